@@ -28,6 +28,7 @@ type channelStorm struct {
 	*rig.Rig
 	r       *rand.Rand
 	loss    float64
+	depth   uint8 // READs and atomics of each direction
 	rdd     [2]*qp.RDD
 	parties []*party
 	users   map[*qp.EEC]int // parties that were to be connected over it
@@ -48,7 +49,7 @@ type party struct {
 
 func newChannelStorm(t testing.TB, seed uint64) *channelStorm {
 	s := &channelStorm{
-		Rig: &rig.Rig{T: t}, r: rand.New(rand.NewPCG(seed, 14)), users: make(map[*qp.EEC]int), met: make(map[string]int),
+		Rig: &rig.Rig{T: t}, r: rand.New(rand.NewPCG(seed, 14)), users: make(map[*qp.EEC]int), met: make(map[string]int), depth: 1,
 	}
 	s.loss = s.r.Float64() * .25
 	s.Drop = func(int, *roce.Packet) bool { return s.r.Float64() < s.loss }
@@ -148,7 +149,7 @@ func (p *party) accept(now clock.Instant) bool {
 	}
 	p.hear()
 	rig.Must(p.s.T, c.SendREP(now, &cm.REPParams{
-		QPN: p.qp.Num(), QKey: p.qp.Query().QKey, EECN: n, ResponderResources: 1, InitiatorDepth: 1, RNRRetryCount: 7,
+		QPN: p.qp.Num(), QKey: p.qp.Query().QKey, EECN: n, ResponderResources: p.s.depth, InitiatorDepth: p.s.depth, RNRRetryCount: 7,
 	}))
 	return true
 }
@@ -177,7 +178,7 @@ func (s *channelStorm) connect(side int, over *party) {
 	req := cm.REQParams{
 		Service: siegeService, Transport: mad.TransportRD, QPN: p.qp.Num(), QKey: p.qp.Query().QKey, RetryCount: 7, RNRRetryCount: 7,
 		Path:            cm.Path{Local: here.Addr, Remote: s.Sides[1-side].Addr, MTU: ib.MTU1024, Lifetime: 8},
-		ResponseTimeout: 10, MaxRetries: 7, ResponderResources: 1, InitiatorDepth: 1,
+		ResponseTimeout: 10, MaxRetries: 7, ResponderResources: s.depth, InitiatorDepth: s.depth,
 	}
 	up := false
 	if over != nil && over.conn.Channel() != nil {

@@ -284,6 +284,26 @@ func TestC8_DepthsOfTheAdapter(t *testing.T) {
 	}
 }
 
+// TestC8_C14_DepthsOfAChannel shows that those of an EE context that the
+// connection manager moves do not either.
+func TestC8_C14_DepthsOfAChannel(t *testing.T) {
+	s := newChannelStorm(t, 1)
+	s.Drop = nil
+	for _, side := range s.Sides {
+		side.HCA.Cfg().Limits.MaxRDAtomic = 2
+	}
+	s.depth = 5
+	s.connect(0, nil)
+	s.Run(time.Second, func() bool {
+		return len(s.parties) == 2 && s.parties[0].eec.State() == ib.RTS && s.parties[1].eec.State() == ib.RTS
+	})
+	for i, p := range s.parties {
+		if a := p.eec.Query(); a.State != ib.RTS || a.MaxRDAtomic != 2 || a.MaxDestRDAtomic != 2 {
+			t.Errorf("EE context %d in %v has depths %d and %d, want 2", i, a.State, a.MaxRDAtomic, a.MaxDestRDAtomic)
+		}
+	}
+}
+
 // TestC4_Q9_FirstPacketOfItsConnection: a connection that waits for RTU is not
 // finished by packets of what its QP does after it was reset.
 func TestC4_Q9_FirstPacketOfItsConnection(t *testing.T) {

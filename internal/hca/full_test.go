@@ -8,6 +8,7 @@ import (
 	"github.com/softhca/softhca/internal/hca"
 	"github.com/softhca/softhca/internal/hca/rig"
 	"github.com/softhca/softhca/internal/memory"
+	"github.com/softhca/softhca/internal/qp"
 )
 
 // TestFullAdapter makes objects of each kind up to the adapter's limit: the
@@ -16,7 +17,9 @@ func TestFullAdapter(t *testing.T) {
 	const most = 3 // the side of a rig has one of some
 	limits := hca.DefaultLimits()
 	limits.MaxCQ, limits.MaxSRQ, limits.MaxPD, limits.MaxMR, limits.MaxAH = most, most, most, most, most
+	limits.MaxQP, limits.MaxRDD, limits.MaxEEC = most, most, most
 	s := rig.Config{Type: ib.RC, Cap: rig.Cap, Bytes: 64, HCA: hca.Config{Limits: limits}}.NewSide(t, 1)
+	var rdd *qp.RDD // the last that was made
 	for _, kind := range []struct {
 		name string
 		have int
@@ -41,6 +44,19 @@ func TestFullAdapter(t *testing.T) {
 		{"AH", 0, func() (func() error, error) {
 			a, err := s.PD.CreateAH(&ib.AHAttr{DGID: ib.GIDFromAddr(s.Addr), HopLimit: 64, Port: 1})
 			return func() error { return s.PD.DestroyAH(a) }, err
+		}},
+		{"QP", 1, func() (func() error, error) {
+			q, err := s.HCA.CreateQP(s.PD, hca.QPConfig{Type: ib.UD, SendCQ: s.CQ, RecvCQ: s.CQ, Cap: rig.Cap})
+			return func() error { s.HCA.DestroyQP(s.PD, q); return nil }, err
+		}},
+		{"RDD", 0, func() (func() error, error) {
+			d, err := s.HCA.AllocRDD()
+			rdd = d
+			return func() error { return s.HCA.DeallocRDD(d) }, err
+		}},
+		{"EEC", 0, func() (func() error, error) {
+			e, err := s.HCA.CreateEEC(rdd)
+			return func() error { s.HCA.DestroyEEC(0, e); return nil }, err
 		}},
 	} {
 		var end func() error

@@ -87,6 +87,45 @@ func TestProbeOneAtATime(t *testing.T) {
 	}
 }
 
+// TestProberThatLeaves shows that a QP which was let go over the limit, and then
+// has nothing in flight, whatever ended that, keeps no other one waiting for
+// longer than the other has to wait by itself.
+func TestProberThatLeaves(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		sent bool // before it leaves
+		end  func(s *share, now clock.Instant)
+	}{
+		{"its answer came", true, func(s *share, now clock.Instant) { s.credit(now, 1, 1, packetCost(1024)) }},
+		{"its packet landed", true, func(s *share, _ clock.Instant) { s.landed(1, 1) }},
+		{"it goes back", true, func(s *share, _ clock.Instant) { s.goBack() }},
+		{"it was reset", true, func(s *share, _ clock.Instant) { s.release() }},
+		{"it was reset before it sent", false, func(s *share, _ clock.Instant) { s.release() }},
+	} {
+		_, qps := probeRig(2)
+		first, next := &qps[0].req.share, &qps[1].req.share
+		now := clock.Instant(0)
+		first.admit(now, probeChunk, false)
+		now = *first.deadline()
+		first.timeout(now)
+		if c.sent && !first.admit(now, probeChunk, false) {
+			t.Fatalf("%s: the first QP is not let go", c.name)
+		} else if c.sent {
+			first.charge(probeChunk, 1)
+		}
+		next.admit(now, probeChunk, false)
+		c.end(first, now.Add(time.Millisecond))
+		limit := now.Add(probeTimeout)
+		if at := *next.deadline(); at > limit {
+			t.Fatalf("%s: the next one waits until %v, want no later than %v", c.name, at, limit)
+		}
+		next.timeout(limit)
+		if !next.admit(limit, probeChunk, false) {
+			t.Errorf("%s: the next one has waited for %v and is not let go before %v", c.name, probeTimeout, *next.deadline())
+		}
+	}
+}
+
 // TestL1_OneLosesAlone shows what several queue pairs lose together and what one
 // loses alone. That makes its own window smaller, and no other's; a full buffer, of
 // which each of a hundred loses some packets, bounds all of them together.

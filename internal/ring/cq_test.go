@@ -34,7 +34,7 @@ func drawWC(t *rapid.T) ib.WC {
 		WRID: uint64(seed) << 7, QPN: ib.QPN(rapid.IntRange(0, 2).Draw(t, "QPN")), ByteLen: seed, SrcQP: ib.QPN(seed >> 3),
 		ImmData: seed * 3, InvRKey: ib.RKey(seed * 5), VendorErr: seed * 7, PKeyIndex: uint16(seed), SLID: uint16(seed >> 5),
 		Status: ib.WCStatus(seed), Opcode: ib.WCOpcode(seed >> 1), Flags: ib.WCFlags(seed >> 2), SL: uint8(seed >> 4),
-		DLIDPathBits: uint8(seed >> 6),
+		DLIDPathBits: uint8(seed >> 6), EEC: ib.EECN(seed >> 8),
 	}
 }
 
@@ -150,23 +150,35 @@ func TestQ5_CQModel(t *testing.T) {
 
 // TestCQEKeepsEveryField shows that an entry has every field of a completion.
 func TestCQEKeepsEveryField(t *testing.T) {
-	var wc, got ib.WC
-	v := reflect.ValueOf(&wc).Elem()
-	for i := range v.NumField() {
-		if f := v.Field(i); f.CanUint() {
-			f.SetUint(uint64(i + 1))
-		} else {
-			t.Errorf("%s is no number", v.Type().Field(i).Name)
+	for _, pattern := range []uint64{1<<64 - 1, 0, 0x8182_8384_8586_8788} {
+		wc, got := filled(t, pattern), filled(t, ^pattern)
+		var e CQE
+		e.put(&wc, 41)
+		if e.get(&got, 40) || e.get(&got, 42) || e.Valid.Load() != 42 {
+			t.Error("an entry is taken for that of another index")
+		}
+		if !e.get(&got, 41) || got != wc {
+			t.Errorf("put %+v, got %+v", wc, got)
 		}
 	}
-	var e CQE
-	e.put(&wc, 41)
-	if e.get(&got, 40) || e.get(&got, 42) || e.Valid.Load() != 42 {
-		t.Error("an entry is taken for that of another index")
+}
+
+// filled returns a completion with a pattern in all bits of every field, but for
+// those that tell fields from each other: the number of the field.
+func filled(t *testing.T, pattern uint64) (wc ib.WC) {
+	v := reflect.ValueOf(&wc).Elem()
+	for i := range v.NumField() {
+		f := v.Field(i)
+		if !f.CanUint() {
+			t.Fatalf("%s is no number", v.Type().Field(i).Name)
+		}
+		bits := f.Type().Bits()
+		if f.Type() == reflect.TypeFor[ib.EECN]() {
+			bits = 24 // all that an EE context number has
+		}
+		f.SetUint((pattern ^ uint64(i)) & (1<<bits - 1))
 	}
-	if !e.get(&got, 41) || got != wc {
-		t.Errorf("put %+v, got %+v", wc, got)
-	}
+	return wc
 }
 
 func TestCQNoAllocation(t *testing.T) {

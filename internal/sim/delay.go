@@ -79,8 +79,11 @@ func (p *pair) stirred() {
 
 // due reports whether something must happen: a request that leaves a completion
 // is not complete.
-func (e *end) due() bool {
-	return e.pair != nil && e.typ() == ib.RC && e.state == ib.RTS && len(e.sq) > e.unsignaled()
+func (e *end) due() bool { return e.sends() && e.state == ib.RTS && len(e.sq) > e.unsignaled() }
+
+// sends reports whether the end may have requests in flight.
+func (e *end) sends() bool {
+	return e.pair != nil && e.qp != nil && e.typ() == ib.RC && e.state >= ib.RTS && e.state != ib.ERR && len(e.sq) > 0
 }
 
 // begins notes that the end may have become one to which something is due.
@@ -128,8 +131,9 @@ func (e *end) limit() clock.Instant {
 	last := max(d.since, d.harmed)
 	switch {
 	case e.dead():
-		rounds := time.Duration(e.terms.retryCnt) + 1
-		if e.paths.asked || e.w.plan.on(tightBuffers) { // which may leave no room to send again
+		// Others may leave no room to send again in every second round.
+		rounds := 2 * (time.Duration(e.terms.retryCnt) + 1)
+		if e.paths.asked {
 			rounds *= 2
 		}
 		return last.Add(rounds*ib.AckTimeout(e.terms.timeout) + quiet)
@@ -159,7 +163,7 @@ func (e *end) probes(last clock.Instant) clock.Instant {
 func (e *end) latest() clock.Instant {
 	until := e.limit()
 	for _, o := range e.node.ends {
-		if o != e && o.due() && o.peer.node == e.peer.node {
+		if o != e && o.sends() && o.peer.node == e.peer.node {
 			until = max(until, o.limit())
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -329,6 +330,51 @@ func (w *full) Write(b []byte) (int, error) {
 	}
 	w.room -= len(b)
 	return len(b), nil
+}
+
+// slow is a file whose disk turns out to be full while somebody asks how the
+// capture is.
+type slow struct {
+	header         bool // it has been written
+	entered, asked chan struct{}
+}
+
+func (w *slow) Write(b []byte) (int, error) {
+	if !w.header {
+		w.header = true
+		return len(b), nil
+	}
+	close(w.entered)
+	<-w.asked
+	for range 1000 {
+		runtime.Gosched()
+	}
+	return 0, errFull
+}
+
+// TestErrWaitsForTheWrite shows that Err tells of a write that is under way when
+// it is called.
+func TestErrWaitsForTheWrite(t *testing.T) {
+	inner, peer := network(t, "10.0.0.1", "10.0.0.2")
+	w := &slow{entered: make(chan struct{}), asked: make(chan struct{})}
+	p, err := capture.Wrap(inner, w, capture.Options{Prompt: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := make(chan error)
+	go func() {
+		<-w.entered
+		close(w.asked)
+		told <- p.Err()
+	}()
+	batch := fabric.NewBatch(1<<12, p.Caps())
+	put(t, batch, fabric.Path{Src: inner.Caps().Addrs[0], Dst: peer.Caps().Addrs[0], HopLimit: 64}, 1)
+	if err := p.Send(batch); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-told; !errors.Is(err, errFull) || !strings.Contains(err.Error(), "at least 1 packets") {
+		t.Errorf("while a write fails, the capture says: %v", err)
+	}
 }
 
 func TestAFullDiskEndsTheCaptureOnly(t *testing.T) {

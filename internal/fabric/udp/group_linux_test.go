@@ -322,6 +322,33 @@ func TestGroupsAreBoundedAndLeaveNothing(t *testing.T) {
 	}
 }
 
+// A group that cannot be joined on one of two networks is joined on none, and
+// leaves nothing behind. When the network is back it can be joined.
+func TestFailedJoinLeavesNothing(t *testing.T) {
+	if !sandbox.Enter(t) {
+		return
+	}
+	tun := sandbox.Tap(t, "tap0", netip.MustParsePrefix("10.9.0.1/24"))
+	p := openAt(t, "127.0.0.1", "10.9.0.1")
+	before := descriptors(t)
+	must(t, tun.Close()) // with it goes the interface
+	for i := range 3 {
+		if err := p.Join(group4(1)); err == nil {
+			t.Fatal("a group was joined on an interface that is gone")
+		}
+		if n := descriptors(t); n != before-1 {
+			t.Fatalf("after %d failed joins %d descriptors are open, want %d", i+1, n, before-1)
+		}
+	}
+	if err := p.Leave(group4(1)); !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("leave a group that could not be joined: %v, want EINVAL", err)
+	}
+	batch := fabric.NewBatch(1<<12, p.Caps())
+	fill(t, batch, group1(toGroup(p, 0, group4(1))))
+	sendAll(t, p, batch)
+	silent(t, p, "the port is in no group")
+}
+
 // Groups may come and go while others send, receive, wait and close.
 func TestGroupsDuringTraffic(t *testing.T) {
 	a, b := open(t, udp.Config{}), open(t, udp.Config{})

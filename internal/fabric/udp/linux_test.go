@@ -221,6 +221,14 @@ func TestOverflowIsCounted(t *testing.T) {
 	if n := b.Stats().Overflows; n != uint64(40-seen) {
 		t.Errorf("%d overflows counted, but %d datagrams are missing", n, 40-seen)
 	}
+	for range 3 { // it carries the count too, which has not changed
+		fill(t, batch, group{path: path(a, b), size: 64, count: 1})
+		sendAll(t, a, batch)
+		collect(t, b, 1)
+	}
+	if n := b.Stats().Overflows; n != uint64(40-seen) {
+		t.Errorf("after three more datagrams, of which none was lost, %d overflows are counted, want %d still", n, 40-seen)
+	}
 }
 
 func TestSteadyStateAllocatesNothing(t *testing.T) {

@@ -64,3 +64,58 @@ func TestKernelThatRefusesOffloadGetsSegments(t *testing.T) {
 		t.Errorf("%d packets counted as sent and %d as refused, not 80 and 0", s.SentPackets, s.SendErrors)
 	}
 }
+
+// TestStaleErrors sends to an address where nobody listens, from a socket that
+// hears of it: the error that another packet has left behind costs none.
+func TestStaleErrors(t *testing.T) {
+	pid := os.Getpid()
+	addr := netip.AddrFrom4([4]byte{127, 78, byte(pid >> 8), byte(pid)})
+	p, err := Open(Config{Addrs: []netip.Addr{addr}, GSO: GSOOn})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Close() })
+	if err := unix.SetsockoptInt(p.socks[0].fd, unix.IPPROTO_IP, unix.IP_RECVERR, 1); err != nil {
+		t.Fatal(err)
+	}
+	path := fabric.Path{Src: addr, Dst: netip.AddrFrom4([4]byte{127, 79, byte(pid >> 8), byte(pid)}), HopLimit: 64}
+	batch := fabric.NewBatch(1<<12, p.Caps())
+	for range 5 {
+		seg, _ := batch.Append(&path, 64)
+		clear(seg)
+		if err := p.Send(batch); err != nil || len(batch.Pending()) != 0 {
+			t.Fatalf("%v, %d runs are left", err, len(batch.Pending()))
+		}
+	}
+	if s := p.Stats(); s.SentPackets != 5 || s.SendErrors != 0 {
+		t.Errorf("%d packets counted as sent and %d as refused, want 5 and 0", s.SentPackets, s.SendErrors)
+	}
+	if n, err := p.Receive(make([]fabric.Datagram, 1)); n != 0 || err != nil {
+		t.Errorf("an error that waits gives %d datagrams, %v", n, err)
+	}
+}
+
+// TestRefusedTwice shows that a run which is refused once more, right after it was
+// refused because of another, is given up, and that the next has its second try.
+func TestRefusedTwice(t *testing.T) {
+	pid := os.Getpid()
+	addr := netip.AddrFrom4([4]byte{127, 80, byte(pid >> 8), byte(pid)})
+	p, err := Open(Config{Addrs: []netip.Addr{addr}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Close() })
+	run := &fabric.Run{Path: fabric.Path{Src: addr, Dst: addr, HopLimit: 64}, Bytes: make([]byte, 3*64), Size: 64, Count: 3}
+	refused := uint64(0)
+	for i, want := range []int{0, 1, 0, 1} {
+		n, err := p.failed(p.socks[0], run, unix.ECONNREFUSED)
+		if refused += uint64(3 * want); n != want || err != nil || p.Stats().SendErrors != refused {
+			t.Errorf("refusal %d: %d runs are done with, %v, %d packets counted; want %d, and %d", i, n, err, p.Stats().SendErrors, want, refused)
+		}
+	}
+	_, _ = p.failed(p.socks[0], run, unix.ECONNREFUSED)
+	p.send.count([]fabric.Run{*run}) // it was sent after all
+	if n, _ := p.failed(p.socks[0], run, unix.ECONNREFUSED); n != 0 {
+		t.Error("the next run has no second try")
+	}
+}
