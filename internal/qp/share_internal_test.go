@@ -102,7 +102,7 @@ func TestProberThatLeaves(t *testing.T) {
 		{"it was reset", true, func(s *share, _ clock.Instant) { s.release() }},
 		{"it was reset before it sent", false, func(s *share, _ clock.Instant) { s.release() }},
 	} {
-		_, qps := probeRig(2)
+		p, qps := probeRig(2)
 		first, next := &qps[0].req.share, &qps[1].req.share
 		now := clock.Instant(0)
 		first.admit(now, probeChunk, false)
@@ -114,7 +114,14 @@ func TestProberThatLeaves(t *testing.T) {
 			first.charge(probeChunk, 1)
 		}
 		next.admit(now, probeChunk, false)
+		woken := false
+		next.end.ep.env.Wake = func(e *End) { woken = woken || e == next.end }
+		p.inFlight -= minWindow // there is room, and nobody has said so
 		c.end(first, now.Add(time.Millisecond))
+		p.inFlight += minWindow
+		if !woken {
+			t.Errorf("%s: the next one is not told that there is room", c.name)
+		}
 		limit := now.Add(probeTimeout)
 		if at := *next.deadline(); at > limit {
 			t.Fatalf("%s: the next one waits until %v, want no later than %v", c.name, at, limit)
@@ -236,5 +243,29 @@ func TestL1_WindowOfANewPath(t *testing.T) {
 	s.window.loss.limit = minWindow
 	if s.join(peers, s.peer.dst); s.window.limit() != probeChunk {
 		t.Errorf("the window of a new path is %d bytes, want %d", s.window.limit(), probeChunk)
+	}
+}
+
+// TestV15_NewPathIsUnknown shows that nothing which was learnt of a path outlives
+// it: round trips, late answers, from which port the peer sends, and what of
+// its packets was kept.
+func TestV15_NewPathIsUnknown(t *testing.T) {
+	_, qps := probeRig(1)
+	q := qps[0]
+	q.ep.env.Peers = NewPeerTable(probeChunk)
+	q.ep.path.Dst = netip.MustParseAddr("10.0.1.2")
+	q.ep.attr.RetryCnt = 7
+	q.req.retries = 1
+	q.resp.port, q.comp.port = 49152, 49153
+	q.req.rtt.sample(time.Millisecond)
+	q.req.rtt.spurious()
+	q.req.rtt.doubled = 3
+	q.ep.timers[timerLoss] = 5
+	q.req.moved(4)
+	if r := &q.req; r.rtt != (roundTrip{}) || r.retries != 7 || q.ep.timers[timerLoss] != clock.Never {
+		t.Errorf("after a migration the round trip is %+v, %d retries are left, and the next probe is due at %v", r.rtt, r.retries, q.ep.timers[timerLoss])
+	}
+	if q.resp.port != 0 || q.comp.port != 0 {
+		t.Errorf("after a migration requests are kept of port %d only, and answers of port %d", q.resp.port, q.comp.port)
 	}
 }

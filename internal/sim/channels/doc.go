@@ -10,7 +10,7 @@
 // nothing that a forged packet, or one over a path that was left, has changed.
 //
 // Read world.go (the run and its clock), network.go (what becomes of packets),
-// node.go (adapters, their memory and the channels between them), paths.go (the
+// delay.go (how long an end may wait), node.go (adapters, their memory and the channels between them), paths.go (the
 // paths of a channel), program.go and receives.go (what programs do), forge.go (what
 // strangers do), and judge.go (the model, and what must hold).
 //

@@ -69,6 +69,7 @@ func (w *world) sent(wc *ib.WC) {
 		return
 	}
 	o.over, o.status = true, wc.Status
+	o.via.hears()
 	p.queue, p.free = p.queue[1:], append(p.free, o.slot)
 	if why := w.unfair(o, wc.Status); why != "" {
 		w.fail("status", "request %d (%v, wrong %d) of queue pair %v in %v completes with %v: %s", o.id, o.op, o.bad, p.q.Num(), p.q.State(), wc.Status, why)
@@ -212,7 +213,7 @@ const settleTime = 20 * time.Second
 // settle heals the network and has the programs behave. All that was posted must
 // end, so nobody starves; then the counters must be right, and nothing be left.
 func (w *world) settle() {
-	w.healed = true
+	w.healed, w.healedAt = true, w.now
 	for _, c := range w.channels {
 		c.cut.until = min(c.cut.until, w.now)
 	}
@@ -243,6 +244,7 @@ func (w *world) settle() {
 		for next := w.now.Add(200 * time.Microsecond); w.now < next && w.violation == nil; {
 			w.step(next)
 		}
+		w.onTime()
 	}
 	if w.violation == nil {
 		w.count()

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/hca"
 	"github.com/softhca/softhca/internal/memory"
@@ -119,6 +120,8 @@ type end struct {
 	sent  bool
 	high  ib.PSN // the last that was sent
 	acked ib.PSN // the last that is answered
+
+	since clock.Instant // it has heard nothing of its peer after this
 }
 
 // text is what READs find.
@@ -317,6 +320,7 @@ func (e *end) heed(p *roce.Packet) {
 	if p.Info.Flags&roce.FlagResponse == 0 || !e.sent || p.BTH.PSN.Diff(e.high) > 0 {
 		return
 	}
+	e.hears()
 	psn := p.BTH.PSN
 	if p.Info.Kind == roce.KindAck && !p.AETH.Syndrome.IsACK() {
 		psn = psn.Prev()

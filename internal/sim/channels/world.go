@@ -26,6 +26,7 @@ type world struct {
 	plan     plan
 	net      *rand.Rand
 	healed   bool
+	healedAt clock.Instant
 	flight   deadline.Heap[packet]
 	nodes    []*node
 	byAddr   map[netip.Addr]*node
@@ -141,6 +142,7 @@ func (w *world) run() {
 		w.acted++
 		w.nextAct, w.pause = w.now.Add(w.plan.pace+w.pause), 0
 		w.turn()
+		w.onTime()
 	}
 	w.settle()
 }
