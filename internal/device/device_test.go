@@ -73,8 +73,13 @@ func TestWatch(t *testing.T) {
 	if err := b.Do(func(clock.Instant) error { panic("an invariant is broken") }); !errors.Is(err, driver.ErrDead) {
 		t.Errorf("a call that panics returns %v", err)
 	}
-	if told != 1 {
-		t.Errorf("told %d times, want 1", told)
+	b.Watch(func(now clock.Instant, cause error) {
+		if told++; now != 0 || !errors.Is(cause, driver.ErrDead) {
+			t.Errorf("a watch that comes after the failure: %v, %v", now, cause)
+		}
+	})
+	if told != 2 {
+		t.Errorf("told %d times, want 2", told)
 	}
 }
 

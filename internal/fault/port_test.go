@@ -334,6 +334,24 @@ func TestHeldBound(t *testing.T) {
 		if s := x.port.rules[0].Stat(); held != maxQueue || s.Overflow != 64 {
 			t.Errorf("%s: %d packets are held, %d lost", dir, held, s.Overflow)
 		}
+		// They go on when they are due, no later, and leave room.
+		x.now += clock.Instant(time.Second) - 1
+		if x.arrived(x.port); x.port.leave.heap.Len()+x.port.arrive.heap.Len() != maxQueue {
+			t.Errorf("%s: packets go on before they are due", dir)
+		}
+		x.now++
+		if x.arrived(x.port); x.port.leave.heap.Len()+x.port.arrive.heap.Len() != 0 {
+			t.Errorf("%s: packets are held after they were due", dir)
+		}
+		if dir == "out" {
+			x.out(64)
+		} else {
+			x.in(64)
+			x.arrived(x.port)
+		}
+		if s := x.port.rules[0].Stat(); x.port.leave.heap.Len()+x.port.arrive.heap.Len() != 64 || s.Overflow != 64 {
+			t.Errorf("%s: after room was made, of 64 packets %d are held; %d were lost in all, want 64", dir, x.port.leave.heap.Len()+x.port.arrive.heap.Len(), s.Overflow)
+		}
 	}
 }
 

@@ -64,6 +64,8 @@ var frames = []struct {
 	{"Ethernet IPv6", layers.LinkTypeEthernet, frame(14, 12, etherIPv6, v6), v6},
 	{"VLAN", layers.LinkTypeEthernet, frame(14, 12, 0x8100, append([]byte{0, 7, 8, 0}, v4...)), v4},
 	{"two VLAN tags", layers.LinkTypeEthernet, frame(14, 12, 0x88a8, append([]byte{0, 7, 0x81, 0, 0, 8, 0x86, 0xdd}, v6...)), v6},
+	{"four VLAN tags", layers.LinkTypeEthernet, frame(14, 12, 0x88a8, append(tags(3), v4...)), v4},
+	{"five VLAN tags", layers.LinkTypeEthernet, frame(14, 12, 0x88a8, append(tags(4), v4...)), nil},
 	{"cooked", layers.LinkTypeLinuxSLL, frame(16, 14, etherIPv4, v4), v4},
 	{"cooked v2", layers.LinkTypeLinuxSLL2, frame(20, 0, etherIPv6, v6), v6},
 	{"null", layers.LinkTypeNull, append([]byte{2, 0, 0, 0}, v4...), v4},
@@ -85,6 +87,11 @@ var frames = []struct {
 	{"total length 0", layers.LinkTypeRaw, edit(v4, 3, 0), nil},
 	{"UDP length 7", layers.LinkTypeRaw, edit(v4, 25, 7), nil},
 	{"empty", layers.LinkTypeRaw, nil, nil},
+}
+
+// tags returns n VLAN tags that are followed by another one, and that by IPv4.
+func tags(n int) []byte {
+	return append(bytes.Repeat([]byte{0, 7, 0x81, 0}, n), 0, 7, 8, 0)
 }
 
 // edit returns a copy of b with one byte changed.

@@ -215,7 +215,7 @@ func (e *end) deliveredRC(v *receive, wc *ib.WC) {
 		e.w.fail("message", "adapter %d qp %v: a message of %d bytes, want that of %d", e.node.index, e.num, wc.ByteLen, o.length)
 		return
 	}
-	wc.Opcode = ib.WCRecv
+	wc.Opcode, wc.SrcQP = ib.WCRecv, e.peer.num
 	if o.code == ib.WRRDMAWriteWithImm {
 		wc.Opcode = ib.WCRecvRDMAWithImm
 	}
@@ -258,6 +258,8 @@ func (e *end) deliveredUnreliable(v *receive, wc *ib.WC) {
 	if e.pair == nil {
 		head = grhRoom
 		wc.Flags = ib.WCGRH
+	} else {
+		wc.SrcQP = e.peer.num
 	}
 	m, ok := e.w.lookup(v.slot.bytes()[head:], int(wc.ByteLen)-head)
 	switch {
@@ -275,6 +277,12 @@ func (e *end) deliveredUnreliable(v *receive, wc *ib.WC) {
 		return
 	}
 	wc.Opcode = ib.WCRecv
+	if e.pair == nil {
+		wc.SrcQP, wc.SL = m.from, ib.SLIPv4
+		if v.slot.bytes()[0]>>4 == 6 { // the GRH begins like an IPv6 header, or, of IPv4, with zeros
+			wc.SL = ib.SLIPv6
+		}
+	}
 	if m.code == ib.WRSendWithImm {
 		wc.Flags, wc.ImmData = wc.Flags|ib.WCWithImm, m.imm
 	}

@@ -143,11 +143,12 @@ type message struct {
 	imm  uint32
 	at   *node  // to which it was sent,
 	to   ib.QPN // and there
+	from ib.QPN
 }
 
 // sent remembers a message to an end.
 func (w *world) sent(o *op, to *end) {
-	w.loose[uint32(o.id%patternWords)] = message{o.code, o.data, o.imm, to.node, to.num}
+	w.loose[uint32(o.id%patternWords)] = message{o.code, o.data, o.imm, to.node, to.num, o.end.num}
 }
 
 // lookup returns the message of UC or UD that b is, if it is one.

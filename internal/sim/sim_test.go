@@ -225,7 +225,7 @@ func TestStrayMessageIsSeen(t *testing.T) {
 	w := newWorld(Config{Seed: 3, Ops: 50, Profile: "clean", Ladder: 10})
 	w.setUp()
 	e, other := w.nodes[0].ud, w.nodes[1].ud
-	o := &op{id: w.nextID(false), code: ib.WRSend}
+	o := &op{end: e, id: w.nextID(false), code: ib.WRSend}
 	o.data = w.pattern(o.id, 16)
 	v := e.rq[0]
 	copy(v.slot.bytes()[grhRoom:], o.data)

@@ -350,7 +350,8 @@ func TestNames(t *testing.T) {
 func TestCPUMask(t *testing.T) {
 	for list, want := range map[string]string{
 		"0": "00000001", "0-3": "0000000f", "0-1,33": "00000002,00000003", "": "00000000", "x,5": "00000020", "3-1": "00000000",
-		"0-99999999": "00000000",
+		"0-99999999": "00000000", "8192": "00000000", "8190-8192": "00000000",
+		"8191": "80000000" + strings.Repeat(",00000000", 255), // the last one
 	} {
 		if got := cpuMask(list); got != want {
 			t.Errorf("%q is %s, want %s", list, got, want)

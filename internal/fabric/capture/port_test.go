@@ -569,3 +569,44 @@ func TestArrivedInItsPlace(t *testing.T) {
 		}
 	}
 }
+
+// TestNotesAreBounded has a packet wait for its record with as many comments for
+// packets that never come as there is room for, and with one more: that costs the
+// oldest comment.
+func TestNotesAreBounded(t *testing.T) {
+	const most = 64 // comments that wait
+	inner, peer := network(t, "10.0.0.1", "10.0.0.2")
+	var file bytes.Buffer
+	p := wrap(t, inner, &file)
+	path := fabric.Path{Src: inner.Caps().Addrs[0], Dst: peer.Caps().Addrs[0], HopLimit: 64}
+	batch := fabric.NewBatch(1<<16, p.Caps())
+	var want [][]string
+	for _, others := range []int{most - 1, most, most - 1} {
+		p.Note(put(t, batch, path, 1)[0], "kept")
+		for i := range others {
+			p.Note([]byte{1, 2, 3, 4, byte(i)}, "never")
+		}
+		if err := p.Send(batch); err != nil {
+			t.Fatal(err)
+		}
+		if want = append(want, []string{"kept"}); others == most {
+			want[len(want)-1] = nil
+		}
+	}
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r, err := pcapgo.NewNgReader(bytes.NewReader(file.Bytes()), pcapgo.DefaultNgReaderOptions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range want {
+		_, _, options, err := r.ReadPacketDataWithOptions()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(options.Comments, want[i]) {
+			t.Errorf("record %d has the comments %q, want %q", i, options.Comments, want[i])
+		}
+	}
+}

@@ -1,0 +1,103 @@
+//go:build mutation
+
+package mutation
+
+// delayMutants are bugs after which everything ends as it should, but later.
+var delayMutants = []mutant{
+	{
+		name: "retry-timer-armed-at-twice-its-time", in: "internal/qp.requester.startAckTimer",
+		old: "now.Add(d)",
+		new: "now.Add(2 * d)",
+		sim: "delay", profile: "loss",
+	},
+	{
+		name: "probes-wait-longer-though-the-peer-has-answered", in: "internal/qp.roundTrip.end",
+		old: "t.doubled = 0",
+		new: "",
+		sim: "delay", profile: "loss",
+	},
+	{
+		name: "no-probe-after-new-requests", in: "internal/qp.requester.sent",
+		old: "if $r.ep.timers[timerLoss] == clock.Never { $start }",
+		new: "",
+		sim: "delay", profile: "bulk",
+	},
+	{
+		name: "first-probe-after-a-second", in: "internal/qp.firstProbe",
+		old: "4 * time.Millisecond",
+		new: "time.Second",
+		sim: "delay", profile: "loss",
+	},
+	{
+		name: "rnr-wait-twice-as-long", in: "internal/qp.requester.receiveRNR",
+		old: "now.Add(ib.RNRTimer(code))",
+		new: "now.Add(2 * ib.RNRTimer(code))",
+		sim: "delay", profile: "slow",
+	},
+	{
+		name: "answer-waits-for-the-next-doorbell", in: "internal/qp.responder.receiveRequest",
+		old: "if r.owes() { $wake }",
+		new: "",
+		sim: "delay", profile: "clean",
+	},
+	{
+		name: "requests-wait-for-a-doorbell-after-an-answer", in: "internal/qp.completer.receiveResponse",
+		old: "if $c.ep.behaviour().sends() { $wake }",
+		new: "",
+		sim: "delay", profile: "slow",
+	},
+	{
+		name: "requests-wait-for-a-doorbell-after-the-rnr-wait", in: "internal/qp.requester.rnrTimeout",
+		old: "r.end.wake()",
+		new: "",
+		sim: "delay", profile: "slow",
+	},
+	{
+		name: "packets-sent-again-at-the-next-doorbell", in: "internal/qp.requester.goBack",
+		old: "r.end.wake()",
+		new: "",
+		sim: "delay", profile: "loss",
+	},
+	{
+		name: "repair-waits-for-the-next-doorbell", in: "internal/qp.repair.begin",
+		old: "r.end.wake()",
+		new: "",
+		sim: "delay", profile: "bulk",
+	},
+	{
+		name: "room-of-a-queue-pair-that-ends-offered-to-nobody", in: "internal/qp.share.release",
+		old:  "p.wake()",
+		new:  "",
+		test: "internal/qp TestProberThatLeaves",
+	},
+	{
+		name: "prober-that-was-reset-keeps-others-waiting", in: "internal/qp.share.uncharge",
+		old:  "s.cost == 0 && p.prober == s",
+		new:  "cost != 0 && s.cost == 0 && p.prober == s",
+		test: "internal/qp TestProberThatLeaves",
+	},
+	{
+		name: "peer-that-is-late-once-is-late-for-ever", in: "internal/qp.roundTrip.sample",
+		old:  "t.calm, t.late = 0, t.late-min(t.late, 1)",
+		new:  "t.calm = 0",
+		test: "internal/qp TestL1_LatePeer",
+	},
+	{
+		name: "round-trips-of-the-old-path-on-a-new-one", in: "internal/qp.requester.moved",
+		old:  "$r.repair.peer, $r.rtt = $k, roundTrip{}",
+		new:  "$r.repair.peer = $k",
+		test: "internal/qp TestV15_NewPathIsUnknown",
+	},
+	{
+		name: "reorder-buffer-takes-nothing-from-the-new-path", in: "internal/qp.responder.forgetEarly",
+		old:  "r.port = 0",
+		new:  "",
+		test: "internal/qp TestV15_NewPathIsUnknown",
+	},
+	{
+		name: "answers-of-the-new-path-not-kept", in: "internal/qp.completer.clear",
+		old:  "c.port = 0",
+		new:  "",
+		test: "internal/qp TestV15_NewPathIsUnknown",
+	},
+}
