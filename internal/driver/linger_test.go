@@ -60,6 +60,34 @@ func TestLinger(t *testing.T) {
 	}
 }
 
+// TestLooksAreBounded shows that a search pays for a bounded number of arrivals,
+// and a series without any is forgotten after a bounded number.
+func TestLooksAreBounded(t *testing.T) {
+	var l linger
+	now := clock.Instant(time.Second)
+	for range 10 * mostLooks {
+		now = now.Add(lookTime - 1)
+		l.arrived(now)
+	}
+	if l.looks != mostLooks {
+		t.Errorf("after many arrivals in time the score is %d, want %d", l.looks, mostLooks)
+	}
+	for range 10 {
+		l.looking = true
+		l.next(l.active.Add(lookTime))
+	}
+	if l.looks != leastLooks {
+		t.Errorf("after many searches in vain the score is %d, want %d", l.looks, leastLooks)
+	}
+	for range mostLooks - leastLooks {
+		now = now.Add(lookTime - 1)
+		l.arrived(now)
+	}
+	if l.looks != mostLooks {
+		t.Errorf("after as many arrivals as that takes the score is %d, want %d", l.looks, mostLooks)
+	}
+}
+
 // TestLingerInACrowd shows that a thread does not make way for programs that
 // compute: it sleeps, until the machine may be free again.
 func TestLingerInACrowd(t *testing.T) {

@@ -110,6 +110,7 @@ func TestErrors(t *testing.T) {
 		{"event SRQ_ERR op=ResizeCQ", "a call of ResizeCQ has no shared receive queue that event could be about\n  event SRQ_ERR op=ResizeCQ\n  ^"},
 		{"drop src=here", "src \"here\": want an IP address\n  drop src=here\n           ^"},
 		{"drop\n# è\n\tdup; drøp p=1", "line 3: unknown fault \"drøp\"; want drop, dup, delay, corrupt, truncate, reorder, rate, partition, rnr, nak, fail, qp, fillcq or event\n   dup; drøp p=1\n        ^"},
+		{"delay 24h0m0.001s", "time \"24h0m0.001s\": want a time, such as 5ms or 1.5s, up to 24h0m0s\n  delay 24h0m0.001s\n        ^"},
 		{strings.Repeat("drop;", MaxRules) + "dup", "more than 64 rules"},
 		{strings.Repeat(" ", maxText+1), "rules of more than 65536 bytes"},
 	} {

@@ -146,6 +146,6 @@ var completerMutants = []mutant{
 		name: "progress-wakes-nobody", in: "internal/qp.receiveResponse",
 		old: "$ep.behaviour().sends()",
 		new: "false",
-		sim: "liveness", profile: "clean",
+		sim: "liveness delay", profile: "clean",
 	},
 }

@@ -68,13 +68,13 @@ var requesterMutants = []mutant{
 		name: "retry-timer-not-started", in: "internal/qp.sent",
 		old:    "if $ep.timers[timerAck] == clock.Never { $r.startAckTimer(now) }",
 		new:    "",
-		breaks: "E5", sim: "liveness", profile: "loss",
+		breaks: "E5", sim: "liveness delay", profile: "loss",
 	},
 	{
 		name: "retry-timer-not-started-again-after-progress", in: "internal/qp.advance",
 		old:    "$r.startAckTimer(now)",
 		new:    "",
-		breaks: "E5", sim: "liveness", profile: "loss",
+		breaks: "E5", sim: "liveness delay", profile: "loss",
 	},
 	{
 		name: "retry-timer-not-stopped-when-all-is-answered", in: "internal/qp.advance",
@@ -140,7 +140,7 @@ var requesterMutants = []mutant{
 		name: "rnr-timer-never-fires", in: "internal/qp.receiveRNR",
 		old:    "$q.timers[timerRNR] = $now.Add(ib.RNRTimer(code))",
 		new:    "_ = code",
-		breaks: "E12 E25", sim: "liveness", profile: "slow",
+		breaks: "E12 E25", sim: "liveness delay", profile: "slow",
 	},
 	{
 		name: "rnr-retry-7-is-finite", in: "internal/qp.receiveRNR",
@@ -164,7 +164,7 @@ var requesterMutants = []mutant{
 		name: "window-never-given-back", in: "internal/qp.share.credit",
 		old: "$s.uncharge(freed)",
 		new: "",
-		sim: "liveness status", profile: "clean",
+		sim: "liveness status delay", profile: "clean",
 	},
 	{
 		name: "more-reads-than-the-initiator-depth", in: "internal/qp.mayTransmit",
@@ -182,6 +182,6 @@ var requesterMutants = []mutant{
 		name: "psn-does-not-wrap", in: "ib.Diff",
 		old: "int32(($p.v-$o.v)<<8) >> 8",
 		new: "int32($p.v) - int32($o.v)",
-		sim: "status state panic liveness timer wire message", profile: "clean",
+		sim: "status state panic liveness timer wire message delay", profile: "clean",
 	},
 }

@@ -127,7 +127,7 @@ var responderMutants = []mutant{
 		name: "no-rnr-nak", in: "internal/qp.notReady",
 		old:    "$reply.nak(s, $p.BTH.PSN)",
 		new:    "",
-		breaks: "E12", sim: "status", profile: "slow",
+		breaks: "E12", sim: "status delay", profile: "slow",
 	},
 	{
 		name: "rnr-nak-with-another-timer", in: "internal/qp.notReady",

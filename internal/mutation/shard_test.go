@@ -38,7 +38,7 @@ var shardMutants = []mutant{
 		name: "segments-after-the-second-lost", in: "internal/hca.Receive",
 		old: "off < len($d.Bytes)",
 		new: "off < len($d.Bytes) && k < 2",
-		sim: "timer counters status", profile: "clean",
+		sim: "timer counters status delay", profile: "clean",
 	},
 	{
 		name: "queue-pair-found-after-its-end", in: "internal/hca.Shard.remove",
@@ -80,7 +80,7 @@ var shardMutants = []mutant{
 		name: "doorbell-answered-once", in: "internal/hca.doorbells.answer",
 		old: "$q.Doorbells.Rung.Store(false)",
 		new: "",
-		sim: "liveness", profile: "clean",
+		sim: "liveness delay", profile: "clean",
 	},
 	{
 		name: "packets-sent-counted-twice", in: "internal/packet.Seal",

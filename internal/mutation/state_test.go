@@ -44,7 +44,7 @@ var stateMutants = []mutant{
 		name: "responses-dropped-in-rts", in: "internal/qp.behaviours",
 		old:    "ib.RTS: {postProcess, postProcess, true, true, sendAll}",
 		new:    "ib.RTS: {postProcess, postProcess, true, false, sendAll}",
-		breaks: "Q8 Q24", sim: "timer status", profile: "clean",
+		breaks: "Q8 Q24", sim: "timer status delay", profile: "clean",
 	},
 	{
 		name: "sends-begun-in-sqd", in: "internal/qp.behaviours",
@@ -158,7 +158,7 @@ var stateMutants = []mutant{
 		name: "resumed-queue-does-not-send", in: "internal/qp.QP.enter",
 		old:    "$q.sendOn(now)",
 		new:    "",
-		breaks: "Q13", sim: "liveness", profile: "lifecycle",
+		breaks: "Q13", sim: "liveness delay", profile: "lifecycle",
 	},
 	{
 		name: "timeout-given-in-sqd-has-no-effect", in: "internal/qp.store",

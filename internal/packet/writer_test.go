@@ -73,3 +73,26 @@ func seeSlots(t *testing.T, b *fabric.Batch) {
 		t.Error("no run has several packets")
 	}
 }
+
+// TestRecordTellsContexts seals a packet of each service over what the record
+// held before: that of an EE context says so, and nothing is left of the one
+// before.
+func TestRecordTellsContexts(t *testing.T) {
+	var got trace.Record
+	w := Writer{Counters: new(counters.Set), Trace: func(r *trace.Record) { got = *r }}
+	path := &fabric.Path{Src: netip.MustParseAddr("10.0.0.1"), Dst: netip.MustParseAddr("10.0.0.2"), SrcPort: 0xc000}
+	b := fabric.NewBatch(4096, fabric.Caps{MaxSegments: 64, MaxRunBytes: 65000})
+	for i, op := range []roce.Opcode{roce.RDSendOnly, roce.RCSendOnly, roce.UCSendOnly, roce.UDSendOnly, roce.RDAcknowledge} {
+		w.Headers = roce.Packet{BTH: roce.BTH{Opcode: op, DestQP: 9, PSN: ib.NewPSN(uint32(i))}}
+		seg, payload, id := w.Append(b, path, 0)
+		if len(payload) != 0 {
+			t.Fatalf("%v: a payload of %d bytes", op, len(payload))
+		}
+		w.Seal(7, 8, seg, Prefix(path, len(seg), id))
+		want := trace.Record{At: 7, Kind: trace.PacketOut, QPN: 8, EEC: op.Service() == roce.ServiceRD, PSN: ib.NewPSN(uint32(i)), Len: len(seg)}
+		copy(want.Header[:], seg)
+		if got != want {
+			t.Errorf("%v: the record is %+v, want %+v", op, got, want)
+		}
+	}
+}

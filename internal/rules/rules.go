@@ -48,6 +48,7 @@ var all = [...]Rule{
 	{"public-aliases", checkPublicAliases},
 	{"test-sleep", checkTestSleep},
 	{"test-skip", checkTestSkip},
+	{"bounds", checkBounds},
 }
 
 // All returns every rule.

@@ -164,6 +164,8 @@ var rejected = []struct {
 		"mad/a.go":    "package mad\ntype T int\nfunc (T) A() {}",
 	}},
 	{"test-sleep", "a sleeping test", source{"ib/a_test.go": "package ib\nimport \"time\"\nfunc f() { time.Sleep(1) }"}},
+	{"bounds", "a bound that no test reaches", source{"internal/ring/a.go": "package ring\nconst maxThings = 7"}},
+	{"bounds", "a bound whose test has gone", source{"internal/device/a.go": "package device\nconst MaxEvents = 4096"}},
 	{"test-skip", "a skipped test", source{"ib/a_test.go": "package ib\nimport \"testing\"\nfunc TestX(t *testing.T) {\n\n\tt.Skip()\n}"}},
 }
 

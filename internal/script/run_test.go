@@ -1,6 +1,7 @@
 package script
 
 import (
+	"bytes"
 	"errors"
 	"slices"
 	"strings"
@@ -95,61 +96,63 @@ func TestHeader(t *testing.T) {
 // line and step, with a hint.
 func TestScriptErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		"wolk a":                          `t.qp:3: wolk a: there is no command wolk; did you mean walk?`,
-		"    > a":                         `t.qp:3: output without a step before it`,
-		"& pd p":                          `t.qp:3: & pd p: & joins`,
-		"qp a RX":                         `there is no queue pair type "RX"; did you mean RC?`,
-		"qp a RC sendwr=3":                `there is no sendwr= here; did you mean send_wr?`,
-		"qp a RC big":                     `"big" is not understood here`,
-		"qp a RC\nmodify a INITT":         `t.qp:4: modify a INITT: there is no state INITT; did you mean INIT?`,
-		"qp a RC\nmodify a timout=3":      `did you mean timeout?`,
-		"modify nobody INIT":              `there is no pair called "nobody"`,
-		"mr m\nmr m":                      `m exists`,
-		"mr 1m":                           `"1m" is no name for an object`,
-		"mr m access=remote_wrote":        `did you mean remote_write?`,
-		"mr m len=1K len=2K":              `len is given twice`,
-		"mr m len=70M":                    `at most`,
-		"mr m\nfill m+4090 a*16":          `do not fit`,
-		"mr m\nfill m abc":                `"abc" is no data`,
-		`mr m` + "\n" + `fill m "abc`:     `a quote is not closed`,
-		"qp a RC\n< a SEND_ONY":           `did you mean SEND_ONLY?`,
-		"qp a RC\n< a SEND_ONLY psn=x":    `psn: "x" is no number`,
-		"qp a RC\n< a SEND_ONLY data=a*b": `want a count after *`,
-		"qp a RC\n< a SEND_ONLY pad=9":    `more than 2 bits hold`,
-		"qp a RC\npost a SEND m:8":        `want id=N`,
-		"qp a RC\npost a SEND id=3..1":    `no range`,
-		"qp a RC\npost a SENT id=1":       `did you mean SEND?`,
-		"qp a RC\npost a SEND id=1 z:8":   `there is no region called "z"`,
-		"qp a RC\nwalk a SQE":             `walk leads to`,
-		"qp a RC\nwalk a INIT timeout=3":  `no step of this walk takes TIMEOUT`,
-		"pd p\nadapter":                   `this command comes first`,
-		"+5 minutes":                      `want + and a duration`,
-		"+next":                           `no timer runs`,
-		"net off":                         `want blocked or open`,
-		"batch 100":                       `a batch has`,
-		"destroy nothing":                 `there is nothing called "nothing"`,
-		"recv nobody id=1":                `there is no queue pair or shared receive queue`,
-		"accept nobody":                   `there is no connection called "nobody"`,
-		"conn c qp=nobody":                `there is no pair called "nobody"`,
-		"conn c\nconnect c tcp":           `"tcp" is no service`,
-		"conn c\nconnect c tpc:1":         `did you mean tcp?`,
-		"conn c\nconnect c tcp:70000":     `"70000" is no port`,
-		"conn c\nconnect c tcp:1 mtu=999": `want a path MTU`,
-		"conn c\n< c REX":                 `there is no message REX; did you mean REQ?`,
-		"conn c\n< c REQ retry=8":         `more than 3 bits hold`,
-		"conn c\n< c REQ retries=1":       `there is no retries= here`,
-		"conn c\n< c REQ private=a*93":    `93 bytes do not fit the 92`,
-		"conn c\n< c REQ srq=2":           `want 0 or 1`,
-		"conn c\n< c REQ again":           `the peer has not sent a REQ`,
-		"conn c\n< c REQ comm=d":          `there is no connection called "d"`,
-		"conn c\n< c REJ reason=custom":   `there is no custom`,
-		"conn c\nreject c consumer_rejct": `did you mean consumer_reject?`,
-		"conn c\nmra c 256":               `256 is no code of time`,
-		"conn c\nmove c RTR":              `c has no queue pair`,
-		"conn c\ndestroy c":               `c has no consumer`,
-		"< QP1 MAD class=XY":              `there is no XY`,
-		"< QP1 MAD data=a*233":            `233 bytes do not fit the 232`,
-		"listen l tcp:1 forgets":          `did you mean forget?`,
+		"wolk a":                           `t.qp:3: wolk a: there is no command wolk; did you mean walk?`,
+		"    > a":                          `t.qp:3: output without a step before it`,
+		"& pd p":                           `t.qp:3: & pd p: & joins`,
+		"qp a RX":                          `there is no queue pair type "RX"; did you mean RC?`,
+		"qp a RC sendwr=3":                 `there is no sendwr= here; did you mean send_wr?`,
+		"qp a RC big":                      `"big" is not understood here`,
+		"qp a RC\nmodify a INITT":          `t.qp:4: modify a INITT: there is no state INITT; did you mean INIT?`,
+		"qp a RC\nmodify a timout=3":       `did you mean timeout?`,
+		"modify nobody INIT":               `there is no pair called "nobody"`,
+		"mr m\nmr m":                       `m exists`,
+		"mr 1m":                            `"1m" is no name for an object`,
+		"mr m access=remote_wrote":         `did you mean remote_write?`,
+		"mr m len=1K len=2K":               `len is given twice`,
+		"mr m len=70M":                     `at most`,
+		"mr m\nfill m+4090 a*16":           `do not fit`,
+		"mr m\nfill m abc":                 `"abc" is no data`,
+		`mr m` + "\n" + `fill m "abc`:      `a quote is not closed`,
+		"qp a RC\n< a SEND_ONY":            `did you mean SEND_ONLY?`,
+		"qp a RC\n< a SEND_ONLY psn=x":     `psn: "x" is no number`,
+		"qp a RC\n< a SEND_ONLY data=a*b":  `want a count after *`,
+		"qp a RC\n< a SEND_ONLY pad=9":     `more than 2 bits hold`,
+		"qp a RC\npost a SEND m:8":         `want id=N`,
+		"qp a RC\npost a SEND id=3..1":     `no range`,
+		"qp a RC\npost a SEND id=1..65537": `no range of at most 65536`,
+		"+1000h1ns":                        `want + and a duration`,
+		"qp a RC\npost a SENT id=1":        `did you mean SEND?`,
+		"qp a RC\npost a SEND id=1 z:8":    `there is no region called "z"`,
+		"qp a RC\nwalk a SQE":              `walk leads to`,
+		"qp a RC\nwalk a INIT timeout=3":   `no step of this walk takes TIMEOUT`,
+		"pd p\nadapter":                    `this command comes first`,
+		"+5 minutes":                       `want + and a duration`,
+		"+next":                            `no timer runs`,
+		"net off":                          `want blocked or open`,
+		"batch 100":                        `a batch has`,
+		"destroy nothing":                  `there is nothing called "nothing"`,
+		"recv nobody id=1":                 `there is no queue pair or shared receive queue`,
+		"accept nobody":                    `there is no connection called "nobody"`,
+		"conn c qp=nobody":                 `there is no pair called "nobody"`,
+		"conn c\nconnect c tcp":            `"tcp" is no service`,
+		"conn c\nconnect c tpc:1":          `did you mean tcp?`,
+		"conn c\nconnect c tcp:70000":      `"70000" is no port`,
+		"conn c\nconnect c tcp:1 mtu=999":  `want a path MTU`,
+		"conn c\n< c REX":                  `there is no message REX; did you mean REQ?`,
+		"conn c\n< c REQ retry=8":          `more than 3 bits hold`,
+		"conn c\n< c REQ retries=1":        `there is no retries= here`,
+		"conn c\n< c REQ private=a*93":     `93 bytes do not fit the 92`,
+		"conn c\n< c REQ srq=2":            `want 0 or 1`,
+		"conn c\n< c REQ again":            `the peer has not sent a REQ`,
+		"conn c\n< c REQ comm=d":           `there is no connection called "d"`,
+		"conn c\n< c REJ reason=custom":    `there is no custom`,
+		"conn c\nreject c consumer_rejct":  `did you mean consumer_reject?`,
+		"conn c\nmra c 256":                `256 is no code of time`,
+		"conn c\nmove c RTR":               `c has no queue pair`,
+		"conn c\ndestroy c":                `c has no consumer`,
+		"< QP1 MAD class=XY":               `there is no XY`,
+		"< QP1 MAD data=a*233":             `233 bytes do not fit the 232`,
+		"listen l tcp:1 forgets":           `did you mean forget?`,
 	} {
 		_, err := Run("t.qp", head+text+"\n")
 		var e *Error
@@ -187,5 +190,15 @@ func TestData(t *testing.T) {
 	b, err := parseData("a,b,c*4,d,e*4,f,g*4,h,i*4,j,k*4,l,m*4,n,o*4,p")
 	if err != nil || !strings.HasPrefix(summary(b), "37_bytes(crc32=") {
 		t.Errorf("many terms are shown as %s (%v), want a number and a checksum", summary(b), err)
+	}
+	long := strings.Repeat("ab", maxLiteral/2)
+	if got := summary([]byte(long)); got != `"`+long+`"` {
+		t.Errorf("%d bytes are shown as %s", len(long), got)
+	}
+	if got := summary([]byte(long + "c")); !strings.HasPrefix(got, "33_bytes(crc32=") {
+		t.Errorf("%d bytes are shown as %s, want a number and a checksum", len(long)+1, got)
+	}
+	if got := summary(bytes.Repeat([]byte("aaaabbbb"), maxTerms/2)); strings.Count(got, ",") != maxTerms-1 {
+		t.Errorf("%d terms are shown as %s", maxTerms, got)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -80,6 +81,28 @@ func TestHomesMadeAtOnce(t *testing.T) {
 		if left, err := filepath.Glob(prefix + "*"); err != nil || len(left) != 1 || left[0] != first {
 			t.Fatalf("%q, %v is left: want %s alone", left, err, first)
 		}
+	}
+}
+
+// TestAllNamesSquatted has others take every name that is tried, and then leave one.
+func TestAllNamesSquatted(t *testing.T) {
+	base := t.TempDir()
+	prefix := filepath.Join(base, "softhca-1-")
+	for i := range maxSquatted {
+		if err := os.WriteFile(prefix+strconv.Itoa(i), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir, err := another(prefix)
+	if err != nil || filepath.Dir(dir) != base || private(dir) != nil || dir == prefix+strconv.Itoa(maxSquatted) {
+		t.Errorf("with %d names taken the directory is %s, %v; want one with a random name", maxSquatted, dir, err)
+	}
+	last := prefix + strconv.Itoa(maxSquatted-1)
+	if err := os.Remove(last); err != nil {
+		t.Fatal(err)
+	}
+	if dir, err := another(prefix); err != nil || dir != last {
+		t.Errorf("with one name free the directory is %s, %v; want %s", dir, err, last)
 	}
 }
 

@@ -347,6 +347,25 @@ func TestNames(t *testing.T) {
 	}
 }
 
+// TestFewInterfacesAreShown shows a device on more interfaces than its directory
+// shows, some of them twice.
+func TestFewInterfacesAreShown(t *testing.T) {
+	d := describe()
+	for i := range maxInterfaces + 1 {
+		name := fmt.Sprint("eth", i)
+		d.Identity.Interfaces = append(d.Identity.Interfaces, name, name)
+	}
+	var shown []string
+	for _, e := range host(d, "device/") {
+		if name, ok := strings.CutPrefix(e.path, "device/net/"); ok {
+			shown = append(shown, name)
+		}
+	}
+	if len(shown) != maxInterfaces || shown[0] != "eth0" || shown[maxInterfaces-1] != fmt.Sprint("eth", maxInterfaces-1) {
+		t.Errorf("%d interfaces are shown: %q, want the first %d", len(shown), shown, maxInterfaces)
+	}
+}
+
 func TestCPUMask(t *testing.T) {
 	for list, want := range map[string]string{
 		"0": "00000001", "0-3": "0000000f", "0-1,33": "00000002,00000003", "": "00000000", "x,5": "00000020", "3-1": "00000000",

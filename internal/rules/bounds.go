@@ -1,0 +1,140 @@
+package rules
+
+import (
+	"go/ast"
+	"go/token"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// reached says, for each bound of the engine and its ports, which test reaches it: the
+// package and the test. Where there is none, it says why, after a dash.
+var reached = map[string]string{
+	"internal/device.MaxEvents":        "verbs TestV16_ManyEventsAreCounted",
+	"internal/driver.mostAlone":        "internal/driver TestDistrust",
+	"internal/driver.mostAside":        "internal/driver TestPollers",
+	"internal/driver.mostCoalesce":     "internal/driver TestCoalescer",
+	"internal/driver.mostCrowded":      "internal/driver TestLingerCrowdStays",
+	"internal/driver.mostLooks":        "internal/driver TestLooksAreBounded",
+	"internal/driver.mostSpared":       "internal/driver TestSparedIsBounded",
+	"internal/fabric.MaxGroups":        "internal/fabric/udp TestGroupsAreBoundedAndLeaveNothing",
+	"internal/fabric/capture.maxNotes": "internal/fabric/capture TestNotesAreBounded",
+	"internal/fabric/iface.maxAddrs":   "internal/fabric/iface TestCleanRefusesWhatIsNoPort",
+	"internal/fabric/iface.maxStack":   "internal/fabric/iface TestVirtualLooksThroughTheStack",
+	"internal/fabric/ipudp.MaxLen":     "- the size of the longest header",
+	"internal/fabric/ipudp.MaxPayload": "internal/fabric/ipudp TestChecksum",
+	"internal/fabric/pipe.maxRunBytes": "internal/fabric/pipe TestWhatCannotBeSentIsCounted",
+	"internal/fabric/raw.maxAddrs":     "internal/fabric/raw TestOpenExplainsWhatIsWrong",
+	"internal/fabric/udp.MaxSlots":     "internal/fabric/udp TestNobodyElseJoins",
+	"internal/fault.MaxRules":          "internal/fault TestErrors",
+	"internal/fault.maxCompared":       "internal/fault TestErrors",
+	"internal/fault.maxDuration":       "internal/fault TestErrors",
+	"internal/fault.maxLate":           "internal/fault TestReorderEnds",
+	"internal/fault.maxListed":         "- the words of a hint, of which there are fewer or many more",
+	"internal/fault.maxOffset":         "internal/fault TestErrors",
+	"internal/fault.maxQueue":          "internal/fault TestHeldBound",
+	"internal/fault.maxShown":          "internal/fault TestLongLine",
+	"internal/fault.maxText":           "internal/fault TestErrors",
+	"internal/gsi.maxAgents":           "internal/gsi TestC12_Register",
+	"internal/hca.maxPacket":           "- the size of the longest packet",
+	"internal/judge.maxArrivals":       "internal/judge TestArrivalsAreBounded",
+	"internal/judge.maxHex":            "- what is printed of a packet",
+	"internal/judge.maxLadder":         "- what is printed of a difference",
+	"internal/judge.maxPatience":       "- in real time: a run against a peer that never falls silent takes long",
+	"internal/judge.maxPosts":          "- the requests of one line, of which a script has more or fewer",
+	"internal/judge.maxReport":         "- 64 MiB of JSON take long to read",
+	"internal/judge.maxTopics":         "- the size of a file of the project's own",
+	"internal/memory.maxDraws":         "internal/memory TestStuckSource",
+	"internal/memory.maxObjects":       "internal/memory TestFull",
+	"internal/pcapfile.maxInterfaces":  "internal/pcapfile TestMemory",
+	"internal/pcapfile.maxTags":        "internal/pcapfile TestLinkLayers",
+	"internal/qp.MaxMessage":           "internal/hca TestAttacks",
+	"internal/qp.maxFlowLabel":         "internal/qp TestV10_Path",
+	"internal/qp.maxRNRTimer":          "internal/qp TestV10_Ranges",
+	"internal/qp.maxRetry":             "internal/qp TestV10_Ranges",
+	"internal/qp.maxSL":                "internal/qp TestV10_Path",
+	"internal/qp.maxTimeout":           "internal/qp TestV10_Ranges",
+	"internal/qp.mostIdle":             "internal/qp TestL2_IdleMemoryIsBounded",
+	"internal/script.maxBatches":       "- a guard against an engine that never stops sending",
+	"internal/script.maxBytes":         "internal/script TestScriptErrors",
+	"internal/script.maxFires":         "- a guard against an engine whose timers never stop",
+	"internal/script.maxLiteral":       "internal/script TestData",
+	"internal/script.maxPass":          "internal/script TestScriptErrors",
+	"internal/script.maxPosts":         "internal/script TestScriptErrors",
+	"internal/script.maxTerms":         "internal/script TestData",
+	"internal/sysfs.maxCPUs":           "internal/sysfs TestCPUMask",
+	"internal/sysfs.maxInterfaces":     "internal/sysfs TestFewInterfacesAreShown",
+	"internal/sysfs.maxName":           "internal/sysfs TestNames",
+	"internal/sysfs.maxSquatted":       "internal/sysfs TestAllNamesSquatted",
+}
+
+// bounded are the packages whose bounds are in the table.
+var bounded = []string{
+	"internal/deadline", "internal/device", "internal/driver", "internal/fabric", "internal/fault", "internal/gsi", "internal/hca",
+	"internal/identity", "internal/judge", "internal/memory", "internal/packet", "internal/pcapfile", "internal/qp", "internal/ring",
+	"internal/script", "internal/sysfs", "internal/trace",
+}
+
+// boundName is how a constant is called that bounds something.
+var boundName = regexp.MustCompile(`^(max|Max|most|Most)[A-Z]`)
+
+// checkBounds wants a test that reaches each bound, or a reason why there is none.
+func checkBounds(m *Module, report reporter) {
+	for _, p := range m.Packages {
+		if !slices.ContainsFunc(bounded, func(dir string) bool { return p.Path == dir || strings.HasPrefix(p.Path, dir+"/") }) ||
+			strings.HasSuffix(p.Path, "/rig") {
+			continue
+		}
+		for _, f := range p.Sources() {
+			for _, n := range constants(f.AST) {
+				if boundName.MatchString(n.Name) {
+					checkBound(m, p.Path+"."+n.Name, n.Pos(), report)
+				}
+			}
+		}
+	}
+}
+
+func checkBound(m *Module, name string, pos token.Pos, report reporter) {
+	by := reached[name]
+	if strings.HasPrefix(by, "- ") {
+		return
+	}
+	pkg, test, ok := strings.Cut(by, " ")
+	switch {
+	case !ok:
+		report(pos, "the bound %s is not in the table: say which test reaches it", name)
+	case !m.hasTest(pkg, test):
+		report(pos, "the bound %s is reached by %s, which is not there", name, by)
+	}
+}
+
+// constants returns the names of a file's package constants.
+func constants(f *ast.File) (names []*ast.Ident) {
+	for _, d := range f.Decls {
+		if g, ok := d.(*ast.GenDecl); ok && g.Tok == token.CONST {
+			for _, s := range g.Specs {
+				names = append(names, s.(*ast.ValueSpec).Names...)
+			}
+		}
+	}
+	return names
+}
+
+// hasTest reports whether a package has a test.
+func (m *Module) hasTest(pkg, test string) bool {
+	for _, p := range m.Packages {
+		if p.Path != pkg {
+			continue
+		}
+		for _, f := range p.Files {
+			for _, d := range f.AST.Decls {
+				if fn, ok := d.(*ast.FuncDecl); ok && f.Test && fn.Name.Name == test {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
