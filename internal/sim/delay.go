@@ -35,7 +35,7 @@ type delays struct {
 	since  clock.Instant // the same, or when a change of state gave it a new beginning
 	harmed clock.Instant // when a packet between the two was last harmed
 	risk   uint64        // the last request that this can have delayed
-	wary   bool          // a packet of this connection was harmed: the peer may keep the end of a message until it comes again
+	again  bool          // something was harmed, or sent again: the peer may keep the end of a message until it comes again
 }
 
 // trip is the longest round trip when the network harms nothing.
@@ -52,7 +52,7 @@ func (w *world) trip() time.Duration {
 func (p *pair) harmed() {
 	for _, e := range p.ends {
 		if e != nil {
-			e.delays.harmed, e.delays.wary = e.w.now, true
+			e.delays.harmed, e.delays.again = e.w.now, true
 			e.atRisk()
 		}
 	}
@@ -112,6 +112,7 @@ func (e *end) news(what string, until clock.Instant) {
 
 // goesBack is called when the end sends something again.
 func (e *end) goesBack() {
+	e.delays.again = true
 	if e.hurt() {
 		e.atRisk()
 	}
@@ -139,7 +140,7 @@ func (e *end) limit() clock.Instant {
 		return last.Add(rounds*ib.AckTimeout(e.terms.timeout) + quiet)
 	case e.hurt():
 		return min(last.Add(ib.AckTimeout(e.terms.timeout)), e.probes(last)).Add(quiet)
-	case d.wary:
+	case d.again:
 		return min(d.since.Add(ib.AckTimeout(e.terms.timeout)), e.probes(d.since)).Add(quiet)
 	}
 	return d.since.Add(quiet)
