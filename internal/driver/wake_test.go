@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/fabric"
 )
 
@@ -43,4 +44,39 @@ func TestWhoLetsGoWakesTheGoroutine(t *testing.T) {
 	d.writing = true
 	check("the port is full, and the goroutine waits for room", false)
 	d.blocked, d.writing = false, false
+}
+
+// TestWhoLetsGoMindsDeadlines shows that a thread which leaves a deadline behind
+// wakes the goroutine, if that means to sleep beyond it, and only then: nothing
+// else would fire the timer.
+func TestWhoLetsGoMindsDeadlines(t *testing.T) {
+	a, b := newSides(t)
+	a.connect(t, b, 20, 7) // 4.3 s
+	a.idle(t)
+	d := a.drv
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	was := d.asleep
+	defer func() { d.asleep = was }()
+	_, err := a.qp.PostSend(ib.SendWR{
+		Opcode: ib.WRRDMAWrite, SGList: []ib.SGE{{Addr: a.mr.Addr(), Length: 64, LKey: a.mr.LKey()}},
+		RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey(),
+	})
+	must(t, err)
+	sh := a.hca.Shard()
+	sh.RingDoorbell(a.qp)
+	sh.Transmit(d.now(), fabric.NewBatch(8<<10, a.port.Caps())) // it is lost
+	due := sh.Deadline()
+	if due == clock.Never {
+		t.Fatal("no timer runs")
+	}
+	for _, c := range []struct {
+		until clock.Instant
+		want  bool
+	}{{clock.Never, true}, {due + 1, true}, {due, false}, {due - 1, false}} {
+		d.asleep = c.until
+		if got := d.needsWake(); got != c.want {
+			t.Errorf("a timer is due at %d, and the goroutine sleeps until %d: it is woken: %t, want %t", due, c.until, got, c.want)
+		}
+	}
 }

@@ -100,4 +100,16 @@ var delayMutants = []mutant{
 		new:  "",
 		test: "internal/qp TestV15_NewPathIsUnknown",
 	},
+	{
+		name: "timer-left-behind-wakes-nobody", in: "internal/driver.needsWake",
+		old:  "d.shard.Deadline() < d.asleep",
+		new:  "false",
+		test: "internal/driver TestWhoLetsGoMindsDeadlines",
+	},
+	{
+		name: "searches-that-paid-once-pay-for-ever", in: "internal/driver.linger.arrived",
+		old:  "min(l.looks+1, mostLooks)",
+		new:  "l.looks + 1",
+		test: "internal/driver TestLooksAreBounded",
+	},
 }

@@ -79,8 +79,8 @@ var fullMutants = []mutant{
 	},
 	{
 		name: "state-of-a-capture-read-without-its-lock", in: "internal/fabric/capture.Err",
-		old:  "p.mu.Lock()",
-		new:  "defer p.mu.Lock()",
+		old:  "p.mu.Lock(); defer p.mu.Unlock()",
+		new:  "",
 		test: "internal/fabric/capture TestErrWaitsForTheWrite",
 	},
 	{
@@ -128,7 +128,7 @@ var fullMutants = []mutant{
 	{
 		name: "late-watch-of-a-device-not-told-why", in: "internal/device.Watch",
 		old:  "gone(0, cause)",
-		new:  "gone(0, nil)",
+		new:  "_ = cause; gone(0, nil)",
 		test: "internal/device TestWatch",
 	},
 	{
@@ -208,5 +208,35 @@ var fullMutants = []mutant{
 		old:  "r.At, r.QPN = now, n",
 		new:  "r.QPN = n",
 		test: "internal/packet TestRecordTellsContexts",
+	},
+	{
+		name: "arrivals-of-a-step-without-bound", in: "internal/judge.wire.take",
+		old:  "len(w.arrived) == maxArrivals",
+		new:  "false",
+		test: "internal/judge TestArrivalsAreBounded",
+	},
+	{
+		name: "every-interface-of-a-device-shown", in: "internal/sysfs.host",
+		old:  "len(names) < maxInterfaces",
+		new:  "true",
+		test: "internal/sysfs TestFewInterfacesAreShown",
+	},
+	{
+		name: "more-names-tried-than-are-squatted", in: "internal/sysfs.another",
+		old:  "for i := range maxSquatted { $*body }",
+		new:  "for i := range 2 * maxSquatted { $*body }",
+		test: "internal/sysfs TestAllNamesSquatted",
+	},
+	{
+		name: "one-completion-queue-too-many-in-a-channel", in: "verbs.CompChannel.join",
+		old:  "c.cqs == c.most",
+		new:  "c.cqs > c.most",
+		test: "verbs TestSmallChannel",
+	},
+	{
+		name: "key-given-again-after-half-the-time", in: "internal/memory.keys.expire",
+		old:  "$age >= quarantine",
+		new:  "$age >= quarantine/2",
+		test: "internal/memory TestQuarantineEnds",
 	},
 }

@@ -139,11 +139,21 @@ func (e *end) limit() clock.Instant {
 		}
 		return last.Add(rounds*ib.AckTimeout(e.terms.timeout) + quiet)
 	case e.hurt():
-		return min(last.Add(ib.AckTimeout(e.terms.timeout)), e.probes(last)).Add(quiet)
-	case d.again:
-		return min(d.since.Add(ib.AckTimeout(e.terms.timeout)), e.probes(d.since)).Add(quiet)
+		last = e.sendsAgain(last)
+		if !e.peer.node.inOrder { // which may keep what comes until it comes once more
+			last = e.sendsAgain(last)
+		}
+		return last.Add(quiet)
+	case d.again && !e.peer.node.inOrder:
+		return e.sendsAgain(d.since).Add(quiet)
 	}
 	return d.since.Add(quiet)
+}
+
+// sendsAgain returns until when the end sends again what has no answer, if what it
+// sends after last arrives.
+func (e *end) sendsAgain(last clock.Instant) clock.Instant {
+	return min(last.Add(ib.AckTimeout(e.terms.timeout)), e.probes(last))
 }
 
 // probes returns until when a probe leaves that the network does not harm, if

@@ -232,6 +232,9 @@ func (n *node) trace(r *trace.Record) {
 func (n *node) raise(ev qp.Event) {
 	w := n.w
 	w.markEvent(ev.Type)
+	if about := (qp.Event{Type: ev.Type, QPN: ev.QPN, CQ: ev.CQ}); ev != about || (ev.QPN != 0) == (ev.CQ != nil) {
+		w.fail("event", "adapter %d: %v is about more than one thing, or about none: %+v", n.index, ev.Type, ev)
+	}
 	switch {
 	case ev.Type == ib.EventCQErr:
 		c := n.queueOf(ev.CQ)
