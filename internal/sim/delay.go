@@ -174,8 +174,14 @@ func (e *end) probes(last clock.Instant) clock.Instant {
 func (e *end) latest() clock.Instant {
 	until := e.limit()
 	for _, o := range e.node.ends {
-		if o != e && o.sends() && o.peer.node == e.peer.node {
+		if o == e || o.pair == nil || o.typ() != ib.RC || o.peer.node != e.peer.node {
+			continue
+		}
+		if o.sends() {
 			until = max(until, o.limit())
+		}
+		if o.delays.again { // it may have given back the room only now
+			until = max(until, o.delays.heard.Add(2*e.w.trip()+slack))
 		}
 	}
 	return until

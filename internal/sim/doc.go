@@ -8,7 +8,7 @@
 // network.go and node.go (what carries packets, and what receives them),
 // pair.go, paths.go, space.go and op.go (the model of queue pairs, their paths,
 // memory and work requests), action.go, post.go and datagram.go (what programs do),
-// complete.go, explain.go and state.go (the oracle), mark.go (what happened
+// complete.go, explain.go, state.go and delay.go (the oracle), mark.go (what happened
 // at all), ladder.go and minimize.go (what a person sees of a failure),
 // campaign.go (many seeds on several processors).
 //
