@@ -29,6 +29,9 @@ const (
 	probeTimeLate = 16 * time.Millisecond
 )
 
+// challengeTime is how long a claim about a peer is examined, if two round trips are no longer.
+const challengeTime = 10 * time.Millisecond
+
 // delays is what the oracle knows of how long an end waits for its peer.
 type delays struct {
 	heard  clock.Instant // when the end last heard of its peer, or began to wait
@@ -53,6 +56,25 @@ func (p *pair) harmed() {
 	for _, e := range p.ends {
 		if e != nil {
 			e.delays.harmed, e.delays.again = e.w.now, true
+			e.atRisk()
+		}
+	}
+}
+
+// examined notes the end of a challenge, with which both ends begin anew.
+func (e *end) examined() {
+	e.onTime("the end of a challenge")
+	e.wire.examines = false
+	e.pair.stirred()
+}
+
+// examines notes that an end examines a claim about its peer: it sends nothing until then, or
+// drops what comes over the path that the peer is said to have moved to.
+func (p *pair) examines() {
+	for _, e := range p.ends {
+		if e != nil {
+			until := e.w.now.Add(max(challengeTime, 2*e.w.trip()))
+			e.delays.since, e.delays.again = max(e.delays.since, until), true
 			e.atRisk()
 		}
 	}
@@ -125,8 +147,17 @@ func (e *end) dead() bool {
 	return e.pair.broken || p.qp == nil || p.remGone || p.state < ib.RTR || p.state == ib.ERR || e.paths.at != p.paths.at
 }
 
-// limit returns until when the end must hear something, for its own sake.
+// limit returns until when the end must hear something, for its own sake. A challenge that is
+// under way goes on after the last harm.
 func (e *end) limit() clock.Instant {
+	until := e.limitBeyondChallenges()
+	if e.wire.examines || e.peer != nil && e.peer.wire.examines {
+		until = until.Add(max(challengeTime, 2*e.w.trip()))
+	}
+	return until
+}
+
+func (e *end) limitBeyondChallenges() clock.Instant {
 	d := &e.delays
 	quiet := 2*e.w.trip() + slack
 	last := max(d.since, d.harmed)

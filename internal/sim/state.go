@@ -155,6 +155,7 @@ type watcher struct {
 	lied        bool          // a stranger has claimed that the peer refuses
 	deceived    bool          // and was believed
 	claimed     uint64        // disturbed of the pair, when the last claim came
+	examines    bool          // a claim
 	probes      int           // that may be sent to examine what packets claimed
 }
 
@@ -171,12 +172,15 @@ func (e *end) challenge(r *trace.Record) {
 	switch r.Cause {
 	case peerAnswers:
 		e.w.mark("claim refuted")
+		e.examined()
 	case peerIsSilent:
 		e.w.mark("claim believed")
 		e.wire.deceived = e.wire.lied
+		e.examined()
 	default:
 		e.wire.probes = probesOfClaim
-		e.wire.claimed = e.pair.disturbed
+		e.wire.claimed, e.wire.examines = e.pair.disturbed, true
+		e.pair.examines()
 	}
 }
 
@@ -188,8 +192,8 @@ func (e *end) silentPeer() bool {
 		e.pair.disturbed-e.wire.claimed >= probesOfClaim || len(e.w.net.cut) > 0
 }
 
-// probes reports whether a packet is a probe of a challenge, of which there are only so many.
-func (e *end) probes(h header) bool {
+// isProbe reports whether a packet is a probe of a challenge, of which there are only so many.
+func (e *end) isProbe(h header) bool {
 	x := &e.wire
 	if x.probes == 0 || x.sent && h.psn.Diff(x.newest) > 0 {
 		return false // a WRITE of no bytes
@@ -229,7 +233,7 @@ func (w *world) sniff(n *node, run *fabric.Run, seg []byte) {
 	if run.Path.Dst != e.route().to {
 		w.fail("wire", "adapter %d qp %v sends %v PSN %v over a path that it has left, or has not moved to", n.index, e.num, h.op, h.psn)
 	}
-	if h.empty && e.probes(h) {
+	if h.empty && e.isProbe(h) {
 		return
 	}
 	if e.drained() {
