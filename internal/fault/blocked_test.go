@@ -140,3 +140,20 @@ func TestWaitForTheRest(t *testing.T) {
 		}
 	}
 }
+
+// TestMoreThanThereIsRoomFor has rules make more of a batch than is held while the
+// port is full: what finds no room is lost, and counted as refused.
+func TestMoreThanThereIsRoomFor(t *testing.T) {
+	const packets = 200
+	x := newBench(t, strings.Repeat("dup;", MaxRules-1)+"dup", false)
+	x.port.Port = &narrow{Port: x.port.Port}
+	x.out(packets)
+	held := 0
+	for _, r := range x.port.out.Pending() {
+		held += r.Count
+	}
+	const made = packets * (1 + MaxRules)
+	if lost := x.port.Stats().SendErrors; held == 0 || held == made || lost != uint64(made-held) {
+		t.Errorf("of %d packets %d are held until the port has room, and %d are counted as refused", made, held, lost)
+	}
+}

@@ -228,15 +228,45 @@ var fullMutants = []mutant{
 		test: "internal/sysfs TestAllNamesSquatted",
 	},
 	{
-		name: "one-completion-queue-too-many-in-a-channel", in: "verbs.CompChannel.join",
-		old:  "c.cqs == c.most",
-		new:  "c.cqs > c.most",
-		test: "verbs TestSmallChannel",
-	},
-	{
 		name: "key-given-again-after-half-the-time", in: "internal/memory.keys.expire",
 		old:  "$age >= quarantine",
 		new:  "$age >= quarantine/2",
 		test: "internal/memory TestQuarantineEnds",
+	},
+	{
+		name: "sent-packets-recorded-without-a-time", in: "internal/fabric/capture.Port.Send",
+		old:  "now := p.clock()",
+		new:  "now := time.Time{}",
+		test: "internal/fabric/capture TestC13_BothDirectionsAreRecorded",
+	},
+	{
+		name: "arrivals-recorded-without-a-time", in: "internal/fabric/capture.Port.Receive",
+		old:  "now := p.clock()",
+		new:  "now := time.Time{}",
+		test: "internal/fabric/capture TestC13_BothDirectionsAreRecorded",
+	},
+	{
+		name: "packet-that-finds-no-room-not-counted", in: "internal/fault.Port.put",
+		old:  "p.lost.Add(1)",
+		new:  "",
+		test: "internal/fault TestMoreThanThereIsRoomFor",
+	},
+	{
+		name: "images-stay-for-two-days", in: "internal/sysfs.discard",
+		old:  "now.Sub(info.ModTime()) < keep",
+		new:  "now.Sub(info.ModTime()) < 2*keep",
+		test: "internal/sysfs TestSweep",
+	},
+	{
+		name: "cut-datagrams-not-counted", in: "internal/fabric/udp.Port.datagram",
+		old:  "p.Truncated.Add(1)",
+		new:  "",
+		test: "internal/fabric/udp TestCutDatagramIsCounted",
+	},
+	{
+		name: "cut-packets-not-counted", in: "internal/fabric/raw.Port.datagram",
+		old:  "p.Truncated.Add(1)",
+		new:  "",
+		test: "internal/fabric/raw TestCutPacketsAreCounted",
 	},
 }

@@ -47,6 +47,9 @@ func (w *world) trip() time.Duration {
 	if w.plan.on(lateAnswers) {
 		d += 2 * lateAnswer
 	}
+	if w.net.rate > 0 { // all that a queue pair has posted may be before a packet in its port
+		d += time.Duration(float64(int(endCap.MaxSendWR)*w.plan.slot) * 8e9 / w.net.rate)
+	}
 	return d
 }
 

@@ -264,8 +264,9 @@ func TestSweep(t *testing.T) {
 	now := time.Now()
 	old := mustShow(t, base, describe("127.0.0.1"), now.Add(-2*keep))
 	used := mustShow(t, base, describe("127.0.0.2"), now.Add(-2*keep))
-	young := mustShow(t, base, describe("127.0.0.3"), now.Add(-keep/2))
-	if err := errors.Join(old.Lock.Close(), young.Lock.Close(), os.Mkdir(filepath.Join(base, "new-123"), 0o700)); err != nil {
+	young := mustShow(t, base, describe("127.0.0.3"), now.Add(-keep+time.Minute))
+	due := mustShow(t, base, describe("127.0.0.5"), now.Add(-keep))
+	if err := errors.Join(old.Lock.Close(), young.Lock.Close(), due.Lock.Close(), os.Mkdir(filepath.Join(base, "new-123"), 0o700)); err != nil {
 		t.Fatal(err)
 	}
 	last := mustShow(t, base, describe("127.0.0.4"), now)

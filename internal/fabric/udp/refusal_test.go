@@ -119,3 +119,19 @@ func TestRefusedTwice(t *testing.T) {
 		t.Error("the next run has no second try")
 	}
 }
+
+// TestCutDatagramIsCounted has the kernel say that a datagram was longer than its
+// buffer, which no UDP datagram is.
+func TestCutDatagramIsCounted(t *testing.T) {
+	p := &Port{Counts: new(fabric.Counts), recv: newReceiver()}
+	s := &socket{addr: netip.MustParseAddr("10.0.0.1")}
+	var d fabric.Datagram
+	p.recv.v.msgs[0].hdr.Flags = unix.MSG_TRUNC
+	if p.datagram(0, s, &d) || p.Stats().Truncated != 1 {
+		t.Errorf("a datagram that was cut is handed on, or counted %d times", p.Stats().Truncated)
+	}
+	p.recv.reset(0)
+	if !p.datagram(0, s, &d) || p.Stats().Truncated != 1 {
+		t.Errorf("the next one is not handed on, or %d are counted", p.Stats().Truncated)
+	}
+}
