@@ -19,13 +19,13 @@ func TestCutPacketsAreCounted(t *testing.T) {
 		if p.datagram(i, &d) {
 			t.Errorf("packet %d is handed on", i)
 		}
-		if n := p.Stats().Truncated; n != uint64(i+1) {
+		if n := p.Counts.Stats().Truncated; n != uint64(i+1) {
 			t.Errorf("after packet %d the cut ones are %d", i, n)
 		}
 	}
 	p.recv.reset(0)
 	p.recv.msgs[0].len = vnetLen // nothing is behind it, but it is whole
-	if p.datagram(0, &d) || p.Stats().Truncated != 2 {
-		t.Errorf("an empty packet is handed on, or counted as cut (%d)", p.Stats().Truncated)
+	if p.datagram(0, &d) || p.Counts.Stats().Truncated != 2 {
+		t.Errorf("an empty packet is handed on, or counted as cut (%d)", p.Counts.Stats().Truncated)
 	}
 }
