@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/softhca/softhca/cmd/softhca/internal/launch"
+	"github.com/softhca/softhca/internal/printable"
 )
 
 // The exit codes.
@@ -58,7 +59,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		why = strings.ReplaceAll(why, context.Canceled.Error(), "interrupted")
 	}
 	// If standard error is closed, the error cannot be reported.
-	_, _ = fmt.Fprintln(stderr, "softhca:", why)
+	_, _ = fmt.Fprintln(stderr, "softhca:", printable.Lines(printable.Args(why, args)))
 	if usage := (*usageError)(nil); errors.As(err, &usage) {
 		_, _ = fmt.Fprintf(stderr, "Try '%s --help'.\n", cmd.CommandPath())
 		return exitCode(cmd, exitUsage)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/softhca/softhca/cmd/softhca/internal/text"
 	"github.com/softhca/softhca/internal/fault"
+	"github.com/softhca/softhca/internal/printable"
 	"github.com/softhca/softhca/verbs"
 )
 
@@ -256,9 +257,10 @@ func printResult(w io.Writer, asJSON bool, result fmt.Stringer) error {
 	return err
 }
 
-// say writes a line to standard error. It ignores write errors.
+// say writes a line to standard error, without control characters of its arguments. It
+// ignores write errors.
 func say(stderr io.Writer, format string, args ...any) {
-	_, _ = fmt.Fprintf(stderr, format+"\n", args...)
+	_, _ = io.WriteString(stderr, printable.Lines(fmt.Sprintf(format+"\n", args...)))
 }
 
 // logCounters logs the counters of an adapter that are not zero.

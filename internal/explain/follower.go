@@ -12,6 +12,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/pcapfile"
 	"github.com/softhca/softhca/internal/pcapfile/runs"
+	"github.com/softhca/softhca/internal/printable"
 	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/roce"
 )
@@ -217,9 +218,10 @@ func (f *Follower) asked(p *pcapfile.Packet) {
 	if f.sight.marks&LostByRule != 0 && f.unrepeated() {
 		rule = faultLost
 	}
-	f.wire.find(f.now, rule, "%v, %s", f.pkt.BTH.Opcode, p.Comment)
+	comment := printable.Line(p.Comment, printable.Limit)
+	f.wire.find(f.now, rule, "%v, %s", f.pkt.BTH.Opcode, comment)
 	if f.report.asked == "" {
-		f.report.asked = fmt.Sprintf("record %d, %v: %s", f.now.record, f.pkt.BTH.Opcode, p.Comment)
+		f.report.asked = fmt.Sprintf("record %d, %v: %s", f.now.record, f.pkt.BTH.Opcode, comment)
 	}
 }
 

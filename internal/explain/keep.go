@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/internal/pcapfile"
+	"github.com/softhca/softhca/internal/printable"
 	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/roce"
 )
@@ -26,7 +27,7 @@ type Packet struct {
 	Side         int      // sender: 0 is end A
 	Marks        Marks    // properties of the packet
 	Finding      string   // rule of the finding in this packet
-	Comment      string   // comment of the record
+	Comment      string   // comment of the record, printable
 	Ends         [2]State // requests of A and of B after this packet
 }
 
@@ -132,7 +133,7 @@ func (f *Follower) keep(p *pcapfile.Packet) {
 	}
 	kept := Packet{
 		Record: f.now.record, At: f.now.at, Src: p.Src, Dst: p.Dst, SrcPort: p.SrcPort, Length: len(p.Payload),
-		Head: k.head(p.Payload), Marks: f.sight.marks, Side: f.sight.side, Comment: shorten(p.Comment),
+		Head: k.head(p.Payload), Marks: f.sight.marks, Side: f.sight.side, Comment: printable.Line(p.Comment, printable.Limit),
 	}
 	if p.Src.Is4() {
 		kept.TClass, kept.TTL, kept.ID = p.IP[1], p.IP[8], binary.BigEndian.Uint16(p.IP[4:])
@@ -247,17 +248,6 @@ func (c *conversation) state(side int) State {
 		s.Phase = Waiting
 	default:
 		s.Phase = Idle
-	}
-	return s
-}
-
-// maxComment is the maximum length of a record's comment.
-const maxComment = 400
-
-// shorten cuts a comment, which may be as long as a record, to maxComment.
-func shorten(s string) string {
-	if len(s) > maxComment {
-		s = strings.ToValidUTF8(s[:maxComment], "") + "…"
 	}
 	return s
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/pcapfile"
+	"github.com/softhca/softhca/internal/printable"
 	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/roce"
 )
@@ -113,9 +115,28 @@ func TestKeptSides(t *testing.T) {
 	}
 }
 
-// TestLongComments keeps the beginning of a comment.
-func TestLongComments(t *testing.T) {
-	if s := shorten(strings.Repeat("ä", 300)); len(s) > maxComment+3 || !strings.HasSuffix(s, "ä…") {
-		t.Errorf("%d bytes: %s", len(s), s)
+// TestComments quotes the comments of records, which may have any content, on one line and
+// cuts them, wherever a report has them.
+func TestComments(t *testing.T) {
+	s := &scene{t: t}
+	s.add(client, time.Microsecond, &roce.Packet{BTH: bth(roce.RCSendOnly, 0x22, 1)})
+	const attack = "lost by rule 'x'\r\nVERDICT clean: \x1b[2J\u202e\x80"
+	f := New(Config{Packets: 1})
+	r, err := pcapfile.NewReader(bytes.NewReader(s.file()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := r.Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Comment = attack + strings.Repeat("ä", 70_000)
+	f.Add(p)
+	report := f.Report()
+	const want = `lost by rule 'x'\r\nVERDICT clean: \x1b[2J\u202e\x80ää`
+	for _, text := range []string{report.Kept[0].Comment, report.Verdict.Fault, report.Findings[len(report.Findings)-1].Detail} {
+		if !strings.Contains(text, want) || !strings.HasSuffix(text, "ä…") || len(text) > 2*printable.Limit+100 {
+			t.Errorf("a comment of %d bytes becomes %d: %s", len(p.Comment), len(text), text)
+		}
 	}
 }

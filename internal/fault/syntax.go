@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/printable"
 )
 
 // SyntaxError is a mistake in the text of rules. It unwraps to EINVAL.
@@ -24,9 +25,8 @@ func (e *SyntaxError) Unwrap() error { return ib.EINVAL }
 func (e *SyntaxError) Error() string {
 	begin := strings.LastIndexByte(e.Text[:e.Offset], '\n') + 1
 	line, _, _ := strings.Cut(e.Text[begin:], "\n")
-	line = strings.ToValidUTF8(strings.ReplaceAll(line, "\t", " "), "?")
-	before := strings.ToValidUTF8(e.Text[begin:e.Offset], "?")
-	line, at := clip(line, utf8.RuneCountInString(before))
+	line = printable.Mask(strings.ReplaceAll(line, "\t", " "), '?')
+	line, at := clip(line, utf8.RuneCountInString(e.Text[begin:e.Offset]))
 	var b strings.Builder
 	if n := strings.Count(e.Text[:begin], "\n"); n > 0 {
 		fmt.Fprintf(&b, "line %d: ", n+1)

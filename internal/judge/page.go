@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/softhca/softhca/internal/printable"
 )
 
 // item is what some adapters do in a step on a queue pair of a script.
@@ -51,7 +53,7 @@ func WritePage(w io.Writer, reports []*Report, topics []Topic) error {
 	p.events()
 	p.evidence()
 	p.lists()
-	_, err := w.Write(p.w.Bytes())
+	_, err := io.WriteString(w, printable.Lines(p.w.String())) // reports may be of others
 	return err
 }
 

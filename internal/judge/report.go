@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/softhca/softhca/internal/printable"
 	"github.com/softhca/softhca/internal/testagent"
 )
 
@@ -143,8 +144,29 @@ func ReadReport(in io.Reader) (*Report, error) {
 		if one == nil {
 			return nil, errors.New("the report has an empty result")
 		}
+		one.sanitize()
+	}
+	for _, s := range [...]*string{&r.Adapter.Device, &r.Adapter.Kernel, &r.Adapter.Firmware} {
+		*s = printable.Line(*s, printable.Limit)
 	}
 	return r, nil
+}
+
+// sanitize makes the texts of a result of another host safe to print.
+func (r *Result) sanitize() {
+	texts := []*string{&r.Script, &r.Title, &r.Reason}
+	for _, list := range [...][]Difference{r.Differences, r.Unstable} {
+		for i := range list {
+			d := &list[i]
+			texts = append(texts, &d.Step, &d.QP, &d.Want, &d.Got)
+			for k := range d.Ladder {
+				texts = append(texts, &d.Ladder[k])
+			}
+		}
+	}
+	for _, s := range texts {
+		*s = printable.Line(*s, 0)
+	}
 }
 
 // Line returns a result in a line, and with all in as many as there are

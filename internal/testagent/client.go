@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/softhca/softhca/internal/printable"
 )
 
 // DefaultPort is the TCP port on which the program listens unless told
@@ -104,6 +106,8 @@ func (c *Client) Do(ctx context.Context, request string, wait time.Duration) (Re
 	return r, err
 }
 
+// exchange sends a request and returns the line of the reply, made printable: its names and
+// texts are of another host.
 func (c *Client) exchange(ctx context.Context, request string, wait time.Duration) (string, error) {
 	deadline := time.Now().Add(wait + answerTime)
 	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
@@ -126,7 +130,7 @@ func (c *Client) exchange(ctx context.Context, request string, wait time.Duratio
 	case err != nil:
 		return "", err
 	}
-	return strings.TrimRight(string(line), "\r\n"), nil
+	return printable.Line(strings.TrimRight(string(line), "\r\n"), 0), nil
 }
 
 // create sends a request that makes an object, and returns its handle.

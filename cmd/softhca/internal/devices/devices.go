@@ -12,6 +12,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/broker"
 	"github.com/softhca/softhca/internal/device"
+	"github.com/softhca/softhca/internal/printable"
 	"github.com/softhca/softhca/verbs"
 )
 
@@ -77,10 +78,10 @@ func Names() ([]string, error) {
 // Probe describes the adapter cfg under the name, and the processes that have it. The
 // error is also in the result.
 func Probe(name string, cfg verbs.Config) (Device, error) {
-	d := Device{Name: name}
+	d := Device{Name: printable.Line(name, printable.Limit)}
 	err := d.ask(cfg)
 	if err != nil {
-		d.Error = err.Error()
+		d.Error = printable.Line(err.Error(), 0)
 	}
 	return d, err
 }
@@ -114,7 +115,16 @@ func sharing(addr string) (*Share, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Share{Slots: slots, Processes: append([]broker.Member{}, all...)}, nil
+	return &Share{Slots: slots, Processes: shown(all)}, nil
+}
+
+// shown returns processes with names that are safe to print: a process chooses its name.
+func shown(all []broker.Member) []broker.Member {
+	list := append([]broker.Member{}, all...)
+	for i := range list {
+		list[i].Program = printable.Line(list[i].Program, printable.Limit)
+	}
+	return list
 }
 
 // describe fills in the adapter's own description.

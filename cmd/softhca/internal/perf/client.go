@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/printable"
 	"github.com/softhca/softhca/verbs"
 )
 
@@ -134,7 +135,7 @@ func (c *client) explain(failed *completionError, before Report) error {
 	f.Server = c.verdict.Report
 	switch {
 	case c.verdict.Error != "":
-		f.Problem = printable(c.verdict.Error)
+		f.Problem = printable.Line(c.verdict.Error, maxShown)
 	case err != nil:
 		f.Problem = err.Error()
 	}

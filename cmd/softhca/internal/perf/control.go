@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/printable"
 )
 
 // version is the version of the protocol, which must be the same on both sides.
@@ -189,7 +190,9 @@ func (c *control) finish(r *reply, within time.Duration) error {
 type peerError struct{ text string }
 
 // Error quotes the peer.
-func (e *peerError) Error() string { return fmt.Sprintf("the peer says: %q", e.text) }
+func (e *peerError) Error() string {
+	return `the peer says: "` + printable.Line(e.text, maxShown) + `"`
+}
 
 // refuse sends the reason to the peer, with the report of this side if there is one.
 func (c *control) refuse(why error, r *Report) {

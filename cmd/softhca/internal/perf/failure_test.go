@@ -176,7 +176,7 @@ func TestSanitize(t *testing.T) {
 	r := &Report{States: "RTS\x1b[31m", Channel: strings.Repeat("ä", 1000), Faults: make([]verbs.FaultStat, 100)}
 	r.Faults[0].Rule = "drop\n"
 	r.sanitize()
-	if r.States != "RTS?[31m" || r.Channel != strings.Repeat("ä", maxShown) || len(r.Faults) != maxFaults || r.Faults[0].Rule != "drop?" {
+	if r.States != `RTS\x1b[31m` || r.Channel != strings.Repeat("ä", maxShown-1)+"…" || len(r.Faults) != maxFaults || r.Faults[0].Rule != `drop\n` {
 		t.Errorf("left is %+v", r)
 	}
 	(*Report)(nil).sanitize() // a peer that sends none

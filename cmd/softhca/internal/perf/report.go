@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/softhca/softhca/cmd/softhca/internal/text"
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/printable"
 	"github.com/softhca/softhca/verbs"
 )
 
@@ -122,31 +122,18 @@ func (r *Report) sanitize() {
 	if r == nil {
 		return
 	}
-	r.States, r.Channel = printable(r.States), printable(r.Channel)
+	r.States, r.Channel = printable.Line(r.States, maxShown), printable.Line(r.Channel, maxShown)
 	r.Faults = r.Faults[:min(len(r.Faults), maxFaults)]
 	for i := range r.Faults {
-		r.Faults[i].Rule = printable(r.Faults[i].Rule)
+		r.Faults[i].Rule = printable.Line(r.Faults[i].Rule, maxShown)
 	}
 }
 
 // Limits of the printed part of a peer's report.
 const (
 	maxFaults = 64
-	maxShown  = 256 // runes
+	maxShown  = 256 // characters of each text
 )
-
-func printable(s string) string {
-	n := 0
-	return strings.Map(func(c rune) rune {
-		if n++; n > maxShown {
-			return -1
-		}
-		if !unicode.IsPrint(c) {
-			return '?'
-		}
-		return c
-	}, s)
-}
 
 // eventful reports whether the report has anything unusual.
 func (r *Report) eventful() bool {

@@ -8,6 +8,8 @@ import (
 	"io"
 	"net"
 	"strings"
+
+	"github.com/softhca/softhca/internal/printable"
 )
 
 // The messages of the sides in addition to those of the Linux programs, which close the
@@ -69,7 +71,9 @@ func listen(conn net.Conn, client bool, end context.CancelCauseFunc) {
 }
 
 // peerFailed returns an error with the reason of a peer.
-func peerFailed(why string) error { return fmt.Errorf("the peer has failed: %q", why) }
+func peerFailed(why string) error {
+	return errors.New(`the peer has failed: "` + printable.Line(why, printable.Limit) + `"`)
+}
 
 // read fills b with data of the peer during the exchange. It returns an error if the
 // peer reports a failure.

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/softhca/softhca/cmd/softhca/internal/text"
+	"github.com/softhca/softhca/internal/printable"
 	"github.com/softhca/softhca/internal/script"
 )
 
@@ -20,7 +21,7 @@ const maxText = 1 << 20
 type Script struct{ Name, Text string }
 
 // Find returns the built-in script with a name, with or without .qp, or else the
-// script in the file with that name.
+// script in the file with that name, with escapes for its control characters.
 func Find(name string, readFile func(string) ([]byte, error)) (Script, error) {
 	if text, err := script.Text(strings.TrimSuffix(name, ".qp")); err == nil {
 		return Script{name, text}, nil
@@ -34,7 +35,7 @@ func Find(name string, readFile func(string) ([]byte, error)) (Script, error) {
 	case len(b) > maxText:
 		return Script{}, fmt.Errorf("%s has %d bytes: a script has at most %d", name, len(b), maxText)
 	}
-	return Script{name, string(b)}, nil
+	return Script{printable.Line(name, 0), printable.Lines(strings.ReplaceAll(string(b), "\r\n", "\n"))}, nil
 }
 
 // outcome is the result of a script in JSON.

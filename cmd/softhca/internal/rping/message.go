@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
-	"unicode"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/printable"
 )
 
 // messageLen is the size of every message, in bytes.
@@ -72,11 +72,6 @@ func textLen(b []byte) int {
 
 // text returns the content of b for printing. Control characters of the peer, which
 // could control the terminal, become dots.
-func text(b []byte) []byte {
-	return bytes.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return '.'
-	}, bytes.TrimSuffix(b[:textLen(b)], []byte{0}))
+func text(b []byte) string {
+	return printable.Mask(string(bytes.TrimSuffix(b[:textLen(b)], []byte{0})), '.')
 }
