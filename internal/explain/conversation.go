@@ -175,18 +175,19 @@ func (f *Follower) leave(pair addrPair, c *conversation) {
 // also returns the evidence.
 func (f *Follower) match(list []*conversation, port uint16) (*conversation, string) {
 	answer := f.pkt.Info.Flags&roce.FlagResponse != 0
-	var found *conversation
+	var found, only *conversation
 	n := 0
 	for _, c := range list {
 		if h := &c.halves[0]; answer && (!h.seen || !h.inFlight(f.pkt.BTH.PSN)) {
 			continue
 		}
-		if n == 0 || c.port == port {
+		if n++; c.port == port {
 			found = c
 		}
-		if n++; n > 1 && found.port != port {
-			found = nil
-		}
+		only = c
+	}
+	if found == nil && n == 1 {
+		found = only
 	}
 	switch {
 	case found != nil && answer:

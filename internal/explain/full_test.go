@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/fabric/ipudp"
 	"github.com/softhca/softhca/internal/pcapfile"
 	"github.com/softhca/softhca/roce"
 )
@@ -153,5 +154,21 @@ func TestManySenders(t *testing.T) {
 	}
 	if n := len(f.damage.senders); n != maxSenders {
 		t.Errorf("%d senders are remembered, want %d", n, maxSenders)
+	}
+}
+
+// TestManyCandidates has an answer that may belong to any of several connections, whose ports
+// say nothing.
+func TestManyCandidates(t *testing.T) {
+	s := &scene{t: t}
+	for i := range 4 {
+		s.add(client, time.Microsecond, &roce.Packet{BTH: bth(roce.RCSendOnly, ib.QPN(100+i), 7)})
+	}
+	s.add(server, time.Microsecond, &roce.Packet{BTH: bth(roce.RCAcknowledge, 0x11, 7), AETH: roce.AETH{Syndrome: roce.ACKUnlimited, MSN: 1}})
+	last := &s.frames[len(s.frames)-1]
+	last.data[ethernet+ipudp.IPv4Len]++ // another UDP source port
+	last.seal()
+	if r := s.explain(); len(r.Conversations) != 5 {
+		t.Errorf("the answer was taken for that of one of four connections: %d conversations", len(r.Conversations))
 	}
 }
