@@ -242,8 +242,12 @@ func (c *conversation) finish(f *Follower, side int, o *op) {
 
 // drop forgets the first n messages.
 func (h *half) drop(n int) {
-	if n > 0 {
-		h.ops = h.ops[:copy(h.ops, h.ops[n:])]
+	if n == 0 {
+		return
+	}
+	h.ops = slices.Delete(h.ops, 0, n)
+	if cap(h.ops) > 4*fewOps && len(h.ops) < cap(h.ops)/4 { // give back the memory of a burst
+		h.ops = append(make([]op, 0, cap(h.ops)/2), h.ops...)
 	}
 }
 

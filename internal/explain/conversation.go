@@ -33,8 +33,9 @@ type addrPair struct {
 }
 
 const (
-	maxAlone = 64        // conversations with one known direction, per pair of addresses
-	noQPN    = 1<<32 - 1 // unknown number
+	maxAlone  = 64        // conversations with one known direction, per pair of addresses
+	maxRoutes = 16        // directions of migrated paths that a conversation remembers
+	noQPN     = 1<<32 - 1 // unknown number
 )
 
 // conversation is the traffic of two queue pairs or two EE contexts. The second
@@ -46,6 +47,7 @@ type conversation struct {
 	paired   string // how the two ends were matched; "" if they were not
 	halves   [2]half
 	streams  [2]stream // for UC
+	routes   []flowKey // directions of the paths to which it migrated, the oldest first
 	pkeys    [2]uint32 // the P_Key of each direction, with a higher bit set if it is known
 	mtu      int       // payload of FIRST and MIDDLE packets, 0 if unknown
 	port     uint16    // UDP source port of the last packet
@@ -245,11 +247,24 @@ func (f *Follower) moved(key flowKey) (flow, bool) {
 		return flow{}, false
 	}
 	c.find(f.now, migrated, "from %v > %v to %v > %v", c.ends[side].addr, c.ends[1-side].addr, key.src, key.dst)
-	f.flows[key] = flow{c, side}
+	f.route(c, side, key)
 	if q := c.ends[side].qpn; q != noQPN {
-		f.flows[flowKey{src: key.dst, dst: key.src, to: q, service: key.service}] = flow{c, 1 - side}
+		f.route(c, 1-side, flowKey{src: key.dst, dst: key.src, to: q, service: key.service})
 	}
 	return flow{c, side}, true
+}
+
+// route adds a direction of a migrated conversation. If there are too many, it forgets the
+// oldest one, whose next packet counts as another migration.
+func (f *Follower) route(c *conversation, side int, key flowKey) {
+	if len(c.routes) >= maxRoutes {
+		if old := c.routes[0]; f.flows[old].conv == c {
+			delete(f.flows, old)
+		}
+		c.routes = slices.Delete(c.routes, 0, 1)
+	}
+	c.routes = append(c.routes, key)
+	f.flows[key] = flow{c, side}
 }
 
 // heard counts a packet and checks the fields that all services have.
@@ -297,14 +312,15 @@ func (f *Follower) notice(p *pcapfile.Packet) {
 // end ends a conversation and adds it to the report.
 func (f *Follower) end(c *conversation) {
 	f.alive.Remove(c.element)
+	f.pending -= c.open()
 	for side := range c.halves {
 		c.conclude(side)
 		c.unheard(side)
 		c.giveUp(f, side)
 	}
 	c.untold()
-	for key, fl := range f.ownFlows(c) {
-		if f.flows[key].conv == fl.conv {
+	for _, key := range append(f.ownFlows(c), c.routes...) {
+		if f.flows[key].conv == c {
 			delete(f.flows, key)
 		}
 	}
@@ -319,17 +335,16 @@ func (f *Follower) end(c *conversation) {
 	f.report.add(c)
 }
 
-// ownFlows returns the keys of a conversation.
-func (f *Follower) ownFlows(c *conversation) map[flowKey]flow {
-	m := map[flowKey]flow{}
+// ownFlows returns the keys of the first path of a conversation.
+func (f *Follower) ownFlows(c *conversation) (keys []flowKey) {
 	for side := range c.ends {
 		from := ib.QPN(0)
 		if c.service == roce.ServiceUD {
 			from = c.ends[side].qpn
 		}
-		m[flowKey{c.ends[side].addr, c.ends[1-side].addr, c.ends[1-side].qpn, from, c.service}] = flow{c, side}
+		keys = append(keys, flowKey{c.ends[side].addr, c.ends[1-side].addr, c.ends[1-side].qpn, from, c.service})
 	}
-	return m
+	return keys
 }
 
 // since returns the time from then to now.

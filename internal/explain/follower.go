@@ -47,15 +47,16 @@ type Follower struct {
 	addrs []netip.Addr
 	own   []netip.Addr // sources of outbound packets at the place of capture
 
-	pkt    roce.Packet
-	now    instant
-	start  time.Time
-	wire   conversation // findings that belong to no conversation
-	damage damage
-	keys   keys
-	qkeys  qkeys
-	report Report
-	ids    int
+	pkt     roce.Packet
+	now     instant
+	start   time.Time
+	wire    conversation // findings that belong to no conversation
+	damage  damage
+	keys    keys
+	qkeys   qkeys
+	report  Report
+	ids     int
+	pending int // messages in flight of all alive conversations
 
 	messages messages
 	keeper   keeper

@@ -10,7 +10,11 @@ import (
 
 // Limits of a half. Items above them are counted, not explained.
 const (
-	maxOps  = 1024
+	maxOps = 1024
+	// maxOpen is the maximum number of messages in flight of all halves; above it, each half
+	// has at least fewOps.
+	maxOpen = 1 << 18
+	fewOps  = 16
 	maxGaps = 64
 	// maxJump is the maximum distance of a PSN from the expected one within one use of a
 	// queue pair number.
@@ -224,6 +228,8 @@ func (h *half) inFlight(p ib.PSN) bool {
 func (f *Follower) reliable(p *pcapfile.Packet) {
 	fl := f.connected(p)
 	c := fl.conv
+	before := c.open()
+	defer func() { f.pending += c.open() - before }()
 	response := f.pkt.Info.Flags&roce.FlagResponse != 0
 	if f.sight.copy {
 		if h := &c.halves[1-fl.side]; response && !f.sight.turned && f.sight.deed != spoiled && h.seen {
@@ -307,7 +313,7 @@ func (c *conversation) request(f *Follower, side int) {
 		return
 	}
 	h.repeat.active = false
-	h.extend(f.now, p, n, c.vague(p))
+	h.extend(f, n, c.vague(p))
 	h.sent(f.now)
 }
 
@@ -352,9 +358,17 @@ func (h *half) skip(now instant, n uint32) {
 	h.inside = false
 }
 
+// open returns the number of messages in flight that the conversation remembers.
+func (c *conversation) open() int { return len(c.halves[0].ops) + len(c.halves[1].ops) }
+
+// full reports whether there is no room for another message of a half.
+func (f *Follower) full(h *half) bool {
+	return len(h.ops) >= maxOps || f.pending >= maxOpen && len(h.ops) >= fewOps
+}
+
 // extend adds a new request: a message, or a part of the last one.
-func (h *half) extend(now instant, p *roce.Packet, n uint32, vague bool) {
-	psn := h.next
+func (h *half) extend(f *Follower, n uint32, vague bool) {
+	now, p, psn := f.now, &f.pkt, h.next
 	h.next, h.ignored = psn.Add(n), 0
 	flags := p.Info.Flags
 	if h.inside && flags&roce.FlagStart == 0 && len(h.ops) > 0 && h.ops[len(h.ops)-1].end() == psn {
@@ -363,7 +377,7 @@ func (h *half) extend(now instant, p *roce.Packet, n uint32, vague bool) {
 		h.inside = !o.whole
 		return
 	}
-	if len(h.ops) >= maxOps {
+	if f.full(h) {
 		h.skipped++
 		h.inside = flags&roce.FlagEnd == 0
 		return

@@ -157,7 +157,7 @@ func (c *conversation) fill(f *Follower, side int, n uint32) bool {
 func (h *half) insert(f *Follower, n uint32) {
 	p := &f.pkt
 	psn := p.BTH.PSN
-	if psn.Diff(h.una) < 0 || len(h.ops) >= maxOps {
+	if psn.Diff(h.una) < 0 || f.full(h) {
 		return
 	}
 	at := slices.IndexFunc(h.ops, func(o op) bool { return o.first.Diff(psn) > 0 })
