@@ -110,7 +110,7 @@ func (x *explaining) run(cmd *cobra.Command, name string) error {
 		if _, err := f.Seek(0, io.SeekStart); err != nil {
 			return unreadable(fmt.Errorf("explain %s: read it again: %w", name, err))
 		}
-		config.Around = report.Notable()
+		config.Around, report = report.Notable(), nil // the packets of the first report are no longer needed
 		report, err = explainStream(f, config)
 	}
 	return x.tell(cmd, name, report, err)

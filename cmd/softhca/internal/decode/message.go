@@ -39,7 +39,7 @@ type MAD struct {
 
 // madOf returns the management datagram in a packet to QP1, or nil if there is none.
 func madOf(p *roce.Packet) *MAD {
-	if p.BTH.Opcode != roce.UDSendOnly || p.BTH.DestQP != ib.QPNGSI || len(p.Payload) != mad.Size {
+	if !IsManagement(p) {
 		return nil
 	}
 	m := (*mad.MAD)(p.Payload)

@@ -61,6 +61,7 @@ type collector struct {
 	comments map[string]int
 	rules    map[string]int
 	heads    []byte
+	bare     int // management datagrams that are not decoded
 }
 
 // columnTypes are the columns in their order.
@@ -95,14 +96,52 @@ func collect(r *explain.Report) *collector {
 		c.Names = append(c.Names, known.Name)
 		c.Rules[known.Name] = rule{known.Severity.String(), known.Title, known.Requester.String(), known.Responder.String(), known.Page()}
 	}
+	heads := 0
 	for i := range r.Kept {
-		c.add(i, &r.Kept[i])
+		heads += len(r.Kept[i].Head)
 	}
+	c.heads = make([]byte, 0, heads)
+	for i := range r.Kept {
+		c.add(&r.Kept[i])
+	}
+	c.manage(r)
 	return c
 }
 
+// manage decodes the management datagrams, those around the cause of the verdict if there are
+// too many.
+func (c *collector) manage(r *explain.Report) {
+	var found []int // indexes of the packets
+	cause := 0      // datagrams before the cause
+	var pkt roce.Packet
+	for i := range r.Kept {
+		if pkt.Parse(r.Kept[i].Head) != roce.FaultNone || !decode.IsManagement(&pkt) {
+			continue
+		}
+		if found = append(found, i); r.Kept[i].Record < c.Record {
+			cause++
+		}
+	}
+	first := min(max(0, cause-maxManagement/2), max(0, len(found)-maxManagement))
+	shown := found[first:min(len(found), first+maxManagement)]
+	c.bare = len(found) - len(shown)
+	for _, i := range shown {
+		if pkt.Parse(r.Kept[i].Head) == roce.FaultNone {
+			c.Management[i], c.Descriptions[i] = decode.Management(&pkt)
+		}
+	}
+}
+
+// undecoded describes the management datagrams without fields, if there are any.
+func (c *collector) undecoded() string {
+	if c.bare == 0 {
+		return ""
+	}
+	return fmt.Sprintf("Of %d management datagrams the fields are shown, those around record %d; of %d others only the bytes.", len(c.Management), c.Record, c.bare)
+}
+
 // add adds a packet to the columns.
-func (c *collector) add(i int, p *explain.Packet) {
+func (c *collector) add(p *explain.Packet) {
 	at := p.At.Nanoseconds()
 	values := [len(columnTypes)]int64{
 		int64(p.Record), at & 0xffffffff, at >> 32, c.addr(p.Src), c.addr(p.Dst), int64(p.SrcPort), int64(p.TClass), int64(p.TTL), int64(p.ID),
@@ -124,12 +163,6 @@ func (c *collector) add(i int, p *explain.Packet) {
 		}
 	}
 	c.heads = append(c.heads, p.Head...)
-	var pkt roce.Packet
-	if pkt.Parse(p.Head) == roce.FaultNone {
-		if m, text := decode.Management(&pkt); m != nil {
-			c.Management[i], c.Descriptions[i] = m, text
-		}
-	}
 }
 
 // addr returns the index of an address.

@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/softhca/softhca/cmd/softhca/internal/text"
 	"github.com/softhca/softhca/internal/explain"
+	"github.com/softhca/softhca/internal/printable"
 )
 
 // MaxPackets is the maximum number of packets on a page, and in its report.
@@ -18,6 +20,10 @@ const MaxPackets = 100_000
 
 // MaxMessages is the maximum number of messages of each kind in the report of a page.
 const MaxMessages = 5_000
+
+// maxManagement is the maximum number of management datagrams whose fields are on a page; it
+// has only the bytes of others. One has some 2 KB of fields.
+const maxManagement = 5_000
 
 // maxListed is the maximum number of findings on a page.
 const maxListed = 1000
@@ -64,7 +70,7 @@ type conversation struct {
 // does.
 func Write(w io.Writer, r *explain.Report, name string) error {
 	c := collect(r)
-	v := &view{Name: name, Report: r, Findings: c.Findings, MoreFindings: len(r.Findings) - len(c.Findings), Part: part(r), Lasted: r.Duration.Round(time.Microsecond)}
+	v := &view{Name: printable.Line(name, printable.Limit), Report: r, Findings: c.Findings, MoreFindings: len(r.Findings) - len(c.Findings), Part: strings.TrimSpace(part(r) + " " + c.undecoded()), Lasted: r.Duration.Round(time.Microsecond)}
 	var err error
 	if v.Data, err = c.encode(); err != nil {
 		return err
