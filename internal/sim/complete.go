@@ -91,6 +91,7 @@ func (e *end) finish(o *op, wc *ib.WC) {
 		e.progress()
 		return
 	}
+	e.ended(o, wc.Status)
 	e.explain(o, wc.Status)
 	if wc.Status != ib.WCWRFlushErr {
 		if e.failed {
@@ -114,6 +115,7 @@ func (e *end) succeeded(o *op) {
 	if e.pair != nil && e.typ() == ib.RC && !e.wire.deceived {
 		e.verify(o)
 	}
+	e.ended(o, ib.WCSuccess)
 	o.drop()
 }
 

@@ -18,6 +18,8 @@ type Config struct {
 	Skip map[int]bool
 	// Trace, if set, gets a line for everything that happens.
 	Trace io.Writer
+	// Watch, if set, has functions that a run of pairs calls.
+	Watch *Watch
 	// Ladder is how many of the last lines a failed run keeps; 0 takes 200.
 	Ladder int
 }

@@ -9,7 +9,8 @@
 // pair.go, paths.go, space.go and op.go (the model of queue pairs, their paths,
 // memory and work requests), action.go, post.go and datagram.go (what programs do),
 // complete.go, explain.go, state.go and delay.go (the oracle), mark.go (what happened
-// at all), ladder.go and minimize.go (what a person sees of a failure),
+// at all), ladder.go and minimize.go (what a person sees of a failure), watch.go (what others
+// can compare their own conclusions with),
 // campaign.go (many seeds on several processors).
 //
 // The oracle knows nothing of the engine but its public calls, its records

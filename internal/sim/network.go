@@ -91,6 +91,7 @@ func (w *world) carry(from *node, run *fabric.Run) {
 		seg := run.Segment(i)
 		w.packets++
 		w.sniff(from, run, seg)
+		w.leaves(run, i)
 		if to == nil {
 			continue
 		}

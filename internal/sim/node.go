@@ -261,6 +261,7 @@ func (n *node) receive(p *packet) {
 	w := n.w
 	n.coming -= p.segs
 	n.tally.delivered += uint64(p.segs)
+	w.arrived(p)
 	c := n.hca.Count()
 	bad := c.Drops[counters.DropMalformed] + c.Drops[counters.DropICRC] + c.Drops[counters.DropNoQP] + c.Drops[counters.DropNoEEC]
 	switch {

@@ -286,6 +286,7 @@ func (e *end) destroy() {
 // settle ends what can be known of the memory that the peer's requests wrote.
 func (e *end) settle() {
 	e.space.resolve("the connection ended")
+	e.gone()
 	if e.pair != nil {
 		e.pair.broken = true
 		e.pair.stirred()
@@ -314,6 +315,7 @@ func (e *end) vanish() {
 
 // disturb notes that a packet between two nodes did not just arrive.
 func (w *world) disturb(a, b *node) {
+	w.harmed()
 	for _, p := range w.pairs {
 		if p.at[0] == a && p.at[1] == b || p.at[0] == b && p.at[1] == a {
 			p.disturbed++

@@ -46,6 +46,7 @@ type world struct {
 	wcs   []ib.WC
 	ids   uint64
 
+	over        bool // everything has settled
 	violation   *run.Violation
 	ladder      ladder
 	marks       [numMarks]uint64
@@ -119,6 +120,7 @@ func (w *world) run() {
 		w.step(clock.Never)
 	}
 	w.settle()
+	w.over = true
 	w.tearDown()
 }
 
@@ -199,6 +201,7 @@ func (w *world) takeTurn() {
 // so is every packet.
 func (w *world) jump(d time.Duration) {
 	w.now = w.now.Add(d)
+	w.harmed()
 	for _, p := range w.pairs {
 		p.disturbed++
 		p.harmed()
