@@ -195,25 +195,31 @@ func (h *half) ask(psn ib.PSN) {
 // response of its own.
 func (c *conversation) complete(f *Follower, side int, before ib.PSN) {
 	h := &c.halves[side]
+	if h.acked.on && h.acked.psn.Diff(before) > 0 {
+		before = h.acked.psn
+	}
 	n := 0
 	for n < len(h.ops) {
 		o := &h.ops[n]
-		if o.first.Diff(before) >= 0 {
+		if d := o.first.Diff(before); d > 0 || d == 0 && !o.complete() {
 			break
+		} else if d == 0 {
+			before = o.end() // its responses came before the answer to an earlier request
 		}
-		if o.answered() && o.rsp < o.n {
+		if o.answered() && !o.complete() {
 			if !o.skipped {
 				o.skipped, h.doubt.order = true, true
 				c.find(f.now, answerMissing, "%v at PSN %v, sent in record %d", o.kind, o.first, o.begun.record)
 			}
 			h.una = o.first
+			h.acked.on, h.acked.psn = true, before
 			h.drop(n)
 			return
 		}
 		if !o.whole || o.end().Diff(before) > 0 {
 			break
 		}
-		if o.inv.record > 0 && f.pkt.AETH.Syndrome.IsACK() && int(f.pkt.AETH.MSN) == max(h.msn, 0) {
+		if o.inv.record > 0 && !h.acked.on && f.pkt.AETH.Syndrome.IsACK() && int(f.pkt.AETH.MSN) == max(h.msn, 0) {
 			c.find(f.now, invalidateFailed, "PSN %v, MSN %d", o.first, f.pkt.AETH.MSN)
 			o.inv = instant{}
 		}
@@ -223,6 +229,7 @@ func (c *conversation) complete(f *Follower, side int, before ib.PSN) {
 	if before.Diff(h.una) > 0 {
 		h.una = before
 	}
+	h.acked.on = false
 	h.drop(n)
 	h.closed(before)
 }
@@ -247,7 +254,7 @@ func (h *half) drop(n int) {
 	}
 	h.ops = slices.Delete(h.ops, 0, n)
 	if cap(h.ops) > 4*fewOps && len(h.ops) < cap(h.ops)/4 { // give back the memory of a burst
-		h.ops = append(make([]op, 0, cap(h.ops)/2), h.ops...)
+		h.ops = append(make([]op, 0, max(4*fewOps, 2*len(h.ops))), h.ops...)
 	}
 }
 
@@ -305,6 +312,9 @@ func (c *conversation) response(f *Follower, side int) {
 		c.finish(f, side, o)
 		h.una = o.end()
 		h.drop(1)
+		if h.acked.on {
+			c.complete(f, side, h.una)
+		}
 	}
 }
 

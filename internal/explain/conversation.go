@@ -146,8 +146,13 @@ func (c *conversation) wants(p *roce.Packet, side int) bool {
 	return p.Info.Flags&roce.FlagResponse == 0 || c.paired != "" || c.halves[1-side].seen
 }
 
-// partner finds the conversation that has the packet's direction as its second one.
+// partner finds the conversation that has the packet's direction as its second one. Where
+// requests are answered, it takes an answer: the next request between two hosts may be of
+// another connection.
 func (f *Follower) partner(key flowKey, port uint16) (flow, bool) {
+	if key.service != roce.ServiceUC && f.pkt.Info.Flags&roce.FlagResponse == 0 {
+		return flow{}, false
+	}
 	pair := addrPair{key.dst, key.src, key.service}
 	list := f.alone[pair]
 	c, how := f.match(list, port)
@@ -196,54 +201,31 @@ func (f *Follower) match(list []*conversation, port uint16) (*conversation, stri
 		return found, "answers"
 	case found != nil && (n == 1 || found.port == port):
 		return found, "addresses"
-	case n == 0 && len(list) == 1 && list[0].halves[0].seen:
+	case n == 0 && len(list) == 1 && list[0].halves[0].seen && (!answer || f.pkt.AETH.MSN == 0): // a later answer is of an earlier connection
 		return list[0], "addresses"
 	default:
 		return nil, ""
 	}
 }
 
-// adopt merges a conversation with requests in one direction only with the
-// conversation whose requests the packet answers. It reports whether it did.
-func (f *Follower) adopt(fl flow) bool {
-	c := fl.conv
-	e := c.ends[fl.side]
-	pair := addrPair{c.ends[1-fl.side].addr, e.addr, c.service}
-	other, _ := f.match(slices.DeleteFunc(slices.Clone(f.alone[pair]), func(d *conversation) bool { return d == c }), c.port)
-	if other == nil || c.paired != "" {
-		return false
-	}
-	f.leave(pair, other)
-	f.leave(addrPair{e.addr, c.ends[1-fl.side].addr, c.service}, c)
-	c.halves[1-fl.side] = other.halves[0]
-	c.ends[fl.side].qpn, c.paired = other.ends[1].qpn, "answers"
-	c.packets, c.bytes = c.packets+other.packets, c.bytes+other.bytes
-	if other.first.record < c.first.record {
-		c.first = other.first
-	}
-	c.mtu = max(c.mtu, other.mtu)
-	c.findings = append(c.findings, other.findings...)
-	f.flows[flowKey{src: other.ends[0].addr, dst: other.ends[1].addr, to: other.ends[1].qpn, service: c.service}] = flow{c, 1 - fl.side}
-	f.byQPN[other.ends[1].qpn] = c
-	f.alive.Remove(other.element)
-	f.keeper.join(other.id, c.id, fl.side == 0)
-	return true
-}
-
 // moved finds the conversation that migrates to other addresses with this packet: a
-// request to the same queue pair whose PSN fits, or which repeats an earlier repeat.
+// request to the same queue pair whose PSN is near those before, or which repeats an earlier
+// repeat, or an answer to a request nearby.
 func (f *Follower) moved(key flowKey) (flow, bool) {
 	c := f.byQPN[key.to]
-	if c == nil || c.service != key.service || !f.pkt.BTH.MigReq || f.pkt.Info.Flags&roce.FlagResponse != 0 {
+	if c == nil || c.service != key.service || !f.pkt.BTH.MigReq {
 		return flow{}, false
 	}
 	side := 0
 	if c.ends[0].qpn == key.to {
 		side = 1
 	}
-	h := &c.halves[side]
 	psn := f.pkt.BTH.PSN
-	if !h.seen || !h.inFlight(psn) && psn != h.next && (h.ignored == 0 || psn != h.again) {
+	if f.pkt.Info.Flags&roce.FlagResponse != 0 {
+		if h := &c.halves[1-side]; !h.near(psn) || psn.Diff(h.next) >= 0 {
+			return flow{}, false
+		}
+	} else if h := &c.halves[side]; !h.near(psn) && (h.ignored == 0 || psn != h.again) {
 		return flow{}, false
 	}
 	c.find(f.now, migrated, "from %v > %v to %v > %v", c.ends[side].addr, c.ends[1-side].addr, key.src, key.dst)

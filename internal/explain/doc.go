@@ -3,8 +3,8 @@
 // first, on which side to look, and which status each program will have seen.
 //
 // Reading order: follower.go (a packet in, a report out), keep.go (packets in the
-// report), copies.go (packets captured twice), conversation.go (which packets belong
-// together), half.go (the requests of one side), answers.go (the answers of the other
+// report), copies.go (packets captured twice), conversation.go and merge.go (which packets
+// belong together), half.go (the requests of one side), answers.go (the answers of the other
 // side), repeat.go (why a request is repeated), span.go (the responses to a READ),
 // deferred.go (RD messages that were put off), keys.go (the use of R_Keys), message.go
 // (the messages one by one), ending.go (requests that are open at the end), news.go

@@ -250,6 +250,7 @@ func (f *Follower) Report() *Report {
 	for e := f.order.Back(); e != nil; e = f.order.Back() {
 		f.endLink(e)
 	}
+	f.pairUp()
 	for e := f.alive.Back(); e != nil; e = f.alive.Back() {
 		f.end(e.Value.(*conversation))
 	}

@@ -70,6 +70,7 @@ type half struct {
 	rnr      wait // an RNR NAK
 	waits    waits
 	missed   wait // the request that a NAK named was sent again
+	acked    wait // requests before psn are acknowledged, except that one of them needs a response
 	timer    uint8
 	repeat   struct {
 		active bool
@@ -213,6 +214,10 @@ func (o *op) answered() bool {
 	}
 }
 
+// complete reports whether all responses to the message were seen. Messages without
+// responses of their own are never complete.
+func (o *op) complete() bool { return o.answered() && o.rsp >= o.n }
+
 // tally counts messages that were completed.
 type tally struct {
 	messages, bytes int
@@ -222,6 +227,13 @@ type tally struct {
 // inFlight reports whether a PSN was sent and is not acknowledged.
 func (h *half) inFlight(p ib.PSN) bool {
 	return h.seen && p.Diff(h.una) >= 0 && p.Diff(h.next) < 0
+}
+
+// near reports whether a PSN may belong to the requests of the half, some of which the
+// capture may have missed.
+func (h *half) near(p ib.PSN) bool {
+	d := p.Diff(h.next)
+	return h.seen && -maxOps <= d && d <= maxOps
 }
 
 // reliable processes a packet of RC, XRC or RD.
@@ -269,7 +281,7 @@ func (c *conversation) resync(f *Follower, side int) {
 	}
 	c.giveUp(f, side)
 	h.gaps = h.gaps[:0]
-	h.rnr.on, h.nak.on, h.failed, h.inside = false, false, false, false
+	h.rnr.on, h.nak.on, h.acked.on, h.failed, h.inside = false, false, false, false, false
 	h.una, h.next = psn, psn
 }
 

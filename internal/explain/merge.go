@@ -1,0 +1,110 @@
+package explain
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/softhca/softhca/roce"
+)
+
+// adopt merges a conversation with requests in one direction only with the
+// conversation whose requests the packet answers. It reports whether it did.
+func (f *Follower) adopt(fl flow) bool {
+	c := fl.conv
+	if c.paired != "" {
+		return false
+	}
+	pair := addrPair{c.ends[1].addr, c.ends[0].addr, c.service}
+	other, _ := f.match(slices.DeleteFunc(slices.Clone(f.alone[pair]), func(d *conversation) bool { return d == c }), c.port)
+	if other == nil {
+		return false
+	}
+	f.merge(c, other, "answers")
+	return true
+}
+
+// pairUp merges conversations of which no answer tells that they belong together: those that
+// are the only ones between two hosts in both directions.
+func (f *Follower) pairUp() {
+	for e := f.alive.Back(); e != nil; {
+		c := e.Value.(*conversation)
+		e = e.Prev()
+		if c.paired != "" || c.service == roce.ServiceUC || c.service == roce.ServiceUD || c.ends[0].addr == c.ends[1].addr {
+			continue
+		}
+		there := f.alone[addrPair{c.ends[0].addr, c.ends[1].addr, c.service}]
+		back := f.alone[addrPair{c.ends[1].addr, c.ends[0].addr, c.service}]
+		if len(there) == 1 && len(back) == 1 && there[0] == c && c.first.record < back[0].first.record {
+			if e != nil && e.Value == back[0] {
+				e = e.Prev()
+			}
+			f.merge(c, back[0], "addresses")
+		}
+	}
+}
+
+// merge makes one conversation of two of which one direction is known. The one that was heard
+// first stays.
+func (f *Follower) merge(c, other *conversation, how string) {
+	if other.first.record < c.first.record {
+		c, other = other, c
+	}
+	for _, one := range [...]*conversation{c, other} {
+		f.leave(addrPair{one.ends[0].addr, one.ends[1].addr, one.service}, one)
+	}
+	c.halves[1], c.pkeys[1] = other.halves[0], other.pkeys[0]
+	c.ends[0].qpn, c.paired = other.ends[1].qpn, how
+	c.packets, c.bytes, c.mtu = c.packets+other.packets, c.bytes+other.bytes, max(c.mtu, other.mtu)
+	c.last, c.told, c.waits = later(c.last, other.last), c.told || other.told, c.waits || other.waits
+	c.twins = twins{
+		recent: [2]*recent{c.twins.recent[0], other.twins.recent[0]}, n: c.twins.n + other.twins.n,
+		taken: c.twins.taken + other.twins.taken, own: c.twins.own + other.twins.own,
+	}
+	for _, found := range other.findings {
+		c.absorb(found)
+	}
+	c.ladder = c.ladder.with(&other.ladder)
+	f.flows[flowKey{src: other.ends[0].addr, dst: other.ends[1].addr, to: other.ends[1].qpn, service: c.service}] = flow{c, 1}
+	for _, key := range other.routes {
+		f.route(c, 1-f.flows[key].side, key)
+	}
+	f.byQPN[other.ends[1].qpn] = c
+	f.alive.Remove(other.element)
+	f.keeper.join(other.id, c.id, true)
+}
+
+// absorb adds a finding of a conversation that becomes a part of this one.
+func (c *conversation) absorb(found *Finding) {
+	i := slices.IndexFunc(c.findings, func(f *Finding) bool { return f.id == found.id })
+	if i < 0 {
+		c.findings = append(c.findings, found)
+		return
+	}
+	own := c.findings[i]
+	own.Count, own.Last = own.Count+found.Count, max(own.Last, found.Last)
+	if found.First < own.First {
+		own.First, own.At, own.Detail = found.First, found.At, found.Detail
+	}
+}
+
+// with returns the ladder of a conversation that another one, whose packets are those of the
+// second side, becomes a part of.
+func (l *ladder) with(other *ladder) ladder {
+	turned := func(rs []rung) []rung {
+		for i := range rs {
+			rs[i].Side = 1
+		}
+		return rs
+	}
+	both := append(l.recent(), turned(other.recent())...)
+	slices.SortStableFunc(both, func(a, b rung) int { return cmp.Compare(a.Record, b.Record) })
+	var sum ladder
+	for _, r := range both {
+		sum.add(r)
+	}
+	sum.held, sum.grave, sum.more = l.held, l.grave, l.more
+	if other.grave > l.grave {
+		sum.held, sum.grave, sum.more = turned(other.held), other.grave, other.more
+	}
+	return sum
+}
