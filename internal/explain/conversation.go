@@ -185,7 +185,7 @@ func (f *Follower) match(list []*conversation, port uint16) (*conversation, stri
 	var found, only *conversation
 	n := 0
 	for _, c := range list {
-		if h := &c.halves[0]; answer && (!h.seen || !h.inFlight(f.pkt.BTH.PSN)) {
+		if h := &c.halves[0]; answer && !h.expects(f.pkt.BTH.PSN) {
 			continue
 		}
 		if n++; c.port == port {

@@ -229,6 +229,16 @@ func (h *half) inFlight(p ib.PSN) bool {
 	return h.seen && p.Diff(h.una) >= 0 && p.Diff(h.next) < 0
 }
 
+// expects reports whether an answer may have a PSN: it is in flight, or among the responses to
+// a READ whose number is unknown because the path MTU is.
+func (h *half) expects(p ib.PSN) bool {
+	if h.inFlight(p) || len(h.ops) == 0 {
+		return h.inFlight(p)
+	}
+	o := &h.ops[len(h.ops)-1]
+	return o.vague && p.InWindow(o.first, uint32(o.length/smallestMTU)+1)
+}
+
 // near reports whether a PSN may belong to the requests of the half, some of which the
 // capture may have missed.
 func (h *half) near(p ib.PSN) bool {

@@ -1,0 +1,222 @@
+package explain
+
+import (
+	"bytes"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/pcapfile"
+	"github.com/softhca/softhca/roce"
+)
+
+// TestManyMigrations has a connection migrate again and again: only the last directions are
+// remembered, and none after its end.
+func TestManyMigrations(t *testing.T) {
+	s := &scene{t: t}
+	s.add(client, time.Microsecond, &roce.Packet{BTH: bth(roce.RCSendOnly, 0x22, 0)})
+	s.add(server, time.Microsecond, &roce.Packet{BTH: bth(roce.RCAcknowledge, 0x11, 0), AETH: roce.AETH{Syndrome: roce.ACKUnlimited, MSN: 1}})
+	for i := range uint32(200) {
+		p := &roce.Packet{BTH: bth(roce.RCSendOnly, 0x22, 1+i)}
+		p.BTH.MigReq = true
+		s.add(byte(10+i), time.Microsecond, p)
+	}
+	f, most := New(Config{}), 0
+	s.follow(f, func() { most = max(most, len(f.flows)) })
+	r := f.Report()
+	if most != 2+maxRoutes || len(f.flows) != 0 || !strings.Contains(names(r), table[migrated].Name) || len(r.Conversations) != 1 {
+		t.Errorf("%d directions are remembered, want %d, and %d after the end; found %s in %d conversations", most, 2+maxRoutes, len(f.flows), names(r), len(r.Conversations))
+	}
+}
+
+// TestManyOpenMessages leaves messages without answers: each side has at least a few, and more
+// only while all together are not too many. What a burst took is given back.
+func TestManyOpenMessages(t *testing.T) {
+	s := &scene{t: t}
+	for i := range uint32(2 * maxOps) {
+		s.add(client, time.Microsecond, &roce.Packet{BTH: bth(roce.RCSendOnly, 0x22, i)})
+	}
+	for _, c := range []struct{ others, want int }{{0, maxOps}, {maxOpen - 100, 100}, {maxOpen, fewOps}} {
+		f := New(Config{})
+		f.pending = c.others
+		s.follow(f, func() {})
+		half := &f.alive.Front().Value.(*conversation).halves[0]
+		if len(half.ops) != c.want || f.pending != c.others+c.want || half.skipped != 2*maxOps-c.want {
+			t.Errorf("beside %d messages there is room for %d, want %d; %d in all, %d skipped", c.others, len(half.ops), c.want, f.pending, half.skipped)
+		}
+	}
+	s.add(server, time.Microsecond, &roce.Packet{BTH: bth(roce.RCAcknowledge, 0x11, 2*maxOps-1), AETH: roce.AETH{Syndrome: roce.ACKUnlimited, MSN: 1}})
+	f := New(Config{})
+	s.follow(f, func() {})
+	if half := &f.alive.Front().Value.(*conversation).halves[0]; len(half.ops) != 0 || cap(half.ops) > 4*fewOps || f.pending != 0 {
+		t.Errorf("%d messages are open after the answer, with room for %d; %d in all", len(half.ops), cap(half.ops), f.pending)
+	}
+}
+
+// TestPendingIsExact counts the open messages after each packet of captures.
+func TestPendingIsExact(t *testing.T) {
+	all, err := filepath.Glob(captures + "*.pcap")
+	if err != nil || len(all) < 100 {
+		t.Fatal(len(all), err)
+	}
+	for i := 0; i < len(all); i += 10 {
+		b, err := os.ReadFile(all[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := pcapfile.NewReader(bytes.NewReader(b))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := New(Config{Conversations: 2})
+		for p, err := r.Next(); err == nil; p, err = r.Next() {
+			f.Add(p)
+			sum := 0
+			for e := f.alive.Front(); e != nil; e = e.Next() {
+				sum += e.Value.(*conversation).open()
+			}
+			if sum != f.pending {
+				t.Fatalf("%s, record %d: %d messages are open, %d are counted", all[i], p.Record, sum, f.pending)
+			}
+		}
+		if f.Report(); f.pending != 0 || len(f.flows)+len(f.byQPN)+len(f.alone)+len(f.links) != 0 {
+			t.Errorf("%s: after the end %d messages, %d directions, %d queue pairs, %d pairs of addresses and %d exchanges are remembered",
+				all[i], f.pending, len(f.flows), len(f.byQPN), len(f.alone), len(f.links))
+		}
+	}
+}
+
+// TestManyAddresses has packets of more addresses than are remembered, also as the own ones of
+// the place of capture.
+func TestManyAddresses(t *testing.T) {
+	f := New(Config{})
+	for i := range 3 * maxAddrs {
+		a := netip.AddrFrom4([4]byte{10, 77, byte(i % (2 * maxAddrs) >> 8), byte(i % (2 * maxAddrs))})
+		f.know(a)
+		f.arrival(&pcapfile.Packet{Src: a, Direction: pcapfile.Outbound})
+	}
+	if len(f.addrs) != maxAddrs || len(f.own) != maxAddrs {
+		t.Errorf("%d addresses and %d own ones are remembered, want %d", len(f.addrs), len(f.own), maxAddrs)
+	}
+}
+
+// TestManyExchanges has more connection requests at once than are followed: the oldest ends,
+// and is counted.
+func TestManyExchanges(t *testing.T) {
+	const room, many = 8, 20
+	s, most := load(t, "cm_rping"), 0
+	s.keep(func(i int, f *frame) bool { return i < 1 })
+	f := New(Config{Conversations: room})
+	r, err := pcapfile.NewReader(bytes.NewReader(s.file()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := r.Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range many {
+		p.Src = netip.AddrFrom4([4]byte{10, 77, 1, byte(i)})
+		f.open(p, linkKey{addr: p.Src, id: uint32(i)})
+		most = max(most, len(f.links), f.order.Len())
+	}
+	if report := f.Report(); most != room || report.Ended != many-room {
+		t.Errorf("%d exchanges are followed at once, want %d, and %d ended early, want %d", most, room, report.Ended, many-room)
+	}
+}
+
+// read adds a READ request, and its responses from one to another.
+func (s *scene) read(psn, n uint32) {
+	p := &roce.Packet{BTH: bth(roce.RCRDMAReadRequest, 0x22, psn), RETH: roce.RETH{VA: 64, RKey: 5, Length: n * 256}}
+	s.add(client, 2*time.Millisecond, p)
+}
+
+func (s *scene) respond(from, to uint32) {
+	for psn := from; psn < to; psn++ {
+		s.add(server, time.Microsecond, &roce.Packet{BTH: bth(roce.RCRDMAReadResponseMiddle, 0x11, psn), Payload: make([]byte, 256)})
+	}
+}
+
+// TestReadRepeats reads a part of a READ again. It is complete when the responses that the
+// repeat asks for have come too, and not before.
+func TestReadRepeats(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		play    func(s *scene)
+		outcome string
+		again   int
+	}{
+		{"no repeat", func(s *scene) { s.respond(0, 8) }, completed, 0},
+		{"the rest", func(s *scene) { s.respond(0, 4); s.read(4, 4); s.respond(4, 8) }, completed, 1},
+		{"more than the rest", func(s *scene) { s.respond(0, 4); s.read(2, 6); s.respond(4, 8) }, unanswered, 1},
+		{"all of that", func(s *scene) { s.respond(0, 4); s.read(2, 6); s.respond(2, 8) }, completed, 1},
+		{"a gap", func(s *scene) { s.respond(0, 2); s.respond(4, 8); s.read(2, 2); s.respond(2, 4) }, completed, 1},
+		{"twice", func(s *scene) { s.respond(0, 4); s.read(4, 4); s.read(4, 4); s.respond(4, 8) }, completed, 2},
+	} {
+		s := &scene{t: t}
+		s.read(0, 8)
+		c.play(s)
+		r := s.explain()
+		if len(r.Messages) != 1 || r.Messages[0].Outcome != c.outcome || r.Messages[0].Again != c.again || (r.Messages[0].Took > 0) != (c.outcome == completed) {
+			t.Errorf("%s: %+v; want %s after %d repeats; found %s", c.name, r.Messages, c.outcome, c.again, names(r))
+		}
+	}
+}
+
+// TestRestarts has a queue pair begin anew with other PSNs: what was completed before counts,
+// and what was not is unanswered.
+func TestRestarts(t *testing.T) {
+	s := &scene{t: t}
+	for i, psn := range []uint32{0x10, 0x11, 0x400000, 0x800000} {
+		s.add(client, time.Millisecond, &roce.Packet{BTH: bth(roce.RCSendOnly, 0x22, psn), Payload: make([]byte, 4)})
+		if i != 1 {
+			s.add(server, time.Millisecond, &roce.Packet{BTH: bth(roce.RCAcknowledge, 0x11, psn), AETH: roce.AETH{Syndrome: roce.ACKUnlimited, MSN: 1}})
+		}
+	}
+	r := s.explain()
+	var outcomes []string
+	for _, m := range r.Messages {
+		outcomes = append(outcomes, m.Outcome)
+	}
+	c := &r.Conversations[0]
+	if got := strings.Join(outcomes, " "); got != "completed unanswered completed completed" || c.AToB.Messages != 3 || c.AToB.Bytes != 12 || c.AToB.Answers != 3 ||
+		c.AToB.Mean != time.Millisecond || c.AToB.Longest != time.Millisecond {
+		t.Errorf("the messages are %s, and the requests %+v", got, c.AToB)
+	}
+}
+
+// TestFlippedSides merges a connection of which the second direction was heard first as one of
+// its own: sides, states and marks of its packets are those of the whole.
+func TestFlippedSides(t *testing.T) {
+	s := &scene{t: t}
+	s.add(client, time.Microsecond, &roce.Packet{BTH: bth(roce.RCSendOnly, 0x22, 5)})
+	s.add(server, time.Microsecond, &roce.Packet{BTH: bth(roce.RCSendOnly, 0x11, 900)})
+	s.add(server, time.Microsecond, &roce.Packet{BTH: bth(roce.RCAcknowledge, 0x11, 5), AETH: roce.AETH{Syndrome: roce.ACKUnlimited, MSN: 1}})
+	r := s.kept(Config{Packets: 10})
+	second := r.Kept[1]
+	if len(r.Conversations) != 1 || second.Side != 1 || second.Ends[1].Next != 901 || second.Ends[1].Phase != Waiting || second.Ends[0].Phase != Unseen {
+		t.Errorf("%d conversations; the second packet is %+v", len(r.Conversations), second)
+	}
+	if a := r.Conversations[0]; a.Packets != 3 || a.First != 1 || a.Last != 3 || *a.A.QPN != 0x11 || *a.B.QPN != 0x22 || a.AToB.Messages != 1 {
+		t.Errorf("the conversation is %+v", a)
+	}
+}
+
+// TestUnpairedDirections has requests in both directions and no answer: one connection, as
+// there is no other between the two hosts; with another one nobody can tell.
+func TestUnpairedDirections(t *testing.T) {
+	for _, many := range []int{1, 2} {
+		s := &scene{t: t}
+		for i := range many {
+			s.add(client, time.Microsecond, &roce.Packet{BTH: bth(roce.RCSendOnly, ib.QPN(0x22+i), 5)})
+			s.add(server, time.Microsecond, &roce.Packet{BTH: bth(roce.RCSendOnly, ib.QPN(0x11+i), 900)})
+		}
+		if r := s.explain(); many == 1 && (len(r.Conversations) != 1 || r.Conversations[0].Paired != "addresses") || many == 2 && len(r.Conversations) != 4 {
+			t.Errorf("%d in each direction make %d conversations", many, len(r.Conversations))
+		}
+	}
+}
