@@ -33,9 +33,10 @@ type addrPair struct {
 }
 
 const (
-	maxAlone  = 64        // conversations with one known direction, per pair of addresses
-	maxRoutes = 16        // directions of migrated paths that a conversation remembers
-	noQPN     = 1<<32 - 1 // unknown number
+	maxAlone  = 64          // conversations with one known direction, per pair of addresses
+	maxRoutes = 16          // directions of migrated paths that a conversation remembers
+	noQPN     = 1<<32 - 1   // unknown number
+	guessed   = "addresses" // an answer that fits no request belongs to the only connection there is
 )
 
 // conversation is the traffic of two queue pairs or two EE contexts. The second
@@ -93,6 +94,10 @@ func qpnOf(p *roce.Packet) ib.QPN {
 func (f *Follower) connected(p *pcapfile.Packet) flow {
 	key := f.flowOf(p)
 	fl, ok := f.flows[key]
+	if ok && f.replaced(fl) {
+		f.end(fl.conv)
+		ok = false
+	}
 	if ok && !fl.conv.wants(&f.pkt, fl.side) {
 		ok = !f.adopt(fl)
 		if !ok {
@@ -109,6 +114,18 @@ func (f *Follower) connected(p *pcapfile.Packet) flow {
 	}
 	f.heard(fl, p)
 	return fl
+}
+
+// replaced reports whether the packet answers requests of another conversation: the queue pair
+// that it goes to has a new peer.
+func (f *Follower) replaced(fl flow) bool {
+	h := &fl.conv.halves[1-fl.side]
+	if f.pkt.Info.Flags&roce.FlagResponse == 0 || fl.conv.paired == "" || !h.seen || h.near(f.pkt.BTH.PSN) {
+		return false
+	}
+	pair := addrPair{fl.conv.ends[1-fl.side].addr, fl.conv.ends[fl.side].addr, fl.conv.service}
+	other, how := f.match(f.alone[pair], fl.conv.port)
+	return other != nil && other != fl.conv && how == "answers"
 }
 
 // begin starts a conversation with its first packet.
@@ -159,11 +176,23 @@ func (f *Follower) partner(key flowKey, port uint16) (flow, bool) {
 	if c == nil {
 		return flow{}, false
 	}
+	if c.paired != "" { // by a guess that this answer disproves
+		wrong := key
+		wrong.to = c.ends[0].qpn
+		if f.flows[wrong].conv == c {
+			delete(f.flows, wrong)
+		}
+		if f.byQPN[wrong.to] == c {
+			delete(f.byQPN, wrong.to)
+		}
+	}
 	c.ends[0].qpn, c.paired = key.to, how
 	fl := flow{c, 1}
 	f.flows[key] = fl
 	f.byQPN[key.to] = c
-	f.leave(pair, c)
+	if how != guessed {
+		f.leave(pair, c)
+	}
 	return fl, true
 }
 
@@ -201,8 +230,8 @@ func (f *Follower) match(list []*conversation, port uint16) (*conversation, stri
 		return found, "answers"
 	case found != nil && (n == 1 || found.port == port):
 		return found, "addresses"
-	case n == 0 && len(list) == 1 && list[0].halves[0].seen && (!answer || f.pkt.AETH.MSN == 0): // a later answer is of an earlier connection
-		return list[0], "addresses"
+	case answer && n == 0 && len(list) == 1 && list[0].paired == "" && list[0].halves[0].seen && f.pkt.AETH.MSN == 0: // with another MSN it is of an earlier connection
+		return list[0], guessed
 	default:
 		return nil, ""
 	}

@@ -267,7 +267,7 @@ func (s *story) compare(r *Report, c *Conversation, totals *storyTotals) (all []
 		if remote(u.status) && (outcome == "clean" || outcome == Repaired.String()) && c.doubt == 0 && !c.disorder {
 			say("a request of side %d failed, and the explanation is %s", side, outcome)
 		}
-		if !fine || slices.Contains(s.at[:], ends[1-side].Addr) {
+		if !fine || slices.Contains(s.at[:], ends[1-side].Addr) || split(r, c) {
 			continue
 		}
 		totals.counted++
@@ -276,4 +276,12 @@ func (s *story) compare(r *Report, c *Conversation, totals *storyTotals) (all []
 		}
 	}
 	return all
+}
+
+// split reports whether another conversation has the same two queue pairs: if the first request
+// of a direction comes by a new path, no packet tells that the connection migrated.
+func split(r *Report, c *Conversation) bool {
+	return slices.ContainsFunc(r.Conversations, func(o Conversation) bool {
+		return o.ID != c.ID && o.A.QPN != nil && o.B.QPN != nil && (*o.A.QPN == *c.A.QPN && *o.B.QPN == *c.B.QPN || *o.A.QPN == *c.B.QPN && *o.B.QPN == *c.A.QPN)
+	})
 }

@@ -43,8 +43,13 @@ func (o *op) insert(s span) {
 	o.ahead = slices.Replace(o.ahead, k, end, s)
 }
 
-// reread records that n responses are requested again, starting with from.
+// reread records that n responses are requested again, starting with from. If that is the
+// first missing one, the requester may have kept those that came after it.
 func (o *op) reread(from, n uint32) {
+	if from == o.rsp && len(o.ahead) > 0 {
+		o.rspGap = false
+		return
+	}
 	var kept []span
 	for _, s := range append([]span{{0, o.rsp}}, o.ahead...) {
 		for _, part := range [...]span{{s.from, min(s.to, from)}, {max(s.from, from+n), s.to}} {

@@ -26,6 +26,13 @@ const minBlock = 12
 // reader of the blocks keeps them all, in many times the space.
 const maxInterfaces = 1 << 20
 
+// maxPacketBlock bounds a block with a packet, its comments included. The reader of the blocks
+// keeps all comments of a packet.
+const maxPacketBlock = 1 << 20
+
+// ErrPacket is returned for a block with a packet, or comments, longer than any capture has.
+var ErrPacket = errors.New("a packet with its comments is longer than any capture's")
+
 // ErrInterfaces is returned for a section that describes more interfaces than
 // any capture has.
 var ErrInterfaces = errors.New("the descriptions of interfaces are longer than any capture's")
@@ -76,7 +83,11 @@ func (b *blocks) next() error {
 		if b.interfaces += length; b.interfaces > maxInterfaces {
 			return fmt.Errorf("%w: more than %d bytes in one section", ErrInterfaces, maxInterfaces)
 		}
-	case blockSection, blockPacket, blockSimplePacket, blockEnhancedPacket:
+	case blockPacket, blockSimplePacket, blockEnhancedPacket:
+		if length > maxPacketBlock {
+			return fmt.Errorf("%w: %d bytes", ErrPacket, length)
+		}
+	case blockSection:
 	default:
 		_, err := b.r.Discard(length)
 		if errors.Is(err, io.EOF) {

@@ -59,7 +59,7 @@ type Reader struct {
 }
 
 // NewReader reads the head of a capture file; r is read ahead of need.
-// Errors are ErrFormat, ErrLinkType, ErrInterfaces, and those of r. Compressed files are
+// Errors are ErrFormat, ErrLinkType, ErrInterfaces, ErrPacket, and those of r. Compressed files are
 // ErrFormat: how much they hold could not be bounded.
 func NewReader(r io.Reader) (*Reader, error) {
 	buffered := bufio.NewReader(r)

@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -368,6 +370,35 @@ func (r *repeated) Read(p []byte) (int, error) {
 		r.n--
 	}
 	return n, nil
+}
+
+// TestLongComments reads a packet with as many comments as a block may have, and refuses one
+// with more before it keeps them: a compressed file can have any number.
+func TestLongComments(t *testing.T) {
+	for _, c := range []struct {
+		comments int
+		want     error
+	}{{maxPacketBlock/60_004 - 1, nil}, {maxPacketBlock/60_000 + 1, ErrPacket}} {
+		var file bytes.Buffer
+		w, err := pcapgo.NewNgWriter(&file, layers.LinkTypeRaw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ip := v4
+		info := gopacket.CaptureInfo{Timestamp: time.Unix(1, 0), CaptureLength: len(ip), Length: len(ip)}
+		options := pcapgo.NgPacketOptions{Comments: slices.Repeat([]string{strings.Repeat("a", 60_000)}, c.comments)}
+		if err := errors.Join(w.WritePacketWithOptions(info, ip, options), w.Flush()); err != nil {
+			t.Fatal(err)
+		}
+		r, err := NewReader(&file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := r.Next()
+		if !errors.Is(err, c.want) || err == nil && len(p.Comment) != c.comments*60_002-2 {
+			t.Errorf("%d comments: %v, want %v", c.comments, err, c.want)
+		}
+	}
 }
 
 func TestReadErrors(t *testing.T) {

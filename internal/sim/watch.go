@@ -16,7 +16,8 @@ type Watch struct {
 	// Sent reports a packet that an adapter sends, before the network does anything to it. The
 	// datagram is valid during the call.
 	Sent func(at time.Duration, d *fabric.Datagram)
-	// Arrived likewise reports one that an adapter gets, and whether its bytes were changed.
+	// Arrived likewise reports one that an adapter gets from another one, and whether its bytes
+	// were changed.
 	Arrived func(at time.Duration, d *fabric.Datagram, damaged bool)
 	// Harmed reports that something happened to packets or clocks: the packet was lost, repeated, delayed
 	// or damaged, the clock jumped.
@@ -64,7 +65,7 @@ func (w *world) leaves(run *fabric.Run, i int) {
 
 // arrived reports a packet that has arrived.
 func (w *world) arrived(p *packet) {
-	if f := w.told().Arrived; f != nil {
+	if f := w.told().Arrived; f != nil && !p.forged {
 		f(time.Duration(w.now), &p.d, p.damaged)
 	}
 }

@@ -213,3 +213,21 @@ func TestColors(t *testing.T) {
 		}
 	}
 }
+
+// TestDumpIsPrintable prints every byte: none of them reaches a terminal.
+func TestDumpIsPrintable(t *testing.T) {
+	all := make([]byte, 256)
+	for i := range all {
+		all[i] = byte(i)
+	}
+	printed := 0
+	for _, c := range dump(all) {
+		if c != '\n' && c != '\t' && (c < ' ' || c > '~') {
+			t.Errorf("a dump has %q", c)
+		}
+		printed++
+	}
+	if want := 16 * (1 + 6 + 2 + 40 + 2 + 16 + 1); printed != want {
+		t.Errorf("the dump has %d characters, want %d", printed, want)
+	}
+}
