@@ -68,7 +68,7 @@ func TestColumns(t *testing.T) {
 // TestManyManagementDatagrams has more management datagrams than a page decodes: those around
 // the cause are, and the page says that others are not.
 func TestManyManagementDatagrams(t *testing.T) {
-	const many, cause = maxManagement + 500, 3000
+	const many, cause = maxManagement + 1500, 3000
 	w := &wire{follower: explain.New(explain.Config{Packets: MaxPackets}), now: time.Unix(1, 0)}
 	for i := range many {
 		w.packet(0, time.Microsecond, "", &roce.Packet{BTH: roce.BTH{Opcode: roce.UDSendOnly, DestQP: ib.QPNGSI}, Payload: make([]byte, mad.Size)})
@@ -91,7 +91,7 @@ func TestManyManagementDatagrams(t *testing.T) {
 	if err := Write(&page, r, "many"); err != nil {
 		t.Fatal(err)
 	}
-	if want := "Of 5000 management datagrams the fields are shown, those around record 3003; of 500 others only the bytes."; !strings.Contains(page.String(), want) {
+	if want := "Of 5000 management datagrams the fields are shown, those around record 3003; of 1500 others only the bytes."; !strings.Contains(page.String(), want) {
 		t.Errorf("the page does not say: %s", want)
 	}
 }
