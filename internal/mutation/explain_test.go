@@ -202,16 +202,4 @@ var explainMutants = []mutant{
 		new:  "b.order = binary.BigEndian",
 		test: "internal/pcapfile TestMemory",
 	},
-	{
-		name: "error-of-a-capture-read-without-the-lock", in: "internal/fabric/capture.Port.Err",
-		old:  "$p.mu.Lock()",
-		new:  "p.mu.TryLock()",
-		test: "internal/fabric/capture TestErrWaitsForTheWrite",
-	},
-	{
-		name: "oldest-note-kept", in: "internal/fabric/capture.Port.Note",
-		old:  "len($p.notes) >= maxNotes",
-		new:  "false",
-		test: "internal/fabric/capture TestManyNotes",
-	},
 }

@@ -406,53 +406,6 @@ func TestAFullDiskEndsTheCaptureOnly(t *testing.T) {
 	}
 }
 
-// fullDisk fails. Before it does, it has another goroutine ask for the error of the capture.
-type fullDisk struct {
-	port *capture.Port
-	told chan error
-}
-
-func (w *fullDisk) Write([]byte) (int, error) {
-	if w.port == nil {
-		return 0, nil
-	}
-	go func() { w.told <- w.port.Err() }()
-	for range 1000 { // let it ask
-		runtime.Gosched()
-	}
-	return 0, io.ErrShortWrite
-}
-
-// TestErrWaitsForTheWrite asks for the error of a capture while a write fails: the answer is
-// that error, as no packet is half recorded.
-func TestErrWaitsForTheWrite(t *testing.T) {
-	a, _ := network(t, "10.0.0.1", "10.0.0.2")
-	disk := &fullDisk{told: make(chan error, 100)}
-	port, err := capture.Wrap(a, lazy{disk}, capture.Options{Prompt: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	disk.port = port
-	batch := fabric.NewBatch(1<<12, port.Caps())
-	put(t, batch, fabric.Path{Src: netip.MustParseAddr("10.0.0.1"), Dst: netip.MustParseAddr("10.0.0.2"), SrcPort: 0xC123, HopLimit: 64}, 1)
-	if err := port.Send(batch); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-disk.told; !errors.Is(err, io.ErrShortWrite) {
-		t.Errorf("while the write failed the error was %v, want %v", err, io.ErrShortWrite)
-	}
-}
-
-// lazy accepts the header of the file, and gives what follows to a disk.
-type lazy struct{ *fullDisk }
-
-func (w lazy) Write(b []byte) (int, error) {
-	if w.port == nil {
-		return len(b), nil
-	}
-	return w.fullDisk.Write(b)
-}
-
 func TestWaitCompletesTheFile(t *testing.T) {
 	inner, peer := network(t, "10.0.0.1", "10.0.0.2")
 	var file bytes.Buffer
