@@ -23,6 +23,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/device"
+	"github.com/softhca/softhca/internal/environ"
 	"github.com/softhca/softhca/internal/fabric/fdmark"
 	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/internal/ring"
@@ -49,7 +50,7 @@ type adapter struct {
 func softhca_open(c *C.struct_softhca_config, dev *C.handle_t) C.int {
 	a := &adapter{host: host{*c}, done: make(chan struct{})}
 	level, err := logLevel(C.GoString(c.log_level))
-	a.log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+	a.log = newLog(level)
 	if err == nil {
 		err = a.open(c, level)
 	}
@@ -59,6 +60,21 @@ func softhca_open(c *C.struct_softhca_config, dev *C.handle_t) C.int {
 	}
 	*dev = newHandle(a)
 	return 0
+}
+
+// newLog returns the log of an adapter. A set-user-ID program logs in UTC: local time would
+// open the file that TZ names.
+func newLog(level slog.Level) *slog.Logger {
+	options := &slog.HandlerOptions{Level: level}
+	if environ.Privileged() {
+		options.ReplaceAttr = func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				a.Value = slog.TimeValue(a.Value.Time().UTC())
+			}
+			return a
+		}
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, options))
 }
 
 // logLevel returns the level with this name, warn for the empty name.

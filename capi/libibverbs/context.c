@@ -42,7 +42,7 @@ EXPORT __be64 ibv_get_device_guid(struct ibv_device *ibv)
 {
 	struct node *n = (struct node *)ibv;
 	char path[4096], text[64] = "";
-	const char *root = getenv("SOFTHCA_SYSFS");
+	const char *root = secure_getenv("SOFTHCA_SYSFS");
 	if (root != NULL && *root) {
 		snprintf(path, sizeof path, "%s/sys/class/infiniband/%s", root, ibv->name);
 		if (ibv_read_sysfs_file(path, "node_guid", text, sizeof text) > 0 && guid_of(text) != 0)
@@ -355,7 +355,7 @@ EXPORT int ibv_get_pkey_index(struct ibv_context *c, uint8_t port, __be16 pkey)
 
 EXPORT const char *ibv_get_sysfs_path(void)
 {
-	const char *path = getenv("SYSFS_PATH");
+	const char *path = secure_getenv("SYSFS_PATH");
 	return path != NULL ? path : "/sys";
 }
 

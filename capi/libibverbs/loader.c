@@ -164,9 +164,11 @@ static void init(void)
 
 const sigset_t *engine_mask(void) { return &mask; }
 
+// setting returns the value of a variable, "" if there is none or if the program has more rights
+// than the user who set it.
 static const char *setting(const char *name)
 {
-	const char *s = getenv(name);
+	const char *s = secure_getenv(name);
 	return s != NULL ? s : "";
 }
 

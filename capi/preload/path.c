@@ -21,9 +21,11 @@ bool been_inside(void) { return atomic_load_explicit(&inside, memory_order_relax
 
 void went_inside(void) { atomic_store_explicit(&inside, true, memory_order_relaxed); }
 
+/* root_of_environment returns the root that the environment names. A set-user-ID program has
+ * none, so nothing is redirected there: the user who starts it would choose what it reads. */
 static const char *root_of_environment(char room[ROOT_MAX])
 {
-	const char *value = getenv("SOFTHCA_SYSFS");
+	const char *value = secure_getenv("SOFTHCA_SYSFS");
 
 	room[0] = '\0';
 	if (value != NULL && value[0] == '/' && strlen(value) < ROOT_MAX)

@@ -1,6 +1,6 @@
 package device
 
-import "os"
+import "github.com/softhca/softhca/internal/environ"
 
 // Environment has the settings that a device takes from the environment of its process. In a
 // program in C the library reads them, because Go's runtime would read the memory that the
@@ -21,11 +21,11 @@ const (
 	faultsSeedEnv = "SOFTHCA_FAULTS_SEED"
 )
 
-// ProcessEnvironment returns the environment of a program in Go.
+// ProcessEnvironment returns the environment of a program in Go. It is empty in a
+// set-user-ID program.
 func ProcessEnvironment() Environment {
-	e := Environment{GUID: os.Getenv(guidEnv), Faults: os.Getenv(faultsEnv), FaultsSeed: os.Getenv(faultsSeedEnv)}
-	if dir, err := os.UserConfigDir(); err == nil { // on an error the user has none
-		e.ConfigDir = dir
+	return Environment{
+		ConfigDir: environ.ConfigDir(), GUID: environ.Getenv(guidEnv),
+		Faults: environ.Getenv(faultsEnv), FaultsSeed: environ.Getenv(faultsSeedEnv),
 	}
-	return e
 }

@@ -58,6 +58,7 @@ var table = []Row{
 	{"internal/printable", 0, Engine, false},
 	{"internal/fabric/ipudp", 0, Engine, false},
 	{"internal/fabric/fdmark", 0, IO, false},
+	{"internal/environ", 0, IO, false},
 
 	{"roce", 1, Engine, true},
 	{"mad", 1, Engine, true},
@@ -115,6 +116,7 @@ var table = []Row{
 	{"interop/...", 9, Shell, false},
 
 	{"internal/churn", toolLevel, Tool, false},
+	{"internal/environ/setid", toolLevel, Tool, false},
 	{"internal/fabric/sandbox", toolLevel, Tool, false},
 	{"internal/hca/rig", toolLevel, Tool, false},
 	{"internal/ring/cpeer", toolLevel, Tool, false},

@@ -34,6 +34,7 @@ var all = [...]Rule{
 	{"dependencies", checkDependencies},
 	{"engine-imports", checkEngineImports},
 	{"engine-calls", checkEngineCalls},
+	{"environment", checkEnvironment},
 	{"init", checkInit},
 	{"globals", checkGlobals},
 	{"file-lines", checkFileLines},

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/environ"
 )
 
 // Image is an image that is in use.
@@ -55,12 +56,12 @@ func Show(ds ...Description) (*Image, error) {
 // belongs to another user, or to root outside of this process's user namespace, it is
 // softhca-UID-N.
 func home() (string, error) {
-	if run := os.Getenv("XDG_RUNTIME_DIR"); run != "" && private(run) == nil {
+	if run := environ.Getenv("XDG_RUNTIME_DIR"); run != "" && private(run) == nil {
 		if dir := filepath.Join(run, "softhca"); ours(dir) == nil {
 			return filepath.EvalSymlinks(dir)
 		}
 	}
-	dir := filepath.Join(os.TempDir(), fmt.Sprintf("softhca-%d", os.Geteuid()))
+	dir := filepath.Join(environ.TempDir(), fmt.Sprintf("softhca-%d", os.Geteuid()))
 	err := ours(dir)
 	if errors.Is(err, errNotPrivate) {
 		dir, err = another(dir + "-")
