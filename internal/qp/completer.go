@@ -94,7 +94,7 @@ func (c *completer) catchUp(now clock.Instant) {
 		if k.BTH.PSN.Diff(c.req.una) >= 0 {
 			c.take(now, &k.Packet)
 		}
-		c.ep.env.Keep.put(k)
+		c.ep.env.Keep.putOne(k)
 	}
 	if taken && c.early.holds() {
 		c.impliedNAK(now)
@@ -154,7 +154,10 @@ func (c *completer) keep(now clock.Instant, next ib.PSN, p *Packet) {
 // keepAck keeps the acknowledgement that says most until w has its answer.
 func (c *completer) keepAck(w *begunWR, p *Packet) {
 	if c.acked == nil {
-		c.acked = c.ep.env.Keep.get(0)
+		if c.acked = c.ep.env.Keep.getOne(0); c.acked == nil {
+			c.ep.env.Counters.EarlyRefused++
+			return
+		}
 	} else if p.BTH.PSN.Diff(c.acked.BTH.PSN) < 0 {
 		return
 	}
@@ -167,7 +170,7 @@ func (c *completer) clear() {
 	c.port = 0
 	c.early.clear()
 	if c.acked != nil {
-		c.ep.env.Keep.put(c.acked)
+		c.ep.env.Keep.putOne(c.acked)
 		c.acked = nil
 	}
 }

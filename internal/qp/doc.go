@@ -17,7 +17,7 @@
 //     less is sent again than everything), roundtrip.go (when a probe is due),
 //     peers.go (what is known of a peer);
 //   - receiving: receiver.go, and for RC responder.go, resource.go,
-//     for UC and UD unreliable.go; keep.go: what came before its turn, on both
+//     for UC and UD unreliable.go; keep.go, keeppool.go: what came before its turn, on both
 //     sides; resend.go: how far a peer has come that sends again; ipid.go:
 //     damage that the ICRC lets pass;
 //   - reliable datagrams: rd.go (a queue pair's side), eec.go (the EE context,

@@ -1,143 +1,22 @@
 package qp
 
 import (
-	"math/bits"
 	"time"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
-	"github.com/softhca/softhca/internal/fabric"
 )
 
-// Bounds of what is kept beyond a gap, in bytes of memory and in PSNs.
+// Bounds of what is kept beyond a gap, in PSNs and in bytes of memory.
 const (
+	keepAhead     = 1 << 12 // PSNs from the gap on
 	keepQueuePair = 4 << 20
-	keepAdapter   = 64 << 20
-	keepShare     = 4       // a queue pair has no more than a quarter of what is left
-	keepAhead     = 1 << 12 // from the gap on
+	keepShare     = 5 // a queue pair has no more than a fifth of what is left
 )
 
 // keepStale is how long a queue pair's gap may stay open before what it keeps may
 // go, when another one needs the memory.
 const keepStale = time.Second
-
-// A kept packet has room for 256 bytes of payload or a power of two more, up
-// to the largest path MTU.
-const (
-	keptSmallest = 256
-	keptClasses  = 5
-	keptOverhead = 320 // bytes of a kept packet beside its payload
-	slotSize     = 8   // bytes of a slot
-	firstSlots   = 16
-	keptIdle     = 256 // packets of each size whose memory is held to be used again
-	slotsIdle    = 16  // tables of slots likewise,
-	mostIdle     = 512 // of no more than so many
-)
-
-// KeepPool is the memory in which the queue pairs of an adapter keep packets
-// that came before their turn. A peer may open gaps and never close them, on as
-// many queue pairs as it has: what each of them takes leaves room for others, and
-// those that have waited longest give way.
-type KeepPool struct {
-	used   int // bytes
-	idle   [keptClasses][]*keptPacket
-	slots  [][]*keptPacket // that are empty
-	oldest *keeper         // of those that hold anything, the one whose gap has been open for longest,
-	newest *keeper         // and on to the one that closed a gap last
-}
-
-// keptPacket is a packet that came before its turn.
-type keptPacket struct {
-	Packet
-	from fabric.Datagram // Data, without its bytes, which are the port's
-	room []byte          // for the payload
-}
-
-// copy takes all of p over, its payload into room.
-func (c *keptPacket) copy(p *Packet) {
-	c.Packet, c.from = *p, *p.Data
-	c.from.Bytes, c.Data = nil, &c.from
-	c.Payload = c.room[:copy(c.room, p.Payload)]
-}
-
-// keptClass returns which size has room for n bytes.
-func keptClass(n int) int { return bits.Len(uint(max(n, 1)-1) / keptSmallest) }
-
-// keptCost returns the bytes that a packet with n bytes of payload takes.
-func keptCost(n int) int { return keptSmallest<<keptClass(n) + keptOverhead }
-
-func (m *KeepPool) get(n int) *keptPacket {
-	c := keptClass(n)
-	if i := len(m.idle[c]) - 1; i >= 0 {
-		k := m.idle[c][i]
-		m.idle[c] = m.idle[c][:i]
-		return k
-	}
-	return &keptPacket{room: make([]byte, keptSmallest<<c)}
-}
-
-func (m *KeepPool) put(k *keptPacket) {
-	if c := keptClass(len(k.room)); len(m.idle[c]) < keptIdle {
-		k.Packet = Packet{}
-		m.idle[c] = append(m.idle[c], k)
-	}
-}
-
-// enter puts a keeper that holds its first packet at the end of the line.
-func (m *KeepPool) enter(k *keeper, now clock.Instant) {
-	k.since, k.before, k.after = now, m.newest, nil
-	if m.newest == nil {
-		m.oldest = k
-	} else {
-		m.newest.after = k
-	}
-	m.newest = k
-}
-
-// leave takes a keeper out of the line.
-func (m *KeepPool) leave(k *keeper) {
-	if k.before == nil {
-		m.oldest = k.after
-	} else {
-		k.before.after = k.after
-	}
-	if k.after == nil {
-		m.newest = k.before
-	} else {
-		k.after.before = k.before
-	}
-	k.before, k.after = nil, nil
-}
-
-// evict empties the keeper that has waited longest, for another one, and reports
-// whether it has waited long enough.
-func (m *KeepPool) evict(other *keeper, now clock.Instant) bool {
-	k := m.oldest
-	if k == nil || k == other || now.Sub(k.since) < keepStale {
-		return false
-	}
-	k.clear()
-	return true
-}
-
-// table returns n empty slots.
-func (m *KeepPool) table(n int) []*keptPacket {
-	for i, t := range m.slots {
-		if len(t) == n {
-			last := len(m.slots) - 1
-			m.slots[i], m.slots = m.slots[last], m.slots[:last]
-			return t
-		}
-	}
-	return make([]*keptPacket, n)
-}
-
-// putTable takes back slots that are empty.
-func (m *KeepPool) putTable(t []*keptPacket) {
-	if len(t) > 0 && len(t) <= mostIdle && len(m.slots) < slotsIdle {
-		m.slots = append(m.slots, t)
-	}
-}
 
 // keeper holds the packets of one direction of a queue pair that came before
 // their turn, by PSN. The first that came with a PSN is the one that counts.
@@ -162,6 +41,7 @@ type keeper struct {
 // held came from elsewhere.
 func (k *keeper) keep(now clock.Instant, next ib.PSN, p *Packet) bool {
 	k.pass(next)
+	k.pool.begin(now)
 	ahead := p.BTH.PSN.Distance(next)
 	if ahead >= keepAhead || len(p.Payload) > keptSmallest<<(keptClasses-1) || k.n > 0 && p.Data.SrcPort != k.port {
 		return false
@@ -170,8 +50,12 @@ func (k *keeper) keep(now clock.Instant, next ib.PSN, p *Packet) bool {
 	if !k.charge(cost+(slots-len(k.slots))*slotSize, now) {
 		return false
 	}
-	k.grow(slots)
 	c := k.pool.get(len(p.Payload))
+	if c == nil || !k.grow(slots) {
+		k.pool.put(c)
+		k.count(-cost - (slots-len(k.slots))*slotSize)
+		return false
+	}
 	c.copy(p)
 	*k.slot(p.BTH.PSN) = c
 	if k.n++; k.n == 1 {
@@ -210,13 +94,17 @@ func (k *keeper) reach(ahead uint32) int {
 	return n
 }
 
-// grow makes room for n slots.
-func (k *keeper) grow(n int) {
+// grow makes room for n slots, and reports whether there is memory for them.
+func (k *keeper) grow(n int) bool {
 	old := k.slots
 	if n == len(old) {
-		return
+		return true
 	}
-	k.slots = k.pool.table(n)
+	more := k.pool.table(n)
+	if more == nil {
+		return false
+	}
+	k.slots = more
 	for i, c := range old {
 		if c != nil {
 			*k.slot(c.BTH.PSN) = c
@@ -224,6 +112,7 @@ func (k *keeper) grow(n int) {
 		}
 	}
 	k.pool.putTable(old)
+	return true
 }
 
 // slot returns the place of a PSN that is within reach.
