@@ -1,0 +1,83 @@
+//go:build linux
+
+package sysfs
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/environ"
+)
+
+// home returns the directory of the user's images, to which no other user has access: it is
+// XDG_RUNTIME_DIR/softhca, or softhca-UID in the directory for temporary files. If the latter
+// belongs to another user, or to root outside of this process's user namespace, it is
+// softhca-UID-N.
+func home() (string, error) {
+	if run := environ.Getenv("XDG_RUNTIME_DIR"); run != "" && private(run) == nil {
+		if dir := filepath.Join(run, "softhca"); ours(dir) == nil {
+			return filepath.EvalSymlinks(dir)
+		}
+	}
+	dir := filepath.Join(environ.TempDir(), fmt.Sprintf("softhca-%d", os.Geteuid()))
+	err := ours(dir)
+	if errors.Is(err, errNotPrivate) {
+		dir, err = another(dir + "-")
+	}
+	if err != nil {
+		return "", fmt.Errorf("a directory for the sysfs image: %w; TMPDIR names another place", err)
+	}
+	// Programs see paths without symbolic links, which must begin like this.
+	return filepath.EvalSymlinks(dir)
+}
+
+// ours creates a directory if it does not exist, and returns an error if it is not private.
+func ours(dir string) error {
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return private(dir)
+}
+
+// maxSquatted is how many names are tried before a random one.
+const maxSquatted = 100
+
+// another returns the first directory, of those named prefix and a number from 0, that is
+// private or that it can create. The user's processes agree, because all try the same names
+// in the same order. If other users have all of them, the name is random.
+func another(prefix string) (string, error) {
+	for i := range maxSquatted {
+		dir := prefix + strconv.Itoa(i)
+		if err := ours(dir); !errors.Is(err, errNotPrivate) {
+			return dir, err
+		}
+	}
+	return os.MkdirTemp(filepath.Dir(prefix), filepath.Base(prefix)) // with mode 0700
+}
+
+// errNotPrivate is the error of a directory that others may use.
+var errNotPrivate = fmt.Errorf("it is not a directory of this user alone: %w", ib.EPERM)
+
+// private returns an error unless dir is a directory, and not a symbolic link to one, that
+// this user owns and only this user may use. A user namespace shows all users outside of it
+// as the same UID, so the owner is not enough: the process must have access too.
+func private(dir string) error {
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return err
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || !info.IsDir() || int(stat.Uid) != os.Geteuid() || info.Mode().Perm()&0o077 != 0 ||
+		unix.Faccessat(unix.AT_FDCWD, dir, unix.R_OK|unix.W_OK|unix.X_OK, unix.AT_EACCESS) != nil {
+		return fmt.Errorf("%s: %w", dir, errNotPrivate)
+	}
+	return nil
+}
