@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -27,7 +28,11 @@ func home() (string, error) {
 			return filepath.EvalSymlinks(dir)
 		}
 	}
-	dir := filepath.Join(environ.TempDir(), fmt.Sprintf("softhca-%d", os.Geteuid()))
+	temp := environ.TempDir()
+	if err := safe(temp); err != nil {
+		return "", fmt.Errorf("a directory for the sysfs image: %w; TMPDIR names another place", err)
+	}
+	dir := filepath.Join(temp, fmt.Sprintf("softhca-%d", os.Geteuid()))
 	err := ours(dir)
 	if errors.Is(err, errNotPrivate) {
 		dir, err = another(dir + "-")
@@ -44,7 +49,11 @@ func ours(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return private(dir)
+	err := private(dir)
+	if errors.Is(err, fs.ErrNotExist) { // another user has just removed what had the name
+		return fmt.Errorf("%s: %w", dir, errNotPrivate)
+	}
+	return err
 }
 
 // maxSquatted is how many names are tried before a random one.
@@ -80,4 +89,46 @@ func private(dir string) error {
 		return fmt.Errorf("%s: %w", dir, errNotPrivate)
 	}
 	return nil
+}
+
+// errUnsafe is the error of a directory in which another user may replace this user's.
+var errUnsafe = fmt.Errorf("another user may replace directories there: %w", ib.EPERM)
+
+// safe returns an error if another user could replace a directory of this user in dir: if the
+// other owns dir or a directory above it, or may write there and no sticky bit protects what
+// is this user's. Groups are trusted, since many systems give each user one.
+func safe(dir string) error {
+	dir, err := filepath.Abs(dir)
+	if err == nil {
+		dir, err = filepath.EvalSymlinks(dir)
+	}
+	if err != nil {
+		return err
+	}
+	for {
+		info, err := os.Stat(dir)
+		if err != nil {
+			return err
+		}
+		stat, ok := info.Sys().(*syscall.Stat_t)
+		open := info.Mode().Perm()&0o002 != 0 && info.Mode()&os.ModeSticky == 0
+		if !ok || open || !trusted(int(stat.Uid)) {
+			return fmt.Errorf("%s: %w", dir, errUnsafe)
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			return nil
+		}
+		dir = up
+	}
+}
+
+// trusted reports whether a user is this one or root. In a user namespace, root of the host
+// appears as the user whom the kernel shows for all that the namespace does not have.
+func trusted(uid int) bool {
+	if uid == 0 || uid == os.Geteuid() {
+		return true
+	}
+	text, err := os.ReadFile("/proc/sys/kernel/overflowuid")
+	return err == nil && strings.TrimSpace(string(text)) == strconv.Itoa(uid)
 }
