@@ -157,9 +157,6 @@ func openCapture(name string) (io.WriteCloser, error) {
 	return os.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o666)
 }
 
-// loopbacks is the number of loopback addresses to try.
-const loopbacks = 254
-
 // openAt opens the adapter on an address, or on the first loopback address that no other adapter
 // has.
 func (a *adapter) openAt(cfg device.Config, addr string) (err error) {
@@ -168,15 +165,15 @@ func (a *adapter) openAt(cfg device.Config, addr string) (err error) {
 		return err
 	}
 	cfg.Exclusive = true
-	ip := netip.AddrFrom4([4]byte{127, 0, 0, 1})
-	for range loopbacks {
+	tried := 0
+	for ip := range device.Loopbacks() {
 		cfg.Addr = ip.String()
 		if a.dev, err = device.Open(cfg); !errors.Is(err, ib.EADDRINUSE) {
 			return err
 		}
-		ip = ip.Next()
+		tried++
 	}
-	return fmt.Errorf("all of 127.0.0.1 to 127.0.0.%d are taken, or another program has port 4791 of all addresses (SOFTHCA_ADDR names an address): %w", loopbacks, err)
+	return fmt.Errorf("%d addresses of 127.0.0.0/8 are taken, or another program has port 4791 of all addresses (SOFTHCA_ADDR names an address): %w", tried, err)
 }
 
 // closeFiles closes the adapter's files when it is closed.

@@ -37,3 +37,21 @@ func TestOpenInterface(t *testing.T) {
 		t.Errorf("interface lo has the addresses %v", addrs)
 	}
 }
+
+// TestLoopbacks wants the first addresses in order, without those of networks, and then others
+// that a stranger cannot foresee: what two callers get has nothing in common.
+func TestLoopbacks(t *testing.T) {
+	seen, n := map[netip.Addr]bool{}, 0
+	for range 2 {
+		n = 0
+		for a := range Loopbacks() {
+			if n++; n == 1 && a != FirstLoopback() || !a.IsLoopback() || a.As4()[3] == 0 || a.As4()[3] == 255 {
+				t.Fatalf("address %d is %v", n, a)
+			}
+			seen[a] = true
+		}
+	}
+	if n != LoopbacksInOrder+loopbacksAtRandom || len(seen) < LoopbacksInOrder+2*loopbacksAtRandom-50 {
+		t.Errorf("%d addresses, %d different ones of two calls", n, len(seen))
+	}
+}

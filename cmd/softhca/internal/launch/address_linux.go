@@ -9,40 +9,50 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/softhca/softhca/internal/device"
 	"github.com/softhca/softhca/internal/fabric"
 )
 
 const rocePort = fabric.RoCEPort
 
-// maxTried is the maximum number of addresses tried.
-const maxTried = 1000
-
-func firstTried() netip.Addr { return netip.AddrFrom4([4]byte{127, 0, 0, 1}) }
-
 // freeAddress returns the first free address of the loopback network, and a file that
 // reserves the address until this process, and all processes that inherit the file,
-// have closed it.
-func freeAddress() (netip.Addr, *os.File, error) {
-	a := firstTried()
-	for range maxTried {
-		reserved, err := reserve(a)
-		if err == nil {
+// have closed it. If that is an address beyond those that runs usually take, the notice
+// says why.
+func freeAddress() (free netip.Addr, file *os.File, notice string, err error) {
+	tried, reserved := 0, 0
+	for a := range device.Loopbacks() {
+		f, err := reserve(a)
+		switch {
+		case err == nil:
 			if err = tryPort(a); err == nil {
-				return a, reserved, nil
+				if tried >= device.LoopbacksInOrder {
+					notice = crowded(reserved, a)
+				}
+				return a, f, notice, nil
 			}
-			err = errors.Join(err, reserved.Close())
+			err = errors.Join(err, f.Close())
+		case errors.Is(err, unix.EADDRINUSE):
+			reserved++
 		}
 		if !errors.Is(err, unix.EADDRINUSE) {
-			return a, nil, err
+			return a, nil, "", err
 		}
-		if a = a.Next(); a.As4()[3] == 255 {
-			a = a.Next().Next() // skip the last address of a network, and the first of the next one
-		}
+		tried++
 	}
+	first := device.FirstLoopback()
 	if sockets := socketsOn(netip.IPv4Unspecified()); len(sockets) > 0 {
-		return a, nil, busy(firstTried())
+		return first, nil, "", busy(first)
 	}
-	return a, nil, fmt.Errorf("none of the %d addresses from %v on is free: end what runs on them, or name one by --addr: %w", maxTried, firstTried(), unix.EADDRINUSE)
+	return first, nil, "", fmt.Errorf("none of %d addresses of 127.0.0.0/8 is free, %d are reserved by other runs, the first by %s: end those, or name an address by --addr: %w",
+		tried, reserved, reserver(first), unix.EADDRINUSE)
+}
+
+// crowded returns the notice of an adapter on an unusual address.
+func crowded(reserved int, a netip.Addr) string {
+	first := device.FirstLoopback()
+	return fmt.Sprintf("softhca: the adapter is on %v: of the first %d loopback addresses none is free, and other runs have reserved %d addresses, the first by %s",
+		a, device.LoopbacksInOrder, reserved, reserver(first))
 }
 
 // reserve returns a file that reserves an address, or EADDRINUSE if another process has
@@ -53,12 +63,14 @@ func reserve(a netip.Addr) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reserve %v: %w", a, err)
 	}
-	name := fmt.Sprintf("@softhca/%v", a)
+	name := reservedName(a)
 	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: name}); err != nil {
 		return nil, errors.Join(fmt.Errorf("reserve %v: %w", a, err), unix.Close(fd))
 	}
 	return os.NewFile(uintptr(fd), name), nil
 }
+
+func reservedName(a netip.Addr) string { return fmt.Sprintf("@softhca/%v", a) }
 
 // tryPort returns the error that opening an adapter on an address would return.
 func tryPort(a netip.Addr) error {

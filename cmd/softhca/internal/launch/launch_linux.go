@@ -193,9 +193,12 @@ func (o *Options) adapters(asked []string) (all []sysfs.Description, reserved []
 		return nil, nil, fmt.Errorf("%d adapters: a program can have %d: %w", len(asked), maxAdapters, ib.EINVAL)
 	}
 	if len(asked) == 0 {
-		free, file, err := freeAddress()
+		free, file, notice, err := freeAddress()
 		if err != nil {
 			return nil, nil, err
+		}
+		if notice != "" {
+			o.Say("%s", notice)
 		}
 		asked, reserved = []string{free.String()}, []*os.File{file}
 	}

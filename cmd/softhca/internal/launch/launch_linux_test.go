@@ -169,7 +169,7 @@ func TestFreeAddress(t *testing.T) {
 	found := map[string]*os.File{}
 	for range many {
 		wg.Go(func() {
-			a, f, err := freeAddress()
+			a, f, _, err := freeAddress()
 			if err != nil {
 				t.Error(err)
 				return
@@ -193,7 +193,7 @@ func TestFreeAddress(t *testing.T) {
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if a, again, err := freeAddress(); err != nil || a.String() != "127.0.0.1" {
+	if a, again, _, err := freeAddress(); err != nil || a.String() != "127.0.0.1" {
 		t.Errorf("an address that was given back is not the first: %v, %v", a, err)
 	} else if err := again.Close(); err != nil {
 		t.Fatal(err)
@@ -209,10 +209,46 @@ func TestFreeAddress(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := freeAddress(); !errors.Is(err, unix.EADDRINUSE) || !strings.Contains(err.Error(), who) {
+	if _, _, _, err := freeAddress(); !errors.Is(err, unix.EADDRINUSE) || !strings.Contains(err.Error(), who) {
 		t.Errorf("one that has the port of all addresses: %v", err)
 	}
 	_ = all.Close() // it was only in the way
+}
+
+// TestReservedNames has another process reserve 1,100 addresses, as a user may without
+// privileges. A run without an address gets another one, and says why.
+func TestReservedNames(t *testing.T) {
+	if !sandbox.Enter(t) {
+		return
+	}
+	var files []*os.File
+	defer func() {
+		for _, f := range files {
+			_ = f.Close() // it was only in the way
+		}
+	}()
+	reserved := map[netip.Addr]bool{}
+	a := netip.MustParseAddr("127.0.0.0")
+	for range 1100 {
+		a = a.Next()
+		f, err := reserve(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files, reserved[a] = append(files, f), true
+	}
+	got, f, notice, err := freeAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	files = append(files, f)
+	if !got.IsLoopback() || reserved[got] {
+		t.Errorf("the address is %v, which another run has reserved", got)
+	}
+	if who := fmt.Sprintf("(process %d)", os.Getpid()); !strings.Contains(notice, got.String()) || !strings.Contains(notice, who) ||
+		!strings.Contains(notice, "reserved 1000 addresses") {
+		t.Errorf("the notice is %q: want the address, how many are reserved, and by %s", notice, who)
+	}
 }
 
 // TestLookAtTheSameTime has many processes check an address at once, as the ranks of a job do:

@@ -74,6 +74,26 @@ func owner(a netip.Addr) string {
 	return "a process that is not seen from here"
 }
 
+// reserver describes the owner of the reservation of an address.
+func reserver(a netip.Addr) string {
+	text, err := os.ReadFile("/proc/net/unix")
+	if err != nil {
+		return "a process that is not seen from here"
+	}
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	for lines.Scan() {
+		// Address, references, protocol, flags, type, state, inode, name.
+		f := strings.Fields(lines.Text())
+		if len(f) == 8 && f[7] == reservedName(a) {
+			if who := process(f[6]); who != "" {
+				return who
+			}
+			return "a process of another user"
+		}
+	}
+	return "a process that is not seen from here"
+}
+
 // process returns the process that has a socket open, or "" if none is visible.
 func process(inode string) string {
 	link := "socket:[" + inode + "]"
