@@ -1597,12 +1597,56 @@ static int listener = -1, controller = -1;
 static char in[LINE_MAX_BYTES];
 static size_t in_len;
 
-/* Whether to stop waiting: the controller hung up, or another one is there. */
+/* Connections that have sent nothing yet. One that has becomes the controller; until then it
+ * disturbs nobody. */
+enum { NEWCOMERS_MAX = 8 };
+static int newcomers[NEWCOMERS_MAX], newcomer_count;
+
+static int leave_newcomers(int i)
+{
+	int fd = newcomers[i];
+
+	memmove(newcomers + i, newcomers + i + 1, (--newcomer_count - i) * sizeof *newcomers);
+	return fd;
+}
+
+/* Takes one more connection, in place of the oldest if there are too many. */
+static void accept_newcomer(void)
+{
+	int fd = accept(listener, NULL, NULL);
+
+	if (fd < 0)
+		return;
+	if (newcomer_count == NEWCOMERS_MAX)
+		close(leave_newcomers(0));
+	newcomers[newcomer_count++] = fd;
+}
+
+/* Returns a connection that has sent something, -1 if none has. Closes those that have ended. */
+static int speaking_newcomer(void)
+{
+	struct pollfd p = { .fd = listener, .events = POLLIN };
+	char byte;
+
+	for (int i = 0; i < NEWCOMERS_MAX && poll(&p, 1, 0) > 0; i++)
+		accept_newcomer();
+	for (int i = newcomer_count - 1; i >= 0; i--) {
+		ssize_t n = recv(newcomers[i], &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+
+		if (n > 0)
+			return i;
+		if (n == 0 || (errno != EAGAIN && errno != EINTR))
+			close(leave_newcomers(i));
+	}
+	return -1;
+}
+
+/* Whether to stop waiting: the controller hung up, or another one speaks. */
 static bool controller_left(void)
 {
-	struct pollfd p[2] = { { .fd = controller, .events = POLLRDHUP }, { .fd = listener, .events = POLLIN } };
+	struct pollfd p = { .fd = controller, .events = POLLRDHUP };
 
-	return poll(p, 2, 0) > 0 && (p[0].revents || p[1].revents);
+	return (poll(&p, 1, 0) > 0 && p.revents) || speaking_newcomer() >= 0;
 }
 
 static void drop_controller(void)
@@ -1614,13 +1658,11 @@ static void drop_controller(void)
 	destroy_all();
 }
 
-static void accept_controller(void)
+static void accept_controller(int newcomer)
 {
-	int one = 1, fd = accept(listener, NULL, NULL);
+	int one = 1, fd = leave_newcomers(newcomer);
 	struct timeval limit = { .tv_sec = 10 };
 
-	if (fd < 0)
-		return;
 	drop_controller();
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
@@ -1755,9 +1797,11 @@ int main(int argc, char **argv)
 	printf("agent: %s serves port %s\n", ibv_get_device_name(ctx->device), service);
 	fflush(stdout);
 	for (;;) {
-		struct pollfd p[3] = { { .fd = listener, .events = POLLIN }, { .fd = ctx->async_fd, .events = POLLIN }, { .fd = controller, .events = POLLIN } };
+		struct pollfd p[3 + NEWCOMERS_MAX] = { { .fd = listener, .events = POLLIN }, { .fd = ctx->async_fd, .events = POLLIN }, { .fd = controller, .events = POLLIN } };
 
-		if (poll(p, 3, -1) < 0 && errno != EINTR)
+		for (int i = 0; i < newcomer_count; i++)
+			p[3 + i] = (struct pollfd){ .fd = newcomers[i], .events = POLLIN };
+		if (poll(p, 3 + newcomer_count, -1) < 0 && errno != EINTR)
 			return 1;
 		if (p[1].revents & (POLLERR | POLLHUP | POLLNVAL)) {
 			fprintf(stderr, "agent: the device is gone\n");
@@ -1765,8 +1809,10 @@ int main(int argc, char **argv)
 		}
 		if (p[1].revents)
 			take_events();
-		if (p[0].revents)
-			accept_controller();
+		int speaks = speaking_newcomer();
+
+		if (speaks >= 0)
+			accept_controller(speaks);
 		else if (controller >= 0 && p[2].revents)
 			serve_controller();
 	}
