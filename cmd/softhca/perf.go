@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/softhca/softhca/cmd/softhca/internal/accept"
 	"github.com/softhca/softhca/cmd/softhca/internal/perf"
 	"github.com/softhca/softhca/cmd/softhca/internal/text"
 	"github.com/softhca/softhca/ib"
@@ -357,8 +358,9 @@ func (f *perfFlags) serve(ctx context.Context, cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	defer context.AfterFunc(ctx, func() { _ = l.Close() })()
-	defer func() { _ = l.Close() }()
+	clients := perf.Listen(l)
+	defer context.AfterFunc(ctx, func() { _ = clients.Close() })()
+	defer func() { _ = clients.Close() }()
 	if f.child {
 		_, err = fmt.Fprintln(cmd.OutOrStdout(), l.Addr())
 	} else {
@@ -367,11 +369,11 @@ func (f *perfFlags) serve(ctx context.Context, cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	return f.accept(ctx, cmd, dev, l)
+	return f.accept(ctx, cmd, dev, clients)
 }
 
 // accept serves one client, or one after the other until ctx ends.
-func (f *perfFlags) accept(ctx context.Context, cmd *cobra.Command, dev *verbs.Context, l net.Listener) error {
+func (f *perfFlags) accept(ctx context.Context, cmd *cobra.Command, dev *verbs.Context, l *accept.Listener) error {
 	for {
 		conn, err := l.Accept()
 		switch {

@@ -105,8 +105,18 @@ func TestPerfForever(t *testing.T) {
 	if code, errs := measure("send"); code != exitFailed || !strings.Contains(errs, "this server serves write") {
 		t.Errorf("a client of another operation ends with %d: %s", code, errs)
 	}
-	if code, errs := measure("write"); code != exitOK {
-		t.Errorf("the next client ends with %d: %s", code, errs)
+	// A stranger that connects and says nothing keeps no client waiting: neither the next
+	// one, which waits 10 seconds for its turn, nor one beyond as many strangers as may wait.
+	for range 3 {
+		silent, err := net.Dial("tcp", net.JoinHostPort(server, port))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer silent.Close()
+	}
+	begin := time.Now()
+	if code, errs := measure("write"); code != exitOK || time.Since(begin) > 8*time.Second {
+		t.Errorf("the next client ends with %d after %v: %s", code, time.Since(begin), errs)
 	}
 	end()
 	if c := <-code; c != exitOK {

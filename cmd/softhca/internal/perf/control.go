@@ -2,6 +2,7 @@ package perf
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/softhca/softhca/cmd/softhca/internal/accept"
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/printable"
 )
@@ -100,6 +102,11 @@ type done struct {
 type verdict struct {
 	envelope
 	Report *Report `json:"report,omitempty"`
+}
+
+// Listen returns a listener for clients: it accepts those that have sent their request.
+func Listen(l net.Listener) *accept.Listener {
+	return accept.New(l, maxLine, func(b []byte) bool { return bytes.IndexByte(b, '\n') >= 0 })
 }
 
 // control is a connection between client and server. One goroutine sends and

@@ -79,15 +79,20 @@ func peerFailed(why string) error {
 // peer reports a failure.
 func read(r io.Reader, b []byte) error {
 	if _, err := io.ReadFull(r, b[:len(failed)]); err != nil {
-		if errors.Is(err, io.EOF) {
-			return errors.New("the peer closed the connection")
-		}
-		return err
+		return closed(err)
 	}
 	if string(b[:len(failed)]) == failed {
 		why, err := io.ReadAll(io.LimitReader(r, maxWords)) // it closes the connection then
 		return errors.Join(peerFailed(strings.Trim(string(why), ": \n")), err)
 	}
 	_, err := io.ReadFull(r, b[len(failed):])
+	return closed(err)
+}
+
+// closed returns the error of a read in the user's words.
+func closed(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return errors.New("the peer closed the connection")
+	}
 	return err
 }

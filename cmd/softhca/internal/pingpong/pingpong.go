@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/softhca/softhca/cmd/softhca/internal/accept"
 	"github.com/softhca/softhca/cmd/softhca/internal/text"
 	"github.com/softhca/softhca/verbs"
 )
@@ -46,9 +47,11 @@ func (s Side) Client(ctx context.Context, addr string) (Result, error) {
 	})
 }
 
-// Server is the counterpart of Client: it serves the first connection to l, and closes
-// l.
-func (s Side) Server(ctx context.Context, l net.Listener) (Result, error) {
+// Server is the counterpart of Client: it serves the first client that sends its
+// addresses to l, and closes l.
+func (s Side) Server(ctx context.Context, inner net.Listener) (Result, error) {
+	length := destLen * s.dests()
+	l := accept.New(inner, length, func(b []byte) bool { return len(b) >= length })
 	defer l.Close()
 	return s.run(ctx, false, func() (net.Conn, error) {
 		if s.Waiting != nil {

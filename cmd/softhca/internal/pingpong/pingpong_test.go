@@ -198,7 +198,10 @@ func TestPeerEnds(t *testing.T) {
 			_, err := io.WriteString(conn, "error: no such\x1b adapter\n")
 			return err
 		}, `the peer has failed: "no such\x1b adapter"`},
-		"it is gone in the exchange": {func(net.Conn) error { return nil }, "the peer closed the connection"},
+		"it is gone in the exchange": {func(conn net.Conn) error {
+			_, err := io.WriteString(conn, "0000")
+			return err
+		}, "the peer closed the connection"},
 		"it fails": {func(conn net.Conn) error {
 			_, err := clientExchange(conn, mine)
 			_, werr := io.WriteString(conn, "softhca\nerror: out of memory\n")
@@ -387,5 +390,45 @@ func TestParseKind(t *testing.T) {
 	}
 	if _, err := ParseKind("xrc"); err == nil {
 		t.Error("xrc is a kind")
+	}
+}
+
+// TestSilentClient has clients that say nothing, and a port scanner, in front of the one that
+// plays: that one is served.
+func TestSilentClient(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		silent, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer silent.Close()
+	}
+	scanner, err := net.Dial("tcp", l.Addr().String())
+	if err = errors.Join(err, scanner.Close()); err != nil {
+		t.Fatal(err)
+	}
+	n := verbs.NewNetwork()
+	side := func(addr string) Side {
+		return Side{Options: options(RC), Out: io.Discard, Open: func(netip.Addr) (*verbs.Context, func() error, error) {
+			hca, err := verbs.Open(verbs.Config{Addr: addr, Network: n})
+			return hca, hca.Close, err
+		}}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), exchangeTimeout/2)
+	defer cancel()
+	served := make(chan error, 1)
+	go func() {
+		_, err := side("10.0.0.1").Server(ctx, l)
+		served <- err
+	}()
+	if _, err := side("10.0.0.2").Client(ctx, l.Addr().String()); err != nil {
+		t.Error(err)
+	}
+	if err := <-served; err != nil {
+		t.Errorf("a server with silent clients before the one that plays: %v", err)
 	}
 }
