@@ -44,6 +44,10 @@ func interruption(s os.Signal) error {
 // run executes the command line args and returns the exit code. It stops early
 // when ctx ends.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	if err := refuseSetID(); err != nil {
+		_, _ = fmt.Fprintln(stderr, "softhca:", err) // if it is closed, the error cannot be reported
+		return exitFailed
+	}
 	root := newRootCommand()
 	root.SetArgs(args)
 	root.SetOut(stdout)

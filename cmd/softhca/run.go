@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/softhca/softhca/cmd/softhca/internal/launch"
+	"github.com/softhca/softhca/internal/environ"
 	"github.com/softhca/softhca/verbs"
 )
 
@@ -75,6 +76,9 @@ is wrong, the address or the capture file cannot be used, or the libraries are m
 
 // runProgram runs a program on adapters with these addresses.
 func runProgram(cmd *cobra.Command, g *globals, args []string, device string, addrs []string) error {
+	if environ.Privileged() {
+		return errRunPrivileged
+	}
 	if strings.HasPrefix(device, "-") {
 		return usagef("--device %q: want a name; options stand before it", device)
 	}
