@@ -15,7 +15,11 @@ import (
 
 // everyC returns the mutants in C of all lists.
 func everyC() []cMutant {
-	return slices.Concat(cPostMutants, cQueueMutants, cEventMutants, cObjectMutants, cPairMutants, cProcessMutants, cFileMutants, cManagerMutants, cPreloadMutants)
+	var secure []cMutant
+	if os.Geteuid() == 0 {
+		secure = cSecureMutants
+	}
+	return slices.Concat(secure, cPostMutants, cQueueMutants, cEventMutants, cObjectMutants, cPairMutants, cProcessMutants, cFileMutants, cManagerMutants, cPreloadMutants)
 }
 
 // verbs are the files of the library that the model watches.
@@ -31,6 +35,8 @@ var cJudges = []cJudge{
 	{pkg: programTests, run: "^TestD1_Program$/^preloaded$/^signals-of-child$", lib: verbsDir, of: []string{"signals.c"}},
 	{pkg: programTests, run: "^TestD1_Program$/^(standard-closed|other-build|none-inherited)$", lib: verbsDir, of: []string{"loader.c", "files.c"}},
 	{pkg: programTests, run: "^TestD2_CMPrograms$/^(rdma-cm|rdma-cm-fork|rdma-cm-closed|no-descriptors)$", lib: verbsDir, of: []string{"ucm.c"}},
+	{pkg: programTests, run: "^TestPrivilegedPrograms$", lib: verbsDir, of: []string{"loader.c", "context.c"}},
+	{pkg: programTests, run: "^TestPrivilegedPrograms$", lib: preloadDir, of: []string{"path.c"}},
 	{pkg: programTests, run: "^TestD2_CMCalls$/^closing-", lib: verbsDir, of: []string{"ucm.c"}},
 	{pkg: preloadTests, run: "^TestCalls$", lib: preloadDir, of: []string{"path.c", "open.c", "value.c", "status.c"}},
 	{pkg: programTests, run: "^TestD2_CMCalls$/^title$", lib: verbsDir, of: []string{"loader.c"}},

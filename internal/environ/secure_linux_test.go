@@ -1,0 +1,44 @@
+package environ
+
+import (
+	"os"
+	"testing"
+)
+
+// TestSecureIn looks for AT_SECURE in auxiliary vectors. That a privileged program has it
+// is for tests of such programs to show.
+func TestSecureIn(t *testing.T) {
+	for _, c := range []struct {
+		vector [][2]uintptr
+		want   bool
+	}{
+		{nil, false},
+		{[][2]uintptr{{atSecure, 0}}, false},
+		{[][2]uintptr{{atSecure, 1}}, true},
+		{[][2]uintptr{{6, 4096}, {atSecure, 1}, {0, 0}}, true},
+		{[][2]uintptr{{6, 1}, {0, 1}}, false},
+	} {
+		if got := secureIn(c.vector); got != c.want {
+			t.Errorf("%v: privileged %t", c.vector, got)
+		}
+	}
+}
+
+// TestOrdinaryProcess wants the environment as it is in a process without privileges.
+func TestOrdinaryProcess(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("SOFTHCA_X", "y")
+	t.Setenv("TMPDIR", dir)
+	t.Setenv("XDG_CONFIG_HOME", dir)
+	if Privileged() || Getenv("SOFTHCA_X") != "y" || TempDir() != dir || ConfigDir() != dir {
+		t.Errorf("privileged %t, %q, %q, %q", Privileged(), Getenv("SOFTHCA_X"), TempDir(), ConfigDir())
+	}
+	t.Setenv("XDG_CONFIG_HOME", "")
+	t.Setenv("HOME", "") // restores it in the end
+	if err := os.Unsetenv("HOME"); err != nil {
+		t.Fatal(err)
+	}
+	if got := ConfigDir(); got != "" {
+		t.Errorf("a user without a home has the configuration directory %q", got)
+	}
+}
