@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/netip"
 	"os"
@@ -53,18 +54,40 @@ func draw() (s Secret) {
 // processes that do so at once get the same.
 func load(dir string) (s Secret, err error) {
 	name := filepath.Join(dir, "secret")
-	text, err := os.ReadFile(name)
+	err = s.read(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err = create(dir, name); err != nil {
 			return s, err
 		}
-		text, err = os.ReadFile(name)
-	}
-	if err == nil && copy(s[:], text) != len(s) {
-		err = fmt.Errorf("%s has %d bytes instead of %d", name, len(text), len(s))
+		err = s.read(name)
 	}
 	return s, err
 }
+
+// read reads a secret. A file that another user owns, can read or can write is none: with
+// the HOME of another user, as sudo may leave it, that user would know the secret.
+func (s *Secret) read(name string) error {
+	f, err := os.OpenFile(name, os.O_RDONLY|noWait, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err == nil {
+		err = private(info)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	if info.Size() != int64(len(s)) {
+		return fmt.Errorf("%s has %d bytes instead of %d", name, info.Size(), len(s))
+	}
+	_, err = io.ReadFull(f, s[:])
+	return err
+}
+
+// errShared is the error of a file of the secret that is not this user's alone.
+var errShared = errors.New("it is not a file of this user alone")
 
 // create writes a new secret, unless there is one by then. Others see it whole
 // or not at all, whatever happens meanwhile: a link, unlike a rename, never
@@ -72,6 +95,13 @@ func load(dir string) (s Secret, err error) {
 func create(dir, name string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
+	}
+	info, err := os.Stat(dir)
+	if err == nil {
+		err = owned(info)
+	}
+	if err != nil { // root's secret in the directory of a user would lock the user out
+		return fmt.Errorf("%s: %w", dir, err)
 	}
 	f, err := os.CreateTemp(dir, "secret-") // which only the user may read
 	if err != nil {
