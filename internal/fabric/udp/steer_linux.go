@@ -30,26 +30,37 @@ func Vacant(a netip.Addr) error {
 	if err != nil {
 		return err
 	}
-	return s.vacant()
+	alone, err := s.alone()
+	if err != nil {
+		return err
+	}
+	return unix.Close(alone.fd)
 }
 
 // OpenFirst opens the socket of address a for a process that has it alone, and can
-// share it later: the first of a group. It fails where somebody has the address.
-// The caller owns it, and lets nobody else call OpenFirst at the same time.
+// share it later: the first of a group. It fails where another socket has the address;
+// of several calls at a time, in whichever processes, one succeeds. The caller owns
+// the socket.
 func OpenFirst(a netip.Addr) (fd int, err error) {
 	s, nif, c, err := groupSocket(a)
 	if err != nil {
 		return -1, err
 	}
-	// Before this socket can share: one of somebody else that is here must be found
-	// out.
-	if err := s.vacant(); err != nil {
+	// A socket with SO_REUSEPORT would join another one of this user. One without it
+	// takes the address alone, and keeps it until s is bound.
+	alone, err := s.alone()
+	if err != nil {
 		return -1, err
 	}
 	if err := s.open(); err != nil {
-		return -1, fmt.Errorf("udp: %w", err)
+		return -1, errors.Join(fmt.Errorf("udp: %w", err), unix.Close(alone.fd))
 	}
-	if err := errors.Join(share(s.fd), s.bind(nif, c)); err != nil {
+	err = errors.Join(share(alone.fd), share(s.fd), s.bind(nif, c))
+	_ = unix.Close(alone.fd)
+	if errors.Is(err, unix.EADDRINUSE) { // a kernel that reads SO_REUSEPORT only when a socket is bound
+		err = unix.Bind(s.fd, s.sockaddr())
+	}
+	if err != nil {
 		return -1, errors.Join(err, unix.Close(s.fd))
 	}
 	return s.fd, nil
@@ -145,18 +156,17 @@ func steer(first int, nif *net.Interface, slots int) error {
 	return lockFilter(first)
 }
 
-// vacant returns an error if somebody has the address, another group of the same
-// user among them, which SO_REUSEPORT would join.
-func (s *socket) vacant() error {
-	alone := &socket{addr: s.addr, scope: s.scope}
-	if err := alone.open(); err != nil {
-		return fmt.Errorf("udp: %w", err)
+// alone returns another socket that has the address of s for itself. It fails if another
+// socket has the address, or a group of the same user.
+func (s *socket) alone() (*socket, error) {
+	a := &socket{addr: s.addr, scope: s.scope}
+	if err := a.open(); err != nil {
+		return nil, fmt.Errorf("udp: %w", err)
 	}
-	defer unix.Close(alone.fd)
-	if err := unix.Bind(alone.fd, alone.sockaddr()); err != nil {
-		return bindError(s.addr, err)
+	if err := unix.Bind(a.fd, a.sockaddr()); err != nil {
+		return nil, errors.Join(bindError(s.addr, err), unix.Close(a.fd))
 	}
-	return nil
+	return a, nil
 }
 
 // topByte is where the upper byte of the destination QPN is in a BTH.

@@ -8,6 +8,7 @@ import (
 	"hash/fnv"
 	"net/netip"
 	"os"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -327,5 +328,45 @@ func TestSeatIsClosed(t *testing.T) {
 	}
 	if _, err := unix.FcntlInt(uintptr(fds[0]), unix.F_GETFD, 0); !errors.Is(err, unix.EBADF) {
 		t.Errorf("the socket is open: %v", err)
+	}
+}
+
+// TestOpenFirstAtOnce calls OpenFirst from many threads at once: one call succeeds, and the
+// others report that the address is in use.
+func TestOpenFirstAtOnce(t *testing.T) {
+	addr, fds := openGroup(t, 1) // finds an address
+	closeFiles(fds)
+	for range 300 {
+		var all sync.WaitGroup
+		begin, got := make(chan struct{}), make(chan int, 4)
+		for range cap(got) {
+			all.Go(func() {
+				<-begin
+				fd, err := udp.OpenFirst(addr)
+				if err == nil {
+					got <- fd
+				} else if !errors.Is(err, syscall.EADDRINUSE) {
+					t.Error(err)
+				}
+			})
+		}
+		close(begin)
+		all.Wait()
+		close(got)
+		var won []int
+		for fd := range got {
+			won = append(won, fd)
+		}
+		closeFiles(won)
+		if len(won) != 1 {
+			t.Fatalf("%d of %d calls at a time have the address", len(won), cap(got))
+		}
+	}
+}
+
+// closeFiles closes descriptors.
+func closeFiles(fds []int) {
+	for _, fd := range fds {
+		_ = unix.Close(fd)
 	}
 }
