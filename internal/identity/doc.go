@@ -8,6 +8,9 @@
 // to each that connects or is connected to. It keeps out only those with whom the adapter never
 // had a connection, and who see none of its packets.
 //
+// From the same secret the package derives, for each address, the name of a socket by which
+// processes of the user find each other where another user has taken the usual one.
+//
 // Everything is in secret.go. The package does not decide whether an adapter is
 // to have such a GUID: package device does.
 package identity

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -26,6 +27,18 @@ func (s *Secret) GUID(addr netip.Addr, slot uint8) uint64 {
 	mac := hmac.New(sha256.New, s[:])
 	_, _ = mac.Write(append(addr.WithZone("").Unmap().AsSlice(), slot)) // a hash takes everything
 	return guidLocal | binary.BigEndian.Uint64(mac.Sum(nil))>>8
+}
+
+// nameMark keeps the input of Name apart from that of GUID: an address has 4 or 16 bytes, and
+// GUID appends one.
+const nameMark = "softhca broker\x00"
+
+// Name returns a name for the socket by which processes of the user find each other on an
+// address: 32 hexadecimal digits, which another user cannot compute.
+func (s *Secret) Name(addr netip.Addr) string {
+	mac := hmac.New(sha256.New, s[:])
+	_, _ = mac.Write(append([]byte(nameMark), addr.WithZone("").Unmap().AsSlice()...)) // a hash takes everything
+	return hex.EncodeToString(mac.Sum(nil)[:16])
 }
 
 // OfUser returns the secret of the user who runs this process, from the file

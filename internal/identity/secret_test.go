@@ -1,10 +1,12 @@
 package identity
 
 import (
+	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -31,6 +33,34 @@ func TestGUID(t *testing.T) {
 	// By openssl dgst -sha256 -mac HMAC: a GUID must not change with a release.
 	if got := new(Secret).GUID(netip.MustParseAddr("10.0.0.1"), 5); got != 0x20b523bf707d824 {
 		t.Errorf("the GUID of 10.0.0.1 with slot 5 is %#x", got)
+	}
+}
+
+// TestName shows that the name of a socket depends on the secret and the address, not on how
+// the address is written, and says nothing of the GUID.
+func TestName(t *testing.T) {
+	seen := map[string]string{}
+	for _, s := range []Secret{{}, {1}, {31: 1}} {
+		for _, a := range []string{"10.0.0.1", "10.0.0.2", "fd00::1", "fd00::2"} {
+			addr := netip.MustParseAddr(a)
+			name := s.Name(addr)
+			if other, taken := seen[name]; taken || len(name) != 32 || strings.Trim(name, "0123456789abcdef") != "" {
+				t.Errorf("the name of %s is %q, that of %s", a, name, other)
+			}
+			seen[name] = a
+			if same := netip.AddrFrom16(addr.As16()).WithZone("eth0"); s.Name(same) != name {
+				t.Errorf("%v and %v have two names", addr, same)
+			}
+			for slot := range 256 {
+				if g := s.GUID(addr, uint8(slot)); strings.HasPrefix(name, fmt.Sprintf("%016x", g)[2:]) {
+					t.Errorf("the name %s of %s tells the GUID %#x", name, a, g)
+				}
+			}
+		}
+	}
+	// By openssl dgst -sha256 -mac HMAC: processes of two releases must find each other.
+	if got := new(Secret).Name(netip.MustParseAddr("10.0.0.1")); got != "40adbbc1b5ca995ddec3f57e683fe739" {
+		t.Errorf("the name of 10.0.0.1 is %q", got)
 	}
 }
 
