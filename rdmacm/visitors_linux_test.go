@@ -175,7 +175,7 @@ func nobodyElse(t *testing.T, h *host, visitors int) {
 	var all []broker.Member
 	within(t, "only the programs that stay are there", func() bool {
 		var err error
-		_, _, all, err = broker.Who(h.addr)
+		_, _, all, err = broker.Who(h.addr, nil)
 		return err == nil && len(all) == 2
 	})
 	for _, m := range all {

@@ -1,6 +1,7 @@
 package verbs
 
 import (
+	"fmt"
 	"io"
 	"log/slog"
 	"time"
@@ -137,6 +138,9 @@ func (c *Config) device() device.Config {
 	}
 	if c.Network != nil {
 		d.Network = c.Network.pipe
+	}
+	if c.Log != nil {
+		d.Warn = func(format string, args ...any) { c.Log.Warn(fmt.Sprintf(format, args...)) }
 	}
 	return d
 }

@@ -101,6 +101,7 @@ func (a *adapter) open(c *C.struct_softhca_config, level slog.Level) error {
 			Faults: C.GoString(c.faults), FaultsSeed: C.GoString(c.faults_seed),
 		},
 	}
+	cfg.Warn = func(format string, args ...any) { a.log.Warn("softhca: " + fmt.Sprintf(format, args...)) }
 	if level <= slog.LevelDebug {
 		cfg.Trace = func(r *trace.Record) { a.log.Debug(r.String()) }
 	}

@@ -31,7 +31,7 @@ When the broker ends or is killed, data still flows. New connections wait until 
 the sockets back from the processes that use them.
 
 --addr is an address, several (a,b) that processes use together or one by one, or a network interface. The broker needs
-(slots + 2) x addresses sockets, at most 252. Each network namespace, and so each container that has its own, has brokers of
+(slots + 4) x addresses sockets, at most 252. Each network namespace, and so each container that has its own, has brokers of
 its own.
 
 The exit code is 1 if the address is in use, also by processes that share it already.`,
@@ -49,13 +49,14 @@ The exit code is 1 if the address is in use, also by processes that share it alr
 			if slots < 0 {
 				return usagef("--slots %d: want 1 or more", slots)
 			}
-			who, err := device.Identify(device.Config{Addr: g.addr, Env: device.ProcessEnvironment()})
+			env := device.ProcessEnvironment()
+			who, err := device.Identify(device.Config{Addr: g.addr, Env: env})
 			if err != nil {
 				return err
 			}
 			stderr := cmd.ErrOrStderr()
 			b, err := broker.Open(broker.Config{
-				Addrs: who.Addrs, Slots: slots, GUID: who.NodeGUID,
+				Addrs: who.Addrs, Slots: slots, GUID: who.NodeGUID, Secret: env.Secret(),
 				Log: func(format string, args ...any) { say(stderr, "broker: "+format, args...) },
 			})
 			if err != nil {

@@ -9,6 +9,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -22,8 +23,10 @@ import (
 // Broker serves addresses that processes share.
 type Broker struct {
 	cfg       Config
-	listeners []*net.UnixListener
-	host      *Seat // of the member that runs the broker; nil: no member does
+	listeners []*listener
+	names     []string      // of the listeners
+	host      *Seat         // of the member that runs the broker; nil: no member does
+	handed    chan struct{} // of a deputy: closed when another process has its store; nil: not a deputy
 	recovered bool
 	settled   chan struct{} // closed once members of the previous broker have rejoined or had settleTime
 	ending    chan struct{} // closed by Close
@@ -34,6 +37,7 @@ type Broker struct {
 	groups [][]int    // by address, as udp.OpenGroup returns them; only the first socket of each while the host is alone
 	ledger *ledger
 	store  int
+	lock   int // descriptor that holds brokerLock; -1 while the host is alone
 	port   *udp.Port
 	engine *engine // nil while the host is alone; once set, it and the fields opened with it do not change
 
@@ -54,11 +58,13 @@ type resident struct {
 	wire *wire // nil for the host
 	mail int
 	turn sync.Mutex // held to read a message from wire and to process it
+
+	ended atomic.Bool // the process has; its children may still hold the slot
 }
 
 // newBroker returns a broker without sockets.
 func newBroker(c Config) *Broker {
-	return &Broker{cfg: c, store: -1, settled: make(chan struct{}), ending: make(chan struct{}), open: make(map[*wire]bool)}
+	return &Broker{cfg: c, store: -1, lock: -1, settled: make(chan struct{}), ending: make(chan struct{}), open: make(map[*wire]bool)}
 }
 
 // Open opens the sockets of a broker, which Serve then runs. It fails with EADDRINUSE if
@@ -69,8 +75,11 @@ func Open(c Config) (*Broker, error) {
 		return nil, fmt.Errorf("broker: %w", err)
 	}
 	c.Addrs = addrs
+	if err := distinct(); err != nil {
+		return nil, err
+	}
 	b := newBroker(c)
-	for _, begin := range []func() error{b.listen, b.openGroups, b.start} {
+	for _, begin := range []func() error{b.openGroups, b.start} {
 		if err := begin(); err != nil {
 			b.release()
 			return nil, err
@@ -79,19 +88,26 @@ func Open(c Config) (*Broker, error) {
 	return b, nil
 }
 
-// listen binds the names of the addresses, which one broker at a time can have.
+// listen binds the names of the addresses, of which this process has the UDP port. It fails with
+// errSquatted if another user has all names of one of them.
 func (b *Broker) listen() error {
 	for _, a := range b.cfg.Addrs {
-		l, err := net.ListenUnix("unixpacket", socketName(a))
-		if errors.Is(err, unix.EADDRINUSE) {
-			return fmt.Errorf("broker: processes share %v already, or can: use it, or end them first: %w", a, err)
+		bound := 0
+		for _, name := range namesOf(a, b.cfg.Secret) {
+			l, err := listenAt(name)
+			if errors.Is(err, unix.EADDRINUSE) {
+				b.cfg.log("%v: %s", a, squatter(name))
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			b.listeners, b.names = append(b.listeners, l), append(b.names, name)
+			bound++
 		}
-		if err != nil {
-			return fmt.Errorf("broker: %w", err)
+		if bound == 0 {
+			return fmt.Errorf("%w: one process at a time can use %v: %w", errSquatted, a, unix.EPERM)
 		}
-		l = aboveStandard(l, net.FileListener)
-		fdmark.Conn(l)
-		b.listeners = append(b.listeners, l)
 	}
 	return nil
 }
@@ -127,7 +143,7 @@ func (b *Broker) start() error {
 
 // label returns the message in the store.
 func (b *Broker) label() *message {
-	return &message{Version: version, Addrs: b.cfg.Addrs, Slots: b.cfg.Slots, GUID: b.cfg.GUID, Hosted: b.cfg.hosted}
+	return &message{Version: version, Addrs: b.cfg.Addrs, Slots: b.cfg.Slots, GUID: b.cfg.GUID, Hosted: b.cfg.hosted, Names: b.names}
 }
 
 // socketOf returns the socket of a slot in a group.
@@ -138,7 +154,7 @@ func socketOf(group []int, slot uint8) int {
 	return group[int(slot)+udp.QP1Socket]
 }
 
-// openGroups opens the groups, or takes over those of the members.
+// openGroups opens the groups and listens, or takes over what the members have.
 func (b *Broker) openGroups() error {
 	for _, a := range b.cfg.Addrs {
 		first, err := udp.OpenFirst(a)
@@ -154,6 +170,9 @@ func (b *Broker) openGroups() error {
 		}
 		b.groups = append(b.groups, []int{first})
 	}
+	if err := b.listen(); err != nil {
+		return err
+	}
 	return b.expand()
 }
 
@@ -167,62 +186,81 @@ func (b *Broker) expand() (err error) {
 	if b.ledger, err = newLedger(); err != nil {
 		return err
 	}
-	b.store, err = newStore(b.label(), b.groups, b.ledger.fd)
+	if b.lock, err = b.ledger.hold(brokerLock); err != nil {
+		return err
+	}
+	var listening []int
+	for _, l := range b.listeners {
+		listening = append(listening, l.fd)
+	}
+	b.store, err = newStore(b.label(), stored{b.groups, listening, b.ledger})
 	return err
 }
 
-// recover waits until a member of the previous broker brings the store. It returns inUse
-// if there is none.
+// recover asks the members of the previous broker for the store, for at most recoverTime. It
+// returns inUse if there are none.
 func (b *Broker) recover(inUse error) error {
-	end := time.Now().Add(recoverTime)
-	l := b.listeners[0]
-	for {
-		if err := l.SetDeadline(end); err != nil {
+	began := time.Now()
+	for pause := firstPause; ; pause = nextPause(pause, began) {
+		err := b.ask()
+		switch {
+		case err == nil || errors.As(err, new(*refusal)):
 			return err
-		}
-		c, err := l.AcceptUnix()
-		if err != nil {
+		case errors.Is(err, ErrNone) && time.Since(began) > lookTime:
 			return inUse
-		}
-		if b.bring(newWire(c)) {
-			return l.SetDeadline(time.Time{})
+		case time.Since(began) < recoverTime:
+			time.Sleep(pause)
+		default:
+			return fmt.Errorf("%w: %w", err, inUse)
 		}
 	}
 }
 
-// bringTime is the time within which a member must send the store.
-const bringTime = 100 * time.Millisecond
-
-// bring receives the store from a member of the previous broker. The member connects
-// again to join.
-func (b *Broker) bring(w *wire) bool {
+// ask asks the deputy of the previous broker's members for the store, and takes it over.
+func (b *Broker) ask() error {
+	w, err := dial(b.cfg.Addrs[0], b.cfg.Secret)
+	if err != nil {
+		return err
+	}
 	defer w.Close()
-	if _, err := w.peer(); err != nil || w.SetReadDeadline(time.Now().Add(bringTime)) != nil {
-		return false
+	if err := w.SetReadDeadline(time.Now().Add(recoverTime)); err != nil {
+		return err
+	}
+	if err := w.send(&message{Op: opSucceed, Version: version, Addrs: b.cfg.Addrs}); err != nil {
+		return err
 	}
 	m, fds, err := w.receive()
 	if err != nil {
-		return false
+		return w.silent(err)
 	}
-	if m.Op != opJoin || m.Version != version || !m.Back || len(fds) != 2 {
+	if m.Op != opStore || len(fds) != 2 {
 		closeAll(fds)
-		return false
+		return m.refused()
 	}
-	_ = unix.Close(fds[0]) // its queue
-	label, found, err := openStore(fds[1], b.cfg.Addrs)
+	b.store, b.lock = fds[0], fds[1]
+	label, found, err := openStore(b.store, b.cfg.Addrs)
+	if err == nil {
+		err = b.inherit(label, found)
+	}
 	if err != nil {
-		b.cfg.Log("%v", err)
-		_ = unix.Close(fds[1])
-		return false
+		return &refusal{err}
 	}
-	b.inherit(fds[1], label, found)
-	return true
+	return nil
 }
 
-// inherit takes over the contents of a store.
-func (b *Broker) inherit(store int, label *message, found stored) {
-	b.store, b.groups, b.ledger = store, found.groups, found.ledger
-	b.cfg.Slots, b.cfg.GUID, b.cfg.hosted, b.recovered = label.Slots, label.GUID, label.Hosted, true
+// inherit takes over the contents of a store, which it closes if there is an error.
+func (b *Broker) inherit(label *message, found stored) error {
+	b.groups, b.ledger, b.names = found.groups, found.ledger, label.Names
+	b.cfg.Addrs, b.cfg.Slots, b.cfg.GUID, b.cfg.hosted, b.recovered = label.Addrs, label.Slots, label.GUID, label.Hosted, true
+	for i, fd := range found.listeners {
+		l, err := newListener(fd)
+		if err != nil {
+			closeAll(found.listeners[i+1:])
+			return err
+		}
+		b.listeners = append(b.listeners, l)
+	}
+	return nil
 }
 
 // Recovered reports whether the broker took over from one that has ended.
@@ -262,20 +300,20 @@ func (b *Broker) Close() error {
 		return net.ErrClosed
 	}
 	b.closed = true
+	b.release() // before members learn of it: one of them takes brokerLock
 	for w := range b.open {
 		_ = w.Close() // the goroutine that reads from it ends
 	}
-	b.release()
 	return nil
 }
 
 // release closes the descriptors of the broker.
 func (b *Broker) release() {
-	for _, l := range b.listeners {
-		_ = l.Close()
-	}
 	if b.port != nil {
 		_ = b.port.Close()
+	}
+	for _, l := range b.listeners {
+		_ = l.Close()
 	}
 	b.closeGroups(0)
 	b.mail.Lock()
@@ -288,7 +326,7 @@ func (b *Broker) release() {
 }
 
 // closeGroups closes the sockets of the groups except the first but of each, and the
-// store and ledger that belong to them.
+// store, ledger and lock that belong to them.
 func (b *Broker) closeGroups(but int) {
 	for i, g := range b.groups {
 		closeAll(g[but:])
@@ -301,6 +339,10 @@ func (b *Broker) closeGroups(but int) {
 	if b.store >= 0 {
 		_ = unix.Close(b.store)
 		b.store = -1
+	}
+	if b.lock >= 0 {
+		_ = unix.Close(b.lock)
+		b.lock = -1
 	}
 }
 
@@ -340,16 +382,16 @@ func (b *Broker) forward(slot uint8, p []byte) {
 }
 
 // accept takes the connections of a listener until it is closed.
-func (b *Broker) accept(l *net.UnixListener) {
+func (b *Broker) accept(l *listener) {
 	for {
-		c, err := l.AcceptUnix()
+		fd, err := l.accept()
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return
 		case err != nil: // for example, no descriptors are left
 			time.Sleep(acceptPause)
-		case !b.admit(c):
-			_ = c.Close()
+		case fd >= 0:
+			b.admit(fd)
 		}
 	}
 }
@@ -357,15 +399,19 @@ func (b *Broker) accept(l *net.UnixListener) {
 // acceptPause is how long the broker waits after a failed accept.
 const acceptPause = 50 * time.Millisecond
 
-// admit serves a connection, unless too many have not joined yet.
-func (b *Broker) admit(c *net.UnixConn) bool {
+// admit serves a connection of this user, unless too many have not joined yet.
+func (b *Broker) admit(fd int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed || b.strangers >= maxStrangers {
-		return false
+		_ = unix.Close(fd)
+		return
+	}
+	w, err := acceptedWire(fd)
+	if err != nil {
+		return // no descriptors are left
 	}
 	b.strangers++
-	w := newWire(c)
 	b.open[w] = true
 	b.conns.Go(func() {
 		r, err := b.greet(w)
@@ -386,7 +432,6 @@ func (b *Broker) admit(c *net.UnixConn) bool {
 		b.mu.Unlock()
 		_ = w.Close()
 	})
-	return true
 }
 
 // errnoOf returns the error number of a refusal.
@@ -412,6 +457,10 @@ func (b *Broker) greet(w *wire) (*resident, error) {
 	if err != nil {
 		return nil, err
 	}
+	if b.handed != nil || m.Op == opSucceed {
+		closeAll(fds)
+		return nil, b.hand(w, m)
+	}
 	if m.Op == opWho {
 		closeAll(fds)
 		return nil, w.send(&message{Op: opMembers, Version: version, Addrs: b.cfg.Addrs, Slots: b.cfg.Slots, Members: b.Members()})
@@ -421,7 +470,6 @@ func (b *Broker) greet(w *wire) (*resident, error) {
 		closeAll(fds)
 		return nil, err
 	}
-	closeAll(fds[1:]) // this broker already has the store
 	if !m.Back {
 		<-b.settled // it must not get the slot of a member that is yet to rejoin
 	}
@@ -449,19 +497,15 @@ var errHeld = fmt.Errorf("broker: all slots are taken, some by processes that ha
 // inspect checks a join and its descriptors, and returns the descriptor of the process's
 // queue.
 func (b *Broker) inspect(m *message, fds []int) (mail int, err error) {
-	want := 1
-	if m.Back {
-		want = 2
-	}
 	switch {
 	case m.Op != opJoin:
 		return -1, fmt.Errorf("broker: %q from a process that has not joined: %w", m.Op, unix.EPROTO)
 	case m.Version != version:
-		return -1, fmt.Errorf("broker: the process speaks version %d of the protocol, the broker %d: run both from the same release: %w", m.Version, version, unix.EPROTO)
+		return -1, otherVersion(m)
 	case len(m.Program) > maxProgram:
 		return -1, fmt.Errorf("broker: a program with a name of %d bytes: %w", len(m.Program), unix.EPROTO)
-	case len(fds) != want:
-		return -1, fmt.Errorf("broker: %d descriptors instead of %d: %w", len(fds), want, unix.EPROTO)
+	case len(fds) != 1:
+		return -1, fmt.Errorf("broker: %d descriptors instead of one: %w", len(fds), unix.EPROTO)
 	case int(m.Slot) > b.cfg.Slots:
 		return -1, fmt.Errorf("broker: there are slots 1 to %d and no %d: %w", b.cfg.Slots, m.Slot, unix.EINVAL)
 	}
@@ -471,6 +515,11 @@ func (b *Broker) inspect(m *message, fds []int) (mail int, err error) {
 		}
 	}
 	return fds[0], isMail(fds[0])
+}
+
+// otherVersion returns the error of a message of another version.
+func otherVersion(m *message) error {
+	return fmt.Errorf("broker: the process speaks version %d of the protocol, the broker %d: run both from the same release: %w", m.Version, version, unix.EPROTO)
 }
 
 // maxProgram bounds the name of a program.
@@ -483,7 +532,7 @@ func (b *Broker) seat(r *resident, m *message) error {
 	if b.closed {
 		return net.ErrClosed
 	}
-	if m.Back && (b.engine == nil || !b.ledger.held(m.Slot)) {
+	if m.Back && (b.engine == nil || !b.ledger.held(int(m.Slot))) {
 		return fmt.Errorf("broker: no process has slot %d: %w", m.Slot, unix.EPROTO)
 	}
 	if err := b.awake(); err != nil {
@@ -495,7 +544,7 @@ func (b *Broker) seat(r *resident, m *message) error {
 	}
 	var fds []int
 	if !m.Back {
-		slotLock, err := b.ledger.hold(r.Slot)
+		slotLock, err := b.ledger.hold(int(r.Slot))
 		if err != nil {
 			return err
 		}
@@ -549,7 +598,7 @@ func (b *Broker) vacancy(m *message) (uint8, error) {
 	case len(b.free) == 0:
 		return 0, fmt.Errorf("broker: all %d slots are taken: end a process, or begin with a larger --slots: %w", b.cfg.Slots, unix.EAGAIN)
 	}
-	i := slices.IndexFunc(b.free, func(s uint8) bool { return !slices.Contains(b.absent, s) && !b.ledger.held(s) })
+	i := slices.IndexFunc(b.free, func(s uint8) bool { return !slices.Contains(b.absent, s) && !b.ledger.held(int(s)) })
 	if i < 0 {
 		return 0, errHeld
 	}

@@ -223,7 +223,7 @@ func TestSlots(t *testing.T) {
 	for range slots {
 		all = append(all, join(t, b))
 	}
-	if _, _, err := Join(b.cfg.Addrs); !errors.Is(err, unix.EAGAIN) || errors.Is(err, ErrNone) {
+	if _, _, err := Join(b.cfg); !errors.Is(err, unix.EAGAIN) || errors.Is(err, ErrNone) {
 		t.Errorf("one process too many: %v", err)
 	}
 	p := newPeer(t, b)
@@ -243,7 +243,7 @@ func TestSlots(t *testing.T) {
 			t.Errorf("slot %d has packets of its last owner", want)
 		}
 	}
-	if served, n, who, err := Who(b.cfg.Addrs[0]); err != nil || n != slots || len(served) != 1 || len(who) != slots || who[0].PID != unix.Getpid() {
+	if served, n, who, err := Who(b.cfg.Addrs[0], rigSecret); err != nil || n != slots || len(served) != 1 || len(who) != slots || who[0].PID != unix.Getpid() {
 		t.Errorf("%v, %d, %+v, %v are on", served, n, who, err)
 	}
 }
@@ -262,10 +262,10 @@ func TestOneBroker(t *testing.T) {
 	if _, err := Open(c); !errors.Is(err, unix.EADDRINUSE) || time.Since(begin) > 2*recoverTime {
 		t.Errorf("a broker where a lone process is: %v after %v", err, time.Since(begin))
 	}
-	if _, _, err := Join(c.Addrs); !errors.Is(err, ErrNone) {
+	if _, _, err := Join(c); !errors.Is(err, ErrNone) {
 		t.Errorf("join without a broker: %v", err)
 	}
-	if _, _, err := Join([]netip.Addr{b.cfg.Addrs[0], c.Addrs[0]}); !errors.Is(err, unix.EADDRNOTAVAIL) {
+	if _, _, err := Join(Config{Addrs: []netip.Addr{b.cfg.Addrs[0], c.Addrs[0]}}); !errors.Is(err, unix.EADDRNOTAVAIL) {
 		t.Errorf("join with an address that the broker does not serve: %v", err)
 	}
 	if _, err := Open(Config{Addrs: []netip.Addr{c.Addrs[0].Next().Next()}, Slots: udp.MaxSlots, Log: t.Logf}); !errors.Is(err, unix.EINVAL) {

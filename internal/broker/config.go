@@ -1,13 +1,28 @@
 package broker
 
-import "net/netip"
+import (
+	"net/netip"
 
-// Config is the configuration of a broker.
+	"github.com/softhca/softhca/internal/identity"
+)
+
+// Config is the configuration of a broker, and of a process that joins one.
 type Config struct {
-	Addrs []netip.Addr // without zones, in the order of the GID table
-	Slots int          // maximum number of members
-	GUID  uint64       // node GUID of all of them
-	Log   func(format string, args ...any)
+	Addrs []netip.Addr                     // without zones, in the order of the GID table
+	Slots int                              // maximum number of members; Enter and Join ignore it
+	GUID  uint64                           // node GUID of all of them; Join ignores it
+	Log   func(format string, args ...any) // nil discards
+
+	// Secret is the user's, by which processes find each other also where another user has
+	// taken the broker's public name; nil if the user has none.
+	Secret *identity.Secret
 
 	hosted bool // a member runs the broker; when it ends, another takes over
+}
+
+// log reports what the user of this process should know.
+func (c *Config) log(format string, args ...any) {
+	if c.Log != nil {
+		c.Log(format, args...)
+	}
 }

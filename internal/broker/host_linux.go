@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/netip"
 	"os"
 	"slices"
 	"sync/atomic"
@@ -16,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/fabric/fdmark"
 	"github.com/softhca/softhca/internal/fabric/iface"
 	"github.com/softhca/softhca/internal/fabric/udp"
@@ -31,51 +31,86 @@ const hostedSlots = 64
 const enterTime = 2 * time.Second
 
 // Enter joins the processes of this user on addresses. If there are none, this process
-// becomes the host of later ones; guid is then the node GUID. If Enter returns neither a
+// becomes the host of later ones; c.GUID is then the node GUID. If Enter returns neither a
 // Seat nor an error, the addresses cannot be shared here, and the caller opens them for
 // itself. The caller opens its port with the udp.Seat, and closes it before the Seat.
-func Enter(addrs []netip.Addr, guid uint64) (*Seat, *udp.Seat, error) {
-	addrs, err := iface.Clean(addrs)
+func Enter(c Config) (*Seat, *udp.Seat, error) {
+	addrs, err := iface.Clean(c.Addrs)
 	if err != nil {
 		return nil, nil, fmt.Errorf("broker: %w", err)
 	}
+	c.Addrs = addrs
+	if err := distinct(); err != nil {
+		c.log("%v", err)
+		return nil, nil, nil
+	}
 	began := time.Now()
 	for pause := firstPause; ; pause = nextPause(pause, began) {
-		s, sockets, err := Join(addrs)
-		switch {
-		case errors.Is(err, unix.EPERM): // another user's process has the name
-			return nil, nil, nil
-		case !errors.Is(err, ErrNone):
+		s, sockets, err := try(&c)
+		if err == nil || errors.As(err, new(*refusal)) {
 			return s, sockets, err
 		}
-		s, sockets, err = first(addrs, guid)
-		if !errors.Is(err, unix.EADDRINUSE) || time.Since(began) > enterTime {
-			return s, sockets, err
+		limit := joinTime
+		if none := err; errors.Is(err, ErrNone) || errors.Is(err, errFull) {
+			if s, sockets, err = first(&c); !errors.Is(err, unix.EADDRINUSE) {
+				return s, sockets, err
+			}
+			limit, err = c.inUse(none, err)
+		}
+		if time.Since(began) > limit {
+			return nil, nil, err
+		}
+		if errors.Is(err, errFull) {
+			pause = fullPause
 		}
 		time.Sleep(pause)
 	}
 }
 
+// inUse returns how long Enter waits for an address that is in use, and the error then. The
+// process has joined no broker because of none.
+func (c *Config) inUse(none, inUse error) (limit time.Duration, err error) {
+	if errors.Is(none, errAway) {
+		return enterTime, fmt.Errorf("%w: %w", none, inUse)
+	}
+	for _, name := range namesOf(c.Addrs[0], c.Secret) {
+		if uid, ok := ownerOf(name); ok && ofThisUser(uid) != nil {
+			return strangerTime, fmt.Errorf("broker: UDP port %d on %v is in use, and user %d has the socket %s, by which processes there find each other: choose another --addr: %w",
+				fabric.RoCEPort, c.Addrs[0], uid, name, unix.EADDRINUSE)
+		}
+	}
+	switch {
+	case errors.Is(none, errFull):
+		return joinTime, fmt.Errorf("%w: %w", none, inUse)
+	case errors.Is(none, unix.EPERM):
+		return strangerTime, fmt.Errorf("%w: %w", none, inUse)
+	default:
+		return enterTime, inUse
+	}
+}
+
+// strangerTime is how long Enter waits if another user has a name of an address that is in
+// use: a process of this user may be about to listen at the other name.
+const strangerTime = 500 * time.Millisecond
+
 // first makes this process the host of addresses. It fails with EADDRINUSE if they are in
 // use. If it returns neither a Seat nor an error, they cannot be shared.
-func first(addrs []netip.Addr, guid uint64) (*Seat, *udp.Seat, error) {
-	slots := min(hostedSlots, (maxPassed-1)/len(addrs)-1-udp.QP1Socket)
+func first(c *Config) (*Seat, *udp.Seat, error) {
+	slots := min(hostedSlots, (maxPassed-1)/len(c.Addrs)-1-udp.QP1Socket-maxNames)
 	if slots < 1 {
 		return nil, nil, nil
 	}
-	for _, a := range addrs { // otherwise this attempt would take the name from the next host
-		if err := udp.Vacant(a); errors.Is(err, unix.EADDRINUSE) {
-			return nil, nil, err
-		}
-	}
-	b := newBroker(Config{Addrs: addrs, Slots: slots, GUID: guid, Log: func(string, ...any) {}, hosted: true})
+	b := newBroker(Config{Addrs: c.Addrs, Slots: slots, GUID: c.GUID, Log: c.Log, Secret: c.Secret, hosted: true})
 	sockets, err := b.hostAlone()
 	if err != nil {
 		b.release()
 		if errors.Is(err, unix.EADDRINUSE) {
 			return nil, nil, err
 		}
-		return nil, nil, nil // opening the addresses without sharing reports the error
+		if errors.Is(err, errSquatted) {
+			c.log("%v", err)
+		}
+		return nil, nil, nil // opening the addresses without sharing reports other errors
 	}
 	close(b.settled)
 	b.admitAll()
@@ -84,9 +119,6 @@ func first(addrs []netip.Addr, guid uint64) (*Seat, *udp.Seat, error) {
 
 // hostAlone opens the descriptors of a process that is alone on addresses.
 func (b *Broker) hostAlone() (*udp.Seat, error) {
-	if err := b.listen(); err != nil {
-		return nil, err
-	}
 	sockets := &udp.Seat{Mail: -1, Shared: new(atomic.Bool)}
 	open := func() error {
 		for _, a := range b.cfg.Addrs {
@@ -100,7 +132,10 @@ func (b *Broker) hostAlone() (*udp.Seat, error) {
 			}
 			sockets.Sockets = append(sockets.Sockets, fd)
 		}
-		s, mail, err := newSeat(b.cfg.Addrs)
+		if err := b.listen(); err != nil {
+			return err
+		}
+		s, mail, err := newSeat(&b.cfg)
 		if err != nil {
 			return err
 		}
@@ -158,7 +193,7 @@ func (b *Broker) keysFor(s *Seat) (k keys, err error) {
 	if k.store, err = fdmark.Copy(b.store); err != nil {
 		return k, errors.Join(fmt.Errorf("broker: %w", err), unix.Close(k.mail))
 	}
-	if k.slotLock, err = b.ledger.hold(s.Slot); err != nil {
+	if k.slotLock, err = b.ledger.hold(int(s.Slot)); err != nil {
 		return k, errors.Join(err, unix.Close(k.mail), unix.Close(k.store))
 	}
 	return k, nil
@@ -222,20 +257,19 @@ func (b *Broker) answered(slot uint8) {
 }
 
 // succeed tries to make this process the host after the previous one has ended, and reports
-// whether it is.
-func (s *Seat) succeed() bool {
+// whether it is. The caller gives away lock, which holds brokerLock.
+func (s *Seat) succeed(lock int) bool {
+	b := newBroker(Config{Secret: s.secret})
+	b.host, b.lock = s, lock
 	label, found, err := openStore(s.store, nil)
-	if err != nil {
-		return false
+	if err == nil {
+		err = b.inherit(label, found)
 	}
-	b := newBroker(Config{Addrs: label.Addrs, Log: func(string, ...any) {}})
-	b.host = s
-	store, err := fdmark.Copy(s.store)
-	b.inherit(store, label, found)
-	for _, begin := range []func() error{b.listen, b.start} {
-		if err == nil {
-			err = begin()
-		}
+	if err == nil {
+		b.store, err = fdmark.Copy(s.store)
+	}
+	if err == nil {
+		err = b.start()
 	}
 	mail := -1
 	if err == nil {

@@ -38,12 +38,13 @@ func freeAddress(t *testing.T) netip.Addr {
 // enter returns a process that shares an address with whoever is there.
 func enter(t *testing.T, a netip.Addr) *process {
 	t.Helper()
-	addrs := []netip.Addr{a}
-	seat, sockets, err := Enter(addrs, rigGUID+uint64(time.Now().UnixNano()))
+	c := on(a)
+	c.GUID += uint64(time.Now().UnixNano())
+	seat, sockets, err := Enter(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	port, err := udp.Open(udp.Config{Addrs: addrs, Seat: sockets})
+	port, err := udp.Open(udp.Config{Addrs: c.Addrs, Seat: sockets})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +79,7 @@ func TestD3_SecondComes(t *testing.T) {
 	}
 	x.Release(service + 1)
 	asked(t, p, x, service, 1) // alone
-	if _, _, who, err := Who(a); err != nil || len(who) != 1 || who[0].PID != os.Getpid() || who[0].Services != 1 {
+	if _, _, who, err := Who(a, rigSecret); err != nil || len(who) != 1 || who[0].PID != os.Getpid() || who[0].Services != 1 {
 		t.Errorf("alone: %+v, %v", who, err)
 	}
 	y, z := enter(t, a), enter(t, a)
@@ -102,7 +103,7 @@ func TestD3_SecondComes(t *testing.T) {
 		p.packet(uint32(m.Slot)<<16|5, make([]byte, mad.Size), func([]byte) {})
 		receive(t, m.port)
 	}
-	if _, slots, who, err := Who(a); err != nil || slots != hostedSlots || len(who) != 3 {
+	if _, slots, who, err := Who(a, rigSecret); err != nil || slots != hostedSlots || len(who) != 3 {
 		t.Errorf("%+v, %v", who, err)
 	}
 	x.Release(service)
@@ -176,7 +177,7 @@ func TestAllAtOnce(t *testing.T) {
 	var began sync.WaitGroup
 	for i := range all {
 		began.Go(func() {
-			seat, sockets, err := Enter([]netip.Addr{a}, rigGUID)
+			seat, sockets, err := Enter(on(a))
 			if err != nil {
 				t.Error(err)
 				return
@@ -218,7 +219,7 @@ func TestNamespaces(t *testing.T) {
 	here, there := enter(t, a), (*Seat)(nil)
 	sandbox.NewPlace(t).Do(t, "enter", func() (err error) {
 		var sockets *udp.Seat
-		if there, sockets, err = Enter([]netip.Addr{a}, rigGUID); err == nil {
+		if there, sockets, err = Enter(on(a)); err == nil {
 			closeAll(append(sockets.Sockets, sockets.Mail))
 		}
 		return err
@@ -231,7 +232,7 @@ func TestNamespaces(t *testing.T) {
 	if second.Slot == 0 || second.GUID != here.GUID {
 		t.Errorf("who comes to the first has slot %d and GUID %x", second.Slot, second.GUID)
 	}
-	if _, _, all, err := Who(a); err != nil || len(all) != 2 {
+	if _, _, all, err := Who(a, rigSecret); err != nil || len(all) != 2 {
 		t.Errorf("%+v are on (%v)", all, err)
 	}
 }

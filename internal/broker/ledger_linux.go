@@ -49,8 +49,12 @@ func openLedger(fd int) (*ledger, error) {
 	return &ledger{fd}, nil
 }
 
-// hold returns a descriptor that keeps a slot until it is closed everywhere.
-func (l *ledger) hold(slot uint8) (int, error) {
+// brokerLock is the lock of the broker, after those of the slots. A process that holds it
+// serves the address.
+const brokerLock = 256
+
+// hold returns a descriptor that keeps a slot, or brokerLock, until it is closed everywhere.
+func (l *ledger) hold(slot int) (int, error) {
 	// A lock belongs to an open file, not to a process, so each slot needs its own open.
 	fd, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", l.fd), unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -64,8 +68,8 @@ func (l *ledger) hold(slot uint8) (int, error) {
 	return fd, nil
 }
 
-// held reports whether a process holds a slot.
-func (l *ledger) held(slot uint8) bool {
+// held reports whether a process holds a slot, or brokerLock, by another descriptor.
+func (l *ledger) held(slot int) bool {
 	lock := unix.Flock_t{Type: unix.F_WRLCK, Start: int64(slot), Len: 1}
 	err := unix.FcntlFlock(uintptr(l.fd), unix.F_OFD_GETLK, &lock)
 	return err != nil || lock.Type != unix.F_UNLCK

@@ -29,7 +29,7 @@ func TestLook(t *testing.T) {
 					return
 				default:
 				}
-				if err := Look(addrs, true); err != nil {
+				if err := Look(addrs, true, rigSecret); err != nil {
 					t.Errorf("an address of this user's processes: %v", err)
 					return
 				}
@@ -42,7 +42,7 @@ func TestLook(t *testing.T) {
 	close(done)
 	lookers.Wait()
 	p := enter(t, a)
-	if err := Look(addrs, false); !errors.Is(err, unix.EADDRINUSE) {
+	if err := Look(addrs, false, rigSecret); !errors.Is(err, unix.EADDRINUSE) {
 		t.Errorf("an address for one process alone, when another one has it: %v", err)
 	}
 	p.die()
@@ -50,13 +50,13 @@ func TestLook(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := Look(addrs, true); !errors.Is(err, unix.EADDRINUSE) {
+	if err := Look(addrs, true, rigSecret); !errors.Is(err, unix.EADDRINUSE) {
 		t.Errorf("a port that no broker serves: %v", err)
 	}
 	if err := unix.Close(holder); err != nil {
 		t.Fatal(err)
 	}
-	if err := Look(addrs, false); err != nil {
+	if err := Look(addrs, false, rigSecret); err != nil {
 		t.Errorf("an address that is free again: %v", err)
 	}
 }

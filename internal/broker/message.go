@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 	"syscall"
 	"time"
 
@@ -12,7 +13,7 @@ import (
 )
 
 // version is the version of the protocol. Both sides must have the same.
-const version = 1
+const version = 2
 
 // The bounds of the protocol.
 const (
@@ -43,6 +44,9 @@ const (
 	opLeave   = "leave"
 	opWho     = "who"
 	opMembers = "members"
+	opSucceed = "succeed"
+	opStore   = "store"
+	opAway    = "away"
 )
 
 // message is any message of the protocol; Op determines the fields that are used.
@@ -61,6 +65,25 @@ type message struct {
 	Errno   syscall.Errno `json:"errno,omitempty"`
 	Slots   int           `json:"slots,omitempty"`
 	Members []Member      `json:"members,omitempty"`
+	Names   []string      `json:"names,omitempty"` // of the listeners
+}
+
+// refusal is a final refusal of a broker.
+type refusal struct{ error }
+
+// Unwrap returns the reason.
+func (r *refusal) Unwrap() error { return r.error }
+
+// refused returns the error of an answer that is not the requested one.
+func (m *message) refused() error {
+	switch m.Op {
+	case opRefused:
+		return &refusal{fmt.Errorf("%s: %w", strings.TrimSuffix(m.Error, ": "+m.Errno.Error()), m.Errno)}
+	case opAway:
+		return fmt.Errorf("%w: %w", ErrNone, errAway)
+	default:
+		return &refusal{fmt.Errorf("broker: an unexpected %.20q: %w", m.Op, syscall.EPROTO)}
+	}
 }
 
 // Member is a process that has joined.

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 
 	"github.com/softhca/softhca/internal/fabric/udp"
+	"github.com/softhca/softhca/internal/identity"
 	"github.com/softhca/softhca/mad"
 )
 
@@ -40,10 +41,10 @@ type Seat struct {
 }
 
 // Enter returns no seat.
-func Enter([]netip.Addr, uint64) (*Seat, *udp.Seat, error) { return nil, nil, nil }
+func Enter(Config) (*Seat, *udp.Seat, error) { return nil, nil, nil }
 
 // Look returns nil: opening the addresses reports the error.
-func Look([]netip.Addr, bool) error { return nil }
+func Look([]netip.Addr, bool, *identity.Secret) error { return nil }
 
 // Introduce does nothing.
 func (s *Seat) Introduce(func() []Connection) {}
@@ -61,6 +62,6 @@ func (s *Seat) Leave() {}
 func (s *Seat) Close() {}
 
 // Who returns ErrNone.
-func Who(netip.Addr) (served []netip.Addr, slots int, all []Member, err error) {
+func Who(netip.Addr, *identity.Secret) (served []netip.Addr, slots int, all []Member, err error) {
 	return nil, 0, nil, ErrNone
 }

@@ -11,8 +11,9 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 )
 
-// part removes a member that has ended: it disconnects the peers, and appends the slot to
-// the free ones.
+// part removes a member whose connection has ended. If its process has ended, part disconnects
+// the peers, and appends the slot to the free ones. Otherwise the member keeps its slot and
+// connections, and can return.
 func (b *Broker) part(r *resident) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -22,6 +23,11 @@ func (b *Broker) part(r *resident) {
 		return
 	}
 	b.arrived(r.Slot)
+	if b.lives(r.Slot) && !r.ended.Load() {
+		b.absent = append(b.absent, r.Slot)
+		b.conns.Go(b.retireAbsent)
+		return
+	}
 	b.retire(r.Slot)
 }
 
@@ -41,7 +47,7 @@ func (b *Broker) retire(slot uint8) {
 	b.engine.do(func(now clock.Instant, rt *router) {
 		for _, c := range rt.leave(now, slot) {
 			if err := b.engine.disconnect(now, c); err != nil {
-				b.cfg.Log("the peer %v of a process that is gone, in slot %d, is not told: %v", c.peer.Remote, slot, err)
+				b.cfg.log("the peer %v of a process that is gone, in slot %d, is not told: %v", c.peer.Remote, slot, err)
 			}
 		}
 	})
@@ -58,7 +64,7 @@ func (b *Broker) restore() error {
 		if err != nil {
 			return err
 		}
-		if len(all) > 0 || b.ledger.held(slot) {
+		if len(all) > 0 || b.ledger.held(i) {
 			b.engine.router.restore(slot, all)
 			b.absent = append(b.absent, slot)
 		}
@@ -100,8 +106,11 @@ const settlePause = 5 * time.Millisecond
 func (b *Broker) awaited() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return !b.closed && slices.ContainsFunc(b.absent, b.ledger.held)
+	return !b.closed && slices.ContainsFunc(b.absent, b.lives)
 }
+
+// lives reports whether a process holds a slot.
+func (b *Broker) lives(slot uint8) bool { return b.ledger.held(int(slot)) }
 
 // absentPause is the interval at which the broker checks whether members that have not
 // rejoined are alive.
@@ -129,7 +138,7 @@ func (b *Broker) retireGone() int {
 		return 0
 	}
 	b.absent = slices.DeleteFunc(b.absent, func(slot uint8) bool {
-		gone := !b.ledger.held(slot)
+		gone := !b.lives(slot)
 		if gone {
 			b.retire(slot)
 		}

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/softhca/softhca/internal/fabric/udp"
+	"github.com/softhca/softhca/internal/identity"
 	"github.com/softhca/softhca/mad"
 )
 
@@ -39,10 +40,12 @@ func told(t *testing.T) netip.Addr {
 // TestHelperOfAnotherUser is another user's process.
 func TestHelperOfAnotherUser(t *testing.T) {
 	a := told(t)
-	if _, _, err := Join([]netip.Addr{a}); !errors.Is(err, ErrNone) || !errors.Is(err, unix.EPERM) {
+	if _, _, err := Join(on(a)); !errors.Is(err, ErrNone) || !errors.Is(err, unix.EPERM) {
 		t.Errorf("join: %v", err)
 	}
-	if s, _, err := Enter([]netip.Addr{a}, rigGUID); s != nil || err != nil {
+	mine := on(a)
+	mine.Secret = &identity.Secret{1}
+	if s, _, err := Enter(mine); s != nil || !errors.Is(err, unix.EADDRINUSE) || !strings.Contains(err.Error(), "user 0 has") {
 		t.Errorf("enter: %v, %v", s, err)
 	}
 	c, err := net.DialUnix("unixpacket", nil, socketName(a))
@@ -125,7 +128,7 @@ func says(t *testing.T, out *bufio.Scanner, what string) {
 
 // TestHelperBroker is a broker in a process of its own.
 func TestHelperBroker(t *testing.T) {
-	b, err := Open(Config{Addrs: []netip.Addr{told(t)}, Slots: 8, GUID: rigGUID, Log: t.Logf})
+	b, err := Open(Config{Addrs: []netip.Addr{told(t)}, Slots: 8, GUID: rigGUID, Log: t.Logf, Secret: rigSecret})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +152,7 @@ func TestHelperHost(t *testing.T) {
 // TestHelperMember is a member in a process of its own, with a connection.
 func TestHelperMember(t *testing.T) {
 	a := told(t)
-	seat, sockets, err := Join([]netip.Addr{a})
+	seat, sockets, err := Join(on(a))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -306,7 +309,7 @@ func TestNextBrokerKnows(t *testing.T) {
 	if y := join(t, next); y.Slot != dies.Slot {
 		t.Errorf("slot %d is given, not %d of the one that died; %d is stopped, %d is here", y.Slot, dies.Slot, 6-x.Slot-dies.Slot, x.Slot)
 	}
-	if _, _, err := Join([]netip.Addr{a}); !errors.Is(err, unix.EAGAIN) {
+	if _, _, err := Join(on(a)); !errors.Is(err, unix.EAGAIN) {
 		t.Errorf("who wants the slot of the one that is stopped gets %v", err)
 	}
 	killed := time.Now()

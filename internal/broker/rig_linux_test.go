@@ -17,6 +17,7 @@ import (
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/fabric/udp"
 	"github.com/softhca/softhca/internal/gsi"
+	"github.com/softhca/softhca/internal/identity"
 	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/roce"
 )
@@ -31,6 +32,14 @@ const toldLimit = 3 * time.Second
 // rigGUID is the node GUID of the tests' brokers.
 const rigGUID = 0x0200_0000_0000_0042
 
+// rigSecret is the secret of the tests' user.
+var rigSecret = &identity.Secret{42}
+
+// on returns the configuration of a process that enters an address.
+func on(a netip.Addr) Config {
+	return Config{Addrs: []netip.Addr{a}, GUID: rigGUID, Secret: rigSecret}
+}
+
 // serve starts a broker on a loopback address that no other test has.
 func serve(t *testing.T, slots int) *Broker {
 	t.Helper()
@@ -39,7 +48,7 @@ func serve(t *testing.T, slots int) *Broker {
 	for salt := range uint32(64) {
 		v := h.Sum32() + salt
 		a := netip.AddrFrom4([4]byte{127, byte(v>>16) | 1, byte(v >> 8), byte(v)})
-		b, err := Open(Config{Addrs: []netip.Addr{a}, Slots: slots, GUID: rigGUID, Log: t.Logf})
+		b, err := Open(Config{Addrs: []netip.Addr{a}, Slots: slots, GUID: rigGUID, Log: t.Logf, Secret: rigSecret})
 		if errors.Is(err, unix.EADDRINUSE) {
 			continue
 		}
@@ -75,7 +84,7 @@ type process struct {
 // join returns a member.
 func join(t *testing.T, b *Broker) *process {
 	t.Helper()
-	seat, sockets, err := Join(b.cfg.Addrs)
+	seat, sockets, err := Join(b.cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

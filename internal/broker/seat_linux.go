@@ -19,6 +19,7 @@ import (
 
 	"github.com/softhca/softhca/internal/fabric/iface"
 	"github.com/softhca/softhca/internal/fabric/udp"
+	"github.com/softhca/softhca/internal/identity"
 	"github.com/softhca/softhca/mad"
 )
 
@@ -29,6 +30,7 @@ type Seat struct {
 	GUID uint64 // of the node
 
 	addrs   []netip.Addr
+	secret  *identity.Secret
 	program string
 	shared  *atomic.Bool // the port's, if this process was the first on the addresses
 	joined  bool         // has joined before, so that it can return
@@ -55,32 +57,32 @@ type Seat struct {
 // joinTime is how long Join retries with a busy broker.
 const joinTime = 5 * time.Second
 
-// refusal is a final refusal of a broker.
-type refusal struct{ error }
-
-// Unwrap returns the reason.
-func (r *refusal) Unwrap() error { return r.error }
-
 // Join joins the broker of this user on addresses; ErrNone if there is none. The caller
 // opens its port with the udp.Seat, and closes it before the Seat.
-func Join(addrs []netip.Addr) (*Seat, *udp.Seat, error) {
+func Join(c Config) (*Seat, *udp.Seat, error) {
 	began := time.Now()
 	for pause := firstPause; ; pause = nextPause(pause, began) {
-		s, sockets, err := try(addrs)
+		s, sockets, err := try(&c)
 		if err == nil || errors.Is(err, ErrNone) || errors.As(err, new(*refusal)) || time.Since(began) > joinTime {
 			return s, sockets, err
+		}
+		if errors.Is(err, errFull) {
+			pause = fullPause
 		}
 		time.Sleep(pause) // the broker has closed the connection: it has its maximum number
 	}
 }
 
 // try is Join without retries.
-func try(addrs []netip.Addr) (*Seat, *udp.Seat, error) {
-	w, err := dial(addrs[0])
+func try(c *Config) (*Seat, *udp.Seat, error) {
+	if err := distinct(); err != nil {
+		return nil, nil, fmt.Errorf("%w for this user: %w", ErrNone, err)
+	}
+	w, err := dial(c.Addrs[0], c.Secret)
 	if err != nil {
 		return nil, nil, err
 	}
-	s, mail, err := newSeat(addrs)
+	s, mail, err := newSeat(c)
 	if err != nil {
 		return nil, nil, errors.Join(&refusal{err}, w.Close())
 	}
@@ -90,7 +92,7 @@ func try(addrs []netip.Addr) (*Seat, *udp.Seat, error) {
 		closeAll([]int{s.mail, mail})
 		return nil, nil, errors.Join(err, w.Close())
 	}
-	n := len(addrs)
+	n := len(c.Addrs)
 	s.store, s.slotLock = sockets[n], sockets[n+1]
 	s.ended.Go(s.stay)
 	return s, &udp.Seat{Sockets: sockets[:n], Mail: mail}, nil
@@ -102,14 +104,14 @@ const mailBuffer = 4 << 20
 
 // newSeat returns a Seat without a slot, and the socket from which its port reads its
 // queue.
-func newSeat(addrs []netip.Addr) (s *Seat, mail int, err error) {
+func newSeat(c *Config) (s *Seat, mail int, err error) {
 	ends, err := socketPair()
 	if err != nil {
 		return nil, -1, err
 	}
 	iface.SendBuffer(ends[1], mailBuffer)
 	return &Seat{
-		addrs: addrs, program: programName(), store: -1, slotLock: -1, mail: ends[1], closing: make(chan struct{}),
+		addrs: c.Addrs, secret: c.Secret, program: programName(), store: -1, slotLock: -1, mail: ends[1], closing: make(chan struct{}),
 		waiting: make(map[uint64]chan syscall.Errno), claims: make(map[mad.ServiceID]int), granted: make(map[mad.ServiceID]bool), changed: make(chan struct{}),
 	}, ends[0], nil
 }
@@ -124,18 +126,44 @@ func programName() string {
 	return strings.ToValidUTF8(strings.TrimSuffix(string(name), "\n"), "?")
 }
 
-// dial connects to the broker of an address.
-func dial(a netip.Addr) (*wire, error) {
-	c, err := net.DialUnix("unixpacket", nil, socketName(a))
-	switch {
-	case errors.Is(err, unix.ECONNREFUSED):
-		return nil, fmt.Errorf("%w %v: %w", ErrNone, a, err)
-	case err != nil:
-		return nil, fmt.Errorf("broker: %w", err)
+// errFull is returned while too many connections wait to be accepted.
+var errFull = errors.New("too many connections wait")
+
+// fullPause is the pause before the next attempt to connect to a broker whose queue of
+// connections is full: strangers who fill it again come as often.
+const fullPause = time.Millisecond
+
+// dial connects to the broker of this user on an address.
+func dial(a netip.Addr, secret *identity.Secret) (*wire, error) {
+	none, full := error(unix.ECONNREFUSED), error(nil)
+	for _, name := range namesOf(a, secret) {
+		w, err := dialName(name)
+		switch {
+		case err == nil:
+			return w, nil
+		case errors.Is(err, unix.EPERM):
+			none = fmt.Errorf("for this user: %w", err)
+		case errors.Is(err, unix.EAGAIN):
+			full = fmt.Errorf("broker: %w at %s: %w", errFull, name, err)
+		case !errors.Is(err, unix.ECONNREFUSED):
+			return nil, fmt.Errorf("broker: %w", err)
+		}
+	}
+	if full != nil {
+		return nil, full
+	}
+	return nil, fmt.Errorf("%w %v: %w", ErrNone, a, none)
+}
+
+// dialName connects to a name. It fails with EPERM if another user listens there.
+func dialName(name string) (*wire, error) {
+	c, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: name, Net: "unixpacket"})
+	if err != nil {
+		return nil, err
 	}
 	w := newWire(c)
 	if _, err := w.peer(); err != nil {
-		return nil, errors.Join(fmt.Errorf("%w %v for this user: %w", ErrNone, a, err), w.Close())
+		return nil, errors.Join(err, w.Close())
 	}
 	return w, nil
 }
@@ -143,26 +171,20 @@ func dial(a netip.Addr) (*wire, error) {
 // join sends a join to a broker, and returns the descriptors that a new member gets.
 func (s *Seat) join(w *wire) (fds []int, err error) {
 	m := &message{Op: opJoin, Version: version, Addrs: s.addrs, Program: s.program, Slot: s.Slot, Back: s.joined}
-	give, want := []int{s.mail}, len(s.addrs)+2
-	if s.joined {
-		give, want = append(give, s.store), 0
-	}
-	if err := w.SetReadDeadline(time.Now().Add(replyTime)); err != nil {
+	if err := w.send(m, s.mail); err != nil {
 		return nil, err
 	}
-	if err := w.send(m, give...); err != nil {
+	if err := s.await(w); err != nil {
 		return nil, err
 	}
 	answer, fds, err := w.receive()
 	if err != nil {
 		return nil, w.silent(err)
 	}
-	switch {
-	case answer.Op == opRefused:
-		why := strings.TrimSuffix(answer.Error, ": "+answer.Errno.Error())
-		err = &refusal{fmt.Errorf("%s: %w", why, answer.Errno)}
-	case answer.Op != opWelcome || answer.Version != version || len(fds) != want || s.joined && answer.Slot != s.Slot:
-		err = fmt.Errorf("broker: %q with %d descriptors instead of a welcome: %w", answer.Op, len(fds), unix.EPROTO)
+	if answer.Op != opWelcome {
+		err = answer.refused()
+	} else {
+		err = s.welcomed(answer, fds)
 	}
 	if err != nil {
 		closeAll(fds)
@@ -172,6 +194,49 @@ func (s *Seat) join(w *wire) (fds []int, err error) {
 		s.Slot, s.GUID, s.joined, s.hosted = answer.Slot, answer.GUID, true, answer.Hosted
 	}
 	return fds, w.SetReadDeadline(time.Time{})
+}
+
+// await waits for the answer of a broker, for at most replyTime. A returning member stops when
+// no process is the broker, or the Seat closes.
+func (s *Seat) await(w *wire) error {
+	for end := time.Now().Add(replyTime); ; {
+		until := end
+		if s.joined {
+			until = time.Now().Add(min(soonPause, time.Until(end)))
+		}
+		if err := w.SetReadDeadline(until); err != nil {
+			return err
+		}
+		if w.await() {
+			return nil
+		}
+		if s.joined && (s.closes() || !s.served()) {
+			return errAway
+		}
+		if !time.Now().Before(end) {
+			return w.silent(os.ErrDeadlineExceeded)
+		}
+	}
+}
+
+// welcomed checks a welcome and its descriptors.
+func (s *Seat) welcomed(m *message, fds []int) error {
+	n, want := len(s.addrs), len(s.addrs)+2
+	if s.joined {
+		want = 0
+	}
+	if m.Version != version || len(fds) != want || s.joined && m.Slot != s.Slot || !s.joined && (m.Slot == 0 || m.Slot > udp.MaxSlots) {
+		return fmt.Errorf("broker: a welcome of version %d to slot %d with %d descriptors: %w", m.Version, m.Slot, len(fds), unix.EPROTO)
+	}
+	if s.joined {
+		return nil
+	}
+	groups := make([][]int, n)
+	for i := range groups {
+		groups[i] = fds[i : i+1]
+	}
+	_, err := openLedger(fds[n+1])
+	return errors.Join(genuine(groups, s.addrs), isMail(fds[n]), err)
 }
 
 // stay reads the messages of the broker, and looks for the next broker when it has ended.
@@ -243,10 +308,18 @@ func (s *Seat) again() *wire {
 			return nil
 		case <-timer.C:
 		}
-		w, err := dial(s.addrs[0])
-		if s.hosted && errors.Is(err, ErrNone) && s.succeed() {
-			return nil
+		lock, err := s.elect()
+		if err == nil && s.hosted {
+			if s.succeed(lock) {
+				return nil
+			}
+			continue
 		}
+		if err == nil {
+			s.deputize(lock)
+			began, pause = time.Now(), firstPause
+		}
+		w, err := dial(s.addrs[0], s.secret)
 		if err != nil {
 			continue
 		}
@@ -255,6 +328,31 @@ func (s *Seat) again() *wire {
 			return w
 		}
 		_ = w.Close()
+	}
+}
+
+// elect returns a descriptor that holds brokerLock. It fails while a process is the broker, or
+// this one closes.
+func (s *Seat) elect() (lock int, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return (&ledger{s.slotLock}).hold(brokerLock)
+}
+
+// served reports whether another process is the broker.
+func (s *Seat) served() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return (&ledger{s.slotLock}).held(brokerLock)
+}
+
+// closes reports whether the Seat is being closed.
+func (s *Seat) closes() bool {
+	select {
+	case <-s.closing:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -403,12 +501,8 @@ func (s *Seat) Close() {
 
 // hurry makes the goroutine that reads from the broker stop, if the Seat is being closed.
 func (s *Seat) hurry() {
-	select {
-	case <-s.closing:
-		if s.wire != nil {
-			_ = s.wire.SetReadDeadline(time.Unix(1, 0)) // the reading goroutine closes it
-		}
-	default:
+	if s.closes() && s.wire != nil {
+		_ = s.wire.SetReadDeadline(time.Unix(1, 0)) // the reading goroutine closes it
 	}
 }
 
@@ -418,9 +512,9 @@ const lookTime = time.Second
 
 // Look returns EADDRINUSE if the port of one of the addresses is taken. With share, an
 // address that a broker of this user serves is not. It opens no address for longer than the check.
-func Look(addrs []netip.Addr, share bool) error {
+func Look(addrs []netip.Addr, share bool, secret *identity.Secret) error {
 	for _, a := range addrs {
-		if err := look(a, share); err != nil {
+		if err := look(a, share, secret); err != nil {
 			return err
 		}
 	}
@@ -428,14 +522,14 @@ func Look(addrs []netip.Addr, share bool) error {
 }
 
 // look is Look for one address.
-func look(a netip.Addr, share bool) error {
+func look(a netip.Addr, share bool, secret *identity.Secret) error {
 	began := time.Now()
 	for pause := firstPause; ; pause = nextPause(pause, began) {
 		err := udp.Vacant(a)
 		if !errors.Is(err, unix.EADDRINUSE) {
 			return nil
 		}
-		served := serves(a)
+		served := serves(a, secret)
 		if served && share {
 			return nil
 		}
@@ -447,10 +541,10 @@ func look(a netip.Addr, share bool) error {
 }
 
 // serves reports whether a broker of this user serves an address.
-func serves(a netip.Addr) bool {
-	w, err := dial(a)
+func serves(a netip.Addr, secret *identity.Secret) bool {
+	w, err := dial(a, secret)
 	if err != nil {
-		return false
+		return errors.Is(err, errFull) && slices.ContainsFunc(namesOf(a, secret), ours)
 	}
 	_ = w.Close()
 	return true
@@ -458,8 +552,8 @@ func serves(a netip.Addr) bool {
 
 // Who returns the addresses, the number of slots and the members of the broker of an
 // address; ErrNone if there is none.
-func Who(a netip.Addr) (served []netip.Addr, slots int, all []Member, err error) {
-	w, err := dial(a)
+func Who(a netip.Addr, secret *identity.Secret) (served []netip.Addr, slots int, all []Member, err error) {
+	w, err := dial(a, secret)
 	if err != nil {
 		return nil, 0, nil, err
 	}
@@ -476,7 +570,7 @@ func Who(a netip.Addr) (served []netip.Addr, slots int, all []Member, err error)
 	}
 	closeAll(fds)
 	if m.Op != opMembers {
-		return nil, 0, nil, fmt.Errorf("broker: %s: %w", m.Error, m.Errno)
+		return nil, 0, nil, m.refused()
 	}
 	slices.SortFunc(m.Members, func(x, y Member) int { return int(x.Slot) - int(y.Slot) })
 	return m.Addrs, m.Slots, m.Members, nil

@@ -33,9 +33,9 @@ func TestStoppedHost(t *testing.T) {
 	began, pid := time.Now(), "process "+strconv.Itoa(host.Process.Pid)
 	var waits sync.WaitGroup
 	for what, ask := range map[string]func() error{
-		"who comes":           func() error { _, _, err := Enter([]netip.Addr{a}, rigGUID); return err },
+		"who comes":           func() error { _, _, err := Enter(on(a)); return err },
 		"who wants to listen": func() error { return x.Claim(service + 1) },
-		"who asks":            func() error { _, _, _, err := Who(a); return err },
+		"who asks":            func() error { _, _, _, err := Who(a, rigSecret); return err },
 	} {
 		waits.Go(func() {
 			err := ask()
@@ -64,7 +64,7 @@ func TestPortTaken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := Enter([]netip.Addr{a}, rigGUID); !errors.Is(err, unix.EADDRINUSE) || !strings.Contains(err.Error(), "4791 on "+a.String()) {
+	if _, _, err := Enter(on(a)); !errors.Is(err, unix.EADDRINUSE) || !strings.Contains(err.Error(), "4791 on "+a.String()) {
 		t.Errorf("the port is taken: %v", err)
 	}
 	if err := other.Close(); err != nil {
@@ -86,10 +86,10 @@ func TestLoneHostIsAttacked(t *testing.T) {
 	attack(t, b, map[string]lie{
 		"no JSON":            {"\x00\xff{", nil},
 		"a member's message": {`{"op":"claim","service":1}`, nil},
-		"another address":    {`{"op":"join","version":1,"addrs":["127.0.0.1"]}`, []int{good}},
-		"the first's slot":   {`{"op":"join","version":1,"back":true}`, []int{good, good}},
-		"a slot of nobody":   {`{"op":"join","version":1,"back":true,"slot":1}`, []int{good, good}},
-		"no descriptor":      {`{"op":"join","version":1}`, nil},
+		"another address":    {`{"op":"join","version":2,"addrs":["127.0.0.1"]}`, []int{good}},
+		"the first's slot":   {`{"op":"join","version":2,"back":true}`, []int{good}},
+		"a slot of nobody":   {`{"op":"join","version":2,"back":true,"slot":1}`, []int{good}},
+		"no descriptor":      {`{"op":"join","version":2}`, nil},
 	})
 	b.mu.Lock()
 	alone := b.engine == nil

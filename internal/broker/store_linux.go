@@ -15,13 +15,13 @@ import (
 )
 
 // newStore returns a socket in whose queue lies a message with the sockets of the groups, one
-// group after the other, and the ledger. They stay open as long as a process has the socket
-// open.
-func newStore(label *message, groups [][]int, ledger int) (int, error) {
-	all := append(slices.Concat(groups...), ledger)
+// group after the other, the listeners with the label's names, and the ledger. They stay open
+// as long as a process has the socket open.
+func newStore(label *message, c stored) (int, error) {
+	all := append(append(slices.Concat(c.groups...), c.listeners...), c.ledger.fd)
 	if len(all) > maxPassed {
 		return -1, fmt.Errorf("broker: %d addresses with %d slots each need %d sockets, and %d are possible: name fewer: %w",
-			len(groups), label.Slots, len(all)-1, maxPassed-1, unix.EINVAL)
+			len(c.groups), label.Slots, len(all)-1, maxPassed-1, unix.EINVAL)
 	}
 	b, err := label.encode()
 	if err != nil {
@@ -43,8 +43,18 @@ func newStore(label *message, groups [][]int, ledger int) (int, error) {
 
 // stored is the contents of a store.
 type stored struct {
-	groups [][]int // by address
-	ledger *ledger
+	groups    [][]int // by address
+	listeners []int   // by name
+	ledger    *ledger
+}
+
+// close closes the descriptors.
+func (c *stored) close() {
+	closeAll(slices.Concat(c.groups...))
+	closeAll(c.listeners)
+	if c.ledger != nil {
+		_ = unix.Close(c.ledger.fd)
+	}
 }
 
 // openStore returns the label of a store and copies of its contents. It refuses a store for
@@ -65,22 +75,35 @@ func openStore(store int, addrs []netip.Addr) (label *message, c stored, err err
 	if label, err = decode(b[:n]); err == nil && flags&unix.MSG_CTRUNC != 0 {
 		err = tooMany(len(fds))
 	}
-	if err == nil && (label.Version != version || label.Slots < 1 || addrs != nil && !slices.Equal(label.Addrs, addrs) || len(fds) != (label.Slots+1+udp.QP1Socket)*len(label.Addrs)+1) {
+	if err == nil && !label.describes(len(fds), addrs) {
 		err = fmt.Errorf("broker: a member brought %d descriptors of version %d for %v: %w", len(fds), label.Version, label.Addrs, unix.EINVAL)
 	}
 	if err == nil {
 		n := len(fds) - 1
-		c.groups = slices.Collect(slices.Chunk(fds[:n], label.Slots+1+udp.QP1Socket))
+		named := n - len(label.Names)
+		c.groups = slices.Collect(slices.Chunk(fds[:named], label.Slots+1+udp.QP1Socket))
+		c.listeners = fds[named:n]
 		c.ledger, err = openLedger(fds[n])
 	}
 	if err == nil {
 		err = genuine(c.groups, label.Addrs)
+	}
+	for i := 0; err == nil && i < len(label.Names); i++ {
+		err = isListener(c.listeners[i], label.Names[i])
 	}
 	if err != nil {
 		closeAll(fds)
 		return nil, stored{}, err
 	}
 	return label, c, nil
+}
+
+// describes reports whether the label is that of a store with count descriptors, and, if addrs
+// are given, for these addresses.
+func (m *message) describes(count int, addrs []netip.Addr) bool {
+	n := len(m.Addrs)
+	return m.Version == version && m.Slots >= 1 && m.Slots <= udp.MaxSlots && n >= 1 && (addrs == nil || slices.Equal(m.Addrs, addrs)) &&
+		len(m.Names) >= n && len(m.Names) <= maxNames*n && count == (m.Slots+1+udp.QP1Socket)*n+len(m.Names)+1
 }
 
 // genuine returns an error if the sockets are not bound like groups on the addresses.

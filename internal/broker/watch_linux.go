@@ -26,6 +26,7 @@ func watch(r *resident) (stop func()) {
 	go func() {
 		// The descriptor of a process can be read once the process has ended.
 		if raw.Read(canRead) == nil { // otherwise stop was called
+			r.ended.Store(true)
 			_ = r.wire.CloseRead() // messages that the process sent before can still be read
 		}
 	}()

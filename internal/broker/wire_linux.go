@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"os"
 	"syscall"
 	"time"
@@ -18,12 +17,6 @@ import (
 
 // maxPassed is the kernel's limit of descriptors in a message.
 const maxPassed = 253
-
-// socketName returns the name of the broker's socket for an address. The name is abstract: it
-// exists in this network namespace, not in a file system.
-func socketName(a netip.Addr) *net.UnixAddr {
-	return &net.UnixAddr{Name: "@softhca/broker/" + a.String(), Net: "unixpacket"}
-}
 
 // socketPair returns two connected sockets that preserve message boundaries. The second has a
 // name that starts with softhca/, like all names of this package: by these, a forked child
@@ -51,6 +44,17 @@ func newWire(c *net.UnixConn) *wire {
 	c = aboveStandard(c, net.FileConn)
 	fdmark.Conn(c)
 	return &wire{UnixConn: c, buf: make([]byte, maxMessage), oob: make([]byte, unix.CmsgSpace(4*maxPassed))}
+}
+
+// acceptedWire returns the wire of an accepted connection, which it owns.
+func acceptedWire(fd int) (*wire, error) {
+	f := os.NewFile(uintptr(fdmark.Take(fd)), "connection")
+	defer f.Close()
+	c, err := net.FileConn(f)
+	if err != nil {
+		return nil, err
+	}
+	return newWire(c.(*net.UnixConn)), nil // accept of a Unix socket returns one
 }
 
 // socket has the methods that connections and listeners share.
@@ -101,14 +105,11 @@ func (w *wire) peer() (*unix.Ucred, error) {
 	}
 	var who *unix.Ucred
 	var failed error
-	err = raw.Control(func(fd uintptr) { who, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	err = raw.Control(func(fd uintptr) { who, failed = credentials(int(fd)) })
 	if err = errors.Join(err, failed); err != nil {
-		return nil, fmt.Errorf("broker: who is at the other end: %w", err)
+		return nil, err
 	}
-	if int(who.Uid) != os.Geteuid() {
-		return who, fmt.Errorf("broker: user %d is at the other end, this is user %d: an address is shared by processes of one user: %w", who.Uid, os.Geteuid(), unix.EPERM)
-	}
-	return who, nil
+	return who, ofThisUser(who.Uid)
 }
 
 // silent returns the error of a missing answer. A stopped process gives none.

@@ -37,8 +37,9 @@ type Config struct {
 	Queues         ring.Allocator // of the memory of queues; zero is Go's heap
 	Faults         Faults
 	Env            Environment
-	Board          *Board // nil is one of the adapter's own
-	Adapter        int    // its number, from 0, among several that share an environment
+	Board          *Board                           // nil is one of the adapter's own
+	Warn           func(format string, args ...any) // is told why the device does not share its addresses; nil discards
+	Adapter        int                              // its number, from 0, among several that share an environment
 }
 
 // guid returns the GUID of the adapter on an address, and whether another process

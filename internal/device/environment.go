@@ -1,6 +1,9 @@
 package device
 
-import "github.com/softhca/softhca/internal/environ"
+import (
+	"github.com/softhca/softhca/internal/environ"
+	"github.com/softhca/softhca/internal/identity"
+)
 
 // Environment has the settings that a device takes from the environment of its process. In a
 // program in C the library reads them, because Go's runtime would read the memory that the
@@ -10,6 +13,14 @@ type Environment struct {
 	GUID       string // value of SOFTHCA_GUID
 	Faults     string // value of SOFTHCA_FAULTS
 	FaultsSeed string // value of SOFTHCA_FAULTS_SEED
+}
+
+// Secret returns the secret of the user, nil if it is not kept: then no other process has it.
+func (e *Environment) Secret() *identity.Secret {
+	if s, kept := identity.OfUser(e.ConfigDir); kept {
+		return &s
+	}
+	return nil
 }
 
 // The environment variables of an Environment. The GUID is that of the first adapter;

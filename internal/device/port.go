@@ -68,7 +68,7 @@ func (c *Config) openPort(faults *injector) (p fabric.Port, seat *broker.Seat, e
 func (c *Config) join(addrs []netip.Addr, u *udp.Config) (*broker.Seat, error) {
 	alone := c.QPNSlot != 0 || c.Exclusive
 	if c.Idle {
-		return nil, broker.Look(addrs, !alone)
+		return nil, broker.Look(addrs, !alone, c.Env.Secret())
 	}
 	if alone {
 		return nil, nil
@@ -77,7 +77,7 @@ func (c *Config) join(addrs []netip.Addr, u *udp.Config) (*broker.Seat, error) {
 	if err != nil {
 		return nil, err
 	}
-	seat, sockets, err := broker.Enter(addrs, guid)
+	seat, sockets, err := broker.Enter(broker.Config{Addrs: addrs, GUID: guid, Secret: c.Env.Secret(), Log: c.Warn})
 	if err != nil || seat == nil {
 		return nil, err
 	}

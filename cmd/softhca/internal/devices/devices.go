@@ -104,11 +104,12 @@ func (d *Device) ask(cfg verbs.Config) (err error) {
 // sharing returns the processes on an adapter's address, or nil if there are none with
 // which this user could share it.
 func sharing(addr string) (*Share, error) {
-	who, err := device.Identify(device.Config{Addr: addr, Env: device.ProcessEnvironment()})
+	env := device.ProcessEnvironment()
+	who, err := device.Identify(device.Config{Addr: addr, Env: env})
 	if err != nil {
 		return nil, nil // the description has the error
 	}
-	_, slots, all, err := broker.Who(who.Addrs[0])
+	_, slots, all, err := broker.Who(who.Addrs[0], env.Secret())
 	if errors.Is(err, broker.ErrNone) {
 		return nil, nil
 	}

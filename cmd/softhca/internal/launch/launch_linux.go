@@ -241,8 +241,10 @@ func numbered(name string, number int) string {
 // look reports which of the requested addresses are taken, and returns the files that
 // reserve the addresses.
 func (o *Options) look(addrs []netip.Addr) (reserved []*os.File) {
+	env := device.ProcessEnvironment()
+	secret := env.Secret()
 	for _, a := range addrs {
-		if err := broker.Look([]netip.Addr{a}, true); errors.Is(err, unix.EADDRINUSE) {
+		if err := broker.Look([]netip.Addr{a}, true, secret); errors.Is(err, unix.EADDRINUSE) {
 			o.Say("softhca: %v; programs that only look at the adapter work, one that opens it fails", busy(a))
 		}
 		// Reserve the address, so that no other run chooses it. If another run has done so,

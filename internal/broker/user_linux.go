@@ -1,0 +1,60 @@
+//go:build !portable
+
+package broker
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// credentials returns the process at the other end of a Unix socket.
+func credentials(fd int) (*unix.Ucred, error) {
+	who, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+	if err != nil {
+		return nil, fmt.Errorf("broker: who is at the other end: %w", err)
+	}
+	return who, nil
+}
+
+// ofThisUser returns an error with EPERM unless a peer's user ID, as the kernel reports it, is
+// that of this process and of no other user.
+func ofThisUser(uid uint32) error {
+	if int(uid) != os.Geteuid() {
+		return fmt.Errorf("broker: user %d is at the other end, this is user %d: an address is shared by processes of one user: %w", uid, os.Geteuid(), unix.EPERM)
+	}
+	return distinct()
+}
+
+// distinct returns an error with EPERM if other users may have the user ID of this process: in
+// a user namespace the kernel reports the overflow ID for every user whom the namespace does
+// not map.
+func distinct() error {
+	if os.Geteuid() != overflowUID() || mapsAll() {
+		return nil
+	}
+	return fmt.Errorf("broker: this process runs as user %d, whose ID the kernel reports for all users that the user namespace does not map: it shares no address: %w",
+		os.Geteuid(), unix.EPERM)
+}
+
+// overflowUID returns the user ID of users that a namespace does not map.
+func overflowUID() int {
+	text, err := os.ReadFile("/proc/sys/kernel/overflowuid")
+	uid, err2 := strconv.Atoi(string(bytes.TrimSpace(text)))
+	if errors.Join(err, err2) != nil {
+		return 65534 // the kernel's default
+	}
+	return uid
+}
+
+// mapsAll reports whether the user namespace of this process maps each user to itself.
+func mapsAll() bool {
+	text, err := os.ReadFile("/proc/self/uid_map")
+	return err == nil && slices.Equal(strings.Fields(string(text)), []string{"0", "0", "4294967295"})
+}
