@@ -92,11 +92,11 @@ func Open(c Config) (*Broker, error) {
 // errSquatted if another user has all names of one of them.
 func (b *Broker) listen() error {
 	for _, a := range b.cfg.Addrs {
-		bound := 0
+		bound, taken := 0, ""
 		for _, name := range namesOf(a, b.cfg.Secret) {
 			l, err := listenAt(name)
 			if errors.Is(err, unix.EADDRINUSE) {
-				b.cfg.log("%v: %s", a, squatter(name))
+				taken = squatter(name)
 				continue
 			}
 			if err != nil {
@@ -105,8 +105,11 @@ func (b *Broker) listen() error {
 			b.listeners, b.names = append(b.listeners, l), append(b.names, name)
 			bound++
 		}
-		if bound == 0 {
-			return fmt.Errorf("%w: one process at a time can use %v: %w", errSquatted, a, unix.EPERM)
+		switch {
+		case bound == 0:
+			return fmt.Errorf("%w: %s: one process at a time can use %v: %w", errSquatted, taken, a, unix.EPERM)
+		case taken != "":
+			b.cfg.log("broker: %s: those that have the user's secret find each other on %v by another one", taken, a)
 		}
 	}
 	return nil

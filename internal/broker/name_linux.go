@@ -38,7 +38,7 @@ func namesOf(a netip.Addr, secret *identity.Secret) []string {
 }
 
 // errSquatted is returned if another user has all names of an address.
-var errSquatted = errors.New("broker: a name is not to be had")
+var errSquatted = errors.New("broker: the names of the address are taken")
 
 // squatter says who has a name that this user's broker needs.
 func squatter(name string) string {
@@ -46,7 +46,7 @@ func squatter(name string) string {
 	if uid, ok := ownerOf(name); ok {
 		who = fmt.Sprintf("user %d", uid)
 	}
-	return fmt.Sprintf("%s has the socket %s, by which processes of this user find each other", who, name)
+	return fmt.Sprintf("%s has the socket %s, by which processes find each other", who, name)
 }
 
 // ours reports whether this user has a name.

@@ -141,6 +141,12 @@ func TestHelperBroker(t *testing.T) {
 // TestHelperHost is a process that is the first on an address.
 func TestHelperHost(t *testing.T) {
 	a := told(t)
+	if os.Getenv(kindVar) == "few" {
+		limit := unix.Rlimit{Cur: fewDescriptors, Max: fewDescriptors}
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+			t.Fatal(err)
+		}
+	}
 	x := enter(t, a)
 	if err := x.Claim(service); err != nil {
 		t.Fatal(err)

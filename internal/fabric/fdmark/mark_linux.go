@@ -3,6 +3,7 @@
 package fdmark
 
 import (
+	"errors"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -51,10 +52,15 @@ func lowest() int {
 	return int(min(limit.Cur, most)) / 4 * 3
 }
 
-// Copy returns a copy of a descriptor with a high number. Programs that may have only few
-// descriptors get the lowest number that is free and is no standard descriptor's.
+// Copy returns a copy of a descriptor with a high number. If no high number is free, and in
+// programs that may have only few descriptors, it is the lowest number that is free and is no
+// standard descriptor's.
 func Copy(fd int) (int, error) {
-	return unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, lowest())
+	high, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, lowest())
+	if errors.Is(err, unix.EMFILE) {
+		return unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, Standard)
+	}
+	return high, err
 }
 
 // Take marks a new descriptor and moves it to where Copy would put it. It returns the new
