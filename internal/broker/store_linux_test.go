@@ -14,8 +14,8 @@ import (
 	"github.com/softhca/softhca/internal/fabric/udp"
 )
 
-// udpSocket returns a UDP socket, and binds it if an address is given.
-func udpSocket(t *testing.T, kind int, reuse bool, at netip.AddrPort) int {
+// boundSocket returns a UDP or TCP socket, and binds it if an address is given.
+func boundSocket(t *testing.T, kind int, reuse bool, at netip.AddrPort) int {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, kind|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -54,8 +54,14 @@ func memory(t *testing.T, size int64, seals int) *ledger {
 
 // falseStores returns changes of the store of a broker with one slot, each of which makes it
 // unusable.
-func falseStores(t *testing.T) map[string]func(m *message, c *stored) {
+func falseStores(t *testing.T, a netip.Addr) map[string]func(m *message, c *stored) {
 	other := netip.MustParseAddr("127.99.1.1")
+	mute := unixSocket(t)
+	t.Cleanup(func() { _ = unix.Close(mute) })
+	muteName := namePrefix + t.Name()
+	if err := unix.Bind(mute, &unix.SockaddrUnix{Name: muteName}); err != nil {
+		t.Fatal(err)
+	}
 	named, err := listenAt("@other/" + t.Name())
 	if err != nil {
 		t.Fatal(err)
@@ -67,22 +73,25 @@ func falseStores(t *testing.T) map[string]func(m *message, c *stored) {
 	}
 	is := func(fd int) func(*message, *stored) { return first(func(*stored) int { return fd }) }
 	return map[string]func(m *message, c *stored){
-		"an unbound UDP socket":    is(udpSocket(t, unix.SOCK_DGRAM, true, netip.AddrPort{})),
-		"another address's socket": is(udpSocket(t, unix.SOCK_DGRAM, true, netip.AddrPortFrom(other, 4791))),
-		"a Unix socket":            is(idle),
-		"no socket":                is(0),
-		"the ledger as a socket":   first(func(c *stored) int { return c.ledger.fd }),
-		"a socket too few":         func(_ *message, c *stored) { c.groups = [][]int{c.groups[0][1:]} },
-		"a socket too many":        func(_ *message, c *stored) { c.groups = [][]int{append(slices.Clone(c.groups[0]), c.groups[0][0])} },
-		"no sockets":               func(_ *message, c *stored) { c.groups = nil },
-		"more slots than sockets":  func(m *message, _ *stored) { m.Slots++ },
-		"no slots":                 func(m *message, c *stored) { m.Slots, c.groups = 0, [][]int{c.groups[0][1:]} },
-		"negative slots":           func(m *message, c *stored) { m.Slots, c.groups = -1, [][]int{c.groups[0][2:]} },
-		"another version":          func(m *message, _ *stored) { m.Version++ },
-		"another address":          func(m *message, _ *stored) { m.Addrs = []netip.Addr{other} },
-		"no address":               func(m *message, c *stored) { m.Addrs, m.Names, c.groups, c.listeners = nil, nil, nil, nil },
-		"an address too many":      func(m *message, _ *stored) { m.Addrs = append(slices.Clone(m.Addrs), m.Addrs[0]) },
-		"no listener":              func(m *message, c *stored) { m.Names, c.listeners = nil, nil },
+		"an unbound UDP socket":         is(boundSocket(t, unix.SOCK_DGRAM, true, netip.AddrPort{})),
+		"another address's socket":      is(boundSocket(t, unix.SOCK_DGRAM, true, netip.AddrPortFrom(other, 4791))),
+		"a Unix socket":                 is(idle),
+		"a TCP socket":                  is(boundSocket(t, unix.SOCK_STREAM, true, netip.AddrPortFrom(a, 4791))),
+		"another port's socket":         is(boundSocket(t, unix.SOCK_DGRAM, true, netip.AddrPortFrom(a, 4792))),
+		"a socket that does not listen": func(m *message, c *stored) { m.Names[0], c.listeners[0] = muteName, mute },
+		"no socket":                     is(0),
+		"the ledger as a socket":        first(func(c *stored) int { return c.ledger.fd }),
+		"a socket too few":              func(_ *message, c *stored) { c.groups = [][]int{c.groups[0][1:]} },
+		"a socket too many":             func(_ *message, c *stored) { c.groups = [][]int{append(slices.Clone(c.groups[0]), c.groups[0][0])} },
+		"no sockets":                    func(_ *message, c *stored) { c.groups = nil },
+		"more slots than sockets":       func(m *message, _ *stored) { m.Slots++ },
+		"no slots":                      func(m *message, c *stored) { m.Slots, c.groups = 0, [][]int{c.groups[0][1:]} },
+		"negative slots":                func(m *message, c *stored) { m.Slots, c.groups = -1, [][]int{c.groups[0][2:]} },
+		"another version":               func(m *message, _ *stored) { m.Version++ },
+		"another address":               func(m *message, _ *stored) { m.Addrs = []netip.Addr{other} },
+		"no address":                    func(m *message, c *stored) { m.Addrs, m.Names, c.groups, c.listeners = nil, nil, nil, nil },
+		"an address too many":           func(m *message, _ *stored) { m.Addrs = append(slices.Clone(m.Addrs), m.Addrs[0]) },
+		"no listener":                   func(m *message, c *stored) { m.Names, c.listeners = nil, nil },
 		"a listener too many": func(m *message, c *stored) {
 			m.Names, c.listeners = append(m.Names, m.Names[0]), append(c.listeners, c.listeners[0])
 		},
@@ -111,7 +120,7 @@ func contents(b *Broker) (*message, stored) {
 // it received.
 func TestFalseStore(t *testing.T) {
 	b := serve(t, 1)
-	wrong := falseStores(t)
+	wrong := falseStores(t, b.cfg.Addrs[0])
 	before := descriptors(t)
 	try := func(change func(m *message, c *stored)) error {
 		m, c := contents(b)
@@ -133,7 +142,7 @@ func TestFalseStore(t *testing.T) {
 			t.Errorf("%s: the store is accepted", name)
 		}
 	}
-	null := udpSocket(t, unix.SOCK_DGRAM, false, netip.AddrPort{})
+	null := boundSocket(t, unix.SOCK_DGRAM, false, netip.AddrPort{})
 	if _, _, err := openStore(null, b.cfg.Addrs); err == nil {
 		t.Error("a UDP socket is a store")
 	}
@@ -148,7 +157,7 @@ func TestFalseStore(t *testing.T) {
 func TestFalseDeputy(t *testing.T) {
 	b := serve(t, 1)
 	a := freeAddress(t)
-	udpSocket(t, unix.SOCK_DGRAM, false, netip.AddrPortFrom(a, 4791))
+	boundSocket(t, unix.SOCK_DGRAM, false, netip.AddrPortFrom(a, 4791))
 	l, err := listenAt(socketName(a).Name)
 	if err != nil {
 		t.Fatal(err)
