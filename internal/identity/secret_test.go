@@ -85,6 +85,12 @@ func TestRestart(t *testing.T) {
 	if mode := info.Mode().Perm(); runtime.GOOS != "windows" && mode != 0o600 {
 		t.Errorf("the secret has mode %v", mode)
 	}
+	if info, err = os.Stat(dir); err != nil {
+		t.Fatal(err)
+	}
+	if mode := info.Mode().Perm(); runtime.GOOS != "windows" && mode != 0o700 {
+		t.Errorf("the secret's directory has mode %v", mode)
+	}
 	if files, _ := os.ReadDir(dir); len(files) != 1 {
 		t.Errorf("files are left: %v", files)
 	}

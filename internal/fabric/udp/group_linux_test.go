@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/fabric/ipudp"
 	"github.com/softhca/softhca/internal/fabric/sandbox"
@@ -427,4 +429,40 @@ func TestGroupAllocatesNothing(t *testing.T) {
 	if avg := testing.AllocsPerRun(100, round); avg != 0 {
 		t.Errorf("%v allocations per round of Send and Receive", avg)
 	}
+}
+
+// TestFailedJoin joins a group of which the second interface is gone: the port closes the
+// socket on the first one and is in no group. It can join once the interface is back.
+func TestFailedJoin(t *testing.T) {
+	if !sandbox.Enter(t) {
+		return
+	}
+	tap := sandbox.Tap(t, "tap0", netip.MustParsePrefix("10.9.0.1/24"))
+	both, peer := openAt(t, "127.0.0.2", "10.9.0.1"), openAt(t, "127.0.0.3")
+	must(t, tap.Close()) // the interface goes, too
+	before := openFiles(t)
+	dst := group4(1)
+	for range 5 {
+		if err := both.Join(dst); !errors.Is(err, unix.ENODEV) {
+			t.Fatalf("a join by an interface that is gone: %v", err)
+		}
+	}
+	if now := openFiles(t); now != before {
+		t.Errorf("%d descriptors are open after failed joins, %d were before", now, before)
+	}
+	if err := both.Leave(dst); err == nil {
+		t.Error("the port leaves a group that it failed to join")
+	}
+	batch := fabric.NewBatch(1<<12, peer.Caps())
+	fill(t, batch, group1(toGroup(peer, 0, dst)))
+	sendAll(t, peer, batch)
+	silent(t, both, "the join has failed")
+}
+
+// openFiles returns how many descriptors this process has open.
+func openFiles(t *testing.T) int {
+	t.Helper()
+	all, err := os.ReadDir("/proc/self/fd")
+	must(t, err)
+	return len(all)
 }
