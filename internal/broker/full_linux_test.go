@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/gsi"
 	"github.com/softhca/softhca/mad"
 )
@@ -226,6 +227,9 @@ func TestLostConnection(t *testing.T) {
 		t.Errorf("another process claims the member's service: %v", err)
 	}
 	asked(t, p, x, service, 2)
+	if n, err := p.port.Receive(make([]fabric.Datagram, 1)); n != 0 || err != nil {
+		t.Errorf("a peer hears something of a member that lives (%v)", err)
+	}
 	x.die()
 	if r := expect(t, p.port, mad.AttrREJ, &mad.REJ{}); r.RemoteCommID != 1 {
 		t.Errorf("the first that a peer hears is %+v", r)

@@ -4,6 +4,7 @@ package broker
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -35,6 +36,16 @@ func helperOf(t *testing.T, name string, a netip.Addr, kind string, attr *syscal
 		// Only root can be another user.
 		t.Skip("not root")
 	}
+	cmd, out, err := helperWith(t, name, a, kind, attr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cmd, out
+}
+
+// helperWith starts a helper in a process with these attributes.
+func helperWith(t *testing.T, name string, a netip.Addr, kind string, attr *syscall.SysProcAttr) (*exec.Cmd, *bufio.Scanner, error) {
+	t.Helper()
 	f, err := os.Open("/proc/self/exe") // the file may be where another user may not look
 	if err != nil {
 		t.Fatal(err)
@@ -49,13 +60,44 @@ func helperOf(t *testing.T, name string, a netip.Addr, kind string, attr *syscal
 		t.Fatal(err)
 	}
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		return nil, nil, err
 	}
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	return cmd, bufio.NewScanner(out)
+	return cmd, bufio.NewScanner(out), nil
+}
+
+// asOverflow returns the attributes of a process of a user whom its user namespace calls 65534.
+func asOverflow(uid, gid int) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 65534, HostID: uid, Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 65534, HostID: gid, Size: 1}},
+		Credential:  &syscall.Credential{Uid: 65534, Gid: 65534, NoSetGroups: true},
+	}
+}
+
+// TestOverflowUserIsAlone shows, without a second user, that a process with the overflow user ID
+// of its user namespace enters an address alone, and that others know their own user.
+func TestOverflowUserIsAlone(t *testing.T) {
+	_, out, err := helperWith(t, "TestHelperAlone", freeAddress(t), "host", asOverflow(os.Getuid(), os.Getgid()))
+	if errors.Is(err, os.ErrPermission) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EINVAL) {
+		// Containers and hardened kernels forbid user namespaces.
+		t.Skipf("no user namespace: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	says(t, out, "enters false")
+	self := uint32(os.Geteuid())
+	if err := errors.Join(distinct(), ofThisUser(self)); err != nil {
+		t.Errorf("this user: %v", err)
+	}
+	if err := ofThisUser(self + 1); !errors.Is(err, unix.EPERM) {
+		t.Errorf("the next user: %v", err)
+	}
 }
 
 // asStranger returns the attributes of a process of another user.
@@ -233,16 +275,8 @@ func TestHelperAlone(t *testing.T) {
 // reports the same ID for each user that the namespace does not map. No stranger of the network
 // namespace joins this process, and it joins no stranger.
 func TestOverflowUser(t *testing.T) {
-	inside := func() *syscall.SysProcAttr {
-		return &syscall.SysProcAttr{
-			Cloneflags:  syscall.CLONE_NEWUSER,
-			UidMappings: []syscall.SysProcIDMap{{ContainerID: 65534, HostID: mapped, Size: 1}},
-			GidMappings: []syscall.SysProcIDMap{{ContainerID: 65534, HostID: mapped, Size: 1}},
-			Credential:  &syscall.Credential{Uid: 65534, Gid: 65534, NoSetGroups: true},
-		}
-	}
 	a := freeAddress(t)
-	_, out := helperOf(t, "TestHelperAlone", a, "host", inside())
+	_, out := helperOf(t, "TestHelperAlone", a, "host", asOverflow(mapped, mapped))
 	says(t, out, "enters")
 	_, out = helperOf(t, "TestHelperJoiner", a, "", asStranger())
 	for out.Scan() {
@@ -253,7 +287,7 @@ func TestOverflowUser(t *testing.T) {
 	a = a.Next()
 	_, out = helperOf(t, "TestHelperHostile", a, "", asStranger())
 	says(t, out, "listens")
-	_, in := helperOf(t, "TestHelperAlone", a, "member", inside())
+	_, in := helperOf(t, "TestHelperAlone", a, "member", asOverflow(mapped, mapped))
 	says(t, in, "tries")
 	for out.Scan() {
 		if strings.Contains(out.Text(), "join") {
@@ -281,6 +315,40 @@ func TestHelperJoiner(t *testing.T) {
 	if m, fds, err := w.receive(); err == nil && m.Op == opWelcome {
 		fmt.Println("welcome with", len(fds), "descriptors")
 	}
+}
+
+// TestStrangerIsClosed has a stranger connect to a listener, which accepts processes of this user
+// only: the stranger gets nothing, and no descriptor is left.
+func TestStrangerIsClosed(t *testing.T) {
+	a := freeAddress(t)
+	l, err := listenAt(socketName(a).Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	_, out := helperOf(t, "TestHelperJoiner", a, "", asStranger())
+	before := descriptors(t)
+	if fd, err := l.accept(); fd >= 0 || err != nil {
+		t.Errorf("a stranger has connection %d, %v", fd, err)
+	}
+	if now := descriptors(t); now > before {
+		t.Errorf("%d descriptors are open, %d were before", now, before)
+	}
+	for out.Scan() {
+		if strings.Contains(out.Text(), "welcome") {
+			t.Errorf("a stranger is welcome: %s", out.Text())
+		}
+	}
+	w, err := dialName(socketName(a).Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	fd, err := l.accept()
+	if err != nil || fd < 0 {
+		t.Fatalf("a process of this user has connection %d, %v", fd, err)
+	}
+	closeAll([]int{fd})
 }
 
 // TestHelperHostile is a stranger who listens at the name of a broker, and reports messages

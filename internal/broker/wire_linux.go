@@ -57,7 +57,7 @@ func acceptedWire(fd int) (*wire, error) {
 	return newWire(c.(*net.UnixConn)), nil // accept of a Unix socket returns one
 }
 
-// socket has the methods that connections and listeners share.
+// socket has the methods of a connection that aboveStandard needs.
 type socket interface {
 	syscall.Conn
 	File() (*os.File, error)
