@@ -36,6 +36,7 @@ type Seat struct {
 	joined  bool         // has joined before, so that it can return
 	hosted  bool         // a member runs the broker
 	mail    int          // the end that the broker writes to
+	lock    int          // descriptor that holds brokerLock, for again; or -1
 	closing chan struct{}
 	ended   sync.WaitGroup
 	serving sync.WaitGroup // the broker that this process became
@@ -111,7 +112,7 @@ func newSeat(c *Config) (s *Seat, mail int, err error) {
 	}
 	iface.SendBuffer(ends[1], mailBuffer)
 	return &Seat{
-		addrs: c.Addrs, secret: c.Secret, program: programName(), store: -1, slotLock: -1, mail: ends[1], closing: make(chan struct{}),
+		addrs: c.Addrs, secret: c.Secret, program: programName(), store: -1, slotLock: -1, lock: -1, mail: ends[1], closing: make(chan struct{}),
 		waiting: make(map[uint64]chan syscall.Errno), claims: make(map[mad.ServiceID]int), granted: make(map[mad.ServiceID]bool), changed: make(chan struct{}),
 	}, ends[0], nil
 }
@@ -196,25 +197,30 @@ func (s *Seat) join(w *wire) (fds []int, err error) {
 	return fds, w.SetReadDeadline(time.Time{})
 }
 
-// await waits for the answer of a broker, for at most replyTime. A returning member stops when
-// no process is the broker, or the Seat closes.
+// await waits for the answer of a broker, for at most replyTime. A returning member waits until
+// it holds brokerLock itself, or the Seat closes: the next broker answers what the last one has
+// not read.
 func (s *Seat) await(w *wire) error {
-	for end := time.Now().Add(replyTime); ; {
-		until := end
+	for {
+		wait := replyTime
 		if s.joined {
-			until = time.Now().Add(min(soonPause, time.Until(end)))
+			wait = soonPause
 		}
-		if err := w.SetReadDeadline(until); err != nil {
+		if err := w.SetReadDeadline(time.Now().Add(wait)); err != nil {
 			return err
 		}
 		if w.await() {
 			return nil
 		}
-		if s.joined && (s.closes() || !s.served()) {
+		if !s.joined {
+			return w.silent(os.ErrDeadlineExceeded)
+		}
+		if lock, err := s.elect(); err == nil {
+			s.lock = lock
 			return errAway
 		}
-		if !time.Now().Before(end) {
-			return w.silent(os.ErrDeadlineExceeded)
+		if s.closes() {
+			return errAway
 		}
 	}
 }
@@ -305,10 +311,14 @@ func (s *Seat) again() *wire {
 		select {
 		case <-s.closing:
 			timer.Stop()
+			closeAll([]int{s.lock}) // -1, or what await has taken
 			return nil
 		case <-timer.C:
 		}
-		lock, err := s.elect()
+		lock, err := s.lock, error(nil)
+		if s.lock = -1; lock < 0 {
+			lock, err = s.elect()
+		}
 		if err == nil && s.hosted {
 			if s.succeed(lock) {
 				return nil
@@ -337,13 +347,6 @@ func (s *Seat) elect() (lock int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return (&ledger{s.slotLock}).hold(brokerLock)
-}
-
-// served reports whether another process is the broker.
-func (s *Seat) served() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return (&ledger{s.slotLock}).held(brokerLock)
 }
 
 // closes reports whether the Seat is being closed.

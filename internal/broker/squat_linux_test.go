@@ -163,7 +163,8 @@ func TestNameIsKept(t *testing.T) {
 	_ = host.Wait()
 	settle(t, "a member is the host", func() bool { return x.hosts() != nil || y.hosts() != nil })
 	t.Logf("the next host serves after %v", time.Since(killed))
-	if took := time.Since(killed); took > toldLimit {
+	soon := runnable(t) * toldLimit / 3
+	if took := time.Since(killed); took > soon {
 		t.Errorf("the next host serves after %v", took)
 	}
 	if y.hosts() != nil {
@@ -181,7 +182,7 @@ func TestNameIsKept(t *testing.T) {
 		asked(t, p, z, service+7, 1+i)
 		x.die()
 		z.Release(service + 7)
-		if took := time.Since(began); took > toldLimit {
+		if took := time.Since(began); took > soon {
 			t.Errorf("joined and served after %v", took)
 		}
 		settle(t, "the next one is the host", func() bool { return y.hosts() != nil || z.hosts() != nil })
