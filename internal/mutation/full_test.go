@@ -102,18 +102,6 @@ var fullMutants = []mutant{
 		sim: "poll", profile: "clean",
 	},
 	{
-		name: "pool-of-kept-packets-grows", in: "internal/qp.KeepPool.put",
-		old:  "len($idle) < keptIdle",
-		new:  "true",
-		test: "internal/qp TestL2_IdleMemoryIsBounded",
-	},
-	{
-		name: "large-tables-of-slots-kept", in: "internal/qp.putTable",
-		old:  "len(t) <= mostIdle",
-		new:  "true",
-		test: "internal/qp TestL2_IdleMemoryIsBounded",
-	},
-	{
 		name: "comments-of-a-capture-without-bound", in: "internal/fabric/capture.Note",
 		old:  "len(p.notes) >= maxNotes",
 		new:  "false",

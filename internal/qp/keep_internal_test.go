@@ -270,33 +270,3 @@ func TestL2_ProgressKeepsThePlace(t *testing.T) {
 		t.Errorf("who closes gaps keeps %d of %d packets, who closes none %d, and who comes %d", busy.n, n-8, stuck.n, other.n)
 	}
 }
-
-// TestL2_IdleMemoryIsBounded gives back more than the pool holds to be used
-// again: the rest is let go, and what is used again makes room.
-func TestL2_IdleMemoryIsBounded(t *testing.T) {
-	var m KeepPool
-	for class := range keptClasses {
-		size := keptSmallest << class
-		for range keptIdle + 1 {
-			m.put(&keptPacket{room: make([]byte, size)})
-		}
-		if n := len(m.idle[class]); n != keptIdle {
-			t.Errorf("%d packets of %d bytes are idle, want %d", n, size, keptIdle)
-		}
-		m.get(size)
-		if m.put(&keptPacket{room: make([]byte, size)}); len(m.idle[class]) != keptIdle {
-			t.Errorf("after one of %d bytes was used again, %d are idle, want %d", size, len(m.idle[class]), keptIdle)
-		}
-	}
-	m.putTable(make([]*keptPacket, mostIdle+1))
-	m.putTable(nil)
-	if len(m.slots) != 0 {
-		t.Errorf("a table of %d slots, or an empty one, is idle", mostIdle+1)
-	}
-	for range slotsIdle + 1 {
-		m.putTable(make([]*keptPacket, mostIdle))
-	}
-	if len(m.slots) != slotsIdle {
-		t.Errorf("%d tables of slots are idle, want %d", len(m.slots), slotsIdle)
-	}
-}
