@@ -7,12 +7,15 @@
 #include <fcntl.h>
 #include <glob.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <sys/wait.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -59,7 +62,7 @@ static char guid[64];
 /* reads wants a text behind a descriptor, which it closes. */
 static void reads(int fd, const char *text, const char *what)
 {
-	char found[256] = "";
+	char found[512] = "";
 
 	want(fd >= 0, "%s opens", what);
 	if (fd < 0)
@@ -107,6 +110,32 @@ static void opens(void)
 	const int fd = open(COUNT, O_RDONLY | O_CLOEXEC);
 	want(fd >= 0 && fcntl(fd, F_GETFD) == FD_CLOEXEC, "a counter is closed by exec");
 	close(fd);
+}
+
+/* flags makes calls with flags that change what is opened, and how. */
+static void flags(void)
+{
+	struct stat s;
+	struct statx x;
+
+	reads(open(DEV "/node_guid", O_RDONLY | O_TRUNC), guid, "a file that is truncated");
+	reads(open(DEV "/node_guid", O_RDONLY), guid, "the file afterwards");
+	int fd = open("/dev/infiniband/rdma_cm", O_PATH);
+	want(fd >= 0 && read(fd, &s, sizeof(s)) < 0 && errno == EBADF, "a descriptor of the connection manager's path");
+	close(fd);
+	fd = open(COUNT, O_PATH);
+	want(fd >= 0 && read(fd, &s, sizeof(s)) < 0 && errno == EBADF, "a descriptor of a counter's path");
+	close(fd);
+	want(access(DEV "/node_guid", X_OK) < 0 && errno == EACCES, "nothing can be executed");
+	want(statx(AT_FDCWD, DEV "/device/net/lo", AT_SYMLINK_NOFOLLOW, STATX_TYPE, &x) == 0 && S_ISLNK(x.stx_mode), "statx does not follow links");
+	want(fstatat(AT_FDCWD, DEV "/device/net/lo", &s, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(s.st_mode), "fstatat does not follow links");
+	want(statx(AT_FDCWD, NODE, 0, STATX_BASIC_STATS, &x) == 0 && x.stx_size == 0 && stat(NODE, &s) == 0 && s.st_size == 0, "the size of the device");
+	for (int i = 0; i < 2; i++) {
+		FILE *f = fopen(i == 0 ? COUNT : DEV "/node_guid", "re");
+		want(f != NULL && fcntl(fileno(f), F_GETFD) == FD_CLOEXEC, "a stream %d that is closed by exec", i);
+		if (f != NULL)
+			fclose(f);
+	}
 }
 
 static void streams(void)
@@ -165,6 +194,7 @@ static void lists(void)
 
 	glob_t g = { 0 };
 	want(glob(CLASS "/*/ports/?/gids/*", 0, NULL, &g) == 0 && g.gl_pathc == 1 && strcmp(g.gl_pathv[0], DEV "/ports/1/gids/0") == 0, "glob");
+	want((g.gl_flags & GLOB_ALTDIRFUNC) == 0, "glob leaves its flags: %#x", g.gl_flags);
 	globfree(&g);
 	glob64_t g64 = { 0 };
 	want(glob64(CLASS "/*/node_guid", 0, NULL, &g64) == 0 && g64.gl_pathc == 1, "glob64");
@@ -239,6 +269,88 @@ static void names(void)
 	want(realpath("/etc/../etc/passwd", target) != NULL && strcmp(target, "/etc/passwd") == 0, "realpath elsewhere: %s", target);
 }
 
+/* aborts wants a call to end the program: there is less room than it says. */
+static void aborts(ssize_t (*call)(const char *, char *, size_t, size_t))
+{
+	char target[16];
+	int status = 0;
+	const pid_t pid = fork();
+
+	if (pid == 0) {
+		const int null = open("/dev/null", O_WRONLY);
+		dup2(null, 2);
+		call(DEV "/device/net/lo", target, sizeof(target), 4);
+		_exit(0);
+	}
+	want(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT, "a call without room ends with %#x", status);
+}
+
+/* A value is made of words of the board: a spec says of which, and how. */
+static void specs(void)
+{
+	const char *top = getenv("SOFTHCA_SYSFS");
+	char path[PATH_MAX], spec[300], word[32] = "", text[300];
+	static const struct {
+		const char *format, *value; /* %s is the word of the packets that were sent; NULL: the file cannot be read */
+	} all[] = {
+		{ "@%s", "4711\n" }, { "@%s+%s", "9422\n" }, { "@%s+%s+%s", "14133\n" }, { "@%s/2", "2355\n" }, { "@%s+%s/4711", "2\n" }, { "@%s?no|yes\n", "yes\n" },
+		{ "@%s/0", NULL }, { "@%s+", NULL }, { "@", NULL }, { "@99999999", NULL }, { "@%s?no", NULL }, { " @%s", "" },
+	};
+
+	snprintf(path, sizeof(path), "%s" COUNT, top);
+	int fd = (int)syscall(SYS_open, path, O_RDONLY);
+	want(fd >= 0 && read(fd, spec, sizeof(spec)) > 1 && spec[0] == '@', "a spec");
+	close(fd);
+	for (int i = 0; spec[1 + i] >= '0' && spec[1 + i] <= '9'; i++)
+		word[i] = spec[1 + i], word[i + 1] = '\0';
+	snprintf(path, sizeof(path), "%s" DEV "/spec", top);
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		snprintf(spec, sizeof(spec), all[i].format, word, word, word);
+		fd = (int)syscall(SYS_open, path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+		want(fd >= 0 && write(fd, spec, strlen(spec)) == (ssize_t)strlen(spec), "a file in the image");
+		close(fd);
+		if (all[i].value != NULL)
+			reads(open(DEV "/spec", O_RDONLY), *all[i].value == '\0' ? spec : all[i].value, spec);
+		else
+			want(open(DEV "/spec", O_RDONLY) < 0 && errno == EIO, "\"%s\" makes no sense", spec);
+	}
+	/* The longest spec is made of as many words as there is room for. */
+	for (int longer = 0; longer < 2; longer++) {
+		strcpy(spec, "@");
+		int n = 0;
+		for (; strlen(spec) + strlen(word) + 1 <= 256; n++)
+			sprintf(spec + strlen(spec), "%s+", word);
+		spec[strlen(spec) - 1] = '\0';
+		while (strlen(spec) < 256u + longer)
+			strcat(spec, "\n");
+		fd = (int)syscall(SYS_open, path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+		want(fd >= 0 && write(fd, spec, strlen(spec)) == (ssize_t)strlen(spec), "a file in the image");
+		close(fd);
+		snprintf(text, sizeof(text), "%d\n", n * 4711);
+		if (longer)
+			reads(open(DEV "/spec", O_RDONLY), spec, "a file that is longer than a spec");
+		else
+			reads(open(DEV "/spec", O_RDONLY), text, "the longest spec");
+	}
+	unlink(path);
+}
+
+/* neighbour is a directory whose name begins like the image's: nothing there is of the image. The
+ * process has been in the image. */
+static void neighbour(void)
+{
+	const char *top = getenv("SOFTHCA_SYSFS");
+	char path[PATH_MAX], cwd[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%sx", top);
+	want(mkdir(path, 0700) == 0 && chdir(path) == 0, "a directory beside the image");
+	want(getcwd(cwd, sizeof(cwd)) == cwd && strcmp(cwd, path) == 0, "getcwd beside the image: %s", cwd);
+	const int fd = open("spec", O_WRONLY | O_CREAT, 0600);
+	want(fd >= 0 && write(fd, "@0\n", 3) == 3 && close(fd) == 0, "a file beside the image");
+	reads(open("spec", O_RDONLY), "@0\n", "a file beside the image");
+	want(unlink("spec") == 0 && chdir("/") == 0 && rmdir(path) == 0, "the end of the directory");
+}
+
 /* odd makes calls on paths that are put together by chance. What can be said of all of
  * them: the calls agree whether there is such a file. */
 static void odd(unsigned seed)
@@ -294,6 +406,11 @@ static void inside(void)
 	want(fopen("nothing", "r") == NULL && errno == ENOENT, "fopen of what is not there");
 	want(chdir(DEV "/nothing") < 0 && errno == ENOENT, "chdir to what is not there");
 	reads(open(DEV "/ports/1/state", O_RDONLY), "4: ACTIVE\n", "the state");
+	char lost[2 * PATH_MAX] = CLASS;
+	while (strlen(lost) < PATH_MAX)
+		strcat(lost, "/softhca0/..");
+	want(chdir(lost) < 0 && errno == ENAMETOOLONG, "chdir to a path of %zu", strlen(lost));
+	want(getcwd(cwd, sizeof(cwd)) == cwd && strcmp(cwd, DEV "/ports/1/hw_counters") == 0, "getcwd after that: %s", cwd);
 }
 
 int main(int argc, char **argv)
@@ -302,12 +419,16 @@ int main(int argc, char **argv)
 		return 2;
 	snprintf(guid, sizeof(guid), "%s\n", argv[1]);
 	opens();
+	flags();
 	streams();
 	lists();
 	stats();
 	names();
+	aborts(__readlink_chk);
+	specs();
 	odd((unsigned)strtoul(argv[2], NULL, 10));
 	inside();
+	neighbour();
 	printf("%d failures\n", failures);
 	return failures == 0 ? 0 : 1;
 }
