@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 type variant struct {
 	name    string
 	flags   []string // for the C compiler
-	standin bool     // also build the engine in C
+	standin bool     // also build the engines in C
 }
 
 // The variants of the tests: the libraries as users have them, and for tools. The sanitizers of
@@ -62,10 +62,11 @@ var (
 	threads   = variant{name: "threads", flags: []string{"-O0", "-fsanitize=thread", "-fno-builtin"}, standin: true}
 )
 
-// The files of the engine and of its stand-in in C.
+// The files of the engine, of its stand-in in C, and of the engine in C that records calls.
 const (
-	engineFile  = "softhca-engine.so"
-	standinFile = "standin.so"
+	engineFile   = "softhca-engine.so"
+	standinFile  = "standin.so"
+	recorderFile = "recorder.so"
 )
 
 // builds is a directory with the engine and one for each variant.
@@ -179,7 +180,7 @@ func (b *builds) build(t *testing.T, v variant) {
 	}
 }
 
-// buildLibrary builds the library of a variant, and the engine in C.
+// buildLibrary builds the library of a variant, and the engines in C.
 func (b *builds) buildLibrary(t *testing.T, v variant) {
 	t.Helper()
 	dir := filepath.Join(b.dir, v.name)
@@ -194,7 +195,10 @@ func (b *builds) buildLibrary(t *testing.T, v variant) {
 	}
 	run(t, "gcc", append(append(library, sources(t, "../libibverbs")...), "-ldl")...)
 	if v.standin {
-		run(t, "gcc", append(append(shared, "-o", filepath.Join(dir, standinFile)), sources(t, "standin")...)...)
+		for _, file := range []string{standinFile, recorderFile} {
+			args := append(slices.Clone(shared), "-o", filepath.Join(dir, file))
+			run(t, "gcc", append(args, sources(t, strings.TrimSuffix(file, ".so"))...)...)
+		}
 	}
 }
 

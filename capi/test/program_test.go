@@ -40,6 +40,38 @@ var preloaded = []string{"handler-before", "handler-after", "handler-late", "han
 	"closes-unlisted", "closes-with-few", "limits-kept", "none-inherited", "standard-closed", "daemons", "unseen-children", "counts", "cycles",
 }
 
+// onRecorder are the scenarios over the recorder, an engine in C that records what the library
+// passes to it and returns what the scenario asks for. Those of onRecorderPreloaded run with the
+// preload library: without it, threads do not sleep in the engine. Those of onRecorderSanitized also run
+// with the sanitizers.
+var (
+	onRecorder = []string{"recorded-config", "recorded-table", "recorded-fields", "recorded-posts", "recorded-watched", "recorded-events",
+		"recorded-ends"}
+	onRecorderPreloaded = []string{"recorded-sleeps", "recorded-descriptors", "recorded-waits"}
+	onRecorderSanitized = []string{"recorded-config", "recorded-table", "recorded-fields", "recorded-watched", "recorded-events"}
+)
+
+// seeRecorded runs the scenarios over the recorder. It is the only engine that returns any value,
+// raises any event and fails at will, and with which a scenario waits for nothing.
+func seeRecorded(t *testing.T, b *builds) {
+	s := &stand{builds: b, variant: plain, engine: filepath.Join(plain.name, recorderFile)}
+	for _, name := range onRecorder {
+		t.Run(name, func(t *testing.T) { s.pass(t, name) })
+	}
+	for _, name := range onRecorderPreloaded {
+		t.Run(name, func(t *testing.T) { s.pass(t, name, "LD_PRELOAD="+filepath.Join(b.dir, libraries.Preload)) })
+	}
+	t.Run("sanitized", func(t *testing.T) {
+		s := &stand{builds: b, variant: sanitized, engine: s.engine}
+		if why := s.missing(); why != "" {
+			t.Skip(why) // a tool for developers is missing
+		}
+		for _, name := range onRecorderSanitized {
+			t.Run(name, func(t *testing.T) { s.pass(t, name) })
+		}
+	})
+}
+
 // TestD1_Program runs each scenario as a process of its own.
 func TestD1_Program(t *testing.T) {
 	b := newBuilds(t, "program", plain, sanitized, threads)
@@ -57,6 +89,10 @@ func TestD1_Program(t *testing.T) {
 			s.pass(t, name, "LD_PRELOAD="+filepath.Join(b.dir, libraries.Preload))
 		})
 	}
+	t.Run("recorded", func(t *testing.T) {
+		t.Parallel()
+		seeRecorded(t, b)
+	})
 	t.Run("fatal-events", func(t *testing.T) {
 		t.Parallel()
 		s.pass(t, "fatal-events", "SOFTHCA_FATAL_EVENTS=1")

@@ -1,0 +1,364 @@
+// Sleeps and what ends them, descriptors that are closed, and what a call of the program may
+// wait for at most.
+#define _GNU_SOURCE
+#include "recorded.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+// A wait in the library is bounded by a second. PROMPT_NS is less than that, and more than a call
+// takes that does not wait.
+enum { PROMPT_NS = 900000000 };
+
+static volatile sig_atomic_t handled;
+static void handle(int sig) { handled = sig; }
+
+static void set(int sig, int flags)
+{
+	struct sigaction a = {.sa_handler = handle, .sa_flags = flags};
+	must(sigaction(sig, &a, NULL) == 0);
+}
+
+static void mask(int how, int sig)
+{
+	sigset_t s;
+	sigemptyset(&s);
+	sigaddset(&s, sig);
+	must(pthread_sigmask(how, &s, NULL) == 0);
+}
+
+// sleep_once waits for an event of the queue, which sleep raises.
+static int sleep_once(struct recording *r)
+{
+	struct ibv_cq *q = NULL;
+	void *context = NULL;
+	errno = 0;
+	if (ibv_get_cq_event(r->channel, &q, &context) != 0)
+		return errno;
+	must(q == r->cq && context == r);
+	ibv_ack_cq_events(q, 1);
+	return 0;
+}
+
+// Which signals end a sleep in the engine, and how. Without the preload library the threads do
+// not sleep there.
+static void sleeps(void)
+{
+	struct recording r = {0};
+	recording_open(&r);
+	SAME(sleep_once(&r), 0);
+	SAME(sleep_once(&r), 0);
+	SAME(rec->sleeps, 2);
+	set(SIGUSR1, 0);
+	rec->raise = SIGUSR1, rec->early = 1;
+	SAME(sleep_once(&r), EINTR);
+	SAME(handled, SIGUSR1);
+	SAME(rec->ended, 1);
+	SAME(sleep_once(&r), 0);
+	mask(SIG_BLOCK, SIGUSR1); // the program blocks it: the sleep goes on
+	unsigned had = rec->sleeps;
+	handled = 0, rec->raise = SIGUSR1, rec->early = 1;
+	SAME(sleep_once(&r), 0);
+	SAME(rec->sleeps, had + 2);
+	SAME(rec->ended, 0);
+	SAME(handled, 0);
+	mask(SIG_UNBLOCK, SIGUSR1);
+	SAME(handled, SIGUSR1);
+	set(SIGUSR2, SA_RESTART);
+	had = rec->sleeps, rec->raise = SIGUSR2, rec->early = 1;
+	SAME(sleep_once(&r), 0);
+	SAME(rec->sleeps, had + 2);
+	SAME(handled, SIGUSR2);
+	must(fcntl(r.channel->fd, F_SETFL, O_NONBLOCK) == 0);
+	had = rec->sleeps;
+	SAME(sleep_once(&r), EAGAIN);
+	SAME(rec->sleeps, had);
+	recording_close(&r);
+}
+
+// child_keeps opens files in a child of a process that has slept in the engine, and closes the
+// parent's adapter. The files stay open: what the library had open there has no number any more.
+static void child_keeps(struct recording *r)
+{
+	enum { FILES = 64 };
+	int fd[FILES], status;
+	pid_t pid = fork();
+	must(pid >= 0);
+	if (pid == 0) {
+		for (int i = 0; i < FILES; i++)
+			must((fd[i] = memfd_create("file", MFD_CLOEXEC)) >= 0);
+		must(ibv_close_device(r->ctx) == 0);
+		for (int i = 0; i < FILES; i++)
+			must(fcntl(fd[i], F_GETFD) == FD_CLOEXEC);
+		_exit(0);
+	}
+	must(waitpid(pid, &status, 0) == pid && status == 0);
+}
+
+// marked returns a descriptor that the library has marked, which the program cannot close.
+static int marked(void)
+{
+	for (int fd = 3; fd < 1024; fd++)
+		if (fcntl(fd, F_GETSIG) == SOFTHCA_MARK)
+			return fd;
+	fprintf(stderr, "no descriptor is marked\n");
+	exit(1);
+}
+
+// Which descriptors the program may close: not those of the library, but its own with the same
+// signal, and those of its parent in a child that no handler of fork knows of.
+static void closable(void)
+{
+	int p[2], status, fd = marked();
+	must(close(fd) == -1 && errno == EBADF);
+	must(pipe(p) == 0 && fcntl(p[0], F_SETSIG, SOFTHCA_MARK) == 0 && fcntl(p[0], F_SETFL, O_ASYNC) == 0);
+	must(close(p[0]) == 0 && close(p[1]) == 0);
+	pid_t pid = _Fork();
+	must(pid >= 0);
+	if (pid == 0)
+		_exit(close(fd) != 0);
+	must(waitpid(pid, &status, 0) == pid && status == 0);
+}
+
+// All descriptors that an adapter and its objects had are closed with them, also those of an
+// adapter that does not open.
+static void descriptors(void)
+{
+	struct recording r = {0};
+	recording_open(&r);
+	recording_close(&r); // the first one opens some that stay
+	int had = open_files();
+	recording_open(&r);
+	SAME(sleep_once(&r), 0);
+	child_keeps(&r);
+	closable();
+	recording_close(&r);
+	SAME(open_files(), had);
+	recording_open(&r);
+	must(ibv_close_device(r.ctx) == 0);
+	SAME(open_files(), had);
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	rec->code = ENODEV;
+	errno = 0;
+	must(list != NULL && ibv_open_device(list[0]) == NULL && errno == ENODEV);
+	SAME(open_files(), had);
+	rec->code = EIO; // an adapter that has failed can be closed
+	must(ibv_open_device(list[0]) == NULL && errno == EIO);
+	rec->code = 0;
+	struct ibv_context *c = ibv_open_device(list[0]);
+	rec->code = EIO;
+	must(c != NULL && ibv_close_device(c) == 0);
+	rec->code = 0;
+	must((c = ibv_open_device(list[0])) != NULL && ibv_close_device(c) == 0);
+	SAME(open_files(), had);
+	ibv_free_device_list(list);
+}
+
+// try runs a part of a scenario in child processes, until one of them finds nothing wrong: a busy
+// machine may delay some of them.
+static void try(const char *wrong, bool (*run)(void))
+{
+	enum { TRIES = 3 };
+	for (int i = 0; i < TRIES; i++) {
+		int status;
+		pid_t pid = fork();
+		must(pid >= 0);
+		if (pid == 0) {
+			unsetenv("SOFTHCA_ADDR");
+			alarm(60);
+			_exit(run() ? 0 : 1);
+		}
+		must(waitpid(pid, &status, 0) == pid);
+		if (status == 0)
+			return;
+		must(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+	}
+	fprintf(stderr, "failed: %s\n", wrong);
+	exit(1);
+}
+
+static bool took_long(int64_t from) { return now_mono() - from >= PROMPT_NS; }
+
+// A handler that is set after calls into the engine.
+static bool handler_is_set(void)
+{
+	struct recording r = {0};
+	struct ibv_wc wc;
+	recording_open(&r);
+	for (int i = 0; i < 100; i++)
+		must(ibv_poll_cq(r.cq, 1, &wc) == 0);
+	int64_t from = now_mono();
+	set(SIGUSR1, 0);
+	return !took_long(from);
+}
+
+static struct recording common;
+
+static void *poll_one(void *arg)
+{
+	struct ibv_wc wc;
+	ibv_poll_cq(common.cq, 1, &wc);
+	return arg;
+}
+
+// A handler that a child sets, while a thread of the parent is in the engine.
+static bool child_sets_handler(void)
+{
+	pthread_t t;
+	int status;
+	recording_open(&common);
+	rec->hold_progress = 1;
+	must(pthread_create(&t, NULL, poll_one, NULL) == 0);
+	while (!rec->in_progress)
+		sched_yield();
+	pid_t pid = fork();
+	must(pid >= 0);
+	if (pid == 0) {
+		int64_t from = now_mono();
+		set(SIGUSR1, 0);
+		_exit(took_long(from));
+	}
+	must(waitpid(pid, &status, 0) == pid && WIFEXITED(status));
+	rec->hold_progress = 0;
+	must(pthread_join(t, NULL) == 0);
+	return status == 0;
+}
+
+// A handler that is set while a thread is in the engine: the call returns when the thread is out,
+// or after the longest wait.
+static bool handler_waits(void)
+{
+	pthread_t t;
+	recording_open(&common);
+	rec->linger = 200;
+	must(pthread_create(&t, NULL, poll_one, NULL) == 0);
+	while (!rec->in_progress && rec->progresses == 0)
+		sched_yield();
+	int64_t from = now_mono();
+	set(SIGUSR1, 0);
+	bool right = !rec->in_progress || took_long(from);
+	must(pthread_join(t, NULL) == 0);
+	return right;
+}
+
+static void *sleep_always(void *arg)
+{
+	for (;;)
+		sleep_once(&common);
+	return arg;
+}
+
+static void *hold_still(void *arg)
+{
+	pause();
+	return arg;
+}
+
+// cancel_one cancels a thread, and reports whether that took no time.
+static bool cancel_one(pthread_t t)
+{
+	void *how;
+	int64_t from = now_mono();
+	must(pthread_cancel(t) == 0);
+	bool quick = !took_long(from);
+	must(pthread_join(t, &how) == 0 && how == PTHREAD_CANCELED);
+	return quick;
+}
+
+// A thread that is cancelled after another one slept in the engine.
+static bool cancel_after_sleep(void)
+{
+	pthread_t t;
+	recording_open(&common);
+	SAME(sleep_once(&common), 0);
+	must(pthread_create(&t, NULL, hold_still, NULL) == 0);
+	return cancel_one(t);
+}
+
+static void start_sleeper(pthread_t *t)
+{
+	recording_open(&common);
+	rec->sleep_on = 1, rec->early = 1u << 30;
+	must(pthread_create(t, NULL, sleep_always, NULL) == 0);
+	while (*(volatile unsigned *)&rec->sleeps == 0)
+		sched_yield();
+}
+
+// A thread that is cancelled while it sleeps in the engine: it is woken.
+static bool cancel_sleeper(void)
+{
+	pthread_t t;
+	start_sleeper(&t);
+	return cancel_one(t);
+}
+
+// It leaves the engine before it ends, unless that takes longer than the longest wait.
+static bool cancel_outside(void)
+{
+	pthread_t t;
+	start_sleeper(&t);
+	rec->linger = 100;
+	bool quick = cancel_one(t);
+	return !quick || rec->slept == rec->sleeps;
+}
+
+// A thread of a child is cancelled, whose parent had a thread that slept in the engine.
+static bool child_cancels(void)
+{
+	pthread_t t, own;
+	int status;
+	start_sleeper(&t);
+	pid_t pid = fork();
+	must(pid >= 0);
+	if (pid == 0) {
+		must(open_first() != NULL); // loads an engine for the child
+		must(pthread_create(&own, NULL, hold_still, NULL) == 0);
+		_exit(!cancel_one(own));
+	}
+	must(waitpid(pid, &status, 0) == pid && WIFEXITED(status));
+	return status == 0;
+}
+
+// The end of a program flushes each adapter, and does not wait for one that hangs.
+static void ends(void)
+{
+	enum { LONGEST_NS = 20000000 };
+	char b[4];
+	for (int hangs = 0; hangs < 2; hangs++) {
+		int p[2], status;
+		must(pipe(p) == 0);
+		pid_t pid = fork();
+		must(pid >= 0);
+		if (pid == 0) {
+			setenv("SOFTHCA_ADDR", "one;two", 1);
+			find_recorder();
+			struct ibv_device **list = ibv_get_device_list(NULL);
+			must(ibv_open_device(list[0]) != NULL && ibv_open_device(list[1]) != NULL);
+			rec->flushed = p[1], rec->hold_flush = hangs;
+			exit(0);
+		}
+		close(p[1]);
+		int64_t from = now_mono();
+		must(waitpid(pid, &status, 0) == pid && status == 0);
+		SAME((now_mono() - from) / 1000 < LONGEST_NS, true);
+		SAME(read(p[0], b, sizeof b), hangs ? 1 : 2);
+		close(p[0]);
+	}
+}
+
+static void waits(void)
+{
+	try("setting a handler waits for a second", handler_is_set);
+	try("a handler is set while a thread is in the engine", handler_waits);
+	try("setting a handler in a child waits for a second", child_sets_handler);
+	try("cancelling a thread after a sleep waits for a second", cancel_after_sleep);
+	try("cancelling a thread that sleeps waits for a second", cancel_sleeper);
+	try("a thread is cancelled inside the engine", cancel_outside);
+	try("cancelling a thread of a child waits for a second", child_cancels);
+}
+
+const struct scenario recorded_ends[] = {
+	{"recorded-sleeps", sleeps}, {"recorded-descriptors", descriptors}, {"recorded-waits", waits}, {"recorded-ends", ends}, {NULL, NULL},
+};

@@ -1,0 +1,278 @@
+// What the library writes into the queues, when it rings the doorbell, and how long it leaves
+// requests unsent.
+#include "recorded.h"
+
+#include <sched.h>
+#include <time.h>
+
+// The library's bounds on requests without a doorbell, and how long one may wait for others.
+enum { SPARED_REQUESTS = 32, SPARED_BYTES = 8 << 10, OVERDUE_NS = 20000 };
+
+static struct ring_send *sent(uint32_t back)
+{
+	const struct ring *s = rec->qp.send;
+	uint32_t i = atomic_load(&s->prod) - back;
+	return (struct ring_send *)((uint8_t *)(uintptr_t)s->entries + (size_t)(i & s->mask) * s->stride);
+}
+
+// later returns when more time has passed than a request may wait.
+static void later(void)
+{
+	int64_t end = now_mono() + OVERDUE_NS;
+	while (now_mono() <= end)
+		sched_yield();
+}
+
+// complete adds a completion to the newest completion queue.
+static void complete(uint64_t wr_id)
+{
+	struct ring *q = rec->cq.ring;
+	uint32_t prod = atomic_load(&q->prod);
+	struct ring_cqe *e = (struct ring_cqe *)((uint8_t *)(uintptr_t)q->entries + (size_t)(prod & q->mask) * q->stride);
+	*e = (struct ring_cqe){.wr_id = wr_id};
+	atomic_store(&e->valid, prod + 1);
+	atomic_store(&q->prod, prod + 1);
+}
+
+static int post_one(struct recording *r, struct ibv_send_wr wr)
+{
+	struct ibv_send_wr *bad = NULL;
+	int code = ibv_post_send(r->qp, &wr, &bad);
+	must((bad == &wr) == (code != 0));
+	return code;
+}
+
+static int post_writes(struct recording *r, int n, uint32_t size)
+{
+	static char mem[SPARED_BYTES];
+	struct ibv_sge sge = {(uintptr_t)mem, size, 1};
+	struct ibv_send_wr wr[SPARED_REQUESTS], *bad;
+	for (int i = 0; i < n; i++)
+		wr[i] = (struct ibv_send_wr){.next = i + 1 < n ? &wr[i + 1] : NULL, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE};
+	return ibv_post_send(r->qp, wr, &bad);
+}
+
+static void entries(struct recording *r)
+{
+	enum { HALF = 1u << 30 };
+	struct ibv_sge sge[2] = {{1, HALF, 1}, {2, HALF, 1}};
+	struct ibv_send_wr wr = {.sg_list = sge, .num_sge = 2, .opcode = IBV_WR_SEND};
+	struct ibv_recv_wr *bad, rwr = {.sg_list = sge, .num_sge = 2};
+	must(post_one(r, wr) == 0); // the longest message
+	SAME(sent(1)->length, 2u * HALF);
+	must(ibv_post_recv(r->qp, &rwr, &bad) == 0);
+	sge[1].length++;
+	SAME(post_one(r, wr), EINVAL);
+	SAME(ibv_post_recv(r->qp, &rwr, &bad), EINVAL);
+	SAME(ibv_post_srq_recv(r->srq, &rwr, &bad), EINVAL);
+	sge[0].length = 4;
+	wr = (struct ibv_send_wr){.sg_list = sge, .num_sge = 1, .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD};
+	SAME(post_one(r, wr), EINVAL); // an atomic returns 8 bytes
+	sge[0].length = 8;
+	SAME(post_one(r, wr), 0);
+	wr = (struct ibv_send_wr){.opcode = IBV_WR_SEND_WITH_INV, .invalidate_rkey = 0x01020304, .send_flags = IBV_SEND_FENCE | IBV_SEND_SIGNALED};
+	SAME(post_one(r, wr), 0);
+	SAME(sent(1)->imm, 0x01020304);
+	SAME(sent(1)->flags, IBV_SEND_FENCE | IBV_SEND_SIGNALED);
+	ibv_wr_start(r->ex);
+	r->ex->wr_id = 5, r->ex->wr_flags = IBV_SEND_FENCE;
+	ibv_wr_send_inv(r->ex, 0x05060708);
+	SAME(ibv_wr_complete(r->ex), 0);
+	SAME(sent(1)->imm, 0x05060708);
+	SAME(sent(1)->length, 0);
+	SAME(sent(1)->num_sge, 0);
+	SAME(sent(1)->flags, IBV_SEND_FENCE);
+}
+
+// unsent returns the number of requests that no doorbell has reported yet.
+static uint64_t posted;
+static uint64_t unsent(void) { return posted - rec->requests; }
+
+static void post_many(struct recording *r, int n, uint32_t size)
+{
+	must(post_writes(r, n, size) == 0);
+	posted += (uint64_t)n;
+	SAME(unsent() < SPARED_REQUESTS, true);
+}
+
+// begin_waits has the library note that requests wait from now on. All that was posted is
+// sent. It returns a time after the one that the library has noted.
+static int64_t begin_waits(struct recording *r)
+{
+	struct ibv_wc wc;
+	rec->waits = 0;
+	must(ibv_poll_cq(r->cq, 1, &wc) == 0);
+	rec->waits = 1;
+	post_many(r, 1, 8); // nothing waits yet, so this rings
+	SAME(unsent(), 0);
+	return now_mono();
+}
+
+// A queue whose doorbell is suppressed: requests are sent at the latest when there are too many,
+// when they are too long, or with the first post after OVERDUE_NS.
+static void spared(struct recording *r)
+{
+	enum { ROUNDS = 1000, ENOUGH = 20 };
+	int full = 0, long_enough = 0;
+	posted = rec->requests;
+	atomic_store(&rec->qp.send->flags, RING_SPARE);
+	for (int i = 0; i < ROUNDS && (i < ENOUGH || full == 0 || long_enough == 0); i++) {
+		begin_waits(r);
+		post_many(r, SPARED_REQUESTS - 1, 8);
+		bool was = unsent() == SPARED_REQUESTS - 1;
+		full += was;
+		post_many(r, 1, 8);
+		SAME(was && unsent() != 0, false);
+		begin_waits(r);
+		post_many(r, 1, SPARED_BYTES - 1);
+		was = unsent() == 1;
+		long_enough += was;
+		post_many(r, 1, 1);
+		SAME(was && unsent() != 0, false);
+		begin_waits(r);
+		post_many(r, SPARED_REQUESTS, 1);
+		SAME(unsent(), 0);
+		if (i < 10) { // later takes a while
+			begin_waits(r);
+			later();
+			post_many(r, 1, 8);
+			SAME(unsent(), 0);
+		}
+	}
+	SAME(full > 0, true); // the thread is not interrupted in every round
+	SAME(long_enough > 0, true);
+	atomic_store(&rec->qp.send->flags, 0);
+}
+
+// Polls send requests that wait for too long, whether they find completions or not.
+static void overdue(struct recording *r)
+{
+	struct ibv_cq_ex *x = (struct ibv_cq_ex *)r->cq;
+	struct ibv_poll_cq_attr a = {0};
+	struct ibv_wc wc;
+	begin_waits(r);
+	complete(1);
+	later();
+	unsigned had = rec->overdues;
+	must(ibv_poll_cq(r->cq, 1, &wc) == 1);
+	SAME(rec->overdues, had + 1);
+	int64_t end = begin_waits(r) + OVERDUE_NS;
+	while (now_mono() <= end) // polls while requests wait do not prolong the time
+		must(ibv_poll_cq(r->cq, 1, &wc) == 0);
+	complete(2);
+	must(ibv_poll_cq(r->cq, 1, &wc) == 1);
+	SAME(rec->overdues, had + 2);
+	begin_waits(r);
+	complete(3);
+	must(ibv_start_poll(x, &a) == 0);
+	later();
+	ibv_end_poll(x);
+	SAME(rec->overdues, had + 3);
+	rec->waits = 0;
+	complete(4);
+	later();
+	must(ibv_poll_cq(r->cq, 1, &wc) == 1); // nothing waits after this
+	complete(5);
+	later();
+	unsigned all = rec->overdues;
+	must(ibv_poll_cq(r->cq, 1, &wc) == 1);
+	SAME(rec->overdues, all);
+}
+
+// The wall-clock time of a completion is that of the moment when the program asks for its
+// timestamp first, however late it asks for the wall-clock time. A thread that is interrupted
+// between the clocks gets a later time, so the earliest of several counts.
+static void wallclock(struct recording *r)
+{
+	enum { TRIES = 1000, SPAN_NS = 2000000 };
+	struct ibv_cq_ex *x = (struct ibv_cq_ex *)r->cq;
+	struct ibv_poll_cq_attr a = {0};
+	struct timespec t;
+	complete(1);
+	must(ibv_start_poll(x, &a) == 0);
+	int64_t ts = (int64_t)ibv_wc_read_completion_ts(x), least = INT64_MAX, best = 0;
+	while (now_mono() < ts + SPAN_NS)
+		sched_yield();
+	for (int i = 0; i < TRIES; i++) {
+		clock_gettime(CLOCK_REALTIME, &t);
+		int64_t was = (int64_t)t.tv_sec * 1000000000 + t.tv_nsec - (now_mono() - ts), at = (int64_t)ibv_wc_read_completion_wallclock_ns(x);
+		best = was > best ? was : best; // was is not later than the moment, and at not earlier
+		least = at < least ? at : least;
+	}
+	ibv_end_poll(x);
+	SAME(least > best + SPAN_NS / 2, false);
+	SAME(least < best, false);
+}
+
+// A queue pair that fault rules watch asks for each request whether it may be posted, and sends
+// each before the next.
+static void watched(void)
+{
+	struct recording r = {0};
+	find_recorder();
+	rec->watched = 1;
+	recording_open(&r);
+	struct ibv_send_wr *bad = NULL, wr[3] = {{.next = &wr[1], .opcode = IBV_WR_SEND}, {.next = &wr[2], .opcode = IBV_WR_SEND}, {.opcode = IBV_WR_SEND}};
+	struct ibv_recv_wr *bad_recv = NULL, rwr[2] = {{.next = &rwr[1]}, {0}};
+	must(ibv_post_send(r.qp, wr, &bad) == 0);
+	SAME(rec->checks, 3);
+	SAME(rec->doorbells, 3);
+	rec->checked_code = 5;
+	SAME(ibv_post_send(r.qp, wr, &bad), ENOMEM);
+	must(bad == &wr[1]);
+	SAME(rec->doorbells, 4);
+	rec->checked_code = 7;
+	SAME(ibv_post_recv(r.qp, rwr, &bad_recv), ENOMEM);
+	must(bad_recv == &rwr[1]);
+	rec->checked_code = 9;
+	SAME(ibv_post_srq_recv(r.srq, rwr, &bad_recv), ENOMEM);
+	must(bad_recv == &rwr[1]);
+	ibv_wr_start(r.ex);
+	ibv_wr_send(r.ex);
+	ibv_wr_send(r.ex);
+	rec->checked_code = 11;
+	SAME(ibv_wr_complete(r.ex), ENOMEM);
+	SAME(rec->checks, 11);
+	recording_close(&r);
+}
+
+// Calls on an adapter that has failed.
+static void dead(struct recording *r)
+{
+	struct ibv_cq_ex *x = (struct ibv_cq_ex *)r->cq;
+	struct ibv_poll_cq_attr a = {0};
+	struct ibv_srq_attr limit = {.srq_limit = 1};
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_SQD};
+	struct ibv_wc wc;
+	rec->code = EIO;
+	SAME(post_one(r, (struct ibv_send_wr){.opcode = IBV_WR_SEND}), EIO);
+	ibv_wr_start(r->ex);
+	ibv_wr_send(r->ex);
+	SAME(ibv_wr_complete(r->ex), EIO);
+	SAME(ibv_poll_cq(r->cq, 1, &wc), -1);
+	SAME(ibv_poll_cq(r->cq, 0, &wc), 0);
+	SAME(ibv_start_poll(x, &a), EIO);
+	rec->code = ENOSPC;
+	SAME(ibv_req_notify_cq(r->cq, 0), ENOSPC);
+	SAME(ibv_modify_qp(r->qp, &attr, IBV_QP_STATE), ENOSPC);
+	SAME(r->qp->state, IBV_QPS_RTS);
+	SAME(ibv_modify_srq(r->srq, &limit, IBV_SRQ_LIMIT), ENOSPC);
+	SAME(ibv_query_srq(r->srq, &limit), ENOSPC);
+	SAME(ibv_resize_cq(r->cq, 8), ENOSPC);
+	must(ibv_destroy_qp(r->qp) == ENOSPC && ibv_destroy_cq(r->cq) == ENOSPC && ibv_destroy_srq(r->srq) == ENOSPC && ibv_dealloc_pd(r->pd) == ENOSPC);
+	rec->code = 0;
+}
+
+static void posts(void)
+{
+	struct recording r = {0};
+	recording_open(&r);
+	entries(&r);
+	spared(&r);
+	overdue(&r);
+	wallclock(&r);
+	dead(&r);
+	recording_close(&r);
+}
+
+const struct scenario recorded_posts[] = {{"recorded-posts", posts}, {"recorded-watched", watched}, {NULL, NULL}};

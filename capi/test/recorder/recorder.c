@@ -1,0 +1,295 @@
+#define _GNU_SOURCE
+#include "recorder.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define VISIBLE __attribute__((visibility("default")))
+
+// No two members of adapter have the same value.
+VISIBLE struct recorder recorder = {
+	.adapter = {
+		.node_guid = 0x0102030405060708, .max_msg_size = 1u << 31,
+		.max_qp = 101, .max_qp_wr = 102, .max_sge = 103, .max_inline = 104, .max_cq = 105, .max_cqe = 106, .max_srq = 107, .max_srq_wr = 108,
+		.max_mr = 109, .max_pd = 110, .max_ah = 111, .max_rd_atomic = 112, .max_mcast_grp = 113, .max_mcast_qp_attach = 114,
+		.max_total_mcast_qp_attach = 115, .port_state = 4, .active_mtu = 3, .gids = 3, .pkeys = 2, .if_index = 116,
+		.pkey = {0xffff, 0x8001}, .gid = {{[15] = 1}, {[15] = 2}, {[15] = 3}},
+	},
+};
+
+static handle_t handles;
+
+static handle_t next_handle(void) { return ++handles; }
+
+static void copy(char *to, const char *from) { snprintf(to, RECORDED_TEXT, "%s", from != NULL ? from : "(null)"); }
+
+static int open_adapter(struct softhca_config *c, handle_t *dev)
+{
+	recorder.config = *c;
+	struct recorded *t = &recorder.text;
+	copy(t->addr, c->addr), copy(t->fault, c->fault), copy(t->fault_file, c->fault_file), copy(t->capture, c->capture);
+	copy(t->log_level, c->log_level), copy(t->config_dir, c->config_dir), copy(t->guid, c->guid), copy(t->faults, c->faults);
+	copy(t->faults_seed, c->faults_seed), copy(t->sysfs, c->sysfs);
+	recorder.opens++;
+	*dev = next_handle();
+	return recorder.code;
+}
+
+static int close_adapter(handle_t dev)
+{
+	(void)dev;
+	recorder.closes++;
+	return recorder.code;
+}
+
+static int flush(handle_t dev)
+{
+	(void)dev;
+	if (recorder.flushed != 0 && write(recorder.flushed, "f", 1) != 1)
+		abort();
+	while (recorder.hold_flush)
+		pause();
+	return 0;
+}
+
+static int describe(handle_t dev, struct softhca_adapter *out)
+{
+	(void)dev;
+	*out = recorder.adapter;
+	return recorder.code;
+}
+
+static int make(handle_t of, handle_t *made)
+{
+	(void)of;
+	*made = next_handle();
+	return recorder.code;
+}
+
+static int nothing(handle_t object)
+{
+	(void)object;
+	return recorder.code;
+}
+
+static int reg_mr(handle_t pd, struct softhca_mr *m)
+{
+	(void)pd;
+	recorder.mr = *m;
+	m->handle = next_handle(), m->lkey = 0x11, m->rkey = 0x22;
+	return recorder.code;
+}
+
+static int rereg_mr(struct softhca_mr *m, uint32_t what, handle_t pd)
+{
+	recorder.mr = *m, recorder.what = what, recorder.pd = pd;
+	m->lkey = 0x33, m->rkey = 0x44;
+	return recorder.code;
+}
+
+// The memory of a queue lives until the process ends.
+static struct ring *new_ring(uint32_t entries, uint32_t stride)
+{
+	uint32_t n = 1;
+	while (n < entries)
+		n *= 2;
+	struct ring *r = calloc(1, sizeof *r + (size_t)n * stride);
+	r->mask = n - 1, r->stride = stride, r->entries = (uintptr_t)(r + 1);
+	return r;
+}
+
+static int create_cq(handle_t dev, struct softhca_cq *c)
+{
+	(void)dev;
+	c->handle = next_handle(), c->ring = new_ring(c->cqe, sizeof(struct ring_cqe)), c->cqe = c->ring->mask + 1;
+	recorder.cq = *c;
+	return recorder.code;
+}
+
+static int resize_cq(handle_t cq, uint32_t *cqe)
+{
+	(void)cq, (void)cqe;
+	return recorder.code;
+}
+
+static int arm_cq(handle_t cq, int solicited)
+{
+	(void)cq;
+	recorder.arms++, recorder.solicited = solicited;
+	return recorder.code;
+}
+
+static int create_srq(handle_t pd, struct softhca_srq *s)
+{
+	(void)pd;
+	s->handle = next_handle(), s->watched = recorder.watched;
+	s->ring = new_ring(s->max_wr, (uint32_t)(sizeof(struct ring_recv) + s->max_sge * sizeof(struct ring_sge)));
+	recorder.srq = *s;
+	return recorder.code;
+}
+
+static int limit_srq(handle_t srq, uint32_t limit)
+{
+	(void)srq;
+	recorder.limit = limit;
+	return recorder.code;
+}
+
+static int query_srq(handle_t srq, struct softhca_srq *s)
+{
+	(void)srq;
+	*s = (struct softhca_srq){.max_wr = 31, .max_sge = 32, .limit = recorder.limit_is};
+	return recorder.code;
+}
+
+static int create_qp(handle_t pd, struct softhca_qp *c)
+{
+	(void)pd;
+	uint32_t room = c->cap.send_sge * (uint32_t)sizeof(struct ring_sge);
+	if (room < c->cap.inline_data)
+		room = c->cap.inline_data;
+	recorder.qp = *c;
+	c->handle = next_handle(), c->qpn = 0x123, c->watched = recorder.watched;
+	c->send = new_ring(c->cap.send_wr, (uint32_t)(sizeof(struct ring_send) + sizeof(struct ring_to) + room + 7) & ~7u);
+	c->recv = c->srq != 0 ? NULL : new_ring(c->cap.recv_wr, (uint32_t)(sizeof(struct ring_recv) + c->cap.recv_sge * sizeof(struct ring_sge)));
+	recorder.qp.handle = c->handle, recorder.qp.send = c->send, recorder.qp.recv = c->recv;
+	return recorder.code;
+}
+
+static int modify_qp(handle_t qp, struct softhca_qp_attr *a, uint32_t mask)
+{
+	(void)qp;
+	recorder.modified = *a, recorder.mask = mask;
+	return recorder.code;
+}
+
+static int query_qp(handle_t qp, struct softhca_qp_attr *a)
+{
+	(void)qp;
+	*a = recorder.queried;
+	return recorder.code;
+}
+
+static int limit_qp(handle_t qp, uint32_t rate, uint32_t burst)
+{
+	(void)qp;
+	recorder.rate = rate, recorder.burst = burst;
+	return recorder.code;
+}
+
+static int destroy_qp(handle_t qp, int detach)
+{
+	(void)qp;
+	recorder.detach = detach;
+	return recorder.code;
+}
+
+static int create_ah(handle_t pd, struct softhca_av *av, uint64_t *ah)
+{
+	(void)pd;
+	recorder.av = *av;
+	*ah = next_handle();
+	return recorder.code;
+}
+
+static int destroy_ah(handle_t pd, uint64_t ah)
+{
+	(void)pd, (void)ah;
+	return recorder.code;
+}
+
+static int group(handle_t qp, uint8_t *gid)
+{
+	(void)qp, (void)gid;
+	return recorder.code;
+}
+
+static int check_srq(handle_t srq)
+{
+	(void)srq;
+	return ++recorder.checks == recorder.checked_code ? ENOMEM : recorder.code;
+}
+
+static int check(handle_t qp, int kind)
+{
+	(void)kind;
+	return check_srq(qp);
+}
+
+// doorbell consumes the requests in the send queue of the newest queue pair.
+static int doorbell(handle_t qp, struct softhca_posted *p, int *waits)
+{
+	(void)qp;
+	struct ring *r = recorder.qp.send;
+	recorder.doorbells++, recorder.requests += p->requests, recorder.bytes += p->bytes;
+	atomic_store(&r->cons, atomic_load(&r->prod));
+	*waits = recorder.waits;
+	return recorder.code;
+}
+
+// linger makes a call take longer. A thread that is cancelled meanwhile does not return.
+static void linger(void)
+{
+	for (unsigned i = 0; i < recorder.linger; i++) {
+		sched_yield();
+		pthread_testcancel();
+	}
+}
+
+// sleep_for raises an event of the newest completion queue, unless it is to return early.
+static int sleep_for(handle_t dev, int *awake, int channel, int ends)
+{
+	struct pollfd p = {ends, POLLIN, 0};
+	(void)dev, (void)awake, (void)channel;
+	recorder.sleeps++;
+	if (recorder.raise != 0)
+		raise(recorder.raise);
+	recorder.raise = 0;
+	recorder.ended = poll(&p, 1, recorder.sleep_on ? -1 : 0) == 1;
+	if (recorder.early > 0)
+		recorder.early--;
+	else
+		recorder.config.completed(recorder.cq.object);
+	linger();
+	recorder.slept++;
+	return recorder.code;
+}
+
+static int progress(handle_t cq, int *waits)
+{
+	(void)cq;
+	recorder.progresses++;
+	recorder.in_progress = 1;
+	while (recorder.hold_progress)
+		sched_yield();
+	linger();
+	recorder.in_progress = 0;
+	*waits = recorder.waits;
+	return recorder.code;
+}
+
+static int overdue(handle_t dev, int *waits)
+{
+	(void)dev;
+	recorder.overdues++;
+	*waits = recorder.waits;
+	return recorder.code;
+}
+
+VISIBLE const struct softhca_calls softhca_calls = {
+	.abi = SOFTHCA_ENGINE_ABI,
+	.open = open_adapter, .close = close_adapter, .flush = flush, .describe = describe,
+	.alloc_pd = make, .dealloc_pd = nothing, .reg_mr = reg_mr, .rereg_mr = rereg_mr, .dereg_mr = nothing,
+	.create_cq = create_cq, .resize_cq = resize_cq, .arm_cq = arm_cq, .destroy_cq = nothing,
+	.create_srq = create_srq, .limit_srq = limit_srq, .query_srq = query_srq, .destroy_srq = nothing,
+	.create_qp = create_qp, .modify_qp = modify_qp, .query_qp = query_qp, .limit_qp = limit_qp, .destroy_qp = destroy_qp,
+	.create_ah = create_ah, .destroy_ah = destroy_ah, .attach = group, .detach = group,
+	.check = check, .check_srq = check_srq, .doorbell = doorbell, .progress = progress, .overdue = overdue, .sleep = sleep_for,
+};
