@@ -46,8 +46,8 @@ var preloaded = []string{"handler-before", "handler-after", "handler-late", "han
 // with the sanitizers.
 var (
 	onRecorder = []string{"recorded-config", "recorded-table", "recorded-fields", "recorded-posts", "recorded-watched", "recorded-events",
-		"recorded-ends"}
-	onRecorderPreloaded = []string{"recorded-sleeps", "recorded-descriptors", "recorded-waits"}
+		"recorded-ends", "recorded-sought"}
+	onRecorderPreloaded = []string{"recorded-sleeps", "recorded-descriptors", "recorded-waits", "recorded-told"}
 	onRecorderSanitized = []string{"recorded-config", "recorded-table", "recorded-fields", "recorded-watched", "recorded-events"}
 )
 
