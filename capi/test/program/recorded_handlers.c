@@ -4,6 +4,7 @@
 #include "recorded.h"
 
 #include <sys/syscall.h>
+#include <sys/wait.h>
 
 // kernels is the kernel's form of struct sigaction.
 struct kernels {
@@ -87,4 +88,46 @@ static void told(void)
 	recording_close(&r);
 }
 
-const struct scenario recorded_handlers[] = {{"recorded-sought", sought}, {"recorded-told", told}, {NULL, NULL}};
+static void by_sigaction(void (*h)(int)) { must(sigaction(SIGUSR1, &(struct sigaction){.sa_handler = h}, NULL) == 0); }
+static void by_signal(void (*h)(int)) { must(signal(SIGUSR1, h) != SIG_ERR); }
+static void by_ssignal(void (*h)(int)) { must(ssignal(SIGUSR1, h) != SIG_ERR); }
+static void by_sysv_signal(void (*h)(int)) { must(sysv_signal(SIGUSR1, h) != SIG_ERR); }
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+static void by_sigset(void (*h)(int)) { must(sigset(SIGUSR1, h) != SIG_ERR); }
+#pragma GCC diagnostic pop
+
+// catch_by sets handlers of one signal. The calls into the engine block signals once the program
+// catches one, and not before.
+static void catch_by(void (*how)(void (*)(int)))
+{
+	struct recording r = {0};
+	struct ibv_wc wc;
+	recording_open(&r);
+	how(SIG_IGN);
+	must(ibv_poll_cq(r.cq, 1, &wc) == 0);
+	SAME(rec->bare, 1);
+	how(SIG_DFL);
+	must(ibv_poll_cq(r.cq, 1, &wc) == 0);
+	SAME(rec->bare, 1);
+	how(handle);
+	must(ibv_poll_cq(r.cq, 1, &wc) == 0);
+	SAME(rec->bare, 0);
+	_exit(0);
+}
+
+static void caught_signals(void)
+{
+	static void (*const ways[])(void (*)(int)) = {by_sigaction, by_signal, by_ssignal, by_sysv_signal, by_sigset};
+	for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+		int status;
+		pid_t pid = fork();
+		must(pid >= 0);
+		if (pid == 0)
+			catch_by(ways[i]);
+		must(waitpid(pid, &status, 0) == pid && status == 0);
+	}
+}
+
+const struct scenario recorded_handlers[] = {{"recorded-sought", sought}, {"recorded-told", told}, {"recorded-caught", caught_signals}, {NULL, NULL}};

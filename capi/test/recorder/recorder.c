@@ -264,7 +264,9 @@ static int sleep_for(handle_t dev, int *awake, int channel, int ends)
 
 static int progress(handle_t cq, int *waits)
 {
+	sigset_t blocked;
 	(void)cq;
+	recorder.bare = pthread_sigmask(SIG_BLOCK, NULL, &blocked) == 0 && sigismember(&blocked, SIGUSR1) == 0;
 	recorder.progresses++;
 	recorder.in_progress = 1;
 	while (recorder.hold_progress)

@@ -36,6 +36,7 @@ struct recorder {
 	unsigned opens, closes, arms, checks, doorbells, overdues, progresses, sleeps, slept; // slept: sleeps that have returned
 	uint64_t requests, bytes;
 	_Atomic int in_progress; // a thread is in progress
+	int bare;                // the newest call of progress did not block SIGUSR1
 
 	// The results of the calls.
 	int code;              // all calls fail with it, unless it is 0
