@@ -2,7 +2,8 @@
 //
 // Reading order: program (the scenarios in C), model (random calls that are compared with
 // a model), cm (scenarios of librdmacm's calls), standin (an engine in C, for tools that
-// cannot look into Go), build_test.go (how library, engine and programs are built),
+// cannot look into Go), recorder (an engine in C that records calls, for the scenarios
+// recorded*.c of program), build_test.go (how library, engine and programs are built),
 // program_test.go, model_test.go, cm_test.go, errors_test.go (docs/errors-in-c.md),
 // refusals_test.go (docs/refusals.md), symbols_test.go.
 //

@@ -25,9 +25,13 @@ func everyC() []cMutant {
 // verbs are the files of the library that the model watches.
 var verbs = []string{"post.c", "cq.c", "event.c", "object.c", "qp.c", "context.c", "names.c", "import.c", "softhca.h"}
 
+// recorded are the files of the library that the scenarios over the recorder watch.
+var recorded = append([]string{"loader.c", "fault.c", "signals.c", "cancel.c", "files.c"}, verbs...)
+
 // cJudges are asked in this order until one notices. Each judges the mutants of some files.
 var cJudges = []cJudge{
 	{pkg: programTests, run: "^TestD1_Model$/^plain$", args: []string{"-model-seed=1", "-model-steps=300"}, lib: verbsDir, of: verbs},
+	{pkg: programTests, run: "^TestD1_Program$/^recorded$", lib: verbsDir, of: recorded},
 	{pkg: programTests, run: "^TestD1_Model$/^plain$", args: []string{"-model-seed=2", "-model-steps=1200"}, lib: verbsDir, of: verbs},
 	{pkg: programTests, run: "^TestD1_Program$/^(refusals|domains|transfer|errors|outlived)$", lib: verbsDir, of: verbs},
 	{pkg: programTests, run: "^TestD1_Program$/^fork-keeps$", lib: verbsDir, of: []string{"loader.c"}},
@@ -38,9 +42,10 @@ var cJudges = []cJudge{
 	{pkg: programTests, run: "^TestPrivilegedPrograms$", lib: verbsDir, of: []string{"loader.c", "context.c"}},
 	{pkg: programTests, run: "^TestPrivilegedPrograms$", lib: preloadDir, of: []string{"path.c"}},
 	{pkg: programTests, run: "^TestD2_CMCalls$/^closing-", lib: verbsDir, of: []string{"ucm.c"}},
-	{pkg: preloadTests, run: "^TestCalls$", lib: preloadDir, of: []string{"path.c", "open.c", "value.c", "status.c"}},
+	{pkg: preloadTests, run: "^TestCalls$", lib: preloadDir, of: []string{"path.c", "open.c", "value.c", "status.c", "name.c"}},
 	{pkg: programTests, run: "^TestD2_CMCalls$/^title$", lib: verbsDir, of: []string{"loader.c"}},
 	{pkg: programTests, run: "^TestD1_Program$/^preloaded$/^closes", lib: preloadDir, of: []string{"close.c"}},
+	{pkg: programTests, run: "^TestD1_Program$/^recorded$/^recorded-(told|waits|caught)$", lib: preloadDir, of: []string{"handler.c", "cancel.c"}},
 	{pkg: programTests, run: "^TestD2_CMPrograms$/^rdma-cm$", lib: preloadDir, of: []string{"rdma_cm.c"}},
 	{pkg: programTests, run: "^TestD2_CMCalls$/^ends-_exit$", lib: preloadDir, of: []string{"exit.c"}},
 }

@@ -80,6 +80,61 @@ var cObjectMutants = []cMutant{
 		old: "m->context = pd->context, m->pd = pd;", new: "",
 		sees: "the domain by which the region was registered",
 	},
+	{
+		name: "rereg-of-nothing", in: "capi/libibverbs/object.c:ibv_rereg_mr",
+		old: "addr == NULL || length == 0", new: "addr == NULL",
+		sees: "a region of length 0",
+	},
+	{
+		name: "header-of-another-port", in: "capi/libibverbs/object.c:ibv_init_ah_from_wc",
+		old: "port == PORT && ", new: "",
+		sees: "an address of a port that there is not",
+	},
+	{
+		name: "srq-limit-without-its-flag", in: "capi/libibverbs/object.c:ibv_modify_srq",
+		old: "if (!(flags & IBV_SRQ_LIMIT))", new: "if (false)",
+		sees: "a limit that it has not set",
+	},
+	{
+		name: "thread-domain-freed-in-use", in: "capi/libibverbs/object.c:dealloc_td",
+		old: "if (atomic_load(&own->domains) != 0)", new: "if (false)",
+		sees: "a thread domain of which there is a parent domain can be destroyed",
+	},
+	{
+		name: "atomics-on-read-only-memory", in: "capi/libibverbs/object.c:mapped",
+		old: "| IBV_ACCESS_REMOTE_ATOMIC ", new: "",
+		sees: "a region for atomics in memory that cannot be written",
+	},
+	{
+		name: "failed-open-keeps-its-descriptor", in: "capi/libibverbs/context.c:ibv_open_device",
+		old: "close(fd);", new: ";",
+		sees: "a descriptor more for each adapter that does not open",
+	},
+	{
+		name: "failed-open-keeps-its-events", in: "capi/libibverbs/context.c:open_context",
+		old: "source_free(&c->source);", new: ";",
+		sees: "a descriptor more for each adapter that does not open",
+	},
+	{
+		name: "gid-table-that-just-fits", in: "capi/libibverbs/context.c:_ibv_query_gid_table",
+		old: "max < i->gids", new: "max <= i->gids",
+		sees: "EINVAL where there is room for all GIDs",
+	},
+	{
+		name: "link-of-a-port-that-is-down", in: "capi/libibverbs/context.c:query_port",
+		old: "up ? PHYS_LINK_UP : PHYS_DISABLED", new: "PHYS_LINK_UP",
+		sees: "a link that is up of a port that is down",
+	},
+	{
+		name: "pkey-of-another-port", in: "capi/libibverbs/context.c:ibv_get_pkey_index",
+		old: "port == PORT && ", new: "",
+		sees: "an index in the table of a port that there is not",
+	},
+	{
+		name: "text-one-byte-too-long", in: "capi/libibverbs/context.c:ibv_read_sysfs_file",
+		old: "(size_t)n < size", new: "(size_t)n <= size",
+		sees: "a byte behind its buffer overwritten",
+	},
 }
 
 // cPairMutants are bugs of queue pairs.
@@ -128,5 +183,40 @@ var cPairMutants = []cMutant{
 		name: "sig-all-not-told", in: "capi/libibverbs/qp.c:ibv_query_qp",
 		old: ".sq_sig_all = q->sig_all", new: ".sq_sig_all = 0",
 		sees: "sq_sig_all 0 of a queue pair that has it",
+	},
+	{
+		name: "rate-limit-not-set", in: "capi/libibverbs/qp.c:ibv_modify_qp",
+		old: ".rate_limit = a->rate_limit", new: ".rate_limit = 0",
+		sees: "packets as fast as ever",
+	},
+	{
+		name: "rate-limit-not-told", in: "capi/libibverbs/qp.c:ibv_query_qp",
+		old: ".rate_limit = s.rate_limit", new: ".rate_limit = 0",
+		sees: "no rate limit where it has set one",
+	},
+	{
+		name: "draining-not-told", in: "capi/libibverbs/qp.c:ibv_query_qp",
+		old: ".sq_draining = s.sq_draining", new: ".sq_draining = 0",
+		sees: "a send queue that is drained while it is not",
+	},
+	{
+		name: "burst-dropped", in: "capi/libibverbs/qp.c:modify_qp_rate_limit",
+		old: "a->max_burst_sz", new: "0",
+		sees: "shorter bursts than it has asked for",
+	},
+	{
+		name: "left-queue-pair-stays-in-its-groups", in: "capi/libibverbs/qp.c:end_qp",
+		old: "q->handle, !wait)", new: "q->handle, 0)",
+		sees: "memory that was freed, after the context was closed",
+	},
+	{
+		name: "queue-pair-without-a-domain", in: "capi/libibverbs/qp.c:create_qp_ex",
+		old: "if (!(a->comp_mask & IBV_QP_INIT_ATTR_PD))", new: "if (false)",
+		sees: "a crash instead of EINVAL",
+	},
+	{
+		name: "handler-not-sought-by-a-move", in: "capi/libibverbs/qp.c:ibv_modify_qp",
+		old: "keep_faults();", new: ";",
+		sees: "its handler called for memory that the adapter touches",
 	},
 }

@@ -74,4 +74,49 @@ var cPostMutants = []cMutant{
 		old: "spin_unlock(&CONTAINER(ex, struct qp, ex)->send_lock);", new: "(void)ex;",
 		sees: "the next post hangs",
 	},
+	{
+		name: "atomic-with-a-short-list", in: "capi/libibverbs/post.c:put_list",
+		old: " || (atomic(e->opcode) && length < sizeof e->swap)", new: "",
+		sees: "an atomic with room for 4 bytes is accepted",
+	},
+	{
+		name: "longest-message-refused", in: "capi/libibverbs/post.c:put_list",
+		old: "length > MAX_MESSAGE", new: "length >= MAX_MESSAGE",
+		sees: "EINVAL for a message of 2^31 bytes",
+	},
+	{
+		name: "longer-receive-than-a-message", in: "capi/libibverbs/post.c:put_recv",
+		old: "if (length > MAX_MESSAGE)", new: "if (false)",
+		sees: "a receive of more than 2^31 bytes is accepted",
+	},
+	{
+		name: "invalidated-key-reversed", in: "capi/libibverbs/post.c:put_send",
+		old: "? wr->invalidate_rkey :", new: "? ntohl(wr->invalidate_rkey) :",
+		sees: "another key than it has named is invalidated",
+	},
+	{
+		name: "suppressed-doorbell-for-ever", in: "capi/libibverbs/post.c:publish",
+		old: " && now_ns() - since < OVERDUE", new: "",
+		sees: "requests that are not sent until there are 32",
+	},
+	{
+		name: "spared-requests-not-counted", in: "capi/libibverbs/post.c:publish",
+		old: "q->spared = *p;", new: ";",
+		sees: "more than 32 requests that are not sent",
+	},
+	{
+		name: "waiting-requests-not-noted", in: "capi/libibverbs/post.c:ring_doorbell",
+		old: "if (waits && ", new: "if (false && ",
+		sees: "a system call for each request",
+	},
+	{
+		name: "watched-request-not-sent", in: "capi/libibverbs/post.c:post_watched",
+		old: "ring_doorbell(q, &none);", new: "",
+		sees: "a request that is sent with the next poll only",
+	},
+	{
+		name: "extended-post-to-a-dead-adapter", in: "capi/libibverbs/post.c:wr_complete",
+		old: "return ring ? ring_doorbell(q, &p) : 0;", new: "return ring && ring_doorbell(q, &p) > 1 << 20;",
+		sees: "no error of an adapter that has failed",
+	},
 }

@@ -29,6 +29,71 @@ var cProcessMutants = []cMutant{
 		old: "if (sets_engines())", new: "if (false)",
 		sees: "two system calls for each poll of a child",
 	},
+	{
+		name: "seed-of-the-faults-dropped", in: "capi/libibverbs/loader.c:open_new",
+		old: "(char *)setting(\"SOFTHCA_FAULTS_SEED\")", new: "\"\"",
+		sees: "other faults than those of its seed",
+	},
+	{
+		name: "adapters-behind-the-table", in: "capi/libibverbs/loader.c:find_nodes",
+		old: "known < MAX_DEVICES", new: "known < MAX_DEVICES + 1",
+		sees: "memory behind the table overwritten",
+	},
+	{
+		name: "only-one-adapter-flushed", in: "capi/libibverbs/loader.c:flush_devices",
+		old: "d = d->next", new: "d = NULL",
+		sees: "acknowledgements that its second adapter does not send at its end",
+	},
+	{
+		name: "adapters-of-the-parent", in: "capi/libibverbs/loader.c:in_child",
+		old: "known = 0;", new: ";",
+		sees: "the adapters of its parent, whatever its environment says",
+	},
+	{
+		name: "left-engine-not-counted", in: "capi/libibverbs/signals.c:leave_bare",
+		old: "atomic_fetch_sub(&bare, 1);", new: "atomic_load(&bare);",
+		sees: "a second of waiting when it sets its first handler",
+	},
+	{
+		name: "handler-set-inside-the-engine", in: "capi/libibverbs/signals.c:caught",
+		old: "while (atomic_load(&bare) > 0 && ", new: "while (false && ",
+		sees: "its handler on a stack of the engine",
+	},
+	{
+		name: "threads-of-the-parent-in-the-engine", in: "capi/libibverbs/signals.c:signals_in_child",
+		old: "atomic_store(&bare, 0);", new: ";",
+		sees: "a second of waiting when a child sets its first handler",
+	},
+	{
+		name: "sleeper-not-woken-to-be-cancelled", in: "capi/libibverbs/cancel.c:cancelled",
+		old: "eventfd_write(off, 1);", new: ";",
+		sees: "a second of waiting when it cancels a thread",
+	},
+	{
+		name: "left-sleep-not-counted", in: "capi/libibverbs/cancel.c:leave_sleep",
+		old: "atomic_fetch_sub(&sleepers, 1);", new: ";",
+		sees: "a second of waiting when it cancels its first thread",
+	},
+	{
+		name: "sleepers-of-the-parent", in: "capi/libibverbs/cancel.c:cancels_in_child",
+		old: "atomic_store(&sleepers, 0);", new: ";",
+		sees: "a second of waiting when a child cancels its first thread",
+	},
+	{
+		name: "cancelled-inside-the-engine", in: "capi/libibverbs/cancel.c:cancelled",
+		old: "while (atomic_load(&sleepers) > 0 && ", new: "while (false && ",
+		sees: "a thread that ends inside the engine",
+	},
+	{
+		name: "our-handler-called-once", in: "capi/libibverbs/fault.c:keep",
+		old: "(act->sa_flags & ~(int)SA_RESETHAND)", new: "act->sa_flags",
+		sees: "its end by the second fault of the engine",
+	},
+	{
+		name: "handler-on-the-threads-stack", in: "capi/libibverbs/fault.c:keep",
+		old: " | SA_ONSTACK", new: "",
+		sees: "its end by a fault while its stack is full",
+	},
 }
 
 // cFileMutants are bugs of descriptors and of their limit.
@@ -57,6 +122,16 @@ var cFileMutants = []cMutant{
 		name: "standard-descriptors-not-released", in: "capi/libibverbs/files.c:release_standard",
 		old: " && file.st_dev == s->dev && file.st_ino == s->ino", new: " && false",
 		sees: "standard descriptors that stay open",
+	},
+	{
+		name: "child-cannot-close-its-copies", in: "capi/libibverbs/files.c:is_kept",
+		old: " && owns_engine()", new: "",
+		sees: "EBADF in a child that was made without handlers of fork",
+	},
+	{
+		name: "asynchronous-descriptor-kept", in: "capi/libibverbs/files.c:is_marked",
+		old: " && (syscall(SYS_fcntl, fd, F_GETFL) & O_ASYNC) == 0", new: "",
+		sees: "EBADF for a descriptor of its own",
 	},
 }
 
@@ -195,5 +270,90 @@ var cPreloadMutants = []cMutant{
 		name: "connection-manager-is-a-pipe", in: "capi/preload/rdma_cm.c:as_device",
 		old: "s->st_mode = DEVICE_MODE;", new: "",
 		sees: "a pipe where the device is",
+	},
+	{
+		name: "root-of-a-longer-name", in: "capi/preload/path.c:without_root",
+		old: " && path[n] == '/'", new: "",
+		sees: "a path without its front, in a directory beside the image",
+	},
+	{
+		name: "file-of-the-image-truncated", in: "capi/preload/open.c:open_in_picture",
+		old: "flags & ~O_TRUNC", new: "flags",
+		sees: "empty files in the image",
+	},
+	{
+		name: "stream-survives-exec", in: "capi/preload/open.c:fopen_led",
+		old: "flags |= O_CLOEXEC;", new: ";",
+		sees: "a stream that exec does not close",
+	},
+	{
+		name: "device-opened-for-its-path", in: "capi/preload/open.c:open_in_picture",
+		old: "(flags & (O_PATH | O_DIRECTORY)) == 0 && ", new: "",
+		sees: "ENXIO where only a path is opened",
+	},
+	{
+		name: "sum-of-the-last-word", in: "capi/preload/value.c:sum",
+		old: "*total += word;", new: "*total = word;",
+		sees: "one counter where it is the sum of several",
+	},
+	{
+		name: "value-of-a-path", in: "capi/preload/value.c:present",
+		old: "(flags & (O_PATH | O_DIRECTORY)) != 0 || ", new: "",
+		sees: "a file where only a path is opened",
+	},
+	{
+		name: "file-beside-the-image", in: "capi/preload/value.c:in_picture",
+		old: " && path[n] == '/'", new: "",
+		sees: "a value for a file that is not in the image",
+	},
+	{
+		name: "longest-spec-not-evaluated", in: "capi/preload/value.c:present",
+		old: "s.st_size > SPEC_MAX", new: "s.st_size >= SPEC_MAX",
+		sees: "a spec where its value is due",
+	},
+	{
+		name: "everything-executable", in: "capi/preload/status.c:access_led",
+		old: "led, wanted)", new: "led, F_OK)",
+		sees: "files of /sys that can be executed",
+	},
+	{
+		name: "link-followed", in: "capi/preload/status.c:statx_led",
+		old: "AT_FDCWD, led, flags, mask, s)", new: "AT_FDCWD, led, 0, mask, s)",
+		sees: "where a link leads to, of statx for the link",
+	},
+	{
+		name: "link-without-room", in: "capi/preload/name.c:READLINK_CHK",
+		old: " && size <= room", new: "",
+		sees: "memory behind its buffer overwritten",
+	},
+	{
+		name: "lost-on-the-way", in: "capi/preload/name.c:chdir",
+		old: "way == WAY_LOST || ", new: "",
+		sees: "another directory than it was in",
+	},
+	{
+		name: "signal-interrupts-calls", in: "capi/preload/handler.c:SIGNAL",
+		old: ".sa_flags = SA_RESTART", new: ".sa_flags = 0",
+		sees: "calls that a signal interrupts",
+	},
+	{
+		name: "signal-inside-its-handler", in: "capi/preload/handler.c:SIGNAL",
+		old: "sigaddset(&act.sa_mask, sig);", new: ";",
+		sees: "its handler called inside itself",
+	},
+	{
+		name: "cancellation-not-told", in: "capi/preload/cancel.c:pthread_cancel",
+		old: "if (f != NULL)", new: "if (0)",
+		sees: "a thread that ends inside the engine",
+	},
+	{
+		name: "handler-of-system-v-not-seen", in: "capi/preload/handler.c:OLD_SIGNAL",
+		old: "catches(sig, handler);", new: ";",
+		sees: "its handler on a stack of the engine",
+	},
+	{
+		name: "ignored-signal-is-caught", in: "capi/preload/handler.c:catches",
+		old: " && handler != SIG_IGN", new: "",
+		sees: "two system calls for each poll, of a program that catches no signals",
 	},
 }

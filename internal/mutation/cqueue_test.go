@@ -79,6 +79,36 @@ var cQueueMutants = []cMutant{
 		old: "q->read_at = now_ns();", new: "return now_ns();",
 		sees: "two times of one completion",
 	},
+	{
+		name: "waiting-time-begins-anew", in: "capi/libibverbs/cq.c:waiting",
+		old: "else if (waits && since == 0)", new: "else if (waits)",
+		sees: "requests that are not sent while it polls",
+	},
+	{
+		name: "busy-poll-sends-nothing", in: "capi/libibverbs/cq.c:poll_cq",
+		old: "overdue(q->dev);", new: ";",
+		sees: "requests that are not sent while it finds completions",
+	},
+	{
+		name: "end-of-a-poll-sends-nothing", in: "capi/libibverbs/cq.c:end_poll",
+		old: "overdue(q->dev);", new: ";",
+		sees: "requests that are not sent while it polls an extended queue",
+	},
+	{
+		name: "poll-of-a-dead-adapter", in: "capi/libibverbs/cq.c:poll_cq",
+		old: "if (empty_poll(q) != 0)", new: "if (empty_poll(q), false)",
+		sees: "0 completions for ever of an adapter that has failed",
+	},
+	{
+		name: "wall-clock-of-the-question", in: "capi/libibverbs/cq.c:read_wallclock",
+		old: " - since", new: "",
+		sees: "a wall-clock time that is later than the timestamp",
+	},
+	{
+		name: "negative-completion-vector", in: "capi/libibverbs/cq.c:ibv_create_cq",
+		old: " || vector < 0", new: "",
+		sees: "a queue with completion vector -1",
+	},
 }
 
 // cEventMutants are bugs of channels and events.
@@ -127,5 +157,50 @@ var cEventMutants = []cMutant{
 		name: "port-event-without-port", in: "capi/libibverbs/event.c:notify_context",
 		old: "n->e.element.port_num = PORT;", new: ";",
 		sees: "port_num 0",
+	},
+	{
+		name: "list-of-events-without-bound", in: "capi/libibverbs/event.c:notify_context",
+		old: "c->notes >= MAX_NOTES", new: "false",
+		sees: "memory that grows with each event that it does not read",
+	},
+	{
+		name: "read-events-take-room", in: "capi/libibverbs/event.c:ibv_get_async_event",
+		old: "c->notes--;", new: "",
+		sees: "no events after 65,536",
+	},
+	{
+		name: "dropped-events-take-room", in: "capi/libibverbs/event.c:drop_where",
+		old: "c->notes--;", new: "",
+		sees: "fewer events after queue pairs with events were destroyed",
+	},
+	{
+		name: "migration-not-counted", in: "capi/libibverbs/event.c:about",
+		old: "case IBV_EVENT_PATH_MIG:", new: "",
+		sees: "the destruction of a queue pair does not wait",
+	},
+	{
+		name: "port-event-of-one-context", in: "capi/libibverbs/event.c:event",
+		old: "c != NULL; c = c->next)", new: "c != NULL; c = NULL)",
+		sees: "no event of the port in another context",
+	},
+	{
+		name: "blocked-signal-ends-a-sleep", in: "capi/libibverbs/event.c:interrupts",
+		old: " || sigismember(blocked, sig) == 1", new: "",
+		sees: "EINTR for a signal that it blocks",
+	},
+	{
+		name: "signals-of-the-first-sleeper", in: "capi/libibverbs/event.c:ends_of",
+		old: "ch->ends >= 0 && memcmp(&ch->blocked, blocked, sizeof *blocked) == 0", new: "ch->ends >= 0",
+		sees: "a thread that does not sleep while a signal that it blocks is pending",
+	},
+	{
+		name: "sleep-that-must-not-block", in: "capi/libibverbs/event.c:sleep_in_engine",
+		old: "fcntl(ch->ibv.fd, F_GETFL) & O_NONBLOCK || ", new: "",
+		sees: "a call that blocks on a descriptor that does not",
+	},
+	{
+		name: "sleepers-descriptors-left-open", in: "capi/libibverbs/event.c:free_channel",
+		old: "close_ends(ch);", new: "",
+		sees: "two descriptors more for each channel",
 	},
 }
