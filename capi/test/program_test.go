@@ -97,6 +97,10 @@ func TestD1_Program(t *testing.T) {
 		t.Parallel()
 		s.pass(t, "fatal-events", "SOFTHCA_FATAL_EVENTS=1")
 	})
+	t.Run("watched-receives", func(t *testing.T) {
+		t.Parallel()
+		s.pass(t, "watched-receives", "SOFTHCA_FAULT=fail op=PostRecv errno=ENOMEM nth=2")
+	})
 	t.Run("unknown", func(t *testing.T) {
 		t.Parallel()
 		if out, err := s.run(t, "no-such-scenario"); err == nil || strings.HasSuffix(out, "ok\n") {

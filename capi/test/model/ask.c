@@ -344,11 +344,28 @@ static void step_absent(void)
 	WORKS(ibv_dealloc_pd(pd));
 }
 
-// A queue pair attaches to groups.
+// is_joined reports whether the host has joined a group.
+static bool is_joined(const union ibv_gid *group)
+{
+	char line[200], address[9];
+	uint32_t ip;
+	bool found = false;
+	memcpy(&ip, group->raw + 12, sizeof ip);
+	snprintf(address, sizeof address, "%08X", ip);
+	FILE *f = MADE(fopen("/proc/net/igmp", "r"));
+	while (fgets(line, sizeof line, f) != NULL)
+		found = found || strstr(line, address) != NULL;
+	fclose(f);
+	return found;
+}
+
+// A queue pair attaches to groups that nothing else on the host has joined. The host is in a group
+// while the queue pair is attached to it.
 static void step_group(void)
 {
 	struct ibv_context *c = me->ctx[draw(ADAPTERS)];
-	union ibv_gid group = {.raw = {[10] = 0xff, [11] = 0xff, [12] = 239, [13] = 7, [14] = (uint8_t)me->id, [15] = (uint8_t)draw(256)}}, ours;
+	uint8_t own[] = {(uint8_t)(1 + (getpid() >> 8) % 255), (uint8_t)getpid(), (uint8_t)((unsigned)me->id << 4 | draw(16))};
+	union ibv_gid group = {.raw = {[10] = 0xff, [11] = 0xff, [12] = 239, [13] = own[0], [14] = own[1], [15] = own[2]}}, ours;
 	struct ibv_pd *pd = MADE(ibv_alloc_pd(c));
 	struct ibv_cq *cq = MADE(ibv_create_cq(c, 8, NULL, NULL, 0));
 	struct ibv_qp_init_attr a = {.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_UD, .cap = {1, 1, 1, 1, 0}};
@@ -357,6 +374,9 @@ static void step_group(void)
 	REFUSES(ibv_attach_mcast(qp, &ours, 0), EINVAL);
 	REFUSES(ibv_detach_mcast(qp, &group, 0), EINVAL);
 	WORKS(ibv_attach_mcast(qp, &group, 0));
+	WANT("a group of a queue pair", is_joined(&group), true);
+	if (chance(50)) // nothing changes
+		WORKS(ibv_attach_mcast(qp, &group, 0));
 	if (chance(50)) {
 		WORKS(ibv_detach_mcast(qp, &group, 0));
 		REFUSES(ibv_detach_mcast(qp, &group, 0), EINVAL);
@@ -364,6 +384,7 @@ static void step_group(void)
 		REFUSES(ibv_destroy_qp(qp), EBUSY);
 		WORKS(ibv_detach_mcast(qp, &group, 0));
 	}
+	WANT("a group that the queue pair has left", is_joined(&group), false);
 	WORKS(ibv_destroy_qp(qp));
 	WORKS(ibv_destroy_cq(cq));
 	WORKS(ibv_dealloc_pd(pd));

@@ -400,6 +400,17 @@ static void failing_calls(void)
 	must(ibv_dealloc_pd(r.pd) == 0 && ibv_close_device(r.ctx) == 0);
 }
 
+// Receives that a rule refuses, where no rule is about sends.
+static void watched_receives(void)
+{
+	struct rig r = {0};
+	struct ibv_recv_wr *bad = NULL, wr[2] = {{.next = &wr[1]}, {0}};
+	rig_open(&r, IBV_QPT_RC);
+	failed("ibv_post_recv", CODE(ibv_post_recv(r.qp[0], wr, &bad)), ENOMEM);
+	must(bad == &wr[1]);
+	rig_close(&r);
+}
+
 // KEEPS makes a call, which must succeed and leave errno unchanged.
 #define KEEPS(succeeds)                                                                        \
 	do {                                                                                   \
@@ -610,6 +621,6 @@ static void fatal_events(void) { first_event(IBV_EVENT_QP_FATAL); }
 const struct scenario errors[] = {
 	{"statuses", each_status}, {"events", each_event}, {"raised-events", raised_events}, {"failing-calls", failing_calls}, {"taken", taken},
 	{"errno-kept", errno_kept}, {"state-told", state_told}, {"controlled-qkey", controlled_qkey},
-	{"reported-once", reported_once}, {"fatal-events", fatal_events},
+	{"reported-once", reported_once}, {"fatal-events", fatal_events}, {"watched-receives", watched_receives},
 	{NULL, NULL},
 };
