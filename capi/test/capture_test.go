@@ -27,6 +27,12 @@ func seeCaptured(t *testing.T, s *stand) {
 		t.Fatal(err)
 	}
 	wantTransfer(t, bytes.NewReader(b))
+	if out, err := s.run(t, "transfer", "SOFTHCA_CAPTURE="+file); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if both, err := os.ReadFile(file); err != nil || len(both) <= len(b) || !bytes.HasPrefix(both, b) {
+		t.Errorf("the capture of a second program is not behind that of the first: %d bytes after %d, %v", len(both), len(b), err)
+	}
 	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
 	if err != nil {
 		t.Fatal(err)

@@ -24,7 +24,7 @@ var scenarios = []string{
 	"transfer", "datagrams", "refusals", "gone", "guid", "handler-before", "handler-after", "handler-late", "handler-once", "handler-sent",
 	"handler-sent-inside", "signals", "signals-unseen", "signals-sudden", "signals-spared", "cycles", "outlived", "many", "threads", "channel", "arm-late", "slices",
 	"asleep", "cancelled", "fork-before", "fork-after", "fork-keeps", "exit", "_exit", "crowd", "domains",
-	"generations", "fork-closes", "same-number", "errno-kept", "state-told", "controlled-qkey", "reported-once", "later", "counts", "sizes",
+	"generations", "fork-closes", "same-number", "errno-kept", "state-told", "draining-told", "controlled-qkey", "reported-once", "later", "counts", "sizes",
 	"standard-closed", "none-inherited",
 }
 

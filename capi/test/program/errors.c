@@ -411,6 +411,20 @@ static void watched_receives(void)
 	rig_close(&r);
 }
 
+// A query tells that a send queue is still being drained: the peer answers nothing.
+static void draining_told(void)
+{
+	struct rig r = {0};
+	struct ibv_qp_attr a = {.qp_state = IBV_QPS_RESET};
+	struct ibv_qp_init_attr init;
+	rig_open(&r, IBV_QPT_RC);
+	must(ibv_modify_qp(r.qp[1], &a, IBV_QP_STATE) == 0 && post(&r, 0, IBV_WR_RDMA_WRITE, 8) == 0);
+	a.qp_state = IBV_QPS_SQD;
+	must(ibv_modify_qp(r.qp[0], &a, IBV_QP_STATE) == 0 && ibv_query_qp(r.qp[0], &a, IBV_QP_STATE, &init) == 0);
+	must(a.qp_state == IBV_QPS_SQD && a.sq_draining == 1);
+	rig_close(&r);
+}
+
 // KEEPS makes a call, which must succeed and leave errno unchanged.
 #define KEEPS(succeeds)                                                                        \
 	do {                                                                                   \
@@ -621,6 +635,6 @@ static void fatal_events(void) { first_event(IBV_EVENT_QP_FATAL); }
 const struct scenario errors[] = {
 	{"statuses", each_status}, {"events", each_event}, {"raised-events", raised_events}, {"failing-calls", failing_calls}, {"taken", taken},
 	{"errno-kept", errno_kept}, {"state-told", state_told}, {"controlled-qkey", controlled_qkey},
-	{"reported-once", reported_once}, {"fatal-events", fatal_events}, {"watched-receives", watched_receives},
+	{"reported-once", reported_once}, {"fatal-events", fatal_events}, {"watched-receives", watched_receives}, {"draining-told", draining_told},
 	{NULL, NULL},
 };
