@@ -42,8 +42,8 @@ var preloaded = []string{"handler-before", "handler-after", "handler-late", "han
 
 // onRecorder are the scenarios over the recorder, an engine in C that records what the library
 // passes to it and returns what the scenario asks for. Those of onRecorderPreloaded run with the
-// preload library: without it, threads do not sleep in the engine. Those of onRecorderSanitized also run
-// with the sanitizers.
+// preload library: without it, threads do not sleep in the engine. Those of onRecorderSanitized
+// also run with the sanitizers.
 var (
 	onRecorder = []string{"recorded-config", "recorded-table", "recorded-fields", "recorded-posts", "recorded-watched", "recorded-events",
 		"recorded-ends", "recorded-sought"}
@@ -72,6 +72,11 @@ func seeRecorded(t *testing.T, b *builds) {
 	})
 }
 
+// asked are the scenarios that need a setting.
+var asked = map[string]string{
+	"fatal-events": "SOFTHCA_FATAL_EVENTS=1", "watched-receives": "SOFTHCA_FAULT=fail op=PostRecv errno=ENOMEM nth=2",
+}
+
 // TestD1_Program runs each scenario as a process of its own.
 func TestD1_Program(t *testing.T) {
 	b := newBuilds(t, "program", plain, sanitized, threads)
@@ -93,14 +98,12 @@ func TestD1_Program(t *testing.T) {
 		t.Parallel()
 		seeRecorded(t, b)
 	})
-	t.Run("fatal-events", func(t *testing.T) {
-		t.Parallel()
-		s.pass(t, "fatal-events", "SOFTHCA_FATAL_EVENTS=1")
-	})
-	t.Run("watched-receives", func(t *testing.T) {
-		t.Parallel()
-		s.pass(t, "watched-receives", "SOFTHCA_FAULT=fail op=PostRecv errno=ENOMEM nth=2")
-	})
+	for name, setting := range asked {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s.pass(t, name, setting)
+		})
+	}
 	t.Run("unknown", func(t *testing.T) {
 		t.Parallel()
 		if out, err := s.run(t, "no-such-scenario"); err == nil || strings.HasSuffix(out, "ok\n") {

@@ -12,6 +12,9 @@
 // takes that does not wait.
 enum { PROMPT_NS = 900000000 };
 
+// LINGER_NS is long enough for another thread to see that a call into the engine has not returned.
+enum { LINGER_NS = 3000000 };
+
 static volatile sig_atomic_t handled;
 static void handle(int sig) { handled = sig; }
 
@@ -232,7 +235,7 @@ static bool handler_waits(void)
 {
 	pthread_t t;
 	recording_open(&common);
-	rec->linger = 200;
+	rec->linger = LINGER_NS;
 	must(pthread_create(&t, NULL, poll_one, NULL) == 0);
 	while (!rec->in_progress && rec->progresses == 0)
 		sched_yield();
@@ -299,7 +302,7 @@ static bool cancel_outside(void)
 {
 	pthread_t t;
 	start_sleeper(&t);
-	rec->linger = 100;
+	rec->linger = LINGER_NS;
 	bool quick = cancel_one(t);
 	return !quick || rec->slept == rec->sleeps;
 }

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define VISIBLE __attribute__((visibility("default")))
@@ -234,10 +235,18 @@ static int doorbell(handle_t qp, struct softhca_posted *p, int *waits)
 	return recorder.code;
 }
 
+static long now_ns(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
 // linger makes a call take longer. A thread that is cancelled meanwhile does not return.
 static void linger(void)
 {
-	for (unsigned i = 0; i < recorder.linger; i++) {
+	long end = now_ns() + recorder.linger;
+	while (recorder.linger != 0 && now_ns() < end) {
 		sched_yield();
 		pthread_testcancel();
 	}

@@ -48,7 +48,7 @@ struct recorder {
 
 	// What some calls do.
 	_Atomic int hold_progress, hold_flush; // they do not return
-	_Atomic unsigned linger;               // times that a call of progress or sleep yields the processor before it returns
+	_Atomic long linger;                   // ns that a call of progress or sleep takes at least
 	int flushed;                           // descriptor that gets a byte for each flush; 0: none
 	unsigned early;   // the number of calls of sleep that return without an event
 	int raise;        // signal that the next call of sleep raises; 0: none
