@@ -42,7 +42,7 @@ var cJudges = []cJudge{
 	{pkg: programTests, run: "^TestPrivilegedPrograms$", lib: verbsDir, of: []string{"loader.c", "context.c"}},
 	{pkg: programTests, run: "^TestPrivilegedPrograms$", lib: preloadDir, of: []string{"path.c"}},
 	{pkg: programTests, run: "^TestD2_CMCalls$/^closing-", lib: verbsDir, of: []string{"ucm.c"}},
-	{pkg: preloadTests, run: "^TestCalls$", lib: preloadDir, of: []string{"path.c", "open.c", "value.c", "status.c", "name.c"}},
+	{pkg: preloadTests, run: "^TestCalls$", lib: preloadDir, of: []string{"path.c", "open.c", "value.c", "status.c", "name.c", "exit.c"}},
 	{pkg: programTests, run: "^TestD2_CMCalls$/^title$", lib: verbsDir, of: []string{"loader.c"}},
 	{pkg: programTests, run: "^TestD1_Program$/^preloaded$/^closes", lib: preloadDir, of: []string{"close.c"}},
 	{pkg: programTests, run: "^TestD1_Program$/^recorded$/^recorded-(told|waits|caught)$", lib: preloadDir, of: []string{"handler.c", "cancel.c"}},

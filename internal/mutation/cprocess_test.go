@@ -356,4 +356,14 @@ var cPreloadMutants = []cMutant{
 		old: " && handler != SIG_IGN", new: "",
 		sees: "two system calls for each poll, of a program that catches no signals",
 	},
+	{
+		name: "status-of-an-end-lost", in: "capi/preload/exit.c:EXIT",
+		old: "NEXT_CALL(name)(status);", new: "NEXT_CALL(name)(0);",
+		sees: "status 0 of a process that ended with another",
+	},
+	{
+		name: "size-of-a-device", in: "capi/preload/status.c:statx_led",
+		old: "s->stx_size = 0;", new: ";",
+		sees: "a device with a size",
+	},
 }

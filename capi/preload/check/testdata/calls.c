@@ -129,7 +129,15 @@ static void flags(void)
 	want(access(DEV "/node_guid", X_OK) < 0 && errno == EACCES, "nothing can be executed");
 	want(statx(AT_FDCWD, DEV "/device/net/lo", AT_SYMLINK_NOFOLLOW, STATX_TYPE, &x) == 0 && S_ISLNK(x.stx_mode), "statx does not follow links");
 	want(fstatat(AT_FDCWD, DEV "/device/net/lo", &s, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(s.st_mode), "fstatat does not follow links");
-	want(statx(AT_FDCWD, NODE, 0, STATX_BASIC_STATS, &x) == 0 && x.stx_size == 0 && stat(NODE, &s) == 0 && s.st_size == 0, "the size of the device");
+	const char *cm = "/dev/infiniband/rdma_cm";
+	want(statx(AT_FDCWD, cm, 0, STATX_BASIC_STATS, &x) == 0 && x.stx_size == 0 && stat(cm, &s) == 0 && s.st_size == 0, "the size of the device");
+	for (int i = 0; i < 2; i++) {
+		int status = 0;
+		const pid_t pid = fork();
+		if (pid == 0)
+			(i == 0 ? _exit : _Exit)(3 + i);
+		want(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 3 + i, "the status of an end: %#x", status);
+	}
 	for (int i = 0; i < 2; i++) {
 		FILE *f = fopen(i == 0 ? COUNT : DEV "/node_guid", "re");
 		want(f != NULL && fcntl(fileno(f), F_GETFD) == FD_CLOEXEC, "a stream %d that is closed by exec", i);
