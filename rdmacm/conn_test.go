@@ -405,3 +405,27 @@ func TestC11_HostileStream(t *testing.T) {
 		})
 	}
 }
+
+// TestC11_CloseWakesAtOnce: a call that waits returns when Close begins, not when Close has
+// waited in vain for the peer to take what was written.
+func TestC11_CloseWakesAtOnce(t *testing.T) {
+	a, b := newPair(t)
+	c1, c2, l := newConns(t, a, b, WithLinger(5*time.Second), WithBuffers(4, 64))
+	read, closed := make(chan error, 1), make(chan error, 1)
+	wrote := make(chan error, 1)
+	go func() { wrote <- second(c1.Write(make([]byte, 4096))) }()
+	waitUntil(t, c1.stuck)
+	go func() { read <- second(c1.Read(make([]byte, 1))) }()
+	waitUntil(t, func() bool { return c1.waiters() == 2 })
+	go func() { closed <- c1.Close() }()
+	want(t, <-read, net.ErrClosed, "a read when its own side closes")
+	want(t, <-wrote, net.ErrClosed, "a write when its own side closes")
+	select {
+	case err := <-closed:
+		t.Errorf("Close returned %v before the calls that wait did", err)
+	default:
+	}
+	must(t, c2.Close()) // and Close need not wait longer
+	<-closed
+	must(t, l.Close())
+}

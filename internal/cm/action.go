@@ -99,20 +99,20 @@ func build(attr mad.AttrID, tid uint64, msg message) *mad.MAD {
 // transmit sends a MAD to the peer, unless the peer's allowance is spent. A queue that is
 // full is a lost packet.
 func (x *stimulus) transmit(c *Conn, m *mad.MAD) {
-	if c.maySend() {
+	if maySend(c) {
 		c.m.transmit(x.now, c.way(), m)
 	}
 }
 
 // reply is transmit for a MAD that the peer asks for again if it is lost.
 func (x *stimulus) reply(c *Conn, m *mad.MAD) {
-	if c.maySend() {
+	if maySend(c) {
 		c.m.reply(x.now, c.way(), m)
 	}
 }
 
 // maySend takes a message from the peer's allowance, and counts one that it does not cover.
-func (c *Conn) maySend() bool {
+func maySend(c *Conn) bool {
 	ok := c.allowance.spend()
 	if !ok {
 		c.m.counters.Withheld++
@@ -139,7 +139,7 @@ func (c *Conn) stopRetry() {
 func (x *stimulus) retransmit(c *Conn) {
 	c.retry.left--
 	c.await(x.now, c.retry.interval, c.retry.left)
-	if c.maySend() {
+	if maySend(c) {
 		c.m.retried(c.sent)
 		c.m.transmit(x.now, c.way(), c.sent)
 	}

@@ -196,21 +196,21 @@ func (c *Conn) move(now clock.Instant, to State) {
 		return
 	}
 	c.state = to
-	c.m.dismiss(c)
+	dismiss(c)
 	if to > Established || to == Idle {
 		c.channel.leave(now, c)
 	}
 	switch to {
 	case RepSent:
-		c.m.wait(now, c)
+		list(now, c.m, c)
 	case Established:
 		c.allowance.limited = false
 		c.m.leaveHalfOpen(c)
 		c.channel.lead(c)
 	case DReqRcvd:
-		c.m.keep(c)
+		unlist(c.m, c)
 	case Timewait:
-		c.m.wait(now, c)
+		list(now, c.m, c)
 		c.forgetQP()
 		c.sent = nil
 		c.await(now, peerWait(c.ep.ackTimeout), 0)

@@ -200,9 +200,9 @@ func (e *examination) step(now clock.Instant, on examInput) {
 	case examNone:
 	case examEnd:
 		message := e.message
-		m.dismiss(c)
+		dismiss(c)
 		message.stale(now, m)
-		c.supersede(now)
+		supersede(now, c)
 	case examChallenge:
 		if !e.challenge(now) {
 			e.trust(now)
@@ -210,7 +210,7 @@ func (e *examination) step(now clock.Instant, on examInput) {
 	case examTrust:
 		e.trust(now)
 	case examForget:
-		m.dismiss(c)
+		dismiss(c)
 	}
 }
 
@@ -222,15 +222,15 @@ func (e *examination) trust(now clock.Instant) {
 }
 
 // dismiss ends an examination, if there is one, without an outcome.
-func (m *Manager) dismiss(c *Conn) {
+func dismiss(c *Conn) {
 	if c.exam != nil {
-		m.exams.Remove(c.exam)
+		c.m.exams.Remove(c.exam)
 		c.exam = nil
 	}
 }
 
 // supersede ends a connection that the peer has forgotten, and all that share its channel.
-func (c *Conn) supersede(now clock.Instant) {
+func supersede(now clock.Instant, c *Conn) {
 	if c.channel != nil {
 		c.channel.expire(now)
 		return
@@ -254,7 +254,7 @@ func (r *request) stale(now clock.Instant, m *Manager) {
 
 // forgotten takes a DREP for a connection that has sent no DREQ but an inquiry, and reports
 // whether it is that.
-func (c *Conn) forgotten(now clock.Instant) bool {
+func forgotten(now clock.Instant, c *Conn) bool {
 	if c == nil || c.exam == nil || c.state != Established {
 		return false
 	}

@@ -290,10 +290,15 @@ func TestC7_Outcomes(t *testing.T) {
 		d.quiet()
 		d.wantOver("no outcome")
 	})
+}
+
+// TestC7_OutcomesWithoutChallenge: what an inquiry comes to where queue pairs cannot be
+// challenged, and what is no outcome at all.
+func TestC7_OutcomesWithoutChallenge(t *testing.T) {
 	t.Run("the queue pair cannot be challenged", func(t *testing.T) {
 		d := newDoubtful(t, false)
 		d.silence()
-		d.wantSent("nobody answers", inquiry...)
+		d.wantSent("nobody answers", "DREQ", "DREQ", "DREQ")
 		d.wantState(d.c, Established)
 		d.quiet()
 		d.wantOver("silence")

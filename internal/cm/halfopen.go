@@ -21,13 +21,13 @@ func (m *Manager) admit(now clock.Instant, c *Conn) bool {
 	most, from := m.cfg.Limits.MaxHalfOpen, c.to.Remote
 	own := m.silent[silentKey{c.listener, from}]
 	if m.half[from] >= max(most*3/4, 1) {
-		m.evictOverdue(now, own)
+		own.evictOverdue(now)
 	}
 	if m.half[from] >= max(most*3/4, 1) || !c.listener.makeRoom(now, own) {
 		return false
 	}
 	if m.halfOpen >= most {
-		m.evictLargest(now)
+		evictLargest(now, m)
 	}
 	if m.halfOpen >= most || !m.makeRoom(now) {
 		return false
@@ -51,7 +51,7 @@ func (l *Listener) makeRoom(now clock.Instant, own *silentGroup) bool {
 		if g := l.groups.All()[0]; g.count > has+1 {
 			l.m.evict(now, g.list.oldest)
 		} else {
-			l.m.evictOverdue(now, g)
+			g.evictOverdue(now)
 		}
 		if l.silent == before {
 			return false
@@ -68,22 +68,22 @@ func (m *Manager) makeRoom(now clock.Instant) bool {
 	if full && m.evictTimewait.oldest != nil {
 		m.evict(now, m.evictTimewait.oldest)
 	} else if full {
-		m.evictLargest(now)
+		evictLargest(now, m)
 	}
 	return m.Conns() < m.cfg.Limits.MaxConns
 }
 
 // evictLargest ends the oldest connection of the largest group of silent peers, if any.
-func (m *Manager) evictLargest(now clock.Instant) {
+func evictLargest(now clock.Instant, m *Manager) {
 	if all := m.largest.All(); len(all) > 0 {
 		m.evict(now, all[0].list.oldest)
 	}
 }
 
 // evictOverdue ends the oldest connection of a group, nil for none, if it is overdue.
-func (m *Manager) evictOverdue(now clock.Instant, g *silentGroup) {
+func (g *silentGroup) evictOverdue(now clock.Instant) {
 	if g != nil && now.Sub(g.list.oldest.silentSince) >= overdue {
-		m.evict(now, g.list.oldest)
+		g.key.l.m.evict(now, g.list.oldest)
 	}
 }
 
@@ -110,7 +110,7 @@ func (m *Manager) leaveHalfOpen(c *Conn) {
 	if !c.halfOpen {
 		return
 	}
-	m.keep(c)
+	unlist(m, c)
 	c.halfOpen = false
 	m.halfOpen--
 	if m.half[c.to.Remote]--; m.half[c.to.Remote] == 0 {
@@ -140,10 +140,10 @@ func newGroups(link func(*silentGroup) *deadline.Link) deadline.Heap[silentGroup
 	return deadline.New(link)
 }
 
-// wait puts a connection among those that wait for their peer, or for the end of Timewait, as
+// list puts a connection among those that wait for their peer, or for the end of Timewait, as
 // the newest.
-func (m *Manager) wait(now clock.Instant, c *Conn) {
-	m.keep(c)
+func list(now clock.Instant, m *Manager, c *Conn) {
+	unlist(m, c)
 	c.silentSince = now
 	if !c.halfOpen {
 		m.evictTimewait.add(c)
@@ -160,8 +160,8 @@ func (m *Manager) wait(now clock.Instant, c *Conn) {
 	g.resize(m, 1)
 }
 
-// keep takes a connection out of those that wait, if it is among them.
-func (m *Manager) keep(c *Conn) {
+// unlist takes a connection out of those that wait, if it is among them.
+func unlist(m *Manager, c *Conn) {
 	g := c.group
 	if g == nil {
 		m.evictTimewait.remove(c)

@@ -217,3 +217,22 @@ func TestC10_AlternateOfREQ(t *testing.T) {
 		t.Errorf("REP says %v, the path is %+v", got, r.conn.Alternate())
 	}
 }
+
+// TestC10_EveryAPRStatus: the peer hears the status that the consumer chose, and the path is
+// agreed on if that is acceptance, and only then.
+func TestC10_EveryAPRStatus(t *testing.T) {
+	for status := range mad.APRStatus(16) {
+		r := newRig(t)
+		r.listen()
+		c := r.loading(LAPRcvd)
+		r.clear()
+		r.do(c.SendAPR(r.now, &APRParams{Status: status}))
+		want := mad.APR{LocalCommID: c.LocalID(), RemoteCommID: peerID, Status: status}
+		if got := last(r, mad.AttrAPR, &mad.APR{}); *got != want {
+			t.Errorf("sent %+v, want %+v", got, want)
+		}
+		if agreed := c.Alternate() != (mad.Path{}); agreed != (status == mad.APRAccepted) {
+			t.Errorf("status %v: a path is agreed on: %v", status, agreed)
+		}
+	}
+}

@@ -78,7 +78,7 @@ func (m *Manager) accept(l *Listener, x *stimulus) {
 		return
 	}
 	if h := m.far[farEnd{ib.EECN(q.LocalEECN), c.guid, c.to.Remote}]; h != nil && opensRDC(q) {
-		if old := h.established(); old != nil && x.doubt(old) {
+		if user := h.established(); user != nil && x.doubt(user) {
 			return
 		}
 		m.refuse(x, mad.RejStaleConnection)

@@ -231,7 +231,7 @@ func (m *Manager) free(now clock.Instant, c *Conn) {
 	c.forgetPeer()
 	c.channel.release(now, c)
 	c.stopTimer()
-	m.keep(c)
+	unlist(m, c)
 	m.leaveHalfOpen(c)
 	c.sent, c.answer = nil, nil
 	if m.local[c.localID] == c {

@@ -35,7 +35,7 @@ func (m *Manager) Receive(now clock.Instant, r *gsi.Received) bool {
 		m.receiveDREQ(x)
 	case mad.AttrDREP:
 		x.ev.DREP = decode(&mad.DREP{}, r.MAD)
-		if c := m.find(x.ev.DREP.RemoteCommID, x.ev.DREP.LocalCommID, x); !c.forgotten(now) {
+		if c := m.find(x.ev.DREP.RemoteCommID, x.ev.DREP.LocalCommID, x); !forgotten(now, c) {
 			m.hand(MsgDREP, c, x)
 		}
 	case mad.AttrLAP:
