@@ -15,7 +15,7 @@ var datagramMutants = []mutant{
 		name: "rd-next-request-never-lines-up", in: "internal/qp.EEC.settled",
 		old:    "q.rd.lineUp(now)",
 		new:    "",
-		breaks: "V18 Q38", sim: "liveness", profile: "rd",
+		breaks: "V18 Q38", sim: "liveness delay", profile: "rd",
 	},
 	{
 		name: "rd-last-come-first-served", in: "internal/qp.line.pop",
@@ -63,7 +63,7 @@ var datagramMutants = []mutant{
 		name: "rd-suspended-message-never-sent-anew", in: "internal/qp.EEC.resume",
 		old:    "e.line.push(q)",
 		new:    "",
-		breaks: "V18", sim: "liveness", profile: "rd",
+		breaks: "V18", sim: "liveness delay", profile: "rd",
 	},
 	{
 		name: "rd-dead-channel-stays-up", in: "internal/qp.EEC.fail",

@@ -12,21 +12,15 @@ var delayMutants = []mutant{
 	},
 	{
 		name: "probes-wait-longer-though-the-peer-has-answered", in: "internal/qp.roundTrip.end",
-		old: "t.doubled = 0",
-		new: "",
-		sim: "delay", profile: "loss",
+		old:  "t.doubled = 0",
+		new:  "",
+		test: "internal/qp TestL1_RoundTrip",
 	},
 	{
 		name: "no-probe-after-new-requests", in: "internal/qp.requester.sent",
 		old: "if $r.ep.timers[timerLoss] == clock.Never { $start }",
 		new: "",
 		sim: "delay", profile: "bulk",
-	},
-	{
-		name: "first-probe-after-a-second", in: "internal/qp.firstProbe",
-		old: "4 * time.Millisecond",
-		new: "time.Second",
-		sim: "delay", profile: "loss",
 	},
 	{
 		name: "rnr-wait-twice-as-long", in: "internal/qp.requester.receiveRNR",
@@ -81,12 +75,6 @@ var delayMutants = []mutant{
 		old:  "t.calm, t.late = 0, t.late-min(t.late, 1)",
 		new:  "t.calm = 0",
 		test: "internal/qp TestL1_LatePeer",
-	},
-	{
-		name: "round-trips-of-the-old-path-on-a-new-one", in: "internal/qp.requester.moved",
-		old:  "$r.repair.peer, $r.rtt = $k, roundTrip{}",
-		new:  "$r.repair.peer = $k",
-		test: "internal/qp TestV15_NewPathIsUnknown",
 	},
 	{
 		name: "reorder-buffer-takes-nothing-from-the-new-path", in: "internal/qp.responder.forgetEarly",

@@ -122,7 +122,7 @@ var pathMutants = []mutant{
 		name: "outstanding-left-on-the-old-path", in: "internal/qp.migrate",
 		old:    "$m.req.moved(now)",
 		new:    "",
-		breaks: "V15", sim: "channel liveness path wire", profile: "rd",
+		breaks: "V15", sim: "channel liveness path wire delay", profile: "rd",
 	},
 	{
 		name: "retries-not-reloaded-on-the-new-path", in: "internal/qp.moved",
