@@ -1,12 +1,15 @@
 # Every target is one command; what it does is written in Go.
 
-.PHONY: check test fuzz generate bench bench-libraries demo sim soak mutations search transfer transfer-lossy transfer-rd interop interop-gate capi capi-check capi-check-suites install
+.PHONY: check test attacks fuzz generate bench bench-libraries demo sim soak mutations search transfer transfer-lossy transfer-rd interop interop-gate capi capi-check capi-check-suites install
 
 check: ## all that the continuous integration checks
 	go run ./internal/tools/check
 
 test: ## the tests with the race detector
 	go test -race ./...
+
+attacks: ## the attack tests for longer than the gate runs them, about ten minutes
+	go run ./internal/tools/attacks
 
 fuzz: ## each fuzz target for a minute
 	go run ./internal/tools/check -only fuzz -fuzztime 1m

@@ -20,6 +20,8 @@
 //     for UC and UD unreliable.go; keep.go, keeppool.go: what came before its turn, on both
 //     sides; resend.go: how far a peer has come that sends again; ipid.go:
 //     damage that the ICRC lets pass;
+//   - strangers: challenge.go (what a packet claims about the peer is examined before the
+//     connection ends or moves), msn.go (which acknowledgements fit);
 //   - reliable datagrams: rd.go (a queue pair's side), eec.go (the EE context,
 //     which is an end as RC's queue pair is one) and eecrecv.go (what its
 //     requests have beside those of RC);

@@ -15,6 +15,9 @@ func explain(p *roce.Packet, n int) string {
 	case roce.KindSend:
 		return part(start, end) + please(p)
 	case roce.KindWrite:
+		if start && end && p.RETH == (roce.RETH{}) && n == 0 {
+			return "an old PSN, nothing to write: do you still answer?"
+		}
 		if start {
 			return fmt.Sprintf("put %d B at %#x, key %#08x", p.RETH.Length, p.RETH.VA, uint32(p.RETH.RKey))
 		}

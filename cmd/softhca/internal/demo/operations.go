@@ -130,7 +130,8 @@ func (s *stage) wrongKey(ctx context.Context) error {
 	const size = 64
 	s.title("Provoke an error: a wrong key")
 	s.text(0, "A posts two more writes and a receive. The first write has a key that B never gave: B refuses it (a NAK) and "+
-		"gives up the connection. At A that write fails, and all other work is flushed.")
+		"gives up the connection. Any program on B's host could have sent the NAK, so A asks three times whether B still "+
+		"answers. B is silent: at A that write fails, and all other work is flushed.")
 	before := bytes.Clone(s.b.mr.Bytes())
 	if err := s.postWrong(size); err != nil {
 		return err

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"time"
+)
+
+// attack is a group of tests of one package.
+type attack struct {
+	what  string
+	pkg   string
+	run   string   // which tests
+	flags []string // of the package's tests
+}
+
+// attacks are the groups, by the sections of docs/security.md.
+var attacks = [...]attack{
+	{"another user squats, floods or outlives the names of an address", "./internal/broker", "Squat|Name|Flood|Stranger|Deputy|Away|Overflow|Hostile|Forked|ClosesNames", nil},
+	{"another user has the secret, or replaces it", "./internal/identity", "Secret", nil},
+	{"another user squats directories of sysfs images", "./internal/sysfs", "Home", nil},
+	{"another user reserves all names", "./cmd/softhca/internal/launch", "Reserved", nil},
+	{"the user of a privileged program, in C", "./capi/test", "Privileged", nil},
+	{"the user of a privileged program, in Go", "./verbs", "Privileged", nil},
+	{"the user of the privileged command", "./cmd/softhca", "Privileged", nil},
+	{"a stranger guesses PSNs for two minutes of virtual time", "./internal/qp", "Strangers?(NAKs|Without)", []string{"-stranger-time", "2m"}},
+	{"strangers on the peer's host, over sockets", "./internal/driver", "Strangers|Forgers", []string{"-strangers", "20s"}},
+	{"hostile packets against a queue pair and a connection manager", "./internal/hca", "Attacks|Sweep|CMFloods", []string{"-attack-packets", "1000000"}},
+	{"a stranger reflects, or fills, the connection manager", "./internal/cm", "Reflected|DrawsThree|Silent|Examin|Outcomes|Forged", nil},
+	{"REQs over UDP fill a listener", "./rdmacm", "Flood", []string{"-flood", "100000"}},
+	{"a peer opens gaps and never closes them", "./internal/qp", "L2_Kept", nil},
+	{"text from outside", "./cmd/softhca", "Outside", nil},
+	{"hostile captures", "./internal/explain", "Comments|Bound|Many|Flood|Full", nil},
+	{"silent and hostile TCP clients", "./cmd/softhca/internal/...", "Silent|Hostile", nil},
+}
+
+func main() {
+	run := flag.String("run", "", "run only the groups whose words contain this")
+	list := flag.Bool("list", false, "print the groups")
+	flag.Usage = func() {
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: go run ./internal/tools/attacks [-run WORDS] [-list]\n\nRuns the attack tests for longer than make check does: about ten minutes.")
+		flag.PrintDefaults()
+	}
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	var chosen []attack
+	for _, a := range attacks {
+		if strings.Contains(a.what, *run) {
+			chosen = append(chosen, a)
+		}
+	}
+	if len(chosen) == 0 {
+		fmt.Fprintf(os.Stderr, "attacks: no group contains %q; -list prints them\n", *run)
+		os.Exit(2)
+	}
+	if *list {
+		for _, a := range chosen {
+			fmt.Printf("%s  (%s)\n", a.what, a.pkg)
+		}
+		return
+	}
+	if failed := runAll(ctx, os.Stdout, chosen); failed > 0 {
+		fmt.Fprintf(os.Stderr, "attacks: %d of %d groups failed\n", failed, len(chosen))
+		os.Exit(1)
+	}
+}
+
+// runAll runs the groups one after the other and returns how many failed.
+func runAll(ctx context.Context, w io.Writer, groups []attack) (failed int) {
+	begun := time.Now()
+	for i, a := range groups {
+		fmt.Fprintf(w, "[%2d/%d] %s\n", i+1, len(groups), a.what)
+		out, err := a.test(ctx)
+		verdict := "ok"
+		if err != nil {
+			failed++
+			verdict = fmt.Sprintf("FAILED (%v)\n%s", err, out)
+		}
+		fmt.Fprintf(w, "        %s, %v in all\n", verdict, time.Since(begun).Round(time.Second))
+		if ctx.Err() != nil {
+			return failed + len(groups) - i - 1
+		}
+	}
+	return failed
+}
+
+// test runs the tests of a group. A group without a test fails: its pattern is out of date.
+func (a *attack) test(ctx context.Context) (string, error) {
+	args := []string{"test", "-count=1", "-timeout", "20m", "-v", "-run", a.run, a.pkg}
+	out, err := exec.CommandContext(ctx, "go", append(args, a.flags...)...).CombinedOutput()
+	if err == nil && !strings.Contains(string(out), "--- PASS") && !strings.Contains(string(out), "--- SKIP") {
+		err = fmt.Errorf("no test of %s matches %q", a.pkg, a.run)
+	}
+	return string(out), err
+}
