@@ -32,7 +32,7 @@ func wanted(i int) bool { return *share < 0 || i%shares == *share%shares }
 func every() []mutant {
 	return slices.Concat(responderMutants, requesterMutants, completerMutants, stateMutants, queueMutants, shardMutants,
 		refusalMutants, connectionMutants, churnMutants, strangerMutants, recoveryMutants, coalesceMutants, pathMutants, altPathMutants,
-		datagramMutants, channelMutants, brokerMutants, ucmMutants, explainMutants, delayMutants, fullMutants, secureMutants, floodMutants)
+		datagramMutants, channelMutants, brokerMutants, ucmMutants, explainMutants, delayMutants, fullMutants, secureMutants, challengeMutants, floodMutants)
 }
 
 const (

@@ -1,0 +1,134 @@
+//go:build mutation
+
+package mutation
+
+// challengeMutants are bugs in the examination of what packets claim about a peer.
+var challengeMutants = []mutant{
+	{
+		name: "nak-believed-at-once", in: "internal/qp.challenge.refuses",
+		old:    "!c.on() || c.end.eec != nil",
+		new:    "true",
+		breaks: "E14",
+		test:   "internal/qp TestStrangersNAKs",
+	},
+	{
+		name: "peer-asked-once", in: "internal/qp.challenge.timeout",
+		old:    "c.probes < challengeProbes",
+		new:    "c.probes < 1",
+		breaks: "E14",
+	},
+	{
+		name: "probe-that-could-not-leave-counts", in: "internal/qp.challenge.timeout",
+		old:  "c.owed",
+		new:  "false",
+		test: "internal/qp TestProbesThatCannotLeave",
+	},
+	{
+		name: "answer-older-than-the-claim-refutes-it", in: "internal/qp.challenge.heard",
+		old:    "now.Sub(c.since) >= c.step",
+		new:    "true",
+		breaks: "E14 V15",
+	},
+	{
+		name: "acknowledged-request-still-refused", in: "internal/qp.challenge.heard",
+		old:    "c.end.req.una.Diff(c.nak.psn) > 0",
+		new:    "false",
+		breaks: "E14",
+	},
+	{
+		name: "of-two-naks-the-later-request", in: "internal/qp.challenge.refuses",
+		old:    "c.claims&claimNAK == 0 || n.psn.Diff(c.nak.psn) < 0",
+		new:    "true",
+		breaks: "E14",
+	},
+	{
+		name: "live-peer-refutes-the-last-retry", in: "internal/qp.challenge.heard",
+		old:    "c.nak.fatal()",
+		new:    "true",
+		breaks: "E12",
+	},
+	{
+		name: "requests-leave-during-a-challenge", in: "internal/qp.challenge.holds",
+		old:    "c.claims&claimNAK != 0",
+		new:    "false",
+		breaks: "E14",
+	},
+	{
+		name: "retries-counted-during-a-challenge", in: "internal/qp.ackTimeout",
+		old:    "r.end.challenge.holds()",
+		new:    "false",
+		breaks: "E14",
+	},
+	{
+		name: "migration-believed-at-once", in: "internal/qp.challenge.moved",
+		old:    "!c.on()",
+		new:    "true",
+		breaks: "V15",
+	},
+	{
+		name: "uc-migrates-though-the-old-path-is-in-use", in: "internal/qp.migration.follow",
+		old:    "m.claim = 0",
+		new:    "",
+		breaks: "V15",
+	},
+	{
+		name: "probe-at-the-oldest-psn", in: "internal/qp.challenge.send",
+		old:    "c.end.req.una.Prev()",
+		new:    "c.end.req.una",
+		breaks: "E14",
+	},
+	{
+		name: "answer-in-doubt-believed", in: "internal/qp.completer.doubts",
+		old:    "c.doubt == d",
+		new:    "true",
+		breaks: "E24 E26",
+	},
+	{
+		name: "answer-in-doubt-never-believed", in: "internal/qp.completer.doubts",
+		old:    "c.doubt == d",
+		new:    "false",
+		breaks: "E24",
+	},
+	{
+		name: "kept-request-ends-the-connection", in: "internal/qp.catchUp",
+		old:    "r.late = true",
+		new:    "",
+		breaks: "E14",
+	},
+	{
+		name: "request-in-doubt-leaves-its-message-open", in: "internal/qp.responder.request",
+		old: "r.in.msg, r.in.received = msg, received",
+		new: "",
+		sim: "status, message, memory, state, event", profile: "chaos",
+	},
+	{
+		name: "middle-of-a-read-acknowledges-what-is-before", in: "internal/qp.awaiting",
+		old:    "v.end != r.queue.Cons() && c.end.challenge.on()",
+		new:    "false",
+		breaks: "E26",
+	},
+	{
+		name: "msn-of-messages-never-begun-fits", in: "internal/qp.fits",
+		old:  "(uint32(msn)-least)&mask <= (begun-least)&mask",
+		new:  "(uint32(msn)-least)&mask <= (begun-least)&mask + 1",
+		test: "internal/qp TestMSNFits",
+	},
+	{
+		name: "msn-demanded-for-ever", in: "internal/qp.msnPolicy.refuses",
+		old:  "*y = msnPolicy{}",
+		new:  "",
+		test: "internal/qp TestMSNIsDemanded",
+	},
+	{
+		name: "answers-with-any-msn", in: "internal/qp.refusesMSN",
+		old:  "c.ep.typ != ib.RC || c.ep.env.Settings.NoChallenge",
+		new:  "true",
+		test: "internal/qp TestMSNOfStrangers",
+	},
+	{
+		name: "examination-not-told-of-a-queue-pair-that-stopped", in: "internal/qp.challenge.stop",
+		old:  "c.result != nil",
+		new:  "false",
+		test: "internal/qp TestChallengeEnds",
+	},
+}

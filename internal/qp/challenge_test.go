@@ -1,0 +1,128 @@
+package qp_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/counters"
+	"github.com/softhca/softhca/internal/hca/rig"
+	"github.com/softhca/softhca/roce"
+)
+
+// challenged returns a queue pair of RC that examines what packets claim.
+func challenged(t *testing.T) *rig.Solo {
+	return rig.NewSolo(t, rig.SoloConfig{Type: ib.RC, Challenge: true})
+}
+
+// TestProbesThatCannotLeave shows that a probe counts when it has left: while the port takes
+// nothing, the peer's silence proves nothing.
+func TestProbesThatCannotLeave(t *testing.T) {
+	s := challenged(t)
+	s.Send(s.WR(ib.WRSend, 1, 0, 8))
+	s.Deliver(s.Datagram(s.AckTo(rig.PSN, roce.NAKRemoteAccess)))
+	for range 100 { // nothing is transmitted
+		s.Now = s.Now.Add(time.Millisecond)
+		s.HCA.Shard().Advance(s.Now)
+	}
+	s.WantWCs("the port is blocked")
+	s.WantState("the port is blocked", ib.RTS)
+	if probes := s.Pass(11 * time.Millisecond); len(probes) < 3 {
+		t.Errorf("%d packets after the port was opened, want three probes at least", len(probes))
+	}
+	s.WantWCs("the peer is silent", rig.WC(1, ib.WCRemAccessErr))
+}
+
+// TestMSNOfStrangers: an ACK whose MSN does not fit completes nothing, once 255 have fitted.
+// Before, it does.
+func TestMSNOfStrangers(t *testing.T) {
+	for _, c := range []struct {
+		before int
+		taken  bool
+	}{{254, true}, {255, false}} {
+		s := challenged(t)
+		psn, msn := uint32(rig.PSN), ib.MSN(0)
+		for range c.before {
+			s.Send(s.WR(ib.WRRDMAWrite, 1, 0, 8))
+			p := s.AckTo(psn, roce.ACKUnlimited)
+			psn, msn = psn+1, msn+1
+			p.AETH.MSN = msn
+			s.Inject(p)
+		}
+		s.Poll()
+		s.Send(s.WR(ib.WRRDMAWrite, 2, 0, 8))
+		forged := s.AckTo(psn, roce.ACKUnlimited)
+		forged.AETH.MSN = msn + 2
+		for _, syn := range []roce.Syndrome{roce.NAKSequence, roce.RNRNAK(1), roce.NAKRemoteAccess} {
+			if !c.taken {
+				nak := forged
+				nak.AETH.Syndrome = syn
+				s.WantSilence("a NAK whose MSN does not fit", s.Inject(nak), ib.RTS)
+			}
+		}
+		s.Inject(forged)
+		if n := len(s.Poll()); (n == 1) != c.taken {
+			t.Errorf("after %d answers that fitted, an ACK that does not completes %d requests", c.before, n)
+		}
+		if n := s.Counters().Drops[counters.DropMSN]; (n == 4) == c.taken {
+			t.Errorf("%d answers are counted as not fitting", n)
+		}
+	}
+}
+
+// TestChallengeEnds shows what the caller of Challenge hears, and when: the peer's answer after the
+// second probe, the silence of a peer, the end of the queue pair; and that one challenge
+// is made at a time.
+func TestChallengeEnds(t *testing.T) {
+	type outcome struct {
+		at    clock.Instant
+		alive bool
+	}
+	start := func(s *rig.Solo) *[]outcome {
+		var heard []outcome
+		begun := s.Now
+		if !s.QP.Challenge(s.Now, func(now clock.Instant, alive bool) { heard = append(heard, outcome{now - begun, alive}) }) {
+			t.Fatal("the queue pair cannot be challenged")
+		}
+		s.HCA.Shard().Arm(&s.QP.End)
+		if s.QP.Challenge(s.Now, func(clock.Instant, bool) { t.Error("a second challenge has an outcome") }) {
+			t.Error("a queue pair is challenged twice at a time")
+		}
+		return &heard
+	}
+	want := func(what string, heard *[]outcome, o outcome) {
+		t.Helper()
+		if len(*heard) != 1 || (*heard)[0] != o {
+			t.Errorf("%s: heard %v, want %v", what, *heard, o)
+		}
+	}
+
+	s := challenged(t)
+	heard := start(s)
+	s.WantPackets("the first probe", s.Out(), rig.Req(roce.RCRDMAWriteOnly, rig.PSN-1))
+	s.Pass(4 * time.Millisecond)
+	s.Inject(s.AckTo(rig.PSN-1, roce.ACKUnlimited))
+	want("the peer answers", heard, outcome{clock.Instant(4 * time.Millisecond), true})
+	s.WantSilence("it is over", s.Pass(time.Second), ib.RTS)
+
+	heard = start(s)
+	s.Pass(time.Second)
+	want("the peer is silent", heard, outcome{clock.Instant(9_999_999), false})
+	s.WantState("silence ends no connection by itself", ib.RTS)
+
+	heard = start(s)
+	s.Pass(time.Millisecond)
+	s.Modify(ib.ERR)
+	s.HCA.Shard().Arm(&s.QP.End)
+	s.Pass(time.Second)
+	want("the queue pair stops", heard, outcome{clock.Instant(time.Millisecond), false})
+	if s.QP.Challenge(s.Now, nil) {
+		t.Error("a queue pair in ERR is challenged")
+	}
+	for _, typ := range []ib.QPType{ib.UC, ib.UD} {
+		if rig.NewSolo(t, rig.SoloConfig{Type: typ, Challenge: true}).QP.Challenge(0, nil) {
+			t.Errorf("a queue pair of %v is challenged", typ)
+		}
+	}
+}
