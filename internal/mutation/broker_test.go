@@ -173,12 +173,6 @@ var brokerMutants = []mutant{
 		test: "internal/identity TestRestart",
 	},
 	{
-		name: "secret-that-is-too-short-used", in: "internal/identity.load",
-		old:  "copy($s[:], $text) != len($s)",
-		new:  "copy($s[:], $text) == 0",
-		test: "internal/identity TestNowhere",
-	},
-	{
 		name: "two-processes-are-the-first", in: "internal/fabric/udp.alone",
 		old:  "unix.Bind($a.fd, $a.sockaddr())",
 		new:  "errors.Join(share($a.fd), unix.Bind($a.fd, $a.sockaddr()))",

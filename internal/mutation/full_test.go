@@ -180,12 +180,6 @@ var fullMutants = []mutant{
 		test: "internal/deadline TestModel",
 	},
 	{
-		name: "secret-cut-short-taken", in: "internal/identity.load",
-		old:  "copy(s[:], text) != len(s)",
-		new:  "copy(s[:], text) == 0",
-		test: "internal/identity TestNowhere",
-	},
-	{
 		name: "record-of-an-ee-context-names-a-queue-pair", in: "internal/packet.Seal",
 		old:  "r.EEC = $rd",
 		new:  "",

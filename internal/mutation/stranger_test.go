@@ -6,7 +6,7 @@ package mutation
 // or when a program outside Go writes the queues.
 var strangerMutants = []mutant{
 	{
-		name: "ip-identification-demanded-for-ever", in: "internal/qp.refuses",
+		name: "ip-identification-demanded-for-ever", in: "internal/qp.ipidPolicy.refuses",
 		old:  "$y.streak = 0",
 		new:  "",
 		test: "internal/qp TestIPIDOfRequests",
