@@ -98,7 +98,7 @@ var challengeMutants = []mutant{
 	{
 		name: "request-in-doubt-leaves-its-message-open", in: "internal/qp.responder.request",
 		old: "r.in.msg, r.in.received = msg, received",
-		new: "",
+		new: "_, _ = msg, received",
 		sim: "status, message, memory, state, event", profile: "chaos",
 	},
 	{
