@@ -55,19 +55,19 @@ var brokerMutants = []mutant{
 	{
 		name: "store-with-a-tcp-socket", in: "internal/broker.genuine",
 		old:  "$kind != unix.IPPROTO_UDP",
-		new:  "false",
+		new:  "$kind != $kind",
 		test: "internal/broker TestFalseStore",
 	},
 	{
 		name: "store-with-a-socket-that-does-not-listen", in: "internal/broker.isListener",
 		old:  "$listens == 0",
-		new:  "false",
+		new:  "$listens != $listens",
 		test: "internal/broker TestFalseStore",
 	},
 	{
 		name: "ledger-that-a-member-can-shrink", in: "internal/broker.openLedger",
 		old:  "$seals&ledgerSeals != ledgerSeals",
-		new:  "false",
+		new:  "$seals&0 != 0",
 		test: "internal/broker TestFalseStore",
 	},
 	{
