@@ -306,10 +306,19 @@ func (c *conversation) learnMTU(p *roce.Packet) {
 	}
 }
 
+// isProbe reports whether a request behind others is a probe by which an adapter such as softhca
+// examines whether its peer is alive: a WRITE of no bytes to nowhere.
+func isProbe(p *roce.Packet) bool {
+	return p.BTH.Opcode&^(7<<5) == roce.RCRDMAWriteOnly&^(7<<5) && p.RETH == (roce.RETH{}) && len(p.Payload) == 0
+}
+
 // request processes a request of a side.
 func (c *conversation) request(f *Follower, side int) {
 	h, p := &c.halves[side], &f.pkt
 	psn := p.BTH.PSN
+	if h.seen && psn.Diff(h.next) < 0 && isProbe(p) {
+		return // the requester asks for a sign of life
+	}
 	n := c.psns(p)
 	if p.Info.Payload == roce.PayloadMTU && len(p.Payload) > 0 && c.mtu != 0 && len(p.Payload) != c.mtu {
 		c.find(f.now, lengthWrong, "%v with %d bytes at PSN %v, others have %d", p.BTH.Opcode, len(p.Payload), psn, c.mtu)
