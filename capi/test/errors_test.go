@@ -27,7 +27,7 @@ var rewrite = flag.Bool("rewrite", false, "write the golden files anew")
 const errorsPage = "../../docs/errors-in-c.md"
 
 // badResponse is a fault rule that answers a READ as if it were an atomic.
-const badResponse = "corrupt byte=0 xor=2 reseal op=RDMA_READ_RESPONSE_ONLY nth=1"
+const badResponse = "corrupt byte=0 xor=2 reseal op=RDMA_READ_RESPONSE_ONLY"
 
 // raised are the events that rules raise, in the order of errors.c.
 var raised = []string{

@@ -27,7 +27,19 @@ var challengeMutants = []mutant{
 		name: "answer-older-than-the-claim-refutes-it", in: "internal/qp.challenge.heard",
 		old:    "now.Sub(c.since) >= c.step",
 		new:    "true",
-		breaks: "E14 V15",
+		breaks: "V15",
+	},
+	{
+		name: "answer-older-than-the-nak-refutes-it", in: "internal/qp.challenge.heard",
+		old:    "now >= c.nakFrom && c.nak.fatal()",
+		new:    "c.nak.fatal()",
+		breaks: "E14",
+	},
+	{
+		name: "other-claims-put-off-the-verdict-on-a-nak", in: "internal/qp.challenge.timeout",
+		old:  "now >= c.nakUntil && c.nakProbes >= challengeProbes",
+		new:  "c.probes == challengeProbes && now >= c.next",
+		test: "internal/qp TestClaimsDoNotWaitForEachOther",
 	},
 	{
 		name: "acknowledged-request-still-refused", in: "internal/qp.challenge.heard",
@@ -43,8 +55,8 @@ var challengeMutants = []mutant{
 	},
 	{
 		name: "live-peer-refutes-the-last-retry", in: "internal/qp.challenge.heard",
-		old:    "c.nak.fatal()",
-		new:    "true",
+		old:    "now >= c.nakFrom && c.nak.fatal()",
+		new:    "now >= c.nakFrom",
 		breaks: "E12",
 	},
 	{
@@ -72,22 +84,28 @@ var challengeMutants = []mutant{
 		breaks: "V15",
 	},
 	{
-		name: "probe-at-the-oldest-psn", in: "internal/qp.challenge.send",
-		old:    "c.end.req.una.Prev()",
-		new:    "c.end.req.una",
+		name: "probe-at-the-oldest-psn", in: "internal/qp.challenge.psn",
+		old:    "return r.una.Prev()",
+		new:    "return r.una",
 		breaks: "E14",
 	},
 	{
 		name: "answer-in-doubt-believed", in: "internal/qp.completer.doubts",
-		old:    "c.doubt == d",
+		old:    "same && now >= d.until",
 		new:    "true",
 		breaks: "E24 E26",
 	},
 	{
 		name: "answer-in-doubt-never-believed", in: "internal/qp.completer.doubts",
-		old:    "c.doubt == d",
+		old:    "same && now >= d.until",
 		new:    "false",
 		breaks: "E24",
+	},
+	{
+		name: "copy-of-an-answer-in-doubt-believed", in: "internal/qp.completer.doubts",
+		old:  "same && now >= d.until",
+		new:  "same",
+		test: "internal/qp TestStrangersNAKs",
 	},
 	{
 		name: "kept-request-ends-the-connection", in: "internal/qp.catchUp",
@@ -118,6 +136,24 @@ var challengeMutants = []mutant{
 		old:  "*y = msnPolicy{}",
 		new:  "",
 		test: "internal/qp TestMSNIsDemanded",
+	},
+	{
+		name: "guesses-end-the-demand-for-a-msn", in: "internal/qp.msnPolicy.refuses",
+		old:  "max(d, -d) <= $bound",
+		new:  "true || max(d, -d) <= $bound",
+		test: "internal/qp TestMSNIsDemanded",
+	},
+	{
+		name: "answer-of-rxe-to-a-probe-not-heard", in: "internal/qp.oldResponse",
+		old:  "c.end.challenge.claims != 0",
+		new:  "false",
+		test: "internal/qp TestProbesBehindREADs",
+	},
+	{
+		name: "refused-answer-refutes-a-nak", in: "internal/qp.receiveResponse",
+		old:  "c.catchUp(now)",
+		new:  "c.catchUp(now); c.end.challenge.heard(now)",
+		test: "internal/qp TestRefusedAnswersProveNothing",
 	},
 	{
 		name: "answers-with-any-msn", in: "internal/qp.refusesMSN",

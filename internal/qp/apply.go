@@ -129,6 +129,10 @@ func (q *QP) enter(now clock.Instant, m *change) {
 	case from == to:
 		return
 	case to == ib.ERR:
+		q.challenge.conclude(now)
+		if q.State() == ib.ERR {
+			return
+		}
 		q.setState(ib.ERR, "modify")
 		q.stop(now)
 		return

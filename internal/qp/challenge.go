@@ -26,6 +26,8 @@ import (
 const (
 	challengeProbes = 3
 	challengeTime   = 10 * time.Millisecond // minimum for all of the probes; else two round trips
+	// challengeUnmeasured is the time of those of the connection manager on a path whose round trip is not known.
+	challengeUnmeasured = 100 * time.Millisecond
 )
 
 // claims is a set of what packets have claimed.
@@ -45,8 +47,13 @@ type challenge struct {
 	owed   bool  // a probe waits to be sent
 	since  clock.Instant
 	step   time.Duration // from one probe to the next
+	next   clock.Instant // when the next probe is due, or the verdict
 	nak    refusal       // of claimNAK
 	result func(now clock.Instant, alive bool)
+	// Other claims begin the probes anew, but do not put off the verdict on a NAK: an answer
+	// refutes it from nakFrom on, and silence until nakUntil, after nakProbes probes, proves it.
+	nakFrom, nakUntil clock.Instant
+	nakProbes         uint8
 }
 
 // refusal is what a NAK claims: the request at psn was refused.
@@ -70,7 +77,12 @@ func (c *challenge) refuses(now clock.Instant, n refusal) bool {
 	if c.claims&claimNAK == 0 || n.psn.Diff(c.nak.psn) < 0 {
 		c.nak = n // of two, the one that completes fewer requests
 	}
-	c.add(now, claimNAK, "NAK")
+	if c.claims&claimNAK == 0 {
+		c.nakProbes = 0
+		c.add(now, claimNAK, "NAK")
+		c.nakFrom, c.nakUntil = now.Add(c.step), now.Add(challengeProbes*c.step)
+		c.arm(now)
+	}
 	return true
 }
 
@@ -84,10 +96,11 @@ func (c *challenge) moved(now clock.Instant) bool {
 }
 
 // Challenge asks the peer for a sign of life and calls result once: alive as soon as the
-// peer answers, or not alive after silence. result is called by the thread of the shard, from
-// Receive or Advance, and may call the end. It is also called, with false, after the end has
-// stopped, but not after it was destroyed. Challenge reports whether it asks: not if the end is not of
-// service RC, is not in RTS or SQD, is asking already, or the settings do without challenges.
+// peer answers, or not alive after silence. The thread of the shard calls result, from
+// Receive or Advance, and result may call the end. Challenge reports false, and does not call
+// result, if the end is not of service RC, is not in RTS or SQD, is already being challenged,
+// or Settings.NoChallenge is set. If the end stops, Advance calls result with false. Destruction
+// drops result.
 func (e *End) Challenge(now clock.Instant, result func(now clock.Instant, alive bool)) bool {
 	c := &e.challenge
 	if !c.on() || e.eec != nil || c.result != nil {
@@ -108,28 +121,61 @@ func (c *challenge) add(now clock.Instant, k claims, what string) {
 	c.end.ep.env.Counters.Challenges++
 	c.trace("challenge: " + what)
 	c.since, c.probes = now, 0
-	c.step = max(2*c.end.req.rtt.smoothed, challengeTime) / challengeProbes
+	c.step = c.time() / challengeProbes
 	c.ask(now)
 }
 
-// ask makes the next probe ready. Where only a NAK is examined after which the peer is alive,
-// a probe would tell nothing: what is awaited is an answer to the request.
+// time returns how long a challenge takes. An end that has not measured a round trip has not sent
+// a request yet: whether its peer is gone is no urgent question there.
+func (c *challenge) time() time.Duration {
+	t := &c.end.req.rtt
+	if t.least == 0 && c.claims == claimGone {
+		return challengeUnmeasured
+	}
+	return max(2*t.smoothed, t.smoothed+4*t.variance, challengeTime)
+}
+
+// ask makes the next probe ready. The answer acknowledges what the peer has executed, so it also
+// refutes a NAK after which the peer is alive.
 func (c *challenge) ask(now clock.Instant) {
 	c.probes++
-	c.owed = c.claims != claimNAK || c.nak.fatal()
-	c.end.ep.timers[timerChallenge] = now.Add(c.step)
+	c.owed = true
+	c.wait(now)
+}
+
+// wait arms the timer for what is due next.
+func (c *challenge) wait(now clock.Instant) {
+	c.next = now.Add(c.step)
+	c.arm(now)
 	c.end.wake()
 }
 
-// timeout sends the next probe, or ends the challenge after the last. A probe that could
-// not leave yet says nothing of the peer.
+func (c *challenge) arm(now clock.Instant) {
+	at := c.next
+	if c.claims&claimNAK != 0 && c.nakUntil > now {
+		at = min(at, c.nakUntil)
+	}
+	c.end.ep.timers[timerChallenge] = at
+}
+
+// timeout sends the next probe, or ends the challenge after the last. A probe that has not
+// left yet proves nothing, so timeout waits for it.
 func (c *challenge) timeout(now clock.Instant) {
+	if c.claims&claimNAK != 0 && now >= c.nakUntil && c.nakProbes >= challengeProbes {
+		c.claims &^= claimNAK
+		c.trace("challenge: the peer is silent")
+		if c.end.comp.believe(now, c.nak); c.end.State() == ib.ERR {
+			return // what else is examined ended with the queue pair
+		}
+	}
 	switch {
 	case c.claims == 0:
+		c.end.ep.timers[timerChallenge] = clock.Never
+	case now < c.next:
+		c.arm(now)
 	case c.owed:
-		c.end.ep.timers[timerChallenge] = now.Add(c.step)
-		c.end.wake()
-	case c.probes < challengeProbes:
+		c.wait(now)
+	case c.probes < challengeProbes, c.claims == claimNAK:
 		c.ask(now)
 	default:
 		c.believe(now)
@@ -139,7 +185,7 @@ func (c *challenge) timeout(now clock.Instant) {
 // send appends the probe that is owed. It reports false when the batch has no room.
 func (c *challenge) send(b *fabric.Batch) bool {
 	ep := &c.end.ep
-	p := ep.header(roce.RCRDMAWriteOnly|roce.Opcode(serviceOf(ep.typ))<<5, c.end.req.una.Prev())
+	p := ep.header(roce.RCRDMAWriteOnly|roce.Opcode(serviceOf(ep.typ))<<5, c.psn())
 	c.end.address(p)
 	p.BTH.AckReq, p.RETH = true, roce.RETH{}
 	seg := ep.appendBare(b)
@@ -148,7 +194,18 @@ func (c *challenge) send(b *fabric.Batch) bool {
 	}
 	ep.pace.sent(ep.env.Now, ipLength(&ep.path, seg))
 	c.owed = false
+	c.nakProbes = min(c.nakProbes+1, challengeProbes)
 	return true
+}
+
+// psn returns the PSN of a probe. In the middle of a READ it is the one before the READ: an
+// acknowledgement of a part of it would look like the loss of its responses.
+func (c *challenge) psn() ib.PSN {
+	r := &c.end.req
+	if c.end.eec == nil && !r.drained() && r.queue.oldest().kind == begunAnswered {
+		return r.queue.oldest().first.Prev()
+	}
+	return r.una.Prev()
 }
 
 // holds reports whether no request may be sent: if the NAK is true, the peer takes none.
@@ -156,8 +213,8 @@ func (c *challenge) holds() bool { return c.claims&claimNAK != 0 }
 
 // heard notes that the peer has acknowledged something, on the known path. An answer that
 // comes before the second probe may be from before the claim, and refutes it only if it
-// acknowledges the request that the NAK names. A peer that is alive may still have refused a request
-// for which it will not fail: that it was not ready, or misses a packet.
+// acknowledges the request that the NAK names. An answer to a probe does not refute an RNR NAK or
+// a sequence NAK: a live peer sends those too.
 func (c *challenge) heard(now clock.Instant) {
 	if c.claims == 0 {
 		return
@@ -165,9 +222,9 @@ func (c *challenge) heard(now clock.Instant) {
 	var refuted claims
 	if now.Sub(c.since) >= c.step {
 		refuted = claimMoved | claimGone
-		if c.nak.fatal() {
-			refuted |= claimNAK
-		}
+	}
+	if now >= c.nakFrom && c.nak.fatal() {
+		refuted |= claimNAK
 	}
 	if c.end.req.una.Diff(c.nak.psn) > 0 {
 		refuted |= claimNAK
@@ -194,25 +251,36 @@ func (c *challenge) refute(now clock.Instant, k claims) {
 	}
 }
 
-// believe acts on what was claimed: the peer has been silent.
+// believe acts on what was claimed, but for a NAK: the peer has been silent.
 func (c *challenge) believe(now clock.Instant) {
 	k, e := c.claims, c.end
-	c.claims = 0
+	c.claims &= claimNAK // whose own time is not over
 	if k != claimGone {
 		c.trace("challenge: the peer is silent")
 	}
-	switch {
-	case k&claimMoved != 0 && e.ep.mig.mayMigrate():
-		e.ep.mig.migrate(now) // the peer repeats there what it has refused
+	if k&claimMoved != 0 && e.ep.mig.mayMigrate() {
+		e.ep.mig.migrate(now)
 		if k&claimGone != 0 {
-			c.add(now, claimGone, "connection")
+			c.add(now, claimGone, "connection") // on the new path
 			return
 		}
-	case k&claimNAK != 0:
-		e.comp.believe(now, c.nak)
+	}
+	if c.claims != 0 {
+		c.ask(now)
 	}
 	if k&claimGone != 0 {
 		c.report(now, false)
+	}
+}
+
+// conclude believes a NAK that is examined when the program, or the connection manager, ends
+// the connection: often the peer's program has just ended it, because of the error that the
+// NAK reports.
+func (c *challenge) conclude(now clock.Instant) {
+	if c.claims&claimNAK != 0 && c.nak.fatal() {
+		c.claims &^= claimNAK
+		c.trace("challenge: the connection ends")
+		c.end.comp.believe(now, c.nak)
 	}
 }
 
@@ -231,10 +299,10 @@ func (c *challenge) moveOn() {
 	}
 }
 
-// stop ends the challenge of an end whose timers were just stopped. The connection manager is
-// told when they are looked at next.
+// stop drops all claims of an end whose timers were just stopped. If the connection manager waits
+// for a result, the next Advance reports false.
 func (c *challenge) stop() {
-	c.claims, c.owed = 0, false
+	c.claims, c.owed, c.next = 0, false, c.end.ep.env.Now
 	if c.result != nil {
 		c.claims, c.probes = claimGone, challengeProbes
 		c.end.ep.timers[timerChallenge] = c.end.ep.env.Now

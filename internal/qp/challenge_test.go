@@ -54,10 +54,10 @@ func TestMSNOfStrangers(t *testing.T) {
 		s.Send(s.WR(ib.WRRDMAWrite, 2, 0, 8))
 		forged := s.AckTo(psn, roce.ACKUnlimited)
 		forged.AETH.MSN = msn + 2
-		for _, syn := range []roce.Syndrome{roce.NAKSequence, roce.RNRNAK(1), roce.NAKRemoteAccess} {
+		for i, syn := range []roce.Syndrome{roce.NAKSequence, roce.RNRNAK(1), roce.NAKRemoteAccess} {
 			if !c.taken {
 				nak := forged
-				nak.AETH.Syndrome = syn
+				nak.AETH.Syndrome, nak.AETH.MSN = syn, msn+ib.MSN(5000*(i+1))
 				s.WantSilence("a NAK whose MSN does not fit", s.Inject(nak), ib.RTS)
 			}
 		}
@@ -101,14 +101,14 @@ func TestChallengeEnds(t *testing.T) {
 	s := challenged(t)
 	heard := start(s)
 	s.WantPackets("the first probe", s.Out(), rig.Req(roce.RCRDMAWriteOnly, rig.PSN-1))
-	s.Pass(4 * time.Millisecond)
+	s.Pass(40 * time.Millisecond)
 	s.Inject(s.AckTo(rig.PSN-1, roce.ACKUnlimited))
-	want("the peer answers", heard, outcome{clock.Instant(4 * time.Millisecond), true})
+	want("the peer answers", heard, outcome{clock.Instant(40 * time.Millisecond), true})
 	s.WantSilence("it is over", s.Pass(time.Second), ib.RTS)
 
 	heard = start(s)
 	s.Pass(time.Second)
-	want("the peer is silent", heard, outcome{clock.Instant(9_999_999), false})
+	want("the peer is silent", heard, outcome{clock.Instant(99_999_999), false})
 	s.WantState("silence ends no connection by itself", ib.RTS)
 
 	heard = start(s)
@@ -125,4 +125,65 @@ func TestChallengeEnds(t *testing.T) {
 			t.Errorf("a queue pair of %v is challenged", typ)
 		}
 	}
+}
+
+// TestClaimsDoNotWaitForEachOther has a NAK and a question of the connection manager examined
+// together, and the question asked again and again: the NAK is decided in its time, and the last question
+// ends with the queue pair. Nothing is reported twice.
+func TestClaimsDoNotWaitForEachOther(t *testing.T) {
+	s := challenged(t)
+	s.Send(s.WR(ib.WRSend, 1, 0, 8))
+	s.Inject(s.AckTo(rig.PSN, roce.NAKRemoteAccess))
+	var outcomes []bool
+	for range 20 {
+		s.QP.Challenge(s.Now, func(_ clock.Instant, alive bool) { outcomes = append(outcomes, alive) })
+		s.HCA.Shard().Arm(&s.QP.End)
+		s.Pass(time.Millisecond)
+	}
+	s.WantWCs("after 20 ms", rig.WC(1, ib.WCRemAccessErr))
+	s.Pass(time.Second)
+	for _, alive := range outcomes {
+		if alive {
+			t.Error("a silent peer is reported as alive")
+		}
+	}
+	if len(outcomes) == 0 {
+		t.Error("the connection manager hears nothing")
+	}
+}
+
+// TestProbesBehindREADs: while a READ is answered, a probe has the PSN before it; and the answer of
+// a peer that acknowledges no further than its last request that was no READ, as Linux rxe, refutes.
+func TestProbesBehindREADs(t *testing.T) {
+	s := challenged(t)
+	s.Send(s.WR(ib.WRRDMARead, 1, 0, 600))
+	first := s.Answer(roce.RCRDMAReadResponseFirst, rig.PSN, roce.ACKUnlimited, make([]byte, 256))
+	first.AETH.MSN = 1
+	s.Inject(first)
+	nak := s.AckTo(rig.PSN+1, roce.NAKRemoteAccess)
+	nak.AETH.MSN = 1
+	s.WantPackets("the first probe", s.Inject(nak), rig.Req(roce.RCRDMAWriteOnly, rig.PSN-1))
+	s.Pass(4 * time.Millisecond)
+	old := s.AckTo(rig.PSN-3, roce.ACKUnlimited)
+	old.AETH.MSN = 1
+	s.Inject(old)
+	s.Pass(20 * time.Millisecond)
+	s.WantWCs("the peer answers")
+	s.WantState("the peer answers", ib.RTS)
+	if c := s.Counters(); c.Challenges != 1 || c.ChallengesRefuted != 1 {
+		t.Errorf("%d challenges, %d refuted", c.Challenges, c.ChallengesRefuted)
+	}
+}
+
+// TestRefusedAnswersProveNothing: an answer that makes no sense does not refute a NAK.
+func TestRefusedAnswersProveNothing(t *testing.T) {
+	s := challenged(t)
+	s.Send(s.WR(ib.WRSend, 1, 0, 8))
+	s.Inject(s.AckTo(rig.PSN, roce.NAKRemoteAccess))
+	for range 5 {
+		s.Pass(2 * time.Millisecond)
+		s.Inject(s.Answer(roce.RCRDMAReadResponseMiddle, rig.PSN, 0, make([]byte, 256)))
+	}
+	s.Pass(2 * time.Millisecond)
+	s.WantWCs("no answer of the peer", rig.WC(1, ib.WCRemAccessErr))
 }

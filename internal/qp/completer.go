@@ -46,9 +46,6 @@ func (c *completer) receiveResponse(now clock.Instant, p *Packet) {
 	c.ep.ipid.learn(p)
 	c.take(now, p)
 	c.catchUp(now)
-	if p.Info.Kind != roce.KindAck || p.AETH.Syndrome.IsACK() {
-		c.end.challenge.heard(now)
-	}
 	c.req.repair.judge(now)
 	c.req.reapFailed(now)
 	c.end.settled(now)
@@ -182,6 +179,12 @@ func (c *completer) oldResponse(now clock.Instant, p *Packet) {
 	s := p.AETH.Syndrome
 	switch {
 	case p.Info.Kind != roce.KindAck:
+	case s.IsACK() && p.BTH.PSN != c.req.una.Prev() && c.end.challenge.claims != 0:
+		// Linux rxe acknowledges a probe no further than its last request that was no READ.
+		if !c.refusesMSN(p, c.req.done) {
+			c.end.challenge.heard(now)
+		}
+		return
 	case s.IsACK() && p.BTH.PSN == c.req.una.Prev():
 		if c.refusesMSN(p, c.req.done) {
 			return
@@ -222,6 +225,7 @@ func (c *completer) receiveAck(now clock.Instant, p *Packet) {
 		if !c.complete(now, v) {
 			c.missing(now, p)
 		}
+		c.end.challenge.heard(now)
 	case s.IsRNR(), s.IsNAK() && c.knowsNAK(s):
 		n := refusal{p.BTH.PSN, s}
 		v := c.before(n.psn)
@@ -350,7 +354,7 @@ func (c *completer) complete(now clock.Instant, v coverage) (all bool) {
 // refusesMSN drops an answer whose message sequence number does not fit, if that of the peer
 // always did: it acknowledges the messages up to number least.
 func (c *completer) refusesMSN(p *Packet, least uint32) bool {
-	if c.ep.typ != ib.RC || c.ep.env.Settings.NoChallenge || !c.msn.refuses(fits(p.AETH.MSN, least, c.req.ssn)) {
+	if c.ep.typ != ib.RC || c.ep.env.Settings.NoChallenge || !c.msn.refuses(c.ep.env.Now, p.AETH.MSN, least, c.req.ssn) {
 		return false
 	}
 	c.ep.drop(counters.DropMSN, p)
@@ -360,19 +364,24 @@ func (c *completer) refusesMSN(p *Packet, least uint32) bool {
 // doubt is an answer that makes no sense, which the requester has asked for again.
 type doubt struct {
 	raised   bool
-	psn, una ib.PSN // of the answer, and the oldest not acknowledged then
+	psn, una ib.PSN        // of the answer, and the oldest not acknowledged then
+	until    clock.Instant // before, nothing is believed: the peer has had no time to answer
 }
 
 // doubts reports whether an answer that would fail its request is dropped, and the request
-// repeated: a stranger may have sent it. A peer that gives the same answer again means it.
-func (c *completer) doubts(p *Packet) bool {
-	d := doubt{true, p.BTH.PSN, c.req.una}
-	if !c.end.challenge.on() || c.end.eec != nil || c.doubt == d {
+// repeated: a stranger may have sent it. A peer that gives the same answer again, after the time of
+// a challenge in which it has acknowledged nothing, means it.
+func (c *completer) doubts(now clock.Instant, p *Packet) bool {
+	d := &c.doubt
+	same := d.raised && d.psn == p.BTH.PSN && d.una == c.req.una
+	if !c.end.challenge.on() || c.end.eec != nil || same && now >= d.until {
 		return false
 	}
-	c.doubt = d
 	c.ep.drop(counters.DropDoubt, p)
-	c.req.repeat("answer in doubt")
+	if !same {
+		*d = doubt{true, p.BTH.PSN, c.req.una, now.Add(c.end.challenge.time())}
+		c.req.repeat("answer in doubt")
+	}
 	return true
 }
 
@@ -402,7 +411,7 @@ func (c *completer) receiveReadResponse(now clock.Instant, p *Packet) {
 	off := psn.Distance(w.first) * uint32(c.ep.mtu)
 	ends := p.Info.Flags&roce.FlagEnd != 0
 	if len(p.Payload) != int(min(w.length-off, uint32(c.ep.mtu))) || ends != end && !(ends && r.repair.read.parts) {
-		if c.doubts(p) {
+		if c.doubts(now, p) {
 			return
 		}
 		c.end.fail(now, ib.WCLocLenErr, "READ response of a wrong length")
@@ -414,6 +423,7 @@ func (c *completer) receiveReadResponse(now clock.Instant, p *Packet) {
 	}
 	c.from(p)
 	c.req.advance(now, psn.Next())
+	c.end.challenge.heard(now)
 	r.read.inMessage = !end
 	if end {
 		c.answered(now, p, psn == w.last)
@@ -438,6 +448,7 @@ func (c *completer) receiveAtomicAck(now clock.Instant, p *Packet) {
 	}
 	c.from(p)
 	c.req.advance(now, p.BTH.PSN.Next())
+	c.end.challenge.heard(now)
 	c.answered(now, p, true)
 }
 
@@ -483,9 +494,14 @@ func (c *completer) awaiting(now clock.Instant, p *Packet, cause string) *begunW
 		w = r.queue.at(v.end)
 	}
 	if w == nil || psn.Diff(w.last) <= 0 && w.request().operation().answer != p.Info.Kind {
-		if !c.doubts(p) {
+		if c.doubts(now, p) {
+			return nil
+		}
+		if !c.end.challenge.on() { // else nothing shows that the peer has what is before
 			c.complete(now, c.before(psn))
-			c.badResponse(now, p, cause)
+		}
+		if c.ep.State() != ib.ERR {
+			c.end.fail(now, ib.WCBadRespErr, cause)
 		}
 		return nil
 	}
@@ -511,7 +527,7 @@ func (c *completer) awaiting(now clock.Instant, p *Packet, cause string) *begunW
 // badResponse fails the oldest work request: the peer answered with what does
 // not fit (E24).
 func (c *completer) badResponse(now clock.Instant, p *Packet, cause string) {
-	if c.ep.State() != ib.ERR && !c.doubts(p) {
+	if c.ep.State() != ib.ERR && !c.doubts(now, p) {
 		c.end.fail(now, ib.WCBadRespErr, cause)
 	}
 }

@@ -45,7 +45,7 @@ type alternate struct {
 	told   bool // PATH_MIG_ERR was raised in this state
 	path   fabric.Path
 	pkey   ib.PKey
-	claim  clock.Instant // UC: when a packet first claimed that the peer has moved, and none has come by the old path since; 0: none has
+	claim  clock.Instant // UC: time of the first MigReq since the last packet over the primary path; 0: none
 }
 
 // sign is what a packet says of its sender's path.

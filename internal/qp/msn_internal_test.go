@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
 )
 
 // TestMSNFits shows which counts of messages fit: those from the last message that is
@@ -25,38 +26,46 @@ func TestMSNFits(t *testing.T) {
 }
 
 // TestMSNIsDemanded: 255 answers in a row that fit begin the demand, one that does not begins
-// the row anew, and misfits answers in a row that do not fit end the demand.
+// the row anew. The demand ends when answers in a row fail alike, which no stranger's do.
 func TestMSNIsDemanded(t *testing.T) {
 	var y msnPolicy
+	const least, begun = 1000, 1004
+	now := clock.Instant(0)
 	row := func(n int) {
 		t.Helper()
 		for range n {
-			if y.refuses(true) {
+			if y.refuses(now, least+1, least, begun) {
 				t.Fatal("an answer that fits is refused")
 			}
 		}
 	}
-	row(demandAfter - 1)
-	if y.refuses(false) {
-		t.Error("after 254 answers that fit, one that does not is refused")
+	refused := func(why string, off ib.MSN, want bool) {
+		t.Helper()
+		now = now.Add(challengeTime)
+		if y.refuses(now, least+off, least, begun) != want {
+			t.Errorf("%s: refused is %v, want %v", why, !want, want)
+		}
 	}
 	row(demandAfter - 1)
-	if y.refuses(false) {
-		t.Error("a row that was broken counts")
-	}
+	refused("after 254 answers that fit", 9, false)
+	row(demandAfter - 1)
+	refused("after a row that was broken", 9, false)
 	row(demandAfter)
-	for i := range misfits - 1 {
-		if !y.refuses(false) {
-			t.Errorf("misfit %d is taken", i)
-		}
+	for i := range ib.MSN(100) {
+		refused("guesses", 5000*(i+1), true)
 	}
-	row(1) // the peer is there, and counts as before
-	for i := range misfits {
-		if !y.refuses(false) {
-			t.Errorf("misfit %d after an answer that fits is taken", i)
+	refused("one", 0x800000, true)
+	refused("like the one before", 0x800001, true)
+	row(1)
+	refused("one, after an answer that fits", 0x800002, true)
+	refused("the second", 0x800003, true)
+	refused("the third", 0x800004, true)
+	refused("a peer that counts in another way", 0x800005, false)
+
+	row(demandAfter)
+	for range 100 {
+		if !y.refuses(now, least+0x800001, least, begun) {
+			t.Fatal("a copy is taken")
 		}
-	}
-	if y.refuses(false) {
-		t.Error("a peer that counts differently is never believed")
 	}
 }

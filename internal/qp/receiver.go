@@ -70,6 +70,7 @@ type recvSlot struct {
 	length uint32   // bytes that the elements hold
 	taken  bool
 	wild   bool // the entry makes no sense: nothing can be placed
+	spare  bool // taken for a request that was dropped in doubt: the next one has it
 }
 
 // message is what a receiver is in the middle of.
@@ -134,7 +135,11 @@ func (r *receiver) established(now clock.Instant) bool {
 // takeFor takes the receive work request that a packet consumes, and reports
 // whether there was one.
 func (r *receiver) takeFor(p *Packet) bool {
-	return !p.TakesReceive() || r.slot.taken || r.from.take(&r.slot)
+	if !p.TakesReceive() {
+		return true
+	}
+	r.slot.spare = false
+	return r.slot.taken || r.from.take(&r.slot)
 }
 
 // checkLength checks the payload against the path MTU, the place in the

@@ -162,10 +162,10 @@ func (r *responder) request(now clock.Instant, p *Packet) {
 	if f.syndrome == 0 {
 		f = r.execute(p)
 	}
+	if f.syndrome != 0 && r.judge(p, f) {
+		r.in.msg, r.in.received, r.in.slot.spare = msg, received, msg == messageNone
+	}
 	if f.syndrome != 0 {
-		if r.judge(p, f) {
-			r.in.msg, r.in.received = msg, received
-		}
 		return
 	}
 	r.ep.ipid.learn(p)
@@ -280,14 +280,15 @@ func (r *responder) from(port uint16) {
 	if r.row < demandAfter {
 		r.row++
 	}
+	r.doubt = doubt{}
 	r.early.from(port)
 }
 
-// doubts reports whether a request whose turn it is may be a stranger's, and asks for it again: it
-// comes from another port than those before, or was kept because its PSN was near the one
-// that was missing. The peer may change its port: what comes again is believed.
+// doubts reports whether the request p is dropped because a stranger may have sent it: it came
+// from a new port, or it was kept beyond a gap. The responder asks for it again and believes
+// the second copy.
 func (r *responder) doubts(p *Packet) bool {
-	d := doubt{true, p.BTH.PSN, p.BTH.PSN}
+	d := doubt{raised: true, psn: p.BTH.PSN, una: p.BTH.PSN}
 	other := r.port != 0 && r.port != p.Data.SrcPort
 	if !(other && r.doubt != d || r.late) || r.end.eec != nil || r.ep.env.Settings.NoChallenge || p.sign != signNone {
 		return false
@@ -324,7 +325,7 @@ func (r *responder) refuse(psn ib.PSN, f fault) {
 func (r *responder) die(now clock.Instant) {
 	f := r.dying
 	r.dying = fault{}
-	if r.in.slot.taken {
+	if r.in.slot.taken && !r.in.slot.spare {
 		r.in.complete(now, &ib.WC{Status: f.status}, false)
 	} else {
 		r.ep.raise(f.event)

@@ -31,6 +31,7 @@ type siege struct {
 	sent     uint64 // by the stranger
 	failed   ib.WCStatus
 	messages [2]uint64 // completed on each side
+	copies   int       // of each packet
 	packet   roce.Packet
 	buf      [2048]byte
 }
@@ -42,7 +43,7 @@ const (
 )
 
 func newSiege(t *testing.T, challenge bool, forge func(*siege, *roce.Packet)) *siege {
-	g := &siege{Rig: &rig.Rig{T: t}, rng: rand.New(rand.NewPCG(*strangerSeed, 1)), forge: forge}
+	g := &siege{copies: 1, Rig: &rig.Rig{T: t}, rng: rand.New(rand.NewPCG(*strangerSeed, 1)), forge: forge}
 	for i := range g.Sides {
 		c := rig.Config{
 			Type: ib.RC, Bytes: siegeMessage, Challenge: challenge,
@@ -106,7 +107,9 @@ func (g *siege) stranger() {
 	p.Build(buf)
 	d := fabric.Datagram{Bytes: buf, Src: b.Addr, Dst: a.Addr, SrcPort: 40000, DstPort: fabric.RoCEPort, IDKnown: true, HopLimit: 64}
 	roce.Seal(buf, roce.NewPrefix(d.Src, d.Dst, d.SrcPort, d.DstPort, len(buf)).WithID(0))
-	a.HCA.Shard().Receive(g.Now, &d)
+	for range g.copies {
+		a.HCA.Shard().Receive(g.Now, &d)
+	}
 }
 
 // strangers are what is tried, by name.
@@ -146,6 +149,7 @@ func TestStrangersNAKs(t *testing.T) {
 	for name, forge := range strangers {
 		t.Run(name, func(t *testing.T) {
 			g := newSiege(t, true, forge)
+			g.copies = 3
 			g.run(*strangerTime)
 			a := g.Sides[0].HCA.Counters()
 			t.Logf("seed %d: %d forged packets in %v; %d messages; %d claims examined, %d refuted; %d answers refused for their MSN, %d in doubt",

@@ -154,6 +154,7 @@ type watcher struct {
 	waits       int           // likewise, because the peer was not ready
 	lied        bool          // a stranger has claimed that the peer refuses
 	deceived    bool          // and was believed
+	ended       bool          // because the program ended the connection
 	claimed     uint64        // disturbed of the pair, when the last claim came
 	examines    bool          // a claim
 	probes      int           // that may be sent to examine what packets claimed
@@ -164,6 +165,7 @@ const (
 	challenged    = "challenge: "
 	peerAnswers   = challenged + "the peer answers"
 	peerIsSilent  = challenged + "the peer is silent"
+	programEnds   = challenged + "the connection ends"
 	probesOfClaim = 3
 )
 
@@ -177,6 +179,8 @@ func (e *end) challenge(r *trace.Record) {
 		e.w.mark("claim believed")
 		e.wire.deceived = e.wire.lied
 		e.examined()
+	case programEnds:
+		e.wire.deceived, e.wire.ended = e.wire.lied, true
 	default:
 		e.wire.probes = probesOfClaim
 		e.wire.claimed, e.wire.examines = e.pair.disturbed, true
