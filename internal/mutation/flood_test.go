@@ -59,7 +59,7 @@ var floodMutants = []mutant{
 		name: "overdue-ten-times-as-late", in: "internal/cm.evictOverdue",
 		old:  "$silence >= overdue",
 		new:  "$silence >= 10*overdue",
-		test: "internal/cm TestC6_ManyPeersAtOnce",
+		test: "internal/cm TestC6_SilentPeersKeepNobodyOut",
 	},
 	{
 		name: "crowd-taken-for-an-attack", in: "internal/cm.evictOverdue",
