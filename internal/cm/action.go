@@ -290,6 +290,9 @@ func (x *stimulus) learnREP(c *Conn) error {
 	e.ackTimeout = mad.AckTimeout(p.TargetAckDelay, e.ackTimeout-min(e.ackTimeout, 1))
 	c.stopRetry()
 	c.m.remember(c)
+	if c.channel == nil { // a QP of RD may have any number of connections
+		c.m.qps[qpKeyOf(c)] = c
+	}
 	return nil
 }
 

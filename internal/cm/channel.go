@@ -19,14 +19,15 @@ type Channel struct {
 	// for the channel.
 	Consumer any
 
-	m     *Manager
-	state ChannelState
-	local ib.EECN // 0: not known yet
-	far   farEnd  // its number is 0: not known yet
-	path  Path    // on which the EE context is
-	moved bool    // it has migrated, once at least
-	users []*Conn // those from REQ to ESTABLISHED; each knows its place
-	held  int     // the users, and those that wait for their end
+	m      *Manager
+	state  ChannelState
+	local  ib.EECN // 0: not known yet
+	serial uint64  // of the REQ or REP that named the peer's, among those of all connections
+	far    farEnd  // its number is 0: not known yet
+	path   Path    // on which the EE context is
+	moved  bool    // it has migrated, once at least
+	users  []*Conn // those from REQ to ESTABLISHED; each knows its place
+	held   int     // the users, and those that wait for their end
 }
 
 // farEnd names the EE context at the peer's side of a channel.
@@ -197,7 +198,8 @@ func (h *Channel) claim(n ib.EECN) error {
 // meet notes the EE context of the peer.
 func (h *Channel) meet(far farEnd) {
 	h.far = far
-	h.m.far[far] = h
+	h.m.remembered++
+	h.serial = h.m.remembered
 }
 
 func (h *Channel) forgetFar() {
@@ -326,6 +328,7 @@ func (x *stimulus) learnChannel(c *Conn) bool {
 		return false
 	}
 	h.meet(far)
+	h.m.far[far] = h
 	return true
 }
 

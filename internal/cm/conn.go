@@ -24,6 +24,7 @@ type Conn struct {
 	destroyed bool // the consumer has destroyed it
 	halfOpen  bool // among the half-open of its manager
 
+	serial   uint64 // later REQs and REPs have higher ones
 	localID  uint32
 	remoteID uint32 // 0: not known yet
 	guid     uint64 // of the peer's node
@@ -172,8 +173,11 @@ func (c *Conn) step(on Input, x *stimulus) error {
 	if err := x.perform(c, e.do); err != nil {
 		return err
 	}
+	from := c.state
 	c.move(x.now, e.next)
+	older := c.claim(from)
 	x.raise(c, e.raise)
+	x.forgotten(older)
 	x.settle(c)
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // A REQ or REP that names the queue pair of a connection says that the peer was restarted and
-// has forgotten it (C7). Anybody who knows the peer's GUID can write such a REQ, so it only
+// has forgotten it (C7); so does the answer to another connection (claim.go). Anybody who knows the peer's GUID can write such a REQ, so it only
 // starts an examination of the connection: its queue pair is challenged, and the peer's
 // connection manager is asked. The REJ and the end of the connection wait for the outcome.
 
@@ -116,7 +116,7 @@ type examination struct {
 	conn    *Conn
 	state   examState
 	left    int      // inquiries
-	message *request // the REQ or REP that is answered at the end
+	message *request // the REQ or REP that is answered at the end; nil: the peer has answered another connection
 	timer   deadline.Link
 	serial  uint64 // of the challenge under way, of all that there were
 }
@@ -131,10 +131,15 @@ func (x *stimulus) doubt(c *Conn) bool {
 	case m.cfg.Challenge == nil || c.state != Established:
 		return false
 	case c.exam != nil || m.exams.Len() >= maxExaminations:
-		m.counters.Doubted++
+		if x.from != nil {
+			m.counters.Doubted++
+		}
 		return true
 	}
-	e := &examination{conn: c, state: examAlone, left: inquiries, message: x.copied()}
+	e := &examination{conn: c, state: examAlone, left: inquiries}
+	if x.from != nil {
+		e.message = x.copied()
+	}
 	c.exam = e
 	m.counters.Examined++
 	if e.challenge(x.now) {
@@ -201,7 +206,9 @@ func (e *examination) step(now clock.Instant, on examInput) {
 	case examEnd:
 		message := e.message
 		dismiss(c)
-		message.stale(now, m)
+		if message != nil {
+			message.stale(now, m)
+		}
 		supersede(now, c)
 	case examChallenge:
 		if !e.challenge(now) {
@@ -216,9 +223,11 @@ func (e *examination) step(now clock.Instant, on examInput) {
 
 // trust leaves the connection alone.
 func (e *examination) trust(now clock.Instant) {
+	if e.message != nil {
+		e.conn.m.counters.Doubted++
+	}
 	e.state, e.left, e.message = examLiving, 0, nil
 	e.conn.m.exams.Set(e, now.Add(trust))
-	e.conn.m.counters.Doubted++
 }
 
 // dismiss ends an examination, if there is one, without an outcome.

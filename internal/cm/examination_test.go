@@ -375,10 +375,10 @@ func TestC7_ExaminationsAreBounded(t *testing.T) {
 	}
 }
 
-// TestC7_NotEstablishedIsStaleAtOnce: in any other state there is nothing to lose, and the
-// message is rejected as before.
+// TestC7_NotEstablishedIsStaleAtOnce: in any other state after the peer's answer there is
+// nothing to lose, and the message is rejected as before.
 func TestC7_NotEstablishedIsStaleAtOnce(t *testing.T) {
-	for s, side := range map[State]Role{ReqRcvd: Passive, RepSent: Passive, RepRcvd: Active, DReqSent: Active, DReqRcvd: Passive} {
+	for s, side := range map[State]Role{MRARepRcvd: Passive, RepRcvd: Active, DReqSent: Active, DReqRcvd: Passive} {
 		c, r := reach(t, s, side)
 		r.m.cfg.Challenge = func(clock.Instant, ib.QPN, func(clock.Instant, bool)) bool {
 			t.Errorf("%v: challenged", s)

@@ -31,8 +31,8 @@ func checkMaps(m *Manager) error {
 			return fmt.Errorf("connection %#x is held in state %v", id, c.state)
 		case (c.remoteID != 0) != (m.peers[peerKeyOf(c)] == c):
 			return fmt.Errorf("connection %#x with the peer's ID %#x: among the peers %v", id, c.remoteID, m.peers[peerKeyOf(c)] == c)
-		case c.channel == nil && (c.remoteID != 0 && c.state != Timewait) != (m.qps[qpKeyOf(c)] == c):
-			return fmt.Errorf("connection %#x in state %v: among the QPs %v", id, c.state, m.qps[qpKeyOf(c)] == c)
+		case !answered(c) && m.qps[qpKeyOf(c)] == c:
+			return fmt.Errorf("connection %#x in state %v has the peer's QP", id, c.state)
 		}
 		if c.remoteID != 0 {
 			known++
@@ -55,6 +55,16 @@ func checkMaps(m *Manager) error {
 		return fmt.Errorf("%d connections, the limit is %d", m.Conns(), m.cfg.Limits.MaxConns)
 	}
 	return nil
+}
+
+// answered reports whether the peer has answered a connection, and that is not in TIMEWAIT.
+func answered(c *Conn) bool {
+	switch c.state {
+	case Idle, ReqSent, MRAReqRcvd, ReqRcvd, MRAReqSent, RepSent, Timewait, SIDRReqSent, SIDRReqRcvd:
+		return false
+	default:
+		return true
+	}
 }
 
 // checkChannels wants every channel to be known by both its EE contexts as long as
@@ -87,10 +97,10 @@ func checkChannels(m *Manager) error {
 			return fmt.Errorf("channel of %v in %v: %d users, %d held, %d in truth", h.local, h.state, len(h.users), h.held, n)
 		case h.local != 0 && m.channels[h.local] != h:
 			return fmt.Errorf("channel of %v is not found", h.local)
-		case h.far.eecn != 0 && inUse != (m.far[h.far] == h):
-			return fmt.Errorf("channel of %v in %v is found by the peer's: %v", h.local, h.state, m.far[h.far] == h)
+		case !inUse && m.far[h.far] == h:
+			return fmt.Errorf("channel of %v in %v is found by the peer's", h.local, h.state)
 		}
-		if inUse && h.far.eecn != 0 {
+		if m.far[h.far] == h {
 			far++
 		}
 	}

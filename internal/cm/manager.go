@@ -82,15 +82,16 @@ type Manager struct {
 	cfg           Config
 	local         map[uint32]*Conn
 	peers         map[peerKey]*Conn
-	qps           map[qpKey]*Conn
+	qps           map[qpKey]*Conn // whose peers have answered
 	sidr          map[sidrKey]*Conn
 	channels      map[ib.EECN]*Channel // by our EE context, in any state
-	far           map[farEnd]*Channel  // by the peer's, unless they are down
+	far           map[farEnd]*Channel  // by the peer's, once it has answered and unless they are down
 	listeners     map[mad.ServiceID]*Listener
 	early         Early[*request]
 	timers        deadline.Heap[Conn]
 	exams         deadline.Heap[examination]
 	challenges    uint64 // ever made
+	remembered    uint64 // connections, ever
 	halfOpen      int
 	half          map[netip.Addr]int         // half-open connections by peer
 	silent        map[silentKey]*silentGroup // those of them that wait for RTU or are in Timewait
@@ -196,12 +197,11 @@ func (c *Config) inSlot(id uint32) uint32 {
 	return uint32(c.Slot)<<24 | id&0xffffff
 }
 
-// remember makes a connection known by its peer's ID and QP.
+// remember makes a connection known by its peer's ID.
 func (m *Manager) remember(c *Conn) {
 	m.peers[peerKeyOf(c)] = c
-	if c.channel == nil { // a QP of RD may have any number of connections
-		m.qps[qpKeyOf(c)] = c
-	}
+	m.remembered++
+	c.serial = m.remembered
 }
 
 func peerKeyOf(c *Conn) peerKey { return peerKey{c.remoteID, c.guid, c.to.Remote} }

@@ -174,7 +174,7 @@ var channelMutants = []mutant{
 		breaks: "C14",
 	},
 	{
-		name: "queue-pair-of-rd-held-stale", in: "internal/cm.remember",
+		name: "queue-pair-of-rd-held-stale", in: "internal/cm.stimulus.learnREP",
 		old:    "$c.channel == nil",
 		new:    "true",
 		breaks: "C14",

@@ -50,6 +50,7 @@ func (h *host) incoming(c *cm.Conn, e *cm.Event) {
 	if q := e.REQ; q != nil {
 		s.interval, s.retries, s.ack = mad.Timeout(q.LocalResponseTimeout), q.MaxCMRetries, q.Primary.LocalAckTimeout
 		s.pay = allowance{limited: true, left: perREQ}
+		s.arrived()
 	}
 	h.adopt(s)
 	s.enter(first)
@@ -84,10 +85,10 @@ func (s *side) checkRequest(e *cm.Event, what speech) {
 }
 
 // usesQP reports whether the manager holds the peer's queue pair as that of
-// this connection.
+// this connection: the peer has answered it.
 func (s *side) usesQP(n ib.QPN, at netip.Addr) bool {
 	st := s.conn.State()
-	return s.kind != datagrams && st != cm.Idle && st != cm.Timewait && s.conn.RemoteID() != 0 &&
+	return s.kind != datagrams && st != cm.Idle && st != cm.Timewait && (s.active || s.claimed) && !s.outdone && s.conn.RemoteID() != 0 &&
 		s.conn.RemoteQPN() == n && s.peerAddr == at
 }
 
@@ -119,7 +120,11 @@ func (s *side) onEvent(e *cm.Event) {
 	if next != s.phase {
 		s.enter(next)
 	}
+	older := s.claim(e.Type)
 	s.react(e.Type)
+	if older != nil && older.phase == up {
+		older.supersede()
+	}
 }
 
 // fromPeer reports whether an event comes from the peer. What a manager says
@@ -142,6 +147,7 @@ func (s *side) learn(e *cm.Event, from *side) {
 	switch e.Type {
 	case cm.REPReceived:
 		s.peer, s.of(s.try).peer = from, from
+		s.arrived()
 		s.ack = mad.AckTimeout(e.REP.TargetAckDelay, s.ack-min(s.ack, 1))
 		if s.conn.RemoteQPN() != from.qpn || e.REP.LocalQPN != from.qpn {
 			w.fail("terms", "adapter %d: %s hears of qp %v, and %s has %v", s.host.index, s, e.REP.LocalQPN, from, from.qpn)

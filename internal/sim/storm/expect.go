@@ -62,7 +62,7 @@ func (h *host) expect(r *reading) heard {
 		h.step.dues = append(h.step.dues, due{attr: mad.AttrREJ, remote: r.local, why: "a stale connection"})
 		return something
 	}
-	h.step.givesWay = c.in == cm.Listen && h.crowded()
+	h.step.givesWay = c.in == cm.Listen && h.crowded(r.from)
 	h.w.cells.count(c.in, c.lap, c.on)
 	attr := owed[c.place]
 	switch {

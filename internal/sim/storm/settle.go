@@ -236,7 +236,7 @@ func (s *side) unanswered(e *cm.Event) {
 	w, full := s.host.w, false
 	switch e.Type {
 	case cm.REQError, cm.SIDRREQError:
-		full = s.asks.to.crowded()
+		full = s.asks.to.crowded(s.host.address(s.asks.v6))
 	case cm.REPError, cm.DREQError, cm.LAPError:
 	default:
 		return

@@ -46,6 +46,9 @@ type side struct {
 	sock     *socket
 	qpn      ib.QPN    // of the socket that this is about
 	attr     ib.QPAttr // of the queue pair, as the connection moved it
+	serial   uint64    // of the REQ or REP that named the peer's
+	claimed  bool      // passive: the peer has answered, and the peer's queue pair is of this side
+	outdone  bool      // it is of a later one
 	grant    grant     // of a server
 
 	phase     phase
@@ -173,6 +176,7 @@ type attempt struct {
 // attempt begins another one.
 func (s *side) attempt(try uint32, peer *side) {
 	s.try, s.peer = try, peer
+	s.claimed, s.outdone = false, false
 	s.tries = append(s.tries, attempt{peer: peer, ended: clock.Never})
 }
 

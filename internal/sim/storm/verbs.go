@@ -2,6 +2,7 @@ package storm
 
 import (
 	"errors"
+	"net/netip"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/cm"
@@ -59,7 +60,7 @@ func (s *side) request() bool {
 		verb, next = cm.CallSIDRREQ, resolving
 	}
 	s.cell(verb)
-	h.step.givesWay = h.crowded()
+	h.step.givesWay = h.crowded(netip.Addr{})
 	if s.kind == datagrams {
 		s.interval = mad.Timeout(a.response)
 		err = s.conn.SendSIDRREQ(w.now, &cm.SIDRREQParams{

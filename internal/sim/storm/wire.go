@@ -238,16 +238,25 @@ func (h *host) staleBy(r *reading, s *side) *side {
 // that is up is left by the manager itself.
 func (s *side) supersede() {
 	s.host.w.mark(markSuperseded)
-	if s.conn.State() == cm.Established {
+	if s.phase == up && s.alive() {
 		s.sock.stop()
 		s.enter(leaving)
 	}
 }
 
 // crowded reports whether the manager holds as many connections, or half-open
-// ones, as it may: another one may be refused, or end one whose peer is silent
-// or that is in TIMEWAIT.
-func (h *host) crowded() bool {
+// ones, as it may, or as many half-open ones of an address: another one may be
+// refused, or end one whose peer is silent or that is in TIMEWAIT.
+func (h *host) crowded(from netip.Addr) bool {
 	m, l := h.hca.CM(), &h.w.plan.limits
-	return *l != (cm.Limits{}) && (m.Conns() >= l.MaxConns || m.HalfOpen() >= l.MaxHalfOpen)
+	if *l == (cm.Limits{}) {
+		return false
+	}
+	half := 0
+	for _, s := range h.sides {
+		if s.peerAddr == from && s.halfOpen(s.conn.State()) {
+			half++
+		}
+	}
+	return m.Conns() >= l.MaxConns || m.HalfOpen() >= l.MaxHalfOpen || half >= max(l.MaxHalfOpen*3/4, 1)
 }

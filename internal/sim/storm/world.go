@@ -43,6 +43,7 @@ type world struct {
 	before      []where // scratch
 	packets     uint64
 	posted      uint64
+	serials     uint64 // of REQs and REPs that named a queue pair
 	completions uint64
 }
 
