@@ -14,7 +14,7 @@ import "github.com/softhca/softhca/mad"
 
 // claim gives a connection that the peer has just answered the peer's queue pair or EE context.
 // It returns the established connection that the peer has forgotten if so, nil if there is none.
-func (c *Conn) claim(from State) (older *Conn) {
+func claim(c *Conn, from State) (older *Conn) {
 	switch {
 	case c.role == Active || c.state == from: // an active one claims with the REP
 		return nil

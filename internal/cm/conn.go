@@ -175,7 +175,7 @@ func (c *Conn) step(on Input, x *stimulus) error {
 	}
 	from := c.state
 	c.move(x.now, e.next)
-	older := c.claim(from)
+	older := claim(c, from)
 	x.raise(c, e.raise)
 	x.forgotten(older)
 	x.settle(c)

@@ -26,6 +26,7 @@ type Counters struct {
 	GivenUp    uint64            // half-open connections, and such in TIMEWAIT, that made room for others
 	Unsent     uint64            // messages that QP1 had no room for
 	Examined   uint64            // connections examined because a REQ or REP named their QP
+	Trusted    uint64            // examinations that left the connection alone
 	Doubted    uint64            // REQs and REPs dropped that named the QP of a connection that is examined, or lives
 	Withheld   uint64            // messages not sent because the peer has not answered yet
 }
@@ -64,6 +65,7 @@ func (c *Counters) Each(f func(name string, v uint64)) {
 	f("cm_unsent", c.Unsent)
 	f("cm_withheld", c.Withheld)
 	f("cm_examined", c.Examined)
+	f("cm_trusted", c.Trusted)
 	f("cm_doubted", c.Doubted)
 }
 

@@ -223,6 +223,7 @@ func (e *examination) step(now clock.Instant, on examInput) {
 
 // trust leaves the connection alone.
 func (e *examination) trust(now clock.Instant) {
+	e.conn.m.counters.Trusted++
 	if e.message != nil {
 		e.conn.m.counters.Doubted++
 	}

@@ -61,7 +61,9 @@ func (h *host) fire() {
 	for _, s := range h.sides {
 		s.oweRepetition()
 	}
+	counts := h.hca.CM().Counters()
 	h.hca.Shard().Advance(h.w.now)
+	h.weighDoubts(&counts, 0)
 }
 
 // oweRepetition says what the timers of this instant must send: a message that waits for its

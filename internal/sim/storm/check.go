@@ -76,6 +76,15 @@ func (s *side) check(st cm.State) {
 
 // timer returns when something happens to a connection by itself.
 func (s *side) timer(st cm.State) clock.Instant {
+	own := s.connTimer(st)
+	if s.exam != nil {
+		own = min(own, s.exam.next(s.host.w.now))
+	}
+	return own
+}
+
+// connTimer leaves out examinations.
+func (s *side) connTimer(st cm.State) clock.Instant {
 	switch {
 	case st == cm.Timewait:
 		return s.limit

@@ -122,7 +122,7 @@ func (s *side) onEvent(e *cm.Event) {
 	}
 	older := s.claim(e.Type)
 	s.react(e.Type)
-	if older != nil && older.phase == up {
+	if older != nil && older.phase == up && !h.doubts(older, nil) {
 		older.supersede()
 	}
 }

@@ -3,6 +3,7 @@ package storm
 import (
 	"math"
 
+	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/cm"
 	"github.com/softhca/softhca/mad"
 )
@@ -11,6 +12,8 @@ import (
 // to so far.
 type expectation struct {
 	quiet    string    // why nothing may be heard; empty: it may
+	doubt    doubt     // of a connection
+	knowsNot *side     // whose peer says that it does not know the connection
 	silent   uint32    // communication ID of who must not be answered; 0: none
 	givesWay bool      // a connection that waits for its peer may be given up
 	timers   bool      // what is sent, timers send
@@ -58,8 +61,19 @@ var owed = map[place]mad.AttrID{
 func (h *host) expect(r *reading) heard {
 	s, c := h.addressee(r)
 	if stale := h.staleBy(r, s); stale != nil {
+		if h.doubts(stale, r) {
+			return something
+		}
 		stale.supersede()
 		h.step.dues = append(h.step.dues, due{attr: mad.AttrREJ, remote: r.local, why: "a stale connection"})
+		return something
+	}
+	switch {
+	case s == nil:
+	case r.attr == mad.AttrDREQ && s.qpn != 0 && queuePairOf(r) != s.qpn:
+		return heard{} // an inquiry: the connection is known
+	case r.attr == mad.AttrDREP && s.exam != nil && s.exam.trusted == clock.Never:
+		h.step.knowsNot = s
 		return something
 	}
 	h.step.givesWay = c.in == cm.Listen && h.crowded(r.from)

@@ -86,6 +86,9 @@ func (s *side) nonsense(r *rand.Rand, from, to uint32) {
 		{cm.MsgAPR, mad.AttrAPR, &mad.APR{LocalCommID: from, RemoteCommID: to}},
 		{cm.MsgSIDRREP, mad.AttrSIDRREP, &mad.SIDRREP{RequestID: to}},
 	} {
+		if m.attr == mad.AttrDREP && s.exam != nil {
+			continue // it says that the peer has forgotten the connection
+		}
 		if m.on == cm.MsgREJ && reason == mad.RejStaleConnection {
 			m.on = cm.MsgREJStale
 		}

@@ -66,7 +66,7 @@ func (h *host) open() {
 	h.source = rand.New(rand.NewPCG(w.cfg.Seed, streamHost+uint64(h.index)<<32+h.starts))
 	var err error
 	h.hca, err = hca.New(hca.Config{
-		Caps: caps, Rand: h.draw, NodeGUID: uint64(h.index) + 1, Connections: w.plan.limits, Settings: qp.Settings{MigReq: h.index%2 == 0, NoChallenge: true},
+		Caps: caps, Rand: h.draw, NodeGUID: uint64(h.index) + 1, Connections: w.plan.limits, Settings: qp.Settings{MigReq: h.index%2 == 0, NoChallenge: !h.examines()},
 	})
 	w.must(err)
 	h.batch = fabric.NewBatch(16<<10, caps)

@@ -14,6 +14,9 @@ const (
 	markRejected
 	markStale
 	markSuperseded
+	markExamined
+	markTrusted
+	markEnded
 	markTimedOut
 	markOfferedInVain
 	markGivenUp
@@ -42,7 +45,7 @@ const (
 
 var markNames = [numMarks]string{
 	"connections tried", "tried again", "sides connected", "connected by data", "rejected", "rejected as stale",
-	"superseded", "REQ unanswered", "REP unanswered", "given up for another", "asked to wait", "left by the peer", "left", "left by both at once",
+	"superseded", "examined", "trusted after all", "ended by an examination", "REQ unanswered", "REP unanswered", "given up for another", "asked to wait", "left by the peer", "left", "left by both at once",
 	"DREQ unanswered", "TIMEWAIT over", "services resolved", "services not resolved", "alternate paths asked for",
 	"alternate paths loaded", "never answered", "MADs repeated", "MADs very late", "MADs forged",
 	"adapters restarted", "queue pairs used again", "messages delivered", "messages to nobody",

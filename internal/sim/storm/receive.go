@@ -1,6 +1,7 @@
 package storm
 
 import (
+	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/cm"
 	"github.com/softhca/softhca/mad"
 )
@@ -32,7 +33,13 @@ func (h *host) receive(p *packet) {
 		}
 	}
 	h.step.heard = heard{}
+	counts, to := h.hca.CM().Counters(), ib.QPN(uint32(p.buf[5])<<16|uint32(p.buf[6])<<8|uint32(p.buf[7]))
 	h.hca.Shard().Receive(w.now, &p.d)
+	h.weighDoubts(&counts, to)
+	if s := h.step.knowsNot; s != nil && s.phase == up {
+		w.fail("examination", "adapter %d: the peer of %s says that it does not know it, and the connection stays", h.index, s)
+	}
+	h.step.knowsNot = nil
 	if want.side != nil && h.step.heard != want {
 		w.fail("event", "adapter %d: %s does not hear %v, but %v", h.index, want.side, want.event, h.step.heard.event)
 	}

@@ -68,6 +68,7 @@ type side struct {
 	since    clock.Instant // when the phase began
 	repeats  repeats
 	pay      allowance
+	exam     *examination // the last one of this connection; nil: none
 
 	sent, rcvd uint32 // messages: the last number of each direction
 	pending    int    // sends that are not complete
@@ -136,6 +137,9 @@ func (s *side) enter(p phase) {
 		s.limit = now.Add(mad.Timeout(s.ack))
 	default:
 		s.limit = clock.Never
+	}
+	if p != up {
+		s.exam = nil
 	}
 	if p == quiet || p == over {
 		s.end()

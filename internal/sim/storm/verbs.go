@@ -240,7 +240,7 @@ func (s *side) destroy() {
 	if s.phase != quiet {
 		s.limit = w.now.Add(s.exchange()).Add(mad.Timeout(s.ack))
 	}
-	s.destroyed, s.lap, s.hesitated = true, lapNone, false
+	s.destroyed, s.lap, s.hesitated, s.exam = true, lapNone, false, nil
 	s.turn++
 	s.conn.Destroy(w.now)
 	if s.sock != nil {

@@ -85,7 +85,7 @@ func (w *world) sniff(h *host, seg []byte) {
 	}
 	h.step.out = append(h.step.out, reading{attr: r.attr, local: r.local, remote: r.remote})
 	s := h.ids[r.local]
-	if s == nil {
+	if s == nil || s.inquires(&r) {
 		return
 	}
 	s.spend(&r)
