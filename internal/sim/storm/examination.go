@@ -83,6 +83,9 @@ func (e *examination) isOver(now clock.Instant) bool {
 	return e.trusted != clock.Never && now >= e.trusted.Add(trustTime)
 }
 
+// undecided reports whether there is an examination that has no outcome yet.
+func (e *examination) undecided() bool { return e != nil && e.trusted == clock.Never }
+
 // next returns when the manager does something about the examination by itself.
 func (e *examination) next(now clock.Instant) clock.Instant {
 	switch {
@@ -102,7 +105,7 @@ func (h *host) trust(to ib.QPN) {
 	w := h.w
 	for _, s := range h.sides {
 		e := s.exam
-		if e == nil || e.trusted != clock.Never {
+		if !e.undecided() {
 			continue
 		}
 		silent := to == 0 && e.asked == inquiries && (w.now == e.last.Add(inquiryWait) || w.now == e.last.Add(inquiryWait+lastWait))
@@ -123,7 +126,7 @@ func (s *side) inquires(r *reading) bool {
 	}
 	w, e := s.host.w, s.exam
 	switch {
-	case e == nil || e.trusted != clock.Never:
+	case !e.undecided():
 		w.fail("examination", "adapter %d asks the peer of %s whether it knows it, and does not examine it", s.host.index, s)
 		return true
 	case e.asked == inquiries:
@@ -159,7 +162,7 @@ func (s *side) endExamination() {
 	h, w, e := s.host, s.host.w, s.exam
 	w.mark(markEnded)
 	silent := s.kind == reliable && e.asked == inquiries && w.now > e.last.Add(inquiryWait)
-	whole := w.plan.net.loss == 0 || e.began > w.healed.Add(w.plan.net.oldBy)
+	whole := w.plan.net.loss == 0 || e.began >= w.healed
 	switch {
 	case e.trusted != clock.Never:
 		w.fail("examination", "adapter %d ends %s, whose peer it trusts", h.index, s)

@@ -3,7 +3,6 @@ package storm
 import (
 	"math"
 
-	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/cm"
 	"github.com/softhca/softhca/mad"
 )
@@ -72,7 +71,7 @@ func (h *host) expect(r *reading) heard {
 	case s == nil:
 	case r.attr == mad.AttrDREQ && s.qpn != 0 && queuePairOf(r) != s.qpn:
 		return heard{} // an inquiry: the connection is known
-	case r.attr == mad.AttrDREP && s.exam != nil && s.exam.trusted == clock.Never:
+	case r.attr == mad.AttrDREP && s.exam.undecided():
 		h.step.knowsNot = s
 		return something
 	}

@@ -39,10 +39,33 @@ func (w *world) actForge(r *rand.Rand) {
 				LocalCommID: from, RemoteCommID: to, Message: mad.WhichOther, Reason: mad.RejStaleConnection,
 			}, "")
 		}
+	case 3:
+		s.slander(r.Uint32())
 	default:
 		s.nonsense(r, from, to)
 	}
 	s.host.pump()
+}
+
+// slander has a stranger say in the peer's name that the peer has forgotten a connection that
+// is up: it asks for another one with the same queue pair.
+func (s *side) slander(id uint32) {
+	h := s.host
+	if s.phase != up || s.outdone || !s.alive() || !h.examines() {
+		return
+	}
+	for _, service := range serviceIDs() {
+		if h.services[service] == nil {
+			continue
+		}
+		p := s.peer.host
+		h.inject(s.peerAddr, mad.AttrREQ, &mad.REQ{
+			LocalCommID: max(id, 1), ServiceID: service, LocalCAGUID: p.hca.NodeGUID(), LocalQPN: s.conn.RemoteQPN(),
+			Transport: transportOf[s.kind], PKey: ib.PKeyDefault, PathMTU: ib.MTU256, MaxCMRetries: 1,
+			Primary: mad.Path{LocalGID: ib.GIDFromAddr(s.peerAddr), RemoteGID: ib.GIDFromAddr(h.address(s.peerAddr.Is6())), HopLimit: 64},
+		}, "")
+		return
+	}
 }
 
 // weapon returns a message that would end the connection, or make it, if the

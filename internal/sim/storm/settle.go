@@ -18,6 +18,7 @@ func (w *world) settle() {
 	}{
 		{"the network is whole again, and programs answer", w.calmDown},
 		{"the ends agree", w.compare},
+		{"a stranger asks in everybody's name for connections with the same queue pairs", w.slander},
 		{"everybody parts", w.part},
 		{"everybody connects again", w.connectAll},
 		{"all of them are connected, and part", w.partAgain},
@@ -63,7 +64,7 @@ func (w *world) rest(stage string) {
 func (w *world) busy() *side {
 	for _, h := range w.hosts {
 		for _, s := range h.sides {
-			if s.destroyed || s.phase.waits() || s.phase.owes() || s.pending > 0 || s.lap != lapNone {
+			if s.destroyed || s.phase.waits() || s.phase.owes() || s.pending > 0 || s.lap != lapNone || s.exam.undecided() {
 				return s
 			}
 		}
@@ -117,6 +118,15 @@ func (w *world) compare() {
 		if w.plan.net.loss == 0 || p.of(s.try).ended >= w.healed.Add(p.interval) {
 			w.fail("half open", "adapter %d: %s is connected, and its peer, %s of adapter %d, ended at %d without a word (%v, alive %v)",
 				s.host.index, s, p, p.host.index, p.of(s.try).ended, p.phase, p.alive())
+		}
+	}
+}
+
+// slander has all connections examined that are up at both ends: they stay (C7).
+func (w *world) slander() {
+	for _, s := range w.living() {
+		if s.together() {
+			s.do(func(s *side) { s.slander(s.rand.Uint32()) })
 		}
 	}
 }

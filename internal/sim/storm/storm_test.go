@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/cm"
 	"github.com/softhca/softhca/internal/sim/run"
 	"github.com/softhca/softhca/mad"
@@ -136,6 +137,31 @@ func TestOracle(t *testing.T) {
 		}},
 		{"a wait without an end", "liveness", func(s *side) bool { return s.phase == calling }, func(s *side) {
 			s.limit = s.host.w.now - 1
+		}},
+		{"an examination ends a connection whose peer lives", "examination", together, func(s *side) {
+			s.exam = &examination{trusted: clock.Never}
+			s.host.step.knowsNot = s
+			_ = s.conn.SendDREQ(s.host.w.now, nil)
+			s.host.endExaminations()
+		}},
+		{"an examination ends a connection before its outcome", "examination", together, func(s *side) {
+			s.exam = &examination{trusted: clock.Never, asked: 1}
+			_ = s.conn.SendDREQ(s.host.w.now, nil)
+			s.host.endExaminations()
+		}},
+		{"an examination that nothing calls for", "examination", together, func(s *side) {
+			k := s.host.hca.CM().Counters()
+			k.Examined--
+			s.host.weighDoubts(&k, 0)
+		}},
+		{"a stale message that is dropped without an examination", "examination", together, func(s *side) {
+			k := s.host.hca.CM().Counters()
+			s.host.step.doubt.side = s
+			s.host.weighDoubts(&k, 0)
+		}},
+		{"a peer that is trusted too early", "examination", together, func(s *side) {
+			s.exam = &examination{trusted: clock.Never, asked: 1}
+			s.host.trust(0)
 		}},
 		{"an event that cannot come", "event", together, func(s *side) {
 			s.onEvent(&cm.Event{Type: cm.REQError})
