@@ -12,9 +12,10 @@
 // liars do unasked), socket.go and message.go (queue pairs and data),
 // privatedata.go (what a message carries for programs), wire.go, receive.go and
 // expect.go (what the oracle reads of MADs, and what each must lead to),
-// check.go (what must hold after a step), settle.go (the end: nothing may be
-// left half open), cells.go and marks.go (what happened at all), ladder.go
-// (what a person sees of a failure).
+// check.go (what must hold after a step), claim.go and examination.go (what a
+// REQ or REP leads to whose queue pair another connection has), settle.go (the
+// end: nothing may be left half open), cells.go and marks.go (what happened at
+// all), ladder.go (what a person sees of a failure).
 //
 // The oracle knows nothing of the engine but its public calls, its events and
 // the bytes on the wire. It never repairs, and never retries.

@@ -19,6 +19,7 @@ func (w *world) settle() {
 		{"the network is whole again, and programs answer", w.calmDown},
 		{"the ends agree", w.compare},
 		{"a stranger asks in everybody's name for connections with the same queue pairs", w.slander},
+		{"a second later it asks again", w.slander},
 		{"everybody parts", w.part},
 		{"everybody connects again", w.connectAll},
 		{"all of them are connected, and part", w.partAgain},
@@ -64,7 +65,7 @@ func (w *world) rest(stage string) {
 func (w *world) busy() *side {
 	for _, h := range w.hosts {
 		for _, s := range h.sides {
-			if s.destroyed || s.phase.waits() || s.phase.owes() || s.pending > 0 || s.lap != lapNone || s.exam.undecided() {
+			if s.destroyed || s.phase.waits() || s.phase.owes() || s.pending > 0 || s.lap != lapNone || s.exam != nil && !s.exam.isOver(w.now) {
 				return s
 			}
 		}

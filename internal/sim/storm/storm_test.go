@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/cm"
 	"github.com/softhca/softhca/internal/sim/run"
 	"github.com/softhca/softhca/mad"
@@ -99,16 +98,17 @@ func storming(t *testing.T, fit func(*side) bool) (*world, *side) {
 	return nil, nil
 }
 
+// upAtBothEnds fits the active side of a connection of RC.
+func upAtBothEnds(s *side) bool {
+	return s.active && s.kind == reliable && s.phase == up && s.together()
+}
+
 // TestOracle shows that each check can fail: it does behind the back of the
 // model what an adapter may not do by itself.
 func TestOracle(t *testing.T) {
-	together := func(s *side) bool { return s.active && s.kind == reliable && s.phase == up && s.together() }
+	together := upAtBothEnds
 	overBesideUp := func(s *side) bool { return s.phase == over && s.host.w.pick(s.rand, together) != nil }
-	for _, c := range []struct {
-		why, check string
-		fit        func(*side) bool
-		spoil      func(*side)
-	}{
+	for _, c := range []spoiled{
 		{"a connection ends and its program is not told", "state", together, func(s *side) {
 			s.repeats = repeats{}
 			_ = s.conn.SendDREQ(s.host.w.now, nil)
@@ -138,31 +138,6 @@ func TestOracle(t *testing.T) {
 		{"a wait without an end", "liveness", func(s *side) bool { return s.phase == calling }, func(s *side) {
 			s.limit = s.host.w.now - 1
 		}},
-		{"an examination ends a connection whose peer lives", "examination", together, func(s *side) {
-			s.exam = &examination{trusted: clock.Never}
-			s.host.step.knowsNot = s
-			_ = s.conn.SendDREQ(s.host.w.now, nil)
-			s.host.endExaminations()
-		}},
-		{"an examination ends a connection before its outcome", "examination", together, func(s *side) {
-			s.exam = &examination{trusted: clock.Never, asked: 1}
-			_ = s.conn.SendDREQ(s.host.w.now, nil)
-			s.host.endExaminations()
-		}},
-		{"an examination that nothing calls for", "examination", together, func(s *side) {
-			k := s.host.hca.CM().Counters()
-			k.Examined--
-			s.host.weighDoubts(&k, 0)
-		}},
-		{"a stale message that is dropped without an examination", "examination", together, func(s *side) {
-			k := s.host.hca.CM().Counters()
-			s.host.step.doubt.side = s
-			s.host.weighDoubts(&k, 0)
-		}},
-		{"a peer that is trusted too early", "examination", together, func(s *side) {
-			s.exam = &examination{trusted: clock.Never, asked: 1}
-			s.host.trust(0)
-		}},
 		{"an event that cannot come", "event", together, func(s *side) {
 			s.onEvent(&cm.Event{Type: cm.REQError})
 		}},
@@ -172,15 +147,28 @@ func TestOracle(t *testing.T) {
 			s.host.w.speaker(s.host, &e)
 		}},
 	} {
-		w, s := storming(t, c.fit)
-		c.spoil(s)
-		s.host.pump()
-		for range 200 {
-			w.step(1 << 62)
-		}
-		if w.violation == nil || w.violation.Check != c.check {
-			t.Errorf("%s: %+v, want the check %q", c.why, w.violation, c.check)
-		}
+		c.notice(t)
+	}
+}
+
+// spoiled is something that may not happen, and the check that must notice it.
+type spoiled struct {
+	why, check string
+	fit        func(*side) bool
+	spoil      func(*side)
+}
+
+// notice does it to a side that fits.
+func (c *spoiled) notice(t *testing.T) {
+	t.Helper()
+	w, s := storming(t, c.fit)
+	c.spoil(s)
+	s.host.pump()
+	for range 200 {
+		w.step(1 << 62)
+	}
+	if w.violation == nil || w.violation.Check != c.check {
+		t.Errorf("%s: %+v, want the check %q", c.why, w.violation, c.check)
 	}
 }
 
