@@ -114,8 +114,8 @@ var challengeMutants = []mutant{
 		breaks: "E14",
 	},
 	{
-		name: "request-in-doubt-leaves-its-message-open", in: "internal/qp.responder.request",
-		old: "r.in.msg, r.in.received = msg, received",
+		name: "request-in-doubt-leaves-its-message-open", in: "internal/qp.carryOut",
+		old: "r.in.msg, r.in.received, r.in.slot.spare = msg, received, msg == messageNone",
 		new: "_, _ = msg, received",
 		sim: "status, message, memory, state, event", profile: "chaos",
 	},

@@ -154,18 +154,7 @@ func (r *responder) request(now clock.Instant, p *Packet) {
 		r.notReady(p)
 		return
 	}
-	f := r.in.checkLength(p)
-	if f.syndrome == 0 {
-		f = r.in.checkKey(p)
-	}
-	msg, received := r.in.msg, r.in.received
-	if f.syndrome == 0 {
-		f = r.execute(p)
-	}
-	if f.syndrome != 0 && r.judge(p, f) {
-		r.in.msg, r.in.received, r.in.slot.spare = msg, received, msg == messageNone
-	}
-	if f.syndrome != 0 {
+	if !r.carryOut(p) {
 		return
 	}
 	r.ep.ipid.learn(p)
@@ -178,6 +167,26 @@ func (r *responder) request(now clock.Instant, p *Packet) {
 		r.in.completeMessage(now, p)
 	}
 	r.acknowledge(p)
+}
+
+// carryOut checks and executes a request, and reports whether that is done. If not, the request is
+// refused, or it is as if it had not come.
+func (r *responder) carryOut(p *Packet) bool {
+	f := r.in.checkLength(p)
+	if f.syndrome == 0 {
+		f = r.in.checkKey(p)
+	}
+	msg, received := r.in.msg, r.in.received
+	if f.syndrome == 0 {
+		f = r.execute(p)
+	}
+	if f.syndrome == 0 {
+		return true
+	}
+	if r.judge(p, f) {
+		r.in.msg, r.in.received, r.in.slot.spare = msg, received, msg == messageNone
+	}
+	return false
 }
 
 // awaits keeps p, the end of a message whose turn it is, if the peer will send it again, and

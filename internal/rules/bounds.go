@@ -11,6 +11,7 @@ import (
 // reached says, for each bound of the engine and its ports, which test reaches it: the
 // package and the test. Where there is none, it says why, after a dash.
 var reached = map[string]string{
+	"internal/pcapfile.maxPacketBlock": "internal/pcapfile TestLongComments",
 	"internal/device.MaxEvents":        "verbs TestV16_ManyEventsAreCounted",
 	"internal/driver.mostAlone":        "internal/driver TestDistrust",
 	"internal/driver.mostAside":        "internal/driver TestPollers",

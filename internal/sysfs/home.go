@@ -30,7 +30,7 @@ func home() (string, error) {
 	}
 	temp := environ.TempDir()
 	if err := safe(temp); err != nil {
-		return "", fmt.Errorf("a directory for the sysfs image: %w; TMPDIR names another place", err)
+		return "", fmt.Errorf("a directory for the sysfs image in %s: %w; TMPDIR names another place", temp, err)
 	}
 	dir := filepath.Join(temp, fmt.Sprintf("softhca-%d", os.Geteuid()))
 	err := ours(dir)

@@ -169,6 +169,9 @@ func (s *session) receive(t *turn, wc *verbs.WC) error {
 	return s.postRecvs(s.o.RxDepth - s.posted)
 }
 
+// nakTime is how long a NAK of a peer that reports a failure may take to become a completion.
+const nakTime = 100 * time.Millisecond
+
 // errIdle means that the peer or the network is silent.
 var errIdle = errors.New("nothing happened for too long")
 
@@ -187,6 +190,11 @@ func (s *session) ended(ctx context.Context, out []verbs.WC) (int, error) {
 		}
 		if err := s.settle(); err != nil {
 			return 0, err
+		}
+		if errors.Is(context.Cause(ctx), errPeer) { // the adapter may be examining the peer's NAK
+			wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), nakTime)
+			_ = s.cq.Wait(wait)
+			cancel()
 		}
 	}
 	switch why := context.Cause(ctx); {

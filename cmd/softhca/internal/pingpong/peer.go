@@ -70,9 +70,12 @@ func listen(conn net.Conn, client bool, end context.CancelCauseFunc) {
 	}
 }
 
+// errPeer means that the peer reports a failure.
+var errPeer = errors.New("the peer has failed")
+
 // peerFailed returns an error with the reason of a peer.
 func peerFailed(why string) error {
-	return errors.New(`the peer has failed: "` + printable.Line(why, printable.Limit) + `"`)
+	return fmt.Errorf(`%w: "%s"`, errPeer, printable.Line(why, printable.Limit))
 }
 
 // read fills b with data of the peer during the exchange. It returns an error if the
