@@ -177,14 +177,7 @@ func (f *Follower) partner(key flowKey, port uint16) (flow, bool) {
 		return flow{}, false
 	}
 	if c.paired != "" { // by a guess that this answer disproves
-		wrong := key
-		wrong.to = c.ends[0].qpn
-		if f.flows[wrong].conv == c {
-			delete(f.flows, wrong)
-		}
-		if f.byQPN[wrong.to] == c {
-			delete(f.byQPN, wrong.to)
-		}
+		f.disprove(c)
 	}
 	c.ends[0].qpn, c.paired = key.to, how
 	fl := flow{c, 1}

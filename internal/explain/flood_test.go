@@ -46,7 +46,7 @@ func TestManyOpenMessages(t *testing.T) {
 		s.follow(f, func() {})
 		half := &f.alive.Front().Value.(*conversation).halves[0]
 		if len(half.ops) != c.want || f.pending != c.others+c.want || half.skipped != 2*maxOps-c.want {
-			t.Errorf("beside %d messages there is room for %d, want %d; %d in all, %d skipped", c.others, len(half.ops), c.want, f.pending, half.skipped)
+			t.Errorf("in addition to %d messages there is room for %d, want %d; %d in all, %d skipped", c.others, len(half.ops), c.want, f.pending, half.skipped)
 		}
 	}
 	s.add(server, time.Microsecond, &roce.Packet{BTH: bth(roce.RCAcknowledge, 0x11, 2*maxOps-1), AETH: roce.AETH{Syndrome: roce.ACKUnlimited, MSN: 1}})
@@ -87,6 +87,73 @@ func TestPendingIsExact(t *testing.T) {
 			t.Errorf("%s: after the end %d messages, %d directions, %d queue pairs, %d pairs of addresses and %d exchanges are remembered",
 				all[i], f.pending, len(f.flows), len(f.byQPN), len(f.alone), len(f.links))
 		}
+	}
+}
+
+// TestDisprovedGuess guesses with which direction a connection belongs together, and then gets an
+// answer that shows another one: the requests of the wrong direction are unanswered, and nothing of
+// it is remembered.
+func TestDisprovedGuess(t *testing.T) {
+	const wrong = 700
+	for _, c := range []struct {
+		name  string
+		other bool // the right direction has a request of its own before its answer
+	}{{"the answer is the first packet of its direction", false}, {"two conversations become one", true}} {
+		s := &scene{t: t}
+		ack := func(to ib.QPN, psn uint32) {
+			s.add(server, time.Microsecond, &roce.Packet{BTH: bth(roce.RCAcknowledge, to, psn), AETH: roce.AETH{Syndrome: roce.ACKUnlimited}})
+		}
+		for i := range uint32(3) {
+			s.add(client, time.Microsecond, &roce.Packet{BTH: bth(roce.RCSendOnly, 0x22, 5000+i)})
+		}
+		ack(0x11, 4000000)
+		for i := range uint32(wrong) {
+			s.add(server, time.Microsecond, &roce.Packet{BTH: bth(roce.RCSendOnly, 0x11, i)})
+		}
+		if c.other {
+			s.add(server, time.Microsecond, &roce.Packet{BTH: bth(roce.RCSendOnly, 0x33, 0)})
+		}
+		ack(0x33, 5000)
+		f := New(Config{})
+		s.follow(f, func() {
+			sum := 0
+			for e := f.alive.Front(); e != nil; e = e.Next() {
+				sum += e.Value.(*conversation).open()
+			}
+			if sum != f.pending {
+				t.Fatalf("%s: %d messages are open, %d are counted", c.name, sum, f.pending)
+			}
+		})
+		_, old := f.byQPN[0x11]
+		r := f.Report()
+		unheard := 0
+		for _, m := range r.Messages {
+			if m.From == "b" && m.Outcome == unanswered && m.Record > 4 && m.Record <= 4+wrong {
+				unheard++
+			}
+		}
+		if old || f.pending != 0 || len(f.flows)+len(f.byQPN)+len(f.alone) != 0 {
+			t.Errorf("%s: the wrong queue pair is remembered: %v; after the end %d messages, %d directions, %d queue pairs and %d pairs of addresses are",
+				c.name, old, f.pending, len(f.flows), len(f.byQPN), len(f.alone))
+		}
+		if unheard != wrong || len(r.Conversations) != 1 || *r.Conversations[0].A.QPN != 0x33 {
+			t.Errorf("%s: %d requests of the wrong direction are unanswered, want %d; %d conversations, the first of QP %#x", c.name, unheard, wrong, len(r.Conversations), *r.Conversations[0].A.QPN)
+		}
+	}
+}
+
+// TestGuessStays leaves a guess alone that no answer disproves.
+func TestGuessStays(t *testing.T) {
+	s := &scene{t: t}
+	s.add(server, time.Microsecond, &roce.Packet{BTH: bth(roce.RCSendOnly, 0x33, 0)})
+	s.add(client, time.Microsecond, &roce.Packet{BTH: bth(roce.RCSendOnly, 0x22, 5000)})
+	s.add(server, time.Microsecond, &roce.Packet{BTH: bth(roce.RCAcknowledge, 0x11, 4000000), AETH: roce.AETH{Syndrome: roce.ACKUnlimited}})
+	s.add(server, time.Microsecond, &roce.Packet{BTH: bth(roce.RCSendOnly, 0x11, 7)})
+	f := New(Config{})
+	s.follow(f, func() {})
+	if r := f.Report(); len(r.Conversations) != 2 || f.pending != 0 || len(f.flows)+len(f.byQPN)+len(f.alone) != 0 {
+		t.Errorf("%d conversations, want 2; after the end %d messages, %d directions, %d queue pairs and %d pairs of addresses are remembered",
+			len(r.Conversations), f.pending, len(f.flows), len(f.byQPN), len(f.alone))
 	}
 }
 

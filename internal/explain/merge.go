@@ -23,8 +23,8 @@ func (f *Follower) adopt(fl flow) bool {
 	return true
 }
 
-// pairUp merges conversations of which no answer tells that they belong together: those that
-// are the only ones between two hosts in both directions.
+// pairUp merges two unpaired conversations if each is the only one in its direction between
+// two hosts. No answer has shown that they belong together.
 func (f *Follower) pairUp() {
 	for e := f.alive.Back(); e != nil; {
 		c := e.Value.(*conversation)
@@ -34,7 +34,7 @@ func (f *Follower) pairUp() {
 		}
 		there := f.alone[addrPair{c.ends[0].addr, c.ends[1].addr, c.service}]
 		back := f.alone[addrPair{c.ends[1].addr, c.ends[0].addr, c.service}]
-		if len(there) == 1 && len(back) == 1 && there[0] == c && c.first.record < back[0].first.record {
+		if len(there) == 1 && len(back) == 1 && there[0] == c && back[0].paired == "" && c.first.record < back[0].first.record {
 			if e != nil && e.Value == back[0] {
 				e = e.Prev()
 			}
@@ -51,6 +51,9 @@ func (f *Follower) merge(c, other *conversation, how string) {
 	}
 	for _, one := range [...]*conversation{c, other} {
 		f.leave(addrPair{one.ends[0].addr, one.ends[1].addr, one.service}, one)
+		if one.paired != "" {
+			f.disprove(one)
+		}
 	}
 	c.halves[1], c.pkeys[1] = other.halves[0], other.pkeys[0]
 	c.ends[0].qpn, c.paired = other.ends[1].qpn, how
@@ -71,6 +74,22 @@ func (f *Follower) merge(c, other *conversation, how string) {
 	f.byQPN[other.ends[1].qpn] = c
 	f.alive.Remove(other.element)
 	f.keeper.join(other.id, c.id, true)
+}
+
+// disprove drops the second direction of a conversation that was paired by a guess: an answer
+// shows that it is of another connection. Its open requests stay without an answer.
+func (f *Follower) disprove(c *conversation) {
+	wrong := flowKey{src: c.ends[1].addr, dst: c.ends[0].addr, to: c.ends[0].qpn, service: c.service}
+	if f.flows[wrong].conv == c {
+		delete(f.flows, wrong)
+	}
+	if f.byQPN[wrong.to] == c {
+		delete(f.byQPN, wrong.to)
+	}
+	h := &c.halves[1]
+	f.pending -= len(h.ops)
+	c.giveUp(f, 1)
+	*h = half{done: h.done, answers: h.answers, ops: h.ops}
 }
 
 // absorb adds a finding of a conversation that becomes a part of this one.
