@@ -11,8 +11,7 @@ import (
 // Limits of a half. Items above them are counted, not explained.
 const (
 	maxOps = 1024
-	// maxOpen is the maximum number of messages in flight of all halves; above it, each half
-	// has at least fewOps.
+	// maxOpen bounds the messages in flight of all halves; a half may have fewOps beyond it.
 	maxOpen = 1 << 18
 	fewOps  = 16
 	maxGaps = 64
