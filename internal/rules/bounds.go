@@ -3,15 +3,21 @@ package rules
 import (
 	"go/ast"
 	"go/token"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
 )
 
-// reached says, for each bound of the engine and its ports, which test reaches it: the
+// reached says, for each bound of the packages in bounded, which test reaches it: the
 // package and the test. Where there is none, it says why, after a dash.
 var reached = map[string]string{
-	"internal/pcapfile.maxPacketBlock": "internal/pcapfile TestLongComments",
+	"internal/cm.maxAllowance":         "internal/cm TestC6_EachREQEarnsAREP",
+	"internal/cm.maxEarly":             "internal/cm TestC7_EarlyIsShared",
+	"internal/cm.maxExaminations":      "internal/cm TestC7_ExaminationsAreBounded",
+	"internal/cm.maxFlowLabel":         "internal/cm TestC3_BadParameters",
+	"internal/cm.maxPeerWait":          "internal/cm TestC6_PeersTimesAreBounded",
+	"internal/cm.maxSL":                "internal/cm TestC3_BadParameters",
 	"internal/device.MaxEvents":        "verbs TestV16_ManyEventsAreCounted",
 	"internal/driver.mostAlone":        "internal/driver TestDistrust",
 	"internal/driver.mostAside":        "internal/driver TestPollers",
@@ -49,6 +55,7 @@ var reached = map[string]string{
 	"internal/memory.maxDraws":         "internal/memory TestStuckSource",
 	"internal/memory.maxObjects":       "internal/memory TestFull",
 	"internal/pcapfile.maxInterfaces":  "internal/pcapfile TestMemory",
+	"internal/pcapfile.maxPacketBlock": "internal/pcapfile TestLongComments",
 	"internal/pcapfile.maxTags":        "internal/pcapfile TestLinkLayers",
 	"internal/qp.MaxMessage":           "internal/hca TestAttacks",
 	"internal/qp.maxFlowLabel":         "internal/qp TestV10_Path",
@@ -56,7 +63,6 @@ var reached = map[string]string{
 	"internal/qp.maxRetry":             "internal/qp TestV10_Ranges",
 	"internal/qp.maxSL":                "internal/qp TestV10_Path",
 	"internal/qp.maxTimeout":           "internal/qp TestV10_Ranges",
-	"internal/qp.mostIdle":             "internal/qp TestL2_IdleMemoryIsBounded",
 	"internal/script.maxBatches":       "- a guard against an engine that never stops sending",
 	"internal/script.maxBytes":         "internal/script TestScriptErrors",
 	"internal/script.maxFires":         "- a guard against an engine whose timers never stop",
@@ -72,16 +78,18 @@ var reached = map[string]string{
 
 // bounded are the packages whose bounds are in the table.
 var bounded = []string{
-	"internal/deadline", "internal/device", "internal/driver", "internal/fabric", "internal/fault", "internal/gsi", "internal/hca",
-	"internal/identity", "internal/judge", "internal/memory", "internal/packet", "internal/pcapfile", "internal/qp", "internal/ring",
+	"internal/cm", "internal/deadline", "internal/device", "internal/driver", "internal/fabric", "internal/fault", "internal/gsi",
+	"internal/hca", "internal/identity", "internal/judge", "internal/memory", "internal/packet", "internal/pcapfile", "internal/qp", "internal/ring",
 	"internal/script", "internal/sysfs", "internal/trace",
 }
 
 // boundName is how a constant is called that bounds something.
 var boundName = regexp.MustCompile(`^(max|Max|most|Most)[A-Z]`)
 
-// checkBounds wants a test that reaches each bound, or a reason why there is none.
+// checkBounds wants a test that reaches each bound, or a reason why there is none, and no row
+// of the table for a bound that has gone.
 func checkBounds(m *Module, report reporter) {
+	checkRows(m, report)
 	for _, p := range m.Packages {
 		if !slices.ContainsFunc(bounded, func(dir string) bool { return p.Path == dir || strings.HasPrefix(p.Path, dir+"/") }) ||
 			strings.HasSuffix(p.Path, "/rig") {
@@ -94,6 +102,25 @@ func checkBounds(m *Module, report reporter) {
 				}
 			}
 		}
+	}
+}
+
+// checkRows reports the rows of the table whose constant has gone, in a module that has the table.
+func checkRows(m *Module, report reporter) {
+	table := token.NoPos
+	gone := maps.Clone(reached)
+	for _, p := range m.Packages {
+		for _, f := range p.Sources() {
+			if f.Name == "internal/rules/bounds.go" {
+				table = f.AST.Package
+			}
+			for _, n := range constants(f.AST) {
+				delete(gone, p.Path+"."+n.Name)
+			}
+		}
+	}
+	if table != token.NoPos && len(gone) > 0 {
+		report(table, "the table of bounds names constants that are not there: %s", strings.Join(slices.Sorted(maps.Keys(gone)), ", "))
 	}
 }
 

@@ -169,6 +169,7 @@ var rejected = []struct {
 	{"test-sleep", "a sleeping test", source{"ib/a_test.go": "package ib\nimport \"time\"\nfunc f() { time.Sleep(1) }"}},
 	{"bounds", "a bound that no test reaches", source{"internal/ring/a.go": "package ring\nconst maxThings = 7"}},
 	{"bounds", "a bound whose test has gone", source{"internal/device/a.go": "package device\nconst MaxEvents = 4096"}},
+	{"bounds", "rows for bounds that have gone", source{"internal/rules/bounds.go": "package rules"}},
 	{"test-skip", "a skipped test", source{"ib/a_test.go": "package ib\nimport \"testing\"\nfunc TestX(t *testing.T) {\n\n\tt.Skip()\n}"}},
 }
 
