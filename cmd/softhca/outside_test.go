@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -62,6 +63,16 @@ func clean(t *testing.T, of string, out string) {
 		if strings.HasPrefix(line, "VERDICT clean") {
 			t.Errorf("%s prints a forged line: %q", of, line)
 		}
+	}
+}
+
+// TestSayKeepsLines gives a line arguments with line ends, tabs and escape sequences: only its format
+// begins a line.
+func TestSayKeepsLines(t *testing.T) {
+	var b strings.Builder
+	say(&b, "a %s\n  %v, %q, %-4d|", "x\nforged\t\x1b[2J", errors.New("y\nz"), "drop\tall", 7)
+	if want := `a x\nforged\t\x1b[2J` + "\n" + `  y\nz, "drop\tall", 7   |` + "\n"; b.String() != want {
+		t.Errorf("it says %q, want %q", b.String(), want)
 	}
 }
 

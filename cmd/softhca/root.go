@@ -257,10 +257,22 @@ func printResult(w io.Writer, asJSON bool, result fmt.Stringer) error {
 	return err
 }
 
-// say writes a line to standard error, without control characters of its arguments. It
-// ignores write errors.
+// say writes text to standard error, each argument on one line without control characters.
+// It ignores write errors.
 func say(stderr io.Writer, format string, args ...any) {
-	_, _ = io.WriteString(stderr, printable.Lines(fmt.Sprintf(format+"\n", args...)))
+	lines := make([]any, len(args))
+	for i, arg := range args {
+		lines[i] = oneLine{arg}
+	}
+	_, _ = fmt.Fprintf(stderr, format+"\n", lines...)
+}
+
+// oneLine formats a value with any verb and escapes what is not printable.
+type oneLine struct{ value any }
+
+// Format implements fmt.Formatter.
+func (o oneLine) Format(s fmt.State, verb rune) {
+	_, _ = io.WriteString(s, printable.Line(fmt.Sprintf(fmt.FormatString(s, verb), o.value), 0))
 }
 
 // logCounters logs the counters of an adapter that are not zero.
