@@ -44,7 +44,7 @@ func TestSecretOfAnotherUser(t *testing.T) {
 	if err := errors.Join(os.Chown(filepath.Join(dir, "secret"), setid.Stranger, -1), os.Mkdir(empty, 0o700), os.Chown(empty, setid.Stranger, -1)); err != nil {
 		t.Fatal(err)
 	}
-	for _, d := range []string{dir, empty} {
+	for _, d := range []string{dir, empty, filepath.Join(empty, "softhca"), filepath.Join(empty, ".config", "softhca")} {
 		if _, err := load(d); !errors.Is(err, errShared) {
 			t.Errorf("%s: %v", d, err)
 		}

@@ -17,3 +17,6 @@ func private(info fs.FileInfo) error {
 
 // owned returns nil: files have no user IDs here.
 func owned(fs.FileInfo) error { return nil }
+
+// trusted returns nil, as owned does.
+func trusted(fs.FileInfo) error { return nil }

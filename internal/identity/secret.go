@@ -106,14 +106,7 @@ var errShared = errors.New("it is not a file of this user alone")
 // or not at all, whatever happens meanwhile: a link, unlike a rename, never
 // replaces one that is in use.
 func create(dir, name string) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	info, err := os.Stat(dir)
-	if err == nil {
-		err = owned(info)
-	}
-	if err != nil { // root's secret in the directory of a user would lock the user out
+	if err := makeDir(dir); err != nil {
 		return fmt.Errorf("%s: %w", dir, err)
 	}
 	f, err := os.CreateTemp(dir, "secret-") // which only the user may read
@@ -130,4 +123,27 @@ func create(dir, name string) error {
 		return nil
 	}
 	return err
+}
+
+// makeDir creates a directory unless it exists. It returns an error if another user owns it, or
+// the directory in which it would be created: root's secret there would lock that user out.
+func makeDir(dir string) error {
+	info, err := os.Stat(dir)
+	for up := dir; errors.Is(err, fs.ErrNotExist) && up != filepath.Dir(up); {
+		up = filepath.Dir(up)
+		info, err = os.Stat(up)
+	}
+	if err == nil {
+		err = trusted(info)
+	}
+	if err != nil {
+		return err
+	}
+	if err = os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	if info, err = os.Stat(dir); err != nil {
+		return err
+	}
+	return owned(info)
 }
