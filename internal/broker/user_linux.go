@@ -3,15 +3,12 @@
 package broker
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
 	"os"
-	"slices"
-	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/softhca/softhca/internal/userns"
 )
 
 // credentials returns the process at the other end of a Unix socket.
@@ -36,25 +33,9 @@ func ofThisUser(uid uint32) error {
 // a user namespace the kernel reports the overflow ID for every user whom the namespace does
 // not map.
 func distinct() error {
-	if os.Geteuid() != overflowUID() || mapsAll() {
+	if !userns.Ambiguous(os.Geteuid()) {
 		return nil
 	}
 	return fmt.Errorf("broker: this process runs as user %d, whose ID the kernel reports for all users that the user namespace does not map: it shares no address: %w",
 		os.Geteuid(), unix.EPERM)
-}
-
-// overflowUID returns the user ID of users that a namespace does not map.
-func overflowUID() int {
-	text, err := os.ReadFile("/proc/sys/kernel/overflowuid")
-	uid, err2 := strconv.Atoi(string(bytes.TrimSpace(text)))
-	if errors.Join(err, err2) != nil {
-		return 65534 // the kernel's default
-	}
-	return uid
-}
-
-// mapsAll reports whether the user namespace of this process maps each user to itself.
-func mapsAll() bool {
-	text, err := os.ReadFile("/proc/self/uid_map")
-	return err == nil && slices.Equal(strings.Fields(string(text)), []string{"0", "0", "4294967295"})
 }

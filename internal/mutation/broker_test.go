@@ -126,8 +126,8 @@ var brokerMutants = []mutant{
 	},
 	{
 		name: "overflow-user-shares", in: "internal/broker.distinct",
-		old:  "os.Geteuid() != overflowUID() || mapsAll()",
-		new:  "true",
+		old:  "!userns.Ambiguous(os.Geteuid())",
+		new:  "!userns.Ambiguous(-1)",
 		test: "internal/broker TestOverflowUserIsAlone",
 	},
 	{

@@ -59,6 +59,7 @@ var table = []Row{
 	{"internal/fabric/ipudp", 0, Engine, false},
 	{"internal/fabric/fdmark", 0, IO, false},
 	{"internal/environ", 0, IO, false},
+	{"internal/userns", 0, IO, false},
 
 	{"roce", 1, Engine, true},
 	{"mad", 1, Engine, true},
