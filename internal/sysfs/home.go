@@ -9,13 +9,13 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/environ"
+	"github.com/softhca/softhca/internal/userns"
 )
 
 // home returns the directory of the user's images, to which no other user has access: it is
@@ -124,11 +124,7 @@ func safe(dir string) error {
 }
 
 // trusted reports whether a user is this one or root. In a user namespace, root of the host
-// appears as the user whom the kernel shows for all that the namespace does not have.
+// appears as the user whom the kernel shows for all that the namespace does not map.
 func trusted(uid int) bool {
-	if uid == 0 || uid == os.Geteuid() {
-		return true
-	}
-	text, err := os.ReadFile("/proc/sys/kernel/overflowuid")
-	return err == nil && strings.TrimSpace(string(text)) == strconv.Itoa(uid)
+	return uid == 0 || uid == os.Geteuid() || userns.Ambiguous(uid)
 }

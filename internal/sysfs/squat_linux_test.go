@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/internal/environ/setid"
+	"github.com/softhca/softhca/internal/userns"
 )
 
 // squatEnv has the directory in which the test binary, run by a stranger, squats names.
@@ -90,6 +91,13 @@ func TestHomeInADirectoryOfOthers(t *testing.T) {
 		"everybody's, not sticky": func(dir string) error { return os.Chmod(dir, 0o777) },
 		"a stranger's": func(dir string) error {
 			return errors.Join(os.Chown(dir, setid.Stranger, -1), os.Chmod(dir, 0o777|os.ModeSticky))
+		},
+		"nobody's": func(dir string) error {
+			const nobody = 65534
+			if userns.Ambiguous(nobody) { // a user namespace shows root of the host as nobody
+				return os.Chmod(dir, 0o777)
+			}
+			return os.Chown(dir, nobody, -1)
 		},
 		"below a stranger's": func(dir string) error {
 			return os.Chown(filepath.Dir(dir), setid.Stranger, -1)
