@@ -115,7 +115,7 @@ var brokerMutants = []mutant{
 	{
 		name: "silent-connection-kept-for-longer", in: "internal/broker.greet",
 		old:  "time.Now().Add(helloTime)",
-		new:  "time.Now().Add(5 * helloTime)",
+		new:  "time.Now().Add(10 * helloTime)",
 		test: "internal/broker TestSilentConnection",
 	},
 	{
