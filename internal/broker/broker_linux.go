@@ -109,7 +109,7 @@ func (b *Broker) listen() error {
 		case bound == 0:
 			return fmt.Errorf("%w: %s: one process at a time can use %v: %w", errSquatted, taken, a, unix.EPERM)
 		case taken != "":
-			b.cfg.log("broker: %s: those that have the user's secret find each other on %v by another one", taken, a)
+			b.cfg.log("%s: processes that have the user's secret use another socket for %v", taken, a)
 		}
 	}
 	return nil
