@@ -2,6 +2,7 @@ package accept
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"net"
 	"slices"
@@ -16,7 +17,9 @@ const (
 	MaxWaiting = 64
 	// firstDue is the time within which the first message must arrive.
 	firstDue = 10 * time.Second
-	chunk    = 4 << 10
+	// acceptPause is the pause after a failed accept.
+	acceptPause = 50 * time.Millisecond
+	chunk       = 4 << 10
 )
 
 // Listener is a listener of a server that serves one client at a time.
@@ -25,7 +28,7 @@ type Listener struct {
 	complete func([]byte) bool
 	limit    int
 	spoken   chan net.Conn // what Accept returns
-	failed   chan error    // gets the error of the listener, which ends it
+	failed   chan error    // gets net.ErrClosed when the listener is closed
 
 	mu      sync.Mutex // guards the fields below, and what is sent to spoken
 	closed  bool
@@ -75,12 +78,16 @@ func (n *Listener) Close() error {
 func (n *Listener) listen() {
 	for {
 		c, err := n.l.Accept()
-		if err != nil {
+		switch {
+		case errors.Is(err, net.ErrClosed):
 			n.failed <- err
 			return
+		case err != nil: // for example, no descriptors are left
+			time.Sleep(acceptPause)
+		default:
+			n.add(c)
+			go n.hear(c)
 		}
-		n.add(c)
-		go n.hear(c)
 	}
 }
 
@@ -90,6 +97,7 @@ func (n *Listener) add(c net.Conn) {
 	defer n.mu.Unlock()
 	if n.closed {
 		_ = c.Close()
+		return
 	}
 	if len(n.waiting) == MaxWaiting {
 		_ = n.waiting[0].Close()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -118,4 +119,53 @@ func TestClose(t *testing.T) {
 	}
 	gone(t, "a silent client", silent)
 	gone(t, "one that has spoken", spoken)
+}
+
+// exhausted is a listener whose first call of Accept fails, as when no descriptors are left.
+type exhausted struct {
+	net.Listener
+	failed bool // only the goroutine that accepts uses it
+}
+
+func (l *exhausted) Accept() (net.Conn, error) {
+	if !l.failed {
+		l.failed = true
+		return nil, syscall.EMFILE
+	}
+	return l.Listener.Accept()
+}
+
+// TestAcceptFails has one call of Accept fail: clients are served after it.
+func TestAcceptFails(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := New(&exhausted{Listener: l}, limit, func([]byte) bool { return true })
+	t.Cleanup(func() { _ = n.Close() })
+	dial(t, n, "hello")
+	c, err := n.Accept()
+	if err != nil {
+		t.Fatalf("the server ends with %v", err)
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAddAfterClose has a connection arrive while the listener closes: it is closed, and not
+// kept.
+func TestAddAfterClose(t *testing.T) {
+	n := listen(t)
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	server, client := net.Pipe()
+	n.add(server)
+	if _, err := client.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("a connection after Close: %v", err)
+	}
+	if len(n.waiting) != 0 {
+		t.Errorf("%d connections wait", len(n.waiting))
+	}
 }
