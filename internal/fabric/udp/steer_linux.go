@@ -58,7 +58,9 @@ func OpenFirst(a netip.Addr) (fd int, err error) {
 	err = errors.Join(share(alone.fd), share(s.fd), s.bind(nif, c))
 	_ = unix.Close(alone.fd)
 	if errors.Is(err, unix.EADDRINUSE) { // a kernel that reads SO_REUSEPORT only when a socket is bound
-		err = unix.Bind(s.fd, s.sockaddr())
+		if err = unix.Bind(s.fd, s.sockaddr()); err != nil {
+			err = bindError(s.addr, err)
+		}
 	}
 	if err != nil {
 		return -1, errors.Join(err, unix.Close(s.fd))
