@@ -61,7 +61,8 @@ const maxSquatted = 100
 
 // another returns the first directory, of those named prefix and a number from 0, that is
 // private or that it can create. The user's processes agree, because all try the same names
-// in the same order. If other users have all of them, the name is random.
+// in the same order. If other users have all of them, the name is random, and each run makes
+// a new directory.
 func another(prefix string) (string, error) {
 	for i := range maxSquatted {
 		dir := prefix + strconv.Itoa(i)
