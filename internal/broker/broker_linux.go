@@ -59,7 +59,7 @@ type resident struct {
 	mail int
 	turn sync.Mutex // held to read a message from wire and to process it
 
-	ended atomic.Bool // the process has; its children may still hold the slot
+	ended atomic.Bool // whether the process has ended; its children may still hold the slot
 }
 
 // newBroker returns a broker without sockets.

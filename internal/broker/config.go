@@ -13,8 +13,9 @@ type Config struct {
 	GUID  uint64                           // node GUID of all of them; Join ignores it
 	Log   func(format string, args ...any) // nil discards
 
-	// Secret is the user's, by which processes find each other also where another user has
-	// taken the broker's public name; nil if the user has none.
+	// Secret is the user's secret. From it processes derive the private name of the broker's
+	// socket, which works even if another user has taken the public name; nil if the user has
+	// none.
 	Secret *identity.Secret
 
 	hosted bool // a member runs the broker; when it ends, another takes over

@@ -38,7 +38,7 @@ func (s *Seat) deputize(lock int) {
 	case <-s.closing:
 	case <-b.handed:
 	}
-	_ = b.Close() // for the first time
+	_ = b.Close() // it was not closed before, so this does not fail
 	b.conns.Wait()
 }
 

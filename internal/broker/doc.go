@@ -86,9 +86,10 @@
 // A broker starts on an address that is in use: it asks for the store, for recoverTime at
 // most. If no deputy answers, another program has the address. The next broker takes over
 // the groups and listens again, by which the kernel names the new process to those that
-// connect. It lets members rejoin for settleTime, and then starts to read QP1. Connections are in the ledger: the broker disconnects the peers of members
-// that have ended meanwhile. A stopped member, which cannot rejoin, keeps its slot and
-// connections while it lives; other members may claim its services until it continues.
+// connect. It lets members rejoin for settleTime, and then starts to read QP1. Connections
+// are in the ledger: the broker disconnects the peers of members that have ended meanwhile. A
+// stopped member, which cannot rejoin, keeps its slot and connections while it lives; other
+// members may claim its services until it continues.
 //
 // The broker is stopped (SIGSTOP): members cannot know whether it will continue, so none
 // takes its place. A process that waits for an answer gets an error with the broker's

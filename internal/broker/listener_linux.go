@@ -16,7 +16,7 @@ import (
 )
 
 // backlog is the maximum number of connections that wait to be accepted. If strangers fill it,
-// a process that joins waits behind at most so many.
+// a process that joins waits behind at most backlog connections.
 const backlog = 256
 
 // listener is a socket at which a broker accepts connections. It is in the store, so that its

@@ -40,7 +40,7 @@ func namesOf(a netip.Addr, secret *identity.Secret) []string {
 // errSquatted is returned if another user has all names of an address.
 var errSquatted = errors.New("broker: the names of the address are taken")
 
-// squatter says who has a name that this user's broker needs.
+// squatter describes the owner of a name that this user's broker needs.
 func squatter(name string) string {
 	who := "another user"
 	if uid, ok := ownerOf(name); ok {
@@ -80,7 +80,7 @@ func (r diagRequest) Serialize() []byte {
 }
 
 // ownerOf returns the user who made the socket with a name, also one that does not listen. It
-// returns false if there is none, or if the kernel does not tell: before Linux 5.3.
+// returns false if there is none, or if the kernel does not report owners (before Linux 5.3).
 func ownerOf(name string) (uid uint32, ok bool) {
 	req := nl.NewNetlinkRequest(nl.SOCK_DIAG_BY_FAMILY, unix.NLM_F_DUMP)
 	req.AddData(diagRequest{})

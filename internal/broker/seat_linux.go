@@ -36,7 +36,7 @@ type Seat struct {
 	joined  bool         // has joined before, so that it can return
 	hosted  bool         // a member runs the broker
 	mail    int          // the end that the broker writes to
-	lock    int          // descriptor that holds brokerLock, for again; or -1
+	lock    int          // descriptor that holds brokerLock, which again uses; or -1
 	closing chan struct{}
 	ended   sync.WaitGroup
 	serving sync.WaitGroup // the broker that this process became
@@ -131,7 +131,7 @@ func programName() string {
 var errFull = errors.New("too many connections wait")
 
 // fullPause is the pause before the next attempt to connect to a broker whose queue of
-// connections is full: strangers who fill it again come as often.
+// connections is full. The pause is short because strangers fill the queue again at once.
 const fullPause = time.Millisecond
 
 // dial connects to the broker of this user on an address.

@@ -84,12 +84,12 @@ func TestLoneHostIsAttacked(t *testing.T) {
 	before := descriptors(t)
 	good := newMail(t, unix.SOCK_SEQPACKET)
 	attack(t, b, map[string]lie{
-		"no JSON":            {"\x00\xff{", nil},
-		"a member's message": {`{"op":"claim","service":1}`, nil},
-		"another address":    {`{"op":"join","version":2,"addrs":["127.0.0.1"]}`, []int{good}},
-		"the first's slot":   {`{"op":"join","version":2,"back":true}`, []int{good}},
-		"a slot of nobody":   {`{"op":"join","version":2,"back":true,"slot":1}`, []int{good}},
-		"no descriptor":      {`{"op":"join","version":2}`, nil},
+		"no JSON":                      {"\x00\xff{", nil},
+		"a member's message":           {`{"op":"claim","service":1}`, nil},
+		"another address":              {`{"op":"join","version":2,"addrs":["127.0.0.1"]}`, []int{good}},
+		"the first's slot":             {`{"op":"join","version":2,"back":true}`, []int{good}},
+		"a slot that no process holds": {`{"op":"join","version":2,"back":true,"slot":1}`, []int{good}},
+		"no descriptor":                {`{"op":"join","version":2}`, nil},
 	})
 	b.mu.Lock()
 	alone := b.engine == nil

@@ -38,7 +38,7 @@ type Config struct {
 	Faults         Faults
 	Env            Environment
 	Board          *Board                           // nil is one of the adapter's own
-	Warn           func(format string, args ...any) // is told why the device does not share its addresses; nil discards
+	Warn           func(format string, args ...any) // reports why the device does not share its addresses; nil discards
 	Adapter        int                              // its number, from 0, among several that share an environment
 }
 

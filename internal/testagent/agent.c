@@ -1597,8 +1597,8 @@ static int listener = -1, controller = -1;
 static char in[LINE_MAX_BYTES];
 static size_t in_len;
 
-/* Connections that have sent nothing yet. One that has becomes the controller; until then it
- * disturbs nobody. */
+/* Connections that have sent nothing yet. A connection that sends something becomes the
+ * controller; until then the present controller keeps its objects. */
 enum { NEWCOMERS_MAX = 8 };
 static int newcomers[NEWCOMERS_MAX], newcomer_count;
 

@@ -15,8 +15,8 @@ import (
 const maxSessions = 1024
 
 // backlog is the maximum number of waiting requests: further ones are not answered, and
-// their clients repeat them seconds later. So many sessions, too, may wait for clients that
-// do not answer; the others are left to clients that do.
+// their clients repeat them seconds later. At most backlog sessions wait for clients that do
+// not answer, so three quarters of the sessions remain for clients that do.
 const backlog = maxSessions / 4
 
 // daemon is a server's listener and its connections.
