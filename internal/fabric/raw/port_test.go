@@ -295,7 +295,7 @@ func TestOpenExplainsWhatIsWrong(t *testing.T) {
 	}
 	taken := openUDP(t, "127.1.0.1")
 	_, err := raw.Open(raw.Config{Addrs: taken.Caps().Addrs})
-	if !errors.Is(err, unix.EADDRINUSE) || !strings.Contains(err.Error(), "choose another --addr") {
+	if !errors.Is(err, unix.EADDRINUSE) || !strings.Contains(err.Error(), "choose another address") {
 		t.Errorf("an address in use: %v", err)
 	}
 	many := make([]netip.Addr, 17)

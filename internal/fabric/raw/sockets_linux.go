@@ -99,7 +99,7 @@ func (s *sockets) reserve(a netip.Addr, scope uint32) error {
 		}
 		err := unix.Bind(fd, to)
 		if errors.Is(err, unix.EADDRINUSE) {
-			return fmt.Errorf("raw: port %d on %v is in use: another adapter (or the rdma_rxe module) owns it; choose another --addr: %w",
+			return fmt.Errorf("raw: port %d on %v is in use: another adapter (or the rdma_rxe module) owns it; choose another address: %w",
 				fabric.RoCEPort, a, err)
 		}
 		if err != nil {

@@ -13,7 +13,7 @@ import (
 func bindError(a netip.Addr, err error) error {
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("udp: port %d on %v is in use: another adapter (or the rdma_rxe module) owns it; choose another --addr: %w",
+		return fmt.Errorf("udp: port %d on %v is in use: another adapter (or the rdma_rxe module) owns it; choose another address: %w",
 			fabric.RoCEPort, a, err)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		return fmt.Errorf("udp: %v is not an address of this host, or not usable yet: %w", a, err)

@@ -178,7 +178,7 @@ func TestOpenExplainsWhatIsWrong(t *testing.T) {
 		{"multicast", []netip.Addr{netip.MustParseAddr("224.0.0.1")}, "not the address of an interface"},
 		{"twice", []netip.Addr{netip.MustParseAddr("127.0.0.9"), netip.MustParseAddr("127.0.0.9")}, "given twice"},
 		{"foreign", []netip.Addr{netip.MustParseAddr("192.0.2.77")}, "no interface has address"},
-		{"taken", p.Caps().Addrs, "choose another --addr"},
+		{"taken", p.Caps().Addrs, "choose another address"},
 	}
 	for _, c := range tests {
 		t.Run(c.name, func(t *testing.T) {
