@@ -126,13 +126,21 @@ func (c *challenge) add(now clock.Instant, k claims, what string) {
 }
 
 // time returns how long a challenge takes. An end that has not measured a round trip has not sent
-// a request yet: whether its peer is gone is no urgent question there.
+// a request yet: whether its peer is gone is no urgent question there. A peer that has migrated
+// repeats its requests no longer than its retries last, so a shorter retry timer shortens the time.
 func (c *challenge) time() time.Duration {
-	t := &c.end.req.rtt
-	if t.least == 0 && c.claims == claimGone {
-		return challengeUnmeasured
+	t, least := &c.end.req.rtt, time.Duration(challengeTime)
+	switch c.claims {
+	case claimGone:
+		if t.least == 0 {
+			return challengeUnmeasured
+		}
+	case claimMoved:
+		if d := ib.AckTimeout(c.end.ep.attr.Timeout); d != 0 {
+			least = min(least, d)
+		}
 	}
-	return max(2*t.smoothed, t.smoothed+4*t.variance, challengeTime)
+	return max(2*t.smoothed, t.smoothed+4*t.variance, least)
 }
 
 // ask makes the next probe ready. The answer acknowledges what the peer has executed, so it also
