@@ -77,16 +77,16 @@ func (b *Broker) restore() error {
 func (b *Broker) settle() {
 	tick := time.NewTicker(settlePause)
 	defer tick.Stop()
-	end := time.NewTimer(settleTime)
-	defer end.Stop()
-	for b.awaited() {
+	last := time.Now()
+	for left := settleTime; left > 0 && b.awaited(); {
 		select {
 		case <-tick.C:
-		case <-end.C:
-			return
 		case <-b.ending:
 			return
 		}
+		now := time.Now()
+		left -= min(now.Sub(last), stallTime)
+		last = now
 	}
 }
 
@@ -101,6 +101,11 @@ func (b *Broker) awaitOthers() {
 
 // settlePause is the interval at which settle checks for missing members.
 const settlePause = 5 * time.Millisecond
+
+// stallTime is how much of a longer interval between two checks counts towards settleTime:
+// where this process did not run, for example in a virtual machine that was paused, members
+// may not have run either.
+const stallTime = 100 * time.Millisecond
 
 // awaited reports whether a living member has not rejoined.
 func (b *Broker) awaited() bool {
