@@ -19,6 +19,7 @@ type packet struct {
 	segs    int
 	damaged bool // its bytes changed: the receiver must not believe it
 	forged  bool // its bytes are right and its sender is not
+	lie     bool // a stranger claims something in the name of the peer, which no capture tells from the truth
 	d       fabric.Datagram
 	buf     []byte
 }

@@ -65,7 +65,7 @@ func (w *world) leaves(run *fabric.Run, i int) {
 
 // arrived reports a packet that has arrived.
 func (w *world) arrived(p *packet) {
-	if f := w.told().Arrived; f != nil && !p.forged {
+	if f := w.told().Arrived; f != nil && !p.forged && !p.lie {
 		f(time.Duration(w.now), &p.d, p.damaged)
 	}
 }
