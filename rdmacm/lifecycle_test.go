@@ -335,8 +335,9 @@ func TestC11_NoTimewaitExit(t *testing.T) {
 	server := b.take(EventConnectRequest).ID
 	impatient(t, second, 3)
 	a.resolve(second, b.at(port))
-	must(t, second.Connect(&ConnParam{QPN: 0x77}))
-	if e := a.take(EventRejected); e.ID != second || e.Status != int(mad.RejStaleConnection) {
+	must(t, second.Connect(&ConnParam{QPN: 0x78}))
+	must(t, b.take(EventConnectRequest).ID.Reject(nil))
+	if e := a.take(EventRejected); e.ID != second || e.Status != int(mad.RejConsumer) {
 		t.Errorf("rejected for %v", mad.RejReason(e.Status))
 	}
 	waitUntil(t, func() (over bool) {
