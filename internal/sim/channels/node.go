@@ -295,8 +295,8 @@ func (e *end) sniff(from *node, p *roce.Packet, path *fabric.Path) {
 			e.eec.Num(), e.n.index, at, e.route.asked, path.Src, path.Dst, p.BTH.MigReq)
 	}
 	e.port = path.SrcPort
-	if p.Info.Flags&roce.FlagResponse != 0 {
-		return
+	if p.Info.Flags&roce.FlagResponse != 0 || p.Info.Kind == roce.KindWrite && p.RETH == (roce.RETH{}) && p.Info.Flags&roce.FlagStart != 0 {
+		return // an answer, or a probe of a challenge
 	}
 	last := p.BTH.PSN
 	if p.Info.Kind == roce.KindReadRequest {
