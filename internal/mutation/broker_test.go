@@ -167,7 +167,7 @@ var brokerMutants = []mutant{
 		test: "internal/identity TestName",
 	},
 	{
-		name: "secret-in-a-directory-of-all", in: "internal/identity.create",
+		name: "secret-in-a-directory-of-all", in: "internal/identity.makeDir",
 		old:  "0o700",
 		new:  "0o777",
 		test: "internal/identity TestRestart",

@@ -37,8 +37,8 @@ var challengeMutants = []mutant{
 	},
 	{
 		name: "other-claims-put-off-the-verdict-on-a-nak", in: "internal/qp.challenge.timeout",
-		old:  "now >= c.nakUntil && c.nakProbes >= challengeProbes",
-		new:  "c.probes == challengeProbes && now >= c.next",
+		old:  "c.claims&claimNAK != 0 && now >= c.nakUntil && c.nakProbes >= challengeProbes",
+		new:  "c.claims&claimNAK != 0 && c.probes == challengeProbes && now >= c.next",
 		test: "internal/qp TestClaimsDoNotWaitForEachOther",
 	},
 	{
