@@ -108,11 +108,14 @@ func (q *QP) Type() QPType {
 	return q.qp.Type()
 }
 
-// State returns the current state; RESET for a QP that is nil or destroyed.
+// State returns the current state; RESET for a QP that is nil or destroyed. Like
+// Query it waits for what the adapter is doing: whoever has polled the completion
+// of an error finds the state that the error led to.
 func (q *QP) State() QPState {
 	if q == nil {
 		return ib.RESET
 	}
+	q.dev.Settle()
 	return q.qp.State()
 }
 

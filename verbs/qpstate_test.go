@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/device"
 )
 
 func TestV12_Query(t *testing.T) {
@@ -201,5 +204,36 @@ func (e *endpoint) outcome(t *testing.T, err error) string {
 		return "done"
 	default:
 		return fmt.Sprintf("completed with %+v", wc[:n])
+	}
+}
+
+// TestQ1_StateIsSettled reads the state while the adapter is at work: as the
+// completion of an error is there before the state that the error leads to, State
+// waits for the work's end.
+func TestQ1_StateIsSettled(t *testing.T) {
+	e, peer := newPair(t, ib.RC)
+	connect(t, e, peer, nil)
+	began, release := make(chan struct{}), make(chan struct{})
+	worked := make(chan error, 1)
+	go func() {
+		worked <- device.Of(e.ctx).Do(func(now clock.Instant) error {
+			close(began)
+			<-release
+			return e.qp.qp.Force(now, ib.ERR)
+		})
+	}()
+	<-began
+	state := make(chan QPState, 1)
+	go func() { state <- e.qp.State() }()
+	select {
+	case s := <-state:
+		t.Errorf("in the middle of the adapter's work the state is %v", s)
+		state <- s
+	case <-time.After(20 * time.Millisecond):
+	}
+	close(release)
+	must(t, <-worked)
+	if s := <-state; s != ib.ERR {
+		t.Errorf("the state is %v, want ERR", s)
 	}
 }

@@ -93,12 +93,13 @@ func (e *EEC) EECN() EECN {
 	return e.eec.Num()
 }
 
-// State returns the current state; RESET for an EE context that is nil or
-// destroyed.
+// State returns the current state, as QP.State does; RESET for an EE context that
+// is nil or destroyed.
 func (e *EEC) State() QPState {
 	if e == nil {
 		return ib.RESET
 	}
+	e.dev.Settle()
 	return e.eec.State()
 }
 

@@ -146,6 +146,10 @@ func (d *Device) Do(f func(now clock.Instant) error) error {
 	return err
 }
 
+// Settle returns when what the device's thread was doing is done. A closed or
+// failed device does nothing more.
+func (d *Device) Settle() { _ = d.Do(func(clock.Instant) error { return nil }) }
+
 // Call is Do for a verb, by its name in Go, which the rules of faults may make
 // fail; o is what it is about, or nil.
 func (d *Device) Call(verb string, o *Object, f func(now clock.Instant) error) error {
