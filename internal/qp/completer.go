@@ -513,11 +513,12 @@ func (c *completer) awaiting(now clock.Instant, p *Packet, cause string) *begunW
 		c.missing(now, p)
 		return nil
 	}
-	c.complete(now, v)
-	switch {
-	case c.ep.State() == ib.ERR:
-		return nil
-	case psn.Diff(w.last) > 0:
+	if v.to != r.una {
+		if c.complete(now, v); c.ep.State() == ib.ERR {
+			return nil
+		}
+	}
+	if psn.Diff(w.last) > 0 {
 		c.missing(now, p)
 		return nil
 	}
