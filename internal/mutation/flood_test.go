@@ -157,4 +157,10 @@ var floodMutants = []mutant{
 		new:  "$g.queue.max",
 		test: "internal/gsi TestC12_AnswersLeaveRoom",
 	},
+	{
+		name: "length-of-apr-information-not-told", in: "mad.APR.Put",
+		old:  "$d[8] = $r.InfoLength",
+		new:  "",
+		test: "mad TestC2_AnyBytes",
+	},
 }
