@@ -15,7 +15,7 @@ var challengeMutants = []mutant{
 		name: "peer-asked-once", in: "internal/qp.challenge.timeout",
 		old:    "c.probes < challengeProbes",
 		new:    "c.probes < 1",
-		breaks: "E14",
+		breaks: "V15",
 	},
 	{
 		name: "probe-that-could-not-leave-counts", in: "internal/qp.challenge.timeout",
@@ -58,6 +58,12 @@ var challengeMutants = []mutant{
 		old:    "now >= c.nakFrom && c.nak.fatal()",
 		new:    "now >= c.nakFrom",
 		breaks: "E12",
+	},
+	{
+		name: "answer-beyond-what-was-sent-is-no-sign-of-life", in: "internal/qp.completer.receiveResponse",
+		old:    "!$c.answersProbe(now, p)",
+		new:    "true",
+		breaks: "E14",
 	},
 	{
 		name: "requests-leave-during-a-challenge", in: "internal/qp.challenge.holds",
@@ -117,7 +123,7 @@ var challengeMutants = []mutant{
 		name: "request-in-doubt-leaves-its-message-open", in: "internal/qp.carryOut",
 		old: "r.in.msg, r.in.received, r.in.slot.spare = msg, received, msg == messageNone",
 		new: "_, _ = msg, received",
-		sim: "status, message, memory, state, event", profile: "chaos",
+		sim: "status message memory state event", profile: "chaos",
 	},
 	{
 		name: "middle-of-a-read-acknowledges-what-is-before", in: "internal/qp.awaiting",

@@ -80,11 +80,6 @@ var cQueueMutants = []cMutant{
 		sees: "two times of one completion",
 	},
 	{
-		name: "waiting-time-begins-anew", in: "capi/libibverbs/cq.c:waiting",
-		old: "else if (waits && since == 0)", new: "else if (waits)",
-		sees: "requests that are not sent while it polls",
-	},
-	{
 		name: "busy-poll-sends-nothing", in: "capi/libibverbs/cq.c:poll_cq",
 		old: "overdue(q->dev);", new: ";",
 		sees: "requests that are not sent while it finds completions",

@@ -149,7 +149,7 @@ var floodMutants = []mutant{
 		name: "answers-of-qp1-take-half-of-the-queue", in: "internal/gsi.answer",
 		old:  "$g.queue.max / 4",
 		new:  "$g.queue.max / 2",
-		test: "internal/gsi TestC12_AnswersLeaveRoom",
+		test: "internal/gsi TestC12_Floods",
 	},
 	{
 		name: "answers-of-agents-take-the-whole-queue", in: "internal/gsi.Agent.Answer",

@@ -253,7 +253,7 @@ var responderMutants = []mutant{
 		name: "read-data-from-the-next-packet", in: "internal/qp.sendReadResponse",
 		old: "$e.next.Distance($e.first) * uint32($e.mtu)",
 		new: "$e.next.Distance($e.first) * 256",
-		sim: "memory status", profile: "clean",
+		sim: "memory status delay", profile: "clean",
 	},
 	{
 		name: "write-data-at-the-start-of-the-region", in: "internal/qp.executeWrite",

@@ -32,6 +32,21 @@ func TestProbesThatCannotLeave(t *testing.T) {
 		t.Errorf("%d packets after the port was opened, want three probes at least", len(probes))
 	}
 	s.WantWCs("the peer is silent", rig.WC(1, ib.WCRemAccessErr))
+
+	s = challenged(t)
+	silent := 0
+	s.QP.Challenge(s.Now, func(clock.Instant, bool) { silent++ })
+	s.HCA.Shard().Arm(&s.QP.End)
+	for range 500 {
+		s.Now = s.Now.Add(time.Millisecond)
+		s.HCA.Shard().Advance(s.Now)
+	}
+	if silent != 0 {
+		t.Error("a peer that was not asked is taken for silent")
+	}
+	if probes := s.Pass(time.Second); len(probes) != 3 || silent != 1 {
+		t.Errorf("%d probes after the port was opened, want 3; %d outcomes, want 1", len(probes), silent)
+	}
 }
 
 // TestMSNOfStrangers: an ACK whose MSN does not fit completes nothing, once 255 have fitted.

@@ -34,7 +34,9 @@ func (c *completer) receiveResponse(now clock.Instant, p *Packet) {
 		c.oldResponse(now, p)
 		return
 	case psn.Diff(r.fresh) >= 0:
-		c.ep.drop(counters.DropGhost, p)
+		if !c.answersProbe(now, p) {
+			c.ep.drop(counters.DropGhost, p)
+		}
 		return
 	case c.ep.ipid.refuses(p):
 		c.ep.drop(counters.DropICRC, p)
@@ -179,11 +181,7 @@ func (c *completer) oldResponse(now clock.Instant, p *Packet) {
 	s := p.AETH.Syndrome
 	switch {
 	case p.Info.Kind != roce.KindAck:
-	case s.IsACK() && p.BTH.PSN != c.req.una.Prev() && c.end.challenge.claims != 0:
-		// Linux rxe acknowledges a probe no further than its last request that was no READ.
-		if !c.refusesMSN(p, c.req.done) {
-			c.end.challenge.heard(now)
-		}
+	case p.BTH.PSN != c.req.una.Prev() && c.answersProbe(now, p):
 		return
 	case s.IsACK() && p.BTH.PSN == c.req.una.Prev():
 		if c.refusesMSN(p, c.req.done) {
@@ -200,6 +198,19 @@ func (c *completer) oldResponse(now clock.Instant, p *Packet) {
 		return
 	}
 	c.ep.drop(counters.DropDuplicate, p)
+}
+
+// answersProbe reports whether p, an acknowledgement of nothing that is in flight, answers a
+// probe. Linux rxe acknowledges a probe with the PSN of the last request that it executed and
+// that was no READ, or with 0xffffff if there was none.
+func (c *completer) answersProbe(now clock.Instant, p *Packet) bool {
+	if p.Info.Kind != roce.KindAck || !p.AETH.Syndrome.IsACK() || c.end.challenge.claims == 0 {
+		return false
+	}
+	if !c.refusesMSN(p, c.req.done) {
+		c.end.challenge.heard(now)
+	}
+	return true
 }
 
 // answersRead reports whether psn is in the part of the oldest work request, a

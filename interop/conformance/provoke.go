@@ -137,11 +137,18 @@ func (s *stand) wire() []ends.NAK {
 
 // untilRNR waits until an RNR NAK was on the wire.
 func (s *stand) untilRNR(ctx context.Context) error {
+	return until(ctx, "an RNR NAK", func() (bool, error) {
+		return slices.ContainsFunc(s.wire(), func(n ends.NAK) bool { return n.Syndrome.IsRNR() }), nil
+	})
+}
+
+// until waits until there is what is asked for.
+func until(ctx context.Context, what string, there func() (bool, error)) error {
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for end := time.Now().Add(patience); time.Now().Before(end); {
-		if slices.ContainsFunc(s.wire(), func(n ends.NAK) bool { return n.Syndrome.IsRNR() }) {
-			return nil
+		if ok, err := there(); ok || err != nil {
+			return err
 		}
 		select {
 		case <-tick.C:
@@ -149,7 +156,7 @@ func (s *stand) untilRNR(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 	}
-	return errors.New("no RNR NAK came")
+	return fmt.Errorf("%s did not come in %v", what, patience)
 }
 
 func (s *stand) checkAsker(ctx context.Context, j *judge, want asker) error {

@@ -55,7 +55,7 @@ func Families() []suite.Family {
 			return outcome(l, results)
 		}
 	}
-	return slices.Concat(verbsFamilies(run), []suite.Family{migrationFamily(run)}, dataFamilies(run), scriptFamilies(program))
+	return slices.Concat(verbsFamilies(run), []suite.Family{migrationFamily(run), forgedFamily(run)}, dataFamilies(run), scriptFamilies(program))
 }
 
 // between plays something between two ends that are opened for it.

@@ -99,10 +99,13 @@ static void end_each(void)
 enum { ROUNDS = 300 };
 static _Atomic bool pelted;
 
-static void *pelt(void *arg)
+// seen_often reports whether the handler ran more often than one thread of the program alone
+// would have it run. The kernel drops a signal that is pending already.
+static bool seen_often(void) { return seen[SIGSEGV] > ROUNDS && seen[SIGBUS] > ROUNDS; }
+
+static void *pelt(void *handled)
 {
-	(void)arg;
-	for (int i = 0; i < ROUNDS; i++) {
+	for (int i = 0; i < ROUNDS || (handled && !seen_often()); i++) {
 		DIR *dir = opendir("/proc/self/task");
 		must(dir != NULL);
 		for (struct dirent *e; (e = readdir(dir)) != NULL;)
@@ -121,7 +124,7 @@ static void pelt_all(void (*handler)(int))
 	set_all(handler);
 	rig_open(&r, IBV_QPT_RC);
 	pelted = false;
-	must(pthread_create(&t, NULL, pelt, NULL) == 0);
+	must(pthread_create(&t, NULL, pelt, handler == see ? &t : NULL) == 0);
 	while (!pelted)
 		transfer(&r);
 	must(pthread_join(t, NULL) == 0);
@@ -132,7 +135,6 @@ static void sent_inside(void)
 {
 	pelt_all(SIG_IGN);
 	pelt_all(see);
-	must(seen[SIGSEGV] > ROUNDS && seen[SIGBUS] > ROUNDS);
 }
 
 static void sent(void)
