@@ -60,6 +60,7 @@ var meetings = []meeting{
 	{section: "rdmacm-utils", server: "rdma_xserver", client: "rdma_xclient -s SERVER"},
 	{section: "rdmacm-utils", server: "rdma_xserver -c x", client: "rdma_xclient -c x -s SERVER", skip: "the adapter has no XRC"},
 	{section: "rdmacm-utils", server: "cmtime -b SERVER", client: "cmtime -c 100 -s SERVER", stays: true, endsIn: []string{"trixie"}},
+	{section: "rdmacm-utils", server: cmtime65 + " SERVER -L -b SERVER -c 100", client: cmtime65 + " SERVER -b CLIENT -c 100"},
 	{section: "rdmacm-utils", server: "rstream -b SERVER", client: "rstream -s SERVER"},
 	{section: "rdmacm-utils", server: "riostream -S 1000 -I 10 -C 10 -b SERVER", client: "riostream -S 1000 -I 10 -C 10 -s SERVER"},
 	{section: "rdmacm-utils", server: "rcopy", client: "rcopy DIR/softhca-engine.so SERVER:DIR/copied", stays: true},
