@@ -156,6 +156,9 @@ func TestServicesAreFull(t *testing.T) {
 // time: each peer hears of it, and those that do not answer hear it again, all in time.
 func TestManyPartings(t *testing.T) {
 	const count = maxLeaving + 50
+	if r := disconnectRetry(); time.Duration(1+r.Retries)*r.Timeout > toldLimit { // the limit below grows with the load
+		t.Errorf("a peer hears the last time after %v, want %v at most", time.Duration(1+r.Retries)*r.Timeout, toldLimit)
+	}
 	b := serve(t, 1)
 	p, x := newPeer(t, b), join(t, b)
 	for n := range uint32(count) {
