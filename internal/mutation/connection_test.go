@@ -68,7 +68,7 @@ var connectionMutants = []mutant{
 		name: "stale-req-taken", in: "internal/cm.Manager.accept",
 		old:    "old != nil",
 		new:    "old != nil && old.state != Established",
-		breaks: "C7", sim: "stale state answer", profile: "connect",
+		breaks: "C7", sim: "stale state answer examination", profile: "connect",
 	},
 	{
 		name: "stale-rep-taken", in: "internal/cm.stimulus.learnREP",
