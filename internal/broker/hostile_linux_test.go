@@ -12,29 +12,36 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// answering accepts one connection at a listener, and answers its first message.
+// answering accepts connections at a listener until one takes the answer to its first message.
+// Others are of members that have ended: they connect again as soon as a connection is closed.
 func answering(t *testing.T, l *listener, m *message, give []int) (done chan struct{}) {
 	done = make(chan struct{})
 	go func() {
 		defer close(done)
-		fd, err := l.accept()
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		w, err := acceptedWire(fd)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		defer w.Close()
-		_, fds, err := w.receive()
-		closeAll(fds)
-		if err = errors.Join(err, w.send(m, give...)); err != nil {
-			t.Error(err)
+		for {
+			fd, err := l.accept()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if answer(fd, m, give) == nil {
+				return
+			}
 		}
 	}()
 	return done
+}
+
+// answer answers the first message of a connection, and closes it.
+func answer(fd int, m *message, give []int) error {
+	w, err := acceptedWire(fd)
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	_, fds, err := w.receive()
+	closeAll(fds)
+	return errors.Join(err, w.send(m, give...))
 }
 
 // TestHostileHost has a process of this user answer joins in the name of a broker: a process
