@@ -54,6 +54,9 @@ type challenge struct {
 	// refutes it from nakFrom on, and silence until nakUntil, after nakProbes probes, proves it.
 	nakFrom, nakUntil clock.Instant
 	nakProbes         uint8
+	// unheard says that the peer has acknowledged nothing since this end migrated. It may be
+	// examining that, and drops meanwhile what comes over the new path.
+	unheard bool
 }
 
 // refusal is what a NAK claims: the request at psn was refused.
@@ -80,7 +83,7 @@ func (c *challenge) refuses(now clock.Instant, n refusal) bool {
 	if c.claims&claimNAK == 0 {
 		c.nakProbes = 0
 		c.add(now, claimNAK, "NAK")
-		c.nakFrom, c.nakUntil = now.Add(c.step), now.Add(challengeProbes*c.step)
+		c.nakFrom, c.nakUntil = now.Add(c.step), now.Add(time.Duration(c.rounds())*c.step)
 		c.arm(now)
 	}
 	return true
@@ -123,6 +126,15 @@ func (c *challenge) add(now clock.Instant, k claims, what string) {
 	c.since, c.probes = now, 0
 	c.step = c.time() / challengeProbes
 	c.ask(now)
+}
+
+// rounds returns how many probes must stay unanswered: twice as many while the peer may be
+// examining a migration of this end.
+func (c *challenge) rounds() uint8 {
+	if c.unheard {
+		return 2 * challengeProbes
+	}
+	return challengeProbes
 }
 
 // time returns how long a challenge takes. An end that has not measured a round trip has not sent
@@ -183,7 +195,7 @@ func (c *challenge) timeout(now clock.Instant) {
 		c.arm(now)
 	case c.owed:
 		c.wait(now)
-	case c.probes < challengeProbes, c.claims == claimNAK:
+	case c.probes < c.rounds(), c.claims == claimNAK:
 		c.ask(now)
 	default:
 		c.believe(now)
@@ -224,6 +236,7 @@ func (c *challenge) holds() bool { return c.claims&claimNAK != 0 }
 // acknowledges the request that the NAK names. An answer to a probe does not refute an RNR NAK or
 // a sequence NAK: a live peer sends those too.
 func (c *challenge) heard(now clock.Instant) {
+	c.unheard = false
 	if c.claims == 0 {
 		return
 	}
@@ -301,6 +314,7 @@ func (c *challenge) report(now clock.Instant, alive bool) {
 
 // moveOn drops the claims about a path that the end has left.
 func (c *challenge) moveOn() {
+	c.unheard = true
 	if c.claims &^= claimNAK | claimMoved; c.claims == 0 {
 		c.owed = false
 		c.end.ep.timers[timerChallenge] = clock.Never
@@ -310,7 +324,7 @@ func (c *challenge) moveOn() {
 // stop drops all claims of an end whose timers were just stopped. If the connection manager waits
 // for a result, the next Advance reports false.
 func (c *challenge) stop() {
-	c.claims, c.owed, c.next = 0, false, c.end.ep.env.Now
+	c.claims, c.owed, c.unheard, c.next = 0, false, false, c.end.ep.env.Now
 	if c.result != nil {
 		c.claims, c.probes = claimGone, challengeProbes
 		c.end.ep.timers[timerChallenge] = c.end.ep.env.Now

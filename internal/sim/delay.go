@@ -64,11 +64,30 @@ func (p *pair) harmed() {
 	}
 }
 
-// examined notes the end of a challenge, with which both ends begin anew.
+// examined notes the end of a challenge, with which both ends begin anew. All that they sent
+// meanwhile may have been dropped.
 func (e *end) examined() {
 	e.onTime("the end of a challenge")
 	e.wire.examines = false
-	e.pair.stirred()
+	for _, o := range e.pair.ends {
+		if o != nil {
+			o.delays.since, o.delays.again = max(o.delays.since, e.w.now), true
+			o.atRisk()
+		}
+	}
+}
+
+// leaves notes that the end gives back its part of the window to its peer. Others may have
+// waited for it, and begin anew.
+func (e *end) leaves() {
+	if e.pair == nil || e.peer == nil {
+		return
+	}
+	for _, o := range e.node.ends {
+		if o != e && o.sends() && o.peer.node == e.peer.node {
+			o.delays.since = max(o.delays.since, e.w.now)
+		}
+	}
 }
 
 // examines notes that an end examines a claim about its peer: it sends nothing until then, or
@@ -191,13 +210,14 @@ func (e *end) sendsAgain(last clock.Instant) clock.Instant {
 }
 
 // probes returns until when a probe leaves that the network does not harm, if
-// it harms nothing after last.
+// it harms nothing after last. Where an answer is lost, the next one may be taken for it, and the
+// round trip for longer than it is.
 func (e *end) probes(last clock.Instant) clock.Instant {
 	probe := probeTime
 	switch {
 	case e.node.inOrder:
 		return clock.Never
-	case e.w.plan.on(reordering | duplication | lateAnswers | clockJumps | lateReceives):
+	case e.delays.harmed != 0, e.w.plan.on(reordering | duplication | lateAnswers | clockJumps | lateReceives):
 		probe = probeTimeLate
 	}
 	return e.delays.heard.Add(2*last.Sub(e.delays.heard) + probe)

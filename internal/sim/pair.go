@@ -273,6 +273,7 @@ func (e *end) reset() {
 
 // destroy ends the queue pair, whatever it is doing (V13).
 func (e *end) destroy() {
+	e.leaves()
 	e.settle()
 	e.dropCompletions()
 	e.forget()

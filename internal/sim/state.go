@@ -32,6 +32,9 @@ func (e *end) moved(r *trace.Record) {
 	if e.pair != nil {
 		e.pair.stirred()
 	}
+	if r.To == ib.ERR || r.To == ib.RESET {
+		e.leaves()
+	}
 	legal := moves[[2]ib.QPState{r.From, r.To}] || r.To == ib.RESET || r.To == ib.ERR
 	if r.Cause != byModify {
 		switch r.To {
