@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/softhca/softhca/ib"
@@ -13,11 +14,12 @@ func (c *conversation) answer(f *Follower, side int) {
 	h.answers++
 	if !h.seen {
 		h.beyond++
-		c.unasked(f)
+		c.unasked(f, side)
 		return
 	}
 	h.refine(c.mtu, p)
 	h.spoil(f)
+	c.examine(f, side)
 	switch p.Info.Kind {
 	case roce.KindReadResponse:
 		c.response(f, side)
@@ -59,26 +61,33 @@ func (h *half) makeGood(psn ib.PSN) {
 	}
 }
 
-// unasked processes an answer to requests that are not in the capture.
-func (c *conversation) unasked(f *Follower) {
-	p := &f.pkt
+// unasked processes an answer to requests of a side that are not in the capture.
+func (c *conversation) unasked(f *Follower, side int) {
+	p, h := &f.pkt, &c.halves[side]
+	c.examine(f, side)
 	if p.Info.Headers&roce.HasAETH == 0 || p.Info.Kind != roce.KindAck {
 		return
 	}
-	const unseen = "the NAK for PSN %v; the requests are not in this capture"
+	rule, what := accessRefused, fmt.Sprintf("the NAK for PSN %v; the requests are not in this capture", p.BTH.PSN)
 	switch s := p.AETH.Syndrome; {
 	case s.IsACK():
+		h.msn = int(p.AETH.MSN)
+		return
 	case s.IsRNR():
 		c.find(f.now, rnrWait, "the RNR NAK for PSN %v, with a timer of %v; the requests are not in this capture", p.BTH.PSN, ib.RNRTimer(s.Value()))
+		return
 	case s == roce.NAKSequence:
-		c.find(f.now, sequenceNAK, unseen, p.BTH.PSN)
-	case s == roce.NAKRemoteAccess:
-		c.find(f.now, accessRefused, unseen, p.BTH.PSN)
+		c.find(f.now, sequenceNAK, "%s", what)
+		return
 	case s == roce.NAKInvalidRequest:
-		c.find(f.now, invalidRequest, unseen, p.BTH.PSN)
+		rule = invalidRequest
 	case s == roce.NAKRemoteOperational:
-		c.find(f.now, operationalError, unseen, p.BTH.PSN)
+		rule = operationalError
+	case s != roce.NAKRemoteAccess:
+		return
 	}
+	c.find(f.now, rule, "%s", what)
+	h.strays = withRefusal(h.strays, refusal{rule: rule, in: f.now, detail: what, psn: p.BTH.PSN, naks: 1, stray: true, msn: h.msn})
 }
 
 // refine corrects the guessed length of the last READ when the path MTU becomes
@@ -164,7 +173,6 @@ func (c *conversation) acknowledge(f *Follower, side int) {
 		}
 	default:
 		h.overtaken(f.now)
-		c.complete(f, side, psn)
 		c.refused(f, side, psn, syndrome)
 	}
 }
@@ -237,7 +245,11 @@ func (c *conversation) complete(f *Follower, side int, before ib.PSN) {
 // finish counts a completed message.
 func (c *conversation) finish(f *Follower, side int, o *op) {
 	h, took := &c.halves[side], f.now.since(o.begun)
-	c.tell(f, side, o, completed)
+	outcome := completed
+	if o.refused.record > 0 {
+		outcome = refused
+	}
+	c.tell(f, side, o, outcome)
 	f.keys.executed(c.ends[1-side].addr, o)
 	h.repeats = 0
 	h.deferred.ends(o.src)
@@ -341,16 +353,18 @@ func (c *conversation) atomicAnswer(f *Follower, side int) {
 // refused processes a NAK that ends a request.
 func (c *conversation) refused(f *Follower, side int, psn ib.PSN, s roce.Syndrome) {
 	h := &c.halves[side]
-	h.failed = true
+	r := refusal{in: f.now, psn: psn, deed: f.sight.deed, naks: 1}
+	before := c.times(answerMissing)
+	c.complete(f, side, psn)
+	r.skips, r.skipped = c.times(answerMissing) > before, h.una
 	rule, what, history := operationalError, "PSN "+psn.String(), ""
 	kind, invalidated := roce.KindSend, false
 	if i := h.locate(psn); i >= 0 {
 		kind, what = h.ops[i].kind, h.ops[i].String()
 		history, invalidated = f.keys.history(c.ends[1-side].addr, &h.ops[i])
-		if !h.ops[i].refused {
-			h.ops[i].refused = true
+		if h.ops[i].refused.record == 0 {
+			h.ops[i].refused = f.now
 			h.deferred.ends(h.ops[i].src)
-			c.tell(f, side, &h.ops[i], refused)
 		}
 	}
 	switch s {
@@ -375,6 +389,7 @@ func (c *conversation) refused(f *Follower, side int, psn ib.PSN, s roce.Syndrom
 		rule = unknownNAK
 		what += ": " + s.String()
 	}
-	h.refusal = refusal{rule: rule, in: f.now, detail: what, psn: psn, deed: f.sight.deed}
+	r.rule, r.detail = rule, what
+	h.refusals = withRefusal(h.refusals, r)
 	c.find(f.now, rule, "%s", what)
 }

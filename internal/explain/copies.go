@@ -157,7 +157,7 @@ func (c *conversation) forgive() {
 		return
 	}
 	c.findings = slices.DeleteFunc(c.findings, func(f *Finding) bool {
-		return f.id == requestDuplicated || f.id == atomicReplayed || f.Severity == Repaired && f.Count <= c.twins.taken
+		return f.id == requestDuplicated || f.id == atomicReplayed || f.Severity == Repaired && f.id != nakRefuted && f.Count <= c.twins.taken
 	})
 	c.note("nearly every packet was captured twice: captures of two places were merged, or of two interfaces of one host")
 }

@@ -33,10 +33,13 @@ func (c *conversation) conclude(side int) {
 // the requester, or not in time.
 func (c *conversation) unheard(side int) {
 	h := &c.halves[side]
-	r := &h.refusal
+	if !h.failed() {
+		return
+	}
+	r := h.refusal()
 	// The requester completes earlier requests first, and may wait for their answers in vain.
 	waits := h.una.Diff(r.psn) < 0 || slices.ContainsFunc(h.spoiled, func(s spoilt) bool { return s.psn.Diff(r.psn) < 0 })
-	if !h.failed || r.deed == spared && r.deaf == 0 && !waits && !h.late.on && !h.doubt.leavesOpen() && h.held.overcome() {
+	if r.deed == spared && r.deaf == 0 && !waits && !h.late.on && !h.doubt.leavesOpen() && h.held.overcome() {
 		return
 	}
 	c.findings = slices.DeleteFunc(c.findings, func(f *Finding) bool { return f.id == r.rule })
@@ -74,7 +77,7 @@ func (c *conversation) untold() {
 func (c *conversation) outcome(side int) (id ruleID, in instant, detail string) {
 	h := &c.halves[side]
 	switch {
-	case !h.seen || h.failed:
+	case !h.seen || h.failed():
 		return numRules, c.last, ""
 	case h.late.on:
 		return answersLate, h.late.in, fmt.Sprintf("%s; the answer came %v after the last repeat", h.late.what, round(h.late.quiet))

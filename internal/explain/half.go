@@ -48,15 +48,16 @@ type half struct {
 	ops      []op   // messages in flight, in the order of their PSNs
 	skipped  int    // requests that were not kept in ops
 	gaps     []gap
-	inside   bool // a message has begun and not ended
-	answers  int  // answers of any kind
-	good     int  // answers about messages in flight
-	msn      int  // MSN of the last answer; -1 before
-	stale    int  // answers to PSNs never sent, of a responder that has executed nothing
-	ahead    bool // a NAK named a PSN before the first one sent
-	beyond   int  // answers to requests that were not seen
-	failed   bool // a NAK ended the half
-	refusal  refusal
+	inside   bool      // a message has begun and not ended
+	answers  int       // answers of any kind
+	good     int       // answers about messages in flight
+	msn      int       // MSN of the last answer; -1 before
+	stale    int       // answers to PSNs never sent, of a responder that has executed nothing
+	ahead    bool      // a NAK named a PSN before the first one sent
+	beyond   int       // answers to requests that were not seen
+	refusals []refusal // fatal NAKs that nothing refuted, in the order of arrival
+	strays   []refusal // fatal NAKs before the first request, likewise
+	refuted  refuted
 	spoiled  []spoilt
 	intact   intact
 	held     held
@@ -96,16 +97,6 @@ type wait struct {
 	psn   ib.PSN
 	in    instant
 	spoil bool // a fault rule lost or changed the answer
-}
-
-// refusal is the NAK that ended a half.
-type refusal struct {
-	rule   ruleID
-	in     instant
-	detail string
-	psn    ib.PSN
-	deed   deed // effect of a fault rule on the NAK
-	deaf   int  // repeats of the refused request by a requester that did not get the NAK
 }
 
 // held is the last request or answer that a fault rule delayed.
@@ -196,8 +187,8 @@ type op struct {
 	rsp     uint32 // READ: responses in order
 	ahead   []span // READ: responses after a gap
 	rspGap  bool
-	skipped bool // a later message was answered before
-	refused bool // by a NAK
+	skipped bool    // a later message was answered before
+	refused instant // when a NAK refused it; zero if none did
 }
 
 // end returns the PSN after the last known PSN of the message.
@@ -290,7 +281,7 @@ func (c *conversation) resync(f *Follower, side int) {
 	}
 	c.giveUp(f, side)
 	h.gaps = h.gaps[:0]
-	h.rnr.on, h.nak.on, h.acked.on, h.failed, h.inside = false, false, false, false, false
+	h.rnr.on, h.nak.on, h.acked.on, h.inside, h.refusals = false, false, false, false, nil
 	h.una, h.next = psn, psn
 }
 
@@ -338,10 +329,12 @@ func (c *conversation) request(f *Follower, side int) {
 		h.first = psn
 		fallthrough
 	case d < 0:
+		h.goesOn(f.now, p, n)
 		c.again(f, side, n)
 		h.sent(f.now)
 		return
 	}
+	h.goesOn(f.now, p, n)
 	h.repeat.active = false
 	h.extend(f, n, c.vague(p))
 	h.sent(f.now)
@@ -361,7 +354,7 @@ func (h *half) sent(now instant) {
 func (c *conversation) restart(f *Follower, side int, psn ib.PSN) {
 	c.giveUp(f, side)
 	h := &c.halves[side]
-	*h = half{seen: true, first: psn, next: psn, una: psn, msn: -1, done: h.done, answers: h.answers, ops: h.ops[:0]}
+	*h = half{seen: true, first: psn, next: psn, una: psn, msn: -1, done: h.done, answers: h.answers, ops: h.ops[:0], strays: h.strays}
 }
 
 // settle corrects the guessed length of a READ from the PSN of the next request, and

@@ -200,6 +200,15 @@ func (k *keeper) join(from, to int, flip bool) {
 	}
 }
 
+// rename replaces the finding of the packets of a record.
+func (k *keeper) rename(record int, from, to string) {
+	for i := sort.Search(len(k.packets), func(i int) bool { return k.packets[i].Record >= record }); i < len(k.packets) && k.packets[i].Record == record; i++ {
+		if k.packets[i].Finding == from {
+			k.packets[i].Finding = to
+		}
+	}
+}
+
 // finish sets the conversation numbers of the packets to those of the report.
 func (k *keeper) finish(number map[int]int) []Packet {
 	for i := range k.packets {
@@ -234,7 +243,7 @@ func (c *conversation) state(side int) State {
 		if u := &c.streams[side]; u.seen {
 			s.Phase, s.Next, s.Una = Idle, u.next.Value(), u.next.Value()
 		}
-	case h.failed:
+	case h.failed():
 		s.Phase = Refused
 	case h.rnr.on:
 		s.Phase = NotReady

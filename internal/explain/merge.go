@@ -55,7 +55,10 @@ func (f *Follower) merge(c, other *conversation, how string) {
 			f.disprove(one)
 		}
 	}
+	mine, its := other.halves[1].strays, c.halves[1].strays
 	c.halves[1], c.pkeys[1] = other.halves[0], other.pkeys[0]
+	c.halves[0].inherit(c.first, mine)
+	c.halves[1].inherit(other.first, its)
 	c.ends[0].qpn, c.paired = other.ends[1].qpn, how
 	c.packets, c.bytes, c.mtu = c.packets+other.packets, c.bytes+other.bytes, max(c.mtu, other.mtu)
 	c.last, c.told, c.waits = later(c.last, other.last), c.told || other.told, c.waits || other.waits

@@ -61,12 +61,20 @@ func (l *messages) take(plain bool) bool {
 // giveUp adds the open messages of a side to the list.
 func (c *conversation) giveUp(f *Follower, side int) {
 	h := &c.halves[side]
-	for i := range h.ops {
-		if !h.ops[i].refused {
-			c.tell(f, side, &h.ops[i], unanswered)
-		}
-	}
+	c.abandon(f, side, len(h.ops))
 	h.ops = h.ops[:0]
+}
+
+// abandon adds the first n open messages of a side to the list.
+func (c *conversation) abandon(f *Follower, side, n int) {
+	h := &c.halves[side]
+	for i := range n {
+		outcome := unanswered
+		if h.ops[i].refused.record > 0 {
+			outcome = refused
+		}
+		c.tell(f, side, &h.ops[i], outcome)
+	}
 }
 
 // tell adds a message of a side to the list.
@@ -82,8 +90,11 @@ func (c *conversation) tell(f *Follower, side int, o *op, outcome string) {
 		key := uint32(o.rkey)
 		m.VA, m.RKey = fmt.Sprintf("%#x", o.va), &key
 	}
-	if outcome == completed || outcome == refused {
+	switch outcome {
+	case completed:
 		m.Took = max(f.now.since(o.begun), 0)
+	case refused:
+		m.Took = max(o.refused.since(o.begun), 0)
 	}
 	f.messages.list = append(f.messages.list, m)
 }

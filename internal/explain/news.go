@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/softhca/softhca/ib"
@@ -20,12 +21,13 @@ type Turn uint8
 
 // The turns.
 const (
-	Died   Turn = iota // it failed
-	GoesOn             // a request of its connection manager was refused; the connection continues
-	Waits              // a message of its connection manager had to be repeated
+	Died    Turn = iota // it failed
+	GoesOn              // a request of its connection manager was refused; the connection continues
+	Waits               // a message of its connection manager had to be repeated
+	Revived             // an answer refuted the NAK by which it seemed to fail
 )
 
-var turnNames = [...]string{"failed now", "refused now, and the connection goes on", "no answer so far"}
+var turnNames = [...]string{"failed now", "refused now, and the connection goes on", "no answer so far", "did not fail"}
 
 // String returns the turn in words, such as "failed now".
 func (t Turn) String() string { return turnNames[t] }
@@ -107,6 +109,15 @@ func (f *Follower) sweep(at time.Duration) {
 func (f *Follower) died(c *conversation, found *Finding) {
 	c.told = true
 	f.tell(c, Died, found)
+}
+
+// revive reports that a connection did not fail, if it was reported as failed.
+func (c *conversation) revive(f *Follower) {
+	if c.told && f.cfg.Tell != nil {
+		i := slices.IndexFunc(c.findings, func(g *Finding) bool { return g.id == nakRefuted })
+		f.tell(c, Revived, c.findings[i])
+	}
+	c.told = false
 }
 
 // tell reports news about a connection.

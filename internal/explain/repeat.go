@@ -20,8 +20,8 @@ func (c *conversation) again(f *Follower, side int, n uint32) {
 	if i >= 0 {
 		h.ops[i].again++
 	}
-	if h.failed && f.now.since(h.refusal.in) >= prompt && psn.Diff(h.refusal.psn) >= 0 {
-		h.refusal.deaf++
+	if h.failed() && f.now.since(h.refusal().in) >= prompt && psn.Diff(h.refusal().psn) >= 0 {
+		h.refusal().deaf++
 	}
 	f.sight.marks |= Repeated
 	c.twins.recent[1-side].forget() // the same answers may follow

@@ -54,6 +54,7 @@ type Conversation struct {
 	unmatched int
 	doubt     time.Duration // the silence before an answer that may have been too late for its requester
 	disorder  bool          // the last answers came out of order
+	refuted   bool          // a requester sent nothing after an answer that refuted a NAK
 }
 
 // End is one end of a conversation.
@@ -181,6 +182,16 @@ func (c *conversation) retract(id ruleID) {
 	}
 }
 
+// times returns how often a finding occurred.
+func (c *conversation) times(id ruleID) int {
+	for _, f := range c.findings {
+		if f.id == id {
+			return f.Count
+		}
+	}
+	return 0
+}
+
 // note adds a note to the conversation.
 func (c *conversation) note(s string) { c.notes = append(c.notes, s) }
 
@@ -253,6 +264,7 @@ func (c *conversation) summary() Conversation {
 		for side := range c.halves {
 			h := &c.halves[side]
 			s.unmatched += h.beyond + h.skipped
+			s.refuted = s.refuted || h.refuted.on
 			if !h.doubt.strong && !h.late.on {
 				s.doubt, s.disorder = max(s.doubt, h.doubt.quiet), s.disorder || h.doubt.order
 			}

@@ -14,7 +14,7 @@ type Severity uint8
 
 // The severities, from harmless to fatal.
 const (
-	Repaired Severity = iota // cost time only
+	Repaired Severity = iota // cost time only, or had no effect
 	Unknown                  // the capture does not show the outcome
 	Lost                     // a message is gone, or will be, and no program gets an error
 	Failed                   // a program saw an error

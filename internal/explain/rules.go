@@ -43,6 +43,7 @@ const (
 	refusalUnheard
 	refusalLate
 	unknownNAK
+	nakRefuted
 	invalidateFailed
 	resync
 	migrated
@@ -311,6 +312,13 @@ var table = [numRules]Rule{
 		Name: "unknown-nak", Severity: Failed, Side: Responder, Title: "an answer has a code that is not defined",
 		Means: "The syndrome is reserved. Adapters ignore it or fail the request.",
 		Try:   "Look for an adapter that is not up to date at the responder.",
+	},
+	nakRefuted: {
+		Name: "nak-refuted", Severity: Repaired, Side: Responder, Title: "a NAK refused a request that the responder acknowledged later",
+		Means: "A responder that refuses a request goes to ERR and acknowledges nothing more. This one acknowledged the request, or a later one, after the NAK. " +
+			"So the NAK is forged, by a stranger that sends packets from the responder's address, or the responder is broken. The detail names the refusal. " +
+			"No completion with error follows from the NAK: a requester that examines a NAK before it believes it, as softhca does, goes on.",
+		Try: "See where the NAK comes from: compare its Ethernet source address, its TTL and its IPv4 identification with those of the responder's other packets.",
 	},
 	invalidateFailed: {
 		Name: "invalidate-failed", Severity: Failed, Side: Both, Title: "SEND with invalidate was acknowledged but not counted as executed",

@@ -121,9 +121,9 @@ func (r *Report) cause() *Finding {
 
 // telling reports whether a finding explains other repaired findings: changed packets
 // explain losses; a migration, or an unanswered DREQ or LAP, explains the repeats before
-// it.
+// it. A refuted NAK is worth more attention than losses.
 func (f *Finding) telling() bool {
-	return f.id >= icrcID && f.id <= icrcSender || f.id == migrated || f.id == cmDREQUnanswered || f.id == cmLAPUnanswered
+	return f.id >= icrcID && f.id <= icrcSender || f.id == migrated || f.id == cmDREQUnanswered || f.id == cmLAPUnanswered || f.id == nakRefuted
 }
 
 // noRetriesLeft is the part of caveats about answers that are late or out of order.
@@ -135,7 +135,7 @@ func (r *Report) caveats() []string {
 	if r.Truncated > 0 {
 		c = append(c, count(r.Truncated, "packet")+" cut off by the capture (snap length): no ICRC was checked there")
 	}
-	alone, missed, late, disorder := 0, 0, time.Duration(0), false
+	alone, missed, late, disorder, refuted := 0, 0, time.Duration(0), false, 0
 	for i := range r.Conversations {
 		s := &r.Conversations[i]
 		if s.Paired == "" && s.Service != "UC" {
@@ -143,6 +143,9 @@ func (r *Report) caveats() []string {
 		}
 		if s.unmatched > 0 {
 			missed++
+		}
+		if s.refuted {
+			refuted++
 		}
 		late, disorder = max(late, s.doubt), disorder || s.disorder
 	}
@@ -157,6 +160,9 @@ func (r *Report) caveats() []string {
 	}
 	if disorder {
 		c = append(c, "the last answers to a requester came out of order: if "+noRetriesLeft)
+	}
+	if refuted > 0 {
+		c = append(c, "the "+count(refuted, "requester")+" that got a refuted NAK sent nothing more: an adapter that believes each NAK completed the request with an error")
 	}
 	if r.Ended > 0 {
 		c = append(c, count(r.Ended, "connection")+" not followed to the end, as too many were open at once")

@@ -19,7 +19,7 @@ type packet struct {
 	segs    int
 	damaged bool // its bytes changed: the receiver must not believe it
 	forged  bool // its bytes are right and its sender is not
-	lie     bool // a stranger claims something in the name of the peer, which no capture tells from the truth
+	lie     bool // a stranger answers an end that cannot send requests yet; in a capture its PSN looks like that of an earlier connection
 	d       fabric.Datagram
 	buf     []byte
 }
