@@ -33,10 +33,15 @@ type addrPair struct {
 }
 
 const (
-	maxAlone  = 64          // conversations with one known direction, per pair of addresses
-	maxRoutes = 16          // directions of migrated paths that a conversation remembers
-	noQPN     = 1<<32 - 1   // unknown number
-	guessed   = "addresses" // an answer that fits no request belongs to the only connection there is
+	maxAlone  = 64        // conversations with one known direction, per pair of addresses
+	maxRoutes = 16        // directions of migrated paths that a conversation remembers
+	noQPN     = 1<<32 - 1 // unknown number
+)
+
+// How the two ends of a conversation were matched, in the report.
+const (
+	byAnswers   = "answers"   // one end answers requests of the other
+	byAddresses = "addresses" // no other conversation between the two addresses fits
 )
 
 // conversation is the traffic of two queue pairs or two EE contexts. The second
@@ -124,8 +129,8 @@ func (f *Follower) replaced(fl flow) bool {
 		return false
 	}
 	pair := addrPair{fl.conv.ends[1-fl.side].addr, fl.conv.ends[fl.side].addr, fl.conv.service}
-	other, how := f.match(f.alone[pair], fl.conv.port)
-	return other != nil && other != fl.conv && how == "answers"
+	other, how, _ := f.match(f.alone[pair], fl.conv.port)
+	return other != nil && other != fl.conv && how == byAnswers
 }
 
 // begin starts a conversation with its first packet.
@@ -172,7 +177,7 @@ func (f *Follower) partner(key flowKey, port uint16) (flow, bool) {
 	}
 	pair := addrPair{key.dst, key.src, key.service}
 	list := f.alone[pair]
-	c, how := f.match(list, port)
+	c, how, guess := f.match(list, port)
 	if c == nil {
 		return flow{}, false
 	}
@@ -183,7 +188,7 @@ func (f *Follower) partner(key flowKey, port uint16) (flow, bool) {
 	fl := flow{c, 1}
 	f.flows[key] = fl
 	f.byQPN[key.to] = c
-	if how != guessed {
+	if !guess {
 		f.leave(pair, c)
 	}
 	return fl, true
@@ -201,8 +206,9 @@ func (f *Follower) leave(pair addrPair, c *conversation) {
 
 // match returns the conversation of list to which a packet of the other direction
 // belongs: the only one that waits for this answer, else the only one in list. It
-// also returns the evidence.
-func (f *Follower) match(list []*conversation, port uint16) (*conversation, string) {
+// also returns the evidence, and whether it is a guess that a later answer can disprove: an
+// answer that fits no request belongs to the only connection that there is.
+func (f *Follower) match(list []*conversation, port uint16) (c *conversation, how string, guess bool) {
 	answer := f.pkt.Info.Flags&roce.FlagResponse != 0
 	var found, only *conversation
 	n := 0
@@ -220,13 +226,13 @@ func (f *Follower) match(list []*conversation, port uint16) (*conversation, stri
 	}
 	switch {
 	case found != nil && answer:
-		return found, "answers"
+		return found, byAnswers, false
 	case found != nil && (n == 1 || found.port == port):
-		return found, "addresses"
+		return found, byAddresses, false
 	case answer && n == 0 && len(list) == 1 && list[0].paired == "" && list[0].halves[0].seen && f.pkt.AETH.MSN == 0: // with another MSN it is of an earlier connection
-		return list[0], guessed
+		return list[0], byAddresses, true
 	default:
-		return nil, ""
+		return nil, "", false
 	}
 }
 

@@ -157,6 +157,50 @@ func TestGuessStays(t *testing.T) {
 	}
 }
 
+// TestPairedUC pairs the directions of many UC connections, one after the other: a pair is settled,
+// so a packet of another connection does not end it, and the list of unpaired conversations has
+// room for later ones.
+func TestPairedUC(t *testing.T) {
+	const many = maxAlone + 10
+	send := func(s *scene, from byte, to ib.QPN, psn uint32) {
+		s.add(from, time.Microsecond, &roce.Packet{BTH: bth(roce.UCSendOnly, to, psn)})
+	}
+	s := &scene{t: t}
+	for i := range ib.QPN(many) {
+		send(s, client, 0x200+i, 5)
+		send(s, server, 0x100+i, 900)
+	}
+	f := New(Config{})
+	s.follow(f, func() {
+		for pair, list := range f.alone {
+			for _, c := range list {
+				if c.paired != "" {
+					t.Fatalf("%v: conversation %d is paired by %s and remembered as unpaired", pair, c.id, c.paired)
+				}
+			}
+		}
+	})
+	r := f.Report()
+	for i, c := range r.Conversations {
+		if c.Paired != "addresses" || c.Packets != 2 || *c.A.QPN != 0x100+i || *c.B.QPN != 0x200+i {
+			t.Fatalf("conversation %d of %d is %+v", i, len(r.Conversations), c)
+		}
+	}
+	if len(r.Conversations) != many || len(f.alone) != 0 {
+		t.Errorf("%d conversations, want %d; %d pairs of addresses are remembered", len(r.Conversations), many, len(f.alone))
+	}
+	s = &scene{t: t}
+	send(s, client, 0x22, 5)
+	send(s, server, 0x11, 900)
+	send(s, server, 0x33, 70) // of another connection
+	send(s, server, 0x11, 901)
+	send(s, client, 0x44, 6)
+	r = s.explain()
+	if len(r.Conversations) != 2 || r.Conversations[0].Packets != 3 || *r.Conversations[0].A.QPN != 0x11 || *r.Conversations[1].A.QPN != 0x44 || *r.Conversations[1].B.QPN != 0x33 {
+		t.Errorf("%d conversations: %+v", len(r.Conversations), r.Conversations)
+	}
+}
+
 // TestManyAddresses has packets of more addresses than are remembered, also as the own ones of
 // the place of capture.
 func TestManyAddresses(t *testing.T) {
@@ -302,6 +346,23 @@ func TestFlippedSides(t *testing.T) {
 	}
 	if a := r.Conversations[0]; a.Packets != 3 || a.First != 1 || a.Last != 3 || *a.A.QPN != 0x11 || *a.B.QPN != 0x22 || a.AToB.Messages != 1 {
 		t.Errorf("the conversation is %+v", a)
+	}
+}
+
+// TestMergedByGuess merges two directions because of an answer that fits no request: the report does
+// not say that answers show that they belong together.
+func TestMergedByGuess(t *testing.T) {
+	for _, c := range []struct {
+		psn  uint32
+		want string
+	}{{5, "answers"}, {4000000, "addresses"}} {
+		s := &scene{t: t}
+		s.add(client, time.Microsecond, &roce.Packet{BTH: bth(roce.RCSendOnly, 0x22, 5)})
+		s.add(server, time.Microsecond, &roce.Packet{BTH: bth(roce.RCSendOnly, 0x11, 900)})
+		s.add(server, time.Microsecond, &roce.Packet{BTH: bth(roce.RCAcknowledge, 0x11, c.psn), AETH: roce.AETH{Syndrome: roce.ACKUnlimited}})
+		if r := s.explain(); len(r.Conversations) != 1 || r.Conversations[0].Paired != c.want {
+			t.Errorf("PSN %d: %+v, want one conversation paired by %s", c.psn, r.Conversations, c.want)
+		}
 	}
 }
 

@@ -15,11 +15,11 @@ func (f *Follower) adopt(fl flow) bool {
 		return false
 	}
 	pair := addrPair{c.ends[1].addr, c.ends[0].addr, c.service}
-	other, _ := f.match(slices.DeleteFunc(slices.Clone(f.alone[pair]), func(d *conversation) bool { return d == c }), c.port)
+	other, how, _ := f.match(slices.DeleteFunc(slices.Clone(f.alone[pair]), func(d *conversation) bool { return d == c }), c.port)
 	if other == nil {
 		return false
 	}
-	f.merge(c, other, "answers")
+	f.merge(c, other, how)
 	return true
 }
 
@@ -38,7 +38,7 @@ func (f *Follower) pairUp() {
 			if e != nil && e.Value == back[0] {
 				e = e.Prev()
 			}
-			f.merge(c, back[0], "addresses")
+			f.merge(c, back[0], byAddresses)
 		}
 	}
 }
