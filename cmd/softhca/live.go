@@ -38,7 +38,7 @@ func (d *newsroom) tell(n explain.News) {
 	defer d.mu.Unlock()
 	if d.n++; d.n > maxNews {
 		if d.n == maxNews+1 {
-			say(d.w, "softhca: there is more; the report in the end tells of it")
+			say(d.w, "softhca: no more reports while packets pass; the report at the end has all")
 		}
 		return
 	}

@@ -96,7 +96,7 @@ func TestNews(t *testing.T) {
 	if n := strings.Count(out.String(), "failed now: here\n  it broke; the requester sees RETRY_EXC_ERR (12); see docs/x.md\n"); n != maxNews {
 		t.Errorf("of %d is told, not of %d:\n%s", n, maxNews, out.String())
 	}
-	if n := strings.Count(out.String(), "there is more"); n != 1 {
+	if n := strings.Count(out.String(), "no more reports while packets pass"); n != 1 {
 		t.Errorf("that there are more is said %d times", n)
 	}
 }

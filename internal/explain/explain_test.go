@@ -290,11 +290,11 @@ const pageHead = `<!-- Written by "go test ./internal/explain -run TestPage -rew
 
     softhca explain FILE
 
-says of a capture what went wrong and why: the verdict, a summary, the conversations, the findings, and the packets around what explains the
-verdict. A finding is *repaired* (it cost time), *unknown* (the capture does not tell what became of a request), *lost* (a message is gone and no program
-gets an error) or *failed* (a program saw an error). Only a capture in which every request was answered, without any finding, is *clean*; one without a RoCEv2
-packet is *empty*. Nothing answers messages of UC and UD, so a capture that has any is never clean. What a capture does not show is not called lost: the
-verdict's caveats say what it cannot tell.
+prints what went wrong in a capture and why: the verdict, a summary, the conversations, the findings, and the packets around the finding that explains the
+verdict. A finding is *repaired* (it cost time only, or had no effect), *unknown* (the capture does not show the outcome of a request), *lost* (a message is gone and
+no program gets an error) or *failed* (a program saw an error). A capture is *clean* if every request was answered and nothing was found, and *empty* if it has no
+RoCEv2 packet. Messages of UC and UD have no answers, so a capture with any of them is never clean. A packet that is merely missing from the capture does not count as
+lost: the verdict's caveats say what the capture cannot show.
 
 The exit code is 0 for clean and repaired, 1 for failed and lost, 2 if the command line is wrong, the capture cannot be read or the report cannot be written, and 3 for unknown and empty.
 
@@ -303,18 +303,19 @@ Statuses, events and reasons of rejected connections have pages of their own: [s
 ` + "`--json`" + ` prints one object with all of it: [its fields](json.md#softhca-explain---json-file). Records are numbered from 1, as Wireshark does. A record
 may be several packets where the host that captured sends or receives them in runs (GSO, GRO).
 
-A file is read once. It is followed at 1.6 to 1.9 million packets a second of one core's time, in 23 MB of memory: a pcapng with two million packets of 64 bytes and
-their answers ([measured](../bench/results/2026-11-23-explain.json)); what is kept grows with the connections that are alive, not with the packets.
+A file is read once. One core follows 1.6 to 1.9 million packets a second, in 23 MB of memory, in a pcapng with two million packets of 64 bytes and
+their answers ([measured](../bench/results/2026-11-23-explain.json)). Memory grows with the connections that are open, not with the packets.
 
-` + "`--html FILE`" + ` writes a page that needs no network, and may be passed on as it is: the verdict, a ladder of the packets to scroll, filter and search
-(a word with a minus is not to be there), their PSNs and the throughput over time, the messages (5000 and as many), every packet's fields, and what both queue
-pairs are doing after it. The keys are those of a pager: arrows, ` + "`n`" + ` and ` + "`N`" + ` for the next and the previous packet with something to say, ` + "`/`" + ` to filter;
-in the list of messages arrows choose one and Enter goes to its packets. It links to these pages on the project's site, as it is passed on without them.
+` + "`--html FILE`" + ` writes a page that needs no network. It has the verdict, a ladder of the packets to scroll, filter and search
+(a minus before a word excludes it), their PSNs and the throughput over time, the first 5000 messages and up to 5000 later ones with a problem, every packet's fields,
+and the state of both queue pairs after it. The keys are those of a pager: arrows, ` + "`n`" + ` and ` + "`N`" + ` for the next and the previous packet with a finding or a mark, ` + "`/`" + ` to filter;
+in the list of messages arrows choose one and Enter goes to its packets. Its links go to these pages on the project's site, so the page can be passed on alone.
 
-` + "`softhca explain --live INTERFACE`" + ` follows what passes a network interface of Linux, and says it when it is interrupted; it needs CAP_NET_RAW. Without
-privilege the packets of one adapter can be followed: every command that opens one has ` + "`--explain`" + `, and so has ` + "`softhca run`" + ` for programs in C.
-While they go on, each connection that fails is told of at once: when it is refused, or when it was silent for four times as long as before its
-last repeats, and a second at least. A message of the connection manager that has to be repeated is told of when it is: nobody has answered so far.
+` + "`softhca explain --live INTERFACE`" + ` follows the packets of a network interface of Linux, and prints the report when it is interrupted; it needs CAP_NET_RAW. Without
+privilege, ` + "`--explain`" + ` follows the packets of one adapter: every command that opens an adapter has it, and so has ` + "`softhca run`" + ` for programs in C.
+Meanwhile both print each connection that fails at once: when a NAK refuses a request, or when the connection was silent for four times as long as before its
+last repeats, and for a second at least. If an answer refutes the NAK later, they print that the connection did not fail. They also print when a message of the
+connection manager is repeated because nothing has answered it so far.
 
 ## Findings
 
@@ -322,7 +323,7 @@ last repeats, and a second at least. A message of the connection manager that ha
 
 const captureHead = `## Captures of Linux
 
-What is said of each capture between Linux's own adapters. Where there are two, one was taken at each end, and what was lost between them is in one only.
+The verdict on each capture between Linux's own adapters. Where there are two, one was taken at each end, and packets that were lost between them are in one only.
 
 | capture | how it was made | verdict | cause |
 |---|---|---|---|
@@ -331,8 +332,8 @@ What is said of each capture between Linux's own adapters. Where there are two, 
 const programHead = `
 ## Captures of programs
 
-What is said of captures of our own programs, taken while they were killed, had one fault or two, or in part. Those of "what one side sends" and of killed processes are
-of the host's interface, the others of the adapter that has the fault, or connects.
+The verdict on captures of our own programs that were killed or had one fault or two, and on parts of captures. Those of "what one side sends" and of killed processes
+were taken at the host's interface, the others at the adapter that has the fault, or that connects.
 
 | capture | how it was made | verdict | cause |
 |---|---|---|---|
@@ -341,8 +342,8 @@ of the host's interface, the others of the adapter that has the fault, or connec
 const faultHead = `
 ## Captures with faults
 
-What is said of captures between two adapters of ours, one of which has a rule of [faults](faults.md) and captures, as with ` + "`--fault` and `--capture`" + `. The verdict also
-names the rule where packets passed it. What a rule does to a packet that leaves, it does behind the capture; what comes in is captured as it came.
+The verdict on captures between two adapters of ours. One of them has a rule of [faults](faults.md) and captures, as with ` + "`--fault` and `--capture`" + `. The verdict also
+names the rule if it affected packets. The capture has each packet as it was before the rule: outbound packets before they leave, inbound packets as they arrived.
 
 | rule | at the | what it does | verdict | cause |
 |---|---|---|---|---|

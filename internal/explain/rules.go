@@ -107,7 +107,7 @@ var table = [numRules]Rule{
 	},
 	requestLostUpstream: {
 		Name: "request-lost-upstream", Severity: Repaired, Side: Network, Title: "a request was lost, or came late, before it got here",
-		Means: "A PSN was skipped here, and came only when the responder or silence asked for it.",
+		Means: "A PSN was skipped here, and came only after a NAK of the responder or a timeout of the requester.",
 		Try:   "Look for drops between the requester and this place: its send queue, its port, a switch.",
 	},
 	requestLate: {
@@ -128,7 +128,7 @@ var table = [numRules]Rule{
 	timeoutRepeat: {
 		Name: "timeout-repeat", Severity: Repaired, Side: Network, Title: "a request was repeated after silence",
 		Means: "Nothing answered until a timer of the requester ended. The request or its answer was lost, or the answer was late, as from a host that is busy; this capture does not tell which.",
-		Try:   "Capture at the other end too: where the request is missing, it was lost on its way; where its answer stands, that was.",
+		Try:   "Capture at the other end too. If the request is missing there, the request was lost; if its answer is there, the answer was lost.",
 	},
 	answerLost: {
 		Name: "answer-lost", Severity: Repaired, Side: Network, Title: "an answer was lost on its way, or was too late, after it passed here",
@@ -200,7 +200,7 @@ var table = [numRules]Rule{
 	},
 	retriesUsedUp: {
 		Name: "retries-used-up", Severity: Failed, Side: Network, Title: "losses went on until the retries were used up",
-		Means: "The responder lives and asks for what is missing, and the requester repeated it several times; then it sent no more. " +
+		Means: "The responder is alive and asks for what is missing. The requester repeated it several times, and then sent no more. " +
 			"Each repeat lost packets again.",
 		Requester: Statuses{ib.WCRetryExcErr},
 		Try:       "Find where packets are lost: the other findings say on which side of this place. A greater retry_cnt only hides it.",
@@ -210,14 +210,14 @@ var table = [numRules]Rule{
 		Means: "The responder, which has executed nothing yet (MSN 0), asks for a PSN that the requester never sent. " +
 			"The requester's sq_psn and the responder's rq_psn differ.",
 		Requester: Statuses{ib.WCRetryExcErr},
-		Try:       "Exchange PSNs anew: rq_psn of one side is sq_psn of the other.",
+		Try:       "Set rq_psn of each side to sq_psn of the other.",
 	},
 	psnBehind: {
 		Name: "psn-behind", Severity: Failed, Side: Both, Title: "the two sides disagree on the first PSN: the requester is behind",
 		Means: "The responder takes the first requests for old ones and acknowledges something else (MSN 0: it has executed nothing). " +
 			"The requester's sq_psn and the responder's rq_psn differ.",
 		Requester: Statuses{ib.WCRetryExcErr},
-		Try:       "Exchange PSNs anew: rq_psn of one side is sq_psn of the other.",
+		Try:       "Set rq_psn of each side to sq_psn of the other.",
 	},
 	rnrWait: {
 		Name: "rnr-wait", Severity: Repaired, Side: Responder, Title: "the receiver was not ready: no receive was posted",
@@ -225,9 +225,9 @@ var table = [numRules]Rule{
 		Try:   "Post more receives, earlier: before the peer can send. min_rnr_timer says how long each wait is.",
 	},
 	rnrUnresolved: {
-		Name: "rnr-unresolved", Severity: Failed, Side: Responder, Title: "the receiver was not ready, up to the end of what was captured",
-		Means: "The last packet is an RNR NAK: no receive was posted. The requester heeded each one. After rnr_retry more it fails; " +
-			"it waits on if the capture ends before that.",
+		Name: "rnr-unresolved", Severity: Failed, Side: Responder, Title: "the receiver was not ready, up to the end of the capture",
+		Means: "The last packet is an RNR NAK: no receive was posted. The requester waited as each one asks. It fails after rnr_retry of them; " +
+			"if the capture ends before that, it may still wait.",
 		Requester: Statuses{ib.WCRNRRetryExcErr},
 		Try:       "Post receives at the responder before the requester sends; see whether its program still polls its completion queue.",
 	},
@@ -239,23 +239,23 @@ var table = [numRules]Rule{
 		Try:       "Look for drops and delays between the responder and the requester, and for a timeout that is shorter than the round trip. Then post receives earlier.",
 	},
 	rnrOrSilence: {
-		Name: "rnr-or-silence", Severity: Failed, Side: Both, Title: "the receiver was not ready, and the requester did not hear every RNR NAK",
-		Means: "The last packet is an RNR NAK, and some repeats came at other times than RNR NAKs ask for. Either the requester had heard rnr_retry of them, " +
-			"or its retries were used up while they got lost or were late. With rnr_retry 7 it is always the latter. The capture does not tell rnr_retry, or leaves both open.",
+		Name: "rnr-or-silence", Severity: Failed, Side: Both, Title: "the receiver was not ready, and the requester did not get every RNR NAK",
+		Means: "The last packet is an RNR NAK, and some repeats came at other times than RNR NAKs ask for. Either the requester got rnr_retry of them, " +
+			"or they were lost or late and its retries were used up. With rnr_retry 7 its retries were used up. The capture does not show rnr_retry, or does not show which it was.",
 		Requester: Statuses{ib.WCRNRRetryExcErr, ib.WCRetryExcErr},
 		Try:       "Post receives at the responder before the requester sends. Look for drops and delays between the responder and the requester.",
 	},
 	rnrWaits: {
 		Name: "rnr-waits", Severity: Unknown, Side: Responder, Title: "the receiver was not ready, and the requester waits for it without end",
-		Means: "The last packet is an RNR NAK. The requester heeded each one, and it fails for none of them (rnr_retry 7, as the connection managers agreed, or as " +
-			"more than 6 in a row show). The capture ends there, or a program ended the connection.",
+		Means: "The last packet is an RNR NAK. The requester waited as each one asks, and never fails because of them (rnr_retry 7: the connection managers agreed on it, or " +
+			"more than 6 in a row show it). The capture ends there, or a program ended the connection.",
 		Try: "Post receives at the responder; see whether its program still polls its completion queue.",
 	},
 	keyInvalidated: {
 		Name: "key-invalidated", Severity: Failed, Side: Requester, Title: "a request was refused: an earlier SEND with invalidate had invalidated its R_Key",
 		Means:     "The responder executed a SEND with invalidate that named this R_Key, and answered a later request that uses the key with a remote access error.",
 		Requester: Statuses{ib.WCRemAccessErr},
-		Try:       "Have the requester use a key no more once it asked to invalidate it: the responder has to bind a window, or register memory, anew and send the new key.",
+		Try:       "Do not use a key after a SEND that invalidates it: the responder has to bind a memory window, or register memory, again and send the new key.",
 	},
 	writeRefused: {
 		Name: "write-refused", Severity: Failed, Side: Both, Title: "a WRITE was refused: remote access error",
@@ -285,7 +285,7 @@ var table = [numRules]Rule{
 	},
 	operationalError: {
 		Name: "operational-error", Severity: Failed, Side: Responder, Title: "the responder could not complete a request: remote operational error",
-		Means:     "Something is wrong with the responder's own receive: its L_Key, or it is smaller than the message (Linux Soft-RoCE reports that so).",
+		Means:     "The responder's receive has a wrong L_Key, or it is smaller than the message (Linux Soft-RoCE reports this error for it).",
 		Requester: Statuses{ib.WCRemOpErr}, Responder: Statuses{ib.WCLocQPOpErr, ib.WCLocProtErr},
 		Try: "See the responder's receive completion; check the size and the L_Key of its receives.",
 	},
@@ -309,8 +309,8 @@ var table = [numRules]Rule{
 		Try:       "See what the responder refused, and the requester's completion.",
 	},
 	unknownNAK: {
-		Name: "unknown-nak", Severity: Failed, Side: Responder, Title: "an answer has a code that is not defined",
-		Means: "The syndrome is reserved. Adapters ignore it or fail the request.",
+		Name: "unknown-nak", Severity: Failed, Side: Responder, Title: "a NAK has a reserved code",
+		Means: "The syndrome is reserved. Adapters ignore the NAK or fail the request.",
 		Try:   "Look for an adapter that is not up to date at the responder.",
 	},
 	nakRefuted: {
@@ -328,8 +328,8 @@ var table = [numRules]Rule{
 	},
 	resync: {
 		Name: "rd-resync", Severity: Repaired, Side: Requester, Title: "a reliable datagram was abandoned or put off, and the channel resynchronised",
-		Means: "The requester told the responder by a RESYNC that it does not go on with the message in flight: it failed, or it comes again when the receiver is ready.",
-		Try:   "See the completion of the message before it: it failed, was not received for want of a receive, or its queue pair was reset.",
+		Means: "The requester sent a RESYNC to give up the message in flight: the message failed, or the requester sends it again when the receiver is ready.",
+		Try:   "See the completion of the message before it: it failed, the receiver had posted no receive for it, or its queue pair was reset.",
 	},
 	migrated: {
 		Name: "migrated", Severity: Repaired, Side: Network, Title: "a connection moved to its alternate path",
@@ -343,12 +343,12 @@ var table = [numRules]Rule{
 	},
 	ucGap: {
 		Name: "uc-gap", Severity: Lost, Side: Network, Title: "packets of an unreliable connection are missing here",
-		Means: "The PSN skips. Nobody repeats them: the messages that they belong to are gone, or the capture missed them.",
+		Means: "PSNs are missing. UC repeats no packet: the messages that they belong to are lost, or the capture missed the packets.",
 		Try:   "Look for drops between the sender and this place, unless the capture itself dropped packets.",
 	},
 	ucCut: {
 		Name: "uc-message-cut", Severity: Lost, Side: Network, Title: "a message of an unreliable connection has no beginning or no end",
-		Means: "The receiver drops such a message without a word.",
+		Means: "The receiver drops such a message, and no program gets an error.",
 		Try:   "The missing packet was lost between the sender and this place, or the sender was stopped.",
 	},
 	ucLength: {
@@ -368,23 +368,23 @@ var table = [numRules]Rule{
 	},
 	udQKeys: {
 		Name: "ud-qkeys-differ", Severity: Lost, Side: Requester, Title: "datagrams from one queue pair to another have different Q_Keys",
-		Means: "A queue pair has one Q_Key: those datagrams that have another are dropped without a word.",
+		Means: "A queue pair has one Q_Key: it drops datagrams that have another, and no program gets an error.",
 		Try:   "Check remote_qkey of the work requests.",
 	},
 	pkeysDiffer: {
 		Name: "pkeys-differ", Severity: Lost, Side: Both, Title: "the two directions of a connection have different P_Keys",
-		Means: "Packets of another partition are dropped without a word.",
-		Try:   "Check pkey_index of both queue pairs, and the tables that it points into.",
+		Means: "An adapter drops packets of another partition, and no program gets an error.",
+		Try:   "Check pkey_index of both queue pairs, and the P_Key table of both ports.",
 	},
 	congestionMark: {
 		Name: "congestion-mark", Severity: Repaired, Side: Network, Title: "packets were marked: they met congestion",
 		Means: "A switch or router set the ECN field to CE.",
-		Try:   "Look at the queues on the way, and whether the sender answers to congestion notifications.",
+		Try:   "Look at the queues on the way, and whether the sender reacts to congestion notifications.",
 	},
 	congestionNotice: {
 		Name: "congestion-notice", Severity: Repaired, Side: Network, Title: "congestion notifications were sent",
-		Means: "The receiver of marked packets told their sender (CNP) to be slower.",
-		Try:   "Look at the queues on the way; the throughput is less than the line's.",
+		Means: "The receiver of marked packets asked their sender to slow down (CNP).",
+		Try:   "Look at the queues on the way: the sender is slower than the line.",
 	},
 	icrcID: {
 		Name: "icrc-id-rewritten", Severity: Failed, Side: Network, Title: "the IPv4 identification was rewritten on the way",
@@ -409,37 +409,37 @@ var table = [numRules]Rule{
 	icrcDamaged: {
 		Name: "icrc-damaged", Severity: Repaired, Side: Network, Title: "packets were damaged on the way",
 		Means: "The ICRC is wrong and no known rewriting explains it. The receiver drops the packet; a reliable connection repeats it.",
-		Try:   "Look for a bad cable, port or memory on the way; the Ethernet FCS does not protect inside of devices.",
+		Try:   "Look for a bad cable, port or memory on the way; the Ethernet FCS does not protect packets inside devices.",
 	},
 	icrcLost: {
 		Name: "icrc-lost-message", Severity: Lost, Side: Network, Title: "packets of messages that are not sent again were damaged on the way",
 		Means: "The ICRC is wrong and no known rewriting explains it. The receiver drops the packet, and with it the message: UC and UD repeat nothing.",
-		Try:   "Look for a bad cable, port or memory on the way; the Ethernet FCS does not protect inside of devices.",
+		Try:   "Look for a bad cable, port or memory on the way; the Ethernet FCS does not protect packets inside devices.",
 	},
 	icrcSender: {
 		Name: "icrc-sender", Severity: Failed, Side: Requester, Title: "every packet of a sender has a wrong ICRC",
-		Means: "Not one was right. The sender computes it otherwise, its adapter fills it in after the place of capture, or everything is rewritten on the way.",
+		Means: "No ICRC of the sender is right. The sender computes it wrongly, its adapter fills it in after the place of capture, or everything is rewritten on the way.",
 		Try:   "Capture at the receiver: if it is wrong there too, look at the sender's driver and at what rewrites headers on the way.",
 	},
 	badOpcode: {
 		Name: "malformed-opcode", Severity: Unknown, Side: Network, Title: "packets with an opcode that is not assigned",
-		Means: "It was damaged on the way, or another protocol uses UDP port 4791. Adapters drop it; nothing tells what was in it.",
-		Try:   "See who sends it.",
+		Means: "Such a packet was damaged on the way, or another protocol uses UDP port 4791. Adapters drop it. Its content is unknown.",
+		Try:   "Find the sender.",
 	},
 	badVersion: {
 		Name: "malformed-version", Severity: Unknown, Side: Network, Title: "packets of another transport version",
-		Means: "Only version 0 exists. It was damaged on the way, or another protocol uses UDP port 4791. Adapters drop it.",
-		Try:   "See who sends it.",
+		Means: "Only version 0 exists. Such a packet was damaged on the way, or another protocol uses UDP port 4791. Adapters drop it.",
+		Try:   "Find the sender.",
 	},
 	badLength: {
 		Name: "malformed-length", Severity: Unknown, Side: Network, Title: "packets too short for their headers, or not a multiple of 4 bytes long",
 		Means: "A packet was cut on its way. Adapters drop it.",
-		Try:   "Look for what cuts packets: an MTU that is smaller than the path MTU needs.",
+		Try:   "Look for a device that cuts packets, or an MTU that is smaller than the path MTU needs.",
 	},
 	badPad: {
 		Name: "malformed-pad", Severity: Unknown, Side: Network, Title: "packets with more padding than payload",
 		Means: "The pad count is wrong: the packet was damaged on the way. Adapters drop it.",
-		Try:   "See who sends it.",
+		Try:   "Find the sender.",
 	},
 	answerSpoilt: {
 		Name: "answer-spoilt", Severity: Unknown, Side: Both, Title: "a rule of faults lost or changed an answer, and the requester did not repeat",
@@ -494,11 +494,11 @@ var table = [numRules]Rule{
 	cmRefused: {
 		Name: "cm-refused", Severity: Failed, Side: Responder, Title: "the program refused the connection: REJ, consumer reject",
 		Means: "A program called rdma_reject, or ended with the request unanswered. rdma_cm reports REJECTED with status 28.",
-		Try:   "Ask the program that refused; its private data may say why.",
+		Try:   "See the log of the program that refused; the private data of the REJ may say why.",
 	},
 	cmGaveUp: {
 		Name: "cm-gave-up", Severity: Failed, Side: Both, Title: "a side gave the connection up: REJ, timeout",
-		Means: "Its sender waited too long for the next message, or its program went away.",
+		Means: "The sender of the REJ waited too long for the next message, or its program ended.",
 		Try:   "See which message stayed unanswered before it.",
 	},
 	cmStale: {
@@ -513,7 +513,7 @@ var table = [numRules]Rule{
 	},
 	cmNoResources: {
 		Name: "cm-no-resources", Severity: Failed, Side: Responder, Title: "the peer had no resources for the connection",
-		Means: "No queue pair, EE context, or too few READs and atomics at once.",
+		Means: "The peer has no queue pair or EE context left, or allows fewer READs and atomics at once than the request asks for.",
 		Try:   "Ask for fewer responder_resources, or look at the limits of the peer.",
 	},
 	cmUnsupported: {
@@ -523,13 +523,13 @@ var table = [numRules]Rule{
 	},
 	cmOtherReject: {
 		Name: "cm-rejected", Severity: Failed, Side: Both, Title: "the connection was rejected",
-		Means: "The REJ has its reason; IDs of an unknown connection are among them.",
-		Try:   "See the reason in the details.",
+		Means: "The REJ names the reason, for example IDs of a connection that the peer does not know.",
+		Try:   "See the reason in the detail of the finding.",
 	},
 	cmREQRepeated: {
 		Name: "cm-req-repeated", Severity: Repaired, Side: Network, Title: "a connection request was repeated",
 		Means: "No answer came in time: the REQ or its answer was lost, or the peer is slow.",
-		Try:   "Look for drops; a server that takes long to accept should be told to send MRA.",
+		Try:   "Look for drops; let a server that takes long to accept send an MRA.",
 	},
 	cmREQUnanswered: {
 		Name: "cm-req-unanswered", Severity: Failed, Side: Responder, Title: "a connection request was repeated and never answered",
@@ -538,7 +538,7 @@ var table = [numRules]Rule{
 	},
 	cmREPRepeated: {
 		Name: "cm-rep-repeated", Severity: Repaired, Side: Network, Title: "a REP was repeated: the RTU, or the REP, was lost",
-		Means: "The passive side accepted, and waited in vain for the confirmation. The first data packet would do, too.",
+		Means: "The passive side accepted, and waited in vain for the RTU or the first data packet.",
 		Try:   "Look for drops between the two.",
 	},
 	cmDREQRepeated: {
@@ -548,12 +548,12 @@ var table = [numRules]Rule{
 	},
 	cmDREQUnanswered: {
 		Name: "cm-dreq-unanswered", Severity: Repaired, Side: Responder, Title: "a disconnect request was repeated and never answered",
-		Means: "The peer's program or host was gone before. The side that asked waits until its retries end; then the connection is closed.",
+		Means: "The peer's program or host had ended before. The side that sends the DREQ waits until its retries are used up; then the connection is closed.",
 		Try:   "See whether the peer still runs.",
 	},
 	cmSlow: {
 		Name: "cm-slow", Severity: Repaired, Side: Responder, Title: "a program takes long to answer a connection request (MRA)",
-		Means: "Its host asked the other side for patience by an MRA.",
+		Means: "Its host asked the other side to wait longer (MRA).",
 		Try:   "See what the program does between the request and rdma_accept.",
 	},
 	cmLAPRepeated: {
@@ -563,7 +563,7 @@ var table = [numRules]Rule{
 	},
 	cmLAPUnanswered: {
 		Name: "cm-lap-unanswered", Severity: Repaired, Side: Responder, Title: "an alternate path was offered again and never answered (LAP)",
-		Means: "The peer's connection manager does not answer, or its program has not said yes or no. The connection goes on without an alternate path.",
+		Means: "The peer's connection manager or its program does not answer. The connection goes on without an alternate path.",
 		Try:   "See whether the peer takes alternate paths at all: programs over Linux's rdma_cm have no call for it.",
 	},
 	cmAlternateRefused: {

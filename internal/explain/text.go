@@ -255,7 +255,7 @@ func (p *printer) conversations(r *Report) {
 	}
 	p.more("     ", len(r.Conversations)-len(shown))
 	if r.Unlisted > 0 {
-		fmt.Fprintf(p, "     %s beyond those that a report lists\n", count(r.Unlisted, "more conversation"))
+		fmt.Fprintf(p, "     %s that the report does not list\n", count(r.Unlisted, "more conversation"))
 	}
 }
 

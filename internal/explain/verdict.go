@@ -162,7 +162,7 @@ func (r *Report) caveats() []string {
 		c = append(c, "the last answers to a requester came out of order: if "+noRetriesLeft)
 	}
 	if refuted > 0 {
-		c = append(c, "the "+count(refuted, "requester")+" that got a refuted NAK sent nothing more: an adapter that believes each NAK completed the request with an error")
+		c = append(c, count(refuted, "requester")+" sent nothing more after a refuted NAK: an adapter that believes each NAK completes the request with an error")
 	}
 	if r.Ended > 0 {
 		c = append(c, count(r.Ended, "connection")+" not followed to the end, as too many were open at once")
