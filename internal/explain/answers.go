@@ -353,7 +353,10 @@ func (c *conversation) atomicAnswer(f *Follower, side int) {
 // refused processes a NAK that ends a request.
 func (c *conversation) refused(f *Follower, side int, psn ib.PSN, s roce.Syndrome) {
 	h := &c.halves[side]
-	r := refusal{in: f.now, psn: psn, deed: f.sight.deed, naks: 1}
+	r := refusal{in: f.now, psn: psn, deed: f.sight.deed, naks: 1, msn: h.msn, una: h.una, next: h.next}
+	if h.failed() { // the earlier NAK may be as false as this one
+		r.msn, r.una = h.refusals[0].msn, h.refusals[0].una
+	}
 	before := c.times(answerMissing)
 	c.complete(f, side, psn)
 	r.skips, r.skipped = c.times(answerMissing) > before, h.una

@@ -18,13 +18,15 @@ type refusal struct {
 	in      instant
 	detail  string
 	psn     ib.PSN
-	deed    deed // effect of a fault rule on the NAK
-	deaf    int  // repeats of the refused request by a requester that did not get the NAK
-	naks    int  // more than one only if there are too many to examine one by one
-	final   bool // the connection was set up again, so later answers refute nothing
-	stray   bool // no request was seen before it
-	msn     int  // of a stray NAK: MSN of the answer before it; 0 if it is unknown
-	skips   bool // this NAK, and no other answer, says that skipped has no answer
+	deed    deed   // effect of a fault rule on the NAK
+	deaf    int    // repeats of the refused request by a requester that did not get the NAK
+	naks    int    // more than one only if there are too many to examine one by one
+	final   bool   // the connection was set up again, so later answers refute nothing
+	stray   bool   // no request was seen before it
+	msn     int    // MSN of the last other answer before it; 0 or less if there was none
+	una     ib.PSN // lowest PSN that no other answer before it acknowledges; not of a stray one
+	next    ib.PSN // PSN after the highest sent before it; not of a stray one
+	skips   bool   // this NAK, and no other answer, says that skipped has no answer
 	skipped ib.PSN
 	after   sentAfter
 }
@@ -33,6 +35,7 @@ type refusal struct {
 type sentAfter struct {
 	messages   int // begun, or missing in the capture
 	from, next ib.PSN
+	changed    bool // one has the PSN of an earlier one and differs from it
 }
 
 // refuted is the last fatal NAK that an answer refuted.
@@ -70,8 +73,14 @@ func (h *half) goesOn(now instant, p *roce.Packet, n uint32) {
 	if h.refuted.on && now.since(h.refuted.in) >= prompt {
 		h.refuted.on = false
 	}
+	changed := false
+	if i := h.locate(p.BTH.PSN); i >= 0 && h.failed() {
+		changed = h.ops[i].differs(p)
+	}
 	for i := range h.refusals {
-		h.refusals[i].after.add(p, n)
+		s := &h.refusals[i].after
+		s.changed = s.changed || changed
+		s.add(p, n)
 	}
 	for i := range h.strays {
 		h.strays[i].after.add(p, n)
@@ -83,9 +92,27 @@ func (h *half) goesOn(now instant, p *roce.Packet, n uint32) {
 func (h *half) inherit(began instant, strays []refusal) {
 	for _, r := range strays {
 		if h.seen && began.record > r.in.record {
-			r.after = sentAfter{h.done.messages + len(h.ops) + h.skipped, h.first, h.next}
+			r.after = sentAfter{h.done.messages + len(h.ops) + h.skipped, h.first, h.next, false}
 		}
 		h.strays = withRefusal(h.strays, r)
+	}
+}
+
+// differs reports whether a packet with a PSN of the message begins another message.
+func (o *op) differs(p *roce.Packet) bool {
+	switch {
+	case p.Info.Flags&roce.FlagStart == 0:
+		return false
+	case p.Info.Kind != o.kind:
+		return true
+	case p.BTH.PSN != o.first:
+		return p.Info.Kind != roce.KindReadRequest // which may ask for the rest
+	case p.Info.Headers&roce.HasRETH != 0:
+		return p.RETH.RKey != o.rkey || p.RETH.VA != o.va || int(p.RETH.Length) != o.length
+	case p.Info.Headers&roce.HasAtomicETH != 0:
+		return p.AtomicETH.RKey != o.rkey || p.AtomicETH.VA != o.va
+	default:
+		return p.Info.Flags&roce.FlagEnd != 0 && o.whole && len(p.Payload) != o.length
 	}
 }
 
@@ -98,7 +125,7 @@ func (s *sentAfter) add(p *roce.Packet, n uint32) {
 	}
 	switch d := psn.Diff(s.next); {
 	case s.messages == 0 || psn.Diff(s.from) < 0:
-		*s = sentAfter{begins, psn, psn.Add(n)}
+		*s = sentAfter{begins, psn, psn.Add(n), s.changed}
 	case d >= 0:
 		s.messages += int(d) + begins
 		s.next = psn.Add(n)
@@ -109,6 +136,12 @@ func (s *sentAfter) add(p *roce.Packet, n uint32) {
 // responder that has executed nothing but these requests.
 func (s *sentAfter) mayBeAll(acked ib.PSN, msn ib.MSN) bool {
 	return s.messages > 0 && acked.Diff(s.from) >= 0 && int(msn) <= min(s.messages, int(acked.Distance(s.from))+1)
+}
+
+// repeats reports whether the requests after a fatal NAK may be repeats of all requests of the
+// connection, of which no other answer acknowledges any.
+func (r *refusal) repeats() bool {
+	return r.msn <= 0 && !r.after.changed && (r.stray || r.after.from.Diff(r.una) >= 0 && r.after.from.Diff(r.next) <= 0)
 }
 
 // acknowledged returns the last PSN that an answer acknowledges, if the request is in flight or
@@ -136,7 +169,8 @@ type judgment uint8
 const (
 	open      judgment = iota // nothing
 	refutes                   // the responder has not refused the request
-	setUpAnew                 // it may come from another connection of the same queue pairs
+	setUpAnew                 // it comes from another connection of the same queue pairs, or may
+	either                    // it refutes the NAK or comes from another connection
 )
 
 // judge returns what an answer that acknowledges a PSN tells about a fatal NAK.
@@ -149,13 +183,14 @@ func (h *half) judge(r *refusal, acked ib.PSN, msn ib.MSN) judgment {
 		return setUpAnew // or an old one that comes late
 	case d < 0 || r.stray && d > maxOps:
 		return open
+	case !h.seen && (r.msn <= 0 || int(msn) == r.msn):
+		return open
 	case !h.seen:
-		if r.msn == 0 || int(msn) == r.msn {
-			return setUpAnew
-		}
 		return refutes
 	case r.stray && r.psn.Diff(h.first) < 0:
 		return refutes // another connection begins at a distant PSN, or with the PSNs of the first
+	case r.after.mayBeAll(acked, msn) && r.repeats():
+		return either
 	case r.after.mayBeAll(acked, msn):
 		return setUpAnew
 	default:
@@ -190,7 +225,11 @@ func (c *conversation) sift(f *Follower, side int, list []refusal, acked ib.PSN)
 	for _, r := range list {
 		switch h.judge(&r, acked, f.pkt.AETH.MSN) {
 		case refutes:
-			c.refute(f, side, &r, acked)
+			h.refuted = refuted{true, r.in}
+			c.refute(f, side, &r, nakRefuted)
+			continue
+		case either:
+			c.refute(f, side, &r, nakDoubtful)
 			continue
 		case setUpAnew:
 			r.final = true
@@ -219,8 +258,8 @@ func (c *conversation) renew(f *Follower, side int, r *refusal) {
 	}
 }
 
-// refute replaces the findings of a fatal NAK by one that says that it was refuted.
-func (c *conversation) refute(f *Follower, side int, r *refusal, acked ib.PSN) {
+// refute replaces the findings of a fatal NAK by one that says that an answer refuted it, or may have.
+func (c *conversation) refute(f *Follower, side int, r *refusal, id ruleID) {
 	h := &c.halves[side]
 	for range r.naks {
 		c.retract(r.rule)
@@ -234,11 +273,12 @@ func (c *conversation) refute(f *Follower, side int, r *refusal, acked ib.PSN) {
 			h.ops[i].skipped = false
 		}
 	}
-	h.refuted = refuted{true, r.in}
-	c.find(r.in, nakRefuted, "%s: %s; record %d acknowledges PSN %v", table[r.rule].Name, r.detail, f.now.record, acked)
-	f.keeper.rename(r.in.record, table[r.rule].Name, table[nakRefuted].Name)
+	c.find(r.in, id, "%s: %s; record %d acknowledges it", table[r.rule].Name, r.detail, f.now.record)
+	f.keeper.rename(r.in.record, table[r.rule].Name, table[id].Name)
 	if !slices.ContainsFunc(c.findings, func(g *Finding) bool { return g.Severity == Failed }) {
-		c.ladder.grave = int(Repaired) + 1
-		c.revive(f)
+		c.ladder.grave = int(table[id].Severity) + 1
+		if id == nakRefuted {
+			c.revive(f)
+		}
 	}
 }

@@ -44,6 +44,7 @@ const (
 	refusalLate
 	unknownNAK
 	nakRefuted
+	nakDoubtful
 	invalidateFailed
 	resync
 	migrated
@@ -319,6 +320,13 @@ var table = [numRules]Rule{
 			"So the NAK is forged, by a stranger that sends packets from the responder's address, or the responder is broken. The detail names the refusal. " +
 			"No completion with error follows from the NAK: a requester that examines a NAK before it believes it, as softhca does, goes on.",
 		Try: "See where the NAK comes from: compare its Ethernet source address, its TTL and its IPv4 identification with those of the responder's other packets.",
+	},
+	nakDoubtful: {
+		Name: "nak-perhaps-refuted", Severity: Unknown, Side: Both, Title: "a NAK refused a request, which came again and was acknowledged",
+		Means: "The responder acknowledged nothing before the NAK. Afterwards the requests came again, and the responder acknowledged the refused one. " +
+			"Either the NAK is forged, or the responder is broken: then no completion with error follows from it. " +
+			"Or the request failed, and the connection was set up again with the same queue pairs and PSNs. The detail names the refusal.",
+		Try: "See the requester's completions. If there is no error, see where the NAK comes from, as for nak-refuted.",
 	},
 	invalidateFailed: {
 		Name: "invalidate-failed", Severity: Failed, Side: Both, Title: "SEND with invalidate was acknowledged but not counted as executed",

@@ -141,6 +141,7 @@ var cases = []struct {
 		})
 	}, "NAK(10)"},
 	{nakRefuted, "", func(s *scene) { s.play(twoDone...).play("7 0 send", "7 2 access", "7 3 ack") }, "write-refused: SEND of 0 bytes"},
+	{nakDoubtful, "", func(s *scene) { s.play("7 0 send", "7 0 access", "wait", "7 0 send", "7 1 ack") }, "write-refused: SEND of 0 bytes"},
 	{invalidateFailed, "errs_wr_inv_bad_rkey", nil, "MSN 0"},
 	{migrated, "errs_send", func(s *scene) {
 		s.each(10, func(f *frame) {

@@ -393,7 +393,7 @@ func (w *world) forgeClaim(e *end, r *rand.Rand) {
 		p.BTH.Opcode, p.Payload = roce.RCRDMAReadResponseMiddle, w.pattern(r.Uint64N(patternWords), 16)
 	}
 	e.wire.lied = true
-	w.inject(&p, e.node, [2]netip.Addr{e.route().to, e.node.addrs[e.gid()]}).lie = e.state < ib.RTS
+	w.inject(&p, e.node, [2]netip.Addr{e.route().to, e.node.addrs[e.gid()]}).lie = e.state < ib.RTS || e.qp.Query().SQPSN == e.terms.psn[e.own]
 }
 
 // forgeDatagram sends an adapter's UD queue pair a message with another Q_Key.

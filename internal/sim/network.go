@@ -19,7 +19,7 @@ type packet struct {
 	segs    int
 	damaged bool // its bytes changed: the receiver must not believe it
 	forged  bool // its bytes are right and its sender is not
-	lie     bool // a stranger answers an end that cannot send requests yet; in a capture its PSN looks like that of an earlier connection
+	lie     bool // a stranger answers an end that has sent no request: a capture that begins later looks the same
 	d       fabric.Datagram
 	buf     []byte
 }
