@@ -37,7 +37,7 @@ var challengeMutants = []mutant{
 	},
 	{
 		name: "other-claims-put-off-the-verdict-on-a-nak", in: "internal/qp.challenge.timeout",
-		old:  "c.claims&claimNAK != 0 && now >= c.nakUntil && c.nakProbes >= challengeProbes",
+		old:  "c.claims&claimNAK != 0 && now >= c.nakUntil && c.nakProbes >= c.rounds()",
 		new:  "c.claims&claimNAK != 0 && c.probes == challengeProbes && now >= c.next",
 		test: "internal/qp TestClaimsDoNotWaitForEachOther",
 	},
@@ -63,6 +63,12 @@ var challengeMutants = []mutant{
 		name: "answer-beyond-what-was-sent-is-no-sign-of-life", in: "internal/qp.completer.receiveResponse",
 		old:    "!$c.answersProbe(now, p)",
 		new:    "true",
+		breaks: "E14",
+	},
+	{
+		name: "peer-that-examines-a-move-taken-for-silent", in: "internal/qp.challenge.moveOn",
+		old:    "$c.unheard = true",
+		new:    "$c.unheard = false",
 		breaks: "E14",
 	},
 	{

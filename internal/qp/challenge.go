@@ -181,7 +181,7 @@ func (c *challenge) arm(now clock.Instant) {
 // timeout sends the next probe, or ends the challenge after the last. A probe that has not
 // left yet proves nothing, so timeout waits for it.
 func (c *challenge) timeout(now clock.Instant) {
-	if c.claims&claimNAK != 0 && now >= c.nakUntil && c.nakProbes >= challengeProbes {
+	if c.claims&claimNAK != 0 && now >= c.nakUntil && c.nakProbes >= c.rounds() {
 		c.claims &^= claimNAK
 		c.trace("challenge: the peer is silent")
 		if c.end.comp.believe(now, c.nak); c.end.State() == ib.ERR {
@@ -214,7 +214,7 @@ func (c *challenge) send(b *fabric.Batch) bool {
 	}
 	ep.pace.sent(ep.env.Now, ipLength(&ep.path, seg))
 	c.owed = false
-	c.nakProbes = min(c.nakProbes+1, challengeProbes)
+	c.nakProbes = min(c.nakProbes+1, 2*challengeProbes)
 	return true
 }
 

@@ -29,6 +29,10 @@ const (
 	probeTimeLate = 16 * time.Millisecond
 )
 
+// windowTimeout is how long a request may find too little room in the window to a peer's address
+// while others use it.
+const windowTimeout = 100 * time.Millisecond
+
 // challengeTime is how long a claim about a peer is examined, if two round trips are no longer.
 const challengeTime = 10 * time.Millisecond
 
@@ -166,7 +170,7 @@ func (e *end) goesBack() {
 // not answer a READ again whose region has gone (E9).
 func (e *end) dead() bool {
 	p := e.peer
-	return e.pair.broken || p.qp == nil || p.remGone || p.state < ib.RTR || p.state == ib.ERR || e.paths.at != p.paths.at
+	return e.pair.broken || e.wire.deceived || p.wire.deceived || e.wire.astray || p.wire.astray || p.qp == nil || p.remGone || p.state < ib.RTR || p.state == ib.ERR || e.paths.at != p.paths.at
 }
 
 // limit returns until when the end must hear something, for its own sake. A challenge that is
@@ -233,6 +237,9 @@ func (e *end) latest() clock.Instant {
 		}
 		if o.sends() {
 			until = max(until, o.limit())
+		}
+		if e.dead() && (o.sends() || o.delays.heard > e.delays.since) { // nothing in flight makes room for a large request
+			until = max(until, e.limit().Add(windowTimeout))
 		}
 		if o.delays.again { // it may have given back the room only now
 			until = max(until, o.delays.heard.Add(2*e.w.trip()+slack))

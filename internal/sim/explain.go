@@ -27,7 +27,7 @@ func (e *end) explain(o *op, s ib.WCStatus) {
 		// than the last completion. A READ whose answer was lost is not answered
 		// again when its region has gone: a duplicate is dropped, not refused (E9).
 		lost := e.pair.disturbed - e.wire.disturbed
-		ok = e.wire.rounds >= int(e.terms.retryCnt) && (lost >= uint64(e.terms.retryCnt) || p.remGone && e.pair.disturbed > 0 || e.pair.broken || e.paths.at != p.paths.at || p.state < ib.RTR || p.state == ib.ERR)
+		ok = e.wire.rounds >= int(e.terms.retryCnt) && (lost >= uint64(e.terms.retryCnt) || p.remGone && e.pair.disturbed > 0 || e.pair.broken || e.wire.deceived || p.wire.deceived || e.paths.at != p.paths.at || p.state < ib.RTR || p.state == ib.ERR)
 	case ib.WCRNRRetryExcErr:
 		ok = e.terms.rnrRetry != ib.RNRInfiniteRetry && e.wire.rnrs >= int(e.terms.rnrRetry)
 	}

@@ -225,6 +225,10 @@ func (n *node) trace(r *trace.Record) {
 		e.challenge(r)
 	case trace.Drop:
 		w.mark(markOfDrop(r.Cause))
+		if e.pair != nil && (r.Cause == counters.DropMigration.String() || r.Cause == counters.DropAddress.String()) {
+			e.pair.harmed() // it came over a path from which the end does not take it
+			e.wire.astray = r.Cause == counters.DropMigration.String() && !e.wire.examines
+		}
 	}
 }
 

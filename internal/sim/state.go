@@ -147,6 +147,8 @@ type watcher struct {
 	answers     int    // responses likewise
 	last        ib.PSN // of the last request sent
 	newest      ib.PSN // the most that a request has had
+	answered    ib.PSN // the most that an answer has had
+	astray      bool   // it drops the peer's packets because of the path over which they come
 	sent        bool
 	rnr         time.Duration // what the RNR NAK being processed asks for
 	silent      clock.Instant // nothing is sent before: the peer was not ready
@@ -261,6 +263,9 @@ func (w *world) sniff(n *node, run *fabric.Run, seg []byte) {
 		x.last = h.psn.Add(uint32(max(packets, 1) - 1))
 	}
 	if first || x.last.Diff(x.newest) > 0 {
+		if first || x.newest.Diff(x.answered) <= 0 { // nothing was in flight: from now on the end waits for its peer
+			e.news("a request", w.now)
+		}
 		x.newest = x.last
 	}
 }
@@ -288,6 +293,9 @@ func (e *end) arrives(h header) {
 	}
 	if h.op.Info().Flags&roce.FlagResponse != 0 {
 		x.answers++
+		if x.sent && h.psn.Diff(x.newest) <= 0 && (x.answers == 1 || h.psn.Diff(x.answered) > 0) {
+			x.answered = h.psn
+		}
 		e.hears(h)
 	}
 }
