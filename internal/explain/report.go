@@ -103,7 +103,7 @@ type Report struct {
 type Tally struct {
 	Conversations int `json:"conversations"`                  // in all, listed or not
 	Clean         int `json:"clean"`                          // nothing was found
-	Repaired      int `json:"repaired"`                       // something cost time only
+	Repaired      int `json:"repaired"`                       // something cost time only, or had no effect
 	Unknown       int `json:"unknown"`                        // the capture does not tell what became of it
 	Lost          int `json:"lost"`                           // a message is gone
 	Failed        int `json:"failed"`                         // a program saw an error
