@@ -6,21 +6,21 @@ import (
 	"github.com/softhca/softhca/internal/memory"
 )
 
-// AH is an address handle: the resolved way to a UD destination.
+// AH is an address handle: the resolved path to a UD destination.
 type AH struct {
 	PD   memory.PD
 	Path fabric.Path
 	pace pacer // of its static rate
 }
 
-// NewAH returns the address handle of an address vector whose way is known.
+// NewAH returns the address handle of an address vector that path resolves.
 func NewAH(env *Env, pd memory.PD, path fabric.Path, rate ib.Rate) AH {
 	return AH{PD: pd, Path: path, pace: env.staticPacer(rate)}
 }
 
 // AHTable holds the address handles of an adapter. A handle is an index and a
-// generation of 40 bits, which no program uses up: a work request that outlives
-// its handle is noticed.
+// generation of 40 bits, which never wraps in practice: a work request that
+// outlives its handle finds no handle.
 type AHTable struct {
 	slots []ahSlot
 	free  []uint32

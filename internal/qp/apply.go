@@ -7,9 +7,9 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// Modify gives the QP attributes and, if the mask names it, a new state (V7).
-// The modify table decides; a call that is refused changes nothing (V9).
-// Errors unwrap to EINVAL, EOPNOTSUPP or EPERM.
+// Modify sets QP attributes and, if the mask has STATE, moves the QP (V7). The
+// modify table decides which calls are legal; a refused call changes nothing
+// (V9). Errors unwrap to EINVAL, EOPNOTSUPP or EPERM.
 func (q *QP) Modify(now clock.Instant, attr *ib.QPAttr, mask ib.AttrMask) error {
 	q.ep.env.Now = now
 	q.sq.mu.Lock()
@@ -31,7 +31,7 @@ func (q *QP) Modify(now clock.Instant, attr *ib.QPAttr, mask ib.AttrMask) error 
 	return nil
 }
 
-// change is a modify call that was found legal.
+// change is a modify call that passed all checks.
 type change struct {
 	from, to  ib.QPState
 	attr      *ib.QPAttr
@@ -39,7 +39,7 @@ type change struct {
 	path, alt fabric.Path // of the endpoint afterwards
 }
 
-// plan finds out whether a modify call is legal, and where it leads.
+// plan checks a modify call and works out its effect.
 func (e *End) plan(attr *ib.QPAttr, mask ib.AttrMask) (m change, err error) {
 	from := ModifyFrom{
 		Type: e.ep.typ, State: e.State(), Draining: e.sqd.draining, Port: e.ep.attr.Port,
@@ -64,13 +64,13 @@ func (e *End) plan(attr *ib.QPAttr, mask ib.AttrMask) (m change, err error) {
 	return m, err
 }
 
-// forget leaves no attribute, as RESET does.
+// forget clears all attributes, as RESET does.
 func (e *End) forget() {
 	e.ep.attr, e.ep.limit = ib.QPAttr{}, RateLimit{}
 	e.ep.path, e.ep.pkey, e.ep.mtu = fabric.Path{}, 0, 0
 }
 
-// carryOut gives the end the attributes of a change.
+// carryOut applies the attributes of a change to the end.
 func (e *End) carryOut(now clock.Instant, m *change) {
 	e.store(m.attr, m.mask)
 	e.ep.path, e.ep.mig.path = m.path, m.alt
@@ -160,21 +160,21 @@ func (q *QP) enter(now clock.Instant, m *change) {
 	}
 }
 
-// drain begins the draining of SQD.
+// drain starts draining the send queue (SQD).
 func (e *End) drain(m *change) {
 	e.sqd = drainState{draining: true, notify: m.mask&ib.AttrEnSQDAsyncNotify != 0 && e.ep.attr.EnSQDAsyncNotify}
 }
 
-// Query returns the attributes (V12): the state and, except in RESET, where
-// the others are undefined, what was set, with the current PSNs.
+// Query returns the attributes (V12): the state and, except in RESET, where the
+// others are undefined, the attributes as last set, with the current PSNs.
 func (q *QP) Query() ib.QPAttr {
 	a := q.End.Query()
 	a.Cap = q.Cap()
 	return a
 }
 
-// Query returns the attributes but for the sizes of queues, which an end alone
-// does not have.
+// Query returns the attributes except the queue sizes, which belong to the
+// queue pair.
 func (e *End) Query() ib.QPAttr {
 	st := e.State()
 	if st == ib.RESET {

@@ -6,13 +6,13 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// posting is what becomes of a work request that is posted.
+// posting says how a state treats a posted work request.
 type posting uint8
 
 const (
 	postRefuse  posting = iota // the post fails at once with EINVAL
-	postQueue                  // kept; not begun in this state
-	postProcess                // kept and worked on
+	postQueue                  // queued; not started in this state
+	postProcess                // queued and processed
 	postFlush                  // completes with WR_FLUSH_ERR, in order
 )
 
@@ -26,12 +26,12 @@ func (p posting) String() string {
 	return fmt.Sprintf("posting(%d)", uint8(p))
 }
 
-// sending is what the requester may send.
+// sending says which packets the requester may send.
 type sending uint8
 
 const (
 	sendNothing sending = iota // no request packet
-	sendBegun                  // only what messages need that were begun before
+	sendBegun                  // only packets of messages that it has already started
 	sendAll
 )
 
@@ -45,14 +45,14 @@ func (s sending) String() string {
 	return fmt.Sprintf("sending(%d)", uint8(s))
 }
 
-// behaviour is what a queue pair does in a state (Q24): the rules for posting,
-// for processing and for packets.
+// behaviour holds the rules of one QP state for posting, processing and packets
+// (Q24).
 type behaviour struct {
 	postRecv  posting // receive work requests, queued ones and new ones
 	postSend  posting // send work requests that are not begun, and new ones
-	requests  bool    // requests of the peer are executed and answered; else dropped silently
-	responses bool    // responses of the peer are taken; else dropped silently
-	requester sending // requests of our own that go out
+	requests  bool    // the peer's requests are executed and answered; otherwise silently dropped
+	responses bool    // the peer's responses are accepted; otherwise silently dropped
+	requester sending // which requests this side sends
 }
 
 // behaviours is the behaviour of every state: Q4 RESET, Q6 INIT, Q7 RTR, Q8
@@ -73,9 +73,9 @@ func behaviourOf(s ib.QPState) *behaviour { return &behaviours[s] }
 // takesRequests reports whether arriving requests are executed and answered.
 func (b *behaviour) takesRequests() bool { return b.requests }
 
-// takesResponses reports whether arriving responses are taken.
+// takesResponses reports whether arriving responses are accepted.
 func (b *behaviour) takesResponses() bool { return b.responses }
 
-// sends reports whether any packet leaves in this state: the answers of the
-// responder or requests of our own.
+// sends reports whether any packet leaves in this state: responses, or requests
+// of this side.
 func (b *behaviour) sends() bool { return b.requests || b.requester != sendNothing }

@@ -30,12 +30,12 @@ const (
 	challengeUnmeasured = 100 * time.Millisecond
 )
 
-// claims is a set of what packets have claimed.
+// claims is a set of claims that packets made.
 type claims uint8
 
 const (
 	claimNAK   claims = 1 << iota // a NAK says that a request cannot succeed
-	claimMoved                    // a packet says that the peer has migrated
+	claimMoved                    // a packet shows MigReq on the alternate path
 	claimGone                     // the connection manager doubts that the peer is there
 )
 
@@ -43,7 +43,7 @@ const (
 type challenge struct {
 	end    *End
 	claims claims
-	probes uint8 // begun, since the last kind of claim was added
+	probes uint8 // started since the last kind of claim was added
 	owed   bool  // a probe waits to be sent
 	since  clock.Instant
 	step   time.Duration // from one probe to the next
@@ -70,15 +70,15 @@ func (c *challenge) on() bool {
 	return c.end.ep.reliable() && !c.end.ep.env.Settings.NoChallenge && c.end.ep.behaviour().takesResponses()
 }
 
-// refuses examines a NAK that would end the connection, and reports whether it does. EE
-// contexts believe each NAK: it ends a message of theirs, not the channel, and they answer
-// after it.
+// refuses starts a challenge for a NAK that would end the connection, and reports whether
+// it did. EE contexts act on every NAK at once: a NAK ends one message, not the channel,
+// and the peer's EE context still answers after it.
 func (c *challenge) refuses(now clock.Instant, n refusal) bool {
 	if !c.on() || c.end.eec != nil {
 		return false
 	}
 	if c.claims&claimNAK == 0 || n.psn.Diff(c.nak.psn) < 0 {
-		c.nak = n // of two, the one that completes fewer requests
+		c.nak = n // of two NAKs, keep the one that acknowledges fewer requests
 	}
 	if c.claims&claimNAK == 0 {
 		c.nakProbes = 0
@@ -89,7 +89,8 @@ func (c *challenge) refuses(now clock.Instant, n refusal) bool {
 	return true
 }
 
-// moved examines the claim that the peer has migrated, and reports whether it does.
+// moved starts a challenge for the claim that the peer has migrated, and reports
+// whether it did.
 func (c *challenge) moved(now clock.Instant) bool {
 	if !c.on() {
 		return false
@@ -163,7 +164,7 @@ func (c *challenge) ask(now clock.Instant) {
 	c.wait(now)
 }
 
-// wait arms the timer for what is due next.
+// wait arms the timer for the next probe or verdict.
 func (c *challenge) wait(now clock.Instant) {
 	c.next = now.Add(c.step)
 	c.arm(now)
@@ -185,7 +186,7 @@ func (c *challenge) timeout(now clock.Instant) {
 		c.claims &^= claimNAK
 		c.trace("challenge: the peer is silent")
 		if c.end.comp.believe(now, c.nak); c.end.State() == ib.ERR {
-			return // what else is examined ended with the queue pair
+			return // the other claims ended with the queue pair
 		}
 	}
 	switch {
@@ -202,7 +203,7 @@ func (c *challenge) timeout(now clock.Instant) {
 	}
 }
 
-// send appends the probe that is owed. It reports false when the batch has no room.
+// send appends the pending probe. It reports false when the batch has no room.
 func (c *challenge) send(b *fabric.Batch) bool {
 	ep := &c.end.ep
 	p := ep.header(roce.RCRDMAWriteOnly|roce.Opcode(serviceOf(ep.typ))<<5, c.psn())
@@ -272,10 +273,10 @@ func (c *challenge) refute(now clock.Instant, k claims) {
 	}
 }
 
-// believe acts on what was claimed, but for a NAK: the peer has been silent.
+// believe acts on the claims other than a NAK, after the peer stayed silent.
 func (c *challenge) believe(now clock.Instant) {
 	k, e := c.claims, c.end
-	c.claims &= claimNAK // whose own time is not over
+	c.claims &= claimNAK // the NAK has its own deadline
 	if k != claimGone {
 		c.trace("challenge: the peer is silent")
 	}
@@ -294,9 +295,9 @@ func (c *challenge) believe(now clock.Instant) {
 	}
 }
 
-// conclude believes a NAK that is examined when the program, or the connection manager, ends
-// the connection: often the peer's program has just ended it, because of the error that the
-// NAK reports.
+// conclude accepts a NAK that is still challenged when the program, or the connection
+// manager, ends the connection: often the peer's program has just ended it, because of the
+// error that the NAK reports.
 func (c *challenge) conclude(now clock.Instant) {
 	if c.claims&claimNAK != 0 && c.nak.fatal() {
 		c.claims &^= claimNAK

@@ -10,22 +10,22 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// completer matches the answers of the peer to what the requester sent.
+// completer matches the peer's responses to the requests that were sent.
 type completer struct {
 	ep    *endpoint
 	end   *End
 	req   *requester
-	early *keeper     // answers beyond one that is missing
-	acked *keptPacket // the last acknowledgement that is beyond such an answer; nil if there is none
-	after ib.PSN      // with acked: the last PSN of that answer
-	port  uint16      // from which the last answer with data came; 0: none did
+	early *keeper     // reorder buffer for responses after a gap
+	acked *keptPacket // last acknowledgement received after a missing response; nil if none
+	after ib.PSN      // with acked: the last PSN of the missing response
+	port  uint16      // UDP source port of the last response with data; 0: none
 	msn   msnPolicy
 	doubt doubt
 }
 
-// receiveResponse matches a response to what was sent. PSNs decide: those
-// before una are old, those from fresh on were never sent, the rest answer
-// the work requests from the oldest on (E20–E28).
+// receiveResponse matches a response to the requests by its PSN: before una it
+// is old, from fresh on it was never sent, between them it answers outstanding
+// work requests, the oldest first (E20–E28).
 func (c *completer) receiveResponse(now clock.Instant, p *Packet) {
 	r := c.req
 	psn := p.BTH.PSN
@@ -56,7 +56,7 @@ func (c *completer) receiveResponse(now clock.Instant, p *Packet) {
 	}
 }
 
-// take handles a response to what is in flight.
+// take handles a response to a request in flight.
 func (c *completer) take(now clock.Instant, p *Packet) {
 	switch p.Info.Kind {
 	case roce.KindAck:
@@ -70,8 +70,8 @@ func (c *completer) take(now clock.Instant, p *Packet) {
 	}
 }
 
-// catchUp takes the answers that were kept, as if they came now, up to the
-// next that is missing, and asks for that.
+// catchUp processes buffered responses in order, as if they arrived now, and
+// asks for the next missing one.
 func (c *completer) catchUp(now clock.Instant) {
 	taken := false
 	for c.early.holds() && c.ep.behaviour().takesResponses() {
@@ -100,8 +100,8 @@ func (c *completer) catchUp(now clock.Instant) {
 	}
 }
 
-// wanted returns the next work request whose answer has data, nil if there is
-// none, and the PSN of that answer.
+// wanted returns the next work request that is answered by data, nil if there
+// is none, and the PSN of that answer.
 func (c *completer) wanted() (*begunWR, ib.PSN) {
 	r := c.req
 	for i := r.queue.Cons(); i != r.began; i++ {
@@ -115,8 +115,8 @@ func (c *completer) wanted() (*begunWR, ib.PSN) {
 	return nil, ib.PSN{}
 }
 
-// missing handles an answer that comes before one that is missing: it is kept,
-// and the other is asked for again.
+// missing handles a response that arrives ahead of a missing one: it buffers
+// the response and requests the missing one again.
 func (c *completer) missing(now clock.Instant, p *Packet) {
 	if w, next := c.wanted(); w != nil && c.ep.env.Keep != nil {
 		if p.Info.Kind == roce.KindAck {
@@ -128,8 +128,8 @@ func (c *completer) missing(now clock.Instant, p *Packet) {
 	c.impliedNAK(now)
 }
 
-// keep holds a response until those before it have come, but no copy of one that
-// is held.
+// keep buffers a response until the earlier ones arrive. It drops a copy of a
+// buffered one.
 func (c *completer) keep(now clock.Instant, next ib.PSN, p *Packet) {
 	if c.early.has(p.BTH.PSN) {
 		c.ep.drop(counters.DropDuplicate, p)
@@ -144,13 +144,14 @@ func (c *completer) keep(now clock.Instant, next ib.PSN, p *Packet) {
 	}
 	if c.early.keep(now, next, p) {
 		c.ep.env.Counters.EarlyKept++
-		c.req.repair.land(p.BTH.PSN.Next()) // answers come in order, so those before it are here, or lost
+		c.req.repair.land(p.BTH.PSN.Next()) // responses are sent in order, so earlier ones have arrived or are lost
 	} else {
 		c.ep.env.Counters.EarlyRefused++
 	}
 }
 
-// keepAck keeps the acknowledgement that says most until w has its answer.
+// keepAck holds the acknowledgement with the highest PSN until the response to
+// w arrives.
 func (c *completer) keepAck(w *begunWR, p *Packet) {
 	if c.acked == nil {
 		if c.acked = c.ep.env.Keep.getOne(0); c.acked == nil {
@@ -164,7 +165,7 @@ func (c *completer) keepAck(w *begunWR, p *Packet) {
 	c.after = w.last
 }
 
-// clear forgets what was kept, and from whom.
+// clear forgets buffered responses and the peer's port.
 func (c *completer) clear() {
 	c.port = 0
 	c.early.clear()
@@ -174,9 +175,10 @@ func (c *completer) clear() {
 	}
 }
 
-// oldResponse handles a response to what is already acknowledged: a duplicate
-// (E23). The one just before the oldest may bring new credits. A peer that
-// refuses a READ in the middle may name the PSN of the request, as Linux does.
+// oldResponse handles a response to an already acknowledged request: a
+// duplicate (E23). The one just before the oldest may bring new credits. A peer
+// that refuses a READ in the middle may name the PSN of the request, as Linux
+// does.
 func (c *completer) oldResponse(now clock.Instant, p *Packet) {
 	s := p.AETH.Syndrome
 	switch {
@@ -262,7 +264,7 @@ func (c *completer) knowsNAK(s roce.Syndrome) bool {
 func (c *completer) ends(n refusal) bool {
 	r, attr := c.req, &c.ep.attr
 	retries, rnrLeft := r.retries, r.rnrLeft
-	if n.psn != r.una { // what is acknowledged with it renews the counts
+	if n.psn != r.una { // the acknowledgement in it reloads the retry counters
 		retries, rnrLeft = attr.RetryCnt, attr.RNRRetry
 	}
 	switch {
@@ -311,17 +313,17 @@ func (c *completer) receiveNAK(now clock.Instant, s roce.Syndrome) {
 	}
 }
 
-// coverage is what a positive answer acknowledges: the work requests up to index end, and
-// the packets up to PSN to, which may be in the middle of the next one.
+// coverage is the range that a response acknowledges: the work requests up to index end,
+// and the packets up to PSN to, which may be in the middle of the next one.
 type coverage struct {
 	end uint32
 	to  ib.PSN
-	msn uint32 // number of the last message that is acknowledged whole
-	all bool   // false: a READ or atomic whose answer is missing is in the way
+	msn uint32 // number of the last fully acknowledged message
+	all bool   // false: a READ or atomic without its response stops it
 }
 
-// covered returns what a positive answer to psn acknowledges: everything up to it that needs
-// no data of its own (E22).
+// covered returns what a response to psn acknowledges: everything up to psn, short of the
+// first READ or atomic that still waits for data (E22).
 func (c *completer) covered(psn ib.PSN) coverage {
 	r := c.req
 	v := coverage{r.queue.Cons(), r.una, r.done, true}
@@ -351,7 +353,8 @@ func (c *completer) before(psn ib.PSN) coverage {
 	return c.covered(psn.Prev())
 }
 
-// complete completes what is covered, and reports whether that is all that was acknowledged.
+// complete completes the covered work requests. It reports whether nothing stopped the
+// acknowledgement (v.all).
 func (c *completer) complete(now clock.Instant, v coverage) (all bool) {
 	r := c.req
 	r.advance(now, v.to)
@@ -362,8 +365,8 @@ func (c *completer) complete(now clock.Instant, v coverage) (all bool) {
 	return v.all
 }
 
-// refusesMSN drops an answer whose message sequence number does not fit, if that of the peer
-// always did: it acknowledges the messages up to number least.
+// refusesMSN drops a response whose message sequence number (MSN) does not fit, once the
+// peer's MSNs have fitted so far. The response acknowledges the messages up to number least.
 func (c *completer) refusesMSN(p *Packet, least uint32) bool {
 	if c.ep.typ != ib.RC || c.ep.env.Settings.NoChallenge || !c.msn.refuses(c.ep.env.Now, p.AETH.MSN, least, c.req.ssn) {
 		return false
@@ -372,16 +375,17 @@ func (c *completer) refusesMSN(p *Packet, least uint32) bool {
 	return true
 }
 
-// doubt is an answer that makes no sense, which the requester has asked for again.
+// doubt is an implausible response, after which the requester has repeated the
+// request.
 type doubt struct {
 	raised   bool
-	psn, una ib.PSN        // of the answer, and the oldest not acknowledged then
-	until    clock.Instant // before, nothing is believed: the peer has had no time to answer
+	psn, una ib.PSN        // PSN of the response, and the oldest unacknowledged PSN at that time
+	until    clock.Instant // repetitions before this instant do not count: the peer had no time to answer
 }
 
-// doubts reports whether an answer that would fail its request is dropped, and the request
-// repeated: a stranger may have sent it. A peer that gives the same answer again, after the time of
-// a challenge in which it has acknowledged nothing, means it.
+// doubts reports whether to drop a response that would fail its request, and to repeat the request
+// instead, because a stranger may have sent the response. If the same response comes again after
+// the time of a challenge, and the peer acknowledged nothing in between, it is believed.
 func (c *completer) doubts(now clock.Instant, p *Packet) bool {
 	d := &c.doubt
 	same := d.raised && d.psn == p.BTH.PSN && d.una == c.req.una
@@ -404,7 +408,7 @@ func (c *completer) receiveReadResponse(now clock.Instant, p *Packet) {
 	}
 	r := c.req
 	psn := p.BTH.PSN
-	if psn != r.una { // a response before this one is missing
+	if psn != r.una { // an earlier response is missing
 		c.missing(now, p)
 		return
 	}
@@ -463,21 +467,22 @@ func (c *completer) receiveAtomicAck(now clock.Instant, p *Packet) {
 	c.answered(now, p, true)
 }
 
-// from notes where an answer came from that was the next one.
+// from notes the source port of the expected response.
 func (c *completer) from(p *Packet) {
 	c.port = p.Data.SrcPort
 	c.early.from(c.port)
 }
 
-// store scatters data from byte off of the answer to the oldest work request.
+// store scatters data at byte offset off of the response to the oldest work
+// request.
 func (c *completer) store(data []byte, off uint32) bool {
 	r := c.req
 	return len(data) == 0 ||
 		c.ep.env.Mem.Scatter(data, r.qp.pd, r.queue.sges(r.queue.Cons()), uint64(off)) == memory.FaultNone
 }
 
-// answered ends one READ or atomic request; whole says that its work request
-// is complete.
+// answered ends one READ or atomic request; whole: its work request is
+// complete.
 func (c *completer) answered(now clock.Instant, p *Packet, whole bool) {
 	if c.req.rdOut > 0 {
 		c.req.rdOut--
@@ -493,10 +498,10 @@ func (c *completer) answered(now clock.Instant, p *Packet, whole bool) {
 	}
 }
 
-// awaiting acknowledges what comes before the work request that p answers,
-// and returns that, which is then the oldest; nil if an earlier READ or
-// atomic has no answer yet, which sends it again, or if the QP failed: with that
-// cause, if p answers a request of another kind.
+// awaiting acknowledges the requests before the work request that p answers and
+// returns that work request, now the oldest. It returns nil if an earlier READ
+// or atomic still lacks its response, which it requests again, or if the QP
+// failed, with the given cause if p answers another kind of request.
 func (c *completer) awaiting(now clock.Instant, p *Packet, cause string) *begunWR {
 	r, psn := c.req, p.BTH.PSN
 	v := c.covered(psn)
@@ -508,7 +513,7 @@ func (c *completer) awaiting(now clock.Instant, p *Packet, cause string) *begunW
 		if c.doubts(now, p) {
 			return nil
 		}
-		if !c.end.challenge.on() { // else nothing shows that the peer has what is before
+		if !c.end.challenge.on() { // otherwise nothing proves that the peer received the earlier requests
 			c.complete(now, c.before(psn))
 		}
 		if c.ep.State() != ib.ERR {
@@ -520,7 +525,7 @@ func (c *completer) awaiting(now clock.Instant, p *Packet, cause string) *begunW
 		if c.refusesMSN(p, v.msn) {
 			return nil
 		}
-	} else if v.end != r.queue.Cons() && c.end.challenge.on() { // nothing shows that the peer has the messages before
+	} else if v.end != r.queue.Cons() && c.end.challenge.on() { // nothing proves that the peer received the earlier messages
 		c.missing(now, p)
 		return nil
 	}
@@ -536,15 +541,15 @@ func (c *completer) awaiting(now clock.Instant, p *Packet, cause string) *begunW
 	return w
 }
 
-// badResponse fails the oldest work request: the peer answered with what does
-// not fit (E24).
+// badResponse fails the oldest work request: the peer's response does not fit
+// it (E24).
 func (c *completer) badResponse(now clock.Instant, p *Packet, cause string) {
 	if c.ep.State() != ib.ERR && !c.doubts(now, p) {
 		c.end.fail(now, ib.WCBadRespErr, cause)
 	}
 }
 
-// impliedNAK goes back to the oldest PSN: a later answer shows that a READ or
+// impliedNAK goes back to the oldest PSN: a later response shows that a READ or
 // atomic response was lost. It does so once until there is progress.
 func (c *completer) impliedNAK(now clock.Instant) {
 	if c.req.retrying || c.req.waitRNR {
@@ -554,8 +559,8 @@ func (c *completer) impliedNAK(now clock.Instant) {
 	c.req.lostPackets(now, "implied NAK", c.hole(), causeHole)
 }
 
-// hole returns how many answers are missing before the first that is kept, or to
-// the end of what one request asks for.
+// hole returns the number of missing responses before the first buffered one, or
+// else to the end of the oldest request.
 func (c *completer) hole() uint32 {
 	w, next := c.wanted()
 	if w == nil {

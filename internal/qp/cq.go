@@ -7,8 +7,8 @@ import (
 	"github.com/softhca/softhca/internal/ring"
 )
 
-// CQ is a completion queue. The thread of the shard adds to it, and any
-// goroutine polls it.
+// CQ is a completion queue. The shard's thread adds entries; any goroutine may
+// poll.
 type CQ struct {
 	*ring.CQ
 	onEvent func() // called when an armed CQ gets a matching entry; must not block
@@ -26,7 +26,7 @@ func NewCQ(a ring.Allocator, n uint32, onEvent func()) (*CQ, error) {
 	return &CQ{CQ: q, onEvent: onEvent}, nil
 }
 
-// pushResult says what became of a completion.
+// pushResult is the outcome of adding a completion.
 type pushResult uint8
 
 const (

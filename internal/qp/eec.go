@@ -12,8 +12,8 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// RDD is a reliable datagram domain: queue pairs and EE contexts of one work
-// together, and no others.
+// RDD is a reliable datagram domain: its queue pairs work only with its own EE
+// contexts.
 type RDD struct {
 	users int
 	eecs  []*EEC
@@ -23,22 +23,23 @@ type RDD struct {
 func (d *RDD) Users() int { return d.users }
 
 // EEC is an end-to-end context (V18): one end of a reliable datagram channel. It
-// is an end as a queue pair of RC is one, and keeps to the same rules, with PSNs,
-// timers and counts of its own; but the work is that of many queue pairs, which
-// take turns. One message is in flight at a time.
+// is an end like an RC queue pair and follows the same rules, with its own PSNs,
+// timers and counts; but it serves many queue pairs, which take turns. One
+// message is in flight at a time.
 //
-// What goes wrong with one queue pair's work ends that, and not the channel: the
-// message is given up, and a RESYNC has the peer begin anew with the next PSN.
+// An error of one queue pair's work request ends that request, not the channel:
+// the EE context abandons the message, and a RESYNC makes the peer continue at
+// the next PSN.
 type EEC struct {
 	End
 	rdd *RDD
 
 	line      line              // queue pairs that wait for their turn
-	suspended deadline.Heap[QP] // those whose message the peer was not ready for
-	at        uint32            // index of the work request in hand, in its queue
-	dest      ib.QPN            // of the message in hand, or given up last: whom it is for,
-	deth      roce.DETH         // and whose it is
-	own       sendQueue         // of the RESYNC
+	suspended deadline.Heap[QP] // queue pairs that wait after an RNR NAK
+	at        uint32            // index of the current work request, in its queue
+	dest      ib.QPN            // destination QP of the current message, or of the one abandoned last,
+	deth      roce.DETH         // and its Q_Key and source QP
+	own       sendQueue         // holds the RESYNC request
 }
 
 // EECConfig says what a new EE context is made of.
@@ -79,9 +80,9 @@ func (e *EEC) Receive(now clock.Instant, p *Packet) {
 	}
 }
 
-// Modify gives the EE context attributes and, if the mask names it, a new state,
+// Modify sets attributes of the EE context and, if the mask has STATE, moves it,
 // as QP.Modify does; DestQPN is the number of the EE context at the other end.
-// What has not ended when it stops ends with an error at its queue pair.
+// When the EE context stops, unfinished work requests fail at their queue pairs.
 func (e *EEC) Modify(now clock.Instant, attr *ib.QPAttr, mask ib.AttrMask) error {
 	e.ep.env.Now = now
 	m, err := e.plan(attr, mask)
@@ -116,8 +117,8 @@ func (e *EEC) Modify(now clock.Instant, attr *ib.QPAttr, mask ib.AttrMask) error
 	return nil
 }
 
-// Destroy takes the EE context out of use, whatever its state. The caller sees
-// to it that nobody finds it any more.
+// Destroy takes the EE context out of use, whatever its state. The caller has
+// removed it from all tables.
 func (e *EEC) Destroy(now clock.Instant) {
 	e.stop(now, ib.WCInvEECNErr, "EE context destroyed")
 	e.clear()
@@ -127,8 +128,8 @@ func (e *EEC) Destroy(now clock.Instant) {
 	e.rdd.users--
 }
 
-// turn reports whether the work request next is to be begun. If none is in hand,
-// that of the queue pair is taken which has waited longest.
+// turn reports whether the requester may start its next work request. If there
+// is no current one, it takes that of the queue pair that has waited longest.
 func (e *EEC) turn() bool {
 	r := &e.req
 	if r.qp == nil {
@@ -140,7 +141,7 @@ func (e *EEC) turn() bool {
 	return r.began == e.at
 }
 
-// takeUp takes a queue pair's work request in hand.
+// takeUp makes a queue pair's work request the current one.
 func (e *EEC) takeUp(q *QP) {
 	r, d := &e.req, q.rd
 	d.place = placeTurn
@@ -155,7 +156,8 @@ func (e *EEC) takeUp(q *QP) {
 	r.next, r.began = e.at, e.at
 }
 
-// handBack gives the queue pair its work request back, and returns it.
+// handBack returns the current work request to its queue pair, which it
+// returns.
 func (e *EEC) handBack() *QP {
 	r := &e.req
 	q := r.qp
@@ -166,7 +168,7 @@ func (e *EEC) handBack() *QP {
 	return q
 }
 
-// settled goes on to the next queue pair when the work request in hand is
+// settled goes on to the next queue pair when the current work request is
 // complete, and ends the draining of SQD.
 func (e *EEC) settled(now clock.Instant) {
 	if q := e.req.qp; q != nil && q.sq.Cons() != e.at {
@@ -177,8 +179,8 @@ func (e *EEC) settled(now clock.Instant) {
 	e.checkDrained()
 }
 
-// abandon gives the work request in hand up. If packets of it were sent, and
-// synchronise says so, the peer is told to begin anew.
+// abandon gives up the current work request. If synchronise is set and packets
+// of it were sent, a RESYNC follows.
 func (e *EEC) abandon(now clock.Instant, synchronise bool) {
 	r := &e.req
 	q := r.qp
@@ -192,7 +194,7 @@ func (e *EEC) abandon(now clock.Instant, synchronise bool) {
 	e.wake()
 }
 
-// idle puts the requester where nothing is in flight. The next PSN is the first
+// idle resets the requester to nothing in flight. The next PSN is the first
 // that was never sent.
 func (e *EEC) idle() {
 	r, t := &e.req, &e.ep.timers
@@ -206,8 +208,8 @@ func (e *EEC) idle() {
 	t[timerAck], t[timerLoss], t[timerLanding] = clock.Never, clock.Never, clock.Never
 }
 
-// resync begins a RESYNC. It goes the way of a work request, and nothing else is
-// sent until it is acknowledged.
+// resync queues a RESYNC, which is sent like a work request. Nothing else is
+// sent until the peer acknowledges it.
 func (e *EEC) resync() {
 	r, i := &e.req, e.own.Prod()
 	*e.own.At(i) = ring.SendWQE{}
@@ -218,8 +220,8 @@ func (e *EEC) resync() {
 	e.ep.env.Counters.Resyncs++
 }
 
-// sendResync appends the RESYNC, and returns the PSNs that it takes; 0 when the
-// batch is full.
+// sendResync appends the RESYNC, and returns the number of PSNs used; 0 when
+// the batch is full.
 func (e *EEC) sendResync(b *fabric.Batch, w *begunWR) uint32 {
 	p := e.ep.header(roce.RDResync, e.req.psn)
 	e.address(p)
@@ -230,8 +232,8 @@ func (e *EEC) sendResync(b *fabric.Batch, w *begunWR) uint32 {
 	return 1
 }
 
-// fail ends the work request in hand with an error: its queue pair goes to SQE,
-// and the channel goes on. If its retries are used up, the peer cannot be reached,
+// fail ends the current work request with an error: its queue pair goes to SQE,
+// and the channel goes on. If the retries are exhausted, the peer is unreachable,
 // and the channel ends.
 func (e *EEC) fail(now clock.Instant, status ib.WCStatus, cause string) {
 	dead := status == ib.WCRetryExcErr
@@ -239,7 +241,7 @@ func (e *EEC) fail(now clock.Instant, status ib.WCStatus, cause string) {
 		if dead {
 			e.fatal(now, cause)
 		}
-		return // else the peer refuses a RESYNC, which is sent again
+		return // otherwise the peer refused a RESYNC, which is sent again
 	}
 	q := e.req.qp
 	e.abandon(now, !dead)
@@ -249,8 +251,8 @@ func (e *EEC) fail(now clock.Instant, status ib.WCStatus, cause string) {
 	}
 }
 
-// suspend has the message in hand wait, for the peer was not ready, and serves
-// other queue pairs meanwhile. It is sent anew from its beginning.
+// suspend puts the current message on hold after an RNR NAK and serves other
+// queue pairs meanwhile. The message later restarts from its beginning.
 func (e *EEC) suspend(now clock.Instant, code uint8) {
 	q := e.req.qp
 	if q == nil {
@@ -273,7 +275,7 @@ func (e *EEC) suspend(now clock.Instant, code uint8) {
 	e.ep.timers[timerRNR] = e.suspended.Next()
 }
 
-// resume has those line up again that have waited long enough.
+// resume puts queue pairs whose RNR timer has expired back in line.
 func (e *EEC) resume(now clock.Instant) {
 	for q := e.suspended.Due(now); q != nil; q = e.suspended.Due(now) {
 		q.rd.place = placeLine
@@ -283,7 +285,7 @@ func (e *EEC) resume(now clock.Instant) {
 	e.wake()
 }
 
-// unsuspend takes a queue pair out of those that wait.
+// unsuspend removes a queue pair from the suspended ones.
 func (e *EEC) unsuspend(q *QP) {
 	e.suspended.Remove(q)
 	e.ep.timers[timerRNR] = e.suspended.Next()
@@ -300,9 +302,9 @@ func (e *EEC) fatal(now clock.Instant, cause string) {
 	e.stop(now, ib.WCInvEECStateErr, cause)
 }
 
-// stop ends all that the EE context does. The work request in hand, and the
-// receive that a message is being placed in, complete with LOC_EEC_OP_ERR, those
-// that wait with a status.
+// stop ends all activity of the EE context. The current work request, and the
+// receive that a message is being placed in, complete with LOC_EEC_OP_ERR;
+// waiting work requests complete with status.
 func (e *EEC) stop(now clock.Instant, status ib.WCStatus, cause string) {
 	r := &e.req
 	e.ep.timers.stopAll()
@@ -326,7 +328,7 @@ func (e *EEC) stop(now clock.Instant, status ib.WCStatus, cause string) {
 	}
 }
 
-// dismiss takes out one queue pair that waits; nil if none does.
+// dismiss removes and returns one waiting queue pair; nil if there is none.
 func (e *EEC) dismiss() *QP {
 	q := e.line.pop()
 	if q == nil {

@@ -6,11 +6,12 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// invalidRD is the fault of a request that is for no queue pair of the channel.
+// invalidRD is the fault of a request whose queue pair cannot receive from this
+// EE context.
 func invalidRD(cause string) fault { return fault{syndrome: roce.NAKInvalidRD, cause: cause} }
 
-// admit handles what the requests of an EE context have beside those of RC, at
-// the expected PSN, and reports whether the rest is as there.
+// admit makes the checks that RD requests need in addition to those of RC, at
+// the expected PSN. It reports whether the RC checks follow.
 func (e *EEC) admit(now clock.Instant, p *Packet) bool {
 	r := &e.resp
 	switch {
@@ -28,14 +29,14 @@ func (e *EEC) admit(now clock.Instant, p *Packet) bool {
 	return true
 }
 
-// direct finds the queue pair that a request is for: its first packet names one
-// that is there, of the same domain and with this Q_Key, and the others name the
-// same.
+// direct finds the queue pair that a request is for: the first packet of a
+// message names a queue pair that exists, is in the same domain and has this
+// Q_Key; the others must name the same one.
 func (e *EEC) direct(p *Packet) fault {
 	in := &e.in
 	q := in.qp
 	if start := p.Info.Flags&roce.FlagStart != 0; start != (in.msg == messageNone) {
-		return fault{} // the opcode is out of sequence, and that is told
+		return fault{} // the opcode is out of sequence; checkOpcode answers that
 	} else if start {
 		q = e.ep.env.QP(p.BTH.DestQP)
 	} else if q != nil && q.ep.num != p.BTH.DestQP {
@@ -55,16 +56,17 @@ func (e *EEC) direct(p *Packet) fault {
 	return fault{}
 }
 
-// close has nothing more executed until the peer begins anew: it takes a NAK for
-// the end of the message, and what follows for something else.
+// close stops execution until the peer's RESYNC: the peer takes a NAK as the end
+// of the message, and its next packets belong to another one.
 func (r *responder) close(s roce.Syndrome) {
 	r.shut = s
 	r.early.clear()
 }
 
-// refuse answers with a NAK after which the peer gives the message up. The receive
-// in hand ends at once if it is to blame, or too short, and waits for the RESYNC
-// if not; what is wrong with a receive ends its queue pair.
+// refuse answers with a NAK, after which the peer abandons the message. The
+// current receive completes at once if it is too short or has a protection error;
+// otherwise it stays until the RESYNC. A fault of the receive also ends its queue
+// pair.
 func (e *EEC) refuse(psn ib.PSN, f fault) {
 	in, now := &e.in, e.ep.env.Now
 	e.resp.close(f.syndrome)
@@ -82,20 +84,20 @@ func (e *EEC) refuse(psn ib.PSN, f fault) {
 	}
 }
 
-// resyncPSNs is how far ahead a RESYNC may be: further than what any window has
-// in flight, all of which may be lost. Who only knows the addresses of the channel
-// must guess one of so many.
+// resyncPSNs is how far ahead of the expected PSN a RESYNC may be: more than any
+// window has in flight, all of which may be lost. A stranger who knows only the
+// addresses of the channel must guess a PSN in 1 of 512 such ranges.
 const resyncPSNs = 1 << 15
 
-// resyncs reports whether a RESYNC is in sequence, as far as it is ahead. What is not
-// at the expected PSN must come from the port of the peer, while that is known: a
-// process on the peer's host that has another one would soon have guessed.
+// resyncs reports whether a RESYNC is acceptable at ahead PSNs past the expected one.
+// If it is not at the expected PSN, it must come from the peer's UDP source port, if
+// that is known: another process on the peer's host would soon guess a PSN.
 func (r *responder) resyncs(p *Packet, ahead int32) bool {
 	return ahead == 0 || ahead > 0 && ahead < resyncPSNs && (r.port == 0 || r.port == p.Data.SrcPort)
 }
 
-// resynced executes a RESYNC: a message that is half received is aborted, and
-// the PSN after this one is expected next.
+// resynced executes a RESYNC: it aborts a partly received message and expects
+// the next PSN.
 func (e *EEC) resynced(now clock.Instant, p *Packet) {
 	r := &e.resp
 	if !e.in.established(now) {
@@ -110,8 +112,7 @@ func (e *EEC) resynced(now clock.Instant, p *Packet) {
 	r.reply.ack(p.BTH.PSN)
 }
 
-// abort ends the message that is coming in. The receive that it is placed in
-// completes with a status.
+// abort ends the message being received. Its receive completes with status.
 func (r *receiver) abort(now clock.Instant, status ib.WCStatus) {
 	r.msg = messageNone
 	if r.slot.taken {
@@ -120,9 +121,9 @@ func (r *receiver) abort(now clock.Instant, status ib.WCStatus) {
 	r.qp = nil
 }
 
-// left is told that a queue pair takes part no more. A message that is coming in
-// for it has no place to go, and a READ that is being answered for it nothing to
-// read through; the peer is told.
+// left handles a queue pair that stops receiving. A message being received for
+// it is dropped; a READ being answered for it can no longer read its memory. The
+// peer gets a NAK.
 func (e *EEC) left(now clock.Instant, q *QP, status ib.WCStatus) {
 	in, r := &e.in, &e.resp
 	if in.qp == q {

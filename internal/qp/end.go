@@ -8,25 +8,25 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// End is what a shard gives its turns to: one end of a connection, or of the
-// datagrams of a queue pair. It is an endpoint and the parts that work on it.
+// End is the unit that a shard schedules: an RC, UC or UD queue pair's own end,
+// or an EE context. It is an endpoint and the parts that work on it.
 type End struct {
 	ep   endpoint
-	req  requester // what this side asks for
-	comp completer // the answers to it
-	in   receiver  // what the peer sends
-	resp responder // how a reliable service answers it
+	req  requester // sends this side's requests
+	comp completer // handles their responses
+	in   receiver  // receives the peer's messages
+	resp responder // answers them, for a reliable service
 	sqd  drainState
 
-	challenge challenge // of what packets claim about the peer
+	challenge challenge // checks claims that packets make about the peer
 
-	eec *EEC // what the end is one of; nil: a queue pair
+	eec *EEC // the EE context of this end; nil: a queue pair's
 
-	Links Links // the shard's
+	Links Links // used by the shard only
 }
 
-// Links belong to the shard: its lists and its heap run through the ends, so
-// that scheduling one allocates nothing. The end itself never looks at them.
+// Links belong to the shard: they link the ends into its lists and its heap, so
+// that scheduling allocates nothing. The end itself never looks at them.
 type Links struct {
 	Active     bool          // on the list of ends with something to transmit
 	NextActive *End          // next on that list
@@ -51,13 +51,14 @@ func (e *End) init(env *Env, num ib.QPN, typ ib.QPType) {
 // State returns the state. Any goroutine may call it.
 func (e *End) State() ib.QPState { return e.ep.State() }
 
-// Transmit appends what the end has to send and may send, up to a quantum. It
-// reports whether there is more that could go at once.
+// Transmit appends up to a quantum of the packets that the end may send. It
+// reports whether it could send more at once.
 func (e *End) Transmit(now clock.Instant, b *fabric.Batch) (more bool) {
 	if !e.ep.behaviour().sends() {
 		return false
 	}
-	// The last batch may have had no room for responses, or the rate.
+	// In the last turn the batch or the rate may have had no room for
+	// responses.
 	responsesFirst := e.resp.first || e.ep.env.AnswersFirst && e.resp.owes()
 	if responsesFirst {
 		if e.resp.first = e.resp.sendResponses(now, b); e.resp.first {
@@ -72,7 +73,7 @@ func (e *End) Transmit(now clock.Instant, b *fabric.Batch) (more bool) {
 		e.resp.first = e.resp.sendResponses(now, b)
 		more = more || e.resp.first
 		if !responsesFirst && !e.ep.pace.allows(now) {
-			e.resp.first = e.resp.owes() // requests have had what the rate allows
+			e.resp.first = e.resp.owes() // requests used up the rate
 		}
 	}
 	e.req.share.yield()
@@ -108,16 +109,16 @@ func (e *End) Advance(now clock.Instant) {
 // Deadline returns when Advance is next needed.
 func (e *End) Deadline() clock.Instant { return e.ep.timers.next() }
 
-// OnFirst sets what is called, once, when the next request that is in sequence
-// arrives, before it is executed. It may end the QP, or the EE context: move it
-// to ERR or RESET, or destroy it; no other move. Nil calls nothing.
+// OnFirst sets a function that is called once, before the next in-sequence
+// request is executed. It may end the QP or the EE context: move it to ERR or
+// RESET, or destroy it; it may make no other move. Nil calls nothing.
 func (e *End) OnFirst(f func(now clock.Instant)) { e.in.onFirst = f }
 
-// wake puts the end on the list of those that may have something to transmit.
+// wake puts the end on the list of ends that may have packets to transmit.
 func (e *End) wake() { e.ep.env.Wake(e) }
 
-// mine reports whether the next work request is this end's to send: an EE context
-// has one at a time, and queue pairs of reliable datagrams have it sent by those.
+// mine reports whether this end may send the requester's next work request. An EE
+// context sends one at a time; RD queue pairs never send, their EE contexts do.
 func (e *End) mine() bool {
 	if e.eec != nil {
 		return e.eec.turn()
@@ -125,15 +126,15 @@ func (e *End) mine() bool {
 	return e.ep.typ != ib.RD
 }
 
-// address says in a request which queue pair it is for and whose it is, where
-// the connection alone does not.
+// address sets the destination and source queue pair of a request, for services
+// where the connection does not imply them.
 func (e *End) address(p *roce.Packet) {
 	if e.eec != nil {
 		p.BTH.DestQP, p.DETH = e.eec.dest, e.eec.deth
 	}
 }
 
-// settled is called when work requests may have ended.
+// settled is called when work requests may have completed.
 func (e *End) settled(now clock.Instant) {
 	if e.eec != nil {
 		e.eec.settled(now)

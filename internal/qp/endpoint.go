@@ -11,24 +11,23 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// endpoint is one end of a connection, or of the datagrams of a queue pair:
-// who it is, whom it talks to and on which way, what it was told to be, and
-// its timers. The requester, the completer and the receiver of an end work on
-// the same endpoint.
+// endpoint is one end of a connection, or of the datagrams of a queue pair: its
+// identity, its peer, its path, its attributes and its timers. The requester,
+// the completer and the receiver of an end work on the same endpoint.
 type endpoint struct {
 	env *Env
 	num ib.QPN // of an EE context, its own number
 	typ ib.QPType
 
 	state atomic.Uint32 // ib.QPState; written by the shard's thread only
-	attr  ib.QPAttr     // as last set; current PSNs and states are elsewhere
+	attr  ib.QPAttr     // as last set; the current PSNs and state are elsewhere
 
 	path     fabric.Path // of attr.AV (RC, UC); of attr.AV's port only (UD)
 	pkey     ib.PKey
 	mtu      int // bytes of attr.PathMTU
 	mig      migration
 	limit    RateLimit
-	pace     pacer // of path and limit
+	pace     pacer // lower of the path's rate and the rate limit
 	timers   timers
 	prefixes prefixCache
 	ipid     ipidPolicy
@@ -38,17 +37,17 @@ type endpoint struct {
 type timer uint8
 
 const (
-	timerAck       timer = iota // waits for an answer
+	timerAck       timer = iota // the retry timer of the verbs
 	timerRNR                    // waits for the peer to be ready
-	timerProbe                  // waits for room in the window
-	timerLoss                   // waits for an answer, for as long as they take
-	timerLanding                // waits for packets to arrive behind a gap
-	timerPace                   // waits for what the rate allows
+	timerProbe                  // a QP with nothing in flight waits for window room
+	timerLoss                   // probe timeout, from measured round trips
+	timerLanding                // next step of the in-flight estimate behind a gap
+	timerPace                   // the rate limit allows the next packet
 	timerChallenge              // waits for the peer's answer to a challenge
 	numTimers
 )
 
-// timers is the array of an endpoint's instants; clock.Never is off.
+// timers is the array of an endpoint's instants; clock.Never means not armed.
 type timers [numTimers]clock.Instant
 
 func (t *timers) stopAll() {
@@ -75,11 +74,11 @@ func (e *endpoint) behaviour() *behaviour { return behaviourOf(e.State()) }
 // connected reports whether the endpoint has one peer.
 func (e *endpoint) connected() bool { return onConnected.has(e.typ) }
 
-// reliable reports whether what is sent is acknowledged.
+// reliable reports whether requests is acknowledged.
 func (e *endpoint) reliable() bool { return e.typ == ib.RC || e.typ == ib.EEC }
 
-// admit checks that a packet may come in: state, service, addresses and keys,
-// in the order of requirement E7 and V14.
+// admit checks state, service, addresses and keys of an arriving packet, in the
+// order of E7 and V14.
 func (e *endpoint) admit(p *Packet) (counters.Drop, bool) {
 	st := e.behaviour()
 	p.sign = signNone
@@ -101,8 +100,8 @@ func (e *endpoint) admit(p *Packet) (counters.Drop, bool) {
 	return 0, true
 }
 
-// take counts and records a packet that may come in, and drops another. It
-// reports whether the packet may.
+// take counts and records a packet that passes admit, drops any other, and
+// reports which.
 func (e *endpoint) take(p *Packet) bool {
 	if d, ok := e.admit(p); !ok {
 		e.drop(d, p)
@@ -126,15 +125,15 @@ func (e *endpoint) pkeyMatches(k ib.PKey) bool {
 	return false
 }
 
-// header starts the scratch packet with the BTH that every packet of this
-// endpoint begins with.
+// header starts the scratch packet with the BTH common to all packets of this
+// endpoint.
 func (e *endpoint) header(op roce.Opcode, psn ib.PSN) *roce.Packet {
 	p := &e.env.Out.Headers
 	p.BTH = roce.BTH{
 		Opcode: op, MigReq: e.mig.bit(), PKey: e.pkey, DestQP: e.attr.DestQPN, PSN: psn,
 	}
 	if e.typ == ib.EEC {
-		p.RDETH = roce.RDETH{EEC: uint32(e.attr.DestQPN)} // the queue pair is the caller's
+		p.RDETH = roce.RDETH{EEC: uint32(e.attr.DestQPN)} // the caller sets the queue pair
 	}
 	return p
 }
@@ -191,7 +190,7 @@ func (e *endpoint) drop(d counters.Drop, p *Packet) {
 	}
 }
 
-// countStatus counts an unsuccessful completion.
+// countStatus counts a completion with an error.
 func (e *endpoint) countStatus(s ib.WCStatus, failed *uint64) {
 	switch s {
 	case ib.WCSuccess:
@@ -202,7 +201,8 @@ func (e *endpoint) countStatus(s ib.WCStatus, failed *uint64) {
 	}
 }
 
-// raise posts an event about the queue pair, or the like about the EE context.
+// raise posts an event of the queue pair, or the corresponding event of the EE
+// context.
 func (e *endpoint) raise(t ib.EventType) {
 	ev := Event{Type: t, QPN: e.num}
 	if e.typ == ib.EEC {

@@ -23,17 +23,19 @@ const atomicSize = 8
 
 // Settings are the choices of an adapter that all its QPs share.
 type Settings struct {
-	// MigReq is the BTH migration bit of packets sent. Adapters expect 1 in
-	// the MIGRATED state; Linux rxe sends 0 and accepts both. A QP that is to
-	// migrate sends 1 in MIGRATED whatever this says.
+	// MigReq is the BTH migration bit of packets sent. Adapters expect 1 in the
+	// MIGRATED state; Linux rxe sends 0 and accepts both. A QP for which
+	// software has asked for REARM sends 1 in MIGRATED regardless of this
+	// setting.
 	MigReq bool
 	// Credits makes responders report their receive work requests in the AETH.
-	// Off, they report "no credit count", as Linux rxe does. Credits of a peer
-	// are honoured either way.
+	// Off, they report "no credit count", as Linux rxe does. The requester
+	// honours the peer's credits either way.
 	Credits bool
-	// InOrderOnly makes both sides recover from loss as Linux rxe does: they drop
-	// what comes beyond a gap, where else they keep it until the gap is closed,
-	// and send everything again from there, when told or at the end of the timer.
+	// InOrderOnly makes both sides recover from loss as Linux rxe does
+	// (go-back-N). The responder drops packets beyond a gap instead of buffering
+	// them; the requester retransmits everything from the gap on, after a NAK or
+	// when its timer expires.
 	InOrderOnly bool
 	// FatalEvents raises QP_FATAL for every QP that moves to ERR by itself, also
 	// where a completion, QP_REQ_ERR or QP_ACCESS_ERR has reported the error.
@@ -47,7 +49,7 @@ type Settings struct {
 	WindowBytes int
 }
 
-// Env is what the queue pairs of a shard share. It belongs to the shard.
+// Env is the state that the queue pairs of a shard share.
 type Env struct {
 	Settings Settings
 	Mem      *memory.Table
@@ -63,34 +65,33 @@ type Env struct {
 	// Route resolves an address vector. flow overrides a flow label of zero in
 	// the choice of the UDP source port.
 	Route func(av *ib.AHAttr, flow uint32) (fabric.Path, error)
-	// FixedSrcPort is the UDP source port of everything sent, 0 if each path
-	// has its own.
+	// FixedSrcPort is the UDP source port of all packets, 0 if each path has
+	// its own.
 	FixedSrcPort uint16
 	// Limits are what modify calls are checked against.
 	Limits ModifyLimits
-	// Gone are the local addresses that the port has lost: no path from there can
-	// be used.
+	// Gone are the local addresses that the port has lost: paths from them are
+	// unusable.
 	Gone map[netip.Addr]bool
 	// Peers bounds what is in flight to each address.
 	Peers *PeerTable
-	// Keep is where packets wait for those before them; nil keeps none, and
-	// sends none again by itself.
+	// Keep is the memory of the reorder buffers. With nil there is no buffering
+	// and no selective retransmission.
 	Keep *KeepPool
-	// AnswersFirst makes QPs send what they owe the peer before requests. Else it
-	// goes behind them, in the same run.
+	// AnswersFirst makes QPs send responses before requests. Otherwise responses
+	// follow the requests of the same turn.
 	AnswersFirst bool
 	// Raise receives asynchronous events. It must not block.
 	Raise func(Event)
 	// CQFailed tells every QP that a CQ overflowed.
 	CQFailed func(now clock.Instant, cq *CQ)
-	// Wake puts an end on the list of those that have something to transmit.
+	// Wake puts an end on the list of ends that have packets to transmit.
 	Wake func(*End)
 	// Inject answers requests in place of the RC responders, if not nil.
 	Inject Inject
 	// Trace receives what happens, if not nil.
 	Trace trace.Tracer
-	// Now is the instant that records are stamped with: the shard sets it on
-	// every entry.
+	// Now is the time stamp of trace records; the shard sets it on every entry.
 	Now clock.Instant
 	// Out writes the packets.
 	Out *packet.Writer
@@ -113,6 +114,6 @@ type Packet struct {
 	Size int              // bytes of the UDP payload
 	ID   uint16           // IPv4 identification, known or derived
 
-	IDDerived bool // it is what makes the ICRC right
+	IDDerived bool // ID was derived from the ICRC
 	sign      sign // of migration; the endpoint that admits the packet sets it
 }

@@ -8,24 +8,24 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// What is here makes a queue pair or a completion queue fail on demand, in
-// the ways in which it fails by itself. Programs, the simulator and scripts
-// use it to see what follows.
+// This file makes a queue pair or a completion queue fail on demand, in the
+// same ways in which it fails by itself. Programs, the simulator and scripts
+// use it.
 
-// Inject is asked about every request that an RC responder is about to
-// execute, on the thread that holds the shard. It returns 0 to let it be
-// executed, or the NAK to answer in its place. A request that is answered
-// with a sequence NAK or an RNR NAK counts as not arrived; the timer of an
-// RNR NAK is the QP's. Any other NAK ends the connection as the error that
-// it names does: QP_REQ_ERR or QP_ACCESS_ERR, or the status of the receive in
-// hand, then ERR. The packet is valid until Inject returns.
+// Inject is asked about every request that an RC responder is about to execute,
+// on the thread that holds the shard. It returns 0 to let it be executed, or
+// the NAK to answer in its place. After a sequence NAK or an RNR NAK the
+// request counts as not received; the RNR NAK carries the QP's timer. Any other
+// NAK ends the connection as its error does: QP_REQ_ERR or QP_ACCESS_ERR, or an
+// error status of the current receive, then ERR. The packet is valid until
+// Inject returns.
 type Inject func(q *QP, p *Packet) roce.Syndrome
 
-// causeInjected is what traces say of a fault that was asked for.
+// causeInjected is the cause that traces show for an injected fault.
 const causeInjected = "fault on demand"
 
-// injected reports whether the request was answered otherwise than by
-// executing it.
+// injected reports whether an injected NAK answers the request, which then is
+// not executed.
 func (r *responder) injected(p *Packet) bool {
 	switch s := r.ep.env.Inject(r.in.qp, p); {
 	case s == 0:

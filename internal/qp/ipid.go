@@ -2,42 +2,43 @@ package qp
 
 import "math"
 
-// The ICRC covers the IPv4 identification. Where the port does not show it, it
-// is derived from the ICRC, and one damaged packet in 65536 passes with an
-// arbitrary one. A peer on a UDP socket, such as another adapter of this kind,
-// numbers the segments of each run from 0: of what is damaged and passes, all
-// but one in 1024 shows by an identification that such a peer does not use.
+// The ICRC covers the IPv4 identification. If the port does not show it, it is
+// derived from the ICRC, and one damaged packet in 65536 passes with an
+// arbitrary identification. A peer on a UDP socket, such as another adapter of
+// this kind, numbers the segments of each run from 0, so only one in 1024 of
+// these packets has an identification that such a peer uses; the others are
+// detected.
 //
-// Whoever sends from a UDP socket chooses the identification through the ICRC,
-// and strangers may do so in the peer's name. So what is known of the peer comes
-// from packets that the peer's are told by, at the PSN that is expected and in
-// answer to what is in flight, and it is asked for nowhere else: a duplicate or
-// a packet beyond a gap does no harm, and is not judged. No more than the
-// segment index is ever demanded. A counter cannot be: on Linux, any process of
-// the peer's host moves it.
+// A sender on a UDP socket can choose the identification through the ICRC, and
+// strangers can do so in the peer's name. So the policy learns only from packets
+// that are likely the peer's: requests at the expected PSN and answers to
+// requests in flight. It judges only those too: a duplicate or a packet beyond a
+// gap does no harm. The policy demands only the segment index, never a counter,
+// which any process of the peer's host can advance on Linux.
 //
-// The peer may change its ways at any time, and a connection must not fail for
-// it. The first packet that is refused ends the demand, so that it passes when
-// it is sent again, and the next demand takes as many packets as the first. UC
-// goes on wherever a packet leads it, so there a stranger may be at the PSN that
-// is expected: the peer's next packet is not, ends what the stranger has taught,
-// and is not judged.
+// The peer may change how it numbers packets at any time, and the connection
+// must survive that. The first refused packet ends the demand, so its
+// retransmission passes, and the policy learns anew before the next demand. UC
+// accepts a request at any PSN, so there a stranger can be at the expected PSN.
+// The peer's next packet then is not; it resets what the policy has learnt, and
+// is not judged.
 
 const (
 	// runSegments bounds the segments of a run.
 	runSegments = 64
-	// demandAfter is the number of packets in a row with a segment index after
-	// which one is demanded. A counter has no more than runSegments in a row.
+	// demandAfter is the number of consecutive packets with a segment index
+	// after which the policy demands one. A counter yields at most runSegments
+	// in a row.
 	demandAfter = math.MaxUint8
 )
 
-// ipidPolicy is what a queue pair of a connected service asks of its peer's
-// identifications. Its zero value asks nothing.
+// ipidPolicy checks the identifications of a connected peer's packets. Its zero
+// value demands nothing.
 type ipidPolicy struct {
 	streak uint8 // packets in a row with a segment index, up to demandAfter
 }
 
-// learn takes note of a packet that the peer is known by.
+// learn takes a packet that is likely the peer's into account.
 func (y *ipidPolicy) learn(p *Packet) {
 	switch {
 	case !p.IDDerived:
@@ -48,8 +49,8 @@ func (y *ipidPolicy) learn(p *Packet) {
 	}
 }
 
-// refuses reports whether a packet is to be taken for damaged. It asks no more
-// then, until it has learnt anew.
+// refuses reports whether a packet counts as damaged. A refusal ends the demand
+// until the policy has learnt anew.
 func (y *ipidPolicy) refuses(p *Packet) bool {
 	refused := y.suspects(p)
 	if refused {

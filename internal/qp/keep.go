@@ -7,38 +7,38 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 )
 
-// Bounds of what is kept beyond a gap, in PSNs and in bytes of memory.
+// Bounds of a reorder buffer, in PSNs and in bytes of memory.
 const (
 	keepAhead     = 1 << 12 // PSNs from the gap on
 	keepQueuePair = 4 << 20
-	keepShare     = 5 // a queue pair has no more than a fifth of what is left
+	keepShare     = 5 // a queue pair takes at most 1/5 of the remaining memory
 )
 
-// keepStale is how long a queue pair's gap may stay open before what it keeps may
-// go, when another one needs the memory.
+// keepStale is how long a gap may stay open before other queue pairs may reclaim
+// the memory of its reorder buffer.
 const keepStale = time.Second
 
-// keeper holds the packets of one direction of a queue pair that came before
-// their turn, by PSN. The first that came with a PSN is the one that counts.
+// keeper is the reorder buffer of one direction of a queue pair: it holds
+// packets that arrived beyond a gap, by PSN. The first packet with a PSN wins.
 //
-// Any packet with a PSN within reach is kept, which is easier to guess than the
-// one that is expected. So all must come from the port of the packet that closes
-// the gap, and while the peer's is known, from that.
+// It accepts any PSN within reach, which is easier to guess than the expected
+// PSN. So all its packets must come from one UDP source port: that of the packet
+// that closes the gap, and the peer's, once known.
 type keeper struct {
 	pool  *KeepPool
 	slots []*keptPacket // by PSN, modulo their number, which is a power of two; none while nothing is held
 	n     int           // packets
 	port  uint16        // the UDP source port of all of them
-	used  int           // bytes, those of the slots too
-	next  ib.PSN        // whose turn is next: none before it is held
+	used  int           // bytes, including the slots
+	next  ib.PSN        // next expected PSN: nothing before it is held
 
-	since         clock.Instant // when it last came on
-	before, after *keeper       // in the pool's line
+	since         clock.Instant // time of the last progress
+	before, after *keeper       // in the pool's list, oldest first
 }
 
-// keep copies p, whose turn comes after next and which is not held, and reports
-// whether it is now. It fails when a bound is reached, or when others that are
-// held came from elsewhere.
+// keep copies p, whose PSN comes after next and is not held yet. It reports
+// false when a bound is reached, or when the held packets came from another
+// port.
 func (k *keeper) keep(now clock.Instant, next ib.PSN, p *Packet) bool {
 	k.pass(next)
 	k.pool.begin(now)
@@ -65,7 +65,7 @@ func (k *keeper) keep(now clock.Instant, next ib.PSN, p *Packet) bool {
 	return true
 }
 
-// charge counts bytes, if the bounds let it.
+// charge counts bytes, if the bounds allow.
 func (k *keeper) charge(bytes int, now clock.Instant) bool {
 	for {
 		left := keepAdapter - (k.pool.used - k.used) // by others
@@ -79,13 +79,14 @@ func (k *keeper) charge(bytes int, now clock.Instant) bool {
 	}
 }
 
-// count adds to the bytes.
+// count adds to the byte counts of the buffer and the pool.
 func (k *keeper) count(bytes int) {
 	k.used += bytes
 	k.pool.used += bytes
 }
 
-// reach returns how many slots it takes to hold what is so far ahead of next.
+// reach returns the number of slots needed for a packet that is ahead PSNs
+// beyond next.
 func (k *keeper) reach(ahead uint32) int {
 	n := max(len(k.slots), firstSlots)
 	for uint32(n) <= ahead {
@@ -115,13 +116,12 @@ func (k *keeper) grow(n int) bool {
 	return true
 }
 
-// slot returns the place of a PSN that is within reach.
+// slot returns the slot of a PSN that is within reach.
 func (k *keeper) slot(p ib.PSN) **keptPacket {
 	return &k.slots[p.Distance(ib.PSN{})&uint32(len(k.slots)-1)]
 }
 
-// pass says that the turn of next has come: what is held from before it is
-// let go.
+// pass advances to next and drops packets held before it.
 func (k *keeper) pass(next ib.PSN) {
 	for n := next.Distance(k.next); n > 0 && k.n > 0; n-- {
 		if c := *k.slot(k.next); c != nil && c.BTH.PSN == k.next {
@@ -133,8 +133,8 @@ func (k *keeper) pass(next ib.PSN) {
 	k.next = next
 }
 
-// take returns the packet whose turn it is, nil if it is not held. The caller
-// gives it back to the pool.
+// take removes and returns the packet at next, nil if it is not held. The
+// caller gives it back to the pool.
 func (k *keeper) take(now clock.Instant, next ib.PSN) *keptPacket {
 	if !k.holds() {
 		return nil
@@ -150,7 +150,7 @@ func (k *keeper) take(now clock.Instant, next ib.PSN) *keptPacket {
 	return c
 }
 
-// remove takes one packet out, and gives the slots back with the last.
+// remove removes one packet; removing the last one also frees the slots.
 func (k *keeper) remove(c *keptPacket) {
 	*k.slot(c.BTH.PSN) = nil
 	k.count(-keptCost(len(c.Payload)))
@@ -162,7 +162,7 @@ func (k *keeper) remove(c *keptPacket) {
 	}
 }
 
-// clear lets everything go.
+// clear drops all packets.
 func (k *keeper) clear() {
 	if k == nil {
 		return
@@ -203,8 +203,8 @@ func (k *keeper) at(p ib.PSN) *keptPacket {
 // has reports whether the packet at p is held.
 func (k *keeper) has(p ib.PSN) bool { return k.at(p) != nil }
 
-// from says which port the peer sends from: what came from another is a
-// stranger's, and goes.
+// from tells the buffer the peer's port: packets from another port are a
+// stranger's and are dropped.
 func (k *keeper) from(port uint16) {
 	if k.holds() && k.port != port {
 		k.clear()

@@ -8,69 +8,69 @@ import (
 	"github.com/softhca/softhca/internal/fabric"
 )
 
-// Bounds of an adapter's memory for packets that are kept, in bytes. Garbage counts until
-// the collector has run for certain, so that the heap never takes more than both.
+// Bounds of an adapter's reorder buffer memory, in bytes. Freed memory counts as garbage
+// until the garbage collector has certainly run, so the heap never holds more than the
+// sum of both.
 const (
-	keepAdapter = 60 << 20 // kept packets, and memory held to be used again
-	keepGarbage = 4 << 20  // let go within the last period
+	keepAdapter = 60 << 20 // held packets, and idle memory for reuse
+	keepGarbage = 4 << 20  // freed within the last period
 )
 
 // keepPeriod is the longest time between two runs of the garbage collector: Go's runtime
 // forces one after two minutes.
 const keepPeriod = 2 * time.Minute
 
-// A kept packet has room for 256 bytes of payload or a power of two more, up
-// to the largest path MTU.
+// A held packet has room for 256 bytes of payload or a power-of-two multiple,
+// up to the largest path MTU.
 const (
 	keptSmallest = 256
 	keptClasses  = 5
-	keptOverhead = 328 // bytes of a kept packet without its payload, with its place in idle
+	keptOverhead = 328 // bytes of a held packet without payload, including its entry in idle
 	slotSize     = 8   // bytes of a slot
 	firstSlots   = 16
 	slotClasses  = 9   // sizes of tables of slots, from firstSlots to keepAhead
-	keptIdle     = 256 // packets of each size whose memory is held to be used again
-	slotsIdle    = 4   // tables of slots of each size likewise
+	keptIdle     = 256 // packets of each size that are pooled for reuse
+	slotsIdle    = 4   // slot tables of each size that are pooled
 )
 
-// KeepPool is the memory in which the queue pairs of an adapter keep packets
-// that came before their turn. A peer may open gaps and never close them, on as
-// many queue pairs as it has: what each of them takes leaves room for others, and
-// those that have waited longest give way.
+// KeepPool is the memory of an adapter's reorder buffers. A peer can open gaps
+// and never close them, on all of its queue pairs. So each buffer leaves room for
+// others, and the buffers whose gaps have been open longest are evicted first.
 type KeepPool struct {
-	used   int // bytes of what keepers hold
-	held   int // bytes of that, and of idle and slots
+	used   int // bytes in the reorder buffers
+	held   int // used, plus the bytes of idle and slots
 	idle   [keptClasses][]*keptPacket
-	slots  [slotClasses][][]*keptPacket // that are empty
-	oldest *keeper                      // of those that hold anything, the one whose gap has been open for longest,
-	newest *keeper                      // and on to the one that closed a gap last
+	slots  [slotClasses][][]*keptPacket // pooled slot tables
+	oldest *keeper                      // list of the nonempty buffers, from the one whose gap has been open longest
+	newest *keeper                      // to the one that made progress last
 
 	since   clock.Instant // when this period began
-	garbage [2]int        // bytes let go in this period and in the one before
+	garbage [2]int        // bytes freed in this period and in the one before
 }
 
-// keptPacket is a packet that came before its turn.
+// keptPacket is a packet in a reorder buffer.
 type keptPacket struct {
 	Packet
-	from fabric.Datagram // Data, without its bytes, which are the port's
+	from fabric.Datagram // copy of Data, without the payload, which the port owns
 	room []byte          // for the payload
 }
 
-// copy takes all of p over, its payload into room.
+// copy copies p, its payload into room.
 func (c *keptPacket) copy(p *Packet) {
 	c.Packet, c.from = *p, *p.Data
 	c.from.Bytes, c.Data = nil, &c.from
 	c.Payload = c.room[:copy(c.room, p.Payload)]
 }
 
-// keptClass returns which size has room for n bytes.
+// keptClass returns the size class for n bytes.
 func keptClass(n int) int { return bits.Len(uint(max(n, 1)-1) / keptSmallest) }
 
-// keptCost returns the bytes that a packet with n bytes of payload takes.
+// keptCost returns the bytes that a packet with n bytes of payload uses.
 func keptCost(n int) int { return classCost(keptClass(n)) }
 
 func classCost(c int) int { return keptSmallest<<c + keptOverhead }
 
-// slotClass returns which size a table of n slots has.
+// slotClass returns the size class of a table of n slots.
 func slotClass(n int) int { return bits.Len(uint(n) / (2 * firstSlots)) }
 
 func tableCost(c int) int { return firstSlots << c * slotSize }
@@ -99,7 +99,7 @@ func (m *KeepPool) get(n int) *keptPacket {
 	return &keptPacket{room: make([]byte, keptSmallest<<c)}
 }
 
-// put takes a packet back; k may be nil.
+// put frees a packet; k may be nil.
 func (m *KeepPool) put(k *keptPacket) {
 	if k == nil {
 		return
@@ -112,8 +112,8 @@ func (m *KeepPool) put(k *keptPacket) {
 	m.idle[c] = append(m.idle[c], k)
 }
 
-// getOne returns a packet that no keeper holds, with room for n bytes; nil if the adapter's
-// bound is reached. putOne takes it back.
+// getOne returns a packet outside of any reorder buffer, with room for n bytes; nil if the
+// adapter's bound is reached. putOne frees it.
 func (m *KeepPool) getOne(n int) *keptPacket {
 	if m.used+keptCost(n) > keepAdapter {
 		return nil
@@ -130,8 +130,8 @@ func (m *KeepPool) putOne(k *keptPacket) {
 	m.put(k)
 }
 
-// hold counts bytes of new memory. Where the bound is reached, memory of other sizes goes
-// instead. It reports false if that would be more garbage than may be.
+// hold counts bytes of new memory. At the bound it first frees pooled memory of other
+// sizes. It reports false if that would exceed the bound on garbage.
 func (m *KeepPool) hold(bytes int) bool {
 	for m.held+bytes > keepAdapter {
 		if !m.shed() {
@@ -142,7 +142,8 @@ func (m *KeepPool) hold(bytes int) bool {
 	return true
 }
 
-// letGo reports whether memory may become garbage, and counts it then.
+// letGo reports whether bytes of memory may become garbage, and if so counts
+// them.
 func (m *KeepPool) letGo(bytes int) bool {
 	if m.garbage[0]+m.garbage[1]+bytes > keepGarbage {
 		return false
@@ -152,7 +153,7 @@ func (m *KeepPool) letGo(bytes int) bool {
 	return true
 }
 
-// shed lets go one of the idle packets or tables, of the size that has most bytes.
+// shed frees one pooled packet or table, of the size class that uses most bytes.
 func (m *KeepPool) shed() bool {
 	most, packets, tables := 0, -1, -1
 	for c, all := range m.idle {
@@ -176,14 +177,14 @@ func (m *KeepPool) shed() bool {
 	return true
 }
 
-// dropLast shortens a list by one, and forgets the element.
+// dropLast shortens a list by one, and clears the dropped element.
 func dropLast[T any](s []T) []T {
 	last := len(s) - 1
 	clear(s[last:])
 	return s[:last]
 }
 
-// enter puts a keeper that holds its first packet at the end of the line.
+// enter puts a reorder buffer at the end of the list.
 func (m *KeepPool) enter(k *keeper, now clock.Instant) {
 	k.since, k.before, k.after = now, m.newest, nil
 	if m.newest == nil {
@@ -194,7 +195,7 @@ func (m *KeepPool) enter(k *keeper, now clock.Instant) {
 	m.newest = k
 }
 
-// leave takes a keeper out of the line.
+// leave removes a reorder buffer from the list.
 func (m *KeepPool) leave(k *keeper) {
 	if k.before == nil {
 		m.oldest = k.after
@@ -209,8 +210,8 @@ func (m *KeepPool) leave(k *keeper) {
 	k.before, k.after = nil, nil
 }
 
-// evict empties the keeper that has waited longest, for another one, and reports
-// whether it has waited long enough.
+// evict empties the reorder buffer whose gap has been open longest, to make room
+// for other. It reports false if that gap is not open long enough.
 func (m *KeepPool) evict(other *keeper, now clock.Instant) bool {
 	k := m.oldest
 	if k == nil || k == other || now.Sub(k.since) < keepStale {
@@ -234,7 +235,7 @@ func (m *KeepPool) table(n int) []*keptPacket {
 	return make([]*keptPacket, n)
 }
 
-// putTable takes back slots that are empty.
+// putTable frees a table of empty slots.
 func (m *KeepPool) putTable(t []*keptPacket) {
 	if len(t) == 0 {
 		return

@@ -10,35 +10,35 @@ import (
 )
 
 // Automatic path migration (V15). Software loads an alternate path and asks for
-// REARM; the first packet of the peer with MigReq 0 shows that it has done the
-// same, and the endpoint is ARMED. From there either side may move to the
-// alternate path by itself: because its retries are used up, because it lost the
-// address of its path, because software says so, or because the peer moved,
-// which a packet with MigReq 1 on the alternate path tells.
+// REARM; the first packet of the peer with MigReq 0 shows that the peer has done
+// the same, and the endpoint becomes ARMED. Then either side may migrate: when
+// its retries are exhausted, when its host loses the local address, when
+// software asks for it, or when a packet with MigReq 1 on the alternate path
+// shows that the peer has migrated.
 //
-// What a packet says of migration counts only at a PSN that the peer's next
-// packet has, or one that it may send again, or in answer to what is
-// outstanding: who only knows the addresses of both paths must guess one of
-// replayPSNs, or of resyncPSNs, and gains that the endpoint moves early.
+// The migration state in a packet counts only at the expected PSN, at a PSN
+// that the peer may retransmit, or in an answer to an outstanding request. A
+// stranger who knows only the addresses of both paths must guess a PSN within
+// replayPSNs or resyncPSNs, and at best makes the endpoint migrate early.
 
-// migration is where an endpoint stands, and its alternate path.
+// migration is the migration state of an endpoint, and its alternate path.
 type migration struct {
 	ep  *endpoint
-	req *requester // of a reliable service: sends again what was outstanding on the old path
-	// used says that software has asked for REARM: whatever MigReq says when
-	// nothing ever migrates, from now on it tells the peer.
+	req *requester // of a reliable service: retransmits outstanding packets on the new path
+	// used: software has asked for REARM. From then on MigReq carries the
+	// migration state; before, Settings.MigReq.
 	used  bool
-	moved func(now clock.Instant) // told of each migration
+	moved func(now clock.Instant) // called after each migration
 	alternate
 }
 
-// bit returns the MigReq of what is sent.
+// bit returns the MigReq of sent packets.
 func (m *migration) bit() bool {
 	return m.state == ib.MIGRATED && (m.used || m.ep.env.Settings.MigReq)
 }
 
-// alternate is the alternate path and what has become of it. Its zero value is
-// MIGRATED without one.
+// alternate is the alternate path and its state. Its zero value is MIGRATED
+// without one.
 type alternate struct {
 	state  ib.MigState
 	loaded bool // since the last migration
@@ -48,26 +48,25 @@ type alternate struct {
 	claim  clock.Instant // UC: time of the first MigReq since the last packet over the primary path; 0: none
 }
 
-// sign is what a packet says of its sender's path.
+// sign is what a packet shows about its sender's path.
 type sign uint8
 
 const (
 	signNone   sign = iota
 	signMoved       // the peer has moved to the alternate path
-	signAstray      // the peer has moved, and not to the alternate path
+	signAstray      // the peer has moved, but not to the alternate path
 )
 
-// replayPSNs is how far behind the expected PSN a peer that has moved may begin
-// to send again.
+// replayPSNs is how far before the expected PSN a migrated peer may start its
+// retransmission.
 const replayPSNs = 1 << 15
 
-// comesBy reports whether a packet came by a path.
+// comesBy reports whether a packet arrived on a path.
 func comesBy(path *fabric.Path, d *fabric.Datagram) bool {
 	return d.Src == path.Dst && d.Dst == path.Src
 }
 
-// admit judges the path of a packet with MigReq 1 that comes to an endpoint that
-// is ARMED.
+// admit judges the path of a packet with MigReq 1 at an ARMED endpoint.
 func (m *migration) admit(p *Packet) (counters.Drop, bool) {
 	e := m.ep
 	switch {
@@ -83,8 +82,8 @@ func (m *migration) admit(p *Packet) (counters.Drop, bool) {
 	return 0, true
 }
 
-// follow draws the conclusions of a packet at a PSN that only the peer should
-// know, and reports whether it may be processed.
+// follow handles the migration state in a packet at a PSN that only the peer
+// should know, and reports whether it may be processed.
 func (m *migration) follow(now clock.Instant, p *Packet) bool {
 	switch {
 	case p.sign == signMoved && m.usable():
@@ -105,9 +104,9 @@ func (m *migration) follow(now clock.Instant, p *Packet) bool {
 	return true
 }
 
-// examines reports whether the claim that the peer has moved is examined before it is believed. UC
-// has no requests that the peer must answer: there the old path must have been silent for as
-// long as a challenge takes, and the claim must come again then.
+// examines reports whether the claim that the peer has migrated still has to be verified. UC has
+// no requests that the peer must answer, so there the claim is accepted when it is repeated after
+// the old path was silent for the time of a challenge.
 func (m *migration) examines(now clock.Instant) bool {
 	switch {
 	case m.req != nil:
@@ -120,8 +119,8 @@ func (m *migration) examines(now clock.Instant) bool {
 	return now.Sub(m.claim) < challengeTime
 }
 
-// followReplay does so for a request that was executed before: the peer may have
-// moved because it did not hear the answer.
+// followReplay is follow for a duplicate request: the peer may have migrated
+// because it received no answer.
 func (m *migration) followReplay(now clock.Instant, p *Packet, behind uint32) bool {
 	if p.sign == signMoved && behind <= replayPSNs {
 		return m.follow(now, p)
@@ -132,7 +131,7 @@ func (m *migration) followReplay(now clock.Instant, p *Packet, behind uint32) bo
 	return p.sign == signNone
 }
 
-// tell raises PATH_MIG_ERR, once in a state.
+// tell raises PATH_MIG_ERR, at most once in each migration state.
 func (m *migration) tell() {
 	if !m.told {
 		m.told = true
@@ -140,8 +139,8 @@ func (m *migration) tell() {
 	}
 }
 
-// migrate makes the alternate path the primary one. What is outstanding is sent
-// again there.
+// migrate makes the alternate path the primary one. Outstanding packets are
+// retransmitted there.
 func (m *migration) migrate(now clock.Instant) {
 	ep := m.ep
 	a := &ep.attr
@@ -160,11 +159,11 @@ func (m *migration) migrate(now clock.Instant) {
 	}
 }
 
-// OnMigrate sets what is called each time that the QP, or the EE context, has
-// migrated, until it is reset. It must not move that; nil calls nothing.
+// OnMigrate sets a function that is called after each migration of the QP or EE
+// context, until it is reset. The function must not change its state.
 func (e *End) OnMigrate(f func(now clock.Instant)) { e.ep.mig.moved = f }
 
-// load takes an alternate path. What its address leads to is the caller's.
+// load sets the alternate path. The caller has resolved its address vector.
 func (m *migration) load(a *ib.QPAttr) {
 	to := &m.ep.attr
 	to.AltAV, to.AltPort, to.AltPKeyIndex, to.AltTimeout = a.AltAV, a.AltPort, a.AltPKeyIndex, a.AltTimeout
@@ -172,7 +171,7 @@ func (m *migration) load(a *ib.QPAttr) {
 	m.loaded, m.told = true, false
 }
 
-// set carries out what a modify call asks for and may ask for.
+// set applies the migration state of a checked modify call.
 func (m *migration) set(now clock.Instant, to ib.MigState) {
 	switch {
 	case to == ib.REARM:
@@ -185,8 +184,8 @@ func (m *migration) set(now clock.Instant, to ib.MigState) {
 // usable reports whether the port has the alternate path's local address.
 func (m *migration) usable() bool { return !m.ep.env.Gone[m.path.Src] }
 
-// mayMigrate reports whether the endpoint may move by itself. An alternate path
-// that cannot be used is told of.
+// mayMigrate reports whether the endpoint may move by itself. If its alternate
+// path is unusable, it raises PATH_MIG_ERR.
 func (m *migration) mayMigrate() bool {
 	if m.state != ib.ARMED {
 		return false
@@ -198,8 +197,8 @@ func (m *migration) mayMigrate() bool {
 	return true
 }
 
-// AddressLost says that the port has lost a local address: what is armed and has
-// its path from there moves.
+// AddressLost reports that the port has lost a local address: an ARMED end whose
+// path uses it migrates.
 func (e *End) AddressLost(now clock.Instant, addr netip.Addr) {
 	m := &e.ep.mig
 	if e.ep.path.Src == addr && e.ep.behaviour().sends() && m.mayMigrate() {

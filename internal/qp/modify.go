@@ -7,7 +7,7 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// ModifyLimits is what the adapter and its port allow.
+// ModifyLimits holds the limits of the adapter and its port.
 type ModifyLimits struct {
 	Ports           uint8  // ports are numbered from 1
 	PKeys, GIDs     int    // lengths of the port's tables
@@ -15,11 +15,11 @@ type ModifyLimits struct {
 	ActiveMTU       ib.MTU
 	MaxRDAtomic     uint8 // as requester
 	MaxDestRDAtomic uint8 // as responder
-	Resize, APM     bool  // optional abilities (V1)
+	Resize, APM     bool  // optional capabilities (V1)
 	Privileged      bool  // may set a controlled Q_Key
 }
 
-// ModifyFrom is what a modify call finds.
+// ModifyFrom is the state in which a modify call finds the queue pair.
 type ModifyFrom struct {
 	Type     ib.QPType
 	State    ib.QPState
@@ -31,8 +31,8 @@ type ModifyFrom struct {
 }
 
 // ModifyError says why a modify call is refused. It unwraps to EINVAL; to
-// EOPNOTSUPP for what the device cannot do; to EPERM for a Q_Key that needs
-// privilege.
+// EOPNOTSUPP for a capability that the device lacks; to EPERM for a Q_Key that
+// needs privilege.
 type ModifyError struct {
 	From, To  ib.QPState
 	Type      ib.QPType
@@ -79,18 +79,16 @@ type modifyCall struct {
 	lim  *ModifyLimits
 }
 
-// CheckModify decides whether a modify call is legal and returns the state
-// that it leads to: attr.State if the mask has STATE, else the present one. It
-// changes nothing, so that a refused call changes nothing either (V9); of attr
-// only the fields in the mask are read. lim is only read too. Every error is a
-// *ModifyError.
+// CheckModify decides whether a modify call is legal and returns the state that
+// it leads to: attr.State if the mask has STATE, else the present one. It
+// changes nothing, so a refused call changes nothing either (V9). Of attr it
+// reads only the fields in the mask. Every error is a *ModifyError.
 func CheckModify(from ModifyFrom, attr *ib.QPAttr, mask ib.AttrMask, lim *ModifyLimits) (next ib.QPState, err error) {
 	c := modifyCall{from: from, next: from.State, attr: attr, mask: mask, lim: lim}
 	if mask&ib.AttrState != 0 {
 		c.next = attr.State
 	}
-	// In this order: a call that names what it may not is told so before its
-	// values are looked at.
+	// Forbidden attributes are reported before any values are checked.
 	for _, check := range [...]func(*modifyCall) *ModifyError{
 		(*modifyCall).checkMask,
 		(*modifyCall).checkMove,
@@ -105,7 +103,7 @@ func CheckModify(from ModifyFrom, attr *ib.QPAttr, mask ib.AttrMask, lim *Modify
 	return c.next, nil
 }
 
-// refuse makes the error of a call.
+// refuse returns the error of a refused call.
 func (c *modifyCall) refuse(errno ib.Errno, format string, args ...any) *ModifyError {
 	return &ModifyError{
 		From: c.from.State, To: c.next, Type: c.from.Type,
@@ -138,7 +136,7 @@ func (c *modifyCall) checkMove() *ModifyError {
 	return nil
 }
 
-// nextStates lists where modify can lead.
+// nextStates lists the states that modify can reach.
 func nextStates(t ib.QPType, from ib.QPState) string {
 	var names []string
 	for to := ib.RESET; to <= ib.ERR; to++ {

@@ -12,8 +12,8 @@ type cell struct {
 // modifyRows holds the transitions of one service: [from][to].
 type modifyRows [ib.NumQPStates][ib.NumQPStates]cell
 
-// Short names of the attributes, for the table. The timers go together
-// wherever they go.
+// Short names of the attributes, for the table. The retry attributes always
+// appear together.
 const (
 	aCurState  = ib.AttrCurState
 	aEnSQD     = ib.AttrEnSQDAsyncNotify
@@ -36,13 +36,13 @@ const (
 )
 
 // modifyTable says which attributes a modify call must and may name (V8). It
-// is the union of what the verbs of the architecture and Linux let a program
-// give, and requires only what Linux requires. STATE is allowed everywhere and
-// is not in the table; neither are the moves to RESET and ERR, which every
-// state has and which take no attribute (Q2).
+// allows all attributes that the architecture or Linux allows, and requires
+// only those that Linux requires. STATE is allowed everywhere and is not in the
+// table; neither are the moves to RESET and ERR, which every state has and
+// which take no attribute (Q2).
 //
-// RC has the row of SQE although it never gets there. CAP is Linux's in no
-// row; the architecture has it from INIT→RTR on where queues can be resized.
+// RC has the row of SQE although it never gets there. Linux allows CAP in no
+// row; the architecture allows it from INIT→RTR on if queues can be resized.
 var modifyTable = [...]modifyRows{
 	ib.SMI: datagramRows,
 	ib.GSI: datagramRows,
@@ -52,8 +52,8 @@ var modifyTable = [...]modifyRows{
 		},
 		ib.INIT: {
 			ib.INIT: {true, 0, aPKey | aPort | aAccess},
-			// The timers are part of the path in one list of the
-			// architecture's; they stay required at RTR→RTS.
+			// One list of the architecture counts the timers as part of the
+			// path; here they stay required at RTR→RTS.
 			ib.RTR: {true, aAV | aMTU | aDestQPN | aRQPSN | aMaxDestRD | aMinRNR, aAlt | aAccess | aPKey | aTimers | aCap},
 		},
 		ib.RTR: {
@@ -108,7 +108,7 @@ var modifyTable = [...]modifyRows{
 		ib.SQE: datagramRows[ib.SQE],
 	},
 	// An EE context is what an RC queue pair is without queues, Q_Key and rights.
-	// Its destination is a context too; it has no SQE.
+	// Its destination is an EE context; it has no SQE.
 	ib.EEC: {
 		ib.RESET: {
 			ib.INIT: {true, aPKey | aPort, 0},
@@ -156,8 +156,8 @@ var modifyTable = [...]modifyRows{
 	},
 }
 
-// datagramRows is what QP0 and QP1 have, which are bound to their port (V11).
-// UD differs only up to RTR.
+// datagramRows are the rows of QP0 and QP1, which are bound to their port
+// (V11). UD differs only up to RTR.
 var datagramRows = modifyRows{
 	ib.RESET: {
 		ib.INIT: {true, aPKey | aQKey, 0},
@@ -196,8 +196,8 @@ func Transition(t ib.QPType, from, to ib.QPState) (required, optional ib.AttrMas
 	return c.required, c.optional, c.legal
 }
 
-// TransitionRow is one legal move of a queue pair and its attributes, STATE
-// aside.
+// TransitionRow is one legal move of a queue pair with its attributes other
+// than STATE.
 type TransitionRow struct {
 	From, To           ib.QPState
 	Required, Optional ib.AttrMask

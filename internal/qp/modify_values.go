@@ -12,13 +12,13 @@ const (
 )
 
 // accessOfQP are the rights that a queue pair can be given. Only the remote
-// ones have a meaning for it; Linux takes the others without effect, and there
-// are programs that give it all that they know (uDAPL).
+// ones have a meaning for it; Linux accepts the others without effect, and some
+// programs (uDAPL) set every flag that they know.
 const accessOfQP = ib.AccessRemote | ib.AccessLocalWrite | ib.AccessFlushGlobal | ib.AccessFlushPersistent |
 	ib.AccessMWBind | ib.AccessZeroBased | ib.AccessOnDemand | ib.AccessHugeTLB | ib.AccessRelaxedOrdering
 
-// valueChecks holds the check of every attribute that has a range. PSNs cannot
-// be out of theirs.
+// valueChecks holds the check of every attribute that has a range. Every PSN is
+// valid.
 var valueChecks = [...]struct {
 	attr  ib.AttrMask
 	check func(*modifyCall) *ModifyError
@@ -75,7 +75,7 @@ func (c *modifyCall) checkPort(which string, port uint8) *ModifyError {
 	return nil
 }
 
-// checkQKey keeps controlled Q_Keys for privileged programs (IBA 10.2.5).
+// checkQKey allows controlled Q_Keys only to privileged programs (IBA 10.2.5).
 func (c *modifyCall) checkQKey() *ModifyError {
 	if c.attr.QKey&ib.QKeyControlled != 0 && !c.lim.Privileged && c.from.Type != ib.GSI {
 		return c.refuse(ib.EPERM, "Q_Key %#x is controlled", uint32(c.attr.QKey))
@@ -83,9 +83,9 @@ func (c *modifyCall) checkQKey() *ModifyError {
 	return nil
 }
 
-// checkPath checks the primary path. Its port is the one given at INIT, or
-// the one that the same call gives; in SQD an address vector alone may name a
-// new one, where the service can change it.
+// checkPath checks the primary path. Its port is the one given at INIT, or the
+// one that the same call gives; in SQD the address vector alone may name a new
+// port, if the service can change it.
 func (c *modifyCall) checkPath() *ModifyError {
 	want := c.from.Port
 	switch _, optional, _ := Transition(c.from.Type, c.from.State, c.next); {
@@ -137,7 +137,7 @@ func (c *modifyCall) checkDestQPN() *ModifyError {
 	return nil
 }
 
-// checkAltPath checks the path that migration would lead to (V15).
+// checkAltPath checks the path that migration would use (V15).
 func (c *modifyCall) checkAltPath() *ModifyError {
 	a := c.attr
 	if !c.lim.APM {
@@ -155,10 +155,10 @@ func (c *modifyCall) checkAltPath() *ModifyError {
 	return c.atMost("alternate timeout", a.AltTimeout, maxTimeout)
 }
 
-// checkMigration checks the migration state asked for: ARMED is the device's
-// to enter, REARM needs RTS ahead and an alternate path; MIGRATED in ARMED is a
-// migration (V15). MIGRATED is what every queue pair is that cannot migrate, so
-// asking for it needs no ability.
+// checkMigration checks the migration state asked for: only the device enters
+// ARMED; REARM needs an alternate path and a state from which RTS is reachable;
+// MIGRATED requested in ARMED is a migration (V15). Every queue pair that
+// cannot migrate is MIGRATED, so that needs no capability.
 func (c *modifyCall) checkMigration() *ModifyError {
 	switch m := c.attr.PathMigState; {
 	case m != ib.MIGRATED && m != ib.REARM:

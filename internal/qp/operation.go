@@ -28,17 +28,17 @@ var (
 	onConnected = setOf(ib.RC, ib.UC, ib.EEC) // endpoints that have one peer
 )
 
-// operation is what a request asks of both ends, whatever its place in a
-// message.
+// operation describes one kind of request for both ends; it does not depend on
+// the packet's place in the message.
 type operation struct {
-	right   ib.Access    // that the responder's queue pair and region must grant; 0: it needs no key
+	right   ib.Access    // right that the responder's queue pair and region must grant; 0: none
 	receive roce.OpFlags // flag of the packet that takes a receive work request; 0: none does
-	message message      // what a responder is in the middle of between its packets
-	answer  roce.Kind    // KindAck: acknowledged with others; else answered by data of its own
+	message message      // state of the receiver between packets of the message
+	answer  roce.Kind    // KindAck: a cumulative acknowledgement; otherwise a response of its own
 	psns    psnRule
 }
 
-// psnRule says which PSNs an operation takes.
+// psnRule says how many PSNs an operation uses.
 type psnRule uint8
 
 const (
@@ -56,8 +56,8 @@ var operations = [...]operation{
 	roce.KindFetchAdd:    {ib.AccessRemoteAtomic, 0, messageNone, roce.KindAtomicAck, psnOne},
 }
 
-// operationOf returns the operation of a packet; a row that is not provided for
-// one that asks for nothing that can be done here.
+// operationOf returns the operation of a packet; for an unsupported kind, a row
+// that is not provided.
 func operationOf(k roce.Kind) *operation {
 	if int(k) < len(operations) {
 		return &operations[k]
@@ -104,7 +104,7 @@ func (p *Packet) TakesReceive() bool {
 type request struct {
 	types   typeSet // services that have it; none: not provided here
 	kind    roce.Kind
-	flags   roce.OpFlags  // beside those of the place in the message: immediate, invalidate
+	flags   roce.OpFlags  // immediate or invalidate, in addition to the flags of the place in the message
 	wc      ib.WCOpcode   // of its completion
 	opcodes placesOpcodes // of RC
 }
@@ -151,8 +151,8 @@ func (r *request) takesReceive() bool {
 	return r.operation().receive&(roce.FlagStart|r.flags) != 0
 }
 
-// opcode returns the opcode of the packet that begins at the start of a
-// message or not, and ends it or not.
+// opcode returns the opcode of a packet that starts the message, ends it, both
+// or neither.
 func (r *request) opcode(t ib.QPType, start, end bool) roce.Opcode {
 	o := r.opcodes.middle
 	switch {

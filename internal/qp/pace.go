@@ -10,9 +10,10 @@ import (
 	"github.com/softhca/softhca/internal/fabric/ipudp"
 )
 
-// A pacer that is late, because its thread had other work, may catch up by so
-// much: what one system call sends, or, of a high rate, what it gives in the
-// time that a thread is usually late. It is the burst of a limit that names none.
+// A pacer that is late, because its thread had other work, may catch up by a
+// burst of this size: the bytes of one system call or, at a high rate, the bytes
+// of the time that a thread is usually late. It is the burst of a limit without
+// its own.
 const (
 	burstBytes = 64 << 10
 	burstTime  = 100 * time.Microsecond
@@ -22,13 +23,13 @@ const (
 // limit.
 type pacer struct {
 	rate  uint64        // bits per second; 0: no limit
-	burst time.Duration // that next may lie in the past
+	burst time.Duration // how far next may lie in the past
 	next  clock.Instant // when the next packet may begin
-	part  uint64        // by which it may begin later, in 1/rate nanoseconds
+	part  uint64        // remainder of next, in units of 1/rate nanoseconds
 }
 
-// newPacer returns a pacer of a rate in bits per second that lets so many bytes
-// go at once; 0 for both takes what is usual.
+// newPacer returns a pacer of a rate in bits per second that allows bursts of
+// burst bytes. Rate 0 means no limit, burst 0 the default burst.
 func newPacer(rate, burst uint64) pacer {
 	if rate == 0 {
 		return pacer{}
@@ -68,13 +69,13 @@ func (p *pacer) last(now clock.Instant, n int) bool {
 	return !after.allows(now)
 }
 
-// set changes the limit and keeps what was sent in mind.
+// set changes the limit; bytes already sent still count.
 func (p *pacer) set(to pacer) {
 	to.next = p.next
 	*p = to
 }
 
-// ipLength returns the length of the IP packet that a segment travels in.
+// ipLength returns the length of the IP packet that carries a segment.
 func ipLength(path *fabric.Path, seg []byte) int {
 	if path.Src.Is4() {
 		return ipudp.IPv4Len + ipudp.UDPLen + len(seg)
@@ -82,14 +83,14 @@ func ipLength(path *fabric.Path, seg []byte) int {
 	return ipudp.IPv6Len + ipudp.UDPLen + len(seg)
 }
 
-// RateLimit is what a queue pair may send at most (V17).
+// RateLimit is the maximum rate of a queue pair (V17).
 type RateLimit struct {
-	Rate  uint32 // kilobits per second; 0: no limit
-	Burst uint32 // bytes that may go at once; 0: 64 KiB, or 100 µs at the rate
+	Rate  uint32 // kbit/s; 0: no limit
+	Burst uint32 // bytes that may be sent at once; 0: 64 KiB, or 100 µs at the rate
 }
 
-// staticPacer returns the pacer of a static rate. One that is not below the
-// port's has no effect.
+// staticPacer returns the pacer of a static rate. A rate at or above the port's
+// has no effect.
 func (e *Env) staticPacer(r ib.Rate) pacer {
 	mbps := uint64(r.Mbps())
 	if mbps >= uint64(e.Limits.PortMbps) {
@@ -98,9 +99,9 @@ func (e *Env) staticPacer(r ib.Rate) pacer {
 	return newPacer(mbps*1e6, 0)
 }
 
-// SetRateLimit changes what the QP may send at most. EINVAL in RESET and ERR,
-// where nothing is sent, and for a queue pair of reliable datagrams, which sends
-// at the rates of its EE contexts.
+// SetRateLimit changes the maximum rate of the QP. EINVAL in RESET and ERR,
+// where nothing is sent, and for an RD queue pair, which sends at the rates of
+// its EE contexts.
 func (q *QP) SetRateLimit(l RateLimit) error {
 	if st := q.State(); st == ib.RESET || st == ib.ERR {
 		return fmt.Errorf("a queue pair in %v has no rate limit: %w", st, ib.EINVAL)
@@ -111,7 +112,7 @@ func (q *QP) SetRateLimit(l RateLimit) error {
 	q.ep.limit = l
 	q.ep.setPace()
 	if q.ep.behaviour().sends() {
-		q.wake() // what waits may go earlier, or later
+		q.wake() // waiting packets may leave earlier or later
 	}
 	return nil
 }
@@ -127,8 +128,8 @@ func (e *endpoint) setPace() {
 	e.timers[timerPace] = clock.Never
 }
 
-// mayPace reports whether the rate lets a packet of the endpoint go; if not, the
-// pace timer says when it does.
+// mayPace reports whether the rate allows a packet now; if not, it arms the pace
+// timer for when it will.
 func (e *endpoint) mayPace(p *pacer, now clock.Instant) bool {
 	if p.allows(now) {
 		return true

@@ -7,51 +7,51 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 )
 
-// Costs of a packet in a peer's receive buffer: the system charges its own
-// bookkeeping too, so small packets cost more than their bytes.
+// Costs of a packet in a peer's receive buffer: the kernel also charges its
+// bookkeeping, so a small packet costs more than its bytes.
 const (
 	packetOverhead = 128
 	minPacketCost  = 512
 )
 
-// Bounds of what may be in flight, in bytes of cost.
+// Bounds of the window, in bytes of cost.
 const (
 	minWindow     = 8 << 10
 	initialWindow = 128 << 10
 )
 
-// peer is what all QPs to one address share: its socket buffer, so what may be in
-// flight to all of them together, and what is known of its ways. One queue pair
-// that loses much has its own window for that. When several lose at the same time,
-// it is the buffer, and as there may be more of them than it has room for packets,
-// no window of theirs could be small enough.
+// peer is the state that all QPs to one address share: the limit of the bytes in
+// flight to its socket buffer, and what is known about its loss recovery. A loss
+// of one queue pair shrinks only its own window. When several lose packets at the
+// same time, the buffer overflowed; they can outnumber the packets that it holds,
+// so shrinking their windows would not suffice.
 type peer struct {
 	dst      netip.Addr
-	buffer   lossLimit // of the bytes that may be in flight
+	buffer   lossLimit // bytes that may be in flight
 	inFlight int
 	refs     int
-	waiters  []*share // of those that have something to send but no room, from head on
+	waiters  []*share // shares that wait for room, from index head
 	head     int
-	prober   *share        // was let go over the limit; nil when all of it came back
-	probeEnd clock.Instant // until when no other is
+	prober   *share        // may exceed the limit; nil once nothing of it is in flight
+	probeEnd clock.Instant // no other may exceed the limit before
 
-	loser    ib.QPN // that lost
-	unpaired uint32 // packets in this round more than the others together, as far as that is counted
-	wentBack ib.QPN // that last sent everything again
+	loser    ib.QPN // QP with unpaired losses
+	unpaired uint32 // packets that loser lost in this round and that no other QP's loss has matched
+	wentBack ib.QPN // QP that last went back N
 
-	known knowledge     // of what the peer does with packets beyond a gap
-	heard clock.Instant // when it last acknowledged anything
+	known knowledge     // go-back-N or selective repeat
+	heard clock.Instant // time of its last acknowledgement
 }
 
 // packetCost returns what n bytes of payload cost in flight.
 func packetCost(n uint32) uint32 { return max(n+packetOverhead, minPacketCost) }
 
-// fits reports whether so much more may be in flight.
+// fits reports whether cost more bytes may be in flight.
 func (p *peer) fits(cost uint32) bool { return p.inFlight+int(cost) <= p.buffer.limit }
 
-// lost counts n packets that a queue pair lost. Of those that another one lost
-// too in the round as many count: what one alone has lost says nothing of the
-// buffer.
+// lost counts n packets that a queue pair lost. Only losses that another queue
+// pair matches in the same round count against the buffer: a loss of one queue
+// pair alone does not show that the buffer is full.
 func (p *peer) lost(by ib.QPN, n uint32) {
 	pairs := uint32(0)
 	if by == p.loser {
@@ -66,8 +66,8 @@ func (p *peer) lost(by ib.QPN, n uint32) {
 	}
 }
 
-// lostAll counts that a queue pair sends everything again. Another one must have
-// done so within the window.
+// lostAll counts that a queue pair retransmits everything. It shrinks the limit
+// only if the queue pair before was another one, within a window.
 func (p *peer) lostAll(by ib.QPN) {
 	if p.wentBack != 0 && p.wentBack != by {
 		p.buffer.loseAll(p.buffer.limit)
@@ -77,7 +77,7 @@ func (p *peer) lostAll(by ib.QPN) {
 	p.wentBack = by
 }
 
-// wake hands the room that is left to those that wait for it, oldest first.
+// wake wakes waiting shares while there is room, the oldest first.
 func (p *peer) wake() {
 	for room := p.buffer.limit - p.inFlight; p.head < len(p.waiters) && room > 0; p.head++ {
 		s := p.waiters[p.head]

@@ -10,12 +10,12 @@ import (
 // PeerTable finds the peer of an address.
 type PeerTable struct {
 	m     map[netip.Addr]*peer
-	most  int        // bytes in flight to each
-	known peerMemory // of addresses without a queue pair
+	most  int        // maximum bytes in flight to each
+	known peerMemory // of addresses that no queue pair uses
 }
 
-// NewPeerTable returns an empty table of peers to each of which at most
-// windowBytes are in flight.
+// NewPeerTable returns an empty table that allows windowBytes in flight to each
+// peer.
 func NewPeerTable(windowBytes int) *PeerTable {
 	return &PeerTable{
 		m: make(map[netip.Addr]*peer), most: max(windowBytes, minWindow),
@@ -23,7 +23,7 @@ func NewPeerTable(windowBytes int) *PeerTable {
 	}
 }
 
-// hold returns the peer at dst and counts a user.
+// hold returns the peer at dst and counts one more user.
 func (t *PeerTable) hold(dst netip.Addr) *peer {
 	p := t.m[dst]
 	if p == nil {
@@ -34,8 +34,8 @@ func (t *PeerTable) hold(dst netip.Addr) *peer {
 	return p
 }
 
-// release takes a user back and forgets a peer without users, but not what was
-// learnt of it.
+// release counts one user less and removes a peer without users, but remembers
+// what was learnt about it.
 func (t *PeerTable) release(p *peer) {
 	if p.refs--; p.refs == 0 {
 		delete(t.m, p.dst)
@@ -43,7 +43,8 @@ func (t *PeerTable) release(p *peer) {
 	}
 }
 
-// peerKind is what is known of a peer's ways with packets beyond a gap.
+// peerKind is how a peer treats packets beyond a gap: peerKeeps buffers them
+// (selective repeat), peerDrops drops them (go-back-N).
 type peerKind uint8
 
 const (
@@ -52,24 +53,24 @@ const (
 	peerDrops
 )
 
-// A peer is taken for one that drops what comes beyond a gap for dropsFor. It may
-// have run out of memory for a moment, or run other software now; to look again
-// costs a round trip. If it has kept before, it is so for doubtFor at first: where
-// much is lost, what answers a copy of the missing packet looks the same, and to go
-// back costs a window. That a peer keeps needs no such limit: the first repair
-// shows when it does not.
+// A peer counts as go-back-N for dropsFor; it may only have run out of memory, or
+// may run other software later, and testing it again costs one round trip. For a
+// peer that was selective-repeat before, the time is doubtFor: under heavy loss,
+// the answer to a duplicate of the missing packet looks the same, and going back
+// costs a window. Selective repeat needs no time limit: the first repair that fails
+// shows the change.
 const (
 	dropsFor = 10 * time.Second
 	doubtFor = 10 * time.Millisecond
 )
 
-// knowledge is what was learnt of a peer.
+// knowledge is what was learnt about a peer.
 type knowledge struct {
 	kind  peerKind
-	until clock.Instant // it is taken for one that drops
+	until clock.Instant // end of peerDrops
 }
 
-// learn returns what is known from now on.
+// learn returns the updated knowledge.
 func (k knowledge) learn(now clock.Instant, kind peerKind) knowledge {
 	d := dropsFor
 	if k.kind == peerKeeps {
@@ -78,7 +79,7 @@ func (k knowledge) learn(now clock.Instant, kind peerKind) knowledge {
 	return knowledge{kind, now.Add(d)}
 }
 
-// kindAt returns what is still held to be true.
+// kindAt returns the kind, if it has not expired.
 func (k knowledge) kindAt(now clock.Instant) peerKind {
 	if k.kind == peerDrops && now >= k.until {
 		return peerUnknown
@@ -86,16 +87,15 @@ func (k knowledge) kindAt(now clock.Instant) peerKind {
 	return k.kind
 }
 
-// knownPeers bounds the addresses without a connection of which something is
-// remembered.
+// knownPeers bounds the unused addresses that are remembered.
 const knownPeers = 1024
 
-// peerMemory remembers what was learnt of addresses that no queue pair is
-// connected to. The newest take the place of the oldest.
+// peerMemory remembers what was learnt about addresses that no queue pair uses.
+// The newest replaces the oldest.
 type peerMemory struct {
 	m     map[netip.Addr]knowledge
-	order []netip.Addr // as they came, in a ring
-	next  int          // whose place is taken next
+	order []netip.Addr // ring in order of insertion
+	next  int          // entry to replace next
 }
 
 // put remembers k of an address.

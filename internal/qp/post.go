@@ -17,11 +17,11 @@ var (
 	errInlineSGE = fmt.Errorf("an inline request carries its payload in InlineData, not in scatter/gather elements: %w", ib.EINVAL)
 )
 
-// PostSend adds send work requests to the send queue in order. It returns how
-// many were taken: all of them, or those before the one that err is about,
-// which stay posted. The caller then rings the doorbell of the shard. Errors unwrap
-// to EINVAL, EOPNOTSUPP or ENOMEM (queue full). Does not block on the shard
-// and does not allocate unless it fails.
+// PostSend adds send work requests to the send queue in order. It returns how many
+// it posted: all of them, or those before the one that err describes. The caller
+// then rings the doorbell of the shard. Errors unwrap to EINVAL, EOPNOTSUPP or
+// ENOMEM (queue full). Does not block on the shard and does not allocate unless it
+// fails.
 func (q *QP) PostSend(wrs ...ib.SendWR) (n int, err error) {
 	s := q.Sends()
 	defer s.Done()
@@ -33,7 +33,7 @@ func (q *QP) PostSend(wrs ...ib.SendWR) (n int, err error) {
 	return n, err
 }
 
-// Sends is the posting side of a send queue, which one caller holds from
+// Sends is the producing side of a send queue. One caller holds it from
 // QP.Sends to Done.
 type Sends struct {
 	q      *QP
@@ -41,16 +41,16 @@ type Sends struct {
 	posted Posted
 }
 
-// Posted is what was posted at once to a send queue.
+// Posted summarises the requests of one posting call.
 type Posted struct {
 	Requests int
-	Bytes    uint64 // of payload, of all requests; of a READ, asked for
-	Behind   bool   // others were in the queue: something is in flight, or about to be
-	Heeds    bool   // who posts heeds ring.FlagSpare
+	Bytes    uint64 // payload of all requests; for a READ, the bytes requested
+	Behind   bool   // the queue was not empty: requests are in flight, or about to be
+	Heeds    bool   // the poster observes ring.FlagSpare (doorbell suppression)
 }
 
-// Sends returns the posting side of the send queue. It waits for others who
-// hold it.
+// Sends returns the posting side of the send queue. It waits until no other
+// caller holds it.
 func (q *QP) Sends() Sends {
 	q.sq.mu.Lock()
 	prod := q.sq.Prod()
@@ -60,7 +60,7 @@ func (q *QP) Sends() Sends {
 // Posted returns what was posted since QP.Sends.
 func (s *Sends) Posted() Posted { return s.posted }
 
-// Done has the requester see what was posted.
+// Done publishes the posted requests to the requester.
 func (s *Sends) Done() {
 	s.q.sq.Publish(s.prod)
 	s.q.sq.mu.Unlock()
@@ -145,9 +145,9 @@ func (q *QP) checkAnswered(wr *ib.SendWR, req *request, length uint64) error {
 	return nil
 }
 
-// PostRecv adds receive work requests in order and returns how many were
-// taken, as PostSend does. In ERR the caller rings the doorbell of the shard, which
-// flushes them.
+// PostRecv adds receive work requests in order and returns how many it posted, as
+// PostSend does. In ERR the caller rings the doorbell of the shard, which flushes
+// them.
 func (q *QP) PostRecv(wrs ...ib.RecvWR) (n int, err error) {
 	if q.srq != nil {
 		return 0, fmt.Errorf("post receive: the QP takes its receives from an SRQ: %w", ib.EINVAL)

@@ -11,27 +11,28 @@ import (
 )
 
 // QP is a queue pair: one end of a connection or of datagrams, and the two
-// queues that it works on. It moves between states and tells its parts; they
-// tell it what ends in error. Posting may be done by any goroutine; everything
-// else is called by the thread that holds the shard.
+// queues that it works on. It moves between states and informs its parts; they
+// report errors to it. Any goroutine may post; only the thread that holds the
+// shard calls everything else.
 type QP struct {
 	End
 	pd  memory.PD
 	sq  sendQueue
 	rq  recvQueue // without memory if there is an SRQ
 	srq *SRQ      // nil: the QP has its own receive queue
-	rd  *rdSide   // nil: it is none of reliable datagrams
+	rd  *rdSide   // nil unless the service is RD
 
 	Doorbells Doorbells // the shard's
 }
 
-// Doorbells belong to the shard, as Links do: its list of those that rang.
+// Doorbells belong to the shard, as Links do: its list of queue pairs whose
+// doorbell rang.
 type Doorbells struct {
 	Rung atomic.Bool // on the list
 	Next *QP         // next on it
 }
 
-// Config says what a new QP is made of.
+// Config configures a new QP.
 type Config struct {
 	Num    ib.QPN
 	Type   ib.QPType
@@ -82,7 +83,7 @@ func (q *QP) Type() ib.QPType { return q.ep.typ }
 // PD returns the protection domain.
 func (q *QP) PD() memory.PD { return q.pd }
 
-// SendCQ returns where send work requests complete.
+// SendCQ returns the CQ of send completions.
 func (q *QP) SendCQ() *CQ { return q.sq.cq }
 
 // SRQ returns the shared receive queue, nil if the QP has one of its own.
@@ -98,9 +99,8 @@ func (q *QP) Cap() ib.QPCap {
 	return c
 }
 
-// Queues returns the beginnings of the send queue and of the receive queue,
-// nil for a QP that takes its receives from an SRQ. They stay where they are
-// until Destroy.
+// Queues returns the headers of the send queue and of the receive queue, which
+// is nil for a QP with an SRQ. They do not move until Destroy.
 func (q *QP) Queues() (send, recv *ring.Header) {
 	if q.srq == nil {
 		recv = q.rq.Header()
@@ -123,8 +123,8 @@ func (q *QP) Receive(now clock.Instant, p *Packet) {
 	}
 }
 
-// Doorbell is called after work was posted: it flushes what the state does not
-// process (Q15, Q19) or puts the QP on the list of senders.
+// Doorbell is called after work was posted: it flushes the work if the state
+// does not process it (Q15, Q19) or puts the QP on the list of senders.
 func (q *QP) Doorbell(now clock.Instant) {
 	b := q.ep.behaviour()
 	if b.postSend == postFlush {
@@ -138,7 +138,7 @@ func (q *QP) Doorbell(now clock.Instant) {
 	}
 }
 
-// sendOn has what was posted sent, as far as it may be.
+// sendOn schedules posted requests for sending, as far as the state allows.
 func (q *QP) sendOn(now clock.Instant) {
 	if q.rd != nil {
 		q.rd.lineUp(now)
@@ -147,9 +147,9 @@ func (q *QP) sendOn(now clock.Instant) {
 	q.wake()
 }
 
-// Destroy takes the QP out of use, whatever its state (V13). Its work
-// requests vanish, and so do its completions that nobody polled. The memory of
-// its queues goes back to the allocator: nobody may post any more.
+// Destroy takes the QP out of use, whatever its state (V13). Its work requests
+// and its unpolled completions vanish. Its queue memory goes back to the
+// allocator, so posting must have ended.
 func (q *QP) Destroy() {
 	sq, rq := &q.sq, &q.rq
 	sq.mu.Lock()

@@ -7,35 +7,35 @@ import (
 	"github.com/softhca/softhca/internal/ring"
 )
 
-// rdSide is what a queue pair of reliable datagrams has beside the queues. It
-// sends and receives nothing itself: EE contexts do it for the queue pair, one
-// work request at a time (Q38).
+// rdSide is the state of an RD queue pair in addition to its queues. The queue
+// pair sends and receives nothing itself: EE contexts do it for the queue pair,
+// one work request at a time (Q38).
 type rdSide struct {
 	qp       *QP
 	rdd      *RDD
-	receives receives // what EE contexts take receives from
+	receives receives // where EE contexts take receives
 
-	at      *EEC // which has the oldest work request; nil: none does
+	at      *EEC // EE context with the oldest work request; nil: none
 	place   rdPlace
-	to      ring.SendTo // where that one goes, read once
-	begun   bool        // it was begun: SQD lets it end
-	rnrLeft uint8       // how often the peer may still not be ready for it
+	to      ring.SendTo // its destination, read once
+	begun   bool        // it has started: SQD lets it finish
+	rnrLeft uint8       // RNR retries left
 
 	next, prev *QP           // in the line at the EE context
-	timer      deadline.Link // until which it is suspended
+	timer      deadline.Link // end of the suspension
 }
 
-// rdPlace is where a work request of reliable datagrams is.
+// rdPlace is where an RD queue pair's oldest work request is.
 type rdPlace uint8
 
 const (
 	placeQueue     rdPlace = iota // with the queue pair
 	placeLine                     // in the line of an EE context
-	placeTurn                     // in hand
-	placeSuspended                // to be sent anew, for the peer was not ready
+	placeTurn                     // current work request of the EE context
+	placeSuspended                // waits after an RNR NAK, then restarts
 )
 
-// RDD returns the domain of a queue pair of reliable datagrams, nil for others.
+// RDD returns the domain of an RD queue pair, nil for others.
 func (q *QP) RDD() *RDD {
 	if q.rd == nil {
 		return nil
@@ -52,8 +52,9 @@ func newRDSide(q *QP, rdd *RDD) *rdSide {
 	return d
 }
 
-// atOnce is a queue pair's own receive queue for several EE contexts, each of
-// which may be in the middle of a message: a receive leaves it when it is taken.
+// atOnce is a queue pair's own receive queue used by several EE contexts, each
+// of which may be in the middle of a message: a receive leaves the queue when it
+// is taken, not when it completes.
 type atOnce struct{ *recvQueue }
 
 func (a atOnce) take(s *recvSlot) bool {
@@ -69,8 +70,8 @@ func (a atOnce) take(s *recvSlot) bool {
 // complete has nothing to do: the work request left the queue when it was taken.
 func (atOnce) complete() {}
 
-// lineUp takes the next work request to the EE context that it names, if it may
-// be begun and none is under way.
+// lineUp queues the next work request at the EE context that it names, if it
+// may start and none is in progress.
 func (d *rdSide) lineUp(now clock.Instant) {
 	q := d.qp
 	if d.at != nil || q.ep.behaviour().requester != sendAll || !q.req.waiting(now) {
@@ -95,14 +96,14 @@ func (d *rdSide) lineUp(now clock.Instant) {
 	}
 }
 
-// pause takes back a work request that was not begun (Q11).
+// pause takes back a work request that has not started (Q11).
 func (d *rdSide) pause(now clock.Instant) {
 	if !d.begun {
 		d.stopSending(now)
 	}
 }
 
-// stopSending takes the work request back from where it is.
+// stopSending takes the work request back from the EE context.
 func (d *rdSide) stopSending(now clock.Instant) {
 	switch d.place {
 	case placeQueue:
@@ -117,9 +118,8 @@ func (d *rdSide) stopSending(now clock.Instant) {
 	d.at, d.place, d.begun = nil, placeQueue, false
 }
 
-// leave takes the queue pair out of all that EE contexts do for it. What they
-// have in hand of its receives completes with a status, or vanishes with
-// SUCCESS.
+// leave removes the queue pair from all EE contexts. Receives that they have
+// taken complete with status, or vanish if status is SUCCESS.
 func (d *rdSide) leave(now clock.Instant, status ib.WCStatus) {
 	d.stopSending(now)
 	for _, e := range d.rdd.eecs {
@@ -128,8 +128,7 @@ func (d *rdSide) leave(now clock.Instant, status ib.WCStatus) {
 }
 
 // line is the queue pairs that wait for their turn at an EE context, first come
-// first served: each comes again behind the others for its next work request, so
-// they take turns.
+// first served: for its next work request, each goes to the end of the line.
 type line struct{ head, tail *QP }
 
 func (l *line) push(q *QP) {
@@ -142,7 +141,7 @@ func (l *line) push(q *QP) {
 	l.tail = q
 }
 
-// pop takes the first out; nil if there is none.
+// pop removes and returns the first; nil if there is none.
 func (l *line) pop() *QP {
 	q := l.head
 	if q != nil {

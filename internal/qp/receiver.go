@@ -16,10 +16,10 @@ type receives interface {
 	// take moves the oldest work request into the slot and reports whether
 	// there was one.
 	take(*recvSlot) bool
-	// complete says that the work request taken last has its completion.
+	// complete releases the work request taken last, after its completion.
 	complete()
-	// credits returns how many work requests wait, for the peer to know; false
-	// where that is not the queue pair's alone.
+	// credits returns the number of posted receives, to report as credits;
+	// false if they are not the queue pair's own.
 	credits() (n uint32, ok bool)
 }
 
@@ -43,7 +43,7 @@ func (r *recvQueue) take(s *recvSlot) bool {
 		return false
 	}
 	i := r.Cons()
-	e := *r.At(i) // read once: whoever writes entries may do so at any time
+	e := *r.At(i) // read once: a foreign writer may change the entry at any time
 	*s = recvSlot{wrid: e.WRID, length: e.Length, taken: true, wild: !ok || e.NumSGE > r.maxSGE}
 	if s.wild {
 		s.length = 0
@@ -67,13 +67,13 @@ func (r *recvQueue) credits() (uint32, bool) {
 type recvSlot struct {
 	wrid   uint64
 	sges   []ib.SGE // in the queue, or from a shared queue a copy
-	length uint32   // bytes that the elements hold
+	length uint32   // total bytes of the elements
 	taken  bool
-	wild   bool // the entry makes no sense: nothing can be placed
-	spare  bool // taken for a request that was dropped in doubt: the next one has it
+	wild   bool // the entry is malformed: no data can be placed
+	spare  bool // taken for a request that was then dropped as doubtful; the next request uses it
 }
 
-// message is what a receiver is in the middle of.
+// message is the kind of message that a receiver is in the middle of.
 type message uint8
 
 const (
@@ -82,17 +82,17 @@ const (
 	messageWrite
 )
 
-// receiver is the receiving side that all services have: the receive in hand,
-// the message that is coming in, and where it goes.
+// receiver is the receiving side that all services have: the current receive,
+// the current message, and its destination.
 type receiver struct {
 	ep   *endpoint
-	qp   *QP      // whose receives they are, and who is told what becomes of them
+	qp   *QP      // owner of the receives, and of their completions
 	from receives // the QP's own queue, or its SRQ
 	cq   *CQ
 	slot recvSlot
 
 	epsn     ib.PSN // next expected
-	peer     place  // UC, since REARM was asked for
+	peer     place  // UC, since software asked for REARM
 	msg      message
 	dropping bool   // UC: the rest of the message is dropped
 	received uint32 // bytes of the message placed so far
@@ -108,16 +108,16 @@ type writeTarget struct {
 	length uint32 // of the whole message
 }
 
-// reset puts the receiver at the start of a connection.
+// reset resets the receiver for a new connection.
 func (r *receiver) reset() {
 	r.slot = recvSlot{sges: r.slot.sges[:0]}
 	r.epsn, r.msg, r.dropping, r.received, r.write = ib.PSN{}, messageNone, false, 0, writeTarget{}
 	r.commEst, r.onFirst, r.peer = false, nil, place{}
 }
 
-// established raises COMM_EST at the first request in RTR (Q9), and tells who
-// waits for a sign of the peer. It reports false if that has ended the QP: the
-// request is none of its any more.
+// established raises COMM_EST at the first request in RTR (Q9), and calls
+// onFirst. It reports false if that ended the QP, which then must not execute
+// the request.
 func (r *receiver) established(now clock.Instant) bool {
 	if f := r.onFirst; f != nil {
 		r.onFirst = nil
@@ -132,8 +132,8 @@ func (r *receiver) established(now clock.Instant) bool {
 	return true
 }
 
-// takeFor takes the receive work request that a packet consumes, and reports
-// whether there was one.
+// takeFor takes the receive work request that a packet consumes. It reports
+// false if one is needed and none is posted.
 func (r *receiver) takeFor(p *Packet) bool {
 	if !p.TakesReceive() {
 		return true
@@ -142,9 +142,9 @@ func (r *receiver) takeFor(p *Packet) bool {
 	return r.slot.taken || r.from.take(&r.slot)
 }
 
-// checkLength checks the payload against the path MTU, the place in the
-// message and the room there is (E15). The first packet of a message begins
-// it.
+// checkLength checks the payload against the path MTU, the place in the message
+// and the size of the receive or the region (E15). The first packet of a
+// message starts it.
 func (r *receiver) checkLength(p *Packet) fault {
 	n := len(p.Payload)
 	start, end := p.Info.Flags&roce.FlagStart != 0, p.Info.Flags&roce.FlagEnd != 0
@@ -216,7 +216,7 @@ func (r *receiver) checkKey(p *Packet) fault {
 }
 
 // executeSend places the payload in the receive work request, and invalidates
-// what the last packet of a SEND with invalidate names.
+// the key in the last packet of a SEND with invalidate.
 func (r *receiver) executeSend(p *Packet) fault {
 	r.msg = messageSend
 	if !r.placeAt(p.Payload, r.received) {
@@ -232,7 +232,7 @@ func (r *receiver) executeSend(p *Packet) fault {
 	return fault{}
 }
 
-// placeAt scatters b into the receive in hand at byte off.
+// placeAt scatters b into the current receive at byte off.
 func (r *receiver) placeAt(b []byte, off uint32) bool {
 	if r.slot.wild {
 		return false
@@ -240,8 +240,8 @@ func (r *receiver) placeAt(b []byte, off uint32) bool {
 	return len(b) == 0 || r.ep.env.Mem.Scatter(b, r.qp.pd, r.slot.sges, uint64(off)) == memory.FaultNone
 }
 
-// executeWrite copies the payload to its place. The key is looked up again
-// for every packet: the region may have gone since the first.
+// executeWrite copies the payload to its address. It looks up the key for every
+// packet, because the region may have been deregistered meanwhile.
 func (r *receiver) executeWrite(p *Packet) fault {
 	r.msg = messageWrite
 	if len(p.Payload) == 0 {
@@ -258,8 +258,8 @@ func (r *receiver) executeWrite(p *Packet) fault {
 	return fault{}
 }
 
-// completeMessage ends the message that p was the last packet of: a SEND and
-// a WRITE with immediate complete a receive work request.
+// completeMessage ends the message of which p is the last packet. A SEND and a
+// WRITE with immediate complete a receive work request.
 func (r *receiver) completeMessage(now clock.Instant, p *Packet) {
 	r.msg = messageNone
 	if !r.slot.taken || operationOf(p.Info.Kind).receive&(p.Info.Flags|roce.FlagStart) == 0 {
@@ -286,8 +286,8 @@ func (r *receiver) completeMessage(now clock.Instant, p *Packet) {
 	r.complete(now, &wc, p.BTH.SE)
 }
 
-// complete ends the receive work request in hand. wc carries what the service
-// knows; the rest is filled in here.
+// complete completes the current receive. The caller sets the fields of wc that
+// depend on the service; the others are set here.
 func (r *receiver) complete(now clock.Instant, wc *ib.WC, solicited bool) {
 	wc.WRID, wc.QPN = r.slot.wrid, r.qp.ep.num
 	r.slot.taken = false
@@ -299,7 +299,7 @@ func (r *receiver) complete(now clock.Instant, wc *ib.WC, solicited bool) {
 	r.qp.push(now, r.cq, wc, solicited)
 }
 
-// fail ends the receive in hand with an error, and the QP.
+// fail ends the current receive with an error, and the QP.
 func (r *receiver) fail(now clock.Instant) {
 	r.complete(now, &ib.WC{Status: ib.WCLocProtErr}, false)
 	r.qp.fail(now, "receive scatter element cannot be written")

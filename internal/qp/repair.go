@@ -8,104 +8,105 @@ import (
 	"github.com/softhca/softhca/internal/trace"
 )
 
-// The peer says that a packet is missing, or says nothing. The specification's
-// answer is to go back and send everything again from there; but a peer that
-// keeps what comes beyond a gap, as adapters of this kind do, needs only what
-// is missing. Nothing tells which kind a peer is, so the requester looks: it
-// sends the missing packet, and waits. If the answer acknowledges more than
-// was sent again, the peer keeps; if it stops there, the peer has dropped the
-// rest, and the requester goes back, a round trip later than it might have.
-// What it has learnt holds for the next gap, and for the next connection to
-// that address, until the peer shows otherwise.
+// A NAK or silence shows that a packet is missing. The specification's answer
+// is go-back-N: send everything again from there. A selective-repeat peer, such
+// as an adapter of this kind, buffers packets beyond a gap and needs only the
+// missing ones. Peers do not announce their kind, so the requester tests it: it
+// retransmits the missing packet and waits. If the answer acknowledges more
+// than was retransmitted, the peer is selective-repeat. If not, the peer
+// dropped the rest, and the requester goes back, one round trip later than
+// without the test. The result applies to the next gap, and to the next
+// connection to that address, until the peer shows otherwise.
 //
-// Silence is broken by a probe: the oldest packet, sent again, asks for an
-// acknowledgement. It counts as no retry: the verbs' own timer and count alone
-// end a connection. When that timer runs out, what it sends is a probe too, so
-// that nothing else is sent twice when the peer was only late.
+// A probe ends silence: the oldest packet, sent again, requests an
+// acknowledgement. It does not count as a retry: only the timer and retry count
+// of the verbs end a connection. When that timer expires, the requester sends a
+// probe too, so that a peer that was merely late gets nothing else twice.
 
-// repairStage is how far the repair of a gap has come.
+// repairStage is the stage of the repair of a gap.
 type repairStage uint8
 
 const (
 	repairNone    repairStage = iota
-	repairSending             // psn goes from the gap up to until, then on from where it was
+	repairSending             // psn runs from the gap to until, then jumps to goOn
 	repairWaiting             // for the answer
 )
 
-// repairCause is why packets are sent again, and so what the answer to them
-// tells.
+// repairCause is why packets are retransmitted, which decides what the answer
+// means.
 type repairCause uint8
 
 const (
 	causeProbe repairCause = iota // the peer is silent
-	causeTold                     // the peer misses the oldest packet: it says so, in a NAK
-	causeHole                     // its answers to READs and atomics have a hole
+	causeTold                     // a NAK reports the oldest packet as missing
+	causeHole                     // a gap in the responses to READs and atomics
 )
 
-// repair is a requester's way of sending some packets again and not all that
-// follow.
+// repair is a requester's selective retransmission: some packets, not
+// everything after them.
 type repair struct {
 	req     *requester
 	peer    knowledge
 	stage   repairStage
 	cause   repairCause
-	data    bool          // what is sent again is answered by data: a READ or an atomic
+	data    bool          // the retransmitted request is a READ or an atomic, answered by data
 	certain bool          // the first packet is known to be lost, or the answer to it
-	stopped bool          // the answer went no further than that: more is missing, or on its way
+	stopped bool          // the answer acknowledged only the retransmission: more is missing, or on its way
 	silent  bool          // the peer left a probe unanswered: nothing new is sent
-	first   ib.PSN        // the first packet that is sent again,
-	until   ib.PSN        // and the first that is not
-	goOn    ib.PSN        // where sending goes on: what is before it was sent
-	resume  uint32        // index of the work request that goOn is in
-	run     uint32        // packets that are sent again
-	at      clock.Instant // when the last of them was
-	landed  ib.PSN        // the oldest that may be in flight; what is before it costs nothing in the window
+	first   ib.PSN        // first retransmitted packet,
+	until   ib.PSN        // and first one after them
+	goOn    ib.PSN        // where sending continues afterwards; everything before it was sent
+	resume  uint32        // index of the work request that contains goOn
+	run     uint32        // number of retransmitted packets
+	at      clock.Instant // time of the last retransmission
+	landed  ib.PSN        // oldest packet that may be in flight; earlier ones take no room in the window
 	landing landing
 	read    readRepair
 }
 
-// landing is what takes the place of acknowledgements, which a gap holds back: a
-// peer that keeps takes what was sent behind the gap out of its buffer all the
-// same, a round trip after it was sent. The packets from one PSN to another,
-// which were sent in the last round trip, land one after the other in the next.
+// landing estimates delivery while a gap blocks cumulative ACKs: a
+// selective-repeat peer still takes packets beyond the gap out of its socket
+// buffer, one round trip after they were sent. The packets between two PSNs,
+// sent over the last round trip, count as delivered evenly over the next one.
 type landing struct {
 	from, to ib.PSN
 	at       clock.Instant
 	over     time.Duration // 0: nothing lands
 }
 
-// landingSteps is in how many steps a window of packets lands.
+// landingSteps is the number of steps in which a window of packets counts as
+// delivered.
 const landingSteps = 8
 
-// readRepair is how READs are asked for again: what is missing of a READ, if the
-// peer is known to take a request that ends before the first one did.
+// readRepair says how READs are requested again: only the missing part, if the
+// peer is known to accept a request that ends before the original one.
 type readRepair struct {
-	whole bool // it left one unanswered
-	hole  bool // what is missing ends where answers have come
-	part  bool // the last request asked for a part
-	parts bool // parts were asked for of READs up to end: answers may end anywhere
+	whole bool // request whole chunks: the peer left a partial request unanswered
+	hole  bool // buffered responses bound the missing part
+	part  bool // the last request was partial
+	parts bool // READs up to end had partial requests: their responses may end anywhere
 	end   ib.PSN
 }
 
-// reset forgets what was under way, when sending begins at psn.
+// reset drops any repair; sending starts at psn.
 func (p *repair) reset(r *requester, psn ib.PSN) {
 	*p = repair{req: r, peer: p.peer, landed: psn, read: readRepair{whole: p.read.whole}}
 }
 
-// end gives up what is under way: everything is sent again from psn on, since the
-// peer has said something.
+// end abandons the repair: everything from psn on is sent again.
 func (p *repair) end(psn ib.PSN) {
 	p.stage, p.stopped, p.silent, p.landed = repairNone, false, false, psn
 	p.stopLanding()
 }
 
-// on reports whether the adapter repairs at all.
+// on reports whether the adapter uses selective retransmission.
 func (p *repair) on() bool { return p.req.ep.env.Keep != nil }
 
 // kind returns what is known of the peer.
 func (p *repair) kind() peerKind { return p.peer.kindAt(p.req.ep.env.Now) }
 
-// learn remembers what the peer does, for other connections too.
+// learn remembers what the peer does, also for other connections to its
+// address.
 func (p *repair) learn(now clock.Instant, k peerKind) {
 	p.peer = p.peer.learn(now, k)
 	if w := p.req.share.peer; w != nil {
@@ -116,15 +117,15 @@ func (p *repair) learn(now clock.Instant, k peerKind) {
 // sending reports whether the packets of a repair are next to be sent.
 func (p *repair) sending() bool { return p.stage == repairSending }
 
-// holding reports whether nothing new is sent: the peer is silent, or what it
-// does with it is not known.
+// holding reports whether no new packets are sent: the peer is silent, or a
+// NAK's repair is pending and the peer's kind is unknown.
 func (p *repair) holding() bool {
 	told := p.stage == repairWaiting && p.cause == causeTold && p.kind() == peerUnknown
 	return (told || p.silent) && p.req.outstanding()
 }
 
-// asks reports whether the packet at psn is the last that is sent again, and so
-// asks for an acknowledgement.
+// asks reports whether the packet at psn is the last retransmitted one, which
+// requests an acknowledgement.
 func (p *repair) asks(psn ib.PSN) bool { return p.sending() && psn.Next() == p.until }
 
 // sentUpTo returns the first packet that was not sent since sending went back.
@@ -135,8 +136,8 @@ func (p *repair) sentUpTo() ib.PSN {
 	return p.req.psn
 }
 
-// land says that what was sent before psn is in flight no more: the peer has it,
-// or nobody has.
+// land marks packets before psn as no longer in flight: they have arrived or are
+// lost.
 func (p *repair) land(psn ib.PSN) {
 	n, m := psn.Diff(p.landed), p.sentUpTo().Diff(p.landed)
 	if n = min(n, m); n <= 0 {
@@ -146,19 +147,20 @@ func (p *repair) land(psn ib.PSN) {
 	p.landed = p.landed.Add(uint32(n))
 }
 
-// startLanding has what was sent by now land in the next round trip.
+// startLanding starts the in-flight estimate: all packets sent so far count as
+// delivered over the next round trip.
 func (p *repair) startLanding(now clock.Instant) {
 	p.landing = landing{p.landed, p.sentUpTo(), now, p.req.rtt.smoothed}
 	p.step(now)
 }
 
-// stopLanding leaves it to acknowledgements again.
+// stopLanding ends the estimate; acknowledgements count again.
 func (p *repair) stopLanding() {
 	p.landing = landing{}
 	p.req.ep.timers[timerLanding] = clock.Never
 }
 
-// step takes note of what has landed by now.
+// step updates the in-flight estimate.
 func (p *repair) step(now clock.Instant) {
 	l, timer := &p.landing, &p.req.ep.timers[timerLanding]
 	*timer = clock.Never
@@ -172,8 +174,9 @@ func (p *repair) step(now clock.Instant) {
 	}
 }
 
-// possible reports whether packets may be sent again one at a time, for this
-// cause. The hole is on this side, whatever the peer does.
+// possible reports whether selective retransmission is possible for this cause.
+// After a NAK it needs a peer that is not known to be go-back-N; gaps in the
+// responses are on this side, whatever the peer is.
 func (p *repair) possible(c repairCause) bool {
 	sent := p.req.psn != p.req.una || p.sending()
 	return sent && p.on() && (c != causeTold || p.kind() != peerDrops)
@@ -200,15 +203,16 @@ func (p *repair) begin(n uint32, c repairCause) {
 	r.end.wake()
 }
 
-// reads reports whether the oldest packet is of a READ or an atomic.
+// reads reports whether the oldest packet belongs to a READ or an atomic.
 func (p *repair) reads() bool {
 	return !p.req.drained() && p.req.queue.oldest().kind == begunAnswered
 }
 
-// missing answers the news that n packets from the oldest on are missing, or
-// that one is and maybe more. When those after a repair are missing too, twice
-// as many follow. When gaps come faster than they close, one in a round trip, a
-// shorter queue at the peer makes the round trip shorter.
+// missing handles a report that the oldest n packets are missing, or that one
+// is and possibly more. If the packets right after a repair are missing too,
+// the next repair is twice as long. If gaps open faster than they close, at one
+// per round trip, a smaller window shortens the peer's queue and so the round
+// trip.
 func (p *repair) missing(now clock.Instant, n uint32, c repairCause) {
 	r := p.req
 	if p.stage == repairWaiting {
@@ -229,14 +233,14 @@ func (p *repair) missing(now clock.Instant, n uint32, c repairCause) {
 	}
 }
 
-// again sends the oldest n packets once more of the requester's own accord.
+// again sends the oldest n packets once more without a NAK.
 func (p *repair) again(n uint32, cause string) {
 	p.begin(n, causeProbe)
 	p.req.traceBack(trace.Repair, cause)
 }
 
-// sent goes on with what was never sent, after the last packet of a repair went
-// out or was acknowledged.
+// sent continues with new packets after the last packet of a repair was sent or
+// acknowledged.
 func (p *repair) sent(now clock.Instant) {
 	r := p.req
 	if !p.sending() || r.psn.Diff(p.until) < 0 {
@@ -246,19 +250,20 @@ func (p *repair) sent(now clock.Instant) {
 	if p.until.Diff(r.una) <= 0 {
 		p.stage = repairNone // acknowledgement has overtaken it
 	}
-	p.until = r.psn // a READ takes more PSNs than one
+	p.until = r.psn // a READ uses several PSNs
 	r.psn = p.goOn
 	if r.next = p.resume; int32(r.next-r.queue.Cons()) < 0 {
 		r.next = r.queue.Cons()
 	}
-	if r.psn.Diff(r.una) < 0 { // what was to be sent again has been acknowledged
+	if r.psn.Diff(r.una) < 0 { // the packets to retransmit have been acknowledged
 		r.psn, r.read.restart = r.una, r.una
 		r.seek()
 	}
 	p.startProbe(now)
 }
 
-// advanced is told that the oldest packet is another one: the peer is there.
+// advanced notes progress: the peer acknowledged up to una, so it is not
+// silent.
 func (p *repair) advanced(una ib.PSN) {
 	p.silent = false
 	if una.Diff(p.landed) > 0 {
@@ -266,7 +271,7 @@ func (p *repair) advanced(una ib.PSN) {
 	}
 }
 
-// judge looks at an answer that has just been taken in.
+// judge evaluates the answer just received.
 func (p *repair) judge(now clock.Instant) {
 	r := p.req
 	if p.stage != repairWaiting || !r.ep.behaviour().takesResponses() {
@@ -279,9 +284,9 @@ func (p *repair) judge(now clock.Instant) {
 			r.share.lost(1)
 		}
 	case r.una.Diff(p.goOn) >= 0:
-		p.stage = repairNone // nothing was sent that it could tell more of
+		p.stage = repairNone // everything sent is acknowledged, so the answer shows nothing
 	case past < 0, r.rtt.tooSoon(now.Sub(p.at)), p.stopped:
-		// It is older than the repair, or does not matter.
+		// The answer precedes the repair, or waits for settled.
 	case p.cause == causeHole, p.cause == causeTold && p.data && p.kind() == peerKeeps:
 		p.stage = repairNone
 	case p.data, p.cause == causeProbe && p.kind() != peerKeeps:
@@ -294,9 +299,9 @@ func (p *repair) judge(now clock.Instant) {
 	}
 }
 
-// closed ends a repair beyond which the peer has acknowledged more. It reports
-// whether that was the answer to the repair: then all that was sent before it
-// has arrived, or was lost.
+// closed ends a repair when the peer has acknowledged more than was
+// retransmitted. It reports whether that was the answer to the repair: then all
+// earlier packets have arrived or are lost.
 func (p *repair) closed(now clock.Instant) (answered bool) {
 	r, age, late := p.req, now.Sub(p.at), p.stopped && !p.data
 	p.stage, p.stopped = repairNone, false
@@ -308,7 +313,7 @@ func (p *repair) closed(now clock.Instant) (answered bool) {
 			r.rtt.sample(age)
 		}
 	case causeProbe:
-		nothing := r.una.Diff(p.goOn) >= 0 && p.goOn != p.until // was missing
+		nothing := r.una.Diff(p.goOn) >= 0 && p.goOn != p.until // was missing: the peer had everything
 		early := (nothing || r.rtt.tooSoon(age)) && r.rtt.losses == 0
 		if late = !p.certain && (late || early); late {
 			r.rtt.spurious()
@@ -316,19 +321,19 @@ func (p *repair) closed(now clock.Instant) (answered bool) {
 		answered = !late && (age >= r.rtt.smoothed || p.kind() == peerKeeps && !r.rtt.tooSoon(age))
 	case causeHole:
 	}
-	// Answers with data may be overtaken by those that are asked for again.
+	// Retransmitted responses can overtake the original ones.
 	if answered = answered && !p.data && !p.reads(); answered {
 		p.land(p.goOn)
 	}
 	return answered
 }
 
-// wentNoFurther handles that the answer stops at what was sent again. If
-// the peer had said that this was missing, it has dropped the rest; if not, the
-// rest was lost.
+// wentNoFurther handles an answer that acknowledges only what was
+// retransmitted. After a NAK, the peer has dropped the rest; otherwise the rest
+// was lost.
 func (p *repair) wentNoFurther(now clock.Instant) {
 	switch {
-	case p.cause == causeTold && p.run == 1: // of more, a copy may be what is answered
+	case p.cause == causeTold && p.run == 1: // with more packets, the answer may be to an earlier copy
 		p.learn(now, peerDrops)
 		p.goBack(1, "repair went no further")
 	case p.kind() == peerKeeps:
@@ -345,16 +350,16 @@ func (p *repair) goBack(n uint32, cause string) {
 	p.req.goBack(trace.Repair, cause)
 }
 
-// refused repeats, after the wait that the peer has asked for, the packet that it
-// was not ready for. It has the others.
+// refused repeats the packet that got an RNR NAK, after its wait. A
+// selective-repeat peer holds the packets after it.
 func (p *repair) refused() {
 	p.begin(1, causeTold)
 	p.land(p.goOn)
 	p.stopLanding()
 }
 
-// startProbe starts the time after which the requester probes. A queue pair whose
-// timer never runs out is one that waits for ever, and in silence.
+// startProbe arms the probe timeout. A queue pair with timeout code 0 waits
+// forever and sends no probes.
 func (p *repair) startProbe(now clock.Instant) {
 	if p.on() && p.req.ep.attr.Timeout != 0 {
 		wait := p.req.rtt.timeout(p.stage == repairWaiting && p.certain)
@@ -362,9 +367,9 @@ func (p *repair) startProbe(now clock.Instant) {
 	}
 }
 
-// probe sends the oldest packet again, to learn whether it has arrived. While
-// sending has gone back, or has not come to the packet that is waited for, it
-// is this side that is late.
+// probe sends the oldest packet again, to learn whether it has arrived. If this
+// side is still retransmitting, or has not sent the awaited packet yet, the
+// peer is not late, and no probe is needed.
 func (p *repair) probe(now clock.Instant) {
 	r := p.req
 	if !r.outstanding() || r.waitRNR {
@@ -384,8 +389,8 @@ func (p *repair) probe(now clock.Instant) {
 	p.again(p.oldest(), "probe")
 }
 
-// oldest returns how many packets a probe sends: one, and of a READ what is known
-// to be missing.
+// oldest returns how many packets a probe repeats: one, or for a READ its known
+// missing responses.
 func (p *repair) oldest() uint32 {
 	if p.reads() {
 		return p.req.end.comp.hole()
@@ -393,13 +398,14 @@ func (p *repair) oldest() uint32 {
 	return 1
 }
 
-// unanswered takes note that the peer has not answered in time. If it has
-// answered another queue pair since, or has had as long again, or never answered,
-// its buffer holds nothing of this one any more: the window is for others then.
+// unanswered notes that the peer has not answered in time. If the peer has
+// answered another queue pair since, has missed two probes in a row, or has never
+// answered, its buffer holds no packets of this one any more, and other queue
+// pairs may use the window.
 func (p *repair) unanswered(now clock.Instant) {
 	r := p.req
 	if p.stage == repairWaiting && p.read.part && r.una.Diff(p.until) < 0 {
-		p.read.whole = true // a request for a part of the READ was not answered
+		p.read.whole = true // a partial READ request was not answered
 	}
 	if r.rtt.doubled > 0 || r.rtt.least == 0 || now.Sub(r.share.peer.heard) < r.rtt.timeout(false)/2 {
 		p.silent = true
@@ -408,16 +414,16 @@ func (p *repair) unanswered(now clock.Instant) {
 	r.rtt.doubled = min(r.rtt.doubled+1, probeDouble)
 }
 
-// timeout repeats the oldest packet when the verbs' own timer has run out.
+// timeout repeats the oldest packet when the retry timer of the verbs expires.
 func (p *repair) timeout(now clock.Instant) {
 	p.unanswered(now)
 	p.begin(p.oldest(), causeProbe)
 }
 
-// cutRead returns how many of the n responses that are left of a chunk of a
-// READ are asked for again: those that are missing, if the peer is known to take
-// that, and has the request, since an answer to it has come. Else the request is
-// repeated up to its end.
+// cutRead returns how many of the n remaining responses of a READ chunk to
+// request again: only the missing ones, if the peer is known to accept that and
+// has received the original request, which an answer to it shows. Otherwise it
+// requests the chunk up to its end.
 func (p *repair) cutRead(n uint32, w *begunWR) uint32 {
 	psn := p.req.psn
 	m := p.until.Distance(psn)

@@ -9,43 +9,44 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// sendQuantum is the packets of one turn of a QP, so that QPs share a batch.
+// sendQuantum is the maximum number of packets per turn of a QP, so that QPs
+// share a batch.
 const sendQuantum = 64
 
-// ackRun is how many packets in a row may go without asking for an
-// acknowledgement when the window allows more; rxe does the same.
+// ackRun is the maximum number of packets in a row without an acknowledge
+// request, even if the window allows more; rxe does the same.
 const ackRun = 64
 
 // requester is the sending side of an end. Work requests between the queue's
-// consumer index and began have PSNs; those after have not been touched. The
-// next packet is the one at psn, which belongs to the work request next; psn
-// is behind fresh while packets are being sent again.
+// consumer index and began have PSNs; later ones have not started. The next
+// packet to send is at psn and belongs to work request next; psn is before
+// fresh during retransmission.
 type requester struct {
 	ep    *endpoint
 	end   *End
-	qp    *QP        // whose work it is, and who is told what becomes of it; of an EE context nil at times
+	qp    *QP        // owner of the work requests; nil for an EE context without a current one
 	queue *sendQueue // the QP's, or the EE context's own
 	share share
 
-	next     uint32 // index of the work request that psn is in
-	began    uint32 // index of the first that never began
+	next     uint32 // index of the work request that contains psn
+	began    uint32 // index of the first that has not started
 	psn      ib.PSN // next to send
-	una      ib.PSN // oldest not acknowledged
-	fresh    ib.PSN // first never sent
-	alloc    ib.PSN // first not given to a work request
-	ssn      uint32 // number of the last message begun
+	una      ib.PSN // oldest unacknowledged
+	fresh    ib.PSN // first PSN never sent
+	alloc    ib.PSN // first PSN not assigned to a work request
+	ssn      uint32 // number of the last message started
 	done     uint32 // number of the last message completed
 	rdOut    uint32 // READ and atomic requests that wait for an answer
 	chunk    chunkSize
 	rdBegun  uint32 // READ and atomic work requests begun and not complete
-	sinceAck uint32 // packets sent since one asked for an acknowledgement
+	sinceAck uint32 // packets sent since the last acknowledge request
 	retries  uint8  // left before RETRY_EXC_ERR
 	rnrLeft  uint8  // left before RNR_RETRY_EXC_ERR
-	waitRNR  bool   // the peer was not ready: nothing is sent until the timer
-	retrying bool   // sending went back and nothing has come of it yet
+	waitRNR  bool   // RNR NAK received: nothing is sent until the RNR timer expires
+	retrying bool   // retransmitting, without progress yet
 
-	// failed is the local error of the work request next, which waits to be
-	// the oldest; SUCCESS is none.
+	// failed is the local error of work request next, reported once that is the
+	// oldest; SUCCESS: none.
 	failed ib.WCStatus
 	read   readProgress
 	credit creditState
@@ -53,10 +54,10 @@ type requester struct {
 	rtt    roundTrip
 }
 
-// readProgress is how far the responses of the READ that is oldest have come.
+// readProgress tracks the responses to the oldest READ.
 type readProgress struct {
-	inMessage bool   // a FIRST or MIDDLE came last: MIDDLE or LAST comes next
-	restart   ib.PSN // where sending last went back to: the answer may begin anew or go on
+	inMessage bool   // the last response was FIRST or MIDDLE: MIDDLE or LAST is next
+	restart   ib.PSN // PSN to which sending last went back: the response there may restart (FIRST, ONLY) or continue
 }
 
 // reset puts the requester at the start of an empty queue.
@@ -76,8 +77,8 @@ func (r *requester) start(p ib.PSN) {
 	r.repair.reset(r, p)
 }
 
-// idle is called when every work request is gone: nothing is outstanding.
-// Sending goes on, if it does, with a PSN that was never used.
+// idle is called when no work request is left and nothing is outstanding. The
+// next packet uses a PSN that was never used.
 func (r *requester) idle() {
 	r.psn, r.una, r.fresh = r.alloc, r.alloc, r.alloc
 	r.done, r.rdOut, r.rdBegun, r.sinceAck = r.ssn, 0, 0, 0
@@ -87,14 +88,14 @@ func (r *requester) idle() {
 	r.rtt.timing = false
 }
 
-// outstanding reports whether packets that were sent are not acknowledged.
+// outstanding reports whether sent packets are unacknowledged.
 func (r *requester) outstanding() bool { return r.fresh != r.una }
 
 // drained reports whether every work request that was begun is complete.
 func (r *requester) drained() bool { return r.queue.Cons() == r.began }
 
-// transmit sends until the queue, the window, the batch or the quantum is used
-// up. It reports whether there is more to send at once.
+// transmit sends until the queue, window, batch or quantum is exhausted. It
+// reports whether it could send more at once.
 func (r *requester) transmit(now clock.Instant, b *fabric.Batch) (more bool) {
 	for range sendQuantum {
 		w := r.nextRequest(now)
@@ -109,8 +110,7 @@ func (r *requester) transmit(now clock.Instant, b *fabric.Batch) (more bool) {
 }
 
 // nextRequest returns the work request whose packet may be sent now, nil if
-// there is none. It begins a new one when the state, the fence and the
-// credits allow.
+// there is none. It starts a new one if state, fence and credits allow.
 func (r *requester) nextRequest(now clock.Instant) *begunWR {
 	if r.waitRNR || r.failed != ib.WCSuccess || r.end.challenge.holds() {
 		return nil
@@ -141,7 +141,7 @@ func (r *requester) nextRequest(now clock.Instant) *begunWR {
 }
 
 // inPace reports whether the rates of the path, of the queue pair and of the
-// datagram's address handle let a packet go.
+// datagram's address handle allow a packet now.
 func (r *requester) inPace(now clock.Instant) bool {
 	ep := r.ep
 	if ep.pace.rate != 0 && !ep.mayPace(&ep.pace, now) {
@@ -154,8 +154,8 @@ func (r *requester) inPace(now clock.Instant) bool {
 	return ah == nil || ep.mayPace(&ah.pace, now)
 }
 
-// waiting reports whether the queue has a work request that never began. An
-// index that makes no sense ends the QP.
+// waiting reports whether the queue has a work request that has not started. An
+// invalid index (written by a foreign producer) ends the QP.
 func (r *requester) waiting(now clock.Instant) bool {
 	n, ok := r.queue.Len()
 	begun := r.began - r.queue.Cons()
@@ -166,9 +166,9 @@ func (r *requester) waiting(now clock.Instant) bool {
 	return n > begun
 }
 
-// mayBegin applies the fence and the peer's credits. With nothing outstanding
-// one message may always go, whatever count a peer last gave: its answer is
-// the only thing that could bring another.
+// mayBegin applies the fence and the peer's credits. With nothing outstanding,
+// one message may always start, even without credits: only its answer can bring
+// new credits.
 func (r *requester) mayBegin(w *begunWR) bool {
 	if w.flags&ib.SendFence != 0 && r.rdBegun > 0 {
 		return false
@@ -177,7 +177,8 @@ func (r *requester) mayBegin(w *begunWR) bool {
 }
 
 // mayTransmit applies the window, and the depth of READs and atomics, to the
-// request at psn. A request that is sent alone needs no window.
+// request at psn. A request without payload that a retransmission sends alone
+// needs no window.
 func (r *requester) mayTransmit(now clock.Instant, w *begunWR, psn ib.PSN) bool {
 	if w.kind == begunAnswered && r.rdOut >= max(1, uint32(r.ep.attr.MaxRDAtomic)) {
 		return false
@@ -185,9 +186,9 @@ func (r *requester) mayTransmit(now clock.Instant, w *begunWR, psn ib.PSN) bool 
 	return r.share.admit(now, r.cost(w, psn), r.sinceAck > 0)
 }
 
-// cost returns what the request packet of w at psn puts in flight: itself, or
-// the packets of its answer. It is what is asked of the window, and what is
-// charged.
+// cost returns the bytes that the request packet of w at psn puts in flight:
+// its own, or those of its responses. The window is checked and charged with
+// it.
 func (r *requester) cost(w *begunWR, psn ib.PSN) uint32 {
 	mtu := uint32(r.ep.mtu)
 	if w.kind != begunAnswered {
@@ -198,7 +199,7 @@ func (r *requester) cost(w *begunWR, psn ib.PSN) uint32 {
 	return end.Distance(psn)*packetCost(mtu) + packetCost(tail)
 }
 
-// begin gives the work request next its place among the messages.
+// begin starts work request next: it assigns its PSNs and message numbers.
 func (r *requester) begin(w *begunWR) {
 	r.alloc = w.last.Next()
 	r.began++
@@ -223,7 +224,7 @@ func (r *requester) sendRequest(now clock.Instant, b *fabric.Batch, w *begunWR) 
 	switch answered := w.kind == begunAnswered; {
 	case w.kind == begunWild:
 		status = ib.WCLocQPOpErr
-	case answered && r.ep.attr.MaxRDAtomic == 0: // taken away after it was posted, or never given to an EE context
+	case answered && r.ep.attr.MaxRDAtomic == 0: // changed after the post, or never set on an EE context
 		if status = ib.WCLocQPOpErr; r.end.eec != nil {
 			status = ib.WCLocEECOpErr
 		}
@@ -237,8 +238,8 @@ func (r *requester) sendRequest(now clock.Instant, b *fabric.Batch, w *begunWR) 
 		n, status = r.sendDatagram(b, w)
 	}
 	if status != ib.WCSuccess {
-		// It completes in error once everything before it is complete, so that
-		// completions stay in order (E2, E3).
+		// The request completes in error once all earlier ones are complete, so
+		// that completions stay in order (E2, E3).
 		r.failed = status
 		r.reapFailed(now)
 		return true
@@ -250,12 +251,12 @@ func (r *requester) sendRequest(now clock.Instant, b *fabric.Batch, w *begunWR) 
 	return true
 }
 
-// sent moves on by n PSNs after a packet of w went out.
+// sent advances by n PSNs after a packet of w was appended.
 func (r *requester) sent(now clock.Instant, w *begunWR, n uint32) {
 	if r.psn != r.fresh {
 		r.ep.env.Counters.RetransPkts++
 	} else if r.sinceAck == 0 && r.ep.reliable() && r.repair.stage == repairNone {
-		if r.rtt.begin(r.psn, now) { // it asks for an acknowledgement
+		if r.rtt.begin(r.psn, now) { // the packet requests an acknowledgement
 			r.share.window.begin()
 		}
 	}
@@ -277,7 +278,7 @@ func (r *requester) sent(now clock.Instant, w *begunWR, n uint32) {
 		r.repair.sent(now)
 		return
 	}
-	// UC and UD: handed to the network is complete.
+	// UC and UD requests complete when they are handed to the network.
 	r.una = r.psn
 	if last {
 		r.complete(now, ib.WCSuccess)
@@ -294,14 +295,14 @@ func (r *requester) reapFailed(now clock.Instant) {
 }
 
 // complete ends the oldest send work request: an entry in the CQ if it is
-// signalled or failed, and its place is free again.
+// signalled or failed, and its slot is free again.
 func (r *requester) complete(now clock.Instant, status ib.WCStatus) {
 	r.completeNext(now, status)
 	r.queue.Release()
 }
 
-// completeNext is complete for one of several: the places of those that are
-// told nothing of are free when the caller releases them.
+// completeNext is complete for one of several. The slots of requests that
+// complete without a CQ entry become free when the caller calls Release.
 func (r *requester) completeNext(now clock.Instant, status ib.WCStatus) {
 	i := r.queue.Cons()
 	e, w := r.queue.At(i), r.queue.at(i)
@@ -337,8 +338,8 @@ func (r *requester) completeNext(now clock.Instant, status ib.WCStatus) {
 // flush completes every send work request with a flush error, in order (Q15,
 // Q19).
 func (r *requester) flush(now clock.Instant) {
-	// What is posted meanwhile rings again. A CQ that overflows on the way
-	// flushes the rest from within.
+	// Requests posted meanwhile ring the doorbell again. If the CQ overflows,
+	// the recursive flush completes the rest.
 	for n, _ := r.queue.Len(); n > 0; n-- {
 		if left, _ := r.queue.Len(); left == 0 {
 			break
@@ -371,7 +372,7 @@ func (r *requester) sendData(b *fabric.Batch, w *begunWR) (uint32, ib.WCStatus) 
 		b.Unappend()
 		return 0, ib.WCLocProtErr
 	}
-	if !r.repair.sending() { // else it is in flight still
+	if !r.repair.sending() { // otherwise it is already counted as in flight
 		r.share.charge(cost, 1)
 	}
 	ep.finish(seg, id)
@@ -383,7 +384,7 @@ func (r *requester) sendData(b *fabric.Batch, w *begunWR) (uint32, ib.WCStatus) 
 	return 1, ib.WCSuccess
 }
 
-// ackDue asks for an acknowledgement in the middle of a message, often enough
+// ackDue requests an acknowledgement in the middle of a message, often enough
 // to keep the window moving.
 func (r *requester) ackDue(cost uint32) bool {
 	return r.share.last(cost) || r.sinceAck+1 >= min(ackRun, r.share.ackEvery(cost))
@@ -402,9 +403,9 @@ func (r *requester) gather(dst []byte, w *begunWR, off uint32) bool {
 	return r.ep.env.Mem.Gather(dst, r.qp.pd, r.queue.sges(r.next), uint64(off)) == memory.FaultNone
 }
 
-// sendBare appends a request without payload: a READ of what is missing of
-// w's present chunk, or an atomic. It returns the PSNs that it takes, 0 when
-// the batch is full.
+// sendBare appends a request without payload: a READ of the missing part of w's
+// current chunk, or an atomic. It returns the number of PSNs used, 0 when the
+// batch is full.
 func (r *requester) sendBare(b *fabric.Batch, w *begunWR) uint32 {
 	e := r.queue.At(r.next)
 	_, end := r.chunk.at(w, r.psn)
@@ -436,8 +437,8 @@ func (r *requester) sendBare(b *fabric.Batch, w *begunWR) uint32 {
 	return n
 }
 
-// appendAlone appends a request without payload that takes n PSNs and asks for
-// its answer, and reports whether there was room.
+// appendAlone appends a request without payload that uses n PSNs, and reports
+// whether there was room.
 func (r *requester) appendAlone(b *fabric.Batch, w *begunWR, n uint32) bool {
 	seg := r.ep.appendBare(b)
 	if seg == nil {
@@ -445,34 +446,35 @@ func (r *requester) appendAlone(b *fabric.Batch, w *begunWR, n uint32) bool {
 	}
 	r.ep.pace.sent(r.ep.env.Now, ipLength(&r.ep.path, seg))
 	r.sinceAck = 0
-	if !r.repair.sending() { // else it is in flight still
+	if !r.repair.sending() { // otherwise it is already counted as in flight
 		r.share.charge(r.cost(w, r.psn), n)
 	}
 	return true
 }
 
-// traceBack records that sending goes back: a Retry, or a Repair, which is none.
+// traceBack records a retransmission: a Retry, or a Repair, which does not count
+// as a retry.
 func (r *requester) traceBack(kind trace.Kind, cause string) {
 	if r.ep.env.Trace != nil {
 		r.ep.record(trace.Record{Kind: kind, PSN: r.psn, Cause: cause})
 	}
 }
 
-// creditState is how many messages the peer has receives for (IBA 9.7.7.2).
-// Until an AETH has brought a count, nothing is limited.
+// creditState limits messages to the receives that the peer has reported (IBA
+// 9.7.7.2). Before the first credit count there is no limit.
 type creditState struct {
 	unlimited bool
 	limit     uint32 // number of the last message that has a receive
 }
 
-// allows reports whether message number ssn may begin. One message more than
-// there are credits may: its answer brings the next count.
+// allows reports whether message number ssn may start. One message beyond the
+// credits may: its answer brings the next count.
 func (c *creditState) allows(w *request, ssn uint32) bool {
 	return c.unlimited || !w.takesReceive() || seqDiff(ssn, c.limit) <= 1
 }
 
-// begin counts n messages that take a number; those that need no receive move
-// the limit along.
+// begin counts n new message numbers; messages that need no receive raise the
+// limit too.
 func (c *creditState) begin(w *request, n uint32) {
 	if !c.unlimited && !w.takesReceive() {
 		c.limit += n

@@ -19,13 +19,13 @@ import (
 // kept until it comes again. A requester that sends again only what is missing asks for the
 // ACK, and that executes the end too.
 type resend struct {
-	at        ib.PSN // the latest packet that the peer sent, as far as is known
-	again     bool   // a NAK has left, and the peer may not have sent again all that came before
-	selective bool   // the peer sends again only what is missing
+	at        ib.PSN // PSN of the latest packet that the peer is known to have sent
+	again     bool   // a NAK was sent, and the peer may still have to retransmit packets that it sent before
+	selective bool   // the peer retransmits only missing packets
 	long      bool   // the last packet executed ended a message of several packets
 }
 
-// endsLong reports whether p is the end, but not the start, of a message.
+// endsLong reports whether p ends, but does not start, a message.
 func endsLong(p *Packet) bool { return p.Info.Flags&(roce.FlagStart|roce.FlagEnd) == roce.FlagEnd }
 
 // selects reports whether p, sent again, shows that the peer sends only what is missing.
@@ -33,15 +33,15 @@ func endsLong(p *Packet) bool { return p.Info.Flags&(roce.FlagStart|roce.FlagEnd
 // more than 64 packets have not asked. Its next packet then shows that it goes back.
 func selects(p *Packet) bool { return p.BTH.AckReq && p.Info.Flags&roce.FlagEnd == 0 }
 
-// closed notes that p closed the gap whose NAK has left, when all up to last was executed.
+// closed notes that p closed the gap of a sent NAK; last is the last executed PSN.
 func (s *resend) closed(p *Packet, last ib.PSN) {
 	s.at, s.again = last, true
 	s.selective = s.selective || selects(p)
 }
 
-// executed notes that p came in its turn, and that all up to last was executed; kept
-// reports whether packets are kept beyond that, which a peer that goes back sends again.
-// After a NAK p may be late rather than sent again, unless it follows the packet before.
+// executed notes that p arrived in sequence; last is the last executed PSN. kept:
+// packets beyond last are buffered, which a go-back-N peer sends again. After a NAK p
+// may be late rather than sent again, unless it follows the packet before.
 func (s *resend) executed(p *Packet, last ib.PSN, kept bool) {
 	if s.again && p.BTH.PSN != s.at.Next() {
 		return
@@ -49,7 +49,7 @@ func (s *resend) executed(p *Packet, last ib.PSN, kept bool) {
 	s.at, s.again = last, s.again && kept
 }
 
-// duplicate notes that p, which takes n PSNs, came again when all up to last was executed;
+// duplicate notes that p, which uses n PSNs, is a duplicate; last is the last executed PSN;
 // kept is as for executed. It reports whether p is a packet that the peer sends again after
 // a NAK, alone, and for which it wants an ACK. Only what is next to the latest packet tells:
 // anything else may be late, or forged.
@@ -70,14 +70,14 @@ func (s *resend) duplicate(p *Packet, n uint32, last ib.PSN, kept bool) (asks bo
 	return asks
 }
 
-// comesAgain reports whether p, whose turn it is, is the end of a message that the peer will
-// send again. asked reports whether the packet that came now asks for an ACK.
+// comesAgain reports whether p, which is at the expected PSN, is the end of a message that
+// the peer will send again. asked reports whether the packet that came now asks for an ACK.
 func (s *resend) comesAgain(p *Packet, asked bool) bool {
 	return s.again && endsLong(p) && !(asked && s.selective)
 }
 
-// limit returns which PSN acknowledges the duplicate p when all up to last was executed: not
-// the end of a message that the peer is about to send again.
+// limit returns the PSN with which to acknowledge the duplicate p; last is the last executed
+// PSN. It stops before the end of a message that the peer is about to send again.
 func (s *resend) limit(p *Packet, last ib.PSN) ib.PSN {
 	if p.BTH.AckReq || p.BTH.PSN == last || !s.long {
 		return last

@@ -7,13 +7,13 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// resource is a READ or atomic that the responder has accepted: what is left
-// to answer, and what it takes to answer again (E9, E11).
+// resource is a READ or atomic that the responder has accepted: its remaining
+// responses, and the data to repeat them (E9, E11).
 type resource struct {
 	kind    roce.Kind
 	pending bool   // next to end have still to be sent
 	replay  bool   // they have been sent before
-	mtu     uint16 // that its PSNs count in; the QP's may have changed since
+	mtu     uint16 // unit of its PSNs; the QP's MTU may have changed since
 	first   ib.PSN // of the original request
 	last    ib.PSN
 	next    ib.PSN // next response to send
@@ -21,19 +21,19 @@ type resource struct {
 	msn     ib.MSN
 	rkey    ib.RKey
 	length  uint32
-	stop    uint32 // bytes of it that the responses to end carry
+	stop    uint32 // bytes that the responses up to end carry
 	va      uint64
 	value   uint64 // original value of an atomic
-	qp      *QP    // of a READ: through which memory is read; nil: it has gone
-	peer    ib.QPN // RD: who asked
+	qp      *QP    // of a READ: whose memory is read; nil: it is gone
+	peer    ib.QPN // RD: requesting queue pair
 }
 
-// resources keeps the last responder-resources READs and atomics, plus those
-// beyond that are not answered yet: a FIFO in a circular array, so that none
-// ever moves. Entries are counted from the oldest.
+// resources holds the most recent READs and atomics, up to the responder
+// resources of the QP, plus further unanswered ones. It is a FIFO in a circular
+// array, so entries never move; entry 0 is the oldest.
 type resources struct {
 	ring []resource
-	head int // place of entry 0
+	head int // index of entry 0
 	n    int
 	out  int // entries before this one have nothing to send
 }
@@ -47,19 +47,19 @@ func (s *resources) at(i int) *resource {
 	return &s.ring[i]
 }
 
-// ready makes room for one more entry and reports whether there is: depth is
-// how many are kept; a peer that has more outstanding than that is tolerated
-// up to limit.
+// ready makes room for one more entry and reports success. depth is the number
+// of entries to retain; a peer with more outstanding requests is tolerated up
+// to limit.
 func (s *resources) ready(depth, limit uint32) bool {
 	if depth == 0 {
 		return false
 	}
-	s.front() // out may be behind: what was to be answered again has been, or is gone
+	s.front() // updates out: repeated answers may be complete, or dropped
 	s.forget(min(s.n-int(depth)+1, s.out))
 	most := int(max(depth, limit))
-	// A peer that sends a new request has the answers to those that are older
-	// than its depth. If one of them is to be sent again, the copy of its request
-	// was late.
+	// A new request shows that the peer has the answers to requests older than
+	// its depth. A pending replay of such an answer is due to a late duplicate,
+	// so it is dropped.
 	for s.n >= most && (!s.at(0).pending || s.at(0).replay) {
 		s.forget(1)
 	}
@@ -75,7 +75,7 @@ func (s *resources) forget(n int) {
 	}
 }
 
-// reserve makes room for depth entries at once, so that the data path does not
+// reserve allocates depth entries in advance, so that the data path does not
 // allocate.
 func (s *resources) reserve(depth int) {
 	if len(s.ring) >= depth {
@@ -88,8 +88,8 @@ func (s *resources) reserve(depth int) {
 	s.ring, s.head = ring, 0
 }
 
-// add appends an entry for the request p, to be answered by n responses that
-// count as message msn, and returns it for the rest to be filled in.
+// add appends an entry for the request p with n responses and MSN msn, and
+// returns it; the caller sets the other fields.
 func (s *resources) add(p *Packet, msn ib.MSN, n uint32) *resource {
 	if s.n == len(s.ring) {
 		s.reserve(2 * max(s.n, 1))
@@ -116,8 +116,8 @@ func (s *resources) front() *resource {
 	return nil
 }
 
-// find returns the newest entry whose PSNs include p: one that is kept from
-// long ago may have the same.
+// find returns the newest entry whose PSNs include p: an old entry may have the
+// same PSN.
 func (s *resources) find(p ib.PSN) (*resource, int) {
 	for i := s.n - 1; i >= 0; i-- {
 		if e := s.at(i); p.InWindow(e.first, e.last.Distance(e.first)+1) {
@@ -127,8 +127,8 @@ func (s *resources) find(p ib.PSN) (*resource, int) {
 	return nil, 0
 }
 
-// again makes an entry send its responses from p to end once more. They carry
-// the present count of messages, as an acknowledgement would.
+// again makes an entry repeat its responses from p to end, with the current
+// MSN, as an acknowledgement would carry.
 func (s *resources) again(i int, p, end ib.PSN, msn ib.MSN) {
 	e := s.at(i)
 	e.replay = e.replay || !e.pending || p.Diff(e.next) < 0
@@ -139,10 +139,10 @@ func (s *resources) again(i int, p, end ib.PSN, msn ib.MSN) {
 // clear forgets everything.
 func (s *resources) clear() { s.head, s.n, s.out = 0, 0, 0 }
 
-// duplicate answers a request behind the expected PSN (E9): SEND and WRITE
-// are acknowledged again, a READ is read again, an atomic answered from its
-// saved result. What cannot be found or does not match is dropped; a
-// duplicate is never refused.
+// duplicate answers a request behind the expected PSN (E9): SEND and WRITE are
+// acknowledged again, a READ is read again, an atomic answered from its saved
+// result. A duplicate that has no entry or does not match is dropped, never
+// answered with a NAK.
 func (r *responder) duplicate(now clock.Instant, p *Packet) {
 	r.ep.env.Counters.DuplicateRequest++
 	asks := false
@@ -172,8 +172,8 @@ func (r *responder) duplicate(now clock.Instant, p *Packet) {
 	}
 }
 
-// forgotten drops a duplicate that cannot be answered. If an EE context has
-// refused it, the peer may not have heard.
+// forgotten drops a duplicate that cannot be answered. If an EE context had
+// refused it, the NAK may have been lost, and is repeated.
 func (r *responder) forgotten(p *Packet) {
 	if r.shut != 0 {
 		r.reply.nak(r.shut, p.BTH.PSN)
@@ -183,8 +183,8 @@ func (r *responder) forgotten(p *Packet) {
 }
 
 // lastExecuted returns the PSN to acknowledge for a duplicate at p: the last
-// one executed, but not past a READ or atomic whose answer the peer may not
-// have. Those kept from before p, however long ago, do not matter.
+// one executed, but not past a READ or atomic whose answer the peer may lack.
+// Entries from before p do not matter.
 func (r *responder) lastExecuted(p ib.PSN) ib.PSN {
 	epsn := r.in.epsn
 	for i := range r.kept.n {
@@ -196,7 +196,7 @@ func (r *responder) lastExecuted(p ib.PSN) ib.PSN {
 	return epsn.Prev()
 }
 
-// acknowledges returns the PSN up to which the duplicate p is acknowledged.
+// acknowledges returns the PSN with which the duplicate p is acknowledged.
 func (r *responder) acknowledges(p *Packet) ib.PSN {
 	psn := r.lastExecuted(p.BTH.PSN)
 	if r.ep.env.Keep != nil && psn == r.in.epsn.Prev() {
@@ -228,7 +228,7 @@ func (r *responder) duplicateRead(p *Packet) {
 	}
 	if e.pending && p.BTH.PSN.Diff(e.next) >= 0 {
 		e.end, e.stop = end, stop
-		return // it has not been reached yet and will be sent in its turn
+		return // its original response is still to be sent
 	}
 	e.stop = stop
 	r.kept.again(i, p.BTH.PSN, end, r.msn)

@@ -17,36 +17,36 @@ type responder struct {
 	in  *receiver
 
 	msn     ib.MSN  // messages completed
-	nakSent bool    // a NAK is owed or out and the expected packet has not come: stay silent
-	ahead   ib.PSN  // with nakSent: the last packet that was dropped for being ahead
-	early   *keeper // requests beyond the one that is missing
-	port    uint16  // from which the last request came that was executed; 0: none was
-	row     uint8   // requests in a row that were executed from there, up to demandAfter
-	doubt   doubt   // a request that was asked for again before it was believed
-	late    bool    // the request in hand was kept beyond a gap
+	nakSent bool    // a NAK is pending or sent, and the expected packet has not arrived: send no other
+	ahead   ib.PSN  // with nakSent: the last packet beyond the gap
+	early   *keeper // reorder buffer for requests beyond a gap
+	port    uint16  // UDP source port of the last executed request; 0: none
+	row     uint8   // requests in a row executed from that port, up to demandAfter
+	doubt   doubt   // a suspicious request that was requested again
+	late    bool    // the current request comes from the reorder buffer
 	first   bool    // responses go before requests in the next batch
-	peer    ib.QPN  // RD: whose request came last
+	peer    ib.QPN  // RD: source QP of the last request
 	resend  resend
 
-	// shut is the NAK that an EE context has answered with: until its peer begins
-	// anew, nothing more is executed.
+	// shut is the NAK with which an EE context has refused a message: it executes
+	// nothing more until the peer's RESYNC.
 	shut roce.Syndrome
 
 	kept  resources
 	reply reply
-	dying fault // an error whose NAK has not gone out yet; nothing more is accepted
+	dying fault // a fatal error whose NAK is still to be sent; nothing more is accepted
 }
 
-// fault is an error of the responder: what the peer is told and what this
-// side reports.
+// fault is an error of the responder: the NAK for the peer and what this side
+// reports.
 type fault struct {
 	syndrome roce.Syndrome // NAK code; 0 is no fault
-	status   ib.WCStatus   // of the receive work request in hand
-	event    ib.EventType  // raised when there is none
+	status   ib.WCStatus   // of the current receive
+	event    ib.EventType  // raised if there is no current receive
 	cause    string
 }
 
-// The faults, by what the peer is told (E10, E14–E17).
+// The faults, by their NAK (E10, E14–E17).
 func invalidRequest(status ib.WCStatus, cause string) fault {
 	return fault{syndrome: roce.NAKInvalidRequest, status: status, event: ib.EventQPReqErr, cause: cause}
 }
@@ -80,12 +80,13 @@ func (r *responder) receiveRequest(now clock.Instant, p *Packet) {
 	}
 }
 
-// catchUp executes the requests that were kept, as if they came now, up to the
-// next that is missing, and asks for that. What closes a gap is acknowledged
-// unasked: the peer may be waiting for nothing else. In the middle of a gap the
-// peer is told how far it is only if the packet before asked: else the rest may
-// be on its way, and a NAK would have it sent once more. The end of a message that
-// the peer will send again stays kept, and a NAK for it is as good as sent.
+// catchUp executes buffered requests in order, as if they arrived now, and asks
+// for the next missing one. A packet that closes a gap is acknowledged unasked:
+// the peer may be waiting for just that. While another gap remains, a NAK follows
+// only if the packet before it requested an acknowledgement: otherwise the missing
+// packets may be on their way, and the NAK would cause a needless retransmission.
+// The end of a message that the peer will send again stays buffered, and no NAK is
+// sent for it.
 func (r *responder) catchUp(now clock.Instant, asked bool) {
 	selected := asked
 	for r.dying.syndrome == 0 {
@@ -112,7 +113,7 @@ func (r *responder) request(now clock.Instant, p *Packet) {
 	switch d := p.BTH.PSN.Diff(r.in.epsn); {
 	case p.Info.Kind == roce.KindResync && r.resyncs(p, d):
 	case d > 0:
-		if p.sign != signNone { // the peer begins with one that is expected, or was
+		if p.sign != signNone { // a migrated peer starts at the expected PSN or before it
 			r.ep.drop(counters.DropMigration, p)
 			return
 		}
@@ -169,8 +170,8 @@ func (r *responder) request(now clock.Instant, p *Packet) {
 	r.acknowledge(p)
 }
 
-// carryOut checks and executes a request, and reports whether that is done. If not, the request is
-// refused, or it is as if it had not come.
+// carryOut checks and executes a request, and reports success. Otherwise the request is refused,
+// or dropped as doubtful.
 func (r *responder) carryOut(p *Packet) bool {
 	f := r.in.checkLength(p)
 	if f.syndrome == 0 {
@@ -189,9 +190,9 @@ func (r *responder) carryOut(p *Packet) bool {
 	return false
 }
 
-// awaits keeps p, the end of a message whose turn it is, if the peer will send it again, and
-// reports whether it does. That p is the first to come with its PSN, right behind a packet
-// that was late, shows that the peer sent it before it went back.
+// awaits buffers p, the end of a message at the expected PSN, if the peer will send it
+// again, and reports whether it did. If p is the first packet with its PSN and directly
+// follows a late packet, the peer sent it before it went back.
 func (r *responder) awaits(now clock.Instant, p *Packet) bool {
 	if r.nakSent || p.BTH.PSN == r.resend.at.Next() || !r.resend.comesAgain(p, p.BTH.AckReq) ||
 		p.sign != signNone || !r.keep(now, p) {
@@ -201,8 +202,8 @@ func (r *responder) awaits(now clock.Instant, p *Packet) bool {
 	return true
 }
 
-// outOfSequence answers the first packet after a gap with the PSN that is
-// expected, once (E8).
+// outOfSequence answers the first packet beyond a gap with a NAK for the
+// expected PSN, once (E8).
 func (r *responder) outOfSequence(now clock.Instant, p *Packet) {
 	if r.shut != 0 {
 		r.ep.drop(counters.DropSequence, p)
@@ -229,9 +230,9 @@ func (r *responder) missing() {
 	r.reply.nak(roce.NAKSequence, r.in.epsn)
 }
 
-// keep holds a request until those before it have come, and reports whether it
-// does: not a copy of one that is held, nor what comes from elsewhere than the
-// peer's requests did. Whether it may be executed is judged then.
+// keep buffers a request until the earlier ones arrive, and reports whether it
+// did: not a copy of a buffered one, nor a packet from another port than the
+// peer's. Execution checks the request later.
 func (r *responder) keep(now clock.Instant, p *Packet) bool {
 	if r.ep.env.Keep == nil || r.early.has(p.BTH.PSN) || r.ep.ipid.suspects(p) || r.port != 0 && r.port != p.Data.SrcPort {
 		return false
@@ -248,7 +249,7 @@ func (r *responder) keep(now clock.Instant, p *Packet) bool {
 }
 
 // notReady answers a packet that needs a receive work request when there is
-// none (E12). The rest of the burst is dropped in silence.
+// none (E12). The packets after it are dropped without an answer.
 func (r *responder) notReady(p *Packet) {
 	r.ep.env.Counters.SendRNRErr++
 	s := roce.RNRNAK(r.in.qp.ep.attr.MinRNRTimer)
@@ -259,16 +260,15 @@ func (r *responder) notReady(p *Packet) {
 	r.reply.nak(s, p.BTH.PSN)
 }
 
-// gapClosed is called when an expected packet was executed. A NAK that has
-// not left yet asks for what has come; what it is to ask for is what was
-// dropped since and is still missing. Without that it is void, and what it
-// would have acknowledged is acknowledged.
+// gapClosed is called when an expected packet was executed. If the NAK has not
+// been sent yet, it is out of date: it becomes a NAK for the next missing
+// packet, if later ones were dropped, or else an ACK.
 func (r *responder) gapClosed(p *Packet) {
 	if !r.nakSent {
 		return
 	}
 	r.nakSent = false
-	if r.reply.kind != replyNAK { // it has left: the peer goes back to there
+	if r.reply.kind != replyNAK { // it was sent: the peer retransmits from there
 		r.resend.closed(p, r.in.epsn.Prev())
 		return
 	}
@@ -281,7 +281,7 @@ func (r *responder) gapClosed(p *Packet) {
 	r.reply.ack(r.in.epsn.Prev())
 }
 
-// from notes which port a request came from that was executed.
+// from notes the source port of an executed request.
 func (r *responder) from(port uint16) {
 	if port != r.port {
 		r.port, r.row = port, 0
@@ -294,7 +294,7 @@ func (r *responder) from(port uint16) {
 }
 
 // doubts reports whether the request p is dropped because a stranger may have sent it: it came
-// from a new port, or it was kept beyond a gap. The responder asks for it again and believes
+// from a new port or out of the reorder buffer. The responder asks for it again and believes
 // the second copy.
 func (r *responder) doubts(p *Packet) bool {
 	d := doubt{raised: true, psn: p.BTH.PSN, una: p.BTH.PSN}
@@ -309,8 +309,8 @@ func (r *responder) doubts(p *Packet) bool {
 	return true
 }
 
-// judge refuses the request p for a fault. It reports true if p may be a stranger's: then it is
-// as if p had not come.
+// judge refuses the request p for a fault. It reports true, and drops p instead, if p may be a
+// stranger's.
 func (r *responder) judge(p *Packet, f fault) (doubted bool) {
 	if r.doubts(p) {
 		return true
@@ -319,8 +319,8 @@ func (r *responder) judge(p *Packet, f fault) (doubted bool) {
 	return false
 }
 
-// refuse ends the connection: the NAK goes out after the responses that are
-// still owed, and then the QP fails. An EE context goes on.
+// refuse ends the connection: the NAK follows the pending responses, and then
+// the QP fails. An EE context goes on.
 func (r *responder) refuse(psn ib.PSN, f fault) {
 	if r.end.eec != nil {
 		r.end.eec.refuse(psn, f)
@@ -330,7 +330,7 @@ func (r *responder) refuse(psn ib.PSN, f fault) {
 	r.reply.nak(f.syndrome, psn)
 }
 
-// die reports the fault whose NAK has gone out and fails the QP.
+// die reports the fault after its NAK was sent, and fails the QP.
 func (r *responder) die(now clock.Instant) {
 	f := r.dying
 	r.dying = fault{}
@@ -361,8 +361,8 @@ func (r *responder) checkOpcode(p *Packet) fault {
 	return fault{}
 }
 
-// execute does what an RC request asks for. Everything but what happens to
-// memory in this very moment has been checked.
+// execute performs an RC request. All checks are done, except for memory that
+// changes in the meantime.
 func (r *responder) execute(p *Packet) fault {
 	count := r.ep.env.Counters
 	switch p.Info.Kind {
@@ -409,10 +409,9 @@ func (r *responder) executeAtomic(p *Packet) fault {
 	return fault{}
 }
 
-// acknowledge schedules the acknowledgement that a request asks for. READs and
-// atomics are answered by their responses, which acknowledge what came before:
-// an ACK that is still owed would leave after them, out of PSN order, and say
-// nothing new.
+// acknowledge schedules the acknowledgement of a request. READs and atomics are
+// answered by their responses, which acknowledge what came before: a pending
+// ACK would follow them out of PSN order and add nothing.
 func (r *responder) acknowledge(p *Packet) {
 	merged := r.reply.kind == replyACK
 	if operationOf(p.Info.Kind).answered() {
@@ -435,13 +434,13 @@ func (r *responder) reset() {
 	r.silence()
 }
 
-// forgetEarly lets go what came before its turn, and from where.
+// forgetEarly empties the reorder buffer and forgets the peer's port.
 func (r *responder) forgetEarly() {
 	r.port, r.row = 0, 0
 	r.early.clear()
 }
 
-// silence drops what the responder still owed.
+// silence drops the responder's pending responses.
 func (r *responder) silence() {
 	r.dying = fault{}
 	r.reply = reply{}
@@ -452,7 +451,7 @@ func (r *responder) silence() {
 // owes reports whether responses are waiting to be sent.
 func (r *responder) owes() bool { return r.reply.kind != replyNone || r.kept.pending() }
 
-// replyKind is what kind of ACKNOWLEDGE is owed.
+// replyKind is the kind of the pending ACKNOWLEDGE.
 type replyKind uint8
 
 const (
@@ -461,9 +460,9 @@ const (
 	replyNAK
 )
 
-// reply is the one ACKNOWLEDGE that is owed after the READ and atomic
-// responses: acknowledgements are cumulative, so the latest is enough, and a
-// NAK acknowledges what is before it.
+// reply is the one pending ACKNOWLEDGE, sent after READ and atomic responses:
+// acknowledgements are cumulative, so the latest is enough, and a NAK
+// acknowledges everything before it.
 type reply struct {
 	kind     replyKind
 	syndrome roce.Syndrome
@@ -471,7 +470,7 @@ type reply struct {
 }
 
 // ack schedules an acknowledgement and reports whether it replaces an earlier
-// one. It never goes back behind one, and never replaces a NAK.
+// one. It never lowers the acknowledged PSN and never replaces a NAK.
 func (r *reply) ack(p ib.PSN) (merged bool) {
 	switch {
 	case r.kind == replyNAK:
@@ -484,14 +483,14 @@ func (r *reply) ack(p ib.PSN) (merged bool) {
 	return merged
 }
 
-// nak schedules a NAK in place of whatever was owed.
+// nak schedules a NAK in place of any pending reply.
 func (r *reply) nak(s roce.Syndrome, p ib.PSN) { *r = reply{kind: replyNAK, syndrome: s, psn: p} }
 
-// responseQuantum bounds the READ responses of one turn.
+// responseQuantum is the maximum number of READ responses per turn.
 const responseQuantum = 64
 
 // sendResponses appends READ and atomic responses in PSN order and then the
-// acknowledgement. It reports whether there are more that could go at once.
+// acknowledgement. It reports whether it could send more at once.
 func (r *responder) sendResponses(now clock.Instant, b *fabric.Batch) (more bool) {
 	for n := 0; ; n++ {
 		e := r.kept.front()
@@ -523,8 +522,8 @@ func (r *responder) sendResponses(now clock.Instant, b *fabric.Batch) (more bool
 	return false
 }
 
-// syndrome returns the AETH syndrome of a positive answer. An EE context has no
-// receives that it could tell of.
+// syndrome returns the AETH syndrome of a positive answer. An EE context
+// reports no credits, since it has no receives of its own.
 func (r *responder) syndrome() roce.Syndrome {
 	if r.end.eec != nil {
 		return roce.ACKUnlimited
@@ -539,8 +538,7 @@ func (r *responder) syndrome() roce.Syndrome {
 	return roce.ACKCredits(ib.CreditCode(n))
 }
 
-// header starts a response to a queue pair of the peer's, which names it where
-// the connection alone does not.
+// header starts a response; for RD it names the requesting queue pair.
 func (r *responder) header(op roce.Opcode, psn ib.PSN, to ib.QPN) *roce.Packet {
 	p := r.ep.header(op|roce.Opcode(serviceOf(r.ep.typ))<<5, psn)
 	if r.end.eec != nil {
@@ -549,7 +547,7 @@ func (r *responder) header(op roce.Opcode, psn ib.PSN, to ib.QPN) *roce.Packet {
 	return p
 }
 
-// sendAck appends the ACKNOWLEDGE that is owed.
+// sendAck appends the ACKNOWLEDGE that is pending.
 func (r *responder) sendAck(b *fabric.Batch) bool {
 	p := r.header(roce.RCAcknowledge, r.reply.psn, r.peer)
 	p.AETH = roce.AETH{Syndrome: r.reply.syndrome, MSN: r.msn}
@@ -576,7 +574,7 @@ func (r *responder) sendAtomicAck(b *fabric.Batch, e *resource) bool {
 }
 
 // sendReadResponse appends the next response packet of a READ. The key is
-// checked again for each: if the region has gone, the peer is told (E14).
+// checked again for each: if the region is gone, the peer gets a NAK (E14).
 func (r *responder) sendReadResponse(b *fabric.Batch, e *resource) bool {
 	off := e.next.Distance(e.first) * uint32(e.mtu)
 	n := min(e.stop-min(off, e.stop), uint32(e.mtu))
@@ -589,8 +587,8 @@ func (r *responder) sendReadResponse(b *fabric.Batch, e *resource) bool {
 			return true
 		}
 	}
-	// A READ that is answered again from the middle goes on with MIDDLE or
-	// LAST, as Linux does; one that ends early ends all the same.
+	// A replay from the middle of a READ continues with MIDDLE or LAST, as on
+	// Linux; a partial replay still ends with LAST.
 	op := readResponse(e.next == e.first, e.next == e.end)
 	p := r.header(op, e.next, e.peer)
 	p.AETH = roce.AETH{Syndrome: r.syndrome(), MSN: e.msn}
@@ -610,7 +608,7 @@ func (r *responder) sendReadResponse(b *fabric.Batch, e *resource) bool {
 	return true
 }
 
-// endRead ends a READ whose memory is out of reach.
+// endRead ends a READ whose memory is no longer accessible.
 func (r *responder) endRead(e *resource, err memory.Fault) {
 	e.pending = false
 	switch {

@@ -13,8 +13,8 @@ func (r *requester) startAckTimer(now clock.Instant) {
 	}
 }
 
-// ackTimeout fires the retry timer: what is outstanding is sent again, or has
-// been sent often enough (E5, E8).
+// ackTimeout fires the retry timer: outstanding packets are sent again, or the
+// retry count is exhausted (E5, E8).
 func (r *requester) ackTimeout(now clock.Instant) {
 	if !r.outstanding() || r.waitRNR {
 		return
@@ -24,8 +24,8 @@ func (r *requester) ackTimeout(now clock.Instant) {
 		return
 	}
 	if r.psn == r.una {
-		// Nothing was sent since sending went back: it is the window that says
-		// no, or this side that is late, not the peer.
+		// Nothing was sent since sending went back: the window is full or this
+		// side is late, not the peer.
 		r.startAckTimer(now)
 		r.end.wake()
 		return
@@ -44,9 +44,9 @@ func (r *requester) ackTimeout(now clock.Instant) {
 	r.startAckTimer(now)
 }
 
-// lostPackets handles the news that packets were lost: so many from the oldest
-// on, if that is known. Only the first such news counts until there is progress;
-// while the peer is not ready, sending is about to go back anyway.
+// lostPackets handles a report that packets were lost: the oldest n, if that is
+// known. Only the first report counts until there is progress; during an RNR
+// wait, sending goes back anyway.
 func (r *requester) lostPackets(now clock.Instant, cause string, n uint32, c repairCause) {
 	if r.retrying || r.waitRNR || !r.countRetry(now) {
 		return
@@ -62,7 +62,8 @@ func (r *requester) lostPackets(now clock.Instant, cause string, n uint32, c rep
 	r.startAckTimer(now)
 }
 
-// repeat sends the oldest request again, which is no retry: the answer to it is not believed.
+// repeat sends the oldest request again because its answer is doubtful. It does not count as
+// a retry.
 func (r *requester) repeat(cause string) {
 	switch {
 	case r.waitRNR, r.psn == r.una, r.repair.sending(): // it is sent anyway
@@ -73,8 +74,8 @@ func (r *requester) repeat(cause string) {
 	}
 }
 
-// countRetry counts one, or fails the oldest work request when the count is
-// used up.
+// countRetry counts a retry, or fails the oldest work request when no retry is
+// left.
 func (r *requester) countRetry(now clock.Instant) bool {
 	if r.drained() {
 		return false
@@ -102,8 +103,8 @@ func (r *requester) goBack(kind trace.Kind, cause string) {
 	r.end.wake()
 }
 
-// rewind makes the oldest unacknowledged packet the next to be sent, and all
-// that follow those after it (E4): none of them is in flight any more.
+// rewind makes the oldest unacknowledged packet the next to be sent, followed
+// by all later ones (E4): none of them counts as in flight.
 func (r *requester) rewind() {
 	r.share.goBack()
 	r.repair.end(r.una)
@@ -116,15 +117,15 @@ func (r *requester) rewind() {
 func (r *requester) goTo(psn ib.PSN) {
 	r.psn = psn
 	r.next = r.queue.Cons()
-	r.failed = ib.WCSuccess // the error is met again when its turn comes
+	r.failed = ib.WCSuccess // the error recurs when that request is next
 	r.read.inMessage = false
 	r.read.restart = psn
 	r.seek()
 }
 
-// moved begins again on the path that the endpoint has moved to: what is
-// outstanding is sent again, with all retries. What is kept beyond a gap came over
-// the old path, and says what was true there.
+// moved restarts sending after a migration: outstanding packets are sent again on
+// the new path, with all retries. It drops buffered responses, which describe the
+// old path.
 func (r *requester) moved(now clock.Instant) {
 	r.end.resp.forgetEarly()
 	r.end.comp.clear()
@@ -176,7 +177,7 @@ func (r *requester) receiveRNR(now clock.Instant, code uint8) {
 	r.ep.timers[timerRNR] = now.Add(ib.RNRTimer(code))
 }
 
-// rnrTimeout ends the wait.
+// rnrTimeout ends the RNR wait.
 func (r *requester) rnrTimeout(now clock.Instant) {
 	if r.end.eec != nil {
 		r.end.eec.resume(now)
@@ -191,8 +192,8 @@ func (r *requester) rnrTimeout(now clock.Instant) {
 	r.end.wake()
 }
 
-// advance moves the oldest unacknowledged PSN on: progress, which reloads the
-// retry counters and the timer.
+// advance moves una forward. This is progress, so it reloads the retry counters
+// and the timer.
 func (r *requester) advance(now clock.Instant, to ib.PSN) {
 	if to.Diff(r.una) <= 0 {
 		return
@@ -205,8 +206,7 @@ func (r *requester) advance(now clock.Instant, to ib.PSN) {
 	r.una = to
 	r.repair.advanced(to)
 	if r.psn.Diff(to) < 0 {
-		// What was about to be sent again has been answered after all, also
-		// if it could not be sent.
+		// The packets about to be retransmitted have been acknowledged.
 		r.psn, r.read.restart = to, to
 		r.failed = ib.WCSuccess
 		r.seek()
@@ -227,7 +227,7 @@ func (r *requester) advance(now clock.Instant, to ib.PSN) {
 	}
 }
 
-// seek sets next to the work request that psn is in.
+// seek sets next to the work request that contains psn.
 func (r *requester) seek() {
 	for r.next != r.began && r.psn.Diff(r.queue.at(r.next).last) > 0 {
 		r.next++

@@ -7,39 +7,40 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 )
 
-// Bounds of the time after which a requester probes. A peer is a program: it
-// answers when its processor gets to it, whatever the path takes.
+// Bounds of the time after which a requester probes. A peer is a program that
+// answers when it gets a processor, however short the path is.
 const (
-	firstProbe  = 4 * time.Millisecond // before a round trip was measured
+	firstProbe  = 4 * time.Millisecond // before the first measurement
 	leastProbe  = time.Millisecond
-	lateDouble  = 4 // at most so often is the least time doubled,
-	probeDouble = 8 // and the time for probes that were not answered
+	lateDouble  = 4 // maximum doublings of the minimum probe timeout,
+	probeDouble = 8 // and of the timeout, one per unanswered probe
 )
 
 const (
-	// calmTrips is how many round trips in a row make a peer that was late count
-	// as half as late.
+	// calmTrips is the number of round trips without a late answer after which
+	// the lateness backoff is halved.
 	calmTrips = 128
-	// lossyTrips is for how many round trips after a loss an acknowledgement that
-	// did not come is taken for another one, and not for a late peer.
+	// lossyTrips is the number of round trips after a loss for which a missing
+	// acknowledgement counts as another loss, not as a late peer.
 	lossyTrips = 64
 )
 
 // roundTrip is the time from a request to its acknowledgement, smoothed as RFC
-// 6298 does, and what follows from it.
+// 6298 does, and the timeouts derived from it.
 type roundTrip struct {
 	smoothed, variance time.Duration
-	least              time.Duration // 0: none was measured yet
+	least              time.Duration // minimum; 0: not measured yet
 	timing             bool
-	psn                ib.PSN // what is timed,
+	psn                ib.PSN // packet being timed,
 	at                 clock.Instant
-	doubled            uint8 // probes that were not answered
-	late               uint8 // how often the least time to a probe is doubled
-	calm               uint8 // round trips since it was, or was halved
-	losses             uint8 // round trips for which a loss is remembered
+	doubled            uint8 // unanswered probes in a row
+	late               uint8 // doublings of the minimum probe timeout
+	calm               uint8 // round trips since late last changed
+	losses             uint8 // round trips left of lossyTrips
 }
 
-// begin times the packet at psn, unless another one is: then it reports false.
+// begin starts timing the packet at psn. It reports false if another one is
+// being timed.
 func (t *roundTrip) begin(psn ib.PSN, now clock.Instant) bool {
 	if t.timing {
 		return false
@@ -48,8 +49,8 @@ func (t *roundTrip) begin(psn ib.PSN, now clock.Instant) bool {
 	return true
 }
 
-// end is told what is acknowledged, and returns the time that the packet took
-// that was timed, if it was acknowledged.
+// end handles an acknowledgement up to una. If that covers the timed packet, it
+// returns its round trip time.
 func (t *roundTrip) end(una ib.PSN, now clock.Instant) (d time.Duration, timed bool) {
 	t.doubled = 0
 	if !t.timing || una.Diff(t.psn) <= 0 {
@@ -61,7 +62,7 @@ func (t *roundTrip) end(una ib.PSN, now clock.Instant) (d time.Duration, timed b
 	return d, true
 }
 
-// sample learns from one round trip.
+// sample takes one measured round trip into account.
 func (t *roundTrip) sample(d time.Duration) {
 	d = max(d, 1)
 	t.losses -= min(t.losses, 1)
@@ -77,15 +78,15 @@ func (t *roundTrip) sample(d time.Duration) {
 	t.least = min(t.least, d)
 }
 
-// spurious is told that what was taken for lost was not: the peer was late, and
-// is waited for longer.
+// spurious notes that a probe was needless, because the peer was only late. The
+// probe timeout grows.
 func (t *roundTrip) spurious() {
 	t.calm = 0
 	t.late = min(t.late+1, lateDouble)
 }
 
-// timeout returns how long an answer is waited for before a probe. If it is
-// certain that something was lost, the peer has just said so, and is awake.
+// timeout returns the time without an answer before a probe. certain: a loss
+// was reported, so the peer is awake and answers sooner.
 func (t *roundTrip) timeout(certain bool) time.Duration {
 	if t.least == 0 {
 		return firstProbe << t.doubled
@@ -97,15 +98,15 @@ func (t *roundTrip) timeout(certain bool) time.Duration {
 	return max(2*t.smoothed, t.smoothed+4*t.variance, least<<t.late) << t.doubled
 }
 
-// tooSoon reports whether what came so long after a packet cannot be the answer to
-// it.
+// tooSoon reports whether an answer that came d after a packet is too early to be
+// its answer.
 func (t *roundTrip) tooSoon(d time.Duration) bool { return d < t.least-t.least/4 }
 
-// queued reports whether most of a round trip is spent in a queue.
+// queued reports whether most of a round trip is queueing delay.
 func (t *roundTrip) queued() bool { return t.smoothed > 2*t.least }
 
-// settled returns how long after the answer to a probe others of the same time
-// have come.
+// settled returns the time after the answer to a probe by which all late
+// answers have arrived.
 func (t *roundTrip) settled() time.Duration {
 	return max(2*t.smoothed, (leastProbe<<t.late)/4)
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/softhca/softhca/internal/ring"
 )
 
-// sendQueue is the queue of send work requests. What the program asks for is
-// in entries that the program may write itself; what the requester found out
-// about them is apart, out of its reach.
+// sendQueue is the queue of send work requests. Its entries may be in memory
+// that the program writes directly; the requester's notes about them are in
+// memory that the program cannot reach.
 type sendQueue struct {
 	ring.Ring[ring.SendWQE]
 	mu        sync.Mutex // guards the producing side
@@ -20,15 +20,14 @@ type sendQueue struct {
 	cq        *CQ
 	sigAll    bool // every work request is signalled
 	typ       ib.QPType
-	datagrams bool // each entry says where it goes
+	datagrams bool // each entry has its own destination
 	foreign   bool // others can write the memory
 }
 
-// begunWR is what the requester notes of a work request when it begins it.
-// From then on it looks at nothing in the entry that it would have to check
-// again.
+// begunWR holds the requester's notes on a started work request. After that the
+// requester reads no field of the entry that it would have to check again.
 type begunWR struct {
-	first, last ib.PSN // the PSNs that it takes
+	first, last ib.PSN // its PSNs
 	length      uint32 // bytes of payload; of a READ, bytes asked for
 	ssn         uint32 // number of the last of its messages
 	opcode      ib.WROpcode
@@ -37,17 +36,17 @@ type begunWR struct {
 	kind        begunKind
 }
 
-// begunKind says what completes a work request.
+// begunKind is the kind of answer that completes a work request.
 type begunKind uint8
 
 const (
-	begunAcked    begunKind = iota // an acknowledgement, of others too; for UC and UD, that it is sent
-	begunAnswered                  // data of its own: a READ or an atomic
-	begunWild                      // an error: the entry makes no sense, and is not sent
+	begunAcked    begunKind = iota // a cumulative acknowledgement; for UC and UD, transmission
+	begunAnswered                  // response data: a READ or an atomic
+	begunWild                      // an error: the entry is malformed and is not sent
 	begunResync                    // an acknowledgement: an EE context's own request
 )
 
-// request returns what the work request is.
+// request returns the row of the work request's opcode.
 func (w *begunWR) request() *request { return &requests[w.opcode] }
 
 func (s *sendQueue) init(a ring.Allocator, t ib.QPType, c ib.QPCap) error {
@@ -64,7 +63,7 @@ func (s *sendQueue) init(a ring.Allocator, t ib.QPType, c ib.QPCap) error {
 	return nil
 }
 
-// write fills the entry of index i with a work request of length bytes.
+// write fills entry i with a work request of length bytes.
 func (s *sendQueue) write(i uint32, wr *ib.SendWR, length uint32) {
 	e := s.At(i)
 	e.WRID, e.RemoteAddr, e.CompareAdd, e.Swap = wr.WRID, wr.RemoteAddr, wr.CompareAdd, wr.Swap
@@ -85,9 +84,8 @@ func (s *sendQueue) write(i uint32, wr *ib.SendWR, length uint32) {
 	}
 }
 
-// note returns what the requester needs to know of the entry of index i, but
-// its PSNs. Where others can write the queue's memory the entry is checked:
-// nothing in it can lead the requester astray.
+// note returns the requester's notes on entry i, without its PSNs. If others
+// can write the queue's memory, it checks the entry first.
 func (s *sendQueue) note(i uint32) *begunWR {
 	e, w := s.At(i), s.at(i)
 	*w = begunWR{length: e.Length, opcode: e.Opcode, flags: e.Flags, numSGE: e.NumSGE}
@@ -100,7 +98,7 @@ func (s *sendQueue) note(i uint32) *begunWR {
 }
 
 // sane reports whether the opcode, flags, lengths and number of elements of
-// the entry of index i, as noted in w, are as posting lets them be.
+// entry i, as noted in w, obey the rules of posting.
 func (s *sendQueue) sane(w *begunWR, i uint32) bool {
 	req := requestOf(w.opcode)
 	if req == nil || !req.types.has(s.typ) || uint32(w.numSGE) > s.maxSGE || w.length > MaxMessage {
@@ -119,13 +117,14 @@ func (s *sendQueue) sane(w *begunWR, i uint32) bool {
 // at returns what was noted of the work request at index i.
 func (s *sendQueue) at(i uint32) *begunWR { return &s.begun[s.Slot(i)] }
 
-// oldest returns what was noted of the oldest work request, which was begun.
+// oldest returns what was noted of the oldest work request, which has started.
 func (s *sendQueue) oldest() *begunWR { return s.at(s.Cons()) }
 
 // sges returns the elements of the begun work request at index i.
 func (s *sendQueue) sges(i uint32) []ib.SGE { return s.SGEs(i, uint32(s.at(i).numSGE)) }
 
-// signalled reports whether success of the work request at index i is told.
+// signalled reports whether the work request at index i completes with a CQ
+// entry on success.
 func (s *sendQueue) signalled(i uint32) bool {
 	return s.sigAll || s.At(i).Flags&ib.SendSignaled != 0
 }

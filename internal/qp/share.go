@@ -8,31 +8,32 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 )
 
-// share is what one end has in flight of all that is on its way to its peer.
-// Without a peer (services that are not acknowledged) it counts nothing.
+// share is one end's share of the bytes in flight to its peer. It counts
+// nothing for unreliable services, which have no peer here.
 type share struct {
 	end     *End
 	peer    *peer
 	window  window
 	cost    int
 	waiting bool
-	probing bool // waited long enough: the next request goes whatever the window
+	probing bool // the next request may exceed the window, after probeTimeout
 }
 
 // probeTimeout is how long a QP with nothing in flight waits for room in the
-// window. The room may be taken by what another QP lost and never sends again,
-// or be too small, each time that it is offered, for what this one has to send.
+// window. Packets that another QP lost and never sends again may occupy the
+// room, or each offer of room may be too small for this QP's request.
 const probeTimeout = 100 * time.Millisecond
 
-// proberTimeout is how long the one QP that is over the limit keeps others
-// from going over it too. It ends what a QP holds that waits for ever.
+// proberTimeout is how long the one QP that exceeds the limit keeps others from
+// exceeding it too. It bounds the hold of a QP that never gets an answer.
 const proberTimeout = 5 * probeTimeout
 
-// admit reports whether cost more may be put in flight; unasked says that
-// packets are in flight none of which asks for an acknowledgement: the next one
-// does, or nothing would ever make room. There is no other exception, or a
-// thousand QPs with a packet each would overflow what one may not. A QP that
-// must wait is woken when there is room: in its own window, by what makes it.
+// admit reports whether cost more bytes may be in flight. unasked: packets are
+// in flight and none of them requests an acknowledgement; then the next packet
+// may go, and requests one, since otherwise no room would ever be freed. There
+// is no other exception: a thousand QPs with one packet each would overflow the
+// buffer. A waiting QP is woken when the peer has room, or by acknowledgements
+// of its own packets.
 func (s *share) admit(now clock.Instant, cost uint32, unasked bool) bool {
 	p := s.peer
 	own := s.window.admits(s.cost)
@@ -59,9 +60,9 @@ func (s *share) deadline() *clock.Instant { return &s.end.ep.timers[timerProbe] 
 
 func (s *share) timer(at clock.Instant) { *s.deadline() = at }
 
-// timeout lets one request go whatever the window, so that nobody waits for
-// ever: one QP of the window at a time, or a peer slower than the timeout of
-// many would be asked by all of them at once, and answer none in time.
+// timeout lets one request exceed the window, so that no QP waits forever. Only
+// one QP at a time may do so: a slow peer could not answer probes of many QPs
+// in time.
 func (s *share) timeout(now clock.Instant) {
 	p := s.peer
 	switch {
@@ -75,7 +76,8 @@ func (s *share) timeout(now clock.Instant) {
 	}
 }
 
-// charge counts a request in flight that, or whose answer, is n packets.
+// charge counts a request in flight; the request, or its response, has n
+// packets.
 func (s *share) charge(cost, n uint32) {
 	if s.peer == nil {
 		return
@@ -94,9 +96,9 @@ func (s *share) part(n, m uint32) int {
 	return s.cost
 }
 
-// credit takes back what n of m packets in flight cost, after they were
-// acknowledged, and lets the window and that of the peer grow by packets of the
-// given cost.
+// credit releases the cost of n of m packets in flight after their
+// acknowledgement, and lets the windows of the QP and of the peer grow by
+// packets of the given cost.
 func (s *share) credit(now clock.Instant, n, m, packet uint32) {
 	freed := s.part(n, m)
 	s.window.acked(now, freed, packet)
@@ -105,8 +107,8 @@ func (s *share) credit(now clock.Instant, n, m, packet uint32) {
 	s.peer.wake()
 }
 
-// landed takes back what n of m packets in flight cost: they are in the peer's
-// buffer no more, whatever became of them.
+// landed releases the cost of n of m packets in flight: they arrived or were
+// lost, so they are no longer in the peer's socket buffer.
 func (s *share) landed(n, m uint32) {
 	s.uncharge(s.part(n, m))
 	if s.window.full {
@@ -115,7 +117,7 @@ func (s *share) landed(n, m uint32) {
 	s.peer.wake()
 }
 
-// goBack takes everything back: what was in flight will be sent again.
+// goBack releases the cost of everything in flight, which will be sent again.
 func (s *share) goBack() {
 	s.uncharge(s.cost)
 	s.peer.wake()
@@ -130,19 +132,19 @@ func (s *share) lost(n uint32) {
 	s.peer.lost(s.end.ep.num, n)
 }
 
-// lostAll counts a loss after which everything is sent again.
+// lostAll counts a loss after which everything is retransmitted.
 func (s *share) lostAll() {
 	s.window.loss.loseAll(s.limit())
 	s.peer.lostAll(s.end.ep.num)
 }
 
-// last reports whether nothing may follow a packet of that cost.
+// last reports whether the window is full after one more packet of that cost.
 func (s *share) last(cost uint32) bool {
 	return !s.peer.fits(2*cost) || !s.window.admits(s.cost+int(cost))
 }
 
-// ackEvery returns how many packets of the given cost may pass between two
-// that ask for an acknowledgement: a quarter of what may be in flight.
+// ackEvery returns the number of packets of the given cost between two
+// acknowledge requests: a quarter of what may be in flight.
 func (s *share) ackEvery(cost uint32) uint32 {
 	return max(1, uint32(s.limit())/(4*cost))
 }
@@ -156,14 +158,15 @@ func (s *share) uncharge(cost int) {
 	}
 }
 
-// yield gives room that the QP leaves to the next one.
+// yield offers room that this QP does not use to the next waiting one.
 func (s *share) yield() {
 	if s.peer != nil && !s.waiting {
 		s.peer.wake()
 	}
 }
 
-// release gives back all that the QP has in flight and its place in the line.
+// release gives back all that the QP has in flight and its place among the
+// waiting ones.
 func (s *share) release() {
 	p := s.peer
 	if p == nil {
@@ -180,8 +183,8 @@ func (s *share) release() {
 	p.wake()
 }
 
-// join counts the QP among those of a peer's address, to which it has a path of
-// which nothing is known.
+// join makes the QP a user of the peer at dst, with a new window for a path
+// about which nothing is known.
 func (s *share) join(t *PeerTable, dst netip.Addr) {
 	s.window = newWindow(t.most)
 	if s.peer != nil && s.peer.dst == dst {

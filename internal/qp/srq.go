@@ -28,10 +28,10 @@ func NewSRQ(a ring.Allocator, pd memory.PD, wr, sge uint32, onLimit func()) (*SR
 	return s, s.rq.init(a, wr, sge)
 }
 
-// Free gives the memory of the queue back: nobody may post any more.
+// Free gives the memory of the queue back: posting must have ended.
 func (s *SRQ) Free(a ring.Allocator) { s.rq.Free(a) }
 
-// Queue returns the beginning of the queue, which stays where it is until Free.
+// Queue returns the header of the queue, which does not move until Free.
 func (s *SRQ) Queue() *ring.Header { return s.rq.Header() }
 
 // PD returns the protection domain.
@@ -68,8 +68,8 @@ func (s *SRQ) PostRecv(wr *ib.RecvWR) error {
 	return s.rq.post(wr)
 }
 
-// take moves the oldest work request into the slot, and copies its elements,
-// for which the slot has room.
+// take moves the oldest work request into the slot, and copies its elements
+// into the slot.
 func (s *SRQ) take(slot *recvSlot) bool {
 	room := slot.sges[:0]
 	s.rq.mu.Lock()
@@ -95,7 +95,7 @@ func (s *SRQ) take(slot *recvSlot) bool {
 // taken.
 func (s *SRQ) complete() {}
 
-// credits are not told: no queue pair has the receives for itself.
+// credits reports none: the receives belong to no single queue pair.
 func (s *SRQ) credits() (uint32, bool) { return 0, false }
 
 // Hold counts a QP that uses the SRQ; Release takes it back; Users returns the

@@ -12,8 +12,8 @@ type drainState struct {
 	notify   bool // SQ_DRAINED was asked for
 }
 
-// setState moves the queue pair; who writes its receive queue without calls is
-// told when to ring.
+// setState moves the queue pair. In states that flush receives, it asks
+// producers that write the queue directly to ring the doorbell.
 func (q *QP) setState(to ib.QPState, cause string) {
 	q.End.setState(to, cause)
 	if q.srq == nil {
@@ -21,7 +21,7 @@ func (q *QP) setState(to ib.QPState, cause string) {
 	}
 }
 
-// setState moves the end and tells who watches (Q25).
+// setState moves the end and traces the change (Q25).
 func (e *End) setState(to ib.QPState, cause string) {
 	from := e.State()
 	e.ep.state.Store(uint32(to))
@@ -35,9 +35,9 @@ func (e *End) setState(to ib.QPState, cause string) {
 }
 
 // fail moves the QP to ERR by itself and flushes both queues (Q18, Q19). The
-// caller has reported the error: by the completion of the work request that
-// failed or, if none was in hand, by QP_REQ_ERR or QP_ACCESS_ERR. QP_FATAL would
-// report it a second time, and follows only if the settings ask for it.
+// caller has reported the error: by the completion of the failed work request
+// or, without one, by QP_REQ_ERR or QP_ACCESS_ERR. QP_FATAL would report it
+// twice, and follows only if Settings.FatalEvents is set.
 func (q *QP) fail(now clock.Instant, cause string) {
 	q.enterError(now, cause, q.ep.env.Settings.FatalEvents)
 }
@@ -79,7 +79,7 @@ func (q *QP) stop(now clock.Instant) {
 }
 
 // sendError ends a send work request with an error: ERR for RC, SQE for the
-// services that have it (Q14, Q18). No EE context has it in hand.
+// services that have it (Q14, Q18). It is not the current one of an EE context.
 func (q *QP) sendError(now clock.Instant, status ib.WCStatus, cause string) {
 	q.req.complete(now, status)
 	if q.State() == ib.ERR { // the completion found its CQ full
@@ -103,7 +103,8 @@ func (q *QP) checkDrained() {
 	}
 }
 
-// checkDrained ends the draining when nothing that the end has begun is left.
+// checkDrained ends the draining when every started work request of the end is
+// complete.
 func (e *End) checkDrained() {
 	if !e.sqd.draining || !e.req.drained() {
 		return
@@ -131,7 +132,7 @@ func (q *QP) clear() {
 	q.End.clear()
 }
 
-// clear puts the end at the start of a connection.
+// clear resets the end for a new connection.
 func (e *End) clear() {
 	e.ep.timers.stopAll()
 	e.challenge.stop()
@@ -146,9 +147,8 @@ func (e *End) clear() {
 	e.ep.mig.alternate, e.ep.mig.used, e.ep.mig.moved, e.ep.pace = alternate{}, false, nil, pacer{}
 }
 
-// push adds an entry to a CQ. A CQ that is full fails with CQ_ERR and takes
-// its QPs with it (E18, E27), this one first; entries that it could not take
-// are counted.
+// push adds an entry to a CQ. A CQ that is full fails with CQ_ERR and so do its
+// QPs (E18, E27), this one first; lost entries are counted.
 func (q *QP) push(now clock.Instant, cq *CQ, wc *ib.WC, solicited bool) {
 	if q.ep.env.Trace != nil {
 		q.ep.record(trace.Record{Kind: trace.Completion, WRID: wc.WRID, Status: wc.Status, Len: int(wc.ByteLen)})

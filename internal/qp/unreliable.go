@@ -26,7 +26,7 @@ func (r *receiver) receiveUC(now clock.Instant, p *Packet) {
 		return
 	}
 	if p.BTH.PSN != r.epsn || start && r.msg != messageNone {
-		r.msg = messageNone // the message in progress lost its end
+		r.msg = messageNone // the message in progress lost its last packets
 		r.dropping = true
 	}
 	r.epsn = p.BTH.PSN.Next()
@@ -60,21 +60,21 @@ func (r *receiver) receiveUC(now clock.Instant, p *Packet) {
 	}
 }
 
-// place is where the requests of a UC peer are. UC takes a request at any PSN,
-// so one that a stranger sends in the peer's name moves the expected one. What
-// a request says of migration counts only near the last one that counted, or at
-// the end of a row of requests as long as there are places to guess: the peer
-// may have sent many that were lost with its path.
+// place is the PSN window of a UC peer's requests. UC accepts a request at any
+// PSN, so a forged request moves the expected PSN. The migration state in a
+// request counts only near the last one that counted, or at the end of a run of
+// consecutive requests as long as the number of windows to guess: the peer may
+// have sent many that were lost with its path.
 type place struct {
-	next ib.PSN // after the last request that counted
+	next ib.PSN // PSN after the last request that counted
 	last ib.PSN // the last request
-	row  int    // how many ended there, each at the PSN after the one before
+	row  int    // number of consecutive requests that ended there
 }
 
-// places is how many guesses find a place for certain.
+// places is the number of guesses that surely hit the PSN window.
 const places = 1 << 24 / replayPSNs
 
-// counts notes a request and reports whether what it says of migration counts.
+// counts notes a request and reports whether its migration state counts.
 func (l *place) counts(psn ib.PSN) bool {
 	if psn == l.last.Next() {
 		l.row++
@@ -89,7 +89,7 @@ func (l *place) counts(psn ib.PSN) bool {
 	return true
 }
 
-// followUC draws the conclusions of what a packet says of migration.
+// followUC handles the migration state in a UC packet.
 func (r *receiver) followUC(now clock.Instant, p *Packet) bool {
 	before := r.peer
 	if !r.peer.counts(p.BTH.PSN) {
@@ -105,7 +105,7 @@ func (r *receiver) followUC(now clock.Instant, p *Packet) bool {
 	return ok
 }
 
-// giveUp drops a packet and what follows of its message.
+// giveUp drops a packet and the rest of its message.
 func (r *receiver) giveUp(d counters.Drop, p *Packet) {
 	r.dropping, r.msg = true, messageNone
 	r.ep.drop(d, p)
@@ -138,7 +138,7 @@ func (r *receiver) checkUC(p *Packet, start bool) (counters.Drop, bool) {
 }
 
 // grhBytes is the room before the payload of a UD receive: the global routing
-// header, or what stands for it on RoCEv2.
+// header, or on RoCEv2 the IP header in its place.
 const grhBytes = 40
 
 // receiveUD executes one UD packet: the 40 bytes of GRH area and the payload
@@ -178,8 +178,8 @@ func (r *receiver) receiveUD(now clock.Instant, p *Packet) {
 }
 
 // sendDatagram appends a UD message: one packet to the work request's own
-// destination. It returns 0 when the batch is full. A handle that is gone and
-// a message over the MTU are errors of the work request.
+// destination. It returns 0 when the batch is full. A destroyed handle or a
+// message above the MTU fails the work request.
 func (r *requester) sendDatagram(b *fabric.Batch, w *begunWR) (uint32, ib.WCStatus) {
 	ep, to := r.ep, *r.queue.To(r.next) // read once, like every entry
 	ah := ep.env.AHs.Get(ib.AHHandle(to.AH))

@@ -6,38 +6,36 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 )
 
-// window is the congestion control of one queue pair: how much of it may be in
-// flight, as its own path shows. It is told what is sent, acknowledged and lost,
-// and how long a round trip was. Two things make it smaller, and neither is the
-// loss of a packet: that more is lost in a round than chance takes, or that most of
-// a round trip is spent in a queue. What several queue pairs lose together is
-// answered by their peer (peer.go).
+// window is the congestion control of one queue pair: how many bytes its own path
+// may have in flight. Its inputs are packets sent, acknowledged and lost, and round
+// trip times. A single loss does not shrink it; two things do: more losses in a
+// round than chance explains, and queueing delay above half of the round trip.
+// Losses of several queue pairs at once are handled by their peer (peer.go).
 type window struct {
 	loss lossLimit
-	rate int // bytes that leave no more in a queue than it takes to keep the peer busy
+	rate int // window that keeps the peer busy with a minimal queue
 
-	delivered int  // bytes acknowledged, in all
-	mark      int  // the same, when the round began
-	full      bool // more would have been sent in this round
+	delivered int  // total bytes acknowledged
+	mark      int  // delivered at the start of the round
+	full      bool // the window limited sending in this round
 	together  together
-	best      [2]int // the most that a round asked for, of this period and the one before
-	rounds    uint8  // of this period
+	best      [2]int // largest target of a round in this period and in the one before
+	rounds    uint8  // rounds so far in this period
 }
 
-// together is how many bytes were acknowledged at the same instant: by a peer, or
-// to a program, that had no processor before.
+// together measures ACK aggregation: the bytes acknowledged at one instant,
+// because the peer, or this program, had no processor before.
 type together struct {
 	at    clock.Instant
 	bytes int
-	most  int // in this round
+	most  int // maximum in this round
 }
 
-// rateRounds is how many rounds a period has. For so long at least a round counts
-// in which more was delivered than in others: a peer that is late now was not then.
+// rateRounds is the number of rounds of a period. A round with a high target counts
+// for at least one more period: the peer was not late then, even if it is now.
 const rateRounds = 8
 
-// newWindow returns the window of a queue pair of which nothing is known: all that
-// its peer allows.
+// newWindow returns the window of a new queue pair: all that its peer allows.
 func newWindow(most int) window {
 	return window{loss: lossLimit{limit: most, most: most}, rate: most}
 }
@@ -45,12 +43,12 @@ func newWindow(most int) window {
 // limit returns how many bytes may be in flight.
 func (w *window) limit() int { return min(w.loss.limit, w.rate) }
 
-// admits reports whether anything more may be in flight beside so many bytes. The
-// last request may exceed the window, which one for a long READ would never fit.
+// admits reports whether another request may be sent with inFlight bytes
+// outstanding. That request may exceed the window; otherwise a long READ would
+// never fit.
 func (w *window) admits(inFlight int) bool { return inFlight < w.limit() }
 
-// acked is told that bytes in flight were acknowledged, in packets of the given
-// cost.
+// acked counts acknowledged bytes, in packets of the given cost.
 func (w *window) acked(now clock.Instant, bytes int, packet uint32) {
 	w.delivered += bytes
 	if t := &w.together; t.at == now {
@@ -62,18 +60,19 @@ func (w *window) acked(now clock.Instant, bytes int, packet uint32) {
 	w.loss.acked(bytes, w.full, packet)
 }
 
-// begin starts a round: the packet that goes now is timed.
+// begin starts a round: the packet sent now is timed.
 func (w *window) begin() {
 	w.mark, w.full, w.together.most = w.delivered, false, 0
 }
 
-// wakeTime is what it takes to wake the peer's thread: a round trip that was
-// seen of a peer that was awake is shorter by as much.
+// wakeTime is the time to wake the peer's thread. The minimum round trip was
+// measured with a thread that was awake, so it lacks this time.
 const wakeTime = 50 * time.Microsecond
 
-// end ends a round, which took so long. What was delivered in it says what the
-// least round trip that was seen takes to deliver; beside that a burst may wait
-// for the peer, and what comes at once, because the peer could not look before.
+// end ends a round of duration d. The target is the number of bytes delivered
+// in the minimum round trip at the rate of this round, plus one burst that may
+// wait for the peer, plus the largest ACK aggregation, which shows how long the
+// peer was not scheduled.
 func (w *window) end(d, least time.Duration) {
 	bytes := int64(w.delivered - w.mark)
 	target := int(bytes*int64(least+wakeTime)/int64(d)) + burstBytes + w.together.most
@@ -89,45 +88,45 @@ func (w *window) end(d, least time.Duration) {
 	}
 }
 
-// crowded makes the window a little smaller, but not so small that no batch fits
-// in.
+// crowded makes the window by one eighth smaller, but not below one batch.
 func (w *window) crowded(batch int) {
 	limit := w.limit()
 	w.loss.limit = max(min(limit, batch), limit-limit/8)
 }
 
-// lossLimit is how many bytes may be in flight, as losses tell. It halves when so
-// much is lost that a buffer must have been full: some loss is in the nature of a
-// network. And it grows with what is acknowledged.
+// lossLimit is the number of bytes that may be in flight, derived from losses. It
+// halves when losses exceed the random loss of a network, so that a buffer must
+// have overflowed, and grows with acknowledgements.
 type lossLimit struct {
 	limit, most int    // bytes
 	sent, lost  uint32 // packets of this round
-	since       int    // bytes acknowledged since sending last went back
+	since       int    // bytes acknowledged since the last go-back-N
 }
 
-// A round ends after so many packets, and is not judged as one of less.
+// A round ends after lossRound packets. A shorter round is judged as one of
+// leastInRound packets.
 const (
 	lossRound    = 256
 	leastInRound = 128
 )
 
-// lossShare is that of the packets which may be lost: one of so many. A network
-// that loses as many by chance loses up to lossChance standard deviations more of
-// the packets of a round, and now and then as many as that.
+// One packet in lossShare may be lost. On a network with that random loss, a
+// round loses up to lossChance standard deviations more, and only rarely above
+// that.
 const (
 	lossShare  = 20
 	lossChance = 2.5
 )
 
-// tooMany reports whether more of so many packets were lost than may be. The number
-// that chance loses has a variance like its mean.
+// tooMany reports whether lost of sent packets exceed the allowed loss. The
+// variance of random losses is about their mean.
 func tooMany(lost, sent uint32) bool {
 	more := lossShare*int64(lost) - int64(sent)
 	return more > 0 && more*more > lossShare*lossChance*lossChance*int64(sent)
 }
 
-// acked grows by one packet of the given cost for each window, if it bounds what
-// is in flight.
+// acked grows the limit by one packet of the given cost per window of
+// acknowledged bytes, if it bounds the bytes in flight.
 func (l *lossLimit) acked(bytes int, bounds bool, packet uint32) {
 	l.since += bytes
 	if l.limit < l.most && bounds {
@@ -135,8 +134,8 @@ func (l *lossLimit) acked(bytes int, bounds bool, packet uint32) {
 	}
 }
 
-// lose counts n packets that were lost, while no more than so many bytes may be in
-// flight. It reports whether that ended a round.
+// lose counts n lost packets, when limit bytes may be in flight. It reports
+// whether that ended a round.
 func (l *lossLimit) lose(n uint32, limit int) (ended bool) {
 	l.lost += n
 	much := tooMany(l.lost, max(l.sent, leastInRound))
@@ -149,8 +148,9 @@ func (l *lossLimit) lose(n uint32, limit int) (ended bool) {
 	return ended
 }
 
-// loseAll counts a loss after which everything is sent again. How much of that
-// was lost does not show; the second within a window is too many.
+// loseAll counts a loss after which everything is retransmitted. The number of
+// lost packets is unknown; the second such loss within a window shrinks the
+// limit.
 func (l *lossLimit) loseAll(limit int) {
 	if l.since < limit {
 		l.shrink(limit)
@@ -158,5 +158,5 @@ func (l *lossLimit) loseAll(limit int) {
 	l.since = 0
 }
 
-// shrink allows half of what was allowed.
+// shrink halves the limit.
 func (l *lossLimit) shrink(limit int) { l.limit = max(minWindow, limit/2) }
