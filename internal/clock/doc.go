@@ -1,3 +1,3 @@
-// Package clock is the engine's notion of time: instants that are handed to
-// it. Nothing in it reads a clock.
+// Package clock is the engine's notion of time: instants that callers pass in.
+// Nothing here reads a clock.
 package clock

@@ -12,7 +12,7 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// perform does what a cell of the machine says.
+// perform executes the action of a machine cell.
 func (x *stimulus) perform(c *Conn, a Action) error {
 	switch a {
 	case none:
@@ -59,7 +59,8 @@ func (x *stimulus) perform(c *Conn, a Action) error {
 	case rejectSIDR:
 		return x.sendSIDRREP(c, &SIDRREPParams{Status: mad.SIDRRejected})
 	case accept, acceptSIDR, rejectService, rejectUnknownID, answerDREP, unknownSIDR, lap:
-		// Done by the manager for Listen and Unknown, and by stepLAP.
+		// The manager executes the actions of Listen and Unknown, stepLAP those
+		// of alternate paths.
 		panic(fmt.Sprintf("cm: action %d in state %v", a, c.state))
 	default:
 		panic(fmt.Sprintf("cm: no action %d", a))
@@ -96,22 +97,23 @@ func build(attr mad.AttrID, tid uint64, msg message) *mad.MAD {
 	return m
 }
 
-// transmit sends a MAD to the peer, unless the peer's allowance is spent. A queue that is
-// full is a lost packet.
+// transmit sends a MAD to the peer, unless the peer's allowance is spent. A full QP1
+// queue counts as a lost packet.
 func (x *stimulus) transmit(c *Conn, m *mad.MAD) {
 	if maySend(c) {
 		c.m.transmit(x.now, c.way(), m)
 	}
 }
 
-// reply is transmit for a MAD that the peer asks for again if it is lost.
+// reply is transmit for a MAD whose loss makes the peer repeat its message.
 func (x *stimulus) reply(c *Conn, m *mad.MAD) {
 	if maySend(c) {
 		c.m.reply(x.now, c.way(), m)
 	}
 }
 
-// maySend takes a message from the peer's allowance, and counts one that it does not cover.
+// maySend spends one message of the peer's allowance, and counts the message as withheld if
+// none is left.
 func maySend(c *Conn) bool {
 	ok := c.allowance.spend()
 	if !ok {
@@ -128,14 +130,14 @@ func (x *stimulus) request(c *Conn, m *mad.MAD) {
 	x.transmit(c, m)
 }
 
-// stopRetry ends the waiting for an answer.
+// stopRetry stops retransmission.
 func (c *Conn) stopRetry() {
 	c.stopTimer()
 	c.sent = nil
 }
 
-// retransmit sends once more what waits for an answer. A repetition that the peer's allowance
-// does not cover is skipped: the time until the end stays.
+// retransmit repeats the unanswered message. It skips a repetition that the peer's allowance
+// does not cover; the total time does not change.
 func (x *stimulus) retransmit(c *Conn) {
 	c.retry.left--
 	c.await(x.now, c.retry.interval, c.retry.left)
@@ -145,14 +147,15 @@ func (x *stimulus) retransmit(c *Conn) {
 	}
 }
 
-// resendREP answers a repeated REQ with the REP: it may be lost. The timer stays.
+// resendREP answers a repeated REQ with the REP: the first may be lost. The timer
+// stays.
 func (x *stimulus) resendREP(c *Conn) {
 	c.m.retried(c.sent)
 	x.reply(c, c.sent)
 }
 
-// extendTimer waits as long as the peer asked for; the repetitions that are
-// left stay (C7).
+// extendTimer extends the timer to the time that the peer's MRA requests; the
+// remaining repetitions do not change (C7).
 func (x *stimulus) extendTimer(c *Conn) {
 	wait := peerWait(x.ev.MRA.ServiceTimeout) + peerWait(c.ep.ackTimeout)
 	c.await(x.now, wait, c.retry.left)
@@ -257,8 +260,8 @@ func (x *stimulus) sendRTU(c *Conn) error {
 	return nil
 }
 
-// learnREP notes what the peer offers. A peer whose ID or QP serves another
-// connection is refused (C7).
+// learnREP stores the contents of the REP. It refuses a peer whose ID or QP
+// belongs to another connection (C7).
 func (x *stimulus) learnREP(c *Conn) error {
 	p := x.ev.REP
 	guid, remote := p.LocalCAGUID, c.to.Remote
@@ -290,13 +293,14 @@ func (x *stimulus) learnREP(c *Conn) error {
 	e.ackTimeout = mad.AckTimeout(p.TargetAckDelay, e.ackTimeout-min(e.ackTimeout, 1))
 	c.stopRetry()
 	c.m.remember(c)
-	if c.channel == nil { // a QP of RD may have any number of connections
+	if c.channel == nil { // an RD QP may have any number of connections
 		c.m.qps[qpKeyOf(c)] = c
 	}
 	return nil
 }
 
-// rejectStaleREP rejects a REP whose QP, or EE context, another connection has.
+// rejectStaleREP rejects a REP whose QP or EE context belongs to another
+// connection.
 func (x *stimulus) rejectStaleREP(c *Conn) {
 	c.m.answerREJ(x, mad.REJ{
 		LocalCommID: c.localID, RemoteCommID: x.ev.REP.LocalCommID, Message: mad.WhichREP, Reason: mad.RejStaleConnection,
@@ -345,8 +349,8 @@ func (x *stimulus) prepareMRA(c *Conn) error {
 	return nil
 }
 
-// resend answers a message that the peer sent again with the kept answer, and
-// reports false if that is of another kind.
+// resend answers a repeated message with the stored answer. It reports false if
+// that is of another kind.
 func (x *stimulus) resend(c *Conn, kind mad.AttrID) bool {
 	if c.answer == nil || c.answer.Header().AttrID != kind {
 		return false
@@ -356,7 +360,7 @@ func (x *stimulus) resend(c *Conn, kind mad.AttrID) bool {
 	return true
 }
 
-// resendMRA is resend for MRA, which may be no more than prepared yet.
+// resendMRA is resend for MRA, which may not have been built yet.
 func (x *stimulus) resendMRA(c *Conn) {
 	if !x.resend(c, mad.AttrMRA) {
 		c.answer, _ = buildMRA(c, c.mra.timeout, c.mra.private) // checked when it was prepared
@@ -364,7 +368,7 @@ func (x *stimulus) resendMRA(c *Conn) {
 	}
 }
 
-// reject tells the peer that there will be no connection.
+// reject sends the REJ of a reject action.
 func (x *stimulus) reject(c *Conn, a Action) error {
 	msg := mad.REJ{LocalCommID: c.localID, RemoteCommID: c.remoteID, Message: whichOf(c)}
 	switch a {
@@ -387,9 +391,9 @@ func (x *stimulus) reject(c *Conn, a Action) error {
 		msg.Reason = mad.RejConsumer
 	}
 	if c.state == ReqRcvd {
-		msg.LocalCommID = 0 // nothing that the peer could refer to yet, as Linux
+		msg.LocalCommID = 0 // no ID exists yet; 0, as on Linux
 	}
-	if a == rejectStale { // to a REQ, in TIMEWAIT
+	if a == rejectStale { // answer to a REQ in TIMEWAIT
 		msg.Message = mad.WhichREQ
 		x.reply(c, build(mad.AttrREJ, x.tid, &msg))
 		return nil
@@ -411,7 +415,7 @@ func (x *stimulus) sendDREQ(c *Conn) error {
 	return nil
 }
 
-// sendDREP answers a DREQ with the kept answer, or a new one.
+// sendDREP answers a DREQ with the stored answer, or a new one.
 func (x *stimulus) sendDREP(c *Conn) error {
 	if x.resend(c, mad.AttrDREP) {
 		return nil
@@ -433,7 +437,7 @@ func (c *Conn) expire(now clock.Instant) {
 	}
 }
 
-// address returns the way of MADs along a path.
+// address returns the destination of MADs on a path.
 func (p *Path) address() gsi.Address {
 	return gsi.Address{Local: p.Local, Remote: p.Remote, PKey: p.PKey, TClass: p.TClass, HopLimit: p.HopLimit}
 }
@@ -452,8 +456,8 @@ func (p *Path) wire(ack uint8) mad.Path {
 	return w
 }
 
-// fill replaces zero values by defaults, and writes addresses as those of
-// packets that come in are written.
+// fill replaces zero values by defaults, and normalises addresses to the form
+// of received packets.
 func (p *Path) fill() {
 	p.Local, p.Remote = p.Local.Unmap().WithZone(""), p.Remote.Unmap().WithZone("")
 	p.HopLimit = cmp.Or(p.HopLimit, DefaultHopLimit)

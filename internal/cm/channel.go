@@ -10,24 +10,23 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// Channel is one end of a reliable datagram channel (RDC) that connections of
-// service RD are made over (C14): an EE context of ours, and its peer's. The
-// first connection sets it up, others join it ("RDC exists"), and it ends with
-// the last that uses it.
+// Channel is one end of a reliable datagram channel (RDC) that RD connections
+// use (C14): a local EE context and the peer's. The first connection sets it
+// up, others join it ("RDC exists"), and it ends with the last that uses it.
 type Channel struct {
-	// Consumer is whatever the consumer wants to find again: what it has moved
-	// for the channel.
+	// Consumer is for the consumer's use: it holds the object that the consumer
+	// moved for the channel.
 	Consumer any
 
 	m      *Manager
 	state  ChannelState
 	local  ib.EECN // 0: not known yet
-	serial uint64  // of the REQ or REP that named the peer's, among those of all connections
-	far    farEnd  // its number is 0: not known yet
-	path   Path    // on which the EE context is
-	moved  bool    // it has migrated, once at least
-	users  []*Conn // those from REQ to ESTABLISHED; each knows its place
-	held   int     // the users, and those that wait for their end
+	serial uint64  // of the REQ or REP that named the peer's EE context; increases over all connections
+	far    farEnd  // number 0: not known yet
+	path   Path    // path of the EE context
+	moved  bool    // it has migrated at least once
+	users  []*Conn // connections from REQ to ESTABLISHED; each stores its index
+	held   int     // users, and connections that are ending
 }
 
 // farEnd names the EE context at the peer's side of a channel.
@@ -37,10 +36,10 @@ type farEnd struct {
 	addr netip.Addr
 }
 
-// State returns where the channel stands.
+// State returns the state of the channel.
 func (h *Channel) State() ChannelState { return h.state }
 
-// Local returns the number of our EE context, 0 if there is none yet.
+// Local returns the number of the local EE context, 0 if there is none yet.
 func (h *Channel) Local() ib.EECN { return h.local }
 
 // Remote returns the number of the peer's EE context, 0 if it is not known.
@@ -49,17 +48,17 @@ func (h *Channel) Remote() ib.EECN { return h.far.eecn }
 // Users returns how many connections use the channel.
 func (h *Channel) Users() int { return len(h.users) }
 
-// JoinedBy reports whether the channel was there before a connection that uses it
-// ("RDC exists").
+// JoinedBy reports whether a connection joined the existing channel ("RDC
+// exists").
 func (h *Channel) JoinedBy(c *Conn) bool { return c.channel == h && c.joins }
 
-// Path returns the way to the peer.
+// Path returns the path to the peer.
 func (h *Channel) Path() Path { return h.path }
 
-// Migrated says that the EE context has moved to another path: the messages of all
-// connections that are over the channel follow, whichever of them had agreed on
-// that path with the peer, and none of them has an alternate path any more. Others
-// may join from there.
+// Migrated reports that the EE context has moved to another path. The messages of
+// all connections of the channel take it, whichever connection had agreed on it
+// with the peer, and the alternate path of each is gone. Later connections join on
+// the new path.
 func (h *Channel) Migrated(to Path) {
 	h.path, h.moved = h.path.over(&to), true
 	for _, c := range h.m.local {
@@ -69,21 +68,22 @@ func (h *Channel) Migrated(to Path) {
 	}
 }
 
-// lead has a connection follow the channel to where that has migrated, once it is
-// established: before, its peer knows it by where its REQ went.
+// lead moves a connection to the path of its migrated channel, once the
+// connection is established: before, the peer identifies it by the address of its
+// REQ.
 func (h *Channel) lead(c *Conn) {
 	if h != nil && h.moved && c.state >= Established {
 		c.follow(c.path.over(&h.path))
 	}
 }
 
-// isFar reports whether an EE context is that of the peer, which speaks from where
-// the channel began or from where it is.
+// isFar reports whether f is the peer's EE context, at the original address or at
+// the address of the present path.
 func (h *Channel) isFar(f farEnd) bool {
 	return f.eecn == h.far.eecn && f.guid == h.far.guid && (f.addr == h.far.addr || f.addr == h.path.Remote)
 }
 
-// step gives the channel an input, and reports false if that is refused.
+// step applies an input and reports false if the machine refuses it.
 func (h *Channel) step(now clock.Instant, on ChannelInput) bool {
 	e := channelMachine[h.state][on]
 	if !e.defined {
@@ -112,18 +112,17 @@ func (h *Channel) step(now clock.Instant, on ChannelInput) bool {
 	return true
 }
 
-// usable reports whether the EE context of a channel works.
+// usable reports whether the EE context of a channel is usable.
 func (c *Config) usable(h *Channel) bool { return c.ChannelUsable == nil || c.ChannelUsable(h) }
 
-// add makes a connection one that uses the channel.
+// add makes a connection a user of the channel.
 func (h *Channel) add(c *Conn) {
 	c.channel, c.uses, c.place = h, true, int32(len(h.users))
 	h.users = append(h.users, c)
 	h.held++
 }
 
-// leave takes a connection out of those that use the channel, if it is among
-// them.
+// leave removes a connection from the users of the channel, if it is one.
 func (h *Channel) leave(now clock.Instant, c *Conn) {
 	if h == nil || !c.uses {
 		return
@@ -138,7 +137,7 @@ func (h *Channel) leave(now clock.Instant, c *Conn) {
 	}
 }
 
-// release takes a connection that is over out of the channel.
+// release removes an ended connection from the channel.
 func (h *Channel) release(now clock.Instant, c *Conn) {
 	if h == nil {
 		return
@@ -150,16 +149,16 @@ func (h *Channel) release(now clock.Instant, c *Conn) {
 	}
 }
 
-// expire ends the connections of a channel whose peer has forgotten it: its EE
-// context turned up in another one.
+// expire ends the connections of a channel that the peer has forgotten: the
+// peer uses its EE context for another one.
 func (h *Channel) expire(now clock.Instant) {
 	for _, c := range slices.Clone(h.users) {
 		c.expire(now)
 	}
 }
 
-// established returns a connection of the channel that is established, the same while there is
-// an examination of one, nil if there is none.
+// established returns an established connection of the channel, preferably the one under
+// examination; nil if there is none.
 func (h *Channel) established() *Conn {
 	var any *Conn
 	for _, c := range h.users {
@@ -174,7 +173,8 @@ func (h *Channel) established() *Conn {
 	return any
 }
 
-// checkEECN returns why an EE context of ours cannot serve a new channel.
+// checkEECN returns the reason why a local EE context cannot serve a new
+// channel.
 func checkEECN(m *Manager, n ib.EECN) error {
 	switch {
 	case n == 0 || n > ib.EECNMask:
@@ -185,7 +185,7 @@ func checkEECN(m *Manager, n ib.EECN) error {
 	return nil
 }
 
-// claim gives the channel its own EE context.
+// claim assigns the channel its local EE context.
 func (h *Channel) claim(n ib.EECN) error {
 	if err := checkEECN(h.m, n); err != nil {
 		return err
@@ -195,7 +195,7 @@ func (h *Channel) claim(n ib.EECN) error {
 	return nil
 }
 
-// meet notes the EE context of the peer.
+// meet stores the peer's EE context.
 func (h *Channel) meet(far farEnd) {
 	h.far = far
 	h.m.remembered++
@@ -214,8 +214,8 @@ func joinsRDC(q *mad.REQ) bool { return q.Transport == mad.TransportRD && q.RDCE
 func opensRDC(q *mad.REQ) bool { return q.Transport == mad.TransportRD && !q.RDCExists }
 
 // joinable returns the channel that a REQ with "RDC exists" names; nil if there is
-// none, it is not the sender's, or does not work: who guesses numbers learns
-// nothing of what there is.
+// none, it is another peer's, or is not usable. All cases look alike, so guessing
+// reveals no channels.
 func (x *stimulus) joinable(m *Manager) *Channel {
 	q := x.ev.REQ
 	h := m.channels[ib.EECN(q.RemoteEECN)]
@@ -225,9 +225,9 @@ func (x *stimulus) joinable(m *Manager) *Channel {
 	return h
 }
 
-// enter gives a connection that the peer asks for its channel. It reports false
-// if the one that the REQ names has ended since it was checked: what made room for
-// the connection was the last on it.
+// enter adds a connection that the peer requests to its channel. It reports false
+// if the channel named in the REQ has ended since the check, because its last
+// connection was evicted to make room.
 func (x *stimulus) enter(c *Conn, q *mad.REQ) bool {
 	if q.Transport != mad.TransportRD {
 		return true
@@ -244,8 +244,8 @@ func (x *stimulus) enter(c *Conn, q *mad.REQ) bool {
 	return true
 }
 
-// checkChannel returns why a REQ of ours cannot have the channel that it names,
-// or make one of the EE context.
+// checkChannel returns the reason why a local REQ cannot join the channel that
+// it names, or open one with its EE context.
 func (p *REQParams) checkChannel(m *Manager, path *Path) error {
 	h := p.Channel
 	switch {
@@ -266,7 +266,7 @@ func (p *REQParams) checkChannel(m *Manager, path *Path) error {
 	return nil
 }
 
-// enterOwn gives a connection that we ask for its channel.
+// enterOwn adds a connection that this side requests to its channel.
 func (x *stimulus) enterOwn(c *Conn) error {
 	p := x.req
 	if p.Transport != mad.TransportRD {
@@ -287,7 +287,7 @@ func (x *stimulus) enterOwn(c *Conn) error {
 	return nil
 }
 
-// agree has SendREP name the EE context of a connection's channel.
+// agree sets the EE context of the REP to that of the connection's channel.
 func (p *REPParams) agree(c *Conn) error {
 	h := c.channel
 	switch {
@@ -303,8 +303,8 @@ func (p *REPParams) agree(c *Conn) error {
 	return nil
 }
 
-// learnChannel notes the peer's EE context, which REP names. It reports false if
-// that cannot be: it has answered the peer, or counted.
+// learnChannel stores the peer's EE context from a REP. It reports false if the
+// number is impossible, after answering or counting the REP.
 func (x *stimulus) learnChannel(c *Conn) bool {
 	h := c.channel
 	if h == nil {
@@ -332,8 +332,8 @@ func (x *stimulus) learnChannel(c *Conn) bool {
 	return true
 }
 
-// numbersOf returns what DREQ and LAP call the two ends of a connection: their QPs,
-// of RD their EE contexts.
+// numbersOf returns the numbers of both ends in DREQ and LAP: the QPNs, or for RD
+// the EE context numbers.
 func numbersOf(c *Conn) (local, remote ib.QPN) {
 	if h := c.channel; h != nil {
 		return ib.QPN(h.local), ib.QPN(h.far.eecn)
@@ -341,7 +341,7 @@ func numbersOf(c *Conn) (local, remote ib.QPN) {
 	return c.ep.localQPN, c.ep.remoteQPN
 }
 
-// isNamed reports whether the peer's number for our end of a connection is right.
+// isNamed reports whether n, from the peer, is the number of the local end.
 func isNamed(c *Conn, n ib.QPN) bool {
 	local, _ := numbersOf(c)
 	return n == local

@@ -1,13 +1,13 @@
 package cm
 
-// ChannelState is where one end of a reliable datagram channel stands (C14).
+// ChannelState is the state of one end of a reliable datagram channel (C14).
 type ChannelState uint8
 
 // The states of a channel.
 const (
-	ChannelOpening ChannelState = iota // its first connection is being made
-	ChannelUp                          // others may join
-	ChannelDown                        // nobody uses it any more; packets may still be under way
+	ChannelOpening ChannelState = iota // its first connection is being set up
+	ChannelUp                          // further connections may join
+	ChannelDown                        // no connection uses it; packets may still be in the network
 	ChannelOver                        // its EE context may serve another channel
 	numChannelStates
 )
@@ -19,15 +19,16 @@ func (s ChannelState) String() string {
 	return nameOf(channelStateNames[:], s, "invalid channel state")
 }
 
-// ChannelInput is what moves a channel: what becomes of its connections.
+// ChannelInput is an input of the channel machine: an event of one of its
+// connections.
 type ChannelInput uint8
 
 // The inputs.
 const (
-	ChannelJoin  ChannelInput = iota // a connection with "RDC exists" is to use it, of either side
-	ChannelReady                     // of a connection that uses it REP is sent, or RTU
-	ChannelLeft                      // the last that uses it has begun to end
-	ChannelGone                      // the last that used it is out of TIMEWAIT
+	ChannelJoin  ChannelInput = iota // a connection of either side with "RDC exists" wants to use it
+	ChannelReady                     // REP or RTU of one of its connections was sent
+	ChannelLeft                      // its last connection has started to end
+	ChannelGone                      // its last connection has left TIMEWAIT
 	numChannelInputs
 )
 
@@ -44,10 +45,10 @@ type channelAction uint8
 
 const (
 	channelNone   channelAction = iota
-	channelTake                 // the connection uses it too
-	channelRefuse               // REJ, RDC does not exist; of our own REQ an error
+	channelTake                 // the connection joins
+	channelRefuse               // REJ, RDC does not exist; an error for a local REQ
 	channelDown                 // the EE context goes to ERR, and a REQ no longer finds the channel
-	channelFree                 // its EECN is forgotten
+	channelFree                 // its EECN is free for another channel
 	numChannelActions
 )
 
@@ -87,7 +88,7 @@ func channelRows() []channelRow {
 
 type channelTable [numChannelStates][numChannelInputs]channelCell
 
-// channelMachine is the rows by state and input. It never changes.
+// channelMachine holds the rows by state and input. It never changes.
 var channelMachine = newChannelTable()
 
 func newChannelTable() *channelTable {

@@ -2,21 +2,21 @@ package cm
 
 import "github.com/softhca/softhca/mad"
 
-// A connection has the peer's queue pair, or EE context, from when the peer answers it. Then
-// a REQ or REP that names the same one shows that the peer has forgotten the connection (C7).
-// A REQ alone gives its sender nothing: a stranger could send REQs in the name of a host, for
-// all queue pairs that the host will use next, and its own REQs would be rejected as stale.
-// Linux rejects them. A live peer does not notice the difference, for it does not ask twice
-// for one queue pair.
+// A connection owns the peer's queue pair or EE context only once the peer has answered it.
+// From then on, a REQ or REP that names the same one shows that the peer has forgotten the
+// connection (C7). A REQ alone does not suffice: a stranger could forge REQs of a host for
+// all queue pairs that it will use next, and the host's own REQs would be rejected as stale,
+// as they are on Linux. A live peer sees no difference, since it never requests two
+// connections for one queue pair.
 //
-// So several half-open connections may name one queue pair. When the peer answers a second
-// one, it has forgotten the one whose REQ came first.
+// So several half-open connections may name one queue pair. When the peer answers two of
+// them, it has forgotten the one with the earlier REQ.
 
-// claim gives a connection that the peer has just answered the peer's queue pair or EE context.
-// It returns the established connection that the peer has forgotten if so, nil if there is none.
+// claim makes a connection that the peer has just answered the owner of the peer's queue pair or
+// EE context. It returns the established connection that the peer has forgotten thereby, or nil.
 func claim(c *Conn, from State) (older *Conn) {
 	switch {
-	case c.role == Active || c.state == from: // an active one claims with the REP
+	case c.role == Active || c.state == from: // an active connection claims on the REP
 		return nil
 	case c.state != MRARepRcvd && c.state != Established && c.state != DReqRcvd:
 		return nil
@@ -38,7 +38,7 @@ func claim(c *Conn, from State) (older *Conn) {
 	return older
 }
 
-// claimFar does so for the peer's EE context.
+// claimFar is claim for the peer's EE context.
 func (h *Channel) claimFar() (older *Conn) {
 	old := h.m.far[h.far]
 	switch {
@@ -54,7 +54,8 @@ func (h *Channel) claimFar() (older *Conn) {
 	return old.established()
 }
 
-// forgotten ends a connection that the peer has forgotten, nil for none, or examines it first.
+// forgotten ends a connection that the peer seems to have forgotten, if necessary after an
+// examination. nil is none.
 func (x *stimulus) forgotten(c *Conn) {
 	if c != nil && !(&stimulus{now: x.now}).doubt(c) {
 		supersede(x.now, c)

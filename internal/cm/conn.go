@@ -12,7 +12,7 @@ import (
 
 // Conn is one side of a connection, or of a SIDR resolution.
 type Conn struct {
-	// Consumer is whatever the consumer wants to find again in its handler.
+	// Consumer is for the consumer's use in its handler.
 	Consumer any
 
 	paths
@@ -22,13 +22,13 @@ type Conn struct {
 	state     State
 	lap       LAPState
 	destroyed bool // the consumer has destroyed it
-	halfOpen  bool // among the half-open of its manager
+	halfOpen  bool // counted in Manager.halfOpen
 
-	serial   uint64 // later REQs and REPs have higher ones
+	serial   uint64 // higher for later REQs and REPs
 	localID  uint32
 	remoteID uint32 // 0: not known yet
 	guid     uint64 // of the peer's node
-	tid      uint64 // of the request that our answers repeat
+	tid      uint64 // transaction ID of the peer's request, repeated in answers
 	lapTID   uint64 // of the peer's LAP
 	dreqTID  uint64 // of the peer's DREQ
 	service  mad.ServiceID
@@ -37,49 +37,49 @@ type Conn struct {
 	ep endpoint
 
 	channel   *Channel // RD only
-	uses      bool     // it is among the users of the channel,
-	joins     bool     // the channel is not its own: "RDC exists"
+	uses      bool     // it is one of channel.users,
+	joins     bool     // it joined an existing channel: "RDC exists"
 	allowance allowance
-	place     int32 // among the users
+	place     int32 // index in channel.users
 
 	retry  retry
 	timer  deadline.Link
-	sent   *mad.MAD // what waits for an answer
-	answer *mad.MAD // what answers a repetition by the peer: RTU, MRA, REJ or DREP
+	sent   *mad.MAD // the message that waits for an answer
+	answer *mad.MAD // the answer to a repetition by the peer: RTU, MRA, REJ or DREP
 	mra    prepared
 
-	exam         *examination  // nil: its peer is not doubted
-	older, newer *Conn         // its neighbours in an eviction list of the manager
-	group        *silentGroup  // whose list that is; nil: the manager's of Timewait, or none
-	silentSince  clock.Instant // since when it is in a list
+	exam         *examination  // nil: none is under way
+	older, newer *Conn         // neighbours in an eviction list
+	group        *silentGroup  // owner of that list; nil: Manager.evictTimewait, or no list
+	silentSince  clock.Instant // time of its entry into that list
 }
 
-// endpoint is what the two QPs of a connection agree on.
+// endpoint holds the parameters that the two QPs of a connection agree on.
 type endpoint struct {
 	transport          mad.TransportService
 	localQPN           ib.QPN
 	remoteQPN          ib.QPN
-	localPSN           ib.PSN // the peer begins with it
-	remotePSN          ib.PSN // we begin with it
+	localPSN           ib.PSN // first PSN of the peer
+	remotePSN          ib.PSN // first PSN of this side
 	responderResources uint8
 	initiatorDepth     uint8
 	retryCount         uint8
 	rnrRetryCount      uint8
 	ackTimeout         uint8 // 5-bit code of the QP's local ACK timeout
-	qpTimeout          uint8 // the consumer's choice in place of it, if chosen
+	qpTimeout          uint8 // the consumer's replacement, if chosen is set
 	chosen             bool
 }
 
-// prepared is an MRA that is sent when the peer repeats itself.
+// prepared is an MRA that is sent once the peer repeats its message.
 type prepared struct {
 	timeout uint8
 	private []byte
 }
 
-// State returns where the connection stands.
+// State returns the state of the connection.
 func (c *Conn) State() State { return c.state }
 
-// LAPState returns how far the loading of an alternate path is.
+// LAPState returns the sub-state of alternate path loading.
 func (c *Conn) LAPState() LAPState { return c.lap }
 
 // LocalID returns our communication ID, or the request ID of a SIDR client.
@@ -95,19 +95,18 @@ func (c *Conn) RemoteQPN() ib.QPN { return c.ep.remoteQPN }
 // nil for others and once the connection is over.
 func (c *Conn) Channel() *Channel { return c.channel }
 
-// Peer returns where the other side is and what it calls its QP, or the EE context
-// of RD: with the IDs, what is needed to end the connection in the name of a
-// process that has died.
+// Peer returns the peer's address and its QPN, for RD its EE context number. With
+// the IDs, that suffices to end the connection of a process that has died.
 func (c *Conn) Peer() (to gsi.Address, number ib.QPN) {
 	_, number = numbersOf(c)
 	return c.to, number
 }
 
-// Service returns the service ID that was asked for.
+// Service returns the service ID of the request.
 func (c *Conn) Service() mad.ServiceID { return c.service }
 
 // Alternate returns the alternate path that the two sides last agreed on or,
-// between LAP and APR, talk about; the zero path if there is none. Its local
+// between LAP and APR, negotiate; the zero path if there is none. Its local
 // side is the active one.
 func (c *Conn) Alternate() mad.Path {
 	if c.lap != LAPIdle {
@@ -116,22 +115,22 @@ func (c *Conn) Alternate() mad.Path {
 	return c.alt
 }
 
-// Listener returns the listener that a passive connection came from.
+// Listener returns the listener of a passive connection.
 func (c *Conn) Listener() *Listener { return c.listener }
 
 // SetHandler replaces the handler. Events that come later go to h.
 func (c *Conn) SetHandler(h Handler) { c.handler = h }
 
-// stimulus is an input with all that belongs to it.
+// stimulus is an input with its arguments.
 type stimulus struct {
 	now  clock.Instant
 	from *gsi.Received // messages
 	tid  uint64        // messages
 	ev   Event         // messages, decoded
-	// foreign says that a message names a connection whose peer has another
-	// address than its sender.
+	// foreign: the message names a connection, but its sender is not that
+	// connection's peer.
 	foreign bool
-	// late says that a request has waited for a listener.
+	// late: the request has waited for a listener.
 	late bool
 
 	req     *REQParams
@@ -145,21 +144,20 @@ type stimulus struct {
 	private []byte
 }
 
-// sender returns where an answer to a message goes: whichever QP sent it, the
-// connection manager is at QP1 (C1).
+// sender returns the address to answer: QP1 of the sender, whichever QP it used
+// (C1).
 func (x *stimulus) sender() gsi.Address {
 	to := x.from.From
 	to.QPN = ib.QPNGSI
 	return to
 }
 
-// errVetoed is returned by an action that answered the input by itself: the
-// state stays.
+// errVetoed is returned by an action that has answered the input itself: the
+// state does not change.
 var errVetoed = fmt.Errorf("message was refused")
 
-// step gives the machine an input. It returns an error for a call that the
-// state does not allow or that could not be carried out; nothing has changed
-// then.
+// step applies an input. It returns an error, without any change, if it is a
+// call that the state does not allow or that fails.
 func (c *Conn) step(on Input, x *stimulus) error {
 	e := machine[c.state][on]
 	switch {
@@ -182,7 +180,8 @@ func (c *Conn) step(on Input, x *stimulus) error {
 	return nil
 }
 
-// undefinedIn counts a message that the state has no use for and refuses a call.
+// undefinedIn handles an input without a cell: it counts a message and refuses a
+// call.
 func undefinedIn(c *Conn, on Input) error {
 	if on >= firstMsg {
 		c.m.counters.Unexpected[on]++
@@ -223,15 +222,15 @@ func (c *Conn) move(now clock.Instant, to State) {
 	}
 }
 
-// begin gives a connection in Idle a communication ID. It need not be its
-// first: nothing of what the connection was before may be left, or late
-// messages and the peer would take the one for the other.
+// begin gives a connection in Idle a communication ID. The object may have
+// served another connection before, so begin clears all earlier state;
+// otherwise late messages could match the wrong one.
 func (c *Conn) begin(now clock.Instant) error {
 	id, err := c.m.newID(now)
 	if err != nil {
 		return err
 	}
-	if c.destroyed || c.state != Idle { // by the consumer of the one that gave way
+	if c.destroyed || c.state != Idle { // by the consumer of the evicted connection
 		return fmt.Errorf("the connection is used already: %w", ib.EINVAL)
 	}
 	*c = Conn{Consumer: c.Consumer, m: c.m, handler: c.handler, localID: id, tid: c.m.cfg.TID(id)}
@@ -239,7 +238,7 @@ func (c *Conn) begin(now clock.Instant) error {
 	return nil
 }
 
-// raise tells the consumer.
+// raise calls the consumer's handler.
 func (x *stimulus) raise(c *Conn, t EventType) {
 	if t == NoEvent || c.handler == nil {
 		return
@@ -248,8 +247,8 @@ func (x *stimulus) raise(c *Conn, t EventType) {
 	c.handler(x.now, c, &x.ev)
 }
 
-// settle answers the DREQ for a connection whose consumer is gone: it crossed
-// our own.
+// settle answers a DREQ for a connection whose consumer is gone: it crossed the
+// DREQ of this side.
 func (x *stimulus) settle(c *Conn) {
 	if c.destroyed && c.state == DReqRcvd {
 		_ = c.step(CallDestroy, &stimulus{now: x.now}) // cannot fail in this state
@@ -257,9 +256,9 @@ func (x *stimulus) settle(c *Conn) {
 }
 
 // Destroy ends the connection for its consumer, in any state (the CallDestroy
-// rows of the machine): what the peer must know is sent, what must be waited for
-// is waited for by the manager, and the handler hears nothing more.
-// The connection must not be used afterwards.
+// rows of the machine): the manager sends the final messages and waits out
+// TIMEWAIT, and the handler gets no more events. The connection must not be used
+// afterwards.
 func (c *Conn) Destroy(now clock.Instant) {
 	if c.destroyed {
 		return
@@ -268,8 +267,8 @@ func (c *Conn) Destroy(now clock.Instant) {
 	_ = c.step(CallDestroy, &stimulus{now: now}) // defined in every state of a connection
 }
 
-// Forget drops a new connection without a word, from within the handler that
-// got it: the peer repeats its request and asks again.
+// Forget drops a new connection without an answer, from within the handler that
+// received it; the peer will repeat its request.
 func (c *Conn) Forget(now clock.Instant) {
 	c.destroyed, c.handler = true, nil
 	c.state = Idle

@@ -11,23 +11,23 @@ import (
 const numKinds = int(mad.AttrAPR-mad.AttrREQ) + 1
 
 // Counters count CM messages: cm_tx_msgs, cm_tx_retries, cm_rx_msgs and
-// cm_rx_duplicates of Linux, and what was dropped. The index of arrays of
-// numKinds is the attribute ID less that of REQ.
+// cm_rx_duplicates of Linux, and what was dropped. Arrays of numKinds are
+// indexed by the attribute ID minus that of REQ.
 type Counters struct {
 	Sent       [numKinds]uint64
 	Retries    [numKinds]uint64 // sent again, among Sent
 	Received   [numKinds]uint64
 	Duplicates [numInputs]uint64 // by input
-	Unexpected [numInputs]uint64 // messages that the state has no use for, dropped
-	Unmatched  uint64            // messages for no connection, dropped
+	Unexpected [numInputs]uint64 // messages that the state does not expect, dropped
+	Unmatched  uint64            // messages without a connection, dropped
 	Foreign    uint64            // messages for a connection from another address than its peer's, dropped
 	Invalid    uint64            // messages whose fields contradict the connection, dropped
-	Refused    uint64            // REQ and SIDR_REQ dropped because too many are waiting
-	GivenUp    uint64            // half-open connections, and such in TIMEWAIT, that made room for others
-	Unsent     uint64            // messages that QP1 had no room for
+	Refused    uint64            // REQ and SIDR_REQ dropped at a limit
+	GivenUp    uint64            // half-open and TIMEWAIT connections that were evicted
+	Unsent     uint64            // messages dropped because the queue of QP1 was full
 	Examined   uint64            // connections examined because a REQ or REP named their QP
-	Trusted    uint64            // examinations that left the connection alone
-	Doubted    uint64            // REQs and REPs dropped that named the QP of a connection that is examined, or lives
+	Trusted    uint64            // examinations after which the connection stayed
+	Doubted    uint64            // REQs and REPs dropped that named the QP of a connection under examination, or with a live peer
 	Withheld   uint64            // messages not sent because the peer has not answered yet
 }
 

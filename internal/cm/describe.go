@@ -3,20 +3,20 @@ package cm
 // Row is a cell of the machine in words: what an input does in a state.
 type Row struct {
 	State   string // such as "REQ_SENT", or of an alternate path "LAP_SENT"
-	Side    string // who can be there: "active", "passive" or "either"
+	Side    string // the sides that can be in the state: "active", "passive" or "either"
 	Meaning string // of the state
 	Input   string // such as "REP"; of a call the verb
 	Kind    string // of the input: "call", "message" or "timer"; of a channel's, "connection"
-	// Outcome says what happens: Done, or why nothing does.
+	// Outcome is Done, or the reason why nothing happens.
 	Outcome Outcome
-	// Of what is done:
+	// If Outcome is Done:
 	Action    string // before the state changes
 	Next      string // state
-	Event     string // that the consumer hears; empty for none
+	Event     string // event for the consumer; empty for none
 	Duplicate bool   // the message is counted as a repetition by the peer
 }
 
-// Outcome is what an input comes to.
+// Outcome is the result of an input.
 type Outcome string
 
 // The outcomes. A refused call changes nothing.
@@ -32,11 +32,11 @@ const (
 // and then for every sub-state of Established and each input that depends on
 // it (C6, C10).
 //
-// Beside the machine, a REQ or a REP that names a QP which another connection
-// has is rejected as stale, and a message that comes from another address than
-// its connection's peer, or whose fields contradict the connection, is dropped.
-// When as many connections are half-open as may be, "retries spent" or "timewait
-// over" comes early to the one whose peer has been silent longest.
+// In addition to the table, a REQ or REP that names the QP of another connection
+// is rejected as stale, and a message from an address other than the peer's, or
+// whose fields contradict the connection, is dropped. At the limit of half-open
+// connections, the one whose peer has been silent longest gets "retries spent"
+// or "timewait over" early.
 func Walk(f func(Row)) {
 	for s := range numStates {
 		for on := range numInputs {
@@ -52,10 +52,10 @@ func Walk(f func(Row)) {
 	}
 }
 
-// WalkChannels does so for the states of a reliable datagram channel and what
-// becomes of its connections (C14). Beside the table, the first REQ or REP that
-// names an EE context which another channel of the peer has is rejected as stale,
-// and one that joins names both EE contexts of a channel of its sender.
+// WalkChannels does the same for the states and inputs of a reliable datagram
+// channel (C14). In addition to the table, the first REQ or REP that names an EE
+// context of another channel of the peer is rejected as stale, and one that joins
+// must name both EE contexts of a channel of its sender.
 func WalkChannels(f func(Row)) {
 	for s := range numChannelStates {
 		for on := range numChannelInputs {
@@ -100,9 +100,9 @@ func describeLAP(s LAPState, on Input) Row {
 func whyNot(s State, on Input) Outcome {
 	switch {
 	case on >= firstTimer:
-		return Impossible // the state has no such timer
+		return Impossible // the state does not have this timer
 	case on >= firstMsg && !finds(s, on):
-		return Impossible // the message finds another state, Unknown at the latest
+		return Impossible // the message never finds a connection in this state
 	case on >= firstMsg:
 		return Dropped
 	case s == Listen || s == Unknown:
@@ -115,8 +115,8 @@ func whyNot(s State, on Input) Outcome {
 }
 
 // finds reports whether a message can belong to something in a state. A
-// listener gets requests only. A connection in Idle gets nothing, nor does a
-// resolution but its own request: no one knows an ID of them. A REQ finds a
+// listener gets only requests. A connection in Idle gets nothing, and a
+// resolution only its own request: no peer knows their IDs. A REQ finds a
 // connection by the ID of its peer, once that is known.
 func finds(s State, on Input) bool {
 	switch s {

@@ -10,25 +10,24 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// DefaultListenGrace is how long requests wait for somebody to listen. Where programs share
-// processors, one that says by TCP that it is about to listen may be a scheduler's turn or
-// two behind its peer.
+// DefaultListenGrace is how long requests wait for a listener. If programs share
+// processors, one that announces its service over TCP may call listen a scheduling period
+// or two after its peer connects.
 const DefaultListenGrace = 20 * time.Millisecond
 
-// maxEarly bounds the requests that wait for somebody to listen. When there are as many, the
-// oldest of the address that has the most gives way to one of an address that has fewer: it
-// is not answered, and its sender asks again.
+// maxEarly bounds the requests that wait for a listener. At the bound, a request from an
+// address with fewer of them evicts the oldest of the address with the most, which goes
+// unanswered and is repeated by its sender.
 const maxEarly = 32
 
-// Early keeps requests for services that nobody listens to yet, for a moment. Programs
-// tell their peers by other ways that they are about to listen, and do so next; with
-// adapters of hardware a peer's queue pair takes longer to make than that. The zero value
-// keeps none.
+// Early briefly queues requests for services without a listener. Some programs tell their
+// peers by other means to connect, and listen right after that; with hardware adapters,
+// creating the peer's queue pair takes longer. The zero value queues none.
 type Early[T any] struct {
 	// Grace is how long a request waits for a listener.
 	Grace time.Duration
 
-	all []early[T] // by their instants
+	all []early[T] // ordered by instant
 }
 
 type early[T any] struct {
@@ -38,7 +37,7 @@ type early[T any] struct {
 	request T
 }
 
-// Keep keeps a request that an address sent, and reports whether there is room for it.
+// Keep queues a request from an address, and reports whether there was room.
 func (e *Early[T]) Keep(now clock.Instant, s mad.ServiceID, from netip.Addr, request T) bool {
 	if e.Grace <= 0 || len(e.all) >= maxEarly && !e.makeRoom(from) {
 		return false
@@ -47,8 +46,8 @@ func (e *Early[T]) Keep(now clock.Instant, s mad.ServiceID, from netip.Addr, req
 	return true
 }
 
-// makeRoom drops the oldest request of the address that has the most, and reports false if
-// that has no more than the address that asks would have.
+// makeRoom drops the oldest request of the address with the most requests. It reports
+// false if from would then have as many as that address.
 func (e *Early[T]) makeRoom(from netip.Addr) bool {
 	count := make(map[netip.Addr]int, maxEarly)
 	largest := from
@@ -81,7 +80,7 @@ func (e *Early[T]) Listened(s mad.ServiceID) {
 	}
 }
 
-// Due takes a request that is due, the one that came first.
+// Due removes and returns the oldest request that is due.
 func (e *Early[T]) Due(now clock.Instant) (request T, ok bool) {
 	if len(e.all) == 0 || e.all[0].due > now {
 		return request, false
@@ -94,7 +93,7 @@ func (e *Early[T]) Due(now clock.Instant) (request T, ok bool) {
 	return request, true
 }
 
-// Deadline returns when a request is due next; clock.Never if none waits.
+// Deadline returns when the next request is due; clock.Never if none waits.
 func (e *Early[T]) Deadline() clock.Instant {
 	if len(e.all) == 0 {
 		return clock.Never
@@ -102,13 +101,14 @@ func (e *Early[T]) Deadline() clock.Instant {
 	return e.all[0].due
 }
 
-// request is a MAD that waits, with what is valid only while it is received.
+// request is a queued MAD, with copies of data that is valid only during
+// Receive.
 type request struct {
 	mad  mad.MAD
 	from gsi.Received
 }
 
-// keep keeps a request for a service that nobody listens to, and reports whether it does.
+// keep queues a request for a service without a listener, and reports whether it did.
 func (x *stimulus) keep(m *Manager, s mad.ServiceID) bool {
 	if x.late {
 		return false
@@ -123,7 +123,7 @@ func (x *stimulus) copied() *request {
 	return r
 }
 
-// take does what is to be done with a request whose wait is over.
+// take processes a queued request whose wait is over.
 func (r *request) take(now clock.Instant, m *Manager) {
 	x := &stimulus{now: now, from: &r.from, tid: r.mad.Header().TID, late: true}
 	if r.mad.Header().AttrID == mad.AttrREQ {

@@ -5,7 +5,7 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// EventType is what the consumer of a connection hears.
+// EventType is the type of an event for the consumer of a connection.
 type EventType uint8
 
 // The events, named as in Linux.
@@ -41,9 +41,9 @@ var eventNames = [numEvents]string{
 // String returns the name, empty for NoEvent.
 func (t EventType) String() string { return nameOf(eventNames[:], t, "invalid event") }
 
-// Event tells the consumer of a connection what happened to it. It and what
-// it points to are valid until the handler returns. Of the messages the one is
-// set that caused the event, if one did; of an error event, none.
+// Event tells the consumer of a connection what happened to it. It and what it
+// points to are valid until the handler returns. Only the message that caused
+// the event is set; an error event has none.
 type Event struct {
 	Type    EventType
 	REQ     *mad.REQ
@@ -59,13 +59,13 @@ type Event struct {
 	SIDRREP *mad.SIDRREP
 }
 
-// Handler hears the events of a connection, on the thread that holds the
+// Handler receives the events of a connection, on the thread that holds the
 // shard. It must not block. It may call the verbs of c and of any other
-// connection. After Destroy it hears nothing more. It hears UserEstablished
-// while the first request of the peer is in the QP's hands: it may end the QP
-// then, and must not connect it anew.
+// connection. After Destroy it gets no more events. It gets UserEstablished
+// while the QP processes the peer's first request; it may end the QP then, but
+// must not connect it again.
 //
-// The handler of a listener hears REQReceived and SIDRREQReceived, each with a
-// new connection whose handler it is until SetHandler. If it calls Forget, the
-// message is as if it had never come and the peer repeats it.
+// The handler of a listener gets REQReceived and SIDRREQReceived, each with a
+// new connection, whose handler it stays until SetHandler. If it calls Forget,
+// the message is dropped and the peer repeats it.
 type Handler func(now clock.Instant, c *Conn, e *Event)

@@ -8,24 +8,26 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// A REQ or REP that names the queue pair of a connection says that the peer was restarted and
-// has forgotten it (C7); so does the answer to another connection (claim.go). Anybody who knows the peer's GUID can write such a REQ, so it only
-// starts an examination of the connection: its queue pair is challenged, and the peer's
-// connection manager is asked. The REJ and the end of the connection wait for the outcome.
+// A REQ or REP that names the queue pair of a connection suggests that the peer was restarted and
+// has forgotten the connection (C7); so does the peer's answer to another connection (claim.go). A
+// stranger who knows the peer's GUID can forge such a REQ, so it only starts an examination: the
+// queue pair is challenged, and the peer's connection manager gets an inquiry. The REJ and the end
+// of the connection wait for the outcome.
 
 const (
-	// maxExaminations bounds the examinations at a time, those of peers known to live included.
+	// maxExaminations bounds simultaneous examinations, including the trust periods of live
+	// peers.
 	maxExaminations = 256
-	// inquiries is how often the peer's connection manager is asked, and inquiryWait the time
-	// after each.
+	// inquiries is the number of inquiries to the peer's connection manager, inquiryWait the
+	// time after each.
 	inquiries   = 3
 	inquiryWait = 100 * time.Millisecond
-	// trust is how long a peer that has shown to be alive is not examined again, and how long
-	// the outcome of the last challenge may take.
+	// trust is how long a peer that proved to be alive is not examined again, and the time
+	// limit of the last challenge.
 	trust = time.Second
 )
 
-// examState is where an examination stands.
+// examState is the state of an examination.
 type examState uint8
 
 const (
@@ -33,8 +35,8 @@ const (
 	examBoth                    // a challenge and an inquiry are under way
 	examAsked                   // the challenge failed; the inquiry is under way
 	examAlone                   // the queue pair cannot be challenged; the inquiry is under way
-	examLast                    // the inquiry was in vain; a challenge is under way, and decides
-	examLiving                  // the peer lives
+	examLast                    // inquiries were not answered; a last challenge decides
+	examLiving                  // the peer is alive: trust period
 	numExamStates
 )
 
@@ -43,25 +45,25 @@ var examStateNames = [numExamStates]string{"EXAM_OVER", "EXAM_BOTH", "EXAM_ASKED
 // String returns the name, such as "EXAM_BOTH".
 func (s examState) String() string { return nameOf(examStateNames[:], s, "invalid examination state") }
 
-// examInput moves an examination.
+// examInput is an input of the examination machine.
 type examInput uint8
 
 const (
 	examForgotten examInput = iota // the peer's connection manager does not know the connection
 	examAlive                      // the peer has answered the challenge
-	examDead                       // it has not
-	examTimer                      // the time after the last inquiry, of the last challenge, or the trust, is over
+	examDead                       // the challenge failed: silence
+	examTimer                      // end of the wait after the last inquiry, of the last challenge, or of the trust period
 	numExamInputs
 )
 
-// examAction is what an input of an examination does.
+// examAction is the action of an examination cell.
 type examAction uint8
 
 const (
 	examNone      examAction = iota
 	examEnd                  // REJ to the message, and the connection ends
 	examTrust                // the connection stays; the message is dropped
-	examChallenge            // challenge the queue pair once more; trust, if it cannot be
+	examChallenge            // challenge the queue pair again; trust if that is impossible
 	examForget               // the next message starts another examination
 	numExamActions
 )
@@ -75,11 +77,10 @@ type examRow struct {
 	next examState
 }
 
-// examRows is the machine. A peer that lives answers a challenge; one that was restarted says
-// that it has forgotten the connection. Silence of both, for a while, is believed after a
-// second challenge only: a peer may be held up. A queue pair that cannot be challenged has
-// its connection ended by what its peer says, never by silence: no stale REQ comes from a
-// host that is gone.
+// examRows is the machine. A live peer answers the challenge; a restarted one answers the
+// inquiry that it does not know the connection. If both stay unanswered, a second challenge
+// decides, since the peer may only be slow. If the queue pair cannot be challenged, only the
+// peer's answer ends the connection, never silence: a host that is gone sends no REQ.
 func examRows() []examRow {
 	return []examRow{
 		{examBoth, examForgotten, examEnd, examOver},
@@ -100,7 +101,7 @@ func examRows() []examRow {
 
 type examTable [numExamStates][numExamInputs]examCell
 
-// examMachine is the rows by state and input. It never changes.
+// examMachine holds the rows by state and input. It never changes.
 var examMachine = newExamTable()
 
 func newExamTable() *examTable {
@@ -111,20 +112,20 @@ func newExamTable() *examTable {
 	return t
 }
 
-// examination is what is found out about the peer of a connection.
+// examination checks whether the peer of a connection has forgotten it.
 type examination struct {
 	conn    *Conn
 	state   examState
-	left    int      // inquiries
-	message *request // the REQ or REP that is answered at the end; nil: the peer has answered another connection
+	left    int      // inquiries left
+	message *request // the REQ or REP to answer at the end; nil: the cause was an answer to another connection
 	timer   deadline.Link
-	serial  uint64 // of the challenge under way, of all that there were
+	serial  uint64 // number of the current challenge
 }
 
-// doubt examines a connection whose peer a message shows to have forgotten it, and drops the
-// message if an examination is under way, or there are too many. It reports false if the
-// environment cannot challenge queue pairs, or the connection is not established: then its
-// end, or that of its set-up, is decided already.
+// doubt starts an examination of a connection that the peer seems to have forgotten. It
+// drops the message if an examination is under way, or at the limit. It reports false if the
+// environment cannot challenge queue pairs, or if the connection is not established; then no
+// examination is needed.
 func (x *stimulus) doubt(c *Conn) bool {
 	m := c.m
 	switch {
@@ -149,7 +150,8 @@ func (x *stimulus) doubt(c *Conn) bool {
 	return true
 }
 
-// challenge has the environment challenge the queue pair, and reports false if it cannot be.
+// challenge asks the environment to challenge the queue pair, and reports false if it
+// cannot.
 func (e *examination) challenge(now clock.Instant) bool {
 	c, m := e.conn, e.conn.m
 	if c.channel != nil {
@@ -160,7 +162,7 @@ func (e *examination) challenge(now clock.Instant) bool {
 	e.serial = serial
 	return m.cfg.Challenge(now, c.ep.localQPN, func(now clock.Instant, alive bool) {
 		if c.exam != e || e.serial != serial {
-			return // it is over
+			return // the examination is over
 		}
 		on := examDead
 		if alive {
@@ -170,9 +172,9 @@ func (e *examination) challenge(now clock.Instant) bool {
 	})
 }
 
-// ask asks the peer's connection manager whether it knows the connection: a DREQ for a queue
-// pair that nobody has. A manager that knows the IDs drops it, as the queue pair is not that
-// of the connection (Linux does, too); one that does not know them answers by DREP.
+// ask sends an inquiry: a DREQ with a QPN that no queue pair has. A connection manager that
+// knows the IDs drops it, since the QPN does not fit the connection (Linux does, too); one
+// that does not know them answers with DREP.
 func (e *examination) ask(now clock.Instant) {
 	c := e.conn
 	e.left--
@@ -190,7 +192,7 @@ func (e *examination) due(now clock.Instant) {
 	e.step(now, examTimer)
 }
 
-// step gives the examination an input. One that the state has no use for is late.
+// step applies an input. It ignores a late one, for which the state has no row.
 func (e *examination) step(now clock.Instant, on examInput) {
 	cell := examMachine[e.state][on]
 	if !cell.defined {
@@ -221,7 +223,7 @@ func (e *examination) step(now clock.Instant, on examInput) {
 	}
 }
 
-// trust leaves the connection alone.
+// trust keeps the connection and drops the message.
 func (e *examination) trust(now clock.Instant) {
 	e.conn.m.counters.Trusted++
 	if e.message != nil {
@@ -248,7 +250,7 @@ func supersede(now clock.Instant, c *Conn) {
 	c.expire(now)
 }
 
-// stale rejects a message for the connection that it has shown to be forgotten.
+// stale answers a REQ or REP with REJ "stale connection".
 func (r *request) stale(now clock.Instant, m *Manager) {
 	x := &stimulus{now: now, from: &r.from, tid: r.mad.Header().TID}
 	if r.mad.Header().AttrID == mad.AttrREQ {
@@ -262,8 +264,7 @@ func (r *request) stale(now clock.Instant, m *Manager) {
 	}
 }
 
-// forgotten takes a DREP for a connection that has sent no DREQ but an inquiry, and reports
-// whether it is that.
+// forgotten handles a DREP that answers an inquiry, and reports whether it was one.
 func forgotten(now clock.Instant, c *Conn) bool {
 	if c == nil || c.exam == nil || c.state != Established {
 		return false

@@ -8,15 +8,15 @@ import (
 	"github.com/softhca/softhca/internal/deadline"
 )
 
-// overdue is how long a peer may take for its RTU before its connection gives way to another
-// one of the same address: longer than a round trip and a turn of the peer's scheduler.
+// overdue is how long a peer may take for its RTU before another connection of the same
+// address may evict it: longer than a round trip and a scheduling delay of the peer.
 const overdue = 100 * time.Millisecond
 
-// admit counts a connection that a peer asks for, and reports false if there are too many
-// already: of this address, of this listener, or of all. A peer that was accepted and is
-// silent gives way, the oldest of the address that has the most: neither a few REQs in the
-// name of hosts that are not there, nor any number in the name of one, keep others out until
-// their retries, as many and as slow as their sender likes, are spent.
+// admit counts a connection that a peer requests, and reports false at a limit: of its
+// address, of the listener, or of the manager. It evicts accepted connections of silent
+// peers, the oldest of the address with the most. Otherwise forged REQs, few from many
+// absent hosts or many from one, would keep others out until their retries end, whose number
+// and time the sender chooses.
 func (m *Manager) admit(now clock.Instant, c *Conn) bool {
 	most, from := m.cfg.Limits.MaxHalfOpen, c.to.Remote
 	own := m.silent[silentKey{c.listener, from}]
@@ -38,10 +38,10 @@ func (m *Manager) admit(now clock.Instant, c *Conn) bool {
 	return true
 }
 
-// makeRoom makes sure that the consumer of the listener may accept another connection, and
-// reports false if it may not: then the peer asks again. own is the group of that peer. Many
-// peers that connect at once are no attack, so an address that has no more than the peer's
-// own gives up only what is overdue.
+// makeRoom makes room for another connection of the listener, and reports false if it
+// cannot; the peer will repeat its REQ. own is the group of that peer. Many peers may
+// connect at once without being an attack, so an address with no more connections than the
+// peer's own loses only overdue ones.
 func (l *Listener) makeRoom(now clock.Instant, own *silentGroup) bool {
 	for l.MaxSilent > 0 && l.silent >= l.MaxSilent {
 		before, has := l.silent, 0
@@ -60,9 +60,9 @@ func (l *Listener) makeRoom(now clock.Instant, own *silentGroup) bool {
 	return true
 }
 
-// makeRoom makes sure that there may be one more connection, and reports false
-// if there may not. The first to give way is the one that is in Timewait
-// longest: for how long is a wish of its peer's.
+// makeRoom makes room for one more connection, and reports false if it cannot.
+// It first evicts the one that has been in Timewait longest, since the peer
+// influences that time.
 func (m *Manager) makeRoom(now clock.Instant) bool {
 	full := m.Conns() >= m.cfg.Limits.MaxConns
 	if full && m.evictTimewait.oldest != nil {
@@ -80,17 +80,17 @@ func evictLargest(now clock.Instant, m *Manager) {
 	}
 }
 
-// evictOverdue ends the oldest connection of a group, nil for none, if it is overdue.
+// evictOverdue ends the oldest connection of a group, if it is overdue; a nil group
+// has none.
 func (g *silentGroup) evictOverdue(now clock.Instant) {
 	if g != nil && now.Sub(g.list.oldest.silentSince) >= overdue {
 		g.key.l.m.evict(now, g.list.oldest)
 	}
 }
 
-// evict ends a connection that waits for nothing but its peer, as if its timer
-// had fired for the last time. Without one nothing happens: what waits for the
-// consumer waits on. What the consumer does about it gives up nothing more, or
-// there would be no end to it.
+// evict ends a connection that waits only for its peer, as if its timer had
+// fired for the last time; nil does nothing. Calls that the consumer makes in
+// response evict nothing further, so that evictions do not recurse.
 func (m *Manager) evict(now clock.Instant, c *Conn) {
 	if c == nil || m.evicting {
 		return
@@ -105,7 +105,7 @@ func (m *Manager) evict(now clock.Instant, c *Conn) {
 	m.evicting = false
 }
 
-// leaveHalfOpen counts a connection no more among the half-open.
+// leaveHalfOpen removes a connection from the half-open count.
 func (m *Manager) leaveHalfOpen(c *Conn) {
 	if !c.halfOpen {
 		return
@@ -125,23 +125,23 @@ type silentKey struct {
 }
 
 // silentGroup is the half-open connections of a listener and an address that wait for their
-// peer, or for the end of Timewait. It exists while there are any.
+// peer, or for the end of Timewait. It exists while it is not empty.
 type silentGroup struct {
 	key   silentKey
 	list  evictionList
 	count int
 
-	ofAll, ofListener deadline.Link // its places among the groups, the largest first
+	ofAll, ofListener deadline.Link // links in the heaps of groups, the largest first
 }
 
 // newGroups returns a heap of groups, by one of their links. It is a heap of deadlines whose
-// instants are the counts, negated: the largest group is the first to go.
+// instants are the counts, negated: the largest group comes first.
 func newGroups(link func(*silentGroup) *deadline.Link) deadline.Heap[silentGroup] {
 	return deadline.New(link)
 }
 
-// list puts a connection among those that wait for their peer, or for the end of Timewait, as
-// the newest.
+// list adds a connection, as the newest, to the eviction list of those that wait for their
+// peer or for the end of Timewait.
 func list(now clock.Instant, m *Manager, c *Conn) {
 	unlist(m, c)
 	c.silentSince = now
@@ -160,7 +160,7 @@ func list(now clock.Instant, m *Manager, c *Conn) {
 	g.resize(m, 1)
 }
 
-// unlist takes a connection out of those that wait, if it is among them.
+// unlist removes a connection from its eviction list, if it is in one.
 func unlist(m *Manager, c *Conn) {
 	g := c.group
 	if g == nil {
@@ -191,7 +191,7 @@ func (g *silentGroup) resize(m *Manager, by int) {
 // of Timewait. Those that wait longest come first.
 type evictionList struct{ oldest, newest *Conn }
 
-// add puts a connection at the end, wherever it was.
+// add puts a connection at the end.
 func (l *evictionList) add(c *Conn) {
 	l.remove(c)
 	if c.older = l.newest; c.older == nil {
@@ -202,7 +202,7 @@ func (l *evictionList) add(c *Conn) {
 	l.newest = c
 }
 
-// remove takes a connection out, if it is there.
+// remove removes a connection, if it is in the list.
 func (l *evictionList) remove(c *Conn) {
 	switch {
 	case c.older != nil:

@@ -2,19 +2,20 @@ package cm
 
 import "github.com/softhca/softhca/mad"
 
-// Input is what moves a machine: a call of the consumer, a message or a timer.
+// Input is an input of the machine: a call of the consumer, a message or a
+// timer.
 type Input uint8
 
-// The inputs. Of messages whose kind decides what follows, each kind is an
-// input of its own.
+// The inputs. A message has one input for each kind that is handled
+// differently.
 const (
 	CallREQ       Input = iota // SendREQ
 	CallREP                    // SendREP
 	CallRTU                    // SendRTU
 	CallREJ                    // SendREJ
-	CallMRA                    // SendMRA: told at once
-	CallMRALater               // PrepareMRA: told when the peer repeats itself
-	CallEstablish              // Establish: data came before RTU (COMM_EST)
+	CallMRA                    // SendMRA: sent at once
+	CallMRALater               // PrepareMRA: sent when the peer repeats its message
+	CallEstablish              // Establish: data arrived before RTU (COMM_EST)
 	CallDREQ                   // SendDREQ
 	CallDREP                   // SendDREP
 	CallLAP                    // SendLAP
@@ -23,7 +24,7 @@ const (
 	CallSIDRREP                // SendSIDRREP
 	CallDestroy                // Destroy
 
-	MsgREQ      // for a connection: its REQ once more
+	MsgREQ      // for a connection: a repeated REQ
 	MsgMRAREQ   // MRA for REQ
 	MsgMRAREP   // MRA for REP
 	MsgMRAOther // MRA for LAP
@@ -38,7 +39,7 @@ const (
 	MsgSIDRREQ
 	MsgSIDRREP
 
-	TimerRetransmit // no answer in time: a repetition is left
+	TimerRetransmit // no answer in time: repetitions are left
 	TimerExhausted  // no answer in time: none is left
 	TimerTimewait   // the time in Timewait is over
 	numInputs

@@ -7,11 +7,11 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// stepLAP is step for what the sub-state of Established decides (C10).
+// stepLAP is step for inputs that depend on the sub-state of Established (C10).
 func (x *stimulus) stepLAP(c *Conn, on Input) error {
 	e := lapMachine[c.lap][on]
 	if on == MsgLAP && e.duplicate && x.ev.LAP.Alternate != c.asked {
-		e = lapMachine[LAPIdle][on] // another one: the peer has given up the last
+		e = lapMachine[LAPIdle][on] // another LAP: the peer has given up the last one
 	}
 	switch {
 	case !e.defined && on < firstMsg:

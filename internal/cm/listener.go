@@ -9,29 +9,29 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// Listener takes requests for a service.
+// Listener accepts requests for a service.
 type Listener struct {
-	// Consumer is whatever the consumer wants to find again in its handler.
+	// Consumer is for the consumer's use in its handler.
 	Consumer any
-	// RD says that the consumer knows reliable datagrams: it gets the REQs of that
-	// service, and those of no other.
+	// RD: the consumer gets REQs of service RD only; without it, REQs of the other
+	// services only.
 	RD bool
 	// MaxSilent bounds the connections that the consumer has accepted and whose peers have
 	// not answered: each may hold a queue pair, a thread or a session of the consumer's. 0:
-	// only the limits of the manager do. One more lets an older one give way, or is not
-	// answered.
+	// only the limits of the manager apply. At the bound a new connection evicts an older
+	// one, or its REQ is not answered.
 	MaxSilent int
 
 	m       *Manager
 	service mad.ServiceID
 	handler Handler
 	closed  bool
-	silent  int                        // of those that MaxSilent bounds
+	silent  int                        // number of connections that MaxSilent bounds
 	groups  deadline.Heap[silentGroup] // the same by address, the largest group first
 }
 
-// Listen takes REQ and SIDR_REQ for a service ID until Close. Errors:
-// EADDRINUSE when somebody listens there, ENOMEM when there are too many.
+// Listen accepts REQ and SIDR_REQ for a service ID until Close. Errors:
+// EADDRINUSE if the ID has a listener, ENOMEM at the limit of listeners.
 func (m *Manager) Listen(s mad.ServiceID, h Handler) (*Listener, error) {
 	switch {
 	case m.listeners[s] != nil:
@@ -48,7 +48,7 @@ func (m *Manager) Listen(s mad.ServiceID, h Handler) (*Listener, error) {
 // Service returns the service ID.
 func (l *Listener) Service() mad.ServiceID { return l.service }
 
-// Close takes no more requests. Connections that were made stay.
+// Close stops listening. Existing connections stay.
 func (l *Listener) Close() {
 	if !l.closed {
 		l.closed = true
@@ -56,9 +56,9 @@ func (l *Listener) Close() {
 	}
 }
 
-// accept makes a connection of a REQ, or refuses it. The checks are in the
-// order of Linux, but that a QP that is connected already comes last: it ends
-// the old connection, so nothing else may be wrong with the REQ (C7).
+// accept creates a connection for a REQ, or refuses it. The checks are in the
+// order of Linux, except that the check for an already connected QP comes last:
+// it can end the old connection, so the REQ must be valid otherwise (C7).
 func (m *Manager) accept(l *Listener, x *stimulus) {
 	q := x.ev.REQ
 	c := m.NewConn(l.handler)
@@ -90,7 +90,7 @@ func (m *Manager) accept(l *Listener, x *stimulus) {
 		return
 	}
 	id, err := m.newID(x.now)
-	if err != nil || l.closed { // by who was given up
+	if err != nil || l.closed { // by the handler of an evicted connection
 		m.leaveHalfOpen(c)
 		m.counters.Refused++
 		return
@@ -108,13 +108,13 @@ func (m *Manager) accept(l *Listener, x *stimulus) {
 	x.raise(c, REQReceived)
 }
 
-// checkREQ returns why a REQ that a listener would take must be rejected.
+// checkREQ returns the reason to reject a REQ for a listener.
 func (m *Manager) checkREQ(l *Listener, x *stimulus) (mad.RejReason, bool) {
 	q := x.ev.REQ
 	switch {
 	case !l.takes(q.Transport):
 		return mad.RejInvalidTransport, false
-	case !m.cfg.isLocal(q.Primary.RemoteGID), !m.cfg.isMember(q.PKey): // no reason is for partitions; Linux takes this one
+	case !m.cfg.isLocal(q.Primary.RemoteGID), !m.cfg.isMember(q.PKey): // partitions have no reason code of their own; Linux uses this one
 		return mad.RejInvalidGID, false
 	case !q.Alternate.LocalGID.IsZero() && !m.cfg.isLocal(q.Alternate.RemoteGID):
 		return mad.RejInvalidAltGID, false
@@ -128,7 +128,7 @@ func (m *Manager) checkREQ(l *Listener, x *stimulus) (mad.RejReason, bool) {
 	return 0, true
 }
 
-// takes reports whether the consumer of a listener knows a service.
+// takes reports whether the consumer of a listener accepts a service.
 func (l *Listener) takes(t mad.TransportService) bool {
 	if l.RD {
 		return t == mad.TransportRD
@@ -146,7 +146,7 @@ func (c *Config) isMember(k ib.PKey) bool {
 	return slices.ContainsFunc(c.PKeys, k.Matches)
 }
 
-// learnREQ notes what the peer asks for, from our side.
+// learnREQ stores the REQ's parameters as this side sees them.
 func (x *stimulus) learnREQ(c *Conn, q *mad.REQ) {
 	p := &q.Primary
 	c.path = Path{
@@ -159,13 +159,13 @@ func (x *stimulus) learnREQ(c *Conn, q *mad.REQ) {
 		transport: q.Transport, remoteQPN: q.LocalQPN, localPSN: c.m.psn(), remotePSN: q.StartingPSN,
 		responderResources: q.InitiatorDepth, initiatorDepth: q.ResponderResources,
 		retryCount: q.RetryCount, rnrRetryCount: q.RNRRetryCount,
-		ackTimeout: max(p.LocalAckTimeout, 1), // as Linux: 0 would be for ever
+		ackTimeout: max(p.LocalAckTimeout, 1), // as Linux: 0 would mean forever
 	}
 	c.asked = q.Alternate
 	c.retry = retry{max: q.MaxCMRetries, interval: peerWait(q.LocalResponseTimeout)}
 }
 
-// refuse answers a REQ that makes no connection.
+// refuse answers a REQ that is not accepted.
 func (m *Manager) refuse(x *stimulus, why mad.RejReason) {
 	msg := mad.REJ{RemoteCommID: x.ev.REQ.LocalCommID, Message: mad.WhichREQ, Reason: why}
 	if why == mad.RejInvalidGID && len(m.cfg.Addrs) > 0 {
@@ -175,15 +175,15 @@ func (m *Manager) refuse(x *stimulus, why mad.RejReason) {
 	m.answerREJ(x, msg)
 }
 
-// answerREJ rejects a message that belongs to no connection.
+// answerREJ rejects a message without a connection.
 func (m *Manager) answerREJ(x *stimulus, msg mad.REJ) {
 	m.reply(x.now, x.sender(), build(mad.AttrREJ, x.tid, &msg))
 }
 
-// rejectUnknown answers a REP or an RTU for a connection that does not exist,
-// or does no more. Without that the sender of REP would keep a QP ready until
-// its retries are spent, and that of RTU for ever: the REJ with which the other
-// side gave up was lost.
+// rejectUnknown answers a REP or an RTU for a connection that does not exist
+// (any more): the REJ of the side that gave up was lost. Without the answer the
+// sender of the REP would keep a QP ready until its retries are spent, and the
+// sender of the RTU forever.
 func (m *Manager) rejectUnknown(x *stimulus) {
 	msg := mad.REJ{Reason: mad.RejInvalidCommID}
 	if p := x.ev.REP; p != nil {
@@ -195,7 +195,7 @@ func (m *Manager) rejectUnknown(x *stimulus) {
 	m.answerREJ(x, msg)
 }
 
-// acceptSIDR makes a resolution of a SIDR_REQ.
+// acceptSIDR creates a resolution for a SIDR_REQ.
 func (m *Manager) acceptSIDR(l *Listener, x *stimulus) {
 	q := x.ev.SIDRREQ
 	c := m.NewConn(l.handler)
@@ -209,7 +209,7 @@ func (m *Manager) acceptSIDR(l *Listener, x *stimulus) {
 		m.counters.Refused++
 		return
 	}
-	if l.closed { // by who was given up
+	if l.closed { // by the handler of an evicted connection
 		m.leaveHalfOpen(c)
 		m.counters.Refused++
 		return

@@ -16,16 +16,16 @@ import (
 
 // Limits bound what a manager holds.
 type Limits struct {
-	// MaxConns bounds the connections and resolutions in any state. Those in
-	// TIMEWAIT give way, the oldest first.
+	// MaxConns bounds the connections and resolutions in any state. At the
+	// bound, new ones evict those in TIMEWAIT, the oldest first.
 	MaxConns     int
 	MaxListeners int
-	// MaxHalfOpen bounds the connections that a peer has asked for and that are
-	// not established; one address may have three quarters of them. When there
-	// are as many and another peer asks, one whose peer is silent is given up: of
-	// the address that has the most the oldest, of the peer's own address only
-	// one that is overdue. One that the consumer has not decided on stays: how
-	// many those are is its to bound.
+	// MaxHalfOpen bounds the connections that peers have requested and that are
+	// not established; one address may have three quarters of them. At the bound,
+	// a new request evicts a connection whose peer is silent: the oldest of the
+	// address with the most, but of the requesting address only an overdue one.
+	// Connections that the consumer has not accepted or rejected yet are not
+	// evicted; the consumer bounds their number.
 	MaxHalfOpen int
 }
 
@@ -34,42 +34,41 @@ func DefaultLimits() Limits {
 	return Limits{MaxConns: 1 << 17, MaxListeners: 1 << 12, MaxHalfOpen: 1 << 14}
 }
 
-// Config says what a manager is made of.
+// Config configures a manager.
 type Config struct {
 	GUID     uint64        // of this node
-	AckDelay uint8         // 5-bit code of the time our adapter takes to acknowledge; 0 takes Linux rxe's 15
+	AckDelay uint8         // 5-bit code of the adapter's acknowledge delay; 0 means 15, as Linux rxe
 	Rand     func() uint32 // unpredictable in production, seeded in simulation
 	MTU      ib.MTU        // the largest path MTU of the port
-	PKeys    []ib.PKey     // of the port's table; empty takes the default partition
+	PKeys    []ib.PKey     // of the port's table; empty means the default partition
 	Addrs    []netip.Addr  // of the port, in the order of its GID table
-	// Slot, if not 0, is the upper byte of every communication ID: where processes
-	// share an address, it tells whose a message is.
+	// Slot, if not 0, is the upper byte of every communication ID: if processes
+	// share an address, it identifies the process that a message is for.
 	Slot uint8
-	// Shared makes it so for slot 0, too.
+	// Shared does the same for slot 0.
 	Shared bool
-	// TID makes the transaction ID of a request from a communication ID.
+	// TID returns the transaction ID for the communication ID of a request.
 	TID func(id uint32) uint64
-	// Send takes one MAD for the wire and copies it. An error is a lost packet.
+	// Send sends a copy of one MAD. An error counts as a lost packet.
 	Send func(now clock.Instant, to gsi.Address, m *mad.MAD) error
-	// Answer is Send for what a flood of requests makes us send in any number
-	// and peers ask for again; nil takes Send.
+	// Answer is Send for answers to requests that a flood may repeat in any
+	// number, and that peers repeat if the answer is lost; nil means Send.
 	Answer func(now clock.Instant, to gsi.Address, m *mad.MAD) error
 	// ChannelUsable reports whether the EE context of a reliable datagram channel
-	// works, so that another connection may join it; nil: it always does.
+	// is usable, so that another connection may join it; nil: always.
 	ChannelUsable func(*Channel) bool
-	// ChannelDown ends the EE context of a channel that nobody uses any more; nil
-	// leaves that to the consumer. It must not call verbs of connections.
+	// ChannelDown ends the EE context of a channel without users; nil leaves that
+	// to the consumer. It must not call verbs of connections.
 	ChannelDown func(now clock.Instant, h *Channel)
-	// Challenge finds out whether the peer of a queue pair of ours, of the connection that has
-	// it, is alive: by requests on the path of the queue pair that a live peer must
-	// acknowledge. It calls done once with the outcome, on the thread that holds the shard and
-	// not before it returns; a queue pair that is moved or destroyed meanwhile may leave that
-	// out. It reports false, and does not call done, if the queue pair cannot be asked: it is
-	// not of RC, not in RTS, or not there. nil: a message that shows a connection to be
-	// forgotten by its peer is believed at once.
+	// Challenge checks whether the peer of a local queue pair is alive, by requests on its
+	// path that a live peer must acknowledge. It calls done once with the outcome, on the
+	// thread that holds the shard and not before it returns; if the queue pair changes state
+	// or is destroyed meanwhile, done may never be called. Challenge reports false, and does
+	// not call done, if the queue pair is not RC, not in RTS, or does not exist. nil: a
+	// message that suggests that the peer has forgotten a connection is believed at once.
 	Challenge func(now clock.Instant, n ib.QPN, done func(now clock.Instant, alive bool)) bool
-	// ListenGrace is how long a request for a service waits for somebody to listen,
-	// before it is refused; 0: it is refused at once.
+	// ListenGrace is how long a request waits for a listener before it is refused;
+	// 0: it is refused at once.
 	ListenGrace time.Duration
 	Limits      Limits
 }
@@ -82,41 +81,42 @@ type Manager struct {
 	cfg           Config
 	local         map[uint32]*Conn
 	peers         map[peerKey]*Conn
-	qps           map[qpKey]*Conn // whose peers have answered
+	qps           map[qpKey]*Conn // connections whose peers have answered
 	sidr          map[sidrKey]*Conn
-	channels      map[ib.EECN]*Channel // by our EE context, in any state
-	far           map[farEnd]*Channel  // by the peer's, once it has answered and unless they are down
+	channels      map[ib.EECN]*Channel // by local EE context, in any state
+	far           map[farEnd]*Channel  // by the peer's EE context, from its answer until they are down
 	listeners     map[mad.ServiceID]*Listener
 	early         Early[*request]
 	timers        deadline.Heap[Conn]
 	exams         deadline.Heap[examination]
-	challenges    uint64 // ever made
-	remembered    uint64 // connections, ever
+	challenges    uint64 // total number so far
+	remembered    uint64 // total number of connections so far
 	halfOpen      int
 	half          map[netip.Addr]int         // half-open connections by peer
-	silent        map[silentKey]*silentGroup // those of them that wait for RTU or are in Timewait
+	silent        map[silentKey]*silentGroup // half-open connections that wait for RTU or are in Timewait
 	largest       deadline.Heap[silentGroup] // the same, the largest group first
-	evictTimewait evictionList               // the others in Timewait
-	evicting      bool                       // one of them
+	evictTimewait evictionList               // other connections in Timewait
+	evicting      bool                       // an eviction is in progress
 	counters      Counters
 }
 
-// peerKeyOf names a connection as its peer does: repeated REQs and REPs are known
-// by it.
+// peerKeyOf identifies a connection by the peer's ID, to recognise repeated REQs
+// and REPs.
 type peerKey struct {
 	id   uint32
 	guid uint64
 	addr netip.Addr
 }
 
-// qpKeyOf names the peer's QP: a connection whose QP turns up anew is stale.
+// qpKeyOf identifies the peer's QP: if another connection uses it, the older
+// one is stale.
 type qpKey struct {
 	qpn  ib.QPN
 	guid uint64
 	addr netip.Addr
 }
 
-// sidrKey names a resolution that the consumer has not answered.
+// sidrKey identifies a resolution that the consumer has not answered.
 type sidrKey struct {
 	id   uint32
 	addr netip.Addr
@@ -144,20 +144,21 @@ func New(c Config) *Manager {
 	}
 }
 
-// NewConn returns a connection in Idle. It costs nothing until a verb sends.
+// NewConn returns a connection in Idle. It uses no resources of the manager
+// until a verb sends.
 func (m *Manager) NewConn(h Handler) *Conn { return &Conn{m: m, handler: h} }
 
 // Conns returns the number of connections and resolutions that the manager
-// holds, those in Timewait and those that the consumer has destroyed but the
-// protocol not among them. Of one in Idle it knows nothing.
+// holds, including those in Timewait and those that the consumer has destroyed
+// while the protocol still needs them, but not those in Idle.
 func (m *Manager) Conns() int { return len(m.local) + len(m.sidr) }
 
-// HalfOpen returns the number of those that a peer has asked for and that were
-// never established. One that fails is among them until its Timewait is over:
-// no peer shall fill the manager with failures.
+// HalfOpen returns the number of connections that peers requested and that were
+// never established. A failed one counts until its Timewait is over, so that
+// failures cannot fill the manager.
 func (m *Manager) HalfOpen() int { return m.halfOpen }
 
-// EachConn calls f for every connection, in no order.
+// EachConn calls f for every connection, in no particular order.
 func (m *Manager) EachConn(f func(*Conn)) {
 	for _, c := range m.local {
 		f(c)
@@ -172,8 +173,8 @@ func (m *Manager) Counters() Counters { return m.counters }
 
 func (m *Manager) psn() ib.PSN { return ib.NewPSN(m.cfg.Rand()) }
 
-// drawn bounds the draws of a communication ID. With the most connections that
-// a manager may hold, one draw fails in 2^15 times.
+// drawn bounds the draws of a communication ID. With the maximum number of
+// connections, one draw in 2^15 hits a used ID.
 const drawn = 64
 
 // newID returns a communication ID that no connection has.
@@ -197,7 +198,7 @@ func (c *Config) inSlot(id uint32) uint32 {
 	return uint32(c.Slot)<<24 | id&0xffffff
 }
 
-// remember makes a connection known by its peer's ID.
+// remember registers a connection under its peer's ID.
 func (m *Manager) remember(c *Conn) {
 	m.peers[peerKeyOf(c)] = c
 	m.remembered++
@@ -207,14 +208,14 @@ func (m *Manager) remember(c *Conn) {
 func peerKeyOf(c *Conn) peerKey { return peerKey{c.remoteID, c.guid, c.to.Remote} }
 func qpKeyOf(c *Conn) qpKey     { return qpKey{c.ep.remoteQPN, c.guid, c.to.Remote} }
 
-// forgetQP makes the peer's QP free for another connection.
+// forgetQP frees the peer's QP for another connection.
 func (c *Conn) forgetQP() {
 	if c.m.qps[qpKeyOf(c)] == c {
 		delete(c.m.qps, qpKeyOf(c))
 	}
 }
 
-// forgetPeer makes the peer's ID free as well.
+// forgetPeer also frees the peer's ID.
 func (c *Conn) forgetPeer() {
 	c.forgetQP()
 	if c.m.peers[peerKeyOf(c)] == c {
@@ -225,8 +226,8 @@ func (c *Conn) forgetPeer() {
 	}
 }
 
-// free takes a connection out of the manager, which knows nothing of one in
-// Idle.
+// free removes a connection from the manager. A connection in Idle is unknown
+// to the manager.
 func (m *Manager) free(now clock.Instant, c *Conn) {
 	c.forgetPeer()
 	c.channel.release(now, c)
@@ -244,8 +245,8 @@ func (m *Manager) transmit(now clock.Instant, to gsi.Address, d *mad.MAD) {
 	m.sent(m.cfg.Send(now, to, d), d)
 }
 
-// reply is transmit for what a peer can have us send as often as it likes, and
-// asks for again if it is lost.
+// reply is transmit for answers that a peer can provoke at any rate, and
+// provokes again if they are lost.
 func (m *Manager) reply(now clock.Instant, to gsi.Address, d *mad.MAD) {
 	m.sent(m.cfg.Answer(now, to, d), d)
 }
@@ -260,7 +261,7 @@ func (m *Manager) sent(err error, d *mad.MAD) {
 
 func (m *Manager) retried(d *mad.MAD) { m.counters.Retries[kindOf(d)]++ }
 
-// sgid returns the place of a local address in the GID table.
+// sgid returns the index of a local address in the GID table.
 func (c *Config) sgid(a netip.Addr) (uint8, bool) {
 	i := slices.Index(c.Addrs, a)
 	return uint8(max(i, 0)), i >= 0

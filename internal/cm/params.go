@@ -8,8 +8,7 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// The values that rdma_cm of Linux uses on RoCE, and the consumer gets where
-// it leaves a field zero.
+// Defaults for zero fields: the values that Linux's rdma_cm uses on RoCE.
 const (
 	DefaultResponseTimeout = 20 // code: 4.3 s
 	DefaultMaxRetries      = 15
@@ -18,21 +17,21 @@ const (
 	DefaultHopLimit        = 64
 )
 
-// Path is the way between the two ports of a connection.
+// Path is a path between the two ports of a connection.
 type Path struct {
 	Local, Remote netip.Addr
 	FlowLabel     uint32 // 20 bits
 	TClass        uint8
-	HopLimit      uint8 // 0 takes DefaultHopLimit
+	HopLimit      uint8 // 0 means DefaultHopLimit
 	SL            uint8
 	MTU           ib.MTU
-	PKey          ib.PKey // 0 takes the default partition
-	Lifetime      uint8   // packet lifetime, 5-bit code; 0 takes DefaultLifetime
+	PKey          ib.PKey // 0 means the default partition
+	Lifetime      uint8   // packet lifetime, 5-bit code; 0 means DefaultLifetime
 }
 
-// check returns why MADs or data cannot go along a path: EADDRNOTAVAIL for an
-// address that is not ours, otherwise EINVAL. A path without a partition is one
-// in that of its connection.
+// check returns an error if a path cannot carry MADs or data: EADDRNOTAVAIL if
+// the source is no local address, otherwise EINVAL. A path without a partition
+// uses that of its connection.
 func (c *Config) check(p *Path) error {
 	if _, ok := c.sgid(p.Local); !ok {
 		return fmt.Errorf("path from %v, which is no address of the adapter: %w", p.Local, ib.EADDRNOTAVAIL)
@@ -54,33 +53,33 @@ const (
 	maxSL        = 15
 )
 
-// REQParams is what SendREQ asks for. Slices are copied.
+// REQParams holds the parameters of SendREQ. Slices are copied.
 type REQParams struct {
 	Service            mad.ServiceID
 	Transport          mad.TransportService // RC, UC or RD
-	QPN                ib.QPN               // ours
-	QKey               ib.QKey              // RD: of our QP
-	EECN               ib.EECN              // RD: our EE context, for a new channel
-	Channel            *Channel             // RD: one that is up, for the connection to join; nil for a new one
+	QPN                ib.QPN               // local QPN
+	QKey               ib.QKey              // RD: of the local QP
+	EECN               ib.EECN              // RD: local EE context, for a new channel
+	Channel            *Channel             // RD: an existing channel to join; nil for a new one
 	Path               Path
-	ResponderResources uint8 // READs and atomics that we serve at a time
-	InitiatorDepth     uint8 // that we have outstanding
+	ResponderResources uint8 // READs and atomics that this side accepts at a time
+	InitiatorDepth     uint8 // READs and atomics that this side has outstanding
 	RetryCount         uint8 // 0 to 7
 	RNRRetryCount      uint8 // 0 to 7
 	FlowControl        bool
 	SRQ                bool
-	// ResponseTimeout is the 5-bit code of the time that the peer has to answer
-	// REQ, and that we take to answer REP.
+	// ResponseTimeout is the 5-bit code of the time within which the peer must
+	// answer the REQ, and this side the REP.
 	ResponseTimeout uint8
-	MaxRetries      uint8 // of each CM message, 1 to 15; 0 takes DefaultMaxRetries
+	MaxRetries      uint8 // of each CM message, 1 to 15; 0 means DefaultMaxRetries
 	PrivateData     []byte
 }
 
-// REPParams is what SendREP offers.
+// REPParams holds the parameters of SendREP.
 type REPParams struct {
-	QPN                ib.QPN  // ours
-	QKey               ib.QKey // RD: of our QP
-	EECN               ib.EECN // RD: our EE context; 0 where the peer joins a channel
+	QPN                ib.QPN  // local QPN
+	QKey               ib.QKey // RD: of the local QP
+	EECN               ib.EECN // RD: local EE context; 0 if the peer joins a channel
 	ResponderResources uint8
 	InitiatorDepth     uint8
 	RNRRetryCount      uint8
@@ -89,23 +88,23 @@ type REPParams struct {
 	PrivateData        []byte
 }
 
-// REJParams is what SendREJ says.
+// REJParams holds the parameters of SendREJ.
 type REJParams struct {
 	Reason      mad.RejReason
 	Info        []byte // additional rejection information, at most 72 bytes
 	PrivateData []byte
 }
 
-// SIDRREQParams is what SendSIDRREQ asks for.
+// SIDRREQParams holds the parameters of SendSIDRREQ.
 type SIDRREQParams struct {
 	Service         mad.ServiceID
 	Path            Path
 	ResponseTimeout uint8 // 5-bit code
-	MaxRetries      uint8 // 1 to 15; 0 takes DefaultMaxRetries
+	MaxRetries      uint8 // 1 to 15; 0 means DefaultMaxRetries
 	PrivateData     []byte
 }
 
-// SIDRREPParams is what SendSIDRREP answers.
+// SIDRREPParams holds the parameters of SendSIDRREP.
 type SIDRREPParams struct {
 	Status      mad.SIDRStatus
 	QPN         ib.QPN
@@ -114,7 +113,7 @@ type SIDRREPParams struct {
 	PrivateData []byte
 }
 
-// APRParams is what SendAPR answers.
+// APRParams holds the parameters of SendAPR.
 type APRParams struct {
 	Status      mad.APRStatus
 	Info        []byte

@@ -8,34 +8,34 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// paths is a connection's ways to its peer. Its messages take the path of its QP.
-// When that migrates to the alternate path that the two sides have agreed on, the
-// old one is most likely lost, and with it would be the DREQ. One side may know
-// before the other: what comes over the alternate path is answered there.
+// paths holds a connection's paths to its peer. Its messages take the path of its
+// QP. If the QP migrates to the agreed alternate path, the old path most likely
+// lost packets and would lose the DREQ too. One side may migrate before the
+// other, so messages that arrive over the alternate path are answered there.
 type paths struct {
 	role  Role
-	to    gsi.Address // of the REQ; the peer is known by it
-	via   gsi.Address // where messages go in place of to; zero: to
+	to    gsi.Address // destination of the REQ, which identifies the peer
+	via   gsi.Address // destination of messages if it differs from to; zero: to
 	path  Path        // of the QP
-	alt   mad.Path    // agreed on
-	asked mad.Path    // by the REQ, or the last LAP
+	alt   mad.Path    // agreed alternate path
+	asked mad.Path    // requested by the REQ, or the last LAP
 
-	moved   bool // the QP has migrated, once at least
-	strayed bool // the peer was last heard over the alternate path
+	moved   bool // the QP has migrated, at least once
+	strayed bool // the peer last sent over the alternate path
 }
 
-// Role returns which side this is.
+// Role returns the side of the connection.
 func (p *paths) Role() Role { return p.role }
 
-// Path returns the way to the peer, on which the QP is.
+// Path returns the path of the QP to the peer.
 func (p *paths) Path() Path { return p.path }
 
-// Asked returns the path that the peer's LAP asks for, or that ours does, as
-// this side sees it; of a REQ the one that came with it.
+// Asked returns the alternate path in the last LAP of either side, or else in
+// the REQ, as this side sees it.
 func (p *paths) Asked() Path { return p.seen(&p.asked) }
 
-// seen returns a path of the wire as this side sees it, in the partition of the
-// connection.
+// seen returns a path from a message as this side sees it, in the partition of
+// the connection.
 func (p *paths) seen(w *mad.Path) Path {
 	to := Path{
 		Local: w.LocalGID.Addr(), Remote: w.RemoteGID.Addr(),
@@ -47,15 +47,14 @@ func (p *paths) seen(w *mad.Path) Path {
 	return p.path.over(&to)
 }
 
-// over returns the path with another way in the network.
+// over returns p with the addresses and routing fields of to.
 func (p Path) over(to *Path) Path {
 	p.Local, p.Remote = to.Local, to.Remote
 	p.FlowLabel, p.TClass, p.HopLimit, p.SL = to.FlowLabel, to.TClass, to.HopLimit, to.SL
 	return p
 }
 
-// alternate returns the alternate path that was agreed on, and whether there is
-// one.
+// alternate returns the alternate path if one was agreed on.
 func (p *paths) alternate() (Path, bool) {
 	if p.alt.RemoteGID.IsZero() {
 		return Path{}, false
@@ -63,7 +62,7 @@ func (p *paths) alternate() (Path, bool) {
 	return p.seen(&p.alt), true
 }
 
-// way returns where messages go.
+// way returns the destination of messages.
 func (p *paths) way() gsi.Address {
 	if p.via.Remote.IsValid() {
 		return p.via
@@ -71,7 +70,7 @@ func (p *paths) way() gsi.Address {
 	return p.to
 }
 
-// isPeer reports whether the peer sends from there.
+// isPeer reports whether the peer sends from that address.
 func (p *paths) isPeer(from *gsi.Address) bool {
 	return from.Remote == p.to.Remote || from.Remote == p.path.Remote || p.overAlternate(from)
 }
@@ -82,8 +81,8 @@ func (p *paths) overAlternate(from *gsi.Address) bool {
 	return ok && from.Remote == alt.Remote && from.Local == alt.Local
 }
 
-// heard has messages go over the alternate path when the peer was heard there,
-// and otherwise over the path of the QP.
+// heard selects the path of later messages: the alternate path if the peer's
+// message arrived there, otherwise that of the QP.
 func (p *paths) heard(from *gsi.Address) {
 	switch p.strayed = p.overAlternate(from); {
 	case p.strayed:
@@ -97,12 +96,12 @@ func (p *paths) heard(from *gsi.Address) {
 }
 
 // Strayed reports whether the last message of the peer came over the alternate
-// path: its QP has migrated, and ours may not have heard of it.
+// path: its QP has migrated, and the local QP may not have noticed.
 func (p *paths) Strayed() bool { return p.strayed }
 
-// Migrated says that the QP has moved to the alternate path: messages follow,
-// and there is no alternate path any more. It reports false if the two sides
-// had agreed on none, and changes nothing then.
+// Migrated reports that the QP has moved to the alternate path: messages now
+// take it, and no alternate path is left. If none was agreed on, it returns
+// false and changes nothing.
 func (p *paths) Migrated() bool {
 	alt, ok := p.alternate()
 	if !ok {
@@ -112,7 +111,7 @@ func (p *paths) Migrated() bool {
 	return true
 }
 
-// follow has messages take the path that the connection is on now.
+// follow makes messages take the connection's new path.
 func (p *paths) follow(to Path) {
 	p.path, p.alt, p.moved, p.strayed = to, mad.Path{}, true, false
 	p.via = to.address()
@@ -120,7 +119,7 @@ func (p *paths) follow(to Path) {
 
 // AltAttr returns the attributes, and their mask, that load the alternate path
 // into the connection's QP and ask for REARM: the path of Alternate. EINVAL if
-// there is none, EADDRNOTAVAIL if it does not begin at an address of the adapter.
+// there is none, EADDRNOTAVAIL if its source is not an address of the adapter.
 func (c *Conn) AltAttr() (ib.QPAttr, ib.AttrMask, error) {
 	w := c.Alternate()
 	if c.state != Established || w.RemoteGID.IsZero() {

@@ -10,9 +10,9 @@ import (
 
 // QPAttr returns the attributes, and their mask, that move the connection's QP
 // to INIT, RTR or RTS as both sides agreed (C8), as ib_cm_init_qp_attr of Linux
-// does. Of service RD they move its EE context (C14). EINVAL in a state in which
-// they are not known yet, or of use no more, and where the EE context is ready
-// because the connection joins its channel.
+// does. For service RD they move its EE context (C14). EINVAL in states in which
+// they are not known yet or no longer useful, and for a connection that joins a
+// channel, whose EE context is already connected.
 func (c *Conn) QPAttr(to ib.QPState) (ib.QPAttr, ib.AttrMask, error) {
 	alive := c.state >= ReqSent && c.state <= Established
 	if c.joins {
@@ -56,7 +56,7 @@ func rtrAttr(c *Conn) (ib.QPAttr, ib.AttrMask, error) {
 	case mad.TransportRC:
 		a.MaxDestRDAtomic = c.ep.responderResources
 		mask |= ib.AttrMaxDestRDAtomic | ib.AttrMinRNRTimer
-	case mad.TransportRD: // the RNR timer is that of its QPs
+	case mad.TransportRD: // the RD QPs have the RNR timer
 		a.MaxDestRDAtomic = c.ep.responderResources
 		mask |= ib.AttrMaxDestRDAtomic
 	}
@@ -86,12 +86,12 @@ func rtsAttr(c *Conn) (ib.QPAttr, ib.AttrMask, error) {
 	return a, mask, nil
 }
 
-// SetAckTimeout makes QPAttr say this local ACK timeout, a 5-bit code, in place
-// of the one that follows from the path; 0 is none.
+// SetAckTimeout makes QPAttr return this local ACK timeout, a 5-bit code,
+// instead of the path's; 0 means no timeout.
 func (c *Conn) SetAckTimeout(code uint8) { c.ep.qpTimeout, c.ep.chosen = code&mad.MaxTimeout, true }
 
-// timeout returns the local ACK timeout of the QP on a path for which another
-// follows, unless the consumer has chosen one.
+// timeout returns the local ACK timeout of the QP: the consumer's, if it set
+// one, otherwise ofPath.
 func (e *endpoint) timeout(ofPath uint8) uint8 {
 	if e.chosen {
 		return e.qpTimeout
@@ -99,21 +99,20 @@ func (e *endpoint) timeout(ofPath uint8) uint8 {
 	return ofPath
 }
 
-// Resources returns how many READs and atomics our QP serves at a time and has
-// outstanding, as far as the two sides have come: what the peer asks for in REQ,
-// seen from our side, then what is agreed on.
+// Resources returns how many READs and atomics the local QP accepts at a time
+// and may have outstanding: first the values requested in the REQ, as this side
+// sees them, later the agreed ones.
 func (c *Conn) Resources() (responder, depth uint8) {
 	return c.ep.responderResources, c.ep.initiatorDepth
 }
 
-// SetResources makes QPAttr of a passive connection say, before its REP does,
-// how many READs and atomics its QP serves at a time and has outstanding: the
-// QP is ready before REP is sent.
+// SetResources sets the values of Resources for QPAttr of a passive connection,
+// whose QP must be ready before SendREP.
 func (c *Conn) SetResources(responder, depth uint8) {
 	c.ep.responderResources, c.ep.initiatorDepth = responder, depth
 }
 
-// pkeyIndexOf returns the place of the path's partition in the P_Key table, the
+// pkeyIndexOf returns the index of the path's partition in the P_Key table, the
 // first entry if it has none.
 func pkeyIndexOf(c *Conn) uint16 {
 	return uint16(max(slices.IndexFunc(c.m.cfg.PKeys, c.path.PKey.Matches), 0))

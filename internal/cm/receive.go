@@ -9,8 +9,8 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// Receive takes a MAD of the class of the CM from QP1. It reports false for an
-// attribute that is no CM message.
+// Receive processes a MAD of the CM class from QP1. It reports false if the
+// attribute is not a CM message.
 func (m *Manager) Receive(now clock.Instant, r *gsi.Received) bool {
 	h := r.MAD.Header()
 	if h.AttrID < mad.AttrREQ || h.AttrID > mad.AttrAPR {
@@ -57,8 +57,9 @@ func decode[M interface{ Decode(*mad.MAD) }](msg M, m *mad.MAD) M {
 	return msg
 }
 
-// find returns the connection of a message that names both sides: ours by to,
-// the peer's by from. While the peer's ID is not known, any will do.
+// find returns the connection of a message that names both sides: the local
+// side by to, the peer by from. While the peer's ID is not known, any from
+// matches.
 func (m *Manager) find(to, from uint32, x *stimulus) *Conn {
 	c := m.local[to]
 	switch {
@@ -76,10 +77,10 @@ func (m *Manager) find(to, from uint32, x *stimulus) *Conn {
 	return c
 }
 
-// deliver gives a message to its connection.
+// deliver passes a message to its connection.
 func (m *Manager) deliver(on Input, to, from uint32, x *stimulus) { m.hand(on, m.find(to, from, x), x) }
 
-// hand gives a message to the connection that was found for it, if there is one.
+// hand passes a message to connection c, or to unmatched if c is nil.
 func (m *Manager) hand(on Input, c *Conn, x *stimulus) {
 	if c == nil {
 		m.unmatched(on, x)
@@ -88,8 +89,8 @@ func (m *Manager) hand(on Input, c *Conn, x *stimulus) {
 	_ = c.step(on, x) // messages are counted, not refused
 }
 
-// unmatched does what the machine says of a message for no connection. Who
-// knows the IDs of another one's connection is not answered.
+// unmatched applies the machine's row for a message without a connection. A
+// sender that names the connection of another peer gets no answer.
 func (m *Manager) unmatched(on Input, x *stimulus) {
 	if x.foreign {
 		return
@@ -108,12 +109,11 @@ func (m *Manager) unmatched(on Input, x *stimulus) {
 	}
 }
 
-// connectable reports whether a QPN can be that of a connected QP.
+// connectable reports whether a QPN is possible for a connected QP.
 func connectable(q ib.QPN) bool { return q > ib.QPNGSI && q < ib.QPNMulticast }
 
-// receiveREQ finds out whether a REQ is new. Whatever else it says, it must
-// have an ID to talk about, a QP to connect to, and a path back to where it
-// comes from: data would go to the end of the path.
+// receiveREQ checks whether a REQ is new. A REQ must have a communication ID, a
+// possible QPN, and a path back to its sender, since data will take that path.
 func (m *Manager) receiveREQ(x *stimulus) {
 	q := decode(&mad.REQ{}, x.from.MAD)
 	x.ev.REQ = q
@@ -137,8 +137,8 @@ func (m *Manager) receiveREQ(x *stimulus) {
 	m.accept(l, x)
 }
 
-// receiveREJ takes a refusal. One for want of time names its sender's node in
-// place of our ID, which it may not have known (C7).
+// receiveREJ handles a REJ. With reason timeout, it contains its sender's GUID
+// instead of the local ID, which the sender may not know (C7).
 func (m *Manager) receiveREJ(x *stimulus) {
 	j := decode(&mad.REJ{}, x.from.MAD)
 	x.ev.REJ = j
@@ -151,8 +151,8 @@ func (m *Manager) receiveREJ(x *stimulus) {
 	case j.Reason == mad.RejTimeout && j.RemoteCommID == 0 && j.InfoLength >= 8:
 		c = m.peers[peerKey{j.LocalCommID, binary.BigEndian.Uint64(j.Info[:8]), x.from.From.Remote}]
 	case j.Message == mad.WhichREQ:
-		// The peer may have no ID to give. Once we know one the REQ was taken,
-		// and what is refused is a late repetition.
+		// The peer may have no ID yet. If its ID is already known here, it had
+		// accepted the REQ, and rejects a late repetition.
 		c = m.find(j.RemoteCommID, 0, x)
 	default:
 		c = m.find(j.RemoteCommID, j.LocalCommID, x)
@@ -173,8 +173,8 @@ func (m *Manager) receiveMRA(x *stimulus) {
 	m.deliver(mraInputs[a.Message], a.RemoteCommID, a.LocalCommID, x)
 }
 
-// receiveLAP checks that the peer means our EE context; of a QP Linux does not
-// care.
+// receiveLAP checks that the LAP names the local EE context. Linux does not
+// check the QPN.
 func (x *stimulus) receiveLAP(m *Manager) {
 	l := decode(&mad.LAP{}, x.from.MAD)
 	x.ev.LAP = l
@@ -186,7 +186,7 @@ func (x *stimulus) receiveLAP(m *Manager) {
 	m.hand(MsgLAP, c, x)
 }
 
-// receiveDREQ checks that the peer means our QP, or EE context.
+// receiveDREQ checks that the DREQ names the local QP or EE context.
 func (m *Manager) receiveDREQ(x *stimulus) {
 	d := decode(&mad.DREQ{}, x.from.MAD)
 	x.ev.DREQ = d
@@ -202,7 +202,8 @@ func (m *Manager) receiveDREQ(x *stimulus) {
 	}
 }
 
-// answerDREQ answers a DREQ for nobody, so that its sender need not wait.
+// answerDREQ answers a DREQ without a connection, so that its sender need not
+// wait.
 func (m *Manager) answerDREQ(x *stimulus) {
 	d := x.ev.DREQ
 	m.reply(x.now, x.sender(), build(mad.AttrDREP, x.tid, &mad.DREP{LocalCommID: d.RemoteCommID, RemoteCommID: d.LocalCommID}))
@@ -225,7 +226,7 @@ func (m *Manager) receiveSIDRREQ(x *stimulus) {
 	m.acceptSIDR(l, x)
 }
 
-// refuseSIDR answers a SIDR_REQ for a service that nobody offers.
+// refuseSIDR answers a SIDR_REQ for a service without a listener.
 func (m *Manager) refuseSIDR(x *stimulus) {
 	q := x.ev.SIDRREQ
 	m.reply(x.now, x.sender(), build(mad.AttrSIDRREP, x.tid, &mad.SIDRREP{

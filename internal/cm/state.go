@@ -1,28 +1,28 @@
 package cm
 
-// State is where a connection stands (C6). The values are those of Linux.
+// State is the state of a connection (C6). The values are those of Linux.
 type State uint8
 
 // The states. SIDR resolutions are connections too.
 const (
-	Idle        State = iota // nothing sent, or over
+	Idle        State = iota // not started, or over
 	Listen                   // a listener: answers REQ and SIDR_REQ for its service
 	ReqSent                  // active: waits for REP
 	ReqRcvd                  // passive: the consumer decides
-	MRAReqSent               // passive: the consumer decides, the peer was told to wait, or will be
+	MRAReqSent               // passive: the consumer decides; MRA sent or prepared
 	MRAReqRcvd               // active: waits for REP, longer
 	RepSent                  // passive: waits for RTU
-	RepRcvd                  // active: the consumer readies its QP
-	MRARepSent               // active: the same, the peer was told to wait, or will be
+	RepRcvd                  // active: the consumer prepares its QP
+	MRARepSent               // active: the same; MRA sent or prepared
 	MRARepRcvd               // passive: waits for RTU, longer
-	Established              // both
+	Established              // both sides
 	DReqSent                 // waits for DREP
-	DReqRcvd                 // the consumer owes DREP
-	Timewait                 // packets of the connection may still be under way
+	DReqRcvd                 // the consumer must send DREP
+	Timewait                 // packets of the connection may still be in the network
 	SIDRReqSent              // client: waits for SIDR_REP
 	SIDRReqRcvd              // server: the consumer decides
-	// Unknown is no state of a connection: it is what messages find that belong
-	// to none.
+	// Unknown is not a state of a connection: its rows handle messages without
+	// a connection.
 	Unknown
 	numStates
 )
@@ -36,8 +36,8 @@ var stateNames = [numStates]string{
 // String returns the name, such as "REQ_SENT".
 func (s State) String() string { return nameOf(stateNames[:], s, "invalid state") }
 
-// LAPState is how far the loading of an alternate path has come, within
-// Established (C10).
+// LAPState is the sub-state of Established: the loading of an alternate path
+// (C10).
 type LAPState uint8
 
 // The sub-states of Established.
@@ -45,7 +45,7 @@ const (
 	LAPIdle    LAPState = iota // none is under way
 	LAPSent                    // active: waits for APR
 	LAPRcvd                    // passive: the consumer decides
-	LAPMRASent                 // passive: the consumer decides, the peer was told to wait
+	LAPMRASent                 // passive: the consumer decides; MRA sent
 	LAPMRARcvd                 // active: waits for APR, longer
 	numLAPStates
 )
@@ -61,7 +61,7 @@ type Role uint8
 // The sides.
 const (
 	Active  Role = iota // sent REQ or SIDR_REQ
-	Passive             // got it
+	Passive             // received it
 )
 
 // String returns "active" or "passive".
@@ -72,7 +72,8 @@ func (r Role) String() string {
 	return "passive"
 }
 
-// nameOf returns the entry of a table of names, otherwise for a value beyond it.
+// nameOf returns the entry of a table of names, or otherwise for a value beyond
+// the table.
 func nameOf[V ~uint8](names []string, v V, otherwise string) string {
 	if int(v) < len(names) {
 		return names[v]

@@ -1,43 +1,43 @@
 package cm
 
-// Action is what a cell of the machine does before the state changes.
+// Action is the action of a machine cell, executed before the state changes.
 type Action uint8
 
-// The actions. Each is a method in action.go. They keep or stop the timer as
-// their comments say; without a comment it stays as it is.
+// The actions. Each is a method in action.go. An action leaves the timer as it
+// is unless its comment says otherwise.
 const (
 	none            Action = iota
-	accept                 // make a connection of a REQ that the listener takes, or refuse it
+	accept                 // create a connection for a REQ, or refuse it
 	acceptSIDR             // the same for SIDR_REQ
 	sendREQ                // and repeat it
 	sendREP                // and repeat it
-	resendREP              // the one that waits for RTU; the timer stays
+	resendREP              // the REP that waits for RTU; the timer is unchanged
 	sendRTU                // and keep it for a repeated REP
 	resendRTU              // the kept one
 	sendMRA                // and keep it for a repeated REQ or REP
 	answerMRA              // the kept MRA, or the one that was prepared
 	prepareMRA             // keep its fields
-	sendREJ                // what the consumer says; stops the timer
+	sendREJ                // as the consumer specifies; stops the timer
 	rejectTimeout          // REJ, reason timeout, naming this node; stops the timer
 	rejectConsumer         // REJ, reason consumer reject; stops the timer
 	rejectStale            // REJ, reason stale connection
-	resendREJ              // the kept one, if a REJ was the end
-	rejectUnknownID        // REJ, reason invalid communication ID, to a REP or RTU for nobody
+	resendREJ              // the stored REJ, if the connection ended with one
+	rejectUnknownID        // REJ, reason invalid communication ID, to a REP or RTU without a connection
 	rejectService          // REJ, reason invalid service ID
 	sendDREQ               // and repeat it
 	sendDREP               // and keep it for a repeated DREQ; stops the timer
 	resendDREP             // the kept one, or an empty one
-	answerDREP             // DREP to a DREQ for nobody
-	learnREP               // check it and note what it says; stops the timer
-	extendTimer            // let the timer wait as long as the MRA asks for
-	retransmit             // send once more what waits for an answer
+	answerDREP             // DREP to a DREQ without a connection
+	learnREP               // check and store it; stops the timer
+	extendTimer            // extend the timer as the MRA requests
+	retransmit             // repeat the unanswered message
 	stop                   // stop the timer
 	sendSIDRREQ            // and repeat it
-	sendSIDRREP            // stops nothing: there is nothing
+	sendSIDRREP            // there is no timer to stop
 	rejectSIDR             // SIDR_REP, rejected by the service provider
 	unknownSIDR            // SIDR_REP, service ID not supported
 	lap                    // the table of sub-states decides
-	lapStop                // an alternate path is not loaded any more; stops the timer
+	lapStop                // abort the loading of an alternate path; stops the timer
 	numActions
 )
 
@@ -79,8 +79,8 @@ var actionWords = [numActions]string{
 // String returns what is done, in words.
 func (a Action) String() string { return nameOf(actionWords[:], a, "invalid action") }
 
-// cellOf says what an input does in a state. The zero cell of a call is an
-// error, of a message a counted drop, of a timer impossible.
+// cellOf is the reaction to an input in a state. A zero cell means an error for
+// a call, a counted drop for a message, and a bug for a timer.
 type cellOf[A, S ~uint8] struct {
 	defined   bool
 	duplicate bool // counted as a repetition by the peer
@@ -94,7 +94,7 @@ type (
 	lapCell = cellOf[lapAction, LAPState] // in a sub-state of Established
 )
 
-// cellFor returns what a row says of one state.
+// cellFor returns the cell of a row for one state.
 func cellFor[A, S ~uint8](do A, next S, raise EventType) cellOf[A, S] {
 	if raise == repeated {
 		return cellOf[A, S]{defined: true, duplicate: true, do: do, next: next}
@@ -102,7 +102,7 @@ func cellFor[A, S ~uint8](do A, next S, raise EventType) cellOf[A, S] {
 	return cellOf[A, S]{defined: true, do: do, next: next, raise: raise}
 }
 
-// row is a line of the machine: these states and this input, what follows.
+// row is a line of the machine: the reaction of these states to this input.
 type row struct {
 	in    []State
 	on    Input
@@ -111,7 +111,7 @@ type row struct {
 	raise EventType
 }
 
-// stay stands for the state that the row was found in.
+// stay means that the state does not change.
 const stay = numStates
 
 // repeated marks a row of a message that the peer sent again.
@@ -120,9 +120,10 @@ const repeated = EventType(0xff)
 // in lists states.
 func in(s ...State) []State { return s }
 
-// rows is the machine (C6): all states of both sides. Where IBA and Linux
-// leave the two ends in disagreement, the row settles it: whoever gives up says
-// so, and a message that fits no connection is answered if it has an answer.
+// rows is the machine (C6): all states of both sides. Where IBA and Linux can
+// leave the two ends in different states, the rows resolve that: a side that
+// gives up sends a message, and a message without a connection is answered if
+// an answer to it exists.
 func rows() []row {
 	return append(append(setUpRows(), teardownRows()...), otherRows()...)
 }
@@ -249,10 +250,10 @@ const (
 	lapAnswer                // APR
 	lapMRA                   // MRA for the LAP, kept for a repeated one
 	lapAgainMRA              // the kept one
-	lapLoad                  // note the alternate path of an accepted LAP; stops the timer
-	lapNote                  // note the alternate path that is asked for
-	lapExtendTimer           // let the timer wait as long as the MRA asks for
-	lapRetransmit            // the LAP once more
+	lapLoad                  // store the alternate path of an accepted LAP; stops the timer
+	lapNote                  // store the requested alternate path
+	lapExtendTimer           // extend the timer as the MRA requests
+	lapRetransmit            // repeat the LAP
 	lapGiveUp                // stops the timer
 	numLAPActions
 )
@@ -306,7 +307,7 @@ type (
 	lapTable [numLAPStates][numInputs]lapCell
 )
 
-// machine and lapMachine are the rows by state and input. They never change.
+// machine and lapMachine hold the rows by state and input. They never change.
 var (
 	machine    = newTable()
 	lapMachine = newLAPTable()

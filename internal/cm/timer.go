@@ -7,19 +7,19 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// retry is the one timer of a connection: what waits for an answer is sent
-// again, or TIMEWAIT ends.
+// retry is the one timer of a connection: for retransmission, or for the end of
+// TIMEWAIT.
 type retry struct {
 	interval time.Duration
-	response uint8 // 5-bit code: what the active side allows the peer for its answer
+	response uint8 // 5-bit code: time that the active side gives the peer for its answer
 	max      uint8 // repetitions
 	left     uint8
 }
 
-// The bounds of the times that a peer asks us to wait, as codes. It must not
-// hold our memory for hours: Linux asks for the longest in its MRA. And it must
-// not have us repeat a message at once, or cut TIMEWAIT down to nothing: Linux
-// does not wait for less than a millisecond.
+// Bounds of wait times that a peer requests, as 5-bit codes. The maximum, which
+// Linux requests in its MRA, keeps a peer from holding memory for hours. The
+// minimum, which Linux has too, keeps it from causing immediate retransmission
+// or an empty TIMEWAIT.
 const (
 	minPeerWait = 8  // 1 ms
 	maxPeerWait = 24 // 69 s
@@ -30,7 +30,7 @@ func peerWait(code uint8) time.Duration {
 	return mad.Timeout(max(minPeerWait, min(code, maxPeerWait)))
 }
 
-// await sets the timer, with so many repetitions left.
+// await sets the timer, with left repetitions.
 func (c *Conn) await(now clock.Instant, d time.Duration, left uint8) {
 	c.retry.left = left
 	c.m.timers.Set(c, now.Add(d))

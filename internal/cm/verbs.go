@@ -8,14 +8,14 @@ import (
 )
 
 // The verbs of a connection, one for each message that a consumer sends. They
-// do not block. EINVAL says that the state does not allow it or that a value
-// is out of its range, EADDRNOTAVAIL that a path begins at no address of the
-// adapter; then nothing has changed.
+// do not block. Errors: EINVAL if the state does not allow the verb or a value
+// is out of range, EADDRNOTAVAIL if the source of a path is not an address of
+// the adapter. A failed verb changes nothing.
 
-// SendREQ asks the peer for a connection (C3). It is repeated until REP, REJ
-// or MRA comes, or the retries are spent, which is the event REQ_ERROR. ENOMEM
-// when the manager has no room for another connection. Before that, one in
-// TIMEWAIT or one whose peer is silent gives way: its handler hears of its end
+// SendREQ asks the peer for a connection (C3). It is repeated until REP, REJ or
+// MRA comes, or the retries are spent, which is the event REQ_ERROR. ENOMEM
+// when the manager has no room for another connection. It first evicts a
+// connection in TIMEWAIT or one with a silent peer, whose handler is called
 // before SendREQ returns.
 func (c *Conn) SendREQ(now clock.Instant, p *REQParams) error {
 	return c.step(CallREQ, &stimulus{now: now, req: p})
@@ -28,12 +28,13 @@ func (c *Conn) SendREP(now clock.Instant, p *REPParams) error {
 	return c.step(CallREP, &stimulus{now: now, rep: p})
 }
 
-// SendRTU finishes the peer's side (C4). At most 224 bytes of private data.
+// SendRTU completes the connection at the peer (C4). At most 224 bytes of
+// private data.
 func (c *Conn) SendRTU(now clock.Instant, private []byte) error {
 	return c.step(CallRTU, &stimulus{now: now, private: private})
 }
 
-// SendREJ refuses what the peer sent last (C7).
+// SendREJ refuses the peer's last message (C7).
 func (c *Conn) SendREJ(now clock.Instant, p *REJParams) error {
 	return c.step(CallREJ, &stimulus{now: now, rej: p})
 }
@@ -43,7 +44,7 @@ func (c *Conn) SendMRA(now clock.Instant, timeout uint8, private []byte) error {
 	return (&stimulus{now: now, mra: timeout, private: private}).mraCall(c, CallMRA)
 }
 
-// PrepareMRA does the same once the peer repeats itself, and not before.
+// PrepareMRA sends the MRA only once the peer repeats its message.
 func (c *Conn) PrepareMRA(now clock.Instant, timeout uint8, private []byte) error {
 	return (&stimulus{now: now, mra: timeout, private: private}).mraCall(c, CallMRALater)
 }
@@ -55,8 +56,8 @@ func (x *stimulus) mraCall(c *Conn, on Input) error {
 	return c.step(on, x)
 }
 
-// Establish tells a passive connection that data of its peer has arrived, so
-// RTU need not (Q9, C4). EISCONN if it is established already.
+// Establish reports that data of the peer has arrived on a passive connection,
+// which replaces the RTU (Q9, C4). EISCONN if it is established already.
 func (c *Conn) Establish(now clock.Instant) error {
 	return c.step(CallEstablish, &stimulus{now: now})
 }

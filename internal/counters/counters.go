@@ -1,9 +1,9 @@
 package counters
 
-// Set are the counts of an adapter. The first group has the names that
+// Set holds the counters of an adapter. The first group has the names that
 // Linux's Soft-RoCE shows in hw_counters, the second those of common hardware
-// or our own. They only grow. It has nothing but these words: processes may
-// share it.
+// or our own. They never decrease. Set contains only words, so that processes
+// can share it.
 type Set struct {
 	SentPkts           uint64
 	RcvdPkts           uint64
@@ -15,18 +15,18 @@ type Set struct {
 	AckDeferred        uint64 // acknowledgements merged into a later one
 	RetryExceededErr   uint64 // requests failed with RETRY_EXC_ERR
 	RetryRNRExceeded   uint64 // requests failed with RNR_RETRY_EXC_ERR
-	CompleterRetryErr  uint64 // retries begun, whatever the cause
+	CompleterRetryErr  uint64 // retries of any cause
 	SendErr            uint64 // packets that the port refused
 	LinkDowned         uint64
 	RDMASends          uint64 // SEND messages completed
 	RDMARecvs          uint64 // receive completions
-	LocalAckTimeoutErr uint64 // retry timers that fired
+	LocalAckTimeoutErr uint64 // retry timer expiries
 	ImpliedNAKSeqErr   uint64 // responses found missing by a later one
 	RetransPkts        uint64 // request packets sent again
 	RxWriteRequests    uint64
 	RxReadRequests     uint64
 	RxAtomicRequests   uint64
-	OutOfBuffer        uint64 // UC and UD messages dropped for want of a receive
+	OutOfBuffer        uint64 // UC and UD messages dropped for lack of a receive
 	ReqCQEError        uint64 // send completions with an error other than flush
 	RespCQEError       uint64 // receive completions with an error other than flush
 	CQEFlush           uint64 // flush completions
@@ -34,17 +34,17 @@ type Set struct {
 	EventsLost         uint64 // asynchronous events lost to a full queue
 	StateChanges       uint64 // QP state transitions (Q25)
 	Probes             uint64 // packets sent again to learn whether they had arrived
-	EarlyKept          uint64 // requests and responses kept until those before them came
-	EarlyRefused       uint64 // not kept: a bound was reached
-	Resyncs            uint64 // RD: messages given up half-way, and the channel synchronised anew
-	RDSuspended        uint64 // RD: messages that wait because the peer was not ready for them
-	Challenges         uint64 // claims about a peer that were examined before they were believed
-	ChallengesRefuted  uint64 // of these, the peer's answers have refuted
+	EarlyKept          uint64 // requests and responses buffered beyond a gap
+	EarlyRefused       uint64 // not buffered: a bound was reached
+	Resyncs            uint64 // RD: messages abandoned half-way, followed by a RESYNC
+	RDSuspended        uint64 // RD: messages suspended after an RNR NAK
+	Challenges         uint64 // claims about a peer that were challenged
+	ChallengesRefuted  uint64 // of these, refuted by the peer's answers
 	Drops              [NumDrops]uint64
 }
 
-// Drop says why an arriving packet had no effect. It is a count, never an
-// error value: the peer is not told.
+// Drop is the reason why an arriving packet had no effect. It is only counted,
+// never returned as an error or sent to the peer.
 type Drop uint8
 
 // The reasons.
@@ -53,27 +53,27 @@ const (
 	DropICRC
 	DropAddress // not to or from the addresses of the QP's path
 	DropNoQP    // no such QP
-	DropState   // the QP's state takes no such packets
+	DropState   // the QP's state does not accept such packets
 	DropService // opcode of another transport service
 	DropPKey
 	DropQKey
 	DropDuplicate // duplicate that cannot be answered, or an old response
-	DropSequence  // ahead of the expected PSN after the NAK went out
+	DropSequence  // ahead of the expected PSN after the NAK was sent
 	DropGhost     // response to a PSN that was never sent
-	DropResponse  // response that nothing waits for
+	DropResponse  // response to no outstanding request
 	DropNoWQE     // UC, UD: no receive work request
 	DropLength    // UC, UD: does not fit
 	DropAccess    // UC: rkey or rights
-	DropMessage   // UC: rest of a message that was given up
-	DropOpcode    // no such operation here
+	DropMessage   // UC: rest of a message that was dropped
+	DropOpcode    // unsupported operation
 	DropNoEEC     // no such EE context
-	DropDoubt     // may be a stranger's; the peer is asked for it again
+	DropDoubt     // may be forged; the peer is asked to repeat it
 	DropMSN       // answer whose message sequence number does not fit
-	DropMigration // of a peer that says it has migrated, at a wrong PSN or over a wrong path
+	DropMigration // MigReq at a wrong PSN or over a wrong path
 
 	DropMADVersion // QP1: not a management datagram of a known version
-	DropMADAgent   // QP1: nothing takes it, and it wants no answer
-	DropMADAnswer  // QP1: it wants an answer, and too many wait to be sent
+	DropMADAgent   // QP1: no agent takes it, and it needs no answer
+	DropMADAnswer  // QP1: it needs an answer, and the queue of answers is full
 	NumDrops
 )
 

@@ -1,4 +1,4 @@
-// Package counters is what an adapter counts: one structure with every count,
-// and one list of the reasons for which an arriving packet has no effect. All
-// parts of the adapter count into the same structure.
+// Package counters defines the counters of an adapter: one structure with all
+// of them, which all parts of the adapter share, and one list of the reasons
+// why an arriving packet has no effect.
 package counters

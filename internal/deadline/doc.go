@@ -1,8 +1,8 @@
-// Package deadline keeps things by the instant at which they are due: queue
-// pairs by their timers, connections, requests that wait for an answer, packets
-// that are held back. Whoever needs such an order has a Heap, and each element
-// the Link by which its heap finds it; so adding and moving one allocates
-// nothing but, at times, a longer list.
+// Package deadline orders elements by the instant at which they are due: queue
+// pairs by their timers, connections, unanswered requests, held packets. A Heap
+// holds such elements, and each element contains the Link by which its heap
+// finds it, so that adding or moving one allocates nothing, except when the
+// heap's slice grows.
 //
-// Everything is in heap.go. The package reads no clock and calls nobody back.
+// Everything is in heap.go. The package reads no clock and makes no callbacks.
 package deadline

@@ -2,11 +2,11 @@ package deadline
 
 import "github.com/softhca/softhca/internal/clock"
 
-// Link is what an element keeps for the heap that it is in. The zero value is
-// in none. An element is in one heap at a time for each Link that it has.
+// Link is an element's state in a heap. The zero value is in none. An element
+// can be in one heap at a time for each of its Links.
 type Link struct {
 	at  clock.Instant
-	seq uint32 // order of those that are due together
+	seq uint32 // order among elements due at the same instant
 	pos int32  // from 1; 0: in no heap
 }
 
@@ -18,8 +18,8 @@ func (l *Link) At() clock.Instant {
 	return l.at
 }
 
-// Heap holds elements by the instant at which they are due. Those that are due
-// together come in the order in which they were set. A heap must be made by New
+// Heap holds elements by the instant at which they are due. Elements due at the
+// same instant come in the order of their Set calls. A heap must be made by New
 // and is not safe for concurrent use.
 type Heap[T any] struct {
 	link func(*T) *Link
@@ -27,13 +27,13 @@ type Heap[T any] struct {
 	seq  uint32
 }
 
-// New returns an empty heap; link says where an element has its Link.
+// New returns an empty heap; link returns the Link of an element.
 func New[T any](link func(*T) *Link) Heap[T] { return Heap[T]{link: link} }
 
 // Len returns the number of elements.
 func (h *Heap[T]) Len() int { return len(h.all) }
 
-// All returns the elements: the one that is due first, then the others in no
+// All returns the elements: the one due first, then the others in no particular
 // order. The list belongs to the heap and is valid until it changes.
 func (h *Heap[T]) All() []*T { return h.all }
 
@@ -61,8 +61,8 @@ func (h *Heap[T]) Due(now clock.Instant) *T {
 	return x
 }
 
-// Set makes x due at an instant, whether it is in the heap already or not. It
-// must not be in another.
+// Set makes x due at an instant, and adds it if necessary. x must not be in
+// another heap.
 func (h *Heap[T]) Set(x *T, at clock.Instant) {
 	l := h.link(x)
 	if l.pos == 0 {
@@ -74,7 +74,7 @@ func (h *Heap[T]) Set(x *T, at clock.Instant) {
 	h.sift(int(l.pos))
 }
 
-// Remove takes x out of the heap, if it is in one, which must be this.
+// Remove removes x from the heap if it is in one, which must be this heap.
 func (h *Heap[T]) Remove(x *T) {
 	i, last := int(h.link(x).pos), len(h.all)
 	if i == 0 {
@@ -91,8 +91,7 @@ func (h *Heap[T]) Remove(x *T) {
 
 // Positions run from 1, so that the zero Link is in no heap.
 
-// sift moves the element at i to where it belongs: what takes the place of
-// another may belong above it as well as below.
+// sift moves the element at i up or down to its proper position.
 func (h *Heap[T]) sift(i int) {
 	for ; i > 1 && h.before(i, i/2); i /= 2 {
 		h.swap(i, i/2)
@@ -109,8 +108,8 @@ func (h *Heap[T]) sift(i int) {
 	}
 }
 
-// before compares two elements. Between two that are due together there are
-// never so many others that the difference of their numbers overflows.
+// before compares two elements. The sequence numbers of two elements due at the
+// same instant are close enough that their difference does not overflow.
 func (h *Heap[T]) before(i, j int) bool {
 	a, b := h.link(h.all[i-1]), h.link(h.all[j-1])
 	return a.at < b.at || a.at == b.at && int32(a.seq-b.seq) < 0

@@ -106,7 +106,7 @@ var uri = regexp.MustCompile(`(?m)^'[^']+' (\S+\.deb) `)
 // prefers packages of the suite, unless that is "".
 func (a *Archive) Fetch(ctx context.Context, suite string, args ...string) ([]string, error) {
 	args = append(a.options(suite), args...)
-	// apt-get leaves out files that it has already. With an empty cache it names all.
+	// apt-get omits files that it already has. With an empty cache it names all.
 	names, err := output(ctx, "apt-get", append(args, "--print-uris", "-o", "Dir::Cache::archives=/nonexistent")...)
 	if err != nil {
 		return nil, err

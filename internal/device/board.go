@@ -7,10 +7,10 @@ import (
 	"github.com/softhca/softhca/internal/fabric"
 )
 
-// Board is what others may see of an adapter while it runs, without asking it.
-// It has no pointers, so it may be memory that processes share; who reads it
-// reads one word at a time. An adapter that is opened with the board of one that
-// was closed counts on from there.
+// Board holds the counters of a running adapter, which other processes may read
+// directly. It contains no pointers, so it can be in shared memory; readers read
+// one word at a time. An adapter opened with the board of a closed one continues
+// its counts.
 type Board struct {
 	Engine counters.Set
 	Port   fabric.Counts

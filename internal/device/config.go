@@ -25,25 +25,25 @@ type Config struct {
 	Network        *pipe.Network // replaces sockets
 	DisableOffload bool
 	Capture        io.Writer
-	PromptCapture  bool // nothing waits to be captured: for a process that may end at any time
+	PromptCapture  bool // captures each packet at once: for a process that may end at any time
 	Trace          trace.Tracer
 	Seed           uint64
 	NodeGUID       uint64
 	QPNSlot        uint8
-	Exclusive      bool // nobody shares the addresses
-	Idle           bool // it is only asked what it can do, and takes no address where there are Linux's sockets
+	Exclusive      bool // no other process may share the addresses
+	Idle           bool // the adapter only describes itself; on Linux it does not bind its address
 	Privileged     bool
 	Settings       qp.Settings
-	Queues         ring.Allocator // of the memory of queues; zero is Go's heap
+	Queues         ring.Allocator // allocates the memory of queues; zero: Go's heap
 	Faults         Faults
 	Env            Environment
-	Board          *Board                           // nil is one of the adapter's own
-	Warn           func(format string, args ...any) // reports why the device does not share its addresses; nil discards
-	Adapter        int                              // its number, from 0, among several that share an environment
+	Board          *Board                           // nil: the adapter creates one
+	Warn           func(format string, args ...any) // logs why the device does not share its addresses; nil discards
+	Adapter        int                              // index, from 0, among the adapters that share an environment
 }
 
 // guid returns the GUID of the adapter on an address, and whether another process
-// that opens it gives it the same one.
+// that opens the adapter derives the same one.
 func (c *Config) guid(addr netip.Addr) (guid uint64, stays bool, err error) {
 	if c.NodeGUID != 0 {
 		return c.NodeGUID, true, nil
@@ -59,7 +59,7 @@ func (c *Config) guid(addr netip.Addr) (guid uint64, stays bool, err error) {
 	return secret.GUID(addr, c.QPNSlot), stays, nil
 }
 
-// source returns the numbers that keys and QPNs come from.
+// source returns the generator of keys and QPNs.
 func (c *Config) source() func() uint32 {
 	if c.Seed != 0 {
 		return mrand.New(mrand.NewPCG(c.Seed, c.Seed)).Uint32
@@ -67,7 +67,7 @@ func (c *Config) source() func() uint32 {
 	return random
 }
 
-// random returns a number that nobody can foresee.
+// random returns an unpredictable number.
 func random() uint32 {
 	var b [4]byte
 	// crypto/rand.Read never fails: it ends the program instead.

@@ -22,12 +22,12 @@ import (
 // one; any goroutine may make them.
 type Device struct {
 	HCA  *hca.HCA    // for its thread, except for what never changes
-	Port fabric.Port // as the driver sees it: in all its wrappings
+	Port fabric.Port // as the driver sees it: with all wrappers
 
 	drv    *driver.Driver
 	seat   *broker.Seat // nil for a lone process
 	closed atomic.Bool
-	faults *injector // nil without rules
+	faults *injector // nil if there are no fault rules
 	board  *Board
 
 	events    eventQueue
@@ -82,15 +82,15 @@ func Open(cfg Config) (*Device, error) {
 	return d, nil
 }
 
-// Close ends the device: who watches it, waits for its events or sleeps until
-// one of its completion queues has something is told.
+// Close closes the device. It notifies watchers, and wakes threads that wait
+// for its events or sleep on its completion queues.
 func (d *Device) Close() error {
 	if d == nil || d.closed.Swap(true) {
 		return ib.ErrInvalidHCA
 	}
 	d.faults.stop()
 	d.addresses.stop()
-	// An adapter that has failed has told its watchers already.
+	// A failed adapter has already notified its watchers.
 	_ = d.drv.Do(func(now clock.Instant) { d.watchers.tell(now, nil) })
 	if !d.drv.Failed() {
 		d.seat.Leave()
@@ -101,8 +101,8 @@ func (d *Device) Close() error {
 	return err
 }
 
-// Leave is called before a process ends that leaves d open: it returns when what is to be
-// sent has been, and no peer waits for an answer.
+// Leave is called before the process ends without Close. It returns when all packets are
+// sent and no peer waits for an answer.
 func (d *Device) Leave() error {
 	err := d.Do(func(clock.Instant) error { return nil })
 	if err == nil {
@@ -115,13 +115,13 @@ func (d *Device) Leave() error {
 func (d *Device) fatal(cause error) {
 	d.events.fatal(cause)
 	d.watchers.tell(0, cause)
-	d.events.wakeAll() // who is woken can see what became of the device
+	d.events.wakeAll() // woken threads see that the device has failed
 }
 
 // Usable reports whether d is open.
 func (d *Device) Usable() bool { return d != nil && !d.closed.Load() }
 
-// Alive returns why calls on objects of d fail, nil if they do not.
+// Alive returns the error of calls on objects of d, nil if d is usable.
 func (d *Device) Alive() error {
 	switch {
 	case !d.Usable():
@@ -132,8 +132,8 @@ func (d *Device) Alive() error {
 	return nil
 }
 
-// Do runs f as the device's thread and sends what comes of it. f must not
-// block and not call Do. Errors: f's, ib.ErrInvalidHCA, or that of a device that has
+// Do runs f as the device's thread and sends the resulting packets. f must not block
+// and not call Do. Errors: f's, ib.ErrInvalidHCA, or that of a device that has
 // failed.
 func (d *Device) Do(f func(now clock.Instant) error) error {
 	if !d.Usable() {
@@ -146,12 +146,12 @@ func (d *Device) Do(f func(now clock.Instant) error) error {
 	return err
 }
 
-// Settle returns when what the device's thread was doing is done. A closed or
-// failed device does nothing more.
+// Settle waits until the device's thread has finished its current work. A
+// closed or failed device has none.
 func (d *Device) Settle() { _ = d.Do(func(clock.Instant) error { return nil }) }
 
-// Call is Do for a verb, by its name in Go, which the rules of faults may make
-// fail; o is what it is about, or nil.
+// Call is Do for a verb, given by its Go name, which fault rules may make fail.
+// o is the object of the call, or nil.
 func (d *Device) Call(verb string, o *Object, f func(now clock.Instant) error) error {
 	if err := d.Called(verb, o); err != nil {
 		return err
@@ -159,32 +159,32 @@ func (d *Device) Call(verb string, o *Object, f func(now clock.Instant) error) e
 	return d.Do(f)
 }
 
-// Post has the requests sent that were posted to q, at once or together with
-// others; see driver.Driver.Post.
+// Post sends the requests posted to q, at once or together with later ones; see
+// driver.Driver.Post.
 func (d *Device) Post(q *qp.QP, work qp.Posted) { d.drv.Post(q, work) }
 
-// SendOverdue has requests sent that have waited for long enough; see
-// driver.Driver.
+// SendOverdue sends requests that have waited long enough; see driver.Driver.
 func (d *Device) SendOverdue() { d.drv.SendOverdue() }
 
-// PostsWait reports whether requests wait to be sent with others; see
+// PostsWait reports whether requests wait to be sent with later ones; see
 // driver.Driver.
 func (d *Device) PostsWait() bool { return d.drv.PostsWait() }
 
-// Armed and Woke tell the driver that somebody is about to sleep, and that
-// somebody was woken; see driver.Driver.
+// Armed tells the driver that a program has armed a completion queue and may
+// sleep; see driver.Driver.
 func (d *Device) Armed() { d.drv.Armed() }
 
-// Woke is told when somebody was woken.
+// Woke tells the driver that a program was woken; see driver.Driver.
 func (d *Device) Woke() { d.drv.Woke() }
 
-// Sleep has the caller sleep, if it can at the port; see driver.Driver.Sleep.
+// Sleep makes the caller sleep, at the port if possible; see
+// driver.Driver.Sleep.
 func (d *Device) Sleep(ctx context.Context, awake func() bool, elsewhere func()) {
 	d.drv.Sleep(ctx, awake, elsewhere)
 }
 
-// SleepOn is Sleep for a caller whose sleep ends when a descriptor can be read,
-// of which awake tells; see driver.Driver.SleepOn.
+// SleepOn is Sleep that also ends when a descriptor is readable, which awake
+// checks; see driver.Driver.SleepOn.
 func (d *Device) SleepOn(fd int, awake func() bool, elsewhere func()) {
 	d.drv.SleepOn(fd, awake, elsewhere)
 }

@@ -1,15 +1,14 @@
-// Package device is an adapter that runs: the engine (internal/hca) with a
-// port, a driver, its asynchronous events and the faults that rules ask for.
-// Package verbs gives it the shape of a public interface, and package rdmacm
-// connects over it.
+// Package device is a running adapter: the engine (internal/hca) with a port, a
+// driver, asynchronous events and injected faults. Package verbs is its public
+// interface, and package rdmacm connects over it.
 //
-// Reading order: config.go, board.go and port.go (what an adapter is opened
-// with; its port in its wrappings), address.go, identity.go (what it will be),
-// device.go (the calls), object.go and event.go (what events are about),
-// watch.go (who is told of the end), network.go (addresses that the host
-// loses), rules.go and inject.go (faults on demand), door.go (how rdmacm gets
-// behind an object of verbs).
+// Reading order: config.go, board.go and port.go (the configuration; the port
+// with its wrappers), address.go, identity.go (the attributes of an adapter
+// before it is opened), device.go (the calls), object.go and event.go
+// (asynchronous events and their objects), watch.go (notification of the end),
+// network.go (lost local addresses), rules.go and inject.go (faults on demand),
+// door.go (access of rdmacm to the objects of verbs).
 //
-// The package keeps no list of adapters, and knows the types of verbs only as
-// what it hands back.
+// The package keeps no list of adapters, and treats objects of verbs as opaque
+// values.
 package device

@@ -6,8 +6,8 @@ import (
 )
 
 // Environment has the settings that a device takes from the environment of its process. In a
-// program in C the library reads them, because Go's runtime would read the memory that the
-// kernel filled when the process began, and programs that change their title overwrite it.
+// C program the C library reads them: Go's runtime would read the initial environment block,
+// which programs that change their process title overwrite.
 type Environment struct {
 	ConfigDir  string // directory of the user's configuration; empty if there is none
 	GUID       string // value of SOFTHCA_GUID
@@ -15,7 +15,8 @@ type Environment struct {
 	FaultsSeed string // value of SOFTHCA_FAULTS_SEED
 }
 
-// Secret returns the secret of the user, nil if it is not kept: then no other process has it.
+// Secret returns the secret of the user, nil if it is not stored, so that no other process
+// has it.
 func (e *Environment) Secret() *identity.Secret {
 	if s, kept := identity.OfUser(e.ConfigDir); kept {
 		return &s
@@ -24,8 +25,8 @@ func (e *Environment) Secret() *identity.Secret {
 }
 
 // The environment variables of an Environment. The GUID is that of the first adapter;
-// those of others count on from it. Faults are rules for every adapter that the program
-// opens: rules, or the name of a file with rules after an @.
+// further adapters get the following numbers. Faults contains rules for every adapter
+// that the program opens, or @ and the name of a file with rules.
 const (
 	guidEnv       = "SOFTHCA_GUID"
 	faultsEnv     = "SOFTHCA_FAULTS"

@@ -12,23 +12,22 @@ type Event struct {
 	Type  ib.EventType
 	About *Object // nil for an event of the port or of the device
 	Port  uint8   // of a port event
-	Err   error   // of DEVICE_FATAL: what broke
+	Err   error   // of DEVICE_FATAL: the cause
 }
 
-// MaxEvents bounds the events that wait to be taken.
+// MaxEvents bounds the pending events.
 const MaxEvents = 4096
 
-// eventQueue holds events until they are taken, and the objects that they can
-// be about.
+// eventQueue holds pending events, and the objects that events can be about.
 type eventQueue struct {
-	ready chan struct{} // has an element when something can be taken
+	ready chan struct{} // has an element while an event is pending
 
 	mu      sync.Mutex // guards what follows
 	queue   []Event
 	lost    uint64
 	objects map[any]*Object
 	shut    bool
-	death   *Event // DEVICE_FATAL does not get lost
+	death   *Event // DEVICE_FATAL, which is never lost
 }
 
 func (e *eventQueue) init() {
@@ -36,8 +35,8 @@ func (e *eventQueue) init() {
 	e.objects = make(map[any]*Object)
 }
 
-// raise is called by the shard. An event about an object that is gone vanishes
-// as one does that waits when the object goes.
+// raise is called by the shard. It drops events about removed objects, as
+// Remove drops pending ones.
 func (e *eventQueue) raise(ev qp.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -84,8 +83,9 @@ func (e *eventQueue) signal() {
 	}
 }
 
-// TakeEvent removes the oldest event and counts it for the object that it is
-// about until Object.Ack. It reports false if none waits; after Close, ib.ErrInvalidHCA.
+// TakeEvent removes the oldest event and counts it as unacknowledged for its object
+// until Object.Ack. ok is false if none is pending; after Close the error is
+// ib.ErrInvalidHCA.
 func (d *Device) TakeEvent() (a Event, ok bool, err error) {
 	if d == nil {
 		return a, false, ib.ErrInvalidHCA
@@ -115,8 +115,8 @@ func (d *Device) TakeEvent() (a Event, ok bool, err error) {
 	return a, err == nil, err
 }
 
-// close has who waits for events told that there will be no more, and wakes
-// who sleeps on a completion queue.
+// close tells waiting threads that there will be no more events, and wakes
+// threads that sleep on a completion queue.
 func (e *eventQueue) close() {
 	e.mu.Lock()
 	e.shut = true
@@ -125,14 +125,14 @@ func (e *eventQueue) close() {
 	e.wakeAll()
 }
 
-// wakeAll wakes who sleeps until a completion queue of the device has entries.
+// wakeAll wakes threads that sleep on the completion queues of the device.
 func (e *eventQueue) wakeAll() {
 	for _, o := range e.all(func(o *Object) bool { return o.CQ != nil }) {
 		o.Wake()
 	}
 }
 
-// all returns the objects that want says yes to.
+// all returns the objects for which want is true.
 func (e *eventQueue) all(want func(*Object) bool) (some []*Object) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

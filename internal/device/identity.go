@@ -7,17 +7,18 @@ import (
 	"github.com/softhca/softhca/internal/fabric/iface"
 )
 
-// Identity is what can be said of an adapter before it is opened.
+// Identity holds the attributes of an adapter that are known before it is
+// opened.
 type Identity struct {
 	NodeGUID   uint64
-	GUIDStays  bool         // another process that opens the adapter gives it the same
+	GUIDStays  bool         // another process that opens the adapter derives the same GUID
 	Addrs      []netip.Addr // in the order of the GID table
-	Interfaces []string     // that have them
+	Interfaces []string     // interfaces with these addresses
 }
 
-// Identify returns the identity of the adapter that Open would open on sockets. The
-// errors are those of addresses that are none, or not this host's; an address
-// that is in use is none.
+// Identify returns the identity of the adapter that Open would open on sockets. It
+// fails for invalid addresses and addresses of other hosts, but not for an address
+// in use.
 func Identify(cfg Config) (Identity, error) {
 	var i Identity
 	addrs, err := resolve(cfg.Addr)

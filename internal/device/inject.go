@@ -18,15 +18,15 @@ import (
 // injector holds the rules of an adapter. A nil one has none.
 type injector struct {
 	all     []*fault.Live
-	calls   map[string][]*fault.Live // that wait for a call, by its name
-	timed   []*fault.Live            // on verbs, that wait for a time
-	answers []*fault.Live            // of the responder
+	calls   map[string][]*fault.Live // rules that wait for a call, by its name
+	timed   []*fault.Live            // rules on verbs that wait for a time
+	answers []*fault.Live            // rules of the responder
 	seed    uint64
 	start   time.Time
 	trace   trace.Tracer
 	timers  []*time.Timer
 
-	mu sync.Mutex // guards asking calls
+	mu sync.Mutex // guards matching calls
 }
 
 // newInjector returns the rules of a configuration, nil if there are none.
@@ -60,7 +60,7 @@ func newInjector(cfg *Config) (*injector, error) {
 // now returns the time since the adapter was opened.
 func (i *injector) now() clock.Instant { return clock.Instant(time.Since(i.start)) }
 
-// attach makes the rules of the responder work on an adapter that does not run
+// attach installs the rules of the responder in an adapter that does not run
 // yet.
 func (i *injector) attach(h *hca.HCA) {
 	if i != nil && len(i.answers) > 0 {
@@ -68,7 +68,7 @@ func (i *injector) attach(h *hca.HCA) {
 	}
 }
 
-// begin starts the rules that wait for a time.
+// begin starts the timers of the timed rules.
 func (i *injector) begin(d *Device) {
 	if i == nil {
 		return
@@ -109,13 +109,13 @@ func (i *injector) answer(q *qp.QP, p *qp.Packet) roce.Syndrome {
 	return 0
 }
 
-// Watched reports whether rules want to know of calls of a verb.
+// Watched reports whether rules apply to a verb.
 func (d *Device) Watched(verb string) bool {
 	return d.faults != nil && len(d.faults.calls[verb]) > 0
 }
 
-// Called tells the rules that a verb is called; an error is that of Alive, or one
-// that a rule makes the call fail with.
+// Called applies the rules to a call of a verb. It returns the error of Alive, or
+// the one with which a rule makes the call fail.
 func (d *Device) Called(verb string, o *Object) error {
 	if err := d.Alive(); err != nil || !d.Watched(verb) {
 		return err
@@ -149,21 +149,21 @@ func (d *Device) Called(verb string, o *Object) error {
 	return failed
 }
 
-// recordFault tells the tracer of a call that a rule made fail.
+// recordFault traces a call that a rule made fail.
 func (d *Device) recordFault(cause error, n ib.QPN) {
 	if d.faults.trace == nil {
 		return
 	}
-	// A device that is gone has nothing to trace either.
+	// After Close nothing is traced.
 	_ = d.drv.Do(func(now clock.Instant) {
 		d.faults.trace(&trace.Record{At: now, Kind: trace.Fault, QPN: n, Cause: cause.Error()})
 	})
 }
 
-// inject carries out a rule that moves, overflows or raises something: on what
-// the call is about, or without a call on everything that there is.
+// inject applies a rule that moves, overflows or raises something: to the
+// object of the call or, for a timed rule, to all objects.
 func (d *Device) inject(l *fault.Live, o *Object) {
-	// A device that is gone is nothing to act on either.
+	// After Close there are no objects.
 	_ = d.Do(func(now clock.Instant) error {
 		var err error
 		if o != nil {
@@ -181,7 +181,7 @@ func (d *Device) inject(l *fault.Live, o *Object) {
 // errNoTarget is returned when a rule finds nothing to act on.
 var errNoTarget = errors.New("nothing to act on")
 
-// injectAll carries out a rule that waited for a time.
+// injectAll applies a timed rule to all objects.
 func (d *Device) injectAll(now clock.Instant, l *fault.Live) error {
 	object := l.Object()
 	n, named := l.QPN()
@@ -209,8 +209,8 @@ func (d *Device) injectAll(now clock.Instant, l *fault.Live) error {
 	return err
 }
 
-// injectOne carries out a rule on one object. The trace has the rule before
-// what follows from it, and the reason if nothing does.
+// injectOne applies a rule to one object. It traces the rule before its
+// effects, or the reason if it has none.
 func (d *Device) injectOne(now clock.Instant, l *fault.Live, o *Object) error {
 	if d.faults.trace == nil {
 		return d.injectAt(now, l, o)
@@ -225,8 +225,8 @@ func (d *Device) injectOne(now clock.Instant, l *fault.Live, o *Object) error {
 	return err
 }
 
-// injectAt carries out a rule on an object; what is about a queue pair is about
-// its send completion queue and its SRQ too.
+// injectAt applies a rule to an object. For a queue pair, that includes its
+// send completion queue and its SRQ.
 func (d *Device) injectAt(now clock.Instant, l *fault.Live, o *Object) error {
 	cq, srq := o.CQ, o.SRQ
 	if o.QP != nil {
@@ -245,8 +245,8 @@ func (d *Device) injectAt(now clock.Instant, l *fault.Live, o *Object) error {
 	return errNoTarget
 }
 
-// raiseInjected raises the event of a rule, about that of what e names which
-// events of the kind are about.
+// raiseInjected raises the event of a rule, about the object in e that fits the
+// kind of event.
 func (d *Device) raiseInjected(l *fault.Live, e qp.Event) error {
 	none := false
 	switch l.Object() {

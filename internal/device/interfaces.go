@@ -20,7 +20,7 @@ type Interface struct {
 }
 
 // Interfaces returns the network interfaces that are up, have an IP address, and
-// carry packets of the least path MTU.
+// have an MTU of at least the minimum path MTU.
 func Interfaces() ([]Interface, error) {
 	all, err := net.Interfaces()
 	if err != nil {
@@ -33,7 +33,7 @@ func Interfaces() ([]Interface, error) {
 		}
 		addrs, err := interfaceAddrs(&all[i])
 		if err != nil {
-			continue // it has none, or has just gone
+			continue // it has no addresses, or was just removed
 		}
 		caps := fabric.Caps{MTU: iface.Payload(all[i].MTU, addrs[0])}
 		for _, a := range addrs {

@@ -15,9 +15,10 @@ const (
 // FirstLoopback returns the first address of Loopbacks.
 func FirstLoopback() netip.Addr { return netip.AddrFrom4([4]byte{127, 0, 0, 1}) }
 
-// Loopbacks returns addresses of 127.0.0.0/8 for an adapter that may have any: from
-// 127.0.0.1 on, so that people find it. Another user may take as many in a row as it
-// has descriptors, so random ones follow: it cannot take most of 16 million.
+// Loopbacks returns addresses of 127.0.0.0/8 for an adapter that can use any of
+// them. The first are 127.0.0.1 and its successors, which people expect. Another
+// user could occupy as many of these as it has descriptors, but not most of 16
+// million, so random ones follow.
 func Loopbacks() iter.Seq[netip.Addr] {
 	return func(yield func(netip.Addr) bool) {
 		a := FirstLoopback()

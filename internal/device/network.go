@@ -10,20 +10,20 @@ import (
 	"github.com/softhca/softhca/internal/qp"
 )
 
-// addressWatch notices that the host loses addresses of the adapter, or has
-// them back: an interface goes down, or an address is taken from it. An address
-// that the host does not have when the adapter is opened is not watched.
+// addressWatch detects that the host loses or regains addresses of the adapter:
+// an interface goes down, or an address is removed from it. It does not watch
+// addresses that the host lacks when the adapter is opened.
 type addressWatch struct {
-	close func() // nil if the system tells of no changes
+	close func() // nil if the system does not report changes
 	done  sync.WaitGroup
 }
 
-// watchAddresses begins to watch the addresses of d's port.
+// watchAddresses starts watching the addresses of d's port.
 func (d *Device) watchAddresses() {
 	addrs := d.Port.Caps().Addrs
 	next, closer, err := networkChanges()
 	if err != nil {
-		return // a sandbox without it: paths fail by their timers
+		return // netlink is unavailable, as in a sandbox: paths fail by their timers
 	}
 	have := make(map[netip.Addr]bool)
 	for _, a := range hostHas(addrs) {
@@ -46,7 +46,7 @@ func (w *addressWatch) stop() {
 	}
 }
 
-// addressesNow compares what the host has with what it had.
+// addressesNow compares the host's addresses with the previous ones.
 func (d *Device) addressesNow(have map[netip.Addr]bool) {
 	now := make(map[netip.Addr]bool)
 	addrs := make([]netip.Addr, 0, len(have))
@@ -61,7 +61,7 @@ func (d *Device) addressesNow(have map[netip.Addr]bool) {
 			continue
 		}
 		have[a] = now[a]
-		// A device that is gone has no paths any more.
+		// After Close there are no paths.
 		_ = d.drv.Do(func(at clock.Instant) {
 			d.HCA.AddressLost(at, a, had)
 			d.events.raise(qp.Event{Type: ib.EventGIDChange, Port: 1})
@@ -83,13 +83,13 @@ func (d *Device) addressesNow(have map[netip.Addr]bool) {
 // PortDown reports whether the host has lost all addresses of the adapter.
 func (d *Device) PortDown() bool { return d.board.Down.Load() == 1 }
 
-// hostHas returns those of some addresses that an interface has which is up. Of
-// the loopback network the host has all.
+// hostHas returns the addresses in want that belong to an interface that is up.
+// The host has all addresses of the loopback network.
 func hostHas(want []netip.Addr) (has []netip.Addr) {
 	var here []netip.Prefix
 	ifs, err := net.Interfaces()
 	if err != nil {
-		return want // nobody knows better
+		return want // unknown: assume that it has all
 	}
 	for i := range ifs {
 		if ifs[i].Flags&net.FlagUp == 0 || ifs[i].Flags&net.FlagRunning == 0 {
@@ -97,7 +97,7 @@ func hostHas(want []netip.Addr) (has []netip.Addr) {
 		}
 		all, err := ifs[i].Addrs()
 		if err != nil {
-			continue // it has just gone
+			continue // the interface was just removed
 		}
 		for _, a := range all {
 			if p, err := netip.ParsePrefix(a.String()); err == nil {

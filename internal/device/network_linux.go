@@ -10,7 +10,7 @@ import (
 )
 
 // networkChanges returns a function that blocks until interfaces or addresses
-// of the host may have changed, and is false after the other one was called.
+// of the host may have changed, and returns false after closer was called.
 func networkChanges() (next func() bool, closer func(), err error) {
 	s, err := nl.Subscribe(unix.NETLINK_ROUTE, unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR)
 	if err != nil {
@@ -19,7 +19,7 @@ func networkChanges() (next func() bool, closer func(), err error) {
 	fdmark.Mark(s.GetFd())
 	next = func() bool {
 		_, _, err := s.Receive()
-		return err == nil || errors.Is(err, unix.ENOBUFS) // too many changes to be told of each
+		return err == nil || errors.Is(err, unix.ENOBUFS) // the socket lost some changes
 	}
 	return next, s.Close, nil
 }

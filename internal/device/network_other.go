@@ -4,7 +4,7 @@ package device
 
 import "errors"
 
-// networkChanges is there for Linux only.
+// networkChanges exists only on Linux.
 func networkChanges() (next func() bool, closer func(), err error) {
 	return nil, nil, errors.ErrUnsupported
 }

@@ -10,26 +10,26 @@ import (
 	"github.com/softhca/softhca/internal/qp"
 )
 
-// Object is what the device keeps of a queue pair, an EE context, a completion
-// queue or a shared receive queue of the verbs: asynchronous events and rules of faults
-// are about one. A program's object holds it, and has it added and removed.
+// Object is the device's record of a queue pair, an EE context, a completion queue or a
+// shared receive queue of the verbs, to which asynchronous events and fault rules
+// refer. The program's object holds it, and adds and removes it.
 type Object struct {
-	QP    *qp.QP // one of the four is set
+	QP    *qp.QP // exactly one of the four is set
 	EEC   *qp.EEC
 	CQ    *qp.CQ
 	SRQ   *qp.SRQ
 	Owner any    // the program's object
-	Wake  func() // of a CQ: wakes who sleeps until it has entries
+	Wake  func() // of a CQ: wakes threads that sleep until it has entries
 
 	dev  *Device
 	gone atomic.Bool
 
 	// The lock of the event queue guards what follows.
-	queued  int // events that wait to be taken
-	unacked int // events that were taken and not acknowledged
+	queued  int // pending events
+	unacked int // taken but unacknowledged events
 }
 
-// key returns what events of the engine name the object by.
+// key returns the value that identifies the object in events of the engine.
 func (o *Object) key() any {
 	switch {
 	case o.QP != nil:
@@ -43,7 +43,7 @@ func (o *Object) key() any {
 	}
 }
 
-// qpn returns the number of a queue pair, 0 for what is none.
+// qpn returns the number of a queue pair, 0 for other objects.
 func (o *Object) qpn() ib.QPN {
 	if o == nil || o.QP == nil {
 		return 0
@@ -51,11 +51,11 @@ func (o *Object) qpn() ib.QPN {
 	return o.QP.Num()
 }
 
-// Gone reports whether there is no object, or it was removed.
+// Gone reports whether the object is nil or was removed.
 func (o *Object) Gone() bool { return o == nil || o.gone.Load() }
 
-// Usable returns why posting to the object fails, nil if it does not: invalid
-// if it is gone, or what Device.Alive says.
+// Usable returns the error of posting to the object, nil if it is usable:
+// invalid if it was removed, or the error of Device.Alive.
 func (o *Object) Usable(invalid error) error {
 	if o == nil {
 		return invalid
@@ -69,8 +69,8 @@ func (o *Object) Usable(invalid error) error {
 	return nil
 }
 
-// Called is Device.Called for a verb that is about the object; invalid if it is
-// gone.
+// Called is Device.Called for a verb of the object; it returns invalid if the
+// object was removed.
 func (o *Object) Called(verb string, invalid error) error {
 	if o.Gone() {
 		return invalid
@@ -78,13 +78,13 @@ func (o *Object) Called(verb string, invalid error) error {
 	return o.dev.Called(verb, o)
 }
 
-// Do is Device.Do as long as the object exists; else it returns invalid.
+// Do is Device.Do if the object exists; otherwise it returns invalid.
 func (o *Object) Do(invalid error, f func(now clock.Instant) error) error {
 	if o == nil {
 		return invalid
 	}
 	return o.dev.Do(func(now clock.Instant) error {
-		if o.Gone() { // by a call at the same time
+		if o.Gone() { // a concurrent call removed it
 			return invalid
 		}
 		return f(now)
@@ -99,7 +99,7 @@ func (o *Object) Call(verb string, invalid error, f func(now clock.Instant) erro
 	return o.Do(invalid, f)
 }
 
-// Add has events find an object that was just made, on the device's thread.
+// Add registers a new object for events. The device's thread calls it.
 func (d *Device) Add(o *Object) {
 	o.dev = d
 	e := &d.events
@@ -108,10 +108,10 @@ func (d *Device) Add(o *Object) {
 	e.objects[o.key()] = o
 }
 
-// Remove ends the object, on the device's thread: end takes it out of the
-// engine and must not raise events. ib.ErrBusy while an event about it was taken
-// and not acknowledged. As events are taken under the same lock, none is taken
-// of an object that is gone; those that wait vanish with it.
+// Remove removes the object, on the device's thread: end removes it from the
+// engine and must not raise events. ib.ErrBusy while an event about it is
+// unacknowledged. Its pending events vanish; events are taken under the same
+// lock, so none refers to a removed object.
 func (o *Object) Remove(end func() error) error {
 	e := &o.dev.events
 	e.mu.Lock()
@@ -130,7 +130,7 @@ func (o *Object) Remove(end func() error) error {
 	return nil
 }
 
-// Ack takes back one event that was taken.
+// Ack acknowledges one taken event.
 func (o *Object) Ack() {
 	e := &o.dev.events
 	e.mu.Lock()

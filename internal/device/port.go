@@ -15,11 +15,11 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// openPort opens what the configuration names. Faults happen between the
-// network and the capture: it shows what the adapter sends and receives.
+// openPort opens the configured port. Faults act between the network and the
+// capture, so the capture shows what the adapter sends and receives.
 //
-// The seat is that of the port's addresses, which the caller closes after the port;
-// nil for a lone process.
+// The Seat is the process's slot on the port's addresses; the caller closes it
+// after the port. It is nil if the process does not share them.
 func (c *Config) openPort(faults *injector) (p fabric.Port, seat *broker.Seat, err error) {
 	addrs, err := resolve(c.Addr)
 	if err != nil {
@@ -56,15 +56,15 @@ func (c *Config) openPort(faults *injector) (p fabric.Port, seat *broker.Seat, e
 	}
 	w, err = capture.Wrap(p, c.Capture, capture.Options{Prompt: c.PromptCapture})
 	if err != nil {
-		_ = p.Close() // the error that matters is the capture's
+		_ = p.Close() // report the error of the capture
 		seat.Close()
 		return nil, nil, err
 	}
 	return w, seat, nil
 }
 
-// join takes a seat on the addresses, which processes of one user share. Who asks
-// for a slot of its own, or for the addresses alone, gets none.
+// join gets a slot on the addresses, which processes of one user share. It
+// returns nil if the configuration sets QPNSlot or Exclusive.
 func (c *Config) join(addrs []netip.Addr, u *udp.Config) (*broker.Seat, error) {
 	alone := c.QPNSlot != 0 || c.Exclusive
 	if c.Idle {
@@ -88,16 +88,16 @@ func (c *Config) join(addrs []netip.Addr, u *udp.Config) (*broker.Seat, error) {
 	return seat, nil
 }
 
-// connections returns what the broker is to know of the device's connections.
+// connections returns the device's connections for the broker.
 func (d *Device) connections() (all []broker.Connection) {
-	_ = d.Do(func(clock.Instant) error { // of a device that has failed there are none to be ended
+	_ = d.Do(func(clock.Instant) error { // a failed device has no connections to end
 		d.HCA.CM().EachConn(func(c *cm.Conn) {
 			k := broker.Connection{LocalID: c.LocalID(), RemoteID: c.RemoteID()}
 			switch c.State() {
 			case cm.ReqRcvd, cm.MRAReqSent, cm.RepSent, cm.MRARepRcvd:
 				k.LocalID = 0
 			case cm.RepRcvd, cm.MRARepSent, cm.Established, cm.DReqSent, cm.DReqRcvd:
-			default: // it has no peer yet, or no more
+			default: // it has no peer yet, or no longer
 				return
 			}
 			k.Peer, k.QPN = c.Peer()
@@ -108,10 +108,10 @@ func (d *Device) connections() (all []broker.Connection) {
 	return all
 }
 
-// Claim has the device get what peers send to a service: a process that shares its
-// address with others must, before its connection manager listens. It may wait for
-// the broker. Errors: EADDRINUSE when another process has the service, EAGAIN
-// without a broker.
+// Claim makes the device receive the requests for a service. A process that shares
+// its address with others must call it before its connection manager listens. It
+// may wait for the broker. Errors: EADDRINUSE when another process has the
+// service, EAGAIN without a broker.
 func (d *Device) Claim(s mad.ServiceID) error {
 	if d.seat == nil {
 		return nil
@@ -119,15 +119,15 @@ func (d *Device) Claim(s mad.ServiceID) error {
 	return d.seat.Claim(s)
 }
 
-// Release takes a Claim back.
+// Release undoes a Claim.
 func (d *Device) Release(s mad.ServiceID) {
 	if d.seat != nil {
 		d.seat.Release(s)
 	}
 }
 
-// record has the capture say what a fault does to a packet. One that is lost or
-// changed on its way in is not received as it was: it is recorded nevertheless.
+// record makes the capture note what a fault did to a packet. It also records
+// the original of an incoming packet that a fault dropped or changed.
 func record(w *capture.Port, m *fault.Mark) {
 	if m.Dir == fault.In && (m.Lost || m.Changed) {
 		w.Arrived(&fabric.Datagram{Src: m.Src, Dst: m.Dst, SrcPort: m.SrcPort, DstPort: fabric.RoCEPort, Bytes: m.Bytes, HopLimit: hopLimit}, m.Text, m.Before)
@@ -136,8 +136,8 @@ func record(w *capture.Port, m *fault.Mark) {
 	w.Note(m.Bytes, m.Text)
 }
 
-// hopLimit stands in the record of a packet whose own is not known any more; no
-// checksum of RoCEv2 covers it.
+// hopLimit is recorded for a packet whose hop limit is unknown; no RoCEv2
+// checksum covers it.
 const hopLimit = 64
 
 // CaptureErr returns the first error of writing Config.Capture, after which

@@ -10,11 +10,11 @@ import (
 	"github.com/softhca/softhca/internal/fault"
 )
 
-// Faults are the rules that make an adapter go wrong on demand.
+// Faults holds the rules for injected faults.
 type Faults struct {
 	Rules string
-	File  string // with more rules
-	Seed  uint64 // of what the rules choose at random; 0 draws one
+	File  string // file with more rules
+	Seed  uint64 // seed of random choices of the rules; 0 draws one
 }
 
 // rules returns all rules: of the configuration, of its file, of the
@@ -52,7 +52,7 @@ func (c *Config) rules() ([]fault.Rule, error) {
 	return all, nil
 }
 
-// seed returns the seed that is to be used.
+// seed returns the seed to use.
 func (c *Config) seed() (uint64, error) {
 	if c.Faults.Seed != 0 {
 		return c.Faults.Seed, nil

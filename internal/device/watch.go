@@ -6,10 +6,10 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 )
 
-// Watch has gone called once, on the device's thread, when the device is
-// closed (cause is nil; what gone sends still leaves) or has failed (now is
-// zero, and nothing of the device may be used). If that was before, gone is
-// called at once. stop ends the watch.
+// Watch registers gone, which is called once on the device's thread: when the
+// device is closed (cause is nil, and packets that gone sends still leave), or
+// when it has failed (now is zero, and the device must not be used). If that
+// has already happened, gone is called at once. stop ends the watch.
 func (d *Device) Watch(gone func(now clock.Instant, cause error)) (stop func()) {
 	s := &d.watchers
 	s.mu.Lock()
@@ -28,15 +28,15 @@ func (d *Device) Watch(gone func(now clock.Instant, cause error)) (stop func()) 
 	}
 }
 
-// watchers are told once that the device is gone.
+// watchers are notified once that the device is gone.
 type watchers struct {
 	mu    sync.Mutex // guards what follows
 	all   map[*func(now clock.Instant, cause error)]struct{}
 	over  bool
-	cause error // why, if it was a failure
+	cause error // cause of a failure; nil after Close
 }
 
-// tell is called on the device's thread, or when it has none any more.
+// tell is called on the device's thread, or after that has ended.
 func (s *watchers) tell(now clock.Instant, cause error) {
 	s.mu.Lock()
 	all := s.all

@@ -17,8 +17,8 @@ import (
 const coalesceTime = 20 * time.Microsecond
 
 // A post that brings the waiting requests or payload bytes to these numbers does
-// not wait: so many requests fill one system call, and for so many bytes the cost
-// of a system call is small.
+// not wait: that number of requests fills one system call, and for that number of
+// bytes the cost of a system call is small.
 const (
 	coalesceRequests = 64
 	coalesceBytes    = 16 << 10

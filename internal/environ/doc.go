@@ -6,6 +6,6 @@
 // Reading order: environ.go, then secure_linux.go and secure_other.go, which find
 // out whether the process is such a program.
 //
-// The libraries of softhca read no variable in another way: internal/rules says so.
-// Commands and tools may.
+// The libraries of softhca read variables in no other way; internal/rules checks
+// that. Commands and tools may.
 package environ

@@ -23,7 +23,7 @@ var privileged = sync.OnceValue(func() bool {
 	return secureIn(vector)
 })
 
-// secureIn reports whether an auxiliary vector says AT_SECURE.
+// secureIn reports whether an auxiliary vector has AT_SECURE set.
 func secureIn(vector [][2]uintptr) bool {
 	for _, entry := range vector {
 		if entry[0] == atSecure {

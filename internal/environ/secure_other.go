@@ -8,5 +8,5 @@ import "os"
 // Windows, where there are none, both numbers are -1.
 func Privileged() bool { return privileged }
 
-// privileged is known before the program can give up its rights.
+// privileged is determined before the program can give up its rights.
 var privileged = os.Getuid() != os.Geteuid() || os.Getgid() != os.Getegid()

@@ -24,12 +24,12 @@ const (
 	NumActions
 )
 
-// Layer is where rules of an action act.
+// Layer is the part of the adapter in which rules of an action act.
 type Layer uint8
 
 // The layers.
 const (
-	Packets   Layer = iota // a port, on packets that pass
+	Packets   Layer = iota // a port, on passing packets
 	Responder              // an RC responder, on requests that it is about to execute
 	Verbs                  // the calls of a program
 )
@@ -43,18 +43,18 @@ var layerNames = [...]string{"Packets", "Responder", "Verbs"}
 type actionInfo struct {
 	name  string
 	layer Layer
-	// args are the action's own, the first of which may stand without its
-	// name if bare is set; all the action's selectors come after them.
+	// args are the action's own arguments; if bare is set, the first may be
+	// given without its name. The action's selectors follow them.
 	args     []Param
 	bare     bool
 	required []Param
 	either   []Param // at most one of them
-	text     string  // what it does and what follows
+	text     string  // what it does, and the effects
 	example  string  // a rule that acts on its own
 }
 
 // actions is the catalogue: the parser, the explanations, the list of the
-// command and the documentation are all made from it.
+// command and the documentation are all generated from it.
 var actions = [NumActions]actionInfo{
 	Drop: {
 		name: "drop", layer: Packets, example: "drop nth=3 op=RDMA_WRITE_MIDDLE dir=out",
@@ -144,7 +144,7 @@ var selectors = [...][]Param{
 	Verbs:     {Nth, Every, P, Count, After, For, Call, QPN},
 }
 
-// String returns the word that a rule begins with.
+// String returns the name of the action in a rule.
 func (a Action) String() string { return actions[a].name }
 
 // Layer returns where the action acts.
@@ -160,7 +160,7 @@ func (a Action) Example() string { return actions[a].example }
 // it acts. The caller must not change them.
 func (a Action) Args() []Param { return actions[a].args }
 
-// Selectors returns what can choose when the action acts.
+// Selectors returns the selectors of the action.
 func (a Action) Selectors() []Param { return selectors[actions[a].layer] }
 
 // has reports whether a rule of the action may have the parameter.
@@ -168,7 +168,7 @@ func (a Action) has(p Param) bool {
 	return slices.Contains(actions[a].args, p) || slices.Contains(a.Selectors(), p)
 }
 
-// Grammar says in a few lines how rules are written and chosen.
+// Grammar explains the syntax of rules, and how they select, in a few lines.
 const Grammar = `A rule is a fault with its arguments and selectors, all separated by spaces. Rules are separated by newlines
 or semicolons; # begins a comment. All selectors of a rule must fit. Of what fits, nth=, every=, p= and count=
 choose: "nth=100" is the 100th, once; "every=100" is every 100th; "nth=100 every=10" the 100th and every 10th

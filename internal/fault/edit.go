@@ -6,7 +6,7 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// seal is what the ICRC of a packet covers beside the packet.
+// seal holds the values outside of a packet that its ICRC covers.
 type seal struct {
 	src, dst         netip.Addr
 	srcPort, dstPort uint16
@@ -25,10 +25,10 @@ func (s *seal) prefix(n int) roce.Prefix {
 // unsealed is the byte of the BTH that the ICRC does not cover.
 const unsealed = 4
 
-// edit changes a packet in place and returns what is left of it.
+// edit changes a packet in place and returns the rest of it.
 func (l *Live) edit(b []byte, s *seal) []byte {
 	if !l.fits(len(b)) {
-		return b // a rule before this one has cut it
+		return b // an earlier rule has truncated it
 	}
 	var at int // the byte that was changed
 	if l.Action == Truncate {
@@ -74,8 +74,9 @@ func (l *Live) target(size int) (at int, mask byte) {
 	return at, byte(l.num(Xor, 0xff))
 }
 
-// spoil changes the byte again while the packet would pass as intact at a
-// receiver that cannot see the identification: one change in 65536 does.
+// spoil changes the byte again while a receiver that cannot see the
+// identification would accept the packet as intact, as happens for one change
+// in 65536.
 func spoil(b []byte, at int, s *seal) {
 	for range 255 {
 		if _, ok := roce.DeriveID(b, s.prefix(len(b)), 0); !ok {

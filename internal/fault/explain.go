@@ -45,7 +45,7 @@ func (r *Rule) Explain() string {
 	return s + r.limits() + r.when()
 }
 
-// target chooses between what a rule acts on by itself and at a call.
+// target returns timed for a timed rule, otherwise called.
 func (r *Rule) target(timed, called string) string {
 	if !r.Timed() {
 		return called
@@ -158,7 +158,7 @@ func (r *Rule) noun() string {
 	}
 }
 
-// limits says how often.
+// limits describes how often the rule acts.
 func (r *Rule) limits() (s string) {
 	if r.Has(P) {
 		s += ", with probability " + r.values[P].text
@@ -169,7 +169,7 @@ func (r *Rule) limits() (s string) {
 	return s
 }
 
-// when says from when and for how long.
+// when describes from when and for how long the rule acts.
 func (r *Rule) when() (s string) {
 	switch {
 	case r.Timed():

@@ -10,27 +10,27 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// maxLate is how long reorder holds a packet that nothing overtakes.
+// maxLate is how long reorder holds a packet that no other overtakes.
 const maxLate = 10 * time.Millisecond
 
-// fate is what the rules make of a packet.
+// fate is the combined decision of the rules about a packet.
 type fate struct {
 	drop   bool
 	copies int           // beyond the packet itself
-	due    clock.Instant // when it goes on; 0 is at once
-	rate   *Live         // whose queue it waits in
-	late   *Live         // it waits to be overtaken
+	due    clock.Instant // when it is passed on; 0: at once
+	rate   *Live         // the rate rule in whose queue it waits
+	late   *Live         // the reorder rule that holds it
 	waits  *Live         // the last rule that makes it wait
-	edits  []*Live       // what is changed, in order
+	edits  []*Live       // the rules that change it, in order
 }
 
-// plain reports whether the packet goes on at once and as it is.
+// plain reports whether the packet passes at once and unchanged.
 func (f *fate) plain() bool {
 	return !f.drop && f.copies == 0 && f.due == 0 && f.late == nil && len(f.edits) == 0
 }
 
-// judge asks the rules about a packet, in order: one that is lost is not seen
-// by those that follow. The fate is valid until the next call.
+// judge applies the rules to a packet, in order; rules after one that drops it
+// do not see it. The fate is valid until the next call.
 func (p *Port) judge(now clock.Instant, seg []byte, s *Subject) *fate {
 	s.read(&p.pkt, seg)
 	f := &p.fate
@@ -67,13 +67,12 @@ func (p *Port) judge(now clock.Instant, seg []byte, s *Subject) *fate {
 	return f
 }
 
-// waiting reports whether copy i of the packet, 0 being the packet itself, is
-// to be held back: all of one that is delayed, one of one that is to be
-// overtaken.
+// waiting reports whether copy i of the packet, 0 being the packet itself, must
+// be held back: all copies of a delayed packet, the first of a reordered one.
 func (f *fate) waiting(i int) bool { return f.due != 0 || i == 0 && f.late != nil }
 
-// hold returns an entry for a copy of the packet, to be filled and pushed; nil
-// if it found no room and is lost.
+// hold returns an entry for a copy of the packet, for the caller to fill and
+// push; nil if there is no room and the copy is lost.
 func (f *fate) hold(h *hold, now clock.Instant, b []byte, i int) *held {
 	e := h.add(b)
 	if e == nil {
@@ -88,8 +87,8 @@ func (f *fate) hold(h *hold, now clock.Instant, b []byte, i int) *held {
 	return e
 }
 
-// overtake counts that a packet of a flow passes and takes the packets out of
-// h that enough have overtaken.
+// overtake counts that a packet of a flow passes and releases the packets in h
+// that enough packets have overtaken.
 func (p *Port) overtake(h *hold, fl flow, release func(*held)) {
 	for _, l := range p.rules {
 		e := l.late
@@ -103,7 +102,7 @@ func (p *Port) overtake(h *hold, fl flow, release func(*held)) {
 	}
 }
 
-// shape puts a packet in the queue of a rate rule and reports whether it must
+// shape adds a packet to the queue of a rate rule and reports whether it must
 // wait there, or is lost because the queue is full.
 func (f *fate) shape(now clock.Instant, l *Live, size int) bool {
 	start := max(now, l.free)
@@ -125,10 +124,10 @@ func (f *fate) shape(now clock.Instant, l *Live, size int) bool {
 	return true
 }
 
-// defaultQueue is how many packets wait in a rate rule that does not say.
+// defaultQueue is the default queue length of a rate rule, in packets.
 const defaultQueue = 1000
 
-// read fills in what a packet says of itself.
+// read fills in the fields that come from the packet.
 func (s *Subject) read(pkt *roce.Packet, seg []byte) {
 	s.Readable = pkt.Parse(seg) == roce.FaultNone
 	s.Op, s.QPN, s.PSN = pkt.BTH.Opcode, pkt.BTH.DestQP, pkt.BTH.PSN
@@ -145,8 +144,8 @@ func (s *Subject) read(pkt *roce.Packet, seg []byte) {
 	}
 }
 
-// messageOf returns which CM message the payload of a packet to QP1 is, 0 if it
-// is none.
+// messageOf returns the kind of CM message in the payload of a packet to QP1, 0
+// if it is none.
 func messageOf(payload []byte) mad.AttrID {
 	if len(payload) != mad.Size {
 		return 0
@@ -158,7 +157,8 @@ func messageOf(payload []byte) mad.AttrID {
 	return h.AttrID
 }
 
-// fits reports whether a packet is long enough for what the rule changes.
+// fits reports whether a packet is long enough for the byte that the rule
+// changes.
 func (l *Live) fits(size int) bool {
 	switch {
 	case l.Action == Truncate:
@@ -173,7 +173,7 @@ func (l *Live) fits(size int) bool {
 	}
 }
 
-// note tells the tracer what a rule did to a packet.
+// note traces the effect of a rule on a packet.
 func (p *Port) note(now clock.Instant, l *Live, seg []byte, s *Subject) {
 	if p.cfg.Trace == nil {
 		return

@@ -9,21 +9,21 @@ import (
 	"github.com/softhca/softhca/internal/fabric"
 )
 
-// held is a packet that is held back: a copy, and where it goes then.
+// held is a copy of a packet that is held back, with its destination.
 type held struct {
 	timer deadline.Link
 	due   clock.Instant
 	rate  *Live // whose queue it is in
 	late  *Live // the reorder rule that holds it
-	left  int64 // packets that have still to overtake it
+	left  int64 // number of packets that must still overtake it
 	flow  flow
-	path  fabric.Path     // of one that leaves
+	path  fabric.Path     // path of an outgoing packet
 	id    uint16          // its identification
-	d     fabric.Datagram // of one that arrived
+	d     fabric.Datagram // datagram of an incoming packet
 	bytes []byte
 }
 
-// flow is what packets have in common that reorder lets overtake each other.
+// flow identifies packets that reorder lets overtake each other.
 type flow struct {
 	dst netip.Addr
 	qpn ib.QPN
@@ -33,15 +33,15 @@ type flow struct {
 type hold struct {
 	heap deadline.Heap[held]
 	free []*held
-	out  []*held // given out; free when their bytes are no longer looked at
+	out  []*held // passed on; reused once their bytes are no longer read
 }
 
 func newHold() hold {
 	return hold{heap: deadline.New(func(e *held) *deadline.Link { return &e.timer })}
 }
 
-// add returns a new entry with a copy of b, to be filled and pushed; nil when
-// there are too many.
+// add returns a new entry with a copy of b, for the caller to fill and push;
+// nil at the limit.
 func (h *hold) add(b []byte) *held {
 	if h.heap.Len() == maxQueue {
 		return nil
@@ -65,7 +65,8 @@ func (h *hold) push(e *held) {
 	h.heap.Set(e, e.due)
 }
 
-// pop takes the first packet out if it is due. It is valid until recycle.
+// pop removes and returns the first packet if it is due. It is valid until
+// recycle.
 func (h *hold) pop(now clock.Instant) *held {
 	if h.heap.Next() > now {
 		return nil
@@ -75,7 +76,7 @@ func (h *hold) pop(now clock.Instant) *held {
 	return e
 }
 
-// take takes a packet out. It is valid until recycle.
+// take removes a packet. It is valid until recycle.
 func (h *hold) take(e *held) {
 	h.heap.Remove(e)
 	if e.rate != nil {
@@ -87,7 +88,7 @@ func (h *hold) take(e *held) {
 	h.out = append(h.out, e)
 }
 
-// recycle reuses the memory of what was taken out.
+// recycle reuses the memory of removed packets.
 func (h *hold) recycle() {
 	h.free = append(h.free, h.out...)
 	h.out = h.out[:0]

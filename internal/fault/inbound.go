@@ -8,7 +8,7 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// Receive implements fabric.Port. It also sends what is due to leave.
+// Receive implements fabric.Port. It also sends held packets that are due.
 func (p *Port) Receive(ds []fabric.Datagram) (int, error) {
 	if p.given == len(p.ready) {
 		p.ready, p.given = p.ready[:0], 0
@@ -23,12 +23,12 @@ func (p *Port) Receive(ds []fabric.Datagram) (int, error) {
 	return n, nil
 }
 
-// refill makes datagrams ready. With done set the port's own answer stands:
-// nothing was to be done to it.
+// refill fills ready. done: no rule applied, and the wrapped port's result is
+// returned as it is.
 func (p *Port) refill(ds []fabric.Datagram) (n int, done bool, err error) {
 	now := p.cfg.Now()
 	if p.ways&Out != 0 {
-		// What is blocked stays in out until the port has room again.
+		// Blocked packets stay in out until the port has room again.
 		if err := p.pump(now); err != nil && !errors.Is(err, fabric.ErrBlocked) {
 			return 0, true, err
 		}
@@ -58,7 +58,8 @@ func (p *Port) refill(ds []fabric.Datagram) (n int, done bool, err error) {
 	return 0, false, nil
 }
 
-// take applies the rules to a datagram. What no rule changes stays together.
+// take applies the rules to a datagram. Unchanged segments stay in one
+// datagram.
 func (p *Port) take(now clock.Instant, d *fabric.Datagram) {
 	s := Subject{Dir: In, Src: d.Src, Dst: d.Dst, SrcPort: d.SrcPort, Way: wayOf(d.Dst, p.addrs)}
 	lo := 0
@@ -79,7 +80,7 @@ func (p *Port) take(now clock.Instant, d *fabric.Datagram) {
 	p.pass(d, lo, len(d.Bytes))
 }
 
-// pass makes a part of a datagram ready as it is.
+// pass adds an unchanged part of a datagram to ready.
 func (p *Port) pass(d *fabric.Datagram, lo, hi int) {
 	if lo < hi {
 		p.ready = append(p.ready, part(d, lo, hi))
@@ -99,7 +100,7 @@ func part(d *fabric.Datagram, lo, hi int) fabric.Datagram {
 	return e
 }
 
-// admit does with one packet what the last judgement says.
+// admit carries out the last judge's decision on one packet.
 func (p *Port) admit(now clock.Instant, d fabric.Datagram, fl flow) {
 	f := &p.fate
 	if f.drop {
@@ -122,15 +123,15 @@ func (p *Port) admit(now clock.Instant, d fabric.Datagram, fl flow) {
 	}
 }
 
-// give makes a packet ready that was held back.
+// give adds a held packet to ready.
 func (p *Port) give(e *held) {
 	d := e.d
 	d.Bytes = e.bytes
 	p.ready = append(p.ready, d)
 }
 
-// sealOf returns what the ICRC of an intact packet covers; an identification
-// that the port does not see is derived.
+// sealOf returns the seal of an intact packet; it derives an identification
+// that the port does not report.
 func sealOf(d *fabric.Datagram) seal {
 	s := seal{d.Src, d.Dst, d.SrcPort, d.DstPort, d.ID, d.NoDF}
 	if !d.IDKnown {

@@ -11,14 +11,14 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// Live is a rule at work. One thread at a time asks it; Stat may be called by
-// any.
+// Live is a rule with its state. One thread at a time may use it; any thread
+// may call Stat.
 type Live struct {
 	Rule
 	text  string
 	rand  *rand.Rand
-	first int64 // the first match to act at
-	once  bool  // and the only one
+	first int64 // number of the first match at which it acts
+	once  bool  // it acts only at that match
 
 	matched  atomic.Uint64
 	applied  atomic.Uint64
@@ -26,10 +26,10 @@ type Live struct {
 
 	free    clock.Instant // Rate: when the next packet may pass
 	waiting int           // Rate: packets in the queue
-	late    *held         // Reorder: the packet that is held back
+	late    *held         // Reorder: the held packet
 }
 
-// NewLive returns the rule at work. index tells rules with the same seed
+// NewLive returns the rule with new state. index tells rules with the same seed
 // apart, so that each draws its own numbers.
 func NewLive(r Rule, seed uint64, index int) *Live {
 	l := &Live{Rule: r, text: r.String(), rand: rand.New(rand.NewPCG(seed, uint64(index)))}
@@ -37,8 +37,8 @@ func NewLive(r Rule, seed uint64, index int) *Live {
 	return l
 }
 
-// Subject is what a rule is asked about. Packets have no call, calls only
-// that and a QPN.
+// Subject is the packet or call to which a rule is applied. A packet has no
+// Call; a call has only Call and a QPN.
 type Subject struct {
 	Dir      Direction
 	Op       roce.Opcode
@@ -53,7 +53,7 @@ type Subject struct {
 	Call     string // the name of a verb
 }
 
-// Active reports whether the rule could act on anything now.
+// Active reports whether the rule can act at this time.
 func (l *Live) Active(now clock.Instant) bool {
 	after := clock.Instant(l.Duration(After))
 	switch {
@@ -86,8 +86,8 @@ func (l *Live) Fires(now clock.Instant, s *Subject) bool {
 	return true
 }
 
-// turn reports whether match n is one of those that every= chooses: every
-// such from the first of nth= on.
+// turn reports whether every= selects match n, counting from the first match of
+// nth=.
 func (l *Live) turn(n int64) bool {
 	every := l.values[Every].num
 	if l.Has(Nth) {
@@ -96,7 +96,7 @@ func (l *Live) turn(n int64) bool {
 	return n%every == 0
 }
 
-// matches reports whether the selectors that do not count fit.
+// matches reports whether the selectors other than the counting ones match.
 func (l *Live) matches(s *Subject) bool {
 	switch l.Action.Layer() {
 	case Verbs:
@@ -123,21 +123,21 @@ func (l *Live) matches(s *Subject) bool {
 	return true
 }
 
-// Applied counts that the rule did what it does.
+// Applied counts one action of the rule.
 func (l *Live) Applied() { l.applied.Add(1) }
 
 // Text returns the text of the rule.
 func (l *Live) Text() string { return l.text }
 
-// Stat is what a rule has done so far.
+// Stat holds the counts of a rule.
 type Stat struct {
 	Rule     string `json:"rule"`               // text of the rule
-	Matched  uint64 `json:"matched"`            // packets or calls that matched its selectors other than those that count
+	Matched  uint64 `json:"matched"`            // packets or calls that matched its selectors other than the counting ones
 	Applied  uint64 `json:"applied"`            // number of times that it acted
-	Overflow uint64 `json:"overflow,omitempty"` // packets lost because too many were held back
+	Overflow uint64 `json:"overflow,omitempty"` // packets dropped at the limit of held packets
 }
 
-// Stat returns what the rule has done so far.
+// Stat returns the counts of the rule.
 func (l *Live) Stat() Stat {
 	return Stat{l.text, l.matched.Load(), l.applied.Load(), l.overflow.Load()}
 }

@@ -2,24 +2,24 @@ package fault
 
 import "net/netip"
 
-// Mark is what a rule does to a packet that passes: for whoever records packets.
+// Mark describes the effect of a rule on a packet, for packet capture.
 type Mark struct {
 	Dir      Direction
 	Src, Dst netip.Addr
 	SrcPort  uint16
-	Bytes    []byte // as it came; the port's, valid during the call
+	Bytes    []byte // unchanged; owned by the port, valid during the call
 	Text     string // such as "lost by rule 'drop nth=3'"
 	Lost     bool
-	Changed  bool // what goes on has other bytes
-	Before   int  // of one that arrives: packets that Receive has still to return before it
+	Changed  bool // the packet's bytes were changed
+	Before   int  // incoming: number of packets that Receive returns before it
 }
 
-// deeds say what rules on packets do to them.
+// deeds are the effects of rules on packets, in words.
 var deeds = [NumActions]string{
 	Drop: "lost", Dup: "doubled", Delay: "delayed", Corrupt: "changed", Truncate: "cut", Reorder: "held back", Rate: "slowed down", Partition: "lost",
 }
 
-// mark tells what a rule does to a packet.
+// mark reports the effect of a rule on a packet.
 func (p *Port) mark(l *Live, seg []byte, s *Subject) {
 	if p.cfg.Mark == nil {
 		return

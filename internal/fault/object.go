@@ -2,7 +2,7 @@ package fault
 
 import "github.com/softhca/softhca/ib"
 
-// Object is a kind of what rules on verbs act on.
+// Object is a kind of object on which rules on verbs act.
 type Object uint8
 
 // The objects.
@@ -18,8 +18,8 @@ var objectNames = [...]string{"device", "queue pair", "completion queue", "share
 // String returns the name of the object.
 func (o Object) String() string { return objectNames[o] }
 
-// Object returns what a rule that moves, overflows or raises something acts
-// on, or raises an event about.
+// Object returns the kind of object that a rule moves, overflows or raises an
+// event about.
 func (r *Rule) Object() Object {
 	switch r.Action {
 	case QP:
@@ -33,7 +33,7 @@ func (r *Rule) Object() Object {
 	}
 }
 
-// About returns what an asynchronous event is about.
+// About returns the kind of object of an asynchronous event.
 func About(t ib.EventType) Object {
 	switch t {
 	case ib.EventQPFatal, ib.EventQPReqErr, ib.EventQPAccessErr, ib.EventCommEst, ib.EventSQDrained,

@@ -23,7 +23,7 @@ func (p *Port) Send(b *fabric.Batch) error {
 	if !p.acts(now, Out) || !p.apply(now, b) {
 		err := p.Port.Send(b)
 		p.passed = 0
-		if errors.Is(err, fabric.ErrBlocked) { // the rest comes again
+		if errors.Is(err, fabric.ErrBlocked) { // the caller sends the rest again
 			for _, r := range b.Pending() {
 				p.passed += r.Count
 			}
@@ -35,11 +35,11 @@ func (p *Port) Send(b *fabric.Batch) error {
 	if err := p.pump(now); !errors.Is(err, fabric.ErrBlocked) {
 		return err
 	}
-	return nil // the batch was taken
+	return nil // the batch was accepted
 }
 
-// pump sends what the port would not take before, then what is due. It fails
-// while that is not all gone; what finds no room stays held back.
+// pump sends packets that the port refused before, then held packets that are
+// due. It fails while some remain; packets without room stay held.
 func (p *Port) pump(now clock.Instant) error {
 	p.flush()
 	for p.err == nil && p.leave.heap.Next() <= now {
@@ -56,15 +56,15 @@ func (p *Port) pump(now clock.Instant) error {
 	return err
 }
 
-// flush hands out to the port.
+// flush passes out to the port.
 func (p *Port) flush() {
 	if len(p.out.Pending()) > 0 {
 		p.err = p.Port.Send(p.out)
 	}
 }
 
-// apply applies the rules to a batch and reports whether they changed
-// anything. If so, all of it is in out or held back.
+// apply applies the rules to a batch and reports whether they changed anything.
+// If so, all its packets are in out or held.
 func (p *Port) apply(now clock.Instant, b *fabric.Batch) (changed bool) {
 	runs := b.Pending()
 	skip := p.passed
@@ -91,7 +91,7 @@ func (p *Port) apply(now clock.Instant, b *fabric.Batch) (changed bool) {
 	return changed
 }
 
-// isLate reports whether a packet waits to be overtaken.
+// isLate reports whether a packet waits for others to overtake it.
 func (p *Port) isLate() bool {
 	return slices.ContainsFunc(p.rules, func(l *Live) bool { return l.late != nil })
 }
@@ -110,7 +110,7 @@ func (p *Port) copyHead(runs []fabric.Run, i, k int) {
 	}
 }
 
-// emit does with packet k of a run what the last judgement says.
+// emit carries out the last judge's decision on packet k of a run.
 func (p *Port) emit(now clock.Instant, r *fabric.Run, k int, fl flow) {
 	f := &p.fate
 	if f.drop {
@@ -138,14 +138,15 @@ func (p *Port) emit(now clock.Instant, r *fabric.Run, k int, fl flow) {
 
 func (p *Port) putHeld(e *held) { p.put(&e.path, e.id, e.bytes) }
 
-// destQPAt is where a packet has its destination QPN, after a byte of other things.
+// destQPAt is the offset of the word with the destination QPN, whose first byte is
+// something else.
 const destQPAt = 4
 
-// put appends a packet to out, with its ICRC moved from the identification
-// that it was sealed with to the one that it gets.
+// put appends a packet to out, with its ICRC updated from its old
+// identification to the new one.
 func (p *Port) put(path *fabric.Path, id uint16, b []byte) {
 	if len(b) == 0 {
-		return // cut to nothing
+		return // truncated to nothing
 	}
 	if len(b) >= roce.MinSize {
 		p.out.Aim(ib.QPN(binary.BigEndian.Uint32(b[destQPAt:]) & uint32(ib.QPNMask)))

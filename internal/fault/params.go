@@ -1,6 +1,6 @@
 package fault
 
-// Param is an argument of an action or a selector of a rule.
+// Param is a parameter of a rule: an argument of its action, or a selector.
 type Param uint8
 
 // The parameters. Arguments come first, then the selectors.
@@ -35,14 +35,14 @@ const (
 	NumParams
 )
 
-// kind is what the value of a parameter is.
+// kind is the kind of value of a parameter.
 type kind uint8
 
 const (
-	kindCount    kind = iota // from 1 on
+	kindCount    kind = iota // at least 1
 	kindQueue                // a count, bounded
 	kindOffset               // negative: from the end
-	kindBit                  // from 0 on
+	kindBit                  // at least 0
 	kindMask                 // 1 to 255
 	kindFlag                 // no value
 	kindShare                // 0 to 1
@@ -103,7 +103,7 @@ var params = [NumParams]paramInfo{
 // String returns the name of the parameter in a rule.
 func (p Param) String() string { return params[p].name }
 
-// Text says what the parameter means, and what it can be.
+// Text describes the parameter and its possible values.
 func (p Param) Text() string {
 	switch k := params[p].kind; k {
 	case kindErrno, kindCall, kindEvent:

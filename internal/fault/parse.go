@@ -56,7 +56,7 @@ func (p *parser) errorAt(at int, msg, hint string) error {
 	return &SyntaxError{Text: p.text, Offset: at, Msg: msg, Hint: hint}
 }
 
-// rule returns the words up to the end of the next rule and passes them.
+// rule returns the words up to the end of the next rule and skips them.
 func (p *parser) rule() (words []token) {
 	for p.at < len(p.text) {
 		switch c := p.text[p.at]; {
@@ -84,7 +84,7 @@ func (p *parser) rule() (words []token) {
 
 func blank(c byte) bool { return c == ' ' || c == '\t' || c == '\r' }
 
-// parse makes a rule of its words.
+// parse builds a rule from its words.
 func (p *parser) parse(words []token) (r Rule, err error) {
 	ok := false
 	for a := range NumActions {
@@ -111,7 +111,7 @@ func actionNames() (names []string) {
 	return names
 }
 
-// word takes one word after the action.
+// word parses one word after the action.
 func (p *parser) word(r *Rule, w token, first bool) error {
 	info := &actions[r.Action]
 	name, text, isPair := strings.Cut(w.text, "=")
@@ -161,7 +161,7 @@ func (a Action) words() (names []string) {
 	return names
 }
 
-// complete checks what a rule must have.
+// complete checks that a rule has its required parameters.
 func (p *parser) complete(r *Rule, begin, end int) error {
 	info := &actions[r.Action]
 	for _, q := range info.required {
@@ -190,7 +190,7 @@ func (p *parser) complete(r *Rule, begin, end int) error {
 	return nil
 }
 
-// placeholder shows how a parameter is written.
+// placeholder shows the syntax of a parameter.
 func placeholder(info *actionInfo, p Param) string {
 	switch {
 	case info.bare && p == info.args[0]:

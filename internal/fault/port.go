@@ -12,51 +12,51 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// Config says what a port does.
+// Config configures a port.
 type Config struct {
-	Rules []*Live              // those on packets
+	Rules []*Live              // rules on packets
 	Now   func() clock.Instant // since the adapter was opened; any thread calls it
 	Trace trace.Tracer         // gets a record of each packet that a rule acts on; may be nil
-	Mark  func(*Mark)          // is told of each packet that a rule acts on, from within Send and Receive; may be nil
+	Mark  func(*Mark)          // called from Send and Receive for each packet that a rule acts on; may be nil
 }
 
-// Port is a port with faults. Packets that no rule acts on pass in the runs
-// and datagrams that they are in; of a run that loses or gains packets, or
-// changes places, the rest is sent with right ICRCs.
+// Port is a port with faults. Runs and datagrams on which no rule acts pass
+// unchanged. If a run loses, gains or reorders packets, the others are sent
+// with updated ICRCs.
 type Port struct {
 	fabric.Port
 	cfg   Config
 	rules []*Live
-	ways  Direction    // of all rules together
+	ways  Direction    // directions of all rules
 	addrs []netip.Addr // of the port, in the order of the GID table
 
 	pkt  roce.Packet
 	fate fate
 	rec  trace.Record
 
-	out     *fabric.Batch // what the rules have made of batches, and what is due
-	passed  int           // packets at the head of the caller's batch that were judged
-	err     error         // of sending out, other than being blocked
-	leave   hold          // packets that are to leave later
-	lost    atomic.Uint64 // packets that left no room in out
-	scratch []byte        // a packet that is being changed
+	out     *fabric.Batch // packets after the rules, and held packets that are due
+	passed  int           // packets at the start of the caller's batch that the rules have seen
+	err     error         // error of sending out, other than ErrBlocked
+	leave   hold          // outgoing held packets
+	lost    atomic.Uint64 // packets dropped because out was full
+	scratch []byte        // buffer for a packet being changed
 
-	inner  []fabric.Datagram // what the wrapped port delivered
-	ready  []fabric.Datagram // what the rules have made of it
-	given  int               // of ready
-	ahead  int               // packets of the datagram in hand that come before the one that is judged, and are not ready yet
-	arrive hold              // packets that are to arrive later
+	inner  []fabric.Datagram // datagrams from the wrapped port
+	ready  []fabric.Datagram // datagrams after the rules
+	given  int               // datagrams of ready already returned
+	ahead  int               // packets of the current datagram before the judged one that are not in ready yet
+	arrive hold              // incoming held packets
 
-	due    atomic.Int64 // clock.Instant: when something that is held back goes on
-	stuck  atomic.Bool  // the port took not all of out
-	asleep atomic.Bool  // somebody is in Wait
+	due    atomic.Int64 // clock.Instant: when the next held packet is due
+	stuck  atomic.Bool  // the port did not accept all of out
+	asleep atomic.Bool  // a thread is in Wait
 }
 
 var _ fabric.Port = (*Port)(nil)
 
 const (
-	outBytes = 512 << 10 // room for a batch and what is added to it
-	inbox    = 16        // datagrams taken from the wrapped port at once
+	outBytes = 512 << 10 // room for a batch and added packets
+	inbox    = 16        // datagrams received from the wrapped port at once
 )
 
 // Wrap returns p with faults. The wrapper owns p. Only rules on packets count.
@@ -83,16 +83,16 @@ func (p *Port) acts(now clock.Instant, d Direction) bool {
 	return slices.ContainsFunc(p.rules, func(l *Live) bool { return l.Dir()&d != 0 && (l.late != nil || l.Active(now)) })
 }
 
-// settle publishes when something goes on by itself, and wakes a Wait that
+// settle publishes when the next held packet is due, and wakes a Wait that
 // would miss it.
 func (p *Port) settle() {
 	due := p.arrive.heap.Next()
 	stuck := len(p.out.Pending()) > 0
-	if !stuck { // else it waits for the port, not for the time
+	if !stuck { // otherwise it waits for the port, not for a time
 		due = min(due, p.leave.heap.Next())
 	}
 	if p.given < len(p.ready) {
-		due = 0 // the caller had no room for all
+		due = 0 // the caller's buffer was too small for all
 	}
 	was := clock.Instant(p.due.Swap(int64(due)))
 	sticks := stuck && !p.stuck.Swap(stuck)
@@ -104,9 +104,8 @@ func (p *Port) settle() {
 	}
 }
 
-// Wait implements fabric.Port. It also ends when a packet that was held back
-// is due to leave or to arrive, and at once while some that arrived were not
-// received yet.
+// Wait implements fabric.Port. It also returns when a held packet is due, and
+// at once while received packets are still in ready.
 func (p *Port) Wait(timeout time.Duration, read, write bool) error {
 	p.asleep.Store(true)
 	defer p.asleep.Store(false)
@@ -119,7 +118,8 @@ func (p *Port) Wait(timeout time.Duration, read, write bool) error {
 	return p.Port.Wait(timeout, read, write || p.stuck.Load())
 }
 
-// Stats implements fabric.Port. Packets that found no room are refused ones.
+// Stats implements fabric.Port. Packets dropped for lack of room count as
+// refused.
 func (p *Port) Stats() fabric.Stats {
 	s := p.Port.Stats()
 	s.SendErrors += p.lost.Load()

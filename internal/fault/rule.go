@@ -23,7 +23,7 @@ func (r *Rule) set(p Param, v value) {
 	r.values[p] = v
 }
 
-// num returns a number of the rule, or what counts without it.
+// num returns a number of the rule, or without if the rule does not have it.
 func (r *Rule) num(p Param, without int64) int64 {
 	if r.Has(p) {
 		return r.values[p].num
@@ -45,13 +45,13 @@ func (r *Rule) Syndrome() roce.Syndrome {
 // Event returns the event of an Event rule.
 func (r *Rule) Event() ib.EventType { return ib.EventType(r.num(Type, 0)) }
 
-// State returns where a QP rule moves the queue pair.
+// State returns the state to which a QP rule moves the queue pair.
 func (r *Rule) State() ib.QPState { return ib.QPState(r.num(To, int64(ib.ERR))) }
 
 // QPN returns the queue pair that a rule names.
 func (r *Rule) QPN() (ib.QPN, bool) { return ib.QPN(r.num(QPN, 0)), r.Has(QPN) }
 
-// Call returns the name of the call that a rule on verbs is about.
+// Call returns the name of the call of a rule on verbs.
 func (r *Rule) Call() string {
 	if r.Has(Call) {
 		return r.values[Call].text
@@ -59,7 +59,7 @@ func (r *Rule) Call() string {
 	return postSend
 }
 
-// Dir returns the ways on which a rule on packets acts.
+// Dir returns the directions of a rule on packets.
 func (r *Rule) Dir() Direction {
 	switch {
 	case r.Has(Dir):
@@ -71,7 +71,7 @@ func (r *Rule) Dir() Direction {
 	}
 }
 
-// counting are the parameters that make a rule on verbs wait for calls.
+// counting holds the parameters with which a rule on verbs acts at calls.
 const counting = 1<<Nth | 1<<Every | 1<<P | 1<<Count | 1<<For | 1<<Call
 
 // Timed reports whether a rule on verbs acts by itself, once, at a time
@@ -80,9 +80,9 @@ func (r *Rule) Timed() bool {
 	return r.Action.Layer() == Verbs && r.Action != Fail && r.Has(After) && r.given&counting == 0
 }
 
-// nth returns which match the rule acts at first, and whether only there. A
-// rule that moves, fills or raises something does so once unless it says how
-// often.
+// nth returns the first match at which the rule acts, and whether it acts only
+// there. A rule that moves, overflows or raises something acts once unless it
+// specifies otherwise.
 func (r *Rule) nth() (first int64, once bool) {
 	if r.Action.Layer() == Verbs && r.Action != Fail && r.given&(1<<Nth|1<<Every|1<<P|1<<Count) == 0 {
 		return 1, true

@@ -12,10 +12,10 @@ import (
 
 // SyntaxError is a mistake in the text of rules. It unwraps to EINVAL.
 type SyntaxError struct {
-	Text   string // all of the rules
+	Text   string // text of all rules
 	Offset int    // of the mistake, in bytes
 	Msg    string // what is wrong, in a sentence
-	Hint   string // what may have been meant; may be empty
+	Hint   string // a suggestion; may be empty
 }
 
 // Unwrap returns EINVAL.
@@ -42,7 +42,8 @@ func (e *SyntaxError) Error() string {
 // maxShown is how many characters of a line an error shows.
 const maxShown = 160
 
-// clip returns the part of a line around character at, and its place there.
+// clip returns the part of a line around character at, and the character's
+// position there.
 func clip(line string, at int) (string, int) {
 	chars := []rune(line)
 	if len(chars) <= maxShown {
@@ -59,12 +60,12 @@ func clip(line string, at int) (string, int) {
 	return string(shown), at - lo
 }
 
-// hint returns a question for a word that is nearly one of words, else the
-// list of them if it is short.
+// hint returns a suggestion if got resembles one of words, otherwise the list
+// of words if it is short.
 func hint(got string, words []string) string {
 	best, at := 3, ""
 	for _, w := range words {
-		// A third of the letters may be wrong, two at most.
+		// At most a third of the letters, and at most two, may differ.
 		if d := distance(strings.ToLower(got), strings.ToLower(w)); d < best && d < len(w) && d <= max(len(w)/3, 1) {
 			best, at = d, w
 		}
@@ -89,11 +90,11 @@ func orList(words []string) string {
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// maxCompared bounds the words that are compared with others.
+// maxCompared bounds the length of words that are compared.
 const maxCompared = 32
 
-// distance returns how many letters must be changed, added or taken out, or
-// swapped with the next, to make b of a.
+// distance returns the edit distance of a and b: letters changed, added,
+// removed, or swapped with the next.
 func distance(a, b string) int {
 	if len(a) > maxCompared || len(b) > maxCompared {
 		return maxCompared

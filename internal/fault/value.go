@@ -12,10 +12,10 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// value is what a parameter is given.
+// value is the value of a parameter.
 type value struct {
 	text  string // canonical
-	num   int64  // also a duration, and the number of a word
+	num   int64  // also of a duration or a word
 	share float64
 	addr  netip.Addr
 	ops   OpSet
@@ -26,7 +26,7 @@ const (
 	maxDuration = 24 * time.Hour
 	maxOffset   = 65535
 	max24       = 1<<24 - 1
-	maxQueue    = 4096 // of rate, and of what a port holds back at all
+	maxQueue    = 4096 // packets in the queue of a rate rule, and held by a port
 )
 
 // bounds are those of the kinds that are numbers.
@@ -35,9 +35,9 @@ var bounds = [...]struct{ lo, hi int64 }{
 	kindMask: {1, 255}, kindNumber: {0, max24}, kindLength: {0, maxOffset},
 }
 
-// wordError is a value that is none of a list of words.
+// wordError is the error of a value that is not in a list of words.
 type wordError struct {
-	at    int // where it begins in the value
+	at    int // offset in the value
 	word  string
 	words []string
 }
@@ -87,7 +87,7 @@ func parseShare(s string) (value, error) {
 		return value{}, errors.New("want a probability from 0 to 1, such as 0.01")
 	}
 	if f == 0 {
-		f = 0 // of two zeros the one without a sign
+		f = 0 // replace -0 by 0
 	}
 	return value{share: f, text: strconv.FormatFloat(f, 'g', -1, 64)}, nil
 }
@@ -108,7 +108,7 @@ var speedUnits = [...]struct {
 
 var errSpeed = errors.New("want a rate, such as 100Mbit/s, 1.5Gbit/s or 5000packets/s")
 
-// parseSpeed keeps the rate in bits or packets per second as share; num is 1
+// parseSpeed returns the rate in bits or packets per second in share; num is 1
 // for packets.
 func parseSpeed(s string) (value, error) {
 	for _, u := range speedUnits {
@@ -153,7 +153,7 @@ func parseAddr(s string) (value, error) {
 	return value{addr: a, text: a.String()}, nil
 }
 
-// parseWord reads a word out of a table.
+// parseWord reads a word of a table.
 func parseWord(k kind, s string) (value, error) {
 	var words []string
 	for _, w := range wordsOf(k) {

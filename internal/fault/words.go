@@ -10,9 +10,9 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// calls are the calls of the verbs that rules can be about, by their names in
-// Go, and what they reach beside the device. A call about a queue pair is about
-// its completion queue too, and the SRQ that it may have.
+// calls holds the verbs to which rules can apply, by their Go names, with the
+// objects that they affect in addition to the device. A call on a queue pair
+// also affects its completion queue and its SRQ, if any.
 var calls = [...]struct {
 	name    string
 	reaches Object // Device: nothing else
@@ -26,10 +26,10 @@ var calls = [...]struct {
 	{"AttachMcast", QueuePair}, {"DetachMcast", QueuePair}, {postSend, QueuePair}, {"PostRecv", QueuePair},
 }
 
-// postSend is the call of rules that name none.
+// postSend is the default call of rules.
 const postSend = "PostSend"
 
-// Calls returns the names of the calls that rules can be about.
+// Calls returns the names of the calls to which rules can apply.
 func Calls() (names []string) {
 	for i := range calls {
 		names = append(names, calls[i].name)
@@ -37,7 +37,7 @@ func Calls() (names []string) {
 	return names
 }
 
-// callReaches reports whether a call can be about such an object.
+// callReaches reports whether a call can affect such an object.
 func callReaches(name string, o Object) bool {
 	for i := range calls {
 		if r := calls[i].reaches; calls[i].name == name && (r == QueuePair || r == o) {
@@ -61,7 +61,7 @@ var syndromes = [...]word{
 	{"RNR", int64(roce.RNRNAK(0))},
 }
 
-// Direction is the way of a packet.
+// Direction is the direction of a packet.
 type Direction uint8
 
 // The directions, as a set.
@@ -73,10 +73,11 @@ const (
 
 var directions = [...]word{{"out", int64(Out)}, {"in", int64(In)}, {"both", int64(Both)}}
 
-// Way is which of the adapter's addresses a packet leaves from or comes to.
+// Way tells which of the adapter's addresses a packet leaves from or arrives
+// at.
 type Way uint8
 
-// The ways. What comes to a multicast group has none.
+// The ways. A packet to a multicast group has none.
 const (
 	NoWay Way = iota
 	Primary
@@ -85,7 +86,7 @@ const (
 
 var paths = [...]word{{"primary", int64(Primary)}, {"alternate", int64(Alternate)}}
 
-// wayOf returns the way of a packet that has an address of an adapter.
+// wayOf returns the way of a packet by its local address.
 func wayOf(local netip.Addr, addrs []netip.Addr) Way {
 	switch slices.Index(addrs, local) {
 	case -1:
@@ -100,7 +101,7 @@ func wayOf(local netip.Addr, addrs []netip.Addr) Way {
 // states are those that a rule can move a queue pair to.
 var states = [...]word{{ib.ERR.String(), int64(ib.ERR)}, {ib.SQE.String(), int64(ib.SQE)}}
 
-// answers says which acknowledges are meant, when only some are.
+// answers restricts acknowledges to some kinds.
 type answers uint8
 
 const (
@@ -190,15 +191,15 @@ func covers(full, name string) bool {
 	return ok && name != "" && (rest == "" || rest[0] == '_')
 }
 
-// join adds the packets of t. Only one kind of acknowledge can be told from
-// the others.
+// join adds the packets of t. The set can single out only one kind of
+// acknowledge.
 func (s *OpSet) join(t OpSet) {
 	had, adds := s.acks(), t.acks()
 	switch {
 	case !had:
 		s.answers = t.answers
 	case adds:
-		s.answers = min(s.answers, t.answers) // the kind that covers both
+		s.answers = min(s.answers, t.answers) // the smaller value covers both kinds
 	}
 	for i := range s.bits {
 		s.bits[i] |= t.bits[i]
@@ -212,8 +213,8 @@ func (s *OpSet) opcodes() bool { return s.bits != [4]uint64{} }
 // acks reports whether the set holds an ACKNOWLEDGE.
 func (s *OpSet) acks() bool { return s.bits[0]>>roce.RCAcknowledge&1 != 0 }
 
-// opWords returns the names that op= takes, for hints: of two that are as near,
-// the one that stands in front.
+// opWords returns the names that op= accepts, for hints: of two equally close
+// names, the earlier one is suggested.
 func opWords() []string {
 	var names []string
 	for _, a := range opAliases {

@@ -10,13 +10,13 @@ import (
 	"github.com/softhca/softhca/internal/fabric"
 )
 
-// defaultHopLimit is what Linux gives QP1.
+// defaultHopLimit is the hop limit of QP1 on Linux.
 const defaultHopLimit = 64
 
-// Address is the way to or from a queue pair of a peer. What is zero takes a
-// default, so that an address may be no more than a Remote.
+// Address is the path to or from a queue pair of a peer. Zero fields have
+// defaults, so Remote alone suffices.
 type Address struct {
-	Local     netip.Addr // zero: the first of Remote's family
+	Local     netip.Addr // zero: the port's first address of Remote's family
 	Remote    netip.Addr
 	QPN       ib.QPN  // of the peer; 0: QP1
 	PKey      ib.PKey // an entry of the port's table; 0: the first
@@ -25,7 +25,7 @@ type Address struct {
 	FlowLabel uint32  // IPv6; 20 bits. The UDP source port does not depend on it
 }
 
-// route is an address that was checked, with its defaults.
+// route is a checked address with defaults filled in.
 type route struct {
 	path fabric.Path
 	qpn  ib.QPN
@@ -68,8 +68,8 @@ func (g *Interface) source(local, dst netip.Addr) (netip.Addr, error) {
 	return netip.Addr{}, fmt.Errorf("MAD from %v to %v: the port has no such address of that family: %w", local, dst, ib.EADDRNOTAVAIL)
 }
 
-// reachable reports whether a is the address of one host, which can be sent to
-// and answered.
+// reachable reports whether a is the address of a single host, which can be
+// sent to and can answer.
 func reachable(a netip.Addr) bool {
 	return a.IsValid() && !a.IsUnspecified() && !a.IsMulticast() && a != netip.AddrFrom4([4]byte{255, 255, 255, 255})
 }

@@ -13,36 +13,36 @@ import (
 
 // Errors of agents. Each unwraps to its errno.
 var (
-	// ErrTaken says that the class and version have an agent.
+	// ErrTaken is returned if the class and version already have an agent.
 	ErrTaken = fmt.Errorf("management class has an agent: %w", ib.EEXIST)
-	// ErrTooManyAgents says that the interface takes no more of them.
+	// ErrTooManyAgents is returned at the limit of agents.
 	ErrTooManyAgents = fmt.Errorf("too many management agents: %w", ib.ENOMEM)
 	// ErrAgentClosed is returned by every call on an agent after Close.
 	ErrAgentClosed = fmt.Errorf("management agent is closed: %w", ib.EINVAL)
-	// ErrQueueFull says that as many MADs wait to be sent as may.
+	// ErrQueueFull is returned when the send queue is full.
 	ErrQueueFull = fmt.Errorf("too many MADs wait to be sent: %w", ib.EAGAIN)
 )
 
-// Received is a MAD and the way it came. Both are valid until the handler
-// returns.
+// Received is a MAD and its path. Both are valid until the handler returns.
 type Received struct {
-	MAD *mad.MAD // in the port's buffer: not to be changed or kept
-	// From is where an answer goes. Local is the address that the MAD was sent
-	// to, PKey the entry of the port's table that took it, and HopLimit is 0.
+	MAD *mad.MAD // in the port's buffer: must not be changed or retained
+	// From is the destination of an answer. Local is the address to which the
+	// MAD was sent, PKey the matching entry of the port's table, and HopLimit
+	// is 0.
 	From Address
 }
 
-// AgentConfig says which MADs an agent takes.
+// AgentConfig configures the MADs of an agent.
 type AgentConfig struct {
 	Class   mad.Class
 	Version uint8        // of the class
-	Methods []mad.Method // taken unsolicited; no responses
+	Methods []mad.Method // methods of unsolicited MADs; no responses
 	// Info answers Get(ClassPortInfo), which does not reach the agent.
 	Info mad.ClassPortInfo
 	// Receive is called with each MAD that is not the answer to a Request. It
-	// returns false for one that it does not understand: a Get or Set is then
+	// returns false for a MAD that it does not support: a Get or Set is then
 	// answered with "unsupported attribute", anything else is dropped. It must
-	// not block. It may call the agent and the interface, but for Receive,
+	// not block. It may call the agent, and the interface except Receive,
 	// Transmit and Advance.
 	Receive func(now clock.Instant, r *Received) bool
 }
@@ -56,9 +56,9 @@ type Agent struct {
 	closed  bool
 }
 
-// Register adds an agent. It fails with ErrTaken while the class and version
-// have one, with ErrTooManyAgents, and with EINVAL for a response among the
-// methods or methods without a function that receives them.
+// Register adds an agent. Errors: ErrTaken if the class and version have one,
+// ErrTooManyAgents, and EINVAL for a response among the methods or for methods
+// without Receive.
 func (g *Interface) Register(c AgentConfig) (*Agent, error) {
 	a := &Agent{g: g, cfg: c, number: g.next}
 	for _, m := range c.Methods {
@@ -96,9 +96,9 @@ func (g *Interface) find(c mad.Class, version uint8) (a *Agent, known bool) {
 	return nil, known
 }
 
-// Close ends the agent: its requests end with ErrCanceled at now, in the order
-// in which they were made, and its class is free. What it sent still leaves.
-// Closing it again does nothing.
+// Close closes the agent: its requests end with ErrCanceled at now, the oldest
+// first, and its class is free. Queued MADs are still sent. A second Close does
+// nothing.
 func (a *Agent) Close(now clock.Instant) {
 	if a.closed {
 		return
@@ -111,16 +111,14 @@ func (a *Agent) Close(now clock.Instant) {
 }
 
 // TID returns a transaction ID of the agent as Linux lays it out: the agent's
-// number in the upper half, low with its bytes in the reverse order in the
-// lower.
+// number in the upper half, low in reverse byte order in the lower half.
 func (a *Agent) TID(low uint32) uint64 {
 	return uint64(a.number)<<32 | uint64(bits.ReverseBytes32(low))
 }
 
 // Send sends a MAD once. It is copied. Errors: ErrQueueFull, ErrAgentClosed,
-// EADDRNOTAVAIL for a local address that the port does not have, EINVAL for
-// any other address that cannot be sent to and for a MAD of another class. It
-// does not block.
+// EADDRNOTAVAIL for a local address that the port does not have, EINVAL for any
+// other invalid address and for a MAD of another class. It does not block.
 func (a *Agent) Send(_ clock.Instant, to Address, m *mad.MAD) error {
 	r, err := a.admit(&to, m)
 	if err != nil {
@@ -129,9 +127,9 @@ func (a *Agent) Send(_ clock.Instant, to Address, m *mad.MAD) error {
 	return a.g.enqueue(&r, m)
 }
 
-// Answer is Send for a MAD whose receiver asks again if it is lost. It takes
-// half of the queue at most: no flood of requests keeps what Send and Request
-// send from leaving. ErrQueueFull beyond that.
+// Answer is Send for an answer whose receiver repeats its request if it is
+// lost. It uses at most half of the queue, and returns ErrQueueFull beyond
+// that, so that a flood of requests cannot block Send and Request.
 func (a *Agent) Answer(_ clock.Instant, to Address, m *mad.MAD) error {
 	r, err := a.admit(&to, m)
 	if err != nil {
@@ -144,7 +142,7 @@ func (a *Agent) Answer(_ clock.Instant, to Address, m *mad.MAD) error {
 	return a.g.enqueue(&r, m)
 }
 
-// admit checks a MAD that the agent wants to send and where to.
+// admit checks a MAD to send and its destination.
 func (a *Agent) admit(to *Address, m *mad.MAD) (route, error) {
 	h := m.Header()
 	switch {
@@ -160,22 +158,22 @@ func (a *Agent) admit(to *Address, m *mad.MAD) (route, error) {
 // takes reports whether unsolicited MADs of a method go to the agent.
 func (a *Agent) takes(m mad.Method) bool { return m>>6 < 2 && a.methods[m>>6]>>(m&63)&1 != 0 }
 
-// Retry says how long a request waits for its answer.
+// Retry configures how long a request waits for its answer.
 type Retry struct {
-	Timeout time.Duration // after each time it is sent; more than 0
-	Retries int           // how often it is sent again
+	Timeout time.Duration // after each transmission; above 0
+	Retries int           // number of repetitions
 }
 
 // Request sends a MAD until its answer arrives: a MAD of the peer's address
-// with the same class and transaction ID, and the method that answers m's. It
-// is sent again, unchanged, as retry says. done is called once, never from
+// with the same class and transaction ID, and the response method for m's. It
+// is repeated, unchanged, as retry specifies. done is called once, never from
 // Request itself: with the answer, with ErrTimeout, or with ErrCanceled after
-// Cancel or Close. A method that nothing answers, as Send, ends by Cancel or
-// ErrTimeout.
+// Cancel or Close. A request whose method has no response, such as Send, ends
+// with Cancel or ErrTimeout.
 //
-// The first MAD counts as sent now, though it may wait. Errors, after which
-// done is not called: those of Send, ErrTooManyTransactions, ErrDuplicate, and
-// EINVAL for a retry without a time.
+// The first MAD counts as sent now, even if it is still queued. Errors, after
+// which done is not called: those of Send, ErrTooManyTransactions,
+// ErrDuplicate, and EINVAL for a retry without a time.
 func (a *Agent) Request(now clock.Instant, to Address, m *mad.MAD, retry Retry, done Done) (*Transaction, error) {
 	if retry.Timeout <= 0 || retry.Retries < 0 {
 		return nil, fmt.Errorf("request with a timeout of %v and %d retries: %w", retry.Timeout, retry.Retries, ib.EINVAL)

@@ -5,13 +5,13 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// wantsAnswer reports whether a MAD of the method is answered when nothing
-// else does: Get and Set, as on Linux. Everything else is dropped.
+// wantsAnswer reports whether the interface answers a MAD of the method that no
+// agent takes: Get and Set, as on Linux. Everything else is dropped.
 func wantsAnswer(m mad.Method) bool { return m == mad.MethodGet || m == mad.MethodSet }
 
-// statusOfMethod returns what is answered to a method that an agent does not
-// take. Every class has the method Get, for its ClassPortInfo: it is the
-// attribute that is missing.
+// statusOfMethod returns the status of the answer to a method that an agent
+// does not take. Every class supports Get, for its ClassPortInfo, so for Get
+// the attribute is unsupported.
 func statusOfMethod(m mad.Method) mad.Status {
 	if m == mad.MethodGet {
 		return mad.StatusUnsupportedAttribute
@@ -38,8 +38,8 @@ func (g *Interface) inform(r *Received, h *mad.Header, a *Agent) (counters.Drop,
 	return g.answer(r, &m, &g.counters.Informed)
 }
 
-// answer sends what nobody decided to send. So that no flood of requests takes
-// the queue from the agents, it uses the first quarter only.
+// answer sends the interface's own answers. It uses at most a quarter of the
+// queue, so that a flood of requests cannot fill it.
 func (g *Interface) answer(r *Received, m *mad.MAD, count *uint64) (counters.Drop, bool) {
 	if g.queue.count >= g.queue.max/4 {
 		return counters.DropMADAnswer, false

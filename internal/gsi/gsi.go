@@ -12,36 +12,35 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// The bounds that a configuration of zeros takes.
+// Defaults of the bounds.
 const (
 	defaultQueue        = 1024
 	defaultTransactions = 1024
 )
 
-// maxAgents bounds the agents of an interface: there are fewer classes that
-// mean anything on RoCE.
+// maxAgents bounds the agents of an interface: fewer classes are meaningful on
+// RoCE.
 const maxAgents = 32
 
-// firstNumber is that of the first agent. On Linux the connection manager's
-// agent has it, whose transaction IDs show it.
+// firstNumber is the number of the first agent. On Linux it is that of the
+// connection manager's agent, and shows in its transaction IDs.
 const firstNumber = 2
 
-// Config says what an interface is made of.
+// Config configures an interface.
 type Config struct {
 	Addrs  []netip.Addr // local addresses, without zones
-	PKeys  []ib.PKey    // the port's table; empty takes the default key
+	PKeys  []ib.PKey    // the port's table; empty means the default key
 	MigReq bool         // migration bit of the BTHs sent
-	// SrcPort is the UDP source port of everything sent; 0 takes the one that
-	// Linux gives QP1.
+	// SrcPort is the UDP source port of all packets; 0 means that of QP1 on
+	// Linux.
 	SrcPort         uint16
-	MaxQueue        int // MADs that wait to be sent; 0 takes 1024
-	MaxTransactions int // requests that wait for an answer; 0 takes 1024
-	// Out writes the datagrams. Packets and drops are counted among its counters.
+	MaxQueue        int // maximum of queued MADs; 0 means 1024
+	MaxTransactions int // maximum of unanswered requests; 0 means 1024
+	// Out writes the datagrams, and has the counters of packets and drops.
 	Out *packet.Writer
 }
 
-// fill replaces zero values by defaults and makes the lists the interface's
-// own.
+// fill replaces zero values by defaults and copies the lists.
 func (c *Config) fill() {
 	c.Addrs, c.PKeys = slices.Clone(c.Addrs), slices.Clone(c.PKeys)
 	if len(c.PKeys) == 0 {
@@ -81,8 +80,8 @@ func (g *Interface) Pending() bool { return g.queue.count > 0 }
 // waits for an answer.
 func (g *Interface) Deadline() clock.Instant { return g.waiting.byDue.Next() }
 
-// Advance sends the requests again whose answer is late, and ends those that
-// have no retry left with ErrTimeout.
+// Advance repeats requests whose answer is late, and ends those without a retry
+// left with ErrTimeout.
 func (g *Interface) Advance(now clock.Instant) {
 	for t := g.waiting.byDue.Due(now); t != nil; t = g.waiting.byDue.Due(now) {
 		t.expire(now)
@@ -92,16 +91,16 @@ func (g *Interface) Advance(now clock.Instant) {
 // Counters returns the counts so far.
 func (g *Interface) Counters() Counters { return g.counters }
 
-// Counters are the counts of an interface beside those of its adapter. They
-// only grow.
+// Counters are the counts of an interface in addition to those of its adapter.
+// They never decrease.
 type Counters struct {
-	Sent        uint64 // MADs handed to the network, retries and answers among them
+	Sent        uint64 // MADs handed to the network, including retries and answers
 	Received    uint64 // datagrams with the service, addresses and keys of QP1
 	Retried     uint64 // requests sent again
 	TimedOut    uint64 // requests that ended without an answer
-	Unsupported uint64 // Gets and Sets answered with what is not supported
+	Unsupported uint64 // Gets and Sets answered as unsupported
 	Informed    uint64 // Gets of ClassPortInfo answered
-	QueueFull   uint64 // MADs and retries that found the queue full
+	QueueFull   uint64 // MADs and retries dropped because the queue was full
 }
 
 // Each calls f with the name and the value of every counter, in a fixed order.

@@ -10,8 +10,8 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// Receive processes a packet to QP1, which the caller has parsed and whose
-// ICRC it has checked; d says which way it came. Neither is kept.
+// Receive processes a packet to QP1, which the caller has parsed and whose ICRC
+// it has checked; d is its datagram. Neither is retained.
 func (g *Interface) Receive(now clock.Instant, p *roce.Packet, d *fabric.Datagram) {
 	r := &g.in
 	*r = Received{From: Address{
@@ -33,9 +33,9 @@ func (g *Interface) Receive(now clock.Instant, p *roce.Packet, d *fabric.Datagra
 	}
 }
 
-// admit checks what lies before the MAD, in the order of a queue pair: service,
-// addresses, keys. It notes the entry of the P_Key table that an answer takes:
-// the sender's own key may be a limited one, which would not match itself.
+// admit makes the checks of a queue pair, in its order: service, addresses,
+// keys. It stores the entry of the P_Key table to use in an answer: the
+// sender's own key may be a limited one, which would not match itself.
 func (g *Interface) admit(p *roce.Packet, r *Received) (counters.Drop, bool) {
 	from := &r.From
 	switch {
@@ -59,7 +59,7 @@ func (g *Interface) admit(p *roce.Packet, r *Received) (counters.Drop, bool) {
 	return 0, true
 }
 
-// deliver hands the MAD to whom it is for.
+// deliver passes the MAD to its request or agent.
 func (g *Interface) deliver(now clock.Instant, p *roce.Packet, r *Received) (counters.Drop, bool) {
 	switch {
 	case p.BTH.Opcode != roce.UDSendOnly:
@@ -78,8 +78,8 @@ func (g *Interface) deliver(now clock.Instant, p *roce.Packet, r *Received) (cou
 	return g.request(now, r, &h)
 }
 
-// response ends the request that a MAD answers. Nothing else ever takes it,
-// and nothing answers it.
+// response ends the request that a MAD answers. A response is never passed to
+// an agent's Receive, and never answered.
 func (g *Interface) response(now clock.Instant, r *Received, h *mad.Header) (counters.Drop, bool) {
 	t := g.waiting.byKey[key{r.From.Remote, h.TID, h.Class}]
 	if t == nil || t.answer != h.Method {
@@ -89,8 +89,8 @@ func (g *Interface) response(now clock.Instant, r *Received, h *mad.Header) (cou
 	return 0, true
 }
 
-// request hands a MAD that nobody asked for to the agent of its class and
-// version, or answers it.
+// request passes an unsolicited MAD to the agent of its class and version, or
+// answers it.
 func (g *Interface) request(now clock.Instant, r *Received, h *mad.Header) (counters.Drop, bool) {
 	a, known := g.find(h.Class, h.ClassVersion)
 	switch {
@@ -118,7 +118,7 @@ func (g *Interface) traceIn(now clock.Instant, p *roce.Packet) {
 	g.cfg.Out.Record(now, ib.QPNGSI, r)
 }
 
-// sizeOf returns the bytes of the UDP payload that a packet was parsed from.
+// sizeOf returns the bytes of the UDP payload of a parsed packet.
 func sizeOf(p *roce.Packet) int {
 	return int(p.Info.HeaderLen) + len(p.Payload) + int(p.BTH.PadCnt) + roce.ICRCLen
 }

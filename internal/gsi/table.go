@@ -8,8 +8,8 @@ import (
 	"github.com/softhca/softhca/internal/deadline"
 )
 
-// table holds the requests that wait: by what answers them, and by when they
-// are due.
+// table holds the unanswered requests: by the key of their answer, and by due
+// time.
 type table struct {
 	max   int
 	made  uint64 // transactions ever added
@@ -23,7 +23,7 @@ func (t *table) init(limit int) {
 	t.byDue = deadline.New(func(x *Transaction) *deadline.Link { return &x.timer })
 }
 
-// admits returns why a transaction may not be added, nil if it may.
+// admits returns an error if a transaction may not be added.
 func (t *table) admits(x *Transaction) error {
 	switch {
 	case t.byKey[x.key] != nil:
@@ -41,7 +41,7 @@ func (t *table) add(x *Transaction, at clock.Instant) {
 	t.byDue.Set(x, at)
 }
 
-// remove takes x out and reports false if it was out already.
+// remove removes x and reports false if it was not in the table.
 func (t *table) remove(x *Transaction) bool {
 	if t.byKey[x.key] != x {
 		return false

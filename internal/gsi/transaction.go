@@ -17,34 +17,33 @@ var (
 	ErrTimeout = fmt.Errorf("no answer to the request: %w", ib.ETIMEDOUT)
 	// ErrCanceled ends a request that was canceled.
 	ErrCanceled = errors.New("request canceled")
-	// ErrTooManyTransactions says that as many requests wait for answers as
-	// may.
+	// ErrTooManyTransactions is returned at the limit of unanswered requests.
 	ErrTooManyTransactions = fmt.Errorf("too many requests wait for answers: %w", ib.ENOMEM)
-	// ErrDuplicate says that a request to the same address with the same class
-	// and transaction ID waits.
+	// ErrDuplicate is returned if a request to the same address with the same
+	// class and transaction ID is unanswered.
 	ErrDuplicate = fmt.Errorf("a request with this transaction ID waits: %w", ib.EEXIST)
 )
 
-// Done receives the end of a request: its answer, valid until Done returns, or
-// why there is none. It must not block. It may call the agent and the
-// interface, but for Receive, Transmit and Advance.
+// Done is called at the end of a request, with its answer, valid until Done
+// returns, or an error. It must not block. It may call the agent, and the
+// interface except Receive, Transmit and Advance.
 type Done func(now clock.Instant, r *Received, err error)
 
 // Transaction is a request that waits for its answer.
 type Transaction struct {
 	agent  *Agent
 	key    key
-	answer mad.Method // 0: there is none
-	retry  Retry      // Retries is what is left
+	answer mad.Method // 0: no response exists
+	retry  Retry      // Retries: repetitions left
 	done   Done
 	route  route
 	mad    mad.MAD
 
 	timer deadline.Link // of the next retry or the end
-	seq   uint64        // order in which they were made
+	seq   uint64        // order of creation
 }
 
-// key is what an answer is matched by.
+// key identifies the answer to a request.
 type key struct {
 	peer  netip.Addr
 	tid   uint64
@@ -58,8 +57,8 @@ func newTransaction(a *Agent, r *route, m *mad.MAD) *Transaction {
 	}
 }
 
-// Cancel ends the request with ErrCanceled, before it returns. A copy that
-// waits to be sent still leaves. On a request that has ended it does nothing.
+// Cancel ends the request with ErrCanceled, before it returns. A queued copy is
+// still sent. Cancel of an ended request does nothing.
 func (t *Transaction) Cancel(now clock.Instant) { t.end(now, nil, ErrCanceled) }
 
 // expire sends the request again or ends it.
@@ -72,12 +71,12 @@ func (t *Transaction) expire(now clock.Instant) {
 	}
 	t.retry.Retries--
 	g.waiting.byDue.Set(t, now.Add(t.retry.Timeout))
-	if g.enqueue(&t.route, &t.mad) == nil { // a full queue is like a loss on the way
+	if g.enqueue(&t.route, &t.mad) == nil { // a full queue counts as a loss in the network
 		g.counters.Retried++
 	}
 }
 
-// end takes the request out of the table and tells its owner, once.
+// end removes the request from the table and calls Done, once.
 func (t *Transaction) end(now clock.Instant, r *Received, err error) {
 	if t.agent.g.waiting.remove(t) {
 		t.done(now, r, err)

@@ -9,10 +9,10 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// quantum is how many MADs leave before others have their turn.
+// quantum is the maximum number of MADs per turn.
 const quantum = 16
 
-// Transmit appends MADs that wait to the batch, a quantum at most. It reports
+// Transmit appends up to a quantum of queued MADs to the batch. It reports
 // whether there are more.
 func (g *Interface) Transmit(now clock.Instant, b *fabric.Batch) (more bool) {
 	for range quantum {
@@ -29,7 +29,7 @@ func (g *Interface) Transmit(now clock.Instant, b *fabric.Batch) (more bool) {
 }
 
 // send appends one MAD as Linux sends it: every field of BTH and DETH is the
-// same but the PSN, which counts datagrams and which nobody checks. It reports
+// same except the PSN, which counts datagrams and is never checked. It reports
 // false when the batch is full.
 func (g *Interface) send(now clock.Instant, b *fabric.Batch, e *outgoing) bool {
 	out := g.cfg.Out

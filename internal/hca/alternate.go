@@ -11,14 +11,15 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// mover is what has a path: a QP, or an EE context.
+// mover is an object with a path: a QP or an EE context.
 type mover interface {
 	Query() ib.QPAttr
 	Modify(now clock.Instant, a *ib.QPAttr, mask ib.AttrMask) error
 }
 
-// moverOf returns what the paths of a connection are loaded into: its QP, of RD
-// the EE context of its channel, which has them for all.
+// moverOf returns the object into which a connection's paths are loaded: its
+// QP, or for RD the EE context of its channel, which all connections of the
+// channel share.
 func moverOf(c *cm.Conn, q *qp.QP) (mover, *qp.End) {
 	if k := c.Channel(); k != nil {
 		if e := contextOf(k); e != nil {
@@ -28,9 +29,9 @@ func moverOf(c *cm.Conn, q *qp.QP) (mover, *qp.End) {
 	return q, &q.End
 }
 
-// LoadAlternate loads the alternate path that a connection's sides agree on, or
-// the peer's LAP asks for, into its QP, or the EE context of its channel, and arms
-// it (C10, V15). One that is armed has its path replaced.
+// LoadAlternate loads the alternate path that both sides agreed on, or that the
+// peer's LAP requests, into the connection's QP or its channel's EE context, and
+// arms it (C10, V15). It replaces an armed path.
 func (h *HCA) LoadAlternate(now clock.Instant, c *cm.Conn, q *qp.QP) error {
 	a, mask, err := c.AltAttr()
 	if err != nil {
@@ -47,10 +48,10 @@ func (h *HCA) LoadAlternate(now clock.Instant, c *cm.Conn, q *qp.QP) error {
 	return nil
 }
 
-// AnswerLAP loads the path that the peer's LAP asks for and returns what APR is
-// to say. A peer that asks, over the alternate path, for the path on which the
-// QP, or EE context, is has migrated, and then so does that: what said so on its
-// own way may be lost.
+// AnswerLAP loads the path that the peer's LAP requests and returns the status
+// for the APR. If the LAP arrived over the alternate path and requests the
+// current path, the peer has migrated, and the QP or EE context does so too: the
+// data packets that would show it may have been lost.
 func (h *HCA) AnswerLAP(now clock.Instant, c *cm.Conn, q *qp.QP) mad.APRStatus {
 	asked := c.Asked()
 	if m, end := moverOf(c, q); c.Strayed() && same(asked, c.Path()) && m.Query().PathMigState == ib.ARMED {

@@ -9,16 +9,16 @@ import (
 	"github.com/softhca/softhca/internal/qp"
 )
 
-// rdRNRTimer is the code of the time that a peer waits when an RD queue pair that
-// the CM moves has no receive: 0.64 ms. Others use its channel meanwhile.
+// rdRNRTimer is the RNR timer code of RD queue pairs that the CM moves: 0.64 ms.
+// Other queue pairs use the channel meanwhile.
 const rdRNRTimer = 12
 
-// EstablishRD does what Establish does for a connection of service RD (C14): the
-// EE context is moved to RTS, unless the connection joins a channel where it is,
-// and the queue pair, if there is one that is not further than INIT. From then on
-// the EE context is the channel's: when nobody uses that any more, it moves to
-// ERR, and when it migrates, the messages of all connections over the channel
-// follow. If one of the two has another domain, nothing has changed.
+// EstablishRD does what Establish does for a connection of service RD (C14): it
+// moves the EE context to RTS, unless the connection joins an existing channel,
+// and the queue pair, if there is one and it is in RESET or INIT. From then on
+// the channel owns the EE context: it moves to ERR when the channel has no users
+// left, and when it migrates, the messages of all connections of the channel
+// follow. If one of the two belongs to another domain, nothing changes.
 func (h *HCA) EstablishRD(now clock.Instant, c *cm.Conn, e *qp.EEC, q *qp.QP) error {
 	if c.Channel() == nil {
 		return fmt.Errorf("connection %#08x has no channel: %w", c.LocalID(), ib.EINVAL)
@@ -45,7 +45,7 @@ func (h *HCA) EstablishRD(now clock.Instant, c *cm.Conn, e *qp.EEC, q *qp.QP) er
 	return nil
 }
 
-// pathOf returns the way in the network that an end is on.
+// pathOf returns the current path of an end.
 func (s *Shard) pathOf(e *qp.End) cm.Path {
 	a := e.Query().AV
 	return cm.Path{
@@ -70,8 +70,8 @@ func (s *Shard) moveEEC(now clock.Instant, c *cm.Conn, e *qp.EEC) error {
 	return nil
 }
 
-// moveRD moves an RD queue pair from INIT to RTS. It needs nothing of the peer
-// but that it may access memory, as far as the connection has READs and atomics.
+// moveRD moves an RD queue pair from INIT to RTS. It gives the peer access to
+// memory, READs and atomics only if the connection has resources for them.
 func (s *Shard) moveRD(now clock.Instant, c *cm.Conn, q *qp.QP) error {
 	a := ib.QPAttr{AccessFlags: ib.AccessRemoteWrite, MinRNRTimer: rdRNRTimer}
 	if served, _ := c.Resources(); served > 0 {
@@ -92,18 +92,19 @@ func contextOf(k *cm.Channel) *qp.EEC {
 	return e
 }
 
-// channelUsable reports whether others may join a channel: its EE context has not
-// failed. Of one that the consumer has moved itself the adapter knows nothing.
+// channelUsable reports whether further connections may join a channel: its EE
+// context has not failed, or the consumer has moved it itself, so that the
+// adapter does not know its state.
 func channelUsable(k *cm.Channel) bool {
 	e := contextOf(k)
 	return e == nil || e.State() == ib.RTS || e.State() == ib.SQD
 }
 
-// channelDown ends the EE context of a channel that nobody uses any more, as
-// Disconnect does with the QP of a connection.
+// channelDown ends the EE context of a channel without users, as Disconnect
+// does with the QP of a connection.
 func (s *Shard) channelDown(now clock.Instant, k *cm.Channel) {
 	if e := contextOf(k); e != nil && e.State() != ib.RESET {
-		// Allowed in every other state.
+		// Every state allows this move.
 		_ = e.Modify(now, &ib.QPAttr{State: ib.ERR}, ib.AttrState)
 		s.timers.arm(&e.End)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/softhca/softhca/internal/trace"
 )
 
-// Limits are how much of each object an adapter holds (V1).
+// Limits are the maximum numbers of objects of an adapter (V1).
 type Limits struct {
 	MaxQP         int
 	MaxQPWR       uint32 // work requests of one queue
@@ -45,30 +45,33 @@ func DefaultLimits() Limits {
 	}
 }
 
-// Config says what an adapter is made of.
+// Config configures an adapter.
 type Config struct {
 	Caps    fabric.Caps   // of its port
 	Rand    func() uint32 // unpredictable in production, seeded in simulation
 	QPNSlot uint8         // upper 8 bits of every QPN
-	Shared  bool          // others can have the address: QPNSlot begins every communication ID, also if it is 0
-	// NodeGUID names the adapter to peers. It is not 0, it should be the same each
-	// time the adapter is opened, and a stranger should not be able to guess it:
-	// with it, and our address, a peer's connection with us can be ended (C7).
+	Shared  bool          // processes share the address: QPNSlot is the upper byte of every communication ID, also if it is 0
+	// NodeGUID identifies the adapter to peers. It must not be 0, should be the
+	// same each time the adapter is opened, and should be unpredictable to
+	// strangers: with it, a stranger who can send from the adapter's address could
+	// end its connections (C7).
 	NodeGUID uint64
-	Settings qp.Settings // zero WindowBytes takes a default
-	Limits   Limits      // zero takes DefaultLimits
-	// Connections bound the communication manager; zero takes cm.DefaultLimits.
+	Settings qp.Settings // zero WindowBytes means the default
+	Limits   Limits      // zero means DefaultLimits
+	// Connections bound the communication manager; zero means cm.DefaultLimits.
 	Connections cm.Limits
-	// ListenGrace is how long its requests wait for somebody to listen; 0: not at all.
+	// ListenGrace is how long requests to the communication manager wait for a
+	// listener; 0: not at all.
 	ListenGrace time.Duration
-	PKeys       []ib.PKey      // P_Key table; empty takes the default key
+	PKeys       []ib.PKey      // P_Key table; empty means the default key
 	Raise       func(qp.Event) // asynchronous events; must not block
-	Queues      ring.Allocator // of the memory of queues; zero is Go's heap
+	Queues      ring.Allocator // allocates the memory of queues; zero: Go's heap
 	Trace       trace.Tracer   // nil for none
-	// Counters are where the adapter counts; nil is memory of its own.
+	// Counters is the memory of the counters; nil: the adapter allocates it.
 	Counters *counters.Set
-	// PortMbps is the rate of the port in Mb/s, from which on a static rate has
-	// no effect; zero takes DefaultPortMbps. Nothing slows the port to it.
+	// PortMbps is the rate of the port in Mb/s, zero means DefaultPortMbps.
+	// Static rates at or above it have no effect. The port itself is not
+	// limited to it.
 	PortMbps uint32
 	// Privileged allows controlled Q_Keys, as CAP_NET_RAW does in Linux.
 	Privileged bool
@@ -77,8 +80,8 @@ type Config struct {
 // defaultWindow bounds the bytes in flight to a peer whose buffer is unknown.
 const defaultWindow = 256 << 10
 
-// DefaultPortMbps is the rate of a port that sets none: the 100 Gb/s of four
-// lanes.
+// DefaultPortMbps is the rate of a port without a configured rate: the 100 Gb/s
+// of four lanes.
 const DefaultPortMbps = 100_000
 
 // fill replaces zero values by defaults.
@@ -93,8 +96,8 @@ func (c *Config) fill() {
 		c.PKeys = []ib.PKey{ib.PKeyDefault}
 	}
 	if c.Settings.WindowBytes == 0 {
-		// The peer's buffer is most likely like our own; half of it leaves
-		// room for what others send.
+		// The peer's buffer is most likely like our own; half of it leaves room
+		// for other senders.
 		c.Settings.WindowBytes = defaultWindow
 		if b := c.Caps.RecvBuffer / 2; b != 0 {
 			c.Settings.WindowBytes = min(max(b, defaultWindow/4), 1<<20)

@@ -14,9 +14,9 @@ import (
 // CM returns the adapter's communication manager.
 func (h *HCA) CM() *cm.Manager { return h.shard.cm }
 
-// Prepare moves a QP to INIT for a connection that is not there yet: it takes
-// receives, and nobody may access memory (C8). One of RD gets a Q_Key that
-// nobody can guess.
+// Prepare moves a QP to INIT before there is a connection: receives can be
+// posted, and remote access to memory is not allowed (C8). An RD queue pair
+// gets an unpredictable Q_Key.
 func (h *HCA) Prepare(now clock.Instant, q *qp.QP) error {
 	a := ib.QPAttr{State: ib.INIT, Port: 1}
 	if q.Type() == ib.RD {
@@ -26,10 +26,10 @@ func (h *HCA) Prepare(now clock.Instant, q *qp.QP) error {
 	return h.shard.modify(now, q, &a, ib.AttrState|ib.AttrPKeyIndex|ib.AttrPort|ib.AttrAccessFlags)
 }
 
-// Establish moves a connection's QP to RTS with what both sides agreed on
-// (C8). On the passive side, the first packet that arrives finishes the
-// connection if its RTU is lost or late (Q9, C4). The connection's messages
-// follow the QP when it migrates.
+// Establish moves a connection's QP to RTS with what both sides agreed on (C8).
+// On the passive side, the first request completes the connection if the RTU is
+// lost or late (Q9, C4). The connection's messages follow the QP when it
+// migrates.
 func (h *HCA) Establish(now clock.Instant, c *cm.Conn, q *qp.QP) error {
 	for _, to := range [...]ib.QPState{ib.INIT, ib.RTR, ib.RTS} {
 		a, mask, err := c.QPAttr(to)
@@ -47,7 +47,8 @@ func (h *HCA) Establish(now clock.Instant, c *cm.Conn, q *qp.QP) error {
 	return nil
 }
 
-// finishBy has the next request that an end takes do what RTU would.
+// finishBy makes the next request to an end establish the connection, as an RTU
+// would.
 func finishBy(e *qp.End, c *cm.Conn) {
 	if c.Role() != cm.Passive {
 		return
@@ -59,19 +60,20 @@ func finishBy(e *qp.End, c *cm.Conn) {
 	})
 }
 
-// Disconnect moves a connection's QP to ERR: what was posted is flushed (C5).
+// Disconnect moves a connection's QP to ERR: its work requests are flushed
+// (C5).
 func (h *HCA) Disconnect(now clock.Instant, q *qp.QP) error {
 	return h.shard.modify(now, q, &ib.QPAttr{State: ib.ERR}, ib.AttrState)
 }
 
-// modify moves a QP and has its timers seen to.
+// modify moves a QP and updates its timers.
 func (s *Shard) modify(now clock.Instant, q *qp.QP, a *ib.QPAttr, mask ib.AttrMask) error {
 	err := q.Modify(now, a, mask)
 	s.timers.arm(&q.End)
 	return err
 }
 
-// challenge asks the peer of a connection's queue pair for a sign of life.
+// challenge probes whether the peer of a connection's queue pair is alive.
 func (s *Shard) challenge(now clock.Instant, n ib.QPN, result func(now clock.Instant, alive bool)) bool {
 	q := s.find(n)
 	if q == nil || !q.Challenge(now, result) {

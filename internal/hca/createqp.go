@@ -7,7 +7,7 @@ import (
 	"github.com/softhca/softhca/internal/qp"
 )
 
-// QPConfig says what a new QP is made of (V4).
+// QPConfig configures a new QP (V4).
 type QPConfig struct {
 	Type   ib.QPType
 	SendCQ *qp.CQ
@@ -70,9 +70,9 @@ func (h *HCA) checkQP(p *PD, c *QPConfig) error {
 	return nil
 }
 
-// DestroyQP ends a QP in any state (V13). It leaves its multicast groups (who
-// made the port join them asks LeaveGroups before), and its QPN rests before it
-// is used again.
+// DestroyQP destroys a QP in any state (V13). It detaches the QP from its
+// multicast groups (call LeaveGroups before, to make the port leave them), and
+// quarantines its QPN.
 func (h *HCA) DestroyQP(p *PD, q *qp.QP) {
 	h.LeaveGroups(q)
 	q.Destroy()

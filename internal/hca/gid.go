@@ -9,7 +9,8 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// ActiveMTU returns the largest path MTU that a port carries, false if there is none.
+// ActiveMTU returns the largest path MTU of a port; false if the port is too small
+// for any.
 func ActiveMTU(c fabric.Caps) (ib.MTU, bool) { return ib.MTUFor(c.MTU - headroom) }
 
 // GID returns the entry of the port's GID table, the zero GID past its end.
@@ -23,10 +24,10 @@ func (h *HCA) GID(index int) ib.GID {
 // GIDs returns the length of the GID table.
 func (h *HCA) GIDs() int { return len(h.cfg.Caps.Addrs) }
 
-// route resolves an address vector to a path: the SGID names the local
-// address, the DGID is the remote one, and the flow label, or flow in its
-// place, chooses the UDP source port. The DGID of an address handle may be that
-// of a multicast group: the SGID then names the network too.
+// route resolves an address vector to a path: the SGID names the local address,
+// the DGID is the remote one, and the flow label, or flow if that is 0, chooses
+// the UDP source port. The DGID of an address handle may be that of a multicast
+// group: the SGID then names the network too.
 func (s *Shard) route(av *ib.AHAttr, flow uint32) (fabric.Path, error) {
 	addrs := s.cfg.Caps.Addrs
 	dst := av.DGID.Addr()

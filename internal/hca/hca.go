@@ -31,7 +31,7 @@ type HCA struct {
 	next  memory.PD
 }
 
-// New returns an adapter for a port with the given abilities.
+// New returns an adapter for a port with the given capabilities.
 func New(c Config) (*HCA, error) {
 	if c.NodeGUID == 0 {
 		return nil, errGUID
@@ -46,22 +46,22 @@ func New(c Config) (*HCA, error) {
 	return h, nil
 }
 
-// headroom is what the largest packet needs beside a payload of the path MTU: an
-// RD WRITE with immediate data has BTH, RDETH, DETH, RETH, ImmDt and ICRC.
+// headroom is the maximum size of a packet minus its payload: an RD WRITE with
+// immediate data has BTH, RDETH, DETH, RETH, ImmDt and ICRC.
 const headroom = roce.BTHLen + 4 + 8 + 16 + 4 + roce.ICRCLen
 
 // Shard returns the adapter's shard.
 func (h *HCA) Shard() *Shard { return h.shard }
 
-// GSI returns the adapter's QP1. While a queue pair of type GSI exists, that
-// is QP1 in its place: the interface receives nothing, and what it sends waits
-// in its queue until the queue pair is destroyed; its requests time out.
+// GSI returns the adapter's QP1. A queue pair of type GSI replaces it while
+// that exists: the interface then receives nothing, its MADs wait in its queue
+// until the queue pair is destroyed, and its requests time out.
 func (h *HCA) GSI() *gsi.Interface { return h.shard.gsi }
 
-// NodeGUID returns the number that names the adapter to peers.
+// NodeGUID returns the GUID that identifies the adapter to peers.
 func (h *HCA) NodeGUID() uint64 { return h.cfg.NodeGUID }
 
-// Limits returns what the adapter may hold.
+// Limits returns the limits of the adapter.
 func (h *HCA) Limits() Limits { return h.cfg.Limits }
 
 // ActiveMTU returns the largest path MTU of the port.
@@ -73,8 +73,8 @@ func (h *HCA) PKeys() []ib.PKey { return h.cfg.PKeys }
 // Counters returns the counts so far.
 func (h *HCA) Counters() counters.Set { return *h.shard.counters }
 
-// Count returns the counters as they grow, for who looks at them after each
-// step. They are not the caller's to change.
+// Count returns the live counters, for callers that check them after each step.
+// The caller must not change them.
 func (h *HCA) Count() *counters.Set { return h.shard.counters }
 
 // Resources are the numbers of objects that an adapter has.
@@ -83,7 +83,7 @@ type Resources struct {
 	// RDDs and EECs are the domains and EE contexts of reliable datagrams.
 	RDDs, EECs int
 	// Conns are the connections and resolutions of the communication manager,
-	// those in TIMEWAIT among them.
+	// including those in TIMEWAIT.
 	Conns int
 }
 
@@ -134,7 +134,7 @@ func (h *HCA) ResizeCQ(c *qp.CQ, n uint32) error {
 	return c.Resize(n)
 }
 
-// DestroyCQ ends a completion queue; EBUSY while QPs complete to it.
+// DestroyCQ destroys a completion queue; EBUSY while QPs complete to it.
 func (h *HCA) DestroyCQ(c *qp.CQ) error {
 	if n := c.Users(); n != 0 {
 		return fmt.Errorf("completion queue serves %d work queues: %w", n, ib.ErrBusy)
@@ -144,11 +144,11 @@ func (h *HCA) DestroyCQ(c *qp.CQ) error {
 	return nil
 }
 
-// Inject sets what is asked about every request that an RC responder is
-// about to execute; nil for nothing, which is how an adapter begins.
+// Inject sets the function that RC responders call before they execute a
+// request; nil, the default, for none.
 func (h *HCA) Inject(f qp.Inject) { h.shard.env.Inject = f }
 
-// OverflowCQ makes a CQ fail as an entry does that finds it full (E18): CQ_ERR,
+// OverflowCQ makes a CQ fail as if an entry had overflowed it (E18): CQ_ERR,
 // and every QP that completes there goes to ERR. It reports whether the CQ had
 // not failed before.
 func (h *HCA) OverflowCQ(now clock.Instant, c *qp.CQ) bool {
@@ -161,9 +161,9 @@ func (h *HCA) OverflowCQ(now clock.Instant, c *qp.CQ) bool {
 	return true
 }
 
-// AddressLost says that the port has lost a local address, or that it is back.
-// Queue pairs and EE contexts whose path is from there migrate if they may (V15); the others
-// find out by their timers.
+// AddressLost reports that the port has lost or regained a local address. Queue pairs and EE
+// contexts whose path uses a lost address migrate if they are armed (V15); the others fail
+// by their timers.
 func (h *HCA) AddressLost(now clock.Instant, addr netip.Addr, lost bool) {
 	h.shard.env.Now = now
 	if !lost {
@@ -181,7 +181,7 @@ func (h *HCA) AddressLost(now clock.Instant, addr netip.Addr, lost bool) {
 	})
 }
 
-// Raise raises an asynchronous event that nothing has caused.
+// Raise raises an asynchronous event without a cause in the engine.
 func (h *HCA) Raise(e qp.Event) { h.cfg.Raise(e) }
 
 // EachQP calls f for every QP but QP1.

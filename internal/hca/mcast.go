@@ -13,14 +13,14 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// mcastTable holds the queue pairs that are attached to each multicast group.
+// mcastTable holds the attached queue pairs of each multicast group.
 type mcastTable struct {
 	groups   map[netip.Addr][]*qp.QP
-	attached int // in all groups together
+	attached int // attachments in all groups
 }
 
-// McastGroup returns the group that a queue pair can be attached to by gid:
-// EINVAL when the service is not UD or the GID is not one of a group.
+// McastGroup returns the group to which a queue pair can be attached by gid;
+// EINVAL if the service is not UD or the GID is not multicast.
 func McastGroup(q *qp.QP, gid ib.GID) (netip.Addr, error) {
 	switch {
 	case q.Type() != ib.UD:
@@ -31,10 +31,10 @@ func McastGroup(q *qp.QP, gid ib.GID) (netip.Addr, error) {
 	return gid.Addr(), nil
 }
 
-// AttachMcast makes a queue pair receive what is sent to a group, and reports
-// whether it did not before. The port must be in the group once for each
-// attachment: that is the caller's, as it is I/O. Errors are those of
-// McastGroup, and ENOMEM beyond the limits.
+// AttachMcast attaches a queue pair to a group; added is false if it was
+// already attached. The caller makes the port join the group, once for each
+// attachment, because that is I/O. Errors are those of McastGroup, and ENOMEM
+// beyond the limits.
 func (h *HCA) AttachMcast(q *qp.QP, gid ib.GID) (added bool, err error) {
 	group, err := McastGroup(q, gid)
 	if err != nil {
@@ -84,7 +84,8 @@ func (h *HCA) LeaveGroups(q *qp.QP) []netip.Addr {
 	return left
 }
 
-// remove takes a queue pair out of a group and reports whether it was in.
+// remove detaches a queue pair from a group and reports whether it was
+// attached.
 func (t *mcastTable) remove(group netip.Addr, q *qp.QP) bool {
 	members := t.groups[group]
 	i := slices.Index(members, q)
@@ -98,10 +99,10 @@ func (t *mcastTable) remove(group netip.Addr, q *qp.QP) bool {
 	return true
 }
 
-// receiveMcast takes a packet that was not sent to an address of the adapter.
-// If it is for a group, every queue pair attached there gets a copy, which its
-// own state and keys decide on. That of the sender is no exception: a network
-// brings a packet back to a host that is in the group.
+// receiveMcast processes a packet that was not sent to an address of the
+// adapter. If it is for a group, every attached queue pair gets a copy and
+// checks it against its state and keys. This includes the sender's queue pair:
+// a network returns a packet to a sending host that is in the group.
 func (s *Shard) receiveMcast(now clock.Instant, d *fabric.Datagram, seg []byte, k int) {
 	p := &s.in
 	members := s.mcast.groups[d.Dst]
@@ -126,5 +127,5 @@ func (s *Shard) receiveMcast(now clock.Instant, d *fabric.Datagram, seg []byte, 
 		q.Receive(now, p)
 		s.timers.arm(&q.End)
 	}
-	s.counters.RcvdPkts = min(s.counters.RcvdPkts, received+1) // one packet, whatever the copies
+	s.counters.RcvdPkts = min(s.counters.RcvdPkts, received+1) // one packet, regardless of copies
 }

@@ -15,8 +15,8 @@ type PD struct {
 	users int
 }
 
-// Dealloc ends a protection domain; EBUSY while regions, QPs, SRQs or address
-// handles are in it.
+// Dealloc deallocates a protection domain; EBUSY while regions, QPs, SRQs or
+// address handles are in it.
 func (p *PD) Dealloc() error {
 	if !p.hca.valid(p) {
 		return ib.ErrInvalidPD
@@ -28,8 +28,8 @@ func (p *PD) Dealloc() error {
 	return nil
 }
 
-// RegMR registers memory in a protection domain, which takes the place of
-// c.PD. The region keeps c.Buf until DeregMR. Errors as memory.Table.Register.
+// RegMR registers memory in a protection domain, which replaces c.PD. The
+// region keeps c.Buf until DeregMR. Errors as memory.Table.Register.
 func (p *PD) RegMR(c memory.RegionConfig) (*memory.Region, error) {
 	if !p.hca.valid(p) {
 		return nil, ib.ErrInvalidPD
@@ -42,7 +42,8 @@ func (p *PD) RegMR(c memory.RegionConfig) (*memory.Region, error) {
 	return r, err
 }
 
-// ReregMR changes a region; a new protection domain of it counts from then on.
+// ReregMR changes a region, which then counts as an object of its new
+// protection domain.
 func (p *PD) ReregMR(r *memory.Region, what memory.Change, c memory.RegionConfig, to *PD) error {
 	if !p.hca.valid(to) {
 		return ib.ErrInvalidPD
@@ -58,7 +59,7 @@ func (p *PD) ReregMR(r *memory.Region, what memory.Change, c memory.RegionConfig
 	return nil
 }
 
-// DeregMR ends a region: no packet touches its memory afterwards.
+// DeregMR deregisters a region: no packet accesses its memory afterwards.
 func (p *PD) DeregMR(r *memory.Region) error {
 	err := p.hca.shard.env.Mem.Deregister(r)
 	if err == nil {
@@ -97,7 +98,7 @@ func (p *PD) CreateSRQ(wr, sge, limit uint32) (*qp.SRQ, error) {
 	return s, nil
 }
 
-// DestroySRQ ends a shared receive queue; EBUSY while QPs use it.
+// DestroySRQ destroys a shared receive queue; EBUSY while QPs use it.
 func (p *PD) DestroySRQ(s *qp.SRQ) error {
 	if n := s.Users(); n != 0 {
 		return fmt.Errorf("shared receive queue serves %d QPs: %w", n, ib.ErrBusy)
@@ -128,7 +129,7 @@ func (p *PD) CreateAH(av *ib.AHAttr) (ib.AHHandle, error) {
 	return h, nil
 }
 
-// DestroyAH ends an address handle. A work request that still names it
+// DestroyAH destroys an address handle. A work request that still names it
 // completes with LOC_QP_OP_ERR.
 func (p *PD) DestroyAH(a ib.AHHandle) error {
 	if !p.hca.shard.env.AHs.Remove(a) {

@@ -4,8 +4,9 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// numberRest is how many numbers are freed before one of them is used again, so
-// that packets of an old connection find nobody (V13).
+// numberRest is the number of later frees after which a freed number may be
+// used again, so that late packets of an old connection find no queue pair
+// (V13).
 const numberRest = 2048
 
 // numberTable finds QPs, or EE contexts, by number: an 8-bit slot that all
@@ -14,7 +15,7 @@ type numberTable[T any] struct {
 	slot   uint32 // already shifted
 	n      int    // in the table
 	pages  [256]*[256]*T
-	rest   [numberRest]uint32 // a ring of numbers that are resting
+	rest   [numberRest]uint32 // ring of freed numbers in quarantine
 	freed  int
 	inRest map[uint32]struct{}
 }
@@ -24,7 +25,7 @@ func (t *numberTable[T]) init(slot uint8) {
 	t.inRest = make(map[uint32]struct{})
 }
 
-// find returns the one with number n, nil if there is none.
+// find returns the object with number n, nil if there is none.
 func (t *numberTable[T]) find(n uint32) *T {
 	if n&^0xffff != t.slot {
 		return nil
@@ -36,7 +37,7 @@ func (t *numberTable[T]) find(n uint32) *T {
 	return page[n&0xff]
 }
 
-// alloc draws a number that is neither in use nor resting, nor 0 or 1.
+// alloc draws a number that is neither in use nor in quarantine, nor 0 or 1.
 func (t *numberTable[T]) alloc(rand func() uint32) (uint32, bool) {
 	n := rand() & 0xffff
 	for range 1 << 16 {
@@ -45,7 +46,7 @@ func (t *numberTable[T]) alloc(rand func() uint32) (uint32, bool) {
 			return full, true
 		}
 		n = (n + 1) & 0xffff
-		if n&7 == 0 { // do not run through a crowded stretch in order
+		if n&7 == 0 { // redraw, so as not to search a crowded range in order
 			n = rand() & 0xffff
 		}
 	}
@@ -61,7 +62,7 @@ func (t *numberTable[T]) add(n uint32, x *T) {
 	t.n++
 }
 
-// each calls f for every one.
+// each calls f for every object.
 func (t *numberTable[T]) each(f func(*T)) {
 	for _, page := range t.pages {
 		if page == nil {

@@ -18,8 +18,8 @@ func (h *HCA) AllocRDD() (*qp.RDD, error) {
 	return d, nil
 }
 
-// DeallocRDD ends a reliable datagram domain; EBUSY while queue pairs or EE
-// contexts are in it.
+// DeallocRDD deallocates a reliable datagram domain; EBUSY while queue pairs or
+// EE contexts are in it.
 func (h *HCA) DeallocRDD(d *qp.RDD) error {
 	if !h.rdds[d] {
 		return ib.ErrInvalidRDD
@@ -49,8 +49,8 @@ func (h *HCA) CreateEEC(d *qp.RDD) (*qp.EEC, error) {
 	return e, nil
 }
 
-// DestroyEEC ends an EE context in any state. Work of its queue pairs that has
-// not ended completes in error, and its number rests before it is used again.
+// DestroyEEC destroys an EE context in any state. Work requests that it carries
+// complete in error, and its number is quarantined.
 func (h *HCA) DestroyEEC(now clock.Instant, e *qp.EEC) {
 	s := h.shard
 	s.env.Now = now

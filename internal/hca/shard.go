@@ -16,13 +16,13 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// maxPacket is no less than the UDP payload of any packet: the largest path
+// maxPacket is an upper bound of the UDP payload of a packet: the largest path
 // MTU, the longest headers and the ICRC.
 const maxPacket = 4096 + 64
 
 // Shard is a single-threaded slice of the adapter. It never blocks and never
-// reads a clock. Whoever holds the shard's lock, which is the driver's, is its
-// thread; only RingDoorbell may be called without it.
+// reads a clock. Its thread is the one that holds the shard's lock, which the
+// driver owns. Only methods that say so may be called without it.
 type Shard struct {
 	cfg       *Config
 	env       qp.Env
@@ -32,8 +32,8 @@ type Shard struct {
 	qpns      numberTable[qp.QP]
 	eecs      numberTable[qp.EEC]
 	cm        *cm.Manager
-	gsi       *gsi.Interface // QP1, unless
-	qp1       *qp.QP         // somebody has created it as a queue pair
+	gsi       *gsi.Interface // QP1, unless qp1 is set
+	qp1       *qp.QP         // QP1 created as a queue pair; nil: none
 	count     int
 	timers    deadlines
 	doorbells doorbells
@@ -99,8 +99,8 @@ func newGSI(c *Config, out *packet.Writer) *gsi.Interface {
 	})
 }
 
-// Receive processes a datagram, which may hold several packets. d and its
-// bytes are not kept.
+// Receive processes a datagram, which may hold several packets. It does not
+// retain d or its bytes.
 func (s *Shard) Receive(now clock.Instant, d *fabric.Datagram) {
 	s.env.Now = now
 	s.pre.size = 0
@@ -119,8 +119,8 @@ func (s *Shard) Receive(now clock.Instant, d *fabric.Datagram) {
 	}
 }
 
-// receivePacket takes one parsed packet through the checks that need no QP,
-// finds the QP and hands the packet on.
+// receivePacket makes the checks of a parsed packet that need no QP, finds the
+// QP and passes the packet to it.
 func (s *Shard) receivePacket(now clock.Instant, d *fabric.Datagram, seg []byte, k int) {
 	p := &s.in
 	if p.Info.Service == roce.ServiceRD {
@@ -145,8 +145,7 @@ func (s *Shard) receivePacket(now clock.Instant, d *fabric.Datagram, seg []byte,
 	s.timers.arm(&q.End)
 }
 
-// receiveRD does so for a packet of reliable datagrams, which is for an EE
-// context.
+// receiveRD does the same for an RD packet, which is for an EE context.
 func (s *Shard) receiveRD(now clock.Instant, d *fabric.Datagram, seg []byte, k int) {
 	p := &s.in
 	e := s.eecs.find(p.RDETH.EEC)
@@ -163,7 +162,7 @@ func (s *Shard) receiveRD(now clock.Instant, d *fabric.Datagram, seg []byte, k i
 	s.timers.arm(&e.End)
 }
 
-// find returns the QP that packets to n go to, nil if there is none.
+// find returns the QP with number n, nil if there is none.
 func (s *Shard) find(n ib.QPN) *qp.QP {
 	if n == ib.QPNGSI {
 		return s.qp1
@@ -171,8 +170,8 @@ func (s *Shard) find(n ib.QPN) *qp.QP {
 	return s.qpns.find(uint32(n))
 }
 
-// verify checks the ICRC of segment k of a datagram, the present packet, and
-// notes its identification.
+// verify checks the ICRC of segment k of a datagram, the current packet, and
+// stores its identification.
 func (s *Shard) verify(d *fabric.Datagram, seg []byte, k int) (ok bool) {
 	p := &s.in
 	if s.pre.size != len(seg) {
@@ -182,17 +181,17 @@ func (s *Shard) verify(d *fabric.Datagram, seg []byte, k int) (ok bool) {
 		}
 	}
 	if p.IDDerived = !d.IDKnown; p.IDDerived {
-		p.ID, ok = roce.DeriveID(seg, s.pre.p, uint16(k)) // what a socket with segmentation gives
+		p.ID, ok = roce.DeriveID(seg, s.pre.p, uint16(k)) // a socket with GSO numbers the segments of a run
 		return ok
 	}
 	p.ID = d.ID + uint16(k)
 	return roce.Check(seg, s.pre.p.WithID(p.ID))
 }
 
-// Transmit appends what the QPs have to send until the batch is full. It
-// reports whether there is more. QPs take turns. MADs go before them in one
-// batch and after them in the next, a bounded number each time, so that neither
-// keeps the other waiting whatever the size of the batch.
+// Transmit appends packets of the QPs, which take turns, until the batch is
+// full. It reports whether there are more. A bounded number of MADs goes before
+// the QPs in one batch and after them in the next, so that neither starves the
+// other, whatever the size of the batch.
 func (s *Shard) Transmit(now clock.Instant, b *fabric.Batch) (more bool) {
 	s.env.Now = now
 	if s.doorbells.pending() {
@@ -237,16 +236,16 @@ func (s *Shard) Deadline() clock.Instant {
 	return min(s.timers.Next(), s.gsi.Deadline(), s.cm.Deadline())
 }
 
-// Pending reports whether Transmit has something to do. Any goroutine may
-// ask whether a doorbell rang; the rest needs the shard.
+// Pending reports whether Transmit has something to do. The shard's thread
+// calls it; see DoorbellRung for others.
 func (s *Shard) Pending() bool {
 	return s.active.head != nil || s.doorbells.pending() || s.madsPending()
 }
 
-// AnswersFirst has acknowledgements and responses leave before requests, or
-// behind them in the same run, from now on. A program at the other end that
-// sleeps for its completions sees the one of its request before what this side
-// says to it only if they leave first.
+// AnswersFirst sets whether acknowledgements and responses leave before
+// requests or after them in the same run. If the peer's program sleeps for
+// completions, they must leave first: only then does it see its own completion
+// before this side's message.
 func (s *Shard) AnswersFirst(first bool) { s.env.AnswersFirst = first }
 
 // transmitMADs gives QP1 its turn.
@@ -256,32 +255,31 @@ func (s *Shard) transmitMADs(now clock.Instant, b *fabric.Batch) {
 	}
 }
 
-// madsPending reports whether QP1 has something to send and is not replaced.
+// madsPending reports whether QP1 has something to send and is not replaced by
+// a queue pair.
 func (s *Shard) madsPending() bool { return s.qp1 == nil && s.gsi.Pending() }
 
-// DoorbellRung reports whether a doorbell waits to be answered. Any goroutine may
-// call it.
+// DoorbellRung reports whether a doorbell is pending. Any goroutine may call it.
 func (s *Shard) DoorbellRung() bool { return s.doorbells.pending() }
 
 // RingDoorbell tells the shard that work was posted to q. Any goroutine may call it.
 func (s *Shard) RingDoorbell(q *qp.QP) { s.doorbells.ring(q) }
 
-// Doorbell does at once, on the shard's thread, what RingDoorbell has the next
-// Transmit do before it sends.
+// Doorbell processes posted work at once, on the shard's thread; after
+// RingDoorbell the next Transmit does it.
 func (s *Shard) Doorbell(now clock.Instant, q *qp.QP) {
 	s.env.Now = now
 	s.answer(now, q)
 }
 
-// answer has q look at what was posted to it, if it exists still.
+// answer makes q process posted work, if it still exists.
 func (s *Shard) answer(now clock.Instant, q *qp.QP) {
 	if s.find(q.Num()) == q {
 		q.Doorbell(now)
 	}
 }
 
-// Arm makes the shard look at the timers of a QP or an EE context after it was
-// modified.
+// Arm updates the shard's timer of a QP or EE context after a modify call.
 func (s *Shard) Arm(e *qp.End) { s.timers.arm(e) }
 
 // add makes a QP reachable.
@@ -294,7 +292,7 @@ func (s *Shard) add(q *qp.QP) {
 	s.qpns.add(uint32(q.Num()), q)
 }
 
-// remove takes a QP out of every list.
+// remove removes a QP from every list.
 func (s *Shard) remove(q *qp.QP) {
 	s.count--
 	s.timers.Remove(&q.End)
@@ -318,15 +316,15 @@ func (s *Shard) cqFailed(now clock.Instant, cq *qp.CQ) {
 func (s *Shard) wake(e *qp.End) { s.active.push(e) }
 
 // deadlines is a heap of ends by an instant that is not later than their
-// deadline. A deadline that moves away, as a retry timer does with each
-// acknowledgement, costs nothing: the end is found early and put back.
+// deadline. A deadline that moves later, as a retry timer does with each
+// acknowledgement, costs nothing: the end comes up early and is put back.
 type deadlines struct{ deadline.Heap[qp.End] }
 
 func newDeadlines() deadlines {
 	return deadlines{deadline.New(func(e *qp.End) *deadline.Link { return &e.Links.Timer })}
 }
 
-// arm makes sure that e is found at its deadline.
+// arm makes sure that e comes up no later than its deadline.
 func (d *deadlines) arm(e *qp.End) {
 	if at := e.Deadline(); at < e.Links.Timer.At() {
 		d.Set(e, at)

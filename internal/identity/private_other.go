@@ -4,10 +4,11 @@ package identity
 
 import "io/fs"
 
-// noWait is of systems with named pipes among files.
+// noWait is needed only on systems with named pipes in the file system.
 const noWait = 0
 
-// private returns an error unless it is a regular file. Who may use it, its directory says.
+// private returns an error unless it is a regular file. The directory's permissions decide
+// who may use it.
 func private(info fs.FileInfo) error {
 	if !info.Mode().IsRegular() {
 		return errShared

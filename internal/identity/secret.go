@@ -19,32 +19,32 @@ import (
 // Secret is the key of the GUIDs of one user's adapters.
 type Secret [32]byte
 
-// guidLocal marks a GUID that no registry gave.
+// guidLocal marks a GUID that is locally assigned.
 const guidLocal = 0x02 << 56
 
 // GUID returns the GUID of the adapter on an address, with a slot of QPNs.
 func (s *Secret) GUID(addr netip.Addr, slot uint8) uint64 {
 	mac := hmac.New(sha256.New, s[:])
-	_, _ = mac.Write(append(addr.WithZone("").Unmap().AsSlice(), slot)) // a hash takes everything
+	_, _ = mac.Write(append(addr.WithZone("").Unmap().AsSlice(), slot)) // writing to a hash never fails
 	return guidLocal | binary.BigEndian.Uint64(mac.Sum(nil))>>8
 }
 
-// nameMark keeps the input of Name apart from that of GUID: an address has 4 or 16 bytes, and
-// GUID appends one.
+// nameMark makes the input of Name differ from that of GUID, which is an address of 4 or 16
+// bytes and one more byte.
 const nameMark = "softhca broker\x00"
 
 // Name returns a name for the socket by which processes of the user find each other on an
 // address: 32 hexadecimal digits, which another user cannot compute.
 func (s *Secret) Name(addr netip.Addr) string {
 	mac := hmac.New(sha256.New, s[:])
-	_, _ = mac.Write(append([]byte(nameMark), addr.WithZone("").Unmap().AsSlice()...)) // a hash takes everything
+	_, _ = mac.Write(append([]byte(nameMark), addr.WithZone("").Unmap().AsSlice()...)) // writing to a hash never fails
 	return hex.EncodeToString(mac.Sum(nil)[:16])
 }
 
 // OfUser returns the secret of the user who runs this process, from the file
-// softhca/secret in the directory of the user's configuration. Where there is
-// none and none can be made, or the directory is "", the secret is not kept: it
-// lasts as long as the process, and another process has a different one.
+// softhca/secret in the user's configuration directory. If it does not exist
+// and cannot be created, or dir is "", kept is false: the secret lasts as long
+// as the process, and other processes have different ones.
 func OfUser(dir string) (s Secret, kept bool) {
 	if dir != "" {
 		if s, err := load(filepath.Join(dir, "softhca")); err == nil {
@@ -54,7 +54,7 @@ func OfUser(dir string) (s Secret, kept bool) {
 	return ofProcess(), false
 }
 
-// ofProcess is the secret of a process that cannot keep one.
+// ofProcess is the secret of a process that cannot store one.
 var ofProcess = sync.OnceValue(draw)
 
 func draw() (s Secret) {
@@ -63,8 +63,8 @@ func draw() (s Secret) {
 	return s
 }
 
-// load returns the secret in a directory. If there is none, it makes one:
-// processes that do so at once get the same.
+// load returns the secret in a directory. If there is none, it creates one;
+// processes that do so at the same time get the same one.
 func load(dir string) (s Secret, err error) {
 	name := filepath.Join(dir, "secret")
 	err = s.read(name)
@@ -77,8 +77,8 @@ func load(dir string) (s Secret, err error) {
 	return s, err
 }
 
-// read reads a secret. A file that another user owns, can read or can write is none: with
-// the HOME of another user, as sudo may leave it, that user would know the secret.
+// read reads a secret. It rejects a file that another user owns, can read or can write:
+// if HOME is another user's, as sudo may leave it, that user would know the secret.
 func (s *Secret) read(name string) error {
 	f, err := os.OpenFile(name, os.O_RDONLY|noWait, 0)
 	if err != nil {
@@ -102,14 +102,14 @@ func (s *Secret) read(name string) error {
 // errShared is the error of a file of the secret that is not this user's alone.
 var errShared = errors.New("it is not a file of this user alone")
 
-// create writes a new secret, unless there is one by then. Others see it whole
-// or not at all, whatever happens meanwhile: a link, unlike a rename, never
-// replaces one that is in use.
+// create writes a new secret unless one exists by then. Other processes see it
+// complete or not at all; it uses a link, which unlike a rename never replaces
+// an existing file.
 func create(dir, name string) error {
 	if err := makeDir(dir); err != nil {
 		return fmt.Errorf("%s: %w", dir, err)
 	}
-	f, err := os.CreateTemp(dir, "secret-") // which only the user may read
+	f, err := os.CreateTemp(dir, "secret-") // readable by the user only
 	if err != nil {
 		return err
 	}

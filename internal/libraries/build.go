@@ -92,8 +92,8 @@ func Build(ctx context.Context, tree, dir string, w io.Writer) (err error) {
 	return os.WriteFile(filepath.Join(dir, sourcesFile), []byte(sources), 0o644)
 }
 
-// told writes to w which library is built next. It ignores errors: the build does not depend
-// on the message.
+// told writes the name of the next library to w. It ignores errors, since the build does not
+// depend on the message.
 func told(w io.Writer, file, more string) { _, _ = fmt.Fprintf(w, "building %s%s\n", file, more) }
 
 // Check returns an error that says what to install if the compiler, Go or a header is missing.

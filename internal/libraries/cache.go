@@ -14,14 +14,14 @@ import (
 	"time"
 )
 
-// keep is how long a build stays that nobody uses.
+// keep is how long an unused build stays.
 const keep = 7 * 24 * time.Hour
 
 // sourcesFile, in the directory of the libraries, names the sources they were built from.
 const sourcesFile = ".sources"
 
-// InTree returns the directory with the libraries of a source tree: that which `make capi`
-// makes if it has been built from the sources as they are, else that of Cached.
+// InTree returns the directory with the libraries of a source tree: that of `make capi` if
+// it is up to date, otherwise that of Cached.
 func InTree(ctx context.Context, tree string, w io.Writer) (string, error) {
 	dir := filepath.Join(tree, "build", "lib")
 	if built, err := os.ReadFile(filepath.Join(dir, sourcesFile)); err == nil && complete(dir) {
@@ -33,8 +33,8 @@ func InTree(ctx context.Context, tree string, w io.Writer) (string, error) {
 }
 
 // Cached returns the directory with the libraries of a source tree, in the user's
-// cache. If they are not there, or the sources have changed since, it says so to w
-// and builds them. Several processes may do so at once.
+// cache. If they are not there, or the sources have changed since, it reports that
+// to w and builds them. Several processes may do so at the same time.
 func Cached(ctx context.Context, tree string, w io.Writer) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -47,7 +47,7 @@ func Cached(ctx context.Context, tree string, w io.Writer) (string, error) {
 	}
 	dir := filepath.Join(base, key)
 	now := time.Now()
-	if err := os.Chtimes(dir, now, now); err == nil { // from its age others see that it is used
+	if err := os.Chtimes(dir, now, now); err == nil { // its age shows other processes that it is in use
 		return dir, nil
 	}
 	if err := os.MkdirAll(base, 0o700); err != nil {
@@ -57,7 +57,7 @@ func Cached(ctx context.Context, tree string, w io.Writer) (string, error) {
 	if err != nil {
 		return "", noCache(err)
 	}
-	defer func() { _ = os.RemoveAll(made) }() // what is left of it is swept later
+	defer func() { _ = os.RemoveAll(made) }() // sweep removes the rest later
 	_, _ = fmt.Fprintf(w, "softhca: building the libraries of %s in %s, once until they change\n", tree, dir)
 	if err := Build(ctx, tree, made, prefixed{w}); err != nil {
 		return "", err
@@ -84,8 +84,7 @@ func (p prefixed) Write(line []byte) (int, error) {
 	return len(line), err
 }
 
-// sweep removes builds that nobody has used for long. What cannot be removed stays: it
-// does no harm.
+// sweep removes old unused builds. It ignores those that it cannot remove.
 func sweep(base string, now time.Time) {
 	dirs, _ := os.ReadDir(base)
 	for _, d := range dirs {
@@ -95,11 +94,11 @@ func sweep(base string, now time.Time) {
 	}
 }
 
-// sourceKinds are the ends of the names of sources.
+// sourceKinds are the file name suffixes of sources.
 var sourceKinds = []string{".go", ".c", ".h", ".map", ".s", ".mod", ".sum"}
 
-// fingerprint returns a name that changes with the sources of a tree and with what
-// compiles them.
+// fingerprint returns a name that changes with the sources of a tree and with the
+// compilers.
 func fingerprint(tree string) (string, error) {
 	tree, err := filepath.Abs(tree)
 	if err != nil {
@@ -107,7 +106,7 @@ func fingerprint(tree string) (string, error) {
 	}
 	h := sha256.New()
 	for _, name := range []string{"CC", "CGO_CFLAGS", "GOFLAGS"} {
-		_, _ = fmt.Fprintf(h, "%q\n", os.Getenv(name)) // a hash takes everything
+		_, _ = fmt.Fprintf(h, "%q\n", os.Getenv(name)) // writing to a hash never fails
 	}
 	err = filepath.WalkDir(tree, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -125,7 +124,7 @@ func fingerprint(tree string) (string, error) {
 		}
 		info, err := d.Info()
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // an editor's
+			return nil // a file of an editor
 		}
 		if err == nil {
 			_, _ = fmt.Fprintf(h, "%q %d %d\n", path, info.Size(), info.ModTime().UnixNano())

@@ -1,9 +1,8 @@
-// Package libraries knows the C libraries that unmodified programs are run on:
-// where an installed command finds them, and how they are built from a source
-// tree.
+// Package libraries finds the C libraries on which unmodified programs run, and
+// builds them from a source tree.
 //
-// Reading order: build.go (what is built from what), cache.go (builds that a
-// command in a source tree makes for itself), find.go.
+// Reading order: build.go (how the libraries are built), cache.go (builds by a
+// command in a source tree), find.go.
 //
 // The package needs a C compiler only when it builds.
 package libraries

@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// ErrNotFound says that a command has no libraries.
+// ErrNotFound is returned if a command has no libraries.
 var ErrNotFound = errors.New("the libraries " + Verbs + ", " + Engine + " and " + Preload +
 	" are neither beside this command nor in ../lib/softhca: install them by `make install PREFIX=...` in the source tree")
 
-// Installed returns the directory with the libraries of a command, by its path: beside
-// it, or in ../lib/softhca.
+// Installed returns the directory with the libraries of a command, by its path: its
+// own directory, or ../lib/softhca.
 func Installed(command string) (string, bool) {
 	if real, err := filepath.EvalSymlinks(command); err == nil {
 		command = real

@@ -2,7 +2,7 @@ package memory
 
 import "github.com/softhca/softhca/ib"
 
-// allowed checks everything about an access but its range.
+// allowed checks an access except for its range.
 func (r *Region) allowed(pd PD, need ib.Access) Fault {
 	switch {
 	case r == nil:
@@ -18,9 +18,9 @@ func (r *Region) allowed(pd PD, need ib.Access) Fault {
 }
 
 // Local returns a view of n bytes at addr of the region with the local key.
-// need is 0 for reading, ib.AccessLocalWrite for writing. For no bytes it
-// looks at nothing: a zero-length element names no memory. The view is valid
-// until the region is deregistered; Local allocates nothing.
+// need is 0 for reading, ib.AccessLocalWrite for writing. For n of 0 it checks
+// nothing: a zero-length element names no memory. The view is valid until the
+// region is deregistered; Local allocates nothing.
 func (t *Table) Local(pd PD, key ib.LKey, addr, n uint64, need ib.Access) ([]byte, Fault) {
 	if n == 0 {
 		return nil, FaultNone
@@ -37,9 +37,9 @@ func (t *Table) Local(pd PD, key ib.LKey, addr, n uint64, need ib.Access) ([]byt
 }
 
 // Remote returns a view of n bytes at addr of the region with the remote key,
-// for a peer that needs the given remote rights. For no bytes it looks at
+// for an access that needs the given remote rights. For n of 0 it checks
 // nothing (E13). With REMOTE_ATOMIC among the rights the address must be a
-// multiple of 8, which is looked at first (E17). The view is valid until the
+// multiple of 8, which is checked first (E17). The view is valid until the
 // region is deregistered; Remote allocates nothing.
 func (t *Table) Remote(pd PD, key ib.RKey, addr, n uint64, need ib.Access) ([]byte, Fault) {
 	if need&ib.AccessRemoteAtomic != 0 && addr&7 != 0 {
@@ -59,8 +59,8 @@ func (t *Table) Remote(pd PD, key ib.RKey, addr, n uint64, need ib.Access) ([]by
 	return b, FaultNone
 }
 
-// remote returns the region whose RKey is key. One without remote rights has
-// none.
+// remote returns the region whose RKey is key. A region without remote rights
+// has no RKey.
 func (t *Table) remote(key ib.RKey) *Region {
 	if r := t.keys.region(uint32(key)); r != nil && r.access&ib.AccessRemote != 0 {
 		return r
@@ -68,11 +68,11 @@ func (t *Table) remote(key ib.RKey) *Region {
 	return nil
 }
 
-// Gather fills dst with the bytes that begin at byte off of the list. Elements
-// without bytes are skipped and their keys not looked at; of the others only
-// the part that is copied is checked, as Soft-RoCE does. A list that is too
-// short is FaultRange. After a fault dst may be written in part. It allocates
-// nothing and keeps neither slice.
+// Gather fills dst with the bytes that begin at byte off of the list. Gather
+// skips empty elements without checking their keys; of the others it checks
+// only the copied part, as Soft-RoCE does. It returns FaultRange if the list is
+// too short. After a fault, dst may be partly written. It allocates nothing and
+// retains neither slice.
 func (t *Table) Gather(dst []byte, pd PD, sges []ib.SGE, off uint64) Fault {
 	for i := 0; len(dst) > 0; i++ {
 		if i == len(sges) {
@@ -112,14 +112,14 @@ func (t *Table) Scatter(src []byte, pd PD, sges []ib.SGE, off uint64) Fault {
 	return FaultNone
 }
 
-// span asks for up to n bytes at byte off, with rights.
+// span is a request for up to n bytes at byte off, with rights.
 type span struct {
 	off, n uint64
 	need   ib.Access
 }
 
-// part returns the part of an element that belongs to a span; nothing when
-// the span begins behind it.
+// part returns the part of an element that belongs to a span; nothing if the
+// span starts after it.
 func (t *Table) part(pd PD, e *ib.SGE, s span) ([]byte, Fault) {
 	if s.off >= uint64(e.Length) {
 		return nil, FaultNone
@@ -140,10 +140,10 @@ func TotalLength(sges []ib.SGE) uint64 {
 	return n
 }
 
-// Invalidate takes the validity of the region with the remote key away, for
-// SEND with invalidate and LOCAL_INV: every later use of its keys is
-// FaultInvalidated. A region that was not registered as invalidatable is left
-// alone with FaultAccess, one of another protection domain with FaultPD.
+// Invalidate invalidates the region with the remote key, for SEND with
+// invalidate and LOCAL_INV: later uses of its keys return FaultInvalidated. It
+// returns FaultAccess for a region that was not registered as invalidatable,
+// and FaultPD for one of another protection domain, and leaves both valid.
 func (t *Table) Invalidate(pd PD, key ib.RKey) Fault {
 	r := t.remote(key)
 	if f := r.allowed(pd, 0); f != FaultNone {

@@ -10,11 +10,11 @@ import (
 const operandSize = 8
 
 // CompareSwap replaces the number in b by swap if it equals compare, and
-// returns what it was. b must be 8 bytes; the number is in host byte order
+// returns its old value. b must be 8 bytes; the number is in host byte order
 // (IBA 9.4.5). Memory that is 8-aligned is changed by one atomic instruction,
 // so it is atomic to the program too; other memory (a region may begin
-// anywhere, only the peer's address must be a multiple of 8) is atomic only
-// to operations of the same adapter.
+// anywhere, only the peer's address must be a multiple of 8) is atomic only to
+// operations of the same adapter.
 func CompareSwap(b []byte, compare, swap uint64) (orig uint64) {
 	p := operand(b)
 	if p == nil {
@@ -28,16 +28,16 @@ func CompareSwap(b []byte, compare, swap uint64) (orig uint64) {
 		if atomic.CompareAndSwapUint64(p, compare, swap) {
 			return compare
 		}
-		// Between the two instructions the program may have stored just
-		// the value: then the swap must be tried again.
+		// The program may have stored this value between the two instructions,
+		// so try the swap again.
 		if orig = atomic.LoadUint64(p); orig != compare {
 			return orig
 		}
 	}
 }
 
-// FetchAdd adds to the number in b, modulo 2^64, and returns what it was. b is
-// as for CompareSwap.
+// FetchAdd adds to the number in b, modulo 2^64, and returns its old value. b
+// is as for CompareSwap.
 func FetchAdd(b []byte, add uint64) (orig uint64) {
 	if p := operand(b); p != nil {
 		return atomic.AddUint64(p, add) - add
@@ -47,8 +47,8 @@ func FetchAdd(b []byte, add uint64) (orig uint64) {
 	return orig
 }
 
-// operand returns b as a number, nil when its memory is not aligned for
-// atomic instructions.
+// operand returns b as a number, nil if it is not aligned for atomic
+// instructions.
 func operand(b []byte) *uint64 {
 	if len(b) != operandSize {
 		panic("memory: the operand of an atomic is not 8 bytes")

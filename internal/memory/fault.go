@@ -1,11 +1,11 @@
 package memory
 
-// Fault says why an access to memory is refused. It is not an error: a
-// responder turns it into a NAK, a requester into a completion status. Which
-// ones, is their rule (E3, E14, E16, E17, E28).
+// Fault is the reason why an access to memory is refused. It is not an error: a
+// responder turns it into a NAK, a requester into a completion status (E3, E14,
+// E16, E17, E28).
 type Fault uint8
 
-// The faults, in the order in which they are looked for.
+// The faults, in the order in which they are checked.
 const (
 	FaultNone        Fault = iota // the access is allowed
 	FaultAlign                    // the address of an atomic is not a multiple of 8 (E17)
@@ -14,7 +14,7 @@ const (
 	FaultPD                       // another protection domain
 	FaultAccess                   // a right is missing
 	FaultRange                    // outside the region, or beyond the end of the list
-	FaultMissing                  // the memory of a foreign region is not there
+	FaultMissing                  // the memory of a foreign region is no longer mapped
 )
 
 var faultNames = [...]string{

@@ -1,51 +1,51 @@
 package memory
 
 const (
-	// indexShift divides a key: the upper 24 bits, the index, select the
-	// object; the low 8 bits must match too.
+	// indexShift splits a key: the upper 24 bits, the index, select the object;
+	// the low 8 bits must match too.
 	indexShift = 8
-	// quarantine is the number of registrations for which a freed index is
-	// not given out again, so that a peer with an old key hits nothing.
+	// quarantine is the number of registrations during which a freed index is
+	// not reused, so that a peer with an old key finds no region.
 	quarantine = 4096
 	// maxObjects bounds a table so that at least half of the indices are
 	// always free, and a few draws find one.
 	maxObjects = 1 << 22
-	// maxDraws is the number of times that a free index is looked for. With
-	// half of them free, all fail once in 2^64 times; a source that repeats
-	// itself makes registering fail instead of never ending.
+	// maxDraws is the number of draws for a free index. With half of the
+	// indices free, all draws fail once in 2^64 times; with a random source
+	// that repeats itself, registration fails instead of looping forever.
 	maxDraws = 64
 	minSlots = 64
 )
 
-// kind says what a key leads to.
+// kind is the kind of object that a key names.
 type kind uint8
 
 const (
-	kindNone   kind = iota // nothing any more: the index is in quarantine
+	kindNone   kind = iota // none: the index is in quarantine
 	kindRegion             // a memory region
 )
 
-// entry is what a key leads to: an object of a kind.
+// entry is the object that a key names.
 type entry struct {
 	kind   kind
 	region *Region
 }
 
-// slot is a place of the hash table. Key 0 marks an empty one: index 0 is
-// never given out.
+// slot is a slot of the hash table. Key 0 marks an empty one: index 0 is never
+// used.
 type slot struct {
 	key uint32
 	entry
 }
 
-// keys maps keys to regions: an open-addressed hash table with linear
-// probing, at most half full. The indices are random, so they are their own
-// hash, and a peer who could crowd them would have to know them.
+// keys maps keys to regions: an open-addressed hash table with linear probing,
+// at most half full. The indices are random, so they serve as the hash, and a
+// peer cannot provoke collisions without knowing them.
 type keys struct {
 	rand  func() uint32
-	slots []slot // a power of two
+	slots []slot // their number is a power of two
 	used  int    // slots with a key
-	drawn uint64 // keys given out so far
+	drawn uint64 // number of keys created so far
 	dead  []deadKey
 	first int // oldest in dead
 }
@@ -53,7 +53,7 @@ type keys struct {
 // deadKey is a key in quarantine.
 type deadKey struct {
 	key   uint32
-	drawn uint64 // keys given out when it was freed
+	drawn uint64 // keys.drawn when it was freed
 }
 
 // find returns the slot with the index of key, or the empty slot where it
@@ -67,7 +67,7 @@ func (k *keys) find(key uint32) *slot {
 	}
 }
 
-// resolve returns what the whole key leads to.
+// resolve returns the object of a key, of which all bits must match.
 func (k *keys) resolve(key uint32) entry {
 	if s := k.find(key); s.key == key {
 		return s.entry
@@ -75,7 +75,7 @@ func (k *keys) resolve(key uint32) entry {
 	return entry{}
 }
 
-// region returns the region that the key leads to, or nil.
+// region returns the region that the key names, or nil.
 func (k *keys) region(key uint32) *Region {
 	if e := k.resolve(key); e.kind == kindRegion {
 		return e.region
@@ -83,7 +83,7 @@ func (k *keys) region(key uint32) *Region {
 	return nil
 }
 
-// add gives e a fresh key, which it returns; 0 when no free one was found.
+// add adds e under a new key, which it returns; 0 if it finds no free index.
 func (k *keys) add(e entry) uint32 {
 	k.expire()
 	if 2*(k.used+1) > len(k.slots) {
@@ -116,16 +116,16 @@ func (k *keys) expire() {
 		k.remove(k.dead[k.first].key)
 		k.first++
 	}
-	// What is left moves to the front once it is the smaller half, so that
-	// every entry moves once on average.
+	// The remaining entries move to the front once they are the smaller half,
+	// so that each entry moves once on average.
 	if k.first > len(k.dead)/2 {
 		n := copy(k.dead, k.dead[k.first:])
 		k.dead, k.first = k.dead[:n], 0
 	}
 }
 
-// remove empties a slot and moves later entries of its run up, so that every
-// entry stays reachable from its place without marks for deleted ones.
+// remove empties a slot and moves later entries of its run into the gap, so
+// that look-ups need no markers for deleted entries.
 func (k *keys) remove(key uint32) {
 	mask := uint32(len(k.slots) - 1)
 	hole := key >> indexShift & mask

@@ -2,9 +2,9 @@ package memory
 
 import "runtime/debug"
 
-// Touch runs f, which reads or writes bytes of regions and nothing else that
-// could be missing. If the memory of a foreign region is not there any more, f
-// ends in the middle and Touch returns FaultMissing. It allocates nothing.
+// Touch runs f, which may read and write memory of regions, but no other memory
+// that could be unmapped. If the memory of a foreign region is no longer
+// mapped, f is aborted and Touch returns FaultMissing. It allocates nothing.
 func (t *Table) Touch(f func()) (fault Fault) {
 	if !t.foreign {
 		f()

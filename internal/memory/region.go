@@ -26,7 +26,7 @@ type Region struct {
 func (r *Region) LKey() ib.LKey { return ib.LKey(r.key) }
 
 // RKey returns the key for remote access: the same number as the LKey when the
-// region has remote rights, else 0.
+// region has remote rights, otherwise 0.
 func (r *Region) RKey() ib.RKey {
 	if r.access&ib.AccessRemote == 0 {
 		return 0
@@ -34,7 +34,7 @@ func (r *Region) RKey() ib.RKey {
 	return ib.RKey(r.key)
 }
 
-// Addr returns the address of the first byte as the keys count it.
+// Addr returns the address of the first byte that work requests and peers use.
 func (r *Region) Addr() uint64 { return r.iova }
 
 // Len returns the length in bytes.
@@ -46,13 +46,13 @@ func (r *Region) Access() ib.Access { return r.access }
 // PD returns the protection domain.
 func (r *Region) PD() PD { return r.pd }
 
-// Invalidated reports whether the region was invalidated: its key is good for
-// nothing until it is registered again.
+// Invalidated reports whether the region was invalidated: its key is unusable
+// until it is registered again.
 func (r *Region) Invalidated() bool { return r.invalidated }
 
-// view returns n bytes at addr. The comparisons hold whatever a peer puts into
-// addr and n: an address before the region makes an offset behind its end,
-// because no region reaches over 2^64.
+// view returns n bytes at addr. The comparisons are safe for any addr and n
+// from a peer: an address before the region wraps to an offset past its end,
+// because no region extends past 2^64.
 func (r *Region) view(addr, n uint64) ([]byte, bool) {
 	size, off := uint64(len(r.buf)), addr-r.iova
 	if n > size || off > size-n {
@@ -61,32 +61,32 @@ func (r *Region) view(addr, n uint64) ([]byte, bool) {
 	return r.buf[off : off+n : off+n], true
 }
 
-// RegionConfig says what to register.
+// RegionConfig configures a region.
 type RegionConfig struct {
 	PD  PD     // not 0
 	Buf []byte // the memory; the region refers to it until it is deregistered
-	// IOVA is the address of Buf[0] as the keys count it. 0 stands for the
-	// address in memory, unless Access has ZERO_BASED: then it is 0 itself.
+	// IOVA is the address of Buf[0] that work requests and peers use. 0 means
+	// its address in memory or, if Access has ZERO_BASED, 0.
 	IOVA   uint64
 	Access ib.Access
 	// Invalidatable regions can be invalidated by SEND with invalidate and
-	// LOCAL_INV, as regions of the fast-register kind can.
+	// LOCAL_INV, like fast-register regions.
 	Invalidatable bool
-	// Foreign memory, which is not Go's, may go away while it is registered: a
-	// program unmaps or protects it. What is done with it then fails.
+	// Foreign memory, which Go does not manage, may be unmapped or protected
+	// while it is registered. Accesses to it then fail.
 	Foreign bool
 }
 
 const (
-	// accessHints ask for what costs us nothing to ignore: HUGETLB, and the
-	// bits 20 to 29, which verbs set aside for flags that a device may ignore.
+	// accessHints are flags that may be ignored: HUGETLB, and bits 20 to 29,
+	// which the verbs reserve for optional flags.
 	accessHints = ib.AccessHugeTLB | 0x3ff00000
 	accessKnown = ib.AccessLocalWrite | ib.AccessRemote | ib.AccessMWBind | ib.AccessZeroBased | accessHints
 	// accessWrites are the remote rights that need LOCAL_WRITE.
 	accessWrites = ib.AccessRemoteWrite | ib.AccessRemoteAtomic
 )
 
-// check returns why c cannot be registered.
+// check returns an error if c cannot be registered.
 func (c *RegionConfig) check() error {
 	switch unknown, end := c.Access&^accessKnown, c.start()+uint64(len(c.Buf)); {
 	case c.PD == 0:
@@ -111,10 +111,10 @@ func (c *RegionConfig) start() uint64 {
 	return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(c.Buf))))
 }
 
-// RawBuf returns the n bytes of memory at addr, for callers whose memory is
-// not Go's: the caller answers for its being there, readable and writable, as
-// long as the result is used. It fails with EINVAL when the range wraps,
-// begins at address 0, or is longer than a slice can be.
+// RawBuf returns the n bytes of memory at addr, for memory that Go does not
+// manage. The caller guarantees that it is mapped, readable and writable while
+// the result is used. EINVAL if the range wraps, starts at address 0, or
+// exceeds the maximum length of a slice.
 func RawBuf(addr uintptr, n uint64) ([]byte, error) {
 	switch {
 	case n == 0:
@@ -122,7 +122,7 @@ func RawBuf(addr uintptr, n uint64) ([]byte, error) {
 	case addr == 0 || n > math.MaxInt || uintptr(n-1) > ^uintptr(0)-addr:
 		return nil, fmt.Errorf("%d bytes of memory at %#x: %w", n, addr, ib.EINVAL)
 	}
-	// Reinterpreted, not converted: the address comes from outside of Go, and
-	// no pointer of ours was ever turned into it.
+	// The address is reinterpreted, not converted: it comes from outside of Go
+	// and never was a Go pointer.
 	return unsafe.Slice(*(**byte)(unsafe.Pointer(&addr)), n), nil
 }

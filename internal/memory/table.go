@@ -11,7 +11,7 @@ type Table struct {
 	keys    keys
 	max     int
 	live    int
-	foreign bool // some region is, or was
+	foreign bool // a region is, or was, foreign
 }
 
 // NewTable returns a table for at most max regions (never more than 2^22).
@@ -25,11 +25,11 @@ func NewTable(rand func() uint32, max int) *Table {
 // Len returns the number of regions.
 func (t *Table) Len() int { return t.live }
 
-// Register makes memory accessible under a fresh key. A region without bytes
-// is legal. It fails with EINVAL for a missing protection domain, for
-// REMOTE_WRITE or REMOTE_ATOMIC without LOCAL_WRITE, for an address with
-// ZERO_BASED and for a range that wraps; with EOPNOTSUPP for rights that are
-// unknown or not provided here; with ENOMEM when the table is full.
+// Register makes memory accessible under a new key. A region without bytes is
+// legal. It fails with EINVAL for a missing protection domain, for REMOTE_WRITE
+// or REMOTE_ATOMIC without LOCAL_WRITE, for an address with ZERO_BASED and for
+// a range that wraps; with EOPNOTSUPP for unknown or unsupported rights; with
+// ENOMEM when the table is full.
 func (t *Table) Register(c RegionConfig) (*Region, error) {
 	if err := c.check(); err != nil {
 		return nil, fmt.Errorf("register region: %w", err)
@@ -49,9 +49,9 @@ func (t *Table) Register(c RegionConfig) (*Region, error) {
 	return r, nil
 }
 
-// Deregister forgets a region. Its key leads nowhere from now on, and its
-// upper 24 bits are in no key of the next 4096 registrations. It fails with
-// EINVAL when r is not of this table (any more).
+// Deregister removes a region. Its key becomes invalid, and its upper 24 bits
+// are not reused for the next 4096 registrations. EINVAL if r is not in this
+// table (any more).
 func (t *Table) Deregister(r *Region) error {
 	if !t.owns(r) {
 		return fmt.Errorf("deregister region: not registered: %w", ib.EINVAL)
@@ -61,7 +61,7 @@ func (t *Table) Deregister(r *Region) error {
 	return nil
 }
 
-// Change says what Reregister changes.
+// Change selects the properties that Reregister changes.
 type Change uint8
 
 // The changes, with the values of enum ibv_rereg_mr_flags.
@@ -71,17 +71,17 @@ const (
 	ChangeAccess      Change = 1 << 2
 )
 
-// Reregister changes those parts of a region that what names to those of c;
-// whether it may be invalidated stays. A new protection domain or new rights
-// leave the keys as they are, as with Soft-RoCE (an RKey appears or goes with
-// the remote rights). A new translation gives the region a new key, so that a
-// peer that has the old one cannot reach the new memory, and makes an
-// invalidated region usable again; nothing else does.
+// Reregister changes the properties of a region that what selects to those of
+// c; Invalidatable does not change. A new protection domain or new rights keep
+// the keys, as with Soft-RoCE (the RKey exists while there are remote rights).
+// A new translation gives the region a new key, so that a peer with the old one
+// cannot reach the new memory. Only a new translation makes an invalidated
+// region usable again.
 //
 // It fails as Register does, and with EINVAL when r is not of this table, when
-// what names nothing, when ZERO_BASED changes without the translation, and for
-// an invalidated region without a new translation; with EOPNOTSUPP for a
-// change that does not exist. After a failure nothing has changed.
+// what is empty, when ZERO_BASED changes without the translation, and for an
+// invalidated region without a new translation; with EOPNOTSUPP for a change
+// that does not exist. A failed call changes nothing.
 func (t *Table) Reregister(r *Region, what Change, c RegionConfig) error {
 	if err := t.reregister(r, what, c); err != nil {
 		return fmt.Errorf("reregister region: %w", err)

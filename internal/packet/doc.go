@@ -1,6 +1,6 @@
-// Package packet is the last part of a packet's way out, which packets of queue
-// pairs and management datagrams share: a place in the batch, headers, ICRC, the
-// count and the record. What the headers say is the caller's.
+// Package packet is the last step of sending, which packets of queue pairs and
+// management datagrams share: a place in the batch, headers, ICRC, counting and
+// tracing. The caller sets the header fields.
 //
 // Everything is in writer.go.
 package packet

@@ -9,8 +9,8 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// Writer writes the packets of a shard into batches. All that send on the shard
-// share it: from the headers to Seal, one packet is built at a time.
+// Writer writes the packets of a shard into batches. All senders of the shard
+// share it and build one packet at a time, from Headers to Seal.
 type Writer struct {
 	Headers  roce.Packet // of the packet being built; filled by the caller
 	Counters *counters.Set
@@ -19,11 +19,11 @@ type Writer struct {
 	rec trace.Record // scratch
 }
 
-// Append writes Headers at the end of the batch, with room for n bytes of
-// payload behind them, padded. It returns the segment, the place of the payload
-// in it, both until the batch is reset, and the segment's identification; nil
-// when the batch is full. Fill the payload, then Seal; or take the segment back
-// with the batch's Unappend.
+// Append writes Headers at the end of the batch, followed by room for n bytes
+// of payload and padding. It returns the segment and its payload, both valid
+// until the batch is reset, and the segment's identification; nil if the batch
+// is full. Then fill the payload and Seal, or remove the segment with the
+// batch's Unappend.
 func (w *Writer) Append(b *fabric.Batch, path *fabric.Path, n int) (seg, payload []byte, id int) {
 	p := &w.Headers
 	b.Aim(p.BTH.DestQP)
@@ -56,8 +56,8 @@ func (w *Writer) Seal(now clock.Instant, from ib.QPN, seg []byte, pre roce.Prefi
 	}
 }
 
-// Record hands a record about a QP, or an EE context, to the tracer. The caller has checked that
-// there is one, which keeps the cost out of the data path.
+// Record passes a record about a QP or EE context to the tracer. The caller has checked that
+// there is a tracer, which keeps the cost out of the data path.
 func (w *Writer) Record(now clock.Instant, n ib.QPN, r trace.Record) {
 	r.At, r.QPN = now, n
 	w.rec = r

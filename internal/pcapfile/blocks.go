@@ -8,9 +8,9 @@ import (
 	"io"
 )
 
-// The pcapng blocks that a reader of packets needs.
+// The types of pcapng blocks that a packet reader needs.
 const (
-	blockSection        = 0x0a0d0d0a // its own bytes in either order
+	blockSection        = 0x0a0d0d0a // the same in either byte order
 	blockInterface      = 1
 	blockPacket         = 2 // of old files
 	blockSimplePacket   = 3
@@ -18,32 +18,33 @@ const (
 )
 
 // minBlock is the size of the smallest block: its type, and its length at both
-// ends. In the head of a section what tells the byte order is at the same place
-// as the second length.
+// ends. In a section header, the byte-order magic is at the place of the second
+// length.
 const minBlock = 12
 
 // maxInterfaces bounds the descriptions of interfaces in a section, in bytes. The
-// reader of the blocks keeps them all, in many times the space.
+// pcapng reader stores them all, and needs many times the space.
 const maxInterfaces = 1 << 20
 
-// maxPacketBlock bounds a block with a packet, its comments included. The reader of the blocks
-// keeps all comments of a packet.
+// maxPacketBlock bounds a block with a packet, including its comments. The pcapng reader
+// stores all comments of a packet.
 const maxPacketBlock = 1 << 20
 
-// ErrPacket is returned for a block with a packet, or comments, longer than any capture has.
+// ErrPacket is returned for a block with a packet, or comments, longer than in any real
+// capture.
 var ErrPacket = errors.New("a packet with its comments is longer than any capture's")
 
 // ErrInterfaces is returned for a section that describes more interfaces than
-// any capture has.
+// any real capture.
 var ErrInterfaces = errors.New("the descriptions of interfaces are longer than any capture's")
 
-// blocks passes a pcapng file on, without the blocks that are not about packets:
-// names, secrets and statistics, which the reader behind it would gather.
+// blocks filters a pcapng file: it removes the blocks that are not about packets
+// (names, secrets and statistics), which the pcapng reader would accumulate.
 type blocks struct {
 	r          *bufio.Reader
 	order      binary.ByteOrder // of the section
-	left       int              // bytes of the block that are to be passed on
-	interfaces int              // bytes of the section's descriptions
+	left       int              // bytes of the block left to pass on
+	interfaces int              // bytes of the section's interface descriptions
 }
 
 // Read implements io.Reader.
@@ -58,11 +59,11 @@ func (b *blocks) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// next looks at the head of a block, and passes over one that is not needed.
+// next reads the head of a block, and skips a block that is not needed.
 func (b *blocks) next() error {
 	head, err := b.r.Peek(minBlock)
 	if errors.Is(err, io.EOF) && len(head) > 0 {
-		b.left = len(head) // a file that is cut off
+		b.left = len(head) // a truncated file
 		return nil
 	}
 	if err != nil {

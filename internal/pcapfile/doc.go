@@ -1,10 +1,10 @@
-// Package pcapfile reads the RoCEv2 packets of a capture file, pcap or
-// pcapng, whatever link layer they were captured on.
+// Package pcapfile reads the RoCEv2 packets of a capture file, pcap or pcapng,
+// for any common link layer.
 //
 // Reading order: reader.go (files and records), blocks.go (which parts of a
 // pcapng file are read), frame.go (from a link-layer frame to the UDP payload).
 //
-// The package never looks into the UDP payload, never follows IP fragments
-// and never trusts a length in the file: memory is bounded by a record and what a
-// section may say of its interfaces, and damaged input gives an error or a record that is passed over.
+// The package never looks into the UDP payload, never follows IP fragments and never trusts a
+// length in the file: memory is bounded by one record and the bound on a section's interface
+// descriptions, and damaged input gives an error or a skipped record.
 package pcapfile

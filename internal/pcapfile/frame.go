@@ -18,17 +18,17 @@ const (
 	protocolUDP = 17
 	rocePort    = 4791
 
-	// maxTags is how many VLAN tags a frame may have.
+	// maxTags is the maximum number of VLAN tags in a frame.
 	maxTags = 4
 
-	// The numbers of raw IP that some BSD systems write instead of 101.
+	// Link types of raw IP that some BSD systems write instead of 101.
 	linkRawBSD     layers.LinkType = 12
 	linkRawOpenBSD layers.LinkType = 14
 	// linkNone stands for a record whose link type is unknown.
 	linkNone layers.LinkType = 0xffff
 )
 
-// supported reports whether network knows the link type.
+// supported reports whether network supports the link type.
 func supported(link layers.LinkType) bool {
 	switch link {
 	case layers.LinkTypeEthernet, layers.LinkTypeLinuxSLL, layers.LinkTypeLinuxSLL2,
@@ -40,8 +40,8 @@ func supported(link layers.LinkType) bool {
 	}
 }
 
-// network returns the IP packet in a frame, with whatever trails it, or nil
-// when there is none.
+// network returns the IP packet in a frame, with any trailing bytes, or nil if
+// there is none.
 func network(link layers.LinkType, frame []byte) []byte {
 	switch link {
 	case layers.LinkTypeEthernet:
@@ -51,16 +51,16 @@ func network(link layers.LinkType, frame []byte) []byte {
 	case layers.LinkTypeLinuxSLL2:
 		return afterType(frame, 0, 20)
 	case layers.LinkTypeNull, layers.LinkTypeLoop:
-		// The address family has another number on every system, in either byte
-		// order; the version in the IP header says the same.
+		// The address family has a different number on every system, in either
+		// byte order; the IP header's version is used instead.
 		return from(frame, 4)
 	default:
 		return frame
 	}
 }
 
-// direction returns which way a frame passed: as the record says, else as the
-// header does that Linux writes for a capture of all interfaces.
+// direction returns the direction of a frame: that of the record, or else that
+// of the header that Linux writes for a capture on all interfaces.
 func direction(link layers.LinkType, frame []byte, flags *pcapgo.NgEpbFlags) Direction {
 	if flags != nil {
 		switch flags.Direction {
@@ -70,7 +70,7 @@ func direction(link layers.LinkType, frame []byte, flags *pcapgo.NgEpbFlags) Dir
 			return Outbound
 		}
 	}
-	const multicast, outgoing = 2, 4 // of the packet types of Linux; what is between is for somebody else
+	const multicast, outgoing = 2, 4 // Linux packet types; those between are for other hosts
 	var kind uint16
 	switch {
 	case link == layers.LinkTypeLinuxSLL && len(frame) >= 2:
@@ -90,8 +90,8 @@ func direction(link layers.LinkType, frame []byte, flags *pcapgo.NgEpbFlags) Dir
 	}
 }
 
-// afterType returns what follows a link header of length n that holds an
-// Ethernet type at offset at, and any VLAN tags; nil if it is not IP.
+// afterType returns the bytes after a link header of length n, with an Ethernet
+// type at offset at, and after VLAN tags; nil if it is not IP.
 func afterType(frame []byte, at, n int) []byte {
 	rest := from(frame, n)
 	if rest == nil {
@@ -118,8 +118,8 @@ func from(b []byte, n int) []byte {
 	return b[n:]
 }
 
-// split takes an IP packet apart into p, and reports whether it is the whole,
-// or the captured part, of a UDP datagram to the RoCE port.
+// split parses an IP packet into p, and reports whether it is a UDP datagram to
+// the RoCE port, complete or truncated by the capture.
 func (p *Packet) split(ip []byte) bool {
 	if len(ip) < 1 {
 		return false

@@ -14,15 +14,15 @@ import (
 	"github.com/gopacket/gopacket/pcapgo"
 )
 
-// ErrFormat is returned for what is neither a pcap nor a pcapng file.
+// ErrFormat is returned for a file that is neither pcap nor pcapng.
 var ErrFormat = errors.New("pcapfile: neither pcap nor pcapng")
 
 // ErrLinkType is returned for a pcap file of a link layer that this package
-// does not know. A pcapng file may mix link layers: there such records are
-// passed over.
+// does not know. In a pcapng file, which may mix link layers, such records are
+// skipped.
 var ErrLinkType = errors.New("pcapfile: unsupported link type")
 
-// Direction says which way a packet passed the place of capture.
+// Direction is the direction of a packet at the place of capture.
 type Direction uint8
 
 // The directions.
@@ -42,10 +42,10 @@ type Packet struct {
 	DstPort   uint16
 	IP        []byte // the IP header with its IPv4 options
 	UDP       []byte // the UDP header, 8 bytes
-	Payload   []byte // the UDP payload, without what the link layer added
+	Payload   []byte // the UDP payload, without link-layer padding
 	Truncated bool   // the payload is shorter than the UDP header says
 	Direction Direction
-	Comment   string // of the record, in pcapng; several are joined by "; "
+	Comment   string // of the record, in pcapng; joined by "; "
 }
 
 // Reader reads a capture file. It is not safe for concurrent use.
@@ -58,9 +58,9 @@ type Reader struct {
 	packet  Packet
 }
 
-// NewReader reads the head of a capture file; r is read ahead of need.
-// Errors are ErrFormat, ErrLinkType, ErrInterfaces, ErrPacket, and those of r. Compressed files are
-// ErrFormat: how much they hold could not be bounded.
+// NewReader reads the head of a capture file. It buffers input from r. Errors are ErrFormat,
+// ErrLinkType, ErrInterfaces, ErrPacket, and those of r. Compressed files are ErrFormat: their
+// uncompressed size could not be bounded.
 func NewReader(r io.Reader) (*Reader, error) {
 	buffered := bufio.NewReader(r)
 	magic, err := buffered.Peek(4)
@@ -100,10 +100,9 @@ func newNg(r *bufio.Reader) (*Reader, error) {
 	return &Reader{ng: s, mixed: true}, nil
 }
 
-// Next returns the next datagram to the RoCE port, passing over every other
-// record. At the end of the file it returns io.EOF; any other error means
-// that the file is damaged from here on. It blocks as the underlying reader
-// does.
+// Next returns the next datagram to the RoCE port, skipping all other records.
+// At the end of the file it returns io.EOF; any other error means that the file
+// is damaged from here on. It blocks as the underlying reader does.
 func (r *Reader) Next() (*Packet, error) {
 	for {
 		data, info, options, err := r.read()
@@ -130,7 +129,7 @@ func (r *Reader) Next() (*Packet, error) {
 	}
 }
 
-// read returns the next record, with what pcapng says beside it.
+// read returns the next record, with its pcapng options.
 func (r *Reader) read() (data []byte, info gopacket.CaptureInfo, options pcapgo.NgPacketOptions, err error) {
 	if r.ng == nil {
 		data, info, err = r.classic.ZeroCopyReadPacketData()
@@ -139,7 +138,7 @@ func (r *Reader) read() (data []byte, info gopacket.CaptureInfo, options pcapgo.
 	return r.ng.ZeroCopyReadPacketDataWithOptions()
 }
 
-// linkOf returns the link type that the pcapng reader attached to a record.
+// linkOf returns the link type of a record of the pcapng reader.
 func linkOf(info gopacket.CaptureInfo) layers.LinkType {
 	for _, data := range info.AncillaryData {
 		if link, ok := data.(layers.LinkType); ok {

@@ -10,27 +10,27 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// CQ is a completion queue. The adapter's thread alone produces: it calls Push,
-// Remove and Resize, and never waits for a reader but in the last two. Any
-// thread may Poll and Arm, and so may a reader outside Go, which takes
-// Header.Lock, takes entries while their Valid is as expected, stores
-// Header.Cons, and releases the lock.
+// CQ is a completion queue. Only the adapter's thread produces: it calls Push,
+// Remove and Resize, of which only the last two wait for readers. Any thread
+// may Poll and Arm, and so may a reader outside Go, which takes Header.Lock,
+// takes entries while their Valid is as expected, stores Header.Cons, and
+// releases the lock.
 type CQ struct {
 	hdr   *Header
 	alloc Allocator
-	prod  uint32 // of the adapter's thread
+	prod  uint32 // used by the adapter's thread only
 
-	// Changed by Resize with the readers' lock; read with it, or by the
-	// adapter's thread. Atomic because the race detector sees no lock that is
-	// in memory outside Go.
+	// Resize changes these under the readers' lock; readers hold the lock, the
+	// adapter's thread needs none to read. They are atomic because the race
+	// detector does not know a lock in memory outside Go.
 	base atomic.Pointer[CQE]
 	mask atomic.Uint32
 }
 
 const cqeSize = unsafe.Sizeof(CQE{})
 
-// CQSize returns how many entries may wait in a queue for n entries: the next number
-// below a power of two, at least 1. Adapters keep one slot of a power of two free.
+// CQSize returns the capacity of a queue for n entries: the next number of the form
+// 2^k-1, at least 1. Adapters keep one slot of a power of two free.
 func CQSize(n uint32) uint32 { return 1<<bits.Len32(max(n, 1)) - 1 }
 
 // NewCQ returns an empty completion queue for at least n entries (CQSize). ENOMEM or
@@ -48,7 +48,7 @@ func NewCQ(a Allocator, n uint32) (*CQ, error) {
 	return c, nil
 }
 
-// place gives the queue memory of n slots, a power of two.
+// place allocates memory of n slots for the queue, a power of two.
 func (c *CQ) place(n uint32) error {
 	base, err := c.alloc.get(int(n) * int(cqeSize))
 	if err != nil {
@@ -56,34 +56,34 @@ func (c *CQ) place(n uint32) error {
 	}
 	c.base.Store((*CQE)(base))
 	c.mask.Store(n - 1)
-	// Zeroed memory would say that index 2^32-1 has come; what this says came
-	// long ago, or is waiting.
+	// In zeroed memory the entry would look like valid index 2^32-1. This value
+	// is that of an index already consumed, or still waiting.
 	c.entry(n - 1).Valid.Store(c.prod)
 	c.hdr.Mask, c.hdr.Stride, c.hdr.Entries = n-1, uint32(cqeSize), uint64(uintptr(base))
 	return nil
 }
 
-// Free gives the memory back. Nothing may be called afterwards.
+// Free frees the memory. No method may be called afterwards.
 func (c *CQ) Free() {
 	c.alloc.put(unsafe.Pointer(c.base.Load()), int(c.mask.Load()+1)*int(cqeSize))
 	c.alloc.put(unsafe.Pointer(c.hdr), HeaderSize)
 }
 
-// Header returns the beginning of the queue's memory.
+// Header returns the header at the start of the queue's memory.
 func (c *CQ) Header() *Header { return c.hdr }
 
-// Pending returns how many entries wait.
+// Pending returns the number of waiting entries.
 func (c *CQ) Pending() int { return int(c.hdr.Prod.Load() - c.hdr.Cons.Load()) }
 
-// Cap returns how many entries may wait.
+// Cap returns the maximum number of waiting entries.
 func (c *CQ) Cap() uint32 {
 	c.lock()
 	defer c.unlock()
 	return c.mask.Load()
 }
 
-// lock makes the caller the only reader. A reader holds the lock for as long
-// as it takes to copy entries, so it is waited for without sleeping.
+// lock makes the caller the only reader. A reader holds the lock only while it
+// copies entries, so lock spins.
 func (c *CQ) lock() {
 	for !c.hdr.Lock.CompareAndSwap(0, 1) {
 		runtime.Gosched()
@@ -110,8 +110,8 @@ func (c *CQ) Push(wc *ib.WC) bool {
 	return true
 }
 
-// waiting returns how many entries wait, no more than may wait whatever
-// readers made of their index.
+// waiting returns the number of waiting entries, at most the capacity, even if
+// a reader corrupted its index.
 func (c *CQ) waiting() uint32 { return min(c.prod-c.hdr.Cons.Load(), c.mask.Load()) }
 
 // Poll moves up to len(out) of the oldest entries to out and returns how many.
@@ -130,7 +130,7 @@ func (c *CQ) Poll(out []ib.WC) (n int) {
 	return n
 }
 
-// Remove takes the waiting entries of a queue pair out (Q5). The others keep
+// Remove removes the waiting entries of a queue pair (Q5). The others keep
 // their order and move up to the newest.
 func (c *CQ) Remove(n ib.QPN) {
 	c.lock()
@@ -170,9 +170,9 @@ func (c *CQ) Resize(n uint32) error {
 	return nil
 }
 
-// Arm asks for one event when the next entry comes: any, or only a solicited
-// or unsuccessful one. Arming for any entry stays in force over a later
-// solicited one.
+// Arm requests one event for the next entry: any, or only a solicited or
+// unsuccessful one. A later Arm for solicited entries does not replace an Arm
+// for any entry.
 func (c *CQ) Arm(solicitedOnly bool) {
 	if !solicitedOnly {
 		c.hdr.Armed.Store(ArmAny)
@@ -181,9 +181,8 @@ func (c *CQ) Arm(solicitedOnly bool) {
 	c.hdr.Armed.CompareAndSwap(ArmNone, ArmSolicited)
 }
 
-// Fire reports whether an entry that has come raises an event, and if so
-// disarms the queue. solicited says that a receive was marked so, or that the
-// entry is unsuccessful.
+// Fire reports whether a new entry raises an event, and if so disarms the
+// queue. solicited: the entry is a solicited receive, or unsuccessful.
 func (c *CQ) Fire(solicited bool) bool {
 	for {
 		a := c.hdr.Armed.Load()
@@ -196,13 +195,14 @@ func (c *CQ) Fire(solicited bool) bool {
 	}
 }
 
-// Fail marks the queue as overflowed and reports whether it was not before.
+// Fail marks the queue as overflowed and reports whether this is the first
+// time.
 func (c *CQ) Fail() bool { return c.hdr.Flags.Or(FlagOverflow)&FlagOverflow == 0 }
 
 // Failed reports whether the queue overflowed.
 func (c *CQ) Failed() bool { return c.hdr.Flags.Load()&FlagOverflow != 0 }
 
-// put fills the entry of index i and then makes it valid.
+// put fills entry i and then marks it valid.
 func (e *CQE) put(wc *ib.WC, i uint32) {
 	e.WRID, e.ByteLen, e.QPN, e.SrcQP = wc.WRID, wc.ByteLen, wc.QPN, wc.SrcQP
 	e.ImmData, e.InvRKey, e.VendorErr = wc.ImmData, wc.InvRKey, wc.VendorErr
@@ -212,7 +212,7 @@ func (e *CQE) put(wc *ib.WC, i uint32) {
 	e.Valid.Store(i + 1)
 }
 
-// get copies the entry of index i, if it has come.
+// get copies entry i, if it is valid.
 func (e *CQE) get(wc *ib.WC, i uint32) bool {
 	if e.Valid.Load() != i+1 {
 		return false

@@ -17,20 +17,20 @@ import (
 //	                   at the address Entries, which Resize moves
 //
 // Indices run freely and wrap at 2^32: index i is in entry i & Mask. Resize of a
-// completion queue changes Mask and Entries with Lock held; a reader looks at
-// them, and at the entries, with Lock held only.
+// completion queue changes Mask and Entries with Lock held; a reader must hold
+// Lock to access them and the entries.
 
 // HeaderSize is the size of a Header in bytes.
 const HeaderSize = 64
 
 // Header is the beginning of every queue.
 type Header struct {
-	Prod    atomic.Uint32 // 0: the index that is published next
+	Prod    atomic.Uint32 // 0: next index to publish
 	Cons    atomic.Uint32 // 4: the oldest index in use; equal to Prod when the queue is empty
-	Lock    atomic.Uint32 // 8: completion queue: 1 while a reader is at work, else 0; taken by compare-and-swap
+	Lock    atomic.Uint32 // 8: completion queue: 1 while a reader holds it, otherwise 0; taken by compare-and-swap
 	Armed   atomic.Uint32 // 12: completion queue: one of ArmNone, ArmSolicited, ArmAny
 	Flags   atomic.Uint32 // 16: FlagOverflow, FlagDoorbell, FlagSpare
-	Mask    uint32        // 20: number of entries less 1
+	Mask    uint32        // 20: number of entries minus 1
 	Stride  uint32        // 24: bytes from one entry to the next
 	_       uint32
 	Entries uint64 // 32: address of entry 0
@@ -44,23 +44,24 @@ const (
 	ArmAny
 )
 
-// FlagOverflow is set in Header.Flags when a completion found no room: the
-// queue takes no more.
+// FlagOverflow is set in Header.Flags when a completion overflowed the queue,
+// which then accepts no more.
 const FlagOverflow uint32 = 1
 
 // FlagDoorbell is set in Header.Flags of a receive queue while its queue pair
-// flushes what is posted: a producer that finds it after it has published rings
-// the doorbell. Nobody need know of a receive that is posted otherwise.
+// flushes receives: a producer that sees it after publishing rings the
+// doorbell. Otherwise posting a receive needs no doorbell.
 const FlagDoorbell uint32 = 2
 
-// FlagSpare is set in Header.Flags of a send queue while what was posted waits to
-// leave with more: the engine looks at the queue again before it sends. A producer
-// that finds it after it has published is spared the doorbell for a few requests.
+// FlagSpare is set in Header.Flags of a send queue while posted requests wait to
+// be sent with later ones (doorbell suppression): the engine checks the queue
+// again before it sends. A producer that sees it after publishing need not ring
+// the doorbell for a few requests.
 const FlagSpare uint32 = 4
 
-// SpareDoorbell has producers that heed FlagSpare keep the doorbell to themselves
-// until WantDoorbell, and returns the index that is published next; false if they
-// do so already.
+// SpareDoorbell suppresses the doorbells of producers that observe FlagSpare
+// until WantDoorbell. It returns the next index to publish; first is false if
+// they were already suppressed.
 func (h *Header) SpareDoorbell() (prod uint32, first bool) {
 	if h.Flags.Or(FlagSpare)&FlagSpare != 0 {
 		return 0, false
@@ -68,32 +69,32 @@ func (h *Header) SpareDoorbell() (prod uint32, first bool) {
 	return h.Prod.Load(), true
 }
 
-// WantDoorbell ends what SpareDoorbell began: who publishes afterwards sees it, and
-// what was published before is before the index that it returns.
+// WantDoorbell ends doorbell suppression: producers that publish afterwards see
+// that, and entries published before are below the returned index.
 func (h *Header) WantDoorbell() (prod uint32) {
 	h.Flags.And(^FlagSpare)
 	return h.Prod.Load()
 }
 
-// SendWQE is an entry of a send queue: what a program asks for.
+// SendWQE is an entry of a send queue.
 type SendWQE struct {
 	WRID       uint64       // 0
 	RemoteAddr uint64       // 8
 	CompareAdd uint64       // 16
 	Swap       uint64       // 24
-	Length     uint32       // 32: bytes of payload; of a READ, bytes asked for
+	Length     uint32       // 32: bytes of payload; for a READ, bytes requested
 	RKey       ib.RKey      // 36
 	Imm        uint32       // 40: immediate data, or the rkey to invalidate
 	Opcode     ib.WROpcode  // 44
 	Flags      ib.SendFlags // 45
-	NumSGE     uint8        // 46: scatter/gather elements behind the entry
+	NumSGE     uint8        // 46: scatter/gather elements after the entry
 	_          uint8
 }
 
-// SendTo is where a datagram goes: the last bytes of every entry of a send
-// queue of datagrams. Other send queues have none.
+// SendTo is the destination of a datagram: the last bytes of every entry of a
+// datagram send queue. Other send queues have none.
 type SendTo struct {
-	AH   uint64  // 0: an ib.AHHandle; of reliable datagrams, an ib.EECN
+	AH   uint64  // 0: an ib.AHHandle; for RD, an ib.EECN
 	QPN  ib.QPN  // 8
 	QKey ib.QKey // 12
 }
@@ -101,13 +102,13 @@ type SendTo struct {
 // RecvWQE is an entry of a receive queue.
 type RecvWQE struct {
 	WRID   uint64 // 0
-	Length uint32 // 8: bytes that the scatter elements hold
+	Length uint32 // 8: total bytes of the scatter elements
 	NumSGE uint32 // 12
 }
 
 // CQE is an entry of a completion queue: the fields of ib.WC, and Valid, which
-// is written last: it is the entry's index plus 1, so that a reader who
-// expects index i finds out from the entry alone whether it has come.
+// is written last: it is the entry's index plus 1, so that a reader that
+// expects index i sees from the entry alone whether it is valid.
 type CQE struct {
 	WRID         uint64        // 0
 	ByteLen      uint32        // 8

@@ -8,20 +8,18 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// Allocator gives queues their memory. The zero value takes it from Go's heap,
-// where nothing need be given back. Both functions are called by the thread
-// that holds the shard.
+// Allocator allocates the memory of queues. The zero value uses Go's heap and
+// needs no Free. Both functions are called by the thread that holds the shard.
 type Allocator struct {
-	// Alloc returns size bytes that are zero and begin at a multiple of 8, or
-	// nil if there are none. They are the queue's until Free.
+	// Alloc returns size zeroed bytes, aligned to 8, or nil if there are none.
+	// The queue owns them until Free.
 	Alloc func(size int) []byte
-	// Free takes back what Alloc returned: no part of the adapter uses it any
-	// more.
+	// Free frees memory of Alloc, which the adapter no longer uses.
 	Free func([]byte)
 }
 
 // get returns size bytes of memory; ENOMEM if there is none, EINVAL if the
-// allocator breaks its promise.
+// allocator violates its contract.
 func (a Allocator) get(size int) (unsafe.Pointer, error) {
 	if a.Alloc == nil {
 		return unsafe.Pointer(unsafe.SliceData(make([]uint64, (size+7)/8))), nil
@@ -40,7 +38,7 @@ func (a Allocator) get(size int) (unsafe.Pointer, error) {
 	}
 }
 
-// put gives size bytes at p back.
+// put frees size bytes at p.
 func (a Allocator) put(p unsafe.Pointer, size int) {
 	if a.Free != nil && p != nil {
 		a.Free(unsafe.Slice((*byte)(p), size))

@@ -6,9 +6,9 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// Ring is a work queue: a bounded queue of entries of type T with room behind
-// each. One thread at a time may produce (Next, Publish, Full), which may be
-// somebody outside Go; one at a time may consume (the other methods).
+// Ring is a work queue: a bounded queue of entries of type T with extra room
+// after each. One thread at a time may produce (write entries, Publish, Full),
+// also one outside Go; one thread at a time may consume (the other methods).
 type Ring[T any] struct {
 	hdr    *Header
 	base   unsafe.Pointer // of entry 0
@@ -17,7 +17,7 @@ type Ring[T any] struct {
 	cons   uint32 // the consumer's index; the header has a copy for the producer
 }
 
-// Sizes in bytes of what stands behind an entry.
+// Sizes in bytes of the parts after an entry.
 const (
 	sgeSize    = uint32(unsafe.Sizeof(ib.SGE{}))
 	SendToSize = uint32(unsafe.Sizeof(SendTo{}))
@@ -26,8 +26,8 @@ const (
 // SGERoom returns the bytes that n scatter/gather elements take.
 func SGERoom(n uint32) uint32 { return n * sgeSize }
 
-// Init makes r an empty queue of at least n entries with room bytes behind
-// each. ENOMEM or EINVAL if the allocator fails.
+// Init makes r an empty queue of at least n entries with room bytes after each.
+// ENOMEM or EINVAL if the allocator fails.
 func (r *Ring[T]) Init(a Allocator, n, room uint32) error {
 	var entry T
 	n, r.stride = Size(n), (uint32(unsafe.Sizeof(entry))+room+7)&^7
@@ -40,7 +40,7 @@ func (r *Ring[T]) Init(a Allocator, n, room uint32) error {
 	return nil
 }
 
-// Free gives the memory back. Nothing may be called afterwards.
+// Free frees the memory. No method may be called afterwards.
 func (r *Ring[T]) Free(a Allocator) {
 	a.put(unsafe.Pointer(r.hdr), HeaderSize+int(r.Cap())*int(r.stride))
 }
@@ -48,7 +48,7 @@ func (r *Ring[T]) Free(a Allocator) {
 // Cap returns the number of entries.
 func (r *Ring[T]) Cap() uint32 { return r.mask + 1 }
 
-// Slot returns the position of index i, for arrays that run beside the queue.
+// Slot returns the position of index i, for arrays parallel to the queue.
 func (r *Ring[T]) Slot(i uint32) uint32 { return i & r.mask }
 
 // At returns the entry of index i.
@@ -56,15 +56,15 @@ func (r *Ring[T]) At(i uint32) *T {
 	return (*T)(unsafe.Add(r.base, uintptr(i&r.mask)*uintptr(r.stride)))
 }
 
-// SGEs returns the first n scatter/gather elements behind the entry of index
-// i. The room must be enough.
+// SGEs returns the first n scatter/gather elements after entry i, which must
+// have room for them.
 func (r *Ring[T]) SGEs(i, n uint32) []ib.SGE { return room[ib.SGE](r, i, n) }
 
-// Inline returns the first n bytes behind the entry of index i. The room must
-// be enough.
+// Inline returns the first n bytes after entry i, which must have room for
+// them.
 func (r *Ring[T]) Inline(i, n uint32) []byte { return room[byte](r, i, n) }
 
-// To returns where the datagram of index i goes, in a queue whose room has
+// To returns the destination of datagram i, in a queue whose room includes
 // SendToSize bytes for it.
 func (r *Ring[T]) To(i uint32) *SendTo {
 	return (*SendTo)(unsafe.Add(unsafe.Pointer(r.At(i)), r.stride-SendToSize))
@@ -78,23 +78,22 @@ func room[E, T any](r *Ring[T], i, n uint32) []E {
 	return unsafe.Slice((*E)(unsafe.Add(unsafe.Pointer(r.At(i)), unsafe.Sizeof(entry))), n)
 }
 
-// Prod returns the index that is published next.
+// Prod returns the next index to publish.
 func (r *Ring[T]) Prod() uint32 { return r.hdr.Prod.Load() }
 
-// Full reports whether the producer may not write the entry of index i, the
-// next one, because it is in use still.
+// Full reports to the producer whether entry i, the next one, is still in use.
 func (r *Ring[T]) Full(i uint32) bool { return i-r.hdr.Cons.Load() >= r.Cap() }
 
-// Idle reports to the producer whether none is in use of the entries before
-// index i, the next one.
+// Idle reports to the producer whether no entry before i, the next one, is in
+// use.
 func (r *Ring[T]) Idle(i uint32) bool { return i == r.hdr.Cons.Load() }
 
-// Header returns the beginning of the queue's memory.
+// Header returns the header at the start of the queue's memory.
 func (r *Ring[T]) Header() *Header { return r.hdr }
 
-// AskDoorbell has producers ring the doorbell from now on, or no longer: who
-// publishes afterwards sees it, and what was published before is seen by who
-// asks.
+// AskDoorbell sets whether producers must ring the doorbell. A producer that
+// publishes afterwards sees the setting; the caller sees entries published
+// before.
 func (r *Ring[T]) AskDoorbell(ask bool) {
 	if ask {
 		r.hdr.Flags.Or(FlagDoorbell)
@@ -109,20 +108,20 @@ func (r *Ring[T]) Publish(end uint32) { r.hdr.Prod.Store(end) }
 // Cons returns the oldest index in use; equal to Prod when the queue is empty.
 func (r *Ring[T]) Cons() uint32 { return r.cons }
 
-// Len returns the number of entries in use, never more than there are, and
-// whether the producer's index makes sense.
+// Len returns the number of entries in use, at most Cap, and whether the
+// producer's index is valid.
 func (r *Ring[T]) Len() (n uint32, ok bool) {
 	n = r.hdr.Prod.Load() - r.cons
 	return min(n, r.Cap()), n <= r.Cap()
 }
 
-// Retire takes the oldest entry out. The producer learns of it by Release.
+// Retire removes the oldest entry. Release makes that visible to the producer.
 func (r *Ring[T]) Retire() { r.cons++ }
 
-// Release gives what was retired back to the producer.
+// Release makes retired entries available to the producer.
 func (r *Ring[T]) Release() { r.hdr.Cons.Store(r.cons) }
 
-// Reset empties the queue. The producer must not be at work.
+// Reset empties the queue. No producer may be active.
 func (r *Ring[T]) Reset() {
 	r.cons = r.hdr.Prod.Load()
 	r.hdr.Cons.Store(r.cons)

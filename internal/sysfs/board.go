@@ -17,23 +17,25 @@ import (
 	"github.com/softhca/softhca/internal/device"
 )
 
-// The file of the boards has boardSize bytes for each adapter: a word that says
-// which layout it has, and from boardStart on the board.
+// The file of the boards has boardSize bytes for each adapter: a word that
+// identifies the layout and, from boardStart, the board.
 const (
 	boardName  = "board"
 	boardStart = 64
 	boardSize  = (boardStart + unsafe.Sizeof(device.Board{}) + boardStart - 1) &^ (boardStart - 1)
 )
 
-// layout returns a number that is another one if the words mean anything else.
+// layout returns a number that changes whenever the meaning of the words
+// changes.
 func layout() uint64 {
 	h := fnv.New64a()
-	_, _ = fmt.Fprint(h, boardSize, boardOf(0).portWords(), boardOf(0).engineWords()) // a hash takes everything
+	_, _ = fmt.Fprint(h, boardSize, boardOf(0).portWords(), boardOf(0).engineWords()) // writing to a hash never fails
 	return h.Sum64()
 }
 
-// newBoards makes the file of the boards of some adapters, which are all 0. Its
-// memory is reserved, so that who maps it never finds the disk full.
+// newBoards creates the file of the boards of some adapters, filled with 0. It
+// reserves the space, so that processes that map the file never run out of disk
+// space.
 func newBoards(root string, adapters int) (err error) {
 	f, err := os.OpenFile(filepath.Join(root, boardName), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -51,7 +53,8 @@ func newBoards(root string, adapters int) (err error) {
 	return err
 }
 
-// reserve gives a file its size, by writing where the file system cannot reserve.
+// reserve allocates the space of a file, by writing if the file system cannot
+// reserve.
 func reserve(f *os.File, size int) error {
 	err := unix.Fallocate(int(f.Fd()), 0, 0, int64(size))
 	if !errors.Is(err, unix.EOPNOTSUPP) && !errors.Is(err, unix.ENOSYS) {
@@ -61,18 +64,17 @@ func reserve(f *os.File, size int) error {
 	return err
 }
 
-// Attached is a board of an image, which this process writes.
+// Attached is a board of an image, to which this process writes.
 type Attached struct {
 	*device.Board
 	file *os.File
 	mem  []byte
 }
 
-// Attach maps the board of the adapter of a number, from 0, in the image at
-// root, for the caller to open it with. One process at a time has it: EBUSY if
-// another does.
-// The error is also EINVAL for a board of another version of softhca. Without
-// a board an adapter works as well, and its counters stay what they were.
+// Attach maps the board of the adapter with a number, from 0, in the image at
+// root; the caller opens the adapter with it. EBUSY if another process has it,
+// EINVAL for a board of another version of softhca. An adapter also works
+// without its board; then the counters in the image do not change.
 func Attach(root string, adapter int) (*Attached, error) {
 	f, err := os.OpenFile(filepath.Join(root, boardName), os.O_RDWR, 0)
 	if err != nil {
@@ -86,7 +88,7 @@ func Attach(root string, adapter int) (*Attached, error) {
 	return a, nil
 }
 
-// take takes the board that begins at an offset in the file.
+// take maps and locks the board at an offset of the file.
 func (a *Attached) take(at int) error {
 	fd := int(a.file.Fd())
 	own := unix.Flock_t{Type: unix.F_WRLCK, Start: int64(at), Len: int64(boardSize)}
@@ -116,7 +118,7 @@ func (a *Attached) take(at int) error {
 	return nil
 }
 
-// Close gives the board back. The adapter that was opened with it must be closed.
+// Close releases the board. The adapter that was opened with it must be closed.
 func (a *Attached) Close() error {
 	a.Board = nil
 	return errors.Join(unix.Munmap(a.mem), a.file.Close())

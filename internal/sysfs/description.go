@@ -8,7 +8,7 @@ import (
 	"github.com/softhca/softhca/internal/device"
 )
 
-// Description is what an image shows.
+// Description holds the contents of an image.
 type Description struct {
 	Name     string // of the device, such as softhca0
 	Identity device.Identity
@@ -17,7 +17,7 @@ type Description struct {
 // maxName bounds the name of a device, as the kernel does.
 const maxName = 63
 
-// Check returns why d cannot be shown.
+// Check returns an error if d cannot be shown.
 func (d *Description) Check() error {
 	if d.Name == "" || len(d.Name) > maxName || strings.Trim(d.Name, nameLetters) != "" {
 		return fmt.Errorf("device name %q: want 1 to %d letters, digits, - and _: %w", d.Name, maxName, ib.EINVAL)

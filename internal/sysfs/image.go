@@ -15,7 +15,7 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// entry is a file of an image, by its path below the root.
+// entry is a file of an image, with its path below the root.
 type entry struct {
 	path, text string
 	kind       kind
@@ -24,14 +24,14 @@ type entry struct {
 type kind uint8
 
 const (
-	regular kind = iota // with the text, and a newline
+	regular kind = iota // contains the text and a newline
 	directory
-	symlink   // to the text
-	character // what the preload library shows as a character device
+	symlink   // points to the text
+	character // the preload library shows it as a character device
 )
 
-// The numbers that the kernel gives to the first device of RDMA's verbs, and to that of
-// the connection manager, and the versions of what it would speak.
+// Device numbers that the kernel gives to the first verbs device and to the connection
+// manager's, and the ABI versions of both.
 const (
 	uverbsMajor   = 231
 	uverbsMinor   = 192
@@ -41,12 +41,12 @@ const (
 	connectABI    = "4"
 	deviceABI     = "1"
 	madABI        = "5"
-	capabilities  = "0x04010000" // of the port: a connection manager, GIDs that are IP addresses
+	capabilities  = "0x04010000" // of the port: it has a connection manager and IP-based GIDs
 	portRate      = "100 Gb/sec (4X EDR)"
 	firmware      = "1.0"
 	class         = "sys/class/infiniband"
-	noDistance    = "-1" // a device that is near no processor in particular
-	maxInterfaces = 16   // shown of a device with many addresses
+	noDistance    = "-1" // no NUMA node
+	maxInterfaces = 16   // maximum shown for a device with many addresses
 )
 
 // entries returns the files of the image of some adapters, in order.
@@ -66,14 +66,14 @@ func entries(ds []Description) []entry {
 	return all
 }
 
-// adapter returns the files of the adapter of a number.
+// adapter returns the files of the adapter with a number.
 func adapter(d *Description, number int) []entry {
 	ca := class + "/" + d.Name
 	guid := ib.GUID(d.Identity.NodeGUID).String()
 	uverbs := fmt.Sprintf("uverbs%d", number)
 	verbs := class + "_verbs/" + uverbs
 	all := []entry{
-		// Its size is what the preload library adds to the minor number.
+		// The preload library adds its size to the minor number.
 		{path: "dev/infiniband/" + uverbs, text: strings.Repeat(" ", number), kind: character},
 		{path: verbs + "/abi_version", text: deviceABI},
 		{path: verbs + "/dev", text: fmt.Sprintf("%d:%d", uverbsMajor, uverbsMinor+number)},
@@ -93,7 +93,7 @@ func adapter(d *Description, number int) []entry {
 	return append(all, port(d, ca+"/ports/1/", boardOf(number))...)
 }
 
-// port returns the files of the port, in the directory at.
+// port returns the files of the port, in directory at.
 func port(d *Description, at string, board boardAt) []entry {
 	all := []entry{
 		{path: at + "cap_mask", text: capabilities},
@@ -125,8 +125,8 @@ func port(d *Description, at string, board boardAt) []entry {
 
 func gid(a netip.Addr) string { return ib.GIDFromAddr(a).String() }
 
-// host returns what the directory at, of the device on the host's bus, shows:
-// network interfaces, and which processors are near.
+// host returns the files of directory at, the device on the host's bus: network
+// interfaces and local processors.
 func host(d *Description, at string) (all []entry) {
 	var names []string
 	for _, n := range d.Identity.Interfaces {
@@ -143,7 +143,7 @@ func host(d *Description, at string) (all []entry) {
 		entry{path: at + "numa_node", text: line(near+"numa_node", noDistance)})
 }
 
-// line returns what a file of one line says, or instead if there is none.
+// line returns the content of a one-line file, or instead if there is none.
 func line(name, instead string) string {
 	text, err := os.ReadFile(name)
 	if s := strings.TrimSpace(string(text)); err == nil && s != "" {
@@ -183,8 +183,8 @@ func cpuMask(list string) string {
 	return strings.Join(text, ",")
 }
 
-// The modes that files have in /sys. Nobody else gets as far as here: the
-// directory with the images is private. What has deviceMode stands for a device
+// The modes of files in /sys. Other users have no access: the directory of the
+// images is private. A file with deviceMode represents a device
 // (capi/preload/value.c).
 const (
 	fileMode   = 0o444
@@ -192,7 +192,7 @@ const (
 	deviceMode = os.ModeSticky | 0o666
 )
 
-// write makes the files below a directory that is there and empty.
+// write makes the files below an existing empty directory.
 func write(root string, all []entry) error {
 	for _, e := range all {
 		name := filepath.Join(root, e.path)

@@ -50,7 +50,7 @@ func show(base string, ds []Description, now time.Time) (*Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = setup.Close() }() // which only unlocks it
+	defer func() { _ = setup.Close() }() // unlocks it
 	all := entries(ds)
 	root := filepath.Join(base, ds[0].Name+"@"+hash(all))
 	lock, err := os.OpenFile(root+".lock", os.O_RDWR|os.O_CREATE, 0o600)
@@ -68,14 +68,14 @@ func show(base string, ds []Description, now time.Time) (*Image, error) {
 	return &Image{root, lock}, nil
 }
 
-// hash returns a name that is different for every content of an image.
+// hash returns a name that depends on the content of an image.
 func hash(all []entry) string {
 	h := sha256.New()
-	_, _ = fmt.Fprintf(h, "%+v %d", all, layout()) // a hash takes everything
+	_, _ = fmt.Fprintf(h, "%+v %d", all, layout()) // writing to a hash never fails
 	return fmt.Sprintf("%x", h.Sum(nil)[:6])
 }
 
-// claim locks an image as one of its users, and makes it anew if there are no others.
+// claim locks an image as one of its users, and recreates it if there are no others.
 func claim(lock *os.File, root string, all []entry, adapters int) error {
 	fd := int(lock.Fd())
 	err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
@@ -150,7 +150,7 @@ func discard(root string, now time.Time) {
 	if err != nil {
 		return
 	}
-	defer func() { _ = lock.Close() }() // which only unlocks it
+	defer func() { _ = lock.Close() }() // unlocks it
 	info, err := lock.Stat()
 	if err != nil || now.Sub(info.ModTime()) < keep || unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
 		return

@@ -13,15 +13,15 @@ import (
 // word is a file whose text is made of words of the board. Its spec is what the
 // preload library understands (capi/preload/value.c): "@A+B/D" is the sum of the
 // words at bytes A and B of the board's file, divided by D; "@A?X|Y" is X while
-// the word at A is 0, and else Y.
+// the word at A is 0, and otherwise Y.
 type word struct{ name, spec string }
 
-// boardAt is where in the file of the boards that of an adapter begins.
+// boardAt is the offset of an adapter's board in the file of the boards.
 type boardAt uintptr
 
 func boardOf(adapter int) boardAt { return boardAt(uintptr(adapter)*boardSize + boardStart) }
 
-// at returns the spec of the sum of the words at some offsets in the Board.
+// at returns the spec of the sum of words at offsets in the Board.
 func (b boardAt) at(offsets ...uintptr) string {
 	spec := "@"
 	for i, o := range offsets {
@@ -38,12 +38,12 @@ func (b boardAt) downWord(up, down string) string {
 	return b.at(unsafe.Offsetof(device.Board{}.Down)) + "?" + up + "|" + down
 }
 
-// dataUnit is what ports count data in: octets divided by 4.
+// dataUnit is the unit of a port's data counters: octets divided by 4.
 const dataUnit = "/4"
 
-// portWords are the counters of a port, as InfiniBand knows them. Those of a
-// physical link, or of a subnet's management, that Ethernet does not have are 0;
-// those that would not be true are left out.
+// portWords are the counters of a port, as InfiniBand knows them. Counters of a
+// physical link or of subnet management, which do not exist on Ethernet, are 0;
+// counters without a true value are left out.
 func (o boardAt) portWords() []word {
 	var b device.Board
 	port := unsafe.Offsetof(b.Port)
@@ -71,11 +71,12 @@ func (o boardAt) portWords() []word {
 	return all
 }
 
-// engineWords are the counters of the adapter under their own names, but for the
+// engineWords are the counters of the adapter under their own names, except the
 // one that the engine does not count.
 func (o boardAt) engineWords() (all []word) {
 	var s counters.Set
-	// All of a Set are words: with its place in each, Each tells where a name's is.
+	// A Set contains only words: each gets its own offset as value, so that Each
+	// returns the offset of every name.
 	words := unsafe.Slice((*uint64)(unsafe.Pointer(&s)), unsafe.Sizeof(s)/unsafe.Sizeof(uint64(0)))
 	for i := range words {
 		words[i] = uint64(i)

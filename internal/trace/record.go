@@ -10,7 +10,7 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// Kind says what a record tells of.
+// Kind is the kind of activity that a record describes.
 type Kind uint8
 
 // The kinds of records.
@@ -23,19 +23,19 @@ const (
 	Retry                  // sending goes back to PSN; Cause
 	Drop                   // a packet for this QP was dropped; Cause
 	Fault                  // a fault rule acted, Cause; on a packet for QPN if Len is not 0: PSN, Header
-	Repair                 // sending goes back to PSN, which is no retry; Cause
-	Challenge              // a claim about the peer is examined, or decided; Cause
+	Repair                 // sending goes back to PSN without counting as a retry; Cause
+	Challenge              // a challenge of the peer starts or ends; Cause
 )
 
-// HeaderBytes is how much of a packet a record keeps: all of its headers, and
-// of a management datagram what tells which message it is.
+// HeaderBytes is the size of the part of a packet in a record: all of its
+// headers, and enough of a management datagram to identify the message.
 const HeaderBytes = max(roce.MaxHeaderLen, madOffset+mad.SummarySize)
 
-// madOffset is where the management datagram is in a packet to QP1: behind BTH
-// and DETH.
+// madOffset is the offset of the management datagram in a packet to QP1: after
+// BTH and DETH.
 const madOffset = roce.BTHLen + 8
 
-// Record is one thing that happened on a queue pair, or on an EE context.
+// Record describes one activity of a queue pair or an EE context.
 type Record struct {
 	At     clock.Instant
 	Kind   Kind
@@ -43,7 +43,7 @@ type Record struct {
 	To     ib.QPState
 	Status ib.WCStatus
 	Event  ib.EventType
-	EEC    bool // it is an EE context that QPN is the number of
+	EEC    bool // QPN is the number of an EE context
 	QPN    ib.QPN
 	PSN    ib.PSN
 	WRID   uint64
@@ -88,7 +88,7 @@ func (r *Record) String() string {
 	}
 }
 
-// whose returns what the record is about.
+// whose names the queue pair or EE context of the record.
 func (r *Record) whose() string {
 	if r.EEC {
 		return "eec " + r.QPN.String()
@@ -96,8 +96,8 @@ func (r *Record) whose() string {
 	return "qp " + r.QPN.String()
 }
 
-// packet describes the packet of the record. The syndrome tells an ACK from a
-// NAK: both have the same opcode.
+// packet describes the packet of the record. The syndrome distinguishes an ACK
+// from a NAK, which have the same opcode.
 func (r *Record) packet() string {
 	s := fmt.Sprintf("%v psn %v len %d", roce.Opcode(r.Header[0]), r.PSN, r.Len)
 	var p roce.Packet

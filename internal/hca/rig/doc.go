@@ -1,7 +1,7 @@
-// Package rig is what tests of queue pairs and adapters stand on: adapters in
-// virtual time with the usual objects. A Rig joins two of them; the peer of a
-// Solo is the test, which makes every packet that the adapter gets and looks at
-// every packet that it sends; a Flight is one message on its way.
+// Package rig is the test fixture for queue pairs and adapters: adapters in
+// virtual time with the usual objects. A Rig connects two of them. The peer of
+// a Solo is the test, which builds every packet for the adapter and checks
+// every packet from it. A Flight follows one message.
 //
 // Reading order: rig.go, solo.go, signature.go, flight.go.
 //

@@ -7,8 +7,8 @@ import (
 	"github.com/softhca/softhca/internal/fabric"
 )
 
-// Flight is a request and its way through two adapters in virtual time: what
-// the benchmarks take apart and the allocation tests count.
+// Flight takes a request through two adapters in virtual time, step by step,
+// for benchmarks and allocation tests.
 type Flight struct {
 	*Rig
 	WR   ib.SendWR
@@ -25,7 +25,7 @@ func NewFlight(tb testing.TB, op ib.WROpcode, n int) *Flight {
 	return NewFlightOn(New(tb, ib.RC, cap).Connect(ib.MTU4096), op, n)
 }
 
-// NewFlightOn returns the same with adapters that are connected.
+// NewFlightOn returns the same on two connected adapters.
 func NewFlightOn(r *Rig, op ib.WROpcode, n int) *Flight {
 	f := &Flight{Rig: r}
 	a, b := f.Sides[0], f.Sides[1]
@@ -52,7 +52,7 @@ func (f *Flight) Request(n int) {
 	f.Sides[0].HCA.Shard().Transmit(f.Now, f.Sides[0].Batch)
 }
 
-// Arrive hands what side i has built to the other side.
+// Arrive delivers the packets of side i to the other side.
 func (f *Flight) Arrive(i int) {
 	s, peer := f.Sides[i], f.Sides[1-i]
 	for _, run := range s.Batch.Pending() {
@@ -63,7 +63,7 @@ func (f *Flight) Arrive(i int) {
 	s.Batch.Reset()
 }
 
-// Respond lets the responder transmit what it owes.
+// Respond lets the responder transmit its responses.
 func (f *Flight) Respond() { f.Sides[1].HCA.Shard().Transmit(f.Now, f.Sides[1].Batch) }
 
 // Complete takes the completions of n messages and fails if one failed.
@@ -86,7 +86,7 @@ func (f *Flight) completeSide(i, n int) {
 	}
 }
 
-// Trip is the whole way of one message.
+// Trip takes one message through all steps.
 func (f *Flight) Trip() {
 	f.Request(1)
 	f.Arrive(0)
@@ -95,8 +95,8 @@ func (f *Flight) Trip() {
 	f.Complete(1)
 }
 
-// NewDeep returns two adapters with a connection that has so many READs and
-// atomics outstanding, and that many bytes of window; 0 for the usual window.
+// NewDeep returns two adapters whose connection allows depth outstanding READs
+// and atomics, with a window in bytes; 0 for the default.
 func NewDeep(t testing.TB, depth uint8, window int) *Rig {
 	r := &Rig{T: t}
 	for i := range r.Sides {

@@ -21,7 +21,7 @@ type Rig struct {
 	T     testing.TB
 	Now   clock.Instant
 	Sides [2]*Side
-	// Drop, if set, is asked about every packet; true loses it.
+	// Drop, if set, is called for every packet; true drops it.
 	Drop func(from int, p *roce.Packet) bool
 }
 
@@ -53,14 +53,14 @@ func New(t testing.TB, typ ib.QPType, cap ib.QPCap) *Rig {
 // Addr is the address of side n-1.
 func Addr(n byte) netip.Addr { return netip.AddrFrom4([4]byte{127, 0, 0, n}) }
 
-// Config says what a side is made of.
+// Config configures a side.
 type Config struct {
 	HCA   hca.Config // Caps, Rand, Raise and MigReq are filled in
 	Type  ib.QPType
 	Cap   ib.QPCap
 	Bytes int // of the memory region
-	// Challenge examines what packets claim; else each is believed at once, so that a test
-	// shows one rule.
+	// Challenge enables challenges. Without it each claim of a packet is believed at once,
+	// so that a test shows one rule.
 	Challenge bool
 }
 
@@ -104,8 +104,8 @@ func (s *Side) SGE(off, n int) ib.SGE {
 	return ib.SGE{Addr: s.MR.Addr() + uint64(off), Length: uint32(n), LKey: s.MR.LKey()}
 }
 
-// InitMask are the attributes with which a connected service goes to INIT, and
-// the others those of RC to RTR and RTS.
+// InitMask are the attributes of a connected service for INIT; the others are
+// those of RC for RTR and RTS.
 const (
 	InitMask = ib.AttrState | ib.AttrPKeyIndex | ib.AttrPort | ib.AttrAccessFlags
 	rtrMask  = ib.AttrState | ib.AttrAV | ib.AttrPathMTU | ib.AttrDestQPN | ib.AttrRQPSN | ib.AttrMaxDestRDAtomic | ib.AttrMinRNRTimer
@@ -123,7 +123,7 @@ func (r *Rig) Attrs(i int, mtu ib.MTU) ib.QPAttr {
 	}
 }
 
-// Connect walks both QPs of a connected service to RTS.
+// Connect moves both QPs of a connected service to RTS.
 func (r *Rig) Connect(mtu ib.MTU) *Rig {
 	r.T.Helper()
 	for i := range r.Sides {
@@ -132,7 +132,7 @@ func (r *Rig) Connect(mtu ib.MTU) *Rig {
 	return r
 }
 
-// Walk takes side i's QP from RESET to a state.
+// Walk moves side i's QP from RESET to a state.
 func (r *Rig) Walk(i int, a ib.QPAttr, to ib.QPState) {
 	r.T.Helper()
 	q := r.Sides[i].QP
@@ -155,7 +155,7 @@ func (r *Rig) Walk(i int, a ib.QPAttr, to ib.QPState) {
 	}
 }
 
-// Post posts sends on side i and rings the bell.
+// Post posts sends on side i and rings the doorbell.
 func (r *Rig) Post(i int, wrs ...ib.SendWR) {
 	r.T.Helper()
 	if _, err := r.Sides[i].QP.PostSend(wrs...); err != nil {
@@ -172,8 +172,8 @@ func (r *Rig) Recv(i int, wrs ...ib.RecvWR) {
 	}
 }
 
-// Transmit carries what side i has to send to the other side and reports
-// whether there was anything.
+// Transmit transmits packets of side i to the other side and reports whether
+// there were any.
 func (r *Rig) Transmit(i int) bool {
 	s, peer := r.Sides[i], r.Sides[1-i]
 	s.HCA.Shard().Transmit(r.Now, s.Batch)
@@ -214,8 +214,8 @@ func Datagram(run *fabric.Run, b []byte, id uint16) fabric.Datagram {
 	}
 }
 
-// Run moves packets until nothing moves, then lets time pass to the next
-// timer, until done says so or nothing is left to happen before the deadline.
+// Run delivers packets until there are none, then advances time to the next
+// timer, until done returns true or no timer is left within limit.
 func (r *Rig) Run(limit time.Duration, done func() bool) {
 	r.T.Helper()
 	end := r.Now.Add(limit)

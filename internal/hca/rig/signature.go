@@ -5,8 +5,8 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// Signature is what most tests look at in a packet. The syndrome is 0xff where
-// there is no AETH.
+// Signature holds the fields of a packet that most tests compare. The syndrome
+// is 0xff where there is no AETH.
 type Signature struct {
 	op       roce.Opcode
 	psn      uint32
@@ -36,7 +36,7 @@ func Req(op roce.Opcode, psn uint32) Signature { return Signature{op, psn, noAET
 // Ack is the signature of an ACKNOWLEDGE.
 func Ack(s roce.Syndrome, psn uint32) Signature { return Signature{roce.RCAcknowledge, psn, s} }
 
-// Completion is what most tests look at in a completion.
+// Completion holds the fields of a completion that most tests compare.
 type Completion struct {
 	id     uint64
 	status ib.WCStatus

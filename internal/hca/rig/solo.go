@@ -19,46 +19,46 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// SoloConfig says what a solo is made of; its zero value is an RC queue pair
-// of an IPv4 adapter at path MTU 256.
+// SoloConfig configures a Solo; its zero value is an RC queue pair of an IPv4
+// adapter at path MTU 256.
 type SoloConfig struct {
 	HCA      hca.Config // Caps, Rand, Raise and Trace are filled in
 	Type     ib.QPType
 	V6       bool
-	Addr     netip.Addr // of the adapter; not valid takes 10.0.0.1 or fd00::1
+	Addr     netip.Addr // of the adapter; the zero value means 10.0.0.1 or fd00::1
 	Peer     netip.Addr
-	CQE      uint32           // entries of the CQ; 0 takes 1024
+	CQE      uint32           // entries of the CQ; 0 means 1024
 	SRQ      uint32           // work requests of an SRQ; 0 for none
 	Unsig    bool             // each send chooses whether it is signalled
-	Batch    int              // bytes of the transmit batch; 0 takes 256 KiB
-	MTU      ib.MTU           // 0 takes 256
-	Attr     func(*ib.QPAttr) // changes what the queue pair is connected with
-	MRAccess ib.Access        // 0 takes all rights
-	State    ib.QPState       // to walk to; 0 takes RTS
+	Batch    int              // bytes of the transmit batch; 0 means 256 KiB
+	MTU      ib.MTU           // 0 means 256
+	Attr     func(*ib.QPAttr) // changes the attributes of the connection
+	MRAccess ib.Access        // 0 means all rights
+	State    ib.QPState       // state to move to; 0 means RTS
 
-	Challenge bool // examines what packets claim; else each is believed at once
+	Challenge bool // enables challenges; without it each claim is believed at once
 }
 
-// Solo is one adapter whose peer is the test: the test makes the packets that
-// it gets, byte by byte, and looks at every packet that it sends.
+// Solo is one adapter whose peer is the test: the test builds the packets for
+// the adapter, byte by byte, and checks every packet from it.
 type Solo struct {
 	*Side
 	T     testing.TB
 	Now   clock.Instant
 	SRQ   *qp.SRQ
 	RDD   *qp.RDD // of an RD queue pair,
-	EEC   *qp.EEC // and what it sends and receives by; it has Attr and the state
+	EEC   *qp.EEC // and its EE context, which has Attr and the state
 	Peer  netip.Addr
 	Attr  ib.QPAttr
 	Moves []trace.Record // state transitions, in order
 	ID    uint16
 }
 
-// MaxPacket is no less than the UDP payload of any packet, and so the smallest
-// batch.
+// MaxPacket is an upper bound of the UDP payload of a packet, and so the
+// smallest batch.
 const MaxPacket = 4096 + 64
 
-// What a Solo and its peer are.
+// Constants of a Solo and its peer.
 const (
 	Bytes   = 64 << 10 // of the region
 	PeerQPN = ib.QPN(0x777777)
@@ -67,7 +67,8 @@ const (
 	QKey    = ib.QKey(0x11111111)
 )
 
-// NewSolo makes an adapter as c says and walks its queue pair to the state.
+// NewSolo returns an adapter configured by c, with its queue pair in the
+// requested state.
 func NewSolo(t testing.TB, c SoloConfig) *Solo {
 	t.Helper()
 	s := &Solo{T: t, Side: &Side{Addr: netip.MustParseAddr("10.0.0.1")}, Peer: netip.MustParseAddr("10.0.0.2")}
@@ -105,7 +106,7 @@ func (s *Solo) Packets() (n int) {
 	return n
 }
 
-// open makes the objects.
+// open creates the objects.
 func (s *Solo) open(c *SoloConfig) {
 	t := s.T
 	caps := fabric.Caps{Name: "solo", Addrs: []netip.Addr{s.Addr}, MTU: 65507, MaxSegments: 64, MaxRunBytes: 65000}
@@ -158,8 +159,8 @@ func (s *Solo) open(c *SoloConfig) {
 	Must(t, err)
 }
 
-// End is what the connection's attributes and state are of: the queue pair, or its
-// EE context.
+// End returns the end of the connection: the queue pair's, or for RD the EE
+// context's.
 func (s *Solo) End() *qp.End {
 	if s.EEC != nil {
 		return &s.EEC.End
@@ -167,7 +168,7 @@ func (s *Solo) End() *qp.End {
 	return &s.QP.End
 }
 
-// WalkMask is the mask with which a queue pair goes to a state from the one before.
+// WalkMask is the mask that moves a queue pair to a state from the previous one.
 func WalkMask(typ ib.QPType, to ib.QPState) ib.AttrMask {
 	need, _, ok := qp.Transition(typ, to-1, to)
 	if !ok {
@@ -176,8 +177,8 @@ func WalkMask(typ ib.QPType, to ib.QPState) ib.AttrMask {
 	return need | ib.AttrState
 }
 
-// Walk takes the queue pair from RESET to a state by way of RTS, if it lies
-// beyond. One of RD goes to RTS, and its EE context to the state.
+// Walk moves the queue pair from RESET to a state, through RTS if necessary. An
+// RD queue pair moves to RTS, and its EE context to the state.
 func (s *Solo) Walk(to ib.QPState) {
 	s.T.Helper()
 	typ := s.QP.Type()
@@ -208,7 +209,7 @@ func (s *Solo) walkEEC(to ib.QPState) {
 	}
 }
 
-// failSend takes a UC or UD queue pair to SQE by a send with a bad lkey.
+// failSend moves a UC or UD queue pair to SQE with a send with a bad lkey.
 func (s *Solo) failSend() {
 	s.T.Helper()
 	s.Send(ib.SendWR{Opcode: ib.WRSend, SGList: []ib.SGE{{Addr: 1, Length: 8, LKey: 1}}, AH: s.AH()})
@@ -260,7 +261,7 @@ func (s *Solo) Datagram(p roce.Packet) fabric.Datagram {
 	return s.Sealed(b)
 }
 
-// Sealed gives bytes that end with room for the ICRC the right one.
+// Sealed writes the correct ICRC into the last bytes of b.
 func (s *Solo) Sealed(b []byte) fabric.Datagram {
 	d := fabric.Datagram{
 		Bytes: b, Src: s.Peer, Dst: s.Addr, SrcPort: 0xc123, DstPort: fabric.RoCEPort,
@@ -271,10 +272,10 @@ func (s *Solo) Sealed(b []byte) fabric.Datagram {
 	return d
 }
 
-// Deliver hands a datagram in without letting anything out.
+// Deliver delivers a datagram without transmitting.
 func (s *Solo) Deliver(d fabric.Datagram) { s.HCA.Shard().Receive(s.Now, &d) }
 
-// Inject hands packets in one after the other and returns what comes out.
+// Inject delivers packets one by one and returns the adapter's packets.
 func (s *Solo) Inject(ps ...roce.Packet) []roce.Packet {
 	s.T.Helper()
 	for _, p := range ps {
@@ -283,8 +284,7 @@ func (s *Solo) Inject(ps ...roce.Packet) []roce.Packet {
 	return s.Out()
 }
 
-// Out lets the adapter transmit and returns the packets, which keep their
-// bytes.
+// Out lets the adapter transmit and returns the packets, as copies.
 func (s *Solo) Out() []roce.Packet {
 	s.T.Helper()
 	var ps []roce.Packet
@@ -318,7 +318,7 @@ func (s *Solo) Parse(run *fabric.Run, k int) (p roce.Packet) {
 	return p
 }
 
-// Send posts send work requests and returns the packets that go out.
+// Send posts send work requests and returns the packets that are sent.
 func (s *Solo) Send(wrs ...ib.SendWR) []roce.Packet {
 	s.T.Helper()
 	if _, err := s.QP.PostSend(wrs...); err != nil {
@@ -344,8 +344,7 @@ func (s *Solo) Recv(first uint64, sizes ...int) {
 	s.HCA.Shard().RingDoorbell(s.QP)
 }
 
-// Pass lets time go by, fires what is due on the way and returns the packets
-// that go out.
+// Pass advances time, fires timers and returns the packets that are sent.
 func (s *Solo) Pass(d time.Duration) []roce.Packet {
 	s.T.Helper()
 	end := s.Now.Add(d)
@@ -368,8 +367,8 @@ func (s *Solo) Poll() []ib.WC {
 // Counters returns the counts so far.
 func (s *Solo) Counters() counters.Set { return s.HCA.Counters() }
 
-// WantPackets compares the kind, PSN and syndrome of packets with what is
-// expected, and says what that proves.
+// WantPackets compares the kind, PSN and syndrome of packets with the expected
+// ones; what says what the comparison proves.
 func (s *Solo) WantPackets(what string, got []roce.Packet, want ...Signature) {
 	s.T.Helper()
 	var have []Signature
@@ -381,7 +380,7 @@ func (s *Solo) WantPackets(what string, got []roce.Packet, want ...Signature) {
 	}
 }
 
-// WantWCs compares the IDs and statuses of the completions that wait.
+// WantWCs compares the IDs and statuses of the pending completions.
 func (s *Solo) WantWCs(what string, want ...Completion) {
 	s.T.Helper()
 	var have []Completion
@@ -417,8 +416,8 @@ func (s *Solo) WantState(what string, want ib.QPState) {
 	}
 }
 
-// WantSilence checks that nothing at all happened: no packet, completion,
-// event, or change of state from st.
+// WantSilence checks that nothing happened: no packet, no completion, no event,
+// and the state is still st.
 func (s *Solo) WantSilence(what string, got []roce.Packet, st ib.QPState) {
 	s.T.Helper()
 	s.WantPackets(what, got)
@@ -448,10 +447,10 @@ func (s *Solo) FetchAdd(psn uint32, off, v uint64) roce.Packet {
 	return p
 }
 
-// WantDead checks what every fatal error of the responder leaves: the receive
-// in hand completes with status, or the event event of the fault is raised;
-// then the receives from the next to last are flushed in order. QP_FATAL does not
-// follow what the completion or the event has reported.
+// WantDead checks the effects of a fatal error of the responder: the current
+// receive completes with status, or event is raised; then the receives with IDs
+// next to last are flushed in order. QP_FATAL does not follow, since the error is
+// already reported.
 func (s *Solo) WantDead(what string, next, last uint64, status ib.WCStatus, event ...ib.EventType) {
 	s.T.Helper()
 	var want []Completion
@@ -499,10 +498,10 @@ const (
 	Tick    = time.Microsecond
 )
 
-// Types are the services that can be created.
+// Types are the services of queue pairs that can be created.
 var Types = []ib.QPType{ib.RC, ib.UC, ib.UD, ib.GSI}
 
-// Reachable lists the states that a type can be brought to.
+// Reachable lists the states that a type can reach.
 func Reachable(typ ib.QPType) []ib.QPState {
 	st := []ib.QPState{ib.RESET, ib.INIT, ib.RTR, ib.RTS, ib.SQD, ib.ERR}
 	if typ != ib.RC {
