@@ -6,20 +6,20 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// Path is where the segments of a run come from and go to.
+// Path is the source and destination of a run's segments.
 type Path struct {
 	Src       netip.Addr // a local address of the port, without zone
 	Dst       netip.Addr // without zone, never v4-mapped
-	SrcPort   uint16     // UDP source port; a port with Caps.SrcPort set uses that
+	SrcPort   uint16     // UDP source port; ignored by a port with Caps.SrcPort set
 	TClass    uint8      // IPv4 TOS or IPv6 traffic class
 	HopLimit  uint8      // IPv4 TTL or IPv6 hop limit
 	FlowLabel uint32     // IPv6; sent as 0 by ports that cannot set it
 }
 
-// Run is a number of consecutive segments with one path: all of Size bytes
-// but the last, which may be shorter. A port sends a run as one unit where
-// the system offers segmentation offload. Segment i of an IPv4 run leaves
-// with DF set and identification i.
+// Run is a number of consecutive segments with one path: all have Size bytes
+// except the last, which may be shorter. A port sends a run as one unit if the
+// system supports segmentation offload. Segment i of an IPv4 run leaves with DF
+// set and identification i.
 type Run struct {
 	Path  Path
 	Bytes []byte // the segments, end to end
@@ -39,7 +39,7 @@ type Batch struct {
 	buf     []byte
 	used    int
 	runs    []Run
-	sent    int // runs already taken by the port
+	sent    int // runs already sent by the port
 	closed  bool
 	slot    uint8
 	maxSegs int
@@ -50,7 +50,7 @@ type Batch struct {
 const batchRuns = 128
 
 // NewBatch returns an empty batch of size bytes for a port with the given
-// abilities. The size must hold at least one segment.
+// capabilities. The size must hold at least one segment.
 func NewBatch(size int, c Caps) *Batch {
 	return &Batch{
 		buf:     make([]byte, size),
@@ -60,10 +60,10 @@ func NewBatch(size int, c Caps) *Batch {
 	}
 }
 
-// Aim says to which queue pair the segments go that are appended from now on. A
+// Aim sets the destination queue pair of the segments appended from now on. A
 // network delivers a run to one process, and processes that share an address have a
-// slot each, the upper byte of a QPN: a run is for one. What is for QP1 may be for
-// any of them.
+// slot each, the upper byte of a QPN, so a run contains only segments for one slot.
+// A segment for QP1 may be for any of them.
 func (b *Batch) Aim(to ib.QPN) {
 	slot := uint8(to >> 16)
 	if to == ib.QPNGSI {
@@ -74,10 +74,10 @@ func (b *Batch) Aim(to ib.QPN) {
 	}
 }
 
-// Append makes room for a segment of n bytes on the way p and returns it with
-// its index in its run, which is its IPv4 identification. The caller fills
-// all of it before the batch is sent. It returns nil when the batch is full.
-// The path is copied. Does not allocate.
+// Append makes room for a segment of n bytes on the path p and returns it with
+// its index in its run, which is its IPv4 identification. The caller fills all
+// of it before the batch is sent. It returns nil when the batch is full. The
+// path is copied. Does not allocate.
 func (b *Batch) Append(p *Path, n int) (seg []byte, index int) {
 	if b.used+n > len(b.buf) {
 		return nil, 0
@@ -99,8 +99,8 @@ func (b *Batch) Append(p *Path, n int) (seg []byte, index int) {
 	return b.buf[lo:b.used:b.used], 0
 }
 
-// Unappend takes back the segment that the last Append returned. It must be
-// called before the next Append, at most once.
+// Unappend removes the segment that the last Append returned. It must be called
+// before the next Append, at most once.
 func (b *Batch) Unappend() {
 	r := &b.runs[len(b.runs)-1]
 	n := len(r.Bytes) - (r.Count-1)*r.Size
@@ -108,7 +108,7 @@ func (b *Batch) Unappend() {
 	b.closed = false
 	if r.Count--; r.Count == 0 {
 		b.runs = b.runs[:len(b.runs)-1]
-		b.closed = true // whether the run before was closed is not known
+		b.closed = true // it is unknown whether the previous run was closed
 		return
 	}
 	r.Bytes = r.Bytes[:len(r.Bytes)-n]
@@ -126,7 +126,7 @@ func (b *Batch) open(p *Path, n int) *Run {
 	return r
 }
 
-// Room returns the bytes that are left.
+// Room returns the free bytes.
 func (b *Batch) Room() int {
 	if len(b.runs) == cap(b.runs) {
 		return 0
@@ -134,11 +134,11 @@ func (b *Batch) Room() int {
 	return len(b.buf) - b.used
 }
 
-// Pending returns the runs that no port has taken yet. The runs and their
-// bytes are valid until Reset; a port may patch the bytes.
+// Pending returns the runs that are not sent yet. The runs and their bytes are
+// valid until Reset; a port may patch the bytes.
 func (b *Batch) Pending() []Run { return b.runs[b.sent:] }
 
-// Sent tells the batch that the port took the first n pending runs.
+// Sent marks the first n pending runs as sent.
 func (b *Batch) Sent(n int) {
 	b.sent += n
 	if b.sent == len(b.runs) {

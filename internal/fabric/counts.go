@@ -2,8 +2,8 @@ package fabric
 
 import "sync/atomic"
 
-// Counts counts for the Stats of a port, which embeds it. Any thread may add. It
-// has no pointers: processes may share it.
+// Counts holds the counters of a port, which embeds it. Any thread may add to
+// it. It has no pointers, so processes can share it.
 type Counts struct {
 	SentPackets     atomic.Uint64
 	SentBytes       atomic.Uint64
@@ -15,13 +15,13 @@ type Counts struct {
 	BadChecksums    atomic.Uint64
 }
 
-// Sent counts packets that were sent, and the bytes of all of them.
+// Sent counts sent packets and their bytes.
 func (c *Counts) Sent(packets, bytes int) {
 	c.SentPackets.Add(uint64(packets))
 	c.SentBytes.Add(uint64(bytes))
 }
 
-// Received counts packets that arrived, and the bytes of all of them.
+// Received counts received packets and their bytes.
 func (c *Counts) Received(packets, bytes int) {
 	c.ReceivedPackets.Add(uint64(packets))
 	c.ReceivedBytes.Add(uint64(bytes))

@@ -2,13 +2,12 @@ package fabric
 
 import "net/netip"
 
-// RoCEPort is the UDP port of RoCEv2, at both ends of the wire's contract:
-// every datagram is sent to it.
+// RoCEPort is the UDP port of RoCEv2, the destination port of every datagram.
 const RoCEPort = 4791
 
-// Datagram is what a port received: one UDP payload, or several of equal size
-// that the system merged (GRO). Addresses never carry a zone; the scope of a
-// link-local address is the port's own business.
+// Datagram is a received datagram: one UDP payload, or several of equal size
+// that the system merged (GRO). Addresses never carry a zone; the port keeps
+// the scope of link-local addresses to itself.
 type Datagram struct {
 	Bytes     []byte     // the segments, end to end; owned by the port until its next Receive
 	Stride    int        // size of every segment but the last, which may be shorter; 0 means one segment
@@ -18,7 +17,7 @@ type Datagram struct {
 	DstPort   uint16
 	ID        uint16 // IPv4 identification of the first segment, if IDKnown
 	IDKnown   bool   // the port saw the IP header
-	NoDF      bool   // it is IPv4 without "don't fragment", as far as the port sees
+	NoDF      bool   // it is IPv4 without "don't fragment", if the port sees that
 	TClass    uint8  // IPv4 TOS or IPv6 traffic class
 	HopLimit  uint8  // IPv4 TTL or IPv6 hop limit
 	FlowLabel uint32 // IPv6, if the port saw it
@@ -33,7 +32,7 @@ func (d *Datagram) Segment(off int) (seg []byte, next int) {
 	return d.Bytes[off:next], next
 }
 
-// Segments returns how many segments d is made of.
+// Segments returns the number of segments in d.
 func (d *Datagram) Segments() int {
 	if d.Stride == 0 {
 		return 1

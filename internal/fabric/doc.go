@@ -1,6 +1,6 @@
-// Package fabric is the border between the engine and a network: what a port
-// can do, the datagrams that arrive and the batches that leave. The ports
-// themselves are packages below this one.
+// Package fabric is the interface between the engine and a network: ports and
+// their capabilities, received datagrams and batches to send. The
+// implementations of ports are packages below this one.
 //
 // Reading order: port.go, counts.go, datagram.go, batch.go, groups.go.
 //

@@ -8,8 +8,8 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// MaxGroups bounds the multicast groups that a port is in at once: each costs
-// a port of the system sockets and filters.
+// MaxGroups bounds the multicast groups of a port: each needs sockets and
+// filters of the system.
 const MaxGroups = 64
 
 // Groups counts the users of each multicast group of a port. The zero value
@@ -33,8 +33,8 @@ func (g *Groups) Join(a netip.Addr, own []netip.Addr) (first bool, err error) {
 	return g.users[a] == 1, nil
 }
 
-// Leave counts one user of a group less and reports whether it was the last.
-// It fails with EINVAL when the group has none.
+// Leave removes one user of a group and reports whether it was the last. It
+// fails with EINVAL if the group has none.
 func (g *Groups) Leave(a netip.Addr) (last bool, err error) {
 	switch g.users[a] {
 	case 0:

@@ -6,25 +6,25 @@ import (
 	"time"
 )
 
-// ErrBlocked is returned by Port.Send when the network takes no more for now.
-// What was not sent is still in the batch.
+// ErrBlocked is returned by Port.Send when the network accepts no more for now.
+// Unsent runs are still in the batch.
 var ErrBlocked = errors.New("fabric: send buffer full")
 
 // ErrClosed is returned by a port after Close.
 var ErrClosed = errors.New("fabric: port closed")
 
-// Verification says how much of an arriving IPv4 packet's ICRC a port lets
-// the engine check. IPv6 is always checked in full.
+// Verification says how much of the ICRC of an arriving IPv4 packet the engine
+// can check on a port. Over IPv6 it always checks all of it.
 type Verification uint8
 
 const (
 	// VerifyFull: the port delivers the IP identification, so the whole ICRC
 	// is checked.
 	VerifyFull Verification = iota
-	// VerifyDerivedID: the identification, which the ICRC covers, is unknown.
-	// It is derived from the ICRC: 1 of 65536 corruptions passes that, and 1
-	// of 2^26 on an RC or UC queue pair whose peer is known to number the
-	// segments of its runs. A packet without "don't fragment" is refused.
+	// VerifyDerivedID: the identification, which the ICRC covers, is unknown
+	// and derived from the ICRC. 1 of 65536 corrupted packets passes, and 1 of
+	// 2^26 on an RC or UC queue pair whose peer is known to number the segments
+	// of its runs. Packets without "don't fragment" are dropped.
 	VerifyDerivedID
 )
 
@@ -42,11 +42,11 @@ type Caps struct {
 	Interface   string       // network interface, if known
 	Addrs       []netip.Addr // local addresses, in the order of the GID table; no zones
 	MTU         int          // bytes of the largest UDP payload that leaves unfragmented
-	MaxSegments int          // segments that one run may have; 1 without segmentation offload
-	MaxRunBytes int          // bytes that one run may have
+	MaxSegments int          // maximum number of segments in a run; 1 without segmentation offload
+	MaxRunBytes int          // maximum size of a run in bytes
 	GRO         bool         // received datagrams may hold several segments
-	SrcPort     uint16       // UDP source port of everything sent; 0 if each path's own is used
-	RecvBuffer  int          // bytes that may wait to be received, as the system counts them; 0 unknown
+	SrcPort     uint16       // UDP source port of all sent packets; 0 if each path's own is used
+	RecvBuffer  int          // size of the receive buffer, as the system counts bytes; 0 unknown
 	Verify      Verification
 }
 
@@ -56,45 +56,45 @@ type Stats struct {
 	SentBytes       uint64
 	ReceivedPackets uint64
 	ReceivedBytes   uint64
-	SendErrors      uint64 // packets that the system refused for good
+	SendErrors      uint64 // packets that the system refused permanently
 	Truncated       uint64 // datagrams dropped because they were longer than any packet
-	Overflows       uint64 // datagrams that the system dropped for want of buffer, where it tells
-	BadChecksums    uint64 // datagrams dropped for a wrong UDP checksum, where the port sees it
+	Overflows       uint64 // datagrams that the system dropped for lack of buffer, if it reports them
+	BadChecksums    uint64 // datagrams dropped for a wrong UDP checksum, if the port sees it
 }
 
 // Port is one attachment to a network. Send and Receive are called by the
 // thread that holds the shard; Wait and WakeOn by one goroutine at a time,
-// without the shard; Join, Leave, Wake, Stats and Close by anyone.
+// without the shard; any goroutine may call Join, Leave, Wake, Stats and Close.
 type Port interface {
 	// Caps describes the port.
 	Caps() Caps
-	// Send hands the pending runs to the network in order and takes what was
-	// sent out of the batch. A run that the system refuses for good is counted
-	// and dropped. It does not block: ErrBlocked says that some runs are left.
+	// Send sends the pending runs in order and marks them as sent. It counts
+	// and drops a run that the system refuses permanently. It does not block:
+	// ErrBlocked means that some runs are left.
 	Send(b *Batch) error
 	// Receive fills ds with datagrams that have arrived, without blocking, and
-	// returns how many. Their bytes are valid until the next Receive.
+	// returns their number. Their bytes are valid until the next Receive.
 	Receive(ds []Datagram) (int, error)
 	// Wait blocks until there is something to receive, or room to send when
 	// write is set, or Wake is called, or the timeout has passed (never, if
-	// negative). With read unset arrivals do not end the wait. With a timeout of
-	// 0 it only lets others have the processor.
+	// negative). Without read, arrivals do not end the wait. With a timeout of 0
+	// it only yields the processor.
 	Wait(timeout time.Duration, read, write bool) error
-	// Join makes the port receive what is sent to a multicast group on the
-	// networks of its addresses of that family, its own packets included. Each
-	// Join counts: the port is in the group until as many calls of Leave. It
-	// may take as long as the system does, without keeping Send and Receive
-	// waiting. Errors unwrap to EINVAL for what is no group, EADDRNOTAVAIL
-	// without an address of its family, ENOMEM beyond MaxGroups, EOPNOTSUPP
-	// where the system gives no way, or to ErrClosed.
+	// Join makes the port receive packets to a multicast group, including its
+	// own, on the networks of its addresses of that family. The port is in the
+	// group until Leave has been called as often as Join. Join may take as long
+	// as the system call does, but does not delay Send and Receive. Errors
+	// unwrap to EINVAL if the address is not a group, EADDRNOTAVAIL without an
+	// address of its family, ENOMEM beyond MaxGroups, EOPNOTSUPP if the system
+	// does not support it, or to ErrClosed.
 	Join(group netip.Addr) error
-	// Leave takes one Join back; EINVAL if there was none.
+	// Leave undoes one Join; EINVAL if there was none.
 	Leave(group netip.Addr) error
-	// Wake ends the present or the next Wait.
+	// Wake ends the current or the next Wait.
 	Wake()
-	// WakeOn has the next calls of Wait end, too, when a descriptor of the
-	// caller's can be read, until it is -1 again. Who waits calls it. A port that
-	// waits for no descriptors ignores it.
+	// WakeOn makes later calls of Wait also end when a descriptor of the caller
+	// is readable; -1 ends that. The goroutine that calls Wait calls it. Ports
+	// that do not wait for descriptors ignore it.
 	WakeOn(fd int)
 	// Stats returns the counts so far.
 	Stats() Stats

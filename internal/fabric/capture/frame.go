@@ -25,7 +25,7 @@ type stage struct {
 
 func (s *stage) reset() { s.buf, s.ends = s.buf[:0], s.ends[:0] }
 
-// drop forgets the first k frames.
+// drop removes the first k frames.
 func (s *stage) drop(k int) {
 	if k == 0 {
 		return
@@ -47,8 +47,8 @@ func (s *stage) frame(i int) []byte {
 	return s.buf[lo:s.ends[i]]
 }
 
-// run appends the segments of a run that is to be sent. A port with a source
-// port of its own puts that in place of the path's.
+// run appends the segments of a run to be sent. srcPort, if not 0, replaces the
+// source port of the path.
 func (s *stage) run(r *fabric.Run, srcPort uint16) {
 	h := ipudp.Header{
 		Src: r.Path.Src, Dst: r.Path.Dst,
@@ -82,8 +82,8 @@ func (s *stage) datagram(d *fabric.Datagram) {
 	}
 }
 
-// derive returns the identification that the ICRC of a packet asks for, or 0
-// for one that is damaged.
+// derive returns the identification derived from the ICRC of a packet, or 0 for
+// a damaged packet.
 func derive(h *ipudp.Header, seg []byte) uint16 {
 	id, ok := roce.DeriveID(seg, roce.NewPrefix(h.Src, h.Dst, h.SrcPort, h.DstPort, len(seg)), 0)
 	if !ok {
@@ -92,8 +92,8 @@ func derive(h *ipudp.Header, seg []byte) uint16 {
 	return id
 }
 
-// add appends the frame of one packet. What no IP packet can hold becomes an
-// empty one: no port sends it.
+// add appends the frame of one packet. A segment too large for an IP packet
+// becomes an empty packet; no port sends such segments.
 func (s *stage) add(h *ipudp.Header, seg []byte) {
 	if len(seg) > ipudp.MaxPayload {
 		seg = nil
@@ -114,7 +114,7 @@ func (s *stage) add(h *ipudp.Header, seg []byte) {
 }
 
 // putMAC writes the Ethernet address of a group (RFC 1112, RFC 2464), or a
-// locally administered one that stands for a.
+// locally administered one derived from a.
 func putMAC(b []byte, a netip.Addr) {
 	b[0], b[1] = 0x02, 0x00
 	if a.Is4() {

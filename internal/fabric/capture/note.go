@@ -6,8 +6,8 @@ import (
 	"github.com/softhca/softhca/internal/fabric"
 )
 
-// maxNotes is how many packets with a comment are waited for. A packet that is
-// never recorded makes room for another.
+// maxNotes bounds the pending comments. A new one replaces the comment of a
+// packet that was never recorded.
 const maxNotes = 64
 
 // note is a comment for a packet that is about to be recorded.
@@ -16,9 +16,8 @@ type note struct {
 	text   string
 }
 
-// Note has the record of a packet say something: of the next with these bytes,
-// from the BTH on, that the port sends or receives. It copies b. It is for ports that
-// are wrapped, which call it from within their own Send or Receive.
+// Note adds a comment to the record of the next sent or received packet with bytes b,
+// from the BTH on. It copies b. Wrapped ports call it from their own Send or Receive.
 func (p *Port) Note(b []byte, text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -28,16 +27,17 @@ func (p *Port) Note(b []byte, text string) {
 	p.notes = append(p.notes, note{bytes.Clone(b), text})
 }
 
-// Arrived records a packet that Receive will not return as it is, with a comment: in
-// its place, behind so many that Receive has still to return. It is for ports that are
-// wrapped, which call it from within Receive; d is the caller's again when it returns.
+// Arrived records, with a comment, a packet that Receive will not return unchanged.
+// before is the number of packets that Receive still returns before it, which
+// determines its place in the file. Wrapped ports call it from Receive. It does not
+// retain d.
 func (p *Port) Arrived(d *fabric.Datagram, text string, before int) {
 	p.gone.datagram(d)
 	p.places = append(p.places, before)
 	p.Note(d.Bytes, text)
 }
 
-// comments takes the comments for a frame out of those that wait. The mutex is
+// comments removes and returns the pending comments for a frame. The mutex is
 // held.
 func (p *Port) comments(frame []byte) (texts []string) {
 	kept := p.notes[:0]

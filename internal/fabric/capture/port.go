@@ -19,40 +19,39 @@ import (
 // Options are the settings of a capture. A zero field means its default.
 type Options struct {
 	Clock  func() time.Time // stamps the packets; default time.Now
-	Buffer int              // bytes gathered before a write; default 64 KiB
-	Prompt bool             // hand over what each Send and Receive moved at once: for who may end without Close
+	Buffer int              // bytes buffered before a write; default 64 KiB
+	Prompt bool             // write after each Send and Receive: for processes that may end without Close
 }
 
-// defaultBuffer is how much is gathered before a write.
+// defaultBuffer is the default number of bytes buffered before a write.
 const defaultBuffer = 64 << 10
 
-// Port is a fabric.Port that records what passes. Waking, waiting, counting
-// and the abilities are those of the wrapped port.
+// Port is a fabric.Port that records passing packets. Wake, Wait, Stats and
+// Caps are those of the wrapped port.
 type Port struct {
 	fabric.Port
 	caps   fabric.Caps
 	clock  func() time.Time
-	quick  bool  // everything is handed over at once
-	out    stage // what Send may have to write; used by Send only
-	in     stage // what Receive writes; used by Receive only
-	gone   stage // what Arrived was told of; used by Receive only
-	places []int // of each, how many packets come before it
+	quick  bool  // every packet is written at once
+	out    stage // frames that Send may have to write; used by Send only
+	in     stage // frames that Receive writes; used by Receive only
+	gone   stage // frames from Arrived; used by Receive only
+	places []int // for each frame of gone, the number of packets before it
 
 	mu      sync.Mutex // guards what follows
 	file    *pcapgo.NgWriter
-	dirty   bool  // something is in the file's buffer
-	err     error // the first of the file; the capture ended there
+	dirty   bool  // the file's buffer is not empty
+	err     error // first error of the file, which ended the capture
 	missing uint64
 	notes   []note // for packets that are about to be recorded
 }
 
 var _ fabric.Port = (*Port)(nil)
 
-// Wrap returns a port that works like p and writes a capture to w, beginning
-// with the file's header. The wrapper owns p: closing it closes p. The caller
-// owns w and may close it after Close returned. w is written to by one
-// goroutine at a time, up to Options.Buffer late unless Options.Prompt is set; before a Wait everything is
-// handed over.
+// Wrap returns a port that works like p and writes a capture to w, starting with the file's header.
+// The wrapper owns p: closing it closes p. The caller owns w and may close it after Close returned.
+// One goroutine at a time writes to w. Unless Options.Prompt is set, up to Options.Buffer bytes are
+// buffered until a Wait.
 func Wrap(p fabric.Port, w io.Writer, o Options) (*Port, error) {
 	if o.Clock == nil {
 		o.Clock = time.Now
@@ -78,9 +77,8 @@ func Wrap(p fabric.Port, w io.Writer, o Options) (*Port, error) {
 	return &Port{Port: p, caps: caps, clock: o.Clock, quick: o.Prompt, file: file}, nil
 }
 
-// Send implements fabric.Port. It records the segments that the port took out
-// of the batch, as they were before: a port may patch them, and one that
-// refuses a packet for good takes it too.
+// Send implements fabric.Port. It records the segments that the port removed
+// from the batch, unpatched, including those that it refused permanently.
 func (p *Port) Send(b *fabric.Batch) error {
 	now := p.clock()
 	runs := b.Pending()
@@ -113,8 +111,8 @@ func (p *Port) Receive(ds []fabric.Datagram) (int, error) {
 	return n, err
 }
 
-// arrived writes what arrived in its order: what is in, and of what is gone that which
-// does not come behind packets that Receive has still to return.
+// arrived writes arrived packets in order: all of in, and those of gone that precede
+// the packets that Receive has still to return.
 func (p *Port) arrived(now time.Time) {
 	all, written, k := len(p.in.ends), 0, 0
 	for ; k < len(p.places) && p.places[k] <= all; k++ {
@@ -163,7 +161,7 @@ func (p *Port) fail(err error) {
 	}
 }
 
-// flush hands to the writer what is buffered.
+// flush writes the buffer.
 func (p *Port) flush() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -186,8 +184,8 @@ func (p *Port) Wait(timeout time.Duration, read, write bool) error {
 	return p.Port.Wait(timeout, read, write)
 }
 
-// Err returns the error that ended the capture, with the number of packets
-// that are missing since, or nil.
+// Err returns the error that ended the capture, with the number of packets lost
+// since then, or nil.
 func (p *Port) Err() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

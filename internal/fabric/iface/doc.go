@@ -1,5 +1,5 @@
 // Package iface finds the network interface behind an address, for ports that
-// are opened by address, and sets what their sockets have in common.
+// are opened by address, and sets socket options that the ports share.
 //
 // Reading order: iface.go, socket_linux.go.
 //

@@ -2,8 +2,8 @@ package iface
 
 import "golang.org/x/sys/unix"
 
-// software reports whether an interface is of a driver that joins namespaces or
-// programs, on nothing else.
+// software reports whether an interface belongs to a purely virtual driver,
+// which connects namespaces or programs.
 func software(ifname string) bool {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

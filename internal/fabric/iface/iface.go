@@ -16,8 +16,8 @@ import (
 // maxAddrs bounds the addresses, and so the sockets, of a port.
 const maxAddrs = 256
 
-// Clean returns the addresses of a port without zones and v4-mapping, or says
-// which one cannot be one: each must be given once and belong to one host.
+// Clean returns the addresses of a port without zones and v4-mapping, or an
+// error that names the invalid one: each must be unicast and given once.
 func Clean(addrs []netip.Addr) ([]netip.Addr, error) {
 	if len(addrs) == 0 {
 		return nil, errors.New("no address to open a port on")
@@ -61,7 +61,7 @@ func has(nif *net.Interface, a netip.Addr) bool {
 	}
 	list, err := nif.Addrs()
 	if err != nil {
-		return false // it vanished after the listing
+		return false // it disappeared after the listing
 	}
 	for _, e := range list {
 		n, ok := e.(*net.IPNet)
@@ -84,19 +84,19 @@ func Payload(mtu int, a netip.Addr) int {
 	return min(mtu-ipudp.IPv6Len-ipudp.UDPLen, ipudp.MaxPayload)
 }
 
-// maxStack bounds how deep Virtual looks: interfaces upon interfaces.
+// maxStack bounds how many levels of stacked interfaces Virtual follows.
 const maxStack = 8
 
-// Virtual reports whether an interface is known to have no hardware behind it:
-// loopback, or on Linux one of a driver that never has, or one without a device
-// in /sys, all the interfaces it stands on included (a bridge's ports, a VLAN's
-// or bond's links). The driver is asked first: /sys may be that of another
-// network namespace.
+// Virtual reports whether an interface is known to have no hardware: loopback
+// or, on Linux, one with a purely virtual driver, or one for which neither it
+// nor its lower interfaces (a bridge's ports, a VLAN's or bond's links) have a
+// device in /sys. It checks the driver first, because /sys may belong to
+// another network namespace.
 func Virtual(nif *net.Interface) bool {
 	return nif.Flags&net.FlagLoopback != 0 || software(nif.Name) || virtual("/sys/class/net", nif.Name, maxStack)
 }
 
-// virtual looks for name in the directory sys of interfaces.
+// virtual is Virtual for the interface name in the directory sys.
 func virtual(sys, name string, depth int) bool {
 	entries, err := os.ReadDir(filepath.Join(sys, name))
 	if err != nil || depth == 0 {

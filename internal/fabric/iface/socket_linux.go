@@ -17,11 +17,11 @@ func Subscribe(fd int, group netip.Addr, ifindex int) error {
 		&unix.IPv6Mreq{Multiaddr: group.As16(), Interface: uint32(ifindex)})
 }
 
-// RecvBuffer and SendBuffer ask for n bytes of socket buffer: beyond the limit
-// of the system if that is allowed, else up to it.
+// RecvBuffer sets the receive buffer of a socket to n bytes: beyond the
+// system's limit if that is allowed, otherwise up to it.
 func RecvBuffer(fd, n int) { buffer(fd, unix.SO_RCVBUFFORCE, unix.SO_RCVBUF, n) }
 
-// SendBuffer is RecvBuffer for what is sent.
+// SendBuffer is RecvBuffer for the send buffer.
 func SendBuffer(fd, n int) { buffer(fd, unix.SO_SNDBUFFORCE, unix.SO_SNDBUF, n) }
 
 func buffer(fd, force, plain, n int) {

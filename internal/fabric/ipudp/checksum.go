@@ -9,14 +9,14 @@ func (h *Header) SetChecksum(b []byte) {
 	udp[6], udp[7] = 0, 0
 	c := ^h.sum(b)
 	if c == 0 {
-		c = 0xFFFF // 0 would say that there is none (RFC 768)
+		c = 0xFFFF // 0 means no checksum (RFC 768)
 	}
 	binary.BigEndian.PutUint16(udp[6:], c)
 }
 
-// ChecksumOK reports whether the UDP checksum of a packet is right, or 0, none:
-// RoCE senders do without over IPv6 too. b is the headers that h was read from
-// and the payload, without what follows.
+// ChecksumOK reports whether the UDP checksum of a packet is correct or 0
+// (none), which RoCE senders use over IPv6 too. b contains the headers from
+// which h was read and the payload, without trailing bytes.
 func (h *Header) ChecksumOK(b []byte) bool {
 	udp := b[h.Len()-UDPLen:]
 	return udp[6]|udp[7] == 0 || h.sum(b) == 0xFFFF

@@ -22,7 +22,7 @@ const protocolUDP = 17
 // dontFragment is DF in the flags word of IPv4.
 const dontFragment = 0x4000
 
-// Header is what the headers of a packet say. Src and Dst are of one family
+// Header holds the fields of a packet's headers. Src and Dst are of one family
 // and carry no zone.
 type Header struct {
 	Src, Dst         netip.Addr
@@ -43,8 +43,8 @@ func (h *Header) Len() int {
 }
 
 // Put writes the headers of a packet with n bytes of payload, at most
-// MaxPayload, and returns their length. The IPv4 checksum is right; the UDP
-// checksum is 0, none. b must have room for Len bytes.
+// MaxPayload, and returns their length. It computes the IPv4 checksum; the UDP
+// checksum is 0 (none). b must have room for Len bytes.
 func (h *Header) Put(b []byte, n int) int {
 	ip := h.PutIP(b, n)
 	PutUDP((*[UDPLen]byte)(b[ip:]), h.SrcPort, h.DstPort, uint16(n+UDPLen))
@@ -83,8 +83,8 @@ func (h *Header) putIPv4(b *[IPv4Len]byte, total uint16) {
 	binary.BigEndian.PutUint16(b[10:], ^fold(add(0, b[:])))
 }
 
-// FixedIPv4 writes the IPv4 header of a packet of total bytes, with DF, but for
-// what can change on the way and the identification, which are 0.
+// FixedIPv4 writes the IPv4 header of a packet of total bytes, with DF; fields
+// that can change in transit, and the identification, are 0.
 func FixedIPv4(b *[IPv4Len]byte, src, dst [4]byte, total uint16) {
 	b[0], b[1] = 0x45, 0
 	binary.BigEndian.PutUint16(b[2:], total)
@@ -108,8 +108,8 @@ func (h *Header) putIPv6(b *[IPv6Len]byte, payload uint16) {
 	b[7] = h.HopLimit
 }
 
-// FixedIPv6 writes the IPv6 header of a packet with payload bytes behind it but
-// for what can change on the way, which is 0.
+// FixedIPv6 writes the IPv6 header of a packet followed by payload bytes;
+// fields that can change in transit are 0.
 func FixedIPv6(b *[IPv6Len]byte, src, dst [16]byte, payload uint16) {
 	binary.BigEndian.PutUint32(b[0:], 6<<28)
 	binary.BigEndian.PutUint16(b[4:], payload)
@@ -118,7 +118,8 @@ func FixedIPv6(b *[IPv6Len]byte, src, dst [16]byte, payload uint16) {
 	*(*[16]byte)(b[24:]) = dst
 }
 
-// PutUDP writes a UDP header without a checksum, for length bytes with itself.
+// PutUDP writes a UDP header without a checksum, for a total of length bytes,
+// including the header.
 //
 //	+-------------------------------+-------------------------------+
 //	| src                           | dst                           |
@@ -134,9 +135,9 @@ func PutUDP(b *[UDPLen]byte, src, dst, length uint16) {
 
 // Parse reads the headers of an IP packet and returns them with the UDP
 // payload, which aliases b. Bytes after the packet, such as Ethernet padding,
-// are left out. It returns false for what is not a whole UDP packet without
-// options, extension headers and fragmentation. It does not verify checksums:
-// see ChecksumOK.
+// are ignored. It returns false unless b starts with a complete UDP packet
+// without options, extension headers and fragmentation. It does not verify
+// checksums: see ChecksumOK.
 func Parse(b []byte) (h Header, payload []byte, ok bool) {
 	if len(b) < IPv4Len+UDPLen {
 		return h, nil, false
@@ -160,7 +161,7 @@ func Parse(b []byte) (h Header, payload []byte, ok bool) {
 	return h, udp[UDPLen:n], true
 }
 
-// parseIPv4 reads an IPv4 header and returns what it carries.
+// parseIPv4 reads an IPv4 header and returns its payload.
 func (h *Header) parseIPv4(b []byte) ([]byte, bool) {
 	total := int(binary.BigEndian.Uint16(b[2:]))
 	flags := binary.BigEndian.Uint16(b[6:])
@@ -174,7 +175,7 @@ func (h *Header) parseIPv4(b []byte) ([]byte, bool) {
 	return b[IPv4Len:total], true
 }
 
-// parseIPv6 reads an IPv6 header and returns what it carries.
+// parseIPv6 reads an IPv6 header and returns its payload.
 func (h *Header) parseIPv6(b []byte) ([]byte, bool) {
 	if len(b) < IPv6Len || b[6] != protocolUDP {
 		return nil, false

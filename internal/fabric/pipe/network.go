@@ -14,7 +14,7 @@ import (
 
 // Options are the settings of a Network. A zero field means its default.
 type Options struct {
-	QueueBytes  int // bytes that may wait at one port, bookkeeping included; default 1 MiB
+	QueueBytes  int // maximum size of a port's queue, including bookkeeping; default 1 MiB
 	MTU         int // bytes of the largest segment; default 65507, as on Linux's loopback
 	MaxSegments int // segments of a run; default 64
 }
@@ -29,7 +29,8 @@ const (
 // maxRunBytes bounds a run as an IPv4 datagram would.
 const maxRunBytes = 65507
 
-// Network joins ports of one process. All methods are safe for concurrent use.
+// Network connects ports of one process. All methods are safe for concurrent
+// use.
 type Network struct {
 	opts Options
 
@@ -77,7 +78,7 @@ func (n *Network) Port(addrs ...netip.Addr) (*Port, error) {
 	return p, nil
 }
 
-// detach makes the addresses of p free again and takes it out of its groups.
+// detach frees the addresses of p and removes it from its groups.
 func (n *Network) detach(p *Port) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -89,7 +90,7 @@ func (n *Network) detach(p *Port) {
 	}
 }
 
-// drop takes p out of a group, if it is in. The mutex is held.
+// drop removes p from a group, if it is a member. The mutex is held.
 func (n *Network) drop(group netip.Addr, p *Port) {
 	left := slices.DeleteFunc(n.groups[group], func(o *Port) bool { return o == p })
 	if n.groups[group] = left; len(left) == 0 {
@@ -97,8 +98,8 @@ func (n *Network) drop(group netip.Addr, p *Port) {
 	}
 }
 
-// deliver puts a run into the queue of the port that it is for, or of every
-// port of its group. It reports whether somebody can be there.
+// deliver puts a run into the queue of its destination port, or of every port
+// of its group. It reports false if no port has the unicast address.
 func (n *Network) deliver(r *fabric.Run) bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -112,7 +113,7 @@ func (n *Network) deliver(r *fabric.Run) bool {
 	return r.Path.Dst.IsMulticast()
 }
 
-// caps returns what a port with these addresses can do.
+// caps returns the capabilities of a port with these addresses.
 func (n *Network) caps(addrs []netip.Addr) fabric.Caps {
 	return fabric.Caps{
 		Name:        "pipe",

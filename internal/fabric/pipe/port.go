@@ -10,8 +10,8 @@ import (
 	"github.com/softhca/softhca/internal/fabric/waiter"
 )
 
-// Port is one attachment to a Network. It implements fabric.Port. Packets that
-// were dropped for want of room at the receiver are in the receiver's
+// Port is one attachment to a Network. It implements fabric.Port. Packets
+// dropped because the receiver's queue was full count in the receiver's
 // Overflows.
 type Port struct {
 	fabric.Counts
@@ -32,9 +32,9 @@ func newPort(n *Network, addrs []netip.Addr) *Port {
 func (p *Port) Caps() fabric.Caps { return p.caps }
 
 // Send implements fabric.Port. It never returns fabric.ErrBlocked: a run that
-// its receiver has no room for is lost, as on a network. A run for an address
-// that no port has, or from one that is not this port's, counts as refused;
-// one for a group that nobody is in is lost.
+// does not fit its receiver's queue is lost, as on a network. A run to an
+// address of no port, or from an address of another port, counts as refused; a
+// run to an empty group is lost.
 func (p *Port) Send(b *fabric.Batch) error {
 	if p.Closed() {
 		return fabric.ErrClosed
@@ -55,7 +55,7 @@ func (p *Port) send(r *fabric.Run) {
 	p.Sent(r.Count, len(r.Bytes))
 }
 
-// arrive queues a run that somebody sent.
+// arrive queues a run for this port.
 func (p *Port) arrive(r *fabric.Run) {
 	if !p.queue.put(r) {
 		p.Overflows.Add(uint64(r.Count))
@@ -121,8 +121,8 @@ func (p *Port) Wait(timeout time.Duration, read, write bool) error {
 	return p.Waiter.Wait(timeout, read, func() bool { return write || read && !p.queue.empty() })
 }
 
-// Close implements fabric.Port: the addresses become free, what waits is lost.
-// A second Close returns fabric.ErrClosed.
+// Close implements fabric.Port: the addresses become free, queued runs are
+// lost. A second Close returns fabric.ErrClosed.
 func (p *Port) Close() error {
 	if !p.Shut() {
 		return fabric.ErrClosed

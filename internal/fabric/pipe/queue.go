@@ -6,11 +6,11 @@ import (
 	"github.com/softhca/softhca/internal/fabric"
 )
 
-// overhead is what a waiting datagram costs beyond its bytes. Without it a
-// flood of empty datagrams would be free, and the queue unbounded.
+// overhead is the cost of a queued datagram in addition to its bytes. Without
+// it a flood of empty datagrams would be free, and the queue unbounded.
 const overhead = 64
 
-// entry is a datagram that waits: its bytes are buf[lo:hi] of its half.
+// entry is a queued datagram: its bytes are buf[lo:hi] of its half.
 type entry struct {
 	lo, hi int
 	d      fabric.Datagram // Bytes unset: buf may still move
@@ -29,13 +29,13 @@ func (h *half) reset() {
 	h.buf, h.entries, h.taken = h.buf[:0], h.entries[:0], 0
 }
 
-// queue holds what arrived at a port. Senders fill one half while the receiver
-// reads the other, so received bytes stay valid while more arrive. The halves
-// grow to what the bound allows and are then reused.
+// queue holds the arrived runs of a port. Senders fill one half while the
+// receiver reads the other, so received bytes stay valid while more arrive. The
+// halves grow up to the bound and are then reused.
 type queue struct {
 	limit int
 
-	mu   sync.Mutex // guards what follows, but for the bytes of out that were received
+	mu   sync.Mutex // guards the following fields, except for received bytes of out
 	cost int        // of all entries not yet received
 	in   *half
 	out  *half
@@ -73,8 +73,8 @@ func (q *queue) put(r *fabric.Run) bool {
 	return true
 }
 
-// take fills ds with what waits and returns how many. It frees the bytes that
-// the take before it returned.
+// take fills ds with queued datagrams and returns their number. It releases the
+// bytes of the previous take.
 func (q *queue) take(ds []fabric.Datagram) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -94,7 +94,7 @@ func (q *queue) take(ds []fabric.Datagram) int {
 	return n
 }
 
-// empty reports whether nothing waits.
+// empty reports whether the queue is empty.
 func (q *queue) empty() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -1,10 +1,9 @@
-// Package poll waits for sockets and closes them safely: what the Linux ports
-// have in common. A Poller owns the sockets of a port; it counts the calls
-// that use them, so that a Close from another goroutine never closes a
-// descriptor under a system call, where its number might already be someone
-// else's.
+// Package poll waits for sockets and closes them safely: code that the Linux
+// ports share. A Poller owns the sockets of a port. It counts the calls that
+// use them, so that a concurrent Close never closes a descriptor during a
+// system call, which could then act on another file with the reused number.
 //
-// Wait and Readable are for any descriptor.
+// Wait and Readable work with any descriptor.
 //
 // Reading order: poller.go, wait.go.
 //

@@ -14,11 +14,12 @@ import (
 	"github.com/softhca/softhca/internal/fabric"
 )
 
-// NoSocket is the write argument of Wait when nothing waits for room.
+// NoSocket is the write argument of Wait when the caller does not wait for
+// room.
 const NoSocket = -1
 
-// The states of a Poller's wait. Wake writes to the eventfd only when it finds
-// waiting, so that it costs one atomic exchange while nobody sleeps.
+// The states of a Poller's wait. Wake writes to the eventfd only in state
+// waiting, so that it costs one atomic exchange while no thread sleeps.
 const (
 	idle uint32 = iota
 	waiting
@@ -32,17 +33,17 @@ const closedBit = 1 << 32
 // for concurrent use; Wait is for one goroutine at a time.
 type Poller struct {
 	state atomic.Uint32
-	users atomic.Int64 // calls under way, and closedBit
+	users atomic.Int64 // calls in progress, and closedBit
 	freed chan struct{}
 
 	socks []int
 	event int
-	also  int           // a descriptor of who waits, or -1
+	also  int           // descriptor set by WakeOn, or -1
 	fds   []unix.PollFd // the sockets, the eventfd, and also; used by Wait only
 	left  unix.Timespec // used by Wait only
 }
 
-// New returns a poller that owns socks from now on, also when it fails.
+// New returns a poller that owns socks from now on, even if it fails.
 func New(socks ...int) (*Poller, error) {
 	event, err := unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC)
 	if err != nil {
@@ -70,7 +71,7 @@ func (p *Poller) Enter() bool {
 	return false
 }
 
-// Leave ends what Enter began.
+// Leave undoes Enter.
 func (p *Poller) Leave() {
 	if p.users.Add(-1) == closedBit {
 		p.release()
@@ -80,8 +81,8 @@ func (p *Poller) Leave() {
 // Wait blocks until a socket has something to read (if read is set), or socket
 // number write has room to send (unless NoSocket), or Wake is called, or the
 // timeout has passed (never, if negative). It may return early. With a timeout
-// of 0 it lets the host's other threads that wait for the processor run, the
-// peer's perhaps. It returns fabric.ErrClosed once the poller is closed.
+// of 0 it yields the processor to other threads of the host, such as the
+// peer's. It returns fabric.ErrClosed once the poller is closed.
 func (p *Poller) Wait(timeout time.Duration, read bool, write int) error {
 	if !p.Enter() {
 		return fabric.ErrClosed
@@ -92,7 +93,7 @@ func (p *Poller) Wait(timeout time.Duration, read bool, write int) error {
 		return p.closed()
 	}
 	if !p.state.CompareAndSwap(idle, waiting) {
-		p.state.Store(idle) // it was woken before it slept
+		p.state.Store(idle) // Wake came before the sleep
 		return p.closed()
 	}
 	p.arm(read, write)
@@ -107,8 +108,8 @@ func (p *Poller) Wait(timeout time.Duration, read bool, write int) error {
 	return p.closed()
 }
 
-// WaitRoom is Wait that with write set also ends when there is room in the socket
-// that had none last, at once if that is NoSocket.
+// WaitRoom is Wait that, with write, also ends when socket number blocked, the
+// last one without room, has room; at once if it is NoSocket.
 func (p *Poller) WaitRoom(timeout time.Duration, read, write bool, blocked int) error {
 	switch {
 	case !write:
@@ -119,8 +120,8 @@ func (p *Poller) WaitRoom(timeout time.Duration, read, write bool, blocked int) 
 	return p.Wait(timeout, read, blocked)
 }
 
-// arm chooses what ends the next sleep. A socket of no interest is left out by
-// a negative descriptor: poll would report its errors otherwise.
+// arm selects the events that end the next sleep. Sockets to ignore get a
+// negative descriptor, because poll would report their errors otherwise.
 func (p *Poller) arm(read bool, write int) {
 	for i, s := range p.socks {
 		var events int16
@@ -139,8 +140,8 @@ func (p *Poller) arm(read bool, write int) {
 	p.fds[len(p.socks)+1] = unix.PollFd{Fd: int32(p.also), Events: unix.POLLIN}
 }
 
-// WakeOn has Wait end when fd can be read, too; -1 is none. It is for who calls
-// Wait.
+// WakeOn makes Wait also end when fd is readable; -1 means none. The goroutine
+// that calls Wait calls it.
 func (p *Poller) WakeOn(fd int) { p.also = fd }
 
 func (p *Poller) sleep(timeout time.Duration) error {
@@ -152,7 +153,8 @@ func (p *Poller) sleep(timeout time.Duration) error {
 	return Wait(p.fds, left)
 }
 
-// drain resets the eventfd. It is nonblocking and its value does not matter.
+// drain resets the eventfd. The eventfd is nonblocking, and its value does not
+// matter.
 func (p *Poller) drain() {
 	var b [8]byte
 	_, _ = unix.Read(p.event, b[:])
@@ -165,8 +167,8 @@ func (p *Poller) closed() error {
 	return nil
 }
 
-// Wake ends the present or the next Wait. It does not block and is cheap when
-// nobody waits.
+// Wake ends the current or the next Wait. It does not block and is cheap when
+// no goroutine waits.
 func (p *Poller) Wake() {
 	if p.state.Swap(woken) == waiting && p.Enter() {
 		p.signal()
@@ -174,14 +176,15 @@ func (p *Poller) Wake() {
 	}
 }
 
-// signal makes the eventfd readable. It cannot fail but by being so already.
+// signal makes the eventfd readable. It fails only if the eventfd is already
+// readable.
 func (p *Poller) signal() {
 	one := [8]byte{1, 1, 1, 1, 1, 1, 1, 1} // not zero in either byte order
 	_, _ = unix.Write(p.event, one[:])
 }
 
-// Close wakes Wait, waits for the calls that are under way and closes the
-// sockets. A second Close returns fabric.ErrClosed at once.
+// Close wakes Wait, waits for the calls in progress and closes the sockets. A
+// second Close returns fabric.ErrClosed at once.
 func (p *Poller) Close() error {
 	if !p.Enter() {
 		return fabric.ErrClosed
@@ -203,8 +206,8 @@ func (p *Poller) Close() error {
 }
 
 // release closes the descriptors. Exactly one call sees the use count fall to
-// zero after closedBit was set, unless a late Enter makes it fall again: the
-// exchange keeps that one out.
+// zero after closedBit was set, except that a late Enter can make it fall
+// again: the exchange ignores that one.
 func (p *Poller) release() {
 	if !p.users.CompareAndSwap(closedBit, closedBit<<1|closedBit) {
 		return

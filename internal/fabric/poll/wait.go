@@ -16,13 +16,13 @@ func Readable(fd int) bool {
 	return Wait(fds, &unix.Timespec{}) == nil && fds[0].Revents != 0
 }
 
-// Wait waits as ppoll(2) does, without a limit if timeout is nil, and goes on after a signal.
-// ppoll fails in a process that has lowered its limit of descriptors below len(fds), as servers
-// do that sandbox themselves; select has no such check. There, of the events, Wait knows
-// POLLIN and POLLOUT, as which it also reports errors.
+// Wait waits as ppoll(2) does, without a limit if timeout is nil, and continues after a signal.
+// ppoll fails in a process that has lowered its limit of descriptors below len(fds), as some
+// sandboxed servers do; then Wait uses select, which has no such check. With select, Wait
+// supports only POLLIN and POLLOUT, and reports errors as these.
 func Wait(fds []unix.PollFd, timeout *unix.Timespec) error {
 	for {
-		_, err := unix.Ppoll(fds, timeout, nil) // leaves in timeout what is left of it
+		_, err := unix.Ppoll(fds, timeout, nil) // updates timeout to the remaining time
 		if err == unix.EINVAL {
 			err = wait(fds, timeout)
 		}
@@ -35,14 +35,14 @@ func Wait(fds []unix.PollFd, timeout *unix.Timespec) error {
 // wordBits is the size of the words in the kernel's sets of descriptors.
 const wordBits = int(unsafe.Sizeof(uintptr(0))) * 8
 
-// A set is a bit for each descriptor. FdSet of x/sys/unix has room for 1024.
+// A set has a bit for each descriptor. FdSet of x/sys/unix has room for 1024.
 type set []uintptr
 
 func (s set) add(fd int32) { s[int(fd)/wordBits] |= 1 << (int(fd) % wordBits) }
 
 func (s set) has(fd int32) bool { return s[int(fd)/wordBits]>>(int(fd)%wordBits)&1 != 0 }
 
-// wait is Wait by select.
+// wait is Wait with select.
 func wait(fds []unix.PollFd, timeout *unix.Timespec) error {
 	top := int32(0)
 	for i := range fds {

@@ -8,7 +8,7 @@ import (
 	"github.com/softhca/softhca/internal/fabric/iface"
 )
 
-// Config says which port to open.
+// Config configures a port.
 type Config struct {
 	// Addrs are the local addresses, in the order of the GID table, at most
 	// 16. A zone is not needed.
@@ -21,12 +21,13 @@ type Config struct {
 
 const (
 	defaultBuffer = 4 << 20
-	// maxAddrs keeps the filter short: every packet of the host passes it.
+	// maxAddrs keeps the filter short, since every packet of the host passes
+	// it.
 	maxAddrs = 16
 )
 
-// normal returns the configuration with defaults filled in, or says what is
-// wrong with it.
+// normal returns the configuration with defaults filled in, or an error if it
+// is invalid.
 func (c Config) normal() (Config, error) {
 	addrs, err := iface.Clean(c.Addrs)
 	if err != nil {

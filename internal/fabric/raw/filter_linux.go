@@ -10,19 +10,19 @@ import (
 	"github.com/softhca/softhca/internal/fabric"
 )
 
-// Offsets that the kernel's classic BPF gives a meaning (<linux/filter.h>):
-// relative to the network header, whatever lies before it, and the type of the
-// packet. As unsigned numbers they are -0x100000 and -0x1000 + 4.
+// Special offsets of the kernel's classic BPF (<linux/filter.h>): the base of
+// offsets relative to the network header, and the packet type. They are
+// -0x100000 and -0x1000 + 4 as unsigned numbers.
 const (
 	netOff  = 0xFFF00000
 	pktType = 0xFFFFF004
 )
 
-// whole accepts a packet uncut; the number is more than any packet has.
+// whole accepts a complete packet; the number exceeds the size of any packet.
 const whole = 1 << 18
 
-// program assembles a filter. Every test is followed by its own return, so
-// that no jump is longer than an address.
+// program assembles a filter. Every test is followed by its own return, so that
+// jumps span at most the test of one address.
 type program []unix.SockFilter
 
 func (p *program) op(code uint16, jt, jf uint8, k uint32) {
@@ -45,16 +45,16 @@ func (p *program) mustNot(v uint32) {
 	p.ret(0)
 }
 
-// hearing is what a packet socket hears.
+// hearing lists the packets that a packet socket receives.
 type hearing struct {
 	addrs    []netip.Addr
 	groups   []netip.Addr
-	outgoing bool // also what this host sends to the groups
+	outgoing bool // also packets of this host to the groups
 }
 
 // filter accepts whole UDP packets for port 4791 of one of the addresses and
-// groups, but not what this host sends (it would be seen twice on loopback),
-// unless that is wanted, nor what is addressed to another station.
+// groups, but not packets that this host sends (loopback would deliver them
+// twice), unless outgoing is set, nor packets to other stations.
 func (h *hearing) filter() []unix.SockFilter {
 	var p, received, sent program
 	received.packets(slices.Concat(h.addrs, h.groups))
@@ -70,7 +70,8 @@ func (h *hearing) filter() []unix.SockFilter {
 	return slices.Concat(p, received, sent)
 }
 
-// packets appends the tests of a packet to one of addrs. It always returns.
+// packets appends the tests of a packet to one of addrs. The appended code
+// always returns.
 func (p *program) packets(addrs []netip.Addr) {
 	var v4, v6 program
 	v4.ipv4(addrs)
@@ -84,7 +85,7 @@ func (p *program) packets(addrs []netip.Addr) {
 	*p = append(*p, v6...)
 }
 
-// ipv4 appends the tests of an IPv4 packet. It always returns.
+// ipv4 appends the tests of an IPv4 packet. The appended code always returns.
 func (p *program) ipv4(addrs []netip.Addr) {
 	p.load(unix.BPF_B, netOff+9)
 	p.must(unix.IPPROTO_UDP)
@@ -104,7 +105,7 @@ func (p *program) ipv4(addrs []netip.Addr) {
 	p.ret(0)
 }
 
-// ipv6 appends the tests of an IPv6 packet. It always returns.
+// ipv6 appends the tests of an IPv6 packet. The appended code always returns.
 func (p *program) ipv6(addrs []netip.Addr) {
 	p.load(unix.BPF_B, netOff+6)
 	p.must(unix.IPPROTO_UDP)

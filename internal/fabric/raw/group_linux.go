@@ -18,15 +18,15 @@ type capture struct {
 	fd       int
 	index    int // of the interface
 	loopback bool
-	v4, v6   bool // the interface has an address of the port of this family
+	v4, v6   bool // the port has an address of this family on the interface
 }
 
-// in reports whether the port is in a group by this interface.
+// in reports whether the port joins a group on this interface.
 func (c *capture) in(group netip.Addr) bool { return group.Is4() && c.v4 || group.Is6() && c.v6 }
 
-// membership is what a port has for the multicast groups that it is in. The
-// packet sockets hear a group when their filters let it pass; another socket
-// makes the host a member.
+// membership holds the state of a port's multicast groups. The packet sockets
+// receive a group if their filters accept it; another socket makes the host a
+// member.
 type membership struct {
 	control sync.Mutex // guards what follows
 	groups  fabric.Groups
@@ -83,13 +83,13 @@ func (p *Port) Leave(group netip.Addr) error {
 }
 
 // enter makes the host a member of a group on the interfaces of its family and
-// lets the group pass. On an error nothing has changed.
+// updates the filters. A failed call changes nothing.
 func (p *Port) enter(group netip.Addr) error {
 	family := unix.AF_INET
 	if group.Is6() {
 		family = unix.AF_INET6
 	}
-	// The socket has no port, so it hears nothing.
+	// The socket has no port, so it receives nothing.
 	fd, err := unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.IPPROTO_UDP)
 	if err != nil {
 		return fmt.Errorf("socket: %w", err)
@@ -111,10 +111,10 @@ func (p *Port) enter(group netip.Addr) error {
 	return nil
 }
 
-// refilter makes the packet sockets hear the groups that the port is in. The
-// copies that the kernel keeps on the host of what leaves for a group are not
-// for packet sockets, so these look at what leaves; loopback shows the same
-// packet coming in.
+// refilter makes the packet sockets accept the port's groups. The kernel does
+// not deliver the local copies of the host's own packets to a group to packet
+// sockets, so these accept outgoing packets; on loopback the same packet also
+// arrives as incoming.
 func (p *Port) refilter() error {
 	for i := range p.captures {
 		c := &p.captures[i]
@@ -133,12 +133,14 @@ func (p *Port) refilter() error {
 	return nil
 }
 
-// ignoreOutgoing spares the kernel asking the filter about what leaves.
+// ignoreOutgoing tells the kernel whether to skip the filter for outgoing
+// packets.
 func ignoreOutgoing(fd int, ignore bool) {
 	v := 0
 	if ignore {
 		v = 1
 	}
-	// Only a saving, which old kernels lack: the filter drops those too.
+	// An optimisation, which old kernels lack: the filter drops these packets
+	// too.
 	_ = unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, v)
 }

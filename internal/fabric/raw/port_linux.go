@@ -25,13 +25,13 @@ type Port struct {
 	recv     *receiver
 	send     *sender
 
-	blocked atomic.Int32 // the socket, in the order of the poller, that had no room last
+	blocked atomic.Int32 // index in the poller of the last socket without room
 }
 
 var _ fabric.Port = (*Port)(nil)
 
 // Open opens a port on UDP port 4791 of every address of c. It needs
-// CAP_NET_RAW, and fails when an address is not local or in use.
+// CAP_NET_RAW, and fails if an address is in use or not local.
 func Open(c Config) (*Port, error) {
 	c, err := c.normal()
 	if err != nil {
@@ -95,7 +95,7 @@ func (p *Port) open(s *sockets, nifs []*net.Interface, c *Config) error {
 	return nil
 }
 
-// owns notes that an interface has address a of the port.
+// owns records that an interface has address a of the port.
 func (p *Port) owns(ifindex int, a netip.Addr) {
 	for i := range p.captures {
 		if c := &p.captures[i]; c.index == ifindex {
@@ -141,8 +141,8 @@ func (p *Port) Stats() fabric.Stats {
 	return p.Counts.Stats()
 }
 
-// countOverflows adds what the kernel dropped since it was last asked: asking
-// resets its counts.
+// countOverflows adds the kernel's drops since the last call; reading resets
+// the kernel's counts.
 func (p *Port) countOverflows() {
 	if !p.poll.Enter() {
 		return
@@ -155,7 +155,7 @@ func (p *Port) countOverflows() {
 	}
 }
 
-// Close implements fabric.Port. It returns when every other call has.
+// Close implements fabric.Port. It waits until all other calls have returned.
 func (p *Port) Close() error {
 	if err := p.poll.Close(); err != nil {
 		return err

@@ -15,17 +15,17 @@ import (
 const (
 	vnetLen   = 10
 	gsoNone   = 0
-	gsoUDP    = 5 // VIRTIO_NET_HDR_GSO_UDP_L4: UDP_SEGMENT, not cut yet
+	gsoUDP    = 5 // VIRTIO_NET_HDR_GSO_UDP_L4: UDP_SEGMENT, not segmented yet
 	flagsAt   = 0
-	csumKnown = 1 | 2 // flags: not computed yet, as on the sender's own host; verified by the device
+	csumKnown = 1 | 2 // flags: not computed yet (sent on this host), or verified by the device
 	gsoTypeAt = 1
 	gsoSizeAt = 4
 )
 
 const (
-	// recvSize holds the largest packet with what precedes it.
+	// recvSize fits the largest packet and its headers.
 	recvSize = 1<<16 + 256
-	// vectorLen is the messages of one system call.
+	// vectorLen is the number of messages in one system call.
 	vectorLen = 16
 )
 
@@ -42,8 +42,8 @@ type receiver struct {
 	iovs  [vectorLen]unix.Iovec
 	ctrls [vectorLen][8]uint64 // for one struct tpacket_auxdata
 	bufs  []byte
-	depth []int // messages to ask each socket for
-	next  int   // the socket that is asked first
+	depth []int // number of messages to request from each socket
+	next  int   // the socket to read first
 }
 
 func newReceiver(sockets int) *receiver {
@@ -65,7 +65,7 @@ func newReceiver(sockets int) *receiver {
 
 func (r *receiver) buf(i int) []byte { return r.bufs[i*recvSize : (i+1)*recvSize] }
 
-// reset makes message i ready to be received into again.
+// reset prepares message i for another receive.
 func (r *receiver) reset(i int) {
 	h := &r.msgs[i].hdr
 	h.SetControllen(int(unsafe.Sizeof(r.ctrls[i])))
@@ -108,7 +108,7 @@ func (p *Port) Receive(ds []fabric.Datagram) (int, error) {
 	return n, nil
 }
 
-// receive fills up to n messages from number first on.
+// receive receives up to n messages, starting at number first.
 func (p *Port) receive(fd, first, n int) (int, error) {
 	for {
 		got, _, e := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(fd),
@@ -119,7 +119,7 @@ func (p *Port) receive(fd, first, n int) (int, error) {
 		case unix.EAGAIN, unix.ENETDOWN: // the interface may come up again
 			return 0, nil
 		case unix.EINTR:
-		case unix.EINVAL: // a packet that the virtual header cannot describe; it is gone
+		case unix.EINVAL: // a packet that the virtual header cannot describe; the kernel dropped it
 			p.Truncated.Add(1)
 		default:
 			return 0, fmt.Errorf("raw: receive: %w", e)
@@ -127,7 +127,7 @@ func (p *Port) receive(fd, first, n int) (int, error) {
 	}
 }
 
-// datagram makes d of message i, or reports that there is nothing to make.
+// datagram converts message i to d, or reports false if it must be ignored.
 func (p *Port) datagram(i int, d *fabric.Datagram) bool {
 	m := &p.recv.msgs[i]
 	if m.hdr.Flags&unix.MSG_TRUNC != 0 || m.len < vnetLen {
@@ -167,7 +167,7 @@ func (p *Port) datagram(i int, d *fabric.Datagram) bool {
 	}
 }
 
-// auxiliary returns the offset of the IP header behind the virtual header. It
+// auxiliary returns the offset of the IP header after the virtual header. It
 // returns false for packets of a VLAN, which belong to another interface.
 func auxiliary(ctrl []uint64, n int) (off int, ok bool) {
 	b := unsafe.Slice((*byte)(unsafe.Pointer(&ctrl[0])), 8*len(ctrl))

@@ -16,14 +16,14 @@ import (
 // outlet is the raw socket of one family.
 type outlet struct {
 	fd    int
-	index int // in the order of the poller; poll.NoSocket: there is none
+	index int // index in the poller; poll.NoSocket: none
 }
 
-// piece is a segment that a message carries.
+// piece is a segment in a message.
 type piece struct {
 	run   *fabric.Run
 	index int    // of the segment in the run
-	id    uint16 // it is sent with
+	id    uint16 // identification with which it is sent
 }
 
 // sender is the sending half of a port. It is allocated once and must not
@@ -71,8 +71,8 @@ func (p *Port) Send(b *fabric.Batch) error {
 	return nil
 }
 
-// sendSome sends the first segments of runs in one system call and returns how
-// many runs are done with. A run that is done in part is cut to the rest.
+// sendSome sends the first segments of runs in one system call and returns the
+// number of completely processed runs. It cuts a partly sent run to its rest.
 func (p *Port) sendSome(runs []fabric.Run) (int, error) {
 	if !p.valid(&runs[0]) {
 		p.SendErrors.Add(uint64(runs[0].Count))
@@ -106,7 +106,7 @@ func (p *Port) sendSome(runs []fabric.Run) (int, error) {
 	}
 }
 
-// finish takes n segments off runs and returns how many runs that used up.
+// finish removes n segments from runs and returns the number of completed runs.
 func finish(runs []fabric.Run, n int) int {
 	for i := range runs {
 		if n < runs[i].Count {
@@ -120,8 +120,8 @@ func finish(runs []fabric.Run, n int) int {
 	return len(runs)
 }
 
-// valid reports whether a run can leave: from an address of the port, to one
-// of its family, with segments that an IP packet holds.
+// valid reports whether a run can be sent: from an address of the port, to one
+// of its family, with segments that fit an IP packet.
 func (p *Port) valid(r *fabric.Run) bool {
 	return slices.Contains(p.caps.Addrs, r.Path.Src) && r.Path.Dst.Is4() == r.Path.Src.Is4() &&
 		r.Size <= ipudp.MaxPayload && len(r.Bytes) > 0
@@ -134,9 +134,9 @@ func (t *sender) outlet(a netip.Addr) outlet {
 	return t.v6
 }
 
-// fill prepares messages for the first segments of runs, as far as they share
-// a socket, and returns how many. Their ICRCs are moved to the identifications
-// they get.
+// fill prepares messages for the first segments of runs, as long as they use
+// the same socket, and returns their number. It updates their ICRCs to their
+// identifications.
 func (p *Port) fill(runs []fabric.Run) int {
 	n := 0
 	for i := range runs {
@@ -155,7 +155,7 @@ func (p *Port) fill(runs []fabric.Run) int {
 	return n
 }
 
-// message makes message i of segment k of r.
+// message fills message i with segment k of r.
 func (p *Port) message(i int, r *fabric.Run, k int) {
 	t := p.send
 	if t.id++; t.id == 0 {
@@ -183,7 +183,7 @@ func (p *Port) message(i int, r *fabric.Run, k int) {
 }
 
 // leaveBy writes the control message that makes message i leave by an
-// interface, whatever the routes to a group say, and returns its length.
+// interface, regardless of routes to a group, and returns its length.
 func (t *sender) leaveBy(i int, group netip.Addr, ifindex uint32) int {
 	h := (*unix.Cmsghdr)(unsafe.Pointer(&t.ctrls[i]))
 	data := unsafe.Add(unsafe.Pointer(h), unix.CmsgLen(0))
@@ -202,8 +202,8 @@ func (t *sender) leaveBy(i int, group netip.Addr, ifindex uint32) int {
 // scope returns the interface that has an address of the port.
 func (p *Port) scope(a netip.Addr) uint32 { return p.send.scopes[slices.Index(p.caps.Addrs, a)] }
 
-// name stores where the kernel routes a packet to and returns its length. A
-// raw socket's address has no port.
+// name stores the destination address of a packet and returns its length. A raw
+// socket's address has no port.
 func (p *Port) name(to *unix.RawSockaddrInet6, path *fabric.Path) uint32 {
 	if path.Dst.Is4() {
 		sa := (*unix.RawSockaddrInet4)(unsafe.Pointer(to))

@@ -18,7 +18,7 @@ type sockets struct {
 	fds []int
 }
 
-// add opens a socket and sets it up; both are undone by close.
+// add opens a socket and calls setup; close undoes both.
 func (s *sockets) add(family, kind, protocol int, setup func(fd int) error) (int, error) {
 	fd, err := unix.Socket(family, kind|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, protocol)
 	if err != nil {
@@ -31,23 +31,23 @@ func (s *sockets) add(family, kind, protocol int, setup func(fd int) error) (int
 	return fd, setup(fd)
 }
 
-// close undoes everything.
+// close closes all sockets.
 func (s *sockets) close() {
 	for _, fd := range s.fds {
 		_ = unix.Close(fd)
 	}
 }
 
-// capture adds a packet socket that sees what arrives at an interface. It is
-// bound after the filter is in place, so that nothing else gets in.
+// capture adds a packet socket that receives the packets of an interface. It is
+// bound after the filter is set, so that no other packets get in.
 func (s *sockets) capture(nif *net.Interface, c *Config) (int, error) {
 	return s.add(unix.AF_PACKET, unix.SOCK_RAW, 0, func(fd int) error {
 		h := hearing{addrs: c.Addrs}
 		if err := attach(fd, h.filter()); err != nil {
 			return fmt.Errorf("raw: attach filter: %w", err)
 		}
-		// The one tells how to cut what an offloading sender on this host left
-		// whole, the other where the IP header is.
+		// PACKET_VNET_HDR reports how to segment packets of offloading senders
+		// on this host, PACKET_AUXDATA the offset of the IP header.
 		if err := unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_VNET_HDR, 1); err != nil {
 			return fmt.Errorf("raw: PACKET_VNET_HDR: %w", err)
 		}
@@ -66,7 +66,7 @@ func (s *sockets) capture(nif *net.Interface, c *Config) (int, error) {
 	})
 }
 
-// sender adds a raw socket whose packets bring their own IP header. It hears
+// sender adds a raw socket for packets with their own IP header. It receives
 // nothing.
 func (s *sockets) sender(family int, c *Config) (int, error) {
 	return s.add(family, unix.SOCK_RAW, unix.IPPROTO_RAW, func(fd int) error {
@@ -78,7 +78,7 @@ func (s *sockets) sender(family int, c *Config) (int, error) {
 	})
 }
 
-// reserve adds a UDP socket that owns port 4791 of a and hears nothing.
+// reserve adds a UDP socket that owns port 4791 of a and receives nothing.
 func (s *sockets) reserve(a netip.Addr, scope uint32) error {
 	family := unix.AF_INET
 	var to unix.Sockaddr
@@ -110,8 +110,8 @@ func (s *sockets) reserve(a netip.Addr, scope uint32) error {
 	return err
 }
 
-// owners returns the interfaces that own addrs, each once, and loopback, where
-// the host's packets to itself appear.
+// owners returns the interfaces of addrs, each once, and loopback, which
+// carries the host's packets to itself.
 func owners(addrs []netip.Addr) ([]*net.Interface, error) {
 	var all []*net.Interface
 	seen := make(map[int]bool)

@@ -12,20 +12,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Place is a network beside that of the test: another host.
+// Place is a second network namespace, which acts as another host.
 type Place struct {
 	do chan func()
 	fd int
 }
 
-// NewPlace makes a place, whose loopback interface is up. It ends with the
-// process. The test must be in a sandbox.
+// NewPlace creates a place with its loopback interface up. It lasts until the
+// process ends. The test must be in a sandbox.
 func NewPlace(t *testing.T) *Place {
 	t.Helper()
 	p := &Place{do: make(chan func())}
 	made := make(chan error)
 	go func() {
-		runtime.LockOSThread() // for ever: the thread is in another network
+		runtime.LockOSThread() // for good: the thread is in another network
 		err := unix.Unshare(unix.CLONE_NEWNET)
 		if err == nil {
 			p.fd, err = unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
@@ -44,8 +44,8 @@ func NewPlace(t *testing.T) *Place {
 	return p
 }
 
-// Do calls f on a thread that is in the place. What f opens or starts there
-// stays there.
+// Do calls f on a thread in the place. Sockets and processes that f creates
+// stay in the place.
 func (p *Place) Do(t *testing.T, what string, f func() error) {
 	t.Helper()
 	result := make(chan error)
@@ -55,14 +55,14 @@ func (p *Place) Do(t *testing.T, what string, f func() error) {
 	}
 }
 
-// Join makes a pair of interfaces, one in the test's network and one in the
+// Join creates a pair of interfaces, one in the test's network and one in the
 // place, with an address each, and brings them up.
 func (p *Place) Join(t *testing.T, near, far string, nearAddr, farAddr netip.Prefix) {
 	t.Helper()
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name = near
 	if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: far, PeerNamespace: netlink.NsFd(p.fd)}); err != nil {
-		// Kernels without veth have no two hosts to test.
+		// The kernel lacks veth.
 		t.Skipf("no pair of interfaces here: %v", err)
 	}
 	end := func(name string, addr netip.Prefix) error {
@@ -85,8 +85,8 @@ func (p *Place) Join(t *testing.T, near, far string, nearAddr, farAddr netip.Pre
 	p.Do(t, "set up "+far, func() error { return end(far, farAddr) })
 }
 
-// DropFrom loses, by nftables, all that comes to the place by an interface.
-// Where there is no program nft, the test is skipped.
+// DropFrom drops, with nftables, all packets that arrive at the place on an
+// interface. It skips the test if the program nft is missing.
 func (p *Place) DropFrom(t *testing.T, ifname string) {
 	t.Helper()
 	if _, err := exec.LookPath("nft"); err != nil {

@@ -13,13 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// marker is the environment variable that tells the child that it is one.
+// marker is the environment variable that marks the child.
 const marker = "SOFTHCA_TEST_SANDBOX"
 
 // Enter runs the calling test once more, in a child process with its own
-// network, whose loopback interface is up. In the child it returns true: go
-// on. In the parent it reports the child's result and returns false: return.
-// Where the system does not allow namespaces the test is skipped.
+// network, with loopback up. In the child it returns true, and the test
+// continues. In the parent it reports the child's result and returns false, and
+// the test must return. It skips the test if the system does not allow
+// namespaces.
 func Enter(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(marker) != "" {
@@ -33,7 +34,7 @@ func Enter(t *testing.T) bool {
 		args = append(args, "-test.v")
 	}
 	cmd := exec.Command("/proc/self/exe", args...)
-	// Races are reported as they happen: no need to wait for more at the exit.
+	// The race detector reports races at once, so do not wait at exit.
 	cmd.Env = append(os.Environ(), marker+"=1", "GORACE=atexit_sleep_ms=0")
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET,
@@ -45,8 +46,8 @@ func Enter(t *testing.T) bool {
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Start()
 	if errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EINVAL) {
-		// Containers and hardened kernels forbid user namespaces: the test
-		// needs privilege that only they give.
+		// Containers and hardened kernels forbid user namespaces: without one
+		// the test lacks privileges.
 		t.Skipf("no network namespace to test in: %v", err)
 	}
 	if err == nil {

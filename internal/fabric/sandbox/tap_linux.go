@@ -16,9 +16,9 @@ import (
 	"github.com/softhca/softhca/internal/fabric/ipudp"
 )
 
-// Tap makes an Ethernet interface whose other end is the returned file, and
-// gives it the addresses, at most one of them IPv4. Nobody answers ARP there
-// unless the test does.
+// Tap creates an Ethernet interface with the addresses, at most one of them
+// IPv4, whose other end is the returned file. Only the test can answer ARP
+// there.
 func Tap(t *testing.T, ifname string, addrs ...netip.Prefix) *os.File {
 	t.Helper()
 	tun, err := os.OpenFile("/dev/net/tun", os.O_RDWR, 0)
@@ -35,7 +35,7 @@ func Tap(t *testing.T, ifname string, addrs ...netip.Prefix) *os.File {
 	if err := unix.IoctlIfreq(int(tun.Fd()), unix.TUNSETIFF, req); err != nil {
 		t.Fatalf("sandbox: make %s: %v", ifname, err)
 	}
-	// Nobody else is there to have an IPv6 address: it is usable at once.
+	// No other host can have the IPv6 address, so disable duplicate detection.
 	dad := "/proc/sys/net/ipv6/conf/" + ifname + "/accept_dad"
 	if err := os.WriteFile(dad, []byte("0"), 0); err != nil && slices.ContainsFunc(addrs, isIPv6) {
 		// A host without IPv6 cannot test it.
@@ -79,7 +79,7 @@ func Arrive(t *testing.T, tun *os.File, h *ipudp.Header, payload []byte) {
 
 func isIPv6(p netip.Prefix) bool { return p.Addr().Is6() }
 
-// netmask returns the IPv4 mask of a prefix of so many bits.
+// netmask returns the IPv4 mask of a prefix of that many bits.
 func netmask(bits int) netip.Addr {
 	var mask [4]byte
 	binary.BigEndian.PutUint32(mask[:], ^uint32(0)<<(32-bits))
@@ -93,11 +93,11 @@ type in6Ifreq struct {
 	ifindex int32
 }
 
-// usable bounds the time until an IPv6 address can be used.
+// usable bounds the time until an IPv6 address is usable.
 const usable = 5 * time.Second
 
-// address6 adds an IPv6 address to an interface and returns when the kernel
-// has made it usable, which it does a little later.
+// address6 adds an IPv6 address to an interface and waits until the kernel has
+// made it usable.
 func address6(t *testing.T, ifname string, p netip.Prefix) {
 	t.Helper()
 	nif, err := net.InterfaceByName(ifname)

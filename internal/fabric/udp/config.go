@@ -11,7 +11,7 @@ import (
 	"github.com/softhca/softhca/internal/fabric/iface"
 )
 
-// Config says which port to open.
+// Config configures a port.
 type Config struct {
 	// Addrs are the local addresses, in the order of the GID table. A zone is
 	// not needed: the interface is the one that owns the address.
@@ -20,43 +20,44 @@ type Config struct {
 	// means 4 MiB. The system may grant less: see fabric.Caps.RecvBuffer.
 	RecvBuffer int
 	SendBuffer int
-	// GSO chooses segmentation offload, where the system has it.
+	// GSO selects segmentation offload, if the system has it.
 	GSO GSO
-	// DisableGRO keeps the system from merging what arrives.
+	// DisableGRO keeps the system from merging received datagrams.
 	DisableGRO bool
-	// Counts are where the port counts; nil is memory of its own.
+	// Counts is the memory of the port's counters; nil: the port allocates it.
 	Counts *fabric.Counts
-	// Idle is for a port that only tells what others can do: it takes no address, and
-	// nothing comes to it. Elsewhere than on Linux it is a port like others.
+	// Idle is for a port that only reports its capabilities: on Linux it binds no
+	// address and receives nothing. Other systems ignore it.
 	Idle bool
-	// Seat are sockets that others opened, in place of the port's own; Linux.
+	// Seat, if set, provides sockets that another process opened, instead of
+	// the port's own; Linux only.
 	Seat *Seat
 }
 
-// Seat is a place on addresses that several processes share. The port that is
-// opened with it owns its descriptors, whether that succeeds or not.
+// Seat is a slot on addresses that several processes share. A port opened with
+// it owns its descriptors, even if opening fails.
 type Seat struct {
-	Sockets []int // of a slot of the groups of Config.Addrs, in their order
-	Mail    int   // a Unix socket with what PutForwarded wrote, or -1
-	// Shared is set when others come to the addresses of who was alone there. Until
-	// then nothing is in the mail, and what arrives is merged as for a lone process.
-	// Nil is as if it were set.
+	Sockets []int // sockets of the slot, in the order of Config.Addrs
+	Mail    int   // Unix socket with datagrams of PutForwarded, or -1
+	// Shared becomes true when other processes join the addresses of a process that
+	// was alone. Until then Mail is empty, and received datagrams are merged. Nil
+	// means true.
 	Shared *atomic.Bool
 }
 
-// shared reports whether there are others on the addresses, for all that is known.
+// shared reports whether other processes may be on the addresses.
 func (t *Seat) shared() bool { return t.Shared == nil || t.Shared.Load() }
 
-// GSO says whether runs leave with UDP segmentation offload. A network card
-// that segments by itself may number IPv4 identifications in its own way,
-// which would spoil the ICRC; the kernel's software numbers them 0, 1, 2 ….
+// GSO selects whether runs are sent with UDP segmentation offload. A network
+// card that segments in hardware may number IPv4 identifications differently,
+// which would break the ICRC; the kernel's software numbers them 0, 1, 2 ….
 type GSO uint8
 
 const (
-	// GSOAuto is on when every address belongs to an interface without
-	// hardware (loopback, veth, tun, bridge), else off.
+	// GSOAuto is on if every address belongs to an interface without hardware
+	// (loopback, veth, tun, bridge), otherwise off.
 	GSOAuto GSO = iota
-	// GSOOn is always on, where the kernel has it.
+	// GSOOn is always on, if the kernel has it.
 	GSOOn
 	// GSOOff is always off.
 	GSOOff
@@ -76,11 +77,11 @@ func (g GSO) String() string {
 	}
 }
 
-// defaultBuffer is what is asked of the system for a socket buffer.
+// defaultBuffer is the default size of a socket buffer in bytes.
 const defaultBuffer = 4 << 20
 
 // normal returns the configuration with defaults filled in and addresses
-// without zones, or says what is wrong with it.
+// without zones, or an error if it is invalid.
 func (c Config) normal() (Config, error) {
 	addrs, err := iface.Clean(c.Addrs)
 	if err != nil {

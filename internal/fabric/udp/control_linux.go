@@ -38,8 +38,8 @@ func (c *control) put(off int, o option, size int) int {
 	return off + unix.CmsgSpace(size)
 }
 
-// putRun writes what r needs besides its bytes and returns the length: nothing
-// for the common single segment with class 0 and the default hop limit.
+// putRun writes the control messages of r and returns their length: none for
+// the common single segment with class 0 and the default hop limit.
 func (c *control) putRun(r *fabric.Run) int {
 	off := 0
 	if r.Count > 1 {
@@ -70,7 +70,7 @@ func plain(r *fabric.Run) bool {
 func hops(p *fabric.Path) int { return max(int(p.HopLimit), 1) }
 
 // parse reads the control messages that came with d from the first n bytes and
-// returns the drop count of the socket, if it was told.
+// returns the drop count of the socket, if the kernel reported it.
 func (c *control) parse(n int, d *fabric.Datagram) (drops uint32, told bool) {
 	b := c.bytes()[:n]
 	for len(b) >= unix.SizeofCmsghdr {

@@ -8,8 +8,8 @@ const (
 	ipv6DontFragment = 14
 )
 
-// setDF sets DF. The system numbers packets all the same, so only peers that
-// derive the identification accept what leaves over IPv4.
+// setDF sets DF. The system numbers packets nevertheless, so over IPv4 only
+// peers that derive the identification accept them.
 func setDF(fd uintptr, v4 bool) error {
 	if v4 {
 		return syscall.SetsockoptInt(syscall.Handle(fd), syscall.IPPROTO_IP, ipDontFragment, 1)

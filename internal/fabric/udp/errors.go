@@ -9,7 +9,7 @@ import (
 	"github.com/softhca/softhca/internal/fabric"
 )
 
-// bindError says what to do about a bind that failed.
+// bindError returns the error of a failed bind, with advice.
 func bindError(a netip.Addr, err error) error {
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):

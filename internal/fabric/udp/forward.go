@@ -18,7 +18,7 @@ import (
 const ForwardHeader = 40
 
 // PutForwarded writes a datagram of one packet, as another port received it, for
-// the mail of a Seat, and returns how long it is; 0 if it has no room in b.
+// Seat.Mail. It returns its length, 0 if it does not fit b.
 func PutForwarded(b []byte, d *fabric.Datagram) int {
 	n := ForwardHeader + len(d.Bytes)
 	if len(b) < n {
@@ -33,8 +33,7 @@ func PutForwarded(b []byte, d *fabric.Datagram) int {
 	return ForwardHeader + copy(b[ForwardHeader:], d.Bytes)
 }
 
-// forwarded reads what PutForwarded wrote. It reports false for what it cannot
-// have written.
+// forwarded reads the output of PutForwarded. It reports false if b is invalid.
 func forwarded(d *fabric.Datagram, b []byte) bool {
 	if len(b) <= ForwardHeader {
 		return false

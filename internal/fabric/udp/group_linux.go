@@ -16,17 +16,17 @@ import (
 	"github.com/softhca/softhca/internal/fabric/iface"
 )
 
-// membership is what a port has for the multicast groups that it is in. A
-// socket bound to an address does not hear groups, so each group has a socket
-// of its own on every interface.
+// membership holds the state of a port's multicast groups. A socket bound to an
+// address does not receive groups, so each group has a socket of its own on
+// every interface.
 type membership struct {
 	epoll int         // readable when a socket of a group is; the poller owns it
-	any   atomic.Bool // there are sockets of groups
+	any   atomic.Bool // the port is in a group
 
-	control sync.Mutex // guards groups; held by Join and Leave all the time
+	control sync.Mutex // guards groups; Join and Leave hold it throughout
 	groups  fabric.Groups
 
-	hearing sync.Mutex // guards heard, and is held while a socket of a group is read
+	hearing sync.Mutex // guards heard; held while a group's socket is read
 	heard   []*socket  // the sockets of the addresses, then those of groups
 }
 
@@ -58,7 +58,7 @@ func (p *Port) Join(group netip.Addr) error {
 	return nil
 }
 
-// Leave implements fabric.Port. What waits in the group's sockets is lost.
+// Leave implements fabric.Port. Datagrams in the group's sockets are lost.
 func (p *Port) Leave(group netip.Addr) error {
 	if !p.poll.Enter() {
 		return fabric.ErrClosed
@@ -77,8 +77,8 @@ func (p *Port) Leave(group netip.Addr) error {
 	return nil
 }
 
-// remove takes the sockets of a group out of what is heard and returns them.
-// The first keep sockets are not of groups.
+// remove removes the sockets of a group from heard and returns them. The first
+// keep sockets do not belong to groups.
 func (m *membership) remove(group netip.Addr, keep int) []*socket {
 	m.hearing.Lock()
 	defer m.hearing.Unlock()
@@ -117,7 +117,7 @@ func (p *Port) openGroup(group netip.Addr) ([]*socket, error) {
 
 func (s *socket) sameInterface(o *socket) bool { return s.ifindex == o.ifindex }
 
-// openGroup opens a socket that hears a group on the interface of s.
+// openGroup opens a socket that receives a group on the interface of s.
 func (s *socket) openGroup(group netip.Addr, c *Config) (*socket, error) {
 	g := &socket{addr: group, ifname: s.ifname, ifindex: s.ifindex, depth: 1}
 	if group.IsLinkLocalMulticast() || group.IsInterfaceLocalMulticast() {
@@ -132,9 +132,9 @@ func (s *socket) openGroup(group netip.Addr, c *Config) (*socket, error) {
 	return g, nil
 }
 
-// enter sets the options of a socket of a group, binds it and makes it a
-// member. Every adapter of the host that is in the group has such a socket,
-// and each gets a copy.
+// enter sets the options of a socket of a group, binds it and joins the group.
+// Every adapter of the host in the group has such a socket, and each gets a
+// copy.
 func (s *socket) enter(c *Config) error {
 	if err := s.setup(c); err != nil {
 		return err
@@ -142,8 +142,9 @@ func (s *socket) enter(c *Config) error {
 	if err := unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
 		return fmt.Errorf("SO_REUSEADDR: %w", err)
 	}
-	// Without these, which old kernels lack or keep for the privileged, the
-	// socket also hears what others joined the group for on other interfaces.
+	// Old kernels lack these options or require privilege. Without them the
+	// socket also receives the group's packets on other interfaces where
+	// another socket has joined.
 	_ = unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_BINDTOIFINDEX, s.ifindex)
 	if s.addr.Is4() {
 		_ = unix.SetsockoptInt(s.fd, unix.IPPROTO_IP, unix.IP_MULTICAST_ALL, 0)

@@ -18,9 +18,9 @@ type message struct {
 	len uint32
 }
 
-// vector is the arguments of one sendmmsg or recvmmsg call: messages that
-// point, each, at their own address, buffer and control messages. It is
-// allocated once and must not move.
+// vector holds the arguments of one sendmmsg or recvmmsg call: messages, each
+// with its address, buffer and control messages. It is allocated once and must
+// not move.
 type vector struct {
 	msgs  [vectorLen]message
 	iovs  [vectorLen]unix.Iovec
@@ -28,8 +28,8 @@ type vector struct {
 	ctrls [vectorLen]control
 }
 
-// vectorLen is the messages of one system call. It bounds how long a call that
-// the Go scheduler does not know about can last.
+// vectorLen is the maximum number of messages in one system call. It bounds the
+// duration of calls that bypass the Go scheduler.
 const vectorLen = 16
 
 func newVector() *vector {

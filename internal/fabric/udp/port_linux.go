@@ -22,15 +22,15 @@ type Port struct {
 	*fabric.Counts
 	cfg    Config
 	caps   fabric.Caps
-	socks  []*socket // of the addresses, and last, if there is one,
-	mail   bool      // that of the mail
+	socks  []*socket // sockets of the addresses, followed,
+	mail   bool      // if mail is set, by Seat.Mail
 	member membership
 	poll   *poll.Poller
 	send   *sender
 	recv   *receiver
 
-	waited  atomic.Bool  // and nobody has looked into the mail since
-	blocked atomic.Int32 // the socket that had no room last, or poll.NoSocket
+	waited  atomic.Bool  // since the last read of Seat.Mail
+	blocked atomic.Int32 // index of the last socket without room, or poll.NoSocket
 }
 
 var _ fabric.Port = (*Port)(nil)
@@ -38,8 +38,8 @@ var _ fabric.Port = (*Port)(nil)
 // gsoSegments bounds a run. Newer kernels take 128 segments, older ones 64.
 const gsoSegments = 64
 
-// Open opens a port on UDP port 4791 of every address of c. It fails when one
-// of them is not local or in use.
+// Open opens a port on UDP port 4791 of every address of c. It fails if one of
+// them is in use or not local.
 func Open(c Config) (*Port, error) {
 	seat := c.Seat
 	c, err := c.normal()
@@ -81,7 +81,7 @@ func Open(c Config) (*Port, error) {
 	return p, nil
 }
 
-// capsOf describes a port of these sockets: what all of them can do.
+// capsOf describes a port of these sockets: the capabilities common to all.
 func capsOf(socks []*socket, c *Config) fabric.Caps {
 	caps := fabric.Caps{
 		Name:        "udp",
@@ -122,8 +122,8 @@ func (p *Port) socketOf(a netip.Addr) *socket {
 	return nil
 }
 
-// Wait implements fabric.Port. It occupies its thread while it sleeps. Room to
-// send means room in the socket that had none at the last Send.
+// Wait implements fabric.Port. It occupies its thread while it sleeps. Write
+// waits for room in the socket that had none at the last Send.
 func (p *Port) Wait(timeout time.Duration, read, write bool) error {
 	if p.mail && read && timeout != 0 {
 		defer p.waited.Store(true)
@@ -137,7 +137,7 @@ func (p *Port) Wake() { p.poll.Wake() }
 // WakeOn implements fabric.Port.
 func (p *Port) WakeOn(fd int) { p.poll.WakeOn(fd) }
 
-// Close implements fabric.Port. It returns when every other call has.
+// Close implements fabric.Port. It waits until all other calls have returned.
 func (p *Port) Close() error {
 	if err := p.poll.Close(); err != nil {
 		return err

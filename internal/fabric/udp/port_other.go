@@ -22,12 +22,11 @@ import (
 	"github.com/softhca/softhca/internal/fabric/waiter"
 )
 
-// Port is an attachment through UDP sockets. It implements fabric.Port on
-// systems without special support, with these limits: no segmentation offload;
-// Send may block for a moment while a socket buffer is full; traffic class and
-// hop limit are neither sent nor seen; there is no multicast; the IPv4 identification is taken to be
-// 0, which holds where the system sends that with DF. Where it does not, peers
-// that check the whole ICRC drop what arrives over IPv4: use IPv6.
+// Port is an attachment through UDP sockets. It implements fabric.Port on systems without special
+// support, with these limits: no segmentation offload; Send may block for a moment while a socket
+// buffer is full; traffic class and hop limit are neither sent nor seen; there is no multicast; the
+// IPv4 identification is assumed to be 0, which is true if the system sends 0 with DF. Otherwise
+// peers that check the whole ICRC drop its IPv4 packets: use IPv6.
 type Port struct {
 	*fabric.Counts
 	*waiter.Waiter
@@ -35,8 +34,8 @@ type Port struct {
 	conns   []*net.UDPConn
 	zones   []string   // of link-local addresses, by connection
 	free    chan *slot // empty buffers
-	full    chan *slot // received, not yet handed out
-	lent    []*slot    // handed out by the last Receive
+	full    chan *slot // received, not yet returned
+	lent    []*slot    // returned by the last Receive
 	readers sync.WaitGroup
 	blocked atomic.Bool
 }
@@ -52,16 +51,16 @@ type slot struct {
 }
 
 const (
-	slotSize  = 8192 // more than any packet: a larger datagram is cut, and dropped
-	slotCount = 256  // datagrams that may wait inside the port
+	slotSize  = 8192 // more than any packet: a larger datagram is truncated and dropped
+	slotCount = 256  // maximum number of datagrams in the port
 )
 
-// blockedPause is how long a port without room waits before it tries again:
-// these systems do not tell when a queue below the socket has room.
+// blockedPause is how long a port without room waits before it retries: these
+// systems do not report when a queue below the socket has room.
 const blockedPause = time.Millisecond
 
-// Open opens a port on UDP port 4791 of every address of c. It fails when one
-// of them is not local or in use, and where there are no sockets.
+// Open opens a port on UDP port 4791 of every address of c. It fails if one of
+// them is in use or not local, and on systems without sockets.
 func Open(c Config) (*Port, error) {
 	c, err := c.normal()
 	if err != nil {
@@ -126,7 +125,7 @@ func (p *Port) listen(a netip.Addr, c *Config) error {
 	p.conns, p.zones = append(p.conns, conn), append(p.zones, zone)
 	p.caps.Interface = cmp.Or(p.caps.Interface, nif.Name)
 	p.caps.MTU = min(p.caps.MTU, iface.Payload(nif.MTU, a))
-	_ = conn.SetReadBuffer(c.RecvBuffer) // the system grants what it grants
+	_ = conn.SetReadBuffer(c.RecvBuffer) // the system may grant less
 	_ = conn.SetWriteBuffer(c.SendBuffer)
 	return dontFragment(conn, a.Is4())
 }
@@ -150,7 +149,7 @@ func (p *Port) read(conn *net.UDPConn, local netip.Addr) {
 			if err == nil || errors.Is(err, syscall.EMSGSIZE) {
 				p.Truncated.Add(1)
 			}
-			continue // other errors are left over from ICMP messages: UDP loses packets
+			continue // other errors come from earlier ICMP messages and do not concern this datagram
 		}
 		s.n, s.src, s.dst = n, src, local
 		p.full <- s
@@ -176,8 +175,8 @@ func (p *Port) Send(b *fabric.Batch) error {
 	return nil
 }
 
-// sendRun sends the segments of r. If there is no room in the middle, the run
-// is cut to the rest.
+// sendRun sends the segments of r. If the socket has no room for all, it cuts
+// the run to the rest.
 func (p *Port) sendRun(r *fabric.Run) error {
 	conn, dst := p.way(&r.Path)
 	if conn == nil {
@@ -205,8 +204,8 @@ func (p *Port) sendRun(r *fabric.Run) error {
 	return nil
 }
 
-// way returns the connection that a path leaves by, and where to. None leads
-// to a group: the system would choose the interface.
+// way returns the connection and the destination of a path; none for a group,
+// since the system would choose the interface.
 func (p *Port) way(path *fabric.Path) (*net.UDPConn, netip.AddrPort) {
 	for i, a := range p.caps.Addrs {
 		if a != path.Src || a.Is4() != path.Dst.Is4() || path.Dst.IsMulticast() {

@@ -11,16 +11,16 @@ import (
 	"github.com/softhca/softhca/internal/fabric"
 )
 
-// recvSize is the buffer of one message: what GRO merges at most.
+// recvSize is the buffer size of one message: the most that GRO merges.
 const recvSize = 1 << 16
 
 // receiver is the receiving half of a port.
 type receiver struct {
 	v    *vector
 	bufs []byte
-	next int // the socket that is asked first
+	next int // the socket to read first
 
-	calls uint // of a port with mail
+	calls uint // calls of Receive, for mailTurn
 }
 
 func newReceiver() *receiver {
@@ -34,7 +34,7 @@ func newReceiver() *receiver {
 
 func (r *receiver) buf(i int) []byte { return r.bufs[i*recvSize : (i+1)*recvSize] }
 
-// reset makes message i ready to be received into again.
+// reset prepares message i for another receive.
 func (r *receiver) reset(i int) {
 	h := &r.v.msgs[i].hdr
 	h.Namelen = unix.SizeofSockaddrInet6
@@ -56,12 +56,12 @@ func (p *Port) Receive(ds []fabric.Datagram) (int, error) {
 	return p.receive(p.due(), ds)
 }
 
-// mailTurn is how often the mail is looked into: once in as many calls, and after
-// each Wait, which may have ended because of it. Who polls should not pay for a
-// second system call each time.
+// mailTurn is the number of Receive calls between two reads of Seat.Mail, which
+// is also read after each Wait, since it may have ended the Wait. So polling does
+// not need a second system call each time.
 const mailTurn = 64
 
-// due returns the sockets of the addresses that have their turn.
+// due returns the sockets to read in this call.
 func (p *Port) due() []*socket {
 	if !p.mail {
 		return p.socks
@@ -78,7 +78,7 @@ func (p *Port) due() []*socket {
 	return p.socks[:len(p.socks)-1]
 }
 
-// receive fills ds with what waits in socks, which take turns.
+// receive fills ds from socks, which take turns.
 func (p *Port) receive(socks []*socket, ds []fabric.Datagram) (int, error) {
 	r := p.recv
 	var got tally
@@ -117,9 +117,10 @@ func (p *Port) receive(socks []*socket, ds []fabric.Datagram) (int, error) {
 	return n, nil
 }
 
-// nextDepth returns how many messages to ask a socket for after it gave count
-// of depth. Asking for more than there are costs the kernel one more look at
-// an empty queue, which a ping-pong would feel; asking for too few costs calls.
+// nextDepth returns the number of messages to request from a socket after it
+// returned count of depth. Requesting too many costs the kernel one more check
+// of an empty queue, which slows down a ping-pong; requesting too few costs
+// system calls.
 func nextDepth(depth, count int) int {
 	if count == depth {
 		return min(2*depth, vectorLen)
@@ -127,8 +128,8 @@ func nextDepth(depth, count int) int {
 	return max(count, 1)
 }
 
-// receive fills up to n messages from first on. An error that is left over
-// from an ICMP message is not this port's: UDP loses packets.
+// receive fills up to n messages from first on. It ignores errors from earlier
+// ICMP messages: UDP may lose packets.
 func (s *socket) receive(first *message, n int) (int, error) {
 	for {
 		got, _, e := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(s.fd),
@@ -145,7 +146,7 @@ func (s *socket) receive(first *message, n int) (int, error) {
 	}
 }
 
-// datagram makes d of message i, or reports that there is nothing to make.
+// datagram converts message i to d, or reports false if it must be ignored.
 func (p *Port) datagram(i int, s *socket, d *fabric.Datagram) bool {
 	m := &p.recv.v.msgs[i]
 	if m.hdr.Flags&unix.MSG_TRUNC != 0 {

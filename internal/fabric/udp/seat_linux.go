@@ -8,11 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// adopt takes the next socket of the seat as that of an address: it is bound and
-// has its options, but whether it merges what arrives is its present owner's to
-// say. Beyond the loopback interface the system would merge packets of several
-// peers to several processes, which come from one port and go to one, and all of
-// them would go where the first goes.
+// adopt uses the next socket of the seat for an address. The socket is bound and
+// has its options, except for GRO. Outside of the loopback interface, GRO could
+// merge packets to several processes, which have the same UDP ports, and the
+// system would deliver all of them to the process of the first.
 func (s *socket) adopt(nif *net.Interface, c *Config) {
 	s.fd = c.Seat.Sockets[s.index]
 	if n, err := unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_RCVBUF); err == nil {
@@ -26,7 +25,7 @@ func (s *socket) adopt(nif *net.Interface, c *Config) {
 	s.gso = s.offload(nif, c.GSO)
 }
 
-// mailbox returns the socket of what is forwarded, nil if the seat has none.
+// mailbox returns the socket of forwarded datagrams, nil if the seat has none.
 func (t *Seat) mailbox() *socket {
 	if t == nil || t.Mail < 0 {
 		return nil
@@ -34,7 +33,7 @@ func (t *Seat) mailbox() *socket {
 	return &socket{fd: t.Mail, mail: true, depth: 1, index: int32(len(t.Sockets))}
 }
 
-// close closes what no port came to own.
+// close closes the descriptors that no port owns.
 func (t *Seat) close() {
 	if t == nil {
 		return

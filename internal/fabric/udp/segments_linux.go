@@ -7,8 +7,9 @@ import (
 	"github.com/softhca/softhca/internal/fabric/ident"
 )
 
-// sendRefused sends a run that the kernel refused as a whole. If it takes the
-// segments, it was the offload that it refused: it is not asked again.
+// sendRefused sends a run that the kernel refused as a whole. If the kernel
+// accepts the single segments, it does not support offload, which is not tried
+// again.
 func (p *Port) sendRefused(s *socket, r *fabric.Run) (int, error) {
 	sent, errs := p.send.sent.packets, p.SendErrors.Load()
 	n, err := p.sendSegments(s, r)
@@ -18,9 +19,9 @@ func (p *Port) sendRefused(s *socket, r *fabric.Run) (int, error) {
 	return n, err
 }
 
-// sendSegments sends the segments of a run one by one. Each then leaves with
-// identification 0, so its ICRC is moved there. If there is no room in the
-// middle, the run is cut to the rest and made a proper run again.
+// sendSegments sends the segments of a run one by one. Each is sent with
+// identification 0, so its ICRC is updated. If the socket has no room for all,
+// it cuts the run to the rest and renumbers that.
 func (p *Port) sendSegments(s *socket, r *fabric.Run) (int, error) {
 	for at := 0; at < r.Count; {
 		n := p.send.fillSegments(s, r, at)
@@ -52,8 +53,8 @@ func (p *Port) sendSegments(s *socket, r *fabric.Run) (int, error) {
 	return 1, nil
 }
 
-// fillSegments prepares messages for the segments of r from at on and returns
-// how many.
+// fillSegments prepares messages for the segments of r from index at and
+// returns their number.
 func (t *sender) fillSegments(s *socket, r *fabric.Run, at int) int {
 	n := min(r.Count-at, vectorLen)
 	for i := range n {

@@ -15,7 +15,7 @@ import (
 // sender is the sending half of a port.
 type sender struct {
 	v       *vector
-	gso     bool // the kernel takes runs; false for good once it refused one
+	gso     bool // the kernel accepts runs; permanently false once it refused one
 	retried bool // the first pending run was refused once by a stale ICMP error
 	sent    tally
 }
@@ -46,8 +46,8 @@ func (p *Port) Send(b *fabric.Batch) error {
 	return err
 }
 
-// sendSome sends the first runs in one system call, or the first run segment
-// by segment, and returns how many runs are done with.
+// sendSome sends the first runs in one system call, or the first run segment by
+// segment, and returns the number of completely processed runs.
 func (p *Port) sendSome(runs []fabric.Run) (int, error) {
 	s := p.socketOf(runs[0].Path.Src)
 	if s == nil || len(runs[0].Bytes) == 0 || runs[0].Path.Dst.Is4() != s.addr.Is4() {
@@ -64,12 +64,12 @@ func (p *Port) sendSome(runs []fabric.Run) (int, error) {
 	return p.failed(s, &runs[0], e)
 }
 
-// whole reports whether a run of several segments can be handed to the kernel.
+// whole reports whether a run of several segments can be sent with offload.
 func (t *sender) whole(r *fabric.Run) bool {
 	return t.gso && r.Count <= gsoSegments && len(r.Bytes) <= ipudp.MaxPayload
 }
 
-// group returns the first runs that go out through one socket in one call.
+// group returns the first runs that can be sent through one socket in one call.
 func (t *sender) group(runs []fabric.Run) []fabric.Run {
 	n := 1
 	for n < min(len(runs), vectorLen) {
@@ -83,8 +83,8 @@ func (t *sender) group(runs []fabric.Run) []fabric.Run {
 	return runs[:n]
 }
 
-// call hands runs to the kernel and returns how many it took. The kernel
-// reports the refusal of a run only when it is the first.
+// call sends runs and returns the number accepted. The kernel reports an error
+// for a run only if it is the first.
 func (t *sender) call(s *socket, runs []fabric.Run) (int, unix.Errno) {
 	if len(runs) == 1 && plain(&runs[0]) {
 		return t.one(s, &runs[0].Path, runs[0].Bytes)
@@ -109,9 +109,9 @@ func (t *sender) many(s *socket, n int) (int, unix.Errno) {
 	return int(got), e
 }
 
-// one sends a single segment that needs no control message. It is the way of
-// an acknowledgement and of a small message, where each copy that the kernel
-// makes of a header counts.
+// one sends a single segment that needs no control message. It is for
+// acknowledgements and small messages, for which the kernel's copies of message
+// headers matter.
 func (t *sender) one(s *socket, p *fabric.Path, b []byte) (int, unix.Errno) {
 	size := setName(&t.v.names[0], p.Dst, s.scope)
 	_, _, e := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(s.fd), uintptr(unsafe.Pointer(&b[0])),
@@ -127,7 +127,7 @@ func (t *sender) count(runs []fabric.Run) {
 	}
 }
 
-// failed deals with the refusal of run r.
+// failed handles an error for run r.
 func (p *Port) failed(s *socket, r *fabric.Run, e unix.Errno) (int, error) {
 	switch verdict(e) {
 	case again:
@@ -155,12 +155,12 @@ func (p *Port) refuse(packets int) error {
 	return nil
 }
 
-// The verdicts on a system call that failed.
+// fate is the reaction to a failed system call.
 type fate uint8
 
 const (
 	dropped     fate = iota // the run cannot be sent
-	again                   // nothing happened
+	again                   // retry at once
 	blocked                 // no room
 	stale                   // the error may belong to an earlier packet
 	unsupported             // perhaps only the offload was refused

@@ -22,7 +22,7 @@ const defaultHops = 64
 // socket is the UDP socket of one address, or of one group on one interface.
 type socket struct {
 	fd      int
-	index   int32 // in the port
+	index   int32 // index in the port
 	addr    netip.Addr
 	ifname  string
 	ifindex int
@@ -31,12 +31,12 @@ type socket struct {
 	rcvbuf  int    // as the kernel counts it
 	gso     bool
 	gro     bool
-	mail    bool   // a Unix socket with what others forward
-	depth   int    // messages to ask for at once
-	drops   uint32 // datagrams that the kernel says it dropped, wrapping
+	mail    bool   // a Unix socket with forwarded datagrams
+	depth   int    // number of messages to request at once
+	drops   uint32 // the kernel's drop count, which wraps
 }
 
-// openSocket opens, sets and binds the socket of address a.
+// openSocket opens, configures and binds the socket of address a.
 func openSocket(a netip.Addr, c *Config) (*socket, error) {
 	nif, err := iface.Owner(a)
 	if err != nil {
@@ -56,7 +56,7 @@ func openSocket(a netip.Addr, c *Config) (*socket, error) {
 	return s, nil
 }
 
-// newSocket returns the socket of address a, which is to be opened.
+// newSocket returns the socket of address a, which is not open yet.
 func newSocket(a netip.Addr, nif *net.Interface, c *Config) *socket {
 	s := &socket{addr: a, depth: 1, ifname: nif.Name, ifindex: nif.Index, mtu: iface.Payload(nif.MTU, a)}
 	for s.index = 0; c.Addrs[s.index] != a; s.index++ {
@@ -67,7 +67,7 @@ func newSocket(a netip.Addr, nif *net.Interface, c *Config) *socket {
 	return s
 }
 
-// open makes a socket of the family of the address.
+// open opens a socket of the family of the address.
 func (s *socket) open() (err error) {
 	family := unix.AF_INET
 	if s.addr.Is6() {
@@ -82,7 +82,7 @@ func (s *socket) open() (err error) {
 }
 
 // bind sets the options of the socket of an address and binds it, unless the port
-// takes none.
+// is idle.
 func (s *socket) bind(nif *net.Interface, c *Config) error {
 	if err := s.setup(c); err != nil {
 		return err
@@ -98,8 +98,8 @@ func (s *socket) bind(nif *net.Interface, c *Config) error {
 	return nil
 }
 
-// setup sets the options that every socket has. Only what the ICRC depends on
-// must succeed; kernels that lack the rest (gVisor, old ones) still work.
+// setup sets the options that every socket has. Only options on which the ICRC
+// depends must succeed; kernels without the others (gVisor, old ones) work too.
 func (s *socket) setup(c *Config) error {
 	if err := s.require(); err != nil {
 		return err
@@ -118,9 +118,9 @@ func (s *socket) setup(c *Config) error {
 	return nil
 }
 
-// leaveBy makes what is sent to groups leave by the interface of the address,
-// not by that of the default route. A copy stays on the host for the adapters
-// there, this one included.
+// leaveBy makes packets to groups leave by the interface of the address, not by
+// the default route. The host delivers a copy to its own adapters, including
+// this one.
 func (s *socket) leaveBy(nif *net.Interface) {
 	if s.addr.Is4() {
 		_ = unix.SetsockoptIPMreqn(s.fd, unix.IPPROTO_IP, unix.IP_MULTICAST_IF, &unix.IPMreqn{Ifindex: int32(nif.Index)})
@@ -129,8 +129,8 @@ func (s *socket) leaveBy(nif *net.Interface) {
 	_ = unix.SetsockoptInt(s.fd, unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_IF, nif.Index)
 }
 
-// require sets what the packets would be wrong without: identification 0 and
-// DF for IPv4, one family per socket for IPv6.
+// require sets the mandatory options: identification 0 and DF for IPv4, one
+// family per socket for IPv6.
 func (s *socket) require() error {
 	if s.addr.Is4() {
 		err := unix.SetsockoptInt(s.fd, unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO)
@@ -151,7 +151,7 @@ func (s *socket) require() error {
 
 type option struct{ level, name, value int }
 
-// wishes lists the options that may fail.
+// wishes returns the optional options.
 func (s *socket) wishes() []option {
 	if s.addr.Is4() {
 		return []option{
@@ -174,7 +174,7 @@ func (s *socket) wishes() []option {
 	}
 }
 
-// offload decides whether runs leave with UDP_SEGMENT.
+// offload decides whether runs are sent with UDP_SEGMENT.
 func (s *socket) offload(nif *net.Interface, g GSO) bool {
 	if _, err := unix.GetsockoptInt(s.fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT); err != nil {
 		return false

@@ -13,18 +13,19 @@ import (
 	"github.com/softhca/softhca/internal/fabric/iface"
 )
 
-// MaxSlots is how many processes can share an address: a destination QPN has
-// one byte for the slot, slot 0 is nobody's, and 255 is that of multicast.
+// MaxSlots is the maximum number of processes that can share an address: a
+// destination QPN has one byte for the slot, slot 0 is reserved, and 255 is
+// that of multicast.
 const MaxSlots = 254
 
 // The first sockets of a group; that of slot n follows n places after QP1's.
 const (
-	FirstSocket = 0 // of slot 0, and of what is for nobody
+	FirstSocket = 0 // of slot 0, and of packets without a slot's socket
 	QP1Socket   = 1
 )
 
-// Vacant returns an error if address a cannot be had: EADDRINUSE if somebody has
-// it.
+// Vacant returns an error if address a cannot be bound: EADDRINUSE if another
+// socket has it.
 func Vacant(a netip.Addr) error {
 	s, _, _, err := groupSocket(a)
 	if err != nil {
@@ -37,17 +38,17 @@ func Vacant(a netip.Addr) error {
 	return unix.Close(alone.fd)
 }
 
-// OpenFirst opens the socket of address a for a process that has it alone, and can
-// share it later: the first of a group. It fails where another socket has the address;
-// of several calls at a time, in whichever processes, one succeeds. The caller owns
-// the socket.
+// OpenFirst opens the first socket of a group on address a, for a process that is
+// alone there and can share the address later. It fails if another socket has the
+// address; of concurrent calls in any processes, one succeeds. The caller owns the
+// socket.
 func OpenFirst(a netip.Addr) (fd int, err error) {
 	s, nif, c, err := groupSocket(a)
 	if err != nil {
 		return -1, err
 	}
-	// A socket with SO_REUSEPORT would join another one of this user. One without it
-	// takes the address alone, and keeps it until s is bound.
+	// A socket with SO_REUSEPORT would join another one of this user. A socket
+	// without it gets the address exclusively, and keeps it until s is bound.
 	alone, err := s.alone()
 	if err != nil {
 		return -1, err
@@ -68,12 +69,12 @@ func OpenFirst(a netip.Addr) (fd int, err error) {
 	return s.fd, nil
 }
 
-// OpenGroup opens the sockets of address a for processes that share it, around the
-// one of OpenFirst, which may be in use: for QP1, and for each slot from 1 on, which
-// gets what is for queue pairs with that slot. They share the address only with each
-// other. Which socket a packet goes to depends on the order in which they were
-// opened, so none of them may be closed while others are used. The caller owns them;
-// the first in fds is the one that was given, also if there is an error.
+// OpenGroup opens the other sockets of a group on address a, after the one of
+// OpenFirst, which may be in use: one for QP1, and one for each slot from 1, which
+// receives the packets to queue pairs of that slot. They share the address only with
+// each other. The order of opening determines the socket of a packet, so none of
+// them may be closed while others are in use. The caller owns them; the first in fds
+// is the given one, even if there is an error.
 func OpenGroup(a netip.Addr, first, slots int) (fds []int, err error) {
 	fds = []int{first}
 	if slots < 1 || slots > MaxSlots {
@@ -110,7 +111,7 @@ func OpenGroup(a netip.Addr, first, slots int) (fds []int, err error) {
 	return fds, nil
 }
 
-// groupSocket returns the socket of address a for a group, which is to be opened.
+// groupSocket returns the socket of address a for a group, which is not open yet.
 func groupSocket(a netip.Addr) (*socket, *net.Interface, *Config, error) {
 	c, err := Config{Addrs: []netip.Addr{a}}.normal()
 	if err != nil {
@@ -123,7 +124,7 @@ func groupSocket(a netip.Addr) (*socket, *net.Interface, *Config, error) {
 	return newSocket(c.Addrs[0], nif, &c), nif, &c, nil
 }
 
-// share makes a socket one of several on its address.
+// share lets a socket share its address with others.
 func share(fd int) error {
 	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1); err != nil {
 		return fmt.Errorf("udp: SO_REUSEPORT: %w", err)
@@ -131,7 +132,8 @@ func share(fd int) error {
 	return nil
 }
 
-// lockFilter keeps who has a socket from changing what steers its group.
+// lockFilter prevents processes with a socket of the group from changing its
+// BPF program.
 func lockFilter(fd int) error {
 	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_LOCK_FILTER, 1); err != nil {
 		return fmt.Errorf("udp: SO_LOCK_FILTER: %w", err)
@@ -139,15 +141,15 @@ func lockFilter(fd int) error {
 	return nil
 }
 
-// steer gives the first socket of a group the program. As long as it is alone it
-// gets everything: a choice that is not there counts for none. It is the last moment
-// at which packets of several processes are merged.
+// steer attaches the BPF program to the first socket of a group. While that is the
+// only socket, it gets all packets, because the kernel ignores a choice that does
+// not exist. It also ends GRO, which could merge packets of several processes.
 func steer(first int, nif *net.Interface, slots int) error {
 	if nif.Flags&net.FlagLoopback == 0 {
 		_ = unix.SetsockoptInt(first, unix.IPPROTO_UDP, unix.UDP_GRO, 0) // old kernels do not merge
 	}
 	locked, err := unix.GetsockoptInt(first, unix.SOL_SOCKET, unix.SO_LOCK_FILTER)
-	if err == nil && locked == 1 { // by an attempt before this one
+	if err == nil && locked == 1 { // by an earlier attempt
 		return nil
 	}
 	filter := steering(slots)
@@ -158,8 +160,8 @@ func steer(first int, nif *net.Interface, slots int) error {
 	return lockFilter(first)
 }
 
-// alone returns another socket that has the address of s for itself. It fails if another
-// socket has the address, or a group of the same user.
+// alone returns another socket that has the address of s exclusively. It fails if
+// another socket or group has the address.
 func (s *socket) alone() (*socket, error) {
 	a := &socket{addr: s.addr, scope: s.scope}
 	if err := a.open(); err != nil {
@@ -171,12 +173,12 @@ func (s *socket) alone() (*socket, error) {
 	return a, nil
 }
 
-// topByte is where the upper byte of the destination QPN is in a BTH.
+// topByte is the offset of the destination QPN's upper byte in a BTH.
 const topByte = 5
 
-// steering returns the program that chooses the socket of a packet: that of the
-// slot in its destination QPN, or QP1's, or the first. A packet that is too short
-// makes it return 0, too.
+// steering returns the BPF program that selects the socket of a packet: that of
+// the slot in its destination QPN, that of QP1, or the first, which also gets too
+// short packets.
 func steering(slots int) []unix.SockFilter {
 	return []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_B | unix.BPF_ABS, K: topByte},

@@ -1,5 +1,5 @@
-// Package waiter is how ports wait that have no descriptors to poll: one in
-// the process, and sockets of the standard library.
+// Package waiter implements Wait for ports without descriptors to poll: the one
+// in the process, and the one over sockets of the standard library.
 //
 // Reading order: waiter.go.
 package waiter

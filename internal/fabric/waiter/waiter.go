@@ -8,8 +8,9 @@ import (
 	"github.com/softhca/softhca/internal/fabric"
 )
 
-// Waiter sleeps for a port until something arrives, somebody calls Wake, or the
-// port is closed. Wait is for one goroutine at a time, all else for any.
+// Waiter sleeps for a port until a datagram arrives, Wake is called, or the
+// port is closed. One goroutine at a time may call Wait; any may call the other
+// methods.
 type Waiter struct {
 	timer   *time.Timer   // used by Wait only
 	arrived chan struct{} // holds a token after an arrival
@@ -18,7 +19,7 @@ type Waiter struct {
 	closed  atomic.Bool
 }
 
-// New returns the waiter of a port that is open.
+// New returns the waiter of an open port.
 func New() *Waiter {
 	w := &Waiter{
 		timer:   time.NewTimer(time.Hour),
@@ -31,7 +32,7 @@ func New() *Waiter {
 }
 
 // Wait implements fabric.Port. ready reports whether there is no need to wait;
-// with read set it is asked again after each arrival.
+// with read, it is called again after each arrival.
 func (w *Waiter) Wait(timeout time.Duration, read bool, ready func() bool) error {
 	if timeout == 0 {
 		runtime.Gosched()
@@ -54,7 +55,7 @@ func (w *Waiter) Wait(timeout time.Duration, read bool, ready func() bool) error
 			return nil
 		}
 		select {
-		case <-arrived: // perhaps of something received since: look again
+		case <-arrived: // it may have been received since: check again
 		case <-w.woken:
 			return nil
 		case <-expired:
@@ -65,17 +66,17 @@ func (w *Waiter) Wait(timeout time.Duration, read bool, ready func() bool) error
 	}
 }
 
-// Arrived says that there is something to receive.
+// Arrived wakes Wait: there is a datagram to receive.
 func (w *Waiter) Arrived() { offer(w.arrived) }
 
-// Wake ends the present or the next Wait.
+// Wake ends the current or the next Wait.
 func (w *Waiter) Wake() { offer(w.woken) }
 
-// WakeOn does nothing: no descriptor is waited for.
+// WakeOn does nothing: this Wait does not wait for descriptors.
 func (w *Waiter) WakeOn(int) {}
 
-// Shut ends every Wait with fabric.ErrClosed. It reports false if that was done
-// before.
+// Shut ends every Wait with fabric.ErrClosed. It reports false if it was
+// already called.
 func (w *Waiter) Shut() bool {
 	if w.closed.Swap(true) {
 		return false
@@ -84,13 +85,13 @@ func (w *Waiter) Shut() bool {
 	return true
 }
 
-// Closed reports whether Shut was called; Closing closes then.
+// Closed reports whether Shut was called.
 func (w *Waiter) Closed() bool { return w.closed.Load() }
 
 // Closing returns a channel that Shut closes.
 func (w *Waiter) Closing() <-chan struct{} { return w.closing }
 
-// offer leaves a token in c unless one is there already.
+// offer puts a token into c unless one is there.
 func offer(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
