@@ -1,4 +1,5 @@
-/* Threads that are cancelled: libibverbs may have them sleep where they would not notice. */
+/* Thread cancellation: libibverbs may let threads sleep where cancellation does not end the
+ * sleep. */
 
 #define _GNU_SOURCE
 #include "preload.h"
@@ -9,7 +10,8 @@
 
 static _Atomic(void (*)(void)) told_cancel;
 
-/* softhca_tell_cancels has f called before a thread is cancelled. */
+/* softhca_tell_cancels registers f, which is called before the program cancels
+ * a thread. */
 SHOWN void softhca_tell_cancels(void (*f)(void))
 {
 	atomic_store_explicit(&told_cancel, f, memory_order_release);

@@ -1,6 +1,6 @@
-/* Functions that close descriptors. Those of the adapter stay open: programs close all that
- * they do not know, and nothing works without them. The program has not opened them, so
- * for it they are not there (EBADF). */
+/* Functions that close descriptors. Those of the adapter stay open: programs close all
+ * descriptors that they do not know, and the adapter cannot work without its own. The
+ * program has not opened them, so it gets EBADF for them. */
 
 #define _GNU_SOURCE
 #include "preload.h"
@@ -21,8 +21,8 @@
 
 static _Atomic(bool (*)(int)) told;
 
-/* softhca_tell_files has f called before a descriptor is closed, to ask whether it is the
- * adapter's. */
+/* softhca_tell_files registers f, which is called before a descriptor is closed and
+ * reports whether it is the adapter's. */
 SHOWN void softhca_tell_files(bool (*f)(int fd))
 {
 	atomic_store_explicit(&told, f, memory_order_release);
@@ -84,7 +84,7 @@ static void end(int fd)
 		syscall(SYS_close, fd);
 }
 
-/* What the kernel writes about an entry of a directory. */
+/* A directory entry as the kernel writes it. */
 struct entry {
 	uint64_t ino, off;
 	uint16_t size;
@@ -92,8 +92,8 @@ struct entry {
 	char name[];
 };
 
-/* The adapter has no descriptor from this number on: it is the kernel's default for the most
- * that a process can have, and the kernel gives the lowest free number. */
+/* The adapter has no descriptors from this number on: it is the kernel's default of the
+ * maximum limit of descriptors, and the kernel assigns the lowest free number. */
 enum { MOST = 1 << 20 };
 
 /* end_gap closes a range without descriptors of the adapter. */
@@ -106,7 +106,7 @@ static void end_gap(unsigned from, unsigned to)
 }
 
 /* end_unlisted closes the descriptors of a range without a list of them. The limit of
- * descriptors is no bound: the program may have lowered it since. */
+ * descriptors is not an upper bound: the program may have lowered it. */
 static void end_unlisted(unsigned from, unsigned to)
 {
 	int none;
@@ -149,7 +149,8 @@ static void end_all(unsigned from, unsigned to)
 
 SHOWN int close_range(unsigned from, unsigned to, int flags)
 {
-	/* All descriptors of the adapter may be closed by exec. */
+	/* With CLOSE_RANGE_CLOEXEC only exec closes descriptors, also those of the
+	 * adapter. */
 	if (likely(atomic_load_explicit(&told, memory_order_acquire) == NULL) || (flags & CLOSE_RANGE_CLOEXEC) != 0)
 		return (int)syscall(SYS_close_range, from, to, flags);
 	if (from > to || (flags & ~CLOSE_RANGE_UNSHARE) != 0) {

@@ -31,8 +31,8 @@ static COLD bool readlink_led(int dirfd, const char *path, char *target, size_t 
 READLINK(readlink, AT_FDCWD, (const char *path, char *target, size_t size), (path, target, size))
 READLINK(readlinkat, dirfd, (int dirfd, const char *path, char *target, size_t size), (dirfd, path, target, size))
 
-/* What programs call that were compiled with checks: the C library ends the program if
- * the size is more than there is room. */
+/* Variants for programs compiled with _FORTIFY_SOURCE: the C library ends the program
+ * if the size exceeds the buffer. */
 #define READLINK_CHK(name, dirfd, parameters, arguments) \
 	SHOWN ssize_t name parameters \
 	{ \

@@ -1,4 +1,4 @@
-/* Where the functions are that ours take the place of. */
+/* Look-up of the functions that this library replaces. */
 
 #define _GNU_SOURCE
 #include "preload.h"
@@ -13,7 +13,8 @@ static _Atomic(void *) functions[NEXT_COUNT];
 #define NEXT_NAME(result, name, parameters) #name,
 static const char *const names[NEXT_COUNT] = { NEXT_FUNCTIONS(NEXT_NAME) };
 
-/* find stores what everybody finds, so it does not matter who is first. */
+/* find stores a pointer that is the same for all threads, so they need no lock.
+ * */
 static COLD void *find(int number)
 {
 	void *f = dlsym(RTLD_NEXT, names[number]);
@@ -29,8 +30,8 @@ void *next_function(int number)
 	return likely(f != NULL) ? f : find(number);
 }
 
-/* The program's own calls find everything in its place, even in a signal handler or
- * after a fork of many threads, where nothing may be looked for. */
+/* All functions are looked up before the program starts, because a look-up is not
+ * allowed in a signal handler or after a fork of a threaded process. */
 __attribute__((constructor)) static void find_all(void)
 {
 	for (int i = 0; i < NEXT_COUNT; i++)

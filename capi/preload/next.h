@@ -1,5 +1,5 @@
-/* The functions that ours take the place of, as the next library has them: the C
- * library, or another one that is preloaded, or a sanitizer. */
+/* The functions that this library replaces, as the next library defines them:
+ * the C library, another preloaded library, or a sanitizer. */
 
 #ifndef SOFTHCA_NEXT_H
 #define SOFTHCA_NEXT_H
@@ -97,8 +97,8 @@ enum { NEXT_FUNCTIONS(NEXT_NUMBER) NEXT_COUNT };
 #define NEXT_TYPE(result, name, parameters) typedef result next_##name parameters;
 NEXT_FUNCTIONS(NEXT_TYPE)
 
-/* next_function finds a function, if the constructor has not. There always is one:
- * who calls ours was linked with it. */
+/* next_function finds a function, if the constructor has not. It always exists: a
+ * program that calls the replacement was linked with the function. */
 void *next_function(int number);
 
 #define NEXT_CALL(name) ((next_##name *)next_function(NEXT_##name))

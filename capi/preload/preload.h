@@ -1,17 +1,17 @@
-/* What a program sees of an adapter in /sys/class/infiniband and
- * /dev/infiniband: this library, preloaded, redirects paths below these into the
- * sysfs image whose root the environment variable SOFTHCA_SYSFS names, and shows
- * the present values of counters. It changes no other paths, and no descriptors but
- * those of /dev/infiniband/rdma_cm.
+/* The preload library shows an adapter in /sys/class/infiniband and
+ * /dev/infiniband: it redirects paths below these into the sysfs image, whose root
+ * is in the environment variable SOFTHCA_SYSFS, and shows the current values of
+ * counters. It changes no other paths, and handles no descriptors except those of
+ * /dev/infiniband/rdma_cm and the adapter's own.
  *
- * Reading order: path.c (the redirected paths), value.c (files whose text is
- * made when they are opened, devices), next.c (the C library's functions), and
- * the functions that take their place: open.c, status.c, name.c. rdma_cm.c has the
- * device of the connection manager, and its descriptors; close.c keeps those of the adapter
- * open; handler.c, cancel.c and exit.c have nothing to do with descriptors or paths.
+ * Reading order: path.c (the redirected paths), value.c (files whose text is made when they
+ * are opened, devices), next.c (the C library's functions), and the functions that replace
+ * them: open.c, status.c, name.c. rdma_cm.c handles the device of the connection manager
+ * and its descriptors; close.c keeps the adapter's descriptors open; handler.c, cancel.c
+ * and exit.c report other calls of the program to libibverbs.
  *
- * Nothing here allocates memory, takes a lock or keeps what a fork could leave
- * half done, except that the C library's own function does so. Functions work
+ * Nothing here allocates memory, takes a lock or has state that a fork could
+ * leave inconsistent, unless the C library's own function does. Functions work
  * before the library's constructor ran. */
 
 #ifndef SOFTHCA_PRELOAD_H
@@ -32,16 +32,16 @@ enum { ROOT_MAX = 512, LED_MAX = ROOT_MAX + PATH_MAX };
 
 /* Whether a path is redirected into the image; see path.c. */
 enum way {
-	WAY_PAST, /* it is not about RDMA: the C library has it */
-	WAY_INTO, /* it was led there */
-	WAY_LOST  /* it would be, but is too long: errno says so */
+	WAY_PAST, /* not redirected: the C library gets the path as it is */
+	WAY_INTO, /* redirected */
+	WAY_LOST  /* too long to redirect: ENAMETOOLONG */
 };
 
 /* lead writes the path in the image to which a path is redirected. */
 enum way lead(int dirfd, const char *path, char led[LED_MAX]);
 
-/* suspect reports whether lead has to look at a path. It is all that most paths
- * of a program cost. */
+/* suspect reports whether lead has to look at a path. For most paths of a
+ * program this check is the only cost. */
 static inline bool suspect(const char *path)
 {
 	if (unlikely(path == NULL))
@@ -65,8 +65,9 @@ static inline bool suspect(const char *path)
 	}
 }
 
-/* LEAD has the path of a function that returns failure if it is lost; the function
- * of the C library gets the path that it leads to. */
+/* LEAD redirects the path of a function, which then passes the new path to the
+ * function of the C library; if the path is too long, the function returns
+ * failure. */
 #define LEAD(dirfd, failure) \
 	char led[LED_MAX]; \
 	const enum way way = suspect(path) ? lead(dirfd, path, led) : WAY_PAST; \
@@ -75,13 +76,13 @@ static inline bool suspect(const char *path)
 	if (unlikely(way == WAY_INTO)) \
 		path = led;
 
-/* Whether the process has been in the image: it has opened a directory there,
- * or has it as its working directory. Then names without a path may be there too. */
+/* Whether the process has opened a directory of the image, or has it as its working
+ * directory. Then relative paths may be in the image too. */
 bool been_inside(void);
 void went_inside(void);
 
-/* picture_root returns the root of the image, "" if there is none, in room of
- * the caller where it is not kept yet. */
+/* picture_root returns the root of the image, "" if there is none, in the
+ * caller's room if it is not stored yet. */
 const char *picture_root(char room[ROOT_MAX]);
 
 /* without_root removes the root from the front of a path. */
@@ -90,18 +91,19 @@ void without_root(char *path);
 /* in_picture reports whether an open file is in the image. */
 bool in_picture(int fd);
 
-/* present returns what a program gets that has opened a file of the image for
- * reading: fd, or in its place a file with the present value; -1 with errno, and
- * fd closed, for a device, which has no driver. */
+/* present returns the result of opening a file of the image for reading: fd, or
+ * a file with the current value in its place; for a device, which has no driver,
+ * it closes fd and returns -1 with errno. */
 int present(int fd, int flags);
 
-/* dress turns the stat of a file that stands for a device into that of a device. */
+/* dress patches the stat of a file that represents a device into that of a
+ * character device. */
 void dress(struct stat *s);
 bool stands_for_device(unsigned mode, unsigned long long dev);
 unsigned long long device_number(unsigned long long size);
 
-/* The numbers of devices: the size of the file that stands for one counts on from the
- * first of the verbs or, if it is that of rdma_cm, is its minor number. */
+/* Device numbers. The size of a file that represents a verbs device is added to the
+ * first minor number of the verbs; that of rdma_cm's file is its minor number. */
 enum {
 	DEVICE_MODE = S_IFCHR | 0666,
 	DEVICE_MAJOR = 231,
@@ -110,8 +112,8 @@ enum {
 	RDMA_CM_MINOR = 121,
 };
 
-/* open_rdma_cm opens the device of the connection manager: ENXIO if there is none, for
- * the program has no libibverbs. */
+/* open_rdma_cm opens the device of the connection manager: ENXIO if the program has
+ * not loaded libibverbs. */
 int open_rdma_cm(int flags);
 
 /* close_rdma_cm closes a descriptor of the connection manager; false if it is another file's. */
@@ -120,9 +122,9 @@ bool close_rdma_cm(int fd, int *result);
 /* replace_rdma_cm is dup3 onto a descriptor of the connection manager; false if it is another file's. */
 bool replace_rdma_cm(int from, int to, int flags, int *result);
 
-/* open_led opens a path if it is redirected into the image; false if it is not. The
- * buffer for a path is on the stack of such functions alone, not of those that the
- * program calls: it may have little. */
+/* open_led opens a path if it is redirected into the image; false if it is not.
+ * Only such functions have a path buffer on their stack, not those that the program
+ * calls, because its stack may be small. */
 bool open_led(int dirfd, const char *path, int flags, int *fd);
 
 #endif

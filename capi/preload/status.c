@@ -1,5 +1,5 @@
-/* Functions that say what a file is. Here dirent64 and stat64 are as their
- * namesakes: there are 64 bits. */
+/* The stat functions. On 64-bit systems stat64 and dirent64 have the same
+ * layout as stat and dirent. */
 
 #define _GNU_SOURCE
 #include "preload.h"
@@ -27,7 +27,8 @@ static COLD bool stat_led(int dirfd, const char *path, void *status, int flags, 
 	return way != WAY_PAST;
 }
 
-/* dressed does so after a call whose path may have led into the image without one. */
+/* dressed patches the result of a call that may have reached the image by a relative
+ * path. */
 static inline int dressed(int result, void *status)
 {
 	if (unlikely(been_inside()) && result == 0)
@@ -51,7 +52,7 @@ STATUS(lstat64, AT_FDCWD, AT_SYMLINK_NOFOLLOW, (const char *path, struct stat64 
 STATUS(fstatat, dirfd, flags, (int dirfd, const char *path, struct stat *s, int flags), (dirfd, path, s, flags))
 STATUS(fstatat64, dirfd, flags, (int dirfd, const char *path, struct stat64 *s, int flags), (dirfd, path, s, flags))
 
-/* What programs call that were compiled for older C libraries. */
+/* Variants for programs compiled for older C libraries. */
 STATUS(__xstat, AT_FDCWD, 0, (int version, const char *path, struct stat *s), (version, path, s))
 STATUS(__xstat64, AT_FDCWD, 0, (int version, const char *path, struct stat64 *s), (version, path, s))
 STATUS(__lxstat, AT_FDCWD, AT_SYMLINK_NOFOLLOW, (int version, const char *path, struct stat *s), (version, path, s))
@@ -110,8 +111,8 @@ ACCESS(euidaccess, AT_FDCWD, (const char *path, int wanted), (path, wanted))
 ACCESS(eaccess, AT_FDCWD, (const char *path, int wanted), (path, wanted))
 ACCESS(faccessat, dirfd, (int dirfd, const char *path, int wanted, int flags), (dirfd, path, wanted, flags))
 
-/* Programs that list files ask for these too: without an answer they say that the file
- * is not there. */
+/* Programs that list files read these too, and report the file as missing if that
+ * fails. */
 #define XATTR(name, parameters, arguments) \
 	SHOWN ssize_t name parameters \
 	{ \

@@ -1,5 +1,5 @@
-/* Files of the image that are not what the program gets: values that are made
- * when it opens them, and devices. */
+/* Files of the image that programs do not get as they are: values, which are
+ * computed when the file is opened, and devices. */
 
 #define _GNU_SOURCE
 #include "preload.h"
@@ -16,8 +16,8 @@
 /* The longest spec of a value, and the longest text of one. */
 enum { SPEC_MAX = 256, VALUE_MAX = 64 };
 
-/* A file that stands for a device is a regular one with the sticky bit, which
- * means nothing there otherwise. Its size is the number of the device. */
+/* A file that represents a device is a regular file with the sticky bit, which
+ * has no other meaning there. Its size is the number of the device. */
 bool stands_for_device(unsigned mode, unsigned long long dev)
 {
 	char room[ROOT_MAX];
@@ -90,8 +90,8 @@ static bool sum(int board, const char **p, uint64_t *total)
 	}
 }
 
-/* evaluate writes the text that a spec asks for and returns its length, 0 if the
- * spec makes no sense: after the sum nothing, /DIVISOR, or ?TEXT|TEXT. */
+/* evaluate writes the text of a spec and returns its length, 0 if the spec is
+ * malformed: after the sum nothing, /DIVISOR, or ?TEXT|TEXT. */
 static size_t evaluate(const char *spec, char text[VALUE_MAX])
 {
 	uint64_t n, divisor;

@@ -1,5 +1,5 @@
 // Provokes every completion status, every asynchronous event, and calls that fail: by wrong
-// use of the verbs where possible, else by rules of faults. For each it prints a line of
+// use of the verbs where possible, otherwise by fault rules. For each it prints a line of
 // four columns: kind, name, the side or object that reports it, and the cause.
 #include "rig.h"
 
@@ -278,7 +278,7 @@ static void each_event(void)
 	}
 }
 
-// Events that programs cannot cause, or not on every adapter. Rules of faults raise one of
+// Events that programs cannot cause, or not on every adapter. Fault rules raise one of
 // them, in this order, at each ibv_query_qp.
 static const struct {
 	enum ibv_event_type type;
@@ -305,8 +305,8 @@ static void raised_events(void)
 	free(r.buf[1]);
 }
 
-// Rules of faults make each of these calls fail the first time, and failed prints it. ERRNO
-// is the errno of a call that failed, 0 if the call succeeded.
+// Fault rules make each of these calls fail the first time, and failed prints it. ERRNO is
+// the errno of a call that failed, 0 if the call succeeded.
 #define ERRNO(has_failed) ({ errno = 0; (has_failed) ? errno : 0; })
 
 // CODE is the error code that a call returns. errno must be the same.
@@ -400,7 +400,7 @@ static void failing_calls(void)
 	must(ibv_dealloc_pd(r.pd) == 0 && ibv_close_device(r.ctx) == 0);
 }
 
-// Receives that a rule refuses, where no rule is about sends.
+// A fault rule refuses receives; no rule applies to sends.
 static void watched_receives(void)
 {
 	struct rig r = {0};
@@ -411,7 +411,8 @@ static void watched_receives(void)
 	rig_close(&r);
 }
 
-// A query tells that a send queue is still being drained: the peer answers nothing.
+// A query reports a send queue that is still draining, because the peer does not
+// answer.
 static void draining_told(void)
 {
 	struct rig r = {0};

@@ -1,4 +1,5 @@
-// Each argument that the library passes to the engine, and each value that it takes from it.
+// Each argument that the library passes to the engine, and each value that the engine
+// returns.
 #define _GNU_SOURCE
 #include "recorded.h"
 
@@ -345,7 +346,7 @@ static void thread_domains(struct recording *r)
 	must(ibv_create_qp_ex(r->ctx, &a) == NULL && errno == EINVAL); // a queue pair without a domain
 }
 
-// A text that fills the buffer has no byte behind it.
+// A text that fills the buffer is not terminated.
 static void read_file(void)
 {
 	char dir[] = "/tmp/recorded-XXXXXX", path[64], b[6];

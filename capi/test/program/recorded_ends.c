@@ -1,5 +1,4 @@
-// Sleeps and what ends them, descriptors that are closed, and what a call of the program may
-// wait for at most.
+// The ends of sleeps, closed descriptors, and the longest waits of the program's calls.
 #define _GNU_SOURCE
 #include "recorded.h"
 
@@ -8,8 +7,8 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-// A wait in the library is bounded by a second. PROMPT_NS is less than that, and more than a call
-// takes that does not wait.
+// The library waits for at most a second. PROMPT_NS is less than that, and more than the time of
+// a call that does not wait.
 enum { PROMPT_NS = 900000000 };
 
 // LINGER_NS is long enough for another thread to see that a call into the engine has not returned.
@@ -45,8 +44,8 @@ static int sleep_once(struct recording *r)
 	return 0;
 }
 
-// Which signals end a sleep in the engine, and how. Without the preload library the threads do
-// not sleep there.
+// The signals that end a sleep in the engine, and how they do. Without the preload library,
+// threads do not sleep there.
 static void sleeps(void)
 {
 	struct recording r = {0};
@@ -82,7 +81,8 @@ static void sleeps(void)
 }
 
 // child_keeps opens files in a child of a process that has slept in the engine, and closes the
-// parent's adapter. The files stay open: what the library had open there has no number any more.
+// parent's adapter. The files stay open: the library no longer uses the numbers of its own
+// descriptors.
 static void child_keeps(struct recording *r)
 {
 	enum { FILES = 64 };
@@ -110,8 +110,8 @@ static int marked(void)
 	exit(1);
 }
 
-// Which descriptors the program may close: not those of the library, but its own with the same
-// signal, and those of its parent in a child that no handler of fork knows of.
+// The descriptors that the program may close: not those of the library, but its own with the
+// same signal, and, in a child created without fork handlers, those of its parent.
 static void closable(void)
 {
 	int p[2], status, fd = marked();
@@ -125,13 +125,13 @@ static void closable(void)
 	must(waitpid(pid, &status, 0) == pid && status == 0);
 }
 
-// All descriptors that an adapter and its objects had are closed with them, also those of an
-// adapter that does not open.
+// Closing an adapter and its objects closes all their descriptors, and so does a failed
+// open.
 static void descriptors(void)
 {
 	struct recording r = {0};
 	recording_open(&r);
-	recording_close(&r); // the first one opens some that stay
+	recording_close(&r); // the first one opens some permanently
 	int had = open_files();
 	recording_open(&r);
 	SAME(sleep_once(&r), 0);
@@ -147,7 +147,7 @@ static void descriptors(void)
 	errno = 0;
 	must(list != NULL && ibv_open_device(list[0]) == NULL && errno == ENODEV);
 	SAME(open_files(), had);
-	rec->code = EIO; // an adapter that has failed can be closed
+	rec->code = EIO; // a failed adapter can be closed
 	must(ibv_open_device(list[0]) == NULL && errno == EIO);
 	rec->code = 0;
 	struct ibv_context *c = ibv_open_device(list[0]);
@@ -159,8 +159,8 @@ static void descriptors(void)
 	ibv_free_device_list(list);
 }
 
-// try runs a part of a scenario in child processes, until one of them finds nothing wrong: a busy
-// machine may delay some of them.
+// try runs a part of a scenario in child processes, until one succeeds: a busy machine may delay
+// some of them.
 static void try(const char *wrong, bool (*run)(void))
 {
 	enum { TRIES = 3 };
@@ -184,7 +184,7 @@ static void try(const char *wrong, bool (*run)(void))
 
 static bool took_long(int64_t from) { return now_mono() - from >= PROMPT_NS; }
 
-// A handler that is set after calls into the engine.
+// The program sets a handler after calls into the engine.
 static bool handler_is_set(void)
 {
 	struct recording r = {0};
@@ -206,7 +206,7 @@ static void *poll_one(void *arg)
 	return arg;
 }
 
-// A handler that a child sets, while a thread of the parent is in the engine.
+// A child sets a handler while a thread of the parent is in the engine.
 static bool child_sets_handler(void)
 {
 	pthread_t t;
@@ -229,8 +229,8 @@ static bool child_sets_handler(void)
 	return status == 0;
 }
 
-// A handler that is set while a thread is in the engine: the call returns when the thread is out,
-// or after the longest wait.
+// The program sets a handler while a thread is in the engine: the call returns when the thread
+// has left, or after the longest wait.
 static bool handler_waits(void)
 {
 	pthread_t t;
@@ -259,7 +259,8 @@ static void *hold_still(void *arg)
 	return arg;
 }
 
-// cancel_one cancels a thread, and reports whether that took no time.
+// cancel_one cancels a thread, and reports whether pthread_cancel returned at
+// once.
 static bool cancel_one(pthread_t t)
 {
 	void *how;
@@ -270,7 +271,7 @@ static bool cancel_one(pthread_t t)
 	return quick;
 }
 
-// A thread that is cancelled after another one slept in the engine.
+// The program cancels a thread after another one slept in the engine.
 static bool cancel_after_sleep(void)
 {
 	pthread_t t;
@@ -289,7 +290,7 @@ static void start_sleeper(pthread_t *t)
 		sched_yield();
 }
 
-// A thread that is cancelled while it sleeps in the engine: it is woken.
+// The program cancels a thread that sleeps in the engine: it is woken.
 static bool cancel_sleeper(void)
 {
 	pthread_t t;
@@ -297,7 +298,8 @@ static bool cancel_sleeper(void)
 	return cancel_one(t);
 }
 
-// It leaves the engine before it ends, unless that takes longer than the longest wait.
+// The thread leaves the engine before it ends, unless that takes longer than the
+// longest wait.
 static bool cancel_outside(void)
 {
 	pthread_t t;
@@ -307,7 +309,7 @@ static bool cancel_outside(void)
 	return !quick || rec->slept == rec->sleeps;
 }
 
-// A thread of a child is cancelled, whose parent had a thread that slept in the engine.
+// A child cancels a thread, after a thread of the parent slept in the engine.
 static bool child_cancels(void)
 {
 	pthread_t t, own;

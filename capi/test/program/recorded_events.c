@@ -1,4 +1,5 @@
-// Events that the engine raises: each is counted, each list has its bound and its room again.
+// Events that the engine raises: each is counted, and each list is bounded and has room again
+// after events were read.
 #define _GNU_SOURCE
 #include "recorded.h"
 
@@ -76,8 +77,8 @@ static struct ibv_qp *another(struct recording *r)
 	return q;
 }
 
-// The events of a queue pair that is destroyed go, wherever they are in the list. Those of others
-// stay in their order, and later ones follow them.
+// Destroying a queue pair removes its events, wherever they are in the list. The others keep
+// their order, and later ones follow them.
 static void dropped(struct recording *r)
 {
 	for (int gone = 0; gone < GROUPS; gone++) {
@@ -97,8 +98,8 @@ static void dropped(struct recording *r)
 	}
 }
 
-// The list of events is bounded. When events were read, or went with their object, there is
-// room again.
+// The list of events is bounded. It has room again when events were read, or were removed
+// with their object.
 static void bounded(struct recording *r)
 {
 	struct ibv_qp *q = another(r);
@@ -125,8 +126,8 @@ static void bounded(struct recording *r)
 	must(next_about(r->ctx, IBV_EVENT_SQ_DRAINED) == r->qp && !has_event(r->ctx));
 }
 
-// Closing a context destroys the queue pairs that the program has left in it. They leave their
-// groups.
+// Closing a context destroys the queue pairs that the program left in it, which then leave
+// their groups.
 static void left(void)
 {
 	struct recording r = {0};

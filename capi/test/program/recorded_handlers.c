@@ -1,12 +1,12 @@
-// What the kernel has for the signals of faults, and what the program reads back: the library's
-// handler is in front of the program's.
+// The handlers of fault signals that the kernel has, and those that the program reads back: the
+// library's handler is in front of the program's.
 #define _GNU_SOURCE
 #include "recorded.h"
 
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-// kernels is the kernel's form of struct sigaction.
+// kernels is struct sigaction as the kernel defines it.
 struct kernels {
 	void (*handler)(int);
 	unsigned long flags;
@@ -14,7 +14,8 @@ struct kernels {
 	uint64_t mask;
 };
 
-// installed returns what the kernel has, which no library redirects.
+// installed returns the kernel's handler, with a system call that no library
+// replaces.
 static struct kernels installed(int sig)
 {
 	struct kernels k = {0};
@@ -27,7 +28,7 @@ static void handle(int sig) { (void)sig; }
 static const int faults[] = {SIGSEGV, SIGBUS};
 
 // in_front checks that the library's handler is in front of the program's. It stays there after
-// it was called, and runs on the stack for signals.
+// it was called, and runs on the signal stack.
 static void in_front(int sig)
 {
 	struct kernels k = installed(sig);

@@ -1,11 +1,12 @@
-// What the library writes into the queues, when it rings the doorbell, and how long it leaves
-// requests unsent.
+// The entries that the library writes into the queues, when it rings the doorbell, and how
+// long requests stay unsent.
 #include "recorded.h"
 
 #include <sched.h>
 #include <time.h>
 
-// The library's bounds on requests without a doorbell, and how long one may wait for others.
+// The library's bounds on requests without a doorbell, and the maximum wait of a request for
+// later ones.
 enum { SPARED_REQUESTS = 32, SPARED_BYTES = 8 << 10, OVERDUE_NS = 20000 };
 
 static struct ring_send *sent(uint32_t back)
@@ -95,8 +96,8 @@ static void post_many(struct recording *r, int n, uint32_t size)
 	SAME(unsent() < SPARED_REQUESTS, true);
 }
 
-// begin_waits has the library note that requests wait from now on. All that was posted is
-// sent. It returns a time after the one that the library has noted.
+// begin_waits makes the library record that requests wait from now on. All posted
+// requests are sent. It returns a time later than the recorded one.
 static int64_t begin_waits(struct recording *r)
 {
 	struct ibv_wc wc;
@@ -179,9 +180,9 @@ static void overdue(struct recording *r)
 	SAME(rec->overdues, all);
 }
 
-// The wall-clock time of a completion is that of the moment when the program asks for its
-// timestamp first, however late it asks for the wall-clock time. A thread that is interrupted
-// between the clocks gets a later time, so the earliest of several counts.
+// The wall-clock time of a completion is the time of the program's first read of its
+// timestamp, however late it reads the wall-clock time. A thread that is interrupted between
+// the clocks gets a later time, so the earliest of several counts.
 static void wallclock(struct recording *r)
 {
 	enum { TRIES = 1000, SPAN_NS = 2000000 };
@@ -204,8 +205,8 @@ static void wallclock(struct recording *r)
 	SAME(least < best, false);
 }
 
-// A queue pair that fault rules watch asks for each request whether it may be posted, and sends
-// each before the next.
+// For a queue pair with fault rules, the library checks each request before it posts it, and
+// sends it before the next.
 static void watched(void)
 {
 	struct recording r = {0};
