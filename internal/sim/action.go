@@ -10,14 +10,14 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// action is one thing that a program, or fate, does.
+// action is one action of a program, or a random fault.
 type action uint8
 
 const (
 	actSend action = iota
 	actRecv
 	actPoll
-	actMend // connect again what is broken, resume what stopped
+	actMend // reconnect broken connections, resume stopped ones
 	actBadSend
 	actBadRecv
 	actShortRecv
@@ -50,8 +50,8 @@ var actionNames = [numActions]string{
 
 func (a action) String() string { return actionNames[a] }
 
-// act does action number i. Its choices come from its own number, so that
-// leaving another action out does not change them.
+// act does action number i. Its random choices depend only on i, so leaving out
+// another action does not change them.
 func (w *world) act(i int) {
 	r := w.dice.Rand
 	a := w.plan.draw(r)
@@ -90,7 +90,7 @@ func (w *world) act(i int) {
 	}
 }
 
-// trouble does what needs a queue pair.
+// trouble performs the actions that need a queue pair.
 func (w *world) trouble(a action, e *end, r *rand.Rand) {
 	switch a {
 	case actBadSend:
@@ -130,7 +130,7 @@ func (w *world) trouble(a action, e *end, r *rand.Rand) {
 		w.forge(e, r)
 	case actRearm:
 		e.rearm()
-		if e.peer.qp != nil && r.IntN(4) > 0 { // as connection managers have both do
+		if e.peer.qp != nil && r.IntN(4) > 0 { // as connection managers do for both ends
 			e.peer.rearm()
 		}
 	case actMigrate:
@@ -164,7 +164,7 @@ func (w *world) actSend(e *end, r *rand.Rand) {
 	}
 }
 
-// sendSome posts n sends with one ring of the bell.
+// sendSome posts n sends with one doorbell.
 func (e *end) sendSome(r *rand.Rand, n int, bad bool) {
 	if e.state < ib.RTS || e.peer.qp == nil {
 		return
@@ -189,8 +189,7 @@ func (e *end) sendSome(r *rand.Rand, n int, bad bool) {
 	e.node.wake(e)
 }
 
-// unsignaled returns how many of the last sends will leave no entry when they
-// succeed.
+// unsignaled returns the number of unsignalled sends at the end of the queue.
 func (e *end) unsignaled() int {
 	n := 0
 	for i := len(e.sq) - 1; i >= 0 && !e.sq[i].signaled; i-- {
@@ -199,7 +198,7 @@ func (e *end) unsignaled() int {
 	return n
 }
 
-// actRecv posts receives, as many as the program keeps.
+// actRecv posts receives, up to the number that the program keeps posted.
 func (e *end) actRecv(r *rand.Rand) {
 	if e.qp == nil || e.state == ib.RESET {
 		return
@@ -214,8 +213,8 @@ func (e *end) actRecv(r *rand.Rand) {
 	e.fillRecvs(r, 1+r.IntN(e.w.plan.recvs))
 }
 
-// actPoll polls the queues of one adapter: with room to spare where nothing is
-// to overflow, some entries of one of them elsewhere.
+// actPoll polls the queues of one adapter: all entries if no queue may
+// overflow, otherwise some entries of one queue.
 func (w *world) actPoll(r *rand.Rand) {
 	n := w.nodes[r.IntN(len(w.nodes))]
 	if w.plan.on(smallCQs) {
@@ -229,7 +228,7 @@ func (w *world) actPoll(r *rand.Rand) {
 	}
 }
 
-// actMend puts right what went wrong with a connection.
+// actMend repairs a connection.
 func (w *world) actMend(p *pair, r *rand.Rand) {
 	dead := p.broken
 	for _, e := range p.ends {
@@ -251,8 +250,8 @@ func (w *world) actMend(p *pair, r *rand.Rand) {
 	w.addressesBack()
 }
 
-// resume takes an end out of SQD, if it has drained, and out of SQE, and ends
-// the set-up of one that waits in RTR.
+// resume moves an end from SQD, if it has drained, from SQE, or from RTR to
+// RTS.
 func (e *end) resume() {
 	switch {
 	case e.state == ib.RTR:
@@ -312,7 +311,7 @@ func (e *end) actRefused(r *rand.Rand) {
 	}
 }
 
-// actResizeCQ changes the size of a queue, if what waits fits.
+// actResizeCQ changes the size of a queue, if the waiting entries fit.
 func (w *world) actResizeCQ(r *rand.Rand) {
 	n := w.nodes[r.IntN(len(w.nodes))]
 	c := n.cqs[r.IntN(len(n.cqs))]
@@ -323,8 +322,8 @@ func (w *world) actResizeCQ(r *rand.Rand) {
 	}
 }
 
-// restart is an adapter that goes without notice, with everything on it, and
-// comes back.
+// restart destroys an adapter with all its objects without notice, and opens it
+// again.
 func (w *world) restart(n *node, r *rand.Rand) {
 	n.audit()
 	for _, p := range w.pairs {
@@ -338,8 +337,8 @@ func (w *world) restart(n *node, r *rand.Rand) {
 	w.connectUD(n, r)
 }
 
-// forge sends an adapter a packet that is right in all but its sender, its
-// partition, its service, or in that nothing waits for it.
+// forge sends an adapter a packet that is valid except for its sender, its
+// partition or its service, or that is a response to no request.
 func (w *world) forge(e *end, r *rand.Rand) {
 	if e.state < ib.RTR || e.typ() != ib.RC || e.peer.qp == nil {
 		w.forgeDatagram(e.node, r)
@@ -365,7 +364,7 @@ func (w *world) forge(e *end, r *rand.Rand) {
 		p.BTH.PKey = 0x1234
 	case 2:
 		p.BTH.Opcode |= roce.Opcode(roce.ServiceUC) << 5
-	default: // it comes from the peer, and answers what was never sent (E23)
+	default: // a response of the peer to a request that was never sent (E23)
 		ghost = true
 		p.BTH.Opcode, p.BTH.AckReq, p.Payload = roce.RCAcknowledge, false, nil
 		p.BTH.PSN, p.AETH.Syndrome = a.SQPSN.Add(1000), roce.ACKUnlimited
@@ -373,12 +372,12 @@ func (w *world) forge(e *end, r *rand.Rand) {
 	pkt := w.inject(&p, e.node, [2]netip.Addr{src, dst})
 	pkt.forged = !ghost
 	if ghost {
-		pkt.serial = 0 // as old as can be: it must have no effect
+		pkt.serial = 0 // the oldest possible: it must have no effect
 	}
 }
 
-// forgeClaim sends an end, in its peer's name, a NAK that would end the connection if it were
-// true, or an answer that makes no sense. Its PSN may be in flight.
+// forgeClaim sends an end, in its peer's name, a NAK that would end the connection, or an
+// implausible answer. Its PSN may be in flight.
 func (w *world) forgeClaim(e *end, r *rand.Rand) {
 	p := roce.Packet{
 		BTH:  roce.BTH{Opcode: roce.RCAcknowledge, PKey: ib.PKeyDefault, DestQP: e.num, PSN: e.qp.Query().SQPSN.Add(1<<24 - 1 - r.Uint32N(8))},
@@ -409,8 +408,7 @@ func (w *world) forgeDatagram(n *node, r *rand.Rand) {
 	w.inject(&p, n, [2]netip.Addr{n.addrs[0].Next(), n.addrs[0]}).forged = true
 }
 
-// inject puts a packet of nobody's on its way from the first address to the
-// second.
+// inject sends a forged packet from the first address to the second.
 func (w *world) inject(p *roce.Packet, to *node, way [2]netip.Addr) *packet {
 	src, dst := way[0], way[1]
 	pkt := w.net.take(roce.Size(p.BTH.Opcode, len(p.Payload)))

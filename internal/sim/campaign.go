@@ -6,20 +6,19 @@ import (
 	"time"
 )
 
-// Campaign is many runs, one after another in order of their seeds, on
-// several processors.
+// Campaign is a series of runs, in order of their seeds, on several processors.
 type Campaign struct {
-	Config         // of each run, but for its seed
+	Config         // of each run, without the seed
 	First   uint64 // seed
 	Last    uint64 // seed; 0 for no end
-	Packets uint64 // stop when so many were sent; 0 for no limit
-	Workers int    // 0 is one
+	Packets uint64 // stop after this number of packets; 0: no limit
+	Workers int    // 0 means 1
 	// Progress, if set, is called about once a second, from one goroutine at a
 	// time.
 	Progress func(Summary)
 }
 
-// Summary is what the runs of a campaign came to so far.
+// Summary is the result of a campaign so far.
 type Summary struct {
 	Runs        uint64        `json:"runs"`          // that ended
 	NextSeed    uint64        `json:"next_seed"`     // that was not run
@@ -42,8 +41,8 @@ func (s *Summary) PerCore() float64 {
 	return float64(s.Packets) / s.Busy.Seconds()
 }
 
-// Run makes the runs until one fails, all are done, there are packets enough,
-// or ctx ends.
+// Run makes the runs until one fails, all are done, the packet limit is
+// reached, or ctx ends.
 func (c *Campaign) Run(ctx context.Context) (Summary, error) {
 	if err := c.fill(); err != nil {
 		return Summary{}, err
@@ -61,14 +60,14 @@ func (c *Campaign) Run(ctx context.Context) (Summary, error) {
 	return k.sum, k.err
 }
 
-// campaign is a campaign under way.
+// campaign is a running campaign.
 type campaign struct {
 	*Campaign
 	begin time.Time
 
 	mu       sync.Mutex // guards what follows
 	sum      Summary
-	done     bool // the last seed was handed out
+	done     bool // no seeds are left
 	err      error
 	reported time.Time
 }
@@ -89,7 +88,7 @@ func (k *campaign) work(ctx context.Context) {
 	}
 }
 
-// next hands out a seed.
+// next returns the next seed.
 func (k *campaign) next() (seed uint64, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -103,7 +102,7 @@ func (k *campaign) next() (seed uint64, ok bool) {
 	return seed, true
 }
 
-// add takes the result of a run and reports whether to go on.
+// add adds the result of a run and reports whether to go on.
 func (k *campaign) add(r *Result, err error, took time.Duration) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -46,7 +46,7 @@ func (c *queue) push(e *end, wc ib.WC) {
 	e.node.blame(c)
 }
 
-// blame notes that a CQ's failure takes its queue pairs to ERR.
+// blame marks the queue pairs of a failed CQ, which go to ERR.
 func (n *node) blame(c *queue) {
 	for _, e := range n.ends {
 		if e.sendQ == c || e.recvQ == c {
@@ -55,7 +55,7 @@ func (n *node) blame(c *queue) {
 	}
 }
 
-// completedSend looks at the completion of a send work request.
+// completedSend checks the completion of a send work request.
 func (e *end) completedSend(wc *ib.WC) {
 	e.news("a completion", e.w.now)
 	for {
@@ -73,11 +73,11 @@ func (e *end) completedSend(wc *ib.WC) {
 			e.w.fail("order", "adapter %d qp %v: wr_id %d completes before wr_id %d", e.node.index, e.num, wc.WRID, o.id)
 			return
 		}
-		e.succeeded(o) // unsignalled: that a later one completes says so
+		e.succeeded(o) // unsignalled: the completion of a later one shows it
 	}
 }
 
-// finish judges a completion and gives back what the request held.
+// finish checks a completion and releases the request's resources.
 func (e *end) finish(o *op, wc *ib.WC) {
 	wc.Opcode, wc.ByteLen = opcodeOf(o.code), uint32(o.length)
 	if wc.Status == ib.WCSuccess {
@@ -103,7 +103,7 @@ func (e *end) finish(o *op, wc *ib.WC) {
 	o.drop()
 }
 
-// succeeded checks that a request has done what it says.
+// succeeded checks the effect of a successful request.
 func (e *end) succeeded(o *op) {
 	w := e.w
 	if e.failed {
@@ -119,8 +119,8 @@ func (e *end) succeeded(o *op) {
 	o.drop()
 }
 
-// verify checks what a request on a reliable connection did at the peer: it
-// is there when the request is complete.
+// verify checks the effect of a reliable request at the peer, which must be
+// there when the request completes.
 func (e *end) verify(o *op) {
 	w := e.w
 	if o.consumes() && !o.delivered {
@@ -153,7 +153,7 @@ func (e *end) verifyAtomic(o *op) {
 	o.landing.received(e, o.landing.bytes()[:8])
 }
 
-// received checks that a slot holds data, and behind it what it held before.
+// received checks that a slot holds data, followed by its previous contents.
 func (l *slot) received(e *end, data []byte) {
 	copy(l.model(), data)
 	if !bytes.Equal(l.model(), l.bytes()) {
@@ -176,7 +176,7 @@ func (e *end) completedRecv(wc *ib.WC) {
 }
 
 // takeReceive finds the receive that completed: the oldest of the end's own
-// queue, any that is out of a shared one.
+// queue, or any posted one of a shared queue.
 func (e *end) takeReceive(wc *ib.WC) *receive {
 	if e.srq != nil {
 		v := e.srq.posted[wc.WRID]
@@ -240,8 +240,8 @@ func (e *end) deliveredRC(v *receive, wc *ib.WC) {
 	}
 }
 
-// holds reports whether the data of a WRITE is in place, apart from what later
-// ones put there.
+// holds reports whether the data of a WRITE is in place, except for bytes that
+// later WRITEs changed.
 func (l *slot) holds(o *op) bool {
 	b := l.bytes()
 	for i, v := range o.data {
@@ -252,9 +252,9 @@ func (l *slot) holds(o *op) bool {
 	return true
 }
 
-// deliveredUnreliable: messages of UC and UD may be lost, overtaken and, when
-// the network repeats a packet, arrive twice; but each is a message that was
-// sent, and whole.
+// deliveredUnreliable: messages of UC and UD may be lost, reordered and, if the
+// network duplicates a packet, arrive twice; but each must be a complete
+// message that was sent.
 func (e *end) deliveredUnreliable(v *receive, wc *ib.WC) {
 	head := 0
 	if e.pair == nil {
@@ -272,9 +272,9 @@ func (e *end) deliveredUnreliable(v *receive, wc *ib.WC) {
 		e.w.fail("message", "adapter %d qp %v: what arrived is no message that was sent", e.node.index, e.num)
 		return
 	case !ok:
-		// A WRITE with immediate, which leaves the receive as it was, perhaps
-		// with the start of a message that was given up. The opcode, which is
-		// seen when the completion is polled, must say so.
+		// A WRITE with immediate, which does not change the receive's memory
+		// (except for the start of a dropped message). The opcode of the
+		// completion must show it.
 		wc.Opcode, wc.Flags, wc.VendorErr = ib.WCRecvRDMAWithImm, ib.WCWithImm, anyImm
 		return
 	}
@@ -290,7 +290,7 @@ func (e *end) deliveredUnreliable(v *receive, wc *ib.WC) {
 	}
 }
 
-// anyImm, in an expected completion, says that its immediate is not known.
+// anyImm, in an expected completion, means that the immediate is unknown.
 const anyImm = 1
 
 func opcodeOf(c ib.WROpcode) ib.WCOpcode {

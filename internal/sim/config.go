@@ -7,24 +7,23 @@ import (
 	"strings"
 )
 
-// Config says which run to make. The same Config makes the same run, to the
-// last packet.
+// Config configures a run. The same Config repeats the run exactly.
 type Config struct {
 	Seed    uint64
-	Ops     int    // actions of the programs; 0 takes DefaultOps
-	Profile string // name of a profile; empty is "mixed"
-	// Skip names actions, by their number from 0, that are left out: what
-	// Minimize finds.
+	Ops     int    // actions of the programs; 0 means DefaultOps
+	Profile string // name of a profile; empty means "mixed"
+	// Skip names actions, by their number from 0, to leave out; Minimize sets
+	// it.
 	Skip map[int]bool
 	// Trace, if set, gets a line for everything that happens.
 	Trace io.Writer
 	// Watch, if set, has functions that a run of pairs calls.
 	Watch *Watch
-	// Ladder is how many of the last lines a failed run keeps; 0 takes 200.
+	// Ladder is the number of last lines that a failed run keeps; 0 means 200.
 	Ladder int
 }
 
-// DefaultOps is how many actions a run has that does not say.
+// DefaultOps is the default number of actions of a run.
 const DefaultOps = 400
 
 // fill replaces zero values by defaults.
@@ -47,7 +46,7 @@ func (c *Config) fill() error {
 	return nil
 }
 
-// feature is one kind of trouble.
+// feature is one kind of fault or stress.
 type feature uint32
 
 const (
@@ -64,11 +63,11 @@ const (
 	smallCQs
 	badRequests // bad keys, wrong lengths, bad scatter lists
 	deregistration
-	lifecycle // QPs modified, reset, destroyed and made anew in mid-flight
+	lifecycle // QPs modified, reset, destroyed and recreated with work in flight
 	draining  // SQD and back
 	restarts
 	longMessages
-	lateAnswers         // adapters take several packets before they send
+	lateAnswers         // adapters receive several packets before they send
 	migration           // connections have two paths, which fail
 	allFeatures feature = 1<<iota - 1
 )
@@ -92,20 +91,20 @@ func (f feature) String() string {
 	return strings.Join(names, ", ")
 }
 
-// Profile is a named selection of troubles.
+// Profile is a named selection of features.
 type Profile struct {
 	Name  string
 	About string
 	has   feature
 }
 
-// mixed draws its troubles from the seed.
+// mixed draws its features from the seed.
 const mixed = "mixed"
 
-// storms runs another world: that of package storm.
+// storms runs the simulation of package storm.
 const storms = "connect"
 
-// datagrams runs another world too: that of package channels.
+// datagrams runs the simulation of package channels.
 const datagrams = "rd"
 
 var profiles = [...]Profile{

@@ -12,7 +12,8 @@ const simQKey = ib.QKey(0x1ee7)
 // udSlot is the longest datagram: that of the smallest slots.
 const udSlot = 256
 
-// connectUD gives a node a UD queue pair in RTS, the one it had or another.
+// connectUD gives a node a UD queue pair in RTS: its previous one, or a new
+// one.
 func (w *world) connectUD(n *node, r *rand.Rand) {
 	if e := n.ud; e != nil && e.qp != nil {
 		if e.state == ib.SQE {
@@ -58,14 +59,14 @@ func (w *world) sendDatagram(r *rand.Rand) {
 		w.sent(o, to.ud)
 		e.post(o, wr)
 	}
-	if o.bad == deadAH { // before it is looked at
+	if o.bad == deadAH { // before the adapter reads it
 		w.must(n.pd.DestroyAH(ah))
 		ah = 0
 	}
 	n.wake(e)
 	if ah != 0 {
-		// What was not sent at once, because the queue is draining, goes to
-		// LOC_QP_OP_ERR.
+		// Requests that were not sent at once, because the queue is draining,
+		// fail with LOC_QP_OP_ERR.
 		for _, o := range e.sq {
 			o.bad = deadAH
 		}

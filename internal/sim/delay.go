@@ -8,22 +8,21 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// This file is the oracle's "no later than". A reliable connection that has
-// something to do hears of its peer again within two round trips, as long as
-// the network harms no packet of the two adapters. If it does, the retry timer
-// of the queue pair ends the silence (E5), and before it, between adapters that
-// probe, the probe (L1): the first one a probe time after the silence began, each
-// further one when the silence is twice as long as it was at the one before.
-// If the peer is gone, the retries of the connection end the request (E8).
-// Whatever is taken of the window to a peer's address by one queue pair is
-// returned within the time that this one has.
+// This file checks upper bounds of delays. A reliable connection with work must
+// hear from its peer again within two round trips, as long as the network harms
+// no packet between the two adapters. After harm, the retry timer of the queue
+// pair bounds the silence (E5) and, between adapters that probe, an earlier probe
+// does (L1): the first one a probe time after the silence began, each further one
+// when the silence has doubled. If the peer is gone, the retries of the
+// connection end the request (E8). Window room that one queue pair occupies
+// towards an address is released within that queue pair's time.
 
-// slack is what an end may need beyond what the rules say. All that happens in
-// a run happens at once, but on the network.
+// slack is the tolerance added to the rules. Everything except the network
+// takes no time in a run.
 const slack = time.Microsecond
 
 // Bounds of the time from the last news of a peer to a probe: before a round
-// trip was measured; and if the peer, or the network, was late before.
+// trip was measured; and after the peer or the network was late.
 const (
 	probeTime     = 4 * time.Millisecond
 	probeTimeLate = 16 * time.Millisecond
@@ -36,29 +35,29 @@ const windowTimeout = 100 * time.Millisecond
 // challengeTime is how long a claim about a peer is examined, if two round trips are no longer.
 const challengeTime = 10 * time.Millisecond
 
-// delays is what the oracle knows of how long an end waits for its peer.
+// delays is the oracle's state about how long an end waits for its peer.
 type delays struct {
 	heard  clock.Instant // when the end last heard of its peer, or began to wait
-	since  clock.Instant // the same, or when a change of state gave it a new beginning
-	harmed clock.Instant // when a packet between the two was last harmed
-	risk   uint64        // the last request that this can have delayed
-	again  bool          // something was harmed, or sent again: the peer may keep the end of a message until it comes again
+	since  clock.Instant // the same, or the time of a state change that restarts the wait
+	harmed clock.Instant // time of the last harm to a packet between the two
+	risk   uint64        // the last request that the harm can have delayed
+	again  bool          // a packet was harmed or retransmitted: the peer may buffer the end of a message until it comes again
 }
 
-// trip is the longest round trip when the network harms nothing.
+// trip is the longest round trip without harm by the network.
 func (w *world) trip() time.Duration {
 	d := 2 * (w.plan.net.latency + w.plan.net.jitter)
 	if w.plan.on(lateAnswers) {
 		d += 2 * lateAnswer
 	}
-	if w.net.rate > 0 { // all that a queue pair has posted may be before a packet in its port
+	if w.net.rate > 0 { // everything that a queue pair has posted may precede a packet in its port
 		d += time.Duration(float64(int(endCap.MaxSendWR)*w.plan.slot) * 8e9 / w.net.rate)
 	}
 	return d
 }
 
-// harmed notes that the network has harmed a packet between the ends, or that
-// something else happened for which the connection may wait.
+// harmed records that the network harmed a packet between the ends, or another
+// cause of delay for the connection.
 func (p *pair) harmed() {
 	for _, e := range p.ends {
 		if e != nil {
@@ -94,8 +93,8 @@ func (e *end) leaves() {
 	}
 }
 
-// examines notes that an end examines a claim about its peer: it sends nothing until then, or
-// drops what comes over the path that the peer is said to have moved to.
+// examines records the start of a challenge at an end: until its end, the end sends nothing,
+// or drops packets from the path to which the peer seems to have moved.
 func (p *pair) examines() {
 	for _, e := range p.ends {
 		if e != nil {
@@ -106,17 +105,17 @@ func (p *pair) examines() {
 	}
 }
 
-// atRisk notes that all that is posted now may have been sent in vain.
+// atRisk records that all requests posted so far may have been sent in vain.
 func (e *end) atRisk() {
 	if n := len(e.sq); n > 0 {
 		e.delays.risk = e.sq[n-1].id
 	}
 }
 
-// hurt reports whether a request that was at risk is not known to be complete.
+// hurt reports whether a request at risk is not known to be complete.
 func (e *end) hurt() bool { return len(e.sq) > 0 && e.sq[0].id <= e.delays.risk }
 
-// stirred notes that a change of state gives both ends of a pair a new beginning.
+// stirred records a state change that restarts the waits of both ends.
 func (p *pair) stirred() {
 	for _, e := range p.ends {
 		if e != nil {
@@ -125,8 +124,8 @@ func (p *pair) stirred() {
 	}
 }
 
-// due reports whether something must happen: a request that leaves a completion
-// is not complete.
+// due reports whether progress is due: a request that leaves a completion is
+// incomplete.
 func (e *end) due() bool { return e.sends() && e.state == ib.RTS && len(e.sq) > e.unsignaled() }
 
 // sends reports whether the end may have requests in flight.
@@ -134,7 +133,7 @@ func (e *end) sends() bool {
 	return e.pair != nil && e.qp != nil && e.typ() == ib.RC && e.state >= ib.RTS && e.state != ib.ERR && len(e.sq) > 0
 }
 
-// begins notes that the end may have become one to which something is due.
+// begins starts a wait if progress has become due at the end.
 func (e *end) begins(before bool) {
 	if d := &e.delays; !before {
 		d.since, d.heard = max(d.since, e.w.now), max(d.heard, e.w.now)
@@ -150,15 +149,15 @@ func (e *end) hears(h header) {
 	e.news("an answer", until)
 }
 
-// news ends the silence: something came that was due. The next may come later,
-// if the peer asks for a pause.
+// news ends the silence: an awaited packet arrived. The next one may be due
+// later, if the peer requested a pause.
 func (e *end) news(what string, until clock.Instant) {
 	e.onTime(what)
 	d := &e.delays
 	d.since, d.heard = max(d.since, until), max(d.heard, until)
 }
 
-// goesBack is called when the end sends something again.
+// goesBack is called when the end retransmits.
 func (e *end) goesBack() {
 	e.delays.again = true
 	if e.hurt() {
@@ -166,15 +165,15 @@ func (e *end) goesBack() {
 	}
 }
 
-// dead reports whether the end's requests may go to nobody, or to one who does
-// not answer a READ again whose region has gone (E9).
+// dead reports whether the end's requests may have no live receiver, or one
+// that does not repeat the answer to a READ whose region is gone (E9).
 func (e *end) dead() bool {
 	p := e.peer
 	return e.pair.broken || e.wire.deceived || p.wire.deceived || e.wire.astray || p.wire.astray || p.qp == nil || p.remGone || p.state < ib.RTR || p.state == ib.ERR || e.paths.at != p.paths.at
 }
 
-// limit returns until when the end must hear something, for its own sake. A challenge that is
-// under way goes on after the last harm.
+// limit returns the time by which the end must hear from its peer, by its own timers. A
+// challenge in progress continues after the last harm.
 func (e *end) limit() clock.Instant {
 	until := e.limitBeyondChallenges()
 	if e.wire.examines || e.peer != nil && e.peer.wire.examines {
@@ -189,7 +188,8 @@ func (e *end) limitBeyondChallenges() clock.Instant {
 	last := max(d.since, d.harmed)
 	switch {
 	case e.dead():
-		// Others may leave no room to send again in every second round.
+		// In every second round, other queue pairs may leave no room to
+		// retransmit.
 		rounds := 2 * (time.Duration(e.terms.retryCnt) + 1)
 		if e.paths.asked {
 			rounds *= 2
@@ -197,7 +197,7 @@ func (e *end) limitBeyondChallenges() clock.Instant {
 		return last.Add(rounds*ib.AckTimeout(e.terms.timeout) + quiet)
 	case e.hurt():
 		last = e.sendsAgain(last)
-		if !e.peer.node.inOrder { // which may keep what comes until it comes once more
+		if !e.peer.node.inOrder { // which may buffer packets until they come again
 			last = e.sendsAgain(last)
 		}
 		return last.Add(quiet)
@@ -207,8 +207,8 @@ func (e *end) limitBeyondChallenges() clock.Instant {
 	return d.since.Add(quiet)
 }
 
-// sendsAgain returns until when the end sends again what has no answer, if what it
-// sends after last arrives.
+// sendsAgain returns the time by which the end retransmits an unanswered request,
+// if packets sent after last arrive.
 func (e *end) sendsAgain(last clock.Instant) clock.Instant {
 	return min(last.Add(ib.AckTimeout(e.terms.timeout)), e.probes(last))
 }
@@ -227,8 +227,8 @@ func (e *end) probes(last clock.Instant) clock.Instant {
 	return e.delays.heard.Add(2*last.Sub(e.delays.heard) + probe)
 }
 
-// latest returns until when the end must hear something. It may have to wait
-// for others that fill the window to its peer.
+// latest returns the time by which the end must hear from its peer. It may have
+// to wait for other ends that fill the window to its peer.
 func (e *end) latest() clock.Instant {
 	until := e.limit()
 	for _, o := range e.node.ends {
@@ -248,7 +248,7 @@ func (e *end) latest() clock.Instant {
 	return until
 }
 
-// onTime checks that what happens now is not too late.
+// onTime checks that the current event is not too late.
 func (e *end) onTime(what string) {
 	if !e.due() {
 		return

@@ -1,18 +1,16 @@
 // Package sim runs several adapters on a network that fails, in virtual time,
-// all from one seed, and checks after every step that they keep their
-// promises.
+// all from one seed, and checks after every step that they obey their
+// specification.
 //
-// Read config.go and plan.go (what a seed makes of a run), world.go (the
-// clock; connection storms and reliable datagrams are worlds of their own, in
-// packages storm and channels),
-// network.go and node.go (what carries packets, and what receives them),
-// pair.go, paths.go, space.go and op.go (the model of queue pairs, their paths,
-// memory and work requests), action.go, post.go and datagram.go (what programs do),
-// complete.go, explain.go, state.go and delay.go (the oracle), mark.go (what happened
-// at all), ladder.go and minimize.go (what a person sees of a failure), watch.go (what others
-// can compare their own conclusions with),
-// campaign.go (many seeds on several processors).
+// Read config.go and plan.go (the parameters that a seed draws), world.go (the clock;
+// connection storms and reliable datagrams are worlds of their own, in packages storm and
+// channels), network.go and node.go (the network and the adapters), pair.go, paths.go,
+// space.go and op.go (the model of queue pairs, their paths, memory and work requests),
+// action.go, post.go and datagram.go (the programs), complete.go, explain.go, state.go and
+// delay.go (the oracle), mark.go (coverage of situations), ladder.go and minimize.go (the
+// presentation of a failure), watch.go (ground truth for other tests), campaign.go (many
+// seeds on several processors).
 //
-// The oracle knows nothing of the engine but its public calls, its records
-// and the bytes on the wire. It never repairs, and never retries.
+// The oracle uses only the engine's public calls, its records and the bytes on
+// the wire. It never repairs, and never retries.
 package sim

@@ -4,8 +4,8 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// explain checks that something was done to the end, the request or the
-// network that makes a status right (E2, E3, E8–E17, E25, E28).
+// explain checks that a status has a cause in the end, the request or the
+// network (E2, E3, E8–E17, E25, E28).
 func (e *end) explain(o *op, s ib.WCStatus) {
 	p := e.peer
 	ok := false
@@ -23,9 +23,9 @@ func (e *end) explain(o *op, s ib.WCStatus) {
 	case ib.WCRemOpErr:
 		ok = o.consumes() && (p.badRecv || p.localGone)
 	case ib.WCRetryExcErr:
-		// Every round needs a trouble of its own; that of the first may be older
-		// than the last completion. A READ whose answer was lost is not answered
-		// again when its region has gone: a duplicate is dropped, not refused (E9).
+		// Every round needs its own harm; that of the first may precede the last
+		// completion. A READ whose response was lost is not answered again if its
+		// region is gone: a duplicate is dropped, not refused (E9).
 		lost := e.pair.disturbed - e.wire.disturbed
 		ok = e.wire.rounds >= int(e.terms.retryCnt) && (lost >= uint64(e.terms.retryCnt) || p.remGone && e.pair.disturbed > 0 || e.pair.broken || e.wire.deceived || p.wire.deceived || e.paths.at != p.paths.at || p.state < ib.RTR || p.state == ib.ERR)
 	case ib.WCRNRRetryExcErr:
@@ -40,7 +40,7 @@ func (e *end) explain(o *op, s ib.WCStatus) {
 	}
 }
 
-// explainRecv does so for a receive (E10, E14–E16).
+// explainRecv is explain for a receive (E10, E14–E16).
 func (e *end) explainRecv(v *receive, s ib.WCStatus) {
 	ok := false
 	switch s {
@@ -51,8 +51,8 @@ func (e *end) explainRecv(v *receive, s ib.WCStatus) {
 	case ib.WCLocLenErr:
 		ok = e.shortRecv
 	case ib.WCRemInvReqErr, ib.WCLocAccessErr:
-		// The receive in hand of a request that is refused for its own sake: the
-		// key of a WRITE with immediate.
+		// The current receive of a refused request: a WRITE with immediate with
+		// a bad key.
 		ok = len(e.inbox) > 0 && (e.inbox[0].bad != flawless || e.remGone)
 	}
 	if s != ib.WCWRFlushErr {

@@ -11,14 +11,13 @@ import (
 	"github.com/softhca/softhca/internal/trace"
 )
 
-// ladder keeps the last things that happened, unformatted, which costs little
-// in a run that is clean.
+// ladder keeps the last events unformatted, which costs little in a clean run.
 type ladder struct {
 	ring []rung
 	n    uint64
 }
 
-// rung is one thing that happened.
+// rung is one event.
 type rung struct {
 	at   clock.Instant
 	node int
@@ -36,17 +35,17 @@ func (l *ladder) next() *rung {
 	return r
 }
 
-// verbose reports whether lines are wanted as they happen.
+// verbose reports whether events are printed at once.
 func (w *world) verbose() bool { return w.cfg.Trace != nil }
 
-// log records what an adapter says of itself.
+// log records a trace record of an adapter.
 func (w *world) log(n *node, r *trace.Record) {
 	g := w.ladder.next()
 	g.at, g.node, g.what, g.rec = w.now, n.index, "", *r
 	w.print(g)
 }
 
-// note records what happens to a packet that an adapter sent.
+// note records the fate of a packet that an adapter sent.
 func (w *world) note(n *node, what string, seg []byte) {
 	g := w.ladder.next()
 	*g = rung{at: w.now, node: n.index, what: what, seg: headerOf(seg), size: len(seg)}
@@ -62,12 +61,12 @@ func (w *world) sayf(format string, args ...any) {
 
 func (w *world) print(g *rung) {
 	if w.cfg.Trace != nil {
-		// A trace that nobody can read is no reason to stop.
+		// A failure to write the trace does not stop the run.
 		_, _ = fmt.Fprintln(w.cfg.Trace, g)
 	}
 }
 
-// lines returns what is kept, oldest first.
+// lines returns the kept events, oldest first.
 func (l *ladder) lines() []string {
 	var out []string
 	for i := l.n - min(l.n, uint64(len(l.ring))); i < l.n; i++ {

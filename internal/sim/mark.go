@@ -9,8 +9,8 @@ import (
 	"github.com/softhca/softhca/internal/trace"
 )
 
-// Marks counts how often each situation came up, in the order of MarkNames.
-// A run that is clean says little about what never happened in it.
+// Marks counts how often each situation came up, in the order of MarkNames. A
+// clean run proves nothing about situations that did not occur.
 type Marks []uint64
 
 // markNames are the situations, each with the requirement it is about.
@@ -37,8 +37,8 @@ func MarkNames(profile string) []string {
 	return markNames[:]
 }
 
-// CellNames returns the places of the machines of the connection manager that
-// runs of a profile can come to: none but in connection storms.
+// CellNames returns the cells of the connection manager's machines that runs of
+// a profile can reach; none except for connection storms.
 func CellNames(profile string) []string {
 	if profile == storms {
 		return storm.CellNames()
@@ -80,7 +80,7 @@ func markOfDrop(cause string) string {
 	}
 }
 
-// markEvent counts the situations that an event tells of.
+// markEvent counts the situations that an event shows.
 func (w *world) markEvent(t ib.EventType) {
 	switch t {
 	case ib.EventCQErr:
@@ -102,7 +102,7 @@ func (w *world) markEvent(t ib.EventType) {
 	}
 }
 
-// markStatus counts the situations that a status tells of.
+// markStatus counts the situations that a status shows.
 func (w *world) markStatus(s ib.WCStatus) {
 	switch s {
 	case ib.WCWRFlushErr:
@@ -128,7 +128,7 @@ func (w *world) markStatus(s ib.WCStatus) {
 	}
 }
 
-// markMove counts the situations that a change of state tells of.
+// markMove counts the situations that a state change shows.
 func (w *world) markMove(r *trace.Record) {
 	switch {
 	case r.To == ib.RESET:

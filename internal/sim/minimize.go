@@ -5,12 +5,11 @@ import (
 	"maps"
 )
 
-// Smallest is a run that fails as another did, with as little as possible in
-// it.
+// Smallest is the smallest run found that fails like another one.
 type Smallest struct {
 	Config Config // with Skip
 	Result *Result
-	Runs   int // that it took to find
+	Runs   int // runs that the search took
 }
 
 // Kept returns the numbers of the actions that Skip leaves.
@@ -27,16 +26,16 @@ func (c *Config) Kept() []int {
 // minimizeRuns bounds the search.
 const minimizeRuns = 4000
 
-// Minimize looks for the smallest run that still fails the same check: first
-// it cuts off what comes after, then it leaves out actions, many at a time and
-// then fewer. It stops early when ctx ends. The run of c must fail.
+// Minimize looks for the smallest run that still fails the same check: first it
+// cuts off later actions, then it leaves out actions, many at a time and then
+// fewer. It stops early when ctx ends. The run of c must fail.
 func Minimize(ctx context.Context, c Config, failed *Result) *Smallest {
 	c.Trace = nil
 	m := &minimizer{ctx: ctx, run: Run, check: failed.Violation.Check, best: Smallest{Config: c, Result: failed}}
 	return m.search()
 }
 
-// search does the work.
+// search performs the search.
 func (m *minimizer) search() *Smallest {
 	failed := m.best.Result
 	if last := failed.Violation.Action + 1; last > 0 && last < failed.Ops {
@@ -63,10 +62,10 @@ type minimizer struct {
 	best  Smallest
 }
 
-// spent reports whether the search has to end with what it has.
+// spent reports whether the search has reached its limit.
 func (m *minimizer) spent() bool { return m.best.Runs >= minimizeRuns || m.ctx.Err() != nil }
 
-// try makes a run and keeps it if it fails in the same way.
+// try tries a run and keeps it if it fails in the same way.
 func (m *minimizer) try(c Config) {
 	if m.spent() {
 		return
@@ -78,7 +77,7 @@ func (m *minimizer) try(c Config) {
 	}
 }
 
-// leaveOut tries to do without actions lo to hi.
+// leaveOut tries a run without actions lo to hi.
 func (m *minimizer) leaveOut(lo, hi int) {
 	c := m.best.Config
 	skip := make(map[int]bool, len(c.Skip)+hi-lo)

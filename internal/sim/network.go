@@ -10,8 +10,8 @@ import (
 	"github.com/softhca/softhca/internal/fabric"
 )
 
-// packet is a datagram on its way. Several segments of a run travel together
-// until something happens to one of them.
+// packet is a datagram in the network. Several segments of a run stay together
+// until one of them is harmed.
 type packet struct {
 	arrival deadline.Link
 	to      *node
@@ -24,14 +24,14 @@ type packet struct {
 	buf     []byte
 }
 
-// network carries packets between the nodes, worse than it should.
+// network carries packets between the nodes, with faults.
 type network struct {
 	faults
 	rand   *rand.Rand
-	flight deadline.Heap[packet] // those on their way, by their arrival
+	flight deadline.Heap[packet] // packets in the network, by arrival time
 	free   []*packet
 	serial uint64
-	cut    map[*node]clock.Instant      // nodes that nothing reaches until then
+	cut    map[*node]clock.Instant      // nodes that are cut off until then
 	down   map[netip.Addr]clock.Instant // likewise addresses, of paths
 	healed bool
 }
@@ -43,7 +43,7 @@ func (n *network) init(f faults, seed uint64) {
 	n.flight = deadline.New(func(p *packet) *deadline.Link { return &p.arrival })
 }
 
-// heal ends every trouble.
+// heal ends all faults.
 func (n *network) heal() {
 	n.healed = true
 	n.loss, n.duplicate, n.reorder, n.corrupt, n.jitter = 0, 0, 0, 0, 0
@@ -62,13 +62,13 @@ func isCut[K comparable](cut map[K]clock.Instant, now clock.Instant, k K) bool {
 	return ok
 }
 
-// parted reports whether nothing gets from one node to another on a path.
+// parted reports whether a path from one node to another is cut.
 func (n *network) parted(now clock.Instant, from, to *node, path *fabric.Path) bool {
 	return len(n.cut) > 0 && (isCut(n.cut, now, from) || isCut(n.cut, now, to)) ||
 		len(n.down) > 0 && (isCut(n.down, now, path.Src) || isCut(n.down, now, path.Dst))
 }
 
-// take makes room for a packet of size bytes.
+// take allocates a packet of size bytes.
 func (n *network) take(size int) *packet {
 	p := new(packet)
 	if k := len(n.free); k > 0 {
@@ -81,10 +81,10 @@ func (n *network) take(size int) *packet {
 	return p
 }
 
-// release takes a packet's room back.
+// release frees a packet.
 func (n *network) release(p *packet) { n.free = append(n.free, p) }
 
-// carry takes a run that from has sent.
+// carry transports a run that from has sent.
 func (w *world) carry(from *node, run *fabric.Run) {
 	to := w.byAddr[run.Path.Dst]
 	first := 0 // of the segments that travel together
@@ -114,7 +114,7 @@ func (w *world) carry(from *node, run *fabric.Run) {
 	}
 }
 
-// depart sends size bytes from a port of a limited rate, after what it was given
+// depart sends size bytes from a port of a limited rate, after the bytes queued
 // before.
 func (n *network) depart(now clock.Instant, from *node, size int) {
 	if n.rate > 0 {
@@ -122,7 +122,7 @@ func (n *network) depart(now clock.Instant, from *node, size int) {
 	}
 }
 
-// untouched draws whether nothing at all happens to a packet.
+// untouched draws whether a packet is unharmed.
 func (n *network) untouched(now clock.Instant, from, to *node, path *fabric.Path) bool {
 	if n.healed {
 		return true
@@ -133,7 +133,7 @@ func (n *network) untouched(now clock.Instant, from, to *node, path *fabric.Path
 	return n.rand.Float64() >= n.loss+n.duplicate+n.reorder+n.corrupt
 }
 
-// harm does one thing to segment i of a run.
+// harm applies one fault to segment i of a run.
 func (w *world) harm(from, to *node, run *fabric.Run, i int) {
 	n := &w.net
 	w.disturb(from, to)
@@ -161,13 +161,13 @@ func (w *world) harm(from, to *node, run *fabric.Run, i int) {
 	}
 }
 
-// ship puts segments lo to hi of a run on their way. It returns the packet,
-// nil if there was none or the receiver's buffer was full.
+// ship sends segments lo to hi of a run. It returns the packet, nil if there is
+// none or the receiver's buffer is full.
 func (w *world) ship(from, to *node, run *fabric.Run, part [2]int) *packet {
 	return w.shipAfter(from, to, run, shipment{part: part})
 }
 
-// shipLate does so with a long delay.
+// shipLate is ship with a long delay.
 func (w *world) shipLate(from, to *node, run *fabric.Run, part [2]int) {
 	most := 200 * time.Microsecond
 	if w.net.rand.IntN(20) == 0 {
@@ -176,7 +176,7 @@ func (w *world) shipLate(from, to *node, run *fabric.Run, part [2]int) {
 	w.shipAfter(from, to, run, shipment{part, time.Duration(w.net.rand.Int64N(int64(most)))})
 }
 
-// shipment is a part of a run and how much longer than others it takes.
+// shipment is a part of a run and its additional delay.
 type shipment struct {
 	part  [2]int
 	delay time.Duration
@@ -216,7 +216,7 @@ func (w *world) shipAfter(from, to *node, run *fabric.Run, s shipment) *packet {
 	return p
 }
 
-// send puts a packet on its way.
+// send schedules the arrival of a packet.
 func (n *network) send(p *packet, at clock.Instant) {
 	n.serial++
 	p.serial = n.serial
@@ -224,9 +224,9 @@ func (n *network) send(p *packet, at clock.Instant) {
 	n.flight.Set(p, at)
 }
 
-// damage changes a packet of one segment so that its ICRC no longer holds: bits
-// turned, bytes cut off or bytes added. The byte that the ICRC does not cover
-// is spared.
+// damage changes a packet of one segment so that its ICRC is wrong: it flips
+// bits, or removes or adds bytes. It does not touch the byte that the ICRC does
+// not cover.
 func (w *world) damage(p *packet) {
 	r := w.net.rand
 	p.damaged = true
@@ -238,7 +238,7 @@ func (w *world) damage(p *packet) {
 		p.buf = append(p.buf, make([]byte, 4*(1+r.IntN(4)))...)
 	default:
 		first := r.IntN(len(p.buf) * 8)
-		for k := range 1 + r.IntN(8) { // a burst that a CRC of 32 bits always sees
+		for k := range 1 + r.IntN(8) { // a burst that a 32-bit CRC always detects
 			bit := (first + k) % (len(p.buf) * 8)
 			if bit/8 == uncovered {
 				bit = 0

@@ -19,9 +19,9 @@ type node struct {
 	w       *world
 	index   int
 	addrs   []netip.Addr        // IPv4 and IPv6 of the first path, then of the second
-	lost    map[netip.Addr]bool // of these, those that its port has lost
+	lost    map[netip.Addr]bool // addresses that its port has lost
 	starts  uint64              // how often the adapter was opened
-	inOrder bool                // it keeps nothing that comes before its turn
+	inOrder bool                // it is go-back-N: it has no reorder buffer
 	hca     *hca.HCA
 	batch   *fabric.Batch
 	pd      *hca.PD
@@ -29,24 +29,24 @@ type node struct {
 	srq     *sharedQueue
 	ends    map[ib.QPN]*end
 	ud      *end          // the node's UD queue pair
-	coming  int           // packets on their way here
-	busy    clock.Instant // until when its port sends what it has been given
+	coming  int           // packets on the way to this node
+	busy    clock.Instant // time until which its port is busy sending
 
 	deadline clock.Instant
 	tally    tally
-	quiet    string // why nothing may happen right now; empty: it may
-	watch    []*end // ends whose state is looked at after the step
+	quiet    string // reason why nothing may happen now; empty: it may
+	watch    []*end // ends to check after the step
 }
 
-// tally is what the oracle counted at a node since its adapter was opened, to
-// compare with the adapter's own counters.
+// tally holds the oracle's counts for a node since its adapter was opened, to
+// compare with the adapter's counters.
 type tally struct {
 	sent, in, damaged, delivered uint64
 	flushed, reqErr, respErr     uint64
 	lostCQE, moves               uint64
 }
 
-// queue is a completion queue and what must be in it.
+// queue is a completion queue and its expected contents.
 type queue struct {
 	cq      *qp.CQ
 	want    []ib.WC // pushed, not polled
@@ -54,7 +54,7 @@ type queue struct {
 	evented bool // CQ_ERR was raised
 }
 
-// sharedQueue is a shared receive queue and what must be in it.
+// sharedQueue is a shared receive queue and its expected contents.
 type sharedQueue struct {
 	srq    *qp.SRQ
 	space  *space
@@ -111,7 +111,7 @@ func (n *node) healthyCQ(r *rand.Rand) *queue {
 	if !c.failed {
 		return c
 	}
-	if c.cq.Users() == 0 { // nobody misses it
+	if c.cq.Users() == 0 { // no queue pair uses it
 		n.w.must(n.hca.DestroyCQ(c.cq))
 		for i := range n.cqs {
 			if n.cqs[i] == c {
@@ -133,7 +133,7 @@ func (n *node) queueOf(cq *qp.CQ) *queue {
 	return nil
 }
 
-// pump lets out what the adapter has to send, and looks at its clockwork.
+// pump lets the adapter transmit, and checks its deadlines.
 func (n *node) pump() {
 	w := n.w
 	s := n.hca.Shard()
@@ -155,7 +155,7 @@ func (n *node) pump() {
 // pumpBound is more batches than any adapter can fill at one instant.
 const pumpBound = 10000
 
-// settled checks what must hold between steps.
+// settled checks the invariants between steps.
 func (n *node) settled() {
 	n.deadline = n.hca.Shard().Deadline()
 	for _, e := range n.ends {
@@ -183,7 +183,7 @@ func (n *node) settled() {
 	}
 }
 
-// wake is called after anything that may have given the adapter work.
+// wake is called after every event that may give the adapter work.
 func (n *node) wake(e *end) {
 	if e != nil && e.qp != nil {
 		n.hca.Shard().RingDoorbell(e.qp)
@@ -260,7 +260,7 @@ func (n *node) raise(ev qp.Event) {
 	}
 }
 
-// receive hands a packet that has arrived to the adapter.
+// receive passes an arrived packet to the adapter.
 func (n *node) receive(p *packet) {
 	w := n.w
 	n.coming -= p.segs
@@ -295,8 +295,8 @@ func (n *node) receive(p *packet) {
 	n.answer()
 }
 
-// answer lets out what an arrival gave the adapter to send: at once, or, when
-// its thread takes what has arrived by then first, a little later.
+// answer lets the adapter transmit after an arrival: at once or, if its thread
+// first receives other packets, a little later.
 func (n *node) answer() {
 	w := n.w
 	if w.net.healed || !w.plan.on(lateAnswers) || w.net.rand.IntN(4) > 0 {
@@ -306,10 +306,10 @@ func (n *node) answer() {
 	n.deadline = min(n.deadline, w.now.Add(time.Duration(w.net.rand.Int64N(int64(lateAnswer)))))
 }
 
-// lateAnswer is the longest that an adapter takes to send what an arrival gave it.
+// lateAnswer is the longest that an adapter takes to send after an arrival.
 const lateAnswer = 20 * time.Microsecond
 
-// expect looks at the packets of a datagram before the adapter does: one that
+// expect checks the packets of a datagram before the adapter gets it: one that
 // was sent to an earlier connection of its queue pair must have no effect.
 func (n *node) expect(p *packet) {
 	for off := 0; off < len(p.d.Bytes); {
@@ -337,7 +337,7 @@ func (n *node) expect(p *packet) {
 	}
 }
 
-// poll takes up to k completions of a queue and compares them with the model.
+// poll polls up to k completions of a queue and compares them with the model.
 func (n *node) poll(c *queue, k int) {
 	wcs := n.w.wcs[:k]
 	for i := range wcs {
@@ -374,8 +374,8 @@ func sameWC(got, want *ib.WC) bool {
 	return *got == all
 }
 
-// poison is what an output holds before the adapter writes it: no field has the
-// value that is expected.
+// poison is the content of an output before the adapter writes it: no field has
+// an expected value.
 var poison = ib.WC{
 	WRID: 1<<64 - 1, ByteLen: 1<<32 - 1, QPN: 1<<32 - 1, SrcQP: 1<<32 - 1, ImmData: 1<<32 - 1, InvRKey: 1<<32 - 1, VendorErr: 1<<32 - 1,
 	EEC: 1<<32 - 1, PKeyIndex: 1<<16 - 1, SLID: 1<<16 - 1, Status: 1<<8 - 1, Opcode: 1<<8 - 1, Flags: 1<<8 - 1, SL: 1<<8 - 1, DLIDPathBits: 1<<8 - 1,

@@ -7,18 +7,18 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// op is a send work request and what it must do.
+// op is a send work request and its expected effects.
 type op struct {
 	end      *end
 	id       uint64
 	code     ib.WROpcode
 	length   int
-	data     []byte // what a SEND or WRITE carries
+	data     []byte // payload of a SEND or WRITE
 	imm      uint32
 	signaled bool
 	bad      flaw
-	sources  []*slot // slots of the sender, given back at completion
-	landing  *slot   // where the answer of a READ or an atomic goes
+	sources  []*slot // slots of the sender, freed at completion
+	landing  *slot   // destination of the response of a READ or an atomic
 	target   *slot   // of RDMA, at the peer
 	word     *word   // of an atomic, at the peer
 	add      uint64
@@ -26,11 +26,11 @@ type op struct {
 	swap     uint64
 
 	space     *space // of the peer
-	spaceEra  int    // what can be said of that holds while its era lasts
+	spaceEra  int    // era of space in which the expectations hold
 	delivered bool   // RC: its receive at the peer completed with success
 }
 
-// flaw is what is wrong with a work request on purpose.
+// flaw is a deliberate error in a work request.
 type flaw uint8
 
 const (
@@ -55,7 +55,7 @@ func (o *op) consumes() bool {
 // writes reports whether it is an RDMA WRITE.
 func (o *op) writes() bool { return o.code == ib.WRRDMAWrite || o.code == ib.WRRDMAWriteWithImm }
 
-// apply returns what an atomic makes of a value.
+// apply returns the result of an atomic on a value.
 func (o *op) apply(v uint64) uint64 {
 	switch {
 	case o.code == ib.WRAtomicFetchAdd:
@@ -67,7 +67,7 @@ func (o *op) apply(v uint64) uint64 {
 	}
 }
 
-// drop gives back what a request holds on its own side.
+// drop frees a request's resources on its own side.
 func (o *op) drop() {
 	for _, s := range o.sources {
 		s.busy = false
@@ -88,7 +88,7 @@ type receive struct {
 	bad  bool
 }
 
-// drop gives its slot back.
+// drop frees its slot.
 func (v *receive) drop() {
 	if v.slot != nil && v.slot.owner == v.id {
 		v.slot.accept()
@@ -96,7 +96,7 @@ func (v *receive) drop() {
 	}
 }
 
-// wrIDs: bit 0 tells receives from sends, the rest counts.
+// wrIDs: bit 0 distinguishes receives from sends, the rest is a counter.
 func (w *world) nextID(recv bool) uint64 {
 	w.ids++
 	id := w.ids << 1
@@ -108,19 +108,18 @@ func (w *world) nextID(recv bool) uint64 {
 
 func isRecv(id uint64) bool { return id&1 != 0 }
 
-// patternWords is the size of the text that every message is a piece of, in
-// words of 8 bytes. Each word tells its place, so that a message of UC or UD
-// is known by its first bytes.
+// patternWords is the size, in words of 8 bytes, of the text from which all
+// messages are taken. Each word encodes its position, so the first bytes
+// identify a UC or UD message.
 const patternWords = 1 << 17
 
-// spread turns places into bytes that differ; unspread is its inverse modulo
-// 2^64.
+// spread maps positions to distinct bytes; unspread is its inverse modulo 2^64.
 const (
 	spread   = 0x9e3779b97f4a7c15
 	unspread = 0xf1de83e19937733d
 )
 
-// newText returns the text, and behind its end the start again.
+// newText returns the text, followed by its beginning again.
 func newText(slot int) []byte {
 	b := make([]byte, 8*patternWords+slot+8)
 	for i := 0; i+8 <= len(b); i += 8 {
@@ -135,8 +134,8 @@ func (w *world) pattern(at uint64, n int) []byte {
 	return w.text[off : off+n : off+n]
 }
 
-// message is what is known of a message of UC or UD, which may arrive any
-// number of times. It outlives the queue pairs and holds none of them.
+// message describes a UC or UD message, which may arrive any number of times.
+// It outlives the queue pairs and does not refer to them.
 type message struct {
 	code ib.WROpcode
 	data []byte

@@ -10,15 +10,15 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// pair is a connection between two nodes, or within one: what outlives the
-// queue pairs that serve it.
+// pair is a connection between two nodes, or within one: it outlives its queue
+// pairs.
 type pair struct {
 	typ       ib.QPType
 	v6        bool
 	mtu       ib.MTU
 	at        [2]*node
 	ends      [2]*end
-	disturbed uint64 // packets between its nodes that did not just arrive
+	disturbed uint64 // number of harmed packets between its nodes
 	broken    bool   // an end is not connected to the other
 }
 
@@ -43,10 +43,9 @@ func (w *world) newPair(r *rand.Rand) *pair {
 	return p
 }
 
-// connect gives the pair a new connection. Queue pairs that exist are reset
-// and used again, unless fresh says that they are to be made anew. Those of UC
-// always are: a UC responder takes a message whatever its PSN, and so also
-// those of an earlier connection.
+// connect gives the pair a new connection. Queue pairs that exist are reset and
+// used again, unless fresh is set. UC queue pairs are always new: a UC
+// responder accepts any PSN, also of an earlier connection.
 func (w *world) connect(p *pair, r *rand.Rand, fresh bool) {
 	fresh = fresh || p.typ == ib.UC
 	var old []route
@@ -64,8 +63,8 @@ func (w *world) connect(p *pair, r *rand.Rand, fresh bool) {
 			e.reset()
 		}
 	}
-	for _, k := range old { // what was sent there is sent no more
-		if e := w.routes[k]; e != nil && e.pair == p { // not one whose queue pair has the number now
+	for _, k := range old { // forget packets sent there
+		if e := w.routes[k]; e != nil && e.pair == p { // not if another queue pair has the number now
 			delete(w.routes, k)
 		}
 	}
@@ -82,15 +81,15 @@ func (w *world) connect(p *pair, r *rand.Rand, fresh bool) {
 	for i, e := range p.ends {
 		to := ib.RTS
 		if i == 1 && r.IntN(4) == 0 {
-			to = ib.RTR // the passive side, which learns by the first request that it is connected (Q9)
+			to = ib.RTR // the passive side, which the first request establishes (Q9)
 		}
 		e.walk(to)
 		e.fillRecvs(r, w.plan.recvs)
 	}
 }
 
-// newTerms draws the attributes of a connection. Its PSNs lie far from those
-// of the connection before.
+// newTerms draws the attributes of a connection. Its PSNs are far from those of
+// the previous connection.
 func (w *world) newTerms(p *pair, r *rand.Rand) terms {
 	t := terms{
 		timeout: uint8(8 + r.IntN(5)), retryCnt: uint8(1 + r.IntN(7)), rnrRetry: w.plan.rnrRetry,
@@ -109,7 +108,7 @@ func (w *world) newTerms(p *pair, r *rand.Rand) terms {
 	return t
 }
 
-// end is one queue pair and what its program and the oracle know of it.
+// end is one queue pair with the state of its program and of the oracle.
 type end struct {
 	w     *world
 	node  *node
@@ -122,11 +121,11 @@ type end struct {
 	srq   *sharedQueue
 	space *space
 	terms terms
-	own   int // which end of the pair it is
+	own   int // its index in the pair
 	paths paths
 
 	gen     int    // connections so far
-	since   uint64 // serial of the last packet sent before the present one
+	since   uint64 // serial of the last packet sent before this connection
 	lastPSN ib.PSN
 	state   ib.QPState
 
@@ -134,15 +133,15 @@ type end struct {
 	rq        []*receive // likewise
 	inbox     []*op      // RC: messages that the peer has posted and that have not arrived
 	failed    bool       // a send completed in error since the last connection or resumption
-	trouble   bool       // something happened that may take the queue pair to ERR
+	trouble   bool       // an event may move the queue pair to ERR
 	doomed    bool       // a receive or a request of the peer failed here
 	fatalDue  bool       // QP_FATAL has to be raised
 	lastWQE   bool       // LAST_WQE_REACHED has to be raised
 	drainAsk  bool       // SQ_DRAINED was asked for
 	commEst   bool
-	localGone bool // the local region went while the connection lived
-	remGone   bool // the remote region went
-	shortRecv bool // a receive was posted that is shorter than messages are
+	localGone bool // the local region was deregistered during the connection
+	remGone   bool // the remote region was deregistered
+	shortRecv bool // a receive was posted that is shorter than a message
 	badRecv   bool // a receive with a bad lkey was posted
 
 	wire   watcher
@@ -193,17 +192,17 @@ func (e *end) connected() bool { return e.pair != nil }
 
 func (e *end) typ() ib.QPType { return e.qp.Type() }
 
-// start begins a new connection in the model.
+// start starts a new connection in the model.
 func (e *end) start(t terms, own int) {
 	e.terms, e.own = t, own
 	e.gen++
 	e.since = e.w.net.serial
 	e.forget()
 	e.space.restart(e.gen)
-	// What explains the peer's errors is kept until now: its last news may have
-	// been on the way when this end was reset.
+	// The causes of the peer's errors are kept until now, because its last
+	// packets may have been in the network when this end was reset.
 	e.commEst, e.localGone, e.remGone = false, false, false
-	shared := e.srq != nil // others post there too
+	shared := e.srq != nil // other queue pairs post there too
 	e.shortRecv, e.badRecv = shared, shared
 	e.wire, e.delays = watcher{}, delays{since: e.w.now, heard: e.w.now}
 	e.paths = paths{}
@@ -234,13 +233,13 @@ func (e *end) attr() ib.QPAttr {
 	}
 }
 
-// walk takes the queue pair of a connection from RESET to a state.
+// walk moves the queue pair of a connection from RESET to a state.
 func (e *end) walk(to ib.QPState) {
 	a := e.attr()
 	e.climb(&a, ib.INIT, to)
 }
 
-// climb takes the queue pair from the state before one to another.
+// climb moves the queue pair from one state to the next.
 func (e *end) climb(a *ib.QPAttr, from, to ib.QPState) {
 	for st := from; st <= to; st++ {
 		if e.state != st-1 {
@@ -252,7 +251,7 @@ func (e *end) climb(a *ib.QPAttr, from, to ib.QPState) {
 	}
 }
 
-// modify changes the queue pair; it must work.
+// modify modifies the queue pair, which must succeed.
 func (e *end) modify(a *ib.QPAttr, mask ib.AttrMask) {
 	if err := e.qp.Modify(e.w.now, a, mask); err != nil {
 		e.w.fail("state", "adapter %d qp %v: %v", e.node.index, e.num, err)
@@ -262,8 +261,8 @@ func (e *end) modify(a *ib.QPAttr, mask ib.AttrMask) {
 	e.node.wake(nil)
 }
 
-// reset takes the queue pair to RESET: its work requests vanish, and so do its
-// completions that nobody polled (Q5).
+// reset moves the queue pair to RESET: its work requests and unpolled
+// completions vanish (Q5).
 func (e *end) reset() {
 	e.settle()
 	e.dropCompletions()
@@ -271,7 +270,7 @@ func (e *end) reset() {
 	e.modify(&ib.QPAttr{State: ib.RESET}, ib.AttrState)
 }
 
-// destroy ends the queue pair, whatever it is doing (V13).
+// destroy destroys the queue pair in any state (V13).
 func (e *end) destroy() {
 	e.leaves()
 	e.settle()
@@ -284,7 +283,7 @@ func (e *end) destroy() {
 	e.node.wake(nil)
 }
 
-// settle ends what can be known of the memory that the peer's requests wrote.
+// settle ends the predictions about memory that the peer's requests write.
 func (e *end) settle() {
 	e.space.resolve("the connection ended")
 	e.gone()
@@ -294,7 +293,7 @@ func (e *end) settle() {
 	}
 }
 
-// dropCompletions takes the end's completions out of the model of its CQs.
+// dropCompletions removes the end's completions from the model of its CQs.
 func (e *end) dropCompletions() {
 	for _, c := range []*queue{e.sendQ, e.recvQ} {
 		kept := c.want[:0]
@@ -307,14 +306,14 @@ func (e *end) dropCompletions() {
 	}
 }
 
-// vanish is what happens to an end whose adapter restarts.
+// vanish removes an end whose adapter restarts.
 func (e *end) vanish() {
 	e.settle()
 	e.forget()
 	e.qp, e.state = nil, ib.RESET
 }
 
-// disturb notes that a packet between two nodes did not just arrive.
+// disturb records that a packet between two nodes was harmed.
 func (w *world) disturb(a, b *node) {
 	w.harmed()
 	for _, p := range w.pairs {
@@ -325,7 +324,7 @@ func (w *world) disturb(a, b *node) {
 	}
 }
 
-// destination returns the address vector of the way to a node.
+// destination returns the address vector of the path to a node.
 func (e *end) destination(to *node, v6 bool) ib.AHAttr {
 	gid := 0
 	if v6 {
@@ -334,7 +333,7 @@ func (e *end) destination(to *node, v6 bool) ib.AHAttr {
 	return ib.AHAttr{DGID: ib.GIDFromAddr(to.addrs[gid]), SGIDIndex: uint8(gid), HopLimit: 64, Port: 1}
 }
 
-// header is what the oracle reads of a packet.
+// header holds the fields of a packet that the oracle reads.
 type header struct {
 	op     roce.Opcode
 	dest   ib.QPN
@@ -344,7 +343,8 @@ type header struct {
 	empty  bool   // an RETH of zeros
 }
 
-// headerOf reads a packet that is at least a BTH; a damaged one is not asked.
+// headerOf reads a packet that has at least a BTH; damaged packets are not
+// read.
 func headerOf(b []byte) header {
 	if len(b) < 12 {
 		return header{}

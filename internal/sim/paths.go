@@ -8,20 +8,20 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// paths is what the model knows of the two paths of an end's connection.
+// paths is the model of the two paths of an end's connection.
 type paths struct {
-	at    int  // which one it is on
-	asked bool // REARM was asked for since it came there
+	at    int  // index of the path in use
+	asked bool // REARM was requested on this path
 }
 
-// numPaths is how many paths a connection has. The addresses of a node are those
-// of its first path, then those of its second.
+// numPaths is the number of paths of a connection. The addresses of a node are
+// those of its first path, then those of its second.
 const numPaths = 2
 
-// newPath is the cause of going back that a migration is.
+// newPath is the cause of a retransmission due to migration.
 const newPath = "path migration"
 
-// gid returns the index of the end's address on the path that it is on.
+// gid returns the index of the end's address on its current path.
 func (e *end) gid() int { return e.gidOn(e.paths.at) }
 
 func (e *end) gidOn(path int) int {
@@ -39,14 +39,14 @@ func (e *end) allRoutes() (all []route) {
 	return all
 }
 
-// left reports whether a packet to an address of the end comes over a path that
-// it is not on and cannot be called to.
+// left reports whether a packet to an address of the end arrives over a path
+// that the end does not use and to which a packet cannot make it migrate.
 func (e *end) left(dst netip.Addr) bool {
 	return !e.paths.asked && dst != e.node.addrs[e.gid()]
 }
 
-// rearm loads the other path and asks for REARM. Managers agree on it, so both
-// ends are on the same one.
+// rearm loads the other path and requests REARM. Connection managers agree on
+// it, so both ends use the same path.
 func (e *end) rearm() {
 	if e.state != ib.RTS || e.paths.asked || e.peer.paths.at != e.paths.at {
 		return
@@ -61,7 +61,7 @@ func (e *end) rearm() {
 	e.modify(&a, ib.AttrState|ib.AttrAltPath|ib.AttrPathMigState)
 }
 
-// migrate has the end move to its alternate path, if it is armed.
+// migrate makes an armed end move to its alternate path.
 func (e *end) migrate() {
 	if e.state == ib.RTS && e.qp.Query().PathMigState == ib.ARMED {
 		e.modify(&ib.QPAttr{PathMigState: ib.MIGRATED}, ib.AttrPathMigState)
@@ -77,13 +77,13 @@ func (e *end) changePath() bool {
 	return asked
 }
 
-// cutPath has nothing get to or from an address for a while.
+// cutPath cuts an address off for a while.
 func (w *world) cutPath(r *rand.Rand) {
 	n := w.nodes[r.IntN(len(w.nodes))]
 	w.net.down[n.addrs[r.IntN(len(n.addrs))]] = w.now.Add(time.Duration(r.Int64N(int64(200 * time.Millisecond))))
 }
 
-// loseAddress takes an address from an adapter's port until addressesBack.
+// loseAddress removes an address from an adapter's port until addressesBack.
 func (w *world) loseAddress(r *rand.Rand) {
 	n := w.nodes[r.IntN(len(w.nodes))]
 	a := n.addrs[r.IntN(len(n.addrs))]
@@ -93,7 +93,7 @@ func (w *world) loseAddress(r *rand.Rand) {
 	n.wake(nil)
 }
 
-// addressesBack gives every adapter its addresses back.
+// addressesBack restores the addresses of all adapters.
 func (w *world) addressesBack() {
 	for _, n := range w.nodes {
 		for _, a := range n.addrs {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// plan is what a seed makes of a profile: the size of the world and how much
-// of each trouble there is.
+// plan holds the parameters that a seed draws for a profile: the size of the
+// world and the amount of each feature.
 type plan struct {
 	has   feature
 	nodes int
@@ -15,20 +15,20 @@ type plan struct {
 	acts  [numActions]int // weights
 
 	gap      time.Duration // mean time between actions
-	recvs    int           // receives that a program keeps posted
+	recvs    int           // number of receives that a program keeps posted
 	cqe      uint32        // entries of a CQ
 	batch    int           // bytes of a transmit batch
 	slot     int           // bytes of the longest message
 	rnrRetry uint8
-	inOrder  float64 // share of the adapters that keep nothing which comes before its turn
+	inOrder  float64 // share of go-back-N adapters
 }
 
-// faults are shares of packets, and times.
+// faults holds shares of packets, and times.
 type faults struct {
 	loss, duplicate, reorder, corrupt float64
 	latency, jitter                   time.Duration
-	rate                              float64 // bits that leave an adapter in a second; 0: no limit
-	buffer                            int     // packets that may be on their way to an adapter
+	rate                              float64 // bit/s of an adapter's port; 0: no limit
+	buffer                            int     // maximum number of packets on the way to an adapter
 }
 
 // newPlan draws a plan.
@@ -38,7 +38,7 @@ func newPlan(c *Config) plan {
 	p := plan{has: profile.has}
 	if c.Profile == mixed {
 		p.has = feature(r.Uint32()) & allFeatures
-		if r.IntN(2) == 0 { // fewer troubles go deeper
+		if r.IntN(2) == 0 { // fewer features act more often
 			p.has &= feature(r.Uint32())
 		}
 		p.has &^= longMessages
@@ -57,7 +57,7 @@ func newPlan(c *Config) plan {
 	return p
 }
 
-// on reports whether a trouble is in the plan.
+// on reports whether a feature is in the plan.
 func (p *plan) on(f feature) bool { return p.has&f != 0 }
 
 func (p *plan) drawNet(r *rand.Rand) {
@@ -100,7 +100,7 @@ func (p *plan) drawHost(r *rand.Rand) {
 	}
 }
 
-// drawActions sets how often a program does what.
+// drawActions sets the weights of the actions.
 func (p *plan) drawActions(r *rand.Rand) {
 	p.acts[actSend], p.acts[actRecv], p.acts[actPoll] = 100, 60, 60
 	some := func(f feature, most int, as ...action) {
@@ -125,7 +125,7 @@ func (p *plan) drawActions(r *rand.Rand) {
 	some(forgery, 20, actForge)
 	some(migration, 20, actRearm)
 	some(migration, 3, actMigrate, actCutPath, actLoseAddress)
-	// What goes wrong is put right some time.
+	// Broken connections are repaired eventually.
 	p.acts[actMend] = 20
 	if p.on(lateReceives) {
 		p.acts[actRecv] = 25

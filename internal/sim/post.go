@@ -7,7 +7,7 @@ import (
 )
 
 // makeOp draws a work request for a connected end. It returns nil when the
-// program has no memory for it at the moment.
+// program has no free memory for it.
 func (e *end) makeOp(r *rand.Rand) (*op, *ib.SendWR) {
 	codes := []ib.WROpcode{
 		ib.WRRDMAWrite, ib.WRRDMAWrite, ib.WRRDMAWriteWithImm, ib.WRSend, ib.WRSend, ib.WRSendWithImm,
@@ -58,11 +58,11 @@ func (e *end) drawLength(r *rand.Rand) int {
 	}
 }
 
-// makeData fills in a SEND or a WRITE.
+// makeData fills in the fields of a SEND or a WRITE.
 func (e *end) makeData(o *op, wr *ib.SendWR, r *rand.Rand) bool {
 	o.length = e.drawLength(r)
 	if e.typ() == ib.UC && !o.writes() {
-		o.length = max(o.length, 8) // it is known by its first bytes
+		o.length = max(o.length, 8) // its first bytes identify it
 	}
 	o.imm = r.Uint32()
 	wr.ImmData = o.imm
@@ -71,7 +71,7 @@ func (e *end) makeData(o *op, wr *ib.SendWR, r *rand.Rand) bool {
 		t := o.target
 		wr.RemoteAddr, wr.RKey = t.addr(), t.area.mr.RKey()
 		if o.length == 0 && r.IntN(2) == 0 {
-			wr.RKey, wr.RemoteAddr = 0x12345678, 1 // nobody looks (E13)
+			wr.RKey, wr.RemoteAddr = 0x12345678, 1 // they are not checked (E13)
 		}
 	}
 	o.data = e.w.pattern(o.id, o.length)
@@ -90,8 +90,7 @@ func (e *end) makeData(o *op, wr *ib.SendWR, r *rand.Rand) bool {
 	return e.gather(o, wr, r)
 }
 
-// drawTarget draws a slot of the peer: mostly one that no other WRITE is on
-// its way to.
+// drawTarget draws a slot of the peer: mostly one without other pending WRITEs.
 func (e *end) drawTarget(r *rand.Rand) *slot {
 	slots := e.peer.space.remote.slots
 	t := &slots[r.IntN(len(slots))]
@@ -101,7 +100,7 @@ func (e *end) drawTarget(r *rand.Rand) *slot {
 	return t
 }
 
-// gather gives a request a list of pieces of a slot that holds its data.
+// gather sets a request's gather list to pieces of a slot with its data.
 func (e *end) gather(o *op, wr *ib.SendWR, r *rand.Rand) bool {
 	s := e.space.local.free(0, localSlots)
 	if s == nil {
@@ -137,8 +136,8 @@ func (e *end) makeRead(o *op, wr *ib.SendWR, r *rand.Rand) bool {
 	return true
 }
 
-// makeAtomic fills in an atomic. A COMPARE&SWAP mostly finds what it compares
-// with.
+// makeAtomic fills in an atomic. A COMPARE&SWAP mostly compares with the actual
+// value.
 func (e *end) makeAtomic(o *op, wr *ib.SendWR, r *rand.Rand) bool {
 	o.length = 8
 	if o.landing = e.space.local.free(0, localSlots); o.landing == nil {
@@ -164,7 +163,7 @@ func (e *end) makeAtomic(o *op, wr *ib.SendWR, r *rand.Rand) bool {
 	return true
 }
 
-// spoil makes a request bad in a way that its status must tell.
+// spoil makes a request invalid in a way that its status must show.
 func (e *end) spoil(o *op, wr *ib.SendWR, r *rand.Rand) {
 	remote := e.typ() == ib.RC
 	switch {
@@ -177,7 +176,7 @@ func (e *end) spoil(o *op, wr *ib.SendWR, r *rand.Rand) {
 		case 0:
 			wr.RKey ^= 0x5a5a5a5a
 		case 1:
-			wr.RKey ^= 1 << r.IntN(8) // the part that is no index
+			wr.RKey ^= 1 << r.IntN(8) // the part that is not the index
 		default:
 			o.bad, wr.RemoteAddr = outOfRange, e.outside(o, wr.RemoteAddr, r)
 		}
@@ -194,8 +193,8 @@ func (e *end) spoil(o *op, wr *ib.SendWR, r *rand.Rand) {
 	wr.Flags |= ib.SendSignaled
 }
 
-// outside returns an address where a request is not in the peer's region
-// altogether: far away, over its end, or over the end of all addresses.
+// outside returns an address at which a request is not completely inside the
+// peer's region: far away, past its end, or past the end of the address space.
 func (e *end) outside(o *op, addr uint64, r *rand.Rand) uint64 {
 	over := uint64(8) // of an atomic, whose address stays aligned
 	if o.word == nil {
@@ -211,7 +210,7 @@ func (e *end) outside(o *op, addr uint64, r *rand.Rand) uint64 {
 	}
 }
 
-// post posts a request and tells the model.
+// post posts a request and records it in the model.
 func (e *end) post(o *op, wr *ib.SendWR) {
 	defer e.begins(e.due())
 	if _, err := e.qp.PostSend(*wr); err != nil {
@@ -234,7 +233,7 @@ func (e *end) post(o *op, wr *ib.SendWR) {
 		if o.writes() && o.bad == flawless {
 			o.target.writers = append(o.target.writers, writer{o, o.data})
 		}
-		if o.word != nil && (o.bad == flawless || o.bad == badLKey) { // it is executed, and cannot be stored
+		if o.word != nil && (o.bad == flawless || o.bad == badLKey) { // it is executed, but its result cannot be stored
 			o.word.pending = append(o.word.pending, o)
 		}
 	}
@@ -255,7 +254,7 @@ func (e *end) postRecv(n int, bad bool) bool {
 	}
 	v := &receive{id: e.w.nextID(true), slot: l, size: n, bad: bad}
 	if e.typ() != ib.RC {
-		clear(l.bytes()) // what arrives is known by its first bytes
+		clear(l.bytes()) // the first bytes identify the message
 		clear(l.model())
 	}
 	l.owner, l.hot = v.id, true
@@ -274,8 +273,8 @@ func (e *end) postRecv(n int, bad bool) bool {
 	return true
 }
 
-// localSlots is how many slots of the local area serve sends; the rest serve
-// receives.
+// localSlots is the number of slots of the local area for sends; the others are
+// for receives.
 const localSlots = 12
 
 // post posts a receive to the shared queue.
@@ -285,15 +284,15 @@ func (q *sharedQueue) post(w *world, n int) bool {
 	if q.srq.PostRecv(&wr) != nil {
 		return false // full
 	}
-	v.slot.accept() // what went before it may have left the start of a message
+	v.slot.accept() // an earlier dropped message may have written its start
 	v.slot.owner, v.slot.hot = v.id, true
 	q.posted[v.id] = v
 	return true
 }
 
-// free returns the slot of the next receive: one that no receive has, or else
-// the one that was posted longest ago. That was taken by a queue pair that
-// went, which is why nothing is heard of it again.
+// free returns the slot of the next receive: a free one, or else the one posted
+// longest ago: a queue pair that was destroyed had taken it, so it will never
+// complete.
 func (q *sharedQueue) free() *slot {
 	slots := q.space.local.slots
 	oldest := &slots[0]

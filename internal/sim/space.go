@@ -8,40 +8,40 @@ import (
 	"github.com/softhca/softhca/internal/memory"
 )
 
-// space is the memory of an end and the model of what is in it: two regions,
-// one that the peer may write, read and change atomically, and one that only
-// the adapter itself writes. Both are cut into slots with guards between.
+// space is the memory of an end and the model of its contents: two regions, one
+// that the peer may access with WRITE, READ and atomics, and one that only the
+// local adapter writes. Both are cut into slots with guards between.
 type space struct {
 	w      *world
 	node   *node
 	remote area
 	local  area
 	words  []word
-	era    int  // ends when the region or the connection does
-	fixed  bool // UC: what a target slot holds is the same for all of a connection
+	era    int  // changes with the region or the connection
+	fixed  bool // UC: a target slot has the same contents throughout a connection
 }
 
 // area is one region.
 type area struct {
-	buf   []byte // what the adapter reads and writes
-	want  []byte // what must be in it, but for slots that are hot
+	buf   []byte // memory that the adapter accesses
+	want  []byte // its expected contents, except for hot slots
 	mr    *memory.Region
 	slots []slot
 }
 
-// slot is a piece of an area that one work request uses at a time, or, as the
-// target of RDMA, several in order.
+// slot is a piece of an area that one work request uses at a time, or several
+// in order, as the target of RDMA.
 type slot struct {
 	area    *area
 	off     int
 	size    int
 	busy    bool     // taken by a work request or a receive of this end
 	hot     bool     // the adapter may be writing it
-	writers []writer // WRITEs of the peer that are posted and not complete, in order
+	writers []writer // incomplete WRITEs of the peer, in order
 	owner   uint64   // of the receive that was posted with it last
 }
 
-// writer is what a WRITE puts into a slot.
+// writer is the data that a WRITE puts into a slot.
 type writer struct {
 	op   *op // nil: all WRITEs of a UC connection
 	data []byte
@@ -50,17 +50,17 @@ type writer struct {
 // word is the target of atomics.
 type word struct {
 	off     int
-	value   uint64 // after those that are complete
+	value   uint64 // after the complete ones
 	pending []*op  // in order
 }
 
-// spaceConfig says how many slots a space has.
+// spaceConfig holds the numbers of slots of a space.
 type spaceConfig struct {
 	target, words, local, recv int
 	fixed                      bool
 }
 
-// guard is the bytes between slots that nobody may write.
+// guard is the bytes between slots that must not be written.
 const guard = 32
 
 func newSpace(w *world, n *node, c spaceConfig) *space {
@@ -91,7 +91,7 @@ func newArea(slots, size, head int) area {
 	return a
 }
 
-// register gives an area a region, in place of the one it had.
+// register gives an area a region, in place of its previous one.
 func (s *space) register(remote bool) {
 	a, access := &s.local, ib.AccessLocalWrite
 	if remote {
@@ -105,8 +105,8 @@ func (s *space) register(remote bool) {
 	a.mr = mr
 }
 
-// deregister takes an area's region away and gives it a new one: the program
-// has the memory back, and nothing may touch it through the old key.
+// deregister replaces an area's region by a new one: accesses through the old
+// key must not change the memory.
 func (s *space) deregister(remote bool) {
 	a := &s.local
 	if remote {
@@ -132,7 +132,7 @@ func (s *space) close() {
 	s.w.must(s.node.pd.DeregMR(s.local.mr))
 }
 
-// restart begins a new connection.
+// restart starts a new connection.
 func (s *space) restart(gen int) {
 	for i := range s.local.slots {
 		l := &s.local.slots[i]
@@ -151,7 +151,7 @@ func (s *space) restart(gen int) {
 	}
 }
 
-// free returns a slot from lo to hi that nothing uses, nil if there is none.
+// free returns a slot from lo to hi that is free, nil if there is none.
 func (a *area) free(lo, hi int) *slot {
 	for i := lo; i < hi; i++ {
 		if s := &a.slots[i]; !s.busy {
@@ -169,10 +169,10 @@ func (l *slot) model() []byte { return l.area.want[l.off : l.off+l.size] }
 // addr returns the address of the slot's first byte.
 func (l *slot) addr() uint64 { return l.area.mr.Addr() + uint64(l.off) }
 
-// accept makes the model what the memory is: nothing is known of it.
+// accept copies the memory to the model, for unpredictable contents.
 func (l *slot) accept() { copy(l.model(), l.bytes()) }
 
-// fill writes what a request is to send.
+// fill writes the data of a request.
 func (l *slot) fill(data []byte) {
 	copy(l.bytes(), data)
 	copy(l.model(), data)
@@ -187,11 +187,11 @@ func (l *slot) wrote(o *op) bool {
 			return l.consistent()
 		}
 	}
-	return true // what became of it was settled before
+	return true // its effect was settled before
 }
 
-// consistent reports whether each byte is what the model says, or what one of
-// the WRITEs on their way puts there.
+// consistent reports whether each byte is what the model says, or the data of a
+// pending WRITE.
 func (l *slot) consistent() bool { return l.explains(l.bytes()) }
 
 // explains reports whether b could have been read from the slot.
@@ -217,8 +217,8 @@ func (l *slot) mayHold(i int, v byte) bool {
 	return false
 }
 
-// resolve is called when no more can arrive from the peer: what its pending
-// requests have done is looked at once and becomes the model.
+// resolve is called when no more packets can arrive from the peer: the actual
+// effects of its pending requests are checked once and become the model.
 func (s *space) resolve(why string) {
 	s.era++
 	for i := range s.remote.slots {
@@ -239,7 +239,8 @@ func (s *space) resolve(why string) {
 	}
 }
 
-// settle finds which of the pending atomics were executed: some of the first.
+// settle finds how many of the pending atomics were executed, from the first
+// on.
 func (x *word) settle(s *space, why string) {
 	have := binary.NativeEndian.Uint64(s.remote.buf[x.off:])
 	v := x.value
@@ -256,8 +257,8 @@ func (x *word) settle(s *space, why string) {
 	binary.NativeEndian.PutUint64(s.remote.want[x.off:], have)
 }
 
-// executed applies an atomic that succeeded and returns what it must have
-// found.
+// executed applies an atomic that succeeded and returns the value that it must
+// have found.
 func (x *word) executed(o *op) (found uint64, known bool) {
 	for i, p := range x.pending {
 		if p == o {
@@ -272,7 +273,7 @@ func (x *word) executed(o *op) (found uint64, known bool) {
 	return 0, false
 }
 
-// sweep compares everything that nobody may be writing with the model.
+// sweep compares all memory that is not being written with the model.
 func (s *space) sweep() {
 	s.remote.sweep(s, func(l *slot) bool { return len(l.writers) > 0 })
 	s.local.sweep(s, func(l *slot) bool { return l.hot })
@@ -284,7 +285,7 @@ func (s *space) sweep() {
 }
 
 func (a *area) sweep(s *space, skip func(*slot) bool) {
-	from := len(s.words) * 8 // the words are looked at by themselves
+	from := len(s.words) * 8 // the words are checked separately
 	if a == &s.local {
 		from = 0
 	}

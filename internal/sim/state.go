@@ -11,14 +11,14 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// moves are the edges of the state machine that a program may take, apart from
-// those to RESET and ERR, which it may always take (Q2, Q3).
+// moves are the state transitions that a program may request, in addition to
+// those to RESET and ERR, which are always legal (Q2, Q3).
 var moves = map[[2]ib.QPState]bool{
 	{ib.RESET, ib.INIT}: true, {ib.INIT, ib.RTR}: true, {ib.RTR, ib.RTS}: true,
 	{ib.RTS, ib.SQD}: true, {ib.SQD, ib.RTS}: true, {ib.SQE, ib.RTS}: true,
 }
 
-// byModify is the cause of a move that the program asked for.
+// byModify is the cause of a move that the program requested.
 const byModify = "modify"
 
 // moved checks a change of state (Q1–Q3, Q14, Q18).
@@ -40,7 +40,7 @@ func (e *end) moved(r *trace.Record) {
 		switch r.To {
 		case ib.ERR:
 			legal = e.trouble && r.From != ib.RESET
-			e.fatalDue = e.sendQ.failed || e.recvQ.failed // no completion can report that
+			e.fatalDue = e.sendQ.failed || e.recvQ.failed // no completion can report it
 		case ib.SQE:
 			legal = e.typ() != ib.RC && e.failed && (r.From == ib.RTS || r.From == ib.SQD)
 		default:
@@ -59,7 +59,7 @@ func (e *end) moved(r *trace.Record) {
 	}
 }
 
-// event checks that an event had to come, and comes once.
+// event checks that an event is due, and occurs once.
 func (e *end) event(t ib.EventType) {
 	due := false
 	switch t {
@@ -84,9 +84,8 @@ func (e *end) event(t ib.EventType) {
 	}
 }
 
-// checkSettled looks at an end after a step in which something went wrong
-// there: its state has followed, everything is flushed, and the events are
-// out.
+// checkSettled checks an end after a step with an error: its state has changed,
+// everything is flushed, and the events are raised.
 func (e *end) checkSettled() {
 	if e.qp == nil {
 		return
@@ -109,9 +108,9 @@ func (e *end) checkSettled() {
 	}
 }
 
-// checkSendFlushed looks at the sends that a stopped queue leaves without a
-// completion: they can only be unsignalled ones at its end that succeeded
-// before it stopped.
+// checkSendFlushed checks the sends that a stopped queue leaves without a
+// completion: they can only be unsignalled ones at the end of the queue that
+// succeeded before it stopped.
 func (e *end) checkSendFlushed() {
 	for _, o := range e.sq {
 		if o.signaled || e.failed {
@@ -138,34 +137,34 @@ func (e *end) checkFlushed() {
 	}
 }
 
-// watcher is what the oracle sees of an end on the wire.
+// watcher is the oracle's view of an end on the wire.
 type watcher struct {
-	rounds      int    // times that sending went back since the last completion
-	rnrs        int    // times that it waited for its peer to be ready since then
+	rounds      int    // retransmissions since the last completion
+	rnrs        int    // RNR waits since then
 	disturbed   uint64 // of the pair, then
-	naks        int    // sequence NAKs that arrived and led to no retry
-	answers     int    // responses likewise
+	naks        int    // received sequence NAKs that caused no retry
+	answers     int    // responses that caused no retry
 	last        ib.PSN // of the last request sent
 	newest      ib.PSN // the most that a request has had
 	answered    ib.PSN // the most that an answer has had
 	astray      bool   // it drops the peer's packets because of the path over which they come
 	sent        bool
-	rnr         time.Duration // what the RNR NAK being processed asks for
-	silent      clock.Instant // nothing is sent before: the peer was not ready
+	rnr         time.Duration // wait requested by the RNR NAK being processed
+	silent      clock.Instant // end of an RNR wait
 	lastTimeout clock.Instant
 	began       clock.Instant // first request of the connection
-	stuckAt     ib.PSN        // where sending last went back to
-	retries     int           // that went back there, for want of an answer
-	waits       int           // likewise, because the peer was not ready
-	lied        bool          // a stranger has claimed that the peer refuses
-	deceived    bool          // and was believed
+	stuckAt     ib.PSN        // PSN of the last retransmission
+	retries     int           // retransmissions from there after a timeout
+	waits       int           // retransmissions from there after an RNR NAK
+	lied        bool          // a forged NAK was sent
+	deceived    bool          // the forged NAK was believed
 	ended       bool          // because the program ended the connection
 	claimed     uint64        // disturbed of the pair, when the last claim came
 	examines    bool          // a claim
-	probes      int           // that may be sent to examine what packets claimed
+	probes      int           // probes that challenges may still send
 }
 
-// Records of challenges begin with challenged and what is examined.
+// Records of challenges begin with challenged, followed by the kind of claim.
 const (
 	challenged    = "challenge: "
 	peerAnswers   = challenged + "the peer answers"
@@ -174,7 +173,7 @@ const (
 	probesOfClaim = 3
 )
 
-// challenge is called when the adapter examines a claim about the end's peer, or has.
+// challenge is called when a challenge of the end's peer starts or ends.
 func (e *end) challenge(r *trace.Record) {
 	switch r.Cause {
 	case peerAnswers:
@@ -193,15 +192,15 @@ func (e *end) challenge(r *trace.Record) {
 	}
 }
 
-// silentPeer reports whether the peer cannot have answered, or all of its answers to a challenge
-// can have been lost.
+// silentPeer reports whether the peer could not answer, or all its answers to a challenge may
+// have been lost.
 func (e *end) silentPeer() bool {
 	p := e.peer
 	return p.state < ib.RTR || p.state == ib.ERR || e.pair.broken || e.paths.at != p.paths.at ||
 		e.pair.disturbed-e.wire.claimed >= probesOfClaim || len(e.w.net.cut) > 0
 }
 
-// isProbe reports whether a packet is a probe of a challenge, of which there are only so many.
+// isProbe reports whether a packet is a probe of a challenge, whose number is limited.
 func (e *end) isProbe(h header) bool {
 	x := &e.wire
 	if x.probes == 0 || x.sent && h.psn.Diff(x.newest) > 0 {
@@ -223,7 +222,7 @@ func (e *end) progress() {
 // drained reports whether the end is in SQD with nothing left to finish.
 func (e *end) drained() bool { return e.state == ib.SQD && !e.qp.Query().SQDraining }
 
-// sniff looks at a packet that an adapter sends.
+// sniff checks a packet that an adapter sends.
 func (w *world) sniff(n *node, run *fabric.Run, seg []byte) {
 	n.tally.sent++
 	if w.verbose() {
@@ -258,7 +257,7 @@ func (w *world) sniff(n *node, run *fabric.Run, seg []byte) {
 	}
 	first := !x.sent
 	x.last, x.sent = h.psn, true
-	if h.op == roce.RCRDMAReadRequest { // it takes the PSNs of its answers too
+	if h.op == roce.RCRDMAReadRequest { // it also uses the PSNs of its responses
 		packets := (int(h.length) + e.pair.mtu.Bytes() - 1) / e.pair.mtu.Bytes()
 		x.last = h.psn.Add(uint32(max(packets, 1) - 1))
 	}
@@ -270,7 +269,7 @@ func (w *world) sniff(n *node, run *fabric.Run, seg []byte) {
 	}
 }
 
-// route is what tells an end from a packet that it sent.
+// route identifies the end that sent a packet.
 type route struct {
 	from *node
 	to   netip.Addr
@@ -282,7 +281,7 @@ func (e *end) route() route {
 	return route{e.node, e.peer.node.addrs[e.gid()], e.peer.num}
 }
 
-// arrives looks at a packet for an end before its adapter does.
+// arrives checks a packet for an end before its adapter gets it.
 func (e *end) arrives(h header) {
 	x := &e.wire
 	switch {
@@ -300,8 +299,8 @@ func (e *end) arrives(h header) {
 	}
 }
 
-// repaired is called when the adapter sends something again without being told
-// that it is lost, nor counting it (L1).
+// repaired is called when the adapter retransmits without a report of a loss
+// and without counting a retry (L1).
 func (e *end) repaired(r *trace.Record) {
 	w := e.w
 	e.goesBack()
@@ -318,18 +317,20 @@ func (e *end) repaired(r *trace.Record) {
 	}
 }
 
-// fromNews wants no more retries than there was news to begin them (L1).
+// fromNews fails if there are more retries than reports that can cause them
+// (L1).
 func (e *end) fromNews(news *int, r *trace.Record) {
 	if *news--; *news < 0 {
 		e.w.fail("retry", "adapter %d qp %v goes back to psn %v (%s), and nothing that arrived says so", e.node.index, e.num, r.PSN, r.Cause)
 	}
 }
 
-// notReady is the cause of going back that an RNR NAK is.
+// notReady is the cause of a retransmission due to an RNR NAK.
 const notReady = "receiver not ready"
 
-// countRetry wants no more retries without progress than the connection has
-// (E8, E12): progress moves the place that sending goes back to.
+// countRetry fails if there are more retries without progress than the
+// connection allows (E8, E12). Progress changes the PSN from which sending
+// restarts.
 func (e *end) countRetry(r *trace.Record) {
 	x := &e.wire
 	x.rounds++
@@ -350,10 +351,10 @@ func (e *end) countRetry(r *trace.Record) {
 	}
 }
 
-// retried is called when the adapter goes back to send again.
+// retried is called when the adapter retransmits.
 func (e *end) retried(r *trace.Record) {
 	w, x := e.w, &e.wire
-	// A program that polls too little may lose its peer to a full CQ even so.
+	// A full CQ at a peer that polls too rarely can cause this too.
 	if w.plan.has == 0 && r.Cause != notReady && e.peer.state != ib.ERR && !e.pair.broken {
 		w.fail("timer", "adapter %d qp %v: sending goes back (%s), and nothing was lost", e.node.index, e.num, r.Cause)
 	}

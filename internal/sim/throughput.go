@@ -15,7 +15,7 @@ type LossRatio struct {
 	Lossless float64 `json:"lossless_gbps"`  // Gb/s of payload
 	Lossy    float64 `json:"lossy_gbps"`     // likewise
 	Ratio    float64 `json:"ratio"`          // of the two
-	Timeouts float64 `json:"timeouts_share"` // share of the retries that a timer began
+	Timeouts float64 `json:"timeouts_share"` // share of the retries caused by a timer
 }
 
 // String returns one line.
@@ -62,7 +62,7 @@ type measurement struct {
 	bytes int
 }
 
-// measured is what came of it.
+// measured is the result of a measurement.
 type measured struct {
 	gbps              float64
 	packets           uint64 // sent by both
@@ -106,7 +106,7 @@ func (m *measurement) run() (measured, error) {
 	for w.violation == nil && bytes < m.bytes {
 		for e.state == ib.RTS && len(e.sq) < measureDepth && e.transfer(m.code) {
 		}
-		if e.state != ib.RTS { // what is posted now would be flushed, for ever
+		if e.state != ib.RTS { // later requests would be flushed forever
 			return measured{}, fmt.Errorf("sim: with %v of the packets lost the retries do not suffice", m.loss)
 		}
 		before := w.completions
@@ -128,7 +128,7 @@ func (m *measurement) run() (measured, error) {
 	}, nil
 }
 
-// transfer posts a WRITE or READ of a whole slot, if there is one for it.
+// transfer posts a WRITE or READ of a whole slot, if one is free.
 func (e *end) transfer(code ib.WROpcode) bool {
 	o := &op{end: e, id: e.w.nextID(false), code: code, length: measureSize, signaled: true}
 	o.target = &e.peer.space.remote.slots[int(o.id>>1)%len(e.peer.space.remote.slots)]

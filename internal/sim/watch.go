@@ -8,19 +8,18 @@ import (
 	"github.com/softhca/softhca/internal/fabric"
 )
 
-// Watch has functions that a run of pairs calls when something happens, so that others
-// compare what they conclude from packets with the truth. A function that is nil is not
-// called. What the run does after the network is whole again and nothing is pending is not
-// reported.
+// Watch has functions that a run of pairs calls on events, so that other tests can compare
+// their conclusions from packets with the truth. nil functions are not called. Events
+// after the network has healed and nothing is pending are not reported.
 type Watch struct {
-	// Sent reports a packet that an adapter sends, before the network does anything to it. The
-	// datagram is valid during the call.
+	// Sent reports a packet that an adapter sends, before the network handles it. The datagram
+	// is valid during the call.
 	Sent func(at time.Duration, d *fabric.Datagram)
-	// Arrived likewise reports one that an adapter gets from another one, and whether its bytes
+	// Arrived reports a packet that an adapter receives from another one, and whether its bytes
 	// were changed.
 	Arrived func(at time.Duration, d *fabric.Datagram, damaged bool)
-	// Harmed reports that something happened to packets or clocks: the packet was lost, repeated, delayed
-	// or damaged, the clock jumped.
+	// Harmed reports that a packet was lost, repeated, delayed or damaged, or that the clock
+	// jumped.
 	Harmed func()
 	// Completed reports the end of a send work request, also of one without a completion.
 	Completed func(e End, bytes int, s ib.WCStatus)
@@ -35,7 +34,7 @@ type End struct {
 	QPN  ib.QPN
 }
 
-// name returns the end as others know it.
+// name returns the End of e.
 func (e *end) name() End { return End{e.node.addrs[e.gidOn(0)], e.num} }
 
 // told returns the functions to call.
@@ -46,7 +45,7 @@ func (w *world) told() *Watch {
 	return w.cfg.Watch
 }
 
-// harmed reports that something did not just arrive.
+// harmed reports harm to a packet or a clock.
 func (w *world) harmed() {
 	if f := w.told().Harmed; f != nil {
 		f()
@@ -77,7 +76,7 @@ func (e *end) ended(o *op, s ib.WCStatus) {
 	}
 }
 
-// gone reports that the queue pair begins anew, or ends.
+// gone reports that the queue pair is reset or destroyed.
 func (e *end) gone() {
 	if f := e.w.told().Ended; f != nil && e.pair != nil {
 		f(e.name())

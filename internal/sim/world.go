@@ -42,7 +42,7 @@ type world struct {
 	nextAct clock.Instant
 
 	text  []byte
-	loose map[uint32]message // of UC and UD, by their place in the text
+	loose map[uint32]message // messages of UC and UD, by their position in the text
 	wcs   []ib.WC
 	ids   uint64
 
@@ -56,7 +56,7 @@ type world struct {
 	completions uint64
 }
 
-// Result is what a run came to.
+// Result is the result of a run.
 type Result struct {
 	run.Result
 	Seed    uint64
@@ -64,8 +64,8 @@ type Result struct {
 	Ops     int
 }
 
-// Run makes one run. The error is about the configuration; what the adapters
-// did wrong is in the result.
+// Run makes one run. The error is about the configuration; errors of the
+// adapters are in the result.
 func Run(c Config) (*Result, error) {
 	if err := c.fill(); err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func Run(c Config) (*Result, error) {
 	return r, nil
 }
 
-// runPairs makes a run of a profile of this package's world.
+// runPairs executes a run of a profile that this package implements.
 func runPairs(c Config) run.Result {
 	w := newWorld(c)
 	w.run()
@@ -150,8 +150,8 @@ func (w *world) setUp() {
 	}
 }
 
-// step does what is next: a packet arrives, a timer fires, a program acts. It
-// reports whether there was anything to do by the limit.
+// step executes the next event: a packet arrives, a timer fires, or a program
+// acts. It reports whether there was one by the limit.
 func (w *world) step(limit clock.Instant) bool {
 	at := w.net.flight.Next()
 	var timer *node
@@ -182,7 +182,7 @@ func (w *world) step(limit clock.Instant) bool {
 	return true
 }
 
-// takeTurn does the next action and says when the one after it is.
+// takeTurn executes the next action and schedules the one after it.
 func (w *world) takeTurn() {
 	i := w.acted
 	w.acted++
@@ -197,8 +197,7 @@ func (w *world) takeTurn() {
 	}
 }
 
-// jump moves the clock: every timer that lies in between is due at once, and
-// so is every packet.
+// jump advances the clock: all timers and packets in between are due at once.
 func (w *world) jump(d time.Duration) {
 	w.now = w.now.Add(d)
 	w.harmed()
@@ -212,7 +211,7 @@ func (w *world) jump(d time.Duration) {
 	}
 }
 
-// sweepSome compares the memory of one end with the model: each has its turn.
+// sweepSome compares the memory of one end with the model: the ends take turns.
 func (w *world) sweepSome(turn int) {
 	p := w.pairs[turn/2%len(w.pairs)]
 	if e := p.ends[turn%2]; e.qp != nil {
@@ -230,9 +229,8 @@ func (w *world) sweep() {
 	}
 }
 
-// settleTime is how long everything that is pending may take once the network
-// is whole again and programs do what they should: more than the longest
-// series of retries.
+// settleTime is how long pending work may take once the network has healed and
+// programs behave: more than the longest series of retries.
 const settleTime = 30 * time.Second
 
 // settle heals the network and waits until nothing is pending (liveness).
@@ -264,7 +262,8 @@ func (w *world) settle() {
 	}
 }
 
-// care is what every good program does: poll, post receives, resume.
+// care does what a well-behaved program does: it polls, posts receives and
+// resumes.
 func (w *world) care(r *rand.Rand) {
 	for _, n := range w.nodes {
 		for _, c := range n.cqs {
@@ -288,8 +287,8 @@ func (w *world) care(r *rand.Rand) {
 	}
 }
 
-// reveal posts a signalled WRITE of nothing, if the requests that are not
-// known to be complete would otherwise leave no completion.
+// reveal posts a signalled WRITE of nothing, if otherwise no completion would
+// show that the pending requests are complete.
 func (e *end) reveal() {
 	if e.pair == nil || e.state != ib.RTS || len(e.sq) == 0 || e.unsignaled() < len(e.sq) {
 		return
@@ -299,7 +298,7 @@ func (e *end) reveal() {
 	e.node.wake(e)
 }
 
-// idle reports whether every send is complete and no packet is on its way.
+// idle reports whether every send is complete and no packet is in the network.
 func (w *world) idle() bool {
 	if w.net.flight.Len() > 0 {
 		return false
@@ -314,13 +313,13 @@ func (w *world) idle() bool {
 	return true
 }
 
-// idle reports whether nothing is pending at the end: no send, and no send
-// queue that drains for ever.
+// idle reports whether nothing is pending at the end: no send, and no draining
+// send queue.
 func (e *end) idle() bool {
 	return e.state < ib.RTS || len(e.sq) == 0 && e.state != ib.SQD
 }
 
-// complain says what is still pending.
+// complain reports the work that is still pending.
 func (w *world) complain() {
 	for _, n := range w.nodes {
 		for _, e := range sorted(n.ends) {
@@ -339,7 +338,7 @@ func (w *world) complain() {
 	w.fail("liveness", "packets are still on their way %v after the network was healed", settleTime)
 }
 
-// tearDown destroys everything and looks for what is left.
+// tearDown destroys everything and checks for leftovers.
 func (w *world) tearDown() {
 	if w.violation != nil {
 		return
@@ -356,7 +355,7 @@ func (w *world) tearDown() {
 	}
 }
 
-// close takes the adapter's objects apart: nothing may be left.
+// close destroys the adapter's objects: none may be left.
 func (n *node) close() {
 	w := n.w
 	w.must(n.pd.DeregMR(n.srq.space.local.mr))
@@ -378,7 +377,7 @@ func (n *node) close() {
 	}
 }
 
-// must is for calls that have no reason to fail.
+// must fails the run if a call fails that must succeed.
 func (w *world) must(err error) {
 	if err != nil {
 		w.fail("post", "a call that should work: %v", err)

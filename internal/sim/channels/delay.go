@@ -7,28 +7,28 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 )
 
-// The oracle's "no later than". An end of a channel that has work hears of its peer
-// again in time: where nothing troubles the network, within two round trips and the
-// longest pause that a peer asks for; and once the network is healed, within all
-// retries of the channel, in case its peer is gone, and the longest time to a probe.
+// This file checks upper bounds of delays. An end of a channel with work must hear
+// from its peer in time: without faults within two round trips and the longest RNR
+// pause, and after the network has healed within all retries of the channel, in case
+// its peer is gone, plus the longest probe timeout.
 const (
 	calmTime  = 4*latency + longestPause
 	healTime  = 10 * 16777216 * time.Nanosecond // ten times the local ACK timeout
 	probeTime = 16 * time.Millisecond
-	// longestPause is the longest that a program's queue pair asks peers to wait for
-	// a receive: RNR timer code 11.
+	// longestPause is the longest RNR time that a program's queue pair requests: RNR
+	// timer code 11.
 	longestPause = 480 * time.Microsecond
 )
 
-// calm reports whether nothing in the plan makes anybody wait.
+// calm reports whether the plan has no faults that cause waits.
 func (p *plan) calm() bool {
 	return p.loss+p.dup+p.late+p.damage+p.unrest+p.roam+p.forgery == 0
 }
 
-// hears notes that an answer has arrived, or a request is complete.
+// hears records that an answer has arrived, or a request is complete.
 func (e *end) hears() { e.since = e.n.w.now }
 
-// works reports whether the end is one whose work goes on.
+// works reports whether the end can make progress.
 func (e *end) works() bool {
 	return !e.ch.gone && e.eec.State() == ib.RTS && e.peer.eec.State() == ib.RTS
 }
@@ -54,7 +54,7 @@ func (w *world) onTime() {
 	}
 }
 
-// latest returns until when an end must hear something.
+// latest returns the time by which an end must hear from its peer.
 func (w *world) latest(e *end) clock.Instant {
 	switch {
 	case w.plan.calm():

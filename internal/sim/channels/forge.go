@@ -9,24 +9,24 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// farPSNs is no less than what a stranger who does not know the PSNs may miss them
-// by without anybody noticing.
+// farPSNs is a distance from the right PSN at which a forged packet must be
+// recognised.
 const farPSNs = 1 << 16
 
-// strangersOps are what strangers send.
+// strangersOps are the opcodes of forged packets.
 var strangersOps = [...]roce.Opcode{
 	roce.RDSendOnly, roce.RDSendFirst, roce.RDSendMiddle, roce.RDSendLast, roce.RDRDMAWriteOnly, roce.RDRDMAWriteFirst, roce.RDRDMAReadRequest,
 	roce.RDFetchAdd, roce.RDResync, roce.RDAcknowledge, roce.RDAcknowledge, roce.RDRDMAReadResponseOnly, roce.RDAtomicAcknowledge,
 }
 
-// strangersNAKs are what the acknowledgements among it say.
+// strangersNAKs are the syndromes of forged acknowledgements.
 var strangersNAKs = [...]roce.Syndrome{
 	roce.ACKUnlimited, roce.NAKSequence, roce.NAKInvalidRequest, roce.NAKRemoteAccess, roce.NAKRemoteOperational, roce.NAKInvalidRD, roce.RNRNAK(1),
 }
 
-// forge has a stranger, who knows everything but one thing, send to an end of a
-// channel in the name of its peer. It does not know the number of the EE context, or
-// the path, or the PSNs; and now and then it sends many RESYNCs.
+// forge sends a forged packet to an end of a channel in the name of its peer. The
+// stranger lacks one fact: the number of the EE context, the path, or the PSNs.
+// Sometimes it sends many RESYNCs.
 func (w *world) forge(r *rand.Rand) {
 	e := w.channels[r.IntN(len(w.channels))].ends[r.IntN(2)]
 	n, op := 1+r.IntN(4), roce.Opcode(0)
@@ -47,7 +47,7 @@ func (w *world) forge(r *rand.Rand) {
 			p.RDETH.EEC = w.wrongEEC(e, r)
 		case 1:
 			w.wrongPath(e, &d, &p, r)
-		case 2: // the other path, to which the end may be called
+		case 2: // the other path, to which a packet may make the end migrate
 			d.Src, d.Dst = e.peer.n.addrs[1-e.route.at], e.n.addrs[1-e.route.at]
 			p.BTH.MigReq = true
 			farOff(&p, r)
@@ -64,8 +64,8 @@ func (w *world) forge(r *rand.Rand) {
 	w.turn()
 }
 
-// forgery makes a packet for an end that is right in everything: it would do harm.
-// Opcode 0 draws one.
+// forgery builds a completely valid packet for an end, which would do harm. Opcode
+// 0 draws one.
 func (w *world) forgery(e *end, op roce.Opcode, r *rand.Rand) roce.Packet {
 	if op == 0 {
 		op = strangersOps[r.IntN(len(strangersOps))]
@@ -96,7 +96,7 @@ func (w *world) forgery(e *end, op roce.Opcode, r *rand.Rand) roce.Packet {
 	return p
 }
 
-// farOff gives a packet a PSN that is far from the right one.
+// farOff sets the PSN of a packet far from the right one.
 func farOff(p *roce.Packet, r *rand.Rand) {
 	off := uint32(farPSNs + r.IntN(1<<23-2*farPSNs))
 	if r.IntN(2) == 0 {
@@ -105,8 +105,8 @@ func farOff(p *roce.Packet, r *rand.Rand) {
 	p.BTH.PSN = p.BTH.PSN.Add(off)
 }
 
-// wrongEEC returns a number that is not that of the end: nobody's, that of an EE
-// context which is not connected, or of one that has another peer.
+// wrongEEC returns a number that is not that of the end: an unused one, that of
+// an unconnected EE context, or of one with another peer.
 func (w *world) wrongEEC(e *end, r *rand.Rand) uint32 {
 	kind := r.IntN(3)
 	if kind == 0 {
@@ -126,8 +126,9 @@ func (w *world) wrongEEC(e *end, r *rand.Rand) uint32 {
 	return uint32(guess)
 }
 
-// wrongPath gives a datagram addresses that are not those of the end's path: of a
-// stranger, half of each path, or, while that calls nobody, of the other one.
+// wrongPath sets addresses other than those of the end's path: of a stranger,
+// mixed from both paths or, if that cannot make the end migrate, of the other
+// path.
 func (w *world) wrongPath(e *end, d *fabric.Datagram, p *roce.Packet, r *rand.Rand) {
 	other := 1 - e.route.at
 	switch r.IntN(4) {

@@ -32,7 +32,7 @@ func (w *world) mark(name string) {
 	w.marks[i]++
 }
 
-// poll takes all completions and judges them.
+// poll polls and checks all completions.
 func (n *node) poll() {
 	for k := n.cq.Poll(n.wcs[:]); k > 0; k = n.cq.Poll(n.wcs[:]) {
 		for i := range k {
@@ -56,7 +56,7 @@ func (n *node) poll() {
 	}
 }
 
-// sent judges the completion of a send request.
+// sent checks the completion of a send request.
 func (w *world) sent(wc *ib.WC) {
 	o := w.works[wc.WRID]
 	if o == nil || o.over {
@@ -82,7 +82,7 @@ func (w *world) sent(wc *ib.WC) {
 	}
 }
 
-// unfair says why a request has not earned a status, nothing if it has.
+// unfair returns the reason why a status has no explanation, "" if it has one.
 func (w *world) unfair(o *work, s ib.WCStatus) string {
 	wavered := o.to.trouble || o.to.wavered >= o.at || o.to.life != o.toLife
 	switch s {
@@ -90,7 +90,7 @@ func (w *world) unfair(o *work, s ib.WCStatus) string {
 		if o.bad != good {
 			return "it is wrong"
 		}
-	case ib.WCWRFlushErr: // another one failed before, or the queue pair was stopped
+	case ib.WCWRFlushErr: // an earlier one failed, or the queue pair was stopped
 	case ib.WCLocEECOpErr, ib.WCInvEECNErr:
 		if !o.via.ch.gone && (o.bad != badEEC || s == ib.WCLocEECOpErr) {
 			return "its channel is there"
@@ -115,7 +115,7 @@ func (w *world) unfair(o *work, s ib.WCStatus) string {
 	return ""
 }
 
-// done looks at what a request that has succeeded has brought about.
+// done checks the effect of a successful request.
 func (w *world) done(o *work) {
 	want := make([]byte, o.n)
 	var have []byte
@@ -141,7 +141,7 @@ func (o *work) takesReceive() bool {
 	return o.op == ib.WRSend || o.op == ib.WRSendWithImm || o.op == ib.WRRDMAWriteWithImm
 }
 
-// received judges the completion of a receive.
+// received checks the completion of a receive.
 func (n *node) received(wc *ib.WC) {
 	w := n.w
 	p, v, slot := n.owner(wc)
@@ -169,8 +169,8 @@ func (n *node) received(wc *ib.WC) {
 	}
 }
 
-// delivered judges a message that has come: it is one that was sent, to here, is
-// whole, comes once, and after those that its queue pair sent before.
+// delivered checks a received message: it was sent to this queue pair, is
+// complete, arrives once, and in the order of its sender.
 func (w *world) delivered(p *program, b []byte, wc *ib.WC) {
 	w.mark("V18 delivered")
 	id := binary.LittleEndian.Uint64(b)
@@ -207,11 +207,12 @@ func (w *world) delivered(p *program, b []byte, wc *ib.WC) {
 	p.met[from] = int(o.seq)
 }
 
-// settleTime is how long a healed network may take to bring everything to its end.
+// settleTime is how long everything may take to complete on a healed network.
 const settleTime = 20 * time.Second
 
-// settle heals the network and has the programs behave. All that was posted must
-// end, so nobody starves; then the counters must be right, and nothing be left.
+// settle heals the network and makes the programs behave. All posted requests
+// must complete, so no queue pair starves; then the counters must be right, and
+// nothing may be left.
 func (w *world) settle() {
 	w.healed, w.healedAt = true, w.now
 	for _, c := range w.channels {
@@ -252,8 +253,8 @@ func (w *world) settle() {
 	}
 }
 
-// count compares the counters with the FETCH&ADDs that were posted: each was done
-// once if it succeeded, and once at most if not.
+// count compares the counters with the FETCH&ADDs that were posted: each was
+// executed once if it succeeded, otherwise at most once.
 func (w *world) count() {
 	for _, n := range w.nodes {
 		for _, p := range w.programs {
@@ -279,7 +280,7 @@ func (w *world) count() {
 	}
 }
 
-// tearDown destroys everything: nothing is left of it.
+// tearDown destroys everything: nothing may be left.
 func (w *world) tearDown() {
 	for _, c := range w.channels {
 		for _, e := range c.ends {

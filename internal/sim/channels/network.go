@@ -9,7 +9,7 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// packet is a segment on its way.
+// packet is a segment in the network.
 type packet struct {
 	arrival deadline.Link
 	to      *node
@@ -17,14 +17,14 @@ type packet struct {
 	d       fabric.Datagram
 }
 
-// How long packets take: all of them, and the longest that one is late, or stays
-// behind on a path that is cut.
+// Delays of packets: of all, and the maximum of a late packet or of one on a
+// path that is cut.
 const (
 	latency  = 5 * time.Microsecond
 	lateness = 10 * time.Millisecond
 )
 
-// carry takes a run that an adapter has sent.
+// carry transports a run that an adapter has sent.
 func (w *world) carry(from *node, run *fabric.Run) {
 	to := w.byAddr[run.Path.Dst]
 	var h roce.Packet
@@ -44,7 +44,7 @@ func (w *world) carry(from *node, run *fabric.Run) {
 			if w.net.IntN(3) > 0 {
 				w.tell(from, "lost on the path that is cut", seg)
 			} else {
-				w.ship(to, run, i, w.delay()) // it is stuck, and comes when its path may have been left
+				w.ship(to, run, i, w.delay()) // it is stuck, and arrives when the end may have left its path
 			}
 			continue
 		}
@@ -52,7 +52,7 @@ func (w *world) carry(from *node, run *fabric.Run) {
 	}
 }
 
-// harm ships a segment, or what becomes of it.
+// harm sends a segment after applying faults.
 func (w *world) harm(from, to *node, run *fabric.Run, i int) {
 	v := w.net.Float64()
 	if w.healed {
@@ -78,7 +78,7 @@ func (w *world) harm(from, to *node, run *fabric.Run, i int) {
 	}
 }
 
-// delay draws how much longer than others a packet takes.
+// delay draws the additional delay of a packet.
 func (w *world) delay() time.Duration {
 	most := int64(300 * time.Microsecond)
 	if w.net.IntN(20) == 0 {
@@ -96,7 +96,7 @@ func (w *world) ship(to *node, run *fabric.Run, i int, delay time.Duration) *pac
 	return p
 }
 
-// arrive hands a packet to an adapter.
+// arrive delivers a packet to an adapter.
 func (w *world) arrive(p *packet) {
 	if p.damaged {
 		w.tell(p.to, "gets damaged", p.d.Bytes)
@@ -118,8 +118,8 @@ func (w *world) arrive(p *packet) {
 	w.hand(p.to, &p.d, "")
 }
 
-// hand gives an adapter a datagram. One that may have no effect is named: then no
-// EE context changes, nor does anything complete.
+// hand delivers a datagram to an adapter. If it must have no effect, idle is the
+// reason: then no EE context may change, and nothing may complete.
 func (w *world) hand(n *node, d *fabric.Datagram, idle string) {
 	if idle == "" {
 		n.hca.Shard().Receive(w.now, d)
@@ -136,7 +136,7 @@ func (w *world) hand(n *node, d *fabric.Datagram, idle string) {
 	}
 }
 
-// tell notes what happens to a packet.
+// tell records the fate of a packet.
 func (w *world) tell(n *node, what string, seg []byte) {
 	if !w.telling {
 		return

@@ -16,8 +16,9 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// Where things are in an adapter's memory. Programs of all adapters are numbered
-// through; each has slots for its requests, at home and at every peer.
+// The layout of an adapter's memory. Programs of all adapters are numbered
+// consecutively; each has slots for its requests, in its own adapter and in
+// every peer.
 const (
 	slots     = 4
 	depth     = 6  // receives of a program
@@ -27,7 +28,7 @@ const (
 	textLen   = 1 << 13
 	everybody = 18 // programs of all adapters
 	mine      = 6  // of one
-	lives     = 3  // of a program, whose late WRITEs do not meet
+	lives     = 3  // lives of a program with separate memory, so that late WRITEs do not collide
 
 	atText   = 0
 	atSend   = atText + textLen
@@ -47,11 +48,11 @@ type node struct {
 	pd     *hca.PD
 	cq     *qp.CQ
 	rdd    *qp.RDD
-	ends   map[ib.EECN]*end // of the channels that are there
+	ends   map[ib.EECN]*end // of the existing channels
 	shared *receives        // of programs that share them
 
-	// What is not for the programs' peers: another domain, an EE context and a
-	// queue pair in it, and a queue pair of another service.
+	// Objects that the programs' peers must not reach: another domain, an EE
+	// context and a queue pair in it, and a queue pair of another service.
 	apart     *qp.RDD
 	alien     *qp.EEC
 	outsider  *qp.QP
@@ -64,10 +65,10 @@ type node struct {
 	ended bool // an EE context was destroyed
 }
 
-// path returns which path has one of the adapter's addresses.
+// path returns the index of the path with an address of the adapter.
 func (n *node) path(a netip.Addr) int { return slices.Index(n.addrs[:], a) }
 
-// shape is what a packet that has no effect leaves as it is.
+// shape is the state that a packet without effect must not change.
 type shape struct {
 	eecs [maxEnds]struct {
 		state    ib.QPState
@@ -78,7 +79,7 @@ type shape struct {
 	qps [mine]ib.QPState
 }
 
-// maxEnds is no less than the channels of an adapter.
+// maxEnds is an upper bound of the channels of an adapter.
 const maxEnds = 4
 
 func (n *node) shape() (s shape) {
@@ -116,15 +117,15 @@ type end struct {
 	peer  *end
 	route route
 
-	port  uint16 // from which it sent last
+	port  uint16 // source port of its last packet
 	sent  bool
-	high  ib.PSN // the last that was sent
-	acked ib.PSN // the last that is answered
+	high  ib.PSN // highest PSN sent
+	acked ib.PSN // highest PSN acknowledged
 
-	since clock.Instant // it has heard nothing of its peer after this
+	since clock.Instant // time of the last news of its peer
 }
 
-// text is what READs find.
+// text is the data that READs return.
 func text(i int) byte { return byte(i*7 + i>>8) }
 
 func (w *world) setUp() {
@@ -189,7 +190,7 @@ func (n *node) open() {
 	n.openOthers()
 }
 
-// openOthers makes what is not for the programs' peers.
+// openOthers creates the objects that the programs' peers must not reach.
 func (n *node) openOthers() {
 	w := n.w
 	var err error
@@ -208,7 +209,7 @@ func (n *node) openOthers() {
 // outsiderKey is the Q_Key of the queue pair in another domain.
 const outsiderKey ib.QKey = 0x2222
 
-// walk takes a queue pair of reliable datagrams from RESET to RTS.
+// walk moves a queue pair of reliable datagrams from RESET to RTS.
 func walk(w *world, q *qp.QP, a *ib.QPAttr) error {
 	from := ib.RESET
 	for _, to := range [...]ib.QPState{ib.INIT, ib.RTR, ib.RTS} {
@@ -224,7 +225,7 @@ func walk(w *world, q *qp.QP, a *ib.QPAttr) error {
 	return nil
 }
 
-// must is for what cannot fail.
+// must fails the run if a call fails that must succeed.
 func (w *world) must(err error) {
 	if err != nil {
 		panic(fmt.Sprintf("channels: %v", err))
@@ -234,7 +235,7 @@ func (w *world) must(err error) {
 // timeout is the code of the local ACK timeout: 16.8 ms.
 const timeout = 12
 
-// connect makes the EE contexts of a channel and moves them to RTS.
+// connect creates the EE contexts of a channel and moves them to RTS.
 func (w *world) connect(c *channel, a, b *node, r *rand.Rand) {
 	w.channels = append(w.channels, c)
 	for i, n := range [2]*node{a, b} {
@@ -265,7 +266,7 @@ func (e *end) modify(a *ib.QPAttr, mask ib.AttrMask) error {
 	return err
 }
 
-// raise hears the adapter's events. No channel may die, and no queue pair.
+// raise handles the adapter's events. No channel or queue pair may fail.
 func (n *node) raise(e qp.Event) {
 	if n.w.telling {
 		n.w.say("%d event %v", n.index, e.Type)
@@ -285,9 +286,9 @@ func (n *node) raise(e qp.Event) {
 	}
 }
 
-// sniff looks at a packet that the adapter of an end sends to the other one: it
-// takes the path that the end is on, and says whether it has migrated; and one
-// message at a time is in flight.
+// sniff checks a packet that an end sends to the other one: it uses the path of
+// the end, its MigReq shows the migration state, and only one message is in
+// flight.
 func (e *end) sniff(from *node, p *roce.Packet, path *fabric.Path) {
 	w := from.w
 	if at := e.route.at; e.n != from || path.Src != from.addrs[at] || path.Dst != e.peer.n.addrs[at] || p.BTH.MigReq == e.route.asked {
@@ -315,7 +316,7 @@ func (e *end) sniff(from *node, p *roce.Packet, path *fabric.Path) {
 	e.sent, e.high = true, last
 }
 
-// heed notes what an answer that arrives acknowledges.
+// heed records the PSNs that an arriving answer acknowledges.
 func (e *end) heed(p *roce.Packet) {
 	if p.Info.Flags&roce.FlagResponse == 0 || !e.sent || p.BTH.PSN.Diff(e.high) > 0 {
 		return

@@ -9,21 +9,21 @@ import (
 	"github.com/softhca/softhca/internal/fabric"
 )
 
-// numPaths is how many paths a channel has: from each address of an adapter to
-// that of the other one with the same index.
+// numPaths is the number of paths of a channel: from each address of an adapter
+// to that of the other one with the same index.
 const numPaths = 2
 
-// route is what the model knows of the paths of an end.
+// route is the model of the paths of an end.
 type route struct {
-	at     int           // which one it is on
-	moved  clock.Instant // when it came there
-	asked  bool          // REARM was asked for since,
-	since  clock.Instant // then
-	failed bool          // PATH_MIG_ERR was told since
-	told   bool          // a call of this instant has it move
+	at     int           // index of the current path
+	moved  clock.Instant // time of the move to it
+	asked  bool          // REARM was requested since then,
+	since  clock.Instant // at this time
+	failed bool          // PATH_MIG_ERR was raised since then
+	told   bool          // a call at this instant makes it migrate
 }
 
-// cut is a path on which nothing gets through for a while.
+// cut is a path that is cut for a while.
 type cut struct {
 	path  int
 	until clock.Instant
@@ -34,20 +34,20 @@ func (e *end) addressOf(path int) *ib.AHAttr {
 	return &ib.AHAttr{DGID: ib.GIDFromAddr(e.peer.n.addrs[path]), SGIDIndex: uint8(path), HopLimit: 64, Port: 1}
 }
 
-// isCut reports whether nothing gets through on a path of the channel.
+// isCut reports whether a path of the channel is cut.
 func (c *channel) isCut(now clock.Instant, path int) bool {
 	return now < c.cut.until && path == c.cut.path
 }
 
-// left reports whether a datagram comes over a path that the end is not on and
-// cannot be called to.
+// left reports whether a datagram arrives over a path that the end does not use
+// and to which a packet cannot make it migrate.
 func (e *end) left(d *fabric.Datagram) bool {
 	return !e.route.asked && d.Dst != e.n.addrs[e.route.at]
 }
 
 // armed reports whether both ends of the channel may migrate, and will follow when
-// the other one does. Whoever migrates, or is made to, while the other is not ready
-// for it ends the channel, and no program does so.
+// the other one does. A migration while the other end is not ready for it would end
+// the channel, so programs do not do it.
 func (c *channel) armed() bool {
 	for _, e := range c.ends {
 		if e.eec.State() != ib.RTS || e.eec.Query().PathMigState != ib.ARMED {
@@ -57,9 +57,9 @@ func (c *channel) armed() bool {
 	return true
 }
 
-// rearm loads the path that an end is not on and asks for REARM, as soon as no
-// packet is under way any more that tells of an earlier migration. Managers agree on
-// a path, so both ends are on the same one, and it works.
+// rearm loads the unused path of an end and requests REARM, once no packet that
+// shows an earlier migration is in the network. Connection managers agree on a path,
+// so both ends use the same one, which works.
 func (e *end) rearm() {
 	w := e.n.w
 	if e.route.asked || e.route.at != e.peer.route.at || e.eec.State() != ib.RTS || w.now < e.ch.cut.until {
@@ -76,7 +76,7 @@ func (e *end) rearm() {
 	}, ib.AttrState|ib.AttrAltPath|ib.AttrPathMigState))
 }
 
-// migrate has an end move by itself. Its peer may have had it move already.
+// migrate makes an end migrate, unless its peer has already made it migrate.
 func (e *end) migrate() {
 	if !e.route.asked {
 		return
@@ -86,7 +86,7 @@ func (e *end) migrate() {
 	e.route.told = false
 }
 
-// rove does something with the paths of a channel.
+// rove performs a random action on the paths of a channel.
 func (w *world) rove(r *rand.Rand) {
 	c := w.channels[r.IntN(len(w.channels))]
 	first := r.IntN(2)
@@ -110,9 +110,8 @@ func (w *world) rove(r *rand.Rand) {
 	}
 }
 
-// cutPath has nothing get through on the path that a channel is on: too short for
-// anybody to notice, or for so long that all retries are used up, and the programs
-// wait for that.
+// cutPath cuts the path of a channel: too briefly to be noticed, or until all
+// retries are exhausted, for which the programs wait.
 func (w *world) cutPath(c *channel, r *rand.Rand) {
 	w.mark("V15 path cut")
 	long := 9 * ib.AckTimeout(timeout)
@@ -122,9 +121,9 @@ func (w *world) cutPath(c *channel, r *rand.Rand) {
 	}
 }
 
-// loseAddress takes the address of the end's path from its adapter's port, which
-// has it again at once: whoever is armed has moved by then. Ends of other channels
-// with that address move too, if all of them may.
+// loseAddress removes the address of the end's path from its adapter's port and
+// restores it at once: armed ends have migrated by then. It acts only if the ends
+// of other channels with that address may migrate too.
 func (e *end) loseAddress() {
 	w, n := e.n.w, e.n
 	lost := n.addrs[e.route.at]
@@ -145,8 +144,8 @@ func (e *end) loseAddress() {
 	n.poll()
 }
 
-// migrated is told that an end has moved. It may if its program has asked for that,
-// and does if a call says so, if its path was cut since, or if its peer has moved.
+// migrated checks that an end was allowed to migrate: its program had requested
+// REARM, and the cause was a call, a cut of its path, or a migration of its peer.
 func (e *end) migrated() {
 	w, to := e.n.w, 1-e.route.at
 	w.mark("V15 PATH_MIG")
@@ -160,8 +159,8 @@ func (e *end) migrated() {
 	e.route = route{at: to, moved: w.now}
 }
 
-// astray is told that the end's peer seems to have moved elsewhere: a packet from
-// before both asked for REARM says so, at the most once.
+// astray handles PATH_MIG_ERR of an end: at most one packet from before both ends
+// requested REARM may cause it.
 func (e *end) astray() {
 	if !e.route.asked || e.route.failed {
 		e.n.w.fail("path", "adapter %d: EE context %v has PATH_MIG_ERR, which it had before, or is not armed", e.n.index, e.eec.Num())

@@ -12,26 +12,26 @@ import (
 	"github.com/softhca/softhca/internal/qp"
 )
 
-// program is who has a queue pair.
+// program is the owner of a queue pair.
 type program struct {
 	n     *node
-	index int // among all
-	local int // among those of the adapter
+	index int // index among all programs
+	local int // index among those of the adapter
 	q     *qp.QP
-	life  int // counts the queue pair's beginnings
+	life  int // number of times that the queue pair was started
 	qkey  ib.QKey
 
-	queue   []*work // requests that are not complete, in order
+	queue   []*work // incomplete requests, in order
 	free    []int   // slots for them
 	recvs   *receives
-	seq     int // of the last request
+	seq     int // sequence number of the last request
 	met     map[met]int
-	wavered clock.Instant // until when the queue pair was not as peers expect it
-	trouble bool          // it is so now
+	wavered clock.Instant // time until which the queue pair was in trouble
+	trouble bool          // peers cannot count on the queue pair
 }
 
-// met is one life of a sender that a program has heard of; what it heard last is
-// how far that one is.
+// met is one life of a sender known to a program, with the sequence number of
+// its last message.
 type met struct {
 	from *program
 	life int
@@ -54,7 +54,7 @@ type work struct {
 	status   ib.WCStatus // if over
 }
 
-// bad is what is wrong with a request.
+// bad is a deliberate error in a request.
 type bad uint8
 
 const (
@@ -71,7 +71,7 @@ const (
 	numBad
 )
 
-// earned is the status of a bad request.
+// earned is the expected status of a bad request.
 var earned = [numBad]ib.WCStatus{
 	good: ib.WCSuccess, badQKey: ib.WCRemInvRDReqErr, badQPN: ib.WCRemInvRDReqErr, badRKey: ib.WCRemAccessErr, badLKey: ib.WCLocProtErr,
 	badEEC: ib.WCInvEECNErr, badRDD: ib.WCLocRDDViolErr, badLength: ib.WCRemInvReqErr, badDomain: ib.WCRemInvRDReqErr,
@@ -92,7 +92,7 @@ func (p *program) create() {
 	p.begin()
 }
 
-// begin walks a queue pair that is in RESET to RTS.
+// begin moves a queue pair from RESET to RTS.
 func (p *program) begin() {
 	p.life++
 	p.queue, p.met, p.seq = nil, make(map[met]int), 0
@@ -119,7 +119,7 @@ func (p *program) move(to ib.QPState) error {
 	return p.modify(&ib.QPAttr{State: to}, ib.AttrState)
 }
 
-// disturb says that peers cannot count on the queue pair.
+// disturb records that peers cannot count on the queue pair.
 func (p *program) disturb() { p.trouble = true }
 
 // act is one action of a program.
@@ -147,7 +147,7 @@ func (w *world) act(r *rand.Rand) {
 	}
 }
 
-// tend brings a queue pair back to where it works.
+// tend makes a queue pair work again.
 func (p *program) tend() {
 	switch p.q.State() {
 	case ib.SQE:
@@ -168,8 +168,9 @@ func (p *program) reset() {
 	p.begin()
 }
 
-// giveUp is what precedes the end of a queue pair: its requests vanish. A receive
-// that others have too must not: the queue pair fails before, which completes it.
+// giveUp prepares the destruction of a queue pair: its requests vanish. A receive
+// of a shared queue must not vanish, so the queue pair first fails, which
+// completes it.
 func (p *program) giveUp() {
 	if p.recvs == p.n.shared && p.q.State() != ib.ERR {
 		p.n.w.must(p.move(ib.ERR))
@@ -179,7 +180,7 @@ func (p *program) giveUp() {
 	}
 }
 
-// unrest moves something, or ends it, with whatever is in flight.
+// unrest modifies or destroys an object with work in flight.
 func (w *world) unrest(p *program, r *rand.Rand) {
 	switch k := r.IntN(16); {
 	case k < 5 && p.q.State() == ib.RTS:
@@ -224,7 +225,7 @@ func (w *world) unrest(p *program, r *rand.Rand) {
 	}
 }
 
-// send posts a request to somebody that a channel leads to.
+// send posts a request to a program reachable over a channel.
 func (p *program) send(r *rand.Rand) {
 	w := p.n.w
 	var ends []*end
@@ -266,7 +267,7 @@ func (p *program) send(r *rand.Rand) {
 	p.n.poll()
 }
 
-// request writes a work request, and what it sends.
+// request builds a work request and its data.
 func (p *program) request(o *work, r *rand.Rand) ib.SendWR {
 	at := o.home()
 	there := o.to.n.mr
@@ -285,9 +286,9 @@ func (p *program) request(o *work, r *rand.Rand) ib.SendWR {
 	keyed := o.op != ib.WRSend && o.op != ib.WRSendWithImm
 	switch o.bad {
 	case badQKey:
-		wr.RemoteQKey ^= 1 << 30 // nobody ever has such a one
+		wr.RemoteQKey ^= 1 << 30 // no queue pair has this Q_Key
 	case badQPN:
-		wr.RemoteQPN = 3 // is never given
+		wr.RemoteQPN = 3 // is never assigned
 	case badDomain:
 		wr.RemoteQPN, wr.RemoteQKey = o.to.n.outsider.Num(), outsiderKey
 	case badService:
@@ -309,22 +310,22 @@ func (p *program) request(o *work, r *rand.Rand) ib.SendWR {
 	if o.bad == badLKey {
 		wr.SGList[0].LKey++
 		if o.op == ib.WRRDMARead || o.op == ib.WRAtomicFetchAdd {
-			o.bad, wr.SGList[0].LKey = good, p.n.mr.LKey() // told when the answer comes
+			o.bad, wr.SGList[0].LKey = good, p.n.mr.LKey() // reported when the answer arrives
 		}
 	}
 	o.fill(p.n.buf[at:][:o.n])
 	return wr
 }
 
-// home returns where a request's data is at its sender, there where a WRITE puts
-// it.
+// home returns the offset of a request's data at its sender, there the offset of
+// a WRITE's target.
 func (o *work) home() int { return atSend + (o.from.local*slots+o.slot)*maxLen }
 
 func (o *work) there() int {
 	return atWrite + ((o.life%lives*everybody+o.from.index)*slots+o.slot)*maxLen
 }
 
-// fill writes what a message carries: its number, and bytes that follow from it.
+// fill writes the content of a message: its number, and bytes derived from it.
 func (o *work) fill(b []byte) {
 	for i := range b {
 		b[i] = byte(o.id*31) + byte(i)

@@ -5,13 +5,12 @@ import (
 	"github.com/softhca/softhca/internal/qp"
 )
 
-// receives are what is posted to a receive queue: a program's own, or one that some
-// share.
+// receives is the model of a receive queue: a program's own or a shared one.
 type receives struct {
 	srq  *qp.SRQ // nil: a program's own
-	at   int     // where its slots begin in the adapter's memory
-	out  []bool  // by slot: it is posted and not complete
-	free []int   // slots, the one that is taken next first
+	at   int     // offset of its slots in the adapter's memory
+	out  []bool  // by slot: posted and not complete
+	free []int   // free slots, the next one first
 }
 
 func newReceives(at, n int) *receives {
@@ -25,7 +24,7 @@ func newReceives(at, n int) *receives {
 // slot returns the memory of a receive.
 func (v *receives) slot(n *node, i int) []byte { return n.buf[v.at+i*recvLen:][:recvLen] }
 
-// done takes a slot back. It reports false if it was not posted.
+// done frees a slot. It reports false if it was not posted.
 func (v *receives) done(i int) bool {
 	if i >= len(v.out) || !v.out[i] {
 		return false
@@ -35,13 +34,14 @@ func (v *receives) done(i int) bool {
 	return true
 }
 
-// Of the work request of a receive: that it is one, and of those that are shared.
+// Bits of the work request ID of a receive: that it is a receive, and that it is
+// a shared one.
 const (
 	isRecv   = 1 << 63
 	isShared = 1 << 62
 )
 
-// recvID marks the work request of a receive, and says whose and which it is.
+// recvID returns the work request ID of a receive: its program and slot.
 func recvID(p *program, slot int) uint64 {
 	if p.recvs.srq != nil {
 		return isRecv | isShared | uint64(slot)
@@ -49,7 +49,7 @@ func recvID(p *program, slot int) uint64 {
 	return isRecv | uint64(p.life)<<32 | uint64(p.index)<<8 | uint64(slot)
 }
 
-// receive posts receives, as many as asked for and there is room.
+// receive posts receives, up to n while there is room.
 func (p *program) receive(n int) {
 	v := p.recvs
 	for ; n > 0 && len(v.free) > 0; n-- {
@@ -69,14 +69,14 @@ func (p *program) receive(n int) {
 		}
 		v.free, v.out[slot] = v.free[1:], true
 	}
-	if p.q.State() == ib.ERR { // flushed by the shard; nobody rings for receives else
+	if p.q.State() == ib.ERR { // the shard flushes it; otherwise receives need no doorbell
 		p.n.hca.Shard().Doorbell(p.n.w.now, p.q)
 		p.n.poll()
 	}
 }
 
-// owner returns the program whose receive has completed, what that was of, and
-// which; nil if there is none.
+// owner returns the program whose receive has completed, its queue and its
+// slot; nil if there is none.
 func (n *node) owner(wc *ib.WC) (p *program, v *receives, slot int) {
 	if wc.WRID&isShared != 0 {
 		for _, p := range n.w.programs {

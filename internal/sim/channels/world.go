@@ -36,26 +36,26 @@ type world struct {
 	nextID   uint64
 	acted    int
 	nextAct  clock.Instant
-	pause    time.Duration // that the programs make before the next action
+	pause    time.Duration // time before the programs' next action
 
 	packets, posted, completions uint64
 
-	// quiet says why the packet that an adapter is given may have no effect; empty:
-	// it may.
+	// quiet is the reason why the packet being delivered must have no effect;
+	// empty: it may have one.
 	quiet string
 
 	marks     [numMarks]uint64
 	violation *run.Violation
-	telling   bool // what happens is written down
+	telling   bool // events are recorded
 	ladder    []string
 }
 
-// plan is what a seed makes of a run.
+// plan holds the parameters that a seed draws.
 type plan struct {
 	nodes, programs, channels int
 	mtu                       int
 	loss, dup, late, damage   float64
-	rnrRetry                  uint8 // 7 is for ever
+	rnrRetry                  uint8 // 7 is unlimited
 	pace                      time.Duration
 	hold                      float64 // how often receives come late
 	wild                      float64 // how often requests are bad
@@ -94,9 +94,9 @@ func (p *plan) String() string {
 		100*p.hold, p.shared, 100*p.wild, 100*p.unrest, 100*p.roam, 100*p.forgery)
 }
 
-// Run makes one run. A panic of the engine is a violation like any other. What
-// happened last is found by making a run that failed once more, as it is the same
-// to the last packet: to write it down each time would take longer than the rest.
+// Run makes one run. A panic of the engine is a violation like any other. A
+// failed run is repeated exactly, with its last events recorded; recording every
+// run would take longer than the runs.
 func Run(c run.Config) *run.Result {
 	w := newWorld(c)
 	w.run()
@@ -147,7 +147,7 @@ func (w *world) run() {
 	w.settle()
 }
 
-// fail notes the first violation.
+// fail records the first violation.
 func (w *world) fail(check, format string, args ...any) {
 	if w.violation == nil {
 		w.violation = &run.Violation{Check: check, Detail: fmt.Sprintf(format, args...), Action: w.acted, At: time.Duration(w.now)}
@@ -169,8 +169,7 @@ func (w *world) say(format string, args ...any) {
 	}
 }
 
-// step goes on to the next thing that happens by itself, no later than an
-// instant.
+// step advances to the next event, at most to latest.
 func (w *world) step(latest clock.Instant) {
 	at := min(latest, w.flight.Next())
 	for _, n := range w.nodes {
@@ -192,7 +191,7 @@ func (w *world) step(latest clock.Instant) {
 // maxTurns bounds the batches of one instant.
 const maxTurns = 10_000
 
-// turn lets every adapter send all that it may.
+// turn lets every adapter transmit.
 func (w *world) turn() {
 	for _, n := range w.nodes {
 		for k := 0; n.hca.Shard().Pending() && w.violation == nil; k++ {

@@ -8,8 +8,8 @@ import (
 // StreamAction and more are the streams of random numbers of the actions.
 const StreamAction = 1 << 32
 
-// Dice are what the actions of a run choose by. Each has choices of its own, so
-// that leaving one out moves no other.
+// Dice is the random source of the actions of a run. Each action has its own
+// choices, so that leaving one out does not change others.
 type Dice struct {
 	*rand.Rand
 	source *rand.PCG
@@ -22,9 +22,9 @@ func NewDice(seed uint64) Dice {
 	return Dice{rand.New(source), source, seed}
 }
 
-// Turn begins the choices of an action. It returns how long it is until the next
-// one, less than twice the mean, which is drawn first: it is the same if the action
-// is left out.
+// Turn starts the choices of an action. It returns the time until the next action,
+// less than twice the mean; this is drawn first, so it is the same if the action is
+// left out.
 func (d *Dice) Turn(action int, mean time.Duration) time.Duration {
 	d.source.Seed(d.seed, StreamAction+uint64(action))
 	return time.Duration(d.Int64N(int64(2 * mean)))

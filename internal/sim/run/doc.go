@@ -1,5 +1,5 @@
-// Package run is what all simulations have in common: what one run is asked for,
-// what it chooses by, and what it came to. It makes none.
+// Package run is the common part of all simulations: the configuration, the
+// random source and the result of a run. It does not run anything.
 //
 // Reading order: run.go, dice.go.
 package run

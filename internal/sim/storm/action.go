@@ -10,7 +10,7 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// action is one thing that a program does unasked, or fate.
+// action is a spontaneous action of a program, or a fault.
 type action uint8
 
 const (
@@ -33,15 +33,15 @@ const (
 	numActions
 )
 
-// actionTable says what the actions are called, how often they are done at
-// least and how much more at most, and whether they are fate.
+// actionTable holds the names of the actions, the minimum and the range of
+// their weights, and whether they are faults.
 var actionTable = [numActions]struct {
 	name        string
 	least, more int
 	fate        bool
 	do          func(*world, *rand.Rand)
 }{
-	actCall:       {"call", 100, 0, false, nil}, // its number is the connection's
+	actCall:       {"call", 100, 0, false, nil}, // the action's number is the connection's
 	actHangUp:     {"hang up", 2, 12, false, (*world).actHangUp},
 	actBothHangUp: {"both hang up", 1, 6, false, (*world).actBothHangUp},
 	actDestroy:    {"destroy", 2, 14, false, (*world).actDestroy},
@@ -59,8 +59,8 @@ var actionTable = [numActions]struct {
 	actBurst:      {"lose everything", 0, 3, true, (*world).actBurst},
 }
 
-// doAction does action number i. Its choices come from its own number, so that
-// leaving another action out does not change them.
+// doAction does action number i. Its random choices depend only on i, so
+// leaving out another action does not change them.
 func (w *world) doAction(i int) {
 	a := w.drawAction()
 	if w.cfg.Trace != nil {
@@ -88,7 +88,8 @@ func (w *world) drawAction() action {
 	panic("storm: weights do not add up")
 }
 
-// call makes one host ask another, or itself, for a connection or a service.
+// call makes one host request a connection or a service of another, or of
+// itself.
 func (w *world) call(id uint64) {
 	r := w.dice.Rand
 	from := w.hosts[r.IntN(len(w.hosts))]
@@ -100,7 +101,7 @@ func (w *world) call(id uint64) {
 	w.connect(from, to, id, k)
 }
 
-// connect makes one host ask another.
+// connect makes one host request a connection of another.
 func (w *world) connect(from, to *host, id uint64, k kind) {
 	s := from.newSide(id, k, true)
 	p, r := &w.plan, s.rand
@@ -126,7 +127,8 @@ func (w *world) connect(from, to *host, id uint64, k kind) {
 	from.pump()
 }
 
-// pick returns one of the sides that are alive and fit, nil if none does.
+// pick returns a random living side for which fit is true, nil if there is
+// none.
 func (w *world) pick(r *rand.Rand, fit func(*side) bool) *side {
 	var all []*side
 	for _, h := range w.hosts {
@@ -142,10 +144,10 @@ func (w *world) pick(r *rand.Rand, fit func(*side) bool) *side {
 	return all[r.IntN(len(all))]
 }
 
-// inPhase returns what fits a phase.
+// inPhase returns a function that reports whether a side is in a phase.
 func inPhase(p phase) func(*side) bool { return func(s *side) bool { return s.phase == p } }
 
-// do makes a side, if there is one, do something, and lets it out.
+// do makes a side perform what, unless it is nil, and lets its host transmit.
 func (s *side) do(what func(*side)) {
 	if s != nil {
 		what(s)
@@ -170,8 +172,7 @@ func (w *world) actBothHangUp(r *rand.Rand) {
 	}
 }
 
-// actAbort is a program that ends in the midst of everything: its queue pair
-// goes first.
+// actAbort ends a program at any point: first its queue pair is destroyed.
 func (w *world) actAbort(r *rand.Rand) {
 	s := w.pick(r, func(s *side) bool { return s.sock != nil })
 	if s == nil {
@@ -182,7 +183,7 @@ func (w *world) actAbort(r *rand.Rand) {
 	s.do((*side).destroy)
 }
 
-// actDecide makes a program answer that had not made up its mind.
+// actDecide makes an undecided program answer.
 func (w *world) actDecide(r *rand.Rand) {
 	w.pick(r, func(s *side) bool { return s.phase.owes() }).do((*side).yes)
 }
@@ -196,8 +197,8 @@ func (w *world) actReroute(r *rand.Rand) {
 	w.pick(r, func(s *side) bool { return s.active && s.phase == up && s.lap == lapNone }).do((*side).reroute)
 }
 
-// actWrong makes every call on a connection that is not allowed now: each is
-// refused and changes nothing (C6).
+// actWrong makes every call that a connection does not allow now: each must be
+// refused and change nothing (C6).
 func (w *world) actWrong(r *rand.Rand) {
 	s := w.pick(r, func(s *side) bool { return s.phase != fresh })
 	if s == nil {
@@ -266,7 +267,7 @@ func (w *world) actRestart(r *rand.Rand) {
 	w.hosts[r.IntN(len(w.hosts))].restart()
 }
 
-// trouble draws how long a trouble lasts: some last longer than all retries.
+// trouble draws the duration of a fault: some last longer than all retries.
 func (w *world) trouble(r *rand.Rand) time.Duration {
 	most := 4 * w.plan.interval()
 	if r.IntN(4) == 0 {
@@ -289,7 +290,7 @@ func (w *world) actCutWay(r *rand.Rand) {
 
 func (w *world) actBurst(r *rand.Rand) { w.net.burst = w.now.Add(w.trouble(r) / 4) }
 
-// takeTurn does the next action and says when the one after it is.
+// takeTurn executes the next action and schedules the one after it.
 func (w *world) takeTurn() {
 	i := w.acted
 	w.acted++

@@ -5,21 +5,23 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// The messages that a REQ pays for, and the most that a peer's REQs save up (C6).
+// The allowance per REQ in messages, and the maximum that a peer's REQs
+// accumulate (C6).
 const (
 	perREQ  = 3
 	mostREQ = 16 * perREQ
 )
 
-// allowance is what the manager of a passive side may send to the peer before that has named
-// the connection.
+// allowance bounds the messages of a passive side to the peer until the peer has named the
+// connection.
 type allowance struct {
 	limited bool
 	left    int
 }
 
-// paid notes that a message came for a side, nil for none: a REQ pays, and what names the
-// connection shows that the peer reads what it gets.
+// paid handles a message for a side (nil: none): a REQ adds to the allowance, and a
+// message that names the connection ends the limit, since it shows that the peer receives
+// the answers.
 func (s *side) paid(r *reading, on cm.Input) {
 	switch {
 	case s == nil || s.active:
@@ -30,10 +32,10 @@ func (s *side) paid(r *reading, on cm.Input) {
 	}
 }
 
-// unpaid reports whether nothing may be sent to the peer.
+// unpaid reports whether the allowance is exhausted.
 func (s *side) unpaid() bool { return s.pay.limited && s.pay.left == 0 }
 
-// spend looks at a message to the peer: it is paid for.
+// spend checks that the allowance covers a message to the peer.
 func (s *side) spend(r *reading) {
 	if !s.pay.limited || s.destroyed {
 		return
@@ -44,8 +46,8 @@ func (s *side) spend(r *reading) {
 	}
 }
 
-// answers reports whether a REP is the answer to a repeated REQ, not a timer's doing; each
-// answers one.
+// answers reports whether a REP answers a repeated REQ and was not caused by a timer; each
+// REQ has one answer.
 func (e *expectation) answers(r *reading) bool {
 	for i := range e.dues {
 		if d := &e.dues[i]; d.attr == mad.AttrREP && d.remote == r.remote && !d.done && r.attr == mad.AttrREP {
@@ -56,7 +58,7 @@ func (e *expectation) answers(r *reading) bool {
 	return false
 }
 
-// fire lets the adapter's timers fire that are due.
+// fire fires the adapter's timers that are due.
 func (h *host) fire() {
 	for _, s := range h.sides {
 		s.oweRepetition()
@@ -66,8 +68,8 @@ func (h *host) fire() {
 	h.weighDoubts(&counts, 0)
 }
 
-// oweRepetition says what the timers of this instant must send: a message that waits for its
-// answer is repeated when it is due and no later, unless the peer has not paid for it.
+// oweRepetition records the messages that the timers of this instant must send: an
+// unanswered message is repeated exactly when it is due, unless the allowance is exhausted.
 func (s *side) oweRepetition() {
 	p := &s.repeats
 	switch s.phase {

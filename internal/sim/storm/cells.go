@@ -2,13 +2,13 @@ package storm
 
 import "github.com/softhca/softhca/internal/cm"
 
-// place is an input, and the state that it finds.
+// place is an input in a state.
 type place struct {
 	in cm.State
 	on cm.Input
 }
 
-// cell is a place in the machine of the connection manager, and in that of
+// cell is a cell of the connection manager's machine and of the machine of
 // alternate paths.
 type cell struct {
 	place
@@ -22,7 +22,7 @@ const (
 	numInputs    = cm.TimerTimewait + 1
 )
 
-// cells counts how often inputs found states.
+// cells counts inputs by state.
 type cells struct {
 	machine [numStates][numInputs]uint64
 	lap     [numLAPStates][numInputs]uint64
@@ -102,8 +102,8 @@ func (c *cells) list() []uint64 {
 	return list
 }
 
-// CellNames returns the places of the machine of the connection manager that
-// can occur, such as "REQ_SENT: REP", and then of that of alternate paths.
+// CellNames returns the reachable cells of the connection manager's machine,
+// such as "REQ_SENT: REP", followed by those of the machine of alternate paths.
 func CellNames() []string {
 	var names []string
 	for _, p := range spots {

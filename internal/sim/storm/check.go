@@ -6,16 +6,17 @@ import (
 	"github.com/softhca/softhca/internal/cm"
 )
 
-// check looks at what must hold between steps: each connection is where its
-// program believes it to be, no wait is longer than its timers allow, and the
-// manager holds what the programs have and the protocol needs, and no more.
+// check checks the invariants between steps: each connection is in the state
+// that its program expects, no wait exceeds its timers, and the manager holds
+// exactly the connections of the programs and those that the protocol still
+// needs.
 func (h *host) check() {
 	w := h.w
 	conns, half, timer := 0, 0, clock.Never
 	kept := h.sides[:0]
 	for _, s := range h.sides {
 		st := s.conn.State()
-		if st == cm.Idle { // the manager knows nothing of it
+		if st == cm.Idle { // unknown to the manager
 			delete(h.ids, s.localID)
 			if s.destroyed {
 				s.end()
@@ -45,11 +46,11 @@ func (h *host) check() {
 	}
 }
 
-// halfOpen reports whether the connection, in a state, is one that a peer
-// asked for and that was never up.
+// halfOpen reports whether the connection, in a state, was requested by a peer
+// and never established.
 func (s *side) halfOpen(st cm.State) bool { return !s.active && st != cm.Idle && !s.tries[0].up }
 
-// check looks at one side, whose connection is in a state.
+// check checks one side, whose connection is in a state.
 func (s *side) check(st cm.State) {
 	h, w := s.host, s.host.w
 	if w.now > s.limit {
@@ -74,7 +75,7 @@ func (s *side) check(st cm.State) {
 	}
 }
 
-// timer returns when something happens to a connection by itself.
+// timer returns when the next timer of a connection fires.
 func (s *side) timer(st cm.State) clock.Instant {
 	own := s.connTimer(st)
 	if s.exam != nil {
@@ -83,7 +84,7 @@ func (s *side) timer(st cm.State) clock.Instant {
 	return own
 }
 
-// connTimer leaves out examinations.
+// connTimer is timer without examinations.
 func (s *side) connTimer(st cm.State) clock.Instant {
 	switch {
 	case st == cm.Timewait:
@@ -95,8 +96,8 @@ func (s *side) connTimer(st cm.State) clock.Instant {
 	}
 }
 
-// String names the side: by the action that its connection began with and its
-// place among those that came of it.
+// String names the side: by the action that started its connection and its
+// index among the sides of that connection.
 func (s *side) String() string {
 	if s == nil {
 		return "nobody"

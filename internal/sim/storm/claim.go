@@ -2,13 +2,13 @@ package storm
 
 import "github.com/softhca/softhca/internal/cm"
 
-// answers are the events by which the peer of a passive side answers it, and gives it its queue
-// pair.
+// answers are the events by which the peer answers a passive side, which then owns the peer's
+// queue pair.
 var answers = map[cm.EventType]bool{cm.RTUReceived: true, cm.UserEstablished: true, cm.MRAReceived: true, cm.DREQReceived: true}
 
-// claim notes that the peer has answered a passive side, if it has not before. It returns the
-// side that the peer has forgotten if so, nil if there is none: of two with one queue pair, the
-// one whose REQ or REP came first.
+// claim records that the peer has answered a passive side for the first time. It returns the
+// side that the peer has forgotten thereby, or nil: of two sides with one queue pair, the one
+// with the earlier REQ or REP.
 func (s *side) claim(on cm.EventType) (older *side) {
 	if s.active || s.claimed || !answers[on] {
 		return nil
@@ -26,7 +26,7 @@ func (s *side) claim(on cm.EventType) (older *side) {
 	return older
 }
 
-// arrived numbers the REQ or REP that tells the side of its peer's queue pair.
+// arrived numbers the REQ or REP that names the peer's queue pair.
 func (s *side) arrived() {
 	w := s.host.w
 	w.serials++

@@ -1,22 +1,21 @@
-// Package storm runs connection storms: some adapters whose programs connect,
-// accept, refuse, hesitate, resolve, talk, part and vanish at random, over a
+// Package storm simulates connection storms: adapters whose programs connect,
+// accept, reject, delay, resolve, send, disconnect and vanish at random, over a
 // network that loses a fifth of all packets, in virtual time, all from one
-// seed; and it checks after every step that the communication managers keep
-// their promises.
+// seed. After every step it checks that the communication managers obey their
+// specification.
 //
-// Read plan.go (what a seed makes of a run), world.go (the run, its clock, and
-// what is to come), network.go (what carries packets, and what becomes of
-// them), host.go (an adapter and its program), side.go and phase.go (the model
-// of one end of a connection), event.go, temper.go and verbs.go (what a program
-// is told, makes of it and does), action.go and forge.go (what it, fate and
-// liars do unasked), socket.go and message.go (queue pairs and data),
-// privatedata.go (what a message carries for programs), wire.go, receive.go and
-// expect.go (what the oracle reads of MADs, and what each must lead to),
-// check.go (what must hold after a step), claim.go and examination.go (what a
-// REQ or REP leads to whose queue pair another connection has), settle.go (the
-// end: nothing may be left half open), cells.go and marks.go (what happened at
-// all), ladder.go (what a person sees of a failure).
+// Read plan.go (the parameters that a seed draws), world.go (the run, its clock
+// and its schedule), network.go (the network and its faults), host.go (an
+// adapter and its program), side.go and phase.go (the model of one end of a
+// connection), event.go, temper.go and verbs.go (the events, decisions and
+// calls of a program), action.go and forge.go (spontaneous actions, faults and
+// attackers), socket.go and message.go (queue pairs and data), privatedata.go
+// (private data of messages), wire.go, receive.go and expect.go (the MADs that
+// the oracle reads, and their expected effects), check.go (invariants after a
+// step), claim.go and examination.go (a REQ or REP with the queue pair of
+// another connection), settle.go (the end: nothing may be left half open),
+// cells.go and marks.go (coverage), ladder.go (the presentation of a failure).
 //
-// The oracle knows nothing of the engine but its public calls, its events and
-// the bytes on the wire. It never repairs, and never retries.
+// The oracle uses only the engine's public calls, its events and the bytes on
+// the wire. It never repairs, and never retries.
 package storm

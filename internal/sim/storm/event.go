@@ -9,7 +9,7 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// handle hears the events of all connections of the adapter.
+// handle handles the events of all connections of the adapter.
 func (h *host) handle(_ clock.Instant, c *cm.Conn, e *cm.Event) {
 	w := h.w
 	s, _ := c.Consumer.(*side)
@@ -25,7 +25,7 @@ func (h *host) handle(_ clock.Instant, c *cm.Conn, e *cm.Event) {
 	}
 }
 
-// incoming makes the passive side of a request.
+// incoming creates the passive side of a request.
 func (h *host) incoming(c *cm.Conn, e *cm.Event) {
 	w := h.w
 	first, what := asked, sayREQ
@@ -61,8 +61,8 @@ func (h *host) incoming(c *cm.Conn, e *cm.Event) {
 	s.react(e.Type)
 }
 
-// checkRequest looks at a request that has arrived: it is as it was sent, at
-// who offers the service, and makes no second connection (C3, C7).
+// checkRequest checks an arrived request: it is unchanged, its host offers the
+// service, and it creates no second connection (C3, C7).
 func (s *side) checkRequest(e *cm.Event, what speech) {
 	h, w, from := s.host, s.host.w, s.peer
 	l := s.conn.Listener()
@@ -84,16 +84,16 @@ func (s *side) checkRequest(e *cm.Event, what speech) {
 	}
 }
 
-// usesQP reports whether the manager holds the peer's queue pair as that of
-// this connection: the peer has answered it.
+// usesQP reports whether the manager assigns the peer's queue pair to this
+// connection, because the peer has answered it.
 func (s *side) usesQP(n ib.QPN, at netip.Addr) bool {
 	st := s.conn.State()
 	return s.kind != datagrams && st != cm.Idle && st != cm.Timewait && (s.active || s.claimed) && !s.outdone && s.conn.RemoteID() != 0 &&
 		s.conn.RemoteQPN() == n && s.peerAddr == at
 }
 
-// onEvent takes an event: it must be one that the phase allows, from the peer,
-// and leave the connection in the phase that follows.
+// onEvent checks an event: the phase must allow it, it must come from the peer,
+// and the connection must be in the following phase.
 func (s *side) onEvent(e *cm.Event) {
 	h, w := s.host, s.host.w
 	w.tell(s, "hears", e.Type)
@@ -127,21 +127,21 @@ func (s *side) onEvent(e *cm.Event) {
 	}
 }
 
-// fromPeer reports whether an event comes from the peer. What a manager says
-// for its program, it says without words of the program's; but RTU, REP, MRA
-// and what is about paths are always a program's.
+// fromPeer reports whether an event comes from the peer. Messages that a
+// manager sends by itself contain no private data of the program; but RTU, REP,
+// MRA, LAP and APR always come from a program.
 func (s *side) fromPeer(e *cm.Event, from *side, try uint32) bool {
 	if from == nil {
 		return e.REP == nil && e.RTU == nil && e.MRA == nil && e.LAP == nil && e.APR == nil &&
 			(e.SIDRREP == nil || e.SIDRREP.Status != mad.SIDRValid)
 	}
-	if s.active && s.peer == nil { // which passive side it will be is open
+	if s.active && s.peer == nil { // the passive side is not known yet
 		return !from.active && from.peer == s && try == s.try
 	}
 	return from == s.peer && try == s.try
 }
 
-// learn notes what an event tells of the connection.
+// learn records the information in an event.
 func (s *side) learn(e *cm.Event, from *side) {
 	w := s.host.w
 	switch e.Type {
@@ -153,14 +153,14 @@ func (s *side) learn(e *cm.Event, from *side) {
 			w.fail("terms", "adapter %d: %s hears of qp %v, and %s has %v", s.host.index, s, e.REP.LocalQPN, from, from.qpn)
 		}
 	case cm.RTUReceived, cm.UserEstablished:
-		if in := cm.RepSent; e.Type == cm.UserEstablished { // called by the adapter when data came (Q9)
+		if in := cm.RepSent; e.Type == cm.UserEstablished { // the adapter calls it when data arrives (Q9)
 			if s.repeats.until > 0 {
 				in = cm.MRARepRcvd
 			}
 			w.cells.count(in, 0, cm.CallEstablish)
 		}
-		// Only the side whose REP was taken may be connected: a request leads to
-		// one connection (C3, C4).
+		// Only the side whose REP was accepted may be connected: a request leads
+		// to one connection (C3, C4).
 		if a := s.peer.of(s.try); a.peer != s || !a.up {
 			w.fail("twice", "adapter %d: %s is connected by %v, and %s is not, or with another", s.host.index, s, e.Type, s.peer)
 		}
@@ -189,7 +189,8 @@ func (s *side) learn(e *cm.Event, from *side) {
 	}
 }
 
-// learnSIDR compares the answer to a resolution with what was said (C9).
+// learnSIDR compares the answer to a resolution with the answer that was sent
+// (C9).
 func (s *side) learnSIDR(p *mad.SIDRREP, from *side) {
 	s.grant = grant{p.Status, p.QPN, p.QKey}
 	s.peer = from

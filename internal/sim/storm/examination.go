@@ -9,8 +9,8 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// The times of an examination (C7): the manager asks its peer three times, and once more by
-// a challenge; after that a peer that has shown to live is trusted for a while.
+// The times of an examination (C7): the manager sends its peer three inquiries, and then a
+// challenge; after that a peer that proved to be alive is trusted for a while.
 const (
 	inquiries   = 3
 	inquiryWait = 100 * time.Millisecond
@@ -18,24 +18,25 @@ const (
 	trustTime   = time.Second
 )
 
-// examination is what the oracle knows of the examination of a connection.
+// examination is the oracle's model of the examination of a connection.
 type examination struct {
 	began   clock.Instant
-	message reading // REQ or REP that is rejected at the end; without its bytes; none: attr 0
+	message reading // the REQ or REP to reject at the end, without its bytes; attr 0: none
 	asked   int     // inquiries sent
 	last    clock.Instant
-	trusted clock.Instant // since when; Never before
+	trusted clock.Instant // start of the trust period; Never: not trusted
 }
 
-// doubt is the start of an examination in a step, or that there is one already.
+// doubt describes an examination that must start in this step, or already
+// exists.
 type doubt struct {
 	side    *side
 	message reading
 }
 
-// doubts reports whether a connection that its peer has forgotten is examined before it ends:
-// then the adapter must begin in this step. message is what shows it, nil for the peer's answer
-// to another connection.
+// doubts reports whether a connection that its peer seems to have forgotten must be examined
+// first: then the adapter must start that in this step. message is the cause, nil for the
+// peer's answer to another connection.
 func (h *host) doubts(s *side, message *reading) bool {
 	if !h.examines() || s.phase != up || !s.alive() {
 		return false
@@ -48,11 +49,12 @@ func (h *host) doubts(s *side, message *reading) bool {
 	return true
 }
 
-// examines reports whether the adapter does.
+// examines reports whether the adapter uses examinations.
 func (h *host) examines() bool { return h.index%3 != 1 }
 
-// weighDoubts compares what the manager counts with what must have happened since before: the
-// examination that is due begins, and others end. to is the queue pair that a packet came for.
+// weighDoubts compares the manager's counters with the expected changes since before: the
+// examination that is due starts, and others end. to is the destination queue pair of a
+// packet.
 func (h *host) weighDoubts(before *cm.Counters, to ib.QPN) {
 	w, d, k := h.w, h.step.doubt, h.hca.CM().Counters()
 	h.step.doubt = doubt{}
@@ -73,20 +75,20 @@ func (h *host) weighDoubts(before *cm.Counters, to ib.QPN) {
 		w.mark(markExamined)
 		s.exam = &examination{began: w.now, message: d.message, trusted: clock.Never}
 		h.step.dues = append(h.step.dues, due{attr: mad.AttrDREQ, local: s.localID, why: "an examination"})
-	case s.exam == nil || s.exam.isOver(w.now-1): // at the last instant its timer may have to fire yet
+	case s.exam == nil || s.exam.isOver(w.now-1): // at the last instant its timer may still have to fire
 		w.fail("examination", "adapter %d drops a message that shows %s to be forgotten, and does not examine it", h.index, s)
 	}
 }
 
-// isOver reports whether the next message begins another examination.
+// isOver reports whether the next message starts another examination.
 func (e *examination) isOver(now clock.Instant) bool {
 	return e.trusted != clock.Never && now >= e.trusted.Add(trustTime)
 }
 
-// undecided reports whether there is an examination that has no outcome yet.
+// undecided reports whether an examination is in progress.
 func (e *examination) undecided() bool { return e != nil && e.trusted == clock.Never }
 
-// next returns when the manager does something about the examination by itself.
+// next returns the time of the next timer of the examination.
 func (e *examination) next(now clock.Instant) clock.Instant {
 	switch {
 	case e.isOver(now):
@@ -100,7 +102,8 @@ func (e *examination) next(now clock.Instant) clock.Instant {
 	}
 }
 
-// trust notes that the manager trusts a peer: the one whose packet came, or whose time is over.
+// trust records that the manager trusts a peer: the one whose packet arrived, or whose
+// examination timed out.
 func (h *host) trust(to ib.QPN) {
 	w := h.w
 	for _, s := range h.sides {
@@ -118,8 +121,8 @@ func (h *host) trust(to ib.QPN) {
 	w.fail("examination", "adapter %d trusts a peer that has not answered, nor is its time over", h.index)
 }
 
-// inquires takes the question whether the peer knows the connection: a DREQ for a queue pair
-// that nobody has. It reports false for any other message.
+// inquires handles an inquiry: a DREQ for a queue pair that does not exist. It reports false
+// for any other message.
 func (s *side) inquires(r *reading) bool {
 	if r.attr != mad.AttrDREQ || queuePairOf(r) != 0 {
 		return false
@@ -146,7 +149,7 @@ func queuePairOf(r *reading) ib.QPN {
 	return m.RemoteQPN
 }
 
-// endExaminations finds the connections that the manager has left by itself.
+// endExaminations finds the connections that the manager has ended by itself.
 func (h *host) endExaminations() {
 	for _, s := range h.sides {
 		if s.exam != nil && s.alive() && s.phase == up && s.conn.State() == cm.DReqSent {
@@ -155,9 +158,9 @@ func (h *host) endExaminations() {
 	}
 }
 
-// endExamination looks at the end of a connection that was examined: its peer has said that it
-// does not know it, or was silent for the whole time, which a live peer is not while the
-// network is whole. The message that showed it is rejected.
+// endExamination checks the end of an examined connection: its peer has answered that it does
+// not know it, or was silent for the whole time, which a live peer is not on a healthy
+// network. The message that caused the examination is rejected.
 func (s *side) endExamination() {
 	h, w, e := s.host, s.host.w, s.exam
 	w.mark(markEnded)

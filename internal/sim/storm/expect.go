@@ -7,31 +7,31 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// expectation is what a step of an adapter must lead to, and what it has led
-// to so far.
+// expectation holds the required effects of a step of an adapter, and its
+// effects so far.
 type expectation struct {
-	quiet    string    // why nothing may be heard; empty: it may
-	doubt    doubt     // of a connection
-	knowsNot *side     // whose peer says that it does not know the connection
-	silent   uint32    // communication ID of who must not be answered; 0: none
-	givesWay bool      // a connection that waits for its peer may be given up
-	timers   bool      // what is sent, timers send
-	heard    heard     // last
-	dues     []due     // what must be sent
-	out      []reading // MADs that were sent; without their bytes
+	quiet    string    // reason why no event may occur; empty: it may
+	doubt    doubt     // examination of a connection
+	knowsNot *side     // side whose peer reports that it does not know the connection
+	silent   uint32    // communication ID that must not be answered; 0: none
+	givesWay bool      // a connection that waits for its peer may be evicted
+	timers   bool      // messages of this step come from timers
+	heard    heard     // last event
+	dues     []due     // messages that must be sent
+	out      []reading // sent MADs, without their bytes
 }
 
-// heard is what a side hears of a message. Something is to happen that no side
-// hears if there is only an event.
+// heard is the expected effect of a message at a side. With only an event, an
+// effect without a side is expected.
 type heard struct {
 	side  *side
 	event cm.EventType
 }
 
-// something stands for what happens without a side that hears of it.
+// something is an effect without a side.
 var something = heard{event: math.MaxUint8}
 
-// due is a MAD that an adapter owes before the step is over.
+// due is a MAD that an adapter must send in this step.
 type due struct {
 	attr          mad.AttrID
 	local, remote uint32 // communication IDs: the receiver's, or, before it is known, the sender's
@@ -39,9 +39,9 @@ type due struct {
 	done          bool // seen
 }
 
-// owed are the messages that the manager answers by itself, by the state of
-// the connection (C4 to C7): without these answers a message that is lost
-// would leave the peer half open.
+// owed maps messages, by the state of the connection, to the manager's own
+// answers (C4 to C7): without these answers a lost message would leave the peer
+// half open.
 var owed = map[place]mad.AttrID{
 	{cm.Established, cm.MsgREP}: mad.AttrRTU,
 	{cm.MRAReqSent, cm.MsgREQ}:  mad.AttrMRA,
@@ -56,7 +56,7 @@ var owed = map[place]mad.AttrID{
 	{cm.Unknown, cm.MsgSIDRREQ}: mad.AttrSIDRREP,
 }
 
-// expect finds out what a MAD must lead to; the zero value is nothing at all.
+// expect returns the required effect of a MAD; the zero value is none.
 func (h *host) expect(r *reading) heard {
 	s, c := h.addressee(r)
 	if stale := h.staleBy(r, s); stale != nil {
@@ -84,7 +84,7 @@ func (h *host) expect(r *reading) heard {
 	case c.place == place{cm.Timewait, cm.MsgRTU} && s.withdrew:
 		attr = mad.AttrREJ
 	case c.place == place{cm.Timewait, cm.MsgDREQ}:
-		s.withdrew = false // its peer knows, and DREP is the last word
+		s.withdrew = false // its peer knows it, and the DREP is the last message
 	}
 	if attr != 0 {
 		h.step.dues = append(h.step.dues, due{attr: attr, remote: r.local, why: c.on.String()})
@@ -100,15 +100,15 @@ func (h *host) expect(r *reading) heard {
 	}
 }
 
-// eventOf are the events of the messages to a connection that is there.
+// eventOf are the events of the messages to an existing connection.
 var eventOf = map[cm.Input]cm.EventType{
 	cm.MsgMRAREQ: cm.MRAReceived, cm.MsgMRAREP: cm.MRAReceived, cm.MsgMRAOther: cm.MRAReceived, cm.MsgREJ: cm.REJReceived,
 	cm.MsgREJStale: cm.REJReceived, cm.MsgREP: cm.REPReceived, cm.MsgRTU: cm.RTUReceived, cm.MsgDREQ: cm.DREQReceived,
 	cm.MsgDREP: cm.DREPReceived, cm.MsgLAP: cm.LAPReceived, cm.MsgAPR: cm.APRReceived, cm.MsgSIDRREP: cm.SIDRREPReceived,
 }
 
-// expectsEvent reports whether a message that finds its connection in a state
-// raises an event for the program.
+// expectsEvent reports whether a message to a connection in a state raises an
+// event for the program.
 func (s *side) expectsEvent(at place, r *reading) bool {
 	switch at.on {
 	case cm.MsgREP: // unless another connection has that peer
@@ -129,7 +129,7 @@ func (s *side) expectsEvent(at place, r *reading) bool {
 	}
 }
 
-// anotherLAP reports whether a LAP is not the one that the program is to
+// anotherLAP reports whether a LAP is not the one that the program has to
 // answer.
 func (s *side) anotherLAP(r *reading) bool {
 	var m mad.LAP
@@ -137,7 +137,7 @@ func (s *side) anotherLAP(r *reading) bool {
 	return s.lap != lapOwed || s.alternate != m.Alternate
 }
 
-// settleStep looks at what was sent in this step: all that was due.
+// settleStep checks that all due messages of this step were sent.
 func (h *host) settleStep() {
 	e := &h.step
 	for i := range e.dues {
@@ -148,8 +148,7 @@ func (h *host) settleStep() {
 	e.dues, e.out = e.dues[:0], e.out[:0]
 }
 
-// keepSilent looks at what was sent upon a message that means nothing: no
-// answer to it.
+// keepSilent checks that a meaningless message got no answer.
 func (h *host) keepSilent() {
 	e := &h.step
 	for i := range e.out {

@@ -14,10 +14,10 @@ import (
 // message is a CM message that can be written into a MAD.
 type message interface{ Put(*mad.MAD) }
 
-// actForge sends an adapter a message that no program's doing led to. Whoever
-// sends it knows all IDs. It comes from a stranger, or it comes from the peer
-// and means nothing in the state of the connection: it has no effect. Or the
-// peer has restarted and says so.
+// actForge sends an adapter a forged message. Its sender knows all IDs. It
+// comes from a stranger, or from the peer but without meaning in the state of
+// the connection, and must have no effect; or it reports that the peer has
+// restarted.
 func (w *world) actForge(r *rand.Rand) {
 	s := w.pick(r, func(s *side) bool { return s.localID != 0 && s.conn.State() != cm.Idle })
 	if s == nil {
@@ -28,7 +28,7 @@ func (w *world) actForge(r *rand.Rand) {
 	switch r.IntN(8) {
 	case 0, 1:
 		attr, msg := s.weapon(r, from, to)
-		src := s.peerAddr // no host has its successors
+		src := s.peerAddr // no host has the following addresses
 		for range 16 {
 			src = src.Next()
 		}
@@ -47,8 +47,8 @@ func (w *world) actForge(r *rand.Rand) {
 	s.host.pump()
 }
 
-// slander has a stranger say in the peer's name that the peer has forgotten a connection that
-// is up: it asks for another one with the same queue pair.
+// slander forges a message of the peer which suggests that the peer has forgotten an
+// established connection: a request for another one with the same queue pair.
 func (s *side) slander(id uint32) {
 	h := s.host
 	if s.phase != up || s.outdone || !s.alive() || !h.examines() {
@@ -68,7 +68,7 @@ func (s *side) slander(id uint32) {
 	}
 }
 
-// weapon returns a message that would end the connection, or make it, if the
+// weapon returns a message that would end or establish the connection if the
 // peer sent it.
 func (s *side) weapon(r *rand.Rand, from, to uint32) (mad.AttrID, message) {
 	switch r.IntN(5) {
@@ -85,8 +85,8 @@ func (s *side) weapon(r *rand.Rand, from, to uint32) (mad.AttrID, message) {
 	}
 }
 
-// nonsense sends a message as from the peer that the connection has no use
-// for.
+// nonsense sends a message in the peer's name that is meaningless for the
+// connection.
 func (s *side) nonsense(r *rand.Rand, from, to uint32) {
 	which := mad.Which(r.IntN(3))
 	reason := mad.RejConsumer
@@ -110,7 +110,7 @@ func (s *side) nonsense(r *rand.Rand, from, to uint32) {
 		{cm.MsgSIDRREP, mad.AttrSIDRREP, &mad.SIDRREP{RequestID: to}},
 	} {
 		if m.attr == mad.AttrDREP && s.exam != nil {
-			continue // it says that the peer has forgotten the connection
+			continue // it would mean that the peer has forgotten the connection
 		}
 		if m.on == cm.MsgREJ && reason == mad.RejStaleConnection {
 			m.on = cm.MsgREJStale
@@ -125,8 +125,8 @@ func (s *side) nonsense(r *rand.Rand, from, to uint32) {
 	}
 }
 
-// inject makes an adapter receive a message at once, as from an address. If it
-// must have no effect, why says so.
+// inject delivers a message to an adapter at once, with a source address. If it
+// must have no effect, why is the reason.
 func (h *host) inject(src netip.Addr, attr mad.AttrID, msg message, why string) {
 	m := new(mad.MAD)
 	m.PutHeader(mad.CMHeader(attr, 0))

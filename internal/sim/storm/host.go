@@ -15,7 +15,7 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// ackDelay is the code that adapters name as their acknowledge delay.
+// ackDelay is the code of the adapters' acknowledge delay.
 const ackDelay = 15
 
 // host is one adapter and the program that uses it.
@@ -28,8 +28,8 @@ type host struct {
 	hca      *hca.HCA
 	batch    *fabric.Batch
 	source   *rand.Rand
-	narrow   bool   // numbers that the adapter draws now are small
-	made     uint32 // of them
+	narrow   bool   // the adapter now draws small numbers
+	made     uint32 // number of small numbers drawn
 	deadline clock.Instant
 	step     expectation
 
@@ -37,16 +37,16 @@ type host struct {
 	cq      *qp.CQ
 	mr      *memory.Region
 	memory  []byte
-	slabs   []int // of the memory, free
+	slabs   []int // free slabs of the memory
 	socks   map[ib.QPN]*socket
-	shelf   []*socket // that the next connections may have
-	ud      *socket   // of the services of datagrams
+	shelf   []*socket // queue pairs for later connections
+	ud      *socket   // queue pair of the datagram services
 	qkey    ib.QKey
-	handles []ib.AHHandle // to be destroyed when what uses them is sent
+	handles []ib.AHHandle // to destroy once their datagrams are sent
 
 	services map[mad.ServiceID]*cm.Listener
-	sides    []*side          // that the manager holds, or their programs, in the order of their making
-	ids      map[uint32]*side // those of them that have an ID of ours
+	sides    []*side          // sides that the manager or their programs hold, in order of creation
+	ids      map[uint32]*side // sides with a local ID
 }
 
 // address returns the host's address of a family.
@@ -57,8 +57,8 @@ func (h *host) address(v6 bool) netip.Addr {
 	return h.addrs[0]
 }
 
-// open starts the adapter, for the first time or again: what it had is gone,
-// its GUID and addresses are the same.
+// open starts the adapter, for the first time or again: its objects are gone,
+// its GUID and addresses stay.
 func (h *host) open() {
 	w := h.w
 	h.starts++
@@ -93,7 +93,7 @@ func (h *host) open() {
 	}
 }
 
-// draw is the adapter's randomness.
+// draw is the adapter's random source.
 func (h *host) draw() uint32 {
 	v := h.source.Uint32()
 	if h.narrow {
@@ -103,11 +103,11 @@ func (h *host) draw() uint32 {
 	return v
 }
 
-// openDatagrams makes the queue pair behind the services of datagrams.
+// openDatagrams creates the queue pair behind the services of datagrams.
 func (h *host) openDatagrams() {
 	w := h.w
 	h.ud = h.take(datagrams, h.source)
-	h.qkey = ib.QKey(h.source.Uint32() >> 1) // those with the highest bit are for the privileged
+	h.qkey = ib.QKey(h.source.Uint32() >> 1) // those with the highest bit need privilege
 	for _, m := range []struct {
 		a    ib.QPAttr
 		mask ib.AttrMask
@@ -121,7 +121,7 @@ func (h *host) openDatagrams() {
 	h.ud.fill()
 }
 
-// serviceIDs are the services that hosts offer at times, two of each kind.
+// serviceIDs are the services that hosts sometimes offer, two of each kind.
 func serviceIDs() []mad.ServiceID {
 	var ids []mad.ServiceID
 	for k := range numKinds {
@@ -152,19 +152,19 @@ func (h *host) unlisten(id mad.ServiceID) {
 	delete(h.services, id)
 }
 
-// adopt makes a side one of those that are looked after.
+// adopt adds a side to those that are checked.
 func (h *host) adopt(s *side) {
 	if !slices.Contains(h.sides, s) {
 		h.sides = append(h.sides, s)
 	}
-	delete(h.ids, s.localID) // that of an earlier try
+	delete(h.ids, s.localID) // the ID of an earlier try
 	if s.localID = s.conn.LocalID(); s.localID != 0 {
 		h.ids[s.localID] = s
 	}
 }
 
-// restart is an adapter that goes without notice, with everything on it, and
-// comes back.
+// restart destroys an adapter with all its objects without notice, and opens it
+// again.
 func (h *host) restart() {
 	h.w.sayf("adapter %d restarts", h.index)
 	for _, s := range h.sides {
@@ -177,8 +177,8 @@ func (h *host) restart() {
 	h.pump()
 }
 
-// pump lets out what the adapter has to send, takes what has completed, and
-// looks at what must hold between steps.
+// pump lets the adapter transmit, polls completions, and checks the invariants
+// between steps.
 func (h *host) pump() {
 	w := h.w
 	shard := h.hca.Shard()
@@ -211,7 +211,7 @@ func (h *host) pump() {
 // pumpBound is more batches than any adapter can fill at one instant.
 const pumpBound = 1000
 
-// must is for calls that have no reason to fail.
+// must fails the run if a call fails that must succeed.
 func (w *world) must(err error) {
 	if err != nil {
 		w.fail("call", "a call that should work: %v", err)

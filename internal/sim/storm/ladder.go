@@ -10,14 +10,13 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// ladder keeps the last things that happened, unformatted, which costs little
-// in a run that is clean.
+// ladder keeps the last events unformatted, which costs little in a clean run.
 type ladder struct {
 	ring []rung
 	n    uint64
 }
 
-// rung is one thing that happened.
+// rung is one event.
 type rung struct {
 	at   clock.Instant
 	host int    // -1 for none
@@ -28,7 +27,7 @@ type rung struct {
 	name fmt.Stringer // event or verb of the side
 }
 
-// glance is what a line tells of a packet.
+// glance holds the fields of a packet that a line shows.
 type glance struct {
 	op            roce.Opcode
 	dest          ib.QPN
@@ -41,12 +40,12 @@ type glance struct {
 
 func (l *ladder) init(n int) { l.ring = make([]rung, n) }
 
-// note records what happens to a packet.
+// note records the fate of a packet.
 func (w *world) note(h *host, what string, seg []byte) {
 	w.put(rung{at: w.now, host: h.index, what: what, pkt: glanceOf(seg)})
 }
 
-// tell records what a side hears or says.
+// tell records an event or a call of a side.
 func (w *world) tell(s *side, what string, name fmt.Stringer) {
 	w.put(rung{at: w.now, host: s.host.index, what: what, side: s.id, try: s.try, name: name})
 }
@@ -60,12 +59,12 @@ func (w *world) put(g rung) {
 	w.ladder.ring[w.ladder.n%uint64(len(w.ladder.ring))] = g
 	w.ladder.n++
 	if w.cfg.Trace != nil {
-		// A trace that nobody can read is no reason to stop.
+		// A failure to write the trace does not stop the run.
 		_, _ = fmt.Fprintln(w.cfg.Trace, &g)
 	}
 }
 
-// lines returns what is kept, oldest first.
+// lines returns the kept events, oldest first.
 func (l *ladder) lines() []string {
 	var out []string
 	for i := l.n - min(l.n, uint64(len(l.ring))); i < l.n; i++ {
@@ -91,8 +90,8 @@ func (g *rung) String() string {
 	}
 }
 
-// sideName names a side by the action that its connection began with and its
-// place among those that came of it; 0 is the active one.
+// sideName names a side by the action that started its connection and its index
+// among the sides of that connection; 0 is the active one.
 func sideName(id uint64, try uint32) string {
 	s := fmt.Sprintf("%d.%d", id>>sideBits-1, id&(1<<sideBits-1))
 	if try > 1 {

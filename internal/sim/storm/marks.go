@@ -2,8 +2,8 @@ package storm
 
 import "github.com/softhca/softhca/internal/cm"
 
-// mark is a situation that is counted: a run that is clean says little about
-// what never happened in it.
+// mark is a counted situation: a clean run proves nothing about situations that
+// did not occur.
 type mark uint8
 
 const (
@@ -58,14 +58,14 @@ func MarkNames() []string { return markNames[:] }
 // mark counts a situation.
 func (w *world) mark(m mark) { w.marks[m]++ }
 
-// marksOf are the situations that an event tells of.
+// marksOf are the situations that an event shows.
 var marksOf = map[cm.EventType]mark{
 	cm.REQError: markTimedOut, cm.REPError: markOfferedInVain, cm.UserEstablished: markByData,
 	cm.MRAReceived: markWait, cm.REJReceived: markRejected, cm.DREQReceived: markPartedByPeer, cm.DREPReceived: markParted,
 	cm.DREQError: markLeftInVain, cm.TimewaitExit: markQuiet, cm.SIDRREQError: markUnresolved,
 }
 
-// markEvent counts the situations that an event tells of.
+// markEvent counts the situations that an event shows.
 func (w *world) markEvent(e *cm.Event) {
 	switch m, ok := marksOf[e.Type]; {
 	case ok:

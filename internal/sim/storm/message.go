@@ -9,13 +9,14 @@ import (
 // messageLen is the size of a message in bytes.
 const messageLen = 32
 
-// grhRoom is what a UD receive has before the message.
+// grhRoom is the size of the GRH area before a UD message.
 const grhRoom = 40
 
-// isSend marks the numbers of sends among those of work requests.
+// isSend marks the work request IDs of sends.
 const isSend = 1 << 63
 
-// compose returns a message: whose it is, of which connection, and which.
+// compose returns a message that contains its side, its connection and its
+// number.
 func (s *side) compose(try, number uint32) []byte {
 	b := make([]byte, messageLen)
 	binary.BigEndian.PutUint64(b, s.id)
@@ -71,7 +72,7 @@ func (s *side) talkLoosely() {
 	h.handles = append(h.handles, ah)
 }
 
-// poll takes what has completed, and reports whether anything had.
+// poll polls all completions, and reports whether there were any.
 func (h *host) poll() bool {
 	w, any := h.w, false
 	var wcs [16]ib.WC
@@ -105,11 +106,11 @@ func (h *host) completed(wc *ib.WC) {
 	}
 }
 
-// sendDone looks at a send that is complete. What a reliable connection calls
-// delivered, its peer has.
+// sendDone checks a completed send. If it succeeded on a reliable connection,
+// the peer must have the message.
 func (t *socket) sendDone(wc *ib.WC) {
 	h, s := t.host, t.owner
-	if s == nil { // a datagram, or what was flushed
+	if s == nil { // a datagram, or flushed
 		return
 	}
 	s.pending--
@@ -128,8 +129,8 @@ func (t *socket) sendDone(wc *ib.WC) {
 	}
 }
 
-// delivered looks at a message: it comes from the peer of this connection,
-// whole, and on a reliable one in order.
+// delivered checks a message: it comes from the peer of this connection, is
+// complete, and on a reliable connection in order.
 func (t *socket) delivered(wc *ib.WC) {
 	h, w := t.host, t.host.w
 	b := t.slot(wc.WRID)

@@ -14,16 +14,16 @@ import (
 type faults struct {
 	loss, duplicate, late, old, corrupt float64
 	latency                             time.Duration
-	lateBy                              time.Duration // at most, of a packet that others overtake
-	oldBy                               time.Duration // at most, of one that outlives its connection
+	lateBy                              time.Duration // maximum delay of a reordered packet
+	oldBy                               time.Duration // maximum delay of a packet that outlives its connection
 }
 
-// packet is a datagram of one segment on its way.
+// packet is a datagram of one segment in the network.
 type packet struct {
 	arrival deadline.Link
 	sent    clock.Instant
 	to      *host
-	damaged bool   // its bytes changed: the receiver must not believe it
+	damaged bool   // its bytes changed: the receiver must drop it
 	forged  string // why it must have no effect; empty: it may
 	d       fabric.Datagram
 	buf     []byte
@@ -32,10 +32,10 @@ type packet struct {
 // way is one direction between two hosts.
 type way [2]*host
 
-// network carries packets between the hosts, worse than it should.
+// network carries packets between the hosts, with faults.
 type network struct {
 	faults
-	flight deadline.Heap[packet] // those on their way, by their arrival
+	flight deadline.Heap[packet] // packets in the network, by arrival time
 	rand   *rand.Rand
 	free   []*packet
 	cut    map[way]clock.Instant // ways on which nothing arrives until then
@@ -49,24 +49,24 @@ func (n *network) init(f faults, seed uint64) {
 	n.flight = deadline.New(func(p *packet) *deadline.Link { return &p.arrival })
 }
 
-// heal ends every trouble. What is on its way stays there.
+// heal ends all faults. Packets in the network stay there.
 func (n *network) heal() {
 	n.faults = faults{latency: n.latency}
 	n.burst = 0
 	clear(n.cut)
 }
 
-// release takes a packet's room back.
+// release frees a packet.
 func (n *network) release(p *packet) { n.free = append(n.free, p) }
 
-// carry takes a run that from has sent, segment by segment.
+// carry transports a run that from has sent, segment by segment.
 func (w *world) carry(from *host, run *fabric.Run) {
 	to := w.byAddr[run.Path.Dst]
 	for i := range run.Count {
 		seg := run.Segment(i)
 		w.packets++
 		w.sniff(from, seg)
-		if to == nil { // a forger's
+		if to == nil { // the address of a forger
 			continue
 		}
 		w.fate(way{from, to}, &parcel{path: &run.Path, seg: seg, id: uint16(i)})
@@ -80,7 +80,7 @@ type parcel struct {
 	id   uint16
 }
 
-// fate decides what becomes of a segment.
+// fate decides the fate of a segment.
 func (w *world) fate(on way, p *parcel) {
 	n := &w.net
 	from := on[0]
@@ -113,9 +113,10 @@ func (w *world) fate(on way, p *parcel) {
 	}
 }
 
-// ages reports whether a packet may outlive its connection. A queue pair of UC
-// takes a message whatever its PSN, and so one of an earlier connection, if
-// the peer has restarted and drawn the same number: nothing protects from that.
+// ages reports whether a packet may outlive its connection. A UC queue pair
+// accepts any PSN, and so also a message of an earlier connection, if the peer
+// has restarted and drawn the same QPN: the protocol has no protection from
+// that.
 func ages(seg []byte) bool { return roce.Opcode(seg[0]).Service() != roce.ServiceUC }
 
 func (n *network) cutOff(on way, now clock.Instant) bool {
@@ -132,7 +133,7 @@ func (n *network) upTo(most time.Duration) time.Duration {
 	return time.Duration(n.rand.Int64N(int64(most) + 1))
 }
 
-// ship puts a segment on its way.
+// ship schedules the arrival of a segment.
 func (w *world) ship(on way, p *parcel, delay time.Duration) *packet {
 	n := &w.net
 	pkt := n.take(p.seg)
@@ -145,7 +146,7 @@ func (w *world) ship(on way, p *parcel, delay time.Duration) *packet {
 	return pkt
 }
 
-// take makes a packet of some bytes.
+// take returns a packet with a copy of some bytes.
 func (n *network) take(seg []byte) *packet {
 	p := new(packet)
 	if k := len(n.free); k > 0 {
@@ -155,8 +156,8 @@ func (n *network) take(seg []byte) *packet {
 	return p
 }
 
-// damage turns some bits close together, which a CRC always sees, in what the
-// ICRC covers.
+// damage flips some bits close together, which a CRC always detects, in bytes
+// that the ICRC covers.
 func (n *network) damage(p *packet) {
 	const covered = 5 // the byte before it, FECN and BECN, is not
 	p.damaged = true

@@ -2,23 +2,23 @@ package storm
 
 import "github.com/softhca/softhca/internal/cm"
 
-// phase is where a program believes that its end of a connection stands, by
-// what it said and heard.
+// phase is the state of a connection as its program sees it, from its calls and
+// events.
 type phase uint8
 
 const (
-	fresh     phase = iota // nothing was said
-	calling                // active: REQ is out
-	answered               // active: REP came, and the program owes an answer
-	asked                  // passive: REQ came, and the program owes an answer
-	offered                // passive: REP is out
+	fresh     phase = iota // nothing sent or received
+	calling                // active: REQ sent
+	answered               // active: REP received, the program must answer
+	asked                  // passive: REQ received, the program must answer
+	offered                // passive: REP sent
 	up                     // connected
-	leaving                // DREQ is out
-	left                   // DREQ came, and the program owes an answer
-	quiet                  // over; packets may still be under way
+	leaving                // DREQ sent
+	left                   // DREQ received, the program must answer
+	quiet                  // over; packets may still be in the network
 	over                   // over
-	resolving              // client: SIDR_REQ is out
-	queried                // server: SIDR_REQ came, and the program owes an answer
+	resolving              // client: SIDR_REQ sent
+	queried                // server: SIDR_REQ received, the program must answer
 	numPhases
 )
 
@@ -55,8 +55,8 @@ func (p phase) is(st cm.State) bool {
 	return false
 }
 
-// waits reports whether the manager will end the phase by itself: it waits for
-// the peer, a bounded time.
+// waits reports whether the manager ends the phase by itself: it waits for the
+// peer for a bounded time.
 func (p phase) waits() bool {
 	return p == calling || p == offered || p == leaving || p == resolving || p == quiet
 }
@@ -64,14 +64,14 @@ func (p phase) waits() bool {
 // owes reports whether the phase lasts until the program decides.
 func (p phase) owes() bool { return p == answered || p == asked || p == left || p == queried }
 
-// hearing is an event that may come in a phase, and the phase that follows.
+// hearing is an event that may occur in a phase, and the following phase.
 type hearing struct {
 	in   phase
 	on   cm.EventType
 	next phase
 }
 
-// hearings are all of them (C3 to C7, C9, C10). After a REJ that calls the
+// hearings lists all of them (C3 to C7, C9, C10). After a REJ that calls the
 // connection stale, quiet follows in place of over.
 var hearings = [...]hearing{
 	{calling, cm.REPReceived, answered},
@@ -103,7 +103,7 @@ var hearings = [...]hearing{
 }
 
 // after returns the phase that follows an event, and false for an event that
-// cannot come.
+// cannot occur.
 func (p phase) after(on cm.EventType) (phase, bool) {
 	for _, h := range hearings {
 		if h.in == p && h.on == on {
@@ -113,7 +113,7 @@ func (p phase) after(on cm.EventType) (phase, bool) {
 	return p, false
 }
 
-// sayings are the calls that a phase allows. Some of them depend on more.
+// sayings are the calls that a phase allows. Some have further conditions.
 var sayings = [numPhases][]cm.Input{
 	calling:  {cm.CallREJ},
 	answered: {cm.CallRTU, cm.CallREJ, cm.CallMRA, cm.CallMRALater},
@@ -125,7 +125,7 @@ var sayings = [numPhases][]cm.Input{
 	over:     {cm.CallREQ, cm.CallSIDRREQ},
 }
 
-// allows reports whether the phase allows a call, at least at times.
+// allows reports whether the phase allows a call, at least sometimes.
 func (p phase) allows(call cm.Input) bool {
 	for _, c := range sayings[p] {
 		if c == call {

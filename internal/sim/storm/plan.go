@@ -8,8 +8,8 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// plan is what a seed makes of a run: the size of the world, how patient its
-// programs are, and how much of each trouble there is.
+// plan holds the parameters that a seed draws: the size of the world, the
+// timeouts of its programs, and the amount of each fault.
 type plan struct {
 	about string
 	hosts int
@@ -21,15 +21,14 @@ type plan struct {
 	response uint8 // shortest response timeout of a request
 	lifetime uint8 // shortest packet lifetime
 	mra      uint8 // shortest service timeout of an MRA
-	spread   int   // how many codes above the shortest there are
-	retries  int   // most of a request
+	spread   int   // number of codes above the shortest
+	retries  int   // maximum retries of a request
 
 	limits cm.Limits
 }
 
-// calmShare is one of so many seeds in which nothing goes wrong that the
-// programs do not do themselves: there, no end may be left half open for a
-// moment longer than its timers allow.
+// One seed in calmShare has no faults except those of the programs themselves:
+// there, no end may stay half open longer than its timers allow.
 const calmShare = 16
 
 // newPlan draws a plan.
@@ -38,7 +37,7 @@ func newPlan(seed uint64) plan {
 	p := plan{hosts: 2 + r.IntN(4), response: 11, lifetime: 8, mra: 12, spread: 4, retries: 15}
 	p.gap = time.Duration(1+r.IntN(12)) * time.Millisecond
 	linux := r.IntN(10) == 0
-	if linux { // what rdma_cm of Linux says, and programs that have time
+	if linux { // the values of Linux's rdma_cm, and patient programs
 		p.response, p.lifetime, p.mra, p.spread = cm.DefaultResponseTimeout, cm.DefaultLifetime, cm.DefaultMRATimeout, 1
 		p.gap *= 200
 	}
@@ -73,10 +72,10 @@ func (p *plan) drawNet(r *rand.Rand) {
 	p.net.oldBy = 6 * mad.Timeout(mad.AckTimeout(ackDelay, p.lifetime+uint8(p.spread)))
 }
 
-// interval returns how long the least patient program waits for an answer.
+// interval returns the shortest time that a program waits for an answer.
 func (p *plan) interval() time.Duration { return 2*mad.Timeout(p.lifetime) + mad.Timeout(p.response) }
 
-// drawActions sets how often a program, or fate, does what.
+// drawActions sets the weights of the actions.
 func (p *plan) drawActions(r *rand.Rand) {
 	for a := range p.acts {
 		p.acts[a] = actionTable[a].least
@@ -86,7 +85,7 @@ func (p *plan) drawActions(r *rand.Rand) {
 	}
 }
 
-// calm takes all trouble out of the plan that the programs do not make.
+// calm removes all faults from the plan except those of the programs.
 func (p *plan) calm() {
 	p.about = "no loss"
 	p.net = faults{latency: p.net.latency}

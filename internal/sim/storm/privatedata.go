@@ -7,7 +7,7 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// speech is a message in which a program gives private data.
+// speech is a kind of message with private data.
 type speech uint8
 
 const (
@@ -25,7 +25,7 @@ const (
 	numSpeech
 )
 
-// room is how many bytes of private data a message has.
+// room is the size of the private data of each message in bytes.
 var room = [numSpeech]int{
 	sayREQ: mad.REQPrivateData, sayMRA: mad.MRAPrivateData, sayREJ: mad.REJPrivateData, sayREP: mad.REPPrivateData,
 	sayRTU: mad.RTUPrivateData, sayDREQ: mad.DREQPrivateData, sayDREP: mad.DREPPrivateData,
@@ -33,26 +33,25 @@ var room = [numSpeech]int{
 	sayLAP: mad.LAPPrivateData, sayAPR: mad.APRPrivateData,
 }
 
-// titleLen is how much of private data says whose it is: the number of the
-// side, the try, the message and how many bytes follow.
+// titleLen is the size of the title of private data: the number of the side,
+// the try, the message and the number of following bytes.
 const titleLen = 8 + 4 + 1 + 1
 
-// say returns the private data that a side gives in a message: as much as it
-// likes.
+// say returns private data of random length for a message of a side.
 func (s *side) say(what speech) []byte {
 	s.lastTry[what] = s.try
 	return script(title{s.id, s.try, what}, s.rand.IntN(room[what]-titleLen+1))
 }
 
-// title says whose private data it is.
+// title identifies the source of private data.
 type title struct {
 	id   uint64
 	try  uint32
 	what speech
 }
 
-// script returns private data with n bytes after its title. All but the title
-// follows from it.
+// script returns private data with n bytes after its title. All bytes after the
+// title are derived from it.
 func script(t title, n int) []byte {
 	b := make([]byte, titleLen+n)
 	binary.BigEndian.PutUint64(b, t.id)
@@ -64,8 +63,8 @@ func script(t title, n int) []byte {
 	return b
 }
 
-// parse reads private data as it arrived: all of its field. It reports false
-// for data that nobody gave, and whether the data is empty.
+// parse parses the whole private data field of a message. It reports whether
+// the field is empty, and ok is false for data that no program gave.
 func parse(b []byte) (t title, empty, ok bool) {
 	t = title{binary.BigEndian.Uint64(b), binary.BigEndian.Uint32(b[8:]), speech(b[12])}
 	n := int(b[13])
@@ -116,9 +115,9 @@ func privateData(e *cm.Event) (what speech, data []byte) {
 	return 0, nil
 }
 
-// speaker returns whose words an event carries, nil for nobody's: the manager
-// itself says some things for its programs, with nothing to add. Words that
-// are not as they were given, or that their side never gave, are a violation.
+// speaker returns the side whose private data an event carries, nil for none:
+// messages that the manager sends by itself have none. Changed private data, or
+// data that its side never gave, is a violation.
 func (w *world) speaker(h *host, e *cm.Event) (s *side, try uint32) {
 	what, data := privateData(e)
 	if data == nil {

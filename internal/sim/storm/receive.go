@@ -6,8 +6,8 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// receive hands a packet that has arrived to the adapter, and sees to it that
-// what has to be answered is, and that what means nothing has no effect.
+// receive delivers an arrived packet to the adapter, and checks that it is
+// answered if necessary, and that a meaningless packet has no effect.
 func (h *host) receive(p *packet) {
 	w := h.w
 	w.note(h, "arrives", p.buf)
@@ -71,7 +71,7 @@ func (h *host) advance() {
 	h.step.timers = false
 }
 
-// where is where a connection stood before its timers fired.
+// where is the state of a connection before its timers fired.
 type where struct {
 	*side
 	state cm.State

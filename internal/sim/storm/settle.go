@@ -8,9 +8,10 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// settle ends the storm: the network is whole, programs answer at once, and
-// everything that is under way must end. Then the ends must agree, everybody
-// parts, everybody can connect again, and at last nothing is left.
+// settle ends the storm: the network heals, programs answer at once, and
+// everything in progress must end. Then both ends of each connection must
+// agree, all connections end, all hosts can connect again, and finally nothing
+// may be left.
 func (w *world) settle() {
 	for _, stage := range []struct {
 		name string
@@ -37,8 +38,8 @@ func (w *world) settle() {
 	}
 }
 
-// stageLimit is how long a stage may take: old packets arrive, and then a
-// connection may go through all that can happen to it.
+// stageLimit is the maximum duration of a stage: old packets arrive, and then a
+// connection may pass through all its states.
 func (w *world) stageLimit() time.Duration {
 	p := &w.plan
 	most := func(code uint8) time.Duration { return mad.Timeout(code + uint8(p.spread)) }
@@ -47,7 +48,7 @@ func (w *world) stageLimit() time.Duration {
 	return w.plan.net.oldBy + 40*p.gap + 2*(4*exchange+2*most(p.mra)+16*quiet)
 }
 
-// rest lets everything that is under way end.
+// rest waits until everything in progress has ended.
 func (w *world) rest(stage string) {
 	for end := w.now.Add(w.stageLimit()); w.violation == nil; {
 		if w.net.flight.Len() == 0 && w.tasks.Len() == 0 && w.busy() == nil {
@@ -61,7 +62,7 @@ func (w *world) rest(stage string) {
 	}
 }
 
-// busy returns a side for which something is under way, nil if there is none.
+// busy returns a side with something in progress, nil if there is none.
 func (w *world) busy() *side {
 	for _, h := range w.hosts {
 		for _, s := range h.sides {
@@ -73,7 +74,7 @@ func (w *world) busy() *side {
 	return nil
 }
 
-// calmDown heals the network and makes up everybody's mind.
+// calmDown heals the network and makes all programs decide.
 func (w *world) calmDown() {
 	w.net.heal()
 	w.healed = w.now
@@ -104,8 +105,8 @@ func (s *side) together() bool {
 	return s.phase == up && p != nil && p.alive() && p.phase == up && p.peer == s && p.try == s.try
 }
 
-// compare looks for sides that are connected to nobody (C6). The peer of such
-// a one has ended, and cannot have said so: the network was not whole.
+// compare looks for sides without a connected peer (C6). The peer of such a
+// side has ended and could not report it, because of network faults.
 func (w *world) compare() {
 	for _, s := range w.living() {
 		if s.phase != up || s.together() {
@@ -114,7 +115,7 @@ func (w *world) compare() {
 		w.mark(markWidows)
 		p := s.peer
 		if p.unpaid() {
-			continue // it could not say so
+			continue // it could not report it
 		}
 		if w.plan.net.loss == 0 || p.of(s.try).ended >= w.healed.Add(p.interval) {
 			w.fail("half open", "adapter %d: %s is connected, and its peer, %s of adapter %d, ended at %d without a word (%v, alive %v)",
@@ -123,7 +124,8 @@ func (w *world) compare() {
 	}
 }
 
-// slander has all connections examined that are up at both ends: they stay (C7).
+// slander causes examinations of all connections that are established at both
+// ends: they must stay (C7).
 func (w *world) slander() {
 	for _, s := range w.living() {
 		if s.together() {
@@ -132,8 +134,8 @@ func (w *world) slander() {
 	}
 }
 
-// part ends every connection: by one end, or both. Who is left alone finds it
-// out, by data or by DREQ.
+// part ends every connection: by one end, or both. An end without a peer
+// detects that by data or by DREQ.
 func (w *world) part() {
 	for _, s := range w.living() {
 		switch {
@@ -161,12 +163,13 @@ func (s *side) partFrom(p *side) {
 	}
 }
 
-// retriesEach bounds the connections of a host that are used again at the end.
+// retriesEach bounds the connection objects of a host that are reused at the
+// end.
 const retriesEach = 3
 
-// connectAll makes every host connect to the next, and some connections that
-// were used before serve again. Whatever was held on to for too long, the
-// peer's ID or queue pair or a place among the half-open, would prevent it.
+// connectAll makes every host connect to the next, also with some used
+// connection objects. Leaked state, such as the peer's ID or queue pair or a
+// half-open count, would prevent it.
 func (w *world) connectAll() {
 	for _, h := range w.hosts {
 		for _, id := range serviceIDs() {
@@ -192,7 +195,7 @@ func (w *world) connectAll() {
 	}
 }
 
-// partAgain looks at what connectAll led to, and ends it.
+// partAgain checks the connections of connectAll, and ends them.
 func (w *world) partAgain() {
 	for _, s := range w.living() {
 		ok := s.together()
@@ -212,7 +215,7 @@ func (w *world) destroyAll() {
 	}
 }
 
-// tearDown takes every adapter apart: nothing may be left.
+// tearDown destroys everything: nothing may be left.
 func (w *world) tearDown() {
 	for _, h := range w.hosts {
 		for id := range h.services {
@@ -241,8 +244,8 @@ func (w *world) tearDown() {
 	}
 }
 
-// unanswered looks at a request without an answer: while the network is whole
-// there is one, unless there is no room for it. Who gives up says so (C6).
+// unanswered checks a request without an answer: on a healthy network there is
+// one, unless a limit is reached. A side that gives up reports it (C6).
 func (s *side) unanswered(e *cm.Event) {
 	w, full := s.host.w, false
 	switch e.Type {

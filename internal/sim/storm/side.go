@@ -11,7 +11,7 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// kind is the service that a connection is for.
+// kind is the service of a connection.
 type kind uint8
 
 const (
@@ -21,60 +21,60 @@ const (
 	numKinds
 )
 
-// sideBits are the bits of a side's number below that of its action, which
-// counts from 1 there: no side is number 0.
+// sideBits is the number of bits of a side's number below that of its action,
+// which counts from 1, so that no side is number 0.
 const sideBits = 16
 
-// side is one end of a connection, or of a resolution: what its program and
-// the oracle know of it.
+// side is one end of a connection, or of a resolution: the state of its program
+// and of the oracle.
 type side struct {
 	host   *host
-	starts uint64 // of the host, when the side was made
+	starts uint64 // the host's starts when the side was created
 	id     uint64
 	kind   kind
 	active bool
-	rand   *rand.Rand // of its program's decisions
+	rand   *rand.Rand // random source of its program's decisions
 	conn   *cm.Conn
-	asks   terms // of the active side
-	born   int   // how many passive sides its requests have led to
+	asks   terms // parameters of the active side
+	born   int   // number of passive sides that its requests created
 
-	localID  uint32 // by which the oracle finds it
-	try      uint32 // which request of the active side this is about, from 1
+	localID  uint32 // local ID, by which the oracle finds it
+	try      uint32 // number of the active side's request, from 1
 	tries    []attempt
 	peer     *side
 	peerAddr netip.Addr
 	sock     *socket
-	qpn      ib.QPN    // of the socket that this is about
-	attr     ib.QPAttr // of the queue pair, as the connection moved it
-	serial   uint64    // of the REQ or REP that named the peer's
-	claimed  bool      // passive: the peer has answered, and the peer's queue pair is of this side
-	outdone  bool      // it is of a later one
-	grant    grant     // of a server
+	qpn      ib.QPN    // QPN of its socket
+	attr     ib.QPAttr // attributes of the queue pair, as the connection set them
+	serial   uint64    // serial of the REQ or REP that named the peer's QPN
+	claimed  bool      // passive: the peer has answered, so this side owns the peer's queue pair
+	outdone  bool      // a later side owns it
+	grant    grant     // answer of a server
 
 	phase     phase
-	turn      uint64 // of phases
+	turn      uint64 // number of phases so far
 	destroyed bool   // by its program
-	vanished  bool   // with its adapter
+	vanished  bool   // its adapter restarted
 	hesitated bool   // an MRA was sent or prepared in this phase
-	withdrew  bool   // REJ was the last word on what it had offered
+	withdrew  bool   // it ended with a REJ after it had sent a REP
 	lap       lapTalk
-	alternate mad.Path          // that the LAP in question is about
-	lastTry   [numSpeech]uint32 // in which the program last gave private data, by message
+	alternate mad.Path          // alternate path of the current LAP
+	lastTry   [numSpeech]uint32 // last try in which the program gave private data, by message
 
-	interval time.Duration // after which the manager repeats what it waits for
-	retries  uint8         // how often
+	interval time.Duration // retransmission interval of the manager
+	retries  uint8         // number of retransmissions
 	ack      uint8         // code of the local ACK timeout, and so of TIMEWAIT
-	limit    clock.Instant // when the phase has ended by itself
+	limit    clock.Instant // time by which the phase ends by itself
 	since    clock.Instant // when the phase began
 	repeats  repeats
 	pay      allowance
 	exam     *examination // the last one of this connection; nil: none
 
-	sent, rcvd uint32 // messages: the last number of each direction
-	pending    int    // sends that are not complete
+	sent, rcvd uint32 // number of the last message in each direction
+	pending    int    // incomplete sends
 }
 
-// terms are what an active side asks for.
+// terms are the parameters of an active side's request.
 type terms struct {
 	to       *host
 	v6       bool
@@ -82,12 +82,13 @@ type terms struct {
 	response uint8
 	lifetime uint8
 	retries  uint8
-	serves   uint8 // READs and atomics that it serves at a time
-	depth    uint8 // and has outstanding
+	serves   uint8 // READs and atomics that it accepts at a time
+	depth    uint8 // READs and atomics that it may have outstanding
 	mtu      ib.MTU
 }
 
-// guid returns the GUID of whom an active side asks; 0 for a passive one.
+// guid returns the GUID of the host that an active side addresses; 0 for a
+// passive side.
 func (t *terms) guid() uint64 {
 	if t.to == nil {
 		return 0
@@ -95,23 +96,23 @@ func (t *terms) guid() uint64 {
 	return t.to.hca.NodeGUID()
 }
 
-// grant is what the answer to a resolution names.
+// grant holds the fields of the answer to a resolution.
 type grant struct {
 	status mad.SIDRStatus
 	qpn    ib.QPN
 	qkey   ib.QKey
 }
 
-// lapTalk is how far the talk about an alternate path is.
+// lapTalk is the state of the negotiation of an alternate path.
 type lapTalk uint8
 
 const (
 	lapNone  lapTalk = iota
-	lapAsked         // active: LAP is out
-	lapOwed          // passive: the program owes an answer
+	lapAsked         // active: LAP sent
+	lapOwed          // passive: the program must answer
 )
 
-// newSide makes a side and gives it its number.
+// newSide creates a side with its number.
 func (h *host) newSide(id uint64, k kind, active bool) *side {
 	s := &side{
 		host: h, starts: h.starts, id: id, kind: k, active: active, limit: clock.Never,
@@ -124,7 +125,7 @@ func (h *host) newSide(id uint64, k kind, active bool) *side {
 // alive reports whether the program still has the connection.
 func (s *side) alive() bool { return !s.destroyed && !s.vanished }
 
-// enter begins a phase.
+// enter starts a phase.
 func (s *side) enter(p phase) {
 	now := s.host.w.now
 	s.phase, s.hesitated, s.lap = p, false, lapNone
@@ -166,33 +167,33 @@ func (s *side) may(call cm.Input) bool {
 	return s.phase.allows(call)
 }
 
-// exchange returns how long the manager waits for an answer, all repetitions
-// included.
+// exchange returns how long the manager waits for an answer, including all
+// repetitions.
 func (s *side) exchange() time.Duration { return time.Duration(s.retries+1) * s.interval }
 
-// attempt is what came of a request, from one of its ends.
+// attempt is the outcome of a request at one of its ends.
 type attempt struct {
-	peer  *side         // who the answer came from
-	up    bool          // it was connected here
-	ended clock.Instant // when it was over; Never before
+	peer  *side         // side that answered
+	up    bool          // it was established here
+	ended clock.Instant // time of its end; Never: not ended
 }
 
-// attempt begins another one.
+// attempt starts another attempt.
 func (s *side) attempt(try uint32, peer *side) {
 	s.try, s.peer = try, peer
 	s.claimed, s.outdone = false, false
 	s.tries = append(s.tries, attempt{peer: peer, ended: clock.Never})
 }
 
-// of returns what came of a request of the active side.
+// of returns the attempt with a number.
 func (s *side) of(try uint32) *attempt {
-	if !s.active { // it is about one
+	if !s.active { // a passive side has only one
 		return &s.tries[0]
 	}
 	return &s.tries[try-1]
 }
 
-// end notes that the connection is over here.
+// end records the end of the connection here.
 func (s *side) end() {
 	if len(s.tries) > 0 {
 		a := s.of(s.try)
@@ -200,7 +201,7 @@ func (s *side) end() {
 	}
 }
 
-// path returns the way to the peer.
+// path returns the path to the peer.
 func (s *side) path() cm.Path {
 	a := &s.asks
 	return cm.Path{

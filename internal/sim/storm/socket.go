@@ -12,10 +12,10 @@ import (
 type socket struct {
 	host  *host
 	kind  kind
-	qp    *qp.QP // nil after its end
+	qp    *qp.QP // nil after destruction
 	num   ib.QPN
-	slab  int   // which piece of the host's memory holds its receives
-	owner *side // nil for the datagrams of a host, and on the shelf
+	slab  int   // index of the piece of the host's memory with its receives
+	owner *side // nil for a host's datagram socket, and on the shelf
 }
 
 // The memory of receives.
@@ -25,9 +25,9 @@ const (
 	slotSize  = 128
 )
 
-// take returns a queue pair in INIT: one from the shelf, or a new one. Those
-// of UC are always new: they would take messages of an earlier connection. It
-// returns nil if there is no room.
+// take returns a queue pair in INIT: one from the shelf, or a new one. UC queue
+// pairs are always new: an old one would accept messages of an earlier
+// connection. It returns nil if there is no room.
 func (h *host) take(k kind, r *rand.Rand) *socket {
 	w := h.w
 	if n := len(h.shelf); n > 0 && k == reliable && r.IntN(2) == 0 {
@@ -43,8 +43,8 @@ func (h *host) take(k kind, r *rand.Rand) *socket {
 	}
 	t := &socket{host: h, kind: k, slab: h.slabs[len(h.slabs)-1]}
 	h.slabs = h.slabs[:len(h.slabs)-1]
-	// Numbers come from a small part of what there is, so that an adapter that
-	// restarts soon draws those of its earlier life.
+	// QPNs come from a small range, so that a restarted adapter soon reuses
+	// those of its earlier life.
 	h.narrow = k == reliable
 	q, err := h.hca.CreateQP(h.pd, hca.QPConfig{
 		Type: typeOf[k], SendCQ: h.cq, RecvCQ: h.cq,
@@ -94,7 +94,7 @@ func (t *socket) modify(to ib.QPState) {
 	t.host.w.must(t.qp.Modify(t.host.w.now, &ib.QPAttr{State: to}, ib.AttrState))
 }
 
-// layDown puts the queue pair on the shelf for the next connection, or ends
+// layDown puts the queue pair on the shelf for a later connection, or destroys
 // it.
 func (t *socket) layDown() {
 	t.stop()
@@ -109,7 +109,7 @@ func (t *socket) layDown() {
 	t.destroy()
 }
 
-// destroy ends the queue pair.
+// destroy destroys the queue pair.
 func (t *socket) destroy() {
 	h := t.host
 	if t.qp == nil {

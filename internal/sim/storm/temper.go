@@ -7,7 +7,7 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// choose draws one of some possibilities by weight.
+// choose draws an index by weight.
 func (s *side) choose(weights ...int) int {
 	sum := 0
 	for _, n := range weights {
@@ -22,15 +22,16 @@ func (s *side) choose(weights ...int) int {
 	panic("storm: weights do not add up")
 }
 
-// a while is a time in which a peer asks again, and may give up.
+// aWhile draws a time in which a peer repeats its message, and may give up.
 func (s *side) aWhile() time.Duration {
 	return time.Duration(s.rand.Int64N(int64(3*max(s.interval, s.host.w.plan.interval())) + 1))
 }
 
-// prompt reports whether programs answer at once now: the storm is over.
+// prompt reports whether programs now answer at once, because the storm is
+// over.
 func (s *side) prompt() bool { return s.host.w.now >= s.host.w.healed }
 
-// react is what a program makes of an event.
+// react is a program's reaction to an event.
 func (s *side) react(on cm.EventType) {
 	switch on {
 	case cm.REQReceived, cm.REPReceived, cm.SIDRREQReceived, cm.DREQReceived:
@@ -52,7 +53,7 @@ func (s *side) react(on cm.EventType) {
 	}
 }
 
-// yes is the answer that goes on with what the peer wants.
+// yes gives the peer a positive answer.
 func (s *side) yes() {
 	switch s.phase {
 	case asked, queried:
@@ -64,7 +65,7 @@ func (s *side) yes() {
 	}
 }
 
-// no is the other answer; to DREQ there is none.
+// no gives the peer a negative answer; DREQ has none.
 func (s *side) no() {
 	if s.phase == left {
 		s.agree()
@@ -73,7 +74,7 @@ func (s *side) no() {
 	s.reject(mad.RejConsumer)
 }
 
-// weigh decides what the peer is answered, and when. Some programs never
+// weigh decides the answer to the peer, and its time. Some programs never
 // answer.
 func (s *side) weigh() {
 	if s.prompt() {
@@ -107,7 +108,7 @@ func (s *side) weigh() {
 	}
 }
 
-// forget drops a request as if it had never come.
+// forget drops a request without an answer.
 func (s *side) forget() {
 	w := s.host.w
 	w.sayf("%s forgets the request", s)
@@ -117,7 +118,7 @@ func (s *side) forget() {
 	s.conn.Forget(w.now)
 }
 
-// weighLAP does so for an alternate path.
+// weighLAP is weigh for an alternate path.
 func (s *side) weighLAP() {
 	if s.prompt() {
 		s.answerLAP(mad.APRAccepted)
@@ -138,14 +139,14 @@ func (s *side) weighLAP() {
 	}
 }
 
-// acceptLAP answers a LAP that is not answered yet.
+// acceptLAP answers an unanswered LAP.
 func (s *side) acceptLAP() {
 	if s.lap == lapOwed {
 		s.answerLAP(mad.APRAccepted)
 	}
 }
 
-// begin is what a program does with a connection that is up.
+// begin uses an established connection.
 func (s *side) begin() {
 	w := s.host.w
 	if s.prompt() {
@@ -169,7 +170,7 @@ func (s *side) rerouteOnce() {
 	}
 }
 
-// parted is what a program does when a connection is over, or nearly.
+// parted handles the end of a connection.
 func (s *side) parted() {
 	if s.sock != nil {
 		s.sock.stop()
@@ -201,7 +202,7 @@ func (s *side) parted() {
 // maxTries bounds the requests of one connection object.
 const maxTries = 4
 
-// retry asks again on a connection that was used before.
+// retry sends another request on a used connection object.
 func (s *side) retry() {
 	w := s.host.w
 	if s.kind != datagrams {
@@ -216,7 +217,7 @@ func (s *side) retry() {
 	}
 }
 
-// layDown gives the queue pair of a connection that is over to others.
+// layDown releases the queue pair of an ended connection for others.
 func (s *side) layDown() {
 	if s.sock != nil {
 		s.sock.layDown()

@@ -9,7 +9,7 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// call notes a call that must work, and send its message.
+// call records a call that must succeed and send its message.
 func (s *side) call(verb cm.Input, err error) {
 	w := s.host.w
 	w.tell(s, "calls", verb)
@@ -21,15 +21,15 @@ func (s *side) call(verb cm.Input, err error) {
 	}
 }
 
-// messageOf are the messages of the calls that send one at once.
+// messageOf maps calls that send a message at once to that message.
 var messageOf = map[cm.Input]mad.AttrID{
 	cm.CallREQ: mad.AttrREQ, cm.CallREP: mad.AttrREP, cm.CallRTU: mad.AttrRTU, cm.CallREJ: mad.AttrREJ, cm.CallMRA: mad.AttrMRA,
 	cm.CallDREQ: mad.AttrDREQ, cm.CallDREP: mad.AttrDREP, cm.CallLAP: mad.AttrLAP, cm.CallAPR: mad.AttrAPR,
 	cm.CallSIDRREQ: mad.AttrSIDRREQ, cm.CallSIDRREP: mad.AttrSIDRREP,
 }
 
-// owe notes a message to the peer that must be sent in this step, unless the peer has not paid
-// for it.
+// owe records a message to the peer that must be sent in this step, unless the allowance is
+// exhausted.
 func (s *side) owe(attr mad.AttrID, why string) {
 	if s.unpaid() {
 		return
@@ -38,18 +38,18 @@ func (s *side) owe(attr mad.AttrID, why string) {
 	e.dues = append(e.dues, due{attr: attr, local: s.conn.LocalID(), remote: s.conn.RemoteID(), why: why})
 }
 
-// goodbyes are the messages by which the peer of a connection that its program
-// destroys hears of it, by the phase.
+// goodbyes are the messages that notify the peer when a program destroys its
+// connection, by phase.
 var goodbyes = [numPhases]mad.AttrID{
 	calling: mad.AttrREJ, answered: mad.AttrREJ, asked: mad.AttrREJ, offered: mad.AttrREJ, up: mad.AttrDREQ, left: mad.AttrDREP,
 	queried: mad.AttrSIDRREP,
 }
 
-// cell counts an input in the present state of the machine.
+// cell counts an input in the current state of the machine.
 func (s *side) cell(on cm.Input) { s.host.w.cells.count(s.conn.State(), s.conn.LAPState(), on) }
 
-// request asks the peer for a connection, for the first time or again, or for
-// the way to a service. It reports false if the adapter has no room.
+// request sends a connection request, the first or a further one, or a service
+// resolution. It reports false if the adapter is at its limit.
 func (s *side) request() bool {
 	h, w, a := s.host, s.host.w, &s.asks
 	s.attempt(s.try+1, nil)
@@ -116,7 +116,7 @@ func (s *side) accept() {
 	s.enter(offered)
 }
 
-// confirm readies the queue pair and answers REP with RTU.
+// confirm prepares the queue pair and answers REP with RTU.
 func (s *side) confirm() {
 	s.establish()
 	s.cell(cm.CallRTU)
@@ -144,7 +144,7 @@ func (s *side) establish() {
 	}
 }
 
-// hesitate tells the peer to wait, at once or when it asks again (C7).
+// hesitate tells the peer to wait, at once or when it repeats its message (C7).
 func (s *side) hesitate(later bool) {
 	w := s.host.w
 	code := w.plan.mra + uint8(s.rand.IntN(w.plan.spread))
@@ -158,8 +158,8 @@ func (s *side) hesitate(later bool) {
 	s.hesitated = true
 }
 
-// reject refuses what the peer said last, or takes the program's own request
-// back.
+// reject refuses the peer's last message, or withdraws the program's own
+// request.
 func (s *side) reject(why mad.RejReason) {
 	if s.phase == queried {
 		s.answerSIDR(mad.SIDRRejected)
@@ -167,7 +167,7 @@ func (s *side) reject(why mad.RejReason) {
 	}
 	next := over
 	if s.phase == offered {
-		next, s.withdrew = quiet, true // data of the peer may be under way
+		next, s.withdrew = quiet, true // data of the peer may be in the network
 	}
 	s.cell(cm.CallREJ)
 	s.call(cm.CallREJ, s.conn.SendREJ(s.host.w.now, &cm.REJParams{Reason: why, PrivateData: s.say(sayREJ)}))
@@ -206,8 +206,7 @@ func (s *side) agree() {
 	s.parted()
 }
 
-// reroute asks the peer to load an alternate path: that of the other address
-// family (C10).
+// reroute requests an alternate path: that of the other address family (C10).
 func (s *side) reroute() {
 	w, a := s.host.w, &s.asks
 	alt := s.path()
@@ -225,7 +224,7 @@ func (s *side) answerLAP(status mad.APRStatus) {
 	s.lap, s.hesitated = lapNone, false
 }
 
-// destroy ends the connection for its program, whatever is going on.
+// destroy destroys the connection for its program, in any state.
 func (s *side) destroy() {
 	w := s.host.w
 	w.tell(s, "calls", cm.CallDestroy)

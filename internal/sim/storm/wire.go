@@ -11,7 +11,7 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// reading is what the oracle reads of a MAD.
+// reading holds the fields of a MAD that the oracle reads.
 type reading struct {
 	attr          mad.AttrID
 	local, remote uint32 // communication IDs, as the sender sees it
@@ -22,7 +22,7 @@ type reading struct {
 // madAt is where the MAD of a packet to QP1 begins.
 const madAt = 12 + 8
 
-// read reads a packet; it reports false for one that holds no CM message.
+// read reads a packet; it reports false if the packet contains no CM message.
 func read(b []byte) (r reading, ok bool) {
 	if len(b) != madAt+mad.Size+roce.ICRCLen || b[5] != 0 || b[6] != 0 || b[7] != byte(ib.QPNGSI) {
 		return r, false
@@ -35,7 +35,7 @@ func read(b []byte) (r reading, ok bool) {
 	d := r.mad.Data()
 	r.attr, r.local, r.remote = h.AttrID, binary.BigEndian.Uint32(d[0:]), binary.BigEndian.Uint32(d[4:])
 	switch r.attr {
-	case mad.AttrREQ, mad.AttrSIDRREQ: // what follows the ID is no ID
+	case mad.AttrREQ, mad.AttrSIDRREQ: // the field after the ID is not an ID
 		r.remote = 0
 	case mad.AttrSIDRREP:
 		r.local, r.remote = 0, r.local
@@ -43,7 +43,7 @@ func read(b []byte) (r reading, ok bool) {
 	return r, true
 }
 
-// glanceOf is what a line of the ladder tells of a packet.
+// glanceOf returns the fields of a packet that a line of the ladder shows.
 func glanceOf(b []byte) glance {
 	g := glance{op: roce.Opcode(b[0]), size: len(b)}
 	if r, ok := read(b); ok {
@@ -68,16 +68,16 @@ func (r *reading) asks() bool {
 	}
 }
 
-// repeats is what a manager sent and waits to be answered.
+// repeats is an unanswered message of a manager.
 type repeats struct {
 	first mad.MAD
 	count int
 	last  clock.Instant
-	until clock.Instant // before which the peer asked not to be asked again
+	until clock.Instant // end of the wait that the peer's MRA requested
 }
 
-// sniff looks at a MAD that an adapter sends: what is sent again is the same,
-// at its time, and not too often (C3, C6).
+// sniff checks a MAD that an adapter sends: a repetition is identical, on time,
+// and not too often (C3, C6).
 func (w *world) sniff(h *host, seg []byte) {
 	r, ok := read(seg)
 	if !ok {
@@ -116,7 +116,7 @@ func (w *world) sniff(h *host, seg []byte) {
 	p.last = w.now
 }
 
-// again returns when the manager repeats what waits for an answer.
+// again returns when the manager repeats an unanswered message.
 func (s *side) again() clock.Instant {
 	p := &s.repeats
 	if p.until > p.last {
@@ -125,8 +125,8 @@ func (s *side) again() clock.Instant {
 	return p.last.Add(s.interval)
 }
 
-// addressee returns whose a MAD is, by the rules of the protocol: the side, if
-// it is one's, and what it finds there.
+// addressee returns the destination of a MAD by the rules of the protocol: the
+// side, if any, and the cell there.
 func (h *host) addressee(r *reading) (*side, cell) {
 	s, on := h.find(r)
 	if s != nil {
@@ -145,14 +145,14 @@ func serviceOf(r *reading) mad.ServiceID {
 	return mad.ServiceID(binary.BigEndian.Uint64(r.mad.Data()[8:]))
 }
 
-// find returns the side that a MAD is for, nil for none, and its input.
+// find returns the destination side of a MAD, nil for none, and its input.
 func (h *host) find(r *reading) (*side, cm.Input) {
 	s := h.ids[r.remote]
 	if s != nil && s.peerAddr != r.from {
 		s = nil
 	}
 	if s != nil && r.attr != mad.AttrSIDRREP && s.conn.RemoteID() != 0 && s.conn.RemoteID() != r.local {
-		s = nil // until the peer's ID is known any will do
+		s = nil // until the peer's ID is known, any matches
 	}
 	switch r.attr {
 	case mad.AttrREQ:
@@ -169,14 +169,14 @@ func (h *host) find(r *reading) (*side, cm.Input) {
 	return s, inputOf[r.attr]
 }
 
-// inputOf are the inputs of messages that have one each.
+// inputOf maps messages with one input to that input.
 var inputOf = map[mad.AttrID]cm.Input{
 	mad.AttrREP: cm.MsgREP, mad.AttrRTU: cm.MsgRTU, mad.AttrDREQ: cm.MsgDREQ, mad.AttrDREP: cm.MsgDREP,
 	mad.AttrLAP: cm.MsgLAP, mad.AttrAPR: cm.MsgAPR, mad.AttrSIDRREP: cm.MsgSIDRREP,
 }
 
-// findREJ returns whose a refusal is. Who gave up names itself by its own ID,
-// if it knows no other, and a refusal of a REQ that was taken is a late one.
+// findREJ returns the destination of a REJ. A sender that knows only its own ID
+// names that, and a REJ of an accepted REQ is a late one.
 func (h *host) findREJ(r *reading, s *side) (*side, cm.Input) {
 	var j mad.REJ
 	j.Decode(r.mad)
@@ -193,7 +193,7 @@ func (h *host) findREJ(r *reading, s *side) (*side, cm.Input) {
 	return s, on
 }
 
-// byPeer returns the side that the peer knows by its own ID.
+// byPeer returns the side whose peer has an ID.
 func (h *host) byPeer(id uint32, from netip.Addr) *side {
 	for _, s := range h.sides {
 		if s.kind != datagrams && s.conn.RemoteID() == id && s.peerAddr == from && s.conn.State() != cm.Idle {
@@ -203,7 +203,7 @@ func (h *host) byPeer(id uint32, from netip.Addr) *side {
 	return nil
 }
 
-// bySIDR returns the server's side of a resolution that is not answered.
+// bySIDR returns the server's side of an unanswered resolution.
 func (h *host) bySIDR(id uint32, from netip.Addr) *side {
 	for _, s := range h.sides {
 		if s.conn.State() == cm.SIDRReqRcvd && s.conn.RemoteID() == id && s.peerAddr == from {
@@ -213,9 +213,9 @@ func (h *host) bySIDR(id uint32, from netip.Addr) *side {
 	return nil
 }
 
-// staleBy returns the connection that a REQ or REP shows to be forgotten by
-// the peer: its queue pair turns up in another one (C7), which a REQ to nobody
-// does not ask for. s is whose the message is.
+// staleBy returns the connection that the peer has forgotten according to a REQ
+// or REP, which names its queue pair for another connection (C7); a REQ without
+// a listener does not count. s is the side of the message.
 func (h *host) staleBy(r *reading, s *side) *side {
 	var n ib.QPN
 	switch {
@@ -234,8 +234,8 @@ func (h *host) staleBy(r *reading, s *side) *side {
 	return nil
 }
 
-// supersede is what becomes of a connection that the peer has forgotten: one
-// that is up is left by the manager itself.
+// supersede models a connection that the peer has forgotten: the manager ends
+// an established one by itself.
 func (s *side) supersede() {
 	s.host.w.mark(markSuperseded)
 	if s.phase == up && s.alive() {
@@ -244,9 +244,9 @@ func (s *side) supersede() {
 	}
 }
 
-// crowded reports whether the manager holds as many connections, or half-open
-// ones, as it may, or as many half-open ones of an address: another one may be
-// refused, or end one whose peer is silent or that is in TIMEWAIT.
+// crowded reports whether the manager is at its limit of connections, of
+// half-open ones, or of half-open ones of an address: then another one may be
+// refused, or evict one with a silent peer or in TIMEWAIT.
 func (h *host) crowded(from netip.Addr) bool {
 	m, l := h.hca.CM(), &h.w.plan.limits
 	if *l == (cm.Limits{}) {

@@ -28,13 +28,13 @@ type world struct {
 	net    network
 	hosts  []*host
 	byAddr map[netip.Addr]*host
-	sides  map[uint64]*side    // all there ever were, by number
-	tasks  deadline.Heap[task] // what programs will do
+	sides  map[uint64]*side    // all sides ever created, by number
+	tasks  deadline.Heap[task] // future actions of programs
 
 	dice    run.Dice
 	acted   int // actions done or left out
 	nextAct clock.Instant
-	healed  clock.Instant // when the network became whole; Never before
+	healed  clock.Instant // time when the network healed; Never: not yet
 
 	violation   *run.Violation
 	ladder      ladder
@@ -43,7 +43,7 @@ type world struct {
 	before      []where // scratch
 	packets     uint64
 	posted      uint64
-	serials     uint64 // of REQs and REPs that named a queue pair
+	serials     uint64 // number of REQs and REPs that named a queue pair
 	completions uint64
 }
 
@@ -100,8 +100,8 @@ func (w *world) setUp() {
 	}
 }
 
-// step does what is next: a packet arrives, a timer fires, a program acts or
-// makes up its mind. It reports whether there was anything to do by the limit.
+// step executes the next event: a packet arrives, a timer fires, or a program
+// acts or decides. It reports whether there was one by the limit.
 func (w *world) step(limit clock.Instant) bool {
 	at := w.net.flight.Next()
 	var timer *host
@@ -147,8 +147,8 @@ func (w *world) fail(check, format string, args ...any) {
 	w.sayf("VIOLATION %s: %s", check, w.violation.Detail)
 }
 
-// task is what a program will do about a side, if the side is then still in
-// the phase that it was in when the program decided that.
+// task is a delayed action of a program on a side. It is skipped if the side's
+// phase has changed by then.
 type task struct {
 	time deadline.Link
 	side *side
@@ -156,8 +156,8 @@ type task struct {
 	do   func(*side)
 }
 
-// after makes a side's program do something later. A time of 0 is as soon as
-// what the adapter is doing is done.
+// after schedules an action of a side's program. With a time of 0 it runs after
+// the adapter's current work.
 func (s *side) after(d time.Duration, do func(*side)) {
 	w := s.host.w
 	w.tasks.Set(&task{side: s, turn: s.turn, do: do}, w.now.Add(d))
