@@ -37,8 +37,8 @@ func (w *world) answerPath(a *args) error {
 	return w.outcome(c.conn.SendAPR(w.now, &p))
 }
 
-// load loads the alternate path into the connection's queue pair, or the EE context
-// of its channel, and arms it: load CONN. With answer, after the peer's LAP, it says in APR what came of it.
+// load puts the alternate path into the connection's queue pair, or the EE context of its channel,
+// and arms it: load CONN. With answer, after the peer's LAP, it sends an APR with the outcome.
 func (w *world) load(a *args) error {
 	c, err := w.caller(a)
 	answer := a.flag("answer")

@@ -11,12 +11,12 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// args are the words of a command after its verb. Reading them notes the first
-// error, which done returns; after it everything reads as zero.
+// args are the words of a command after its verb. The first error while they
+// are read is kept, and done returns it; every later read gives zero.
 type args struct {
 	w     *world
-	words []string          // without "="
-	vals  map[string]string // with
+	words []string          // those without "="
+	vals  map[string]string // KEY=VALUE
 	keys  []string          // asked for so far, for hints
 	used  map[string]bool
 	err   error
@@ -72,7 +72,7 @@ func (a *args) fail(err error) {
 	}
 }
 
-// word takes the next word that has no "=".
+// word takes the next word without "=".
 func (a *args) word(what string) string {
 	if len(a.words) == 0 {
 		a.fail(fmt.Errorf("want %s", what))
@@ -186,7 +186,7 @@ func (a *args) addr(key string, def netip.Addr) netip.Addr {
 	return ip
 }
 
-// done returns the first error, and complains about words that nobody took.
+// done returns the first error, or an error for words that no call took.
 func (a *args) done() error {
 	if a.err != nil {
 		return a.err
@@ -202,7 +202,7 @@ func (a *args) done() error {
 	return nil
 }
 
-// hint proposes the known word that is nearest, or lists them.
+// hint proposes the known word with the smallest edit distance, or lists them.
 func hint(word string, known []string) string {
 	if len(known) == 0 {
 		return ""
@@ -220,7 +220,8 @@ func hint(word string, known []string) string {
 	return "; there are " + strings.Join(known, ", ")
 }
 
-// distance is the number of letters to insert, delete or change.
+// distance is the edit distance: the number of letters to insert, delete or
+// change.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
@@ -241,7 +242,7 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// sense says what a name stands for in an expression.
+// sense says which number a name stands for in an expression.
 type sense uint8
 
 const (
@@ -250,7 +251,7 @@ const (
 	key               // of a region
 	number            // of a queue pair
 	ourID             // communication ID of the adapter's side of a connection
-	peerID            // and of the peer's
+	peerID            // communication ID of the peer's side
 )
 
 // eval computes NUMBER or NAME, followed by any of +N, -N and ^N. Numbers are

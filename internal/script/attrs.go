@@ -16,7 +16,7 @@ type attribute struct {
 	show func(*ib.QPAttr) string
 }
 
-// name is that of the architecture, in lower case.
+// name is the architecture's name, in lower case.
 func (at *attribute) name() string { return strings.ToLower(at.bit.Names()[0]) }
 
 // numeric is an attribute that is a number of at most bits bits.
@@ -145,8 +145,8 @@ func setAV(w *world, at *ib.QPAttr, s string) error {
 	return a.done()
 }
 
-// setAltPath takes an address with pkey_index=N, timeout=N, and what an address
-// vector has.
+// setAltPath takes an address with pkey_index=N, timeout=N, and the fields of
+// an address vector.
 func setAltPath(w *world, at *ib.QPAttr, s string) error {
 	words := strings.Split(s, ",")
 	dst, err := netip.ParseAddr(words[0])
@@ -174,8 +174,8 @@ func setMigration(w *world, at *ib.QPAttr, s string) error {
 }
 
 // takeAttributes takes the attributes among the words: with a value, or bare
-// for the default. It returns their mask; the queue pair's defaults become
-// what was given.
+// for the default. It returns their mask; the given values become the queue
+// pair's defaults.
 func (w *world) takeAttributes(q *pair, a *args) (mask ib.AttrMask, err error) {
 	for i := range attributes {
 		at := &attributes[i]
@@ -193,8 +193,8 @@ func (w *world) takeAttributes(q *pair, a *args) (mask ib.AttrMask, err error) {
 	return mask, nil
 }
 
-// modify is one call: modify NAME [STATE] ATTRIBUTE... A call that is refused
-// must change nothing; that is looked at.
+// modify is one call: modify NAME [STATE] ATTRIBUTE... It checks that a refused
+// call has changed nothing.
 func (w *world) modify(a *args) error {
 	q, err := named[*pair](w, a, "a queue pair")
 	if err != nil {
@@ -241,7 +241,7 @@ func (w *world) modifyOnce(q *pair, mask ib.AttrMask) bool {
 }
 
 // walk takes a queue pair from RESET to a state by the legal calls, with the
-// required attributes and those that are given: walk NAME STATE ATTRIBUTE...
+// required attributes and the given ones: walk NAME STATE ATTRIBUTE...
 func (w *world) walk(a *args) error {
 	q, err := named[*pair](w, a, "a queue pair")
 	if err != nil {

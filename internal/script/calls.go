@@ -75,7 +75,8 @@ func (c *connection) transport() mad.TransportService {
 	return mad.TransportRC
 }
 
-// ownQPN is the number of the queue pair of a connection that has none.
+// ownQPN is the queue pair number that a connection without a queue pair names
+// in its messages.
 const ownQPN = 0x111
 
 func (c *connection) qpn() ib.QPN {
@@ -85,8 +86,8 @@ func (c *connection) qpn() ib.QPN {
 	return ownQPN
 }
 
-// accept answers the peer's REQ, by default with all that it asks for and the
-// adapter has: accept CONN.
+// accept answers the peer's REQ, by default with all the RDMA read resources
+// that it asks for, up to the adapter's limit: accept CONN.
 func (w *world) accept(a *args) error {
 	c, err := w.caller(a)
 	if err != nil {
@@ -115,7 +116,7 @@ func (w *world) accept(a *args) error {
 	return w.outcome(c.conn.SendREP(w.now, &p))
 }
 
-// prepareQP moves the connection's queue pair to INIT, if it was not used yet.
+// prepareQP moves the connection's queue pair to INIT, if it is still in RESET.
 func (w *world) prepareQP(now clock.Instant, c *connection) {
 	if !c.moves() || c.qp.State() != ib.RESET {
 		return
@@ -144,8 +145,8 @@ func (w *world) establishQP(c *connection) bool {
 	return err == nil
 }
 
-// learnAttr notes what a connection has made of a queue pair, so that the peer
-// goes on from there.
+// learnAttr reads back the attributes that a connection gave a queue pair, so
+// that the peer's packets fit them.
 func (w *world) learnAttr(q *pair) {
 	q.attr = q.query()
 	q.peerPSN, q.isSent = q.attr.RQPSN, false
@@ -230,7 +231,7 @@ func (w *world) establishConn(a *args) error {
 	return w.outcome(c.conn.Establish(w.now))
 }
 
-// sendPrivate makes a call that takes private data only.
+// sendPrivate makes a call whose only parameter is private data.
 func (w *world) sendPrivate(a *args, call func(*connection, []byte) error) error {
 	c, err := w.caller(a)
 	private := a.data("private")
@@ -256,12 +257,13 @@ func (w *world) reject(a *args) error {
 	return w.outcome(c.conn.SendREJ(w.now, &p))
 }
 
-// mra tells the peer to wait: mra CONN [CODE].
+// mra asks the peer to wait: mra CONN [CODE].
 func (w *world) mra(a *args) error {
 	return w.askToWait(a, (*cm.Conn).SendMRA)
 }
 
-// prepareMRA does so when the peer repeats itself: prepare_mra CONN [CODE].
+// prepareMRA has an MRA sent when the peer repeats its message: prepare_mra
+// CONN [CODE].
 func (w *world) prepareMRA(a *args) error {
 	return w.askToWait(a, (*cm.Conn).PrepareMRA)
 }
@@ -282,7 +284,7 @@ func (w *world) askToWait(a *args, call func(*cm.Conn, clock.Instant, uint8, []b
 	return w.outcome(call(c.conn, w.now, uint8(code), private))
 }
 
-// destroyConn ends the connection for its consumer.
+// destroyConn destroys the connection, as its consumer does.
 func (w *world) destroyConn(c *connection) error {
 	if c.conn == nil || c.over {
 		return fmt.Errorf("%s has no consumer", c.name)

@@ -11,17 +11,17 @@ import (
 // cmKinds is the number of messages of the communication manager.
 const cmKinds = int(mad.AttrAPR-mad.AttrREQ) + 1
 
-// managed are the counters of QP1 and of the communication manager when they
-// were last looked at.
+// managed holds the counters of QP1 and of the communication manager as of the
+// last step.
 type managed struct {
 	gsi   gsi.Counters
 	cm    cm.Counters
-	shown [cmKinds]uint64 // messages that were seen to leave
+	shown [cmKinds]uint64 // messages that the output has shown
 }
 
-// cmChanges returns what has changed in the counters of the communication
-// manager and of QP1 and is not shown by other lines: messages and their
-// repetitions are, what was done with those that arrived is not.
+// cmChanges returns the counters of the communication manager and of QP1 that
+// changed without another line that shows it. Messages and their repetitions
+// have lines of their own; the treatment of arriving messages has none.
 func (w *world) cmChanges() []string {
 	var out []string
 	add := func(name string, was, is uint64) {
@@ -35,11 +35,11 @@ func (w *world) cmChanges() []string {
 		name := cm.KindName(k)
 		shown := &w.managed.shown[k]
 		*shown += w.seen.cmSent[k]
-		if !w.hca.GSI().Pending() { // what waits in QP1 will be seen
+		if !w.hca.GSI().Pending() { // a message that waits in QP1 will be shown later
 			add("cm_sent("+name+")", *shown, is.cm.Sent[k])
 			*shown = is.cm.Sent[k]
 		}
-		// What a consumer says again is no retry.
+		// A message that the consumer sends again is no retry.
 		add("cm_retries("+name+")", was.cm.Retries[k]+min(w.seen.cmAgain[k], is.cm.Retries[k]-was.cm.Retries[k]), is.cm.Retries[k])
 	}
 	for i := range is.cm.Duplicates {

@@ -10,11 +10,11 @@ import (
 )
 
 // connection is a connection, or a SIDR resolution, by its name: the adapter's
-// side of it and what the peer is that the script plays.
+// side and the side of the peer, which the script plays.
 type connection struct {
 	name   string
 	conn   *cm.Conn // the adapter's side; nil until there is one
-	id     uint32   // its communication ID, the last that was heard
+	id     uint32   // its last known communication ID
 	over   bool     // its consumer has destroyed it
 	qp     *pair    // nil for none
 	eec    *pair    // RD: its EE context, nil for none
@@ -26,8 +26,8 @@ type connection struct {
 	peer    node
 	service mad.ServiceID
 	tids    tids
-	sent    map[mad.AttrID]mad.MAD // the last of each message of the adapter
-	got     map[mad.AttrID]mad.MAD // and of the peer
+	sent    map[mad.AttrID]mad.MAD // the last message of each kind from the adapter
+	got     map[mad.AttrID]mad.MAD // and from the peer
 }
 
 // node is the peer's side.
@@ -38,7 +38,7 @@ type node struct {
 	eecn ib.EECN
 }
 
-// listening is a listener and what its consumer does with a request at once.
+// listening is a listener and how its consumer answers a request at once.
 type listening struct {
 	l       *cm.Listener
 	forgets bool
@@ -47,11 +47,11 @@ type listening struct {
 
 // Defaults of the peer's connection manager.
 const (
-	peerCommID  = 0x5000 // and on
+	peerCommID  = 0x5000 // and the numbers after it
 	peerConnQPN = 0x777780
 	peerGUID    = 0x020000fffe000002
 	peerAgent   = 7 << 32 // upper half of its transaction IDs
-	peerPort    = 7471    // of its services
+	peerPort    = 7471    // TCP port of its service IDs
 	peerQKey    = 0x01234567
 )
 
@@ -122,7 +122,7 @@ func (w *world) heard(now clock.Instant, k *cm.Conn, e *cm.Event) {
 	}
 }
 
-// decide does what the listener's consumer does with each request.
+// decide forgets or destroys a new request, as the listener's consumer does.
 func (w *world) decide(now clock.Instant, c *connection, l *listening) {
 	switch {
 	case l.forgets:
@@ -137,9 +137,9 @@ func (w *world) decide(now clock.Instant, c *connection, l *listening) {
 	}
 }
 
-// known returns the connection that the script knows the adapter's by. One
-// that a request of the peer has just made takes the name that the request was
-// sent by, or one like it if that is taken.
+// known returns the script's connection for one of the adapter. A connection
+// that a request of the peer has just made gets the name in the request's
+// command, or NAME.2 and so on if that is taken.
 func (w *world) known(k *cm.Conn) *connection {
 	for _, c := range w.conns {
 		if c.conn == k {
@@ -154,7 +154,8 @@ func (w *world) known(k *cm.Conn) *connection {
 	return c
 }
 
-// another adds a connection beside one.
+// another adds a connection with the name of an existing one and a number:
+// NAME.2 and on.
 func (w *world) another(c *connection) *connection {
 	n := connection{name: "conn"}
 	if c != nil {
@@ -177,7 +178,7 @@ func (c *connection) vacant() bool { return c.conn == nil || c.conn.State() == c
 // moves reports whether the consumer moves the queue pair as rdma_cm does.
 func (c *connection) moves() bool { return c.qp != nil && !c.byHand }
 
-// noteConns shows what has changed in the connections, and why.
+// noteConns shows state changes of connections and their cause.
 func (w *world) noteConns() {
 	for _, c := range w.conns {
 		if c.conn == nil {
@@ -197,7 +198,8 @@ func (w *world) noteConns() {
 	}
 }
 
-// showConns shows what the manager holds: conns.
+// showConns shows how many connections the manager holds and its next deadline:
+// conns.
 func (w *world) showConns(*args) error {
 	w.flush()
 	m := w.hca.CM()

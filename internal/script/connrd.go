@@ -8,13 +8,13 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// Connections of reliable datagrams: the queue pair and the EE context of the
-// consumer, and what the peer has.
+// Connections of reliable datagrams: the consumer's queue pair and EE context,
+// and the peer's numbers.
 
-// Of a connection of RD that has neither.
+// Numbers for an RD connection that has neither a queue pair nor an EE context.
 const (
 	ownEECN     = 0x222
-	peerConnEEC = 0x555580 // and on, of the peer
+	peerConnEEC = 0x555580 // the peer's, and the numbers after it
 )
 
 // takeRD takes eec=EEC and rd of conn.
@@ -50,8 +50,8 @@ func (c *connection) eecn() ib.EECN {
 	return ownEECN
 }
 
-// askRD takes what connect has for a connection of RD: channel=CONN joins the
-// channel of another one.
+// askRD takes the words of connect that only an RD connection has: channel=CONN
+// joins the channel of another one.
 func (w *world) askRD(a *args, c *connection, p *cm.REQParams) error {
 	if !c.rd {
 		return nil
@@ -71,7 +71,7 @@ func (w *world) askRD(a *args, c *connection, p *cm.REQParams) error {
 	return err
 }
 
-// answerRD does so for accept.
+// answerRD takes the words of accept that only an RD connection has.
 func (w *world) answerRD(a *args, c *connection, p *cm.REPParams) {
 	if !c.rd {
 		return
@@ -126,7 +126,7 @@ func (w *world) contextOf(k *cm.Channel) (*pair, bool) {
 	return nil, false
 }
 
-// numbersRD give a REQ of the peer what RD has in it.
+// numbersRD fills in the fields of a peer's REQ that only RD uses.
 func (w *world) numbersRD(c *connection, from side, m *mad.REQ) {
 	if !c.rd {
 		return
@@ -151,8 +151,8 @@ func eecField[M any](name string, at func(*M) *uint32) field[M] {
 	}
 }
 
-// endField is what DREQ and LAP call an end: a queue pair's number, or that of an
-// EE context.
+// endField is the field of DREQ and LAP that names the receiver's end: the number
+// of a queue pair or of an EE context.
 func endField[M any](name string, at func(*M) *ib.QPN) field[M] {
 	f := qpField(name, plainly, at)
 	show := f.show

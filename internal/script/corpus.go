@@ -11,9 +11,9 @@ import (
 //go:embed testdata/*.qp
 var corpus embed.FS
 
-// Names returns the names of the scripts that are built in, in order.
+// Names returns the names of the built-in scripts, sorted.
 func Names() []string {
-	files, _ := fs.Glob(corpus, "testdata/*.qp") // the pattern is right
+	files, _ := fs.Glob(corpus, "testdata/*.qp") // cannot fail: the pattern is valid
 	for i, f := range files {
 		files[i] = strings.TrimSuffix(path.Base(f), ".qp")
 	}
@@ -21,7 +21,7 @@ func Names() []string {
 	return files
 }
 
-// Text returns a script that is built in.
+// Text returns a built-in script.
 func Text(name string) (string, error) {
 	b, err := corpus.ReadFile("testdata/" + name + ".qp")
 	return string(b), err

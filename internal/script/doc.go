@@ -1,17 +1,17 @@
-// Package script runs protocol scripts: files *.qp that build one adapter,
-// play its peer packet by packet in virtual time, and hold what the adapter
-// does at every step. A step's output is everything that happened: packets,
-// completions, events, moves of queue pairs and of connections, changed memory,
-// changed counters. So a script need not say what must not happen.
+// Package script runs protocol scripts: files *.qp that build one adapter, play
+// its peer packet by packet in virtual time, and record what the adapter does
+// at every step. A step's output is everything that happened: packets,
+// completions, events, state changes of queue pairs and connections, changed
+// memory, changed counters. So a script need not list what must not happen.
 //
-// Reading order: script.go (a script and its steps), header.go, world.go (the
-// adapter and the commands), objects.go, rd.go, attrs.go, post.go, inject.go, time.go
-// (the commands by subject), log.go and show.go (what comes out), args.go and
-// data.go (words, numbers and bytes). Connections: conn.go, calls.go, resolve.go
-// and alternate.go (the commands), fields.go and messages.go (the messages by
-// their fields), usual.go (what the peer says unless it is told), mads.go (in and
-// out), cmcount.go. For those who play scripts to other adapters: play.go, record.go,
-// injection.go, corpus.go (the scripts, built in).
+// Reading order: script.go (a script and its steps), header.go, world.go (the adapter
+// and the commands), objects.go, rd.go, attrs.go, post.go, inject.go, time.go (the
+// commands by subject), log.go and show.go (the output), args.go and data.go (words,
+// numbers and bytes). Connections: conn.go, calls.go, resolve.go and alternate.go
+// (the commands), fields.go and messages.go (the messages by their fields), usual.go
+// (the peer's default messages), mads.go (management datagrams in and out),
+// cmcount.go. To play scripts to other adapters: play.go, record.go, injection.go,
+// corpus.go (the scripts, built in).
 //
 // # A script
 //
@@ -33,18 +33,19 @@
 //	    > a RC_SEND_LAST psn=201 ackreq len=44 data=b*44
 //	    count: rcvd_seq_err +1, completer_retry_err +1, retrans_pkts +1
 //
-// Lines that begin with # are prose; indented lines are output, which the
-// test writes when it is run with -rewrite; every other line is a command. A
-// line that begins with & adds a command to the one before: the adapter sends
-// only after the last, and they have one output. Comments at the top may be a
+// Lines that begin with # are prose; indented lines are output, which the test
+// writes when it is run with -rewrite; every other line is a command. A line
+// that begins with & adds a command to the one before: the adapter sends only
+// after the last, and they have one output. Comments at the top may be a
 // header: title: and covers: (requirements) must be there; status: and event:
-// name what the script provokes, which must then occur, and provoked:,
-// requester: and responder: say in a sentence how and what each side sees.
+// name the completion statuses and events that the script provokes, which must
+// then occur, and provoked:, requester: and responder: say in a sentence how it
+// provokes them and what each side sees.
 //
-// Words are parted by blanks. Numbers are decimal or 0x, and may end in K or
-// M; NAME+N, NAME-N and NAME^N compute with what a name stands for: a region's
-// address or key, a queue pair's number. Bytes are terms with commas between
-// them: a*256,"text",0x00ff*4. Flags are bare words; a Boolean KEY=0 or 1.
+// Blanks separate words. Numbers are decimal or 0x, and may end in K or M;
+// NAME+N, NAME-N and NAME^N compute with the number that a name stands for: a
+// region's address or key, a queue pair's number. Bytes are terms separated by
+// commas: a*256,"text",0x00ff*4. Flags are bare words; a Boolean KEY=0 or 1.
 //
 // # Objects
 //
@@ -121,9 +122,9 @@
 //	move CONN INIT|RTR|RTS                the queue pair, of RD the EE context, with the connection's attributes
 //	conns                                 what the communication manager holds
 //
-// The queue pair of a connection is moved as rdma_cm does: to INIT when there is
-// a REQ, to RTS before REP or RTU leaves, to ERR before DREQ or DREP does and
-// when a REJ comes; by_hand leaves that to the script. Reasons and statuses are
+// The connection moves its queue pair as rdma_cm does: to INIT when there is a
+// REQ, to RTS before REP or RTU leaves, to ERR before DREQ or DREP does and when
+// a REJ comes; by_hand leaves that to the script. Reasons and statuses are
 // numbers or names with _ for blanks, such as consumer_reject.
 //
 // # The peer, the network and time
@@ -131,31 +132,30 @@
 //	< QP OPCODE [psn=N] [len=N|data=BYTES] [FIELD=V ...]
 //	< EEC OPCODE ...                      destqp: the first queue pair of RD; srcqp=0x777701; eec
 //
-// hands the adapter a packet that is right except for what the fields say.
+// hands the adapter a packet that is well-formed except for the given fields.
 // OPCODE is a name with or without its service, 0xNN, or ACK, RNR_NAK,
-// NAK_SEQUENCE, NAK_INVALID_REQUEST, NAK_REMOTE_ACCESS,
-// NAK_REMOTE_OPERATIONAL. The PSN of a request is by default the one after
-// the peer's last, that of a response the last that the adapter sent. va=MR+N
-// brings the rkey along. Fields: ackreq se migreq fecn becn tver pkey destqp ·
-// va rkey dlen · add compare swap · imm inv · syndrome credits timer msn orig ·
-// qkey srcqp · src dst ttl tos · pad=N (PadCnt alone) · cut=N (bytes off the
-// end, before the ICRC) · raw=HEX (all but the ICRC) · corrupt=BYTE (after it).
+// NAK_SEQUENCE, NAK_INVALID_REQUEST, NAK_REMOTE_ACCESS, NAK_REMOTE_OPERATIONAL.
+// The default PSN of a request is the one after the peer's last, that of a
+// response the last PSN that the adapter sent. va=MR+N sets the rkey too.
+// Fields: ackreq se migreq fecn becn tver pkey destqp · va rkey dlen · add
+// compare swap · imm inv · syndrome credits timer msn orig · qkey srcqp · src
+// dst ttl tos · pad=N (PadCnt alone) · cut=N (bytes off the end, before the
+// ICRC) · raw=HEX (all but the ICRC) · corrupt=BYTE (after it).
 //
-// Messages of connections are handed in the same way, right except for what the
-// fields say:
+// Connection messages work the same way, well-formed except for the given
+// fields:
 //
 //	< CONN MESSAGE [FIELD=V ...]          REQ, MRA, REJ, REP, RTU, DREQ, DREP, SIDR_REQ, SIDR_REP, LAP, APR
 //	< CONN MESSAGE again                  the last one of this kind once more
 //	< QP1 MAD [class=C] [method=M] [attr=A] ... [data=BYTES]   any other datagram
 //	< QP1 OPCODE ...                      any packet to the adapter's own QP1
 //
-// The peer of the N-th connection has the communication ID 0x5000+N and, without
-// a queue pair of the connection, the QPN 0x777780+N, of RD the EE context 0x555580+N; its node is
-// 0x020000fffe000002. comm and request are the sender's ID, remote the receiver's:
-// a connection's name stands for either, as known from the messages so far. A
-// message is for the adapter's side of CONN; a REQ or SIDR_REQ that a listener
-// takes makes one, with this name or, if that is taken, CONN.2 and on. Fields
-// have the names of package mad in short:
+// The peer of the N-th connection has the communication ID 0x5000+N and, without a queue pair of
+// the connection, the QPN 0x777780+N, of RD the EE context 0x555580+N; its node is
+// 0x020000fffe000002. comm and request are the sender's ID, remote the receiver's: a connection's
+// name stands for either, as known from the messages so far. A message goes to the adapter's side
+// of CONN; a REQ or SIDR_REQ that a listener takes creates that side, with this name or, if it is
+// taken, CONN.2 and on. Field names are short forms of those in package mad:
 //
 //	REQ       comm service transport extended qp eecn remote_eecn rdc_exists psn mtu resources depth retry rnr timeout local_timeout cm_retries
 //	          pkey srq flow_control guid qkey vendor private, of the path gid remote_gid ack_timeout flow_label

@@ -17,18 +17,18 @@ type field[M any] struct {
 	show   func(*world, *M) string
 }
 
-// manner says where a field is shown: in a message that the adapter sends,
-// and in the event that a message of the peer causes.
+// manner says when a field is shown: in a message that the adapter sends, and
+// in the event that a message of the peer causes.
 type manner uint8
 
 const (
 	always  manner = iota // in both
-	telling               // in both, unless it is zero
-	plainly               // in a message, unless it is zero and usually is
-	unusual               // in a message where it is not as usual
+	telling               // in both, unless the value is zero
+	plainly               // in a message, unless both the value and its default are zero
+	unusual               // in a message, unless it has its default
 )
 
-// readFields takes the fields that the words give.
+// readFields sets the fields that a command names.
 func readFields[M any](w *world, m *M, fields []field[M], a *args) {
 	for i := range fields {
 		f := &fields[i]
@@ -60,7 +60,7 @@ func showSent[M any](w *world, m, usual *M, fields []field[M]) []string {
 	return out
 }
 
-// showTold shows what a message told the consumer.
+// showTold shows the fields of a message that an event reports to the consumer.
 func showTold[M any](w *world, m *M, fields []field[M]) []string {
 	var out []string
 	var zero M
@@ -85,7 +85,7 @@ type natural interface {
 	~uint8 | ~uint16 | ~uint32 | ~uint64
 }
 
-// numberField is a number of at most so many bits, shown as format says.
+// numberField is a number of at most bits bits, shown in format.
 func numberField[M any, T natural](name string, shown manner, bits int, format string, at func(*M) *T) field[M] {
 	return field[M]{
 		name: name, shown: shown,
@@ -94,7 +94,8 @@ func numberField[M any, T natural](name string, shown manner, bits int, format s
 	}
 }
 
-// idField is a communication ID, whose value in may name.
+// idField is a communication ID, for which a connection's name may stand, in
+// the sense of in.
 func idField[M any](name string, in sense, at func(*M) *uint32) field[M] {
 	return field[M]{
 		name: name, shown: plainly,
@@ -177,7 +178,8 @@ func enumField[M any, T enumerated](name string, shown manner, max T, at func(*M
 	return f
 }
 
-// codeField is an enumField that people know by its number too.
+// codeField is an enumField that is shown with its number, by which it is known
+// too.
 func codeField[M any, T enumerated](name string, shown manner, max T, at func(*M) *T) field[M] {
 	return field[M]{
 		name: name, shown: shown,
@@ -186,7 +188,7 @@ func codeField[M any, T enumerated](name string, shown manner, max T, at func(*M
 	}
 }
 
-// parseEnum reads a value up to max by its name, or any by its number.
+// parseEnum reads an enum value: one up to max by its name, any by its number.
 func parseEnum[T enumerated](s string, max T) (T, error) {
 	if s != "" && s[0] >= '0' && s[0] <= '9' {
 		v, err := parseNumber(s)
@@ -201,7 +203,7 @@ func parseEnum[T enumerated](s string, max T) (T, error) {
 		if strings.EqualFold(name, s) {
 			return T(v), nil
 		}
-		if !strings.Contains(name, "(") { // a value without a name
+		if !strings.Contains(name, "(") { // unnamed values print as T(n)
 			known = append(known, name)
 		}
 	}
@@ -253,7 +255,7 @@ func parseMTU(w *world, s string) (ib.MTU, error) {
 	return at.PathMTU, err
 }
 
-// dataField is private data, whose zeros at the end are not shown.
+// dataField is private data, shown without its trailing zeros.
 func dataField[M any](at func(*M) []byte) field[M] {
 	return field[M]{
 		name: "private", shown: telling,

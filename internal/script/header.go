@@ -9,18 +9,18 @@ import (
 	"strings"
 )
 
-// Header is what the comments at the top of a script say about it.
+// Header is the information about a script in the comments at its top.
 type Header struct {
 	Title     string   // in one line
 	Covers    []string // requirements, such as "E8"
 	Status    []string // completion statuses that the script provokes
 	Event     []string // asynchronous events that it provokes
-	Provoked  string   // how, in a sentence
-	Requester string   // what that side sees
+	Provoked  string   // how it provokes them, in a sentence
+	Requester string   // what the requester sees
 	Responder string
 }
 
-// read takes a line of comment in, if it is one of the header's.
+// read takes in a comment line, if it belongs to the header.
 func (h *Header) read(f *file, n int, line string) error {
 	key, text, ok := strings.Cut(strings.TrimSpace(strings.TrimPrefix(line, "#")), ":")
 	if !ok || len(f.steps) > 0 {

@@ -64,8 +64,8 @@ func (w *world) inject(a *args) error {
 	return nil
 }
 
-// num and service are those of the queue pair, of the EE context, or of the
-// adapter's own QP1.
+// num and service return the number and service of the queue pair, of the EE
+// context, or of the adapter's own QP1.
 func (q *pair) num() ib.QPN {
 	if q.eec != nil {
 		return ib.QPN(q.eec.Num())
@@ -86,8 +86,8 @@ func (q *pair) service() ib.QPType {
 	return q.Type()
 }
 
-// deliver hands a datagram in, and checks that the adapter does not write to
-// what is not its own.
+// deliver hands a datagram to the adapter, and checks that the adapter does not
+// write to the packet's memory, which belongs to the sender.
 func (w *world) deliver(d *fabric.Datagram) {
 	kept := bytes.Clone(d.Bytes)
 	w.hca.Shard().Receive(w.now, d)
@@ -98,8 +98,7 @@ func (w *world) deliver(d *fabric.Datagram) {
 	w.settle()
 }
 
-// packet makes a packet of the peer from the words: right in everything that
-// they do not say otherwise.
+// packet makes a packet of the peer, well-formed except for the given fields.
 func (w *world) packet(q *pair, a *args) (*roce.Packet, error) {
 	op, syndrome, err := parsePacketName(q.service(), a.word("an opcode"))
 	if err != nil {
@@ -139,7 +138,7 @@ func (w *world) packet(q *pair, a *args) (*roce.Packet, error) {
 	return p, a.err
 }
 
-// extended takes the extended headers.
+// extended takes the fields of the extended headers.
 func (w *world) extended(q *pair, a *args, p *roce.Packet, syndrome roce.Syndrome) {
 	has := func(h roce.Headers) bool { return p.Info.Headers&h != 0 }
 	if has(roce.HasRDETH) {

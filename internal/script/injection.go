@@ -7,22 +7,22 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// Injection is a packet of the peer: right but for the edits, which are made
-// to its bytes.
+// Injection is a packet of the peer: well-formed but for the edits to its
+// bytes.
 type Injection struct {
 	QP       string // whose peer sends it; QP1, or a queue pair's name
 	Packet   roce.Packet
-	Pad      int    // PadCnt alone, without the bytes that it counts; -1: what belongs there
-	Cut      int    // bytes off the end, before the ICRC is made
+	Pad      int    // the PadCnt field alone, without pad bytes; -1: the right value
+	Cut      int    // bytes off the end, before the ICRC is computed
 	Raw      []byte // all but the ICRC, in place of Packet
-	Corrupt  int    // index of a byte that is damaged after the ICRC is made; -1: none
+	Corrupt  int    // index of a byte that is damaged after the ICRC is computed; -1: none
 	Src, Dst netip.Addr
 	HopLimit uint8
 	TClass   uint8
 }
 
-// Bytes builds the datagram. prefix gives what stands before n bytes on their
-// way, for the ICRC.
+// Bytes builds the datagram. prefix gives the IP and UDP headers before n
+// bytes, which the ICRC covers.
 func (in *Injection) Bytes(prefix func(n int) roce.Prefix) ([]byte, error) {
 	b := make([]byte, roce.Size(in.Packet.BTH.Opcode, len(in.Packet.Payload)))
 	in.Packet.Build(b)

@@ -13,22 +13,22 @@ import (
 	"github.com/softhca/softhca/internal/trace"
 )
 
-// log collects what happens during a step, in the order in which it happens,
-// and what has been seen of it, so that a count that nothing explains shows.
+// log collects the events of a step in their order, and counts those that are
+// shown, so that a counter that changed for no shown reason is shown too.
 type log struct {
 	lines    []*string
 	at       clock.Instant // of the last line
-	packets  []outgoing    // built, not yet looked at
-	made     *completion   // made, not yet looked for in its queue
-	counters counters.Set  // when last looked at
+	packets  []outgoing    // built, not yet shown
+	made     *completion   // reported by the tracer, not yet found in its queue
+	counters counters.Set  // as of the last step
 	managed  managed       // likewise
-	cause    string        // of what happens to connections
+	cause    string        // why connections change state
 	seen     seen
 	statuses set[ib.WCStatus]
 	events   set[ib.EventType]
 }
 
-// seen counts the lines of a step that say what a counter says too.
+// seen counts the output lines of a step whose event a counter counts too.
 type seen struct {
 	sent, injected, moves, flushed uint64
 	drops                          [counters.NumDrops]uint64
@@ -49,7 +49,7 @@ type completion struct {
 	line   *string
 }
 
-// say adds a line, after the time if that has changed.
+// say adds a line, after a line with the time if that has changed.
 func (w *world) say(format string, args ...any) *string {
 	if w.now != w.at {
 		w.at = w.now
@@ -66,7 +66,7 @@ func (w *world) append(format string, args ...any) *string {
 	return &s
 }
 
-// take returns the lines of the step and begins anew.
+// take returns the lines of the step and clears the log.
 func (w *world) take() []string {
 	var out []string
 	for _, l := range w.lines {
@@ -76,8 +76,8 @@ func (w *world) take() []string {
 	return out
 }
 
-// pairOf returns the queue pair with a number, alive before gone; QP1 is there
-// without being created.
+// pairOf returns the queue pair with a number, a live one rather than a
+// destroyed one; QP1 exists without being created.
 func (w *world) pairOf(n ib.QPN) *pair {
 	var found *pair
 	for _, q := range w.qps {
@@ -125,8 +125,8 @@ func (w *world) trace(r *trace.Record) {
 	}
 }
 
-// showMove shows a transition; one that goes on from the last line, for the
-// same cause, is added to it.
+// showMove shows a state transition; one that continues the last line's, for
+// the same cause, is appended to that line.
 func (w *world) showMove(q *pair, r *trace.Record) {
 	cause := " (" + r.Cause + ")"
 	if n := len(w.lines); n > 0 && w.now == w.at {
@@ -139,7 +139,7 @@ func (w *world) showMove(q *pair, r *trace.Record) {
 	w.say("%s: %v -> %v%s", q.name, r.From, r.To, cause)
 }
 
-// note remembers a completion status for the header.
+// note remembers a completion status, which the header may require.
 func (w *world) note(s ib.WCStatus) {
 	if w.statuses == nil {
 		w.statuses = set[ib.WCStatus]{}
@@ -188,9 +188,9 @@ func (w *world) raise(e qp.Event) {
 	w.say("event %s %v", who, e.Type)
 }
 
-// settle shows what has become of connections, and looks for the completion
-// that was made last: in a queue that is polled at once, in one that the script
-// polls, or nowhere, because its queue was full.
+// settle shows state changes of connections, and looks for the last completion:
+// in a queue that is polled at once, in one that the script polls, or lost
+// because its queue was full.
 func (w *world) settle() {
 	w.noteConns()
 	c := w.made
@@ -223,7 +223,7 @@ func (c *completion) matches(wc *ib.WC) bool {
 	return wc.WRID == c.id && wc.Status == c.status && wc.QPN == c.qp.Num()
 }
 
-// showMemory notes which bytes of which regions have changed.
+// showMemory shows the bytes of regions that have changed.
 func (w *world) showMemory() {
 	for _, m := range w.mrs {
 		for from := 0; from < len(m.last); {
@@ -245,8 +245,8 @@ func (w *world) showMemory() {
 	}
 }
 
-// showCounters notes which counters have changed, without those that only say
-// what other lines have said.
+// showCounters shows the counters that have changed, without those that other
+// lines explain.
 func (w *world) showCounters() {
 	was, is := w.counters, w.hca.Counters()
 	w.counters = is

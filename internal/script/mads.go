@@ -12,14 +12,16 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// kind is what a script can do with one message of the communication manager.
+// kind says how a script makes and shows one kind of connection manager
+// message.
 type kind struct {
 	attr mad.AttrID
-	// make makes one of the peer from the words.
+	// make makes a message of the peer from the words of a command.
 	make func(*world, *connection, *args) message
-	// sent shows one of the adapter.
+	// sent shows a message that the adapter sent.
 	sent func(*world, *connection, *mad.MAD) []string
-	// told shows what an event has of one, nothing if it has none.
+	// told shows the message's fields in an event, nothing if the event has
+	// none.
 	told func(*world, *cm.Event) []string
 }
 
@@ -28,7 +30,7 @@ type message interface {
 	Put(*mad.MAD)
 }
 
-// kinds are the messages, in the order of their numbers.
+// kinds are the messages, in the order of their attribute IDs.
 var kinds = [...]kind{
 	kindOf(mad.AttrREQ, reqFields, (*world).usualREQ, func(e *cm.Event) *mad.REQ { return e.REQ }),
 	kindOf(mad.AttrMRA, mraFields, (*world).usualMRA, func(e *cm.Event) *mad.MRA { return e.MRA }),
@@ -43,8 +45,8 @@ var kinds = [...]kind{
 	kindOf(mad.AttrAPR, aprFields, (*world).usualAPR, func(e *cm.Event) *mad.APR { return e.APR }),
 }
 
-// kindOf joins what belongs to a message: its fields, what is usual, and where
-// an event has it.
+// kindOf makes the kind of a message from its fields, its default values, and
+// its place in an event.
 func kindOf[M any, P interface {
 	*M
 	message
@@ -71,8 +73,8 @@ func kindOf[M any, P interface {
 	}
 }
 
-// What scripts call the adapter's own QP1, and a management datagram that is
-// no message of a connection.
+// Names in scripts for the adapter's own QP1 and for a management datagram that
+// is no connection message.
 const (
 	gsiName = "QP1"
 	madName = "MAD"
@@ -160,7 +162,8 @@ func findKind(name string) (*kind, error) {
 	return nil, fmt.Errorf("there is no message %s%s", name, hint(name, known))
 }
 
-// learnPeer notes who the peer says it is, so that its later messages agree.
+// learnPeer remembers the IDs and numbers that the peer gave, so that its later
+// messages use them.
 func (c *connection) learnPeer(m message) {
 	switch m := m.(type) {
 	case *mad.REQ:
@@ -189,8 +192,8 @@ func (w *world) showMAD(run *fabric.Run, k int) string {
 	return "> " + strings.Join(append(append([]string{who}, f...), w.showWay(&p, run, k)...), " ")
 }
 
-// showMessage shows a message of the communication manager and says of which
-// connection it is.
+// showMessage shows a message of the communication manager and returns the name
+// of its connection.
 func (w *world) showMessage(m *mad.MAD, h *mad.Header) (who string, f []string) {
 	k := &kinds[h.AttrID-mad.AttrREQ]
 	w.seen.cmSent[h.AttrID-mad.AttrREQ]++
@@ -205,7 +208,7 @@ func (w *world) showMessage(m *mad.MAD, h *mad.Header) (who string, f []string) 
 		w.seen.cmAgain[h.AttrID-mad.AttrREQ]++
 		return who, append(f, "again")
 	}
-	var about mad.MRA // MRA and REJ begin alike
+	var about mad.MRA // MRA and REJ begin with the same fields
 	about.Decode(m)
 	usual := mad.CMHeader(h.AttrID, c.tid(h.AttrID, adapter, about.Message))
 	f = append(f, k.sent(w, c, m)...)

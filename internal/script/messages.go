@@ -9,8 +9,8 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// The fields of the messages of the communication manager, in the order in
-// which they are shown.
+// The fields of connection manager messages, in the order in which they are
+// shown.
 
 var headerFields = []field[mad.Header]{
 	numberField("base", unusual, 8, "%d", func(h *mad.Header) *uint8 { return &h.BaseVersion }),
@@ -146,7 +146,7 @@ var aprFields = join([]field[mad.APR]{
 	infoFields(8, func(m *mad.APR) []byte { return m.Info[:] }, func(m *mad.APR) *uint8 { return &m.InfoLength }),
 	[]field[mad.APR]{dataField(func(m *mad.APR) []byte { return m.PrivateData[:] })})
 
-// pathFields are those of a path, with a prefix.
+// pathFields are the fields of a path, their names with a prefix.
 func pathFields[M any](prefix string, at func(*M) *mad.Path) []field[M] {
 	return []field[M]{
 		gidField(prefix+"gid", func(m *M) *ib.GID { return &at(m).LocalGID }),
@@ -172,7 +172,7 @@ func serviceField[M any](at func(*M) *mad.ServiceID) field[M] {
 }
 
 // parseService reads a service: tcp:PORT, udp:PORT, ib:PORT, ipoib:PORT, rd:PORT,
-// or any by its number.
+// or a service ID as a number.
 func parseService(s string) (mad.ServiceID, error) {
 	space, port, ok := strings.Cut(s, ":")
 	if !ok {
@@ -196,7 +196,7 @@ func parseService(s string) (mad.ServiceID, error) {
 	return 0, fmt.Errorf("there is no port space %s%s", space, hint(space, known))
 }
 
-// join puts lists of fields together.
+// join concatenates lists of fields.
 func join[M any](lists ...[]field[M]) []field[M] {
 	var all []field[M]
 	for _, l := range lists {

@@ -173,8 +173,8 @@ func (w *world) vector(a *args, dst netip.Addr) ib.AHAttr {
 	}
 }
 
-// qpTypes are the services that a script may ask for, also the one that is
-// refused.
+// qpTypes are the services that a script may ask for, including SMI, which the
+// adapter refuses.
 var qpTypes = [...]ib.QPType{ib.RC, ib.UC, ib.UD, ib.GSI, ib.RD, ib.SMI}
 
 func parseType(s string) (ib.QPType, error) {
@@ -258,7 +258,7 @@ func (w *world) defaults(typ ib.QPType) ib.QPAttr {
 	return at
 }
 
-// dereg ends a region: dereg NAME. Its bytes are watched on.
+// dereg ends a region: dereg NAME. Changes of its bytes are still shown.
 func (w *world) dereg(a *args) error {
 	m, err := named[*region](w, a, "a region")
 	if err != nil {

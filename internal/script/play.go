@@ -8,10 +8,10 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// Play is a script as somebody needs it who plays it to another adapter: what
-// each step does, with all names and defaults resolved, and what came of it on
-// ours. Addresses, keys and numbers of queue pairs are those of our adapter, in
-// virtual memory that begins at 4 GiB and in which no two regions are near.
+// Play is a script in the form that is played to another adapter: the actions
+// of each step, with all names and defaults resolved, and their outcome on our
+// adapter. Addresses, keys and numbers of queue pairs are those of our adapter,
+// in virtual memory that begins at 4 GiB with wide gaps between regions.
 type Play struct {
 	Header
 	Name  string
@@ -20,9 +20,9 @@ type Play struct {
 	Steps []PlayStep
 }
 
-// PlayStep is what a step does, and what came of it.
+// PlayStep is the actions of a step and their outcome.
 type PlayStep struct {
-	Line  int      // of the last command
+	Line  int      // line of the last command
 	Text  []string // the commands
 	Lines []string // the output, as the script has it
 	Acts  []Act
@@ -36,7 +36,7 @@ type PlayStep struct {
 	Memory      map[string][]byte     // whole regions that the step changed, after it
 }
 
-// Act is one thing that a step does, and whether our adapter refused it.
+// Act is one action of a step, and whether our adapter refused it.
 type Act struct {
 	Verb    string // the command's first word
 	Deed    Deed
@@ -58,7 +58,7 @@ type (
 		Key           uint32 // lkey and rkey
 		Access        ib.Access
 		Invalidatable bool
-		Unseen        bool // nobody looks at what it holds
+		Unseen        bool // its changes are not shown (quiet)
 	}
 
 	// DeregMR ends a region.
@@ -91,7 +91,7 @@ type (
 		SigAll                        bool
 		Cap                           ib.QPCap
 		Num                           ib.QPN
-		PeerQPN                       ib.QPN // of the peer, until a modify says otherwise
+		PeerQPN                       ib.QPN // default destination, until a modify sets another
 	}
 
 	// Destroy ends an object.
@@ -129,7 +129,7 @@ type (
 	// Pass lets time go by.
 	Pass struct{ For time.Duration }
 
-	// Own is a command that only our adapter in virtual time can follow.
+	// Own is a command that only our adapter in virtual time can carry out.
 	Own struct{ Words []string }
 )
 
@@ -169,7 +169,7 @@ type RaisedEvent struct {
 	Type ib.EventType
 }
 
-// Retry is a requester that goes back.
+// Retry is a requester that goes back to an earlier PSN.
 type Retry struct{ QP, Cause string }
 
 // Follow runs a script as Run does, and returns it in a form that can be
@@ -189,8 +189,9 @@ func Follow(name, text string) (Play, error) {
 	return rec.play, err
 }
 
-// Requests reports whether the adapter acts as requester, and as responder:
-// whether the step posts what goes out, or hands in a request.
+// Requests reports whether the adapter acts as requester, and as responder: the
+// first if the step posts send requests, the second if it injects a request of
+// the peer.
 func (s *PlayStep) Requests() (requester, responder bool) {
 	for _, a := range s.Acts {
 		switch d := a.Deed.(type) {

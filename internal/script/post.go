@@ -33,8 +33,9 @@ func (a *args) ids() (lo, hi uint64) {
 	return lo, hi
 }
 
-// sges takes the remaining words as scatter/gather elements ADDR[:LEN[:KEY]].
-// A region's name as ADDR gives its key and, without LEN, all that follows.
+// sges takes the remaining words as scatter/gather elements ADDR[:LEN[:KEY]]. A
+// region's name as ADDR gives its key and, without LEN, the length to the
+// region's end.
 func (a *args) sges() []ib.SGE {
 	var list []ib.SGE
 	force := a.has("lkey")
@@ -145,7 +146,7 @@ func (w *world) post(a *args) error {
 	return nil
 }
 
-// refusedAt notes that a post stopped at a request.
+// refusedAt shows that a post was refused at a request.
 func (w *world) refusedAt(id uint64, err error) { w.refused(fmt.Errorf("id %d: %w", id, err)) }
 
 func parseOperation(s string) (ib.WROpcode, error) {

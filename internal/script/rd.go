@@ -9,7 +9,7 @@ import (
 )
 
 // usualRDD is the domain of queue pairs and EE contexts that name none. It is
-// allocated for the first of them.
+// allocated when the first of them is created.
 const usualRDD = "rdd"
 
 // addRDD allocates a reliable datagram domain: rdd NAME.
@@ -89,8 +89,8 @@ func (q *pair) change(now clock.Instant, mask ib.AttrMask) error {
 	return q.Modify(now, &q.attr, mask)
 }
 
-// eecOf returns the EE context with a number, alive before gone; nil if there is
-// none.
+// eecOf returns the EE context with a number, a live one rather than a destroyed
+// one; nil if there is none.
 func (w *world) eecOf(n ib.EECN) *pair {
 	var found *pair
 	for _, e := range w.eecs {

@@ -11,8 +11,8 @@ import (
 	"github.com/softhca/softhca/internal/memory"
 )
 
-// recorder notes what a script does and what comes of it. A nil recorder notes
-// nothing.
+// recorder records the actions of a script and their outcome as a Play. A nil
+// recorder records nothing.
 type recorder struct {
 	play Play
 	step *PlayStep
@@ -30,7 +30,7 @@ func (r *recorder) begin(s *step) {
 	}
 }
 
-// end notes what is there after a step.
+// end records queue pair states and changed memory after a step.
 func (r *recorder) end(w *world, s *step) {
 	if r == nil {
 		return
@@ -49,21 +49,21 @@ func (r *recorder) end(w *world, s *step) {
 	}
 }
 
-// did notes a deed.
+// did records an action.
 func (r *recorder) did(verb string, d Deed) {
 	if r != nil {
 		r.step.Acts = append(r.step.Acts, Act{Verb: verb, Deed: d})
 	}
 }
 
-// own notes a command that has no other deed.
+// own records a command that has no other action.
 func (r *recorder) own(before int, words []string) {
 	if r != nil && len(r.step.Acts) == before {
 		r.did(words[0], Own{slices.Clone(words)})
 	}
 }
 
-// deeds returns how many deeds the step has so far.
+// deeds returns how many actions the step has so far.
 func (r *recorder) deeds() int {
 	if r == nil {
 		return 0
@@ -71,7 +71,7 @@ func (r *recorder) deeds() int {
 	return len(r.step.Acts)
 }
 
-// refused notes that the adapter refused what was done last.
+// refused records that the adapter refused the last action.
 func (r *recorder) refused() {
 	if r != nil && len(r.step.Acts) > 0 {
 		r.step.Acts[len(r.step.Acts)-1].Refused = true
@@ -122,7 +122,7 @@ func (w *world) nameOfPD(pd *hca.PD) string {
 	return nameOf(w, func(o *domain) bool { return o.pd == pd })
 }
 
-// createdMR notes a region; one that was refused has no key.
+// createdMR records a region; one that was refused has no key.
 func (r *recorder) createdMR(w *world, m *region, c memory.RegionConfig) {
 	if r == nil {
 		return
@@ -138,8 +138,8 @@ func (r *recorder) createdMR(w *world, m *region, c memory.RegionConfig) {
 	r.did("mr", d)
 }
 
-// createdQP notes a queue pair and what stands around it, by name; one that was
-// refused has no number.
+// createdQP records a queue pair and the names of its PD, CQs and SRQ; one that
+// was refused has no number.
 func (r *recorder) createdQP(w *world, q *pair, c hca.QPConfig) {
 	if r == nil {
 		return

@@ -6,7 +6,7 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// resolve asks for the queue pair behind a service: sidr CONN SERVICE.
+// resolve asks the peer for the queue pair of a service: sidr CONN SERVICE.
 func (w *world) resolve(a *args) error {
 	c, err := w.caller(a)
 	if err != nil {

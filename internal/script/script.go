@@ -8,15 +8,14 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// indent begins the lines of output; no line of a script but those begins
-// with a blank.
+// indent begins the lines of output; only output lines begin with a blank.
 const indent = "    "
 
-// Report is what came of a script.
+// Report is the outcome of a script.
 type Report struct {
 	Header
-	Text     string         // the script with the output that it produced
-	Steps    int            // that were run
+	Text     string         // the script with the output of this run
+	Steps    int            // number of steps that ran
 	Statuses []ib.WCStatus  // completion statuses that occurred, without SUCCESS, in their order of value
 	Events   []ib.EventType // asynchronous events that occurred, in their order of value
 }
@@ -25,7 +24,7 @@ type Report struct {
 type Error struct {
 	File string
 	Line int
-	Step string // the words of the line; empty when it is no step
+	Step string // the words of the line; empty for a line that is no step
 	Err  error
 }
 
@@ -40,11 +39,11 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Mismatch is the cause of an Error when a step had other consequences than
-// the script says.
+// Mismatch is the cause of an Error when a step's output differs from the
+// script's.
 type Mismatch struct{ Want, Got []string }
 
-// Error shows both.
+// Error shows the output that the script has and the actual one.
 func (m *Mismatch) Error() string {
 	return "the step had other consequences than the script says\nwant:\n" + block(m.Want) + "got:\n" + block(m.Got)
 }
@@ -56,11 +55,11 @@ func block(lines []string) string {
 	return indent + strings.Join(lines, "\n"+indent) + "\n"
 }
 
-// Run runs a script, whose name is for its messages. Its errors are *Error:
-// for a script that cannot be understood, and then the report ends before the
-// step; for the first step whose consequences are not those in the text
-// (*Mismatch), which does not end the script; for a header that is not borne
-// out. It never panics, reads no file and no clock.
+// Run runs a script, whose name is for its messages. Its errors are *Error: for
+// a line that cannot be parsed or carried out, and then the report ends before
+// that step; for the first step whose output differs from the text (*Mismatch),
+// after which the script goes on; for a header whose statuses or events did not
+// occur. It never panics, and reads no file and no clock.
 func Run(name, text string) (Report, error) {
 	f, err := parse(name, text)
 	if err != nil {
@@ -87,25 +86,24 @@ func run(f *file, w *world) (Report, error) {
 	return r, f.header.check(f, &r)
 }
 
-// file is a script in pieces.
+// file is a parsed script.
 type file struct {
 	name   string
-	lines  []line // without output
+	lines  []line // all but output lines
 	steps  []*step
 	header Header
 }
 
-// line is a line of the text; step is set where one begins.
+// line is a line of the text; step is set on the first line of a step.
 type line struct {
 	text string
 	step *step
 }
 
-// step is a number of commands that are carried out at once, and what comes
-// of them.
+// step is a group of commands that are carried out together, and their output.
 type step struct {
 	file     *file
-	line     int // of the last command
+	line     int // line of the last command
 	commands []command
 	want     []string
 	got      []string
@@ -121,10 +119,10 @@ func (f *file) fail(line int, step string, err error) *Error {
 	return &Error{File: f.name, Line: line, Step: step, Err: err}
 }
 
-// parse takes a script apart.
+// parse splits a script into header, steps and output.
 func parse(name, text string) (*file, error) {
 	f := &file{name: name}
-	var last *step // whose output may follow
+	var last *step // the step that following output belongs to
 	for i, text := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
 		text = strings.TrimRight(text, " \t\r")
 		n := i + 1

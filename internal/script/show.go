@@ -51,7 +51,7 @@ func (w *world) transmitOnce() (more bool) {
 	return more
 }
 
-// showPacket shows a packet in the line that it has.
+// showPacket fills in the output line that was reserved for a packet.
 func (w *world) showPacket(o *outgoing, run *fabric.Run, k int) {
 	if o.qp == &w.gsi {
 		*o.line = w.showMAD(run, k)
@@ -104,8 +104,8 @@ func psnsOf(p *roce.Packet, mtu ib.MTU) uint32 {
 	return max(1, uint32((uint64(p.RETH.Length)+n-1)/n))
 }
 
-// showFields shows the fields of a packet that mean something, those of the
-// BTH only where they are not what every packet has.
+// showFields shows the fields that a packet of its opcode has, those of the BTH
+// only where they differ from the usual value.
 func (w *world) showFields(q *pair, p *roce.Packet) []string {
 	var f []string
 	add := func(format string, args ...any) { f = append(f, fmt.Sprintf(format, args...)) }
@@ -145,8 +145,8 @@ func (w *world) showFields(q *pair, p *roce.Packet) []string {
 	return append(f, ShowExtended(p, w.showTarget, w.showKey)...)
 }
 
-// ShowExtended shows a packet's headers from the RETH on, and its payload. What
-// calls it names remote addresses and keys.
+// ShowExtended shows a packet's headers from the RETH on, and its payload. The
+// caller's functions name remote addresses and keys.
 func ShowExtended(p *roce.Packet, target func(va uint64, k ib.RKey) string, key func(k uint32) string) []string {
 	var f []string
 	add := func(format string, args ...any) { f = append(f, fmt.Sprintf(format, args...)) }
@@ -199,7 +199,8 @@ func (w *world) showKey(k uint32) string {
 	return fmt.Sprintf("%#x", k)
 }
 
-// showWC shows a completion: of an unsuccessful one what is promised (Q23).
+// showWC shows a completion: of an unsuccessful one only the fields that Q23
+// defines.
 func (w *world) showWC(k *queue, wc *ib.WC) string {
 	who := fmt.Sprintf("qpn(%v)", wc.QPN)
 	if q := w.pairOf(wc.QPN); q != nil {

@@ -18,7 +18,7 @@ const (
 )
 
 // pass lets time go by: +DURATION, or +next to the next deadline. Timers fire
-// on the way, each at its instant.
+// meanwhile, each at its time.
 func (w *world) pass(s string, a *args) error {
 	w.flush()
 	began, next := w.now, w.hca.Shard().Deadline()
@@ -79,7 +79,7 @@ func (w *world) net(a *args) error {
 	return nil
 }
 
-// address makes the port lose a local address, or have it back: address IP
+// address removes a local address from the port, or restores it: address IP
 // lost|back.
 func (w *world) address(a *args) error {
 	s := a.word("an address")
@@ -136,7 +136,7 @@ func (w *world) setBatch(a *args) error {
 	return nil
 }
 
-// transmit lets one batch out of a network that is blocked.
+// transmit sends one batch although the network is blocked.
 func (w *world) transmit(*args) error {
 	w.transmitOnce()
 	return nil

@@ -16,7 +16,7 @@ const (
 	peer
 )
 
-// tids are transaction IDs that answers repeat.
+// tids are the transaction IDs of requests, which the answers to them repeat.
 type tids struct {
 	setUp uint64    // of the REQ or SIDR_REQ
 	dreq  [2]uint64 // by side
@@ -46,7 +46,7 @@ func (c *connection) tid(attr mad.AttrID, from side, about mad.Which) uint64 {
 	return c.tids.setUp
 }
 
-// noteTID remembers the transaction ID of a request.
+// noteTID remembers the transaction ID of a request, for its answer.
 func (c *connection) noteTID(attr mad.AttrID, from side, tid uint64) {
 	switch attr {
 	case mad.AttrREQ, mad.AttrSIDRREQ:
@@ -81,8 +81,8 @@ func (c *connection) about(from side) mad.Which {
 	return mad.WhichOther
 }
 
-// The usual messages: the peer sends them where a script says nothing, and of
-// the adapter's the differences are shown.
+// The usual messages: the peer sends them with the fields that the script
+// gives, and the adapter's messages are shown by their differences from them.
 
 func (w *world) usualREQ(c *connection, from side) mad.REQ {
 	m := mad.REQ{
@@ -149,7 +149,8 @@ func (w *world) usualDREQ(c *connection, from side) mad.DREQ {
 	return mad.DREQ{LocalCommID: local, RemoteCommID: remote, RemoteQPN: c.other(from)}
 }
 
-// other is the queue pair of the receiver, of RD the EE context.
+// other is the number of the receiver's queue pair, or with RD of its EE
+// context.
 func (c *connection) other(from side) ib.QPN {
 	switch {
 	case from == adapter && c.rd:

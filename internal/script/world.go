@@ -16,8 +16,8 @@ import (
 	"github.com/softhca/softhca/internal/qp"
 )
 
-// world is one adapter, the objects on it by name, and the log of what
-// happens. The peer is the script.
+// world is one adapter, the objects on it by name, and the log of the step. The
+// script plays the peer.
 type world struct {
 	hca     *hca.HCA
 	local   netip.Addr
@@ -35,9 +35,9 @@ type world struct {
 	eecs    []*pair
 	gsi     pair // stands for the adapter's own QP1
 	conns   []*connection
-	talking *connection // whose message of the peer is being handed in
+	talking *connection // the connection whose peer message is being delivered
 
-	rec *recorder // nil unless somebody follows
+	rec *recorder // nil unless Follow runs the script
 	log
 }
 
@@ -49,14 +49,14 @@ type (
 		pd   *hca.PD
 		mr   *memory.Region
 		buf  []byte
-		last []byte // as the script last saw it; nil if nobody looks
+		last []byte // the content last shown; nil for a quiet region
 	}
 
 	queue struct {
 		name    string
 		cq      *qp.CQ
-		manual  bool // polled by the script alone
-		waiting int  // entries when last looked at
+		manual  bool // polled only by poll commands
+		waiting int  // entries as of the last step
 	}
 
 	sharedQueue struct {
@@ -79,9 +79,9 @@ type (
 		sendCQ  *queue
 		recvCQ  *queue
 		gone    bool
-		attr    ib.QPAttr // that the script gives where it says nothing
+		attr    ib.QPAttr // defaults for attributes that the script does not give
 		peerPSN ib.PSN    // of the next request of the peer
-		sent    ib.PSN    // last PSN that a request took
+		sent    ib.PSN    // last PSN of the last request
 		isSent  bool
 	}
 )
@@ -97,14 +97,14 @@ const (
 	qkey      = 0x11111111
 	usualCQ   = "cq"
 	batchSize = 256 << 10
-	minBatch  = 4096 + 64 // what a shard wants to begin with a queue pair
+	minBatch  = 4096 + 64 // the room that a shard needs to begin with a queue pair
 )
 
 // maxBytes bounds what a script may allocate at once.
 const maxBytes = 64 << 20
 
-// perform carries out the commands of a step and notes what comes of them. A
-// panic of the engine is an error of the step.
+// perform carries out the commands of a step and collects their output. A panic
+// of the engine becomes an error of the step.
 func (w *world) perform(s *step) (err error) {
 	var c command
 	defer func() {
@@ -164,8 +164,8 @@ func (w *world) command(line string) error {
 	return fmt.Errorf("there is no command %s%s", verb, hint(verb, known))
 }
 
-// verbs are the commands. Each takes its words and says what is wrong with
-// them; what the adapter refuses is output, not an error.
+// verbs are the commands. Each takes its words and returns an error if they are
+// wrong; a refusal by the adapter is output, not an error.
 var verbs = [...]struct {
 	name string
 	do   func(*world, *args) error
@@ -225,7 +225,7 @@ func (w *world) add(name string, o any) error {
 	return nil
 }
 
-// refused notes that the adapter refuses what a command asks for.
+// refused shows that the adapter refused a command.
 func (w *world) refused(err error) {
 	w.say("refused: %v", err)
 	w.rec.refused()
