@@ -21,15 +21,15 @@ func Objects() int {
 	return *objects
 }
 
-// raced reports whether the race detector watches, which makes everything ten
-// times slower.
+// raced reports whether the race detector is on, which makes tests ten times
+// slower.
 func raced() bool {
 	info, _ := debug.ReadBuildInfo()
 	return info != nil && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
-// Rand returns the source of a test's disorder. A test that fails prints how to
-// run it again.
+// Rand returns a test's source of random numbers. A test that fails prints how
+// to run it again.
 func Rand(t testing.TB) *rand.Rand {
 	t.Logf("again with: -run '^%s$' -churn-seed %d -churn-objects %d", t.Name(), *seed, *objects)
 	return rand.New(rand.NewPCG(*seed, 0))
@@ -44,14 +44,14 @@ func (p *Pool[T]) Add(x T) { p.All = append(p.All, x) }
 // Len returns the number of objects.
 func (p *Pool[T]) Len() int { return len(p.All) }
 
-// Pick returns one of the objects, which must be there.
+// Pick returns one of the objects, of which there must be one.
 func (p *Pool[T]) Pick(r *rand.Rand) T { return p.All[r.IntN(len(p.All))] }
 
 // Take returns one of the objects and takes it out.
 func (p *Pool[T]) Take(r *rand.Rand) T { return p.Drop(r.IntN(len(p.All))) }
 
-// Drop takes out the object at an index and returns it. The last takes its
-// place.
+// Drop takes out the object at an index and returns it. The last object takes
+// its place.
 func (p *Pool[T]) Drop(i int) T {
 	x, last := p.All[i], len(p.All)-1
 	p.All[i] = p.All[last]

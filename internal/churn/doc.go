@@ -1,8 +1,8 @@
-// Package churn is what tests share that create and destroy very many objects
-// in disorder and compare what is left with a model: how many, from which seed,
-// and which next.
+// Package churn is shared by tests that create and destroy very many objects in
+// random order and compare the remaining ones with a model: how many objects,
+// from which seed, and which one next.
 //
 // Reading order: churn.go.
 //
-// It knows no object of the adapter; only tests import it.
+// It has no knowledge of the adapter's objects; only tests import it.
 package churn

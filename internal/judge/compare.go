@@ -23,7 +23,7 @@ func hexOf(b []byte) string {
 	return hex.EncodeToString(b)
 }
 
-// edits tells what is wrong with a packet beyond its fields.
+// edits describes the edits that make a packet malformed beyond its fields.
 func edits(in *script.Injection) string {
 	var s string
 	b := &in.Packet.BTH
@@ -45,9 +45,9 @@ func edits(in *script.Injection) string {
 	return s
 }
 
-// samePacket compares what the architecture determines. An adapter is free to
-// ask for acknowledgements where it likes and to give or keep back credits, and
-// says by MigReq how it sees its path.
+// samePacket compares the fields that the architecture determines. It leaves
+// out AckReq, which a requester sets where it likes, credits, which a responder
+// may withhold, and MigReq, which shows the adapter's migration state.
 func samePacket(a, b *roce.Packet, msn bool) bool {
 	if a.BTH.Opcode != b.BTH.Opcode || a.BTH.PSN != b.BTH.PSN || a.BTH.PKey != b.BTH.PKey || a.BTH.SE != b.BTH.SE {
 		return false
@@ -71,8 +71,8 @@ func samePacket(a, b *roce.Packet, msn bool) bool {
 
 func sameSyndrome(a, b roce.Syndrome) bool { return a == b || a.IsACK() && b.IsACK() }
 
-// thin takes out acknowledgements that a later answer makes superfluous: how
-// many there are is the responder's choice.
+// thin removes acknowledgements that a later answer makes superfluous: a
+// responder may coalesce them.
 func thin(list []*roce.Packet) []*roce.Packet {
 	var out []*roce.Packet
 	for i, p := range list {
@@ -92,13 +92,13 @@ type verdict uint8
 
 const (
 	equal   verdict = iota
-	missing         // what came is right, and there is less of it
-	surplus         // what came is right, and there is more
+	missing         // all that came is right, but something is missing
+	surplus         // all that was expected came, and more
 	other
 )
 
-// streams parts the packets of a queue pair: those of its requester and those of
-// its responder. In which order the two send is not determined.
+// streams splits the packets of a queue pair into those of its requester and
+// those of its responder. The order between the two is not determined.
 func streams(list []*roce.Packet) (out [2][]*roce.Packet) {
 	for _, p := range list {
 		which := 0
@@ -110,15 +110,16 @@ func streams(list []*roce.Packet) (out [2][]*roce.Packet) {
 	return out
 }
 
-// parted is how the packets of a queue pair compare, and the stream in which
-// they part.
+// parted is the result of comparing a queue pair's packets, and the stream with
+// the first difference.
 type parted struct {
 	verdict   verdict
 	at        int
 	want, got []*roce.Packet
 }
 
-// comparePackets compares both streams and returns the one that says most.
+// comparePackets compares both streams and returns the one with the worst
+// difference.
 func comparePackets(want, got []*roce.Packet, msn bool) parted {
 	w, g := streams(want), streams(got)
 	var out parted
@@ -131,12 +132,13 @@ func comparePackets(want, got []*roce.Packet, msn bool) parted {
 	return out
 }
 
-// compareStream compares lists from the first to the last packet; at is where
-// they part.
+// compareStream compares lists from the first to the last packet; at is the
+// index of the first difference.
 func compareStream(want, got []*roce.Packet, msn bool) (v verdict, at int) {
 	for at < len(want) && at < len(got) {
 		if !samePacket(want[at], got[at], msn) {
-			// An acknowledgement that another has yet to follow is no difference.
+			// An acknowledgement below the expected PSN is no difference: another
+			// will follow.
 			if plainACK(got[at]) && at == len(got)-1 && want[at].BTH.PSN.Diff(got[at].BTH.PSN) > 0 {
 				return missing, at
 			}
@@ -176,7 +178,8 @@ func (p *pair) got() []*roce.Packet {
 	return out
 }
 
-// showAll writes a list of packets, of long ones where they part.
+// showAll writes a list of packets, of long ones the part around the first
+// difference.
 func (s *stage) showAll(list []*roce.Packet, at int) string {
 	const around = 3
 	if len(list) == 0 {
@@ -209,14 +212,14 @@ func wcsOf(st *script.PlayStep, qp string) []ib.WC {
 	return out
 }
 
-// showWCs writes completions: sends and receives apart, each in their order. How
-// the two mix is the adapter's choice.
+// showWCs writes completions: sends and receives apart, each in their order. The
+// order between the two is the adapter's choice.
 func (p *pair) showWCs(list []ib.WC) string {
 	var lines [3][]string
 	for i := range list {
 		which, id := 0, list[i].WRID
 		if p.sends[id] && p.recvs[id] {
-			which = 2 // nobody can tell
+			which = 2 // an error does not show which of the two it is
 		} else if !p.sends[id] {
 			which = 1
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/softhca/softhca/internal/testagent"
 )
 
-// do carries out one deed. The error is one after which nothing can go on; what
-// the adapter refuses is judged.
+// do carries out one action. Its error ends the judgement of the script; a
+// refusal by the adapter is judged.
 func (s *stage) do(ctx context.Context, line int, a *script.Act) error {
 	switch d := a.Deed.(type) {
 	case script.Modify:
@@ -32,12 +32,13 @@ func (s *stage) do(ctx context.Context, line int, a *script.Act) error {
 		return s.own(ctx, d.Words)
 	}
 	if a.Refused {
-		return nil // there is no object whose absence could be seen
+		return nil // our adapter refused it, so the script never uses the object
 	}
 	return s.create(ctx, line, a.Deed)
 }
 
-// create makes an object. Of one that the adapter refuses, nothing is judged.
+// create makes an object. If the adapter refuses it, everything that needs it
+// is left out.
 func (s *stage) create(ctx context.Context, line int, d script.Deed) error {
 	var err error
 	switch d := d.(type) {
@@ -55,7 +56,7 @@ func (s *stage) create(ctx context.Context, line int, d script.Deed) error {
 			s.srqs[d.Name], err = pd.CreateSRQ(ctx, testagent.SRQConfig{MaxWR: d.WR, MaxSGE: d.SGE, Limit: d.Limit})
 		}
 		if err == nil && d.Limit > 0 && s.srqs[d.Name] != nil {
-			err = s.srqs[d.Name].SetLimit(ctx, d.Limit) // creating an SRQ does not arm it everywhere
+			err = s.srqs[d.Name].SetLimit(ctx, d.Limit) // creating an SRQ does not arm it on every adapter
 		}
 	case script.CreateAH:
 		if pd := s.pds[d.PD]; pd != nil {
@@ -78,7 +79,7 @@ func (s *stage) register(ctx context.Context, d *script.RegMR) error {
 		return nil
 	}
 	cfg := testagent.MRConfig{Size: uint64(d.Len), Access: d.Access}
-	if d.IOVA != uint64(len(s.regions))<<32 { // the script asks for one
+	if d.IOVA != uint64(len(s.regions))<<32 { // the script asks for an IOVA
 		cfg.IOVA, cfg.Align = d.IOVA, d.IOVA&4095
 	}
 	mr, err := pd.RegMR(ctx, cfg)
@@ -113,7 +114,8 @@ func (s *stage) createQP(ctx context.Context, line int, d *script.CreateQP) erro
 }
 
 // usesTimer reports whether a queue pair must retry by itself in a script. The
-// timer of any other is off: nothing that takes long can make it fire.
+// timer of every other queue pair is off, so that a slow machine cannot make it
+// fire.
 func usesTimer(play *script.Play, qp string) bool {
 	for i := range play.Steps {
 		for _, r := range play.Steps[i].Retries {
@@ -130,11 +132,11 @@ func usesTimer(play *script.Play, qp string) bool {
 	return false
 }
 
-// requesterAttrs belong to the move to RTS. Ours takes them before that, others
-// do not.
+// requesterAttrs belong to the move to RTS. Our adapter accepts them before
+// that, others do not.
 const requesterAttrs = ib.AttrTimeout | ib.AttrRetryCnt | ib.AttrRNRRetry | ib.AttrMaxRDAtomic | ib.AttrSQPSN
 
-// Causes of retries that are not the timer's.
+// Causes of retries other than the timer.
 const (
 	retryNAK = "sequence NAK"
 	retryRNR = "receiver not ready"
@@ -155,7 +157,7 @@ func (s *stage) modify(ctx context.Context, line int, a *script.Act, d *script.M
 	}
 	mask := d.Mask
 	if mask&ib.AttrState != 0 && d.Attr.State == ib.RTR {
-		mask &^= requesterAttrs // the move to RTS needs them and has them too
+		mask &^= requesterAttrs // the move to RTS sets them too
 	}
 	err := p.qp.Modify(ctx, &at, mask)
 	p.move(mask, d.Attr.State)
@@ -165,8 +167,9 @@ func (s *stage) modify(ctx context.Context, line int, a *script.Act, d *script.M
 	return s.verb(line, p, a, err)
 }
 
-// verb looks whether the adapter takes a call as ours does. Which mistakes the
-// verbs find is the library's business; but the script then goes another way.
+// verb checks whether the adapter accepts or refuses a call as ours does. A
+// library may check more or less than ours; but then the script takes another
+// course.
 func (s *stage) verb(line int, p *pair, a *script.Act, err error) error {
 	e := refused(err)
 	if err != nil && e == nil {
@@ -223,11 +226,11 @@ func (s *stage) postSend(ctx context.Context, line int, a *script.Act, d *script
 	return nil
 }
 
-// maxPosts is how many requests go in one call, which is one line to the
-// test agent.
+// maxPosts bounds the requests of one call, which is one line to the test
+// agent.
 const maxPosts = 128
 
-// inline puts bytes where the test agent's post can copy them from.
+// inline writes bytes to memory from which the test agent's post copies them.
 func (s *stage) inline(ctx context.Context, b []byte) (testagent.SGE, error) {
 	if s.scratch == nil {
 		m, err := s.pds["pd"].RegMR(ctx, testagent.MRConfig{Size: 4096, Access: ib.AccessLocalWrite})
@@ -346,14 +349,14 @@ func (s *stage) fill(ctx context.Context, d *script.Fill) error {
 	return nil
 }
 
-// own carries out the one of our own commands that an adapter can follow.
+// own carries out the only Own command that another adapter can follow.
 func (s *stage) own(ctx context.Context, words []string) error {
 	if words[0] != "limit" || len(words) != 3 || s.srqs[words[1]] == nil {
 		return nil
 	}
 	n, err := strconv.ParseUint(words[2], 0, 32)
 	if err != nil {
-		return nil // a number that the script's own adapter refuses too
+		return nil // our adapter refuses this number too
 	}
 	if err = s.srqs[words[1]].SetLimit(ctx, uint32(n)); refused(err) != nil {
 		return nil

@@ -13,14 +13,14 @@ import (
 	"github.com/softhca/softhca/internal/testagent"
 )
 
-// Config says which adapter is judged, and how patiently.
+// Config says which adapter is judged, and how long it may take.
 type Config struct {
 	Agent       *testagent.Client
 	Port        fabric.Port // ours, on Local
 	Local, Peer netip.Addr
 
-	Quiet    time.Duration // how long silence must last; default DefaultQuiet
-	Wait     time.Duration // how long what is expected may take; default DefaultWait
+	Quiet    time.Duration // how long nothing must come before a step counts as over; default DefaultQuiet
+	Wait     time.Duration // how long an expected packet or event may take; default DefaultWait
 	Timeout  uint8         // code of the retry timer in place of the scripts'; default DefaultTimeout
 	RNRTimer uint8         // code of the RNR NAK timer in place of the scripts'; 0 is the longest
 	Runs     int           // how often a difference must be seen; default DefaultRuns
@@ -36,7 +36,7 @@ const (
 	DefaultRuns    = 3
 )
 
-// setDefaults fills in what is not given.
+// setDefaults fills in the fields that are zero.
 func (c *Config) setDefaults() {
 	c.Quiet, c.Wait = cmp.Or(c.Quiet, DefaultQuiet), cmp.Or(c.Wait, DefaultWait)
 	c.Timeout, c.Runs = cmp.Or(c.Timeout, DefaultTimeout), cmp.Or(c.Runs, DefaultRuns)
@@ -90,8 +90,8 @@ func (c *Config) one(ctx context.Context, p *Plan, w *wire) (*Result, error) {
 	return merge(all), nil
 }
 
-// merge makes one result of several: differences that all of them have are the
-// adapter's, others are not judged.
+// merge makes one result of several runs: a difference in all of them counts,
+// one in some of them makes the script unstable.
 func merge(all []*Result) *Result {
 	out := *all[0]
 	out.Runs, out.Differences = len(all), nil

@@ -11,7 +11,8 @@ import (
 	"github.com/softhca/softhca/internal/printable"
 )
 
-// item is what some adapters do in a step on a queue pair of a script.
+// item is a difference that some adapters show in a step on a queue pair of a
+// script.
 type item struct {
 	script, title string
 	covers        []string
@@ -22,7 +23,7 @@ type item struct {
 	topics        []int
 }
 
-// page collects what a page shows.
+// page collects the content of a page.
 type page struct {
 	reports []*Report
 	names   []string // of the reports' adapters
@@ -53,12 +54,12 @@ func WritePage(w io.Writer, reports []*Report, topics []Topic) error {
 	p.events()
 	p.evidence()
 	p.lists()
-	_, err := io.WriteString(w, printable.Lines(p.w.String())) // reports may be of others
+	_, err := io.WriteString(w, printable.Lines(p.w.String())) // reports may come from strangers
 	return err
 }
 
-// collect takes the differences of a report in. Those of one step and queue pair
-// are together, events apart.
+// collect adds the differences of a report. Those of one step and queue pair
+// form one item, those in events another.
 func (p *page) collect(r *Report, name string) {
 	for _, one := range r.Results {
 		var own []*item
@@ -81,7 +82,7 @@ func (p *page) collect(r *Report, name string) {
 	}
 }
 
-// add returns the item that is the same, or this one if it is the first.
+// add returns an equal item that the page has already, or else adds this one.
 func (p *page) add(it *item) *item {
 	for _, o := range p.items {
 		if o.script == it.script && slices.EqualFunc(o.differences, it.differences, func(a, b Difference) bool { return a.same(&b) }) {
@@ -212,7 +213,7 @@ func (p *page) evidence() {
 	}
 }
 
-// lists writes what agrees and what is not judged.
+// lists writes the scripts that agree and those that are not judged.
 func (p *page) lists() {
 	p.f("\n## Scripts that agree\n")
 	for i, r := range p.reports {

@@ -11,8 +11,7 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// Plan says which part of a script can be played to an adapter that is not
-// ours.
+// Plan says which part of a script can be played to an adapter other than ours.
 type Plan struct {
 	Script    string   `json:"script"`             // its name
 	Title     string   `json:"title"`              // what it shows
@@ -37,18 +36,18 @@ type planner struct {
 	peer    netip.Addr
 	local   netip.Addr
 	manual  map[string]bool // completion queues
-	closed  map[string]bool // queue pairs that are judged no more
+	closed  map[string]bool // queue pairs that are judged no further
 	ended   bool
 	fast    map[uint32]bool // keys of regions that user space cannot register
 	faraway map[ib.AHHandle]bool
-	peers   map[ib.QPN]string // who is expected to send to it
+	peers   map[ib.QPN]string // the queue pair that sends to it
 	known   map[string]bool   // queue pairs that exist
 	hostile bool
 }
 
 // MakePlan reads a script. Unless hostile is set, it leaves out packets that end
-// within their headers, which have brought peers down with their whole machine.
-// The error is that of a script which fails on our own adapter.
+// within their headers, which have crashed the whole machine of some peers. The
+// error is for a script that fails on our own adapter.
 func MakePlan(name, text string, hostile bool) (*Plan, error) {
 	play, err := script.Follow(name, text)
 	if err != nil {
@@ -79,11 +78,11 @@ func MakePlan(name, text string, hostile bool) (*Plan, error) {
 	return p, nil
 }
 
-// isRecovery reports whether a requirement asks for more than any peer does
-// (L1, L2).
+// isRecovery reports whether a requirement asks for more than any peer
+// implements (L1, L2).
 func isRecovery(id string) bool { return id[0] == 'L' }
 
-// close ends what is judged of a queue pair.
+// close leaves out a queue pair from a line on.
 func (w *planner) close(qp string, line int, format string, args ...any) {
 	if !w.closed[qp] && !w.ended {
 		w.closed[qp] = true
@@ -91,7 +90,7 @@ func (w *planner) close(qp string, line int, format string, args ...any) {
 	}
 }
 
-// end ends what is judged of the script.
+// end leaves out the rest of the script from a line on.
 func (w *planner) end(line int, format string, args ...any) {
 	if !w.ended {
 		w.ended = true
@@ -126,7 +125,7 @@ func sends(s *script.PlayStep, qp string) bool {
 	return slices.ContainsFunc(s.Packets, func(p script.SentPacket) bool { return p.QP == qp })
 }
 
-// act looks at one deed.
+// act plans one action.
 func (w *planner) act(s *script.PlayStep, a *script.Act) {
 	switch d := a.Deed.(type) {
 	case script.Own:
@@ -156,16 +155,16 @@ func (w *planner) act(s *script.PlayStep, a *script.Act) {
 	}
 }
 
-// ownVerbs are the commands that ask nothing of an adapter, or what nobody
-// sees.
+// ownVerbs are the commands that need nothing of an adapter, or nothing that is
+// visible from outside.
 var ownVerbs = []string{"poll", "arm", "counters", "deadline", "batch", "query", "dump", "resize", "limit"}
 
-// own looks at a command that only our adapter can follow.
+// own plans an Own command, which only our adapter can carry out.
 func (w *planner) own(line int, words []string) {
 	switch verb := words[0]; {
 	case verb == "adapter":
 		for _, o := range words[1:] {
-			if o != "migreq=0" && o != "inorder" { // which are the ways of others
+			if o != "migreq=0" && o != "inorder" { // other adapters behave like these two
 				w.plan.Reason = "it asks for an option of our own adapter: " + o
 			}
 		}
@@ -197,7 +196,8 @@ func (w *planner) create(line int, d *script.CreateQP) {
 	}
 }
 
-// talksTo notes by which number packets of a queue pair are known.
+// talksTo remembers the destination number by which a queue pair's packets are
+// recognised.
 func (w *planner) talksTo(line int, qp string, t ib.QPType, peer ib.QPN) {
 	if t == ib.UD {
 		return // the sender's number is in the packet
@@ -209,7 +209,7 @@ func (w *planner) talksTo(line int, qp string, t ib.QPType, peer ib.QPN) {
 	w.peers[peer] = qp
 }
 
-// optionalAttrs are attributes that many adapters do not take.
+// optionalAttrs are attributes that many adapters do not support.
 const optionalAttrs = ib.AttrAltPath | ib.AttrCap | ib.AttrPathMigState
 
 func (w *planner) modify(line int, refused bool, d *script.Modify) {
@@ -255,8 +255,8 @@ func (w *planner) inject(line int, in *script.Injection) {
 	}
 }
 
-// endsInHeaders reports whether a packet is too short for what its opcode asks
-// for.
+// endsInHeaders reports whether a packet is too short for the headers of its
+// opcode.
 func endsInHeaders(in *script.Injection) bool {
 	if in.Raw != nil {
 		return len(in.Raw) < roce.BTHLen || len(in.Raw)+4 < roce.Size(roce.Opcode(in.Raw[0]), 0)

@@ -14,11 +14,11 @@ import (
 	"github.com/softhca/softhca/internal/testagent"
 )
 
-// Schema names the form of a report.
+// Schema names the format of a report.
 const Schema = "softhca-judge/1"
 
-// Report is what came of a number of scripts, for machines, and for us when
-// somebody else has judged an adapter.
+// Report is the outcome of several scripts, in JSON, also for reports that
+// users send us.
 type Report struct {
 	Schema  string    `json:"schema"`  // softhca-judge/1
 	Date    time.Time `json:"date"`    // of the run
@@ -28,7 +28,7 @@ type Report struct {
 	Results []*Result `json:"results"` // what came of each script
 }
 
-// Adapter describes who was judged, without saying where it is.
+// Adapter describes the judged adapter, without its address.
 type Adapter struct {
 	Device    string            `json:"device"`     // name of the RDMA device
 	Kernel    string            `json:"kernel"`     // of its host
@@ -37,7 +37,7 @@ type Adapter struct {
 	Numbers   map[string]uint64 `json:"attributes"` // what ibv_query_device says
 }
 
-// Setting is how it was judged.
+// Setting is the configuration of the run.
 type Setting struct {
 	Version   string `json:"version,omitempty"` // of this program
 	IP        int    `json:"ip"`                // 4 or 6
@@ -49,7 +49,7 @@ type Setting struct {
 	Hostile   bool   `json:"hostile"`           // packets that end within their headers were sent
 }
 
-// Summary counts.
+// Summary counts scripts and expectations.
 type Summary struct {
 	Agree     int `json:"agree"`                // scripts that the adapter agrees with
 	Differ    int `json:"differ"`               // scripts that it differs from
@@ -61,7 +61,7 @@ type Summary struct {
 	Unseen    int `json:"not_observable"`       // in all scripts: lines that nobody can see from outside
 }
 
-// Add counts a result.
+// Add adds a result to the counts.
 func (s *Summary) Add(r *Result) {
 	switch r.Verdict {
 	case Agrees:
@@ -89,7 +89,7 @@ func (s Summary) String() string {
 		s.Agree, s.Differ, s.NotJudged, s.Responder, s.Requester, s.Same, s.Different)
 }
 
-// NewReport begins a report of what c is going to judge.
+// NewReport begins a report of the adapter that c judges.
 func NewReport(c *Config, d testagent.Device, date time.Time) *Report {
 	c.setDefaults()
 	r := &Report{
@@ -100,7 +100,7 @@ func NewReport(c *Config, d testagent.Device, date time.Time) *Report {
 			Timeout: c.Timeout, Runs: c.Runs,
 		},
 	}
-	delete(r.Adapter.Numbers, "node_guid") // as good as an address
+	delete(r.Adapter.Numbers, "node_guid") // identifies the machine as an address does
 	if c.Peer.Is6() {
 		r.Setting.IP = 6
 	}
@@ -121,7 +121,7 @@ func (r *Report) Write(w io.Writer) error {
 	return e.Encode(r)
 }
 
-// maxReport bounds a report that somebody sends.
+// maxReport bounds a report from a stranger.
 const maxReport = 64 << 20
 
 // ReadReport reads a report.
@@ -169,8 +169,8 @@ func (r *Result) sanitize() {
 	}
 }
 
-// Line returns a result in a line, and with all in as many as there are
-// differences, with their packets.
+// Line returns a result in one line, or with all in one line for each
+// difference, with their packets.
 func (r *Result) Line(all bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-34s %-10s %4d met", r.Script, r.Verdict, r.Same)
@@ -200,7 +200,7 @@ func (r *Result) Line(all bool) string {
 	return b.String()
 }
 
-// first is the difference that says most: events come last.
+// first is the most telling difference: events come last.
 func (r *Result) first() *Difference {
 	for i := range r.Differences {
 		if r.Differences[i].Kind != KindEvent {

@@ -1,6 +1,6 @@
 package judge
 
-// Verdict is what came of a script.
+// Verdict is the outcome of a script.
 type Verdict string
 
 // The verdicts.
@@ -10,7 +10,7 @@ const (
 	NotJudged Verdict = "not judged"
 )
 
-// Kind is what an expectation is about.
+// Kind is the subject of an expectation.
 type Kind string
 
 // The kinds of expectations.
@@ -35,13 +35,13 @@ type Difference struct {
 	Hex    []string `json:"got_hex,omitempty"` // packets that came, from the BTH on
 }
 
-// same reports whether two differences are of the same expectation and look the
-// same.
+// same reports whether two differences are of the same expectation and have the
+// same result.
 func (d *Difference) same(o *Difference) bool {
 	return d.Line == o.Line && d.QP == o.QP && d.Kind == o.Kind && d.Want == o.Want && d.Got == o.Got
 }
 
-// Result is what came of one script.
+// Result is the outcome of one script.
 type Result struct {
 	Script       string       `json:"script"`                // its name
 	Title        string       `json:"title"`                 // its first line

@@ -57,7 +57,8 @@ func (s *stage) over(line int) bool {
 	return slices.ContainsFunc(s.plan.LeftOut, func(l Left) bool { return l.QP == "" && l.Line <= line })
 }
 
-// step carries out a step, waits for what it shall bring, and compares.
+// step carries out a step, waits for the expected packets and events, and
+// compares.
 func (s *stage) step(ctx context.Context, st *script.PlayStep) error {
 	s.leave(st.Line)
 	for _, p := range s.pairs {
@@ -91,7 +92,7 @@ func (s *stage) step(ctx context.Context, st *script.PlayStep) error {
 	return s.judgeMemory(ctx, st)
 }
 
-// countUnseen counts what only our own adapter shows.
+// countUnseen counts the output lines that only our own adapter can show.
 func (s *stage) countUnseen(st *script.PlayStep) {
 	for _, l := range st.Lines {
 		word, _, _ := strings.Cut(l, " ")
@@ -101,8 +102,8 @@ func (s *stage) countUnseen(st *script.PlayStep) {
 	}
 }
 
-// await waits until the step has brought what it shall, or something else, or
-// too long has passed; and then until it is quiet.
+// await waits until everything that the step expects has come, or something
+// else has, or the time is over; and then until nothing more comes.
 func (s *stage) await(ctx context.Context, st *script.PlayStep) error {
 	wants, patience := s.expects(st), s.patience(st)
 	met, deadline, last := !wants, time.Now().Add(patience), time.Now().Add(maxPatience*patience)
@@ -127,7 +128,7 @@ func (s *stage) await(ctx context.Context, st *script.PlayStep) error {
 		rest = 0
 	}
 	end := time.Now().Add(rest)
-	late := end.Add(2 * s.cfg.Quiet) // events come by another way than packets
+	late := end.Add(2 * s.cfg.Quiet) // events arrive through the test agent, later than packets
 	for {
 		if err := s.collect(ctx, min(max(time.Until(end), 0), s.cfg.Quiet/8)); err != nil {
 			return err
@@ -151,9 +152,9 @@ func (s *stage) eventsCame(st *script.PlayStep) bool {
 	return true
 }
 
-// eventsOf are the names of the events that a queue pair shall have in a step,
-// and those that it had, without QP_FATAL: whether that comes too when a
-// completion has told of the error is not determined.
+// eventsOf returns the names of the events that a step expects of a queue pair,
+// and of those that came. It leaves out QP_FATAL: after a completion that
+// reports the error, that event may or may not come.
 func (s *stage) eventsOf(st *script.PlayStep, p *pair) (want, got []string) {
 	for _, e := range st.Events {
 		if e.Name == p.Name && e.Type != ib.EventQPFatal {
@@ -168,11 +169,11 @@ func (s *stage) eventsOf(st *script.PlayStep, p *pair) (want, got []string) {
 	return want, got
 }
 
-// maxPatience bounds how often what comes may prolong the wait.
+// maxPatience bounds how often an arrival may prolong the wait.
 const maxPatience = 20
 
-// patience is how long to wait for what a step shall bring. A timer that is set
-// to T may fire after 4T.
+// patience is how long to wait for what a step expects. A timer that is set to
+// T may fire after 4T.
 func (s *stage) patience(st *script.PlayStep) time.Duration {
 	d := s.cfg.Wait
 	timers := slices.ContainsFunc(st.Acts, func(a script.Act) bool { _, ok := a.Deed.(script.Pass); return ok })
@@ -191,7 +192,7 @@ func ackTimeout(code uint8) time.Duration { return 4096 * time.Nanosecond << (co
 // rnrWait is the longest time that an RNR NAK can ask for.
 const rnrWait = 656 * time.Millisecond
 
-// count is how much has come.
+// count returns the number of packets, completions and events so far.
 func (s *stage) count() int {
 	n := len(s.events)
 	for _, p := range s.pairs {
@@ -200,7 +201,7 @@ func (s *stage) count() int {
 	return n
 }
 
-// expects reports whether the step shall bring anything.
+// expects reports whether the step expects anything.
 func (s *stage) expects(st *script.PlayStep) bool {
 	return slices.ContainsFunc(st.Packets, func(p script.SentPacket) bool { return s.live(p.QP) != nil }) ||
 		slices.ContainsFunc(st.Completions, func(c script.Completion) bool { return s.live(c.QP) != nil })
@@ -222,8 +223,8 @@ func (s *stage) stimulated(st *script.PlayStep) bool {
 	})
 }
 
-// met reports whether everything has come, and whether something has that is
-// wrong already.
+// met reports whether everything expected has come, and whether something wrong
+// has.
 func (s *stage) met(st *script.PlayStep) (met, contradicted bool) {
 	met = true
 	for _, p := range s.pairs {
@@ -239,7 +240,7 @@ func (s *stage) met(st *script.PlayStep) (met, contradicted bool) {
 	return met && !contradicted, contradicted
 }
 
-// differ notes a difference with its evidence.
+// differ adds a difference with its evidence.
 func (s *stage) differ(p *pair, d Difference) {
 	d.QP = p.Name
 	d.Ladder = slices.Clone(p.ladder)
@@ -305,7 +306,8 @@ func (s *stage) judgePair(st *script.PlayStep, p *pair) {
 	}
 }
 
-// roles reports which part of a queue pair a step stirs.
+// roles reports whether a step involves a queue pair's requester, and its
+// responder.
 func roles(st *script.PlayStep, qp string) (requester, responder bool) {
 	for i := range st.Acts {
 		switch d := st.Acts[i].Deed.(type) {
@@ -375,7 +377,7 @@ func (s *stage) judgeState(ctx context.Context, st *script.PlayStep, p *pair) er
 	return nil
 }
 
-// concerns reports whether a step does anything to a queue pair.
+// concerns reports whether a step affects a queue pair.
 func concerns(st *script.PlayStep, qp string) bool {
 	return slices.ContainsFunc(st.Acts, func(a script.Act) bool {
 		switch d := a.Deed.(type) {
@@ -390,7 +392,8 @@ func concerns(st *script.PlayStep, qp string) bool {
 	})
 }
 
-// judgeMemory compares what the regions hold, and makes them what they shall be.
+// judgeMemory compares the regions with the script's, and writes the script's
+// content to them.
 func (s *stage) judgeMemory(ctx context.Context, st *script.PlayStep) error {
 	p := s.cause(st)
 	for _, r := range s.regions {
@@ -449,11 +452,11 @@ func (s *stage) judgeRegion(ctx context.Context, st *script.PlayStep, p *pair, r
 	return r.mr.Write(ctx, 0, r.want)
 }
 
-// settled waits until a region holds what it shall, for as long as that may
-// take if the step shall change it.
+// settled waits until a region has the expected content; only a region that the
+// step changes gets time for that.
 func (s *stage) settled(ctx context.Context, st *script.PlayStep, r *region, wait bool) (bool, error) {
 	h := fnv.New64a()
-	_, _ = h.Write(r.want) // a hash takes everything
+	_, _ = h.Write(r.want) // a hash never fails
 	end := time.Now()
 	if wait && st.Memory[r.Name] != nil {
 		end = end.Add(s.cfg.Wait)
@@ -469,12 +472,12 @@ func (s *stage) settled(ctx context.Context, st *script.PlayStep, r *region, wai
 	}
 }
 
-// grhLen is what a UD receive has in front of the payload: of it, an adapter
-// over IPv4 leaves half undefined, and the rest is the path's.
+// grhLen is the room for the GRH in front of a UD receive's payload. Over IPv4
+// half of it is undefined, and the rest depends on the path.
 const grhLen = 40
 
-// copyGRH leaves the routing headers of datagrams out of a comparison. They
-// stand where the script's memory changed first.
+// copyGRH leaves the routing headers of datagrams out of a comparison. They are
+// where the script's memory changed first.
 func copyGRH(st *script.PlayStep, p *pair, r *region, got []byte) {
 	for i := range st.Completions {
 		c := &st.Completions[i]

@@ -14,7 +14,7 @@ import (
 )
 
 // stage is the adapter under test while one script is played: its objects by
-// the names of the script, and what became of them.
+// the names of the script, and the packets, completions and events so far.
 type stage struct {
 	cfg  *Config
 	c    *testagent.Client
@@ -33,23 +33,23 @@ type stage struct {
 	result  *Result
 }
 
-// region is a region of the script and the one that stands for it.
+// region is a region of the script and its counterpart on the adapter.
 type region struct {
 	script.RegMR
 	mr   *testagent.MR // nil: the adapter refused it
 	gone bool
-	want []byte // what it shall hold
+	want []byte // its expected content
 }
 
-// pair is a queue pair of the script and the one that stands for it.
+// pair is a queue pair of the script and its counterpart on the adapter.
 type pair struct {
 	script.CreateQP
 	qp      *testagent.QP
-	peer    ib.QPN // by which its packets are known
+	peer    ib.QPN // destination number in its packets
 	timer   bool   // its retry timer must run
 	rnr     bool   // it was told to wait for a receive
 	gone    bool
-	stopped bool            // judged no more
+	stopped bool            // judged no further
 	msnOff  bool            // its MSN was found to differ
 	seen    map[uint32]bool // PSNs of its requests
 	sends   map[uint64]bool // IDs
@@ -71,7 +71,7 @@ func (p *pair) note(format string, args ...any) {
 	}
 }
 
-// move notes a modify call; moves in a row are one line.
+// move adds a modify call to the ladder; successive ones share a line.
 func (p *pair) move(mask ib.AttrMask, to ib.QPState) {
 	what := to.String()
 	if mask&ib.AttrState == 0 {
@@ -106,11 +106,11 @@ func newStage(ctx context.Context, cfg *Config, plan *Plan, w *wire) (*stage, er
 	return s, nil
 }
 
-// usualCQSize holds the completions of any script.
+// usualCQSize is enough for the completions of any script.
 const usualCQSize = 1024
 
-// refused returns the refusal in an error, and nil for one after which nothing
-// can go on.
+// refused returns the refusal in an error, and nil for any other error, which
+// ends the judgement.
 func refused(err error) *testagent.Error {
 	var e *testagent.Error
 	if errors.As(err, &e) {
@@ -127,8 +127,7 @@ func (s *stage) live(name string) *pair {
 	return nil
 }
 
-// stop ends what is judged of a queue pair, and of those that share its
-// receives.
+// stop ends the judgement of a queue pair, and of those that share its SRQ.
 func (s *stage) stop(p *pair, line int, format string, args ...any) {
 	if p.stopped {
 		return
@@ -145,7 +144,7 @@ func (s *stage) stop(p *pair, line int, format string, args ...any) {
 	}
 }
 
-// leave ends what the plan leaves out from a line on.
+// leave stops the queue pairs that the plan leaves out from a line on.
 func (s *stage) leave(line int) {
 	for _, l := range s.plan.LeftOut {
 		if p := s.live(l.QP); p != nil && l.Line <= line {
@@ -154,7 +153,7 @@ func (s *stage) leave(line int) {
 	}
 }
 
-// near returns the region that an address is in or close to.
+// near returns the region at or near an address.
 func (s *stage) near(addr uint64) *region {
 	const margin = 1 << 16
 	for _, r := range s.regions {
@@ -173,9 +172,9 @@ func (s *stage) address(addr uint64) uint64 {
 	return addr
 }
 
-// key translates a key of the script. One that differs from a region's in the
-// low byte stays that different; another is made one that the adapter does not
-// have.
+// key translates a key of the script. A key that differs from a region's only
+// in the low byte keeps that difference; any other becomes a key that the
+// adapter does not have.
 func (s *stage) key(k uint32, of func(*testagent.MR) uint32) uint32 {
 	for i := len(s.regions) - 1; i >= 0; i-- {
 		if r := s.regions[i]; r.mr != nil && r.Key>>8 == k>>8 {
@@ -201,8 +200,8 @@ func (s *stage) lkey(k ib.LKey) ib.LKey {
 	return ib.LKey(s.key(uint32(k), func(m *testagent.MR) uint32 { return uint32(m.LKey) }))
 }
 
-// number translates the number of a queue pair; one of none is made one that
-// the adapter does not have.
+// number translates the number of a queue pair; the number of no queue pair
+// becomes one that the adapter does not have.
 func (s *stage) number(n ib.QPN) ib.QPN {
 	for i := len(s.pairs) - 1; i >= 0; i-- {
 		if p := s.pairs[i]; p.Num == n && p.qp != nil {
@@ -260,7 +259,7 @@ func (s *stage) vector(av ib.AHAttr) ib.AHAttr {
 	return av
 }
 
-// route gives what has arrived to the queue pairs that sent it.
+// route assigns arrived packets to the queue pairs that sent them.
 func (s *stage) route() {
 	for _, a := range s.wire.drain() {
 		if p := s.sender(&a.packet); p != nil && !p.stopped {
@@ -284,7 +283,7 @@ func (s *stage) sender(k *roce.Packet) *pair {
 	return nil
 }
 
-// collect takes packets, completions and events in.
+// collect takes in packets, completions and events.
 func (s *stage) collect(ctx context.Context, d time.Duration) error {
 	if err := s.wire.pump(d); err != nil {
 		return err

@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// Topic is what somebody has written about differences: a rule, where it
-// shows, and whether it shows between two other peers too.
+// Topic is a hand-written text about differences: the rule, the scripts that
+// show it, and a capture that shows it between two other peers.
 type Topic struct {
 	Title   string
 	Shown   []Shown
-	Capture string // where two other peers do the same; empty: no capture has it
+	Capture string // the capture of two other peers that shows it; empty for none
 	Text    string
 }
 
-// Shown is where a topic shows: in a script, or on one queue pair of it.
+// Shown is a script that shows a topic, or one queue pair of it.
 type Shown struct{ Script, QP string }
 
-// covers reports whether a difference of a script belongs there.
+// covers reports whether it names a difference of a script.
 func (s Shown) covers(script string, d *Difference) bool {
 	return s.Script == script && (s.QP == "" || s.QP == d.QP)
 }

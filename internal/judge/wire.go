@@ -15,11 +15,11 @@ import (
 const (
 	wireBatch   = 1 << 16 // bytes; one packet is sent at a time
 	maxArrivals = 1 << 16 // packets of one step
-	injectPort  = 0xc123  // UDP source port, where the port has no other
+	injectPort  = 0xc123  // UDP source port, if the port has none
 )
 
-// errOddLength says that a port which numbers IPv4 packets by itself cannot
-// number one of such a length without spoiling its ICRC.
+// errOddLength says that the kernel's IPv4 ID would spoil the ICRC of a packet
+// of such a length on a raw port.
 var errOddLength = errors.New("a raw port sends no packet whose length is no multiple of four")
 
 // wire sends the packets of a script and collects those of the adapter.
@@ -44,8 +44,8 @@ func newWire(port fabric.Port, local, peer netip.Addr) *wire {
 	return &wire{port: port, batch: fabric.NewBatch(wireBatch, port.Caps()), local: local, peer: peer}
 }
 
-// send puts a packet on the wire; build makes its bytes once it is known what
-// stands before them.
+// send puts a packet on the wire; build makes its bytes, given the IP and UDP
+// headers before them.
 func (w *wire) send(hopLimit, tclass uint8, build func(prefix func(n int) roce.Prefix) ([]byte, error)) ([]byte, error) {
 	path := fabric.Path{Src: w.local, Dst: w.peer, SrcPort: injectPort, HopLimit: hopLimit, TClass: tclass}
 	from := path.SrcPort
@@ -77,7 +77,7 @@ func (w *wire) send(hopLimit, tclass uint8, build func(prefix func(n int) roce.P
 	}
 }
 
-// pump takes in what arrives, and waits for it for at most d.
+// pump takes in arrivals, for which it waits at most d.
 func (w *wire) pump(d time.Duration) error {
 	if err := w.port.Wait(d, true, false); err != nil {
 		return err
@@ -113,7 +113,7 @@ func (w *wire) take(d *fabric.Datagram) {
 }
 
 // intact reports whether the ICRC of segment k is right, as far as the port
-// lets one see.
+// shows the headers that it covers.
 func intact(d *fabric.Datagram, seg []byte, k uint16) bool {
 	pre := roce.NewPrefix(d.Src, d.Dst, d.SrcPort, d.DstPort, len(seg))
 	if d.Src.Is4() && !d.IDKnown {
@@ -123,7 +123,7 @@ func intact(d *fabric.Datagram, seg []byte, k uint16) bool {
 	return roce.Check(seg, pre.WithID(d.ID+k))
 }
 
-// drain returns what has arrived and forgets it.
+// drain returns the arrivals and clears the list.
 func (w *wire) drain() []arrival {
 	all := w.arrived
 	w.arrived = nil

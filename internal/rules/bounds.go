@@ -10,7 +10,7 @@ import (
 )
 
 // reached says, for each bound of the packages in bounded, which test reaches it: the
-// package and the test. Where there is none, it says why, after a dash.
+// package and the test. For a bound without a test it gives the reason, after a dash.
 var reached = map[string]string{
 	"internal/cm.maxAllowance":         "internal/cm TestC6_EachREQEarnsAREP",
 	"internal/cm.maxEarly":             "internal/cm TestC7_EarlyIsShared",
@@ -83,11 +83,11 @@ var bounded = []string{
 	"internal/script", "internal/sysfs", "internal/trace",
 }
 
-// boundName is how a constant is called that bounds something.
+// boundName matches the name of a constant that is a bound.
 var boundName = regexp.MustCompile(`^(max|Max|most|Most)[A-Z]`)
 
-// checkBounds wants a test that reaches each bound, or a reason why there is none, and no row
-// of the table for a bound that has gone.
+// checkBounds requires for each bound a test that reaches it, or a reason why there is none,
+// and rejects a row of the table for a removed bound.
 func checkBounds(m *Module, report reporter) {
 	checkRows(m, report)
 	for _, p := range m.Packages {
@@ -105,7 +105,8 @@ func checkBounds(m *Module, report reporter) {
 	}
 }
 
-// checkRows reports the rows of the table whose constant has gone, in a module that has the table.
+// checkRows reports the rows of the table whose constant was removed, in a module that has the
+// table.
 func checkRows(m *Module, report reporter) {
 	table := token.NoPos
 	gone := maps.Clone(reached)

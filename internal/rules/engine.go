@@ -24,7 +24,7 @@ var bannedImports = map[string]string{
 
 // importExceptions are imports that the ban would catch and that are pure.
 var importExceptions = map[string][]string{
-	"net/netip": nil,    // nil: everywhere
+	"net/netip": nil,    // nil: allowed in every package
 	"syscall":   {"ib"}, // error numbers only
 }
 
@@ -37,7 +37,8 @@ var bannedCalls = map[string][]string{
 	"math/rand/v2": nil,
 }
 
-// timerCalls block or start a timer: what a Waiter may do and an engine not.
+// timerCalls block or start a timer, which a Waiter may do and an engine may
+// not.
 var timerCalls = []string{"Sleep", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick"}
 
 // seededCalls names what may be used of a package of random numbers: sources
@@ -144,7 +145,8 @@ func callBanned(pkg, name string, kind Kind) bool {
 	return slices.Contains(list, name)
 }
 
-// checkInit wants no init function in any package: what must run, is called.
+// checkInit rejects init functions in every package: callers call what must
+// run.
 func checkInit(m *Module, report reporter) {
 	m.eachFunc(func(f *File, fn *ast.FuncDecl) {
 		if fn.Recv == nil && fn.Name.Name == "init" {

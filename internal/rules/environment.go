@@ -12,15 +12,16 @@ var environmentCalls = map[string][]string{
 	"golang.org/x/sys/unix": {"Getenv", "Environ"},
 }
 
-// environmentTrees are packages of programs that are parts of a library.
+// environmentTrees are trees at the program level whose code becomes part of a
+// library.
 var environmentTrees = []string{"capi/engine", "capi/ucm"}
 
 // environmentExempt are packages of levels below that only commands and tools use, to run
 // compilers and package managers, and the one package that may read the environment.
 var environmentExempt = []string{"internal/environ", "internal/libraries", "internal/debian"}
 
-// checkEnvironment wants libraries to read the environment through internal/environ, which
-// ignores it in set-user-ID programs.
+// checkEnvironment requires that libraries read the environment through internal/environ,
+// which ignores it in set-user-ID programs.
 func checkEnvironment(m *Module, report reporter) {
 	for _, p := range m.Packages {
 		row, ok := Find(p.Path)

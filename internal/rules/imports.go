@@ -38,8 +38,9 @@ func importPath(spec *ast.ImportSpec) string {
 	return p
 }
 
-// checkTable wants every package in the table, and in internal/ exactly what
-// the table does not call public. Commands are importable by nobody.
+// checkTable requires that every package is in the table, and that exactly the
+// packages that the table does not call public are below internal/. No package
+// can import a command.
 func checkTable(m *Module, report reporter) {
 	for _, p := range m.Packages {
 		first := p.Files[0].AST
@@ -55,7 +56,7 @@ func checkTable(m *Module, report reporter) {
 	}
 }
 
-// checkImports wants imports inside the module to point down the levels.
+// checkImports requires that imports inside the module point down the levels.
 func checkImports(m *Module, report reporter) {
 	for _, p := range m.Packages {
 		from, ok := Find(p.Path)
@@ -77,9 +78,9 @@ func checkImports(m *Module, report reporter) {
 	}
 }
 
-// beside reports whether a package of one row may import one of the other
-// though the level of the other is not lower: tools import tools, packages of
-// one tree each other, and all the footing of their level.
+// beside reports whether a package of one row may import one of the other whose
+// level is not lower: tools may import tools, packages of one tree each other,
+// and every package the footing of its level.
 func beside(from, to Row) bool {
 	tree := from.Path == to.Path && strings.HasSuffix(from.Path, "/...")
 	tools := from.Kind == Tool && to.Kind == Tool
@@ -87,8 +88,8 @@ func beside(from, to Row) bool {
 	return tree || tools || onFooting
 }
 
-// checkDependencies wants imports from outside the standard library and the
-// module to be on the list.
+// checkDependencies requires that imports from outside the standard library and
+// the module are on the list.
 func checkDependencies(m *Module, report reporter) {
 	for _, p := range m.Packages {
 		row, _ := Find(p.Path)

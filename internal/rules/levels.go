@@ -9,15 +9,15 @@ const (
 	// Engine code does no I/O, starts no goroutine, reads no clock, logs
 	// nothing and has no randomness of its own.
 	Engine Kind = iota
-	// Waiter is engine code that may also block on a timer: a port that lives
-	// in the process.
+	// Waiter is engine code that may also block on a timer: a port within the
+	// process.
 	Waiter
-	// IO code stands in the engine's levels and talks to the operating system.
+	// IO code is in the engine's levels and talks to the operating system.
 	IO
 	// Shell is everything above the engine.
 	Shell
-	// Tool code stands outside the levels: no other kind may import it, but
-	// every test.
+	// Tool code is outside the levels: no other kind may import it, but every
+	// test may.
 	Tool
 )
 
@@ -127,8 +127,8 @@ var table = []Row{
 	{"internal/tools/...", toolLevel, Tool, false},
 }
 
-// footing are the packages that all of their level may import; they
-// themselves import nothing of it but each other.
+// footing are the packages that all packages of their level may import; of that
+// level, they import only each other.
 var footing = []string{
 	"internal/fabric/ident",
 	"internal/fabric/iface",

@@ -25,7 +25,7 @@ func NilReceivers(dir string, mayWork []string, objects ...any) (wrong []string,
 		for i := range v.NumMethod() {
 			name := v.Type().Elem().Name() + "." + v.Type().Method(i).Name
 			if !methods[name] {
-				continue // of the value, or of what is embedded: Go itself panics
+				continue // a method of the value or of an embedded type: Go itself panics
 			}
 			delete(methods, name)
 			if what := callZero(v.Method(i), slices.Contains(mayWork, name)); what != "" {

@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// checkPublicTypes wants no internal type in what a public package exports:
-// parameters and results, fields, methods of interfaces, aliases, what types
-// are made of, variables and constants. The value of a variable or a constant
-// names no internal package either. What an exported struct embeds under an
-// unexported name must not bring exported methods or fields along.
+// checkPublicTypes rejects internal types in the exports of a public package:
+// parameters and results, fields, methods of interfaces, aliases, underlying
+// types, variables and constants. The value of a variable or a constant names
+// no internal package either. An unexported type that an exported struct embeds
+// must not have exported methods or fields.
 func checkPublicTypes(m *Module, report reporter) {
 	for _, p := range m.publicPackages() {
 		x := exports{m: m, report: report, aliases: map[string]ast.Expr{}}
@@ -46,11 +46,11 @@ func (m *Module) publicPackages() (all []*Package) {
 	return all
 }
 
-// exports looks through what a package exports.
+// exports examines the exports of a package.
 type exports struct {
 	m       *Module
 	report  reporter
-	names   map[string]string   // imports of the file in hand
+	names   map[string]string   // imports of the current file
 	aliases map[string]ast.Expr // unexported names of internal types
 }
 
@@ -171,8 +171,8 @@ func (m *Module) sources(path string) []*File {
 	return nil
 }
 
-// checkPublicAliases wants the comment on an alias to show the methods of what it
-// stands for, indented: go doc shows nothing else of an alias.
+// checkPublicAliases requires that the comment on an alias shows the methods of
+// its type, indented: go doc shows nothing else of an alias.
 func checkPublicAliases(m *Module, report reporter) {
 	for _, p := range m.publicPackages() {
 		for _, f := range p.Sources() {
@@ -217,7 +217,7 @@ func (m *Module) methods(t ast.Expr, names map[string]string) (heads []string) {
 	return heads
 }
 
-// checkValue looks at the value too, whatever its type is: go doc shows it as it
+// checkValue examines the value too, whatever its type is: go doc shows it as it
 // is written.
 func (x *exports) checkValue(s *ast.ValueSpec) {
 	if s.Type != nil {
@@ -230,13 +230,13 @@ func (x *exports) checkValue(s *ast.ValueSpec) {
 	}
 }
 
-// workshop is what users of a public package cannot follow: the numbers of the
-// project's requirements, but not those of the InfiniBand architecture
-// (C9-105), and directions to its files.
+// workshop matches text that means nothing to users of a public package:
+// numbers of the project's requirements, but not of compliance statements of
+// the InfiniBand architecture (C9-105), and reading orders.
 var workshop = regexp.MustCompile(`\b[EQVC][0-9]{1,2}\b(?:[^-]|$)|[Rr]eading order`)
 
-// checkPublicDocs wants the comments on what a public package exports to stand
-// alone.
+// checkPublicDocs requires that the comments on a public package's exports make
+// sense without the repository.
 func checkPublicDocs(m *Module, report reporter) {
 	for _, p := range m.publicPackages() {
 		for _, f := range p.Sources() {

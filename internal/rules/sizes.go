@@ -10,7 +10,7 @@ const (
 	maxFileLines     = 800
 	maxFunctionLines = 70
 	maxParameters    = 5
-	maxMethods       = 40 // of a type of the engine: one with more is several types
+	maxMethods       = 40 // of a type of the engine
 )
 
 // sizeExempt names pure tables: a file by its path, a function as

@@ -9,13 +9,12 @@ import (
 	"strings"
 )
 
-// checkGlobals wants package variables to be constants in all but name:
-// sentinel errors, tables, and files that the compiler embeds. Such a variable
-// has an initial value that is not shared state (a lock, a channel, a pool, a pointer, an atomic), and no
-// function writes to it: by assignment, through a local pointer to it, or by
-// a method that writes to its receiver. Otherwise its address must not be
-// taken; that of a table's element may be, for look-ups that return it, and
-// what their callers do with it is not seen.
+// checkGlobals requires that package variables are constants in all but name: sentinel errors,
+// tables, and files that the compiler embeds. Such a variable has an initial value that is not
+// shared state (a lock, a channel, a pool, a pointer, an atomic), and no function writes to it: by
+// assignment, through a local pointer to it, or by a method that writes to its receiver. Its
+// address must not be taken in any other way; that of a table's element may be, for look-ups that
+// return it, but the rule does not see what their callers do with it.
 func checkGlobals(m *Module, report reporter) {
 	for _, p := range m.Packages {
 		for _, f := range p.Sources() {
@@ -78,7 +77,7 @@ func sharedState(v ast.Expr, names map[string]string) string {
 }
 
 // checkVarUses resolves names with go/types but without the imports: names of
-// the package itself resolve all the same, and errors do not matter here.
+// the package itself resolve anyway, and type errors do not matter here.
 func checkVarUses(m *Module, p *Package, report reporter) {
 	var files []*ast.File
 	for _, f := range p.Sources() {

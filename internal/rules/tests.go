@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// checkTestSleep wants no test to wait for a length of time and hope: tests
-// wait for what they wait for, or run in virtual time.
+// checkTestSleep rejects tests that sleep: tests wait for a condition, or run
+// in virtual time.
 func checkTestSleep(m *Module, report reporter) {
 	for _, p := range m.Packages {
 		for _, f := range p.Files {
@@ -26,8 +26,8 @@ func checkTestSleep(m *Module, report reporter) {
 	}
 }
 
-// checkTestSkip wants a comment that justifies it on or right above every
-// call that skips a test.
+// checkTestSkip requires a comment with the reason on or right above every call
+// that skips a test.
 func checkTestSkip(m *Module, report reporter) {
 	for _, p := range m.Packages {
 		for _, f := range p.Files {

@@ -24,7 +24,7 @@ func checkPackageName(m *Module, report reporter) {
 	}
 }
 
-// checkDocFile wants in every package a doc.go with the package comment, and
+// checkDocFile requires a doc.go with the package comment in every package, and
 // the comment nowhere else.
 func checkDocFile(m *Module, report reporter) {
 	for _, p := range m.Packages {
@@ -56,10 +56,10 @@ func hasPackageComment(f *File) bool {
 		f.AST.Name.Name == "main" && strings.HasPrefix(text, "Command ")
 }
 
-// checkDocumented wants a comment on every exported name of hand-written
-// sources: functions, methods of exported types, types, methods of
-// interfaces, constants and variables (a comment on their group will do).
-// Comments of functions and types begin with the name.
+// checkDocumented requires a comment on every exported name of hand-written
+// sources: functions, methods of exported types, types, methods of interfaces,
+// constants and variables (a comment on their group will do). Comments of
+// functions and types begin with the name.
 func checkDocumented(m *Module, report reporter) {
 	for _, p := range m.Packages {
 		for _, f := range p.Sources() {
@@ -103,7 +103,7 @@ func receiver(fn *ast.FuncDecl) string {
 	}
 }
 
-// checkDoc wants doc to begin with the name, after an article if need be.
+// checkDoc requires that doc begins with the name, after an article if need be.
 func checkDoc(name *ast.Ident, doc *ast.CommentGroup, report reporter) {
 	if doc == nil {
 		report(name.Pos(), "exported %s has no comment", name.Name)

@@ -12,12 +12,12 @@ type writes struct {
 	report  reporter
 	aliases map[types.Object]bool // local pointers to package variables
 	methods map[types.Object]bool // methods that write to their receiver
-	local   map[ast.Expr]bool     // addresses that such pointers are made of
+	local   map[ast.Expr]bool     // address expressions that such pointers come from
 	target  types.Object          // look for writes to this; nil: to every package variable
 }
 
-// writingMethods returns the methods with a pointer receiver that write to
-// what it points at, or hand it on.
+// writingMethods returns the methods with a pointer receiver that write to the
+// receiver's value, or pass the pointer on.
 func writingMethods(info *types.Info, files []*ast.File) map[types.Object]bool {
 	methods := map[types.Object]bool{}
 	for _, f := range files {
@@ -59,8 +59,8 @@ func isElement(e ast.Expr) bool {
 	return ok
 }
 
-// assign looks at what is assigned to, and notes local pointers that a
-// definition makes.
+// assign examines the targets of an assignment, and remembers local pointers
+// that it defines.
 func (w *writes) assign(n *ast.AssignStmt) {
 	for i, lhs := range n.Lhs {
 		w.written(lhs, "assigned to")

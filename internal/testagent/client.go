@@ -15,19 +15,18 @@ import (
 	"github.com/softhca/softhca/internal/printable"
 )
 
-// DefaultPort is the TCP port on which the program listens unless told
-// otherwise.
+// DefaultPort is the TCP port on which the program listens by default.
 const DefaultPort = 18516
 
 const (
 	protocol = 1     // the version of the protocol
 	maxLine  = 65536 // bytes of a line, the newline included
 
-	// answerTime is how long a reply may take beyond what the request itself
-	// waits for. It is long: the peer may be an emulated machine.
+	// answerTime is how long a reply may take in addition to the request's own
+	// wait. It is long because the peer may be an emulated machine.
 	answerTime = 30 * time.Second
 
-	maxWait = time.Minute // what a request may wait for at most
+	maxWait = time.Minute // the longest wait of a request
 )
 
 // Client is a connection to the program. Its calls wait for their replies, one
@@ -37,7 +36,7 @@ const (
 type Client struct {
 	device Device
 
-	mu     sync.Mutex // guards what follows, and holds requests apart
+	mu     sync.Mutex // guards the fields below, and serializes requests
 	conn   net.Conn
 	in     *bufio.Reader
 	log    io.Writer
@@ -45,8 +44,8 @@ type Client struct {
 }
 
 // Dial connects to the program at an address, HOST or HOST:PORT, and asks it
-// who it is. The program destroys what an earlier controller left. Requests and
-// replies are written to log as they pass, a line each, unless it is nil.
+// for its adapter. The program destroys the objects of an earlier controller.
+// If log is not nil, every request and reply is written to it, a line each.
 func Dial(ctx context.Context, address string, log io.Writer) (*Client, error) {
 	if _, _, err := net.SplitHostPort(address); err != nil {
 		address = net.JoinHostPort(strings.Trim(address, "[]"), strconv.Itoa(DefaultPort))
@@ -75,7 +74,7 @@ func (c *Client) Close() error {
 }
 
 // Do sends one request and returns its reply. The request may make the program
-// wait for so long. A reply that is an error becomes an *Error.
+// wait for as long as wait. A reply that is an error becomes an *Error.
 func (c *Client) Do(ctx context.Context, request string, wait time.Duration) (Reply, error) {
 	if len(request) >= maxLine || strings.ContainsAny(request, "\n\x00") {
 		return Reply{}, fmt.Errorf("test agent: a request of %d bytes, or of several lines, cannot be sent", len(request))
@@ -107,7 +106,7 @@ func (c *Client) Do(ctx context.Context, request string, wait time.Duration) (Re
 }
 
 // exchange sends a request and returns the line of the reply, made printable: its names and
-// texts are of another host.
+// texts come from another host.
 func (c *Client) exchange(ctx context.Context, request string, wait time.Duration) (string, error) {
 	deadline := time.Now().Add(wait + answerTime)
 	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
@@ -159,7 +158,8 @@ func (h handle) Destroy(ctx context.Context) error {
 	return err
 }
 
-// waitMS is a time to wait as the protocol says it, and as bounded.
+// waitMS returns a time to wait in milliseconds, as the protocol has it, and as
+// a duration, bounded by maxWait.
 func waitMS(d time.Duration) (int64, time.Duration) {
 	d = min(max(d, 0), maxWait)
 	return d.Milliseconds(), d

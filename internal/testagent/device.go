@@ -14,7 +14,7 @@ import (
 // Device describes the adapter and its host.
 type Device struct {
 	Name      string // such as rxe0
-	Kernel    string // release, as uname says it
+	Kernel    string // release, as from uname
 	Firmware  string
 	ActiveMTU int // bytes
 	GIDs      []GIDEntry
@@ -43,10 +43,10 @@ func (d *Device) GIDIndex(a netip.Addr) (int, bool) {
 	return 0, false
 }
 
-// Device returns what the adapter was when the client connected.
+// Device returns the adapter's description as of Dial.
 func (c *Client) Device() Device { return c.device }
 
-// Hello asks for the adapter as it is now.
+// Hello asks for the adapter's present description.
 func (c *Client) Hello(ctx context.Context) (Device, error) {
 	r, err := c.Do(ctx, "hello", 0)
 	if err != nil {
@@ -91,8 +91,8 @@ func parseGID(s string) (GIDEntry, error) {
 	return e, nil
 }
 
-// Counters returns the counters of the port, under the names that the system
-// gives them.
+// Counters returns the counters of the port, under the operating system's
+// names.
 func (c *Client) Counters(ctx context.Context) (map[string]uint64, error) {
 	r, err := c.Do(ctx, "counters", 0)
 	return r.Numbers(), err
@@ -101,8 +101,8 @@ func (c *Client) Counters(ctx context.Context) (map[string]uint64, error) {
 // Event is an asynchronous event.
 type Event struct {
 	Type ib.EventType
-	Kind string // what it is about: qp, cq, srq or port
-	ID   uint32 // of that object; 0 of one that is destroyed
+	Kind string // its object: qp, cq, srq or port
+	ID   uint32 // ID of that object; 0 if it is destroyed
 }
 
 // Events returns the asynchronous events since the last call, and waits for

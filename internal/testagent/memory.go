@@ -20,18 +20,18 @@ func (c *Client) AllocPD(ctx context.Context) (*PD, error) {
 	return &PD{h}, err
 }
 
-// MRConfig says what region to register.
+// MRConfig describes a region to register.
 type MRConfig struct {
 	Size   uint64 // bytes
-	Align  uint64 // of the first byte in its page, 0..4095
-	IOVA   uint64 // the address for the peer; 0 is the memory's own
+	Align  uint64 // offset of the first byte in its page, 0..4095
+	IOVA   uint64 // the address for the peer; 0 means the memory's own
 	Access ib.Access
 }
 
 // MR is a region of memory that the program has allocated, zeros at first.
 type MR struct {
 	handle
-	Addr uint64 // for the peer
+	Addr uint64 // address for the peer
 	Size uint64
 	LKey ib.LKey
 	RKey ib.RKey
@@ -53,7 +53,7 @@ func (p *PD) RegMR(ctx context.Context, cfg MRConfig) (*MR, error) {
 }
 
 // SGE returns an element of n bytes from an offset of the region. The program
-// does not check that they are within it: the adapter shall.
+// does not check that they are within it: that is the adapter's task.
 func (m *MR) SGE(off uint64, n uint32) SGE { return SGE{MR: m, Off: off, Length: n} }
 
 // Span is a part of a region and the pattern that belongs there.
@@ -74,7 +74,7 @@ func (m *MR) Fill(ctx context.Context, s Span) error {
 	return err
 }
 
-// Set makes n bytes from an offset the same.
+// Set sets n bytes from an offset to the same value.
 func (m *MR) Set(ctx context.Context, off, n uint64, to byte) error {
 	_, err := m.client.Do(ctx, fmt.Sprintf("fill mr=%d off=%d len=%d byte=%d", m.id, off, n, to), 0)
 	return err
@@ -82,7 +82,7 @@ func (m *MR) Set(ctx context.Context, off, n uint64, to byte) error {
 
 // Mismatch says how memory differs from what was expected.
 type Mismatch struct {
-	Bytes     uint64 // that differ; the other fields are valid if it is not 0
+	Bytes     uint64 // number that differ; the other fields are valid if it is not 0
 	First     uint64 // the first of them, counted from the beginning of the span
 	Want, Got byte
 }

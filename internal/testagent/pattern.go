@@ -3,7 +3,7 @@ package testagent
 import "encoding/binary"
 
 // patternWord returns the 8 bytes of a pattern from position 8*word, little
-// endian: the generator splitmix64, which both sides can enter anywhere.
+// endian: the generator splitmix64, which both sides can start at any position.
 func patternWord(seed, word uint64) uint64 {
 	z := seed + (word+1)*0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
@@ -16,8 +16,8 @@ func PatternByte(seed, at uint64) byte {
 	return byte(patternWord(seed, at/8) >> (8 * (at % 8)))
 }
 
-// FillPattern makes buf the bytes of a pattern from position at, as Fill does
-// at the program.
+// FillPattern fills buf with a pattern from position at, as Fill does in the
+// program.
 func FillPattern(buf []byte, seed, at uint64) {
 	for len(buf) > 0 && at%8 != 0 {
 		buf[0] = PatternByte(seed, at)
@@ -32,7 +32,7 @@ func FillPattern(buf []byte, seed, at uint64) {
 	}
 }
 
-// FirstMismatch returns the index of the first byte of buf that is not that of
+// FirstMismatch returns the index of the first byte of buf that differs from
 // the pattern, -1 if there is none.
 func FirstMismatch(buf []byte, seed, at uint64) int {
 	for i := 0; i < len(buf); i++ {

@@ -12,7 +12,7 @@ import (
 const MaxList = 512
 
 // SGE is an element of a work request: a part of a region or, if MR is nil,
-// what Addr and LKey say.
+// Addr and LKey.
 type SGE struct {
 	MR     *MR
 	Off    uint64
@@ -21,7 +21,7 @@ type SGE struct {
 	Length uint32
 }
 
-// String returns the element as the protocol says it.
+// String returns the element in the protocol's form.
 func (s SGE) String() string {
 	if s.MR != nil {
 		return fmt.Sprintf("sge=%d:%d:%d", s.MR.id, s.Off, s.Length)
@@ -43,8 +43,8 @@ func (c Copies) keys() string {
 	return fmt.Sprintf(" count=%d stride=%d", c.Count, c.Stride)
 }
 
-// SendWR is a work request. With flags SendInline the elements say what is
-// copied when it is posted.
+// SendWR is a work request. With the flag SendInline the content of the
+// elements is copied at posting.
 type SendWR struct {
 	WRID   uint64
 	Opcode ib.WROpcode
@@ -67,7 +67,7 @@ type SendWR struct {
 	Bind *Bind // BIND_MW
 }
 
-// Bind says what a memory window shall mean.
+// Bind is the range and the rights that a memory window gets.
 type Bind struct {
 	MW       *MW
 	MR       *MR
@@ -127,7 +127,7 @@ func (w *RecvWR) keys() string {
 }
 
 // PostSend posts work requests as one list, as ibv_post_send does. An *Error
-// says which was the first that was not taken.
+// has the index of the first that was refused.
 func (q *QP) PostSend(ctx context.Context, wrs ...SendWR) error {
 	words := make([]string, len(wrs))
 	for i := range wrs {

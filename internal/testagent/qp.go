@@ -9,13 +9,13 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// QPConfig says what queue pair to create.
+// QPConfig describes a queue pair to create.
 type QPConfig struct {
 	Type           ib.QPType // RC, UC or UD
-	SendCQ, RecvCQ *CQ       // RecvCQ nil is SendCQ
+	SendCQ, RecvCQ *CQ       // a nil RecvCQ means SendCQ
 	SRQ            *SRQ      // nil for a receive queue of its own
 	Cap            ib.QPCap
-	SigAll         bool // every send completes with an entry
+	SigAll         bool // every send is signaled
 }
 
 // QP is a queue pair.
@@ -68,7 +68,7 @@ func avKeys(prefix string, av ib.AHAttr) string {
 	return prefix + strings.Join(words, " "+prefix)
 }
 
-// attrKeys says attributes as the protocol does.
+// attrKeys returns attributes in the protocol's form.
 func attrKeys(a *ib.QPAttr, mask ib.AttrMask) []string {
 	var words []string
 	for _, k := range []struct {
@@ -118,8 +118,8 @@ func attrKeys(a *ib.QPAttr, mask ib.AttrMask) []string {
 	return words
 }
 
-// Modify gives the queue pair attributes: those that the mask names, and
-// nothing else. Whether that is allowed is for the adapter to say.
+// Modify sets the attributes that the mask names, and no others. The adapter
+// decides whether that is allowed.
 func (q *QP) Modify(ctx context.Context, attr *ib.QPAttr, mask ib.AttrMask) error {
 	_, err := q.client.Do(ctx, fmt.Sprintf("modify qp=%d %s", q.id, strings.Join(attrKeys(attr, mask), " ")), 0)
 	return err
@@ -153,13 +153,13 @@ func (q *QP) Query(ctx context.Context) (ib.QPAttr, error) {
 	return a, f.err
 }
 
-// AttachMcast makes a UD queue pair receive what is sent to a group.
+// AttachMcast makes a UD queue pair receive packets to a multicast group.
 func (q *QP) AttachMcast(ctx context.Context, group ib.GID) error {
 	_, err := q.client.Do(ctx, fmt.Sprintf("attach qp=%d gid=%s", q.id, group), 0)
 	return err
 }
 
-// DetachMcast ends that.
+// DetachMcast undoes AttachMcast.
 func (q *QP) DetachMcast(ctx context.Context, group ib.GID) error {
 	_, err := q.client.Do(ctx, fmt.Sprintf("detach qp=%d gid=%s", q.id, group), 0)
 	return err

@@ -18,7 +18,7 @@ type CQ struct {
 	Cap int
 }
 
-// CreateCQ returns a completion queue of at least so many entries, with a
+// CreateCQ returns a completion queue of at least cqe entries, with a
 // completion channel of its own if notify is set.
 func (c *Client) CreateCQ(ctx context.Context, cqe int, notify bool) (*CQ, error) {
 	events := 0
@@ -44,8 +44,8 @@ func (q *CQ) Resize(ctx context.Context, cqe int) error {
 	return err
 }
 
-// Poll takes n completions, at most MaxPoll, and waits for them; fewer if the
-// time is over. With n 0 it takes those that are there, and does not wait.
+// Poll takes n completions, at most MaxPoll, and waits for them for at most
+// wait. With n 0 it takes those that are there, without waiting.
 func (q *CQ) Poll(ctx context.Context, n int, wait time.Duration) ([]ib.WC, error) {
 	ms, wait := waitMS(wait)
 	r, err := q.client.Do(ctx, fmt.Sprintf("poll cq=%d n=%d ms=%d", q.id, n, ms), wait)
@@ -94,8 +94,8 @@ func (q *CQ) Arm(ctx context.Context, solicitedOnly bool) error {
 	return err
 }
 
-// Notified returns how many events the completion channel had; it waits for
-// one.
+// Notified returns how many events the completion channel had; it waits for the
+// first.
 func (q *CQ) Notified(ctx context.Context, wait time.Duration) (int, error) {
 	ms, wait := waitMS(wait)
 	r, err := q.client.Do(ctx, fmt.Sprintf("notified cq=%d ms=%d", q.id, ms), wait)
@@ -106,7 +106,7 @@ func (q *CQ) Notified(ctx context.Context, wait time.Duration) (int, error) {
 	return int(n), err
 }
 
-// SRQConfig says what shared receive queue to create.
+// SRQConfig describes a shared receive queue to create.
 type SRQConfig struct {
 	MaxWR, MaxSGE, Limit uint32
 }

@@ -7,13 +7,13 @@ import (
 	"syscall"
 )
 
-// Error is what the program says when it refuses a request, or a verb failed.
-// It unwraps to the errno.
+// Error is the program's reply when it refuses a request or a verb fails. It
+// unwraps to the errno.
 type Error struct {
 	Command string        // the first word of the request
 	Errno   syscall.Errno // of Linux
 	Text    string        // what failed
-	Bad     int           // posting a list: the index of the first that was not taken; else -1
+	Bad     int           // posting a list: the index of the first that was refused; else -1
 }
 
 // Error says what failed, and why.
@@ -24,7 +24,7 @@ func (e *Error) Error() string {
 // Unwrap returns the errno.
 func (e *Error) Unwrap() error { return e.Errno }
 
-// Reply is a reply: values by key, of which some may be there several times.
+// Reply is a reply: values by key; a key may occur several times.
 type Reply struct {
 	command string
 	pairs   [][2]string
@@ -35,7 +35,7 @@ func command(request string) string {
 	return first
 }
 
-// parseReply takes a reply apart; "err …" becomes an *Error.
+// parseReply parses a reply; "err …" becomes an *Error.
 func parseReply(request, line string) (Reply, error) {
 	r := Reply{command: command(request)}
 	word, rest, _ := strings.Cut(line, " ")
@@ -89,7 +89,7 @@ func (r Reply) All(key string) []string {
 	return all
 }
 
-// Uint returns a number of at most so many bits.
+// Uint returns a number of at most bits bits.
 func (r Reply) Uint(key string, bits int) (uint64, error) {
 	s, ok := r.Get(key)
 	if !ok {
@@ -113,7 +113,7 @@ func (r Reply) Numbers() map[string]uint64 {
 	return all
 }
 
-// fields reads numbers of a reply; the first that is wrong is its error.
+// fields reads numbers of a reply; its error is that of the first wrong one.
 type fields struct {
 	r   Reply
 	err error
@@ -128,8 +128,8 @@ func (f *fields) uint(key string, bits int) uint64 {
 	return v
 }
 
-// record reads numbers of a value with commas; the first that is wrong, or
-// missing, is its error.
+// record reads numbers of a value with commas; its error is that of the first
+// wrong or missing one.
 type record struct {
 	words []string
 	err   error

@@ -7,8 +7,8 @@ import (
 	"reflect"
 )
 
-// Replaced returns a copy of the tree that was searched with the replacement
-// in the place that was found. It has no comments.
+// Replaced returns a copy of the searched tree with the replacement in the
+// place of the match. The copy has no comments.
 func (m *Match) Replaced() (ast.Node, error) {
 	c := copier{at: m.Pos(), instead: func(n ast.Node) ([]ast.Node, bool) {
 		name, _, ok := variable(n)
@@ -25,7 +25,7 @@ func (m *Match) Replaced() (ast.Node, error) {
 	return Replace(m.root, m.nodes, with)
 }
 
-// asStatement makes a statement of an expression that takes the place of one.
+// asStatement makes a statement of an expression that replaces a statement.
 func asStatement(place ast.Node, bound []ast.Node) []ast.Node {
 	if _, ok := place.(*ast.ExprStmt); ok && len(bound) == 1 {
 		if e, ok := bound[0].(ast.Expr); ok {
@@ -39,7 +39,7 @@ func asStatement(place ast.Node, bound []ast.Node) []ast.Node {
 func Copy(root ast.Node) ast.Node {
 	n, err := Replace(root, nil, nil)
 	if err != nil {
-		panic(err) // nothing is replaced
+		panic(err) // cannot fail: nothing is replaced
 	}
 	return n
 }
@@ -68,11 +68,11 @@ func Replace(root ast.Node, old, with []ast.Node) (ast.Node, error) {
 // copier copies trees.
 type copier struct {
 	instead func(n ast.Node) (with []ast.Node, ok bool) // of a node
-	at      token.Pos                                   // of everything; not valid: as it is
+	at      token.Pos                                   // position given to every node; NoPos keeps the positions
 }
 
-// try calls f, which copies something. It fails if a node would come where
-// there is no place for it.
+// try calls f, which copies something. It fails if a node would come where its
+// type does not fit.
 func (c *copier) try(f func()) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -98,7 +98,7 @@ func (c *copier) list(nodes []ast.Node) (list []ast.Node) {
 	return list
 }
 
-// value copies what a field of a node holds, or a node itself.
+// value copies the value of a node's field, or a node itself.
 func (c *copier) value(v reflect.Value) reflect.Value {
 	switch v.Kind() {
 	case reflect.Interface, reflect.Pointer:

@@ -10,7 +10,7 @@ import (
 type Match struct {
 	pattern *Pattern
 	root    ast.Node
-	nodes   []ast.Node         // that are replaced
+	nodes   []ast.Node         // to be replaced
 	bound   map[string]binding // what the variables stand for
 }
 
@@ -23,8 +23,8 @@ func (m *Match) Pos() token.Pos { return m.nodes[0].Pos() }
 // End returns where it ends.
 func (m *Match) End() token.Pos { return m.nodes[len(m.nodes)-1].End() }
 
-// Find returns the places below root where the pattern is, in their order. Of
-// those that begin with the same node it returns the shortest.
+// Find returns the matches of the pattern below root, in source order. Of
+// matches that begin with the same node it returns the shortest.
 func (p *Pattern) Find(root ast.Node) []*Match {
 	var found []*Match
 	try := func(list []ast.Node) {
@@ -53,9 +53,8 @@ func (p *Pattern) Find(root ast.Node) []*Match {
 	return found
 }
 
-// lists returns the lists of a node in which a run may be: those of its
-// statements or elements, and each statement that is alone, such as the else
-// of an if.
+// lists returns the lists of a node in which a run may match: its lists of
+// statements or elements, and each single statement, such as the else of an if.
 func (p *Pattern) lists(n ast.Node) (lists [][]ast.Node) {
 	v := reflect.ValueOf(n).Elem()
 	for i := range v.NumField() {
@@ -80,7 +79,7 @@ func nodesOf(v reflect.Value) []ast.Node {
 	return list
 }
 
-// Equal reports whether two trees say the same.
+// Equal reports whether two trees are the same code.
 func Equal(a, b ast.Node) bool { return (&matcher{bound: make(map[string]binding)}).node(a, b) }
 
 // matcher compares a pattern with a tree.
@@ -88,8 +87,8 @@ type matcher struct {
 	bound map[string]binding
 }
 
-// prefix reports whether a list begins with what the patterns want, and how
-// long that is.
+// prefix reports whether a list begins with a match of the patterns, and the
+// length of the match.
 func (m *matcher) prefix(patterns, list []ast.Node) (length int, ok bool) {
 	if len(patterns) == 0 {
 		return 0, true
@@ -109,8 +108,8 @@ func (m *matcher) prefix(patterns, list []ast.Node) (length int, ok bool) {
 	return n + 1, ok
 }
 
-// after tries a length of a variable that stands for a list: what comes after
-// must match, and all of it if the patterns end there.
+// after tries a length of a variable that stands for a list: the nodes after it
+// must match the remaining patterns.
 func (m *matcher) after(name string, list, patterns, rest []ast.Node) (int, bool) {
 	if len(patterns) == 0 && len(rest) > 0 {
 		return 0, false
@@ -129,7 +128,8 @@ func (m *matcher) after(name string, list, patterns, rest []ast.Node) (int, bool
 	return n, ok
 }
 
-// bind gives a variable its meaning, or compares it with the one that it has.
+// bind binds a variable to nodes, or compares them with those that it is bound
+// to.
 func (m *matcher) bind(name string, list []ast.Node) bool {
 	old, ok := m.bound[name]
 	if !ok && name != "_" {
@@ -142,7 +142,7 @@ func (m *matcher) bind(name string, list []ast.Node) bool {
 	return same && n == len(list)
 }
 
-// node reports whether a node is as the pattern wants.
+// node reports whether a node matches a node of the pattern.
 func (m *matcher) node(p, n ast.Node) bool {
 	p, n = unparen(p), unparen(n)
 	if name, list, ok := variable(p); ok && !list && fits(p, n) {
@@ -159,7 +159,7 @@ func unparen(n ast.Node) ast.Node {
 	return n
 }
 
-// value compares what pointers, interfaces, lists and structures hold.
+// value compares pointers, interfaces, lists and structures by their content.
 func (m *matcher) value(p, n reflect.Value) bool {
 	switch p.Kind() {
 	case reflect.Interface, reflect.Pointer:
@@ -200,14 +200,14 @@ var (
 	aNode    = reflect.TypeFor[ast.Node]()
 )
 
-// isIgnored reports whether fields of a type do not say what a program does:
-// places, comments, and what an identifier was once resolved to.
+// isIgnored reports whether fields of a type have no effect on the program:
+// positions, comments, and resolved identifiers.
 func isIgnored(t reflect.Type) bool {
 	return t == position || t == comments || t.Kind() == reflect.Pointer && !t.Implements(aNode)
 }
 
-// fields compares two structures of a type. Of the places in the source two
-// matter: that of the dots after an argument, and of the = of an alias.
+// fields compares two structures of a type. Of the source positions two matter:
+// that of the dots after an argument, and of the = of an alias.
 func (m *matcher) fields(p, n reflect.Value) bool {
 	for i := range p.NumField() {
 		switch f := p.Type().Field(i); {

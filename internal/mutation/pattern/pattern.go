@@ -62,7 +62,7 @@ func Parse(find, replace string) (*Pattern, error) {
 	return nil, fmt.Errorf("pattern: %q and %q are not expressions, statements, clauses or elements alike", find, replace)
 }
 
-// golang makes identifiers of the variables.
+// golang turns variables into identifiers.
 func golang(s string) string {
 	s = listVariable.ReplaceAllString(s, listOf+"$1")
 	return oneVariable.ReplaceAllString(s, oneOf+"$1")
@@ -73,8 +73,8 @@ func parseExpr(s string) ([]ast.Node, error) {
 	return []ast.Node{e}, err
 }
 
-// parseStmts returns a parser of what stands between begin and end, which make
-// a block of it.
+// parseStmts returns a parser of the text between begin and end, which make it
+// a block.
 func parseStmts(begin, end string) func(string) ([]ast.Node, error) {
 	return func(s string) ([]ast.Node, error) {
 		f, err := parser.ParseFile(token.NewFileSet(), "", "package p\nfunc _() "+begin+s+end, parser.SkipObjectResolution)
@@ -116,8 +116,8 @@ func parseElements(s string) (nodes []ast.Node, err error) {
 	return nodes, nil
 }
 
-// check wants a pattern to say something, and its replacement to use only
-// what it finds.
+// check requires that a pattern is neither empty nor open at its ends, and that
+// its replacement uses only variables of the pattern.
 func (p *Pattern) check() error {
 	if len(p.nodes) == 0 {
 		return errors.New("pattern: empty")

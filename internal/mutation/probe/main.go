@@ -25,7 +25,7 @@ type violation struct {
 	Detail string
 }
 
-// outcome is what came of one script.
+// outcome is the outcome of one script.
 type outcome struct {
 	Name   string
 	Covers []string
