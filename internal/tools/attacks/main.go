@@ -108,7 +108,7 @@ func (a *attack) test(ctx context.Context) (string, error) {
 	return string(out), err
 }
 
-// outcome says what tests without a failure came to.
+// outcome summarizes the output of tests without a failure.
 func outcome(out string) string {
 	switch passed, skipped := count(out); {
 	case skipped == 0:

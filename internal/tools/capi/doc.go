@@ -1,4 +1,4 @@
-// Command capi builds the C libraries that unmodified programs are run on into a
+// Command capi builds the C libraries for running unmodified programs into a
 // directory:
 //
 //	go run ./internal/tools/capi DIRECTORY

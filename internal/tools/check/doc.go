@@ -1,8 +1,8 @@
-// Command check is the gate of the project, and all of it: "make check" and
-// the continuous integration call nothing else. It needs Go and a C compiler,
-// for the race detector and package cpeer. It prints each step when it begins
-// and ends, with its duration, and every 30 seconds in between; after the first
-// that fails it prints that step's output, begins no other, and exits with 1.
+// Command check is the gate of the project, and all of it: "make check" and the
+// continuous integration call nothing else. It needs Go and a C compiler, for
+// the race detector and package cpeer. It prints each step when it begins and
+// ends, with its duration, and every 30 seconds in between; at the first failed
+// step it prints its output, starts no other, and exits with 1.
 //
 // Usage:
 //

@@ -31,7 +31,7 @@ func main() {
 			fmt.Fprintln(os.Stderr, "check:", err)
 			os.Exit(1)
 		}
-		// What is left of it if the gate is interrupted does no harm.
+		// A directory that an interrupted gate leaves behind does no harm.
 		defer func() { _ = os.RemoveAll(dir) }()
 		*results = filepath.Join(dir, "tests.json")
 	}
@@ -55,8 +55,8 @@ func main() {
 	}
 }
 
-// step is one part of the gate. Its run returns what the reader needs to see
-// when it fails.
+// step is one part of the gate. Its run returns the output to show when it
+// fails.
 type step struct {
 	name string
 	lane int // 0: it runs alone; steps of other lanes that follow each other run side by side
@@ -79,7 +79,7 @@ func choose(steps []step, list string) ([]step, error) {
 	return chosen, nil
 }
 
-// heartbeat is how often a step that runs says so.
+// heartbeat is how often a running step says that it still runs.
 const heartbeat = 30 * time.Second
 
 // runAll runs the steps in order until one fails: those of a lane one after the other, the
@@ -90,7 +90,7 @@ func runAll(ctx context.Context, w io.Writer, steps []step) error {
 		end := i + 1
 		for ; steps[i].lane != 0 && end < len(steps) && steps[end].lane != 0; end++ {
 		}
-		lanes := map[int][]int{} // the steps of each
+		lanes := map[int][]int{} // indices of the steps of each
 		for ; i < end; i++ {
 			lanes[steps[i].lane] = append(lanes[steps[i].lane], i)
 		}
@@ -111,7 +111,7 @@ type gate struct {
 	begin time.Time
 	steps []step
 
-	mu sync.Mutex // guards what is printed
+	mu sync.Mutex // serializes the output
 	w  io.Writer
 }
 
@@ -136,7 +136,7 @@ func (g *gate) lane(ctx, passing context.Context, indices []int) error {
 	return nil
 }
 
-// run runs a step and prints what becomes of it.
+// run runs a step and prints its outcome.
 func (g *gate) run(ctx context.Context, i int) error {
 	s := &g.steps[i]
 	title := fmt.Sprintf("[%*d/%d] %s", len(strconv.Itoa(len(g.steps))), i+1, len(g.steps), s.name)
@@ -153,7 +153,7 @@ func (g *gate) run(ctx context.Context, i int) error {
 	return nil
 }
 
-// since returns the time since t as people want to read it.
+// since returns the time since t, rounded for output.
 func since(t time.Time) time.Duration { return time.Since(t).Round(100 * time.Millisecond) }
 
 // watched runs the step and calls beat from time to time until it ends.

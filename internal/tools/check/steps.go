@@ -24,9 +24,9 @@ import (
 	"github.com/softhca/softhca/internal/rules"
 )
 
-// allSteps returns the gate in order: what fails fast comes first. The tests
-// leave their results in a file, from which the step after them learns that
-// the proofs of the requirements ran and passed.
+// allSteps returns the gate in order: steps that fail fast come first. The
+// tests leave their results in a file, from which the step after them learns
+// that the proofs of the requirements ran and passed.
 func allSteps(fuzztime time.Duration, results string) []step {
 	root := os.DirFS(".")
 	const alone, seeded, random = 0, 1, 2 // lanes
@@ -82,7 +82,7 @@ func failures(r io.Reader) (string, error) {
 		var e struct{ Action, Package, ImportPath, Test, Output string }
 		switch err := d.Decode(&e); {
 		case errors.Is(err, io.EOF):
-			for _, key := range slices.Sorted(maps.Keys(printed)) { // of tests that did not end
+			for _, key := range slices.Sorted(maps.Keys(printed)) { // output of tests that did not end
 				out.WriteString(strings.Join(printed[key], ""))
 			}
 			return out.String(), nil
@@ -104,8 +104,8 @@ func failures(r io.Reader) (string, error) {
 	}
 }
 
-// mutations asks for an eighth of the seeded bugs, another one with each commit: all
-// of them, which make mutations asks for, take as long as the rest of the gate.
+// mutations runs an eighth of the seeded bugs, a different eighth with each commit:
+// all of them, as with make mutations, take as long as the rest of the gate.
 func mutations(ctx context.Context) (string, error) {
 	commit, err := exec.CommandContext(ctx, "git", "rev-parse", "HEAD").Output()
 	if err != nil {
@@ -115,7 +115,8 @@ func mutations(ctx context.Context) (string, error) {
 	return goCommand(ctx, ".", nil, "test", "-tags=mutation", "-count=1", "-timeout=30m", "./internal/mutation", "-share="+strconv.Itoa(int(share)))
 }
 
-// buildEngine builds for the browser what the table of levels calls engine.
+// buildEngine builds the packages of kind engine in the table of levels for the
+// browser.
 func buildEngine(ctx context.Context) (string, error) {
 	m, err := rules.Load(os.DirFS("."))
 	if err != nil {

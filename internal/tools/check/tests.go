@@ -40,8 +40,8 @@ var raceTests = map[string]string{
 // step does not end with one of them alone.
 var slowest = []string{"./verbs", "./rdmacm", "./internal/broker", "./cmd/softhca", "./capi/test"}
 
-// runTests runs the tests of the module in dir and writes the output of go test -json
-// to a file: with the race detector as raceTests says, and with the compiler's checks of
+// runTests runs the tests of the module in dir and writes the output of go test -json to a
+// file: with the race detector according to raceTests, and with the compiler's checks of
 // pointers only where packages use unsafe. Tests with the race detector run at the same time
 // as the others, because many tests wait for timers or for other processes. It returns the
 // output of the tests that failed. The tests are not vetted, because vet is a step of its
@@ -132,7 +132,7 @@ func (l *lane) copyTo(f *os.File) error {
 // detection says which packages are tested in which way.
 type detection struct {
 	race     []string // with the race detector
-	raceSome []string // with it, the tests that match some
+	raceSome []string // with the race detector, but only the tests that match some
 	some     string   // a regular expression
 	pointers []string // with the compiler's checks of pointers
 	plain    []string // with neither

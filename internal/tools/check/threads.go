@@ -17,8 +17,8 @@ type threads struct {
 	one      []string // the rest
 }
 
-// byThreads parts the packages by what checks their tests need. The race detector finds
-// nothing where there is one thread, and makes such tests, which simulate for long,
+// byThreads sorts the packages by the checks that their tests need. The race detector
+// finds nothing in tests with one thread, and makes them, which simulate for long,
 // several times slower.
 func byThreads(root fs.FS) (parts threads, err error) {
 	m, err := rules.Load(root)
@@ -49,9 +49,9 @@ func usesUnsafe(f *rules.File) bool {
 	return slices.ContainsFunc(f.AST.Imports, func(s *ast.ImportSpec) bool { return s.Path.Value == `"unsafe"` })
 }
 
-// threaded reports whether f, or a package that it imports, may start a thread of
-// Go, which are those that the race detector sees. What is found of packages is
-// known from then on.
+// threaded reports whether f, or a package that it imports, may start a
+// goroutine, whose races the race detector sees. Results for packages are kept in
+// known.
 func threaded(f *rules.File, pkgs map[string]*rules.Package, known map[string]bool) bool {
 	if startsThread(f.AST) {
 		return true
@@ -60,7 +60,7 @@ func threaded(f *rules.File, pkgs map[string]*rules.Package, known map[string]bo
 		path, err := strconv.Unquote(spec.Path.Value)
 		p := pkgs[path]
 		if err != nil || p == nil {
-			continue // of others, which work on what they are called with
+			continue // of other modules and of the standard library: startsThread knows its methods that start one
 		}
 		if _, ok := known[path]; !ok {
 			known[path] = anyOf(p.Sources(), func(f *rules.File) bool { return threaded(f, pkgs, known) })

@@ -21,8 +21,8 @@ type platform struct {
 	tags string
 }
 
-// platforms returns those other than the machine that runs the gate. A compiler would
-// find no more in them, and takes four times as long.
+// platforms returns the platforms other than the gate's own. For them a type check
+// finds as much as a compiler, in a quarter of the time.
 func platforms() []platform {
 	return []platform{
 		{"nocgo", []string{"CGO_ENABLED=0"}, ""},
@@ -36,7 +36,7 @@ func platforms() []platform {
 var errTypes = errors.New("type errors")
 
 // typeCheck returns the errors of the packages in dir and of their tests, each in a line.
-// Of what they import from elsewhere it needs the declarations only.
+// For imported packages of other modules it needs only the declarations.
 func (p platform) typeCheck(ctx context.Context, dir string) (string, error) {
 	root, err := filepath.Abs(dir)
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// unprovableFile says of statuses and events that no script provokes why.
+// unprovableFile gives the reason for each status and event that no script
+// provokes.
 const unprovableFile = "docs/unprovable.tsv"
 
 // exception is a completion status or an asynchronous event.
@@ -21,8 +22,8 @@ type exception struct {
 	why     string // there is no script
 }
 
-// exceptions returns every status and every event of the verbs, and what is
-// wrong with what the scripts and the file of reasons say about them.
+// exceptions returns every status and every event of the verbs, and the errors
+// in the scripts and in the file of reasons about them.
 func exceptions(fsys fs.FS, e *evidence) (list []exception, ps []string, err error) {
 	why, err := readReasons(fsys)
 	if err != nil {
@@ -72,7 +73,7 @@ func (s *script) unknown(known map[string]bool) (ps []string) {
 	return ps
 }
 
-// allExceptions walks the enums to their ends, where the names end.
+// allExceptions walks the enums until a value has no name.
 func allExceptions() (list []exception) {
 	for s := ib.WCSuccess; !strings.Contains(s.String(), "("); s++ {
 		list = append(list, exception{kind: "status", name: s.String()})

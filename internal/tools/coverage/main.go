@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Where the requirements are read and the table is written, below the root.
+// The files of the requirements and of the table, below the root.
 const (
 	requirementsFile = "docs/requirements.tsv"
 	coverageFile     = "docs/coverage.md"
@@ -37,8 +37,8 @@ func main() {
 	}
 }
 
-// run writes the page, or compares it. It fails for what the page must not
-// have, after it has written it.
+// run writes the page, or compares it. It fails for problems of the catalogue,
+// after it has written the page.
 func run(root string, check bool) error {
 	c, err := load(os.DirFS(root))
 	if err != nil {

@@ -17,7 +17,7 @@ var idPattern = regexp.MustCompile(`^[VQCELD][1-9][0-9]*$`)
 // proof is a test or a script that names requirements.
 type proof struct {
 	dir    string // of the package that runs it
-	test   string // as the go command names it
+	test   string // its name for the go command
 	script string // the file, if it is one
 	ids    []string
 }
@@ -30,7 +30,7 @@ func (p *proof) String() string {
 	return fmt.Sprintf("`%s` %s", p.dir, p.test)
 }
 
-// evidence is what the module has to show.
+// evidence is the tests and scripts of the module.
 type evidence struct {
 	proofs  []*proof
 	scripts []*script

@@ -11,17 +11,17 @@ import (
 type requirement struct {
 	id    string
 	title string
-	done  bool // due now: it must have a proof; an open one must have none
-	// What a machine must have for the proofs to run: on others they are skipped.
-	// Empty: each has it.
+	done  bool // it must have a proof; an open one must have none
+	// A feature that a machine must have for the proofs to run; on others they
+	// are skipped. Empty: none.
 	needs string
 }
 
-// doneWith is before what the proofs need, in the third column.
+// doneWith precedes the needed feature in the third column.
 const doneWith = "done with "
 
-// needsScript reports whether a requirement needs a script beside its tests:
-// E1 to E30 and Q1 to Q24, which are about what peers exchange.
+// needsScript reports whether a requirement needs a script in addition to its
+// tests: E1 to E30 and Q1 to Q24, which are about what peers exchange.
 func (r *requirement) needsScript() bool {
 	var n int
 	kind := r.id[0]
@@ -32,7 +32,7 @@ func (r *requirement) needsScript() bool {
 }
 
 // readRequirements reads lines of an id, a title and "done", "open" or "done with"
-// what the proofs need.
+// and a feature.
 func readRequirements(fsys fs.FS) ([]requirement, error) {
 	rows, err := readTable(fsys, requirementsFile, 3)
 	if err != nil {
@@ -55,7 +55,7 @@ func readRequirements(fsys fs.FS) ([]requirement, error) {
 	return reqs, nil
 }
 
-// readTable reads lines of columns that tabs part.
+// readTable reads lines of columns separated by tabs.
 func readTable(fsys fs.FS, name string, columns int) ([][]string, error) {
 	text, err := fs.ReadFile(fsys, name)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 // directory of their package and their name, with a blank between.
 type results map[string]string
 
-// outcome returns what became of a proof.
+// outcome returns the outcome of a proof.
 func (r results) outcome(p *proof) string {
 	if s := r[p.dir+" "+p.test]; s != "" {
 		return s
@@ -23,8 +23,8 @@ func (r results) outcome(p *proof) string {
 }
 
 // readResults reads the output of go test -json. Packages of the module are
-// known by the directory that follows its path. A test that ran several times
-// is as good as its worst run.
+// known by the directory that follows its path. The result of a test that ran
+// several times is that of its worst run.
 func readResults(name, module string) (results, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -51,8 +51,8 @@ func readResults(name, module string) (results, error) {
 	}
 }
 
-// verify returns the proofs that did not pass. One may be skipped if all that it
-// proves needs what not every machine has.
+// verify returns the proofs that did not pass. A proof may be skipped if all its
+// requirements need a feature that not every machine has.
 func (r results) verify(reqs []requirement, e *evidence) (ps []string) {
 	needs := map[string]string{}
 	for _, req := range reqs {

@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// script is what the comments at the top of a protocol script say.
+// script is the header of a protocol script, the comments at its top.
 type script struct {
 	file      string
 	covers    []string
 	status    []string // completion statuses that it provokes
 	event     []string // asynchronous events that it provokes
-	provoked  string   // how
-	requester string   // what that side sees
+	provoked  string   // how it provokes them
+	requester string   // what the requester sees
 	responder string
 }
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// catalogue is everything that the page shows.
+// catalogue is the content of the page.
 type catalogue struct {
 	reqs       []requirement
 	evidence   *evidence
@@ -15,8 +15,8 @@ type catalogue struct {
 	problems   []string
 }
 
-// load reads a module. Problems are what the gate must not let pass; an error
-// means that there is no catalogue.
+// load reads a module. Problems fail the gate; an error means that there is no
+// catalogue.
 func load(fsys fs.FS) (*catalogue, error) {
 	reqs, err := readRequirements(fsys)
 	if err != nil {
@@ -42,8 +42,8 @@ broken. ` + "`make check`" + ` runs them all and lets nothing pass in which one 
 has no proof yet.
 `
 
-// render returns the page. With results it says of each requirement whether
-// its proofs passed; without, only what they are.
+// render returns the page. With results it shows for each requirement whether
+// its proofs passed; without, only their names.
 func (c *catalogue) render(r results) []byte {
 	var b bytes.Buffer
 	b.WriteString(preface)
@@ -68,8 +68,8 @@ func (c *catalogue) render(r results) []byte {
 	return b.Bytes()
 }
 
-// state is done or open; with results pass, or what did not. What was skipped is
-// never a pass.
+// state is done or open; with results it is pass, or the proofs that did not
+// pass. A skipped proof is never a pass.
 func state(req *requirement, r results, proofs []*proof) string {
 	switch {
 	case !req.done:

@@ -61,7 +61,7 @@ func (i *installation) install(ctx context.Context) error {
 }
 
 // buildCommand builds the command. Where git refuses to name the revision, as in a tree of
-// another user, the command has none.
+// another user, the command has no revision.
 func (i *installation) buildCommand(ctx context.Context, file string) error {
 	file, err := filepath.Abs(file)
 	if err != nil {

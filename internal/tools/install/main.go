@@ -23,7 +23,7 @@ func main() {
 	}
 }
 
-// run installs everything and says what to do next.
+// run installs everything and prints the next steps for the user.
 func run(ctx context.Context, args []string) error {
 	prefix, err := filepath.Abs(args[0])
 	if err != nil {
@@ -42,7 +42,7 @@ func run(ctx context.Context, args []string) error {
 	return nil
 }
 
-// next says what to do after an installation into prefix.
+// next returns the next steps after an installation into prefix.
 func next(prefix string, path []string) string {
 	text := "softhca is installed. Next:\n"
 	if bin := filepath.Join(prefix, "bin"); !slices.Contains(path, bin) {

@@ -5,12 +5,13 @@ import (
 	"strings"
 )
 
-// kind is what a value is. All values of a kind have one type of JSON.
+// kind is a kind of value, such as a time or a number of bytes. All values of a
+// kind have one JSON type.
 type kind struct {
 	name    string
 	json    string // its type
 	meaning string
-	fields  *regexp.Regexp // the names of fields that have it; nil: what is left over of the type
+	fields  *regexp.Regexp // the names of fields of this kind; nil: all remaining fields of the type
 }
 
 // The types of JSON.
@@ -41,13 +42,13 @@ var kinds = []kind{
 	{"yes or no", boolean, "", nil},
 }
 
-// names returns what matches whole names.
+// names returns an expression that matches whole names.
 func names(alternatives string) *regexp.Regexp {
 	return regexp.MustCompile("^(" + alternatives + ")$")
 }
 
-// kindOf returns the kind of a field, of which the type is known; false if that is not
-// the type of its kind.
+// kindOf returns the kind of a field with this JSON type; false if the kind has
+// another type.
 func kindOf(name, json string) (kind, bool) {
 	element := strings.TrimPrefix(json, "array of ")
 	for _, k := range kinds {

@@ -19,8 +19,8 @@ const (
 // datagram is the object that has the messages.
 var datagram = object{"cmd/softhca/internal/decode", "MAD"}
 
-// said is what fields of messages mean that have no comment in package mad, as there
-// the names of their types say it.
+// said gives the meaning of message fields that have no comment in package mad,
+// where the names of their types explain them.
 var said = map[string]string{
 	"local_comm_id": "the sender's handle of the connection", "remote_comm_id": "the receiver's handle of the connection",
 	"private_data": "what the program gave, without the zeros at its end", "service": "that ID in words, such as `tcp:7174`",
@@ -34,7 +34,7 @@ var said = map[string]string{
 	"local_qkey": "RD only", "vendor_id": "whose options the datagram holds; 0 for none",
 }
 
-// memberNames are what the names of fields are made of; decode has the same.
+// memberNames matches the parts of field names, in the same way as decode.
 var memberNames = regexp.MustCompile("RDC|RNR|SAP|CM|CA|QKey|PKey|[A-Z][a-z]+|[A-Z]+")
 
 // messageFields returns the members of a message, or of a path of one.
@@ -60,7 +60,7 @@ func (p *page) messageFields(name string) (all []field) {
 	return all
 }
 
-// messageField returns the members that a field of a message becomes.
+// messageField returns the JSON members for a field of a message.
 func (p *page) messageField(message, name string, f *ast.Field, addressed bool) []field {
 	one := func(name, json, meaning string) field {
 		if meaning == "" {

@@ -13,7 +13,7 @@ import (
 type field struct {
 	name    string
 	json    string // its type, with links to objects
-	kind    string // "" of objects
+	kind    string // "" for objects
 	meaning string
 }
 
@@ -21,7 +21,7 @@ type field struct {
 func title(dir, name string) string {
 	where := path.Base(dir)
 	if where == "softhca" {
-		return name // of the command itself
+		return name // an object of the command itself
 	}
 	return where + "." + name
 }
@@ -31,7 +31,8 @@ func link(title string) string {
 	return fmt.Sprintf("[%s](#%s)", title, strings.ToLower(strings.ReplaceAll(title, ".", "")))
 }
 
-// fields returns the members of a structure, those of embedded ones among them.
+// fields returns the members of a structure, including those of embedded
+// structures.
 func (p *page) fields(in *pkg, name string) (all []field) {
 	d, ok := in.types[name]
 	st, isStruct := d.expr.(*ast.StructType)
@@ -48,7 +49,7 @@ func (p *page) fields(in *pkg, name string) (all []field) {
 		}
 		tag := ""
 		if f.Tag != nil {
-			unquoted, _ := strconv.Unquote(f.Tag.Value) // the compiler has read it
+			unquoted, _ := strconv.Unquote(f.Tag.Value) // cannot fail: the compiler has parsed it
 			tag = reflect.StructTag(unquoted).Get("json")
 		}
 		member, options, _ := strings.Cut(tag, ",")
@@ -71,7 +72,7 @@ func (p *page) fields(in *pkg, name string) (all []field) {
 	return all
 }
 
-// field returns a member, of which it checks the kind and the meaning.
+// field returns a member, and checks that it has a kind and a meaning.
 func (p *page) field(where, name, json, meaning string) field {
 	f := field{name: name, json: json, meaning: meaning}
 	plain, _, _ := strings.Cut(json, ",")
@@ -89,8 +90,8 @@ func (p *page) field(where, name, json, meaning string) field {
 	return f
 }
 
-// typeOf returns the type that a value of Go has in JSON. What objects it leads to will
-// be described.
+// typeOf returns the type that a value of Go has in JSON. It queues the objects in it
+// for description.
 func (p *page) typeOf(in *pkg, d declared, e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.StarExpr:
@@ -126,7 +127,7 @@ func (p *page) typeOf(in *pkg, d declared, e ast.Expr) string {
 	return p.typeOf(where, where.types[name], where.types[name].expr)
 }
 
-// named returns where a type with a name is declared.
+// named returns the package and the name of a named type.
 func (p *page) named(in *pkg, d declared, e ast.Expr) (*pkg, string, bool) {
 	if star, ok := e.(*ast.StarExpr); ok {
 		e = star.X
@@ -151,7 +152,7 @@ func (p *page) named(in *pkg, d declared, e ast.Expr) (*pkg, string, bool) {
 	return nil, "", false
 }
 
-// basic returns the type in JSON of a type that Go itself has.
+// basic returns the type in JSON of a predeclared Go type.
 func basic(name string) string {
 	switch {
 	case name == "string":
@@ -166,7 +167,7 @@ func basic(name string) string {
 	return ""
 }
 
-// comment returns what is written about a field, in one line.
+// comment returns the comments of a field, in one line.
 func comment(f *ast.Field) string {
 	said := f.Doc.Text()
 	if said == "" {

@@ -1,10 +1,10 @@
 package main
 
-// output is what a command prints as JSON.
+// output is a command's output as JSON.
 type output struct {
-	command string // as it is typed
-	form    string // how the objects come; %s is the object
-	version string // what is said of versions; "" if there is none
+	command string // the command line
+	form    string // a sentence about the sequence of objects; %s is the object
+	version string // a sentence about versions; "" if there is none
 	pkg     string // where the object is declared, below the root
 	object  string
 }

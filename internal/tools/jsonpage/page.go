@@ -14,11 +14,11 @@ type page struct {
 	strings.Builder
 	source   *source
 	known    map[string]bool // titles of objects that have a table
-	queue    []object        // that have to have one
+	queue    []object        // objects that still need one
 	problems []error
 }
 
-// problem notes what is wrong with the source.
+// problem records an error in the source.
 func (p *page) problem(format string, args ...any) {
 	p.problems = append(p.problems, fmt.Errorf(format, args...))
 }

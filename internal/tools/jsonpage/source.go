@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// modulePath is what import paths of the module begin with.
+// modulePath is the prefix of the module's import paths.
 const modulePath = "github.com/softhca/softhca/"
 
 // source reads packages of the module.
@@ -20,14 +20,14 @@ type source struct {
 	packages map[string]*pkg
 }
 
-// pkg is what is declared in a package.
+// pkg is the declarations of a package.
 type pkg struct {
 	dir     string // below the root
 	types   map[string]declared
 	methods map[string]bool // "Type.Method"
 }
 
-// declared is a type, and what the file of its declaration imports: paths by name.
+// declared is a type, and the imports of its file: paths by name.
 type declared struct {
 	expr    ast.Expr
 	imports map[string]string
@@ -63,7 +63,7 @@ func (s *source) load(dir string) (*pkg, error) {
 	return p, nil
 }
 
-// add adds what a file declares.
+// add adds the declarations of a file.
 func (p *pkg) add(f *ast.File) {
 	imports := map[string]string{}
 	for _, i := range f.Imports {

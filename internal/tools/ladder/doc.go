@@ -1,15 +1,16 @@
 // Command ladder draws the pictures in docs/*.md that come from protocol scripts:
-// packets as arrows between the adapter and its peer, and between them what the
-// adapter did. So they show what the scripts prove.
+// packets as arrows between the adapter and its peer, and between the arrows the
+// adapter's other actions. So the pictures show what the scripts prove.
 //
-// A page says where a picture goes, and from which lines of which script of
-// internal/script/testdata it is drawn, each named by its beginning:
+// A page marks the place of a picture and names the script of
+// internal/script/testdata and its first and last line, each by its beginning:
 //
 //	<!-- ladder v18_suspension.qp "post a SEND id=1" "wc a 1 SUCCESS" -->
 //	<!-- end of ladder -->
 //
-// What is between the two marks is written anew. Counters and queries of the
-// script are left out, and of a packet's fields those that are the same in all.
+// The command rewrites the text between the two marks. It leaves out the
+// script's counters and queries, and packet fields that are the same in all
+// packets.
 //
 // Usage:
 //

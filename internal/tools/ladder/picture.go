@@ -5,13 +5,13 @@ import (
 	"unicode/utf8"
 )
 
-// width is the columns between the two uprights.
+// width is the number of columns between the two vertical lines.
 const width = 48
 
 // ladder is a picture while it is drawn.
 type ladder struct {
 	strings.Builder
-	skipped bool // the command before: so is its output
+	skipped bool // the last command was left out, and so is its output
 }
 
 // draw returns the picture of lines of a script.
@@ -32,7 +32,7 @@ func draw(lines []string) string {
 func (l *ladder) command(s string) {
 	l.skipped = strings.HasPrefix(s, "query ")
 	switch {
-	case s == "" || l.skipped || strings.HasPrefix(s, "+"): // output tells the time
+	case s == "" || l.skipped || strings.HasPrefix(s, "+"): // the output shows the time
 	case strings.HasPrefix(s, "#"):
 		l.rung("", strings.TrimSpace(s[1:]))
 	case strings.HasPrefix(s, "< "):
@@ -43,7 +43,7 @@ func (l *ladder) command(s string) {
 	}
 }
 
-// output draws what the adapter did.
+// output draws an output line: something that the adapter did.
 func (l *ladder) output(s string) {
 	switch {
 	case l.skipped || strings.HasPrefix(s, "count: "):
@@ -59,14 +59,14 @@ func (l *ladder) output(s string) {
 	}
 }
 
-// rung writes one line between the uprights, and what there is to say of it.
+// rung writes one line between the vertical lines, and a note on the right.
 func (l *ladder) rung(body, note string) {
 	pad := strings.Repeat(" ", max(0, width-utf8.RuneCountInString(body)))
 	l.WriteString(strings.TrimRight(" │"+body+pad+"│  "+note, " ") + "\n")
 }
 
-// dashes are what an arrow has beside a label: with it a dash, a head and two
-// blanks.
+// dashes are the dashes of an arrow in addition to its label, a first dash, a
+// head and two blanks.
 func dashes(label string) string {
 	return strings.Repeat("─", max(0, width-4-utf8.RuneCountInString(label)))
 }
@@ -75,9 +75,9 @@ func center(s string) string {
 	return strings.Repeat(" ", max(0, width-utf8.RuneCountInString(s))/2) + s
 }
 
-// label names a packet that a script describes, as "c RD_SEND_FIRST psn=200 srcqp=a
-// len=256": whose message it is part of with reliable datagrams, operation, PSN and
-// payload; and notes what else is particular to it.
+// label returns the label of a packet in a script's form, such as "c RD_SEND_FIRST
+// psn=200 srcqp=a len=256": the sender's queue pair with reliable datagrams,
+// operation, PSN and payload length; and a note with its other fields.
 func label(s string) (name, note string) {
 	words := strings.Fields(s)
 	op := words[1]
@@ -115,8 +115,8 @@ func label(s string) (name, note string) {
 	return of + op + psn + size, strings.Join(notes, ", ")
 }
 
-// isAnswer reports whether a word says what an acknowledgement answers: ACK, or a
-// NAK with its cause.
+// isAnswer reports whether a word is an answer's syndrome: ACK, or a NAK with its
+// cause.
 func isAnswer(word string) bool {
 	return word == "ACK" || strings.HasPrefix(word, "NAK_") || strings.HasPrefix(word, "RNR_NAK")
 }
