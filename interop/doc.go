@@ -3,7 +3,8 @@
 // them and us in both directions, checks each packet, and writes a report.
 //
 // Reading order: main_linux.go (the command), outside_linux.go (prepares, starts the rest,
-// reports), files_linux.go (what of ours the rest uses), inside_linux.go (in a network of its own, with one guest).
+// reports), files_linux.go (our files that a child uses), inside_linux.go (a child: in its own
+// network, with one guest).
 //
 // It needs Linux on x86-64, Debian's package tools and QEMU; it installs
 // nothing but, as root on Debian, packages that are missing.

@@ -15,15 +15,15 @@ import (
 const command = lab.Command
 
 // installed are the names of our files, in the order of files: the command, and
-// beside it the libraries on which it runs programs in C.
+// the libraries on which it runs programs in C.
 var installed = []string{command, libraries.Verbs, libraries.Engine, libraries.Preload}
 
-// files are our files, open. The command's has no name any more, and the libraries
-// are in the user's cache: nothing else is left of them when we are killed.
+// files are our files, open. The command's file is unlinked, and the libraries are
+// in the user's cache, so that a killed run leaves nothing else behind.
 type files []*os.File
 
-// openFiles opens the command that was built in dir, and the libraries, which it has
-// built if they are not those of the sources.
+// openFiles opens the command that was built in dir, and the libraries, which it
+// rebuilds if they do not match the sources.
 func openFiles(ctx context.Context, dir string) (files, error) {
 	tree, err := os.Getwd()
 	if err != nil {
@@ -52,14 +52,14 @@ func openFiles(ctx context.Context, dir string) (files, error) {
 // close closes the files.
 func (fs files) close() {
 	for _, f := range fs {
-		_ = f.Close() // it was only read
+		_ = f.Close() // cannot lose data: it was only read
 	}
 }
 
 // install copies our files, which a child has from filesFD on, into a directory.
 func install(dir string) error {
 	for i, name := range installed {
-		// Other children read by the same descriptors, each from the beginning.
+		// Children share the descriptors: read by name, from the beginning.
 		data, err := os.ReadFile(fmt.Sprint("/proc/self/fd/", filesFD+i))
 		if err := errors.Join(err, os.WriteFile(filepath.Join(dir, name), data, 0o755)); err != nil {
 			return fmt.Errorf("install %s: %w", name, err)

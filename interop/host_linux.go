@@ -30,8 +30,8 @@ var hostFiles = []struct{ path, pkg string }{
 	{"/usr/include/infiniband/verbs.h", "libibverbs-dev"},
 }
 
-// prepareHost sees to it that the host has what a run needs: as root where
-// there is apt-get it installs what is missing, else it says so.
+// prepareHost checks that the host has the programs and files that a run needs:
+// as root with apt-get it installs missing packages, else it names them.
 func prepareHost(ctx context.Context) error {
 	if runtime.GOARCH != "amd64" {
 		return fmt.Errorf("the guests are x86-64 and run ours beside them: this machine is %s", runtime.GOARCH)
@@ -56,7 +56,7 @@ func prepareHost(ctx context.Context) error {
 }
 
 // canInstall returns nil if missing packages can be installed here, else an
-// error that says what to do.
+// error with advice.
 func canInstall(missing []string) error {
 	list := strings.Join(missing, " ")
 	if _, err := exec.LookPath("apt-get"); err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/softhca/softhca/interop/suite"
 )
 
-// order is what a child is told to do.
+// order tells a child which cases to run, and how.
 type order struct {
 	Kernels []string // that the matrix spans
 	Kernel  string   // of this child's guest
@@ -25,21 +25,21 @@ type order struct {
 	Keep    bool
 	Logs    bool // keep those of cases that pass, too
 	Image   image.Image
-	Dir     string // for what failed cases leave
+	Dir     string // for the files of failed cases
 }
 
-// The descriptors by which a child is told what to do, and tells what happens.
+// The descriptors on which a child reads its order and writes its events.
 const (
 	orderFD = 3
 	eventFD = 4
-	filesFD = 5 // and those that follow: our files
+	filesFD = 5 // the first of our files
 )
 
 // event is something that happened in a child; one of its fields is set.
 type event struct {
 	Begun string        // name of a case
-	Ended *suite.Result // what became of one
-	Err   string        // why the child goes on no longer
+	Ended *suite.Result // the result of a case
+	Err   string        // why the child stops
 }
 
 // selection returns the cases of this child's kernel.
@@ -103,7 +103,7 @@ func work(ctx context.Context, o *order, events *json.Encoder) error {
 		}
 		r, err := suite.Run(ctx, l, c, o.Dir, o.Logs)
 		if err != nil && ctx.Err() == nil {
-			// The guest may be in a state that no case survives: begin anew.
+			// The guest may be broken for later cases: boot it again.
 			r.Verdict, r.Note = suite.Fail, strings.TrimSpace(err.Error())
 			l.PowerOff()
 			err = l.PowerOn(ctx)

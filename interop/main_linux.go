@@ -65,7 +65,7 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	fs := flag.NewFlagSet("interop", flag.ContinueOnError)
 	fs.SetOutput(stderr)
 	fs.Usage = func() {
-		_, _ = io.WriteString(stderr, usage) // nobody is left to tell
+		_, _ = io.WriteString(stderr, usage) // an error here has no other place to go
 		fs.PrintDefaults()
 	}
 	cache, err := os.UserCacheDir()
@@ -110,7 +110,7 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	return o, err
 }
 
-// kernels returns those that are asked for.
+// kernels returns the kernel versions that the flags ask for.
 func (o *options) kernels() []string {
 	if o.kernel == "both" {
 		return image.Kernels()

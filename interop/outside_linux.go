@@ -47,7 +47,7 @@ func outside(args []string) int {
 	return exitOK
 }
 
-// do does what the flags say. It reports whether all cases are as they should.
+// do carries out the flags. It reports whether all cases passed.
 func (o *options) do(ctx context.Context) (ok bool, err error) {
 	whole := order{Kernels: o.kernels(), All: o.all, Short: o.short, Run: o.run, Keep: o.keep, Logs: o.logs}
 	cases, err := whole.cases()
@@ -113,7 +113,7 @@ func (o *options) prepare(ctx context.Context) (files, map[string]*image.Image, 
 	return ours, images, nil
 }
 
-// images returns what the guests boot, by the kernels' versions.
+// images returns the guests' images, by kernel version.
 func (o *options) images(ctx context.Context, agent []byte) (map[string]*image.Image, error) {
 	b := image.Builder{Dir: o.cache, Agent: agent, Say: say}
 	images := map[string]*image.Image{}
@@ -127,10 +127,10 @@ func (o *options) images(ctx context.Context, agent []byte) (map[string]*image.I
 	return images, nil
 }
 
-// say tells the user what goes on.
+// say prints progress for the user.
 func say(format string, args ...any) { fmt.Fprintf(os.Stderr, "interop: "+format+"\n", args...) }
 
-// children runs a child for each kernel, side by side or one after the other.
+// children runs a child for each kernel, in parallel or one after the other.
 func (o *options) children(ctx context.Context, whole order, images map[string]*image.Image, ours files, p *progress) error {
 	var wg sync.WaitGroup
 	var mu sync.Mutex // guards errs
@@ -178,7 +178,8 @@ func child(ctx context.Context, o *order, ours files, p *progress) error {
 	failure := make(chan error, 1)
 	go func() { failure <- p.listen(heard) }()
 	err = <-done
-	// What the child wrote is in the pipe; with our ends it ends.
+	// The child's events are in the pipe; closing our end lets the reader see
+	// EOF.
 	_ = events.Close()
 	_ = orders.Close()
 	told := <-failure
@@ -192,7 +193,7 @@ func child(ctx context.Context, o *order, ours files, p *progress) error {
 	return err
 }
 
-// listen takes events until they end. The error is the one that the child told.
+// listen takes events until EOF. It returns the error that the child reported.
 func (p *progress) listen(r io.ReadCloser) error {
 	defer func() { _ = r.Close() }()
 	var told error

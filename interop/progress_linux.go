@@ -10,14 +10,14 @@ import (
 	"github.com/softhca/softhca/interop/suite"
 )
 
-// progress tells the user how far the cases are, and keeps their results. It
-// is safe for concurrent use.
+// progress shows the user the progress of the cases, and keeps their results.
+// It is safe for concurrent use.
 type progress struct {
 	w     io.Writer
 	cases []suite.Case // in the order of the report
 	again string       // flags to repeat a case with
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	done  map[string]suite.Result
 	start time.Time
 }
@@ -26,7 +26,7 @@ func newProgress(w io.Writer, cases []suite.Case) *progress {
 	return &progress{w: w, cases: cases, done: map[string]suite.Result{}, start: time.Now()}
 }
 
-// usual is the cost of a case whose family does not tell one.
+// usual is the cost of a case whose family gives none.
 const usual = 3 * time.Second
 
 func cost(c suite.Case) time.Duration {
@@ -36,7 +36,7 @@ func cost(c suite.Case) time.Duration {
 	return c.Cost
 }
 
-// began notes that a case began. The clock starts with the first.
+// began records that a case began. The clock starts with the first.
 func (p *progress) began(string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -45,7 +45,7 @@ func (p *progress) began(string) {
 	}
 }
 
-// ended notes what became of a case and tells it.
+// ended records a case's result and prints it.
 func (p *progress) ended(r suite.Result) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -66,7 +66,7 @@ func note(r suite.Result) string {
 	return text
 }
 
-// left returns how long the rest will take, if it goes on as until now.
+// left returns how long the rest will take, at the speed so far.
 func (p *progress) left() string {
 	var spent, rest time.Duration
 	for _, c := range p.cases {
@@ -86,7 +86,7 @@ func (p *progress) left() string {
 	return fmt.Sprintf(" · about %d min left", int(d.Minutes()+0.5))
 }
 
-// results returns what became of the cases, in the order of the report.
+// results returns the cases' results, in the order of the report.
 func (p *progress) results() []suite.Result {
 	p.mu.Lock()
 	defer p.mu.Unlock()

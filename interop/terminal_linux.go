@@ -7,7 +7,7 @@ import (
 )
 
 // rawTerminal has a terminal pass every key on as it is pressed, until restore
-// is called. It does nothing to what is no terminal.
+// is called. It does nothing if the file is no terminal.
 func rawTerminal(f *os.File) (restore func()) {
 	fd := int(f.Fd())
 	was, err := unix.IoctlGetTermios(fd, unix.TCGETS)
@@ -21,5 +21,5 @@ func rawTerminal(f *os.File) (restore func()) {
 	if unix.IoctlSetTermios(fd, unix.TCSETS, &raw) != nil {
 		return func() {}
 	}
-	return func() { _ = unix.IoctlSetTermios(fd, unix.TCSETS, was) } // nothing is left to try
+	return func() { _ = unix.IoctlSetTermios(fd, unix.TCSETS, was) } // nothing else can restore it
 }

@@ -46,7 +46,7 @@ func boot() error {
 	if err := unix.Setrlimit(unix.RLIMIT_MEMLOCK, &memory); err != nil {
 		return err
 	}
-	// The kernel starts its first process without them.
+	// The kernel starts the first process without these variables.
 	if err := errors.Join(os.Setenv("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"), os.Setenv("HOME", "/root"), os.Setenv("TERM", "vt100")); err != nil {
 		return err
 	}
@@ -102,8 +102,8 @@ func modules() error {
 	return nil
 }
 
-// awaitInterface waits for a network interface: its driver makes it a moment
-// after it was loaded.
+// awaitInterface waits for a network interface: its driver creates it a moment
+// after loading.
 func awaitInterface(name string) error {
 	for range 500 {
 		if _, err := os.Stat("/sys/class/net/" + name); err == nil {

@@ -3,6 +3,6 @@
 //
 // Reading order: main.go, boot.go, serve.go.
 //
-// It is for the guest only: started as anything but the first process, or by
-// that, it does nothing.
+// It is for the guest only: unless it is the first process or started by that,
+// it does nothing.
 package main

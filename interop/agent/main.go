@@ -11,7 +11,8 @@ import (
 )
 
 // serving is the argument with which the first process starts itself again, to
-// serve: only that must not wait for children that are not its own.
+// serve: the first process reaps all orphans, and must not reap the server's
+// children.
 const serving = "serve"
 
 func main() {
@@ -26,8 +27,8 @@ func main() {
 	}
 }
 
-// first boots the guest, and then waits for processes that nobody else waits
-// for. When it can do no more it turns the machine off.
+// first boots the guest, and then reaps orphans. If serving fails, it turns the
+// machine off.
 func first() {
 	if err := boot(); err != nil {
 		fmt.Println("interop: boot failed:", err)

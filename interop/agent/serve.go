@@ -15,8 +15,8 @@ import (
 	"github.com/softhca/softhca/interop/remote"
 )
 
-// serve runs the runner's commands until it cannot any more and returns why,
-// and a shell at the console for whoever sits there.
+// serve runs the runner's commands until an error, which it returns, and a
+// shell at the console for an interactive user.
 func serve() error {
 	l, err := net.Listen("tcp", fmt.Sprintf("0.0.0.0:%d", remote.Port))
 	if err != nil {
@@ -50,17 +50,18 @@ func consoleShell() {
 		sh.Stdin, sh.Stdout, sh.Stderr = tty, tty, tty
 		sh.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 		if err := errors.Join(sh.Run(), tty.Close()); err != nil {
-			time.Sleep(time.Second) // no shell can run: do not try at full speed
+			time.Sleep(time.Second) // no shell can run: do not retry at full speed
 		}
 	}
 }
 
-// lingers is how long output is waited for of processes that outlive their
-// script.
+// lingers is how long the agent waits for output of processes that outlive
+// their script.
 const lingers = 300 * time.Millisecond
 
-// command runs the script that a connection brings. When the connection ends
-// early so do all processes of the script, but those in a session of their own.
+// command runs the script that it reads from a connection. If the connection
+// closes early, it kills all processes of the script, except those in a session
+// of their own.
 func command(c net.Conn) error {
 	defer func() { _ = c.Close() }()
 	k, script, err := remote.Read(c)
@@ -96,7 +97,8 @@ func command(c net.Conn) error {
 			}
 		}
 	}()
-	// How it ended stands in its state, whatever became of its output.
+	// The process state has the exit code; an error about its output does not
+	// matter.
 	_ = cmd.Wait()
 	return reply.send(remote.Exit, []byte{exitCode(cmd.ProcessState)})
 }
@@ -120,7 +122,7 @@ func (r *replies) send(k remote.Kind, b []byte) error {
 	return remote.Write(r.to, k, b)
 }
 
-// stream sends what a program prints.
+// stream sends a program's output.
 type stream struct {
 	to *replies
 	k  remote.Kind

@@ -10,35 +10,35 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// exception is a request that meets something wrong, and what becomes of it.
+// exception is a request that meets an error, and its outcome.
 type exception struct {
 	name    string
 	about   string
-	capture string // of two Linux peers that do the same; "" if there is none
-	rule    string // of our requirements
+	capture string // capture of two Linux peers with the same outcome; "" if there is none
+	rule    string // the requirement
 
 	typ       ib.QPType
 	adapt     func(*plan) // nil: the usual plan
 	receives  []receive
 	late      bool // the receives are posted when the first RNR NAK was seen
-	destroyed bool // the responder's queue pair is destroyed before
+	destroyed bool // the responder's queue pair is destroyed before the request
 	post      func(s *stand) ends.Send
-	more      bool   // the recording has more messages than the case
-	alone     bool   // nothing follows; otherwise a WRITE of 8 bytes that is right
-	refusal   string // our counter of the request, if we drop it as the responder for its headers
+	more      bool   // the capture has more messages than the case
+	alone     bool   // nothing follows; otherwise a valid WRITE of 8 bytes follows
+	refusal   string // our counter for the request, if our responder drops it for its headers
 
-	linux  outcome  // of two Linux peers
-	newer  *outcome // of those from 6.12 on, if it is another
-	ours   *answer  // what we do as the responder, if it is something else
-	asking *outcome // ours and a Linux responder, if that is not what follows
-	taking *outcome // a Linux requester's and ours as the responder, if that is not what follows
-	why    string   // we differ
+	linux  outcome  // outcome with two Linux peers
+	newer  *outcome // with those from 6.12 on, if it differs
+	ours   *answer  // our responder's answer, if it differs
+	asking *outcome // our requester with a Linux responder, if it is not derived from the others
+	taking *outcome // a Linux requester with our responder, if it is not derived from the others
+	why    string   // why we differ
 }
 
-// receive is one that the responder posts.
+// receive is a receive that the responder posts.
 type receive struct {
 	n       uint32 // bytes
-	mtus    uint32 // and path MTUs
+	mtus    uint32 // plus this many path MTUs
 	badLKey bool
 }
 
@@ -50,22 +50,22 @@ type outcome struct {
 
 // asker is what the requester sees.
 type asker struct {
-	refused  syscall.Errno // by the post of the request itself
+	refused  syscall.Errno // errno with which posting the request fails
 	statuses []ib.WCStatus
 	state    ib.QPState
 }
 
 // answer is what the responder does.
 type answer struct {
-	nak      roce.Syndrome // that ends the connection, or a sequence NAK; 0 is none
+	nak      roce.Syndrome // the NAK that ends the connection, or a sequence NAK; 0 is none
 	at       uint32        // its PSN, counted from the first of the request
 	rnr      bool          // there were RNR NAKs
-	statuses []ib.WCStatus // of the receives
+	statuses []ib.WCStatus // statuses of the receives
 	state    ib.QPState
 	events   []ib.EventType
 }
 
-// statusOf is what a requester makes of a NAK.
+// statusOf returns the completion status for a NAK.
 func statusOf(nak roce.Syndrome) ib.WCStatus {
 	switch nak {
 	case roce.NAKInvalidRequest:
@@ -79,8 +79,8 @@ func statusOf(nak roce.Syndrome) ib.WCStatus {
 	}
 }
 
-// expected is the outcome with these two adapters. What a requester sees
-// follows from the NAK that it gets.
+// expected is the outcome with these two adapters. The requester's outcome is
+// derived from the NAK that it gets.
 func (x *exception) expected(askerOurs, responderOurs, newer bool) outcome {
 	o := x.linux
 	if newer && x.newer != nil {
@@ -108,7 +108,8 @@ func (x *exception) expected(askerOurs, responderOurs, newer bool) outcome {
 	return o
 }
 
-// refusal are the statuses of a request that fails, and of what follows it.
+// refusal are the statuses of a request that fails, and of the requests after
+// it.
 func refusal(s ib.WCStatus, n int) []ib.WCStatus {
 	all := []ib.WCStatus{s}
 	for len(all) < n {
@@ -117,7 +118,7 @@ func refusal(s ib.WCStatus, n int) []ib.WCStatus {
 	return all
 }
 
-// String says what both sides see.
+// String describes the outcome on both sides.
 func (o outcome) String() string {
 	words := []string{fmt.Sprintf("requester %v, %s", o.asker.statuses, o.asker.state)}
 	if o.asker.refused != 0 {

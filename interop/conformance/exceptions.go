@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	badKey  = 0x00bad0bd // no adapter gives this one
+	badKey  = 0x00bad0bd // no adapter hands out this key
 	farPart = 4096       // the size of a region whose end is reached
 )
 
@@ -19,12 +19,12 @@ const (
 	flushed = ib.WCWRFlushErr
 )
 
-// denied is a request that is answered with a NAK while no receive is in hand.
+// denied is a request that is answered with a NAK that uses no receive.
 func denied(nak roce.Syndrome) outcome {
 	return outcome{asker{statuses: []ib.WCStatus{statusOf(nak), flushed}, state: ib.ERR}, answer{nak: nak, state: ib.ERR}}
 }
 
-// reported is the same of our responder, which tells its consumer.
+// reported is the same for our responder, which reports it to its consumer.
 func reported(nak roce.Syndrome) *answer {
 	event := ib.EventQPReqErr
 	if nak == roce.NAKRemoteAccess {
@@ -66,7 +66,8 @@ func rights(a ib.Access) func(*plan) {
 
 func closed(pl *plan) { pl.attr.Access = 0 }
 
-// impatient gives up soon: two repetitions, 16.8 ms apart at least.
+// impatient makes the requester give up soon: two repetitions, 16.8 ms apart at
+// least.
 func impatient(pl *plan) { pl.attr.RetryCnt, pl.attr.Timeout = 2, 12 }
 
 func peerIn(state ib.QPState) func(*plan) {
@@ -80,12 +81,12 @@ func rnr(retries uint8) func(*plan) {
 	return func(pl *plan) { pl.attr.RNRRetry, pl.attr.MinRNRTimer = retries, 14 }
 }
 
-// silence is what a requester makes of no answer.
+// silence is the outcome of a requester that gets no answer.
 func silence(state ib.QPState, n int) outcome {
 	return outcome{asker{statuses: refusal(ib.WCRetryExcErr, n), state: ib.ERR}, answer{state: state}}
 }
 
-// accessExceptions is the table: remote access.
+// accessExceptions is the part of the table about remote access.
 func accessExceptions() []exception {
 	inv, acc := roce.NAKInvalidRequest, roce.NAKRemoteAccess
 	return []exception{
@@ -115,7 +116,7 @@ func accessExceptions() []exception {
 
 const none13 = "-"
 
-// receiveExceptions is the table: what receives there are.
+// receiveExceptions is the part about missing, small and invalid receives.
 func receiveExceptions() []exception {
 	inv, op, acc := roce.NAKInvalidRequest, roce.NAKRemoteOperational, roce.NAKRemoteAccess
 	unfit := outcome{
@@ -156,7 +157,7 @@ func receiveExceptions() []exception {
 	}
 }
 
-// stateExceptions is the table: states, numbers and sizes that do not fit.
+// stateExceptions is the part about states, numbers and sizes that do not fit.
 func stateExceptions() []exception {
 	inv := roce.NAKInvalidRequest
 	both := []ib.WCStatus{ok, ok}
@@ -215,7 +216,8 @@ func stateExceptions() []exception {
 	}
 }
 
-// unreliableExceptions is the table: services that tell nobody.
+// unreliableExceptions is the part about UC and UD, whose responders send no
+// NAK.
 func unreliableExceptions() []exception {
 	both := []ib.WCStatus{ok, ok}
 	fine := outcome{asker{statuses: both, state: ib.RTS}, answer{statuses: both[:1], state: ib.RTS}}
@@ -285,8 +287,8 @@ func ExceptionNames() (names []string) {
 	return names
 }
 
-// Refusal returns the counter by which our adapter counts the request of a case
-// that it refuses for its headers; "" if it does not.
+// Refusal returns our adapter's counter for the request of a case that it drops
+// for its headers; "" if it does not.
 func Refusal(name string) string {
 	for _, x := range exceptions() {
 		if x.name == name {
@@ -296,15 +298,15 @@ func Refusal(name string) string {
 	return ""
 }
 
-// Row is a row of the table of exceptions, for people.
+// Row is a row of the table of exceptions, in words.
 type Row struct {
 	Name    string
 	About   string
 	Rule    string // the requirement
-	Capture string // of two Linux peers; "" if there is none
+	Capture string // capture of two Linux peers; "" for none
 	Linux   string // what two Linux peers do
-	Ours    string // what we do as the responder; "" is the same
-	Why     string // we differ
+	Ours    string // what we do as the responder; "" if it is the same
+	Why     string // why we differ
 }
 
 // Table returns the table of exceptions.

@@ -11,8 +11,8 @@ import (
 	"github.com/softhca/softhca/interop/ends"
 )
 
-// The parts of a region that messages go from, come to, are read from, and are
-// read to.
+// The parts of a region: source and destination of messages, source and
+// destination of READs.
 const (
 	share    = arena / 4 &^ 4095
 	outgoing = 0
@@ -21,15 +21,15 @@ const (
 	fetched  = 3 * share
 )
 
-// firstReceive tells the IDs of receives from those of requests.
+// firstReceive separates the IDs of receives from those of requests.
 const firstReceive = 1 << 32
 
 // lane is one direction of a connection.
 type lane struct {
 	from, to         ends.Side
-	source, far      ends.Memory // of from and of to
+	source, far      ends.Memory // regions of from and of to
 	seed             uint64
-	posted, received int // of the batch that is under way
+	posted, received int // in the current batch
 }
 
 // batch is a number of messages of one kind and size.
@@ -53,8 +53,7 @@ func (l *lane) target(b batch) (ends.Memory, uint64) {
 	return l.far, incoming
 }
 
-// prepare fills what is sent or read, wipes where it goes, and posts the
-// receives.
+// prepare fills the source, wipes the destination, and posts the receives.
 func (l *lane) prepare(ctx context.Context, b batch, seed uint64) error {
 	l.seed, l.posted, l.received = seed, int(b.count), 0
 	m, off := l.source, uint64(outgoing)
@@ -91,7 +90,7 @@ func (l *lane) start(ctx context.Context, b batch) error {
 	return l.from.QP.PostSend(ctx, wr)
 }
 
-// verify compares what arrived.
+// verify checks the bytes at the destination.
 func (l *lane) verify(ctx context.Context, j *judge, b batch) error {
 	m, off := l.target(b)
 	mm, err := m.Verify(ctx, testagent.Span{Off: off, Len: b.bytes(), Seed: l.seed})
@@ -109,8 +108,8 @@ func (l *lane) verify(ctx context.Context, j *judge, b batch) error {
 	return nil
 }
 
-// collect takes the completions of an end: of its requests, and of receives for
-// those of the other one. Each kind comes in the order of its posts.
+// collect takes the completions of an end: of its requests, and of its receives
+// for the other end's requests. Each kind completes in the order of posting.
 func collect(ctx context.Context, j *judge, e ends.End, posted, received int) error {
 	var sent, got []uint64
 	for total := posted + received; len(sent)+len(got) < total; {
@@ -139,7 +138,7 @@ func collect(ctx context.Context, j *judge, e ends.End, posted, received int) er
 	return nil
 }
 
-// statusError is a completion that is no success.
+// statusError is the status of an unsuccessful completion.
 type statusError ib.WCStatus
 
 func (s statusError) Error() string { return ib.WCStatus(s).String() }

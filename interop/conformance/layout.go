@@ -17,14 +17,14 @@ const (
 )
 
 const (
-	margin = 64   // bytes before and behind each piece that nobody may write
-	blank  = 0x5a // what they hold
+	margin = 64   // bytes before and after each piece, which must not change
+	blank  = 0x5a // value of the margin's bytes
 )
 
 // piece is a part of a message at its place in a region.
 type piece struct{ off, n uint64 }
 
-// pieces lays out n bytes; shift tells the two sides apart.
+// pieces lays out n bytes; shift makes the two sides differ.
 func (l layout) pieces(n, shift uint64) []piece {
 	switch {
 	case n == 0:
@@ -70,7 +70,7 @@ func fill(ctx context.Context, m ends.Memory, ps []piece, seed uint64) error {
 	return nil
 }
 
-// wipe makes the pieces and what surrounds them blank.
+// wipe fills the pieces and their margins with blanks.
 func wipe(ctx context.Context, m ends.Memory, ps []piece) error {
 	if len(ps) == 0 {
 		return nil
@@ -81,7 +81,7 @@ func wipe(ctx context.Context, m ends.Memory, ps []piece) error {
 }
 
 // verify checks the first n bytes of the message of a seed in its pieces, that
-// what is behind them and around the pieces is blank, and the region's guard.
+// the rest and the margins are blank, and the region's guard.
 func verify(ctx context.Context, j *judge, m ends.Memory, ps []piece, seed uint64) error {
 	var at uint64
 	for i, p := range ps {

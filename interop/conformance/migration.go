@@ -12,18 +12,18 @@ import (
 // writes, once it writes messages of several packets.
 const Cut = "drop path=primary op=RDMA_WRITE_FIRST,RDMA_WRITE_MIDDLE,RDMA_WRITE_LAST"
 
-// The patience of the queue pairs whose path is lost.
+// Timeout and retries of the queue pairs whose path is lost.
 const (
 	migrateTimeout = 14 // 67 ms
 	migrateRetries = 3
 )
 
-// Migration loads an alternate path into the queue pair of ours, from the second
-// address of its adapter to the peer's only one, and takes it there: because the
-// first path is cut, or by software. A peer that does not migrate clears MigReq in
-// all that it sends, which arms ours, and takes packets from no other address than
-// that of the path: then the side that writes gives up, in the time that it was
-// given, and says so.
+// Migration loads an alternate path into our queue pair, from its adapter's second
+// address to the peer's only one, and migrates it: because the first path is cut,
+// or by software. A peer without path migration clears MigReq in all its packets,
+// which arms our queue pair, and drops packets from any address but the primary
+// path's: then the writing side must fail with RETRY_EXC_ERR within its configured
+// time.
 func Migration(ctx context.Context, p Pair, cut bool) Result {
 	j := &judge{}
 	pl := p.plan(ib.RC)
@@ -97,8 +97,8 @@ func (s *stand) write(ctx context.Context, n uint32) (time.Time, error) {
 	})
 }
 
-// inTime holds the time until RETRY_EXC_ERR to what was configured: each path has
-// the timeout and the retries once.
+// inTime checks the time until RETRY_EXC_ERR against the configuration: each path
+// has the timeout and the retries once.
 func (j *judge) inTime(took time.Duration, cut bool) {
 	least := migrateRetries * ib.AckTimeout(migrateTimeout) // a peer's clock may be coarse
 	most := (migrateRetries + 1) * ib.AckTimeout(migrateTimeout)

@@ -12,11 +12,11 @@ import (
 	"github.com/softhca/softhca/interop/ends"
 )
 
-// misplaced is posting in a state that is not for it, which involves one end
+// misplaced is posting in a state that refuses or flushes requests, at one end
 // only.
 type misplaced struct {
 	state            ib.QPState
-	send, recv       syscall.Errno // 0: taken
+	send, recv       syscall.Errno // 0: accepted
 	completesFlushed bool
 }
 
@@ -28,9 +28,8 @@ func misplacedPosts() []misplaced {
 	}
 }
 
-// WrongStates posts work requests in states that do not take them, or flush
-// them, at one end (the pair's responder; E7, Q19; capture
-// errs_post_wrong_state).
+// WrongStates posts work requests in states that refuse or flush them, at one
+// end (the pair's responder; E7, Q19; capture errs_post_wrong_state).
 func WrongStates(ctx context.Context, p Pair) (all []Result) {
 	for _, m := range misplacedPosts() {
 		j := &judge{}
@@ -56,7 +55,7 @@ func (p Pair) misplace(ctx context.Context, j *judge, m misplaced) error {
 	}
 	wait := patience
 	if !isOurs(p.Responder) {
-		wait = 4 * quiet // rxe may leave out one
+		wait = 4 * quiet // rxe may omit one
 	}
 	wcs, err := s.Responder.Poll(ctx, 2, wait)
 	if !isOurs(p.Responder) && slices.Equal(ids(wcs), []uint64{2}) && wcs[0].Status == flushed {

@@ -13,7 +13,7 @@ type operation struct {
 	opcode ib.WROpcode
 	size   uint64
 	layout layout
-	flags  ib.SendFlags // besides SendSignaled
+	flags  ib.SendFlags // in addition to SendSignaled
 }
 
 func (o operation) name(typ ib.QPType) string {
@@ -43,7 +43,7 @@ func (o operation) hasImm() bool {
 	return o.opcode == ib.WRSendWithImm || o.opcode == ib.WRRDMAWriteWithImm
 }
 
-// takesReceive reports whether the responder's consumer learns of it.
+// takesReceive reports whether it consumes a receive of the responder.
 func (o operation) takesReceive() bool { return o.sends() || o.writes() && o.hasImm() }
 
 func (o operation) completion() ib.WCOpcode {
@@ -57,10 +57,10 @@ func (o operation) completion() ib.WCOpcode {
 	}
 }
 
-// imm is an immediate that names its message.
+// imm returns immediate data that identifies its message.
 func imm(seed uint64) uint32 { return 0xcafe0000 ^ uint32(seed) }
 
-// run plays the operation and says what is wrong with it.
+// run plays the operation and checks it.
 func (s *stand) run(ctx context.Context, typ ib.QPType, o operation) (Result, error) {
 	j := &judge{}
 	s.seed++
@@ -148,7 +148,7 @@ func (s *stand) exchange(ctx context.Context, j *judge, typ ib.QPType, o operati
 	if o.sends() {
 		receive.SGList = sges(s.far, at.there)
 	}
-	marker := typ == ib.UC && o.opcode == ib.WRRDMAWrite // whose end UC does not tell: a SEND behind it does
+	marker := typ == ib.UC && o.opcode == ib.WRRDMAWrite // UC does not report its arrival: a SEND after it does
 	if o.takesReceive() || marker {
 		if err := s.resp.PostRecv(ctx, receive); err != nil {
 			return fmt.Errorf("post the receive at %s: %w", s.Responder.Name(), err)
@@ -161,7 +161,7 @@ func (s *stand) exchange(ctx context.Context, j *judge, typ ib.QPType, o operati
 	if err := s.req.PostSend(ctx, wrs...); err != nil {
 		return fmt.Errorf("post at %s: %w", s.Requester.Name(), err)
 	}
-	if o.flags&ib.SendInline != 0 { // what was inline may change at once
+	if o.flags&ib.SendInline != 0 { // inline data may change as soon as it is posted
 		if err := s.local.Set(ctx, 4096, 1024, 0xee); err != nil {
 			return err
 		}

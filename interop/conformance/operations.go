@@ -19,7 +19,7 @@ func connected(typ ib.QPType, mtu uint64) (all []operation) {
 	if typ == ib.RC {
 		opcodes = append(opcodes, ib.WRRDMARead)
 	} else {
-		largest = 1 << 15 // nobody repeats what a queue on the way loses of a burst
+		largest = 1 << 15 // UC and UD do not repeat what a full queue on the way drops of a burst
 	}
 	for _, op := range opcodes {
 		for _, n := range []uint64{0, 1, mtu - 1, mtu, mtu + 1, largest} {
@@ -50,7 +50,7 @@ func datagrams(mtu uint64) (all []operation) {
 }
 
 // OperationGroups names the parts of Operations: the messages of each service,
-// and what operations do together.
+// and cases of several operations.
 func OperationGroups() []string { return []string{"RC", "UC", "UD", "together"} }
 
 // Operations plays a group of operations between two ends.
@@ -71,8 +71,8 @@ func Operations(ctx context.Context, p Pair, group string) (all []Result) {
 	}
 }
 
-// series plays messages over one connection. When one breaks it, the rest goes
-// over a new one.
+// series plays messages over one connection. After one that breaks it, the rest
+// uses a new connection.
 func (p Pair) series(ctx context.Context, typ ib.QPType, list []operation) (all []Result) {
 	var s *stand
 	for _, o := range list {

@@ -14,11 +14,11 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// quiet is how long a case waits for what must not come.
+// quiet is how long a case waits to see that nothing comes.
 const quiet = 300 * time.Millisecond
 
-// Exceptions plays those of the table of exceptions between two ends that are
-// named, or all.
+// Exceptions plays the named exceptions of the table between two ends, or all
+// without names.
 func Exceptions(ctx context.Context, p Pair, names ...string) (all []Result) {
 	list := exceptions()
 	for i := range list {
@@ -107,7 +107,7 @@ func (s *stand) play(ctx context.Context, j *judge, x *exception) error {
 	return s.checkAnswer(ctx, j, x, want.answer)
 }
 
-// receives posts those of the responder. In RESET there can be none.
+// receives posts the responder's receives. In RESET there are none.
 func (s *stand) receives(ctx context.Context, x *exception) error {
 	for i, r := range x.receives {
 		wr := ends.Recv{WRID: uint64(i)}
@@ -125,7 +125,7 @@ func (s *stand) receives(ctx context.Context, x *exception) error {
 	return nil
 }
 
-// wire returns the negative acknowledges that our side saw.
+// wire returns the NAKs that our side saw.
 func (s *stand) wire() []ends.NAK {
 	for _, e := range []ends.End{s.Requester, s.Responder} {
 		if o, ok := e.(*ends.Ours); ok {
@@ -173,7 +173,7 @@ func (s *stand) checkAsker(ctx context.Context, j *judge, want asker) error {
 		return err
 	}
 	j.expect(attr.State == want.state, "the requester is in %s, not in %s", attr.State, want.state)
-	return checkEvents(ctx, j, s.Requester, nil) // the completion has reported what failed
+	return checkEvents(ctx, j, s.Requester, nil) // the completion has reported the error
 }
 
 // checkEvents takes the asynchronous events of an end.
@@ -222,7 +222,8 @@ func (s *stand) checkAnswer(ctx context.Context, j *judge, x *exception, want an
 	return nil
 }
 
-// waitFor is how long to wait for something that shall come, or shall not.
+// waitFor returns how long to wait for something that should come, or should
+// not.
 func waitFor(shall bool, long time.Duration) time.Duration {
 	if shall {
 		return long
@@ -230,7 +231,7 @@ func waitFor(shall bool, long time.Duration) time.Duration {
 	return 0
 }
 
-// checkWire compares the NAKs with what was expected.
+// checkWire compares the NAKs with the expected ones.
 func (s *stand) checkWire(j *judge, x *exception, want answer) {
 	var fatal, sequence []ends.NAK
 	rnr := false

@@ -11,8 +11,8 @@ type Verdict uint8
 // The verdicts.
 const (
 	Pass     Verdict = iota
-	Fail             // one of the two does what it should not
-	Expected         // a difference that is known; the note says whose and why
+	Fail             // one of the two misbehaves
+	Expected         // a known difference; the note says whose and why
 )
 
 // String returns the verdict in one word.
@@ -29,19 +29,19 @@ func (v Verdict) String() string {
 	}
 }
 
-// Result is what became of a case.
+// Result is the outcome of a case.
 type Result struct {
 	Name     string   `json:"name"`
 	Verdict  Verdict  `json:"verdict"`
 	Note     string   `json:"note,omitempty"`     // one line for a table, the same in each run
 	Measured string   `json:"measured,omitempty"` // figures of this run
-	Details  []string `json:"details,omitempty"`  // of a failure: what differed, and the last packets
+	Details  []string `json:"details,omitempty"`  // for a failure: the differences and the last packets
 }
 
-// judge collects what a case finds wrong, and what it finds worth telling.
+// judge collects a case's errors and notes.
 type judge struct {
 	problems []string
-	known    []string // differences that are known
+	known    []string // known differences
 	notes    []string
 	measured []string
 }
@@ -68,7 +68,7 @@ func (j *judge) measure(format string, args ...any) {
 	j.measured = append(j.measured, fmt.Sprintf(format, args...))
 }
 
-// result is the verdict: an error of the tools is a failure like any other.
+// result makes the verdict: an error of the tools is a failure like any other.
 func (j *judge) result(name string, err error) Result {
 	if err != nil {
 		j.wrong("%v", err)

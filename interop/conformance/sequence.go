@@ -80,7 +80,7 @@ func atomics(ctx context.Context, j *judge, s *stand, _ ends.SRQ) error {
 	} {
 		err := s.req.PostSend(ctx, ends.Send{
 			WRID: uint64(i), Opcode: a.op, Flags: ib.SendSignaled, CompareAdd: a.operand, Swap: a.swap, RemoteAddr: s.far.Addr() + at, RKey: s.far.RKey(),
-			SGList: []ends.SGE{{Memory: s.local, Off: 3, Length: 8}}, // the answer may lie anywhere
+			SGList: []ends.SGE{{Memory: s.local, Off: 3, Length: 8}}, // the destination may have any alignment
 		})
 		if err != nil {
 			return err
@@ -161,8 +161,8 @@ func mixed(ctx context.Context, j *judge, s *stand, _ ends.SRQ) error {
 	return err
 }
 
-// fence sends what an earlier READ brings: without the fence the SEND would
-// gather it too early.
+// fence sends the bytes of an earlier READ: without the fence the SEND would
+// gather them too early.
 func fence(ctx context.Context, j *judge, s *stand, _ ends.SRQ) error {
 	const n = 1 << 16
 	if err := s.far.Fill(ctx, testagent.Span{Len: n, Seed: 11}); err != nil {
@@ -209,8 +209,8 @@ func manyReads(ctx context.Context, j *judge, s *stand, _ ends.SRQ) error {
 	return err
 }
 
-// unsignaled posts requests of which only the last completes with an entry,
-// more than the send queue holds in two turns.
+// unsignaled posts requests of which only the last is signaled, more in two
+// turns than the send queue holds.
 func unsignaled(ctx context.Context, j *judge, s *stand, _ ends.SRQ) error {
 	const count, each = 100, 3000
 	for turn := range uint64(6) {
@@ -239,7 +239,8 @@ func unsignaled(ctx context.Context, j *judge, s *stand, _ ends.SRQ) error {
 	return none(ctx, j, s.Requester)
 }
 
-// solicited checks that only a SEND with the flag wakes who waits for such.
+// solicited checks that only a SEND with the solicited flag wakes a
+// solicited-only waiter.
 func solicited(ctx context.Context, j *judge, s *stand, _ ends.SRQ) error {
 	if err := s.resp.PostRecv(ctx, ends.Recv{SGList: []ends.SGE{{Memory: s.far, Length: 64}}, Copies: testagent.Copies{Count: 2, Stride: 64}}); err != nil {
 		return err
@@ -269,7 +270,7 @@ func solicited(ctx context.Context, j *judge, s *stand, _ ends.SRQ) error {
 	return err
 }
 
-// shared receives from a shared queue, and learns when it runs low.
+// shared receives from a shared receive queue, whose limit event must come.
 func shared(ctx context.Context, j *judge, s *stand, srq ends.SRQ) error {
 	const count, each = 8, 3000
 	err := srq.PostRecv(ctx, ends.Recv{WRID: 50, SGList: []ends.SGE{{Memory: s.far, Length: each}}, Copies: testagent.Copies{Count: count, Stride: each}})
@@ -301,7 +302,8 @@ func shared(ctx context.Context, j *judge, s *stand, srq ends.SRQ) error {
 	return err
 }
 
-// invalidate writes through a key, ends it with a SEND, and is refused then.
+// invalidate writes with a key, invalidates it by a SEND, and checks that the
+// next write is refused.
 func invalidate(ctx context.Context, j *judge, s *stand, _ ends.SRQ) error {
 	key, err := s.Responder.Window(ctx, s.resp, s.far, 4096, 4096)
 	if err != nil {

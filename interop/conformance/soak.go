@@ -9,12 +9,12 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// Soaking says how to soak.
+// Soaking configures Soak.
 type Soaking struct {
 	Messages int // in total, of both directions
 	Seed     uint64
-	Rules    string         // of faults; "" is one of each kind in 500 packets
-	Progress func(done int) // nil: nobody wants to know
+	Rules    string         // fault rules; "" is one fault of each kind in 500 packets
+	Progress func(done int) // may be nil
 }
 
 const usualSoak = "drop p=0.002 dir=both; dup p=0.002 dir=both; reorder p=0.002 dir=both; corrupt xor=1 p=0.002 dir=both"

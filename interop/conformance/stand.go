@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	// patience is how long a case waits for what must come. It bounds a failure;
-	// nothing is measured by it.
+	// patience is how long a case waits for something that must come. It only
+	// bounds the time of a failure.
 	patience = 20 * time.Second
 
 	// arena is the size of the two regions: a message of 1 MiB, at any place, and
-	// what surrounds it.
+	// its margins.
 	arena = 1<<20 + 1<<16
 )
 
@@ -38,7 +38,7 @@ type stand struct {
 	seed       uint64      // of the last message
 }
 
-// plan says how a stand shall be.
+// plan configures a stand.
 type plan struct {
 	typ       ib.QPType
 	attr      ends.Attributes
@@ -51,8 +51,8 @@ func (p Pair) plan(typ ib.QPType) plan {
 	return plan{typ: typ, attr: ends.Defaults(p.MTU), farSize: arena, farAccess: ib.AccessLocalWrite | ib.AccessRemote | ib.AccessMWBind}
 }
 
-// named gives the connection a PSN of its own to begin with, so that a capture
-// tells it from others of the same case, which may have had the same numbers.
+// named gives the connection its own first PSN, so that in a capture it differs
+// from other connections of the case with the same queue pair numbers.
 func (pl *plan) named(name string) {
 	h := fnv.New32a()
 	_, _ = io.WriteString(h, name)
@@ -61,7 +61,7 @@ func (pl *plan) named(name string) {
 
 var queueSizes = ib.QPCap{MaxSendWR: 256, MaxRecvWR: 256, MaxSendSGE: 4, MaxRecvSGE: 4, MaxInlineData: 64}
 
-// build makes the objects of a plan on two ends that have none.
+// build makes the objects of a plan on two empty ends.
 func (p Pair) build(ctx context.Context, pl plan) (*stand, ends.SRQ, error) {
 	s := &stand{Pair: p, seed: 1}
 	for _, e := range []ends.End{p.Requester, p.Responder} {

@@ -22,9 +22,10 @@ func (p Pair) Close() error { return errors.Join(p.Requester.Close(), p.Responde
 type Faulty struct {
 	Name  string
 	Rules string
-	// Slow says why such a network may end a connection today; "" if it may not.
+	// Slow says why such a network may break a connection at present; "" if it
+	// may not.
 	Slow string
-	// Damages says that it puts wrong packets on the wire.
+	// Damages says that it puts corrupt packets on the wire.
 	Damages bool
 }
 
@@ -49,14 +50,14 @@ func FaultyNetworks() []Faulty {
 	}
 }
 
-// load is how much each stream carries.
+// load is the messages of each stream.
 var load = [...]batch{{ib.WRSend, 9000, 30}, {ib.WRRDMAWrite, 60000, 4}, {ib.WRRDMARead, 60000, 4}}
 
 // rates are bytes in a second by operation.
 type rates [len(load)]float64
 
-// Stream sends data through a network and verifies it, so many turns of each
-// operation, and tells its rate as a share of that of one without faults.
+// Stream sends data through a network and verifies it, turns turns of each
+// operation, and reports its rate as a share of the rate without faults.
 func Stream(ctx context.Context, open Open, f Faulty, turns int) Result {
 	undisturbed, r := stream(ctx, open, Faulty{Name: "undisturbed"}, turns)
 	if r.Verdict == Fail {
@@ -99,7 +100,7 @@ func (p Pair) closed(r Result) Result {
 	return r
 }
 
-// checkFaults wants each rule to have acted.
+// checkFaults checks that each fault rule has acted.
 func checkFaults(j *judge, p Pair, f Faulty) {
 	var acted []string
 	for _, e := range []ends.End{p.Requester, p.Responder} {
@@ -118,7 +119,7 @@ func checkFaults(j *judge, p Pair, f Faulty) {
 	}
 }
 
-// hardy is a plan for a connection that shall live through faults.
+// hardy is a plan for a connection that must survive faults.
 func (p Pair) hardy(name string) plan {
 	pl := p.plan(ib.RC)
 	pl.named(name)

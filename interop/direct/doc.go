@@ -1,10 +1,10 @@
-// Package direct has the cases that we play ourselves, by package verbs, with
-// an adapter in the guest that does what we tell it: every operation, every
-// exception, and data over networks with faults.
+// Package direct has the cases that we play ourselves, through package verbs,
+// with an adapter in the guest that the test agent drives: every operation,
+// every exception, and data over networks with faults.
 //
-// Reading order: families.go (what there is), stage.go (our adapter and the
-// guest's), migration.go, judge.go (protocol scripts, whose packets softhca judge plays).
+// Reading order: families.go (the cases), stage.go (our adapter and the guest's),
+// migration.go, judge.go (protocol scripts, whose packets softhca judge plays).
 //
-// What is played, and what is expected, is package conformance's; of the
-// scripts, what the reports in docs/peers say of that kernel.
+// The operations and their expected outcome come from package conformance; for
+// scripts, the expected outcome is the report in docs/peers on that kernel.
 package direct

@@ -20,20 +20,20 @@ const (
 	seed  = 42 // of the faults and the soak
 	turns = 8  // of each operation in a stream
 
-	// soaked is how many messages a soak has: with both kernels and both versions
-	// of the Internet Protocol, a million.
+	// soaked is the number of messages of a soak: a million with both kernels and
+	// both IP versions.
 	soaked = 250_000
 
-	// tries are for a guest that is short of time: it loses packets of a long
-	// burst before its adapter counts them. They are sent again; only the count
-	// of packets is not what it should be.
+	// tries is how often a case is played on a slow guest, which drops packets
+	// of a long burst before its adapter counts them. They are sent again, but
+	// the packet counts differ.
 	tries = 3
 
 	misplaced = "posts in the wrong state"
 	together  = "together"
 )
 
-// play is what a family does with its cell.
+// play plays the cases of a family in a cell.
 type play func(ctx context.Context, s *stage) ([]conformance.Result, error)
 
 // Families returns the cases.
@@ -58,7 +58,7 @@ func Families() []suite.Family {
 	return slices.Concat(verbsFamilies(run), []suite.Family{migrationFamily(run), forgedFamily(run)}, dataFamilies(run), scriptFamilies(program))
 }
 
-// between plays something between two ends that are opened for it.
+// between opens two ends and plays cases between them.
 func between(f func(ctx context.Context, p conformance.Pair, what string) []conformance.Result) play {
 	return func(ctx context.Context, s *stage) ([]conformance.Result, error) {
 		p, err := s.open(ctx, "")
@@ -141,7 +141,7 @@ func dataFamilies(run runner) []suite.Family {
 	}
 }
 
-// outcome is that of a case with these results.
+// outcome returns a case's outcome from its results.
 func outcome(l *lab.Lab, results []conformance.Result) suite.Outcome {
 	var failed, known, notes, measured []string
 	for _, r := range results {

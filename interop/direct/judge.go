@@ -20,7 +20,7 @@ import (
 // short chooses the scripts that show one rule with few packets each.
 const short = "^p"
 
-// judged is the file with what came of all scripts with a kernel, below the
+// judged is the file with the report of all scripts with a kernel, below the
 // root of the repository.
 func judged(kernel string) string { return filepath.Join("docs", "peers", "rxe-"+kernel+".json") }
 
@@ -90,8 +90,7 @@ func readJudged(name string) (*judge.Report, error) {
 	return r, nil
 }
 
-// compare returns in which scripts two reports differ, of those that were
-// chosen: in the verdict.
+// compare returns the chosen scripts whose verdicts differ between two reports.
 func compare(want, got *judge.Report) (others []string) {
 	found := map[string]*judge.Result{}
 	for _, r := range got.Results {

@@ -21,17 +21,17 @@ var (
 
 const cut = "path cut"
 
-// migrationFamily has our queue pair migrate beside a peer that does not.
+// migrationFamily has our queue pair migrate while the peer's cannot.
 func migrationFamily(run runner) suite.Family {
 	return suite.Family{
 		Name: "migration", About: "an alternate path is loaded, which the peer's packets arm; after the migration it hears nothing more",
 		Dims:  []matrix.Dim{{Name: "what", Values: []string{"software", cut}}, matrix.Direction(), matrix.IP()},
-		Skip:  func(c matrix.Cell) bool { return c.Is("what", cut) && c.Is("dir", "server") }, // ours does not write
+		Skip:  func(c matrix.Cell) bool { return c.Is("what", cut) && c.Is("dir", "server") }, // our side does not write
 		Short: func(c matrix.Cell) bool { return first(c) && c.Is("what", cut) },
 		Cost:  2 * time.Second, Loose: suite.Gone,
 		Refusal: func(c matrix.Cell) string {
 			if c.Is("dir", "server") {
-				return "drop_address" // what comes over the path that was left
+				return "drop_address" // packets that arrive on the old path
 			}
 			return ""
 		},

@@ -47,7 +47,7 @@ func compile() ([]byte, error) {
 type stage struct {
 	lab  *lab.Lab
 	cell matrix.Cell
-	log  io.WriteCloser // what is said to the program
+	log  io.WriteCloser // log of the test agent's protocol
 }
 
 // set starts the program in the guest; it ends with ctx.
@@ -74,7 +74,7 @@ func (s *stage) open(ctx context.Context, rules string) (conformance.Pair, error
 	return s.openAt(ctx, s.lab.Own(s.cell).String(), rules)
 }
 
-// openAt does so with addresses of ours.
+// openAt does so with the given addresses for ours.
 func (s *stage) openAt(ctx context.Context, addrs, rules string) (conformance.Pair, error) {
 	p := conformance.Pair{MTU: s.mtu()}
 	cfg := verbs.Config{Addr: addrs, Faults: verbs.Faults{Rules: rules, Seed: seed}}
@@ -98,7 +98,7 @@ func (s *stage) openAt(ctx context.Context, addrs, rules string) (conformance.Pa
 	return p, nil
 }
 
-// told returns what an adapter told for the case.
+// told converts an adapter's last report for the case.
 func told(last ends.Last) lab.Told {
 	t := lab.Told{Opened: last.Opened, At: last.At, Counters: lab.Counters{}}
 	for _, c := range last.Counters {

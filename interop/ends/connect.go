@@ -14,8 +14,8 @@ const (
 	QKey ib.QKey = 0x11111111
 )
 
-// Attributes are what two queue pairs agree on, and how patient they are. The
-// zero value of a field is what Defaults says.
+// Attributes are the attributes that two queue pairs agree on, and their
+// timeouts and retries. A zero field means the value of Defaults.
 type Attributes struct {
 	MTU                ib.MTU
 	ResponderMTU       ib.MTU // 0 is the same
@@ -27,7 +27,7 @@ type Attributes struct {
 	MinRNRTimer        uint8
 	MaxRDAtomic        uint8  // of the requester
 	MaxDestRDAtomic    uint8  // of the responder
-	SkippedPSNs        uint32 // the requester begins so much further than the responder expects
+	SkippedPSNs        uint32 // how far the requester's first PSN is beyond the responder's expected PSN
 	ResponderState     ib.QPState
 }
 
@@ -39,7 +39,7 @@ func Defaults(mtu ib.MTU) Attributes {
 	}
 }
 
-// half is one side of a connection as Modify wants it.
+// half is the attributes of one side of a connection, for Modify.
 type half struct {
 	end  End
 	qp   QP
@@ -49,8 +49,8 @@ type half struct {
 	goal ib.QPState
 }
 
-// Connect moves two queue pairs of one service to RTS, the responder's only as
-// far as the attributes say.
+// Connect moves two queue pairs of one service to RTS, the responder's only to
+// the state in the attributes.
 func Connect(ctx context.Context, req, resp Side, typ ib.QPType, a Attributes) error {
 	common := ib.QPAttr{PathMTU: a.MTU, Port: 1, QKey: QKey, Timeout: a.Timeout, RetryCnt: a.RetryCnt, RNRRetry: a.RNRRetry, MinRNRTimer: a.MinRNRTimer}
 	r, s := common, common

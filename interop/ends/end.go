@@ -29,8 +29,8 @@ type End interface {
 	// Window returns a key for a part of a region that the peer's SEND with
 	// invalidate may end. The addresses are those of the region.
 	Window(ctx context.Context, qp QP, m Memory, off, n uint64) (ib.RKey, error)
-	// Poll takes n completions, at most MaxPoll, and waits for them; fewer when
-	// the time is over.
+	// Poll takes n completions, at most MaxPoll, and waits for them; fewer if
+	// the time runs out.
 	Poll(ctx context.Context, n int, wait time.Duration) ([]ib.WC, error)
 	// Arm asks for a completion event, and forgets earlier ones.
 	Arm(ctx context.Context, solicitedOnly bool) error
@@ -39,7 +39,8 @@ type End interface {
 	// Events returns the asynchronous events since the last call, and waits for
 	// one if there are none.
 	Events(ctx context.Context, wait time.Duration) ([]Event, error)
-	// Clear destroys every object, completion and event; the end is as new.
+	// Clear destroys every object, completion and event; the end is as newly
+	// opened.
 	Clear(ctx context.Context) error
 	// Close ends the use of the adapter.
 	Close() error
@@ -48,7 +49,7 @@ type End interface {
 // MaxPoll is the most completions that one Poll returns.
 const MaxPoll = testagent.MaxPoll
 
-// Path is the address of an end, and where its GID table has it.
+// Path is the address of an end, and its index in the GID table.
 type Path struct {
 	GID   ib.GID
 	Index uint8
@@ -72,7 +73,7 @@ type Memory interface {
 	RKey() ib.RKey
 	// Fill writes a pattern.
 	Fill(ctx context.Context, s testagent.Span) error
-	// Set makes n bytes from an offset the same.
+	// Set sets n bytes from an offset to the same value.
 	Set(ctx context.Context, off, n uint64, to byte) error
 	// Verify compares memory with a pattern.
 	Verify(ctx context.Context, s testagent.Span) (testagent.Mismatch, error)
@@ -86,7 +87,7 @@ type Memory interface {
 	Guard(ctx context.Context) (uint64, error)
 }
 
-// QPConfig says what queue pair to create.
+// QPConfig describes a queue pair to create.
 type QPConfig struct {
 	Type   ib.QPType
 	SRQ    SRQ // nil for a receive queue of its own
@@ -106,7 +107,7 @@ type QP interface {
 	PostSend(ctx context.Context, wrs ...Send) error
 	// PostRecv posts receives in order.
 	PostRecv(ctx context.Context, wrs ...Recv) error
-	// AttachMcast makes a UD queue pair receive what is sent to a group.
+	// AttachMcast makes a UD queue pair receive packets to a multicast group.
 	AttachMcast(ctx context.Context, group ib.GID) error
 	// Destroy ends the queue pair.
 	Destroy(ctx context.Context) error
@@ -121,13 +122,13 @@ type SRQ interface {
 // AH is an address handle of the end that made it.
 type AH interface{ address() }
 
-// SGE is an element of a work request: a part of a region, which need not be
-// within it.
+// SGE is an element of a work request: a range relative to a region, which may
+// exceed it.
 type SGE struct {
 	Memory Memory
 	Off    uint64
 	Length uint32
-	LKey   ib.LKey // 0 is the region's
+	LKey   ib.LKey // 0 means the region's key
 }
 
 // Send is a work request for the send queue.

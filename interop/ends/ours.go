@@ -15,7 +15,7 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// lastRecords is how many trace records an end of ours keeps.
+// lastRecords is how many trace records our end keeps.
 const lastRecords = 400
 
 // Ours is an adapter of ours.
@@ -30,24 +30,24 @@ type Ours struct {
 	ahs     []*verbs.AH
 	mrs     []*verbs.MR
 	opened  time.Time
-	closed  func(Last) error // nil: nobody wants to know
+	closed  func(Last) error // may be nil
 
-	mu    sync.Mutex // guards what the trace fills
+	mu    sync.Mutex // guards the fields below, which the tracer fills
 	naks  []NAK
 	lines []string
-	next  int // of lines, once there are lastRecords
+	next  int // index in lines of the next record, once there are lastRecords
 }
 
-// NAK is a negative acknowledge that was on the wire.
+// NAK is a NAK seen on the wire.
 type NAK struct {
 	Sent     bool   // by us
-	QPN      ib.QPN // its destination if it was sent, else our queue pair
+	QPN      ib.QPN // its destination if we sent it, else our queue pair
 	PSN      ib.PSN
 	Syndrome roce.Syndrome
 }
 
-// OpenOurs opens an adapter of ours as the configuration says, but for its
-// Trace, which the end needs itself. Its address is the first of Addr.
+// OpenOurs opens an adapter of ours with the configuration, except its Trace,
+// which the end uses itself. Its address is the first of Addr.
 func OpenOurs(cfg verbs.Config) (*Ours, error) {
 	o := &Ours{opened: time.Now()}
 	cfg.Trace = o.trace
@@ -102,8 +102,8 @@ func (o *Ours) trace(r *verbs.TraceRecord) {
 	}
 }
 
-// NAKs returns the negative acknowledges since the last Clear, RNR NAKs
-// included, at most some hundreds.
+// NAKs returns the NAKs since the last Clear, including RNR NAKs, at most a few
+// hundred.
 func (o *Ours) NAKs() []NAK {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -170,7 +170,7 @@ func (o *Ours) CreateAH(_ context.Context, to Path) (AH, error) {
 	return ourAH{ah}, nil
 }
 
-// Window registers a part of the region once more, as one that the peer may
+// Window registers a part of the region again, as a region that the peer may
 // invalidate.
 func (o *Ours) Window(_ context.Context, _ QP, m Memory, off, n uint64) (ib.RKey, error) {
 	b, err := m.(*memory).part(off, n)
@@ -222,7 +222,7 @@ func (o *Ours) Arm(_ context.Context, solicitedOnly bool) error {
 	return o.cq.ReqNotify(solicitedOnly)
 }
 
-// Notified reports whether it came.
+// Notified reports whether the event came.
 func (o *Ours) Notified(ctx context.Context, wait time.Duration) (bool, error) {
 	waiting, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
@@ -285,7 +285,7 @@ func (o *Ours) Clear(ctx context.Context) error {
 	return errors.Join(all...)
 }
 
-// Last is what an adapter told just before it was closed.
+// Last is an adapter's state just before it was closed.
 type Last struct {
 	Opened   time.Time
 	At       time.Time

@@ -21,8 +21,8 @@ type Peer struct {
 }
 
 // DialPeer connects to the program at an address (HOST or HOST:PORT) and uses
-// its adapter by the address data. What passes is written to log unless it is
-// nil.
+// its adapter at the address data. If log is not nil, the requests and replies
+// are written to it.
 func DialPeer(ctx context.Context, address string, data netip.Addr, log io.Writer) (*Peer, error) {
 	c, err := testagent.Dial(ctx, address, log)
 	if err != nil {
@@ -112,8 +112,8 @@ func (p *Peer) CreateAH(ctx context.Context, to Path) (AH, error) {
 	return peerAH{a}, nil
 }
 
-// Window binds a memory window of type 2 by the queue pair, which is to be in
-// RTS, and waits for that. The region needs the right MW_BIND.
+// Window binds a memory window of type 2 by the queue pair, which must be in
+// RTS, and waits for the completion. The region needs the right MW_BIND.
 func (p *Peer) Window(ctx context.Context, qp QP, m Memory, off, n uint64) (ib.RKey, error) {
 	mw, err := p.pd.AllocMW(ctx, 2)
 	if err != nil {
@@ -154,7 +154,7 @@ func (p *Peer) Arm(ctx context.Context, solicitedOnly bool) error {
 	return p.cq.Arm(ctx, solicitedOnly)
 }
 
-// Notified reports whether it came.
+// Notified reports whether the event came.
 func (p *Peer) Notified(ctx context.Context, wait time.Duration) (bool, error) {
 	n, err := p.cq.Notified(ctx, wait)
 	return n > 0, err

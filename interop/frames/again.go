@@ -1,8 +1,8 @@
 package frames
 
-// Reshaped returns a request of RC that the guest sent again as another operation
-// than before, nil if there is none: its requester has then lost its place in a
-// message, and what it sends from there on is not what it was asked to.
+// Reshaped returns an RC request that the guest retransmitted as a different
+// operation, nil if there is none: the requester has then lost its position in a
+// message, and the rest of its packets are wrong.
 func Reshaped(fs []Frame) *Frame {
 	type place struct{ qp, psn uint32 }
 	was := map[place]uint8{}

@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// noCredits is the credit code of an acknowledgment that tells no credits, as
-// all those of our command do.
+// noCredits is the credit code of an acknowledgment that carries no credits, as
+// all acknowledgments of our command do.
 const noCredits = 31
 
-// The kinds of an AETH, the highest three bits of its syndrome.
+// The kind of an AETH is the highest three bits of its syndrome.
 const kindACK = 0
 
-// psnMask and what follows are for numbers of 24 bits.
+// psnMask and the next constants are for 24-bit numbers.
 const (
 	psnMask = 1<<24 - 1
 	psnHalf = 1 << 23
@@ -31,12 +31,12 @@ func (f *Frame) ends() bool {
 // request reports whether a packet is a request of RC.
 func (f *Frame) request() bool { return f.Opcode <= readRequest || f.Opcode >= 0x13 && f.Opcode < 0x20 }
 
-// stream are the requests of the guest to one of our queue pairs.
+// stream is the guest's requests to one of our queue pairs.
 type stream struct {
 	first uint32       // PSN of the first
 	seen  map[int]bool // offsets of all from the first
 	ends  []int        // offsets of the last packets of messages, sorted
-	reads []*Frame     // the READs, but for those that ask for the rest of one
+	reads []*Frame     // the READs, without those for the rest of an earlier one
 	again int          // the lowest offset that was sent again, if any was
 	twice bool
 }
@@ -50,7 +50,7 @@ func (s *stream) offset(psn uint32) int {
 	return d
 }
 
-// add takes a request.
+// add adds a request.
 func (s *stream) add(f *Frame) {
 	at := s.offset(f.PSN)
 	if s.seen[at] {
@@ -59,7 +59,7 @@ func (s *stream) add(f *Frame) {
 	}
 	s.seen[at] = true
 	if f.Opcode == readRequest {
-		// One that asks for the rest of an earlier one is not another message.
+		// A READ for the rest of an earlier one is no new message.
 		if slices.ContainsFunc(s.reads, func(r *Frame) bool { return s.rest(f, r) }) {
 			s.repeats(at)
 			return
@@ -72,23 +72,24 @@ func (s *stream) add(f *Frame) {
 	}
 }
 
-// repeats notes that a request was sent again.
+// repeats records a retransmitted request.
 func (s *stream) repeats(at int) {
 	if !s.twice || at < s.again {
 		s.again, s.twice = at, true
 	}
 }
 
-// counts reports whether an answer at the offset may tell an MSN: how many
-// messages are complete there or, if it may be the answer to a duplicate, how
-// many are complete by then.
+// counts reports whether an answer at the offset may carry an MSN: the number
+// of messages complete at the offset or, if it may answer a duplicate, the
+// number complete by now.
 func (s *stream) counts(at int, msn uint32) bool {
 	want := s.completed(at)
 	return msn == want || s.twice && at >= s.again && msn > want && msn <= uint32(len(s.ends))
 }
 
-// rest reports whether a READ asks for what is missing of an earlier one: the
-// same end, and as many path MTUs less as its PSN is further.
+// rest reports whether a READ asks for the missing rest of an earlier one: it
+// has the same end, and is shorter by one path MTU for each PSN that it is
+// further.
 func (s *stream) rest(f, earlier *Frame) bool {
 	packets := s.offset(f.PSN) - s.offset(earlier.PSN)
 	had := int64(earlier.Read.Len) - int64(f.Read.Len)
@@ -105,9 +106,9 @@ func (s *stream) completed(at int) uint32 {
 	return uint32(i)
 }
 
-// Answers holds our answers to the guest's requests to what the wire shows:
-// each tells no credits, and its MSN counts the messages that were complete.
-// It returns what is wrong, one line for each kind of mistake and queue pair.
+// Answers checks our answers to the guest's requests against the wire: each
+// carries no credits, and its MSN counts the complete messages. It returns the
+// mistakes, one line for each kind and queue pair.
 func Answers(fs []Frame) []string {
 	streams := map[uint32]*stream{} // by our queue pair
 	ours := map[uint32]uint32{}     // our queue pair of each of the guest's
@@ -119,8 +120,7 @@ func Answers(fs []Frame) []string {
 			lines = append(lines, fmt.Sprintf(format, args...)+": "+f.String())
 		}
 	}
-	// All requests first: the wire's record may have an answer before the request
-	// that it is for.
+	// All requests first: the capture may have an answer before its request.
 	for i := range fs {
 		if f := &fs[i]; f.Err == nil && f.Opcode>>5 == 0 && !f.Out && f.request() {
 			s := streams[f.DestQP]
@@ -146,7 +146,7 @@ func Answers(fs []Frame) []string {
 		}
 		at := s.offset(f.PSN)
 		if syndrome>>5 != kindACK {
-			at-- // a NAK names what is missing
+			at-- // a NAK has the PSN of the first missing packet
 		}
 		if !s.counts(at, msn) {
 			report(f, "msn", "MSN %d where %d messages are complete", msn, s.completed(at))
@@ -156,7 +156,7 @@ func Answers(fs []Frame) []string {
 }
 
 // pick returns which of our queue pairs sends an answer: the one that was sent
-// a request with its PSN. Packets name only the queue pair that they go to.
+// a request with its PSN. Packets name only their destination queue pair.
 func pick(streams map[uint32]*stream, ours map[uint32]uint32, f *Frame) uint32 {
 	if q, ok := ours[f.DestQP]; ok {
 		return q
@@ -168,7 +168,7 @@ func pick(streams map[uint32]*stream, ours map[uint32]uint32, f *Frame) uint32 {
 		}
 	}
 	if len(found) != 1 {
-		return 0 // two whose PSNs overlap: a later answer tells them apart
+		return 0 // the PSNs of two overlap: a later answer decides
 	}
 	ours[f.DestQP] = found[0]
 	return found[0]

@@ -19,11 +19,11 @@ const (
 const (
 	udSendOnly    = 0x64
 	udSendOnlyImm = 0x65
-	madAt         = bthLen + 8 // behind the DETH
+	madAt         = bthLen + 8 // after the DETH
 	madLen        = 256
 	classAt       = madAt + 1
 	attrAt        = madAt + 16
-	idsAt         = madAt + 24 // communication IDs: local and, but of a REQ, remote
+	idsAt         = madAt + 24 // communication IDs: local and, except in a REQ, remote
 	cmClass       = 7
 	managerQP     = 1 // the queue pair of the connection manager
 )
@@ -49,7 +49,7 @@ func CMCount(fs []Frame, m Message, out bool) (n int) {
 }
 
 // Unconfirmed returns how many REPs came to this host that it answered by
-// neither RTU nor REJ, or only when they came again.
+// neither RTU nor REJ, or only after a retransmission.
 func Unconfirmed(fs []Frame) (n int) {
 	type ids struct{ local, remote [4]byte }
 	open := map[ids]bool{}

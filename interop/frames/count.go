@@ -2,20 +2,19 @@ package frames
 
 import "time"
 
-// Life is when an adapter of ours could count what came.
+// Life is the time in which one of our adapters could count arrivals.
 type Life struct {
-	Opened, Told time.Time // Told is when it told its counts, just before it was closed
-	Passed       int       // how many frames had passed when it was closed
+	Opened, Told time.Time // Told is when it reported its counts, just before it was closed
+	Passed       int       // frames on the wire until it was closed
 }
 
-// unread is how long what came may have waited for us to read it.
+// unread is how long an arrived packet may wait in the socket.
 const unread = 100 * time.Millisecond
 
-// Late returns how many packets to this host came when nobody may have been
-// there to count them: when no adapter of ours was open, or so shortly before one
-// told its counts that it may not have read them, or as the answer to a DREQ that was
-// the last that it sent: a program that ends does not wait for that. lives are in the
-// order of their ends.
+// Late returns the number of packets to this host that no adapter of ours may have
+// counted: packets that came while none was open, or so shortly before one reported
+// its counts that it may not have read them, or as the answer to its final DREQ, for
+// which an ending program does not wait. lives are in the order of their ends.
 func Late(fs []Frame, lives []Life) (late int) {
 	parting := partings(fs)
 	for i := range fs {
@@ -31,8 +30,8 @@ func Late(fs []Frame, lives []Life) (late int) {
 	return late
 }
 
-// partings returns, by index, the DREPs to this host that came when the last frame from
-// it was a DREQ, and which nothing from it follows but, from a next life, a REQ.
+// partings returns the indices of the DREPs to this host that answer its last frame, a
+// DREQ; only a REQ of a next adapter may follow.
 func partings(fs []Frame) map[int]bool {
 	found := map[int]bool{}
 	var waiting []int
@@ -67,11 +66,10 @@ func ToGroups(fs []Frame) (n int) {
 	return n
 }
 
-// Messages returns how many messages were on the wire whole, in either
-// direction, each once however often it was sent: SENDs, WRITEs and atomics by
-// the last packet of their request, READs by the last of their data. Datagrams,
-// which nobody sends again, count each time. The connection manager's are not
-// among them.
+// Messages returns the number of complete messages on the wire in either
+// direction, retransmissions not counted: SENDs, WRITEs and atomics by the last
+// packet of their request, READs by the last packet of their response. Each UD
+// datagram counts, except those of the connection manager.
 func Messages(fs []Frame) int {
 	type place struct {
 		out     bool

@@ -19,7 +19,7 @@ const (
 	icrcLen     = 4
 )
 
-// Frame is a RoCE packet as it was on the wire. Its memory is its own.
+// Frame is a RoCE packet as it was on the wire. It owns its memory.
 type Frame struct {
 	Time     time.Time
 	Out      bool // from this host to the guest
@@ -31,7 +31,7 @@ type Frame struct {
 	DestQP   uint32
 	PSN      uint32
 	AETH     uint32 // of an answer: syndrome and MSN
-	Read     Span64 // of a READ request: what it asks for
+	Read     Span64 // of a READ request: the requested memory
 	Length   int    // of the UDP payload
 	Err      error  // what is wrong with the frame; nil: nothing, its ICRC is right
 }
@@ -52,7 +52,7 @@ const (
 	atomicAcknowledge = 0x12
 )
 
-// operationMask leaves of an opcode what is asked for, without the service.
+// operationMask masks the operation of an opcode, without the service.
 const operationMask = 0x1F
 
 // answer reports whether a packet has an AETH.
@@ -80,7 +80,7 @@ func Parse(raw []byte) (Frame, bool) {
 		length = int(binary.BigEndian.Uint16(ip[2:]))
 		f.Src, f.Dst = netip.AddrFrom4([4]byte(ip[12:])), netip.AddrFrom4([4]byte(ip[16:]))
 		if binary.BigEndian.Uint16(ip[6:])&0x3FFF != 0 {
-			return Frame{}, false // a fragment: of something else, RoCE packets are never fragmented
+			return Frame{}, false // a fragment: not RoCE, whose packets are never fragmented
 		}
 	case kind == 0x86DD && len(ip) >= ipv6Len && ip[0]>>4 == 6 && ip[6] == 17:
 		head = ipv6Len
@@ -94,7 +94,7 @@ func Parse(raw []byte) (Frame, bool) {
 	}
 	f.SrcPort = binary.BigEndian.Uint16(ip[head:])
 	udp := int(binary.BigEndian.Uint16(ip[head+4:]))
-	// A short frame is padded by Ethernet: the headers tell where it ends.
+	// A short frame is padded by Ethernet: the headers give its real end.
 	if length > len(ip) || udp != length-head || udp < udpLen+bthLen+icrcLen {
 		f.Err = fmt.Errorf("%d bytes of IP packet say length %d, UDP length %d", len(ip), length, udp)
 		return f, true
@@ -143,7 +143,7 @@ func Span(fs []Frame) time.Duration {
 	return max(last.Sub(first), time.Microsecond)
 }
 
-// Alone returns for how long in the end one side alone has sent: this host if
+// Alone returns for how long at the end only one side has sent: this host if
 // out is true, else the guest.
 func Alone(fs []Frame, out bool) time.Duration {
 	var other time.Time

@@ -5,12 +5,12 @@ package frames
 const icrcPolynomial = 0xEDB88320
 
 // icrc returns the invariant CRC of an IP packet whose header has that length,
-// as its last four bytes should have it, the lowest byte first. It does what
-// the definition says, a bit at a time: eight bytes of ones stand for the
-// header that only InfiniBand has, and so do ones for what may change on the
-// way: type of service, time to live and checksum of IPv4, traffic class, flow
-// label and hop limit of IPv6, the UDP checksum, and the reserved byte before
-// the destination queue pair.
+// in the form of its last four bytes, the lowest byte first. It follows the
+// definition, a bit at a time: eight bytes of ones replace the LRH, which only
+// InfiniBand has, and ones replace fields that may change on the way: type of
+// service, time to live and checksum of IPv4, traffic class, flow label and hop
+// limit of IPv6, the UDP checksum, and the reserved byte before the destination
+// queue pair.
 func icrc(ip []byte, head int) uint32 {
 	masked := make([]byte, 8, 8+ipv6Len+udpLen+bthLen)
 	for i := range masked {
@@ -31,7 +31,7 @@ func icrc(ip []byte, head int) uint32 {
 	return ^crcBits(crc, ip[covered:len(ip)-icrcLen])
 }
 
-// crcBits takes bytes into a CRC, the lowest bit of each first.
+// crcBits adds bytes to a CRC, the lowest bit of each first.
 func crcBits(crc uint32, b []byte) uint32 {
 	for _, v := range b {
 		crc ^= uint32(v)

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bounds of what is kept of the frames since the last Reset. Frames beyond
-// them are checked and counted, and not kept.
+// Bounds of the frames kept since the last Reset. Frames beyond them are
+// checked and counted, but not kept.
 const (
 	maxKept      = 1 << 20
 	maxKeptBytes = 512 << 20
@@ -33,7 +33,7 @@ type Tap struct {
 	ifindex    int
 	ended      chan struct{}
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	kept    []Frame
 	bytes   int
 	counts  Counts
@@ -46,12 +46,12 @@ type Tap struct {
 // Counts are the frames since the last Reset.
 type Counts struct {
 	Out, In       int   // with a right ICRC, from this host and to it
-	BadOut, BadIn int   // with a wrong one, or malformed
-	OutBytes      int64 // UDP payload of the right ones
+	BadOut, BadIn int   // with a wrong ICRC, or malformed
+	OutBytes      int64 // UDP payload of the frames with a right ICRC
 	InBytes       int64
 	InGroup       int     // of those to this host, to multicast groups
 	First         []Frame // the first bad ones
-	Missed        int     // frames that came faster than they were read
+	Missed        int     // frames that the kernel dropped because they were read too slowly
 }
 
 // maxBad bounds the bad frames that Counts shows.
@@ -70,7 +70,7 @@ func Watch(ifname string) (*Tap, error) {
 	if t.marker, err = packetSocket(nif.Index, 0); err != nil {
 		return nil, errors.Join(err, unix.Close(t.fd))
 	}
-	// Beyond the system's limit if we may, else as much as it allows.
+	// Beyond the system's limit with the privilege, else up to it.
 	if unix.SetsockoptInt(t.fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, buffer) != nil {
 		_ = unix.SetsockoptInt(t.fd, unix.SOL_SOCKET, unix.SO_RCVBUF, buffer)
 	}
@@ -172,7 +172,7 @@ func (t *Tap) mark(n uint64) {
 	t.changed = make(chan struct{})
 }
 
-// Sync returns when all frames that passed until now have been checked.
+// Sync returns once all frames so far have been checked.
 func (t *Tap) Sync(ctx context.Context) error {
 	t.mu.Lock()
 	t.marks++
@@ -203,9 +203,9 @@ func (t *Tap) Sync(ctx context.Context) error {
 	}
 }
 
-// Reset forgets what has passed.
+// Reset clears frames and counts.
 func (t *Tap) Reset() {
-	t.Counts() // reading clears the kernel's
+	t.Counts() // reading clears the kernel's counters
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.kept, t.bytes, t.counts = nil, 0, Counts{}
@@ -223,7 +223,7 @@ func (t *Tap) Counts() Counts {
 }
 
 // Frames returns the frames since the last Reset, in their order; those beyond
-// what is kept without their bytes. They are not to be changed.
+// the bounds without their bytes. They are not to be changed.
 func (t *Tap) Frames() []Frame {
 	t.mu.Lock()
 	defer t.mu.Unlock()

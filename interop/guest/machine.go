@@ -31,9 +31,9 @@ type Machine struct {
 	console io.WriteCloser
 	ended   chan struct{} // closed when QEMU has ended
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	log  []string   // the last lines at the console
-	echo io.Writer  // gets what comes at the console; nil: nobody
+	echo io.Writer  // gets the console's output; may be nil
 }
 
 // maxLog bounds the lines that are kept of the console.
@@ -74,8 +74,8 @@ func Boot(ctx context.Context, img *image.Image, tap string) (*Machine, error) {
 }
 
 // arguments returns QEMU's. Offloads are off: frames look on the tap as they
-// would on a wire. Emulation is asked for even where the host could virtualise,
-// so that each host shows the same.
+// would on a wire. It asks for emulation even where the host could virtualise,
+// so that all hosts behave alike.
 func arguments(img *image.Image, tap string) []string {
 	const kernel = "console=ttyS0 panic=-1 quiet nokaslr mitigations=off random.trust_cpu=on tsc=reliable audit=0 edd=off apparmor=0"
 	const off = "csum=off,guest_csum=off,gso=off,guest_tso4=off,guest_tso6=off,guest_ecn=off,guest_ufo=off,host_tso4=off,host_tso6=off,host_ufo=off"
@@ -89,8 +89,7 @@ func arguments(img *image.Image, tap string) []string {
 	}
 }
 
-// read takes what comes at the console until it ends, and closes ready when
-// the agent says so.
+// read reads the console until EOF, and closes ready when the agent says so.
 func (m *Machine) read(out io.Reader, ready chan struct{}) {
 	r := bufio.NewReader(out)
 	line := make([]byte, 0, 256)
@@ -101,7 +100,7 @@ func (m *Machine) read(out io.Reader, ready chan struct{}) {
 		}
 		m.mu.Lock()
 		if m.echo != nil {
-			_, _ = m.echo.Write([]byte{c}) // who watches may be gone
+			_, _ = m.echo.Write([]byte{c}) // the reader may be gone
 		}
 		if c == '\n' || len(line) == cap(line) {
 			m.log = append(m.log, string(line))
@@ -116,7 +115,7 @@ func (m *Machine) read(out io.Reader, ready chan struct{}) {
 		}
 		m.mu.Unlock()
 	}
-	_ = m.cmd.Wait() // how it ended tells nothing that the console does not
+	_ = m.cmd.Wait() // the exit code adds nothing to the console's output
 	close(m.ended)
 }
 

@@ -27,13 +27,13 @@ type Process struct {
 
 	mu   sync.Mutex // guards writes to conn
 	conn net.Conn
-	done chan struct{} // closed when what follows is set
+	done chan struct{} // closed when the fields below are set
 	exit int
 	err  error
 }
 
-// Start starts a script for the shell. When ctx ends so do its processes, but
-// those in a session of their own.
+// Start starts a script for the shell. When ctx ends, its processes are killed,
+// except those in a session of their own.
 func (g *Guest) Start(ctx context.Context, script string) (*Process, error) {
 	conn, err := g.dial(ctx)
 	if err != nil {
@@ -43,7 +43,7 @@ func (g *Guest) Start(ctx context.Context, script string) (*Process, error) {
 	if err := p.send(remote.Run, []byte(script)); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
-	stop := context.AfterFunc(ctx, func() { _ = conn.Close() }) // the reader tells
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() }) // the reader reports it
 	go func() {
 		defer stop()
 		p.read(ctx)
@@ -51,8 +51,8 @@ func (g *Guest) Start(ctx context.Context, script string) (*Process, error) {
 	return p, nil
 }
 
-// patience is how long a guest is called that does not say where it is: one that
-// gets no processor for seconds is slow to.
+// patience is how long dial tries to reach a guest that does not answer ARP: a
+// guest without CPU time for seconds is slow.
 const patience = 30 * time.Second
 
 // dial connects to the guest's agent.
@@ -97,8 +97,8 @@ func (p *Process) send(k remote.Kind, b []byte) error {
 // Signal sends a signal to the script and its children.
 func (p *Process) Signal(s syscall.Signal) error { return p.send(remote.Signal, []byte{byte(s)}) }
 
-// Wait waits for the end of the command. It fails when the guest is gone or ctx
-// of Start ended; what was printed until then is in the result.
+// Wait waits for the end of the command. It fails if the guest has ended or ctx
+// of Start has; the result has the output so far.
 func (p *Process) Wait() (remote.Result, error) {
 	<-p.done
 	return p.Result(p.exit), p.err
@@ -116,7 +116,7 @@ func (g *Guest) Run(ctx context.Context, script string) (remote.Result, error) {
 // plain is a path that needs no quotes in a shell.
 var plain = regexp.MustCompile(`^[A-Za-z0-9/._-]+$`)
 
-// Put makes a file in the guest, in place of one that is there.
+// Put makes a file in the guest, replacing an existing one.
 func (g *Guest) Put(ctx context.Context, path string, data []byte, mode uint32) error {
 	if !plain.MatchString(path) {
 		return fmt.Errorf("guest: put %q: letters, digits and /._- only", path)

@@ -46,7 +46,8 @@ func (t *tree) archive(w io.Writer) error {
 		}
 		a.entry(path, kind|uint32(f.mode.Perm()), [2]uint32{}, f.data)
 	}
-	// The kernel opens it for the first process before that can make it.
+	// The kernel opens it for the first process, which could not create it in
+	// time.
 	a.entry("dev/console", cpioDevice|0o600, [2]uint32{5, 1}, nil)
 	a.entry("TRAILER!!!", 0, [2]uint32{}, nil)
 	return a.err
@@ -82,5 +83,5 @@ func (a *archive) put(b []byte) {
 	}
 }
 
-// padding returns what makes a length a multiple of four.
+// padding returns the zeros that make a length a multiple of four.
 func padding(n int) string { return "\x00\x00\x00"[:-n&3] }

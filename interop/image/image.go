@@ -18,21 +18,21 @@ import (
 	"github.com/softhca/softhca/internal/debian"
 )
 
-// Image is what a guest boots.
+// Image is the kernel and initial file system of a guest.
 type Image struct {
 	Kernel   string            // file: an uncompressed ELF kernel
 	Initrd   string            // file: a cpio archive
 	Release  string            // of the kernel, as uname -r tells
-	Packages map[string]string // versions of the Debian packages that matter, by name
+	Packages map[string]string // versions of the relevant Debian packages, by name
 
 	inUse *os.File // locked for as long as this process has the image
 }
 
-// Builder makes images, and keeps what it fetched.
+// Builder makes images, and caches the downloads.
 type Builder struct {
 	Dir   string               // cache directory
 	Agent []byte               // program that is the guest's first process
-	Say   func(string, ...any) // told what goes on
+	Say   func(string, ...any) // gets progress messages
 }
 
 // suites are where Debian has the kernels; "" is the suite of all the rest,
@@ -45,9 +45,9 @@ func Kernels() []string { return []string{"6.1", "6.12"} }
 // recipe changes when the same inputs give another image.
 const recipe = "1"
 
-// Build returns the image with the kernel of that version. It takes it from
-// the cache if nothing changed that it was made of. It waits for others that
-// use the same cache.
+// Build returns the image with the kernel of that version. It takes it from the
+// cache if its inputs have not changed. It waits for other processes that use
+// the same cache.
 func (b *Builder) Build(ctx context.Context, version string) (*Image, error) {
 	suite, ok := suites[version]
 	if !ok {
@@ -93,7 +93,7 @@ func use(dir string, how int) (*os.File, error) {
 }
 
 // tidy removes the images of that kernel that are not in dir and that nobody
-// uses: runs of other versions of the agent boot them.
+// uses: runs with another version of the agent may boot them.
 func (b *Builder) tidy(dir, version string) error {
 	all, err := filepath.Glob(filepath.Join(b.Dir, "image-"+version+"-*"))
 	if err != nil {
@@ -105,7 +105,7 @@ func (b *Builder) tidy(dir, version string) error {
 		}
 		f, err := use(old, unix.LOCK_EX)
 		if err != nil {
-			continue // somebody boots it
+			continue // another process uses it
 		}
 		if err := errors.Join(os.RemoveAll(old), f.Close()); err != nil {
 			return fmt.Errorf("image: %w", err)

@@ -13,15 +13,15 @@ import (
 	"strings"
 )
 
-// compressions are how the kernel inside a bzImage may be compressed: what its
-// first bytes are, and the program that undoes it.
+// compressions are the formats of a compressed kernel in a bzImage: the first
+// bytes, and the program that decompresses it.
 var compressions = []struct{ magic, tool string }{
 	{"\xFD7zXZ\x00", "xz"}, {"\x28\xB5\x2F\xFD", "zstd"}, {"\x1F\x8B\x08", "gzip"},
 }
 
 // bareKernel cuts the ELF kernel out of the bzImage of an unpacked package and
 // returns its release. A guest that boots it need not uncompress it, which
-// under emulation takes longer than all the rest.
+// under emulation takes longer than the rest of the boot.
 func bareKernel(ctx context.Context, root, to string) (release string, err error) {
 	found, err := filepath.Glob(filepath.Join(root, "boot/vmlinuz-*"))
 	if err != nil || len(found) != 1 {
@@ -47,8 +47,8 @@ func bareKernel(ctx context.Context, root, to string) (release string, err error
 	return "", fmt.Errorf("no compressed kernel found in %s (needs xz, zstd and gzip)", found[0])
 }
 
-// expand returns the ELF file that is compressed at the start of b, nil if
-// there is none. The tool complains of what follows it: that does not matter.
+// expand decompresses the ELF file at the start of b; it returns nil if there
+// is none. The tool's complaint about the bytes after it does not matter.
 func expand(ctx context.Context, tool string, b []byte) []byte {
 	cmd := exec.CommandContext(ctx, tool, "-dc")
 	cmd.Stdin = bytes.NewReader(b)

@@ -15,14 +15,14 @@ import (
 	"strings"
 )
 
-// moduleNames are the kernel modules that the guest loads. What they need
-// comes with them.
+// moduleNames are the kernel modules that the guest loads. Modules that they
+// depend on are added.
 var moduleNames = []string{
 	"virtio_pci", "virtio_net", "crc32_generic", "crc32_pclmul", "rdma_rxe", "ib_uverbs", "rdma_cm", "rdma_ucm",
 }
 
 // modules puts kernel modules into the tree, and the list that the agent loads
-// them by, in which none stands before what it needs.
+// them by, in which each module comes after its dependencies.
 func (t *tree) modules(ctx context.Context, dir string) error {
 	paths := map[string]string{}
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -64,8 +64,8 @@ type modules struct {
 	order   []string
 }
 
-// add adds a module behind those that it depends on. Of those that this kernel
-// has not at all, a newer one may have made another out of two.
+// add adds a module after its dependencies. It skips optional modules that this
+// kernel lacks: a newer kernel may have merged two into one.
 func (m *modules) add(name string) error {
 	if m.done[name] || m.builtin[name] {
 		return nil
@@ -96,8 +96,8 @@ func (m *modules) add(name string) error {
 	return nil
 }
 
-// optional are modules without which a guest only is slower, or which a kernel
-// may have under another name.
+// optional are modules without which a guest is merely slower, or which a
+// kernel may have under another name.
 var optional = map[string]bool{"crc32_generic": true, "crc32_pclmul": true}
 
 // uncompressed returns a module's ELF image.
@@ -138,8 +138,8 @@ func dependencies(image []byte) ([]string, error) {
 
 const signatureMark = "~Module signature appended~\n"
 
-// signatureInfo is the length of what stands between a module's signature and
-// the mark at its end; its last four bytes are the signature's length.
+// signatureInfo is the length of the structure between a module's signature and
+// the magic string at its end; its last four bytes are the signature's length.
 const signatureInfo = 12
 
 // unsigned returns a module's image without its signature, whose verification

@@ -28,7 +28,7 @@ func bookworm(dir string, say func(string, ...any)) *debian.Archive {
 	}
 }
 
-// kernelName is a line of what linux-image-amd64 depends on.
+// kernelName matches the dependency of linux-image-amd64 on a kernel package.
 var kernelName = regexp.MustCompile(`(?m)^\s*Depends: (linux-image-[0-9]\S*)`)
 
 // kernelPackage returns the name of the package with the suite's kernel. The
@@ -47,7 +47,7 @@ func kernelPackage(ctx context.Context, a *debian.Archive, suite string) (string
 	return "", err
 }
 
-// unused are packages that others ask for at their installation, which never
+// unused are packages that others need only at installation, which never
 // happens here.
 var unused = regexp.MustCompile(`^(perl|libperl|udev_|passwd_|dpkg_|libpam|adduser_|debconf_|tar_|debianutils_|usrmerge_|libsemanage)`)
 

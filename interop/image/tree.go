@@ -14,7 +14,7 @@ import (
 )
 
 // binaries are the files that the guest has, as patterns below the unpacked
-// packages. What they need comes with them.
+// packages. Their libraries are added.
 var binaries = []string{
 	"usr/bin/ibv_*", "usr/bin/rping", "usr/bin/ucmatose", "usr/bin/udaddy", "usr/bin/mckey", "usr/bin/rdma_client", "usr/bin/rdma_server",
 	"usr/bin/cmtime", "usr/bin/ib_*_bw", "bin/dash", "bin/ip", "bin/ss", "bin/rdma", "usr/bin/rdma", "sbin/tc", "usr/bin/tcpdump", "usr/bin/strace",
@@ -52,8 +52,8 @@ func (t *tree) add(path string, mode fs.FileMode, data []byte) {
 	t.files[path] = file{mode, data}
 }
 
-// fill puts programs of the unpacked packages in root into the tree, with
-// their libraries, and what else a system needs.
+// fill puts programs of the unpacked packages in root into the tree, with their
+// libraries, and the other files that a system needs.
 func (t *tree) fill(root string, agent []byte) error {
 	for _, pattern := range binaries {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
@@ -140,8 +140,8 @@ func (t *tree) program(root, path string) error {
 	return nil
 }
 
-// library puts a shared library into the tree under the name by which it is
-// asked for.
+// library puts a shared library into the tree under the name by which programs
+// ask for it.
 func (t *tree) library(root, name string) error {
 	if strings.HasPrefix(name, "ld-linux") {
 		return nil

@@ -15,7 +15,7 @@ import (
 // Counters are those of the guest's RDMA device, by the kernel's names.
 type Counters map[string]int64
 
-// counters reads them.
+// counters reads the guest's counters.
 func (l *Lab) counters(ctx context.Context) (Counters, error) {
 	const script = `cd /sys/class/infiniband/rxe0/ports/1/hw_counters && for f in *; do read v <$f && echo $f $v; done`
 	r, err := l.Guest.Run(ctx, script)
@@ -42,41 +42,41 @@ func parseCounters(text string) (Counters, error) {
 	return c, nil
 }
 
-// Traffic is what passed during a case, as the wire and the peer's kernel have
-// it.
+// Traffic is the packets of a case as counted on the wire, by the peer's kernel
+// and by our adapters.
 type Traffic struct {
 	frames.Counts
-	Peer  Counters // what the counters of the guest grew by
-	Reset bool     // they began anew in between
+	Peer  Counters // how much the guest's counters grew
+	Reset bool     // the guest's counters restarted in between
 	Own   Own      // what our adapters counted
 }
 
-// Taken returns how many of our packets the guest's kernel counted. What it
-// sends to a group that it is in itself it counts, too, unless it loses it.
+// Taken returns how many of our packets the guest's kernel counted. It also
+// counts its own packets to a multicast group that it has joined, unless it
+// drops them.
 func (t *Traffic) Taken() int64 {
 	n := t.Peer["rcvd_pkts"]
 	return n - max(0, min(n-int64(t.Out), int64(t.InGroup)))
 }
 
 // Arrived returns how many packets the guest's kernel counted as sent, and how
-// many came.
+// many of them arrived here.
 func (t *Traffic) Arrived() (sent, came int64) {
 	return t.Peer["sent_pkts"], int64(t.In + t.BadIn)
 }
 
-// Agreed reports whether the guest's kernel received and sent what was seen on
-// the wire.
+// Agreed reports whether the guest kernel's counts agree with the wire.
 func (t *Traffic) Agreed() bool {
 	sent, came := t.Arrived()
 	return t.Taken() == int64(t.Out) && sent == came
 }
 
-// settling is how long what passed and what the guest counted may differ:
-// packets are on their way.
+// settling is how long wire and guest may differ while packets are on their
+// way.
 const settling = 3 * time.Second
 
-// Traffic returns what has passed since the case began. It waits until both
-// sides agree on it, or a while.
+// Traffic returns the traffic since the case began. It waits until both sides
+// agree, for at most settling.
 func (l *Lab) Traffic(ctx context.Context) (*Traffic, error) {
 	l.mu.Lock()
 	before, restart, own := l.before, l.restart, l.own.clone()

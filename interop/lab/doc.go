@@ -1,9 +1,8 @@
-// Package lab is what a case of the interop runner works with: a guest with
-// Linux's RDMA stack, our command, the network between them and what was seen
-// on it.
+// Package lab is the environment of an interop case: a guest with Linux's RDMA
+// stack, our command, the network between them and the packets captured on it.
 //
 // Reading order: lab.go, process.go, library.go (programs in C on our library),
-// counters.go (what both sides counted), own.go (what ours did).
+// counters.go (the counters of both sides), own.go (those of our adapters).
 //
 // The package judges nothing.
 package lab

@@ -24,8 +24,8 @@ import (
 // methods that a case calls are safe for concurrent use.
 type Lab struct {
 	Guest *guest.Guest
-	// Dir is a directory for the files of the case in hand: captures, logs and
-	// what it likes. It stays if the case fails.
+	// Dir is a directory for the files of the current case: captures, logs and
+	// others. It is kept if the case fails.
 	Dir string
 
 	img     *image.Image
@@ -34,11 +34,11 @@ type Lab struct {
 	machine *guest.Machine
 	mtu     int // of both ends
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	log     strings.Builder
 	opened  int      // adapters of our command in this case
-	before  Counters // at the beginning of the case
-	restart bool     // the guest was restarted: its counters begun anew
+	before  Counters // the guest's counters at the beginning of the case
+	restart bool     // the guest was restarted, which reset its counters
 	own     *Own     // what our adapters counted in this case
 }
 
@@ -103,7 +103,8 @@ func (l *Lab) Begin(ctx context.Context, dir string) error {
 	return nil
 }
 
-// settled waits until nothing of earlier cases is under way, and forgets it.
+// settled waits until no packet of earlier cases is on its way, and clears the
+// record.
 func (l *Lab) settled(ctx context.Context) (Counters, error) {
 	for {
 		l.tap.Reset()

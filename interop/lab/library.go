@@ -17,12 +17,12 @@ import (
 	"time"
 )
 
-// mark begins the lines of observe.
+// mark is the prefix of observe's lines.
 const mark = "interop: "
 
-// observe runs a program and then tells when it had ended, and what stands in the
-// files of the adapter's counters, in which the program itself counted. An interrupt is
-// for the program, which is told what is sent to both.
+// observe runs a program and then prints the time of its end and the files of the
+// adapter's counters, which the program updated. A SIGINT to the process group is for
+// the program alone; the shell ignores it.
 const observe = `trap : INT
 "$@"
 status=$?
@@ -35,8 +35,8 @@ exit $status
 `
 
 // OnLibrary starts a program that is written for libibverbs on ours, with an adapter
-// on the address, and with a capture of its own. The case has what the adapter
-// counted. When ctx ends the program is killed.
+// on the address, and with its own capture. The case gets the adapter's counters.
+// When ctx ends the program is killed.
 func (l *Lab) OnLibrary(ctx context.Context, addr netip.Addr, program ...string) (Process, error) {
 	capture, own := l.opening()
 	pictures := filepath.Join(l.files, "run") // of /sys: other guests' adapters have the same address
@@ -64,8 +64,8 @@ func (l *Lab) OnLibrary(ctx context.Context, addr netip.Addr, program ...string)
 	return p, l.start(ctx, p)
 }
 
-// parseObserved returns what observe told. ok is false if it told no counters:
-// it was killed.
+// parseObserved parses observe's output. ok is false if it has no counters
+// because the program was killed.
 func parseObserved(stderr string) (t Told, ok bool) {
 	t.Counters = Counters{}
 	for line := range strings.Lines(stderr) {
@@ -89,8 +89,8 @@ func parseObserved(stderr string) (t Told, ok bool) {
 		t.Counters[name] = n
 	}
 	c := t.Counters
-	// What the files have of the port, by the names that the adapter has for it. Of
-	// the errors, those that no other file has are the port's.
+	// The port's counters in the files, under the adapter's names. Errors that no
+	// other file counts are the port's.
 	c["port_overflows"] = c["excessive_buffer_overrun_errors"]
 	c["port_truncated"] = c["port_rcv_errors"] - c["drop_malformed"] - c["drop_icrc_errors"]
 	delete(c, "excessive_buffer_overrun_errors")

@@ -14,12 +14,12 @@ import (
 	"github.com/softhca/softhca/interop/frames"
 )
 
-// Own is what our adapters counted in a case.
+// Own is the counters of our adapters in a case.
 type Own struct {
-	Counters Counters      // sums of the adapters that told them
+	Counters Counters      // sums over the adapters that reported them
 	Lives    []frames.Life // of those adapters, in the order of their ends
-	Faulty   int64         // how often rules of faults acted on what may have arrived
-	Silent   int           // adapters that told nothing: they were killed, or still run
+	Faulty   int64         // how often fault rules acted on packets that may have arrived
+	Silent   int           // adapters without a report: they were killed, or still run
 }
 
 func newOwn() *Own { return &Own{Counters: Counters{}} }
@@ -31,17 +31,17 @@ const (
 	told   = "msg=counters "
 )
 
-// acted is what our command says of a rule of faults.
+// acted matches our command's line about a fault rule.
 var acted = regexp.MustCompile(`(?m)^fault "(.*)" acted ([0-9]+) times?$`)
 
-// Told is what an adapter of ours told just before it was closed.
+// Told is the report of one of our adapters just before it was closed.
 type Told struct {
 	Opened, At time.Time
 	Counters   Counters
-	Faulty     int64 // how often rules of faults acted on what may have arrived
+	Faulty     int64 // how often fault rules acted on packets that may have arrived
 }
 
-// add adds what an adapter told that ended when so many frames had passed.
+// add adds the report of an adapter that ended after passed frames.
 func (o *Own) add(t Told, passed int) {
 	for name, v := range t.Counters {
 		o.Counters[name] += v
@@ -59,19 +59,19 @@ func (o *Own) clone() Own {
 	return c
 }
 
-// OwnCounters returns what those adapters of ours counted in this case that have
-// told it.
+// OwnCounters returns the counters of our adapters that have reported in this
+// case.
 func (l *Lab) OwnCounters() Counters {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.own.clone().Counters
 }
 
-// Arriving reports whether a rule of faults may act on what arrives.
+// Arriving reports whether a fault rule may act on arriving packets.
 func Arriving(rule string) bool { return !strings.Contains(rule, "dir=out") }
 
-// parseTold returns what a command of ours said about its adapter: no counters
-// if it opened none. ok is false if it opened one and did not say.
+// parseTold parses our command's report about its adapter: no counters if it
+// opened none. ok is false if it opened one without a report.
 func parseTold(stderr string) (t Told, ok bool) {
 	var opening, telling error
 	for line := range strings.Lines(stderr) {
@@ -94,7 +94,7 @@ func parseTold(stderr string) (t Told, ok bool) {
 	return t, opening == nil && telling == nil
 }
 
-// errSilent says that an adapter has told no counters yet.
+// errSilent says that an adapter has reported no counters yet.
 var errSilent = errors.New("no counters")
 
 // logged returns the time of a line of our command's log.
@@ -103,7 +103,7 @@ func logged(line string) (time.Time, error) {
 	return time.Parse(time.RFC3339Nano, at)
 }
 
-// withoutLog returns what a command of ours printed beside its log.
+// withoutLog returns our command's output without its log.
 func withoutLog(stderr string) string {
 	var b strings.Builder
 	for line := range strings.Lines(stderr) {
@@ -114,7 +114,7 @@ func withoutLog(stderr string) string {
 	return b.String()
 }
 
-// Counted notes what an adapter in this process told before it was closed.
+// Counted adds the report of an adapter in this process before it was closed.
 func (l *Lab) Counted(ctx context.Context, t Told) error {
 	l.mu.Lock()
 	own := l.own
@@ -122,8 +122,7 @@ func (l *Lab) Counted(ctx context.Context, t Told) error {
 	return l.count(ctx, own, t)
 }
 
-// count adds what an adapter told to a case's, behind all frames that passed
-// until now.
+// count adds an adapter's report to the case's, after all frames so far.
 func (l *Lab) count(ctx context.Context, own *Own, t Told) error {
 	if err := l.tap.Sync(ctx); err != nil {
 		return err
@@ -138,8 +137,8 @@ func (l *Lab) count(ctx context.Context, own *Own, t Told) error {
 // syncLimit bounds the wait for our own mark on the wire.
 const syncLimit = 10 * time.Second
 
-// ended notes in a case's counters what a command of ours told until it ended; ok
-// is false if it did not tell. That may have been the end of its context.
+// ended adds our command's report to the case's counters; ok is false if there is
+// none, which may be because its context ended.
 func (l *Lab) ended(ctx context.Context, own *Own, t Told, ok bool) {
 	if ok && t.Counters != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), syncLimit)

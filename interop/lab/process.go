@@ -20,12 +20,12 @@ import (
 type Process interface {
 	// Signal sends a signal to it.
 	Signal(s syscall.Signal) error
-	// Wait waits for its end. It fails when that came by the end of the context
-	// that it was started with.
+	// Wait waits for its end. It fails if the context that it was started with
+	// ended it.
 	Wait() (remote.Result, error)
-	// Await waits until what it printed matches the expression.
+	// Await waits until its output matches the expression.
 	Await(ctx context.Context, what *regexp.Regexp) error
-	// String returns what it printed so far.
+	// String returns its output so far.
 	String() string
 }
 
@@ -35,16 +35,16 @@ type local struct {
 	cmd   *exec.Cmd
 	group bool          // it leads a process group, which gets its signals
 	ended func()        // called when the program has ended, if set
-	done  chan struct{} // closed when what follows is set
+	done  chan struct{} // closed when the fields below are set
 	err   error
 }
 
-// Ours starts our command, with a capture of its own if it opens an adapter,
-// whose counters the case then has. When ctx ends it is killed.
+// Ours starts our command, with its own capture if it opens an adapter, whose
+// counters the case then gets. When ctx ends it is killed.
 func (l *Lab) Ours(ctx context.Context, args ...string) (Process, error) {
 	capture, own := l.opening()
 	args = append(args, "--capture", capture)
-	if args[0] != "judge" { // which has no adapter that logs
+	if args[0] != "judge" { // judge has no adapter that logs
 		args = append(args, "--log-level", "info")
 	}
 	cmd := exec.CommandContext(ctx, filepath.Join(l.files, Command), args...)
@@ -57,13 +57,13 @@ func (l *Lab) Ours(ctx context.Context, args ...string) (Process, error) {
 	return p, l.start(ctx, p)
 }
 
-// opening returns the file for the capture of one more adapter of ours, and where
-// what it counted is kept.
+// opening returns the file for the capture of one more adapter of ours, and the
+// place for its counters.
 func (l *Lab) opening() (capture string, own *Own) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.opened++
-	l.own.Silent++ // until it tells what it counted
+	l.own.Silent++ // until it reports its counters
 	return l.captureFile(), l.own
 }
 
@@ -92,7 +92,7 @@ func (l *Lab) start(ctx context.Context, p *local) error {
 	go func() {
 		defer close(p.done)
 		defer p.End()
-		// How it ended stands in its state.
+		// The process state has the exit code.
 		_ = p.cmd.Wait()
 		if ctx.Err() != nil {
 			p.err = fmt.Errorf("lab: %s did not end: %w", p.cmd.Args[0], ctx.Err())
@@ -130,8 +130,8 @@ func (l *Lab) Peers(ctx context.Context, script string) (Process, error) {
 	return l.Guest.Start(ctx, script)
 }
 
-// Succeed runs a script in the guest to its end, which must be a good one, and
-// returns what it printed.
+// Succeed runs a script in the guest, which must exit with 0, and returns its
+// output.
 func (l *Lab) Succeed(ctx context.Context, script string) (string, error) {
 	l.Log("guest: %s", script)
 	r, err := l.Guest.Run(ctx, script)
@@ -172,7 +172,7 @@ func (l *Lab) OwnTCPListener(ctx context.Context, port int) error {
 	}
 }
 
-// OwnAdapter waits until an adapter of ours has its port, from when on it answers
+// OwnAdapter waits until an adapter of ours has its port; from then on it answers
 // connection managers.
 func (l *Lab) OwnAdapter(ctx context.Context) error {
 	for {
@@ -194,8 +194,8 @@ func (l *Lab) OwnAdapter(ctx context.Context) error {
 // rocePort is the UDP port of RoCE v2.
 const rocePort = 4791
 
-// Pause waits a moment, between two looks at something that tells nobody when
-// it changes.
+// Pause waits a moment, between two polls of something that gives no notice of
+// changes.
 func (l *Lab) Pause(ctx context.Context) error {
 	select {
 	case <-time.After(pause):
@@ -205,7 +205,7 @@ func (l *Lab) Pause(ctx context.Context) error {
 	}
 }
 
-// pause is what Pause waits.
+// pause is the length of a Pause.
 const pause = 5 * time.Millisecond
 
 // listens reports whether a table of the kernel's TCP sockets has a listener

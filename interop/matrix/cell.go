@@ -20,7 +20,7 @@ func IP() Dim { return Dim{"ip", []string{"ipv4", "ipv6"}} }
 // MTU is the path MTU in bytes.
 func MTU() Dim { return Dim{"mtu", []string{"1024", "4096"}} }
 
-// Transport is what our adapter opens: a UDP socket, or a raw one.
+// Transport is the kind of socket that our adapter opens: UDP or raw.
 func Transport() Dim { return Dim{"transport", []string{"udp", "raw"}} }
 
 // Kernel is the version of the peer's kernel.

@@ -15,10 +15,10 @@ func (c Cell) pairs(f func(pair)) {
 	}
 }
 
-// Pairs returns cells of the product in which every two values meet that meet
-// in any cell that skip leaves: each time the first of those cells that add
-// most. The same dimensions give the same cells. A matrix of one dimension has
-// all of its cells.
+// Pairs returns cells of the product that cover every pair of values of the
+// cells that skip leaves: it repeatedly takes the first cell that adds the most
+// new pairs. The same dimensions give the same cells. A matrix of one dimension
+// has all of its cells.
 func Pairs(dims []Dim, skip func(Cell) bool) []Cell {
 	all := All(dims, skip)
 	if len(dims) < 2 {

@@ -12,7 +12,7 @@ import (
 	"syscall"
 )
 
-// marker is the environment variable that tells the child that it is one.
+// marker is the environment variable that marks the child.
 const marker = "SOFTHCA_INTEROP_INSIDE"
 
 // Inside reports whether this process was started by Run.
@@ -33,7 +33,7 @@ func Run(ctx context.Context, args []string, files []*os.File) error {
 		Pdeathsig:  syscall.SIGKILL,
 	}
 	if os.Getuid() != 0 {
-		// In a user namespace anybody may have the others.
+		// In a user namespace every user may create the others.
 		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
 		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
 		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
@@ -44,7 +44,7 @@ func Run(ctx context.Context, args []string, files []*os.File) error {
 }
 
 // startAndWait keeps the thread that starts the child until the child has
-// ended: the kernel takes the end of that thread for the parent's.
+// ended: the kernel treats the end of that thread as the parent's end.
 func startAndWait(ctx context.Context, cmd *exec.Cmd) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -63,7 +63,7 @@ func startAndWait(ctx context.Context, cmd *exec.Cmd) error {
 	return cmd.Wait()
 }
 
-// Check returns an error that says what is missing to make a network.
+// Check returns an error that says what is missing for a network.
 func Check() error {
 	f, err := os.OpenFile("/dev/net/tun", os.O_RDWR, 0)
 	switch {

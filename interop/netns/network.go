@@ -16,8 +16,8 @@ import (
 // Tap is the name of the interface whose other end is the guest's.
 const Tap = "tap0"
 
-// Files is an empty directory in memory that nobody outside sees, and that ends
-// with the namespaces. It stands in the place of one that every /sys has and no case
+// Files is an empty directory in memory that nobody outside sees, and that ends with
+// the namespaces. It is mounted over a directory that every /sys has and no case
 // reads.
 const Files = "/sys/firmware"
 
@@ -32,13 +32,13 @@ var (
 	Peer6 = netip.MustParseAddr("fd00:77::2")
 )
 
-// queue is how many packets may wait until the guest takes them: a burst to an
-// emulated machine that is short of time must not be lost in this host.
+// queue is how many packets may wait for the guest: this host must not drop a
+// burst to a slow emulated machine.
 const queue = 10000
 
 // Setup makes the network, inside the namespaces that Run made.
 func Setup() error {
-	// What is mounted here must not be seen outside.
+	// Mounts made here must not be visible outside.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("netns: make mounts private: %w", err)
 	}
@@ -52,7 +52,7 @@ func Setup() error {
 			return err
 		}
 	}
-	// Nobody else is there: an IPv6 address is usable at once.
+	// The network has no other host: an IPv6 address is usable at once.
 	for _, name := range []string{"accept_dad", "accept_ra"} {
 		if err := os.WriteFile("/proc/sys/net/ipv6/conf/"+Tap+"/"+name, []byte("0"), 0); err != nil {
 			return fmt.Errorf("netns: %w", err)

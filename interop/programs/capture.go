@@ -15,16 +15,16 @@ import (
 	"github.com/softhca/softhca/interop/frames"
 )
 
-// packet is one in a capture or on the wire: the way that it went, and the hash of
+// packet is a packet in a capture or on the wire: its direction, and the hash of
 // its bytes from the BTH to the ICRC.
 type packet struct {
 	out  bool
 	hash [sha256.Size]byte
 }
 
-// compareCapture holds what an adapter of ours on an address captured to what was on
-// the wire: all that left, and of what came nothing else. What came when the adapter
-// was closed it has not seen.
+// compareCapture compares the capture of our adapter on an address with the wire: it
+// must have all packets that left, and no arrivals but those on the wire. It may
+// lack arrivals after the adapter was closed.
 func compareCapture(file string, own netip.Addr, fs []frames.Frame) error {
 	wire := map[packet]int{}
 	left := 0
@@ -42,7 +42,7 @@ func compareCapture(file string, own netip.Addr, fs []frames.Frame) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = f.Close() }() // it was only read
+	defer func() { _ = f.Close() }() // cannot lose data: it was only read
 	r, err := pcapfile.NewReader(bufio.NewReader(f))
 	if err != nil {
 		return err
