@@ -19,11 +19,11 @@ import (
 // lines OWN is the address of the server, whichever side that is.
 type connecting struct {
 	server, server6, client string
-	says                    *regexp.Regexp // what each side prints when it did what it was told to
+	says                    *regexp.Regexp // what each side prints when it has succeeded
 	noV6                    bool
 }
 
-// What the programs print in the end.
+// The last lines that the programs print.
 var (
 	validated = regexp.MustCompile(`(?s)ping data:.*ping data:`)
 	returned  = regexp.MustCompile(`return status 0`)
@@ -63,8 +63,8 @@ func libraryCM() []suite.Family {
 	}}
 }
 
-// runConnecting runs a program on both sides. Both must end well and print what they do
-// then.
+// runConnecting runs a program on both sides. Both must exit with 0 and print their
+// success.
 func runConnecting(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
 	pr := connectings[c.Get("program")]
 	e, err := pr.pair(l, c).run(ctx, c)
@@ -86,8 +86,8 @@ func runConnecting(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome
 	return repeated(suite.Passed(""), l.OwnCounters())
 }
 
-// again runs a client in the guest as often as nobody listens yet: the adapter of our
-// server is there before, and answers.
+// again repeats a client in the guest until our server listens: its adapter is open
+// earlier, and rejects connections until then.
 const again = `n=0; until %s; do n=$((n+1)); [ $n -lt 25 ] || exit 1; sleep 0.2; done`
 
 // pair returns the two sides of a cell.

@@ -57,10 +57,10 @@ func variants(pr program, about string, vs []variant) suite.Family {
 	}
 }
 
-// rate is what the client of cmtime prints of the step that connects.
+// rate matches the connect step in the output of cmtime's client.
 var rate = regexp.MustCompile(`(?m)^connect\s*:.*$`)
 
-// runCmtime runs cmtime, whose server does not end by itself.
+// runCmtime runs cmtime, whose server does not exit by itself.
 func runCmtime(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
 	p := cmtime.pair(l, c, "")
 	p.stopServer = syscall.SIGINT

@@ -25,10 +25,10 @@ type pace struct {
 	unit           string
 }
 
-// runs is how often rping connects, with a process for each.
+// runs is how often rping connects, with a new process each time.
 const runs = 20
 
-// paces are the programs. The first client comes again until the server listens.
+// paces are the programs. The first client retries until the server listens.
 var paces = map[string]pace{
 	"cmtime": {server: "cmtime -b OWN", client: fmt.Sprintf(again, "cmtime -s OWN -c 100"), took: stepsTook, unit: "a connection"},
 	"rping": {
@@ -39,8 +39,8 @@ var paces = map[string]pace{
 	},
 }
 
-// connections are the cases that tell how fast connections are made, by the same
-// programs on both adapters.
+// connections are the cases that measure how fast connections are made, by the
+// same programs on both adapters.
 func connections() []suite.Family {
 	return []suite.Family{{
 		Name: "connections",
@@ -58,14 +58,14 @@ func connections() []suite.Family {
 	}}
 }
 
-// stepLine is a line of cmtime's table: a step, and in the last column what it took for
-// each connection, in microseconds.
+// stepLine is a line of cmtime's table: a step, and in the last column its time per
+// connection in microseconds.
 var stepLine = regexp.MustCompile(`(?m)^[a-z ]+:.*\s([0-9.]+)$`)
 
-// steps is how many lines its table has.
+// steps is the number of lines of its table.
 const steps = 7
 
-// stepsTook sums what the last cmtime says of its steps.
+// stepsTook sums the steps' times in the output of the last cmtime.
 func stepsTook(stdout string) (time.Duration, error) {
 	lines := stepLine.FindAllStringSubmatch(stdout, -1)
 	if len(lines) < steps {
@@ -82,10 +82,11 @@ func stepsTook(stdout string) (time.Duration, error) {
 	return time.Duration(sum * 1e3), nil
 }
 
-// upLine is what the loop around rping prints: the seconds since boot before and after.
+// upLine matches the line of the loop around rping: the seconds since boot before and
+// after.
 var upLine = regexp.MustCompile(`(?m)^up ([0-9.]+) ([0-9.]+)$`)
 
-// runTook returns what one rping took.
+// runTook returns the time of one rping.
 func runTook(stdout string) (time.Duration, error) {
 	m := upLine.FindStringSubmatch(stdout)
 	if m == nil {
@@ -96,7 +97,7 @@ func runTook(stdout string) (time.Duration, error) {
 	return time.Duration((ended - begun) / runs * 1e9), errors.Join(err, err2)
 }
 
-// runPace starts a server, and a client when it listens, which must end well.
+// runPace starts a server, and then a client, which must exit with 0.
 func runPace(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -16,7 +16,8 @@ import (
 	"github.com/softhca/softhca/interop/suite"
 )
 
-// clients is how many ping a server at once, beside the one that is killed.
+// clients is the number of clients that ping a server at once, in addition to
+// the one that is killed.
 const clients = 4
 
 // crowd are the cases of a server for many clients.
@@ -48,8 +49,8 @@ func runCrowd(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
 		if all[i], err = crowdClient(ctx, l, c, i, flags); err != nil {
 			return suite.Failed("%s", firstLine(err.Error()))
 		}
-		// Linux's server keeps one new connection in hand: of two that come at
-		// once it forgets the first.
+		// Linux's server keeps only one pending connection: of two at once it
+		// forgets the first.
 		if c.Is("dir", "client") {
 			if err := all[i].Await(ctx, pinging); err != nil {
 				return suite.Failed("client %d: %s", i, firstLine(err.Error()))
@@ -82,7 +83,7 @@ func runCrowd(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
 	return suite.Passed("")
 }
 
-// crowdServer starts the server and returns when it serves.
+// crowdServer starts the server and returns when it listens.
 func crowdServer(ctx context.Context, l *lab.Lab, c matrix.Cell) (lab.Process, error) {
 	if c.Is("dir", "server") {
 		p, err := l.Ours(ctx, "rping", "-s", "-P", "-a", l.Own(c).String(), "-S", "3000")
@@ -98,8 +99,8 @@ func crowdServer(ctx context.Context, l *lab.Lab, c matrix.Cell) (lab.Process, e
 	return p, err
 }
 
-// crowdClient starts client i. Each of ours is an adapter with an address of
-// its own.
+// crowdClient starts client i. Each of our clients is an adapter with its own
+// address.
 func crowdClient(ctx context.Context, l *lab.Lab, c matrix.Cell, i int, flags string) (lab.Process, error) {
 	if c.Is("dir", "server") {
 		return l.Peers(ctx, fmt.Sprintf("exec rping -c -a %v %s", l.Own(c), flags))

@@ -1,8 +1,8 @@
-// Package programs has the cases in which a program of rdma-core in the guest
-// and the same of ours meet, or the same itself on our library.
+// Package programs has the cases of a program of rdma-core in the guest with
+// our program of the same name, or with itself on our library.
 //
 // Reading order: pair.go (how a pair runs), pingpong.go, library.go.
 //
-// What the programs themselves check, they check: the package looks at how
-// they end and at what they say.
+// The programs check their data themselves: the package examines their exit
+// codes and output.
 package programs

@@ -13,9 +13,9 @@ import (
 	"github.com/softhca/softhca/interop/suite"
 )
 
-// The rules of faults at our port, without their direction. Damage is of one
-// bit: an unprivileged IPv4 port, which does not see the identification, takes
-// one in 65536 of what is damaged at random.
+// The rules of faults at our port, without their direction. Damage flips one
+// bit: an unprivileged IPv4 port, which does not see the IPv4 ID, would accept
+// one in 65536 randomly damaged packets.
 var faultRules = map[string][]string{
 	"none":         nil,
 	"drop":         {"drop p=0.01"},
@@ -27,17 +27,16 @@ var faultRules = map[string][]string{
 	"all":          {"drop p=0.01", "dup p=0.01", "reorder p=0.01", "corrupt bit=100 p=0.01"},
 }
 
-// rcOpcodes are how the names of all of RC's opcodes begin.
+// rcOpcodes is the prefix of all RC opcodes' names.
 const rcOpcodes = "RC"
 
-// faultSeed makes a failed cell come again with the same choices.
+// faultSeed makes a failed cell reproducible.
 const faultSeed = "1"
 
-// exchange is a program that moves data, how much, and what both sides get for
-// it.
+// exchange is a program that moves data, how much, and both sides' arguments.
 type exchange struct {
 	name  string
-	bytes int64 // each way, in all
+	bytes int64 // total in each direction
 	pair  func(l *lab.Lab, c matrix.Cell) *pair
 }
 
@@ -71,7 +70,7 @@ func faults() []suite.Family {
 		Limit:  3 * time.Minute,
 		Loose:  suite.Damaging | suite.Gone,
 		Faulty: true,
-		// ibv_rc_pingpong compares a byte of a page, and ours nothing.
+		// ibv_rc_pingpong compares one byte of each page, and ours none.
 		Unverified: func(c matrix.Cell) bool { return !c.Is("program", "rping") },
 		Run:        runFaults,
 	}}
@@ -105,7 +104,7 @@ func (x exchange) run(ctx context.Context, l *lab.Lab, c matrix.Cell, fault stri
 	}
 	p := x.pair(l, c)
 	for _, rule := range faultRules[fault] {
-		// Not the connection manager's: its messages have cases of their own.
+		// Only RC: connection manager messages have their own cases.
 		p.ours = append(p.ours, "--fault", rule+" dir="+c.Get("way")+" op="+rcOpcodes)
 	}
 	p.ours = append(p.ours, "--fault-seed", faultSeed)
@@ -117,9 +116,9 @@ func (x exchange) run(ctx context.Context, l *lab.Lab, c matrix.Cell, fault stri
 	return float64(2*x.bytes) / frames.Span(all[len(before):]).Seconds(), o
 }
 
-// sleepingPingpong returns the sides of ibv_rc_pingpong with some messages. Ours
-// sleeps: a program that polls takes the processor on which the guest is emulated,
-// and what is measured is the scheduler.
+// sleepingPingpong returns the sides of ibv_rc_pingpong with a few messages. Ours
+// sleeps: a polling program would take CPU time from the emulated guest, and the
+// case would measure the scheduler.
 func sleepingPingpong(l *lab.Lab, c matrix.Cell, size, iters int) *pair {
 	p := rcPingpong(l, c, size, iters)
 	p.more("--events", "")

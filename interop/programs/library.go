@@ -18,21 +18,21 @@ import (
 // native is a program of Debian's that runs on our library here and on rdma_rxe in
 // the guest.
 type native struct {
-	flags    string         // that both sides get
-	gid, mtu string         // options of the GID's index and of the path MTU; "" for the latter: there is none
+	flags    string         // for both sides
+	gid, mtu string         // options of the GID's index and of the path MTU; mtu may be "" for none
 	polls    bool           // it has no option to wait for events
-	says     *regexp.Regexp // what each side prints when it did what it was told to
+	says     *regexp.Regexp // what each side prints when it has succeeded
 }
 
-// What pingpongs print in the end, and the line of perftest's table with the average
-// rate, which is not 0.
+// The last line of pingpongs, and the line of perftest's table with an average rate
+// other than 0.
 var (
 	pinged = regexp.MustCompile(`(?m)^\d+ bytes in \S+ seconds = \S+ Mbit/sec$`)
 	rated  = regexp.MustCompile(`(?m)^ *65536 +100 +\S+ +(\d*[1-9]\d*\.\d+|0\.\d*[1-9]\d*)\s`)
 )
 
-// natives are the programs. Those that ping send few messages, so that nothing is
-// repeated when a side gets no processor for a while: UC and UD would lose it.
+// natives are the programs. The pingpongs send few messages, so that a side
+// without CPU time for a while loses none: UC and UD would not repeat them.
 var natives = map[string]native{
 	"ibv_rc_pingpong":  {flags: "-n 40 -s 8192 -c", gid: "-g", mtu: "-m", says: pinged},
 	"ibv_uc_pingpong":  {flags: "-n 40 -s 8192 -c", gid: "-g", mtu: "-m", says: pinged},
@@ -43,12 +43,11 @@ var natives = map[string]native{
 	"ib_read_bw":       {flags: "-F -n 100 -s 65536", gid: "-x", mtu: "-m", says: rated},
 }
 
-// library are the cases in which the same program, which is not ours, runs on both
-// sides.
+// library are the cases in which the same program of Debian's runs on both sides.
 func library() []suite.Family {
 	pings := libraryFamily("library-pingpong", "ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong", "ibv_srq_pingpong")
 	pings.About += "the pingpongs of ibverbs-utils, whose servers look at a byte of each page that they receive"
-	pings.Loose = suite.Gone // they end with their last message
+	pings.Loose = suite.Gone // they exit after their last message
 	pings.Short = func(c matrix.Cell) bool {
 		return c.Is("program", "ibv_rc_pingpong") && c.Is("ip", "ipv4") && c.Is("mtu", "1024") && c.Is("wait", "events")
 	}
@@ -60,7 +59,7 @@ func library() []suite.Family {
 	return []suite.Family{pings, perf}
 }
 
-// libraryFamily returns what families of some programs have in common.
+// libraryFamily returns the common part of the families of some programs.
 func libraryFamily(name string, programs ...string) suite.Family {
 	return suite.Family{
 		Name:  name,
@@ -78,8 +77,8 @@ func libraryFamily(name string, programs ...string) suite.Family {
 	}
 }
 
-// runLibrary runs a program on both sides. What it prints, our counters and our
-// capture must be as they should.
+// runLibrary runs a program on both sides. It checks the output, our counters
+// and our capture.
 func runLibrary(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
 	n := natives[c.Get("program")]
 	p := n.pair(l, c)
@@ -107,8 +106,8 @@ func runLibrary(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
 	return repeated(o, l.OwnCounters())
 }
 
-// pair returns the two sides of a cell, which meet over TCP and IPv4 whatever they
-// use then.
+// pair returns the two sides of a cell, which always exchange their addresses over
+// TCP and IPv4.
 func (n *native) pair(l *lab.Lab, c matrix.Cell) *pair {
 	line := c.Get("program") + " " + n.flags
 	if n.mtu != "" {
@@ -129,14 +128,15 @@ func (n *native) pair(l *lab.Lab, c matrix.Cell) *pair {
 	}
 }
 
-// invalid is what a pingpong says of a page, and goes on.
+// invalid matches a pingpong's message about a damaged page, after which it
+// goes on.
 var invalid = regexp.MustCompile(`invalid data in page \d+`)
 
-// unclocked is what perftest says when it could not measure its clock, since others
-// had the processor. Every rate is 0 then, also at the other side, which is told it.
+// unclocked matches perftest's message that it could not measure its clock, because
+// it lacked CPU time. Every rate is 0 then, also on the other side.
 var unclocked = regexp.MustCompile(`Correlation coefficient r\^2: \S+ < \S+`)
 
-// check is the outcome by what programs printed that ended well.
+// check returns the outcome of programs that exited with 0, from their output.
 func (n *native) check(e *ends, c matrix.Cell) suite.Outcome {
 	clock := unclocked.FindString(e.ours.Stderr + e.guest.Stderr)
 	for _, s := range []struct{ who, text string }{{"ours", e.ours.Stdout}, {"guest", e.guest.Stdout}} {
@@ -165,12 +165,11 @@ func lastLines(text string) string {
 	return strings.Join(lines[max(0, len(lines)-3):], " | ")
 }
 
-// asked are our counters of what packets are sent again for: the peer's silence, or
-// its word.
+// asked are our counters of reasons for retransmission: timeouts and NAKs.
 var asked = []string{"probes", "local_ack_timeout_err", "rcvd_seq_err", "rcvd_rnr_err", "implied_nak_seq_err"}
 
-// repeated is the outcome of a case in which nothing is lost: packets that we sent
-// again need a reason.
+// repeated is the outcome of a case in which nothing is lost: our retransmissions
+// need a reason.
 func repeated(o suite.Outcome, own lab.Counters) suite.Outcome {
 	again := own["retrans_pkts"]
 	if again == 0 {

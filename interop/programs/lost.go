@@ -15,8 +15,7 @@ import (
 	"github.com/softhca/softhca/interop/suite"
 )
 
-// loss is what becomes of a program when a message of the connection manager
-// is lost.
+// loss is a case in which a program loses a connection manager message.
 type loss struct {
 	program  program
 	flags    string
@@ -31,7 +30,7 @@ var losses = []loss{
 }
 
 // lost are the cases in which a message of the connection manager is lost, in
-// whichever direction it goes, and both sides must finish all the same.
+// either direction, and both sides must finish nevertheless.
 func lost() []suite.Family {
 	what := matrix.Dim{Name: "lost"}
 	for _, l := range losses {
@@ -85,16 +84,16 @@ func (lo loss) run(ctx context.Context, l *lab.Lab, c matrix.Cell, message strin
 	return suite.Passed("").With("%.0f s", time.Since(start).Seconds())
 }
 
-// defect is a way in which Linux's side does not recover, and how ours must
+// defect is a way in which Linux's side does not recover, and how our side must
 // end then.
 type defect struct {
-	ours  string         // more flags of ours, so that it does not wait for long
+	ours  string         // more flags for our side, so that it does not wait for long
 	stop  syscall.Signal // for the server, which waits for ever
 	note  string
-	check func(e *ends, fs []frames.Frame) string // what is wrong, "" if it is as the note says
+	check func(e *ends, fs []frames.Frame) string // returns an error text, "" if the case goes as in the note
 }
 
-// defects are those that are known, by message, program and our role.
+// defects are the known defects, by message, program and our role.
 var defects = map[string]defect{
 	"rping-DREQ/server": {
 		ours: "--idle 8s",

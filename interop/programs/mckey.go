@@ -22,7 +22,7 @@ const (
 	groupMAC = "01005e4d0001"
 )
 
-// mckeyVariants are what the receivers and the senders get.
+// mckeyVariants are flags of the receivers and the senders.
 var mckeyVariants = []struct{ name, receivers, senders string }{
 	{"plain", "", ""}, {"send-only", "", "-o"}, {"large", "-S 1024 -C 50", "-S 1024 -C 50"}, {"none", "-C 0", "-C 0"},
 	{"two", "-c 2 -C 20", "-c 2 -C 10"},
@@ -42,7 +42,7 @@ func mckey() []suite.Family {
 			return c.Is("variant", "plain") && c.Is("mtu", "1024") && c.Is("transport", "udp")
 		},
 		Cost: 5 * time.Second,
-		// rxe loses messages to a group now and then when it sends them.
+		// rxe sometimes loses multicast messages when it sends them.
 		Tries: 3,
 		Run:   runMckey,
 	}}
@@ -86,11 +86,11 @@ func runMckey(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
 	return o
 }
 
-// received is what our receiver says when messages are missing.
+// received matches our receiver's message about missing messages.
 var received = regexp.MustCompile(`mckey: ([0-9]+) of ([0-9]+) messages received`)
 
-// spoiled returns what the guest did wrong if fewer messages were on the wire
-// than its mckey was told to send, and ours got every one that was.
+// spoiled returns the guest's mistake if fewer messages were on the wire than
+// its mckey should have sent, and ours received all of them.
 func spoiled(ctx context.Context, l *lab.Lab, said string) string {
 	m := received.FindStringSubmatch(said)
 	fs, err := l.Frames(ctx)

@@ -19,10 +19,10 @@ import (
 	"github.com/softhca/softhca/interop/suite"
 )
 
-// listening is what our servers print when a client may come.
+// listening matches the line that our servers print when they listen.
 var listening = regexp.MustCompile(`listening on`)
 
-// said waits for what our servers print.
+// said waits for that line.
 func said(ctx context.Context, p lab.Process) error { return p.Await(ctx, listening) }
 
 // pair is a server and a client, one of them ours and the other in the guest.
@@ -32,11 +32,10 @@ type pair struct {
 	// library is the address of the adapter on which our library runs that program.
 	library netip.Addr
 	guest   string // command line in the guest
-	// ready waits until the guest's program serves, and ourReady until ours
-	// does.
+	// ready waits until the guest's server listens, ourReady until ours does.
 	ready    func(ctx context.Context) error
 	ourReady func(ctx context.Context, p lab.Process) error
-	// stopServer is sent to the server when the client has ended; 0: it ends
+	// stopServer is sent to the server when the client has exited; 0: it exits
 	// by itself.
 	stopServer syscall.Signal
 }
@@ -49,7 +48,7 @@ func (p *pair) more(ours, guest string) {
 	}
 }
 
-// side is a program that runs, and how it ended.
+// side is a running program, and its result.
 type side struct {
 	who string
 	lab.Process
@@ -81,8 +80,8 @@ func (p *pair) start(ctx context.Context, ours bool) (s *side, err error) {
 	return s, nil
 }
 
-// open starts the server and, when it serves, the client. What it started it
-// returns also with an error.
+// open starts the server and, when it listens, the client. With an error it
+// still returns the side that it has started.
 func (p *pair) open(ctx context.Context, c matrix.Cell) (server, client *side, err error) {
 	ours := c.Is("dir", "server")
 	if server, err = p.start(ctx, ours); err != nil {
@@ -99,10 +98,10 @@ func (p *pair) open(ctx context.Context, c matrix.Cell) (server, client *side, e
 	return server, client, err
 }
 
-// ends are how both sides ended.
+// ends are the results of both sides.
 type ends struct{ ours, guest remote.Result }
 
-// client returns how the client ended in a cell.
+// client returns the result of a cell's client.
 func (e *ends) client(c matrix.Cell) remote.Result {
 	if c.Is("dir", "server") {
 		return e.guest
@@ -110,11 +109,11 @@ func (e *ends) client(c matrix.Cell) remote.Result {
 	return e.ours
 }
 
-// grace is how long a side goes on when the other one has failed.
+// grace is how long a side may go on after the other one has failed.
 const grace = 20 * time.Second
 
 // run starts the server and then the client, and waits for the end of both.
-// When one has failed it ends the other after a while.
+// When one has failed, it ends the other after grace.
 func (p *pair) run(ctx context.Context, c matrix.Cell) (e ends, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -176,13 +175,14 @@ func (e *ends) outcome(err error) suite.Outcome {
 	return suite.Passed("")
 }
 
-// patience is how long the retries of a pingpong last, which are eight of 67
-// ms, less a little.
+// patience is a little less than the time of a pingpong's retries, which are
+// eight of 67 ms.
 const patience = 450 * time.Millisecond
 
-// bothEnd is like both, for programs that end with their last message, though the
-// acknowledgement of the peer's last one may be lost: who then repeats to nobody
-// for as long as it was told has had all of its messages.
+// bothEnd is like both, for programs that exit after their last message, although
+// their acknowledgement of the peer's last message may be lost. The peer then
+// retransmits to a closed adapter until its retries are used up, but has received
+// all messages.
 func (p *pair) bothEnd(ctx context.Context, c matrix.Cell) suite.Outcome {
 	e, err := p.run(ctx, c)
 	o := e.outcome(err)
@@ -195,8 +195,8 @@ func (p *pair) bothEnd(ctx context.Context, c matrix.Cell) suite.Outcome {
 	return o
 }
 
-// left reports whether one side ended well and the other one by retries that
-// were used up on it.
+// left reports whether one side exited with 0 and the other one failed because
+// its retries to that side were used up.
 func (e *ends) left(fs []frames.Frame) bool {
 	switch {
 	case e.guest.OK():
@@ -207,10 +207,10 @@ func (e *ends) left(fs []frames.Frame) bool {
 	return false
 }
 
-// exhausted is how our programs and rdma-core's call it.
+// exhausted matches that error in our programs and in rdma-core's.
 var exhausted = regexp.MustCompile(`RETRY_EXC_ERR|transport retry counter exceeded`)
 
-// tell returns how the sides ended, in a line.
+// tell returns the results of both sides in a line.
 func (e *ends) tell() string {
 	return fmt.Sprintf("; ours: exit code %d %s; guest: exit code %d %s", e.ours.Exit, lastLine(e.ours), e.guest.Exit, lastLine(e.guest))
 }
@@ -220,8 +220,8 @@ func firstLine(s string) string {
 	return line
 }
 
-// lastLine returns the last line that a program printed, of its errors if
-// there are any.
+// lastLine returns the last line that a program printed, on standard error if
+// there is one.
 func lastLine(r remote.Result) string {
 	text := strings.TrimSpace(r.Stderr)
 	if text == "" {

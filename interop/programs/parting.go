@@ -17,11 +17,11 @@ import (
 	"github.com/softhca/softhca/interop/suite"
 )
 
-// pinging is what both rpings print while they work.
+// pinging matches the output of both rpings while they work.
 var pinging = regexp.MustCompile(`ping data: rdma-ping-[0-9]+`)
 
-// parting are the cases in which one side ends, or stops for a while, or its
-// machine does, in the middle of everything.
+// parting are the cases in which one side, or its machine, exits or stops for a
+// while in the middle of its work.
 func parting() []suite.Family {
 	what := matrix.Dim{Name: "what", Values: []string{
 		"client-interrupted", "server-interrupted", "client-killed", "server-killed", "slow-server", "guest-off", "second-client",
@@ -31,15 +31,16 @@ func parting() []suite.Family {
 		About: "rping without end: client or server interrupted or killed; a server that thinks for long; the guest's power cut, and the guest again",
 		Dims:  []matrix.Dim{what, matrix.Direction(), matrix.IP()},
 		Skip: func(c matrix.Cell) bool {
-			// Of a program of ours that is killed nothing is left that could say
-			// so, and Linux's rping waits for messages of it without end.
+			// Our adapter dies with its killed program and cannot send a DREQ,
+			// and Linux's rping waits for its messages for ever.
 			return c.Is("what", "client-killed") && c.Is("dir", "client") || c.Is("what", "server-killed") && c.Is("dir", "server") ||
 				c.Is("what", "second-client") && c.Is("dir", "client")
 		},
 		Short: func(c matrix.Cell) bool { return c.Is("what", "client-killed") && c.Is("ip", "ipv4") },
 		Cost:  5 * time.Second,
 		Limit: time.Minute,
-		// Linux's rping, parted from in the middle of a ping, hangs now and then.
+		// Linux's rping sometimes hangs if its peer disconnects in the middle of
+		// a ping.
 		Tries: 3,
 		Loose: suite.Gone,
 		Run:   runParting,
@@ -90,7 +91,7 @@ func runParting(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
 	return suite.Passed("DISCONNECT EVENT")
 }
 
-// talk is an rping between the sides that goes on.
+// talk is a running rping between the sides.
 type talk struct {
 	client, server *side
 	ours           *side // one of them
@@ -122,9 +123,9 @@ func begin(ctx context.Context, p *pair, c matrix.Cell, clientFlags string) (*ta
 	return t, nil
 }
 
-// slowServer stops the server before a client asks, and continues it later.
-// The guest's kernel asks for patience by MRA; our side, which has no kernel,
-// is silent, and is asked again.
+// slowServer stops the server before a client connects, and continues it later.
+// The guest's kernel sends an MRA meanwhile; our side, whose communication
+// manager is stopped too, is silent, and the client repeats its REQ.
 func slowServer(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -155,7 +156,7 @@ func slowServer(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
 	}
 	asked := 1
 	if c.Is("dir", "server") {
-		asked = 2 // the second is what shows that the first got no answer
+		asked = 2 // the second shows that the first got no answer
 	}
 	if err := awaitCM(ctx, l, frames.REQ, c.Is("dir", "client"), asked); err != nil {
 		return suite.Failed("%v", err)
@@ -185,7 +186,7 @@ func slowServer(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
 	return suite.Passed("asked again, then connected")
 }
 
-// awaitCM waits until so many of a message have been seen on the wire.
+// awaitCM waits until n messages of a kind have been on the wire.
 func awaitCM(ctx context.Context, l *lab.Lab, m frames.Message, out bool, n int) error {
 	for {
 		fs, err := l.Frames(ctx)
@@ -251,7 +252,8 @@ func guestOff(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
 }
 
 // secondClient has another client ask our server, which serves one at a time,
-// while it serves the first. Linux's would take the other for the first.
+// while it serves the first. Linux's server would take the second client for
+// the first.
 func secondClient(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
 	t, err := begin(ctx, rping.pair(l, c, ""), c, "-C 0")
 	if err != nil {
@@ -267,7 +269,7 @@ func secondClient(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome 
 	if err != nil || r.OK() || !regexp.MustCompile(rejected28).MatchString(r.String()) {
 		return suite.Failed("the second client: exit code %d %s", r.Exit, lastLine(r))
 	}
-	// The first goes on: it pings until it is told to end.
+	// The first client goes on: it pings until it is interrupted.
 	before := len(t.server.String())
 	for len(t.server.String()) == before {
 		if err := l.Pause(ctx); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/softhca/softhca/interop/suite"
 )
 
-// pingpongPort is the TCP port at which two of them meet.
+// pingpongPort is the TCP port on which two pingpongs exchange their addresses.
 const pingpongPort = 18515
 
 // pingpong are the cases of ibv_rc_pingpong and its kin.
@@ -35,8 +35,8 @@ func pingpong() []suite.Family {
 
 func runPingpong(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
 	kind := c.Get("type")
-	// Short enough that nothing is repeated when a side gets no processor for a
-	// while: UC and UD would lose it.
+	// So few that a side without CPU time for a while loses none: UC and UD
+	// would not repeat them.
 	ours, guest := "--iters 40 --transport "+c.Get("transport"), "-n 40"
 	if kind == "ud" {
 		ours, guest = ours+" --size 1024", guest+" -s 1024"
@@ -49,8 +49,8 @@ func runPingpong(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
 	return pingpongPair(l, c, kind, ours, guest).bothEnd(ctx, c)
 }
 
-// pingpongPair returns the sides of one of the pingpongs, with their flags.
-// The programs of rdma-core meet over IPv4, whatever they use then.
+// pingpongPair returns the sides of one of the pingpongs, with their flags. The
+// programs of rdma-core always exchange their addresses over IPv4.
 func pingpongPair(l *lab.Lab, c matrix.Cell, kind, ours, guest string) *pair {
 	p := &pair{Lab: l,
 		ours:     append([]string{"pingpong", "--type", kind, "--addr", l.Own(c).String()}, strings.Fields(ours)...),

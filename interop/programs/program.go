@@ -11,15 +11,15 @@ import (
 	"github.com/softhca/softhca/interop/netns"
 )
 
-// program is one of rdma-core's that connect through the connection manager,
-// and ours of the same name. In command lines OWN and PEER stand for the
-// addresses of a cell.
+// program is a program of rdma-core that connects through the connection
+// manager, and our program of the same name. In command lines OWN and PEER
+// stand for the addresses of a cell.
 type program struct {
 	name                     string
 	ourServer, ourClient     string // arguments of our command
 	peerServer, peerServer6  string // command lines in the guest
 	peerClient               string
-	serverFlags, clientFlags string // what either side's server, or client, always gets
+	serverFlags, clientFlags string // flags that the server or client of either side always gets
 }
 
 // The programs.
@@ -86,11 +86,11 @@ func (pr program) pair(l *lab.Lab, c matrix.Cell, flags string) *pair {
 	return p
 }
 
-// variant is a way to run a program: its name, what both sides get for it, and
-// what only our side gets, or the guest's.
+// variant is a way to run a program: its name, flags for both sides, for our
+// side only, and for the guest's only.
 type variant struct{ name, flags, ours, guest string }
 
-// dim returns the dimension that the variants are.
+// dim returns the dimension of the variants.
 func dim(vs []variant) matrix.Dim {
 	d := matrix.Dim{Name: "variant"}
 	for _, v := range vs {

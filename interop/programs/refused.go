@@ -16,15 +16,15 @@ import (
 	"github.com/softhca/softhca/interop/suite"
 )
 
-// ending is what must become of one side: what it prints, and whether it ends
-// with exit code 0.
+// ending is the expected result of one side: its output, and whether it exits
+// with 0.
 type ending struct {
 	says string // an expression; "" for anything
 	ok   bool
-	any  bool // how it ends does not matter
+	any  bool // its exit code does not matter
 }
 
-// check returns what is wrong with how a side ended, "" if nothing is.
+// check returns how a side's result differs, "" if it does not.
 func (e ending) check(who string, r remote.Result) string {
 	if !e.any && r.OK() != e.ok {
 		return fmt.Sprintf("%s: exit code %d, %s", who, r.Exit, lastLine(r))
@@ -35,30 +35,30 @@ func (e ending) check(who string, r remote.Result) string {
 	return ""
 }
 
-// refusal is a case in which a program must not get what it wants.
+// refusal is a case in which a program's connection must be refused.
 type refusal struct {
 	name           string
 	program        program
 	server, client string // flags of the sides
-	// What becomes of the sides; where the guest's end differently than ours,
-	// its own are set.
+	// The results of the sides; the guest's own are set where they differ from
+	// ours.
 	serverEnds, clientEnds           ending
 	guestServerEnds, guestClientEnds *ending
-	stop                             syscall.Signal // for a server that serves on
-	ourServer                        string         // flags of ours only
+	stop                             syscall.Signal // for a server that goes on listening
+	ourServer                        string         // flags for our server only
 }
 
 const (
 	elsewhere = "-p 7999"
-	// What both of rdma-core's and our programs print.
+	// Expressions that match rdma-core's and our output.
 	rejected8  = `RDMA_CM_EVENT_REJECTED, (error|status):? 8`
 	rejected28 = `RDMA_CM_EVENT_REJECTED, (error|status):? 28`
 )
 
 var refusals = []refusal{
 	{
-		// A server of another port space: the adapter is there, and nobody
-		// listens.
+		// A server of another port space: the adapter is open, but no program
+		// listens on the service ID.
 		name: "udaddy-no-listener", stop: syscall.SIGINT,
 		program: program{
 			name: udaddy.name, ourClient: udaddy.ourClient, peerClient: udaddy.peerClient,
@@ -85,7 +85,7 @@ var refusals = []refusal{
 	{
 		name: "ucmatose-sizes", program: ucmatose, server: "-S 200", client: "-S 100",
 		serverEnds: ending{any: true}, clientEnds: ending{any: true},
-		// Linux's does not look at the length of what it got.
+		// Linux's program ignores the length of the message.
 		guestServerEnds: &ending{ok: true, says: `return status 0`}, guestClientEnds: &ending{ok: true, says: `return status 0`},
 	},
 	{
@@ -95,13 +95,13 @@ var refusals = []refusal{
 	{
 		name: "rping-too-long", program: rping, server: "-S 100", client: "-S 3000 -C 3",
 		clientEnds: ending{any: true}, serverEnds: ending{},
-		// Linux's client takes the end of the connection for a good one.
+		// Linux's client exits with 0 when the connection ends.
 		guestClientEnds: &ending{any: true},
 	},
 }
 
-// refused are the cases that must fail, on both sides and with the status that
-// two programs of Linux get from each other.
+// refused are the cases that must fail, on both sides with the same status as
+// between two Linux programs.
 func refused() []suite.Family {
 	what := matrix.Dim{Name: "what"}
 	for _, r := range refusals {

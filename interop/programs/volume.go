@@ -33,12 +33,12 @@ func volume() []suite.Family {
 		Limit:  10 * time.Minute,
 		Loose:  suite.Damaging,
 		Faulty: true,
-		// ibv_rc_pingpong compares a byte of a page, and ours nothing.
+		// ibv_rc_pingpong compares one byte of each page, and ours none.
 		Unverified: func(c matrix.Cell) bool { return c.Is("program", "pingpong") },
 		Run: func(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
 			p := volumes[c.Get("program")](l, c)
-			// A lost packet that ends a message waits for the retry timer, which
-			// with rdma_cm is two seconds.
+			// If the last packet of a message is lost, the requester waits for
+			// the retry timer, which with rdma_cm is two seconds.
 			for _, rule := range []string{"drop p=0.00002", "dup p=0.005", "reorder p=0.0005"} {
 				p.ours = append(p.ours, "--fault", rule+" dir=both op="+rcOpcodes)
 			}

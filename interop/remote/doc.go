@@ -1,6 +1,5 @@
-// Package remote is what the runner and the agent in a guest say to each
-// other: one TCP connection per command, frames in both directions, and the
-// result.
+// Package remote is the protocol between the runner and the agent in a guest:
+// one TCP connection per command, frames in both directions, and the result.
 //
 // Reading order: frame.go, transcript.go.
 //

@@ -13,7 +13,7 @@ const Port = 5555
 type Kind byte
 
 // The kinds of frames. The runner sends Run once and then any number of Input,
-// InputEnd and Signal; the agent sends Stdout and Stderr and in the end Exit.
+// InputEnd and Signal; the agent sends Stdout and Stderr and at the end Exit.
 const (
 	Run      Kind = 'r' // a script for /bin/sh
 	Input    Kind = 'i' // bytes for its standard input
@@ -21,7 +21,7 @@ const (
 	Signal   Kind = 's' // a byte: the signal to send to its process group
 	Stdout   Kind = 'o'
 	Stderr   Kind = 'e'
-	Exit     Kind = 'x' // a byte: the exit code, 128 and the signal if that ended it
+	Exit     Kind = 'x' // a byte: the exit code, or 128 plus the signal that ended it
 )
 
 // MaxFrame bounds the payload of a frame, in bytes.
@@ -41,8 +41,8 @@ func Write(w io.Writer, k Kind, payload []byte) error {
 	return nil
 }
 
-// Read reads one frame. Its payload is the caller's. The error is io.EOF at an
-// end between two frames.
+// Read reads one frame. The caller owns its payload. The error is io.EOF if the
+// stream ends between two frames.
 func Read(r io.Reader) (Kind, []byte, error) {
 	var head [5]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {

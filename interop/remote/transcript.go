@@ -9,9 +9,9 @@ import (
 	"sync"
 )
 
-// Result is how a program ended.
+// Result is the output and exit code of a program.
 type Result struct {
-	Exit           int // 128 and the signal if that ended it
+	Exit           int // or 128 plus the signal that ended it
 	Stdout, Stderr string
 }
 
@@ -23,18 +23,19 @@ func (r Result) String() string {
 	return fmt.Sprintf("%s%sexit code %d\n", r.Stdout, r.Stderr, r.Exit)
 }
 
-// maxKept bounds what is kept of each stream of a program; the rest is dropped.
+// maxKept bounds the bytes kept of each stream of a program; the rest is
+// dropped.
 const maxKept = 4 << 20
 
-// Transcript is what a running program prints. It is safe for concurrent use;
+// Transcript is the output of a running program. It is safe for concurrent use;
 // its zero value is empty and ready.
 type Transcript struct {
-	mu sync.Mutex // guards what follows
+	mu sync.Mutex // guards the fields below
 
 	out, err bytes.Buffer
-	all      bytes.Buffer  // both, in the order of their arrival
-	ended    bool          // nothing more will come
-	changed  chan struct{} // closed at the next change; nil: nobody waits
+	all      bytes.Buffer  // both streams, in order of arrival
+	ended    bool          // both streams have ended
+	changed  chan struct{} // closed at the next change; nil without a waiter
 }
 
 // Add takes bytes of the standard output, or of the standard error.
@@ -50,7 +51,7 @@ func (t *Transcript) Add(k Kind, b []byte) {
 	t.wake()
 }
 
-// End says that nothing more will come.
+// End marks the end of both streams.
 func (t *Transcript) End() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -58,7 +59,7 @@ func (t *Transcript) End() {
 	t.wake()
 }
 
-// wake wakes all who wait, with the lock held.
+// wake wakes all waiters, with the lock held.
 func (t *Transcript) wake() {
 	if t.changed != nil {
 		close(t.changed)
@@ -66,22 +67,22 @@ func (t *Transcript) wake() {
 	}
 }
 
-// Result returns what was printed, with an exit code.
+// Result returns the output so far, with an exit code.
 func (t *Transcript) Result(exit int) Result {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return Result{Exit: exit, Stdout: t.out.String(), Stderr: t.err.String()}
 }
 
-// String returns what was printed so far on both streams.
+// String returns the output of both streams so far.
 func (t *Transcript) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.all.String()
 }
 
-// Await blocks until what was printed matches the expression. It fails when
-// the program has ended without a match, and when ctx ends.
+// Await blocks until the output matches the expression. It fails when the
+// program has ended without a match, and when ctx ends.
 func (t *Transcript) Await(ctx context.Context, what *regexp.Regexp) error {
 	for {
 		t.mu.Lock()
@@ -116,5 +117,5 @@ func (w writer) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Writer returns what a program writes its stream k to.
+// Writer returns a writer for stream k of a program.
 func (t *Transcript) Writer(k Kind) io.Writer { return writer{t, k} }

@@ -1,5 +1,5 @@
-// Package report writes what became of the cases of the interop runner, for
-// people in Markdown and for machines in JSON.
+// Package report writes the results of the interop runner, in Markdown and in
+// JSON.
 //
 // Reading order: report.go, markdown.go.
 package report

@@ -17,7 +17,7 @@ var shown = []string{"linux-image-amd64", "ibverbs-providers", "ibverbs-utils", 
 // headings are the names of dimensions in tables, where they differ.
 var headings = map[string]string{"dir": "ours", "ip": "IP", "mtu": "path MTU"}
 
-// markdown returns the report for people.
+// markdown returns the report in Markdown.
 func (r *Report) markdown() []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# Against Linux\n\nWritten by `make interop` on %s; do not edit. ", r.Date.Format("2006-01-02"))
@@ -41,7 +41,7 @@ func (r *Report) markdown() []byte {
 	return b.Bytes()
 }
 
-// totals writes what the cases come to.
+// totals writes the totals of all cases.
 func (r *Report) totals(b *bytes.Buffer) {
 	n := map[suite.Verdict]int{}
 	var sent, got, messages, verified, exact int

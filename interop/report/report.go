@@ -14,7 +14,7 @@ import (
 	"github.com/softhca/softhca/interop/suite"
 )
 
-// Report is what became of a run.
+// Report is the result of a run.
 type Report struct {
 	Date     time.Time      `json:"date"`
 	Host     string         `json:"host"` // the machine that ran it
@@ -26,15 +26,15 @@ type Report struct {
 
 // Peer is a guest's software.
 type Peer struct {
-	Kernel   string            `json:"kernel"`  // as cases call it
-	Release  string            `json:"release"` // as it calls itself
+	Kernel   string            `json:"kernel"`  // version in the names of cases
+	Release  string            `json:"release"` // release from uname
 	Packages map[string]string `json:"packages"`
 }
 
 // Family is a heading of the report.
 type Family struct {
 	Name, About string
-	Counting    string // where packets cannot be accounted for; "" if they can
+	Counting    string // which cases cannot account for all packets; "" if all can
 	Dims        []string
 }
 
@@ -50,7 +50,7 @@ func (r *Report) Write(markdown, jsonFile string) error {
 	return nil
 }
 
-// write writes a file at once: a run that is interrupted leaves the old one.
+// write replaces a file atomically: an interrupted run leaves the old one.
 func write(path string, text []byte) error {
 	if path == "" {
 		return nil
@@ -67,7 +67,7 @@ func write(path string, text []byte) error {
 		err = os.Rename(tmp.Name(), path)
 	}
 	if err != nil {
-		_ = os.Remove(tmp.Name()) // the first error is the one to tell
+		_ = os.Remove(tmp.Name()) // the first error is the one to return
 	}
 	return err
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/softhca/softhca/interop/lab"
 )
 
-// Refused packets are counted by reason: those that no packet of the peer's may
-// meet, and those of packets for queue pairs that have just ended.
+// Counters of refused packets: reasons that must not occur with packets of the
+// peer, and reasons for packets to queue pairs that have just ended.
 var (
 	wrongly = []string{
 		"drop_malformed", "drop_icrc_errors", "drop_service", "drop_pkey_violations", "drop_qkey_violations",
@@ -22,17 +22,17 @@ var (
 	toEnded = []string{"drop_no_qp", "drop_state", "drop_address"}
 )
 
-// afterwards are reasons that may also be found when a packet is already counted
-// as accepted.
+// afterwards are reasons that may also apply to a packet already counted as
+// accepted.
 var afterwards = []string{"drop_state", "drop_icrc_errors"}
 
-// acceptance is what our adapters did with the packets that came.
+// acceptance is how our adapters counted the packets that came.
 type acceptance struct {
-	accepted int64 // without our own to groups that we are in
-	refused  int64 // and not counted as accepted, by at least
-	after    int64 // counted as accepted before they were refused, by at most
-	nobody   int64 // came when there may have been no adapter
-	strays   int64 // of our own to groups, and refused for their address
+	accepted int64 // without our own packets to multicast groups that we have joined
+	refused  int64 // refused and not counted as accepted: a lower bound
+	after    int64 // counted as accepted and then refused: an upper bound
+	nobody   int64 // came when maybe no adapter was open
+	strays   int64 // our own multicast packets, refused for their address
 }
 
 func newAcceptance(t *lab.Traffic, fs []frames.Frame) acceptance {
@@ -59,10 +59,10 @@ func exact(t *lab.Traffic, loose Loose) bool {
 	return loose == 0 && t.Own.Silent == 0 && t.Own.Faulty == 0
 }
 
-// check holds what the peer sent to what our adapters counted. Faults at our
-// port and queue pairs that end early leave some packets uncounted, and an
-// adapter that was killed tells nothing. refusal is a counter that the case is
-// about.
+// check compares the peer's packets with our adapters' counters. Faults at our
+// port and queue pairs that end early leave some packets uncounted, and a
+// killed adapter reports nothing. The case expects the counter refusal to
+// count.
 func (a acceptance) check(t *lab.Traffic, loose Loose, refusal string) error {
 	if t.Own.Silent > 0 || loose&(Hostile|Within) != 0 {
 		return nil
@@ -76,8 +76,8 @@ func (a acceptance) check(t *lab.Traffic, loose Loose, refusal string) error {
 	if n, refused := a.refusals(t, wrongly, refusal); n > faulty {
 		errs = append(errs, fmt.Errorf("our adapters refused packets of the peer: %s", refused))
 	}
-	// The answer to a packet that was sent twice, because the peer was slow, may
-	// find a queue pair that has ended.
+	// The answer to a packet that we retransmitted, because the peer was slow,
+	// may find its queue pair ended.
 	slack := faulty + t.Own.Counters[sentTwice]
 	if n, refused := a.refusals(t, toEnded, refusal); n > slack && loose&Gone == 0 {
 		errs = append(errs, fmt.Errorf("our adapters refused packets of the peer: %s", refused))

@@ -22,20 +22,20 @@ const (
 	Expected Verdict = "expected" // it differs for a known reason, which the note gives
 )
 
-// Outcome is a verdict and what there is to say about it.
+// Outcome is a verdict and its explanation.
 type Outcome struct {
 	Verdict  Verdict
 	Note     string
 	Measured string // figures, which differ from run to run
-	// Spoiled says that the peer made a mistake of its own which hides what
-	// the case is about: it is tried again, three times in all.
+	// Spoiled says that an unrelated mistake of the peer hides the case's
+	// subject: the case is tried up to three times.
 	Spoiled bool
 }
 
-// Passed returns the outcome of a case that did as it should.
+// Passed returns the outcome of a case that passed.
 func Passed(note string) Outcome { return Outcome{Verdict: Pass, Note: note} }
 
-// Failed returns the outcome of one that did not.
+// Failed returns the outcome of a case that failed.
 func Failed(format string, args ...any) Outcome {
 	return Outcome{Verdict: Fail, Note: fmt.Sprintf(format, args...)}
 }
@@ -51,15 +51,15 @@ func Differs(format string, args ...any) Outcome {
 	return Outcome{Verdict: Expected, Note: fmt.Sprintf(format, args...)}
 }
 
-// Loose says which checks of its traffic a family does without.
+// Loose says which checks of its traffic a family skips.
 type Loose uint8
 
 const (
 	// Gone: the peer's queue pairs end while our packets are under way, which
 	// its kernel then drops uncounted.
 	Gone Loose = 1 << iota
-	// Damaging: our side damages packets on purpose; those that it does not
-	// damage are held to everything.
+	// Damaging: our side damages packets on purpose; all checks apply to the
+	// others.
 	Damaging
 	// Hostile: our side sends wrong frames on purpose.
 	Hostile
@@ -71,18 +71,18 @@ const (
 // Family is a kind of case, over a matrix of its own.
 type Family struct {
 	Name   string // first part of the names of its cases
-	About  string // one line for people
+	About  string // one line for the report
 	Dims   []matrix.Dim
 	Skip   func(matrix.Cell) bool // cells that make no sense; nil: none
 	Short  func(matrix.Cell) bool // cells of a short run; nil: none
 	Always bool                   // every cell is run, not pairs only
 	Cost   time.Duration          // of one case, roughly
 	Limit  time.Duration          // against cases that hang; 0: two minutes
-	Tries  int                    // more than 1 only where the peer itself spoils a case now and then
+	Tries  int                    // more than 1 only where the peer sometimes spoils a case
 	Loose  Loose
 	Faulty bool // data meets faults at our port
-	// Refusal is the counter of what the peer's packet is refused for that the case
-	// is about, if ours is to refuse one; nil: there is none.
+	// Refusal returns our counter for the packet that we must refuse in the case;
+	// nil: we refuse none.
 	Refusal func(matrix.Cell) string
 	// Unverified are cells with faults whose programs do not compare all data;
 	// nil: all do.
@@ -91,8 +91,8 @@ type Family struct {
 	Run func(ctx context.Context, l *lab.Lab, c matrix.Cell) Outcome
 }
 
-// Counting says in sentences where the packets of the cases cannot all be
-// accounted for, "" if they can.
+// Counting says in sentences which cases cannot account for all packets, "" if
+// all can.
 func (f *Family) Counting() string {
 	var all []string
 	if f.Loose&Hostile != 0 {

@@ -15,7 +15,7 @@ import (
 	"github.com/softhca/softhca/interop/lab"
 )
 
-// Result is what became of a case.
+// Result is the outcome of a case.
 type Result struct {
 	ID      string            `json:"id"`
 	Family  string            `json:"family"`
@@ -27,24 +27,24 @@ type Result struct {
 	Tries    int     `json:"tries"`
 	Seconds  float64 `json:"seconds"`
 	Sent     int     `json:"sent"`     // packets that we sent, all with a right ICRC
-	Taken    int64   `json:"taken"`    // of them the peer's kernel counted so many
+	Taken    int64   `json:"taken"`    // how many of them the peer's kernel counted
 	Got      int     `json:"received"` // packets that it sent, all with a right ICRC
-	Accepted int64   `json:"accepted"` // of them our adapters counted so many
-	Late     int64   `json:"late"`     // so many came when no adapter of ours was open, or none read any more
-	Exact    bool    `json:"exact"`    // all packets that came are accounted for: no fault, nobody killed, no queue pair that ends early
-	Messages int     `json:"messages"` // that were on the wire whole, both ways, each once
-	Verified int     `json:"verified"` // of them met faults at our port, and their data was compared, if the case passed
+	Accepted int64   `json:"accepted"` // how many of them our adapters counted
+	Late     int64   `json:"late"`     // how many came when no adapter of ours was open or reading
+	Exact    bool    `json:"exact"`    // all packets that came are accounted for: no fault, no killed adapter, no queue pair that ends early
+	Messages int     `json:"messages"` // complete messages on the wire, both ways, retransmissions not counted
+	Verified int     `json:"verified"` // how many of them met faults at our port with their data compared, if the case passed
 	Dir      string  `json:"dir,omitempty"`
 }
 
-// spoiledTries is how often a case that the peer spoils is tried.
+// spoiledTries is how often a spoiled case is tried.
 const spoiledTries = 3
 
-// defaultLimit is the time that a case has if its family says nothing.
+// defaultLimit is the time limit of a case whose family has none.
 const defaultLimit = 2 * time.Minute
 
-// Run runs a case in the lab, as often as its family allows. What a case that
-// failed leaves behind is below dir; with keep also what the others do.
+// Run runs a case in the lab, as often as its family allows. It keeps the files
+// of a failed case below dir; with keep also those of the others.
 func Run(ctx context.Context, l *lab.Lab, c Case, dir string, keep bool) (Result, error) {
 	r := Result{ID: c.ID(), Family: c.Name, Values: map[string]string{}}
 	for _, name := range append([]string{"kernel"}, dimNames(c)...) {
@@ -88,7 +88,7 @@ func dimNames(c Case) (names []string) {
 	return names
 }
 
-// attempt runs a case once. The error is one of the lab.
+// attempt runs a case once. An error is one of the lab, not of the case.
 func attempt(ctx context.Context, l *lab.Lab, c Case, r *Result) (Outcome, error) {
 	if err := l.SetMTU(ctx, c.Cell); err != nil {
 		return Outcome{}, err
@@ -143,12 +143,12 @@ func attempt(ctx context.Context, l *lab.Lab, c Case, r *Result) (Outcome, error
 	return o, nil
 }
 
-// patience is how long the retries of most programs last, which are eight of 67
-// ms, less a little.
+// patience is a little less than the time of most programs' retries, which are
+// eight of 67 ms.
 const patience = 450 * time.Millisecond
 
-// starved is the outcome of a case that failed. A guest that gets no processor
-// loses connections by its silence; that it answers in the end shows on the wire.
+// starved is the outcome of a case that failed. A guest without CPU time loses
+// connections because it is silent; the wire shows that it answers in the end.
 func starved(o Outcome, fs []frames.Frame) Outcome {
 	if d := frames.Silence(fs); d > patience && !o.Spoiled {
 		o.Spoiled = true
@@ -157,7 +157,7 @@ func starved(o Outcome, fs []frames.Frame) Outcome {
 	return o
 }
 
-// rules holds what we sent to what the wire shows.
+// rules checks the protocol of our packets on the wire.
 func rules(fs []frames.Frame, loose Loose) error {
 	if loose&Hostile != 0 {
 		return nil
@@ -172,11 +172,11 @@ func rules(fs []frames.Frame, loose Loose) error {
 	return errors.New(strings.Join(lines, "; "))
 }
 
-// sentTwice is our counter of packets that were sent again, and may so come behind the
-// end of a queue pair, as may their answers.
+// sentTwice is our counter of retransmitted packets, which may arrive after the end of
+// a queue pair, as may their answers.
 const sentTwice = "retrans_pkts"
 
-// judge holds the traffic of a case to what every case must do.
+// judge makes the traffic checks that apply to every case.
 func judge(t *lab.Traffic, loose Loose) error {
 	var errs []error
 	if t.Missed > 0 {
@@ -192,8 +192,8 @@ func judge(t *lab.Traffic, loose Loose) error {
 	if t.Reset || loose&(Hostile|Within) != 0 {
 		return errors.Join(errs...)
 	}
-	// A packet that we sent twice, because the peer was slow to answer, may find a
-	// queue pair that has ended.
+	// A packet that we retransmitted, because the peer was slow to answer, may
+	// find its queue pair ended.
 	taken, twice := t.Taken(), t.Own.Counters[sentTwice]
 	if taken > int64(t.Out) || loose&Gone == 0 && taken < int64(t.Out)-twice {
 		errs = append(errs, fmt.Errorf("the peer's kernel took %d packets of the %d that we sent", taken, t.Out))
@@ -201,9 +201,9 @@ func judge(t *lab.Traffic, loose Loose) error {
 	return errors.Join(errs...)
 }
 
-// undelivered holds what the peer's kernel says that it sent to what was on the wire.
-// What is missing there has never left the guest, so guests says that the fault is
-// its own: a guest that gets no processor for long may lose a packet.
+// undelivered compares the packets that the peer's kernel counted as sent with the
+// wire. Missing packets never left the guest; guests then says that the fault is the
+// guest's: without CPU time for long it may lose a packet.
 func undelivered(t *lab.Traffic, loose Loose) (guests bool, err error) {
 	sent, came := t.Arrived()
 	if sent == came || t.Reset || loose&(Hostile|Within) != 0 {

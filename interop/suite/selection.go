@@ -13,11 +13,11 @@ type Selection struct {
 	Kernels []string
 	All     bool           // the full product, not only all pairs
 	Short   bool           // only the cases of a short run
-	Match   *regexp.Regexp // of their names; nil: all
+	Match   *regexp.Regexp // matches the names of cases; nil: all
 }
 
-// Cases returns the cases of families that are selected. With a pattern every
-// cell that it matches is, so that a case that was seen to fail is found again.
+// Cases returns the cases of families that are selected. A pattern selects
+// every cell that it matches, so that a failed case can be repeated.
 func (s Selection) Cases(families []Family) []Case {
 	var cases []Case
 	for i := range families {
