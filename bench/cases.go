@@ -5,31 +5,31 @@ import (
 	"slices"
 )
 
-// subject is something that is measured: a program, its arguments, and what
-// of its output counts.
+// subject is one side of a comparison: a program, its arguments, and the
+// function that reads its figure from the output.
 type subject struct {
-	name string // for the table, of what is measured beside
+	name string // for the table, if it is the reference
 	run  runner
 	args []string
 	of   func(*outcome) float64
 
-	// Of what is a server and its client, and prints text: what of it counts, and how
-	// many round trips are made for each second that other measurements take.
+	// For a server and a client that print text: the function that reads the figure,
+	// and the number of round trips per second of measuring time.
 	reads func(printed string) (float64, error)
 	rate  int
-	// Its server serves until it is ended, and does not listen on a TCP port.
+	// The server runs until it is killed, and does not listen on a TCP port.
 	serves bool
 }
 
-// runner says how a subject is run.
+// runner says how to run a subject.
 type runner uint8
 
 const (
-	runConstant runner = iota // nothing is run: the value is 1
+	runConstant runner = iota // runs nothing: the value is 1
 	runBaseline               // bench/baseline, both sides on loopback
 	runPerf                   // softhca perf, both sides on loopback
 	runShared                 // the same on addresses that processes share
-	runUser                   // the same as a user without privilege, whose socket buffers are small
+	runUser                   // the same as an unprivileged user, with small socket buffers
 	runPingpong               // softhca pingpong, both sides on loopback
 	runOver                   // a program over our libraries, both sides on loopback
 	runPlain                  // ucx_perftest over TCP, both sides on loopback
@@ -49,13 +49,13 @@ var (
 	equalShares  = subject{name: "equal shares"}
 )
 
-// target is what a case must reach.
+// target is the figure that a case must reach.
 type target struct {
 	text string
 	met  func(*result) bool
 }
 
-// atLeast and atMost are targets for the ratio to what is measured beside.
+// atLeast and atMost are targets for the ratio to the reference.
 func atLeast(ratio float64) target {
 	return target{fmt.Sprintf("ratio >= %g", ratio), func(r *result) bool { return r.Ratio.Median >= ratio }}
 }
@@ -64,26 +64,26 @@ func atMost(ratio float64) target {
 	return target{fmt.Sprintf("ratio <= %g", ratio), func(r *result) bool { return r.Ratio.Median <= ratio }}
 }
 
-// or is met by a value of at least some, whatever the ratio.
+// or is met by at least this value, whatever the ratio, or by t.
 func (t target) or(value float64, unit string) target {
 	return target{fmt.Sprintf("%g %s or %s", value, unit, t.text), func(r *result) bool { return r.Softhca.Median >= value || t.met(r) }}
 }
 
-// measurement is one thing that is measured beside another.
+// measurement compares a subject with a reference.
 type measurement struct {
 	name   string
 	unit   string
 	own    subject
 	beside subject
 	target target // zero: measured for the record
-	few    bool   // a third of the rounds: differences are large, or runs long
+	few    bool   // a third of the rounds: the differences are large, or the runs long
 	loss   loss
 }
 
-// loss is where a measurement stands in the plot of throughput against loss.
+// loss is the place of a measurement in the plot of throughput against loss.
 type loss struct {
-	line  string  // the zero value stands nowhere
-	other string  // the line of what is measured beside; empty: it is line without loss
+	line  string  // empty: not in the plot
+	other string  // the line of the reference; empty: the reference is line without loss
 	share float64 // of packets lost each way
 }
 
@@ -95,29 +95,30 @@ func medianTrip(r *outcome) float64 { return r.P50 }
 
 func meanTrip(r *outcome) float64 { return r.Mean }
 
-// wholeTrip undoes the halving that perf reports. Without latencies it is 0.
+// wholeTrip doubles perf's latency, which is half a round trip. Without
+// latencies it is 0.
 func wholeTrip(r *outcome) float64 { return 2 * r.Latency.P50 }
 
-// evenness is the least share of a queue pair over the greatest.
+// evenness is the smallest share of a queue pair divided by the largest.
 func evenness(r *outcome) float64 { return float64(r.Least) / float64(r.Most) }
 
-// perf is a subject: softhca perf with arguments.
+// perf returns a subject: softhca perf with arguments.
 func perf(of func(*outcome) float64, args ...string) subject {
 	return subject{run: runPerf, args: args, of: of}
 }
 
-// baseline is a subject: UDP without RDMA.
+// baseline returns a subject: UDP without RDMA.
 func baseline(of func(*outcome) float64, args ...string) subject {
 	return subject{name: "UDP", run: runBaseline, args: args, of: of}
 }
 
-// pingpong is a subject: softhca pingpong with arguments, so many round trips for each
+// pingpong returns a subject: softhca pingpong with arguments, rate round trips per
 // second.
 func pingpong(rate int, args ...string) subject {
 	return subject{run: runPingpong, args: args, reads: tripTime, rate: rate}
 }
 
-// as returns the subject under a name, for what is measured beside.
+// as returns the subject with a name, as a reference.
 func (s subject) as(name string) subject {
 	s.name = name
 	return s
@@ -138,7 +139,7 @@ func (s subject) with(args ...string) subject {
 // bulk returns a stream of large messages of an operation.
 func bulk(op string) subject { return perf(gbps, op, "--size", "1048576", "--mtu", "4096") }
 
-// measurements returns everything that is measured, in the order of the table.
+// measurements returns all measurements, in the order of the table.
 func measurements() []measurement {
 	list := []measurement{
 		{name: "WRITE 1 MiB, PMTU 4096, 1 QP", unit: "Gb/s", own: bulk("write"), beside: bandwidth, target: atLeast(0.6)},
@@ -177,8 +178,8 @@ func measurements() []measurement {
 	return slices.Concat(list, shared(), paced(), faulty(), overPaths())
 }
 
-// shared are streams and round trips of processes that share their addresses with
-// others, beside those of processes that are alone there.
+// shared compares streams and round trips of processes that share their addresses
+// with those of processes with their own.
 func shared() []measurement {
 	trip := perf(wholeTrip, "write", "--latency", "--size", "8")
 	small := perf(mpps, "write", "--size", "64")
@@ -195,7 +196,8 @@ func shared() []measurement {
 	}
 }
 
-// faulty are streams with faults at the client's port, beside the same without.
+// faulty compares streams with faults at the client's port with the same
+// streams without.
 func faulty() []measurement {
 	var list []measurement
 	for _, op := range []struct{ arg, name string }{{"write", "WRITE"}, {"send", "SEND"}, {"read", "READ"}} {
@@ -222,8 +224,8 @@ func faulty() []measurement {
 	return list
 }
 
-// overPaths are streams over a network of the kernel that drops packets, beside
-// TCP over the same.
+// overPaths compares streams over a kernel network that drops packets with TCP
+// over the same network.
 func overPaths() []measurement {
 	var list []measurement
 	for _, share := range []float64{0, 0.001, 0.01, 0.05} {

@@ -9,21 +9,21 @@ import (
 	"strings"
 )
 
-// Programs of Debian's packages, over the libraries for programs in C, or without.
+// Programs of Debian's packages, with or without our libraries for C programs.
 
-// What is the same of both sides of what is compared, where they could differ.
+// Settings that both sides of a comparison share, where their defaults differ.
 const (
 	sameMTU   = "4096"
 	sameDepth = "128"
 )
 
-// over is a subject: a program over our libraries, so many iterations for each second.
+// over returns a subject: a program on our libraries, rate iterations per second.
 func over(rate int, reads func(string) (float64, error), args ...string) subject {
 	return subject{run: runOver, args: args, reads: reads, rate: rate}
 }
 
-// ibvPingpong is ibv_rc_pingpong; beside it stand softhca pingpong and UDP with segments
-// as long, for as many round trips.
+// ibvPingpong is ibv_rc_pingpong; its references are softhca pingpong and UDP with
+// segments as long, for as many round trips.
 func ibvPingpong(rate, size int, args ...string) subject {
 	return over(rate, tripTime, append([]string{"ibv_rc_pingpong", "-g", "0", "-s", strconv.Itoa(size), "-m", sameMTU}, args...)...)
 }
@@ -38,13 +38,14 @@ func besideUDP(rate, size int, args ...string) subject {
 	return s
 }
 
-// perftest is a program of perftest; reads finds what counts in its table.
+// perftest is a program of perftest; column is the column of the figure in its
+// table.
 func perftest(rate int, column, program string, args ...string) subject {
 	return over(rate, func(out string) (float64, error) { return columnOf(out, column) },
 		append([]string{program, "-F", "-x", "0", "-m", sameMTU}, args...)...)
 }
 
-// The columns that count.
+// The columns with the figures.
 const (
 	bandwidthColumn = "BW average[Gb/sec]"
 	rateColumn      = "MsgRate[Mpps]"
@@ -57,7 +58,8 @@ func writeBW(rate int, column string, size int, args ...string) subject {
 		append([]string{"-s", strconv.Itoa(size), "-t", sameDepth, "--report_gbits", "-N"}, args...)...)
 }
 
-// besidePerf is softhca perf write that posts as many at a time, to the same depth.
+// besidePerf is its reference: softhca perf write with as many requests per post
+// and the same queue depth.
 func besidePerf(of func(*outcome) float64, size int) subject {
 	return perf(of, "write", "--size", strconv.Itoa(size), "--mtu", sameMTU, "--depth", sameDepth, "--post-list", "1").as("softhca perf")
 }
@@ -67,7 +69,7 @@ func sendLat(rate, size int, args ...string) subject {
 }
 
 // connects is Debian's cmtime, and besideConnects ours: all connections of a round go
-// through each step together, and what counts is the time of the one that connects.
+// through each step together, and the figure is the time of the connect step.
 func connects(rate int) subject {
 	s := over(rate, connectTime, "cmtime")
 	s.serves = true
@@ -92,7 +94,7 @@ func fabric(name, endpoint string, rate, size int) subject {
 	}
 }
 
-// programMeasurements returns what is measured of programs over our libraries, in the
+// programMeasurements returns the measurements of programs on our libraries, in the
 // order of the table.
 func programMeasurements() []measurement {
 	var list []measurement
@@ -126,7 +128,7 @@ func programMeasurements() []measurement {
 	return list
 }
 
-// only returns a target if it is one.
+// only returns the target if is is set, else none.
 func only(is bool, t target) target {
 	if is {
 		return t
@@ -134,7 +136,7 @@ func only(is bool, t target) target {
 	return target{}
 }
 
-// sizeName returns a size as people write it.
+// sizeName returns a size with a unit, such as 64 KiB.
 func sizeName(bytes int) string {
 	switch {
 	case bytes >= 1<<20:
@@ -146,7 +148,7 @@ func sizeName(bytes int) string {
 	}
 }
 
-// program returns the program that a subject runs beside ours, and Debian's package that
+// program returns the program of others that a subject runs, and Debian's package that
 // has it; "" if there is none.
 func (s *subject) program() (name, pkg string) {
 	switch s.run {
@@ -183,7 +185,7 @@ func (s *subject) programMissing() string {
 	return ""
 }
 
-// columnOf returns what stands in a column of the table that perftest prints. Names of
+// columnOf returns the value in a column of the table that perftest prints. Names of
 // columns may have a blank, values have none.
 func columnOf(out, column string) (float64, error) {
 	lines := strings.Split(out, "\n")
@@ -231,7 +233,7 @@ func fabricHalfTrip(out string) (float64, error) {
 }
 
 // connectTime returns the microseconds that a connection took in the step of cmtime that
-// connects them: the last column of its table, in ours before those of what follows.
+// connects them: the last column of its table, in our table followed by others.
 func connectTime(out string) (float64, error) {
 	const perConnection = 5 // after the name, its colon and three more
 	for l := range strings.Lines(out) {

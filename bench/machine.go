@@ -10,7 +10,7 @@ import (
 	"unicode"
 )
 
-// machine says what the numbers are of. It names no host.
+// machine describes the machine of the measurements, without its host name.
 type machine struct {
 	CPU    string `json:"cpu"`
 	Cores  int    `json:"cores"`
@@ -20,7 +20,7 @@ type machine struct {
 	Go     string `json:"go"`
 }
 
-// thisMachine describes the machine, as far as it tells.
+// thisMachine describes the machine, as far as the system reports it.
 func thisMachine() machine {
 	m := machine{
 		CPU: "unknown", Cores: runtime.NumCPU(), OS: runtime.GOOS, Arch: runtime.GOARCH,
@@ -37,7 +37,7 @@ func thisMachine() machine {
 	return m
 }
 
-// cpuModel finds the model in what Linux says of its processors.
+// cpuModel finds the model in Linux's description of the processors.
 func cpuModel(info []byte) (string, bool) {
 	for s := bufio.NewScanner(bytes.NewReader(info)); s.Scan(); {
 		key, value, ok := strings.Cut(s.Text(), ":")

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// options is what the command line chooses.
+// options are the choices of the command line.
 type options struct {
 	rounds    int
 	seconds   float64
@@ -51,7 +51,7 @@ func main() {
 	}
 }
 
-// measurements returns everything that the options could choose by name.
+// measurements returns all measurements that the options could choose by name.
 func (o *options) measurements() []measurement {
 	if o.libraries {
 		return programMeasurements()
@@ -59,7 +59,7 @@ func (o *options) measurements() []measurement {
 	return measurements()
 }
 
-// do does what the command line says.
+// do carries out the command line.
 func do(ctx context.Context, o options, args []string) error {
 	switch {
 	case o.path >= 0:
@@ -74,7 +74,7 @@ func do(ctx context.Context, o options, args []string) error {
 	return run(ctx, o)
 }
 
-// run measures, prints and keeps the results.
+// run measures, and prints and stores the results.
 func run(ctx context.Context, o options) (err error) {
 	if o.rounds < 1 || o.seconds <= 0 {
 		return fmt.Errorf("%d rounds of %g s measure nothing", o.rounds, o.seconds)
@@ -117,7 +117,7 @@ func run(ctx context.Context, o options) (err error) {
 	return nil
 }
 
-// compare measures everything that the options choose.
+// compare makes all measurements that the options choose.
 func (p *programs) compare(ctx context.Context, o options) (*report, error) {
 	r := &report{
 		Date: time.Now().Format(time.DateOnly), Machine: thisMachine(), Rounds: o.rounds, Seconds: o.seconds,
@@ -128,7 +128,7 @@ func (p *programs) compare(ctx context.Context, o options) (*report, error) {
 		if r.Before, err = revision(o.before); err != nil {
 			return nil, fmt.Errorf("-before: %w", err)
 		}
-		r.Command = strings.ReplaceAll(r.Command, o.before, filepath.Base(o.before)) // who reads it has another disk
+		r.Command = strings.ReplaceAll(r.Command, o.before, filepath.Base(o.before)) // paths of this machine mean nothing to readers
 	}
 	for _, m := range o.measurements() {
 		if !strings.Contains(m.name, o.only) {
@@ -150,8 +150,8 @@ func (p *programs) compare(ctx context.Context, o options) (*report, error) {
 	return r, nil
 }
 
-// rounds measures both sides in turns. With an error the result has nothing but
-// a name.
+// rounds measures both sides in turns. With an error the result has only a
+// name.
 func (p *programs) rounds(ctx context.Context, m *measurement, n int) (*result, error) {
 	if m.few {
 		n = (n + 2) / 3
@@ -169,7 +169,7 @@ func (p *programs) rounds(ctx context.Context, m *measurement, n int) (*result, 
 		}
 		base = append(base, b)
 		for k := range 2 {
-			if k == i%2 { // now the one is first, now the other
+			if k == i%2 { // the two sides take turns in going first
 				v, told, err := p.measure(ctx, &m.own, m.loss.share)
 				if err != nil {
 					return x, err
@@ -177,7 +177,7 @@ func (p *programs) rounds(ctx context.Context, m *measurement, n int) (*result, 
 				own = append(own, v)
 				x.Retransmits += told.Retransmits
 				x.Timeouts += told.Client.Timeouts
-			} else if p.before != "" && m.own.run != runPingpong { // asleep, older ones took milliseconds
+			} else if p.before != "" && m.own.run != runPingpong { // older programs took milliseconds when asleep
 				if v, ok := p.measureBefore(ctx, m); ok {
 					older = append(older, v)
 				}
@@ -193,8 +193,7 @@ func (p *programs) rounds(ctx context.Context, m *measurement, n int) (*result, 
 	return x, nil
 }
 
-// measureBefore measures the older program, which may not know what it is asked
-// for.
+// measureBefore measures the older program, which may not know the arguments.
 func (p *programs) measureBefore(ctx context.Context, m *measurement) (float64, bool) {
 	old := *p
 	old.softhca = p.before
@@ -202,7 +201,7 @@ func (p *programs) measureBefore(ctx context.Context, m *measurement) (float64, 
 	return v, err == nil
 }
 
-// list writes what can be measured.
+// list writes the list of measurements.
 func list(w io.Writer, all []measurement) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, m := range all {

@@ -12,12 +12,13 @@ import (
 // Numbers of the ethtool interface of Linux.
 const (
 	featureNames = 4  // the set of strings that names features
-	nameSize     = 32 // bytes of one
+	nameSize     = 32 // bytes of a name
 )
 
-// singly has an interface take and give one packet at a time: the kernel cuts
-// what senders hand it in one piece before, and merges nothing that arrives. Of
-// TCP the old switches are enough, runs of UDP have a feature.
+// singly switches an interface's offloads off, so that it sends and receives
+// single packets: the kernel segments before the interface, and merges no
+// arrivals. For TCP the old switches suffice; UDP segmentation has a feature
+// flag.
 func singly(name string) error {
 	for _, command := range []uint32{unix.ETHTOOL_STSO, unix.ETHTOOL_SGSO, unix.ETHTOOL_SGRO} {
 		off := request(command, 0)
@@ -58,7 +59,7 @@ func withoutFeature(ifname, feature string) error {
 		binary.NativeEndian.PutUint32(set[8+i/32*8:], 1<<(i%32)) // valid, and not requested
 	}
 	if !found {
-		return nil // a kernel without it does not do it
+		return nil // a kernel without the feature has no such offload
 	}
 	return ethtool(ifname, set)
 }
@@ -72,7 +73,7 @@ func request(words ...uint32) []byte {
 	return b
 }
 
-// ethtool makes a request of an interface.
+// ethtool makes an ethtool request to an interface.
 func ethtool(ifname string, request []byte) error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

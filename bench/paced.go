@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// service is a stream that a rate holds back.
+// service is a stream that a rate limits.
 type service struct {
 	name string
 	args []string
-	// headers is how much longer its IP packets are than their payload: a rate
-	// counts these.
+	// headers is the ratio of IP packets to payload, because a rate counts IP
+	// packets.
 	headers float64
 }
 
@@ -25,9 +25,9 @@ var services = []service{
 	{"RD WRITE 1 MiB", []string{"write", "--type", "rd", "--size", "1048576"}, 1 + (44+12+16/256.0)/4096},
 }
 
-// paced are streams with a static rate or a rate limit: what share of it their
-// IP packets use. 2 % may be missing; above it may be what goes at once, 64 KiB
-// in a second, and what the clock of the measurement is late by.
+// paced are streams with a static rate or a rate limit: the share of the rate
+// that their IP packets use. It may be 2 % below the rate, and above it by one
+// burst, 64 KiB in a second, and the clock error of the measurement.
 func paced() []measurement {
 	share := target{"0.98 <= ratio <= 1.005", func(r *result) bool { return r.Ratio.Median >= 0.98 && r.Ratio.Median <= 1.005 }}
 	var list []measurement

@@ -34,7 +34,8 @@ Both sides of a row send messages of the same size, over RC with a path MTU of 4
 - With **-e** both programs sleep until something arrives; libfabric's has no such mode.
 `
 
-// markdown returns the table of programs over our libraries as a page.
+// markdown returns the table of programs over our libraries as a page in
+// Markdown.
 func (r *report) markdown() string {
 	var b strings.Builder
 	b.WriteString(pageHead)

@@ -26,7 +26,7 @@ const pairLimit = time.Minute
 // measurements.
 func (p *programs) trips(s *subject) int { return max(int(p.seconds*float64(s.rate)), 1) }
 
-// side returns the command of one end of a pair.
+// side returns the command line of one end of a pair.
 func (p *programs) side(s *subject, server bool, port string) []string {
 	own, portFlag := pairClient, "-p"
 	if server {
@@ -56,8 +56,8 @@ func (p *programs) side(s *subject, server bool, port string) []string {
 	return args
 }
 
-// measurePair runs both ends and returns what counts of what the client prints. The
-// client is begun when the server listens.
+// measurePair runs both ends and returns the figure in the client's output. It
+// starts the client when the server listens.
 func (p *programs) measurePair(ctx context.Context, s *subject) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, pairLimit)
 	defer cancel()
@@ -96,7 +96,7 @@ func (p *programs) measurePair(ctx context.Context, s *subject) (float64, error)
 		err = client()
 	}
 	if err != nil || s.serves {
-		cancel() // the server waits
+		cancel() // end the server, which waits for another client
 	}
 	if end := <-ended; !s.serves {
 		err = errors.Join(err, end)
@@ -107,11 +107,11 @@ func (p *programs) measurePair(ctx context.Context, s *subject) (float64, error)
 	return s.reads(said.String())
 }
 
-// serveLimit is how long a server may take until it serves.
+// serveLimit is how long a server may take until it listens.
 const serveLimit = 5 * time.Second
 
-// untilServed runs a client again until its server serves it: nothing tells when one of
-// the connection manager listens.
+// untilServed runs a client again until its server serves it: nothing shows when a
+// server of the connection manager listens.
 func untilServed(ctx context.Context, client func() error) error {
 	for end := time.Now().Add(serveLimit); ; {
 		err := client()
@@ -126,7 +126,7 @@ func untilServed(ctx context.Context, client func() error) error {
 	}
 }
 
-// lastLines returns the end of what a program printed.
+// lastLines returns the end of a program's output.
 func lastLines(text string) string {
 	const most = 5
 	lines := strings.Split(strings.TrimSpace(text), "\n")
@@ -143,11 +143,11 @@ func freePort() (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-// pause is how long to wait before looking again.
+// pause is the time between two polls.
 const pause = 5 * time.Millisecond
 
-// awaitServer waits until somebody listens on a TCP port, without connecting to it:
-// programs take one connection.
+// awaitServer waits until a program listens on a TCP port, without connecting to
+// it: the programs accept only one connection.
 func awaitServer(ctx context.Context, port int) error {
 	for !listens(port) {
 		select {
@@ -159,7 +159,7 @@ func awaitServer(ctx context.Context, port int) error {
 	return nil
 }
 
-// tripTime finds the time of a round trip in what ping-pongs print.
+// tripTime finds the time of a round trip in a ping-pong's output.
 func tripTime(out string) (float64, error) {
 	words := strings.Fields(out)
 	if i := slices.Index(words, "usec/iter"); i > 0 {

@@ -7,11 +7,12 @@ import (
 	"strings"
 )
 
-// listenState is that of a socket which listens, as /proc/net/tcp has it.
+// listenState is the state of a listening socket in /proc/net/tcp.
 const listenState = "0A"
 
-// listens reports whether somebody listens on a TCP port of whatever address. It looks
-// and does not try: a port that was tried at the wrong moment is taken for who wants it.
+// listens reports whether a program listens on a TCP port of any address. It reads the
+// kernel's table instead of binding the port, which could make the program's own bind
+// fail.
 func listens(port int) bool {
 	for _, name := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
 		f, err := os.Open(name)
@@ -22,7 +23,7 @@ func listens(port int) bool {
 		for lines := bufio.NewScanner(f); !found && lines.Scan(); {
 			found = listener(lines.Text(), port)
 		}
-		_ = f.Close() // it was only read
+		_ = f.Close() // cannot lose data: it was only read
 		if found {
 			return true
 		}

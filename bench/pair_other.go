@@ -7,12 +7,13 @@ import (
 	"strconv"
 )
 
-// listens reports whether somebody listens on a TCP port: then nobody else can.
+// listens reports whether a program listens on a TCP port: then it cannot be
+// bound.
 func listens(port int) bool {
 	l, err := net.Listen("tcp", net.JoinHostPort("", strconv.Itoa(port)))
 	if err != nil {
 		return true
 	}
-	_ = l.Close() // it was only to see
+	_ = l.Close() // it was only a test
 	return false
 }

@@ -13,13 +13,13 @@ const (
 	pathPort   = "18516"
 )
 
-// pathMTU is that of a path: a RoCE packet of path MTU 4096 and its headers fit,
-// and a TCP segment of about as much.
+// pathMTU is the MTU of the interfaces: a RoCE packet of path MTU 4096 with its
+// headers fits, and a TCP segment of about that size.
 const pathMTU = 4200
 
 // overPath returns the command that runs two programs at the ends of a path
-// that loses a share of the packets each way, and prints what the client
-// prints. It is this program, in namespaces of its own: see isolate.
+// that loses a share of the packets each way, and prints the client's output.
+// The command is this program, in its own namespaces: see isolate.
 func overPath(share float64, server, client []string) []string {
 	self, err := os.Executable()
 	if err != nil {

@@ -35,7 +35,7 @@ func pathMissing() string {
 	return ""
 }
 
-// userMissing returns why root cannot run a program as somebody else here, empty
+// userMissing returns why root cannot run a program as another user here, empty
 // if it can.
 func userMissing() string {
 	cmd := exec.Command("ip", "-V")
@@ -46,20 +46,20 @@ func userMissing() string {
 	return ""
 }
 
-// dropPrivilege has a command run as a user without privilege, in a user
-// namespace if this program has any.
+// dropPrivilege has a command run as an unprivileged user, in a user namespace
+// if this program has privilege.
 func dropPrivilege(cmd *exec.Cmd) {
 	if os.Getuid() == 0 {
 		cmd.SysProcAttr = namespaces(0)
 	}
 }
 
-// isolate has a command run in a network of its own, which ends with it. It
-// needs no privilege where user namespaces need none.
+// isolate has a command run in its own network namespace, which ends with it.
+// It needs no privilege where user namespaces need none.
 func isolate(cmd *exec.Cmd) { cmd.SysProcAttr = namespaces(syscall.CLONE_NEWNET) }
 
-// namespaces are attributes of a process in a user namespace and others, in
-// which it is root, and nobody outside.
+// namespaces returns the attributes of a process in new namespaces, including a
+// user namespace in which it is root without privilege outside.
 func namespaces(others uintptr) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER | others,
@@ -96,9 +96,9 @@ func runPath(ctx context.Context, share float64, args []string) error {
 	return wholePackets("path0")
 }
 
-// place is a network namespace beside the one of this process.
+// place is a network namespace in addition to this process's own.
 type place struct {
-	do chan func() // run there
+	do chan func() // functions to run in the namespace
 	fd int
 }
 
@@ -107,7 +107,7 @@ func newPlace() (*place, error) {
 	p := &place{do: make(chan func())}
 	made := make(chan error)
 	go func() {
-		runtime.LockOSThread() // for ever: the thread is in another network
+		runtime.LockOSThread() // for ever: the thread is in another network namespace
 		err := unix.Unshare(unix.CLONE_NEWNET)
 		if err == nil {
 			p.fd, err = unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY, 0)
@@ -123,7 +123,7 @@ func newPlace() (*place, error) {
 	return p, nil
 }
 
-// call calls f in the namespace, or beside it.
+// call calls f in the namespace if there is set, else in this process's own.
 func (p *place) call(there bool, f func() error) error {
 	if !there {
 		return f()
@@ -133,12 +133,12 @@ func (p *place) call(there bool, f func() error) error {
 	return <-err
 }
 
-// run runs a program in the namespace, or beside it, with its input.
+// run runs a program with its input, in the namespace if there is set.
 func (p *place) run(there bool, input, name string, args ...string) error {
 	cmd := exec.Command(name, args...)
 	var out bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &out, &out
-	err := p.call(there, cmd.Start) // where it is started it stays
+	err := p.call(there, cmd.Start) // the program inherits the namespace of the thread that starts it
 	if err == nil {
 		err = cmd.Wait()
 	}
@@ -149,8 +149,8 @@ func (p *place) run(there bool, input, name string, args ...string) error {
 }
 
 // connect joins this namespace and the other by a pair of interfaces, each of
-// which drops a share of the packets that arrive. What is dropped is a packet of
-// the wire, whoever sent it.
+// which drops a share of the packets that arrive. The drops hit single packets
+// on the wire, of any protocol.
 func (p *place) connect(share float64) error {
 	const millionths = 1_000_000
 	other := fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), p.fd)
@@ -210,7 +210,7 @@ func (p *place) between(ctx context.Context, server, client []string) error {
 		}
 	}
 	if err != nil {
-		_ = far.Process.Kill() // it waits, or has failed too
+		_ = far.Process.Kill() // it waits for another client, or has failed too
 	}
 	if err = errors.Join(err, far.Wait()); err != nil {
 		return fmt.Errorf("%w\nclient: %s\nserver: %s", err, told.Bytes(), log.Bytes())
@@ -219,10 +219,9 @@ func (p *place) between(ctx context.Context, server, client []string) error {
 	return err
 }
 
-// wholePackets returns an error if what an interface counts as packets were
-// several at once.
+// wholePackets returns an error if an interface counted several packets as one.
 func wholePackets(name string) error {
-	b, err := os.ReadFile("/proc/thread-self/net/dev") // the first thread may be the far one
+	b, err := os.ReadFile("/proc/thread-self/net/dev") // the process's first thread may be in the other namespace
 	if err != nil {
 		return err
 	}
@@ -236,7 +235,8 @@ func wholePackets(name string) error {
 	return fmt.Errorf("nothing is known of the interface %s", name)
 }
 
-// ethernet is what an interface counts of a packet beside its MTU.
+// ethernet is the Ethernet header, which an interface counts in addition to the
+// MTU.
 const ethernet = 14
 
 // meanSize checks the mean size of packets both ways in the counts of an

@@ -16,10 +16,10 @@ func pathMissing() string { return "needs Linux: " + errNoPath.Error() }
 // userMissing returns why a program cannot run as a user without privilege.
 func userMissing() string { return pathMissing() }
 
-// isolate and dropPrivilege do nothing: there is nothing to do it with.
+// isolate and dropPrivilege do nothing: they need Linux.
 func isolate(*exec.Cmd) {}
 
 func dropPrivilege(*exec.Cmd) {}
 
-// runPath fails.
+// runPath fails: it needs Linux.
 func runPath(context.Context, float64, []string) error { return errNoPath }

@@ -11,7 +11,7 @@ import (
 )
 
 // plot is a figure of throughput against loss: a line for each operation and
-// each of what it is compared with. The steps of loss stand at equal distances.
+// each reference. The steps of loss are at equal distances.
 type plot struct {
 	Title string
 	Note  string
@@ -30,7 +30,8 @@ type point struct {
 	rate  spread
 }
 
-// add puts a point on the line of a name, unless one with that share is there.
+// add puts a point on the line of a name, unless the line has one with that
+// share.
 func (p *plot) add(name string, share float64, rate spread) {
 	at := slices.IndexFunc(p.lines, func(l line) bool { return l.name == name })
 	if at < 0 {
@@ -44,8 +45,7 @@ func (p *plot) add(name string, share float64, rate spread) {
 	}
 }
 
-// lossPlot returns the figure of a report, with fewer than two points of any
-// line none at all.
+// lossPlot returns the figure of a report, none if no line has two points.
 func (r *report) lossPlot(list []measurement) (p plot, ok bool) {
 	p = plot{
 		Title: "Throughput against loss",
@@ -77,10 +77,10 @@ const (
 	legendLeft            = plotLeft + plotWidth + 24
 )
 
-// colours tell lines apart also for those who see few colours.
+// colours are distinguishable for colour-blind readers too.
 var colours = [...]string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"}
 
-// drawn is a plot as the template wants it.
+// drawn is a plot in the template's form.
 type drawn struct {
 	plot
 	Width, Height            int
@@ -95,7 +95,7 @@ type tick struct {
 	Label string
 }
 
-// drawnLine is a line with its places in the figure.
+// drawnLine is a line with its coordinates in the figure.
 type drawnLine struct {
 	Name, Colour, Path string
 	Dots               []dot

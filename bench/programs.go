@@ -19,7 +19,7 @@ import (
 )
 
 // revision returns the commit that a program was built from, "unknown" if it
-// does not tell. It fails for what is no Go program.
+// has none. It fails for a file that is no Go program.
 func revision(program string) (string, error) {
 	info, err := buildinfo.ReadFile(program)
 	if err != nil {
@@ -33,8 +33,8 @@ func revision(program string) (string, error) {
 	return "unknown", nil
 }
 
-// outcome is what is used of the output of softhca perf --json and of
-// bench/baseline, each of which has some of it.
+// outcome has the fields that bench uses from the output of softhca perf --json
+// and of bench/baseline, each of which has some of them.
 type outcome struct {
 	Gbps    float64 `json:"gbps"`
 	Mpps    float64 `json:"mpps"`
@@ -51,14 +51,14 @@ type outcome struct {
 	} `json:"client"`
 }
 
-// programs are what is run.
+// programs are the programs to run.
 type programs struct {
 	baseline, softhca string // paths
 	before            string // path of an older softhca; empty for none
 	seconds           float64
 }
 
-// build compiles both into dir, and the libraries if they are wanted. The working
+// build compiles both into dir, and the libraries if libs is set. The working
 // directory is in the module.
 func build(ctx context.Context, dir string, libs bool) (programs, error) {
 	p := programs{baseline: filepath.Join(dir, "baseline"), softhca: filepath.Join(dir, "softhca")}
@@ -121,7 +121,7 @@ func (p *programs) command(s *subject, share float64) []string {
 	}
 }
 
-// told returns a command for people who repeat it.
+// told returns a command line for readers who repeat it.
 func told(args []string) string {
 	words := slices.Clone(args)
 	for i, w := range words {
@@ -134,8 +134,7 @@ func told(args []string) string {
 	return strings.Join(words, " ")
 }
 
-// missing returns what a subject needs that this machine does not have, empty if
-// it has all.
+// missing returns what this machine lacks for a subject, empty for nothing.
 func (s *subject) missing() string {
 	switch s.run {
 	case runUser:
@@ -149,7 +148,7 @@ func (s *subject) missing() string {
 	}
 }
 
-// measure runs a subject once and returns its value, and all that it told.
+// measure runs a subject once and returns its value, and its whole outcome.
 func (p *programs) measure(ctx context.Context, s *subject, share float64) (float64, outcome, error) {
 	var r outcome
 	args := p.command(s, share)
@@ -183,8 +182,8 @@ func (p *programs) measure(ctx context.Context, s *subject, share float64) (floa
 	return v, r, nil
 }
 
-// runJSON runs a program and decodes its output. What it wrote to standard
-// error is shown only if it failed.
+// runJSON runs a program and decodes its output. Its standard error is shown
+// only if it failed.
 func runJSON(into any, cmd *exec.Cmd) error {
 	var out, log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &log

@@ -19,26 +19,26 @@ type report struct {
 	Command string   `json:"command"`
 	Before  string   `json:"before,omitempty"` // commit of the older program
 	Rounds  int      `json:"rounds"`
-	Seconds float64  `json:"seconds"` // of each measurement
+	Seconds float64  `json:"seconds"` // length of each measurement
 	Results []result `json:"results"`
 
-	libraries bool // of programs over these
+	libraries bool // the report is about programs on our libraries
 }
 
-// result is one line of the table. Ratio is of the rounds, each of which
+// result is one line of the table. Ratio is over the rounds, each of which
 // measured both sides one after the other.
 type result struct {
 	Name        string  `json:"name"`
 	Unit        string  `json:"unit"`
 	Skipped     string  `json:"skipped,omitempty"` // why it was not measured
-	Failed      string  `json:"failed,omitempty"`  // what went wrong, and nothing was measured
+	Failed      string  `json:"failed,omitempty"`  // the error that prevented the measurement
 	Rounds      int     `json:"rounds"`
-	Beside      string  `json:"beside"` // what the baseline is
+	Beside      string  `json:"beside"` // name of the reference
 	Baseline    spread  `json:"baseline"`
 	Softhca     spread  `json:"softhca"`
 	Ratio       spread  `json:"ratio"`
 	Before      *spread `json:"before,omitempty"` // of the older program
-	Change      *spread `json:"change,omitempty"` // ratio of softhca to that
+	Change      *spread `json:"change,omitempty"` // ratio of softhca to the older program
 	Retransmits uint64  `json:"retransmits"`      // packets, all rounds together
 	Timeouts    uint64  `json:"timeouts"`         // of the client's retry timers
 	Target      string  `json:"target,omitempty"`
@@ -55,7 +55,7 @@ func (r *result) judge(t target) {
 	}
 }
 
-// verdict says whether the target is met, nothing if there is none.
+// verdict says whether the target is met; it is empty without a target.
 func (r *result) verdict() string {
 	switch {
 	case r.Met == nil:
@@ -67,7 +67,7 @@ func (r *result) verdict() string {
 	}
 }
 
-// change says how the adapter compares with the older program.
+// change compares the adapter with the older program.
 func (r *result) change() string {
 	if r.Change == nil {
 		return ""
@@ -90,7 +90,7 @@ func (r *result) String() string {
 // measured reports whether the result has figures.
 func (r *result) measured() bool { return r.Skipped == "" && r.Failed == "" }
 
-// failed returns the names of the results that have none because of an error.
+// failed returns the names of the results without figures because of an error.
 func (r *report) failed() []string {
 	var names []string
 	for i := range r.Results {
@@ -152,7 +152,7 @@ func (s spread) in(unit string) string {
 }
 
 // write stores the report in dir, and its figure if there is one, and returns
-// the files' names. Those of the same day and machine are replaced.
+// the files' names. It replaces files of the same day and machine.
 func (r *report) write(dir string, now time.Time) (names []string, err error) {
 	b, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {

@@ -2,7 +2,7 @@ package main
 
 import "slices"
 
-// series is what the rounds gave.
+// series is the figures of the rounds.
 type series []float64
 
 // spread is a median with the least and the greatest value.

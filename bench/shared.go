@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// sharedMissing returns what it takes to share addresses, empty if it is there.
+// sharedMissing returns what this machine lacks for sharing addresses, empty
+// for nothing.
 func sharedMissing() string {
 	if runtime.GOOS != "linux" {
 		return "Linux, where processes share addresses"
@@ -18,7 +19,8 @@ func sharedMissing() string {
 	return ""
 }
 
-// share has whoever comes to both ends' addresses share them, until end is called.
+// share starts brokers for both ends' addresses, so that processes share these
+// until end is called.
 func (p *programs) share(ctx context.Context) (end func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, pairLimit)
 	cmd := exec.CommandContext(ctx, p.softhca, "broker", "--addr", pairClient+","+pairServer)

@@ -1,15 +1,15 @@
 //go:build linux
 
-// Command baseline measures what UDP without RDMA reaches on this machine:
-// the yardstick for the adapter. A sender and a receiver process exchange
-// segments as large as RoCE packets with segmentation and receive offload.
-// The work that RoCE demands is done and no more: the sender copies each
-// payload once into its batch, both sides compute a CRC-32 over every
-// segment, and the receiver copies each payload once out of its buffer. A
-// window, opened by small acknowledgements, keeps the socket buffer from
-// overflowing. The ping-pong mode spins on sockets that do not block, or
-// sleeps on sockets that do, and does nothing else. The TCP mode is a stream of
-// the kernel, which copies each byte once on both sides too.
+// Command baseline measures what UDP without RDMA reaches on this machine: the
+// yardstick for the adapter. A sender and a receiver process exchange segments
+// as large as RoCE packets with segmentation and receive offload. It does the
+// work that RoCE demands and no more: the sender copies each payload once into
+// its batch, both sides compute a CRC-32 over every segment, and the receiver
+// copies each payload once out of its buffer. A window, opened by small
+// acknowledgements, keeps the socket buffer from overflowing. The ping-pong
+// mode spins on sockets that do not block, or sleeps on sockets that do, and
+// does nothing else. The TCP mode is a stream of the kernel, which copies each
+// byte once on both sides too.
 //
 // Usage:
 //

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// config is what the command line chooses.
+// config is the choices of the command line.
 type config struct {
 	local    bool
 	child    bool
@@ -127,7 +127,8 @@ func startReceiver(c *config) (stop func(), err error) {
 		return nil, err
 	}
 	stop = func() {
-		// The receiver ends with its input; its exit code means nothing then.
+		// The receiver exits when its input ends; its exit code does not matter
+		// then.
 		_ = in.Close()
 		_ = cmd.Wait()
 	}

@@ -22,17 +22,17 @@ const (
 type kind uint8
 
 const (
-	kindStart  kind = iota // forget what was counted; answered by a report
+	kindStart  kind = iota // reset the counts; answered by a report
 	kindData               // answered by a report if flagAck is set
-	kindProbe              // what was sent before has arrived or is lost; answered by a report
-	kindReport             // the sequence number that comes next, then the counts
-	kindPing               // sent back as it is by an echo
+	kindProbe              // all earlier segments have arrived or are lost; answered by a report
+	kindReport             // the next expected sequence number, then the counts
+	kindPing               // sent back unchanged by an echo
 )
 
 // flagAck asks for a report.
 const flagAck = 1
 
-// header is what every message begins with.
+// header is the beginning of every message.
 type header struct {
 	kind    kind
 	flags   byte
@@ -67,9 +67,9 @@ func intact(seg []byte, payload uint16) bool {
 	return end >= headerLen+int(payload) && binary.LittleEndian.Uint32(seg[end:]) == crc32.ChecksumIEEE(seg[:end])
 }
 
-// report is what a receiver has counted.
+// report is the counts of a receiver.
 type report struct {
-	next    uint64 // one more than the highest sequence number that is settled
+	next    uint64 // one more than the highest sequence number known to have arrived or to be lost
 	packets uint64 // intact segments
 	damaged uint64
 }

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bounds of the ping-pong. The first round trips do not count: this many, or
-// a quarter of the time on a machine that is that busy.
+// Bounds of the ping-pong. The first round trips do not count: warmUp of them,
+// or those of the first quarter of the time on a busy machine.
 const (
 	warmUp     = 1000
 	maxSamples = 4 << 20
@@ -32,8 +32,9 @@ type latency struct {
 	Max     float64 `json:"max_us"`
 }
 
-// pingpong sends a segment, spins or sleeps until it is back, and so on until that many
-// round trips were measured, or the time is over. A lost one ends it with an error: nothing else is on the way.
+// pingpong sends a segment, spins or sleeps until it is back, and repeats that until most round
+// trips were measured or the time is over. A lost segment ends it with an error, because it has
+// only one segment in flight.
 func pingpong(sock *socket, peer netip.AddrPort, segment, most int, d time.Duration) (*latency, error) {
 	sock.direct(peer)
 	b := make([]byte, segment)
@@ -86,10 +87,11 @@ func awaitEcho(sock *socket, seq uint64, start time.Time) error {
 	}
 }
 
-// idleSpins is how often an echo looks before it sleeps until the next ping.
+// idleSpins is how often an echo polls before it sleeps until the next ping.
 const idleSpins = 1 << 16
 
-// echo sends back what arrives, spinning or asleep as pingpong, until the socket fails or is shut.
+// echo sends back what arrives, spinning or sleeping like pingpong, until the socket fails or is
+// shut.
 func echo(sock *socket) error {
 	for idle := 0; ; idle++ {
 		b, err := sock.receiveFrom()

@@ -8,7 +8,7 @@ import "time"
 type receiver struct {
 	sock   *socket
 	region []byte
-	used   int // bytes of the region; it is filled over and over
+	used   int // bytes of the region; it is filled cyclically
 	report report
 	answer [reportLen]byte
 }
@@ -38,8 +38,8 @@ func (r *receiver) serve() error {
 	}
 }
 
-// handle takes one message and returns what to answer, nil for nothing. The
-// answer is valid until the next call.
+// handle takes one message and returns the answer, nil for none. The answer is
+// valid until the next call.
 func (r *receiver) handle(b []byte) (reply []byte) {
 	h, ok := parseHeader(b)
 	if !ok {
@@ -60,8 +60,8 @@ func (r *receiver) handle(b []byte) (reply []byte) {
 	return r.report.put(r.answer[:])
 }
 
-// data counts a segment and copies its payload, which stands right before the
-// CRC; it returns false for a damaged one.
+// data counts a segment and copies its payload, which is right before the CRC;
+// it returns false for a damaged one.
 func (r *receiver) data(h header, seg []byte) bool {
 	if !intact(seg, h.payload) {
 		r.report.damaged++

@@ -34,7 +34,7 @@ type throughput struct {
 // sender sends numbered segments within a window.
 type sender struct {
 	sock     *socket
-	region   []byte // what is sent, over and over
+	region   []byte // the data, sent cyclically
 	batch    []byte // one run of segments
 	payload  int
 	segment  int
@@ -67,7 +67,8 @@ func newSender(sock *socket, peer netip.AddrPort, c config) *sender {
 	return s
 }
 
-// run sends for the given time and waits until everything is settled.
+// run sends for the given time and waits until every segment is known to have
+// arrived or to be lost.
 func (s *sender) run(d time.Duration) (*throughput, error) {
 	if err := s.ask(kindStart); err != nil {
 		return nil, err
@@ -134,7 +135,7 @@ func (s *sender) wait() error {
 	return s.control(kindProbe)
 }
 
-// ask sends a message until the receiver's report has settled everything.
+// ask sends a message until the receiver's report accounts for every segment.
 func (s *sender) ask(k kind) error {
 	for range maxSilences {
 		if err := s.control(k); err != nil {

@@ -18,15 +18,15 @@ import (
 const (
 	maxSegments = 64
 	maxRunBytes = 65000
-	recvBuffer  = 4 << 20 // asked for; the system may give less
+	recvBuffer  = 4 << 20 // requested; the system may grant less
 )
 
 // errShut is returned once shut is set.
 var errShut = errors.New("socket shut")
 
-// socket is a UDP socket that does not block and is not connected: what an
-// adapter can use. System calls on it skip the scheduler, since they are
-// short. Not safe for concurrent use, except for shut.
+// socket is a UDP socket that does not block and is not connected, like an
+// adapter's. System calls on it skip the scheduler, since they are short. Not
+// safe for concurrent use, except for shut.
 type socket struct {
 	fd   int
 	shut atomic.Bool // makes receive return errShut
@@ -53,7 +53,8 @@ func openSocket(at netip.AddrPort, merge bool) (*socket, error) {
 		return nil, fmt.Errorf("socket: %w", err)
 	}
 	s := &socket{fd: fd}
-	// More buffer is welcome and not needed: the window bounds what arrives.
+	// A larger buffer is useful but not necessary: the window bounds the data
+	// in flight.
 	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, recvBuffer) != nil {
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, recvBuffer)
 	}
@@ -101,7 +102,7 @@ func (s *socket) local() (netip.AddrPort, error) {
 	return netip.AddrPortFrom(netip.AddrFrom4(in.Addr), uint16(in.Port)), nil
 }
 
-// direct makes peer the destination of what is sent.
+// direct sets the destination.
 func (s *socket) direct(peer netip.AddrPort) {
 	s.to.Addr = peer.Addr().As4()
 	binary.BigEndian.PutUint16((*[2]byte)(unsafe.Pointer(&s.to.Port))[:], peer.Port())
@@ -137,8 +138,8 @@ func (s *socket) send(b []byte, segment int) error {
 	}
 }
 
-// receive returns what has arrived, nothing if nothing has, and the size of
-// its segments. The bytes are valid until the next call.
+// receive returns the bytes that have arrived, if any, and the size of their
+// segments. The bytes are valid until the next call.
 func (s *socket) receive() (b []byte, segment int, err error) {
 	s.in.Namelen = unix.SizeofSockaddrInet4
 	s.in.SetControllen(len(s.inControl))
@@ -152,7 +153,7 @@ func (s *socket) receive() (b []byte, segment int, err error) {
 		return nil, 0, fmt.Errorf("recvmsg: %w", errno)
 	}
 	segment = int(n)
-	if s.in.Controllen >= uint64(unix.CmsgLen(4)) { // only UDP_GRO is ever there
+	if s.in.Controllen >= uint64(unix.CmsgLen(4)) { // UDP_GRO is the only possible control message
 		segment = int(binary.NativeEndian.Uint32(s.inControl[unix.CmsgLen(0):]))
 	}
 	return s.receiveSpace[:n], segment, nil
@@ -211,7 +212,7 @@ func (s *socket) receiveFrom() ([]byte, error) {
 	return s.receiveSpace[:n], nil
 }
 
-// spins is how often await looks before it sleeps: some tens of microseconds.
+// spins is how often await polls before it sleeps: some tens of microseconds.
 const spins = 200
 
 // await is receive that waits up to the timeout for something to arrive.
@@ -235,7 +236,7 @@ func (s *socket) poll(events int16, timeout time.Duration) error {
 	return nil
 }
 
-// option returns a switch as the system takes it.
+// option returns the value of a Boolean socket option.
 func option(on bool) int {
 	if on {
 		return 1

@@ -45,7 +45,7 @@ func sendTCP(peer string, d time.Duration) (*throughput, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = conn.Close() }() // all has been said
+	defer func() { _ = conn.Close() }() // the result is known by then
 	block := make([]byte, tcpBlock)
 	for i := range block {
 		block[i] = byte(i * 7)
@@ -79,8 +79,8 @@ func sendTCP(peer string, d time.Duration) (*throughput, error) {
 	}, nil
 }
 
-// receiveTCP takes the stream of one sender and tells it how much came. It closes
-// the listener.
+// receiveTCP takes the stream of one sender and tells it how many bytes came. It
+// closes the listener.
 func receiveTCP(l net.Listener) error {
 	conn, err := l.Accept()
 	if err := errors.Join(err, l.Close()); err != nil {
@@ -102,7 +102,8 @@ func receiveTCP(l net.Listener) error {
 	}
 }
 
-// congestionControl returns the name of what the kernel uses by default.
+// congestionControl returns the name of the kernel's default congestion
+// control.
 func congestionControl() string {
 	b, err := os.ReadFile("/proc/sys/net/ipv4/tcp_congestion_control")
 	if err != nil {
