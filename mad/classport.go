@@ -10,9 +10,9 @@ import (
 const classPortLen = 32
 
 // ClassPortInfo says what the agent of a class can do and where to reach it:
-// the attribute AttrClassPortInfo (IBA 13.4.8.1). It stands at the beginning of
-// the data, as ClassCM has it; classes with a header of their own, such as
-// ClassSA, have it elsewhere.
+// the attribute AttrClassPortInfo (IBA 13.4.8.1). It is at the beginning of the
+// data, as in ClassCM; classes with their own header, such as ClassSA, have it
+// elsewhere.
 //
 //	byte     field
 //	  0      BaseVersion

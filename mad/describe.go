@@ -10,9 +10,9 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// Describe returns a line for people that says what is in m, such as
-// "RTU comm 0x198a00ac remote 0x38566c6b", without a line end. It shows the
-// bytes as they are and judges nothing; they may be any.
+// Describe returns a readable line about m, such as "RTU comm 0x198a00ac remote
+// 0x38566c6b", without a line end. It accepts any bytes and shows them without
+// judging them.
 func Describe(m *MAD) string {
 	var b strings.Builder
 	h := m.Header()
@@ -41,7 +41,7 @@ func (h *Header) IsCM() bool {
 // hexText returns 0x and at least the given number of hexadecimal digits.
 func hexText(v uint64, digits int) string { return fmt.Sprintf("0x%0*x", digits, v) }
 
-// describeHeader shows a datagram of which only the header is understood.
+// describeHeader shows a datagram whose data has an unknown layout.
 func describeHeader(b *strings.Builder, h *Header) {
 	attr := hexText(uint64(h.AttrID), 4)
 	if h.Class == ClassCM || h.AttrID == AttrClassPortInfo {
@@ -130,7 +130,7 @@ func describeREP(b *strings.Builder, r *REP) {
 	describePrivate(b, r.PrivateData[:])
 }
 
-// describeChannel shows what a REQ for reliable datagrams says of the channel.
+// describeChannel shows the channel fields of a REQ for reliable datagrams.
 func describeChannel(b *strings.Builder, r *REQ) {
 	if r.Transport != TransportRD {
 		return

@@ -16,7 +16,7 @@ const IPHeaderSize = 36
 var ErrIPHeader = errors.New("mad: no IP header")
 
 // IPHeader begins the private data of a REQ and a SIDR_REQ with IP addressing
-// and says whose addresses the connection has (IBA annex A11).
+// and has the connection's addresses (IBA annex A11).
 //
 //	byte    field
 //	 0      major version 4, minor version 4: both 0

@@ -10,10 +10,9 @@ import (
 // Limit is the maximum number of characters of one text from outside in a line of output.
 const Limit = 400
 
-// Line returns s on one line: it replaces each character that is not printable by an escape
-// of Go, such as \n, \x1b or \u202e, and each invalid byte likewise. Of a text that is then
-// longer than limit characters it keeps the first ones, with "…" for the others; with limit
-// 0 it keeps all.
+// Line returns s on one line: it replaces each unprintable character and each invalid byte
+// by a Go escape, such as \n, \x1b or \u202e. It cuts the result after limit characters and
+// appends "…"; with limit 0 it keeps all.
 func Line(s string, limit int) string {
 	if limit <= 0 {
 		limit = len(s) * len(`\U0010ffff`)
@@ -56,8 +55,8 @@ func Lines(s string) string {
 	return b.String()
 }
 
-// Mask returns s with another character in the place of each one that is not printable. The
-// result has as many characters as s, so that positions in it are those in s.
+// Mask returns s with each unprintable character replaced by other. The result has as many
+// characters as s, so that positions stay the same.
 func Mask(s string, other rune) string {
 	return strings.Map(func(r rune) rune {
 		if safe(r) {

@@ -344,7 +344,8 @@ func (p *repair) wentNoFurther(now clock.Instant) {
 	}
 }
 
-// goBack sends everything again, of which n packets were lost.
+// goBack goes back N: it retransmits everything, although only n packets were
+// lost.
 func (p *repair) goBack(n uint32, cause string) {
 	p.req.share.lost(n)
 	p.req.goBack(trace.Repair, cause)

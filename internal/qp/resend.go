@@ -50,9 +50,9 @@ func (s *resend) executed(p *Packet, last ib.PSN, kept bool) {
 }
 
 // duplicate notes that p, which uses n PSNs, is a duplicate; last is the last executed PSN;
-// kept is as for executed. It reports whether p is a packet that the peer sends again after
-// a NAK, alone, and for which it wants an ACK. Only what is next to the latest packet tells:
-// anything else may be late, or forged.
+// kept is as for executed. It reports whether p is a packet that the peer retransmits
+// selectively after a NAK, and for which it requests an ACK. It considers only the latest
+// packet and the next one: any other duplicate may be late or forged.
 func (s *resend) duplicate(p *Packet, n uint32, last ib.PSN, kept bool) (asks bool) {
 	again, follows := p.BTH.PSN == s.at, p.BTH.PSN == s.at.Next()
 	switch {

@@ -1,4 +1,4 @@
-// Package runs takes apart what a capture has as one packet and is a run of them,
-// as the kernel leaves them where it segments what is sent, or joins what arrives. It
-// reads no file and keeps nothing.
+// Package runs splits a captured packet that is a run of several packets, which the
+// kernel makes by segmentation offload (GSO) or receive offload (GRO). It reads no
+// file and keeps nothing.
 package runs

@@ -10,13 +10,14 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// Split calls each with each packet of p, which was captured as one, and reports whether
-// it is several. Where a network interface cuts up what is sent, or joins what
-// arrives (GSO and GRO), captures have runs of packets behind the headers of one, all
-// but the last of the same size. A run shows by the ICRC of its first packet being
-// right for a smaller size, behind which the next one goes to the same queue pair.
+// Split calls each for each packet of p, which was captured as one, and reports whether
+// p is a run of several. With segmentation or receive offload (GSO, GRO) captures have
+// runs of packets behind one set of headers, all but the last of the same size. Split
+// recognises a run if the ICRC is right for a smaller first packet, and the next packet
+// goes to the same queue pair.
 //
-// It is for what is not right as it stands. What each gets is valid during the call.
+// It is for packets whose ICRC is wrong as captured. The argument of each is valid
+// during the call.
 func Split(p *pcapfile.Packet, each func(*pcapfile.Packet)) bool {
 	if p.Truncated {
 		return false
@@ -33,7 +34,7 @@ func Split(p *pcapfile.Packet, each func(*pcapfile.Packet)) bool {
 	return false
 }
 
-// segment returns the packet of a run that begins at a place in the payload.
+// segment returns the packet of a run that begins at an offset of the payload.
 func segment(p *pcapfile.Packet, at, size int) *pcapfile.Packet {
 	s := *p
 	s.Payload = p.Payload[at:min(at+size, len(p.Payload))]
@@ -48,7 +49,7 @@ func segment(p *pcapfile.Packet, at, size int) *pcapfile.Packet {
 	id := binary.BigEndian.Uint16(p.IP[4:])
 	binary.BigEndian.PutUint16(s.IP[4:], id+uint16(at/size)) // as Linux numbers them
 	if at > 0 && !right(&s) {
-		binary.BigEndian.PutUint16(s.IP[4:], id) // others give all of them one
+		binary.BigEndian.PutUint16(s.IP[4:], id) // other systems give all packets the same ID
 		if !right(&s) {
 			binary.BigEndian.PutUint16(s.IP[4:], id+uint16(at/size))
 		}

@@ -7,11 +7,11 @@ import "C"
 
 import "unsafe"
 
-// Flicker is a thread of C that writes two values to a word of C's memory in
-// turns.
+// Flicker is a C thread that alternately writes two values to a word of C
+// memory.
 type Flicker struct{ c *C.struct_flicker }
 
-// StartFlicker starts one, nil if there is no memory or thread.
+// StartFlicker starts a Flicker; it returns nil without memory or a thread.
 func StartFlicker(word *uint32, one, other uint32) *Flicker {
 	f := C.flicker_start((*C.uint32_t)(unsafe.Pointer(word)), C.uint32_t(one), C.uint32_t(other))
 	if f == nil {
@@ -20,5 +20,5 @@ func StartFlicker(word *uint32, one, other uint32) *Flicker {
 	return &Flicker{f}
 }
 
-// Stop ends it. What it wrote last stays.
+// Stop ends the thread. The last value stays.
 func (f *Flicker) Stop() { C.flicker_stop(f.c) }

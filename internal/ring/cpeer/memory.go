@@ -15,10 +15,10 @@ import (
 // Memory is the C heap. The zero value is ready; any goroutine may use it.
 type Memory struct{ live atomic.Int64 }
 
-// Allocator returns the heap as queues take it.
+// Allocator returns the heap as an allocator for queues.
 func (m *Memory) Allocator() ring.Allocator { return ring.Allocator{Alloc: m.Alloc, Free: m.Free} }
 
-// Alloc returns size bytes that are zero, nil if there are none.
+// Alloc returns size zero bytes, nil without memory.
 func (m *Memory) Alloc(size int) []byte {
 	p := C.calloc(1, C.size_t(size))
 	if p == nil {
@@ -28,8 +28,8 @@ func (m *Memory) Alloc(size int) []byte {
 	return unsafe.Slice((*byte)(p), size)
 }
 
-// Free takes back what Alloc returned. A reader that still looks there finds
-// nothing that makes sense.
+// Free takes back what Alloc returned. It overwrites the memory first, so that
+// a late reader finds garbage.
 func (m *Memory) Free(b []byte) {
 	for i := range b {
 		b[i] = 0xa5
@@ -38,5 +38,5 @@ func (m *Memory) Free(b []byte) {
 	C.free(unsafe.Pointer(unsafe.SliceData(b)))
 }
 
-// Live returns how many blocks were not given back.
+// Live returns the number of blocks not freed.
 func (m *Memory) Live() int { return int(m.live.Load()) }

@@ -15,9 +15,9 @@ import (
 // Producer is a thread of C that writes a work queue.
 type Producer struct{ c *C.struct_producer }
 
-// StartProducer starts a producer of n entries with one element each, nil if
-// there is no memory or thread. What is in the fields of entry i of a send
-// queue or, with receives, of a receive queue is what Send and Recv return.
+// StartProducer starts a producer of n entries with one element each, nil
+// without memory or a thread. It writes a send queue, whose entries Send
+// returns, or with receives a receive queue, whose entries Recv returns.
 func StartProducer(h *ring.Header, receives bool, n int) *Producer {
 	kind := C.int(0)
 	if receives {
@@ -51,14 +51,14 @@ func element(i uint64) ib.SGE {
 	return ib.SGE{Addr: ^i, Length: uint32(i), LKey: ib.LKey(uint32(i) * 3)}
 }
 
-// PostSend has C add a work request of one element to a send queue. It blocks
-// until there is room.
+// PostSend makes C code add a work request of one element to a send queue. It
+// blocks until there is room.
 func PostSend(h *ring.Header, w ring.SendWQE, s ib.SGE) {
 	C.post_send((*C.struct_ring)(unsafe.Pointer(h)), (*C.struct_ring_send)(unsafe.Pointer(&w)), (*C.struct_ring_sge)(unsafe.Pointer(&s)))
 }
 
-// PostRecv has C add a work request of one element to a receive queue. It
-// blocks until there is room.
+// PostRecv makes C code add a work request of one element to a receive queue.
+// It blocks until there is room.
 func PostRecv(h *ring.Header, w ring.RecvWQE, s ib.SGE) {
 	C.post_recv((*C.struct_ring)(unsafe.Pointer(h)), (*C.struct_ring_recv)(unsafe.Pointer(&w)), (*C.struct_ring_sge)(unsafe.Pointer(&s)))
 }

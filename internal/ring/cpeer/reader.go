@@ -13,8 +13,8 @@ import (
 	"github.com/softhca/softhca/internal/ring"
 )
 
-// Board tells readers what was removed from their queue, of queue pairs with
-// small numbers.
+// Board tells readers which completions were removed from their queue, for
+// queue pairs with small numbers.
 type Board struct{ c *C.struct_board }
 
 // NewBoard returns an empty board, nil if there is no memory.
@@ -26,7 +26,7 @@ func NewBoard(m *Memory) *Board {
 	return &Board{(*C.struct_board)(unsafe.Pointer(unsafe.SliceData(b)))}
 }
 
-// Free gives the memory back. No reader may be at work.
+// Free gives the memory back. No reader may run.
 func (b *Board) Free(m *Memory) {
 	m.Free(unsafe.Slice((*byte)(unsafe.Pointer(b.c)), C.sizeof_struct_board))
 }
@@ -49,8 +49,8 @@ type Taken struct {
 // Reader is a thread of C that takes completions from a queue.
 type Reader struct{ c *C.struct_reader }
 
-// StartReader starts a reader that has room for so many completions, nil if
-// there is no memory or thread.
+// StartReader starts a reader with room for room completions, nil without
+// memory or a thread.
 func StartReader(h *ring.Header, b *Board, room int) *Reader {
 	r := C.reader_start((*C.struct_ring)(unsafe.Pointer(h)), b.c, C.size_t(room))
 	if r == nil {
@@ -62,8 +62,8 @@ func StartReader(h *ring.Header, b *Board, room int) *Reader {
 // Overflowed reports whether the reader has seen the mark of overflow.
 func (r *Reader) Overflowed() bool { return C.reader_overflow(r.c) != 0 }
 
-// Stop has the reader take what is left, ends it, and returns what it took in
-// order.
+// Stop lets the reader take the remaining completions, ends it, and returns all
+// its completions in order.
 func (r *Reader) Stop() []Taken {
 	C.reader_stop(r.c)
 	got := unsafe.Slice((*Taken)(unsafe.Pointer(C.reader_taken(r.c))), int(C.reader_count(r.c)))
