@@ -18,7 +18,7 @@ type APR struct {
 	RemoteCommID uint32
 	InfoLength   uint8 // bytes of Info that count; a peer may say more than InfoSize
 	Status       APRStatus
-	Info         [InfoSize]byte // what it holds depends on the status
+	Info         [InfoSize]byte // its content depends on the status
 	PrivateData  [APRPrivateData]byte
 }
 

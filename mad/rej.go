@@ -28,7 +28,7 @@ type REJ struct {
 	Message      Which
 	InfoLength   uint8 // 7 bits: bytes of Info that count; a peer may say more than InfoSize
 	Reason       RejReason
-	Info         [InfoSize]byte // what it holds depends on the reason
+	Info         [InfoSize]byte // its content depends on the reason
 	PrivateData  [REJPrivateData]byte
 }
 

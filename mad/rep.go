@@ -31,8 +31,8 @@ type REP struct {
 	LocalQKey           ib.QKey
 	LocalQPN            ib.QPN // 0 for XRC
 	LocalEECN           uint32 // 24 bits: RD; for XRC the QPN
-	StartingPSN         ib.PSN // with which the receiver's queue pair begins to send
-	VendorID            uint32 // 24 bits: whose options Header.AttrMod holds; 0 for none
+	StartingPSN         ib.PSN // first PSN that the receiver's queue pair sends
+	VendorID            uint32 // 24 bits: vendor whose options Header.AttrMod holds; 0 for none
 	ResponderResources  uint8  // incoming READs and atomics that the sender can serve at once
 	InitiatorDepth      uint8  // READs and atomics that the sender will have outstanding
 	TargetAckDelay      uint8  // 5 bits: Timeout code within which the sender's adapter acknowledges

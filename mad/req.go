@@ -33,7 +33,7 @@ const REQPrivateData = 92
 //	140-231  PrivateData
 type REQ struct {
 	LocalCommID           uint32 // the sender's handle of the connection; not 0
-	VendorID              uint32 // 24 bits: whose options Header.AttrMod holds; 0 for none
+	VendorID              uint32 // 24 bits: vendor whose options Header.AttrMod holds; 0 for none
 	ServiceID             ServiceID
 	LocalCAGUID           uint64
 	LocalQKey             ib.QKey // RD only
@@ -45,7 +45,7 @@ type REQ struct {
 	RemoteResponseTimeout uint8  // 5 bits: Timeout code within which the receiver must answer
 	Transport             TransportService
 	EndToEndFlowControl   bool   // the sender's adapter gives credits in acknowledges
-	StartingPSN           ib.PSN // with which the receiver's queue pair begins to send
+	StartingPSN           ib.PSN // first PSN that the receiver's queue pair sends
 	LocalResponseTimeout  uint8  // 5 bits: Timeout code within which the sender will answer
 	RetryCount            uint8  // 3 bits: of the queue pairs
 	PKey                  ib.PKey

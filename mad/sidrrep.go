@@ -25,11 +25,11 @@ type SIDRREP struct {
 	RequestID   uint32 // that of the SIDR_REQ
 	Status      SIDRStatus
 	InfoLength  uint8  // bytes of Info that count; a peer may say more than InfoSize
-	VendorID    uint32 // 24 bits: whose options Header.AttrMod holds; 0 for none
+	VendorID    uint32 // 24 bits: vendor whose options Header.AttrMod holds; 0 for none
 	QPN         ib.QPN // with QKey: of the service, if the status is valid
 	ServiceID   ServiceID
 	QKey        ib.QKey
-	Info        [InfoSize]byte // what it holds depends on the status
+	Info        [InfoSize]byte // its content depends on the status
 	PrivateData [SIDRREPPrivateData]byte
 }
 

@@ -330,23 +330,23 @@ func (f *simFlags) printJSON(w io.Writer, s *sim.Summary, small *sim.Smallest) e
 	return json.NewEncoder(w).Encode(v)
 }
 
-// simResult is what came of simulations as JSON.
+// simResult is the result of simulations as JSON.
 type simResult struct {
 	*sim.Summary
-	Profile string            `json:"profile"`                     // which troubles there were
+	Profile string            `json:"profile"`                     // the kinds of faults in the runs
 	Ops     int               `json:"ops"`                         // actions of the programs in a run
 	PerCore float64           `json:"packets_per_second_per_core"` // of real time
-	Marks   map[string]uint64 `json:"marks"`                       // how often what came up
-	Cells   map[string]uint64 `json:"cells,omitempty"`             // places of the connection manager's machine, and how often they were reached
+	Marks   map[string]uint64 `json:"marks"`                       // counts of the situations that occurred
+	Cells   map[string]uint64 `json:"cells,omitempty"`             // cells of the connection manager's state table, and how often they were reached
 	Failure *simFailure       `json:"failure,omitempty"`           // the run that failed
 }
 
 // simFailure is a failed run as JSON.
 type simFailure struct {
 	Seed    uint64   `json:"seed"`                       // of the run
-	Check   string   `json:"check"`                      // what was violated
-	Detail  string   `json:"detail"`                     // how
-	Actions []int    `json:"smallest_actions,omitempty"` // their numbers, as --only takes them
+	Check   string   `json:"check"`                      // the violated check
+	Detail  string   `json:"detail"`                     // how it was violated
+	Actions []int    `json:"smallest_actions,omitempty"` // their numbers, for --only
 	Ladder  []string `json:"ladder"`                     // the last packets
 }
 

@@ -133,7 +133,7 @@ func (l *Live) Text() string { return l.text }
 type Stat struct {
 	Rule     string `json:"rule"`               // text of the rule
 	Matched  uint64 `json:"matched"`            // packets or calls that matched its selectors other than the counting ones
-	Applied  uint64 `json:"applied"`            // number of times that it acted
+	Applied  uint64 `json:"applied"`            // number of times that the rule acted
 	Overflow uint64 `json:"overflow,omitempty"` // packets dropped at the limit of held packets
 }
 

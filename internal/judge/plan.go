@@ -14,12 +14,12 @@ import (
 // Plan says which part of a script can be played to an adapter other than ours.
 type Plan struct {
 	Script    string   `json:"script"`             // its name
-	Title     string   `json:"title"`              // what it shows
+	Title     string   `json:"title"`              // its title
 	Covers    []string `json:"covers"`             // numbers of requirements
-	Requester bool     `json:"requester"`          // the adapter's part as requester is judged
-	Responder bool     `json:"responder"`          // its part as responder is
-	Reason    string   `json:"reason,omitempty"`   // why none of it can be judged
-	LeftOut   []Left   `json:"left_out,omitempty"` // parts that cannot
+	Requester bool     `json:"requester"`          // the adapter is judged as requester
+	Responder bool     `json:"responder"`          // the adapter is judged as responder
+	Reason    string   `json:"reason,omitempty"`   // why no part can be judged
+	LeftOut   []Left   `json:"left_out,omitempty"` // parts that cannot be judged
 	play      script.Play
 }
 

@@ -21,20 +21,20 @@ const Schema = "softhca-judge/1"
 // users send us.
 type Report struct {
 	Schema  string    `json:"schema"`  // softhca-judge/1
-	Date    time.Time `json:"date"`    // of the run
-	Adapter Adapter   `json:"adapter"` // who was judged
-	Setting Setting   `json:"setting"` // how it was judged
-	Summary Summary   `json:"summary"` // what came of it, in numbers
-	Results []*Result `json:"results"` // what came of each script
+	Date    time.Time `json:"date"`    // time of the run
+	Adapter Adapter   `json:"adapter"` // the judged adapter
+	Setting Setting   `json:"setting"` // configuration of the run
+	Summary Summary   `json:"summary"` // counts of scripts and expectations
+	Results []*Result `json:"results"` // result of each script
 }
 
 // Adapter describes the judged adapter, without its address.
 type Adapter struct {
 	Device    string            `json:"device"`     // name of the RDMA device
-	Kernel    string            `json:"kernel"`     // of its host
-	Firmware  string            `json:"firmware"`   // as the device says
-	ActiveMTU int               `json:"active_mtu"` // of its port
-	Numbers   map[string]uint64 `json:"attributes"` // what ibv_query_device says
+	Kernel    string            `json:"kernel"`     // kernel of its host
+	Firmware  string            `json:"firmware"`   // from the device
+	ActiveMTU int               `json:"active_mtu"` // active MTU of its port
+	Numbers   map[string]uint64 `json:"attributes"` // from ibv_query_device
 }
 
 // Setting is the configuration of the run.
@@ -42,8 +42,8 @@ type Setting struct {
 	Version   string `json:"version,omitempty"` // of this program
 	IP        int    `json:"ip"`                // 4 or 6
 	Transport string `json:"transport"`         // of our own adapter: udp, raw or pipe
-	QuietMS   int64  `json:"quiet_ms"`          // silence that is taken for the end of a step
-	WaitMS    int64  `json:"wait_ms"`           // the most that was waited for something
+	QuietMS   int64  `json:"quiet_ms"`          // silence that ends a step
+	WaitMS    int64  `json:"wait_ms"`           // the longest wait for an expected packet or event
 	Timeout   uint8  `json:"timeout_code"`      // of the local ACK timeout
 	Runs      int    `json:"runs"`              // of each script
 	Hostile   bool   `json:"hostile"`           // packets that end within their headers were sent
@@ -58,7 +58,7 @@ type Summary struct {
 	Responder int `json:"responder_judged"`     // scripts that judge it as responder
 	Same      int `json:"expectations_met"`     // in all scripts
 	Different int `json:"expectations_not_met"` // in all scripts
-	Unseen    int `json:"not_observable"`       // in all scripts: lines that nobody can see from outside
+	Unseen    int `json:"not_observable"`       // in all scripts: output lines that are not visible from outside
 }
 
 // Add adds a result to the counts.

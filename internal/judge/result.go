@@ -28,7 +28,7 @@ type Difference struct {
 	Step   string   `json:"step"`              // its commands
 	QP     string   `json:"qp"`                // the queue pair, by its name in the script
 	Kind   Kind     `json:"kind"`              // packet, completion, event, state or memory
-	Want   string   `json:"want"`              // what the script says
+	Want   string   `json:"want"`              // what the script expects
 	Got    string   `json:"got"`               // what came
 	Ladder []string `json:"ladder,omitempty"`  // > to the adapter, < from it, the newest last
 	Sent   []string `json:"sent,omitempty"`    // packets of this step, hex, from the BTH on
@@ -45,17 +45,17 @@ func (d *Difference) same(o *Difference) bool {
 type Result struct {
 	Script       string       `json:"script"`                // its name
 	Title        string       `json:"title"`                 // its first line
-	Covers       []string     `json:"covers"`                // requirements that it is about
+	Covers       []string     `json:"covers"`                // requirements that it covers
 	Verdict      Verdict      `json:"verdict"`               // agrees, differs or not judged
 	Reason       string       `json:"reason,omitempty"`      // why it is not judged
 	Requester    bool         `json:"requester"`             // roles in which it was judged
 	Responder    bool         `json:"responder"`             // likewise
-	Runs         int          `json:"runs"`                  // how often it was played
-	Same         int          `json:"same"`                  // expectations that were met
-	NotSeen      int          `json:"not_observable"`        // lines of the script's output that nobody can see from outside
-	Differences  []Difference `json:"differences,omitempty"` // expectations that were not met
-	Unstable     []Difference `json:"unstable,omitempty"`    // seen in some runs only
+	Runs         int          `json:"runs"`                  // number of runs
+	Same         int          `json:"same"`                  // met expectations
+	NotSeen      int          `json:"not_observable"`        // output lines of the script that are not visible from outside
+	Differences  []Difference `json:"differences,omitempty"` // unmet expectations
+	Unstable     []Difference `json:"unstable,omitempty"`    // differences in some runs only
 	LeftOut      []Left       `json:"left_out,omitempty"`    // parts that cannot be judged
-	Damaged      int          `json:"damaged,omitempty"`     // packets of the adapter with a wrong ICRC, which nobody looked at
-	Milliseconds int64        `json:"ms"`                    // that it took
+	Damaged      int          `json:"damaged,omitempty"`     // packets of the adapter with a wrong ICRC, which are not judged
+	Milliseconds int64        `json:"ms"`                    // duration
 }

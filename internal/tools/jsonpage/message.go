@@ -23,15 +23,15 @@ var datagram = object{"cmd/softhca/internal/decode", "MAD"}
 // where the names of their types explain them.
 var said = map[string]string{
 	"local_comm_id": "the sender's handle of the connection", "remote_comm_id": "the receiver's handle of the connection",
-	"private_data": "what the program gave, without the zeros at its end", "service": "that ID in words, such as `tcp:7174`",
-	"service_id": "whom the request is for", "local_ca_guid": "of the sender's adapter", "pkey": "of the connection",
+	"private_data": "the program's private data, without its trailing zeros", "service": "that ID in words, such as `tcp:7174`",
+	"service_id": "the service that the request asks for", "local_ca_guid": "of the sender's adapter", "pkey": "of the connection",
 	"path_mtu_code": "1 to 5: 256, 512, 1024, 2048, 4096 bytes", "transport": "0: RC, 1: UC, 2: RD, 3: another one",
-	"local_qpn": "of the sender's queue pair", "primary": "the path", "alternate": "another path; missing if there is none", "message": "which message it is about",
-	"reason": "why", "status": "what became of it", "remote_gid": "of the receiver's port", "local_gid": "of the sender's port",
+	"local_qpn": "of the sender's queue pair", "primary": "the path", "alternate": "another path; missing if there is none", "message": "the message that it refers to",
+	"reason": "the reason", "status": "the outcome", "remote_gid": "of the receiver's port", "local_gid": "of the sender's port",
 	"remote_lid": "65535 for a path across routers, as on RoCE", "traffic_class": "of the packets", "hop_limit": "of the packets",
 	"qkey": "of the queue pair", "qpn": "of the service", "remote_qpn": "of the receiver's queue pair", "remote_eecn": "of the receiver's EE context, with RD",
-	"failover_accepted": "what became of the alternate path of the REQ: 0 is accepted", "end_to_end_flow_control": "the sender's adapter gives credits in acknowledges",
-	"local_qkey": "RD only", "vendor_id": "whose options the datagram holds; 0 for none",
+	"failover_accepted": "outcome for the alternate path of the REQ: 0 is accepted", "end_to_end_flow_control": "the sender's adapter gives credits in acknowledges",
+	"local_qkey": "RD only", "vendor_id": "vendor whose options the datagram holds; 0 for none",
 }
 
 // memberNames matches the parts of field names, in the same way as decode.

@@ -102,14 +102,14 @@ func list(b *strings.Builder, o cm.Outcome, cells []cm.Row) {
 // Cell is an input in a state, for programs.
 type Cell struct {
 	State      string `json:"state"`                // the machine's
-	Side       string `json:"side"`                 // who can be there: active, passive or either
-	Input      string `json:"input"`                // what comes
+	Side       string `json:"side"`                 // the sides that can be in the state: active, passive or either
+	Input      string `json:"input"`                // the call, message or timer
 	Kind       string `json:"kind"`                 // call, message or timer; of a channel, connection
 	Outcome    string `json:"outcome"`              // done, or why nothing is
-	Action     string `json:"action,omitempty"`     // what is done
+	Action     string `json:"action,omitempty"`     // the action
 	Next       string `json:"next,omitempty"`       // the state after it
-	Event      string `json:"event,omitempty"`      // that the consumer hears
-	Repetition bool   `json:"repetition,omitempty"` // it is something that came before
+	Event      string `json:"event,omitempty"`      // event that the consumer gets
+	Repetition bool   `json:"repetition,omitempty"` // the input is a repetition of an earlier one
 }
 
 // JSON prints every cell of the states as one array of Cell.

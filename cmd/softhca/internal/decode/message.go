@@ -26,9 +26,9 @@ type MAD struct {
 	Method        uint8  `json:"method"`            // 3 is Send
 	MethodName    string `json:"method_name"`       // the same in words
 	Status        uint16 `json:"status"`            // of the datagram
-	ClassSpecific uint16 `json:"class_specific"`    // 16 bits that are the class's
+	ClassSpecific uint16 `json:"class_specific"`    // 16 bits with a meaning in each class
 	TID           Hex64  `json:"tid"`               // transaction ID
-	AttrID        uint16 `json:"attr_id"`           // which message
+	AttrID        uint16 `json:"attr_id"`           // attribute; of the connection manager, the message
 	AttrMod       uint32 `json:"attr_mod"`          // attribute modifier
 	Message       string `json:"message,omitempty"` // REQ, MRA, REJ, REP, RTU, DREQ, DREP, SIDR_REQ, SIDR_REP, LAP or APR; missing in datagrams of other classes
 

@@ -15,13 +15,13 @@ import (
 type Packet struct {
 	Record    int        `json:"packet"`              // number of the record in the file, from 1; packets that were captured as one have the same
 	Time      time.Time  `json:"time"`                // of capture
-	Src       netip.Addr `json:"src"`                 // who sent it
+	Src       netip.Addr `json:"src"`                 // sender
 	SrcPort   uint16     `json:"src_port"`            // UDP source port
-	Dst       netip.Addr `json:"dst"`                 // for whom it is
+	Dst       netip.Addr `json:"dst"`                 // receiver
 	TClass    uint8      `json:"tclass"`              // IPv4 TOS or IPv6 traffic class
 	TTL       uint8      `json:"ttl"`                 // IPv4 TTL or IPv6 hop limit
 	ID        *uint16    `json:"ip_id,omitempty"`     // IPv4 only
-	Length    int        `json:"length"`              // bytes of the UDP payload that were captured
+	Length    int        `json:"length"`              // captured bytes of the UDP payload
 	Malformed string     `json:"malformed,omitempty"` // why it is no RoCEv2 packet, or truncated
 
 	BTH       *BTH    `json:"bth,omitempty"`        // base transport header
@@ -34,12 +34,12 @@ type Packet struct {
 	AETH      *AETH   `json:"aeth,omitempty"`       // of acknowledges and of most responses
 	AtomicAck *Hex64  `json:"atomic_ack,omitempty"` // the value before the operation
 	Imm       *uint32 `json:"imm,omitempty"`        // immediate data
-	InvRKey   *uint32 `json:"inv_rkey,omitempty"`   // that SEND with invalidate invalidates
+	InvRKey   *uint32 `json:"inv_rkey,omitempty"`   // key that SEND with invalidate invalidates
 	MAD       *MAD    `json:"mad,omitempty"`        // in a packet to QP1
 	Payload   int     `json:"payload"`              // bytes, without padding
-	ICRC      *uint32 `json:"icrc,omitempty"`       // that the packet has, 32 bits
-	ICRCOK    bool    `json:"icrc_ok"`              // it is right
-	Data      *string `json:"data,omitempty"`       // the payload, if it is wanted, two digits a byte
+	ICRC      *uint32 `json:"icrc,omitempty"`       // ICRC of the packet, 32 bits
+	ICRCOK    bool    `json:"icrc_ok"`              // the ICRC is right
+	Data      *string `json:"data,omitempty"`       // the payload, if requested, two digits a byte
 
 	payload []byte // without padding, of a malformed packet all after the UDP header; the reader's, until the next packet
 }
@@ -50,14 +50,14 @@ type BTH struct {
 	Name    string `json:"name"`     // of the opcode, such as RC_SEND_ONLY
 	SE      bool   `json:"se"`       // solicited event
 	MigReq  bool   `json:"migreq"`   // path migration: 1 is MIGRATED
-	Pad     uint8  `json:"pad"`      // bytes behind the payload
+	Pad     uint8  `json:"pad"`      // pad bytes after the payload
 	TVer    uint8  `json:"tver"`     // transport version
 	PKey    uint16 `json:"pkey"`     // partition
 	FECN    bool   `json:"fecn"`     // congestion on the way
 	BECN    bool   `json:"becn"`     // congestion on the way back
-	DestQPN uint32 `json:"dest_qpn"` // for which queue pair it is
-	AckReq  bool   `json:"ack_req"`  // an acknowledge is asked for
-	PSN     uint32 `json:"psn"`      // its number
+	DestQPN uint32 `json:"dest_qpn"` // destination queue pair
+	AckReq  bool   `json:"ack_req"`  // the packet requests an acknowledgement
+	PSN     uint32 `json:"psn"`      // packet sequence number
 }
 
 // RDETH is the extended header of RD packets.
@@ -67,7 +67,7 @@ type RDETH struct {
 
 // DETH is the datagram extended header.
 type DETH struct {
-	QKey   uint32 `json:"qkey"`    // what the receiver must have
+	QKey   uint32 `json:"qkey"`    // Q_Key that the receiver must have
 	SrcQPN uint32 `json:"src_qpn"` // of the sender
 }
 
@@ -78,8 +78,8 @@ type XRCETH struct {
 
 // FETH is the extended header of FLUSH.
 type FETH struct {
-	Placement   uint8 `json:"placement"`   // 4 bits: how far data must be
-	Selectivity uint8 `json:"selectivity"` // 2 bits: of which memory
+	Placement   uint8 `json:"placement"`   // 4 bits: 1 for visible to all, 2 for kept across a power loss, or both
+	Selectivity uint8 `json:"selectivity"` // 2 bits: 0 for the address range, 1 for the whole region
 }
 
 // RETH is the extended header of RDMA requests.
@@ -93,8 +93,8 @@ type RETH struct {
 type Atomic struct {
 	VA      Hex64  `json:"va"`       // of the 8 bytes at the responder
 	RKey    uint32 `json:"rkey"`     // of that memory
-	SwapAdd Hex64  `json:"swap_add"` // what is swapped in or added
-	Compare Hex64  `json:"compare"`  // with what COMPARE & SWAP compares
+	SwapAdd Hex64  `json:"swap_add"` // value to swap in or to add
+	Compare Hex64  `json:"compare"`  // comparison value of COMPARE & SWAP
 }
 
 // AETH is the acknowledge extended header.

@@ -10,7 +10,7 @@ type Summary struct {
 
 // Scene is a part of the demonstration, with a list of checks.
 type Scene struct {
-	Title  string  `json:"title"`  // what the scene shows
+	Title  string  `json:"title"`  // subject of the scene
 	Checks []Check `json:"checks"` // in the order of the demonstration
 }
 

@@ -23,14 +23,14 @@ type Device struct {
 	Error string            `json:"error,omitempty"` // why it cannot be opened
 	Port  *Port             `json:"port,omitempty"`  // its only one
 	Attr  *verbs.DeviceAttr `json:"attr,omitempty"`  // its limits and abilities
-	Share *Share            `json:"share,omitempty"` // who has it open; missing if nobody shares it
+	Share *Share            `json:"share,omitempty"` // processes that share the adapter's address; missing if there are none
 }
 
 // Share says which processes have the adapter open that share its address. This
 // process is not among them.
 type Share struct {
-	Slots     int             `json:"slots"`     // how many there can be
-	Processes []broker.Member `json:"processes"` // that have it open
+	Slots     int             `json:"slots"`     // maximum number of processes
+	Processes []broker.Member `json:"processes"` // processes that have the adapter open
 }
 
 // Port describes the only port of an adapter.
@@ -53,7 +53,7 @@ type Port struct {
 type GID struct {
 	Index int    `json:"index"` // in the table
 	GID   string `json:"gid"`   // the entry
-	Addr  string `json:"addr"`  // the IP address that it stands for
+	Addr  string `json:"addr"`  // the IP address of the GID
 }
 
 // Names returns the network interfaces that are up and have an IP address: adapters

@@ -18,17 +18,17 @@ type entry struct {
 	Fault     string  `json:"fault"`               // its name
 	Where     string  `json:"where"`               // packets, responder or verbs
 	Usage     string  `json:"usage"`               // the name with its arguments
-	Text      string  `json:"text"`                // what it does
+	Text      string  `json:"text"`                // description of the fault
 	Example   string  `json:"example"`             // a rule
 	Explained string  `json:"explained"`           // what the example does
-	Arguments []param `json:"arguments,omitempty"` // that it takes
-	Selectors []param `json:"selectors"`           // that choose what it is done to
+	Arguments []param `json:"arguments,omitempty"` // arguments of the fault
+	Selectors []param `json:"selectors"`           // selectors of the packets or objects that it acts on
 }
 
 // param is an argument or a selector.
 type param struct {
-	Name string `json:"name"` // as it is typed
-	Text string `json:"text"` // what it says
+	Name string `json:"name"` // name in a rule
+	Text string `json:"text"` // its meaning
 }
 
 // catalogue returns every fault.
@@ -110,7 +110,7 @@ func paragraph(b *strings.Builder, column int, s string) {
 // Rule is a rule and what it will do.
 type Rule struct {
 	Rule string `json:"rule"` // in its canonical spelling
-	Does string `json:"does"` // what it will do
+	Does string `json:"does"` // description in words
 }
 
 // Explain parses rules and explains each of them. The error points at the first

@@ -18,13 +18,13 @@ type Report struct {
 	Sent         uint64            `json:"sent"`             // packets
 	Received     uint64            `json:"received"`         // packets that passed every check up to the queue pair
 	Retries      uint64            `json:"retries"`          // times that sending went back
-	Retransmits  uint64            `json:"retransmits"`      // packets sent again
+	Retransmits  uint64            `json:"retransmits"`      // retransmitted packets
 	Timeouts     uint64            `json:"timeouts"`         // retry timers that fired
 	SequenceNAKs uint64            `json:"sequence_naks"`    // received
 	RNRNAKs      uint64            `json:"rnr_naks"`         // received
 	ImpliedNAKs  uint64            `json:"implied_naks"`     // responses found missing
 	Gaps         uint64            `json:"gaps"`             // found as responder, each answered with a sequence NAK
-	Duplicates   uint64            `json:"duplicates"`       // requests that came again, as responder
+	Duplicates   uint64            `json:"duplicates"`       // repeated requests, as responder
 	RNRNAKsSent  uint64            `json:"rnr_naks_sent"`    // as responder
 	Damaged      uint64            `json:"damaged"`          // packets dropped as malformed or for their ICRC
 	Flushed      uint64            `json:"flushed"`          // completions with WR_FLUSH_ERR
@@ -35,7 +35,7 @@ type Report struct {
 	Messages     uint64            `json:"messages"`         // received, by receives
 	Migrations   uint64            `json:"migrations"`       // to alternate paths
 	Seed         uint64            `json:"fault_seed"`       // 0 without rules
-	Faults       []verbs.FaultStat `json:"faults,omitempty"` // what rules of faults did at this side
+	Faults       []verbs.FaultStat `json:"faults,omitempty"` // fault rules at this side, and how often they acted
 	// Channel is the state of the EE context, with RD.
 	Channel string `json:"ee_context,omitempty"`
 }
@@ -227,7 +227,7 @@ type Failure struct {
 	Retries uint8   `json:"retry_cnt"`         // configured
 	Client  Report  `json:"client"`            // what the client counted
 	Server  *Report `json:"server,omitempty"`  // nil if it could not be asked
-	Problem string  `json:"problem,omitempty"` // what the server said, or why it said nothing
+	Problem string  `json:"problem,omitempty"` // failure that the server reported, or why it reported none
 
 	status  ib.WCStatus
 	overrun bool

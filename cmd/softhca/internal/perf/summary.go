@@ -104,29 +104,30 @@ type Summary struct {
 	Mpps        float64 `json:"mpps"`        // messages, in millions a second
 	Latency     Latency `json:"lat_us"`      // in microseconds
 	Retransmits uint64  `json:"retransmits"` // packets, both sides together
-	// Lost says what an unreliable service did not deliver.
+	// Lost counts what an unreliable service did not deliver.
 	Lost *Loss `json:"lost,omitempty"`
-	// Migrated says what became of the first path, if there was another one.
+	// Migrated is the path migration of the queue pairs, if they had an
+	// alternate path.
 	Migrated *Migration `json:"migrated,omitempty"`
-	// Interrupted says that the time was not over: only what was complete is told,
-	// and nothing of what both sides counted.
+	// Interrupted says that the measurement was interrupted: it has only completed
+	// messages, and no counters of either side.
 	Interrupted bool `json:"interrupted,omitempty"`
 
-	Client *Report `json:"client,omitempty"` // what the client counted
-	Server *Report `json:"server,omitempty"` // what the server counted
+	Client *Report `json:"client,omitempty"` // counters of the client
+	Server *Report `json:"server,omitempty"` // counters of the server
 }
 
-// Loss is what became of what an unreliable service sent, the copies of the last
-// messages included.
+// Loss is the loss of an unreliable service, including the copies of the last
+// messages.
 type Loss struct {
-	Packets     uint64  `json:"packets"`            // that did not arrive
-	PacketsSent uint64  `json:"packets_sent"`       // of them all
-	Messages    *uint64 `json:"messages,omitempty"` // that no receive got; nil for WRITEs, which nobody counts
-	Sent        uint64  `json:"messages_sent"`      // of them all
-	Gbps        float64 `json:"delivered_gbps"`     // Summary.Gbps without the share of the packets that were lost
+	Packets     uint64  `json:"packets"`            // packets that did not arrive
+	PacketsSent uint64  `json:"packets_sent"`       // packets that were sent
+	Messages    *uint64 `json:"messages,omitempty"` // messages that reached no receive; nil for WRITEs, which use no receives
+	Sent        uint64  `json:"messages_sent"`      // messages that were sent
+	Gbps        float64 `json:"delivered_gbps"`     // Summary.Gbps without the share of lost packets
 }
 
-// String says it in a line.
+// String returns the loss in a line.
 func (l *Loss) String() string {
 	line := fmt.Sprintf("%d of %s lost", l.Packets, text.Count(l.PacketsSent, "packet", "packets"))
 	if l.Messages != nil {
@@ -162,11 +163,11 @@ func (s *Summary) count(p *Plan, end *done) {
 // completion of the requests that are signalled, which includes the wait behind
 // those posted before.
 type Latency struct {
-	P50  float64 `json:"p50"`  // half of the messages took at most so long
-	P90  float64 `json:"p90"`  // nine tenths
-	P99  float64 `json:"p99"`  // 99 of a hundred
-	P999 float64 `json:"p999"` // 999 of a thousand
-	Max  float64 `json:"max"`  // all of them
+	P50  float64 `json:"p50"`  // half of the messages took at most this time
+	P90  float64 `json:"p90"`  // nine tenths took at most this time
+	P99  float64 `json:"p99"`  // 99 of 100 took at most this time
+	P999 float64 `json:"p999"` // 999 of 1000 took at most this time
+	Max  float64 `json:"max"`  // the longest time
 }
 
 // String returns the summary as text in lines that fit a terminal: the measurement, its

@@ -13,13 +13,13 @@ import (
 // Migration is what a client saw of its queue pairs' move to their alternate
 // path, or that of the EE context that they share.
 type Migration struct {
-	QPs   uint64  `json:"queue_pairs"`      // that moved; of RD the EE contexts
+	QPs   uint64  `json:"queue_pairs"`      // queue pairs that migrated; with RD EE contexts
 	After float64 `json:"after_s"`          // when the first did, from the start of the measurement
-	Pause float64 `json:"longest_pause_ms"` // without a completion, in the whole measurement
-	Again uint64  `json:"retransmits"`      // packets that the client sent again
+	Pause float64 `json:"longest_pause_ms"` // longest time without a completion in the whole measurement
+	Again uint64  `json:"retransmits"`      // packets that the client retransmitted
 }
 
-// String says it in a line.
+// String returns the migration in a line.
 func (m *Migration) String() string {
 	if m.QPs == 0 {
 		return "nothing has migrated"

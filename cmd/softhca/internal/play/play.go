@@ -42,13 +42,13 @@ func Find(name string, readFile func(string) ([]byte, error)) (Script, error) {
 type outcome struct {
 	Script    string   `json:"script"`              // its name, or that of the file
 	Title     string   `json:"title"`               // its first line
-	Statuses  []string `json:"statuses"`            // completion statuses that it brings about
-	Events    []string `json:"events"`              // asynchronous events that it brings about
+	Statuses  []string `json:"statuses"`            // completion statuses that the script provokes
+	Events    []string `json:"events"`              // asynchronous events that the script provokes
 	Provoked  string   `json:"provoked,omitempty"`  // what provokes them
-	Requester string   `json:"requester,omitempty"` // what the requester gets
-	Responder string   `json:"responder,omitempty"` // what the responder gets
-	Text      string   `json:"text,omitempty"`      // with all that happened
-	Error     string   `json:"error,omitempty"`     // what happened otherwise than the script says
+	Requester string   `json:"requester,omitempty"` // what the requester sees
+	Responder string   `json:"responder,omitempty"` // what the responder sees
+	Text      string   `json:"text,omitempty"`      // the script with its output
+	Error     string   `json:"error,omitempty"`     // how the output differs from the script
 }
 
 // played runs a script.
