@@ -3,8 +3,8 @@ package qp
 import "testing"
 
 // TestAHNeverNamesAnother creates and destroys address handles, one at a time
-// so that each takes the place of the one before: no old one names a new one,
-// however many there were.
+// so that each takes the slot of the previous one: no stale handle ever names a
+// new address handle.
 func TestAHNeverNamesAnother(t *testing.T) {
 	table := NewAHTable(4)
 	old, _ := table.Add(AH{PD: 1})

@@ -23,8 +23,8 @@ func TestQ24_Golden(t *testing.T) {
 	golden(t, "behaviour.golden", b.String())
 }
 
-// TestQ24_EveryState states each state's rules from the requirement that
-// gives them.
+// TestQ24_EveryState checks each state's rules against the requirement that
+// defines them.
 func TestQ24_EveryState(t *testing.T) {
 	for _, c := range []struct {
 		state      ib.QPState
@@ -47,7 +47,7 @@ func TestQ24_EveryState(t *testing.T) {
 	}
 }
 
-// TestQ24_Consistent holds what must be so in any state.
+// TestQ24_Consistent checks rules that hold in every state.
 func TestQ24_Consistent(t *testing.T) {
 	for _, s := range allStates[:ib.NumQPStates] {
 		r := behaviourOf(s)

@@ -12,13 +12,14 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// challenged returns a queue pair of RC that examines what packets claim.
+// challenged returns an RC queue pair that challenges NAKs before it believes
+// them.
 func challenged(t *testing.T) *rig.Solo {
 	return rig.NewSolo(t, rig.SoloConfig{Type: ib.RC, Challenge: true})
 }
 
-// TestProbesThatCannotLeave shows that a probe counts when it has left: while the port takes
-// nothing, the peer's silence proves nothing.
+// TestProbesThatCannotLeave shows that a probe counts only once it is sent: while the port
+// accepts no packets, the peer's silence proves nothing.
 func TestProbesThatCannotLeave(t *testing.T) {
 	s := challenged(t)
 	s.Send(s.WR(ib.WRSend, 1, 0, 8))
@@ -50,8 +51,8 @@ func TestProbesThatCannotLeave(t *testing.T) {
 	}
 }
 
-// TestMSNOfStrangers: an ACK whose MSN does not fit completes nothing, once 255 have fitted.
-// Before, it does.
+// TestMSNOfStrangers: an ACK with a wrong MSN completes nothing once 255 in a row were
+// right. Before that, it does.
 func TestMSNOfStrangers(t *testing.T) {
 	for _, c := range []struct {
 		before int
@@ -87,9 +88,9 @@ func TestMSNOfStrangers(t *testing.T) {
 	}
 }
 
-// TestChallengeEnds shows what the caller of Challenge hears, and when: the peer's answer after the
-// second probe, the silence of a peer, the end of the queue pair; and that one challenge
-// is made at a time.
+// TestChallengeEnds shows what a challenge reports to its caller, and when: the peer's answer after
+// the second probe, the silence of a peer, the end of the queue pair; and that one challenge is
+// made at a time.
 func TestChallengeEnds(t *testing.T) {
 	type outcome struct {
 		at    clock.Instant
@@ -161,8 +162,9 @@ func TestClaimsDoNotWaitForEachOther(t *testing.T) {
 	}
 }
 
-// TestProbesBehindREADs: while a READ is answered, a probe has the PSN before it; and the answer of
-// a peer that acknowledges no further than its last request that was no READ, as Linux rxe, refutes.
+// TestProbesBehindREADs: while a READ is being answered, a probe has the PSN before it. A peer such
+// as Linux rxe acknowledges only up to the last request that was no READ; its answer refutes the
+// NAK too.
 func TestProbesBehindREADs(t *testing.T) {
 	s := challenged(t)
 	s.Send(s.WR(ib.WRRDMARead, 1, 0, 600))
@@ -184,7 +186,7 @@ func TestProbesBehindREADs(t *testing.T) {
 	}
 }
 
-// TestRefusedAnswersProveNothing: an answer that makes no sense does not refute a NAK.
+// TestRefusedAnswersProveNothing: an invalid answer does not refute a NAK.
 func TestRefusedAnswersProveNothing(t *testing.T) {
 	s := challenged(t)
 	s.Send(s.WR(ib.WRSend, 1, 0, 8))

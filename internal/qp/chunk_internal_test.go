@@ -7,8 +7,8 @@ import (
 )
 
 // TestChunkIsAQuarterOfTheWindow shows that the responses to one READ request
-// take about a quarter of what the window can grow to,
-// and that a request asks for a packet at least.
+// take about a quarter of the largest window, and that a request asks for at
+// least one packet.
 func TestChunkIsAQuarterOfTheWindow(t *testing.T) {
 	for _, c := range []struct{ window, mtu, want int }{
 		{256 << 10, 1024, 56}, {256 << 10, 4096, 15}, {1 << 20, 256, 512}, {8 << 10, 4096, 1},
@@ -19,9 +19,9 @@ func TestChunkIsAQuarterOfTheWindow(t *testing.T) {
 	}
 }
 
-// TestReadIsCutIntoRequests walks over READs of all lengths: their requests are a
-// chunk long, but the last, which has from half a chunk, and a packet, to half a
-// chunk more; a READ that is not longer than that is one.
+// TestReadIsCutIntoRequests cuts READs of all lengths: their requests are one
+// chunk long, except the last, which is between half a chunk plus a packet and
+// one and a half chunks; a shorter READ is one request.
 func TestReadIsCutIntoRequests(t *testing.T) {
 	for size := uint32(1); size <= 16; size++ {
 		c := chunkSize(size)

@@ -32,8 +32,8 @@ func TestE20_ResponsesToADeadQP(t *testing.T) {
 	}
 }
 
-// TestE23_OldAndGhostACKs shows that neither an ACK for what is done nor one
-// for what was never sent has an effect.
+// TestE23_OldAndGhostACKs shows that an ACK for completed requests and an ACK
+// for a PSN never sent have no effect.
 func TestE23_OldAndGhostACKs(t *testing.T) {
 	s := rig.NewSolo(t, rig.SoloConfig{})
 	s.Send(s.WR(ib.WRSend, 1, 0, 8), s.WR(ib.WRSend, 2, 0, 8))
@@ -94,9 +94,9 @@ func TestE18_FlushIntoAFullCQ(t *testing.T) {
 	}
 }
 
-// TestE21_LateAckAfterLocalError shows that a work request whose
-// retransmission failed here, and which the peer then acknowledges after all,
-// is complete, and that nothing else is taken for it.
+// TestE21_LateAckAfterLocalError shows that a work request whose retransmission
+// failed locally completes if the peer acknowledges it later, and that the ACK
+// completes no other request.
 func TestE21_LateAckAfterLocalError(t *testing.T) {
 	s := rig.NewSolo(t, rig.SoloConfig{HCA: inOrder()})
 	r, err := s.PD.RegMR(memory.RegionConfig{Buf: make([]byte, 64), IOVA: 1 << 33, Access: ib.AccessLocalWrite})
@@ -114,9 +114,9 @@ func TestE21_LateAckAfterLocalError(t *testing.T) {
 	s.WantPackets("the next send", s.Send(ib.SendWR{WRID: 3, Opcode: ib.WRSend, SGList: []ib.SGE{s.SGE(0, 64)}}), rig.Req(roce.RCSendOnly, rig.PSN+2))
 }
 
-// TestE14_NAKAtTheStartOfARead shows that a fatal NAK that names the first
-// PSN of a READ whose responses have begun, as Linux sends it when the region
-// goes meanwhile, fails the READ.
+// TestE14_NAKAtTheStartOfARead shows that a fatal NAK that names the first PSN
+// of a READ whose responses have begun, as Linux sends it when the region is
+// deregistered meanwhile, fails the READ.
 func TestE14_NAKAtTheStartOfARead(t *testing.T) {
 	s := rig.NewSolo(t, rig.SoloConfig{})
 	s.Send(ib.SendWR{WRID: 1, Opcode: ib.WRRDMARead, SGList: []ib.SGE{s.SGE(0, 1024)}})

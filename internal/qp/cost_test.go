@@ -2,8 +2,8 @@ package qp
 
 import "testing"
 
-// TestPacketCost holds what packets are charged for in a peer's receive
-// buffer. The sizes of windows were measured with these numbers.
+// TestPacketCost checks the cost of packets in a peer's receive buffer. Window
+// sizes were measured with these numbers.
 func TestPacketCost(t *testing.T) {
 	for payload, want := range map[uint32]uint32{0: 512, 256: 512, 384: 512, 385: 513, 1024: 1152, 4096: 4224} {
 		if cost := packetCost(payload); cost != want {

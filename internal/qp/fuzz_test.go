@@ -9,7 +9,8 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// legalMoves are those of Q2 and Q3, written down apart from the table.
+// legalMoves are the moves of Q2 and Q3, written down independently of the
+// table.
 var legalMoves = map[ib.QPState][]ib.QPState{
 	ib.RESET: {ib.RESET, ib.INIT, ib.ERR},
 	ib.INIT:  {ib.RESET, ib.INIT, ib.RTR, ib.ERR},
@@ -20,8 +21,8 @@ var legalMoves = map[ib.QPState][]ib.QPState{
 	ib.ERR:   {ib.RESET, ib.ERR},
 }
 
-// modifyInput is a modify call of any content: what it finds, the values of
-// every attribute, the mask, and what the device can do.
+// modifyInput is an arbitrary modify call: the present state, the values of all
+// attributes, the mask, and the device's limits.
 type modifyInput struct {
 	from ModifyFrom
 	attr ib.QPAttr
@@ -29,7 +30,7 @@ type modifyInput struct {
 	lim  ModifyLimits
 }
 
-// modifyBytes is the length of the input of FuzzModify that says something.
+// modifyBytes is the number of input bytes that FuzzModify uses.
 const modifyBytes = 52
 
 func decodeModify(b []byte) (m modifyInput) {
@@ -61,7 +62,7 @@ func decodeModify(b []byte) (m modifyInput) {
 	return m
 }
 
-// encodeModify is decodeModify backwards, for seeds.
+// encodeModify is the inverse of decodeModify, for seeds.
 func encodeModify(m modifyInput) []byte {
 	b := make([]byte, modifyBytes)
 	a := &m.attr
@@ -79,9 +80,9 @@ func encodeModify(m modifyInput) []byte {
 }
 
 // FuzzModify shows that no modify call makes the check panic, that a refused
-// one leads nowhere and says why, and that an accepted one moves as Q2 and Q3
-// have it, with attributes that exist and values in their ranges, and takes
-// none while the send queue drains (Q12).
+// one moves nothing and gives the reason, and that an accepted one moves as in
+// Q2 and Q3, with existing attributes and values in range, and without
+// attributes while the send queue drains (Q12).
 func FuzzModify(f *testing.F) {
 	eachMove(func(ty ib.QPType, from, to ib.QPState) {
 		required, optional, _ := Transition(ty, from, to)
@@ -157,7 +158,7 @@ func (m *modifyInput) accepted(t *testing.T, next ib.QPState) {
 	}
 }
 
-// TestModifyInput shows that the seeds are what they are meant to be.
+// TestModifyInput checks the seeds.
 func TestModifyInput(t *testing.T) {
 	accepted := 0
 	eachMove(func(ty ib.QPType, from, to ib.QPState) {

@@ -18,14 +18,14 @@ const (
 	rxeTransit = 50 * time.Microsecond // one way
 	rxeTimeout = 67 * time.Millisecond
 	rxeUnacked = 128 // PSNs that it sends without an acknowledgement
-	rxeUnasked = 64  // packets that it sends without asking for one, and one more
+	rxeUnasked = 64  // packets in a row that do not request an ACK; the next one does
 )
 
 // rxeState is how far a message has come.
 type rxeState uint8
 
 const (
-	rxePosted     rxeState = iota // nothing was sent of it, or not since the requester went back
+	rxePosted     rxeState = iota // no packet of it was sent, or none since the requester went back
 	rxeProcessing                 // a part was sent
 	rxePending                    // all of it was
 )
@@ -59,7 +59,7 @@ type rxe struct {
 	index   int      // of the message that is being sent
 	psn     uint32   // next to send
 	acked   uint32   // next that an ACK is expected for
-	retry   bool     // go back before the next packet
+	retry   bool     // it goes back before the next packet
 	started bool     // it went back, and nothing was acknowledged since
 	timer   clock.Instant
 	fired   bool
@@ -69,7 +69,7 @@ type rxe struct {
 	drop    func(p *roce.Packet) bool // loses a packet on purpose
 	pace    time.Duration             // between packets that are sent again
 	next    clock.Instant             // when the next packet may go
-	unasked int                       // packets since one asked for an ACK
+	unasked int                       // packets since the last that requested an ACK
 	exits   ib.MSN                    // messages after which the responder's program exits; 0: it never does
 	gone    bool                      // it has
 	done    int
@@ -111,7 +111,7 @@ func (r *rxe) carry(p roce.Packet, response bool) {
 	r.wire = append(r.wire, f)
 }
 
-// goBack is what precedes sending again.
+// goBack prepares a retransmission.
 func (r *rxe) goBack() {
 	r.index, r.psn, r.retry = 0, r.acked, false
 	r.retries++
@@ -179,8 +179,7 @@ func (r *rxe) request() bool {
 	return true
 }
 
-// complete takes one response, or what a timeout means, and reports whether there
-// was any.
+// complete handles one response or a timeout, and reports whether there was one.
 func (r *rxe) complete() bool {
 	fired := r.fired
 	if r.fired = false; r.retry {
@@ -202,7 +201,7 @@ func (r *rxe) complete() bool {
 	return false
 }
 
-// again starts to send again, if that makes sense.
+// again starts a retransmission, if there is anything unacknowledged.
 func (r *rxe) again(timeout bool) {
 	if r.started && !timeout {
 		return
@@ -251,7 +250,7 @@ func (r *rxe) finish() {
 	r.done++
 }
 
-// step lets the next packet go, and what is due arrive.
+// step sends the next packet, and delivers packets that are due.
 func (r *rxe) step() (busy bool) {
 	for i, h := range r.held {
 		if h != nil && h.at <= r.s.Now {
@@ -286,8 +285,7 @@ func (r *rxe) step() (busy bool) {
 	return r.complete() || sent || len(r.wire) > 0 || r.held != [2]*flying{}
 }
 
-// run goes on until all messages are complete, and reports false if that will
-// never be.
+// run runs until all messages are complete, and reports false if rxe hangs.
 func (r *rxe) run() bool {
 	for end := r.s.Now.Add(10 * time.Second); len(r.wqes) > 0; {
 		if r.s.Now >= end {
@@ -305,15 +303,15 @@ func (r *rxe) run() bool {
 	return true
 }
 
-// TestRxeRetriesTheLastPacket shows that rxe completes a message when one of its packets
-// was lost, and then the last packet that it sends again, or the ACK of that. Had the
-// packets that were kept been acknowledged to the end before, rxe would wait forever.
+// TestRxeRetriesTheLastPacket shows that rxe completes a message that lost a packet,
+// even if then the retransmitted last packet or its ACK is lost. If the responder had
+// acknowledged its buffered packets up to the end, rxe would wait forever.
 func TestRxeRetriesTheLastPacket(t *testing.T) {
 	const n, missing, last = 8, rig.PeerPSN + 6, rig.PeerPSN + 7
 	end, ack := rig.Req(roce.RCRDMAWriteLast, last), rig.Req(roce.RCAcknowledge, last)
 	for _, lost := range []rig.Signature{end, ack} {
 		r := newRxe(t, 1)
-		r.pace = 3 * rxeTransit // an ACK of what was kept overtakes the last packet
+		r.pace = 3 * rxeTransit // an ACK of the buffered packets overtakes the last packet
 		sent, done := map[rig.Signature]int{}, false
 		r.drop = func(p *roce.Packet) bool {
 			g := rig.Req(p.BTH.Opcode, p.BTH.PSN.Value())
@@ -335,8 +333,8 @@ func TestRxeRetriesTheLastPacket(t *testing.T) {
 }
 
 // TestRxeIsAnsweredBeforeExit loses or delays up to three packets of a message to a program
-// that exits after it. Everything that left before the program has its completion is enough
-// for rxe to complete the message: nothing answers what rxe sends later.
+// that exits after it. The answers sent before the program got its completion must suffice
+// for rxe to complete the message: later packets get no answer.
 func TestRxeIsAnsweredBeforeExit(t *testing.T) {
 	const n = 8
 	for run := 1; run <= 3; run++ {

@@ -23,8 +23,8 @@ func statuses(r *rig.Rig, i int) (s []ib.WCStatus) {
 	return s
 }
 
-// TestL2_KeptRequestsAreAskedAbout shows that a request which was kept is asked
-// about when its turn comes, with where it came from.
+// TestL2_KeptRequestsAreAskedAbout shows that a buffered request is passed to
+// the Inject handler in its turn, with its source.
 func TestL2_KeptRequestsAreAskedAbout(t *testing.T) {
 	s := rig.NewSolo(t, rig.SoloConfig{})
 	var asked []ib.PSN
@@ -48,8 +48,8 @@ func TestL2_KeptRequestsAreAskedAbout(t *testing.T) {
 	}
 }
 
-// TestInject answers the second packet of a WRITE of three otherwise than
-// by executing it, once, with each answer that there is.
+// TestInject injects each possible answer, instead of execution, for the second
+// packet of a WRITE of three.
 func TestInject(t *testing.T) {
 	for _, c := range []struct {
 		answer roce.Syndrome
@@ -94,8 +94,8 @@ func TestInject(t *testing.T) {
 	}
 }
 
-// TestForce makes the moves that the device makes by itself, and is refused
-// those that it never makes.
+// TestForce forces the moves that a device makes by itself; all others are
+// refused.
 func TestForce(t *testing.T) {
 	for _, c := range []struct {
 		typ      ib.QPType

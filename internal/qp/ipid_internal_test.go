@@ -8,8 +8,8 @@ import (
 // derived is a packet with a derived identification.
 func derived(id uint16) *Packet { return &Packet{ID: id, IDDerived: true} }
 
-// take does what a queue pair does with a packet of its peer's and reports
-// whether it was taken.
+// take handles a packet of the peer as a queue pair does and reports whether it
+// was accepted.
 func (y *ipidPolicy) take(p *Packet) bool {
 	if y.refuses(p) {
 		return false
@@ -18,9 +18,8 @@ func (y *ipidPolicy) take(p *Packet) bool {
 	return true
 }
 
-// TestIPIDPolicyDemandsTheSegmentIndex shows that what is damaged on the way
-// from a peer that numbers its segments is told by its identification, time and
-// again.
+// TestIPIDPolicyDemandsTheSegmentIndex shows that the IPv4 ID reveals damaged
+// packets of a peer that numbers its segments, every time.
 func TestIPIDPolicyDemandsTheSegmentIndex(t *testing.T) {
 	var y ipidPolicy
 	for round := range 10 {
@@ -35,8 +34,8 @@ func TestIPIDPolicyDemandsTheSegmentIndex(t *testing.T) {
 	}
 }
 
-// TestIPIDPolicyKnowsWhatThePortSees shows that nothing is asked where the port
-// has seen the identification, and nothing learnt.
+// TestIPIDPolicyKnowsWhatThePortSees shows that the policy neither demands nor
+// learns anything if the port sees the IPv4 ID.
 func TestIPIDPolicyKnowsWhatThePortSees(t *testing.T) {
 	var y ipidPolicy
 	for i := range 10 * demandAfter {
@@ -55,8 +54,9 @@ func TestIPIDPolicyKnowsWhatThePortSees(t *testing.T) {
 	}
 }
 
-// TestIPIDPolicyNeverDemandsACounter shows that a peer that counts loses
-// nothing, where the counter passes the segment indices, jumps or comes back.
+// TestIPIDPolicyNeverDemandsACounter shows that a peer with an IPv4 ID counter
+// loses no packet when the counter passes the segment indices, jumps or goes
+// back.
 func TestIPIDPolicyNeverDemandsACounter(t *testing.T) {
 	var y ipidPolicy
 	for i := range 8 << 16 {
@@ -66,9 +66,9 @@ func TestIPIDPolicyNeverDemandsACounter(t *testing.T) {
 	}
 }
 
-// TestIPIDPolicyFailsNoConnection lets a peer change its identifications as it
-// likes: a packet that was refused passes when it is sent again, whatever its
-// identification then, and refusals are rare.
+// TestIPIDPolicyFailsNoConnection lets a peer change its IPv4 IDs arbitrarily:
+// a refused packet passes when it is retransmitted with any ID, and refusals
+// are rare.
 func TestIPIDPolicyFailsNoConnection(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

@@ -11,8 +11,8 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// enough is more packets with a segment index than it takes until one is
-// demanded.
+// enough is more packets with a segment index than the policy needs before it
+// demands one.
 const enough = 300
 
 // otherID is an identification that is no segment index.
@@ -30,7 +30,7 @@ func (s hidden) hide(p roce.Packet, id uint16) fabric.Datagram {
 }
 
 // taken delivers a packet with a hidden identification and reports whether it
-// was taken for intact. One that was not must have no effect.
+// was accepted. A refused packet must have no effect.
 func (s hidden) taken(p roce.Packet, id uint16) bool {
 	s.T.Helper()
 	before := s.Counters()
@@ -45,8 +45,8 @@ func (s hidden) taken(p roce.Packet, id uint16) bool {
 	return false
 }
 
-// wants delivers a packet with a hidden identification, which must be taken or
-// not.
+// wants delivers a packet with a hidden identification and checks whether it is
+// accepted.
 func (s hidden) wants(what string, taken bool, p roce.Packet, id uint16) {
 	s.T.Helper()
 	if s.taken(p, id) != taken {
@@ -72,9 +72,9 @@ func (s hidden) teach(i, n int) (next int) {
 	return i + n
 }
 
-// TestIPIDOfRequests shows that an RC or UC peer that numbers its segments is
-// held to it at the expected PSN, that it loses one packet when it changes, and
-// that RESET forgets.
+// TestIPIDOfRequests shows that an RC or UC peer that numbers its segments must
+// keep to that at the expected PSN, that it loses one packet when it changes,
+// and that RESET clears what was learnt.
 func TestIPIDOfRequests(t *testing.T) {
 	for _, typ := range []ib.QPType{ib.RC, ib.UC} {
 		s := hidden{rig.NewSolo(t, rig.SoloConfig{Type: typ})}
@@ -93,8 +93,8 @@ func TestIPIDOfRequests(t *testing.T) {
 	}
 }
 
-// TestIPIDOfResponses shows the same for answers to what is in flight: an
-// acknowledgement that was refused is taken when it comes again.
+// TestIPIDOfResponses shows the same for answers to requests in flight: a
+// refused acknowledgement is accepted when it is repeated.
 func TestIPIDOfResponses(t *testing.T) {
 	s := hidden{rig.NewSolo(t, rig.SoloConfig{Type: ib.RC})}
 	ack := func(i int) roce.Packet { return s.Packet(roce.RCAcknowledge, rig.PSN+uint32(i), nil) }
@@ -112,9 +112,10 @@ func TestIPIDOfResponses(t *testing.T) {
 	s.WantWCs("after that", rig.WC(enough, ib.WCSuccess))
 }
 
-// TestIPIDOfStrangers shows that what is not at the expected PSN and answers
-// nothing is neither learnt from nor judged, whoever sends it: a duplicate is
-// answered, or a peer that has changed would repeat it until it gives up.
+// TestIPIDOfStrangers shows that the policy neither learns from nor judges
+// packets that are not at the expected PSN and answer nothing: a duplicate is
+// answered, because otherwise a peer that has changed would repeat it until it
+// gives up.
 func TestIPIDOfStrangers(t *testing.T) {
 	s := hidden{rig.NewSolo(t, rig.SoloConfig{Type: ib.RC})}
 	strangers := []roce.Packet{
@@ -138,8 +139,8 @@ func TestIPIDOfStrangers(t *testing.T) {
 	s.wants("a damaged packet", false, s.nth(n), otherID)
 }
 
-// TestIPIDOfUCStrangers shows that a stranger who leads a UC queue pair to PSNs
-// of his own teaches it nothing that the peer suffers from.
+// TestIPIDOfUCStrangers shows that a stranger who moves a UC queue pair to his
+// own PSNs cannot teach it anything that harms the peer.
 func TestIPIDOfUCStrangers(t *testing.T) {
 	s := hidden{rig.NewSolo(t, rig.SoloConfig{Type: ib.UC})}
 	for i := range 10 {
@@ -151,8 +152,8 @@ func TestIPIDOfUCStrangers(t *testing.T) {
 	}
 }
 
-// TestIPIDIsNotLearntFromDatagrams shows that UD and QP1 ask nothing: anybody
-// may send to them.
+// TestIPIDIsNotLearntFromDatagrams shows that the policy does not apply to UD
+// and QP1, to which anybody may send.
 func TestIPIDIsNotLearntFromDatagrams(t *testing.T) {
 	for _, typ := range []ib.QPType{ib.UD, ib.GSI} {
 		s := hidden{rig.NewSolo(t, rig.SoloConfig{Type: typ, HCA: hca.Config{Privileged: true}})}

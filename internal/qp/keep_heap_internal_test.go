@@ -42,12 +42,12 @@ func (a *keepAttack) round(now clock.Instant, size int) {
 	}
 }
 
-// keepSlack is heap that the test itself takes, and the lists of idle memory while they grow.
+// keepSlack is the heap of the test itself and of growing free lists.
 const keepSlack = 4 << 20
 
-// TestL2_KeptHeap measures the heap while a peer holds as much as it can on 300 queue
-// pairs and replaces it by packets of another size each second. The heap never takes
-// more than the bound, garbage and idle memory included.
+// TestL2_KeptHeap measures the heap while a peer fills the reorder buffers of 300
+// queue pairs and replaces the packets by others of another size each second. The
+// heap never exceeds the bound, including garbage and idle memory.
 func TestL2_KeptHeap(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(100)) // what programs have
 	a := newKeepAttack(300)
@@ -70,7 +70,7 @@ func TestL2_KeptHeap(t *testing.T) {
 }
 
 // TestL2_KeptAcknowledgements counts the acknowledgements that wait for an answer to a READ,
-// and has none where the adapter's memory is used up.
+// and checks that none waits once the adapter's memory is used up.
 func TestL2_KeptAcknowledgements(t *testing.T) {
 	pool := new(KeepPool)
 	k := pool.getOne(0)
@@ -86,7 +86,8 @@ func TestL2_KeptAcknowledgements(t *testing.T) {
 	}
 }
 
-// BenchmarkKeep keeps a burst of packets beyond a gap, and takes them when it closes.
+// BenchmarkKeep buffers a burst of packets beyond a gap, and takes them when the gap
+// closes.
 func BenchmarkKeep(b *testing.B) {
 	const burst = 64
 	k := keeper{pool: new(KeepPool)}
@@ -110,9 +111,9 @@ func BenchmarkKeep(b *testing.B) {
 	}
 }
 
-// TestL2_KeptMemoryOfAnotherSize fills the adapter's memory with small packets, lets them
-// go, and asks for large ones: memory becomes free for them in each period, at most
-// keepGarbage. Later the collector has run, and there is as much again.
+// TestL2_KeptMemoryOfAnotherSize fills the adapter's memory with small packets, drops
+// them, and buffers large ones: at most keepGarbage becomes free for them at once, and
+// the same amount again once the garbage collector has run.
 func TestL2_KeptMemoryOfAnotherSize(t *testing.T) {
 	pool := new(KeepPool)
 	var small []*keptPacket

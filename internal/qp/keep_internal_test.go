@@ -12,13 +12,13 @@ import (
 	"github.com/softhca/softhca/internal/fabric"
 )
 
-// keptModel is a keeper as one would write it without a thought of speed.
+// keptModel is the simplest reorder buffer, slow but obviously correct.
 type keptModel struct {
 	next ib.PSN
 	m    map[ib.PSN][]byte
 }
 
-// pass lets go what is held from before next.
+// pass drops buffered packets before next.
 func (k *keptModel) pass(next ib.PSN) {
 	k.next = next
 	for p := range k.m {
@@ -54,7 +54,8 @@ type keepRun struct {
 	most  int // payload
 }
 
-// keep offers a packet ahead of the next, and looks why it is refused.
+// keep offers a packet ahead of the expected PSN, and checks the reason if it
+// is refused.
 func (r *keepRun) keep(ahead uint32) {
 	p := Packet{Data: new(fabric.Datagram)}
 	p.BTH.PSN = r.model.next.Add(ahead)
@@ -91,7 +92,7 @@ func (r *keepRun) keep(ahead uint32) {
 			r.model.m[p.BTH.PSN] = []byte{}
 		}
 	}
-	clear(p.Payload) // which was the port's
+	clear(p.Payload) // the port reuses this memory
 }
 
 // take takes the packet whose turn it is.
@@ -112,7 +113,7 @@ func (r *keepRun) take() {
 	r.model.pass(r.model.next.Next())
 }
 
-// check compares what is held, and what it is said to take.
+// check compares the buffered packets and their accounted size.
 func (r *keepRun) check() {
 	if r.k.holds() {
 		r.k.pass(r.model.next)
@@ -131,8 +132,8 @@ func (r *keepRun) check() {
 	}
 }
 
-// TestL2_KeeperModel compares a keeper with a map, through all that a
-// connection does to it, over the end of the PSNs and up to the bounds.
+// TestL2_KeeperModel compares a reorder buffer with a map, through all
+// operations of a connection, across the PSN wrap and up to the bounds.
 func TestL2_KeeperModel(t *testing.T) {
 	for seed := range uint64(200) {
 		t.Run(fmt.Sprint("seed", seed), func(t *testing.T) {
@@ -173,14 +174,15 @@ func TestL2_KeeperModel(t *testing.T) {
 	}
 }
 
-// TestL2_KeptSize holds what a kept packet is counted with against what it takes.
+// TestL2_KeptSize compares the accounted size of a buffered packet with its real
+// size.
 func TestL2_KeptSize(t *testing.T) {
 	if n := int(unsafe.Sizeof(keptPacket{})); n > keptOverhead-slotSize {
 		t.Errorf("a kept packet takes %d bytes beside its payload, and %d are counted", n, keptOverhead)
 	}
 }
 
-// fill keeps as many packets of 4096 bytes as there is room for.
+// fill buffers packets of 4096 bytes until the room is used up.
 func (k *keeper) fill(now clock.Instant) {
 	p := Packet{Data: new(fabric.Datagram)}
 	p.Payload = make([]byte, 4096)
@@ -189,9 +191,9 @@ func (k *keeper) fill(now clock.Instant) {
 }
 
 // TestL2_KeeperBounds lets peers open gaps on more and more queue pairs and never
-// close them: a queue pair has no more than its share, all together no more than
-// the adapter's, and an honest one has room for what is on its way to it, however
-// many have come before.
+// close them: a queue pair uses at most its share, all together at most the
+// adapter's memory, and an honest queue pair always has room for its packets in
+// flight.
 func TestL2_KeeperBounds(t *testing.T) {
 	pool := new(KeepPool)
 	var keepers []*keeper
@@ -220,7 +222,8 @@ func TestL2_KeeperBounds(t *testing.T) {
 		t.Fatalf("the last of 1000 keeps %d packets: the pool is not full, and the rest shows nothing", last.n)
 	}
 
-	// What has waited for long gives way: to others, and no more than they need.
+	// Packets that have waited for long are dropped for others, but no more than
+	// those need.
 	k := &keeper{pool: pool}
 	late := clock.Instant(keepStale)
 	if k.fill(late - 1); k.n > 4 {
@@ -252,8 +255,8 @@ func TestL2_KeeperBounds(t *testing.T) {
 	}
 }
 
-// TestL2_ProgressKeepsThePlace shows that a queue pair which closes gaps, one
-// after the other, is not one that has waited for long.
+// TestL2_ProgressKeepsThePlace shows that a queue pair which closes one gap
+// after another keeps its packets.
 func TestL2_ProgressKeepsThePlace(t *testing.T) {
 	pool := new(KeepPool)
 	busy, stuck, other := &keeper{pool: pool}, &keeper{pool: pool}, &keeper{pool: pool}

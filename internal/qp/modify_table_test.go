@@ -42,7 +42,7 @@ func golden(t *testing.T, name, got string) {
 
 var allTypes = []ib.QPType{ib.RC, ib.UC, ib.UD, ib.RD, ib.EEC, ib.SMI, ib.GSI}
 
-// allStates are the states and one number behind them that is none.
+// allStates are the states and the first invalid number.
 var allStates = []ib.QPState{ib.RESET, ib.INIT, ib.RTR, ib.RTS, ib.SQD, ib.SQE, ib.ERR, ib.NumQPStates}
 
 // eachMove calls f for every type, state to leave and state to enter.
@@ -155,9 +155,9 @@ UD  SQE RTS | | CUR_STATE QKEY
 SMI SQE RTS | | CUR_STATE QKEY
 `
 
-// verbsTable is what the architecture's verbs let a program give, where Linux
-// does not. RD and EE contexts have nothing but this; what they must be given is
-// here too.
+// verbsTable is the attributes that the architecture's verbs allow but Linux
+// does not. For RD and EE contexts it is the only source, so it has their
+// required attributes too.
 const verbsTable = `
 RC  INIT RTR | | TIMEOUT RETRY_CNT RNR_RETRY CAP
 UC  INIT RTR | | CAP
@@ -203,7 +203,8 @@ type move struct{ ty, from, to string }
 // rights are the attributes of a move.
 type rights struct{ required, optional []string }
 
-// parseTable adds the lines of a table to moves. GSI has what SMI has.
+// parseTable adds the lines of a table to moves. GSI has the same attributes as
+// SMI.
 func parseTable(t *testing.T, text string, moves map[move]rights) {
 	t.Helper()
 	for _, line := range strings.Split(strings.TrimSpace(text), "\n") {
@@ -255,8 +256,8 @@ func sameNames(t *testing.T, what string, got, want []string) {
 	}
 }
 
-// TestQ2_AnyStateToResetAndErr: from everywhere, for every service, and with
-// no attribute beside the state.
+// TestQ2_AnyStateToResetAndErr: from every state, for every service, with no
+// attribute in addition to the state.
 func TestQ2_AnyStateToResetAndErr(t *testing.T) {
 	for _, ty := range allTypes {
 		for _, from := range allStates[:ib.NumQPStates] {
@@ -274,7 +275,7 @@ func TestQ2_AnyStateToResetAndErr(t *testing.T) {
 	}
 }
 
-// TestQ3_LegalMoves: beside those of Q2 exactly the nine that Q3 lists, for
+// TestQ3_LegalMoves: in addition to those of Q2 exactly the nine of Q3, for
 // every service; an EE context has no SQE to leave.
 func TestQ3_LegalMoves(t *testing.T) {
 	legal := [][2]ib.QPState{
@@ -329,7 +330,7 @@ func TestV8_Transitions(t *testing.T) {
 	}
 }
 
-// TestV11_SpecialQPs: QP0 and QP1 take only what applies to them.
+// TestV11_SpecialQPs: QP0 and QP1 accept only attributes that apply to them.
 func TestV11_SpecialQPs(t *testing.T) {
 	applies := ib.AttrState | ib.AttrCurState | ib.AttrEnSQDAsyncNotify | ib.AttrPKeyIndex |
 		ib.AttrQKey | ib.AttrSQPSN | ib.AttrCap

@@ -13,7 +13,7 @@ import (
 // testGID is the destination of the paths in these tests.
 var testGID = ib.GID{10: 0xff, 11: 0xff, 12: 192, 13: 0, 14: 2, 15: 1}
 
-// ableLimits are those of a device with every optional ability.
+// ableLimits are the limits of a device with every optional capability.
 func ableLimits() *ModifyLimits {
 	return &ModifyLimits{
 		Ports: 2, PKeys: 4, GIDs: 8, ActiveMTU: ib.MTU2048, MaxRDAtomic: 16, MaxDestRDAtomic: 32,
@@ -48,9 +48,9 @@ func probe(ty ib.QPType, from, to ib.QPState, mask ib.AttrMask) error {
 	return err
 }
 
-// TestV8_EveryCell: beyond what a move requires, an attribute is accepted
-// exactly if it is optional, each required one is missed and named, and
-// everything optional may be given at once.
+// TestV8_EveryCell: in addition to the required ones, an attribute is accepted
+// exactly if it is optional; the error names each missing required one; and all
+// optional ones may be given at once.
 func TestV8_EveryCell(t *testing.T) {
 	cells := 0
 	eachMove(func(ty ib.QPType, from, to ib.QPState) {
@@ -82,7 +82,8 @@ func TestV8_EveryCell(t *testing.T) {
 	}
 }
 
-// TestV7_WithoutState: without STATE the call is about the present state.
+// TestV7_WithoutState: without STATE the call modifies attributes in the
+// present state.
 func TestV7_WithoutState(t *testing.T) {
 	for _, s := range allStates[:ib.NumQPStates] {
 		_, _, want := Transition(ib.RC, s, s)
@@ -95,7 +96,7 @@ func TestV7_WithoutState(t *testing.T) {
 	}
 }
 
-// modifyCase is a change to a good call and the error number that it earns.
+// modifyCase is a change to a valid call and the resulting error number.
 type modifyCase struct {
 	name   string
 	mask   ib.AttrMask
@@ -103,7 +104,7 @@ type modifyCase struct {
 	want   error
 }
 
-// run applies the case to a move that is otherwise right, with the attributes
+// run applies the case to a move that is otherwise valid, with the attributes
 // that it requires and those of the case.
 func (c modifyCase) run(t *testing.T, from ModifyFrom, to ib.QPState) {
 	t.Helper()
@@ -206,8 +207,8 @@ func TestV10_Path(t *testing.T) {
 	}
 }
 
-// TestV10_MigrationAttributes: what may be asked for, with the ability and
-// without it.
+// TestV10_MigrationAttributes: the legal values with the device's capability
+// and without it.
 func TestV10_MigrationAttributes(t *testing.T) {
 	rtr, sqd := ModifyFrom{Type: ib.RC, State: ib.RTR, Port: 1}, ModifyFrom{Type: ib.RC, State: ib.SQD, Port: 1}
 	unable := func(f func(*ib.QPAttr)) func(*ib.QPAttr, *ModifyLimits) {
@@ -249,7 +250,8 @@ func TestV10_MigrationAttributes(t *testing.T) {
 	modifyCase{"migrated in SQD", ib.AttrPathMigState, able(state(ib.MIGRATED)), nil}.run(t, sqd, ib.SQD)
 }
 
-// TestV10_ControlledQKey: only the privileged set a Q_Key with the top bit.
+// TestV10_ControlledQKey: only a privileged process may set a Q_Key with the
+// top bit.
 func TestV10_ControlledQKey(t *testing.T) {
 	from := ModifyFrom{Type: ib.UD, State: ib.RTS, Port: 1}
 	key := func(k ib.QKey, privileged bool) func(*ib.QPAttr, *ModifyLimits) {
@@ -264,8 +266,8 @@ func TestV10_ControlledQKey(t *testing.T) {
 	}
 }
 
-// TestQ12_DrainedFirst: while the send queue drains, SQD takes no attribute
-// and does not lead to RTS; it always leads to RESET and ERR.
+// TestQ12_DrainedFirst: while the send queue drains, SQD accepts no attribute
+// and no move to RTS; moves to RESET and ERR are always legal.
 func TestQ12_DrainedFirst(t *testing.T) {
 	for _, c := range []struct {
 		to    ib.QPState
@@ -322,8 +324,8 @@ func TestV8_Errors(t *testing.T) {
 	}
 }
 
-// TestV9_CheckReadsOnlyTheMask: what is not in the mask neither decides nor
-// changes, and nothing is written to the attributes.
+// TestV9_CheckReadsOnlyTheMask: attributes outside the mask neither matter nor
+// change, and the call does not write to the attributes.
 func TestV9_CheckReadsOnlyTheMask(t *testing.T) {
 	const seed = 9
 	rng := rand.New(rand.NewPCG(seed, 0))

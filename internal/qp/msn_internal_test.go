@@ -7,8 +7,8 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 )
 
-// TestMSNFits shows which counts of messages fit: those from the last message that is
-// acknowledged whole to the last that was begun, also where the numbers wrap.
+// TestMSNFits shows which MSNs are right: those from the last completely acknowledged
+// message to the last one begun, also across the wrap.
 func TestMSNFits(t *testing.T) {
 	for _, c := range []struct {
 		msn          ib.MSN
@@ -25,8 +25,9 @@ func TestMSNFits(t *testing.T) {
 	}
 }
 
-// TestMSNIsDemanded: 255 answers in a row that fit begin the demand, one that does not begins
-// the row anew. The demand ends when answers in a row fail alike, which no stranger's do.
+// TestMSNIsDemanded: after 255 right answers in a row the check applies; one wrong answer
+// restarts the count. The check pauses when answers in a row are wrong by the same amount,
+// which a stranger's are not.
 func TestMSNIsDemanded(t *testing.T) {
 	var y msnPolicy
 	const least, begun = 1000, 1004

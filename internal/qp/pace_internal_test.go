@@ -10,9 +10,9 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 )
 
-// TestV17_Pacer sends whenever the pacer lets it, some time late: in no span of
-// time it sends more than the rate and a burst, and if it is never later than the
-// burst lasts, nearly the rate.
+// TestV17_Pacer sends whenever the pacer allows it, with random delays: no
+// interval has more than the rate plus a burst, and if no delay is longer than a
+// burst takes, the stream nearly reaches the rate.
 func TestV17_Pacer(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rate := uint64(rapid.SampledFrom([]int{1e4, 1e7, 1e9, 25e8, 1e10, 56_250e6, 99_999e6}).Draw(t, "bits per second"))
@@ -46,7 +46,8 @@ func TestV17_Pacer(t *testing.T) {
 	})
 }
 
-// TestV17_PacerCatchesUp shows what a pause gives: one burst, and then the rate.
+// TestV17_PacerCatchesUp shows that after a pause one burst may be sent, and
+// then the rate applies.
 func TestV17_PacerCatchesUp(t *testing.T) {
 	p := newPacer(8e9, 10_000) // a byte each nanosecond
 	now := clock.Instant(time.Second)

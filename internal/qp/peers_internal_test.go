@@ -9,8 +9,8 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 )
 
-// TestL2_KnownPeers shows that what was learnt of addresses is bounded, that the
-// newest stay, and that a peer which dropped is looked at again after a time.
+// TestL2_KnownPeers shows that the table of known peers is bounded, that the
+// newest entries stay, and that a go-back-N peer is tested again after a time.
 func TestL2_KnownPeers(t *testing.T) {
 	addr := func(i int) netip.Addr {
 		var b [4]byte
@@ -32,7 +32,7 @@ func TestL2_KnownPeers(t *testing.T) {
 			t.Fatalf("of a new address %v is known", got)
 		}
 	}
-	visit(5*knownPeers, peerUnknown) // of which nothing was learnt
+	visit(5*knownPeers, peerUnknown) // addresses without an entry
 	if n := len(peers.known.m); n != knownPeers || len(peers.known.order) != knownPeers || len(peers.m) != 0 {
 		t.Errorf("%d addresses are remembered, in %d places, want %d", n, len(peers.known.order), knownPeers)
 	}

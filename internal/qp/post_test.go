@@ -12,7 +12,7 @@ import (
 )
 
 // TestV4_Inline shows that inline data is copied when it is posted, may be
-// longer than the MTU, and needs no key; and what is refused.
+// longer than the MTU, and needs no key; and which requests are refused.
 func TestV4_Inline(t *testing.T) {
 	s := rig.NewSolo(t, rig.SoloConfig{})
 	data := []byte("sixty-four bytes are what this queue pair takes of inline data..")
@@ -38,8 +38,8 @@ func TestV4_Inline(t *testing.T) {
 	}
 }
 
-// TestQ22_QueueFull shows that a full queue takes no more, says so with
-// ENOMEM, and keeps what it took of the list.
+// TestQ22_QueueFull shows that a full queue refuses requests with ENOMEM, and
+// keeps the requests of the list before them.
 func TestQ22_QueueFull(t *testing.T) {
 	s := rig.NewSolo(t, rig.SoloConfig{})
 	var wrs []ib.SendWR
@@ -64,8 +64,8 @@ func TestQ22_QueueFull(t *testing.T) {
 	}
 }
 
-// TestPosted shows what the poster of a list is told of it: how much was taken,
-// and whether others are in the queue, which acknowledged ones are not.
+// TestPosted shows the result of posting a list: how many requests were posted,
+// and whether the queue had others, acknowledged ones not counted.
 func TestPosted(t *testing.T) {
 	s := rig.NewSolo(t, rig.SoloConfig{})
 	post := func(wrs ...ib.SendWR) qp.Posted {
@@ -101,13 +101,13 @@ func TestPosted(t *testing.T) {
 }
 
 // TestE2_TooManyElements shows that a work request with more elements than the
-// queue has room for is refused before anything is written, on both queues and
-// on an SRQ, and that those before it in the list stay posted.
+// queue allows is refused before anything is written, on both queues and on an
+// SRQ, and that those before it in the list stay posted.
 func TestE2_TooManyElements(t *testing.T) {
 	s := rig.NewSolo(t, rig.SoloConfig{})
 	srq, err := s.PD.CreateSRQ(4, 2, 0)
 	rig.Must(t, err)
-	for _, n := range []int{3, 4, 255, 256, 258, 1 << 16} { // 2 fit; some wrap a byte
+	for _, n := range []int{3, 4, 255, 256, 258, 1 << 16} { // 2 are allowed; some wrap a byte
 		list := make([]ib.SGE, n)
 		for i := range list {
 			list[i] = s.SGE(i%rig.Bytes, 1)

@@ -13,7 +13,7 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// statusFlow is how a status comes about between two adapters.
+// statusFlow provokes a status between two adapters.
 type statusFlow struct {
 	typ      ib.QPType
 	attr     func(i int, a *ib.QPAttr)
@@ -26,8 +26,8 @@ type statusFlow struct {
 }
 
 // TestE30_EveryStatus shows for every status that this adapter has a flow
-// between two adapters that provokes it, and what both sides see. BAD_RESP_ERR
-// takes a peer that breaks the rules: e24_bad_response.qp.
+// between two adapters that provokes it, and its effect on both sides.
+// BAD_RESP_ERR needs a peer that violates the protocol: e24_bad_response.qp.
 func TestE30_EveryStatus(t *testing.T) {
 	write := func(change func(*ib.SendWR)) func(a, b *rig.Side) ib.SendWR {
 		return func(a, b *rig.Side) ib.SendWR {
@@ -112,8 +112,8 @@ func (f *statusFlow) run(t *testing.T, seen map[ib.WCStatus]bool) {
 }
 
 // TestE21_BothDirectionsUnderLoss runs every operation in both directions at once with
-// packets lost, doubled and exchanged, and compares the memory: the ACK path
-// and retransmission work on the same queue without harm.
+// packets lost, duplicated and reordered, and compares the memory: acknowledgement and
+// retransmission work on the same queue without conflict.
 func TestE21_BothDirectionsUnderLoss(t *testing.T) {
 	for seed := uint64(1); seed <= 20; seed++ {
 		r := rig.New(t, ib.RC, rig.Cap).Connect(ib.MTU(1 + seed%5))

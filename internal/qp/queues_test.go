@@ -8,9 +8,9 @@ import (
 	"github.com/softhca/softhca/internal/ring"
 )
 
-// TestProducersRingInERR shows that a receive queue tells who writes it
-// without calls to ring the doorbell exactly while its queue pair is in ERR,
-// and that what is published then and rung for is flushed.
+// TestProducersRingInERR shows that a receive queue asks producers that write
+// it without calls to ring the doorbell only while its queue pair is in ERR,
+// and that receives published then are flushed after the doorbell.
 func TestProducersRingInERR(t *testing.T) {
 	s := rig.NewSolo(t, rig.SoloConfig{})
 	send, recv := s.QP.Queues()

@@ -8,9 +8,9 @@ import (
 	"github.com/softhca/softhca/internal/ring/cpeer"
 )
 
-// TestEntryChangesMeanwhile has somebody change the number of elements of a
-// receive while it is taken: what was found to fit is what is used. The queue
-// is in memory of C, where such a writer is no data race of ours.
+// TestEntryChangesMeanwhile has another thread change the number of elements of
+// a receive while it is taken: the adapter uses the number that it has checked.
+// The queue is in C memory, so that Go's race detector does not see the writer.
 func TestEntryChangesMeanwhile(t *testing.T) {
 	const most, takes = 4, 1 << 21
 	var m cpeer.Memory

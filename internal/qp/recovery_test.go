@@ -43,8 +43,7 @@ func write(r *rig.Rig, q *qp.QP, id uint64, n int) {
 }
 
 // TestL1_ManyQueuePairs lets a thousand queue pairs send 4 KiB at once to a peer
-// whose socket buffer holds 208 KiB: they take turns, and none waits for its
-// timer.
+// whose socket buffer holds 208 KiB: they take turns, and no retry timer fires.
 func TestL1_ManyQueuePairs(t *testing.T) {
 	const pairs, buffer = 1000, 208 << 10
 	r := rig.New(t, ib.RC, rig.Cap).Connect(ib.MTU4096)
@@ -88,9 +87,9 @@ func TestL1_ManyQueuePairs(t *testing.T) {
 	}
 }
 
-// TestL1_DeadQueuePair shows that a queue pair whose peer is gone takes little
-// from another one to the same address, though it never gives back by itself
-// what it has in flight.
+// TestL1_DeadQueuePair shows that a queue pair whose peer is gone hardly slows
+// another one to the same address, although its packets in flight are never
+// acknowledged.
 func TestL1_DeadQueuePair(t *testing.T) {
 	const size, depth, length = 256 << 10, 8, 150 * time.Millisecond
 	rate := func(withDead bool) int {
@@ -129,9 +128,9 @@ func TestL1_DeadQueuePair(t *testing.T) {
 	}
 }
 
-// TestL2_HostileGaps opens gaps on many queue pairs, fills what they may keep, and
-// never closes them. An honest connection beside them keeps what it needs all the
-// same.
+// TestL2_HostileGaps opens gaps on many queue pairs, fills their reorder buffers,
+// and never closes the gaps. An honest connection can still buffer as much as it
+// needs.
 func TestL2_HostileGaps(t *testing.T) {
 	s := rig.NewSolo(t, rig.SoloConfig{MTU: ib.MTU4096})
 	honest := s.QP
@@ -179,9 +178,9 @@ func TestL2_HostileGaps(t *testing.T) {
 	}
 }
 
-// TestL2_StrangersAreNotKept shows that what is kept beyond a gap is executed only
-// if it came from the port that the packet came from which closed the gap: a PSN
-// within reach is easier to guess than the one that is expected.
+// TestL2_StrangersAreNotKept shows that packets buffered beyond a gap are executed
+// only if they came from the same port as the packet that closed the gap: a PSN in
+// the window is easier to guess than the expected one.
 func TestL2_StrangersAreNotKept(t *testing.T) {
 	at := func(s *rig.Solo, psn uint32, b byte, port uint16) {
 		t.Helper()
@@ -197,8 +196,8 @@ func TestL2_StrangersAreNotKept(t *testing.T) {
 		s.Deliver(d)
 	}
 	const stranger = 4791
-	// Nobody has been heard of: what a stranger sends is kept, and goes when the
-	// peer's first packet shows who the peer is.
+	// The peer's port is unknown: a stranger's packets are buffered, and dropped
+	// when the peer's first packet shows its port.
 	s := rig.NewSolo(t, rig.SoloConfig{})
 	at(s, rig.PeerPSN+1, 'x', stranger)
 	at(s, rig.PeerPSN+1, '1', 0)
@@ -210,7 +209,7 @@ func TestL2_StrangersAreNotKept(t *testing.T) {
 		t.Errorf("a stranger's packet, or none of the peer's, left %q in memory", got)
 	}
 	at(s, rig.PeerPSN+1, '1', 0)
-	// From then on nothing of a stranger is kept.
+	// From then on no packet of a stranger is buffered.
 	at(s, rig.PeerPSN+3, 'x', stranger)
 	at(s, rig.PeerPSN+3, '3', 0)
 	at(s, rig.PeerPSN+2, '2', 0)

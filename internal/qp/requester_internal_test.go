@@ -6,14 +6,14 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// TestE12_CreditsWrap shows that the limit of messages goes on after 2^24-1,
-// as the message count of the AETH does, and never goes back.
+// TestE12_CreditsWrap shows that the credit limit continues past 2^24-1, as the
+// MSN of the AETH does, and never decreases.
 func TestE12_CreditsWrap(t *testing.T) {
 	const last = 1<<24 - 1
 	three := ib.CreditCode(3)
 	for _, c := range []struct {
 		msn  ib.MSN // of the AETH, with three credits
-		ssn  uint32 // of the message that asks
+		ssn  uint32 // of the message to be sent
 		want bool
 	}{
 		{last - 10, last - 6, true}, // three and the probe

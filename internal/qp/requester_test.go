@@ -15,7 +15,7 @@ import (
 )
 
 // TestE2_DepthTakenAway shows that a READ or atomic that was posted while the
-// QP had an initiator depth does not wait for ever when it has none any more.
+// QP had an initiator depth does not wait for ever after the depth became 0.
 func TestE2_DepthTakenAway(t *testing.T) {
 	for _, op := range []ib.WROpcode{ib.WRRDMARead, ib.WRAtomicFetchAdd} {
 		s := rig.NewSolo(t, rig.SoloConfig{})
@@ -29,9 +29,9 @@ func TestE2_DepthTakenAway(t *testing.T) {
 	}
 }
 
-// TestE12_CreditsThatCannotBe shows that a peer whose AETH says that nothing
-// was ever received does not stop the send queue for good: with nothing
-// outstanding, one message goes, and its answer or its timer decides.
+// TestE12_CreditsThatCannotBe shows that a peer whose AETH has an impossible
+// MSN does not stop the send queue for good: with nothing outstanding, one
+// message is sent, and its answer or its timer decides.
 func TestE12_CreditsThatCannotBe(t *testing.T) {
 	s := rig.NewSolo(t, rig.SoloConfig{})
 	s.Send(s.WR(ib.WRSend, 1, 0, 8), s.WR(ib.WRSend, 2, 0, 8), s.WR(ib.WRSend, 3, 0, 8))
@@ -46,9 +46,9 @@ func TestE12_CreditsThatCannotBe(t *testing.T) {
 	s.WantWCs("a silent peer", rig.WC(4, ib.WCSuccess), rig.WC(5, ib.WCRetryExcErr))
 }
 
-// TestE11_InitiatorDepth shows that no more READs and atomics are out than
-// max_rd_atomic says, also after going back, and that depth 0 is refused when
-// they are posted.
+// TestE11_InitiatorDepth shows that at most max_rd_atomic READs and atomics are
+// outstanding, also after going back, and that posting them at depth 0 is
+// refused.
 func TestE11_InitiatorDepth(t *testing.T) {
 	s := rig.NewSolo(t, rig.SoloConfig{HCA: inOrder(), Attr: func(a *ib.QPAttr) { a.MaxRDAtomic = 2 }})
 	got := s.Send(s.WR(ib.WRRDMARead, 1, 0, 8), s.WR(ib.WRAtomicFetchAdd, 2, 8, 8), s.WR(ib.WRRDMARead, 3, 16, 8), s.WR(ib.WRSend, 4, 0, 8))
@@ -65,7 +65,8 @@ func TestE11_InitiatorDepth(t *testing.T) {
 }
 
 // TestE22_Fence shows that a fenced work request waits for the READs and
-// atomics before it, not for SENDs and WRITEs, and holds back what follows.
+// atomics before it, not for SENDs and WRITEs, and delays the requests after
+// it.
 func TestE22_Fence(t *testing.T) {
 	s := rig.NewSolo(t, rig.SoloConfig{})
 	fenced := s.WR(ib.WRSend, 3, 0, 8)
@@ -77,9 +78,9 @@ func TestE22_Fence(t *testing.T) {
 	s.WantPackets("a fence without READs", s.Send(fenced), rig.Req(roce.RCSendOnly, 0x204))
 }
 
-// TestE12_Credits shows that a sender keeps to the credits of the peer: one
-// message beyond them goes as a probe, WRITEs and READs need none, and the
-// next count lets it go on.
+// TestE12_Credits shows that a sender keeps to the credits of the peer: it
+// sends one message beyond them as a probe, WRITEs and READs need none, and the
+// next credits let it continue.
 func TestE12_Credits(t *testing.T) {
 	s := rig.NewSolo(t, rig.SoloConfig{})
 	three := roce.ACKCredits(ib.CreditCode(3))
@@ -107,8 +108,8 @@ func TestE12_Credits(t *testing.T) {
 }
 
 // TestE12_CreditsBetweenAdapters shows that credits keep a fast sender from
-// sending what finds no receive: after the first acknowledgement only probes
-// meet an RNR NAK; without credits whole bursts do.
+// sending messages without a receive: after the first acknowledgement only
+// probes meet an RNR NAK; without credits whole bursts do.
 func TestE12_CreditsBetweenAdapters(t *testing.T) {
 	again := map[bool]uint64{}
 	for _, credits := range []bool{false, true} {
@@ -180,15 +181,15 @@ func TestQ8_Solicited(t *testing.T) {
 }
 
 // TestE4_E15_LongestMessage shows that 2^31 bytes may be posted and no more, that
-// at path MTU 256 they take 2^23 PSNs, and that the last of them are sent as
-// what they are. Nobody moves 2 GiB: acknowledgements far ahead of what a
-// peer would see take the place of the data.
+// at path MTU 256 they take 2^23 PSNs, and that the last packets have the right
+// opcodes. The test moves no 2 GiB: it forges acknowledgements far ahead of the
+// data.
 func TestE4_E15_LongestMessage(t *testing.T) {
 	s := rig.NewSolo(t, rig.SoloConfig{Attr: func(a *ib.QPAttr) { a.SQPSN = ib.NewPSN(0xfffff0) }})
 	half, err := s.PD.RegMR(memory.RegionConfig{Buf: make([]byte, 1<<20), IOVA: 1 << 40, Access: ib.AccessLocalWrite})
 	rig.Must(t, err)
 	wr := s.WR(ib.WRRDMARead, 1, 0, 0)
-	// The scatter list names memory that is not there: no data comes.
+	// The scatter list names memory that does not exist: no data arrives.
 	wr.SGList = []ib.SGE{{Addr: half.Addr(), Length: 1 << 30, LKey: half.LKey()}, {Addr: half.Addr(), Length: 1 << 30, LKey: half.LKey()}}
 	over := wr
 	over.SGList = []ib.SGE{wr.SGList[0], {Length: 1<<30 + 1}}

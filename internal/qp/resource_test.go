@@ -10,10 +10,9 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// TestE9_OldResources shows that a READ that is kept from long ago, more than
-// half of the sequence space back, is not taken for one that lies between a
-// duplicate and the expected PSN, and that of two results with the same PSN
-// the newer answers.
+// TestE9_OldResources shows that a stored READ more than half of the PSN space
+// back is not mistaken for one between a duplicate and the expected PSN, and
+// that of two stored results with the same PSN the newer is used.
 func TestE9_OldResources(t *testing.T) {
 	at := ib.NewPSN
 	for _, c := range []struct {
@@ -21,7 +20,7 @@ func TestE9_OldResources(t *testing.T) {
 	}{
 		{0, 0x10, 0x08, 0x0f},                        // the READ is behind both
 		{0x09, 0x10, 0x08, 0x08},                     // it is between: acknowledged up to it
-		{0, 1<<23 + 0x10, 1<<23 + 0x08, 1<<23 + 0xf}, // far behind: of no interest
+		{0, 1<<23 + 0x10, 1<<23 + 0x08, 1<<23 + 0xf}, // far behind: ignored
 		{0, 0xfffff0, 0xffffe0, 0xffffef},            // nearly once round
 		{0xfffff8, 0x08, 0xfffff0, 0xfffff7},         // between, across the wrap
 	} {
@@ -45,15 +44,16 @@ func readAt(psn ib.PSN) *Packet {
 	return &Packet{Packet: roce.Packet{BTH: roce.BTH{PSN: psn}, Info: roce.RCRDMAReadRequest.Info()}}
 }
 
-// modelRead is what a READ of the model still owes: the PSNs next to end.
+// modelRead is the unanswered rest of a READ in the model: the PSNs next to
+// end.
 type modelRead struct {
 	first, last, next, end uint32
 	owes                   bool
-	again                  bool // it is asked for once more
+	again                  bool // its duplicate is to be answered
 }
 
-// TestE11_AnsweredBehindRepeated: what was answered is not kept beyond the depth
-// because an older one was asked for again.
+// TestE11_AnsweredBehindRepeated: an answered READ is not stored beyond the
+// depth because an older one is repeated.
 func TestE11_AnsweredBehindRepeated(t *testing.T) {
 	const depth, limit = 1, 3
 	var s resources
@@ -79,10 +79,10 @@ func TestE11_AnsweredBehindRepeated(t *testing.T) {
 	}
 }
 
-// TestE11_Model compares the kept READs with a list of what each still owes,
-// under any order of arrivals, answers and duplicates: what was never answered
-// is not forgotten, nor what is asked for again unless its room is needed; answers go out from the oldest on, and no more are kept
-// than the depth, or the limit for what waits.
+// TestE11_Model compares the stored READs with a list of their unanswered rests, under any order of
+// arrivals, answers and duplicates: an unanswered READ is never dropped, nor a repeated one unless
+// its room is needed; answers go out from the oldest on, and no more are kept than the depth, or
+// the limit for what waits.
 func TestE11_Model(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		depth, limit := rapid.Uint32Range(0, 5).Draw(t, "depth"), rapid.Uint32Range(0, 7).Draw(t, "limit")
@@ -119,7 +119,7 @@ func TestE11_Model(t *testing.T) {
 				if e != nil {
 					e.pending = e.next != e.end
 					e.next = e.next.Next()
-					s.front() // as sendResponses does to learn that it is done
+					s.front() // as sendResponses does to find that nothing is left
 					model[i].owes = model[i].next != model[i].end
 					model[i].next++
 				}

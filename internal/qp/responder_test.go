@@ -12,8 +12,8 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// TestE8_GapClosesBeforeTheNAK shows that packets that were only reordered on
-// the way draw no NAK that would throw acknowledgements away.
+// TestE8_GapClosesBeforeTheNAK shows that merely reordered packets cause no
+// NAK, which would replace pending acknowledgements.
 func TestE8_GapClosesBeforeTheNAK(t *testing.T) {
 	for _, keeps := range []bool{true, false} {
 		cfg := rig.SoloConfig{HCA: hca.Config{Settings: qp.Settings{InOrderOnly: !keeps}}}
@@ -39,8 +39,8 @@ func TestE8_GapClosesBeforeTheNAK(t *testing.T) {
 	}
 }
 
-// TestE9_DuplicateRead shows that a READ is read again, from the start or
-// from the middle, and that one that does not lie in the original is dropped.
+// TestE9_DuplicateRead shows that a duplicate READ is executed again, from the
+// start or the middle, and that one outside the original is dropped.
 func TestE9_DuplicateRead(t *testing.T) {
 	s := rig.NewSolo(t, rig.SoloConfig{})
 	rig.Fill(s.Buf, 1)
@@ -78,15 +78,15 @@ func TestE9_DuplicateRead(t *testing.T) {
 	s.WantSilence("the region has gone: its rkey is checked anew, but a duplicate is never refused", s.Inject(s.Read(0x100, 600)), ib.RTS)
 }
 
-// TestE10_OpcodeSequence shows that an opcode that does not follow the one
-// before, or that is not done here, is an invalid request.
+// TestE10_OpcodeSequence shows that an opcode that may not follow the previous
+// one, or is not supported, is an invalid request.
 func TestE10_OpcodeSequence(t *testing.T) {
 	mtu := make([]byte, 256)
 	for _, c := range []struct {
 		what   string
 		before []roce.Opcode // in order, fine
 		bad    roce.Opcode
-		status ib.WCStatus // of the receive in hand; 0: none, an event instead
+		status ib.WCStatus // of the current receive; 0: no receive, an event instead
 	}{
 		{"MIDDLE without FIRST", nil, roce.RCSendMiddle, 0},
 		{"LAST without FIRST", nil, roce.RCSendLast, 0},
@@ -122,8 +122,8 @@ func TestE10_OpcodeSequence(t *testing.T) {
 	}
 }
 
-// TestE14_RemoteAccess shows the NAK, the event and the silence after an
-// access to memory that the key does not give.
+// TestE14_RemoteAccess shows the NAK, the event and the silence after an access
+// that the key does not permit.
 func TestE14_RemoteAccess(t *testing.T) {
 	all := ib.AccessLocalWrite | ib.AccessRemote
 	for _, c := range []struct {
@@ -166,9 +166,9 @@ func TestE14_RemoteAccess(t *testing.T) {
 	}
 }
 
-// TestE15_Lengths shows that a packet whose length does not fit its opcode,
-// the receive or the RETH is an invalid request, and what the receive in
-// hand completes with.
+// TestE15_Lengths shows that a packet whose length does not fit its opcode, the
+// receive or the RETH is an invalid request, and the status of the current
+// receive.
 func TestE15_Lengths(t *testing.T) {
 	first := func(s *rig.Solo) { s.Inject(s.Packet(roce.RCSendFirst, 0x100, make([]byte, 256))) }
 	firstWrite := func(n int) func(s *rig.Solo) {
@@ -218,7 +218,7 @@ func TestE15_Lengths(t *testing.T) {
 	}
 }
 
-// TestE17_MisalignedAtomic shows that alignment is looked at before the key.
+// TestE17_MisalignedAtomic shows that alignment is checked before the key.
 func TestE17_MisalignedAtomic(t *testing.T) {
 	for off := uint64(1); off < 8; off++ {
 		s := rig.NewSolo(t, rig.SoloConfig{})
@@ -229,8 +229,8 @@ func TestE17_MisalignedAtomic(t *testing.T) {
 	}
 }
 
-// TestE19_ACKWithoutRoom shows that an ACK that finds the batch full, behind
-// requests of our own, is the first packet of the next.
+// TestE19_ACKWithoutRoom shows that an ACK that does not fit into the batch
+// after our requests is the first packet of the next batch.
 func TestE19_ACKWithoutRoom(t *testing.T) {
 	const room = 16*(12+256+4) + 10 // whole SEND packets, and less than an ACK
 	s := rig.NewSolo(t, rig.SoloConfig{Batch: room})
@@ -251,8 +251,8 @@ func TestE19_ACKWithoutRoom(t *testing.T) {
 	}
 }
 
-// TestE9_AcknowledgementsAreCumulative shows that requests that arrive
-// together are acknowledged together, behind the responses that come first.
+// TestE9_AcknowledgementsAreCumulative shows that requests that arrive together
+// are acknowledged together, after the responses before them.
 func TestE9_AcknowledgementsAreCumulative(t *testing.T) {
 	s := rig.NewSolo(t, rig.SoloConfig{})
 	got := s.Inject(s.Packet(roce.RCRDMAWriteOnly, 0x100, []byte{1}), s.Packet(roce.RCRDMAWriteOnly, 0x101, []byte{1}),
@@ -272,9 +272,9 @@ func TestE9_AcknowledgementsAreCumulative(t *testing.T) {
 	s.WantPackets("a request that asks for no ACK", s.Inject(quiet))
 }
 
-// TestE9_ReadOverMTUChange shows that a READ that came before the path MTU was
-// changed is answered again in packets of the size that its requester counts
-// in, whole or from the middle.
+// TestE9_ReadOverMTUChange shows that a duplicate of a READ from before a path
+// MTU change is answered in packets of the old size, from the start or the
+// middle.
 func TestE9_ReadOverMTUChange(t *testing.T) {
 	s := rig.NewSolo(t, rig.SoloConfig{})
 	rig.Fill(s.Buf[:600], 1)
@@ -298,9 +298,10 @@ func TestE9_ReadOverMTUChange(t *testing.T) {
 	}
 }
 
-// TestE14_TopOfTheAddressSpace shows that address and length that wrap at
-// 2^64 reach nothing, for a region that ends there: neither by WRITE, READ and
-// atomic nor by a duplicate READ, whose address is compared with the original.
+// TestE14_TopOfTheAddressSpace shows that a request whose address range wraps
+// at 2^64 accesses nothing, for a region that ends there: neither by WRITE,
+// READ and atomic nor by a duplicate READ, whose address is compared with the
+// original.
 func TestE14_TopOfTheAddressSpace(t *testing.T) {
 	const size = 4096
 	top := func(t *testing.T) (s *rig.Solo, mem []byte, start uint64) {
@@ -363,8 +364,9 @@ func TestE14_TopOfTheAddressSpace(t *testing.T) {
 }
 
 // TestE11_ResourcesChangeUnderReads shows that the depth of the responder may
-// be changed, as software may in SQD, while READs are answered: all of them
-// are answered in full, in order, and afterwards as many are kept as agreed.
+// be changed, as software may in SQD, while READs are answered: all of them are
+// answered completely, in order, and afterwards as many are stored as the new
+// depth.
 func TestE11_ResourcesChangeUnderReads(t *testing.T) {
 	for _, depth := range []uint8{1, 2, 4, 16} {
 		s := rig.NewSolo(t, rig.SoloConfig{Batch: rig.MaxPacket})
@@ -381,7 +383,7 @@ func TestE11_ResourcesChangeUnderReads(t *testing.T) {
 		s.Modify(ib.SQD)
 		rig.Must(t, s.QP.Modify(s.Now, &ib.QPAttr{MaxDestRDAtomic: depth}, ib.AttrMaxDestRDAtomic))
 		s.Modify(ib.RTS)
-		s.Deliver(s.Datagram(s.FetchAdd(rig.PeerPSN+reads*32, rig.Bytes-8, 1))) // needs a place too
+		s.Deliver(s.Datagram(s.FetchAdd(rig.PeerPSN+reads*32, rig.Bytes-8, 1))) // uses a resource too
 		rest := s.Out()
 		if got == 0 || got+len(rest) != reads*32+1 {
 			t.Fatalf("depth %d: %d responses before the change and %d after, want %d in all", depth, got, len(rest), reads*32+1)
@@ -404,9 +406,9 @@ func TestE11_ResourcesChangeUnderReads(t *testing.T) {
 	}
 }
 
-// TestE14_SendWithInvalidate shows that the last packet of the SEND takes the
-// key away, that the completion tells which, and that the key is refused from
-// then on; and that a key that may not be invalidated is refused itself.
+// TestE14_SendWithInvalidate shows that the last packet of the SEND invalidates
+// the key, that the completion has the key, and that it is refused from then
+// on; and that invalidating any other key is refused.
 func TestE14_SendWithInvalidate(t *testing.T) {
 	s := rig.NewSolo(t, rig.SoloConfig{})
 	buf := make([]byte, 64)
@@ -444,7 +446,7 @@ func TestE14_SendWithInvalidate(t *testing.T) {
 // one is the next expected.
 func TestE9_E15_LongestRequest(t *testing.T) {
 	s := rig.NewSolo(t, rig.SoloConfig{Attr: func(a *ib.QPAttr) { a.MaxDestRDAtomic = 1 }})
-	buf, err := memory.RawBuf(1<<20, 1<<31) // nobody's memory, and nothing touches it
+	buf, err := memory.RawBuf(1<<20, 1<<31) // unmapped memory, which nothing accesses
 	rig.Must(t, err)
 	mr, err := s.PD.RegMR(memory.RegionConfig{Buf: buf, IOVA: 1 << 40, Access: ib.AccessRemoteRead})
 	rig.Must(t, err)
@@ -454,7 +456,7 @@ func TestE9_E15_LongestRequest(t *testing.T) {
 	if a := s.QP.Query(); a.RQPSN.Value() != rig.PeerPSN+1<<23 {
 		t.Fatalf("after a READ of 2^31 bytes PSN %v is expected, want %#x", a.RQPSN, rig.PeerPSN+1<<23)
 	}
-	rig.Must(t, s.PD.DeregMR(mr)) // ends it without 8 million responses
+	rig.Must(t, s.PD.DeregMR(mr)) // ends the READ without 8 million responses
 	got := s.Out()
 	s.WantPackets("the region has gone", got, rig.Ack(roce.NAKRemoteAccess, rig.PeerPSN))
 }

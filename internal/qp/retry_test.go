@@ -11,12 +11,13 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// inOrder is an adapter that goes back where others look first what the peer has.
+// inOrder configures an adapter that always goes back N, without selective
+// repeat.
 func inOrder() hca.Config { return hca.Config{Settings: qp.Settings{InOrderOnly: true}} }
 
-// TestE8_RetryCount shows that retry_cnt n means n+1 transmissions, 7 is no
-// more than that, and what follows: RETRY_EXC_ERR for the oldest, the rest
-// flushed in order.
+// TestE8_RetryCount shows that retry_cnt n means n+1 transmissions, also with
+// 7, and then RETRY_EXC_ERR for the oldest request, with the rest flushed in
+// order.
 func TestE8_RetryCount(t *testing.T) {
 	for n := range uint8(8) {
 		s := rig.NewSolo(t, rig.SoloConfig{HCA: inOrder(), Attr: func(a *ib.QPAttr) { a.RetryCnt = n }})
@@ -35,8 +36,8 @@ func TestE8_RetryCount(t *testing.T) {
 	}
 }
 
-// TestE8_L1_ProbesAreNoRetries shows that probes neither hasten nor put off the
-// end: it comes after as many timeouts of the configured time.
+// TestE8_L1_ProbesAreNoRetries shows that probes neither hasten nor delay
+// RETRY_EXC_ERR: it comes after the configured number of timeouts.
 func TestE8_L1_ProbesAreNoRetries(t *testing.T) {
 	for n := range uint8(8) {
 		s := rig.NewSolo(t, rig.SoloConfig{Attr: func(a *ib.QPAttr) { a.RetryCnt = n }})
@@ -51,8 +52,8 @@ func TestE8_L1_ProbesAreNoRetries(t *testing.T) {
 	}
 }
 
-// TestProbeAfter shows that a probe waits as long as the adapter was told, though the round
-// trips are short.
+// TestProbeAfter shows that a probe waits for the configured time, although the round trips
+// are short.
 func TestProbeAfter(t *testing.T) {
 	const after = rig.Timeout / 2
 	s := rig.NewSolo(t, rig.SoloConfig{HCA: hca.Config{Settings: qp.Settings{ProbeAfter: after}}})
@@ -79,9 +80,9 @@ func TestE8_ProgressReloadsTheCount(t *testing.T) {
 	s.WantState("without progress", ib.ERR)
 }
 
-// TestE12_E25_RNR shows the requester's side: the time is waited in full, the
-// PSN of the NAK is sent again, rnr_retry counts, 7 is for ever, and the
-// retry count is left alone.
+// TestE12_E25_RNR shows the requester's side: it waits the full time, resends
+// from the NAK's PSN, counts rnr_retry, for which 7 means for ever, and leaves
+// the retry count alone.
 func TestE12_E25_RNR(t *testing.T) {
 	for n := range uint8(8) {
 		s := rig.NewSolo(t, rig.SoloConfig{Attr: func(a *ib.QPAttr) { a.RNRRetry, a.RetryCnt, a.Timeout = n, 0, 1 }})

@@ -8,7 +8,7 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 )
 
-// trips is a round trip that is measured again and again.
+// trips measures a round trip repeatedly.
 type trips struct {
 	*testing.T
 	roundTrip
@@ -31,7 +31,7 @@ func (t *trips) want(what string, timeout, least time.Duration) {
 	}
 }
 
-// TestL1_RoundTrip shows what a round trip is learnt from, and after how long a
+// TestL1_RoundTrip shows which packets measure the round trip, and when a
 // requester probes.
 func TestL1_RoundTrip(t *testing.T) {
 	rt := trips{T: t, now: 1, una: ib.NewPSN(1<<24 - 2)}
@@ -69,8 +69,8 @@ func TestL1_RoundTrip(t *testing.T) {
 	}
 }
 
-// TestL1_LatePeer shows that a peer which was late is waited for longer, up to a
-// bound, and for less again when it has not been late for long.
+// TestL1_LatePeer shows that the requester waits longer for a peer that was
+// late, up to a bound, and less again when it has long been punctual.
 func TestL1_LatePeer(t *testing.T) {
 	rt := trips{T: t, now: 1}
 	rt.take(100 * time.Microsecond)

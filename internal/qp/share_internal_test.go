@@ -9,8 +9,8 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 )
 
-// probeRig is some QPs of one peer, on the way to which another has filled all
-// room for ever.
+// probeRig returns some QPs to one peer whose window another QP has filled for
+// ever.
 func probeRig(n int) (*peer, []*QP) {
 	env := &Env{Wake: func(*End) {}}
 	p := NewPeerTable(4 * probeChunk).hold(netip.MustParseAddr("10.0.0.2"))
@@ -28,9 +28,9 @@ func probeRig(n int) (*peer, []*QP) {
 
 const probeChunk = 64 << 10
 
-// TestProbe shows that a QP with a long READ, which others leave less room
-// than it needs each time that there is some, sends in the end: being offered
-// too little does not start its wait anep.
+// TestProbe shows that a QP with a long READ sends in the end, although others
+// always leave it too little room: an offer of too little room does not restart
+// its wait.
 func TestProbe(t *testing.T) {
 	p, qps := probeRig(1)
 	q := qps[0]
@@ -47,16 +47,16 @@ func TestProbe(t *testing.T) {
 		if q.Deadline() == clock.Never && !q.req.share.probing {
 			t.Fatal("the request waits, and nothing says so")
 		}
-		p.inFlight -= minPacketCost // somebody's packet is acknowledged
+		p.inFlight -= minPacketCost // a packet of another QP is acknowledged
 		p.wake()
 		p.inFlight += minPacketCost // and the next one goes
 	}
 	t.Errorf("nothing is sent within %v", 2*probeTimeout)
 }
 
-// TestProbeOneAtATime shows that of many QPs that wait for more room than
-// there is, one at a time goes without: the next when that one has its answer,
-// or has waited for it for long.
+// TestProbeOneAtATime shows that of many QPs that wait for more room than there
+// is, one at a time may exceed the window: the next one when the previous has
+// its answer, or has waited for it for long.
 func TestProbeOneAtATime(t *testing.T) {
 	_, qps := probeRig(8)
 	gone, now := 0, clock.Instant(0)
@@ -87,9 +87,9 @@ func TestProbeOneAtATime(t *testing.T) {
 	}
 }
 
-// TestProberThatLeaves shows that a QP which was let go over the limit, and then
-// has nothing in flight, whatever ended that, keeps no other one waiting for
-// longer than the other has to wait by itself.
+// TestProberThatLeaves shows that a QP which exceeded the window, and then has
+// nothing in flight for whatever reason, makes no other QP wait longer than it
+// must anyway.
 func TestProberThatLeaves(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -116,7 +116,7 @@ func TestProberThatLeaves(t *testing.T) {
 		next.admit(now, probeChunk, false)
 		woken := false
 		next.end.ep.env.Wake = func(e *End) { woken = woken || e == next.end }
-		p.inFlight -= minWindow // there is room, and nobody has said so
+		p.inFlight -= minWindow // there is room, but no QP was told
 		c.end(first, now.Add(time.Millisecond))
 		p.inFlight += minWindow
 		if !woken {
@@ -133,9 +133,9 @@ func TestProberThatLeaves(t *testing.T) {
 	}
 }
 
-// TestL1_OneLosesAlone shows what several queue pairs lose together and what one
-// loses alone. That makes its own window smaller, and no other's; a full buffer, of
-// which each of a hundred loses some packets, bounds all of them together.
+// TestL1_OneLosesAlone distinguishes losses of one queue pair from losses of many.
+// The former shrink only its own window; a full buffer, in which each of a hundred
+// queue pairs loses some packets, shrinks the window of all together.
 func TestL1_OneLosesAlone(t *testing.T) {
 	const limit = 1 << 20
 	start := func(n int) (*peer, []*share) {
@@ -184,7 +184,7 @@ func TestL1_OneLosesAlone(t *testing.T) {
 		t.Errorf("a queue pair has lost four packets, and its window is %d bytes, want %d", got, limit)
 	}
 
-	// To a peer that drops what comes beyond a gap everything is sent again.
+	// For a go-back-N peer everything is retransmitted.
 	p, s = start(2)
 	for range 3 {
 		s[0].lostAll()
@@ -197,9 +197,9 @@ func TestL1_OneLosesAlone(t *testing.T) {
 	}
 }
 
-// TestL1_OwnWindow shows that a queue pair with a small window waits for nobody
-// but itself: it stands in no line, goes on when something of it lands, and never
-// waits with nothing in flight.
+// TestL1_OwnWindow shows that a queue pair with a small window of its own waits
+// only for itself: it joins no queue, continues when one of its packets is
+// acknowledged, and never waits with nothing in flight.
 func TestL1_OwnWindow(t *testing.T) {
 	p, qps := probeRig(2)
 	p.buffer.limit, p.inFlight = 64<<10, 0
@@ -234,8 +234,8 @@ func TestL1_OwnWindow(t *testing.T) {
 	}
 }
 
-// TestL1_WindowOfANewPath shows that what losses have left of a window goes with the
-// path, though the new one leads to the same address.
+// TestL1_WindowOfANewPath shows that a window reduced by losses is reset on a new
+// path, even to the same address.
 func TestL1_WindowOfANewPath(t *testing.T) {
 	_, qps := probeRig(1)
 	s, peers := &qps[0].req.share, NewPeerTable(probeChunk)
@@ -246,9 +246,9 @@ func TestL1_WindowOfANewPath(t *testing.T) {
 	}
 }
 
-// TestV15_NewPathIsUnknown shows that a migration forgets from which ports the
-// peer sent over the old path: else nothing that comes before its turn over the
-// new one would be kept.
+// TestV15_NewPathIsUnknown shows that a migration clears the peer's known ports
+// of the old path: otherwise out-of-order packets on the new path would not be
+// buffered.
 func TestV15_NewPathIsUnknown(t *testing.T) {
 	_, qps := probeRig(1)
 	q := qps[0]

@@ -40,8 +40,8 @@ func TestQ1_Q2_Q3_Moves(t *testing.T) {
 }
 
 // TestV9_RefusedModifyChangesNothing walks every pair of states and every
-// single attribute too many or too few, and some bad values, on queue pairs
-// that live: what Query says stays, and so do the moves and events.
+// single attribute too many or too few, and some bad values, on live queue
+// pairs: the result of Query stays the same, and no move or event occurs.
 func TestV9_RefusedModifyChangesNothing(t *testing.T) {
 	refused := 0
 	for _, typ := range rig.Types {
@@ -90,7 +90,7 @@ func wantUnchanged(s *rig.Solo, before ib.QPAttr, a *ib.QPAttr, mask ib.AttrMask
 	}
 }
 
-// TestV9_V10_BadValue shows the same for a value out of range beside good ones,
+// TestV9_V10_BadValue shows the same for a value out of range among valid ones,
 // and for a path that leads nowhere.
 func TestV9_V10_BadValue(t *testing.T) {
 	for what, spoil := range map[string]func(*ib.QPAttr){
@@ -113,8 +113,8 @@ func TestV9_V10_BadValue(t *testing.T) {
 	}
 }
 
-// TestQ24_Q4_Q6_Q7_PostingByState shows for every type and state what becomes
-// of a send and of a receive that are posted.
+// TestQ24_Q4_Q6_Q7_PostingByState shows for every type and state the outcome of
+// a posted send and receive.
 func TestQ24_Q4_Q6_Q7_PostingByState(t *testing.T) {
 	for _, typ := range rig.Types {
 		for _, st := range rig.Reachable(typ) {
@@ -146,8 +146,8 @@ func TestQ24_Q4_Q6_Q7_PostingByState(t *testing.T) {
 	}
 }
 
-// TestE7_Q4_Q6_Q20_PacketsByState shows for every type and state that a
-// request is served from RTR to SQE and dropped without a sound elsewhere.
+// TestE7_Q4_Q6_Q20_PacketsByState shows for every type and state that a request
+// is executed from RTR to SQE and silently dropped elsewhere.
 func TestE7_Q4_Q6_Q20_PacketsByState(t *testing.T) {
 	ops := map[ib.QPType]roce.Opcode{ib.RC: roce.RCSendOnly, ib.UC: roce.UCSendOnly, ib.UD: roce.UDSendOnly, ib.GSI: roce.UDSendOnly}
 	for _, typ := range rig.Types {
@@ -172,9 +172,10 @@ func TestE7_Q4_Q6_Q20_PacketsByState(t *testing.T) {
 	}
 }
 
-// TestQ10_Q11_Q12_Q13_E6_Drain walks SQD: what has begun is finished, with
-// retries; what has not waits; the drained event comes with the last ACK, if
-// it was asked for; until then no attribute and no way back.
+// TestQ10_Q11_Q12_Q13_E6_Drain walks SQD: messages that have begun are
+// finished, with retries; others wait; the drained event comes with the last
+// ACK, if it was requested; until then no attribute may change, and no move to
+// RTS is legal.
 func TestQ10_Q11_Q12_Q13_E6_Drain(t *testing.T) {
 	for _, notify := range []bool{false, true} {
 		s := rig.NewSolo(t, rig.SoloConfig{HCA: inOrder()})
@@ -260,8 +261,8 @@ func TestQ16_PeerTakesUpAfterSQE(t *testing.T) {
 	}
 }
 
-// TestQ19_ExactlyOnce shows that what is posted in ERR is flushed once and in
-// order, receives and sends, and that RESET is the only way on.
+// TestQ19_ExactlyOnce shows that requests posted in ERR are flushed once and in
+// order, receives and sends, and that RESET is the only next state.
 func TestQ19_ExactlyOnce(t *testing.T) {
 	for _, typ := range rig.Types {
 		s := rig.InState(t, typ, ib.RTS)
@@ -279,8 +280,8 @@ func TestQ19_ExactlyOnce(t *testing.T) {
 	}
 }
 
-// TestQ23_ErrorCompletion shows what an error completion carries though it
-// was not signalled.
+// TestQ23_ErrorCompletion shows the fields of an error completion of an
+// unsignaled request.
 func TestQ23_ErrorCompletion(t *testing.T) {
 	s := rig.NewSolo(t, rig.SoloConfig{Unsig: true})
 	s.Send(s.WR(ib.WRSend, 1, 0, 8), s.WR(ib.WRSend, 2, 0, 8))
@@ -293,7 +294,7 @@ func TestQ23_ErrorCompletion(t *testing.T) {
 }
 
 // TestQ15_FlushBeforeRTSOverflows shows that a QP whose last flush on the way
-// to RTS finds the CQ full stays in ERR.
+// to RTS overflows the CQ stays in ERR.
 func TestQ15_FlushBeforeRTSOverflows(t *testing.T) {
 	s := rig.NewSolo(t, rig.SoloConfig{Type: ib.UC, CQE: 1, State: ib.SQE})
 	wr := ib.SendWR{Opcode: ib.WRSend, SGList: []ib.SGE{s.SGE(0, 8)}}
@@ -304,8 +305,8 @@ func TestQ15_FlushBeforeRTSOverflows(t *testing.T) {
 	s.WantState("two flushes into a CQ of one entry", ib.ERR)
 }
 
-// TestQ15_FlushBeforeRTS shows that what is posted in SQE is flushed even if
-// the QP goes back to RTS before the shard has looked at it.
+// TestQ15_FlushBeforeRTS shows that requests posted in SQE are flushed even if
+// the QP returns to RTS before the shard processes them.
 func TestQ15_FlushBeforeRTS(t *testing.T) {
 	s := rig.NewSolo(t, rig.SoloConfig{Type: ib.UC, State: ib.SQE})
 	wr := ib.SendWR{WRID: 5, Opcode: ib.WRSend, SGList: []ib.SGE{s.SGE(0, 8)}}

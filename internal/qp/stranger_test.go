@@ -23,7 +23,7 @@ var (
 const strangerRate = 120_000
 
 // siege is a stream of SENDs from side 0 to side 1, and a stranger who knows everything but
-// sequence numbers and sends packets to side 0 in the name of side 1.
+// sequence numbers and sends packets to side 0 with side 1's address.
 type siege struct {
 	*rig.Rig
 	rng      *rand.Rand
@@ -65,7 +65,7 @@ func (g *siege) more() {
 	g.Post(0, ib.SendWR{Opcode: ib.WRSend, Flags: ib.SendSignaled, SGList: []ib.SGE{g.Sides[0].SGE(0, siegeMessage)}})
 }
 
-// run goes on for d, or until the connection fails.
+// run runs the stream for d, or until the connection fails.
 func (g *siege) run(d time.Duration) {
 	next := g.Now
 	for end := g.Now.Add(d); g.Now < end && g.failed == ib.WCSuccess; {
@@ -112,10 +112,10 @@ func (g *siege) stranger() {
 	}
 }
 
-// strangers are what is tried, by name.
+// strangers are the attacks, by name.
 var strangers = map[string]func(*siege, *roce.Packet){
 	"fatal NAKs": func(g *siege, p *roce.Packet) { p.AETH.Syndrome = g.fatal() },
-	// The stranger has seen a packet or two, and guesses numbers that are near.
+	// The stranger has seen a packet or two, and guesses numbers near theirs.
 	"fatal NAKs by one who listens": func(g *siege, p *roce.Packet) {
 		a := g.Sides[0].QP.Query()
 		p.BTH.PSN = a.SQPSN.Add(1<<24 - g.rng.Uint32N(1<<14))
@@ -143,8 +143,8 @@ func (g *siege) fatal() roce.Syndrome {
 
 var strangePayload [1024]byte
 
-// TestStrangersNAKs has a stranger on the peer's host guess PSNs in flight. The stream goes
-// on, and every message that completes has arrived.
+// TestStrangersNAKs has a stranger on the peer's host guess PSNs in flight. The stream
+// continues, and every completed message has arrived.
 func TestStrangersNAKs(t *testing.T) {
 	for name, forge := range strangers {
 		t.Run(name, func(t *testing.T) {
@@ -164,8 +164,8 @@ func TestStrangersNAKs(t *testing.T) {
 	}
 }
 
-// TestStrangerWithoutChallenge shows that the attack is one: where each packet is believed, the
-// stream fails in a second or two.
+// TestStrangerWithoutChallenge shows that the attack is effective: if the adapter believes each
+// packet, the stream fails in a second or two.
 func TestStrangerWithoutChallenge(t *testing.T) {
 	for _, name := range []string{"fatal NAKs", "responses"} {
 		g := newSiege(t, false, strangers[name])

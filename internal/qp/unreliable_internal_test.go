@@ -6,8 +6,9 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// TestV15_PlaceOfAUCPeer says which requests count: those near the last that
-// did, and after a row of as many as there are places to guess, those there.
+// TestV15_PlaceOfAUCPeer shows which requests give a UC peer's PSN: those near
+// the last one, or elsewhere after a run so long that a stranger could not
+// guess it.
 func TestV15_PlaceOfAUCPeer(t *testing.T) {
 	const far = 5_000_000
 	l := place{next: ib.NewPSN(100)}

@@ -13,8 +13,8 @@ import (
 )
 
 // TestE14_E15_UC shows what an unreliable receiver does with messages that lost a
-// packet, come without a receive, or break a rule: the message goes, its
-// receive serves the next, nothing is answered and nobody fails.
+// packet, come without a receive, or break a rule: the message is dropped, its
+// receive serves the next message, and there is no answer and no error.
 func TestE14_E15_UC(t *testing.T) {
 	mtu := bytes.Repeat([]byte{7}, 256)
 	const first, middle, last, only = roce.UCSendFirst, roce.UCSendMiddle, roce.UCSendLast, roce.UCSendOnly
@@ -62,7 +62,7 @@ func TestE14_E15_UC(t *testing.T) {
 	}
 }
 
-// onesSum is the checksum of the internet: 0xffff over a correct header.
+// onesSum is the Internet checksum: 0xffff over a correct header.
 func onesSum(b []byte) uint32 {
 	sum := uint32(0)
 	for ; len(b) > 1; b = b[2:] {
@@ -74,9 +74,9 @@ func onesSum(b []byte) uint32 {
 	return sum
 }
 
-// TestV14_GRHArea shows what stands in the 40 bytes before a UD payload: the
-// IPv6 header, or 20 bytes of zeros and the IPv4 header, as the packet had
-// them; and what the completion says.
+// TestV14_GRHArea shows the 40 bytes before a UD payload: the packet's IPv6
+// header, or 20 zero bytes and its IPv4 header; and the fields of the
+// completion.
 func TestV14_GRHArea(t *testing.T) {
 	for _, v6 := range []bool{false, true} {
 		s := rig.NewSolo(t, rig.SoloConfig{Type: ib.UD, V6: v6})
@@ -120,7 +120,7 @@ func TestV14_GRHArea(t *testing.T) {
 	}
 }
 
-// TestV14_Sent shows which keys go out: the P_Key of the index, the Q_Key of
+// TestV14_Sent shows which keys are sent: the P_Key of the index, the Q_Key of
 // the work request, or the queue pair's own for a controlled one.
 func TestV14_Sent(t *testing.T) {
 	keys := hca.Config{PKeys: []ib.PKey{0xffff, 0x8123}, Privileged: true}
@@ -145,7 +145,7 @@ func TestV14_Sent(t *testing.T) {
 	s.WantWCs("the default key does not match index 1, a limited 0x123 does", rig.WC(5, ib.WCSuccess))
 }
 
-// TestE15_UDLengths shows the ends of UD messages: the MTU when sending and
+// TestE15_UDLengths shows the limits of UD messages: the MTU when sending and
 // receiving, the room of the receive, which serves the next message.
 func TestE15_UDLengths(t *testing.T) {
 	s := rig.NewSolo(t, rig.SoloConfig{Type: ib.UD})
@@ -176,8 +176,8 @@ func TestE15_UDLengths(t *testing.T) {
 	s.WantState("a message over the MTU", ib.SQE)
 }
 
-// TestV14_UDBetweenAdapters shows two adapters that exchange datagrams through
-// what they resolve and number themselves.
+// TestV14_UDBetweenAdapters shows two adapters that exchange datagrams with
+// their own address resolution and numbers.
 func TestV14_UDBetweenAdapters(t *testing.T) {
 	r := rig.New(t, ib.UD, rig.Cap)
 	for i := range r.Sides {

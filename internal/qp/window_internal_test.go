@@ -8,11 +8,11 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 )
 
-// testWindow is the bound of the windows of these tests, in bytes.
+// testWindow is the maximum window of these tests, in bytes.
 const testWindow = 256 << 10
 
-// stream lets n packets go through a window that is always used, some of which are
-// lost, and returns the least that the window was.
+// stream sends n packets through a window that is always full, loses some, and
+// returns the smallest window.
 func stream(w *window, n int, lost func(i int) bool) (least int) {
 	least = w.limit()
 	for i := range n {
@@ -27,12 +27,12 @@ func stream(w *window, n int, lost func(i int) bool) (least int) {
 	return least
 }
 
-// every is a loss of one packet in n.
+// every loses one packet in n.
 func every(n int) func(int) bool { return func(i int) bool { return i%n == 0 } }
 
-// TestL1_LossIsNoFullBuffer shows which losses make a window smaller: those of
-// one packet in a hundred do not, nor those of one in twenty but for chance, and
-// those of a quarter do, since that much overflows a buffer.
+// TestL1_LossIsNoFullBuffer shows which losses shrink a window: a loss of one
+// packet in a hundred does not, nor of one in twenty except by chance, but a
+// loss of a quarter does, because only an overflowing buffer loses that much.
 func TestL1_LossIsNoFullBuffer(t *testing.T) {
 	w := newWindow(testWindow)
 	for _, n := range []int{100, 20} {
@@ -68,8 +68,8 @@ func TestL1_LossIsNoFullBuffer(t *testing.T) {
 	}
 }
 
-// TestL1_WindowOfGoBack shows that where everything is sent again after each loss,
-// the second within a window makes that smaller.
+// TestL1_WindowOfGoBack shows that with go-back-N the second loss within a window
+// shrinks it.
 func TestL1_WindowOfGoBack(t *testing.T) {
 	none := func(int) bool { return false }
 	w := newWindow(testWindow)
@@ -113,16 +113,15 @@ func TestL1_CrowdedWindow(t *testing.T) {
 	}
 }
 
-// bottleneck is a path with a queue that is never full, seen from a window that is
-// always used.
+// bottleneck is a path with an unbounded queue, for a window that is always full.
 type bottleneck struct {
 	least  time.Duration
 	perSec int // bytes
 	now    clock.Instant
 }
 
-// round lets the window go through once. What is acknowledged comes in steps, or
-// all at once if the peer was late.
+// round sends one window. Acknowledgements come in steps, or all at once if the
+// peer was late.
 func (b *bottleneck) round(w *window, late time.Duration) {
 	w.begin()
 	w.full = true
@@ -139,9 +138,9 @@ func (b *bottleneck) round(w *window, late time.Duration) {
 	w.end(d, b.least)
 }
 
-// TestL1_WindowKeepsTheQueueShort shows that a window has in flight what its path
-// and a burst take, and not what a queue on it holds; and that a peer which is late,
-// now and then or always, makes it no smaller.
+// TestL1_WindowKeepsTheQueueShort shows that a window has as much in flight as its
+// path and a burst take, without filling a queue on the path; and that a late peer
+// does not shrink it.
 func TestL1_WindowKeepsTheQueueShort(t *testing.T) {
 	const most = 1 << 20
 	for _, c := range []struct {
@@ -181,7 +180,7 @@ func TestL1_WindowKeepsTheQueueShort(t *testing.T) {
 		}
 	}
 
-	// It was a queue of others: without that the window grows again.
+	// The queue came from others: without them the window grows again.
 	w, slow := newWindow(most), bottleneck{least: 100 * time.Microsecond, perSec: 12_500_000}
 	for range 100 {
 		slow.round(&w, 0)
@@ -195,7 +194,7 @@ func TestL1_WindowKeepsTheQueueShort(t *testing.T) {
 		t.Errorf("with a queue of others the window is %d bytes, want no more than %d, and without %d, want %d", small, most/8, w.limit(), most)
 	}
 
-	// What is sent leaves room: no word of a queue.
+	// The rate is below the bottleneck's: no queue builds up.
 	w = newWindow(most)
 	for i := range 100 {
 		w.begin()

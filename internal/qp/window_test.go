@@ -15,10 +15,10 @@ import (
 )
 
 // TestWindowShrinksInAMessage shows that a sender whose packets in flight
-// asked for no acknowledgement asks for one when what the peer takes shrinks below
-// them, instead of waiting for its retry timer.
+// requested no acknowledgement requests one when the window shrinks below them,
+// instead of waiting for its retry timer.
 func TestWindowShrinksInAMessage(t *testing.T) {
-	const losses = 28 // of each of two others: four times too many of a round
+	const losses = 28 // of each of two others: four times as many as a round may lose
 	s := rig.NewSolo(t, rig.SoloConfig{Batch: rig.MaxPacket, HCA: hca.Config{Settings: qp.Settings{WindowBytes: 256 << 10}}})
 	first := s.QP
 	var others [2]*qp.QP
@@ -27,7 +27,7 @@ func TestWindowShrinksInAMessage(t *testing.T) {
 		limits.MaxSendWR = losses + 1
 		q, err := s.HCA.CreateQP(s.PD, hca.QPConfig{Type: ib.RC, SendCQ: s.CQ, RecvCQ: s.CQ, Cap: limits, SigAll: true})
 		rig.Must(t, err)
-		// They have something outstanding for the losses to come.
+		// They have requests outstanding, so that they can report losses.
 		s.QP, others[i] = q, q
 		s.Walk(ib.RTS)
 		for range losses + 1 {
@@ -35,7 +35,7 @@ func TestWindowShrinksInAMessage(t *testing.T) {
 		}
 	}
 	s.QP = first
-	// Two batches of a long message leave, none of it asking for an answer.
+	// Two batches of a long message are sent, without AckReq.
 	if _, err := first.PostSend(ib.SendWR{WRID: 1, Opcode: ib.WRRDMAWrite, SGList: []ib.SGE{s.SGE(0, rig.Bytes)}}); err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestWindowShrinksInAMessage(t *testing.T) {
 	if sent*512 <= 8<<10 {
 		t.Fatalf("%d packets are in flight, which the smallest window has room for: the test shows nothing", sent)
 	}
-	// What the others lose together says that the peer's buffer is small.
+	// The losses of the others together show that the peer's buffer is small.
 	for i := range uint32(losses) {
 		for _, q := range others {
 			nak := s.Packet(roce.RCAcknowledge, rig.PSN+i+1, nil)
@@ -118,9 +118,9 @@ func TestE8_WindowIsNoRetry(t *testing.T) {
 }
 
 // TestFullSocketBufferCostsNoTimeout shows that the window finds its size by
-// itself: the receiver takes no more than a small socket buffer holds of each
-// burst, and the sender goes on after sequence NAKs. Only the end of the
-// transfer, which nothing follows, may need the retry timer.
+// itself: the receiver accepts only as much of each burst as a small socket
+// buffer holds, and the sender continues after sequence NAKs. Only the end of
+// the transfer may need the retry timer, because no packet follows it.
 func TestFullSocketBufferCostsNoTimeout(t *testing.T) {
 	for _, buffer := range []int{32 << 10, 64 << 10, 100 << 10} {
 		for mtu := ib.MTU256; mtu <= ib.MTU4096; mtu++ {
@@ -175,9 +175,9 @@ func overflow(t *testing.T, mtu ib.MTU, buffer int) {
 }
 
 // TestReadsFillTheWindow counts the requests of 8 bytes that leave before
-// anything is answered: a READ asks the window for what its answer takes, as a
-// WRITE does for itself, so as many are in flight, up to the depth of the
-// connection; and all of them arrive.
+// anything is answered: a READ uses as much window as its response, and a WRITE
+// as much as its packets, so as many are in flight, up to the connection's
+// depth; and all of them complete.
 func TestReadsFillTheWindow(t *testing.T) {
 	const posted, maxDepth = 300, 128
 	inFlight := func(op ib.WROpcode, depth uint8, window int) int {
