@@ -10,8 +10,8 @@ import (
 )
 
 // TestC6_OneREQDrawsThree: a REQ whose sender never answers, and which asks for the fastest
-// and most repetitions, draws three messages and no more; the end comes when it would have
-// come with all repetitions.
+// and most repetitions, gets at most three messages; the connection is given up when it
+// would be with all repetitions.
 func TestC6_OneREQDrawsThree(t *testing.T) {
 	r := newRig(t)
 	r.listen()
@@ -27,8 +27,8 @@ func TestC6_OneREQDrawsThree(t *testing.T) {
 	}
 }
 
-// TestC6_EachREQEarnsAREP: a peer to which no REP gets through asks again, and each REQ draws
-// a REP at once, and pays for three messages.
+// TestC6_EachREQEarnsAREP: a peer that gets no REP repeats its REQ, and each REQ gets a REP
+// at once, and allows three messages.
 func TestC6_EachREQEarnsAREP(t *testing.T) {
 	r := newRig(t)
 	r.listen()
@@ -55,7 +55,8 @@ func TestC6_EachREQEarnsAREP(t *testing.T) {
 	}
 }
 
-// TestC6_AnAnswerEndsTheBound: a peer that names our ID gets what it asked for.
+// TestC6_AnAnswerEndsTheBound: a peer that names our ID gets all repetitions
+// that it asked for.
 func TestC6_AnAnswerEndsTheBound(t *testing.T) {
 	r := newRig(t)
 	r.listen()
@@ -76,7 +77,7 @@ func TestC6_AnAnswerEndsTheBound(t *testing.T) {
 	}
 }
 
-// TestC6_DataEndsTheBound: data in place of RTU shows that REP arrived; what is sent later is
+// TestC6_DataEndsTheBound: data in place of RTU shows that REP arrived; later messages are
 // repeated as often as the peer asked for.
 func TestC6_DataEndsTheBound(t *testing.T) {
 	r := newRig(t)
@@ -89,8 +90,8 @@ func TestC6_DataEndsTheBound(t *testing.T) {
 	r.wantSent("nobody answers", "DREQ", "DREQ", "DREQ", "DREQ")
 }
 
-// TestC6_NothingIsReflected: whatever consumers do, and whatever comes from an address that
-// never names an ID of ours, that address gets at most three messages for each that came.
+// TestC6_NothingIsReflected: an address that never names one of our IDs gets at most three
+// messages for each of its own, whatever it sends and whatever consumers do.
 func TestC6_NothingIsReflected(t *testing.T) {
 	const seed, runs = 26, 3000
 	most := 0.0
@@ -146,7 +147,7 @@ func TestC6_NothingIsReflected(t *testing.T) {
 	}
 }
 
-// stranger brings a message of somebody who reads nothing of what we send.
+// stranger delivers a message of a sender that reads none of ours.
 func stranger(r *rig, rng *rand.Rand) {
 	id := uint32(1 + rng.IntN(3))
 	nobody := &Conn{localID: rng.Uint32()}

@@ -10,7 +10,7 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// wire joins two managers without delay: what one sends waits in a queue.
+// wire connects two managers without delay: sent messages wait in a queue.
 type wire struct {
 	now   clock.Instant
 	ends  [2]*Manager
@@ -64,7 +64,7 @@ func (w *wire) onEvent(now clock.Instant, c *Conn, e *Event) {
 	}
 }
 
-// flow delivers what is sent until nothing is.
+// flow delivers messages until none is left.
 func (w *wire) flow() {
 	for len(w.queue) > 0 {
 		p := w.queue[0]
@@ -107,7 +107,7 @@ func BenchmarkConnect(b *testing.B) {
 	}
 }
 
-// BenchmarkRefused measures a REQ for a service that nobody offers.
+// BenchmarkRefused measures a REQ for a service without a listener.
 func BenchmarkRefused(b *testing.B) {
 	w := newWire(b)
 	d := build(mad.AttrREQ, 1, (&rig{us: w.addrs[1], peer: w.addrs[0]}).req())

@@ -67,16 +67,16 @@ func readFrames(t *testing.T, name string) []frame {
 	}
 }
 
-// isServer reports whether an address is that of the guest that serves.
+// isServer reports whether an address is that of the server guest.
 func isServer(a netip.Addr) bool {
 	return a == netip.MustParseAddr("10.77.0.2") || a == netip.MustParseAddr("fd00:77::2")
 }
 
-// scenario is one capture: what was sent, and what of it arrived.
+// scenario is one capture: the sent messages, and which of them arrived.
 type scenario struct {
 	name   string
 	frames []frame
-	lost   map[int]bool // places in frames
+	lost   map[int]bool // indices in frames
 }
 
 // scenarios returns every capture of the connection manager.
@@ -100,8 +100,8 @@ func scenarios(t *testing.T) []scenario {
 	return all
 }
 
-// lossy joins the captures of both ends: each end's own has all that it sent,
-// and what the other's lacks was lost.
+// lossy joins the captures of both ends: each end's capture has all that it
+// sent; messages that are missing in the other's were lost.
 func lossy(t *testing.T, base string) scenario {
 	t.Helper()
 	client, server := readFrames(t, base+".client.pcap"), readFrames(t, base+".server.pcap")
@@ -127,7 +127,7 @@ func lossy(t *testing.T, base string) scenario {
 	return s
 }
 
-// replay is our two ends doing what the capture shows.
+// replay has our two ends repeat a capture.
 type replay struct {
 	t     *testing.T
 	s     scenario
@@ -135,13 +135,13 @@ type replay struct {
 	now   clock.Instant
 	ends  map[netip.Addr]*end
 	late  []int    // messages that cross the next one
-	extra []string // what we repeat and Linux did not
+	extra []string // messages that we repeat and Linux did not
 }
 
-// deviations names what our ends send and Linux did not, by capture.
+// deviations names messages that our ends send and Linux did not, by capture.
 var deviations = map[string][]string{
-	// Linux forgets a DREQ whose consumer has destroyed the connection. Ours
-	// repeats it: the peer would go on for ever.
+	// Linux does not repeat the DREQ of a connection that its consumer has
+	// destroyed. Ours does: otherwise the peer would go on for ever.
 	"loss_cm_dreq": {"DREQ"},
 }
 
@@ -153,10 +153,10 @@ type end struct {
 	draws []uint32 // what Linux drew
 }
 
-// TestC3_C4_C5_C7_C9_LinuxCaptures has our connection manager do what Linux
-// did in each capture, with the same parameters and the same random numbers.
-// Every message must be Linux's, byte for byte and to the same traffic class;
-// what our end answers or repeats by itself must be what Linux's did.
+// TestC3_C4_C5_C7_C9_LinuxCaptures has our connection manager do what Linux did
+// in each capture, with the same parameters and the same random numbers. Every
+// message must be Linux's, byte for byte and to the same traffic class; our
+// end's own answers and repetitions must be those of Linux.
 func TestC3_C4_C5_C7_C9_LinuxCaptures(t *testing.T) {
 	compared := 0
 	for _, s := range scenarios(t) {
@@ -358,9 +358,9 @@ func (r *replay) waitFor(e *end, f *frame) {
 	r.sameTime(&e.out[0], f)
 }
 
-// sameTime wants a repetition to be at about the time of Linux, which rounds
-// the 5-bit codes to powers of two of a millisecond, 5 % less than they are,
-// and whose timers are up to 200 ms late.
+// sameTime checks that a repetition is at about the time of Linux's, which
+// rounds the 5-bit codes to powers of two of a millisecond, 5 % less than they
+// are, and whose timers are up to 200 ms late.
 func (r *replay) sameTime(ours, linux *frame) {
 	if diff := ours.at.Sub(linux.at).Abs(); diff > linux.at.Sub(r.start)/20+200*time.Millisecond {
 		r.t.Errorf("%v is repeated after %v, by Linux after %v", linux.Header().AttrID, ours.at.Sub(r.start), linux.at.Sub(r.start))
@@ -391,7 +391,7 @@ func (r *replay) drawPassive(i int) {
 	if len(e.draws) > 0 || slices.ContainsFunc(e.conns, func(c *Conn) bool { return c.remoteID == q.LocalCommID }) {
 		return
 	}
-	id, psn := uint32(0x1234_5678), uint32(0) // of no consequence if it never answers
+	id, psn := uint32(0x1234_5678), uint32(0) // arbitrary if it never answers
 	for _, o := range r.s.frames[i:] {
 		if o.src != f.dst || o.Header().TID != f.Header().TID {
 			continue
@@ -404,7 +404,7 @@ func (r *replay) drawPassive(i int) {
 			id = decode(&mad.REJ{}, &o.MAD).LocalCommID
 		}
 	}
-	if id != 0 { // of a service that nobody offers, nothing is drawn
+	if id != 0 { // a service without a listener draws nothing
 		e.draws = append(e.draws, id, psn)
 	}
 }
@@ -458,7 +458,7 @@ func (r *replay) act(e *end, f *frame) {
 	}
 }
 
-// reject gives up, or says why not.
+// reject sends the REJ, or returns why not.
 func (r *replay) reject(e *end, j *mad.REJ) {
 	c := e.conn(j.LocalCommID)
 	if j.Reason == mad.RejTimeout { // the consumer lost patience
@@ -468,7 +468,7 @@ func (r *replay) reject(e *end, j *mad.REJ) {
 	r.do(c.SendREJ(r.now, &REJParams{Reason: j.Reason, Info: j.Info[:j.InfoLength], PrivateData: j.PrivateData[:]}))
 }
 
-// paramsOf returns what the consumer must have asked for to send a REQ.
+// paramsOf returns the consumer's parameters that lead to a REQ.
 func paramsOf(q *mad.REQ) *REQParams {
 	p := &q.Primary
 	return &REQParams{
@@ -483,8 +483,8 @@ func paramsOf(q *mad.REQ) *REQParams {
 	}
 }
 
-// finish shows that nothing was sent that Linux did not send, but for the
-// deviations.
+// finish checks that our ends sent only messages that Linux sent, except for
+// the deviations.
 func (r *replay) finish() {
 	if want := deviations[r.s.name]; !slices.Equal(r.extra, want) {
 		r.t.Errorf("sent %v, which Linux did not send; known are %v", r.extra, want)

@@ -21,7 +21,7 @@ const (
 type rdRig struct {
 	*rig
 	down   []ib.EECN // EE contexts of channels that ended
-	failed bool      // the EE contexts have
+	failed bool      // the EE contexts have failed
 	ids    uint32    // of the peer, so far
 }
 
@@ -174,7 +174,7 @@ func TestC14_PassiveFields(t *testing.T) {
 }
 
 // TestC14_Reuse: connections of both sides join a channel, and it ends with the
-// last of them, whoever ends it.
+// last of them, from either side.
 func TestC14_Reuse(t *testing.T) {
 	r := newRDRig(t)
 	first := r.began(nil)
@@ -256,7 +256,8 @@ func TestC14_WrongNumber(t *testing.T) {
 }
 
 // TestC14_JoinRefused: a REQ with "RDC exists" must name both EE contexts of a
-// channel that is up and its sender's. Whatever it guesses, it gets one answer.
+// channel that is up and its sender's. A sender that guesses always gets the
+// same answer.
 func TestC14_JoinRefused(t *testing.T) {
 	r := newRDRig(t)
 	h := r.took(nil).Channel()
@@ -282,7 +283,7 @@ func TestC14_JoinRefused(t *testing.T) {
 		t.Errorf("the channel is in %v with %d users", h.State(), h.Users())
 	}
 
-	// Nor may it name one that is not up yet, or no more.
+	// It may not name one that is not yet up, or has ended, either.
 	q := r.asked(nil)
 	q.LocalEECN++
 	r.receive(mad.AttrREQ, q)
@@ -297,7 +298,8 @@ func TestC14_JoinRefused(t *testing.T) {
 	r.wantSent("a channel that is not up", "REJ: RDC does not exist", "REJ: RDC does not exist")
 }
 
-// TestC14_CallsRefused: what a REQ or a REP of ours cannot name changes nothing.
+// TestC14_CallsRefused: calls whose REQ or REP would name an invalid channel
+// change nothing.
 func TestC14_CallsRefused(t *testing.T) {
 	r := newRDRig(t)
 	h := r.began(nil).Channel()
@@ -360,8 +362,8 @@ func TestC14_CallsRefused(t *testing.T) {
 	}
 }
 
-// TestC14_UnknownToConsumer: a consumer gets the service that it knows, and no
-// other.
+// TestC14_UnknownToConsumer: a consumer gets only requests for the services
+// that it knows.
 func TestC14_UnknownToConsumer(t *testing.T) {
 	rd, rc := newRDRig(t), newRig(t)
 	rc.listen()
@@ -379,8 +381,8 @@ func TestC14_UnknownToConsumer(t *testing.T) {
 	}
 }
 
-// TestC14_StaleREQ: an EE context that turns up in a new channel ends the old one,
-// with all who use it.
+// TestC14_StaleREQ: a REQ for a new channel with the peer's EE context of an old
+// one ends the old one, with all its connections.
 func TestC14_StaleREQ(t *testing.T) {
 	r := newRDRig(t)
 	h := r.took(nil).Channel()
@@ -418,8 +420,8 @@ func TestC14_StaleREP(t *testing.T) {
 	r.consistent()
 }
 
-// TestC14_ContradictingREP: the answer to a REQ that joins names the channel's EE
-// context, any other one's names some.
+// TestC14_ContradictingREP: the answer to a REQ that joins a channel names the
+// channel's EE context; any other REP must name one, too.
 func TestC14_ContradictingREP(t *testing.T) {
 	r := newRDRig(t)
 	h := r.began(nil).Channel()
@@ -444,8 +446,8 @@ func TestC14_ContradictingREP(t *testing.T) {
 	r.wantState(joins, RepRcvd)
 }
 
-// TestC14_NeverMade: a channel whose first connection comes to nothing ends, with
-// each way in which that can happen; and one that others use does not.
+// TestC14_NeverMade: a channel ends if its first connection fails, in every
+// possible way; but not if other connections use it.
 func TestC14_NeverMade(t *testing.T) {
 	for name, end := range map[string]func(r *rdRig, c *Conn){
 		"REJ": func(r *rdRig, c *Conn) {
@@ -495,8 +497,8 @@ func TestC14_NeverMade(t *testing.T) {
 	}
 }
 
-// TestC14_RoomMadeByTheLastUser: what gives way to a connection may be what its
-// channel lived on.
+// TestC14_RoomMadeByTheLastUser: the consumer of a connection evicted for a new
+// one may end the channel that the new one joins.
 func TestC14_RoomMadeByTheLastUser(t *testing.T) {
 	l := DefaultLimits()
 	l.MaxConns = 2
@@ -531,7 +533,7 @@ func TestC14_RoomMadeByTheLastUser(t *testing.T) {
 	r.consistent()
 }
 
-// TestC14_Guesses: a stranger guesses EE contexts, 65536 times; nothing grows,
+// TestC14_Guesses: a stranger guesses EE contexts 65536 times; no memory grows,
 // and the channel stays.
 func TestC14_Guesses(t *testing.T) {
 	r := newRDRig(t)

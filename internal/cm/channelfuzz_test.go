@@ -10,7 +10,7 @@ import (
 )
 
 // channelFuzzer runs a program of calls, messages and time on connections that
-// share channels. Numbers come from so few that they meet.
+// share channels. Numbers come from a small range, so that they collide.
 type channelFuzzer struct {
 	*rdRig
 	conns    []*Conn
@@ -42,7 +42,8 @@ func newChannelFuzzer(t testing.TB) *channelFuzzer {
 	return x
 }
 
-// onEvent is the consumer, which does in its handler what the program said last.
+// onEvent is the consumer, whose handler does what the program's last operation
+// chose.
 func (x *channelFuzzer) onEvent(now clock.Instant, c *Conn, e *Event) {
 	if e.Type == REQReceived {
 		x.conns = append(x.conns, c)
@@ -81,7 +82,8 @@ func (x *channelFuzzer) open(h *Channel, n ib.EECN) {
 	}
 }
 
-// asks is a REQ of the peer, right but for what the last byte spoils.
+// asks sends a REQ of the peer, valid except for the errors that the last byte
+// chooses.
 func (x *channelFuzzer) asks(h *Channel, b byte) {
 	q := x.asked(nil)
 	q.LocalEECN = uint32(b%4) + 1
@@ -159,7 +161,7 @@ func (x *channelFuzzer) run(op [channelOpSize]byte) {
 	}
 }
 
-// program runs all operations, and wants nothing to be left when all is over.
+// program runs all operations, and checks that nothing is left at the end.
 func (x *channelFuzzer) program(p []byte) {
 	for i := 0; i+channelOpSize <= len(p); i += channelOpSize {
 		x.run([channelOpSize]byte(p[i:]))

@@ -111,7 +111,7 @@ func (n *churnNode) onEvent(now clock.Instant, c *cm.Conn, e *cm.Event) {
 	}
 }
 
-// partner wants the connection that the peer has under our ID to be ours.
+// partner checks that the peer's connection with our ID has ours as its peer.
 func (n *churnNode) partner(c *cm.Conn) {
 	n.peer.m.EachConn(func(p *cm.Conn) {
 		if p.LocalID() == c.RemoteID() && p.RemoteID() != c.LocalID() && p.RemoteID() != 0 {
@@ -166,7 +166,7 @@ func (w *churnWorld) listen() {
 		l.Close()
 		delete(w.listeners, s)
 		w.closed.Add(l)
-		w.closed.Pick(w.rng).Close() // once more: another may listen there since
+		w.closed.Pick(w.rng).Close() // a second Close: another listener may have the service by now
 		return
 	}
 	l, err := n.m.Listen(s, n.onEvent)
@@ -209,7 +209,7 @@ func (n *churnNode) part() {
 	n.destroy(c)
 }
 
-// pass lets time go on to an instant, or to the next timer before it.
+// pass advances the time to an instant, or to the next timer before it.
 func (w *churnWorld) pass(to clock.Instant) {
 	for _, n := range w.node {
 		to = min(to, n.m.Deadline())
@@ -223,7 +223,7 @@ func (w *churnWorld) pass(to clock.Instant) {
 	}
 }
 
-// same compares the tables with what is in them.
+// same compares the sizes of tables with the model.
 func (n *churnNode) same() {
 	t := n.w.t
 	seen, whole := map[uint32]bool{}, map[*cm.Conn]bool{}

@@ -10,7 +10,7 @@ import (
 )
 
 // TestC7_ParkedREQs: a stranger sends REQs in the name of a host for the queue pairs that the
-// host uses next. The host's own REQs and REPs with these queue pairs are taken at once.
+// host uses next. The host's own REQs and REPs with these queue pairs are accepted at once.
 func TestC7_ParkedREQs(t *testing.T) {
 	const parked = 64
 	n, a, b := newNetwork(t)
@@ -58,7 +58,7 @@ func TestC14_ParkedREQs(t *testing.T) {
 	r.consistent()
 }
 
-// TestC7_HalfOpenHasNoQP: which states of a passive connection have the peer's queue pair.
+// TestC7_HalfOpenHasNoQP: in which states a passive connection owns the peer's queue pair.
 func TestC7_HalfOpenHasNoQP(t *testing.T) {
 	for s := range map[State]bool{ReqRcvd: true, MRAReqSent: true, RepSent: true} {
 		c, r := reach(t, s, Passive)
@@ -73,9 +73,9 @@ func TestC7_HalfOpenHasNoQP(t *testing.T) {
 	}
 }
 
-// TestC7_SecondAnswer: the peer has asked twice with one queue pair, and answers both. It has
-// forgotten the one that it asked for first, in whichever order the answers arrive: that one
-// is examined or, where nothing can be examined, ended.
+// TestC7_SecondAnswer: the peer has sent two REQs with one queue pair, and answers both. It
+// must have forgotten the first, in whichever order the answers arrive: that connection is
+// examined or, without challenges, ended.
 func TestC7_SecondAnswer(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		for _, examines := range []bool{false, true} {

@@ -7,8 +7,8 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// TestC6_Counters: every count comes out under one name, and what happened
-// under the right one.
+// TestC6_Counters: every count has one name, and each event counts under the
+// right one.
 func TestC6_Counters(t *testing.T) {
 	var c Counters
 	n := uint64(1)
@@ -49,8 +49,8 @@ func TestC6_Counters(t *testing.T) {
 	}
 }
 
-// TestC6_RepetitionsAreCountedAsTheirMessage: one that a connection gets again
-// is a repetition of that message.
+// TestC6_RepetitionsAreCountedAsTheirMessage: a message that a connection gets
+// again counts as a repetition of that message.
 func TestC6_RepetitionsAreCountedAsTheirMessage(t *testing.T) {
 	for on := firstMsg; on < firstTimer; on++ {
 		r := newRig(t)

@@ -16,8 +16,8 @@ func graceful(t *testing.T) *rig {
 	return r
 }
 
-// TestC7_ListenedInTime: a request that comes a moment before somebody listens is taken
-// then, as if it came then, once; it is neither answered nor refused before.
+// TestC7_ListenedInTime: a request that comes a moment before its listener is delivered
+// once when the listener exists; it is neither answered nor refused before.
 func TestC7_ListenedInTime(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -48,8 +48,8 @@ func TestC7_ListenedInTime(t *testing.T) {
 	}
 }
 
-// TestC7_NobodyListens: what nobody listens to is refused after the grace, and what there is
-// no room for at once; others' listeners change nothing.
+// TestC7_NobodyListens: a request without a listener is refused after the grace time, or at
+// once if there is no room; other listeners change nothing.
 func TestC7_NobodyListens(t *testing.T) {
 	r := graceful(t)
 	for i := range maxEarly {
@@ -76,8 +76,8 @@ func TestC7_NobodyListens(t *testing.T) {
 	}
 }
 
-// TestC7_EarlyIsShared: an address whose requests take all the room loses its oldest to one
-// that has fewer, and to none that has as many.
+// TestC7_EarlyIsShared: an address whose requests take all the room loses its oldest to an
+// address with fewer, but not to one with as many.
 func TestC7_EarlyIsShared(t *testing.T) {
 	addr := func(n byte) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, n}) }
 	e := Early[int]{Grace: time.Second}

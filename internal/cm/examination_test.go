@@ -16,7 +16,7 @@ import (
 // probeTime is how long a challenge waits for its answers.
 const probeTime = 10 * time.Millisecond
 
-// challenged makes the node challenge queue pairs: the peer is alive if it has the other end
+// challenged makes the node challenge queue pairs: the peer answers if it still has its end
 // of the connection when the probe arrives.
 func (e *node) challenged() {
 	e.m.cfg.Challenge = func(now clock.Instant, q ib.QPN, done func(clock.Instant, bool)) bool {
@@ -47,7 +47,7 @@ func (e *node) challenged() {
 	}
 }
 
-// stranger brings a REQ in the name of a node, for a queue pair.
+// stranger delivers a forged REQ of a node, for a queue pair.
 func (e *node) stranger(as *node, id uint32, q ib.QPN) {
 	m := (&rig{us: e.addr, peer: as.addr}).req()
 	m.LocalCommID, m.LocalCAGUID, m.LocalQPN = id, as.m.cfg.GUID, q
@@ -72,8 +72,8 @@ func TestC7_ExaminationMachine(t *testing.T) {
 }
 
 // TestC7_SweepInThePeersName: a stranger tries the queue pairs of a peer in REQs with its
-// GUID. The connection stays, the stranger draws no REJ for it, and the peer gets a handful of
-// messages in a second.
+// GUID. The connection stays, the stranger causes no REJ, and the peer gets only a few
+// messages a second.
 func TestC7_SweepInThePeersName(t *testing.T) {
 	n, a, b := newNetwork(t)
 	b.listen()
@@ -103,8 +103,8 @@ func TestC7_SweepInThePeersName(t *testing.T) {
 	n.wantEmpty()
 }
 
-// TestC7_RestartedPeer: a peer that has forgotten its connection says so when it is asked: its
-// REQ is rejected after one exchange, and the next one is taken.
+// TestC7_RestartedPeer: a peer that has forgotten its connection says so when it is
+// challenged: its REQ is rejected after one exchange, and the next one is accepted.
 func TestC7_RestartedPeer(t *testing.T) {
 	n, a, b := newNetwork(t)
 	b.listen()
@@ -133,7 +133,7 @@ func TestC7_RestartedPeer(t *testing.T) {
 	if c.State() != Established {
 		t.Errorf("%v later the new connection is in %v:\n%s", n.now.Sub(start), c.State(), n.tail())
 	}
-	// With another queue pair nothing needs to be found out.
+	// With another queue pair no challenge is needed.
 	a.boot(DefaultLimits(), 78)
 	a.qpn = 0x200
 	c, start = a.ask(b), n.now
@@ -171,8 +171,8 @@ func TestC7_RestartedPeerAccepts(t *testing.T) {
 		0.016 a hears DREP_RECEIVED`)
 }
 
-// doubtful is a rig with an established connection whose peer is doubted, and the challenges
-// that are under way.
+// doubtful is a rig with an established connection whose peer may have forgotten it, and the
+// challenges in progress.
 type doubtful struct {
 	*rig
 	c     *Conn
@@ -205,7 +205,7 @@ func (d *doubtful) stale(n uint32) *mad.REQ {
 	return q
 }
 
-// silence lets the time of all inquiries pass.
+// silence passes the time of all challenges and inquiries.
 func (d *doubtful) silence() {
 	d.t.Helper()
 	for range inquiries {
@@ -213,7 +213,7 @@ func (d *doubtful) silence() {
 	}
 }
 
-// forgets brings the DREP of a peer that does not know the connection.
+// forgets delivers the DREP of a peer that does not know the connection.
 func (d *doubtful) forgets() {
 	d.receive(mad.AttrDREP, &mad.DREP{LocalCommID: peerID, RemoteCommID: d.c.LocalID()})
 }
@@ -232,7 +232,7 @@ func (d *doubtful) wantOver(why string) {
 	}
 }
 
-// TestC7_Outcomes: what a challenge and an inquiry come to, in all orders.
+// TestC7_Outcomes: the outcomes of a challenge and an inquiry, in all orders.
 func TestC7_Outcomes(t *testing.T) {
 	inquiry := []string{"DREQ", "DREQ", "DREQ"}
 	t.Run("the peer has forgotten", func(t *testing.T) {
@@ -292,8 +292,8 @@ func TestC7_Outcomes(t *testing.T) {
 	})
 }
 
-// TestC7_OutcomesWithoutChallenge: what an inquiry comes to where queue pairs cannot be
-// challenged, and what is no outcome at all.
+// TestC7_OutcomesWithoutChallenge: the outcomes of an inquiry where queue pairs cannot
+// be challenged, and messages that are no outcome.
 func TestC7_OutcomesWithoutChallenge(t *testing.T) {
 	t.Run("the queue pair cannot be challenged", func(t *testing.T) {
 		d := newDoubtful(t, false)
@@ -334,7 +334,7 @@ func TestC7_OutcomesWithoutChallenge(t *testing.T) {
 }
 
 // TestC7_ExaminationsAreBounded: a connection has one examination at a time, and a manager a
-// number; what comes beyond is dropped and counted.
+// bounded number; further messages are dropped and counted.
 func TestC7_ExaminationsAreBounded(t *testing.T) {
 	d := newDoubtful(t, true)
 	for n := range uint32(10) {
@@ -375,8 +375,8 @@ func TestC7_ExaminationsAreBounded(t *testing.T) {
 	}
 }
 
-// TestC7_NotEstablishedIsStaleAtOnce: in any other state after the peer's answer there is
-// nothing to lose, and the message is rejected as before.
+// TestC7_NotEstablishedIsStaleAtOnce: in any other state after the peer's answer no
+// examination is needed, and the message is rejected at once.
 func TestC7_NotEstablishedIsStaleAtOnce(t *testing.T) {
 	for s, side := range map[State]Role{MRARepRcvd: Passive, RepRcvd: Active, DReqSent: Active, DReqRcvd: Passive} {
 		c, r := reach(t, s, side)

@@ -9,8 +9,8 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// The program of FuzzReceive is a list of operations of opSize bytes: what to
-// do, to which connection, and two bytes that the operation reads as it likes.
+// The program of FuzzReceive is a list of operations of opSize bytes: an input,
+// a connection, and two bytes of parameters.
 const opSize = 4
 
 // After the inputs of the machine come these operations.
@@ -18,7 +18,7 @@ const (
 	opRaw    = byte(numInputs) + iota // a MAD whose bytes are chosen
 	opLater                           // let a time pass
 	opListen                          // close the listener, or open it
-	opReact                           // what the consumer does in its handler from now on
+	opReact                           // sets what the consumer's handler does from now on
 	numOps
 )
 
@@ -106,8 +106,8 @@ func (x *fuzzer) do(op [opSize]byte) {
 	x.clear()
 }
 
-// call is call of the machine's test but for what a consumer must not do: use
-// a connection that it has destroyed.
+// call makes the calls of the state machine's test, except those that a
+// consumer must not make: on a connection that it has destroyed.
 func (x *fuzzer) call(c *Conn, on Input, op [opSize]byte) {
 	if c.destroyed {
 		return
@@ -118,7 +118,8 @@ func (x *fuzzer) call(c *Conn, on Input, op [opSize]byte) {
 	_, _, _ = c.QPAttr(ib.QPState(op[2]))
 }
 
-// tell sends a message that is right but for what the operation spoils.
+// tell sends a message that is valid except for the errors that the operation
+// chooses.
 func (x *fuzzer) tell(c *Conn, on Input, op [opSize]byte) {
 	from := x.peer
 	if op[3]&0x40 != 0 {
@@ -174,7 +175,7 @@ func (x *fuzzer) tell(c *Conn, on Input, op [opSize]byte) {
 	}
 }
 
-// raw sends a message most of whose bytes are one byte, but for the IDs.
+// raw sends a message filled with one byte, except for the IDs.
 func (x *fuzzer) raw(c *Conn, op [opSize]byte) {
 	var d mad.MAD
 	for i := range d.Data() {
@@ -195,8 +196,8 @@ func (r *rawMessage) Put(m *mad.MAD) {
 	copy(m.Data()[8:], r.bytes.Data()[8:])
 }
 
-// onEvent is the consumer: it notes new connections, and does in its handler what
-// the program said last.
+// onEvent is the consumer: it records new connections, and its handler does what
+// the program's last operation chose.
 func (x *fuzzer) onEvent(now clock.Instant, c *Conn, ev *Event) {
 	if c.destroyed {
 		x.t.Fatalf("a consumer that is gone hears %v", ev.Type)
@@ -228,7 +229,7 @@ func (x *fuzzer) onEvent(now clock.Instant, c *Conn, ev *Event) {
 		_ = c.SendREJ(now, &REJParams{Reason: mad.RejConsumer})
 	case 6:
 		_ = c.PrepareMRA(now, 20, nil)
-	case 7: // begins anew, or gives another one up
+	case 7: // begins a new connection, or gives up another
 		_ = c.SendREQ(now, x.reqParams())
 	case 8:
 		if d := x.conns[0]; !d.destroyed {
@@ -254,7 +255,7 @@ func (x *fuzzer) finish() {
 	}
 }
 
-// TestC6_RandomPrograms runs programs that no one thought of.
+// TestC6_RandomPrograms runs random programs.
 func TestC6_RandomPrograms(t *testing.T) {
 	for seed := uint64(1); seed <= 500 && !t.Failed(); seed++ {
 		t.Run("", func(t *testing.T) {
@@ -262,7 +263,7 @@ func TestC6_RandomPrograms(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 3))
 			x := newFuzzer(t)
 			for range 150 {
-				few := rng.Uint32() // bits: most of what the last byte spoils is left right
+				few := rng.Uint32() // a mask: most errors of the last byte are left out
 				x.do([opSize]byte{byte(rng.IntN(int(numOps))), byte(rng.IntN(8)), byte(rng.Uint32()), byte(few) & byte(few>>8)})
 				if err := invariants(x.m); err != nil {
 					t.Fatal(err)

@@ -15,8 +15,8 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// checkWaiters wants the lists to hold the connections that wait for their
-// peer, each once, and no other.
+// checkWaiters checks that the lists hold exactly the connections that wait for
+// their peer, each once.
 func checkWaiters(m *Manager) error {
 	if err := checkGroups(m); err != nil {
 		return err
@@ -46,7 +46,7 @@ func checkWaiters(m *Manager) error {
 	return nil
 }
 
-// checkGroups wants the groups to be counted and found as they are, and the largest first.
+// checkGroups checks the groups' counts and index, and that the largest comes first.
 func checkGroups(m *Manager) error {
 	of := map[*Listener]int{}
 	groups, most := map[*Listener]int{}, map[*Listener]int{}
@@ -94,7 +94,7 @@ func newCrowd(t *testing.T) crowd {
 	return crowd{r}
 }
 
-// ask brings the REQ of a host and returns the connection, nil for none.
+// ask delivers the REQ of a host and returns the connection, nil for none.
 func (r crowd) ask(host byte) *Conn {
 	r.t.Helper()
 	r.conn = nil
@@ -117,16 +117,17 @@ func (r crowd) accepted(host byte) *Conn {
 	return c
 }
 
-// TestC6_SilentPeersGiveWay: when as many connections are half-open as may be,
-// those whose peers never answered make room, the longest silent first, and
-// their consumers hear what they hear when all retries are spent.
+// TestC6_SilentPeersGiveWay: at the limit of half-open connections, those whose
+// peers never answered make room, the longest silent first, and their consumers
+// get the same event as when all retries are used up.
 func TestC6_SilentPeersGiveWay(t *testing.T) {
 	r := newCrowd(t)
 	var silent []*Conn
 	for host := range byte(8) {
 		silent = append(silent, r.accepted(host))
 	}
-	// One was given up by its consumer, and the peer of one asks for more time.
+	// One was destroyed by its consumer, and the peer of another asks for more
+	// time.
 	silent[0].Destroy(r.now)
 	r.receiveFrom(silent[2].to.Remote, mad.AttrMRA, &mad.MRA{LocalCommID: silent[2].remoteID, RemoteCommID: silent[2].localID, Message: mad.WhichREP})
 	r.wantState(silent[0], Timewait)
@@ -153,8 +154,8 @@ func TestC6_SilentPeersGiveWay(t *testing.T) {
 	}
 }
 
-// TestC6_WhatWaitsForTheConsumerStays: a connection gives way only while the
-// peer owes the next message, and none but half-open ones do.
+// TestC6_WhatWaitsForTheConsumerStays: a connection makes room only while its
+// peer must send the next message, and only if it is half-open.
 func TestC6_WhatWaitsForTheConsumerStays(t *testing.T) {
 	r := newCrowd(t)
 	up := r.accepted(50)
@@ -181,7 +182,7 @@ func TestC6_WhatWaitsForTheConsumerStays(t *testing.T) {
 }
 
 // TestC6_RoomIsNotTakenFromWhoTookIt: a host with its share of the half-open
-// connections gets no more of them, whoever is silent.
+// connections gets no more, even if other hosts' connections are silent.
 func TestC6_RoomIsNotTakenFromWhoTookIt(t *testing.T) {
 	r := newCrowd(t)
 	var first *Conn
@@ -206,8 +207,8 @@ func TestC6_RoomIsNotTakenFromWhoTookIt(t *testing.T) {
 	}
 }
 
-// TestC6_GivenUpConsumerCloses: the consumer of the one that gives way closes
-// the listener that the new one came for, or asks for a connection itself.
+// TestC6_GivenUpConsumerCloses: the consumer of the evicted connection closes
+// the listener of the new request, or begins a connection itself.
 func TestC6_GivenUpConsumerCloses(t *testing.T) {
 	for _, attr := range []mad.AttrID{mad.AttrREQ, mad.AttrSIDRREQ} {
 		r := newCrowd(t)
@@ -233,9 +234,9 @@ func TestC6_GivenUpConsumerCloses(t *testing.T) {
 	}
 }
 
-// TestC6_TimewaitGivesWay: when there are as many connections as may be, those
-// in TIMEWAIT make room for requests of peers and of the consumer, the oldest
-// first, before half-open ones do.
+// TestC6_TimewaitGivesWay: at the limit of connections, those in TIMEWAIT make
+// room for requests of peers and of the consumer, the oldest first, before
+// half-open ones do.
 func TestC6_TimewaitGivesWay(t *testing.T) {
 	r := newLimitedRig(t, Limits{MaxConns: 4, MaxListeners: 1, MaxHalfOpen: 4})
 	r.listen()
@@ -274,14 +275,14 @@ func TestC6_TimewaitGivesWay(t *testing.T) {
 	}
 }
 
-// TestC6_OneGivesWay: for one request one connection gives way, whatever its
-// consumer asks for when it hears so.
+// TestC6_OneGivesWay: for one request one connection is evicted, whatever its
+// consumer does in the handler of that event.
 func TestC6_OneGivesWay(t *testing.T) {
 	r := newLimitedRig(t, Limits{MaxConns: 4, MaxListeners: 1, MaxHalfOpen: 4})
 	r.listen()
 	var refused []error
 	greedy := func(now clock.Instant, _ *Conn, _ *Event) {
-		for range 2 { // one takes the place that has become free
+		for range 2 { // one takes the free place
 			if err := r.m.NewConn(nil).SendREQ(now, r.reqParams()); err != nil {
 				refused = append(refused, err)
 			}
@@ -300,8 +301,8 @@ func TestC6_OneGivesWay(t *testing.T) {
 	}
 }
 
-// TestC6_GivenUpConsumerMeddles: the consumer of the one that gives way begins
-// anew at once, or ends the connection that room is made for.
+// TestC6_GivenUpConsumerMeddles: the consumer of the evicted connection begins
+// a new one at once, or ends the connection for which room is made.
 func TestC6_GivenUpConsumerMeddles(t *testing.T) {
 	for _, ends := range []bool{false, true} {
 		r := newLimitedRig(t, Limits{MaxConns: 2, MaxListeners: 1, MaxHalfOpen: 4})
@@ -361,8 +362,8 @@ func TestC6_Waiters(t *testing.T) {
 	}
 }
 
-// TestC6_Replies: what peers can have as often as they ask for it goes by
-// Answer, all that sets up or tears down a connection by Send.
+// TestC6_Replies: messages that a peer can provoke without limit are sent by
+// Answer, those that set up or tear down a connection by Send.
 func TestC6_Replies(t *testing.T) {
 	r := newRig(t)
 	r.listen()
@@ -414,8 +415,8 @@ func TestC6_Replies(t *testing.T) {
 		"REJ: invalid service id", "SIDR_REP: unsupported service id")
 }
 
-// besieged is a manager with a listener that accepts everything, and how long an honest peer
-// takes to be connected while a stranger asks.
+// besieged is a manager with a listener that accepts everything, and measures how long an
+// honest peer takes to connect while a stranger sends REQs.
 type besieged struct {
 	*network
 	a, b  *node
@@ -439,8 +440,8 @@ func newBesieged(t *testing.T) *besieged {
 	return s
 }
 
-// ask brings a REQ of a host that never answers, with the longest times and the most
-// repetitions.
+// ask delivers a REQ of a host that never answers, with the longest times and the
+// most repetitions.
 func (s *besieged) ask(from netip.Addr) {
 	s.t.Helper()
 	s.asked++
@@ -450,7 +451,7 @@ func (s *besieged) ask(from netip.Addr) {
 	s.b.m.Receive(s.now, &gsi.Received{MAD: build(mad.AttrREQ, 1, q), From: gsi.Address{Local: s.b.addr, Remote: from, QPN: 1, PKey: ib.PKeyDefault}})
 }
 
-// connected lets an honest peer ask, and wants it connected at once: in one exchange.
+// connected lets an honest peer connect, which must succeed at once, in one exchange.
 func (s *besieged) connected(why string) {
 	s.t.Helper()
 	start := s.now
@@ -468,7 +469,7 @@ func (s *besieged) connected(why string) {
 }
 
 // TestC6_SilentPeersKeepNobodyOut: 1,473 REQs of one address are accepted by a program that
-// accepts everything, and nobody answers its REPs. The program holds 256 of them, and an
+// accepts everything, and its REPs get no answer. The program holds 256 of them, and an
 // honest peer is connected at once, whether it has another address or, a tenth of a second
 // later, the same, and also while more come.
 func TestC6_SilentPeersKeepNobodyOut(t *testing.T) {
@@ -511,8 +512,9 @@ func TestC6_SilentPeersKeepNobodyOut(t *testing.T) {
 	}
 }
 
-// TestC6_ManyPeersAtOnce: peers that all connect at once are not taken for strangers: none is
-// given up before it is overdue, and those beyond the bound are not refused but ask again.
+// TestC6_ManyPeersAtOnce: peers that all connect at once are not treated as an attack: none
+// is given up before it is overdue, and those beyond the bound are not refused but repeat
+// their REQs.
 func TestC6_ManyPeersAtOnce(t *testing.T) {
 	s := newBesieged(t)
 	for host := range 300 {
@@ -534,8 +536,8 @@ func TestC6_ManyPeersAtOnce(t *testing.T) {
 	}
 }
 
-// TestC6_LargestGroupFirst fills a manager from addresses and at listeners in disorder: whoever
-// gives way is the oldest of the largest group, and the groups are found as they are.
+// TestC6_LargestGroupFirst fills a manager from random addresses at random listeners: the
+// evicted connection is always the oldest of the largest group, and the groups stay consistent.
 func TestC6_LargestGroupFirst(t *testing.T) {
 	const seed = 10
 	rng := rand.New(rand.NewPCG(seed, seed))
@@ -584,8 +586,8 @@ func TestC6_LargestGroupFirst(t *testing.T) {
 }
 
 // TestC6_MoreThanTheBound: requests that the program had not decided on when they came, and
-// accepts later, may be more than the bound. The next one ends them all but one, not one for
-// each time that its sender asks.
+// accepts later, may be more than the bound. The next request ends all of them but one at
+// once, not one for each repetition.
 func TestC6_MoreThanTheBound(t *testing.T) {
 	r := newRig(t)
 	l := r.listen()

@@ -11,7 +11,7 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// deal returns a source that gives these numbers, and fails at the end.
+// deal returns a source with these numbers, and fails at the end.
 func deal(t *testing.T, numbers ...uint32) func() uint32 {
 	return func() uint32 {
 		if len(numbers) == 0 {
@@ -23,9 +23,9 @@ func deal(t *testing.T, numbers ...uint32) func() uint32 {
 	}
 }
 
-// TestC3_IDsAreDrawn: communication IDs and starting PSNs are what the source
-// of randomness gives, so whoever cannot predict it cannot predict them. An ID
-// is never 0 and never one that is in use, on either side.
+// TestC3_IDsAreDrawn: communication IDs and starting PSNs come from the source
+// of random numbers, so they are as unpredictable as it. An ID is never 0 and
+// never one that is in use, on either side.
 func TestC3_IDsAreDrawn(t *testing.T) {
 	r := newRig(t)
 	r.listen()
@@ -41,8 +41,8 @@ func TestC3_IDsAreDrawn(t *testing.T) {
 	}
 }
 
-// TestIDsTellTheSlot: where processes share an address, the upper byte of an
-// ID says whose it is, on either side, and the rest is drawn.
+// TestIDsTellTheSlot: where processes share an address, the upper byte of an ID
+// is its process's slot, on either side, and the rest is random.
 func TestIDsTellTheSlot(t *testing.T) {
 	r := newRig(t)
 	r.listen()
@@ -97,8 +97,8 @@ func TestC3_IDInUse(t *testing.T) {
 	}
 }
 
-// TestC3_ConnectionUsedAgain: one that is over can begin anew, towards another
-// peer too, and has nothing left of the first time.
+// TestC3_ConnectionUsedAgain: an ended connection can begin again, also to
+// another peer, and keeps nothing from the first time.
 func TestC3_ConnectionUsedAgain(t *testing.T) {
 	n, a, b := newNetwork(t)
 	e := n.add("e", DefaultLimits())
@@ -148,8 +148,8 @@ func TestC7_UsedAgainAfterREJ(t *testing.T) {
 	r.wantEvents("a REJ of the first")
 }
 
-// TestC6_RequestForgotten: a listener whose backlog is full forgets the
-// request without a word, and the peer's repetition is a new one.
+// TestC6_RequestForgotten: a listener whose backlog is full drops the request
+// silently, and the peer's repetition is a new request.
 func TestC6_RequestForgotten(t *testing.T) {
 	n, a, b := newNetwork(t)
 	full := 2
@@ -193,7 +193,8 @@ func TestC6_RequestForgotten(t *testing.T) {
 
 func seconds(n *network, offset float64) float64 { return float64(n.now)/1e9 + offset }
 
-// TestC6_ListenerCloses: what it gave stays, and a new request finds nobody.
+// TestC6_ListenerCloses: its connections stay, and a new request finds no
+// listener.
 func TestC6_ListenerCloses(t *testing.T) {
 	r := newRig(t)
 	l := r.listen()
@@ -216,7 +217,8 @@ func TestC6_ListenerCloses(t *testing.T) {
 	}
 }
 
-// TestC6_NoCMMessage: attributes of the class that are none are not ours.
+// TestC6_NoCMMessage: attributes of the class that are no CM messages are not
+// the manager's.
 func TestC6_NoCMMessage(t *testing.T) {
 	r := newRig(t)
 	for _, attr := range []mad.AttrID{0, mad.AttrClassPortInfo, mad.AttrREQ - 1, mad.AttrAPR + 1, 0xffff} {

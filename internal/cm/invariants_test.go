@@ -19,8 +19,8 @@ func invariants(m *Manager) error {
 	return nil
 }
 
-// checkMaps wants every connection in the maps in which it should be, and
-// nothing else there.
+// checkMaps checks that every connection is in the right maps, and nothing else
+// is.
 func checkMaps(m *Manager) error {
 	known := 0
 	for id, c := range m.local {
@@ -67,8 +67,8 @@ func answered(c *Conn) bool {
 	}
 }
 
-// checkChannels wants every channel to be known by both its EE contexts as long as
-// it should be, and to have the users that say so.
+// checkChannels checks that every live channel is found by both its EE contexts,
+// and has exactly the connections that refer to it.
 func checkChannels(m *Manager) error {
 	held := map[*Channel]int{}
 	for _, c := range m.local {
@@ -115,7 +115,7 @@ func checkChannels(m *Manager) error {
 	return nil
 }
 
-// checkHalfOpen wants the counts to be those of the connections.
+// checkHalfOpen compares the counts with the connections.
 func checkHalfOpen(m *Manager) error {
 	total, by := 0, map[netip.Addr]int{}
 	var err error
@@ -187,7 +187,7 @@ func checkTimers(m *Manager) error {
 	return nil
 }
 
-// checkConns wants what a connection holds to fit its state.
+// checkConns checks that the fields of each connection fit its state.
 func checkConns(m *Manager) (err error) {
 	m.EachConn(func(c *Conn) {
 		switch {
@@ -231,7 +231,7 @@ func checkListeners(m *Manager) error {
 	return nil
 }
 
-// empty returns what a manager still holds but for listeners, nil if nothing.
+// empty returns an error if a manager holds anything but listeners.
 func empty(m *Manager) error {
 	if n := len(m.local) + len(m.peers) + len(m.qps) + len(m.sidr) + len(m.half) + m.timers.Len() + m.halfOpen; n != 0 {
 		return fmt.Errorf("left over: %d IDs, %d peers, %d QPs, %d resolutions, %d half-open of %d peers, %d timers",

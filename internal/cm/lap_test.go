@@ -8,8 +8,8 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// TestC10_LAPAndAPR: every field of the two, and the path that both sides
-// have in the end.
+// TestC10_LAPAndAPR: every field of LAP and APR, and the final path on both
+// sides.
 func TestC10_LAPAndAPR(t *testing.T) {
 	r := newRig(t)
 	p := r.reqParams()
@@ -86,8 +86,8 @@ func TestC10_Refused(t *testing.T) {
 }
 
 // TestC10_LostMessages: LAP is repeated; a lost APR makes the consumer of the
-// other side decide again; MRA makes the repetitions wait; when all is in vain
-// the connection goes on without.
+// other side decide again; MRA delays the repetitions; if all fail, the
+// connection goes on without the path.
 func TestC10_LostMessages(t *testing.T) {
 	n, a, b := newNetwork(t)
 	b.listen()
@@ -132,7 +132,7 @@ func TestC10_LostMessages(t *testing.T) {
 		t.Errorf("%v %v %+v", c.State(), c.LAPState(), c.Alternate())
 	}
 
-	// The other side still decides about the one that was given up.
+	// The other side may still answer the LAP that was given up.
 	b.program = b.polite
 	path.FlowLabel++
 	n.do(c.SendLAP(n.now, &path, nil))
@@ -145,8 +145,8 @@ func TestC10_LostMessages(t *testing.T) {
 	n.wantEmpty()
 }
 
-// TestC10_TearDownMeanwhile: a connection that ends ends its LAP, on both
-// sides, whoever ends it; what comes later is dropped.
+// TestC10_TearDownMeanwhile: the end of a connection, from either side, also
+// ends its LAP; later messages are dropped.
 func TestC10_TearDownMeanwhile(t *testing.T) {
 	for s := LAPSent; s < numLAPStates; s++ {
 		for _, on := range []Input{CallDREQ, CallDestroy, MsgDREQ, MsgREJ, MsgREJStale} {
@@ -203,8 +203,8 @@ func TestC10_Sides(t *testing.T) {
 	}
 }
 
-// TestC10_AlternateOfREQ: one that REQ brings is told to the consumer, and REP
-// says that it is not loaded.
+// TestC10_AlternateOfREQ: the consumer gets the alternate path of a REQ, and
+// REP says that it is not loaded.
 func TestC10_AlternateOfREQ(t *testing.T) {
 	r := newRig(t)
 	r.listen()
@@ -218,8 +218,8 @@ func TestC10_AlternateOfREQ(t *testing.T) {
 	}
 }
 
-// TestC10_EveryAPRStatus: the peer hears the status that the consumer chose, and the path is
-// agreed on if that is acceptance, and only then.
+// TestC10_EveryAPRStatus: the peer gets the status that the consumer chose, and the path is
+// agreed on only if that is acceptance.
 func TestC10_EveryAPRStatus(t *testing.T) {
 	for status := range mad.APRStatus(16) {
 		r := newRig(t)

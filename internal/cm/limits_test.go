@@ -70,8 +70,8 @@ func TestC6_MaxListeners(t *testing.T) {
 	r.do(err)
 }
 
-// TestC6_MaxHalfOpen: one peer gets three quarters of what there is, all
-// together no more than there is, and what ends makes room.
+// TestC6_MaxHalfOpen: one peer gets three quarters of the limit, all together
+// the limit, and ended connections make room.
 func TestC6_MaxHalfOpen(t *testing.T) {
 	r := newLimitedRig(t, Limits{MaxConns: 100, MaxListeners: 1, MaxHalfOpen: 8})
 	r.listen()
@@ -98,7 +98,7 @@ func TestC6_MaxHalfOpen(t *testing.T) {
 	if !ask(other, 0) || !ask(third, 0) || ask(other, 1) {
 		t.Error("the rest is not the others'")
 	}
-	// Established is not half-open, and neither is what is over.
+	// Neither established nor ended connections are half-open.
 	r.do(conns[0].SendREP(r.now, r.repParams()))
 	r.receive(mad.AttrRTU, &mad.RTU{LocalCommID: conns[0].RemoteID(), RemoteCommID: conns[0].LocalID()})
 	conns[1].Destroy(r.now)
@@ -223,7 +223,7 @@ func TestC6_REQFlood(t *testing.T) {
 	}
 }
 
-// flush delivers what has arrived on a network, without looking at timers and
+// flush delivers arrived packets on a network, without timers and checks of
 // invariants.
 func flush(n *network) {
 	for p := n.queue.Due(n.now); p != nil; p = n.queue.Due(n.now) {

@@ -69,8 +69,8 @@ func TestC6_EveryCellHasAnOutcome(t *testing.T) {
 	}
 }
 
-// sends says what the actions send, as kindText does. What again sends depends
-// on the state.
+// sends maps actions to the messages that they send, as kindText does. The
+// message of again depends on the state.
 var sends = map[Action]string{
 	sendREQ: "REQ", sendREP: "REP", resendREP: "REP", sendRTU: "RTU", resendRTU: "RTU", sendMRA: "MRA", answerMRA: "MRA",
 	sendREJ: "REJ: consumer reject", rejectTimeout: "REJ: timeout", rejectConsumer: "REJ: consumer reject",
@@ -82,9 +82,9 @@ var sends = map[Action]string{
 
 var lapSends = map[lapAction]string{lapSend: "LAP", lapAnswer: "APR", lapMRA: "MRA", lapAgainMRA: "MRA", lapRetransmit: "LAP"}
 
-// TestC6_EveryCellIsTrue brings a real connection into each state, on each side
-// that can be there, gives it each input and compares all that follows with
-// the cell that the golden file shows.
+// TestC6_EveryCellIsTrue brings a real connection into each state, on each
+// possible side, gives it each input and compares all effects with the cell in
+// the golden file.
 func TestC6_EveryCellIsTrue(t *testing.T) {
 	for s := range numStates {
 		for on := range numInputs {
@@ -142,8 +142,8 @@ func sidesOf(side string) []Role {
 	}
 }
 
-// reach returns a connection in a state, nil for the states that are not of a
-// connection, and the rig around it, which has forgotten the way there.
+// reach returns a connection in a state, nil for states that are not of a
+// connection, and its rig, whose records are cleared.
 func reach(t *testing.T, s State, side Role) (*Conn, *rig) {
 	r := newRig(t)
 	var c *Conn
@@ -167,7 +167,7 @@ func reach(t *testing.T, s State, side Role) (*Conn, *rig) {
 	return c, r
 }
 
-// position returns where the machine stands that a row is about.
+// position returns the state of the machine that a row is about.
 func position(r *rig, c *Conn, row Row) string {
 	switch {
 	case c == nil && len(r.m.listeners) > 0:
@@ -238,14 +238,14 @@ func checkCell(r *rig, c *Conn, on Input, row Row, sent string) {
 	}
 }
 
-// checkImpossible shows that there is no such timer, no such call, or that the
-// message finds something else.
+// checkImpossible checks that there is no such timer or call, or that the
+// message goes elsewhere.
 func checkImpossible(r *rig, c *Conn, on Input, row Row) {
 	t := r.t
 	t.Helper()
 	switch {
 	case on >= firstTimer && c != nil && c.timer.At() != clock.Never:
-		// A timer runs, but it is another one.
+		// The running timer is another one.
 		if (c.state == Timewait) == (on == TimerTimewait) {
 			t.Errorf("a timer runs in %s, and %v fires", row.State, on)
 		}
@@ -277,7 +277,7 @@ func give(r *rig, c *Conn, on Input) error {
 		return call(r, c, on)
 	case on < firstTimer:
 		if c == nil {
-			c = &Conn{localID: 0x5555_5555} // that of nobody
+			c = &Conn{localID: 0x5555_5555} // the ID of no connection
 		}
 		tell(r, c, on)
 	default:

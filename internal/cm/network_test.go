@@ -31,13 +31,13 @@ type network struct {
 	log  strings.Builder
 }
 
-// errand is something that a consumer does later.
+// errand is a deferred action of a consumer.
 type errand struct {
 	at clock.Instant
 	do func()
 }
 
-// later has something done after a time.
+// later calls do after a time.
 func (n *network) later(d time.Duration, do func()) {
 	n.todo = append(n.todo, errand{n.now.Add(d), do})
 }
@@ -67,8 +67,7 @@ func (p *packet) kind() mad.AttrID { return p.mad.Header().AttrID }
 
 const latency = time.Millisecond
 
-// newNetwork returns two nodes, a and b, that answer as a consumer in its
-// right mind does.
+// newNetwork returns two nodes, a and b, with well-behaved consumers.
 func newNetwork(t testing.TB) (n *network, a, b *node) {
 	n = &network{t: t, queue: deadline.New(func(p *packet) *deadline.Link { return &p.arrival })}
 	return n, n.add("a", DefaultLimits()), n.add("b", DefaultLimits())
@@ -132,7 +131,7 @@ func (e *node) onEvent(now clock.Instant, c *Conn, ev *Event) {
 	e.program(now, c, ev)
 }
 
-// note writes a line of the log, which tells everything that happened.
+// note writes a line of the log, which has all events.
 func (n *network) note(e *node, what string) {
 	fmt.Fprintf(&n.log, "%8.3f %s %s\n", time.Duration(n.now).Seconds(), e.name, what)
 }
@@ -214,7 +213,7 @@ func (e *node) connect(o *node) (*Conn, *Conn) {
 	return c, d
 }
 
-// next returns when something happens.
+// next returns the time of the next event.
 func (n *network) next() clock.Instant {
 	at := n.queue.Next()
 	for _, e := range n.nodes {
@@ -226,7 +225,7 @@ func (n *network) next() clock.Instant {
 	return at
 }
 
-// step lets the next thing happen.
+// step carries out the next event.
 func (n *network) step() {
 	n.t.Helper()
 	n.now = max(n.now, n.next())
@@ -257,7 +256,7 @@ func (n *network) tail() string {
 	return s[max(0, len(s)-4000):]
 }
 
-// run lets things happen for a time.
+// run carries out the events of a time.
 func (n *network) run(d time.Duration) {
 	n.t.Helper()
 	end := n.now.Add(d)
@@ -267,8 +266,8 @@ func (n *network) run(d time.Duration) {
 	n.now = end
 }
 
-// finish lets things happen until nothing does, within steps that no test
-// needs.
+// finish carries out events until none is left, within a number of steps that
+// no test needs.
 func (n *network) finish() {
 	n.t.Helper()
 	for range 1_000_000 {
@@ -280,7 +279,7 @@ func (n *network) finish() {
 	n.t.Fatalf("there is no end:\n%s", n.tail())
 }
 
-// wantEmpty shows that all is over and nothing is left.
+// wantEmpty checks that nothing is left on both nodes.
 func (n *network) wantEmpty() {
 	n.t.Helper()
 	n.finish()
@@ -296,7 +295,7 @@ func (n *network) wantEmpty() {
 	}
 }
 
-// wantLog compares all that happened; indentation does not matter.
+// wantLog compares the log; indentation does not matter.
 func (n *network) wantLog(want string) {
 	n.t.Helper()
 	var lines []string
@@ -315,8 +314,7 @@ func (n *network) wantLog(want string) {
 	n.log.Reset()
 }
 
-// drop loses the packets of a kind from a node, but for those after the first
-// n of them.
+// drop loses the first count packets of a kind from a node.
 func (n *network) drop(e *node, kind mad.AttrID, count int) {
 	n.fate = func(p *packet) []time.Duration {
 		if p.from == e && p.kind() == kind && count > 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// wantAttr compares what a connection gives its QP.
+// wantAttr compares the attributes that a connection gives its QP.
 func wantAttr(t *testing.T, c *Conn, want ib.QPAttr, mask ib.AttrMask) {
 	t.Helper()
 	got, gotMask, err := c.QPAttr(want.State)
@@ -59,8 +59,8 @@ func TestC8_PassiveAttributes(t *testing.T) {
 	}, rtsMask|ib.AttrTimeout|ib.AttrRetryCnt|ib.AttrRNRRetry|ib.AttrMaxRDAtomic)
 }
 
-// TestC8_BeforeAnswer: a consumer may ready its QP before it sends REP; it
-// then gets what REQ allows, each side's view of the other's.
+// TestC8_BeforeAnswer: a consumer may prepare its QP before it sends REP; it
+// then gets the depths that REQ allows.
 func TestC8_BeforeAnswer(t *testing.T) {
 	r := newRig(t)
 	r.listen()
@@ -74,8 +74,8 @@ func TestC8_BeforeAnswer(t *testing.T) {
 	}
 }
 
-// TestC8_UC: without acknowledges there are no limits of READs, no retries and
-// no timeout. Without resources nobody may read.
+// TestC8_UC: without acknowledgements there are no READ limits, no retries and
+// no timeout. Without responder resources the peer may not read.
 func TestC8_UC(t *testing.T) {
 	r := newRig(t)
 	p := r.reqParams()
@@ -91,8 +91,8 @@ func TestC8_UC(t *testing.T) {
 	}
 }
 
-// TestC8_WhenKnown: attributes are there from the time on at which the
-// messages have brought them.
+// TestC8_WhenKnown: attributes are available once the messages with them have
+// arrived.
 func TestC8_WhenKnown(t *testing.T) {
 	r := newRig(t)
 	r.listen()
@@ -123,8 +123,8 @@ func TestC8_WhenKnown(t *testing.T) {
 }
 
 // TestC8_PathIsOurs: the MTU is never beyond the port's, the P_Key is the one
-// of the port's table that fits, and an address that the port has no more is
-// an error.
+// of the port's table that fits, and an address that the port has lost is an
+// error.
 func TestC8_PathIsOurs(t *testing.T) {
 	r := newRig(t)
 	r.m.cfg.PKeys = []ib.PKey{0x8002, ib.PKeyDefault}
@@ -145,8 +145,8 @@ func TestC8_PathIsOurs(t *testing.T) {
 	}
 }
 
-// TestC8_DepthsOfREP: what the peer's REP offers cuts what REQ asked for, each
-// way, and adds nothing.
+// TestC8_DepthsOfREP: the depths of the peer's REP reduce those of REQ, each
+// way, and never increase them.
 func TestC8_DepthsOfREP(t *testing.T) {
 	for _, row := range []struct{ resources, depth, reads, serves uint8 }{
 		{1, 1, 1, 1}, {4, 9, 4, 3}, {0, 0, 0, 0}, {255, 255, 5, 3},
@@ -166,7 +166,7 @@ func TestC8_DepthsOfREP(t *testing.T) {
 }
 
 // TestC8_TimeoutOfREQ: the local ACK timeout of a passive QP is that of REQ, but
-// never 0, with which it would wait for ever.
+// never 0, which would mean waiting for ever.
 func TestC8_TimeoutOfREQ(t *testing.T) {
 	for _, row := range []struct{ says, timeout, lifetime uint8 }{{0, 1, 0}, {1, 1, 0}, {18, 18, 17}, {31, 31, 30}} {
 		r := newRig(t)

@@ -11,7 +11,7 @@ import (
 )
 
 // TestC7_RefusedREQ: each reason for which the manager itself rejects a REQ,
-// and all that the REJ says. Nothing is kept, and the listener hears nothing.
+// and all fields of the REJ. Nothing is kept, and the listener gets no event.
 func TestC7_RefusedREQ(t *testing.T) {
 	other := mad.Path{LocalGID: ib.GID{15: 1}, RemoteGID: ib.GID{15: 2}}
 	for _, row := range []struct {
@@ -49,8 +49,8 @@ func TestC7_RefusedREQ(t *testing.T) {
 	}
 }
 
-// TestC7_SenselessMessages: a REQ or a REP that no connection can be made of,
-// and that no answer would reach, is dropped and counted.
+// TestC7_SenselessMessages: an invalid REQ or REP whose sender no answer would
+// reach is dropped and counted.
 func TestC7_SenselessMessages(t *testing.T) {
 	for what, spoil := range map[string]func(q *mad.REQ){
 		"no ID":                           func(q *mad.REQ) { q.LocalCommID = 0 },
@@ -91,8 +91,8 @@ func TestC7_SenselessMessages(t *testing.T) {
 	}
 }
 
-// TestC7_ConsumerReject: reason, information and private data are the
-// consumer's; which message is rejected, and whose IDs are told, is the state's.
+// TestC7_ConsumerReject: reason, information and private data come from the
+// consumer; the rejected message and the IDs follow from the state.
 func TestC7_ConsumerReject(t *testing.T) {
 	for s, want := range map[State]mad.REJ{
 		ReqSent:    {LocalCommID: 1, Message: mad.WhichOther},
@@ -120,7 +120,8 @@ func TestC7_ConsumerReject(t *testing.T) {
 	}
 }
 
-// TestC7_RejectIsHeard: of either answer, on the other side, with all it says.
+// TestC7_RejectIsHeard: the other side gets the REJ of a REQ or a REP, with all
+// fields.
 func TestC7_RejectIsHeard(t *testing.T) {
 	for _, who := range []string{"a", "b"} {
 		n, a, b := newNetwork(t)
@@ -151,7 +152,7 @@ func TestC7_RejectIsHeard(t *testing.T) {
 	}
 }
 
-// TestC7_LostREJ: the REQ is repeated, and the consumer asked again.
+// TestC7_LostREJ: the REQ is repeated, and the consumer gets it again.
 func TestC7_LostREJ(t *testing.T) {
 	n, a, b := newNetwork(t)
 	b.program = func(now clock.Instant, c *Conn, ev *Event) { c.Destroy(now) }
@@ -193,8 +194,8 @@ func TestC7_TimeoutIsMatchedByGUID(t *testing.T) {
 	}
 }
 
-// TestC7_LateREJ: a REJ of a repetition of a REQ that was taken after all does
-// not end the connection, and one of another connection neither.
+// TestC7_LateREJ: a REJ for a repetition of a REQ that was accepted after all
+// does not end the connection, nor does a REJ of another connection.
 func TestC7_LateREJ(t *testing.T) {
 	for _, s := range []State{RepRcvd, MRARepSent, Established, DReqSent} {
 		c, r := reach(t, s, Active)
@@ -210,8 +211,8 @@ func TestC7_LateREJ(t *testing.T) {
 	}
 }
 
-// TestC7_REPForNobody: it is rejected, or its sender would keep a QP ready
-// until its repetitions are spent.
+// TestC7_REPForNobody: a REP without a connection is rejected, because
+// otherwise its sender would keep a QP until its repetitions are used up.
 func TestC7_REPForNobody(t *testing.T) {
 	r := newRig(t)
 	p := r.rep(&Conn{localID: 99})
@@ -225,7 +226,7 @@ func TestC7_REPForNobody(t *testing.T) {
 	b.listen()
 	c := a.ask(b)
 	n.run(latency + latency/2)
-	a.boot(DefaultLimits(), 77) // it has forgotten all
+	a.boot(DefaultLimits(), 77) // it has lost all connections
 	n.finish()
 	_ = c
 	n.wantLog(`
@@ -237,7 +238,8 @@ func TestC7_REPForNobody(t *testing.T) {
 	n.wantEmpty()
 }
 
-// TestC1_AnswersGoToQP1: whichever QP of the peer a message comes from.
+// TestC1_AnswersGoToQP1: answers go to QP1, from whichever QP of the peer the
+// message came.
 func TestC1_AnswersGoToQP1(t *testing.T) {
 	for on, want := range map[Input]string{
 		MsgREQ: "REJ: invalid service id", MsgREP: "REJ: invalid communication id", MsgRTU: "REJ: invalid communication id",
@@ -260,8 +262,8 @@ func TestC1_AnswersGoToQP1(t *testing.T) {
 	}
 }
 
-// TestC6_RTUForNobody: whoever finishes a connection that the other side has
-// given up, and was not told, is told then.
+// TestC6_RTUForNobody: a side that sends RTU for a connection that the other
+// side has silently given up gets a REJ then.
 func TestC6_RTUForNobody(t *testing.T) {
 	r := newRig(t)
 	r.receive(mad.AttrRTU, &mad.RTU{LocalCommID: peerID, RemoteCommID: 99})
@@ -274,7 +276,7 @@ func TestC6_RTUForNobody(t *testing.T) {
 	a.program = a.idle
 	b.listen()
 	c := a.ask(b)
-	n.run(time.Minute) // the passive side gives up, in silence: the peer has not answered
+	n.run(time.Minute) // the passive side gives up silently: the peer has not answered
 	n.log.Reset()
 	n.do(c.SendRTU(n.now, nil))
 	n.wantEmpty()
@@ -285,9 +287,9 @@ func TestC6_RTUForNobody(t *testing.T) {
 		62.149 a hears TIMEWAIT_EXIT`)
 }
 
-// TestC6_RTUCrossesREJ: the consumer of the passive side withdraws when RTU is
-// under way and its REJ is lost. RTU brings out another, the same, and nothing
-// but a REJ does that.
+// TestC6_RTUCrossesREJ: the consumer of the passive side rejects while RTU is
+// on its way, and its REJ is lost. RTU makes it send the same REJ again; no
+// other message than REJ is repeated so.
 func TestC6_RTUCrossesREJ(t *testing.T) {
 	n, a, b := newNetwork(t)
 	b.listen()
@@ -315,7 +317,7 @@ func TestC6_RTUCrossesREJ(t *testing.T) {
 		t.Errorf("sent %q, want a REJ and the same again", r.kinds())
 	}
 	c, r = reach(t, RepSent, Passive)
-	tell(r, c, MsgDREQ) // this peer knows
+	tell(r, c, MsgDREQ) // this peer knows that it is over
 	r.do(c.SendDREP(r.now, nil))
 	r.clear()
 	tell(r, c, MsgRTU)
@@ -323,8 +325,7 @@ func TestC6_RTUCrossesREJ(t *testing.T) {
 }
 
 // TestC7_StaleREQ: a peer that was restarted uses the QP of a connection that
-// we think is up. It hears so, our side is ended, and its next attempt after
-// that succeeds.
+// we think is up. It gets a REJ, our side ends, and its next attempt succeeds.
 func TestC7_StaleREQ(t *testing.T) {
 	n, a, b := newNetwork(t)
 	b.listen()
@@ -355,7 +356,7 @@ func TestC7_StaleREQ(t *testing.T) {
 
 // TestC7_StaleREQIsValid: a REQ that names the QP of a connection ends that
 // connection only if nothing else is wrong with it. Each of these is answered
-// for what is wrong, or not at all, and the connection stays.
+// according to its error, or not at all, and the connection stays.
 func TestC7_StaleREQIsValid(t *testing.T) {
 	elsewhere := ib.GIDFromAddr(netip.MustParseAddr("10.0.0.77"))
 	for what, c := range map[string]struct {
@@ -452,8 +453,8 @@ func TestC7_Strangers(t *testing.T) {
 	}
 }
 
-// TestC7_MRA: what it makes the peer wait, whether told at once or when the
-// peer repeats itself, and all that it says.
+// TestC7_MRA: how long it makes the peer wait, whether sent at once or when the
+// peer repeats its message, and all its fields.
 func TestC7_MRA(t *testing.T) {
 	c, r := reach(t, MRAReqRcvd, Active)
 	if wait := r.m.Deadline().Sub(r.now); wait != mad.Timeout(22)+mad.Timeout(19) {
@@ -468,7 +469,7 @@ func TestC7_MRA(t *testing.T) {
 	if wait := r.m.Deadline().Sub(r.now); wait != mad.Timeout(22)+mad.Timeout(18) {
 		t.Errorf("REP: waits for %v", wait)
 	}
-	a := r.mra(c, 3) // about nothing that exists
+	a := r.mra(c, 3) // about a message that does not exist
 	r.receive(mad.AttrMRA, a)
 	if r.m.Counters().Invalid != 1 {
 		t.Error("an MRA about nothing is not counted")

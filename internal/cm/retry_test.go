@@ -10,9 +10,9 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// TestC6_Retransmission: what waits for an answer is sent again, the same to
-// the byte, at equal intervals and as often as the parameters say; then the
-// consumer hears that it was in vain.
+// TestC6_Retransmission: an unanswered message is repeated, identical to the
+// byte, at equal intervals and as often as the parameters say; then the
+// consumer gets the failure.
 func TestC6_Retransmission(t *testing.T) {
 	response, round := mad.Timeout(20), 2*mad.Timeout(18)
 	for _, row := range []struct {
@@ -30,7 +30,7 @@ func TestC6_Retransmission(t *testing.T) {
 			c := r.active(MRAReqRcvd)
 			r.now = r.m.Deadline()
 			r.clear()
-			r.m.Advance(r.now) // what MRA asked for is over: the first of the repetitions
+			r.m.Advance(r.now) // the time of the MRA is over: the first of the repetitions
 			return c
 		}, mad.AttrREQ, 15, round + response, REQError, Idle, 0},
 		{"REP", func(r *rig) *Conn { return r.passive(RepSent) }, mad.AttrREP, 4, mad.Timeout(19), REPError, Idle, 1},
@@ -66,9 +66,9 @@ func TestC6_Retransmission(t *testing.T) {
 	}
 }
 
-// TestC6_GivingUpIsTold: who gives up a REQ or a REP says so, naming its node
-// by its GUID, so that the peer need not wait (as Linux does when a consumer
-// gives up).
+// TestC6_GivingUpIsTold: a side that gives up a REQ or a REP sends a REJ with
+// its node's GUID, so that the peer need not wait (as Linux does when a
+// consumer gives up).
 func TestC6_GivingUpIsTold(t *testing.T) {
 	r := newRig(t)
 	c := r.active(ReqSent)
@@ -92,7 +92,8 @@ func TestC6_GivingUpIsTold(t *testing.T) {
 	}
 }
 
-// TestC6_FullQueueIsLoss: what QP1 has no room for is sent the next time.
+// TestC6_FullQueueIsLoss: a message for which QP1 has no room is sent at the
+// next repetition.
 func TestC6_FullQueueIsLoss(t *testing.T) {
 	r := newRig(t)
 	r.unsent = true
@@ -109,8 +110,8 @@ func TestC6_FullQueueIsLoss(t *testing.T) {
 }
 
 // TestC6_PeersTimesAreBounded: a peer that asks us to wait for hours between
-// repetitions gets what Linux's longest MRA asks for, and one that asks us not
-// to wait, in repetitions or in TIMEWAIT, about a millisecond.
+// repetitions gets the time of Linux's longest MRA, and one that asks us not to
+// wait, in repetitions or in TIMEWAIT, about a millisecond.
 func TestC6_PeersTimesAreBounded(t *testing.T) {
 	r := newRig(t)
 	r.listen()
@@ -144,12 +145,12 @@ func TestC6_PeersTimesAreBounded(t *testing.T) {
 }
 
 // life runs a whole life of a connection, with a resolution and an alternate
-// path, and returns what the two consumers heard.
+// path, and returns the events of the two consumers.
 func life(n *network, a, b *node) [2][]EventType {
 	b.listen()
 	b.program = func(now clock.Instant, c *Conn, ev *Event) {
 		switch ev.Type {
-		case REQReceived: // takes its time
+		case REQReceived: // takes a while
 			n.do(c.SendMRA(now, 19, nil))
 		case LAPReceived:
 			n.do(c.SendMRA(now, 19, nil))
@@ -175,8 +176,8 @@ func life(n *network, a, b *node) [2][]EventType {
 	return [2][]EventType{a.heard, b.heard}
 }
 
-// TestC6_Duplicates: a network that delivers each packet twice or more, at
-// once or later, changes nothing of what the consumers hear.
+// TestC6_Duplicates: a network that delivers each packet twice or more, at once
+// or later, does not change the consumers' events.
 func TestC6_Duplicates(t *testing.T) {
 	n, a, b := newNetwork(t)
 	want := life(n, a, b)
@@ -202,8 +203,8 @@ func TestC6_Duplicates(t *testing.T) {
 	}
 }
 
-// TestC6_EachMessageLostOnce: whichever packet of a life is lost, first or
-// again, both ends come to the same end.
+// TestC6_EachMessageLostOnce: whichever packet of a connection is lost, an
+// original or a repetition, both ends have the same result.
 func TestC6_EachMessageLostOnce(t *testing.T) {
 	n, a, b := newNetwork(t)
 	life(n, a, b)

@@ -22,7 +22,7 @@ const (
 	service  = mad.ServiceID(0x0106_1d30)
 )
 
-// rig is a manager whose peer is the test: it hears every MAD and every event.
+// rig is a manager whose peer is the test: it gets every MAD and every event.
 type rig struct {
 	t      testing.TB
 	m      *Manager
@@ -84,7 +84,7 @@ func (r *rig) do(err error) {
 	}
 }
 
-// receive gives the manager a message of the peer.
+// receive delivers a message of the peer to the manager.
 func (r *rig) receive(attr mad.AttrID, msg message) { r.receiveFrom(r.peer, attr, msg) }
 
 const peerTID = 0x9_8765_4321
@@ -97,7 +97,7 @@ func (r *rig) receiveFrom(from netip.Addr, attr mad.AttrID, msg message) {
 	}
 }
 
-// clear forgets what was sent and heard.
+// clear clears the records of sent MADs and events.
 func (r *rig) clear() { r.sent, r.to, r.events = nil, nil, nil }
 
 // last returns the last MAD that was sent, which must be of that kind, decoded.
@@ -112,7 +112,8 @@ func last[M interface {
 	return decode(msg, r.sent[len(r.sent)-1])
 }
 
-// kinds returns what was sent, of REJ the reason and of SIDR_REP the status too.
+// kinds returns the kinds of the sent messages, with the reason of a REJ and the
+// status of a SIDR_REP.
 func (r *rig) kinds() []string {
 	var k []string
 	for _, m := range r.sent {
@@ -132,7 +133,7 @@ func kindText(m *mad.MAD) string {
 	}
 }
 
-// wantSent compares what was sent since clear.
+// wantSent compares the messages sent since clear.
 func (r *rig) wantSent(why string, want ...string) {
 	r.t.Helper()
 	if got := r.kinds(); !slices.Equal(got, want) {
@@ -140,7 +141,7 @@ func (r *rig) wantSent(why string, want ...string) {
 	}
 }
 
-// wantEvents compares what the consumer heard since clear.
+// wantEvents compares the consumer's events since clear.
 func (r *rig) wantEvents(why string, want ...EventType) {
 	r.t.Helper()
 	if !slices.Equal(r.events, want) {
@@ -303,7 +304,7 @@ func (r *rig) passive(to State) *Conn {
 	return r.end(c, to)
 }
 
-// end tears an established connection down as far as a state.
+// end tears an established connection down to a state.
 func (r *rig) end(c *Conn, to State) *Conn {
 	r.t.Helper()
 	switch to {

@@ -37,7 +37,7 @@ func TestC3_C4_ThreeWaySetup(t *testing.T) {
 	}
 }
 
-// TestC3_REQFields compares every field of REQ with what was asked for.
+// TestC3_REQFields compares every field of REQ with the parameters.
 func TestC3_REQFields(t *testing.T) {
 	r := newRig(t)
 	p := r.reqParams()
@@ -68,11 +68,11 @@ func TestC3_REQFields(t *testing.T) {
 	}
 }
 
-// TestC3_REPAndRTUFields compares every field of the answers, whose
-// transaction ID is that of the REQ and whose traffic class too.
+// TestC3_REPAndRTUFields compares every field of the answers, whose transaction
+// ID and traffic class are those of the REQ.
 func TestC3_REPAndRTUFields(t *testing.T) {
 	r := newRig(t)
-	r.from = 9 // whichever QP the peer sends from, QP1 is who listens
+	r.from = 9 // whichever QP the peer sends from, answers go to QP1
 	r.listen()
 	c := r.passive(RepSent)
 	got := last(r, mad.AttrREP, &mad.REP{})
@@ -93,7 +93,7 @@ func TestC3_REPAndRTUFields(t *testing.T) {
 	}
 }
 
-// TestC3_Defaults: what the consumer leaves out is what Linux takes.
+// TestC3_Defaults: parameters that the consumer omits get Linux's defaults.
 func TestC3_Defaults(t *testing.T) {
 	r := newRig(t)
 	r.active(ReqSent)
@@ -158,8 +158,8 @@ func TestC4_FirstDataInPlaceOfRTU(t *testing.T) {
 	}
 }
 
-// TestC3_C4_PrivateData: it arrives unchanged and padded with zeros, at its
-// greatest length too, and one byte more is refused and changes nothing.
+// TestC3_C4_PrivateData: it arrives unchanged and padded with zeros, also at
+// its maximum length; one byte more is refused and changes nothing.
 func TestC3_C4_PrivateData(t *testing.T) {
 	full := func(n int) []byte {
 		b := make([]byte, n)
@@ -221,7 +221,7 @@ func TestC3_C4_PrivateData(t *testing.T) {
 	}
 }
 
-// wantInvalid wants an error that unwraps to EINVAL.
+// wantInvalid requires an error that unwraps to EINVAL.
 func wantInvalid(t *testing.T, what string, err error) {
 	t.Helper()
 	if !errors.Is(err, ib.EINVAL) {
@@ -229,7 +229,7 @@ func wantInvalid(t *testing.T, what string, err error) {
 	}
 }
 
-// TestC3_BadParameters: each value that its field cannot hold is refused, and
+// TestC3_BadParameters: each value that exceeds its field is refused, and
 // nothing is sent or kept.
 func TestC3_BadParameters(t *testing.T) {
 	r := newRig(t)
@@ -280,8 +280,8 @@ func TestC3_BadParameters(t *testing.T) {
 	r.wantSent("nothing that was refused")
 }
 
-// TestC3_AddressesAreNormal: an IPv4 address in its IPv6 form and a zone are
-// not a different peer from the one that answers.
+// TestC3_AddressesAreNormal: an IPv4-mapped address and an address with a zone
+// are the same peer as in the answer.
 func TestC3_AddressesAreNormal(t *testing.T) {
 	r := newRig(t)
 	p := r.reqParams()

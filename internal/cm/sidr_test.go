@@ -9,7 +9,7 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// TestC9_Resolution: every field of the question and of the answer.
+// TestC9_Resolution: every field of SIDR_REQ and SIDR_REP.
 func TestC9_Resolution(t *testing.T) {
 	r := newRig(t)
 	c := r.m.NewConn(r.onEvent)
@@ -41,7 +41,7 @@ func TestC9_Resolution(t *testing.T) {
 	}
 }
 
-// TestC9_PathOfRequest: the server's way back is the way that the request came.
+// TestC9_PathOfRequest: the server's path is the reverse of the request's.
 func TestC9_PathOfRequest(t *testing.T) {
 	r := newRig(t)
 	r.listen()
@@ -59,7 +59,7 @@ func TestC9_PathOfRequest(t *testing.T) {
 	}
 }
 
-// TestC9_Answers: the client hears each status, and nothing is left on either
+// TestC9_Answers: the client gets each status, and nothing is left on either
 // side.
 func TestC9_Answers(t *testing.T) {
 	for _, status := range []mad.SIDRStatus{mad.SIDRValid, mad.SIDRRejected, mad.SIDRNoQP, mad.SIDRUnsupportedService} {
@@ -67,13 +67,13 @@ func TestC9_Answers(t *testing.T) {
 		var heard []mad.SIDRREP
 		a.program = func(_ clock.Instant, _ *Conn, ev *Event) { heard = append(heard, *ev.SIDRREP) }
 		b.program = func(now clock.Instant, c *Conn, _ *Event) {
-			if status == mad.SIDRRejected { // what giving up means
+			if status == mad.SIDRRejected { // the status of giving up
 				c.Destroy(now)
 				return
 			}
 			n.do(c.SendSIDRREP(now, &SIDRREPParams{Status: status, QPN: 5, QKey: 6}))
 		}
-		if status != mad.SIDRUnsupportedService { // what nobody listening means
+		if status != mad.SIDRUnsupportedService { // the status without a listener
 			b.listen()
 		}
 		n.do(a.m.NewConn(a.onEvent).SendSIDRREQ(n.now, &SIDRREQParams{Service: service, Path: a.pathTo(b)}))
@@ -84,8 +84,8 @@ func TestC9_Answers(t *testing.T) {
 	}
 }
 
-// TestC9_Duplicates: a repeated request that is not answered yet is no new
-// one; one whose answer was lost is.
+// TestC9_Duplicates: a repetition of an unanswered request is no new request; a
+// repetition after a lost answer is.
 func TestC9_Duplicates(t *testing.T) {
 	r := newRig(t)
 	r.listen()
@@ -109,7 +109,8 @@ func TestC9_Duplicates(t *testing.T) {
 	}
 }
 
-// TestC9_Stranger: an answer counts only if it comes from whom was asked.
+// TestC9_Stranger: an answer counts only if it comes from the address that was
+// asked.
 func TestC9_Stranger(t *testing.T) {
 	r := newRig(t)
 	c := r.active(SIDRReqSent)

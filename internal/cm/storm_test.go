@@ -12,16 +12,16 @@ import (
 
 var stormSeed = flag.Uint64("storm", 0, "run the storm of this seed only, with its log")
 
-// storm is a network that loses, repeats and delays, and consumers of all
-// tempers on it.
+// storm is a network that loses, repeats and delays packets, with consumers
+// that behave in all ways.
 type storm struct {
 	*network
 	rng *rand.Rand
 }
 
 // TestC6_Storm shows for many seeds that whatever the network does, every
-// attempt comes to an end at both consumers, no end believes in a connection
-// whose other end never heard that it is over, and nothing is left.
+// attempt comes to an end at both consumers, no end stays established whose
+// other end no consumer has, and nothing is left.
 func TestC6_Storm(t *testing.T) {
 	from, to := uint64(1), uint64(1000)
 	if *stormSeed != 0 {
@@ -93,16 +93,15 @@ func (s *storm) begin(e, o *node) {
 	if err == nil { // otherwise the manager is full
 		e.conns = append(e.conns, c)
 	}
-	if s.rng.IntN(6) == 0 { // loses patience
+	if s.rng.IntN(6) == 0 { // gives up
 		s.later(s.pause(), func() { c.Destroy(s.now) })
 	}
 }
 
 func (s *storm) pause() time.Duration { return time.Duration(s.rng.Int64N(int64(4 * time.Second))) }
 
-// react does what a consumer may do about an event: the sensible thing at once
-// or later, perhaps with MRA meanwhile, or it gives up. Calls that come too
-// late are refused, which is fine.
+// react handles an event as a consumer may: it answers at once or later,
+// perhaps with MRA meanwhile, or gives up. Late calls may be refused.
 func (s *storm) react(e *node, c *Conn, what EventType) {
 	answer := s.answer(e, c, what)
 	switch s.rng.IntN(10) {
@@ -164,8 +163,8 @@ func (s *storm) live(c *Conn) {
 	}
 }
 
-// wantAgreement shows that no attempt is left half-way, and that of a
-// connection of which one end is up the other is too, or its consumer knows.
+// wantAgreement checks that no connection is left in between, and that the
+// other end of each established one still belongs to a consumer.
 func (s *storm) wantAgreement() {
 	s.t.Helper()
 	for _, e := range s.nodes {
@@ -180,8 +179,7 @@ func (s *storm) wantAgreement() {
 	}
 }
 
-// other returns the other end of a connection, which its consumer knows: it is
-// up, or the consumer was told how it ended.
+// other returns the other end of a connection, nil if no consumer has it.
 func (s *storm) other(c *Conn) *Conn {
 	for _, e := range s.nodes {
 		for _, d := range e.conns {

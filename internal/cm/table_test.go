@@ -75,7 +75,7 @@ func TestC6_EveryStateIsReached(t *testing.T) {
 	}
 }
 
-// TestNames: all that is printed has a name, and what does not exist says so.
+// TestNames: all printed values have names, and invalid values print as such.
 func TestNames(t *testing.T) {
 	unique := map[string]bool{}
 	name := func(s string) {
@@ -135,7 +135,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestC6_SetHandler: events go to whom they were given to last.
+// TestC6_SetHandler: events go to the handler that was set last.
 func TestC6_SetHandler(t *testing.T) {
 	r := newRig(t)
 	r.listen()

@@ -95,7 +95,8 @@ func TestC5_TimewaitLength(t *testing.T) {
 	}
 }
 
-// TestC5_SimultaneousDREQ: both ask at once, both answer, both hear of it.
+// TestC5_SimultaneousDREQ: both send DREQ at once, both answer, both get the
+// event.
 func TestC5_SimultaneousDREQ(t *testing.T) {
 	n, a, b := newNetwork(t)
 	b.listen()
@@ -144,8 +145,8 @@ func TestC5_DREPOvertakes(t *testing.T) {
 	r.wantSent("an answer that was not sent before, and then repeated", "DREP", "DREP")
 }
 
-// TestC5_LostDREQAndDREP: DREQ is repeated; DREP comes again from TIMEWAIT,
-// and from a side that has forgotten the connection.
+// TestC5_LostDREQAndDREP: DREQ is repeated; DREP is repeated in TIMEWAIT, and
+// by a side that has forgotten the connection.
 func TestC5_LostDREQAndDREP(t *testing.T) {
 	n, a, b := newNetwork(t)
 	b.listen()
@@ -172,7 +173,7 @@ func TestC5_LostDREQAndDREP(t *testing.T) {
 	n.wantEmpty()
 }
 
-// TestC5_DREQForAnotherQP: a DREQ that does not name our QP is not for us.
+// TestC5_DREQForAnotherQP: a DREQ that does not name our QP is dropped.
 func TestC5_DREQForAnotherQP(t *testing.T) {
 	c, r := reach(t, Established, Active)
 	r.clear()
@@ -194,8 +195,8 @@ func TestC5_DREQForAnotherQP(t *testing.T) {
 	}
 }
 
-// TestC5_DestroyInEveryState: whatever the state, the manager says what the
-// peer must know, the consumer hears nothing more, and nothing is left.
+// TestC5_DestroyInEveryState: in every state the manager sends the final
+// messages, the consumer gets no more events, and nothing is left.
 func TestC5_DestroyInEveryState(t *testing.T) {
 	for s, want := range map[State][]string{
 		Idle: nil, ReqSent: {"REJ: timeout"}, MRAReqRcvd: {"REJ: timeout"}, RepRcvd: {"REJ: consumer reject"},
@@ -207,7 +208,7 @@ func TestC5_DestroyInEveryState(t *testing.T) {
 			c, r := reach(t, s, side)
 			r.clear()
 			c.Destroy(r.now)
-			c.Destroy(r.now) // once more changes nothing
+			c.Destroy(r.now) // a second call changes nothing
 			r.wantSent(s.String(), want...)
 			if err := invariants(r.m); err != nil {
 				t.Errorf("%v: %v", s, err)
@@ -221,8 +222,8 @@ func TestC5_DestroyInEveryState(t *testing.T) {
 	}
 }
 
-// TestC5_DestroyInHandler: from within every event of a whole life, on either
-// side, nothing is left on either.
+// TestC5_DestroyInHandler: in the handler of any event of a connection, on
+// either side; nothing is left on either side.
 func TestC5_DestroyInHandler(t *testing.T) {
 	for e := REQError; e < numEvents; e++ {
 		for _, destroyer := range []string{"a", "b"} {
@@ -261,8 +262,8 @@ func TestC5_DestroyInHandler(t *testing.T) {
 	}
 }
 
-// TestC5_NothingAfterDestroy: a connection that is over for its consumer and
-// not for the protocol answers what comes, and its handler is silent.
+// TestC5_NothingAfterDestroy: a connection that its consumer has destroyed
+// still answers messages until the protocol ends it, without events.
 func TestC5_NothingAfterDestroy(t *testing.T) {
 	c, r := reach(t, Established, Active)
 	c.Destroy(r.now)
