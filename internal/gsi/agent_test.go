@@ -56,8 +56,8 @@ func TestC12_Dispatch(t *testing.T) {
 	r.wantSent("nothing wants an answer", 0)
 }
 
-// TestC12_Register shows which agents are refused, and that closing one frees
-// its place.
+// TestC12_Register shows which registrations are refused, and that closing an
+// agent allows another one.
 func TestC12_Register(t *testing.T) {
 	r := newRig(t, Config{})
 	cm := r.agent(mad.ClassCM, 2, mad.MethodSend)
@@ -107,8 +107,9 @@ func TestC12_TransactionIDs(t *testing.T) {
 	}
 }
 
-// TestC12_Close shows that an agent's end ends its requests, oldest first, and
-// only its own; that what it sent still leaves; and that it is of no more use.
+// TestC12_Close shows that closing an agent ends its own requests, oldest
+// first; that its queued MADs are still sent; and that it cannot be used any
+// more.
 func TestC12_Close(t *testing.T) {
 	r := newRig(t, Config{})
 	a, b := r.agent(mad.ClassPerf, 1), r.agent(mad.ClassSA, 2)

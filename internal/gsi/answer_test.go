@@ -8,9 +8,9 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// TestC12_Unsupported shows what is answered to requests that nobody serves,
-// and what is not answered at all: a Send, a Trap, a Report and every response,
-// of any class.
+// TestC12_Unsupported shows the answers to requests without an agent, and the
+// MADs that get no answer: a Send, a Trap, a Report and every response, of any
+// class.
 func TestC12_Unsupported(t *testing.T) {
 	const silent = 0xffff
 	for _, c := range []struct {
@@ -66,9 +66,9 @@ func TestC12_Unsupported(t *testing.T) {
 	}
 }
 
-// TestC12_ClassPortInfo shows that the interface answers for every agent what
-// it said of itself, with the header that fits, and that the agent does not see
-// it. A Set of it is the agent's.
+// TestC12_ClassPortInfo shows that the interface answers a Get of ClassPortInfo
+// for every agent with the agent's own description and a matching header,
+// without a call of the agent. A Set goes to the agent.
 func TestC12_ClassPortInfo(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.agent(mad.ClassPerf, 3, mad.MethodGet, mad.MethodSet)
@@ -92,7 +92,7 @@ func TestC12_ClassPortInfo(t *testing.T) {
 	}
 }
 
-// TestC12_AnswersGoBack shows the way of an answer: to the queue pair and the
+// TestC12_AnswersGoBack shows where an answer goes: to the queue pair and the
 // address that asked, from the address that was asked, with its traffic class.
 func TestC12_AnswersGoBack(t *testing.T) {
 	r := newRig(t, Config{})

@@ -11,14 +11,14 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// churned is what the model knows of a request.
+// churned is a request in the model.
 type churned struct {
 	x     *Transaction
 	tid   uint64
-	retry Retry         // what is left
+	retry Retry         // the remaining retries
 	at    clock.Instant // of the next repetition or the end
 	ends  int
-	err   error // with which it ended
+	err   error // the error with which it ended
 }
 
 func (c *churned) wantEnd(t testing.TB, what string, err error) {
@@ -27,7 +27,7 @@ func (c *churned) wantEnd(t testing.TB, what string, err error) {
 	}
 }
 
-// fireFirst lets time pass until the first request is due.
+// fireFirst passes the time until the first request is due.
 func (r *rig) fireFirst(live *churn.Pool[*churned]) {
 	first := clock.Never
 	for _, c := range live.All {

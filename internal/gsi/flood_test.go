@@ -13,9 +13,9 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// flood hands n packets like m in, each from another address and with another
+// flood delivers n packets like m, each from another address and with another
 // transaction ID, and calls between after every hundred. It returns the bytes
-// that were allocated meanwhile.
+// allocated meanwhile.
 func (r *rig) flood(m *mad.MAD, n int, between func(i int)) uint64 {
 	p, d := r.packet(m), r.datagram()
 	p.Info = p.BTH.Opcode.Info()
@@ -33,10 +33,9 @@ func (r *rig) flood(m *mad.MAD, n int, between func(i int)) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// TestC12_Floods sends a million MADs of each kind that nobody asked for. The
-// memory does not grow by more than the queue's bound, answers take no more
-// than a quarter of the queue, and what agents send and ask for goes its way
-// meanwhile.
+// TestC12_Floods sends a million unsolicited MADs of each kind. The memory
+// grows by at most the queue's bound, answers take at most a quarter of the
+// queue, and agents' own MADs and requests work meanwhile.
 func TestC12_Floods(t *testing.T) {
 	const n = 1_000_000
 	info := madOf(mad.ClassPerf, 1, mad.MethodGet, 0)
@@ -84,8 +83,8 @@ func TestC12_Floods(t *testing.T) {
 	}
 }
 
-// conversation lets an agent ask the peer, who answers the second time. It
-// returns how many requests were answered.
+// conversation lets an agent send requests to the peer, who answers each second
+// attempt. It returns how many requests were answered.
 func (r *rig) conversation(what string, a *agent) (answered int) {
 	r.t.Helper()
 	_, err := a.Request(r.now, Address{Remote: rigPeer}, madOf(mad.ClassPerf, 1, mad.MethodGet, 1<<40), Retry{Timeout: time.Second, Retries: 2},

@@ -80,8 +80,8 @@ func methodOf(p *roce.Packet) mad.Method {
 	return (*mad.MAD)(p.Payload).Header().Method
 }
 
-// checkCounted wants a packet to be counted as received, unless it was dropped
-// before, and as dropped once at most.
+// checkCounted checks that a packet is counted as received, unless it was
+// dropped earlier, and as dropped at most once.
 func checkCounted(t *testing.T, before, after counters.Set) {
 	t.Helper()
 	drops, received := uint64(0), after.RcvdPkts-before.RcvdPkts
@@ -97,8 +97,8 @@ func checkCounted(t *testing.T, before, after counters.Set) {
 	}
 }
 
-// meddler is an agent of two classes that does in its handlers what handlers
-// may do.
+// meddler is an agent of two classes whose handlers make all calls that
+// handlers may make.
 type meddler struct {
 	r      *rig
 	choice byte
@@ -144,7 +144,7 @@ func (a *meddler) receive(now clock.Instant, m *Received) bool {
 	return a.choice&4 == 0
 }
 
-// meddle ends requests and agents from within.
+// meddle ends requests and agents within a handler.
 func (a *meddler) meddle(now clock.Instant) {
 	if a.choice&8 != 0 {
 		a.asked[a.choice&3].Cancel(now)
@@ -157,7 +157,7 @@ func (a *meddler) meddle(now clock.Instant) {
 	}
 }
 
-// finish wants every request ended once and nothing waiting.
+// finish checks that every request has ended once and nothing waits.
 func (a *meddler) finish(t *testing.T) {
 	t.Helper()
 	for i, n := range a.ends {

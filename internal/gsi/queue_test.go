@@ -44,8 +44,8 @@ func TestC12_QueueOrder(t *testing.T) {
 	}
 }
 
-// TestC12_QueueFull shows the bound of what waits, the error and the count
-// beyond it, and that a request leaves nothing behind when it finds no room.
+// TestC12_QueueFull shows the bound of the queue, the error and the count
+// beyond it, and that a request without room leaves nothing behind.
 func TestC12_QueueFull(t *testing.T) {
 	r := newRig(t, Config{MaxQueue: 20})
 	a := r.agent(mad.ClassPerf, 1)
@@ -67,8 +67,8 @@ func TestC12_QueueFull(t *testing.T) {
 	must(t, a.Send(r.now, to, madOf(mad.ClassPerf, 1, mad.MethodSend, 100)))
 }
 
-// TestC12_AnswersLeaveRoom shows that answers take half of the queue, what
-// agents send all of it, and that either is copied and leaves in its turn.
+// TestC12_AnswersLeaveRoom shows that answers may take half of the queue,
+// agents' MADs all of it, and that both are copied and sent in order.
 func TestC12_AnswersLeaveRoom(t *testing.T) {
 	r := newRig(t, Config{MaxQueue: 20})
 	a := r.agent(mad.ClassPerf, 1)

@@ -12,8 +12,8 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// TestC1_WhatQP1Drops shows what never reaches an agent, under which count,
-// and that nothing of it is answered.
+// TestC1_WhatQP1Drops shows which packets never reach an agent, how they are
+// counted, and that they get no answer.
 func TestC1_WhatQP1Drops(t *testing.T) {
 	group := netip.MustParseAddr("239.1.2.3")
 	for _, c := range []struct {
@@ -66,9 +66,9 @@ func TestC1_WhatQP1Drops(t *testing.T) {
 	}
 }
 
-// TestC1_WhatQP1Takes shows what is taken although it is odd: every key of the
-// table, limited membership on one side, marks and reserved bits, another QP
-// of the peer, the loopback of the adapter to itself.
+// TestC1_WhatQP1Takes shows unusual packets that are accepted: every key of the
+// table, limited membership on one side, marks and reserved bits, another QP of
+// the peer, the loopback of the adapter to itself.
 func TestC1_WhatQP1Takes(t *testing.T) {
 	for what, change := range map[string]func(*roce.Packet, *fabric.Datagram){
 		"second P_Key":    func(p *roce.Packet, _ *fabric.Datagram) { p.BTH.PKey = 0x8123 },
@@ -93,9 +93,9 @@ func TestC1_WhatQP1Takes(t *testing.T) {
 	}
 }
 
-// TestC1_From shows what an agent is told of the way a MAD came, and that its
-// answer finds the way back: the P_Key is the entry of our own table, because
-// a limited key would not match itself.
+// TestC1_From shows the source that an agent gets with a MAD, and that its
+// answer finds the way back: the P_Key is the entry of our own table, because a
+// limited key would not match itself.
 func TestC1_From(t *testing.T) {
 	other := netip.MustParseAddr("fd00::1")
 	peer := netip.MustParseAddr("fd00::2")
@@ -116,8 +116,8 @@ func TestC1_From(t *testing.T) {
 	}
 }
 
-// TestC13_Records shows that what QP1 sends and takes is recorded with enough
-// of the MAD to tell which message it is.
+// TestC13_Records shows that the trace records of QP1's packets have enough of
+// the MAD to identify the message.
 func TestC13_Records(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.agent(mad.ClassCM, 2, mad.MethodSend)

@@ -32,7 +32,7 @@ type rig struct {
 	counters counters.Set
 }
 
-// newRig makes an interface on rigLocal, unless c says otherwise.
+// newRig makes an interface on c's address, rigLocal by default.
 func newRig(t testing.TB, c Config) *rig {
 	r := &rig{t: t, now: 1e9, batch: fabric.NewBatch(64<<10, rigCaps)}
 	if c.Addrs == nil {
@@ -45,7 +45,7 @@ func newRig(t testing.TB, c Config) *rig {
 	return r
 }
 
-// sentMAD is a MAD that left, and how.
+// sentMAD is a sent MAD with its addresses.
 type sentMAD struct {
 	path fabric.Path
 	p    roce.Packet
@@ -56,8 +56,8 @@ type sentMAD struct {
 
 func (s *sentMAD) header() mad.Header { return s.mad.Header() }
 
-// sent transmits until nothing is left and returns what left, every bit of it
-// checked by the parser and the ICRC.
+// sent transmits until nothing is left and returns the MADs, after a full check
+// by the parser and of the ICRC.
 func (r *rig) sent() (out []sentMAD) {
 	r.t.Helper()
 	for more := true; more; {
@@ -84,7 +84,7 @@ func (r *rig) sent() (out []sentMAD) {
 	return out
 }
 
-// wantSent transmits and wants n MADs.
+// wantSent transmits and checks that n MADs are sent.
 func (r *rig) wantSent(what string, n int) []sentMAD {
 	r.t.Helper()
 	out := r.sent()
@@ -94,7 +94,7 @@ func (r *rig) wantSent(what string, n int) []sentMAD {
 	return out
 }
 
-// packet wraps a MAD as the peer sends it.
+// packet wraps a MAD in a packet of the peer.
 func (r *rig) packet(m *mad.MAD) roce.Packet {
 	return roce.Packet{
 		BTH:     roce.BTH{Opcode: roce.UDSendOnly, PKey: ib.PKeyDefault, DestQP: ib.QPNGSI, AckReq: true},
@@ -103,13 +103,13 @@ func (r *rig) packet(m *mad.MAD) roce.Packet {
 	}
 }
 
-// datagram says which way the peer's packets come.
+// datagram returns the addresses of the peer's packets.
 func (r *rig) datagram() fabric.Datagram {
 	return fabric.Datagram{Src: rigPeer, Dst: r.g.cfg.Addrs[0], SrcPort: 55410, DstPort: fabric.RoCEPort, HopLimit: 61}
 }
 
-// receive hands a packet in as the shard does: parsed from bytes that are gone
-// afterwards.
+// receive delivers a packet as the shard does: parsed from bytes that are
+// overwritten afterwards.
 func (r *rig) receive(p roce.Packet, d fabric.Datagram) (counters.Drop, bool) {
 	r.t.Helper()
 	b := make([]byte, roce.Size(p.BTH.Opcode, len(p.Payload)))
@@ -123,8 +123,8 @@ func (r *rig) receive(p roce.Packet, d fabric.Datagram) (counters.Drop, bool) {
 	return drop, ok
 }
 
-// hand hands a parsed packet in. It returns false and the reason when that was
-// counted as a drop.
+// hand delivers a parsed packet. It returns false and the reason if the packet
+// was counted as dropped.
 func (r *rig) hand(p *roce.Packet, d *fabric.Datagram) (counters.Drop, bool) {
 	before := r.counters.Drops
 	r.g.Receive(r.now, p, d)
@@ -142,7 +142,7 @@ func admitted(d counters.Drop) bool {
 	return !slices.Contains([]counters.Drop{counters.DropService, counters.DropAddress, counters.DropPKey, counters.DropQKey}, d)
 }
 
-// deliver hands a MAD in and wants it taken.
+// deliver delivers a MAD, which must be accepted.
 func (r *rig) deliver(what string, m *mad.MAD) {
 	r.t.Helper()
 	if drop, ok := r.receive(r.packet(m), r.datagram()); !ok {
@@ -150,7 +150,7 @@ func (r *rig) deliver(what string, m *mad.MAD) {
 	}
 }
 
-// wantDrop hands a MAD in and wants it dropped.
+// wantDrop delivers a MAD, which must be dropped.
 func (r *rig) wantDrop(what string, m *mad.MAD, want counters.Drop) {
 	r.t.Helper()
 	before := r.counters.Drops[want]
@@ -175,7 +175,7 @@ type agent struct {
 	*Agent
 	got    []mad.MAD
 	from   []Address
-	refuse bool // it understands nothing
+	refuse bool // it refuses every MAD
 }
 
 func (r *rig) agent(class mad.Class, version uint8, methods ...mad.Method) *agent {
@@ -200,7 +200,7 @@ func (r *rig) agent(class mad.Class, version uint8, methods ...mad.Method) *agen
 // rigAttr is an attribute that has no meaning.
 const rigAttr mad.AttrID = 0x4711
 
-// madOf makes a MAD with a body that can be told from others.
+// madOf makes a MAD with a distinct body.
 func madOf(class mad.Class, version uint8, method mad.Method, tid uint64) *mad.MAD {
 	m := new(mad.MAD)
 	m.PutHeader(mad.Header{
@@ -212,7 +212,7 @@ func madOf(class mad.Class, version uint8, method mad.Method, tid uint64) *mad.M
 	return m
 }
 
-// answerTo makes the response to a MAD that left.
+// answerTo makes the response to a sent MAD.
 func answerTo(s *sentMAD) *mad.MAD {
 	m := s.mad
 	h := m.Header()

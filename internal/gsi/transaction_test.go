@@ -20,7 +20,7 @@ type ending struct {
 	err error
 }
 
-// asked is a request and its ends, of which there must be one.
+// asked is a request and its results, of which there must be exactly one.
 type asked struct {
 	*Transaction
 	ends []ending
@@ -44,7 +44,7 @@ func (q *asked) done(now clock.Instant, m *Received, err error) {
 	q.ends = append(q.ends, e)
 }
 
-// want compares the ends with one, without the MAD of it.
+// want checks that there is one result, apart from its MAD.
 func (q *asked) want(t *testing.T, what string, at clock.Instant, err error) {
 	t.Helper()
 	if len(q.ends) != 1 || q.ends[0].at != at || q.ends[0].err != err {
@@ -52,8 +52,8 @@ func (q *asked) want(t *testing.T, what string, at clock.Instant, err error) {
 	}
 }
 
-// TestC12_Answer shows a request that is answered: its end comes once, with the
-// answer, and no retry follows.
+// TestC12_Answer shows a request that is answered: its result comes once, with
+// the answer, and no retry follows.
 func TestC12_Answer(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.agent(mad.ClassPerf, 1)
@@ -75,8 +75,8 @@ func TestC12_Answer(t *testing.T) {
 	r.wantSent("after the answer", 0)
 }
 
-// TestC12_Timeouts shows the instants at which a request is sent again, always
-// the same MAD under the next PSN, and at which it ends.
+// TestC12_Timeouts shows the times at which a request is repeated, always the
+// same MAD with the next PSN, and at which it ends.
 func TestC12_Timeouts(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.agent(mad.ClassPerf, 1)
@@ -113,8 +113,8 @@ func TestC12_Timeouts(t *testing.T) {
 	r.wantDrop("an answer that is late", answerTo(&first), counters.DropResponse)
 }
 
-// TestC12_LateAdvance shows that a thread that comes late sends each request
-// once, and that the next timeout counts from then.
+// TestC12_LateAdvance shows that a late timer repeats each request once, and
+// that the next timeout starts then.
 func TestC12_LateAdvance(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.agent(mad.ClassPerf, 1)
@@ -128,8 +128,8 @@ func TestC12_LateAdvance(t *testing.T) {
 	}
 }
 
-// TestC12_Matching shows what is no answer to a request: everything must fit
-// that names it.
+// TestC12_Matching shows MADs that do not match a request: every field that
+// identifies it must match.
 func TestC12_Matching(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.agent(mad.ClassPerf, 1)
