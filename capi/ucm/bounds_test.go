@@ -16,8 +16,8 @@ import (
 	"github.com/softhca/softhca/rdmacm"
 )
 
-// TestCMFullPipe has more events wait than there is room for in the pipe: the others are told when
-// the program has read.
+// TestCMFullPipe queues more events than the pipe has room for: the pipe is refilled when the
+// program has read.
 func TestCMFullPipe(t *testing.T) {
 	const room, events = 6, 10
 	ha, hb := newPair(t)

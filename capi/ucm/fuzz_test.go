@@ -18,14 +18,14 @@ import (
 	"github.com/softhca/softhca/rdmacm"
 )
 
-// shapes says of each command where the program's address for the answer stands, which
-// must not be drawn, and where the number of an ID; -1: nowhere.
+// shapes has the offsets in each command of the program's answer address, which must
+// not be random, and of an ID's number; -1 for none.
 var shapes = [...]struct{ response, id int }{
 	0: {8, -1}, 1: {0, 8}, 2: {0, 36}, 3: {-1, 56}, 4: {-1, 0}, 5: {0, 8}, 6: {-1, 272}, 7: {-1, 0}, 8: {-1, 280}, 9: {-1, 0}, 10: {-1, 0},
 	11: {0, 8}, 12: {0, -1}, 13: {-1, 0}, 14: {-1, 8}, 15: {-1, 0}, 16: {0, 44}, 17: {0, 8}, 18: {0, 8}, 19: {0, 8}, 20: {-1, 0}, 21: {-1, 0}, 22: {0, 16},
 }
 
-// What a step of a program that is drawn begins with. The body of the command follows.
+// The beginning of a step of a random program. The body of the command follows.
 const (
 	stepCmd    = iota // modulo the commands there are, and a few that there are not
 	stepUser          // modulo the files; from reopens on it is closed and opened again
@@ -123,7 +123,7 @@ func strangers(t testing.TB) []*stranger {
 	return []*stranger{a.stranger(), a.stranger(), b.stranger()}
 }
 
-// wantNothingLeft closes the files, after which no process may have anything of them.
+// wantNothingLeft closes the files, after which no object of them may be left.
 func wantNothingLeft(t testing.TB, all []*stranger) {
 	t.Helper()
 	for _, s := range all {

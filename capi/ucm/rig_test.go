@@ -125,8 +125,8 @@ func command(cmd uint32, c any, room int) []byte {
 // do writes a command without an answer.
 func (u *user) do(cmd uint32, c any) error { return u.f.Write(command(cmd, c, 0)) }
 
-// at returns where something is in memory, as a command says it. It is kept, or it would
-// be on a stack, which moves.
+// at returns the address of a value, as commands have it. It keeps the value on the
+// heap, because a Go stack moves.
 func (h *host) at(p any) uint64 {
 	h.kept = append(h.kept, p)
 	return uint64(reflect.ValueOf(p).Pointer())
@@ -148,7 +148,8 @@ func (u *user) destroy(id uint32) uint32 {
 	return r.N
 }
 
-// waits returns how many events the descriptor says wait: bytes in the pipe.
+// waits returns the number of events that the descriptor shows: bytes in the
+// pipe.
 func (u *user) waits() (n int) {
 	u.t.Helper()
 	n, err := unix.IoctlGetInt(u.fd, unix.TIOCINQ)

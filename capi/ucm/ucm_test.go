@@ -133,8 +133,8 @@ func TestCMConnection(t *testing.T) {
 	must(t, qb.Destroy())
 }
 
-// TestCMFileOfADeadProgram checks that peers are told when the last copy of a descriptor
-// is closed, and the ports of the program to be free.
+// TestCMFileOfADeadProgram checks that closing the last copy of a descriptor disconnects
+// the peers, and frees the program's ports.
 func TestCMFileOfADeadProgram(t *testing.T) {
 	ha, hb := newPair(t)
 	a, b := ha.open(), hb.open()
@@ -202,8 +202,9 @@ func TestCMAckTimeout(t *testing.T) {
 	}
 }
 
-// TestCMPart checks that peers of a program that ends are told, whatever is left: a
-// connection, a request that was not taken, or a request that waits for an answer.
+// TestCMPart checks that the end of a program ends everything for its peers: a
+// connection, a request that it has not read, and a request that waits for its
+// answer.
 func TestCMPart(t *testing.T) {
 	ha, hb := newPair(t)
 	a, b := ha.open(), hb.open()
@@ -262,7 +263,8 @@ func TestCMReject(t *testing.T) {
 	}
 }
 
-// TestCMDatagrams resolves a UD service, whose answer says how to reach it.
+// TestCMDatagrams resolves a UD service, whose answer has its queue pair and
+// Q_Key.
 func TestCMDatagrams(t *testing.T) {
 	ha, hb := newPair(t)
 	a, b := ha.open(), hb.open()
@@ -393,7 +395,7 @@ func TestCMEventsThatGo(t *testing.T) {
 	}
 }
 
-// TestCMQueries checks that both queries tell the addresses of an ID.
+// TestCMQueries checks that both queries return the addresses of an ID.
 func TestCMQueries(t *testing.T) {
 	ha, hb := newPair(t)
 	a := ha.open()
@@ -429,7 +431,8 @@ func TestCMQueries(t *testing.T) {
 	want(t, a.f.Write(command(19, query{Response: a.at(&path), ID: id, Option: 3}, 512)), syscall.ENOSYS, "another query")
 }
 
-// TestCMOptions sets what the kernel lets a program set, of the sizes that it wants.
+// TestCMOptions sets the options that the kernel lets a program set, with the sizes
+// that the kernel requires.
 func TestCMOptions(t *testing.T) {
 	ha, _ := newPair(t)
 	a := ha.open()
@@ -452,7 +455,7 @@ func TestCMOptions(t *testing.T) {
 	want(t, a.bind(a.create(rdmacm.TCP, 1), port), ib.EADDRINUSE, "a port that is taken")
 }
 
-// TestCMPath gives an ID a route by the record of a path, which queries tell afterwards.
+// TestCMPath gives an ID a route by a path record, which queries return afterwards.
 func TestCMPath(t *testing.T) {
 	ha, hb := newPair(t)
 	a := ha.open()

@@ -156,8 +156,8 @@ func TestAway(t *testing.T) {
 	}
 }
 
-// TestForkedChildClosesNames shows by what a forked child finds the sockets at which its parent
-// listens: each is marked, and its name starts as is_shared of capi/libibverbs wants.
+// TestForkedChildClosesNames shows how a forked child recognises the listening sockets of its
+// parent: each is marked, and its name has the prefix that is_shared of capi/libibverbs checks.
 func TestForkedChildClosesNames(t *testing.T) {
 	b := serve(t, 1)
 	if len(b.listeners) != maxNames {

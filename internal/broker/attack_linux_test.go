@@ -44,8 +44,7 @@ func descriptors(t *testing.T) int {
 	return len(all)
 }
 
-// lie is what somebody says to a broker who should not, and the descriptors that
-// come with it.
+// lie is an illegal message to a broker, and the descriptors with it.
 type lie struct {
 	say  string
 	give []int
@@ -85,9 +84,9 @@ func newMail(t *testing.T, kind int) int {
 	return ends[0]
 }
 
-// TestD3_Attacks sends garbage and wrong descriptors to a broker, of one who has
-// not joined and of a member. Each is refused; nothing stays open; and those who
-// behave notice nothing.
+// TestD3_Attacks sends garbage and wrong descriptors to a broker, from a process
+// that has not joined and from a member. Each message is refused; no descriptor
+// stays open; and honest members are not affected.
 func TestD3_Attacks(t *testing.T) {
 	b := serve(t, 3)
 	p, x := newPeer(t, b), join(t, b)
@@ -241,7 +240,7 @@ func foreign(t *testing.T, a netip.Addr) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command("/proc/self/fd/3", "-test.run", "TestHelperOfAnotherUser", "-test.v")
-	f, err := os.Open(self) // the file may be where nobody may look
+	f, err := os.Open(self) // the file may be in a directory without read permission
 	if err != nil {
 		t.Fatal(err)
 	}

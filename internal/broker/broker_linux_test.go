@@ -23,9 +23,9 @@ func reqFor(s mad.ServiceID, id uint32) *mad.REQ {
 	return &mad.REQ{LocalCommID: id, ServiceID: s, LocalQPN: 0x123, LocalCAGUID: 9}
 }
 
-// TestForwarding shows who gets which message for QP1: a REQ and a SIDR_REQ who
-// listens, what has a communication ID its owner; and that what is for nobody is
-// refused in the broker's name.
+// TestForwarding shows which member gets a message for QP1: a REQ and a SIDR_REQ
+// go to the listener, a message with a communication ID to its owner; the broker
+// itself refuses a message without a receiver.
 func TestForwarding(t *testing.T) {
 	b := serve(t, 4)
 	p := newPeer(t, b)
@@ -73,9 +73,9 @@ func TestForwarding(t *testing.T) {
 	}
 }
 
-// TestBurst has hundreds of peers speak to a member at once that is busy: it gets all
-// they say, as from a socket of its own, from the moment on at which it has joined. The
-// system may deliver datagrams in another order.
+// TestBurst has hundreds of peers send to a busy member at once: it gets all messages,
+// as from its own socket, from the moment it has joined. The system may deliver
+// datagrams in another order.
 func TestBurst(t *testing.T) {
 	const count = 300 // for which systems grant memory without being asked
 	b := serve(t, 1)
@@ -153,9 +153,10 @@ func TestPorts(t *testing.T) {
 	settle(t, "a service is free whose process died", func() bool { return x.Claim(service) == nil })
 }
 
-// TestDeath shows what peers of a process that dies hear within a second: DREQ
-// who was connected, on either side, REJ who waited for an answer, and DREP who had
-// asked to end a connection, by its last DREQ; and nobody whose connection was over.
+// TestDeath shows what peers of a killed process get within a second: a DREQ if they
+// were connected, on either side, a REJ if they waited for an answer, and a DREP,
+// which answers their last DREQ, if they had asked to end the connection; and
+// nothing if the connection was over.
 func TestDeath(t *testing.T) {
 	b := serve(t, 2)
 	p, x := newPeer(t, b), join(t, b)
@@ -213,9 +214,9 @@ func TestDeath(t *testing.T) {
 	})
 }
 
-// TestSlots shows that there are as many places as was said, that the one that
-// comes too many is told so, and that each that is left is given again, the one
-// that is free for longest first.
+// TestSlots shows that there are as many slots as configured, that the process
+// beyond them gets an error, and that freed slots are leased again, the longest
+// free one first.
 func TestSlots(t *testing.T) {
 	const slots = 3
 	b := serve(t, slots)
@@ -273,9 +274,10 @@ func TestOneBroker(t *testing.T) {
 	}
 }
 
-// TestBrokerDies shows that members go on when the broker dies, that what comes
-// for QP1 meanwhile waits, that the next broker has the same sockets, slots,
-// services and GUID, and that nobody takes the address or a slot in between.
+// TestBrokerDies shows that members go on when the broker dies, that packets
+// for QP1 wait meanwhile, that the next broker has the same sockets, slots,
+// services and GUID, and that no other process takes the address or a slot in
+// between.
 func TestBrokerDies(t *testing.T) {
 	b := serve(t, 4)
 	p, x, y := newPeer(t, b), join(t, b), join(t, b)

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestD3_FreeAtOnce wants a service that a member has given back, or had when it ended, to
-// be free for who comes after: it need not wait until the broker has read so.
+// TestD3_FreeAtOnce shows that a service that a member released, or had when it ended, is
+// free at once for the next process, even before the broker has read the release.
 func TestD3_FreeAtOnce(t *testing.T) {
 	b := serve(t, 16)
 	x, y := join(t, b), join(t, b)

@@ -10,7 +10,7 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// waiting returns how many requests wait for somebody to listen.
+// waiting returns the number of requests that wait for a listener.
 func waiting(b *Broker) int {
 	b.engine.mu.Lock()
 	defer b.engine.mu.Unlock()

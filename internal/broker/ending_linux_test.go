@@ -11,8 +11,8 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// peersOf returns how many connections of a slot have a peer that would be told of the
-// end of the member.
+// peersOf returns the number of a slot's connections whose peers would be told that
+// the member has ended.
 func peersOf(b *Broker, slot uint8) (all, asked int) {
 	b.engine.mu.Lock()
 	defer b.engine.mu.Unlock()
@@ -32,7 +32,7 @@ func asksToEnd(t *testing.T, p *peer, x *process, peers uint32) (own uint32) {
 }
 
 // TestLeave shows that a member which says that it has answered its peers keeps the broker
-// from answering them again, at its end; not from telling those that are connected.
+// from answering them again at its end, but not from disconnecting connected peers.
 func TestLeave(t *testing.T) {
 	b := serve(t, 2)
 	p, x := newPeer(t, b), join(t, b)
@@ -74,7 +74,7 @@ func TestNextBrokerAnswers(t *testing.T) {
 }
 
 // A DREQ that names other IDs than those of a connection ends none, nor do a REJ and a
-// DREP: whoever else is on the peer's host may send them.
+// DREP: any process on the peer's host may send them.
 func TestOthersEndNothing(t *testing.T) {
 	b := serve(t, 2)
 	p, x := newPeer(t, b), join(t, b)
@@ -109,13 +109,13 @@ func asking(r *router, now clock.Instant, slot uint8, id uint32) {
 	r.route(now, &dreq, from)
 }
 
-// nowhere is a ledger that nobody reads.
+// nowhere is an unused ledger.
 type nowhere struct{}
 
 func (nowhere) WriteAt(b []byte, _ int64) (int, error) { return len(b), nil }
 
-// TestAsked shows the bounds of what is kept of connections that end: so many of a
-// member, and for so long. An ID that is used again is another connection.
+// TestAsked shows the bounds of the records of ending connections: their number
+// for a member, and their time. A reused ID is another connection.
 func TestAsked(t *testing.T) {
 	r := newRouter(nowhere{})
 	r.join(1)

@@ -77,8 +77,8 @@ func joins(t *testing.T, a netip.Addr) []time.Duration {
 	return took
 }
 
-// runnable returns the number of threads that want to run for each processor, at least 2: as
-// many times longer than on a machine with nothing else to do a process may wait.
+// runnable returns the number of runnable threads per processor, at least 2: the factor by
+// which a process may wait longer than on an idle machine.
 func runnable(t *testing.T) time.Duration {
 	t.Helper()
 	text, err := os.ReadFile("/proc/loadavg")

@@ -35,7 +35,7 @@ func freeAddress(t *testing.T) netip.Addr {
 	return netip.Addr{}
 }
 
-// enter returns a process that shares an address with whoever is there.
+// enter returns a process that shares an address with those on it.
 func enter(t *testing.T, a netip.Addr) *process {
 	t.Helper()
 	c := on(a)
@@ -113,9 +113,10 @@ func TestD3_SecondComes(t *testing.T) {
 	}
 }
 
-// TestD3_HostGoes has host after host end, by itself and in the middle of what others
-// do. The next one is there within a second, knows services and connections, and
-// tells the peers of the last one; the address is free when all are gone.
+// TestD3_HostGoes ends one host after another, voluntarily and in the middle of
+// others' calls. Within a second the next host serves, knows services and
+// connections, and disconnects the last host's peers; the address is free when all
+// have ended.
 func TestD3_HostGoes(t *testing.T) {
 	a := freeAddress(t)
 	p := peerOf(t, a)
@@ -168,8 +169,8 @@ func TestD3_HostGoes(t *testing.T) {
 	}
 }
 
-// TestAllAtOnce has many processes begin at once on an address that nobody has.
-// One is the first, each gets its own slot, and all of them what is for it.
+// TestAllAtOnce has many processes begin at once on a free address. One becomes
+// the host, each gets its own slot, and each its own packets.
 func TestAllAtOnce(t *testing.T) {
 	a := freeAddress(t)
 	p := peerOf(t, a)
@@ -210,7 +211,8 @@ func TestAllAtOnce(t *testing.T) {
 }
 
 // TestNamespaces has a process in each of two network namespaces open the same
-// address: they do not meet, and others come to each of them.
+// address: they do not share it, and further processes join the one in their
+// namespace.
 func TestNamespaces(t *testing.T) {
 	if !sandbox.Enter(t) {
 		return

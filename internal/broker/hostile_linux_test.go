@@ -158,7 +158,7 @@ func TestHostileMember(t *testing.T) {
 	}
 }
 
-// TestFailedJoin has joins fail, one after the other: no descriptor is left of them.
+// TestFailedJoin shows that failed joins leave no descriptor open.
 func TestFailedJoin(t *testing.T) {
 	b := serve(t, 1)
 	join(t, b)

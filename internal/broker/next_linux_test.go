@@ -12,8 +12,9 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// TestManyServices has a member that listens to thousands of services meet the next
-// broker: it says all of them, and neither side waits for the other to read.
+// TestManyServices has a member with thousands of services rejoin at the next
+// broker: it reports all of them, and the two do not block on each other's full
+// sockets.
 func TestManyServices(t *testing.T) {
 	const count = 3000
 	b := serve(t, 2)
@@ -43,8 +44,8 @@ func TestManyServices(t *testing.T) {
 	}
 }
 
-// TestClaimIsKept has a process claim what it has already: it needs no answer, which
-// nobody could give while the broker is away.
+// TestClaimIsKept has a process claim a service that it has already: it needs no
+// answer, because without a broker none would come.
 func TestClaimIsKept(t *testing.T) {
 	b := serve(t, 2)
 	x, y := join(t, b), join(t, b)
@@ -73,8 +74,8 @@ func TestClaimIsKept(t *testing.T) {
 	}
 }
 
-// TestClaimWaitsForOthers has the next broker meet one of two members first: it takes no
-// service of the other, who has not said yet what it listens to.
+// TestClaimWaitsForOthers has one of two members rejoin the next broker first: it cannot
+// claim a service of the other, which has not yet reported its services.
 func TestClaimWaitsForOthers(t *testing.T) {
 	for range 10 {
 		b := serve(t, 2)
@@ -102,7 +103,8 @@ func TestClaimWaitsForOthers(t *testing.T) {
 }
 
 // TestSlotOfTheDead shows that a slot whose member died while there was no broker is
-// nobody's until that one's peers have been told: they would meet the next owner.
+// not leased before the member's peers are disconnected, because their packets would
+// reach the next owner.
 func TestSlotOfTheDead(t *testing.T) {
 	b := serve(t, 3)
 	p, dies, lives := newPeer(t, b), join(t, b), join(t, b)
@@ -135,8 +137,8 @@ func TestSlotOfTheDead(t *testing.T) {
 	settle(t, "the slot of the one that died is free", func() bool { return begun(&message{}) == dies.Slot })
 }
 
-// TestLastWords shows that what a member said before it was found to be dead changes
-// nothing.
+// TestLastWords shows that messages of a member that was then found dead have no
+// effect.
 func TestLastWords(t *testing.T) {
 	b := serve(t, 2)
 	x, y := join(t, b), join(t, b)

@@ -14,7 +14,7 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// The addresses of a broker, of a peer and of somebody else, and the slot of a member.
+// The addresses of a broker, of a peer and of a third host, and the slot of a member.
 var (
 	ourAddr   = netip.AddrFrom4([4]byte{10, 0, 0, 1})
 	peerAddr  = netip.AddrFrom4([4]byte{10, 0, 0, 2})
@@ -103,9 +103,8 @@ func (c *parted) run(t *testing.T) {
 	}
 }
 
-// TestParting shows what the peer of a connection that it has ended hears when the
-// member dies that was to answer: the DREP, if nothing tells that it has it or does not
-// want it.
+// TestParting shows what a peer that has sent DREQ gets when the member dies before it
+// answers: a DREP, unless it is known to have one or not to need it.
 func TestParting(t *testing.T) {
 	const ours = partingSlot<<24 | 7
 	dreq := &mad.DREQ{LocalCommID: 7, RemoteCommID: ours}
@@ -220,8 +219,8 @@ func TestPartingBeforeRTU(t *testing.T) {
 	}
 }
 
-// TestAskedHostDies has the host be told that its connections are over, and die before
-// it answers: whoever is the next host answers.
+// TestAskedHostDies sends DREQs to the host, which dies before it answers: the next
+// host answers.
 func TestAskedHostDies(t *testing.T) {
 	a := freeAddress(t)
 	p, x := peerOf(t, a), enter(t, a)
@@ -247,8 +246,8 @@ func TestAskedHostDies(t *testing.T) {
 	}
 }
 
-// TestDisconnectIsThePeersToEnd has strangers answer for the peer of who has died: the
-// peer is told until it answers itself.
+// TestDisconnectIsThePeersToEnd has strangers forge answers of a dead member's peer:
+// the broker repeats the DREQ until the peer itself answers.
 func TestDisconnectIsThePeersToEnd(t *testing.T) {
 	b := serve(t, 2)
 	p, x := newPeer(t, b), join(t, b)
@@ -270,7 +269,7 @@ func TestDisconnectIsThePeersToEnd(t *testing.T) {
 	b.engine.heard(b.engine.now(), &m, &gsi.Address{Remote: p.port.Caps().Addrs[0]})
 	ended := b.engine.disconnecting[own] == nil
 	b.engine.mu.Unlock()
-	if before && !after { // on a busy machine all may have been said before
+	if before && !after { // on a busy machine all may have been sent before
 		t.Error("a stranger's answer has ended the disconnect")
 	}
 	if !ended {

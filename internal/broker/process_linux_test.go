@@ -25,8 +25,8 @@ import (
 // addrVar is how a test tells a helper, which is another process, the address.
 const addrVar = "BROKER_ADDR"
 
-// told returns the address of a helper; in a test run there is none, and the
-// helper has nothing to show.
+// told returns the address that a helper was started with; in a normal test run
+// there is none, and the helper does nothing.
 func told(t *testing.T) netip.Addr {
 	t.Helper()
 	a, err := netip.ParseAddr(os.Getenv(addrVar))
@@ -115,7 +115,7 @@ func stop(t *testing.T, cmd *exec.Cmd) {
 	}
 }
 
-// says waits until a helper says something.
+// says waits for a line of a helper.
 func says(t *testing.T, out *bufio.Scanner, what string) {
 	t.Helper()
 	for out.Scan() {
@@ -187,9 +187,9 @@ func TestHelperMember(t *testing.T) {
 	select {}
 }
 
-// TestKilled kills processes: a member with a child that goes on, whose peer is told within a second and
-// whose service is free; and again and again the broker, while a member's packets
-// come. None of these is lost, and each broker finds what the last one left.
+// TestKilled kills processes: a member with a surviving child, whose peer is disconnected within a
+// second and whose service is free; and repeatedly the broker, while a member's packets arrive.
+// None of these is lost, and each broker finds what the last one left.
 func TestKilled(t *testing.T) {
 	b := serve(t, 1) // finds an address
 	a := b.cfg.Addrs[0]
@@ -276,9 +276,9 @@ func TestManyComeAndGo(t *testing.T) {
 }
 
 // TestNextBrokerKnows shows what the next broker does for members that do not
-// come to it. One that died while there was no broker: its peer is told, though
-// its connection is from before. One that has been stopped: it keeps its slot and
-// its connections until it is killed.
+// rejoin. One that died while there was no broker: its peer is told, though its
+// connection is from before. One that has been stopped: it keeps its slot and its
+// connections until it is killed.
 func TestNextBrokerKnows(t *testing.T) {
 	b := serve(t, 3)
 	a, p, x := b.cfg.Addrs[0], newPeer(t, b), join(t, b)

@@ -25,8 +25,8 @@ import (
 // waitLimit is how long a test waits for what happens at once.
 const waitLimit = 10 * time.Second
 
-// toldLimit is within what time peers of a process that ends are told: a second, and
-// more where the machine has much else to do.
+// toldLimit is the time within which peers of an ended process must be disconnected:
+// a second, or more on a busy machine.
 const toldLimit = 3 * time.Second
 
 // rigGUID is the node GUID of the tests' brokers.

@@ -12,8 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestNoRoomForDescriptors has a process that may open no more descriptors be passed some:
-// the error says so, and what there was room for is closed. The message is not called long.
+// TestNoRoomForDescriptors passes descriptors to a process at its limit of descriptors: the
+// error says so, and the received ones are closed. The error does not call the message too
+// long.
 func TestNoRoomForDescriptors(t *testing.T) {
 	ends, err := socketPair()
 	if err != nil {

@@ -128,8 +128,8 @@ func unixSocket(t *testing.T) int {
 	return fd
 }
 
-// TestHelperBinder is a stranger who tries all the time to bind each name of a broker that
-// exists, and keeps those that it gets.
+// TestHelperBinder is a stranger who continually tries to bind every existing name of a
+// broker, and keeps those that it gets.
 func TestHelperBinder(t *testing.T) {
 	a := told(t)
 	names := append(brokerNames(), socketName(a).Name)
@@ -257,8 +257,8 @@ func TestSharedWithASquatter(t *testing.T) {
 	}
 }
 
-// TestHelperAlone is a process that the user namespace calls user 65534. It enters an address,
-// and says how.
+// TestHelperAlone is a process that is user 65534 in the user namespace. It joins an address,
+// and reports the outcome.
 func TestHelperAlone(t *testing.T) {
 	a := told(t)
 	if uid := os.Geteuid(); uid != 65534 {
@@ -301,7 +301,7 @@ func TestOverflowUser(t *testing.T) {
 	}
 }
 
-// TestHelperJoiner is a stranger who joins the broker of an address, whatever user has it.
+// TestHelperJoiner is a stranger who tries to join the broker of an address of any user.
 func TestHelperJoiner(t *testing.T) {
 	a := told(t)
 	c, err := net.DialUnix("unixpacket", nil, socketName(a))

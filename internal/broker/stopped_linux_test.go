@@ -19,9 +19,9 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// TestStoppedHost stops the process that is the host (SIGSTOP). Data goes on; who
-// comes, who wants to listen and who only asks are told in bounded time which process
-// it is; and all is well once it goes on.
+// TestStoppedHost stops the process that is the host (SIGSTOP). Data continues;
+// processes that join, listen or ask for the members get an error in bounded time,
+// which names the stopped process; and everything works once it continues.
 func TestStoppedHost(t *testing.T) {
 	a := freeAddress(t)
 	host, out := helper(t, "TestHelperHost", a)
@@ -75,8 +75,8 @@ func TestPortTaken(t *testing.T) {
 	}
 }
 
-// TestLoneHostIsAttacked shows that who is alone stays so whatever strangers say: what
-// others need is not opened for them.
+// TestLoneHostIsAttacked shows that messages of strangers cannot make a lone host
+// share its address: it does not open the sockets of the other slots for them.
 func TestLoneHostIsAttacked(t *testing.T) {
 	a := freeAddress(t)
 	x := enter(t, a)

@@ -52,8 +52,8 @@ func memory(t *testing.T, size int64, seals int) *ledger {
 	return &ledger{fd}
 }
 
-// falseStores returns changes of the store of a broker with one slot, each of which makes it
-// unusable.
+// falseStores returns changes of the store of a broker with one slot, each of which makes
+// the store unusable.
 func falseStores(t *testing.T, a netip.Addr) map[string]func(m *message, c *stored) {
 	other := netip.MustParseAddr("127.99.1.1")
 	mute := unixSocket(t)

@@ -74,9 +74,9 @@ func BenchmarkPacket(b *testing.B) {
 	}
 }
 
-// BenchmarkKeptResults moves READs one at a time over connections whose
-// responder keeps the results of so many: what it keeps never moves, so each
-// costs the same.
+// BenchmarkKeptResults makes READs one at a time over connections whose
+// responder stores a varying number of results: stored results are never moved,
+// so each READ costs the same.
 func BenchmarkKeptResults(b *testing.B) {
 	for _, depth := range []uint8{1, 16, 128} {
 		b.Run(strconv.Itoa(int(depth)), func(b *testing.B) {

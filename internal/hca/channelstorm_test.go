@@ -232,9 +232,9 @@ func (s *channelStorm) pass(d time.Duration) {
 	}
 }
 
-// check looks at every channel: as many use it as are connected over it, or about
-// to be, and its EE context is in ERR once nobody does, and never before but by
-// itself.
+// check checks every channel: its users are the connections over it, established
+// or not, and its EE context is in ERR once it has no users, and before that only
+// after its own failure.
 func (s *channelStorm) check() {
 	users, eecs := make(map[*cm.Channel]int), make(map[*cm.Channel]*qp.EEC)
 	for _, p := range s.parties {

@@ -25,7 +25,7 @@ var (
 const churnSlot = 0x5a
 
 // world is an adapter under churn and the model of what is in it: lists of the
-// objects, and a count beside each of who uses it.
+// objects, each with the count of its users.
 type world struct {
 	t     *testing.T
 	rng   *rand.Rand
@@ -337,8 +337,8 @@ func (n *numbers) died(q ib.QPN) {
 	n.dead.Add(q)
 }
 
-// allCameBack wants no number to be unused for so long that one of so many free
-// ones must have been drawn: but for one case in a million.
+// allCameBack checks that no number stays unused longer than chance allows,
+// with one error in a million.
 func (n *numbers) allCameBack(free int) {
 	n.w.t.Helper()
 	for q, at := range n.freed {
@@ -348,8 +348,8 @@ func (n *numbers) allCameBack(free int) {
 	}
 }
 
-// reach sends a packet with a wrong ICRC to a number: it is dropped for that
-// if the number is live, and because there is nobody if it is not.
+// reach sends a packet with a wrong ICRC to a number: it is dropped for that if
+// the number is live, and because it has no queue pair otherwise.
 func (n *numbers) reach(q ib.QPN) {
 	before := n.w.hca.Counters()
 	d := fabric.Datagram{

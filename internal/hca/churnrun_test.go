@@ -23,7 +23,8 @@ const (
 	numKinds
 )
 
-// kinds says how many of each there may be at once, and how they come and go.
+// kinds has the maximum number of objects of each kind, and how to create and
+// destroy them.
 func (w *world) kinds() [kindMcast]kind {
 	return [kindMcast]kind{
 		kindPD:  {churn.Tide{Least: 30, Most: 100}, w.pds.Len, w.makePD, w.endPD},
@@ -201,7 +202,7 @@ func (s *udSender) end() {
 }
 
 // TestChurnHandles creates and destroys address handles of which few live at a
-// time. One that was destroyed never names another address.
+// time. A destroyed handle never names another address.
 func TestChurnHandles(t *testing.T) {
 	w := newWorld(t, hca.Limits{})
 	tide := churn.Tide{Most: 10}

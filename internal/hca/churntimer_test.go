@@ -137,8 +137,8 @@ func (w *timerWorld) turn() {
 	}
 }
 
-// happened wants the last step to have had these consequences, and for no
-// other queue pair any.
+// happened checks that the last step had exactly these consequences, and none
+// for other queue pairs.
 func (w *timerWorld) happened(m *timed, sent, ended int) {
 	n := m.q.Num()
 	if w.sent[n] != sent || w.ended[n] != ended || len(w.sent) > sent || len(w.ended) > ended {

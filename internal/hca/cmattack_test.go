@@ -26,13 +26,12 @@ func attackCM(t testing.TB, b []byte) int {
 }
 
 // FuzzCM lets arbitrary programs attack a live adapter with a listener, an
-// honest connection and consumers of every temper: messages of the CM of any
-// content, in anybody's name and in any state, mixed with time, calls, and
-// queue pairs that move and go. The adapter must not panic, hold more than its
-// limits, or answer a message with more than one; its queue pairs move only
-// where the rules lead, the honest connection carries data unless somebody
-// with its IDs and its peer's address ends it, and nothing is left when all is
-// over.
+// honest connection and consumers of every behaviour: CM messages of any
+// content, from any sender and in any state, mixed with time, calls, and queue
+// pairs that move and are destroyed. The adapter must not panic, hold more than
+// its limits, or answer a message with more than one; its queue pairs move only
+// where the rules lead, the honest connection carries data unless somebody with
+// its IDs and its peer's address ends it, and nothing is left when all is over.
 func FuzzCM(f *testing.F) {
 	for i, seed := range cmSeeds() {
 		f.Add(append([]byte{byte(i), byte(i / 3)}, seed...))
@@ -75,7 +74,7 @@ func randomCMProgram(r *rand.Rand, seeds [][]byte) []byte {
 	return b
 }
 
-// The connections that a program can mean: nobody's, the honest one, the honest
+// The connections that a program can name: none, the honest one, the honest
 // peer's other one, and the first of a stranger.
 const (
 	pickNobody = iota
@@ -84,8 +83,8 @@ const (
 	pickGuest
 )
 
-// forgery is an instruction that sends a message right as it is; others spoil
-// it.
+// forgery is an instruction that sends a well-formed message; other
+// instructions make it malformed.
 func forgery(attr mad.AttrID, who, value byte) []byte {
 	return []byte{byte(cmForge), byte(attr - mad.AttrREQ), who, 0, 0, value}
 }
@@ -120,7 +119,7 @@ func cmSeeds() (seeds [][]byte) {
 		for attr := mad.AttrREQ; attr <= mad.AttrAPR; attr++ {
 			m := forgery(attr, pickGuest, byte(i)<<2)
 			other := append([]byte(nil), m...)
-			other[3], other[5] = 0xf0, 2 // in a stranger's name
+			other[3], other[5] = 0xf0, 2 // from a stranger
 			seeds = append(seeds, join(life, other, m, m, []byte{byte(cmTimer)}, m))
 		}
 		seeds = append(seeds, join(life, []byte{byte(cmTimer), byte(cmTimer), byte(cmReplay), 0, 0, byte(cmQP), 0, byte(i), byte(cmData), 0, 0, byte(cmCall), 0, 13, 0}))

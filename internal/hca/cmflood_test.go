@@ -28,8 +28,8 @@ func spoofed(i int) netip.Addr {
 	return netip.AddrFrom4([4]byte{10, 8, byte(n >> 8), byte(n)})
 }
 
-// ignores is a temper of the victim's consumer towards strangers: it lets them
-// wait.
+// ignores is a behaviour of the victim's consumer towards strangers: it never
+// answers.
 func ignores(s *siege) cm.Handler {
 	return func(_ clock.Instant, c *cm.Conn, _ *cm.Event) { s.waiting = append(s.waiting, c) }
 }
@@ -39,7 +39,7 @@ func forgets(*siege) cm.Handler {
 	return func(now clock.Instant, c *cm.Conn, _ *cm.Event) { c.Forget(now) }
 }
 
-// rejects wants nothing to do with them.
+// rejects rejects them.
 func rejects(*siege) cm.Handler {
 	return func(now clock.Instant, c *cm.Conn, _ *cm.Event) { c.Destroy(now) }
 }
@@ -69,7 +69,7 @@ func accepts(s *siege) cm.Handler {
 // flood is MADs without end.
 type flood struct {
 	what   string
-	temper func(*siege) cm.Handler // nil: nobody hears of it
+	temper func(*siege) cm.Handler // nil: no event
 	inject func(s *siege, i int)
 	most   int // connections of strangers at a time
 	least  int // MADs that it takes to reach the limits
@@ -144,7 +144,7 @@ func hostileREQ(s *siege, from netip.Addr, id uint32) *mad.REQ {
 	}
 }
 
-// ids is a message that says which connection it is about, and nothing else.
+// ids is a message that has only the IDs of a connection.
 type ids struct{ local, remote uint32 }
 
 // Put writes the IDs, where every message of a connection has them.
@@ -248,7 +248,8 @@ func TestC6_C12_CMFloods(t *testing.T) {
 		t.Run(f.what, func(t *testing.T) {
 			start := time.Now()
 			s := newSiege(t, hca.Config{}, hca.Config{Connections: f.limits})
-			// What waits for QP1 does not fit into a turn's batches.
+			// The MADs that wait in QP1 do not fit into the batches of one
+			// turn.
 			s.Sides[1].Batch = fabric.NewBatch(2*rig.MaxPacket, fabric.Caps{MaxSegments: 64, MaxRunBytes: 65000})
 			first, second := s.link(), s.link()
 			first.ask()

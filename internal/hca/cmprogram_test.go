@@ -15,15 +15,15 @@ import (
 // The instructions of a program against a cmVictim. IDs, QPNs and addresses are
 // those that the victim has, or no fuzzer would get past them.
 const (
-	cmForge  instruction = iota // a message of a connection, right or spoiled, in somebody's name
-	cmReplay                    // one of the last messages again, in somebody's name
-	cmRaw                       // a message whose bytes stand in the program
+	cmForge  instruction = iota // a message of a connection, valid or malformed, from any sender
+	cmReplay                    // one of the last messages again, from any sender
+	cmRaw                       // a message whose bytes are in the program
 	cmHeader                    // the last message with a byte of its header changed
 	cmShape                     // the last message in a packet that is wrong elsewhere
-	cmBurst                     // many messages with IDs of nobody
+	cmBurst                     // many messages with unknown IDs
 	cmData                      // a packet of data for a connection's QP
 	cmCall                      // the consumer makes a call on a connection
-	cmAsk                       // the consumer asks somebody for a connection
+	cmAsk                       // the consumer connects to a host
 	cmTemper                    // what the consumer does in its handler from now on
 	cmQP                        // the consumer moves or destroys a connection's QP
 	cmListen                    // the listener is closed, or opened again
@@ -98,8 +98,8 @@ func (v *cmVictim) pass(to clock.Instant) {
 	}
 }
 
-// host chooses who sends: mostly strangers and the peer, but also the victim
-// itself, and what is no host.
+// host chooses the sender: mostly strangers and the peer, but also the victim
+// itself, and addresses of no host.
 func (v *cmVictim) host(code byte) netip.Addr {
 	return []netip.Addr{
 		stranger1, v.Sides[0].Addr, stranger2, stranger1, v.Sides[0].Addr, v.Sides[1].Addr, stranger6, netip.IPv4Unspecified(),
@@ -124,8 +124,8 @@ func (v *cmVictim) guestOf(code byte) *guest {
 	return v.guests[int(code)%len(v.guests)]
 }
 
-// stepForge sends a message as the peer of a connection would, but for what is
-// spoiled: up to four bytes anywhere, and who sends it.
+// stepForge sends a message of a connection's peer, with up to four bytes
+// changed anywhere, and another sender.
 func (v *cmVictim) stepForge(p *program) {
 	attr, who, how, spoil, value := mad.AttrREQ+mad.AttrID(p.byte()%11), p.byte(), p.byte(), p.byte(), p.byte()
 	c := v.pick(who)
@@ -150,8 +150,8 @@ func (v *cmVictim) stepForge(p *program) {
 	v.meet(from)
 }
 
-// message is one that fits a connection or, without one, is about an ID that
-// nobody has.
+// message returns a message for a connection or, without one, for an unknown
+// ID.
 func (v *cmVictim) message(attr mad.AttrID, c *cm.Conn, from netip.Addr, value byte) interface{ Put(*mad.MAD) } {
 	theirs, ours, qpn, guid := 0x1000+uint32(value), uint32(value), ib.QPN(value)+2, uint64(hostileGUID)
 	if c != nil {
@@ -159,7 +159,7 @@ func (v *cmVictim) message(attr mad.AttrID, c *cm.Conn, from netip.Addr, value b
 		if q := c.RemoteQPN(); q != 0 {
 			qpn = q
 		}
-		if theirs == 0 { // an active one that nobody has answered yet
+		if theirs == 0 { // an active one without an answer yet
 			theirs = 0x2000 + uint32(value)
 		}
 	}
@@ -224,7 +224,7 @@ func (v *cmVictim) qpnOf(c *cm.Conn) ib.QPN {
 			return g.qp.Num()
 		}
 	}
-	return 0x77 // what the consumer says without a QP
+	return 0x77 // the consumer's number without a QP
 }
 
 func (v *cmVictim) stepReplay(p *program) {
@@ -240,9 +240,9 @@ func (v *cmVictim) stepReplay(p *program) {
 	v.meet(old.from)
 }
 
-// stepShape sends the last message in a packet that is no MAD's: it has no
-// effect but a count. What is too long or too short is none, and neither is
-// what another QP, or one without the key, sends.
+// stepShape sends the last message in a packet that is no valid MAD packet: it
+// has no effect but a count. It is too long or too short, or has the wrong
+// source QP or Q_Key.
 func (v *cmVictim) stepShape(p *program) {
 	what, n, from := p.byte(), p.byte(), v.host(p.byte())
 	q := roce.Packet{
@@ -353,8 +353,8 @@ func (v *cmVictim) stepCall(p *program) {
 	}
 }
 
-// stepAsk has the consumer ask somebody for a connection or a resolution, or
-// an old connection of its ask again.
+// stepAsk has the consumer begin a connection or a resolution with some host,
+// or use an old connection again.
 func (v *cmVictim) stepAsk(p *program) {
 	to, how := v.host(p.byte()), p.byte()
 	g := v.guestOf(how >> 2)

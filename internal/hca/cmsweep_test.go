@@ -15,12 +15,11 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// TestC7_QPNSweep has a stranger who can send in the name of the honest peer try
-// queue pair after queue pair in REQs, to have the victim take its connection
-// for stale. He computes the peer's GUID from its address, as everybody can who
-// has no secret; whoever does know the GUID needs a service that the victim
-// offers. Then the victim finds out that the peer lives. The last row shows that the sweep
-// finds what it looks for.
+// TestC7_QPNSweep has a stranger who can forge the honest peer's address send REQs with
+// one queue pair after another, to make the victim treat its connection as stale. He
+// computes the peer's GUID from its address, as everybody can who has no secret; whoever
+// does know the GUID needs a service that the victim offers. Then the victim finds out
+// that the peer lives. The last row shows that the sweep finds what it looks for.
 func TestC7_QPNSweep(t *testing.T) {
 	public := func(addr netip.Addr) uint64 {
 		b := addr.As16()

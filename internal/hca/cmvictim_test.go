@@ -26,7 +26,7 @@ type cmVictim struct {
 	limits    cm.Limits
 	bond      *link // established before, and to stay
 	spare     *link // of the honest peer, which comes and goes
-	broken    bool  // somebody who knew the bond's IDs has ended it in the peer's name
+	broken    bool  // a sender who knew the bond's IDs has ended it with the peer's address
 	guests    []*guest
 	temper    byte
 	moves     []trace.Record // of the victim's QPs, since the last step
@@ -45,24 +45,24 @@ type guest struct {
 	over bool   // destroyed or forgotten
 }
 
-// forgedMAD is a MAD that the victim got in somebody's name.
+// forgedMAD is a MAD to the victim, with its claimed sender.
 type forgedMAD struct {
 	from netip.Addr
 	mad  mad.MAD
 }
 
-// The hosts of a cmVictim, beside its sides.
+// The hosts of a cmVictim, in addition to its sides.
 var (
 	stranger1 = netip.MustParseAddr("10.9.9.1")
 	stranger2 = netip.MustParseAddr("10.9.9.2")
 	stranger6 = netip.MustParseAddr("fd00::5")
 )
 
-// hostileGUID is that of all strangers.
+// hostileGUID is the GUID of all strangers.
 const hostileGUID = 0xbad
 
-// maxCMGrowth bounds the bytes by which the victim's adapter grows, whatever is
-// done to it. Most of it is the batch in which the last packet for a QP came.
+// maxCMGrowth bounds the growth of the victim's adapter under any attack, in
+// bytes. Most of it is the batch of the last packet for a QP.
 const maxCMGrowth = 256<<10 + 128<<10
 
 func newCMVictim(t testing.TB, p *program) *cmVictim {
@@ -90,7 +90,7 @@ func newCMVictim(t testing.TB, p *program) *cmVictim {
 	return v
 }
 
-// onEvent is the consumer of a stranger's connection. It makes one call at most.
+// onEvent is the consumer of a stranger's connection. It makes at most one call.
 func (v *cmVictim) onEvent(now clock.Instant, c *cm.Conn, e *cm.Event) {
 	g, known := c.Consumer.(*guest)
 	if !known {
@@ -197,9 +197,9 @@ func (v *cmVictim) replies() (n uint64) {
 	return n + g.Unsupported + g.Informed
 }
 
-// meet gives the victim v.mad in somebody's name. It answers with one MAD at
-// most; but a REQ or REP can cost an older connection its life, at once or by the DREP that
-// ends an examination, and a request make one give way, and their peers are told.
+// meet delivers v.mad to the victim from its claimed sender. The victim answers with at
+// most one MAD. But a REQ or REP can end an older connection, at once or by the DREP that
+// ends an examination, and a request can evict one, and then their peers get messages too.
 func (v *cmVictim) meet(from netip.Addr) {
 	v.T.Helper()
 	v.last = v.mad
@@ -219,9 +219,9 @@ func (v *cmVictim) meet(from netip.Addr) {
 	}
 }
 
-// ends reports whether v.mad, in somebody's name, may end the bond: it comes
-// from the peer's address, and is a REJ or a DREQ with the IDs of both sides,
-// or names the peer's QP for another connection (C5, C7).
+// ends reports whether v.mad, from its claimed sender, may end the bond: it
+// comes from the peer's address, and is a REJ or a DREQ with the IDs of both
+// sides, or names the peer's QP for another connection (C5, C7).
 func (v *cmVictim) ends(from netip.Addr) bool {
 	h, peer := v.mad.Header(), v.Sides[0]
 	if from != peer.Addr || h.Class != mad.ClassCM || v.bond.conn[1] == nil {
@@ -324,7 +324,8 @@ func (v *cmVictim) checkCounters() {
 	v.counts = now
 }
 
-// checkBond wants the connection that nobody had a right to end to be there.
+// checkBond checks that the honest connection is still there, unless a message
+// was allowed to end it.
 func (v *cmVictim) checkBond() {
 	v.T.Helper()
 	if v.broken {

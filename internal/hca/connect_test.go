@@ -213,8 +213,8 @@ func TestC4_C7_Q9_DataAfterMRA(t *testing.T) {
 	m.until(time.Millisecond, cm.Established, cm.Established)
 }
 
-// TestC8_Prepared: a QP that waits for its connection takes receives, and gives
-// nobody access; the connection gives what it was asked for.
+// TestC8_Prepared: a QP that waits for its connection accepts receives, but no
+// remote access; the connection grants the requested access.
 func TestC8_Prepared(t *testing.T) {
 	m := newMeeting(t, ib.RC)
 	m.ask()
@@ -406,7 +406,7 @@ func TestC5_QPDestroyedUnderItsConnection(t *testing.T) {
 		m.until(time.Second, cm.Established, state)
 		passive := m.Sides[1]
 		passive.HCA.DestroyQP(passive.PD, passive.QP)
-		// What the peer sends finds no QP, and establishes nothing.
+		// The peer's packets reach no QP, and do not establish the connection.
 		m.Post(0, ib.SendWR{WRID: 1, Opcode: ib.WRSend, SGList: []ib.SGE{m.Sides[0].SGE(0, 8)}})
 		m.Run(time.Millisecond, func() bool { return false })
 		if got := m.conn[1].State(); got != state || passive.HCA.Counters().Drops[counters.DropNoQP] == 0 {

@@ -33,8 +33,8 @@ func TestCProgram(t *testing.T) {
 		w.Post(1, w.message(1, ib.WRSend, 60))
 		w.settle()
 		if kind.typ == ib.UD {
-			// An address handle stands behind the room for elements, where Go
-			// leaves it: these entries are to the same peer.
+			// The address handle after the elements' room is the one that Go
+			// wrote: these entries go to the same peer.
 			for i := range uint32(3) {
 				put(w.send[ring.HeaderSize+(i+1)*send.Stride-16:], ring.SendTo{AH: uint64(w.ah[0]), QPN: w.Sides[1].QP.Num(), QKey: wildQKey})
 			}

@@ -8,10 +8,9 @@ import (
 	"github.com/softhca/softhca/internal/qp"
 )
 
-// TestRingDuringAnswer rings a doorbell while the adapter answers the one
-// before, as another thread may: from the event of the completion that the
-// answer makes. What was posted then is seen, by this turn or by the next, for
-// which the adapter asks.
+// TestRingDuringAnswer rings a doorbell while the adapter answers the previous
+// one, as another thread may: from the event of the resulting completion. The
+// adapter sees the new request, in this turn or the next, which it requests.
 func TestRingDuringAnswer(t *testing.T) {
 	w := newWorld(t, hca.Limits{})
 	pd, err := w.hca.AllocPD()

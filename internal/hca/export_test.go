@@ -5,7 +5,7 @@ import (
 	"github.com/softhca/softhca/internal/qp"
 )
 
-// What tests of the adapter from outside look at or spoil inside it.
+// Access for external tests to internals of the adapter.
 
 // QPNRest is for how many destroyed queue pairs a number rests.
 const QPNRest = numberRest

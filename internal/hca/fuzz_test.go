@@ -15,14 +15,14 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// fuzzKey stands in a seed for the key of the open region.
+// fuzzKey represents the key of the open region in a seed.
 const fuzzKey ib.RKey = 0x66757a7a
 
 // attack runs a program and lets what it started come to an end. It returns
 // how many packets arrived.
 func attack(t testing.TB, b []byte) int { return attackOn(t, b).arrivals }
 
-// attackOn returns what became of the victim.
+// attackOn runs an attack and returns the victim.
 func attackOn(t testing.TB, b []byte) *victim {
 	p := &program{b: b}
 	v := newVictim(t, p)
@@ -87,7 +87,7 @@ func FuzzReceive(f *testing.F) {
 		} {
 			counted += c.Drops[drop]
 		}
-		// What follows a request that was refused is received and dropped for the state.
+		// Requests after a refused one are received and dropped because of the state.
 		if counted > segments || counted+c.Drops[counters.DropState] < segments {
 			t.Fatalf("%d segments arrived, %d are counted: %+v", segments, counted, c)
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// portMTU returns the path MTU of an adapter whose port takes so many bytes, 0 if
-// there can be none.
+// portMTU returns the path MTU of an adapter with a port of this MTU, 0 if there
+// is none.
 func portMTU(n int) ib.MTU {
 	h, err := hca.New(hca.Config{Caps: fabric.Caps{MTU: n}, Rand: rand.Uint32, NodeGUID: 1})
 	if err != nil {

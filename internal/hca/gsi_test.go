@@ -38,8 +38,8 @@ func perfMAD(method mad.Method, tid uint64) *mad.MAD {
 }
 
 // TestC1_BetweenAdapters shows that every adapter has QP1: a message reaches
-// the agent of its class, and what nobody takes is answered, without a queue
-// pair of anybody's.
+// the agent of its class, and a request without an agent is answered, without
+// any queue pair of a program.
 func TestC1_BetweenAdapters(t *testing.T) {
 	r := rig.New(t, ib.RC, rig.Cap)
 	a, b := r.Sides[0], r.Sides[1]
@@ -122,9 +122,9 @@ func TestC1_QP1ByHand(t *testing.T) {
 	}
 }
 
-// TestC12_TurnsWithQueuePairs lets QP1 and a queue pair both have more to send
-// than they ever may: whatever the size of the batch, neither is missing from
-// two in a row, and QP1 has no more than half of the bytes.
+// TestC12_TurnsWithQueuePairs gives QP1 and a queue pair more to send than any
+// batch holds: with any batch size, neither is missing from two batches in a
+// row, and QP1 gets at most half of the bytes.
 func TestC12_TurnsWithQueuePairs(t *testing.T) {
 	for _, size := range []int{rig.MaxPacket, 2 * rig.MaxPacket, 4 * rig.MaxPacket, 256 << 10} {
 		r := rig.New(t, ib.UC, ib.QPCap{MaxSendWR: 2048, MaxSendSGE: 1}).Connect(ib.MTU4096)

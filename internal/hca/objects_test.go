@@ -144,7 +144,7 @@ func TestV10_TrafficClass(t *testing.T) {
 }
 
 // TestV13_Destroy shows that a queue pair may be destroyed in any state: late
-// packets find nobody, nothing leaves, and its completions are gone.
+// packets are dropped, nothing is sent, and its completions are removed.
 func TestV13_Destroy(t *testing.T) {
 	for _, typ := range rig.Types {
 		for _, st := range rig.Reachable(typ) {
@@ -244,8 +244,8 @@ func TestV16_SRQLimit(t *testing.T) {
 	}
 }
 
-// TestQ19_SRQ shows that a queue pair in ERR takes nothing more from its SRQ:
-// the others' receives stay, and LAST_WQE_REACHED says so.
+// TestQ19_SRQ shows that a queue pair in ERR takes no more receives from its
+// SRQ: they stay for other queue pairs, and LAST_WQE_REACHED is raised.
 func TestQ19_SRQ(t *testing.T) {
 	s := rig.NewSolo(t, rig.SoloConfig{SRQ: 8})
 	s.Recv(1, 300, 300)

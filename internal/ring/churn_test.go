@@ -20,7 +20,7 @@ type churn struct {
 	src     *rand.Rand
 	pushed  [churnQPs]uint64        // by queue pair: entries pushed
 	removed [churnQPs]atomic.Uint64 // those with a lower WRID are gone
-	onGone  func(ib.QPN, uint64)    // is told of removals too
+	onGone  func(ib.QPN, uint64)    // is informed of removals too
 	stop    atomic.Bool
 	readers sync.WaitGroup
 	mu      sync.Mutex
@@ -49,8 +49,8 @@ func newChurn(t *testing.T, a ring.Allocator, seed uint64) *churn {
 	return &churn{t: t, cq: cq, src: rand.New(rand.NewPCG(seed, 5)), onGone: func(ib.QPN, uint64) {}}
 }
 
-// read starts a reader in Go, which takes what is left when it is told to
-// stop.
+// read starts a reader in Go, which takes the remaining completions when it is
+// stopped.
 func (c *churn) read() {
 	c.readers.Go(func() {
 		var got []entry
@@ -95,8 +95,8 @@ func (c *churn) remove(n ib.QPN) {
 	c.onGone(n, c.pushed[n])
 }
 
-// run is the adapter's thread: so many entries, and a removal or another size
-// now and then.
+// run is the adapter's thread: it pushes entries, and sometimes removes some or
+// resizes the queue.
 func (c *churn) run(total int) {
 	for total > 0 {
 		switch c.src.IntN(200) {

@@ -163,8 +163,8 @@ func TestCQEKeepsEveryField(t *testing.T) {
 	}
 }
 
-// filled returns a completion with a pattern in all bits of every field, but for
-// those that tell fields from each other: the number of the field.
+// filled returns a completion whose fields are full of a pattern and the number
+// of the field, so that all fields differ.
 func filled(t *testing.T, pattern uint64) (wc ib.WC) {
 	v := reflect.ValueOf(&wc).Elem()
 	for i := range v.NumField() {

@@ -8,7 +8,7 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// scribbler is somebody who may write everywhere in a queue, and does.
+// scribbler is a program that writes everywhere in a queue.
 type scribbler struct {
 	*rand.Rand
 	h *Header
@@ -20,8 +20,8 @@ func (s scribbler) index() uint32 {
 	return near[s.IntN(len(near))] + uint32(s.IntN(5)) - 2
 }
 
-// scribble overwrites something: a word of the header, but not the lock, which
-// who takes it for ever keeps from all, or bytes of the entries.
+// scribble overwrites a word of the header or bytes of the entries, but not the
+// lock, which would block everybody for ever.
 func (s scribbler) scribble(entries []byte) {
 	switch s.IntN(8) {
 	case 0:
@@ -45,8 +45,8 @@ func (s scribbler) scribble(entries []byte) {
 // seeds are how many scribblers each queue meets.
 const seeds = 600
 
-// TestCQGarbage lets somebody scribble over a completion queue while it is
-// used: it does not panic, comes to an end, and writes nowhere else.
+// TestCQGarbage scribbles over a completion queue while it is used: the code
+// does not panic, terminates, and writes nowhere else.
 func TestCQGarbage(t *testing.T) {
 	for seed := range uint64(seeds) {
 		a := newArena(t)
@@ -87,9 +87,9 @@ func TestCQGarbage(t *testing.T) {
 	}
 }
 
-// TestRingGarbage does the same with a work queue: whatever the indices, no
-// more entries are in use than there are, the consumer's index moves as the
-// consumer says, and every entry is inside.
+// TestRingGarbage does the same with a work queue: with any indices, at most
+// all entries are in use, only the consumer moves its index, and every entry is
+// inside the queue.
 func TestRingGarbage(t *testing.T) {
 	for seed := range uint64(seeds) {
 		a := newArena(t)

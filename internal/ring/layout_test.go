@@ -65,8 +65,8 @@ func TestLayout(t *testing.T) {
 	}
 }
 
-// TestEntriesHoldNoPointers shows that C can map the queues: what stands in
-// them is of fixed size and holds nothing that the collector would have to see.
+// TestEntriesHoldNoPointers shows that C can map the queues: their entries have
+// a fixed size and hold no Go pointers.
 func TestEntriesHoldNoPointers(t *testing.T) {
 	for _, e := range []any{Header{}, SendWQE{}, SendTo{}, RecvWQE{}, ib.SGE{}, CQE{}} {
 		if at, ok := flat(reflect.TypeOf(e)); !ok {

@@ -8,13 +8,12 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// arena is an allocator that knows what it gave, and whether somebody wrote
-// beyond it.
+// arena is an allocator that tracks its blocks, and detects writes beyond them.
 type arena struct {
 	t      testing.TB
 	blocks map[*byte]arenaBlock // not freed
 	given  int
-	refuse int // the call with this number, from 1, gets what spoil makes of it
+	refuse int // number of the call, from 1, whose result spoil changes
 	spoil  func([]byte) []byte
 }
 
@@ -23,7 +22,7 @@ type arenaBlock struct {
 	size  int      // as given
 }
 
-// canaryWords stand before and behind each block.
+// canaryWords are before and after each block.
 const (
 	canaryWords = 16
 	canary      = uint64(0xdead_c0de_feed_f00d)
@@ -57,10 +56,10 @@ func (a *arena) free(mem []byte) {
 	}
 	a.check()
 	delete(a.blocks, unsafe.SliceData(mem))
-	clear(b.words) // nobody needs it any more
+	clear(b.words) // it is no longer needed
 }
 
-// check fails the test if somebody wrote beyond a block.
+// check fails the test if the words around a block have changed.
 func (a *arena) check() {
 	for _, b := range a.blocks {
 		for i := range canaryWords {
