@@ -22,7 +22,7 @@ type APR struct {
 	PrivateData  [APRPrivateData]byte
 }
 
-// Decode sets every field from the data of m, whatever the header of m says.
+// Decode sets every field from the data of m, without reading its header.
 func (r *APR) Decode(m *MAD) {
 	d := m.Data()
 	r.LocalCommID, r.RemoteCommID = m.ids()
@@ -32,8 +32,7 @@ func (r *APR) Decode(m *MAD) {
 	r.PrivateData = [APRPrivateData]byte(d[84:])
 }
 
-// Put writes the data of m and leaves its header alone; CMHeader(AttrAPR, tid)
-// is the one that fits.
+// Put writes the data of m but not its header, which is CMHeader(AttrAPR, tid).
 func (r *APR) Put(m *MAD) {
 	d := m.putIDs(r.LocalCommID, r.RemoteCommID)
 	d[8] = r.InfoLength

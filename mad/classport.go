@@ -53,7 +53,7 @@ type ClassPort struct {
 	QKey         ib.QKey
 }
 
-// Decode sets every field from the data of m, whatever the header of m says.
+// Decode sets every field from the data of m, without reading its header.
 func (c *ClassPortInfo) Decode(m *MAD) {
 	d := m.Data()
 	c.BaseVersion = d[0]
@@ -66,7 +66,7 @@ func (c *ClassPortInfo) Decode(m *MAD) {
 	c.Trap.decode((*[classPortLen]byte)(d[40:]))
 }
 
-// Put writes the data of m and leaves its header alone.
+// Put writes the data of m but not its header.
 func (c *ClassPortInfo) Put(m *MAD) {
 	d := m.Data()
 	clear(d[:])

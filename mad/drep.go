@@ -15,10 +15,10 @@ type DREP struct {
 	PrivateData  [DREPPrivateData]byte
 }
 
-// Decode sets every field from the data of m, whatever the header of m says.
-// It has the layout of an RTU.
+// Decode sets every field from the data of m, without reading its header. It
+// has the layout of an RTU.
 func (r *DREP) Decode(m *MAD) { (*RTU)(r).Decode(m) }
 
-// Put writes the data of m and leaves its header alone;
-// CMHeader(AttrDREP, tid) is the one that fits.
+// Put writes the data of m but not its header, which is CMHeader(AttrDREP,
+// tid).
 func (r *DREP) Put(m *MAD) { (*RTU)(r).Put(m) }

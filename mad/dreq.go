@@ -22,7 +22,7 @@ type DREQ struct {
 	PrivateData  [DREQPrivateData]byte
 }
 
-// Decode sets every field from the data of m, whatever the header of m says.
+// Decode sets every field from the data of m, without reading its header.
 func (r *DREQ) Decode(m *MAD) {
 	d := m.Data()
 	r.LocalCommID, r.RemoteCommID = m.ids()
@@ -31,8 +31,8 @@ func (r *DREQ) Decode(m *MAD) {
 	r.PrivateData = [DREQPrivateData]byte(d[12:])
 }
 
-// Put writes the data of m and leaves its header alone;
-// CMHeader(AttrDREQ, tid) is the one that fits.
+// Put writes the data of m but not its header, which is CMHeader(AttrDREQ,
+// tid).
 func (r *DREQ) Put(m *MAD) {
 	d := m.putIDs(r.LocalCommID, r.RemoteCommID)
 	putWord24(d[8:], uint32(r.RemoteQPN), 0)

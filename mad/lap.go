@@ -28,7 +28,7 @@ type LAP struct {
 	PrivateData           [LAPPrivateData]byte
 }
 
-// Decode sets every field from the data of m, whatever the header of m says.
+// Decode sets every field from the data of m, without reading its header.
 func (r *LAP) Decode(m *MAD) {
 	d := m.Data()
 	r.LocalCommID, r.RemoteCommID = m.ids()
@@ -38,8 +38,7 @@ func (r *LAP) Decode(m *MAD) {
 	r.PrivateData = [LAPPrivateData]byte(d[64:])
 }
 
-// Put writes the data of m and leaves its header alone; CMHeader(AttrLAP, tid)
-// is the one that fits.
+// Put writes the data of m but not its header, which is CMHeader(AttrLAP, tid).
 func (r *LAP) Put(m *MAD) {
 	d := m.putIDs(r.LocalCommID, r.RemoteCommID)
 	putWord24(d[12:], uint32(r.RemoteQPN), r.RemoteResponseTimeout<<3)

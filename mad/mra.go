@@ -20,7 +20,7 @@ type MRA struct {
 	PrivateData    [MRAPrivateData]byte
 }
 
-// Decode sets every field from the data of m, whatever the header of m says.
+// Decode sets every field from the data of m, without reading its header.
 func (r *MRA) Decode(m *MAD) {
 	d := m.Data()
 	r.LocalCommID, r.RemoteCommID = m.ids()
@@ -29,8 +29,7 @@ func (r *MRA) Decode(m *MAD) {
 	r.PrivateData = [MRAPrivateData]byte(d[10:])
 }
 
-// Put writes the data of m and leaves its header alone; CMHeader(AttrMRA, tid)
-// is the one that fits.
+// Put writes the data of m but not its header, which is CMHeader(AttrMRA, tid).
 func (r *MRA) Put(m *MAD) {
 	d := m.putIDs(r.LocalCommID, r.RemoteCommID)
 	d[8] = byte(r.Message) << 6

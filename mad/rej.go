@@ -11,8 +11,8 @@ const (
 )
 
 // REJ refuses a REQ, a REP or a LAP, or gives a connection up (IBA table 108).
-// LocalCommID is 0 when its sender made no connection of the REQ, RemoteCommID
-// when the sender never learnt it.
+// LocalCommID is 0 if the sender has no connection for the REQ, RemoteCommID if
+// the sender does not know it.
 //
 //	byte     field
 //	  0-  3  LocalCommID
@@ -32,7 +32,7 @@ type REJ struct {
 	PrivateData  [REJPrivateData]byte
 }
 
-// Decode sets every field from the data of m, whatever the header of m says.
+// Decode sets every field from the data of m, without reading its header.
 func (r *REJ) Decode(m *MAD) {
 	d := m.Data()
 	r.LocalCommID, r.RemoteCommID = m.ids()
@@ -43,8 +43,7 @@ func (r *REJ) Decode(m *MAD) {
 	r.PrivateData = [REJPrivateData]byte(d[84:])
 }
 
-// Put writes the data of m and leaves its header alone; CMHeader(AttrREJ, tid)
-// is the one that fits.
+// Put writes the data of m but not its header, which is CMHeader(AttrREJ, tid).
 func (r *REJ) Put(m *MAD) {
 	d := m.putIDs(r.LocalCommID, r.RemoteCommID)
 	d[8] = byte(r.Message) << 6

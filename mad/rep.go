@@ -44,7 +44,7 @@ type REP struct {
 	PrivateData         [REPPrivateData]byte
 }
 
-// Decode sets every field from the data of m, whatever the header of m says.
+// Decode sets every field from the data of m, without reading its header.
 func (r *REP) Decode(m *MAD) {
 	d := m.Data()
 	r.LocalCommID, r.RemoteCommID = m.ids()
@@ -65,8 +65,7 @@ func (r *REP) Decode(m *MAD) {
 	r.PrivateData = [REPPrivateData]byte(d[36:])
 }
 
-// Put writes the data of m and leaves its header alone; CMHeader(AttrREP, tid)
-// is the one that fits.
+// Put writes the data of m but not its header, which is CMHeader(AttrREP, tid).
 func (r *REP) Put(m *MAD) {
 	d := m.putIDs(r.LocalCommID, r.RemoteCommID)
 	binary.BigEndian.PutUint32(d[8:], uint32(r.LocalQKey))

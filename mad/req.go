@@ -61,7 +61,7 @@ type REQ struct {
 	PrivateData           [REQPrivateData]byte
 }
 
-// Decode sets every field from the data of m, whatever the header of m says.
+// Decode sets every field from the data of m, without reading its header.
 func (r *REQ) Decode(m *MAD) {
 	d := m.Data()
 	r.LocalCommID = binary.BigEndian.Uint32(d[0:])
@@ -97,8 +97,7 @@ func (r *REQ) decodeWords(d *[DataSize]byte) {
 	r.LocalResponseTimeout, r.RetryCount = low>>3, low&mask3
 }
 
-// Put writes the data of m and leaves its header alone; CMHeader(AttrREQ, tid)
-// is the one that fits.
+// Put writes the data of m but not its header, which is CMHeader(AttrREQ, tid).
 func (r *REQ) Put(m *MAD) {
 	d := m.Data()
 	clear(d[:])

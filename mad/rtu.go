@@ -16,15 +16,14 @@ type RTU struct {
 	PrivateData  [RTUPrivateData]byte
 }
 
-// Decode sets every field from the data of m, whatever the header of m says.
+// Decode sets every field from the data of m, without reading its header.
 func (r *RTU) Decode(m *MAD) {
 	d := m.Data()
 	r.LocalCommID, r.RemoteCommID = m.ids()
 	r.PrivateData = [RTUPrivateData]byte(d[8:])
 }
 
-// Put writes the data of m and leaves its header alone; CMHeader(AttrRTU, tid)
-// is the one that fits.
+// Put writes the data of m but not its header, which is CMHeader(AttrRTU, tid).
 func (r *RTU) Put(m *MAD) {
 	d := m.putIDs(r.LocalCommID, r.RemoteCommID)
 	copy(d[8:], r.PrivateData[:])

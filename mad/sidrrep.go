@@ -33,7 +33,7 @@ type SIDRREP struct {
 	PrivateData [SIDRREPPrivateData]byte
 }
 
-// Decode sets every field from the data of m, whatever the header of m says.
+// Decode sets every field from the data of m, without reading its header.
 func (r *SIDRREP) Decode(m *MAD) {
 	d := m.Data()
 	r.RequestID = binary.BigEndian.Uint32(d[0:])
@@ -48,8 +48,8 @@ func (r *SIDRREP) Decode(m *MAD) {
 	r.PrivateData = [SIDRREPPrivateData]byte(d[96:])
 }
 
-// Put writes the data of m and leaves its header alone;
-// CMHeader(AttrSIDRREP, tid) is the one that fits.
+// Put writes the data of m but not its header, which is CMHeader(AttrSIDRREP,
+// tid).
 func (r *SIDRREP) Put(m *MAD) {
 	d := m.Data()
 	clear(d[:])

@@ -26,7 +26,7 @@ type SIDRREQ struct {
 	PrivateData [SIDRREQPrivateData]byte
 }
 
-// Decode sets every field from the data of m, whatever the header of m says.
+// Decode sets every field from the data of m, without reading its header.
 func (r *SIDRREQ) Decode(m *MAD) {
 	d := m.Data()
 	r.RequestID = binary.BigEndian.Uint32(d[0:])
@@ -35,8 +35,8 @@ func (r *SIDRREQ) Decode(m *MAD) {
 	r.PrivateData = [SIDRREQPrivateData]byte(d[16:])
 }
 
-// Put writes the data of m and leaves its header alone;
-// CMHeader(AttrSIDRREQ, tid) is the one that fits.
+// Put writes the data of m but not its header, which is CMHeader(AttrSIDRREQ,
+// tid).
 func (r *SIDRREQ) Put(m *MAD) {
 	d := m.Data()
 	clear(d[:])

@@ -326,8 +326,8 @@ func (id *ID) Notify(e ib.EventType) error {
 
 // Disconnect moves the QP of CreateQP to ERR and ends the connection: it sends DREQ
 // or, if the peer was first, DREP. DISCONNECTED follows. A connection that is not yet
-// established ends when it is. EINVAL for an ID that is neither connected nor
-// listening. If there is nothing to end, it does nothing.
+// established is disconnected as soon as it is. EINVAL for an ID that is neither
+// connected nor listening. If there is nothing to end, it does nothing.
 func (id *ID) Disconnect() error {
 	follows := false
 	err := id.runOn("disconnect", func(now clock.Instant) (err error) {

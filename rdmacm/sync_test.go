@@ -116,7 +116,8 @@ func TestC11_SynchronousErrors(t *testing.T) {
 	destroy(t, other)
 }
 
-// TestC11_SynchronousDestroy ends the waiting of a call.
+// TestC11_SynchronousDestroy destroys an ID while a call waits, which then
+// returns.
 func TestC11_SynchronousDestroy(t *testing.T) {
 	a, b := newPair(t)
 	l := b.syncListener()

@@ -73,7 +73,7 @@ func (p *Packet) Parse(b []byte) Fault {
 	return FaultNone
 }
 
-// padMask is where the BTH counts its padding, in its second byte.
+// padMask masks PadCnt in the second byte of the BTH.
 const padMask = 3 << 4
 
 // ParseHeaders reads the BTH and the extended headers from first, the beginning

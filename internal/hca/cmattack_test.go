@@ -40,8 +40,8 @@ func FuzzCM(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) { attackCM(t, b) })
 }
 
-// TestC6_C7_C12_CMAttacks runs FuzzCM's programs as a seeded source makes them:
-// seeds that are cut, spliced and changed, and bytes without a plan.
+// TestC6_C7_C12_CMAttacks runs FuzzCM with seeded random programs: its seeds
+// cut, spliced and changed, and random bytes.
 func TestC6_C7_C12_CMAttacks(t *testing.T) {
 	seeds := cmSeeds()
 	met, n := 0, *attackSeed

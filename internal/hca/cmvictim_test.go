@@ -309,8 +309,8 @@ func (v *cmVictim) checkMoves() {
 	v.moves = v.moves[:0]
 }
 
-// checkCounters wants every counter to be no less than it was. Counters are
-// nothing but 64-bit counts.
+// checkCounters checks that no counter has decreased. The structure has only
+// 64-bit counts.
 func (v *cmVictim) checkCounters() {
 	v.T.Helper()
 	now := v.Sides[1].HCA.CM().Counters()

@@ -368,8 +368,8 @@ func (v *victim) checkMoves() {
 	v.Moves = v.Moves[:0]
 }
 
-// checkCounters wants every counter to be no less than it was. Counters are
-// nothing but 64-bit counts.
+// checkCounters checks that no counter has decreased. The structure has only
+// 64-bit counts.
 func (v *victim) checkCounters() {
 	now := v.Counters()
 	const n = unsafe.Sizeof(now) / 8

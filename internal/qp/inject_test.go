@@ -124,7 +124,7 @@ func TestForce(t *testing.T) {
 		}
 		want := 0
 		if c.ok && c.to == ib.ERR {
-			want = 1 // the receive
+			want = 1 // completion, of the receive
 			if c.from == ib.RTS {
 				want = 3
 			}

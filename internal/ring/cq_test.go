@@ -212,7 +212,7 @@ func BenchmarkPushPoll(b *testing.B) {
 	}
 }
 
-// TestCQSize shows that a queue has the sizes of adapters' queues, and takes no entry more.
+// TestCQSize shows that a queue has the sizes of adapters' queues, and no entry beyond them.
 func TestCQSize(t *testing.T) {
 	for n, want := range map[uint32]uint32{0: 1, 1: 1, 2: 3, 3: 3, 4: 7, 7: 7, 8: 15, 15: 15, 16: 31, 1<<22 - 1: 1<<22 - 1} {
 		if got := CQSize(n); got != want {

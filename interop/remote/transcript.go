@@ -11,7 +11,7 @@ import (
 
 // Result is the output and exit code of a program.
 type Result struct {
-	Exit           int // or 128 plus the signal that ended it
+	Exit           int // exit code, or 128 plus the signal that ended it
 	Stdout, Stderr string
 }
 

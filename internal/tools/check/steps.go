@@ -52,7 +52,7 @@ func allSteps(fuzztime time.Duration, results string) []step {
 	for _, p := range platforms() {
 		types = append(types, step{"types-" + p.name, alone, func(ctx context.Context) (string, error) { return p.typeCheck(ctx, ".") }})
 	}
-	const after = 2 // gofmt, build
+	const after = 2 // the first two steps: gofmt and build
 	return slices.Insert(steps, after, types...)
 }
 
