@@ -40,6 +40,7 @@ type adapter struct {
 	board   *sysfs.Attached // nil without a sysfs image
 	done    chan struct{}
 	poller  int // descriptor of the runtime's epoll; -1 if unknown
+	leaving sync.Once
 
 	// deliverAll holds taking while it passes events to the program, and destroy while it
 	// destroys a subject.
@@ -202,6 +203,7 @@ func free(b []byte) { C.free(unsafe.Pointer(unsafe.SliceData(b))) }
 //export softhca_close
 func softhca_close(dev C.handle_t) C.int {
 	a := of[*adapter](dev)
+	a.logFaults()
 	err := a.dev.Close()
 	<-a.done
 	return end(dev, a.code("close adapter", errors.Join(err, a.closeFiles())))
@@ -210,7 +212,19 @@ func softhca_close(dev C.handle_t) C.int {
 //export softhca_flush
 func softhca_flush(dev C.handle_t) C.int {
 	a := of[*adapter](dev)
-	return a.code("flush", a.dev.Leave())
+	err := a.dev.Leave()
+	a.logFaults()
+	return a.code("flush", err)
+}
+
+// logFaults logs how often each fault rule acted, once: when the adapter is closed or the
+// program ends.
+func (a *adapter) logFaults() {
+	a.leaving.Do(func() {
+		for _, s := range a.dev.FaultStats() {
+			a.log.Info("fault rule", "rule", s.Rule, "acted", s.Applied)
+		}
+	})
 }
 
 // deliver passes asynchronous events to the program until the adapter is closed.

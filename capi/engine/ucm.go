@@ -8,6 +8,8 @@ import "C"
 
 import (
 	"errors"
+	"fmt"
+	"net/netip"
 	"unsafe"
 
 	"github.com/softhca/softhca/capi/ucm"
@@ -43,6 +45,7 @@ func softhca_open_cm(devs *C.handle_t, n C.int, cm *C.handle_t) C.int {
 	m, err := rdmacm.New(all...)
 	if err == nil {
 		c.cm = ucm.New(m, numbers)
+		c.cm.Listening = func(addr netip.AddrPort) { c.log.Info(fmt.Sprintf("listening on %v", addr)) }
 		*cm = newHandle(c)
 	}
 	return c.code("open connection manager", err)

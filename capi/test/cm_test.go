@@ -98,6 +98,21 @@ func TestCMStartsQuietly(t *testing.T) {
 	}
 }
 
+// TestLogTellsWhatHappened checks that the log of level info says where a program listens, and at its
+// end how often each fault rule acted.
+func TestLogTellsWhatHappened(t *testing.T) {
+	p := newCM(t)
+	out, err := p.do(t, append(p.over(t, p.addresses(1)), "SOFTHCA_LOG_LEVEL=info", "SOFTHCA_FAULT=delay 1ms op=REQ dir=out nth=1\ndrop op=LAP"), "private-tcp")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, want := range []string{`level=INFO msg="listening on `, `rule="delay 1ms nth=1 op=REQ dir=out" acted=1`, `rule="drop op=LAP" acted=0`} {
+		if strings.Count(out, want) != 1 {
+			t.Errorf("%d times %s in the log, want 1:\n%s", strings.Count(out, want), want, out)
+		}
+	}
+}
+
 // TestD2_CMCallsIPv6 runs the scenarios that use IPv6, with an adapter on a network interface:
 // Linux sends no IPv6 multicast over its loopback interface.
 func TestD2_CMCallsIPv6(t *testing.T) {

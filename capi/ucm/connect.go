@@ -32,7 +32,11 @@ func (f *File) connect(in []byte, _ int) (answer, error) {
 
 func (f *File) listen(in []byte, _ int) (answer, error) {
 	return answer{}, on(f, in, func(c *listen) uint32 { return c.ID }, func(n *node, c *listen) error {
-		return n.id.Listen(int(int32(c.Backlog)))
+		err := n.id.Listen(int(int32(c.Backlog)))
+		if err == nil && f.m.Listening != nil {
+			f.m.Listening(n.id.LocalAddr())
+		}
+		return err
 	})
 }
 

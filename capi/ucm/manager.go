@@ -4,6 +4,7 @@ package ucm
 
 import (
 	"fmt"
+	"net/netip"
 	"sync"
 
 	"github.com/softhca/softhca/ib"
@@ -16,6 +17,8 @@ import (
 type Manager struct {
 	cm      *rdmacm.Manager
 	devices map[*verbs.Context]uint32 // the numbers that ibv_get_device_index returns
+	// Listening, if set, is called with the address of each ID that begins to listen.
+	Listening func(netip.AddrPort)
 
 	mu    sync.Mutex // guards what follows
 	last  uint32     // the number given last
