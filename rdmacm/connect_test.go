@@ -2,12 +2,14 @@ package rdmacm
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"net/netip"
 	"testing"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/cm"
+	"github.com/softhca/softhca/internal/pcapfile"
 	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/verbs"
 )
@@ -175,6 +177,114 @@ func TestC8_OwnQP(t *testing.T) {
 	a.take(EventDisconnected)
 	destroy(t, client, server, l)
 	must(t, errors.Join(qc.Destroy(), qs.Destroy()))
+}
+
+// TestC8_OwnQPMeetsOther connects a QP that the program moves with one that the connection
+// manager moves.
+func TestC8_OwnQPMeetsOther(t *testing.T) {
+	param := func(qpn ib.QPN) *ConnParam {
+		return &ConnParam{QPN: qpn, RetryCount: 7, RNRRetryCount: 7, ResponderResources: 1, InitiatorDepth: 1}
+	}
+	for _, own := range []string{"client", "server"} {
+		t.Run(own, func(t *testing.T) {
+			a, b := newPair(t)
+			l := b.listener(TCP, 0)
+			client := a.resolved(TCP, b.at(port))
+			var server *ID
+			var mine *verbs.QP
+			if own == "client" {
+				mine = ownedQP(t, client)
+				must(t, client.Connect(param(mine.QPN())))
+				server = withQP(t, b.take(EventConnectRequest).ID)
+				must(t, server.Accept(param(0)))
+				a.take(EventConnectResponse)
+				walk(t, client, mine)
+				must(t, client.Establish())
+				b.take(EventEstablished)
+				pass(t, mine, server)
+			} else {
+				must(t, withQP(t, client).Connect(param(0)))
+				server = b.take(EventConnectRequest).ID
+				mine = ownedQP(t, server)
+				walk(t, server, mine)
+				must(t, server.Accept(param(mine.QPN())))
+				a.take(EventEstablished)
+				b.take(EventEstablished)
+				pass(t, mine, client)
+			}
+			must(t, client.Disconnect())
+			b.take(EventDisconnected)
+			must(t, server.Disconnect())
+			a.take(EventDisconnected)
+			destroy(t, client, server, l)
+			must(t, mine.Destroy())
+		})
+	}
+}
+
+// pass sends a message without bytes each way between a QP and that of an ID.
+func pass(t testing.TB, mine *verbs.QP, id *ID) {
+	t.Helper()
+	must(t, errors.Join(mine.PostRecv(recvNothing()), id.QP().PostRecv(recvNothing())))
+	must(t, errors.Join(mine.PostSend(verbs.SendWR{Opcode: ib.WRSend}), id.QP().PostSend(verbs.SendWR{Opcode: ib.WRSend})))
+	for _, get := range []func(context.Context) (verbs.WC, error){id.GetRecvComp, id.GetSendComp} {
+		wc, err := get(soon(t))
+		must(t, err)
+		if wc.Status != ib.WCSuccess { // a SEND succeeds when the other QP has its message
+			t.Fatalf("%v", wc.Status)
+		}
+	}
+}
+
+// TestC8_OnTheWire finds the type of service in all packets of a connection, and the ACK
+// timeout, with twice the adapter's delay, and the retries in the REQ.
+func TestC8_OnTheWire(t *testing.T) {
+	n := verbs.NewNetwork()
+	var capture bytes.Buffer
+	a, b := newHost(t, verbs.Config{Network: n, Addr: "10.0.0.1"}), newHost(t, verbs.Config{Network: n, Addr: "10.0.0.2", Capture: &capture})
+	const tos = 0x68
+	l := b.listener(TCP, 0)
+	client := a.id(TCP)
+	must(t, client.SetTOS(tos))
+	must(t, client.SetAckTimeout(12))
+	withQP(t, a.resolve(client, b.at(port)))
+	must(t, client.Connect(&ConnParam{RetryCount: 5}))
+	server := withQP(t, b.take(EventConnectRequest).ID)
+	must(t, server.Accept(nil))
+	a.take(EventEstablished)
+	b.take(EventEstablished)
+	message(t, client, server, "hello")
+	message(t, server, client, "hello")
+	must(t, client.Disconnect())
+	b.take(EventDisconnected)
+	must(t, server.Disconnect())
+	a.take(EventDisconnected)
+	destroy(t, client, server, l)
+	must(t, b.m.Close())
+	r, err := pcapfile.NewReader(&capture)
+	must(t, err)
+	const before = 20 // BTH and DETH
+	packets, reqs := 0, 0
+	for p, err := r.Next(); err == nil; p, err = r.Next() {
+		packets++
+		if p.IP[1] != tos {
+			t.Errorf("packet %d has type of service %#x", packets, p.IP[1])
+		}
+		if len(p.Payload) < before+mad.Size {
+			continue
+		}
+		m := (*mad.MAD)(p.Payload[before:])
+		if h := m.Header(); h.IsCM() && h.AttrID == mad.AttrREQ {
+			reqs++
+			var q mad.REQ
+			if q.Decode(m); q.Primary.LocalAckTimeout != 15 || q.RetryCount != 5 || q.RNRRetryCount != 0 {
+				t.Errorf("REQ %+v: want ACK timeout 15, 5 retries and no RNR retries", q)
+			}
+		}
+	}
+	if packets < 9 || reqs != 1 { // five messages of the connection manager, two SENDs, two ACKs
+		t.Errorf("%d packets, %d REQs", packets, reqs)
+	}
 }
 
 // ownedQP returns a QP of the program, which the ID does not know.

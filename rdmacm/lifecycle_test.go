@@ -3,6 +3,7 @@ package rdmacm
 import (
 	"errors"
 	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/softhca/softhca/ib"
@@ -16,8 +17,38 @@ import (
 func newFaultyPair(t testing.TB, rules string) (a, b *host) {
 	t.Helper()
 	n := verbs.NewNetwork()
-	a = newHost(t, verbs.Config{Network: n, Addr: "10.0.0.1", Faults: verbs.Faults{Rules: rules, Seed: 1}})
-	return a, newHost(t, verbs.Config{Network: n, Addr: "10.0.0.2"})
+	a = newHost(t, verbs.Config{Network: n, Addr: "10.0.0.1,fd00::1", Faults: verbs.Faults{Rules: rules, Seed: 1}})
+	return a, newHost(t, verbs.Config{Network: n, Addr: "10.0.0.2,fd00::2"})
+}
+
+// acted returns how often the fault rules of a host acted.
+func (h *host) acted() (n uint64) {
+	for _, s := range h.m.Devices()[0].FaultStats() {
+		n += s.Applied
+	}
+	return n
+}
+
+// eachLoss runs a test for each message that is lost once, at the port of the client and at
+// that of the server. When it returns, one message must have been lost, or for messages that
+// may not be sent at most one.
+func eachLoss(t *testing.T, test func(t *testing.T, client, server *host), messages ...string) {
+	for _, lost := range messages {
+		lost, perhaps := strings.CutSuffix(lost, "?")
+		for _, where := range []string{"client", "server"} {
+			t.Run(lost+" at the "+where, func(t *testing.T) {
+				faulty, other := newFaultyPair(t, "drop nth=1 dir=both op="+lost)
+				client, server := faulty, other
+				if where == "server" {
+					client, server = other, faulty
+				}
+				test(t, client, server)
+				if n := faulty.acted(); n > 1 || n == 0 && !perhaps {
+					t.Errorf("%d messages were lost, want 1", n)
+				}
+			})
+		}
+	}
 }
 
 // TestC11_Unreachable gives up on a peer that does not answer. After its REQ it sends a
@@ -93,30 +124,51 @@ func TestC4_Notify(t *testing.T) {
 	destroy(t, client, server, l)
 }
 
-// TestC11_Losses connects and disconnects although a message of each kind is lost once.
-func TestC11_Losses(t *testing.T) {
-	for _, lost := range []string{"REQ", "REP", "RTU", "DREQ", "DREP"} {
-		t.Run(lost, func(t *testing.T) {
-			a, b := newFaultyPair(t, "drop nth=1 op="+lost)
-			l := b.listener(TCP, 0)
-			client := a.id(TCP)
-			impatient(t, client, 15)
-			withQP(t, a.resolve(client, b.at(port)))
-			must(t, client.Connect(nil))
-			server := withQP(t, b.take(EventConnectRequest).ID)
-			must(t, server.Accept(nil))
-			a.take(EventEstablished)
-			b.take(EventEstablished)
-			message(t, client, server, "connected")
-			must(t, client.Disconnect())
-			b.take(EventDisconnected)
-			must(t, server.Disconnect())
-			if e := a.take(EventDisconnected); e.Status != 0 {
-				t.Errorf("DISCONNECTED with status %d", e.Status)
-			}
-			destroy(t, client, server, l)
-		})
+// TestC3_C4_C5_C11_Losses connects, sends both ways and disconnects although a message of each
+// kind is lost once, at either side.
+func TestC3_C4_C5_C11_Losses(t *testing.T) {
+	eachLoss(t, func(t *testing.T, a, b *host) {
+		l := b.listener(TCP, 0)
+		client := a.id(TCP)
+		impatient(t, client, 15)
+		withQP(t, a.resolve(client, b.at(port)))
+		must(t, client.Connect(nil))
+		server := withQP(t, b.take(EventConnectRequest).ID)
+		must(t, server.Accept(nil))
+		a.take(EventEstablished)
+		b.take(EventEstablished)
+		message(t, client, server, "connected")
+		message(t, server, client, "connected")
+		must(t, client.Disconnect())
+		b.take(EventDisconnected)
+		must(t, server.Disconnect())
+		if e := a.take(EventDisconnected); e.Status != 0 {
+			t.Errorf("DISCONNECTED with status %d", e.Status)
+		}
+		destroy(t, client, server, l)
+	}, "REQ", "REP", "RTU", "DREQ", "DREP")
+}
+
+// TestC7_SecondIsRejected rejects a client while another one is served, as a server for one
+// client does. The first connection goes on.
+func TestC7_SecondIsRejected(t *testing.T) {
+	a, b := newPair(t)
+	first := connect2(t, a, b)
+	other := newHost(t, verbs.Config{Network: a.net, Addr: "10.0.0.3"})
+	second := withQP(t, other.resolved(TCP, b.at(port)))
+	must(t, second.Connect(nil))
+	message(t, first.client, first.server, "before")
+	request := b.take(EventConnectRequest).ID
+	must(t, request.Reject(nil))
+	if e := other.take(EventRejected); e.Status != int(mad.RejConsumer) || !errors.Is(e.Err, ib.ECONNREFUSED) {
+		t.Errorf("REJECTED with status %d, %v", e.Status, e.Err)
 	}
+	message(t, first.server, first.client, "after")
+	a.quiet("another client is rejected")
+	b.quiet("another client is rejected")
+	destroy(t, second, request, first.client)
+	b.take(EventDisconnected)
+	destroy(t, first.server, first.listener)
 }
 
 // TestC11_DisconnectUnanswered ends a connection with a silent peer, and then waits until

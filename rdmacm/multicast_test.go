@@ -1,6 +1,7 @@
 package rdmacm
 
 import (
+	"bytes"
 	"errors"
 	"net/netip"
 	"testing"
@@ -36,6 +37,63 @@ func TestC11_Multicast(t *testing.T) {
 			must(t, receiver.LeaveMulticast(g))
 			want(t, receiver.LeaveMulticast(g), ib.EADDRNOTAVAIL, "leave a group that is not joined")
 			destroy(t, sender, receiver)
+		})
+	}
+}
+
+// TestC11_MulticastMembers sends a datagram of the path MTU from each of three adapters to a
+// group of two QPs at each: every QP gets each, also the one that sent it.
+func TestC11_MulticastMembers(t *testing.T) {
+	for _, group := range []string{"239.77.0.1:0", "[ff15::77]:0"} {
+		t.Run(group, func(t *testing.T) {
+			a, b := newPair(t)
+			c := newHost(t, verbs.Config{Network: a.net, Addr: "10.0.0.3,fd00::3"})
+			g := netip.MustParseAddrPort(group)
+			type member struct {
+				*ID
+				buffer *verbs.MR
+				way    UDParam
+			}
+			var members []member
+			for _, h := range []*host{a, a, b, b, c, c} {
+				id, way := h.member(g)
+				pd, err := id.PD()
+				must(t, err)
+				mr, err := pd.RegMR(make([]byte, 40+4096), ib.AccessLocalWrite)
+				must(t, err)
+				members = append(members, member{id, mr, way})
+			}
+			for i, sender := range members {
+				for _, m := range members {
+					must(t, m.QP().PostRecv(verbs.RecvWR{SGList: []verbs.SGE{m.buffer.SGE(0, 40+4096)}}))
+				}
+				pd, err := sender.PD()
+				must(t, err)
+				text, err := pd.RegMR(bytes.Repeat([]byte{byte(i + 1)}, 4096), 0)
+				must(t, err)
+				ah, err := pd.CreateAH(sender.way.AH)
+				must(t, err)
+				must(t, sender.QP().PostSend(verbs.SendWR{
+					Opcode: ib.WRSend, SGList: []verbs.SGE{text.SGE(0, 4096)}, AH: ah, RemoteQPN: sender.way.QPN, RemoteQKey: sender.way.QKey,
+				}))
+				wc, err := sender.GetSendComp(soon(t))
+				must(t, err)
+				if wc.Status != ib.WCSuccess {
+					t.Fatalf("send: %v", wc.Status)
+				}
+				for k, m := range members {
+					wc, err := m.GetRecvComp(soon(t))
+					must(t, err)
+					if wc.Status != ib.WCSuccess || wc.ByteLen != 40+4096 || !bytes.Equal(m.buffer.Bytes()[40:], text.Bytes()) {
+						t.Errorf("QP %d gets %v, %d bytes, of QP %d", k, wc.Status, wc.ByteLen, i)
+					}
+				}
+				must(t, errors.Join(ah.Destroy(), text.Dereg()))
+			}
+			for _, m := range members {
+				must(t, m.Destroy())
+				must(t, m.buffer.Dereg())
+			}
 		})
 	}
 }

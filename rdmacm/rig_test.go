@@ -57,7 +57,8 @@ type host struct {
 	t    testing.TB
 	m    *Manager
 	ch   *EventChannel
-	addr netip.Addr // the first of the adapter
+	net  *verbs.Network // nil: UDP sockets
+	addr netip.Addr     // the first of the adapter
 }
 
 // newHost opens an adapter. At the end of the test it is closed, and its connection
@@ -71,7 +72,7 @@ func newHost(t testing.TB, cfg verbs.Config) *host {
 			t.Errorf("close: %v", err)
 		}
 	})
-	return &host{t: t, m: m, ch: m.NewEventChannel(), addr: m.devices[0].addrs[0]}
+	return &host{t: t, m: m, ch: m.NewEventChannel(), net: cfg.Network, addr: m.devices[0].addrs[0]}
 }
 
 // newPair returns two hosts on a network in memory. Each has an IPv4 and an

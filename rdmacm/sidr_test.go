@@ -3,6 +3,7 @@ package rdmacm
 import (
 	"bytes"
 	"errors"
+	"net/netip"
 	"testing"
 
 	"github.com/softhca/softhca/ib"
@@ -134,6 +135,41 @@ func TestC9_Refused(t *testing.T) {
 	destroy(t, l)
 	refused("the listener was destroyed", mad.SIDRRejected)
 	destroy(t, client)
+}
+
+// TestC9_Losses resolves a service over IPv6 although a SIDR message is lost once, at either
+// side. The server may see the request again when its answer is lost, and answers as before.
+func TestC9_Losses(t *testing.T) {
+	eachLoss(t, func(t *testing.T, a, b *host) {
+		to := netip.AddrPortFrom(b.m.devices[0].addrs[1], port)
+		l := b.id(UDP)
+		must(t, l.BindAddr(to))
+		must(t, l.Listen(0))
+		client := a.id(UDP)
+		impatient(t, client, 15)
+		withQP(t, a.resolve(client, to))
+		must(t, client.Connect(nil))
+		server := withQP(t, b.take(EventConnectRequest).ID)
+		must(t, server.Accept(nil))
+		for a.ch.Len() == 0 {
+			select {
+			case <-a.ch.Ready():
+			case <-b.ch.Ready():
+				e, ok := b.ch.TryGet()
+				if !ok {
+					continue
+				}
+				e.Ack()
+				if e.Type != EventConnectRequest || e.ID.PeerAddr() != server.PeerAddr() {
+					t.Fatalf("%v from %v, want a request from %v again", e.Type, e.ID.PeerAddr(), server.PeerAddr())
+				}
+				must(t, e.ID.Accept(&ConnParam{QPN: server.QP().QPN(), QKey: DefaultQKey}))
+				destroy(t, e.ID)
+			}
+		}
+		datagram(t, client, server, a.take(EventEstablished).UD, "to the service")
+		destroy(t, client, server, l)
+	}, "SIDR_REQ", "SIDR_REP")
 }
 
 // TestC9_OwnQP accepts with a QP that the program has created itself.

@@ -77,6 +77,40 @@ func TestC11_Synchronous(t *testing.T) {
 	}
 }
 
+// TestC3_C4_C5_SynchronousLosses connects synchronous IDs, sends a message each way and
+// disconnects from both sides at once, although a message of the connection manager, a SEND
+// or an acknowledgement is lost once.
+func TestC3_C4_C5_SynchronousLosses(t *testing.T) {
+	eachLoss(t, func(t *testing.T, a, b *host) {
+		l := b.syncID(TCP)
+		must(t, l.BindAddr(b.at(port)))
+		must(t, l.Listen(0))
+		accepted := make(chan *ID, 1)
+		served := make(chan error, 1)
+		go func() {
+			server, err := l.GetRequest(soon(t))
+			if err == nil {
+				err = errors.Join(server.CreateQP(nil, small()), server.Accept(nil))
+				accepted <- server
+			}
+			served <- err
+		}()
+		client := a.syncID(TCP)
+		impatient(t, client, 15)
+		must(t, client.ResolveAddr(netip.AddrPort{}, b.at(port), time.Second))
+		must(t, client.ResolveRoute(time.Second))
+		must(t, withQP(t, client).Connect(nil))
+		must(t, <-served)
+		server := <-accepted
+		message(t, client, server, "hello")
+		message(t, server, client, "hello")
+		go func() { served <- server.Disconnect() }()
+		must(t, client.Disconnect())
+		must(t, <-served)
+		destroy(t, client, server, l)
+	}, "REQ", "REP", "RTU", "DREQ", "DREP?", "SEND", "ACK") // two DREQs may cross, without a DREP
+}
+
 // TestC11_SynchronousErrors checks that calls return the errors of events.
 func TestC11_SynchronousErrors(t *testing.T) {
 	a, b := newPair(t)
