@@ -19,7 +19,7 @@ import (
 var tools = []struct{ program, pkg string }{
 	{guest.QEMU, "qemu-system-x86"}, {"apt-get", "apt"}, {"apt-cache", "apt"}, {"dpkg-deb", "dpkg"},
 	{"xz", "xz-utils"}, {"zstd", "zstd"}, {"gzip", "gzip"}, {"ip", "iproute2"}, {"gcc", "gcc"},
-	{"ibv_rc_pingpong", "ibverbs-utils"}, {"ib_write_bw", "perftest"},
+	{"ibv_rc_pingpong", "ibverbs-utils"}, {"ib_write_bw", "perftest"}, {"rping", "rdmacm-utils"},
 }
 
 // files that a run needs, and Debian's packages that have them.

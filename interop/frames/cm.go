@@ -7,13 +7,14 @@ type Message uint16
 
 // The messages that cases look for.
 const (
-	REQ  Message = 0x10
-	MRA  Message = 0x11
-	REJ  Message = 0x12
-	REP  Message = 0x13
-	RTU  Message = 0x14
-	DREQ Message = 0x15
-	DREP Message = 0x16
+	REQ     Message = 0x10
+	MRA     Message = 0x11
+	REJ     Message = 0x12
+	REP     Message = 0x13
+	RTU     Message = 0x14
+	DREQ    Message = 0x15
+	DREP    Message = 0x16
+	SIDRREQ Message = 0x17
 )
 
 const (

@@ -157,15 +157,24 @@ func TestParseObserved(t *testing.T) {
 			t.Errorf("%q: %+v, %v", text, got, good)
 		}
 	}
-	if text := withoutLog("a\n" + counted + "b\n"); text != "a\nb\n" {
+	const log = `time=2030-01-02T03:04:05.678Z level=INFO msg="listening on 10.77.0.1:7471"` + "\n"
+	const rules = `time=2030-01-02T03:04:06Z level=INFO msg="fault rule" rule="drop nth=1 op=REQ" acted=3` + "\n" +
+		`time=2030-01-02T03:04:06Z level=INFO msg="fault rule" rule="drop dir=out op=\"REP\"" acted=1` + "\n"
+	if text := withoutLog("a\n" + counted + log + "b\n" + rules); text != "a\nb\n"+rules {
 		t.Errorf("beside the counters: %q", text)
+	}
+	if got, ok := parseObserved(ended + counted + rules); !ok || got.Faulty != 3 {
+		t.Errorf("rules acted %d times on what arrived, want 3", got.Faulty)
+	}
+	if all, _ := Acted(rules); all != 4 {
+		t.Errorf("rules acted %d times, want 4", all)
 	}
 }
 
 // A program on our library ends with its context, like the shell that looks after it.
 func TestOnLibraryEnds(t *testing.T) {
 	l := &Lab{Dir: t.TempDir(), files: t.TempDir(), own: newOwn()}
-	const command = "#!/bin/sh\nwhile [ $1 != -- ]; do shift; done; shift; exec \"$@\"\n"
+	const command = "#!/bin/sh\nwhile [ \"$1\" != -- ]; do shift; done; shift; exec \"$@\"\n"
 	if err := os.WriteFile(filepath.Join(l.files, Command), []byte(command), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +188,7 @@ func TestOnLibraryEnds(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	p, err := l.OnLibrary(ctx, netns.Host4, "sh", "-c", "exec sleep 1000 >"+fifo)
+	p, err := l.OnLibrary(ctx, netns.Host4, []string{"--fault", "drop nth=1"}, "sh", "-c", "exec sleep 1000 >"+fifo)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,5 +208,21 @@ func TestOnLibraryEnds(t *testing.T) {
 	}
 	if err := held.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// An adapter with rules of faults that does not tell what they did tells nothing.
+func TestFaultsAreTold(t *testing.T) {
+	const counted = "interop: ended 1900000000.5\ninterop: rcvd_pkts 9\n"
+	const rule = `time=2030-01-02T03:04:06Z level=INFO msg="fault rule" rule="drop nth=1" acted=1` + "\n"
+	faults := []string{"--fault", "drop nth=1"}
+	for _, c := range []struct {
+		options []string
+		said    string
+		ok      bool
+	}{{nil, counted, true}, {faults, counted, false}, {faults, counted + rule, true}} {
+		if got, ok := toldBy(c.said, c.options); ok != c.ok || ok && got.Counters["rcvd_pkts"] != 9 {
+			t.Errorf("%q, said %q: %+v, %t", c.options, c.said, got, ok)
+		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -34,10 +35,10 @@ done
 exit $status
 `
 
-// OnLibrary starts a program that is written for libibverbs on ours, with an adapter
-// on the address, and with its own capture. The case gets the adapter's counters.
-// When ctx ends the program is killed.
-func (l *Lab) OnLibrary(ctx context.Context, addr netip.Addr, program ...string) (Process, error) {
+// OnLibrary starts a program that is written for libibverbs on ours, by softhca run with
+// more options: with an adapter on the address, and with a capture of its own. The case
+// has what the adapter counted. When ctx ends the program is killed.
+func (l *Lab) OnLibrary(ctx context.Context, addr netip.Addr, options []string, program ...string) (Process, error) {
 	capture, own := l.opening()
 	pictures := filepath.Join(l.files, "run") // of /sys: other guests' adapters have the same address
 	if err := os.MkdirAll(pictures, 0o700); err != nil {
@@ -47,7 +48,8 @@ func (l *Lab) OnLibrary(ctx context.Context, addr netip.Addr, program ...string)
 	if err := os.Remove(capture); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("lab: %w", err)
 	}
-	args := []string{"run", "--addr", addr.String(), "--capture", capture, "--", "sh", "-c", observe, "sh"}
+	args := append([]string{"run", "--addr", addr.String(), "--capture", capture, "--log-level", "info"}, options...)
+	args = append(args, "--", "sh", "-c", observe, "sh")
 	cmd := exec.CommandContext(ctx, filepath.Join(l.files, Command), append(args, program...)...)
 	cmd.Args[0] = Command
 	cmd.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+pictures)
@@ -57,15 +59,22 @@ func (l *Lab) OnLibrary(ctx context.Context, addr netip.Addr, program ...string)
 	p := &local{cmd: cmd, group: true}
 	begun := time.Now()
 	p.ended = func() {
-		t, ok := parseObserved(p.Result(0).Stderr)
+		t, ok := toldBy(p.Result(0).Stderr, options)
 		t.Opened = begun
 		l.ended(ctx, own, t, ok)
 	}
 	return p, l.start(ctx, p)
 }
 
-// parseObserved parses observe's output. ok is false if it has no counters
-// because the program was killed.
+// toldBy returns what a program told that softhca run ran with options. ok is false also if
+// it did not tell what became of rules of faults, as when a signal ended it.
+func toldBy(stderr string, options []string) (t Told, ok bool) {
+	t, ok = parseObserved(stderr)
+	return t, ok && (!slices.Contains(options, "--fault") || strings.Contains(stderr, ruled))
+}
+
+// parseObserved returns what observe told. ok is false if it told no counters:
+// it was killed.
 func parseObserved(stderr string) (t Told, ok bool) {
 	t.Counters = Counters{}
 	for line := range strings.Lines(stderr) {
@@ -95,6 +104,7 @@ func parseObserved(stderr string) (t Told, ok bool) {
 	c["port_truncated"] = c["port_rcv_errors"] - c["drop_malformed"] - c["drop_icrc_errors"]
 	delete(c, "excessive_buffer_overrun_errors")
 	delete(c, "port_rcv_errors")
+	_, t.Faulty = Acted(stderr)
 	_, ok = c["rcvd_pkts"]
 	return t, ok && !t.At.IsZero()
 }

@@ -31,8 +31,27 @@ const (
 	told   = "msg=counters "
 )
 
-// acted matches our command's line about a fault rule.
-var acted = regexp.MustCompile(`(?m)^fault "(.*)" acted ([0-9]+) times?$`)
+// acted is what our command says of a rule of faults, or the library logs.
+var acted = regexp.MustCompile(`(?m)^fault "(.*)" acted ([0-9]+) times?$|` + ruled + ` rule="(.*)" acted=([0-9]+)$`)
+
+// ruled is how the library's log names rules of faults.
+const ruled = `msg="fault rule"`
+
+// Acted returns how often rules of faults acted, by what our command or the library says,
+// and how often those did that may act on what arrives.
+func Acted(stderr string) (all, arriving int64) {
+	for _, m := range acted.FindAllStringSubmatch(stderr, -1) {
+		n, err := strconv.ParseInt(m[2]+m[4], 10, 64)
+		if err != nil {
+			continue // more than 2^63: nobody counted that far
+		}
+		all += n
+		if Arriving(m[1] + m[3]) {
+			arriving += n
+		}
+	}
+	return all, arriving
+}
 
 // Told is the report of one of our adapters just before it was closed.
 type Told struct {
@@ -86,11 +105,7 @@ func parseTold(stderr string) (t Told, ok bool) {
 			}
 		}
 	}
-	for _, m := range acted.FindAllStringSubmatch(stderr, -1) {
-		if n, err := strconv.ParseInt(m[2], 10, 64); err == nil && Arriving(m[1]) {
-			t.Faulty += n
-		}
-	}
+	_, t.Faulty = Acted(stderr)
 	return t, opening == nil && telling == nil
 }
 
@@ -103,11 +118,15 @@ func logged(line string) (time.Time, error) {
 	return time.Parse(time.RFC3339Nano, at)
 }
 
-// withoutLog returns our command's output without its log.
+// info matches a line of the log of our command or of the library.
+var info = regexp.MustCompile(`^time=\S+ level=INFO `)
+
+// withoutLog returns what a command or a program of ours printed beside its log, and
+// what became of rules of faults.
 func withoutLog(stderr string) string {
 	var b strings.Builder
 	for line := range strings.Lines(stderr) {
-		if !strings.Contains(line, opened) && !strings.Contains(line, told) && !strings.HasPrefix(line, mark) {
+		if strings.Contains(line, ruled) || !info.MatchString(line) && !strings.HasPrefix(line, mark) {
 			b.WriteString(line)
 		}
 	}

@@ -5,6 +5,7 @@ package lab
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -57,8 +58,22 @@ func (l *Lab) Ours(ctx context.Context, args ...string) (Process, error) {
 	return p, l.start(ctx, p)
 }
 
-// opening returns the file for the capture of one more adapter of ours, and the
-// place for its counters.
+// Broker starts our broker on an address, and returns when programs can join it. It counts
+// as an adapter that tells nothing: the messages that it receives are in no counter. When
+// ctx ends it is killed.
+func (l *Lab) Broker(ctx context.Context, addr netip.Addr) error {
+	l.opening()
+	cmd := exec.CommandContext(ctx, filepath.Join(l.files, Command), "broker", "--addr", addr.String())
+	cmd.Args[0] = Command
+	p := &local{cmd: cmd}
+	if err := l.start(ctx, p); err != nil {
+		return err
+	}
+	return p.Await(ctx, regexp.MustCompile(`(?m)^broker on `))
+}
+
+// opening returns the file for the capture of one more adapter of ours, and where
+// what it counted is kept.
 func (l *Lab) opening() (capture string, own *Own) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -172,30 +187,8 @@ func (l *Lab) OwnTCPListener(ctx context.Context, port int) error {
 	}
 }
 
-// OwnAdapter waits until an adapter of ours has its port; from then on it answers
-// connection managers.
-func (l *Lab) OwnAdapter(ctx context.Context) error {
-	for {
-		for _, file := range []string{"/proc/net/udp", "/proc/net/udp6"} {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				return fmt.Errorf("lab: %w", err)
-			}
-			if strings.Contains(string(text), fmt.Sprintf(":%04X ", rocePort)) {
-				return nil
-			}
-		}
-		if err := l.Pause(ctx); err != nil {
-			return err
-		}
-	}
-}
-
-// rocePort is the UDP port of RoCE v2.
-const rocePort = 4791
-
-// Pause waits a moment, between two polls of something that gives no notice of
-// changes.
+// Pause waits a moment, between two looks at something that tells nobody when
+// it changes.
 func (l *Lab) Pause(ctx context.Context) error {
 	select {
 	case <-time.After(pause):

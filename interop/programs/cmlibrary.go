@@ -4,7 +4,6 @@ package programs
 
 import (
 	"context"
-	"fmt"
 	"regexp"
 	"strings"
 	"time"
@@ -86,10 +85,6 @@ func runConnecting(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome
 	return repeated(suite.Passed(""), l.OwnCounters())
 }
 
-// again repeats a client in the guest until our server listens: its adapter is open
-// earlier, and rejects connections until then.
-const again = `n=0; until %s; do n=$((n+1)); [ $n -lt 25 ] || exit 1; sleep 0.2; done`
-
 // pair returns the two sides of a cell.
 func (pr *connecting) pair(l *lab.Lab, c matrix.Cell) *pair {
 	server, at := pr.server, l.Peer(c)
@@ -102,9 +97,7 @@ func (pr *connecting) pair(l *lab.Lab, c matrix.Cell) *pair {
 	fill := func(line string) string { return strings.ReplaceAll(line, "OWN", at.String()) }
 	ours, guest := fill(pr.client), "exec "+fill(server)
 	if c.Is("dir", "server") {
-		ours, guest = fill(server), fmt.Sprintf(again, fill(pr.client))
+		ours, guest = fill(server), "exec "+fill(pr.client)
 	}
-	return &pair{Lab: l, library: l.Own(c), ours: strings.Fields(ours), guest: guest, ready: l.CMListener,
-		ourReady: func(ctx context.Context, _ lab.Process) error { return l.OwnAdapter(ctx) },
-	}
+	return &pair{Lab: l, library: l.Own(c), ours: strings.Fields(ours), guest: guest, ready: l.CMListener, ourReady: said}
 }

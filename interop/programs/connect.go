@@ -30,7 +30,7 @@ func connect() []suite.Family {
 		}),
 		variants(simple, "rdma_client and rdma_server", []variant{{name: "plain"}}),
 		{
-			Name: "cmtime", About: "cmtime: a hundred connections, taken through each step together",
+			Name: "cmtime", About: "cmtime with softhca cmtime: a hundred connections, taken through each step together",
 			Dims: []matrix.Dim{matrix.Direction(), matrix.IP(), matrix.Transport()},
 			Cost: 6 * time.Second, Run: runCmtime,
 			Short: func(c matrix.Cell) bool {
@@ -44,9 +44,9 @@ func connect() []suite.Family {
 func variants(pr program, about string, vs []variant) suite.Family {
 	return suite.Family{
 		Name: pr.name, About: about,
-		Dims: []matrix.Dim{dim(vs), matrix.Direction(), matrix.IP(), matrix.MTU(), matrix.Transport()},
+		Dims: []matrix.Dim{dim(vs), matrix.Direction(), matrix.IP(), matrix.MTU()},
 		Short: func(c matrix.Cell) bool {
-			return c.Is("mtu", "1024") && c.Is("transport", "udp") && c.Is("ip", "ipv4") && c.Is("variant", vs[0].name)
+			return c.Is("mtu", "1024") && c.Is("ip", "ipv4") && c.Is("variant", vs[0].name)
 		},
 		Run: func(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
 			v := variantOf(vs, c)

@@ -28,12 +28,12 @@ type pace struct {
 // runs is how often rping connects, with a new process each time.
 const runs = 20
 
-// paces are the programs. The first client retries until the server listens.
+// paces are the programs.
 var paces = map[string]pace{
-	"cmtime": {server: "cmtime -b OWN", client: fmt.Sprintf(again, "cmtime -s OWN -c 100"), took: stepsTook, unit: "a connection"},
+	"cmtime": {server: "cmtime -b OWN", client: "exec cmtime -s OWN -c 100", took: stepsTook, unit: "a connection"},
 	"rping": {
 		server: "rping -s -a OWN -P",
-		client: fmt.Sprintf(again, "rping -c -a OWN -C 1") + fmt.Sprintf(`; read begun rest </proc/uptime; n=0; while [ $n -lt %d ]; do rping -c -a OWN -C 1 || exit 1; n=$((n+1)); done; `+
+		client: fmt.Sprintf(`rping -c -a OWN -C 1 || exit 1; read begun rest </proc/uptime; n=0; while [ $n -lt %d ]; do rping -c -a OWN -C 1 || exit 1; n=$((n+1)); done; `+
 			`read ended rest </proc/uptime; echo "up $begun $ended"`, runs),
 		took: runTook, unit: "a run",
 	},
@@ -109,13 +109,13 @@ func runPace(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
 	start := func(side, script string) (lab.Process, error) {
 		script = strings.ReplaceAll(script, "OWN", at.String())
 		if c.Is(side, "ours") {
-			return l.OnLibrary(ctx, l.Own(c), "sh", "-c", script)
+			return l.OnLibrary(ctx, l.Own(c), nil, "sh", "-c", script)
 		}
 		return l.Peers(ctx, script)
 	}
 	server, err := start("server", "exec "+pr.server)
 	if err == nil && c.Is("server", "ours") {
-		err = l.OwnAdapter(ctx)
+		err = said(ctx, server)
 	} else if err == nil {
 		err = l.CMListener(ctx)
 	}

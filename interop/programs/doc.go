@@ -1,5 +1,5 @@
-// Package programs has the cases of a program of rdma-core in the guest with
-// our program of the same name, or with itself on our library.
+// Package programs has the cases in which a program of rdma-core in the guest
+// meets itself on our library, or softhca's command of that kind.
 //
 // Reading order: pair.go (how a pair runs), pingpong.go, library.go.
 //

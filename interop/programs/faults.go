@@ -104,10 +104,10 @@ func (x exchange) run(ctx context.Context, l *lab.Lab, c matrix.Cell, fault stri
 	}
 	p := x.pair(l, c)
 	for _, rule := range faultRules[fault] {
-		// Only RC: connection manager messages have their own cases.
-		p.ours = append(p.ours, "--fault", rule+" dir="+c.Get("way")+" op="+rcOpcodes)
+		// Not the connection manager's: its messages have cases of their own.
+		p.faults("--fault", rule+" dir="+c.Get("way")+" op="+rcOpcodes)
 	}
-	p.ours = append(p.ours, "--fault-seed", faultSeed)
+	p.faults("--fault-seed", faultSeed)
 	o := p.bothEnd(ctx, c)
 	all, err := l.Frames(ctx)
 	if err != nil {

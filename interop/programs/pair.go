@@ -19,18 +19,20 @@ import (
 	"github.com/softhca/softhca/interop/suite"
 )
 
-// listening matches the line that our servers print when they listen.
+// listening is what our servers print, or our library logs, when a client may come.
 var listening = regexp.MustCompile(`listening on`)
 
-// said waits for that line.
+// said waits for what tells that our server listens.
 func said(ctx context.Context, p lab.Process) error { return p.Await(ctx, listening) }
 
 // pair is a server and a client, one of them ours and the other in the guest.
 type pair struct {
 	*lab.Lab
 	ours []string // arguments of our command, or a program and its arguments
-	// library is the address of the adapter on which our library runs that program.
+	// library is the address of the adapter on which our library runs that program, and
+	// options are those of softhca run.
 	library netip.Addr
+	options []string
 	guest   string // command line in the guest
 	// ready waits until the guest's server listens, ourReady until ours does.
 	ready    func(ctx context.Context) error
@@ -48,7 +50,16 @@ func (p *pair) more(ours, guest string) {
 	}
 }
 
-// side is a running program, and its result.
+// faults injects faults at our port.
+func (p *pair) faults(options ...string) {
+	if p.library.IsValid() {
+		p.options = append(p.options, options...)
+	} else {
+		p.ours = append(p.ours, options...)
+	}
+}
+
+// side is a program that runs, and how it ended.
 type side struct {
 	who string
 	lab.Process
@@ -65,7 +76,7 @@ func (p *pair) start(ctx context.Context, ours bool) (s *side, err error) {
 		s.Process, err = p.Peers(ctx, p.guest)
 	case p.library.IsValid():
 		s.who = "ours"
-		s.Process, err = p.OnLibrary(ctx, p.library, p.ours...)
+		s.Process, err = p.OnLibrary(ctx, p.library, p.options, p.ours...)
 	default:
 		s.who = "ours"
 		s.Process, err = p.Ours(ctx, p.ours...)

@@ -3,82 +3,61 @@
 package programs
 
 import (
+	"net/netip"
 	"slices"
 	"strings"
 
 	"github.com/softhca/softhca/interop/lab"
 	"github.com/softhca/softhca/interop/matrix"
-	"github.com/softhca/softhca/interop/netns"
 )
 
-// program is a program of rdma-core that connects through the connection
-// manager, and our program of the same name. In command lines OWN and PEER
-// stand for the addresses of a cell.
+// program is one of rdma-core's that connect through the connection manager: it runs on
+// our library here, and on the kernel in the guest. In its command lines SERVER is the
+// address of the server, whichever side that is, and OWN that of our adapter.
 type program struct {
 	name                     string
-	ourServer, ourClient     string // arguments of our command
-	peerServer, peerServer6  string // command lines in the guest
-	peerClient               string
-	serverFlags, clientFlags string // flags that the server or client of either side always gets
+	server, server6, client  string // server6 is the server by IPv6, if it is another line
+	serverFlags, clientFlags string // what either side's server, or client, always gets
+	// ourClient, if set, is the client of softhca's command of the same name, which then
+	// is our side in both roles.
+	ourClient string
 }
 
 // The programs.
 var (
-	rping = program{
-		name:      "rping",
-		ourServer: "rping -s -a OWN", ourClient: "rping -c --addr OWN -a PEER",
-		peerServer: "rping -s", peerServer6: "rping -s -a ::0", peerClient: "rping -c -a OWN",
-		serverFlags: "-v", clientFlags: "-v -V",
-	}
-	ucmatose = program{
-		name:      "ucmatose",
-		ourServer: "ucmatose --addr " + netns.Tap, ourClient: "ucmatose -s PEER --addr OWN",
-		peerServer: "ucmatose", peerServer6: "ucmatose -b ::0", peerClient: "ucmatose -s OWN",
-	}
-	udaddy = program{
-		name:      "udaddy",
-		ourServer: "udaddy --addr " + netns.Tap, ourClient: "udaddy -s PEER --addr OWN",
-		peerServer: "udaddy", peerServer6: "udaddy -b ::0", peerClient: "udaddy -s OWN",
-	}
-	simple = program{
-		name:      "rdma_client",
-		ourServer: "rdma-server -s OWN", ourClient: "rdma-client --addr OWN -s PEER",
-		peerServer: "rdma_server", peerServer6: "rdma_server -s PEER", peerClient: "rdma_client -s OWN",
-	}
-	cmtime = program{
-		name:      "cmtime",
-		ourServer: "cmtime -b OWN", ourClient: "cmtime --addr OWN -s PEER",
-		peerServer: "cmtime", peerServer6: "cmtime -b PEER", peerClient: "cmtime -s OWN",
-		clientFlags: "-c 100",
-	}
+	rping    = program{name: "rping", server: "rping -s -a SERVER", client: "rping -c -a SERVER", serverFlags: "-v", clientFlags: "-v -V"}
+	ucmatose = program{name: "ucmatose", server: "ucmatose -b SERVER", client: "ucmatose -s SERVER"}
+	udaddy   = program{name: "udaddy", server: "udaddy -b SERVER", client: "udaddy -s SERVER"}
+	simple   = program{name: "rdma_client", server: "rdma_server", server6: "rdma_server -s SERVER", client: "rdma_client -s SERVER"}
+	cmtime   = program{name: "cmtime", server: "cmtime -b SERVER", client: "cmtime -s SERVER", clientFlags: "-c 100", ourClient: "cmtime --addr OWN -s SERVER"}
 )
 
 // pair returns the two sides of a cell: ours is the server if the cell's
 // direction says so. Both get the flags.
 func (pr program) pair(l *lab.Lab, c matrix.Cell, flags string) *pair {
-	p := &pair{Lab: l, ready: l.CMListener, ourReady: said}
-	fill := func(line ...string) []string {
-		words := strings.Fields(strings.Join(line, " ") + " " + flags)
-		for i, w := range words {
-			switch w {
-			case "OWN":
-				words[i] = l.Own(c).String()
-			case "PEER":
-				words[i] = l.Peer(c).String()
-			}
-		}
-		return words
+	p := &pair{Lab: l, ready: l.CMListener, ourReady: said, library: l.Own(c)}
+	ours, at := c.Is("dir", "server"), l.Peer(c)
+	if ours {
+		at = l.Own(c)
 	}
-	if c.Is("dir", "server") {
-		p.ours = fill(pr.ourServer, pr.serverFlags)
-		p.guest = "exec " + strings.Join(fill(pr.peerClient, pr.clientFlags), " ")
-	} else {
-		server := pr.peerServer
-		if c.Is("ip", "ipv6") {
-			server = pr.peerServer6
+	names := strings.NewReplacer("SERVER", at.String(), "OWN", l.Own(c).String())
+	fill := func(line ...string) []string {
+		return strings.Fields(names.Replace(strings.Join(append(line, flags), " ")))
+	}
+	server := pr.server
+	if pr.server6 != "" && c.Is("ip", "ipv6") {
+		server = pr.server6
+	}
+	client := pr.client
+	if pr.ourClient != "" {
+		p.library = netip.Addr{}
+		if !ours {
+			client = pr.ourClient
 		}
-		p.ours = fill(pr.ourClient, pr.clientFlags)
-		p.guest = "exec " + strings.Join(fill(server, pr.serverFlags), " ")
+	}
+	p.ours, p.guest = fill(server, pr.serverFlags), "exec "+strings.Join(fill(client, pr.clientFlags), " ")
+	if !ours {
+		p.ours, p.guest = fill(client, pr.clientFlags), "exec "+strings.Join(fill(server, pr.serverFlags), " ")
 	}
 	if t := c.Get("transport"); t != "" {
 		p.ours = append(p.ours, "--transport", t)

@@ -40,9 +40,9 @@ func volume() []suite.Family {
 			// If the last packet of a message is lost, the requester waits for
 			// the retry timer, which with rdma_cm is two seconds.
 			for _, rule := range []string{"drop p=0.00002", "dup p=0.005", "reorder p=0.0005"} {
-				p.ours = append(p.ours, "--fault", rule+" dir=both op="+rcOpcodes)
+				p.faults("--fault", rule+" dir=both op="+rcOpcodes)
 			}
-			p.ours = append(p.ours, "--fault-seed", faultSeed)
+			p.faults("--fault-seed", faultSeed)
 			o := p.bothEnd(ctx, c)
 			fs, err := l.Frames(ctx)
 			if err != nil {
