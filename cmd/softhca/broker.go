@@ -37,8 +37,8 @@ its own.
 The exit code is 1 if the address is in use, also by processes that share it already.`,
 		Example: `  softhca broker --addr 127.0.0.1
   softhca broker --addr eth0 --slots 100
-  softhca rping --addr 127.0.0.1 -s                in other terminals
-  softhca rping --addr 127.0.0.1 -c -a 127.0.0.1
+  softhca run --addr 127.0.0.1 -- rping -s         in other terminals
+  softhca run --addr 127.0.0.1 -- rping -c -a 127.0.0.1
   softhca devices --addr 127.0.0.1                 lists the processes that share it`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {

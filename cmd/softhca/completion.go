@@ -58,11 +58,6 @@ func completeValues(root *cobra.Command) {
 			cmd.ValidArgsFunction = completeScript
 		case runName:
 			cmd.ValidArgsFunction = completeProgram
-		case "ucmatose":
-			must(cmd.RegisterFlagCompletionFunc("format", words(hostFormats()...)))
-			must(cmd.RegisterFlagCompletionFunc("port-space", words("tcp", "ib")))
-		case "udaddy":
-			must(cmd.RegisterFlagCompletionFunc("format", words(hostFormats()...)))
 		}
 	}
 }

@@ -26,7 +26,6 @@ func TestCompletion(t *testing.T) {
 		{"decode --op |", "RC_SEND_ONLY"},
 		{"play e08|", "e08_retries_exceeded"},
 		{"explain --live |", "lo"},
-		{"ucmatose -f |", "ipv6"},
 		{"sim --|", "--profile"},
 		{"run -- gre|", "grep"},
 		{"run gre|", "grep"},

@@ -10,7 +10,7 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// connectFlags are the flags of commands that connect through the connection
+// connectFlags are the flags of a command that connects through the connection
 // manager.
 type connectFlags struct {
 	*globals
@@ -38,7 +38,6 @@ func (f *connectFlags) opener(cmd *cobra.Command) (adapter.Opener, error) {
 		Open: func(addr string) (*verbs.Context, func() error, error) {
 			return f.open(cmd.ErrOrStderr(), func(c *verbs.Config) { c.Addr = addr })
 		},
-		Notice: func(line string) { say(cmd.ErrOrStderr(), "%s: %s", cmd.Name(), line) },
 	}
 	if fs := cmd.Flags(); !fs.Changed("cm-timeout") && !fs.Changed("cm-retries") {
 		return o, nil
@@ -57,15 +56,6 @@ func (f *connectFlags) opener(cmd *cobra.Command) (adapter.Opener, error) {
 // refuseAtServer refuses the options that have an effect only at a client.
 func (f *connectFlags) refuseAtServer(cmd *cobra.Command) error {
 	return refuseGiven(cmd, "it is for the client, which says how long both sides wait", "cm-timeout", "cm-retries")
-}
-
-// run calls do with the settings of the adapter.
-func (f *connectFlags) run(cmd *cobra.Command, do func(adapter.Opener) error) error {
-	opener, err := f.opener(cmd)
-	if err != nil {
-		return err
-	}
-	return named(cmd, do(opener))
 }
 
 // timeoutCode returns the 5-bit code of the shortest time that is at least d.

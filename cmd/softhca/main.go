@@ -54,7 +54,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetErr(stderr)
 	initCompletion(root) // after the output is set, which it keeps
 	prepareCompletion(root, args)
-	cmd, err := root.ExecuteContextC(ctx)
+	cmd, err := root, refuseReplaced(args)
+	if err == nil {
+		cmd, err = root.ExecuteContextC(ctx)
+	}
 	if err == nil {
 		return exitOK
 	}

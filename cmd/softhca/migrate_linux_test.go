@@ -97,6 +97,10 @@ func (c *cut) run(t *testing.T, n byte) {
 	if c.fault != "" {
 		args = append(args, "--fault", c.fault)
 	}
+	type outcome struct {
+		code      int
+		out, errs string
+	}
 	done := make(chan outcome, 1)
 	go func() {
 		code, out, errs := command(t, args...)

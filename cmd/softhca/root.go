@@ -85,8 +85,7 @@ no kernel module, no root, no RDMA hardware.`,
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(
 		newDemoCommand(g), newDevicesCommand(g), newStatesCommand(), newCMStatesCommand(), newPingpongCommand(g),
-		newPerfCommand(g), newRpingCommand(g), newCmtimeCommand(g),
-		newRDMAClientCommand(g), newRDMAServerCommand(g), newUcmatoseCommand(g), newUdaddyCommand(g), newMckeyCommand(g),
+		newPerfCommand(g), newCmtimeCommand(g),
 		newDecodeCommand(), newExplainCommand(), newSimCommand(), newFaultsCommand(g), newJudgeCommand(g), newRunCommand(g),
 		newBrokerCommand(g), newPlayCommand(), newManCommand(), newVersionCommand(),
 	)

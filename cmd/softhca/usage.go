@@ -23,6 +23,12 @@ func flagError(cmd *cobra.Command, err error) error {
 	var value *pflag.InvalidValueError
 	var missing *pflag.ValueRequiredError
 	var unknown *pflag.NotExistError
+	if !cmd.HasParent() {
+		// The option may be one of a command that does not exist.
+		if err := noCommand(cmd, cmd.Flags().Args()); err != nil {
+			return err
+		}
+	}
 	switch {
 	case errors.As(err, &unknown):
 		if letters := unknown.GetSpecifiedShortnames(); letters != "" {
@@ -112,10 +118,25 @@ func dashed(names string) string {
 	return strings.Join(all[:last], ", ") + " and " + all[last]
 }
 
+// replaced maps commands that this program once had to the programs of rdma-core that it
+// runs instead.
+var replaced = map[string]string{
+	"mckey": "mckey", "rping": "rping", "ucmatose": "ucmatose", "udaddy": "udaddy",
+	"rdma-client": "rdma_client", "rdma_client": "rdma_client", "rdma-server": "rdma_server", "rdma_server": "rdma_server",
+}
+
+// refuseReplaced refuses a command that was replaced, whatever its options are.
+func refuseReplaced(args []string) error {
+	if len(args) == 0 || replaced[args[0]] == "" {
+		return nil
+	}
+	return usagef("there is no command %q any more; use rdma-core's own program, of Debian's package rdmacm-utils: softhca run --addr ADDRESS -- %s ...", args[0], replaced[args[0]])
+}
+
 // noCommand refuses a word that is no command, and suggests similar commands.
 func noCommand(root *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
+	if err := refuseReplaced(args); err != nil || len(args) == 0 {
+		return err
 	}
 	like := root.SuggestionsFor(args[0])
 	for i := range like {
@@ -135,9 +156,6 @@ func oneAddr(flag, value string) (netip.Addr, error) {
 	}
 	return addr, nil
 }
-
-// portSpaceNumber is the default of --port-space-number as its help writes it.
-const portSpaceNumber = "0x111"
 
 // readable rounds a time to three digits; the steps of the protocol's times have more.
 func readable(d time.Duration) string {

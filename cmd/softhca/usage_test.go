@@ -36,10 +36,9 @@ func TestUsageWords(t *testing.T) {
 		"judge --list --run (":                  `--run "(": error parsing regexp`,
 		"cmtime --local --cycles -1":            `--cycles -1: want 0 or more`,
 		"cmtime --local --window 0 --cycles 1":  `--window 0: want 1 to`,
-		"rping":                                 `want one of --server and --client`,
-		"rping -c -s -a 127.0.0.1":              `--client and --server exclude each other`,
+		"cmtime --local -s 127.0.0.1":           `--local and --server exclude each other`,
 		"judge":                                 `want one of --peer, --list, --agent-source and --page`,
-		"udaddy -c x":                           `--connections "x": want a number`,
+		"cmtime -c x":                           `--connections "x": want a number`,
 		"perf wrte --local":                     `operation "wrte": want write, write-imm, send, read, cmp-swap or fetch-add; did you mean write?`,
 		"perf --type rdx write":                 `--type "rdx": want rc, uc, ud or rd; did you mean rd?`,
 		"sim --profile mixd":                    `--profile "mixd": did you mean mixed?`,
@@ -74,9 +73,24 @@ func TestReadable(t *testing.T) {
 			t.Errorf("%d ns are %s, want %s", d, got, want)
 		}
 	}
-	code, out, _ := command(t, "udaddy", "--help")
-	if code != exitOK || !strings.Contains(out, "(default 0x111)") || !strings.Contains(out, "(default 4.29s)") {
+	code, out, _ := command(t, "cmtime", "--help")
+	if code != exitOK || !strings.Contains(out, "(default 4.29s)") {
 		t.Errorf("defaults are not as people read them:\n%s", out)
+	}
+}
+
+// TestReplacedCommands names the program of rdma-core for each command that it has replaced,
+// wherever the command stands and whatever its options are.
+func TestReplacedCommands(t *testing.T) {
+	for line, program := range map[string]string{
+		"rping": "rping", "rping -s -a 127.0.0.1": "rping", "ucmatose --help": "ucmatose", "udaddy -s 127.0.0.1": "udaddy", "mckey -m 239.1.2.3 -b 127.0.0.1": "mckey",
+		"rdma-client -s 127.0.0.1": "rdma_client", "rdma_client": "rdma_client", "rdma-server": "rdma_server", "rdma_server -p 7471": "rdma_server",
+		"--addr 127.0.0.1 rping -s": "rping", "help udaddy": "udaddy",
+	} {
+		code, out, errs := command(t, strings.Fields(line)...)
+		if code != exitUsage || out != "" || !strings.HasPrefix(errs, "softhca: there is no command ") || !strings.Contains(errs, ": softhca run --addr ADDRESS -- "+program+" ...\n") {
+			t.Errorf("%s: exit code %d, %q, %q", line, code, out, errs)
+		}
 	}
 }
 

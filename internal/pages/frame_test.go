@@ -196,14 +196,13 @@ func rejects(t *testing.T) (list []subject) {
 			continue
 		}
 		fault := fmt.Sprintf(" --fault 'corrupt byte=55 xor=%d reseal op=REJ'", r^mad.RejInvalidServiceID)
-		says := "refused the connection: " + r.String()
 		if r == mad.RejInvalidServiceID {
-			fault, says = "", "nothing listens on 127.0.0.1:7175…"
+			fault = ""
 		}
 		list = append(list, subject{
 			fmt.Sprintf("%d %v", r, r),
-			fmt.Sprintf("`%s`. What a program makes of it:\n\n```console\n$ softhca rping -s -a 127.0.0.1 &\nrping: listening on 127.0.0.1, port 7174\n"+
-				"$ softhca rping -c -a 127.0.0.1 -p 7175 --addr 127.0.0.2%s\ncma event RDMA_CM_EVENT_REJECTED, error %d\n…%s\n(exit code 1)\n```\n", names[r], fault, r, says),
+			fmt.Sprintf("`%s`. What a program makes of it:\n\n```console\n$ softhca run --addr 127.0.0.1 --log-level info -- rping -s -a 127.0.0.1 &\n…listening on 127.0.0.1:7174…\n"+
+				"$ softhca run --addr 127.0.0.2%s -- rping -c -a 127.0.0.1 -p 7175\ncma event RDMA_CM_EVENT_REJECTED, error %d\n…\n(exit code 255)\n```\n", names[r], fault, r),
 		})
 	}
 	return list

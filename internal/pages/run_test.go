@@ -91,7 +91,7 @@ func TestCommands(t *testing.T) {
 
 // foreign are programs of others that the pages use, and where they come from.
 var foreign = map[string]string{
-	"ibv_asyncwatch": "ibverbs-utils", "ibv_rc_pingpong": "ibverbs-utils", "ibv_devinfo": "ibverbs-utils",
+	"ibv_asyncwatch": "ibverbs-utils", "ibv_rc_pingpong": "ibverbs-utils", "ibv_devinfo": "ibverbs-utils", "rping": "rdmacm-utils",
 	"gcc": "gcc", "python3": "python3", "timeout": "coreutils",
 }
 

@@ -27,11 +27,10 @@ const whole = "."
 // make test, all tests run with the race detector.
 var raceTests = map[string]string{
 	"./capi/ucm":                      whole,
-	"./cmd/softhca":                   "^Test(Perf|Pingpong|Interrupt|ExplainLive|C9_|C11_)",
+	"./cmd/softhca":                   "^Test(Perf|Pingpong|ExplainLive|C11_)",
 	"./cmd/softhca/internal/cmtime":   whole,
 	"./cmd/softhca/internal/perf":     whole,
 	"./cmd/softhca/internal/pingpong": whole,
-	"./cmd/softhca/internal/rping":    whole,
 	"./internal/judge":                "",               // starts adapters, which have tests of their own
 	"./internal/sim":                  "^TestLastSeed$", // the workers of a campaign share seeds and sums
 }

@@ -21,8 +21,6 @@ type Open func(addr string) (dev *verbs.Context, closer func() error, err error)
 type Opener struct {
 	Addr string // the user's --addr; empty: the command's addresses decide
 	Open Open
-	// Notice, if set, is called with a line when a wait takes long.
-	Notice func(line string)
 	// Response, if not zero, sets the timeout and the retries of a client.
 	Response Response
 }

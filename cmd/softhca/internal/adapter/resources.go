@@ -6,7 +6,6 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/qp"
-	"github.com/softhca/softhca/rdmacm"
 	"github.com/softhca/softhca/verbs"
 )
 
@@ -81,15 +80,6 @@ func (r *Resources) NewMR(pd *verbs.PD, n int, access ib.Access) *verbs.MR {
 // NewQP creates a queue pair.
 func (r *Resources) NewQP(pd *verbs.PD, attr *verbs.QPInitAttr) *verbs.QP {
 	return made(r, func() (*verbs.QP, error) { return pd.CreateQP(attr) }, (*verbs.QP).Destroy)
-}
-
-// NewIDQP creates the queue pair of an ID; pd may be nil, as in CreateQP.
-func (r *Resources) NewIDQP(id *rdmacm.ID, pd *verbs.PD, attr *verbs.QPInitAttr) *verbs.QP {
-	create := func() (*verbs.QP, error) {
-		err := id.CreateQP(pd, attr)
-		return id.QP(), err
-	}
-	return made(r, create, func(*verbs.QP) error { return id.DestroyQP() })
 }
 
 // NewRDD allocates a reliable datagram domain.

@@ -70,7 +70,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	if p.failed > 0 {
 		return fmt.Errorf("%d checks failed: %w", p.failed, ErrNotVerified)
 	}
-	p.write("\n" + p.paint(green, "Everything was verified.") + "\nNext: softhca rping --help, softhca perf --help, softhca states\n")
+	p.write("\n" + p.paint(green, "Everything was verified.") + "\nNext: softhca run --help, softhca perf --help, softhca states\n")
 	return p.err
 }
 
