@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/device"
 )
 
 // Endpoint is one end of a connection: the queue pair, the PSN of its first
@@ -30,7 +31,7 @@ const endpointText = 128
 // adapter's GID table (Context.GIDIndex). EINVAL for a queue pair that is nil or
 // destroyed, and for an entry that is empty.
 func (q *QP) Endpoint(psn PSN, gidIndex int) (Endpoint, error) {
-	if err := q.object().Usable(errDestroyed); err != nil {
+	if err := q.object().Usable(device.ErrNoQP); err != nil {
 		return Endpoint{}, wrap("endpoint of QP", err)
 	}
 	gid := q.dev.HCA.GID(gidIndex)
@@ -74,7 +75,7 @@ func ConnectionAttr() QPAttr {
 // own. Both sides need the same path MTU. EINVAL if own is not an Endpoint of this
 // queue pair.
 func (q *QP) Connect(own, peer Endpoint, attr QPAttr) error {
-	if err := q.object().Usable(errDestroyed); err != nil {
+	if err := q.object().Usable(device.ErrNoQP); err != nil {
 		return wrap("connect QP", err)
 	}
 	if own.QPN != q.QPN() {

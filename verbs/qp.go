@@ -2,21 +2,15 @@ package verbs
 
 import (
 	"fmt"
-	"net/netip"
 
 	"github.com/softhca/softhca/ib"
-	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/device"
 	"github.com/softhca/softhca/internal/hca"
 	"github.com/softhca/softhca/internal/qp"
 )
 
-var (
-	// errDestroyed is returned for calls on a QP that is nil or destroyed.
-	errDestroyed = fmt.Errorf("the queue pair is nil or destroyed: %w", ib.EINVAL)
-	// errNoAttr is returned for a nil pointer to attributes.
-	errNoAttr = fmt.Errorf("no attributes: %w", ib.EINVAL)
-)
+// errNoAttr is returned for a nil pointer to attributes.
+var errNoAttr = fmt.Errorf("no attributes: %w", ib.EINVAL)
 
 // QPInitAttr describes a queue pair to create.
 type QPInitAttr struct {
@@ -35,7 +29,7 @@ type QP struct {
 	pd  *PD
 	dev *device.Device
 	qp  *qp.QP
-	obj device.Object
+	obj device.QP
 }
 
 // CreateQP returns a queue pair in RESET. It fails with ErrInvalidHCA,
@@ -50,43 +44,35 @@ func (p *PD) CreateQP(attr *QPInitAttr) (*QP, error) {
 		return nil, fmt.Errorf("create QP: %w", errNoAttr)
 	}
 	q := &QP{pd: p, dev: p.dev}
-	err := p.call("CreateQP", func(clock.Instant) error { return q.create(attr) })
+	err := q.dev.CreateQP(&q.obj, p.pd, q, func() (hca.QPConfig, error) { return attr.config(q.dev) })
 	if err != nil {
 		return nil, fmt.Errorf("create %v QP: %w", attr.Type, err)
 	}
+	q.qp, q.door = q.obj.QP, device.DoorTo(q.dev, &q.obj.Object)
 	attr.Cap = q.qp.Cap()
 	return q, nil
 }
 
-// create creates the QP. It runs on the device's thread, so that no object that
-// it names can be destroyed meanwhile.
-func (q *QP) create(attr *QPInitAttr) (err error) {
-	if attr.Type == ib.GSI { // reserved for the adapter
-		return ErrInvalidServiceType
+// config returns the engine's form of the description, on the device's thread.
+func (a *QPInitAttr) config(d *device.Device) (hca.QPConfig, error) {
+	c := hca.QPConfig{Type: a.Type, Cap: a.Cap, SigAll: a.SQSig == ib.SigAll}
+	if !a.SendCQ.usableIn(d) || !a.RecvCQ.usableIn(d) {
+		return c, ErrInvalidCQ
 	}
-	c := hca.QPConfig{Type: attr.Type, Cap: attr.Cap, SigAll: attr.SQSig == ib.SigAll}
-	if !attr.SendCQ.usableIn(q.dev) || !attr.RecvCQ.usableIn(q.dev) {
-		return ErrInvalidCQ
-	}
-	c.SendCQ, c.RecvCQ = attr.SendCQ.cq, attr.RecvCQ.cq
-	if s := attr.SRQ; s != nil {
-		if s.dev != q.dev || s.obj.Gone() {
-			return ErrInvalidSRQ
+	c.SendCQ, c.RecvCQ = a.SendCQ.cq, a.RecvCQ.cq
+	if s := a.SRQ; s != nil {
+		if s.dev != d || s.obj.Gone() {
+			return c, ErrInvalidSRQ
 		}
 		c.SRQ = s.srq
 	}
-	if d := attr.RDD; d != nil {
-		if d.dev != q.dev || attr.Type != ib.RD {
-			return ErrInvalidRDD
+	if r := a.RDD; r != nil {
+		if r.dev != d || a.Type != ib.RD {
+			return c, ErrInvalidRDD
 		}
-		c.RDD = d.rdd
+		c.RDD = r.rdd
 	}
-	if q.qp, err = q.dev.HCA.CreateQP(q.pd.pd, c); err != nil {
-		return err
-	}
-	q.obj.QP, q.obj.Owner, q.door = q.qp, q, device.DoorTo(q.dev, &q.obj)
-	q.dev.Add(&q.obj)
-	return nil
+	return c, nil
 }
 
 // usableIn reports whether q is a live CQ of a device.
@@ -127,11 +113,7 @@ func (q *QP) Modify(attr *QPAttr, mask AttrMask) error {
 	if attr == nil {
 		return fmt.Errorf("modify QP: %w", errNoAttr)
 	}
-	return q.call("ModifyQP", func(now clock.Instant) error {
-		err := q.qp.Modify(now, attr, mask)
-		q.dev.HCA.Shard().Arm(&q.qp.End)
-		return err
-	})
+	return q.verbs().Modify(attr, mask)
 }
 
 // RateLimit limits the bytes that a QP sends. All its packets except
@@ -146,11 +128,7 @@ type RateLimit struct {
 // from which the QP can come to send; RESET removes the limit. EINVAL in RESET and
 // ERR, and for RD, which sends at the rates of its EE contexts.
 func (q *QP) ModifyRateLimit(l RateLimit) error {
-	return q.call("ModifyQPRateLimit", func(clock.Instant) error {
-		err := q.qp.SetRateLimit(qp.RateLimit{Rate: l.Rate, Burst: l.MaxBurst})
-		q.dev.HCA.Shard().Arm(&q.qp.End)
-		return err
-	})
+	return q.verbs().SetRateLimit(qp.RateLimit{Rate: l.Rate, Burst: l.MaxBurst})
 }
 
 // ModifyToRTS moves the QP from RESET through INIT and RTR to RTS. Each
@@ -161,7 +139,7 @@ func (q *QP) ModifyRateLimit(l RateLimit) error {
 // stops at the first refused move and returns Modify's error; the QP stays in
 // the state that it has reached.
 func (q *QP) ModifyToRTS(attr QPAttr) error {
-	if err := q.object().Usable(errDestroyed); err != nil {
+	if err := q.object().Usable(device.ErrNoQP); err != nil {
 		return err
 	}
 	return walkToRTS(q.Type(), attr, q.Modify)
@@ -184,14 +162,7 @@ func walkToRTS(t QPType, attr QPAttr, modify func(*QPAttr, AttrMask) error) erro
 
 // Query returns the state and the attributes. In RESET only the state
 // and the sizes are defined. EINVAL for a QP that is destroyed.
-func (q *QP) Query() (QPAttr, error) {
-	var a QPAttr
-	err := q.call("QueryQP", func(clock.Instant) error {
-		a = q.qp.Query()
-		return nil
-	})
-	return a, err
-}
+func (q *QP) Query() (QPAttr, error) { return q.verbs().Query() }
 
 // PostSend posts send work requests in order. An error is a *PostError that
 // names the first request that was refused; those before it stay posted. It does
@@ -200,7 +171,7 @@ func (q *QP) Query() (QPAttr, error) {
 // follow others may wait for its next poll, to be sent together; if that poll is
 // late, the adapter's goroutine sends them.
 func (q *QP) PostSend(wrs ...SendWR) error {
-	if err := q.object().Usable(errDestroyed); err != nil {
+	if err := q.object().Usable(device.ErrNoQP); err != nil {
 		return err
 	}
 	n, work, err := q.postSend(wrs)
@@ -215,7 +186,7 @@ func (q *QP) PostSend(wrs ...SendWR) error {
 
 // PostRecv posts receives in order, as PostSend does sends.
 func (q *QP) PostRecv(wrs ...RecvWR) error {
-	if err := q.object().Usable(errDestroyed); err != nil {
+	if err := q.object().Usable(device.ErrNoQP); err != nil {
 		return err
 	}
 	n, err := q.postRecv(wrs)
@@ -299,7 +270,7 @@ func (q *QP) postRecv(wrs []RecvWR) (int, error) {
 // request: the caller's scatter lists stay off the heap.
 func (q *QP) postWatched(verb string, n int, post func(i int) error) (int, error) {
 	for i := range n {
-		if err := q.obj.Called(verb, errDestroyed); err != nil {
+		if err := q.obj.Called(verb, device.ErrNoQP); err != nil {
 			return i, err
 		}
 		if err := post(i); err != nil {
@@ -314,32 +285,20 @@ func (q *QP) postWatched(verb string, n int, post func(i int) error) (int, error
 // are discarded, it leaves its multicast groups, later packets to it are dropped,
 // and its QPN is not reused for a while. ErrBusy while an event about it is not
 // acknowledged.
-func (q *QP) Destroy() error {
-	var groups []netip.Addr
-	err := q.call("DestroyQP", func(clock.Instant) error {
-		return q.obj.Remove(func() error {
-			groups = q.dev.HCA.LeaveGroups(q.qp)
-			q.dev.HCA.DestroyQP(q.pd.pd, q.qp)
-			return nil
-		})
-	})
-	if err != nil {
-		return fmt.Errorf("destroy QP: %w", err)
-	}
-	q.leave(groups...)
-	return nil
-}
+func (q *QP) Destroy() error { return wrap("destroy QP", q.verbs().Destroy(true)) }
 
-// object returns the device's side of the QP, nil for nil.
-func (q *QP) object() *device.Object {
+// verbs returns the device's side of the QP, nil for nil.
+func (q *QP) verbs() *device.QP {
 	if q == nil {
 		return nil
 	}
 	return &q.obj
 }
 
-// call runs a verb on the device's thread, if the QP exists and no fault rule
-// makes the verb fail.
-func (q *QP) call(verb string, f func(now clock.Instant) error) error {
-	return q.object().Call(verb, errDestroyed, f)
+// object returns what events about the QP refer to, nil for nil.
+func (q *QP) object() *device.Object {
+	if q == nil {
+		return nil
+	}
+	return &q.obj.Object
 }

@@ -9,9 +9,6 @@ import (
 	"github.com/softhca/softhca/internal/qp"
 )
 
-// errNoEEC is returned for calls on an EE context that is nil or destroyed.
-var errNoEEC = fmt.Errorf("the EE context is nil or destroyed: %w", ib.EINVAL)
-
 // RDD is a reliable datagram domain: its RD queue pairs and EE contexts can be
 // used only with each other.
 type RDD struct {
@@ -60,7 +57,7 @@ type EEC struct {
 	door
 	dev *device.Device
 	eec *qp.EEC
-	obj device.Object
+	obj device.EEC
 }
 
 // CreateEEC returns an EE context in RESET. ErrInvalidRDD, or
@@ -70,17 +67,10 @@ func (d *RDD) CreateEEC() (*EEC, error) {
 		return nil, fmt.Errorf("create EE context: %w", ErrInvalidRDD)
 	}
 	e := &EEC{dev: d.dev}
-	err := d.call("CreateEEC", func(clock.Instant) (err error) {
-		if e.eec, err = d.dev.HCA.CreateEEC(d.rdd); err != nil {
-			return err
-		}
-		e.obj.EEC, e.obj.Owner, e.door = e.eec, e, device.DoorTo(e.dev, &e.obj)
-		e.dev.Add(&e.obj)
-		return nil
-	})
-	if err != nil {
+	if err := d.dev.CreateEEC(&e.obj, d.rdd, e); err != nil {
 		return nil, fmt.Errorf("create EE context: %w", err)
 	}
+	e.eec, e.door = e.obj.EEC, device.DoorTo(e.dev, &e.obj.Object)
 	return e, nil
 }
 
@@ -113,11 +103,7 @@ func (e *EEC) Modify(attr *QPAttr, mask AttrMask) error {
 	if attr == nil {
 		return fmt.Errorf("modify EE context: %w", errNoAttr)
 	}
-	return e.call("ModifyEEC", func(now clock.Instant) error {
-		err := e.eec.Modify(now, attr, mask)
-		e.dev.HCA.Shard().Arm(&e.eec.End)
-		return err
-	})
+	return e.verbs().Modify(attr, mask)
 }
 
 // ModifyToRTS moves the EE context from RESET through INIT and RTR to RTS, as
@@ -130,28 +116,13 @@ func (e *EEC) ModifyToRTS(attr QPAttr) error {
 
 // Query returns the state and the attributes. In RESET only the state is defined.
 // EINVAL for an EE context that is destroyed.
-func (e *EEC) Query() (QPAttr, error) {
-	var a QPAttr
-	err := e.call("QueryEEC", func(clock.Instant) error {
-		a = e.eec.Query()
-		return nil
-	})
-	return a, err
-}
+func (e *EEC) Query() (QPAttr, error) { return e.verbs().Query() }
 
 // Destroy destroys the EE context in any state. Requests in flight complete with
 // LOC_EEC_OP_ERR. Requests that wait for their turn, and later ones that name the
 // EE context, complete with INV_EECN_ERR. ErrBusy while an event about it is not
 // acknowledged.
-func (e *EEC) Destroy() error {
-	err := e.call("DestroyEEC", func(now clock.Instant) error {
-		return e.obj.Remove(func() error {
-			e.dev.HCA.DestroyEEC(now, e.eec)
-			return nil
-		})
-	})
-	return wrap("destroy EE context", err)
-}
+func (e *EEC) Destroy() error { return wrap("destroy EE context", e.verbs().Destroy()) }
 
 // number returns the EE context's number in requests to a device; 0, which is no
 // EE context's number, for one of another device.
@@ -162,11 +133,10 @@ func (e *EEC) number(d *device.Device) EECN {
 	return e.eec.Num()
 }
 
-// call runs a verb on the device's thread, if the EE context exists and no fault
-// rule makes the verb fail.
-func (e *EEC) call(verb string, f func(now clock.Instant) error) error {
+// verbs returns the device's side of the EE context, nil for nil.
+func (e *EEC) verbs() *device.EEC {
 	if e == nil {
-		return errNoEEC
+		return nil
 	}
-	return e.obj.Call(verb, errNoEEC, f)
+	return &e.obj
 }

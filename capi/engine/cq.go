@@ -9,6 +9,7 @@ import (
 	"sync"
 	"unsafe"
 
+	"github.com/softhca/softhca/internal/device"
 	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/internal/ring"
 )
@@ -28,7 +29,7 @@ func ringOf(h *ring.Header) *C.struct_ring { return (*C.struct_ring)(unsafe.Poin
 
 //export softhca_create_cq
 func softhca_create_cq(dev C.handle_t, c *C.struct_softhca_cq) C.int {
-	q := &completions{adapter: of[*adapter](dev), subject: subject{user: unsafe.Pointer(c.object)}}
+	q := &completions{adapter: of[*adapter](dev), subject: subject{new(device.Object), unsafe.Pointer(c.object)}}
 	err := q.create("CreateCQ", &q.subject, func() (err error) {
 		q.cq, err = q.dev.HCA.CreateCQ(uint32(c.cqe), q.notify)
 		q.obj.CQ, q.obj.Wake = q.cq, q.wake
@@ -80,7 +81,7 @@ func softhca_arm_cq(cq C.handle_t, solicited C.int) C.int {
 //export softhca_destroy_cq
 func softhca_destroy_cq(cq C.handle_t) C.int {
 	q := of[*completions](cq)
-	code := q.destroy("DestroyCQ", &q.subject, func() error { return q.dev.HCA.DestroyCQ(q.cq) })
+	code := q.destroy("DestroyCQ", func() error { return q.remove("DestroyCQ", func() error { return q.dev.HCA.DestroyCQ(q.cq) }) })
 	if code == 0 {
 		q.mu.Lock()
 		q.gone = true

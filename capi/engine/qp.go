@@ -8,12 +8,12 @@ import "C"
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/device"
 	"github.com/softhca/softhca/internal/hca"
 	"github.com/softhca/softhca/internal/qp"
 )
@@ -25,31 +25,23 @@ var errControlled = fmt.Errorf("a Q_Key with bit 31 set needs CAP_NET_RAW: %w", 
 type pair struct {
 	*domain
 	subject
-	qp *qp.QP
-
-	groups int // number of multicast groups it is attached to; guarded by the device's thread
+	device.QP
 }
 
 //export softhca_create_qp
 func softhca_create_qp(pd C.handle_t, c *C.struct_softhca_qp) C.int {
-	q := &pair{domain: of[*domain](pd), subject: subject{user: unsafe.Pointer(c.object)}}
+	q := &pair{domain: of[*domain](pd)}
+	q.subject = subject{&q.Object, unsafe.Pointer(c.object)}
 	cfg := hca.QPConfig{Type: ib.QPType(c._type), Cap: capOf(&c.cap), SigAll: c.sig_all != 0}
 	cfg.SendCQ, cfg.RecvCQ = of[*completions](c.send_cq).cq, of[*completions](c.recv_cq).cq
 	if c.srq != 0 {
 		cfg.SRQ = of[*shared](c.srq).srq
 	}
-	err := q.create("CreateQP", &q.subject, func() (err error) {
-		if cfg.Type == ib.GSI { // the adapter's own queue pair
-			return ib.ErrInvalidServiceType
-		}
-		q.qp, err = q.dev.HCA.CreateQP(q.pd, cfg)
-		q.obj.QP = q.qp
-		return err
-	})
+	err := q.dev.CreateQP(&q.QP, q.pd, &q.subject, func() (hca.QPConfig, error) { return cfg, nil })
 	if err == nil {
-		send, recv := q.qp.Queues()
-		c.handle, c.send, c.recv, c.qpn = newHandle(q), ringOf(send), ringOf(recv), C.uint32_t(q.qp.Num())
-		putCap(&c.cap, q.qp.Cap())
+		send, recv := q.QP.QP.Queues()
+		c.handle, c.send, c.recv, c.qpn = newHandle(q), ringOf(send), ringOf(recv), C.uint32_t(q.QP.QP.Num())
+		putCap(&c.cap, q.QP.QP.Cap())
 		c.watched = flag(q.dev.Watched("PostSend") || q.dev.Watched("PostRecv"))
 	}
 	return q.code("create QP", err)
@@ -58,14 +50,10 @@ func softhca_create_qp(pd C.handle_t, c *C.struct_softhca_qp) C.int {
 //export softhca_modify_qp
 func softhca_modify_qp(h C.handle_t, c *C.struct_softhca_qp_attr, mask C.uint32_t) C.int {
 	q, a := of[*pair](h), attrOf(c)
-	return q.code("modify QP", q.obj.Call("ModifyQP", errGone, func(now instant) error {
-		if ib.AttrMask(mask)&ib.AttrQKey != 0 && a.QKey&ib.QKeyControlled != 0 && !hasNetRaw() {
-			return errControlled
-		}
-		err := q.qp.Modify(now, &a, ib.AttrMask(mask))
-		q.dev.HCA.Shard().Arm(&q.qp.End)
-		return err
-	}))
+	if ib.AttrMask(mask)&ib.AttrQKey != 0 && a.QKey&ib.QKeyControlled != 0 && !hasNetRaw() {
+		return q.code("modify QP", errControlled)
+	}
+	return q.code("modify QP", q.Modify(&a, ib.AttrMask(mask)))
 }
 
 // hasNetRaw reports whether the calling thread has CAP_NET_RAW in its network namespace, which
@@ -89,37 +77,35 @@ func hasNetRaw() bool {
 //export softhca_limit_qp
 func softhca_limit_qp(h C.handle_t, rate, burst C.uint32_t) C.int {
 	q := of[*pair](h)
-	return q.code("limit the rate of a QP", q.obj.Call("ModifyQPRateLimit", errGone, func(instant) error {
-		err := q.qp.SetRateLimit(qp.RateLimit{Rate: uint32(rate), Burst: uint32(burst)})
-		q.dev.HCA.Shard().Arm(&q.qp.End)
-		return err
-	}))
+	return q.code("limit the rate of a QP", q.SetRateLimit(qp.RateLimit{Rate: uint32(rate), Burst: uint32(burst)}))
 }
 
 //export softhca_query_qp
 func softhca_query_qp(h C.handle_t, c *C.struct_softhca_qp_attr) C.int {
 	q := of[*pair](h)
-	return q.code("query QP", q.obj.Call("QueryQP", errGone, func(instant) error {
-		a := q.qp.Query()
+	a, err := q.Query()
+	if err == nil {
 		putAttr(c, &a)
-		return nil
-	}))
+	}
+	return q.code("query QP", err)
 }
 
 //export softhca_destroy_qp
 func softhca_destroy_qp(h C.handle_t, detach C.int) C.int {
 	q := of[*pair](h)
-	var groups []netip.Addr
-	code := q.destroy("DestroyQP", &q.subject, func() error {
-		if q.groups > 0 && detach == 0 {
-			return fmt.Errorf("the QP is attached to %d multicast groups: %w", q.groups, ib.EBUSY)
-		}
-		groups = q.dev.HCA.LeaveGroups(q.qp)
-		q.dev.HCA.DestroyQP(q.pd, q.qp)
-		return nil
-	})
-	q.leave(groups...)
-	return end(h, code)
+	return end(h, q.destroy("DestroyQP", func() error { return q.Destroy(detach != 0) }))
+}
+
+//export softhca_attach
+func softhca_attach(h C.handle_t, gid *C.uint8_t) C.int {
+	q := of[*pair](h)
+	return q.code("attach to multicast group", q.Attach(*(*ib.GID)(unsafe.Pointer(gid))))
+}
+
+//export softhca_detach
+func softhca_detach(h C.handle_t, gid *C.uint8_t) C.int {
+	q := of[*pair](h)
+	return q.code("detach from multicast group", q.Detach(*(*ib.GID)(unsafe.Pointer(gid))))
 }
 
 //export softhca_check
@@ -128,13 +114,13 @@ func softhca_check(h C.handle_t, kind C.int) C.int {
 	if kind == C.SOFTHCA_RECV {
 		verb = "PostRecv"
 	}
-	return q.code(verb, q.obj.Called(verb, errGone))
+	return q.code(verb, q.Called(verb, device.ErrNoQP))
 }
 
 //export softhca_doorbell
 func softhca_doorbell(h C.handle_t, p *C.struct_softhca_posted, waits *C.int) C.int {
 	q := of[*pair](h)
-	q.dev.Post(q.qp, qp.Posted{Requests: int(p.requests), Bytes: uint64(p.bytes), Behind: p.behind != 0, Heeds: true})
+	q.dev.Post(q.QP.QP, qp.Posted{Requests: int(p.requests), Bytes: uint64(p.bytes), Behind: p.behind != 0, Heeds: true})
 	*waits = flag(q.dev.PostsWait())
 	return 0
 }

@@ -8,6 +8,7 @@ import "C"
 import (
 	"unsafe"
 
+	"github.com/softhca/softhca/internal/device"
 	"github.com/softhca/softhca/internal/qp"
 )
 
@@ -20,7 +21,7 @@ type shared struct {
 
 //export softhca_create_srq
 func softhca_create_srq(pd C.handle_t, c *C.struct_softhca_srq) C.int {
-	s := &shared{domain: of[*domain](pd), subject: subject{user: unsafe.Pointer(c.object)}}
+	s := &shared{domain: of[*domain](pd), subject: subject{new(device.Object), unsafe.Pointer(c.object)}}
 	err := s.create("CreateSRQ", &s.subject, func() (err error) {
 		s.srq, err = s.pd.CreateSRQ(uint32(c.max_wr), uint32(c.max_sge), uint32(c.limit))
 		s.obj.SRQ = s.srq
@@ -62,5 +63,5 @@ func softhca_check_srq(srq C.handle_t) C.int {
 //export softhca_destroy_srq
 func softhca_destroy_srq(srq C.handle_t) C.int {
 	s := of[*shared](srq)
-	return end(srq, s.destroy("DestroySRQ", &s.subject, func() error { return s.pd.DestroySRQ(s.srq) }))
+	return end(srq, s.destroy("DestroySRQ", func() error { return s.remove("DestroySRQ", func() error { return s.pd.DestroySRQ(s.srq) }) }))
 }

@@ -30,8 +30,8 @@ type modelRun struct {
 
 // Half of the CPU time of this test is spent compiling the program with the sanitizers.
 var modelRuns = []modelRun{
-	{name: "plain", variant: variant{name: "plain"}, seeds: []int{1, 2, 3, 4, 5, 6}, steps: 600},
-	{name: "preloaded", variant: variant{name: "plain"}, preload: true, seeds: []int{7, 8}, steps: 300},
+	{name: "plain", variant: plain, seeds: []int{1, 2, 3, 4, 5, 6}, steps: 600},
+	{name: "preloaded", variant: plain, preload: true, seeds: []int{7, 8}, steps: 300},
 	{name: "sanitized", variant: sanitized, seeds: []int{9, 10, 11}, steps: 300},
 }
 
