@@ -38,8 +38,8 @@ func TestOpenInterface(t *testing.T) {
 	}
 }
 
-// TestLoopbacks wants the first addresses in order, without those of networks, and then others
-// that a stranger cannot foresee: what two callers get has nothing in common.
+// TestLoopbacks checks that the first addresses come in order, without network addresses, and
+// then unpredictable ones: those of two callers have nothing in common.
 func TestLoopbacks(t *testing.T) {
 	seen, n := map[netip.Addr]bool{}, 0
 	for range 2 {

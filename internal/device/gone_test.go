@@ -7,9 +7,8 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 )
 
-// TestNothingIsDoneWithWhatIsGone shows that a call which finds its object
-// removed, by another that came between its beginning and its turn, does
-// nothing and says so.
+// TestNothingIsDoneWithWhatIsGone shows that a call whose object was removed
+// before its turn does nothing and returns an error.
 func TestNothingIsDoneWithWhatIsGone(t *testing.T) {
 	d := open(t, Config{})
 	invalid, busy := errors.New("destroyed"), errors.New("busy")

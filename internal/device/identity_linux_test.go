@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestIdentify says what an adapter will be, without opening it.
+// TestIdentify gets the identity of an adapter without opening it.
 func TestIdentify(t *testing.T) {
 	cfg := Config{Addr: "127.0.0.77,127.0.0.78", NodeGUID: 7}
 	got, err := Identify(cfg)

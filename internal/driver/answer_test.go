@@ -11,9 +11,9 @@ import (
 )
 
 // TestAnswerBeforeWhatTheProgramPosts has a program post as soon as a packet
-// arrives, while the goroutine that took it has the lock: the acknowledgement
-// leaves before the request all the same, so that a peer that sleeps for each
-// of its completions sees that of its request before what it is told.
+// arrives, while the goroutine that received it has the lock: the
+// acknowledgement still leaves before the request, so that a peer that sleeps
+// for each of its completions sees that of its request before what it is told.
 func TestAnswerBeforeWhatTheProgramPosts(t *testing.T) {
 	a, b := newSides(t)
 	a.connect(t, b, 0, 7)

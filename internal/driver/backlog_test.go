@@ -6,9 +6,9 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 )
 
-// TestDueTimersWaitForWhatArrived shows how often the port is read before a
-// timer that is due fires: once more for as long as something came, since that
-// may be what the timer waits for, and no more.
+// TestDueTimersWaitForWhatArrived shows how often the port is read before a due
+// timer fires: again as long as packets arrive, because one may be the packet
+// that the timer waits for, and no more.
 func TestDueTimersWaitForWhatArrived(t *testing.T) {
 	a, b := newSides(t)
 	a.connect(t, b, 20, 7) // and b, in RESET, answers nothing

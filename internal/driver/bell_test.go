@@ -39,10 +39,10 @@ func (s *side) silentQP(t *testing.T, peer *side) *qp.QP {
 	return q
 }
 
-// TestDoorbellWhileTheHolderSends posts on one queue pair while a thread that
-// has the shard sends for another, past the point where it looks for posts: who
-// has the lock answers when it lets go. Nothing arrives that would make up for
-// it, as what is sent needs no acknowledgement.
+// TestDoorbellWhileTheHolderSends posts on one queue pair while the thread that
+// holds the shard sends for another, after it has looked for posts: it answers
+// the doorbell when it releases the lock. Nothing arrives that would make up
+// for it, as what is sent needs no acknowledgement.
 func TestDoorbellWhileTheHolderSends(t *testing.T) {
 	a, b := newSides(t)
 	first := a.silentQP(t, b)

@@ -79,9 +79,9 @@ func TestCoalescer(t *testing.T) {
 	post("a poll in time", one, true, true)
 }
 
-// absent has s's goroutine keep away from the port until somebody rouses it,
-// as it does for threads that poll, and posts wait. It may happen to look once
-// more, and then it does not, and no post waits: nothing may depend on it.
+// absent keeps s's goroutine away from the port until it is woken, as threads
+// that poll do, so that posts are delayed. It may by chance return once more,
+// and then posts are not delayed: no test may depend on that.
 func (s *side) absent(t *testing.T) {
 	t.Helper()
 	s.drv.pollers.state.Store(asideFlag | lentFlag | guestFlag)
@@ -139,8 +139,8 @@ func (s *side) locked(f func()) {
 	f()
 }
 
-// sent returns how many packets s has sent, once nobody is sending or about to
-// answer a doorbell.
+// sent returns the number of packets that s has sent, once no thread sends or
+// is about to answer a doorbell.
 func (s *side) sent() uint64 {
 	for {
 		var n uint64
@@ -243,7 +243,7 @@ func TestOverduePosts(t *testing.T) {
 			p := &a.drv.pollers
 			p.polling, p.polls, p.since, p.last = true, sustainedPolls, 0, a.drv.now()
 			p.state.Store(asideFlag | deepFlag | 1)
-			p.latest.Store(int64(a.drv.now().Add(time.Second)))         // however late this thread is, who polls is at it
+			p.latest.Store(int64(a.drv.now().Add(time.Second)))         // however late this thread is, the poller polls
 			if next, alive := a.drv.turn(); next.aside <= 0 || !alive { // as the goroutine's, which is away
 				t.Fatalf("the goroutine does not stay aside: %+v", next)
 			}

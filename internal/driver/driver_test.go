@@ -24,8 +24,8 @@ func newSides(t testing.TB) (a, b *side) {
 	return newSide(t, n, 1), newSide(t, n, 2)
 }
 
-// died checks that a device is dead: its user was told why, once, and every
-// call says EIO.
+// died checks that a device has failed: its user got the cause, once, and every
+// call returns EIO.
 func (s *side) died(t *testing.T) (cause error) {
 	t.Helper()
 	select {
@@ -121,8 +121,8 @@ func TestPortFailureIsDeviceFatal(t *testing.T) {
 	}
 }
 
-// TestBlockedSendResumes has a port that takes nothing for a while: what was
-// posted goes out as soon as it takes more, though nobody calls.
+// TestBlockedSendResumes has a port that accepts no packets for a while: posted
+// requests are sent as soon as it does, without a further call.
 func TestBlockedSendResumes(t *testing.T) {
 	for _, times := range []int32{1, 2, 50} {
 		a, b := newSides(t)
@@ -137,7 +137,7 @@ func TestBlockedSendResumes(t *testing.T) {
 		if wc := a.completion(t); wc.Status != ib.WCSuccess {
 			t.Fatalf("blocked %d times: %v", times, wc.Status)
 		}
-		b.do(t, func(clock.Instant) {}) // after whoever stored the bytes
+		b.do(t, func(clock.Instant) {}) // after the thread that stored the bytes
 		if !bytes.Equal(a.buf, b.buf) {
 			t.Errorf("blocked %d times, other bytes arrived", times)
 		}
@@ -154,7 +154,7 @@ func TestPostFromIdleArmsTimer(t *testing.T) {
 	a, b := newSides(t)
 	const timeout, retries = 10, 2 // 4.2 ms, three times
 	a.connect(t, b, timeout, retries)
-	must(t, b.drv.Close()) // its address is nobody's now
+	must(t, b.drv.Close()) // its address has no owner now
 	a.idle(t)
 	a.cq.Arm(false)
 	start := time.Now()
@@ -221,8 +221,8 @@ func (s *side) holdGoroutine(t *testing.T) (letGo func()) {
 	return sync.OnceFunc(func() { close(free) })
 }
 
-// TestDoorbellDuringSend posts while a post is with the port, too late for its
-// round: who has the shard sends for it all the same, alone.
+// TestDoorbellDuringSend posts while another post is at the port, too late for
+// its round: the holder of the shard sends it nevertheless, alone.
 func TestDoorbellDuringSend(t *testing.T) {
 	a, b := newSides(t)
 	a.connect(t, b, 0, 7)
@@ -306,7 +306,7 @@ func (s *side) stepAside(t *testing.T) {
 	t.Helper()
 	await(t, "the goroutine's stepping aside", func() bool {
 		s.drv.Progress()
-		s.port.Wake() // it may sleep; it looks at who polls when it wakes
+		s.port.Wake() // it may sleep; it checks for pollers when it wakes
 		return s.drv.pollers.aside()
 	})
 }
@@ -325,7 +325,7 @@ func TestPollerStops(t *testing.T) {
 			b.drv.Progress()
 			return b.port.Stats().ReceivedPackets > received
 		})
-		if wc := a.completion(t); wc.Status != ib.WCSuccess { // nobody polls b any more
+		if wc := a.completion(t); wc.Status != ib.WCSuccess { // no thread polls b any more
 			t.Fatalf("completion %+v", wc)
 		}
 	}
@@ -352,7 +352,7 @@ func TestArmingEndsStepBack(t *testing.T) {
 }
 
 // TestOnePollIsNoPolling arms, polls once more and sleeps, as programs do: the
-// goroutine never steps aside, so nobody waits for its return.
+// goroutine never leaves the port, so no packet waits for its return.
 func TestOnePollIsNoPolling(t *testing.T) {
 	a, b := newSides(t)
 	a.connect(t, b, 0, 7)
@@ -378,10 +378,10 @@ func TestOnePollIsNoPolling(t *testing.T) {
 }
 
 // TestNoQueueForTheLock polls while a call holds the shard: the goroutine goes
-// on without asking for the lock. If it stood in line, the lock would become
-// its, and the pollers' work would wait until it is scheduled. It does stand
-// in line when nobody polls for a while, which can happen to this thread too;
-// then it is tried again.
+// on without waiting for the lock. If it queued for the lock, it would get it,
+// and the pollers' work would wait until the goroutine is scheduled. It does
+// stand in line when nobody polls for a while, which can happen to this thread
+// too; then it is tried again.
 func TestNoQueueForTheLock(t *testing.T) {
 	a, _ := newSides(t)
 	const turns, tries, enough = 3, 200, 20 * mostAside
@@ -391,7 +391,7 @@ func TestNoQueueForTheLock(t *testing.T) {
 			for start := time.Now(); seen < turns && time.Since(start) < enough; {
 				before := a.drv.pollers.state.Load() &^ allFlags
 				a.drv.Progress()
-				a.port.Wake() // it may wait for ever, having seen nobody poll
+				a.port.Wake() // it may wait for ever, because it has seen no poller
 				if a.drv.pollers.state.Load()&^allFlags <= before {
 					seen++
 				}

@@ -23,7 +23,7 @@ func (l *link) migrations(h *host) (m [2]ib.MigState) {
 	return m
 }
 
-// events returns how often a host was told of an event.
+// events returns how often a host got an event.
 func (h *host) events(e ib.EventType) (n int) {
 	h.do(func(clock.Instant) { n = h.told[e] })
 	return n

@@ -45,8 +45,8 @@ type jumper struct {
 	jumps  atomic.Int64 // times that it left the segment indices
 }
 
-// Send implements fabric.Port. What could not leave is moved once more when it
-// is sent again, which gives it yet another identification: another jump.
+// Send implements fabric.Port. Blocked runs are moved once more when they are
+// sent again, which changes their identification again: another jump.
 func (j *jumper) Send(b *fabric.Batch) error {
 	runs := b.Pending()
 	for i := range runs {
@@ -287,7 +287,7 @@ func until(stop <-chan struct{}, f func(i int) error) (n int, err error) {
 	}
 }
 
-// reliable writes, sends, reads and adds, and looks at what comes of it.
+// reliable makes WRITEs, SENDs, READs and atomics, and checks their results.
 func (l *link) reliable(stop <-chan struct{}) (int, error) {
 	a, b := l.a[0], l.b[0]
 	return until(stop, func(i int) error {
@@ -399,7 +399,7 @@ func (l *link) messages(stop <-chan struct{}, i int, wr ib.SendWR) (arrived int,
 	return arrived, nil
 }
 
-// wantAlive wants the queue pairs that nobody fails to be in RTS.
+// wantAlive checks that the queue pairs which no packet may fail are in RTS.
 func (l *link) wantAlive() {
 	for _, e := range []*end{l.a[1], l.b[1], l.a[2], l.b[2]} {
 		if s := e.qp.State(); s != ib.RTS {

@@ -10,8 +10,8 @@ import (
 	"github.com/softhca/softhca/internal/qp"
 )
 
-// steps tells a linger of arrivals, each so long after the one before, with a
-// look every microsecond between, and returns the pauses before the last one.
+// steps feeds a linger arrivals at these distances, with a poll every
+// microsecond between, and returns the pauses before the last arrival.
 func (l *linger) steps(now clock.Instant, gaps ...time.Duration) (clock.Instant, map[pause]int) {
 	var seen map[pause]int
 	for _, gap := range gaps {

@@ -181,8 +181,8 @@ func TestRecallIsNeverLost(t *testing.T) {
 }
 
 // TestWhoPostsIsThere has a program that polls post for longer than awayTime before it
-// polls again: the goroutine must not take the port from it. Who posts one by one does so
-// for longer than that, and then both would be at the port and the shard.
+// polls again: the goroutine must not take the port from it. Posting one by one takes
+// longer than that, and otherwise both would compete for the port and the shard.
 func TestWhoPostsIsThere(t *testing.T) {
 	n := pipe.NewNetwork(pipe.Options{})
 	s, peer := newStillSide(t, n, 1), newStillSide(t, n, 2)

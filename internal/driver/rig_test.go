@@ -26,12 +26,12 @@ const waitLimit = 20 * time.Second
 // errBroken is what a port of these tests fails with.
 var errBroken = errors.New("the network is gone")
 
-// troublePort is a port on a network in memory that makes trouble when told,
-// and says how it was waited on.
+// troublePort is a port on a network in memory that fails on request, and
+// records how the driver waits on it.
 type troublePort struct {
 	fabric.Port
 	blocks   atomic.Int32 // sends that are still refused with ErrBlocked
-	lying    atomic.Bool  // Receive says that it filled more than it was given
+	lying    atomic.Bool  // Receive returns a larger number than its buffers
 	failSend atomic.Bool
 	failRecv atomic.Bool
 	failWait atomic.Bool
@@ -237,7 +237,7 @@ func (s *side) sleep(t testing.TB) {
 	}
 }
 
-// await waits until ok says so.
+// await waits until ok returns true.
 func await(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(waitLimit); !ok(); runtime.Gosched() {

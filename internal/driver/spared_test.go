@@ -35,7 +35,7 @@ func TestSparedPostsInError(t *testing.T) {
 }
 
 // TestSparedPostsPay has producers post several requests before each poll, of which
-// only the first rings the doorbell: it is not taken for the only one.
+// only the first rings the doorbell: the driver must not treat it as the only one.
 func TestSparedPostsPay(t *testing.T) {
 	a := newStillSide(t, pipe.NewNetwork(pipe.Options{}), 1)
 	for _, several := range []bool{false, true} {

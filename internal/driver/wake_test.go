@@ -8,10 +8,10 @@ import (
 	"github.com/softhca/softhca/internal/fabric"
 )
 
-// TestWhoLetsGoWakesTheGoroutine shows when a thread that is done with the
-// shard wakes the goroutine, which sleeps until something arrives: if there is
-// more to send than the thread's round could, or if the port is full and
-// nobody waits for room.
+// TestWhoLetsGoWakesTheGoroutine shows when a thread that releases the shard
+// wakes the goroutine, which sleeps until a packet arrives: if there is more to
+// send than fitted into the thread's round, or if the port is full and no
+// thread waits for room.
 func TestWhoLetsGoWakesTheGoroutine(t *testing.T) {
 	a, b := newSides(t)
 	a.connect(t, b, 0, 7) // no timer runs, which would wake it too

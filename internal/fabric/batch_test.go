@@ -152,7 +152,8 @@ func TestSent(t *testing.T) {
 	}
 }
 
-// TestNoJoinAfterSent wants a segment not to join a run that the port has.
+// TestNoJoinAfterSent checks that a segment does not join a run that the port
+// already has.
 func TestNoJoinAfterSent(t *testing.T) {
 	b := NewBatch(100, Caps{MaxSegments: 8, MaxRunBytes: 100})
 	b.Append(&pathA, 10)

@@ -49,7 +49,7 @@ func TestBlocked(t *testing.T) {
 		door := &narrow{Port: x.port.Port}
 		x.port.Port = door
 		x.fill(x.src, x.dst, 2)
-		other := x.dst.Next() // nobody's, so that the runs stay apart
+		other := x.dst.Next() // no queue pair's, so that the runs stay separate
 		x.fill(x.src, other, 1)
 		x.next--
 		x.fill(x.src, x.dst, 2)

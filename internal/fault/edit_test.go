@@ -8,9 +8,9 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// TestCorruptIsNoIdentification looks for changes of one byte that a receiver
-// which cannot see the identification takes for another identification, and
-// wants corrupt to make others.
+// TestCorruptIsNoIdentification searches for one-byte changes that a receiver
+// without the IPv4 ID mistakes for another ID, and checks that corrupt makes
+// other changes.
 func TestCorruptIsNoIdentification(t *testing.T) {
 	s := seal{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2"), 0xc000, roce.Port, 3, false}
 	found := 0

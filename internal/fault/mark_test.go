@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestMarkSaysHowManyComeBefore loses packets within runs that arrive: each mark
-// says how many Receive has still to return before its packet.
+// TestMarkSaysHowManyComeBefore loses packets within arriving runs: each mark
+// has the number of packets that Receive must still return before it.
 func TestMarkSaysHowManyComeBefore(t *testing.T) {
 	x := newBench(t, "drop nth=2 every=3 dir=in", false)
 	var before []int

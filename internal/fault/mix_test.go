@@ -21,9 +21,9 @@ var ingredients = [...]string{
 
 const hurts = 12
 
-// TestMixtures runs random mixtures of rules on random traffic both ways.
-// Whatever they are, the port stays within its bounds and lets go of all that
-// it held; and if no rule changes packets, every one that arrives is intact.
+// TestMixtures runs random mixtures of rules on random traffic both ways. With
+// any rules, the port stays within its bounds and releases all held packets;
+// and if no rule changes packets, all arriving ones are intact.
 func TestMixtures(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 1))

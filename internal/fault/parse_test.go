@@ -130,8 +130,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestLongLine wants an error in a line that fills the text to be short, and to
-// point at the mistake all the same.
+// TestLongLine checks that the error about a very long line is short, and still
+// points at the mistake.
 func TestLongLine(t *testing.T) {
 	for _, c := range []struct {
 		text, shown string
@@ -155,8 +155,8 @@ func TestLongLine(t *testing.T) {
 	}
 }
 
-// FuzzParse wants a rule that was parsed to be spelled so that it parses to
-// the same, and an error to point into the text.
+// FuzzParse checks that a parsed rule's spelling parses to the same rule, and
+// that an error points into the text.
 func FuzzParse(f *testing.F) {
 	for a := range NumActions {
 		f.Add(a.Example())

@@ -355,7 +355,7 @@ func TestHeldBound(t *testing.T) {
 	}
 }
 
-// TestTrace wants a record for each time that a rule acts.
+// TestTrace checks that each action of a rule has a record.
 func TestTrace(t *testing.T) {
 	x := newBench(t, "drop every=2", false)
 	x.out(4)
@@ -409,8 +409,8 @@ func TestWaitEndsWhenDue(t *testing.T) {
 	}
 }
 
-// TestUntouchedRunsPassWhole wants what no rule acts on to cost nothing: the
-// run arrives as one datagram, and nothing is allocated.
+// TestUntouchedRunsPassWhole checks that runs on which no rule acts have no
+// cost: they arrive as one datagram, without allocation.
 func TestUntouchedRunsPassWhole(t *testing.T) {
 	for _, rules := range []string{
 		"drop op=COMPARE_SWAP dir=both", "drop nth=1; dup nth=1; reorder nth=1 dir=in", "corrupt after=1h dir=both", "rnr; fail op=RegMR",

@@ -68,7 +68,7 @@ func TestBuild(t *testing.T) {
 		if err := Build(t.Context(), src, lib, io.Discard); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "libibverbs-dev") {
 			t.Errorf("without %s: %v", header, err)
 		}
-		// The library that stands for libibverbs needs its headers.
+		// Our libibverbs needs the headers of libibverbs.
 		t.Skipf("no %s here", header)
 	}
 	for range 2 {
@@ -109,8 +109,8 @@ func TestBuild(t *testing.T) {
 	}
 }
 
-// TestCached builds once, and anew when the sources change; what nobody has used for long
-// goes.
+// TestCached builds once, and again when the sources change; it removes builds that have
+// long been unused.
 func TestCached(t *testing.T) {
 	src, cache := tree(t), t.TempDir()
 	t.Setenv("XDG_CACHE_HOME", cache)
@@ -162,8 +162,8 @@ func TestCached(t *testing.T) {
 	}
 }
 
-// TestNoCache says that the libraries cannot be built where the user has no directory for
-// them, and what to do.
+// TestNoCache checks the error, with its advice, for a user without a directory for the
+// libraries.
 func TestNoCache(t *testing.T) {
 	src := tree(t)
 	for variable, value := range map[string]string{"HOME": "", "XDG_CACHE_HOME": os.DevNull + "/cache"} {
@@ -249,7 +249,7 @@ func TestForeignTree(t *testing.T) {
 	}
 }
 
-// TestNoCompiler says what to install.
+// TestNoCompiler checks that the error says what to install.
 func TestNoCompiler(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	t.Setenv("CC", "")

@@ -120,8 +120,8 @@ func (w *keyWorld) change() {
 	}
 }
 
-// alive wants a live key to lead to its bytes with its rights, for its
-// protection domain and no other.
+// alive checks that a live key gives access to its bytes with its rights, in
+// its protection domain only.
 func (w *keyWorld) alive(k *keyed) {
 	const addr, n = 1 << 20, 8
 	if k.r.LKey() != k.key {
@@ -144,7 +144,7 @@ func (w *keyWorld) alive(k *keyed) {
 	w.nowhere(k.key ^ 1)
 }
 
-// nowhere wants a key to lead nowhere.
+// nowhere checks that a key gives no access.
 func (w *keyWorld) nowhere(key ib.LKey) {
 	for pd := memory.PD(1); pd <= churnPDs; pd++ {
 		if _, f := w.tab.Local(pd, key, 1<<20, 8, 0); f != memory.FaultKey {
@@ -175,8 +175,7 @@ func (w *keyWorld) step(tide *churn.Tide) {
 	}
 }
 
-// allCameBack wants no index to have been at rest for so long that it must have
-// been used again, were it free.
+// allCameBack checks that no free index stays unused for too long.
 func (w *keyWorld) allCameBack() {
 	w.t.Helper()
 	if w.back == 0 {

@@ -89,8 +89,8 @@ func TestKeysChurn(t *testing.T) {
 	}
 }
 
-// checkLive wants every live key to lead to its region, keys to be distinct,
-// and neighbours of a key (same index) to lead nowhere.
+// checkLive checks that every live key names its region, that keys are
+// distinct, and that neighbours of a key (same index) name nothing.
 func checkLive(t *testing.T, tab *Table, live []*Region) {
 	t.Helper()
 	seen := map[ib.LKey]bool{}

@@ -37,7 +37,8 @@ func (m *model) find(key uint32) *modelRegion {
 	return nil
 }
 
-// check says what an access to n > 0 bytes must find, and at which byte.
+// check returns the expected result of an access to n > 0 bytes, and the byte
+// of the fault.
 func (r *modelRegion) check(pd PD, addr, n uint64, need ib.Access) (Fault, int) {
 	switch {
 	case r == nil:
@@ -160,7 +161,7 @@ func drawBuf(t *rapid.T) []byte {
 	return rapid.SliceOfN(rapid.Byte(), 0, 64).Draw(t, "bytes")
 }
 
-// good says whether a configuration may be registered.
+// good reports whether a configuration may be registered.
 func good(c RegionConfig) bool {
 	writes := c.Access&(ib.AccessRemoteWrite|ib.AccessRemoteAtomic) != 0
 	end := new(big.Int).Add(new(big.Int).SetUint64(c.IOVA), big.NewInt(int64(len(c.Buf))))

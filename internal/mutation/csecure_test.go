@@ -2,8 +2,8 @@
 
 package mutation
 
-// cSecureMutants are bugs in C by which the user who starts a set-user-ID program gets its
-// rights. Only root can make such programs, so only root asks for these mutants.
+// cSecureMutants are bugs in C that give the user who starts a set-user-ID program its
+// rights. Only root can create such programs, so these mutants run only for root.
 var cSecureMutants = []cMutant{
 	{
 		name: "settings-of-privileged-programs", in: "capi/libibverbs/loader.c:setting",

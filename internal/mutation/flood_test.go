@@ -2,8 +2,8 @@
 
 package mutation
 
-// floodMutants are bugs that show when a stranger asks for connections in the name of others,
-// or for many, and when a peer that was restarted asks again.
+// floodMutants are bugs that show when a stranger sends forged or very many REQs, and when a
+// restarted peer connects again.
 var floodMutants = []mutant{
 	{
 		name: "req-pays-for-four-messages", in: "internal/cm.earn",

@@ -2,8 +2,8 @@
 
 package mutation
 
-// fullMutants are bugs of bounds and full tables, of output fields that nobody reads, and of
-// what is left behind after an error.
+// fullMutants are bugs of bounds and full tables, of output fields that no other test reads,
+// and of objects left behind after an error.
 var fullMutants = []mutant{
 	{
 		name: "ee-context-number-without-its-upper-byte", in: "internal/ring.CQE.put",

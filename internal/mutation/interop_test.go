@@ -77,9 +77,9 @@ var interopMutants = []interopMutant{
 // interopCase is what the runner's report in JSON has of a case.
 type interopCase struct{ ID, Verdict, Note string }
 
-// TestInterop wants each bug that the peer itself does not mind, or hides, to
-// be noticed by the interop runner. It writes docs/interop-gate.md if it is told
-// to (-rewrite). Without -interop it only wants the bugs to fit the source.
+// TestInterop checks that the interop runner notices each bug that the peer
+// itself tolerates or hides. With -rewrite it writes docs/interop-gate.md.
+// Without -interop it only checks that the bugs fit the source.
 func TestInterop(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	if err != nil {
@@ -159,8 +159,8 @@ func failedCases(all []interopCase) (failed []interopCase) {
 	return failed
 }
 
-// row returns what became of a bug as a row of a table. The error says that
-// nobody noticed it, or not what it is.
+// row returns the outcome of a bug as a row of a table. The error says that no
+// case noticed the bug, or not in the expected way.
 func (m *interopMutant) row(all []interopCase) (string, error) {
 	says := regexp.MustCompile(m.says)
 	var ids []string

@@ -30,7 +30,7 @@ type mutant struct {
 	test string
 }
 
-// edit finds what the mutant changes and changes a copy of it.
+// edit finds the declaration that the mutant changes and changes a copy of it.
 func (m *mutant) edit(mod *module) (*edit, error) {
 	p, err := pattern.Parse(m.old, m.new)
 	if err != nil {

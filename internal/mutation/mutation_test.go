@@ -48,14 +48,15 @@ var unbreakable = map[string]string{
 	"Q21": "it says what nobody may rely on after an error; an engine that does anything there keeps it",
 }
 
-// finding is what became of a mutant.
+// finding is the outcome of a mutant.
 type finding struct {
 	report
 	proven []string // requirements that it breaks and whose scripts noticed
 }
 
 // TestMutants breaks the engine in every way of the lists. Each must be
-// noticed, by whom the list says; the engine as it is must pass the same runs.
+// noticed, by the check that the list names; the unchanged engine must pass the
+// same runs.
 func TestMutants(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	if err != nil {
@@ -115,7 +116,8 @@ func rigOf(t *testing.T, root string, all []mutant) *rig {
 	return g
 }
 
-// control runs scripts and tests on the engine as it is. It returns what the scripts cover.
+// control runs scripts and tests on the unchanged engine. It returns the requirements that
+// the scripts cover.
 func control(t *testing.T, g *rig, all []mutant) map[string][]string {
 	controls := []mutant{{}} // of each test one, and one of the scripts
 	for _, m := range all {
@@ -146,8 +148,8 @@ func control(t *testing.T, g *rig, all []mutant) map[string][]string {
 	return covers
 }
 
-// controlSeeds simulates the engine as it is, with each profile as far as the last seed at
-// which a mutant was noticed: no violation may be there without the mutants.
+// controlSeeds simulates the unchanged engine, with each profile up to the last seed at
+// which a mutant was noticed: there may be no violation without the mutants.
 func controlSeeds(t *testing.T, g *rig, all []mutant, found []*finding) {
 	last := make(map[string]uint64)
 	for i, f := range found {
@@ -261,8 +263,8 @@ func (m *mutant) judge(r *report, covers map[string][]string) (proven, complaint
 	return proven, complaints
 }
 
-// checkRequirements wants each of the requirements to be broken by a mutant
-// that a script noticed.
+// checkRequirements checks that each requirement is broken by a mutant that a
+// script noticed.
 func checkRequirements(t *testing.T, found []*finding) {
 	proven := make(map[string]bool)
 	for _, f := range found {
@@ -423,8 +425,8 @@ func TestGrafts(t *testing.T) {
 	}
 }
 
-// TestList wants the page about the mutants to be up to date, and the lists
-// to make sense.
+// TestList checks that the page about the mutants is up to date, and that the
+// lists are valid.
 func TestList(t *testing.T) {
 	var b bytes.Buffer
 	b.WriteString(pageHead)

@@ -150,7 +150,7 @@ func refused(err error) map[int]string {
 	return bad
 }
 
-// report is what the probe prints, and what came of the test that was asked.
+// report is the probe's output, and the outcome of the test that was run.
 type report struct {
 	Violation *violation
 	Scripts   []outcome
@@ -227,7 +227,7 @@ func (g *rig) test(ctx context.Context, number int, pkg string, args ...string) 
 		return nil, err
 	}
 	args = append([]string{"-test.count=1", "-test.failfast"}, args...)
-	if g.usesRapid(pkg) { // it would write what made it fail beside the sources
+	if g.usesRapid(pkg) { // it would write its failing input next to the sources
 		args = append(args, "-rapid.nofailfile")
 	}
 	out, complaint, err := run(ctx, filepath.Join(g.root, pkg), number, bin, args...)
@@ -249,8 +249,8 @@ func (g *rig) usesRapid(pkg string) bool {
 	})
 }
 
-// errHangs says that a program did not end in its time. One that is broken on
-// purpose may never.
+// errHangs says that a program did not end in time. A program broken on purpose
+// may never end.
 var errHangs = errors.New("it does not end")
 
 // run runs a program in a directory with the edit of a number, and returns

@@ -60,9 +60,9 @@ const (
 // line with the edit, a line with the reason, an empty line.
 var equivalentFile = filepath.Join("testdata", "equivalent.txt")
 
-// TestSearch makes edits that a seed draws, one at a time, and wants nearly
-// all to be noticed by the scripts, the simulator or the tests. It writes
-// docs/mutation-search.md if it is told to (-rewrite).
+// TestSearch makes random edits from a seed, one at a time, and requires that
+// the scripts, the simulator or the tests notice nearly all. With -rewrite it
+// writes docs/mutation-search.md.
 func TestSearch(t *testing.T) {
 	if *searchCount == 0 { // it is asked for, as it takes long
 		t.Skip("-search-count is 0")
@@ -101,7 +101,7 @@ type search struct {
 	edits   []*edit
 	rig     *rig
 	scripts []string // the names of all scripts
-	by      []string // who noticed each; empty: nobody
+	by      []string // the check that noticed each; empty for none
 
 	notes   *os.File   // who noticed; nil: it is not kept
 	testing sync.Mutex // held by the one that runs tests
@@ -178,7 +178,7 @@ func (s *search) compile() (bad []int) {
 	return bad
 }
 
-// control wants the engine as it is to pass all that judges the edits.
+// control checks that the unchanged engine passes all checks.
 func (s *search) control() {
 	tests := make(map[string]bool)
 	for i := range s.sites {
@@ -265,9 +265,9 @@ func (s *search) judgeAll() {
 	}
 }
 
-// judge returns who notices the edit of a number first: the scripts, the
-// simulator, or the tests of the packages, quick ones first and then again
-// with the race detector. It is empty if nobody does.
+// judge returns the check that first notices the edit with a number: the
+// scripts, the simulator, or the tests of the packages, quick ones first and
+// then again with the race detector. It is empty if none does.
 func (s *search) judge(ctx context.Context, number int, packages []string) (by string, err error) {
 	for _, profile := range sim.ProfileNames() {
 		if by, err := s.judgeProfile(ctx, number, profile); by != "" || err != nil {
@@ -305,7 +305,8 @@ func (s *search) judgeProfile(ctx context.Context, number int, profile string) (
 var failedTest = regexp.MustCompile(`(?m)^ *--- FAIL: (\S+)`)
 
 // judgeTests runs the tests of a package, one at a time, because they use real
-// time. What fails must fail again: a busy machine is not an edit.
+// time. A failing test must fail again, because a busy machine may make a test
+// fail too.
 func (s *search) judgeTests(ctx context.Context, number int, pkg string) (by string, err error) {
 	s.testing.Lock()
 	defer s.testing.Unlock()
@@ -333,7 +334,7 @@ func (s *search) judgeTests(ctx context.Context, number int, pkg string) (by str
 	return by, nil
 }
 
-// survivors returns the indices of the edits that nobody noticed.
+// survivors returns the indices of the unnoticed edits.
 func (s *search) survivors() (list []int) {
 	for i, by := range s.by {
 		if by == "" {

@@ -2,7 +2,7 @@
 
 package mutation
 
-// secureMutants are bugs by which other users take memory, addresses or time.
+// secureMutants are bugs that let other users take memory, addresses or time.
 var secureMutants = []mutant{
 	{
 		name: "privileged-programs-not-recognised", in: "internal/environ.secureIn",

@@ -19,7 +19,7 @@ type site struct {
 	old, with []ast.Node
 }
 
-// operators are what stands in the place of an operator, one at a time.
+// operators are the replacements of an operator, one at a time.
 var operators = map[token.Token][]token.Token{
 	token.EQL: {token.NEQ}, token.NEQ: {token.EQL},
 	token.LSS: {token.LEQ, token.GEQ}, token.LEQ: {token.LSS, token.GTR},
@@ -97,7 +97,7 @@ func smallEdits(n ast.Node) (with []ast.Node) {
 	return with
 }
 
-// otherNumbers returns the numbers beside an integer.
+// otherNumbers returns the numbers next to an integer.
 func otherNumbers(n *ast.BasicLit) (with []ast.Node) {
 	v, err := strconv.ParseUint(n.Value, 0, 63)
 	if n.Kind != token.INT || err != nil {
@@ -159,7 +159,7 @@ func (s *site) edit() (*edit, error) {
 	return &edit{s.declaration, changed}, nil
 }
 
-// String says where the edit is and what it does, in a line.
+// String returns the place and the change of the edit, in a line.
 func (s *site) String() string {
 	return fmt.Sprintf("%s: %s → %s", s.name(), s.line(s.old), s.line(s.with))
 }

@@ -2,7 +2,7 @@
 
 package mutation
 
-// strangerMutants are bugs that show when somebody who is not the peer sends,
+// strangerMutants are bugs that show when another sender than the peer sends,
 // or when a program outside Go writes the queues.
 var strangerMutants = []mutant{
 	{

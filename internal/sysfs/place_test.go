@@ -17,8 +17,8 @@ import (
 // stranger is a user ID that is neither root's nor that of the tests.
 const stranger = 23456
 
-// TestHomeOfASquattedName wants a directory of the user's own, the same each time,
-// when something else has the name that is tried first.
+// TestHomeOfASquattedName checks that the user gets a directory of its own, always
+// the same, if the first name is taken.
 func TestHomeOfASquattedName(t *testing.T) {
 	for what, squat := range map[string]func(name string) error{
 		"a file":             func(name string) error { return os.WriteFile(name, nil, 0o600) },
@@ -37,7 +37,7 @@ func TestHomeOfASquattedName(t *testing.T) {
 			t.Setenv("XDG_RUNTIME_DIR", "")
 			t.Setenv("TMPDIR", dir)
 			first := filepath.Join(dir, fmt.Sprintf("softhca-%d", os.Geteuid()))
-			// The name that is tried first, and a directory that a stranger offers instead.
+			// The name that is tried first, and a stranger's directory in its place.
 			if err := errors.Join(squat(first), squat(first+"-0")); err != nil {
 				t.Fatal(err)
 			}

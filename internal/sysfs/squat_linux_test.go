@@ -13,7 +13,7 @@ import (
 	"github.com/softhca/softhca/internal/userns"
 )
 
-// squatEnv has the directory in which the test binary, run by a stranger, squats names.
+// squatEnv has the directory in which the test binary, run by a stranger, takes names.
 const squatEnv = "SOFTHCA_TEST_SQUAT"
 
 // TestHelperSquatter is the stranger: it makes and removes files, directories and links under
@@ -83,8 +83,9 @@ func TestHomeUnderASquatter(t *testing.T) {
 	}
 }
 
-// TestHomeInADirectoryOfOthers wants no directory where another user may replace it after it
-// was checked: in one that others may write and that is not sticky, or that a stranger owns.
+// TestHomeInADirectoryOfOthers checks that no directory is used where another user may
+// replace it after the check: in a parent that others may write and that is not sticky, or
+// that a stranger owns.
 func TestHomeInADirectoryOfOthers(t *testing.T) {
 	top := setid.Dir(t)
 	for what, spoil := range map[string]func(dir string) error{

@@ -210,7 +210,7 @@ func TestSeveral(t *testing.T) {
 	}
 }
 
-// TestAttachRefuses wants no board of another layout mapped.
+// TestAttachRefuses checks that a board of another layout is not mapped.
 func TestAttachRefuses(t *testing.T) {
 	p := mustShow(t, images(t), describe("127.0.0.1"), time.Now())
 	name := filepath.Join(p.Root, boardName)

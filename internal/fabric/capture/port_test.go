@@ -256,8 +256,8 @@ func TestIdentificationIsDerivedWhereThePortDoesNotKnowIt(t *testing.T) {
 	}
 }
 
-// narrow is a port that takes so many segments at each Send, and cuts the run
-// in the middle, as ports without offload do.
+// narrow is a port that accepts a limited number of segments at each Send, and
+// splits runs, as ports without offload do.
 type narrow struct {
 	fabric.Port
 	take int
@@ -332,8 +332,8 @@ func (w *full) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// slow is a file whose disk turns out to be full while somebody asks how the
-// capture is.
+// slow is a file whose disk is found full during a query of the capture's
+// state.
 type slow struct {
 	header         bool // it has been written
 	entered, asked chan struct{}
@@ -468,8 +468,8 @@ func TestTsharkUnderstandsTheFile(t *testing.T) {
 	}
 }
 
-// TestPrompt captures for who may end at any time: every packet is with the writer
-// as soon as Send or Receive returns.
+// TestPrompt captures for a process that may end at any time: the writer has every
+// packet as soon as Send or Receive returns.
 func TestPrompt(t *testing.T) {
 	a, b := network(t, "10.0.0.1", "10.0.0.2")
 	var files [2]bytes.Buffer
@@ -499,7 +499,7 @@ func TestPrompt(t *testing.T) {
 	}
 }
 
-// lossy is a port that loses packets that arrive, and says so.
+// lossy is a port that loses arriving packets, and reports it.
 type lossy struct {
 	fabric.Port
 	lost func(d *fabric.Datagram, before int) bool
@@ -519,12 +519,12 @@ func (l *lossy) Receive(ds []fabric.Datagram) (int, error) {
 }
 
 // TestArrivedInItsPlace records packets that a wrapped port loses between those that
-// it returns, also if it returns none or says of a packet before it returns those in
-// front of it.
+// it returns, also if it returns none, or reports a loss before it returns the
+// packets before it.
 func TestArrivedInItsPlace(t *testing.T) {
 	for name, c := range map[string]struct {
 		lost   string // of the packets by their numbers
-		before int    // more packets that are said to come before
+		before int    // more packets that are reported to come before
 		want   string
 	}{
 		"some": {"024", 0, "0123456701234567"}, "all": {"01234567", 0, "0123456701234567"}, "none": {"", 0, "0123456701234567"},

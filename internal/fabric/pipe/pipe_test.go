@@ -86,7 +86,8 @@ func TestRunsArriveWhole(t *testing.T) {
 	}
 }
 
-// What was received stays as it is until the next Receive, whatever arrives.
+// Received datagrams stay unchanged until the next Receive, even if others
+// arrive.
 func TestReceivedBytesStayUntilTheNextReceive(t *testing.T) {
 	n := pipe.NewNetwork(pipe.Options{})
 	a, b := attach(t, n, "10.0.0.1"), attach(t, n, "10.0.0.2")

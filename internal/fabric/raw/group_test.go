@@ -103,7 +103,7 @@ func TestGroupStaysOnItsInterface(t *testing.T) {
 	}
 }
 
-// What comes from the network is heard by who joined, and left as it is.
+// Packets from the network reach the ports that joined, unchanged.
 func TestGroupFromTheNetwork(t *testing.T) {
 	if !sandbox.Enter(t) {
 		return

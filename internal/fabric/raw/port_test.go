@@ -99,7 +99,7 @@ func TestIdentificationSkipsZero(t *testing.T) {
 	}
 }
 
-// What the UDP port promises about the identifications it sends is seen here.
+// The raw port sees the identifications that the UDP port promises.
 func TestRawSeesWhatTheUDPPortSends(t *testing.T) {
 	if !sandbox.Enter(t) {
 		return
@@ -202,7 +202,7 @@ func TestFullSendBufferKeepsTheRest(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = r.Close() })
 	p := fabric.Path{Src: r.Caps().Addrs[0], Dst: netip.MustParseAddr("10.9.0.2"), SrcPort: 0xC000, HopLimit: 64}
-	batch, segs := runs(t, p, [2]int{1400, 100}) // nobody answers ARP: they stay in the buffer
+	batch, segs := runs(t, p, [2]int{1400, 100}) // no ARP answer comes: they stay in the buffer
 	if err := r.Send(batch); !errors.Is(err, fabric.ErrBlocked) {
 		t.Fatalf("sending 140 kB into a 20 kB buffer: %v", err)
 	}

@@ -152,9 +152,9 @@ func TestGroupEndsAWait(t *testing.T) {
 	}
 }
 
-// What is sent on one network must not be heard by those who joined the group
-// on another: not on the loopback interface what a real one carries, nor the
-// other way round.
+// Packets sent on one network must not reach ports that joined the group on
+// another: no packet of a real interface may arrive on the loopback interface,
+// or vice versa.
 func TestGroupStaysOnItsInterface(t *testing.T) {
 	if !sandbox.Enter(t) {
 		return
@@ -187,7 +187,7 @@ func TestGroupStaysOnItsInterface(t *testing.T) {
 	silent(t, both, "each network carried one packet")
 }
 
-// What comes from the network is heard by those who joined.
+// Packets from the network reach the ports that joined.
 func TestGroupFromTheNetwork(t *testing.T) {
 	if !sandbox.Enter(t) {
 		return
@@ -244,8 +244,8 @@ func TestIPv6Groups(t *testing.T) {
 	}
 }
 
-// Linux has no route for IPv6 groups on its loopback interface. What is sent
-// there must be counted, and nothing worse.
+// Linux has no route for IPv6 groups on its loopback interface. Packets sent
+// there must only be counted.
 func TestIPv6GroupOnLoopbackIsRefused(t *testing.T) {
 	if !sandbox.Enter(t) {
 		return

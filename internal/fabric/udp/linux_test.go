@@ -66,8 +66,7 @@ func TestClassAndHopLimitTravel(t *testing.T) {
 	}
 }
 
-// IPv6 has one loopback address: the port talks to itself, where nobody else
-// can have it.
+// IPv6 has one loopback address: the port sends to itself.
 func TestIPv6(t *testing.T) {
 	if !sandbox.Enter(t) {
 		return
@@ -148,7 +147,7 @@ func fillUp(t *testing.T, gso udp.GSO) {
 	sent := int(p.Stats().SentPackets)
 	for _, r := range batch.Pending() {
 		for i := range r.Count {
-			// Whatever was cut, what is left must still be proper runs.
+			// After any split, the rest must still be valid runs.
 			g := got{bytes: r.Segment(i), d: fabric.Datagram{Src: way.Src, Dst: way.Dst, SrcPort: 4791, DstPort: 4791}}
 			check(t, []want{{ws[sent+left].bytes, way, i}}, []got{g}, ownIndex)
 			left++

@@ -15,7 +15,7 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// wide is a batch that makes runs whatever the port said it can do.
+// wide is a batch that makes runs regardless of the port's capabilities.
 func wide(size int) *fabric.Batch {
 	return fabric.NewBatch(size, fabric.Caps{MaxSegments: 64, MaxRunBytes: 65507})
 }

@@ -65,8 +65,8 @@ func TestKernelThatRefusesOffloadGetsSegments(t *testing.T) {
 	}
 }
 
-// TestStaleErrors sends to an address where nobody listens, from a socket that
-// hears of it: the error that another packet has left behind costs none.
+// TestStaleErrors sends to an address without a socket, from a socket that gets
+// the ICMP error: the pending error of one packet must not lose another.
 func TestStaleErrors(t *testing.T) {
 	pid := os.Getpid()
 	addr := netip.AddrFrom4([4]byte{127, 78, byte(pid >> 8), byte(pid)})

@@ -47,8 +47,8 @@ func path(from, to *udp.Port) fabric.Path {
 	return fabric.Path{Src: from.Caps().Addrs[0], Dst: to.Caps().Addrs[0], HopLimit: 64}
 }
 
-// group says what a test sends: count segments of size bytes and, if last is
-// set, one more of that many.
+// group describes packets of a test: count segments of size bytes and, if last
+// is set, one more of that many.
 type group struct {
 	path  fabric.Path
 	size  int

@@ -69,10 +69,10 @@ func packetTo(t *testing.T, b *fabric.Batch, path fabric.Path, qpn uint32) {
 	roce.Seal(seg, prefix(&path, len(seg)).WithID(uint16(index)))
 }
 
-// TestSteering sends to queue pairs of every slot of an address: each packet
-// comes to the process of its slot, what is for QP1 to the socket of that, and what
-// is for no slot, or too short to tell, to the first. A process that dies and one that comes in its
-// place change nothing for the others, as long as somebody keeps the socket open.
+// TestSteering sends to queue pairs of every slot of an address: each packet reaches the process of
+// its slot, packets for QP1 the socket of QP1, and packets for no slot, or too short for a slot,
+// the first process. A process that dies and one that comes in its place change nothing for the
+// others, as long as somebody keeps the socket open.
 func TestSteering(t *testing.T) {
 	const slots = uint32(5)
 	addr, fds := openGroup(t, int(slots))
@@ -271,8 +271,8 @@ func TestMail(t *testing.T) {
 	}
 }
 
-// TestMailAfterWait shows that who was waiting gets what another forwards with the
-// next call, and who polls soon.
+// TestMailAfterWait shows that a waiting process gets forwarded packets with its
+// next call, and a polling one soon.
 func TestMailAfterWait(t *testing.T) {
 	addr, fds := openGroup(t, 1)
 	defer unix.Close(fds[udp.FirstSocket])
