@@ -29,7 +29,7 @@ func TestSpread(t *testing.T) {
 // crowded is the measurement whose target is no ratio.
 const crowded = "WRITE 4 KiB, 1000 QPs, receive buffer 208 KiB"
 
-// TestCrowdedTarget wants no timeout, whatever the rate.
+// TestCrowdedTarget checks that a timeout misses the target at any rate.
 func TestCrowdedTarget(t *testing.T) {
 	for _, m := range measurements() {
 		if m.name == crowded {
@@ -42,8 +42,8 @@ func TestCrowdedTarget(t *testing.T) {
 	t.Error("it is not measured")
 }
 
-// TestMeasurements wants each name once, something beside each, and no command
-// that is empty.
+// TestMeasurements checks that each name occurs once, each measurement has a
+// reference, and no command is empty.
 func TestMeasurements(t *testing.T) {
 	for _, all := range [][]measurement{measurements(), programMeasurements()} {
 		checkMeasurements(t, all)
@@ -209,7 +209,7 @@ func TestRevision(t *testing.T) {
 	}
 }
 
-// TestPacedShare wants the whole of the rate as a share of 1: 64 KiB in 16
+// TestPacedShare checks that the whole rate is a share of 1: 64 KiB in 16
 // packets of 4096 bytes, whose IP packets have 45 bytes more each.
 func TestPacedShare(t *testing.T) {
 	for _, m := range paced() {

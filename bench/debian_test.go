@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// What the programs print, but for what nobody reads.
+// Outputs of the programs, without unused parts.
 const (
 	perftestBW = `
 ---------------------------------------------------------------------------------------
@@ -72,8 +72,8 @@ func TestReads(t *testing.T) {
 	}
 }
 
-// TestSides wants each end of a pair on an address of its own, both at the same port, and
-// the client alone told where the server is.
+// TestSides checks that each end of a pair has its own address, both use the same port,
+// and only the client gets the server's address.
 func TestSides(t *testing.T) {
 	p := programs{baseline: "/x/baseline", softhca: "/x/softhca", seconds: 1}
 	for _, m := range programMeasurements() {
@@ -101,8 +101,8 @@ func TestSides(t *testing.T) {
 	}
 }
 
-// TestSameOnBothSides wants as many round trips, and messages as long, on both sides of
-// what is compared.
+// TestSameOnBothSides checks that both sides of a comparison make as many round trips,
+// with messages of the same length.
 func TestSameOnBothSides(t *testing.T) {
 	for _, m := range programMeasurements() {
 		if m.beside.rate != 0 && m.own.rate != m.beside.rate {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestListens wants a port that is listened on told from one that is not, and from one
-// that is only connected.
+// TestListens distinguishes a listening port from a free one and from one that is only
+// connected.
 func TestListens(t *testing.T) {
 	for _, addr := range []string{"127.0.0.1:0", "[::1]:0"} {
 		l, err := net.Listen("tcp", addr)
@@ -45,8 +45,8 @@ func TestListens(t *testing.T) {
 	}
 }
 
-// TestPairFails wants a server that ends at once noticed without waiting for it, and what
-// it said told.
+// TestPairFails checks that a server that exits at once is noticed without a wait, and
+// that the error has its output.
 func TestPairFails(t *testing.T) {
 	p := programs{softhca: "sh", seconds: 1}
 	s := pingpong(1)

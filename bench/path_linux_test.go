@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// What the near end sends: runs that the kernel cuts into segments.
+// The packets of the near end: runs that the kernel segments.
 const (
 	testRuns     = 20
 	testSegments = 40
@@ -133,7 +133,7 @@ func farEnd() error {
 }
 
 // TestPath sends runs of segments over a path that loses a tenth of the packets:
-// so many are missing, and not whole runs.
+// a tenth is missing, and no whole runs.
 func TestPath(t *testing.T) {
 	if why := pathMissing(); why != "" {
 		// Containers and hardened kernels forbid what it takes.

@@ -60,7 +60,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// TestAttrAll wants a name for every bit of AttrAll and no other.
+// TestAttrAll checks that exactly the bits of AttrAll have names.
 func TestAttrAll(t *testing.T) {
 	var named AttrMask
 	for _, a := range attrNames {

@@ -130,7 +130,7 @@ func TestMissingPackages(t *testing.T) {
 	}
 }
 
-// Who lacks something is told how to get it.
+// The error about a missing program says how to install it.
 func TestCannotInstall(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	err := canInstall([]string{"xz-utils", "zstd"})
@@ -141,7 +141,7 @@ func TestCannotInstall(t *testing.T) {
 	}
 }
 
-// The packages that a run needs stand where people look for them.
+// The documentation lists the packages that a run needs.
 func TestPackagesAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("../CONTRIBUTING.md")
 	if err != nil {

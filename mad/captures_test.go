@@ -66,9 +66,9 @@ func eachInFile(t testing.TB, name string, f func(c *captured)) {
 	}
 }
 
-// TestC2_LinuxMessages shows that every CM message that Linux sent is
-// understood whole: decoded and encoded it is the same 256 bytes. The golden
-// file says what each of them is.
+// TestC2_LinuxMessages shows that every CM message of Linux is decoded
+// completely: encoded again it is the same 256 bytes. The golden file describes
+// each of them.
 func TestC2_LinuxMessages(t *testing.T) {
 	var listing strings.Builder
 	counts := map[string]int{}

@@ -80,10 +80,10 @@ type run struct{ first, bits int }
 
 func (r run) String() string { return fmt.Sprintf("%d.%d:%d", r.first/8, r.first%8, r.bits) }
 
-// layout finds, bit by bit, where each field of a kind stands in the data, and
-// returns a line for each field and each stretch of reserved bits. It checks
-// that the order of bits is that of the field, that no bit has two fields and
-// that each bit is read from where it was written.
+// layout finds, bit by bit, the place of each field in the data, and returns a
+// line for each field and each stretch of reserved bits. It checks that the
+// bits are in the field's order, that no bit has two fields and that each bit
+// is read from where it was written.
 func layout(t *testing.T, k *kind) (text string, reserved []int) {
 	t.Helper()
 	var out bytes.Buffer

@@ -2,8 +2,8 @@ package mad
 
 import "testing"
 
-// TestC12_Unsupported shows that the answer to a request that nobody serves is
-// the request but for method and status.
+// TestC12_Unsupported shows that the answer to an unsupported request is the
+// request except for method and status.
 func TestC12_Unsupported(t *testing.T) {
 	req := MAD{200: 0xaa, 255: 0xbb}
 	req.PutHeader(Header{

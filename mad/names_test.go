@@ -27,9 +27,9 @@ var enumerations = []named{
 	{"ps", 0xffff, func(v int) string { return PortSpace(v).String() }},
 }
 
-// TestC2_C7_Names lists every value that has a name in a golden file, which
-// was checked by hand against the tables of IBA chapters 12 and 13, and wants
-// the number in the text of every other.
+// TestC2_C7_Names lists every value that has a name in a golden file, which was
+// checked by hand against the tables of IBA chapters 12 and 13, and checks that
+// the text of every other value has its number.
 func TestC2_C7_Names(t *testing.T) {
 	var all bytes.Buffer
 	for _, e := range enumerations {

@@ -26,7 +26,7 @@ func slowICRC(pieces ...[]byte) uint32 {
 	return ^reg
 }
 
-// ones are the bytes that stand for the local route header.
+// ones are the bytes that replace the local route header.
 var ones = []byte{255, 255, 255, 255, 255, 255, 255, 255}
 
 // samplePath is an IPv4 or IPv6 path and its masked headers, written out.

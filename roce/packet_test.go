@@ -99,7 +99,8 @@ func checkBuilt(t *testing.T, in Packet, buf []byte, size int) {
 		t.Fatalf("%v with %d bytes: fault %v payload % x", op, n, fault, out.Payload)
 	}
 	in.Info, in.ICRC, in.Payload = op.Info(), 0xeeeeeeee, nil
-	// What the opcode does not have was not written: fill it in from in.
+	// Headers that the opcode does not have are not written: fill them in from
+	// in.
 	want, got := in, out
 	got.Payload = nil
 	copyAbsent(&got, &in)

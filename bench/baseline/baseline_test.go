@@ -107,7 +107,7 @@ func TestPingpong(t *testing.T) {
 	}
 }
 
-// TestSilence wants an error, not a result, when nobody answers.
+// TestSilence checks that a silent peer gives an error, not a result.
 func TestSilence(t *testing.T) {
 	server, at := open(t, "127.0.0.1", false)
 	defer server.close()

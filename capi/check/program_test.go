@@ -18,9 +18,9 @@ import (
 // soon is far less than the run time of the programs that are killed here.
 const soon = time.Minute
 
-// TestProgramIsKilled runs programs that do not end, or that leave children which do not end and
-// hold the output open. Waiting for each takes bounded time, no process is left, and the error
-// says what was killed.
+// TestProgramIsKilled runs programs that do not exit, or that leave children which do not end
+// and hold the output open. Waiting for each takes bounded time, no process is left, and the
+// error says what was killed.
 func TestProgramIsKilled(t *testing.T) {
 	for _, c := range []struct {
 		what, script string

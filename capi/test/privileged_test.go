@@ -165,8 +165,8 @@ func (b *bait) attack(t *testing.T, kind setid.Kind) {
 	}
 }
 
-// TestLibrariesReadNoOtherEnvironment wants secure_getenv in every place where the libraries in C
-// read the environment.
+// TestLibrariesReadNoOtherEnvironment checks that the C libraries read the environment only with
+// secure_getenv.
 func TestLibrariesReadNoOtherEnvironment(t *testing.T) {
 	reads := regexp.MustCompile(`(?m)^.*\b(getenv|environ)\b.*$`)
 	found := 0

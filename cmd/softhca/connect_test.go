@@ -108,7 +108,7 @@ func TestConnectUsage(t *testing.T) {
 	}
 }
 
-// TestConnectAdvice says what to do.
+// TestConnectAdvice checks the advice in errors.
 func TestConnectAdvice(t *testing.T) {
 	for line, want := range map[string]string{
 		"cmtime -s nowhere.invalid":                             "neither an IP address nor a name",

@@ -151,7 +151,8 @@ func TestExplainAll(t *testing.T) {
 	}
 }
 
-// TestExplainHTML writes a page, of a file and of standard input, beside the text.
+// TestExplainHTML writes a page in addition to the text, for a file and for
+// standard input.
 func TestExplainHTML(t *testing.T) {
 	page := filepath.Join(t.TempDir(), "page.html")
 	text, err := explained(t, "loss_send_middle.client", true, "--html", page)

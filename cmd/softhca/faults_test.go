@@ -38,8 +38,8 @@ func TestFaultsCommand(t *testing.T) {
 	}
 }
 
-// TestPerfFault loses one packet: it is sent again, and the summary says so. What shows that
-// it is missing depends on the machine: the packet after it, or a probe.
+// TestPerfFault loses one packet: it is retransmitted, and the summary says so. Either the
+// next packet or a probe shows the loss, depending on the machine.
 func TestPerfFault(t *testing.T) {
 	code, out, errs := command(t, "perf", "write", "--local", "--json", "--duration", "100ms", "--addr", loopback(30),
 		"--fault", "drop nth=100", "--fault-seed", "9")
@@ -150,8 +150,8 @@ func TestFaultFlags(t *testing.T) {
 	}
 }
 
-// TestDemoFault has the demonstration meet a loss: it says what is not as it
-// should be, and which rule acted, with its seed.
+// TestDemoFault loses a packet of the demonstration, which reports the failed
+// checks, and the rule that acted with its seed.
 func TestDemoFault(t *testing.T) {
 	code, out, errs := command(t, "demo", "--addr", loopback(38), "--peer", loopback(39), "--measure", "0s",
 		"--fault", "drop nth=2 op=RC_SEND", "--fault-seed", "3")

@@ -12,7 +12,7 @@ import (
 )
 
 // TestExplainFlag explains the packets of a command while they pass: an error that
-// the demonstration provokes, and what a rule makes of a measurement.
+// the demonstration provokes, and the effect of a fault rule on a measurement.
 func TestExplainFlag(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "demo.pcapng")
 	_, out, errs := command(t, "demo", "--addr", loopback(80), "--peer", loopback(81), "--measure", "0", "--explain", "--capture", file)
@@ -76,7 +76,7 @@ func TestLive(t *testing.T) {
 		}
 	}
 	l := explainLive(&newsroom{w: io.Discard})
-	for range 10 * liveBlocks { // more than it holds: nobody may wait for it
+	for range 10 * liveBlocks { // more than it holds: no thread may wait for it
 		if _, err := l.Write([]byte("this is no capture")); err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +86,7 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// TestNews tells of so many connections that fail, and then of those no more.
+// TestNews reports failing connections up to a limit, and none after that.
 func TestNews(t *testing.T) {
 	var out bytes.Buffer
 	d := &newsroom{w: &out}
@@ -101,8 +101,8 @@ func TestNews(t *testing.T) {
 	}
 }
 
-// TestDeathInSilence writes a capture that ends with a request that nobody answers,
-// and then nothing: that it failed is told while the adapter is open.
+// TestDeathInSilence writes a capture that ends with an unanswered request: its
+// failure is reported while the adapter is still open.
 func TestDeathInSilence(t *testing.T) {
 	file, err := os.ReadFile("../../internal/testdata/captures/errs_peer_reset.pcap")
 	if err != nil {

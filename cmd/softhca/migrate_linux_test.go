@@ -22,7 +22,7 @@ type cut struct {
 	fault string // of the client
 	do    func(t *testing.T, server *sandbox.Place, near, far string)
 	needs string // a program
-	told  bool   // the hosts tell the adapters: nobody waits for retries
+	told  bool   // the hosts inform the adapters: no request waits for retries
 }
 
 var cuts = []cut{
@@ -51,10 +51,10 @@ func setDown(t *testing.T, ifname string) {
 	}
 }
 
-// What the queue pairs of the test wait, and how often.
+// Timeout and retries of the queue pairs of the test.
 const (
 	cutTimeout = 33 * time.Millisecond // a step of the protocol
-	cutPatient = 4 * time.Second       // where the adapters are told: no timer may be needed
+	cutPatient = 4 * time.Second       // if the adapters are informed: no timer may be needed
 	cutRetries = 4
 	cutSlack   = 2 * time.Second // of a machine that does other things, too
 )
@@ -89,7 +89,7 @@ func (c *cut) run(t *testing.T, n byte) {
 	if c.told {
 		timeout, limit = cutPatient, 0
 	}
-	// What both agree on by TCP goes the way that stays.
+	// The TCP connection uses the remaining path.
 	args := []string{
 		"perf", "write", "--json", "--duration", "1500ms", "--timeout", timeout.String(), "--retry", fmt.Sprint(cutRetries),
 		"--addr", addr(0, 1).String(), "--alt", addr(1, 1).String(), addr(1, 2).String(),

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// TestHelpFits wants lines that fit a terminal, and no option that has no
-// effect.
+// TestHelpFits checks that help lines fit a terminal, and that every option has
+// an effect.
 func TestHelpFits(t *testing.T) {
 	for _, c := range commands(newRootCommand()) {
 		args := append(strings.Fields(c.CommandPath())[1:], "--help")

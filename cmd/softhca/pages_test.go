@@ -13,9 +13,9 @@ import (
 )
 
 var (
-	// written finds commands of this program in a line of code of a page: from its
-	// name to what ends a command of a shell, or to three blanks, which part commands
-	// from what is said of them.
+	// written finds commands of this program in a code line of a page: from its name
+	// to the end of the shell command, or to three blanks, which separate commands
+	// from their explanation.
 	written = regexp.MustCompile(`(?:^|[ $:])(softhca|go run \./cmd/softhca) .*?(?:   |  #|;| \|\| | && |$)`)
 	// inline finds commands in prose, which may lack arguments.
 	inline = regexp.MustCompile("`(softhca [^`\n]+)`")

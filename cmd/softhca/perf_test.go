@@ -105,8 +105,9 @@ func TestPerfForever(t *testing.T) {
 	if code, errs := measure("send"); code != exitFailed || !strings.Contains(errs, "this server serves write") {
 		t.Errorf("a client of another operation ends with %d: %s", code, errs)
 	}
-	// A stranger that connects and says nothing keeps no client waiting: neither the next
-	// one, which waits 10 seconds for its turn, nor one beyond as many strangers as may wait.
+	// A stranger that connects and sends nothing keeps no client waiting: neither the next
+	// one, which waits 10 seconds for its turn, nor one after the maximum number of waiting
+	// strangers.
 	for range 3 {
 		silent, err := net.Dial("tcp", net.JoinHostPort(server, port))
 		if err != nil {

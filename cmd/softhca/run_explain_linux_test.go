@@ -14,8 +14,8 @@ import (
 	"github.com/softhca/softhca/internal/explain"
 )
 
-// TestRunExplain runs programs as children: their exit codes are the command's, and
-// what is told is about the wire.
+// TestRunExplain runs programs as children: the command exits with their exit
+// codes, and explains their packets.
 func TestRunExplain(t *testing.T) {
 	i := install(t)
 	for _, c := range []struct {
@@ -31,7 +31,8 @@ func TestRunExplain(t *testing.T) {
 		{[]string{"--", "/etc/passwd"}, 126, "", "permission denied"},
 		{[]string{"--capture", "x.pcapng", "--", "true"}, 125, "", "want one of them"},
 		{[]string{"--", "sh", "-c", "test -S ${SOFTHCA_CAPTURE#unix:} && echo $SOFTHCA_CAPTURE | cut -c1-5"}, 0, "unix:\n", "no packet passed"},
-		// The signal is sent to the command, not to the program, which says which it is.
+		// The signal goes to the command, not to the program, which prints the one that
+		// it gets.
 		{[]string{"--", "sh", "-c", `trap 'echo passed on; exit 5' TERM; kill -TERM $PPID; while :; do sleep 0.05; done`}, 5, "passed on\n", "exit code 5"},
 	} {
 		state, out, errs := i.run(t, append([]string{"--explain"}, c.args...)...)

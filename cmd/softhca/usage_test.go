@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// TestUsageWords reads what wrong command lines are told: the option, what was
-// given and what is wanted, and nothing of the libraries that parse it.
+// TestUsageWords checks the errors for wrong command lines: they name the
+// option, the given value and the valid ones, and nothing of the parser's
+// library.
 func TestUsageWords(t *testing.T) {
 	for line, want := range map[string]string{
 		"perf write --siez 3":                   "softhca perf has no option --siez; did you mean --size?",

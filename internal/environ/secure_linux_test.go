@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestSecureIn looks for AT_SECURE in auxiliary vectors. That a privileged program has it
-// is for tests of such programs to show.
+// TestSecureIn looks for AT_SECURE in auxiliary vectors. Other tests show that a
+// privileged program has it.
 func TestSecureIn(t *testing.T) {
 	for _, c := range []struct {
 		vector [][2]uintptr
@@ -24,7 +24,8 @@ func TestSecureIn(t *testing.T) {
 	}
 }
 
-// TestOrdinaryProcess wants the environment as it is in a process without privileges.
+// TestOrdinaryProcess checks that a process without privileges gets its environment
+// unchanged.
 func TestOrdinaryProcess(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("SOFTHCA_X", "y")

@@ -65,7 +65,7 @@ func TestName(t *testing.T) {
 }
 
 // TestRestart shows that the next process of the user has the same secret, that
-// another user has another, and that nobody else may read it.
+// another user has another one, and that no other user may read it.
 func TestRestart(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new", "softhca")
 	first, err := load(dir)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestDefectsAreSeen gives our adapter a defect in what it sends or takes, and
-// wants the judge to find it where it is.
+// TestDefectsAreSeen gives our adapter a defect in sending or receiving, which
+// the judge must find at the right place.
 func TestDefectsAreSeen(t *testing.T) {
 	plans := map[string]*Plan{}
 	for _, p := range plansFor(t) {

@@ -59,7 +59,7 @@ func TestOurAdapterAgrees(t *testing.T) {
 	}
 }
 
-// TestReportHasNoAddress shows that a report tells nobody where the adapter is.
+// TestReportHasNoAddress shows that a report has no address of the adapter.
 func TestReportHasNoAddress(t *testing.T) {
 	c := judgeOf(t, "")
 	hasten(c)

@@ -11,8 +11,8 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write docs/peers.md anew")
 
-// TestPageOfPeers shows that the page in docs is what its reports and topics
-// make of it.
+// TestPageOfPeers shows that the page in docs is up to date with its reports
+// and topics.
 func TestPageOfPeers(t *testing.T) {
 	const docs = "../../docs/"
 	var reports []*Report
@@ -79,8 +79,8 @@ func TestReportIsReadBack(t *testing.T) {
 	}
 }
 
-// TestPage shows that what two adapters do alike is told once, and what is
-// written about it must be true of one.
+// TestPage shows that a common difference of two adapters appears once, and
+// that each topic must apply to one of them.
 func TestPage(t *testing.T) {
 	alike := Difference{
 		Line: 7, Step: "< a SEND_ONLY psn=102", QP: "a", Kind: KindPacket, Want: "NAK", Got: "nothing",

@@ -228,8 +228,8 @@ func (s *stand) memory() (string, error) {
 }
 
 // mapped returns memory that the race detector does not watch: a peer may write
-// to a region while its program reads it, and a judge looks before it is told
-// that it may.
+// to a region while its program reads it, and a judge reads it before a
+// completion allows that.
 func (s *stand) mapped(n int) ([]byte, error) {
 	b, err := syscall.Mmap(-1, 0, max(n, 1), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
 	if err != nil {
@@ -296,7 +296,7 @@ func (s *stand) modify() error {
 	return get[*verbs.QP](s, "qp").Modify(&at, mask)
 }
 
-// requests parts the words at ";", for each of which do is called.
+// requests splits the words at ";" and calls do for each part.
 func (s *stand) requests(do func()) {
 	all := s.words
 	for len(all) > 0 {

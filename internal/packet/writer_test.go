@@ -57,7 +57,8 @@ func TestWriter(t *testing.T) {
 // slotOf returns the slot that the packet of a number is for: three in a row.
 func slotOf(i int) ib.QPN { return ib.QPN(i / 3 % 2) }
 
-// seeSlots wants every run to be for one slot, and some to have several packets.
+// seeSlots checks that every run is for one slot, and that some have several
+// packets.
 func seeSlots(t *testing.T, b *fabric.Batch) {
 	t.Helper()
 	most := 0
@@ -74,9 +75,9 @@ func seeSlots(t *testing.T, b *fabric.Batch) {
 	}
 }
 
-// TestRecordTellsContexts seals a packet of each service over what the record
-// held before: that of an EE context says so, and nothing is left of the one
-// before.
+// TestRecordTellsContexts seals a packet of each service with a reused record:
+// that of an EE context has its number, and no field of the previous packet
+// remains.
 func TestRecordTellsContexts(t *testing.T) {
 	var got trace.Record
 	w := Writer{Counters: new(counters.Set), Trace: func(r *trace.Record) { got = *r }}

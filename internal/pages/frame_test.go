@@ -20,10 +20,10 @@ var rewrite = flag.Bool("rewrite", false, "write the frames anew")
 
 const docs = "../../docs"
 
-// scriptsBegin is what stands before the scripts that provoke the subject.
+// scriptsBegin is the text before the scripts that provoke the subject.
 const scriptsBegin = "Scripts that provoke it: "
 
-// subject is what a section is about, and what tables know of it.
+// subject is the subject of a section, and its text from tables.
 type subject struct{ heading, frame string }
 
 // framedPage is a page whose sections a table gives.
@@ -88,8 +88,8 @@ func headings(all []section) (list []string) {
 	return list
 }
 
-// provoked wants a section to have a command, or to say why there is none, and a
-// picture if a script provokes the subject.
+// provoked checks that a section has a command, or the reason why it has none,
+// and a picture if a script provokes the subject.
 func provoked(t *testing.T, file string, s section) {
 	if !strings.Contains(s.body, "```console\n") && !strings.Contains(s.body, "\n**Not here.** ") {
 		t.Errorf("%s: %s has neither a command that provokes it nor a paragraph **Not here.**", file, s.heading)

@@ -90,7 +90,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// TestDeadLinks wants links that lead nowhere told.
+// TestDeadLinks checks that dead links are reported.
 func TestDeadLinks(t *testing.T) {
 	const page = "# A b\n\n[1](#a-b) [2](#c) [3](nowhere.md) [4](faq.md#questions) [5](faq.md#answers) [6](https://example.org/x)\n```\n[7](gone.md)\n```\n"
 	got := dead(docs, page)

@@ -64,7 +64,7 @@ func hasHeader(name string) bool {
 	return cmd.Run() == nil
 }
 
-// TestCommands runs every command of the pages and wants what they promise.
+// TestCommands runs every command of the pages and checks its output.
 func TestCommands(t *testing.T) {
 	s := newStage(t)
 	for _, file := range peoplesPages {
@@ -187,8 +187,8 @@ func linked(t *testing.T) string {
 	return dir
 }
 
-// beside starts a command that goes on, and waits until it has printed what the page
-// promises. It ends with the context.
+// beside starts a background command, and waits until it has printed the page's
+// output. It ends with the context.
 func (s *stage) beside(t *testing.T, ctx context.Context, cmd command, sh *exec.Cmd, others *sync.WaitGroup) {
 	out := &watched{news: make(chan struct{}, 1)}
 	sh.Stdout, sh.Stderr = out, out

@@ -12,10 +12,10 @@ const (
 	frameEnd   = "<!-- end of frame -->\n"
 )
 
-// section is what a page says under a heading of the second level.
+// section is a part of a page with a second-level heading.
 type section struct{ heading, body string }
 
-// sections cuts a page. What stands before the first heading is the head.
+// sections splits a page. The text before the first heading is the head.
 func sections(page string) (head string, all []section) {
 	parts := strings.Split("\n"+page, "\n## ")
 	for _, p := range parts[1:] {

@@ -7,9 +7,8 @@ import (
 	"testing"
 )
 
-// FuzzRun runs whatever text: the runner and the adapter under it must end
-// without a panic, and what they make of it must be a script that runs the
-// same.
+// FuzzRun runs arbitrary text: the runner and its adapter must end without a
+// panic, and the resulting script must run in the same way.
 func FuzzRun(f *testing.F) {
 	files, err := filepath.Glob("testdata/*.qp")
 	if err != nil {

@@ -92,8 +92,8 @@ func TestHeader(t *testing.T) {
 	}
 }
 
-// TestScriptErrors shows that a script that makes no sense is told so by file,
-// line and step, with a hint.
+// TestScriptErrors shows that the error about an invalid script has file, line
+// and step, with a hint.
 func TestScriptErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"wolk a":                           `t.qp:3: wolk a: there is no command wolk; did you mean walk?`,

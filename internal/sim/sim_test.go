@@ -126,7 +126,7 @@ func TestMinimize(t *testing.T) {
 	}
 }
 
-// failAtSend makes a run that is said to fail when programs have sent n times.
+// failAtSend makes a run that reports a failure after n sends of programs.
 func failAtSend(c Config, n uint64) *Result {
 	w := newWorld(c)
 	w.setUp()
@@ -194,8 +194,8 @@ func TestRunsAreBounded(t *testing.T) {
 	}
 }
 
-// TestSharedSlots shows that a receive of a shared queue gets a slot that no
-// other has, or, when queue pairs that went have taken so many, the oldest.
+// TestSharedSlots shows that a receive of a shared queue gets a free slot or,
+// if destroyed queue pairs have taken them all, the oldest slot.
 func TestSharedSlots(t *testing.T) {
 	q := &sharedQueue{space: &space{local: newArea(4, 64, guard)}, posted: map[uint64]*receive{}}
 	slots := q.space.local.slots
@@ -248,7 +248,7 @@ func TestLastSeed(t *testing.T) {
 	}
 }
 
-// BenchmarkBulk says how many packets a second one processor simulates.
+// BenchmarkBulk measures the packets per second that one processor simulates.
 func BenchmarkBulk(b *testing.B) {
 	for seed := uint64(1); b.Loop(); seed++ {
 		r, err := Run(Config{Seed: seed, Profile: "bulk", Ops: 2000})

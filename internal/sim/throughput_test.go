@@ -39,8 +39,8 @@ func TestL1_LossCostsARoundTrip(t *testing.T) {
 }
 
 // TestL1_QueueStaysShort streams over a path of 1 Gb/s and 100 µs, which 13 KiB fill,
-// from a window of 256 KiB: what waits for the path is no more than the burst that a
-// peer may be late, and the path is never idle.
+// from a window of 256 KiB: the queue before the path never exceeds the burst of a
+// late peer, and the path is never idle.
 func TestL1_QueueStaysShort(t *testing.T) {
 	const bytes, settled, bound = 32 << 20, 4 << 20, 1200 * time.Microsecond
 	for _, code := range []ib.WROpcode{ib.WRRDMAWrite, ib.WRRDMARead} {

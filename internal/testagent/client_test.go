@@ -87,7 +87,7 @@ func TestDeviceIsAsItSays(t *testing.T) {
 	}
 }
 
-// Each call says what the program understands, and takes apart what it answers.
+// Each call sends a valid request, and parses the reply.
 func TestCallsOnTheWire(t *testing.T) {
 	ctx := t.Context()
 	c := dial(t, serve(t,
@@ -180,7 +180,8 @@ func callsOnQP(t *testing.T, c *testagent.Client, pd *testagent.PD, mr *testagen
 	}
 }
 
-// What is no reply breaks the connection, and every later call says so.
+// An invalid reply breaks the connection, and every later call returns that
+// error.
 func TestNonsenseIsAnError(t *testing.T) {
 	long := "ok hex=" + strings.Repeat("0", 70000) + "\n"
 	for _, answer := range []string{"", "\n", "HTTP/1.1 400 Bad Request\n", "ok", "ok id", "err\n", "err x y\n", "err 0 fine\n", "\x00\xff\xfe\n", long, strings.Repeat("y", 70000)} {
@@ -210,7 +211,7 @@ func TestWrongValuesAreErrors(t *testing.T) {
 	}
 }
 
-// Whatever a program says, no call panics.
+// No reply of a program makes a call panic.
 func TestGarbageDoesNotPanic(t *testing.T) {
 	const seed = 77
 	t.Logf("seed %d", seed)

@@ -70,7 +70,8 @@ func TestSignalsReachTheProgram(t *testing.T) {
 	}
 }
 
-// When whoever asked goes away, so do the program and its children.
+// When the connection of a command closes, the program and its children are
+// killed.
 func TestNothingOutlivesItsContext(t *testing.T) {
 	g := agentAt(t, "127.0.55.3")
 	fifo := filepath.Join(t.TempDir(), "fifo")
@@ -122,7 +123,7 @@ func TestPut(t *testing.T) {
 	}
 }
 
-// What is no command ends the connection.
+// An invalid command ends the connection.
 func TestGarbage(t *testing.T) {
 	a, b := net.Pipe()
 	go func() {

@@ -98,7 +98,7 @@ func recordings(t *testing.T) map[string]*recorded {
 	return all
 }
 
-// The table says of two Linux peers what a recording of them shows.
+// The table's outcome for two Linux peers is that of their capture.
 func TestTheTableIsAsRecorded(t *testing.T) {
 	all := recordings(t)
 	compared := 0
@@ -133,7 +133,7 @@ func TestTheTableIsAsRecorded(t *testing.T) {
 	}
 }
 
-// Whoever differs from the other says why, and each row names its rule.
+// Each row with a difference has a reason, and each row names its rule.
 func TestTheTableSaysWhy(t *testing.T) {
 	rule := regexp.MustCompile(`^[A-Z]\d+$`)
 	names := map[string]bool{}

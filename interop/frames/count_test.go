@@ -19,7 +19,7 @@ func TestMessages(t *testing.T) {
 			t.Errorf("%s has %d messages, want %d", name, n, want)
 		}
 		if name == "pp_ud" {
-			want *= 2 // nobody sends a datagram again: the same is another
+			want *= 2 // datagrams are not retransmitted: an equal one is another message
 		}
 		if n := frames.Messages(append(fs, fs...)); n != want {
 			t.Errorf("%s, all sent again: %d messages, want %d", name, n, want)
@@ -27,7 +27,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// What comes when no adapter is open may be for nobody, and only that.
+// Exactly the packets that come while no adapter is open count as late.
 func TestLate(t *testing.T) {
 	begin := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	life := func(opened, told float64, passed int) frames.Life {
@@ -58,7 +58,7 @@ func TestLate(t *testing.T) {
 	}
 }
 
-// TestLateParting wants the DREP to be late that answers what we sent last, and no other.
+// TestLateParting checks that only the DREP that answers our last frame counts as late.
 func TestLateParting(t *testing.T) {
 	at := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	alive := []frames.Life{{Opened: at.Add(-time.Second), Told: at.Add(time.Minute), Passed: 100}}

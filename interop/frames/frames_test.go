@@ -189,7 +189,7 @@ func TestEachREPWantsAnRTU(t *testing.T) {
 	}
 }
 
-// What is written is what a reader of captures finds.
+// A reader of captures finds the written frames.
 func TestWriteFile(t *testing.T) {
 	fs := parse(t, "pp_rc_64", server4)
 	path := filepath.Join(t.TempDir(), "x.pcap")

@@ -104,7 +104,7 @@ func TestCached(t *testing.T) {
 	}
 }
 
-// An image that somebody boots stays; one that nobody does makes room.
+// An image in use stays; an unused one is removed.
 func TestTidy(t *testing.T) {
 	b := Builder{Dir: t.TempDir(), Say: t.Logf}
 	var dirs []string

@@ -38,7 +38,8 @@ func TestAgreed(t *testing.T) {
 	if x.Agreed() {
 		t.Error("a packet is missing, and they agree")
 	}
-	// A group of the guest's own: it counts what it sends, or some of it.
+	// A multicast group that the guest has joined: it counts its own packets,
+	// or some of them.
 	for n, want := range map[int64]int64{3: 3, 5: 3, 7: 3, 8: 4} {
 		x.InGroup, x.Peer["rcvd_pkts"] = 4, n
 		if got := x.Taken(); got != want {
@@ -114,8 +115,8 @@ func begin(ctx context.Context, l *Lab, cmd *exec.Cmd) (Process, error) {
 	return p, l.start(ctx, p)
 }
 
-// What our command logs when it ends is what it counted; one that was killed
-// leaves the case without.
+// Our command logs its counters when it exits; a killed one leaves the case
+// without them.
 func TestParseTold(t *testing.T) {
 	const open = `time=2030-01-02T03:04:05.678Z level=INFO msg="adapter open" addr=10.77.0.1 transport=udp` + "\n"
 	const end = "time=2030-01-02T03:04:06.678Z level=INFO msg=counters sent_pkts=7 rcvd_pkts=9 drop_no_qp=1\n"
@@ -142,8 +143,8 @@ func TestParseTold(t *testing.T) {
 	}
 }
 
-// What a program on our library counted is told when it has ended; one that was
-// killed leaves the case without.
+// The counters of a program on our library are reported when it has exited; a
+// killed one leaves the case without them.
 func TestParseObserved(t *testing.T) {
 	const ended = "Failed status\ninterop: ended 1900000000.678000000\n"
 	const counted = "interop: rcvd_pkts 9\ninterop: drop_malformed 1\ninterop: drop_icrc_errors 2\ninterop: excessive_buffer_overrun_errors 3\ninterop: port_rcv_errors 7\n"

@@ -162,7 +162,7 @@ func TestFaultsOfAPair(t *testing.T) {
 	}
 }
 
-// What Debian's programs are told, in both roles.
+// Command lines of Debian's programs, in both roles.
 func TestNativeCommandLines(t *testing.T) {
 	cells := map[string]matrix.Cell{}
 	for _, f := range library() {
@@ -227,7 +227,7 @@ func TestConnectingCommandLines(t *testing.T) {
 	}
 }
 
-// What programs print that ended well can still be wrong.
+// The output of programs that exited with 0 can still be wrong.
 func TestNativeOutput(t *testing.T) {
 	const pinged = "655360 bytes in 0.05 seconds = 108.90 Mbit/sec\n40 iters in 0.05 seconds = 1203.60 usec/iter\n"
 	const table = " #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]\n 65536      100              27.12              26.97  \t\t   0.000432\n"

@@ -54,7 +54,7 @@ func TestSelection(t *testing.T) {
 	}
 }
 
-// What passed is held to what the peer's kernel counted, as strictly as the
+// Traffic is checked against the peer kernel's counters, as strictly as the
 // family allows.
 func TestJudge(t *testing.T) {
 	good := func(change func(*lab.Traffic)) *lab.Traffic {
@@ -88,7 +88,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// What the peer's kernel says that it sent came, or else who is to blame is known.
+// All packets that the peer's kernel counted as sent came, or the side at fault is
+// known.
 func TestUndelivered(t *testing.T) {
 	for _, c := range []struct {
 		what       string
@@ -110,7 +111,7 @@ func TestUndelivered(t *testing.T) {
 	}
 }
 
-// What the peer sent is held to what our adapters counted.
+// The peer's packets are checked against our adapters' counters.
 func TestAccepted(t *testing.T) {
 	own, peer, group := netip.MustParseAddr("10.77.0.1"), netip.MustParseAddr("10.77.0.2"), netip.MustParseAddr("239.1.1.1")
 	fs := []frames.Frame{{Src: peer, Dst: own}, {Src: peer, Dst: own}, {Out: true, Src: own, Dst: peer}, {Out: true, Src: own, Dst: group}, {Src: peer, Dst: own}}

@@ -77,7 +77,8 @@ func newBench(t *testing.T, flags ...string) *bench {
 	t.Helper()
 	t.Parallel()
 	if _, err := libraries.Compiler(); err != nil {
-		// The library is in C. What needs no compiler is tested elsewhere.
+		// The library is in C. Other tests cover the parts that need no
+		// compiler.
 		t.Skip(err)
 	}
 	lib, err := plain()

@@ -47,7 +47,7 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
-// TestLive wants each look at a counter to find what it is at that moment.
+// TestLive checks that each read of a counter gives its present value.
 func TestLive(t *testing.T) {
 	b := newBench(t)
 	for n := range uint64(3) {
@@ -94,8 +94,8 @@ func TestPython(t *testing.T) {
 	t.Skip("no Python here")
 }
 
-// TestSymbols wants the library to load wherever glibc 2.34 is, and to take the place
-// of what it is meant to and nothing else.
+// TestSymbols checks that the library loads with glibc 2.34 or later, and replaces
+// exactly the intended functions.
 func TestSymbols(t *testing.T) {
 	b := newBench(t)
 	f, err := elf.Open(b.lib)

@@ -16,7 +16,7 @@ var (
 const testOps = 300
 
 // TestChannels runs some seeds, each of which must be clean; and all of them
-// together must come to every situation that is counted.
+// together must reach every counted situation.
 func TestChannels(t *testing.T) {
 	first, last := uint64(1), *flagSeeds
 	if *flagSeed != 0 {

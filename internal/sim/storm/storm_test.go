@@ -172,9 +172,9 @@ func (c *spoiled) notice(t *testing.T) {
 	}
 }
 
-// TestPhases compares the oracle's model of a connection with what the machine
-// says of itself: each event that a state can raise may be heard in its phase,
-// and leads to the phase of the state that follows; and there is no other.
+// TestPhases compares the oracle's model of a connection with the state
+// machine's table: each event of a state is allowed in its phase, and leads to
+// the phase of the next state; no other event is allowed.
 func TestPhases(t *testing.T) {
 	stateOf := make(map[string]cm.State)
 	for s := range numStates {

@@ -237,7 +237,7 @@ func TestGoCommandFails(t *testing.T) {
 	}
 }
 
-// TestRaceDetected seeds a data race and wants the test step to fail on it.
+// TestRaceDetected seeds a data race, at which the test step must fail.
 func TestRaceDetected(t *testing.T) {
 	dir := writeModule(t, map[string]string{"a_test.go": `package m
 

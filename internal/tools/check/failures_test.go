@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestFailures wants what a failed test printed, and one that was still running
-// when its time was up, of a package that go test killed.
+// TestFailures checks that the result has the output of a failed test, and of a
+// test that was running when go test killed its package.
 func TestFailures(t *testing.T) {
 	const events = `{"Action":"output","Package":"p","Test":"TestGood","Output":"good\n"}
 {"Action":"pass","Package":"p","Test":"TestGood"}

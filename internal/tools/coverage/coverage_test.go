@@ -11,9 +11,9 @@ import (
 	"testing/fstest"
 )
 
-// module returns the files of a small module: three requirements that are
-// done, of which V1 is proved, one that is done where there is gcc, one that is
-// open, and a reason for every status and event.
+// module returns the files of a small module: three done requirements, of which
+// V1 is proved, one that is done with gcc, an open one, and a reason for every
+// status and event.
 func module(files map[string]string) fstest.MapFS {
 	var why strings.Builder
 	for _, x := range allExceptions() {
@@ -95,7 +95,7 @@ func TestRender(t *testing.T) {
 	}
 }
 
-// TestLoadRejects gives modules of which no page can be made.
+// TestLoadRejects loads modules from which no page can be made.
 func TestLoadRejects(t *testing.T) {
 	for why, files := range map[string]map[string]string{
 		"a word that is no requirement": {"testdata/a.qp": "# covers: E8 and V1\n"},
@@ -179,7 +179,8 @@ func TestVerify(t *testing.T) {
 			t.Errorf("a proof that %s: the page lacks %q:\n%s", c.why, c.state, page.String())
 		}
 	}
-	// What needs something may be skipped, but is no pass then, and may not fail.
+	// A proof that needs a feature may be skipped, which is no pass, but may not
+	// fail.
 	for outcome, accepted := range map[string]bool{"skip": true, "fail": false} {
 		text := strings.Replace(ran, `"pass","Package":"github.com/softhca/softhca/c"`, `"`+outcome+`","Package":"github.com/softhca/softhca/c"`, 1)
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

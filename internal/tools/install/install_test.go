@@ -98,8 +98,8 @@ func (w *interrupter) Write(b []byte) (int, error) {
 	return w.Builder.Write(b)
 }
 
-// TestInterrupted says what it compiles before it does, which takes minutes, and ends with
-// what ended it.
+// TestInterrupted checks that an interrupted installation has named the step before its
+// minutes of compilation, and returns the interruption.
 func TestInterrupted(t *testing.T) {
 	if err := libraries.Check(t.Context()); err != nil {
 		// Nothing is built without a compiler and the headers.

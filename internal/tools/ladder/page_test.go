@@ -73,7 +73,7 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
-// TestUpdateRefuses wants marks that cannot be served told by name.
+// TestUpdateRefuses checks that the error about an invalid mark names it.
 func TestUpdateRefuses(t *testing.T) {
 	for page, want := range map[string]string{
 		mark:                           "there is no " + end,

@@ -154,7 +154,7 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// TestRunOfPackets decodes what an offloading sender left as one: each packet of it.
+// TestRunOfPackets decodes each packet of a run that was captured as one.
 func TestRunOfPackets(t *testing.T) {
 	data := read(t, "testdata/gso.pcap")
 	var out bytes.Buffer
@@ -167,8 +167,7 @@ func TestRunOfPackets(t *testing.T) {
 	}
 }
 
-// TestDamagedFile counts what stands before the damage and says that there is
-// some.
+// TestDamagedFile counts the packets before the damage and reports the damage.
 func TestDamagedFile(t *testing.T) {
 	data := pcap(intact(), len(intact()))
 	sum, err := Text(bytes.NewReader(append(data, 1, 2, 3)), io.Discard, Options{})

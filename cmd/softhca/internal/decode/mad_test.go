@@ -26,7 +26,7 @@ var messages = map[mad.AttrID]func() message{
 	mad.AttrAPR: func() message { return new(mad.APR) },
 }
 
-// madJSON returns what is told of a datagram.
+// madJSON returns the output for a datagram.
 func madJSON(t *testing.T, m *mad.MAD) string {
 	t.Helper()
 	d := madOf(&roce.Packet{BTH: roce.BTH{Opcode: roce.UDSendOnly, DestQP: ib.QPNGSI}, Payload: m[:]})
@@ -40,8 +40,8 @@ func madJSON(t *testing.T, m *mad.MAD) string {
 	return string(b)
 }
 
-// TestC2_EveryBitIsTold changes each bit of each message: what is told of it
-// changes unless the bit is reserved.
+// TestC2_EveryBitIsTold changes each bit of each message: the output changes
+// unless the bit is reserved.
 func TestC2_EveryBitIsTold(t *testing.T) {
 	for attr := mad.AttrREQ; attr <= mad.AttrAPR; attr++ {
 		// All bits, so that the whole length of the additional information
@@ -66,7 +66,7 @@ func TestC2_EveryBitIsTold(t *testing.T) {
 	}
 }
 
-// TestC2_NoMessage tells the header of what is no message of the CM.
+// TestC2_NoMessage shows the header of a datagram that is no CM message.
 func TestC2_NoMessage(t *testing.T) {
 	var m mad.MAD
 	m.PutHeader(mad.Header{BaseVersion: 1, Class: mad.ClassCM, ClassVersion: 2, Method: mad.MethodGetResp, Status: mad.StatusUnsupportedAttribute, TID: 5, AttrID: mad.AttrClassPortInfo})

@@ -74,7 +74,7 @@ func TestWidths(t *testing.T) {
 	}
 }
 
-// complete wants everything in the text, in lines of so many columns.
+// complete checks that the text has everything, in lines of limited width.
 func complete(t *testing.T, text string, columns int) {
 	t.Helper()
 	for _, want := range everything {
@@ -157,7 +157,7 @@ func TestC6_NoConnection(t *testing.T) {
 }
 
 // TestLossIsNotVerified shows that a check can fail: packets are lost, and the
-// demonstration says that some were sent again.
+// demonstration reports retransmissions.
 func TestLossIsNotVerified(t *testing.T) {
 	out, err := onNetwork(t, "drop op=RC_SEND nth=2", Options{Color: true})
 	if !errors.Is(err, ErrNotVerified) || !strings.Contains(out, "✗ NOT TRUE:") || !strings.Contains(out, "\x1b[31m") {
@@ -230,9 +230,9 @@ func cm(kind verbs.TraceKind, psn uint32, attr mad.AttrID, message interface{ Pu
 	return record(kind, &roce.Packet{BTH: roce.BTH{Opcode: roce.UDSendOnly, DestQP: ib.QPNGSI, PSN: ib.NewPSN(psn)}, Payload: m[:]})
 }
 
-// TestC3_LadderOfConnection draws a set-up whose first REP is lost: the moves
-// of both queue pairs stand where they happened, and what does not fit beside
-// an arrow goes on below.
+// TestC3_LadderOfConnection draws a set-up whose first REP is lost: the state
+// changes of both queue pairs are at their place, and text that does not fit
+// next to an arrow continues below.
 func TestC3_LadderOfConnection(t *testing.T) {
 	move := func(from, to ib.QPState) verbs.TraceRecord {
 		return verbs.TraceRecord{Kind: verbs.TraceState, From: from, To: to, Cause: "modify"}
@@ -316,7 +316,8 @@ func TestV15_RunMigration(t *testing.T) {
 	}
 }
 
-// TestRunMigrationNotCut wants the demonstration to notice that nothing happened.
+// TestRunMigrationNotCut checks that the demonstration notices a missing
+// migration.
 func TestRunMigrationNotCut(t *testing.T) {
 	n := verbs.NewNetwork()
 	on := opener(func(c *verbs.Config) { c.Network = n })

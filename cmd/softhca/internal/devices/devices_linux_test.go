@@ -24,8 +24,8 @@ func probe(t *testing.T, addr string) Device {
 }
 
 // TestProbeDisturbsNobody describes the adapter of an address that is free, that one
-// process has, and that several share. It says the same each time, and who is on, and
-// takes no place: who comes is the first, or the next.
+// process has, and that several share. The description is always the same and names
+// the processes; probing takes no slot from later processes.
 func TestProbeDisturbsNobody(t *testing.T) {
 	const addr = "127.83.19.9"
 	free := probe(t, addr)
@@ -59,8 +59,8 @@ func TestProbeDisturbsNobody(t *testing.T) {
 	}
 }
 
-// TestProbeTaken describes the adapter of an address that is not ours to share: one
-// that a process has for itself, and one whose port another program has.
+// TestProbeTaken describes the adapter of an address that cannot be shared: one
+// that a process has exclusively, and one whose port another program has.
 func TestProbeTaken(t *testing.T) {
 	c, err := verbs.Open(verbs.Config{Addr: "127.83.19.10", Exclusive: true})
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/softhca/softhca/internal/fault"
 )
 
-// TestList wants every fault, argument and selector in the list, explained,
-// in lines that fit a terminal.
+// TestList checks that the list explains every fault, argument and selector, in
+// lines that fit a terminal.
 func TestList(t *testing.T) {
 	var b strings.Builder
 	if err := List(&b); err != nil {

@@ -271,8 +271,8 @@ func pixels(t *testing.T, shot []byte, box image.Rectangle, want color.RGBA) (n 
 	return n
 }
 
-// TestFieldsInABrowser compares the fields that a click shows with what decode
-// says of the same packets.
+// TestFieldsInABrowser compares the fields that a click shows with decode's
+// output for the same packets.
 func TestFieldsInABrowser(t *testing.T) {
 	b := launch(t)
 	b.screen(1366, 768, "light")
@@ -362,7 +362,8 @@ func (w *wire) packet(from int, after time.Duration, comment string, p *roce.Pac
 	})
 }
 
-// busy follows so many SENDs with their acknowledgements; every 1000th is lost once.
+// busy follows a number of SENDs with their acknowledgements; every 1000th is lost
+// once.
 func busy(messages int) *explain.Report {
 	w := &wire{follower: explain.New(explain.Config{Packets: MaxPackets, Messages: MaxMessages}), now: time.Unix(1, 0)}
 	payload := make([]byte, 1024)

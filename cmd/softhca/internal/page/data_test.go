@@ -66,7 +66,7 @@ func TestColumns(t *testing.T) {
 }
 
 // TestManyManagementDatagrams has more management datagrams than a page decodes: those around
-// the cause are, and the page says that others are not.
+// the cause are decoded, and the page says that others are not.
 func TestManyManagementDatagrams(t *testing.T) {
 	const many, cause = maxManagement + 1500, 3000
 	w := &wire{follower: explain.New(explain.Config{Packets: MaxPackets}), now: time.Unix(1, 0)}

@@ -109,9 +109,10 @@ func connected(t *testing.T) (a, b net.Conn) {
 	return a, b
 }
 
-// TestServerEnds has a server that takes the client's messages and then fails, or
-// is gone. Nothing of the client's fails by itself when it waits for a message
-// of the server's: it learns of the end over the connection, and says why.
+// TestServerEnds has a server that takes the client's messages and then fails or
+// disappears. A client that waits for a message of the server has no failing
+// request: it learns of the end over the control connection, and reports the
+// cause.
 func TestServerEnds(t *testing.T) {
 	broken := errors.New("broken \x1b")
 	for _, c := range []struct {
@@ -146,8 +147,8 @@ func TestServerEnds(t *testing.T) {
 	}
 }
 
-// TestClientTells has a client fail for a reason of its own: the server says
-// why.
+// TestClientTells has a client fail for a reason of its own, which the server
+// reports.
 func TestClientTells(t *testing.T) {
 	r := newRig(t)
 	for _, p := range []Plan{{Op: Write, Latency: true}, {Op: Send}, {Op: Read}} {

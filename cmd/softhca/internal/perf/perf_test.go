@@ -32,7 +32,7 @@ func newRig(t *testing.T) rig {
 	return rig{open("10.0.0.1"), open("10.0.0.2")}
 }
 
-// measure runs both sides and returns what each made of it.
+// measure runs both sides and returns their results.
 func (r rig) measure(ctx context.Context, p Plan, serve Op) (s Summary, client, server error) {
 	a, b := net.Pipe()
 	if p.Timeout == 0 {
@@ -103,7 +103,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// TestProgress wants a report after a second.
+// TestProgress checks that a report comes after a second.
 func TestProgress(t *testing.T) {
 	p := Plan{Op: Write, Size: 1 << 20}
 	var got []Interval

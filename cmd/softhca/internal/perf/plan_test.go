@@ -56,7 +56,7 @@ func TestPlanBounds(t *testing.T) {
 	}
 }
 
-// TestUsualList wants posts that fit the queue several times.
+// TestUsualList checks that the queue has room for several posts.
 func TestUsualList(t *testing.T) {
 	for _, c := range []struct{ size, depth, want int }{
 		{64, 128, 32}, {64, 8, 2}, {64, 3, 1}, {64, 1, 1}, {64, 4096, 32}, {64 << 10, 128, 1},

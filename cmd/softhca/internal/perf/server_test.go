@@ -33,8 +33,8 @@ func valid(op Op) *request {
 	return r
 }
 
-// TestLies has a client claim messages that it never sent: the server looks
-// at its memory and says so.
+// TestLies has a client claim messages that it never sent: the server checks
+// its memory and reports that.
 func TestLies(t *testing.T) {
 	r := newRig(t)
 	for op, want := range map[Op]string{
@@ -61,7 +61,8 @@ func TestLies(t *testing.T) {
 	}
 }
 
-// TestHostileRequests wants a reason, to the client too, and nothing else.
+// TestHostileRequests checks that each bad request only causes an error with a
+// reason, also at the client.
 func TestHostileRequests(t *testing.T) {
 	r := newRig(t)
 	for why, spoil := range map[string]func(*request){
@@ -140,7 +141,7 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// TestControl wants errors, not results, for lines that are none of ours.
+// TestControl checks that invalid lines give errors, not results.
 func TestControl(t *testing.T) {
 	for why, line := range map[string]string{
 		"no JSON":                 "hello\n",
@@ -164,7 +165,7 @@ func TestControl(t *testing.T) {
 	}
 }
 
-// TestPeek wants the number of a message of any length to be seen.
+// TestPeek checks that the number of a message of any length is found.
 func TestPeek(t *testing.T) {
 	r := newRig(t)
 	for _, size := range []int{1, 2, 7, 8, 9, 100} {
@@ -198,7 +199,7 @@ func TestPeek(t *testing.T) {
 	}
 }
 
-// TestNoFamily wants an error that says what to do.
+// TestNoFamily checks that the error has advice.
 func TestNoFamily(t *testing.T) {
 	p := Plan{Op: Write, MTU: ib.MTU256}
 	if err := p.Check(); err != nil {

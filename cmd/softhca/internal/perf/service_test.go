@@ -20,7 +20,7 @@ var unreliable = []Plan{
 	{Type: ib.UD, Op: Send, Latency: true},
 }
 
-// TestUnreliableServices measures UC and UD at a rate at which nothing need be lost.
+// TestUnreliableServices measures UC and UD at a rate that causes no loss.
 func TestUnreliableServices(t *testing.T) {
 	r := newRig(t)
 	for _, p := range unreliable {
@@ -71,7 +71,8 @@ func TestLostAnswer(t *testing.T) {
 	}
 }
 
-// TestServiceBounds wants plans refused that a service cannot do.
+// TestServiceBounds checks that plans which a service does not support are
+// refused.
 func TestServiceBounds(t *testing.T) {
 	for why, p := range map[string]Plan{
 		"a READ of UC":              {Type: ib.UC, Op: Read},

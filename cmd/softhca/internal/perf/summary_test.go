@@ -46,7 +46,7 @@ func TestSummaryJSON(t *testing.T) {
 	}
 }
 
-// TestSummaryFits wants the lines of a long measurement to fit a terminal.
+// TestSummaryFits checks that the lines of a long measurement fit a terminal.
 func TestSummaryFits(t *testing.T) {
 	s := Summary{
 		Op: "write", Type: "rc", Size: 1048576, QPs: 16, Seconds: 600, Messages: 13107200, Gbps: 122.88, Mpps: 0.0437, Retransmits: 1234567,

@@ -8,8 +8,8 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// TestV15_Migration cuts the first path in the middle of measurements: they end
-// well, and both sides tell of it.
+// TestV15_Migration cuts the first path in the middle of measurements: they
+// succeed, and both sides report the migration.
 func TestV15_Migration(t *testing.T) {
 	addrs := [2]string{"10.0.0.1,10.0.1.1", "10.0.0.2,10.0.1.2"}
 	for _, c := range []struct {
@@ -44,7 +44,7 @@ func TestV15_Migration(t *testing.T) {
 	}
 }
 
-// TestOneSideHasNoSecondAddress wants an error that says what to do.
+// TestOneSideHasNoSecondAddress checks that the error has advice.
 func TestOneSideHasNoSecondAddress(t *testing.T) {
 	r := newRigAt(t, [2]string{"10.0.0.1,10.0.1.1", "10.0.0.2"}, "", "")
 	_, client, server := r.measure(t.Context(), Plan{Op: Write, Alt: true, Duration: time.Second}, Write)

@@ -47,8 +47,9 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestRefuses wants a script that does not come true to be an error, after what
-// happened was printed, and one that is not there to be told by name.
+// TestRefuses checks that a script with other output than it says is an error,
+// after the output is printed, and that the error about a missing script names
+// it.
 func TestRefuses(t *testing.T) {
 	mine, err := Find("mine.qp", files)
 	if err != nil {
@@ -65,7 +66,7 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// TestList wants each script that is built in to be listed.
+// TestList checks that each built-in script is listed.
 func TestList(t *testing.T) {
 	var out bytes.Buffer
 	if err := List(&out, false); err != nil {

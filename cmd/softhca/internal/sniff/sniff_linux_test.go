@@ -86,7 +86,7 @@ func send(t *testing.T, to string, n, each int) {
 	}
 }
 
-// TestEmitFails ends listening with the error of who was told.
+// TestEmitFails ends the capture with the error of its receiver.
 func TestEmitFails(t *testing.T) {
 	if !sandbox.Enter(t) {
 		return
@@ -105,8 +105,8 @@ func TestEmitFails(t *testing.T) {
 	}
 }
 
-// TestRefusals says what to do about a name that is not there, and about missing
-// privilege.
+// TestRefusals checks the advice in the errors for an unknown name and for
+// missing privilege.
 func TestRefusals(t *testing.T) {
 	if _, err := Open("no0"); err == nil || !strings.Contains(err.Error(), "ip link") {
 		t.Errorf("an interface that is not there: %v", err)
