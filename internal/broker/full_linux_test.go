@@ -152,8 +152,8 @@ func TestServicesAreFull(t *testing.T) {
 	}
 }
 
-// TestManyPartings has a member end that has more connections than the broker can disconnect at a
-// time: each peer hears of it, and those that do not answer hear it again, all in time.
+// TestManyPartings ends a member with more connections than the broker can disconnect at a time:
+// each peer gets a DREQ, and silent peers get it again, all in time.
 func TestManyPartings(t *testing.T) {
 	const count = maxLeaving + 50
 	if r := disconnectRetry(); time.Duration(1+r.Retries)*r.Timeout > toldLimit { // the limit below grows with the load

@@ -68,9 +68,9 @@ func asked(t *testing.T, p *peer, x *process, s mad.ServiceID, id uint32) {
 	}
 }
 
-// TestD3_SecondComes has a process that is alone on an address get company, which it
-// has not asked for: its services stay its own, each gets what is for it, and
-// all have one GUID.
+// TestD3_SecondComes has further processes join one that was alone on an address:
+// its services stay its own, each process gets its own packets, and all have one
+// GUID.
 func TestD3_SecondComes(t *testing.T) {
 	a := freeAddress(t)
 	p, x := peerOf(t, a), enter(t, a)

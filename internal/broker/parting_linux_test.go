@@ -78,8 +78,8 @@ func hear(left []*connection) string {
 	return strings.Join(words, ", ")
 }
 
-// parted is what may happen before a member dies that is connected to a peer, and what
-// that hears then.
+// parted is the messages before the death of a member that is connected to a peer, and
+// the messages that the peer gets then.
 type parted struct {
 	what  string
 	peer  netip.Addr
@@ -163,8 +163,8 @@ func TestParting(t *testing.T) {
 	}
 }
 
-// TestPartingStrangers shows that what others say of a connection, or what who knows one
-// of its IDs says, changes nothing of what the peer hears.
+// TestPartingStrangers shows that messages from other addresses, or with only one of a
+// connection's IDs, do not change what the peer gets.
 func TestPartingStrangers(t *testing.T) {
 	const ours = partingSlot<<24 | 7
 	dreq := &mad.DREQ{LocalCommID: 7, RemoteCommID: ours}

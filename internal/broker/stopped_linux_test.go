@@ -57,7 +57,8 @@ func TestStoppedHost(t *testing.T) {
 	asked(t, p, y, service+1, 5)
 }
 
-// TestPortTaken has another program have the port of an address: who comes learns it.
+// TestPortTaken checks the error of a process for an address whose port another
+// program has.
 func TestPortTaken(t *testing.T) {
 	a := freeAddress(t)
 	other, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(a, 4791)))
@@ -103,9 +104,9 @@ func TestLoneHostIsAttacked(t *testing.T) {
 	}
 }
 
-// TestD3_ThousandComeAndGo has a thousand processes come to an address and go, 24 of them
-// at a time at most, the host of the moment as often as others. Each gets what is for
-// it, also when the host has gone; at the end nothing is left.
+// TestD3_ThousandComeAndGo has a thousand processes join an address and leave, at most 24
+// at a time, the current host as often as others. Each gets its own packets, also after
+// the host has left; at the end nothing is left.
 func TestD3_ThousandComeAndGo(t *testing.T) {
 	const atATime = 24
 	seed := uint64(time.Now().UnixNano())

@@ -13,7 +13,7 @@ import (
 // TestAnswerBeforeWhatTheProgramPosts has a program post as soon as a packet
 // arrives, while the goroutine that received it has the lock: the
 // acknowledgement still leaves before the request, so that a peer that sleeps
-// for each of its completions sees that of its request before what it is told.
+// for each of its completions sees the completion of its own request first.
 func TestAnswerBeforeWhatTheProgramPosts(t *testing.T) {
 	a, b := newSides(t)
 	a.connect(t, b, 0, 7)

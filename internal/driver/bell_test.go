@@ -41,8 +41,8 @@ func (s *side) silentQP(t *testing.T, peer *side) *qp.QP {
 
 // TestDoorbellWhileTheHolderSends posts on one queue pair while the thread that
 // holds the shard sends for another, after it has looked for posts: it answers
-// the doorbell when it releases the lock. Nothing arrives that would make up
-// for it, as what is sent needs no acknowledgement.
+// the doorbell when it releases the lock. No arrival could trigger it instead,
+// because the request needs no acknowledgement.
 func TestDoorbellWhileTheHolderSends(t *testing.T) {
 	a, b := newSides(t)
 	first := a.silentQP(t, b)

@@ -380,8 +380,8 @@ func TestOnePollIsNoPolling(t *testing.T) {
 // TestNoQueueForTheLock polls while a call holds the shard: the goroutine goes
 // on without waiting for the lock. If it queued for the lock, it would get it,
 // and the pollers' work would wait until the goroutine is scheduled. It does
-// stand in line when nobody polls for a while, which can happen to this thread
-// too; then it is tried again.
+// queue for the lock if no thread polls for a while, which can happen to this
+// thread too; then it is tried again.
 func TestNoQueueForTheLock(t *testing.T) {
 	a, _ := newSides(t)
 	const turns, tries, enough = 3, 200, 20 * mostAside

@@ -96,7 +96,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// TestNoMessages shows what is taken for none.
+// TestNoMessages shows datagrams that are no message.
 func TestNoMessages(t *testing.T) {
 	elsewhere, short, long, connected := message(mad.AttrREP), message(mad.AttrREP), message(mad.AttrREP), message(mad.AttrREP)
 	elsewhere.BTH.DestQP = 2

@@ -55,7 +55,7 @@ func TestV15_Path(t *testing.T) {
 	}
 }
 
-// TestExplainsPaths holds the sentence.
+// TestExplainsPaths checks the explanation.
 func TestExplainsPaths(t *testing.T) {
 	rules, err := Parse("drop path=primary after=1s")
 	if err != nil {

@@ -34,8 +34,7 @@ func TestNoAllocation(t *testing.T) {
 	}
 }
 
-// TestAllocationIsSeen holds the way of counting against a trip that
-// allocates.
+// TestAllocationIsSeen checks that the counting notices a trip that allocates.
 func TestAllocationIsSeen(t *testing.T) {
 	f := rig.NewFlight(t, ib.WRRDMAWrite, 64)
 	var kept []byte

@@ -109,7 +109,7 @@ func (p *party) leave() {
 	}
 }
 
-// onEvent is what a program does when it hears of its connection.
+// onEvent is the program's handler of its connection's events.
 func (p *party) onEvent(now clock.Instant, c *cm.Conn, e *cm.Event) {
 	s := p.s
 	s.met[e.Type.String()]++

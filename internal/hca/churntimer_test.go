@@ -216,7 +216,7 @@ func (w *timerWorld) end() {
 // TestChurnTimers starts a quarter million retry timers of queue pairs that are
 // answered, taken to RESET or ERR, or destroyed while they run, in disorder.
 // Each of the others fires at its time, to the nanosecond, and no sooner; and
-// the adapter never wants to be woken later than the first.
+// the adapter never asks to be woken later than the first.
 func TestChurnTimers(t *testing.T) {
 	w := newTimerWorld(t)
 	tide := churn.Tide{Most: timerQPs}

@@ -283,7 +283,7 @@ func TestC6_C12_CMFloods(t *testing.T) {
 	}
 }
 
-// wantBounded looks at what the flood has cost.
+// wantBounded checks the memory that the flood has taken.
 func (e *endurance) wantBounded(most int, grown int64) {
 	e.T.Helper()
 	m := e.Sides[1].HCA.CM()

@@ -337,9 +337,9 @@ func TestC4_Q9_FirstPacketOfItsConnection(t *testing.T) {
 	}
 }
 
-// TestC4_C5_Q9_EndedByItsFirstPacket: a consumer that hears of a connection by
-// its first data, and ends its queue pair at once, has done so before the data
-// is looked at: memory stays as it was, and no receive is used.
+// TestC4_C5_Q9_EndedByItsFirstPacket: a consumer that learns of a connection by
+// its first data, and ends its queue pair at once, does so before the data is
+// executed: memory stays as it was, and no receive is used.
 func TestC4_C5_Q9_EndedByItsFirstPacket(t *testing.T) {
 	ends := map[string]func(s *rig.Side, now clock.Instant) error{
 		"to ERR": func(s *rig.Side, now clock.Instant) error { return s.HCA.Disconnect(now, s.QP) },

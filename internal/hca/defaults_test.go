@@ -9,8 +9,8 @@ import (
 	"github.com/softhca/softhca/internal/hca/rig"
 )
 
-// TestDefaultLimits holds the limits of an adapter that sets none, which
-// programs see in QueryDevice: one that fits into them must go on fitting.
+// TestDefaultLimits checks the default limits of an adapter, which programs see
+// in QueryDevice: they must not become lower.
 func TestDefaultLimits(t *testing.T) {
 	want := hca.Limits{
 		MaxQP: 60000, MaxQPWR: 32768, MaxSGE: 32, MaxInlineData: 512, MaxCQ: 65536, MaxCQE: 4194303,

@@ -150,10 +150,10 @@ func TestV18_ChannelAttacks(t *testing.T) {
 	}
 }
 
-// channelSeeds returns instructions against an EE context: every opcode as it
-// should be, for another EE context, for another queue pair, and from elsewhere;
-// RESYNCs at PSNs around the expected one, and in the middle of messages; and
-// messages of its own that are refused.
+// channelSeeds returns instructions against an EE context: every opcode, valid,
+// for another EE context, for another queue pair, and from elsewhere; RESYNCs at
+// PSNs around the expected one, and in the middle of messages; and messages of
+// its own that are refused.
 func channelSeeds() (seeds [][]byte) {
 	packet := func(op roce.Opcode, dpsn, size, how byte) []byte {
 		return []byte{byte(stepPacket), byte(op), dpsn, 0x10, size, 1, byte(roce.ACKUnlimited), 1, how}

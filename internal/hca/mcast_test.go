@@ -144,7 +144,8 @@ func TestV14_MulticastCopies(t *testing.T) {
 	}
 }
 
-// TestV14_MulticastRefused shows what a group drops, and under which count.
+// TestV14_MulticastRefused shows which packets to a group are dropped, and by
+// which counter.
 func TestV14_MulticastRefused(t *testing.T) {
 	other := netip.MustParseAddr("239.77.0.2")
 	for _, c := range []struct {

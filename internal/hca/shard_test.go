@@ -17,8 +17,9 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// TestV14_KeysAndAddresses shows what is dropped before the queue pair sees
-// it, and under which count: wrong P_Key, Q_Key, addresses, ICRC, service.
+// TestV14_KeysAndAddresses shows which packets are dropped before the queue
+// pair sees them, and by which counter: wrong P_Key, Q_Key, addresses, ICRC,
+// service.
 func TestV14_KeysAndAddresses(t *testing.T) {
 	far := netip.MustParseAddr("10.0.0.3")
 	for _, c := range []struct {

@@ -96,8 +96,8 @@ func (s *siege) link() *link {
 	return l
 }
 
-// onEvent is what a polite consumer does with an event. What it was told to send
-// too late is refused, and may be.
+// onEvent handles an event as a well-behaved consumer does. Its late calls may
+// be refused.
 func (l *link) onEvent(i int, now clock.Instant, e *cm.Event) {
 	h, c, q := l.s.Sides[i].HCA, l.conn[i], l.qp[i]
 	switch e.Type {

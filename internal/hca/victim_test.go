@@ -190,8 +190,8 @@ func (v *victim) toggle() {
 	v.MR = mr
 }
 
-// flush lets the adapter transmit, unless it is held back, and looks at what
-// it sends.
+// flush lets the adapter transmit, unless it is blocked, and checks its
+// packets.
 func (v *victim) flush() {
 	v.follow()
 	if v.hold {
@@ -225,10 +225,10 @@ var services = map[ib.QPType]roce.Service{
 	ib.RC: roce.ServiceRC, ib.UC: roce.ServiceUC, ib.UD: roce.ServiceUD, ib.GSI: roce.ServiceUD, ib.RD: roce.ServiceRD,
 }
 
-// inspect looks at a packet that left in state st: requests leave in RTS and
+// inspect checks a packet that was sent in state st: requests leave in RTS and
 // SQD only, answers also in RTR and SQE, all of them to the peer's QP, within
-// the path MTU and the sequence numbers given out, and without a byte of what
-// the peer may not read.
+// the path MTU and the sequence numbers given out, and without a byte that the
+// peer may not read.
 func (v *victim) inspect(p *roce.Packet, st ib.QPState) {
 	a := v.End().Query()
 	response := p.Info.Flags&roce.FlagResponse != 0
@@ -281,7 +281,7 @@ func (v *victim) check() {
 	}
 }
 
-// told returns how often the program was told of an event, or of the like of an EE
+// told returns how often the program got an event, or the same event of an EE
 // context.
 func (v *victim) told(t ib.EventType) (n int) {
 	for _, e := range v.Events {
@@ -292,8 +292,8 @@ func (v *victim) told(t ib.EventType) (n int) {
 	return n
 }
 
-// checkMigrations wants no more migrations than the program has asked to be ready
-// for, and no more complaints than that and paths that were loaded.
+// checkMigrations checks that there are at most as many migrations as the program
+// has armed, and at most as many failed ones as armed and loaded paths.
 func (v *victim) checkMigrations() {
 	n := v.told(ib.EventPathMig)
 	switch failed := v.told(ib.EventPathMigErr); {
@@ -521,7 +521,7 @@ func (v *victim) weigh() {
 	}
 }
 
-// checkRest looks at what must be complete when nothing moves any more: every
+// checkRest checks what must be complete when nothing moves any more: every
 // send that the state lets begin, the draining of SQD, both queues in ERR.
 func (v *victim) checkRest() {
 	v.T.Helper()

@@ -85,7 +85,7 @@ const (
 	wildRead = 0x20000 // address of the page to read from
 	wildQKey = 0x1111
 
-	wildReceive uint64 = 1 << 63 // in the WRID of what a writer takes for a receive
+	wildReceive uint64 = 1 << 63 // in the WRID of a writer's receives
 )
 
 func newWildMemory(t testing.TB, pd *hca.PD, seed uint64) *wildMemory {

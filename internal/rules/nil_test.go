@@ -19,7 +19,7 @@ func (f *Fragile) Silent(...string) error { return nil }
 // Excused returns none either.
 func (f *Fragile) Excused(error) error { return nil }
 
-// Sound is as it should be.
+// Sound obeys the rule.
 func (f *Fragile) Sound() error { return os.ErrInvalid }
 
 // Value is called on nothing.

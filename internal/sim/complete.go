@@ -161,7 +161,7 @@ func (l *slot) received(e *end, data []byte) {
 	}
 }
 
-// completedRecv looks at the completion of a receive.
+// completedRecv checks the completion of a receive.
 func (e *end) completedRecv(wc *ib.WC) {
 	v := e.takeReceive(wc)
 	if v == nil {

@@ -6,16 +6,16 @@
  * agent - a user of verbs that is controlled over TCP.
  *
  * It makes queue pairs, regions and work requests on the adapter under test
- * exactly as it is told, and tells what became of them. It decides nothing by
- * itself, so that one program serves every test of a peer.
+ * exactly as its controller requests, and reports the results. It decides
+ * nothing by itself, so that one program serves every test of a peer.
  *
  *   gcc -O2 -Wall -Wextra -o agent agent.c -libverbs
  *   ./agent -d rxe0            # listens on port 18516, all addresses
  *
- * One controller at a time: a new connection ends the one before, and every
- * object of it is destroyed. Whoever can connect can make this machine send
- * packets, and sees the memory of this program; let it listen (-b) only where
- * you trust the network.
+ * One controller at a time: a new connection that sends a request ends the one
+ * before, and destroys all its objects. Every host that can connect can make
+ * this machine send packets, and sees the memory of this program; let it listen
+ * (-b) only on a trusted network.
  *
  * A request is a line, COMMAND KEY=VALUE ..., at most 65535 bytes; each gets a
  * line back, "ok KEY=VALUE ..." or "err ERRNO TEXT". Numbers are decimal or
@@ -123,7 +123,7 @@ __attribute__((format(printf, 1, 2))) static void put(const char *format, ...)
 		reply_len += n;
 }
 
-/* The first error of a request is its reply; what comes after it is ignored. */
+/* The first error of a request is its reply; later errors are ignored. */
 __attribute__((format(printf, 2, 3))) static void fail(int err, const char *format, ...)
 {
 	va_list ap;
@@ -299,7 +299,7 @@ static struct {
 	union ibv_gid gid;
 } groups[GROUPS_MAX];
 
-/* Handles are not used again before all others were, so that one that is stale meets nothing. */
+/* A handle is reused only after all others, so that a stale one names no object. */
 static int new_object(enum kind kind, void *any)
 {
 	for (int i = 0; i < OBJECTS_MAX - 1; i++) {
@@ -359,7 +359,8 @@ static int handle_of(enum kind kind, const void *any)
 	return 0;
 }
 
-/* Takes the asynchronous events that are there. Acknowledged at once: a queue pair cannot be destroyed before. */
+/* Takes the pending asynchronous events. It acknowledges them at once, because a queue pair cannot
+ * be destroyed before. */
 static void take_events(void)
 {
 	struct ibv_async_event e;
@@ -454,7 +455,7 @@ static int destroy(int h)
 	return 0;
 }
 
-/* Users before what they use. */
+/* Destroys users before the objects that they use. */
 static void destroy_all(void)
 {
 	static const enum kind order[] = { QP, AH, MW, SRQ, MR, CQ, PD };
@@ -633,7 +634,8 @@ static void do_mr(void)
 	put(" addr=0x%" PRIx64 " lkey=0x%x rkey=0x%x", given("iova") ? iova : (uint64_t)(uintptr_t)o->addr, mr->lkey, mr->rkey);
 }
 
-/* The bytes off..off+len of the region that the request names, NULL if there are none such. */
+/* The bytes off..off+len of the region that the request names, NULL if the region has no such
+ * bytes. */
 static uint8_t *range(uint64_t *len, uint64_t otherwise)
 {
 	struct object *mr = arg(MR, "mr");
@@ -1171,7 +1173,7 @@ static int sge_list(int from, int to, struct ibv_sge *list)
 	return n;
 }
 
-/* Inline data is read by this process, which must not die of a bad address. */
+/* This process reads inline data, and must not crash at a bad address. */
 static void check_inline(const struct ibv_sge *list, int n)
 {
 	for (int i = 0; i < n && !failed; i++) {
@@ -1189,7 +1191,8 @@ static void check_inline(const struct ibv_sge *list, int n)
 	}
 }
 
-/* Where the work request that begins at from ends: at a ; or the end. */
+/* The end of the work request that begins at from: a ; or the end of the line.
+ * */
 static int segment(int from)
 {
 	while (from < rq.n && strcmp(rq.key[from], ";"))
@@ -1197,7 +1200,8 @@ static int segment(int from)
 	return from;
 }
 
-/* The library takes any number for an operation, and some providers believe it. */
+/* The library accepts any number as an operation, and some providers do not check
+ * it. */
 static enum ibv_wr_opcode opcode_in(int from, int to)
 {
 	uint64_t v = names_in(from, to, OPCODES, "op", IBV_WR_SEND);
@@ -1610,7 +1614,8 @@ static int leave_newcomers(int i)
 	return fd;
 }
 
-/* Takes one more connection, in place of the oldest if there are too many. */
+/* Accepts a connection, which replaces the oldest newcomer if there are too
+ * many. */
 static void accept_newcomer(void)
 {
 	int fd = accept(listener, NULL, NULL);
@@ -1641,7 +1646,8 @@ static int speaking_newcomer(void)
 	return -1;
 }
 
-/* Whether to stop waiting: the controller hung up, or another one speaks. */
+/* Whether to stop waiting: the controller has hung up, or another connection
+ * has sent a request. */
 static bool controller_left(void)
 {
 	struct pollfd p = { .fd = controller, .events = POLLRDHUP };
