@@ -71,7 +71,8 @@ func checkMeasurements(t *testing.T, all []measurement) {
 	}
 }
 
-// TestTargets holds each target against values that meet it and that miss it.
+// TestTargets checks each target with values that meet it and values that miss
+// it.
 func TestTargets(t *testing.T) {
 	type verdict struct {
 		value, ratio float64
@@ -195,7 +196,7 @@ func TestRunRefuses(t *testing.T) {
 	}
 }
 
-// TestRevision tells a program from a file that is none.
+// TestRevision distinguishes a program from another file.
 func TestRevision(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {

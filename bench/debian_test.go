@@ -139,7 +139,8 @@ func TestMissingProgram(t *testing.T) {
 	}
 }
 
-// TestProgramTargets holds each target against ratios that meet it and that miss it.
+// TestProgramTargets checks each target with ratios that meet it and ratios that
+// miss it.
 func TestProgramTargets(t *testing.T) {
 	want := map[string][2]float64{
 		"ibv_rc_pingpong 64 B, beside softhca pingpong":         {1.15, 1.16},

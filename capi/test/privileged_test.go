@@ -19,7 +19,8 @@ import (
 	"github.com/softhca/softhca/internal/libraries"
 )
 
-// bait is what an attacker who starts a privileged program tries to get with its environment.
+// bait is the effects that an attacker tries to cause in a privileged program with its
+// environment.
 type bait struct {
 	dir     string // of the program and the libraries
 	attempt string // of the attacker

@@ -10,7 +10,8 @@ import (
 	"github.com/softhca/softhca/internal/fabric/sandbox"
 )
 
-// begun is standard error that tells when the command follows.
+// begun is standard error that shows when the command begins to follow a
+// capture.
 type begun struct {
 	shared
 	said chan struct{}

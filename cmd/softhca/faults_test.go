@@ -107,7 +107,8 @@ func TestPerfLossRatio(t *testing.T) {
 	}
 }
 
-// TestFaultFlags refuses what makes no sense, before anything is opened or run.
+// TestFaultFlags checks that invalid options are refused before an adapter is
+// opened or a program is run.
 func TestFaultFlags(t *testing.T) {
 	wrong, right := filepath.Join(t.TempDir(), "wrong"), filepath.Join(t.TempDir(), "right")
 	for name, text := range map[string]string{wrong: "drop\ndorp\n", right: "drop\n"} {

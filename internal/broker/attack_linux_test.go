@@ -153,9 +153,9 @@ func TestD3_Attacks(t *testing.T) {
 	}
 }
 
-// TestStrangers opens ten thousand connections, and some that never say
-// anything. The broker keeps a bounded number of them and gets rid of them; who
-// joins meanwhile comes to a place.
+// TestStrangers opens ten thousand connections, and some that never send
+// anything. The broker keeps a bounded number of them and closes them; a
+// process that joins meanwhile gets a slot.
 func TestStrangers(t *testing.T) {
 	b := serve(t, 2)
 	before := descriptors(t)

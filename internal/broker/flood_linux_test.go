@@ -19,7 +19,7 @@ import (
 // fewDescriptors is a limit of descriptors that programs may have (ulimit -n).
 const fewDescriptors = 256
 
-// TestHelperFlood is a stranger who connects to all names of a broker all the time, from
+// TestHelperFlood is a stranger who continually connects to all names of a broker, from
 // several threads. It keeps some connections open.
 func TestHelperFlood(t *testing.T) {
 	told(t)

@@ -332,9 +332,9 @@ func TestPollerStops(t *testing.T) {
 	b.idle(t) // and it is back at its port
 }
 
-// TestArmingEndsStepBack polls until the goroutine has stepped aside, and then
-// sleeps: who arms a completion queue has the port read again at once, and
-// gets his event.
+// TestArmingEndsStepBack polls until the goroutine has left the port, and then
+// sleeps: a thread that arms a completion queue makes the goroutine read the
+// port again at once, and gets its event.
 func TestArmingEndsStepBack(t *testing.T) {
 	a, b := newSides(t)
 	a.connect(t, b, 0, 7)

@@ -75,8 +75,8 @@ func TestPollers(t *testing.T) {
 	}
 }
 
-// TestDistrust has the goroutine find what those who poll have left lying: it
-// stays at the port for a while, for longer each time, and no longer than that.
+// TestDistrust has the goroutine find packets that pollers have not read: it
+// stays at the port for a while, longer each time, up to a bound.
 func TestDistrust(t *testing.T) {
 	var p pollers
 	now := clock.Instant(0)

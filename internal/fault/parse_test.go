@@ -70,7 +70,7 @@ func TestSeveralRules(t *testing.T) {
 	}
 }
 
-// TestErrors holds what the user reads, to the character.
+// TestErrors checks the text of errors, to the character.
 func TestErrors(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"dorp", "unknown fault \"dorp\"; did you mean drop?\n  dorp\n  ^"},

@@ -139,7 +139,7 @@ func TestC1_PSNWraps(t *testing.T) {
 	}
 }
 
-// TestC12_BadAddresses shows to whom nothing can be sent, and why.
+// TestC12_BadAddresses shows the destinations that are refused, and the errors.
 func TestC12_BadAddresses(t *testing.T) {
 	six := netip.MustParseAddr("fd00::1")
 	for what, c := range map[string]struct {

@@ -208,7 +208,7 @@ func TestV14_MulticastDamaged(t *testing.T) {
 	}
 }
 
-// TestMulticastByState shows who of the attached gets a copy.
+// TestMulticastByState shows which attached queue pairs get a copy.
 func TestMulticastByState(t *testing.T) {
 	a := newAudience(t, 1, rig.SoloConfig{})
 	for _, st := range []ib.QPState{ib.RESET, ib.INIT, ib.RTR} {
@@ -231,7 +231,8 @@ func TestMulticastByState(t *testing.T) {
 	}
 }
 
-// TestAttachMcast shows who can be attached to what, and for how long.
+// TestAttachMcast shows which queue pairs can be attached to which groups, and
+// for how long.
 func TestAttachMcast(t *testing.T) {
 	a := newAudience(t, 3, rig.SoloConfig{}).attach(2)
 	a.provide(300)

@@ -230,7 +230,7 @@ func (s *siege) carry() (moved bool) {
 	return moved
 }
 
-// deliver hands a run to whom it is for.
+// deliver delivers a run to its receiver.
 func (s *siege) deliver(from int, run *fabric.Run) {
 	for i, side := range s.Sides {
 		if run.Path.Dst == side.Addr && i != from {

@@ -53,7 +53,7 @@ type victim struct {
 	migrated int // times, until the last step
 }
 
-// The regions of a victim, by who may do what with them.
+// The regions of a victim, by the rights on them.
 const (
 	regionOpen    = iota // peers may do everything
 	regionRead           // peers may read

@@ -58,7 +58,7 @@ func (r *recorder) check() {
 }
 
 // wild is two adapters with two connections each: a healthy one, and one whose
-// queues on side 0 somebody writes who may not know what he does.
+// queues on side 0 a possibly broken program writes.
 type wild struct {
 	*rig.Rig
 	rec     *recorder
@@ -379,8 +379,8 @@ type wildWriter struct {
 	ah   ib.AHHandle
 }
 
-// newWildWriter returns a writer who knows the objects that every victim of
-// the service finds, which are the same each time.
+// newWildWriter returns a writer with the objects of every victim of the
+// service, which are always the same.
 func newWildWriter(t testing.TB, typ ib.QPType, shared bool, seed uint64) *wildWriter {
 	rec := &recorder{t: t}
 	w := newWild(t, typ, shared, rec.allocator(), rec)

@@ -311,8 +311,8 @@ func (m *model) scatter(t *rapid.T) {
 	}
 }
 
-// same holds after every action: all regions are as the model has them, and
-// no byte was touched that should not have been.
+// same checks after every action that all regions equal the model's, and that
+// no other byte was written.
 func (m *model) same(t *rapid.T) {
 	if m.tab.Len() != len(m.live) {
 		t.Fatalf("%d regions, want %d", m.tab.Len(), len(m.live))

@@ -2,7 +2,8 @@
 
 package mutation
 
-// brokerMutants are bugs of who serves QP1 for processes that share an address.
+// brokerMutants are bugs of the broker, which serves QP1 for processes that
+// share an address.
 var brokerMutants = []mutant{
 	{
 		name: "dreq-ends-a-connection-that-the-member-has-not-answered", in: "internal/broker.ask",

@@ -209,7 +209,7 @@ func (m *cMutant) edit(root string) ([]byte, error) {
 	return slices.Concat(text[:at], []byte(m.new), text[at+len(m.old):]), nil
 }
 
-// namesOf says where else in a file the text of a mutant is.
+// namesOf returns the other places of a mutant's text in a file.
 func namesOf(units []cUnit) string {
 	if len(units) == 0 {
 		return "it is nowhere else in the file"

@@ -77,7 +77,7 @@ func (m *mutant) edit(mod *module) (*edit, error) {
 	return &edit{at, changed}, nil
 }
 
-// elsewhere says where in the package a pattern is found.
+// elsewhere returns the places of a pattern in the package.
 func elsewhere(p *pattern.Pattern, all []*declaration) string {
 	var names []string
 	for _, d := range all {

@@ -200,8 +200,8 @@ func (s *search) judges(i int) []string {
 	return searched[dir]
 }
 
-// recall takes from the notes of earlier runs who noticed. The engine must be
-// the same as then; tests may have come.
+// recall reads from the notes of earlier runs which check noticed each edit.
+// The engine must be unchanged since then; tests may have been added.
 func (s *search) recall() {
 	s.by = make([]string, len(s.sites))
 	if *searchNotes == "" {
@@ -224,7 +224,7 @@ func (s *search) recall() {
 	}
 }
 
-// note keeps who noticed an edit.
+// note records the check that noticed an edit.
 func (s *search) note(i int, by string) {
 	s.by[i] = by
 	if s.notes != nil && by != "" {

@@ -50,7 +50,7 @@ func TestArgs(t *testing.T) {
 	}
 }
 
-// FuzzLine holds the promises of the functions for any text.
+// FuzzLine checks the promises of the functions for any text.
 func FuzzLine(f *testing.F) {
 	f.Add("plain", 0)
 	f.Add("\x1b[31m\u202e\x80\n→", 7)

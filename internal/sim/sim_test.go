@@ -71,7 +71,8 @@ func TestTroublesHappen(t *testing.T) {
 		t.Fatalf("%v, %+v", err, sum.Failed)
 	}
 	for i, name := range MarkNames("chaos") {
-		// No peer of the simulator answers with what does not fit.
+		// No peer of the simulator sends a response that does not fit its
+		// request.
 		if sum.Marks[i] == 0 && name != "E24 BAD_RESP_ERR" {
 			t.Errorf("500 seeds of chaos never came to %q", name)
 		}

@@ -51,7 +51,7 @@ func child() {
 		fmt.Println("addresses:", err)
 		return
 	}
-	// It holds our standard output open for as long as it lives.
+	// It keeps our standard output open until it exits.
 	sleep := exec.Command("sleep", "1000")
 	sleep.Stdout = os.Stdout
 	if err := sleep.Start(); err != nil {

@@ -234,9 +234,9 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestNothingIsForgotten shows that the list of the module has every
-// requirement that has to have a proof by now, and that none of them is open
-// again: a line that is gone would take its proofs with it unnoticed.
+// TestNothingIsForgotten checks that the list of requirements is complete and
+// that no done requirement is open again, because a removed line would go
+// unnoticed.
 func TestNothingIsForgotten(t *testing.T) {
 	reqs, err := readRequirements(os.DirFS("../../.."))
 	if err != nil {

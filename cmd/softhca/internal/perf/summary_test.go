@@ -10,7 +10,7 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// TestSummaryJSON holds the form of --json, which other programs read.
+// TestSummaryJSON checks the form of --json, which other programs read.
 func TestSummaryJSON(t *testing.T) {
 	p := Plan{Op: Write, Type: ib.RC, Size: 1000, QPs: 2, PostList: 4}
 	m := newMeter(&p, nil)
