@@ -84,8 +84,8 @@ func TestCompletionOfFiles(t *testing.T) {
 	}
 }
 
-// TestCompletionInShells has real shells complete a command line by the script that they are
-// given.
+// TestCompletionInShells has real shells complete a command line with the generated
+// scripts.
 func TestCompletionInShells(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -112,7 +112,7 @@ __start_softhca
 printf '%s\n' "${COMPREPLY[@]}"`},
 		{"fish", `softhca completion fish | source
 complete --do-complete "$argv[1]"`},
-		// zsh completes at a terminal only: in one of its own, whose output is read.
+		// zsh completes only at a terminal: this starts it in a pseudo-terminal and reads the output.
 		{"zsh", `zmodload zsh/zpty
 zpty terminal "TERM=dumb PS1= zsh -f -i"
 zpty -w terminal $'autoload -U compinit; compinit -u -D; source <(softhca completion zsh); print RE""ADY'
