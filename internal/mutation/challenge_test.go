@@ -156,9 +156,9 @@ var challengeMutants = []mutant{
 		test: "internal/qp TestMSNIsDemanded",
 	},
 	{
-		name: "answer-of-rxe-to-a-probe-not-heard", in: "internal/qp.oldResponse",
-		old:  "c.end.challenge.claims != 0",
-		new:  "false",
+		name: "answer-of-rxe-to-a-probe-not-heard", in: "internal/qp.answersProbe",
+		old:  "c.end.challenge.claims == 0",
+		new:  "true",
 		test: "internal/qp TestProbesBehindREADs",
 	},
 	{
