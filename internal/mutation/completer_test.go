@@ -66,7 +66,7 @@ var completerMutants = []mutant{
 	},
 	{
 		name: "read-answer-to-an-atomic-taken", in: "internal/qp.awaiting",
-		old:    "$op.answer != $p.Info.Kind",
+		old:    "$answer.kind != $p.Info.Kind",
 		new:    "false",
 		breaks: "E24",
 	},

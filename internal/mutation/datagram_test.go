@@ -198,9 +198,9 @@ var datagramMutants = []mutant{
 		test: "internal/hca TestV18_ResyncOfAStranger",
 	},
 	{
-		name: "rd-resync-answered-once", in: "internal/qp.duplicate",
-		old:    "case p.Info.Kind == roce.KindResync: $*ack",
-		new:    "case p.Info.Kind == roce.KindResync:",
+		name: "rd-resync-answered-once", in: "internal/qp.operations",
+		old:    "roce.KindResync: {$*row}",
+		new:    "roce.KindResync: {psns: psnOne}",
 		breaks: "V18", sim: "channel", profile: "rd",
 	},
 	{

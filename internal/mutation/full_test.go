@@ -91,8 +91,8 @@ var fullMutants = []mutant{
 	},
 	{
 		name: "receive-says-not-who-sent", in: "internal/qp.completeMessage",
-		old: "ib.WC{Opcode: ib.WCRecv, ByteLen: r.received, SrcQP: attr.DestQPN, $*rest}",
-		new: "ib.WC{Opcode: ib.WCRecv, ByteLen: r.received, $*rest}",
+		old: "ib.WC{Opcode: $opcode, ByteLen: r.received, SrcQP: attr.DestQPN, $*rest}",
+		new: "ib.WC{Opcode: $opcode, ByteLen: r.received, $*rest}",
 		sim: "poll", profile: "clean",
 	},
 	{

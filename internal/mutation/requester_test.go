@@ -47,8 +47,8 @@ var requesterMutants = []mutant{
 		breaks: "E4",
 	},
 	{
-		name: "read-asked-again-from-its-first-address", in: "internal/qp.sendBare",
-		old:    "$e.RemoteAddr + uint64(done)",
+		name: "read-asked-again-from-its-first-address", in: "internal/qp.encodeRead",
+		old:    "$e.RemoteAddr + uint64(off)",
 		new:    "$e.RemoteAddr",
 		breaks: "E4",
 	},

@@ -5,15 +5,15 @@ package mutation
 // responderMutants are bugs of the receiving side.
 var responderMutants = []mutant{
 	{
-		name: "duplicate-atomic-executed-again", in: "internal/qp.duplicate",
+		name: "duplicate-atomic-executed-again", in: "internal/qp.duplicateAtomic",
 		old:    "$r.kept.again(i, $*args)",
-		new:    "_ = i; $r.executeAtomic(p)",
+		new:    "_ = i; if p.Info.Kind == roce.KindFetchAdd { executeFetchAdd($r, p) } else { executeCompareSwap($r, p) }",
 		breaks: "E9", sim: "atomic", profile: "loss",
 	},
 	{
-		name: "duplicate-write-executed-again", in: "internal/qp.duplicate",
-		old: "case !op.answered(): $r.reply.ack($last)",
-		new: `case !op.answered(): if w, msg := $r.in.write, $r.in.msg; p.RETH.Length > 0 && p.Info.Kind == roce.KindWrite {
+		name: "duplicate-write-executed-again", in: "internal/qp.acknowledgeAgain",
+		old: "$r.reply.ack($last)",
+		new: `if w, msg := $r.in.write, $r.in.msg; p.RETH.Length > 0 && p.Info.Kind == roce.KindWrite {
 				$r.in.write, $r.in.received = writeTarget{p.RETH.VA, p.RETH.RKey, p.RETH.Length}, 0
 				$r.in.executeWrite(p)
 				$r.in.write, $r.in.msg = w, msg
@@ -52,9 +52,9 @@ var responderMutants = []mutant{
 		breaks: "E9",
 	},
 	{
-		name: "duplicate-without-result-refused", in: "internal/qp.duplicate",
+		name: "duplicate-without-result-refused", in: "internal/qp.duplicateAtomic",
 		old:    "if $other { $r.forgotten(p); return }; $r.kept.again($*args)",
-		new:    `if $other { $r.refuse(p.BTH.PSN, invalidRequest(ib.WCRemInvReqErr, "gone")); return }; $r.kept.again($*args)`,
+		new:    `if $other { $r.dying = invalidRequest(ib.WCRemInvReqErr, "gone"); $r.reply.nak($r.dying.syndrome, p.BTH.PSN); return }; $r.kept.again($*args)`,
 		breaks: "E9",
 	},
 	{
@@ -208,15 +208,15 @@ var responderMutants = []mutant{
 		breaks: "E15",
 	},
 	{
-		name: "send-longer-than-its-receive", in: "internal/qp.checkLength",
+		name: "send-longer-than-its-receive", in: "internal/qp.checkSendLength",
 		old:    "uint64($slot.length)",
 		new:    "uint64($slot.length) + 1<<20",
 		breaks: "E15", sim: "status", profile: "errors",
 	},
 	{
-		name: "write-length-not-compared", in: "internal/qp.checkLength",
-		old:    "if uint32(n) > rest || end != (uint32(n) == rest) { $*body }",
-		new:    "if uint32(n) > rest { _ = end; $*body }",
+		name: "write-length-not-compared", in: "internal/qp.checkWriteLength",
+		old:    "if n > rest || end != (n == rest) { $*body }",
+		new:    "if n > rest { _ = end; $*body }",
 		breaks: "E15",
 	},
 	{
@@ -226,27 +226,27 @@ var responderMutants = []mutant{
 		breaks: "E16", sim: "status", profile: "errors",
 	},
 	{
-		name: "data-that-fits-no-receive-acknowledged", in: "internal/qp.executeSend",
+		name: "data-that-fits-no-receive-acknowledged", in: "internal/qp.receiver.executeSend",
 		old:    "if !$r.placeAt($*args) { return $fault }",
 		new:    "$r.placeAt($*args)",
 		breaks: "E16", sim: "message status memory", profile: "errors",
 	},
 	{
 		name: "unaligned-atomic-called-an-access-error", in: "internal/qp.checkKey",
-		old:    "memory.FaultAlign",
-		new:    "memory.FaultNone + 200",
+		old:    "return invalidRequest(ib.WCRemInvReqErr, $breach)",
+		new:    "return remoteAccess($breach)",
 		breaks: "E17", sim: "status", profile: "errors",
 	},
 	{
 		name: "response-lost-when-the-batch-is-full", in: "internal/qp.sendReadResponse",
-		old:    "return false",
-		new:    "e.pending = false; return false",
+		old:    "return false, memory.FaultNone",
+		new:    "e.pending = false; return false, memory.FaultNone",
 		breaks: "E19",
 	},
 	{
 		name: "atomic-answer-lost-when-the-batch-is-full", in: "internal/qp.sendAtomicAck",
-		old:    "return false",
-		new:    "e.pending = false; return false",
+		old:    "return false, memory.FaultNone",
+		new:    "e.pending = false; return false, memory.FaultNone",
 		breaks: "E19",
 	},
 	{
@@ -256,7 +256,7 @@ var responderMutants = []mutant{
 		sim: "memory status delay", profile: "clean",
 	},
 	{
-		name: "write-data-at-the-start-of-the-region", in: "internal/qp.executeWrite",
+		name: "write-data-at-the-start-of-the-region", in: "internal/qp.receiver.executeWrite",
 		old: "$write.va + uint64($r.received)",
 		new: "$write.va",
 		sim: "memory message", profile: "clean",
@@ -274,15 +274,15 @@ var responderMutants = []mutant{
 		sim: "poll message memory", profile: "loss",
 	},
 	{
-		name: "uc-write-loses-its-middle", in: "internal/qp.executeWrite",
+		name: "uc-write-loses-its-middle", in: "internal/qp.receiver.executeWrite",
 		old:    "$r.msg = messageWrite",
 		new:    "if $r.ep.typ == ib.RC { $r.msg = messageWrite }",
 		breaks: "E15",
 	},
 	{
 		name: "datagram-without-q-key", in: "internal/qp.admit",
-		old: "!$q.connected() && $p.DETH.QKey != $attr.QKey",
-		new: "!$q.connected() && $p.DETH.QKey == 0 && $attr.QKey != 0",
+		old: "onAddressed.has($q.typ) && $p.DETH.QKey != $attr.QKey",
+		new: "onAddressed.has($q.typ) && $p.DETH.QKey == 0 && $attr.QKey != 0",
 		sim: "stale corrupt", profile: "corrupt",
 	},
 	{

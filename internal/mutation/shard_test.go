@@ -30,8 +30,8 @@ var shardMutants = []mutant{
 	},
 	{
 		name: "service-not-checked", in: "internal/qp.admit",
-		old: "$p.Info.Service != serviceOf($q.typ)",
-		new: "$p.Info.Service != serviceOf($q.typ) && $p.Info.Service != serviceOf(ib.UC)",
+		old: "$p.Info.Service != $q.service",
+		new: "$p.Info.Service != $q.service && $p.Info.Service != serviceOf(ib.UC)",
 		sim: "corrupt panic", profile: "corrupt",
 	},
 	{

@@ -66,14 +66,14 @@ var stateMutants = []mutant{
 	},
 	{
 		name: "uc-error-goes-to-err", in: "internal/qp.sendError",
-		old:    "$q.typ == ib.RC",
+		old:    "!onSQE.has($q.typ)",
 		new:    "$q.connected()",
 		breaks: "Q14",
 	},
 	{
 		name: "rc-error-goes-to-sqe", in: "internal/qp.sendError",
-		old:    "ib.RC",
-		new:    "ib.RD",
+		old:    "!onSQE.has($q.typ)",
+		new:    "$q.typ == ib.RD",
 		breaks: "Q18 E8", sim: "state", profile: "errors",
 	},
 	{

@@ -206,7 +206,7 @@ func (c *challenge) timeout(now clock.Instant) {
 // send appends the pending probe. It reports false when the batch has no room.
 func (c *challenge) send(b *fabric.Batch) bool {
 	ep := &c.end.ep
-	p := ep.header(roce.RCRDMAWriteOnly|roce.Opcode(serviceOf(ep.typ))<<5, c.psn())
+	p := ep.header(inService(roce.RCRDMAWriteOnly, ep.service), c.psn())
 	c.end.address(p)
 	p.BTH.AckReq, p.RETH = true, roce.RETH{}
 	seg := ep.appendBare(b)

@@ -222,7 +222,7 @@ func (c *completer) answersRead(psn ib.PSN) bool {
 		return false
 	}
 	w := c.req.queue.oldest()
-	return w.request().kind == roce.KindReadRequest && psn.InWindow(w.first, c.req.una.Distance(w.first))
+	return w.request().operation().psns == psnPerResponse && psn.InWindow(w.first, c.req.una.Distance(w.first))
 }
 
 // receiveAck handles ACKNOWLEDGE: an acknowledgement or a NAK.
@@ -425,7 +425,7 @@ func (c *completer) receiveReadResponse(now clock.Instant, p *Packet) {
 	end := psn == last
 	off := psn.Distance(w.first) * uint32(c.ep.mtu)
 	ends := p.Info.Flags&roce.FlagEnd != 0
-	if len(p.Payload) != int(min(w.length-off, uint32(c.ep.mtu))) || ends != end && !(ends && r.repair.read.parts) {
+	if len(p.Payload) != int(min(w.returned()-off, uint32(c.ep.mtu))) || ends != end && !(ends && r.repair.read.parts) {
 		if c.doubts(now, p) {
 			return
 		}
@@ -509,7 +509,7 @@ func (c *completer) awaiting(now clock.Instant, p *Packet, cause string) *begunW
 	if !v.all {
 		w = r.queue.at(v.end)
 	}
-	if w == nil || psn.Diff(w.last) <= 0 && w.request().operation().answer != p.Info.Kind {
+	if w == nil || psn.Diff(w.last) <= 0 && w.request().operation().answer.kind != p.Info.Kind {
 		if c.doubts(now, p) {
 			return nil
 		}

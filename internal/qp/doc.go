@@ -6,10 +6,10 @@
 // identity, its peer and its timers.
 //
 // Reading order: qp.go and end.go (the structures and their entry points),
-// endpoint.go, operation.go (the one table of operations); modify_table.go,
-// modify.go, modify_values.go and apply.go (state changes that software asks
-// for), state.go (state changes that the device makes), behaviour.go (the rules
-// of each state), migrate.go (path migration), pace.go (rate limits); then
+// endpoint.go, operation.go, optable.go and services.go (the one table of operations); modify_table.go,
+// modify.go, modify_values.go and apply.go (how software moves a QP), state.go
+// (how it moves by itself), behaviour.go (what each state does), migrate.go
+// (its two paths), pace.go (how fast it sends); then
 //
 //   - sending: post.go, sendqueue.go, requester.go, chunk.go, share.go (its
 //     share of the bytes in flight to the peer), window.go, peer.go,

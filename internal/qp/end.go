@@ -35,7 +35,7 @@ type Links struct {
 
 // init puts the parts together.
 func (e *End) init(env *Env, num ib.QPN, typ ib.QPType) {
-	e.ep.env, e.ep.num, e.ep.typ = env, num, typ
+	e.ep.env, e.ep.num, e.ep.typ, e.ep.service = env, num, typ, serviceOf(typ)
 	e.ep.timers.stopAll()
 	e.ep.mig.ep = &e.ep
 	if e.ep.reliable() {

@@ -19,6 +19,8 @@ type endpoint struct {
 	num ib.QPN // of an EE context, its own number
 	typ ib.QPType
 
+	service roce.Service // of typ
+
 	state atomic.Uint32 // ib.QPState; written by the shard's thread only
 	attr  ib.QPAttr     // as last set; the current PSNs and state are elsewhere
 
@@ -74,8 +76,8 @@ func (e *endpoint) behaviour() *behaviour { return behaviourOf(e.State()) }
 // connected reports whether the endpoint has one peer.
 func (e *endpoint) connected() bool { return onConnected.has(e.typ) }
 
-// reliable reports whether requests is acknowledged.
-func (e *endpoint) reliable() bool { return e.typ == ib.RC || e.typ == ib.EEC }
+// reliable reports whether what is sent is acknowledged.
+func (e *endpoint) reliable() bool { return onAcknowledged.has(e.typ) }
 
 // admit checks state, service, addresses and keys of an arriving packet, in the
 // order of E7 and V14.
@@ -86,7 +88,7 @@ func (e *endpoint) admit(p *Packet) (counters.Drop, bool) {
 	switch {
 	case response && !st.takesResponses(), !response && !st.takesRequests():
 		return counters.DropState, false
-	case p.Info.Service != serviceOf(e.typ):
+	case p.Info.Service != e.service:
 		return counters.DropService, false
 	case e.mig.state == ib.ARMED && p.BTH.MigReq:
 		return e.mig.admit(p)
@@ -94,7 +96,7 @@ func (e *endpoint) admit(p *Packet) (counters.Drop, bool) {
 		return counters.DropAddress, false
 	case !e.pkeyMatches(p.BTH.PKey):
 		return counters.DropPKey, false
-	case !e.connected() && p.DETH.QKey != e.attr.QKey:
+	case onAddressed.has(e.typ) && p.DETH.QKey != e.attr.QKey:
 		return counters.DropQKey, false
 	}
 	return 0, true

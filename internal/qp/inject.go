@@ -58,7 +58,7 @@ func (q *QP) Force(now clock.Instant, to ib.QPState) error {
 	switch {
 	case to == ib.ERR && from != ib.RESET && from != ib.ERR:
 		q.fatal(now, causeInjected)
-	case to == ib.SQE && q.ep.typ != ib.RC && (from == ib.RTS || from == ib.SQD):
+	case to == ib.SQE && onSQE.has(q.ep.typ) && (from == ib.RTS || from == ib.SQD):
 		q.setState(ib.SQE, causeInjected)
 		q.sqd = drainState{}
 		if q.rd != nil {

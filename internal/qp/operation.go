@@ -4,80 +4,124 @@ import (
 	"math/bits"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/counters"
+	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/memory"
+	"github.com/softhca/softhca/internal/ring"
 	"github.com/softhca/softhca/roce"
 )
 
-// typeSet is a set of transport services.
-type typeSet uint8
+// operation is what a request asks of both ends, whatever its place in a
+// message. To add an operation, add a row to operations, one to requests, and
+// the functions that they name.
+type operation struct {
+	services typeSet   // endpoints that execute it; none: it is not provided here
+	right    ib.Access // that the responder's queue pair and region must grant; 0: it needs no key
+	demand   demand    // on the memory that it names
+	psns     psnRule
+	carries  bool    // its requests carry payload
+	message  message // what a responder is in the middle of between its packets
+	receive  receiveRule
+	answer   answer
 
-func setOf(ts ...ib.QPType) typeSet {
-	var s typeSet
-	for _, t := range ts {
-		s |= 1 << t
-	}
-	return s
+	// counter is what counts its requests at the responder; nil: nothing does.
+	counter func(*counters.Set) *uint64
+
+	// encode writes the headers of a request about length bytes from byte off of the
+	// remote memory on. Those that the opcode does not have are not sent.
+	encode func(p *roce.Packet, e *ring.SendWQE, off, length uint32)
+
+	// check checks the length of a request's payload (E15); nil: the rule of its
+	// opcode is enough.
+	check func(*receiver, *Packet) fault
+
+	// execute does what a request asks for. Everything but what happens to
+	// memory in this very moment has been checked.
+	execute func(*responder, *Packet) fault
+
+	// duplicate answers a request that was executed before (E9); nil: it is dropped.
+	duplicate func(*responder, *Packet)
 }
 
-func (s typeSet) has(t ib.QPType) bool { return s>>t&1 != 0 }
+// demand is what an operation demands of the memory that its requests name.
+type demand struct {
+	size   uint32 // bytes, no more and no less; 0: any number
+	align  uint64 // the address is a multiple of this power of two; 0: any address
+	breach string // what traces say of a request that breaks this
+}
 
-var (
-	onAll       = setOf(ib.RC, ib.UC, ib.UD, ib.GSI, ib.RD)
-	onStreams   = setOf(ib.RC, ib.UC, ib.RD)
-	onReliable  = setOf(ib.RC, ib.RD)
-	onRC        = setOf(ib.RC)
-	onConnected = setOf(ib.RC, ib.UC, ib.EEC) // endpoints that have one peer
+// met reports whether n bytes at an address are as demanded.
+func (d *demand) met(va uint64, n uint32) bool {
+	return d.holds(uint64(n)) && (d.align == 0 || va&(d.align-1) == 0)
+}
+
+// holds reports whether n bytes are as many as demanded.
+func (d *demand) holds(n uint64) bool { return d.size == 0 || n == uint64(d.size) }
+
+// receiveRule says when an operation takes a receive work request.
+type receiveRule struct {
+	at     roce.OpFlags // flag of the packet that takes it; 0: none does
+	opcode ib.WCOpcode  // of its completion
+}
+
+// answer says how an operation is answered.
+type answer struct {
+	kind    roce.Kind // of the responses; KindAck: acknowledged with others
+	returns returns
+
+	// respond sends the next response of its own to a request. It reports false when the
+	// batch is full, and a fault when the memory has gone. Nil: it has none.
+	respond func(*responder, *fabric.Batch, *resource) (bool, memory.Fault)
+}
+
+// returns is what the responses to a request bring back.
+type returns uint8
+
+const (
+	returnsNothing returns = iota
+	returnsData            // the bytes asked for
+	returnsValue           // the original value of an atomic
 )
 
-// operation describes one kind of request for both ends; it does not depend on
-// the packet's place in the message.
-type operation struct {
-	right   ib.Access    // right that the responder's queue pair and region must grant; 0: none
-	receive roce.OpFlags // flag of the packet that takes a receive work request; 0: none does
-	message message      // state of the receiver between packets of the message
-	answer  roce.Kind    // KindAck: a cumulative acknowledgement; otherwise a response of its own
-	psns    psnRule
-}
-
-// psnRule says how many PSNs an operation uses.
+// psnRule says which PSNs an operation takes.
 type psnRule uint8
 
 const (
-	psnPerPayload  psnRule = iota // one for each packet of payload
+	psnNone        psnRule = iota // none: it sends nothing
+	psnPerPayload                 // one for each packet of payload
 	psnPerResponse                // one for each packet of its answer
 	psnOne
 )
 
-// operations is the one table of operations, by the kind of their packets.
-var operations = [...]operation{
-	roce.KindSend:        {0, roce.FlagStart, messageSend, roce.KindAck, psnPerPayload},
-	roce.KindWrite:       {ib.AccessRemoteWrite, roce.FlagImm, messageWrite, roce.KindAck, psnPerPayload},
-	roce.KindReadRequest: {ib.AccessRemoteRead, 0, messageNone, roce.KindReadResponse, psnPerResponse},
-	roce.KindCompareSwap: {ib.AccessRemoteAtomic, 0, messageNone, roce.KindAtomicAck, psnOne},
-	roce.KindFetchAdd:    {ib.AccessRemoteAtomic, 0, messageNone, roce.KindAtomicAck, psnOne},
-}
+// operationOf returns the operation of a packet. Its services are none if it asks for
+// nothing that can be done here.
+func operationOf(k roce.Kind) *operation { return &operations[k] }
 
-// operationOf returns the operation of a packet; for an unsupported kind, a row
-// that is not provided.
-func operationOf(k roce.Kind) *operation {
-	if int(k) < len(operations) {
-		return &operations[k]
+// answered reports whether the operation has responses of its own.
+func (o *operation) answered() bool { return o.answer.respond != nil }
+
+// returned returns the bytes that the answer to a request about n bytes brings.
+func (o *operation) returned(n uint32) uint32 {
+	switch o.answer.returns {
+	case returnsData:
+		return n
+	case returnsValue:
+		return atomicSize
+	case returnsNothing:
 	}
-	return &operations[roce.KindAck]
+	return 0
 }
 
-// provided reports whether a responder can execute the operation.
-func (o *operation) provided() bool { return o.right != 0 || o.receive != 0 }
-
-// answered reports whether the operation is answered by data: a READ or an
-// atomic.
-func (o *operation) answered() bool { return o.answer != roce.KindAck && o.provided() }
-
-// packets returns the PSNs that a message of n bytes takes: at least one.
+// packets returns the PSNs that a message of n bytes takes.
 func (o *operation) packets(n uint32, mtu int) uint32 {
-	if o.psns == psnOne {
+	switch o.psns {
+	case psnPerPayload, psnPerResponse:
+		return packetCount(n, mtu)
+	case psnOne:
 		return 1
+	case psnNone:
 	}
-	return packetCount(n, mtu)
+	return 0
 }
 
 // requestPSNs returns the PSNs that one request packet takes.
@@ -86,6 +130,13 @@ func (o *operation) requestPSNs(p *Packet, mtu int) uint32 {
 		return 1
 	}
 	return packetCount(p.RETH.Length, mtu)
+}
+
+// asked counts a request that begins a message.
+func (o *operation) asked(c *counters.Set) {
+	if o.counter != nil {
+		*o.counter(c)++
+	}
 }
 
 // packetCount returns the packets that n bytes of payload take: at least one.
@@ -97,12 +148,12 @@ func packetCount(n uint32, mtu int) uint32 {
 // TakesReceive reports whether a request consumes a receive work request: the
 // first packet of a SEND, the last of a WRITE with immediate.
 func (p *Packet) TakesReceive() bool {
-	return p.Info.Flags&roce.FlagResponse == 0 && operationOf(p.Info.Kind).receive&p.Info.Flags != 0
+	return p.Info.Flags&roce.FlagResponse == 0 && operationOf(p.Info.Kind).receive.at&p.Info.Flags != 0
 }
 
 // request is how a work request names an operation.
 type request struct {
-	types   typeSet // services that have it; none: not provided here
+	types   typeSet // queue pairs that may post it; none: not provided here
 	kind    roce.Kind
 	flags   roce.OpFlags  // immediate or invalidate, in addition to the flags of the place in the message
 	wc      ib.WCOpcode   // of its completion
@@ -112,33 +163,11 @@ type request struct {
 // placesOpcodes are the opcodes of one operation by place in the message.
 type placesOpcodes struct{ first, middle, last, only roce.Opcode }
 
-// requests is indexed by the opcode of a work request.
-var requests = [...]request{
-	ib.WRRDMAWrite: {onStreams, roce.KindWrite, 0, ib.WCRDMAWrite, placesOpcodes{
-		roce.RCRDMAWriteFirst, roce.RCRDMAWriteMiddle, roce.RCRDMAWriteLast, roce.RCRDMAWriteOnly,
-	}},
-	ib.WRRDMAWriteWithImm: {onStreams, roce.KindWrite, roce.FlagImm, ib.WCRDMAWrite, placesOpcodes{
-		roce.RCRDMAWriteFirst, roce.RCRDMAWriteMiddle, roce.RCRDMAWriteLastWithImm, roce.RCRDMAWriteOnlyWithImm,
-	}},
-	ib.WRSend: {onAll, roce.KindSend, 0, ib.WCSend, placesOpcodes{
-		roce.RCSendFirst, roce.RCSendMiddle, roce.RCSendLast, roce.RCSendOnly,
-	}},
-	ib.WRSendWithImm: {onAll, roce.KindSend, roce.FlagImm, ib.WCSend, placesOpcodes{
-		roce.RCSendFirst, roce.RCSendMiddle, roce.RCSendLastWithImm, roce.RCSendOnlyWithImm,
-	}},
-	ib.WRSendWithInv: {onRC, roce.KindSend, roce.FlagInv, ib.WCSend, placesOpcodes{
-		roce.RCSendFirst, roce.RCSendMiddle, roce.RCSendLastWithInvalidate, roce.RCSendOnlyWithInvalidate,
-	}},
-	ib.WRRDMARead:        {onReliable, roce.KindReadRequest, 0, ib.WCRDMARead, placesOpcodes{only: roce.RCRDMAReadRequest}},
-	ib.WRAtomicCmpAndSwp: {onReliable, roce.KindCompareSwap, 0, ib.WCCompSwap, placesOpcodes{only: roce.RCCompareSwap}},
-	ib.WRAtomicFetchAdd:  {onReliable, roce.KindFetchAdd, 0, ib.WCFetchAdd, placesOpcodes{only: roce.RCFetchAdd}},
-}
-
 // requestOf returns the row of a work request's opcode, nil when the operation
 // is not provided here.
 func requestOf(o ib.WROpcode) *request {
-	if int(o) < len(requests) && requests[o].types != 0 {
-		return &requests[o]
+	if r := &requests[o]; r.types != 0 {
+		return r
 	}
 	return nil
 }
@@ -148,12 +177,12 @@ func (r *request) operation() *operation { return &operations[r.kind] }
 
 // takesReceive reports whether the message consumes a receive at the peer.
 func (r *request) takesReceive() bool {
-	return r.operation().receive&(roce.FlagStart|r.flags) != 0
+	return r.operation().receive.at&(roce.FlagStart|r.flags) != 0
 }
 
-// opcode returns the opcode of a packet that starts the message, ends it, both
-// or neither.
-func (r *request) opcode(t ib.QPType, start, end bool) roce.Opcode {
+// opcode returns the opcode of the packet that begins at the start of a
+// message or not, and ends it or not.
+func (r *request) opcode(s roce.Service, start, end bool) roce.Opcode {
 	o := r.opcodes.middle
 	switch {
 	case start && end:
@@ -163,19 +192,8 @@ func (r *request) opcode(t ib.QPType, start, end bool) roce.Opcode {
 	case end:
 		o = r.opcodes.last
 	}
-	return o | roce.Opcode(serviceOf(t))<<5
+	return inService(o, s)
 }
 
-// serviceOf returns the opcode class of a service.
-func serviceOf(t ib.QPType) roce.Service {
-	switch t {
-	case ib.RC:
-		return roce.ServiceRC
-	case ib.UC:
-		return roce.ServiceUC
-	case ib.RD, ib.EEC:
-		return roce.ServiceRD
-	default:
-		return roce.ServiceUD
-	}
-}
+// inService returns the opcode of another service than RC for the same operation.
+func inService(o roce.Opcode, s roce.Service) roce.Opcode { return o | roce.Opcode(s)<<5 }

@@ -112,12 +112,13 @@ func (q *QP) checkSend(wr *ib.SendWR) (uint32, error) {
 	if length > MaxMessage {
 		return 0, fmt.Errorf("post send: %d bytes, a message has at most %d: %w", length, uint64(MaxMessage), ib.EINVAL)
 	}
-	if req.operation().answered() {
-		if err := q.checkAnswered(wr, req, length); err != nil {
-			return 0, err
-		}
+	switch op := req.operation(); {
+	case op.answered() && q.ep.attr.MaxRDAtomic == 0 && q.rd == nil && behaviourOf(q.State()).postSend != postFlush:
+		return 0, fmt.Errorf("post send: %v with max_rd_atomic 0 could never be sent: %w", wr.Opcode, ib.EINVAL)
+	case !op.demand.holds(length):
+		return 0, fmt.Errorf("post send: %v returns %d bytes, the list holds %d: %w", wr.Opcode, op.demand.size, length, ib.EINVAL)
 	}
-	if wr.AH == 0 && !onStreams.has(q.ep.typ) {
+	if wr.AH == 0 && onDatagrams.has(q.ep.typ) {
 		return 0, errNoAH
 	}
 	return uint32(length), nil
@@ -125,7 +126,7 @@ func (q *QP) checkSend(wr *ib.SendWR) (uint32, error) {
 
 func (q *QP) checkInline(wr *ib.SendWR, req *request) (uint64, error) {
 	switch {
-	case req.operation().answered():
+	case !req.operation().carries:
 		return 0, fmt.Errorf("post send: %v carries no inline data: %w", wr.Opcode, ib.EINVAL)
 	case len(wr.SGList) != 0:
 		return 0, errInlineSGE
@@ -135,19 +136,9 @@ func (q *QP) checkInline(wr *ib.SendWR, req *request) (uint64, error) {
 	return uint64(len(wr.InlineData)), nil
 }
 
-func (q *QP) checkAnswered(wr *ib.SendWR, req *request, length uint64) error {
-	if q.ep.attr.MaxRDAtomic == 0 && q.rd == nil && behaviourOf(q.State()).postSend != postFlush {
-		return fmt.Errorf("post send: %v with max_rd_atomic 0 could never be sent: %w", wr.Opcode, ib.EINVAL)
-	}
-	if req.operation().psns == psnOne && length != atomicSize {
-		return fmt.Errorf("post send: %v returns 8 bytes, the list holds %d: %w", wr.Opcode, length, ib.EINVAL)
-	}
-	return nil
-}
-
-// PostRecv adds receive work requests in order and returns how many it posted, as
-// PostSend does. In ERR the caller rings the doorbell of the shard, which flushes
-// them.
+// PostRecv adds receive work requests in order and returns how many were
+// taken, as PostSend does. In ERR the caller rings the doorbell of the shard, which
+// flushes them.
 func (q *QP) PostRecv(wrs ...ib.RecvWR) (n int, err error) {
 	if q.srq != nil {
 		return 0, fmt.Errorf("post receive: the QP takes its receives from an SRQ: %w", ib.EINVAL)

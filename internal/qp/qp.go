@@ -5,6 +5,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/memory"
 	"github.com/softhca/softhca/internal/ring"
 	"github.com/softhca/softhca/roce"
@@ -112,14 +113,16 @@ func (q *QP) Queues() (send, recv *ring.Header) {
 func (q *QP) Receive(now clock.Instant, p *Packet) {
 	switch {
 	case !q.ep.take(p):
+	case q.ep.typ == ib.RC && p.Info.Flags&roce.FlagResponse != 0:
+		q.comp.receiveResponse(now, p)
+	case q.ep.typ == ib.RC:
+		q.resp.receiveRequest(now, p)
 	case q.ep.typ == ib.UC:
 		q.in.receiveUC(now, p)
-	case q.ep.typ != ib.RC:
+	case onDatagrams.has(q.ep.typ):
 		q.in.receiveUD(now, p)
-	case p.Info.Flags&roce.FlagResponse != 0:
-		q.comp.receiveResponse(now, p)
-	default:
-		q.resp.receiveRequest(now, p)
+	default: // an EE context receives for RD queue pairs
+		q.ep.drop(counters.DropService, p)
 	}
 }
 

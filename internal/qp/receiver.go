@@ -146,32 +146,39 @@ func (r *receiver) takeFor(p *Packet) bool {
 // and the size of the receive or the region (E15). The first packet of a
 // message starts it.
 func (r *receiver) checkLength(p *Packet) fault {
-	n := len(p.Payload)
-	start, end := p.Info.Flags&roce.FlagStart != 0, p.Info.Flags&roce.FlagEnd != 0
 	switch {
 	case !fitsMTU(p, r.ep.mtu):
 		return invalidRequest(ib.WCLocLenErr, "packet length does not fit the path MTU")
 	case p.Info.Headers&roce.HasRETH != 0 && p.RETH.Length > MaxMessage:
 		return invalidRequest(ib.WCRemInvReqErr, "message longer than 2^31 bytes")
 	}
-	switch operationOf(p.Info.Kind).message {
-	case messageSend:
-		if start {
-			r.received = 0
-		}
-		if uint64(r.received)+uint64(n) > uint64(r.slot.length) && !r.slot.wild {
-			return invalidRequest(ib.WCLocLenErr, "SEND longer than the receive work request")
-		}
-	case messageWrite:
-		if start {
-			r.received = 0
-			r.write = writeTarget{va: p.RETH.VA, rkey: p.RETH.RKey, length: p.RETH.Length}
-		}
-		rest := r.write.length - r.received
-		if uint32(n) > rest || end != (uint32(n) == rest) {
-			return invalidRequest(ib.WCRemInvReqErr, "WRITE length is not what arrived")
-		}
-	case messageNone:
+	if check := operationOf(p.Info.Kind).check; check != nil {
+		return check(r, p)
+	}
+	return fault{}
+}
+
+// checkSendLength checks that the receive work request has room for a packet of a SEND.
+func (r *receiver) checkSendLength(p *Packet) fault {
+	if p.Info.Flags&roce.FlagStart != 0 {
+		r.received = 0
+	}
+	if uint64(r.received)+uint64(len(p.Payload)) > uint64(r.slot.length) && !r.slot.wild {
+		return invalidRequest(ib.WCLocLenErr, "SEND longer than the receive work request")
+	}
+	return fault{}
+}
+
+// checkWriteLength checks that a WRITE ends with the packet that completes its length.
+func (r *receiver) checkWriteLength(p *Packet) fault {
+	n, end := uint32(len(p.Payload)), p.Info.Flags&roce.FlagEnd != 0
+	if p.Info.Flags&roce.FlagStart != 0 {
+		r.received = 0
+		r.write = writeTarget{va: p.RETH.VA, rkey: p.RETH.RKey, length: p.RETH.Length}
+	}
+	rest := r.write.length - r.received
+	if n > rest || end != (n == rest) {
+		return invalidRequest(ib.WCRemInvReqErr, "WRITE length is not what arrived")
 	}
 	return fault{}
 }
@@ -188,8 +195,10 @@ func fitsMTU(p *Packet, mtu int) bool {
 		return n >= 1 && n <= mtu
 	case roce.Payload8:
 		return n == 8
+	case roce.PayloadNone:
+		return true // the payload is ignored
 	default:
-		return true
+		return false
 	}
 }
 
@@ -197,22 +206,22 @@ func fitsMTU(p *Packet, mtu int) bool {
 // the first packet of a WRITE, of a READ and of an atomic; a length of zero
 // needs none (E13, E14, E17).
 func (r *receiver) checkKey(p *Packet) fault {
-	right := operationOf(p.Info.Kind).right
+	op := operationOf(p.Info.Kind)
+	right := op.right
 	va, rkey, n := p.RETH.VA, p.RETH.RKey, p.RETH.Length
-	switch {
-	case p.Info.Headers&roce.HasAtomicETH != 0:
-		va, rkey, n = p.AtomicETH.VA, p.AtomicETH.RKey, atomicSize
-	case p.Info.Headers&roce.HasRETH == 0 || n == 0:
-		return fault{}
+	if p.Info.Headers&roce.HasAtomicETH != 0 {
+		va, rkey, n = p.AtomicETH.VA, p.AtomicETH.RKey, op.demand.size
 	}
-	switch _, err := r.ep.env.Mem.Remote(r.qp.pd, rkey, va, uint64(n), right); err {
-	case memory.FaultNone:
+	switch {
+	case p.Info.Headers&(roce.HasRETH|roce.HasAtomicETH) == 0:
 		return fault{}
-	case memory.FaultAlign:
-		return invalidRequest(ib.WCRemInvReqErr, "atomic at an address that is not a multiple of 8")
-	default:
+	case !op.demand.met(va, n):
+		return invalidRequest(ib.WCRemInvReqErr, op.demand.breach)
+	}
+	if _, err := r.ep.env.Mem.Remote(r.qp.pd, rkey, va, uint64(n), right); err != memory.FaultNone {
 		return remoteAccess("rkey: " + err.String())
 	}
+	return fault{}
 }
 
 // executeSend places the payload in the receive work request, and invalidates
@@ -262,18 +271,16 @@ func (r *receiver) executeWrite(p *Packet) fault {
 // WRITE with immediate complete a receive work request.
 func (r *receiver) completeMessage(now clock.Instant, p *Packet) {
 	r.msg = messageNone
-	if !r.slot.taken || operationOf(p.Info.Kind).receive&(p.Info.Flags|roce.FlagStart) == 0 {
+	op := operationOf(p.Info.Kind)
+	if !r.slot.taken || op.receive.at&(p.Info.Flags|roce.FlagStart) == 0 {
 		return
 	}
 	attr := &r.ep.attr
 	wc := ib.WC{
-		Opcode: ib.WCRecv, ByteLen: r.received, SrcQP: attr.DestQPN, PKeyIndex: attr.PKeyIndex, SL: attr.AV.SL,
+		Opcode: op.receive.opcode, ByteLen: r.received, SrcQP: attr.DestQPN, PKeyIndex: attr.PKeyIndex, SL: attr.AV.SL,
 	}
 	if r.ep.typ == ib.EEC {
 		wc.SrcQP, wc.EEC = p.DETH.SrcQP, ib.EECN(r.ep.num)
-	}
-	if p.Info.Kind == roce.KindWrite {
-		wc.Opcode = ib.WCRecvRDMAWithImm
 	}
 	if p.Info.Flags&roce.FlagImm != 0 {
 		wc.Flags |= ib.WCWithImm

@@ -147,7 +147,7 @@ func (r *requester) inPace(now clock.Instant) bool {
 	if ep.pace.rate != 0 && !ep.mayPace(&ep.pace, now) {
 		return false
 	}
-	if ep.connected() {
+	if !onDatagrams.has(ep.typ) {
 		return true
 	}
 	ah := ep.env.AHs.Get(ib.AHHandle(r.queue.To(r.next).AH))
@@ -195,7 +195,7 @@ func (r *requester) cost(w *begunWR, psn ib.PSN) uint32 {
 		return packetCost(min(w.length-psn.Distance(w.first)*mtu, mtu))
 	}
 	_, end := r.chunk.at(w, psn)
-	tail := min(w.length-end.Distance(w.first)*mtu, mtu)
+	tail := min(w.returned()-end.Distance(w.first)*mtu, mtu)
 	return end.Distance(psn)*packetCost(mtu) + packetCost(tail)
 }
 
@@ -230,12 +230,14 @@ func (r *requester) sendRequest(now clock.Instant, b *fabric.Batch, w *begunWR) 
 		}
 	case w.kind == begunResync:
 		n = r.end.eec.sendResync(b, w)
-	case answered:
+	case !w.request().operation().carries:
 		n = r.sendBare(b, w)
 	case r.ep.connected():
 		n, status = r.sendData(b, w)
-	default:
+	case onDatagrams.has(r.ep.typ):
 		n, status = r.sendDatagram(b, w)
+	default: // an EE context sends for RD queue pairs
+		status = ib.WCLocQPOpErr
 	}
 	if status != ib.WCSuccess {
 		// The request completes in error once all earlier ones are complete, so
@@ -246,6 +248,9 @@ func (r *requester) sendRequest(now clock.Instant, b *fabric.Batch, w *begunWR) 
 	}
 	if n == 0 {
 		return false
+	}
+	if w.kind == begunAnswered && !r.repair.sending() {
+		r.rdOut++
 	}
 	r.sent(now, w, n)
 	return true
@@ -357,13 +362,13 @@ func (r *requester) sendData(b *fabric.Batch, w *begunWR) (uint32, ib.WCStatus) 
 	rest := w.length - off
 	n := min(rest, uint32(ep.mtu))
 	end := rest == n
-	p := ep.header(w.request().opcode(ep.typ, off == 0, end), r.psn)
+	req := w.request()
+	p := ep.header(req.opcode(ep.service, off == 0, end), r.psn)
 	r.end.address(p)
-	p.BTH.SE = end && w.flags&ib.SendSolicited != 0 && w.request().takesReceive()
+	p.BTH.SE = end && w.flags&ib.SendSolicited != 0 && req.takesReceive()
 	cost := packetCost(n)
 	p.BTH.AckReq = ep.reliable() && (end || r.ackDue(cost) || r.repair.asks(r.psn) || ep.pace.last(ep.env.Now, int(n)))
-	p.RETH = roce.RETH{VA: e.RemoteAddr, RKey: e.RKey, Length: w.length}
-	p.Imm, p.InvRKey = e.Imm, ib.RKey(e.Imm)
+	req.operation().encode(p, e, 0, w.length)
 	seg, payload, id := ep.append(b, &ep.path, n)
 	if seg == nil {
 		return 0, ib.WCSuccess
@@ -407,34 +412,22 @@ func (r *requester) gather(dst []byte, w *begunWR, off uint32) bool {
 // current chunk, or an atomic. It returns the number of PSNs used, 0 when the
 // batch is full.
 func (r *requester) sendBare(b *fabric.Batch, w *begunWR) uint32 {
-	e := r.queue.At(r.next)
+	req := w.request()
+	op := req.operation()
 	_, end := r.chunk.at(w, r.psn)
 	n := end.Distance(r.psn) + 1
-	if r.repair.sending() && w.request().kind == roce.KindReadRequest {
+	if r.repair.sending() && op.psns == psnPerResponse {
 		n = r.repair.cutRead(n, w)
 	}
-	p := r.ep.header(w.request().opcode(r.ep.typ, true, true), r.psn)
+	p := r.ep.header(req.opcode(r.ep.service, true, true), r.psn)
 	r.end.address(p)
 	p.BTH.AckReq = true
-	switch w.request().kind {
-	case roce.KindCompareSwap:
-		p.AtomicETH = roce.AtomicETH{VA: e.RemoteAddr, RKey: e.RKey, SwapAdd: e.Swap, Compare: e.CompareAdd}
-	case roce.KindFetchAdd:
-		p.AtomicETH = roce.AtomicETH{VA: e.RemoteAddr, RKey: e.RKey, SwapAdd: e.CompareAdd}
-	default:
-		done := r.psn.Distance(w.first) * uint32(r.ep.mtu)
-		p.RETH = roce.RETH{
-			VA: e.RemoteAddr + uint64(done), RKey: e.RKey,
-			Length: uint32(min(uint64(w.length-done), uint64(n)*uint64(r.ep.mtu))),
-		}
+	done := r.psn.Distance(w.first) * uint32(r.ep.mtu)
+	op.encode(p, r.queue.At(r.next), done, uint32(min(uint64(w.length-done), uint64(n)*uint64(r.ep.mtu))))
+	if r.appendAlone(b, w, n) {
+		return n
 	}
-	if !r.appendAlone(b, w, n) {
-		return 0
-	}
-	if !r.repair.sending() {
-		r.rdOut++
-	}
-	return n
+	return 0
 }
 
 // appendAlone appends a request without payload that uses n PSNs, and reports

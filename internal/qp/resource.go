@@ -150,30 +150,31 @@ func (r *responder) duplicate(now clock.Instant, p *Packet) {
 		n := operationOf(p.Info.Kind).requestPSNs(p, r.ep.mtu)
 		asks = r.resend.duplicate(p, n, r.in.epsn.Prev(), r.early.holds())
 	}
-	switch op := operationOf(p.Info.Kind); {
-	case p.Info.Kind == roce.KindResync:
-		r.reply.ack(r.acknowledges(p))
-	case !op.provided():
+	if op := operationOf(p.Info.Kind); op.duplicate != nil {
+		op.duplicate(r, p)
+	} else {
 		r.ep.drop(counters.DropDuplicate, p)
-	case !op.answered():
-		r.reply.ack(r.acknowledges(p))
-	case op.answer == roce.KindReadResponse:
-		r.duplicateRead(p)
-	default:
-		e, i := r.kept.find(p.BTH.PSN)
-		if e == nil || e.kind != p.Info.Kind {
-			r.forgotten(p)
-			return
-		}
-		r.kept.again(i, e.first, e.last, r.msn)
 	}
 	if asks && r.early.has(r.in.epsn) {
 		r.catchUp(now, true)
 	}
 }
 
-// forgotten drops a duplicate that cannot be answered. If an EE context had
-// refused it, the NAK may have been lost, and is repeated.
+// acknowledgeAgain acknowledges a duplicate that has no response of its own.
+func (r *responder) acknowledgeAgain(p *Packet) { r.reply.ack(r.acknowledges(p)) }
+
+// duplicateAtomic answers an atomic again with its saved result.
+func (r *responder) duplicateAtomic(p *Packet) {
+	e, i := r.kept.find(p.BTH.PSN)
+	if e == nil || e.kind != p.Info.Kind {
+		r.forgotten(p)
+		return
+	}
+	r.kept.again(i, e.first, e.last, r.msn)
+}
+
+// forgotten drops a duplicate that cannot be answered. If an EE context has
+// refused it, the peer may not have heard.
 func (r *responder) forgotten(p *Packet) {
 	if r.shut != 0 {
 		r.reply.nak(r.shut, p.BTH.PSN)

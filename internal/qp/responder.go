@@ -349,7 +349,7 @@ func (r *responder) checkOpcode(p *Packet) fault {
 	start := p.Info.Flags&roce.FlagStart != 0
 	limit := uint32(r.ep.env.Limits.MaxDestRDAtomic)
 	switch {
-	case !op.provided():
+	case !op.services.has(r.ep.typ):
 		return invalidRequest(ib.WCRemInvReqErr, "operation not supported")
 	case start != (r.in.msg == messageNone), !start && op.message != r.in.msg:
 		return invalidRequest(ib.WCRemInvReqErr, "opcode out of sequence")
@@ -364,49 +364,11 @@ func (r *responder) checkOpcode(p *Packet) fault {
 // execute performs an RC request. All checks are done, except for memory that
 // changes in the meantime.
 func (r *responder) execute(p *Packet) fault {
-	count := r.ep.env.Counters
-	switch p.Info.Kind {
-	case roce.KindSend:
-		return r.in.executeSend(p)
-	case roce.KindWrite:
-		if p.Info.Flags&roce.FlagStart != 0 {
-			count.RxWriteRequests++
-		}
-		return r.in.executeWrite(p)
-	case roce.KindReadRequest:
-		count.RxReadRequests++
-		e := r.kept.add(p, r.msn.Next(), packetCount(p.RETH.Length, r.ep.mtu))
-		e.qp = r.in.qp
-		e.va, e.rkey, e.mtu = p.RETH.VA, p.RETH.RKey, uint16(r.ep.mtu)
-		e.length, e.stop = p.RETH.Length, p.RETH.Length
-		return fault{}
-	default:
-		count.RxAtomicRequests++
-		return r.executeAtomic(p)
+	op := operationOf(p.Info.Kind)
+	if p.Info.Flags&roce.FlagStart != 0 {
+		op.asked(r.ep.env.Counters)
 	}
-}
-
-// executeAtomic executes an atomic once and keeps its result for duplicates
-// (E9, E11).
-func (r *responder) executeAtomic(p *Packet) fault {
-	a := &p.AtomicETH
-	mem, err := r.ep.env.Mem.Remote(r.in.qp.pd, a.RKey, a.VA, atomicSize, ib.AccessRemoteAtomic)
-	if err != memory.FaultNone {
-		return remoteAccess("rkey: " + err.String())
-	}
-	var value uint64
-	err = r.ep.env.Mem.Touch(func() {
-		if p.Info.Kind == roce.KindCompareSwap {
-			value = memory.CompareSwap(mem, a.Compare, a.SwapAdd)
-		} else {
-			value = memory.FetchAdd(mem, a.SwapAdd)
-		}
-	})
-	if err != memory.FaultNone {
-		return remoteAccess("rkey: " + err.String())
-	}
-	r.kept.add(p, r.msn.Next(), 1).value = value
-	return fault{}
+	return op.execute(r, p)
 }
 
 // acknowledge schedules the acknowledgement of a request. READs and atomics are
@@ -500,16 +462,14 @@ func (r *responder) sendResponses(now clock.Instant, b *fabric.Batch) (more bool
 		if n == responseQuantum {
 			return true
 		}
-		if r.ep.pace.rate != 0 && e.kind == roce.KindReadRequest && !r.ep.mayPace(&r.ep.pace, now) {
+		answer := &operationOf(e.kind).answer
+		if r.ep.pace.rate != 0 && answer.returns == returnsData && !r.ep.mayPace(&r.ep.pace, now) {
 			return false
 		}
-		ok := false
-		if e.kind == roce.KindReadRequest {
-			ok = r.sendReadResponse(b, e)
-		} else {
-			ok = r.sendAtomicAck(b, e)
-		}
-		if !ok {
+		switch ok, err := answer.respond(r, b, e); {
+		case err != memory.FaultNone:
+			r.endRead(e, err)
+		case !ok:
 			return true
 		}
 	}
@@ -540,7 +500,7 @@ func (r *responder) syndrome() roce.Syndrome {
 
 // header starts a response; for RD it names the requesting queue pair.
 func (r *responder) header(op roce.Opcode, psn ib.PSN, to ib.QPN) *roce.Packet {
-	p := r.ep.header(op|roce.Opcode(serviceOf(r.ep.typ))<<5, psn)
+	p := r.ep.header(inService(op, r.ep.service), psn)
 	if r.end.eec != nil {
 		p.BTH.DestQP = to
 	}
@@ -562,20 +522,20 @@ func (r *responder) sendAck(b *fabric.Batch) bool {
 }
 
 // sendAtomicAck appends the answer to an atomic.
-func (r *responder) sendAtomicAck(b *fabric.Batch, e *resource) bool {
+func (r *responder) sendAtomicAck(b *fabric.Batch, e *resource) (bool, memory.Fault) {
 	p := r.header(roce.RCAtomicAcknowledge, e.first, e.peer)
 	p.AETH = roce.AETH{Syndrome: r.syndrome(), MSN: e.msn}
 	p.AtomicAck = e.value
 	if r.ep.appendBare(b) == nil {
-		return false
+		return false, memory.FaultNone
 	}
 	e.pending = false
-	return true
+	return true, memory.FaultNone
 }
 
 // sendReadResponse appends the next response packet of a READ. The key is
-// checked again for each: if the region is gone, the peer gets a NAK (E14).
-func (r *responder) sendReadResponse(b *fabric.Batch, e *resource) bool {
+// checked again for each: if the region has gone, the peer is told (E14).
+func (r *responder) sendReadResponse(b *fabric.Batch, e *resource) (bool, memory.Fault) {
 	off := e.next.Distance(e.first) * uint32(e.mtu)
 	n := min(e.stop-min(off, e.stop), uint32(e.mtu))
 	var src []byte
@@ -583,8 +543,7 @@ func (r *responder) sendReadResponse(b *fabric.Batch, e *resource) bool {
 		var err memory.Fault
 		src, err = r.ep.env.Mem.Remote(e.qp.pd, e.rkey, e.va+uint64(off), uint64(n), ib.AccessRemoteRead)
 		if err != memory.FaultNone {
-			r.endRead(e, err)
-			return true
+			return false, err
 		}
 	}
 	// A replay from the middle of a READ continues with MIDDLE or LAST, as on
@@ -594,18 +553,17 @@ func (r *responder) sendReadResponse(b *fabric.Batch, e *resource) bool {
 	p.AETH = roce.AETH{Syndrome: r.syndrome(), MSN: e.msn}
 	seg, payload, id := r.ep.append(b, &r.ep.path, n)
 	if seg == nil {
-		return false
+		return false, memory.FaultNone
 	}
 	if err := r.ep.env.Mem.Touch(func() { copy(payload, src) }); err != memory.FaultNone {
 		b.Unappend()
-		r.endRead(e, err)
-		return true
+		return false, err
 	}
 	r.ep.finish(seg, id)
 	r.ep.pace.sent(r.ep.env.Now, ipLength(&r.ep.path, seg))
 	e.pending = e.next != e.end
 	e.next = e.next.Next()
-	return true
+	return true, memory.FaultNone
 }
 
 // endRead ends a READ whose memory is no longer accessible.

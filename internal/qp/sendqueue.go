@@ -40,20 +40,23 @@ type begunWR struct {
 type begunKind uint8
 
 const (
-	begunAcked    begunKind = iota // a cumulative acknowledgement; for UC and UD, transmission
-	begunAnswered                  // response data: a READ or an atomic
-	begunWild                      // an error: the entry is malformed and is not sent
+	begunAcked    begunKind = iota // an acknowledgement, of others too; for UC and UD, that it is sent
+	begunAnswered                  // responses of its own: a READ or an atomic
+	begunWild                      // an error: the entry makes no sense, and is not sent
 	begunResync                    // an acknowledgement: an EE context's own request
 )
 
 // request returns the row of the work request's opcode.
 func (w *begunWR) request() *request { return &requests[w.opcode] }
 
+// returned returns the bytes that the answer to the work request brings.
+func (w *begunWR) returned() uint32 { return w.request().operation().returned(w.length) }
+
 func (s *sendQueue) init(a ring.Allocator, t ib.QPType, c ib.QPCap) error {
 	s.maxSGE, s.maxInline, s.foreign = c.MaxSendSGE, c.MaxInlineData, a.Alloc != nil
 	s.typ = t
 	room := max(ring.SGERoom(s.maxSGE), (s.maxInline+7)&^7)
-	if s.datagrams = !onConnected.has(t); s.datagrams {
+	if s.datagrams = onAddressed.has(t); s.datagrams {
 		room += ring.SendToSize
 	}
 	if err := s.Init(a, c.MaxSendWR, room); err != nil {
@@ -105,10 +108,10 @@ func (s *sendQueue) sane(w *begunWR, i uint32) bool {
 		return false
 	}
 	switch op := req.operation(); {
-	case op.psns == psnOne && w.length != atomicSize:
+	case !op.demand.holds(uint64(w.length)):
 		return false
 	case w.flags&ib.SendInline != 0:
-		return w.length <= s.maxInline && w.numSGE == 0 && !op.answered()
+		return w.length <= s.maxInline && w.numSGE == 0 && op.carries
 	default:
 		return memory.TotalLength(s.SGEs(i, uint32(w.numSGE))) == uint64(w.length)
 	}

@@ -85,7 +85,7 @@ func (q *QP) sendError(now clock.Instant, status ib.WCStatus, cause string) {
 	if q.State() == ib.ERR { // the completion found its CQ full
 		return
 	}
-	if q.ep.typ == ib.RC {
+	if !onSQE.has(q.ep.typ) {
 		q.fail(now, cause)
 		return
 	}

@@ -46,12 +46,12 @@ func (r *receiver) receiveUC(now clock.Instant, p *Packet) {
 		r.ep.drop(counters.DropState, p)
 		return
 	}
-	if operationOf(p.Info.Kind).message == messageSend {
-		if f := r.executeSend(p); f.syndrome != 0 {
-			r.fail(now)
-			return
-		}
-	} else if f := r.executeWrite(p); f.syndrome != 0 {
+	switch f := operationOf(p.Info.Kind).execute(&r.qp.resp, p); f.syndrome {
+	case 0:
+	case roce.NAKRemoteOperational: // the receive is to blame
+		r.fail(now)
+		return
+	default:
 		r.giveUp(counters.DropAccess, p)
 		return
 	}
@@ -115,14 +115,17 @@ func (r *receiver) giveUp(d counters.Drop, p *Packet) {
 // packet. It reports why the message must be dropped.
 func (r *receiver) checkUC(p *Packet, start bool) (counters.Drop, bool) {
 	op := operationOf(p.Info.Kind)
+	if !op.services.has(r.ep.typ) {
+		return counters.DropService, false
+	}
 	if !start && r.msg != op.message {
 		return counters.DropSequence, false
 	}
 	if r.ep.attr.AccessFlags&op.right != op.right {
 		return counters.DropAccess, false
 	}
-	if start && op.message == messageWrite {
-		r.ep.env.Counters.RxWriteRequests++
+	if start {
+		op.asked(r.ep.env.Counters)
 	}
 	if !r.takeFor(p) {
 		r.ep.env.Counters.OutOfBuffer++
@@ -146,6 +149,9 @@ const grhBytes = 40
 // dropped; the receive serves the next one.
 func (r *receiver) receiveUD(now clock.Instant, p *Packet) {
 	switch {
+	case !operationOf(p.Info.Kind).services.has(r.ep.typ):
+		r.ep.drop(counters.DropService, p)
+		return
 	case len(p.Payload) > r.ep.env.Limits.ActiveMTU.Bytes():
 		r.ep.drop(counters.DropLength, p)
 		return
@@ -189,7 +195,7 @@ func (r *requester) sendDatagram(b *fabric.Batch, w *begunWR) (uint32, ib.WCStat
 	case w.length > uint32(ep.env.Limits.ActiveMTU.Bytes()):
 		return 0, ib.WCLocLenErr
 	}
-	p := ep.header(w.request().opcode(ep.typ, true, true), r.psn)
+	p := ep.header(w.request().opcode(ep.service, true, true), r.psn)
 	p.BTH.DestQP = to.QPN & ib.QPNMask
 	p.BTH.SE = w.flags&ib.SendSolicited != 0
 	p.BTH.AckReq = ep.typ == ib.GSI // Linux asks for it on QP1; receivers ignore it
@@ -197,7 +203,7 @@ func (r *requester) sendDatagram(b *fabric.Batch, w *begunWR) (uint32, ib.WCStat
 	if to.QKey&ib.QKeyControlled != 0 {
 		p.DETH.QKey = ep.attr.QKey
 	}
-	p.Imm = r.queue.At(r.next).Imm
+	w.request().operation().encode(p, r.queue.At(r.next), 0, w.length)
 	path := ah.Path
 	if ep.path.SrcPort != 0 {
 		path.SrcPort = ep.path.SrcPort

@@ -9,6 +9,7 @@ import (
 	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/hca"
 	"github.com/softhca/softhca/internal/hca/rig"
+	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/roce"
 )
 
@@ -196,5 +197,31 @@ func TestV14_UDBetweenAdapters(t *testing.T) {
 	r.Run(1e9, func() bool { got = append(got, r.Poll(1)...); return len(got) > 0 })
 	if len(got) != 1 || got[0].SrcQP != a.QP.Num() || !bytes.Equal(b.Buf[40:4136], a.Buf[:4096]) {
 		t.Errorf("the datagram arrives as %+v", got)
+	}
+}
+
+// TestUnknownOperationsAreDropped shows that a service without acknowledgements drops and
+// counts an operation that it does not have, and keeps the receive.
+func TestUnknownOperationsAreDropped(t *testing.T) {
+	for _, c := range []struct {
+		typ  ib.QPType
+		only roce.Opcode
+	}{{ib.UC, roce.UCSendOnly}, {ib.UD, roce.UDSendOnly}, {ib.GSI, roce.UDSendOnly}} {
+		for _, kind := range []roce.Kind{roce.KindReadRequest, roce.KindFetchAdd, roce.KindFlush, roce.KindAtomicWrite, roce.KindResync, 200} {
+			s := rig.NewSolo(t, rig.SoloConfig{Type: c.typ})
+			s.Recv(1, 100)
+			p := s.Packet(c.only, 0x100, []byte{1, 2, 3, 4, 5, 6, 7, 8})
+			d := s.Datagram(p)
+			info := *c.only.Info()
+			info.Kind = kind
+			p.Info = &info
+			s.QP.Receive(s.Now, &qp.Packet{Packet: p, Data: &d, Size: len(d.Bytes)})
+			if n := s.Counters().Drops[counters.DropService]; n != 1 {
+				t.Errorf("%v: %v: %d packets are dropped for their service, want 1", c.typ, kind, n)
+			}
+			if wcs := s.Poll(); len(wcs) != 0 {
+				t.Errorf("%v: %v completes %+v", c.typ, kind, wcs)
+			}
+		}
 	}
 }
