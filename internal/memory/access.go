@@ -37,14 +37,11 @@ func (t *Table) Local(pd PD, key ib.LKey, addr, n uint64, need ib.Access) ([]byt
 }
 
 // Remote returns a view of n bytes at addr of the region with the remote key,
-// for an access that needs the given remote rights. For n of 0 it checks
-// nothing (E13). With REMOTE_ATOMIC among the rights the address must be a
-// multiple of 8, which is checked first (E17). The view is valid until the
-// region is deregistered; Remote allocates nothing.
+// for a peer that needs the given remote rights. For no bytes it looks at
+// nothing (E13). Which addresses an operation may name is its caller's to check
+// (E17). The view is valid until the region is deregistered; Remote allocates
+// nothing.
 func (t *Table) Remote(pd PD, key ib.RKey, addr, n uint64, need ib.Access) ([]byte, Fault) {
-	if need&ib.AccessRemoteAtomic != 0 && addr&7 != 0 {
-		return nil, FaultAlign
-	}
 	if n == 0 {
 		return nil, FaultNone
 	}

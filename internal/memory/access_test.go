@@ -124,27 +124,6 @@ func TestE14_ViewEnds(t *testing.T) {
 	}
 }
 
-// TestE17_AtomicAlignment: the address that the peer names decides, before
-// its key does.
-func TestE17_AtomicAlignment(t *testing.T) {
-	tab, r := newTable(t, allRights)
-	for off := range uint64(9) {
-		want := FaultAlign
-		if off%8 == 0 {
-			want = FaultNone
-		}
-		if _, f := tab.Remote(1, r.RKey(), base+off, 8, ib.AccessRemoteAtomic); f != want {
-			t.Errorf("atomic at offset %d: got %v, want %v", off, f, want)
-		}
-	}
-	if _, f := tab.Remote(1, 0, base+1, 8, ib.AccessRemoteAtomic); f != FaultAlign {
-		t.Errorf("misaligned atomic with a bad key: %v", f)
-	}
-	if _, f := tab.Remote(1, r.RKey(), base+1, 8, ib.AccessRemoteWrite); f != FaultNone {
-		t.Errorf("write at an odd address: %v", f)
-	}
-}
-
 // TestE3_GatherFaults: what stops a requester from reading its own memory.
 func TestE3_GatherFaults(t *testing.T) {
 	tab, r := newTable(t, 0)

@@ -1,14 +1,13 @@
 package memory
 
-// Fault is the reason why an access to memory is refused. It is not an error: a
-// responder turns it into a NAK, a requester into a completion status (E3, E14,
-// E16, E17, E28).
+// Fault says why an access to memory is refused. It is not an error: a
+// responder turns it into a NAK, a requester into a completion status. Which
+// ones, is their rule (E3, E14, E16, E28).
 type Fault uint8
 
 // The faults, in the order in which they are checked.
 const (
 	FaultNone        Fault = iota // the access is allowed
-	FaultAlign                    // the address of an atomic is not a multiple of 8 (E17)
 	FaultKey                      // no such key
 	FaultInvalidated              // the region was invalidated
 	FaultPD                       // another protection domain
@@ -18,7 +17,7 @@ const (
 )
 
 var faultNames = [...]string{
-	"none", "misaligned", "no such key", "invalidated", "wrong protection domain",
+	"none", "no such key", "invalidated", "wrong protection domain",
 	"access right missing", "out of range", "memory not mapped",
 }
 

@@ -267,9 +267,6 @@ func (m *model) one(t *rapid.T) {
 	if n > 0 {
 		want, at = r.check(pd, addr, n, need)
 	}
-	if remote && need&ib.AccessRemoteAtomic != 0 && addr%8 != 0 {
-		want = FaultAlign
-	}
 	var b []byte
 	var f Fault
 	if remote {
