@@ -96,6 +96,45 @@ func TestEnumNamesAreComplete(t *testing.T) {
 	}
 }
 
+// TestAnswers shows that each request of a reliable service has an answer among the
+// responses of that service, and nothing else has one.
+func TestAnswers(t *testing.T) {
+	for v := range 256 {
+		i := Opcode(v).Info()
+		if !i.Known {
+			continue
+		}
+		answer, ok := i.Kind.Answer()
+		request := i.Flags&FlagResponse == 0 && i.Kind != KindCNP
+		if ok != request {
+			t.Errorf("%s has an answer: %t", i.Name, ok)
+		}
+		reliable := i.Service == ServiceRC || i.Service == ServiceRD || i.Service == ServiceXRC
+		if !request || !reliable {
+			continue
+		}
+		found := false
+		for a := range Opcode(32) {
+			r := (Opcode(v)&0xe0 | a).Info()
+			found = found || r.Known && r.Kind == answer && r.Flags&FlagResponse != 0
+		}
+		if !found {
+			t.Errorf("%s is answered by %v, which its service does not have", i.Name, answer)
+		}
+	}
+	if _, ok := Kind(200).Answer(); ok {
+		t.Error("a kind that is none has an answer")
+	}
+	for k, want := range map[Kind]Kind{
+		KindSend: KindAck, KindWrite: KindAck, KindResync: KindAck, KindReadRequest: KindReadResponse, KindFlush: KindReadResponse,
+		KindAtomicWrite: KindReadResponse, KindCompareSwap: KindAtomicAck, KindFetchAdd: KindAtomicAck,
+	} {
+		if got, _ := k.Answer(); got != want {
+			t.Errorf("%v is answered by %v, want %v", k, got, want)
+		}
+	}
+}
+
 func TestPayloadRules(t *testing.T) {
 	const mtu = 256
 	for _, c := range []struct {

@@ -40,6 +40,23 @@ const (
 // String returns the name of the kind, such as "READ_REQUEST".
 func (k Kind) String() string { return nameOf(kindNames[:], int(k), "Kind") }
 
+// Answer returns the kind of the packets that answer a request of a reliable service, and
+// false for what is no such request. A request whose answer is KindAck is acknowledged
+// together with others; the others have responses of their own. FLUSH and ATOMIC WRITE have a
+// READ response without payload.
+func (k Kind) Answer() (Kind, bool) {
+	switch k {
+	case KindSend, KindWrite, KindResync:
+		return KindAck, true
+	case KindReadRequest, KindFlush, KindAtomicWrite:
+		return KindReadResponse, true
+	case KindCompareSwap, KindFetchAdd:
+		return KindAtomicAck, true
+	default:
+		return 0, false
+	}
+}
+
 // OpFlags is the place of a packet in its message and what it carries.
 type OpFlags uint8
 

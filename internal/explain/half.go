@@ -196,12 +196,8 @@ func (o *op) end() ib.PSN { return o.first.Add(o.n) }
 
 // answered reports whether the message needs a response of its own.
 func (o *op) answered() bool {
-	switch o.kind {
-	case roce.KindReadRequest, roce.KindCompareSwap, roce.KindFetchAdd, roce.KindFlush, roce.KindAtomicWrite:
-		return true
-	default:
-		return false
-	}
+	k, ok := o.kind.Answer()
+	return ok && k != roce.KindAck
 }
 
 // complete reports whether all responses to the message were seen. Messages without

@@ -370,10 +370,10 @@ func (v *victim) stepAnswer(p *program) {
 		kind = []roce.Kind{roce.KindAck, roce.KindReadRequest, roce.KindFetchAdd, roce.KindAck}[msn&3]
 	}
 	var list []roce.Packet
-	switch kind {
-	case roce.KindReadRequest:
+	switch answer, _ := kind.Answer(); answer {
+	case roce.KindReadResponse:
 		list = v.readResponses(psn, int(min(q.RETH.Length, 8<<10)))
-	case roce.KindCompareSwap, roce.KindFetchAdd:
+	case roce.KindAtomicAck:
 		list = append(list, v.Answer(roce.RCAtomicAcknowledge, psn, 0, nil))
 	default:
 		list = append(list, v.AckTo(psn, 0))

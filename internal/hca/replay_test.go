@@ -273,11 +273,8 @@ func (f *flow) keepsBetween(from, to ib.PSN) bool {
 }
 
 func readOrAtomic(p *roce.Packet) bool {
-	switch p.Info.Kind {
-	case roce.KindReadRequest, roce.KindCompareSwap, roce.KindFetchAdd:
-		return true
-	}
-	return false
+	k, ok := p.Info.Kind.Answer()
+	return ok && k != roce.KindAck
 }
 
 // answer is what is compared of an answer.

@@ -31,6 +31,9 @@ func TestRowsAreWhole(t *testing.T) {
 		if o.services&onAcknowledged != 0 && o.duplicate == nil {
 			t.Errorf("%v is provided for a service that repeats requests, and a duplicate has no answer", k)
 		}
+		if want, ok := k.Answer(); !ok || o.answer.kind != want {
+			t.Errorf("%v is answered by %v, the wire has %v for it", k, o.answer.kind, want)
+		}
 		if own := o.answer.kind != roce.KindAck; own != o.answered() {
 			t.Errorf("%v is answered by %v, has responses of its own: %t", k, o.answer.kind, o.answered())
 		}
