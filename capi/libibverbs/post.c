@@ -1,6 +1,7 @@
 // Posting: the library writes requests where the engine reads them.
 #define _GNU_SOURCE
 #include "softhca.h"
+#include "operations.h"
 
 #include <arpa/inet.h>
 
@@ -9,23 +10,11 @@
 
 enum { KNOWN_FLAGS = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE };
 
-// operations are the requests that each service supports, one bit for each opcode.
-static uint32_t operations(enum ibv_qp_type t)
-{
-	uint32_t sends = 1u << IBV_WR_SEND | 1u << IBV_WR_SEND_WITH_IMM, writes = 1u << IBV_WR_RDMA_WRITE | 1u << IBV_WR_RDMA_WRITE_WITH_IMM;
-	switch (t) {
-	case IBV_QPT_RC:
-		return sends | writes | 1u << IBV_WR_RDMA_READ | 1u << IBV_WR_ATOMIC_CMP_AND_SWP | 1u << IBV_WR_ATOMIC_FETCH_AND_ADD |
-		       1u << IBV_WR_SEND_WITH_INV;
-	case IBV_QPT_UC:
-		return sends | writes;
-	default:
-		return sends;
-	}
-}
+// has reports whether queue pairs of a type take a request.
+static bool has(const struct operation *o, enum ibv_qp_type t) { return (unsigned)t < 32 && (o->services >> t & 1) != 0; }
 
-static bool atomic(uint8_t opcode) { return opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD; }
-static bool answered(uint8_t opcode) { return opcode == IBV_WR_RDMA_READ || atomic(opcode); }
+// operation_of returns the row of an entry, which other threads of the program may overwrite.
+static const struct operation *operation_of(const struct ring_send *e) { return &operations[e->opcode % 32]; }
 
 static struct ring_to *to_of(const struct ring *r, struct ring_send *e)
 {
@@ -45,7 +34,7 @@ static int put_list(struct qp *q, struct ring_send *e, const struct ibv_sge *lis
 		return EINVAL;
 	for (size_t i = 0; i < n; i++)
 		length += list[i].length;
-	if (length > MAX_MESSAGE || (atomic(e->opcode) && length < sizeof e->swap))
+	if (length > MAX_MESSAGE || length < operation_of(e)->size)
 		return EINVAL;
 	if (n > 0)
 		memcpy(e + 1, list, n * sizeof *list);
@@ -56,7 +45,7 @@ static int put_list(struct qp *q, struct ring_send *e, const struct ibv_sge *lis
 
 static int put_inline(struct qp *q, struct ring_send *e, uint32_t *at, const void *data, size_t n)
 {
-	if (answered(e->opcode) || n > q->cap.inline_data - *at)
+	if (!operation_of(e)->carries || n > q->cap.inline_data - *at)
 		return EINVAL;
 	if (n > 0)
 		memcpy((uint8_t *)(e + 1) + *at, data, n);
@@ -67,16 +56,16 @@ static int put_inline(struct qp *q, struct ring_send *e, uint32_t *at, const voi
 }
 
 // put_send writes a request into the entry of index prod.
-static int put_send(struct qp *q, uint32_t prod, const struct ibv_send_wr *wr, uint32_t allowed)
+static int put_send(struct qp *q, uint32_t prod, const struct ibv_send_wr *wr)
 {
 	struct ring_send *e = ring_entry(q->send, prod);
-	if ((unsigned)wr->opcode > 31 || !(allowed & 1u << wr->opcode) || wr->num_sge < 0)
+	if ((unsigned)wr->opcode > 31 || !has(&operations[wr->opcode], q->ibv.qp_type) || wr->num_sge < 0)
 		return EINVAL;
 	e->wr_id = wr->wr_id;
 	e->opcode = (uint8_t)wr->opcode;
 	e->flags = (uint8_t)(wr->send_flags & KNOWN_FLAGS);
-	e->imm = wr->opcode == IBV_WR_SEND_WITH_INV ? wr->invalidate_rkey : ntohl(wr->imm_data);
-	if (atomic(e->opcode)) {
+	e->imm = operation_of(e)->invalidates ? wr->invalidate_rkey : ntohl(wr->imm_data);
+	if (operation_of(e)->atomic) {
 		e->remote_addr = wr->wr.atomic.remote_addr;
 		e->rkey = wr->wr.atomic.rkey;
 		e->compare_add = wr->wr.atomic.compare_add;
@@ -136,7 +125,6 @@ int ring_doorbell(struct qp *q, struct softhca_posted *p)
 // post_list posts a list. It reports whether to ring the doorbell, and the arguments for it.
 static int post_list(struct qp *q, struct ibv_send_wr *wr, struct ibv_send_wr **bad, struct softhca_posted *p, bool *ring)
 {
-	uint32_t allowed = operations(q->ibv.qp_type);
 	int code = 0;
 	spin_lock(&q->send_lock);
 	uint32_t prod = atomic_load_explicit(&q->send->prod, memory_order_relaxed);
@@ -147,7 +135,7 @@ static int post_list(struct qp *q, struct ibv_send_wr *wr, struct ibv_send_wr **
 		else if (UNLIKELY(full(q->send, prod)))
 			code = ENOMEM;
 		else
-			code = put_send(q, prod, wr, allowed);
+			code = put_send(q, prod, wr);
 		if (UNLIKELY(code != 0)) {
 			*bad = wr;
 			break;
@@ -390,18 +378,11 @@ static VERB(int, wr_complete, (struct ibv_qp_ex *ex), ex)
 
 uint64_t wr_ops(enum ibv_qp_type t)
 {
-	uint64_t sends = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM, writes = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
-	switch (t) {
-	case IBV_QPT_RC:
-		return sends | writes | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |
-		       IBV_QP_EX_WITH_SEND_WITH_INV;
-	case IBV_QPT_UC:
-		return sends | writes;
-	case IBV_QPT_UD:
-		return sends;
-	default:
-		return 0;
-	}
+	uint64_t ops = 0;
+	for (int i = 0; i < 32; i++)
+		if (has(&operations[i], t))
+			ops |= operations[i].extended;
+	return ops;
 }
 
 void fill_wr_ops(struct qp *q, uint64_t ops)

@@ -16,7 +16,7 @@ var cPostMutants = []cMutant{
 	},
 	{
 		name: "inline-read-accepted", in: "capi/libibverbs/post.c:put_inline",
-		old: "answered(e->opcode) || ", new: "",
+		old: "!operation_of(e)->carries || ", new: "",
 		sees: "a READ with inline data is no error",
 	},
 	{
@@ -76,7 +76,7 @@ var cPostMutants = []cMutant{
 	},
 	{
 		name: "atomic-with-a-short-list", in: "capi/libibverbs/post.c:put_list",
-		old: " || (atomic(e->opcode) && length < sizeof e->swap)", new: "",
+		old: " || length < operation_of(e)->size", new: "",
 		sees: "an atomic with room for 4 bytes is accepted",
 	},
 	{

@@ -197,3 +197,26 @@ func (r *request) opcode(s roce.Service, start, end bool) roce.Opcode {
 
 // inService returns the opcode of another service than RC for the same operation.
 func inService(o roce.Opcode, s roce.Service) roce.Opcode { return o | roce.Opcode(s)<<5 }
+
+// Posting is what a program that writes work requests into a send queue itself must follow.
+type Posting struct {
+	Only   roce.Opcode // of RC, for a message of one packet
+	Size   uint32      // bytes that its elements hold; 0: any number
+	Inline bool        // it carries payload, which may be inline
+
+	types typeSet
+}
+
+// On reports whether queue pairs of a type take the work request.
+func (p *Posting) On(t ib.QPType) bool { return p.types.has(t) }
+
+// PostingOf returns what holds of work requests with an opcode, false if no queue pair takes
+// them.
+func PostingOf(o ib.WROpcode) (Posting, bool) {
+	r := requestOf(o)
+	if r == nil {
+		return Posting{}, false
+	}
+	op := r.operation()
+	return Posting{Only: r.opcodes.only, Size: op.demand.size, Inline: op.carries, types: r.types}, true
+}
