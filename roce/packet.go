@@ -232,3 +232,12 @@ func (p *Packet) Build(dst []byte) int {
 	p.PutHeaders(dst)
 	return len(dst)
 }
+
+// PSNs returns how many PSNs a request takes on a path whose MTU is mtu bytes: a READ one for
+// each packet of its answer, any other request one.
+func (p *Packet) PSNs(mtu int) uint32 {
+	if p.BTH.Opcode.Info().Kind != KindReadRequest || p.RETH.Length == 0 {
+		return 1
+	}
+	return uint32((uint64(p.RETH.Length)-1)/uint64(mtu)) + 1
+}

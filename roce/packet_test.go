@@ -220,3 +220,20 @@ func TestPacketPathDoesNotAllocate(t *testing.T) {
 		t.Errorf("building, sealing, checking and parsing allocate %v times a packet, want 0", allocs)
 	}
 }
+
+// TestPSNs shows that a READ takes the PSNs of its answer.
+func TestPSNs(t *testing.T) {
+	for _, c := range []struct {
+		op     Opcode
+		length uint32
+		want   uint32
+	}{
+		{RCRDMAReadRequest, 0, 1}, {RCRDMAReadRequest, 1, 1}, {RCRDMAReadRequest, 1024, 1}, {RCRDMAReadRequest, 1025, 2},
+		{RDRDMAReadRequest, 4096, 4}, {RCRDMAReadRequest, 1<<32 - 1, 1 << 22}, {RCRDMAWriteFirst, 4096, 1}, {RCSendOnly, 4096, 1},
+	} {
+		p := Packet{BTH: BTH{Opcode: c.op}, RETH: RETH{Length: c.length}}
+		if got := p.PSNs(1024); got != c.want {
+			t.Errorf("%v of %d bytes takes %d PSNs, want %d", c.op, c.length, got, c.want)
+		}
+	}
+}

@@ -451,14 +451,11 @@ func (o *op) extend(now instant, p *roce.Packet) {
 
 // psns returns the number of PSNs of a request.
 func (c *conversation) psns(p *roce.Packet) uint32 {
-	if p.Info.Kind != roce.KindReadRequest || p.RETH.Length == 0 {
-		return 1
-	}
-	mtu := uint32(c.mtu)
+	mtu := c.mtu
 	if mtu == 0 {
-		mtu = uint32(ib.MTU4096.Bytes())
+		mtu = ib.MTU4096.Bytes()
 	}
-	return min((p.RETH.Length-1)/mtu+1, maxJump)
+	return min(p.PSNs(mtu), maxJump)
 }
 
 // vague reports whether psns is a guess.

@@ -42,7 +42,7 @@ func (f *flow) remember(t testing.TB) {
 
 // rememberRead settles the bytes that the responses to a READ carried.
 func (f *flow) rememberRead(p *roce.Packet, mtu uint64) {
-	n := max(1, (p.RETH.Length+uint32(mtu)-1)/uint32(mtu))
+	n := p.PSNs(int(mtu))
 	for i := range f.replies {
 		r := &f.replies[i].p
 		if r.Info.Kind != roce.KindReadResponse || !r.BTH.PSN.InWindow(p.BTH.PSN, n) {

@@ -175,3 +175,22 @@ func TestCountersOfRequests(t *testing.T) {
 		}
 	}
 }
+
+// TestRequestPSNs compares the PSNs of a request packet with what the wire says.
+func TestRequestPSNs(t *testing.T) {
+	for v := range 256 {
+		i := roce.Opcode(v).Info()
+		o := operationOf(i.Kind)
+		if !i.Known || i.Flags&roce.FlagResponse != 0 || o.services == 0 {
+			continue
+		}
+		for _, mtu := range []int{256, 4096} {
+			for _, n := range []uint32{0, 1, 256, 257, 4097, 1 << 31, 1<<32 - 1} {
+				p := Packet{Packet: roce.Packet{BTH: roce.BTH{Opcode: roce.Opcode(v)}, RETH: roce.RETH{Length: n}}}
+				if got, want := o.requestPSNs(&p, mtu), p.PSNs(mtu); got != want {
+					t.Errorf("%s of %d bytes at MTU %d takes %d PSNs, want %d", i.Name, n, mtu, got, want)
+				}
+			}
+		}
+	}
+}

@@ -97,11 +97,10 @@ func (w *world) showSegment(q *pair, run *fabric.Run, k int) string {
 
 // psnsOf returns how many PSNs a request takes.
 func psnsOf(p *roce.Packet, mtu ib.MTU) uint32 {
-	if p.BTH.Opcode.Info().Kind != roce.KindReadRequest || !mtu.Valid() {
+	if !mtu.Valid() {
 		return 1
 	}
-	n := uint64(mtu.Bytes())
-	return max(1, uint32((uint64(p.RETH.Length)+n-1)/n))
+	return p.PSNs(mtu.Bytes())
 }
 
 // showFields shows the fields that a packet of its opcode has, those of the BTH
