@@ -13,7 +13,7 @@ var challengeMutants = []mutant{
 	},
 	{
 		name: "peer-asked-once", in: "internal/qp.challenge.timeout",
-		old:    "c.probes < challengeProbes",
+		old:    "c.probes < c.rounds()",
 		new:    "c.probes < 1",
 		breaks: "V15",
 	},
