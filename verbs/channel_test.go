@@ -214,7 +214,7 @@ func TestSmallChannel(t *testing.T) {
 	_, err = a.ctx.CreateCQ(4, ch)
 	want(t, err, ErrInsufficientResources, "a second CQ")
 	for range 10 {
-		cq.notify()
+		cq.wake()
 	}
 	if next(t, ch) != cq {
 		t.Error("the event is of another CQ")
@@ -222,8 +222,8 @@ func TestSmallChannel(t *testing.T) {
 	must(t, cq.Destroy())
 	other, err := a.ctx.CreateCQ(4, ch)
 	must(t, err)
-	other.notify()
-	other.notify()
+	other.wake()
+	other.wake()
 	for next(t, ch) != other {
 	}
 	must(t, other.Destroy())

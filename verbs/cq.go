@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 
 	"github.com/softhca/softhca/ib"
-	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/device"
 	"github.com/softhca/softhca/internal/qp"
 )
@@ -14,7 +13,7 @@ import (
 type CQ struct {
 	dev     *device.Device
 	cq      *qp.CQ
-	obj     device.Object
+	obj     device.CQ
 	channel *CompChannel // the program's, or that of waiter; never nil
 	waiter  *waiter      // nil if it was created with a channel
 	left    atomic.Bool  // it has left the channel; set before another CQ can take its place
@@ -36,35 +35,31 @@ func (c *Context) CreateCQ(n int, ch *CompChannel) (*CQ, error) {
 		ch = q.waiter.events
 	}
 	q.channel = ch
-	err := q.dev.Call("CreateCQ", nil, func(clock.Instant) (err error) {
-		if !ch.join(q.dev) {
-			return fmt.Errorf("the completion channel has %d: %w", ch.most, ErrInsufficientResources)
-		}
-		if q.cq, err = q.dev.HCA.CreateCQ(uint32(n), q.notify); err != nil {
-			ch.leave()
-			return err
-		}
-		q.obj.CQ, q.obj.Owner, q.obj.Wake = q.cq, q, q.wake
-		q.dev.Add(&q.obj)
-		return nil
-	})
-	if err != nil {
+	if !ch.join(q.dev) {
+		return nil, fmt.Errorf("create CQ: the completion channel has %d: %w", ch.most, ErrInsufficientResources)
+	}
+	if err := q.dev.CreateCQ(&q.obj, uint32(n), q, q.wake, q.wake); err != nil {
+		ch.leave()
 		return nil, fmt.Errorf("create CQ: %w", err)
 	}
+	q.cq = q.obj.CQ
 	return q, nil
 }
 
-// notify is called on the device's thread when the armed CQ has an entry.
-func (q *CQ) notify() {
-	q.dev.Woke()
-	q.channel.put(q)
-}
-
-// wake wakes goroutines that sleep until the CQ has an entry. Any thread may call it.
+// wake tells the channel that the CQ has an entry, or that the device has ended, and
+// wakes goroutines that sleep. Any thread may call it.
 func (q *CQ) wake() { q.channel.put(q) }
 
-// object returns the device's side of the CQ, nil for nil.
+// object returns what events about the CQ refer to, nil for nil.
 func (q *CQ) object() *device.Object {
+	if q == nil {
+		return nil
+	}
+	return &q.obj.Object
+}
+
+// verbs returns the device's side of the CQ, nil for nil.
+func (q *CQ) verbs() *device.CQ {
 	if q == nil {
 		return nil
 	}
@@ -115,9 +110,8 @@ func (q *CQ) ReqNotify(solicitedOnly bool) error {
 }
 
 func (q *CQ) arm(solicitedOnly bool) {
-	q.cq.Arm(solicitedOnly)
 	q.armed.Store(true)
-	q.dev.Armed()
+	q.obj.Arm(solicitedOnly)
 }
 
 // Cap returns the number of entries. A completion that finds no free entry fails the
@@ -135,9 +129,7 @@ func (q *CQ) Resize(n int) error {
 	if n < 0 || uint64(n) > 1<<31 {
 		return fmt.Errorf("resize CQ to %d entries: %w", n, ib.EINVAL)
 	}
-	return wrap("resize CQ", q.object().Call("ResizeCQ", ErrInvalidCQ, func(clock.Instant) error {
-		return q.dev.HCA.ResizeCQ(q.cq, uint32(n))
-	}))
+	return wrap("resize CQ", q.verbs().Resize(uint32(n)))
 }
 
 // Overrun reports whether the CQ overflowed: completions were lost, CQ_ERR
@@ -148,9 +140,7 @@ func (q *CQ) Overrun() bool { return q != nil && q.cq.Failed() }
 // about it is not acknowledged. If the adapter is closed or has failed, Destroy
 // makes room in the completion channel and returns that error.
 func (q *CQ) Destroy() error {
-	err := q.object().Call("DestroyCQ", ErrInvalidCQ, func(clock.Instant) error {
-		return q.obj.Remove(func() error { return q.dev.HCA.DestroyCQ(q.cq) })
-	})
+	err := q.verbs().Destroy()
 	if err == nil && q.waiter != nil {
 		q.waiter.destroyed(q)
 	}

@@ -3,7 +3,6 @@ package verbs
 import (
 	"fmt"
 
-	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/device"
 	"github.com/softhca/softhca/internal/qp"
 )
@@ -18,10 +17,9 @@ type SRQInitAttr struct {
 
 // SRQ is a receive queue that several QPs share.
 type SRQ struct {
-	pd  *PD
 	dev *device.Device
 	srq *qp.SRQ
-	obj device.Object
+	obj device.SRQ
 }
 
 // CreateSRQ returns a shared receive queue. EINVAL for sizes above the adapter's
@@ -33,18 +31,11 @@ func (p *PD) CreateSRQ(attr *SRQInitAttr) (*SRQ, error) {
 	if attr == nil {
 		return nil, fmt.Errorf("create SRQ: %w", errNoAttr)
 	}
-	s := &SRQ{pd: p, dev: p.dev}
-	err := p.call("CreateSRQ", func(clock.Instant) (err error) {
-		if s.srq, err = p.pd.CreateSRQ(attr.MaxWR, attr.MaxSGE, attr.Limit); err != nil {
-			return err
-		}
-		s.obj.SRQ, s.obj.Owner = s.srq, s
-		s.dev.Add(&s.obj)
-		return nil
-	})
-	if err != nil {
+	s := &SRQ{dev: p.dev}
+	if err := s.dev.CreateSRQ(&s.obj, p.pd, s, device.SRQConfig(*attr)); err != nil {
 		return nil, fmt.Errorf("create SRQ: %w", err)
 	}
+	s.srq = s.obj.SRQ
 	attr.MaxWR, attr.MaxSGE = s.srq.Cap()
 	return s, nil
 }
@@ -56,7 +47,7 @@ func (s *SRQ) PostRecv(wrs ...RecvWR) error {
 		return err
 	}
 	for i := range wrs {
-		err := s.dev.Called("PostSRQRecv", &s.obj)
+		err := s.dev.Called("PostSRQRecv", &s.obj.Object)
 		if err == nil {
 			err = s.srq.PostRecv(&wrs[i])
 		}
@@ -69,12 +60,7 @@ func (s *SRQ) PostRecv(wrs ...RecvWR) error {
 
 // SetLimit arms SRQ_LIMIT_REACHED: the event is raised once, when fewer than n
 // receives are left. 0 disarms it. EINVAL if n is more than the queue holds.
-func (s *SRQ) SetLimit(n uint32) error {
-	if err := s.object().Called("SetSRQLimit", ErrInvalidSRQ); err != nil {
-		return err
-	}
-	return s.srq.SetLimit(n)
-}
+func (s *SRQ) SetLimit(n uint32) error { return s.verbs().SetLimit(n) }
 
 // Query returns the sizes and the armed limit.
 func (s *SRQ) Query() SRQInitAttr {
@@ -87,16 +73,20 @@ func (s *SRQ) Query() SRQInitAttr {
 
 // Destroy destroys the queue and discards its receives. ErrBusy while QPs use it,
 // or while an event about it is not acknowledged.
-func (s *SRQ) Destroy() error {
-	return wrap("destroy SRQ", s.object().Call("DestroySRQ", ErrInvalidSRQ, func(clock.Instant) error {
-		return s.obj.Remove(func() error { return s.pd.pd.DestroySRQ(s.srq) })
-	}))
-}
+func (s *SRQ) Destroy() error { return wrap("destroy SRQ", s.verbs().Destroy()) }
 
-// object returns the device's side of the SRQ, nil for nil.
-func (s *SRQ) object() *device.Object {
+// verbs returns the device's side of the SRQ, nil for nil.
+func (s *SRQ) verbs() *device.SRQ {
 	if s == nil {
 		return nil
 	}
 	return &s.obj
+}
+
+// object returns what events about the SRQ refer to, nil for nil.
+func (s *SRQ) object() *device.Object {
+	if s == nil {
+		return nil
+	}
+	return &s.obj.Object
 }

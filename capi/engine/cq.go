@@ -9,8 +9,8 @@ import (
 	"sync"
 	"unsafe"
 
+	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/device"
-	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/internal/ring"
 )
 
@@ -18,7 +18,7 @@ import (
 type completions struct {
 	*adapter
 	subject
-	cq *qp.CQ
+	device.CQ
 
 	mu   sync.Mutex // guards gone
 	gone bool       // C has destroyed it
@@ -29,21 +29,17 @@ func ringOf(h *ring.Header) *C.struct_ring { return (*C.struct_ring)(unsafe.Poin
 
 //export softhca_create_cq
 func softhca_create_cq(dev C.handle_t, c *C.struct_softhca_cq) C.int {
-	q := &completions{adapter: of[*adapter](dev), subject: subject{new(device.Object), unsafe.Pointer(c.object)}}
-	err := q.create("CreateCQ", &q.subject, func() (err error) {
-		q.cq, err = q.dev.HCA.CreateCQ(uint32(c.cqe), q.notify)
-		q.obj.CQ, q.obj.Wake = q.cq, q.wake
-		return err
-	})
+	q := &completions{adapter: of[*adapter](dev)}
+	q.subject = subject{unsafe.Pointer(c.object)}
+	err := q.dev.CreateCQ(&q.CQ, uint32(c.cqe), &q.subject, q.notify, q.wake)
 	if err == nil {
-		c.handle, c.ring, c.cqe = newHandle(q), ringOf(q.cq.Header()), C.uint32_t(q.cq.Cap())
+		c.handle, c.ring, c.cqe = newHandle(q), ringOf(q.CQ.CQ.Header()), C.uint32_t(q.CQ.CQ.Cap())
 	}
 	return q.code("create CQ", err)
 }
 
 // notify is called on the device's thread when the armed queue gets an entry.
 func (q *completions) notify() {
-	q.dev.Woke()
 	q.host.completed(q.user)
 }
 
@@ -60,9 +56,9 @@ func (q *completions) wake() {
 //export softhca_resize_cq
 func softhca_resize_cq(cq C.handle_t, cqe *C.uint32_t) C.int {
 	q := of[*completions](cq)
-	err := q.obj.Call("ResizeCQ", errGone, func(instant) error { return q.dev.HCA.ResizeCQ(q.cq, uint32(*cqe)) })
+	err := q.Resize(uint32(*cqe))
 	if err == nil {
-		*cqe = C.uint32_t(q.cq.Cap())
+		*cqe = C.uint32_t(q.CQ.CQ.Cap())
 	}
 	return q.code("resize CQ", err)
 }
@@ -70,10 +66,9 @@ func softhca_resize_cq(cq C.handle_t, cqe *C.uint32_t) C.int {
 //export softhca_arm_cq
 func softhca_arm_cq(cq C.handle_t, solicited C.int) C.int {
 	q := of[*completions](cq)
-	err := q.obj.Called("ReqNotify", errGone)
+	err := q.Called("ReqNotify", ib.ErrInvalidCQ)
 	if err == nil {
-		q.cq.Arm(solicited != 0)
-		q.dev.Armed()
+		q.Arm(solicited != 0)
 	}
 	return q.code("arm CQ", err)
 }
@@ -81,7 +76,7 @@ func softhca_arm_cq(cq C.handle_t, solicited C.int) C.int {
 //export softhca_destroy_cq
 func softhca_destroy_cq(cq C.handle_t) C.int {
 	q := of[*completions](cq)
-	code := q.destroy("DestroyCQ", func() error { return q.remove("DestroyCQ", func() error { return q.dev.HCA.DestroyCQ(q.cq) }) })
+	code := q.destroy("DestroyCQ", q.Destroy)
 	if code == 0 {
 		q.mu.Lock()
 		q.gone = true

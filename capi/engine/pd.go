@@ -6,18 +6,12 @@ package main
 import "C"
 
 import (
-	"fmt"
-
-	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/hca"
 )
 
 // instant is the time at which a call runs on the device's thread.
 type instant = clock.Instant
-
-// errGone is the result of a call on an object that was destroyed meanwhile.
-var errGone = fmt.Errorf("the object is destroyed: %w", ib.EINVAL)
 
 // domain is a protection domain.
 type domain struct {

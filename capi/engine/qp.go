@@ -31,11 +31,11 @@ type pair struct {
 //export softhca_create_qp
 func softhca_create_qp(pd C.handle_t, c *C.struct_softhca_qp) C.int {
 	q := &pair{domain: of[*domain](pd)}
-	q.subject = subject{&q.Object, unsafe.Pointer(c.object)}
+	q.subject = subject{unsafe.Pointer(c.object)}
 	cfg := hca.QPConfig{Type: ib.QPType(c._type), Cap: capOf(&c.cap), SigAll: c.sig_all != 0}
-	cfg.SendCQ, cfg.RecvCQ = of[*completions](c.send_cq).cq, of[*completions](c.recv_cq).cq
+	cfg.SendCQ, cfg.RecvCQ = of[*completions](c.send_cq).CQ.CQ, of[*completions](c.recv_cq).CQ.CQ
 	if c.srq != 0 {
-		cfg.SRQ = of[*shared](c.srq).srq
+		cfg.SRQ = of[*shared](c.srq).SRQ.SRQ
 	}
 	err := q.dev.CreateQP(&q.QP, q.pd, &q.subject, func() (hca.QPConfig, error) { return cfg, nil })
 	if err == nil {

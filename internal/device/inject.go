@@ -196,7 +196,7 @@ func (d *Device) injectAll(now clock.Instant, l *fault.Live) error {
 	default:
 		d.HCA.EachQP(func(q *qp.QP) {
 			if !named || n == q.Num() {
-				targets = append(targets, &Object{QP: q})
+				targets = append(targets, &Object{QP: q, dev: d})
 			}
 		})
 	}

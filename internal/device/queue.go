@@ -1,0 +1,98 @@
+package device
+
+import (
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/hca"
+)
+
+// CQ is a completion queue with its verbs, as QP is a queue pair. A nil or destroyed one has the
+// error ib.ErrInvalidCQ.
+type CQ struct{ Object }
+
+// CreateCQ creates the completion queue q of at least n entries. The device's thread calls notify
+// when the armed queue gets an entry; any thread may call wake when the device ends, even
+// just after the queue was destroyed.
+func (d *Device) CreateCQ(q *CQ, n uint32, owner any, notify, wake func()) error {
+	return d.Call("CreateCQ", nil, func(clock.Instant) (err error) {
+		q.CQ, err = d.HCA.CreateCQ(n, func() {
+			d.Woke()
+			notify()
+		})
+		if err != nil {
+			return err
+		}
+		q.Owner, q.Wake = owner, wake
+		d.Add(&q.Object)
+		return nil
+	})
+}
+
+// Arm asks for a notification of the next completion, or of the next that is solicited or
+// unsuccessful.
+func (q *CQ) Arm(solicitedOnly bool) {
+	q.CQ.Arm(solicitedOnly)
+	q.dev.Armed()
+}
+
+// Resize changes the number of entries to at least n.
+func (q *CQ) Resize(n uint32) error {
+	if q == nil {
+		return ib.ErrInvalidCQ
+	}
+	return q.Call("ResizeCQ", ib.ErrInvalidCQ, func(clock.Instant) error { return q.dev.HCA.ResizeCQ(q.CQ, n) })
+}
+
+// Destroy destroys the queue, which no queue pair may use any more.
+func (q *CQ) Destroy() error {
+	if q == nil {
+		return ib.ErrInvalidCQ
+	}
+	return q.Call("DestroyCQ", ib.ErrInvalidCQ, func(clock.Instant) error {
+		return q.Remove(func() error { return q.dev.HCA.DestroyCQ(q.CQ) })
+	})
+}
+
+// SRQ is a shared receive queue with its verbs, as QP is a queue pair. A nil or destroyed one
+// has the error ib.ErrInvalidSRQ.
+type SRQ struct {
+	Object
+	pd *hca.PD
+}
+
+// SRQConfig describes a shared receive queue: its work requests, the elements of each, and the
+// limit below which the event SRQ_LIMIT_REACHED is raised, 0 for none.
+type SRQConfig struct{ MaxWR, MaxSGE, Limit uint32 }
+
+// CreateSRQ creates the shared receive queue s in a protection domain.
+func (d *Device) CreateSRQ(s *SRQ, pd *hca.PD, owner any, c SRQConfig) error {
+	return d.Call("CreateSRQ", nil, func(clock.Instant) (err error) {
+		if s.SRQ, err = pd.CreateSRQ(c.MaxWR, c.MaxSGE, c.Limit); err != nil {
+			return err
+		}
+		s.pd, s.Owner = pd, owner
+		d.Add(&s.Object)
+		return nil
+	})
+}
+
+// SetLimit arms the event SRQ_LIMIT_REACHED.
+func (s *SRQ) SetLimit(n uint32) error {
+	if s == nil {
+		return ib.ErrInvalidSRQ
+	}
+	if err := s.Called("SetSRQLimit", ib.ErrInvalidSRQ); err != nil {
+		return err
+	}
+	return s.SRQ.SetLimit(n)
+}
+
+// Destroy destroys the queue, which no queue pair may use any more.
+func (s *SRQ) Destroy() error {
+	if s == nil {
+		return ib.ErrInvalidSRQ
+	}
+	return s.Call("DestroySRQ", ib.ErrInvalidSRQ, func(clock.Instant) error {
+		return s.Remove(func() error { return s.pd.DestroySRQ(s.SRQ) })
+	})
+}
