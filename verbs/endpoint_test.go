@@ -14,7 +14,7 @@ import (
 )
 
 // waitLimit bounds every wait for something that must happen.
-const waitLimit = 20 * time.Second
+const waitLimit = time.Minute
 
 // must ends the test on an error.
 func must(t testing.TB, err error) {
