@@ -18,9 +18,9 @@ var delayMutants = []mutant{
 	},
 	{
 		name: "no-probe-after-new-requests", in: "internal/qp.requester.sent",
-		old: "if $r.ep.timers[timerLoss] == clock.Never { $start }",
-		new: "",
-		sim: "delay", profile: "bulk",
+		old:    "if $r.ep.timers[timerLoss] == clock.Never { $start }",
+		new:    "",
+		breaks: "L1",
 	},
 	{
 		name: "rnr-wait-twice-as-long", in: "internal/qp.requester.receiveRNR",
