@@ -43,9 +43,9 @@ func allSteps(fuzztime time.Duration, results string) []step {
 		{"proofs", alone, tool(nil, "run", "./internal/tools/coverage", "-results", results)},
 		{"mutations", seeded, mutations},
 		{"churn", random, tool(nil, "test", "-count=1", "-run=^TestChurn", "./internal/memory")},
-		{"simulation", random, tool(nil, "run", "./cmd/softhca", "sim", "--seeds", "1..1000")},
-		{"simulation-connect", random, tool(nil, "run", "./cmd/softhca", "sim", "--profile", "connect", "--seeds", "1..1000")},
-		{"simulation-rd", random, tool(nil, "run", "./cmd/softhca", "sim", "--profile", "rd", "--seeds", "1..1000")},
+		{"simulation", random, simulation("mixed", 1000)},
+		{"simulation-connect", random, simulation("connect", 1000)},
+		{"simulation-rd", random, simulation("rd", 1000)},
 		{"fuzz", random, func(ctx context.Context) (string, error) { return fuzzAll(ctx, ".", fuzztime) }},
 	}
 	var types []step
@@ -104,15 +104,37 @@ func failures(r io.Reader) (string, error) {
 	}
 }
 
+// simulation returns a step that runs n simulations of a profile that are the same with each
+// commit, and a fifth as many that are new with each. A failure prints the seed.
+func simulation(profile string, n int) func(context.Context) (string, error) {
+	run := func(ctx context.Context, first, last int) (string, error) {
+		seeds := fmt.Sprintf("%d..%d", first, last)
+		return goCommand(ctx, ".", nil, "run", "./cmd/softhca", "sim", "--profile", profile, "--seeds", seeds)
+	}
+	return func(ctx context.Context) (string, error) {
+		if output, err := run(ctx, 1, n); err != nil {
+			return output, err
+		}
+		begin := n + 1 + int(commitNumber(ctx))
+		return run(ctx, begin, begin+n/5-1)
+	}
+}
+
 // mutations runs an eighth of the seeded bugs, a different eighth with each commit:
 // all of them, as with make mutations, take as long as the rest of the gate.
 func mutations(ctx context.Context) (string, error) {
+	share := strconv.Itoa(int(commitNumber(ctx) % 8))
+	return goCommand(ctx, ".", nil, "test", "-tags=mutation", "-count=1", "-timeout=30m", "./internal/mutation", "-share="+share)
+}
+
+// commitNumber returns a number of 32 bits that differs from commit to commit; 0 in a tree without
+// its history.
+func commitNumber(ctx context.Context) uint32 {
 	commit, err := exec.CommandContext(ctx, "git", "rev-parse", "HEAD").Output()
 	if err != nil {
-		commit = nil // a tree without its history
+		return 0
 	}
-	share := crc32.ChecksumIEEE(commit) % 8
-	return goCommand(ctx, ".", nil, "test", "-tags=mutation", "-count=1", "-timeout=30m", "./internal/mutation", "-share="+strconv.Itoa(int(share)))
+	return crc32.ChecksumIEEE(commit)
 }
 
 // buildEngine builds the packages of kind engine in the table of levels for the
