@@ -6,13 +6,11 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/device"
-	"github.com/softhca/softhca/internal/qp"
 )
 
 // CQ is a completion queue.
 type CQ struct {
 	dev     *device.Device
-	cq      *qp.CQ
 	obj     device.CQ
 	channel *CompChannel // the program's, or that of waiter; never nil
 	waiter  *waiter      // nil if it was created with a channel
@@ -42,7 +40,6 @@ func (c *Context) CreateCQ(n int, ch *CompChannel) (*CQ, error) {
 		ch.leave()
 		return nil, fmt.Errorf("create CQ: %w", err)
 	}
-	q.cq = q.obj.CQ
 	return q, nil
 }
 
@@ -76,7 +73,7 @@ func (q *CQ) Poll(out []WC) (int, error) {
 	if q == nil {
 		return 0, ErrInvalidCQ
 	}
-	if n := q.cq.Poll(out); n > 0 || len(out) == 0 {
+	if n := q.obj.CQ.Poll(out); n > 0 || len(out) == 0 {
 		q.dev.SendOverdue()
 		return n, nil
 	}
@@ -87,7 +84,7 @@ func (q *CQ) Poll(out []WC) (int, error) {
 		return 0, nil // a program that arms the CQ polls once more before it sleeps
 	}
 	q.dev.Progress()
-	n := q.cq.Poll(out)
+	n := q.obj.CQ.Poll(out)
 	if n == 0 {
 		q.yield.empty()
 	}
@@ -120,7 +117,7 @@ func (q *CQ) Cap() int {
 	if q == nil {
 		return 0
 	}
-	return int(q.cq.Cap())
+	return int(q.obj.CQ.Cap())
 }
 
 // Resize changes the number of entries to at least n and keeps the completions in
@@ -134,7 +131,7 @@ func (q *CQ) Resize(n int) error {
 
 // Overrun reports whether the CQ overflowed: completions were lost, CQ_ERR
 // was raised and its QPs are in ERR.
-func (q *CQ) Overrun() bool { return q != nil && q.cq.Failed() }
+func (q *CQ) Overrun() bool { return q != nil && q.obj.CQ.Failed() }
 
 // Destroy destroys the CQ. ErrBusy while QPs complete to it, or while an event
 // about it is not acknowledged. If the adapter is closed or has failed, Destroy

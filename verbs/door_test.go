@@ -11,7 +11,7 @@ import (
 // queue pair.
 func TestDoor(t *testing.T) {
 	a, b := newPair(t, ib.RC)
-	if device.Of(a.ctx) == nil || device.QPOf(a.qp) != a.qp.qp || device.Of(b.ctx) == device.Of(a.ctx) {
+	if device.Of(a.ctx) == nil || device.QPOf(a.qp) != a.qp.obj.QP || device.Of(b.ctx) == device.Of(a.ctx) {
 		t.Error("the door leads to another object")
 	}
 	must(t, a.qp.Destroy())

@@ -2,7 +2,10 @@ package verbs
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
+	"runtime"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -252,8 +255,8 @@ func (e *endpoint) doomed(t *testing.T) []doomed {
 	must(t, err)
 	return []doomed{
 		{qp.Event{Type: ib.EventQPFatal, QPN: q.QPN()}, q.Destroy},
-		{qp.Event{Type: ib.EventCQErr, CQ: cq.cq}, cq.Destroy},
-		{qp.Event{Type: ib.EventSRQErr, SRQ: srq.srq}, srq.Destroy},
+		{qp.Event{Type: ib.EventCQErr, CQ: cq.obj.CQ}, cq.Destroy},
+		{qp.Event{Type: ib.EventSRQErr, SRQ: srq.obj.SRQ}, srq.Destroy},
 	}
 }
 
@@ -263,4 +266,49 @@ func (e *endpoint) raise(ev qp.Event) error {
 		e.ctx.dev().HCA.Raise(ev)
 		return nil
 	})
+}
+
+// TestEventsOfNewQP raises events about each queue pair as soon as the device has it. An event
+// can reach a program before CreateQP returns, and the queue pair in it is complete.
+func TestEventsOfNewQP(t *testing.T) {
+	e := newEndpoint(t, Config{}, ib.RC)
+	dev := device.Of(e.ctx)
+	ctx, stop := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	all.Go(func() {
+		for ctx.Err() == nil {
+			must(t, dev.Do(func(clock.Instant) error {
+				dev.HCA.EachQP(func(q *qp.QP) { dev.HCA.Raise(qp.Event{Type: ib.EventSQDrained, QPN: q.Num()}) })
+				return nil
+			}))
+			runtime.Gosched()
+		}
+	})
+	events := 0
+	all.Go(func() {
+		for {
+			ev, err := e.ctx.GetAsyncEvent(ctx)
+			if err != nil {
+				return
+			}
+			if ev.QP.QPN() == 0 || ev.QP.Type() != ib.RC || device.QPOf(ev.QP) == nil {
+				t.Errorf("the event is about queue pair %v, %v", ev.QP.QPN(), ev.QP.Type())
+			}
+			ev.Ack()
+			events++
+		}
+	})
+	for range 200 {
+		q, err := e.pd.CreateQP(e.init(ib.RC))
+		must(t, err)
+		for err = q.Destroy(); errors.Is(err, ErrBusy); err = q.Destroy() {
+			runtime.Gosched() // an event about it is not acknowledged yet
+		}
+		must(t, err)
+	}
+	stop()
+	all.Wait()
+	if events == 0 {
+		t.Error("no event came")
+	}
 }

@@ -26,9 +26,7 @@ type QPInitAttr struct {
 // QP is a queue pair.
 type QP struct {
 	door
-	pd  *PD
 	dev *device.Device
-	qp  *qp.QP
 	obj device.QP
 }
 
@@ -43,13 +41,13 @@ func (p *PD) CreateQP(attr *QPInitAttr) (*QP, error) {
 	if attr == nil {
 		return nil, fmt.Errorf("create QP: %w", errNoAttr)
 	}
-	q := &QP{pd: p, dev: p.dev}
+	q := &QP{dev: p.dev}
+	q.door = device.DoorTo(q.dev, &q.obj.Object) // before an event can name q
 	err := q.dev.CreateQP(&q.obj, p.pd, q, func() (hca.QPConfig, error) { return attr.config(q.dev) })
 	if err != nil {
 		return nil, fmt.Errorf("create %v QP: %w", attr.Type, err)
 	}
-	q.qp, q.door = q.obj.QP, device.DoorTo(q.dev, &q.obj.Object)
-	attr.Cap = q.qp.Cap()
+	attr.Cap = q.obj.QP.Cap()
 	return q, nil
 }
 
@@ -59,12 +57,12 @@ func (a *QPInitAttr) config(d *device.Device) (hca.QPConfig, error) {
 	if !a.SendCQ.usableIn(d) || !a.RecvCQ.usableIn(d) {
 		return c, ErrInvalidCQ
 	}
-	c.SendCQ, c.RecvCQ = a.SendCQ.cq, a.RecvCQ.cq
+	c.SendCQ, c.RecvCQ = a.SendCQ.obj.CQ, a.RecvCQ.obj.CQ
 	if s := a.SRQ; s != nil {
 		if s.dev != d || s.obj.Gone() {
 			return c, ErrInvalidSRQ
 		}
-		c.SRQ = s.srq
+		c.SRQ = s.obj.SRQ
 	}
 	if r := a.RDD; r != nil {
 		if r.dev != d || a.Type != ib.RD {
@@ -83,7 +81,7 @@ func (q *QP) QPN() QPN {
 	if q == nil {
 		return 0
 	}
-	return q.qp.Num()
+	return q.obj.QP.Num()
 }
 
 // Type returns the transport service.
@@ -91,7 +89,7 @@ func (q *QP) Type() QPType {
 	if q == nil {
 		return 0
 	}
-	return q.qp.Type()
+	return q.obj.QP.Type()
 }
 
 // State returns the current state; RESET for a QP that is nil or destroyed. Like
@@ -102,7 +100,7 @@ func (q *QP) State() QPState {
 		return ib.RESET
 	}
 	q.dev.Settle()
-	return q.qp.State()
+	return q.obj.QP.State()
 }
 
 // Modify sets attributes of the QP and, if the mask has AttrState, moves it to a
@@ -176,7 +174,7 @@ func (q *QP) PostSend(wrs ...SendWR) error {
 	}
 	n, work, err := q.postSend(wrs)
 	if n > 0 {
-		q.dev.Post(q.qp, work)
+		q.dev.Post(q.obj.QP, work)
 	}
 	if err != nil {
 		return &PostError{Index: n, WRID: wrs[n].WRID, Err: err}
@@ -190,8 +188,8 @@ func (q *QP) PostRecv(wrs ...RecvWR) error {
 		return err
 	}
 	n, err := q.postRecv(wrs)
-	if q.qp.State() == ib.ERR { // flushed by the shard
-		q.dev.Post(q.qp, qp.Posted{})
+	if q.obj.QP.State() == ib.ERR { // flushed by the shard
+		q.dev.Post(q.obj.QP, qp.Posted{})
 	}
 	if err != nil {
 		if n == len(wrs) {
@@ -241,7 +239,7 @@ func (q *QP) postSend(wrs []SendWR) (n int, work qp.Posted, err error) {
 
 // postList posts a list and returns how many requests it posted.
 func (q *QP) postList(wrs []SendWR) (n int, work qp.Posted, err error) {
-	sends := q.qp.Sends()
+	sends := q.obj.QP.Sends()
 	defer sends.Done()
 	var wr ib.SendWR
 	for n < len(wrs) {
@@ -257,10 +255,10 @@ func (q *QP) postList(wrs []SendWR) (n int, work qp.Posted, err error) {
 // postRecv posts to the receive queue and returns how many requests it posted.
 func (q *QP) postRecv(wrs []RecvWR) (int, error) {
 	if !q.dev.Watched("PostRecv") {
-		return q.qp.PostRecv(wrs...)
+		return q.obj.QP.PostRecv(wrs...)
 	}
 	return q.postWatched("PostRecv", len(wrs), func(i int) error {
-		_, err := q.qp.PostRecv(wrs[i])
+		_, err := q.obj.QP.PostRecv(wrs[i])
 		return err
 	})
 }
@@ -276,7 +274,7 @@ func (q *QP) postWatched(verb string, n int, post func(i int) error) (int, error
 		if err := post(i); err != nil {
 			return i, err
 		}
-		q.dev.Post(q.qp, qp.Posted{})
+		q.dev.Post(q.obj.QP, qp.Posted{})
 	}
 	return n, nil
 }

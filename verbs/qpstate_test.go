@@ -219,7 +219,7 @@ func TestQ1_StateIsSettled(t *testing.T) {
 		worked <- device.Of(e.ctx).Do(func(now clock.Instant) error {
 			close(began)
 			<-release
-			return e.qp.qp.Force(now, ib.ERR)
+			return e.qp.obj.QP.Force(now, ib.ERR)
 		})
 	}()
 	<-began

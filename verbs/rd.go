@@ -56,7 +56,6 @@ func (d *RDD) call(verb string, f func(now clock.Instant) error) error {
 type EEC struct {
 	door
 	dev *device.Device
-	eec *qp.EEC
 	obj device.EEC
 }
 
@@ -67,10 +66,10 @@ func (d *RDD) CreateEEC() (*EEC, error) {
 		return nil, fmt.Errorf("create EE context: %w", ErrInvalidRDD)
 	}
 	e := &EEC{dev: d.dev}
+	e.door = device.DoorTo(e.dev, &e.obj.Object)
 	if err := d.dev.CreateEEC(&e.obj, d.rdd, e); err != nil {
 		return nil, fmt.Errorf("create EE context: %w", err)
 	}
-	e.eec, e.door = e.obj.EEC, device.DoorTo(e.dev, &e.obj.Object)
 	return e, nil
 }
 
@@ -80,7 +79,7 @@ func (e *EEC) EECN() EECN {
 	if e == nil {
 		return 0
 	}
-	return e.eec.Num()
+	return e.obj.EEC.Num()
 }
 
 // State returns the current state, as QP.State does; RESET for an EE context that
@@ -90,7 +89,7 @@ func (e *EEC) State() QPState {
 		return ib.RESET
 	}
 	e.dev.Settle()
-	return e.eec.State()
+	return e.obj.EEC.State()
 }
 
 // Modify sets attributes of the EE context and, if the mask has AttrState, moves it
@@ -130,7 +129,7 @@ func (e *EEC) number(d *device.Device) EECN {
 	if e == nil || e.dev != d {
 		return 0
 	}
-	return e.eec.Num()
+	return e.obj.EEC.Num()
 }
 
 // verbs returns the device's side of the EE context, nil for nil.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/softhca/softhca/internal/device"
-	"github.com/softhca/softhca/internal/qp"
 )
 
 // SRQInitAttr describes a shared receive queue to create. CreateSRQ sets the
@@ -18,7 +17,6 @@ type SRQInitAttr struct {
 // SRQ is a receive queue that several QPs share.
 type SRQ struct {
 	dev *device.Device
-	srq *qp.SRQ
 	obj device.SRQ
 }
 
@@ -35,8 +33,7 @@ func (p *PD) CreateSRQ(attr *SRQInitAttr) (*SRQ, error) {
 	if err := s.dev.CreateSRQ(&s.obj, p.pd, s, device.SRQConfig(*attr)); err != nil {
 		return nil, fmt.Errorf("create SRQ: %w", err)
 	}
-	s.srq = s.obj.SRQ
-	attr.MaxWR, attr.MaxSGE = s.srq.Cap()
+	attr.MaxWR, attr.MaxSGE = s.obj.SRQ.Cap()
 	return s, nil
 }
 
@@ -49,7 +46,7 @@ func (s *SRQ) PostRecv(wrs ...RecvWR) error {
 	for i := range wrs {
 		err := s.dev.Called("PostSRQRecv", &s.obj.Object)
 		if err == nil {
-			err = s.srq.PostRecv(&wrs[i])
+			err = s.obj.SRQ.PostRecv(&wrs[i])
 		}
 		if err != nil {
 			return &PostError{Index: i, WRID: wrs[i].WRID, Err: err}
@@ -67,8 +64,8 @@ func (s *SRQ) Query() SRQInitAttr {
 	if s == nil {
 		return SRQInitAttr{}
 	}
-	wr, sge := s.srq.Cap()
-	return SRQInitAttr{MaxWR: wr, MaxSGE: sge, Limit: s.srq.Limit()}
+	wr, sge := s.obj.SRQ.Cap()
+	return SRQInitAttr{MaxWR: wr, MaxSGE: sge, Limit: s.obj.SRQ.Limit()}
 }
 
 // Destroy destroys the queue and discards its receives. ErrBusy while QPs use it,

@@ -53,7 +53,7 @@ func (q *CQ) Wait(ctx context.Context) error {
 	}
 	defer func() { <-w.turn }()
 	for {
-		if q.cq.Pending() > 0 {
+		if q.obj.CQ.Pending() > 0 {
 			return nil
 		}
 		if err := q.obj.Usable(ErrInvalidCQ); err != nil {
@@ -63,7 +63,7 @@ func (q *CQ) Wait(ctx context.Context) error {
 			return fmt.Errorf("wait for CQ: it overflowed, and completions were lost: create it with more entries: %w", ib.EIO)
 		}
 		q.arm(false)
-		if q.cq.Pending() > 0 {
+		if q.obj.CQ.Pending() > 0 {
 			return nil
 		}
 		// An event that an earlier call left makes Get return at once, and the loop

@@ -55,7 +55,7 @@ func TestWaitSleepsUntilACompletion(t *testing.T) {
 		wc := make([]WC, 2)
 		for n := 0; n == 0; n = poll(t, cq, wc) {
 			if err := cq.Wait(waitContext(t)); err != nil {
-				t.Fatalf("message %d of %d: %v; %d completions", i, messages, err, cq.cq.Pending())
+				t.Fatalf("message %d of %d: %v; %d completions", i, messages, err, cq.obj.CQ.Pending())
 			}
 		}
 		if wc[0].WRID != uint64(i) || wc[0].Status != ib.WCSuccess {
