@@ -48,11 +48,11 @@ transfer-lossy: ## the same with 1 % of packets lost and 1 % reordered at both e
 transfer-rd: ## 1 GiB over a channel of reliable datagrams that four queue pairs share, also with 1 % of packets lost at both ends
 	go test -count=1 -v -timeout 60m -run 'TestV18_Transfer$$' ./verbs -transfer-rd-bytes 1073741824
 
-capi-check: ## Debian's RDMA programs on our libibverbs.so.1: all of this machine, and the core of those of Debian 13
-	go run ./capi/check -root host,trixie
+capi-check: ## Debian's RDMA programs on our libibverbs.so.1: all of this machine, and the core of those of Debian 13 and sid
+	go run ./capi/check -root host,trixie,sid
 
 SUITES ?= trixie,sid
-capi-check-suites: ## the core of these programs from the packages of other Debian suites (SUITES=bookworm,trixie,sid)
+capi-check-suites: ## only the core of these programs, from the packages of Debian suites (SUITES=bookworm,trixie,sid)
 	go run ./capi/check -root $(SUITES)
 
 INTEROP ?=

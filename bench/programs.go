@@ -121,7 +121,7 @@ func (p *programs) command(s *subject, share float64) []string {
 	}
 }
 
-// told returns a command line for readers who repeat it.
+// told returns a command line that readers can run themselves.
 func told(args []string) string {
 	words := slices.Clone(args)
 	for i, w := range words {

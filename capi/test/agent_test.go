@@ -16,7 +16,7 @@ import (
 
 // TestTestAgentIgnoresSilentConnections connects to the test agent in addition to its
 // controller. As long as the other connections are silent, the controller keeps its objects;
-// one that sends a request takes over.
+// a connection that sends a request takes over.
 func TestTestAgentIgnoresSilentConnections(t *testing.T) {
 	s := &stand{builds: newBuilds(t, "program", plain), variant: plain}
 	dir, lib := t.TempDir(), filepath.Join(s.dir, s.variant.name)

@@ -31,8 +31,8 @@ func TestRunExplain(t *testing.T) {
 		{[]string{"--", "/etc/passwd"}, 126, "", "permission denied"},
 		{[]string{"--capture", "x.pcapng", "--", "true"}, 125, "", "want one of them"},
 		{[]string{"--", "sh", "-c", "test -S ${SOFTHCA_CAPTURE#unix:} && echo $SOFTHCA_CAPTURE | cut -c1-5"}, 0, "unix:\n", "no packet passed"},
-		// The signal goes to the command, not to the program, which prints the one that
-		// it gets.
+		// The shell sends the signal to the command, which passes it on to the program; the
+		// program prints that it got one.
 		{[]string{"--", "sh", "-c", `trap 'echo passed on; exit 5' TERM; kill -TERM $PPID; while :; do sleep 0.05; done`}, 5, "passed on\n", "exit code 5"},
 	} {
 		state, out, errs := i.run(t, append([]string{"--explain"}, c.args...)...)

@@ -68,8 +68,8 @@ func asked(t *testing.T, p *peer, x *process, s mad.ServiceID, id uint32) {
 	}
 }
 
-// TestD3_SecondComes has further processes join one that was alone on an address:
-// its services stay its own, each process gets its own packets, and all have one
+// TestD3_SecondComes has further processes join a process that was alone on an
+// address: its services stay its own, each process gets its own packets, and all have one
 // GUID.
 func TestD3_SecondComes(t *testing.T) {
 	a := freeAddress(t)

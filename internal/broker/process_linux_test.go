@@ -276,9 +276,9 @@ func TestManyComeAndGo(t *testing.T) {
 }
 
 // TestNextBrokerKnows shows what the next broker does for members that do not
-// rejoin. One that died while there was no broker: its peer gets a DREQ, although
-// the connection is older than the broker. One that has been stopped: it keeps
-// its slot and its connections until it is killed.
+// rejoin. If a member died while there was no broker, its peer gets a DREQ, although the
+// connection is older than the broker. A member that has been stopped keeps its slot and
+// its connections until it is killed.
 func TestNextBrokerKnows(t *testing.T) {
 	b := serve(t, 3)
 	a, p, x := b.cfg.Addrs[0], newPeer(t, b), join(t, b)

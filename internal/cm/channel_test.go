@@ -283,7 +283,7 @@ func TestC14_JoinRefused(t *testing.T) {
 		t.Errorf("the channel is in %v with %d users", h.State(), h.Users())
 	}
 
-	// It may not name one that is not yet up, or has ended, either.
+	// A request may not name a channel that is not yet up, or has ended, either.
 	q := r.asked(nil)
 	q.LocalEECN++
 	r.receive(mad.AttrREQ, q)

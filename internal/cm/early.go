@@ -10,9 +10,9 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// DefaultListenGrace is how long requests wait for a listener. If programs share
-// processors, one that announces its service over TCP may call listen a scheduling period
-// or two after its peer connects.
+// DefaultListenGrace is how long requests wait for a listener. On a busy
+// processor, a program that announces its service over TCP may call listen a scheduling
+// period or two after its peer connects.
 const DefaultListenGrace = 20 * time.Millisecond
 
 // maxEarly bounds the requests that wait for a listener. At the bound, a request from an
