@@ -23,6 +23,7 @@ const (
 	exitOK          = 0
 	exitFailed      = 1 // a case failed, or the runner itself
 	exitUsage       = 2
+	exitUnable      = 3 // this machine cannot emulate the guests
 	exitInterrupted = 130
 )
 
@@ -38,7 +39,7 @@ Examples:
 
 It needs Linux on x86-64 with Debian's package tools, QEMU, and root or unprivileged user namespaces with /dev/net/tun. Packages that
 are missing it installs as root; others it tells the command. Exit code: 0 if every case passed or differed as expected, 1 if not, 2 for
-wrong usage, 130 if it was interrupted.
+wrong usage, 3 if this machine cannot emulate the guests, 130 if it was interrupted.
 
 Flags:
 `

@@ -117,44 +117,13 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-func TestMissingPackages(t *testing.T) {
-	t.Setenv("PATH", t.TempDir())
-	missing := strings.Join(missingPackages(), " ")
-	for _, pkg := range []string{"qemu-system-x86", "iproute2", "xz-utils"} {
-		if !strings.Contains(missing, pkg) {
-			t.Errorf("without any program, %s is not missed: %s", pkg, missing)
-		}
-	}
-	if strings.Count(missing, "apt") != 1 {
-		t.Errorf("a package is named twice: %s", missing)
-	}
-}
-
-// The error about a missing program says how to install it.
-func TestCannotInstall(t *testing.T) {
-	t.Setenv("PATH", t.TempDir())
-	err := canInstall([]string{"xz-utils", "zstd"})
-	for _, want := range []string{"no apt-get", "run this on Debian", "xz-utils zstd"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("without apt-get, %q is not said: %v", want, err)
-		}
-	}
-}
-
 // The documentation lists the packages that a run needs.
 func TestPackagesAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("../CONTRIBUTING.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var packages []string
-	for _, x := range tools {
-		packages = append(packages, x.pkg)
-	}
-	for _, x := range hostFiles {
-		packages = append(packages, x.pkg)
-	}
-	for _, pkg := range packages {
+	for pkg := range needed {
 		if !strings.Contains(string(text), "`"+pkg+"`") {
 			t.Errorf("CONTRIBUTING.md does not name the package %s", pkg)
 		}

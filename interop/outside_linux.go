@@ -38,6 +38,9 @@ func outside(args []string) int {
 	case ctx.Err() != nil:
 		fmt.Fprintln(os.Stderr, "interop: interrupted")
 		return exitInterrupted
+	case errors.Is(err, errUnable):
+		fmt.Fprintln(os.Stderr, "interop:", err)
+		return exitUnable
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "interop:", err)
 		return exitFailed

@@ -24,6 +24,7 @@ import (
 const usage = `check runs Debian's RDMA programs on our libibverbs.so.1 and reports the outcome of each.
 
   go run ./capi/check                     all programs of this machine, about 25 minutes
+  go run ./capi/check -gate               the few that the gate runs, about half a minute
   go run ./capi/check -run 'pingpong'     the programs whose names match
   go run ./capi/check -list               the names
   go run ./capi/check -root trixie        the core of the programs, from another suite of Debian
@@ -42,6 +43,7 @@ const host = "host"
 func main() {
 	list := flag.Bool("list", false, "print the names of the programs")
 	run := flag.String("run", "", "run only programs whose names match this regular `expression`; of a suite, also those that are not in its core")
+	inGate := flag.Bool("gate", false, "run only the programs of the gate, on this machine; installs only the packages that they need")
 	write := flag.Bool("write", false, "write the page of the programs and the list of skipped unit tests")
 	root := flag.String("root", host, "`suites` of Debian, separated by commas: host (this machine), "+strings.Join(rootSuites, ", "))
 	at := flag.String("at", "", "`directory` of the root, with -inside")
@@ -52,6 +54,9 @@ func main() {
 	}
 	flag.Parse()
 	suites := strings.Split(*root, ",")
+	if *inGate && *run == "" {
+		*run = gateCases()
+	}
 	want, err := wanted(*run, *write, suites)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "check:", err)
@@ -60,7 +65,9 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if !*inside && !*list {
-		err = begin(ctx, suites)
+		if err = needed(suites, *inGate).Install(ctx, os.Stderr); err == nil {
+			err = begin(ctx, suites)
+		}
 	} else {
 		for _, suite := range suites {
 			c := &checker{want: want, list: *list, write: *write, suite: suite, root: *at}
@@ -104,13 +111,10 @@ func wanted(run string, write bool, suites []string) (*regexp.Regexp, error) {
 	return want, nil
 }
 
-// begin prepares the programs of all suites first, so that missing packages show at once, and
-// then runs the suites one after the other. If programs of one suite fail, it still runs the
+// begin prepares the roots of all suites first, so that missing packages show at once, and then
+// runs the suites one after the other. If programs of one suite fail, it still runs the
 // others.
 func begin(ctx context.Context, suites []string) error {
-	if err := install(ctx, needed(suites)); err != nil {
-		return err
-	}
 	options := make([][]string, len(suites))
 	for i, suite := range suites {
 		options[i] = []string{"-inside", "-root", suite}

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -73,5 +74,28 @@ func TestCoreHasEveryWayToWait(t *testing.T) {
 	}
 	if n := len(names(t, host)); len(core) > n/2 {
 		t.Errorf("the core has %d of %d cases", len(core), n)
+	}
+}
+
+// TestGateCases: each case of the gate exists, in the section of its package, and the gate installs
+// the packages of its cases and no others.
+func TestGateCases(t *testing.T) {
+	all := names(t, host)
+	for pkg, cases := range gatePrograms {
+		if programs[pkg] == "" {
+			t.Errorf("%s is not among the packages of the programs", pkg)
+		}
+		for _, name := range cases {
+			if !slices.Contains(all, name) {
+				t.Errorf("no case is called %q", name)
+			}
+		}
+	}
+	got := slices.Sorted(maps.Keys(needed([]string{host}, true)))
+	want := slices.Sorted(maps.Keys(gatePrograms))
+	want = append(want, slices.Collect(maps.Keys(builders))...)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("the gate installs %q, want %q", got, want)
 	}
 }

@@ -38,6 +38,36 @@ func TestRunAllStopsAtFirstFailure(t *testing.T) {
 	}
 }
 
+// TestSkippedStep: a step that cannot run on this machine does not end the gate, is printed with
+// the reason, and is not counted as passed.
+func TestSkippedStep(t *testing.T) {
+	ran := false
+	steps := []step{
+		{name: "one", run: func(context.Context) (string, error) { return "", fmt.Errorf("on the whole: %w", skipped("no such device")) }},
+		{name: "two", run: func(context.Context) (string, error) { ran = true; return "", nil }},
+	}
+	var out strings.Builder
+	if err := runAll(t.Context(), &out, steps); err != nil || !ran {
+		t.Errorf("got %v; the next step ran: %v", err, ran)
+	}
+	for _, want := range []string{"[1/2] one: SKIPPED, no such device\n", "1 of 2 steps passed in", "1 SKIPPED\n"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+}
+
+// TestOptionalSteps run only by name.
+func TestOptionalSteps(t *testing.T) {
+	steps := []step{{name: "one"}, {name: "more", lane: optional}}
+	if got, err := choose(steps, ""); err != nil || len(got) != 1 || got[0].name != "one" {
+		t.Errorf("the gate is %v, %v", got, err)
+	}
+	if got, err := choose(steps, "more"); err != nil || len(got) != 1 || got[0].name != "more" {
+		t.Errorf("more is %v, %v", got, err)
+	}
+}
+
 func TestRunAllInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -165,7 +195,7 @@ func TestChoose(t *testing.T) {
 	if err != nil || len(got) != 2 || got[0].name != "vet" || got[1].name != "gofmt" {
 		t.Errorf("chose %d steps, error %v", len(got), err)
 	}
-	if all, err := choose(steps, ""); err != nil || len(all) != len(steps) {
+	if all, err := choose(steps, ""); err != nil || len(all) != len(steps)-1 { // all but fuzz
 		t.Errorf("chose %d of %d steps, error %v", len(all), len(steps), err)
 	}
 	if _, err := choose(steps, "vet,nothing"); err == nil {

@@ -1,12 +1,14 @@
 // Command check is the gate of the project, and all of it: "make check" and the
-// continuous integration call nothing else. It needs Go and a C compiler, for
-// the race detector and package cpeer. It prints each step when it begins and
+// continuous integration call nothing else. It needs Go, and on Linux a C compiler
+// and the packages of the step packages, which root on Debian has it install. It prints each step when it begins and
 // ends, with its duration, and every 30 seconds in between; at the first failed
 // step it prints its output, starts no other, and exits with 1.
 //
 // Usage:
 //
 //	go run ./internal/tools/check [-only STEP[,STEP...]] [-fuzztime 10s] [-results FILE] [-list]
+//
+// Steps that -list prints after the gate's, such as fuzz, run only with -only.
 //
 // The step proofs reads the results that the step tests wrote last, so
 // that it can be run again by itself.

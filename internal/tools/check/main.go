@@ -63,10 +63,18 @@ type step struct {
 	run  func(ctx context.Context) (output string, err error)
 }
 
-// choose returns the steps whose names are in the list; all for an empty one.
+// optional is the lane of the steps that are no part of the gate: they run only by name.
+const optional = -1
+
+// skipped is the error of a step that cannot run on this machine: why.
+type skipped string
+
+func (s skipped) Error() string { return string(s) }
+
+// choose returns the steps whose names are in the list, or the gate if it is empty.
 func choose(steps []step, list string) ([]step, error) {
 	if list == "" {
-		return steps, nil
+		return slices.DeleteFunc(slices.Clone(steps), func(s step) bool { return s.lane == optional }), nil
 	}
 	var chosen []step
 	for _, name := range strings.Split(list, ",") {
@@ -88,7 +96,7 @@ func runAll(ctx context.Context, w io.Writer, steps []step) error {
 	g := &gate{w: w, begin: time.Now(), steps: steps}
 	for i := 0; i < len(steps); {
 		end := i + 1
-		for ; steps[i].lane != 0 && end < len(steps) && steps[end].lane != 0; end++ {
+		for ; steps[i].lane > 0 && end < len(steps) && steps[end].lane > 0; end++ {
 		}
 		lanes := map[int][]int{} // indices of the steps of each
 		for ; i < end; i++ {
@@ -102,6 +110,10 @@ func runAll(ctx context.Context, w io.Writer, steps []step) error {
 			return err
 		}
 	}
+	if g.skipped > 0 {
+		g.print("%d of %d steps passed in %v, %d SKIPPED", len(steps)-g.skipped, len(steps), since(g.begin), g.skipped)
+		return nil
+	}
 	g.print("all %d steps passed in %v", len(steps), since(g.begin))
 	return nil
 }
@@ -111,8 +123,9 @@ type gate struct {
 	begin time.Time
 	steps []step
 
-	mu sync.Mutex // serializes the output
-	w  io.Writer
+	mu      sync.Mutex // serializes the output, and guards skipped
+	w       io.Writer
+	skipped int // steps
 }
 
 func (g *gate) print(format string, args ...any) {
@@ -145,6 +158,14 @@ func (g *gate) run(ctx context.Context, i int) error {
 	output, err := s.watched(ctx, func() {
 		g.print("%s: running for %v, %v in all", title, since(start), since(g.begin))
 	})
+	var reason skipped
+	if errors.As(err, &reason) && ctx.Err() == nil {
+		g.print("%s: SKIPPED, %v", title, reason)
+		g.mu.Lock()
+		g.skipped++
+		g.mu.Unlock()
+		return nil
+	}
 	if err = errors.Join(err, ctx.Err()); err != nil {
 		g.print("%s: FAILED after %v\n%s", title, since(start), output)
 		return fmt.Errorf("%s: %w", s.name, err)

@@ -20,17 +20,20 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/softhca/softhca/internal/debian"
 	"github.com/softhca/softhca/internal/libraries"
 	"github.com/softhca/softhca/internal/rules"
 )
 
 // allSteps returns the gate in order: steps that fail fast come first. The
 // tests leave their results in a file, from which the step after them learns
-// that the proofs of the requirements ran and passed.
+// that the proofs of the requirements ran and passed. The steps after the gate's
+// run only where they are named.
 func allSteps(fuzztime time.Duration, results string) []step {
 	root := os.DirFS(".")
 	const alone, seeded, random = 0, 1, 2 // lanes
 	steps := []step{
+		{"packages", alone, installPackages},
 		{"gofmt", alone, func(context.Context) (string, error) { return unformatted(root) }},
 		{"build", alone, tool(nil, "build", libraries.NoVCS, "-ldflags=-w", "./...")},
 		{"build-js-engine", alone, buildEngine},
@@ -41,19 +44,68 @@ func allSteps(fuzztime time.Duration, results string) []step {
 		{"modules-tidy", alone, tool(nil, "mod", "tidy", "-diff")},
 		{"tests", alone, func(ctx context.Context) (string, error) { return runTests(ctx, ".", results) }},
 		{"proofs", alone, tool(nil, "run", "./internal/tools/coverage", "-results", results)},
+		{"programs", alone, onLinux(tool(nil, "run", "./capi/check", "-gate"))},
+		{"interop", alone, onLinux(interop)},
 		{"mutations", seeded, mutations},
 		{"churn", random, tool(nil, "test", "-count=1", "-run=^TestChurn", "./internal/memory")},
 		{"simulation", random, simulation("mixed", 1000)},
 		{"simulation-connect", random, simulation("connect", 1000)},
 		{"simulation-rd", random, simulation("rd", 1000)},
-		{"fuzz", random, func(ctx context.Context) (string, error) { return fuzzAll(ctx, ".", fuzztime) }},
+		{"fuzz", optional, func(ctx context.Context) (string, error) { return fuzzAll(ctx, ".", fuzztime) }},
 	}
 	var types []step
 	for _, p := range platforms() {
 		types = append(types, step{"types-" + p.name, alone, func(ctx context.Context) (string, error) { return p.typeCheck(ctx, ".") }})
 	}
-	const after = 2 // the first two steps: gofmt and build
+	const after = 3 // the first steps: packages, gofmt and build
 	return slices.Insert(steps, after, types...)
+}
+
+// needed is what the tests need in addition to Go, on Debian. The steps programs and interop install
+// what the programs that they run need.
+var needed = debian.Needed{
+	"gcc":            "gcc",
+	"libc6-dev":      "/usr/include/stdio.h",
+	"iproute2":       "ip",
+	"libibverbs-dev": "/usr/include/infiniband/verbs.h",
+	"librdmacm-dev":  "/usr/include/rdma/rdma_cma.h",
+	"rdmacm-utils":   "rping",
+}
+
+// installPackages installs what the tests need, or fails and says how: without the headers no test
+// of the libraries in C would run. Other systems than Linux do not have these libraries.
+func installPackages(ctx context.Context) (string, error) {
+	if runtime.GOOS != "linux" {
+		return "", skipped("the libraries in C exist on Linux only")
+	}
+	err := needed.Install(ctx, os.Stderr)
+	if errors.Is(err, errors.ErrUnsupported) {
+		err = fmt.Errorf("%w (Fedora: dnf install gcc iproute rdma-core-devel librdmacm-utils)", err)
+	}
+	return "", err
+}
+
+// onLinux returns the step, which is skipped on other systems.
+func onLinux(run func(context.Context) (string, error)) func(context.Context) (string, error) {
+	if runtime.GOOS != "linux" {
+		return func(context.Context) (string, error) { return "", skipped("it needs Linux") }
+	}
+	return run
+}
+
+// telling matches the cases against Linux's rxe that the gate runs: of each kind of program, of the
+// operations, errors and faults.
+const telling = "^(library-|rping/|ucmatose/|udaddy/|mckey/|parting/|operations/|sequences/|forged/|data/[^/]*/loss and reordering/|" +
+	"exceptions/[^/]*/(bad_rkey_read|rnr_exceeded|peer_destroyed|psn_ahead)/)"
+
+// interop runs a few cases against Linux's rxe, in one emulated machine. It is skipped where this
+// machine cannot emulate another one.
+func interop(ctx context.Context) (string, error) {
+	output, err := goCommand(ctx, ".", nil, "run", "./interop", "-short", "-kernel", "6.1", "-run", telling)
+	if said, unable := strings.CutSuffix(strings.TrimSpace(output), "\nexit status 3"); err != nil && unable {
+		err = skipped(said[strings.LastIndexByte(said, '\n')+1:])
+	}
+	return output, err
 }
 
 // tool returns a step that runs the go command with the environment env added.
