@@ -7,7 +7,6 @@ import (
 	"net/netip"
 
 	"github.com/softhca/softhca/ib"
-	"github.com/softhca/softhca/internal/clock"
 )
 
 // errNoAH is returned for calls on a nil address handle.
@@ -23,15 +22,11 @@ type AH struct {
 // hop limit of 0, a port or SGID index that does not exist, or addresses of two families, and
 // ErrInsufficientResources beyond the limit that QueryDevice reports.
 func (p *PD) CreateAH(attr AHAttr) (*AH, error) {
-	a := &AH{pd: p}
-	err := p.call("CreateAH", func(clock.Instant) (err error) {
-		a.h, err = p.pd.CreateAH(&attr)
-		return err
-	})
+	h, err := p.object().CreateAH(&attr)
 	if err != nil {
 		return nil, fmt.Errorf("create AH: %w", err)
 	}
-	return a, nil
+	return &AH{p, h}, nil
 }
 
 // hopLimit is the hop limit of a reply: the remaining hop limit of the request says nothing
@@ -87,5 +82,5 @@ func (a *AH) Destroy() error {
 	if a == nil {
 		return errNoAH
 	}
-	return wrap("destroy AH", a.pd.call("DestroyAH", func(clock.Instant) error { return a.pd.pd.DestroyAH(a.h) }))
+	return wrap("destroy AH", a.pd.obj.DestroyAH(a.h))
 }

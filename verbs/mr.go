@@ -2,47 +2,20 @@ package verbs
 
 import (
 	"fmt"
-	"sync/atomic"
 
-	"github.com/softhca/softhca/ib"
-	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/device"
-	"github.com/softhca/softhca/internal/hca"
 	"github.com/softhca/softhca/internal/memory"
 )
 
-// errNoMR is returned for calls on a nil memory region.
-var errNoMR = fmt.Errorf("no memory region: %w", ib.EINVAL)
-
 // MR is a memory region.
-type MR struct {
-	dev  *device.Device
-	view atomic.Pointer[mrView] // of the latest registration
+type MR struct{ obj device.MR }
 
-	// The device's thread guards what follows.
-	pd *hca.PD
-	r  *memory.Region
-}
-
-// mrView is a snapshot of the properties that a program can read.
-type mrView struct {
-	buf  []byte
-	addr uint64
-	lkey LKey
-	rkey RKey
-}
-
-// publish takes a snapshot of the region for the program. It runs on the device's thread.
-func (m *MR) publish(buf []byte) {
-	m.view.Store(&mrView{buf, m.r.Addr(), m.r.LKey(), m.r.RKey()})
-}
-
-// get returns the latest snapshot; the zero value for a nil region.
-func (m *MR) get() mrView {
+// object returns the device's object; nil for a nil MR.
+func (m *MR) object() *device.MR {
 	if m == nil {
-		return mrView{}
+		return nil
 	}
-	return *m.view.Load()
+	return &m.obj
 }
 
 // RegMR registers buf. The adapter reads and writes it while work requests
@@ -84,39 +57,31 @@ func (p *PD) RegMRAddr(addr uintptr, length uint64, access Access) (*MR, error) 
 
 func (p *PD) reg(c memory.RegionConfig) (*MR, error) {
 	m := &MR{}
-	err := p.call("RegMR", func(clock.Instant) (err error) {
-		if m.r, err = p.pd.RegMR(c); err != nil {
-			return err
-		}
-		m.dev, m.pd = p.dev, p.pd
-		m.publish(c.Buf)
-		return nil
-	})
-	if err != nil {
+	if err := p.object().RegMR(&m.obj, c); err != nil {
 		return nil, fmt.Errorf("register MR of %d bytes: %w", len(c.Buf), err)
 	}
 	return m, nil
 }
 
 // LKey returns the key for scatter/gather elements.
-func (m *MR) LKey() LKey { return m.get().lkey }
+func (m *MR) LKey() LKey { return m.object().View().LKey }
 
 // RKey returns the key for the peer; 0 if the region gives it no rights.
-func (m *MR) RKey() RKey { return m.get().rkey }
+func (m *MR) RKey() RKey { return m.object().View().RKey }
 
 // Addr returns the address of the region's first byte.
-func (m *MR) Addr() uint64 { return m.get().addr }
+func (m *MR) Addr() uint64 { return m.object().View().Addr }
 
 // Len returns the region's bytes.
-func (m *MR) Len() uint64 { return uint64(len(m.get().buf)) }
+func (m *MR) Len() uint64 { return uint64(len(m.Bytes())) }
 
 // Bytes returns the memory.
-func (m *MR) Bytes() []byte { return m.get().buf }
+func (m *MR) Bytes() []byte { return m.object().View().Buf }
 
 // SGE returns a scatter/gather element for n bytes from offset off.
 func (m *MR) SGE(off uint64, n uint32) SGE {
-	v := m.get()
-	return SGE{Addr: v.addr + off, Length: n, LKey: v.lkey}
+	v := m.object().View()
+	return SGE{Addr: v.Addr + off, Length: n, LKey: v.LKey}
 }
 
 // ReregAccess changes the rights of the region; its keys stay. Errors are those of
@@ -129,13 +94,7 @@ func (m *MR) ReregAccess(access Access) error {
 // ReregPD moves the region to another protection domain of the same adapter;
 // ErrInvalidPD for any other.
 func (m *MR) ReregPD(to *PD) error {
-	switch {
-	case m == nil:
-		return errNoMR
-	case to == nil || to.dev != m.dev:
-		return ErrInvalidPD
-	}
-	return m.rereg(memory.ChangePD, memory.RegionConfig{}, to.pd)
+	return m.rereg(memory.ChangePD, memory.RegionConfig{}, to.object())
 }
 
 // ReregMemory registers other memory for the region, under new keys. When it
@@ -144,33 +103,11 @@ func (m *MR) ReregMemory(buf []byte) error {
 	return m.rereg(memory.ChangeTranslation, memory.RegionConfig{Buf: buf}, nil)
 }
 
-// rereg changes the region; to is nil if the protection domain stays.
-func (m *MR) rereg(what memory.Change, c memory.RegionConfig, to *hca.PD) error {
-	if m == nil {
-		return errNoMR
-	}
-	return wrap("re-register MR", m.dev.Call("ReregMR", nil, func(clock.Instant) error {
-		if to == nil {
-			to = m.pd
-		}
-		if err := m.pd.ReregMR(m.r, what, c, to); err != nil {
-			return err
-		}
-		if what != memory.ChangeTranslation {
-			c.Buf = m.Bytes()
-		}
-		m.pd = to
-		m.publish(c.Buf)
-		return nil
-	}))
+func (m *MR) rereg(what memory.Change, c memory.RegionConfig, to *device.PD) error {
+	return wrap("re-register MR", m.object().Rereg(what, c, to))
 }
 
 // Dereg deregisters the region. When it returns, the adapter no longer accesses
 // the memory. A work request that still names the region completes in error.
 // EINVAL for a region that is already deregistered.
-func (m *MR) Dereg() error {
-	if m == nil {
-		return errNoMR
-	}
-	return wrap("deregister MR", m.dev.Call("DeregMR", nil, func(clock.Instant) error { return m.pd.DeregMR(m.r) }))
-}
+func (m *MR) Dereg() error { return wrap("deregister MR", m.object().Dereg()) }

@@ -43,7 +43,7 @@ func (p *PD) CreateQP(attr *QPInitAttr) (*QP, error) {
 	}
 	q := &QP{dev: p.dev}
 	q.door = device.DoorTo(q.dev, &q.obj.Object) // before an event can name q
-	err := q.dev.CreateQP(&q.obj, p.pd, q, func() (hca.QPConfig, error) { return attr.config(q.dev) })
+	err := p.obj.CreateQP(&q.obj, q, func() (hca.QPConfig, error) { return attr.config(q.dev) })
 	if err != nil {
 		return nil, fmt.Errorf("create %v QP: %w", attr.Type, err)
 	}

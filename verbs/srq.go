@@ -30,7 +30,7 @@ func (p *PD) CreateSRQ(attr *SRQInitAttr) (*SRQ, error) {
 		return nil, fmt.Errorf("create SRQ: %w", errNoAttr)
 	}
 	s := &SRQ{dev: p.dev}
-	if err := s.dev.CreateSRQ(&s.obj, p.pd, s, device.SRQConfig(*attr)); err != nil {
+	if err := p.obj.CreateSRQ(&s.obj, s, device.SRQConfig(*attr)); err != nil {
 		return nil, fmt.Errorf("create SRQ: %w", err)
 	}
 	attr.MaxWR, attr.MaxSGE = s.obj.SRQ.Cap()

@@ -7,16 +7,14 @@ import "C"
 
 import (
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/device"
 	"github.com/softhca/softhca/internal/memory"
 )
 
-// region is a memory region.
+// region is a memory region. A program re-registers it from one thread at a time.
 type region struct {
 	*adapter
-	r *memory.Region
-
-	// The device's thread guards what follows.
-	d    *domain
+	device.MR
 	zero bool // registered at address 0 without the right ZERO_BASED
 }
 
@@ -37,19 +35,17 @@ func regionConfig(m *C.struct_softhca_mr) (memory.RegionConfig, error) {
 // putKeys passes the keys to C. It passes the RKey even of a region without remote rights,
 // where no request may use it: programs pass the RKey on before they add the rights.
 func (r *region) putKeys(m *C.struct_softhca_mr) {
-	m.lkey, m.rkey = C.uint32_t(r.r.LKey()), C.uint32_t(r.r.LKey())
+	key := C.uint32_t(r.View().LKey)
+	m.lkey, m.rkey = key, key
 }
 
 //export softhca_reg_mr
 func softhca_reg_mr(pd C.handle_t, m *C.struct_softhca_mr) C.int {
-	r := &region{d: of[*domain](pd)}
-	r.adapter = r.d.adapter
+	d := of[*domain](pd)
+	r := &region{adapter: d.adapter}
 	c, err := regionConfig(m)
 	if err == nil {
-		err = r.dev.Call("RegMR", nil, func(instant) (err error) {
-			r.r, err = r.d.pd.RegMR(c)
-			return err
-		})
+		err = d.RegMR(&r.MR, c)
 	}
 	if err == nil {
 		m.handle = newHandle(r)
@@ -68,7 +64,7 @@ func (r *region) change(m *C.struct_softhca_mr, what memory.Change) (memory.Regi
 		m.addr, m.length = 0, 0
 	}
 	if what&memory.ChangeAccess == 0 {
-		m.access = C.uint32_t(r.r.Access())
+		m.access = C.uint32_t(r.View().Access)
 		if r.zero {
 			m.access &^= C.uint32_t(ib.AccessZeroBased)
 		}
@@ -84,28 +80,23 @@ func (r *region) change(m *C.struct_softhca_mr, what memory.Change) (memory.Regi
 //export softhca_rereg_mr
 func softhca_rereg_mr(m *C.struct_softhca_mr, what C.uint32_t, pd C.handle_t) C.int {
 	r := of[*region](m.handle)
-	to := r.d
+	var to *device.PD
 	if pd != 0 {
-		to = of[*domain](pd)
+		to = &of[*domain](pd).PD
 	}
-	err := r.dev.Call("ReregMR", nil, func(instant) error {
-		c, change, err := r.change(m, memory.Change(what))
-		if err != nil {
-			return err
-		}
-		if err := r.d.pd.ReregMR(r.r, change, c, to.pd); err != nil {
-			return err
-		}
-		r.d = to
+	c, change, err := r.change(m, memory.Change(what))
+	if err == nil {
+		err = r.Rereg(change, c, to)
+	}
+	if err == nil {
 		r.zero = r.zero && change&memory.ChangeTranslation == 0
 		r.putKeys(m)
-		return nil
-	})
+	}
 	return r.code("re-register MR", err)
 }
 
 //export softhca_dereg_mr
 func softhca_dereg_mr(mr C.handle_t) C.int {
 	r := of[*region](mr)
-	return end(mr, r.code("deregister MR", r.dev.Call("DeregMR", nil, func(instant) error { return r.d.pd.DeregMR(r.r) })))
+	return end(mr, r.code("deregister MR", r.Dereg()))
 }

@@ -7,7 +7,7 @@ import "C"
 
 import (
 	"github.com/softhca/softhca/internal/clock"
-	"github.com/softhca/softhca/internal/hca"
+	"github.com/softhca/softhca/internal/device"
 )
 
 // instant is the time at which a call runs on the device's thread.
@@ -16,16 +16,13 @@ type instant = clock.Instant
 // domain is a protection domain.
 type domain struct {
 	*adapter
-	pd *hca.PD
+	device.PD
 }
 
 //export softhca_alloc_pd
 func softhca_alloc_pd(dev C.handle_t, pd *C.handle_t) C.int {
 	d := &domain{adapter: of[*adapter](dev)}
-	err := d.dev.Call("AllocPD", nil, func(instant) (err error) {
-		d.pd, err = d.dev.HCA.AllocPD()
-		return err
-	})
+	err := d.dev.AllocPD(&d.PD)
 	if err == nil {
 		*pd = newHandle(d)
 	}
@@ -35,5 +32,5 @@ func softhca_alloc_pd(dev C.handle_t, pd *C.handle_t) C.int {
 //export softhca_dealloc_pd
 func softhca_dealloc_pd(pd C.handle_t) C.int {
 	d := of[*domain](pd)
-	return end(pd, d.code("deallocate PD", d.dev.Call("DeallocPD", nil, func(instant) error { return d.pd.Dealloc() })))
+	return end(pd, d.code("deallocate PD", d.Dealloc()))
 }

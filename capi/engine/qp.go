@@ -37,7 +37,7 @@ func softhca_create_qp(pd C.handle_t, c *C.struct_softhca_qp) C.int {
 	if c.srq != 0 {
 		cfg.SRQ = of[*shared](c.srq).SRQ.SRQ
 	}
-	err := q.dev.CreateQP(&q.QP, q.pd, &q.subject, func() (hca.QPConfig, error) { return cfg, nil })
+	err := q.domain.CreateQP(&q.QP, &q.subject, func() (hca.QPConfig, error) { return cfg, nil })
 	if err == nil {
 		send, recv := q.QP.QP.Queues()
 		c.handle, c.send, c.recv, c.qpn = newHandle(q), ringOf(send), ringOf(recv), C.uint32_t(q.QP.QP.Num())

@@ -23,7 +23,7 @@ type shared struct {
 func softhca_create_srq(pd C.handle_t, c *C.struct_softhca_srq) C.int {
 	s := &shared{domain: of[*domain](pd)}
 	s.subject = subject{unsafe.Pointer(c.object)}
-	err := s.dev.CreateSRQ(&s.SRQ, s.pd, &s.subject, device.SRQConfig{MaxWR: uint32(c.max_wr), MaxSGE: uint32(c.max_sge), Limit: uint32(c.limit)})
+	err := s.domain.CreateSRQ(&s.SRQ, &s.subject, device.SRQConfig{MaxWR: uint32(c.max_wr), MaxSGE: uint32(c.max_sge), Limit: uint32(c.limit)})
 	if err == nil {
 		wr, sge := s.SRQ.SRQ.Cap()
 		c.handle, c.ring = newHandle(s), ringOf(s.SRQ.SRQ.Queue())

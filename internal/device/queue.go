@@ -64,14 +64,14 @@ type SRQ struct {
 // limit below which the event SRQ_LIMIT_REACHED is raised, 0 for none.
 type SRQConfig struct{ MaxWR, MaxSGE, Limit uint32 }
 
-// CreateSRQ creates the shared receive queue s in a protection domain.
-func (d *Device) CreateSRQ(s *SRQ, pd *hca.PD, owner any, c SRQConfig) error {
-	return d.Call("CreateSRQ", nil, func(clock.Instant) (err error) {
-		if s.SRQ, err = pd.CreateSRQ(c.MaxWR, c.MaxSGE, c.Limit); err != nil {
+// CreateSRQ creates the shared receive queue s in the protection domain.
+func (p *PD) CreateSRQ(s *SRQ, owner any, c SRQConfig) error {
+	return p.call("CreateSRQ", func(clock.Instant) (err error) {
+		if s.SRQ, err = p.pd.CreateSRQ(c.MaxWR, c.MaxSGE, c.Limit); err != nil {
 			return err
 		}
-		s.pd, s.Owner = pd, owner
-		d.Add(&s.Object)
+		s.pd, s.Owner = p.pd, owner
+		p.dev.Add(&s.Object)
 		return nil
 	})
 }

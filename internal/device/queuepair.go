@@ -27,10 +27,10 @@ type QP struct {
 	groups int // multicast groups to which it is attached; the device's thread guards it
 }
 
-// CreateQP creates the queue pair q in a protection domain. The device's thread calls config,
+// CreateQP creates the queue pair q in the protection domain. The device's thread calls config,
 // so that no object that the configuration names can be destroyed meanwhile.
-func (d *Device) CreateQP(q *QP, pd *hca.PD, owner any, config func() (hca.QPConfig, error)) error {
-	return d.Call("CreateQP", nil, func(clock.Instant) error {
+func (p *PD) CreateQP(q *QP, owner any, config func() (hca.QPConfig, error)) error {
+	return p.call("CreateQP", func(clock.Instant) error {
 		c, err := config()
 		if err != nil {
 			return err
@@ -38,11 +38,11 @@ func (d *Device) CreateQP(q *QP, pd *hca.PD, owner any, config func() (hca.QPCon
 		if c.Type == ib.GSI { // the adapter's own queue pair
 			return ib.ErrInvalidServiceType
 		}
-		if q.QP, err = d.HCA.CreateQP(pd, c); err != nil {
+		if q.QP, err = p.dev.HCA.CreateQP(p.pd, c); err != nil {
 			return err
 		}
-		q.pd, q.Owner = pd, owner
-		d.Add(&q.Object)
+		q.pd, q.Owner = p.pd, owner
+		p.dev.Add(&q.Object)
 		return nil
 	})
 }
