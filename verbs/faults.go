@@ -16,7 +16,7 @@ func WithFaults(rules string, seed uint64) Option {
 }
 
 // Environment variables that add rules to every adapter of a program. FaultsEnv
-// contains rules, or @ and the name of a file with rules.
+// contains rules; a line that begins with @ is the name of a file with more of them.
 const (
 	FaultsEnv     = "SOFTHCA_FAULTS"
 	FaultsSeedEnv = "SOFTHCA_FAULTS_SEED"

@@ -3,6 +3,7 @@ package verbs
 import (
 	"fmt"
 
+	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/device"
 	"github.com/softhca/softhca/internal/memory"
 )
@@ -28,34 +29,43 @@ func (m *MR) object() *device.MR {
 // shows its arrival, such as that of a WRITE with immediate. To poll the memory
 // itself, use sync/atomic.
 func (p *PD) RegMR(buf []byte, access Access) (*MR, error) {
-	return p.RegMRIova(buf, 0, access)
+	return p.RegMREx(&MRAttr{Buf: buf, Access: access})
 }
 
-// RegMRIova registers buf under addresses that begin with iova instead of the
-// memory's own; 0 means the memory's own.
-func (p *PD) RegMRIova(buf []byte, iova uint64, access Access) (*MR, error) {
-	return p.reg(memory.RegionConfig{Buf: buf, IOVA: iova, Access: access})
+// MRAttr describes a memory region for RegMREx: either Buf, or memory that Go does not manage,
+// such as C's or a mapped device's, by its Addr and Length in bytes. That memory should stay
+// readable and writable until Dereg: an access to memory that is not mapped fails, here with
+// LOC_PROT_ERR, at the peer with REM_ACCESS_ERR.
+type MRAttr struct {
+	Buf    []byte
+	Addr   uintptr
+	Length uint64
+	Access Access
+	// IOVA is the address of the region's first byte in work requests and for the peer. 0 means
+	// that of the memory or, with the right ZERO_BASED, 0.
+	IOVA uint64
+	// Invalidatable regions can be invalidated by the peer's SEND with invalidate, like
+	// fast-registered regions.
+	Invalidatable bool
 }
 
-// RegMRInvalidatable registers buf as a region that the peer's SEND with
-// invalidate may invalidate, like a fast-registered region.
-func (p *PD) RegMRInvalidatable(buf []byte, access Access) (*MR, error) {
-	return p.reg(memory.RegionConfig{Buf: buf, Access: access, Invalidatable: true})
-}
-
-// RegMRAddr registers length bytes of memory that Go does not manage, such as C's or a mapped
-// device's, by its address. The memory should stay readable and writable until Dereg: an access
-// to memory that is not mapped fails, here with LOC_PROT_ERR, at the peer with REM_ACCESS_ERR.
-// EINVAL if the range wraps or is longer than the address space.
-func (p *PD) RegMRAddr(addr uintptr, length uint64, access Access) (*MR, error) {
-	buf, err := memory.RawBuf(addr, length)
-	if err != nil {
-		return nil, fmt.Errorf("register MR at %#x: %w", addr, err)
+// RegMREx registers memory as RegMR does, with all attributes. EINVAL also if the attributes have
+// both Buf and Addr, or if the range wraps or is longer than the address space.
+func (p *PD) RegMREx(attr *MRAttr) (*MR, error) {
+	if attr == nil {
+		return nil, fmt.Errorf("register MR: %w", errNoAttr)
 	}
-	return p.reg(memory.RegionConfig{Buf: buf, Access: access, Foreign: true})
-}
-
-func (p *PD) reg(c memory.RegionConfig) (*MR, error) {
+	c := memory.RegionConfig{Buf: attr.Buf, IOVA: attr.IOVA, Access: attr.Access, Invalidatable: attr.Invalidatable}
+	if attr.Addr != 0 || attr.Length != 0 {
+		if attr.Buf != nil {
+			return nil, fmt.Errorf("register MR: both Buf and Addr are set: %w", ib.EINVAL)
+		}
+		var err error
+		if c.Buf, err = memory.RawBuf(attr.Addr, attr.Length); err != nil {
+			return nil, fmt.Errorf("register MR at %#x: %w", attr.Addr, err)
+		}
+		c.Foreign = true
+	}
 	m := &MR{}
 	if err := p.object().RegMR(&m.obj, c); err != nil {
 		return nil, fmt.Errorf("register MR of %d bytes: %w", len(c.Buf), err)

@@ -15,9 +15,9 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// TestRegMRAddr checks that memory outside the Go heap can be a region: here pages that
+// TestForeignMemory checks that memory outside the Go heap can be a region: here pages that
 // were mapped from the system, which a peer's RDMA WRITE changes.
-func TestRegMRAddr(t *testing.T) {
+func TestForeignMemory(t *testing.T) {
 	pages, err := syscall.Mmap(-1, 0, 8192, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
 	if err != nil {
 		t.Fatal(err)
@@ -26,7 +26,7 @@ func TestRegMRAddr(t *testing.T) {
 	a := newEndpoint(t, Config{Addr: "10.0.0.1", Network: n}, ib.RC)
 	b := newEndpoint(t, Config{Addr: "10.0.0.2", Network: n}, ib.RC)
 	connect(t, a, b, nil)
-	mr, err := b.pd.RegMRAddr(uintptr(unsafe.Pointer(&pages[0])), 8192, ib.AccessLocalWrite|ib.AccessRemoteWrite)
+	mr, err := b.pd.RegMREx(&MRAttr{Addr: uintptr(unsafe.Pointer(&pages[0])), Length: 8192, Access: ib.AccessLocalWrite | ib.AccessRemoteWrite})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,8 +47,14 @@ func TestRegMRAddr(t *testing.T) {
 	if err := syscall.Munmap(pages); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.pd.RegMRAddr(math.MaxUint-100, 200, 0); !errors.Is(err, syscall.EINVAL) {
-		t.Errorf("a range that wraps: %v, want EINVAL", err)
+	for what, attr := range map[string]*MRAttr{
+		"a range that wraps": {Addr: math.MaxUint - 100, Length: 200},
+		"both kinds":         {Addr: 4096, Length: 8, Buf: make([]byte, 8)},
+		"nothing":            nil,
+	} {
+		if _, err := b.pd.RegMREx(attr); !errors.Is(err, syscall.EINVAL) {
+			t.Errorf("%s: %v, want EINVAL", what, err)
+		}
 	}
 }
 
@@ -120,7 +126,7 @@ func mappedMR(t *testing.T, pd *PD) ([]byte, *MR) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = syscall.Munmap(pages) }) // the end of the process unmaps them at the latest
-	mr, err := pd.RegMRAddr(uintptr(unsafe.Pointer(&pages[0])), uint64(len(pages)), ib.AccessLocalWrite|ib.AccessRemote)
+	mr, err := pd.RegMREx(&MRAttr{Addr: uintptr(unsafe.Pointer(&pages[0])), Length: uint64(len(pages)), Access: ib.AccessLocalWrite | ib.AccessRemote})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -182,7 +182,7 @@ var alone = []lone{
 	},
 	{
 		section: "ibverbs-utils", name: "ibv_asyncwatch", args: []string{"stdbuf", "-oL", "ibv_asyncwatch", "-d", "softhca0"},
-		want: "IBV_EVENT_PORT_ERR", env: []string{"SOFTHCA_FAULT=event type=PORT_ERR after=200ms"}, stays: true,
+		want: "IBV_EVENT_PORT_ERR", env: []string{"SOFTHCA_FAULTS=event type=PORT_ERR after=200ms"}, stays: true,
 	},
 	{
 		section: "libfabric-bin", name: "fi_info -p verbs", args: []string{"fi_info", "-p", "verbs"},

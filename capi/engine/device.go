@@ -96,7 +96,6 @@ func (a *adapter) open(c *C.struct_softhca_config, level slog.Level) error {
 		Adapter:  int(c.adapter),
 		// softhca_modify_qp asks for the capability at each call, as Linux does.
 		Privileged: true,
-		Faults:     device.Faults{Rules: C.GoString(c.fault), File: C.GoString(c.fault_file)},
 		Env: device.Environment{
 			ConfigDir: C.GoString(c.config_dir), GUID: C.GoString(c.guid),
 			Faults: C.GoString(c.faults), FaultsSeed: C.GoString(c.faults_seed),

@@ -27,7 +27,7 @@ enum { SOFTHCA_GIDS = 256, SOFTHCA_PKEYS = 16 };
 // softhca_config says which adapter to open. An empty address stands for the first of
 // 127.0.0.0/8 that no other adapter has. An empty string means that the setting is absent.
 struct softhca_config {
-	char *addr, *fault, *fault_file, *capture, *log_level;
+	char *addr, *capture, *log_level;
 	int fatal_events; // raise QP_FATAL also for errors that a completion or another event reports
 	// Go programs read these from their environment. Here the library reads them, because the
 	// engine's runtime would read the memory that the kernel filled when the program started.

@@ -372,8 +372,7 @@ static struct device *open_new(struct node *n)
 	char dir[PATH_MAX];
 	config_dir(dir, sizeof dir);
 	struct softhca_config c = {
-		.addr = n->addr, .fault = (char *)setting("SOFTHCA_FAULT"), .fault_file = (char *)setting("SOFTHCA_FAULT_FILE"),
-		.capture = (char *)setting("SOFTHCA_CAPTURE"), .log_level = (char *)setting("SOFTHCA_LOG_LEVEL"),
+		.addr = n->addr, .capture = (char *)setting("SOFTHCA_CAPTURE"), .log_level = (char *)setting("SOFTHCA_LOG_LEVEL"),
 		.fatal_events = strcmp(setting("SOFTHCA_FATAL_EVENTS"), "1") == 0,
 		.sysfs = (char *)setting("SOFTHCA_SYSFS"), .adapter = n->index,
 		.config_dir = dir, .guid = (char *)setting("SOFTHCA_GUID"),

@@ -102,7 +102,7 @@ func TestCMStartsQuietly(t *testing.T) {
 // end how often each fault rule acted.
 func TestLogTellsWhatHappened(t *testing.T) {
 	p := newCM(t)
-	out, err := p.do(t, append(p.over(t, p.addresses(1)), "SOFTHCA_LOG_LEVEL=info", "SOFTHCA_FAULT=delay 1ms op=REQ dir=out nth=1\ndrop op=LAP"), "private-tcp")
+	out, err := p.do(t, append(p.over(t, p.addresses(1)), "SOFTHCA_LOG_LEVEL=info", "SOFTHCA_FAULTS=delay 1ms op=REQ dir=out nth=1\ndrop op=LAP"), "private-tcp")
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -67,7 +67,7 @@ type sight struct{ kind, name, who, how, rule string }
 func seeErrors(t *testing.T, s *stand) {
 	var all []sight
 	see := func(name string, rules ...string) {
-		out, err := s.run(t, name, "SOFTHCA_FAULT="+strings.Join(rules, "\n"))
+		out, err := s.run(t, name, "SOFTHCA_FAULTS="+strings.Join(rules, "\n"))
 		if err != nil || !strings.HasSuffix(out, "ok\n") {
 			t.Errorf("%s: %v\n%s", name, err, out)
 			return

@@ -74,7 +74,7 @@ func seeRecorded(t *testing.T, b *builds) {
 
 // asked are the scenarios that need a setting.
 var asked = map[string]string{
-	"fatal-events": "SOFTHCA_FATAL_EVENTS=1", "watched-receives": "SOFTHCA_FAULT=fail op=PostRecv errno=ENOMEM nth=2",
+	"fatal-events": "SOFTHCA_FATAL_EVENTS=1", "watched-receives": "SOFTHCA_FAULTS=fail op=PostRecv errno=ENOMEM nth=2",
 }
 
 // TestD1_Program runs each scenario as a process of its own.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/softhca/softhca/cmd/softhca/internal/launch"
 	"github.com/softhca/softhca/internal/environ"
+	"github.com/softhca/softhca/internal/fault"
 	"github.com/softhca/softhca/verbs"
 )
 
@@ -38,7 +39,7 @@ user share it, for example those that MPI starts. Repeat --addr to give the prog
 so on; in SOFTHCA_ADDR, separate their addresses with semicolons.
 
 --fault and --fault-file inject faults into the adapter, --capture writes every packet, --device names the adapter. The variables
-SOFTHCA_FAULT, SOFTHCA_FAULT_FILE, SOFTHCA_CAPTURE, SOFTHCA_LOG_LEVEL and SOFTHCA_DEVICE do the same, and the program's children
+SOFTHCA_FAULTS, SOFTHCA_CAPTURE, SOFTHCA_LOG_LEVEL and SOFTHCA_DEVICE do the same, and the program's children
 inherit them.
 
 The libraries are in the directory of this command or in ../lib/softhca; in a source tree, run builds them at first use. run
@@ -136,9 +137,6 @@ func runOptions(cmd *cobra.Command, g *globals, args []string) (*launch.Options,
 		Log: log, Say: func(format string, args ...any) { say(cmd.ErrOrStderr(), format, args...) },
 	}
 	set := func(name, value string) { o.Set = append(o.Set, launch.Var{Name: name, Value: value}) }
-	if len(g.faults) > 0 {
-		set(launch.FaultEnv, strings.Join(g.faults, "\n"))
-	}
 	if g.faultSeed != 0 {
 		set(verbs.FaultsSeedEnv, strconv.FormatUint(g.faultSeed, 10))
 	}
@@ -146,15 +144,23 @@ func runOptions(cmd *cobra.Command, g *globals, args []string) (*launch.Options,
 		set(launch.LogLevelEnv, g.logLevel)
 	}
 	// Use absolute paths: the program or its children may change their directory.
-	for _, f := range []struct{ env, name string }{{launch.FaultFileEnv, g.faultFile}, {launch.CaptureEnv, g.capture}} {
-		if f.name == "" {
-			continue
-		}
-		name, err := filepath.Abs(f.name)
+	faults := g.faults
+	if g.faultFile != "" {
+		name, err := filepath.Abs(g.faultFile)
 		if err != nil {
 			return nil, err
 		}
-		set(f.env, name)
+		faults = append(faults, "@"+name)
+	}
+	if len(faults) > 0 {
+		set(verbs.FaultsEnv, strings.Join(faults, "\n"))
+	}
+	if g.capture != "" {
+		name, err := filepath.Abs(g.capture)
+		if err != nil {
+			return nil, err
+		}
+		set(launch.CaptureEnv, name)
 	}
 	return o, nil
 }
@@ -162,22 +168,16 @@ func runOptions(cmd *cobra.Command, g *globals, args []string) (*launch.Options,
 // checkRunSettings returns an error for the first option or variable with which the program's
 // adapter could not be opened. The program would not report the reason.
 func (g *globals) checkRunSettings() error {
-	if len(g.faults) == 0 { // the rules of --fault are checked already
-		if err := checkRules(launch.FaultEnv, []string{os.Getenv(launch.FaultEnv)}); err != nil {
+	if len(g.faults) == 0 && g.faultFile == "" { // these flags replace the variable, and are checked already
+		rules, files := fault.Split(os.Getenv(verbs.FaultsEnv))
+		if err := checkRules(verbs.FaultsEnv, []string{rules}); err != nil {
 			return err
 		}
-	}
-	if g.faultFile == "" {
-		if err := checkFaultFile(launch.FaultFileEnv, os.Getenv(launch.FaultFileEnv)); err != nil {
-			return err
+		for _, file := range files {
+			if err := checkFaultFile(verbs.FaultsEnv, file); err != nil {
+				return err
+			}
 		}
-	}
-	if file, ok := strings.CutPrefix(os.Getenv(verbs.FaultsEnv), "@"); ok {
-		if err := checkFaultFile(verbs.FaultsEnv, file); err != nil {
-			return err
-		}
-	} else if err := checkRules(verbs.FaultsEnv, []string{os.Getenv(verbs.FaultsEnv)}); err != nil {
-		return err
 	}
 	if level := os.Getenv(launch.LogLevelEnv); level != "" && new(slog.LevelVar).UnmarshalText([]byte(level)) != nil {
 		return usagef("%s %q: want debug, info, warn or error", launch.LogLevelEnv, level)

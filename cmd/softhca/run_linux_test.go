@@ -45,7 +45,7 @@ func install(t *testing.T) installation {
 	t.Setenv("TMPDIR", t.TempDir())
 	t.Setenv("XDG_RUNTIME_DIR", "")
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
-	for _, name := range []string{"LD_PRELOAD", "LD_LIBRARY_PATH", "SOFTHCA_ADDR", "SOFTHCA_FAULT", "SOFTHCA_FAULT_FILE", "SOFTHCA_GUID", "SOFTHCA_CHOSEN"} {
+	for _, name := range []string{"LD_PRELOAD", "LD_LIBRARY_PATH", "SOFTHCA_ADDR", "SOFTHCA_FAULTS", "SOFTHCA_GUID", "SOFTHCA_CHOSEN"} {
 		t.Setenv(name, "") // restores it in the end
 		if err := os.Unsetenv(name); err != nil {
 			t.Fatal(err)
@@ -153,13 +153,11 @@ func failsBefore(dir string) []failure {
 		{"", []string{"--addr", "224.0.0.1"}, []string{"--addr 224.0.0.1: ", "`ip address` lists"}},
 		{"", []string{"--no-such-option"}, []string{"has no option --no-such-option"}},
 		{"SOFTHCA_CAPTURE=/no/such/x.pcapng", nil, []string{"SOFTHCA_CAPTURE /no/such/x.pcapng: "}},
-		{"SOFTHCA_FAULT=dorp", nil, []string{"SOFTHCA_FAULT: ", "did you mean drop?"}},
-		{"SOFTHCA_FAULT_FILE=nothing", nil, []string{"SOFTHCA_FAULT_FILE nothing: "}},
 		{"SOFTHCA_FAULTS_SEED=x", nil, []string{`SOFTHCA_FAULTS_SEED "x": want a number`}},
 		{"SOFTHCA_FAULTS_SEED=0", []string{"--fault", "drop nth=1"}, []string{`SOFTHCA_FAULTS_SEED "0": want a number`}},
 		{"SOFTHCA_FAULTS=dorp", nil, []string{"SOFTHCA_FAULTS: ", "did you mean drop?"}},
 		{"SOFTHCA_FAULTS=@nothing", nil, []string{"SOFTHCA_FAULTS nothing: ", "no such file"}},
-		{"SOFTHCA_FAULTS=@rules", nil, []string{"rules: ", "did you mean drop?"}},
+		{"SOFTHCA_FAULTS=drop nth=1\n@rules", nil, []string{"rules: ", "did you mean drop?"}},
 		{"SOFTHCA_LOG_LEVEL=loud", nil, []string{`SOFTHCA_LOG_LEVEL "loud": want debug`}},
 		{"SOFTHCA_DEVICE=a/b", nil, []string{"SOFTHCA_DEVICE: ", `"a/b": want 1 to 63 letters`}},
 		{"SOFTHCA_ADDR=192.0.2.99", nil, []string{"SOFTHCA_ADDR 192.0.2.99: ", "`ip address` lists"}},
@@ -228,7 +226,7 @@ func TestRunEnvironment(t *testing.T) {
 	_, out, errs := i.run(t, append(flags, "--", "sh", "-c", "env -0 | tr '\\n\\0' ';\\n'")...)
 	env := strings.Split(out, "\n")
 	for _, want := range []string{
-		"SOFTHCA_ADDR=" + loopback(62), "SOFTHCA_FAULT=drop p=0.5;dup nth=2", "SOFTHCA_FAULT_FILE=" + filepath.Join(dir, "rules"),
+		"SOFTHCA_ADDR=" + loopback(62), "SOFTHCA_FAULTS=drop p=0.5;dup nth=2;@" + filepath.Join(dir, "rules"),
 		"SOFTHCA_FAULTS_SEED=9", "SOFTHCA_CAPTURE=" + filepath.Join(dir, "x.pcapng"), "SOFTHCA_LOG_LEVEL=error", "SOFTHCA_DEVICE=rdma7",
 		"LD_LIBRARY_PATH=" + i.libs + ":/somewhere", "LD_PRELOAD=" + filepath.Join(i.libs, libraries.Preload),
 	} {
@@ -256,8 +254,8 @@ func TestRunEnvironment(t *testing.T) {
 	if w := strings.Fields(out); len(w) != 8 || w[0] == w[4] || w[1] == w[5] || w[0] != w[2] || w[1] != w[3] {
 		t.Errorf("two free addresses, and GUIDs that were drawn, inside of each other: %q; %s", out, errs)
 	}
-	t.Setenv("SOFTHCA_FAULT", "dorp")
-	if state, _, errs := i.run(t, "--", "true"); state.ExitCode() != 125 || !strings.Contains(errs, "SOFTHCA_FAULT: unknown fault") {
+	t.Setenv("SOFTHCA_FAULTS", "dorp")
+	if state, _, errs := i.run(t, "--", "true"); state.ExitCode() != 125 || !strings.Contains(errs, "SOFTHCA_FAULTS: unknown fault") {
 		t.Errorf("a mistake in the environment: %v, %s", state, errs)
 	}
 }

@@ -26,7 +26,7 @@ func (e *Environment) Secret() *identity.Secret {
 
 // The environment variables of an Environment. The GUID is that of the first adapter;
 // further adapters get the following numbers. Faults contains rules for every adapter
-// that the program opens, or @ and the name of a file with rules.
+// that the program opens, in the form of fault.Split.
 const (
 	guidEnv       = "SOFTHCA_GUID"
 	faultsEnv     = "SOFTHCA_FAULTS"

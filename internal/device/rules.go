@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"strings"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fault"
@@ -21,14 +20,9 @@ type Faults struct {
 // environment.
 func (c *Config) rules() ([]fault.Rule, error) {
 	f := &c.Faults
-	texts := []struct{ from, text string }{{"faults", f.Rules}}
-	files := []string{f.File}
-	if env := c.Env.Faults; strings.HasPrefix(env, "@") {
-		files = append(files, env[1:])
-	} else {
-		texts = append(texts, struct{ from, text string }{faultsEnv, env})
-	}
-	for _, name := range files {
+	env, files := fault.Split(c.Env.Faults)
+	texts := []struct{ from, text string }{{"faults", f.Rules}, {faultsEnv, env}}
+	for _, name := range append([]string{f.File}, files...) {
 		if name == "" {
 			continue
 		}

@@ -39,6 +39,20 @@ func Parse(text string) ([]Rule, error) {
 	return p.rules, nil
 }
 
+// Split splits the value of an environment variable into rules and the names of files with more
+// rules, which stand on lines of their own after an @. In the rules, these lines are empty, so
+// that the positions of errors remain.
+func Split(value string) (rules string, files []string) {
+	lines := strings.Split(value, "\n")
+	for i, line := range lines {
+		if name, ok := strings.CutPrefix(line, "@"); ok {
+			files = append(files, name)
+			lines[i] = ""
+		}
+	}
+	return strings.Join(lines, "\n"), files
+}
+
 // parser reads one text.
 type parser struct {
 	text  string

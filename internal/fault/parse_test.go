@@ -2,6 +2,7 @@ package fault
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -184,4 +185,21 @@ func FuzzParse(f *testing.F) {
 			_ = r.Explain()
 		}
 	})
+}
+
+// TestSplit separates names of files from rules, whose positions stay.
+func TestSplit(t *testing.T) {
+	for _, c := range []struct {
+		value, rules string
+		files        []string
+	}{
+		{"", "", nil},
+		{"drop nth=1;dup nth=2", "drop nth=1;dup nth=2", nil},
+		{"@a;b", "", []string{"a;b"}},
+		{"drop nth=1\n@/x/a\n@b\ndorp", "drop nth=1\n\n\ndorp", []string{"/x/a", "b"}},
+	} {
+		if rules, files := Split(c.value); rules != c.rules || !slices.Equal(files, c.files) {
+			t.Errorf("%q: got %q and %q, want %q and %q", c.value, rules, files, c.rules, c.files)
+		}
+	}
 }

@@ -204,7 +204,7 @@ func (s *stand) memory() (string, error) {
 			return "", err
 		}
 		if iova := s.num("iova"); iova != 0 {
-			m, err = pd.RegMRIova(buf, iova, access)
+			m, err = pd.RegMREx(&verbs.MRAttr{Buf: buf, IOVA: iova, Access: access})
 		} else {
 			m, err = pd.RegMR(buf, access)
 		}

@@ -124,7 +124,7 @@ func (o *Ours) Records() []string {
 // RegMR allocates memory and registers it.
 func (o *Ours) RegMR(_ context.Context, cfg testagent.MRConfig) (Memory, error) {
 	m := newMemory(cfg.Size, cfg.Align)
-	mr, err := o.pd.RegMRIova(m.region, cfg.IOVA, cfg.Access)
+	mr, err := o.pd.RegMREx(&verbs.MRAttr{Buf: m.region, IOVA: cfg.IOVA, Access: cfg.Access})
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +177,7 @@ func (o *Ours) Window(_ context.Context, _ QP, m Memory, off, n uint64) (ib.RKey
 	if err != nil {
 		return 0, err
 	}
-	mr, err := o.pd.RegMRInvalidatable(b, ib.AccessLocalWrite|ib.AccessRemote)
+	mr, err := o.pd.RegMREx(&verbs.MRAttr{Buf: b, Access: ib.AccessLocalWrite | ib.AccessRemote, Invalidatable: true})
 	if err != nil {
 		return 0, err
 	}

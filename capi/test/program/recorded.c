@@ -93,7 +93,7 @@ static void is(const char *name, const char *got, const char *want)
 static void config(void)
 {
 	static const char *const set[][2] = {
-		{"SOFTHCA_ADDR", "an address"}, {"SOFTHCA_FAULT", "rules"}, {"SOFTHCA_FAULT_FILE", "a file"}, {"SOFTHCA_CAPTURE", "a capture"},
+		{"SOFTHCA_ADDR", "an address"}, {"SOFTHCA_CAPTURE", "a capture"},
 		{"SOFTHCA_LOG_LEVEL", "a level"}, {"SOFTHCA_FATAL_EVENTS", "1"}, {"SOFTHCA_SYSFS", "an image"}, {"SOFTHCA_GUID", "a GUID"},
 		{"SOFTHCA_FAULTS", "faults"}, {"SOFTHCA_FAULTS_SEED", "a seed"}, {"HOME", "/home/me"},
 	};
@@ -104,8 +104,6 @@ static void config(void)
 	struct ibv_context *c = open_first();
 	const struct recorded *t = &rec->text;
 	is("addr", t->addr, "an address");
-	is("fault", t->fault, "rules");
-	is("fault_file", t->fault_file, "a file");
 	is("capture", t->capture, "a capture");
 	is("log_level", t->log_level, "a level");
 	is("sysfs", t->sysfs, "an image");

@@ -25,8 +25,6 @@ const (
 	AddrEnv      = "SOFTHCA_ADDR"
 	DeviceEnv    = "SOFTHCA_DEVICE"
 	SysfsEnv     = "SOFTHCA_SYSFS"
-	FaultEnv     = "SOFTHCA_FAULT"
-	FaultFileEnv = "SOFTHCA_FAULT_FILE"
 	CaptureEnv   = "SOFTHCA_CAPTURE"
 	LogLevelEnv  = "SOFTHCA_LOG_LEVEL"
 )
