@@ -43,7 +43,9 @@ func TestRunAllStopsAtFirstFailure(t *testing.T) {
 func TestSkippedStep(t *testing.T) {
 	ran := false
 	steps := []step{
-		{name: "one", run: func(context.Context) (string, error) { return "", fmt.Errorf("on the whole: %w", skipped("no such device")) }},
+		{name: "one", run: func(context.Context) (string, error) {
+			return "", fmt.Errorf("on the whole: %w", skipped("no such device"))
+		}},
 		{name: "two", run: func(context.Context) (string, error) { ran = true; return "", nil }},
 	}
 	var out strings.Builder
