@@ -42,7 +42,8 @@ func TestInstallSaysHow(t *testing.T) {
 // failure and packages without the file.
 func TestInstall(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("needs root: for others Install only says what to run")
+		// Others cannot install packages: TestInstallSaysHow is about them.
+		t.Skip("needs root")
 	}
 	file := filepath.Join(t.TempDir(), "file")
 	needed := Needed{"shell": "/bin/sh", "some-package": file}

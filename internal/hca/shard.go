@@ -9,6 +9,7 @@ import (
 	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/deadline"
 	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/flow"
 	"github.com/softhca/softhca/internal/gsi"
 	"github.com/softhca/softhca/internal/memory"
 	"github.com/softhca/softhca/internal/packet"
@@ -73,7 +74,7 @@ func newShard(cfg *Config, mtu ib.MTU) *Shard {
 		Route:        s.route,
 		FixedSrcPort: cfg.Caps.SrcPort,
 		Gone:         make(map[netip.Addr]bool),
-		Peers:        qp.NewPeerTable(cfg.Settings.WindowBytes),
+		Peers:        flow.NewTable(cfg.Settings.WindowBytes),
 		Keep:         new(qp.KeepPool),
 		Queues:       cfg.Queues,
 		Raise:        cfg.Raise,

@@ -60,7 +60,7 @@ var churnMutants = []mutant{
 		breaks: "E29",
 	},
 	{
-		name: "loss-wakes-nobody-who-waits-for-the-window", in: "internal/qp.share.goBack",
+		name: "loss-wakes-nobody-who-waits-for-the-window", in: "internal/flow.Share.GoBack",
 		old:    "$s.peer.wake()",
 		new:    "",
 		breaks: "E4 E12",

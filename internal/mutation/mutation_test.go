@@ -431,7 +431,11 @@ func TestList(t *testing.T) {
 	var b bytes.Buffer
 	b.WriteString(pageHead)
 	names := make(map[string]bool)
+	mod := newModule(filepath.Join("..", ".."))
 	for _, m := range every() {
+		if _, err := m.edit(mod); err != nil {
+			t.Errorf("mutant %s: %v", m.name, err)
+		}
 		if names[m.name] {
 			t.Errorf("two mutants are called %s", m.name)
 		}

@@ -161,7 +161,7 @@ var requesterMutants = []mutant{
 		breaks: "E25", sim: "status", profile: "slow",
 	},
 	{
-		name: "window-never-given-back", in: "internal/qp.share.credit",
+		name: "window-never-given-back", in: "internal/flow.Share.Credit",
 		old: "$s.uncharge(freed)",
 		new: "",
 		sim: "liveness status delay", profile: "clean",

@@ -3,6 +3,7 @@ package qp
 import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/flow"
 	"github.com/softhca/softhca/internal/memory"
 )
 
@@ -10,7 +11,7 @@ import (
 type AH struct {
 	PD   memory.PD
 	Path fabric.Path
-	pace pacer // of its static rate
+	pace flow.Pacer // of its static rate
 }
 
 // NewAH returns the address handle of an address vector that path resolves.

@@ -83,8 +83,8 @@ func (e *End) carryOut(now clock.Instant, m *change) {
 		e.ep.mtu = e.ep.attr.PathMTU.Bytes()
 		if e.ep.reliable() {
 			e.req.chunk = newChunkSize(e.ep.env.Settings.WindowBytes, e.ep.mtu)
-			e.req.share.join(e.ep.env.Peers, e.ep.path.Dst)
-			e.req.repair.peer = e.req.share.peer.known
+			e.req.share.Join(e.ep.env.Peers, e.ep.path.Dst)
+			e.req.repair.peer = e.req.share.Known()
 		}
 	}
 }

@@ -145,7 +145,7 @@ func (c *challenge) time() time.Duration {
 	t, least := &c.end.req.rtt, time.Duration(challengeTime)
 	switch c.claims {
 	case claimGone:
-		if t.least == 0 {
+		if t.Least() == 0 {
 			return challengeUnmeasured
 		}
 	case claimMoved:
@@ -153,7 +153,7 @@ func (c *challenge) time() time.Duration {
 			least = min(least, d)
 		}
 	}
-	return max(2*t.smoothed, t.smoothed+4*t.variance, least)
+	return t.Patience(least)
 }
 
 // ask makes the next probe ready. The answer acknowledges what the peer has executed, so it also
@@ -168,7 +168,7 @@ func (c *challenge) ask(now clock.Instant) {
 func (c *challenge) wait(now clock.Instant) {
 	c.next = now.Add(c.step)
 	c.arm(now)
-	c.end.wake()
+	c.end.Wake()
 }
 
 func (c *challenge) arm(now clock.Instant) {
@@ -213,7 +213,7 @@ func (c *challenge) send(b *fabric.Batch) bool {
 	if seg == nil {
 		return false
 	}
-	ep.pace.sent(ep.env.Now, ipLength(&ep.path, seg))
+	ep.pace.Sent(ep.env.Now, ipLength(&ep.path, seg))
 	c.owed = false
 	c.nakProbes = min(c.nakProbes+1, 2*challengeProbes)
 	return true
@@ -267,7 +267,7 @@ func (c *challenge) refute(now clock.Instant, k claims) {
 		c.owed = false
 		c.end.ep.timers[timerChallenge] = clock.Never
 	}
-	c.end.wake()
+	c.end.Wake()
 	if k&claimGone != 0 {
 		c.report(now, true)
 	}

@@ -1,6 +1,9 @@
 package qp
 
-import "github.com/softhca/softhca/ib"
+import (
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/flow"
+)
 
 // chunkSize is the number of response packets that one READ request asks for. A
 // longer READ is split into several requests, each with its own PSNs, so that the
@@ -11,7 +14,7 @@ type chunkSize uint32
 // newChunkSize returns a quarter of a window of windowBytes, in packets of the
 // path MTU, which is fixed for a connection.
 func newChunkSize(windowBytes, mtu int) chunkSize {
-	return max(1, chunkSize(windowBytes)/4/chunkSize(packetCost(uint32(mtu))))
+	return max(1, chunkSize(windowBytes)/4/chunkSize(flow.PacketCost(uint32(mtu))))
 }
 
 // requests returns the number of requests that a READ or an atomic needs.

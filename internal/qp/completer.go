@@ -52,7 +52,7 @@ func (c *completer) receiveResponse(now clock.Instant, p *Packet) {
 	c.req.reapFailed(now)
 	c.end.settled(now)
 	if c.ep.behaviour().sends() {
-		c.end.wake()
+		c.end.Wake()
 	}
 }
 
@@ -191,7 +191,7 @@ func (c *completer) oldResponse(now clock.Instant, p *Packet) {
 		}
 		c.req.credit.update(p.AETH.MSN, s.Value())
 		c.end.challenge.heard(now)
-		c.end.wake()
+		c.end.Wake()
 		return
 	case s.IsNAK() && s != roce.NAKSequence && c.answersRead(p.BTH.PSN):
 		if n := (refusal{c.req.una, s}); !c.refusesMSN(p, c.req.done) && !(c.ends(n) && c.end.challenge.refuses(now, n)) {

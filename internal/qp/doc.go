@@ -9,14 +9,12 @@
 // endpoint.go, operation.go, optable.go and services.go (the one table of operations); modify_table.go,
 // modify.go, modify_values.go and apply.go (how software moves a QP), state.go
 // (how it moves by itself), behaviour.go (what each state does), migrate.go
-// (its two paths), pace.go (how fast it sends); then
+// (its two paths), pace.go (the rates of an end); then
 //
-//   - sending: post.go, sendqueue.go, requester.go, chunk.go, share.go (its
-//     share of the bytes in flight to the peer), window.go, peer.go,
-//     completer.go;
+//   - sending: post.go, sendqueue.go, requester.go, chunk.go, completer.go;
+//     package flow says when a packet may go;
 //   - loss recovery: retry.go (the retry timer and counts of the verbs),
-//     repair.go (selective retransmission), roundtrip.go (the probe timeout),
-//     peers.go (what is known of a peer);
+//     repair.go (selective retransmission);
 //   - receiving: receiver.go, and for RC responder.go, resource.go, for UC and UD
 //     unreliable.go; keep.go, keeppool.go: the reorder buffers of both sides; resend.go:
 //     follows a peer that retransmits; ipid.go: detects damage that the ICRC misses;

@@ -112,7 +112,7 @@ func (e *EEC) Modify(now clock.Instant, attr *ib.QPAttr, mask ib.AttrMask) error
 		e.checkDrained()
 	case ib.RTS:
 		e.sqd = drainState{}
-		e.wake()
+		e.Wake()
 	}
 	return nil
 }
@@ -191,16 +191,14 @@ func (e *EEC) abandon(now clock.Instant, synchronise bool) {
 		e.resync()
 	}
 	e.checkDrained()
-	e.wake()
+	e.Wake()
 }
 
 // idle resets the requester to nothing in flight. The next PSN is the first
 // that was never sent.
 func (e *EEC) idle() {
 	r, t := &e.req, &e.ep.timers
-	if r.share.peer != nil {
-		r.share.goBack()
-	}
+	r.share.GoBack()
 	r.alloc = r.fresh
 	r.idle()
 	r.retries = e.ep.attr.RetryCnt
@@ -282,7 +280,7 @@ func (e *EEC) resume(now clock.Instant) {
 		e.line.push(q)
 	}
 	e.ep.timers[timerRNR] = e.suspended.Next()
-	e.wake()
+	e.Wake()
 }
 
 // unsuspend removes a queue pair from the suspended ones.
@@ -311,7 +309,7 @@ func (e *EEC) stop(now clock.Instant, status ib.WCStatus, cause string) {
 	e.challenge.stop()
 	e.sqd = drainState{}
 	e.resp.silence()
-	r.share.release()
+	r.share.Release()
 	e.in.abort(now, ib.WCLocEECOpErr)
 	var q *QP
 	if r.qp != nil {

@@ -135,7 +135,7 @@ func (e *EEC) left(now clock.Instant, q *QP, status ib.WCStatus) {
 	if front := r.kept.front(); front != nil && front.qp == q && !front.replay {
 		e.refuse(front.next, invalidRD("queue pair has gone"))
 		r.kept.clear()
-		e.wake()
+		e.Wake()
 		return
 	}
 	for i := range r.kept.n {

@@ -5,6 +5,7 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/deadline"
 	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/flow"
 	"github.com/softhca/softhca/roce"
 )
 
@@ -41,7 +42,7 @@ func (e *End) init(env *Env, num ib.QPN, typ ib.QPType) {
 	if e.ep.reliable() {
 		e.ep.mig.req = &e.req
 	}
-	e.req = requester{ep: &e.ep, end: e, share: share{end: e}}
+	e.req = requester{ep: &e.ep, end: e, share: flow.NewShare(e, num, &e.ep.timers[timerProbe])}
 	e.comp = completer{ep: &e.ep, end: e, req: &e.req}
 	e.in = receiver{ep: &e.ep}
 	e.resp = responder{ep: &e.ep, end: e, in: &e.in}
@@ -72,11 +73,11 @@ func (e *End) Transmit(now clock.Instant, b *fabric.Batch) (more bool) {
 	if e.resp.owes() {
 		e.resp.first = e.resp.sendResponses(now, b)
 		more = more || e.resp.first
-		if !responsesFirst && !e.ep.pace.allows(now) {
+		if !responsesFirst && !e.ep.pace.Allows(now) {
 			e.resp.first = e.resp.owes() // requests used up the rate
 		}
 	}
-	e.req.share.yield()
+	e.req.share.Yield()
 	return more
 }
 
@@ -93,13 +94,13 @@ func (e *End) Advance(now clock.Instant) {
 		case timerRNR:
 			e.req.rnrTimeout(now)
 		case timerProbe:
-			e.req.share.timeout(now)
+			e.req.share.Timeout(now)
 		case timerLoss:
 			e.req.repair.probe(now)
 		case timerLanding:
 			e.req.repair.step(now)
 		case timerPace:
-			e.wake()
+			e.Wake()
 		case timerChallenge:
 			e.challenge.timeout(now)
 		}
@@ -114,8 +115,8 @@ func (e *End) Deadline() clock.Instant { return e.ep.timers.next() }
 // RESET, or destroy it; it may make no other move. Nil calls nothing.
 func (e *End) OnFirst(f func(now clock.Instant)) { e.in.onFirst = f }
 
-// wake puts the end on the list of ends that may have packets to transmit.
-func (e *End) wake() { e.ep.env.Wake(e) }
+// Wake puts the end on the list of ends that may have packets to transmit.
+func (e *End) Wake() { e.ep.env.Wake(e) }
 
 // mine reports whether this end may send the requester's next work request. An EE
 // context sends one at a time; RD queue pairs never send, their EE contexts do.

@@ -7,6 +7,7 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/flow"
 	"github.com/softhca/softhca/internal/trace"
 	"github.com/softhca/softhca/roce"
 )
@@ -29,7 +30,7 @@ type endpoint struct {
 	mtu      int // bytes of attr.PathMTU
 	mig      migration
 	limit    RateLimit
-	pace     pacer // lower of the path's rate and the rate limit
+	pace     flow.Pacer // lower of the path's rate and the rate limit
 	timers   timers
 	prefixes prefixCache
 	ipid     ipidPolicy

@@ -8,6 +8,7 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/flow"
 	"github.com/softhca/softhca/internal/memory"
 	"github.com/softhca/softhca/internal/packet"
 	"github.com/softhca/softhca/internal/ring"
@@ -74,7 +75,7 @@ type Env struct {
 	// unusable.
 	Gone map[netip.Addr]bool
 	// Peers bounds what is in flight to each address.
-	Peers *PeerTable
+	Peers *flow.Table
 	// Keep is the memory of the reorder buffers. With nil there is no buffering
 	// and no selective retransmission.
 	Keep *KeepPool

@@ -147,7 +147,7 @@ func (q *QP) sendOn(now clock.Instant) {
 		q.rd.lineUp(now)
 		return
 	}
-	q.wake()
+	q.Wake()
 }
 
 // Destroy takes the QP out of use, whatever its state (V13). Its work requests

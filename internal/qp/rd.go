@@ -92,7 +92,7 @@ func (d *rdSide) lineUp(now clock.Instant) {
 	default:
 		d.at, d.place = e, placeLine
 		e.line.push(q)
-		e.wake()
+		e.Wake()
 	}
 }
 

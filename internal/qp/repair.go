@@ -1,10 +1,9 @@
 package qp
 
 import (
-	"time"
-
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/flow"
 	"github.com/softhca/softhca/internal/trace"
 )
 
@@ -46,7 +45,7 @@ const (
 // everything after them.
 type repair struct {
 	req     *requester
-	peer    knowledge
+	peer    flow.Knowledge
 	stage   repairStage
 	cause   repairCause
 	data    bool          // the retransmitted request is a READ or an atomic, answered by data
@@ -60,23 +59,9 @@ type repair struct {
 	run     uint32        // number of retransmitted packets
 	at      clock.Instant // time of the last retransmission
 	landed  ib.PSN        // oldest packet that may be in flight; earlier ones take no room in the window
-	landing landing
+	landing flow.Landing
 	read    readRepair
 }
-
-// landing estimates delivery while a gap blocks cumulative ACKs: a
-// selective-repeat peer still takes packets beyond the gap out of its socket
-// buffer, one round trip after they were sent. The packets between two PSNs,
-// sent over the last round trip, count as delivered evenly over the next one.
-type landing struct {
-	from, to ib.PSN
-	at       clock.Instant
-	over     time.Duration // 0: nothing lands
-}
-
-// landingSteps is the number of steps in which a window of packets counts as
-// delivered.
-const landingSteps = 8
 
 // readRepair says how READs are requested again: only the missing part, if the
 // peer is known to accept a request that ends before the original one.
@@ -103,15 +88,13 @@ func (p *repair) end(psn ib.PSN) {
 func (p *repair) on() bool { return p.req.ep.env.Keep != nil }
 
 // kind returns what is known of the peer.
-func (p *repair) kind() peerKind { return p.peer.kindAt(p.req.ep.env.Now) }
+func (p *repair) kind() flow.Kind { return p.peer.KindAt(p.req.ep.env.Now) }
 
 // learn remembers what the peer does, also for other connections to its
 // address.
-func (p *repair) learn(now clock.Instant, k peerKind) {
-	p.peer = p.peer.learn(now, k)
-	if w := p.req.share.peer; w != nil {
-		w.known = p.peer
-	}
+func (p *repair) learn(now clock.Instant, k flow.Kind) {
+	p.peer = p.peer.Learn(now, k)
+	p.req.share.Remember(p.peer)
 }
 
 // sending reports whether the packets of a repair are next to be sent.
@@ -120,7 +103,7 @@ func (p *repair) sending() bool { return p.stage == repairSending }
 // holding reports whether no new packets are sent: the peer is silent, or a
 // NAK's repair is pending and the peer's kind is unknown.
 func (p *repair) holding() bool {
-	told := p.stage == repairWaiting && p.cause == causeTold && p.kind() == peerUnknown
+	told := p.stage == repairWaiting && p.cause == causeTold && p.kind() == flow.Unknown
 	return (told || p.silent) && p.req.outstanding()
 }
 
@@ -143,35 +126,28 @@ func (p *repair) land(psn ib.PSN) {
 	if n = min(n, m); n <= 0 {
 		return
 	}
-	p.req.share.landed(uint32(n), uint32(m))
+	p.req.share.Landed(uint32(n), uint32(m))
 	p.landed = p.landed.Add(uint32(n))
 }
 
 // startLanding starts the in-flight estimate: all packets sent so far count as
 // delivered over the next round trip.
 func (p *repair) startLanding(now clock.Instant) {
-	p.landing = landing{p.landed, p.sentUpTo(), now, p.req.rtt.smoothed}
+	p.landing = flow.NewLanding(p.landed, p.sentUpTo(), now, p.req.rtt.Smoothed())
 	p.step(now)
 }
 
 // stopLanding ends the estimate; acknowledgements count again.
 func (p *repair) stopLanding() {
-	p.landing = landing{}
+	p.landing = flow.Landing{}
 	p.req.ep.timers[timerLanding] = clock.Never
 }
 
 // step updates the in-flight estimate.
 func (p *repair) step(now clock.Instant) {
-	l, timer := &p.landing, &p.req.ep.timers[timerLanding]
-	*timer = clock.Never
-	if l.over <= 0 || l.to.Diff(p.landed) <= 0 {
-		return
-	}
-	all, passed := time.Duration(l.to.Distance(l.from)), min(now.Sub(l.at), l.over)
-	p.land(l.from.Add(uint32(all * passed / l.over)))
-	if passed < l.over {
-		*timer = now.Add(max(l.over/landingSteps, 1))
-	}
+	psn, next := p.landing.At(now, p.landed)
+	p.land(psn)
+	p.req.ep.timers[timerLanding] = next
 }
 
 // possible reports whether selective retransmission is possible for this cause.
@@ -179,7 +155,7 @@ func (p *repair) step(now clock.Instant) {
 // responses are on this side, whatever the peer is.
 func (p *repair) possible(c repairCause) bool {
 	sent := p.req.psn != p.req.una || p.sending()
-	return sent && p.on() && (c != causeTold || p.kind() != peerDrops)
+	return sent && p.on() && (c != causeTold || p.kind() != flow.Drops)
 }
 
 // begin makes the oldest n packets that are not acknowledged the next to be
@@ -198,9 +174,9 @@ func (p *repair) begin(n uint32, c repairCause) {
 	p.data, p.stopped = p.reads(), false
 	p.silent = p.silent && c == causeProbe
 	p.read.hole = p.data && r.end.comp.early.holds()
-	r.rtt.timing = false // the gap holds the answer back
+	r.rtt.Cancel() // the gap holds the answer back
 	r.goTo(r.una)
-	r.end.wake()
+	r.end.Wake()
 }
 
 // reads reports whether the oldest packet belongs to a READ or an atomic.
@@ -222,13 +198,13 @@ func (p *repair) missing(now clock.Instant, n uint32, c repairCause) {
 		} else if past == 0 && c == causeTold && p.cause == causeTold {
 			n = 2 * p.run
 		}
-		if past >= 0 && r.rtt.queued() {
-			r.share.window.crowded(ackRun * int(packetCost(uint32(r.ep.mtu))))
+		if past >= 0 && r.rtt.Queued() {
+			r.share.Crowded(ackRun * int(flow.PacketCost(uint32(r.ep.mtu))))
 		}
 	}
 	p.begin(n, c)
-	r.share.lost(p.run)
-	if c == causeTold && p.kind() == peerKeeps {
+	r.share.Lost(p.run)
+	if c == causeTold && p.kind() == flow.Keeps {
 		p.startLanding(now)
 	}
 }
@@ -281,19 +257,19 @@ func (p *repair) judge(now clock.Instant) {
 	case past > 0:
 		if p.closed(now) && r.una.Diff(p.goOn) < 0 {
 			p.again(1, "more is missing")
-			r.share.lost(1)
+			r.share.Lost(1)
 		}
 	case r.una.Diff(p.goOn) >= 0:
 		p.stage = repairNone // everything sent is acknowledged, so the answer shows nothing
-	case past < 0, r.rtt.tooSoon(now.Sub(p.at)), p.stopped:
+	case past < 0, r.rtt.TooSoon(now.Sub(p.at)), p.stopped:
 		// The answer precedes the repair, or waits for settled.
-	case p.cause == causeHole, p.cause == causeTold && p.data && p.kind() == peerKeeps:
+	case p.cause == causeHole, p.cause == causeTold && p.data && p.kind() == flow.Keeps:
 		p.stage = repairNone
-	case p.data, p.cause == causeProbe && p.kind() != peerKeeps:
+	case p.data, p.cause == causeProbe && p.kind() != flow.Keeps:
 		// More answers may be on their way: those to READs come one by one, and
 		// so do those of a peer that was late.
 		p.stopped = true
-		r.ep.timers[timerLoss] = now.Add(r.rtt.settled())
+		r.ep.timers[timerLoss] = now.Add(r.rtt.Settled())
 	default:
 		p.wentNoFurther(now)
 	}
@@ -308,17 +284,17 @@ func (p *repair) closed(now clock.Instant) (answered bool) {
 	p.stopLanding()
 	switch p.cause {
 	case causeTold:
-		p.learn(now, peerKeeps)
-		if answered = !r.rtt.tooSoon(age); answered && !p.data {
-			r.rtt.sample(age)
+		p.learn(now, flow.Keeps)
+		if answered = !r.rtt.TooSoon(age); answered && !p.data {
+			r.rtt.Sample(age)
 		}
 	case causeProbe:
 		nothing := r.una.Diff(p.goOn) >= 0 && p.goOn != p.until // was missing: the peer had everything
-		early := (nothing || r.rtt.tooSoon(age)) && r.rtt.losses == 0
+		early := (nothing || r.rtt.TooSoon(age)) && r.rtt.Calm()
 		if late = !p.certain && (late || early); late {
-			r.rtt.spurious()
+			r.rtt.Spurious()
 		}
-		answered = !late && (age >= r.rtt.smoothed || p.kind() == peerKeeps && !r.rtt.tooSoon(age))
+		answered = !late && (age >= r.rtt.Smoothed() || p.kind() == flow.Keeps && !r.rtt.TooSoon(age))
 	case causeHole:
 	}
 	// Retransmitted responses can overtake the original ones.
@@ -334,11 +310,11 @@ func (p *repair) closed(now clock.Instant) (answered bool) {
 func (p *repair) wentNoFurther(now clock.Instant) {
 	switch {
 	case p.cause == causeTold && p.run == 1: // with more packets, the answer may be to an earlier copy
-		p.learn(now, peerDrops)
+		p.learn(now, flow.Drops)
 		p.goBack(1, "repair went no further")
-	case p.kind() == peerKeeps:
+	case p.kind() == flow.Keeps:
 		p.again(2*p.run, "probe went no further")
-		p.req.share.lost(p.run)
+		p.req.share.Lost(p.run)
 	default:
 		p.goBack(p.goOn.Distance(p.req.una), "probe went no further")
 	}
@@ -347,7 +323,7 @@ func (p *repair) wentNoFurther(now clock.Instant) {
 // goBack goes back N: it retransmits everything, although only n packets were
 // lost.
 func (p *repair) goBack(n uint32, cause string) {
-	p.req.share.lost(n)
+	p.req.share.Lost(n)
 	p.req.goBack(trace.Repair, cause)
 }
 
@@ -363,7 +339,7 @@ func (p *repair) refused() {
 // forever and sends no probes.
 func (p *repair) startProbe(now clock.Instant) {
 	if p.on() && p.req.ep.attr.Timeout != 0 {
-		wait := p.req.rtt.timeout(p.stage == repairWaiting && p.certain)
+		wait := p.req.rtt.Timeout(p.stage == repairWaiting && p.certain)
 		p.req.ep.timers[timerLoss] = now.Add(max(wait, p.req.ep.env.Settings.ProbeAfter))
 	}
 }
@@ -378,7 +354,7 @@ func (p *repair) probe(now clock.Instant) {
 	}
 	p.startProbe(now)
 	if p.sending() || r.psn == r.una || r.end.challenge.holds() {
-		r.end.wake()
+		r.end.Wake()
 		return
 	}
 	if p.stopped {
@@ -408,11 +384,11 @@ func (p *repair) unanswered(now clock.Instant) {
 	if p.stage == repairWaiting && p.read.part && r.una.Diff(p.until) < 0 {
 		p.read.whole = true // a partial READ request was not answered
 	}
-	if r.rtt.doubled > 0 || r.rtt.least == 0 || now.Sub(r.share.peer.heard) < r.rtt.timeout(false)/2 {
+	if r.rtt.Doubtful() || r.share.HeardWithin(now, r.rtt.Timeout(false)/2) {
 		p.silent = true
 		p.land(p.sentUpTo())
 	}
-	r.rtt.doubled = min(r.rtt.doubled+1, probeDouble)
+	r.rtt.Unanswered()
 }
 
 // timeout repeats the oldest packet when the retry timer of the verbs expires.
@@ -430,7 +406,7 @@ func (p *repair) cutRead(n uint32, w *begunWR) uint32 {
 	m := p.until.Distance(psn)
 	first, _ := p.req.chunk.at(w, psn)
 	begun := psn != first || p.read.hole && m < n
-	if p.read.part = m < n && begun && !p.read.whole && p.kind() == peerKeeps; !p.read.part {
+	if p.read.part = m < n && begun && !p.read.whole && p.kind() == flow.Keeps; !p.read.part {
 		return n
 	}
 	if !p.read.parts || w.last.Diff(p.read.end) > 0 {

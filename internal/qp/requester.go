@@ -4,6 +4,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/flow"
 	"github.com/softhca/softhca/internal/memory"
 	"github.com/softhca/softhca/internal/trace"
 	"github.com/softhca/softhca/roce"
@@ -26,7 +27,7 @@ type requester struct {
 	end   *End
 	qp    *QP        // owner of the work requests; nil for an EE context without a current one
 	queue *sendQueue // the QP's, or the EE context's own
-	share share
+	share flow.Share
 
 	next     uint32 // index of the work request that contains psn
 	began    uint32 // index of the first that has not started
@@ -51,7 +52,7 @@ type requester struct {
 	read   readProgress
 	credit creditState
 	repair repair
-	rtt    roundTrip
+	rtt    flow.RoundTrip
 }
 
 // readProgress tracks the responses to the oldest READ.
@@ -66,7 +67,7 @@ func (r *requester) reset() {
 	r.next, r.began = at, at
 	r.ssn, r.done, r.retries, r.rnrLeft = 0, 0, 0, 0
 	r.credit = creditState{unlimited: true}
-	r.repair, r.rtt = repair{}, roundTrip{}
+	r.repair, r.rtt = repair{}, flow.RoundTrip{}
 	r.start(ib.PSN{})
 	r.idle()
 }
@@ -85,7 +86,7 @@ func (r *requester) idle() {
 	r.waitRNR, r.retrying, r.failed = false, false, ib.WCSuccess
 	r.read = readProgress{}
 	r.repair.reset(r, r.una)
-	r.rtt.timing = false
+	r.rtt.Cancel()
 }
 
 // outstanding reports whether sent packets are unacknowledged.
@@ -144,7 +145,7 @@ func (r *requester) nextRequest(now clock.Instant) *begunWR {
 // datagram's address handle allow a packet now.
 func (r *requester) inPace(now clock.Instant) bool {
 	ep := r.ep
-	if ep.pace.rate != 0 && !ep.mayPace(&ep.pace, now) {
+	if ep.pace.Rate() != 0 && !ep.mayPace(&ep.pace, now) {
 		return false
 	}
 	if !onDatagrams.has(ep.typ) {
@@ -183,7 +184,7 @@ func (r *requester) mayTransmit(now clock.Instant, w *begunWR, psn ib.PSN) bool 
 	if w.kind == begunAnswered && r.rdOut >= max(1, uint32(r.ep.attr.MaxRDAtomic)) {
 		return false
 	}
-	return r.share.admit(now, r.cost(w, psn), r.sinceAck > 0)
+	return r.share.Admit(now, r.cost(w, psn), r.sinceAck > 0)
 }
 
 // cost returns the bytes that the request packet of w at psn puts in flight:
@@ -192,11 +193,11 @@ func (r *requester) mayTransmit(now clock.Instant, w *begunWR, psn ib.PSN) bool 
 func (r *requester) cost(w *begunWR, psn ib.PSN) uint32 {
 	mtu := uint32(r.ep.mtu)
 	if w.kind != begunAnswered {
-		return packetCost(min(w.length-psn.Distance(w.first)*mtu, mtu))
+		return flow.PacketCost(min(w.length-psn.Distance(w.first)*mtu, mtu))
 	}
 	_, end := r.chunk.at(w, psn)
 	tail := min(w.returned()-end.Distance(w.first)*mtu, mtu)
-	return end.Distance(psn)*packetCost(mtu) + packetCost(tail)
+	return end.Distance(psn)*flow.PacketCost(mtu) + flow.PacketCost(tail)
 }
 
 // begin starts work request next: it assigns its PSNs and message numbers.
@@ -261,8 +262,8 @@ func (r *requester) sent(now clock.Instant, w *begunWR, n uint32) {
 	if r.psn != r.fresh {
 		r.ep.env.Counters.RetransPkts++
 	} else if r.sinceAck == 0 && r.ep.reliable() && r.repair.stage == repairNone {
-		if r.rtt.begin(r.psn, now) { // the packet requests an acknowledgement
-			r.share.window.begin()
+		if r.rtt.Begin(r.psn, now) { // the packet requests an acknowledgement
+			r.share.BeginRound()
 		}
 	}
 	r.psn = r.psn.Add(n)
@@ -366,8 +367,8 @@ func (r *requester) sendData(b *fabric.Batch, w *begunWR) (uint32, ib.WCStatus) 
 	p := ep.header(req.opcode(ep.service, off == 0, end), r.psn)
 	r.end.address(p)
 	p.BTH.SE = end && w.flags&ib.SendSolicited != 0 && req.takesReceive()
-	cost := packetCost(n)
-	p.BTH.AckReq = ep.reliable() && (end || r.ackDue(cost) || r.repair.asks(r.psn) || ep.pace.last(ep.env.Now, int(n)))
+	cost := flow.PacketCost(n)
+	p.BTH.AckReq = ep.reliable() && (end || r.ackDue(cost) || r.repair.asks(r.psn) || ep.pace.Last(ep.env.Now, int(n)))
 	req.operation().encode(p, e, 0, w.length)
 	seg, payload, id := ep.append(b, &ep.path, n)
 	if seg == nil {
@@ -378,10 +379,10 @@ func (r *requester) sendData(b *fabric.Batch, w *begunWR) (uint32, ib.WCStatus) 
 		return 0, ib.WCLocProtErr
 	}
 	if !r.repair.sending() { // otherwise it is already counted as in flight
-		r.share.charge(cost, 1)
+		r.share.Charge(cost, 1)
 	}
 	ep.finish(seg, id)
-	ep.pace.sent(ep.env.Now, ipLength(&ep.path, seg))
+	ep.pace.Sent(ep.env.Now, ipLength(&ep.path, seg))
 	r.sinceAck++
 	if p.BTH.AckReq {
 		r.sinceAck = 0
@@ -392,7 +393,7 @@ func (r *requester) sendData(b *fabric.Batch, w *begunWR) (uint32, ib.WCStatus) 
 // ackDue requests an acknowledgement in the middle of a message, often enough
 // to keep the window moving.
 func (r *requester) ackDue(cost uint32) bool {
-	return r.share.last(cost) || r.sinceAck+1 >= min(ackRun, r.share.ackEvery(cost))
+	return r.share.Last(cost) || r.sinceAck+1 >= min(ackRun, r.share.AckEvery(cost))
 }
 
 // gather copies payload of the work request next, from byte off of its
@@ -437,10 +438,10 @@ func (r *requester) appendAlone(b *fabric.Batch, w *begunWR, n uint32) bool {
 	if seg == nil {
 		return false
 	}
-	r.ep.pace.sent(r.ep.env.Now, ipLength(&r.ep.path, seg))
+	r.ep.pace.Sent(r.ep.env.Now, ipLength(&r.ep.path, seg))
 	r.sinceAck = 0
 	if !r.repair.sending() { // otherwise it is already counted as in flight
-		r.share.charge(r.cost(w, r.psn), n)
+		r.share.Charge(r.cost(w, r.psn), n)
 	}
 	return true
 }

@@ -76,7 +76,7 @@ func (r *responder) receiveRequest(now clock.Instant, p *Packet) {
 		}
 	}
 	if r.owes() {
-		r.end.wake()
+		r.end.Wake()
 	}
 }
 
@@ -463,7 +463,7 @@ func (r *responder) sendResponses(now clock.Instant, b *fabric.Batch) (more bool
 			return true
 		}
 		answer := &operationOf(e.kind).answer
-		if r.ep.pace.rate != 0 && answer.returns == returnsData && !r.ep.mayPace(&r.ep.pace, now) {
+		if r.ep.pace.Rate() != 0 && answer.returns == returnsData && !r.ep.mayPace(&r.ep.pace, now) {
 			return false
 		}
 		switch ok, err := answer.respond(r, b, e); {
@@ -560,7 +560,7 @@ func (r *responder) sendReadResponse(b *fabric.Batch, e *resource) (bool, memory
 		return false, err
 	}
 	r.ep.finish(seg, id)
-	r.ep.pace.sent(r.ep.env.Now, ipLength(&r.ep.path, seg))
+	r.ep.pace.Sent(r.ep.env.Now, ipLength(&r.ep.path, seg))
 	e.pending = e.next != e.end
 	e.next = e.next.Next()
 	return true, memory.FaultNone

@@ -3,6 +3,7 @@ package qp
 import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/flow"
 	"github.com/softhca/softhca/internal/trace"
 )
 
@@ -27,7 +28,7 @@ func (r *requester) ackTimeout(now clock.Instant) {
 		// Nothing was sent since sending went back: the window is full or this
 		// side is late, not the peer.
 		r.startAckTimer(now)
-		r.end.wake()
+		r.end.Wake()
 		return
 	}
 	r.ep.env.Counters.LocalAckTimeoutErr++
@@ -38,7 +39,7 @@ func (r *requester) ackTimeout(now clock.Instant) {
 		r.repair.timeout(now)
 		r.traceBack(trace.Retry, "timeout")
 	} else {
-		r.share.lostAll()
+		r.share.LostAll()
 		r.goBack(trace.Retry, "timeout")
 	}
 	r.startAckTimer(now)
@@ -51,12 +52,12 @@ func (r *requester) lostPackets(now clock.Instant, cause string, n uint32, c rep
 	if r.retrying || r.waitRNR || !r.countRetry(now) {
 		return
 	}
-	r.rtt.losses = lossyTrips
+	r.rtt.Lossy()
 	if r.repair.possible(c) {
 		r.repair.missing(now, n, c)
 		r.traceBack(trace.Retry, cause)
 	} else {
-		r.share.lostAll()
+		r.share.LostAll()
 		r.goBack(trace.Retry, cause)
 	}
 	r.startAckTimer(now)
@@ -100,16 +101,16 @@ func (r *requester) countRetry(now clock.Instant) bool {
 func (r *requester) goBack(kind trace.Kind, cause string) {
 	r.rewind()
 	r.traceBack(kind, cause)
-	r.end.wake()
+	r.end.Wake()
 }
 
 // rewind makes the oldest unacknowledged packet the next to be sent, followed
 // by all later ones (E4): none of them counts as in flight.
 func (r *requester) rewind() {
-	r.share.goBack()
+	r.share.GoBack()
 	r.repair.end(r.una)
 	r.rdOut, r.sinceAck = 0, 0
-	r.rtt.timing = false
+	r.rtt.Cancel()
 	r.goTo(r.una)
 }
 
@@ -130,8 +131,8 @@ func (r *requester) moved(now clock.Instant) {
 	r.end.resp.forgetEarly()
 	r.end.comp.clear()
 	r.rewind()
-	r.share.join(r.ep.env.Peers, r.ep.path.Dst)
-	r.repair.peer, r.rtt = r.share.peer.known, roundTrip{}
+	r.share.Join(r.ep.env.Peers, r.ep.path.Dst)
+	r.repair.peer, r.rtt = r.share.Known(), flow.RoundTrip{}
 	r.ep.timers[timerLoss] = clock.Never
 	r.retries = r.ep.attr.RetryCnt
 	if r.drained() {
@@ -144,7 +145,7 @@ func (r *requester) moved(now clock.Instant) {
 	r.retrying = true
 	r.ep.timers[timerAck] = clock.Never
 	r.startAckTimer(now)
-	r.end.wake()
+	r.end.Wake()
 }
 
 // receiveRNR handles an RNR NAK for the oldest packet: wait, then send again
@@ -167,7 +168,7 @@ func (r *requester) receiveRNR(now clock.Instant, code uint8) {
 		r.rnrLeft--
 	}
 	r.waitRNR = true
-	if r.repair.possible(causeTold) && r.repair.kind() == peerKeeps {
+	if r.repair.possible(causeTold) && r.repair.kind() == flow.Keeps {
 		r.repair.refused()
 	} else {
 		r.rewind()
@@ -189,7 +190,7 @@ func (r *requester) rnrTimeout(now clock.Instant) {
 	r.waitRNR = false
 	r.startAckTimer(now)
 	r.repair.startProbe(now)
-	r.end.wake()
+	r.end.Wake()
 }
 
 // advance moves una forward. This is progress, so it reloads the retry counters
@@ -200,9 +201,9 @@ func (r *requester) advance(now clock.Instant, to ib.PSN) {
 	}
 	from, end := r.repair.landed, r.repair.sentUpTo()
 	if n, m := to.Diff(from), end.Diff(from); n > 0 && m > 0 {
-		r.share.credit(now, uint32(min(n, m)), uint32(m), packetCost(uint32(r.ep.mtu)))
+		r.share.Credit(now, uint32(min(n, m)), uint32(m), flow.PacketCost(uint32(r.ep.mtu)))
 	}
-	r.share.peer.heard = now
+	r.share.Heard(now)
 	r.una = to
 	r.repair.advanced(to)
 	if r.psn.Diff(to) < 0 {
@@ -212,8 +213,8 @@ func (r *requester) advance(now clock.Instant, to ib.PSN) {
 		r.seek()
 	}
 	r.repair.sent(now)
-	if d, ok := r.rtt.end(to, now); ok {
-		r.share.window.end(d, r.rtt.least)
+	if d, ok := r.rtt.End(to, now); ok {
+		r.share.EndRound(d, r.rtt.Least())
 	}
 	r.retrying = false
 	r.retries, r.rnrLeft = r.ep.attr.RetryCnt, r.ep.attr.RNRRetry

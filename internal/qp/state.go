@@ -3,6 +3,7 @@ package qp
 import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/flow"
 	"github.com/softhca/softhca/internal/trace"
 )
 
@@ -70,7 +71,7 @@ func (q *QP) stop(now clock.Instant) {
 	q.sqd = drainState{}
 	q.resp.silence()
 	q.comp.clear()
-	q.req.share.release()
+	q.req.share.Release()
 	q.req.flush(now)
 	q.in.flush(now)
 	if q.srq != nil {
@@ -137,14 +138,14 @@ func (e *End) clear() {
 	e.ep.timers.stopAll()
 	e.challenge.stop()
 	e.sqd = drainState{}
-	e.req.share.leave(e.ep.env.Peers)
+	e.req.share.Leave(e.ep.env.Peers)
 	e.req.reset()
 	e.in.reset()
 	e.resp.reset()
 	e.comp.clear()
 	e.comp.msn, e.comp.doubt = msnPolicy{}, doubt{}
 	e.ep.prefixes, e.ep.ipid = prefixCache{}, ipidPolicy{}
-	e.ep.mig.alternate, e.ep.mig.used, e.ep.mig.moved, e.ep.pace = alternate{}, false, nil, pacer{}
+	e.ep.mig.alternate, e.ep.mig.used, e.ep.mig.moved, e.ep.pace = alternate{}, false, nil, flow.Pacer{}
 }
 
 // push adds an entry to a CQ. A CQ that is full fails with CQ_ERR and so do its

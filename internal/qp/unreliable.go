@@ -218,8 +218,8 @@ func (r *requester) sendDatagram(b *fabric.Batch, w *begunWR) (uint32, ib.WCStat
 	}
 	ep.seal(seg, packet.Prefix(&path, len(seg), id))
 	size := ipLength(&path, seg)
-	ep.pace.sent(ep.env.Now, size)
-	ah.pace.sent(ep.env.Now, size)
+	ep.pace.Sent(ep.env.Now, size)
+	ah.pace.Sent(ep.env.Now, size)
 	return 1, ib.WCSuccess
 }
 

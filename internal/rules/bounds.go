@@ -79,7 +79,7 @@ var reached = map[string]string{
 // bounded are the packages whose bounds are in the table.
 var bounded = []string{
 	"internal/cm", "internal/deadline", "internal/device", "internal/driver", "internal/fabric", "internal/fault", "internal/gsi",
-	"internal/hca", "internal/identity", "internal/judge", "internal/memory", "internal/packet", "internal/pcapfile", "internal/qp", "internal/ring",
+	"internal/flow", "internal/hca", "internal/identity", "internal/judge", "internal/memory", "internal/packet", "internal/pcapfile", "internal/qp", "internal/ring",
 	"internal/script", "internal/sysfs", "internal/trace",
 }
 

@@ -71,6 +71,7 @@ var table = []Row{
 	{"internal/packet", 2, Engine, false},
 	{"internal/gsi", 2, Engine, false},
 	{"internal/memory", 2, Engine, false},
+	{"internal/flow", 2, Engine, false},
 	{"internal/fault", 2, Engine, false},
 	{"internal/fabric/pipe", 2, Waiter, false},
 	{"internal/fabric/ident", 2, Engine, false},

@@ -1,4 +1,4 @@
-package qp
+package flow
 
 import (
 	"net/netip"
@@ -7,24 +7,24 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 )
 
-// PeerTable finds the peer of an address.
-type PeerTable struct {
+// Table finds the peer of an address.
+type Table struct {
 	m     map[netip.Addr]*peer
-	most  int        // maximum bytes in flight to each
-	known peerMemory // of addresses that no queue pair uses
+	most  int    // maximum bytes in flight to each
+	known memory // of addresses that no queue pair uses
 }
 
-// NewPeerTable returns an empty table that allows windowBytes in flight to each
+// NewTable returns an empty table that allows windowBytes in flight to each
 // peer.
-func NewPeerTable(windowBytes int) *PeerTable {
-	return &PeerTable{
+func NewTable(windowBytes int) *Table {
+	return &Table{
 		m: make(map[netip.Addr]*peer), most: max(windowBytes, minWindow),
-		known: peerMemory{m: make(map[netip.Addr]knowledge)},
+		known: memory{m: make(map[netip.Addr]Knowledge)},
 	}
 }
 
 // hold returns the peer at dst and counts one more user.
-func (t *PeerTable) hold(dst netip.Addr) *peer {
+func (t *Table) hold(dst netip.Addr) *peer {
 	p := t.m[dst]
 	if p == nil {
 		p = &peer{dst: dst, buffer: lossLimit{limit: min(initialWindow, t.most), most: t.most}, known: t.known.m[dst]}
@@ -36,21 +36,21 @@ func (t *PeerTable) hold(dst netip.Addr) *peer {
 
 // release counts one user less and removes a peer without users, but remembers
 // what was learnt about it.
-func (t *PeerTable) release(p *peer) {
+func (t *Table) release(p *peer) {
 	if p.refs--; p.refs == 0 {
 		delete(t.m, p.dst)
 		t.known.put(p.dst, p.known)
 	}
 }
 
-// peerKind is how a peer treats packets beyond a gap: peerKeeps buffers them
-// (selective repeat), peerDrops drops them (go-back-N).
-type peerKind uint8
+// Kind is how a peer treats packets beyond a gap.
+type Kind uint8
 
+// The kinds of peers.
 const (
-	peerUnknown peerKind = iota
-	peerKeeps
-	peerDrops
+	Unknown Kind = iota
+	Keeps        // buffers them: selective repeat
+	Drops        // drops them: go-back-N
 )
 
 // A peer counts as go-back-N for dropsFor; it may only have run out of memory, or
@@ -64,25 +64,25 @@ const (
 	doubtFor = 10 * time.Millisecond
 )
 
-// knowledge is what was learnt about a peer.
-type knowledge struct {
-	kind  peerKind
-	until clock.Instant // end of peerDrops
+// Knowledge is what was learnt about a peer.
+type Knowledge struct {
+	kind  Kind
+	until clock.Instant // end of Drops
 }
 
-// learn returns the updated knowledge.
-func (k knowledge) learn(now clock.Instant, kind peerKind) knowledge {
+// Learn returns the updated Knowledge.
+func (k Knowledge) Learn(now clock.Instant, kind Kind) Knowledge {
 	d := dropsFor
-	if k.kind == peerKeeps {
+	if k.kind == Keeps {
 		d = doubtFor
 	}
-	return knowledge{kind, now.Add(d)}
+	return Knowledge{kind, now.Add(d)}
 }
 
-// kindAt returns the kind, if it has not expired.
-func (k knowledge) kindAt(now clock.Instant) peerKind {
-	if k.kind == peerDrops && now >= k.until {
-		return peerUnknown
+// KindAt returns the kind, if it has not expired.
+func (k Knowledge) KindAt(now clock.Instant) Kind {
+	if k.kind == Drops && now >= k.until {
+		return Unknown
 	}
 	return k.kind
 }
@@ -90,17 +90,17 @@ func (k knowledge) kindAt(now clock.Instant) peerKind {
 // knownPeers bounds the unused addresses that are remembered.
 const knownPeers = 1024
 
-// peerMemory remembers what was learnt about addresses that no queue pair uses.
+// memory remembers what was learnt about addresses that no queue pair uses.
 // The newest replaces the oldest.
-type peerMemory struct {
-	m     map[netip.Addr]knowledge
+type memory struct {
+	m     map[netip.Addr]Knowledge
 	order []netip.Addr // ring in order of insertion
 	next  int          // entry to replace next
 }
 
 // put remembers k of an address.
-func (t *peerMemory) put(a netip.Addr, k knowledge) {
-	if k.kind == peerUnknown {
+func (t *memory) put(a netip.Addr, k Knowledge) {
+	if k.kind == Unknown {
 		return
 	}
 	if _, ok := t.m[a]; !ok {

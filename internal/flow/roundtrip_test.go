@@ -1,4 +1,4 @@
-package qp
+package flow
 
 import (
 	"testing"
@@ -11,22 +11,22 @@ import (
 // trips measures a round trip repeatedly.
 type trips struct {
 	*testing.T
-	roundTrip
+	RoundTrip
 	now clock.Instant
 	una ib.PSN
 }
 
 // take has a packet acknowledged after a time.
 func (t *trips) take(d time.Duration) {
-	t.begin(t.una, t.now)
+	t.Begin(t.una, t.now)
 	t.now = t.now.Add(d)
 	t.una = t.una.Next()
-	t.end(t.una, t.now)
+	t.End(t.una, t.now)
 }
 
 func (t *trips) want(what string, timeout, least time.Duration) {
 	t.Helper()
-	if got := t.timeout(false); got != timeout || t.least != least {
+	if got := t.Timeout(false); got != timeout || t.least != least {
 		t.Errorf("%s: the timeout is %v and the least time %v, want %v and %v", what, got, t.least, timeout, least)
 	}
 }
@@ -41,7 +41,7 @@ func TestL1_RoundTrip(t *testing.T) {
 	for range 100 {
 		rt.take(time.Millisecond)
 	}
-	if got := rt.timeout(false); got != 2*time.Millisecond {
+	if got := rt.Timeout(false); got != 2*time.Millisecond {
 		t.Errorf("without variance: the timeout is %v, want two round trips of 1 ms", got)
 	}
 	for range 100 {
@@ -51,17 +51,17 @@ func TestL1_RoundTrip(t *testing.T) {
 
 	rt = trips{T: t, now: 1}
 	rt.take(time.Millisecond)
-	rt.begin(rt.una, rt.now)
-	rt.begin(rt.una.Next(), rt.now.Add(time.Hour))
-	rt.end(rt.una, rt.now.Add(time.Hour))
+	rt.Begin(rt.una, rt.now)
+	rt.Begin(rt.una.Next(), rt.now.Add(time.Hour))
+	rt.End(rt.una, rt.now.Add(time.Hour))
 	rt.want("what comes before the packet that is timed", 3*time.Millisecond, time.Millisecond)
 	rt.timing = false // it was sent again
-	rt.end(rt.una.Add(2), rt.now.Add(time.Hour))
+	rt.End(rt.una.Add(2), rt.now.Add(time.Hour))
 	rt.want("what was sent twice", 3*time.Millisecond, time.Millisecond)
 
 	rt.doubled = 3
 	rt.want("three probes without an answer", 24*time.Millisecond, time.Millisecond)
-	rt.end(rt.una.Add(2), rt.now)
+	rt.End(rt.una.Add(2), rt.now)
 	rt.want("an answer", 3*time.Millisecond, time.Millisecond)
 	rt = trips{T: t, now: 1}
 	if rt.take(0); rt.least == 0 {
@@ -75,7 +75,7 @@ func TestL1_LatePeer(t *testing.T) {
 	rt := trips{T: t, now: 1}
 	rt.take(100 * time.Microsecond)
 	for range 10 {
-		rt.spurious()
+		rt.Spurious()
 	}
 	rt.want("late ten times", leastProbe<<lateDouble, 100*time.Microsecond)
 	for range calmTrips - 1 {
@@ -87,14 +87,14 @@ func TestL1_LatePeer(t *testing.T) {
 	for range calmTrips - 1 {
 		rt.take(100 * time.Microsecond)
 	}
-	rt.spurious()
+	rt.Spurious()
 	rt.take(100 * time.Microsecond)
 	rt.want("late again in the meantime", leastProbe<<lateDouble, 100*time.Microsecond)
 	for range 10 * calmTrips {
 		rt.take(100 * time.Microsecond)
 	}
 	rt.want("never late any more", leastProbe, 100*time.Microsecond)
-	if got := rt.timeout(true); got != leastProbe/4 {
+	if got := rt.Timeout(true); got != leastProbe/4 {
 		t.Errorf("when the peer has just said that something is missing, the timeout is %v, want %v", got, leastProbe/4)
 	}
 }

@@ -1,4 +1,4 @@
-package qp
+package flow
 
 import (
 	"encoding/binary"
@@ -17,50 +17,50 @@ func TestL2_KnownPeers(t *testing.T) {
 		binary.BigEndian.PutUint32(b[:], uint32(10<<24+i))
 		return netip.AddrFrom4(b)
 	}
-	peers := NewPeerTable(0)
-	visit := func(i int, k peerKind) peerKind {
+	peers := NewTable(0)
+	visit := func(i int, k Kind) Kind {
 		w := peers.hold(addr(i))
-		known := w.known.kindAt(0)
-		if k != peerUnknown {
-			w.known = knowledge{k, clock.Never}
+		known := w.known.KindAt(0)
+		if k != Unknown {
+			w.known = Knowledge{k, clock.Never}
 		}
 		peers.release(w)
 		return known
 	}
 	for i := range 3 * knownPeers {
-		if got := visit(i, peerKeeps); got != peerUnknown {
+		if got := visit(i, Keeps); got != Unknown {
 			t.Fatalf("of a new address %v is known", got)
 		}
 	}
-	visit(5*knownPeers, peerUnknown) // addresses without an entry
+	visit(5*knownPeers, Unknown) // addresses without an entry
 	if n := len(peers.known.m); n != knownPeers || len(peers.known.order) != knownPeers || len(peers.m) != 0 {
 		t.Errorf("%d addresses are remembered, in %d places, want %d", n, len(peers.known.order), knownPeers)
 	}
-	if got := visit(3*knownPeers-1, peerDrops); got != peerKeeps {
+	if got := visit(3*knownPeers-1, Drops); got != Keeps {
 		t.Errorf("of the newest address %v is known", got)
 	}
-	if got := visit(3*knownPeers-1, peerUnknown); got != peerDrops {
+	if got := visit(3*knownPeers-1, Unknown); got != Drops {
 		t.Errorf("of an address that changed %v is known", got)
 	}
-	if got := visit(2*knownPeers, peerUnknown); got != peerKeeps {
+	if got := visit(2*knownPeers, Unknown); got != Keeps {
 		t.Errorf("of the oldest that has a place %v is known", got)
 	}
-	if got := visit(2*knownPeers-1, peerUnknown); got != peerUnknown {
+	if got := visit(2*knownPeers-1, Unknown); got != Unknown {
 		t.Errorf("of an address whose place was taken %v is known", got)
 	}
 
 	at := clock.Instant(time.Hour)
 	for _, c := range []struct {
-		before, k peerKind
+		before, k Kind
 		d         time.Duration
-		want      peerKind
+		want      Kind
 	}{
-		{peerUnknown, peerDrops, dropsFor - 1, peerDrops}, {peerUnknown, peerDrops, dropsFor, peerUnknown},
-		{peerKeeps, peerDrops, doubtFor - 1, peerDrops}, {peerKeeps, peerDrops, doubtFor, peerUnknown},
-		{peerDrops, peerDrops, dropsFor - 1, peerDrops}, {peerUnknown, peerKeeps, 1000 * dropsFor, peerKeeps},
+		{Unknown, Drops, dropsFor - 1, Drops}, {Unknown, Drops, dropsFor, Unknown},
+		{Keeps, Drops, doubtFor - 1, Drops}, {Keeps, Drops, doubtFor, Unknown},
+		{Drops, Drops, dropsFor - 1, Drops}, {Unknown, Keeps, 1000 * dropsFor, Keeps},
 	} {
-		k := knowledge{}.learn(at, c.before).learn(at, c.k)
-		if got := k.kindAt(at.Add(c.d)); got != c.want {
+		k := Knowledge{}.Learn(at, c.before).Learn(at, c.k)
+		if got := k.KindAt(at.Add(c.d)); got != c.want {
 			t.Errorf("of a peer of kind %v, which was %v, %v is known %v later, want %v", c.k, c.before, got, c.d, c.want)
 		}
 	}

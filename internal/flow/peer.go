@@ -1,4 +1,4 @@
-package qp
+package flow
 
 import (
 	"net/netip"
@@ -30,21 +30,21 @@ type peer struct {
 	buffer   lossLimit // bytes that may be in flight
 	inFlight int
 	refs     int
-	waiters  []*share // shares that wait for room, from index head
+	waiters  []*Share // shares that wait for room, from index head
 	head     int
-	prober   *share        // may exceed the limit; nil once nothing of it is in flight
+	prober   *Share        // may exceed the limit; nil once nothing of it is in flight
 	probeEnd clock.Instant // no other may exceed the limit before
 
 	loser    ib.QPN // QP with unpaired losses
 	unpaired uint32 // packets that loser lost in this round and that no other QP's loss has matched
 	wentBack ib.QPN // QP that last went back N
 
-	known knowledge     // go-back-N or selective repeat
+	known Knowledge     // go-back-N or selective repeat
 	heard clock.Instant // time of its last acknowledgement
 }
 
-// packetCost returns what n bytes of payload cost in flight.
-func packetCost(n uint32) uint32 { return max(n+packetOverhead, minPacketCost) }
+// PacketCost returns what n bytes of payload cost in flight.
+func PacketCost(n uint32) uint32 { return max(n+packetOverhead, minPacketCost) }
 
 // fits reports whether cost more bytes may be in flight.
 func (p *peer) fits(cost uint32) bool { return p.inFlight+int(cost) <= p.buffer.limit }
@@ -83,7 +83,7 @@ func (p *peer) wake() {
 		s := p.waiters[p.head]
 		p.waiters[p.head] = nil
 		s.waiting = false
-		s.end.wake()
+		s.sender.Wake()
 		room -= minPacketCost
 	}
 	if p.head > len(p.waiters)/2 {

@@ -1,4 +1,4 @@
-package qp
+package flow
 
 import (
 	"math/rand/v2"

@@ -1,4 +1,4 @@
-package qp
+package flow
 
 import (
 	"net/netip"
@@ -9,21 +9,36 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 )
 
-// probeRig returns some QPs to one peer whose window another QP has filled for
-// ever.
-func probeRig(n int) (*peer, []*QP) {
-	env := &Env{Wake: func(*End) {}}
-	p := NewPeerTable(4 * probeChunk).hold(netip.MustParseAddr("10.0.0.2"))
-	p.buffer.limit, p.inFlight = minWindow, minWindow
-	qps := make([]*QP, n)
-	for i := range qps {
-		q := new(QP)
-		q.init(env, ib.QPN(i+2), ib.RC)
-		q.ep.mtu = 1024
-		q.req.qp, q.req.queue, q.req.share.peer, q.req.share.window = q, &q.sq, p, newWindow(p.buffer.most)
-		qps[i] = q
+// sender has a share, and counts how often it is woken.
+type sender struct {
+	Share
+	at    clock.Instant // the timer of the share
+	woken int
+}
+
+func (s *sender) Wake() { s.woken++ }
+
+// advance fires the timer if it is due.
+func (s *sender) advance(now clock.Instant) {
+	if s.at <= now {
+		s.at = clock.Never
+		s.Timeout(now)
 	}
-	return p, qps
+}
+
+// probeRig returns some senders to one peer whose window another one has filled for
+// ever.
+func probeRig(n int) (*peer, []*sender) {
+	p := NewTable(4 * probeChunk).hold(netip.MustParseAddr("10.0.0.2"))
+	p.buffer.limit, p.inFlight = minWindow, minWindow
+	senders := make([]*sender, n)
+	for i := range senders {
+		s := &sender{at: clock.Never}
+		s.Share = NewShare(s, ib.QPN(i+2), &s.at)
+		s.peer, s.window = p, newWindow(p.buffer.most)
+		senders[i] = s
+	}
+	return p, senders
 }
 
 const probeChunk = 64 << 10
@@ -32,19 +47,17 @@ const probeChunk = 64 << 10
 // always leave it too little room: an offer of too little room does not restart
 // its wait.
 func TestProbe(t *testing.T) {
-	p, qps := probeRig(1)
-	q := qps[0]
+	p, senders := probeRig(1)
+	s := senders[0]
 	for now := clock.Instant(1); now < clock.Instant(2*probeTimeout); now = now.Add(time.Millisecond) {
-		if q.Deadline() <= now {
-			q.Advance(now)
-		}
-		if q.req.share.admit(now, probeChunk, false) {
-			if q.Deadline() != clock.Never || q.req.share.probing {
+		s.advance(now)
+		if s.Admit(now, probeChunk, false) {
+			if s.at != clock.Never || s.probing {
 				t.Error("the request goes, and its wait is not over")
 			}
 			return
 		}
-		if q.Deadline() == clock.Never && !q.req.share.probing {
+		if s.at == clock.Never && !s.probing {
 			t.Fatal("the request waits, and nothing says so")
 		}
 		p.inFlight -= minPacketCost // a packet of another QP is acknowledged
@@ -58,17 +71,15 @@ func TestProbe(t *testing.T) {
 // is, one at a time may exceed the window: the next one when the previous has
 // its answer, or has waited for it for long.
 func TestProbeOneAtATime(t *testing.T) {
-	_, qps := probeRig(8)
+	_, senders := probeRig(8)
 	gone, now := 0, clock.Instant(0)
-	run := func(d time.Duration) (last *QP) {
+	run := func(d time.Duration) (last *sender) {
 		for end := now.Add(d); now < end; now = now.Add(time.Millisecond) {
-			for _, q := range qps {
-				if q.Deadline() <= now {
-					q.Advance(now)
-				}
-				if s := &q.req.share; s.cost == 0 && s.admit(now, probeChunk, false) {
-					s.charge(probeChunk, 1)
-					gone, last = gone+1, q
+			for _, s := range senders {
+				s.advance(now)
+				if s.cost == 0 && s.Admit(now, probeChunk, false) {
+					s.Charge(probeChunk, 1)
+					gone, last = gone+1, s
 				}
 			}
 		}
@@ -78,7 +89,7 @@ func TestProbeOneAtATime(t *testing.T) {
 	if gone != 1 {
 		t.Fatalf("%d requests went over the limit at once, want 1", gone)
 	}
-	first.req.share.credit(now, 1, 1, packetCost(1024))
+	first.Credit(now, 1, 1, PacketCost(1024))
 	if run(2 * probeTimeout); gone != 2 {
 		t.Errorf("%d requests went after the first was answered, want 2", gone)
 	}
@@ -94,41 +105,40 @@ func TestProberThatLeaves(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		sent bool // before it leaves
-		end  func(s *share, now clock.Instant)
+		end  func(s *Share, now clock.Instant)
 	}{
-		{"its answer came", true, func(s *share, now clock.Instant) { s.credit(now, 1, 1, packetCost(1024)) }},
-		{"its packet landed", true, func(s *share, _ clock.Instant) { s.landed(1, 1) }},
-		{"it goes back", true, func(s *share, _ clock.Instant) { s.goBack() }},
-		{"it was reset", true, func(s *share, _ clock.Instant) { s.release() }},
-		{"it was reset before it sent", false, func(s *share, _ clock.Instant) { s.release() }},
+		{"its answer came", true, func(s *Share, now clock.Instant) { s.Credit(now, 1, 1, PacketCost(1024)) }},
+		{"its packet landed", true, func(s *Share, _ clock.Instant) { s.Landed(1, 1) }},
+		{"it goes back", true, func(s *Share, _ clock.Instant) { s.GoBack() }},
+		{"it was reset", true, func(s *Share, _ clock.Instant) { s.Release() }},
+		{"it was reset before it sent", false, func(s *Share, _ clock.Instant) { s.Release() }},
 	} {
-		p, qps := probeRig(2)
-		first, next := &qps[0].req.share, &qps[1].req.share
+		p, senders := probeRig(2)
+		first, next := senders[0], senders[1]
 		now := clock.Instant(0)
-		first.admit(now, probeChunk, false)
-		now = *first.deadline()
-		first.timeout(now)
-		if c.sent && !first.admit(now, probeChunk, false) {
+		first.Admit(now, probeChunk, false)
+		now = first.at
+		first.Timeout(now)
+		if c.sent && !first.Admit(now, probeChunk, false) {
 			t.Fatalf("%s: the first QP is not let go", c.name)
 		} else if c.sent {
-			first.charge(probeChunk, 1)
+			first.Charge(probeChunk, 1)
 		}
-		next.admit(now, probeChunk, false)
-		woken := false
-		next.end.ep.env.Wake = func(e *End) { woken = woken || e == next.end }
+		next.Admit(now, probeChunk, false)
+		next.woken = 0
 		p.inFlight -= minWindow // there is room, but no QP was told
-		c.end(first, now.Add(time.Millisecond))
+		c.end(&first.Share, now.Add(time.Millisecond))
 		p.inFlight += minWindow
-		if !woken {
+		if next.woken == 0 {
 			t.Errorf("%s: the next one is not told that there is room", c.name)
 		}
 		limit := now.Add(probeTimeout)
-		if at := *next.deadline(); at > limit {
+		if at := next.at; at > limit {
 			t.Fatalf("%s: the next one waits until %v, want no later than %v", c.name, at, limit)
 		}
-		next.timeout(limit)
-		if !next.admit(limit, probeChunk, false) {
-			t.Errorf("%s: the next one has waited for %v and is not let go before %v", c.name, probeTimeout, *next.deadline())
+		next.Timeout(limit)
+		if !next.Admit(limit, probeChunk, false) {
+			t.Errorf("%s: the next one has waited for %v and is not let go before %v", c.name, probeTimeout, next.at)
 		}
 	}
 }
@@ -138,25 +148,25 @@ func TestProberThatLeaves(t *testing.T) {
 // queue pairs loses some packets, shrinks the window of all together.
 func TestL1_OneLosesAlone(t *testing.T) {
 	const limit = 1 << 20
-	start := func(n int) (*peer, []*share) {
-		p, qps := probeRig(n)
+	start := func(n int) (*peer, []*Share) {
+		p, senders := probeRig(n)
 		p.buffer, p.inFlight = lossLimit{limit: limit, most: limit}, 0
-		shares := make([]*share, n)
-		for i, q := range qps {
-			shares[i] = &q.req.share
+		shares := make([]*Share, n)
+		for i, s := range senders {
+			shares[i] = &s.Share
 			shares[i].window = newWindow(limit)
 		}
 		return p, shares
 	}
 	// Each sends n packets in turn; of some every fourth is lost.
-	send := func(shares []*share, n int, lossy func(i int) bool) {
+	send := func(shares []*Share, n int, lossy func(i int) bool) {
 		for k := range n {
 			for i, s := range shares {
-				s.charge(minPacketCost, 1)
+				s.Charge(minPacketCost, 1)
 				if lossy(i) && k%4 == 3 {
-					s.lost(1)
+					s.Lost(1)
 				} else if k%100 == 99 { // chance
-					s.lost(1)
+					s.Lost(1)
 				}
 				s.uncharge(minPacketCost)
 			}
@@ -187,12 +197,12 @@ func TestL1_OneLosesAlone(t *testing.T) {
 	// For a go-back-N peer everything is retransmitted.
 	p, s = start(2)
 	for range 3 {
-		s[0].lostAll()
+		s[0].LostAll()
 	}
 	if p.buffer.limit != limit || s[0].window.limit() > limit/4 {
 		t.Errorf("one queue pair sends everything again three times: all together may have %d bytes in flight, want %d, and it %d, want no more than %d", p.buffer.limit, limit, s[0].window.limit(), limit/4)
 	}
-	if s[1].lostAll(); p.buffer.limit != limit/2 {
+	if s[1].LostAll(); p.buffer.limit != limit/2 {
 		t.Errorf("then another one does: all together may have %d bytes in flight, want %d", p.buffer.limit, limit/2)
 	}
 }
@@ -201,35 +211,29 @@ func TestL1_OneLosesAlone(t *testing.T) {
 // only for itself: it joins no queue, continues when one of its packets is
 // acknowledged, and never waits with nothing in flight.
 func TestL1_OwnWindow(t *testing.T) {
-	p, qps := probeRig(2)
+	p, senders := probeRig(2)
 	p.buffer.limit, p.inFlight = 64<<10, 0
-	s := &qps[0].req.share
+	s := senders[0]
 	s.window.loss.limit = minWindow
-	woken := 0
-	s.end.ep.env.Wake = func(e *End) {
-		if e == s.end {
-			woken++
-		}
-	}
 	n := 0
-	for ; s.admit(0, 1152, false) && n < 100; n++ {
-		s.charge(1152, 1)
+	for ; s.Admit(0, 1152, false) && n < 100; n++ {
+		s.Charge(1152, 1)
 	}
 	if want := (minWindow + 1151) / 1152; n != want {
 		t.Errorf("%d packets of 1152 bytes are in flight in a window of %d, want %d", n, minWindow, want)
 	}
-	if s.waiting || len(p.waiters) != 0 || s.end.Deadline() != clock.Never {
+	if s.waiting || len(p.waiters) != 0 || s.at != clock.Never {
 		t.Error("a queue pair that has filled its own window waits for others")
 	}
-	if !qps[1].req.share.admit(0, 1152, false) {
+	if !senders[1].Share.Admit(0, 1152, false) {
 		t.Error("another one has no room")
 	}
-	if s.landed(1, uint32(n)); woken != 1 || !s.admit(0, 1152, false) {
-		t.Errorf("a packet landed: the queue pair was woken %d times, and has room: %v", woken, s.admit(0, 1152, false))
+	if s.Landed(1, uint32(n)); s.woken != 1 || !s.Admit(0, 1152, false) {
+		t.Errorf("a packet landed: the queue pair was woken %d times, and has room: %v", s.woken, s.Admit(0, 1152, false))
 	}
-	s.goBack()
+	s.GoBack()
 	s.window.loss.limit = 1
-	if !s.admit(0, probeChunk, false) {
+	if !s.Admit(0, probeChunk, false) {
 		t.Error("nothing is in flight, and a request waits for its own window")
 	}
 }
@@ -237,25 +241,11 @@ func TestL1_OwnWindow(t *testing.T) {
 // TestL1_WindowOfANewPath shows that a window reduced by losses is reset on a new
 // path, even to the same address.
 func TestL1_WindowOfANewPath(t *testing.T) {
-	_, qps := probeRig(1)
-	s, peers := &qps[0].req.share, NewPeerTable(probeChunk)
-	s.join(peers, s.peer.dst)
+	_, senders := probeRig(1)
+	s, peers := &senders[0].Share, NewTable(probeChunk)
+	s.Join(peers, s.peer.dst)
 	s.window.loss.limit = minWindow
-	if s.join(peers, s.peer.dst); s.window.limit() != probeChunk {
+	if s.Join(peers, s.peer.dst); s.window.limit() != probeChunk {
 		t.Errorf("the window of a new path is %d bytes, want %d", s.window.limit(), probeChunk)
-	}
-}
-
-// TestV15_NewPathIsUnknown shows that a migration clears the peer's known ports
-// of the old path: otherwise out-of-order packets on the new path would not be
-// buffered.
-func TestV15_NewPathIsUnknown(t *testing.T) {
-	_, qps := probeRig(1)
-	q := qps[0]
-	q.resp.port, q.comp.port = 49152, 49153
-	q.resp.forgetEarly()
-	q.comp.clear()
-	if q.resp.port != 0 || q.comp.port != 0 {
-		t.Errorf("after a migration requests are kept of port %d only, and answers of port %d", q.resp.port, q.comp.port)
 	}
 }
