@@ -1,5 +1,5 @@
-/* Thread cancellation: libibverbs may let threads sleep where cancellation does not end the
- * sleep. */
+// Thread cancellation: libibverbs may let threads sleep where cancellation does not end the
+// sleep.
 
 #define _GNU_SOURCE
 #include "preload.h"
@@ -10,8 +10,8 @@
 
 static _Atomic(void (*)(void)) told_cancel;
 
-/* softhca_tell_cancels registers f, which is called before the program cancels
- * a thread. */
+// softhca_tell_cancels registers f, which is called before the program cancels
+// a thread.
 SHOWN void softhca_tell_cancels(void (*f)(void))
 {
 	atomic_store_explicit(&told_cancel, f, memory_order_release);

@@ -1,6 +1,6 @@
-/* Functions that close descriptors. Those of the adapter stay open: programs close all
- * descriptors that they do not know, and the adapter cannot work without its own. The
- * program has not opened them, so it gets EBADF for them. */
+// Functions that close descriptors. Those of the adapter stay open: programs close all
+// descriptors that they do not know, and the adapter cannot work without its own. The
+// program has not opened them, so it gets EBADF for them.
 
 #define _GNU_SOURCE
 #include "preload.h"
@@ -21,14 +21,14 @@
 
 static _Atomic(bool (*)(int)) told;
 
-/* softhca_tell_files registers f, which is called before a descriptor is closed and
- * reports whether it is the adapter's. */
+// softhca_tell_files registers f, which is called before a descriptor is closed and
+// reports whether it is the adapter's.
 SHOWN void softhca_tell_files(bool (*f)(int fd))
 {
 	atomic_store_explicit(&told, f, memory_order_release);
 }
 
-/* kept reports whether a descriptor has to stay open. */
+// kept reports whether a descriptor has to stay open.
 static inline bool kept(int fd)
 {
 	bool (*f)(int) = atomic_load_explicit(&told, memory_order_acquire);
@@ -75,7 +75,7 @@ SHOWN int dup3(int from, int to, int flags)
 	return replace_rdma_cm(from, to, flags, &result) ? result : NEXT_CALL(dup3)(from, to, flags);
 }
 
-/* end closes a descriptor of a range. */
+// end closes a descriptor of a range.
 static void end(int fd)
 {
 	int none;
@@ -84,7 +84,7 @@ static void end(int fd)
 		syscall(SYS_close, fd);
 }
 
-/* A directory entry as the kernel writes it. */
+// A directory entry as the kernel writes it.
 struct entry {
 	uint64_t ino, off;
 	uint16_t size;
@@ -92,11 +92,11 @@ struct entry {
 	char name[];
 };
 
-/* The adapter has no descriptors from this number on: it is the kernel's default of the
- * maximum limit of descriptors, and the kernel assigns the lowest free number. */
+// The adapter has no descriptors from this number on: it is the kernel's default of the
+// maximum limit of descriptors, and the kernel assigns the lowest free number.
 enum { MOST = 1 << 20 };
 
-/* end_gap closes a range without descriptors of the adapter. */
+// end_gap closes a range without descriptors of the adapter.
 static void end_gap(unsigned from, unsigned to)
 {
 	if (from > to || syscall(SYS_close_range, from, to, 0) == 0)
@@ -105,8 +105,8 @@ static void end_gap(unsigned from, unsigned to)
 		syscall(SYS_close, fd);
 }
 
-/* end_unlisted closes the descriptors of a range without a list of them. The limit of
- * descriptors is not an upper bound: the program may have lowered it. */
+// end_unlisted closes the descriptors of a range without a list of them. The limit of
+// descriptors is not an upper bound: the program may have lowered it.
 static void end_unlisted(unsigned from, unsigned to)
 {
 	int none;
@@ -123,7 +123,7 @@ static void end_unlisted(unsigned from, unsigned to)
 	end_gap(from, to);
 }
 
-/* end_all closes the descriptors of a range. */
+// end_all closes the descriptors of a range.
 static void end_all(unsigned from, unsigned to)
 {
 	_Alignas(struct entry) char b[1024];
@@ -149,8 +149,8 @@ static void end_all(unsigned from, unsigned to)
 
 SHOWN int close_range(unsigned from, unsigned to, int flags)
 {
-	/* With CLOSE_RANGE_CLOEXEC only exec closes descriptors, also those of the
-	 * adapter. */
+	// With CLOSE_RANGE_CLOEXEC only exec closes descriptors, also those of the
+	// adapter.
 	if (likely(atomic_load_explicit(&told, memory_order_acquire) == NULL) || (flags & CLOSE_RANGE_CLOEXEC) != 0)
 		return (int)syscall(SYS_close_range, from, to, flags);
 	if (from > to || (flags & ~CLOSE_RANGE_UNSHARE) != 0) {

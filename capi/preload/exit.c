@@ -1,5 +1,5 @@
-/* Ends of a program that run no destructors of libraries. The library calls libibverbs,
- * which must then notify the program's peers as the kernel would. */
+// Ends of a program that run no destructors of libraries. The library calls libibverbs,
+// which must then notify the program's peers as the kernel would.
 
 #define _GNU_SOURCE
 #include "preload.h"
@@ -12,8 +12,8 @@
 
 static _Atomic(void (*)(void)) told_end;
 
-/* softhca_tell_end registers f, which is called before the program ends by _exit: by
- * any thread, in a signal handler, or in the child of a fork or vfork. */
+// softhca_tell_end registers f, which is called before the program ends by _exit: by
+// any thread, in a signal handler, or in the child of a fork or vfork.
 SHOWN void softhca_tell_end(void (*f)(void))
 {
 	atomic_store_explicit(&told_end, f, memory_order_release);

@@ -1,8 +1,8 @@
-/* Signal handlers. The adapter must get its own faults (memory that the program has
- * unmapped) even if the program sets a handler, so libibverbs keeps its handler in
- * front of the program's, and this library reports to it which handlers the program
- * sets. For signals other than those of faults it only reports that there is a
- * handler. */
+// Signal handlers. The adapter must get its own faults (memory that the program has
+// unmapped) even if the program sets a handler, so libibverbs keeps its handler in
+// front of the program's, and this library reports to it which handlers the program
+// sets. For signals other than those of faults it only reports that there is a
+// handler.
 
 #define _GNU_SOURCE
 #include "preload.h"
@@ -13,8 +13,8 @@
 
 static _Atomic(next_sigaction *) told;
 
-/* softhca_tell_handlers registers f, which replaces sigaction for the fault
- * signals, and returns the next sigaction. */
+// softhca_tell_handlers registers f, which replaces sigaction for the fault
+// signals, and returns the next sigaction.
 SHOWN void softhca_tell_handlers(next_sigaction *f, next_sigaction **next)
 {
 	*next = NEXT_CALL(sigaction);
@@ -23,8 +23,8 @@ SHOWN void softhca_tell_handlers(next_sigaction *f, next_sigaction **next)
 
 static _Atomic(void (*)(void)) told_caught;
 
-/* softhca_tell_signals registers f, which is called before the program sets a
- * handler for a signal that is not a fault signal. */
+// softhca_tell_signals registers f, which is called before the program sets a
+// handler for a signal that is not a fault signal.
 SHOWN void softhca_tell_signals(void (*f)(void))
 {
 	atomic_store_explicit(&told_caught, f, memory_order_release);
@@ -73,8 +73,8 @@ SIGNAL(signal)
 SIGNAL(bsd_signal)
 SIGNAL(ssignal)
 
-/* Old functions that set handlers; libibverbs finds their handlers of fault signals
- * itself. */
+// Old functions that set handlers; libibverbs finds their handlers of fault signals
+// itself.
 #define OLD_SIGNAL(name) \
 	SHOWN sighandler_t name(int sig, sighandler_t handler) \
 	{ \

@@ -1,4 +1,4 @@
-/* Functions whose results are paths, and the working directory. */
+// Functions whose results are paths, and the working directory.
 
 #define _GNU_SOURCE
 #include "preload.h"
@@ -31,8 +31,8 @@ static COLD bool readlink_led(int dirfd, const char *path, char *target, size_t 
 READLINK(readlink, AT_FDCWD, (const char *path, char *target, size_t size), (path, target, size))
 READLINK(readlinkat, dirfd, (int dirfd, const char *path, char *target, size_t size), (dirfd, path, target, size))
 
-/* Variants for programs compiled with _FORTIFY_SOURCE: the C library ends the program
- * if the size exceeds the buffer. */
+// Variants for programs compiled with _FORTIFY_SOURCE: the C library ends the program
+// if the size exceeds the buffer.
 #define READLINK_CHK(name, dirfd, parameters, arguments) \
 	SHOWN ssize_t name parameters \
 	{ \
@@ -46,7 +46,7 @@ READLINK_CHK(__readlink_chk, AT_FDCWD, (const char *path, char *target, size_t s
 READLINK_CHK(__readlinkat_chk, dirfd, (int dirfd, const char *path, char *target, size_t size, size_t room),
 	     (dirfd, path, target, size, room))
 
-/* A path in the image is translated back to the path that the program knows. */
+// A path in the image is translated back to the path that the program knows.
 #define REALPATH(name, parameters, arguments) \
 	SHOWN char *name parameters \
 	{ \

@@ -1,4 +1,4 @@
-/* Look-up of the functions that this library replaces. */
+// Look-up of the functions that this library replaces.
 
 #define _GNU_SOURCE
 #include "preload.h"
@@ -13,8 +13,7 @@ static _Atomic(void *) functions[NEXT_COUNT];
 #define NEXT_NAME(result, name, parameters) #name,
 static const char *const names[NEXT_COUNT] = { NEXT_FUNCTIONS(NEXT_NAME) };
 
-/* find stores a pointer that is the same for all threads, so they need no lock.
- * */
+// find stores a pointer that is the same for all threads, so they need no lock.
 static COLD void *find(int number)
 {
 	void *f = dlsym(RTLD_NEXT, names[number]);
@@ -30,8 +29,8 @@ void *next_function(int number)
 	return likely(f != NULL) ? f : find(number);
 }
 
-/* All functions are looked up before the program starts, because a look-up is not
- * allowed in a signal handler or after a fork of a threaded process. */
+// All functions are looked up before the program starts, because a look-up is not
+// allowed in a signal handler or after a fork of a threaded process.
 __attribute__((constructor)) static void find_all(void)
 {
 	for (int i = 0; i < NEXT_COUNT; i++)

@@ -1,5 +1,5 @@
-/* The functions that this library replaces, as the next library defines them:
- * the C library, another preloaded library, or a sanitizer. */
+// The functions that this library replaces, as the next library defines them:
+// the C library, another preloaded library, or a sanitizer.
 
 #ifndef SOFTHCA_NEXT_H
 #define SOFTHCA_NEXT_H
@@ -17,7 +17,7 @@ typedef int sorter(const struct dirent **, const struct dirent **);
 typedef int selector64(const struct dirent64 *);
 typedef int sorter64(const struct dirent64 **, const struct dirent64 **);
 
-/* NEXT(result, name, parameters) for each. */
+// NEXT(result, name, parameters) for each.
 #define NEXT_FUNCTIONS(NEXT) \
 	NEXT(int, open, (const char *, int, ...)) \
 	NEXT(int, open64, (const char *, int, ...)) \
@@ -97,8 +97,8 @@ enum { NEXT_FUNCTIONS(NEXT_NUMBER) NEXT_COUNT };
 #define NEXT_TYPE(result, name, parameters) typedef result next_##name parameters;
 NEXT_FUNCTIONS(NEXT_TYPE)
 
-/* next_function finds a function, if the constructor has not. It always exists: a
- * program that calls the replacement was linked with the function. */
+// next_function finds a function, if the constructor has not. It always exists: a
+// program that calls the replacement was linked with the function.
 void *next_function(int number);
 
 #define NEXT_CALL(name) ((next_##name *)next_function(NEXT_##name))

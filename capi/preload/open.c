@@ -1,4 +1,4 @@
-/* Functions that open files and directories. */
+// Functions that open files and directories.
 
 #define _GNU_SOURCE
 #include "preload.h"
@@ -13,8 +13,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Files of the image cannot be written or created, as nearly all files of the
- * real sysfs. */
+// Files of the image cannot be written or created, as nearly all files of the
+// real sysfs.
 static int refuse_writing(const char *led, int flags)
 {
 	struct stat s;
@@ -26,8 +26,8 @@ static int refuse_writing(const char *led, int flags)
 	return -1;
 }
 
-/* is_rdma_cm reports whether a path is that of the file that represents the connection
- * manager. */
+// is_rdma_cm reports whether a path is that of the file that represents the connection
+// manager.
 static bool is_rdma_cm(const char *led)
 {
 	struct stat s;
@@ -60,9 +60,9 @@ COLD bool open_led(int dirfd, const char *path, int flags, int *fd)
 	return way != WAY_PAST;
 }
 
-/* opened handles a file opened by a path that was not redirected. A process whose
- * working directory is, or was, in the image may have opened a file of the image
- * by a relative path. */
+// opened handles a file opened by a path that was not redirected. A process whose
+// working directory is, or was, in the image may have opened a file of the image
+// by a relative path.
 static inline int opened(int fd, const char *path, int flags)
 {
 	if (likely(!been_inside()) || fd < 0 || path[0] == '/' || (flags & O_ACCMODE) != O_RDONLY)
@@ -99,7 +99,7 @@ static inline int opened(int fd, const char *path, int flags)
 		return opened(NEXT_CALL(name)(dirfd, path, flags, mode), path, flags); \
 	}
 
-/* Variants for programs compiled with _FORTIFY_SOURCE. */
+// Variants for programs compiled with _FORTIFY_SOURCE.
 #define OPEN_2(name) \
 	SHOWN int name(const char *path, int flags) \
 	{ \
@@ -129,8 +129,8 @@ OPENAT(openat64)
 OPENAT_2(__openat_2)
 OPENAT_2(__openat64_2)
 
-/* fopen_led is open_led for streams. It also opens a relative path into the image,
- * because a stream that fopen has opened cannot be replaced. */
+// fopen_led is open_led for streams. It also opens a relative path into the image,
+// because a stream that fopen has opened cannot be replaced.
 static COLD bool fopen_led(const char *path, const char *mode, FILE **file)
 {
 	int fd, flags = mode[0] != 'r' || strchr(mode, '+') != NULL ? O_RDWR : O_RDONLY;
@@ -140,8 +140,8 @@ static COLD bool fopen_led(const char *path, const char *mode, FILE **file)
 	if (!open_led(AT_FDCWD, path, flags, &fd)) {
 		if (!been_inside() || path[0] == '/' || flags & O_RDWR)
 			return false;
-		/* O_PATH identifies the file without opening it: opening, for example a
-		 * FIFO, could wake another process. */
+		// O_PATH identifies the file without opening it: opening, for example a
+		// FIFO, could wake another process.
 		fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_PATH | O_CLOEXEC, 0);
 		if (fd < 0)
 			return false;
@@ -205,8 +205,8 @@ SHOWN int scandirat64(int dirfd, const char *path, struct dirent64 ***names, sel
 
 static void close_directory(void *directory) { closedir(directory); }
 
-/* glob uses this library's functions, so it returns the paths that the program
- * knows. */
+// glob uses this library's functions, so it returns the paths that the program
+// knows.
 #define GLOB(name, type) \
 	SHOWN int name(const char *pattern, int flags, int (*failed)(const char *, int), type *found) \
 	{ \

@@ -1,4 +1,4 @@
-/* The paths that are redirected into the sysfs image. */
+// The paths that are redirected into the sysfs image.
 
 #define _GNU_SOURCE
 #include "preload.h"
@@ -11,8 +11,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* The constructor stores the root before the program starts. Earlier calls read the
- * environment each time, so no thread ever waits for another. */
+// The constructor stores the root before the program starts. Earlier calls read the
+// environment each time, so no thread ever waits for another.
 static char root[ROOT_MAX];
 static atomic_bool root_kept;
 static atomic_bool inside;
@@ -21,9 +21,9 @@ bool been_inside(void) { return atomic_load_explicit(&inside, memory_order_relax
 
 void went_inside(void) { atomic_store_explicit(&inside, true, memory_order_relaxed); }
 
-/* root_of_environment returns the root in the environment. A set-user-ID program ignores it
- * and redirects nothing: otherwise the user who starts the program would choose the files
- * that it reads. */
+// root_of_environment returns the root in the environment. A set-user-ID program ignores it
+// and redirects nothing: otherwise the user who starts the program would choose the files
+// that it reads.
 static const char *root_of_environment(char room[ROOT_MAX])
 {
 	const char *value = secure_getenv("SOFTHCA_SYSFS");
@@ -52,7 +52,7 @@ __attribute__((constructor)) static void keep_root(void)
 		went_inside();
 }
 
-/* skip skips slashes and "." components. */
+// skip skips slashes and "." components.
 static const char *skip(const char *p)
 {
 	for (;;) {
@@ -65,8 +65,8 @@ static const char *skip(const char *p)
 	}
 }
 
-/* after returns the rest of p after a leading component name; NULL if p does not
- * start with it. */
+// after returns the rest of p after a leading component name; NULL if p does not
+// start with it.
 static const char *after(const char *p, const char *name)
 {
 	const size_t n = strlen(name);
@@ -76,8 +76,7 @@ static const char *after(const char *p, const char *name)
 	return skip(p + n);
 }
 
-/* Directories, split into components, with their entries that are in the image.
- * */
+// Directories, split into components, with their entries that are in the image.
 static const struct place {
 	const char *parts[4];
 	const char *entries[5];
@@ -87,8 +86,8 @@ static const struct place {
 	{ { "dev" }, { "infiniband" } },
 };
 
-/* entry_at reports whether p starts with an entry of a place and does not leave it again
- * with "..", since the kernel would not return from the image. */
+// entry_at reports whether p starts with an entry of a place and does not leave it again
+// with "..", since the kernel would not return from the image.
 static bool entry_at(const struct place *at, const char *p)
 {
 	const char *rest = NULL;
@@ -106,8 +105,8 @@ static bool entry_at(const struct place *at, const char *p)
 	return rest != NULL;
 }
 
-/* same_directory reports whether dirfd is the directory that the first parts of a
- * place name. */
+// same_directory reports whether dirfd is the directory that the first parts of a
+// place name.
 static bool same_directory(int dirfd, const struct place *at, int parts)
 {
 	char name[32] = "/";
@@ -124,9 +123,8 @@ static bool same_directory(int dirfd, const struct place *at, int parts)
 	return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-/* entry_of returns the part of a path from an entry of a place on, NULL if the path
- * is outside of the place. A relative path may start at any component of the place.
- * */
+// entry_of returns the part of a path from an entry of a place on, NULL if the path
+// is outside of the place. A relative path may start at any component of the place.
 static const char *entry_of(const struct place *at, int dirfd, const char *path)
 {
 	for (int from = 0;; from++) {

@@ -1,18 +1,18 @@
-/* The preload library shows an adapter in /sys/class/infiniband and
- * /dev/infiniband: it redirects paths below these into the sysfs image, whose root
- * is in the environment variable SOFTHCA_SYSFS, and shows the current values of
- * counters. It changes no other paths, and handles no descriptors except those of
- * /dev/infiniband/rdma_cm and the adapter's own.
- *
- * Reading order: path.c (the redirected paths), value.c (files whose text is made when they
- * are opened, devices), next.c (the C library's functions), and the functions that replace
- * them: open.c, status.c, name.c. rdma_cm.c handles the device of the connection manager
- * and its descriptors; close.c keeps the adapter's descriptors open; handler.c, cancel.c
- * and exit.c report other calls of the program to libibverbs.
- *
- * Nothing here allocates memory, takes a lock or has state that a fork could
- * leave inconsistent, unless the C library's own function does. Functions work
- * before the library's constructor ran. */
+// The preload library shows an adapter in /sys/class/infiniband and
+// /dev/infiniband: it redirects paths below these into the sysfs image, whose root
+// is in the environment variable SOFTHCA_SYSFS, and shows the current values of
+// counters. It changes no other paths, and handles no descriptors except those of
+// /dev/infiniband/rdma_cm and the adapter's own.
+//
+// Reading order: path.c (the redirected paths), value.c (files whose text is made when they
+// are opened, devices), next.c (the C library's functions), and the functions that replace
+// them: open.c, status.c, name.c. rdma_cm.c handles the device of the connection manager
+// and its descriptors; close.c keeps the adapter's descriptors open; handler.c, cancel.c
+// and exit.c report other calls of the program to libibverbs.
+//
+// Nothing here allocates memory, takes a lock or has state that a fork could
+// leave inconsistent, unless the C library's own function does. Functions work
+// before the library's constructor ran.
 
 #ifndef SOFTHCA_PRELOAD_H
 #define SOFTHCA_PRELOAD_H
@@ -27,21 +27,21 @@
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
-/* The longest root of an image, and of a path in it. */
+// The longest root of an image, and of a path in it.
 enum { ROOT_MAX = 512, LED_MAX = ROOT_MAX + PATH_MAX };
 
-/* Whether a path is redirected into the image; see path.c. */
+// Whether a path is redirected into the image; see path.c.
 enum way {
-	WAY_PAST, /* not redirected: the C library gets the path as it is */
-	WAY_INTO, /* redirected */
-	WAY_LOST  /* too long to redirect: ENAMETOOLONG */
+	WAY_PAST, // not redirected: the C library gets the path as it is
+	WAY_INTO, // redirected
+	WAY_LOST  // too long to redirect: ENAMETOOLONG
 };
 
-/* lead writes the path in the image to which a path is redirected. */
+// lead writes the path in the image to which a path is redirected.
 enum way lead(int dirfd, const char *path, char led[LED_MAX]);
 
-/* suspect reports whether lead has to look at a path. For most paths of a
- * program this check is the only cost. */
+// suspect reports whether lead has to look at a path. For most paths of a
+// program this check is the only cost.
 static inline bool suspect(const char *path)
 {
 	if (unlikely(path == NULL))
@@ -65,9 +65,9 @@ static inline bool suspect(const char *path)
 	}
 }
 
-/* LEAD redirects the path of a function, which then passes the new path to the
- * function of the C library; if the path is too long, the function returns
- * failure. */
+// LEAD redirects the path of a function, which then passes the new path to the
+// function of the C library; if the path is too long, the function returns
+// failure.
 #define LEAD(dirfd, failure) \
 	char led[LED_MAX]; \
 	const enum way way = suspect(path) ? lead(dirfd, path, led) : WAY_PAST; \
@@ -76,34 +76,34 @@ static inline bool suspect(const char *path)
 	if (unlikely(way == WAY_INTO)) \
 		path = led;
 
-/* Whether the process has opened a directory of the image, or has it as its working
- * directory. Then relative paths may be in the image too. */
+// Whether the process has opened a directory of the image, or has it as its working
+// directory. Then relative paths may be in the image too.
 bool been_inside(void);
 void went_inside(void);
 
-/* picture_root returns the root of the image, "" if there is none, in the
- * caller's room if it is not stored yet. */
+// picture_root returns the root of the image, "" if there is none, in the
+// caller's room if it is not stored yet.
 const char *picture_root(char room[ROOT_MAX]);
 
-/* without_root removes the root from the front of a path. */
+// without_root removes the root from the front of a path.
 void without_root(char *path);
 
-/* in_picture reports whether an open file is in the image. */
+// in_picture reports whether an open file is in the image.
 bool in_picture(int fd);
 
-/* present returns the result of opening a file of the image for reading: fd, or
- * a file with the current value in its place; for a device, which has no driver,
- * it closes fd and returns -1 with errno. */
+// present returns the result of opening a file of the image for reading: fd, or
+// a file with the current value in its place; for a device, which has no driver,
+// it closes fd and returns -1 with errno.
 int present(int fd, int flags);
 
-/* dress patches the stat of a file that represents a device into that of a
- * character device. */
+// dress patches the stat of a file that represents a device into that of a
+// character device.
 void dress(struct stat *s);
 bool stands_for_device(unsigned mode, unsigned long long dev);
 unsigned long long device_number(unsigned long long size);
 
-/* Device numbers. The size of a file that represents a verbs device is added to the
- * first minor number of the verbs; that of rdma_cm's file is its minor number. */
+// Device numbers. The size of a file that represents a verbs device is added to the
+// first minor number of the verbs; that of rdma_cm's file is its minor number.
 enum {
 	DEVICE_MODE = S_IFCHR | 0666,
 	DEVICE_MAJOR = 231,
@@ -112,19 +112,19 @@ enum {
 	RDMA_CM_MINOR = 121,
 };
 
-/* open_rdma_cm opens the device of the connection manager: ENXIO if the program has
- * not loaded libibverbs. */
+// open_rdma_cm opens the device of the connection manager: ENXIO if the program has
+// not loaded libibverbs.
 int open_rdma_cm(int flags);
 
-/* close_rdma_cm closes a descriptor of the connection manager; false if it is another file's. */
+// close_rdma_cm closes a descriptor of the connection manager; false if it is another file's.
 bool close_rdma_cm(int fd, int *result);
 
-/* replace_rdma_cm is dup3 onto a descriptor of the connection manager; false if it is another file's. */
+// replace_rdma_cm is dup3 onto a descriptor of the connection manager; false if it is another file's.
 bool replace_rdma_cm(int from, int to, int flags, int *result);
 
-/* open_led opens a path if it is redirected into the image; false if it is not.
- * Only such functions have a path buffer on their stack, not those that the program
- * calls, because its stack may be small. */
+// open_led opens a path if it is redirected into the image; false if it is not.
+// Only such functions have a path buffer on their stack, not those that the program
+// calls, because its stack may be small.
 bool open_led(int dirfd, const char *path, int flags, int *fd);
 
 #endif

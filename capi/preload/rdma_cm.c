@@ -1,5 +1,5 @@
-/* /dev/infiniband/rdma_cm: libibverbs implements the connection manager; this library
- * passes it the program's calls on its descriptors. */
+// /dev/infiniband/rdma_cm: libibverbs implements the connection manager; this library
+// passes it the program's calls on its descriptors.
 
 #define _GNU_SOURCE
 #include "rdma_cm.h"
@@ -31,8 +31,8 @@ int open_rdma_cm(int flags)
 	return -1;
 }
 
-/* suspected returns the functions to call for a descriptor, NULL if it cannot be
- * one of the device. For most calls this check is the only cost. */
+// suspected returns the functions to call for a descriptor, NULL if it cannot be
+// one of the device. For most calls this check is the only cost.
 static inline const struct rdma_cm_calls *suspected(int fd)
 {
 	const struct rdma_cm_calls *calls = atomic_load_explicit(&told, memory_order_acquire);
@@ -66,9 +66,9 @@ SHOWN ssize_t write(int fd, const void *b, size_t n)
 	return NEXT_CALL(write)(fd, b, n);
 }
 
-/* as_device makes the stat of a device's descriptor that of a character device. On a host
- * that has the device itself, it is the same device, since the kernel tells programs its
- * number. */
+// as_device makes the stat of a device's descriptor that of a character device. On a host
+// that has the device itself, it is the same device, since the kernel tells programs its
+// number.
 static COLD void as_device(const struct rdma_cm_calls *calls, int fd, struct stat *s)
 {
 	struct stat own;

@@ -1,5 +1,5 @@
-/* The stat functions. On 64-bit systems stat64 and dirent64 have the same
- * layout as stat and dirent. */
+// The stat functions. On 64-bit systems stat64 and dirent64 have the same
+// layout as stat and dirent.
 
 #define _GNU_SOURCE
 #include "preload.h"
@@ -14,7 +14,7 @@
 
 _Static_assert(sizeof(long) == 8 && sizeof(struct stat) == sizeof(struct stat64), "softhca needs a system of 64 bits");
 
-/* stat_led is stat for a path that is redirected into the image. */
+// stat_led is stat for a path that is redirected into the image.
 static COLD bool stat_led(int dirfd, const char *path, void *status, int flags, int *result)
 {
 	char led[LED_MAX];
@@ -27,8 +27,8 @@ static COLD bool stat_led(int dirfd, const char *path, void *status, int flags, 
 	return way != WAY_PAST;
 }
 
-/* dressed patches the result of a call that may have reached the image by a relative
- * path. */
+// dressed patches the result of a call that may have reached the image by a relative
+// path.
 static inline int dressed(int result, void *status)
 {
 	if (unlikely(been_inside()) && result == 0)
@@ -52,7 +52,7 @@ STATUS(lstat64, AT_FDCWD, AT_SYMLINK_NOFOLLOW, (const char *path, struct stat64 
 STATUS(fstatat, dirfd, flags, (int dirfd, const char *path, struct stat *s, int flags), (dirfd, path, s, flags))
 STATUS(fstatat64, dirfd, flags, (int dirfd, const char *path, struct stat64 *s, int flags), (dirfd, path, s, flags))
 
-/* Variants for programs compiled for older C libraries. */
+// Variants for programs compiled for older C libraries.
 STATUS(__xstat, AT_FDCWD, 0, (int version, const char *path, struct stat *s), (version, path, s))
 STATUS(__xstat64, AT_FDCWD, 0, (int version, const char *path, struct stat64 *s), (version, path, s))
 STATUS(__lxstat, AT_FDCWD, AT_SYMLINK_NOFOLLOW, (int version, const char *path, struct stat *s), (version, path, s))
@@ -111,8 +111,8 @@ ACCESS(euidaccess, AT_FDCWD, (const char *path, int wanted), (path, wanted))
 ACCESS(eaccess, AT_FDCWD, (const char *path, int wanted), (path, wanted))
 ACCESS(faccessat, dirfd, (int dirfd, const char *path, int wanted, int flags), (dirfd, path, wanted, flags))
 
-/* Programs that list files read these too, and report the file as missing if that
- * fails. */
+// Programs that list files read these too, and report the file as missing if that
+// fails.
 #define XATTR(name, parameters, arguments) \
 	SHOWN ssize_t name parameters \
 	{ \

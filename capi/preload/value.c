@@ -1,5 +1,5 @@
-/* Files of the image that programs do not get as they are: values, which are
- * computed when the file is opened, and devices. */
+// Files of the image that programs do not get as they are: values, which are
+// computed when the file is opened, and devices.
 
 #define _GNU_SOURCE
 #include "preload.h"
@@ -13,11 +13,11 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-/* The longest spec of a value, and the longest text of one. */
+// The longest spec of a value, and the longest text of one.
 enum { SPEC_MAX = 256, VALUE_MAX = 64 };
 
-/* A file that represents a device is a regular file with the sticky bit, which
- * has no other meaning there. Its size is the number of the device. */
+// A file that represents a device is a regular file with the sticky bit, which
+// has no other meaning there. Its size is the number of the device.
 bool stands_for_device(unsigned mode, unsigned long long dev)
 {
 	char room[ROOT_MAX];
@@ -44,7 +44,7 @@ void dress(struct stat *s)
 	s->st_size = 0;
 }
 
-/* decimal writes a number and returns what follows it. */
+// decimal writes a number and returns what follows it.
 static char *decimal(char *to, uint64_t n)
 {
 	char digits[20];
@@ -58,7 +58,7 @@ static char *decimal(char *to, uint64_t n)
 	return to;
 }
 
-/* number reads a decimal number; false if there is none. */
+// number reads a decimal number; false if there is none.
 static bool number(const char **p, uint64_t *n)
 {
 	const char *from = *p;
@@ -76,7 +76,7 @@ static int open_board(void)
 	return (int)syscall(SYS_openat, AT_FDCWD, name, O_RDONLY | O_CLOEXEC, 0);
 }
 
-/* sum adds the words of the board that a spec names: A+B+... */
+// sum adds the words of the board that a spec names: A+B+...
 static bool sum(int board, const char **p, uint64_t *total)
 {
 	uint64_t at, word;
@@ -90,8 +90,8 @@ static bool sum(int board, const char **p, uint64_t *total)
 	}
 }
 
-/* evaluate writes the text of a spec and returns its length, 0 if the spec is
- * malformed: after the sum nothing, /DIVISOR, or ?TEXT|TEXT. */
+// evaluate writes the text of a spec and returns its length, 0 if the spec is
+// malformed: after the sum nothing, /DIVISOR, or ?TEXT|TEXT.
 static size_t evaluate(const char *spec, char text[VALUE_MAX])
 {
 	uint64_t n, divisor;
@@ -125,7 +125,7 @@ static size_t evaluate(const char *spec, char text[VALUE_MAX])
 	return (size_t)(end - text);
 }
 
-/* file_of returns an open file with a text, -1 with errno if there can be none. */
+// file_of returns an open file with a text, -1 with errno if there can be none.
 static int file_of(const char *text, size_t len, int flags)
 {
 	const int fd = (int)syscall(SYS_memfd_create, "softhca", (flags & O_CLOEXEC) != 0 ? MFD_CLOEXEC : 0);

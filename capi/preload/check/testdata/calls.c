@@ -1,5 +1,5 @@
-/* calls makes each call that the preload library takes the place of, on paths of the
- * image and on others. Its arguments are the node GUID that it has to find, and a seed. */
+// calls makes each call that the preload library takes the place of, on paths of the
+// image and on others. Its arguments are the node GUID that it has to find, and a seed.
 
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -59,7 +59,7 @@ __attribute__((format(printf, 2, 3))) static void want(int ok, const char *forma
 
 static char guid[64];
 
-/* reads wants a text behind a descriptor, which it closes. */
+// reads wants a text behind a descriptor, which it closes.
 static void reads(int fd, const char *text, const char *what)
 {
 	char found[512] = "";
@@ -112,7 +112,7 @@ static void opens(void)
 	close(fd);
 }
 
-/* flags makes calls with flags that change what is opened, and how. */
+// flags makes calls with flags that change what is opened, and how.
 static void flags(void)
 {
 	struct stat s;
@@ -277,7 +277,7 @@ static void names(void)
 	want(realpath("/etc/../etc/passwd", target) != NULL && strcmp(target, "/etc/passwd") == 0, "realpath elsewhere: %s", target);
 }
 
-/* aborts wants a call to end the program: there is less room than it says. */
+// aborts wants a call to end the program: there is less room than it says.
 static void aborts(ssize_t (*call)(const char *, char *, size_t, size_t))
 {
 	char target[16];
@@ -293,13 +293,13 @@ static void aborts(ssize_t (*call)(const char *, char *, size_t, size_t))
 	want(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT, "a call without room ends with %#x", status);
 }
 
-/* A value is made of words of the board: a spec says of which, and how. */
+// A value is made of words of the board: a spec says of which, and how.
 static void specs(void)
 {
 	const char *top = getenv("SOFTHCA_SYSFS");
 	char path[PATH_MAX], spec[300], word[32] = "", text[300];
 	static const struct {
-		const char *format, *value; /* %s is the word of the packets that were sent; NULL: the file cannot be read */
+		const char *format, *value; // %s is the word of the packets that were sent; NULL: the file cannot be read
 	} all[] = {
 		{ "@%s", "4711\n" }, { "@%s+%s", "9422\n" }, { "@%s+%s+%s", "14133\n" }, { "@%s/2", "2355\n" }, { "@%s+%s/4711", "2\n" }, { "@%s?no|yes\n", "yes\n" },
 		{ "@%s/0", NULL }, { "@%s+", NULL }, { "@", NULL }, { "@99999999", NULL }, { "@%s?no", NULL }, { " @%s", "" },
@@ -322,7 +322,7 @@ static void specs(void)
 		else
 			want(open(DEV "/spec", O_RDONLY) < 0 && errno == EIO, "\"%s\" makes no sense", spec);
 	}
-	/* The longest spec is made of as many words as there is room for. */
+	// The longest spec is made of as many words as there is room for.
 	for (int longer = 0; longer < 2; longer++) {
 		strcpy(spec, "@");
 		int n = 0;
@@ -343,8 +343,8 @@ static void specs(void)
 	unlink(path);
 }
 
-/* neighbour is a directory whose name begins like the image's: nothing there is of the image. The
- * process has been in the image. */
+// neighbour is a directory whose name begins like the image's: nothing there is of the image. The
+// process has been in the image.
 static void neighbour(void)
 {
 	const char *top = getenv("SOFTHCA_SYSFS");
@@ -359,8 +359,8 @@ static void neighbour(void)
 	want(unlink("spec") == 0 && chdir("/") == 0 && rmdir(path) == 0, "the end of the directory");
 }
 
-/* odd makes calls on paths that are put together by chance. What can be said of all of
- * them: the calls agree whether there is such a file. */
+// odd makes calls on paths that are put together by chance. What can be said of all of
+// them: the calls agree whether there is such a file.
 static void odd(unsigned seed)
 {
 	static const char *const pieces[] = { "/", "/", "//", "sys", "class", "infiniband", "infiniband_verbs", "infiniband_mad", "softhca0", "uverbs0",
@@ -387,7 +387,7 @@ static void odd(unsigned seed)
 	}
 }
 
-/* inside is last: it moves. */
+// inside is last: it moves.
 static void inside(void)
 {
 	char cwd[PATH_MAX], line[64];

@@ -1,5 +1,5 @@
-/* early is a library that is preloaded too, and looks into the image when no
- * constructor of the library under test has run. */
+// early is a library that is preloaded too, and looks into the image when no
+// constructor of the library under test has run.
 
 #define _GNU_SOURCE
 #include <dirent.h>

@@ -1,6 +1,6 @@
-/* storm has threads look into the image while the process forks and a timer
- * interrupts all of them with a handler that looks there too. Each child does the
- * same and ends. Its argument is the number of forks. */
+// storm has threads look into the image while the process forks and a timer
+// interrupts all of them with a handler that looks there too. Each child does the
+// same and ends. Its argument is the number of forks.
 
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -23,7 +23,7 @@ enum { THREADS = 4, PATIENCE = 300 };
 
 static atomic_int stop, wrong, handled;
 
-/* look makes the calls that a signal handler may make too. */
+// look makes the calls that a signal handler may make too.
 static void look(void)
 {
 	char text[64];
@@ -73,7 +73,7 @@ int main(int argc, char **argv)
 	pthread_t threads[THREADS];
 	struct sigaction act;
 
-	alarm(PATIENCE); /* who hangs is ended by it, children too */
+	alarm(PATIENCE); // who hangs is ended by it, children too
 	memset(&act, 0, sizeof(act));
 	act.sa_handler = interrupted;
 	act.sa_flags = SA_RESTART;
@@ -99,7 +99,7 @@ int main(int argc, char **argv)
 			wrong++;
 		}
 	}
-	while (handled == 0) /* a signal at least */
+	while (handled == 0) // a signal at least
 		look();
 	stop = 1;
 	setitimer(ITIMER_VIRTUAL, &never, NULL);
