@@ -1,5 +1,7 @@
 // Delivery of events: by poll and epoll, and from a channel that does not block. Destroying
 // an ID discards its pending events.
+#define _GNU_SOURCE
+#include "../program/asleep.h"
 #include "cm.h"
 
 #include <pthread.h>
@@ -81,34 +83,43 @@ static void vanish(void)
 // Destroying an ID waits until its events that were read are acknowledged.
 struct destroyer {
 	struct rdma_cm_id *id;
+	pthread_t handle;
+	_Atomic pid_t thread;
 	atomic_int destroyed;
 };
 
 static void *destroy(void *arg)
 {
 	struct destroyer *d = arg;
+	atomic_store(&d->thread, gettid());
 	must(rdma_destroy_id(d->id) == 0);
 	atomic_store(&d->destroyed, 1);
 	return NULL;
+}
+
+// begin_destroy starts the destruction of an ID in another thread, which must wait.
+static void begin_destroy(struct destroyer *d)
+{
+	must(pthread_create(&d->handle, NULL, destroy, d) == 0);
+	while (atomic_load(&d->thread) == 0)
+		sched_yield();
+	until_locked(d->thread);
+	must(!atomic_load(&d->destroyed));
 }
 
 static void unacknowledged(void)
 {
 	struct rdma_event_channel *ch = open_channel();
 	struct destroyer d = {.id = make_id(ch, RDMA_PS_TCP)};
-	pthread_t t;
 	begin_resolve(d.id);
 	struct rdma_cm_event *first = event_of(ch, RDMA_CM_EVENT_ADDR_RESOLVED);
 	must(rdma_resolve_route(d.id, TIMEOUT_MS) == 0);
 	struct rdma_cm_event *second = event_of(ch, RDMA_CM_EVENT_ROUTE_RESOLVED);
-	must(pthread_create(&t, NULL, destroy, &d) == 0);
+	begin_destroy(&d);
 	must(rdma_ack_cm_event(second) == 0);
-	for (int i = 0; i < 50; i++) { // long enough for a call that does not wait
-		must(!atomic_load(&d.destroyed));
-		usleep(1000);
-	}
-	must(rdma_ack_cm_event(first) == 0);
-	must(pthread_join(t, NULL) == 0 && atomic_load(&d.destroyed));
+	until_locked(d.thread);
+	must(!atomic_load(&d.destroyed) && rdma_ack_cm_event(first) == 0);
+	must(pthread_join(d.handle, NULL) == 0);
 	quiet(ch);
 }
 
@@ -119,16 +130,11 @@ static void of_listeners(void)
 	struct destroyer d = {.id = listen_on(ch, RDMA_PS_TCP, PORT, 1)};
 	struct rdma_cm_id *client = ready(ch, RDMA_PS_TCP, PORT);
 	struct rdma_conn_param p = params(NULL, 0);
-	pthread_t t;
 	must(rdma_connect(client, &p) == 0);
 	struct rdma_cm_event *e = event_of(ch, RDMA_CM_EVENT_CONNECT_REQUEST);
 	must(e->listen_id == d.id && rdma_destroy_id(e->id) == 0);
-	must(pthread_create(&t, NULL, destroy, &d) == 0);
-	for (int i = 0; i < 50; i++) {
-		must(!atomic_load(&d.destroyed));
-		usleep(1000);
-	}
-	must(rdma_ack_cm_event(e) == 0 && pthread_join(t, NULL) == 0);
+	begin_destroy(&d);
+	must(rdma_ack_cm_event(e) == 0 && pthread_join(d.handle, NULL) == 0);
 	e = event_of(ch, RDMA_CM_EVENT_REJECTED);
 	must(rdma_ack_cm_event(e) == 0);
 	rdma_destroy_qp(client);

@@ -1,5 +1,6 @@
 // Shared by all steps: messages, random numbers, patterns, waiting.
 #define _GNU_SOURCE
+#include "../program/asleep.h"
 #include "model.h"
 
 #include <poll.h>
@@ -149,21 +150,10 @@ void join_helper(struct helper *h) { pthread_join(h->handle, NULL); }
 // ended.
 void until_blocked(pid_t tid)
 {
-	char path[64], text[512];
 	const char *had = atomic_load(&me->waits);
 	waits_for("another thread to block");
-	snprintf(path, sizeof path, "/proc/self/task/%d/stat", tid);
-	for (;; sched_yield()) {
-		FILE *f = fopen(path, "r");
-		if (f == NULL)
-			break;
-		size_t n = fread(text, 1, sizeof text - 1, f);
-		fclose(f);
-		text[n] = 0;
-		const char *state = strrchr(text, ')');
-		if (state != NULL && state[1] == ' ' && state[2] == 'S')
-			break;
-	}
+	while (sleeps_in(tid) == RUNS)
+		sched_yield();
 	waits_for(had);
 }
 

@@ -1,6 +1,7 @@
 // The descriptor of /dev/infiniband/rdma_cm, used also in ways in which librdmacm does not
 // use it.
 #define _GNU_SOURCE
+#include "asleep.h"
 #include "rig.h"
 
 #include <arpa/inet.h>
@@ -11,7 +12,6 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 
@@ -82,8 +82,8 @@ static void descriptor(void)
 	must(get_event(fd, &r) == -1 && errno == EAGAIN);
 	must(fcntl(fd, F_SETFL, 0) == 0);
 	must(sigaction(SIGALRM, &(struct sigaction){.sa_handler = on_alarm}, NULL) == 0);
-	must(setitimer(ITIMER_REAL, &(struct itimerval){.it_value.tv_usec = 20000}, NULL) == 0);
-	must(get_event(fd, &r) == -1 && errno == EINTR);
+	pthread_t t = interrupt(SIGALRM);
+	must(get_event(fd, &r) == -1 && errno == EINTR && pthread_join(t, NULL) == 0);
 
 	int copy = dup(fd);
 	resolve(fd, id);
@@ -140,22 +140,6 @@ static void *sleep_for_event(void *arg)
 	return (void *)(intptr_t)code;
 }
 
-// await_read returns when a thread sleeps in read.
-static void await_read(pid_t thread)
-{
-	char path[64];
-	long call = -1;
-	snprintf(path, sizeof path, "/proc/self/task/%d/syscall", (int)thread);
-	while (call != SYS_read) {
-		FILE *f = fopen(path, "r");
-		must(f != NULL);
-		if (fscanf(f, "%ld", &call) != 1)
-			call = -1; // the thread is running
-		fclose(f);
-		sched_yield();
-	}
-}
-
 // As in the kernel, closing the file does not end the read of a thread that waits for an
 // event, even if an event whose ID was destroyed woke it: programs exit when that read fails.
 // Nor does the thread read from the next file with this number.
@@ -172,7 +156,7 @@ static void descriptor_closed(void)
 		must(pthread_create(&thread, NULL, sleep_for_event, &s) == 0);
 		while (atomic_load(&s.thread) == 0)
 			sched_yield();
-		await_read(s.thread);
+		until_reading(s.thread);
 		if (i % 2 != 0) {
 			resolve(s.fd, d.id);
 			must(command(s.fd, RDMA_USER_CM_CMD_DESTROY_ID, &d, sizeof d, sizeof none) > 0);

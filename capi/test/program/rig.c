@@ -1,3 +1,5 @@
+#define _GNU_SOURCE
+#include "asleep.h"
 #include "rig.h"
 
 #include <time.h>
@@ -132,6 +134,24 @@ void want(struct ibv_cq *q, enum ibv_wc_status s)
 			ibv_wc_status_str(wc.status), s, ibv_wc_status_str(s));
 		exit(1);
 	}
+}
+
+static void *send_signal(void *sig)
+{
+	until_reading(getpid());
+	must(kill(getpid(), (int)(intptr_t)sig) == 0);
+	return NULL;
+}
+
+pthread_t interrupt(int sig)
+{
+	pthread_t t;
+	sigset_t all, old;
+	sigfillset(&all);
+	must(pthread_sigmask(SIG_BLOCK, &all, &old) == 0); // the new thread catches no signals
+	must(pthread_create(&t, NULL, send_signal, (void *)(intptr_t)sig) == 0);
+	must(pthread_sigmask(SIG_SETMASK, &old, NULL) == 0);
+	return t;
 }
 
 void sleep_for_completion(struct rig *r)

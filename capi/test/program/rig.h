@@ -63,6 +63,10 @@ void receive(struct rig *r, int side, uint32_t n);
 struct ibv_wc wait_wc(struct ibv_cq *q);
 void want(struct ibv_cq *q, enum ibv_wc_status s);
 
+// interrupt is a thread that sends the process a signal when its main thread sleeps until a
+// descriptor is readable.
+pthread_t interrupt(int sig);
+
 // sleep_for_completion posts a write, and sleeps until it has completed. The first sleep on a
 // channel creates descriptors.
 void sleep_for_completion(struct rig *r);

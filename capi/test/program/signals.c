@@ -1,6 +1,7 @@
 // Signals that the program catches: its handlers run on its own stacks, and may use much
 // of them.
 #define _GNU_SOURCE
+#include "asleep.h"
 #include "rig.h"
 
 #include <dlfcn.h>
@@ -13,7 +14,7 @@
 #include <sys/time.h>
 #include <sys/wait.h>
 
-static volatile sig_atomic_t ticks;
+static _Atomic int ticks;
 static void deep(int sig)
 {
 	volatile char room[48 << 10];
@@ -50,15 +51,11 @@ static void signals(void)
 // the program.
 static void *write_later(void *arg)
 {
-	usleep(150000);
+	while (ticks < 2)
+		sched_yield();
+	until_reading(getpid());
 	must(post(arg, 0, IBV_WR_RDMA_WRITE, 8) == 0);
 	return NULL;
-}
-
-static void tick_in(long us)
-{
-	struct itimerval once = {{0, 0}, {0, us}};
-	must(setitimer(ITIMER_REAL, &once, NULL) == 0);
 }
 
 static void asleep(void)
@@ -66,7 +63,7 @@ static void asleep(void)
 	struct rig r = {0};
 	struct ibv_cq *q;
 	void *context;
-	pthread_t t;
+	pthread_t t, writer;
 	int status;
 	pid_t pid = fork();
 	must(pid >= 0);
@@ -74,27 +71,30 @@ static void asleep(void)
 		unsetenv("SOFTHCA_ADDR");
 	rig_open(&r, IBV_QPT_RC);
 	must(ibv_req_notify_cq(r.cq[0], 0) == 0);
-	if (pid == 0)
+	if (pid == 0) {
+		interrupt(SIGINT);
 		ibv_get_cq_event(r.channel, &q, &context);
+		_exit(0);
+	}
+	must(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
 
 	struct sigaction a = {.sa_handler = deep};
 	must(sigaction(SIGALRM, &a, NULL) == 0);
-	tick_in(50000);
+	t = interrupt(SIGALRM);
 	int rc = ibv_get_cq_event(r.channel, &q, &context), why = errno;
-	must(rc == -1 && ticks == 1);
+	must(rc == -1 && ticks == 1 && pthread_join(t, NULL) == 0);
 	errno = why;
 	if (errno != EINTR) {
 		fprintf(stderr, "a signal ends the sleep with errno %d, want EINTR\n", errno);
 		exit(1);
 	}
 	a.sa_flags = SA_RESTART;
-	must(sigaction(SIGALRM, &a, NULL) == 0 && pthread_create(&t, NULL, write_later, &r) == 0);
-	tick_in(50000);
+	must(sigaction(SIGALRM, &a, NULL) == 0 && pthread_create(&writer, NULL, write_later, &r) == 0);
+	t = interrupt(SIGALRM);
 	must(ibv_get_cq_event(r.channel, &q, &context) == 0 && q == r.cq[0] && ticks == 2);
 	ibv_ack_cq_events(q, 1);
 	want(r.cq[0], IBV_WC_SUCCESS);
-	must(pthread_join(t, NULL) == 0 && kill(pid, SIGINT) == 0);
-	must(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
+	must(pthread_join(writer, NULL) == 0 && pthread_join(t, NULL) == 0);
 	rig_close(&r);
 }
 
@@ -191,37 +191,45 @@ static void sudden(void)
 
 // Threads that wait for completion events can be cancelled, whether they wait for packets or
 // to be woken. A third thread is not cancelled: it goes on waiting and reads the event.
-static struct ibv_comp_channel *second_channel;
+struct waiter {
+	struct ibv_comp_channel *channel;
+	pthread_t handle;
+	_Atomic pid_t thread;
+};
 
-static void *wait_for_event(void *channel)
+static void *wait_for_event(void *arg)
 {
+	struct waiter *w = arg;
 	struct ibv_cq *q;
 	void *context;
-	must(ibv_get_cq_event(channel, &q, &context) == 0);
+	atomic_store(&w->thread, gettid());
+	must(ibv_get_cq_event(w->channel, &q, &context) == 0);
 	return q;
 }
 
 static void cancelled(void)
 {
 	struct rig r = {0};
-	pthread_t t[3];
 	void *how;
 	rig_open(&r, IBV_QPT_RC);
-	must((second_channel = ibv_create_comp_channel(r.ctx)) != NULL);
-	must(ibv_req_notify_cq(r.cq[0], 0) == 0);
+	struct ibv_comp_channel *second = ibv_create_comp_channel(r.ctx);
+	struct waiter w[] = {{.channel = r.channel}, {.channel = second}, {.channel = r.channel}};
+	must(second != NULL && ibv_req_notify_cq(r.cq[0], 0) == 0);
 	for (int i = 0; i < 3; i++) {
-		must(pthread_create(&t[i], NULL, wait_for_event, i == 1 ? second_channel : r.channel) == 0);
-		usleep(50000);
+		must(pthread_create(&w[i].handle, NULL, wait_for_event, &w[i]) == 0);
+		while (atomic_load(&w[i].thread) == 0)
+			sched_yield();
+		until_reading(w[i].thread);
 	}
 	for (int i = 0; i < 2; i++)
-		must(pthread_cancel(t[i]) == 0 && pthread_join(t[i], &how) == 0 && how == PTHREAD_CANCELED);
+		must(pthread_cancel(w[i].handle) == 0 && pthread_join(w[i].handle, &how) == 0 && how == PTHREAD_CANCELED);
 	must(post(&r, 0, IBV_WR_RDMA_WRITE, 8) == 0);
-	must(pthread_join(t[2], &how) == 0 && how == r.cq[0]);
+	must(pthread_join(w[2].handle, &how) == 0 && how == r.cq[0]);
 	ibv_ack_cq_events(r.cq[0], 1);
 	want(r.cq[0], IBV_WC_SUCCESS);
-	must(pthread_create(&t[0], NULL, wait_for_event, second_channel) == 0);
-	must(pthread_cancel(t[0]) == 0 && pthread_join(t[0], &how) == 0 && how == PTHREAD_CANCELED);
-	must(ibv_destroy_comp_channel(second_channel) == 0);
+	must(pthread_create(&w[1].handle, NULL, wait_for_event, &w[1]) == 0);
+	must(pthread_cancel(w[1].handle) == 0 && pthread_join(w[1].handle, &how) == 0 && how == PTHREAD_CANCELED);
+	must(ibv_destroy_comp_channel(second) == 0);
 	rig_close(&r);
 }
 
