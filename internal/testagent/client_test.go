@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
-	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -355,15 +354,5 @@ func TestPatterns(t *testing.T) {
 			t.Errorf("the wrong byte 50 is found at %d from %d", i, at)
 		}
 		buf[50] ^= 1
-	}
-}
-
-func TestTheSourceIsTheFile(t *testing.T) {
-	file, err := os.ReadFile("agent.c")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if testagent.Source() != string(file) {
-		t.Error("Source is not agent.c")
 	}
 }

@@ -1,12 +1,26 @@
 package testagent
 
-import _ "embed"
+import (
+	"embed"
+	"io/fs"
+	"strings"
+)
 
-// source is the program for the peer's host.
+// files are the program for the peer's host.
 //
-//go:embed agent.c
-var source string
+//go:embed agent
+var files embed.FS
 
-// Source returns the C source of the program, which compiles with
+// Source returns the C source of the program as one file, which compiles with
 // "gcc -O2 -o agent agent.c -libverbs".
-func Source() string { return source }
+func Source() string {
+	const include = "#include \"agent.h\"\n"
+	header, _ := files.ReadFile("agent/agent.h") // cannot fail: the files are embedded
+	names, _ := fs.Glob(files, "agent/*.c")      // agent.c is the first
+	var b strings.Builder
+	for _, name := range names {
+		text, _ := files.ReadFile(name)
+		b.Write(text)
+	}
+	return strings.ReplaceAll(strings.Replace(b.String(), include, string(header), 1), include, "")
+}
