@@ -3,6 +3,9 @@
 #ifndef SOFTHCA_H
 #define SOFTHCA_H
 
+#include "../../internal/ring/cpeer/ring.h"
+#include "../engine/engine.h"
+
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <pthread.h>
@@ -11,9 +14,6 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "../../internal/ring/cpeer/ring.h"
-#include "../engine/engine.h"
 
 #undef ibv_query_port
 #undef ibv_reg_mr

@@ -3,6 +3,7 @@
 // pipe. The program can poll, copy and close it and make it nonblocking without a call of the
 // library; the engine notices at the other end when the last copy is closed.
 #define _GNU_SOURCE
+#include "../preload/rdma_cm.h"
 #include "softhca.h"
 
 #include <dlfcn.h>
@@ -12,8 +13,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#include "../preload/rdma_cm.h"
 
 // The kernel's default for the highest limit of descriptors of a process.
 enum { MAX_FILES = 1 << 20 };

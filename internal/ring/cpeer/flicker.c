@@ -1,8 +1,8 @@
+#include "flicker.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-
-#include "flicker.h"
 
 struct flicker {
 	pthread_t thread;
