@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/softhca/softhca/internal/libraries"
 )
 
 // sources are our own programs, for libraries that have no test program. They are embedded because
@@ -38,7 +40,7 @@ func (s *stand) compile(ctx context.Context, compiler, name string, libs ...stri
 		return "", err
 	}
 	to := strings.TrimSuffix(from, filepath.Ext(from))
-	args := slices.Concat([]string{"-O1", "-Wall", "-Wextra", "-Werror", "-o", to, from}, libs)
+	args := slices.Concat([]string{libraries.Dialect, "-O1", "-Wall", "-Wextra", "-Werror", "-o", to, from}, libs)
 	if out, err := exec.CommandContext(ctx, compiler, args...).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%s: %w: %s", compiler, err, out)
 	}

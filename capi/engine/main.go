@@ -2,6 +2,7 @@
 
 package main
 
+// #cgo CFLAGS: -std=gnu11
 // #include "engine.h"
 import "C"
 

@@ -204,7 +204,7 @@ func (b *builds) buildLibrary(t *testing.T, v variant) {
 
 // compiler returns the compiler flags of a variant.
 func (v *variant) compiler() []string {
-	return append([]string{"-std=gnu11", "-O1", "-g", "-fPIC", "-pthread", "-Wall", "-Wextra", "-Werror"}, v.flags...)
+	return append([]string{libraries.Dialect, "-O1", "-g", "-fPIC", "-pthread", "-Wall", "-Wextra", "-Werror"}, v.flags...)
 }
 
 // buildProgram builds the program of a directory with the library of a variant.

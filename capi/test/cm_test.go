@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/internal/fabric/sandbox"
+	"github.com/softhca/softhca/internal/libraries"
 )
 
 // cmProgram is the program with the scenarios of librdmacm.
@@ -39,7 +40,7 @@ func (b *builds) buildCM(t *testing.T, path string) {
 		// They call librdmacm, which is not part of this project.
 		t.Skip("no headers of librdmacm: install librdmacm-dev (Debian, Ubuntu) or rdma-core-devel (Fedora)")
 	}
-	args := append([]string{"-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-o", path}, sources(t, "cm")...)
+	args := append([]string{libraries.Dialect, "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-o", path}, sources(t, "cm")...)
 	run(t, "gcc", append(args, "-L"+filepath.Join(b.dir, plain.name), "-lrdmacm", "-l:libibverbs.so.1")...)
 }
 

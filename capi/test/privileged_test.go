@@ -66,7 +66,7 @@ func newBait(t *testing.T, s *stand) *bait {
 	} {
 		run(t, "cp", from, filepath.Join(dir, to))
 	}
-	run(t, "gcc", "-Wall", "-Wextra", "-Werror", "-o", b.program(), "privileged/privileged.c", "-Wl,-rpath,"+dir, "-L"+dir, "-l:libibverbs.so.1",
+	run(t, "gcc", libraries.Dialect, "-Wall", "-Wextra", "-Werror", "-o", b.program(), "privileged/privileged.c", "-Wl,-rpath,"+dir, "-L"+dir, "-l:libibverbs.so.1",
 		"-Wl,--no-as-needed", "-l:"+libraries.Preload)
 	source := filepath.Join(b.attempt, "evil.c")
 	if err := os.WriteFile(source, []byte("#include <stdlib.h>\n"+evil), 0o644); err != nil {

@@ -22,9 +22,12 @@ const (
 	Preload = "libsofthca-preload.so"
 )
 
+// Dialect is the compiler's option for the dialect of C in which every C source is written.
+const Dialect = "-std=gnu11"
+
 // cFlags are the compiler's options for every C library.
 var cFlags = []string{
-	"-std=gnu11", "-O2", "-g", "-fPIC", "-shared", "-pthread", "-Wall", "-Wextra", "-fvisibility=hidden", "-fno-strict-aliasing",
+	Dialect, "-O2", "-g", "-fPIC", "-shared", "-pthread", "-Wall", "-Wextra", "-fvisibility=hidden", "-fno-strict-aliasing",
 	// The headers must not replace a function that a library defines by a checked variant.
 	"-U_FORTIFY_SOURCE", "-Wl,-z,now", "-Wl,-z,nodelete",
 }

@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/softhca/softhca/internal/libraries"
 )
 
 // cJudge is tests that judge mutants in C.
@@ -108,7 +110,7 @@ func (g *cRig) compile(ctx context.Context, tree, lib, dir, sources string) erro
 	}
 	for _, f := range files {
 		o := filepath.Join(dir, filepath.Base(f)+".o")
-		if err := g.tool(ctx, "gcc", "-std=gnu11", "-O0", "-fPIC", "-pthread", "-fvisibility=hidden", "-fno-strict-aliasing",
+		if err := g.tool(ctx, "gcc", libraries.Dialect, "-O0", "-fPIC", "-pthread", "-fvisibility=hidden", "-fno-strict-aliasing",
 			"-U_FORTIFY_SOURCE", "-w", "-c", "-o", o, f); err != nil {
 			return err
 		}

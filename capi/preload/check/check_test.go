@@ -142,7 +142,7 @@ func compile(t *testing.T, name string, flags ...string) string {
 		t.Fatal(err)
 	}
 	out := filepath.Join(t.TempDir(), name)
-	args := append([]string{"-std=gnu11", "-O1", "-g", "-Wall", "-Wno-nonnull", "-pthread", "-o", out, filepath.Join("testdata", name+".c")}, flags...)
+	args := append([]string{libraries.Dialect, "-O1", "-g", "-Wall", "-Wno-nonnull", "-pthread", "-o", out, filepath.Join("testdata", name+".c")}, flags...)
 	if text, err := exec.Command(cc, args...).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}

@@ -2,6 +2,7 @@
 
 package cpeer
 
+// #cgo CFLAGS: -std=gnu11
 // #include "flicker.h"
 import "C"
 
