@@ -30,8 +30,8 @@ func cUnits(text []byte) (all []cUnit) {
 			end = directiveEnd(code, i)
 			all = append(all, macroOf(code[i:end], i)...)
 			blank(code[i:end])
-		case bytes.HasPrefix(code[i:], []byte("//")), bytes.HasPrefix(code[i:], []byte("/*")):
-			end = commentEnd(code, i)
+		case bytes.HasPrefix(code[i:], []byte("//")):
+			end = lineEnd(code, i)
 			blank(code[i:end])
 		case code[i] == '"' || code[i] == '\'':
 			end = literalEnd(code, i)
@@ -56,6 +56,14 @@ func isBlank(b []byte) bool { return len(bytes.TrimSpace(b)) == 0 }
 
 func lineBefore(code []byte, i int) []byte { return code[bytes.LastIndexByte(code[:i], '\n')+1 : i] }
 
+// lineEnd returns where the line after that of i begins.
+func lineEnd(code []byte, i int) int {
+	if n := bytes.IndexByte(code[i:], '\n'); n >= 0 {
+		return i + n + 1
+	}
+	return len(code)
+}
+
 func blank(b []byte) {
 	for i := range b {
 		if b[i] != '\n' {
@@ -67,25 +75,10 @@ func blank(b []byte) {
 // directiveEnd returns where the directive at i ends: at a line that no backslash continues.
 func directiveEnd(code []byte, i int) int {
 	for {
-		n := bytes.IndexByte(code[i:], '\n')
-		if n < 0 {
-			return len(code)
-		}
-		if i += n + 1; !bytes.HasSuffix(code[:i-1], []byte(`\`)) {
+		if i = lineEnd(code, i); i == len(code) || !bytes.HasSuffix(code[:i-1], []byte(`\`)) {
 			return i
 		}
 	}
-}
-
-func commentEnd(code []byte, i int) int {
-	end := "\n"
-	if code[i+1] == '*' {
-		end = "*/"
-	}
-	if n := bytes.Index(code[i+2:], []byte(end)); n >= 0 {
-		return i + 2 + n + len(end)
-	}
-	return len(code)
 }
 
 func literalEnd(code []byte, i int) int {

@@ -5,7 +5,7 @@
 //
 // Reading order: levels.go (the table of packages), module.go (what is
 // read), then the rules: imports.go, engine.go, state.go, writes.go, sizes.go,
-// words.go, public.go, tests.go, bounds.go; rules.go lists them. nil.go is for the tests of
+// words.go, public.go, tests.go, bounds.go, csource.go (of C); rules.go lists them. nil.go is for the tests of
 // public packages.
 //
 // The package reads sources of every operating system, whatever the build

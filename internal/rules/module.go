@@ -9,6 +9,7 @@ import (
 	"go/token"
 	"io/fs"
 	"path"
+	"slices"
 	"sort"
 	"strings"
 )
@@ -18,6 +19,7 @@ type Module struct {
 	Path     string // the module path
 	Fset     *token.FileSet
 	Packages []*Package // in the order of their paths
+	C        []*CFile   // sources and headers, also below testdata
 }
 
 // Package is the source of one directory, for every operating system.
@@ -35,9 +37,9 @@ type File struct {
 	Generated bool // carries the usual mark of generated code
 }
 
-// Load parses every Go file of the module at the root of fsys. Directories
-// that the go command ignores are left out. It returns the first error of
-// reading or parsing.
+// Load reads every file in C and parses every Go file of the module at the root of
+// fsys. Directories that the go command ignores are left out, except for files in C
+// below testdata. It returns the first error of reading or parsing.
 func Load(fsys fs.FS) (*Module, error) {
 	m := &Module{Fset: token.NewFileSet()}
 	mod, err := fs.ReadFile(fsys, "go.mod")
@@ -50,16 +52,18 @@ func Load(fsys fs.FS) (*Module, error) {
 	return m, m.read(fsys)
 }
 
-// read parses every Go file below the root of fsys.
+// read reads every file below the root of fsys.
 func (m *Module) read(fsys fs.FS) error {
 	pkgs := map[string]*Package{}
 	err := fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && ignored(name):
+		case d.IsDir() && ignored(name) && path.Base(name) != "testdata":
 			return fs.SkipDir
-		case d.IsDir() || path.Ext(name) != ".go":
+		case !d.IsDir() && (path.Ext(name) == ".c" || path.Ext(name) == ".h"):
+			return m.readC(fsys, name)
+		case d.IsDir() || path.Ext(name) != ".go" || slices.Contains(strings.Split(name, "/"), "testdata"):
 			return nil
 		}
 		f, err := m.parse(fsys, name)

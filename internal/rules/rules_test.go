@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/softhca/softhca/internal/libraries"
 )
 
 // TestModule applies every rule to this module.
@@ -166,6 +168,26 @@ var rejected = []struct {
 		"rdmacm/a.go": "package rdmacm\nimport \"example.com/m/mad\"\n// T is it, and has a method func (T) A().\ntype T = mad.T",
 		"mad/a.go":    "package mad\ntype T int\nfunc (T) A() {}",
 	}},
+	{"file-lines", "801 lines in C", source{"ib/a.c": strings.Repeat("\n", maxFileLines+1)}},
+	{"function-lines", "71 lines in C", source{"capi/a.c": "static void f(int a,\n\tint b)\n{" + strings.Repeat("\n", maxFunctionLines-2) + "}\n"}},
+	{"c-layout", "a carriage return", source{"capi/a.c": "int a;\r\n"}},
+	{"c-layout", "a blank at the end", source{"capi/a.h": "int a; \n"}},
+	{"c-layout", "indentation by blanks", source{"capi/testdata/a.c": "struct a {\n  int b;\n};\n"}},
+	{"c-layout", "blanks before a tab", source{"capi/a.c": "struct a {\n\t  \tint b;\n};\n"}},
+	{"c-layout", "a comment of the other dialect", source{"capi/a.c": "int a; /* b */\n"}},
+	{"c-layout", "a brace in the head of a function", source{"capi/a.c": "int f(void) {\n\treturn 1;\n}\n"}},
+	{"c-includes", "a header of the system first", source{"capi/a.c": "#include <a.h>\n\n#include \"b.h\"\n"}},
+	{"c-dialect", "another dialect", source{"capi/a_test.go": "package capi\nvar args = []string{\"-O1\", \"-std=c99\"}"}},
+	{"c-dialect", "a copy of the dialect, in a command line", source{"bench/a.go": "package main\nconst cc = `gcc " + libraries.Dialect + " -O2`"}},
+	{"c-dialect", "cgo in the compiler's dialect", source{
+		"capi/engine/a.go":    "package main\n// #cgo LDFLAGS: -lm\nimport \"C\"",
+		"capi/engine/table.c": "int a;\n",
+	}},
+	{"c-sleep", "a sleep", source{"capi/test/program/a.c": "void f(void)\n{\n\tif (a)\n\t\tusleep(1000);\n}\n"}},
+	{"c-sleep", "a loop that counts", source{"capi/test/cm/a.c": "void f(void)\n{\n\tfor (int i = 0; i < 50; i++) {\n\t\tsleep(1);\n\t}\n}\n"}},
+	{"c-sleep", "a loop without an end", source{"internal/ring/cpeer/a.c": "void f(void)\n{\n\twhile (true)\n\t\tnanosleep(&t, NULL);\n}\n"}},
+	{"c-sleep", "a sleep after a loop", source{"capi/test/a.c": "void f(void)\n{\n\twhile (!done)\n\t\tsched_yield();\n\tclock_nanosleep(0, 0, &t, NULL);\n}\n"}},
+	{"c-sleep", "a poll without descriptors", source{"capi/preload/check/testdata/a.c": "void f(void)\n{\n\tmust(poll(NULL, 0, 100) == 0);\n}\n"}},
 	{"test-sleep", "a sleeping test", source{"ib/a_test.go": "package ib\nimport \"time\"\nfunc f() { time.Sleep(1) }"}},
 	{"bounds", "a bound that no test reaches", source{"internal/ring/a.go": "package ring\nconst maxThings = 7"}},
 	{"bounds", "a bound whose test has gone", source{"internal/device/a.go": "package device\nconst MaxEvents = 4096"}},
@@ -279,6 +301,17 @@ func F() error { return clock.Err } // E8
 `,
 		"internal/clock/doc.go": "// Package clock is it.\npackage clock",
 		"internal/clock/a.go":   "package clock\nimport \"errors\"\n// Err is it.\nvar Err = errors.New(\"gone\")\n// Door is it.\ntype Door struct{ at Instant }\nfunc (Door) open() {}\n// Instant is it (E8).\ntype Instant int",
+	}},
+	{"C in the style of the house", source{
+		"capi/test/a.c": "// Comments, \"strings\" and sleep(1).\n#include \"a.h\"\n\n#include <b.h>\n\nstatic const char *all[] = {\"/*\", \"sleep(\"};\n\n" +
+			"void f(void)\n{\n\twhile (!a(0) &&\n\t       !b)\n\t\tusleep(1000);\n\tdo {\n\t\tpoll(NULL, 0, 1);\n\t} while (!c);\n" +
+			"\tfor (int d = 0; !d;) {\n\n\t\td = e->sleep(1);\n\t\tnanosleep(&t, NULL);\n\t}\n" + strings.Repeat("\tg();\n", maxFunctionLines-14) + "}\n",
+		"capi/libibverbs/a.c": "void f(void)\n{\n\tsleep(1);\n}\n",
+	}},
+	{"cgo in the one dialect", source{
+		"capi/engine/doc.go":  "// Command engine is it.\npackage main",
+		"capi/engine/a.go":    "package main\n// #cgo CFLAGS: " + libraries.Dialect + "\n// #include \"a.h\"\nimport \"C\"",
+		"capi/engine/table.c": "int a;\n",
 	}},
 	{"generated code of any size", source{
 		"ib/doc.go":        "// Package ib is it.\npackage ib",

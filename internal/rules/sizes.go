@@ -25,6 +25,11 @@ func checkFileLines(m *Module, report reporter) {
 			}
 		}
 	}
+	for _, f := range m.C {
+		if len(f.Lines) > maxFileLines {
+			report(f.pos(0), "%s has %d lines; the limit is %d", f.Name, len(f.Lines), maxFileLines)
+		}
+	}
 }
 
 func checkFunctionLines(m *Module, report reporter) {
@@ -33,6 +38,13 @@ func checkFunctionLines(m *Module, report reporter) {
 			report(fn.Pos(), "%s has %d lines; the limit is %d", fn.Name.Name, n, maxFunctionLines)
 		}
 	})
+	for _, f := range m.C {
+		f.eachFunc(func(from, to int) {
+			if n := to - from + 1; n > maxFunctionLines {
+				report(f.pos(from), "the function has %d lines; the limit is %d", n, maxFunctionLines)
+			}
+		})
+	}
 }
 
 func funcName(f *File, fn *ast.FuncDecl) string { return path.Dir(f.Name) + "." + fn.Name.Name }

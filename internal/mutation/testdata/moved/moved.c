@@ -8,7 +8,7 @@
 enum { ROOM = 1 };
 
 struct pair {
-	int a, b; /* once(3) { */
+	int a, b; // once(3) {
 };
 
 static const struct {
