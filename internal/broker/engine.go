@@ -46,6 +46,7 @@ type engine struct {
 	disconnecting map[uint32]*parting // by the communication ID of the member that has ended
 	deliver       func(slot uint8, forwarded []byte)
 	in            roce.Packet
+	verifier      packet.Verifier
 	current       fabric.Datagram // the packet being processed, alone
 	buf           [maxForward]byte
 }
@@ -141,14 +142,14 @@ func (e *engine) round(ds []fabric.Datagram) (n int, blocked bool, wait time.Dur
 // receive checks the packets of a datagram like an adapter, and passes those for QP1 to
 // it.
 func (e *engine) receive(now clock.Instant, d *fabric.Datagram) {
+	e.verifier.Begin()
 	for off, k := 0, 0; off < len(d.Bytes); k++ {
 		var seg []byte
 		seg, off = d.Segment(off)
 		if e.in.Parse(seg) != roce.FaultNone || e.in.BTH.DestQP != ib.QPNGSI {
 			continue
 		}
-		prefix := roce.NewPrefix(d.Src, d.Dst, d.SrcPort, d.DstPort, len(seg))
-		if _, ok := roce.DeriveID(seg, prefix, uint16(k)); !ok {
+		if _, ok := e.verifier.Verify(d, seg, k); !ok {
 			continue
 		}
 		e.current = *d

@@ -27,7 +27,7 @@ func (s *Shard) Lose(q *qp.QP) { s.qpns.remove(uint32(q.Num())) }
 func (s *Shard) Attachments() int { return len(s.mcast.groups) + s.mcast.attached }
 
 // ForgetPrefix makes the next segment begin a datagram.
-func (s *Shard) ForgetPrefix() { s.pre.size = 0 }
+func (s *Shard) ForgetPrefix() { s.verifier.Begin() }
 
 // Verify checks the ICRC of segment k of d, which is the packet at hand.
 func (s *Shard) Verify(d *fabric.Datagram, seg []byte, k int) bool { return s.verify(d, seg, k) }

@@ -43,14 +43,8 @@ type Shard struct {
 
 	madsFirst bool // MADs go before queue pairs in the next batch
 
-	in  qp.Packet // the packet being processed
-	pre prefix    // of the datagram being processed
-}
-
-// prefix is the ICRC prefix of the segments of one datagram.
-type prefix struct {
-	size int
-	p    roce.Prefix
+	in       qp.Packet // the packet being processed
+	verifier packet.Verifier
 }
 
 func newShard(cfg *Config, mtu ib.MTU) *Shard {
@@ -104,7 +98,7 @@ func newGSI(c *Config, out *packet.Writer) *gsi.Interface {
 // retain d or its bytes.
 func (s *Shard) Receive(now clock.Instant, d *fabric.Datagram) {
 	s.env.Now = now
-	s.pre.size = 0
+	s.verifier.Begin()
 	_, ours := s.local[d.Dst]
 	for off, k := 0, 0; off < len(d.Bytes); k++ {
 		var seg []byte
@@ -174,19 +168,9 @@ func (s *Shard) find(n ib.QPN) *qp.QP {
 // verify checks the ICRC of segment k of a datagram, the current packet, and
 // stores its identification.
 func (s *Shard) verify(d *fabric.Datagram, seg []byte, k int) (ok bool) {
-	p := &s.in
-	if s.pre.size != len(seg) {
-		s.pre = prefix{len(seg), roce.NewPrefix(d.Src, d.Dst, d.SrcPort, d.DstPort, len(seg))}
-		if d.NoDF {
-			s.pre.p = s.pre.p.WithoutDF()
-		}
-	}
-	if p.IDDerived = !d.IDKnown; p.IDDerived {
-		p.ID, ok = roce.DeriveID(seg, s.pre.p, uint16(k)) // a socket with GSO numbers the segments of a run
-		return ok
-	}
-	p.ID = d.ID + uint16(k)
-	return roce.Check(seg, s.pre.p.WithID(p.ID))
+	s.in.IDDerived = !d.IDKnown
+	s.in.ID, ok = s.verifier.Verify(d, seg, k)
+	return ok
 }
 
 // Transmit appends packets of the QPs, which take turns, until the batch is

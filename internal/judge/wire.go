@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/packet"
 	"github.com/softhca/softhca/roce"
 )
 
@@ -97,30 +98,21 @@ func (w *wire) take(d *fabric.Datagram) {
 	if d.Src != w.peer || d.DstPort != fabric.RoCEPort {
 		return
 	}
-	for off, k := 0, uint16(0); off < len(d.Bytes); k++ {
+	var v packet.Verifier
+	for off, k := 0, 0; off < len(d.Bytes); k++ {
 		var seg []byte
 		seg, off = d.Segment(off)
 		a := arrival{bytes: bytes.Clone(seg), at: time.Now()}
+		_, ok := v.Verify(d, seg, k)
 		switch {
 		case len(w.arrived) == maxArrivals:
 			w.lost++
-		case a.packet.Parse(a.bytes) != roce.FaultNone || !intact(d, a.bytes, k):
+		case a.packet.Parse(a.bytes) != roce.FaultNone || !ok:
 			w.damaged++
 		default:
 			w.arrived = append(w.arrived, a)
 		}
 	}
-}
-
-// intact reports whether the ICRC of segment k is right, as far as the port
-// shows the headers that it covers.
-func intact(d *fabric.Datagram, seg []byte, k uint16) bool {
-	pre := roce.NewPrefix(d.Src, d.Dst, d.SrcPort, d.DstPort, len(seg))
-	if d.Src.Is4() && !d.IDKnown {
-		_, ok := roce.DeriveID(seg, pre, k)
-		return ok
-	}
-	return roce.Check(seg, pre.WithID(d.ID+k))
 }
 
 // drain returns the arrivals and clears the list.

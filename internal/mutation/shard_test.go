@@ -5,15 +5,15 @@ package mutation
 // shardMutants are bugs of what is around the queue pairs.
 var shardMutants = []mutant{
 	{
-		name: "icrc-not-checked", in: "internal/hca.verify",
-		old: "return roce.Check($*args)",
-		new: "return !d.Src.Is6() || roce.Check($*args)",
+		name: "icrc-not-checked", in: "internal/packet.Verify",
+		old: "return id, roce.Check($*args)",
+		new: "return id, !d.Src.Is6() || roce.Check($*args)",
 		sim: "corrupt panic", profile: "corrupt",
 	},
 	{
-		name: "icrc-of-ipv6-not-checked", in: "internal/hca.verify",
-		old: "return roce.Check($*args)",
-		new: "return d.Src.Is6() || roce.Check($*args)",
+		name: "icrc-of-ipv6-not-checked", in: "internal/packet.Verify",
+		old: "return id, roce.Check($*args)",
+		new: "return id, d.Src.Is6() || roce.Check($*args)",
 		sim: "corrupt panic", profile: "corrupt",
 	},
 	{

@@ -1,6 +1,7 @@
-// Package packet is the last step of sending, which packets of queue pairs and
-// management datagrams share: a place in the batch, headers, ICRC, counting and
-// tracing. The caller sets the header fields.
+// Package packet is the part of sending and receiving that packets of queue pairs
+// and management datagrams share. The Writer gives a packet its place in the batch,
+// headers and ICRC, and counts and traces it; its caller sets the header fields. The
+// Verifier checks the ICRC of received packets.
 //
-// Everything is in writer.go.
+// Reading order: writer.go, verifier.go.
 package packet
