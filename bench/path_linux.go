@@ -7,15 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
-	"runtime"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/softhca/softhca/internal/namespace"
 )
 
 // pathMissing returns why there can be no path on this machine, empty if there
@@ -50,24 +50,13 @@ func userMissing() string {
 // if this program has privilege.
 func dropPrivilege(cmd *exec.Cmd) {
 	if os.Getuid() == 0 {
-		cmd.SysProcAttr = namespaces(0)
+		cmd.SysProcAttr = namespace.Attr(0)
 	}
 }
 
 // isolate has a command run in its own network namespace, which ends with it.
 // It needs no privilege where user namespaces need none.
-func isolate(cmd *exec.Cmd) { cmd.SysProcAttr = namespaces(syscall.CLONE_NEWNET) }
-
-// namespaces returns the attributes of a process in new namespaces, including a
-// user namespace in which it is root without privilege outside.
-func namespaces(others uintptr) *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{
-		Cloneflags:  syscall.CLONE_NEWUSER | others,
-		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
-		Pdeathsig:   syscall.SIGKILL,
-	}
-}
+func isolate(cmd *exec.Cmd) { cmd.SysProcAttr = namespace.Attr(syscall.CLONE_NEWNET) }
 
 // runPath runs two programs over a path that loses a share of the packets each
 // way: the arguments are the server's command, "--" and the client's.
@@ -83,107 +72,42 @@ func runPath(ctx context.Context, share float64, args []string) error {
 	if len(all) != 1 || all[0].Flags&net.FlagUp != 0 {
 		return errors.New("-path wants a network of its own: this program starts it in one")
 	}
-	far, err := newPlace()
+	far, err := namespace.NewPlace()
 	if err != nil {
 		return err
 	}
-	if err := far.connect(share); err != nil {
+	if err := connect(far, share); err != nil {
 		return err
 	}
-	if err := far.between(ctx, args[:at], args[at+1:]); err != nil {
+	if err := between(ctx, far, args[:at], args[at+1:]); err != nil {
 		return err
 	}
 	return wholePackets("path0")
 }
 
-// place is a network namespace in addition to this process's own.
-type place struct {
-	do chan func() // functions to run in the namespace
-	fd int
-}
-
-// newPlace makes a network namespace, which ends with this process.
-func newPlace() (*place, error) {
-	p := &place{do: make(chan func())}
-	made := make(chan error)
-	go func() {
-		runtime.LockOSThread() // for ever: the thread is in another network namespace
-		err := unix.Unshare(unix.CLONE_NEWNET)
-		if err == nil {
-			p.fd, err = unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY, 0)
-		}
-		made <- err
-		for f := range p.do {
-			f()
-		}
-	}()
-	if err := <-made; err != nil {
-		return nil, fmt.Errorf("make a network namespace: %w", err)
-	}
-	return p, nil
-}
-
-// call calls f in the namespace if there is set, else in this process's own.
-func (p *place) call(there bool, f func() error) error {
-	if !there {
-		return f()
-	}
-	err := make(chan error)
-	p.do <- func() { err <- f() }
-	return <-err
-}
-
-// run runs a program with its input, in the namespace if there is set.
-func (p *place) run(there bool, input, name string, args ...string) error {
-	cmd := exec.Command(name, args...)
-	var out bytes.Buffer
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &out, &out
-	err := p.call(there, cmd.Start) // the program inherits the namespace of the thread that starts it
-	if err == nil {
-		err = cmd.Wait()
-	}
-	if err != nil {
-		return fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, bytes.TrimSpace(out.Bytes()))
-	}
-	return nil
-}
-
 // connect joins this namespace and the other by a pair of interfaces, each of
 // which drops a share of the packets that arrive. The drops hit single packets
 // on the wire, of any protocol.
-func (p *place) connect(share float64) error {
+func connect(far *namespace.Place, share float64) error {
 	const millionths = 1_000_000
-	other := fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), p.fd)
-	mtu := fmt.Sprint(pathMTU)
-	if err := p.run(false, "", "ip", "link", "add", "path0", "mtu", mtu, "type", "veth",
-		"peer", "name", "path1", "mtu", mtu, "netns", other); err != nil {
+	end := func(name, addr string) namespace.End {
+		return namespace.End{Name: name, Addr: netip.PrefixFrom(netip.MustParseAddr(addr), 24), MTU: pathMTU}
+	}
+	if err := far.Join(end("path0", pathClient), end("path1", pathServer)); err != nil {
 		return err
 	}
-	for _, end := range []struct {
-		there      bool
-		name, addr string
-	}{{false, "path0", pathClient}, {true, "path1", pathServer}} {
-		rules := fmt.Sprintf("table ip loss { chain in { type filter hook prerouting priority raw; iifname %q numgen random mod %d < %d drop; }; }",
-			end.name, millionths, int(share*millionths))
-		for _, step := range [][]string{
-			{"ip", "link", "set", "lo", "up"},
-			{"ip", "addr", "add", end.addr + "/24", "dev", end.name},
-			{"ip", "link", "set", end.name, "up"},
-		} {
-			if err := p.run(end.there, "", step[0], step[1:]...); err != nil {
-				return err
-			}
-		}
-		if err := p.call(end.there, func() error { return singly(end.name) }); err != nil {
+	lose := func(name string) error {
+		if err := singly(name); err != nil || share == 0 {
 			return err
 		}
-		if share > 0 {
-			if err := p.run(end.there, rules, "nft", "-f", "-"); err != nil {
-				return err
-			}
-		}
+		return namespace.Filter(fmt.Sprintf(
+			"table ip loss { chain in { type filter hook prerouting priority raw; iifname %q numgen random mod %d < %d drop; }; }",
+			name, millionths, int(share*millionths)))
 	}
-	return nil
+	if err := errors.Join(namespace.Up("lo"), lose("path0")); err != nil {
+		return err
+	}
+	return far.Do(func() error { return lose("path1") })
 }
 
 // listening is how long a server may take until it can be reached.
@@ -191,11 +115,11 @@ const listening = 10 * time.Second
 
 // between runs a server at the far end and a client at the near one, whose
 // output is this program's.
-func (p *place) between(ctx context.Context, server, client []string) error {
+func between(ctx context.Context, at *namespace.Place, server, client []string) error {
 	far := exec.CommandContext(ctx, server[0], server[1:]...)
 	var log bytes.Buffer
 	far.Stdout, far.Stderr = &log, &log
-	if err := p.call(true, far.Start); err != nil {
+	if err := at.Do(far.Start); err != nil {
 		return err
 	}
 	var out, told bytes.Buffer

@@ -25,7 +25,7 @@ const port = 7471
 
 func TestMain(m *testing.M) {
 	// The thread of another network lives as long as the process.
-	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/softhca/softhca/internal/fabric/sandbox.NewPlace.func1"))
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/softhca/softhca/internal/namespace.NewPlace.func1"))
 }
 
 // must ends the test on an error.

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/internal/libraries"
+	"github.com/softhca/softhca/internal/namespace"
 )
 
 const usage = `check runs Debian's RDMA programs on our libibverbs.so.1 and reports the outcome of each.
@@ -144,24 +145,9 @@ func begin(ctx context.Context, suites []string) error {
 // enter runs this program again, with more options, in new namespaces: inside it is root, outside
 // it keeps its user.
 func enter(ctx context.Context, options ...string) error {
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	cmd := exec.CommandContext(ctx, self, slices.Concat(os.Args[1:], options)...)
+	cmd := namespace.Again(ctx, syscall.CLONE_NEWNET|syscall.CLONE_NEWNS, slices.Concat(os.Args[1:], options)...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // the inner process then kills its programs
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET | syscall.CLONE_NEWNS,
-		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
-	}
-	err = cmd.Run()
-	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) {
-		err = fmt.Errorf("user namespaces are not allowed here: run check as root, or allow them by `sysctl -w user.max_user_namespaces=10000` and, "+
-			"where they exist, kernel.unprivileged_userns_clone=1 and kernel.apparmor_restrict_unprivileged_userns=0: %w", err)
-	}
-	return err
+	return namespace.Run(cmd) // a signal makes the inner process kill its programs
 }
 
 // errFailed means that at least one program failed.

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/softhca/softhca/internal/namespace"
 )
 
 // TestRunOnHostWithDevices runs a program on a host that shows RDMA devices of its
@@ -30,11 +32,7 @@ func TestRunOnHostWithDevices(t *testing.T) {
 	// In a mount namespace of its own the host's /sys is what the test says.
 	onHost := func(script string) (string, error) {
 		cmd := exec.CommandContext(t.Context(), "sh", "-c", `mount --bind "$1" /sys && `+script, "sh", host, i.command)
-		cmd.SysProcAttr = &syscall.SysProcAttr{
-			Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
-			UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
-			GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
-		}
+		cmd.SysProcAttr = namespace.Attr(syscall.CLONE_NEWNS)
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}

@@ -60,6 +60,7 @@ var table = []Row{
 	{"internal/fabric/fdmark", 0, IO, false},
 	{"internal/environ", 0, IO, false},
 	{"internal/userns", 0, IO, false},
+	{"internal/namespace", 0, Shell, false},
 
 	{"roce", 1, Engine, true},
 	{"mad", 1, Engine, true},

@@ -3,6 +3,7 @@
 package netns
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -11,6 +12,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/softhca/softhca/internal/namespace"
 )
 
 // Tap is the name of the interface whose other end is the guest's.
@@ -47,10 +50,8 @@ func Setup() error {
 			return fmt.Errorf("netns: mount %s: %w", m.dir, err)
 		}
 	}
-	for _, line := range []string{"link set lo up", "tuntap add dev " + Tap + " mode tap"} {
-		if err := ip(line); err != nil {
-			return err
-		}
+	if err := errors.Join(namespace.Up("lo"), ip("tuntap add dev "+Tap+" mode tap")); err != nil {
+		return err
 	}
 	// The network has no other host: an IPv6 address is usable at once.
 	for _, name := range []string{"accept_dad", "accept_ra"} {
@@ -58,16 +59,10 @@ func Setup() error {
 			return fmt.Errorf("netns: %w", err)
 		}
 	}
-	for _, line := range []string{
-		"link set " + Tap + " txqueuelen " + strconv.Itoa(queue) + " mtu " + strconv.Itoa(MaxMTU) + " up",
-		"addr add " + Host4.String() + "/24 dev " + Tap,
-		"addr add " + Host6.String() + "/64 dev " + Tap + " nodad",
-	} {
-		if err := ip(line); err != nil {
-			return err
-		}
+	if err := ip("link set " + Tap + " txqueuelen " + strconv.Itoa(queue) + " mtu " + strconv.Itoa(MaxMTU) + " up"); err != nil {
+		return err
 	}
-	return nil
+	return errors.Join(AddAddress(Host4), AddAddress(Host6))
 }
 
 // SetMTU sets the MTU of this host's end.
@@ -75,10 +70,11 @@ func SetMTU(mtu int) error { return ip("link set " + Tap + " mtu " + strconv.Ito
 
 // AddAddress gives this host one more address, if it does not have it.
 func AddAddress(a netip.Addr) error {
+	bits := 64
 	if a.Is4() {
-		return ip("addr replace " + a.String() + "/24 dev " + Tap)
+		bits = 24
 	}
-	return ip("addr replace " + a.String() + "/64 dev " + Tap + " nodad")
+	return namespace.AddAddress(Tap, netip.PrefixFrom(a, bits))
 }
 
 // ip runs the program of that name.
