@@ -29,6 +29,7 @@ func TestJoin(t *testing.T) {
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	err := Run(cmd)
 	if errors.Is(err, ErrForbidden) {
+		// Containers and hardened kernels forbid user namespaces.
 		t.Skip(err)
 	}
 	if err != nil {
