@@ -428,9 +428,12 @@ static void threads(void)
 }
 
 // Completion channels: descriptors, events, acknowledgements.
+static _Atomic bool acknowledged;
+
 static void *ack_later(void *q)
 {
 	until_locked(getpid()); // in ibv_destroy_cq
+	atomic_store(&acknowledged, true);
 	ibv_ack_cq_events(q, 1);
 	return NULL;
 }
@@ -466,7 +469,7 @@ static void channel(void)
 	must(poll(&p, 1, 10000) == 1);
 	must(ibv_destroy_qp(r.qp[0]) == 0);
 	must(pthread_create(&t, NULL, ack_later, r.cq[0]) == 0);
-	must(ibv_destroy_cq(r.cq[0]) == 0 && pthread_join(t, NULL) == 0);
+	must(ibv_destroy_cq(r.cq[0]) == 0 && atomic_load(&acknowledged) && pthread_join(t, NULL) == 0);
 	must(poll(&p, 1, 0) == 0);
 	must((r.cq[0] = ibv_create_cq(r.ctx, 16, NULL, NULL, 0)) != NULL);
 	r.qp[0] = make_qp(&r, IBV_QPT_RC, 0);
