@@ -338,10 +338,10 @@ static const struct softhca_calls *load(void)
 	const struct softhca_calls *c = so != NULL ? dlsym(so, "softhca_calls") : NULL;
 	if (c != NULL && c->abi == SOFTHCA_ENGINE_ABI)
 		watch_end();
+	if (c != NULL && limited)
+		await_engine(so, &files); // meanwhile its runtime starts more threads from this one
 	if (had.size != 0)
 		syscall(SYS_sched_setattr, 0, &had, 0);
-	if (c != NULL && limited)
-		await_engine(so, &files);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (copy >= 0)
 		close(copy);
