@@ -95,14 +95,14 @@ var table = []Row{
 
 	{"internal/driver", 5, Shell, false},
 	{"internal/broker", 5, Shell, false},
-	{"internal/sim", 5, Shell, false},
-	{"internal/sim/run", 4, Shell, false},
-	{"internal/sim/storm", 5, Shell, false},
-	{"internal/sim/channels", 5, Shell, false},
-	{"internal/script", 5, Shell, false},
+	{"internal/virtual", 5, Shell, false},
 	{"internal/testagent", 5, Shell, false},
 
 	{"internal/device", 6, Shell, false},
+	{"internal/sim", 6, Shell, false},
+	{"internal/sim/storm", 6, Shell, false},
+	{"internal/sim/channels", 6, Shell, false},
+	{"internal/script", 6, Shell, false},
 
 	{"internal/sysfs", 7, Shell, false},
 	{"verbs", 7, Shell, true},

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/ib"
-	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/virtual"
 	"github.com/softhca/softhca/roce"
 )
 
@@ -53,12 +53,10 @@ func (a action) String() string { return actionNames[a] }
 // act does action number i. Its random choices depend only on i, so leaving out
 // another action does not change them.
 func (w *world) act(i int) {
-	r := w.dice.Rand
-	a := w.plan.draw(r)
+	r := w.Rand
+	a := action(virtual.Draw(r, w.plan.acts[:]))
 	w.did[a]++
-	if w.verbose() {
-		w.sayf("action %d: %v", i, a)
-	}
+	w.Say(virtual.Nobody, "action %d: %v", i, a)
 	p := w.pairs[r.IntN(len(w.pairs))]
 	e := p.ends[r.IntN(2)]
 	switch a {
@@ -74,7 +72,7 @@ func (w *world) act(i int) {
 		w.restart(w.nodes[r.IntN(len(w.nodes))], r)
 	case actPartition:
 		n := w.nodes[r.IntN(len(w.nodes))]
-		w.net.cut[n] = w.now.Add(time.Duration(r.Int64N(int64(20 * time.Millisecond))))
+		w.cut[n] = w.Now.Add(time.Duration(r.Int64N(int64(20 * time.Millisecond))))
 	case actJump:
 		w.jump(time.Duration(r.Int64N(int64(2 * time.Second))))
 	case actResizeCQ:
@@ -136,21 +134,6 @@ func (w *world) trouble(a action, e *end, r *rand.Rand) {
 	case actMigrate:
 		e.migrate()
 	}
-}
-
-// draw draws an action by weight.
-func (p *plan) draw(r *rand.Rand) action {
-	sum := 0
-	for _, n := range p.acts {
-		sum += n
-	}
-	v := r.IntN(sum)
-	for a, n := range p.acts {
-		if v -= n; v < 0 {
-			return action(a)
-		}
-	}
-	panic("sim: weights do not add up")
 }
 
 // actSend posts some sends on a connection, or a datagram.
@@ -222,7 +205,7 @@ func (w *world) actPoll(r *rand.Rand) {
 		return
 	}
 	for _, c := range n.cqs {
-		for len(c.want) > 0 && w.violation == nil {
+		for len(c.want) > 0 && w.Violation == nil {
 			n.poll(c, len(w.wcs))
 		}
 	}
@@ -261,7 +244,7 @@ func (e *end) resume() {
 		e.modify(&ib.QPAttr{State: ib.RTS, CurState: ib.SQE}, ib.AttrState|ib.AttrCurState)
 	case e.drained():
 		if e.drainAsk {
-			e.w.fail("event", "adapter %d qp %v: the send queue has drained without SQ_DRAINED", e.node.index, e.num)
+			e.w.Fail("event", "adapter %d qp %v: the send queue has drained without SQ_DRAINED", e.node.Index, e.num)
 		}
 		e.modify(&ib.QPAttr{State: ib.RTS, CurState: ib.SQD}, ib.AttrState|ib.AttrCurState)
 	}
@@ -292,13 +275,13 @@ func (e *end) actRefused(r *rand.Rand) {
 		what = "modify to " + to.String()
 		a := e.attr()
 		a.State = to
-		err = e.qp.Modify(e.w.now, &a, ib.AttrState)
+		err = e.qp.Modify(e.w.Now, &a, ib.AttrState)
 	case 1:
 		what = "modify without the attributes"
 		if e.state != ib.RESET {
 			return
 		}
-		err = e.qp.Modify(e.w.now, &ib.QPAttr{State: ib.INIT}, ib.AttrState)
+		err = e.qp.Modify(e.w.Now, &ib.QPAttr{State: ib.INIT}, ib.AttrState)
 	default:
 		if e.state >= ib.RTS {
 			return
@@ -307,7 +290,7 @@ func (e *end) actRefused(r *rand.Rand) {
 		_, err = e.qp.PostSend(ib.SendWR{Opcode: ib.WRSend})
 	}
 	if err == nil || e.qp.Query() != before {
-		e.w.fail("post", "adapter %d qp %v: %s: error %v, and something changed or should have been refused", e.node.index, e.num, what, err)
+		e.w.Fail("post", "adapter %d qp %v: %s: error %v, and something changed or should have been refused", e.node.Index, e.num, what, err)
 	}
 }
 
@@ -316,9 +299,9 @@ func (w *world) actResizeCQ(r *rand.Rand) {
 	n := w.nodes[r.IntN(len(w.nodes))]
 	c := n.cqs[r.IntN(len(n.cqs))]
 	size := uint32(1 + r.IntN(64))
-	err := n.hca.ResizeCQ(c.cq, size)
+	err := n.HCA.ResizeCQ(c.cq, size)
 	if fits := int(c.cq.Cap()) >= len(c.want); !fits || err != nil && len(c.want) <= int(size) {
-		w.fail("poll", "adapter %d: resize to %d with %d entries waiting: %v, now %d", n.index, size, len(c.want), err, c.cq.Cap())
+		w.Fail("poll", "adapter %d: resize to %d with %d entries waiting: %v, now %d", n.Index, size, len(c.want), err, c.cq.Cap())
 	}
 }
 
@@ -355,7 +338,7 @@ func (w *world) forge(e *end, r *rand.Rand) {
 		Payload: w.pattern(r.Uint64N(patternWords), 16),
 	}
 	rt := e.route()
-	src, dst := rt.to, e.node.addrs[e.gid()]
+	src, dst := rt.to, e.node.Addrs[e.gid()]
 	ghost := false
 	switch r.IntN(4) {
 	case 0:
@@ -370,9 +353,8 @@ func (w *world) forge(e *end, r *rand.Rand) {
 		p.BTH.PSN, p.AETH.Syndrome = a.SQPSN.Add(1000), roce.ACKUnlimited
 	}
 	pkt := w.inject(&p, e.node, [2]netip.Addr{src, dst})
-	pkt.forged = !ghost
-	if ghost {
-		pkt.serial = 0 // the oldest possible: it must have no effect
+	if pkt.Forged = forged; ghost {
+		pkt.Forged, pkt.Serial = "", 0 // the oldest possible: it must have no effect
 	}
 }
 
@@ -392,7 +374,7 @@ func (w *world) forgeClaim(e *end, r *rand.Rand) {
 		p.BTH.Opcode, p.Payload = roce.RCRDMAReadResponseMiddle, w.pattern(r.Uint64N(patternWords), 16)
 	}
 	e.wire.lied = true
-	w.inject(&p, e.node, [2]netip.Addr{e.route().to, e.node.addrs[e.gid()]}).lie = e.state < ib.RTS || e.qp.Query().SQPSN == e.terms.psn[e.own]
+	w.inject(&p, e.node, [2]netip.Addr{e.route().to, e.node.Addrs[e.gid()]}).Claim = e.state < ib.RTS || e.qp.Query().SQPSN == e.terms.psn[e.own]
 }
 
 // forgeDatagram sends an adapter's UD queue pair a message with another Q_Key.
@@ -405,17 +387,13 @@ func (w *world) forgeDatagram(n *node, r *rand.Rand) {
 		DETH:    roce.DETH{QKey: simQKey + 1, SrcQP: n.ud.num},
 		Payload: w.pattern(r.Uint64N(patternWords), 16),
 	}
-	w.inject(&p, n, [2]netip.Addr{n.addrs[0].Next(), n.addrs[0]}).forged = true
+	w.inject(&p, n, [2]netip.Addr{n.Addrs[0].Next(), n.Addrs[0]}).Forged = forged
 }
 
 // inject sends a forged packet from the first address to the second.
-func (w *world) inject(p *roce.Packet, to *node, way [2]netip.Addr) *packet {
-	src, dst := way[0], way[1]
-	pkt := w.net.take(roce.Size(p.BTH.Opcode, len(p.Payload)))
-	p.Build(pkt.buf)
-	pkt.to, pkt.segs = to, 1
-	pkt.d = fabric.Datagram{Bytes: pkt.buf, Src: src, Dst: dst, SrcPort: 49152, DstPort: fabric.RoCEPort, IDKnown: true, HopLimit: 64}
-	roce.Seal(pkt.buf, roce.NewPrefix(src, dst, pkt.d.SrcPort, pkt.d.DstPort, len(pkt.buf)).WithID(0))
-	w.net.send(pkt, w.now.Add(w.net.latency))
-	return pkt
+func (w *world) inject(p *roce.Packet, to *node, way [2]netip.Addr) *virtual.Packet {
+	return w.send(to, virtual.Forgery(p, way[0], way[1], 49152), 1, 0)
 }
+
+// forged is why a forged packet fails a run.
+const forged = "a forged packet had an effect"

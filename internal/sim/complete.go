@@ -21,7 +21,7 @@ func (e *end) completed(r *trace.Record) {
 	default:
 		n.tally.reqErr++
 	}
-	e.w.completions++
+	e.w.Completions++
 	e.w.markStatus(r.Status)
 	wc := ib.WC{WRID: r.WRID, Status: r.Status, QPN: e.num, ByteLen: uint32(r.Len)}
 	q := e.sendQ
@@ -57,10 +57,10 @@ func (n *node) blame(c *queue) {
 
 // completedSend checks the completion of a send work request.
 func (e *end) completedSend(wc *ib.WC) {
-	e.news("a completion", e.w.now)
+	e.news("a completion", e.w.Now)
 	for {
 		if len(e.sq) == 0 {
-			e.w.fail("completion", "adapter %d qp %v: %v of wr_id %d, which is not outstanding: it completed before, or was reset away", e.node.index, e.num, wc.Status, wc.WRID)
+			e.w.Fail("completion", "adapter %d qp %v: %v of wr_id %d, which is not outstanding: it completed before, or was reset away", e.node.Index, e.num, wc.Status, wc.WRID)
 			return
 		}
 		o := e.sq[0]
@@ -70,7 +70,7 @@ func (e *end) completedSend(wc *ib.WC) {
 			return
 		}
 		if o.signaled {
-			e.w.fail("order", "adapter %d qp %v: wr_id %d completes before wr_id %d", e.node.index, e.num, wc.WRID, o.id)
+			e.w.Fail("order", "adapter %d qp %v: wr_id %d completes before wr_id %d", e.node.Index, e.num, wc.WRID, o.id)
 			return
 		}
 		e.succeeded(o) // unsignalled: the completion of a later one shows it
@@ -82,10 +82,10 @@ func (e *end) finish(o *op, wc *ib.WC) {
 	wc.Opcode, wc.ByteLen = opcodeOf(o.code), uint32(o.length)
 	if wc.Status == ib.WCSuccess {
 		if e.drained() {
-			e.w.fail("state", "adapter %d qp %v: wr_id %d succeeds after the send queue has drained", e.node.index, e.num, o.id)
+			e.w.Fail("state", "adapter %d qp %v: wr_id %d succeeds after the send queue has drained", e.node.Index, e.num, o.id)
 		}
 		if !o.signaled {
-			e.w.fail("completion", "adapter %d qp %v: an entry for wr_id %d, which succeeded and was not signalled", e.node.index, e.num, o.id)
+			e.w.Fail("completion", "adapter %d qp %v: an entry for wr_id %d, which succeeded and was not signalled", e.node.Index, e.num, o.id)
 		}
 		e.succeeded(o)
 		e.progress()
@@ -95,7 +95,7 @@ func (e *end) finish(o *op, wc *ib.WC) {
 	e.explain(o, wc.Status)
 	if wc.Status != ib.WCWRFlushErr {
 		if e.failed {
-			e.w.fail("status", "adapter %d qp %v: a second error, %v, after the one that stopped the queue", e.node.index, e.num, wc.Status)
+			e.w.Fail("status", "adapter %d qp %v: a second error, %v, after the one that stopped the queue", e.node.Index, e.num, wc.Status)
 		}
 		e.failed, e.trouble = true, true
 		e.node.watch = append(e.node.watch, e)
@@ -107,10 +107,10 @@ func (e *end) finish(o *op, wc *ib.WC) {
 func (e *end) succeeded(o *op) {
 	w := e.w
 	if e.failed {
-		w.fail("order", "adapter %d qp %v: wr_id %d succeeds after an earlier one failed", e.node.index, e.num, o.id)
+		w.Fail("order", "adapter %d qp %v: wr_id %d succeeds after an earlier one failed", e.node.Index, e.num, o.id)
 	}
 	if o.bad != flawless {
-		w.fail("status", "adapter %d qp %v: wr_id %d succeeds and cannot (%v)", e.node.index, e.num, o.id, o.bad)
+		w.Fail("status", "adapter %d qp %v: wr_id %d succeeds and cannot (%v)", e.node.Index, e.num, o.id, o.bad)
 	}
 	if e.pair != nil && e.typ() == ib.RC && !e.wire.deceived {
 		e.verify(o)
@@ -124,7 +124,7 @@ func (e *end) succeeded(o *op) {
 func (e *end) verify(o *op) {
 	w := e.w
 	if o.consumes() && !o.delivered {
-		w.fail("message", "adapter %d qp %v: wr_id %d succeeds and its receive at the peer is not complete", e.node.index, e.num, o.id)
+		w.Fail("message", "adapter %d qp %v: wr_id %d succeeds and its receive at the peer is not complete", e.node.Index, e.num, o.id)
 		return
 	}
 	switch {
@@ -133,11 +133,11 @@ func (e *end) verify(o *op) {
 	case o.code == ib.WRRDMARead:
 		l := o.landing.bytes()
 		if o.space.era == o.spaceEra && !o.target.explains(l[:o.length]) {
-			w.fail("memory", "adapter %d qp %v: READ wr_id %d returned what was not in the peer's memory", e.node.index, e.num, o.id)
+			w.Fail("memory", "adapter %d qp %v: READ wr_id %d returned what was not in the peer's memory", e.node.Index, e.num, o.id)
 		}
 		o.landing.received(e, l[:o.length])
 	case o.writes() && o.space.era == o.spaceEra && !o.target.wrote(o):
-		w.fail("memory", "adapter %d qp %v: WRITE wr_id %d is complete and its data is not in the peer's memory", e.node.index, e.num, o.id)
+		w.Fail("memory", "adapter %d qp %v: WRITE wr_id %d is complete and its data is not in the peer's memory", e.node.Index, e.num, o.id)
 	}
 }
 
@@ -146,7 +146,7 @@ func (e *end) verifyAtomic(o *op) {
 	if o.space.era == o.spaceEra {
 		found, known := o.word.executed(o)
 		if !known || found != have {
-			e.w.fail("atomic", "adapter %d qp %v: wr_id %d found %#x, want %#x: an atomic was executed twice, not at all, or out of turn", e.node.index, e.num, o.id, have, found)
+			e.w.Fail("atomic", "adapter %d qp %v: wr_id %d found %#x, want %#x: an atomic was executed twice, not at all, or out of turn", e.node.Index, e.num, o.id, have, found)
 		}
 		binary.NativeEndian.PutUint64(o.space.remote.want[o.word.off:], o.word.value)
 	}
@@ -157,7 +157,7 @@ func (e *end) verifyAtomic(o *op) {
 func (l *slot) received(e *end, data []byte) {
 	copy(l.model(), data)
 	if !bytes.Equal(l.model(), l.bytes()) {
-		e.w.fail("memory", "adapter %d qp %v: more was written than the %d bytes of the message", e.node.index, e.num, len(data))
+		e.w.Fail("memory", "adapter %d qp %v: more was written than the %d bytes of the message", e.node.Index, e.num, len(data))
 	}
 }
 
@@ -182,12 +182,12 @@ func (e *end) takeReceive(wc *ib.WC) *receive {
 		v := e.srq.posted[wc.WRID]
 		delete(e.srq.posted, wc.WRID)
 		if v == nil {
-			e.w.fail("completion", "adapter %d qp %v: %v of receive %d, which is not in the shared queue", e.node.index, e.num, wc.Status, wc.WRID)
+			e.w.Fail("completion", "adapter %d qp %v: %v of receive %d, which is not in the shared queue", e.node.Index, e.num, wc.Status, wc.WRID)
 		}
 		return v
 	}
 	if len(e.rq) == 0 || e.rq[0].id != wc.WRID {
-		e.w.fail("completion", "adapter %d qp %v: %v of receive %d, which is not the oldest outstanding", e.node.index, e.num, wc.Status, wc.WRID)
+		e.w.Fail("completion", "adapter %d qp %v: %v of receive %d, which is not the oldest outstanding", e.node.Index, e.num, wc.Status, wc.WRID)
 		return nil
 	}
 	v := e.rq[0]
@@ -207,14 +207,14 @@ func (e *end) delivered(v *receive, wc *ib.WC) {
 // deliveredRC: messages arrive whole, in order, each once.
 func (e *end) deliveredRC(v *receive, wc *ib.WC) {
 	if len(e.inbox) == 0 {
-		e.w.fail("message", "adapter %d qp %v: a message arrived and the peer has sent none, or it arrived before", e.node.index, e.num)
+		e.w.Fail("message", "adapter %d qp %v: a message arrived and the peer has sent none, or it arrived before", e.node.Index, e.num)
 		return
 	}
 	o := e.inbox[0]
 	e.inbox = e.inbox[1:]
 	o.delivered = true
 	if int(wc.ByteLen) != o.length {
-		e.w.fail("message", "adapter %d qp %v: a message of %d bytes, want that of %d", e.node.index, e.num, wc.ByteLen, o.length)
+		e.w.Fail("message", "adapter %d qp %v: a message of %d bytes, want that of %d", e.node.Index, e.num, wc.ByteLen, o.length)
 		return
 	}
 	wc.Opcode, wc.SrcQP = ib.WCRecv, e.peer.num
@@ -225,7 +225,7 @@ func (e *end) deliveredRC(v *receive, wc *ib.WC) {
 		wc.Flags, wc.ImmData = ib.WCWithImm, o.imm
 	}
 	if o.bad != flawless || v.bad && o.length > 0 && !o.writes() {
-		e.w.fail("message", "adapter %d qp %v: receive %d completes and cannot", e.node.index, e.num, v.id)
+		e.w.Fail("message", "adapter %d qp %v: receive %d completes and cannot", e.node.Index, e.num, v.id)
 		return
 	}
 	if v.slot.owner == v.id {
@@ -236,7 +236,7 @@ func (e *end) deliveredRC(v *receive, wc *ib.WC) {
 		v.slot.received(e, data)
 	}
 	if o.writes() && o.space.era == o.spaceEra && !o.target.holds(o) {
-		e.w.fail("memory", "adapter %d qp %v: a WRITE with immediate completes its receive before its data is there", e.node.index, e.num)
+		e.w.Fail("memory", "adapter %d qp %v: a WRITE with immediate completes its receive before its data is there", e.node.Index, e.num)
 	}
 }
 
@@ -266,10 +266,10 @@ func (e *end) deliveredUnreliable(v *receive, wc *ib.WC) {
 	m, ok := e.w.lookup(v.slot.bytes()[head:], int(wc.ByteLen)-head)
 	switch {
 	case ok && (m.at != e.node || m.to != e.num):
-		e.w.fail("message", "adapter %d qp %v: a message that was sent to adapter %d qp %v", e.node.index, e.num, m.at.index, m.to)
+		e.w.Fail("message", "adapter %d qp %v: a message that was sent to adapter %d qp %v", e.node.Index, e.num, m.at.Index, m.to)
 		return
 	case !ok && e.pair == nil:
-		e.w.fail("message", "adapter %d qp %v: what arrived is no message that was sent", e.node.index, e.num)
+		e.w.Fail("message", "adapter %d qp %v: what arrived is no message that was sent", e.node.Index, e.num)
 		return
 	case !ok:
 		// A WRITE with immediate, which does not change the receive's memory

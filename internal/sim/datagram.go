@@ -46,8 +46,8 @@ func (w *world) sendDatagram(r *rand.Rand) {
 	}
 	o.data = w.pattern(o.id, o.length)
 	av := e.destination(to, r.IntN(2) == 0)
-	ah, err := n.pd.CreateAH(&av)
-	w.must(err)
+	ah, err := n.PD.CreateAH(&av)
+	w.Must(err)
 	wr := &ib.SendWR{
 		WRID: o.id, Opcode: o.code, Flags: ib.SendSignaled, ImmData: o.imm,
 		AH: ah, RemoteQPN: to.ud.num, RemoteQKey: simQKey,
@@ -60,7 +60,7 @@ func (w *world) sendDatagram(r *rand.Rand) {
 		e.post(o, wr)
 	}
 	if o.bad == deadAH { // before the adapter reads it
-		w.must(n.pd.DestroyAH(ah))
+		w.Must(n.PD.DestroyAH(ah))
 		ah = 0
 	}
 	n.wake(e)
@@ -70,6 +70,6 @@ func (w *world) sendDatagram(r *rand.Rand) {
 		for _, o := range e.sq {
 			o.bad = deadAH
 		}
-		w.must(n.pd.DestroyAH(ah))
+		w.Must(n.PD.DestroyAH(ah))
 	}
 }

@@ -46,12 +46,12 @@ type delays struct {
 
 // trip is the longest round trip without harm by the network.
 func (w *world) trip() time.Duration {
-	d := 2 * (w.plan.net.latency + w.plan.net.jitter)
+	d := 2 * (w.plan.net.Latency + w.plan.net.jitter)
 	if w.plan.on(lateAnswers) {
 		d += 2 * lateAnswer
 	}
-	if w.net.rate > 0 { // everything that a queue pair has posted may precede a packet in its port
-		d += time.Duration(float64(int(endCap.MaxSendWR)*w.plan.slot) * 8e9 / w.net.rate)
+	if w.ports.rate > 0 { // everything that a queue pair has posted may precede a packet in its port
+		d += time.Duration(float64(int(endCap.MaxSendWR)*w.plan.slot) * 8e9 / w.ports.rate)
 	}
 	return d
 }
@@ -61,7 +61,7 @@ func (w *world) trip() time.Duration {
 func (p *pair) harmed() {
 	for _, e := range p.ends {
 		if e != nil {
-			e.delays.harmed, e.delays.again = e.w.now, true
+			e.delays.harmed, e.delays.again = e.w.Now, true
 			e.atRisk()
 		}
 	}
@@ -74,7 +74,7 @@ func (e *end) examined() {
 	e.wire.examines = false
 	for _, o := range e.pair.ends {
 		if o != nil {
-			o.delays.since, o.delays.again = max(o.delays.since, e.w.now), true
+			o.delays.since, o.delays.again = max(o.delays.since, e.w.Now), true
 			o.atRisk()
 		}
 	}
@@ -88,7 +88,7 @@ func (e *end) leaves() {
 	}
 	for _, o := range e.node.ends {
 		if o != e && o.sends() && o.peer.node == e.peer.node {
-			o.delays.since = max(o.delays.since, e.w.now)
+			o.delays.since = max(o.delays.since, e.w.Now)
 		}
 	}
 }
@@ -98,7 +98,7 @@ func (e *end) leaves() {
 func (p *pair) examines() {
 	for _, e := range p.ends {
 		if e != nil {
-			until := e.w.now.Add(max(challengeTime, 2*e.w.trip()))
+			until := e.w.Now.Add(max(challengeTime, 2*e.w.trip()))
 			e.delays.since, e.delays.again = max(e.delays.since, until), true
 			e.atRisk()
 		}
@@ -119,7 +119,7 @@ func (e *end) hurt() bool { return len(e.sq) > 0 && e.sq[0].id <= e.delays.risk 
 func (p *pair) stirred() {
 	for _, e := range p.ends {
 		if e != nil {
-			e.delays.since = max(e.delays.since, e.w.now)
+			e.delays.since = max(e.delays.since, e.w.Now)
 		}
 	}
 }
@@ -136,13 +136,13 @@ func (e *end) sends() bool {
 // begins starts a wait if progress has become due at the end.
 func (e *end) begins(before bool) {
 	if d := &e.delays; !before {
-		d.since, d.heard = max(d.since, e.w.now), max(d.heard, e.w.now)
+		d.since, d.heard = max(d.since, e.w.Now), max(d.heard, e.w.Now)
 	}
 }
 
 // hears is called with each answer that arrives for the end.
 func (e *end) hears(h header) {
-	until := e.w.now
+	until := e.w.Now
 	if h.op == roce.RCAcknowledge && h.aeth.IsRNR() {
 		until = until.Add(ib.RNRTimer(h.aeth.Value()))
 	}
@@ -253,9 +253,9 @@ func (e *end) onTime(what string) {
 	if !e.due() {
 		return
 	}
-	if until := e.latest(); e.w.now > until {
-		e.w.fail("delay", "adapter %d qp %v: %s comes %v too late: nothing was heard of the peer since %v, harm at %v (open: %v), %d sends pending",
-			e.node.index, e.num, what, e.w.now.Sub(until), time.Duration(e.delays.since), time.Duration(e.delays.harmed), e.hurt(), len(e.sq))
+	if until := e.latest(); e.w.Now > until {
+		e.w.Fail("delay", "adapter %d qp %v: %s comes %v too late: nothing was heard of the peer since %v, harm at %v (open: %v), %d sends pending",
+			e.node.Index, e.num, what, e.w.Now.Sub(until), time.Duration(e.delays.since), time.Duration(e.delays.harmed), e.hurt(), len(e.sq))
 	}
 }
 

@@ -35,8 +35,8 @@ func (e *end) explain(o *op, s ib.WCStatus) {
 		ok = e.wire.deceived && (e.wire.ended || e.silentPeer())
 	}
 	if !ok {
-		e.w.fail("status", "adapter %d qp %v: wr_id %d (%v, %v) completes with %v in state %v, and nothing that happened explains it (retry rounds %d of %d, waits for the peer %d)",
-			e.node.index, e.num, o.id, o.code, o.bad, s, e.state, e.wire.rounds, e.terms.retryCnt, e.wire.rnrs)
+		e.w.Fail("status", "adapter %d qp %v: wr_id %d (%v, %v) completes with %v in state %v, and nothing that happened explains it (retry rounds %d of %d, waits for the peer %d)",
+			e.node.Index, e.num, o.id, o.code, o.bad, s, e.state, e.wire.rounds, e.terms.retryCnt, e.wire.rnrs)
 	}
 }
 
@@ -62,7 +62,7 @@ func (e *end) explainRecv(v *receive, s ib.WCStatus) {
 		e.trouble, e.doomed = true, true
 	}
 	if !ok {
-		e.w.fail("status", "adapter %d qp %v: receive %d completes with %v in state %v, and nothing that happened explains it", e.node.index, e.num, v.id, s, e.state)
+		e.w.Fail("status", "adapter %d qp %v: receive %d completes with %v in state %v, and nothing that happened explains it", e.node.Index, e.num, v.id, s, e.state)
 	}
 }
 

@@ -1,8 +1,10 @@
 package sim
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/softhca/softhca/ib"
@@ -12,19 +14,17 @@ import (
 	"github.com/softhca/softhca/internal/hca"
 	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/internal/trace"
+	"github.com/softhca/softhca/internal/virtual"
 )
 
 // node is one adapter and the program that uses it.
 type node struct {
+	*virtual.Adapter // its addresses are IPv4 and IPv6 of the first path, then of the second
+
 	w       *world
-	index   int
-	addrs   []netip.Addr        // IPv4 and IPv6 of the first path, then of the second
 	lost    map[netip.Addr]bool // addresses that its port has lost
 	starts  uint64              // how often the adapter was opened
 	inOrder bool                // it is go-back-N: it has no reorder buffer
-	hca     *hca.HCA
-	batch   *fabric.Batch
-	pd      *hca.PD
 	cqs     []*queue
 	srq     *sharedQueue
 	ends    map[ib.QPN]*end
@@ -32,10 +32,9 @@ type node struct {
 	coming  int           // packets on the way to this node
 	busy    clock.Instant // time until which its port is busy sending
 
-	deadline clock.Instant
-	tally    tally
-	quiet    string // reason why nothing may happen now; empty: it may
-	watch    []*end // ends to check after the step
+	tally tally
+	quiet string // reason why nothing may happen now; empty: it may
+	watch []*end // ends to check after the step
 }
 
 // tally holds the oracle's counts for a node since its adapter was opened, to
@@ -65,41 +64,34 @@ type sharedQueue struct {
 func (n *node) open() {
 	w := n.w
 	n.starts++
-	caps := fabric.Caps{
-		Name: "sim", Addrs: n.addrs, MTU: 65507, MaxSegments: 64, MaxRunBytes: 65000,
-		RecvBuffer: max(w.plan.net.buffer*512, 32<<10), GRO: true,
-	}
-	if w.plan.net.buffer == 1<<20 {
-		caps.RecvBuffer = 0
+	caps := virtual.Caps(n.Addrs...)
+	caps.GRO = true
+	if b := w.plan.net.buffer; b != noLimit {
+		caps.RecvBuffer = max(b*512, 32<<10)
 	}
 	// Each time that it starts, an adapter may run other software.
-	n.inOrder = rand.New(rand.NewPCG(w.cfg.Seed, streamWays+uint64(n.index)<<32+n.starts)).Float64() < w.plan.inOrder
-	src := rand.New(rand.NewPCG(w.cfg.Seed, streamKeys+uint64(n.index)<<32+n.starts))
-	var err error
-	n.hca, err = hca.New(hca.Config{
-		Caps: caps, Rand: src.Uint32, NodeGUID: uint64(n.index) + 1, Trace: n.trace, Raise: n.raise,
-		Settings: qp.Settings{MigReq: n.index%2 == 0, Credits: n.index%3 == 1, InOrderOnly: n.inOrder},
-	})
-	w.must(err)
-	n.batch = fabric.NewBatch(w.plan.batch, caps)
+	n.inOrder = rand.New(rand.NewPCG(w.Config.Seed, streamWays+uint64(n.Index)<<32+n.starts)).Float64() < w.plan.inOrder
+	src := rand.New(rand.NewPCG(w.Config.Seed, streamKeys+uint64(n.Index)<<32+n.starts))
+	w.Must(n.Open(hca.Config{
+		Caps: caps, Rand: src.Uint32, NodeGUID: uint64(n.Index) + 1, Trace: n.trace, Raise: n.raise,
+		Settings: qp.Settings{MigReq: n.Index%2 == 0, Credits: n.Index%3 == 1, InOrderOnly: n.inOrder},
+	}, w.plan.batch))
 	n.tally = tally{}
 	n.ends = make(map[ib.QPN]*end)
 	n.cqs, n.srq, n.ud, n.watch = nil, nil, nil, nil
 	n.lost = make(map[netip.Addr]bool)
-	n.pd, err = n.hca.AllocPD()
-	w.must(err)
 	for range 3 {
 		n.newCQ()
 	}
-	srq, err := n.pd.CreateSRQ(64, 2, 0)
-	w.must(err)
+	srq, err := n.PD.CreateSRQ(64, 2, 0)
+	w.Must(err)
 	n.srq = &sharedQueue{srq: srq, space: newSpace(w, n, spaceConfig{recv: 128}), posted: make(map[uint64]*receive)}
-	n.deadline = clock.Never
+	n.Deadline = clock.Never
 }
 
 func (n *node) newCQ() *queue {
-	cq, err := n.hca.CreateCQ(n.w.plan.cqe, nil)
-	n.w.must(err)
+	cq, err := n.HCA.CreateCQ(n.w.plan.cqe, nil)
+	n.w.Must(err)
 	c := &queue{cq: cq}
 	n.cqs = append(n.cqs, c)
 	return c
@@ -112,7 +104,7 @@ func (n *node) healthyCQ(r *rand.Rand) *queue {
 		return c
 	}
 	if c.cq.Users() == 0 { // no queue pair uses it
-		n.w.must(n.hca.DestroyCQ(c.cq))
+		n.w.Must(n.HCA.DestroyCQ(c.cq))
 		for i := range n.cqs {
 			if n.cqs[i] == c {
 				n.cqs = append(n.cqs[:i], n.cqs[i+1:]...)
@@ -136,20 +128,14 @@ func (n *node) queueOf(cq *qp.CQ) *queue {
 // pump lets the adapter transmit, and checks its deadlines.
 func (n *node) pump() {
 	w := n.w
-	s := n.hca.Shard()
 	for range pumpBound {
-		more := s.Transmit(w.now, n.batch)
-		runs := n.batch.Pending()
-		for i := range runs {
-			w.carry(n, &runs[i])
-		}
-		n.batch.Reset()
-		if !more && !s.Pending() {
+		more := n.Transmit(w.Now, func(run *fabric.Run) { w.carry(n, run) })
+		if !more && !n.HCA.Shard().Pending() {
 			n.settled()
 			return
 		}
 	}
-	w.fail("liveness", "adapter %d still sends after %d batches at one instant", n.index, pumpBound)
+	w.Fail("liveness", "adapter %d still sends after %d batches at one instant", n.Index, pumpBound)
 }
 
 // pumpBound is more batches than any adapter can fill at one instant.
@@ -157,16 +143,16 @@ const pumpBound = 10000
 
 // settled checks the invariants between steps.
 func (n *node) settled() {
-	n.deadline = n.hca.Shard().Deadline()
+	n.Deadline = n.HCA.Shard().Deadline()
 	for _, e := range n.ends {
-		if e.qp != nil && e.qp.Deadline() < n.deadline {
-			n.w.fail("timer", "adapter %d: a queue pair's timer is due before the adapter's deadline %d", n.index, n.deadline)
+		if e.qp != nil && e.qp.Deadline() < n.Deadline {
+			n.w.Fail("timer", "adapter %d: a queue pair's timer is due before the adapter's deadline %d", n.Index, n.Deadline)
 		}
 	}
-	if n.deadline <= n.w.now {
-		n.hca.Shard().Advance(n.w.now)
-		if d := n.hca.Shard().Deadline(); d <= n.w.now {
-			n.w.fail("liveness", "adapter %d: the deadline %d is due after Advance at %d", n.index, d, n.w.now)
+	if n.Deadline <= n.w.Now {
+		n.HCA.Shard().Advance(n.w.Now)
+		if d := n.HCA.Shard().Deadline(); d <= n.w.Now {
+			n.w.Fail("liveness", "adapter %d: the deadline %d is due after Advance at %d", n.Index, d, n.w.Now)
 			return
 		}
 		n.pump()
@@ -178,7 +164,7 @@ func (n *node) settled() {
 	n.watch = n.watch[:0]
 	for _, c := range n.cqs {
 		if c.failed && !c.evented {
-			n.w.fail("event", "adapter %d: a completion queue overflowed without CQ_ERR", n.index)
+			n.w.Fail("event", "adapter %d: a completion queue overflowed without CQ_ERR", n.Index)
 		}
 	}
 }
@@ -186,7 +172,7 @@ func (n *node) settled() {
 // wake is called after every event that may give the adapter work.
 func (n *node) wake(e *end) {
 	if e != nil && e.qp != nil {
-		n.hca.Shard().RingDoorbell(e.qp)
+		n.HCA.Shard().RingDoorbell(e.qp)
 	}
 	n.pump()
 }
@@ -194,7 +180,9 @@ func (n *node) wake(e *end) {
 // trace receives the adapter's records.
 func (n *node) trace(r *trace.Record) {
 	w := n.w
-	w.log(n, r)
+	if w.Telling() {
+		w.Say(n.Index, "%v", r)
+	}
 	switch r.Kind {
 	case trace.PacketIn:
 		n.tally.in++
@@ -204,11 +192,11 @@ func (n *node) trace(r *trace.Record) {
 	}
 	e := n.ends[r.QPN]
 	if e == nil {
-		w.fail("state", "adapter %d: a record of queue pair %v, which does not exist: %v", n.index, r.QPN, r)
+		w.Fail("state", "adapter %d: a record of queue pair %v, which does not exist: %v", n.Index, r.QPN, r)
 		return
 	}
 	if n.quiet != "" && (r.Kind == trace.State || r.Kind == trace.Completion) {
-		w.fail("stale", "%s: %v", n.quiet, r)
+		w.Fail("stale", "%s: %v", n.quiet, r)
 		return
 	}
 	switch r.Kind {
@@ -237,59 +225,59 @@ func (n *node) raise(ev qp.Event) {
 	w := n.w
 	w.markEvent(ev.Type)
 	if about := (qp.Event{Type: ev.Type, QPN: ev.QPN, CQ: ev.CQ}); ev != about || (ev.QPN != 0) == (ev.CQ != nil) {
-		w.fail("event", "adapter %d: %v is about more than one thing, or about none: %+v", n.index, ev.Type, ev)
+		w.Fail("event", "adapter %d: %v is about more than one thing, or about none: %+v", n.Index, ev.Type, ev)
 	}
 	switch {
 	case ev.Type == ib.EventCQErr:
 		c := n.queueOf(ev.CQ)
 		if c == nil || c.evented || !c.failed {
-			w.fail("event", "adapter %d: CQ_ERR for a completion queue that has not just overflowed", n.index)
+			w.Fail("event", "adapter %d: CQ_ERR for a completion queue that has not just overflowed", n.Index)
 			return
 		}
 		c.evented = true
 	case ev.QPN != 0:
 		e := n.ends[ev.QPN]
 		if e == nil {
-			w.fail("event", "adapter %d: %v names queue pair %v, which does not exist", n.index, ev.Type, ev.QPN)
+			w.Fail("event", "adapter %d: %v names queue pair %v, which does not exist", n.Index, ev.Type, ev.QPN)
 			return
 		}
 		if n.quiet != "" && ev.Type != ib.EventCommEst {
-			w.fail("stale", "%s: event %v", n.quiet, ev.Type)
+			w.Fail("stale", "%s: event %v", n.quiet, ev.Type)
 		}
 		e.event(ev.Type)
 	}
 }
 
 // receive passes an arrived packet to the adapter.
-func (n *node) receive(p *packet) {
+func (n *node) receive(p *virtual.Packet) {
 	w := n.w
-	n.coming -= p.segs
-	n.tally.delivered += uint64(p.segs)
+	n.coming -= p.Segments
+	n.tally.delivered += uint64(p.Segments)
 	w.arrived(p)
-	c := n.hca.Count()
+	c := n.HCA.Count()
 	bad := c.Drops[counters.DropMalformed] + c.Drops[counters.DropICRC] + c.Drops[counters.DropNoQP] + c.Drops[counters.DropNoEEC]
 	switch {
-	case p.damaged:
+	case p.Damaged:
 		n.tally.damaged++
 		n.quiet = "a damaged packet had an effect"
-	case p.forged:
-		n.quiet = "a forged packet had an effect"
+	case p.Forged != "":
+		n.quiet = p.Forged
 	default:
 		n.expect(p)
 	}
 	in, kept := n.tally.in, c.EarlyKept
-	n.hca.Shard().Receive(w.now, &p.d)
+	n.HCA.Shard().Receive(w.Now, &p.Datagram)
 	n.quiet = ""
-	if p.damaged && c.Drops[counters.DropMalformed]+c.Drops[counters.DropICRC]+c.Drops[counters.DropNoQP]+c.Drops[counters.DropNoEEC] != bad+1 {
-		w.fail("corrupt", "adapter %d took a damaged packet, or did not count it", n.index)
+	if p.Damaged && c.Drops[counters.DropMalformed]+c.Drops[counters.DropICRC]+c.Drops[counters.DropNoQP]+c.Drops[counters.DropNoEEC] != bad+1 {
+		w.Fail("corrupt", "adapter %d took a damaged packet, or did not count it", n.Index)
 	}
-	if p.forged && n.tally.in != in {
-		w.fail("corrupt", "adapter %d took a packet that does not come from the queue pair's peer", n.index)
+	if p.Forged != "" && n.tally.in != in {
+		w.Fail("corrupt", "adapter %d took a packet that does not come from the queue pair's peer", n.Index)
 	}
 	if c.EarlyKept != kept {
 		w.mark("L2 kept")
-		if p.damaged || p.forged || n.inOrder {
-			w.fail("keep", "adapter %d keeps a packet that it must not", n.index)
+		if p.Damaged || p.Forged != "" || n.inOrder {
+			w.Fail("keep", "adapter %d keeps a packet that it must not", n.Index)
 		}
 	}
 	n.answer()
@@ -299,11 +287,11 @@ func (n *node) receive(p *packet) {
 // first receives other packets, a little later.
 func (n *node) answer() {
 	w := n.w
-	if w.net.healed || !w.plan.on(lateAnswers) || w.net.rand.IntN(4) > 0 {
+	if w.Net.IsHealed() || !w.plan.on(lateAnswers) || w.Net.Rand.IntN(4) > 0 {
 		n.pump()
 		return
 	}
-	n.deadline = min(n.deadline, w.now.Add(time.Duration(w.net.rand.Int64N(int64(lateAnswer)))))
+	n.Deadline = min(n.Deadline, w.Now.Add(time.Duration(w.Net.Rand.Int64N(int64(lateAnswer)))))
 }
 
 // lateAnswer is the longest that an adapter takes to send after an arrival.
@@ -311,24 +299,24 @@ const lateAnswer = 20 * time.Microsecond
 
 // expect checks the packets of a datagram before the adapter gets it: one that
 // was sent to an earlier connection of its queue pair must have no effect.
-func (n *node) expect(p *packet) {
-	for off := 0; off < len(p.d.Bytes); {
+func (n *node) expect(p *virtual.Packet) {
+	for off := 0; off < len(p.Datagram.Bytes); {
 		var seg []byte
-		seg, off = p.d.Segment(off)
+		seg, off = p.Datagram.Segment(off)
 		h := headerOf(seg)
 		e := n.ends[h.dest]
 		if e == nil || !e.connected() {
 			continue
 		}
-		if p.serial < e.since {
-			if p.segs == 1 {
+		if p.Serial < e.since {
+			if p.Segments == 1 {
 				n.quiet = "a packet of an earlier connection had an effect"
 			}
 			n.w.disturb(e.node, e.peer.node)
 			continue
 		}
-		if e.left(p.d.Dst) {
-			if p.segs == 1 {
+		if e.left(p.Datagram.Dst) {
+			if p.Segments == 1 {
 				n.quiet = "a packet over a path that is not the queue pair's had an effect"
 			}
 			continue
@@ -346,18 +334,18 @@ func (n *node) poll(c *queue, k int) {
 	got := c.cq.Poll(wcs)
 	for i := range wcs[:got] {
 		if len(c.want) == 0 {
-			n.w.fail("poll", "adapter %d: a completion that was never pushed, or was polled before: wr_id %d %v qp %v", n.index, wcs[i].WRID, wcs[i].Status, wcs[i].QPN)
+			n.w.Fail("poll", "adapter %d: a completion that was never pushed, or was polled before: wr_id %d %v qp %v", n.Index, wcs[i].WRID, wcs[i].Status, wcs[i].QPN)
 			return
 		}
 		want := c.want[0]
 		c.want = c.want[1:]
 		if !sameWC(&wcs[i], &want) {
-			n.w.fail("poll", "adapter %d: polled %+v, want %+v", n.index, wcs[i], want)
+			n.w.Fail("poll", "adapter %d: polled %+v, want %+v", n.Index, wcs[i], want)
 			return
 		}
 	}
 	if got < k && len(c.want) > 0 {
-		n.w.fail("poll", "adapter %d: the completion of wr_id %d is missing from its queue", n.index, c.want[0].WRID)
+		n.w.Fail("poll", "adapter %d: the completion of wr_id %d is missing from its queue", n.Index, c.want[0].WRID)
 	}
 }
 
@@ -383,7 +371,7 @@ var poison = ib.WC{
 
 // audit compares the adapter's counters with the tally.
 func (n *node) audit() {
-	c, t := n.hca.Count(), &n.tally
+	c, t := n.HCA.Count(), &n.tally
 	early := c.Drops[counters.DropMalformed] + c.Drops[counters.DropICRC] + c.Drops[counters.DropNoQP] + c.Drops[counters.DropNoEEC] + c.Drops[counters.DropService] +
 		c.Drops[counters.DropPKey] + c.Drops[counters.DropQKey] + c.Drops[counters.DropAddress]
 	for _, x := range []struct {
@@ -402,7 +390,17 @@ func (n *node) audit() {
 		{"state_changes", c.StateChanges, t.moves, t.moves},
 	} {
 		if x.have < x.least || x.have > x.most {
-			n.w.fail("counters", "adapter %d: %s is %d, want %d to %d", n.index, x.name, x.have, x.least, x.most)
+			n.w.Fail("counters", "adapter %d: %s is %d, want %d to %d", n.Index, x.name, x.have, x.least, x.most)
 		}
 	}
+}
+
+// sorted returns ends in the order of their numbers.
+func sorted(m map[ib.QPN]*end) []*end {
+	ends := make([]*end, 0, len(m))
+	for _, e := range m {
+		ends = append(ends, e)
+	}
+	slices.SortFunc(ends, func(a, b *end) int { return cmp.Compare(a.num, b.num) })
+	return ends
 }

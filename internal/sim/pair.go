@@ -178,11 +178,11 @@ func (e *end) create(typ ib.QPType) {
 	if e.srq != nil {
 		c.SRQ = e.srq.srq
 	}
-	q, err := n.hca.CreateQP(n.pd, c)
-	e.w.must(err)
+	q, err := n.HCA.CreateQP(n.PD, c)
+	e.w.Must(err)
 	e.qp, e.num = q, q.Num()
 	if n.ends[e.num] != nil {
-		e.w.fail("leak", "adapter %d gives away QPN %v, which is in use", n.index, e.num)
+		e.w.Fail("leak", "adapter %d gives away QPN %v, which is in use", n.Index, e.num)
 	}
 	n.ends[e.num] = e
 }
@@ -196,7 +196,7 @@ func (e *end) typ() ib.QPType { return e.qp.Type() }
 func (e *end) start(t terms, own int) {
 	e.terms, e.own = t, own
 	e.gen++
-	e.since = e.w.net.serial
+	e.since = e.w.Net.Serial
 	e.forget()
 	e.space.restart(e.gen)
 	// The causes of the peer's errors are kept until now, because its last
@@ -204,7 +204,7 @@ func (e *end) start(t terms, own int) {
 	e.commEst, e.localGone, e.remGone = false, false, false
 	shared := e.srq != nil // other queue pairs post there too
 	e.shortRecv, e.badRecv = shared, shared
-	e.wire, e.delays = watcher{}, delays{since: e.w.now, heard: e.w.now}
+	e.wire, e.delays = watcher{}, delays{since: e.w.Now, heard: e.w.Now}
 	e.paths = paths{}
 }
 
@@ -229,7 +229,7 @@ func (e *end) attr() ib.QPAttr {
 		Port: 1, AccessFlags: ib.AccessRemote, PathMTU: e.pair.mtu, DestQPN: e.peer.num,
 		RQPSN: t.psn[1-e.own], SQPSN: t.psn[e.own], MaxDestRDAtomic: t.depth, MaxRDAtomic: t.depth,
 		MinRNRTimer: t.rnrTimer, Timeout: t.timeout, RetryCnt: t.retryCnt, RNRRetry: t.rnrRetry,
-		AV: ib.AHAttr{DGID: ib.GIDFromAddr(e.peer.node.addrs[gid]), SGIDIndex: uint8(gid), HopLimit: 64, Port: 1},
+		AV: ib.AHAttr{DGID: ib.GIDFromAddr(e.peer.node.Addrs[gid]), SGIDIndex: uint8(gid), HopLimit: 64, Port: 1},
 	}
 }
 
@@ -253,11 +253,11 @@ func (e *end) climb(a *ib.QPAttr, from, to ib.QPState) {
 
 // modify modifies the queue pair, which must succeed.
 func (e *end) modify(a *ib.QPAttr, mask ib.AttrMask) {
-	if err := e.qp.Modify(e.w.now, a, mask); err != nil {
-		e.w.fail("state", "adapter %d qp %v: %v", e.node.index, e.num, err)
+	if err := e.qp.Modify(e.w.Now, a, mask); err != nil {
+		e.w.Fail("state", "adapter %d qp %v: %v", e.node.Index, e.num, err)
 		return
 	}
-	e.node.hca.Shard().Arm(&e.qp.End)
+	e.node.HCA.Shard().Arm(&e.qp.End)
 	e.node.wake(nil)
 }
 
@@ -276,7 +276,7 @@ func (e *end) destroy() {
 	e.settle()
 	e.dropCompletions()
 	e.forget()
-	e.node.hca.DestroyQP(e.node.pd, e.qp)
+	e.node.HCA.DestroyQP(e.node.PD, e.qp)
 	delete(e.node.ends, e.num)
 	e.qp, e.state = nil, ib.RESET
 	e.space.close()
@@ -330,7 +330,7 @@ func (e *end) destination(to *node, v6 bool) ib.AHAttr {
 	if v6 {
 		gid = 1
 	}
-	return ib.AHAttr{DGID: ib.GIDFromAddr(to.addrs[gid]), SGIDIndex: uint8(gid), HopLimit: 64, Port: 1}
+	return ib.AHAttr{DGID: ib.GIDFromAddr(to.Addrs[gid]), SGIDIndex: uint8(gid), HopLimit: 64, Port: 1}
 }
 
 // header holds the fields of a packet that the oracle reads.

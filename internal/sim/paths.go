@@ -34,7 +34,7 @@ func (e *end) gidOn(path int) int {
 // allRoutes returns the end's routes, on each path.
 func (e *end) allRoutes() (all []route) {
 	for path := range numPaths {
-		all = append(all, route{e.node, e.peer.node.addrs[e.gidOn(path)], e.peer.num})
+		all = append(all, route{e.node, e.peer.node.Addrs[e.gidOn(path)], e.peer.num})
 	}
 	return all
 }
@@ -42,7 +42,7 @@ func (e *end) allRoutes() (all []route) {
 // left reports whether a packet to an address of the end arrives over a path
 // that the end does not use and to which a packet cannot make it migrate.
 func (e *end) left(dst netip.Addr) bool {
-	return !e.paths.asked && dst != e.node.addrs[e.gid()]
+	return !e.paths.asked && dst != e.node.Addrs[e.gid()]
 }
 
 // rearm loads the other path and requests REARM. Connection managers agree on
@@ -54,7 +54,7 @@ func (e *end) rearm() {
 	gid := e.gidOn(1 - e.paths.at)
 	a := ib.QPAttr{
 		State: ib.RTS, PathMigState: ib.REARM, AltPort: 1, AltTimeout: e.terms.timeout,
-		AltAV: ib.AHAttr{DGID: ib.GIDFromAddr(e.peer.node.addrs[gid]), SGIDIndex: uint8(gid), HopLimit: 64, Port: 1},
+		AltAV: ib.AHAttr{DGID: ib.GIDFromAddr(e.peer.node.Addrs[gid]), SGIDIndex: uint8(gid), HopLimit: 64, Port: 1},
 	}
 	e.paths.asked = true
 	e.w.mark("V15 REARM")
@@ -80,26 +80,26 @@ func (e *end) changePath() bool {
 // cutPath cuts an address off for a while.
 func (w *world) cutPath(r *rand.Rand) {
 	n := w.nodes[r.IntN(len(w.nodes))]
-	w.net.down[n.addrs[r.IntN(len(n.addrs))]] = w.now.Add(time.Duration(r.Int64N(int64(200 * time.Millisecond))))
+	w.down[n.Addrs[r.IntN(len(n.Addrs))]] = w.Now.Add(time.Duration(r.Int64N(int64(200 * time.Millisecond))))
 }
 
 // loseAddress removes an address from an adapter's port until addressesBack.
 func (w *world) loseAddress(r *rand.Rand) {
 	n := w.nodes[r.IntN(len(w.nodes))]
-	a := n.addrs[r.IntN(len(n.addrs))]
+	a := n.Addrs[r.IntN(len(n.Addrs))]
 	n.lost[a] = true
-	w.net.down[a] = w.now.Add(time.Duration(r.Int64N(int64(20 * time.Millisecond))))
-	n.hca.AddressLost(w.now, a, true)
+	w.down[a] = w.Now.Add(time.Duration(r.Int64N(int64(20 * time.Millisecond))))
+	n.HCA.AddressLost(w.Now, a, true)
 	n.wake(nil)
 }
 
 // addressesBack restores the addresses of all adapters.
 func (w *world) addressesBack() {
 	for _, n := range w.nodes {
-		for _, a := range n.addrs {
+		for _, a := range n.Addrs {
 			if n.lost[a] {
 				delete(n.lost, a)
-				n.hca.AddressLost(w.now, a, false)
+				n.HCA.AddressLost(w.Now, a, false)
 			}
 		}
 		n.wake(nil)

@@ -3,6 +3,8 @@ package sim
 import (
 	"math/rand/v2"
 	"time"
+
+	"github.com/softhca/softhca/internal/virtual"
 )
 
 // plan holds the parameters that a seed draws for a profile: the size of the
@@ -23,13 +25,21 @@ type plan struct {
 	inOrder  float64 // share of go-back-N adapters
 }
 
-// faults holds shares of packets, and times.
+// faults are the faults of the network and the limits of its ports.
 type faults struct {
-	loss, duplicate, reorder, corrupt float64
-	latency, jitter                   time.Duration
-	rate                              float64 // bit/s of an adapter's port; 0: no limit
-	buffer                            int     // maximum number of packets on the way to an adapter
+	virtual.Faults
+	ports
 }
+
+// ports holds the limits of the adapters' ports.
+type ports struct {
+	jitter time.Duration // of arrivals
+	rate   float64       // bit/s; 0: no limit
+	buffer int           // maximum number of packets on the way to an adapter
+}
+
+// noLimit is a buffer that never overflows.
+const noLimit = 1 << 20
 
 // newPlan draws a plan.
 func newPlan(c *Config) plan {
@@ -68,11 +78,15 @@ func (p *plan) drawNet(r *rand.Rand) {
 		}
 		return v
 	}
-	p.net = faults{
-		loss: share(loss, 0.05), duplicate: share(duplication, 0.05),
-		reorder: share(reordering, 0.05), corrupt: share(corruption, 0.03),
-		latency: time.Duration(1+r.IntN(30)) * time.Microsecond, buffer: 1 << 20,
-	}
+	p.net = faults{virtual.Faults{
+		Odds: virtual.Odds{
+			{Share: share(loss, 0.05), Fate: virtual.Lost}, {Share: share(duplication, 0.05), Fate: virtual.Duplicated},
+			{Share: share(reordering, 0.05), Fate: virtual.Delayed}, {Share: share(corruption, 0.03), Fate: virtual.Damaged},
+		},
+		Latency: time.Duration(1+r.IntN(30)) * time.Microsecond,
+		Late:    virtual.Delay{Usual: 200 * time.Microsecond, Long: 20 * time.Millisecond},
+		Damage:  virtual.Damage{Bits: 8, Resize: true},
+	}, ports{buffer: noLimit}}
 	if p.on(reordering) {
 		p.net.jitter = time.Duration(r.IntN(5)) * time.Microsecond
 	}
@@ -96,7 +110,7 @@ func (p *plan) drawHost(r *rand.Rand) {
 	}
 	if p.on(longMessages) {
 		p.slot, p.pairs, p.nodes, p.batch = 16<<10, 4, 2, 256<<10
-		p.net.loss = min(p.net.loss, 0.01)
+		p.net.Odds[0].Share = min(p.net.Odds[0].Share, 0.01)
 	}
 }
 

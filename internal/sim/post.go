@@ -215,12 +215,12 @@ func (e *end) post(o *op, wr *ib.SendWR) {
 	defer e.begins(e.due())
 	if _, err := e.qp.PostSend(*wr); err != nil {
 		if len(e.sq) < int(e.qp.Cap().MaxSendWR) {
-			e.w.fail("post", "adapter %d qp %v: %v with %d work requests in the queue", e.node.index, e.num, err, len(e.sq))
+			e.w.Fail("post", "adapter %d qp %v: %v with %d work requests in the queue", e.node.Index, e.num, err, len(e.sq))
 		}
 		o.drop()
 		return
 	}
-	e.w.posted++
+	e.w.Posted++
 	e.sq = append(e.sq, o)
 	if e.pair == nil {
 		return
@@ -266,7 +266,7 @@ func (e *end) postRecv(n int, bad bool) bool {
 		}
 	}
 	if _, err := e.qp.PostRecv(wr); err != nil {
-		e.w.fail("post", "adapter %d qp %v: %v", e.node.index, e.num, err)
+		e.w.Fail("post", "adapter %d qp %v: %v", e.node.Index, e.num, err)
 		return false
 	}
 	e.rq = append(e.rq, v)

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/ib"
-	"github.com/softhca/softhca/internal/sim/run"
+	"github.com/softhca/softhca/internal/virtual"
 )
 
 var (
@@ -40,6 +40,11 @@ func TestProfiles(t *testing.T) {
 			}
 		})
 	}
+}
+
+// newTestWorld returns a world for a test that makes steps by itself.
+func newTestWorld(c Config) *world {
+	return newWorld(c, virtual.Config{Seed: c.Seed, Ops: c.Ops, Skip: c.Skip})
 }
 
 // TestSameSeedSameRun compares everything that happens in two runs.
@@ -92,7 +97,7 @@ func TestBadConfig(t *testing.T) {
 // one in each area.
 func TestWrongMemoryIsSeen(t *testing.T) {
 	for _, name := range []string{"remote", "local"} {
-		w := newWorld(Config{Seed: 3, Ops: 50, Profile: "clean", Ladder: 10})
+		w := newTestWorld(Config{Seed: 3, Ops: 50, Profile: "clean"})
 		w.setUp()
 		s := w.pairs[0].ends[0].space
 		a := &s.remote
@@ -101,8 +106,8 @@ func TestWrongMemoryIsSeen(t *testing.T) {
 		}
 		a.buf[len(a.buf)-1] ^= 1
 		w.sweep()
-		if w.violation == nil || w.violation.Check != "memory" {
-			t.Errorf("%s: a changed guard byte gave %v, want a memory violation", name, w.violation)
+		if w.Violation == nil || w.Violation.Check != "memory" {
+			t.Errorf("%s: a changed guard byte gave %v, want a memory violation", name, w.Violation)
 		}
 	}
 }
@@ -129,15 +134,15 @@ func TestMinimize(t *testing.T) {
 
 // failAtSend makes a run that reports a failure after n sends of programs.
 func failAtSend(c Config, n uint64) *Result {
-	w := newWorld(c)
+	w := newTestWorld(c)
 	w.setUp()
-	for w.violation == nil && w.acted < c.Ops {
-		w.step(1 << 62)
+	for w.Violation == nil && w.Acted < c.Ops {
+		w.Step(w, 1<<62)
 		if w.did[actSend] == n {
-			w.fail("test", "sent %d times", n)
+			w.Fail("test", "sent %d times", n)
 		}
 	}
-	return &Result{Seed: c.Seed, Ops: c.Ops, Result: run.Result{Violation: w.violation, Ladder: w.ladder.lines()}}
+	return &Result{Seed: c.Seed, Ops: c.Ops, Result: virtual.Result{Violation: w.Violation}}
 }
 
 // TestDamageIsAlwaysSeen damages packets in every way and asks the ICRC.
@@ -168,23 +173,23 @@ func TestLossIsTooMuch(t *testing.T) {
 
 // TestPoolIsBounded shows that the network reuses the room of its packets.
 func TestPoolIsBounded(t *testing.T) {
-	w := newWorld(Config{Seed: 1, Ops: 2000, Profile: "clean", Ladder: 10})
-	w.run()
-	if w.violation != nil {
-		t.Fatal(w.violation)
+	w := newTestWorld(Config{Seed: 1, Ops: 2000, Profile: "clean"})
+	w.Simulate()
+	if w.Violation != nil {
+		t.Fatal(w.Violation)
 	}
-	if n, left := len(w.net.free), w.net.flight.Len(); n == 0 || n > 4096 || left != 0 {
-		t.Errorf("%d packets sent took %d places, and %d are on their way at the end", w.packets, n, left)
+	if n, left := w.Net.Idle(), w.Net.Len(); n == 0 || n > 4096 || left != 0 {
+		t.Errorf("%d packets sent took %d places, and %d are on their way at the end", w.Packets, n, left)
 	}
 }
 
 // TestRunsAreBounded shows that a run whose queue pairs come and go keeps
 // nothing of those that went.
 func TestRunsAreBounded(t *testing.T) {
-	w := newWorld(Config{Seed: 7, Ops: 20000, Profile: "lifecycle", Ladder: 10})
-	w.run()
-	if w.violation != nil {
-		t.Fatal(w.violation)
+	w := newTestWorld(Config{Seed: 7, Ops: 20000, Profile: "lifecycle"})
+	w.Simulate()
+	if w.Violation != nil {
+		t.Fatal(w.Violation)
 	}
 	made := 0
 	for _, p := range w.pairs {
@@ -223,7 +228,7 @@ func TestSharedSlots(t *testing.T) {
 // TestStrayMessageIsSeen shows that a message which arrives whole, but at
 // another queue pair than it was sent to, does not pass.
 func TestStrayMessageIsSeen(t *testing.T) {
-	w := newWorld(Config{Seed: 3, Ops: 50, Profile: "clean", Ladder: 10})
+	w := newTestWorld(Config{Seed: 3, Ops: 50, Profile: "clean"})
 	w.setUp()
 	e, other := w.nodes[0].ud, w.nodes[1].ud
 	o := &op{end: e, id: w.nextID(false), code: ib.WRSend}
@@ -231,11 +236,11 @@ func TestStrayMessageIsSeen(t *testing.T) {
 	v := e.rq[0]
 	copy(v.slot.bytes()[grhRoom:], o.data)
 	for to, want := range map[*end]string{e: "", other: "message"} {
-		w.violation = nil
+		w.Violation = nil
 		w.sent(o, to)
 		e.delivered(v, &ib.WC{WRID: v.id, ByteLen: grhRoom + 16})
-		if got := w.violation; (got == nil) != (want == "") || got != nil && got.Check != want {
-			t.Errorf("a message for adapter %d that arrives at 0: %v, want check %q", to.node.index, got, want)
+		if got := w.Violation; (got == nil) != (want == "") || got != nil && got.Check != want {
+			t.Errorf("a message for adapter %d that arrives at 0: %v, want check %q", to.node.Index, got, want)
 		}
 	}
 }

@@ -100,8 +100,8 @@ func (s *space) register(remote bool) {
 	for i := range a.slots {
 		a.slots[i].area = a
 	}
-	mr, err := s.node.pd.RegMR(memory.RegionConfig{Buf: a.buf, IOVA: 1 << 40, Access: access})
-	s.w.must(err)
+	mr, err := s.node.PD.RegMR(memory.RegionConfig{Buf: a.buf, IOVA: 1 << 40, Access: access})
+	s.w.Must(err)
 	a.mr = mr
 }
 
@@ -112,7 +112,7 @@ func (s *space) deregister(remote bool) {
 	if remote {
 		a = &s.remote
 	}
-	s.w.must(s.node.pd.DeregMR(a.mr))
+	s.w.Must(s.node.PD.DeregMR(a.mr))
 	if remote {
 		s.resolve("the region was deregistered")
 	} else {
@@ -128,8 +128,8 @@ func (s *space) deregister(remote bool) {
 // close ends the regions.
 func (s *space) close() {
 	s.sweep()
-	s.w.must(s.node.pd.DeregMR(s.remote.mr))
-	s.w.must(s.node.pd.DeregMR(s.local.mr))
+	s.w.Must(s.node.PD.DeregMR(s.remote.mr))
+	s.w.Must(s.node.PD.DeregMR(s.local.mr))
 }
 
 // restart starts a new connection.
@@ -227,7 +227,7 @@ func (s *space) resolve(why string) {
 			continue
 		}
 		if !t.consistent() {
-			s.w.fail("memory", "adapter %d: when %s, target %d holds bytes that no WRITE has put there", s.node.index, why, i)
+			s.w.Fail("memory", "adapter %d: when %s, target %d holds bytes that no WRITE has put there", s.node.Index, why, i)
 		}
 		t.accept()
 		if !s.fixed {
@@ -250,8 +250,8 @@ func (x *word) settle(s *space, why string) {
 		ok = ok || v == have
 	}
 	if !ok {
-		s.w.fail("atomic", "adapter %d: when %s, the word at %d is %#x: no number of the %d pending atomics, each once, makes that of %#x",
-			s.node.index, why, x.off, have, len(x.pending), x.value)
+		s.w.Fail("atomic", "adapter %d: when %s, the word at %d is %#x: no number of the %d pending atomics, each once, makes that of %#x",
+			s.node.Index, why, x.off, have, len(x.pending), x.value)
 	}
 	x.value, x.pending = have, nil
 	binary.NativeEndian.PutUint64(s.remote.want[x.off:], have)
@@ -279,7 +279,7 @@ func (s *space) sweep() {
 	s.local.sweep(s, func(l *slot) bool { return l.hot })
 	for i := range s.words {
 		if x := &s.words[i]; len(x.pending) == 0 && binary.NativeEndian.Uint64(s.remote.buf[x.off:]) != x.value {
-			s.w.fail("atomic", "adapter %d: the word at %d changed by itself", s.node.index, x.off)
+			s.w.Fail("atomic", "adapter %d: the word at %d changed by itself", s.node.Index, x.off)
 		}
 	}
 }
@@ -296,12 +296,12 @@ func (a *area) sweep(s *space, skip func(*slot) bool) {
 			end = l.off
 		}
 		if !bytes.Equal(a.buf[from:end], a.want[from:end]) {
-			s.w.fail("memory", "adapter %d: bytes %d to %d of a region changed and nobody was to write them", s.node.index, from, end)
+			s.w.Fail("memory", "adapter %d: bytes %d to %d of a region changed and nobody was to write them", s.node.Index, from, end)
 			return
 		}
 		from = l.off + l.size
 	}
 	if !bytes.Equal(a.buf[from:], a.want[from:]) {
-		s.w.fail("memory", "adapter %d: bytes from %d on of a region changed and nobody was to write them", s.node.index, from)
+		s.w.Fail("memory", "adapter %d: bytes from %d on of a region changed and nobody was to write them", s.node.Index, from)
 	}
 }

@@ -26,7 +26,7 @@ func (e *end) moved(r *trace.Record) {
 	w := e.w
 	w.markMove(r)
 	if r.From != e.state {
-		w.fail("state", "adapter %d qp %v moves from %v, and was in %v", e.node.index, e.num, r.From, e.state)
+		w.Fail("state", "adapter %d qp %v moves from %v, and was in %v", e.node.Index, e.num, r.From, e.state)
 	}
 	e.state = r.To
 	if e.pair != nil {
@@ -48,7 +48,7 @@ func (e *end) moved(r *trace.Record) {
 		}
 	}
 	if !legal {
-		w.fail("state", "adapter %d qp %v moves from %v to %v by itself or against the rules (%s)", e.node.index, e.num, r.From, r.To, r.Cause)
+		w.Fail("state", "adapter %d qp %v moves from %v to %v by itself or against the rules (%s)", e.node.Index, e.num, r.From, r.To, r.Cause)
 	}
 	switch r.To {
 	case ib.ERR:
@@ -80,7 +80,7 @@ func (e *end) event(t ib.EventType) {
 		e.node.watch = append(e.node.watch, e)
 	}
 	if !due {
-		e.w.fail("event", "adapter %d qp %v: %v in state %v, and nothing calls for it", e.node.index, e.num, t, e.state)
+		e.w.Fail("event", "adapter %d qp %v: %v in state %v, and nothing calls for it", e.node.Index, e.num, t, e.state)
 	}
 }
 
@@ -92,17 +92,17 @@ func (e *end) checkSettled() {
 	}
 	w := e.w
 	if e.state != e.qp.State() {
-		w.fail("state", "adapter %d qp %v is in %v and nobody was told: last seen in %v", e.node.index, e.num, e.qp.State(), e.state)
+		w.Fail("state", "adapter %d qp %v is in %v and nobody was told: last seen in %v", e.node.Index, e.num, e.qp.State(), e.state)
 	}
 	switch {
 	case e.state == ib.ERR:
 		e.checkFlushed()
 	case e.doomed && e.state != ib.RESET:
-		w.fail("state", "adapter %d qp %v: a request of the peer or a receive failed and the state is %v, want ERR", e.node.index, e.num, e.state)
+		w.Fail("state", "adapter %d qp %v: a request of the peer or a receive failed and the state is %v, want ERR", e.node.Index, e.num, e.state)
 	case e.failed && e.typ() == ib.RC:
-		w.fail("state", "adapter %d qp %v: a send failed and the state is %v", e.node.index, e.num, e.state)
+		w.Fail("state", "adapter %d qp %v: a send failed and the state is %v", e.node.Index, e.num, e.state)
 	case e.failed && e.state != ib.SQE && e.state != ib.RESET:
-		w.fail("state", "adapter %d qp %v: a send failed and the state is %v, want SQE", e.node.index, e.num, e.state)
+		w.Fail("state", "adapter %d qp %v: a send failed and the state is %v, want SQE", e.node.Index, e.num, e.state)
 	case e.state == ib.SQE:
 		e.checkSendFlushed()
 	}
@@ -114,7 +114,7 @@ func (e *end) checkSettled() {
 func (e *end) checkSendFlushed() {
 	for _, o := range e.sq {
 		if o.signaled || e.failed {
-			e.w.fail("flush", "adapter %d qp %v: %v leaves wr_id %d without completion", e.node.index, e.num, e.state, o.id)
+			e.w.Fail("flush", "adapter %d qp %v: %v leaves wr_id %d without completion", e.node.Index, e.num, e.state, o.id)
 			return
 		}
 		e.succeeded(o)
@@ -127,13 +127,13 @@ func (e *end) checkFlushed() {
 	w := e.w
 	e.checkSendFlushed()
 	if len(e.rq) > 0 {
-		w.fail("flush", "adapter %d qp %v: ERR leaves %d receives without completion", e.node.index, e.num, len(e.rq))
+		w.Fail("flush", "adapter %d qp %v: ERR leaves %d receives without completion", e.node.Index, e.num, len(e.rq))
 	}
 	if e.fatalDue {
-		w.fail("event", "adapter %d qp %v went to ERR because its completion queue overflowed, without QP_FATAL", e.node.index, e.num)
+		w.Fail("event", "adapter %d qp %v went to ERR because its completion queue overflowed, without QP_FATAL", e.node.Index, e.num)
 	}
 	if e.lastWQE {
-		w.fail("event", "adapter %d qp %v: ERR with a shared receive queue and no LAST_WQE_REACHED", e.node.index, e.num)
+		w.Fail("event", "adapter %d qp %v: ERR with a shared receive queue and no LAST_WQE_REACHED", e.node.Index, e.num)
 	}
 }
 
@@ -197,7 +197,7 @@ func (e *end) challenge(r *trace.Record) {
 func (e *end) silentPeer() bool {
 	p := e.peer
 	return p.state < ib.RTR || p.state == ib.ERR || e.pair.broken || e.paths.at != p.paths.at ||
-		e.pair.disturbed-e.wire.claimed >= probesOfClaim || len(e.w.net.cut) > 0
+		e.pair.disturbed-e.wire.claimed >= probesOfClaim || len(e.w.cut) > 0
 }
 
 // isProbe reports whether a packet is a probe of a challenge, whose number is limited.
@@ -225,7 +225,7 @@ func (e *end) drained() bool { return e.state == ib.SQD && !e.qp.Query().SQDrain
 // sniff checks a packet that an adapter sends.
 func (w *world) sniff(n *node, run *fabric.Run, seg []byte) {
 	n.tally.sent++
-	if w.verbose() {
+	if w.Telling() {
 		w.note(n, "->", seg)
 	}
 	h := headerOf(seg)
@@ -234,24 +234,24 @@ func (w *world) sniff(n *node, run *fabric.Run, seg []byte) {
 	}
 	e := w.routes[route{n, run.Path.Dst, h.dest}]
 	if e == nil {
-		w.fail("wire", "adapter %d sends %v to queue pair %v at %v, which none of its own is connected to", n.index, h.op, h.dest, run.Path.Dst)
+		w.Fail("wire", "adapter %d sends %v to queue pair %v at %v, which none of its own is connected to", n.Index, h.op, h.dest, run.Path.Dst)
 		return
 	}
 	x := &e.wire
 	if run.Path.Dst != e.route().to {
-		w.fail("wire", "adapter %d qp %v sends %v PSN %v over a path that it has left, or has not moved to", n.index, e.num, h.op, h.psn)
+		w.Fail("wire", "adapter %d qp %v sends %v PSN %v over a path that it has left, or has not moved to", n.Index, e.num, h.op, h.psn)
 	}
 	if h.empty && e.isProbe(h) {
 		return
 	}
 	if e.drained() {
-		w.fail("wire", "adapter %d qp %v sends %v PSN %v after its send queue has drained", n.index, e.num, h.op, h.psn)
+		w.Fail("wire", "adapter %d qp %v sends %v PSN %v after its send queue has drained", n.Index, e.num, h.op, h.psn)
 	}
-	if w.now < x.silent {
-		w.fail("rnr", "adapter %d qp %v sends PSN %v %v before the RNR timer of its peer has run out", n.index, e.num, h.psn, x.silent.Sub(w.now))
+	if w.Now < x.silent {
+		w.Fail("rnr", "adapter %d qp %v sends PSN %v %v before the RNR timer of its peer has run out", n.Index, e.num, h.psn, x.silent.Sub(w.Now))
 	}
 	if !x.sent {
-		x.began = w.now
+		x.began = w.Now
 	} else if !n.inOrder && h.psn.Diff(x.last.Next()) > 0 {
 		w.mark("L1 repaired")
 	}
@@ -263,7 +263,7 @@ func (w *world) sniff(n *node, run *fabric.Run, seg []byte) {
 	}
 	if first || x.last.Diff(x.newest) > 0 {
 		if first || x.newest.Diff(x.answered) <= 0 { // nothing was in flight: from now on the end waits for its peer
-			e.news("a request", w.now)
+			e.news("a request", w.Now)
 		}
 		x.newest = x.last
 	}
@@ -278,7 +278,7 @@ type route struct {
 
 // route returns the end's own.
 func (e *end) route() route {
-	return route{e.node, e.peer.node.addrs[e.gid()], e.peer.num}
+	return route{e.node, e.peer.node.Addrs[e.gid()], e.peer.num}
 }
 
 // arrives checks a packet for an end before its adapter gets it.
@@ -305,7 +305,7 @@ func (e *end) repaired(r *trace.Record) {
 	w := e.w
 	e.goesBack()
 	if e.node.inOrder && r.Cause != "answer in doubt" {
-		w.fail("repair", "adapter %d qp %v sends psn %v again (%s), and takes packets in order only", e.node.index, e.num, r.PSN, r.Cause)
+		w.Fail("repair", "adapter %d qp %v sends psn %v again (%s), and takes packets in order only", e.node.Index, e.num, r.PSN, r.Cause)
 	}
 	switch r.Cause {
 	case "probe":
@@ -321,7 +321,7 @@ func (e *end) repaired(r *trace.Record) {
 // (L1).
 func (e *end) fromNews(news *int, r *trace.Record) {
 	if *news--; *news < 0 {
-		e.w.fail("retry", "adapter %d qp %v goes back to psn %v (%s), and nothing that arrived says so", e.node.index, e.num, r.PSN, r.Cause)
+		e.w.Fail("retry", "adapter %d qp %v goes back to psn %v (%s), and nothing that arrived says so", e.node.Index, e.num, r.PSN, r.Cause)
 	}
 }
 
@@ -346,8 +346,8 @@ func (e *end) countRetry(r *trace.Record) {
 		x.retries++
 	}
 	if x.retries > int(e.terms.retryCnt) || e.terms.rnrRetry != ib.RNRInfiniteRetry && x.waits > int(e.terms.rnrRetry) {
-		e.w.fail("retry", "adapter %d qp %v goes back to psn %v (%s) for time %d and, because its peer is not ready, %d: it has %d and %d retries",
-			e.node.index, e.num, r.PSN, r.Cause, x.retries, x.waits, e.terms.retryCnt, e.terms.rnrRetry)
+		e.w.Fail("retry", "adapter %d qp %v goes back to psn %v (%s) for time %d and, because its peer is not ready, %d: it has %d and %d retries",
+			e.node.Index, e.num, r.PSN, r.Cause, x.retries, x.waits, e.terms.retryCnt, e.terms.rnrRetry)
 	}
 }
 
@@ -356,7 +356,7 @@ func (e *end) retried(r *trace.Record) {
 	w, x := e.w, &e.wire
 	// A full CQ at a peer that polls too rarely can cause this too.
 	if w.plan.has == 0 && r.Cause != notReady && e.peer.state != ib.ERR && !e.pair.broken {
-		w.fail("timer", "adapter %d qp %v: sending goes back (%s), and nothing was lost", e.node.index, e.num, r.Cause)
+		w.Fail("timer", "adapter %d qp %v: sending goes back (%s), and nothing was lost", e.node.Index, e.num, r.Cause)
 	}
 	e.countRetry(r)
 	e.goesBack()
@@ -364,14 +364,14 @@ func (e *end) retried(r *trace.Record) {
 	case notReady:
 		w.mark("E12 requester waits")
 		x.rnrs++
-		x.silent = w.now.Add(x.rnr)
+		x.silent = w.Now.Add(x.rnr)
 	case "timeout":
 		w.mark("E5 timeout")
 		wait := ib.AckTimeout(e.terms.timeout)
-		if since := max(x.lastTimeout, x.began); x.sent && w.now.Sub(since) < wait {
-			w.fail("timer", "adapter %d qp %v: the retry timer of %v fires %v after it was started", e.node.index, e.num, wait, w.now.Sub(since))
+		if since := max(x.lastTimeout, x.began); x.sent && w.Now.Sub(since) < wait {
+			w.Fail("timer", "adapter %d qp %v: the retry timer of %v fires %v after it was started", e.node.Index, e.num, wait, w.Now.Sub(since))
 		}
-		x.lastTimeout = w.now
+		x.lastTimeout = w.Now
 	case newPath:
 	case "implied NAK":
 		w.mark("E22 implied NAK")

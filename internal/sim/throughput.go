@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/virtual"
 )
 
 // LossRatio is the throughput of one reliable connection with and without
@@ -71,14 +72,15 @@ type measured struct {
 
 // start connects the two.
 func (m *measurement) start() (*world, *end) {
-	w := newWorld(Config{Seed: 1, Ops: 0, Profile: "clean", Ladder: 16})
+	w := newWorld(Config{Seed: 1, Profile: "clean"}, virtual.Config{Seed: 1})
 	w.plan.nodes, w.plan.slot, w.plan.inOrder = 2, measureSize, 0
-	w.plan.net = faults{loss: m.loss, latency: measureOneWay, rate: measureRate, buffer: 1 << 20}
+	w.plan.net.Latency, w.plan.net.rate = measureOneWay, measureRate
 	if m.loss > 0 {
 		w.plan.has = loss
+		w.plan.net.Odds[0].Share = m.loss
 	}
 	w.text = newText(measureSize)
-	w.net.init(w.plan.net, 1)
+	w.Net.Faults, w.ports = w.plan.net.Faults, w.plan.net.ports
 	w.plan.pairs = 0
 	w.setUp()
 	p := &pair{typ: ib.RC, mtu: m.mtu, at: [2]*node{w.nodes[0], w.nodes[1]}}
@@ -102,28 +104,28 @@ func (m *measurement) start() (*world, *end) {
 
 func (m *measurement) run() (measured, error) {
 	w, e := m.start()
-	begin, bytes := w.now, 0
-	for w.violation == nil && bytes < m.bytes {
+	begin, bytes := w.Now, 0
+	for w.Violation == nil && bytes < m.bytes {
 		for e.state == ib.RTS && len(e.sq) < measureDepth && e.transfer(m.code) {
 		}
 		if e.state != ib.RTS { // later requests would be flushed forever
 			return measured{}, fmt.Errorf("sim: with %v of the packets lost the retries do not suffice", m.loss)
 		}
-		before := w.completions
-		for w.completions == before && w.step(begin.Add(measureLimit)) {
+		before := w.Completions
+		for w.Completions == before && w.Step(w, begin.Add(measureLimit)) {
 		}
-		if w.completions == before {
+		if w.Completions == before {
 			return measured{}, fmt.Errorf("sim: %v do not complete within %v", m.code, measureLimit)
 		}
-		bytes += int(w.completions-before) * measureSize
+		bytes += int(w.Completions-before) * measureSize
 		e.node.poll(e.sendQ, len(w.wcs))
 	}
-	if w.violation != nil {
-		return measured{}, w.violation
+	if w.Violation != nil {
+		return measured{}, w.Violation
 	}
-	c := e.node.hca.Counters()
+	c := e.node.HCA.Counters()
 	return measured{
-		gbps: float64(bytes) * 8 / w.now.Sub(begin).Seconds() / 1e9, packets: w.packets,
+		gbps: float64(bytes) * 8 / w.Now.Sub(begin).Seconds() / 1e9, packets: w.Packets,
 		retries: c.CompleterRetryErr, timeouts: c.LocalAckTimeoutErr,
 	}, nil
 }

@@ -46,28 +46,28 @@ func TestL1_QueueStaysShort(t *testing.T) {
 	for _, code := range []ib.WROpcode{ib.WRRDMAWrite, ib.WRRDMARead} {
 		m := measurement{code: code, mtu: ib.MTU4096}
 		w, e := m.start()
-		w.net.rate = 1e9
+		w.ports.rate = 1e9
 		from := e.node // of the data
 		if code == ib.WRRDMARead {
 			from = e.peer.node
 		}
-		begin, done, waits := w.now, 0, time.Duration(0)
-		for w.violation == nil && done < bytes {
+		begin, done, waits := w.Now, 0, time.Duration(0)
+		for w.Violation == nil && done < bytes {
 			for len(e.sq) < measureDepth && e.transfer(code) {
 			}
-			before := w.completions
-			for w.completions == before && w.step(begin.Add(measureLimit)) {
+			before := w.Completions
+			for w.Completions == before && w.Step(w, begin.Add(measureLimit)) {
 				if done > settled {
-					waits = max(waits, from.busy.Sub(w.now))
+					waits = max(waits, from.busy.Sub(w.Now))
 				}
 			}
-			done += int(w.completions-before) * measureSize
+			done += int(w.Completions-before) * measureSize
 			e.node.poll(e.sendQ, len(w.wcs))
 		}
-		if w.violation != nil {
-			t.Fatal(w.violation)
+		if w.Violation != nil {
+			t.Fatal(w.Violation)
 		}
-		gbps := float64(done) * 8 / w.now.Sub(begin).Seconds() / 1e9
+		gbps := float64(done) * 8 / w.Now.Sub(begin).Seconds() / 1e9
 		t.Logf("%v: %.3f Gb/s, a packet waits up to %v", code, gbps, waits)
 		if gbps < 0.96 || waits > bound {
 			t.Errorf("%v: %.3f Gb/s and a packet waits up to %v, want 0.96 and no more than %v", code, gbps, waits, bound)

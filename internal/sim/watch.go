@@ -6,6 +6,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/virtual"
 )
 
 // Watch has functions that a run of pairs calls on events, so that other tests can compare
@@ -35,14 +36,14 @@ type End struct {
 }
 
 // name returns the End of e.
-func (e *end) name() End { return End{e.node.addrs[e.gidOn(0)], e.num} }
+func (e *end) name() End { return End{e.node.Addrs[e.gidOn(0)], e.num} }
 
 // told returns the functions to call.
 func (w *world) told() *Watch {
-	if w.cfg.Watch == nil || w.over {
+	if w.watch == nil || w.over {
 		return &Watch{}
 	}
-	return w.cfg.Watch
+	return w.watch
 }
 
 // harmed reports harm to a packet or a clock.
@@ -55,17 +56,15 @@ func (w *world) harmed() {
 // leaves reports segment i of a run that is sent.
 func (w *world) leaves(run *fabric.Run, i int) {
 	if f := w.told().Sent; f != nil {
-		f(time.Duration(w.now), &fabric.Datagram{
-			Bytes: run.Segment(i), Src: run.Path.Src, Dst: run.Path.Dst, SrcPort: run.Path.SrcPort, DstPort: fabric.RoCEPort,
-			ID: uint16(i), IDKnown: true, TClass: run.Path.TClass, HopLimit: run.Path.HopLimit,
-		})
+		d := virtual.Arrival(run, i, i+1)
+		f(time.Duration(w.Now), &d)
 	}
 }
 
 // arrived reports a packet that has arrived.
-func (w *world) arrived(p *packet) {
-	if f := w.told().Arrived; f != nil && !p.forged && !p.lie {
-		f(time.Duration(w.now), &p.d, p.damaged)
+func (w *world) arrived(p *virtual.Packet) {
+	if f := w.told().Arrived; f != nil && p.Forged == "" && !p.Claim {
+		f(time.Duration(w.Now), &p.Datagram, p.Damaged)
 	}
 }
 

@@ -4,21 +4,19 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
-	"runtime/debug"
 	"time"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/sim/channels"
-	"github.com/softhca/softhca/internal/sim/run"
 	"github.com/softhca/softhca/internal/sim/storm"
+	"github.com/softhca/softhca/internal/virtual"
 )
 
 // The streams of random numbers of a run. Each is independent of the others,
 // so that leaving out an action changes as little as possible.
 const (
 	streamPlan  = 1
-	streamNet   = 2
 	streamSetup = 3
 	streamMend  = 4
 	streamKeys  = 1 << 40
@@ -27,38 +25,31 @@ const (
 
 // world is one run.
 type world struct {
-	cfg  Config
-	plan plan
-	now  clock.Instant
-	net  network
+	virtual.World
+	plan  plan
+	watch *Watch
+
+	ports ports
+	cut   virtual.Cuts[*node]
+	down  virtual.Cuts[netip.Addr] // addresses, of paths
 
 	nodes  []*node
-	byAddr map[netip.Addr]*node
 	pairs  []*pair
 	routes map[route]*end
-
-	dice    run.Dice
-	acted   int // actions done or left out
-	nextAct clock.Instant
 
 	text  []byte
 	loose map[uint32]message // messages of UC and UD, by their position in the text
 	wcs   []ib.WC
 	ids   uint64
 
-	over        bool // everything has settled
-	violation   *run.Violation
-	ladder      ladder
-	marks       [numMarks]uint64
-	did         [numActions]uint64
-	packets     uint64
-	posted      uint64
-	completions uint64
+	over  bool // everything has settled
+	marks [numMarks]uint64
+	did   [numActions]uint64
 }
 
 // Result is the result of a run.
 type Result struct {
-	run.Result
+	virtual.Result
 	Seed    uint64
 	Profile string
 	Ops     int
@@ -71,72 +62,54 @@ func Run(c Config) (*Result, error) {
 		return nil, err
 	}
 	r := &Result{Seed: c.Seed, Profile: c.Profile, Ops: c.Ops}
-	other := run.Config{Seed: c.Seed, Ops: c.Ops, Skip: c.Skip, Trace: c.Trace, Ladder: c.Ladder}
+	open := func(k virtual.Config) virtual.Simulation {
+		w := newWorld(c, k)
+		c.Watch = nil // of the first run only
+		return w
+	}
 	switch c.Profile {
 	case storms:
-		r.Result = *storm.Run(other)
+		open = storm.Open
 	case datagrams:
-		r.Result = *channels.Run(other)
-	default:
-		r.Result = runPairs(c)
+		open = channels.Open
 	}
+	r.Result = *virtual.Run(virtual.Config{Seed: c.Seed, Ops: c.Ops, Skip: c.Skip, Trace: c.Trace, Ladder: c.Ladder}, open)
 	return r, nil
 }
 
-// runPairs executes a run of a profile that this package implements.
-func runPairs(c Config) run.Result {
-	w := newWorld(c)
-	w.run()
-	r := run.Result{
-		Troubles: w.plan.has.String(), Packets: w.packets, Posted: w.posted, Completions: w.completions,
-		Virtual: time.Duration(w.now), Marks: w.marks[:], Violation: w.violation,
-	}
-	if w.violation != nil {
-		r.Ladder = w.ladder.lines()
-	}
-	return r
-}
-
-func newWorld(c Config) *world {
+func newWorld(c Config, k virtual.Config) *world {
 	w := &world{
-		cfg: c, plan: newPlan(&c), byAddr: make(map[netip.Addr]*node), routes: make(map[route]*end),
-		dice: run.NewDice(c.Seed), loose: make(map[uint32]message), wcs: make([]ib.WC, 16),
+		plan: newPlan(&c), watch: c.Watch, routes: make(map[route]*end), loose: make(map[uint32]message), wcs: make([]ib.WC, 16),
+		cut: make(virtual.Cuts[*node]), down: make(virtual.Cuts[netip.Addr]),
 	}
+	w.Init(k, w.plan.net.Faults)
+	w.Gap, w.ports = w.plan.gap, w.plan.net.ports
 	w.text = newText(w.plan.slot)
-	w.net.init(w.plan.net, c.Seed)
-	w.ladder.init(c.Ladder)
 	return w
 }
 
-// run makes the run. A panic of the engine is a violation like any other.
-func (w *world) run() {
-	defer func() {
-		if p := recover(); p != nil {
-			w.fail("panic", "%v\n%s", p, debug.Stack())
-		}
-	}()
+// Simulate makes the run.
+func (w *world) Simulate() {
 	w.setUp()
-	for w.violation == nil && w.acted < w.cfg.Ops {
-		w.step(clock.Never)
-	}
+	w.StepAll(w)
 	w.settle()
 	w.over = true
 	w.tearDown()
 }
 
+// Report adds the features and the marks to the result.
+func (w *world) Report(r *virtual.Result) { r.Troubles, r.Marks = w.plan.has.String(), w.marks[:] }
+
 func (w *world) setUp() {
-	r := rand.New(rand.NewPCG(w.cfg.Seed, streamSetup))
+	r := rand.New(rand.NewPCG(w.Config.Seed, streamSetup))
 	for i := range w.plan.nodes {
-		n := &node{w: w, index: i, addrs: []netip.Addr{
+		n := &node{w: w, Adapter: w.Add(
 			netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)}),
 			netip.AddrFrom16([16]byte{0: 0xfd, 15: byte(i + 1)}),
 			// Those of the other path.
 			netip.AddrFrom4([4]byte{10, 0, 1, byte(i + 1)}),
 			netip.AddrFrom16([16]byte{0: 0xfd, 14: 1, 15: byte(i + 1)}),
-		}}
-		for _, a := range n.addrs {
-			w.byAddr[a] = n
-		}
+		)}
 		w.nodes = append(w.nodes, n)
 		n.open()
 	}
@@ -150,48 +123,21 @@ func (w *world) setUp() {
 	}
 }
 
-// step executes the next event: a packet arrives, a timer fires, or a program
-// acts. It reports whether there was one by the limit.
-func (w *world) step(limit clock.Instant) bool {
-	at := w.net.flight.Next()
-	var timer *node
-	for _, n := range w.nodes {
-		if n.deadline < at {
-			at, timer = n.deadline, n
-		}
-	}
-	acting := w.acted < w.cfg.Ops && w.nextAct <= at
-	if acting {
-		at = w.nextAct
-	}
-	if at > limit || at == clock.Never {
-		return false
-	}
-	w.now = max(w.now, at)
-	switch {
-	case acting:
-		w.takeTurn()
-	case timer != nil:
-		timer.hca.Shard().Advance(w.now)
-		timer.pump()
-	default:
-		p := w.net.flight.Due(w.now)
-		p.to.receive(p)
-		w.net.release(p)
-	}
-	return true
+// Receive passes an arrived packet to its adapter.
+func (w *world) Receive(p *virtual.Packet) { w.nodes[p.To.Index].receive(p) }
+
+// Advance fires the timers of an adapter.
+func (w *world) Advance(a *virtual.Adapter) {
+	a.HCA.Shard().Advance(w.Now)
+	w.nodes[a.Index].pump()
 }
 
-// takeTurn executes the next action and schedules the one after it.
-func (w *world) takeTurn() {
-	i := w.acted
-	w.acted++
-	gap := w.dice.Turn(i, w.plan.gap)
+// Act does an action, and checks delays and now and then memory.
+func (w *world) Act(i int, leftOut bool) {
 	w.allOnTime()
-	if !w.cfg.Skip[i] {
+	if !leftOut {
 		w.act(i)
 	}
-	w.nextAct = w.now.Add(gap)
 	if i%16 == 15 {
 		w.sweepSome(i / 16)
 	}
@@ -199,14 +145,14 @@ func (w *world) takeTurn() {
 
 // jump advances the clock: all timers and packets in between are due at once.
 func (w *world) jump(d time.Duration) {
-	w.now = w.now.Add(d)
+	w.Now = w.Now.Add(d)
 	w.harmed()
 	for _, p := range w.pairs {
 		p.disturbed++
 		p.harmed()
 	}
 	for _, n := range w.nodes {
-		n.hca.Shard().Advance(w.now)
+		n.HCA.Shard().Advance(w.Now)
 		n.pump()
 	}
 }
@@ -235,27 +181,25 @@ const settleTime = 30 * time.Second
 
 // settle heals the network and waits until nothing is pending (liveness).
 func (w *world) settle() {
-	if w.violation != nil {
+	if w.Violation != nil {
 		return
 	}
-	w.net.heal()
+	w.heal()
 	w.addressesBack()
-	if w.verbose() {
-		w.sayf("the network is whole again")
-	}
-	r := rand.New(rand.NewPCG(w.cfg.Seed, streamMend))
-	end := w.now.Add(settleTime)
-	for w.violation == nil {
+	w.Say(virtual.Nobody, "the network is whole again")
+	r := rand.New(rand.NewPCG(w.Config.Seed, streamMend))
+	end := w.Now.Add(settleTime)
+	for w.Violation == nil {
 		w.care(r)
-		next := w.now.Add(time.Millisecond)
-		for w.violation == nil && w.step(next) {
+		next := w.Now.Add(time.Millisecond)
+		for w.Violation == nil && w.Step(w, next) {
 		}
-		w.now = max(w.now, next)
+		w.Now = max(w.Now, next)
 		w.allOnTime()
 		if w.idle() {
 			return
 		}
-		if w.now > end {
+		if w.Now > end {
 			w.complain()
 			return
 		}
@@ -300,7 +244,7 @@ func (e *end) reveal() {
 
 // idle reports whether every send is complete and no packet is in the network.
 func (w *world) idle() bool {
-	if w.net.flight.Len() > 0 {
+	if w.Net.Len() > 0 {
 		return false
 	}
 	for _, n := range w.nodes {
@@ -330,17 +274,17 @@ func (w *world) complain() {
 			if len(e.sq) > 0 {
 				first = fmt.Sprintf(", the first wr_id %d (%v)", e.sq[0].id, e.sq[0].code)
 			}
-			w.fail("liveness", "adapter %d qp %v is in %v with %d sends pending%s %v after the network was healed",
-				n.index, e.num, e.state, len(e.sq), first, settleTime)
+			w.Fail("liveness", "adapter %d qp %v is in %v with %d sends pending%s %v after the network was healed",
+				n.Index, e.num, e.state, len(e.sq), first, settleTime)
 			return
 		}
 	}
-	w.fail("liveness", "packets are still on their way %v after the network was healed", settleTime)
+	w.Fail("liveness", "packets are still on their way %v after the network was healed", settleTime)
 }
 
 // tearDown destroys everything and checks for leftovers.
 func (w *world) tearDown() {
-	if w.violation != nil {
+	if w.Violation != nil {
 		return
 	}
 	w.sweep()
@@ -358,39 +302,21 @@ func (w *world) tearDown() {
 // close destroys the adapter's objects: none may be left.
 func (n *node) close() {
 	w := n.w
-	w.must(n.pd.DeregMR(n.srq.space.local.mr))
-	w.must(n.pd.DeregMR(n.srq.space.remote.mr))
-	if err := n.pd.DestroySRQ(n.srq.srq); err != nil {
-		w.fail("leak", "adapter %d: %v", n.index, err)
+	w.Must(n.PD.DeregMR(n.srq.space.local.mr))
+	w.Must(n.PD.DeregMR(n.srq.space.remote.mr))
+	if err := n.PD.DestroySRQ(n.srq.srq); err != nil {
+		w.Fail("leak", "adapter %d: %v", n.Index, err)
 	}
 	for _, c := range n.cqs {
 		n.poll(c, len(w.wcs))
-		if err := n.hca.DestroyCQ(c.cq); err != nil {
-			w.fail("leak", "adapter %d: %v", n.index, err)
+		if err := n.HCA.DestroyCQ(c.cq); err != nil {
+			w.Fail("leak", "adapter %d: %v", n.Index, err)
 		}
 	}
-	if err := n.pd.Dealloc(); err != nil {
-		w.fail("leak", "adapter %d: %v", n.index, err)
+	if err := n.PD.Dealloc(); err != nil {
+		w.Fail("leak", "adapter %d: %v", n.Index, err)
 	}
-	if d := n.hca.Shard().Deadline(); d != clock.Never || n.hca.Shard().Pending() {
-		w.fail("leak", "adapter %d without a queue pair has a timer at %v, pending %v", n.index, d, n.hca.Shard().Pending())
+	if d := n.HCA.Shard().Deadline(); d != clock.Never || n.HCA.Shard().Pending() {
+		w.Fail("leak", "adapter %d without a queue pair has a timer at %v, pending %v", n.Index, d, n.HCA.Shard().Pending())
 	}
-}
-
-// must fails the run if a call fails that must succeed.
-func (w *world) must(err error) {
-	if err != nil {
-		w.fail("post", "a call that should work: %v", err)
-	}
-}
-
-// fail records the first violation; the run ends with it.
-func (w *world) fail(check, format string, args ...any) {
-	if w.violation != nil {
-		return
-	}
-	w.violation = &run.Violation{
-		Check: check, Detail: fmt.Sprintf(format, args...), Action: w.acted - 1, At: time.Duration(w.now),
-	}
-	w.sayf("VIOLATION %v", w.violation)
 }

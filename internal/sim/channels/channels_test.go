@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/softhca/softhca/internal/sim/run"
+	"github.com/softhca/softhca/internal/virtual"
 )
 
 var (
@@ -25,7 +25,7 @@ func TestChannels(t *testing.T) {
 	var marks [numMarks]uint64
 	var packets, completions uint64
 	for seed := first; seed <= last; seed++ {
-		r := Run(run.Config{Seed: seed, Ops: testOps, Ladder: 200})
+		r := virtual.Run(virtual.Config{Seed: seed, Ops: testOps, Ladder: 200}, Open)
 		if v := r.Violation; v != nil {
 			t.Fatalf("seed %d (%s): %s: %s, at %v after action %d\n%s", seed, r.Troubles, v.Check, v.Detail, v.At, v.Action,
 				strings.Join(r.Ladder[max(0, len(r.Ladder)-60):], "\n"))

@@ -26,7 +26,7 @@ func (p *plan) calm() bool {
 }
 
 // hears records that an answer has arrived, or a request is complete.
-func (e *end) hears() { e.since = e.n.w.now }
+func (e *end) hears() { e.since = e.n.w.Now }
 
 // works reports whether the end can make progress.
 func (e *end) works() bool {
@@ -44,11 +44,11 @@ func (w *world) onTime() {
 	for _, c := range w.channels {
 		for _, e := range c.ends {
 			if !busy[e] || !e.works() {
-				e.since = w.now
+				e.since = w.Now
 				continue
 			}
-			if until := w.latest(e); w.now > until {
-				w.fail("delay", "adapter %d: EE context %v has work and has heard nothing of its peer since %v, want news by %v", e.n.index, e.eec.Num(), time.Duration(e.since), time.Duration(until))
+			if until := w.latest(e); w.Now > until {
+				w.Fail("delay", "adapter %d: EE context %v has work and has heard nothing of its peer since %v, want news by %v", e.n.Index, e.eec.Num(), time.Duration(e.since), time.Duration(until))
 			}
 		}
 	}
@@ -59,8 +59,8 @@ func (w *world) latest(e *end) clock.Instant {
 	switch {
 	case w.plan.calm():
 		return e.since.Add(calmTime)
-	case w.healed:
-		return max(e.since, w.healedAt.Add(lateness)).Add(healTime + probeTime)
+	case w.Net.IsHealed():
+		return max(e.since, w.Net.Healed.Add(lateness)).Add(healTime + probeTime)
 	}
 	return clock.Never
 }

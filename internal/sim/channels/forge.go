@@ -6,6 +6,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/virtual"
 	"github.com/softhca/softhca/roce"
 )
 
@@ -35,10 +36,7 @@ func (w *world) forge(r *rand.Rand) {
 	}
 	for range n {
 		p := w.forgery(e, op, r)
-		d := fabric.Datagram{
-			Src: e.peer.n.addrs[e.route.at], Dst: e.n.addrs[e.route.at], SrcPort: e.peer.port, DstPort: fabric.RoCEPort,
-			IDKnown: true, HopLimit: 64,
-		}
+		d := fabric.Datagram{Src: e.peer.n.Addrs[e.route.at], Dst: e.n.Addrs[e.route.at], SrcPort: e.peer.port}
 		if r.IntN(2) == 0 {
 			d.SrcPort ^= uint16(1 + r.IntN(0x3fff))
 		}
@@ -48,15 +46,13 @@ func (w *world) forge(r *rand.Rand) {
 		case 1:
 			w.wrongPath(e, &d, &p, r)
 		case 2: // the other path, to which a packet may make the end migrate
-			d.Src, d.Dst = e.peer.n.addrs[1-e.route.at], e.n.addrs[1-e.route.at]
+			d.Src, d.Dst = e.peer.n.Addrs[1-e.route.at], e.n.Addrs[1-e.route.at]
 			p.BTH.MigReq = true
 			farOff(&p, r)
 		default:
 			farOff(&p, r)
 		}
-		d.Bytes = make([]byte, roce.Size(p.BTH.Opcode, len(p.Payload)))
-		p.Build(d.Bytes)
-		roce.Seal(d.Bytes, roce.NewPrefix(d.Src, d.Dst, d.SrcPort, d.DstPort, len(d.Bytes)).WithID(d.ID))
+		d = virtual.Forgery(&p, d.Src, d.Dst, d.SrcPort)
 		w.mark("V18 forged")
 		w.tell(e.n, "gets forged", d.Bytes)
 		w.hand(e.n, &d, "a forged packet")
@@ -70,8 +66,8 @@ func (w *world) forgery(e *end, op roce.Opcode, r *rand.Rand) roce.Packet {
 	if op == 0 {
 		op = strangersOps[r.IntN(len(strangersOps))]
 	}
-	mine := w.programs[e.n.index*w.plan.programs+r.IntN(w.plan.programs)]
-	peer := w.programs[e.peer.n.index*w.plan.programs+r.IntN(w.plan.programs)]
+	mine := w.programs[e.n.Index*w.plan.programs+r.IntN(w.plan.programs)]
+	peer := w.programs[e.peer.n.Index*w.plan.programs+r.IntN(w.plan.programs)]
 	info, a := op.Info(), e.eec.Query()
 	p := roce.Packet{
 		BTH:   roce.BTH{Opcode: op, PKey: ib.PKeyDefault, DestQP: mine.q.Num(), PSN: a.RQPSN, AckReq: true, MigReq: r.IntN(2) == 0},
@@ -135,11 +131,11 @@ func (w *world) wrongPath(e *end, d *fabric.Datagram, p *roce.Packet, r *rand.Ra
 	case 0:
 		d.Src = netip.AddrFrom4([4]byte{10, 0, 9, 9})
 	case 1:
-		d.Src = e.peer.n.addrs[other]
+		d.Src = e.peer.n.Addrs[other]
 	case 2:
-		d.Dst = e.n.addrs[other]
+		d.Dst = e.n.Addrs[other]
 	default:
-		d.Src, d.Dst = e.peer.n.addrs[other], e.n.addrs[other]
+		d.Src, d.Dst = e.peer.n.Addrs[other], e.n.Addrs[other]
 		if e.eec.Query().PathMigState == ib.ARMED {
 			p.BTH.MigReq = false
 		}

@@ -37,12 +37,12 @@ func (n *node) poll() {
 	for k := n.cq.Poll(n.wcs[:]); k > 0; k = n.cq.Poll(n.wcs[:]) {
 		for i := range k {
 			wc := &n.wcs[i]
-			n.w.completions++
+			n.w.Completions++
 			if n.w.quiet != "" {
-				n.w.fail("forged", "adapter %d: request %#x completes with %v by %s", n.index, wc.WRID, wc.Status, n.w.quiet)
+				n.w.Fail("forged", "adapter %d: request %#x completes with %v by %s", n.Index, wc.WRID, wc.Status, n.w.quiet)
 			}
-			if n.w.telling {
-				n.w.say("%d completion qp %v %v of %#x", n.index, wc.QPN, wc.Status, wc.WRID)
+			if n.w.Telling() {
+				n.w.Say(n.Index, "completion qp %v %v of %#x", wc.QPN, wc.Status, wc.WRID)
 			}
 			if wc.Status != ib.WCSuccess && slices.Contains(markNames[:], "V18 "+wc.Status.String()) {
 				n.w.mark("V18 " + wc.Status.String())
@@ -60,25 +60,25 @@ func (n *node) poll() {
 func (w *world) sent(wc *ib.WC) {
 	o := w.works[wc.WRID]
 	if o == nil || o.over {
-		w.fail("twice", "request %d completes with %v, and was complete, or never was", wc.WRID, wc.Status)
+		w.Fail("twice", "request %d completes with %v, and was complete, or never was", wc.WRID, wc.Status)
 		return
 	}
 	p := o.from
 	if o.life != p.life || len(p.queue) == 0 || p.queue[0] != o || wc.QPN != p.q.Num() {
-		w.fail("order", "request %d of queue pair %v completes with %v before others", o.id, p.q.Num(), wc.Status)
+		w.Fail("order", "request %d of queue pair %v completes with %v before others", o.id, p.q.Num(), wc.Status)
 		return
 	}
 	o.over, o.status = true, wc.Status
 	o.via.hears()
 	p.queue, p.free = p.queue[1:], append(p.free, o.slot)
 	if why := w.unfair(o, wc.Status); why != "" {
-		w.fail("status", "request %d (%v, wrong %d) of queue pair %v in %v completes with %v: %s", o.id, o.op, o.bad, p.q.Num(), p.q.State(), wc.Status, why)
+		w.Fail("status", "request %d (%v, wrong %d) of queue pair %v in %v completes with %v: %s", o.id, o.op, o.bad, p.q.Num(), p.q.State(), wc.Status, why)
 	}
 	if wc.Status == ib.WCSuccess {
 		w.done(o)
 	}
 	if s := p.q.State(); wc.Status != ib.WCSuccess && s != ib.SQE && s != ib.ERR {
-		w.fail("state", "after %v the queue pair %v is in %v", wc.Status, p.q.Num(), s)
+		w.Fail("state", "after %v the queue pair %v is in %v", wc.Status, p.q.Num(), s)
 	}
 }
 
@@ -130,10 +130,10 @@ func (w *world) done(o *work) {
 		have = o.from.n.buf[o.home():][:o.n]
 	}
 	if have != nil && !bytes.Equal(have, want) {
-		w.fail("content", "request %d (%v of %d bytes) is complete, and not where it should be", o.id, o.op, o.n)
+		w.Fail("content", "request %d (%v of %d bytes) is complete, and not where it should be", o.id, o.op, o.n)
 	}
 	if o.takesReceive() && !o.got && o.to.life == o.toLife {
-		w.fail("lost", "request %d (%v) is complete, and its message was not delivered", o.id, o.op)
+		w.Fail("lost", "request %d (%v) is complete, and its message was not delivered", o.id, o.op)
 	}
 }
 
@@ -146,7 +146,7 @@ func (n *node) received(wc *ib.WC) {
 	w := n.w
 	p, v, slot := n.owner(wc)
 	if p == nil || !v.done(slot) {
-		w.fail("twice", "receive %#x of queue pair %v completes with %v, and was complete, or of another life", wc.WRID, wc.QPN, wc.Status)
+		w.Fail("twice", "receive %#x of queue pair %v completes with %v, and was complete, or of another life", wc.WRID, wc.QPN, wc.Status)
 		return
 	}
 	if v == n.shared {
@@ -158,14 +158,14 @@ func (n *node) received(wc *ib.WC) {
 	case ib.WCRemAbortErr, ib.WCLocLenErr:
 	case ib.WCLocEECOpErr:
 		if !n.ended {
-			w.fail("status", "a receive of queue pair %v completes with %v, and every channel is there", wc.QPN, wc.Status)
+			w.Fail("status", "a receive of queue pair %v completes with %v, and every channel is there", wc.QPN, wc.Status)
 		}
 	case ib.WCWRFlushErr:
 		if p.q.State() != ib.ERR {
-			w.fail("status", "a receive of queue pair %v in %v is flushed", wc.QPN, p.q.State())
+			w.Fail("status", "a receive of queue pair %v in %v is flushed", wc.QPN, p.q.State())
 		}
 	default:
-		w.fail("status", "a receive of queue pair %v completes with %v", wc.QPN, wc.Status)
+		w.Fail("status", "a receive of queue pair %v completes with %v", wc.QPN, wc.Status)
 	}
 }
 
@@ -180,29 +180,29 @@ func (w *world) delivered(p *program, b []byte, wc *ib.WC) {
 	o := w.works[id]
 	switch {
 	case o == nil, o.to != p, o.toLife != p.life, !o.takesReceive(), o.bad != good:
-		w.fail("content", "queue pair %v gets a message that nobody sent to it: %d", p.q.Num(), id)
+		w.Fail("content", "queue pair %v gets a message that nobody sent to it: %d", p.q.Num(), id)
 		return
 	case o.got:
-		w.fail("twice", "message %d is delivered twice", id)
+		w.Fail("twice", "message %d is delivered twice", id)
 		return
 	case wc.EEC != o.via.peer.eec.Num(), wc.ByteLen != o.n:
-		w.fail("content", "message %d of %d bytes by EE context %v is delivered as %d bytes by %v", id, o.n, o.via.peer.eec.Num(), wc.ByteLen, wc.EEC)
+		w.Fail("content", "message %d of %d bytes by EE context %v is delivered as %d bytes by %v", id, o.n, o.via.peer.eec.Num(), wc.ByteLen, wc.EEC)
 	case o.life == o.from.life && wc.SrcQP != o.from.q.Num():
-		w.fail("content", "message %d of queue pair %v is delivered as one of %v", id, o.from.q.Num(), wc.SrcQP)
+		w.Fail("content", "message %d of queue pair %v is delivered as one of %v", id, o.from.q.Num(), wc.SrcQP)
 	case (o.op != ib.WRSend) != (wc.Flags&ib.WCWithImm != 0), o.op != ib.WRSend && wc.ImmData != uint32(id):
-		w.fail("content", "message %d is delivered with flags %v and immediate %#x", id, wc.Flags, wc.ImmData)
+		w.Fail("content", "message %d is delivered with flags %v and immediate %#x", id, wc.Flags, wc.ImmData)
 	case o.over && o.status != ib.WCGeneralErr && o.status != ib.WCWRFlushErr && o.status != ib.WCLocEECOpErr:
-		w.fail("twice", "message %d is delivered after its request completed with %v", id, o.status)
+		w.Fail("twice", "message %d is delivered after its request completed with %v", id, o.status)
 	}
 	want := make([]byte, o.n)
 	o.fill(want)
 	if wc.Opcode == ib.WCRecv && !bytes.Equal(want, b[:o.n]) {
-		w.fail("content", "message %d is not what was sent", id)
+		w.Fail("content", "message %d is not what was sent", id)
 	}
 	o.got = true
 	from := met{o.from, o.life}
 	if int(o.seq) <= p.met[from] {
-		w.fail("order", "message %d of queue pair %v comes after a later one", id, wc.SrcQP)
+		w.Fail("order", "message %d of queue pair %v comes after a later one", id, wc.SrcQP)
 	}
 	p.met[from] = int(o.seq)
 }
@@ -214,12 +214,12 @@ const settleTime = 20 * time.Second
 // must complete, so no queue pair starves; then the counters must be right, and
 // nothing may be left.
 func (w *world) settle() {
-	w.healed, w.healedAt = true, w.now
+	w.Net.Heal(w.Now)
 	for _, c := range w.channels {
-		c.cut.until = min(c.cut.until, w.now)
+		c.cut.until = min(c.cut.until, w.Now)
 	}
-	limit := w.now.Add(settleTime)
-	for w.violation == nil {
+	limit := w.Now.Add(settleTime)
+	for w.Violation == nil {
 		busy := (*work)(nil)
 		for _, c := range w.channels {
 			for _, e := range c.ends {
@@ -239,15 +239,15 @@ func (w *world) settle() {
 		if busy == nil {
 			break
 		}
-		if w.now > limit {
-			w.fail("liveness", "request %d (%v) of queue pair %v waits since %v", busy.id, busy.op, busy.from.q.Num(), time.Duration(busy.at))
+		if w.Now > limit {
+			w.Fail("liveness", "request %d (%v) of queue pair %v waits since %v", busy.id, busy.op, busy.from.q.Num(), time.Duration(busy.at))
 		}
-		for next := w.now.Add(200 * time.Microsecond); w.now < next && w.violation == nil; {
+		for next := w.Now.Add(200 * time.Microsecond); w.Now < next && w.Violation == nil; {
 			w.step(next)
 		}
 		w.onTime()
 	}
-	if w.violation == nil {
+	if w.Violation == nil {
 		w.count()
 		w.tearDown()
 	}
@@ -271,10 +271,10 @@ func (w *world) count() {
 				}
 			}
 			if v := binary.NativeEndian.Uint64(n.buf[atCount+8*p.index:]); v < least || v > most {
-				w.fail("count", "program %d has counted to %d at adapter %d, want %d to %d", p.index, v, n.index, least, most)
+				w.Fail("count", "program %d has counted to %d at adapter %d, want %d to %d", p.index, v, n.Index, least, most)
 			}
 		}
-		c := n.hca.Counters()
+		c := n.HCA.Counters()
 		w.marks[slices.Index(markNames[:], "V18 resync")] += c.Resyncs
 		w.marks[slices.Index(markNames[:], "V18 suspended")] += c.RDSuspended
 	}
@@ -284,26 +284,26 @@ func (w *world) count() {
 func (w *world) tearDown() {
 	for _, c := range w.channels {
 		for _, e := range c.ends {
-			e.n.hca.DestroyEEC(w.now, e.eec)
+			e.n.HCA.DestroyEEC(w.Now, e.eec)
 		}
 	}
 	for _, p := range w.programs {
-		p.n.hca.DestroyQP(p.n.pd, p.q)
+		p.n.HCA.DestroyQP(p.n.PD, p.q)
 	}
 	for _, n := range w.nodes {
-		n.hca.DestroyEEC(w.now, n.alien)
-		n.hca.DestroyQP(n.pd, n.outsider)
-		n.hca.DestroyQP(n.pd, n.connected)
-		w.must(n.pd.DestroySRQ(n.shared.srq))
-		w.must(n.hca.DeallocRDD(n.apart))
-		if err := n.hca.DeallocRDD(n.rdd); err != nil {
-			w.fail("leak", "adapter %d: %v", n.index, err)
+		n.HCA.DestroyEEC(w.Now, n.alien)
+		n.HCA.DestroyQP(n.PD, n.outsider)
+		n.HCA.DestroyQP(n.PD, n.connected)
+		w.Must(n.PD.DestroySRQ(n.shared.srq))
+		w.Must(n.HCA.DeallocRDD(n.apart))
+		if err := n.HCA.DeallocRDD(n.rdd); err != nil {
+			w.Fail("leak", "adapter %d: %v", n.Index, err)
 		}
-		w.must(n.pd.DeregMR(n.mr))
-		w.must(n.hca.DestroyCQ(n.cq))
-		w.must(n.pd.Dealloc())
-		if r := n.hca.Resources(); r.QPs+r.EECs+r.RDDs+r.CQs+r.SRQs+r.PDs+r.MRs != 0 {
-			w.fail("leak", "adapter %d still has %+v", n.index, r)
+		w.Must(n.PD.DeregMR(n.mr))
+		w.Must(n.HCA.DestroyCQ(n.cq))
+		w.Must(n.PD.Dealloc())
+		if r := n.HCA.Resources(); r.QPs+r.EECs+r.RDDs+r.CQs+r.SRQs+r.PDs+r.MRs != 0 {
+			w.Fail("leak", "adapter %d still has %+v", n.Index, r)
 		}
 	}
 }

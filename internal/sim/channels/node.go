@@ -1,7 +1,6 @@
 package channels
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"github.com/softhca/softhca/internal/memory"
 	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/internal/trace"
+	"github.com/softhca/softhca/internal/virtual"
 	"github.com/softhca/softhca/roce"
 )
 
@@ -41,11 +41,9 @@ const (
 
 // node is an adapter.
 type node struct {
+	*virtual.Adapter // it has an address for each path
+
 	w      *world
-	index  int
-	addrs  [numPaths]netip.Addr
-	hca    *hca.HCA
-	pd     *hca.PD
 	cq     *qp.CQ
 	rdd    *qp.RDD
 	ends   map[ib.EECN]*end // of the existing channels
@@ -60,13 +58,12 @@ type node struct {
 
 	buf   []byte
 	mr    *memory.Region
-	batch *fabric.Batch
 	wcs   [16]ib.WC
 	ended bool // an EE context was destroyed
 }
 
 // path returns the index of the path with an address of the adapter.
-func (n *node) path(a netip.Addr) int { return slices.Index(n.addrs[:], a) }
+func (n *node) path(a netip.Addr) int { return slices.Index(n.Addrs, a) }
 
 // shape is the state that a packet without effect must not change.
 type shape struct {
@@ -129,13 +126,10 @@ type end struct {
 func text(i int) byte { return byte(i*7 + i>>8) }
 
 func (w *world) setUp() {
-	r := rand.New(rand.NewPCG(w.cfg.Seed, streamSetup<<8))
+	r := rand.New(rand.NewPCG(w.Config.Seed, streamSetup<<8))
 	for i := range w.plan.nodes {
-		n := &node{w: w, index: i, buf: make([]byte, memSize), ends: make(map[ib.EECN]*end)}
-		for k := range n.addrs {
-			n.addrs[k] = netip.AddrFrom4([4]byte{10, 0, byte(k), byte(i + 1)})
-			w.byAddr[n.addrs[k]] = n
-		}
+		a := w.Add(netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)}), netip.AddrFrom4([4]byte{10, 0, 1, byte(i + 1)}))
+		n := &node{Adapter: a, w: w, buf: make([]byte, memSize), ends: make(map[ib.EECN]*end)}
 		w.nodes = append(w.nodes, n)
 		n.open()
 	}
@@ -156,35 +150,30 @@ func (w *world) setUp() {
 // open starts the adapter.
 func (n *node) open() {
 	w := n.w
-	caps := fabric.Caps{Name: "channels", Addrs: n.addrs[:], MTU: 65507, MaxSegments: 64, MaxRunBytes: 65000}
 	cfg := hca.Config{
-		Caps: caps, Rand: rand.New(rand.NewPCG(w.cfg.Seed, uint64(100+n.index))).Uint32, NodeGUID: uint64(n.index + 1), Raise: n.raise,
+		Caps: virtual.Caps(n.Addrs...), Rand: rand.New(rand.NewPCG(w.Config.Seed, uint64(100+n.Index))).Uint32, NodeGUID: uint64(n.Index + 1), Raise: n.raise,
 		Settings: qp.Settings{MigReq: true, InOrderOnly: w.plan.inOrderOnly},
 	}
-	if w.telling {
+	if w.Telling() {
 		cfg.Trace = func(t *trace.Record) {
 			if t.Kind != trace.PacketIn && t.Kind != trace.Completion {
-				w.say("%d %s", n.index, t)
+				w.Say(n.Index, "%s", t)
 			}
 		}
 	}
+	w.Must(n.Open(cfg, 64<<10))
 	var err error
-	n.hca, err = hca.New(cfg)
-	w.must(err)
-	n.batch = fabric.NewBatch(64<<10, caps)
-	n.pd, err = n.hca.AllocPD()
-	w.must(err)
-	n.cq, err = n.hca.CreateCQ(4096, nil)
-	w.must(err)
-	n.rdd, err = n.hca.AllocRDD()
-	w.must(err)
+	n.cq, err = n.HCA.CreateCQ(4096, nil)
+	w.Must(err)
+	n.rdd, err = n.HCA.AllocRDD()
+	w.Must(err)
 	for k := range textLen {
 		n.buf[atText+k] = text(k)
 	}
-	n.mr, err = n.pd.RegMR(memory.RegionConfig{Buf: n.buf, IOVA: 1 << 32, Access: ib.AccessLocalWrite | ib.AccessRemote})
-	w.must(err)
-	srq, err := n.pd.CreateSRQ(common, 1, 0)
-	w.must(err)
+	n.mr, err = n.PD.RegMR(memory.RegionConfig{Buf: n.buf, IOVA: 1 << 32, Access: ib.AccessLocalWrite | ib.AccessRemote})
+	w.Must(err)
+	srq, err := n.PD.CreateSRQ(common, 1, 0)
+	w.Must(err)
 	n.shared = newReceives(atCommon, common)
 	n.shared.srq = srq
 	n.openOthers()
@@ -194,16 +183,16 @@ func (n *node) open() {
 func (n *node) openOthers() {
 	w := n.w
 	var err error
-	n.apart, err = n.hca.AllocRDD()
-	w.must(err)
-	n.alien, err = n.hca.CreateEEC(n.apart)
-	w.must(err)
+	n.apart, err = n.HCA.AllocRDD()
+	w.Must(err)
+	n.alien, err = n.HCA.CreateEEC(n.apart)
+	w.Must(err)
 	few := ib.QPCap{MaxSendWR: 1, MaxRecvWR: 1, MaxSendSGE: 1, MaxRecvSGE: 1}
-	n.outsider, err = n.hca.CreateQP(n.pd, hca.QPConfig{Type: ib.RD, SendCQ: n.cq, RecvCQ: n.cq, RDD: n.apart, Cap: few})
-	w.must(err)
-	w.must(walk(w, n.outsider, &ib.QPAttr{Port: 1, QKey: outsiderKey, AccessFlags: ib.AccessRemote}))
-	n.connected, err = n.hca.CreateQP(n.pd, hca.QPConfig{Type: ib.RC, SendCQ: n.cq, RecvCQ: n.cq, Cap: few})
-	w.must(err)
+	n.outsider, err = n.HCA.CreateQP(n.PD, hca.QPConfig{Type: ib.RD, SendCQ: n.cq, RecvCQ: n.cq, RDD: n.apart, Cap: few})
+	w.Must(err)
+	w.Must(walk(w, n.outsider, &ib.QPAttr{Port: 1, QKey: outsiderKey, AccessFlags: ib.AccessRemote}))
+	n.connected, err = n.HCA.CreateQP(n.PD, hca.QPConfig{Type: ib.RC, SendCQ: n.cq, RecvCQ: n.cq, Cap: few})
+	w.Must(err)
 }
 
 // outsiderKey is the Q_Key of the queue pair in another domain.
@@ -218,18 +207,11 @@ func walk(w *world, q *qp.QP, a *ib.QPAttr) error {
 			required |= ib.AttrMinRNRTimer
 		}
 		a.State, from = to, to
-		if err := q.Modify(w.now, a, required|ib.AttrState); err != nil {
+		if err := q.Modify(w.Now, a, required|ib.AttrState); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// must fails the run if a call fails that must succeed.
-func (w *world) must(err error) {
-	if err != nil {
-		panic(fmt.Sprintf("channels: %v", err))
-	}
 }
 
 // timeout is the code of the local ACK timeout: 16.8 ms.
@@ -239,8 +221,8 @@ const timeout = 12
 func (w *world) connect(c *channel, a, b *node, r *rand.Rand) {
 	w.channels = append(w.channels, c)
 	for i, n := range [2]*node{a, b} {
-		eec, err := n.hca.CreateEEC(n.rdd)
-		w.must(err)
+		eec, err := n.HCA.CreateEEC(n.rdd)
+		w.Must(err)
 		c.ends[i] = &end{ch: c, n: n, eec: eec}
 		n.ends[eec.Num()] = c.ends[i]
 	}
@@ -255,24 +237,22 @@ func (w *world) connect(c *channel, a, b *node, r *rand.Rand) {
 		for _, to := range [...]ib.QPState{ib.INIT, ib.RTR, ib.RTS} {
 			required, _, _ := qp.Transition(ib.EEC, from, to)
 			attr.State, from = to, to
-			w.must(e.modify(&attr, required|ib.AttrState))
+			w.Must(e.modify(&attr, required|ib.AttrState))
 		}
 	}
 }
 
 func (e *end) modify(a *ib.QPAttr, mask ib.AttrMask) error {
-	err := e.eec.Modify(e.n.w.now, a, mask)
-	e.n.hca.Shard().Arm(&e.eec.End)
+	err := e.eec.Modify(e.n.w.Now, a, mask)
+	e.n.HCA.Shard().Arm(&e.eec.End)
 	return err
 }
 
 // raise handles the adapter's events. No channel or queue pair may fail.
 func (n *node) raise(e qp.Event) {
-	if n.w.telling {
-		n.w.say("%d event %v", n.index, e.Type)
-	}
+	n.w.Say(n.Index, "event %v", e.Type)
 	if n.w.quiet != "" {
-		n.w.fail("forged", "adapter %d: %v by %s", n.index, e.Type, n.w.quiet)
+		n.w.Fail("forged", "adapter %d: %v by %s", n.Index, e.Type, n.w.quiet)
 	}
 	switch e.Type {
 	case ib.EventEECPathMig:
@@ -280,9 +260,9 @@ func (n *node) raise(e qp.Event) {
 	case ib.EventEECPathMigErr:
 		n.ends[e.EEC].astray()
 	case ib.EventEECFatal:
-		n.w.fail("channel", "adapter %d: %v of EE context %v", n.index, e.Type, e.EEC)
+		n.w.Fail("channel", "adapter %d: %v of EE context %v", n.Index, e.Type, e.EEC)
 	case ib.EventCQErr, ib.EventQPFatal, ib.EventQPReqErr, ib.EventQPAccessErr:
-		n.w.fail("event", "adapter %d: %v of queue pair %v", n.index, e.Type, e.QPN)
+		n.w.Fail("event", "adapter %d: %v of queue pair %v", n.Index, e.Type, e.QPN)
 	}
 }
 
@@ -291,9 +271,9 @@ func (n *node) raise(e qp.Event) {
 // flight.
 func (e *end) sniff(from *node, p *roce.Packet, path *fabric.Path) {
 	w := from.w
-	if at := e.route.at; e.n != from || path.Src != from.addrs[at] || path.Dst != e.peer.n.addrs[at] || p.BTH.MigReq == e.route.asked {
-		w.fail("path", "EE context %v of adapter %d is on path %d, ready to leave it %v, and there is a packet from %v to %v with MigReq %v",
-			e.eec.Num(), e.n.index, at, e.route.asked, path.Src, path.Dst, p.BTH.MigReq)
+	if at := e.route.at; e.n != from || path.Src != from.Addrs[at] || path.Dst != e.peer.n.Addrs[at] || p.BTH.MigReq == e.route.asked {
+		w.Fail("path", "EE context %v of adapter %d is on path %d, ready to leave it %v, and there is a packet from %v to %v with MigReq %v",
+			e.eec.Num(), e.n.Index, at, e.route.asked, path.Src, path.Dst, p.BTH.MigReq)
 	}
 	e.port = path.SrcPort
 	if p.Info.Flags&roce.FlagResponse != 0 || p.Info.Kind == roce.KindWrite && p.RETH == (roce.RETH{}) && p.Info.Flags&roce.FlagStart != 0 {
@@ -308,7 +288,7 @@ func (e *end) sniff(from *node, p *roce.Packet, path *fabric.Path) {
 		return
 	}
 	if e.sent && p.Info.Flags&roce.FlagStart != 0 && p.Info.Kind != roce.KindResync && p.BTH.PSN.Diff(e.high) > 0 && e.acked.Diff(e.high) < 0 {
-		w.fail("wire", "EE context %v begins PSN %v while %v is not answered", e.eec.Num(), p.BTH.PSN, e.high)
+		w.Fail("wire", "EE context %v begins PSN %v while %v is not answered", e.eec.Num(), p.BTH.PSN, e.high)
 	}
 	if !e.sent {
 		e.acked = p.BTH.PSN.Prev()

@@ -31,7 +31,7 @@ type cut struct {
 
 // addressOf returns the end's address on a path.
 func (e *end) addressOf(path int) *ib.AHAttr {
-	return &ib.AHAttr{DGID: ib.GIDFromAddr(e.peer.n.addrs[path]), SGIDIndex: uint8(path), HopLimit: 64, Port: 1}
+	return &ib.AHAttr{DGID: ib.GIDFromAddr(e.peer.n.Addrs[path]), SGIDIndex: uint8(path), HopLimit: 64, Port: 1}
 }
 
 // isCut reports whether a path of the channel is cut.
@@ -42,7 +42,7 @@ func (c *channel) isCut(now clock.Instant, path int) bool {
 // left reports whether a datagram arrives over a path that the end does not use
 // and to which a packet cannot make it migrate.
 func (e *end) left(d *fabric.Datagram) bool {
-	return !e.route.asked && d.Dst != e.n.addrs[e.route.at]
+	return !e.route.asked && d.Dst != e.n.Addrs[e.route.at]
 }
 
 // armed reports whether both ends of the channel may migrate, and will follow when
@@ -62,16 +62,16 @@ func (c *channel) armed() bool {
 // so both ends use the same one, which works.
 func (e *end) rearm() {
 	w := e.n.w
-	if e.route.asked || e.route.at != e.peer.route.at || e.eec.State() != ib.RTS || w.now < e.ch.cut.until {
+	if e.route.asked || e.route.at != e.peer.route.at || e.eec.State() != ib.RTS || w.Now < e.ch.cut.until {
 		return
 	}
-	if over := max(e.route.moved, e.peer.route.moved).Add(lateness + latency); w.now < over {
-		w.pause = over.Sub(w.now)
+	if over := max(e.route.moved, e.peer.route.moved).Add(lateness + latency); w.Now < over {
+		w.pause = over.Sub(w.Now)
 		return
 	}
 	w.mark("V15 REARM")
-	e.route.asked, e.route.since, e.route.failed = true, w.now, false
-	w.must(e.modify(&ib.QPAttr{
+	e.route.asked, e.route.since, e.route.failed = true, w.Now, false
+	w.Must(e.modify(&ib.QPAttr{
 		State: ib.RTS, PathMigState: ib.REARM, AltPort: 1, AltTimeout: timeout, AltAV: *e.addressOf(1 - e.route.at),
 	}, ib.AttrState|ib.AttrAltPath|ib.AttrPathMigState))
 }
@@ -82,7 +82,7 @@ func (e *end) migrate() {
 		return
 	}
 	e.route.told = true
-	e.n.w.must(e.modify(&ib.QPAttr{State: ib.RTS, PathMigState: ib.MIGRATED}, ib.AttrState|ib.AttrPathMigState))
+	e.n.w.Must(e.modify(&ib.QPAttr{State: ib.RTS, PathMigState: ib.MIGRATED}, ib.AttrState|ib.AttrPathMigState))
 	e.route.told = false
 }
 
@@ -115,9 +115,9 @@ func (w *world) rove(r *rand.Rand) {
 func (w *world) cutPath(c *channel, r *rand.Rand) {
 	w.mark("V15 path cut")
 	long := 9 * ib.AckTimeout(timeout)
-	c.cut = cut{c.ends[0].route.at, w.now.Add(time.Duration(r.Int64N(int64(long))))}
+	c.cut = cut{c.ends[0].route.at, w.Now.Add(time.Duration(r.Int64N(int64(long))))}
 	if r.IntN(3) > 0 {
-		c.cut.until, w.pause = w.now.Add(long), long
+		c.cut.until, w.pause = w.Now.Add(long), long
 	}
 }
 
@@ -126,7 +126,7 @@ func (w *world) cutPath(c *channel, r *rand.Rand) {
 // of other channels with that address may migrate too.
 func (e *end) loseAddress() {
 	w, n := e.n.w, e.n
-	lost := n.addrs[e.route.at]
+	lost := n.Addrs[e.route.at]
 	for _, o := range n.ends {
 		if o.route.at == e.route.at && o.route.asked && !o.ch.armed() {
 			return
@@ -136,11 +136,11 @@ func (e *end) loseAddress() {
 	for _, o := range n.ends {
 		o.route.told = o.route.at == e.route.at
 	}
-	n.hca.AddressLost(w.now, lost, true)
+	n.HCA.AddressLost(w.Now, lost, true)
 	for _, o := range n.ends {
 		o.route.told = false
 	}
-	n.hca.AddressLost(w.now, lost, false)
+	n.HCA.AddressLost(w.Now, lost, false)
 	n.poll()
 }
 
@@ -152,18 +152,18 @@ func (e *end) migrated() {
 	wasCut := e.ch.cut.path == e.route.at && e.ch.cut.until > e.route.since
 	switch {
 	case !e.route.asked:
-		w.fail("path", "adapter %d: EE context %v migrates, and was not asked to be ready for it", e.n.index, e.eec.Num())
+		w.Fail("path", "adapter %d: EE context %v migrates, and was not asked to be ready for it", e.n.Index, e.eec.Num())
 	case !e.route.told && !wasCut && e.peer.route.at != to:
-		w.fail("path", "adapter %d: EE context %v migrates without a cause", e.n.index, e.eec.Num())
+		w.Fail("path", "adapter %d: EE context %v migrates without a cause", e.n.Index, e.eec.Num())
 	}
-	e.route = route{at: to, moved: w.now}
+	e.route = route{at: to, moved: w.Now}
 }
 
 // astray handles PATH_MIG_ERR of an end: at most one packet from before both ends
 // requested REARM may cause it.
 func (e *end) astray() {
 	if !e.route.asked || e.route.failed {
-		e.n.w.fail("path", "adapter %d: EE context %v has PATH_MIG_ERR, which it had before, or is not armed", e.n.index, e.eec.Num())
+		e.n.w.Fail("path", "adapter %d: EE context %v has PATH_MIG_ERR, which it had before, or is not armed", e.n.Index, e.eec.Num())
 	}
 	e.route.failed = true
 }

@@ -87,8 +87,8 @@ func (p *program) create() {
 		p.recvs, c.SRQ = p.n.shared, p.n.shared.srq
 	}
 	var err error
-	p.q, err = p.n.hca.CreateQP(p.n.pd, c)
-	p.n.w.must(err)
+	p.q, err = p.n.HCA.CreateQP(p.n.PD, c)
+	p.n.w.Must(err)
 	p.begin()
 }
 
@@ -104,13 +104,13 @@ func (p *program) begin() {
 		p.recvs = newReceives(atRecv+p.local*depth*recvLen, depth)
 	}
 	p.qkey = ib.QKey(p.index*1000 + p.life)
-	p.n.w.must(walk(p.n.w, p.q, &ib.QPAttr{Port: 1, QKey: p.qkey, AccessFlags: ib.AccessRemote, MinRNRTimer: uint8(4 + p.index%8)}))
-	p.trouble, p.wavered = false, p.n.w.now
+	p.n.w.Must(walk(p.n.w, p.q, &ib.QPAttr{Port: 1, QKey: p.qkey, AccessFlags: ib.AccessRemote, MinRNRTimer: uint8(4 + p.index%8)}))
+	p.trouble, p.wavered = false, p.n.w.Now
 }
 
 func (p *program) modify(a *ib.QPAttr, mask ib.AttrMask) error {
-	err := p.q.Modify(p.n.w.now, a, mask)
-	p.n.hca.Shard().Arm(&p.q.End)
+	err := p.q.Modify(p.n.w.Now, a, mask)
+	p.n.HCA.Shard().Arm(&p.q.End)
 	p.n.poll()
 	return err
 }
@@ -151,10 +151,10 @@ func (w *world) act(r *rand.Rand) {
 func (p *program) tend() {
 	switch p.q.State() {
 	case ib.SQE:
-		p.n.w.must(p.move(ib.RTS))
+		p.n.w.Must(p.move(ib.RTS))
 	case ib.SQD:
 		if err := p.move(ib.RTS); err != nil && !errors.Is(err, ib.EINVAL) {
-			p.n.w.fail("status", "SQD is not left: %v", err)
+			p.n.w.Fail("status", "SQD is not left: %v", err)
 		}
 	case ib.ERR:
 		p.reset()
@@ -164,7 +164,7 @@ func (p *program) tend() {
 // reset empties the queue pair: its requests vanish.
 func (p *program) reset() {
 	p.giveUp()
-	p.n.w.must(p.move(ib.RESET))
+	p.n.w.Must(p.move(ib.RESET))
 	p.begin()
 }
 
@@ -173,7 +173,7 @@ func (p *program) reset() {
 // completes it.
 func (p *program) giveUp() {
 	if p.recvs == p.n.shared && p.q.State() != ib.ERR {
-		p.n.w.must(p.move(ib.ERR))
+		p.n.w.Must(p.move(ib.ERR))
 	}
 	for _, o := range p.queue {
 		o.over, o.status = true, ib.WCGeneralErr
@@ -185,7 +185,7 @@ func (w *world) unrest(p *program, r *rand.Rand) {
 	switch k := r.IntN(16); {
 	case k < 5 && p.q.State() == ib.RTS:
 		w.mark("Q36 queue pair in SQD")
-		w.must(p.move(ib.SQD))
+		w.Must(p.move(ib.SQD))
 	case k < 8:
 		w.mark("V18 queue pair reset")
 		p.disturb()
@@ -193,21 +193,21 @@ func (w *world) unrest(p *program, r *rand.Rand) {
 	case k < 10 && p.q.State() != ib.ERR:
 		w.mark("V18 queue pair in ERR")
 		p.disturb()
-		w.must(p.move(ib.ERR))
+		w.Must(p.move(ib.ERR))
 	case k < 12:
 		w.mark("V18 queue pair destroyed")
 		p.disturb()
 		p.giveUp()
-		p.n.hca.DestroyQP(p.n.pd, p.q)
+		p.n.HCA.DestroyQP(p.n.PD, p.q)
 		p.n.poll()
 		p.create()
 	case k < 15:
 		e := w.channels[r.IntN(len(w.channels))].ends[r.IntN(2)]
 		if e.eec.State() == ib.RTS {
 			w.mark("Q36 EE context in SQD")
-			w.must(e.modify(&ib.QPAttr{State: ib.SQD}, ib.AttrState))
+			w.Must(e.modify(&ib.QPAttr{State: ib.SQD}, ib.AttrState))
 		} else if err := e.modify(&ib.QPAttr{State: ib.RTS}, ib.AttrState); err != nil && !errors.Is(err, ib.EINVAL) {
-			w.fail("status", "SQD is not left: %v", err)
+			w.Fail("status", "SQD is not left: %v", err)
 		}
 	default:
 		w.mark("V18 channel destroyed")
@@ -217,7 +217,7 @@ func (w *world) unrest(p *program, r *rand.Rand) {
 		for _, e := range c.ends {
 			e.n.ended = true
 			delete(e.n.ends, e.eec.Num())
-			e.n.hca.DestroyEEC(w.now, e.eec)
+			e.n.HCA.DestroyEEC(w.Now, e.eec)
 			e.n.poll()
 		}
 		w.channels = slices.Delete(w.channels, i, i+1)
@@ -238,10 +238,10 @@ func (p *program) send(r *rand.Rand) {
 	}
 	e := ends[r.IntN(len(ends))]
 	k := r.IntN(w.plan.programs)
-	to := w.programs[e.peer.n.index*w.plan.programs+k]
+	to := w.programs[e.peer.n.Index*w.plan.programs+k]
 	w.nextID++
 	p.seq++
-	o := &work{id: w.nextID, seq: uint64(p.seq), from: p, to: to, life: p.life, toLife: to.life, via: e, slot: p.free[0], at: w.now}
+	o := &work{id: w.nextID, seq: uint64(p.seq), from: p, to: to, life: p.life, toLife: to.life, via: e, slot: p.free[0], at: w.Now}
 	o.op = [...]ib.WROpcode{
 		ib.WRSend, ib.WRSend, ib.WRSendWithImm, ib.WRRDMAWrite, ib.WRRDMAWriteWithImm, ib.WRRDMARead, ib.WRAtomicFetchAdd,
 	}[r.IntN(7)]
@@ -253,17 +253,17 @@ func (p *program) send(r *rand.Rand) {
 	}
 	wr := p.request(o, r)
 	if _, err := p.q.PostSend(wr); err != nil {
-		w.fail("status", "post send in %v: %v", p.q.State(), err)
+		w.Fail("status", "post send in %v: %v", p.q.State(), err)
 		return
 	}
-	w.posted++
+	w.Posted++
 	p.free = p.free[1:]
 	p.queue = append(p.queue, o)
 	w.works[o.id] = o
-	if w.telling {
-		w.say("%d qp %v posts %d: %v of %d bytes to %d qp %v by %v, wrong %d", p.n.index, p.q.Num(), o.id, o.op, o.n, to.n.index, to.q.Num(), e.eec.Num(), o.bad)
+	if w.Telling() {
+		w.Say(p.n.Index, "qp %v posts %d: %v of %d bytes to %d qp %v by %v, wrong %d", p.q.Num(), o.id, o.op, o.n, to.n.Index, to.q.Num(), e.eec.Num(), o.bad)
 	}
-	p.n.hca.Shard().Doorbell(w.now, p.q)
+	p.n.HCA.Shard().Doorbell(w.Now, p.q)
 	p.n.poll()
 }
 

@@ -64,13 +64,13 @@ func (p *program) receive(n int) {
 			_, err = p.q.PostRecv(wr)
 		}
 		if err != nil {
-			p.n.w.fail("status", "post receive: %v", err)
+			p.n.w.Fail("status", "post receive: %v", err)
 			return
 		}
 		v.free, v.out[slot] = v.free[1:], true
 	}
 	if p.q.State() == ib.ERR { // the shard flushes it; otherwise receives need no doorbell
-		p.n.hca.Shard().Doorbell(p.n.w.now, p.q)
+		p.n.HCA.Shard().Doorbell(p.n.w.Now, p.q)
 		p.n.poll()
 	}
 }

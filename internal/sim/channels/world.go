@@ -3,51 +3,36 @@ package channels
 import (
 	"fmt"
 	"math/rand/v2"
-	"net/netip"
-	"runtime/debug"
 	"time"
 
 	"github.com/softhca/softhca/internal/clock"
-	"github.com/softhca/softhca/internal/deadline"
-	"github.com/softhca/softhca/internal/sim/run"
+	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/virtual"
 )
 
 // Streams of random numbers of a seed.
 const (
-	streamSetup = iota + 1
-	streamNet
-	streamAction
+	streamSetup  = 1
+	streamAction = 3
 )
 
 // world is one run.
 type world struct {
-	cfg      run.Config
-	now      clock.Instant
+	virtual.World
 	plan     plan
-	net      *rand.Rand
-	healed   bool
-	healedAt clock.Instant
-	flight   deadline.Heap[packet]
 	nodes    []*node
-	byAddr   map[netip.Addr]*node
 	channels []*channel
 	programs []*program
 	works    map[uint64]*work
 	nextID   uint64
-	acted    int
 	nextAct  clock.Instant
 	pause    time.Duration // time before the programs' next action
-
-	packets, posted, completions uint64
 
 	// quiet is the reason why the packet being delivered must have no effect;
 	// empty: it may have one.
 	quiet string
 
-	marks     [numMarks]uint64
-	violation *run.Violation
-	telling   bool // events are recorded
-	ladder    []string
+	marks [numMarks]uint64
 }
 
 // plan holds the parameters that a seed draws.
@@ -94,94 +79,55 @@ func (p *plan) String() string {
 		100*p.hold, p.shared, 100*p.wild, 100*p.unrest, 100*p.roam, 100*p.forgery)
 }
 
-// Run makes one run. A panic of the engine is a violation like any other. A
-// failed run is repeated exactly, with its last events recorded; recording every
-// run would take longer than the runs.
-func Run(c run.Config) *run.Result {
-	w := newWorld(c)
-	w.run()
-	r := &run.Result{
-		Troubles: w.plan.String(), Packets: w.packets, Posted: w.posted, Completions: w.completions, Virtual: time.Duration(w.now),
-		Marks: w.marks[:], Violation: w.violation,
-	}
-	if w.violation == nil || c.Ladder == 0 {
-		return r
-	}
-	if !w.telling {
-		w = newWorld(c)
-		w.telling = true
-		w.run()
-	}
-	r.Ladder = w.ladder
-	return r
+// Open returns a run to make.
+func Open(c virtual.Config) virtual.Simulation {
+	w := &world{plan: newPlan(c.Seed), works: make(map[uint64]*work)}
+	p := &w.plan
+	w.Init(c, virtual.Faults{
+		Odds: virtual.Odds{
+			{Share: p.loss, Fate: virtual.Lost}, {Share: p.dup, Fate: virtual.Duplicated}, {Share: p.late, Fate: virtual.Delayed},
+			{Share: p.damage, Fate: virtual.Damaged},
+		},
+		Latency: latency, Late: virtual.Delay{Usual: 300 * time.Microsecond, Long: lateness}, Damage: virtual.Damage{Bits: 1},
+	})
+	return w
 }
 
-func newWorld(c run.Config) *world {
-	return &world{
-		cfg: c, plan: newPlan(c.Seed), net: rand.New(rand.NewPCG(c.Seed, streamNet)), byAddr: make(map[netip.Addr]*node),
-		works: make(map[uint64]*work), flight: deadline.New(func(p *packet) *deadline.Link { return &p.arrival }),
-		telling: c.Trace != nil,
-	}
-}
+// Report adds the plan and the marks to the result.
+func (w *world) Report(r *virtual.Result) { r.Troubles, r.Marks = w.plan.String(), w.marks[:] }
 
-func (w *world) run() {
-	defer func() {
-		if p := recover(); p != nil {
-			w.fail("panic", "%v\n%s", p, debug.Stack())
-		}
-	}()
+// Simulate makes the run.
+func (w *world) Simulate() {
 	w.setUp()
-	for w.violation == nil && w.acted < w.cfg.Ops {
+	for w.Violation == nil && w.Acted < w.Config.Ops {
 		w.step(w.nextAct)
-		if w.now < w.nextAct {
+		if w.Now < w.nextAct {
 			continue
 		}
-		if !w.cfg.Skip[w.acted] {
-			w.act(rand.New(rand.NewPCG(w.cfg.Seed, streamAction<<32+uint64(w.acted))))
+		i := w.Acted
+		w.Acted++
+		if !w.Config.Skip[i] {
+			w.act(rand.New(rand.NewPCG(w.Config.Seed, streamAction<<32+uint64(i))))
 		}
-		w.acted++
-		w.nextAct, w.pause = w.now.Add(w.plan.pace+w.pause), 0
+		w.nextAct, w.pause = w.Now.Add(w.plan.pace+w.pause), 0
 		w.turn()
 		w.onTime()
 	}
 	w.settle()
 }
 
-// fail records the first violation.
-func (w *world) fail(check, format string, args ...any) {
-	if w.violation == nil {
-		w.violation = &run.Violation{Check: check, Detail: fmt.Sprintf(format, args...), Action: w.acted, At: time.Duration(w.now)}
-		w.say("VIOLATION %s: %s", check, w.violation.Detail)
-	}
-}
-
-// say adds a line to the ladder.
-func (w *world) say(format string, args ...any) {
-	if !w.telling {
-		return
-	}
-	line := fmt.Sprintf("%10v  %s", time.Duration(w.now), fmt.Sprintf(format, args...))
-	if w.cfg.Trace != nil {
-		fmt.Fprintln(w.cfg.Trace, line)
-	}
-	if w.ladder = append(w.ladder, line); len(w.ladder) > 2*w.cfg.Ladder {
-		w.ladder = append([]string(nil), w.ladder[len(w.ladder)-w.cfg.Ladder:]...)
-	}
-}
-
 // step advances to the next event, at most to latest.
 func (w *world) step(latest clock.Instant) {
-	at := min(latest, w.flight.Next())
+	at := min(latest, w.Net.Next())
 	for _, n := range w.nodes {
-		at = min(at, n.hca.Shard().Deadline())
+		at = min(at, n.HCA.Shard().Deadline())
 	}
-	w.now = max(w.now, at)
-	for p := w.flight.Due(w.now); p != nil; p = w.flight.Due(w.now) {
-		w.arrive(p)
+	w.Now = max(w.Now, at)
+	for w.Deliver(w.arrive) {
 	}
 	for _, n := range w.nodes {
-		if n.hca.Shard().Deadline() <= w.now {
-			n.hca.Shard().Advance(w.now)
+		if n.HCA.Shard().Deadline() <= w.Now {
+			n.HCA.Shard().Advance(w.Now)
 			n.poll()
 		}
 	}
@@ -194,15 +140,11 @@ const maxTurns = 10_000
 // turn lets every adapter transmit.
 func (w *world) turn() {
 	for _, n := range w.nodes {
-		for k := 0; n.hca.Shard().Pending() && w.violation == nil; k++ {
-			n.hca.Shard().Transmit(w.now, n.batch)
-			for i := range n.batch.Pending() {
-				w.carry(n, &n.batch.Pending()[i])
-			}
-			n.batch.Reset()
+		for k := 0; n.HCA.Shard().Pending() && w.Violation == nil; k++ {
+			n.Transmit(w.Now, func(run *fabric.Run) { w.carry(n, run) })
 			n.poll()
 			if k == maxTurns {
-				w.fail("liveness", "adapter %d does not stop sending", n.index)
+				w.Fail("liveness", "adapter %d does not stop sending", n.Index)
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/cm"
+	"github.com/softhca/softhca/internal/virtual"
 	"github.com/softhca/softhca/mad"
 )
 
@@ -62,38 +63,21 @@ var actionTable = [numActions]struct {
 // doAction does action number i. Its random choices depend only on i, so
 // leaving out another action does not change them.
 func (w *world) doAction(i int) {
-	a := w.drawAction()
-	if w.cfg.Trace != nil {
-		w.sayf("action %d: %s", i, actionTable[a].name)
-	}
+	a := action(virtual.Draw(w.Rand, w.plan.acts[:]))
+	w.Say(virtual.Nobody, "action %d: %s", i, actionTable[a].name)
 	if a == actCall {
 		w.call(uint64(i+1) << sideBits)
 		return
 	}
-	actionTable[a].do(w, w.dice.Rand)
-}
-
-// drawAction draws an action by weight.
-func (w *world) drawAction() action {
-	sum := 0
-	for _, n := range w.plan.acts {
-		sum += n
-	}
-	v := w.dice.IntN(sum)
-	for a, n := range w.plan.acts {
-		if v -= n; v < 0 {
-			return action(a)
-		}
-	}
-	panic("storm: weights do not add up")
+	actionTable[a].do(w, w.Rand)
 }
 
 // call makes one host request a connection or a service of another, or of
 // itself.
 func (w *world) call(id uint64) {
-	r := w.dice.Rand
+	r := w.Rand
 	from := w.hosts[r.IntN(len(w.hosts))]
-	to := w.hosts[(from.index+1+r.IntN(len(w.hosts)-1))%len(w.hosts)]
+	to := w.hosts[(from.Index+1+r.IntN(len(w.hosts)-1))%len(w.hosts)]
 	if r.IntN(12) == 0 {
 		to = from // through the network and back
 	}
@@ -110,7 +94,7 @@ func (w *world) connect(from, to *host, id uint64, k kind) {
 		response: p.response + uint8(r.IntN(p.spread)), lifetime: p.lifetime + uint8(r.IntN(p.spread)),
 		retries: uint8(1 + r.IntN(p.retries)), serves: uint8(r.IntN(9)), depth: uint8(r.IntN(9)), mtu: ib.MTU256 + ib.MTU(r.IntN(5)),
 	}
-	s.conn = from.hca.CM().NewConn(from.handle)
+	s.conn = from.HCA.CM().NewConn(from.handle)
 	s.conn.Consumer = s
 	if k != datagrams {
 		if s.sock = from.take(k, r); s.sock == nil {
@@ -122,7 +106,7 @@ func (w *world) connect(from, to *host, id uint64, k kind) {
 	if !s.request() {
 		s.layDown()
 		s.destroyed = true
-		s.conn.Destroy(w.now)
+		s.conn.Destroy(w.Now)
 	}
 	from.pump()
 }
@@ -213,7 +197,7 @@ func (w *world) actWrong(r *rand.Rand) {
 		w.tell(s, "calls, and may not,", verb)
 		err := s.wrong(verb)
 		if !errors.Is(err, ib.EINVAL) && !errors.Is(err, ib.EISCONN) || s.conn.State() != before {
-			w.fail("verb", "adapter %d: %s, %v, in %v: %v: %v, and now in %v", s.host.index, s, s.phase, before, verb, err, s.conn.State())
+			w.Fail("verb", "adapter %d: %s, %v, in %v: %v: %v, and now in %v", s.host.Index, s, s.phase, before, verb, err, s.conn.State())
 		}
 	}
 	s.host.pump()
@@ -221,7 +205,7 @@ func (w *world) actWrong(r *rand.Rand) {
 
 // wrong makes a call.
 func (s *side) wrong(verb cm.Input) error {
-	c, now, path := s.conn, s.host.w.now, cm.Path{}
+	c, now, path := s.conn, s.host.w.Now, cm.Path{}
 	switch verb {
 	case cm.CallREQ:
 		return c.SendREQ(now, &cm.REQParams{})
@@ -277,26 +261,15 @@ func (w *world) trouble(r *rand.Rand) time.Duration {
 }
 
 func (w *world) actCut(r *rand.Rand) {
-	h, until := w.hosts[r.IntN(len(w.hosts))], w.now.Add(w.trouble(r))
+	h, until := w.hosts[r.IntN(len(w.hosts))], w.Now.Add(w.trouble(r))
 	for _, o := range w.hosts {
-		w.net.cut[way{h, o}], w.net.cut[way{o, h}] = until, until
+		w.cut[way{h, o}], w.cut[way{o, h}] = until, until
 	}
 }
 
 func (w *world) actCutWay(r *rand.Rand) {
 	from, to := w.hosts[r.IntN(len(w.hosts))], w.hosts[r.IntN(len(w.hosts))]
-	w.net.cut[way{from, to}] = w.now.Add(w.trouble(r))
+	w.cut[way{from, to}] = w.Now.Add(w.trouble(r))
 }
 
-func (w *world) actBurst(r *rand.Rand) { w.net.burst = w.now.Add(w.trouble(r) / 4) }
-
-// takeTurn executes the next action and schedules the one after it.
-func (w *world) takeTurn() {
-	i := w.acted
-	w.acted++
-	gap := w.dice.Turn(i, w.plan.gap)
-	if !w.cfg.Skip[i] {
-		w.doAction(i)
-	}
-	w.nextAct = w.now.Add(gap)
-}
+func (w *world) actBurst(r *rand.Rand) { w.burst = w.Now.Add(w.trouble(r) / 4) }

@@ -41,8 +41,8 @@ func (s *side) spend(r *reading) {
 		return
 	}
 	if s.pay.left--; s.pay.left < 0 {
-		s.host.w.fail("amplification", "adapter %d: %s sends %v to a peer that has not answered, and has sent %d for each REQ",
-			s.host.index, s, r.attr, perREQ)
+		s.host.w.Fail("amplification", "adapter %d: %s sends %v to a peer that has not answered, and has sent %d for each REQ",
+			s.host.Index, s, r.attr, perREQ)
 	}
 }
 
@@ -63,8 +63,8 @@ func (h *host) fire() {
 	for _, s := range h.sides {
 		s.oweRepetition()
 	}
-	counts := h.hca.CM().Counters()
-	h.hca.Shard().Advance(h.w.now)
+	counts := h.HCA.CM().Counters()
+	h.HCA.Shard().Advance(h.w.Now)
 	h.weighDoubts(&counts, 0)
 }
 
@@ -81,12 +81,12 @@ func (s *side) oweRepetition() {
 	default:
 		return
 	}
-	if p.count == 0 || p.count > int(s.retries) || s.again() != s.host.w.now || !s.alive() {
+	if p.count == 0 || p.count > int(s.retries) || s.again() != s.host.w.Now || !s.alive() {
 		return
 	}
 	if s.unpaid() {
 		p.count++
-		p.last = s.host.w.now
+		p.last = s.host.w.Now
 		return
 	}
 	attr := p.first.Header().AttrID

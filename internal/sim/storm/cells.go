@@ -1,6 +1,8 @@
 package storm
 
-import "github.com/softhca/softhca/internal/cm"
+import (
+	"github.com/softhca/softhca/internal/cm"
+)
 
 // place is an input in a state.
 type place struct {

@@ -34,15 +34,15 @@ func (h *host) check() {
 		}
 	}
 	h.sides = kept
-	m := h.hca.CM()
+	m := h.HCA.CM()
 	if m.Conns() != conns {
-		w.fail("leak", "adapter %d: the manager holds %d connections, and there are %d", h.index, m.Conns(), conns)
+		w.Fail("leak", "adapter %d: the manager holds %d connections, and there are %d", h.Index, m.Conns(), conns)
 	}
 	if d := m.Deadline(); d != timer {
-		w.fail("timer", "adapter %d: the manager's next timer is due at %d, and ought to be at %d", h.index, d, timer)
+		w.Fail("timer", "adapter %d: the manager's next timer is due at %d, and ought to be at %d", h.Index, d, timer)
 	}
 	if m.HalfOpen() != half {
-		w.fail("leak", "adapter %d: the manager counts %d half-open connections, and there are %d", h.index, m.HalfOpen(), half)
+		w.Fail("leak", "adapter %d: the manager counts %d half-open connections, and there are %d", h.Index, m.HalfOpen(), half)
 	}
 }
 
@@ -53,24 +53,24 @@ func (s *side) halfOpen(st cm.State) bool { return !s.active && st != cm.Idle &&
 // check checks one side, whose connection is in a state.
 func (s *side) check(st cm.State) {
 	h, w := s.host, s.host.w
-	if w.now > s.limit {
-		w.fail("liveness", "adapter %d: %s, %v, is still in %v, which should have ended at %d", h.index, s, s.phase, st, s.limit)
+	if w.Now > s.limit {
+		w.Fail("liveness", "adapter %d: %s, %v, is still in %v, which should have ended at %d", h.Index, s, s.phase, st, s.limit)
 	}
 	if s.destroyed {
 		if st == cm.Timewait && s.phase != quiet {
 			s.enter(quiet)
 		}
 		if st != cm.DReqSent && st != cm.Timewait {
-			w.fail("state", "adapter %d: %s was destroyed and is in %v", h.index, s, st)
+			w.Fail("state", "adapter %d: %s was destroyed and is in %v", h.Index, s, st)
 		}
 		return
 	}
 	if !s.phase.is(st) {
-		w.fail("state", "adapter %d: %s is in %v, and its program, which was not told, believes that it is %v", h.index, s, st, s.phase)
+		w.Fail("state", "adapter %d: %s is in %v, and its program, which was not told, believes that it is %v", h.Index, s, st, s.phase)
 	}
 	if (s.phase == quiet || s.phase == over) && s.sock != nil {
 		if q := s.sock.qp.State(); q == ib.RTR || q == ib.RTS {
-			w.fail("half open", "adapter %d: %s is %v and its queue pair in %v", h.index, s, s.phase, q)
+			w.Fail("half open", "adapter %d: %s is %v and its queue pair in %v", h.Index, s, s.phase, q)
 		}
 	}
 }
@@ -79,7 +79,7 @@ func (s *side) check(st cm.State) {
 func (s *side) timer(st cm.State) clock.Instant {
 	own := s.connTimer(st)
 	if s.exam != nil {
-		own = min(own, s.exam.next(s.host.w.now))
+		own = min(own, s.exam.next(s.host.w.Now))
 	}
 	return own
 }

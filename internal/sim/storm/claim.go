@@ -1,6 +1,8 @@
 package storm
 
-import "github.com/softhca/softhca/internal/cm"
+import (
+	"github.com/softhca/softhca/internal/cm"
+)
 
 // answers are the events by which the peer answers a passive side, which then owns the peer's
 // queue pair.

@@ -15,11 +15,11 @@ func (h *host) handle(_ clock.Instant, c *cm.Conn, e *cm.Event) {
 	s, _ := c.Consumer.(*side)
 	switch {
 	case h.step.quiet != "":
-		w.fail("forgery", "adapter %d: %s: event %v", h.index, h.step.quiet, e.Type)
+		w.Fail("forgery", "adapter %d: %s: event %v", h.Index, h.step.quiet, e.Type)
 	case s == nil:
 		h.incoming(c, e)
 	case s.host != h || s.starts != h.starts:
-		w.fail("event", "adapter %d: %v for a connection of another adapter", h.index, e.Type)
+		w.Fail("event", "adapter %d: %v for a connection of another adapter", h.Index, e.Type)
 	default:
 		s.onEvent(e)
 	}
@@ -35,10 +35,10 @@ func (h *host) incoming(c *cm.Conn, e *cm.Event) {
 	from, try := w.speaker(h, e)
 	switch {
 	case e.Type != cm.REQReceived && e.Type != cm.SIDRREQReceived:
-		w.fail("event", "adapter %d: %v for a connection that nobody has", h.index, e.Type)
+		w.Fail("event", "adapter %d: %v for a connection that nobody has", h.Index, e.Type)
 		return
 	case from == nil:
-		w.fail("private data", "adapter %d: %v without its private data", h.index, e.Type)
+		w.Fail("private data", "adapter %d: %v without its private data", h.Index, e.Type)
 		return
 	}
 	from.born++
@@ -56,7 +56,7 @@ func (h *host) incoming(c *cm.Conn, e *cm.Event) {
 	s.enter(first)
 	w.tell(s, "hears", e.Type)
 	if !first.is(c.State()) {
-		w.fail("state", "adapter %d: a new connection is in %v", h.index, c.State())
+		w.Fail("state", "adapter %d: a new connection is in %v", h.Index, c.State())
 	}
 	s.react(e.Type)
 }
@@ -67,19 +67,19 @@ func (s *side) checkRequest(e *cm.Event, what speech) {
 	h, w, from := s.host, s.host.w, s.peer
 	l := s.conn.Listener()
 	if l == nil || l.Service() != s.conn.Service() || h.services[l.Service()] != l || from.asks.to != h || from.asks.service != l.Service() {
-		w.fail("event", "adapter %d: %v at a listener that it is not for, or that is closed", h.index, e.Type)
+		w.Fail("event", "adapter %d: %v at a listener that it is not for, or that is closed", h.Index, e.Type)
 	}
 	if what == sayREQ && from.try == s.try && e.REQ.LocalQPN != from.qpn {
-		w.fail("terms", "adapter %d: REQ names qp %v, and %s has %v", h.index, e.REQ.LocalQPN, from, from.qpn)
+		w.Fail("terms", "adapter %d: REQ names qp %v, and %s has %v", h.Index, e.REQ.LocalQPN, from, from.qpn)
 	}
 	for _, o := range h.sides {
 		st := o.conn.State()
 		switch {
 		case st == cm.Idle:
 		case !o.active && o.peer == from && o.try == s.try:
-			w.fail("twice", "adapter %d: %s asks once, and %s and another one hear it", h.index, from, o)
+			w.Fail("twice", "adapter %d: %s asks once, and %s and another one hear it", h.Index, from, o)
 		case what == sayREQ && o.usesQP(s.conn.RemoteQPN(), s.peerAddr):
-			w.fail("stale", "adapter %d: a REQ for qp %v of %v is taken while %s has it, in %v", h.index, s.conn.RemoteQPN(), s.peerAddr, o, st)
+			w.Fail("stale", "adapter %d: a REQ for qp %v of %v is taken while %s has it, in %v", h.Index, s.conn.RemoteQPN(), s.peerAddr, o, st)
 		}
 	}
 }
@@ -100,7 +100,7 @@ func (s *side) onEvent(e *cm.Event) {
 	h.step.heard = heard{s, e.Type}
 	next, ok := s.phase.after(e.Type)
 	if !ok || !s.alive() {
-		w.fail("event", "adapter %d: %s hears %v when it is %v, destroyed %v", h.index, s, e.Type, s.phase, s.destroyed)
+		w.Fail("event", "adapter %d: %s hears %v when it is %v, destroyed %v", h.Index, s, e.Type, s.phase, s.destroyed)
 		return
 	}
 	if e.REJ != nil && e.REJ.Reason == mad.RejStaleConnection && next == over {
@@ -109,10 +109,10 @@ func (s *side) onEvent(e *cm.Event) {
 	}
 	from, try := w.speaker(h, e)
 	if !s.fromPeer(e, from, try) {
-		w.fail("stranger", "adapter %d: %s hears %v of %s, try %d, which is not its peer", h.index, s, e.Type, from, try)
+		w.Fail("stranger", "adapter %d: %s hears %v of %s, try %d, which is not its peer", h.Index, s, e.Type, from, try)
 	}
 	if st := s.conn.State(); !next.is(st) {
-		w.fail("state", "adapter %d: %s, %v, hears %v and is in %v", h.index, s, s.phase, e.Type, st)
+		w.Fail("state", "adapter %d: %s, %v, hears %v and is in %v", h.Index, s, s.phase, e.Type, st)
 	}
 	w.markEvent(e)
 	s.unanswered(e)
@@ -150,7 +150,7 @@ func (s *side) learn(e *cm.Event, from *side) {
 		s.arrived()
 		s.ack = mad.AckTimeout(e.REP.TargetAckDelay, s.ack-min(s.ack, 1))
 		if s.conn.RemoteQPN() != from.qpn || e.REP.LocalQPN != from.qpn {
-			w.fail("terms", "adapter %d: %s hears of qp %v, and %s has %v", s.host.index, s, e.REP.LocalQPN, from, from.qpn)
+			w.Fail("terms", "adapter %d: %s hears of qp %v, and %s has %v", s.host.Index, s, e.REP.LocalQPN, from, from.qpn)
 		}
 	case cm.RTUReceived, cm.UserEstablished:
 		if in := cm.RepSent; e.Type == cm.UserEstablished { // the adapter calls it when data arrives (Q9)
@@ -162,27 +162,27 @@ func (s *side) learn(e *cm.Event, from *side) {
 		// Only the side whose REP was accepted may be connected: a request leads
 		// to one connection (C3, C4).
 		if a := s.peer.of(s.try); a.peer != s || !a.up {
-			w.fail("twice", "adapter %d: %s is connected by %v, and %s is not, or with another", s.host.index, s, e.Type, s.peer)
+			w.Fail("twice", "adapter %d: %s is connected by %v, and %s is not, or with another", s.host.Index, s, e.Type, s.peer)
 		}
 	case cm.MRAReceived:
 		wait := mad.Timeout(e.MRA.ServiceTimeout) + mad.Timeout(s.ack)
-		s.repeats.until = w.now.Add(wait)
+		s.repeats.until = w.Now.Add(wait)
 		s.limit = s.repeats.until.Add(s.exchange())
 	case cm.LAPReceived:
 		if s.active || s.lap == lapOwed && s.alternate == e.LAP.Alternate {
-			w.fail("event", "adapter %d: %s hears LAP, and cannot, or has heard it", s.host.index, s)
+			w.Fail("event", "adapter %d: %s hears LAP, and cannot, or has heard it", s.host.Index, s)
 		}
 		s.lap, s.alternate, s.hesitated = lapOwed, e.LAP.Alternate, false
 	case cm.APRReceived, cm.LAPError:
 		if s.lap != lapAsked {
-			w.fail("event", "adapter %d: %s hears %v, and asked for nothing", s.host.index, s, e.Type)
+			w.Fail("event", "adapter %d: %s hears %v, and asked for nothing", s.host.Index, s, e.Type)
 		}
 		s.lap, s.limit = lapNone, clock.Never
 	case cm.TimewaitExit:
 		if s.host.step.givesWay {
 			w.mark(markGivenUp)
-		} else if w.now != s.limit {
-			w.fail("timer", "adapter %d: %s hears %v at %d, due at %d", s.host.index, s, e.Type, w.now, s.limit)
+		} else if w.Now != s.limit {
+			w.Fail("timer", "adapter %d: %s hears %v at %d, due at %d", s.host.Index, s, e.Type, w.Now, s.limit)
 		}
 	case cm.SIDRREPReceived:
 		s.learnSIDR(e.SIDRREP, from)
@@ -195,6 +195,6 @@ func (s *side) learnSIDR(p *mad.SIDRREP, from *side) {
 	s.grant = grant{p.Status, p.QPN, p.QKey}
 	s.peer = from
 	if from != nil && s.grant != from.grant {
-		s.host.w.fail("terms", "adapter %d: %s is told %+v, and %s said %+v", s.host.index, s, s.grant, from, from.grant)
+		s.host.w.Fail("terms", "adapter %d: %s is told %+v, and %s said %+v", s.host.Index, s, s.grant, from, from.grant)
 	}
 }

@@ -50,13 +50,13 @@ func (h *host) doubts(s *side, message *reading) bool {
 }
 
 // examines reports whether the adapter uses examinations.
-func (h *host) examines() bool { return h.index%3 != 1 }
+func (h *host) examines() bool { return h.Index%3 != 1 }
 
 // weighDoubts compares the manager's counters with the expected changes since before: the
 // examination that is due starts, and others end. to is the destination queue pair of a
 // packet.
 func (h *host) weighDoubts(before *cm.Counters, to ib.QPN) {
-	w, d, k := h.w, h.step.doubt, h.hca.CM().Counters()
+	w, d, k := h.w, h.step.doubt, h.HCA.CM().Counters()
 	h.step.doubt = doubt{}
 	h.endExaminations()
 	for n := k.Trusted - before.Trusted; n > 0; n-- {
@@ -67,16 +67,16 @@ func (h *host) weighDoubts(before *cm.Counters, to ib.QPN) {
 	switch {
 	case s == nil && begun == 0:
 	case s == nil || begun > 1:
-		w.fail("examination", "adapter %d examines %d connections that nobody doubts", h.index, begun)
+		w.Fail("examination", "adapter %d examines %d connections that nobody doubts", h.Index, begun)
 	case begun == 1:
-		if e := s.exam; e != nil && !e.isOver(w.now) {
-			w.fail("examination", "adapter %d: %s is examined again", h.index, s)
+		if e := s.exam; e != nil && !e.isOver(w.Now) {
+			w.Fail("examination", "adapter %d: %s is examined again", h.Index, s)
 		}
 		w.mark(markExamined)
-		s.exam = &examination{began: w.now, message: d.message, trusted: clock.Never}
+		s.exam = &examination{began: w.Now, message: d.message, trusted: clock.Never}
 		h.step.dues = append(h.step.dues, due{attr: mad.AttrDREQ, local: s.localID, why: "an examination"})
-	case s.exam == nil || s.exam.isOver(w.now-1): // at the last instant its timer may still have to fire
-		w.fail("examination", "adapter %d drops a message that shows %s to be forgotten, and does not examine it", h.index, s)
+	case s.exam == nil || s.exam.isOver(w.Now-1): // at the last instant its timer may still have to fire
+		w.Fail("examination", "adapter %d drops a message that shows %s to be forgotten, and does not examine it", h.Index, s)
 	}
 }
 
@@ -111,14 +111,14 @@ func (h *host) trust(to ib.QPN) {
 		if !e.undecided() {
 			continue
 		}
-		silent := to == 0 && e.asked == inquiries && (w.now == e.last.Add(inquiryWait) || w.now == e.last.Add(inquiryWait+lastWait))
+		silent := to == 0 && e.asked == inquiries && (w.Now == e.last.Add(inquiryWait) || w.Now == e.last.Add(inquiryWait+lastWait))
 		if silent || to != 0 && s.qpn == to {
 			w.mark(markTrusted)
-			e.trusted = w.now
+			e.trusted = w.Now
 			return
 		}
 	}
-	w.fail("examination", "adapter %d trusts a peer that has not answered, nor is its time over", h.index)
+	w.Fail("examination", "adapter %d trusts a peer that has not answered, nor is its time over", h.Index)
 }
 
 // inquires handles an inquiry: a DREQ for a queue pair that does not exist. It reports false
@@ -130,15 +130,15 @@ func (s *side) inquires(r *reading) bool {
 	w, e := s.host.w, s.exam
 	switch {
 	case !e.undecided():
-		w.fail("examination", "adapter %d asks the peer of %s whether it knows it, and does not examine it", s.host.index, s)
+		w.Fail("examination", "adapter %d asks the peer of %s whether it knows it, and does not examine it", s.host.Index, s)
 		return true
 	case e.asked == inquiries:
-		w.fail("examination", "adapter %d asks the peer of %s more than %d times", s.host.index, s, inquiries)
-	case e.asked > 0 && w.now != e.last.Add(inquiryWait):
-		w.fail("examination", "adapter %d asks the peer of %s at %d, and before at %d", s.host.index, s, w.now, e.last)
+		w.Fail("examination", "adapter %d asks the peer of %s more than %d times", s.host.Index, s, inquiries)
+	case e.asked > 0 && w.Now != e.last.Add(inquiryWait):
+		w.Fail("examination", "adapter %d asks the peer of %s at %d, and before at %d", s.host.Index, s, w.Now, e.last)
 	}
 	e.asked++
-	e.last = w.now
+	e.last = w.Now
 	return true
 }
 
@@ -164,15 +164,15 @@ func (h *host) endExaminations() {
 func (s *side) endExamination() {
 	h, w, e := s.host, s.host.w, s.exam
 	w.mark(markEnded)
-	silent := s.kind == reliable && e.asked == inquiries && w.now > e.last.Add(inquiryWait)
-	whole := w.plan.net.loss == 0 || e.began >= w.healed
+	silent := s.kind == reliable && e.asked == inquiries && w.Now > e.last.Add(inquiryWait)
+	whole := w.plan.loss == 0 || e.began >= w.Net.Healed
 	switch {
 	case e.trusted != clock.Never:
-		w.fail("examination", "adapter %d ends %s, whose peer it trusts", h.index, s)
+		w.Fail("examination", "adapter %d ends %s, whose peer it trusts", h.Index, s)
 	case h.step.knowsNot != s && !silent:
-		w.fail("examination", "adapter %d ends %s, whose peer has not said that it does not know it", h.index, s)
+		w.Fail("examination", "adapter %d ends %s, whose peer has not said that it does not know it", h.Index, s)
 	case s.together() && (whole || h.step.knowsNot == s):
-		w.fail("examination", "adapter %d ends %s, whose peer lives", h.index, s)
+		w.Fail("examination", "adapter %d ends %s, whose peer lives", h.Index, s)
 	}
 	m := &e.message
 	caller := h.ids[m.remote]

@@ -142,7 +142,7 @@ func (h *host) settleStep() {
 	e := &h.step
 	for i := range e.dues {
 		if d := &e.dues[i]; !e.sent(d) {
-			h.w.fail("answer", "adapter %d does not send %v, due because of %s", h.index, d.attr, d.why)
+			h.w.Fail("answer", "adapter %d does not send %v, due because of %s", h.Index, d.attr, d.why)
 		}
 	}
 	e.dues, e.out = e.dues[:0], e.out[:0]
@@ -153,7 +153,7 @@ func (h *host) keepSilent() {
 	e := &h.step
 	for i := range e.out {
 		if r := &e.out[i]; e.silent != 0 && r.remote == e.silent && !r.asks() {
-			h.w.fail("answer", "adapter %d answers a message that means nothing with %v", h.index, r.attr)
+			h.w.Fail("answer", "adapter %d answers a message that means nothing with %v", h.Index, r.attr)
 		}
 	}
 	e.silent = 0

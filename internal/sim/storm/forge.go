@@ -6,7 +6,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/cm"
-	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/virtual"
 	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/roce"
 )
@@ -60,7 +60,7 @@ func (s *side) slander(id uint32) {
 		}
 		p := s.peer.host
 		h.inject(s.peerAddr, mad.AttrREQ, &mad.REQ{
-			LocalCommID: max(id, 1), ServiceID: service, LocalCAGUID: p.hca.NodeGUID(), LocalQPN: s.conn.RemoteQPN(),
+			LocalCommID: max(id, 1), ServiceID: service, LocalCAGUID: p.HCA.NodeGUID(), LocalQPN: s.conn.RemoteQPN(),
 			Transport: transportOf[s.kind], PKey: ib.PKeyDefault, PathMTU: ib.MTU256, MaxCMRetries: 1,
 			Primary: mad.Path{LocalGID: ib.GIDFromAddr(s.peerAddr), RemoteGID: ib.GIDFromAddr(h.address(s.peerAddr.Is6())), HopLimit: 64},
 		}, "")
@@ -119,7 +119,7 @@ func (s *side) nonsense(r *rand.Rand, from, to uint32) {
 			s.cell(m.on)
 			s.host.inject(s.peerAddr, m.attr, m.msg, "a message that means nothing now had an effect")
 			if st := s.conn.State(); st != in {
-				s.host.w.fail("forgery", "adapter %d: %s goes from %v to %v for %v", s.host.index, s, in, st, m.on)
+				s.host.w.Fail("forgery", "adapter %d: %s goes from %v to %v for %v", s.host.Index, s, in, st, m.on)
 			}
 		}
 	}
@@ -135,12 +135,5 @@ func (h *host) inject(src netip.Addr, attr mad.AttrID, msg message, why string) 
 		BTH:  roce.BTH{Opcode: roce.UDSendOnly, PKey: ib.PKeyDefault, DestQP: ib.QPNGSI},
 		DETH: roce.DETH{QKey: ib.QKeyGSI, SrcQP: ib.QPNGSI}, Payload: m[:],
 	}
-	const port = 0xd872
-	dst := h.address(src.Is6())
-	seg := make([]byte, roce.Size(p.BTH.Opcode, len(p.Payload)))
-	p.Build(seg)
-	roce.Seal(seg, roce.NewPrefix(src, dst, port, fabric.RoCEPort, len(seg)).WithID(0))
-	h.receive(&packet{sent: h.w.now, to: h, forged: why, buf: seg, d: fabric.Datagram{
-		Bytes: seg, Src: src, Dst: dst, SrcPort: port, DstPort: fabric.RoCEPort, IDKnown: true, HopLimit: 64,
-	}})
+	h.receive(&virtual.Packet{Sent: h.w.Now, Forged: why, Datagram: virtual.Forgery(&p, src, h.address(src.Is6()), 0xd872)})
 }

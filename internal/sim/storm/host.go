@@ -6,12 +6,12 @@ import (
 	"slices"
 
 	"github.com/softhca/softhca/ib"
-	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/cm"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/hca"
 	"github.com/softhca/softhca/internal/memory"
 	"github.com/softhca/softhca/internal/qp"
+	"github.com/softhca/softhca/internal/virtual"
 	"github.com/softhca/softhca/mad"
 )
 
@@ -20,20 +20,15 @@ const ackDelay = 15
 
 // host is one adapter and the program that uses it.
 type host struct {
+	*virtual.Adapter // its addresses are IPv4 and IPv6
+
 	w      *world
-	index  int
-	addrs  [2]netip.Addr // IPv4 and IPv6
-	starts uint64        // how often the adapter was opened
+	starts uint64 // how often the adapter was opened
+	source *rand.Rand
+	narrow bool   // the adapter now draws small numbers
+	made   uint32 // number of small numbers drawn
+	step   expectation
 
-	hca      *hca.HCA
-	batch    *fabric.Batch
-	source   *rand.Rand
-	narrow   bool   // the adapter now draws small numbers
-	made     uint32 // number of small numbers drawn
-	deadline clock.Instant
-	step     expectation
-
-	pd      *hca.PD
 	cq      *qp.CQ
 	mr      *memory.Region
 	memory  []byte
@@ -52,9 +47,9 @@ type host struct {
 // address returns the host's address of a family.
 func (h *host) address(v6 bool) netip.Addr {
 	if v6 {
-		return h.addrs[1]
+		return h.Addrs[1]
 	}
-	return h.addrs[0]
+	return h.Addrs[0]
 }
 
 // open starts the adapter, for the first time or again: its objects are gone,
@@ -62,21 +57,16 @@ func (h *host) address(v6 bool) netip.Addr {
 func (h *host) open() {
 	w := h.w
 	h.starts++
-	caps := fabric.Caps{Name: "storm", Addrs: h.addrs[:], MTU: 65507, MaxSegments: 64, MaxRunBytes: 65000}
-	h.source = rand.New(rand.NewPCG(w.cfg.Seed, streamHost+uint64(h.index)<<32+h.starts))
+	h.source = rand.New(rand.NewPCG(w.Config.Seed, streamHost+uint64(h.Index)<<32+h.starts))
+	w.Must(h.Open(hca.Config{
+		Caps: virtual.Caps(h.Addrs...), Rand: h.draw, NodeGUID: uint64(h.Index) + 1, Connections: w.plan.limits, Settings: qp.Settings{MigReq: h.Index%2 == 0, NoChallenge: !h.examines()},
+	}, 16<<10))
 	var err error
-	h.hca, err = hca.New(hca.Config{
-		Caps: caps, Rand: h.draw, NodeGUID: uint64(h.index) + 1, Connections: w.plan.limits, Settings: qp.Settings{MigReq: h.index%2 == 0, NoChallenge: !h.examines()},
-	})
-	w.must(err)
-	h.batch = fabric.NewBatch(16<<10, caps)
-	h.pd, err = h.hca.AllocPD()
-	w.must(err)
-	h.cq, err = h.hca.CreateCQ(512, nil)
-	w.must(err)
+	h.cq, err = h.HCA.CreateCQ(512, nil)
+	w.Must(err)
 	h.memory = make([]byte, slabs*slabSlots*slotSize)
-	h.mr, err = h.pd.RegMR(memory.RegionConfig{Buf: h.memory, Access: ib.AccessLocalWrite})
-	w.must(err)
+	h.mr, err = h.PD.RegMR(memory.RegionConfig{Buf: h.memory, Access: ib.AccessLocalWrite})
+	w.Must(err)
 	h.slabs, h.made = h.slabs[:0], 0
 	for i := range slabs {
 		h.slabs = append(h.slabs, i)
@@ -84,7 +74,6 @@ func (h *host) open() {
 	h.socks, h.ids = make(map[ib.QPN]*socket), make(map[uint32]*side)
 	h.services = make(map[mad.ServiceID]*cm.Listener)
 	h.shelf, h.sides, h.handles, h.step = nil, nil, nil, expectation{}
-	h.deadline = clock.Never
 	h.openDatagrams()
 	for _, id := range serviceIDs() {
 		if h.source.IntN(6) > 0 {
@@ -116,7 +105,7 @@ func (h *host) openDatagrams() {
 		{ib.QPAttr{State: ib.RTR}, ib.AttrState},
 		{ib.QPAttr{State: ib.RTS}, ib.AttrState | ib.AttrSQPSN},
 	} {
-		w.must(h.ud.qp.Modify(w.now, &m.a, m.mask))
+		w.Must(h.ud.qp.Modify(w.Now, &m.a, m.mask))
 	}
 	h.ud.fill()
 }
@@ -140,8 +129,8 @@ func serviceID(k kind, which int) mad.ServiceID {
 
 // listen opens a service.
 func (h *host) listen(id mad.ServiceID) {
-	l, err := h.hca.CM().Listen(id, h.handle)
-	h.w.must(err)
+	l, err := h.HCA.CM().Listen(id, h.handle)
+	h.w.Must(err)
 	h.services[id] = l
 }
 
@@ -166,7 +155,7 @@ func (h *host) adopt(s *side) {
 // restart destroys an adapter with all its objects without notice, and opens it
 // again.
 func (h *host) restart() {
-	h.w.sayf("adapter %d restarts", h.index)
+	h.w.Say(virtual.Nobody, "adapter %d restarts", h.Index)
 	for _, s := range h.sides {
 		s.vanished = true
 		s.turn++
@@ -181,23 +170,18 @@ func (h *host) restart() {
 // between steps.
 func (h *host) pump() {
 	w := h.w
-	shard := h.hca.Shard()
+	shard := h.HCA.Shard()
 	for range pumpBound {
-		shard.Transmit(w.now, h.batch)
-		runs := h.batch.Pending()
-		for i := range runs {
-			w.carry(h, &runs[i])
-		}
-		h.batch.Reset()
+		h.Transmit(w.Now, func(run *fabric.Run) { w.carry(h, run) })
 		if h.poll() || shard.Pending() {
 			continue
 		}
 		h.keepSilent()
 		for _, a := range h.handles {
-			w.must(h.pd.DestroyAH(a))
+			w.Must(h.PD.DestroyAH(a))
 		}
 		h.handles = h.handles[:0]
-		if h.deadline = shard.Deadline(); h.deadline <= w.now {
+		if h.Deadline = shard.Deadline(); h.Deadline <= w.Now {
 			h.fire()
 			continue
 		}
@@ -205,15 +189,8 @@ func (h *host) pump() {
 		h.check()
 		return
 	}
-	w.fail("liveness", "adapter %d still sends after %d batches at one instant", h.index, pumpBound)
+	w.Fail("liveness", "adapter %d still sends after %d batches at one instant", h.Index, pumpBound)
 }
 
 // pumpBound is more batches than any adapter can fill at one instant.
 const pumpBound = 1000
-
-// must fails the run if a call fails that must succeed.
-func (w *world) must(err error) {
-	if err != nil {
-		w.fail("call", "a call that should work: %v", err)
-	}
-}

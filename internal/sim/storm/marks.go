@@ -1,6 +1,8 @@
 package storm
 
-import "github.com/softhca/softhca/internal/cm"
+import (
+	"github.com/softhca/softhca/internal/cm"
+)
 
 // mark is a counted situation: a clean run proves nothing about situations that
 // did not occur.

@@ -40,13 +40,13 @@ func (s *side) talk() {
 		}
 		s.sent++
 		s.pending++
-		w.posted++
+		w.Posted++
 		_, err := s.sock.qp.PostSend(ib.SendWR{
 			WRID: isSend | uint64(s.sent), Opcode: ib.WRSend, Flags: ib.SendSignaled | ib.SendInline, InlineData: s.compose(s.try, s.sent),
 		})
-		w.must(err)
+		w.Must(err)
 	}
-	s.host.hca.Shard().RingDoorbell(s.sock.qp)
+	s.host.HCA.Shard().RingDoorbell(s.sock.qp)
 }
 
 // talkLoosely sends datagrams to the service that was resolved.
@@ -59,16 +59,16 @@ func (s *side) talkLoosely() {
 	if s.asks.v6 {
 		av.SGIDIndex = 1
 	}
-	ah, err := h.pd.CreateAH(&av)
-	w.must(err)
+	ah, err := h.PD.CreateAH(&av)
+	w.Must(err)
 	s.sent++
-	w.posted++
+	w.Posted++
 	_, err = h.ud.qp.PostSend(ib.SendWR{
 		WRID: isSend, Opcode: ib.WRSend, Flags: ib.SendSignaled | ib.SendInline, InlineData: s.compose(s.try, s.sent),
 		AH: ah, RemoteQPN: s.grant.qpn, RemoteQKey: s.grant.qkey,
 	})
-	w.must(err)
-	h.hca.Shard().RingDoorbell(h.ud.qp)
+	w.Must(err)
+	h.HCA.Shard().RingDoorbell(h.ud.qp)
 	h.handles = append(h.handles, ah)
 }
 
@@ -85,7 +85,7 @@ func (h *host) poll() bool {
 		for i := range wcs[:n] {
 			h.completed(&wcs[i])
 		}
-		w.completions += uint64(n)
+		w.Completions += uint64(n)
 	}
 }
 
@@ -93,7 +93,7 @@ func (h *host) completed(wc *ib.WC) {
 	t := h.socks[wc.QPN]
 	switch {
 	case t == nil || t.owner == nil && t != h.ud && wc.Status != ib.WCWRFlushErr:
-		h.w.fail("data", "adapter %d: a completion of qp %v, which no connection has: %v", h.index, wc.QPN, wc.Status)
+		h.w.Fail("data", "adapter %d: a completion of qp %v, which no connection has: %v", h.Index, wc.QPN, wc.Status)
 	case wc.WRID&isSend != 0:
 		t.sendDone(wc)
 	case wc.Status == ib.WCSuccess:
@@ -102,7 +102,7 @@ func (h *host) completed(wc *ib.WC) {
 			t.post(wc.WRID)
 		}
 	case wc.Status != ib.WCWRFlushErr:
-		h.w.fail("data", "adapter %d qp %v: a receive ends with %v", h.index, wc.QPN, wc.Status)
+		h.w.Fail("data", "adapter %d qp %v: a receive ends with %v", h.Index, wc.QPN, wc.Status)
 	}
 }
 
@@ -117,7 +117,7 @@ func (t *socket) sendDone(wc *ib.WC) {
 	switch number := uint32(wc.WRID); {
 	case wc.Status == ib.WCSuccess:
 		if s.kind == reliable && s.peer.rcvd < number {
-			h.w.fail("data", "adapter %d: message %d of %s is acknowledged, and %s has %d", h.index, number, s, s.peer, s.peer.rcvd)
+			h.w.Fail("data", "adapter %d: message %d of %s is acknowledged, and %s has %d", h.Index, number, s, s.peer, s.peer.rcvd)
 		}
 	case wc.Status == ib.WCRetryExcErr:
 		h.w.mark(markNoAnswer)
@@ -125,7 +125,7 @@ func (t *socket) sendDone(wc *ib.WC) {
 			s.after(0, (*side).hangUp)
 		}
 	case wc.Status != ib.WCWRFlushErr:
-		h.w.fail("data", "adapter %d qp %v: a send ends with %v", h.index, wc.QPN, wc.Status)
+		h.w.Fail("data", "adapter %d qp %v: a send ends with %v", h.Index, wc.QPN, wc.Status)
 	}
 }
 
@@ -141,7 +141,7 @@ func (t *socket) delivered(wc *ib.WC) {
 	from := w.sides[binary.BigEndian.Uint64(b)]
 	try, number := binary.BigEndian.Uint32(b[8:]), binary.BigEndian.Uint32(b[12:])
 	if from == nil || string(from.compose(try, number)) != string(b) {
-		w.fail("data", "adapter %d qp %v: a message that nobody sent: % x", h.index, t.num, b)
+		w.Fail("data", "adapter %d qp %v: a message that nobody sent: % x", h.Index, t.num, b)
 		return
 	}
 	w.mark(markMessages)
@@ -149,14 +149,14 @@ func (t *socket) delivered(wc *ib.WC) {
 	switch {
 	case t == h.ud:
 		if from.kind != datagrams || from.asks.to != h {
-			w.fail("data", "adapter %d: a datagram of %s, which is for another service", h.index, from)
+			w.Fail("data", "adapter %d: a datagram of %s, which is for another service", h.Index, from)
 		}
 	case s == nil || from != s.peer || try != s.try:
-		w.fail("data", "adapter %d: %v hears message %d of %s (try %d), which is not its peer", h.index, s, number, from, try)
+		w.Fail("data", "adapter %d: %v hears message %d of %s (try %d), which is not its peer", h.Index, s, number, from, try)
 	case s.phase == offered:
-		w.fail("data", "adapter %d: %s hears message %d, and is not connected by it", h.index, s, number)
+		w.Fail("data", "adapter %d: %s hears message %d, and is not connected by it", h.Index, s, number)
 	case s.kind == reliable && number != s.rcvd+1:
-		w.fail("data", "adapter %d: %s hears message %d of its peer after %d", h.index, s, number, s.rcvd)
+		w.Fail("data", "adapter %d: %s hears message %d of its peer after %d", h.Index, s, number, s.rcvd)
 	default:
 		s.rcvd = max(s.rcvd, number)
 	}

@@ -1,6 +1,8 @@
 package storm
 
-import "github.com/softhca/softhca/internal/cm"
+import (
+	"github.com/softhca/softhca/internal/cm"
+)
 
 // phase is the state of a connection as its program sees it, from its calls and
 // events.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/internal/cm"
+	"github.com/softhca/softhca/internal/virtual"
 	"github.com/softhca/softhca/mad"
 )
 
@@ -13,7 +14,8 @@ import (
 type plan struct {
 	about string
 	hosts int
-	net   faults
+	net   virtual.Faults
+	loss  float64         // share of packets that are lost outside bursts and cuts
 	acts  [numActions]int // weights
 	gap   time.Duration   // mean time between actions
 
@@ -63,13 +65,18 @@ func newPlan(seed uint64) plan {
 const loss = 0.2
 
 func (p *plan) drawNet(r *rand.Rand) {
-	p.net = faults{
-		loss: loss, duplicate: r.Float64() * 0.15, late: r.Float64() * 0.15, old: r.Float64() * 0.03,
-		corrupt: r.Float64() * 0.03,
-		latency: time.Duration(20+r.IntN(500)) * time.Microsecond,
+	p.loss = loss
+	duplicated, delayed, repeated, damaged := r.Float64()*0.15, r.Float64()*0.15, r.Float64()*0.03, r.Float64()*0.03
+	p.net = virtual.Faults{
+		Odds: virtual.Odds{
+			{Share: duplicated, Fate: virtual.Duplicated}, {Share: delayed, Fate: virtual.Delayed}, {Share: repeated, Fate: virtual.Repeated},
+			{Share: 1 - duplicated - delayed - repeated - damaged, Fate: virtual.Whole}, {Share: damaged, Fate: virtual.Damaged},
+		},
+		Latency: time.Duration(20+r.IntN(500)) * time.Microsecond,
+		Late:    virtual.Delay{Usual: p.interval() + 1},
+		Again:   virtual.Delay{Usual: 6*mad.Timeout(mad.AckTimeout(ackDelay, p.lifetime+uint8(p.spread))) + 1},
+		Damage:  virtual.Damage{Bits: 8},
 	}
-	p.net.lateBy = p.interval()
-	p.net.oldBy = 6 * mad.Timeout(mad.AckTimeout(ackDelay, p.lifetime+uint8(p.spread)))
 }
 
 // interval returns the shortest time that a program waits for an answer.
@@ -88,7 +95,7 @@ func (p *plan) drawActions(r *rand.Rand) {
 // calm removes all faults from the plan except those of the programs.
 func (p *plan) calm() {
 	p.about = "no loss"
-	p.net = faults{latency: p.net.latency}
+	p.loss, p.net = 0, virtual.Faults{Latency: p.net.Latency}
 	for a := range p.acts {
 		if actionTable[a].fate {
 			p.acts[a] = 0

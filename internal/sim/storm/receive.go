@@ -3,29 +3,31 @@ package storm
 import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/cm"
+	"github.com/softhca/softhca/internal/virtual"
 	"github.com/softhca/softhca/mad"
 )
 
 // receive delivers an arrived packet to the adapter, and checks that it is
 // answered if necessary, and that a meaningless packet has no effect.
-func (h *host) receive(p *packet) {
+func (h *host) receive(p *virtual.Packet) {
 	w := h.w
-	w.note(h, "arrives", p.buf)
-	r, isMAD := read(p.buf)
+	b := p.Datagram.Bytes
+	w.note(h, "arrives", b)
+	r, isMAD := read(b)
 	var want heard
 	silent := uint32(0)
-	if isMAD && !p.damaged {
-		r.from = p.d.Src
+	if isMAD && !p.Damaged {
+		r.from = p.Datagram.Src
 		s, on := h.find(&r)
 		s.paid(&r, on)
 	}
 	switch {
-	case p.damaged:
+	case p.Damaged:
 		h.step.quiet = "a damaged packet had an effect"
-	case p.forged != "":
-		h.step.quiet = p.forged
+	case p.Forged != "":
+		h.step.quiet = p.Forged
 	case isMAD:
-		if w.now.Sub(p.sent) > mad.Timeout(ackDelay+1) {
+		if w.Now.Sub(p.Sent) > mad.Timeout(ackDelay+1) {
 			w.mark(markLate)
 		}
 		if want = h.expect(&r); want == (heard{}) {
@@ -33,15 +35,15 @@ func (h *host) receive(p *packet) {
 		}
 	}
 	h.step.heard = heard{}
-	counts, to := h.hca.CM().Counters(), ib.QPN(uint32(p.buf[5])<<16|uint32(p.buf[6])<<8|uint32(p.buf[7]))
-	h.hca.Shard().Receive(w.now, &p.d)
+	counts, to := h.HCA.CM().Counters(), ib.QPN(uint32(b[5])<<16|uint32(b[6])<<8|uint32(b[7]))
+	h.HCA.Shard().Receive(w.Now, &p.Datagram)
 	h.weighDoubts(&counts, to)
 	if s := h.step.knowsNot; s != nil && s.phase == up {
-		w.fail("examination", "adapter %d: the peer of %s says that it does not know it, and the connection stays", h.index, s)
+		w.Fail("examination", "adapter %d: the peer of %s says that it does not know it, and the connection stays", h.Index, s)
 	}
 	h.step.knowsNot = nil
 	if want.side != nil && h.step.heard != want {
-		w.fail("event", "adapter %d: %s does not hear %v, but %v", h.index, want.side, want.event, h.step.heard.event)
+		w.Fail("event", "adapter %d: %s does not hear %v, but %v", h.Index, want.side, want.event, h.step.heard.event)
 	}
 	h.step.quiet, h.step.givesWay = "", false // timers of this instant may fire
 	h.step.silent = silent

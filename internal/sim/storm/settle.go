@@ -5,6 +5,7 @@ import (
 
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/cm"
+	"github.com/softhca/softhca/internal/virtual"
 	"github.com/softhca/softhca/mad"
 )
 
@@ -26,14 +27,14 @@ func (w *world) settle() {
 		{"all of them are connected, and part", w.partAgain},
 		{"nothing is left", w.destroyAll},
 	} {
-		if w.violation != nil {
+		if w.Violation != nil {
 			return
 		}
-		w.sayf("%s", stage.name)
+		w.Say(virtual.Nobody, "%s", stage.name)
 		stage.do()
 		w.rest(stage.name)
 	}
-	if w.violation == nil {
+	if w.Violation == nil {
 		w.tearDown()
 	}
 }
@@ -45,19 +46,19 @@ func (w *world) stageLimit() time.Duration {
 	most := func(code uint8) time.Duration { return mad.Timeout(code + uint8(p.spread)) }
 	exchange := time.Duration(p.retries+1) * (2*most(p.lifetime) + most(p.response))
 	quiet := mad.Timeout(mad.AckTimeout(ackDelay, p.lifetime+uint8(p.spread)) + 1)
-	return w.plan.net.oldBy + 40*p.gap + 2*(4*exchange+2*most(p.mra)+16*quiet)
+	return w.plan.net.Again.Usual + 40*p.gap + 2*(4*exchange+2*most(p.mra)+16*quiet)
 }
 
 // rest waits until everything in progress has ended.
 func (w *world) rest(stage string) {
-	for end := w.now.Add(w.stageLimit()); w.violation == nil; {
-		if w.net.flight.Len() == 0 && w.tasks.Len() == 0 && w.busy() == nil {
+	for end := w.Now.Add(w.stageLimit()); w.Violation == nil; {
+		if w.Net.Len() == 0 && w.Tasks() == 0 && w.busy() == nil {
 			return
 		}
-		if !w.step(end) {
+		if !w.Step(w, end) {
 			s := w.busy()
-			w.fail("liveness", "%s, and %v later %s is not at rest, %d packets are on their way, and programs mean to do %d things",
-				stage, w.stageLimit(), s, w.net.flight.Len(), w.tasks.Len())
+			w.Fail("liveness", "%s, and %v later %s is not at rest, %d packets are on their way, and programs mean to do %d things",
+				stage, w.stageLimit(), s, w.Net.Len(), w.Tasks())
 		}
 	}
 }
@@ -66,7 +67,7 @@ func (w *world) rest(stage string) {
 func (w *world) busy() *side {
 	for _, h := range w.hosts {
 		for _, s := range h.sides {
-			if s.destroyed || s.phase.waits() || s.phase.owes() || s.pending > 0 || s.lap != lapNone || s.exam != nil && !s.exam.isOver(w.now) {
+			if s.destroyed || s.phase.waits() || s.phase.owes() || s.pending > 0 || s.lap != lapNone || s.exam != nil && !s.exam.isOver(w.Now) {
 				return s
 			}
 		}
@@ -76,8 +77,9 @@ func (w *world) busy() *side {
 
 // calmDown heals the network and makes all programs decide.
 func (w *world) calmDown() {
-	w.net.heal()
-	w.healed = w.now
+	w.Net.Heal(w.Now)
+	w.loss, w.burst = 0, 0
+	clear(w.cut)
 	for _, s := range w.living() {
 		if s.phase.owes() {
 			s.do((*side).yes)
@@ -117,9 +119,9 @@ func (w *world) compare() {
 		if p.unpaid() {
 			continue // it could not report it
 		}
-		if w.plan.net.loss == 0 || p.of(s.try).ended >= w.healed.Add(p.interval) {
-			w.fail("half open", "adapter %d: %s is connected, and its peer, %s of adapter %d, ended at %d without a word (%v, alive %v)",
-				s.host.index, s, p, p.host.index, p.of(s.try).ended, p.phase, p.alive())
+		if w.plan.loss == 0 || p.of(s.try).ended >= w.Net.Healed.Add(p.interval) {
+			w.Fail("half open", "adapter %d: %s is connected, and its peer, %s of adapter %d, ended at %d without a word (%v, alive %v)",
+				s.host.Index, s, p, p.host.Index, p.of(s.try).ended, p.phase, p.alive())
 		}
 	}
 }
@@ -181,7 +183,7 @@ func (w *world) connectAll() {
 		for _, s := range append([]*side(nil), h.sides...) {
 			switch {
 			case s.phase == up:
-				w.fail("liveness", "adapter %d: %s is still connected", h.index, s)
+				w.Fail("liveness", "adapter %d: %s is still connected", h.Index, s)
 			case s.active && again < retriesEach && w.plan.limits == (cm.Limits{}):
 				again++
 				s.do((*side).retry)
@@ -191,7 +193,7 @@ func (w *world) connectAll() {
 		}
 	}
 	for i, h := range w.hosts {
-		w.connect(h, w.hosts[(i+1)%len(w.hosts)], uint64(w.cfg.Ops+i+1)<<sideBits, reliable)
+		w.connect(h, w.hosts[(i+1)%len(w.hosts)], uint64(w.Config.Ops+i+1)<<sideBits, reliable)
 	}
 }
 
@@ -203,7 +205,7 @@ func (w *world) partAgain() {
 			ok = s.phase == over && s.grant.status == mad.SIDRValid
 		}
 		if s.active && !ok {
-			w.fail("liveness", "adapter %d: %s asks a peer that answers, over a network that is whole, and is %v", s.host.index, s, s.phase)
+			w.Fail("liveness", "adapter %d: %s asks a peer that answers, over a network that is whole, and is %v", s.host.Index, s, s.phase)
 		}
 	}
 	w.part()
@@ -224,22 +226,22 @@ func (w *world) tearDown() {
 		for _, t := range append(h.shelf, h.ud) {
 			t.destroy()
 		}
-		m, shard := h.hca.CM(), h.hca.Shard()
+		m, shard := h.HCA.CM(), h.HCA.Shard()
 		if m.Conns() != 0 || m.HalfOpen() != 0 || len(h.sides) != 0 || len(h.ids) != 0 {
-			w.fail("leak", "adapter %d: %d connections are left, %d of them half open", h.index, m.Conns(), m.HalfOpen())
+			w.Fail("leak", "adapter %d: %d connections are left, %d of them half open", h.Index, m.Conns(), m.HalfOpen())
 		}
 		if len(h.slabs) != slabs || len(h.socks) != 0 {
-			w.fail("leak", "adapter %d: %d queue pairs are left", h.index, len(h.socks))
+			w.Fail("leak", "adapter %d: %d queue pairs are left", h.Index, len(h.socks))
 		}
-		w.must(h.pd.DeregMR(h.mr))
-		if err := h.hca.DestroyCQ(h.cq); err != nil {
-			w.fail("leak", "adapter %d: %v", h.index, err)
+		w.Must(h.PD.DeregMR(h.mr))
+		if err := h.HCA.DestroyCQ(h.cq); err != nil {
+			w.Fail("leak", "adapter %d: %v", h.Index, err)
 		}
-		if err := h.pd.Dealloc(); err != nil {
-			w.fail("leak", "adapter %d: %v", h.index, err)
+		if err := h.PD.Dealloc(); err != nil {
+			w.Fail("leak", "adapter %d: %v", h.Index, err)
 		}
 		if d := shard.Deadline(); d != clock.Never || shard.Pending() {
-			w.fail("leak", "adapter %d, which holds nothing, has a timer at %d, pending %v", h.index, d, shard.Pending())
+			w.Fail("leak", "adapter %d, which holds nothing, has a timer at %d, pending %v", h.Index, d, shard.Pending())
 		}
 	}
 }
@@ -261,7 +263,7 @@ func (s *side) unanswered(e *cm.Event) {
 	switch {
 	case s.host.step.givesWay:
 		w.mark(markGivenUp)
-	case s.since > w.healed && !full:
-		w.fail("liveness", "adapter %d: %s hears %v, and the network is whole since %d", s.host.index, s, e.Type, w.healed)
+	case s.since > w.Net.Healed && !full:
+		w.Fail("liveness", "adapter %d: %s hears %v, and the network is whole since %d", s.host.Index, s, e.Type, w.Net.Healed)
 	}
 }

@@ -93,7 +93,7 @@ func (t *terms) guid() uint64 {
 	if t.to == nil {
 		return 0
 	}
-	return t.to.hca.NodeGUID()
+	return t.to.HCA.NodeGUID()
 }
 
 // grant holds the fields of the answer to a resolution.
@@ -116,7 +116,7 @@ const (
 func (h *host) newSide(id uint64, k kind, active bool) *side {
 	s := &side{
 		host: h, starts: h.starts, id: id, kind: k, active: active, limit: clock.Never,
-		rand: rand.New(rand.NewPCG(h.w.cfg.Seed, streamSide+id)),
+		rand: rand.New(rand.NewPCG(h.w.Config.Seed, streamSide+id)),
 	}
 	h.w.sides[id] = s
 	return s
@@ -127,7 +127,7 @@ func (s *side) alive() bool { return !s.destroyed && !s.vanished }
 
 // enter starts a phase.
 func (s *side) enter(p phase) {
-	now := s.host.w.now
+	now := s.host.w.Now
 	s.phase, s.hesitated, s.lap = p, false, lapNone
 	s.turn++
 	s.since = now
@@ -197,7 +197,7 @@ func (s *side) of(try uint32) *attempt {
 func (s *side) end() {
 	if len(s.tries) > 0 {
 		a := s.of(s.try)
-		a.ended = min(a.ended, s.host.w.now)
+		a.ended = min(a.ended, s.host.w.Now)
 	}
 }
 

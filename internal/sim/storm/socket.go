@@ -34,7 +34,7 @@ func (h *host) take(k kind, r *rand.Rand) *socket {
 		t := h.shelf[n-1]
 		h.shelf = h.shelf[:n-1]
 		t.modify(ib.RESET)
-		w.must(h.hca.Prepare(w.now, t.qp))
+		w.Must(h.HCA.Prepare(w.Now, t.qp))
 		w.mark(markReused)
 		return t
 	}
@@ -46,16 +46,16 @@ func (h *host) take(k kind, r *rand.Rand) *socket {
 	// QPNs come from a small range, so that a restarted adapter soon reuses
 	// those of its earlier life.
 	h.narrow = k == reliable
-	q, err := h.hca.CreateQP(h.pd, hca.QPConfig{
+	q, err := h.HCA.CreateQP(h.PD, hca.QPConfig{
 		Type: typeOf[k], SendCQ: h.cq, RecvCQ: h.cq,
 		Cap: ib.QPCap{MaxSendWR: 32, MaxRecvWR: slabSlots, MaxSendSGE: 1, MaxRecvSGE: 1, MaxInlineData: messageLen},
 	})
 	h.narrow = false
-	w.must(err)
+	w.Must(err)
 	t.qp, t.num = q, q.Num()
 	h.socks[t.num] = t
 	if k != datagrams {
-		w.must(h.hca.Prepare(w.now, q))
+		w.Must(h.HCA.Prepare(w.Now, q))
 	}
 	return t
 }
@@ -74,7 +74,7 @@ func (t *socket) post(slot uint64) {
 	h := t.host
 	at := (uint64(t.slab)*slabSlots + slot) * slotSize
 	_, err := t.qp.PostRecv(ib.RecvWR{WRID: slot, SGList: []ib.SGE{{Addr: h.mr.Addr() + at, Length: slotSize, LKey: h.mr.LKey()}}})
-	h.w.must(err)
+	h.w.Must(err)
 }
 
 // slot returns the memory of a receive.
@@ -86,12 +86,12 @@ func (t *socket) slot(i uint64) []byte {
 // stop ends all traffic: the connection is over, or will be.
 func (t *socket) stop() {
 	if st := t.qp.State(); st != ib.RESET && st != ib.ERR {
-		t.host.w.must(t.host.hca.Disconnect(t.host.w.now, t.qp))
+		t.host.w.Must(t.host.HCA.Disconnect(t.host.w.Now, t.qp))
 	}
 }
 
 func (t *socket) modify(to ib.QPState) {
-	t.host.w.must(t.qp.Modify(t.host.w.now, &ib.QPAttr{State: to}, ib.AttrState))
+	t.host.w.Must(t.qp.Modify(t.host.w.Now, &ib.QPAttr{State: to}, ib.AttrState))
 }
 
 // layDown puts the queue pair on the shelf for a later connection, or destroys
@@ -119,7 +119,7 @@ func (t *socket) destroy() {
 		t.owner.pending = 0
 		t.owner.sock = nil
 	}
-	h.hca.DestroyQP(h.pd, t.qp)
+	h.HCA.DestroyQP(h.PD, t.qp)
 	delete(h.socks, t.num)
 	h.slabs = append(h.slabs, t.slab)
 	t.qp = nil

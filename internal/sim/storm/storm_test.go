@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/internal/cm"
-	"github.com/softhca/softhca/internal/sim/run"
+	"github.com/softhca/softhca/internal/virtual"
 	"github.com/softhca/softhca/mad"
 )
 
@@ -27,7 +27,7 @@ func runAll(t *testing.T, first, last uint64) sum {
 	t.Helper()
 	all := sum{make([]uint64, numMarks), make([]uint64, len(spots))}
 	for seed := first; seed <= last; seed++ {
-		r := Run(run.Config{Seed: seed, Ops: testOps, Ladder: 200})
+		r := virtual.Run(virtual.Config{Seed: seed, Ops: testOps, Ladder: 200}, Open)
 		if v := r.Violation; v != nil {
 			t.Fatalf("seed %d (%s): %s: %s, at %v after action %d\n%s", seed, r.Troubles, v.Check, v.Detail, v.At, v.Action,
 				strings.Join(r.Ladder[max(0, len(r.Ladder)-40):], "\n"))
@@ -77,7 +77,7 @@ func TestSkip(t *testing.T) {
 		skip[i] = i != 7
 	}
 	var trace bytes.Buffer
-	r := Run(run.Config{Seed: 2, Ops: testOps, Skip: skip, Ladder: 1, Trace: &trace})
+	r := virtual.Run(virtual.Config{Seed: 2, Ops: testOps, Skip: skip, Ladder: 1, Trace: &trace}, Open)
 	if r.Violation != nil || strings.Count(trace.String(), "action ") != 1 || !strings.Contains(trace.String(), "action 7: ") {
 		t.Errorf("violation %v; trace:\n%.500s", r.Violation, trace.String())
 	}
@@ -86,15 +86,15 @@ func TestSkip(t *testing.T) {
 // storming returns a world in the midst of a storm in which a side fits.
 func storming(t *testing.T, fit func(*side) bool) (*world, *side) {
 	t.Helper()
-	w := newWorld(run.Config{Seed: 5, Ops: testOps, Ladder: 50})
+	w := newWorld(virtual.Config{Seed: 5, Ops: testOps, Ladder: 50})
 	w.setUp()
-	for w.acted < w.cfg.Ops && w.violation == nil {
-		w.step(1 << 62)
-		if s := w.pick(w.dice.Rand, fit); s != nil {
+	for w.Acted < w.Config.Ops && w.Violation == nil {
+		w.Step(w, 1<<62)
+		if s := w.pick(w.Rand, fit); s != nil {
 			return w, s
 		}
 	}
-	t.Fatalf("the storm never came to what the test needs: %v", w.violation)
+	t.Fatalf("the storm never came to what the test needs: %v", w.Violation)
 	return nil, nil
 }
 
@@ -111,11 +111,11 @@ func TestOracle(t *testing.T) {
 	for _, c := range []spoiled{
 		{"a connection ends and its program is not told", "state", together, func(s *side) {
 			s.repeats = repeats{}
-			_ = s.conn.SendDREQ(s.host.w.now, nil)
+			_ = s.conn.SendDREQ(s.host.w.Now, nil)
 		}},
 		{"a connection that nobody made", "leak", together, func(s *side) {
 			p := s.path()
-			_ = s.host.hca.CM().NewConn(nil).SendREQ(s.host.w.now, &cm.REQParams{Transport: mad.TransportRC, QPN: s.qpn, Path: p})
+			_ = s.host.HCA.CM().NewConn(nil).SendREQ(s.host.w.Now, &cm.REQParams{Transport: mad.TransportRC, QPN: s.qpn, Path: p})
 		}},
 		{"a queue pair stays ready when its connection is over", "half open", overBesideUp, func(s *side) {
 			s.sock = s.host.w.pick(s.rand, together).sock
@@ -131,12 +131,12 @@ func TestOracle(t *testing.T) {
 			w := s.host.w
 			s.peer.host.sides = slices.DeleteFunc(s.peer.host.sides, func(o *side) bool { return o == s.peer })
 			s.peer.vanished = true
-			s.peer.of(s.try).ended = w.now
-			w.plan.net.loss = 0
+			s.peer.of(s.try).ended = w.Now
+			w.plan.loss = 0
 			w.compare()
 		}},
 		{"a wait without an end", "liveness", func(s *side) bool { return s.phase == calling }, func(s *side) {
-			s.limit = s.host.w.now - 1
+			s.limit = s.host.w.Now - 1
 		}},
 		{"an event that cannot come", "event", together, func(s *side) {
 			s.onEvent(&cm.Event{Type: cm.REQError})
@@ -165,10 +165,10 @@ func (c *spoiled) notice(t *testing.T) {
 	c.spoil(s)
 	s.host.pump()
 	for range 200 {
-		w.step(1 << 62)
+		w.Step(w, 1<<62)
 	}
-	if w.violation == nil || w.violation.Check != c.check {
-		t.Errorf("%s: %+v, want the check %q", c.why, w.violation, c.check)
+	if w.Violation == nil || w.Violation.Check != c.check {
+		t.Errorf("%s: %+v, want the check %q", c.why, w.Violation, c.check)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/internal/cm"
+	"github.com/softhca/softhca/internal/virtual"
 	"github.com/softhca/softhca/mad"
 )
 
@@ -29,7 +30,7 @@ func (s *side) aWhile() time.Duration {
 
 // prompt reports whether programs now answer at once, because the storm is
 // over.
-func (s *side) prompt() bool { return s.host.w.now >= s.host.w.healed }
+func (s *side) prompt() bool { return s.host.w.Now >= s.host.w.Net.Healed }
 
 // react is a program's reaction to an event.
 func (s *side) react(on cm.EventType) {
@@ -111,11 +112,11 @@ func (s *side) weigh() {
 // forget drops a request without an answer.
 func (s *side) forget() {
 	w := s.host.w
-	w.sayf("%s forgets the request", s)
+	w.Say(virtual.Nobody, "%s forgets the request", s)
 	s.destroyed = true
 	s.turn++
 	s.end()
-	s.conn.Forget(w.now)
+	s.conn.Forget(w.Now)
 }
 
 // weighLAP is weigh for an alternate path.

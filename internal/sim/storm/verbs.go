@@ -14,7 +14,7 @@ func (s *side) call(verb cm.Input, err error) {
 	w := s.host.w
 	w.tell(s, "calls", verb)
 	if err != nil {
-		w.fail("verb", "adapter %d: %s, %v: %v: %v", s.host.index, s, s.phase, verb, err)
+		w.Fail("verb", "adapter %d: %s, %v: %v: %v", s.host.Index, s, s.phase, verb, err)
 	}
 	if attr := messageOf[verb]; attr != 0 {
 		s.owe(attr, verb.String())
@@ -63,13 +63,13 @@ func (s *side) request() bool {
 	h.step.givesWay = h.crowded(netip.Addr{})
 	if s.kind == datagrams {
 		s.interval = mad.Timeout(a.response)
-		err = s.conn.SendSIDRREQ(w.now, &cm.SIDRREQParams{
+		err = s.conn.SendSIDRREQ(w.Now, &cm.SIDRREQParams{
 			Service: a.service, Path: s.path(), ResponseTimeout: a.response, MaxRetries: a.retries, PrivateData: s.say(saySIDRREQ),
 		})
 	} else {
 		s.interval, s.ack = 2*mad.Timeout(a.lifetime)+mad.Timeout(a.response), a.lifetime+1
 		s.qpn, s.attr = s.sock.num, ib.QPAttr{}
-		err = s.conn.SendREQ(w.now, &cm.REQParams{
+		err = s.conn.SendREQ(w.Now, &cm.REQParams{
 			Service: a.service, Transport: transportOf[s.kind], QPN: s.qpn, Path: s.path(),
 			ResponderResources: a.serves, InitiatorDepth: a.depth, RetryCount: 3 + a.depth%5, RNRRetryCount: 7,
 			ResponseTimeout: a.response, MaxRetries: a.retries, PrivateData: s.say(sayREQ),
@@ -104,13 +104,13 @@ func (s *side) accept() {
 	s.sock.owner, s.qpn = s, s.sock.num
 	serves, depth := s.conn.Resources()
 	if a := &s.peer.asks; serves != a.depth || depth != a.serves {
-		w.fail("terms", "adapter %d: %s is asked to serve %d and to have %d outstanding, want %d and %d", h.index, s, serves, depth, a.depth, a.serves)
+		w.Fail("terms", "adapter %d: %s is asked to serve %d and to have %d outstanding, want %d and %d", h.Index, s, serves, depth, a.depth, a.serves)
 	}
 	serves, depth = uint8(s.rand.IntN(int(serves)+1)), uint8(s.rand.IntN(int(depth)+1))
 	s.conn.SetResources(serves, depth)
 	s.establish()
 	s.cell(cm.CallREP)
-	s.call(cm.CallREP, s.conn.SendREP(w.now, &cm.REPParams{
+	s.call(cm.CallREP, s.conn.SendREP(w.Now, &cm.REPParams{
 		QPN: s.qpn, ResponderResources: serves, InitiatorDepth: depth, RNRRetryCount: 7, PrivateData: s.say(sayREP),
 	}))
 	s.enter(offered)
@@ -120,7 +120,7 @@ func (s *side) accept() {
 func (s *side) confirm() {
 	s.establish()
 	s.cell(cm.CallRTU)
-	s.call(cm.CallRTU, s.conn.SendRTU(s.host.w.now, s.say(sayRTU)))
+	s.call(cm.CallRTU, s.conn.SendRTU(s.host.w.Now, s.say(sayRTU)))
 	s.enter(up)
 	s.begin()
 }
@@ -128,8 +128,8 @@ func (s *side) confirm() {
 // establish moves the queue pair to RTS as both sides agreed (C8).
 func (s *side) establish() {
 	h, w := s.host, s.host.w
-	if err := h.hca.Establish(w.now, s.conn, s.sock.qp); err != nil {
-		w.fail("verb", "adapter %d: %s: establish: %v", h.index, s, err)
+	if err := h.HCA.Establish(w.Now, s.conn, s.sock.qp); err != nil {
+		w.Fail("verb", "adapter %d: %s: establish: %v", h.Index, s, err)
 		return
 	}
 	s.sock.fill()
@@ -140,7 +140,7 @@ func (s *side) establish() {
 	}
 	if a.DestQPN != s.peer.qpn || b.DestQPN != s.qpn || a.PathMTU != b.PathMTU || a.RQPSN != b.SQPSN || a.SQPSN != b.RQPSN ||
 		a.MaxRDAtomic > b.MaxDestRDAtomic || b.MaxRDAtomic > a.MaxDestRDAtomic || a.AV.DGID.Addr() != s.peerAddr {
-		w.fail("terms", "adapter %d: the queue pairs of %s and %s do not fit:\n%+v\n%+v", h.index, s, s.peer, *a, *b)
+		w.Fail("terms", "adapter %d: the queue pairs of %s and %s do not fit:\n%+v\n%+v", h.Index, s, s.peer, *a, *b)
 	}
 }
 
@@ -150,10 +150,10 @@ func (s *side) hesitate(later bool) {
 	code := w.plan.mra + uint8(s.rand.IntN(w.plan.spread))
 	if later {
 		s.cell(cm.CallMRALater)
-		s.call(cm.CallMRALater, s.conn.PrepareMRA(w.now, code, s.say(sayMRA)))
+		s.call(cm.CallMRALater, s.conn.PrepareMRA(w.Now, code, s.say(sayMRA)))
 	} else {
 		s.cell(cm.CallMRA)
-		s.call(cm.CallMRA, s.conn.SendMRA(w.now, code, s.say(sayMRA)))
+		s.call(cm.CallMRA, s.conn.SendMRA(w.Now, code, s.say(sayMRA)))
 	}
 	s.hesitated = true
 }
@@ -170,7 +170,7 @@ func (s *side) reject(why mad.RejReason) {
 		next, s.withdrew = quiet, true // data of the peer may be in the network
 	}
 	s.cell(cm.CallREJ)
-	s.call(cm.CallREJ, s.conn.SendREJ(s.host.w.now, &cm.REJParams{Reason: why, PrivateData: s.say(sayREJ)}))
+	s.call(cm.CallREJ, s.conn.SendREJ(s.host.w.Now, &cm.REJParams{Reason: why, PrivateData: s.say(sayREJ)}))
 	s.enter(next)
 	s.parted()
 }
@@ -183,7 +183,7 @@ func (s *side) answerSIDR(status mad.SIDRStatus) {
 		s.grant = grant{status, h.ud.num, h.qkey}
 	}
 	s.cell(cm.CallSIDRREP)
-	s.call(cm.CallSIDRREP, s.conn.SendSIDRREP(w.now, &cm.SIDRREPParams{
+	s.call(cm.CallSIDRREP, s.conn.SendSIDRREP(w.Now, &cm.SIDRREPParams{
 		Status: status, QPN: s.grant.qpn, QKey: s.grant.qkey, PrivateData: s.say(saySIDRREP),
 	}))
 	s.enter(over)
@@ -194,14 +194,14 @@ func (s *side) answerSIDR(status mad.SIDRStatus) {
 func (s *side) hangUp() {
 	s.sock.stop()
 	s.cell(cm.CallDREQ)
-	s.call(cm.CallDREQ, s.conn.SendDREQ(s.host.w.now, s.say(sayDREQ)))
+	s.call(cm.CallDREQ, s.conn.SendDREQ(s.host.w.Now, s.say(sayDREQ)))
 	s.enter(leaving)
 }
 
 // agree answers the peer's DREQ.
 func (s *side) agree() {
 	s.cell(cm.CallDREP)
-	s.call(cm.CallDREP, s.conn.SendDREP(s.host.w.now, s.say(sayDREP)))
+	s.call(cm.CallDREP, s.conn.SendDREP(s.host.w.Now, s.say(sayDREP)))
 	s.enter(quiet)
 	s.parted()
 }
@@ -212,15 +212,15 @@ func (s *side) reroute() {
 	alt := s.path()
 	alt.Local, alt.Remote, alt.FlowLabel = s.host.address(!a.v6), a.to.address(!a.v6), uint32(s.rand.IntN(3))
 	s.cell(cm.CallLAP)
-	s.call(cm.CallLAP, s.conn.SendLAP(w.now, &alt, s.say(sayLAP)))
-	s.lap, s.limit, s.repeats = lapAsked, w.now.Add(s.exchange()), repeats{}
+	s.call(cm.CallLAP, s.conn.SendLAP(w.Now, &alt, s.say(sayLAP)))
+	s.lap, s.limit, s.repeats = lapAsked, w.Now.Add(s.exchange()), repeats{}
 	w.mark(markLAP)
 }
 
 // answerLAP answers the peer's LAP.
 func (s *side) answerLAP(status mad.APRStatus) {
 	s.cell(cm.CallAPR)
-	s.call(cm.CallAPR, s.conn.SendAPR(s.host.w.now, &cm.APRParams{Status: status, PrivateData: s.say(sayAPR)}))
+	s.call(cm.CallAPR, s.conn.SendAPR(s.host.w.Now, &cm.APRParams{Status: status, PrivateData: s.say(sayAPR)}))
 	s.lap, s.hesitated = lapNone, false
 }
 
@@ -237,11 +237,11 @@ func (s *side) destroy() {
 	}
 	s.withdrew = s.withdrew || s.phase == offered
 	if s.phase != quiet {
-		s.limit = w.now.Add(s.exchange()).Add(mad.Timeout(s.ack))
+		s.limit = w.Now.Add(s.exchange()).Add(mad.Timeout(s.ack))
 	}
 	s.destroyed, s.lap, s.hesitated, s.exam = true, lapNone, false, nil
 	s.turn++
-	s.conn.Destroy(w.now)
+	s.conn.Destroy(w.Now)
 	if s.sock != nil {
 		s.sock.destroy()
 	}

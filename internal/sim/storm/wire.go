@@ -2,6 +2,7 @@ package storm
 
 import (
 	"encoding/binary"
+	"fmt"
 	"net/netip"
 
 	"github.com/softhca/softhca/ib"
@@ -43,19 +44,22 @@ func read(b []byte) (r reading, ok bool) {
 	return r, true
 }
 
-// glanceOf returns the fields of a packet that a line of the ladder shows.
-func glanceOf(b []byte) glance {
-	g := glance{op: roce.Opcode(b[0]), size: len(b)}
-	if r, ok := read(b); ok {
-		g.attr, g.local, g.remote = r.attr, r.local, r.remote
-		if r.attr == mad.AttrREJ {
-			g.reason = mad.RejReason(binary.BigEndian.Uint16(r.mad.Data()[10:]))
-		}
-		return g
+// note records the fate of a packet.
+func (w *world) note(h *host, what string, b []byte) {
+	if !w.Telling() {
+		return
 	}
-	g.dest = ib.QPN(uint32(b[5])<<16 | uint32(b[6])<<8 | uint32(b[7]))
-	g.psn = ib.NewPSN(uint32(b[9])<<16 | uint32(b[10])<<8 | uint32(b[11]))
-	return g
+	r, ok := read(b)
+	if !ok {
+		psn := ib.NewPSN(uint32(b[9])<<16 | uint32(b[10])<<8 | uint32(b[11]))
+		w.Say(h.Index, "%s: %v psn %v to qp %v, %d bytes", what, roce.Opcode(b[0]), psn, ib.QPN(uint32(b[5])<<16|uint32(b[6])<<8|uint32(b[7])), len(b))
+		return
+	}
+	why := ""
+	if r.attr == mad.AttrREJ {
+		why = fmt.Sprintf(", %v", mad.RejReason(binary.BigEndian.Uint16(r.mad.Data()[10:])))
+	}
+	w.Say(h.Index, "%s: %v %08x %08x%s", what, r.attr, r.local, r.remote, why)
 }
 
 // asks reports whether a message is repeated until it is answered.
@@ -104,16 +108,16 @@ func (w *world) sniff(h *host, seg []byte) {
 	case p.count == 0:
 		p.first = *r.mad
 	case p.first != *r.mad:
-		w.fail("repetition", "adapter %d: %s sends another %v than before", h.index, s, r.attr)
+		w.Fail("repetition", "adapter %d: %s sends another %v than before", h.Index, s, r.attr)
 	case p.count > int(s.retries):
-		w.fail("repetition", "adapter %d: %s repeats %v more than %d times", h.index, s, r.attr, s.retries)
-	case w.now != due:
-		w.fail("repetition", "adapter %d: %s repeats %v at %d, which is due at %d", h.index, s, r.attr, w.now, due)
+		w.Fail("repetition", "adapter %d: %s repeats %v more than %d times", h.Index, s, r.attr, s.retries)
+	case w.Now != due:
+		w.Fail("repetition", "adapter %d: %s repeats %v at %d, which is due at %d", h.Index, s, r.attr, w.Now, due)
 	default:
 		w.mark(markRepeated)
 	}
 	p.count++
-	p.last = w.now
+	p.last = w.Now
 }
 
 // again returns when the manager repeats an unanswered message.
@@ -248,7 +252,7 @@ func (s *side) supersede() {
 // half-open ones, or of half-open ones of an address: then another one may be
 // refused, or evict one with a silent peer or in TIMEWAIT.
 func (h *host) crowded(from netip.Addr) bool {
-	m, l := h.hca.CM(), &h.w.plan.limits
+	m, l := h.HCA.CM(), &h.w.plan.limits
 	if *l == (cm.Limits{}) {
 		return false
 	}

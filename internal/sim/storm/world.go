@@ -3,170 +3,109 @@ package storm
 import (
 	"fmt"
 	"net/netip"
-	"runtime/debug"
 	"time"
 
 	"github.com/softhca/softhca/internal/clock"
-	"github.com/softhca/softhca/internal/deadline"
-	"github.com/softhca/softhca/internal/sim/run"
+	"github.com/softhca/softhca/internal/virtual"
 )
 
 // The streams of random numbers of a run. Each is independent of the others,
 // so that leaving out an action changes as little as possible.
 const (
 	streamPlan = 1
-	streamNet  = 2
 	streamHost = 1 << 40
 	streamSide = 1 << 48
 )
 
 // world is one run.
 type world struct {
-	cfg    run.Config
-	plan   plan
-	now    clock.Instant
-	net    network
-	hosts  []*host
-	byAddr map[netip.Addr]*host
-	sides  map[uint64]*side    // all sides ever created, by number
-	tasks  deadline.Heap[task] // future actions of programs
+	virtual.World
+	plan  plan
+	hosts []*host
+	sides map[uint64]*side // all sides ever created, by number
 
-	dice    run.Dice
-	acted   int // actions done or left out
-	nextAct clock.Instant
-	healed  clock.Instant // time when the network healed; Never: not yet
+	loss  float64           // share of packets that are lost
+	cut   virtual.Cuts[way] // ways on which nothing arrives
+	burst clock.Instant     // until which nothing arrives at all
 
-	violation   *run.Violation
-	ladder      ladder
-	marks       [numMarks]uint64
-	cells       cells
-	before      []where // scratch
-	packets     uint64
-	posted      uint64
-	serials     uint64 // number of REQs and REPs that named a queue pair
-	completions uint64
+	marks   [numMarks]uint64
+	cells   cells
+	before  []where // scratch
+	serials uint64  // number of REQs and REPs that named a queue pair
 }
 
-// Run makes one run.
-func Run(c run.Config) *run.Result {
-	w := newWorld(c)
-	w.run()
-	r := &run.Result{
-		Troubles: w.plan.about, Packets: w.packets, Posted: w.posted, Completions: w.completions,
-		Virtual: time.Duration(w.now), Marks: w.marks[:], Cells: w.cells.list(), Violation: w.violation,
-	}
-	if w.violation != nil {
-		r.Ladder = w.ladder.lines()
-	}
-	return r
-}
+// Open returns a run to make.
+func Open(c virtual.Config) virtual.Simulation { return newWorld(c) }
 
-func newWorld(c run.Config) *world {
-	w := &world{
-		cfg: c, plan: newPlan(c.Seed), byAddr: make(map[netip.Addr]*host), sides: make(map[uint64]*side),
-		dice: run.NewDice(c.Seed), healed: clock.Never,
-		tasks: deadline.New(func(t *task) *deadline.Link { return &t.time }),
-	}
-	w.net.init(w.plan.net, c.Seed)
-	w.ladder.init(max(c.Ladder, 1))
+func newWorld(c virtual.Config) *world {
+	w := &world{plan: newPlan(c.Seed), sides: make(map[uint64]*side), cut: make(virtual.Cuts[way])}
+	w.Init(c, w.plan.net)
+	w.Gap, w.loss = w.plan.gap, w.plan.loss
 	return w
 }
 
-// run makes the run. A panic of the engine is a violation like any other.
-func (w *world) run() {
-	defer func() {
-		if p := recover(); p != nil {
-			w.fail("panic", "%v\n%s", p, debug.Stack())
-		}
-	}()
+// Simulate makes the run.
+func (w *world) Simulate() {
 	w.setUp()
-	for w.violation == nil && w.acted < w.cfg.Ops {
-		w.step(clock.Never)
-	}
+	w.StepAll(w)
 	w.settle()
+}
+
+// Report adds the faults, marks and cells to the result.
+func (w *world) Report(r *virtual.Result) {
+	r.Troubles, r.Marks, r.Cells = w.plan.about, w.marks[:], w.cells.list()
 }
 
 func (w *world) setUp() {
 	for i := range w.plan.hosts {
-		h := &host{w: w, index: i, addrs: [2]netip.Addr{
+		h := &host{w: w, Adapter: w.Add(
 			netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)}),
 			netip.AddrFrom16([16]byte{0: 0xfd, 15: byte(i + 1)}),
-		}}
-		for _, a := range h.addrs {
-			w.byAddr[a] = h
-		}
+		)}
 		w.hosts = append(w.hosts, h)
 		h.open()
 	}
 }
 
-// step executes the next event: a packet arrives, a timer fires, or a program
-// acts or decides. It reports whether there was one by the limit.
-func (w *world) step(limit clock.Instant) bool {
-	at := w.net.flight.Next()
-	var timer *host
-	for _, h := range w.hosts {
-		if h.deadline < at {
-			at, timer = h.deadline, h
-		}
+// Act does an action.
+func (w *world) Act(i int, leftOut bool) {
+	if !leftOut {
+		w.doAction(i)
 	}
-	thinking, acting := w.tasks.Next() <= at, false
-	if thinking {
-		at = w.tasks.Next()
-	}
-	if w.acted < w.cfg.Ops && w.nextAct <= at {
-		at, acting = w.nextAct, true
-	}
-	if at > limit || at == clock.Never {
-		return false
-	}
-	w.now = max(w.now, at)
-	switch {
-	case acting:
-		w.takeTurn()
-	case thinking:
-		w.tasks.Due(w.now).run()
-	case timer != nil:
-		timer.advance()
-	default:
-		p := w.net.flight.Due(w.now)
-		p.to.receive(p)
-		w.net.release(p)
-	}
-	return true
 }
 
-// fail records the first violation; the run ends with it.
-func (w *world) fail(check, format string, args ...any) {
-	if w.violation != nil {
-		return
-	}
-	w.violation = &run.Violation{
-		Check: check, Detail: fmt.Sprintf(format, args...), Action: w.acted - 1, At: time.Duration(w.now),
-	}
-	w.sayf("VIOLATION %s: %s", check, w.violation.Detail)
-}
+// Receive passes an arrived packet to its adapter.
+func (w *world) Receive(p *virtual.Packet) { w.hosts[p.To.Index].receive(p) }
 
-// task is a delayed action of a program on a side. It is skipped if the side's
-// phase has changed by then.
-type task struct {
-	time deadline.Link
-	side *side
-	turn uint64
-	do   func(*side)
-}
+// Advance fires the timers of an adapter.
+func (w *world) Advance(a *virtual.Adapter) { w.hosts[a.Index].advance() }
 
-// after schedules an action of a side's program. With a time of 0 it runs after
-// the adapter's current work.
+// after schedules an action of a side's program. It is skipped if the side's
+// phase has changed by then. With a time of 0 it runs after the adapter's
+// current work.
 func (s *side) after(d time.Duration, do func(*side)) {
-	w := s.host.w
-	w.tasks.Set(&task{side: s, turn: s.turn, do: do}, w.now.Add(d))
+	turn := s.turn
+	s.host.w.After(d, func() {
+		if s.alive() && s.turn == turn {
+			do(s)
+			s.host.pump()
+		}
+	})
 }
 
-// run does the task.
-func (t *task) run() {
-	if s := t.side; s.alive() && s.turn == t.turn {
-		t.do(s)
-		s.host.pump()
+// tell records an event or a call of a side.
+func (w *world) tell(s *side, what string, name fmt.Stringer) {
+	if w.Telling() {
+		w.Say(s.host.Index, "%s %s %v", s, what, name)
 	}
+}
+
+// sideName names a side by the action that started its connection and its index
+// among the sides of that connection; 0 is the active one.
+func sideName(id uint64, try uint32) string {
+	s := fmt.Sprintf("%d.%d", id>>sideBits-1, id&(1<<sideBits-1))
+	if try > 1 {
+		s += fmt.Sprintf(" (try %d)", try)
+	}
+	return s
 }

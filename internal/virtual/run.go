@@ -1,8 +1,9 @@
-package run
+package virtual
 
 import (
 	"fmt"
 	"io"
+	"runtime/debug"
 	"time"
 )
 
@@ -13,8 +14,11 @@ type Config struct {
 	// Skip names actions, by their number from 0, to leave out.
 	Skip map[int]bool
 	// Trace, if set, gets a line for everything that happens.
-	Trace  io.Writer
-	Ladder int // number of last lines that a failed run keeps
+	Trace io.Writer
+	// Ladder is the number of last lines that a failed run keeps.
+	Ladder int
+
+	record bool // keep the lines
 }
 
 // Result is the result of a run.
@@ -41,4 +45,46 @@ type Violation struct {
 // Error returns everything in one line.
 func (v *Violation) Error() string {
 	return fmt.Sprintf("%s: %s (at %v, after action %d)", v.Check, v.Detail, v.At, v.Action)
+}
+
+// Simulation is a World with programs and checks.
+type Simulation interface {
+	// Simulate makes the run. It returns early after a violation.
+	Simulate()
+	// Report adds to the result what the World does not know.
+	Report(*Result)
+
+	world() *World
+}
+
+// Run makes the run of a new simulation. A panic of the engine is a violation
+// like any other. A failed run is repeated with its last events recorded;
+// recording every run would take longer than the runs.
+func Run(c Config, open func(Config) Simulation) *Result {
+	s := open(c)
+	simulate(s)
+	w := s.world()
+	r := &Result{
+		Packets: w.Packets, Posted: w.Posted, Completions: w.Completions, Virtual: time.Duration(w.Now), Violation: w.Violation,
+	}
+	s.Report(r)
+	if w.Violation == nil || c.Ladder == 0 {
+		return r
+	}
+	if !w.Telling() {
+		c.record = true
+		s = open(c)
+		simulate(s)
+	}
+	r.Ladder = s.world().lines
+	return r
+}
+
+func simulate(s Simulation) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.world().Fail("panic", "%v\n%s", p, debug.Stack())
+		}
+	}()
+	s.Simulate()
 }
