@@ -12,6 +12,7 @@ import (
 	"github.com/softhca/softhca/internal/hca"
 	"github.com/softhca/softhca/internal/hca/rig"
 	"github.com/softhca/softhca/internal/qp"
+	"github.com/softhca/softhca/internal/virtual"
 	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/roce"
 )
@@ -234,8 +235,7 @@ func (s *siege) carry() (moved bool) {
 func (s *siege) deliver(from int, run *fabric.Run) {
 	for i, side := range s.Sides {
 		if run.Path.Dst == side.Addr && i != from {
-			d := rig.Datagram(run, run.Bytes, 0)
-			d.Stride = run.Size
+			d := virtual.Arrival(run, 0, run.Count)
 			side.HCA.Shard().Receive(s.Now, &d)
 			return
 		}

@@ -7,3 +7,4 @@
 //
 // Nothing here waits or does I/O; only tests import it.
 package rig
+

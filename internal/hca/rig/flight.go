@@ -5,6 +5,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/virtual"
 )
 
 // Flight takes a request through two adapters in virtual time, step by step,
@@ -56,8 +57,7 @@ func (f *Flight) Request(n int) {
 func (f *Flight) Arrive(i int) {
 	s, peer := f.Sides[i], f.Sides[1-i]
 	for _, run := range s.Batch.Pending() {
-		f.d = Datagram(&run, run.Bytes, 0)
-		f.d.Stride = run.Size
+		f.d = virtual.Arrival(&run, 0, run.Count)
 		peer.HCA.Shard().Receive(f.Now, &f.d)
 	}
 	s.Batch.Reset()

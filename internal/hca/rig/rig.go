@@ -9,10 +9,10 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
-	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/hca"
 	"github.com/softhca/softhca/internal/memory"
 	"github.com/softhca/softhca/internal/qp"
+	"github.com/softhca/softhca/internal/virtual"
 	"github.com/softhca/softhca/roce"
 )
 
@@ -27,10 +27,8 @@ type Rig struct {
 
 // Side is one adapter with the usual objects.
 type Side struct {
+	virtual.Adapter
 	Addr   netip.Addr
-	HCA    *hca.HCA
-	Batch  *fabric.Batch
-	PD     *hca.PD
 	CQ     *qp.CQ
 	QP     *qp.QP
 	MR     *memory.Region
@@ -68,27 +66,31 @@ type Config struct {
 func (c Config) NewSide(t testing.TB, n byte) *Side {
 	t.Helper()
 	s := &Side{Addr: Addr(n)}
-	caps := fabric.Caps{Name: "rig", Addrs: []netip.Addr{s.Addr}, MTU: 65507, MaxSegments: 64, MaxRunBytes: 65000}
-	src := rand.New(rand.NewPCG(uint64(n), 7))
-	var err error
 	cfg := c.HCA
-	cfg.Caps, cfg.Rand, cfg.Settings.MigReq = caps, src.Uint32, true
+	cfg.Settings.MigReq = true
 	cfg.Settings.NoChallenge = !c.Challenge
-	cfg.NodeGUID = cmp.Or(cfg.NodeGUID, uint64(n))
-	cfg.Raise = func(e qp.Event) { s.Events = append(s.Events, e) }
-	s.HCA, err = hca.New(cfg)
-	Must(t, err)
-	s.Batch = fabric.NewBatch(256<<10, caps)
-	s.PD, err = s.HCA.AllocPD()
-	Must(t, err)
-	s.CQ, err = s.HCA.CreateCQ(1024, nil)
-	Must(t, err)
-	s.Buf = make([]byte, c.Bytes)
-	s.MR, err = s.PD.RegMR(memory.RegionConfig{Buf: s.Buf, Access: ib.AccessLocalWrite | ib.AccessRemote})
-	Must(t, err)
+	s.open(t, cfg, uint64(n), memory.RegionConfig{Buf: make([]byte, c.Bytes)})
+	var err error
 	s.QP, err = s.HCA.CreateQP(s.PD, hca.QPConfig{Type: c.Type, SendCQ: s.CQ, RecvCQ: s.CQ, Cap: c.Cap, SigAll: true})
 	Must(t, err)
 	return s
+}
+
+// open makes the adapter, with random numbers from a seed, and its usual
+// objects, except the queue pair.
+func (s *Side) open(t testing.TB, c hca.Config, seed uint64, mr memory.RegionConfig) {
+	t.Helper()
+	c.Caps, c.Rand = virtual.Caps(s.Addr), rand.New(rand.NewPCG(seed, 7)).Uint32
+	c.NodeGUID = cmp.Or(c.NodeGUID, seed)
+	c.Raise = func(e qp.Event) { s.Events = append(s.Events, e) }
+	Must(t, s.Open(c, 256<<10))
+	var err error
+	s.CQ, err = s.HCA.CreateCQ(1024, nil)
+	Must(t, err)
+	mr.Access = cmp.Or(mr.Access, ib.AccessLocalWrite|ib.AccessRemote)
+	s.Buf = mr.Buf
+	s.MR, err = s.PD.RegMR(mr)
+	Must(t, err)
 }
 
 // Must fails the test if there is an error.
@@ -185,8 +187,7 @@ func (r *Rig) Transmit(i int) bool {
 	for k := range runs {
 		run := &runs[k]
 		if r.Drop == nil {
-			d := Datagram(run, run.Bytes, 0)
-			d.Stride = run.Size
+			d := virtual.Arrival(run, 0, run.Count)
 			peer.HCA.Shard().Receive(r.Now, &d)
 			continue
 		}
@@ -198,20 +199,12 @@ func (r *Rig) Transmit(i int) bool {
 			if r.Drop(i, &p) {
 				continue
 			}
-			d := Datagram(run, seg, uint16(j))
+			d := virtual.Arrival(run, j, j+1)
 			peer.HCA.Shard().Receive(r.Now, &d)
 		}
 	}
 	s.Batch.Reset()
 	return true
-}
-
-// Datagram returns bytes of a run as their receiver gets them.
-func Datagram(run *fabric.Run, b []byte, id uint16) fabric.Datagram {
-	return fabric.Datagram{
-		Bytes: b, Src: run.Path.Src, Dst: run.Path.Dst, SrcPort: run.Path.SrcPort,
-		DstPort: fabric.RoCEPort, ID: id, IDKnown: true, HopLimit: run.Path.HopLimit, TClass: run.Path.TClass,
-	}
 }
 
 // Run delivers packets until there are none, then advances time to the next

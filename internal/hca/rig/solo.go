@@ -2,7 +2,6 @@ package rig
 
 import (
 	"bytes"
-	"math/rand/v2"
 	"net/netip"
 	"slices"
 	"testing"
@@ -16,6 +15,7 @@ import (
 	"github.com/softhca/softhca/internal/memory"
 	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/internal/trace"
+	"github.com/softhca/softhca/internal/virtual"
 	"github.com/softhca/softhca/roce"
 )
 
@@ -109,37 +109,23 @@ func (s *Solo) Packets() (n int) {
 // open creates the objects.
 func (s *Solo) open(c *SoloConfig) {
 	t := s.T
-	caps := fabric.Caps{Name: "solo", Addrs: []netip.Addr{s.Addr}, MTU: 65507, MaxSegments: 64, MaxRunBytes: 65000}
-	src := rand.New(rand.NewPCG(1, 7))
 	cfg := c.HCA
-	cfg.Caps, cfg.Rand, cfg.NodeGUID = caps, src.Uint32, 1
 	cfg.Settings.NoChallenge = !c.Challenge
-	cfg.Raise = func(e qp.Event) { s.Events = append(s.Events, e) }
 	cfg.Trace = func(r *trace.Record) {
 		if r.Kind == trace.State {
 			s.Moves = append(s.Moves, *r)
 		}
 	}
+	s.Side.open(t, cfg, 1, memory.RegionConfig{Buf: make([]byte, Bytes), IOVA: 1 << 32, Access: c.MRAccess})
 	var err error
-	s.HCA, err = hca.New(cfg)
-	Must(t, err)
-	s.Batch = fabric.NewBatch(max(c.Batch, MaxPacket), caps)
-	if c.Batch == 0 {
-		s.Batch = fabric.NewBatch(256<<10, caps)
+	if c.Batch != 0 {
+		s.Batch = fabric.NewBatch(max(c.Batch, MaxPacket), virtual.Caps(s.Addr))
 	}
-	s.PD, err = s.HCA.AllocPD()
-	Must(t, err)
-	if c.CQE == 0 {
-		c.CQE = 1024
+	if c.CQE != 0 {
+		Must(t, s.HCA.DestroyCQ(s.CQ))
+		s.CQ, err = s.HCA.CreateCQ(c.CQE, nil)
+		Must(t, err)
 	}
-	s.CQ, err = s.HCA.CreateCQ(c.CQE, nil)
-	Must(t, err)
-	s.Buf = make([]byte, Bytes)
-	if c.MRAccess == 0 {
-		c.MRAccess = ib.AccessLocalWrite | ib.AccessRemote
-	}
-	s.MR, err = s.PD.RegMR(memory.RegionConfig{Buf: s.Buf, IOVA: 1 << 32, Access: c.MRAccess})
-	Must(t, err)
 	if c.Type == ib.SMI {
 		c.Type = ib.RC
 	}
@@ -268,7 +254,7 @@ func (s *Solo) Sealed(b []byte) fabric.Datagram {
 		ID: s.ID, IDKnown: true, HopLimit: 61, TClass: 0x28,
 	}
 	s.ID++
-	roce.Seal(b, roce.NewPrefix(d.Src, d.Dst, d.SrcPort, d.DstPort, len(b)).WithID(d.ID))
+	virtual.Seal(&d)
 	return d
 }
 
@@ -289,14 +275,11 @@ func (s *Solo) Out() []roce.Packet {
 	s.T.Helper()
 	var ps []roce.Packet
 	for more := true; more; {
-		more = s.HCA.Shard().Transmit(s.Now, s.Batch)
-		runs := s.Batch.Pending()
-		for i := range runs {
-			for k := range runs[i].Count {
-				ps = append(ps, s.Parse(&runs[i], k))
+		more = s.Transmit(s.Now, func(run *fabric.Run) {
+			for k := range run.Count {
+				ps = append(ps, s.Parse(run, k))
 			}
-		}
-		s.Batch.Reset()
+		})
 	}
 	return ps
 }
@@ -524,6 +507,6 @@ func InState(t testing.TB, typ ib.QPType, st ib.QPState) *Solo {
 
 // Resealed gives a datagram the ICRC of its present addresses.
 func (s *Solo) Resealed(d fabric.Datagram) fabric.Datagram {
-	roce.Seal(d.Bytes, roce.NewPrefix(d.Src, d.Dst, d.SrcPort, d.DstPort, len(d.Bytes)).WithID(d.ID))
+	virtual.Seal(&d)
 	return d
 }
