@@ -9,21 +9,21 @@ import (
 )
 
 // loadPath asks the peer to load an alternate path: lap CONN.
-func (w *world) loadPath(a *args) error {
-	c, err := w.caller(a)
+func (cs *connections) loadPath(a *args) error {
+	c, err := cs.caller(a)
 	if err != nil {
 		return err
 	}
-	p, private := w.pathTo(a), a.data("private")
+	p, private := cs.pathTo(a), a.data("private")
 	if a.err != nil {
 		return a.err
 	}
-	return w.outcome(c.conn.SendLAP(w.now, &p, private))
+	return cs.outcome(c.conn.SendLAP(cs.now, &p, private))
 }
 
 // answerPath answers the peer's LAP: apr CONN [STATUS].
-func (w *world) answerPath(a *args) error {
-	c, err := w.caller(a)
+func (cs *connections) answerPath(a *args) error {
+	c, err := cs.caller(a)
 	if err != nil {
 		return err
 	}
@@ -34,41 +34,41 @@ func (w *world) answerPath(a *args) error {
 	if err = firstOf(err, a.err); err != nil {
 		return err
 	}
-	return w.outcome(c.conn.SendAPR(w.now, &p))
+	return cs.outcome(c.conn.SendAPR(cs.now, &p))
 }
 
 // load puts the alternate path into the connection's queue pair, or the EE context of its channel,
 // and arms it: load CONN. With answer, after the peer's LAP, it sends an APR with the outcome.
-func (w *world) load(a *args) error {
-	c, err := w.caller(a)
+func (cs *connections) load(a *args) error {
+	c, err := cs.caller(a)
 	answer := a.flag("answer")
 	if err = firstOf(err, a.err); err != nil {
 		return err
 	}
 	var q *qp.QP
-	if _, ok := w.contextOf(c.conn.Channel()); c.qp != nil {
+	if _, ok := cs.contextOf(c.conn.Channel()); c.qp != nil {
 		q = c.qp.QP
 	} else if !ok {
 		return fmt.Errorf("%s has neither queue pair nor EE context", c.name)
 	}
 	if answer {
-		p := cm.APRParams{Status: w.hca.AnswerLAP(w.now, c.conn, q)}
-		return w.outcome(c.conn.SendAPR(w.now, &p))
+		p := cm.APRParams{Status: cs.HCA.AnswerLAP(cs.now, c.conn, q)}
+		return cs.outcome(c.conn.SendAPR(cs.now, &p))
 	}
-	return w.outcome(w.hca.LoadAlternate(w.now, c.conn, q))
+	return cs.outcome(cs.HCA.LoadAlternate(cs.now, c.conn, q))
 }
 
 // alternate shows the alternate path: alternate CONN.
-func (w *world) alternate(a *args) error {
-	c, err := w.caller(a)
+func (cs *connections) alternate(a *args) error {
+	c, err := cs.caller(a)
 	if err != nil {
 		return err
 	}
 	alt := c.conn.Alternate()
 	if alt == (mad.Path{}) {
-		w.say("%s has no alternate path", c.name)
+		cs.say("%s has no alternate path", c.name)
 		return nil
 	}
-	w.say("alternate path of %s: %v > %v ack_timeout=%d", c.name, alt.LocalGID.Addr(), alt.RemoteGID.Addr(), alt.LocalAckTimeout)
+	cs.say("alternate path of %s: %v > %v ack_timeout=%d", c.name, alt.LocalGID.Addr(), alt.RemoteGID.Addr(), alt.LocalAckTimeout)
 	return nil
 }

@@ -256,7 +256,7 @@ const (
 
 // eval computes NUMBER or NAME, followed by any of +N, -N and ^N. Numbers are
 // decimal or 0x, and may end in K or M.
-func (w *world) eval(s string, in sense) (uint64, error) {
+func (r *registry) eval(s string, in sense) (uint64, error) {
 	var v uint64
 	op := byte('+')
 	for rest := s; ; {
@@ -265,7 +265,7 @@ func (w *world) eval(s string, in sense) (uint64, error) {
 		if end >= 0 {
 			term = rest[:end]
 		}
-		n, err := w.term(term, in)
+		n, err := r.term(term, in)
 		if err != nil {
 			return 0, err
 		}
@@ -284,13 +284,13 @@ func (w *world) eval(s string, in sense) (uint64, error) {
 	}
 }
 
-func (w *world) term(s string, in sense) (uint64, error) {
+func (r *registry) term(s string, in sense) (uint64, error) {
 	if s != "" && s[0] >= '0' && s[0] <= '9' {
 		return parseNumber(s)
 	}
 	switch in {
 	case address, key:
-		m, err := find[*region](w, s)
+		m, err := find[*region](r, s)
 		if err != nil {
 			return 0, err
 		}
@@ -299,13 +299,13 @@ func (w *world) term(s string, in sense) (uint64, error) {
 		}
 		return m.mr.Addr(), nil
 	case number:
-		q, err := find[*pair](w, s)
+		q, err := find[*pair](r, s)
 		if err != nil {
 			return 0, err
 		}
 		return uint64(q.num()), nil
 	case ourID, peerID:
-		c, err := find[*connection](w, s)
+		c, err := find[*connection](r, s)
 		if err != nil {
 			return 0, err
 		}

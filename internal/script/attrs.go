@@ -141,7 +141,7 @@ func setAV(w *world, at *ib.QPAttr, s string) error {
 		return err
 	}
 	a := newArgs(w, words[1:])
-	at.AV = w.vector(a, dst)
+	at.AV = vector(a, dst)
 	return a.done()
 }
 
@@ -154,7 +154,7 @@ func setAltPath(w *world, at *ib.QPAttr, s string) error {
 		return err
 	}
 	a := newArgs(w, words[1:])
-	at.AltAV = w.vector(a, dst)
+	at.AltAV = vector(a, dst)
 	at.AltPort = uint8(a.small("alt_port", uint64(at.AltAV.Port), 8))
 	at.AltPKeyIndex, at.AltTimeout = uint16(a.small("pkey_index", 0, 16)), uint8(a.small("timeout", 14, 8))
 	return a.done()
@@ -196,7 +196,7 @@ func (w *world) takeAttributes(q *pair, a *args) (mask ib.AttrMask, err error) {
 // modify is one call: modify NAME [STATE] ATTRIBUTE... It checks that a refused
 // call has changed nothing.
 func (w *world) modify(a *args) error {
-	q, err := named[*pair](w, a, "a queue pair")
+	q, err := named[*pair](&w.registry, a, "a queue pair")
 	if err != nil {
 		return err
 	}
@@ -222,7 +222,7 @@ func (w *world) modifyOnce(q *pair, mask ib.AttrMask) bool {
 	before := q.query()
 	w.rec.did("modify", Modify{q.name, q.attr, mask})
 	err := q.change(w.now, mask)
-	w.hca.Shard().Arm(q.end())
+	w.HCA.Shard().Arm(q.end())
 	w.settle()
 	if err != nil {
 		w.refused(err)
@@ -243,7 +243,7 @@ func (w *world) modifyOnce(q *pair, mask ib.AttrMask) bool {
 // walk takes a queue pair from RESET to a state by the legal calls, with the
 // required attributes and the given ones: walk NAME STATE ATTRIBUTE...
 func (w *world) walk(a *args) error {
-	q, err := named[*pair](w, a, "a queue pair")
+	q, err := named[*pair](&w.registry, a, "a queue pair")
 	if err != nil {
 		return err
 	}
@@ -285,7 +285,7 @@ func (w *world) walk(a *args) error {
 // query shows the state, and attributes: query NAME ATTRIBUTE...; all of them
 // if none is named.
 func (w *world) query(a *args) error {
-	q, err := named[*pair](w, a, "a queue pair")
+	q, err := named[*pair](&w.registry, a, "a queue pair")
 	if err != nil {
 		return err
 	}

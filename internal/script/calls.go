@@ -14,13 +14,13 @@ import (
 
 // caller takes the name of a connection and gives it one of the adapter, if it
 // has none.
-func (w *world) caller(a *args) (*connection, error) {
-	c, err := named[*connection](w, a, "a connection")
+func (cs *connections) caller(a *args) (*connection, error) {
+	c, err := named[*connection](&cs.registry, a, "a connection")
 	switch {
 	case err != nil:
 		return nil, err
 	case c.conn == nil, c.over && c.vacant():
-		c.conn, c.over, c.state, c.lap = w.hca.CM().NewConn(w.heard), false, cm.Idle, cm.LAPIdle
+		c.conn, c.over, c.state, c.lap = cs.HCA.CM().NewConn(cs.heard), false, cm.Idle, cm.LAPIdle
 	case c.over:
 		return nil, fmt.Errorf("%s is destroyed: nobody can call it", c.name)
 	}
@@ -28,13 +28,13 @@ func (w *world) caller(a *args) (*connection, error) {
 }
 
 // pathTo takes a path to the peer.
-func (w *world) pathTo(a *args) cm.Path {
-	mtu, err := parseMTU(w, a.str("mtu", "1024"))
+func (cs *connections) pathTo(a *args) cm.Path {
+	mtu, err := parseMTU(cs.world, a.str("mtu", "1024"))
 	if err != nil {
 		a.fail(fmt.Errorf("mtu: %w", err))
 	}
 	return cm.Path{
-		Local: a.addr("from", w.local), Remote: a.addr("to", w.peer), MTU: mtu,
+		Local: a.addr("from", cs.local), Remote: a.addr("to", cs.peer), MTU: mtu,
 		FlowLabel: uint32(a.small("flow_label", 0, 32)), TClass: uint8(a.small("traffic_class", 0, 8)),
 		HopLimit: uint8(a.small("hop_limit", 0, 8)), SL: uint8(a.small("sl", 0, 8)),
 		PKey: ib.PKey(a.small("pkey", 0, 16)), Lifetime: uint8(a.small("lifetime", 0, 8)),
@@ -42,13 +42,13 @@ func (w *world) pathTo(a *args) cm.Path {
 }
 
 // connect asks the peer for a connection: connect CONN SERVICE.
-func (w *world) connect(a *args) error {
-	c, err := w.caller(a)
+func (cs *connections) connect(a *args) error {
+	c, err := cs.caller(a)
 	if err != nil {
 		return err
 	}
 	p := cm.REQParams{
-		Transport: c.transport(), Path: w.pathTo(a), QPN: ib.QPN(a.num("qp", uint64(c.qpn()), number)),
+		Transport: c.transport(), Path: cs.pathTo(a), QPN: ib.QPN(a.num("qp", uint64(c.qpn()), number)),
 		ResponderResources: uint8(a.small("resources", 4, 8)), InitiatorDepth: uint8(a.small("depth", 4, 8)),
 		RetryCount: uint8(a.small("retry", 7, 8)), RNRRetryCount: uint8(a.small("rnr", 7, 8)),
 		FlowControl: a.boolean("flow_control", false), SRQ: a.boolean("srq", false),
@@ -56,12 +56,12 @@ func (w *world) connect(a *args) error {
 		PrivateData: a.data("private"),
 	}
 	p.Service, err = parseService(a.word("a service"))
-	w.prepareQP(w.now, c)
-	if err = firstOf(err, w.askRD(a, c, &p), a.err); err != nil {
+	cs.prepareQP(cs.now, c)
+	if err = firstOf(err, cs.askRD(a, c, &p), a.err); err != nil {
 		return err
 	}
 	c.service = p.Service
-	return w.outcome(c.conn.SendREQ(w.now, &p))
+	return cs.outcome(c.conn.SendREQ(cs.now, &p))
 }
 
 // transport is the service of the connection's queue pair, RC without one.
@@ -88,13 +88,13 @@ func (c *connection) qpn() ib.QPN {
 
 // accept answers the peer's REQ, by default with all the RDMA read resources
 // that it asks for, up to the adapter's limit: accept CONN.
-func (w *world) accept(a *args) error {
-	c, err := w.caller(a)
+func (cs *connections) accept(a *args) error {
+	c, err := cs.caller(a)
 	if err != nil {
 		return err
 	}
 	var req mad.REQ
-	asked, most := c.got[mad.AttrREQ], w.hca.Limits().MaxRDAtomic
+	asked, most := c.got[mad.AttrREQ], cs.HCA.Limits().MaxRDAtomic
 	req.Decode(&asked)
 	p := cm.REPParams{
 		QPN:                ib.QPN(a.num("qp", uint64(c.qpn()), number)),
@@ -103,70 +103,70 @@ func (w *world) accept(a *args) error {
 		RNRRetryCount:      uint8(a.small("rnr", 7, 8)),
 		FlowControl:        a.boolean("flow_control", false), SRQ: a.boolean("srq", false), PrivateData: a.data("private"),
 	}
-	w.answerRD(a, c, &p)
+	cs.answerRD(a, c, &p)
 	if a.err != nil {
 		return a.err
 	}
 	if (c.moves() || c.rd) && c.conn.Role() == cm.Passive {
 		c.conn.SetResources(p.ResponderResources, p.InitiatorDepth)
 	}
-	if !w.establishQP(c) {
+	if !cs.establishQP(c) {
 		return nil
 	}
-	return w.outcome(c.conn.SendREP(w.now, &p))
+	return cs.outcome(c.conn.SendREP(cs.now, &p))
 }
 
 // prepareQP moves the connection's queue pair to INIT, if it is still in RESET.
-func (w *world) prepareQP(now clock.Instant, c *connection) {
+func (cs *connections) prepareQP(now clock.Instant, c *connection) {
 	if !c.moves() || c.qp.State() != ib.RESET {
 		return
 	}
-	if err := w.hca.Prepare(now, c.qp.QP); err != nil {
-		w.refused(err)
+	if err := cs.HCA.Prepare(now, c.qp.QP); err != nil {
+		cs.refused(err)
 	}
-	w.settle()
+	cs.settle()
 }
 
 // establishQP moves the connection's queue pair to RTS, and reports false if
 // that was refused.
-func (w *world) establishQP(c *connection) bool {
+func (cs *connections) establishQP(c *connection) bool {
 	switch {
 	case c.rd && !c.byHand && (c.qp != nil || c.eec != nil):
-		return w.establishRD(c) == nil
+		return cs.establishRD(c) == nil
 	case !c.moves():
 		return true
 	}
-	err := w.hca.Establish(w.now, c.conn, c.qp.QP)
-	w.settle()
-	w.learnAttr(c.qp)
+	err := cs.HCA.Establish(cs.now, c.conn, c.qp.QP)
+	cs.settle()
+	cs.learnAttr(c.qp)
 	if err != nil {
-		w.refused(err)
+		cs.refused(err)
 	}
 	return err == nil
 }
 
 // learnAttr reads back the attributes that a connection gave a queue pair, so
 // that the peer's packets fit them.
-func (w *world) learnAttr(q *pair) {
+func (cs *connections) learnAttr(q *pair) {
 	q.attr = q.query()
 	q.peerPSN, q.isSent = q.attr.RQPSN, false
 }
 
 // disconnect moves the connection's queue pair to ERR.
-func (w *world) disconnect(now clock.Instant, c *connection) {
+func (cs *connections) disconnect(now clock.Instant, c *connection) {
 	if !c.moves() {
 		return
 	}
-	if err := w.hca.Disconnect(now, c.qp.QP); err != nil {
-		w.refused(err)
+	if err := cs.HCA.Disconnect(now, c.qp.QP); err != nil {
+		cs.refused(err)
 	}
-	w.settle()
+	cs.settle()
 }
 
 // move moves the connection's queue pair, or EE context, by hand with the
 // connection's attributes: move CONN STATE.
-func (w *world) move(a *args) error {
-	c, err := w.caller(a)
+func (cs *connections) move(a *args) error {
+	c, err := cs.caller(a)
 	if err != nil {
 		return err
 	}
@@ -183,12 +183,12 @@ func (w *world) move(a *args) error {
 	}
 	at, mask, err := c.conn.QPAttr(to)
 	if err != nil {
-		w.refused(err)
+		cs.refused(err)
 		return nil
 	}
 	kept := q.attr
 	q.attr = at
-	if !w.modifyOnce(q, mask) {
+	if !cs.modifyOnce(q, mask) {
 		q.attr = kept
 		return nil
 	}
@@ -197,53 +197,53 @@ func (w *world) move(a *args) error {
 }
 
 // rtu finishes the peer's side: rtu CONN.
-func (w *world) rtu(a *args) error {
-	return w.sendPrivate(a, func(c *connection, private []byte) error {
-		if !w.establishQP(c) {
+func (cs *connections) rtu(a *args) error {
+	return cs.sendPrivate(a, func(c *connection, private []byte) error {
+		if !cs.establishQP(c) {
 			return nil
 		}
-		return c.conn.SendRTU(w.now, private)
+		return c.conn.SendRTU(cs.now, private)
 	})
 }
 
 // dreq ends the connection: dreq CONN.
-func (w *world) dreq(a *args) error {
-	return w.sendPrivate(a, func(c *connection, private []byte) error {
-		w.disconnect(w.now, c)
-		return c.conn.SendDREQ(w.now, private)
+func (cs *connections) dreq(a *args) error {
+	return cs.sendPrivate(a, func(c *connection, private []byte) error {
+		cs.disconnect(cs.now, c)
+		return c.conn.SendDREQ(cs.now, private)
 	})
 }
 
 // drep agrees to the end: drep CONN.
-func (w *world) drep(a *args) error {
-	return w.sendPrivate(a, func(c *connection, private []byte) error {
-		w.disconnect(w.now, c)
-		return c.conn.SendDREP(w.now, private)
+func (cs *connections) drep(a *args) error {
+	return cs.sendPrivate(a, func(c *connection, private []byte) error {
+		cs.disconnect(cs.now, c)
+		return c.conn.SendDREP(cs.now, private)
 	})
 }
 
 // establishConn tells the connection that data has come: establish CONN.
-func (w *world) establishConn(a *args) error {
-	c, err := w.caller(a)
+func (cs *connections) establishConn(a *args) error {
+	c, err := cs.caller(a)
 	if err != nil {
 		return err
 	}
-	return w.outcome(c.conn.Establish(w.now))
+	return cs.outcome(c.conn.Establish(cs.now))
 }
 
 // sendPrivate makes a call whose only parameter is private data.
-func (w *world) sendPrivate(a *args, call func(*connection, []byte) error) error {
-	c, err := w.caller(a)
+func (cs *connections) sendPrivate(a *args, call func(*connection, []byte) error) error {
+	c, err := cs.caller(a)
 	private := a.data("private")
 	if err = firstOf(err, a.err); err != nil {
 		return err
 	}
-	return w.outcome(call(c, private))
+	return cs.outcome(call(c, private))
 }
 
 // reject refuses what the peer sent last: reject CONN [REASON].
-func (w *world) reject(a *args) error {
-	c, err := w.caller(a)
+func (cs *connections) reject(a *args) error {
+	c, err := cs.caller(a)
 	if err != nil {
 		return err
 	}
@@ -254,22 +254,22 @@ func (w *world) reject(a *args) error {
 	if err = firstOf(err, a.err); err != nil {
 		return err
 	}
-	return w.outcome(c.conn.SendREJ(w.now, &p))
+	return cs.outcome(c.conn.SendREJ(cs.now, &p))
 }
 
 // mra asks the peer to wait: mra CONN [CODE].
-func (w *world) mra(a *args) error {
-	return w.askToWait(a, (*cm.Conn).SendMRA)
+func (cs *connections) mra(a *args) error {
+	return cs.askToWait(a, (*cm.Conn).SendMRA)
 }
 
 // prepareMRA has an MRA sent when the peer repeats its message: prepare_mra
 // CONN [CODE].
-func (w *world) prepareMRA(a *args) error {
-	return w.askToWait(a, (*cm.Conn).PrepareMRA)
+func (cs *connections) prepareMRA(a *args) error {
+	return cs.askToWait(a, (*cm.Conn).PrepareMRA)
 }
 
-func (w *world) askToWait(a *args, call func(*cm.Conn, clock.Instant, uint8, []byte) error) error {
-	c, err := w.caller(a)
+func (cs *connections) askToWait(a *args, call func(*cm.Conn, clock.Instant, uint8, []byte) error) error {
+	c, err := cs.caller(a)
 	code := uint64(cm.DefaultMRATimeout)
 	if err == nil && len(a.words) > 0 {
 		code, err = parseWord(a, "a code of time")
@@ -281,15 +281,15 @@ func (w *world) askToWait(a *args, call func(*cm.Conn, clock.Instant, uint8, []b
 	if err = firstOf(err, a.err); err != nil {
 		return err
 	}
-	return w.outcome(call(c.conn, w.now, uint8(code), private))
+	return cs.outcome(call(c.conn, cs.now, uint8(code), private))
 }
 
 // destroyConn destroys the connection, as its consumer does.
-func (w *world) destroyConn(c *connection) error {
+func (cs *connections) destroyConn(c *connection) error {
 	if c.conn == nil || c.over {
 		return fmt.Errorf("%s has no consumer", c.name)
 	}
 	c.over = true
-	c.conn.Destroy(w.now)
+	c.conn.Destroy(cs.now)
 	return nil
 }

@@ -22,25 +22,25 @@ type managed struct {
 // cmChanges returns the counters of the communication manager and of QP1 that
 // changed without another line that shows it. Messages and their repetitions
 // have lines of their own; the treatment of arriving messages has none.
-func (w *world) cmChanges() []string {
+func (cs *connections) cmChanges() []string {
 	var out []string
 	add := func(name string, was, is uint64) {
 		if is != was {
 			out = append(out, fmt.Sprintf("%s %+d", name, int64(is-was)))
 		}
 	}
-	was, is := w.managed, managed{gsi: w.hca.GSI().Counters(), cm: w.hca.CM().Counters()}
-	w.managed.gsi, w.managed.cm = is.gsi, is.cm
+	was, is := cs.managed, managed{gsi: cs.HCA.GSI().Counters(), cm: cs.HCA.CM().Counters()}
+	cs.managed.gsi, cs.managed.cm = is.gsi, is.cm
 	for k := range cmKinds {
 		name := cm.KindName(k)
-		shown := &w.managed.shown[k]
-		*shown += w.seen.cmSent[k]
-		if !w.hca.GSI().Pending() { // a message that waits in QP1 will be shown later
+		shown := &cs.managed.shown[k]
+		*shown += cs.seen.cmSent[k]
+		if !cs.HCA.GSI().Pending() { // a message that waits in QP1 will be shown later
 			add("cm_sent("+name+")", *shown, is.cm.Sent[k])
 			*shown = is.cm.Sent[k]
 		}
 		// A message that the consumer sends again is no retry.
-		add("cm_retries("+name+")", was.cm.Retries[k]+min(w.seen.cmAgain[k], is.cm.Retries[k]-was.cm.Retries[k]), is.cm.Retries[k])
+		add("cm_retries("+name+")", was.cm.Retries[k]+min(cs.seen.cmAgain[k], is.cm.Retries[k]-was.cm.Retries[k]), is.cm.Retries[k])
 	}
 	for i := range is.cm.Duplicates {
 		add(fmt.Sprintf("cm_duplicate(%v)", cm.Input(i)), was.cm.Duplicates[i], is.cm.Duplicates[i])

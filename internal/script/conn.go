@@ -9,9 +9,18 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
+// connections are the connections of the adapter's manager.
+type connections struct {
+	*world
+	all     []*connection
+	talking *connection // the connection whose peer message is being delivered
+	managed managed     // counters as of the last step
+}
+
 // connection is a connection, or a SIDR resolution, by its name: the adapter's
 // side and the side of the peer, which the script plays.
 type connection struct {
+	of     *connections
 	name   string
 	conn   *cm.Conn // the adapter's side; nil until there is one
 	id     uint32   // its last known communication ID
@@ -56,16 +65,16 @@ const (
 )
 
 // addConn names a connection: conn NAME [qp=QP] [eec=EEC] [rd] [by_hand].
-func (w *world) addConn(a *args) error {
+func (cs *connections) addConn(a *args) error {
 	name := a.word("a name")
-	n := len(w.conns) + 1
+	n := len(cs.all) + 1
 	c := &connection{
-		name: name, byHand: a.flag("by_hand"), service: mad.IPServiceID(mad.PSTCP, peerPort),
+		of: cs, name: name, byHand: a.flag("by_hand"), service: mad.IPServiceID(mad.PSTCP, peerPort),
 		peer: node{id: peerCommID + uint32(n), qpn: peerConnQPN + ib.QPN(n), guid: peerGUID},
 		sent: map[mad.AttrID]mad.MAD{}, got: map[mad.AttrID]mad.MAD{},
 	}
 	if a.has("qp") {
-		q, err := find[*pair](w, a.str("qp", ""))
+		q, err := find[*pair](&cs.registry, a.str("qp", ""))
 		if err == nil && q.eec != nil {
 			err = fmt.Errorf("%s is an EE context: want a queue pair", q.name)
 		}
@@ -74,19 +83,19 @@ func (w *world) addConn(a *args) error {
 		}
 		c.qp, c.peer.qpn = q, q.attr.DestQPN
 	}
-	if err := w.takeRD(a, c, n); err != nil {
+	if err := cs.takeRD(a, c, n); err != nil {
 		return err
 	}
 	if a.err != nil {
 		return a.err
 	}
-	w.conns = append(w.conns, c)
-	return w.add(name, c)
+	cs.all = append(cs.all, c)
+	return cs.add(name, c)
 }
 
 // addListener takes requests for a service: listen NAME SERVICE [rd]
 // [forget|destroy].
-func (w *world) addListener(a *args) error {
+func (cs *connections) addListener(a *args) error {
 	name := a.word("a name")
 	l := &listening{forgets: a.flag("forget"), refuses: a.flag("destroy")}
 	rd := a.flag("rd")
@@ -94,44 +103,44 @@ func (w *world) addListener(a *args) error {
 	if err = firstOf(a.err, err); err != nil {
 		return err
 	}
-	if l.l, err = w.hca.CM().Listen(s, w.heard); err != nil {
-		w.refused(err)
+	if l.l, err = cs.HCA.CM().Listen(s, cs.heard); err != nil {
+		cs.refused(err)
 		return nil
 	}
 	l.l.Consumer, l.l.RD = l, rd
-	return w.add(name, l)
+	return cs.add(name, l)
 }
 
 // heard is the handler of all connections.
-func (w *world) heard(now clock.Instant, k *cm.Conn, e *cm.Event) {
-	c := w.known(k)
-	w.settle()
+func (cs *connections) heard(now clock.Instant, k *cm.Conn, e *cm.Event) {
+	c := cs.known(k)
+	cs.settle()
 	line := fmt.Sprintf("event %s %v", c.name, e.Type)
 	for i := range kinds {
-		for _, f := range kinds[i].told(w, e) {
+		for _, f := range kinds[i].told(cs.world, e) {
 			line += " " + f
 		}
 	}
-	w.say("%s", line)
+	cs.say("%s", line)
 	switch l := k.Listener(); {
 	case e.Type == cm.REJReceived && c.moves() && c.qp.State() != ib.RESET:
-		w.disconnect(now, c)
+		cs.disconnect(now, c)
 	case l != nil && (e.Type == cm.REQReceived || e.Type == cm.SIDRREQReceived):
-		w.prepareQP(now, c)
-		w.decide(now, c, l.Consumer.(*listening))
+		cs.prepareQP(now, c)
+		cs.decide(now, c, l.Consumer.(*listening))
 	}
 }
 
 // decide forgets or destroys a new request, as the listener's consumer does.
-func (w *world) decide(now clock.Instant, c *connection, l *listening) {
+func (cs *connections) decide(now clock.Instant, c *connection, l *listening) {
 	switch {
 	case l.forgets:
-		w.cause = "forget"
+		cs.cause = "forget"
 		c.conn.Forget(now)
-		w.settle()
+		cs.settle()
 		c.conn = nil
 	case l.refuses:
-		w.cause = "destroy"
+		cs.cause = "destroy"
 		c.over = true
 		c.conn.Destroy(now)
 	}
@@ -140,15 +149,15 @@ func (w *world) decide(now clock.Instant, c *connection, l *listening) {
 // known returns the script's connection for one of the adapter. A connection
 // that a request of the peer has just made gets the name in the request's
 // command, or NAME.2 and so on if that is taken.
-func (w *world) known(k *cm.Conn) *connection {
-	for _, c := range w.conns {
+func (cs *connections) known(k *cm.Conn) *connection {
+	for _, c := range cs.all {
 		if c.conn == k {
 			return c
 		}
 	}
-	c := w.talking
+	c := cs.talking
 	if c == nil || !c.vacant() {
-		c = w.another(c)
+		c = cs.another(c)
 	}
 	c.conn, c.over, c.state, c.lap = k, false, cm.Idle, cm.LAPIdle
 	return c
@@ -156,18 +165,18 @@ func (w *world) known(k *cm.Conn) *connection {
 
 // another adds a connection with the name of an existing one and a number:
 // NAME.2 and on.
-func (w *world) another(c *connection) *connection {
-	n := connection{name: "conn"}
+func (cs *connections) another(c *connection) *connection {
+	n := connection{of: cs, name: "conn"}
 	if c != nil {
 		n = *c
 	}
 	base := n.name
-	for i := 2; w.objects[n.name] != nil; i++ {
+	for i := 2; cs.objects[n.name] != nil; i++ {
 		n.name = fmt.Sprintf("%s.%d", base, i)
 	}
 	n.eec, n.qp, n.sent, n.got = nil, nil, map[mad.AttrID]mad.MAD{}, map[mad.AttrID]mad.MAD{}
-	w.objects[n.name] = &n
-	w.conns = append(w.conns, &n)
+	cs.objects[n.name] = &n
+	cs.all = append(cs.all, &n)
 	return &n
 }
 
@@ -179,8 +188,8 @@ func (c *connection) vacant() bool { return c.conn == nil || c.conn.State() == c
 func (c *connection) moves() bool { return c.qp != nil && !c.byHand }
 
 // noteConns shows state changes of connections and their cause.
-func (w *world) noteConns() {
-	for _, c := range w.conns {
+func (cs *connections) noteConns() {
+	for _, c := range cs.all {
 		if c.conn == nil {
 			continue
 		}
@@ -188,11 +197,11 @@ func (w *world) noteConns() {
 			c.id = id
 		}
 		if s := c.conn.State(); s != c.state {
-			w.say("%s: %v -> %v (%s)", c.name, c.state, s, w.cause)
+			cs.say("%s: %v -> %v (%s)", c.name, c.state, s, cs.cause)
 			c.state = s
 		}
 		if s := c.conn.LAPState(); s != c.lap {
-			w.say("%s: %v -> %v (%s)", c.name, c.lap, s, w.cause)
+			cs.say("%s: %v -> %v (%s)", c.name, c.lap, s, cs.cause)
 			c.lap = s
 		}
 	}
@@ -200,16 +209,16 @@ func (w *world) noteConns() {
 
 // showConns shows how many connections the manager holds and its next deadline:
 // conns.
-func (w *world) showConns(*args) error {
-	w.flush()
-	m := w.hca.CM()
-	w.say("connections %d, half open %d", m.Conns(), m.HalfOpen())
+func (cs *connections) showConns(*args) error {
+	cs.flush()
+	m := cs.HCA.CM()
+	cs.say("connections %d, half open %d", m.Conns(), m.HalfOpen())
 	if at := m.Deadline(); at != clock.Never {
-		w.say("next timer in %v", at.Sub(w.now))
+		cs.say("next timer in %v", at.Sub(cs.now))
 	}
-	for _, c := range w.conns {
+	for _, c := range cs.all {
 		if c.conn != nil && c.conn.State() != cm.Idle {
-			w.say("%s %v %v", c.name, c.conn.Role(), c.conn.State())
+			cs.say("%s %v %v", c.name, c.conn.Role(), c.conn.State())
 		}
 	}
 	return nil

@@ -18,7 +18,7 @@ const (
 )
 
 // takeRD takes eec=EEC and rd of conn.
-func (w *world) takeRD(a *args, c *connection, n int) (err error) {
+func (cs *connections) takeRD(a *args, c *connection, n int) (err error) {
 	c.rd = a.flag("rd") || c.qp != nil && c.qp.Type() == ib.RD
 	c.peer.eecn = peerConnEEC + ib.EECN(n)
 	if a.has("eec") {
@@ -30,7 +30,7 @@ func (w *world) takeRD(a *args, c *connection, n int) (err error) {
 	if !a.has("eec") {
 		return nil
 	}
-	if c.eec, err = find[*pair](w, a.str("eec", "")); err == nil && c.eec.eec == nil {
+	if c.eec, err = find[*pair](&cs.registry, a.str("eec", "")); err == nil && c.eec.eec == nil {
 		err = fmt.Errorf("%s is a queue pair: want an EE context", c.eec.name)
 	}
 	if err == nil {
@@ -52,7 +52,7 @@ func (c *connection) eecn() ib.EECN {
 
 // askRD takes the words of connect that only an RD connection has: channel=CONN
 // joins the channel of another one.
-func (w *world) askRD(a *args, c *connection, p *cm.REQParams) error {
+func (cs *connections) askRD(a *args, c *connection, p *cm.REQParams) error {
 	if !c.rd {
 		return nil
 	}
@@ -61,7 +61,7 @@ func (w *world) askRD(a *args, c *connection, p *cm.REQParams) error {
 		p.EECN = ib.EECN(a.num("eecn", uint64(c.eecn()), number))
 		return nil
 	}
-	o, err := find[*connection](w, a.str("channel", ""))
+	o, err := find[*connection](&cs.registry, a.str("channel", ""))
 	if err == nil && (o.conn == nil || o.conn.Channel() == nil) {
 		err = fmt.Errorf("%s has no channel", o.name)
 	}
@@ -72,7 +72,7 @@ func (w *world) askRD(a *args, c *connection, p *cm.REQParams) error {
 }
 
 // answerRD takes the words of accept that only an RD connection has.
-func (w *world) answerRD(a *args, c *connection, p *cm.REPParams) {
+func (cs *connections) answerRD(a *args, c *connection, p *cm.REPParams) {
 	if !c.rd {
 		return
 	}
@@ -91,9 +91,9 @@ func (c *connection) qkey() ib.QKey {
 }
 
 // establishRD moves the EE context and the queue pair of a connection.
-func (w *world) establishRD(c *connection) error {
+func (cs *connections) establishRD(c *connection) error {
 	e, q := c.eec, c.qp
-	if k, ok := w.contextOf(c.conn.Channel()); ok {
+	if k, ok := cs.contextOf(c.conn.Channel()); ok {
 		e = k
 	}
 	if e == nil {
@@ -101,23 +101,23 @@ func (w *world) establishRD(c *connection) error {
 	}
 	var err error
 	if q == nil {
-		err = w.hca.EstablishRD(w.now, c.conn, e.eec, nil)
+		err = cs.HCA.EstablishRD(cs.now, c.conn, e.eec, nil)
 	} else {
-		err = w.hca.EstablishRD(w.now, c.conn, e.eec, q.QP)
-		w.learnAttr(q)
+		err = cs.HCA.EstablishRD(cs.now, c.conn, e.eec, q.QP)
+		cs.learnAttr(q)
 	}
-	w.learnAttr(e)
-	w.settle()
+	cs.learnAttr(e)
+	cs.settle()
 	if err != nil {
-		w.refused(err)
+		cs.refused(err)
 	}
 	return err
 }
 
 // contextOf returns the EE context that was moved for a channel.
-func (w *world) contextOf(k *cm.Channel) (*pair, bool) {
+func (r *registry) contextOf(k *cm.Channel) (*pair, bool) {
 	if k != nil {
-		for _, e := range w.eecs {
+		for _, e := range r.eecs {
 			if any(e.eec) == k.Consumer {
 				return e, true
 			}
@@ -127,7 +127,7 @@ func (w *world) contextOf(k *cm.Channel) (*pair, bool) {
 }
 
 // numbersRD fills in the fields of a peer's REQ that only RD uses.
-func (w *world) numbersRD(c *connection, from side, m *mad.REQ) {
+func (c *connection) numbersRD(from side, m *mad.REQ) {
 	if !c.rd {
 		return
 	}
@@ -166,16 +166,16 @@ func endField[M any](name string, at func(*M) *ib.QPN) field[M] {
 }
 
 // showChannel shows the channel of a connection: channel CONN.
-func (w *world) showChannel(a *args) error {
-	c, err := named[*connection](w, a, "a connection")
+func (cs *connections) showChannel(a *args) error {
+	c, err := named[*connection](&cs.registry, a, "a connection")
 	if err != nil {
 		return err
 	}
 	if c.conn == nil || c.conn.Channel() == nil {
-		w.say("%s has no channel", c.name)
+		cs.say("%s has no channel", c.name)
 		return nil
 	}
 	h := c.conn.Channel()
-	w.say("channel of %s: %v, EE contexts %#x and %#x, users %d", c.name, h.State(), uint32(h.Local()), uint32(h.Remote()), h.Users())
+	cs.say("channel of %s: %v, EE contexts %#x and %#x, users %d", c.name, h.State(), uint32(h.Local()), uint32(h.Remote()), h.Users())
 	return nil
 }

@@ -196,3 +196,4 @@
 //	count: NAME +N, ...                   counters that changed and that no other line explains
 //	! ...                                 what must never be
 package script
+

@@ -16,12 +16,12 @@ import (
 func (w *world) inject(a *args) error {
 	name := a.word("a queue pair or a connection")
 	if c, ok := w.objects[name].(*connection); ok {
-		return w.injectMAD(c, a)
+		return w.connections.injectMAD(c, a)
 	}
-	q, err := find[*pair](w, name)
+	q, err := find[*pair](&w.registry, name)
 	if name == gsiName && err != nil {
 		if len(a.words) > 0 && a.words[0] == madName {
-			return w.injectMAD(nil, a)
+			return w.connections.injectMAD(nil, a)
 		}
 		q, err = &w.gsi, nil
 	}
@@ -90,7 +90,7 @@ func (q *pair) service() ib.QPType {
 // write to the packet's memory, which belongs to the sender.
 func (w *world) deliver(d *fabric.Datagram) {
 	kept := bytes.Clone(d.Bytes)
-	w.hca.Shard().Receive(w.now, d)
+	w.HCA.Shard().Receive(w.now, d)
 	if !bytes.Equal(kept, d.Bytes) {
 		w.say("! the adapter changed the datagram")
 	}

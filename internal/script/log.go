@@ -16,12 +16,12 @@ import (
 // log collects the events of a step in their order, and counts those that are
 // shown, so that a counter that changed for no shown reason is shown too.
 type log struct {
+	now      clock.Instant
 	lines    []*string
 	at       clock.Instant // of the last line
 	packets  []outgoing    // built, not yet shown
 	made     *completion   // reported by the tracer, not yet found in its queue
 	counters counters.Set  // as of the last step
-	managed  managed       // likewise
 	cause    string        // why connections change state
 	seen     seen
 	statuses set[ib.WCStatus]
@@ -50,43 +50,43 @@ type completion struct {
 }
 
 // say adds a line, after a line with the time if that has changed.
-func (w *world) say(format string, args ...any) *string {
-	if w.now != w.at {
-		w.at = w.now
-		t := "@" + time.Duration(w.now).String()
-		w.lines = append(w.lines, &t)
+func (l *log) say(format string, args ...any) *string {
+	if l.now != l.at {
+		l.at = l.now
+		t := "@" + time.Duration(l.now).String()
+		l.lines = append(l.lines, &t)
 	}
-	return w.append(format, args...)
+	return l.append(format, args...)
 }
 
 // append adds a line that belongs to the step, not to an instant.
-func (w *world) append(format string, args ...any) *string {
+func (l *log) append(format string, args ...any) *string {
 	s := fmt.Sprintf(format, args...)
-	w.lines = append(w.lines, &s)
+	l.lines = append(l.lines, &s)
 	return &s
 }
 
 // take returns the lines of the step and clears the log.
-func (w *world) take() []string {
+func (l *log) take() []string {
 	var out []string
-	for _, l := range w.lines {
-		out = append(out, strings.Split(*l, "\n")...)
+	for _, line := range l.lines {
+		out = append(out, strings.Split(*line, "\n")...)
 	}
-	w.lines, w.seen = nil, seen{}
+	l.lines, l.seen = nil, seen{}
 	return out
 }
 
 // pairOf returns the queue pair with a number, a live one rather than a
 // destroyed one; QP1 exists without being created.
-func (w *world) pairOf(n ib.QPN) *pair {
+func (r *registry) pairOf(n ib.QPN) *pair {
 	var found *pair
-	for _, q := range w.qps {
+	for _, q := range r.qps {
 		if q.Num() == n && (found == nil || found.gone) {
 			found = q
 		}
 	}
 	if n == ib.QPNGSI && (found == nil || found.gone) {
-		return &w.gsi
+		return &r.gsi
 	}
 	return found
 }
@@ -127,28 +127,28 @@ func (w *world) trace(r *trace.Record) {
 
 // showMove shows a state transition; one that continues the last line's, for
 // the same cause, is appended to that line.
-func (w *world) showMove(q *pair, r *trace.Record) {
+func (l *log) showMove(q *pair, r *trace.Record) {
 	cause := " (" + r.Cause + ")"
-	if n := len(w.lines); n > 0 && w.now == w.at {
-		line, same := strings.CutSuffix(*w.lines[n-1], " -> "+r.From.String()+cause)
+	if n := len(l.lines); n > 0 && l.now == l.at {
+		line, same := strings.CutSuffix(*l.lines[n-1], " -> "+r.From.String()+cause)
 		if same && strings.HasPrefix(line, q.name+": ") {
-			*w.lines[n-1] = line + " -> " + r.From.String() + " -> " + r.To.String() + cause
+			*l.lines[n-1] = line + " -> " + r.From.String() + " -> " + r.To.String() + cause
 			return
 		}
 	}
-	w.say("%s: %v -> %v%s", q.name, r.From, r.To, cause)
+	l.say("%s: %v -> %v%s", q.name, r.From, r.To, cause)
 }
 
 // note remembers a completion status, which the header may require.
-func (w *world) note(s ib.WCStatus) {
-	if w.statuses == nil {
-		w.statuses = set[ib.WCStatus]{}
+func (l *log) note(s ib.WCStatus) {
+	if l.statuses == nil {
+		l.statuses = set[ib.WCStatus]{}
 	}
 	if s != ib.WCSuccess {
-		w.statuses[s] = true
+		l.statuses[s] = true
 	}
 	if s == ib.WCWRFlushErr {
-		w.seen.flushed++
+		l.seen.flushed++
 	}
 }
 
@@ -192,7 +192,7 @@ func (w *world) raise(e qp.Event) {
 // in a queue that is polled at once, in one that the script polls, or lost
 // because its queue was full.
 func (w *world) settle() {
-	w.noteConns()
+	w.connections.noteConns()
 	c := w.made
 	w.made = nil
 	for _, k := range w.cqs {
@@ -248,7 +248,7 @@ func (w *world) showMemory() {
 // showCounters shows the counters that have changed, without those that other
 // lines explain.
 func (w *world) showCounters() {
-	was, is := w.counters, w.hca.Counters()
+	was, is := w.counters, w.HCA.Counters()
 	w.counters = is
 	early := uint64(0) // dropped before they were counted as received
 	for _, d := range []counters.Drop{
@@ -272,7 +272,7 @@ func (w *world) showCounters() {
 		}
 		before = before[1:]
 	})
-	if changed = append(changed, w.cmChanges()...); len(changed) > 0 {
+	if changed = append(changed, w.connections.cmChanges()...); len(changed) > 0 {
 		w.append("count: %s", strings.Join(changed, ", "))
 	}
 }

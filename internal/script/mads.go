@@ -8,6 +8,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/cm"
 	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/virtual"
 	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/roce"
 )
@@ -32,17 +33,17 @@ type message interface {
 
 // kinds are the messages, in the order of their attribute IDs.
 var kinds = [...]kind{
-	kindOf(mad.AttrREQ, reqFields, (*world).usualREQ, func(e *cm.Event) *mad.REQ { return e.REQ }),
-	kindOf(mad.AttrMRA, mraFields, (*world).usualMRA, func(e *cm.Event) *mad.MRA { return e.MRA }),
-	kindOf(mad.AttrREJ, rejFields, (*world).usualREJ, func(e *cm.Event) *mad.REJ { return e.REJ }),
-	kindOf(mad.AttrREP, repFields, (*world).usualREP, func(e *cm.Event) *mad.REP { return e.REP }),
-	kindOf(mad.AttrRTU, rtuFields, (*world).usualRTU, func(e *cm.Event) *mad.RTU { return e.RTU }),
-	kindOf(mad.AttrDREQ, dreqFields, (*world).usualDREQ, func(e *cm.Event) *mad.DREQ { return e.DREQ }),
-	kindOf(mad.AttrDREP, drepFields, (*world).usualDREP, func(e *cm.Event) *mad.DREP { return e.DREP }),
-	kindOf(mad.AttrSIDRREQ, sidrReqFields, (*world).usualSIDRREQ, func(e *cm.Event) *mad.SIDRREQ { return e.SIDRREQ }),
-	kindOf(mad.AttrSIDRREP, sidrRepFields, (*world).usualSIDRREP, func(e *cm.Event) *mad.SIDRREP { return e.SIDRREP }),
-	kindOf(mad.AttrLAP, lapFields, (*world).usualLAP, func(e *cm.Event) *mad.LAP { return e.LAP }),
-	kindOf(mad.AttrAPR, aprFields, (*world).usualAPR, func(e *cm.Event) *mad.APR { return e.APR }),
+	kindOf(mad.AttrREQ, reqFields, (*connection).usualREQ, func(e *cm.Event) *mad.REQ { return e.REQ }),
+	kindOf(mad.AttrMRA, mraFields, (*connection).usualMRA, func(e *cm.Event) *mad.MRA { return e.MRA }),
+	kindOf(mad.AttrREJ, rejFields, (*connection).usualREJ, func(e *cm.Event) *mad.REJ { return e.REJ }),
+	kindOf(mad.AttrREP, repFields, (*connection).usualREP, func(e *cm.Event) *mad.REP { return e.REP }),
+	kindOf(mad.AttrRTU, rtuFields, (*connection).usualRTU, func(e *cm.Event) *mad.RTU { return e.RTU }),
+	kindOf(mad.AttrDREQ, dreqFields, (*connection).usualDREQ, func(e *cm.Event) *mad.DREQ { return e.DREQ }),
+	kindOf(mad.AttrDREP, drepFields, (*connection).usualDREP, func(e *cm.Event) *mad.DREP { return e.DREP }),
+	kindOf(mad.AttrSIDRREQ, sidrReqFields, (*connection).usualSIDRREQ, func(e *cm.Event) *mad.SIDRREQ { return e.SIDRREQ }),
+	kindOf(mad.AttrSIDRREP, sidrRepFields, (*connection).usualSIDRREP, func(e *cm.Event) *mad.SIDRREP { return e.SIDRREP }),
+	kindOf(mad.AttrLAP, lapFields, (*connection).usualLAP, func(e *cm.Event) *mad.LAP { return e.LAP }),
+	kindOf(mad.AttrAPR, aprFields, (*connection).usualAPR, func(e *cm.Event) *mad.APR { return e.APR }),
 }
 
 // kindOf makes the kind of a message from its fields, its default values, and
@@ -50,18 +51,18 @@ var kinds = [...]kind{
 func kindOf[M any, P interface {
 	*M
 	message
-}](attr mad.AttrID, fields []field[M], usual func(*world, *connection, side) M, of func(*cm.Event) *M) kind {
+}](attr mad.AttrID, fields []field[M], usual func(*connection, side) M, of func(*cm.Event) *M) kind {
 	return kind{
 		attr: attr,
 		make: func(w *world, c *connection, a *args) message {
-			m := usual(w, c, peer)
+			m := usual(c, peer)
 			readFields(w, &m, fields, a)
 			return P(&m)
 		},
 		sent: func(w *world, c *connection, d *mad.MAD) []string {
 			var m M
 			P(&m).Decode(d)
-			u := usual(w, c, adapter)
+			u := usual(c, adapter)
 			return showSent(w, &m, &u, fields)
 		},
 		told: func(w *world, e *cm.Event) []string {
@@ -82,43 +83,38 @@ const (
 
 // injectMAD hands the adapter a management datagram of the peer: < CONN
 // MESSAGE and fields, < CONN MESSAGE again, or < QP1 MAD and fields.
-func (w *world) injectMAD(c *connection, a *args) error {
-	m, err := w.peerMAD(c, a)
+func (cs *connections) injectMAD(c *connection, a *args) error {
+	m, err := cs.peerMAD(c, a)
 	if err != nil {
 		return err
 	}
 	p := roce.Packet{
 		BTH: roce.BTH{
-			Opcode: roce.UDSendOnly, MigReq: true, PKey: ib.PKeyDefault, DestQP: ib.QPNGSI, PSN: w.gsi.peerPSN, AckReq: true,
+			Opcode: roce.UDSendOnly, MigReq: true, PKey: ib.PKeyDefault, DestQP: ib.QPNGSI, PSN: cs.gsi.peerPSN, AckReq: true,
 		},
 		DETH:    roce.DETH{QKey: ib.QKeyGSI, SrcQP: ib.QPN(a.small("srcqp", uint64(ib.QPNGSI), 24))},
 		Payload: m[:],
 	}
-	b := make([]byte, roce.Size(roce.UDSendOnly, mad.Size))
-	p.Build(b)
-	d := fabric.Datagram{
-		Bytes: b, Src: a.addr("src", w.peer), Dst: a.addr("dst", w.local), SrcPort: 0xd872, DstPort: fabric.RoCEPort,
-		IDKnown: true, HopLimit: 64, TClass: uint8(a.small("tos", 0, 8)),
-	}
-	roce.Seal(b, roce.NewPrefix(d.Src, d.Dst, d.SrcPort, d.DstPort, len(b)))
+	d := virtual.Forgery(&p, a.addr("src", cs.peer), a.addr("dst", cs.local), 0xd872)
+	d.TClass = uint8(a.small("tos", 0, 8))
 	if err := a.done(); err != nil {
 		return err
 	}
-	w.gsi.peerPSN = w.gsi.peerPSN.Next()
-	w.talking = c
-	w.deliver(&d)
-	w.talking = nil
+	cs.gsi.peerPSN = cs.gsi.peerPSN.Next()
+	cs.talking = c
+	cs.deliver(&d)
+	cs.talking = nil
 	return nil
 }
 
 // peerMAD makes the datagram from the words.
-func (w *world) peerMAD(c *connection, a *args) (*mad.MAD, error) {
+func (cs *connections) peerMAD(c *connection, a *args) (*mad.MAD, error) {
 	name := a.word("a message")
 	m := new(mad.MAD)
-	w.cause = name
+	cs.cause = name
 	if c == nil {
 		h := mad.Header{BaseVersion: mad.BaseVersion}
-		readFields(w, &h, headerFields, a)
+		readFields(cs.world, &h, headerFields, a)
 		m.PutHeader(h)
 		if err := setBytes(m.Data()[:], a.str("data", ""), nil); err != nil {
 			return nil, fmt.Errorf("data: %w", err)
@@ -136,14 +132,14 @@ func (w *world) peerMAD(c *connection, a *args) (*mad.MAD, error) {
 		}
 		return &last, nil
 	}
-	msg := k.make(w, c, a)
+	msg := k.make(cs.world, c, a)
 	c.learnPeer(msg)
 	about := mad.WhichOther
 	if x, ok := msg.(*mad.MRA); ok {
 		about = x.Message
 	}
 	h := mad.CMHeader(k.attr, c.tid(k.attr, peer, about))
-	readFields(w, &h, headerFields, a)
+	readFields(cs.world, &h, headerFields, a)
 	c.noteTID(k.attr, peer, h.TID)
 	m.PutHeader(h)
 	msg.Put(m)
@@ -176,44 +172,44 @@ func (c *connection) learnPeer(m message) {
 }
 
 // showMAD shows a datagram that QP1 sent.
-func (w *world) showMAD(run *fabric.Run, k int) string {
+func (cs *connections) showMAD(run *fabric.Run, k int) string {
 	var p roce.Packet
 	if f := p.Parse(slices.Clone(run.Segment(k))); f != roce.FaultNone || len(p.Payload) != mad.Size {
-		return "> " + gsiName + " " + w.showSegment(&w.gsi, run, k)
+		return "> " + gsiName + " " + cs.showSegment(&cs.gsi, run, k)
 	}
 	m := mad.MAD(p.Payload)
 	who, f := gsiName, []string{madName}
 	if h := m.Header(); h.IsCM() {
-		who, f = w.showMessage(&m, &h)
+		who, f = cs.showMessage(&m, &h)
 	} else {
-		f = append(f, showSent(w, &h, &mad.Header{BaseVersion: mad.BaseVersion}, headerFields)...)
+		f = append(f, showSent(cs.world, &h, &mad.Header{BaseVersion: mad.BaseVersion}, headerFields)...)
 		f = append(f, "data="+summary(m.Data()[:]))
 	}
-	return "> " + strings.Join(append(append([]string{who}, f...), w.showWay(&p, run, k)...), " ")
+	return "> " + strings.Join(append(append([]string{who}, f...), cs.showWay(&p, run, k)...), " ")
 }
 
 // showMessage shows a message of the communication manager and returns the name
 // of its connection.
-func (w *world) showMessage(m *mad.MAD, h *mad.Header) (who string, f []string) {
+func (cs *connections) showMessage(m *mad.MAD, h *mad.Header) (who string, f []string) {
 	k := &kinds[h.AttrID-mad.AttrREQ]
-	w.seen.cmSent[h.AttrID-mad.AttrREQ]++
-	c := w.speaker(m, h.AttrID)
+	cs.seen.cmSent[h.AttrID-mad.AttrREQ]++
+	c := cs.speaker(m, h.AttrID)
 	if c == nil {
-		c, who = &connection{}, gsiName
+		c, who = &connection{of: cs}, gsiName
 	} else {
 		who = c.name
 	}
 	f = append(f, h.AttrID.String())
 	if last, ok := c.sent[h.AttrID]; ok && last == *m {
-		w.seen.cmAgain[h.AttrID-mad.AttrREQ]++
+		cs.seen.cmAgain[h.AttrID-mad.AttrREQ]++
 		return who, append(f, "again")
 	}
 	var about mad.MRA // MRA and REJ begin with the same fields
 	about.Decode(m)
 	usual := mad.CMHeader(h.AttrID, c.tid(h.AttrID, adapter, about.Message))
-	f = append(f, k.sent(w, c, m)...)
+	f = append(f, k.sent(cs.world, c, m)...)
 	if who != gsiName {
-		f = append(f, showSent(w, h, &usual, headerFields)...)
+		f = append(f, showSent(cs.world, h, &usual, headerFields)...)
 		c.noteTID(h.AttrID, adapter, h.TID)
 		c.sent[h.AttrID] = *m
 	}
@@ -222,7 +218,7 @@ func (w *world) showMessage(m *mad.MAD, h *mad.Header) (who string, f []string) 
 
 // speaker returns the connection that a message of the adapter belongs to,
 // nil for none: the message has the IDs of the connection.
-func (w *world) speaker(m *mad.MAD, attr mad.AttrID) *connection {
+func (cs *connections) speaker(m *mad.MAD, attr mad.AttrID) *connection {
 	var ids mad.RTU // every message begins with one or both IDs
 	ids.Decode(m)
 	local, remote := ids.LocalCommID, ids.RemoteCommID
@@ -232,12 +228,12 @@ func (w *world) speaker(m *mad.MAD, attr mad.AttrID) *connection {
 	case mad.AttrSIDRREP:
 		local, remote = 0, local
 	}
-	for _, c := range w.conns {
+	for _, c := range cs.all {
 		if local != 0 && local == c.id {
 			return c
 		}
 	}
-	for _, c := range w.conns {
+	for _, c := range cs.all {
 		if remote != 0 && remote == c.peer.id {
 			return c
 		}
@@ -246,12 +242,12 @@ func (w *world) speaker(m *mad.MAD, attr mad.AttrID) *connection {
 }
 
 // showWay shows what is unusual about the packet around a datagram.
-func (w *world) showWay(p *roce.Packet, run *fabric.Run, k int) []string {
+func (cs *connections) showWay(p *roce.Packet, run *fabric.Run, k int) []string {
 	seg, path := run.Segment(k), &run.Path
 	usual := roce.BTH{
-		Opcode: roce.UDSendOnly, MigReq: w.migReq, PKey: ib.PKeyDefault, DestQP: ib.QPNGSI, PSN: w.gsi.sent, AckReq: true,
+		Opcode: roce.UDSendOnly, MigReq: cs.migReq, PKey: ib.PKeyDefault, DestQP: ib.QPNGSI, PSN: cs.gsi.sent, AckReq: true,
 	}
-	w.gsi.sent = p.BTH.PSN.Next()
+	cs.gsi.sent = p.BTH.PSN.Next()
 	var f []string
 	add := func(unusual bool, format string, args ...any) {
 		if unusual {
@@ -262,8 +258,8 @@ func (w *world) showWay(p *roce.Packet, run *fabric.Run, k int) []string {
 	add(p.BTH.DestQP != usual.DestQP, "destqp=%#x", uint32(p.BTH.DestQP))
 	usual.PKey, usual.DestQP = p.BTH.PKey, p.BTH.DestQP
 	add(p.BTH != usual || p.DETH != roce.DETH{QKey: ib.QKeyGSI, SrcQP: ib.QPNGSI}, "unusual(%+v,%+v)", p.BTH, p.DETH)
-	add(path.Src != w.local, "src=%v", path.Src)
-	add(path.Dst != w.peer, "dst=%v", path.Dst)
+	add(path.Src != cs.local, "src=%v", path.Src)
+	add(path.Dst != cs.peer, "dst=%v", path.Dst)
 	add(path.HopLimit != cm.DefaultHopLimit, "ttl=%d", path.HopLimit)
 	add(path.TClass != 0, "tos=%d", path.TClass)
 	pre := roce.NewPrefix(path.Src, path.Dst, path.SrcPort, fabric.RoCEPort, len(seg))

@@ -11,8 +11,8 @@ import (
 )
 
 // domainOf takes pd=NAME.
-func (w *world) domainOf(a *args) (*hca.PD, error) {
-	d, err := find[*domain](w, a.str("pd", "pd"))
+func (r *registry) domainOf(a *args) (*hca.PD, error) {
+	d, err := find[*domain](r, a.str("pd", "pd"))
 	if err != nil {
 		return nil, err
 	}
@@ -23,7 +23,7 @@ func (w *world) domainOf(a *args) (*hca.PD, error) {
 func (w *world) addPD(a *args) error {
 	name := a.word("a name")
 	w.rec.did("pd", AllocPD{name})
-	pd, err := w.hca.AllocPD()
+	pd, err := w.HCA.AllocPD()
 	if err != nil {
 		w.refused(err)
 		return nil
@@ -114,7 +114,7 @@ func (w *world) newCQ(name string, size uint32, manual bool) error {
 		w.rec.did("cq", CreateCQ{name, size, manual})
 	}
 	var err error
-	if k.cq, err = w.hca.CreateCQ(size, func() { w.say("notify %s", name) }); err != nil {
+	if k.cq, err = w.HCA.CreateCQ(size, func() { w.say("notify %s", name) }); err != nil {
 		w.refused(err)
 		return nil
 	}
@@ -150,7 +150,7 @@ func (w *world) addAH(a *args) error {
 	if err != nil {
 		return err
 	}
-	av := w.vector(a, a.addr("dgid", w.peer))
+	av := vector(a, a.addr("dgid", w.peer))
 	if a.err != nil {
 		return a.err
 	}
@@ -164,7 +164,7 @@ func (w *world) addAH(a *args) error {
 }
 
 // vector takes an address vector.
-func (w *world) vector(a *args, dst netip.Addr) ib.AHAttr {
+func vector(a *args, dst netip.Addr) ib.AHAttr {
 	return ib.AHAttr{
 		DGID: ib.GIDFromAddr(dst), HopLimit: uint8(a.small("hop_limit", 64, 8)),
 		FlowLabel: uint32(a.small("flow_label", 0, 32)), SGIDIndex: uint8(a.small("sgid_index", 0, 8)),
@@ -200,10 +200,10 @@ func (w *world) addQP(a *args) error {
 		return err
 	}
 	both := a.str("cq", usualCQ)
-	if q.sendCQ, err = find[*queue](w, a.str("send_cq", both)); err != nil {
+	if q.sendCQ, err = find[*queue](&w.registry, a.str("send_cq", both)); err != nil {
 		return err
 	}
-	if q.recvCQ, err = find[*queue](w, a.str("recv_cq", both)); err != nil {
+	if q.recvCQ, err = find[*queue](&w.registry, a.str("recv_cq", both)); err != nil {
 		return err
 	}
 	c := hca.QPConfig{
@@ -220,7 +220,7 @@ func (w *world) addQP(a *args) error {
 		}
 	}
 	if a.has("srq") {
-		s, err := find[*sharedQueue](w, a.str("srq", ""))
+		s, err := find[*sharedQueue](&w.registry, a.str("srq", ""))
 		if err != nil {
 			return err
 		}
@@ -229,7 +229,7 @@ func (w *world) addQP(a *args) error {
 	if a.err != nil {
 		return a.err
 	}
-	q.QP, err = w.hca.CreateQP(q.pd, c)
+	q.QP, err = w.HCA.CreateQP(q.pd, c)
 	q.attr = w.defaults(typ)
 	w.rec.createdQP(w, q, c)
 	if err != nil {
@@ -242,25 +242,25 @@ func (w *world) addQP(a *args) error {
 }
 
 // defaults are the attributes that a script gives where it names none.
-func (w *world) defaults(typ ib.QPType) ib.QPAttr {
+func (r *registry) defaults(typ ib.QPType) ib.QPAttr {
 	at := ib.QPAttr{
-		Port: 1, AccessFlags: ib.AccessRemote, PathMTU: ib.MTU256, DestQPN: ib.QPN(peerQPN + len(w.qps) + 1),
+		Port: 1, AccessFlags: ib.AccessRemote, PathMTU: ib.MTU256, DestQPN: ib.QPN(peerQPN + len(r.qps) + 1),
 		RQPSN: ib.NewPSN(peerPSN), SQPSN: ib.NewPSN(localPSN), QKey: qkey,
 		MaxDestRDAtomic: 4, MaxRDAtomic: 4, MinRNRTimer: 12, Timeout: 14, RetryCnt: 2, RNRRetry: 2,
-		AV: ib.AHAttr{DGID: ib.GIDFromAddr(w.peer), HopLimit: 64, Port: 1},
+		AV: ib.AHAttr{DGID: ib.GIDFromAddr(r.peer), HopLimit: 64, Port: 1},
 	}
 	switch typ {
 	case ib.GSI:
 		at.QKey = ib.QKeyGSI
 	case ib.EEC:
-		at.DestQPN = ib.QPN(peerEEC + len(w.eecs) + 1)
+		at.DestQPN = ib.QPN(peerEEC + len(r.eecs) + 1)
 	}
 	return at
 }
 
 // dereg ends a region: dereg NAME. Changes of its bytes are still shown.
 func (w *world) dereg(a *args) error {
-	m, err := named[*region](w, a, "a region")
+	m, err := named[*region](&w.registry, a, "a region")
 	if err != nil {
 		return err
 	}
@@ -273,7 +273,7 @@ func (w *world) dereg(a *args) error {
 
 // rereg changes a region: rereg NAME access=A|B pd=NAME.
 func (w *world) rereg(a *args) error {
-	m, err := named[*region](w, a, "a region")
+	m, err := named[*region](&w.registry, a, "a region")
 	if err != nil {
 		return err
 	}
@@ -312,18 +312,18 @@ func (w *world) destroy(a *args) error {
 			return fmt.Errorf("%s is destroyed already", name)
 		}
 		if o.gone = true; o.eec != nil {
-			w.hca.DestroyEEC(w.now, o.eec)
+			w.HCA.DestroyEEC(w.now, o.eec)
 		} else {
-			w.hca.DestroyQP(o.pd, o.QP)
+			w.HCA.DestroyQP(o.pd, o.QP)
 		}
 		w.settle()
 		return nil
 	case *connection:
-		return w.destroyConn(o)
+		return w.connections.destroyConn(o)
 	case *listening:
 		o.l.Close()
 	case *queue:
-		if err = w.hca.DestroyCQ(o.cq); err == nil {
+		if err = w.HCA.DestroyCQ(o.cq); err == nil {
 			w.cqs = remove(w.cqs, o)
 		}
 	case *sharedQueue:
@@ -334,7 +334,7 @@ func (w *world) destroy(a *args) error {
 	case *domain:
 		err = o.pd.Dealloc()
 	case *domainRD:
-		err = w.hca.DeallocRDD(o.rdd)
+		err = w.HCA.DeallocRDD(o.rdd)
 	default:
 		return fmt.Errorf("there is nothing called %q to destroy", name)
 	}
@@ -354,7 +354,7 @@ func (w *world) outcome(err error) error {
 
 // resize changes a completion queue: resize NAME SIZE.
 func (w *world) resize(a *args) error {
-	k, err := named[*queue](w, a, "a completion queue")
+	k, err := named[*queue](&w.registry, a, "a completion queue")
 	if err != nil {
 		return err
 	}
@@ -362,12 +362,12 @@ func (w *world) resize(a *args) error {
 	if err != nil {
 		return err
 	}
-	return w.outcome(w.hca.ResizeCQ(k.cq, uint32(n)))
+	return w.outcome(w.HCA.ResizeCQ(k.cq, uint32(n)))
 }
 
 // limit arms SRQ_LIMIT_REACHED: limit NAME N.
 func (w *world) limit(a *args) error {
-	s, err := named[*sharedQueue](w, a, "a shared receive queue")
+	s, err := named[*sharedQueue](&w.registry, a, "a shared receive queue")
 	if err != nil {
 		return err
 	}
@@ -389,7 +389,7 @@ func parseWord(a *args, what string) (uint64, error) {
 
 // poll takes completions out of a queue that the script polls: poll NAME [N].
 func (w *world) poll(a *args) error {
-	k, err := named[*queue](w, a, "a completion queue")
+	k, err := named[*queue](&w.registry, a, "a completion queue")
 	if err != nil {
 		return err
 	}
@@ -410,7 +410,7 @@ func (w *world) poll(a *args) error {
 
 // arm asks a completion queue for a notification: arm NAME [solicited].
 func (w *world) arm(a *args) error {
-	k, err := named[*queue](w, a, "a completion queue")
+	k, err := named[*queue](&w.registry, a, "a completion queue")
 	if err == nil {
 		k.cq.Arm(a.flag("solicited"))
 	}
@@ -418,12 +418,12 @@ func (w *world) arm(a *args) error {
 }
 
 // ahOf returns the address handle that a key names, none without one.
-func (w *world) ahOf(a *args) (ib.AHHandle, error) {
+func (r *registry) ahOf(a *args) (ib.AHHandle, error) {
 	name := a.str("ah", "")
 	if name == "" {
 		return 0, nil
 	}
-	h, err := find[*handle](w, name)
+	h, err := find[*handle](r, name)
 	if err != nil {
 		return 0, err
 	}

@@ -180,10 +180,10 @@ func Follow(name, text string) (Play, error) {
 		return Play{}, err
 	}
 	rec := &recorder{held: map[*region][]byte{}}
-	w := &world{rec: rec}
+	w := newWorld(rec)
 	r, err := run(f, w)
 	rec.play.Name, rec.play.Header = name, r.Header
-	if w.hca != nil {
+	if w.HCA != nil {
 		rec.play.Local, rec.play.Peer = w.local.String(), w.peer.String()
 	}
 	return rec.play, err

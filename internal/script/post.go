@@ -54,22 +54,22 @@ func (a *args) sges() []ib.SGE {
 	return list
 }
 
-func (w *world) element(word string) (e ib.SGE, err error) {
+func (r *registry) element(word string) (e ib.SGE, err error) {
 	parts := strings.Split(word, ":")
 	if len(parts) > 3 {
 		return e, fmt.Errorf("want ADDR[:LEN[:KEY]]")
 	}
-	if e.Addr, err = w.eval(parts[0], address); err != nil {
+	if e.Addr, err = r.eval(parts[0], address); err != nil {
 		return e, err
 	}
 	name, _, _ := strings.Cut(strings.NewReplacer("-", "+", "^", "+").Replace(parts[0]), "+")
-	m, _ := w.objects[name].(*region)
+	m, _ := r.objects[name].(*region)
 	if m != nil {
 		e.LKey = m.mr.LKey()
 		e.Length = uint32(m.mr.Addr() + m.mr.Len() - e.Addr)
 	}
 	if len(parts) > 1 {
-		n, err := w.eval(parts[1], plainNumber)
+		n, err := r.eval(parts[1], plainNumber)
 		if err != nil {
 			return e, err
 		}
@@ -78,7 +78,7 @@ func (w *world) element(word string) (e ib.SGE, err error) {
 		return e, fmt.Errorf("a plain address needs its length")
 	}
 	if len(parts) > 2 {
-		k, err := w.eval(parts[2], key)
+		k, err := r.eval(parts[2], key)
 		if err != nil {
 			return e, err
 		}
@@ -142,7 +142,7 @@ func (w *world) post(a *args) error {
 	if n, err := q.PostSend(wrs...); err != nil {
 		w.refusedAt(lo+uint64(n), err)
 	}
-	w.hca.Shard().RingDoorbell(q.QP)
+	w.HCA.Shard().RingDoorbell(q.QP)
 	return nil
 }
 
@@ -195,7 +195,7 @@ func (w *world) recv(a *args) error {
 		if n, err := o.PostRecv(wrs...); err != nil {
 			w.refusedAt(lo+uint64(n), err)
 		}
-		w.hca.Shard().RingDoorbell(o.QP)
+		w.HCA.Shard().RingDoorbell(o.QP)
 		return nil
 	}
 	return fmt.Errorf("there is no queue pair or shared receive queue called %q", name)

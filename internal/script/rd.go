@@ -22,7 +22,7 @@ func (w *world) addRDD(a *args) error {
 }
 
 func (w *world) newRDD(name string) error {
-	d, err := w.hca.AllocRDD()
+	d, err := w.HCA.AllocRDD()
 	if err != nil {
 		w.refused(err)
 		return nil
@@ -41,7 +41,7 @@ func (w *world) rddOf(a *args) (*qp.RDD, error) {
 			return nil, err
 		}
 	}
-	d, err := find[*domainRD](w, name)
+	d, err := find[*domainRD](&w.registry, name)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func (w *world) addEEC(a *args) error {
 		return err
 	}
 	e := &pair{name: name, attr: w.defaults(ib.EEC)}
-	if e.eec, err = w.hca.CreateEEC(rdd); err != nil {
+	if e.eec, err = w.HCA.CreateEEC(rdd); err != nil {
 		w.refused(err)
 		return nil
 	}
@@ -91,9 +91,9 @@ func (q *pair) change(now clock.Instant, mask ib.AttrMask) error {
 
 // eecOf returns the EE context with a number, a live one rather than a destroyed
 // one; nil if there is none.
-func (w *world) eecOf(n ib.EECN) *pair {
+func (r *registry) eecOf(n ib.EECN) *pair {
 	var found *pair
-	for _, e := range w.eecs {
+	for _, e := range r.eecs {
 		if e.eec.Num() == n && (found == nil || found.gone) {
 			found = e
 		}
@@ -102,8 +102,8 @@ func (w *world) eecOf(n ib.EECN) *pair {
 }
 
 // pairNamed takes the name of a queue pair that is no EE context from the words.
-func (w *world) pairNamed(a *args) (*pair, error) {
-	q, err := named[*pair](w, a, "a queue pair")
+func (r *registry) pairNamed(a *args) (*pair, error) {
+	q, err := named[*pair](r, a, "a queue pair")
 	if err == nil && q.eec != nil {
 		err = fmt.Errorf("%s is an EE context: want a queue pair", q.name)
 	}
@@ -111,8 +111,8 @@ func (w *world) pairNamed(a *args) (*pair, error) {
 }
 
 // showQPN shows the number of a queue pair by its name, if it is one of ours.
-func (w *world) showQPN(n ib.QPN) string {
-	if q := w.pairOf(n); q != nil && n != ib.QPNGSI {
+func (r *registry) showQPN(n ib.QPN) string {
+	if q := r.pairOf(n); q != nil && n != ib.QPNGSI {
 		return q.name
 	}
 	return fmt.Sprintf("%#x", uint32(n))
@@ -120,8 +120,8 @@ func (w *world) showQPN(n ib.QPN) string {
 
 // usualRD returns the number of the first queue pair of reliable datagrams, for
 // packets that name none.
-func (w *world) usualRD() ib.QPN {
-	for _, q := range w.qps {
+func (r *registry) usualRD() ib.QPN {
+	for _, q := range r.qps {
 		if q.Type() == ib.RD {
 			return q.Num()
 		}
@@ -131,9 +131,9 @@ func (w *world) usualRD() ib.QPN {
 
 // usualEEC returns the number of the first EE context, for requests that name
 // none.
-func (w *world) usualEEC() ib.EECN {
-	if len(w.eecs) == 0 {
+func (r *registry) usualEEC() ib.EECN {
+	if len(r.eecs) == 0 {
 		return 0
 	}
-	return w.eecs[0].eec.Num()
+	return r.eecs[0].eec.Num()
 }

@@ -109,17 +109,17 @@ func (r *recorder) drop(q *pair) {
 }
 
 // nameOf returns the name of an object, empty for one without.
-func nameOf[T comparable](w *world, is func(T) bool) string {
-	for _, name := range slices.Sorted(maps.Keys(w.objects)) {
-		if o, ok := w.objects[name].(T); ok && is(o) {
+func nameOf[T comparable](r *registry, is func(T) bool) string {
+	for _, name := range slices.Sorted(maps.Keys(r.objects)) {
+		if o, ok := r.objects[name].(T); ok && is(o) {
 			return name
 		}
 	}
 	return ""
 }
 
-func (w *world) nameOfPD(pd *hca.PD) string {
-	return nameOf(w, func(o *domain) bool { return o.pd == pd })
+func (r *registry) nameOfPD(pd *hca.PD) string {
+	return nameOf(r, func(o *domain) bool { return o.pd == pd })
 }
 
 // createdMR records a region; one that was refused has no key.
@@ -152,7 +152,7 @@ func (r *recorder) createdQP(w *world, q *pair, c hca.QPConfig) {
 		d.Num = q.Num()
 	}
 	if c.SRQ != nil {
-		d.SRQ = nameOf(w, func(o *sharedQueue) bool { return o.srq == c.SRQ })
+		d.SRQ = nameOf(&w.registry, func(o *sharedQueue) bool { return o.srq == c.SRQ })
 	}
 	r.did("qp", d)
 }

@@ -7,13 +7,13 @@ import (
 )
 
 // resolve asks the peer for the queue pair of a service: sidr CONN SERVICE.
-func (w *world) resolve(a *args) error {
-	c, err := w.caller(a)
+func (cs *connections) resolve(a *args) error {
+	c, err := cs.caller(a)
 	if err != nil {
 		return err
 	}
 	p := cm.SIDRREQParams{
-		Path: w.pathTo(a), ResponseTimeout: uint8(a.small("timeout", 0, 8)), MaxRetries: uint8(a.small("cm_retries", 0, 8)),
+		Path: cs.pathTo(a), ResponseTimeout: uint8(a.small("timeout", 0, 8)), MaxRetries: uint8(a.small("cm_retries", 0, 8)),
 		PrivateData: a.data("private"),
 	}
 	p.Service, err = parseService(a.word("a service"))
@@ -21,12 +21,12 @@ func (w *world) resolve(a *args) error {
 		return err
 	}
 	c.service = p.Service
-	return w.outcome(c.conn.SendSIDRREQ(w.now, &p))
+	return cs.outcome(c.conn.SendSIDRREQ(cs.now, &p))
 }
 
 // resolved answers the peer's SIDR_REQ: sidr_answer CONN [STATUS].
-func (w *world) resolved(a *args) error {
-	c, err := w.caller(a)
+func (cs *connections) resolved(a *args) error {
+	c, err := cs.caller(a)
 	if err != nil {
 		return err
 	}
@@ -41,5 +41,5 @@ func (w *world) resolved(a *args) error {
 	if err = firstOf(err, a.err); err != nil {
 		return err
 	}
-	return w.outcome(c.conn.SendSIDRREP(w.now, &p))
+	return cs.outcome(c.conn.SendSIDRREP(cs.now, &p))
 }

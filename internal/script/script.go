@@ -65,7 +65,7 @@ func Run(name, text string) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	return run(f, &world{})
+	return run(f, newWorld(nil))
 }
 
 func run(f *file, w *world) (Report, error) {

@@ -27,9 +27,9 @@ func (w *world) flush() {
 
 // transmitOnce fills one batch and shows it.
 func (w *world) transmitOnce() (more bool) {
-	more = w.hca.Shard().Transmit(w.now, w.batch)
+	more = w.HCA.Shard().Transmit(w.now, w.Batch)
 	w.settle()
-	runs := w.batch.Pending()
+	runs := w.Batch.Pending()
 	n := 0
 	for i := range runs {
 		for k := range runs[i].Count {
@@ -44,7 +44,7 @@ func (w *world) transmitOnce() (more bool) {
 	}
 	w.seen.sent += uint64(n)
 	w.packets = w.packets[:0]
-	w.batch.Reset()
+	w.Batch.Reset()
 	if more {
 		w.say("-- the batch is sent, there is more")
 	}
@@ -54,7 +54,7 @@ func (w *world) transmitOnce() (more bool) {
 // showPacket fills in the output line that was reserved for a packet.
 func (w *world) showPacket(o *outgoing, run *fabric.Run, k int) {
 	if o.qp == &w.gsi {
-		*o.line = w.showMAD(run, k)
+		*o.line = w.connections.showMAD(run, k)
 		return
 	}
 	*o.line += " " + w.showSegment(o.qp, run, k)
@@ -184,13 +184,13 @@ func ShowExtended(p *roce.Packet, target func(va uint64, k ib.RKey) string, key 
 }
 
 // showTarget shows a remote address and its key.
-func (w *world) showTarget(va uint64, k ib.RKey) string {
-	return fmt.Sprintf("va=%#x rkey=%s", va, w.showKey(uint32(k)))
+func (r *registry) showTarget(va uint64, k ib.RKey) string {
+	return fmt.Sprintf("va=%#x rkey=%s", va, r.showKey(uint32(k)))
 }
 
 // showKey shows a key by the name of its region, if it is one of ours.
-func (w *world) showKey(k uint32) string {
-	for _, m := range w.mrs {
+func (r *registry) showKey(k uint32) string {
+	for _, m := range r.mrs {
 		if uint32(m.mr.LKey()) == k {
 			return m.name
 		}

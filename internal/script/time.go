@@ -21,7 +21,7 @@ const (
 // meanwhile, each at its time.
 func (w *world) pass(s string, a *args) error {
 	w.flush()
-	began, next := w.now, w.hca.Shard().Deadline()
+	began, next := w.now, w.HCA.Shard().Deadline()
 	end := next
 	if s != "next" {
 		d, err := time.ParseDuration(s)
@@ -37,10 +37,10 @@ func (w *world) pass(s string, a *args) error {
 			return fmt.Errorf("timers fired %d times", fired)
 		}
 		w.now = max(w.now, next)
-		w.hca.Shard().Advance(w.now)
+		w.HCA.Shard().Advance(w.now)
 		w.settle()
 		w.flush()
-		if next = w.hca.Shard().Deadline(); next <= w.now && w.blocked {
+		if next = w.HCA.Shard().Deadline(); next <= w.now && w.blocked {
 			break
 		}
 	}
@@ -51,7 +51,7 @@ func (w *world) pass(s string, a *args) error {
 
 // deadline shows when the next timer of a queue pair fires: deadline QP.
 func (w *world) deadline(a *args) error {
-	q, err := named[*pair](w, a, "a queue pair")
+	q, err := named[*pair](&w.registry, a, "a queue pair")
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (w *world) address(a *args) error {
 	if what != "lost" && what != "back" {
 		return firstOf(a.err, fmt.Errorf("want lost or back, not %q", what))
 	}
-	w.hca.AddressLost(w.now, addr, what == "lost")
+	w.HCA.AddressLost(w.now, addr, what == "lost")
 	return nil
 }
 
@@ -114,7 +114,7 @@ func (w *world) rate(a *args) error {
 // showTotals shows counters since the adapter was made: counters NAME...
 func (w *world) showTotals(a *args) error {
 	w.flush()
-	c := w.hca.Counters()
+	c := w.HCA.Counters()
 	c.Each(func(name string, v uint64) {
 		if a.flag(name) {
 			w.say("%s %d", name, v)
@@ -132,7 +132,7 @@ func (w *world) setBatch(a *args) error {
 	if n < minBatch || n > maxBytes {
 		return fmt.Errorf("a batch has %d to %d bytes", minBatch, maxBytes)
 	}
-	w.batch = fabric.NewBatch(int(n), w.caps)
+	w.Batch = fabric.NewBatch(int(n), w.caps)
 	return nil
 }
 
@@ -183,12 +183,12 @@ func (w *world) dump(a *args) error {
 }
 
 // place takes NAME or NAME+OFFSET.
-func (w *world) place(a *args) (*region, int, error) {
-	e, err := w.element(a.word("a region") + ":0")
+func (r *registry) place(a *args) (*region, int, error) {
+	e, err := r.element(a.word("a region") + ":0")
 	if err = firstOf(a.err, err); err != nil {
 		return nil, 0, err
 	}
-	for _, m := range w.mrs {
+	for _, m := range r.mrs {
 		if m.mr.LKey() == e.LKey && e.Addr-m.mr.Addr() <= uint64(len(m.buf)) {
 			return m, int(e.Addr - m.mr.Addr()), nil
 		}

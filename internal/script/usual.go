@@ -84,16 +84,16 @@ func (c *connection) about(from side) mad.Which {
 // The usual messages: the peer sends them with the fields that the script
 // gives, and the adapter's messages are shown by their differences from them.
 
-func (w *world) usualREQ(c *connection, from side) mad.REQ {
+func (c *connection) usualREQ(from side) mad.REQ {
 	m := mad.REQ{
 		ServiceID: c.service, Transport: c.transport(), PKey: ib.PKeyDefault,
 		RemoteResponseTimeout: cm.DefaultResponseTimeout, LocalResponseTimeout: cm.DefaultResponseTimeout,
-		MaxCMRetries: cm.DefaultMaxRetries, Primary: w.usualPath(from),
+		MaxCMRetries: cm.DefaultMaxRetries, Primary: c.usualPath(from),
 	}
 	m.LocalCommID, _ = c.ids(from)
-	w.numbersRD(c, from, &m)
+	c.numbersRD(from, &m)
 	if from == adapter {
-		m.LocalCAGUID = w.hca.NodeGUID()
+		m.LocalCAGUID = c.of.HCA.NodeGUID()
 		return m
 	}
 	m.LocalCAGUID, m.LocalQPN, m.StartingPSN = c.peer.guid, c.peer.qpn, ib.NewPSN(localPSN)
@@ -102,9 +102,9 @@ func (w *world) usualREQ(c *connection, from side) mad.REQ {
 }
 
 // usualPath is a path between adapter and peer, at the default lifetime.
-func (w *world) usualPath(from side) mad.Path {
+func (c *connection) usualPath(from side) mad.Path {
 	p := mad.Path{
-		LocalLID: 0xffff, RemoteLID: 0xffff, LocalGID: ib.GIDFromAddr(w.local), RemoteGID: ib.GIDFromAddr(w.peer),
+		LocalLID: 0xffff, RemoteLID: 0xffff, LocalGID: ib.GIDFromAddr(c.of.local), RemoteGID: ib.GIDFromAddr(c.of.peer),
 		HopLimit: cm.DefaultHopLimit, LocalAckTimeout: cm.DefaultLifetime + 1,
 	}
 	if from == peer {
@@ -113,12 +113,12 @@ func (w *world) usualPath(from side) mad.Path {
 	return p
 }
 
-func (w *world) usualREP(c *connection, from side) mad.REP {
+func (c *connection) usualREP(from side) mad.REP {
 	var m mad.REP
 	m.LocalCommID, m.RemoteCommID = c.ids(from)
 	m.TargetAckDelay = 15
 	if from == adapter {
-		m.LocalCAGUID = w.hca.NodeGUID()
+		m.LocalCAGUID = c.of.HCA.NodeGUID()
 		return m
 	}
 	m.LocalCAGUID, m.LocalQPN, m.StartingPSN = c.peer.guid, c.peer.qpn, ib.NewPSN(localPSN)
@@ -129,22 +129,22 @@ func (w *world) usualREP(c *connection, from side) mad.REP {
 	return m
 }
 
-func (w *world) usualMRA(c *connection, from side) mad.MRA {
+func (c *connection) usualMRA(from side) mad.MRA {
 	local, remote := c.ids(from)
 	return mad.MRA{LocalCommID: local, RemoteCommID: remote, Message: c.about(from), ServiceTimeout: cm.DefaultMRATimeout}
 }
 
-func (w *world) usualREJ(c *connection, from side) mad.REJ {
+func (c *connection) usualREJ(from side) mad.REJ {
 	local, remote := c.ids(from)
 	return mad.REJ{LocalCommID: local, RemoteCommID: remote, Message: c.about(from), Reason: mad.RejConsumer}
 }
 
-func (w *world) usualRTU(c *connection, from side) mad.RTU {
+func (c *connection) usualRTU(from side) mad.RTU {
 	local, remote := c.ids(from)
 	return mad.RTU{LocalCommID: local, RemoteCommID: remote}
 }
 
-func (w *world) usualDREQ(c *connection, from side) mad.DREQ {
+func (c *connection) usualDREQ(from side) mad.DREQ {
 	local, remote := c.ids(from)
 	return mad.DREQ{LocalCommID: local, RemoteCommID: remote, RemoteQPN: c.other(from)}
 }
@@ -163,30 +163,30 @@ func (c *connection) other(from side) ib.QPN {
 	return c.qpn()
 }
 
-func (w *world) usualDREP(c *connection, from side) mad.DREP {
+func (c *connection) usualDREP(from side) mad.DREP {
 	local, remote := c.ids(from)
 	return mad.DREP{LocalCommID: local, RemoteCommID: remote}
 }
 
-func (w *world) usualLAP(c *connection, from side) mad.LAP {
+func (c *connection) usualLAP(from side) mad.LAP {
 	local, remote := c.ids(from)
 	return mad.LAP{
 		LocalCommID: local, RemoteCommID: remote, RemoteQPN: c.other(from),
-		RemoteResponseTimeout: cm.DefaultResponseTimeout, Alternate: w.usualPath(from),
+		RemoteResponseTimeout: cm.DefaultResponseTimeout, Alternate: c.usualPath(from),
 	}
 }
 
-func (w *world) usualAPR(c *connection, from side) mad.APR {
+func (c *connection) usualAPR(from side) mad.APR {
 	local, remote := c.ids(from)
 	return mad.APR{LocalCommID: local, RemoteCommID: remote}
 }
 
-func (w *world) usualSIDRREQ(c *connection, from side) mad.SIDRREQ {
+func (c *connection) usualSIDRREQ(from side) mad.SIDRREQ {
 	local, _ := c.ids(from)
 	return mad.SIDRREQ{RequestID: local, PKey: ib.PKeyDefault, ServiceID: c.service}
 }
 
-func (w *world) usualSIDRREP(c *connection, from side) mad.SIDRREP {
+func (c *connection) usualSIDRREP(from side) mad.SIDRREP {
 	_, remote := c.ids(from)
 	m := mad.SIDRREP{RequestID: remote, ServiceID: c.service}
 	if from == peer {

@@ -8,37 +8,45 @@ import (
 	"strings"
 
 	"github.com/softhca/softhca/ib"
-	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/cm"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/hca"
 	"github.com/softhca/softhca/internal/memory"
 	"github.com/softhca/softhca/internal/qp"
+	"github.com/softhca/softhca/internal/virtual"
 )
 
-// world is one adapter, the objects on it by name, and the log of the step. The
-// script plays the peer.
+// world is one adapter, its objects and connections, and the log of the step.
+// The script plays the peer.
 type world struct {
-	hca     *hca.HCA
-	local   netip.Addr
-	peer    netip.Addr
-	migReq  bool
-	batch   *fabric.Batch
+	virtual.Adapter
 	caps    fabric.Caps
-	now     clock.Instant
+	migReq  bool
 	blocked bool // the network takes nothing: nothing is transmitted
 
+	registry
+	connections *connections
+	rec         *recorder // nil unless Follow runs the script
+	log
+}
+
+func newWorld(rec *recorder) *world {
+	w := &world{rec: rec}
+	w.connections = &connections{world: w}
+	return w
+}
+
+// registry holds the two sides' addresses, and the objects of the adapter by
+// name.
+type registry struct {
+	local   netip.Addr
+	peer    netip.Addr
 	objects map[string]any
 	mrs     []*region
 	cqs     []*queue
 	qps     []*pair
 	eecs    []*pair
 	gsi     pair // stands for the adapter's own QP1
-	conns   []*connection
-	talking *connection // the connection whose peer message is being delivered
-
-	rec *recorder // nil unless Follow runs the script
-	log
 }
 
 type (
@@ -118,7 +126,7 @@ func (w *world) perform(s *step) (err error) {
 			return s.file.fail(c.line, c.text, err)
 		}
 	}
-	if w.hca != nil {
+	if w.HCA != nil {
 		w.settle()
 		w.flush()
 		w.showMemory()
@@ -140,7 +148,7 @@ func (w *world) command(line string) error {
 	}
 	verb := words[0]
 	w.cause = verb
-	if w.hca == nil && verb != "adapter" {
+	if w.HCA == nil && verb != "adapter" {
 		if err := w.open(newArgs(w, nil)); err != nil {
 			return err
 		}
@@ -180,22 +188,27 @@ var verbs = [...]struct {
 	{"fill", (*world).fill}, {"dump", (*world).dump},
 	{"net", (*world).net}, {"address", (*world).address}, {"rate", (*world).rate}, {"batch", (*world).setBatch}, {"transmit", (*world).transmit},
 	{"deadline", (*world).deadline}, {"counters", (*world).showTotals},
-	{"conn", (*world).addConn}, {"listen", (*world).addListener}, {"conns", (*world).showConns},
-	{"connect", (*world).connect}, {"accept", (*world).accept}, {"rtu", (*world).rtu}, {"reject", (*world).reject},
-	{"mra", (*world).mra}, {"prepare_mra", (*world).prepareMRA}, {"establish", (*world).establishConn},
-	{"dreq", (*world).dreq}, {"drep", (*world).drep}, {"move", (*world).move},
-	{"lap", (*world).loadPath}, {"apr", (*world).answerPath}, {"load", (*world).load},
-	{"alternate", (*world).alternate}, {"channel", (*world).showChannel},
-	{"sidr", (*world).resolve}, {"sidr_answer", (*world).resolved},
+	{"conn", connected((*connections).addConn)}, {"listen", connected((*connections).addListener)}, {"conns", connected((*connections).showConns)},
+	{"connect", connected((*connections).connect)}, {"accept", connected((*connections).accept)}, {"rtu", connected((*connections).rtu)}, {"reject", connected((*connections).reject)},
+	{"mra", connected((*connections).mra)}, {"prepare_mra", connected((*connections).prepareMRA)}, {"establish", connected((*connections).establishConn)},
+	{"dreq", connected((*connections).dreq)}, {"drep", connected((*connections).drep)}, {"move", connected((*connections).move)},
+	{"lap", connected((*connections).loadPath)}, {"apr", connected((*connections).answerPath)}, {"load", connected((*connections).load)},
+	{"alternate", connected((*connections).alternate)}, {"channel", connected((*connections).showChannel)},
+	{"sidr", connected((*connections).resolve)}, {"sidr_answer", connected((*connections).resolved)},
+}
+
+// connected is the command of a verb of connections.
+func connected(do func(*connections, *args) error) func(*world, *args) error {
+	return func(w *world, a *args) error { return do(w.connections, a) }
 }
 
 // find returns the object of a kind with a name.
-func find[T any](w *world, name string) (v T, err error) {
-	if v, ok := w.objects[name].(T); ok {
+func find[T any](r *registry, name string) (v T, err error) {
+	if v, ok := r.objects[name].(T); ok {
 		return v, nil
 	}
 	var known []string
-	for n, o := range w.objects {
+	for n, o := range r.objects {
 		if _, ok := o.(T); ok {
 			known = append(known, n)
 		}
@@ -205,23 +218,23 @@ func find[T any](w *world, name string) (v T, err error) {
 }
 
 // named takes the name of an object from the words.
-func named[T any](w *world, a *args, what string) (v T, err error) {
+func named[T any](r *registry, a *args, what string) (v T, err error) {
 	name := a.word(what)
 	if a.err != nil {
 		return v, a.err
 	}
-	return find[T](w, name)
+	return find[T](r, name)
 }
 
 // add gives an object its name.
-func (w *world) add(name string, o any) error {
+func (r *registry) add(name string, o any) error {
 	switch {
 	case name == "" || strings.ContainsAny(name, "+-^:=,&") || name[0] >= '0' && name[0] <= '9':
 		return fmt.Errorf("%q is no name for an object", name)
-	case w.objects[name] != nil:
+	case r.objects[name] != nil:
 		return fmt.Errorf("%s exists", name)
 	}
-	w.objects[name] = o
+	r.objects[name] = o
 	return nil
 }
 
@@ -234,7 +247,7 @@ func (w *world) refused(err error) {
 // open makes the adapter with a protection domain pd and a completion queue
 // cq.
 func (w *world) open(a *args) error {
-	if w.hca != nil {
+	if w.HCA != nil {
 		return fmt.Errorf("the adapter exists: this command comes first")
 	}
 	w.local, w.peer = netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
@@ -246,7 +259,7 @@ func (w *world) open(a *args) error {
 	if a.has("addr2") {
 		addrs = append(addrs, a.addr("addr2", w.local))
 	}
-	w.caps = fabric.Caps{Name: "script", Addrs: addrs, MTU: 65507, MaxSegments: 64, MaxRunBytes: 65000}
+	w.caps = virtual.Caps(addrs...)
 	w.caps.MTU = int(a.num("mtu", uint64(w.caps.MTU), plainNumber))
 	w.migReq = a.boolean("migreq", true)
 	src := rand.New(rand.NewPCG(1, 7))
@@ -277,18 +290,12 @@ func (w *world) open(a *args) error {
 	if a.err != nil {
 		return a.err
 	}
-	var err error
-	if w.hca, err = hca.New(cfg); err != nil {
+	if err := w.Open(cfg, batchSize); err != nil {
 		return err
 	}
-	w.batch = fabric.NewBatch(batchSize, w.caps)
 	w.objects = map[string]any{}
 	w.gsi = pair{name: gsiName, attr: ib.QPAttr{QKey: ib.QKeyGSI, DestQPN: ib.QPNGSI}}
-	pd, err := w.hca.AllocPD()
-	if err != nil {
-		return err
-	}
-	w.objects["pd"] = &domain{pd}
+	w.objects["pd"] = &domain{w.PD}
 	return w.newCQ(usualCQ, 1024, false)
 }
 
