@@ -9,11 +9,7 @@ import (
 )
 
 // loadPath asks the peer to load an alternate path: lap CONN.
-func (cs *connections) loadPath(a *args) error {
-	c, err := cs.caller(a)
-	if err != nil {
-		return err
-	}
+func (cs *connections) loadPath(c *connection, a *args) error {
 	p, private := cs.pathTo(a), a.data("private")
 	if a.err != nil {
 		return a.err
@@ -22,11 +18,8 @@ func (cs *connections) loadPath(a *args) error {
 }
 
 // answerPath answers the peer's LAP: apr CONN [STATUS].
-func (cs *connections) answerPath(a *args) error {
-	c, err := cs.caller(a)
-	if err != nil {
-		return err
-	}
+func (cs *connections) answerPath(c *connection, a *args) error {
+	var err error
 	p := cm.APRParams{Info: a.data("info"), PrivateData: a.data("private")}
 	if len(a.words) > 0 {
 		p.Status, err = parseEnum(a.word("a status"), mad.APRInvalidSL)
@@ -39,11 +32,10 @@ func (cs *connections) answerPath(a *args) error {
 
 // load puts the alternate path into the connection's queue pair, or the EE context of its channel,
 // and arms it: load CONN. With answer, after the peer's LAP, it sends an APR with the outcome.
-func (cs *connections) load(a *args) error {
-	c, err := cs.caller(a)
+func (cs *connections) load(c *connection, a *args) error {
 	answer := a.flag("answer")
-	if err = firstOf(err, a.err); err != nil {
-		return err
+	if a.err != nil {
+		return a.err
 	}
 	var q *qp.QP
 	if _, ok := cs.contextOf(c.conn.Channel()); c.qp != nil {
@@ -59,11 +51,7 @@ func (cs *connections) load(a *args) error {
 }
 
 // alternate shows the alternate path: alternate CONN.
-func (cs *connections) alternate(a *args) error {
-	c, err := cs.caller(a)
-	if err != nil {
-		return err
-	}
+func (cs *connections) alternate(c *connection, a *args) error {
 	alt := c.conn.Alternate()
 	if alt == (mad.Path{}) {
 		cs.say("%s has no alternate path", c.name)

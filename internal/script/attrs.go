@@ -195,11 +195,7 @@ func (w *world) takeAttributes(q *pair, a *args) (mask ib.AttrMask, err error) {
 
 // modify is one call: modify NAME [STATE] ATTRIBUTE... It checks that a refused
 // call has changed nothing.
-func (w *world) modify(a *args) error {
-	q, err := named[*pair](&w.registry, a, "a queue pair")
-	if err != nil {
-		return err
-	}
+func (w *world) modify(q *pair, a *args) error {
 	kept := q.attr
 	mask, err := w.takeAttributes(q, a)
 	if err != nil {
@@ -242,11 +238,7 @@ func (w *world) modifyOnce(q *pair, mask ib.AttrMask) bool {
 
 // walk takes a queue pair from RESET to a state by the legal calls, with the
 // required attributes and the given ones: walk NAME STATE ATTRIBUTE...
-func (w *world) walk(a *args) error {
-	q, err := named[*pair](&w.registry, a, "a queue pair")
-	if err != nil {
-		return err
-	}
+func (w *world) walk(q *pair, a *args) error {
 	given, err := w.takeAttributes(q, a)
 	if err != nil {
 		return err
@@ -284,11 +276,7 @@ func (w *world) walk(a *args) error {
 
 // query shows the state, and attributes: query NAME ATTRIBUTE...; all of them
 // if none is named.
-func (w *world) query(a *args) error {
-	q, err := named[*pair](&w.registry, a, "a queue pair")
-	if err != nil {
-		return err
-	}
+func (w *world) query(q *pair, a *args) error {
 	v := q.query()
 	out := []string{q.name, v.State.String()}
 	if v.SQDraining {

@@ -42,11 +42,8 @@ func (cs *connections) pathTo(a *args) cm.Path {
 }
 
 // connect asks the peer for a connection: connect CONN SERVICE.
-func (cs *connections) connect(a *args) error {
-	c, err := cs.caller(a)
-	if err != nil {
-		return err
-	}
+func (cs *connections) connect(c *connection, a *args) error {
+	var err error
 	p := cm.REQParams{
 		Transport: c.transport(), Path: cs.pathTo(a), QPN: ib.QPN(a.num("qp", uint64(c.qpn()), number)),
 		ResponderResources: uint8(a.small("resources", 4, 8)), InitiatorDepth: uint8(a.small("depth", 4, 8)),
@@ -88,11 +85,7 @@ func (c *connection) qpn() ib.QPN {
 
 // accept answers the peer's REQ, by default with all the RDMA read resources
 // that it asks for, up to the adapter's limit: accept CONN.
-func (cs *connections) accept(a *args) error {
-	c, err := cs.caller(a)
-	if err != nil {
-		return err
-	}
+func (cs *connections) accept(c *connection, a *args) error {
 	var req mad.REQ
 	asked, most := c.got[mad.AttrREQ], cs.HCA.Limits().MaxRDAtomic
 	req.Decode(&asked)
@@ -165,11 +158,7 @@ func (cs *connections) disconnect(now clock.Instant, c *connection) {
 
 // move moves the connection's queue pair, or EE context, by hand with the
 // connection's attributes: move CONN STATE.
-func (cs *connections) move(a *args) error {
-	c, err := cs.caller(a)
-	if err != nil {
-		return err
-	}
+func (cs *connections) move(c *connection, a *args) error {
 	to, err := parseState(a.word("a state"))
 	switch {
 	case a.err != nil || err != nil:
@@ -197,8 +186,8 @@ func (cs *connections) move(a *args) error {
 }
 
 // rtu finishes the peer's side: rtu CONN.
-func (cs *connections) rtu(a *args) error {
-	return cs.sendPrivate(a, func(c *connection, private []byte) error {
+func (cs *connections) rtu(c *connection, a *args) error {
+	return cs.sendPrivate(a, func(private []byte) error {
 		if !cs.establishQP(c) {
 			return nil
 		}
@@ -207,46 +196,38 @@ func (cs *connections) rtu(a *args) error {
 }
 
 // dreq ends the connection: dreq CONN.
-func (cs *connections) dreq(a *args) error {
-	return cs.sendPrivate(a, func(c *connection, private []byte) error {
+func (cs *connections) dreq(c *connection, a *args) error {
+	return cs.sendPrivate(a, func(private []byte) error {
 		cs.disconnect(cs.now, c)
 		return c.conn.SendDREQ(cs.now, private)
 	})
 }
 
 // drep agrees to the end: drep CONN.
-func (cs *connections) drep(a *args) error {
-	return cs.sendPrivate(a, func(c *connection, private []byte) error {
+func (cs *connections) drep(c *connection, a *args) error {
+	return cs.sendPrivate(a, func(private []byte) error {
 		cs.disconnect(cs.now, c)
 		return c.conn.SendDREP(cs.now, private)
 	})
 }
 
 // establishConn tells the connection that data has come: establish CONN.
-func (cs *connections) establishConn(a *args) error {
-	c, err := cs.caller(a)
-	if err != nil {
-		return err
-	}
+func (cs *connections) establishConn(c *connection, a *args) error {
 	return cs.outcome(c.conn.Establish(cs.now))
 }
 
 // sendPrivate makes a call whose only parameter is private data.
-func (cs *connections) sendPrivate(a *args, call func(*connection, []byte) error) error {
-	c, err := cs.caller(a)
+func (cs *connections) sendPrivate(a *args, call func([]byte) error) error {
 	private := a.data("private")
-	if err = firstOf(err, a.err); err != nil {
-		return err
+	if a.err != nil {
+		return a.err
 	}
-	return cs.outcome(call(c, private))
+	return cs.outcome(call(private))
 }
 
 // reject refuses what the peer sent last: reject CONN [REASON].
-func (cs *connections) reject(a *args) error {
-	c, err := cs.caller(a)
-	if err != nil {
-		return err
-	}
+func (cs *connections) reject(c *connection, a *args) error {
+	var err error
 	p := cm.REJParams{Reason: mad.RejConsumer, Info: a.data("info"), PrivateData: a.data("private")}
 	if len(a.words) > 0 {
 		p.Reason, err = parseEnum(a.word("a reason"), mad.RejVendorOptionUnsupported)
@@ -258,20 +239,20 @@ func (cs *connections) reject(a *args) error {
 }
 
 // mra asks the peer to wait: mra CONN [CODE].
-func (cs *connections) mra(a *args) error {
-	return cs.askToWait(a, (*cm.Conn).SendMRA)
+func (cs *connections) mra(c *connection, a *args) error {
+	return cs.askToWait(a, c.conn.SendMRA)
 }
 
 // prepareMRA has an MRA sent when the peer repeats its message: prepare_mra
 // CONN [CODE].
-func (cs *connections) prepareMRA(a *args) error {
-	return cs.askToWait(a, (*cm.Conn).PrepareMRA)
+func (cs *connections) prepareMRA(c *connection, a *args) error {
+	return cs.askToWait(a, c.conn.PrepareMRA)
 }
 
-func (cs *connections) askToWait(a *args, call func(*cm.Conn, clock.Instant, uint8, []byte) error) error {
-	c, err := cs.caller(a)
+func (cs *connections) askToWait(a *args, call func(clock.Instant, uint8, []byte) error) error {
+	var err error
 	code := uint64(cm.DefaultMRATimeout)
-	if err == nil && len(a.words) > 0 {
+	if len(a.words) > 0 {
 		code, err = parseWord(a, "a code of time")
 	}
 	if err == nil && code > 255 {
@@ -281,7 +262,7 @@ func (cs *connections) askToWait(a *args, call func(*cm.Conn, clock.Instant, uin
 	if err = firstOf(err, a.err); err != nil {
 		return err
 	}
-	return cs.outcome(call(c.conn, cs.now, uint8(code), private))
+	return cs.outcome(call(cs.now, uint8(code), private))
 }
 
 // destroyConn destroys the connection, as its consumer does.

@@ -196,4 +196,3 @@
 //	count: NAME +N, ...                   counters that changed and that no other line explains
 //	! ...                                 what must never be
 package script
-

@@ -259,11 +259,7 @@ func (r *registry) defaults(typ ib.QPType) ib.QPAttr {
 }
 
 // dereg ends a region: dereg NAME. Changes of its bytes are still shown.
-func (w *world) dereg(a *args) error {
-	m, err := named[*region](&w.registry, a, "a region")
-	if err != nil {
-		return err
-	}
+func (w *world) dereg(m *region, a *args) error {
 	w.rec.did("dereg", DeregMR{m.name})
 	if err := m.pd.DeregMR(m.mr); err != nil {
 		w.refused(err)
@@ -272,11 +268,8 @@ func (w *world) dereg(a *args) error {
 }
 
 // rereg changes a region: rereg NAME access=A|B pd=NAME.
-func (w *world) rereg(a *args) error {
-	m, err := named[*region](&w.registry, a, "a region")
-	if err != nil {
-		return err
-	}
+func (w *world) rereg(m *region, a *args) error {
+	var err error
 	var what memory.Change
 	var c memory.RegionConfig
 	to := m.pd
@@ -353,11 +346,7 @@ func (w *world) outcome(err error) error {
 }
 
 // resize changes a completion queue: resize NAME SIZE.
-func (w *world) resize(a *args) error {
-	k, err := named[*queue](&w.registry, a, "a completion queue")
-	if err != nil {
-		return err
-	}
+func (w *world) resize(k *queue, a *args) error {
 	n, err := parseWord(a, "a size")
 	if err != nil {
 		return err
@@ -366,11 +355,7 @@ func (w *world) resize(a *args) error {
 }
 
 // limit arms SRQ_LIMIT_REACHED: limit NAME N.
-func (w *world) limit(a *args) error {
-	s, err := named[*sharedQueue](&w.registry, a, "a shared receive queue")
-	if err != nil {
-		return err
-	}
+func (w *world) limit(s *sharedQueue, a *args) error {
 	n, err := parseWord(a, "a number")
 	if err != nil {
 		return err
@@ -388,11 +373,8 @@ func parseWord(a *args, what string) (uint64, error) {
 }
 
 // poll takes completions out of a queue that the script polls: poll NAME [N].
-func (w *world) poll(a *args) error {
-	k, err := named[*queue](&w.registry, a, "a completion queue")
-	if err != nil {
-		return err
-	}
+func (w *world) poll(k *queue, a *args) error {
+	var err error
 	n := uint64(1 << 20)
 	if len(a.words) > 0 {
 		if n, err = parseWord(a, "a number"); err != nil {
@@ -409,12 +391,9 @@ func (w *world) poll(a *args) error {
 }
 
 // arm asks a completion queue for a notification: arm NAME [solicited].
-func (w *world) arm(a *args) error {
-	k, err := named[*queue](&w.registry, a, "a completion queue")
-	if err == nil {
-		k.cq.Arm(a.flag("solicited"))
-	}
-	return err
+func (w *world) arm(k *queue, a *args) error {
+	k.cq.Arm(a.flag("solicited"))
+	return nil
 }
 
 // ahOf returns the address handle that a key names, none without one.

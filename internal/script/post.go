@@ -88,11 +88,7 @@ func (r *registry) element(word string) (e ib.SGE, err error) {
 }
 
 // post posts send requests: post QP OPERATION id=N ELEMENT... and fields.
-func (w *world) post(a *args) error {
-	q, err := w.pairNamed(a)
-	if err != nil {
-		return err
-	}
+func (w *world) post(q *pair, a *args) error {
 	op, err := parseOperation(a.word("an operation"))
 	if err != nil {
 		return firstOf(a.err, err)

@@ -101,15 +101,6 @@ func (r *registry) eecOf(n ib.EECN) *pair {
 	return found
 }
 
-// pairNamed takes the name of a queue pair that is no EE context from the words.
-func (r *registry) pairNamed(a *args) (*pair, error) {
-	q, err := named[*pair](r, a, "a queue pair")
-	if err == nil && q.eec != nil {
-		err = fmt.Errorf("%s is an EE context: want a queue pair", q.name)
-	}
-	return q, err
-}
-
 // showQPN shows the number of a queue pair by its name, if it is one of ours.
 func (r *registry) showQPN(n ib.QPN) string {
 	if q := r.pairOf(n); q != nil && n != ib.QPNGSI {

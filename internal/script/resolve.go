@@ -7,11 +7,8 @@ import (
 )
 
 // resolve asks the peer for the queue pair of a service: sidr CONN SERVICE.
-func (cs *connections) resolve(a *args) error {
-	c, err := cs.caller(a)
-	if err != nil {
-		return err
-	}
+func (cs *connections) resolve(c *connection, a *args) error {
+	var err error
 	p := cm.SIDRREQParams{
 		Path: cs.pathTo(a), ResponseTimeout: uint8(a.small("timeout", 0, 8)), MaxRetries: uint8(a.small("cm_retries", 0, 8)),
 		PrivateData: a.data("private"),
@@ -25,11 +22,8 @@ func (cs *connections) resolve(a *args) error {
 }
 
 // resolved answers the peer's SIDR_REQ: sidr_answer CONN [STATUS].
-func (cs *connections) resolved(a *args) error {
-	c, err := cs.caller(a)
-	if err != nil {
-		return err
-	}
+func (cs *connections) resolved(c *connection, a *args) error {
+	var err error
 	p := cm.SIDRREPParams{Info: a.data("info"), PrivateData: a.data("private")}
 	if len(a.words) > 0 {
 		p.Status, err = parseEnum(a.word("a status"), mad.SIDRUnsupportedVersion)

@@ -50,11 +50,7 @@ func (w *world) pass(s string, a *args) error {
 }
 
 // deadline shows when the next timer of a queue pair fires: deadline QP.
-func (w *world) deadline(a *args) error {
-	q, err := named[*pair](&w.registry, a, "a queue pair")
-	if err != nil {
-		return err
-	}
+func (w *world) deadline(q *pair, a *args) error {
 	w.flush()
 	if d := q.end().Deadline(); d != clock.Never {
 		w.say("deadline of %s in %v", q.name, d.Sub(w.now))
@@ -96,11 +92,7 @@ func (w *world) address(a *args) error {
 }
 
 // rate limits what a queue pair sends: rate QP KBPS [burst=N].
-func (w *world) rate(a *args) error {
-	q, err := w.pairNamed(a)
-	if err != nil {
-		return err
-	}
+func (w *world) rate(q *pair, a *args) error {
 	kbps, err := parseNumber(a.word("kilobits per second"))
 	if err != nil || kbps>>32 != 0 {
 		return firstOf(a.err, fmt.Errorf("want kilobits per second: %w", err))

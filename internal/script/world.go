@@ -180,21 +180,53 @@ var verbs = [...]struct {
 }{
 	{"adapter", (*world).open}, {"pd", (*world).addPD}, {"mr", (*world).addMR}, {"cq", (*world).addCQ},
 	{"rdd", (*world).addRDD}, {"eec", (*world).addEEC}, {"srq", (*world).addSRQ}, {"ah", (*world).addAH}, {"qp", (*world).addQP},
-	{"dereg", (*world).dereg}, {"rereg", (*world).rereg}, {"destroy", (*world).destroy},
-	{"resize", (*world).resize}, {"limit", (*world).limit},
-	{"modify", (*world).modify}, {"walk", (*world).walk}, {"query", (*world).query},
-	{"post", (*world).post}, {"recv", (*world).recv}, {"<", (*world).inject},
-	{"poll", (*world).poll}, {"arm", (*world).arm},
+	{"dereg", of("a region", (*world).dereg)}, {"rereg", of("a region", (*world).rereg)}, {"destroy", (*world).destroy},
+	{"resize", of("a completion queue", (*world).resize)}, {"limit", of("a shared receive queue", (*world).limit)},
+	{"modify", of("a queue pair", (*world).modify)}, {"walk", of("a queue pair", (*world).walk)}, {"query", of("a queue pair", (*world).query)},
+	{"post", ofQP((*world).post)}, {"recv", (*world).recv}, {"<", (*world).inject},
+	{"poll", of("a completion queue", (*world).poll)}, {"arm", of("a completion queue", (*world).arm)},
 	{"fill", (*world).fill}, {"dump", (*world).dump},
-	{"net", (*world).net}, {"address", (*world).address}, {"rate", (*world).rate}, {"batch", (*world).setBatch}, {"transmit", (*world).transmit},
-	{"deadline", (*world).deadline}, {"counters", (*world).showTotals},
+	{"net", (*world).net}, {"address", (*world).address}, {"rate", ofQP((*world).rate)}, {"batch", (*world).setBatch}, {"transmit", (*world).transmit},
+	{"deadline", of("a queue pair", (*world).deadline)}, {"counters", (*world).showTotals},
 	{"conn", connected((*connections).addConn)}, {"listen", connected((*connections).addListener)}, {"conns", connected((*connections).showConns)},
-	{"connect", connected((*connections).connect)}, {"accept", connected((*connections).accept)}, {"rtu", connected((*connections).rtu)}, {"reject", connected((*connections).reject)},
-	{"mra", connected((*connections).mra)}, {"prepare_mra", connected((*connections).prepareMRA)}, {"establish", connected((*connections).establishConn)},
-	{"dreq", connected((*connections).dreq)}, {"drep", connected((*connections).drep)}, {"move", connected((*connections).move)},
-	{"lap", connected((*connections).loadPath)}, {"apr", connected((*connections).answerPath)}, {"load", connected((*connections).load)},
-	{"alternate", connected((*connections).alternate)}, {"channel", connected((*connections).showChannel)},
-	{"sidr", connected((*connections).resolve)}, {"sidr_answer", connected((*connections).resolved)},
+	{"connect", called((*connections).connect)}, {"accept", called((*connections).accept)}, {"rtu", called((*connections).rtu)}, {"reject", called((*connections).reject)},
+	{"mra", called((*connections).mra)}, {"prepare_mra", called((*connections).prepareMRA)}, {"establish", called((*connections).establishConn)},
+	{"dreq", called((*connections).dreq)}, {"drep", called((*connections).drep)}, {"move", called((*connections).move)},
+	{"lap", called((*connections).loadPath)}, {"apr", called((*connections).answerPath)}, {"load", called((*connections).load)},
+	{"alternate", called((*connections).alternate)}, {"channel", connected((*connections).showChannel)},
+	{"sidr", called((*connections).resolve)}, {"sidr_answer", called((*connections).resolved)},
+}
+
+// of is the command of a verb whose first word names an object.
+func of[T any](what string, do func(*world, T, *args) error) func(*world, *args) error {
+	return func(w *world, a *args) error {
+		v, err := named[T](&w.registry, a, what)
+		if err != nil {
+			return err
+		}
+		return do(w, v, a)
+	}
+}
+
+// ofQP is the command of a verb of a queue pair that is no EE context.
+func ofQP(do func(*world, *pair, *args) error) func(*world, *args) error {
+	return of("a queue pair", func(w *world, q *pair, a *args) error {
+		if q.eec != nil {
+			return fmt.Errorf("%s is an EE context: want a queue pair", q.name)
+		}
+		return do(w, q, a)
+	})
+}
+
+// called is the command of a verb of the consumer of a connection.
+func called(do func(*connections, *connection, *args) error) func(*world, *args) error {
+	return func(w *world, a *args) error {
+		c, err := w.connections.caller(a)
+		if err != nil {
+			return err
+		}
+		return do(w.connections, c, a)
+	}
 }
 
 // connected is the command of a verb of connections.

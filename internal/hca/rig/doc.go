@@ -7,4 +7,3 @@
 //
 // Nothing here waits or does I/O; only tests import it.
 package rig
-
