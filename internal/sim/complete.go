@@ -22,7 +22,7 @@ func (e *end) completed(r *trace.Record) {
 		n.tally.reqErr++
 	}
 	e.w.Completions++
-	e.w.markStatus(r.Status)
+	e.w.Mark(statusMarks[r.Status])
 	wc := ib.WC{WRID: r.WRID, Status: r.Status, QPN: e.num, ByteLen: uint32(r.Len)}
 	q := e.sendQ
 	if isRecv(r.WRID) {

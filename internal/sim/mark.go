@@ -1,8 +1,6 @@
 package sim
 
 import (
-	"slices"
-
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/sim/channels"
 	"github.com/softhca/softhca/internal/sim/storm"
@@ -23,8 +21,6 @@ var markNames = [...]string{
 	"L1 probe", "L1 repaired", "L1 repair went no further", "L2 kept",
 	"V15 PATH_MIG", "V15 PATH_MIG_ERR", "V15 REARM", "claim refuted", "claim believed", "answer in doubt", "request in doubt", "other drop",
 }
-
-const numMarks = len(markNames)
 
 // MarkNames returns the situations that are counted in runs of a profile.
 func MarkNames(profile string) []string {
@@ -53,93 +49,38 @@ func (m Marks) add(run Marks) {
 	}
 }
 
-// mark counts a situation.
-func (w *world) mark(name string) {
-	i := slices.Index(markNames[:], name)
-	if i < 0 {
-		panic("sim: no mark " + name)
-	}
-	w.marks[i]++
+// dropMarks are the situations that dropped packets belong to, by the cause.
+var dropMarks = map[string]string{
+	"state": "Q20 drop by state", "duplicate": "E9 dropped duplicate", "sequence": "E8 dropped after a gap",
+	"doubt": "request in doubt", "ghost_ack": "E23 ghost ACK",
 }
 
-// markOfDrop returns the situation that a dropped packet belongs to.
-func markOfDrop(cause string) string {
-	switch cause {
-	case "state":
-		return "Q20 drop by state"
-	case "duplicate":
-		return "E9 dropped duplicate"
-	case "sequence":
-		return "E8 dropped after a gap"
-	case "doubt":
-		return "request in doubt"
-	case "ghost_ack":
-		return "E23 ghost ACK"
-	default:
-		return "other drop"
-	}
+// eventMarks are the situations that events show.
+var eventMarks = map[ib.EventType]string{
+	ib.EventCQErr: "E18 CQ_ERR", ib.EventCommEst: "Q9 COMM_EST", ib.EventSQDrained: "Q12 drained",
+	ib.EventQPReqErr: "E10 QP_REQ_ERR", ib.EventQPAccessErr: "E14 QP_ACCESS_ERR",
+	ib.EventPathMig: "V15 PATH_MIG", ib.EventPathMigErr: "V15 PATH_MIG_ERR", ib.EventQPLastWQEReached: "Q19 LAST_WQE_REACHED",
 }
 
-// markEvent counts the situations that an event shows.
-func (w *world) markEvent(t ib.EventType) {
-	switch t {
-	case ib.EventCQErr:
-		w.mark("E18 CQ_ERR")
-	case ib.EventCommEst:
-		w.mark("Q9 COMM_EST")
-	case ib.EventSQDrained:
-		w.mark("Q12 drained")
-	case ib.EventQPReqErr:
-		w.mark("E10 QP_REQ_ERR")
-	case ib.EventQPAccessErr:
-		w.mark("E14 QP_ACCESS_ERR")
-	case ib.EventPathMig:
-		w.mark("V15 PATH_MIG")
-	case ib.EventPathMigErr:
-		w.mark("V15 PATH_MIG_ERR")
-	case ib.EventQPLastWQEReached:
-		w.mark("Q19 LAST_WQE_REACHED")
-	}
+// statusMarks are the situations that statuses show.
+var statusMarks = map[ib.WCStatus]string{
+	ib.WCWRFlushErr: "Q19 flush", ib.WCLocQPOpErr: "E2 LOC_QP_OP_ERR", ib.WCLocProtErr: "E3 LOC_PROT_ERR",
+	ib.WCRetryExcErr: "E8 RETRY_EXC_ERR", ib.WCRemInvReqErr: "E10 REM_INV_REQ_ERR", ib.WCRNRRetryExcErr: "E12 RNR_RETRY_EXC_ERR",
+	ib.WCRemAccessErr: "E14 REM_ACCESS_ERR", ib.WCLocLenErr: "E15 LOC_LEN_ERR", ib.WCRemOpErr: "E16 REM_OP_ERR", ib.WCBadRespErr: "E24 BAD_RESP_ERR",
 }
 
-// markStatus counts the situations that a status shows.
-func (w *world) markStatus(s ib.WCStatus) {
-	switch s {
-	case ib.WCWRFlushErr:
-		w.mark("Q19 flush")
-	case ib.WCLocQPOpErr:
-		w.mark("E2 LOC_QP_OP_ERR")
-	case ib.WCLocProtErr:
-		w.mark("E3 LOC_PROT_ERR")
-	case ib.WCRetryExcErr:
-		w.mark("E8 RETRY_EXC_ERR")
-	case ib.WCRemInvReqErr:
-		w.mark("E10 REM_INV_REQ_ERR")
-	case ib.WCRNRRetryExcErr:
-		w.mark("E12 RNR_RETRY_EXC_ERR")
-	case ib.WCRemAccessErr:
-		w.mark("E14 REM_ACCESS_ERR")
-	case ib.WCLocLenErr:
-		w.mark("E15 LOC_LEN_ERR")
-	case ib.WCRemOpErr:
-		w.mark("E16 REM_OP_ERR")
-	case ib.WCBadRespErr:
-		w.mark("E24 BAD_RESP_ERR")
-	}
-}
-
-// markMove counts the situations that a state change shows.
-func (w *world) markMove(r *trace.Record) {
+// moveMark is the situation that a state change shows.
+func moveMark(r *trace.Record) string {
 	switch {
 	case r.To == ib.RESET:
-		w.mark("Q5 reset")
+		return "Q5 reset"
 	case r.To == ib.SQE:
-		w.mark("Q14 SQE")
+		return "Q14 SQE"
 	case r.From == ib.SQE && r.To == ib.RTS:
-		w.mark("Q16 back from SQE")
+		return "Q16 back from SQE"
 	case r.To == ib.ERR && r.Cause != byModify:
-		w.mark("Q18 ERR by itself")
+		return "Q18 ERR by itself"
 	default:
-		w.mark("Q3 modify")
+		return "Q3 modify"
 	}
 }

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"cmp"
+	"maps"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -212,7 +213,7 @@ func (n *node) trace(r *trace.Record) {
 	case trace.Challenge:
 		e.challenge(r)
 	case trace.Drop:
-		w.mark(markOfDrop(r.Cause))
+		w.Mark(cmp.Or(dropMarks[r.Cause], "other drop"))
 		if e.pair != nil && (r.Cause == counters.DropMigration.String() || r.Cause == counters.DropAddress.String()) {
 			e.pair.harmed() // it came over a path from which the end does not take it
 			e.wire.astray = r.Cause == counters.DropMigration.String() && !e.wire.examines
@@ -223,7 +224,7 @@ func (n *node) trace(r *trace.Record) {
 // raise receives the adapter's events.
 func (n *node) raise(ev qp.Event) {
 	w := n.w
-	w.markEvent(ev.Type)
+	w.Mark(eventMarks[ev.Type])
 	if about := (qp.Event{Type: ev.Type, QPN: ev.QPN, CQ: ev.CQ}); ev != about || (ev.QPN != 0) == (ev.CQ != nil) {
 		w.Fail("event", "adapter %d: %v is about more than one thing, or about none: %+v", n.Index, ev.Type, ev)
 	}
@@ -275,7 +276,7 @@ func (n *node) receive(p *virtual.Packet) {
 		w.Fail("corrupt", "adapter %d took a packet that does not come from the queue pair's peer", n.Index)
 	}
 	if c.EarlyKept != kept {
-		w.mark("L2 kept")
+		w.Mark("L2 kept")
 		if p.Damaged || p.Forged != "" || n.inOrder {
 			w.Fail("keep", "adapter %d keeps a packet that it must not", n.Index)
 		}
@@ -397,10 +398,5 @@ func (n *node) audit() {
 
 // sorted returns ends in the order of their numbers.
 func sorted(m map[ib.QPN]*end) []*end {
-	ends := make([]*end, 0, len(m))
-	for _, e := range m {
-		ends = append(ends, e)
-	}
-	slices.SortFunc(ends, func(a, b *end) int { return cmp.Compare(a.num, b.num) })
-	return ends
+	return slices.SortedFunc(maps.Values(m), func(a, b *end) int { return cmp.Compare(a.num, b.num) })
 }

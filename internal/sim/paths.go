@@ -57,7 +57,7 @@ func (e *end) rearm() {
 		AltAV: ib.AHAttr{DGID: ib.GIDFromAddr(e.peer.node.Addrs[gid]), SGIDIndex: uint8(gid), HopLimit: 64, Port: 1},
 	}
 	e.paths.asked = true
-	e.w.mark("V15 REARM")
+	e.w.Mark("V15 REARM")
 	e.modify(&a, ib.AttrState|ib.AttrAltPath|ib.AttrPathMigState)
 }
 

@@ -24,7 +24,7 @@ const byModify = "modify"
 // moved checks a change of state (Q1–Q3, Q14, Q18).
 func (e *end) moved(r *trace.Record) {
 	w := e.w
-	w.markMove(r)
+	w.Mark(moveMark(r))
 	if r.From != e.state {
 		w.Fail("state", "adapter %d qp %v moves from %v, and was in %v", e.node.Index, e.num, r.From, e.state)
 	}
@@ -177,10 +177,10 @@ const (
 func (e *end) challenge(r *trace.Record) {
 	switch r.Cause {
 	case peerAnswers:
-		e.w.mark("claim refuted")
+		e.w.Mark("claim refuted")
 		e.examined()
 	case peerIsSilent:
-		e.w.mark("claim believed")
+		e.w.Mark("claim believed")
 		e.wire.deceived = e.wire.lied
 		e.examined()
 	case programEnds:
@@ -253,7 +253,7 @@ func (w *world) sniff(n *node, run *fabric.Run, seg []byte) {
 	if !x.sent {
 		x.began = w.Now
 	} else if !n.inOrder && h.psn.Diff(x.last.Next()) > 0 {
-		w.mark("L1 repaired")
+		w.Mark("L1 repaired")
 	}
 	first := !x.sent
 	x.last, x.sent = h.psn, true
@@ -309,11 +309,11 @@ func (e *end) repaired(r *trace.Record) {
 	}
 	switch r.Cause {
 	case "probe":
-		w.mark("L1 probe")
+		w.Mark("L1 probe")
 	case "answer in doubt":
-		w.mark("answer in doubt")
+		w.Mark("answer in doubt")
 	default:
-		w.mark("L1 repair went no further")
+		w.Mark("L1 repair went no further")
 	}
 }
 
@@ -362,11 +362,11 @@ func (e *end) retried(r *trace.Record) {
 	e.goesBack()
 	switch r.Cause {
 	case notReady:
-		w.mark("E12 requester waits")
+		w.Mark("E12 requester waits")
 		x.rnrs++
 		x.silent = w.Now.Add(x.rnr)
 	case "timeout":
-		w.mark("E5 timeout")
+		w.Mark("E5 timeout")
 		wait := ib.AckTimeout(e.terms.timeout)
 		if since := max(x.lastTimeout, x.began); x.sent && w.Now.Sub(since) < wait {
 			w.Fail("timer", "adapter %d qp %v: the retry timer of %v fires %v after it was started", e.node.Index, e.num, wait, w.Now.Sub(since))
@@ -374,10 +374,10 @@ func (e *end) retried(r *trace.Record) {
 		x.lastTimeout = w.Now
 	case newPath:
 	case "implied NAK":
-		w.mark("E22 implied NAK")
+		w.Mark("E22 implied NAK")
 		e.fromNews(&x.answers, r)
 	default:
-		w.mark("E8 sequence NAK")
+		w.Mark("E8 sequence NAK")
 		e.fromNews(&x.naks, r)
 	}
 }

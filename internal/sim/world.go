@@ -42,9 +42,8 @@ type world struct {
 	wcs   []ib.WC
 	ids   uint64
 
-	over  bool // everything has settled
-	marks [numMarks]uint64
-	did   [numActions]uint64
+	over bool // everything has settled
+	did  [numActions]uint64
 }
 
 // Result is the result of a run.
@@ -83,6 +82,7 @@ func newWorld(c Config, k virtual.Config) *world {
 		cut: make(virtual.Cuts[*node]), down: make(virtual.Cuts[netip.Addr]),
 	}
 	w.Init(k, w.plan.net.Faults)
+	w.Count(markNames[:])
 	w.Gap, w.ports = w.plan.gap, w.plan.net.ports
 	w.text = newText(w.plan.slot)
 	return w
@@ -97,8 +97,8 @@ func (w *world) Simulate() {
 	w.tearDown()
 }
 
-// Report adds the features and the marks to the result.
-func (w *world) Report(r *virtual.Result) { r.Troubles, r.Marks = w.plan.has.String(), w.marks[:] }
+// Report adds the features to the result.
+func (w *world) Report(r *virtual.Result) { r.Troubles = w.plan.has.String() }
 
 func (w *world) setUp() {
 	r := rand.New(rand.NewPCG(w.Config.Seed, streamSetup))

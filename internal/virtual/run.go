@@ -65,7 +65,7 @@ func Run(c Config, open func(Config) Simulation) *Result {
 	simulate(s)
 	w := s.world()
 	r := &Result{
-		Packets: w.Packets, Posted: w.Posted, Completions: w.Completions, Virtual: time.Duration(w.Now), Violation: w.Violation,
+		Packets: w.Packets, Posted: w.Posted, Completions: w.Completions, Virtual: time.Duration(w.Now), Marks: w.counts, Violation: w.Violation,
 	}
 	s.Report(r)
 	if w.Violation == nil || c.Ladder == 0 {

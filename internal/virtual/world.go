@@ -3,6 +3,7 @@ package virtual
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/softhca/softhca/internal/clock"
@@ -25,6 +26,8 @@ type World struct {
 
 	Packets, Posted, Completions uint64
 
+	marks  []string // names of the situations that are counted
+	counts []uint64
 	byAddr map[netip.Addr]*Adapter
 	lines  []string
 }
@@ -48,6 +51,24 @@ func (w *World) Init(c Config, faults Faults) {
 }
 
 func (w *World) world() *World { return w }
+
+// Count makes the result count situations with names.
+func (w *World) Count(names []string) { w.marks, w.counts = names, make([]uint64, len(names)) }
+
+// Mark counts a situation. An empty name means that there is none.
+func (w *World) Mark(name string) { w.MarkTimes(name, 1) }
+
+// MarkTimes counts a situation n times.
+func (w *World) MarkTimes(name string, n uint64) {
+	if name == "" {
+		return
+	}
+	i := slices.Index(w.marks, name)
+	if i < 0 {
+		panic("virtual: no mark " + name)
+	}
+	w.counts[i] += n
+}
 
 // Add adds an adapter with addresses. It is not open.
 func (w *World) Add(addrs ...netip.Addr) *Adapter {

@@ -22,7 +22,7 @@ func TestChannels(t *testing.T) {
 	if *flagSeed != 0 {
 		first, last = *flagSeed, *flagSeed
 	}
-	var marks [numMarks]uint64
+	marks := make([]uint64, len(markNames))
 	var packets, completions uint64
 	for seed := first; seed <= last; seed++ {
 		r := virtual.Run(virtual.Config{Seed: seed, Ops: testOps, Ladder: 200}, Open)

@@ -53,7 +53,7 @@ func (w *world) forge(r *rand.Rand) {
 			farOff(&p, r)
 		}
 		d = virtual.Forgery(&p, d.Src, d.Dst, d.SrcPort)
-		w.mark("V18 forged")
+		w.Mark("V18 forged")
 		w.tell(e.n, "gets forged", d.Bytes)
 		w.hand(e.n, &d, "a forged packet")
 	}

@@ -19,18 +19,8 @@ var markNames = [...]string{
 	"V15 REARM", "V15 PATH_MIG", "V15 path cut", "V15 both ends at once", "V15 address lost", "V15 packet over a path that was left",
 }
 
-const numMarks = len(markNames)
-
 // MarkNames returns the situations.
 func MarkNames() []string { return markNames[:] }
-
-func (w *world) mark(name string) {
-	i := slices.Index(markNames[:], name)
-	if i < 0 {
-		panic("channels: no mark " + name)
-	}
-	w.marks[i]++
-}
 
 // poll polls and checks all completions.
 func (n *node) poll() {
@@ -45,7 +35,7 @@ func (n *node) poll() {
 				n.w.Say(n.Index, "completion qp %v %v of %#x", wc.QPN, wc.Status, wc.WRID)
 			}
 			if wc.Status != ib.WCSuccess && slices.Contains(markNames[:], "V18 "+wc.Status.String()) {
-				n.w.mark("V18 " + wc.Status.String())
+				n.w.Mark("V18 " + wc.Status.String())
 			}
 			if wc.WRID>>63 != 0 {
 				n.received(wc)
@@ -150,7 +140,7 @@ func (n *node) received(wc *ib.WC) {
 		return
 	}
 	if v == n.shared {
-		w.mark("V18 shared receive")
+		w.Mark("V18 shared receive")
 	}
 	switch wc.Status {
 	case ib.WCSuccess:
@@ -172,7 +162,7 @@ func (n *node) received(wc *ib.WC) {
 // delivered checks a received message: it was sent to this queue pair, is
 // complete, arrives once, and in the order of its sender.
 func (w *world) delivered(p *program, b []byte, wc *ib.WC) {
-	w.mark("V18 delivered")
+	w.Mark("V18 delivered")
 	id := binary.LittleEndian.Uint64(b)
 	if wc.Opcode == ib.WCRecvRDMAWithImm {
 		id = uint64(wc.ImmData)
@@ -275,8 +265,8 @@ func (w *world) count() {
 			}
 		}
 		c := n.HCA.Counters()
-		w.marks[slices.Index(markNames[:], "V18 resync")] += c.Resyncs
-		w.marks[slices.Index(markNames[:], "V18 suspended")] += c.RDSuspended
+		w.MarkTimes("V18 resync", c.Resyncs)
+		w.MarkTimes("V18 suspended", c.RDSuspended)
 	}
 }
 

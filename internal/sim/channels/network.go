@@ -68,7 +68,7 @@ func (w *world) arrive(p *virtual.Packet) {
 	_ = h.Parse(p.Datagram.Bytes) // a packet that was sent
 	e := n.ends[ib.EECN(h.RDETH.EEC)]
 	if e != nil && e.left(&p.Datagram) {
-		w.mark("V15 packet over a path that was left")
+		w.Mark("V15 packet over a path that was left")
 		w.hand(n, &p.Datagram, "a packet over a path that was left")
 		return
 	}

@@ -69,7 +69,7 @@ func (e *end) rearm() {
 		w.pause = over.Sub(w.Now)
 		return
 	}
-	w.mark("V15 REARM")
+	w.Mark("V15 REARM")
 	e.route.asked, e.route.since, e.route.failed = true, w.Now, false
 	w.Must(e.modify(&ib.QPAttr{
 		State: ib.RTS, PathMigState: ib.REARM, AltPort: 1, AltTimeout: timeout, AltAV: *e.addressOf(1 - e.route.at),
@@ -102,7 +102,7 @@ func (w *world) rove(r *rand.Rand) {
 	case k < 5:
 		a.migrate()
 	case k < 7:
-		w.mark("V15 both ends at once")
+		w.Mark("V15 both ends at once")
 		a.migrate()
 		b.migrate()
 	default:
@@ -113,7 +113,7 @@ func (w *world) rove(r *rand.Rand) {
 // cutPath cuts the path of a channel: too briefly to be noticed, or until all
 // retries are exhausted, for which the programs wait.
 func (w *world) cutPath(c *channel, r *rand.Rand) {
-	w.mark("V15 path cut")
+	w.Mark("V15 path cut")
 	long := 9 * ib.AckTimeout(timeout)
 	c.cut = cut{c.ends[0].route.at, w.Now.Add(time.Duration(r.Int64N(int64(long))))}
 	if r.IntN(3) > 0 {
@@ -132,7 +132,7 @@ func (e *end) loseAddress() {
 			return
 		}
 	}
-	w.mark("V15 address lost")
+	w.Mark("V15 address lost")
 	for _, o := range n.ends {
 		o.route.told = o.route.at == e.route.at
 	}
@@ -148,7 +148,7 @@ func (e *end) loseAddress() {
 // REARM, and the cause was a call, a cut of its path, or a migration of its peer.
 func (e *end) migrated() {
 	w, to := e.n.w, 1-e.route.at
-	w.mark("V15 PATH_MIG")
+	w.Mark("V15 PATH_MIG")
 	wasCut := e.ch.cut.path == e.route.at && e.ch.cut.until > e.route.since
 	switch {
 	case !e.route.asked:

@@ -184,18 +184,18 @@ func (p *program) giveUp() {
 func (w *world) unrest(p *program, r *rand.Rand) {
 	switch k := r.IntN(16); {
 	case k < 5 && p.q.State() == ib.RTS:
-		w.mark("Q36 queue pair in SQD")
+		w.Mark("Q36 queue pair in SQD")
 		w.Must(p.move(ib.SQD))
 	case k < 8:
-		w.mark("V18 queue pair reset")
+		w.Mark("V18 queue pair reset")
 		p.disturb()
 		p.reset()
 	case k < 10 && p.q.State() != ib.ERR:
-		w.mark("V18 queue pair in ERR")
+		w.Mark("V18 queue pair in ERR")
 		p.disturb()
 		w.Must(p.move(ib.ERR))
 	case k < 12:
-		w.mark("V18 queue pair destroyed")
+		w.Mark("V18 queue pair destroyed")
 		p.disturb()
 		p.giveUp()
 		p.n.HCA.DestroyQP(p.n.PD, p.q)
@@ -204,13 +204,13 @@ func (w *world) unrest(p *program, r *rand.Rand) {
 	case k < 15:
 		e := w.channels[r.IntN(len(w.channels))].ends[r.IntN(2)]
 		if e.eec.State() == ib.RTS {
-			w.mark("Q36 EE context in SQD")
+			w.Mark("Q36 EE context in SQD")
 			w.Must(e.modify(&ib.QPAttr{State: ib.SQD}, ib.AttrState))
 		} else if err := e.modify(&ib.QPAttr{State: ib.RTS}, ib.AttrState); err != nil && !errors.Is(err, ib.EINVAL) {
 			w.Fail("status", "SQD is not left: %v", err)
 		}
 	default:
-		w.mark("V18 channel destroyed")
+		w.Mark("V18 channel destroyed")
 		i := r.IntN(len(w.channels))
 		c := w.channels[i]
 		c.gone = true

@@ -31,8 +31,6 @@ type world struct {
 	// quiet is the reason why the packet being delivered must have no effect;
 	// empty: it may have one.
 	quiet string
-
-	marks [numMarks]uint64
 }
 
 // plan holds the parameters that a seed draws.
@@ -90,11 +88,12 @@ func Open(c virtual.Config) virtual.Simulation {
 		},
 		Latency: latency, Late: virtual.Delay{Usual: 300 * time.Microsecond, Long: lateness}, Damage: virtual.Damage{Bits: 1},
 	})
+	w.Count(markNames[:])
 	return w
 }
 
-// Report adds the plan and the marks to the result.
-func (w *world) Report(r *virtual.Result) { r.Troubles, r.Marks = w.plan.String(), w.marks[:] }
+// Report adds the plan to the result.
+func (w *world) Report(r *virtual.Result) { r.Troubles = w.plan.String() }
 
 // Simulate makes the run.
 func (w *world) Simulate() {

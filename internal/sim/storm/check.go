@@ -1,6 +1,8 @@
 package storm
 
 import (
+	"fmt"
+
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/cm"
@@ -96,11 +98,15 @@ func (s *side) connTimer(st cm.State) clock.Instant {
 	}
 }
 
-// String names the side: by the action that started its connection and its
-// index among the sides of that connection.
+// String names the side by the action that started its connection and its index
+// among the sides of that connection; 0 is the active one.
 func (s *side) String() string {
 	if s == nil {
 		return "nobody"
 	}
-	return "side " + sideName(s.id, s.try)
+	name := fmt.Sprintf("side %d.%d", s.id>>sideBits-1, s.id&(1<<sideBits-1))
+	if s.try > 1 {
+		name += fmt.Sprintf(" (try %d)", s.try)
+	}
+	return name
 }

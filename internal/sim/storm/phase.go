@@ -1,6 +1,8 @@
 package storm
 
 import (
+	"slices"
+
 	"github.com/softhca/softhca/internal/cm"
 )
 
@@ -48,14 +50,7 @@ var phaseStates = [numPhases][]cm.State{
 }
 
 // is reports whether a connection in a state is in the phase.
-func (p phase) is(st cm.State) bool {
-	for _, s := range phaseStates[p] {
-		if s == st {
-			return true
-		}
-	}
-	return false
-}
+func (p phase) is(st cm.State) bool { return slices.Contains(phaseStates[p], st) }
 
 // waits reports whether the manager ends the phase by itself: it waits for the
 // peer for a bounded time.
@@ -128,11 +123,4 @@ var sayings = [numPhases][]cm.Input{
 }
 
 // allows reports whether the phase allows a call, at least sometimes.
-func (p phase) allows(call cm.Input) bool {
-	for _, c := range sayings[p] {
-		if c == call {
-			return true
-		}
-	}
-	return false
-}
+func (p phase) allows(call cm.Input) bool { return slices.Contains(sayings[p], call) }

@@ -99,13 +99,3 @@ func (w *world) tell(s *side, what string, name fmt.Stringer) {
 		w.Say(s.host.Index, "%s %s %v", s, what, name)
 	}
 }
-
-// sideName names a side by the action that started its connection and its index
-// among the sides of that connection; 0 is the active one.
-func sideName(id uint64, try uint32) string {
-	s := fmt.Sprintf("%d.%d", id>>sideBits-1, id&(1<<sideBits-1))
-	if try > 1 {
-		s += fmt.Sprintf(" (try %d)", try)
-	}
-	return s
-}
