@@ -232,7 +232,7 @@ func (e *end) probes(last clock.Instant) clock.Instant {
 func (e *end) latest() clock.Instant {
 	until := e.limit()
 	for _, o := range e.node.ends {
-		if o == e || o.pair == nil || o.typ() != ib.RC || o.peer.node != e.peer.node {
+		if o == e || o.pair == nil || o.peer == nil || o.typ() != ib.RC || o.peer.node != e.peer.node {
 			continue
 		}
 		if o.sends() {

@@ -153,6 +153,14 @@ func TestDamageIsAlwaysSeen(t *testing.T) {
 	}
 }
 
+// TestEndWithoutPeer runs a seed in which an end that has no peer yet is on the
+// adapter of an end that must hear from its own.
+func TestEndWithoutPeer(t *testing.T) {
+	if r, err := Run(Config{Seed: 403, Ops: 4000, Profile: "lifecycle"}); err != nil || r.Violation != nil {
+		t.Fatalf("%v, %v", err, r.Violation)
+	}
+}
+
 // TestLossCosts shows that the measurement sees the loss.
 func TestLossCosts(t *testing.T) {
 	r, err := MeasureLoss(0.01)
