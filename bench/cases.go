@@ -30,11 +30,10 @@ const (
 	runPerf                   // softhca perf, both sides on loopback
 	runShared                 // the same on addresses that processes share
 	runUser                   // the same as an unprivileged user, with small socket buffers
-	runPingpong               // softhca pingpong, both sides on loopback
 	runOver                   // a program over our libraries, both sides on loopback
 	runPlain                  // ucx_perftest over TCP, both sides on loopback
 	runFabric                 // fi_pingpong, both sides on loopback
-	runConnect                // softhca cmtime, both sides on loopback
+	runConnect                // softhca perf cm, both sides on loopback
 	runPathPerf               // softhca perf over a network that loses packets
 	runPathTCP                // bench/baseline -tcp over the same
 )
@@ -99,6 +98,9 @@ func meanTrip(r *outcome) float64 { return r.Mean }
 // latencies it is 0.
 func wholeTrip(r *outcome) float64 { return 2 * r.Latency.P50 }
 
+// meanWholeTrip is the mean of the same.
+func meanWholeTrip(r *outcome) float64 { return 2 * r.Latency.Mean }
+
 // evenness is the smallest share of a queue pair divided by the largest.
 func evenness(r *outcome) float64 { return float64(r.Least) / float64(r.Most) }
 
@@ -112,10 +114,9 @@ func baseline(of func(*outcome) float64, args ...string) subject {
 	return subject{name: "UDP", run: runBaseline, args: args, of: of}
 }
 
-// pingpong returns a subject: softhca pingpong with arguments, rate round trips per
-// second.
-func pingpong(rate int, args ...string) subject {
-	return subject{run: runPingpong, args: args, reads: tripTime, rate: rate}
+// pingpong returns a subject: softhca perf send --latency with arguments.
+func pingpong(args ...string) subject {
+	return perf(meanWholeTrip, append([]string{"send", "--latency"}, args...)...)
 }
 
 // as returns the subject with a name, as a reference.
@@ -161,7 +162,7 @@ func measurements() []measurement {
 			beside: roundTrip, target: atMost(2),
 		},
 		{
-			name: "SEND 64 B round trip, both programs asleep", unit: "µs", own: pingpong(20_000, "--events", "--size", "64"),
+			name: "SEND 64 B round trip, both programs asleep", unit: "µs", own: pingpong("--events", "--size", "64"),
 			beside: sleepingTrip, target: atMost(1.5),
 		},
 		{

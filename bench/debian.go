@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"os/exec"
 	"runtime"
@@ -22,14 +23,14 @@ func over(rate int, reads func(string) (float64, error), args ...string) subject
 	return subject{run: runOver, args: args, reads: reads, rate: rate}
 }
 
-// ibvPingpong is ibv_rc_pingpong; its references are softhca pingpong and UDP with
-// segments as long, for as many round trips.
+// ibvPingpong is ibv_rc_pingpong; its references are softhca perf --latency and UDP with
+// segments as long.
 func ibvPingpong(rate, size int, args ...string) subject {
 	return over(rate, tripTime, append([]string{"ibv_rc_pingpong", "-g", "0", "-s", strconv.Itoa(size), "-m", sameMTU}, args...)...)
 }
 
-func besideGo(rate, size int, args ...string) subject {
-	return pingpong(rate, append([]string{"--size", strconv.Itoa(size), "--mtu", sameMTU}, args...)...).as("softhca pingpong")
+func besideGo(size int, args ...string) subject {
+	return pingpong(append([]string{"--size", strconv.Itoa(size), "--mtu", sameMTU}, args...)...).as("softhca perf")
 }
 
 func besideUDP(rate, size int, args ...string) subject {
@@ -77,7 +78,7 @@ func connects(rate int) subject {
 }
 
 func besideConnects(rate int) subject {
-	return subject{name: "softhca cmtime", run: runConnect, reads: connectTime, rate: rate, serves: true}
+	return subject{name: "softhca perf cm", run: runConnect, reads: ownConnectTime, rate: rate, serves: true}
 }
 
 // overTCP is UCX's own test program over TCP, and fabric libfabric's over its UDP
@@ -104,11 +105,11 @@ func programMeasurements() []measurement {
 	const spinning, asleep, connections = 60_000, 20_000, 500
 	for _, size := range []int{64, 4096} {
 		name, own := fmt.Sprintf("ibv_rc_pingpong %s", sizeName(size)), ibvPingpong(spinning, size)
-		add(name, "µs", own, besideGo(spinning, size), atMost(1.15))
+		add(name, "µs", own, besideGo(size), atMost(1.15))
 		add(name, "µs", own, besideUDP(spinning, size), only(size == 64, atMost(2.2)))
 	}
 	name, own := "ibv_rc_pingpong -e 64 B", ibvPingpong(asleep, 64, "-e")
-	add(name, "µs", own, besideGo(asleep, 64, "--events"), target{})
+	add(name, "µs", own, besideGo(64, "--events"), target{})
 	add(name, "µs", own, besideUDP(asleep, 64, "-sleep"), atMost(2))
 	for _, w := range []struct{ size, rate int }{{64 << 10, 60_000}, {256 << 10, 15_000}, {1 << 20, 4_000}} {
 		add("ib_write_bw "+sizeName(w.size), "Gb/s", writeBW(w.rate, bandwidthColumn, w.size), besidePerf(gbps, w.size), atLeast(0.85))
@@ -232,8 +233,27 @@ func fabricHalfTrip(out string) (float64, error) {
 	return 0, fmt.Errorf("fi_pingpong prints no latency: %q", lastLines(out))
 }
 
+// ownConnectTime returns the same as connectTime from the result of softhca perf cm.
+func ownConnectTime(out string) (float64, error) {
+	var sum struct {
+		Steps []struct {
+			Name string  `json:"name"`
+			Us   float64 `json:"us_per_connection"`
+		} `json:"steps"`
+	}
+	if err := json.Unmarshal([]byte(out), &sum); err != nil {
+		return 0, err
+	}
+	for _, s := range sum.Steps {
+		if s.Name == "connect" && s.Us > 0 {
+			return s.Us, nil
+		}
+	}
+	return 0, fmt.Errorf("perf cm tells of no step that connects: %q", lastLines(out))
+}
+
 // connectTime returns the microseconds that a connection took in the step of cmtime that
-// connects them: the last column of its table, in our table followed by others.
+// connects them: the last column of its table.
 func connectTime(out string) (float64, error) {
 	const perConnection = 5 // after the name, its colon and three more
 	for l := range strings.Lines(out) {

@@ -26,7 +26,7 @@
 // and faults at our port would not affect TCP. This needs nftables, and root or
 // unprivileged user namespaces.
 //
-// Programs that sleep are measured with softhca pingpong --events.
+// Programs that sleep are measured with softhca perf send --latency --events.
 //
 // With -libraries it measures unmodified programs of Debian's packages on our
 // libibverbs.so.1, compared with our Go programs, with UDP, with UCX over TCP

@@ -177,7 +177,7 @@ func (p *programs) rounds(ctx context.Context, m *measurement, n int) (*result, 
 				own = append(own, v)
 				x.Retransmits += told.Retransmits
 				x.Timeouts += told.Client.Timeouts
-			} else if p.before != "" && m.own.run != runPingpong { // older programs took milliseconds when asleep
+			} else if p.before != "" {
 				if v, ok := p.measureBefore(ctx, m); ok {
 					older = append(older, v)
 				}

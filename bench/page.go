@@ -17,7 +17,7 @@ measurement, in [bench/results](../bench/results).
 const pageTail = `
 Both sides of a row send messages of the same size, over RC with a path MTU of 4096 unless it says otherwise.
 
-- **ibv_rc_pingpong** and ` + "`softhca pingpong`" + ` are the same program, in C over libibverbs and in Go: each prints the mean round trip, of as
+- **ibv_rc_pingpong** and ` + "`softhca perf send --latency`" + ` do the same, in C over libibverbs and in Go: each tells the mean round trip of
   many. UDP is a socket that spins (beside -e: sleeps) until the segment is back, of the same size, and does nothing else: no
   checksum of its own, no copy, no acknowledgement.
 - **ib_write_bw** and ` + "`softhca perf write`" + ` keep 128 requests in flight, and post one at a time. From 16 KiB on both have each request

@@ -35,9 +35,10 @@ func (p *programs) side(s *subject, server bool, port string) []string {
 	args := p.command(s, 0)
 	switch s.run {
 	case runConnect:
-		args = append(args, "--addr", own)
-	case runPingpong:
 		args, portFlag = append(args, "--addr", own), "--port"
+		if !server {
+			args = append(args, "--json", "--connections", strconv.Itoa(p.trips(s)))
+		}
 	case runOver:
 		args = slices.Insert(args, slices.Index(args, "--"), "--addr", own)
 	case runFabric:
@@ -47,7 +48,7 @@ func (p *programs) side(s *subject, server bool, port string) []string {
 		}
 	}
 	args = append(args, portFlag, port)
-	if !server && s.serves {
+	if !server && s.serves && s.run == runOver {
 		args = append(args, "-s")
 	}
 	if !server {

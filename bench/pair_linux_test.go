@@ -49,9 +49,9 @@ func TestListens(t *testing.T) {
 // that the error has its output.
 func TestPairFails(t *testing.T) {
 	p := programs{softhca: "sh", seconds: 1}
-	s := pingpong(1)
+	s := connects(1)
 	_, err := p.measurePair(context.Background(), &s)
 	if err == nil || !strings.Contains(err.Error(), "sh") || strings.Contains(err.Error(), "deadline") {
-		t.Errorf("sh is no server of a ping-pong, but: %v", err)
+		t.Errorf("sh is no server, but: %v", err)
 	}
 }

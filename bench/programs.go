@@ -41,7 +41,8 @@ type outcome struct {
 	P50     float64 `json:"p50_us"`
 	Mean    float64 `json:"mean_us"`
 	Latency struct {
-		P50 float64 `json:"p50"` // microseconds
+		P50  float64 `json:"p50"` // microseconds
+		Mean float64 `json:"mean"`
 	} `json:"lat_us"`
 	Least       uint64 `json:"qp_least"`
 	Most        uint64 `json:"qp_most"`
@@ -97,10 +98,8 @@ func (p *programs) command(s *subject, share float64) []string {
 		return slices.Concat([]string{p.baseline, "-local", "-seconds", seconds}, s.args)
 	case runPerf, runUser, runShared:
 		return append(measured, "--local")
-	case runPingpong:
-		return slices.Concat([]string{p.softhca, "pingpong"}, s.args, []string{"--iters", trips})
 	case runConnect:
-		return []string{p.softhca, "cmtime", "-c", trips}
+		return []string{p.softhca, "perf", "cm"}
 	case runOver:
 		count := "-n"
 		if s.serves {
@@ -155,7 +154,7 @@ func (p *programs) measure(ctx context.Context, s *subject, share float64) (floa
 	switch s.run {
 	case runConstant:
 		return 1, r, nil
-	case runPingpong, runOver, runPlain, runFabric, runConnect:
+	case runOver, runPlain, runFabric, runConnect:
 		v, err := p.measurePair(ctx, s)
 		return v, r, err
 	case runShared:

@@ -33,7 +33,7 @@ func choices() map[string]choice {
 // and one that is nearly right, and has a shell complete it.
 func TestMistypedWords(t *testing.T) {
 	all := choices()
-	for _, line := range []string{"demo --log-level", "demo --transport", "demo --type", "perf --type", "pingpong --type", "states --format", "cm-states --state", "sim --profile"} {
+	for _, line := range []string{"demo --log-level", "demo --transport", "demo --type", "perf --type", "states --format", "cm-states --state", "sim --profile"} {
 		if _, ok := all[line]; !ok {
 			t.Errorf("%s takes any word", line)
 		}

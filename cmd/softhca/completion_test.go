@@ -15,7 +15,7 @@ func TestCompletion(t *testing.T) {
 		{"perf |", "write-imm"},
 		{"perf write --type |", "ud"},
 		{"perf write --mtu |", "4096"},
-		{"pingpong --type |", "srq"},
+		{"perf --type |", "rd"},
 		{"states --type |", "gsi"},
 		{"demo --transport |", "raw"},
 		{"demo --log-level |", "debug"},

@@ -53,11 +53,6 @@ func (f *connectFlags) opener(cmd *cobra.Command) (adapter.Opener, error) {
 	return o, nil
 }
 
-// refuseAtServer refuses the options that have an effect only at a client.
-func (f *connectFlags) refuseAtServer(cmd *cobra.Command) error {
-	return refuseGiven(cmd, "it is for the client, which says how long both sides wait", "cm-timeout", "cm-retries")
-}
-
 // timeoutCode returns the 5-bit code of the shortest time that is at least d.
 func timeoutCode(d time.Duration) (uint8, bool) {
 	for code := uint8(1); code < 32; code++ {

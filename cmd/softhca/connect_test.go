@@ -53,19 +53,19 @@ func listen(t *testing.T, args ...string) *listener {
 	return b
 }
 
-// TestC11_CmtimeCommand measures against a server, which then is interrupted,
+// TestC11_PerfCM measures against a server, which then is interrupted,
 // and within the process.
-func TestC11_CmtimeCommand(t *testing.T) {
-	server := listen(t, "cmtime", "--addr", loopback(26))
-	code, out, errs := command(t, "cmtime", "-s", loopback(26), "--addr", loopback(27), "-c", "10")
-	if code != exitOK || !strings.Contains(out, "\nconnect      : ") || !strings.Contains(out, "connections: 10 established") || errs != "" {
+func TestC11_PerfCM(t *testing.T) {
+	server := listen(t, "perf", "cm", "--addr", loopback(26))
+	code, out, errs := command(t, "perf", "cm", "--addr", loopback(27), "--connections", "10", loopback(26))
+	if code != exitOK || !strings.HasPrefix(out, "connections: 10 established") || !strings.Contains(out, "\n  connect       p50 ") || errs != "" {
 		t.Errorf("client: exit code %d, %q, %q", code, out, errs)
 	}
 	server.cancel()
 	if code := <-server.code; code != exitOK {
 		t.Errorf("server: exit code %d, %q", code, &server.errs.buf)
 	}
-	code, out, errs = command(t, "cmtime", "--local", "--addr", loopback(28), "-c", "10", "--cycles", "20", "--json", "--cm-timeout", "60ms")
+	code, out, errs = command(t, "perf", "cm", "--local", "--addr", loopback(28), "--connections", "10", "--cycles", "20", "--json", "--cm-timeout", "60ms")
 	var sum struct {
 		Cycles struct{ Count int }
 		Leaks  struct{ Clean bool }
@@ -76,12 +76,12 @@ func TestC11_CmtimeCommand(t *testing.T) {
 	}
 }
 
-// TestCmtimeFaults loses a message by the flags that all commands have, and finds it in the
+// TestPerfCMFaults loses a message by the flags that all commands have, and finds it in the
 // capture.
-func TestCmtimeFaults(t *testing.T) {
-	server := listen(t, "cmtime", "--addr", loopback(20))
+func TestPerfCMFaults(t *testing.T) {
+	server := listen(t, "perf", "cm", "--addr", loopback(20))
 	file := filepath.Join(t.TempDir(), "req.pcapng")
-	code, out, errs := command(t, "cmtime", "-s", loopback(20), "--addr", loopback(21), "-c", "1", "--cm-timeout", "50ms", "--fault", "drop op=REQ nth=1", "--capture", file)
+	code, out, errs := command(t, "perf", "cm", loopback(20), "--addr", loopback(21), "--connections", "1", "--cm-timeout", "50ms", "--fault", "drop op=REQ nth=1", "--capture", file)
 	if code != exitOK || !strings.Contains(errs, "acted 1 time") {
 		t.Errorf("client: exit code %d, %q, %q", code, out, errs)
 	}
@@ -95,11 +95,11 @@ func TestCmtimeFaults(t *testing.T) {
 	}
 }
 
-// TestConnectUsage refuses wrong command lines.
-func TestConnectUsage(t *testing.T) {
+// TestPerfCMUsage refuses wrong command lines.
+func TestPerfCMUsage(t *testing.T) {
 	for _, line := range []string{
-		"cmtime -s 127.0.0.1 --cm-timeout 0", "cmtime -s 127.0.0.1 --cm-retries 16", "cmtime -x", "cmtime -p", "cmtime -c 0", "cmtime -r 8", "cmtime -t 0",
-		"cmtime --cycles 5", "cmtime --local -s 127.0.0.1", "cmtime --local --addr lo", "cmtime --local --window 0", "cmtime now",
+		"perf cm 127.0.0.1 --cm-timeout 0", "perf cm 127.0.0.1 --cm-retries 16", "perf cm -x", "perf cm --port", "perf cm --port nonsense",
+		"perf cm --connections 0", "perf cm --cycles 5", "perf cm --local 127.0.0.1", "perf cm --local --addr lo", "perf cm --local --window 0", "perf cm a b",
 	} {
 		code, out, errs := command(t, strings.Fields(line)...)
 		if code != exitUsage || out != "" || !strings.HasPrefix(errs, "softhca: ") || !strings.Contains(errs, "--help") {
@@ -108,13 +108,12 @@ func TestConnectUsage(t *testing.T) {
 	}
 }
 
-// TestConnectAdvice checks the advice in errors.
-func TestConnectAdvice(t *testing.T) {
+// TestPerfCMAdvice checks the advice in errors.
+func TestPerfCMAdvice(t *testing.T) {
 	for line, want := range map[string]string{
-		"cmtime -s nowhere.invalid":                             "neither an IP address nor a name",
-		"cmtime -s " + loopback(33) + " -p nonsense":            "neither a number",
-		"cmtime -b 192.0.2.1":                                   "no interface has address 192.0.2.1",
-		"cmtime -b " + loopback(33) + " --addr " + loopback(32): "name it with --addr",
+		"perf cm nowhere.invalid":    "perf cm: host \"nowhere.invalid\" is neither an IP address nor a name",
+		"perf cm --addr 192.0.2.1":   "no interface has address 192.0.2.1",
+		"perf cm --local --addr ::1": "perf cm: ",
 	} {
 		code, _, errs := command(t, strings.Fields(line)...)
 		if code != exitFailed || !strings.Contains(errs, want) {

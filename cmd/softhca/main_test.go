@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -135,12 +134,14 @@ func TestUsageErrors(t *testing.T) {
 		{"decode", "a", "b"},
 		{"devices", "--transport", "pigeon", "--addr", "127.0.0.1"},
 		{"devices", "--log-level", "shout", "--addr", "127.0.0.1"},
-		{"pingpong", "--type", "xrc"},
+		{"perf", "write", "--type", "xrc"},
 		{"demo", "--type", "uc"},
 		{"demo", "--type", "rd", "--apm"},
-		{"pingpong", "--size", "0"},
-		{"pingpong", "a", "b"},
-		{"pingpong", "--iters", "many"},
+		{"perf", "write", "--size", "0"},
+		{"perf", "write", "a", "b"},
+		{"perf", "write", "--qps", "many"},
+		{"perf", "read", "--latency", "--events", "127.0.0.1"},
+		{"perf", "send", "--events", "127.0.0.1"},
 		{"demo", "now"},
 	} {
 		code, out, errs := command(t, args...)
@@ -249,61 +250,5 @@ func TestDemoHints(t *testing.T) {
 	code, _, errs = command(t, "demo", "--addr", loopback(4), "--peer", loopback(4))
 	if code != exitFailed || !strings.Contains(errs, "needs a free address") {
 		t.Errorf("one address twice: exit code %d, %q", code, errs)
-	}
-}
-
-// result is what a command came to.
-type result struct {
-	code      int
-	out, errs string
-}
-
-// playPingpong runs a server and its client with the same options on two addresses, the server
-// with some more.
-func playPingpong(t *testing.T, addrs [2]string, options []string, more ...string) (server, client result, port string) {
-	t.Helper()
-	port = freePort(t, "127.0.0.1")
-	common := append([]string{"pingpong", "--port", port}, options...)
-	done := make(chan result, 1)
-	go func() {
-		code, out, errs := command(t, append(append(slices.Clone(common), "--addr", addrs[0]), more...)...)
-		done <- result{code, out, errs}
-	}()
-	for { // until the server listens
-		client.code, client.out, client.errs = command(t, append(slices.Clone(common), "--addr", addrs[1], "127.0.0.1")...)
-		if !strings.Contains(client.errs, "connection refused") {
-			return <-done, client, port
-		}
-		select {
-		case s := <-done:
-			t.Fatalf("the server ended: %+v", s)
-		default:
-		}
-	}
-}
-
-// TestPingpong runs both sides of the command, with logs and captures.
-func TestPingpong(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "pp.pcapng")
-	s, c, port := playPingpong(t, [2]string{loopback(5), loopback(6)}, []string{"--type", "rc", "--iters", "20", "--events", "--log-level", "info"}, "--capture", file)
-	for _, r := range []result{s, c} {
-		if r.code != exitOK || !strings.Contains(r.out, "163840 bytes in ") || !strings.Contains(r.errs, "rdma_sends=20 rdma_recvs=20") {
-			t.Errorf("%+v", r)
-		}
-	}
-	if want := "waiting on TCP port " + port + " for the other side, with the same options: softhca pingpong HOST, or ibv_rc_pingpong"; !strings.Contains(s.errs, want) {
-		t.Errorf("the server does not say %q: %s", want, s.errs)
-	}
-	if code, out, _ := command(t, "decode", file); code != exitOK || !strings.Contains(out, "RC_SEND_FIRST") {
-		t.Errorf("the server's capture: exit code %d\n%s", code, out)
-	}
-}
-
-// TestPingpongForeignAddress names an address that this host does not have: the
-// server says so before it waits for a client.
-func TestPingpongForeignAddress(t *testing.T) {
-	code, _, errs := command(t, "pingpong", "--addr", "192.0.2.77", "--port", freePort(t, "127.0.0.1"))
-	if code != exitFailed || !strings.Contains(errs, "no interface has address 192.0.2.77") {
-		t.Errorf("exit code %d: %s", code, errs)
 	}
 }

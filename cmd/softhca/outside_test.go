@@ -103,8 +103,8 @@ func TestTextFromOutside(t *testing.T) {
 		{"play", text}, {"play", "--json", text}, {"play", forged},
 		{"faults", forged}, {"faults", "--fault-file", text}, {"faults", "--json", "drop op=" + forged}, {"demo", "--fault", forged}, {"demo", "--fault-file", text},
 		{"judge", "--peer", forged}, {"judge", "--page", text}, {"judge", "--page", report},
-		{"devices", "--addr", forged}, {"devices", "--json", "--addr", forged}, {"cmtime", "-s", forged}, {"perf", "write", "--addr", forged},
-		{"pingpong", "--addr", forged}, {"run", "--", forged}, {"run", "--addr", forged, "--", "true"}, {"broker", "--addr", forged},
+		{"devices", "--addr", forged}, {"devices", "--json", "--addr", forged}, {"perf", "cm", forged}, {"perf", "write", "--addr", forged},
+		{"run", "--", forged}, {"run", "--addr", forged, "--", "true"}, {"broker", "--addr", forged},
 		{forged}, {"explain", "--" + forged}, {"sim", "--profile", forged}, {"help", forged}, {"demo", "--capture", filepath.Join(dir, forged, "x")},
 	} {
 		_, out, errs := command(t, args...)

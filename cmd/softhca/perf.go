@@ -45,6 +45,9 @@ type perfFlags struct {
 	server   []string // --server-fault
 }
 
+// errLocalHost refuses the address of a server with --local.
+var errLocalHost = usagef("--local runs both sides: no HOST")
+
 // perfPort is the default TCP port of a perf server.
 const perfPort = 18516
 
@@ -52,8 +55,8 @@ func newPerfCommand(g *globals) *cobra.Command {
 	f := &perfFlags{globals: g}
 	cmd := &cobra.Command{
 		Use:   "perf " + strings.Join(perf.OpNames(), "|") + " [HOST]",
-		Short: "Measure bandwidth and message rate, or latency",
-		Long: `perf measures an operation between two adapters. Without HOST it is the server, which serves one client and
+		Short: "Measure bandwidth and message rate, latency, or connections",
+		Long: `perf measures an operation between two adapters; perf cm measures connections. Without HOST it is the server, which serves one client and
 ends (or serves one after another, with --forever). With HOST it is the client, which measures. With --local it
 does both, as two processes on 127.0.0.1 and 127.0.0.2, or on --addr and the address after it.
 
@@ -63,7 +66,8 @@ it sends them over a TCP connection. HOST is the server's address for TCP and fo
 Bandwidth counts payload, with --depth messages outstanding on each queue pair. Each post carries --post-list messages,
 the last of them signalled, as with the option --post_list of perftest. With --latency one message is on its way at a
 time. For write, write-imm and send it goes back and forth, and the latency is half a round trip. Both sides busy-poll:
-for write the memory that a WRITE changes, for the others the completion queue. For read and the atomics the latency is
+for write the memory that a WRITE changes, for the others the completion queue; with --events they sleep until a
+completion instead. For read and the atomics the latency is
 the time from the post to the completion.
 
 The last message of each queue pair carries a pattern, which its receiver checks. The exit code is 0 only if everything
@@ -88,6 +92,7 @@ result says what the rules did and how the protocol reacted. A connection that f
 saw it.`,
 		Example: `  softhca perf write --local
   softhca perf write --latency --local --json
+  softhca perf send --latency --events --local              both programs asleep between messages
   softhca perf write --local --size 64 --post-list 1        each request posted alone, and signalled
   softhca perf write --local --fault 'drop nth=100'
   softhca perf write --local --fault 'drop p=1 dir=out after=1s' --timeout 20ms --retry 3
@@ -113,6 +118,7 @@ saw it.`,
 		},
 	}
 	f.register(cmd)
+	cmd.AddCommand(newPerfCMCommand(g))
 	return cmd
 }
 
@@ -127,6 +133,7 @@ func (f *perfFlags) register(cmd *cobra.Command) {
 	s.IntVar(&f.mtu, "mtu", 0, "path MTU in `bytes`: 256, 512, 1024, 2048 or 4096 (default the largest of both ports)")
 	s.DurationVar(&f.duration, "duration", 5*time.Second, "how long to measure")
 	s.BoolVar(&f.plan.Latency, "latency", false, "measure the latency of single messages")
+	s.BoolVar(&f.plan.Events, "events", false, "with --latency: both sides sleep until a completion instead of polling")
 	s.DurationVar(&f.timeout, "timeout", ib.AckTimeout(perf.DefaultTimeout), "local ACK timeout; rounded up to a step of the protocol, 4.096 µs times a power of two")
 	s.Lookup("timeout").DefValue = readable(ib.AckTimeout(perf.DefaultTimeout))
 	s.IntVar(&f.retry, "retry", perf.DefaultRetry, "retries before RETRY_EXC_ERR, 0 to 7")
@@ -216,7 +223,7 @@ func (f *perfFlags) parse(cmd *cobra.Command, args []string) (host string, err e
 func (f *perfFlags) refuseIgnored(cmd *cobra.Command, host string) error {
 	switch {
 	case f.local && host != "":
-		return usagef("--local runs both sides: no HOST")
+		return errLocalHost
 	case f.local:
 		return refuseGiven(cmd, "--local runs both sides, once", "forever", "port", "child")
 	}
@@ -227,7 +234,7 @@ func (f *perfFlags) refuseIgnored(cmd *cobra.Command, host string) error {
 		return refuseGiven(cmd, "it is for the server", "forever", "child")
 	}
 	return refuseGiven(cmd, "it is for the client, with HOST, and the server has it from there",
-		"depth", "duration", "json", "latency", "mtu", "post-list", "qps", "rate-limit", "retry", "size", "static-rate", "timeout", "type")
+		"depth", "duration", "events", "json", "latency", "mtu", "post-list", "qps", "rate-limit", "retry", "size", "static-rate", "timeout", "type")
 }
 
 // otherFaults reports whether there are rules in addition to that of --loss-ratio.

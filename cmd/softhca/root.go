@@ -48,8 +48,7 @@ no kernel module, no root, no RDMA hardware.`,
 		Example: `  softhca run -- ibv_devinfo -v           run a program that uses RDMA, unmodified
   softhca demo                            see two adapters talk
   softhca devices                         what adapters this host can have
-  softhca pingpong --addr 127.0.0.1       a server, and in another terminal its client:
-  softhca pingpong --addr 127.0.0.2 127.0.0.1
+  softhca perf write --local              measure bandwidth; --latency measures that, and perf cm connections
   softhca decode capture.pcapng           look into captured packets`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -84,8 +83,7 @@ no kernel module, no root, no RDMA hardware.`,
 	root.Version = newVersion().String()
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(
-		newDemoCommand(g), newDevicesCommand(g), newStatesCommand(), newCMStatesCommand(), newPingpongCommand(g),
-		newPerfCommand(g), newCmtimeCommand(g),
+		newDemoCommand(g), newDevicesCommand(g), newStatesCommand(), newCMStatesCommand(), newPerfCommand(g),
 		newDecodeCommand(), newExplainCommand(), newSimCommand(), newFaultsCommand(g), newJudgeCommand(g), newRunCommand(g),
 		newBrokerCommand(g), newPlayCommand(), newManCommand(), newVersionCommand(),
 	)

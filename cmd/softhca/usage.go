@@ -118,11 +118,16 @@ func dashed(names string) string {
 	return strings.Join(all[:last], ", ") + " and " + all[last]
 }
 
-// replaced maps commands that this program once had to the programs of rdma-core that it
-// runs instead.
+// runCore says how to run a program of rdma-core.
+const runCore = "use rdma-core's own program, of Debian's package rdmacm-utils: softhca run --addr ADDRESS -- "
+
+// replaced says for commands that this program once had what to run instead.
 var replaced = map[string]string{
-	"mckey": "mckey", "rping": "rping", "ucmatose": "ucmatose", "udaddy": "udaddy",
-	"rdma-client": "rdma_client", "rdma_client": "rdma_client", "rdma-server": "rdma_server", "rdma_server": "rdma_server",
+	"mckey": runCore + "mckey ...", "rping": runCore + "rping ...", "ucmatose": runCore + "ucmatose ...", "udaddy": runCore + "udaddy ...",
+	"rdma-client": runCore + "rdma_client ...", "rdma_client": runCore + "rdma_client ...",
+	"rdma-server": runCore + "rdma_server ...", "rdma_server": runCore + "rdma_server ...",
+	"cmtime":   "it is now softhca perf cm; rdma-core's own program runs as softhca run --addr ADDRESS -- cmtime ...",
+	"pingpong": "it is now softhca perf send --latency; rdma-core's own programs run as softhca run --addr ADDRESS -- ibv_rc_pingpong ...",
 }
 
 // refuseReplaced refuses a command that was replaced, whatever its options are.
@@ -130,7 +135,7 @@ func refuseReplaced(args []string) error {
 	if len(args) == 0 || replaced[args[0]] == "" {
 		return nil
 	}
-	return usagef("there is no command %q any more; use rdma-core's own program, of Debian's package rdmacm-utils: softhca run --addr ADDRESS -- %s ...", args[0], replaced[args[0]])
+	return usagef("there is no command %q any more; %s", args[0], replaced[args[0]])
 }
 
 // noCommand refuses a word that is no command, and suggests similar commands.

@@ -31,15 +31,14 @@ func TestUsageWords(t *testing.T) {
 		"completion bsh":                        `there is no completion for "bsh": want bash, fish, powershell or zsh; did you mean bash`,
 		"completion zsh x":                      `softhca completion zsh takes no argument "x"`,
 		"sim --only x":                          `--only "x": want numbers with commas`,
-		"pingpong --iters 0":                    `--iters 0: want 1 to`,
-		"pingpong --mtu 1000 127.0.0.1":         `--mtu 1000: want 256`,
+		"perf write --mtu 1000 127.0.0.1":       `--mtu 1000: want 256`,
 		"judge --peer x":                        `--peer "x": want one IP address, such as 127.0.0.3`,
 		"judge --list --run (":                  `--run "(": error parsing regexp`,
-		"cmtime --local --cycles -1":            `--cycles -1: want 0 or more`,
-		"cmtime --local --window 0 --cycles 1":  `--window 0: want 1 to`,
-		"cmtime --local -s 127.0.0.1":           `--local and --server exclude each other`,
+		"perf cm --local --cycles -1":           `--cycles -1: want 0 or more`,
+		"perf cm --local --window 0 --cycles 1": `--window 0: want 1 to`,
+		"perf cm --local 127.0.0.1":             `--local runs both sides: no HOST`,
 		"judge":                                 `want one of --peer, --list, --agent-source and --page`,
-		"cmtime -c x":                           `--connections "x": want a number`,
+		"perf cm --connections x":               `--connections "x": want a number`,
 		"perf wrte --local":                     `operation "wrte": want write, write-imm, send, read, cmp-swap or fetch-add; did you mean write?`,
 		"perf --type rdx write":                 `--type "rdx": want rc, uc, ud or rd; did you mean rd?`,
 		"sim --profile mixd":                    `--profile "mixd": did you mean mixed?`,
@@ -47,12 +46,12 @@ func TestUsageWords(t *testing.T) {
 		"perf write --log-level":                `--log-level needs a value: debug (every packet), info, warn or error`,
 		"perf write --qps":                      `--qps needs a value: queue pairs`,
 		"perf write --duration -5s":             `--duration -5s: a time is not negative`,
-		"pingpong --idle -1ms":                  `--idle -1ms: a time is not negative`,
+		"perf cm --cm-timeout -1ms":             `--cm-timeout -1ms: a time is not negative`,
 		"demo --capture=":                       `--capture is empty: give file.pcapng, or leave --capture out`,
 		"perf write --qps 99999999999999999999": `--qps "99999999999999999999": want a number from -9223372036854775808 to `,
 		"perf write --local --addr lo":          `--addr "lo": want one IP address, such as 127.0.0.3`,
 		"perf write --local --alt lo":           `--alt "lo": want one IP address, such as 127.0.0.3`,
-		"pingpong a b c":                        `softhca pingpong takes at most 1 argument; "b" is too many`,
+		"perf cm a b c":                         `softhca perf cm takes at most 1 argument; "b" is too many`,
 		"sim --seed 1 --seeds 1..2":             `--seed and --seeds exclude each other`,
 	} {
 		code, out, errs := command(t, strings.Fields(line)...)
@@ -74,7 +73,7 @@ func TestReadable(t *testing.T) {
 			t.Errorf("%d ns are %s, want %s", d, got, want)
 		}
 	}
-	code, out, _ := command(t, "cmtime", "--help")
+	code, out, _ := command(t, "perf", "cm", "--help")
 	if code != exitOK || !strings.Contains(out, "(default 4.29s)") {
 		t.Errorf("defaults are not as people read them:\n%s", out)
 	}
@@ -86,10 +85,10 @@ func TestReplacedCommands(t *testing.T) {
 	for line, program := range map[string]string{
 		"rping": "rping", "rping -s -a 127.0.0.1": "rping", "ucmatose --help": "ucmatose", "udaddy -s 127.0.0.1": "udaddy", "mckey -m 239.1.2.3 -b 127.0.0.1": "mckey",
 		"rdma-client -s 127.0.0.1": "rdma_client", "rdma_client": "rdma_client", "rdma-server": "rdma_server", "rdma_server -p 7471": "rdma_server",
-		"--addr 127.0.0.1 rping -s": "rping", "help udaddy": "udaddy",
+		"--addr 127.0.0.1 rping -s": "rping", "help udaddy": "udaddy", "cmtime --local": "cmtime", "pingpong --type ud 127.0.0.1": "ibv_rc_pingpong",
 	} {
 		code, out, errs := command(t, strings.Fields(line)...)
-		if code != exitUsage || out != "" || !strings.HasPrefix(errs, "softhca: there is no command ") || !strings.Contains(errs, ": softhca run --addr ADDRESS -- "+program+" ...\n") {
+		if code != exitUsage || out != "" || !strings.HasPrefix(errs, "softhca: there is no command ") || !strings.Contains(errs, " softhca run --addr ADDRESS -- "+program+" ...\n") {
 			t.Errorf("%s: exit code %d, %q, %q", line, code, out, errs)
 		}
 	}

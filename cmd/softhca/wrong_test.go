@@ -51,7 +51,7 @@ func TestFilesThatAreNone(t *testing.T) {
 // each names the cause once.
 func TestAddressesThatAreNone(t *testing.T) {
 	for _, line := range []string{
-		"broker", "cmtime", "demo", "devices", "devices --json", "perf write", "cmtime -s 127.0.0.1", "pingpong --port " + freePort(t, "127.0.0.1"),
+		"broker", "perf cm", "demo", "devices", "devices --json", "perf write", "perf cm 127.0.0.1",
 	} {
 		code, out, errs := command(t, append(strings.Fields(line), "--addr", "no-such-interface")...)
 		if code != exitFailed || strings.Count(out+errs, "neither an IP address") != 1 || strings.Contains(errs, "waiting") {

@@ -82,7 +82,7 @@ adapters with package verbs:
 ` + "```sh" + `
 softhca perf write --local --fault 'drop nth=100'
 softhca demo --fault 'drop op=REP nth=1'   # a message of the connection manager
-softhca pingpong --fault-file rules.txt --fault-seed 42
+softhca perf send --fault-file rules.txt --fault-seed 42
 SOFTHCA_FAULTS='delay 5ms op=ACK; drop p=0.01' SOFTHCA_FAULTS_SEED=42 program
 SOFTHCA_FAULTS=@rules.txt program
 softhca faults --list                     # this page, in the terminal

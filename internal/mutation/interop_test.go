@@ -33,7 +33,7 @@ const (
 
 // The cases of the short run that are run.
 const (
-	pingpongCases   = "pingpong/6.1/rc/"
+	pingpongCases   = "library-pingpong/6.1/ibv_rc_pingpong/"
 	rpingCases      = "rping/6.1/small/"
 	operationsCases = "operations/6.1/RC/"
 	allCases        = pingpongCases + "|" + rpingCases + "|" + operationsCases

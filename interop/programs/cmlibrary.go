@@ -99,5 +99,5 @@ func (pr *connecting) pair(l *lab.Lab, c matrix.Cell) *pair {
 	if c.Is("dir", "server") {
 		ours, guest = fill(server), "exec "+fill(pr.client)
 	}
-	return &pair{Lab: l, library: l.Own(c), ours: strings.Fields(ours), guest: guest, ready: l.CMListener, ourReady: said}
+	return &pair{Lab: l, own: l.Own(c), ours: strings.Fields(ours), guest: guest, ready: l.CMListener, ourReady: said}
 }

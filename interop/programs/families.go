@@ -10,5 +10,5 @@ import (
 
 // Families returns the cases.
 func Families() []suite.Family {
-	return slices.Concat(pingpong(), library(), libraryCM(), connections(), connect(), mckey(), crowd(), refused(), parting(), lost(), faults(), volume())
+	return slices.Concat(library(), libraryCM(), connections(), connect(), mckey(), crowd(), refused(), parting(), lost(), faults(), volume())
 }

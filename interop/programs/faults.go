@@ -41,8 +41,8 @@ type exchange struct {
 }
 
 var exchanges = []exchange{
-	{"pingpong", 10 << 20, func(l *lab.Lab, c matrix.Cell) *pair { return sleepingPingpong(l, c, 1<<20, 10) }},
-	{"pingpong-64k", 300 << 16, func(l *lab.Lab, c matrix.Cell) *pair { return sleepingPingpong(l, c, 64<<10, 300) }},
+	{"pingpong", 10 << 20, func(l *lab.Lab, c matrix.Cell) *pair { return rcPingpong(l, c, 1<<20, 10) }},
+	{"pingpong-64k", 300 << 16, func(l *lab.Lab, c matrix.Cell) *pair { return rcPingpong(l, c, 64<<10, 300) }},
 	{"rping", 30 * 65000, func(l *lab.Lab, c matrix.Cell) *pair { return rping.pair(l, c, "-C 30 -S 65000") }},
 }
 
@@ -70,7 +70,7 @@ func faults() []suite.Family {
 		Limit:  3 * time.Minute,
 		Loose:  suite.Damaging | suite.Gone,
 		Faulty: true,
-		// ibv_rc_pingpong compares one byte of each page, and ours none.
+		// ibv_rc_pingpong compares one byte of each page.
 		Unverified: func(c matrix.Cell) bool { return !c.Is("program", "rping") },
 		Run:        runFaults,
 	}}
@@ -105,9 +105,9 @@ func (x exchange) run(ctx context.Context, l *lab.Lab, c matrix.Cell, fault stri
 	p := x.pair(l, c)
 	for _, rule := range faultRules[fault] {
 		// Not the connection manager's: its messages have cases of their own.
-		p.faults("--fault", rule+" dir="+c.Get("way")+" op="+rcOpcodes)
+		p.options = append(p.options, "--fault", rule+" dir="+c.Get("way")+" op="+rcOpcodes)
 	}
-	p.faults("--fault-seed", faultSeed)
+	p.options = append(p.options, "--fault-seed", faultSeed)
 	o := p.bothEnd(ctx, c)
 	all, err := l.Frames(ctx)
 	if err != nil {
@@ -116,16 +116,8 @@ func (x exchange) run(ctx context.Context, l *lab.Lab, c matrix.Cell, fault stri
 	return float64(2*x.bytes) / frames.Span(all[len(before):]).Seconds(), o
 }
 
-// sleepingPingpong returns the sides of ibv_rc_pingpong with a few messages. Ours
-// sleeps: a polling program would take CPU time from the emulated guest, and the
-// case would measure the scheduler.
-func sleepingPingpong(l *lab.Lab, c matrix.Cell, size, iters int) *pair {
-	p := rcPingpong(l, c, size, iters)
-	p.more("--events", "")
-	return p
-}
-
-// rcPingpong returns the sides of ibv_rc_pingpong.
+// rcPingpong returns the sides of ibv_rc_pingpong. They sleep: a polling program would
+// take CPU time from the emulated guest, and the case would measure the scheduler.
 func rcPingpong(l *lab.Lab, c matrix.Cell, size, iters int) *pair {
-	return pingpongPair(l, c, "rc", fmt.Sprintf("--size %d --iters %d --mtu 1024", size, iters), fmt.Sprintf("-s %d -n %d -m 1024", size, iters))
+	return pingpongs(l, c, fmt.Sprintf("ibv_rc_pingpong -s %d -n %d -m 1024 -e -c", size, iters), "-g")
 }

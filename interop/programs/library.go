@@ -116,13 +116,22 @@ func (n *native) pair(l *lab.Lab, c matrix.Cell) *pair {
 	if c.Is("wait", "events") {
 		line += " -e"
 	}
-	ours, guest := fmt.Sprintf("%s %s 0", line, n.gid), fmt.Sprintf("exec %s %s %d", line, n.gid, l.GIDIndex(c))
+	return pingpongs(l, c, line, n.gid)
+}
+
+// pingpongPort is the TCP port on which two pingpongs, or perftests, exchange their addresses.
+const pingpongPort = 18515
+
+// pingpongs returns the two sides of a command line, to which each adds the index of its
+// GID with the option gid.
+func pingpongs(l *lab.Lab, c matrix.Cell, line, gid string) *pair {
+	ours, guest := fmt.Sprintf("%s %s 0", line, gid), fmt.Sprintf("exec %s %s %d", line, gid, l.GIDIndex(c))
 	if c.Is("dir", "server") {
 		guest += " " + l.Own(matrix.Cell{}).String()
 	} else {
 		ours += " " + l.Peer(matrix.Cell{}).String()
 	}
-	return &pair{Lab: l, library: l.Own(c), ours: strings.Fields(ours), guest: guest,
+	return &pair{Lab: l, own: l.Own(c), ours: strings.Fields(ours), guest: guest,
 		ready:    func(ctx context.Context) error { return l.TCPListener(ctx, pingpongPort) },
 		ourReady: func(ctx context.Context, _ lab.Process) error { return l.OwnTCPListener(ctx, pingpongPort) },
 	}

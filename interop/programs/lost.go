@@ -61,7 +61,7 @@ func lost() []suite.Family {
 
 func (lo loss) run(ctx context.Context, l *lab.Lab, c matrix.Cell, message string) suite.Outcome {
 	p := lo.program.pair(l, c, lo.flags)
-	p.faults("--fault", "drop nth=1 dir=both op="+message)
+	p.options = append(p.options, "--fault", "drop nth=1 dir=both op="+message)
 	defect := defects[fmt.Sprintf("%s-%s/%s", lo.program.name, message, c.Get("dir"))]
 	p.ours = append(strings.Fields(defect.under), p.ours...)
 	p.stopServer = defect.stop

@@ -63,7 +63,7 @@ func runMckey(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
 	}
 	// A receiver waits for ever for what was lost.
 	const line = "timeout -s INT 20 mckey -m %s -b %v %s"
-	p := pair{Lab: l, library: l.Own(c),
+	p := pair{Lab: l, own: l.Own(c),
 		ours:     strings.Fields(fmt.Sprintf(line, group, l.Own(c), ours)),
 		guest:    "exec " + fmt.Sprintf(line, group, l.Peer(c), guest),
 		ourReady: func(context.Context, lab.Process) error { return nil }, // senders wait for three seconds

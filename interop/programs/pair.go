@@ -28,12 +28,10 @@ func said(ctx context.Context, p lab.Process) error { return p.Await(ctx, listen
 // pair is a server and a client, one of them ours and the other in the guest.
 type pair struct {
 	*lab.Lab
-	ours []string // arguments of our command, or a program and its arguments
-	// library is the address of the adapter on which our library runs that program, and
-	// options are those of softhca run.
-	library netip.Addr
-	options []string
-	guest   string // command line in the guest
+	ours    []string   // a program and its arguments, on our library
+	own     netip.Addr // of our adapter
+	options []string   // of softhca run
+	guest   string     // command line in the guest
 	// ready waits until the guest's server listens, ourReady until ours does.
 	ready    func(ctx context.Context) error
 	ourReady func(ctx context.Context, p lab.Process) error
@@ -50,15 +48,6 @@ func (p *pair) more(ours, guest string) {
 	}
 }
 
-// faults injects faults at our port.
-func (p *pair) faults(options ...string) {
-	if p.library.IsValid() {
-		p.options = append(p.options, options...)
-	} else {
-		p.ours = append(p.ours, options...)
-	}
-}
-
 // side is a program that runs, and how it ended.
 type side struct {
 	who string
@@ -71,15 +60,11 @@ type side struct {
 // start starts one side.
 func (p *pair) start(ctx context.Context, ours bool) (s *side, err error) {
 	s = &side{who: "guest", done: make(chan struct{})}
-	switch {
-	case !ours:
+	if ours {
+		s.who = "ours"
+		s.Process, err = p.OnLibrary(ctx, p.own, p.options, p.ours...)
+	} else {
 		s.Process, err = p.Peers(ctx, p.guest)
-	case p.library.IsValid():
-		s.who = "ours"
-		s.Process, err = p.OnLibrary(ctx, p.library, p.options, p.ours...)
-	default:
-		s.who = "ours"
-		s.Process, err = p.Ours(ctx, p.ours...)
 	}
 	if err != nil {
 		return nil, err
@@ -218,8 +203,8 @@ func (e *ends) left(fs []frames.Frame) bool {
 	return false
 }
 
-// exhausted matches that error in our programs and in rdma-core's.
-var exhausted = regexp.MustCompile(`RETRY_EXC_ERR|transport retry counter exceeded`)
+// exhausted matches that error in rdma-core's programs.
+var exhausted = regexp.MustCompile(`transport retry counter exceeded`)
 
 // tell returns the results of both sides in a line.
 func (e *ends) tell() string {

@@ -132,7 +132,7 @@ func slowServer(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
 	var err error
 	if c.Is("dir", "server") {
 		p.more("", "-C 3")
-		if server, err = l.OnLibrary(ctx, p.library, nil, p.ours...); err == nil {
+		if server, err = l.OnLibrary(ctx, p.own, nil, p.ours...); err == nil {
 			err = said(ctx, server)
 		}
 	} else {
@@ -147,7 +147,7 @@ func slowServer(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
 	if err == nil && c.Is("dir", "server") {
 		client, err = l.Peers(ctx, p.guest)
 	} else if err == nil {
-		client, err = l.OnLibrary(ctx, p.library, nil, p.ours...)
+		client, err = l.OnLibrary(ctx, p.own, nil, p.ours...)
 	}
 	if err != nil {
 		return suite.Failed("%s", firstLine(err.Error()))

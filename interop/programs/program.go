@@ -3,7 +3,6 @@
 package programs
 
 import (
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -13,14 +12,11 @@ import (
 
 // program is one of rdma-core's that connect through the connection manager: it runs on
 // our library here, and on the kernel in the guest. In its command lines SERVER is the
-// address of the server, whichever side that is, and OWN that of our adapter.
+// address of the server, whichever side that is.
 type program struct {
 	name                     string
 	server, server6, client  string // server6 is the server by IPv6, if it is another line
 	serverFlags, clientFlags string // what either side's server, or client, always gets
-	// ourClient, if set, is the client of softhca's command of the same name, which then
-	// is our side in both roles.
-	ourClient string
 }
 
 // The programs.
@@ -29,38 +25,27 @@ var (
 	ucmatose = program{name: "ucmatose", server: "ucmatose -b SERVER", client: "ucmatose -s SERVER"}
 	udaddy   = program{name: "udaddy", server: "udaddy -b SERVER", client: "udaddy -s SERVER"}
 	simple   = program{name: "rdma_client", server: "rdma_server", server6: "rdma_server -s SERVER", client: "rdma_client -s SERVER"}
-	cmtime   = program{name: "cmtime", server: "cmtime -b SERVER", client: "cmtime -s SERVER", clientFlags: "-c 100", ourClient: "cmtime --addr OWN -s SERVER"}
+	cmtime   = program{name: "cmtime", server: "cmtime -b SERVER", client: "cmtime -s SERVER", clientFlags: "-c 100"}
 )
 
 // pair returns the two sides of a cell: ours is the server if the cell's
 // direction says so. Both get the flags.
 func (pr program) pair(l *lab.Lab, c matrix.Cell, flags string) *pair {
-	p := &pair{Lab: l, ready: l.CMListener, ourReady: said, library: l.Own(c)}
+	p := &pair{Lab: l, ready: l.CMListener, ourReady: said, own: l.Own(c)}
 	ours, at := c.Is("dir", "server"), l.Peer(c)
 	if ours {
 		at = l.Own(c)
 	}
-	names := strings.NewReplacer("SERVER", at.String(), "OWN", l.Own(c).String())
 	fill := func(line ...string) []string {
-		return strings.Fields(names.Replace(strings.Join(append(line, flags), " ")))
+		return strings.Fields(strings.ReplaceAll(strings.Join(append(line, flags), " "), "SERVER", at.String()))
 	}
 	server := pr.server
 	if pr.server6 != "" && c.Is("ip", "ipv6") {
 		server = pr.server6
 	}
-	client := pr.client
-	if pr.ourClient != "" {
-		p.library = netip.Addr{}
-		if !ours {
-			client = pr.ourClient
-		}
-	}
-	p.ours, p.guest = fill(server, pr.serverFlags), "exec "+strings.Join(fill(client, pr.clientFlags), " ")
+	p.ours, p.guest = fill(server, pr.serverFlags), "exec "+strings.Join(fill(pr.client, pr.clientFlags), " ")
 	if !ours {
-		p.ours, p.guest = fill(client, pr.clientFlags), "exec "+strings.Join(fill(server, pr.serverFlags), " ")
-	}
-	if t := c.Get("transport"); t != "" {
-		p.ours = append(p.ours, "--transport", t)
+		p.ours, p.guest = fill(pr.client, pr.clientFlags), "exec "+strings.Join(fill(server, pr.serverFlags), " ")
 	}
 	return p
 }

@@ -16,7 +16,7 @@ import (
 // addresses, a READ, a WRITE, and two answers.
 var volumes = map[string]func(l *lab.Lab, c matrix.Cell) *pair{
 	"pingpong": func(l *lab.Lab, c matrix.Cell) *pair {
-		return pingpongPair(l, c, "rc", "--size 256 --iters 65000 --events", "-s 256 -n 65000 -e -c")
+		return rcPingpong(l, c, 256, 65000)
 	},
 	"rping": func(l *lab.Lab, c matrix.Cell) *pair { return rping.pair(l, c, "-C 22000 -S 300") },
 }
@@ -33,16 +33,16 @@ func volume() []suite.Family {
 		Limit:  10 * time.Minute,
 		Loose:  suite.Damaging,
 		Faulty: true,
-		// ibv_rc_pingpong compares one byte of each page, and ours none.
+		// ibv_rc_pingpong compares one byte of each page.
 		Unverified: func(c matrix.Cell) bool { return c.Is("program", "pingpong") },
 		Run: func(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
 			p := volumes[c.Get("program")](l, c)
 			// If the last packet of a message is lost, the requester waits for
 			// the retry timer, which with rdma_cm is two seconds.
 			for _, rule := range []string{"drop p=0.00002", "dup p=0.005", "reorder p=0.0005"} {
-				p.faults("--fault", rule+" dir=both op="+rcOpcodes)
+				p.options = append(p.options, "--fault", rule+" dir=both op="+rcOpcodes)
 			}
-			p.faults("--fault-seed", faultSeed)
+			p.options = append(p.options, "--fault-seed", faultSeed)
 			o := p.bothEnd(ctx, c)
 			fs, err := l.Frames(ctx)
 			if err != nil {

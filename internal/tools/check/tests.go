@@ -26,13 +26,12 @@ const whole = "."
 // with it: whole, or "" for none. Programs with threads that share data are listed. With
 // make test, all tests run with the race detector.
 var raceTests = map[string]string{
-	"./capi/ucm":                      whole,
-	"./cmd/softhca":                   "^Test(Perf|Pingpong|ExplainLive|C11_)",
-	"./cmd/softhca/internal/cmtime":   whole,
-	"./cmd/softhca/internal/perf":     whole,
-	"./cmd/softhca/internal/pingpong": whole,
-	"./internal/judge":                "",               // starts adapters, which have tests of their own
-	"./internal/sim":                  "^TestLastSeed$", // the workers of a campaign share seeds and sums
+	"./capi/ucm":                         whole,
+	"./cmd/softhca":                      "^Test(Perf|ExplainLive|C11_)",
+	"./cmd/softhca/internal/connections": whole,
+	"./cmd/softhca/internal/perf":        whole,
+	"./internal/judge":                   "",               // starts adapters, which have tests of their own
+	"./internal/sim":                     "^TestLastSeed$", // the workers of a campaign share seeds and sums
 }
 
 // slowest are the packages whose tests take longest. Their tests start first, so that the

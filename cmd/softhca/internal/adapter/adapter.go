@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
+	"strings"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/rdmacm"
@@ -19,7 +19,7 @@ type Open func(addr string) (dev *verbs.Context, closer func() error, err error)
 
 // Opener opens the adapter of a command.
 type Opener struct {
-	Addr string // the user's --addr; empty: the command's addresses decide
+	Addr string // the user's --addr; empty: the first interface, or the one to the server
 	Open Open
 	// Response, if not zero, sets the timeout and the retries of a client.
 	Response Response
@@ -36,9 +36,7 @@ type Response struct {
 type Adapter struct {
 	*rdmacm.Manager
 	Device *verbs.Context
-	// Local is the address that an ID binds to or resolves from: a server's
-	// address, which may be the wildcard of both families, or a client's source
-	// with port 0. The zero value leaves the choice to the manager.
+	// Local is the address on which a server listens.
 	Local netip.AddrPort
 	// Peer is the server of a client.
 	Peer   netip.AddrPort
@@ -46,58 +44,40 @@ type Adapter struct {
 	closer func() error
 }
 
-// Server opens the adapter of a server on the address bind and a port, each a
-// number or a name. Without bind it is the wildcard of both families. The
-// adapter is on the user's choice, else on bind, else on the first interface
-// that is usable.
-func (o Opener) Server(ctx context.Context, bind, port string) (*Adapter, error) {
-	number, err := LookupPort(ctx, port)
-	if err != nil {
-		return nil, err
-	}
-	local := netip.IPv6Unspecified()
-	if bind != "" {
-		if local, err = LookupHost(ctx, bind, netip.Addr{}); err != nil {
-			return nil, err
-		}
-	}
+// Server opens the adapter of a server on a port of all its addresses. The adapter is on
+// the user's choice, else on the first interface that is usable.
+func (o Opener) Server(port uint16) (*Adapter, error) {
 	where := o.Addr
-	if where == "" && local.IsUnspecified() {
-		if where, err = firstInterface(local.Is4()); err != nil {
+	if where == "" {
+		var err error
+		if where, err = firstInterface(); err != nil {
 			return nil, err
 		}
 	}
-	s, err := o.At(cmp.Or(where, local.String()))
+	s, err := o.At(where)
 	if err != nil {
 		return nil, err
 	}
-	s.Local = netip.AddrPortFrom(local, number)
-	if err := s.has(local); err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
+	s.Local = netip.AddrPortFrom(netip.IPv6Unspecified(), port)
 	return s, nil
 }
 
-// Client opens the adapter of a client of the server at host and port, each a
-// number or a name. The adapter is on the user's choice, else on source, else
-// on the address from which the kernel would send to host.
-func (o Opener) Client(ctx context.Context, source, host, port string) (*Adapter, error) {
-	number, err := LookupPort(ctx, port)
+// Client opens the adapter of a client of the server at a port of host, an address or a
+// name. The adapter is on the user's choice, else on the address from which the kernel
+// would send to host.
+func (o Opener) Client(ctx context.Context, host string, port uint16) (*Adapter, error) {
+	local, err := netip.ParseAddr(o.Addr)
 	if err != nil {
-		return nil, err
+		local = netip.Addr{} // an interface, several addresses, or no choice
 	}
-	local, err := o.source(ctx, source)
-	if err != nil {
-		return nil, err
-	}
-	peer, err := LookupHost(ctx, host, local)
+	peer, err := lookupHost(ctx, host, local.Unmap())
 	if err != nil {
 		return nil, err
 	}
 	if peer.IsUnspecified() {
 		return nil, fmt.Errorf("%v is no server's address: name the one that the server has: %w", peer, ib.EINVAL)
 	}
-	if o.Addr == "" && source == "" {
+	if o.Addr == "" {
 		if local, err = route(ctx, peer); err != nil {
 			return nil, err
 		}
@@ -106,27 +86,8 @@ func (o Opener) Client(ctx context.Context, source, host, port string) (*Adapter
 	if err != nil {
 		return nil, advise(err, peer, local)
 	}
-	s.Peer = netip.AddrPortFrom(peer, number)
-	if source != "" {
-		s.Local = netip.AddrPortFrom(local, 0)
-		if err := s.has(local); err != nil {
-			return nil, errors.Join(err, s.Close())
-		}
-	}
+	s.Peer = netip.AddrPortFrom(peer, port)
 	return s, nil
-}
-
-// source returns the required address of a client: source, or else the user's
-// choice if that is an address.
-func (o Opener) source(ctx context.Context, source string) (netip.Addr, error) {
-	if source != "" {
-		return LookupHost(ctx, source, netip.Addr{})
-	}
-	local, err := netip.ParseAddr(o.Addr)
-	if err != nil {
-		return netip.Addr{}, nil // an interface, or several addresses
-	}
-	return local.Unmap(), nil
 }
 
 // At opens the adapter on an address, addresses or an interface, and joins it to a
@@ -177,15 +138,6 @@ func (a *Adapter) Bind(ch *rdmacm.EventChannel, ps rdmacm.PortSpace) (*rdmacm.ID
 // cmTimeout is the 5-bit code of the response timeout by default.
 const cmTimeout = 20
 
-// has returns an error unless the adapter has the address.
-func (a *Adapter) has(addr netip.Addr) error {
-	all, err := GIDs(a.Device)
-	if err == nil && !addr.IsUnspecified() && !slices.Contains(all, addr) {
-		err = fmt.Errorf("the adapter has no address %v: name it with --addr, or leave --addr out: %w", addr, ib.EADDRNOTAVAIL)
-	}
-	return err
-}
-
 // GIDs returns the addresses of the adapter, in the order of its GID table.
 func GIDs(dev *verbs.Context) ([]netip.Addr, error) {
 	port, err := dev.QueryPort()
@@ -199,31 +151,17 @@ func GIDs(dev *verbs.Context) ([]netip.Addr, error) {
 	return all, nil
 }
 
-// Addrs returns the addresses by which clients reach a server: its bound address,
-// or the adapter's addresses in the family of the wildcard.
-func (a *Adapter) Addrs() ([]netip.Addr, error) {
-	local := a.Local.Addr()
-	if !local.IsUnspecified() {
-		return []netip.Addr{local}, nil
-	}
-	all, err := GIDs(a.Device)
-	return slices.DeleteFunc(all, func(addr netip.Addr) bool { return !addr.Is4() && local.Is4() }), err
-}
-
 // Listening returns a line with the addresses of a server.
 func (a *Adapter) Listening() string {
-	addrs, err := a.Addrs()
-	if err != nil || len(addrs) == 0 {
-		return fmt.Sprintf("listening on %v", a.Local)
+	addrs, err := GIDs(a.Device)
+	if err != nil {
+		return fmt.Sprintf("listening on port %d", a.Local.Port())
 	}
-	text := "listening on "
+	names := make([]string, len(addrs))
 	for i, addr := range addrs {
-		if i > 0 {
-			text += ", "
-		}
-		text += addr.String()
+		names[i] = addr.String()
 	}
-	return fmt.Sprintf("%s, port %d", text, a.Local.Port())
+	return fmt.Sprintf("listening on %s, port %d", strings.Join(names, ", "), a.Local.Port())
 }
 
 // Close destroys the manager's IDs and closes the adapter.

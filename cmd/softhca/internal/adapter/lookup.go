@@ -5,17 +5,16 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"strconv"
 
 	"github.com/softhca/softhca/cmd/softhca/internal/text"
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/roce"
 )
 
-// LookupHost returns the address of a host: an IP address, or the first answer for a
+// lookupHost returns the address of a host: an IP address, or the first answer for a
 // name in the family of like, or in any family if like is invalid. It blocks on the
 // resolver until ctx ends.
-func LookupHost(ctx context.Context, host string, like netip.Addr) (netip.Addr, error) {
+func lookupHost(ctx context.Context, host string, like netip.Addr) (netip.Addr, error) {
 	if a, err := netip.ParseAddr(host); err == nil {
 		return a.Unmap(), nil
 	}
@@ -33,32 +32,6 @@ func LookupHost(ctx context.Context, host string, like netip.Addr) (netip.Addr, 
 	return all[0].Unmap(), nil // without an error there is an answer
 }
 
-// portError is an invalid port. Its text omits the cause, which says nothing more.
-type portError struct {
-	port  string
-	cause error
-}
-
-// Error says what a port is.
-func (e *portError) Error() string {
-	return fmt.Sprintf("port %q is neither a number below 65536 nor a service (/etc/services has those)", e.port)
-}
-
-// Unwrap returns the cause.
-func (e *portError) Unwrap() error { return e.cause }
-
-// LookupPort returns a port: a number, or the name of a service.
-func LookupPort(ctx context.Context, port string) (uint16, error) {
-	if n, err := strconv.ParseUint(port, 10, 16); err == nil {
-		return uint16(n), nil
-	}
-	n, err := net.DefaultResolver.LookupPort(ctx, "tcp", port)
-	if err != nil {
-		return 0, &portError{port, err}
-	}
-	return uint16(n), nil
-}
-
 // route returns the address from which the kernel would send to peer.
 func route(ctx context.Context, peer netip.Addr) (netip.Addr, error) {
 	// Connecting a UDP socket looks up the route and sends nothing.
@@ -74,8 +47,8 @@ func route(ctx context.Context, peer netip.Addr) (netip.Addr, error) {
 }
 
 // firstInterface returns the name of the first network interface that is up
-// and has an address, of IPv4 if asked; a real network before the loopback.
-func firstInterface(v4 bool) (string, error) {
+// and has an address; a real network before the loopback.
+func firstInterface() (string, error) {
 	all, err := net.Interfaces()
 	if err != nil {
 		return "", fmt.Errorf("list network interfaces: %w", err)
@@ -83,7 +56,7 @@ func firstInterface(v4 bool) (string, error) {
 	for _, loopback := range []bool{false, true} {
 		for i := range all {
 			f := all[i].Flags
-			if f&net.FlagUp != 0 && (f&net.FlagLoopback != 0) == loopback && usable(&all[i], v4) {
+			if f&net.FlagUp != 0 && (f&net.FlagLoopback != 0) == loopback && usable(&all[i]) {
 				return all[i].Name, nil
 			}
 		}
@@ -91,16 +64,8 @@ func firstInterface(v4 bool) (string, error) {
 	return "", fmt.Errorf("no network interface is up: name an address with --addr: %w", ib.ENODEV)
 }
 
-// usable reports whether an interface has an address, of IPv4 if asked.
-func usable(ifc *net.Interface, v4 bool) bool {
+// usable reports whether an interface has an address.
+func usable(ifc *net.Interface) bool {
 	addrs, err := ifc.Addrs()
-	if err != nil {
-		return false // the interface vanished after the listing
-	}
-	for _, a := range addrs {
-		if p, err := netip.ParsePrefix(a.String()); err == nil && (!v4 || p.Addr().Is4()) {
-			return true
-		}
-	}
-	return false
+	return err == nil && len(addrs) > 0 // with an error the interface vanished after the listing
 }

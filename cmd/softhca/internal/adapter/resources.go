@@ -67,11 +67,6 @@ func (r *Resources) NewQueue(n int) *Queue {
 	return &Queue{r.NewCQ(n, ch), ch}
 }
 
-// NewSRQ creates a shared receive queue.
-func (r *Resources) NewSRQ(pd *verbs.PD, attr *verbs.SRQInitAttr) *verbs.SRQ {
-	return made(r, func() (*verbs.SRQ, error) { return pd.CreateSRQ(attr) }, (*verbs.SRQ).Destroy)
-}
-
 // NewMR registers new memory of n bytes.
 func (r *Resources) NewMR(pd *verbs.PD, n int, access ib.Access) *verbs.MR {
 	return made(r, func() (*verbs.MR, error) { return pd.RegMR(make([]byte, n), access) }, (*verbs.MR).Dereg)

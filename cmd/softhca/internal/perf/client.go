@@ -152,7 +152,7 @@ func (c *client) agree() error {
 	want := cmp.Or(p.MTU, port.ActiveMTU)
 	c.request = request{
 		Op: p.Op.String(), Type: p.service().name, Size: p.Size, Depth: p.Depth, QPs: p.QPs, MTU: want.Bytes(),
-		Latency: p.Latency, Pattern: random(), Timeout: p.Timeout, Retry: p.Retry, Rate: uint8(p.Rate), Limit: p.Limit, Armed: p.Alt,
+		Latency: p.Latency, Events: p.Events, Pattern: random(), Timeout: p.Timeout, Retry: p.Retry, Rate: uint8(p.Rate), Limit: p.Limit, Armed: p.Alt,
 		side: c.own.side(),
 	}
 	if err := c.ctl.send(&c.request); err != nil {

@@ -73,6 +73,7 @@ type request struct {
 	QPs     int    `json:"qps"`
 	MTU     int    `json:"mtu"` // bytes
 	Latency bool   `json:"latency"`
+	Events  bool   `json:"events,omitempty"`      // as in Plan
 	Timeout uint8  `json:"ack_timeout,omitempty"` // as in Plan
 	Retry   int    `json:"retry,omitempty"`
 	Rate    uint8  `json:"static_rate,omitempty"` // as in Plan
@@ -225,7 +226,7 @@ func (r *request) plan() (Plan, error) {
 		return Plan{}, err
 	}
 	p := Plan{
-		Op: op, Type: typ, Size: r.Size, Depth: r.Depth, QPs: r.QPs, MTU: mtu, Latency: r.Latency, Timeout: r.Timeout, Retry: r.Retry,
+		Op: op, Type: typ, Size: r.Size, Depth: r.Depth, QPs: r.QPs, MTU: mtu, Latency: r.Latency, Events: r.Events, Timeout: r.Timeout, Retry: r.Retry,
 		Rate: ib.Rate(r.Rate), Limit: r.Limit, Alt: r.Armed,
 	}
 	return p, p.Check()

@@ -56,6 +56,7 @@ func TestMeasurements(t *testing.T) {
 			{Op: op, Size: 5000, MTU: 3},
 			{Op: op, Size: 3, Depth: 1, Latency: true},
 			{Op: op, Size: 3000, Latency: true},
+			{Op: op, Latency: true, Events: op.info().receives},
 		} {
 			if op.info().atomic {
 				p.Size = 0
@@ -92,7 +93,7 @@ func TestDisagreement(t *testing.T) {
 // TestCancel ends a measurement that would take an hour.
 func TestCancel(t *testing.T) {
 	r := newRig(t)
-	for _, p := range []Plan{{Op: Write}, {Op: Send, Latency: true}, {Op: Read, Latency: true}} {
+	for _, p := range []Plan{{Op: Write}, {Op: Send, Latency: true}, {Op: Send, Latency: true, Events: true}, {Op: Read, Latency: true}} {
 		p.Duration = time.Hour
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		_, client, server := r.measure(ctx, p, p.Op)

@@ -14,7 +14,8 @@ import (
 
 // pingpong is one side of messages that go back and forth. Each message carries its
 // number in its last bytes. A side detects a WRITE by polling the memory, as such
-// programs do with adapters, and other messages by their completion.
+// programs do with adapters, and other messages by their completion, for which it polls
+// or, with Plan.Events, sleeps.
 type pingpong struct {
 	own     *localSide
 	qp      *verbs.QP
@@ -73,7 +74,21 @@ const looks = 1 << 12
 // answerDue is the time that a client waits for an answer with an unreliable service.
 const answerDue = time.Second
 
-// await busy-polls until message number n has arrived and the last message sent has
+// nap is the longest sleep between checks whether to stop.
+const nap = 20 * time.Millisecond
+
+// sleep sleeps until a completion, with Plan.Events, and reports whether it is time to check
+// whether to stop. The next poll returns the error of a sleep.
+func (p *pingpong) sleep() bool {
+	if !p.own.plan.Events {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), nap)
+	defer cancel()
+	return p.cq.Wait(ctx) != nil
+}
+
+// await waits until message number n has arrived and the last message sent has
 // completed. It returns false if stop returns true. due, unless 0, limits the wait.
 func (p *pingpong) await(n uint64, due time.Duration, stop func() bool) (bool, error) {
 	var begin time.Time
@@ -84,7 +99,7 @@ func (p *pingpong) await(n uint64, due time.Duration, stop func() bool) (bool, e
 		if !p.pending && p.here(n) {
 			return true, p.check(n)
 		}
-		if i%looks == 0 {
+		if p.sleep() || i%looks == 0 {
 			if err := p.own.lost(); err != nil || stop() {
 				return false, err
 			}

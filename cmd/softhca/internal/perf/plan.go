@@ -106,6 +106,7 @@ type Plan struct {
 	MTU      ib.MTU        // 0: the largest that both ports have
 	Duration time.Duration // how long the client measures
 	Latency  bool          // one message at a time, and percentiles
+	Events   bool          // with Latency: both sides sleep until a completion
 	Timeout  uint8         // code of the local ACK timeout, 4.096 µs · 2^code
 	Retry    int           // retries before RETRY_EXC_ERR, 1 to 7; negative: none
 	Rate     ib.Rate       // static rate of the paths
@@ -144,6 +145,8 @@ func (p *Plan) Check() error {
 		return fmt.Errorf("no static rate has the code %d", uint8(p.Rate))
 	case p.Latency && (p.QPs != 1 || p.Depth != 1):
 		return fmt.Errorf("latency is measured with one queue pair and one message at a time, not %d and %d", p.QPs, p.Depth)
+	case p.Events && (!p.Latency || !p.Op.info().receives):
+		return fmt.Errorf("sleeping until a completion: that is for the latency of send and write-imm")
 	}
 	return p.checkService()
 }

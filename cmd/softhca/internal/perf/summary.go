@@ -168,6 +168,7 @@ type Latency struct {
 	P99  float64 `json:"p99"`  // 99 of 100 took at most this time
 	P999 float64 `json:"p999"` // 999 of 1000 took at most this time
 	Max  float64 `json:"max"`  // the longest time
+	Mean float64 `json:"mean"` // the mean time
 }
 
 // String returns the summary as text in lines that fit a terminal: the measurement, its
@@ -228,7 +229,7 @@ func (t *trips) latency() Latency {
 	us := func(ns int64) float64 { return float64(ns) / float64(t.parts) / 1e3 }
 	return Latency{
 		P50: us(t.h.ValueAtQuantile(50)), P90: us(t.h.ValueAtQuantile(90)), P99: us(t.h.ValueAtQuantile(99)),
-		P999: us(t.h.ValueAtQuantile(99.9)), Max: us(t.h.Max()),
+		P999: us(t.h.ValueAtQuantile(99.9)), Max: us(t.h.Max()), Mean: t.h.Mean() / float64(t.parts) / 1e3,
 	}
 }
 

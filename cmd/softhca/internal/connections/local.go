@@ -1,4 +1,4 @@
-package cmtime
+package connections
 
 import (
 	"context"
@@ -26,17 +26,17 @@ func (l Local) Run(ctx context.Context) (sum Summary, err error) {
 	if err := l.Check(); err != nil {
 		return sum, err
 	}
-	server, err := l.ServerOpener.Server(ctx, l.Host, l.Port)
+	server, err := l.ServerOpener.Server(l.Port)
 	if err != nil {
 		return sum, err
 	}
 	defer func() { err = errors.Join(err, server.Close()) }()
-	client, err := l.Opener.Client(ctx, l.Bind, l.Host, l.Port)
+	client, err := l.Opener.Client(ctx, l.Host, l.Port)
 	if err != nil {
 		return sum, err
 	}
 	defer func() { err = errors.Join(err, client.Close()) }()
-	srv, err := newServer(server, l.Out, max(l.Connections, l.Window))
+	srv, err := newServer(server, l.Err, max(l.Connections, l.Window))
 	if err != nil {
 		return sum, err
 	}
@@ -145,5 +145,5 @@ func (r *rerun) part(ctx context.Context, n int) (Counts, error) {
 
 // tell prints the progress.
 func (r *rerun) tell(over, n int) {
-	_, _ = fmt.Fprintf(r.err, "cmtime: %d of %d cycles\n", over, n) // a write error does not matter
+	_, _ = fmt.Fprintf(r.err, "%d of %d cycles\n", over, n) // a write error does not matter
 }

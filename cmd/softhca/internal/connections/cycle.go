@@ -1,4 +1,4 @@
-package cmtime
+package connections
 
 import (
 	"context"
@@ -106,7 +106,7 @@ func (l *lives) begin(v *life) (err error) {
 	}
 	v.id.Context = v
 	l.enter(v, resolveAddr)
-	return v.id.ResolveAddr(l.source, l.client.Peer, l.o.Timeout)
+	return v.id.ResolveAddr(l.source, l.client.Peer, resolveDue)
 }
 
 // take handles an event.
@@ -116,7 +116,7 @@ func (l *lives) take(e *rdmacm.Event) error {
 	switch {
 	case e.Type == rdmacm.EventAddrResolved:
 		l.enter(v, resolveRoute)
-		return v.id.ResolveRoute(l.o.Timeout)
+		return v.id.ResolveRoute(resolveDue)
 	case e.Type == rdmacm.EventRouteResolved:
 		return l.connect(v)
 	case e.Type == rdmacm.EventEstablished:
@@ -135,7 +135,7 @@ func (l *lives) connect(v *life) error {
 		return err
 	}
 	l.enter(v, connect)
-	return v.id.Connect(l.o.param())
+	return v.id.Connect(param())
 }
 
 // send sends the message.

@@ -1,4 +1,4 @@
-package cmtime
+package connections
 
 import (
 	"context"
@@ -21,7 +21,7 @@ type server struct {
 	ch    *rdmacm.EventChannel
 	pd    *verbs.PD
 	queue *adapter.Queue // of all queue pairs
-	out   io.Writer      // the lines of the program
+	err   io.Writer      // failures of single connections
 	wcs   [16]verbs.WC
 
 	// With messages, as the cycles send them:
@@ -38,8 +38,8 @@ type peer struct {
 
 // newServer returns a server that listens. Closing the adapter destroys its objects. slots
 // is the maximum number of connections that may send a message at a time; with 0 none may.
-func newServer(st *adapter.Adapter, out io.Writer, slots int) (*server, error) {
-	s := &server{Resources: adapter.NewResources(st.Device), st: st, ch: st.NewEventChannel(), out: out}
+func newServer(st *adapter.Adapter, errs io.Writer, slots int) (*server, error) {
+	s := &server{Resources: adapter.NewResources(st.Device), st: st, ch: st.NewEventChannel(), err: errs}
 	s.pd = s.NewPD()
 	s.queue = s.NewQueue(2*slots + 1)
 	if slots > 0 {
@@ -108,7 +108,7 @@ func (s *server) take(e *rdmacm.Event) error {
 	switch e.Type {
 	case rdmacm.EventConnectRequest:
 		if err := s.accept(id); err != nil {
-			_, _ = fmt.Fprintf(s.out, "failing connection request: %v\n", err) // a write error does not matter
+			_, _ = fmt.Fprintf(s.err, "a connection failed: %v\n", err) // a write error does not matter
 		}
 		return nil
 	case rdmacm.EventEstablished, rdmacm.EventTimewaitExit:

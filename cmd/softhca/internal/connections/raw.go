@@ -1,4 +1,4 @@
-package cmtime
+package connections
 
 import (
 	"context"

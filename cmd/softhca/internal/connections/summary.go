@@ -1,8 +1,7 @@
-package cmtime
+package connections
 
 import (
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -29,13 +28,13 @@ type Summary struct {
 
 // Step is what one step took.
 type Step struct {
-	Name    string `json:"name"`    // as the Linux program calls it
+	Name    string `json:"name"`    // such as "connect"
 	Samples int    `json:"samples"` // connections that finished it
 	// TotalMs is how long the step took for all connections. Those of cycles
 	// are in different steps at once, so there it is the sum of their times.
 	TotalMs float64   `json:"total_ms"`
 	MaxMs   float64   `json:"max_ms"`            // of the slowest connection
-	MinUs   float64   `json:"min_us"`            // of the fastest connection; 10^9 if none finished
+	MinUs   float64   `json:"min_us"`            // of the fastest connection
 	ConnUs  float64   `json:"us_per_connection"` // the total over the connections
 	Times   Quantiles `json:"us"`                // of a connection, in microseconds
 }
@@ -60,7 +59,7 @@ func (t *timings) steps(connections int) []Step {
 		}
 		all = append(all, Step{
 			Name: step(i).String(), Samples: s.n, TotalMs: milliseconds(s.total()), MaxMs: milliseconds(s.max),
-			MinUs: s.shortest(), ConnUs: microseconds(s.total()) / float64(connections), Times: s.quantiles(),
+			MinUs: microseconds(s.min), ConnUs: microseconds(s.total()) / float64(connections), Times: s.quantiles(),
 		})
 	}
 	return all
@@ -83,19 +82,20 @@ func (s *Summary) compare(raw Raw) {
 	}
 }
 
-// String returns the summary for people: a line for each measurement.
+// String returns the summary for people: a line for each measurement, and one for each step.
 func (s Summary) String() string {
 	var b strings.Builder
+	established, ms := 0, 0.0
 	for i := range s.Steps {
-		if t := &s.Steps[i]; t.Name == connect.String() && t.Samples > 0 {
-			fmt.Fprintf(&b, "connections: %d established in %.2f ms, %.0f a second; %v\n", t.Samples, t.TotalMs, s.ConnectsPerSecond, t.Times)
+		if t := &s.Steps[i]; t.Name == connect.String() {
+			established, ms = t.Samples, t.TotalMs
 		}
 	}
+	fmt.Fprintf(&b, "connections: %d established in %.2f ms, %.0f a second\n", established, ms, s.ConnectsPerSecond)
+	table(&b, s.Steps)
 	if c := s.Cycles; c != nil {
 		fmt.Fprintf(&b, "cycles: %d, %d at a time, in %.2f s: %.0f connections a second\n", c.Count, c.Window, c.Seconds, c.PerSecond)
-		for i := range c.Steps {
-			fmt.Fprintf(&b, "  %-13s %v\n", c.Steps[i].Name, c.Steps[i].Times)
-		}
+		table(&b, c.Steps)
 	}
 	if s.Leaks != nil {
 		fmt.Fprintf(&b, "%v\n", s.Leaks)
@@ -108,21 +108,14 @@ func (s Summary) String() string {
 		}
 		b.WriteByte('\n')
 	}
-	return b.String()
+	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// Table prints the steps as cmtime does.
-func (s Summary) Table(w io.Writer) error {
-	if _, err := fmt.Fprintln(w, "step              total ms     max ms     min us  us / conn"); err != nil {
-		return err
+// table writes a line for each step.
+func table(b *strings.Builder, steps []Step) {
+	for i := range steps {
+		fmt.Fprintf(b, "  %-13s %v\n", steps[i].Name, steps[i].Times)
 	}
-	for i := range s.Steps {
-		t := &s.Steps[i]
-		if _, err := fmt.Fprintf(w, "%-13s: %11.2f%11.2f%11.2f%11.2f\n", t.Name, t.TotalMs, t.MaxMs, t.MinUs, t.ConnUs); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Bounds of the histograms.
@@ -186,18 +179,6 @@ func (t *timing) quantiles() Quantiles {
 	// The histogram rounds up, past the longest time.
 	us := func(q float64) float64 { return microseconds(min(time.Duration(t.h.ValueAtQuantile(q)), t.max)) }
 	return Quantiles{us(50), us(90), us(99), us(99.9), microseconds(t.max)}
-}
-
-// never is the shortest time in microseconds of a step that no connection finished: the
-// initial value in the Linux program.
-const never = 1e9
-
-// shortest returns the shortest time in microseconds.
-func (t *timing) shortest() float64 {
-	if t.n == 0 {
-		return never
-	}
-	return microseconds(t.min)
 }
 
 func microseconds(d time.Duration) float64 { return float64(d) / 1e3 }

@@ -1,10 +1,9 @@
-package cmtime
+package connections
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/softhca/softhca/cmd/softhca/internal/adapter"
@@ -22,8 +21,6 @@ type client struct {
 	ch    *rdmacm.EventChannel
 	pd    *verbs.PD
 	queue *adapter.Queue // of all queue pairs; it gets no completions
-	out   io.Writer      // the lines of the program
-	err   io.Writer      // errors
 
 	conns   []*conn
 	now     *phase
@@ -45,12 +42,12 @@ type conn struct {
 // newClient creates the common objects of all connections.
 func newClient(s *Side, st *adapter.Adapter, w waiter) *client {
 	c := &client{
-		waiter: w, Resources: adapter.NewResources(st.Device), o: &s.Options, st: st, ch: st.NewEventChannel(), out: s.Out, err: s.Err,
+		waiter: w, Resources: adapter.NewResources(st.Device), o: &s.Options, st: st, ch: st.NewEventChannel(),
 	}
 	c.OnClose(c.ch.Close)
 	c.pd, c.queue = c.NewPD(), c.NewQueue(1)
 	for range s.Connections {
-		c.conns = append(c.conns, &conn{retries: s.Retries})
+		c.conns = append(c.conns, &conn{retries: retries})
 	}
 	return c
 }
@@ -59,9 +56,6 @@ func newClient(s *Side, st *adapter.Adapter, w waiter) *client {
 // number.
 func (c *client) run(ctx context.Context) error {
 	for i := range phases {
-		if phases[i].step == bindAddr && c.o.Bind == "" {
-			continue
-		}
 		if err := c.phase(ctx, &phases[i]); err != nil {
 			return err
 		}
@@ -76,7 +70,6 @@ func (c *client) run(ctx context.Context) error {
 // so that each event is timed when it arrives.
 func (c *client) phase(ctx context.Context, p *phase) error {
 	c.now = p
-	c.line(c.out, "%s", p.title)
 	begin := time.Now()
 	for _, k := range c.conns {
 		if c.skips(k) {
@@ -85,8 +78,7 @@ func (c *client) phase(ctx context.Context, p *phase) error {
 		k.begun = time.Now()
 		switch err := p.call(c, k); {
 		case err != nil:
-			c.line(c.err, "%s: %v", p.fails, err)
-			c.fail(k, err)
+			c.fail(k, fmt.Errorf("%v: %w", p.step, err))
 		case p.waits:
 			k.waits = true
 			c.pending++
@@ -103,7 +95,7 @@ func (c *client) phase(ctx context.Context, p *phase) error {
 	for c.pending > 0 {
 		_, e, err := c.wait(ctx, c.queue, c.ch, nil)
 		if err != nil {
-			return fmt.Errorf("%s: %d connections wait: %w", p.title, c.pending, err)
+			return fmt.Errorf("%v: %d connections wait: %w", p.step, c.pending, err)
 		}
 		c.take(e)
 	}
@@ -129,28 +121,22 @@ func (c *client) take(e *rdmacm.Event) {
 	}
 	switch {
 	case !k.waits: // an unexpected event: the connection has ended
-		c.complain(k, e)
+		c.fail(k, adapter.NewFailure(e))
 	case e.Type == c.now.event && (e.Status == 0 || e.Type == rdmacm.EventDisconnected):
 		c.times[c.now.step].add(time.Since(k.begun))
 		c.done(k)
 	case e.Type == rdmacm.EventAddrError && k.retries > 0 && c.resolveAddr(k) == nil:
 		k.retries--
 	default:
-		c.complain(k, e)
+		c.fail(k, adapter.NewFailure(e))
 	}
-}
-
-// complain prints an event that ends a connection.
-func (c *client) complain(k *conn, e *rdmacm.Event) {
-	if k.failed {
-		return
-	}
-	c.line(c.out, "event: %v, error: %d", e.Type, e.Status)
-	c.fail(k, adapter.NewFailure(e))
 }
 
 // fail excludes a connection from further phases.
 func (c *client) fail(k *conn, why error) {
+	if k.failed {
+		return
+	}
 	c.done(k)
 	k.failed = true
 	c.failed++
@@ -165,11 +151,6 @@ func (c *client) done(k *conn) {
 		k.waits = false
 		c.pending--
 	}
-}
-
-// line prints a line. It ignores write errors.
-func (c *client) line(w io.Writer, format string, args ...any) {
-	_, _ = fmt.Fprintf(w, format+"\n", args...)
 }
 
 // close destroys the remaining objects.

@@ -1,4 +1,4 @@
-package cmtime
+package connections
 
 import (
 	"context"
@@ -13,28 +13,27 @@ import (
 // Options are the options of a side.
 type Options struct {
 	Host        string // client: the server
-	Bind        string // server: the address to bind to, "" for any; client: its address, "" by route
-	Port        string
+	Port        uint16
 	Connections int
-	Retries     int           // retries of the resolution of an address, and of the connections' packets
-	Timeout     time.Duration // timeout of a resolution
-	Cycles      int           // within one process: lives of connections; 0: none
-	Window      int           // within one process: connections that exist at a time
-	Events      bool          // within one process: each side sleeps in its own thread until an event, instead of one thread that polls for both
+	Cycles      int  // within one process: lives of connections; 0: none
+	Window      int  // within one process: connections that exist at a time
+	Events      bool // within one process: each side sleeps in its own thread until an event, instead of one thread that polls for both
 }
 
 // maxConnections is the maximum number of a client's connections.
 const maxConnections = 1 << 15
+
+// Attributes of the connections.
+const (
+	retries    = 2               // of the resolution of an address, and of packets
+	resolveDue = 2 * time.Second // timeout of a resolution
+)
 
 // Check returns an error for a wrong option, by its name on the command line.
 func (o *Options) Check() error {
 	switch {
 	case o.Connections < 1 || o.Connections > maxConnections:
 		return fmt.Errorf("--connections %d: want 1 to %d", o.Connections, maxConnections)
-	case o.Retries < 0 || o.Retries > 7:
-		return fmt.Errorf("--retries %d: want 0 to 7", o.Retries)
-	case o.Timeout <= 0:
-		return fmt.Errorf("--timeout %v: want more than nothing", o.Timeout)
 	case o.Cycles < 0:
 		return fmt.Errorf("--cycles %d: want 0 or more", o.Cycles)
 	case o.Window < 1 || o.Window > maxConnections:
@@ -47,8 +46,7 @@ func (o *Options) Check() error {
 type Side struct {
 	Options
 	Opener adapter.Opener
-	Out    io.Writer // the lines of the program
-	Err    io.Writer // everything else
+	Err    io.Writer // progress, and failures of single connections
 }
 
 // Server serves clients until ctx ends, which is no error.
@@ -56,16 +54,16 @@ func (s Side) Server(ctx context.Context) (err error) {
 	if err := s.Check(); err != nil {
 		return err
 	}
-	st, err := s.Opener.Server(ctx, s.Bind, s.Port)
+	st, err := s.Opener.Server(s.Port)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
-	srv, err := newServer(st, s.Out, 0)
+	srv, err := newServer(st, s.Err, 0)
 	if err != nil {
 		return err
 	}
-	_, _ = fmt.Fprintf(s.Err, "cmtime: %s\n", st.Listening()) // a write error does not matter
+	_, _ = fmt.Fprintf(s.Err, "%s\n", st.Listening()) // a write error does not matter
 	if err := srv.run(ctx); ctx.Err() == nil {
 		return err
 	}
@@ -77,7 +75,7 @@ func (s Side) Client(ctx context.Context) (sum Summary, err error) {
 	if err := s.Check(); err != nil {
 		return sum, err
 	}
-	st, err := s.Opener.Client(ctx, s.Bind, s.Host, s.Port)
+	st, err := s.Opener.Client(ctx, s.Host, s.Port)
 	if err != nil {
 		return sum, err
 	}
