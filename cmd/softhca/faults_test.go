@@ -116,7 +116,7 @@ func TestFaultFlags(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, cmd := range []string{"faults", "devices", "demo"} {
+	for _, cmd := range []string{"faults", "demo"} {
 		if code, _, errs := command(t, cmd, "--fault-file", wrong); code != exitUsage || !strings.Contains(errs, "wrong: line 2: unknown fault") {
 			t.Errorf("%s: a mistake in a file: exit code %d: %s", cmd, code, errs)
 		}
