@@ -149,22 +149,19 @@ func (id *ID) altPathFailed(asked cm.Path, status int, err error) {
 	})
 }
 
-// migrated follows the queue pair to the alternate path, and returns false if the two
-// sides had agreed on none. With AutoAltPath the side that connected requests the
-// previous path.
-func (id *ID) migrated(now clock.Instant, c *cm.Conn) bool {
-	left := c.Path()
-	if id.conn != c || !c.Migrated() {
-		return false
+// migrated handles the migration of a connection's queue pair from a path. With
+// AutoAltPath the side that connected requests that path again.
+func (id *ID) migrated(now clock.Instant, c *cm.Conn, left cm.Path) {
+	if id.conn != c {
+		return
 	}
 	id.path = c.Path()
 	if id.settings.altPath != AutoAltPath || c.Role() != cm.Active || id.qp.engine() == nil {
-		return true
+		return
 	}
 	if err := id.askAltPath(now, endsOf(left)); err != nil {
 		id.altPathFailed(left, -int(ib.EINVAL), err)
 	}
-	return true
 }
 
 // endsOf returns the ends of a path.

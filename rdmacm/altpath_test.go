@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/verbs"
 )
@@ -128,6 +129,28 @@ func TestC10_V15_ArmsAgain(t *testing.T) {
 		p.loaded(at)
 		p.want(ib.REARM, other, "after a migration")
 	}
+	p.end()
+}
+
+// TestC10_ConnectionAndIDFollow makes a queue pair migrate: the connection's messages
+// and the ID take the new path, which the engine reports once.
+func TestC10_ConnectionAndIDFollow(t *testing.T) {
+	p := newTwoPaths(t, AutoAltPath, AutoAltPath, "")
+	must(t, p.client.LoadAltPath(p.alt(1)))
+	p.loaded(p.alt(1))
+	p.send()
+	p.move()
+	p.migrated()
+	p.loaded(p.alt(0))
+	must(t, p.client.runOn("paths", func(clock.Instant) error {
+		if got := endsOf(p.client.conn.Path()); got != p.alt(1) {
+			t.Errorf("the messages of the connection take %v, want %v", got, p.alt(1))
+		}
+		if got := endsOf(p.client.path); got != p.alt(1) {
+			t.Errorf("the ID has %v, want %v", got, p.alt(1))
+		}
+		return nil
+	}))
 	p.end()
 }
 

@@ -58,7 +58,7 @@ func (id *ID) connect(now clock.Instant, p *ConnParam) error {
 	}
 	var err error
 	c := id.dev.hca.CM().NewConn(handle)
-	c.Consumer = id
+	id.consume(c)
 	if id.typ == ib.UD {
 		err = id.askService(now, c, p)
 	} else {
@@ -317,7 +317,7 @@ func (id *ID) Notify(e ib.EventType) error {
 		switch {
 		case e == ib.EventCommEst && id.conn != nil:
 			return id.conn.Establish(now)
-		case e == ib.EventPathMig && id.state == stateConnect && id.migrated(now, id.conn):
+		case e == ib.EventPathMig && id.state == stateConnect && id.conn != nil && id.conn.Migrated(now):
 			return nil
 		}
 		return fmt.Errorf("%v in state %q: %w", e, id.state, ib.EINVAL)

@@ -50,6 +50,12 @@ func handle(now clock.Instant, c *cm.Conn, e *cm.Event) {
 	}
 }
 
+// consume makes the ID the consumer of a connection.
+func (id *ID) consume(c *cm.Conn) {
+	c.Consumer = id
+	c.OnMove = func(now clock.Instant, left cm.Path) { id.migrated(now, c, left) }
+}
+
 // unreachable returns the event of a peer that does not answer.
 func unreachable(errno ib.Errno) *Event {
 	return &Event{Type: EventUnreachable, Status: -int(errno), Err: fmt.Errorf("no answer from the peer: %w", errno)}
@@ -105,12 +111,7 @@ func (id *ID) ready(now clock.Instant) error {
 	if q == nil {
 		return errNoQP
 	}
-	if err := id.dev.hca.Establish(now, id.conn, q); err != nil {
-		return err
-	}
-	c := id.conn
-	q.OnMigrate(func(now clock.Instant) { id.migrated(now, c) })
-	return nil
+	return id.dev.hca.Establish(now, id.conn, q)
 }
 
 // refuse ends a connection that this side cannot establish.

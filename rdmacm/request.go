@@ -33,7 +33,7 @@ func (d *adapter) request(now clock.Instant, c *cm.Conn, e *cm.Event) {
 	r.event.Param.Channel = id.channel
 	switch d.m.queue(id, k, r.event) {
 	case queued:
-		c.Consumer = id
+		id.consume(c)
 		c.SetHandler(handle)
 		if r.typ != ib.UD {
 			// A peer that repeats its request gets an MRA: the request has arrived.

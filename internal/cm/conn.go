@@ -233,7 +233,7 @@ func (c *Conn) begin(now clock.Instant) error {
 	if c.destroyed || c.state != Idle { // by the consumer of the evicted connection
 		return fmt.Errorf("the connection is used already: %w", ib.EINVAL)
 	}
-	*c = Conn{Consumer: c.Consumer, m: c.m, handler: c.handler, localID: id, tid: c.m.cfg.TID(id)}
+	*c = Conn{Consumer: c.Consumer, paths: paths{OnMove: c.OnMove}, m: c.m, handler: c.handler, localID: id, tid: c.m.cfg.TID(id)}
 	c.m.local[id] = c
 	return nil
 }

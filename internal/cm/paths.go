@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/gsi"
 	"github.com/softhca/softhca/mad"
 )
@@ -19,6 +20,10 @@ type paths struct {
 	path  Path        // of the QP
 	alt   mad.Path    // agreed alternate path
 	asked mad.Path    // requested by the REQ, or the last LAP
+
+	// OnMove, if set by the consumer, is called after the messages have taken
+	// the alternate path, with the path that they have left.
+	OnMove func(now clock.Instant, left Path)
 
 	moved   bool // the QP has migrated, at least once
 	strayed bool // the peer last sent over the alternate path
@@ -102,12 +107,16 @@ func (p *paths) Strayed() bool { return p.strayed }
 // Migrated reports that the QP has moved to the alternate path: messages now
 // take it, and no alternate path is left. If none was agreed on, it returns
 // false and changes nothing.
-func (p *paths) Migrated() bool {
+func (p *paths) Migrated(now clock.Instant) bool {
 	alt, ok := p.alternate()
 	if !ok {
 		return false
 	}
+	left := p.path
 	p.follow(alt)
+	if p.OnMove != nil {
+		p.OnMove(now, left)
+	}
 	return true
 }
 

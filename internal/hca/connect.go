@@ -29,7 +29,7 @@ func (h *HCA) Prepare(now clock.Instant, q *qp.QP) error {
 // Establish moves a connection's QP to RTS with what both sides agreed on (C8).
 // On the passive side, the first request completes the connection if the RTU is
 // lost or late (Q9, C4). The connection's messages follow the QP when it
-// migrates.
+// migrates, and the connection tells its consumer (OnMove).
 func (h *HCA) Establish(now clock.Instant, c *cm.Conn, q *qp.QP) error {
 	for _, to := range [...]ib.QPState{ib.INIT, ib.RTR, ib.RTS} {
 		a, mask, err := c.QPAttr(to)
@@ -42,7 +42,7 @@ func (h *HCA) Establish(now clock.Instant, c *cm.Conn, q *qp.QP) error {
 			return fmt.Errorf("connection %#08x: %w", c.LocalID(), err)
 		}
 	}
-	q.OnMigrate(func(clock.Instant) { c.Migrated() })
+	q.OnMigrate(func(now clock.Instant) { c.Migrated(now) })
 	finishBy(&q.End, c)
 	return nil
 }
