@@ -116,8 +116,8 @@ func TestFaultFlags(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, cmd := range []string{"faults", "demo"} {
-		if code, _, errs := command(t, cmd, "--fault-file", wrong); code != exitUsage || !strings.Contains(errs, "wrong: line 2: unknown fault") {
+	for _, cmd := range [][]string{{"faults"}, {"demo"}, {"perf", "write", "--local"}} {
+		if code, _, errs := command(t, append(cmd, "--fault-file", wrong)...); code != exitUsage || !strings.Contains(errs, "wrong: line 2: unknown fault") {
 			t.Errorf("%s: a mistake in a file: exit code %d: %s", cmd, code, errs)
 		}
 	}

@@ -54,7 +54,7 @@ var challengeMutants = []mutant{
 		breaks: "E14",
 	},
 	{
-		name: "live-peer-refutes-the-last-retry", in: "internal/qp.challenge.heard",
+		name: "live-peer-refutes-the-last-retry", in: "internal/qp.challenge.weigh",
 		old:    "now >= c.nakFrom && c.nak.fatal()",
 		new:    "now >= c.nakFrom",
 		breaks: "E12",

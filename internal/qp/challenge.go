@@ -238,9 +238,13 @@ func (c *challenge) holds() bool { return c.claims&claimNAK != 0 }
 // a sequence NAK: a live peer sends those too.
 func (c *challenge) heard(now clock.Instant) {
 	c.unheard = false
-	if c.claims == 0 {
-		return
+	if c.claims != 0 {
+		c.weigh(now)
 	}
+}
+
+// weigh drops the claims that an answer refutes.
+func (c *challenge) weigh(now clock.Instant) {
 	var refuted claims
 	if now.Sub(c.since) >= c.step {
 		refuted = claimMoved | claimGone
