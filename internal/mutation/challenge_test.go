@@ -24,13 +24,13 @@ var challengeMutants = []mutant{
 		test: "internal/qp TestProbesThatCannotLeave",
 	},
 	{
-		name: "answer-older-than-the-claim-refutes-it", in: "internal/qp.challenge.heard",
+		name: "answer-older-than-the-claim-refutes-it", in: "internal/qp.challenge.weigh",
 		old:    "now.Sub(c.since) >= c.step",
 		new:    "true",
 		breaks: "V15",
 	},
 	{
-		name: "answer-older-than-the-nak-refutes-it", in: "internal/qp.challenge.heard",
+		name: "answer-older-than-the-nak-refutes-it", in: "internal/qp.challenge.weigh",
 		old:    "now >= c.nakFrom && c.nak.fatal()",
 		new:    "c.nak.fatal()",
 		breaks: "E14",
@@ -42,7 +42,7 @@ var challengeMutants = []mutant{
 		test: "internal/qp TestClaimsDoNotWaitForEachOther",
 	},
 	{
-		name: "acknowledged-request-still-refused", in: "internal/qp.challenge.heard",
+		name: "acknowledged-request-still-refused", in: "internal/qp.challenge.weigh",
 		old:    "c.end.req.una.Diff(c.nak.psn) > 0",
 		new:    "false",
 		breaks: "E14",
