@@ -9,10 +9,6 @@ import (
 	"github.com/softhca/softhca/internal/fabric"
 )
 
-// numPaths is the number of paths of a channel: from each address of an adapter
-// to that of the other one with the same index.
-const numPaths = 2
-
 // route is the model of the paths of an end.
 type route struct {
 	at     int           // index of the current path
