@@ -13,6 +13,6 @@
 //   - landing.go: which packets beyond a gap have arrived
 //   - pace.go: a rate limit
 //
-// A congestion control that answers marks with a rate, such as DCQCN, stands beside the window:
+// A congestion control that answers marks with a rate, such as DCQCN, belongs next to the window:
 // it sets a Pacer, which the sender asks together with its Share.
 package flow

@@ -9,7 +9,7 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 )
 
-// Sender is who sends the requests that a Share counts.
+// Sender sends the requests that a Share counts.
 type Sender interface {
 	// Wake reports that there may be room for a request that waited.
 	Wake()

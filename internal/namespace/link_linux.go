@@ -52,8 +52,8 @@ func Up(ifname string) error {
 	return nil
 }
 
-// AddAddress gives an interface an address, unless it has it. It is usable at once: the kernel does
-// not look for duplicates.
+// AddAddress adds an address to an interface that does not have it yet. The address is usable at
+// once, because the kernel does not look for duplicates.
 func AddAddress(ifname string, p netip.Prefix) error {
 	link, err := netlink.LinkByName(ifname)
 	if err != nil {

@@ -173,7 +173,7 @@ func (w *World) Must(err error) {
 	}
 }
 
-// Nobody stands for an adapter in a line about none.
+// Nobody is the number of the adapter in a line about no adapter.
 const Nobody = -1
 
 // Telling reports whether lines are kept or written.

@@ -38,7 +38,7 @@ static void accept_newcomer(void)
 	newcomers[newcomer_count++] = fd;
 }
 
-// Returns a connection that has sent something, -1 if none has. Closes those that have ended.
+// Returns a connection that has sent something, or -1 if none has, and closes connections that have ended.
 static int speaking_newcomer(void)
 {
 	struct pollfd p = { .fd = listener, .events = POLLIN };

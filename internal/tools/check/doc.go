@@ -1,6 +1,6 @@
 // Command check is the gate of the project, and all of it: "make check" and the
-// continuous integration call nothing else. It needs Go, and on Linux a C compiler
-// and the packages of the step packages, which root on Debian has it install. It prints each step when it begins and
+// continuous integration call nothing else. It needs Go, and on Linux the
+// Debian packages of the step packages, which it installs as root. It prints each step when it begins and
 // ends, with its duration, and every 30 seconds in between; at the first failed
 // step it prints its output, starts no other, and exits with 1.
 //

@@ -73,7 +73,7 @@ int main(int argc, char **argv)
 	pthread_t threads[THREADS];
 	struct sigaction act;
 
-	alarm(PATIENCE); // who hangs is ended by it, children too
+	alarm(PATIENCE); // ends this program, and its children, if they hang
 	memset(&act, 0, sizeof(act));
 	act.sa_handler = interrupted;
 	act.sa_flags = SA_RESTART;
