@@ -20,6 +20,7 @@ type connecting struct {
 	server, server6, client string
 	says                    *regexp.Regexp // what each side prints when it has succeeded
 	noV6                    bool
+	faults                  string // of our adapter, when the client is ours
 }
 
 // The last lines that the programs print.
@@ -41,6 +42,9 @@ var connectings = map[string]connecting{
 	},
 	"ib_write_bw": {
 		server: "ib_write_bw -R -F -n 100 -s 65536", client: "ib_write_bw -R -F -n 100 -s 65536 OWN", says: rated, noV6: true,
+		// perftest connects twice. Its server listens again only after it has sent the last message
+		// over the first connection, and its client does not repeat a REQ that the peer rejects.
+		faults: "delay 1s op=REQ nth=2",
 	},
 }
 
@@ -99,5 +103,9 @@ func (pr *connecting) pair(l *lab.Lab, c matrix.Cell) *pair {
 	if c.Is("dir", "server") {
 		ours, guest = fill(server), "exec "+fill(pr.client)
 	}
-	return &pair{Lab: l, own: l.Own(c), ours: strings.Fields(ours), guest: guest, ready: l.CMListener, ourReady: said}
+	p := &pair{Lab: l, own: l.Own(c), ours: strings.Fields(ours), guest: guest, ready: l.CMListener, ourReady: said}
+	if pr.faults != "" && c.Is("dir", "client") {
+		p.options = []string{"--fault", pr.faults}
+	}
+	return p
 }
