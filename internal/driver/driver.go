@@ -34,7 +34,8 @@ type Driver struct {
 	start time.Time
 
 	pollers pollers
-	failed  atomic.Bool // dead, by failure
+	failed  atomic.Bool  // dead, by failure
+	queued  atomic.Int32 // calls of Do that wait for the lock
 	done    chan struct{}
 
 	sleepers atomic.Int32 // threads that sleep elsewhere than at the port
@@ -83,7 +84,11 @@ func (d *Driver) now() clock.Instant { return clock.Instant(time.Since(d.start))
 // it has the lock. If the device has failed, or fails in f, it returns ErrDead;
 // after Close, an error that unwraps to ENODEV.
 func (d *Driver) Do(f func(now clock.Instant)) (err error) {
-	d.mu.Lock()
+	if !d.mu.TryLock() {
+		d.queued.Add(1)
+		d.mu.Lock()
+		d.queued.Add(-1)
+	}
 	defer func() {
 		if dead := d.release(recover()); err == nil {
 			err = dead
@@ -93,8 +98,10 @@ func (d *Driver) Do(f func(now clock.Instant)) (err error) {
 		return d.dead
 	}
 	now := d.now()
-	if d.shard.Pending() || d.coalesce.waiting.Load() {
-		d.transmit(now) // packets that are owed are sent before f can destroy the objects that owe them
+	if d.shard.Owes() || d.coalesce.waiting.Load() {
+		// Packets that are owed are sent before f can destroy the objects that owe them.
+		// MADs belong to no such object: they leave with those of f.
+		d.transmit(now)
 	}
 	f(now)
 	d.transmit(now)
@@ -415,7 +422,9 @@ func (d *Driver) await(next wait) error {
 }
 
 // turn steps aside for pollers, or runs a round. While others poll, it does not wait
-// for the lock: they would have to wait until this thread is scheduled.
+// for the lock: they would have to wait until this thread is scheduled. A call that
+// waited for the lock during the round runs before the goroutine waits at the port: the
+// runtime does not know that this blocks, and might leave the call queued behind it.
 func (d *Driver) turn() (next wait, alive bool) {
 	if aside := d.pollers.look(d.now()); aside > 0 {
 		if d.stranded() { // before sending anything, whose answer could arrive just then
@@ -429,7 +438,9 @@ func (d *Driver) turn() (next wait, alive bool) {
 	} else if !d.mu.TryLock() {
 		return wait{yield: true}, true
 	}
-	return d.round()
+	next, alive = d.round()
+	next.yield = next.yield || d.queued.Load() > 0
+	return next, alive
 }
 
 // stranded reads the port if pollers have not polled for awayTime. It reports

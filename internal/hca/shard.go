@@ -224,8 +224,11 @@ func (s *Shard) Deadline() clock.Instant {
 // Pending reports whether Transmit has something to do. The shard's thread
 // calls it; see DoorbellRung for others.
 func (s *Shard) Pending() bool {
-	return s.active.head != nil || s.doorbells.pending() || s.madsPending()
+	return s.Owes() || s.madsPending()
 }
+
+// Owes reports whether queue pairs or EE contexts have something to transmit.
+func (s *Shard) Owes() bool { return s.active.head != nil || s.doorbells.pending() }
 
 // AnswersFirst sets whether acknowledgements and responses leave before
 // requests or after them in the same run. If the peer's program sleeps for

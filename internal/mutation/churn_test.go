@@ -42,6 +42,12 @@ var churnMutants = []mutant{
 		test: "internal/driver TestDoorbellWhileTheHolderSends",
 	},
 	{
+		name: "calls-left-behind-the-goroutine", in: "internal/driver.turn",
+		old:  "$d.queued.Load() > 0",
+		new:  "false",
+		test: "internal/driver TestCallsRunBeforeTheWait",
+	},
+	{
 		name: "who-sleeps-posts-before-it-answers", in: "internal/driver.sendPosted",
 		old:  "$d.answer($now)",
 		new:  "$d.transmit($now)",

@@ -5,6 +5,8 @@ package poll
 import (
 	"errors"
 	"fmt"
+	"runtime"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -144,13 +146,38 @@ func (p *Poller) arm(read bool, write int) {
 // that calls Wait calls it.
 func (p *Poller) WakeOn(fd int) { p.also = fd }
 
+// brief is the time after which a sleep lets other goroutines run.
+const brief = 100 * time.Microsecond
+
+// sleep waits for the events. The runtime does not know that the system call blocks: a
+// goroutine that the caller has made runnable can stay queued behind this thread for 10 ms
+// and more. So sleep is brief at first, and then lets others run before it continues. It
+// does not let them run at once, because that wakes a thread of the runtime to search for
+// work, which would cost a program that soon gets an answer some microseconds.
 func (p *Poller) sleep(timeout time.Duration) error {
+	if timeout < 0 || timeout > brief {
+		if err := p.sleepFor(brief); err != nil || p.happened() {
+			return err
+		}
+		runtime.Gosched()
+		timeout = max(timeout-brief, -1)
+	}
+	return p.sleepFor(timeout)
+}
+
+// sleepFor waits for the events and sets what happened. A negative timeout is none.
+func (p *Poller) sleepFor(timeout time.Duration) error {
 	var left *unix.Timespec
 	if timeout >= 0 {
 		p.left = unix.NsecToTimespec(int64(timeout))
 		left = &p.left
 	}
 	return Wait(p.fds, left)
+}
+
+// happened reports whether an event ended the last sleep.
+func (p *Poller) happened() bool {
+	return slices.ContainsFunc(p.fds, func(f unix.PollFd) bool { return f.Revents != 0 })
 }
 
 // drain resets the eventfd. The eventfd is nonblocking, and its value does not
