@@ -78,7 +78,7 @@ var coalesceMutants = []mutant{
 	},
 	{
 		name: "posts-wait-while-a-verb-is-called", in: "internal/driver.Do",
-		old:  "$d.shard.Pending() || $d.coalesce.waiting.Load()",
+		old:  "$d.shard.Owes() || $d.coalesce.waiting.Load()",
 		new:  "false",
 		test: "internal/driver TestPostsDoNotOutlast",
 	},

@@ -5,7 +5,9 @@ import (
 	"os"
 	"slices"
 	"testing"
+	"time"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/softhca/softhca/internal/fabric/ipudp"
@@ -39,12 +41,35 @@ func Tap(t *testing.T, ifname string, addrs ...netip.Prefix) *os.File {
 	if err := namespace.Up(ifname); err != nil {
 		t.Fatal(err)
 	}
+	if slices.ContainsFunc(addrs, isIPv6) {
+		awaitLinkLocal(t, ifname)
+	}
 	for _, p := range addrs {
 		if err := namespace.AddAddress(ifname, p); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return tun
+}
+
+// awaitLinkLocal waits until the link-local address of an interface can be used. The kernel
+// marks it as tentative until a worker has run, also without duplicate detection.
+func awaitLinkLocal(t *testing.T, ifname string) {
+	t.Helper()
+	link, err := netlink.LinkByName(ifname)
+	if err != nil {
+		t.Fatal(err)
+	}
+	usable := func(a netlink.Addr) bool { return a.IP.IsLinkLocalUnicast() && a.Flags&unix.IFA_F_TENTATIVE == 0 }
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		list, err := netlink.AddrList(link, netlink.FAMILY_V6)
+		if err == nil && slices.ContainsFunc(list, usable) {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%s has no usable link-local address: %v, %v", ifname, list, err)
+		}
+	}
 }
 
 // Arrive makes a packet to a multicast group arrive at a tap interface, from
