@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"sync"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/cm"
 	"github.com/softhca/softhca/internal/device"
 	"github.com/softhca/softhca/internal/hca"
+	"github.com/softhca/softhca/internal/lock"
 	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/verbs"
@@ -34,10 +34,10 @@ type adapter struct {
 	services map[mad.ServiceID]*serviceUser // adapter's thread only
 	channels map[*qp.EEC]*Channel           // that IDs use; adapter's thread only
 
-	pdMu  sync.Mutex // guards what follows
-	pd    *verbs.PD  // default, for IDs without a protection domain of the program
-	rdd   *verbs.RDD // default, for IDs of RD
-	noPDs bool       // the Manager is closed
+	pdMu  lock.Mutex[lock.Domains] // guards what follows
+	pd    *verbs.PD                // default, for IDs without a protection domain of the program
+	rdd   *verbs.RDD               // default, for IDs of RD
+	noPDs bool                     // the Manager is closed
 
 	removed chan struct{} // closed once gone
 	gone    bool          // closed or failed; guarded by m.mu

@@ -7,11 +7,11 @@ import (
 	"io"
 	"net"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/lock"
 	"github.com/softhca/softhca/verbs"
 )
 
@@ -29,7 +29,7 @@ type Conn struct {
 	lease  *lease // nil if the Manager is the caller's
 	linger time.Duration
 
-	readers, writers sync.Mutex // one at a time; taken before stream.mu
+	readers, writers lock.Mutex[lock.ConnTurn] // one at a time; taken before stream.mu
 	readBy, writeBy  deadline
 
 	stream *stream

@@ -1,14 +1,15 @@
 package rdmacm
 
 import (
-	"sync"
 	"time"
+
+	"github.com/softhca/softhca/internal/lock"
 )
 
 // deadline is an instant at which calls stop waiting. It can be changed while they
 // wait.
 type deadline struct {
-	mu      sync.Mutex // guards what follows
+	mu      lock.Mutex[lock.Deadline] // guards what follows
 	timer   *time.Timer
 	expired chan struct{} // closed once the instant has passed
 }

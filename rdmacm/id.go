@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"sync"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/cm"
+	"github.com/softhca/softhca/internal/lock"
 	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/verbs"
 )
@@ -49,7 +49,7 @@ type ID struct {
 	m  *Manager
 	ps PortSpace
 
-	call      sync.Mutex // serialises the calls, and guards what follows; taken first
+	call      lock.Mutex[lock.IDCalls] // serialises the calls, and guards what follows; taken first
 	destroyed bool
 	settings  settings
 	joins     []*join
@@ -363,32 +363,38 @@ func (id *ID) end() error {
 	if id == nil {
 		return errDestroyed
 	}
+	orphans, err := id.endAlone()
+	for _, o := range orphans {
+		_ = o.end() // it has no other user, so this cannot fail
+	}
+	return err
+}
+
+// endAlone destroys the ID and returns the IDs of pending requests.
+func (id *ID) endAlone() (orphans []*ID, err error) {
 	id.call.Lock()
 	defer id.call.Unlock()
 	if id.destroyed {
-		return errDestroyed
+		return nil, errDestroyed
 	}
 	// A closed adapter may not have reported yet that it is gone.
 	if err := id.destroyQP(); err != nil && !errors.Is(err, verbs.ErrInvalidHCA) && !id.dev.isGone() {
-		return err
+		return nil, err
 	}
 	if id.channel != nil {
 		// The connection must not use the channel when its EE context is destroyed.
 		_ = id.do(id.endConn)
 		if err := id.closeChannel(); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	id.destroyed = true
-	orphans := id.detach()
+	orphans = id.detach()
 	id.stopListening()
 	id.giveBack()
 	// If the adapter is gone, so is the connection.
 	_ = id.do(id.endConn)
-	for _, o := range orphans {
-		_ = o.end() // it has no other user, so this cannot fail
-	}
-	return nil
+	return orphans, nil
 }
 
 // endConn ends the connection for good, on the adapter's thread.

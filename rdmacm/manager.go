@@ -6,9 +6,9 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"sync"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/lock"
 	"github.com/softhca/softhca/verbs"
 )
 
@@ -27,7 +27,7 @@ type Manager struct {
 	done    chan struct{} // closed with the Manager
 	barren  chan struct{} // closed once the last adapter is gone
 
-	mu     sync.Mutex // guards the following, the event channels, and fields of ID and adapter that say so
+	mu     lock.Mutex[lock.Manager] // guards the following, the event channels, and fields of ID and adapter that say so
 	ids    map[*ID]struct{}
 	ports  portTable
 	live   int // adapters that are not gone

@@ -3,9 +3,9 @@ package rdmacm
 import (
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/lock"
 	"github.com/softhca/softhca/verbs"
 )
 
@@ -51,8 +51,8 @@ type stream struct {
 
 	qpDone, removed <-chan struct{} // closed once the queue pair, or the adapter, is gone
 
-	mu      sync.Mutex    // guards what follows
-	wake    chan struct{} // closed and replaced when completions were taken
+	mu      lock.Mutex[lock.Stream] // guards what follows
+	wake    chan struct{}           // closed and replaced when completions were taken
 	waiters int
 	peer    greeting
 

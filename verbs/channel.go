@@ -3,11 +3,11 @@ package verbs
 import (
 	"context"
 	"fmt"
-	"sync"
 	"sync/atomic"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/device"
+	"github.com/softhca/softhca/internal/lock"
 )
 
 // CompChannel is a completion channel: it delivers the completion queues that
@@ -15,8 +15,8 @@ import (
 // share one.
 type CompChannel struct {
 	ch   chan *CQ
-	most int        // maximum number of CQs
-	mu   sync.Mutex // guards sending to ch, and cqs
+	most int                          // maximum number of CQs
+	mu   lock.Mutex[lock.CompChannel] // guards sending to ch, and cqs
 	cqs  int
 	dev  atomic.Pointer[device.Device] // of all its CQs; nil if they have several
 }

@@ -6,11 +6,11 @@ package main
 import "C"
 
 import (
-	"sync"
 	"unsafe"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/device"
+	"github.com/softhca/softhca/internal/lock"
 	"github.com/softhca/softhca/internal/ring"
 )
 
@@ -20,8 +20,8 @@ type completions struct {
 	subject
 	device.CQ
 
-	mu   sync.Mutex // guards gone
-	gone bool       // C has destroyed it
+	mu   lock.Mutex[lock.Completions] // guards gone
+	gone bool                         // C has destroyed it
 }
 
 // ringOf returns the memory of a queue in C's form.

@@ -25,6 +25,7 @@ import (
 	"github.com/softhca/softhca/internal/device"
 	"github.com/softhca/softhca/internal/environ"
 	"github.com/softhca/softhca/internal/fabric/fdmark"
+	"github.com/softhca/softhca/internal/lock"
 	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/internal/ring"
 	"github.com/softhca/softhca/internal/sysfs"
@@ -44,7 +45,7 @@ type adapter struct {
 
 	// deliverAll holds taking while it passes events to the program, and destroy while it
 	// destroys a subject.
-	taking sync.Mutex
+	taking lock.Mutex[lock.EngineEvents]
 }
 
 //export softhca_open

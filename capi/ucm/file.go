@@ -14,6 +14,7 @@ import (
 
 	"github.com/softhca/softhca/internal/fabric/fdmark"
 	"github.com/softhca/softhca/internal/fabric/poll"
+	"github.com/softhca/softhca/internal/lock"
 	"github.com/softhca/softhca/rdmacm"
 )
 
@@ -30,9 +31,9 @@ type File struct {
 	closed chan struct{}
 	once   sync.Once // runs close
 
-	mu   sync.Mutex // guards what follows
-	told int        // bytes in the pipe, plus bytes read by threads that have not taken an event yet
-	over bool       // fd is closed, or its number belongs to another file
+	mu   lock.Mutex[lock.UCMFile] // guards what follows
+	told int                      // bytes in the pipe, plus bytes read by threads that have not taken an event yet
+	over bool                     // fd is closed, or its number belongs to another file
 }
 
 // Open returns a file for a program that has the reading end of a pipe. fd is the writing end,

@@ -5,9 +5,9 @@ package ucm
 import (
 	"fmt"
 	"net/netip"
-	"sync"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/lock"
 	"github.com/softhca/softhca/rdmacm"
 	"github.com/softhca/softhca/verbs"
 )
@@ -20,8 +20,8 @@ type Manager struct {
 	// Listening, if set, is called with the address of each ID that begins to listen.
 	Listening func(netip.AddrPort)
 
-	mu    sync.Mutex // guards what follows
-	last  uint32     // the number given last
+	mu    lock.Mutex[lock.UCMManager] // guards what follows
+	last  uint32                      // the number given last
 	ids   map[uint32]*node
 	of    map[*rdmacm.ID]*node
 	joins map[uint32]*group

@@ -18,6 +18,7 @@ import (
 
 	"github.com/softhca/softhca/internal/fabric/iface"
 	"github.com/softhca/softhca/internal/fabric/udp"
+	"github.com/softhca/softhca/internal/lock"
 )
 
 // Broker serves addresses that processes share.
@@ -33,8 +34,8 @@ type Broker struct {
 
 	conns sync.WaitGroup
 
-	mu     sync.Mutex // guards what follows; engine.mu and host.mu may be taken while it is held
-	groups [][]int    // by address, as udp.OpenGroup returns them; only the first socket of each while the host is alone
+	mu     lock.Mutex[lock.Broker] // guards what follows; engine.mu and host.mu may be taken while it is held
+	groups [][]int                 // by address, as udp.OpenGroup returns them; only the first socket of each while the host is alone
 	ledger *ledger
 	store  int
 	lock   int // descriptor that holds brokerLock; -1 while the host is alone
@@ -47,7 +48,7 @@ type Broker struct {
 	open      map[*wire]bool
 	closed    bool
 
-	mail     sync.Mutex // guards members; taken under engine.mu
+	mail     lock.Mutex[lock.Residents] // guards members; taken under engine.mu
 	members  [256]*resident
 	unmailed uint64 // MADs dropped because a member's queue was full
 }
@@ -57,7 +58,7 @@ type resident struct {
 	Member
 	wire *wire // nil for the host
 	mail int
-	turn sync.Mutex // held to read a message from wire and to process it
+	turn lock.Mutex[lock.MemberTurn] // held to read a message from wire and to process it
 
 	ended atomic.Bool // whether the process has ended; its children may still hold the slot
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
 	"time"
 
 	"github.com/softhca/softhca/ib"
@@ -16,6 +15,7 @@ import (
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/fabric/udp"
 	"github.com/softhca/softhca/internal/gsi"
+	"github.com/softhca/softhca/internal/lock"
 	"github.com/softhca/softhca/internal/packet"
 	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/roce"
@@ -37,7 +37,7 @@ type engine struct {
 	start time.Time
 	batch *fabric.Batch
 
-	mu            sync.Mutex // guards what follows
+	mu            lock.Mutex[lock.BrokerEngine] // guards what follows
 	router        *router
 	gsi           *gsi.Interface
 	agent         *gsi.Agent

@@ -20,6 +20,7 @@ import (
 	"github.com/softhca/softhca/internal/fabric/iface"
 	"github.com/softhca/softhca/internal/fabric/udp"
 	"github.com/softhca/softhca/internal/identity"
+	"github.com/softhca/softhca/internal/lock"
 	"github.com/softhca/softhca/mad"
 )
 
@@ -41,11 +42,11 @@ type Seat struct {
 	ended   sync.WaitGroup
 	serving sync.WaitGroup // the broker that this process became
 
-	mu       sync.Mutex // guards what follows
-	wire     *wire      // nil while the broker is away
-	host     *Broker    // that this process runs; nil: none
-	store    int        // -1 while the process is alone
-	slotLock int        // descriptor that holds the slot; -1 while the process is alone
+	mu       lock.Mutex[lock.Seat] // guards what follows
+	wire     *wire                 // nil while the broker is away
+	host     *Broker               // that this process runs; nil: none
+	store    int                   // -1 while the process is alone
+	slotLock int                   // descriptor that holds the slot; -1 while the process is alone
 	seq      uint64
 
 	connections func() []Connection // nil before Introduce

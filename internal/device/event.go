@@ -1,9 +1,8 @@
 package device
 
 import (
-	"sync"
-
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/lock"
 	"github.com/softhca/softhca/internal/qp"
 )
 
@@ -22,7 +21,7 @@ const MaxEvents = 4096
 type eventQueue struct {
 	ready chan struct{} // has an element while an event is pending
 
-	mu      sync.Mutex // guards what follows
+	mu      lock.Mutex[lock.Events] // guards what follows
 	queue   []Event
 	lost    uint64
 	objects map[any]*Object

@@ -3,13 +3,13 @@ package device
 import (
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/fault"
 	"github.com/softhca/softhca/internal/hca"
+	"github.com/softhca/softhca/internal/lock"
 	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/internal/trace"
 	"github.com/softhca/softhca/roce"
@@ -26,7 +26,7 @@ type injector struct {
 	trace   trace.Tracer
 	timers  []*time.Timer
 
-	mu sync.Mutex // guards matching calls
+	mu lock.Mutex[lock.Faults] // guards matching calls
 }
 
 // newInjector returns the rules of a configuration, nil if there are none.

@@ -1,9 +1,8 @@
 package device
 
 import (
-	"sync"
-
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/lock"
 )
 
 // Watch registers gone, which is called once on the device's thread: when the
@@ -30,7 +29,7 @@ func (d *Device) Watch(gone func(now clock.Instant, cause error)) (stop func()) 
 
 // watchers are notified once that the device is gone.
 type watchers struct {
-	mu    sync.Mutex // guards what follows
+	mu    lock.Mutex[lock.Watchers] // guards what follows
 	all   map[*func(now clock.Instant, cause error)]struct{}
 	over  bool
 	cause error // cause of a failure; nil after Close

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/hca"
+	"github.com/softhca/softhca/internal/lock"
 	"github.com/softhca/softhca/internal/qp"
 )
 
@@ -42,7 +42,7 @@ type Driver struct {
 	roused   chan struct{}
 	napEnds  *time.Timer // timer of nap
 
-	mu       sync.Mutex // guards the shard and what follows
+	mu       lock.Mutex[lock.Shard] // guards the shard and what follows
 	batch    *fabric.Batch
 	in       []fabric.Datagram
 	blocked  bool          // the port was full; the batch waits

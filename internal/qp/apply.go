@@ -12,23 +12,33 @@ import (
 // (V9). Errors unwrap to EINVAL, EOPNOTSUPP or EPERM.
 func (q *QP) Modify(now clock.Instant, attr *ib.QPAttr, mask ib.AttrMask) error {
 	q.ep.env.Now = now
+	m, err := q.accept(attr, mask)
+	if err == nil && m.to != ib.RESET {
+		q.carryOut(now, &m)
+		q.enter(now, &m)
+	}
+	return err
+}
+
+// accept checks a modify call, and stores its attributes or resets the QP while no thread
+// posts. What may raise events follows without the queues' locks.
+func (q *QP) accept(attr *ib.QPAttr, mask ib.AttrMask) (change, error) {
 	q.sq.mu.Lock()
 	defer q.sq.mu.Unlock()
 	q.rq.mu.Lock()
 	defer q.rq.mu.Unlock()
 	m, err := q.plan(attr, mask)
 	if err != nil {
-		return err
+		return m, err
 	}
 	if m.to == ib.RESET {
 		q.clear()
 		q.forget()
 		q.setState(ib.RESET, "modify")
-		return nil
+		return m, nil
 	}
-	q.carryOut(now, &m)
-	q.enter(now, &m)
-	return nil
+	q.store(attr, mask)
+	return m, nil
 }
 
 // change is a modify call that passed all checks.
@@ -70,9 +80,8 @@ func (e *End) forget() {
 	e.ep.path, e.ep.pkey, e.ep.mtu = fabric.Path{}, 0, 0
 }
 
-// carryOut applies the attributes of a change to the end.
+// carryOut applies the stored attributes of a change to the parts of the end.
 func (e *End) carryOut(now clock.Instant, m *change) {
-	e.store(m.attr, m.mask)
 	e.ep.path, e.ep.mig.path = m.path, m.alt
 	e.ep.setPace()
 	if m.mask&ib.AttrPathMigState != 0 {

@@ -96,6 +96,7 @@ func (e *EEC) Modify(now clock.Instant, attr *ib.QPAttr, mask ib.AttrMask) error
 		e.setState(ib.RESET, "modify")
 		return nil
 	}
+	e.store(attr, mask)
 	e.carryOut(now, &m)
 	if m.from == m.to {
 		return nil

@@ -1,10 +1,9 @@
 package qp
 
 import (
-	"sync"
-
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/lock"
 	"github.com/softhca/softhca/internal/memory"
 	"github.com/softhca/softhca/internal/ring"
 	"github.com/softhca/softhca/roce"
@@ -26,7 +25,7 @@ type receives interface {
 // recvQueue is a queue of receive work requests, of one queue pair or shared.
 type recvQueue struct {
 	ring.Ring[ring.RecvWQE]
-	mu     sync.Mutex // guards the producing side
+	mu     lock.Mutex[lock.RecvQueue] // guards the producing side
 	maxSGE uint32
 }
 

@@ -1,9 +1,8 @@
 package qp
 
 import (
-	"sync"
-
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/lock"
 	"github.com/softhca/softhca/internal/memory"
 	"github.com/softhca/softhca/internal/ring"
 )
@@ -13,8 +12,8 @@ import (
 // memory that the program cannot reach.
 type sendQueue struct {
 	ring.Ring[ring.SendWQE]
-	mu        sync.Mutex // guards the producing side
-	begun     []begunWR  // by slot
+	mu        lock.Mutex[lock.SendQueue] // guards the producing side
+	begun     []begunWR                  // by slot
 	maxSGE    uint32
 	maxInline uint32
 	cq        *CQ

@@ -55,6 +55,7 @@ var table = []Row{
 	{"ib", 0, Engine, true},
 	{"internal/clock", 0, Engine, false},
 	{"internal/counters", 0, Engine, false},
+	{"internal/lock", 0, Engine, false},
 	{"internal/printable", 0, Engine, false},
 	{"internal/fabric/ipudp", 0, Engine, false},
 	{"internal/fabric/fdmark", 0, IO, false},

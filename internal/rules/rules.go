@@ -54,6 +54,7 @@ var all = [...]Rule{
 	{"test-sleep", checkTestSleep},
 	{"test-skip", checkTestSkip},
 	{"bounds", checkBounds},
+	{"locks", checkLocks},
 }
 
 // All returns every rule.

@@ -192,6 +192,8 @@ var rejected = []struct {
 	{"bounds", "a bound that no test reaches", source{"internal/ring/a.go": "package ring\nconst maxThings = 7"}},
 	{"bounds", "a bound whose test has gone", source{"internal/device/a.go": "package device\nconst MaxEvents = 4096"}},
 	{"bounds", "rows for bounds that have gone", source{"internal/rules/bounds.go": "package rules"}},
+	{"locks", "a mutex without a rank", source{"internal/qp/a.go": "package qp\nimport \"sync\"\ntype q struct{ mu sync.Mutex }"}},
+	{"locks", "a local mutex without a rank, in the engine of programs in C", source{"capi/engine/a.go": "package main\nimport s \"sync\"\nfunc f() { var mu s.RWMutex }"}},
 	{"test-skip", "a skipped test", source{"ib/a_test.go": "package ib\nimport \"testing\"\nfunc TestX(t *testing.T) {\n\n\tt.Skip()\n}"}},
 }
 
@@ -263,6 +265,13 @@ var (
 )
 func f() string { return one + string(two) }
 `,
+	}},
+	{"mutexes with a rank, in a program and in a test", source{
+		"verbs/doc.go":      "// Package verbs is it.\npackage verbs",
+		"verbs/a.go":        "package verbs\nimport (\"sync\"; \"example.com/m/internal/lock\")\ntype t struct{ mu lock.Mutex[lock.Shard]; all sync.WaitGroup }",
+		"verbs/a_test.go":   "package verbs\nimport \"sync\"\nfunc f() { var mu sync.Mutex }",
+		"capi/check/doc.go": "// Command check is it.\npackage main",
+		"capi/check/a.go":   "package main\nimport \"sync\"\ntype t struct{ mu sync.Mutex }",
 	}},
 	{"cgo in a tool", source{
 		"internal/ring/cpeer/doc.go": "// Package cpeer is it.\npackage cpeer",

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
 	"time"
 
 	"github.com/gopacket/gopacket"
@@ -14,6 +13,7 @@ import (
 	"github.com/gopacket/gopacket/pcapgo"
 
 	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/lock"
 )
 
 // Options are the settings of a capture. A zero field means its default.
@@ -38,7 +38,7 @@ type Port struct {
 	gone   stage // frames from Arrived; used by Receive only
 	places []int // for each frame of gone, the number of packets before it
 
-	mu      sync.Mutex // guards what follows
+	mu      lock.Mutex[lock.Capture] // guards what follows
 	file    *pcapgo.NgWriter
 	dirty   bool  // the file's buffer is not empty
 	err     error // first error of the file, which ended the capture

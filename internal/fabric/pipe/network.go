@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"sync"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/lock"
 )
 
 // Options are the settings of a Network. A zero field means its default.
@@ -34,7 +34,7 @@ const maxRunBytes = 65507
 type Network struct {
 	opts Options
 
-	mu     sync.RWMutex // guards what follows, and the groups of each port
+	mu     lock.RWMutex[lock.PipeNetwork] // guards what follows, and the groups of each port
 	ports  map[netip.Addr]*Port
 	groups map[netip.Addr][]*Port // in the order in which they joined
 }

@@ -1,9 +1,8 @@
 package pipe
 
 import (
-	"sync"
-
 	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/lock"
 )
 
 // overhead is the cost of a queued datagram in addition to its bytes. Without
@@ -35,8 +34,8 @@ func (h *half) reset() {
 type queue struct {
 	limit int
 
-	mu   sync.Mutex // guards the following fields, except for received bytes of out
-	cost int        // of all entries not yet received
+	mu   lock.Mutex[lock.PipeQueue] // guards the following fields, except for received bytes of out
+	cost int                        // of all entries not yet received
 	in   *half
 	out  *half
 }

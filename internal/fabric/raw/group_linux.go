@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"sync"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/fabric/iface"
+	"github.com/softhca/softhca/internal/lock"
 )
 
 // capture is the packet socket of one interface.
@@ -28,7 +28,7 @@ func (c *capture) in(group netip.Addr) bool { return group.Is4() && c.v4 || grou
 // receive a group if their filters accept it; another socket makes the host a
 // member.
 type membership struct {
-	control sync.Mutex // guards what follows
+	control lock.Mutex[lock.Groups] // guards what follows
 	groups  fabric.Groups
 	list    []member
 }

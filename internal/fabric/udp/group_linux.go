@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"sync"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/fabric/iface"
+	"github.com/softhca/softhca/internal/lock"
 )
 
 // membership holds the state of a port's multicast groups. A socket bound to an
@@ -23,11 +23,11 @@ type membership struct {
 	epoll int         // readable when a socket of a group is; the poller owns it
 	any   atomic.Bool // the port is in a group
 
-	control sync.Mutex // guards groups; Join and Leave hold it throughout
+	control lock.Mutex[lock.Groups] // guards groups; Join and Leave hold it throughout
 	groups  fabric.Groups
 
-	hearing sync.Mutex // guards heard; held while a group's socket is read
-	heard   []*socket  // the sockets of the addresses, then those of groups
+	hearing lock.Mutex[lock.Hearing] // guards heard; held while a group's socket is read
+	heard   []*socket                // the sockets of the addresses, then those of groups
 }
 
 // Join implements fabric.Port.
