@@ -28,6 +28,7 @@ type mutant struct {
 	// test is a package and one of its tests, which must fail:
 	// internal/hca TestChurn. If empty, no test is asked.
 	test string
+	tags string // build tags of the test
 }
 
 // edit finds the declaration that the mutant changes and changes a copy of it.

@@ -107,7 +107,7 @@ func rigOf(t *testing.T, root string, all []mutant) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := g.common.program(""); err != nil {
+	if _, err := g.common.program(testsOf{}); err != nil {
 		for n, why := range refused(err) {
 			t.Errorf("mutant %s: its replacement does not compile; bring it up to date: %s", all[n-1].name, why)
 		}
@@ -122,7 +122,7 @@ func control(t *testing.T, g *rig, all []mutant) map[string][]string {
 	controls := []mutant{{}} // of each test one, and one of the scripts
 	for _, m := range all {
 		if !slices.ContainsFunc(controls, func(c mutant) bool { return c.test == m.test }) {
-			controls = append(controls, mutant{test: m.test})
+			controls = append(controls, mutant{test: m.test, tags: m.tags})
 		}
 	}
 	scripts, err := g.scripts()
@@ -233,7 +233,7 @@ func (m *mutant) ask(ctx context.Context, g *rig, number int) (failure, err erro
 	pkg, name, _ := strings.Cut(m.test, " ")
 	ctx, cancel := context.WithTimeout(ctx, testTimeout)
 	defer cancel()
-	return g.test(ctx, number, pkg, "-test.run=^"+name+"$")
+	return g.test(ctx, number, testsOf{pkg, m.tags}, "-test.run=^"+name+"$")
 }
 
 // judge compares what noticed a mutant with the list. It returns the
@@ -449,7 +449,7 @@ func TestList(t *testing.T) {
 		}
 		names[m.name] = true
 		fmt.Fprintf(&b, "| %s | `%s` | %s | %s | %s |\n", strings.ReplaceAll(m.name, "-", " "), strings.TrimPrefix(m.in, "internal/"),
-			strings.ReplaceAll(m.breaks, " ", ", "), strings.ReplaceAll(m.sim, " ", ", "), strings.TrimPrefix(m.test, "internal/"))
+			strings.ReplaceAll(m.breaks, " ", ", "), strings.ReplaceAll(m.sim, " ", ", "), strings.TrimPrefix(strings.TrimSpace(m.test+" "+m.tags), "internal/"))
 	}
 	for _, m := range everyC() {
 		if names[m.name] {

@@ -166,4 +166,16 @@ var queueMutants = []mutant{
 		new: "if n, _ := $rq.Len(); n > 1 { $rq.complete() }",
 		sim: "completion", profile: "slow",
 	},
+	{
+		name: "queues-locked-in-the-wrong-order", in: "internal/qp.QP.Destroy",
+		old:  "sq.mu.Lock(); rq.mu.Lock()",
+		new:  "rq.mu.Lock(); sq.mu.Lock()",
+		test: "internal/qp TestL1_DeadQueuePair", tags: "lockorder",
+	},
+	{
+		name: "modify-raises-events-with-the-locks-of-the-queues", in: "internal/qp.QP.accept",
+		old:  "q.store(attr, mask); return $m, nil",
+		new:  "now := q.ep.env.Now; q.store(attr, mask); q.carryOut(now, &$m); q.enter(now, &$m); $m.to = ib.RESET; return $m, nil",
+		test: "internal/qp TestEventsOfModify",
+	},
 }

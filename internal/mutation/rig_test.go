@@ -69,8 +69,11 @@ type overlay struct {
 	dir  string
 
 	mu       sync.Mutex // guards what follows
-	programs map[string]func() (string, error)
+	programs map[testsOf]func() (string, error)
 }
+
+// testsOf names the tests of a package, built with tags; the zero value is the probe.
+type testsOf struct{ pkg, tags string }
 
 // newOverlay writes changed files, by their paths below the root, and what tells
 // the go command of them.
@@ -91,24 +94,23 @@ func (g *rig) newOverlay(changed map[string][]byte) (*overlay, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &overlay{root: g.root, dir: dir, programs: make(map[string]func() (string, error))}
+	b := &overlay{root: g.root, dir: dir, programs: make(map[testsOf]func() (string, error))}
 	return b, os.WriteFile(filepath.Join(dir, "overlay.json"), list, 0o600)
 }
 
-// program returns the path of the probe or, if a package is named, of its
-// tests; it is built once.
-func (b *overlay) program(pkg string) (string, error) {
+// program returns the path of the probe or of tests; it is built once.
+func (b *overlay) program(tests testsOf) (string, error) {
 	b.mu.Lock()
-	once, ok := b.programs[pkg]
+	once, ok := b.programs[tests]
 	if !ok {
 		bin := filepath.Join(b.dir, strconv.Itoa(len(b.programs))+".exe")
 		once = sync.OnceValues(func() (string, error) {
-			if pkg == "" {
+			if tests == (testsOf{}) {
 				return bin, b.goCommand("build", "-o", bin, "./internal/mutation/probe")
 			}
-			return bin, b.goCommand("test", "-vet=off", "-c", "-o", bin, "./"+pkg)
+			return bin, b.goCommand("test", "-tags="+tests.tags, "-vet=off", "-c", "-o", bin, "./"+tests.pkg)
 		})
-		b.programs[pkg] = once
+		b.programs[tests] = once
 	}
 	b.mu.Unlock()
 	return once()
@@ -200,7 +202,7 @@ func (g *rig) scripts() ([]string, error) {
 // probe runs scripts, and seeds of the simulator if profile is not empty,
 // with the edit of a number.
 func (g *rig) probe(ctx context.Context, number int, profile string, seeds int, scripts []string) (*report, error) {
-	bin, err := g.of(number).program("")
+	bin, err := g.of(number).program(testsOf{})
 	if err != nil {
 		return nil, err
 	}
@@ -221,21 +223,21 @@ func (g *rig) probe(ctx context.Context, number int, profile string, seeds int, 
 
 // test runs tests of a package with the edit of a number and returns why they
 // failed, or nil.
-func (g *rig) test(ctx context.Context, number int, pkg string, args ...string) (failure, err error) {
-	bin, err := g.of(number).program(pkg)
+func (g *rig) test(ctx context.Context, number int, tests testsOf, args ...string) (failure, err error) {
+	bin, err := g.of(number).program(tests)
 	if err != nil {
 		return nil, err
 	}
 	args = append([]string{"-test.count=1", "-test.failfast"}, args...)
-	if g.usesRapid(pkg) { // it would write its failing input next to the sources
+	if g.usesRapid(tests.pkg) { // it would write its failing input next to the sources
 		args = append(args, "-rapid.nofailfile")
 	}
-	out, complaint, err := run(ctx, filepath.Join(g.root, pkg), number, bin, args...)
+	out, complaint, err := run(ctx, filepath.Join(g.root, tests.pkg), number, bin, args...)
 	if err != nil {
 		return fmt.Errorf("%w\n%s%s", err, out, complaint), nil
 	}
 	if strings.Contains(string(complaint), "testing: warning: no tests to run") {
-		return nil, fmt.Errorf("%s has no test %s", pkg, args)
+		return nil, fmt.Errorf("%s has no test %s", tests.pkg, args)
 	}
 	return nil, nil
 }

@@ -285,7 +285,7 @@ func (s *search) judge(ctx context.Context, number int, packages []string) (by s
 func (s *search) judgeProfile(ctx context.Context, number int, profile string) (by string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	if _, err := s.rig.of(number).program(""); err != nil {
+	if _, err := s.rig.of(number).program(testsOf{}); err != nil {
 		return "", err
 	}
 	r, err := s.rig.probe(ctx, number, profile, searchSeeds, s.scripts)
@@ -313,7 +313,7 @@ func (s *search) judgeTests(ctx context.Context, number int, pkg string) (by str
 	for range 2 {
 		ctx, cancel := context.WithTimeout(ctx, testTimeout)
 		defer cancel()
-		failure, err := s.rig.test(ctx, number, pkg, "-test.short", "-test.timeout="+(testTimeout/2).String())
+		failure, err := s.rig.test(ctx, number, testsOf{pkg: pkg}, "-test.short", "-test.timeout="+(testTimeout/2).String())
 		if err != nil {
 			return "", err
 		}

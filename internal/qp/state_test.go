@@ -320,3 +320,43 @@ func TestQ15_FlushBeforeRTS(t *testing.T) {
 		t.Errorf("a send posted in RTS again makes %d packets, want 1", len(got))
 	}
 }
+
+// TestEventsOfModify shows that a modify call raises its events without the locks of the
+// queues: the destruction of another queue pair takes these locks with the lock of the
+// device's events held.
+func TestEventsOfModify(t *testing.T) {
+	for _, c := range []struct {
+		event ib.EventType
+		srq   uint32
+		attr  ib.QPAttr
+		mask  ib.AttrMask
+	}{
+		{ib.EventQPLastWQEReached, 8, ib.QPAttr{State: ib.ERR}, ib.AttrState},
+		{ib.EventSQDrained, 0, ib.QPAttr{State: ib.SQD, EnSQDAsyncNotify: true}, ib.AttrState | ib.AttrEnSQDAsyncNotify},
+		{ib.EventPathMig, 0, ib.QPAttr{PathMigState: ib.MIGRATED}, ib.AttrPathMigState},
+	} {
+		s := rig.NewSolo(t, rig.SoloConfig{SRQ: c.srq})
+		if c.event == ib.EventPathMig {
+			alt := ib.QPAttr{AltAV: s.Attr.AV, AltPort: 1, PathMigState: ib.REARM}
+			rig.Must(t, s.QP.Modify(s.Now, &alt, ib.AttrAltPath|ib.AttrPathMigState))
+			s.Recv(1, 8)
+			s.Inject(s.Packet(roce.RCSendOnly, rig.PeerPSN, make([]byte, 8))) // of an armed peer
+		}
+		s.OnEvent = func(qp.Event) {
+			posted := make(chan struct{})
+			go func() {
+				defer close(posted)
+				sends := s.QP.Sends()
+				sends.Done()
+				_, _ = s.QP.PostRecv() // EINVAL with an SRQ
+			}()
+			select {
+			case <-posted:
+			case <-time.After(10 * time.Second):
+				t.Fatalf("%v is raised with a lock of the queues", c.event)
+			}
+		}
+		rig.Must(t, s.QP.Modify(s.Now, &c.attr, c.mask))
+		s.WantEvents("the modify call", c.event)
+	}
+}

@@ -34,6 +34,8 @@ type Side struct {
 	MR     *memory.Region
 	Buf    []byte
 	Events []qp.Event
+	// OnEvent, if set, is called for every event.
+	OnEvent func(qp.Event)
 }
 
 // Latency is the one-way time of a packet.
@@ -82,7 +84,12 @@ func (s *Side) open(t testing.TB, c hca.Config, seed uint64, mr memory.RegionCon
 	t.Helper()
 	c.Caps, c.Rand = virtual.Caps(s.Addr), rand.New(rand.NewPCG(seed, 7)).Uint32
 	c.NodeGUID = cmp.Or(c.NodeGUID, seed)
-	c.Raise = func(e qp.Event) { s.Events = append(s.Events, e) }
+	c.Raise = func(e qp.Event) {
+		s.Events = append(s.Events, e)
+		if s.OnEvent != nil {
+			s.OnEvent(e)
+		}
+	}
 	Must(t, s.Open(c, 256<<10))
 	var err error
 	s.CQ, err = s.HCA.CreateCQ(1024, nil)

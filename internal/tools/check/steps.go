@@ -49,6 +49,7 @@ func allSteps(fuzztime time.Duration, results string) []step {
 		{"interop", alone, onLinux(interop)},
 		{"mutations", seeded, mutations},
 		{"churn", random, tool(nil, "test", "-count=1", "-run=^TestChurn", "./internal/memory")},
+		{"lock-order", random, onLinux(tool(nil, slices.Concat([]string{"test", "-tags=lockorder", "-short", "-skip=" + long}, locking)...))},
 		{"simulation", random, simulation("mixed", 1000)},
 		{"simulation-connect", random, simulation("connect", 1000)},
 		{"simulation-rd", random, simulation("rd", 1000)},
@@ -108,6 +109,16 @@ func interop(ctx context.Context) (string, error) {
 	}
 	return output, err
 }
+
+// locking are the packages whose tests take all locks of an adapter in Go, alone and one under the
+// other. With the tag lockorder, a lock in the wrong order panics.
+var locking = []string{"./internal/lock", "./internal/broker", "./internal/device", "./verbs", "./rdmacm", "./capi/ucm"}
+
+// long matches tests of these packages that take seconds, and no locks that others do not take
+// in the same order.
+const long = "^Test(" +
+	"D3_ThousandComeAndGo|StoppedHost|AnotherUser|AloneWithASquatter|Strangers|Flood|ManyComeAndGo|Away|NextBrokerKnows|FalseDeputy|PortTaken|SilentConnection|Look|" +
+	"Stress|PostRecvRacesFlush|TimedByQPN|SinglePosts|TimedQP|V6_QPsRunOut|CloseWithWorkOutstanding)$"
 
 // tool returns a step that runs the go command with the environment env added.
 func tool(env []string, args ...string) func(context.Context) (string, error) {
