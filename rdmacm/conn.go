@@ -29,7 +29,7 @@ type Conn struct {
 	lease  *lease // nil if the Manager is the caller's
 	linger time.Duration
 
-	readers, writers lock.Mutex[lock.ConnTurn] // one at a time; taken before stream.mu
+	readers, writers lock.Mutex[lock.ConnTurn] // one at a time
 	readBy, writeBy  deadline
 
 	stream *stream

@@ -49,7 +49,7 @@ type ID struct {
 	m  *Manager
 	ps PortSpace
 
-	call      lock.Mutex[lock.IDCalls] // serialises the calls, and guards what follows; taken first
+	call      lock.Mutex[lock.IDCalls] // serialises the calls, and guards what follows
 	destroyed bool
 	settings  settings
 	joins     []*join

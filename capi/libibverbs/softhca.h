@@ -27,6 +27,21 @@
 	EXPORT result later_##name(__VA_ARGS__) __asm__(#name);      \
 	result later_##name(__VA_ARGS__)
 
+// The order of all locks, outermost first: a thread that holds one waits only for those below it.
+//
+//	loading of loader.c   while an engine is loaded, an adapter is opened or closed, and during fork
+//	lock of ucm.c         during the calls of the connection manager, and during fork
+//	cq.polling            from start_poll to end_poll
+//	qp.send_lock          while requests are written; from wr_start to wr_complete
+//	the engine's locks    in the order of internal/lock/order.go
+//	device.mu
+//	source.mu             of a context or of a channel
+//
+// The engine calls completed and event with its locks held, so no thread calls the engine with
+// device.mu or source.mu. It calls gone of ucm.c without any. Under each of the remaining locks
+// none is taken: qp.recv_lock, srq.lock, ring.lock (CQReaders in Go), mu of fault.c, and the
+// mutexes in the structures of verbs.h, which guard the counts of acknowledged events.
+
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define CONTAINER(p, type, member) ((type *)((char *)(p)-offsetof(type, member)))
 

@@ -34,7 +34,7 @@ type Broker struct {
 
 	conns sync.WaitGroup
 
-	mu     lock.Mutex[lock.Broker] // guards what follows; engine.mu and host.mu may be taken while it is held
+	mu     lock.Mutex[lock.Broker] // guards what follows
 	groups [][]int                 // by address, as udp.OpenGroup returns them; only the first socket of each while the host is alone
 	ledger *ledger
 	store  int
@@ -48,7 +48,7 @@ type Broker struct {
 	open      map[*wire]bool
 	closed    bool
 
-	mail     lock.Mutex[lock.Residents] // guards members; taken under engine.mu
+	mail     lock.Mutex[lock.Residents] // guards members
 	members  [256]*resident
 	unmailed uint64 // MADs dropped because a member's queue was full
 }

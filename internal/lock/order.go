@@ -36,7 +36,7 @@ func below(r, held Rank) bool {
 // rank is under its rank, directly or not: neither for another lock of the same rank, nor
 // for one of another branch.
 //
-// Locks in C are taken before those of Go or after them: capi/libibverbs/softhca.h has them.
+// The head of capi/libibverbs/softhca.h has the locks in C, which are taken before these or after them.
 // Locks of files (of the broker's address and slots, of the images of sysfs) are only tried,
 // so no process waits for one while it holds a mutex, and they have no rank.
 type (
@@ -52,7 +52,7 @@ type (
 	// Stream guards the byte stream of a connection. Its holder posts and polls, and so may
 	// become the shard's thread.
 	Stream struct{ under[ConnTurn] }
-	// IDCalls makes the calls of an rdmacm.ID take turns, except for Destroy of others.
+	// IDCalls makes the calls of an rdmacm.ID take turns.
 	IDCalls struct{ under[Stream] }
 	// Domains guards the default domains of an adapter of a connection manager, while they
 	// are allocated too.
