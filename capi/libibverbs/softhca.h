@@ -39,7 +39,7 @@
 //
 // The engine calls completed and event with its locks held, so no thread calls the engine with
 // device.mu or source.mu. It calls gone of ucm.c without any. Under each of the remaining locks
-// none is taken: qp.recv_lock, srq.lock, ring.lock (CQReaders in Go), mu of fault.c, and the
+// none is taken: qp.recv_lock, srq.lock, ring.lock, mu of fault.c, and the
 // mutexes in the structures of verbs.h, which guard the counts of acknowledged events.
 
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)

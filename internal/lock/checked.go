@@ -61,13 +61,6 @@ func (m *RWMutex[R]) RUnlock() {
 	m.mu.RUnlock()
 }
 
-// Acquire checks that the caller may take the lock word of an object, and records
-// that it holds it.
-func Acquire[R Rank](object any) { table.acquire(object, rank[R](), true) }
-
-// Release records that the caller no longer holds the lock word.
-func Release(object any) { table.release(object) }
-
 // goroutine returns a number that no other running goroutine has.
 func goroutine() uintptr
 

@@ -97,11 +97,10 @@ type (
 	Events struct{ under[Shard] }
 	// SendQueue guards the end of a send queue that programs fill (internal/qp).
 	SendQueue struct{ under[Events] }
-	// RecvQueue guards the same of a receive queue, or of a shared one.
+	// RecvQueue guards the same of a receive queue, or of a shared one. The readers of a
+	// completion queue exclude each other by a word in its memory (internal/ring), also under
+	// this lock; a reader that holds the word takes no lock.
 	RecvQueue struct{ under[SendQueue] }
-	// CQReaders is the word in the memory of a completion queue that one reader holds, also
-	// one in C (internal/ring).
-	CQReaders struct{ under[RecvQueue] }
 
 	// Capture guards the file of a port that writes captures (internal/fabric/capture).
 	Capture struct{ under[Shard] }

@@ -1,9 +1,11 @@
 package lock
 
 import (
+	"bytes"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"os/exec"
 	"testing"
 )
 
@@ -45,7 +47,7 @@ func TestBelow(t *testing.T) {
 		may          bool
 	}{
 		{Shard{}, IDCalls{}, true},
-		{CQReaders{}, Shard{}, true},
+		{RecvQueue{}, Shard{}, true},
 		{PipeQueue{}, UCMManager{}, true},
 		{IDCalls{}, Shard{}, false},
 		{Shard{}, Shard{}, false},
@@ -55,5 +57,17 @@ func TestBelow(t *testing.T) {
 		if below(c.wanted, c.held) != c.may {
 			t.Errorf("%T may be taken while %T is held: %t, want %t", c.wanted, c.held, !c.may, c.may)
 		}
+	}
+}
+
+// TestInlined shows that the compiler inlines the methods of ranked mutexes, as it does
+// those of package sync.
+func TestInlined(t *testing.T) {
+	out, err := exec.Command("go", "build", "-gcflags=-m", "../qp").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if !bytes.Contains(out, []byte("inlining call to sync.(*Mutex).Lock\n")) {
+		t.Error("the compiler does not inline Lock of a mutex of internal/qp")
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"unsafe"
 
 	"github.com/softhca/softhca/ib"
-	"github.com/softhca/softhca/internal/lock"
 )
 
 // CQ is a completion queue. Only the adapter's thread produces: it calls Push,
@@ -86,16 +85,12 @@ func (c *CQ) Cap() uint32 {
 // lock makes the caller the only reader. A reader holds the lock only while it
 // copies entries, so lock spins.
 func (c *CQ) lock() {
-	lock.Acquire[lock.CQReaders](c)
 	for !c.hdr.Lock.CompareAndSwap(0, 1) {
 		runtime.Gosched()
 	}
 }
 
-func (c *CQ) unlock() {
-	lock.Release(c)
-	c.hdr.Lock.Store(0)
-}
+func (c *CQ) unlock() { c.hdr.Lock.Store(0) }
 
 func (c *CQ) entry(i uint32) *CQE { return cqe(c.base.Load(), i&c.mask.Load()) }
 
