@@ -127,12 +127,12 @@ func (w *world) trouble(a action, e *end, r *rand.Rand) {
 	case actForge:
 		w.forge(e, r)
 	case actRearm:
-		e.rearm()
+		e.paths.rearm()
 		if e.peer.qp != nil && r.IntN(4) > 0 { // as connection managers do for both ends
-			e.peer.rearm()
+			e.peer.paths.rearm()
 		}
 	case actMigrate:
-		e.migrate()
+		e.paths.migrate()
 	}
 }
 
@@ -156,18 +156,15 @@ func (e *end) sendSome(r *rand.Rand, n int, bad bool) {
 		if len(e.sq) >= int(endCap.MaxSendWR) {
 			break
 		}
-		o, wr := e.makeOp(r)
+		o := e.makeOp(r)
 		if o == nil {
 			break
 		}
-		if e.unsignaled() >= 6 && !o.signaled {
-			o.signaled = true
-			wr.Flags |= ib.SendSignaled
-		}
+		o.signaled = o.signaled || e.unsignaled() >= 6
 		if bad {
-			e.spoil(o, wr, r)
+			o.spoil(r)
 		}
-		e.post(o, wr)
+		e.post(o)
 	}
 	e.node.wake(e)
 }
@@ -335,10 +332,10 @@ func (w *world) forge(e *end, r *rand.Rand) {
 	p := roce.Packet{
 		BTH:     roce.BTH{Opcode: roce.RCRDMAWriteOnly, PKey: ib.PKeyDefault, DestQP: e.num, PSN: a.RQPSN, AckReq: true},
 		RETH:    roce.RETH{VA: e.space.remote.mr.Addr(), RKey: e.space.remote.mr.RKey(), Length: 16},
-		Payload: w.pattern(r.Uint64N(patternWords), 16),
+		Payload: w.text.pattern(r.Uint64N(patternWords), 16),
 	}
-	rt := e.route()
-	src, dst := rt.to, e.node.Addrs[e.gid()]
+	rt := e.paths.route()
+	src, dst := rt.to, e.node.Addrs[e.paths.gid()]
 	ghost := false
 	switch r.IntN(4) {
 	case 0:
@@ -371,10 +368,10 @@ func (w *world) forgeClaim(e *end, r *rand.Rand) {
 	case 1:
 		p.AETH.Syndrome = roce.NAKInvalidRequest
 	default:
-		p.BTH.Opcode, p.Payload = roce.RCRDMAReadResponseMiddle, w.pattern(r.Uint64N(patternWords), 16)
+		p.BTH.Opcode, p.Payload = roce.RCRDMAReadResponseMiddle, w.text.pattern(r.Uint64N(patternWords), 16)
 	}
 	e.wire.lied = true
-	w.inject(&p, e.node, [2]netip.Addr{e.route().to, e.node.Addrs[e.gid()]}).Claim = e.state < ib.RTS || e.qp.Query().SQPSN == e.terms.psn[e.own]
+	w.inject(&p, e.node, [2]netip.Addr{e.paths.route().to, e.node.Addrs[e.paths.gid()]}).Claim = e.state < ib.RTS || e.qp.Query().SQPSN == e.terms.psn[e.own]
 }
 
 // forgeDatagram sends an adapter's UD queue pair a message with another Q_Key.
@@ -385,7 +382,7 @@ func (w *world) forgeDatagram(n *node, r *rand.Rand) {
 	p := roce.Packet{
 		BTH:     roce.BTH{Opcode: roce.UDSendOnly, PKey: ib.PKeyDefault, DestQP: n.ud.num},
 		DETH:    roce.DETH{QKey: simQKey + 1, SrcQP: n.ud.num},
-		Payload: w.pattern(r.Uint64N(patternWords), 16),
+		Payload: w.text.pattern(r.Uint64N(patternWords), 16),
 	}
 	w.inject(&p, n, [2]netip.Addr{n.Addrs[0].Next(), n.Addrs[0]}).Forged = forged
 }

@@ -57,7 +57,7 @@ func (n *node) blame(c *queue) {
 
 // completedSend checks the completion of a send work request.
 func (e *end) completedSend(wc *ib.WC) {
-	e.news("a completion", e.w.Now)
+	e.delays.news("a completion", e.w.Now)
 	for {
 		if len(e.sq) == 0 {
 			e.w.Fail("completion", "adapter %d qp %v: %v of wr_id %d, which is not outstanding: it completed before, or was reset away", e.node.Index, e.num, wc.Status, wc.WRID)
@@ -88,7 +88,7 @@ func (e *end) finish(o *op, wc *ib.WC) {
 			e.w.Fail("completion", "adapter %d qp %v: an entry for wr_id %d, which succeeded and was not signalled", e.node.Index, e.num, o.id)
 		}
 		e.succeeded(o)
-		e.progress()
+		e.wire.progress()
 		return
 	}
 	e.ended(o, wc.Status)
@@ -263,7 +263,7 @@ func (e *end) deliveredUnreliable(v *receive, wc *ib.WC) {
 	} else {
 		wc.SrcQP = e.peer.num
 	}
-	m, ok := e.w.lookup(v.slot.bytes()[head:], int(wc.ByteLen)-head)
+	m, ok := e.w.text.lookup(v.slot.bytes()[head:], int(wc.ByteLen)-head)
 	switch {
 	case ok && (m.at != e.node || m.to != e.num):
 		e.w.Fail("message", "adapter %d qp %v: a message that was sent to adapter %d qp %v", e.node.Index, e.num, m.at.Index, m.to)

@@ -44,20 +44,17 @@ func (w *world) sendDatagram(r *rand.Rand) {
 	if r.IntN(3) == 0 {
 		o.code = ib.WRSendWithImm
 	}
-	o.data = w.pattern(o.id, o.length)
-	av := e.destination(to, r.IntN(2) == 0)
+	o.data = w.text.pattern(o.id, o.length)
+	av := to.destination(1 - r.IntN(2))
 	ah, err := n.PD.CreateAH(&av)
 	w.Must(err)
-	wr := &ib.SendWR{
-		WRID: o.id, Opcode: o.code, Flags: ib.SendSignaled, ImmData: o.imm,
-		AH: ah, RemoteQPN: to.ud.num, RemoteQKey: simQKey,
-	}
+	o.wr = ib.SendWR{ImmData: o.imm, AH: ah, RemoteQPN: to.ud.num, RemoteQKey: simQKey}
 	if w.plan.on(badRequests) && r.IntN(10) == 0 {
 		o.bad = deadAH
 	}
-	if e.gather(o, wr, r) {
-		w.sent(o, to.ud)
-		e.post(o, wr)
+	if o.gather(r) {
+		w.text.sent(o, to.ud)
+		e.post(o)
 	}
 	if o.bad == deadAH { // before the adapter reads it
 		w.Must(n.PD.DestroyAH(ah))

@@ -37,6 +37,7 @@ const challengeTime = 10 * time.Millisecond
 
 // delays is the oracle's state about how long an end waits for its peer.
 type delays struct {
+	e      *end
 	heard  clock.Instant // when the end last heard of its peer, or began to wait
 	since  clock.Instant // the same, or the time of a state change that restarts the wait
 	harmed clock.Instant // time of the last harm to a packet between the two
@@ -62,27 +63,28 @@ func (p *pair) harmed() {
 	for _, e := range p.ends {
 		if e != nil {
 			e.delays.harmed, e.delays.again = e.w.Now, true
-			e.atRisk()
+			e.delays.atRisk()
 		}
 	}
 }
 
 // examined notes the end of a challenge, with which both ends begin anew. All that they sent
 // meanwhile may have been dropped.
-func (e *end) examined() {
-	e.onTime("the end of a challenge")
-	e.wire.examines = false
-	for _, o := range e.pair.ends {
+func (d *delays) examined() {
+	d.onTime("the end of a challenge")
+	d.e.wire.examines = false
+	for _, o := range d.e.pair.ends {
 		if o != nil {
-			o.delays.since, o.delays.again = max(o.delays.since, e.w.Now), true
-			o.atRisk()
+			o.delays.since, o.delays.again = max(o.delays.since, d.e.w.Now), true
+			o.delays.atRisk()
 		}
 	}
 }
 
 // leaves notes that the end gives back its part of the window to its peer. Others may have
 // waited for it, and begin anew.
-func (e *end) leaves() {
+func (d *delays) leaves() {
+	e := d.e
 	if e.pair == nil || e.peer == nil {
 		return
 	}
@@ -100,20 +102,20 @@ func (p *pair) examines() {
 		if e != nil {
 			until := e.w.Now.Add(max(challengeTime, 2*e.w.trip()))
 			e.delays.since, e.delays.again = max(e.delays.since, until), true
-			e.atRisk()
+			e.delays.atRisk()
 		}
 	}
 }
 
 // atRisk records that all requests posted so far may have been sent in vain.
-func (e *end) atRisk() {
-	if n := len(e.sq); n > 0 {
-		e.delays.risk = e.sq[n-1].id
+func (d *delays) atRisk() {
+	if n := len(d.e.sq); n > 0 {
+		d.risk = d.e.sq[n-1].id
 	}
 }
 
 // hurt reports whether a request at risk is not known to be complete.
-func (e *end) hurt() bool { return len(e.sq) > 0 && e.sq[0].id <= e.delays.risk }
+func (d *delays) hurt() bool { return len(d.e.sq) > 0 && d.e.sq[0].id <= d.risk }
 
 // stirred records a state change that restarts the waits of both ends.
 func (p *pair) stirred() {
@@ -134,60 +136,61 @@ func (e *end) sends() bool {
 }
 
 // begins starts a wait if progress has become due at the end.
-func (e *end) begins(before bool) {
-	if d := &e.delays; !before {
-		d.since, d.heard = max(d.since, e.w.Now), max(d.heard, e.w.Now)
+func (d *delays) begins(before bool) {
+	if !before {
+		d.since, d.heard = max(d.since, d.e.w.Now), max(d.heard, d.e.w.Now)
 	}
 }
 
 // hears is called with each answer that arrives for the end.
-func (e *end) hears(h header) {
-	until := e.w.Now
+func (d *delays) hears(h header) {
+	until := d.e.w.Now
 	if h.op == roce.RCAcknowledge && h.aeth.IsRNR() {
 		until = until.Add(ib.RNRTimer(h.aeth.Value()))
 	}
-	e.news("an answer", until)
+	d.news("an answer", until)
 }
 
 // news ends the silence: an awaited packet arrived. The next one may be due
 // later, if the peer requested a pause.
-func (e *end) news(what string, until clock.Instant) {
-	e.onTime(what)
-	d := &e.delays
+func (d *delays) news(what string, until clock.Instant) {
+	d.onTime(what)
 	d.since, d.heard = max(d.since, until), max(d.heard, until)
 }
 
 // goesBack is called when the end retransmits.
-func (e *end) goesBack() {
-	e.delays.again = true
-	if e.hurt() {
-		e.atRisk()
+func (d *delays) goesBack() {
+	d.again = true
+	if d.hurt() {
+		d.atRisk()
 	}
 }
 
 // dead reports whether the end's requests may have no live receiver, or one
 // that does not repeat the answer to a READ whose region is gone (E9).
-func (e *end) dead() bool {
+func (d *delays) dead() bool {
+	e := d.e
 	p := e.peer
 	return e.pair.broken || e.wire.deceived || p.wire.deceived || e.wire.astray || p.wire.astray || p.qp == nil || p.remGone || p.state < ib.RTR || p.state == ib.ERR || e.paths.at != p.paths.at
 }
 
 // limit returns the time by which the end must hear from its peer, by its own timers. A
 // challenge in progress continues after the last harm.
-func (e *end) limit() clock.Instant {
-	until := e.limitBeyondChallenges()
+func (d *delays) limit() clock.Instant {
+	e := d.e
+	until := d.limitBeyondChallenges()
 	if e.wire.examines || e.peer != nil && e.peer.wire.examines {
 		until = until.Add(max(challengeTime, 2*e.w.trip()))
 	}
 	return until
 }
 
-func (e *end) limitBeyondChallenges() clock.Instant {
-	d := &e.delays
+func (d *delays) limitBeyondChallenges() clock.Instant {
+	e := d.e
 	quiet := 2*e.w.trip() + slack
 	last := max(d.since, d.harmed)
 	switch {
-	case e.dead():
+	case d.dead():
 		// In every second round, other queue pairs may leave no room to
 		// retransmit.
 		rounds := 2 * (time.Duration(e.terms.retryCnt) + 1)
@@ -195,51 +198,52 @@ func (e *end) limitBeyondChallenges() clock.Instant {
 			rounds *= 2
 		}
 		return last.Add(rounds*ib.AckTimeout(e.terms.timeout) + quiet)
-	case e.hurt():
-		last = e.sendsAgain(last)
+	case d.hurt():
+		last = d.sendsAgain(last)
 		if !e.peer.node.inOrder { // which may buffer packets until they come again
-			last = e.sendsAgain(last)
+			last = d.sendsAgain(last)
 		}
 		return last.Add(quiet)
 	case d.again && !e.peer.node.inOrder:
-		return e.sendsAgain(d.since).Add(quiet)
+		return d.sendsAgain(d.since).Add(quiet)
 	}
 	return d.since.Add(quiet)
 }
 
 // sendsAgain returns the time by which the end retransmits an unanswered request,
 // if packets sent after last arrive.
-func (e *end) sendsAgain(last clock.Instant) clock.Instant {
-	return min(last.Add(ib.AckTimeout(e.terms.timeout)), e.probes(last))
+func (d *delays) sendsAgain(last clock.Instant) clock.Instant {
+	return min(last.Add(ib.AckTimeout(d.e.terms.timeout)), d.probes(last))
 }
 
 // probes returns until when a probe leaves that the network does not harm, if
 // it harms nothing after last. Where an answer is lost, the next one may be taken for it, and the
 // round trip for longer than it is.
-func (e *end) probes(last clock.Instant) clock.Instant {
+func (d *delays) probes(last clock.Instant) clock.Instant {
 	probe := probeTime
 	switch {
-	case e.node.inOrder:
+	case d.e.node.inOrder:
 		return clock.Never
-	case e.delays.harmed != 0, e.w.plan.on(reordering | duplication | lateAnswers | clockJumps | lateReceives):
+	case d.harmed != 0, d.e.w.plan.on(reordering | duplication | lateAnswers | clockJumps | lateReceives):
 		probe = probeTimeLate
 	}
-	return e.delays.heard.Add(2*last.Sub(e.delays.heard) + probe)
+	return d.heard.Add(2*last.Sub(d.heard) + probe)
 }
 
 // latest returns the time by which the end must hear from its peer. It may have
 // to wait for other ends that fill the window to its peer.
-func (e *end) latest() clock.Instant {
-	until := e.limit()
+func (d *delays) latest() clock.Instant {
+	e := d.e
+	until := d.limit()
 	for _, o := range e.node.ends {
 		if o == e || o.pair == nil || o.peer == nil || o.typ() != ib.RC || o.peer.node != e.peer.node {
 			continue
 		}
 		if o.sends() {
-			until = max(until, o.limit())
+			until = max(until, o.delays.limit())
 		}
-		if e.dead() && (o.sends() || o.delays.heard > e.delays.since) { // nothing in flight makes room for a large request
-			until = max(until, e.limit().Add(windowTimeout))
+		if d.dead() && (o.sends() || o.delays.heard > d.since) { // nothing in flight makes room for a large request
+			until = max(until, d.limit().Add(windowTimeout))
 		}
 		if o.delays.again { // it may have given back the room only now
 			until = max(until, o.delays.heard.Add(2*e.w.trip()+slack))
@@ -249,13 +253,14 @@ func (e *end) latest() clock.Instant {
 }
 
 // onTime checks that the current event is not too late.
-func (e *end) onTime(what string) {
+func (d *delays) onTime(what string) {
+	e := d.e
 	if !e.due() {
 		return
 	}
-	if until := e.latest(); e.w.Now > until {
+	if until := d.latest(); e.w.Now > until {
 		e.w.Fail("delay", "adapter %d qp %v: %s comes %v too late: nothing was heard of the peer since %v, harm at %v (open: %v), %d sends pending",
-			e.node.Index, e.num, what, e.w.Now.Sub(until), time.Duration(e.delays.since), time.Duration(e.delays.harmed), e.hurt(), len(e.sq))
+			e.node.Index, e.num, what, e.w.Now.Sub(until), time.Duration(d.since), time.Duration(d.harmed), d.hurt(), len(e.sq))
 	}
 }
 
@@ -264,7 +269,7 @@ func (w *world) allOnTime() {
 	for _, n := range w.nodes {
 		for _, e := range n.ends {
 			if e.qp != nil {
-				e.onTime("the next answer")
+				e.delays.onTime("the next answer")
 			}
 		}
 	}

@@ -32,7 +32,7 @@ func (e *end) explain(o *op, s ib.WCStatus) {
 		ok = e.terms.rnrRetry != ib.RNRInfiniteRetry && e.wire.rnrs >= int(e.terms.rnrRetry)
 	}
 	if !ok && (s == ib.WCRemAccessErr || s == ib.WCRemInvReqErr) {
-		ok = e.wire.deceived && (e.wire.ended || e.silentPeer())
+		ok = e.wire.deceived && (e.wire.ended || e.wire.silentPeer())
 	}
 	if !ok {
 		e.w.Fail("status", "adapter %d qp %v: wr_id %d (%v, %v) completes with %v in state %v, and nothing that happened explains it (retry rounds %d of %d, waits for the peer %d)",

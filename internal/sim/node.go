@@ -207,11 +207,11 @@ func (n *node) trace(r *trace.Record) {
 	case trace.Completion:
 		e.completed(r)
 	case trace.Retry:
-		e.retried(r)
+		e.wire.retried(r)
 	case trace.Repair:
-		e.repaired(r)
+		e.wire.repaired(r)
 	case trace.Challenge:
-		e.challenge(r)
+		e.wire.challenge(r)
 	case trace.Drop:
 		w.Mark(cmp.Or(dropMarks[r.Cause], "other drop"))
 		if e.pair != nil && (r.Cause == counters.DropMigration.String() || r.Cause == counters.DropAddress.String()) {
@@ -306,7 +306,7 @@ func (n *node) expect(p *virtual.Packet) {
 		seg, off = p.Datagram.Segment(off)
 		h := headerOf(seg)
 		e := n.ends[h.dest]
-		if e == nil || !e.connected() {
+		if e == nil || e.pair == nil {
 			continue
 		}
 		if p.Serial < e.since {
@@ -316,13 +316,13 @@ func (n *node) expect(p *virtual.Packet) {
 			n.w.disturb(e.node, e.peer.node)
 			continue
 		}
-		if e.left(p.Datagram.Dst) {
+		if e.paths.left(p.Datagram.Dst) {
 			if p.Segments == 1 {
 				n.quiet = "a packet over a path that is not the queue pair's had an effect"
 			}
 			continue
 		}
-		e.arrives(h)
+		e.wire.arrives(h)
 	}
 }
 

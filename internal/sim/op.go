@@ -1,17 +1,13 @@
 package sim
 
-import (
-	"bytes"
-	"encoding/binary"
-
-	"github.com/softhca/softhca/ib"
-)
+import "github.com/softhca/softhca/ib"
 
 // op is a send work request and its expected effects.
 type op struct {
 	end      *end
 	id       uint64
 	code     ib.WROpcode
+	wr       ib.SendWR // without what id, code and signaled say, until it is posted
 	length   int
 	data     []byte // payload of a SEND or WRITE
 	imm      uint32
@@ -107,53 +103,3 @@ func (w *world) nextID(recv bool) uint64 {
 }
 
 func isRecv(id uint64) bool { return id&1 != 0 }
-
-// patternWords is the size, in words of 8 bytes, of the text from which all
-// messages are taken. Each word encodes its position, so the first bytes
-// identify a UC or UD message.
-const patternWords = 1 << 17
-
-// spread maps positions to distinct bytes; unspread is its inverse modulo 2^64.
-const (
-	spread   = 0x9e3779b97f4a7c15
-	unspread = 0xf1de83e19937733d
-)
-
-// newText returns the text, followed by its beginning again.
-func newText(slot int) []byte {
-	b := make([]byte, 8*patternWords+slot+8)
-	for i := 0; i+8 <= len(b); i += 8 {
-		binary.LittleEndian.PutUint64(b[i:], (uint64(i/8)%patternWords+1)*spread)
-	}
-	return b
-}
-
-// pattern returns n bytes of the text. The same at gives the same bytes.
-func (w *world) pattern(at uint64, n int) []byte {
-	off := int(at % patternWords * 8)
-	return w.text[off : off+n : off+n]
-}
-
-// message describes a UC or UD message, which may arrive any number of times.
-// It outlives the queue pairs and does not refer to them.
-type message struct {
-	code ib.WROpcode
-	data []byte
-	imm  uint32
-	at   *node  // to which it was sent,
-	to   ib.QPN // and there
-	from ib.QPN
-}
-
-// sent remembers a message to an end.
-func (w *world) sent(o *op, to *end) {
-	w.loose[uint32(o.id%patternWords)] = message{o.code, o.data, o.imm, to.node, to.num, o.end.num}
-}
-
-// lookup returns the message of UC or UD that b is, if it is one.
-func (w *world) lookup(b []byte, n int) (m message, ok bool) {
-	if at := binary.LittleEndian.Uint64(b)*unspread - 1; at < patternWords {
-		m, ok = w.loose[uint32(at)]
-	}
-	return m, ok && n == len(m.data) && bytes.Equal(b[:n], m.data)
-}

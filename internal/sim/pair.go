@@ -51,7 +51,7 @@ func (w *world) connect(p *pair, r *rand.Rand, fresh bool) {
 	var old []route
 	for i, e := range p.ends {
 		if e != nil {
-			old = append(old, e.allRoutes()...)
+			old = append(old, e.paths.allRoutes()...)
 		}
 		switch {
 		case e == nil || e.qp == nil:
@@ -73,7 +73,7 @@ func (w *world) connect(p *pair, r *rand.Rand, fresh bool) {
 	t := w.newTerms(p, r)
 	for i, e := range p.ends {
 		e.start(t, i)
-		for _, k := range e.allRoutes() {
+		for _, k := range e.paths.allRoutes() {
 			w.routes[k] = e
 		}
 	}
@@ -83,7 +83,8 @@ func (w *world) connect(p *pair, r *rand.Rand, fresh bool) {
 		if i == 1 && r.IntN(4) == 0 {
 			to = ib.RTR // the passive side, which the first request establishes (Q9)
 		}
-		e.walk(to)
+		a := e.attr()
+		e.climb(&a, ib.INIT, to)
 		e.fillRecvs(r, w.plan.recvs)
 	}
 }
@@ -181,14 +182,12 @@ func (e *end) create(typ ib.QPType) {
 	q, err := n.HCA.CreateQP(n.PD, c)
 	e.w.Must(err)
 	e.qp, e.num = q, q.Num()
+	e.wire.e, e.paths.e, e.delays.e = e, e, e
 	if n.ends[e.num] != nil {
 		e.w.Fail("leak", "adapter %d gives away QPN %v, which is in use", n.Index, e.num)
 	}
 	n.ends[e.num] = e
 }
-
-// connected reports whether the service has one peer.
-func (e *end) connected() bool { return e.pair != nil }
 
 func (e *end) typ() ib.QPType { return e.qp.Type() }
 
@@ -204,8 +203,8 @@ func (e *end) start(t terms, own int) {
 	e.commEst, e.localGone, e.remGone = false, false, false
 	shared := e.srq != nil // other queue pairs post there too
 	e.shortRecv, e.badRecv = shared, shared
-	e.wire, e.delays = watcher{}, delays{since: e.w.Now, heard: e.w.Now}
-	e.paths = paths{}
+	e.wire, e.paths = watcher{e: e}, paths{e: e}
+	e.delays = delays{e: e, since: e.w.Now, heard: e.w.Now}
 }
 
 // forget empties the model of the queues, as RESET does with the queues.
@@ -224,19 +223,13 @@ func (e *end) forget() {
 
 // attr returns the attributes of the present connection.
 func (e *end) attr() ib.QPAttr {
-	t, gid := &e.terms, e.gid()
+	t, gid := &e.terms, e.paths.gid()
 	return ib.QPAttr{
 		Port: 1, AccessFlags: ib.AccessRemote, PathMTU: e.pair.mtu, DestQPN: e.peer.num,
 		RQPSN: t.psn[1-e.own], SQPSN: t.psn[e.own], MaxDestRDAtomic: t.depth, MaxRDAtomic: t.depth,
 		MinRNRTimer: t.rnrTimer, Timeout: t.timeout, RetryCnt: t.retryCnt, RNRRetry: t.rnrRetry,
-		AV: ib.AHAttr{DGID: ib.GIDFromAddr(e.peer.node.Addrs[gid]), SGIDIndex: uint8(gid), HopLimit: 64, Port: 1},
+		AV: e.peer.node.destination(gid),
 	}
-}
-
-// walk moves the queue pair of a connection from RESET to a state.
-func (e *end) walk(to ib.QPState) {
-	a := e.attr()
-	e.climb(&a, ib.INIT, to)
 }
 
 // climb moves the queue pair from one state to the next.
@@ -272,7 +265,7 @@ func (e *end) reset() {
 
 // destroy destroys the queue pair in any state (V13).
 func (e *end) destroy() {
-	e.leaves()
+	e.delays.leaves()
 	e.settle()
 	e.dropCompletions()
 	e.forget()
@@ -324,13 +317,9 @@ func (w *world) disturb(a, b *node) {
 	}
 }
 
-// destination returns the address vector of the path to a node.
-func (e *end) destination(to *node, v6 bool) ib.AHAttr {
-	gid := 0
-	if v6 {
-		gid = 1
-	}
-	return ib.AHAttr{DGID: ib.GIDFromAddr(to.Addrs[gid]), SGIDIndex: uint8(gid), HopLimit: 64, Port: 1}
+// destination returns the address vector of the path to one of the node's addresses.
+func (n *node) destination(gid int) ib.AHAttr {
+	return ib.AHAttr{DGID: ib.GIDFromAddr(n.Addrs[gid]), SGIDIndex: uint8(gid), HopLimit: 64, Port: 1}
 }
 
 // header holds the fields of a packet that the oracle reads.

@@ -10,6 +10,7 @@ import (
 
 // paths is the model of the two paths of an end's connection.
 type paths struct {
+	e     *end
 	at    int  // index of the path in use
 	asked bool // REARM was requested on this path
 }
@@ -22,58 +23,70 @@ const numPaths = 2
 const newPath = "path migration"
 
 // gid returns the index of the end's address on its current path.
-func (e *end) gid() int { return e.gidOn(e.paths.at) }
+func (p *paths) gid() int { return p.gidOn(p.at) }
 
-func (e *end) gidOn(path int) int {
-	if e.pair.v6 {
+func (p *paths) gidOn(path int) int {
+	if p.e.pair.v6 {
 		return numPaths*path + 1
 	}
 	return numPaths * path
 }
 
+// route identifies the end that sent a packet.
+type route struct {
+	from *node
+	to   netip.Addr
+	dest ib.QPN
+}
+
+// route returns that of the end.
+func (p *paths) route() route {
+	return route{p.e.node, p.e.peer.node.Addrs[p.gid()], p.e.peer.num}
+}
+
 // allRoutes returns the end's routes, on each path.
-func (e *end) allRoutes() (all []route) {
+func (p *paths) allRoutes() (all []route) {
 	for path := range numPaths {
-		all = append(all, route{e.node, e.peer.node.Addrs[e.gidOn(path)], e.peer.num})
+		all = append(all, route{p.e.node, p.e.peer.node.Addrs[p.gidOn(path)], p.e.peer.num})
 	}
 	return all
 }
 
 // left reports whether a packet to an address of the end arrives over a path
 // that the end does not use and to which a packet cannot make it migrate.
-func (e *end) left(dst netip.Addr) bool {
-	return !e.paths.asked && dst != e.node.Addrs[e.gid()]
+func (p *paths) left(dst netip.Addr) bool {
+	return !p.asked && dst != p.e.node.Addrs[p.gid()]
 }
 
 // rearm loads the other path and requests REARM. Connection managers agree on
 // it, so both ends use the same path.
-func (e *end) rearm() {
-	if e.state != ib.RTS || e.paths.asked || e.peer.paths.at != e.paths.at {
+func (p *paths) rearm() {
+	e := p.e
+	if e.state != ib.RTS || p.asked || e.peer.paths.at != p.at {
 		return
 	}
-	gid := e.gidOn(1 - e.paths.at)
 	a := ib.QPAttr{
 		State: ib.RTS, PathMigState: ib.REARM, AltPort: 1, AltTimeout: e.terms.timeout,
-		AltAV: ib.AHAttr{DGID: ib.GIDFromAddr(e.peer.node.Addrs[gid]), SGIDIndex: uint8(gid), HopLimit: 64, Port: 1},
+		AltAV: e.peer.node.destination(p.gidOn(1 - p.at)),
 	}
-	e.paths.asked = true
+	p.asked = true
 	e.w.Mark("V15 REARM")
 	e.modify(&a, ib.AttrState|ib.AttrAltPath|ib.AttrPathMigState)
 }
 
 // migrate makes an armed end move to its alternate path.
-func (e *end) migrate() {
-	if e.state == ib.RTS && e.qp.Query().PathMigState == ib.ARMED {
-		e.modify(&ib.QPAttr{PathMigState: ib.MIGRATED}, ib.AttrPathMigState)
+func (p *paths) migrate() {
+	if p.e.state == ib.RTS && p.e.qp.Query().PathMigState == ib.ARMED {
+		p.e.modify(&ib.QPAttr{PathMigState: ib.MIGRATED}, ib.AttrPathMigState)
 	}
 }
 
 // changePath is called when the end has migrated. It reports whether that was
 // possible.
-func (e *end) changePath() bool {
-	asked := e.paths.asked
-	e.paths = paths{at: 1 - e.paths.at}
-	e.pair.stirred()
+func (p *paths) changePath() bool {
+	asked := p.asked
+	p.at, p.asked = 1-p.at, false
+	p.e.pair.stirred()
 	return asked
 }
 

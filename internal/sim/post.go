@@ -8,7 +8,7 @@ import (
 
 // makeOp draws a work request for a connected end. It returns nil when the
 // program has no free memory for it.
-func (e *end) makeOp(r *rand.Rand) (*op, *ib.SendWR) {
+func (e *end) makeOp(r *rand.Rand) *op {
 	codes := []ib.WROpcode{
 		ib.WRRDMAWrite, ib.WRRDMAWrite, ib.WRRDMAWriteWithImm, ib.WRSend, ib.WRSend, ib.WRSendWithImm,
 		ib.WRRDMARead, ib.WRRDMARead, ib.WRAtomicFetchAdd, ib.WRAtomicCmpAndSwp,
@@ -17,69 +17,66 @@ func (e *end) makeOp(r *rand.Rand) (*op, *ib.SendWR) {
 		codes = codes[:6]
 	}
 	o := &op{end: e, id: e.w.nextID(false), code: codes[r.IntN(len(codes))], signaled: r.IntN(4) > 0}
-	wr := &ib.SendWR{WRID: o.id, Opcode: o.code}
-	if o.signaled {
-		wr.Flags |= ib.SendSignaled
-	}
 	if r.IntN(8) == 0 {
-		wr.Flags |= ib.SendFence
+		o.wr.Flags |= ib.SendFence
 	}
 	if r.IntN(4) == 0 {
-		wr.Flags |= ib.SendSolicited
+		o.wr.Flags |= ib.SendSolicited
 	}
 	ok := false
 	switch o.code {
 	case ib.WRRDMARead:
-		ok = e.makeRead(o, wr, r)
+		ok = o.makeRead(r)
 	case ib.WRAtomicFetchAdd, ib.WRAtomicCmpAndSwp:
-		ok = e.makeAtomic(o, wr, r)
+		ok = o.makeAtomic(r)
 	default:
-		ok = e.makeData(o, wr, r)
+		ok = o.makeData(r)
 	}
 	if !ok {
 		o.drop()
-		return nil, nil
+		return nil
 	}
-	return o, wr
+	return o
 }
 
 // drawLength draws the length of a message: often small, often some packets.
-func (e *end) drawLength(r *rand.Rand) int {
-	most := e.w.plan.slot
+func (o *op) drawLength(r *rand.Rand) int {
+	most := o.end.w.plan.slot
 	switch r.IntN(6) {
 	case 0:
 		return 0
 	case 1:
 		return min(1+r.IntN(64), most)
 	case 2: // just around a packet
-		return min(max(e.pair.mtu.Bytes()*(1+r.IntN(3))-1+r.IntN(3), 0), most)
+		return min(max(o.end.pair.mtu.Bytes()*(1+r.IntN(3))-1+r.IntN(3), 0), most)
 	default:
 		return r.IntN(most + 1)
 	}
 }
 
 // makeData fills in the fields of a SEND or a WRITE.
-func (e *end) makeData(o *op, wr *ib.SendWR, r *rand.Rand) bool {
-	o.length = e.drawLength(r)
+func (o *op) makeData(r *rand.Rand) bool {
+	e, wr := o.end, &o.wr
+	o.length = o.drawLength(r)
 	if e.typ() == ib.UC && !o.writes() {
 		o.length = max(o.length, 8) // its first bytes identify it
 	}
 	o.imm = r.Uint32()
 	wr.ImmData = o.imm
 	if o.writes() {
-		o.target = e.drawTarget(r)
+		o.drawTarget(r)
 		t := o.target
 		wr.RemoteAddr, wr.RKey = t.addr(), t.area.mr.RKey()
 		if o.length == 0 && r.IntN(2) == 0 {
 			wr.RKey, wr.RemoteAddr = 0x12345678, 1 // they are not checked (E13)
 		}
 	}
-	o.data = e.w.pattern(o.id, o.length)
+	o.data = e.w.text.pattern(o.id, o.length)
 	if e.typ() == ib.UC {
 		if o.writes() {
 			o.data = o.target.writers[0].data[:o.length]
 		} else {
-			e.w.sent(o, e.peer)
+			e.w.text.sent(o, e.peer)
 		}
 	}
 	if o.length <= int(endCap.MaxInlineData) && r.IntN(2) == 0 {
@@ -87,28 +84,27 @@ func (e *end) makeData(o *op, wr *ib.SendWR, r *rand.Rand) bool {
 		wr.InlineData = o.data
 		return true
 	}
-	return e.gather(o, wr, r)
+	return o.gather(r)
 }
 
 // drawTarget draws a slot of the peer: mostly one without other pending WRITEs.
-func (e *end) drawTarget(r *rand.Rand) *slot {
-	slots := e.peer.space.remote.slots
-	t := &slots[r.IntN(len(slots))]
-	if len(t.writers) > 0 && r.IntN(3) > 0 {
-		t = &slots[r.IntN(len(slots))]
+func (o *op) drawTarget(r *rand.Rand) {
+	slots := o.end.peer.space.remote.slots
+	o.target = &slots[r.IntN(len(slots))]
+	if len(o.target.writers) > 0 && r.IntN(3) > 0 {
+		o.target = &slots[r.IntN(len(slots))]
 	}
-	return t
 }
 
 // gather sets a request's gather list to pieces of a slot with its data.
-func (e *end) gather(o *op, wr *ib.SendWR, r *rand.Rand) bool {
-	s := e.space.local.free(0, localSlots)
+func (o *op) gather(r *rand.Rand) bool {
+	s := o.end.space.local.free(0, localSlots)
 	if s == nil {
 		return false
 	}
 	o.sources = append(o.sources, s)
 	s.fill(o.data)
-	wr.SGList = pieces(s, o.length, 1+r.IntN(int(endCap.MaxSendSGE)))
+	o.wr.SGList = pieces(s, o.length, 1+r.IntN(int(endCap.MaxSendSGE)))
 	return true
 }
 
@@ -124,27 +120,34 @@ func pieces(s *slot, n, parts int) []ib.SGE {
 }
 
 // makeRead fills in a READ.
-func (e *end) makeRead(o *op, wr *ib.SendWR, r *rand.Rand) bool {
-	o.length = e.drawLength(r)
-	if o.landing = e.space.local.free(0, localSlots); o.landing == nil {
+func (o *op) makeRead(r *rand.Rand) bool {
+	o.length = o.drawLength(r)
+	if !o.land() {
+		return false
+	}
+	o.drawTarget(r)
+	o.wr.RemoteAddr, o.wr.RKey = o.target.addr(), o.target.area.mr.RKey()
+	o.wr.SGList = pieces(o.landing, o.length, 1+r.IntN(int(endCap.MaxSendSGE)))
+	return true
+}
+
+// land takes a slot for the response, if one is free.
+func (o *op) land() bool {
+	if o.landing = o.end.space.local.free(0, localSlots); o.landing == nil {
 		return false
 	}
 	o.landing.hot = true
-	o.target = e.drawTarget(r)
-	wr.RemoteAddr, wr.RKey = o.target.addr(), o.target.area.mr.RKey()
-	wr.SGList = pieces(o.landing, o.length, 1+r.IntN(int(endCap.MaxSendSGE)))
 	return true
 }
 
 // makeAtomic fills in an atomic. A COMPARE&SWAP mostly compares with the actual
 // value.
-func (e *end) makeAtomic(o *op, wr *ib.SendWR, r *rand.Rand) bool {
+func (o *op) makeAtomic(r *rand.Rand) bool {
 	o.length = 8
-	if o.landing = e.space.local.free(0, localSlots); o.landing == nil {
+	if !o.land() {
 		return false
 	}
-	o.landing.hot = true
-	peer := e.peer.space
+	peer, wr := o.end.peer.space, &o.wr
 	o.word = &peer.words[r.IntN(len(peer.words))]
 	o.add, o.swap = r.Uint64(), r.Uint64()
 	o.compare = o.word.value
@@ -164,8 +167,8 @@ func (e *end) makeAtomic(o *op, wr *ib.SendWR, r *rand.Rand) bool {
 }
 
 // spoil makes a request invalid in a way that its status must show.
-func (e *end) spoil(o *op, wr *ib.SendWR, r *rand.Rand) {
-	remote := e.typ() == ib.RC
+func (o *op) spoil(r *rand.Rand) {
+	remote, wr := o.end.typ() == ib.RC, &o.wr
 	switch {
 	case remote && o.word != nil && r.IntN(2) == 0:
 		o.bad = unaligned
@@ -178,7 +181,7 @@ func (e *end) spoil(o *op, wr *ib.SendWR, r *rand.Rand) {
 		case 1:
 			wr.RKey ^= 1 << r.IntN(8) // the part that is not the index
 		default:
-			o.bad, wr.RemoteAddr = outOfRange, e.outside(o, wr.RemoteAddr, r)
+			o.bad, wr.RemoteAddr = outOfRange, o.outside(r)
 		}
 	case len(wr.SGList) > 0 && o.length > 0:
 		o.bad = badLKey
@@ -186,23 +189,19 @@ func (e *end) spoil(o *op, wr *ib.SendWR, r *rand.Rand) {
 			wr.SGList[i].LKey ^= 0xa5a5a5a5
 		}
 	}
-	if o.bad == flawless {
-		return
-	}
-	o.signaled = true
-	wr.Flags |= ib.SendSignaled
+	o.signaled = o.signaled || o.bad != flawless
 }
 
 // outside returns an address at which a request is not completely inside the
 // peer's region: far away, past its end, or past the end of the address space.
-func (e *end) outside(o *op, addr uint64, r *rand.Rand) uint64 {
+func (o *op) outside(r *rand.Rand) uint64 {
 	over := uint64(8) // of an atomic, whose address stays aligned
 	if o.word == nil {
 		over = 1 + r.Uint64N(uint64(o.length))
 	}
-	switch mr := e.peer.space.remote.mr; r.IntN(3) {
+	switch mr := o.end.peer.space.remote.mr; r.IntN(3) {
 	case 0:
-		return addr | 0xffff_ffff_0000_0000
+		return o.wr.RemoteAddr | 0xffff_ffff_0000_0000
 	case 1:
 		return mr.Addr() + mr.Len() - uint64(o.length) + over
 	default:
@@ -211,9 +210,13 @@ func (e *end) outside(o *op, addr uint64, r *rand.Rand) uint64 {
 }
 
 // post posts a request and records it in the model.
-func (e *end) post(o *op, wr *ib.SendWR) {
-	defer e.begins(e.due())
-	if _, err := e.qp.PostSend(*wr); err != nil {
+func (e *end) post(o *op) {
+	defer e.delays.begins(e.due())
+	o.wr.WRID, o.wr.Opcode = o.id, o.code
+	if o.signaled {
+		o.wr.Flags |= ib.SendSignaled
+	}
+	if _, err := e.qp.PostSend(o.wr); err != nil {
 		if len(e.sq) < int(e.qp.Cap().MaxSendWR) {
 			e.w.Fail("post", "adapter %d qp %v: %v with %d work requests in the queue", e.node.Index, e.num, err, len(e.sq))
 		}

@@ -240,12 +240,12 @@ func TestStrayMessageIsSeen(t *testing.T) {
 	w.setUp()
 	e, other := w.nodes[0].ud, w.nodes[1].ud
 	o := &op{end: e, id: w.nextID(false), code: ib.WRSend}
-	o.data = w.pattern(o.id, 16)
+	o.data = w.text.pattern(o.id, 16)
 	v := e.rq[0]
 	copy(v.slot.bytes()[grhRoom:], o.data)
 	for to, want := range map[*end]string{e: "", other: "message"} {
 		w.Violation = nil
-		w.sent(o, to)
+		w.text.sent(o, to)
 		e.delivered(v, &ib.WC{WRID: v.id, ByteLen: grhRoom + 16})
 		if got := w.Violation; (got == nil) != (want == "") || got != nil && got.Check != want {
 			t.Errorf("a message for adapter %d that arrives at 0: %v, want check %q", to.node.Index, got, want)

@@ -143,7 +143,7 @@ func (s *space) restart(gen int) {
 		t := &s.remote.slots[i]
 		t.busy, t.writers = false, nil
 		if s.fixed {
-			t.writers = []writer{{data: s.w.pattern(uint64(gen*len(s.remote.slots)+i)*97, t.size)}}
+			t.writers = []writer{{data: s.w.text.pattern(uint64(gen*len(s.remote.slots)+i)*97, t.size)}}
 		}
 	}
 	for i := range s.words {

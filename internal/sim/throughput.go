@@ -88,10 +88,7 @@ func (m *measurement) start() (*world, *end) {
 	r := rand.New(rand.NewPCG(1, 1))
 	w.connect(p, r, false)
 	for _, e := range p.ends {
-		if e.state == ib.RTR {
-			a := e.attr()
-			e.climb(&a, ib.RTS, ib.RTS)
-		}
+		e.resume()
 		e.modify(&ib.QPAttr{State: ib.SQD}, ib.AttrState)
 		e.terms.timeout, e.terms.retryCnt, e.terms.depth = 14, 7, measureDepth
 		a := e.attr()
@@ -136,18 +133,16 @@ func (e *end) transfer(code ib.WROpcode) bool {
 	o.target = &e.peer.space.remote.slots[int(o.id>>1)%len(e.peer.space.remote.slots)]
 	s := &e.space.local.slots[0]
 	if code == ib.WRRDMARead {
-		if s = e.space.local.free(0, localSlots); s == nil {
+		if !o.land() {
 			return false
 		}
-		s.hot, o.landing = true, s
+		s = o.landing
 	} else {
-		o.data = e.w.pattern(0, measureSize)
+		o.data = e.w.text.pattern(0, measureSize)
 		s.fill(o.data)
 	}
-	e.post(o, &ib.SendWR{
-		WRID: o.id, Opcode: o.code, Flags: ib.SendSignaled, SGList: pieces(s, measureSize, 1),
-		RemoteAddr: o.target.addr(), RKey: o.target.area.mr.RKey(),
-	})
+	o.wr.SGList, o.wr.RemoteAddr, o.wr.RKey = pieces(s, measureSize, 1), o.target.addr(), o.target.area.mr.RKey()
+	e.post(o)
 	e.node.wake(e)
 	return true
 }

@@ -36,7 +36,7 @@ type End struct {
 }
 
 // name returns the End of e.
-func (e *end) name() End { return End{e.node.Addrs[e.gidOn(0)], e.num} }
+func (e *end) name() End { return End{e.node.Addrs[e.paths.gidOn(0)], e.num} }
 
 // told returns the functions to call.
 func (w *world) told() *Watch {

@@ -37,10 +37,9 @@ type world struct {
 	pairs  []*pair
 	routes map[route]*end
 
-	text  []byte
-	loose map[uint32]message // messages of UC and UD, by their position in the text
-	wcs   []ib.WC
-	ids   uint64
+	text text
+	wcs  []ib.WC
+	ids  uint64
 
 	over bool // everything has settled
 	did  [numActions]uint64
@@ -78,7 +77,7 @@ func Run(c Config) (*Result, error) {
 
 func newWorld(c Config, k virtual.Config) *world {
 	w := &world{
-		plan: newPlan(&c), watch: c.Watch, routes: make(map[route]*end), loose: make(map[uint32]message), wcs: make([]ib.WC, 16),
+		plan: newPlan(&c), watch: c.Watch, routes: make(map[route]*end), wcs: make([]ib.WC, 16),
 		cut: make(virtual.Cuts[*node]), down: make(virtual.Cuts[netip.Addr]),
 	}
 	w.Init(k, w.plan.net.Faults)
@@ -238,7 +237,7 @@ func (e *end) reveal() {
 		return
 	}
 	o := &op{end: e, id: e.w.nextID(false), code: ib.WRRDMAWrite, signaled: true, target: &e.peer.space.remote.slots[0]}
-	e.post(o, &ib.SendWR{WRID: o.id, Opcode: o.code, Flags: ib.SendSignaled})
+	e.post(o)
 	e.node.wake(e)
 }
 
