@@ -88,7 +88,7 @@ func (w *world) call(id uint64) {
 // connect makes one host request a connection of another.
 func (w *world) connect(from, to *host, id uint64, k kind) {
 	s := from.newSide(id, k, true)
-	p, r := &w.plan, s.rand
+	p, r := &w.plan, s.program.rand
 	s.asks = terms{
 		to: to, v6: r.IntN(3) == 0, service: serviceID(k, r.IntN(2)),
 		response: p.response + uint8(r.IntN(p.spread)), lifetime: p.lifetime + uint8(r.IntN(p.spread)),
@@ -103,8 +103,8 @@ func (w *world) connect(from, to *host, id uint64, k kind) {
 		s.sock.owner = s
 	}
 	w.mark(markTried)
-	if !s.request() {
-		s.layDown()
+	if !s.program.request() {
+		s.program.layDown()
 		s.destroyed = true
 		s.conn.Destroy(w.Now)
 	}
@@ -131,28 +131,28 @@ func (w *world) pick(r *rand.Rand, fit func(*side) bool) *side {
 // inPhase returns a function that reports whether a side is in a phase.
 func inPhase(p phase) func(*side) bool { return func(s *side) bool { return s.phase == p } }
 
-// do makes a side perform what, unless it is nil, and lets its host transmit.
-func (s *side) do(what func(*side)) {
+// do makes the program of a side, unless that is nil, perform what, and lets its host transmit.
+func (s *side) do(what func(*program)) {
 	if s != nil {
-		what(s)
+		what(&s.program)
 		s.host.pump()
 	}
 }
 
-func (w *world) actHangUp(r *rand.Rand) { w.pick(r, inPhase(up)).do((*side).hangUp) }
+func (w *world) actHangUp(r *rand.Rand) { w.pick(r, inPhase(up)).do((*program).hangUp) }
 
-func (w *world) actTalk(r *rand.Rand) { w.pick(r, inPhase(up)).do((*side).talk) }
+func (w *world) actTalk(r *rand.Rand) { w.pick(r, inPhase(up)).do((*program).talk) }
 
 func (w *world) actDestroy(r *rand.Rand) {
-	w.pick(r, func(*side) bool { return true }).do((*side).destroy)
+	w.pick(r, func(*side) bool { return true }).do((*program).destroy)
 }
 
 // actBothHangUp ends a connection at both ends at once (C5).
 func (w *world) actBothHangUp(r *rand.Rand) {
 	if s := w.pick(r, (*side).together); s != nil {
 		w.mark(markBoth)
-		s.do((*side).hangUp)
-		s.peer.do((*side).hangUp)
+		s.do((*program).hangUp)
+		s.peer.do((*program).hangUp)
 	}
 }
 
@@ -164,21 +164,21 @@ func (w *world) actAbort(r *rand.Rand) {
 	}
 	s.sock.destroy()
 	s.host.pump()
-	s.do((*side).destroy)
+	s.do((*program).destroy)
 }
 
 // actDecide makes an undecided program answer.
 func (w *world) actDecide(r *rand.Rand) {
-	w.pick(r, func(s *side) bool { return s.phase.owes() }).do((*side).yes)
+	w.pick(r, func(s *side) bool { return s.phase.owes() }).do((*program).yes)
 }
 
 func (w *world) actReject(r *rand.Rand) {
 	s := w.pick(r, func(s *side) bool { return s.phase == queried || s.phase.allows(cm.CallREJ) })
-	s.do(func(s *side) { s.reject(mad.RejConsumer) })
+	s.do(func(p *program) { p.reject(mad.RejConsumer) })
 }
 
 func (w *world) actReroute(r *rand.Rand) {
-	w.pick(r, func(s *side) bool { return s.active && s.phase == up && s.lap == lapNone }).do((*side).reroute)
+	w.pick(r, func(s *side) bool { return s.active && s.phase == up && s.lap == lapNone }).do((*program).reroute)
 }
 
 // actWrong makes every call that a connection does not allow now: each must be

@@ -58,7 +58,7 @@ func (h *host) incoming(c *cm.Conn, e *cm.Event) {
 	if !first.is(c.State()) {
 		w.Fail("state", "adapter %d: a new connection is in %v", h.Index, c.State())
 	}
-	s.react(e.Type)
+	s.program.react(e.Type)
 }
 
 // checkRequest checks an arrived request: it is unchanged, its host offers the
@@ -121,7 +121,7 @@ func (s *side) onEvent(e *cm.Event) {
 		s.enter(next)
 	}
 	older := s.claim(e.Type)
-	s.react(e.Type)
+	s.program.react(e.Type)
 	if older != nil && older.phase == up && !h.doubts(older, nil) {
 		older.supersede()
 	}

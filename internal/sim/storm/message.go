@@ -29,43 +29,43 @@ func (s *side) compose(try, number uint32) []byte {
 }
 
 // talk sends some messages.
-func (s *side) talk() {
-	if s.phase != up || s.sock.qp.State() != ib.RTS {
+func (p *program) talk() {
+	if p.phase != up || p.sock.qp.State() != ib.RTS {
 		return
 	}
-	w := s.host.w
-	for range 1 + s.rand.IntN(3) {
-		if s.pending >= 16 {
+	w := p.host.w
+	for range 1 + p.rand.IntN(3) {
+		if p.pending >= 16 {
 			break
 		}
-		s.sent++
-		s.pending++
+		p.sent++
+		p.pending++
 		w.Posted++
-		_, err := s.sock.qp.PostSend(ib.SendWR{
-			WRID: isSend | uint64(s.sent), Opcode: ib.WRSend, Flags: ib.SendSignaled | ib.SendInline, InlineData: s.compose(s.try, s.sent),
+		_, err := p.sock.qp.PostSend(ib.SendWR{
+			WRID: isSend | uint64(p.sent), Opcode: ib.WRSend, Flags: ib.SendSignaled | ib.SendInline, InlineData: p.compose(p.try, p.sent),
 		})
 		w.Must(err)
 	}
-	s.host.HCA.Shard().RingDoorbell(s.sock.qp)
+	p.host.HCA.Shard().RingDoorbell(p.sock.qp)
 }
 
 // talkLoosely sends datagrams to the service that was resolved.
-func (s *side) talkLoosely() {
-	h, w := s.host, s.host.w
-	if s.grant.status != 0 || s.rand.IntN(2) == 0 {
+func (p *program) talkLoosely() {
+	h, w := p.host, p.host.w
+	if p.grant.status != 0 || p.rand.IntN(2) == 0 {
 		return
 	}
-	av := ib.AHAttr{DGID: ib.GIDFromAddr(s.peerAddr), HopLimit: 64, Port: 1}
-	if s.asks.v6 {
+	av := ib.AHAttr{DGID: ib.GIDFromAddr(p.peerAddr), HopLimit: 64, Port: 1}
+	if p.asks.v6 {
 		av.SGIDIndex = 1
 	}
 	ah, err := h.PD.CreateAH(&av)
 	w.Must(err)
-	s.sent++
+	p.sent++
 	w.Posted++
 	_, err = h.ud.qp.PostSend(ib.SendWR{
-		WRID: isSend, Opcode: ib.WRSend, Flags: ib.SendSignaled | ib.SendInline, InlineData: s.compose(s.try, s.sent),
-		AH: ah, RemoteQPN: s.grant.qpn, RemoteQKey: s.grant.qkey,
+		WRID: isSend, Opcode: ib.WRSend, Flags: ib.SendSignaled | ib.SendInline, InlineData: p.compose(p.try, p.sent),
+		AH: ah, RemoteQPN: p.grant.qpn, RemoteQKey: p.grant.qkey,
 	})
 	w.Must(err)
 	h.HCA.Shard().RingDoorbell(h.ud.qp)
@@ -122,7 +122,7 @@ func (t *socket) sendDone(wc *ib.WC) {
 	case wc.Status == ib.WCRetryExcErr:
 		h.w.mark(markNoAnswer)
 		if s.phase == up {
-			s.after(0, (*side).hangUp)
+			s.program.after(0, (*program).hangUp)
 		}
 	case wc.Status != ib.WCWRFlushErr:
 		h.w.Fail("data", "adapter %d qp %v: a send ends with %v", h.Index, wc.QPN, wc.Status)

@@ -38,9 +38,9 @@ var room = [numSpeech]int{
 const titleLen = 8 + 4 + 1 + 1
 
 // say returns private data of random length for a message of a side.
-func (s *side) say(what speech) []byte {
-	s.lastTry[what] = s.try
-	return script(title{s.id, s.try, what}, s.rand.IntN(room[what]-titleLen+1))
+func (p *program) say(what speech) []byte {
+	p.lastTry[what] = p.try
+	return script(title{p.id, p.try, what}, p.rand.IntN(room[what]-titleLen+1))
 }
 
 // title identifies the source of private data.
@@ -128,7 +128,7 @@ func (w *world) speaker(h *host, e *cm.Event) (s *side, try uint32) {
 		return nil, 0
 	}
 	s = w.sides[t.id]
-	if !ok || s == nil || t.what != what || s.lastTry[what] < t.try || t.try == 0 {
+	if !ok || s == nil || t.what != what || s.program.lastTry[what] < t.try || t.try == 0 {
 		w.Fail("private data", "adapter %d: %v brings private data that nobody gave: % x", h.Index, e.Type, data)
 		return nil, 0
 	}

@@ -82,9 +82,9 @@ func (w *world) calmDown() {
 	clear(w.cut)
 	for _, s := range w.living() {
 		if s.phase.owes() {
-			s.do((*side).yes)
+			s.do((*program).yes)
 		}
-		s.do((*side).acceptLAP)
+		s.do((*program).acceptLAP)
 	}
 }
 
@@ -131,7 +131,7 @@ func (w *world) compare() {
 func (w *world) slander() {
 	for _, s := range w.living() {
 		if s.together() {
-			s.do(func(s *side) { s.slander(s.rand.Uint32()) })
+			s.do(func(p *program) { p.slander(p.rand.Uint32()) })
 		}
 	}
 }
@@ -142,26 +142,26 @@ func (w *world) part() {
 	for _, s := range w.living() {
 		switch {
 		case s.phase != up:
-		case !s.together() && s.kind == reliable && s.rand.IntN(2) == 0:
+		case !s.together() && s.kind == reliable && s.program.rand.IntN(2) == 0:
 			w.mark(markWidowsByData)
-			s.do((*side).talk)
+			s.do((*program).talk)
 		case !s.together():
-			s.do((*side).hangUp)
+			s.do((*program).hangUp)
 		case s.active:
-			s.partFrom(s.peer)
+			s.program.partFrom(&s.peer.program)
 		}
 	}
 }
 
 // partFrom ends a connection.
-func (s *side) partFrom(p *side) {
-	s.do((*side).talk)
-	who := s.rand.IntN(3)
+func (p *program) partFrom(peer *program) {
+	p.do((*program).talk)
+	who := p.rand.IntN(3)
 	if who != 1 {
-		s.after(s.aWhile(), (*side).hangUp)
+		p.after(p.aWhile(), (*program).hangUp)
 	}
 	if who != 0 {
-		p.after(p.aWhile(), (*side).hangUp)
+		peer.after(peer.aWhile(), (*program).hangUp)
 	}
 }
 
@@ -186,9 +186,9 @@ func (w *world) connectAll() {
 				w.Fail("liveness", "adapter %d: %s is still connected", h.Index, s)
 			case s.active && again < retriesEach && w.plan.limits == (cm.Limits{}):
 				again++
-				s.do((*side).retry)
+				s.do((*program).retry)
 			default:
-				s.do((*side).destroy)
+				s.do((*program).destroy)
 			}
 		}
 	}
@@ -213,7 +213,7 @@ func (w *world) partAgain() {
 
 func (w *world) destroyAll() {
 	for _, s := range w.living() {
-		s.do((*side).destroy)
+		s.do((*program).destroy)
 	}
 }
 

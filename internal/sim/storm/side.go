@@ -25,15 +25,13 @@ const (
 // which counts from 1, so that no side is number 0.
 const sideBits = 16
 
-// side is one end of a connection, or of a resolution: the state of its program
-// and of the oracle.
+// side is one end of a connection, or of a resolution: its program, and the state of the oracle.
 type side struct {
 	host   *host
 	starts uint64 // the host's starts when the side was created
 	id     uint64
 	kind   kind
 	active bool
-	rand   *rand.Rand // random source of its program's decisions
 	conn   *cm.Conn
 	asks   terms // parameters of the active side
 	born   int   // number of passive sides that its requests created
@@ -58,8 +56,7 @@ type side struct {
 	hesitated bool   // an MRA was sent or prepared in this phase
 	withdrew  bool   // it ended with a REJ after it had sent a REP
 	lap       lapTalk
-	alternate mad.Path          // alternate path of the current LAP
-	lastTry   [numSpeech]uint32 // last try in which the program gave private data, by message
+	alternate mad.Path // alternate path of the current LAP
 
 	interval time.Duration // retransmission interval of the manager
 	retries  uint8         // number of retransmissions
@@ -70,8 +67,10 @@ type side struct {
 	pay      allowance
 	exam     *examination // the last one of this connection; nil: none
 
-	sent, rcvd uint32 // number of the last message in each direction
-	pending    int    // incomplete sends
+	rcvd    uint32 // number of the peer's last message
+	pending int    // incomplete sends
+
+	program program
 }
 
 // terms are the parameters of an active side's request.
@@ -116,8 +115,8 @@ const (
 func (h *host) newSide(id uint64, k kind, active bool) *side {
 	s := &side{
 		host: h, starts: h.starts, id: id, kind: k, active: active, limit: clock.Never,
-		rand: rand.New(rand.NewPCG(h.w.Config.Seed, streamSide+id)),
 	}
+	s.program = program{side: s, rand: rand.New(rand.NewPCG(h.w.Config.Seed, streamSide+id))}
 	h.w.sides[id] = s
 	return s
 }

@@ -107,7 +107,7 @@ func upAtBothEnds(s *side) bool {
 // model what an adapter may not do by itself.
 func TestOracle(t *testing.T) {
 	together := upAtBothEnds
-	overBesideUp := func(s *side) bool { return s.phase == over && s.host.w.pick(s.rand, together) != nil }
+	overBesideUp := func(s *side) bool { return s.phase == over && s.host.w.pick(s.program.rand, together) != nil }
 	for _, c := range []spoiled{
 		{"a connection ends and its program is not told", "state", together, func(s *side) {
 			s.repeats = repeats{}
@@ -118,10 +118,10 @@ func TestOracle(t *testing.T) {
 			_ = s.host.HCA.CM().NewConn(nil).SendREQ(s.host.w.Now, &cm.REQParams{Transport: mad.TransportRC, QPN: s.qpn, Path: p})
 		}},
 		{"a queue pair stays ready when its connection is over", "half open", overBesideUp, func(s *side) {
-			s.sock = s.host.w.pick(s.rand, together).sock
+			s.sock = s.host.w.pick(s.program.rand, together).sock
 		}},
 		{"data of another connection", "data", together, func(s *side) {
-			s.talk()
+			s.program.talk()
 			s.peer.peer = s.peer
 		}},
 		{"a message that was to be sent is not", "answer", together, func(s *side) {

@@ -10,14 +10,14 @@ import (
 )
 
 // call records a call that must succeed and send its message.
-func (s *side) call(verb cm.Input, err error) {
-	w := s.host.w
-	w.tell(s, "calls", verb)
+func (p *program) call(verb cm.Input, err error) {
+	w := p.host.w
+	w.tell(p.side, "calls", verb)
 	if err != nil {
-		w.Fail("verb", "adapter %d: %s, %v: %v: %v", s.host.Index, s, s.phase, verb, err)
+		w.Fail("verb", "adapter %d: %s, %v: %v: %v", p.host.Index, p, p.phase, verb, err)
 	}
 	if attr := messageOf[verb]; attr != 0 {
-		s.owe(attr, verb.String())
+		p.owe(attr, verb.String())
 	}
 }
 
@@ -50,199 +50,203 @@ func (s *side) cell(on cm.Input) { s.host.w.cells.count(s.conn.State(), s.conn.L
 
 // request sends a connection request, the first or a further one, or a service
 // resolution. It reports false if the adapter is at its limit.
-func (s *side) request() bool {
-	h, w, a := s.host, s.host.w, &s.asks
-	s.attempt(s.try+1, nil)
-	s.peerAddr, s.qpn = a.to.address(a.v6), 0
+func (p *program) request() bool {
+	h, w, a := p.host, p.host.w, &p.asks
+	p.attempt(p.try+1, nil)
+	p.peerAddr, p.qpn = a.to.address(a.v6), 0
 	var err error
 	verb, next := cm.CallREQ, calling
-	if s.kind == datagrams {
+	if p.kind == datagrams {
 		verb, next = cm.CallSIDRREQ, resolving
 	}
-	s.cell(verb)
+	p.cell(verb)
 	h.step.givesWay = h.crowded(netip.Addr{})
-	if s.kind == datagrams {
-		s.interval = mad.Timeout(a.response)
-		err = s.conn.SendSIDRREQ(w.Now, &cm.SIDRREQParams{
-			Service: a.service, Path: s.path(), ResponseTimeout: a.response, MaxRetries: a.retries, PrivateData: s.say(saySIDRREQ),
+	if p.kind == datagrams {
+		p.interval = mad.Timeout(a.response)
+		err = p.conn.SendSIDRREQ(w.Now, &cm.SIDRREQParams{
+			Service: a.service, Path: p.path(), ResponseTimeout: a.response, MaxRetries: a.retries, PrivateData: p.say(saySIDRREQ),
 		})
 	} else {
-		s.interval, s.ack = 2*mad.Timeout(a.lifetime)+mad.Timeout(a.response), a.lifetime+1
-		s.qpn, s.attr = s.sock.num, ib.QPAttr{}
-		err = s.conn.SendREQ(w.Now, &cm.REQParams{
-			Service: a.service, Transport: transportOf[s.kind], QPN: s.qpn, Path: s.path(),
+		p.interval, p.ack = 2*mad.Timeout(a.lifetime)+mad.Timeout(a.response), a.lifetime+1
+		p.qpn, p.attr = p.sock.num, ib.QPAttr{}
+		err = p.conn.SendREQ(w.Now, &cm.REQParams{
+			Service: a.service, Transport: transportOf[p.kind], QPN: p.qpn, Path: p.path(),
 			ResponderResources: a.serves, InitiatorDepth: a.depth, RetryCount: 3 + a.depth%5, RNRRetryCount: 7,
-			ResponseTimeout: a.response, MaxRetries: a.retries, PrivateData: s.say(sayREQ),
+			ResponseTimeout: a.response, MaxRetries: a.retries, PrivateData: p.say(sayREQ),
 		})
 	}
 	h.step.givesWay = false
 	if errors.Is(err, ib.ENOMEM) && w.plan.limits != (cm.Limits{}) {
-		w.tell(s, "has no room for", verb)
+		w.tell(p.side, "has no room for", verb)
 		return false
 	}
-	s.call(verb, err)
-	s.retries = a.retries
-	s.sent, s.rcvd, s.pending = 0, 0, 0
-	h.adopt(s)
-	s.enter(next)
+	p.call(verb, err)
+	p.retries = a.retries
+	p.sent, p.rcvd, p.pending = 0, 0, 0
+	h.adopt(p.side)
+	p.enter(next)
 	return true
 }
 
 var transportOf = [numKinds]mad.TransportService{reliable: mad.TransportRC, unreliable: mad.TransportUC}
 
 // accept answers a request with REP, or with SIDR_REP.
-func (s *side) accept() {
-	h, w := s.host, s.host.w
-	if s.phase == queried {
-		s.answerSIDR(mad.SIDRValid)
+func (p *program) accept() {
+	h, w := p.host, p.host.w
+	if p.phase == queried {
+		p.answerSIDR(mad.SIDRValid)
 		return
 	}
-	if s.sock = h.take(s.kind, s.rand); s.sock == nil {
-		s.reject(mad.RejNoQP)
+	if p.sock = h.take(p.kind, p.rand); p.sock == nil {
+		p.reject(mad.RejNoQP)
 		return
 	}
-	s.sock.owner, s.qpn = s, s.sock.num
-	serves, depth := s.conn.Resources()
-	if a := &s.peer.asks; serves != a.depth || depth != a.serves {
-		w.Fail("terms", "adapter %d: %s is asked to serve %d and to have %d outstanding, want %d and %d", h.Index, s, serves, depth, a.depth, a.serves)
+	p.sock.owner, p.qpn = p.side, p.sock.num
+	serves, depth := p.conn.Resources()
+	if a := &p.peer.asks; serves != a.depth || depth != a.serves {
+		w.Fail("terms", "adapter %d: %s is asked to serve %d and to have %d outstanding, want %d and %d", h.Index, p, serves, depth, a.depth, a.serves)
 	}
-	serves, depth = uint8(s.rand.IntN(int(serves)+1)), uint8(s.rand.IntN(int(depth)+1))
-	s.conn.SetResources(serves, depth)
-	s.establish()
-	s.cell(cm.CallREP)
-	s.call(cm.CallREP, s.conn.SendREP(w.Now, &cm.REPParams{
-		QPN: s.qpn, ResponderResources: serves, InitiatorDepth: depth, RNRRetryCount: 7, PrivateData: s.say(sayREP),
+	serves, depth = uint8(p.rand.IntN(int(serves)+1)), uint8(p.rand.IntN(int(depth)+1))
+	p.conn.SetResources(serves, depth)
+	p.establish()
+	p.cell(cm.CallREP)
+	p.call(cm.CallREP, p.conn.SendREP(w.Now, &cm.REPParams{
+		QPN: p.qpn, ResponderResources: serves, InitiatorDepth: depth, RNRRetryCount: 7, PrivateData: p.say(sayREP),
 	}))
-	s.enter(offered)
+	p.enter(offered)
 }
 
 // confirm prepares the queue pair and answers REP with RTU.
-func (s *side) confirm() {
-	s.establish()
-	s.cell(cm.CallRTU)
-	s.call(cm.CallRTU, s.conn.SendRTU(s.host.w.Now, s.say(sayRTU)))
-	s.enter(up)
-	s.begin()
+func (p *program) confirm() {
+	p.establish()
+	p.cell(cm.CallRTU)
+	p.call(cm.CallRTU, p.conn.SendRTU(p.host.w.Now, p.say(sayRTU)))
+	p.enter(up)
+	p.begin()
 }
 
 // establish moves the queue pair to RTS as both sides agreed (C8).
-func (s *side) establish() {
-	h, w := s.host, s.host.w
-	if err := h.HCA.Establish(w.Now, s.conn, s.sock.qp); err != nil {
-		w.Fail("verb", "adapter %d: %s: establish: %v", h.Index, s, err)
+func (p *program) establish() {
+	h, w := p.host, p.host.w
+	if err := h.HCA.Establish(w.Now, p.conn, p.sock.qp); err != nil {
+		w.Fail("verb", "adapter %d: %s: establish: %v", h.Index, p, err)
 		return
 	}
-	s.sock.fill()
-	s.attr = s.sock.qp.Query()
-	a, b := &s.attr, &s.peer.attr
-	if !s.active { // the peer's queue pair moves later
+	p.sock.fill()
+	p.attr = p.sock.qp.Query()
+	a, b := &p.attr, &p.peer.attr
+	if !p.active { // the peer's queue pair moves later
 		return
 	}
-	if a.DestQPN != s.peer.qpn || b.DestQPN != s.qpn || a.PathMTU != b.PathMTU || a.RQPSN != b.SQPSN || a.SQPSN != b.RQPSN ||
-		a.MaxRDAtomic > b.MaxDestRDAtomic || b.MaxRDAtomic > a.MaxDestRDAtomic || a.AV.DGID.Addr() != s.peerAddr {
-		w.Fail("terms", "adapter %d: the queue pairs of %s and %s do not fit:\n%+v\n%+v", h.Index, s, s.peer, *a, *b)
+	if a.DestQPN != p.peer.qpn || b.DestQPN != p.qpn || a.PathMTU != b.PathMTU || a.RQPSN != b.SQPSN || a.SQPSN != b.RQPSN ||
+		a.MaxRDAtomic > b.MaxDestRDAtomic || b.MaxRDAtomic > a.MaxDestRDAtomic || a.AV.DGID.Addr() != p.peerAddr {
+		w.Fail("terms", "adapter %d: the queue pairs of %s and %s do not fit:\n%+v\n%+v", h.Index, p, p.peer, *a, *b)
 	}
 }
 
 // hesitate tells the peer to wait, at once or when it repeats its message (C7).
-func (s *side) hesitate(later bool) {
-	w := s.host.w
-	code := w.plan.mra + uint8(s.rand.IntN(w.plan.spread))
+func (p *program) hesitate(later bool) {
+	w := p.host.w
+	code := w.plan.mra + uint8(p.rand.IntN(w.plan.spread))
 	if later {
-		s.cell(cm.CallMRALater)
-		s.call(cm.CallMRALater, s.conn.PrepareMRA(w.Now, code, s.say(sayMRA)))
+		p.cell(cm.CallMRALater)
+		p.call(cm.CallMRALater, p.conn.PrepareMRA(w.Now, code, p.say(sayMRA)))
 	} else {
-		s.cell(cm.CallMRA)
-		s.call(cm.CallMRA, s.conn.SendMRA(w.Now, code, s.say(sayMRA)))
+		p.cell(cm.CallMRA)
+		p.call(cm.CallMRA, p.conn.SendMRA(w.Now, code, p.say(sayMRA)))
 	}
-	s.hesitated = true
+	p.hesitated = true
 }
 
 // reject refuses the peer's last message, or withdraws the program's own
 // request.
-func (s *side) reject(why mad.RejReason) {
-	if s.phase == queried {
-		s.answerSIDR(mad.SIDRRejected)
+func (p *program) reject(why mad.RejReason) {
+	if p.phase == queried {
+		p.answerSIDR(mad.SIDRRejected)
 		return
 	}
 	next := over
-	if s.phase == offered {
-		next, s.withdrew = quiet, true // data of the peer may be in the network
+	if p.phase == offered {
+		next, p.withdrew = quiet, true // data of the peer may be in the network
 	}
-	s.cell(cm.CallREJ)
-	s.call(cm.CallREJ, s.conn.SendREJ(s.host.w.Now, &cm.REJParams{Reason: why, PrivateData: s.say(sayREJ)}))
-	s.enter(next)
-	s.parted()
+	p.cell(cm.CallREJ)
+	p.call(cm.CallREJ, p.conn.SendREJ(p.host.w.Now, &cm.REJParams{Reason: why, PrivateData: p.say(sayREJ)}))
+	p.enter(next)
+	p.parted()
 }
 
 // answerSIDR answers a resolution (C9).
-func (s *side) answerSIDR(status mad.SIDRStatus) {
-	h, w := s.host, s.host.w
-	s.grant = grant{status: status}
+func (p *program) answerSIDR(status mad.SIDRStatus) {
+	h, w := p.host, p.host.w
+	p.grant = grant{status: status}
 	if status == mad.SIDRValid {
-		s.grant = grant{status, h.ud.num, h.qkey}
+		p.grant = grant{status, h.ud.num, h.qkey}
 	}
-	s.cell(cm.CallSIDRREP)
-	s.call(cm.CallSIDRREP, s.conn.SendSIDRREP(w.Now, &cm.SIDRREPParams{
-		Status: status, QPN: s.grant.qpn, QKey: s.grant.qkey, PrivateData: s.say(saySIDRREP),
+	p.cell(cm.CallSIDRREP)
+	p.call(cm.CallSIDRREP, p.conn.SendSIDRREP(w.Now, &cm.SIDRREPParams{
+		Status: status, QPN: p.grant.qpn, QKey: p.grant.qkey, PrivateData: p.say(saySIDRREP),
 	}))
-	s.enter(over)
-	s.parted()
+	p.enter(over)
+	p.parted()
 }
 
 // hangUp ends the connection (C5).
-func (s *side) hangUp() {
-	s.sock.stop()
-	s.cell(cm.CallDREQ)
-	s.call(cm.CallDREQ, s.conn.SendDREQ(s.host.w.Now, s.say(sayDREQ)))
-	s.enter(leaving)
+func (p *program) hangUp() {
+	p.sock.stop()
+	p.cell(cm.CallDREQ)
+	p.call(cm.CallDREQ, p.conn.SendDREQ(p.host.w.Now, p.say(sayDREQ)))
+	p.enter(leaving)
 }
 
 // agree answers the peer's DREQ.
-func (s *side) agree() {
-	s.cell(cm.CallDREP)
-	s.call(cm.CallDREP, s.conn.SendDREP(s.host.w.Now, s.say(sayDREP)))
-	s.enter(quiet)
-	s.parted()
+func (p *program) agree() {
+	p.cell(cm.CallDREP)
+	p.call(cm.CallDREP, p.conn.SendDREP(p.host.w.Now, p.say(sayDREP)))
+	p.enter(quiet)
+	p.parted()
 }
 
-// reroute requests an alternate path: that of the other address family (C10).
-func (s *side) reroute() {
-	w, a := s.host.w, &s.asks
-	alt := s.path()
-	alt.Local, alt.Remote, alt.FlowLabel = s.host.address(!a.v6), a.to.address(!a.v6), uint32(s.rand.IntN(3))
-	s.cell(cm.CallLAP)
-	s.call(cm.CallLAP, s.conn.SendLAP(w.Now, &alt, s.say(sayLAP)))
-	s.lap, s.limit, s.repeats = lapAsked, w.Now.Add(s.exchange()), repeats{}
+// reroute requests an alternate path, that of the other address family (C10), unless an answer
+// to the last one is missing.
+func (p *program) reroute() {
+	if p.lap != lapNone {
+		return
+	}
+	w, a := p.host.w, &p.asks
+	alt := p.path()
+	alt.Local, alt.Remote, alt.FlowLabel = p.host.address(!a.v6), a.to.address(!a.v6), uint32(p.rand.IntN(3))
+	p.cell(cm.CallLAP)
+	p.call(cm.CallLAP, p.conn.SendLAP(w.Now, &alt, p.say(sayLAP)))
+	p.lap, p.limit, p.repeats = lapAsked, w.Now.Add(p.exchange()), repeats{}
 	w.mark(markLAP)
 }
 
 // answerLAP answers the peer's LAP.
-func (s *side) answerLAP(status mad.APRStatus) {
-	s.cell(cm.CallAPR)
-	s.call(cm.CallAPR, s.conn.SendAPR(s.host.w.Now, &cm.APRParams{Status: status, PrivateData: s.say(sayAPR)}))
-	s.lap, s.hesitated = lapNone, false
+func (p *program) answerLAP(status mad.APRStatus) {
+	p.cell(cm.CallAPR)
+	p.call(cm.CallAPR, p.conn.SendAPR(p.host.w.Now, &cm.APRParams{Status: status, PrivateData: p.say(sayAPR)}))
+	p.lap, p.hesitated = lapNone, false
 }
 
 // destroy destroys the connection for its program, in any state.
-func (s *side) destroy() {
-	w := s.host.w
-	w.tell(s, "calls", cm.CallDestroy)
-	s.cell(cm.CallDestroy)
-	if s.phase == up { // the manager sends DREQ
-		s.repeats = repeats{}
+func (p *program) destroy() {
+	w := p.host.w
+	w.tell(p.side, "calls", cm.CallDestroy)
+	p.cell(cm.CallDestroy)
+	if p.phase == up { // the manager sends DREQ
+		p.repeats = repeats{}
 	}
-	if attr := goodbyes[s.phase]; attr != 0 {
-		s.owe(attr, "destroy")
+	if attr := goodbyes[p.phase]; attr != 0 {
+		p.owe(attr, "destroy")
 	}
-	s.withdrew = s.withdrew || s.phase == offered
-	if s.phase != quiet {
-		s.limit = w.Now.Add(s.exchange()).Add(mad.Timeout(s.ack))
+	p.withdrew = p.withdrew || p.phase == offered
+	if p.phase != quiet {
+		p.limit = w.Now.Add(p.exchange()).Add(mad.Timeout(p.ack))
 	}
-	s.destroyed, s.lap, s.hesitated, s.exam = true, lapNone, false, nil
-	s.turn++
-	s.conn.Destroy(w.Now)
-	if s.sock != nil {
-		s.sock.destroy()
+	p.destroyed, p.lap, p.hesitated, p.exam = true, lapNone, false, nil
+	p.turn++
+	p.conn.Destroy(w.Now)
+	if p.sock != nil {
+		p.sock.destroy()
 	}
 }

@@ -3,7 +3,6 @@ package storm
 import (
 	"fmt"
 	"net/netip"
-	"time"
 
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/virtual"
@@ -79,19 +78,6 @@ func (w *world) Receive(p *virtual.Packet) { w.hosts[p.To.Index].receive(p) }
 
 // Advance fires the timers of an adapter.
 func (w *world) Advance(a *virtual.Adapter) { w.hosts[a.Index].advance() }
-
-// after schedules an action of a side's program. It is skipped if the side's
-// phase has changed by then. With a time of 0 it runs after the adapter's
-// current work.
-func (s *side) after(d time.Duration, do func(*side)) {
-	turn := s.turn
-	s.host.w.After(d, func() {
-		if s.alive() && s.turn == turn {
-			do(s)
-			s.host.pump()
-		}
-	})
-}
 
 // tell records an event or a call of a side.
 func (w *world) tell(s *side, what string, name fmt.Stringer) {
