@@ -16,9 +16,10 @@ const (
 	minWrong    = 4    // minimum packets of a sender, all wrong, to report the sender
 )
 
-// damage holds the statistics of wrong ICRCs.
+// damage explains wrong ICRCs.
 type damage struct {
 	senders  map[netip.Addr]*senderSums
+	addrs    []netip.Addr // those in the capture
 	searches int
 }
 
@@ -78,7 +79,7 @@ func (f *Follower) sound(p *pcapfile.Packet, right bool) bool {
 	rule, detail := icrcDamaged, "the ICRC of "+f.pkt.BTH.Opcode.String()+" is wrong"
 	if f.damage.searches < maxSearches {
 		f.damage.searches++
-		if r, d := f.rewritten(p); d != "" {
+		if r, d := f.damage.rewritten(p, f.pkt.ICRC); d != "" {
 			rule, detail = r, d
 		}
 	}
@@ -91,7 +92,7 @@ func (f *Follower) sound(p *pcapfile.Packet, right bool) bool {
 
 // rewritten searches for a field that was changed on the way: with the old value of
 // the field, the ICRC is right.
-func (f *Follower) rewritten(p *pcapfile.Packet) (ruleID, string) {
+func (d *damage) rewritten(p *pcapfile.Packet, icrc uint32) (ruleID, string) {
 	const dfBit = 0x40
 	v4, df := p.Src.Is4(), false
 	if v4 {
@@ -109,27 +110,27 @@ func (f *Follower) rewritten(p *pcapfile.Packet) (ruleID, string) {
 			return icrcID, "it was " + hex16(was) + " and is " + hex16(id)
 		}
 	}
-	if a, ok := f.translated(p, v4); ok {
+	if a, ok := d.translated(p, icrc); ok {
 		return icrcAddress, "it was " + a.String()
 	}
-	return f.translatedPort(p)
+	return translatedPort(p, icrc)
 }
 
 // translated searches for an address of the capture with which the ICRC is right.
-func (f *Follower) translated(p *pcapfile.Packet, v4 bool) (netip.Addr, bool) {
+func (d *damage) translated(p *pcapfile.Packet, icrc uint32) (netip.Addr, bool) {
 	ip := slices.Clone(p.IP)
 	at, size := 8, 16
-	if v4 {
+	if p.Src.Is4() {
 		at, size = 12, 4
 	}
-	for _, a := range f.addrs {
-		if a.Is4() != v4 {
+	for _, a := range d.addrs {
+		if a.Is4() != p.Src.Is4() {
 			continue
 		}
 		for k := range 2 {
 			copy(ip, p.IP)
 			copy(ip[at+k*size:], a.AsSlice())
-			if sum, ok := roce.HeaderICRC(ip, p.UDP, p.Payload); ok && sum == f.pkt.ICRC {
+			if sum, ok := roce.HeaderICRC(ip, p.UDP, p.Payload); ok && sum == icrc {
 				return a, true
 			}
 		}
@@ -140,7 +141,7 @@ func (f *Follower) translated(p *pcapfile.Packet, v4 bool) (netip.Addr, bool) {
 // translatedPort searches for a source port with which the ICRC is right. A CRC is
 // linear: each bit of the port changes it by the same amount, independently of the
 // others, so the bits that must change are the solution of 32 equations.
-func (f *Follower) translatedPort(p *pcapfile.Packet) (ruleID, string) {
+func translatedPort(p *pcapfile.Packet, icrc uint32) (ruleID, string) {
 	base, ok := roce.HeaderICRC(p.IP, p.UDP, p.Payload)
 	if !ok {
 		return 0, ""
@@ -152,7 +153,7 @@ func (f *Follower) translatedPort(p *pcapfile.Packet) (ruleID, string) {
 		sum, _ := roce.HeaderICRC(p.IP, udp, p.Payload)
 		rows[bit] = effect{sum ^ base, 1 << bit}
 	}
-	if flips, ok := solve(rows[:], base^f.pkt.ICRC); ok {
+	if flips, ok := solve(rows[:], base^icrc); ok {
 		return icrcPort, "it was " + hex16(p.SrcPort^flips) + " and is " + hex16(p.SrcPort)
 	}
 	return 0, ""
@@ -188,19 +189,32 @@ func hex16(v uint16) string {
 	return string([]byte{'0', 'x', digits[v>>12], digits[v>>8&15], digits[v>>4&15], digits[v&15]})
 }
 
-// endDamage reports the senders without a right ICRC.
-func (f *Follower) endDamage() {
+// know remembers an address that wrong ICRCs may have been calculated with.
+func (d *damage) know(a netip.Addr) {
+	if n := len(d.addrs); n > 0 && d.addrs[n-1] == a || n >= maxAddrs {
+		return
+	}
+	for _, b := range d.addrs {
+		if a == b {
+			return
+		}
+	}
+	d.addrs = append(d.addrs, a)
+}
+
+// end reports the senders without a right ICRC.
+func (d *damage) end(wire *conversation) {
 	var addrs []netip.Addr
-	for a, s := range f.damage.senders {
+	for a, s := range d.senders {
 		if s.good == 0 && s.bad >= minWrong {
 			addrs = append(addrs, a)
 		}
 	}
 	slices.SortFunc(addrs, func(a, b netip.Addr) int {
-		return cmp.Compare(f.damage.senders[a].first.record, f.damage.senders[b].first.record)
+		return cmp.Compare(d.senders[a].first.record, d.senders[b].first.record)
 	})
 	for _, a := range addrs {
-		s := f.damage.senders[a]
-		f.wire.find(s.first, icrcSender, "%s from %v", count(s.bad, "packet"), a)
+		s := d.senders[a]
+		wire.find(s.first, icrcSender, "%s from %v", count(s.bad, "packet"), a)
 	}
 }

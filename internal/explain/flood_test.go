@@ -207,11 +207,11 @@ func TestManyAddresses(t *testing.T) {
 	f := New(Config{})
 	for i := range 3 * maxAddrs {
 		a := netip.AddrFrom4([4]byte{10, 77, byte(i % (2 * maxAddrs) >> 8), byte(i % (2 * maxAddrs))})
-		f.know(a)
+		f.damage.know(a)
 		f.arrival(&pcapfile.Packet{Src: a, Direction: pcapfile.Outbound})
 	}
-	if len(f.addrs) != maxAddrs || len(f.own) != maxAddrs {
-		t.Errorf("%d addresses and %d own ones are remembered, want %d", len(f.addrs), len(f.own), maxAddrs)
+	if len(f.damage.addrs) != maxAddrs || len(f.own) != maxAddrs {
+		t.Errorf("%d addresses and %d own ones are remembered, want %d", len(f.damage.addrs), len(f.own), maxAddrs)
 	}
 }
 

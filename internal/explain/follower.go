@@ -32,7 +32,7 @@ const (
 	defaultConversations = 16384
 	defaultKept          = 4096
 	defaultMessages      = 500
-	maxAddrs             = 64 // addresses remembered, to explain wrong ICRCs
+	maxAddrs             = 64 // addresses remembered: to explain wrong ICRCs, and sources of outbound packets
 )
 
 // Follower follows packets. It is not safe for concurrent use.
@@ -44,8 +44,7 @@ type Follower struct {
 	alive *list.List                   // of *conversation, the latest active first
 	links map[linkKey]*link            // connections of the connection managers
 	order *list.List                   // of *link, the newest first
-	addrs []netip.Addr
-	own   []netip.Addr // sources of outbound packets at the place of capture
+	own   []netip.Addr                 // sources of outbound packets at the place of capture
 
 	pkt     roce.Packet
 	now     instant
@@ -165,7 +164,7 @@ func (f *Follower) follow(p *pcapfile.Packet, fault roce.Fault, right bool) {
 	case !f.sound(p, right):
 		return
 	}
-	f.know(p.Src)
+	f.damage.know(p.Src)
 	if strings.Contains(p.Comment, byRule) {
 		f.asked(p)
 	}
@@ -231,19 +230,6 @@ func (f *Follower) unrepeated() bool {
 	return f.pkt.Info.Service == roce.ServiceUC || f.pkt.Info.Service == roce.ServiceUD && f.pkt.BTH.DestQP != ib.QPNGSI
 }
 
-// know remembers an address for the analysis of wrong ICRCs.
-func (f *Follower) know(a netip.Addr) {
-	if n := len(f.addrs); n > 0 && f.addrs[n-1] == a || n >= maxAddrs {
-		return
-	}
-	for _, b := range f.addrs {
-		if a == b {
-			return
-		}
-	}
-	f.addrs = append(f.addrs, a)
-}
-
 // Report ends all conversations and returns the report. The caller must not use the
 // Follower again.
 func (f *Follower) Report() *Report {
@@ -254,7 +240,7 @@ func (f *Follower) Report() *Report {
 	for e := f.alive.Back(); e != nil; e = f.alive.Back() {
 		f.end(e.Value.(*conversation))
 	}
-	f.endDamage()
+	f.damage.end(&f.wire)
 	f.endWire()
 	f.report.Start, f.report.listened = f.start, max(f.report.Duration, f.swept)
 	f.report.add(&f.wire)

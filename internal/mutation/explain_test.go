@@ -71,7 +71,7 @@ var explainMutants = []mutant{
 		test: "internal/explain TestComments",
 	},
 	{
-		name: "addresses-remembered-without-a-bound", in: "internal/explain.Follower.know",
+		name: "addresses-remembered-without-a-bound", in: "internal/explain.damage.know",
 		old:  "$n >= maxAddrs",
 		new:  "false",
 		test: "internal/explain TestManyAddresses",
