@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 func TestSpread(t *testing.T) {
@@ -131,25 +133,19 @@ func TestReport(t *testing.T) {
 		t.Errorf("%q failed, want C", got)
 	}
 	var text strings.Builder
-	if err := r.print(&text); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.print(&text))
 	for _, part := range []string{"20 Gb/s (19-21)", "10 Gb/s (9-11)", "0.5 (0.45-0.55)", "MISSED", "3 rounds of 2 s", "UDP", "B: not measured: it needs a moon", "C: failed: it fell"} {
 		if !strings.Contains(text.String(), part) {
 			t.Errorf("the table has no %q:\n%s", part, text.String())
 		}
 	}
 	names, err := r.write(t.TempDir()+"/results", time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if len(names) != 1 || !strings.HasSuffix(names[0], "/results/2026-03-01-example-r-cpu-2-00ghz-2cores.json") {
 		t.Errorf("the results are in %s", names)
 	}
 	b, err := os.ReadFile(names[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var back report
 	if err := json.Unmarshal(b, &back); err != nil || back.Results[0].Softhca != x.Softhca || *back.Results[0].Met {
 		t.Errorf("the file holds %s (%v)", b, err)
@@ -199,9 +195,7 @@ func TestRunRefuses(t *testing.T) {
 // TestRevision distinguishes a program from another file.
 func TestRevision(t *testing.T) {
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if r, err := revision(self); err != nil || r == "" {
 		t.Errorf("of this test: %q, %v", r, err)
 	}

@@ -5,6 +5,8 @@ import (
 	"net"
 	"strings"
 	"testing"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 // TestListens distinguishes a listening port from a free one and from one that is only
@@ -16,17 +18,13 @@ func TestListens(t *testing.T) {
 			t.Logf("no IPv6 here: %v", err)
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		port := l.Addr().(*net.TCPAddr).Port
 		if !listens(port) {
 			t.Errorf("somebody listens on %v, and it is not seen", l.Addr())
 		}
 		conn, err := net.Dial("tcp", l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if near := conn.LocalAddr().(*net.TCPAddr).Port; listens(near) {
 			t.Errorf("port %d is the near end of a connection, and taken for one that is listened on", near)
 		}

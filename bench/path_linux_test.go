@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 // The programs of TestPath: this one, with a first argument.
@@ -141,9 +143,7 @@ func TestPath(t *testing.T) {
 	}
 	const share = 0.1
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	args := overPath(share, []string{self, farProgram}, []string{self, nearProgram})
 	cmd := exec.CommandContext(t.Context(), args[0], args[1:]...)
 	isolate(cmd)

@@ -6,6 +6,8 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 // TestLossPlot draws what two measurements of a line and one over a path found.
@@ -34,9 +36,7 @@ func TestLossPlot(t *testing.T) {
 		}
 	}
 	var svg strings.Builder
-	if err := p.write(&svg); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.write(&svg))
 	d := xml.NewDecoder(strings.NewReader(svg.String()))
 	count := map[string]int{}
 	for {

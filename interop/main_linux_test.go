@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/interop/suite"
 )
 
@@ -43,9 +44,7 @@ func TestFlags(t *testing.T) {
 func TestChildrenShareTheCases(t *testing.T) {
 	whole := order{Kernels: []string{"6.1", "6.12"}}
 	all, err := whole.cases()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	n := 0
 	for _, k := range whole.Kernels {
 		mine := whole
@@ -75,9 +74,7 @@ func TestProgress(t *testing.T) {
 	p := newProgress(&out, cases)
 	p.again = " -cache /the/cache"
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	told := make(chan error)
 	go func() { told <- p.listen(r) }()
 	enc := json.NewEncoder(w)
@@ -87,20 +84,14 @@ func TestProgress(t *testing.T) {
 			res.Verdict, res.Note, res.Dir = suite.Fail, "why", "/the/capture"
 		}
 		for _, e := range []event{{Begun: c.ID()}, {Ended: &res}} {
-			if err := enc.Encode(e); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, enc.Encode(e))
 		}
 	}
-	if err := enc.Encode(event{Err: "the guest is gone\n"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, enc.Encode(event{Err: "the guest is gone\n"}))
 	if _, err := io.WriteString(w, `{"Begun": "cut of`); err != nil { // the child was killed
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close())
 	if err := <-told; err == nil || err.Error() != "the guest is gone" {
 		t.Errorf("the child's error is %v", err)
 	}
@@ -120,9 +111,7 @@ func TestProgress(t *testing.T) {
 // The documentation lists the packages that a run needs.
 func TestPackagesAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("../CONTRIBUTING.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for pkg := range needed {
 		if !strings.Contains(string(text), "`"+pkg+"`") {
 			t.Errorf("CONTRIBUTING.md does not name the package %s", pkg)

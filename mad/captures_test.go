@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/internal/pcapfile"
 )
 
@@ -39,9 +40,7 @@ func eachCaptured(t testing.TB, f func(c *captured)) {
 func eachInFile(t testing.TB, name string, f func(c *captured)) {
 	t.Helper()
 	file, err := os.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer file.Close()
 	r, err := pcapfile.NewReader(file)
 	if err != nil {

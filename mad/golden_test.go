@@ -5,6 +5,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the golden files anew")
@@ -13,14 +15,10 @@ var rewrite = flag.Bool("rewrite", false, "write the golden files anew")
 func golden(t *testing.T, path, got string) {
 	t.Helper()
 	if *rewrite {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(got), 0o644))
 	}
 	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	gotLines, wantLines := strings.Split(got, "\n"), strings.Split(string(b), "\n")
 	if len(gotLines) != len(wantLines) {
 		t.Errorf("%s has %d lines, want %d", path, len(wantLines), len(gotLines))

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"testing"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 func TestC11_IPHeader(t *testing.T) {
@@ -97,9 +99,7 @@ func TestC11_IPHeaderRoundTrip(t *testing.T) {
 			clear(b[20:32])
 		}
 		h, err := ParseIPHeader(&b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		var again [IPHeaderSize]byte
 		h.Put(&again)
 		if again != b {

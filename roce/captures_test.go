@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/internal/pcapfile"
 )
 
@@ -28,9 +29,7 @@ func eachCaptured(t testing.TB, f func(name string, p *pcapfile.Packet)) {
 func eachInFile(t testing.TB, name string, f func(name string, p *pcapfile.Packet)) {
 	t.Helper()
 	file, err := os.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer file.Close()
 	r, err := pcapfile.NewReader(file)
 	if err != nil {

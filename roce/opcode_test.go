@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the golden files anew")
@@ -20,14 +22,10 @@ func TestOpcodeTable(t *testing.T) {
 		fmt.Fprintln(&got, describe(Opcode(v)))
 	}
 	if *rewrite {
-		if err := os.WriteFile(path, got.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, got.Bytes(), 0o644))
 	}
 	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	gotLines, wantLines := strings.Split(got.String(), "\n"), strings.Split(string(want), "\n")
 	if len(gotLines) != len(wantLines) {
 		t.Fatalf("the golden table has %d lines, want %d", len(wantLines), len(gotLines))

@@ -11,19 +11,17 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 // open opens a socket on a loopback address and closes it with the test.
 func open(t *testing.T, addr string, merge bool) (*socket, netip.AddrPort) {
 	t.Helper()
 	s, err := openSocket(netip.AddrPortFrom(netip.MustParseAddr(addr), 0), merge)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	at, err := s.local()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return s, at
 }
 
@@ -53,9 +51,7 @@ func TestThroughput(t *testing.T) {
 		defer client.close()
 		s := newSender(client, at, c)
 		r, err := s.run(50 * time.Millisecond)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if r.Packets == 0 || r.Packets+r.Lost != s.sent || r.Damaged != 0 {
 			t.Errorf("payload %d: sent %d, received %d, lost %d, damaged %d", c.payload, s.sent, r.Packets, r.Lost, r.Damaged)
 		}
@@ -66,17 +62,13 @@ func TestThroughput(t *testing.T) {
 // sender.
 func TestLoss(t *testing.T) {
 	server, at := open(t, "127.0.0.1", true)
-	if err := unix.SetsockoptInt(server.fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 4096); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.SetsockoptInt(server.fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 4096))
 	start(t, server, newReceiver(server).serve)
 	client, _ := open(t, "127.0.0.1", true)
 	defer client.close()
 	s := newSender(client, at, config{payload: 4096, overhead: 16, window: 8 << 20})
 	r, err := s.run(100 * time.Millisecond)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if r.Lost == 0 || r.Packets == 0 || r.Packets+r.Lost != s.sent {
 		t.Errorf("sent %d, received %d, lost %d: want some lost and all accounted for", s.sent, r.Packets, r.Lost)
 	}
@@ -88,15 +80,11 @@ func TestPingpong(t *testing.T) {
 		client, _ := open(t, "127.0.0.1", false)
 		defer client.close()
 		if asleep {
-			if err := errors.Join(server.sleep(), client.sleep()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, errors.Join(server.sleep(), client.sleep()))
 		}
 		start(t, server, func() error { return echo(server) })
 		r, err := pingpong(client, at, 40, maxSamples, 200*time.Millisecond)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if r.Samples == 0 || r.P50 <= 0 || r.P50 > r.P99 || r.P99 > r.Max || r.Mean <= 0 || r.Mean > r.Max {
 			t.Errorf("asleep: %v: latencies out of order: %+v", asleep, *r)
 		}
@@ -186,15 +174,11 @@ func TestRunRefuses(t *testing.T) {
 
 func TestTCP(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	done := make(chan error)
 	go func() { done <- receiveTCP(l) }()
 	r, err := sendTCP(l.Addr().String(), 20*time.Millisecond)
-	if err := errors.Join(err, <-done); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err, <-done))
 	if r.Gbps <= 0 || r.Seconds < 0.02 || !strings.HasPrefix(r.Mode, "tcp ") {
 		t.Errorf("measured is %+v", r)
 	}

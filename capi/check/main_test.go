@@ -7,15 +7,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 // names returns the names of the cases that run in a suite.
 func names(t *testing.T, suite string) []string {
 	t.Helper()
 	c := &checker{list: true, suite: suite}
-	if err := c.all(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.all(t.Context()))
 	return c.names
 }
 

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 // soon is far less than the run time of the programs that are killed here.
@@ -48,9 +50,7 @@ func TestProgramIsKilled(t *testing.T) {
 				t.Errorf("the error %v does not say %q", err, c.says)
 			}
 			pid, err := strconv.Atoi(strings.TrimSpace(said.String()))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			await := time.NewTicker(time.Millisecond)
 			defer await.Stop()
 			for !dead(t, pid) {
@@ -131,9 +131,7 @@ func TestServerEnds(t *testing.T) {
 			defer cancel()
 			var said bytes.Buffer
 			server := newProgram(ctx, &said, "sh", "-c", c.script)
-			if err := server.Start(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, server.Start())
 			for c.stays && c.says != "" && !server.ended() { // end would not see a later end
 				if ctx.Err() != nil {
 					t.Fatal("it has not ended")
@@ -160,9 +158,7 @@ func TestServerEndsBeforeItListens(t *testing.T) {
 	} {
 		var said bytes.Buffer
 		server := newProgram(ctx, &said, "sh", "-c", "exit 3")
-		if err := server.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, server.Start())
 		if err := wait(server); err == nil || !strings.Contains(err.Error(), "sh ended before") {
 			t.Errorf("the error %v does not say that it ended", err)
 		}
@@ -183,14 +179,10 @@ func TestTerminal(t *testing.T) {
 			if errors.Is(err, os.ErrNotExist) {
 				t.Skip(err) // no pseudo-terminals are mounted here
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			defer hangUp()
 		}
-		if err := p.Run(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.Run())
 		if want := map[bool]string{true: "terminal\n", false: "none\n"}[terminal]; said.String() != want {
 			t.Errorf("with a terminal %v, the program finds %q", terminal, said.String())
 		}

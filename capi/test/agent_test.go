@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/internal/testagent"
 )
 
@@ -21,44 +22,32 @@ func TestTestAgentIgnoresSilentConnections(t *testing.T) {
 	s := &stand{builds: newBuilds(t, "program", plain), variant: plain}
 	dir, lib := t.TempDir(), filepath.Join(s.dir, s.variant.name)
 	source, program := filepath.Join(dir, "agent.c"), filepath.Join(dir, "agent")
-	if err := os.WriteFile(source, []byte(testagent.Source()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(source, []byte(testagent.Source()), 0o600))
 	run(t, "gcc", "-O2", "-o", program, source, "-L"+lib, "-l:libibverbs.so.1")
 	addr := s.addresses(1)
 	cmd := exec.CommandContext(t.Context(), program, "-b", addr)
 	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+lib, "SOFTHCA_ENGINE="+filepath.Join(s.dir, engineFile), "SOFTHCA_ADDR="+addr)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, cmd.Start())
 	defer func() { _, _ = cmd.Process.Kill(), cmd.Wait() }() // it serves for ever
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || !strings.Contains(line, "serves port") {
 		t.Fatalf("the agent says %q, %v", line, err)
 	}
 	first, err := testagent.Dial(t.Context(), addr, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer first.Close()
 	const strangers = 20 // more than the agent keeps
 	for range strangers {
 		silent, err := net.Dial("tcp", net.JoinHostPort(addr, "18516"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer silent.Close()
 		if _, err := first.Hello(t.Context()); err != nil {
 			t.Fatalf("a silent connection has ended the controller's: %v", err)
 		}
 	}
 	second, err := testagent.Dial(t.Context(), addr, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer second.Close()
 	if _, err := first.Hello(t.Context()); err == nil {
 		t.Error("two controllers have the agent")

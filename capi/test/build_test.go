@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/internal/libraries"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // buildsDir is for tests that run repeatedly on the same builds, or on builds of other sources:
@@ -184,9 +185,7 @@ func (b *builds) build(t *testing.T, v variant) {
 func (b *builds) buildLibrary(t *testing.T, v variant) {
 	t.Helper()
 	dir := filepath.Join(b.dir, v.name)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(dir, 0o755))
 	shared := append(v.compiler(), "-shared", "-fvisibility=hidden", "-Wl,-z,nodelete")
 	library := append(slices.Clone(shared), "-Wl,-soname,libibverbs.so.1", "-Wl,-z,defs", "-Wl,--version-script=../libibverbs/libibverbs.map",
 		"-o", filepath.Join(dir, "libibverbs.so.1"))

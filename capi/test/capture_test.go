@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/internal/explain"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // seeCaptured captures a program's packets in a file and over a socket: both have all requests
@@ -23,9 +24,7 @@ func seeCaptured(t *testing.T, s *stand) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	wantTransfer(t, bytes.NewReader(b))
 	if out, err := s.run(t, "transfer", "SOFTHCA_CAPTURE="+file); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -34,9 +33,7 @@ func seeCaptured(t *testing.T, s *stand) {
 		t.Errorf("the capture of a second program is not behind that of the first: %d bytes after %d, %v", len(both), len(b), err)
 	}
 	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	got := make(chan []byte, 1)
 	go func() {
 		var all []byte
@@ -65,9 +62,7 @@ func seeCaptured(t *testing.T, s *stand) {
 func wantTransfer(t *testing.T, r io.Reader) {
 	t.Helper()
 	report, err := explain.Read(r, explain.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var asked []string
 	for _, m := range report.Messages {
 		asked = append(asked, m.Operation+" "+m.Outcome)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/softhca/softhca/internal/device"
 	"github.com/softhca/softhca/internal/libraries"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/internal/sysfs"
 )
 
@@ -28,13 +29,9 @@ func (s *stand) over(t *testing.T, addr string) []string {
 	t.Setenv("TMPDIR", s.dir) // the parent of the sysfs image
 	t.Setenv("XDG_RUNTIME_DIR", "")
 	id, err := device.Identify(device.Config{Addr: addr, Env: device.ProcessEnvironment()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	p, err := sysfs.Show(sysfs.Description{Name: "softhca0", Identity: id})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = p.Lock.Close() }) // releases the sysfs image
 	return []string{
 		"LD_PRELOAD=" + filepath.Join(s.dir, libraries.Preload), "SOFTHCA_SYSFS=" + p.Root, "SOFTHCA_ADDR=" + addr,
@@ -72,9 +69,7 @@ func TestD2_CMPrograms(t *testing.T) {
 func bound(t *testing.T, addr string) bool {
 	t.Helper()
 	text, err := os.ReadFile("/proc/net/udp")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	a := netip.MustParseAddr(addr).As4()
 	return bytes.Contains(text, fmt.Appendf(nil, "%08X:%04X", binary.NativeEndian.Uint32(a[:]), 4791))
 }
@@ -98,9 +93,7 @@ func (s *stand) meet(t *testing.T, server, client, from string) {
 	var served, said bytes.Buffer
 	srv := program(server, s.over(t, addr), &served)
 	env := s.over(t, cmp.Or(from, addr))
-	if err := srv.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, srv.Start())
 	for !bound(t, addr) && ctx.Err() == nil { // before that, no client can connect
 		runtime.Gosched()
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fault"
+	"github.com/softhca/softhca/internal/must"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the golden files anew")
@@ -196,9 +197,7 @@ func render(all []sight) []byte {
 func golden(t *testing.T, name string, want []byte) {
 	t.Helper()
 	if *rewrite {
-		if err := os.WriteFile(name, want, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, want, 0o644))
 		return
 	}
 	if have, err := os.ReadFile(name); err != nil || !bytes.Equal(have, want) {
@@ -210,9 +209,7 @@ func golden(t *testing.T, name string, want []byte) {
 func seeTaken(t *testing.T, s *stand) {
 	addr := s.addresses(1)
 	c, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(addr), 4791)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	out, err := s.run(t, "taken", "SOFTHCA_ADDR="+addr)
 	if err = errors.Join(err, c.Close()); err != nil || !strings.Contains(out, addr) || !strings.Contains(out, "4791") {
 		t.Errorf("an address that is taken: %v, and the program says\n%s", err, out)
@@ -222,9 +219,7 @@ func seeTaken(t *testing.T, s *stand) {
 // seeOtherBuild checks how a program refuses an engine with another interface number.
 func seeOtherBuild(t *testing.T, s *stand) {
 	other := filepath.Join(t.TempDir(), engineFile)
-	if err := changeABI(filepath.Join(s.dir, engineFile), other); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, changeABI(filepath.Join(s.dir, engineFile), other))
 	out, err := s.run(t, "other-build", "SOFTHCA_ENGINE="+other)
 	if err != nil || !strings.Contains(out, "of another build") {
 		t.Errorf("an engine of another build: %v, and the program says\n%s", err, out)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/softhca/softhca/internal/environ/setid"
 	"github.com/softhca/softhca/internal/libraries"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // bait is the effects that an attacker tries to cause in a privileged program with its
@@ -56,9 +57,7 @@ func newBait(t *testing.T, s *stand) *bait {
 		os.WriteFile(b.secret, []byte(secretText+"\n"), 0o600), os.WriteFile(b.victim, []byte(victimText), 0o600),
 		syscall.Mkfifo(filepath.Join(b.attempt, "fifo"), 0o666),
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for from, to := range map[string]string{
 		filepath.Join(s.dir, engineFile):                        libraries.Engine,
 		filepath.Join(s.dir, libraries.Preload):                 libraries.Preload,
@@ -69,9 +68,7 @@ func newBait(t *testing.T, s *stand) *bait {
 	run(t, "gcc", libraries.Dialect, "-Wall", "-Wextra", "-Werror", "-o", b.program(), "privileged/privileged.c", "-Wl,-rpath,"+dir, "-L"+dir, "-l:libibverbs.so.1",
 		"-Wl,--no-as-needed", "-l:"+libraries.Preload)
 	source := filepath.Join(b.attempt, "evil.c")
-	if err := os.WriteFile(source, []byte("#include <stdlib.h>\n"+evil), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(source, []byte("#include <stdlib.h>\n"+evil), 0o644))
 	run(t, "gcc", "-shared", "-fPIC", fmt.Sprintf("-DMARK=%q", filepath.Join(b.attempt, "ran")), "-o", filepath.Join(b.attempt, "evil.so"), source)
 	return b
 }
@@ -104,9 +101,7 @@ func (b *bait) run(t *testing.T, env []string, args ...string) (string, error) {
 func (b *bait) ran(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(b.attempt, "ran-*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return files
 }
 
@@ -124,16 +119,12 @@ func TestPrivilegedPrograms(t *testing.T) {
 		t.Fatalf("the attack does not work where it may:\n%s", out)
 	}
 	for _, f := range b.ran(t) {
-		if err := os.Remove(f); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Remove(f))
 	}
 	for _, kind := range setid.Kinds() {
 		t.Run(string(kind), func(t *testing.T) {
 			run(t, "cp", "--remove-destination", b.program(), b.program()+".new") // without the rights of the kind before
-			if err := os.Rename(b.program()+".new", b.program()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Rename(b.program()+".new", b.program()))
 			setid.Grant(t, kind, b.program())
 			b.attack(t, kind)
 		})
@@ -174,9 +165,7 @@ func TestLibrariesReadNoOtherEnvironment(t *testing.T) {
 	for _, dir := range []string{"../libibverbs", "../preload"} {
 		for _, file := range sources(t, dir) {
 			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			for _, line := range reads.FindAllString(string(text), -1) {
 				t.Errorf("%s reads the environment of a privileged program: %s", file, line)
 			}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 // refusalsPage is generated from refusalsTable.
@@ -75,9 +77,7 @@ var commands = strings.Fields(`
 func readRefusals(t *testing.T) (all []refusal) {
 	t.Helper()
 	text, err := os.ReadFile(refusalsTable)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for line := range strings.Lines(string(text)) {
 		if strings.HasPrefix(line, "#") {
 			continue
@@ -169,9 +169,7 @@ func TestRefusalsCompared(t *testing.T) {
 func publicFunctions(t *testing.T) (all []string) {
 	t.Helper()
 	text, err := os.ReadFile("../libibverbs/libibverbs.map")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	public := false
 	for line := range strings.Lines(string(text)) {
 		f := strings.Fields(line)

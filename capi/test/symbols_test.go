@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 // newestGLIBC is the newest C library version that the libraries may need.
@@ -22,9 +24,7 @@ const newestGLIBC = 34
 func wantSymbols(t *testing.T, b *builds) {
 	library := filepath.Join(b.dir, plain.name, "libibverbs.so.1")
 	f, err := elf.Open(library)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = f.Close() }() // read only
 	if name, err := f.DynString(elf.DT_SONAME); err != nil || !slices.Equal(name, []string{"libibverbs.so.1"}) {
 		t.Errorf("it says that it is %q, %v", name, err)
@@ -48,9 +48,7 @@ func wantSymbols(t *testing.T, b *builds) {
 	wantOldGLIBC(t, library, imported)
 	engine := filepath.Join(b.dir, engineFile)
 	e, err := elf.Open(engine)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = e.Close() }() // read only
 	if imported, err = e.ImportedSymbols(); err != nil {
 		t.Fatal(err)
@@ -80,9 +78,7 @@ type recorded struct {
 func readSymbols(t *testing.T, suite string) *recorded {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata/symbols", suite+".txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	r := &recorded{imports: map[string]string{}}
 	for line := range strings.Lines(string(text)) {
 		switch what, rest, _ := strings.Cut(strings.TrimSpace(line), " "); what {
@@ -128,9 +124,7 @@ func (r *recorded) wanted() []string {
 func wantExports(t *testing.T, f *elf.File) {
 	t.Helper()
 	symbols, err := f.DynamicSymbols()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	have, want := map[string]bool{}, map[string]bool{}
 	for _, s := range symbols {
 		if s.Section == elf.SHN_UNDEF || s.Section == elf.SHN_ABS {

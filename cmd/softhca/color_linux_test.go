@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 // TestColors prints to a terminal, also one whose size nothing has set: explain and decode
@@ -39,9 +41,7 @@ func onTerminal(t *testing.T, columns uint16, noColor bool, args ...string) stri
 	if err == nil {
 		err = unix.IoctlSetWinsize(int(master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
 		t.Skip(err) // no pseudo-terminals are mounted here
@@ -62,8 +62,6 @@ func onTerminal(t *testing.T, columns uint16, noColor bool, args ...string) stri
 		}
 	}()
 	run(t.Context(), args, slave, slave)
-	if err := slave.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, slave.Close())
 	return <-printed
 }

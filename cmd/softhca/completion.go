@@ -34,26 +34,26 @@ func completeValues(root *cobra.Command) {
 	register := func(cmd *cobra.Command, flags *pflag.FlagSet) {
 		flags.VisitAll(func(f *pflag.Flag) {
 			if c, ok := f.Value.(choice); ok {
-				must(cmd.RegisterFlagCompletionFunc(f.Name, c.complete))
+				assert(cmd.RegisterFlagCompletionFunc(f.Name, c.complete))
 			} else if complete := values[f.Name]; complete != nil {
-				must(cmd.RegisterFlagCompletionFunc(f.Name, complete))
+				assert(cmd.RegisterFlagCompletionFunc(f.Name, complete))
 			}
 		})
 	}
 	register(root, root.PersistentFlags())
-	must(root.MarkPersistentFlagFilename("capture", "pcapng"))
+	assert(root.MarkPersistentFlagFilename("capture", "pcapng"))
 	for _, cmd := range root.Commands() {
 		register(cmd, cmd.LocalNonPersistentFlags())
 		switch cmd.Name() {
 		case "perf":
 			cmd.ValidArgsFunction = completeOperation
-			must(cmd.RegisterFlagCompletionFunc("static-rate", words(rateNames()...)))
+			assert(cmd.RegisterFlagCompletionFunc("static-rate", words(rateNames()...)))
 		case "explain":
 			cmd.ValidArgsFunction = completeCapture
-			must(cmd.MarkFlagFilename("html", "html"))
+			assert(cmd.MarkFlagFilename("html", "html"))
 		case "decode":
 			cmd.ValidArgsFunction = completeCapture
-			must(cmd.RegisterFlagCompletionFunc("op", words(decode.Words()...)))
+			assert(cmd.RegisterFlagCompletionFunc("op", words(decode.Words()...)))
 		case "play":
 			cmd.ValidArgsFunction = completeScript
 		case runName:
@@ -62,9 +62,9 @@ func completeValues(root *cobra.Command) {
 	}
 }
 
-// must panics on a bug of completeValues: an option that does not exist, or two
+// assert panics on a bug of completeValues: an option that does not exist, or two
 // completions for one.
-func must(err error) {
+func assert(err error) {
 	if err != nil {
 		panic(err)
 	}

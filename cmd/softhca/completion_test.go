@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 // TestCompletion asks as a shell does what may come next.
@@ -88,16 +90,10 @@ func TestCompletionOfFiles(t *testing.T) {
 // scripts.
 func TestCompletionInShells(t *testing.T) {
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	bin := t.TempDir()
-	if err := os.Symlink(self, filepath.Join(bin, "softhca")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(bin, "rdma-program-of-mine"), nil, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(self, filepath.Join(bin, "softhca")))
+	must.Do(t, os.WriteFile(filepath.Join(bin, "rdma-program-of-mine"), nil, 0o755))
 	t.Setenv("PATH", bin+string(filepath.ListSeparator)+os.Getenv("PATH"))
 	t.Setenv("HOME", t.TempDir())
 	for _, shell := range []struct{ name, script string }{

@@ -7,24 +7,20 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 // TestDecodeChooses gives filters in lists and repeated, and of a compressed file.
 func TestDecodeChooses(t *testing.T) {
 	data, err := os.ReadFile(captures + "cm_rdma_client.pcap")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var zipped bytes.Buffer
 	z := gzip.NewWriter(&zipped)
 	_, _ = z.Write(data)
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, z.Close())
 	name := filepath.Join(t.TempDir(), "a.pcap.gz")
-	if err := os.WriteFile(name, zipped.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(name, zipped.Bytes(), 0o600))
 	for _, args := range [][]string{{"--op", "REQ,rtu"}, {"--op", "REQ", "--op", "RTU"}, {"--op", "REQ,RTU", "--addr", "0.0.0.0/0", "--time", "0..", "--qp", "1"}} {
 		code, out, errs := command(t, append([]string{"decode", name}, args...)...)
 		if code != exitOK || strings.Count(out, " REQ ")+strings.Count(out, " RTU ") != 2 || strings.Count(out, "\n") != 3 || !strings.Contains(out, " left_out=") || strings.Contains(out, "\x1b") {

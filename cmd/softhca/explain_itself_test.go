@@ -8,6 +8,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/explain"
 	"github.com/softhca/softhca/verbs"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // TestExplainOneAdapter connects two queue pairs of one adapter: what it captures
@@ -15,29 +16,23 @@ import (
 // wrong key at the end that is all that is found.
 func TestExplainOneAdapter(t *testing.T) {
 	const messages, bytesEach = 40, 200_000 // many packets leave before the first comes in
-	must := func(err error) {
-		if err != nil {
-			t.Helper()
-			t.Fatal(err)
-		}
-	}
 	for outcome, wrong := range map[string]ib.RKey{"clean": 0, "failed": 1} {
 		var file bytes.Buffer
 		ctx, err := verbs.Open(verbs.Config{Network: verbs.NewNetwork(), Addr: "10.0.0.1", Capture: &file})
-		must(err)
+		must.Do(t, err)
 		pd, err := ctx.AllocPD()
-		must(err)
+		must.Do(t, err)
 		cq, err := ctx.CreateCQ(16, nil)
-		must(err)
+		must.Do(t, err)
 		mr, err := pd.RegMR(make([]byte, bytesEach), ib.AccessLocalWrite|ib.AccessRemote)
-		must(err)
+		must.Do(t, err)
 		var qps [2]*verbs.QP
 		for i := range qps {
 			qps[i], err = pd.CreateQP(&verbs.QPInitAttr{Type: ib.RC, SendCQ: cq, RecvCQ: cq, SQSig: ib.SigAll, Cap: verbs.QPCap{MaxSendWR: 8, MaxSendSGE: 1}})
-			must(err)
+			must.Do(t, err)
 		}
 		for i := range qps {
-			must(qps[i].ModifyToRTS(verbs.QPAttr{
+			must.Do(t, qps[i].ModifyToRTS(verbs.QPAttr{
 				Port: 1, AccessFlags: ib.AccessRemote, PathMTU: ib.MTU1024, DestQPN: qps[1-i].QPN(), MaxDestRDAtomic: 1,
 				AV: verbs.AHAttr{DGID: ctx.QueryGID(0), HopLimit: 64, Port: 1}, Timeout: 18, RetryCnt: 7, RNRRetry: 7, MaxRDAtomic: 1,
 			}))
@@ -48,17 +43,17 @@ func TestExplainOneAdapter(t *testing.T) {
 			if i == messages-1 {
 				wr.RKey += wrong
 			}
-			must(qps[0].PostSend(wr))
-			must(cq.Wait(t.Context()))
+			must.Do(t, qps[0].PostSend(wr))
+			must.Do(t, cq.Wait(t.Context()))
 			if n, err := cq.Poll(wc); n != 1 || err != nil {
 				t.Fatal(n, err)
 			}
 		}
 		again, err := ctx.Counters()
-		must(err)
-		must(ctx.Close())
+		must.Do(t, err)
+		must.Do(t, ctx.Close())
 		r, err := explain.Read(&file, explain.Config{})
-		must(err)
+		must.Do(t, err)
 		repeats := 0 // a machine that is busy has them: an answer was late
 		for _, f := range r.Findings {
 			if f.Severity == explain.Repaired {

@@ -16,6 +16,7 @@ import (
 	"github.com/softhca/softhca/cmd/softhca/internal/page"
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fabric/ipudp"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/roce"
 )
 
@@ -25,9 +26,7 @@ func TestExplainHTMLAround(t *testing.T) {
 	const n = page.MaxPackets + 5000
 	var file bytes.Buffer
 	w := pcapgo.NewWriterNanos(&file)
-	if err := w.WriteFileHeader(1<<16, layers.LinkTypeRaw); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.WriteFileHeader(1<<16, layers.LinkTypeRaw))
 	now := time.Unix(1, 0)
 	h := ipudp.Header{Src: netip.MustParseAddr("192.0.2.1"), Dst: netip.MustParseAddr("192.0.2.2"), SrcPort: 0xc000, DstPort: roce.Port, HopLimit: 64}
 	for i := range uint32(n) {
@@ -42,22 +41,16 @@ func TestExplainHTMLAround(t *testing.T) {
 		p.Build(seg)
 		roce.Seal(seg, roce.NewPrefix(h.Src, h.Dst, h.SrcPort, h.DstPort, len(seg)))
 		h.Put(b, len(seg))
-		if err := w.WritePacket(gopacket.CaptureInfo{Timestamp: now, CaptureLength: len(b), Length: len(b)}, b); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.WritePacket(gopacket.CaptureInfo{Timestamp: now, CaptureLength: len(b), Length: len(b)}, b))
 	}
 	dir := t.TempDir()
 	name, out := filepath.Join(dir, "many.pcap"), filepath.Join(dir, "page.html")
-	if err := os.WriteFile(name, file.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(name, file.Bytes(), 0o600))
 	if code, text, errs := command(t, "explain", "--html", out, name); code != exitUntold || !strings.HasPrefix(text, "VERDICT unknown: only one direction") {
 		t.Fatalf("exit code %d: %s%s", code, text, errs)
 	}
 	html, err := os.ReadFile(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if want := "to 105000, "; !bytes.Contains(html, []byte(want)) || bytes.Contains(html, []byte("records 1 to")) {
 		t.Errorf("the page of %d bytes does not show the packets %q", len(html), want)
 	}

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 // explained runs the command on a capture of Linux, compressed if zip is set.
@@ -17,21 +19,15 @@ func explained(t *testing.T, capture string, zip bool, flags ...string) (string,
 	name := "../../internal/testdata/captures/" + capture + ".pcap"
 	if zip {
 		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		var z bytes.Buffer
 		w := gzip.NewWriter(&z)
 		if _, err := w.Write(b); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.Close())
 		name = filepath.Join(t.TempDir(), "capture.pcap.gz")
-		if err := os.WriteFile(name, z.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, z.Bytes(), 0o644))
 	}
 	cmd := newExplainCommand()
 	cmd.SilenceUsage, cmd.SilenceErrors = true, true
@@ -74,12 +70,8 @@ func TestExplain(t *testing.T) {
 	}
 	half := filepath.Join(t.TempDir(), "half.pcap")
 	b, err := os.ReadFile("../../internal/testdata/captures/errs_send.pcap")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(half, b[:len(b)/2], 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, os.WriteFile(half, b[:len(b)/2], 0o600))
 	for _, file := range []string{half, "no-such-file.pcap", "explain_test.go"} {
 		if code, _, errs := command(t, "explain", file); code != exitUsage || errs == "" || strings.Contains(errs, "--help") {
 			t.Errorf("%s: exit code %d, want %d; %s", file, code, exitUsage, errs)
@@ -92,9 +84,7 @@ func TestExplain(t *testing.T) {
 
 func TestExplainJSON(t *testing.T) {
 	text, err := explained(t, "errs_send", false, "--json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var r struct {
 		Version       int
 		Verdict       struct{ Outcome string }
@@ -108,9 +98,7 @@ func TestExplainJSON(t *testing.T) {
 		}
 		Findings []any
 	}
-	if err := json.Unmarshal([]byte(text), &r); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(text), &r))
 	if r.Version != 2 || r.Verdict.Outcome != "clean" || r.Findings == nil || len(r.Findings) > 0 || len(r.Conversations) != 1 {
 		t.Fatalf("%s", text)
 	}
@@ -130,17 +118,13 @@ func TestExplainAll(t *testing.T) {
 		"errs_bad_rkey_write",
 	} {
 		b, err := os.ReadFile("../../internal/testdata/captures/" + name + ".pcap")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if i > 0 {
 			b = b[24:] // without the file's header
 		}
 		all = append(all, b...)
 	}
-	if err := os.WriteFile(merged, all, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(merged, all, 0o600))
 	_, short, _ := command(t, "explain", merged)
 	_, long, _ := command(t, "explain", "--all", merged)
 	if want := "and 1 more (--all shows them)\n"; !strings.Contains(short, want) || strings.Contains(long, want) || len(long) <= len(short) {
@@ -164,9 +148,7 @@ func TestExplainHTML(t *testing.T) {
 		t.Errorf("the page has %d bytes and no detail of the finding; %v", len(fromFile), err)
 	}
 	in, err := os.Open("../../internal/testdata/captures/loss_send_middle.client.pcap")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer in.Close()
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
@@ -174,9 +156,7 @@ func TestExplainHTML(t *testing.T) {
 	cmd.SetIn(in)
 	cmd.SetOut(io.Discard)
 	cmd.SetArgs([]string{"--html", page, "-"})
-	if err := cmd.Execute(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Execute())
 	fromInput, err := os.ReadFile(page)
 	if err != nil || len(fromInput) < len(fromFile)-100 {
 		t.Errorf("the page has %d bytes of a file and %d of the same on standard input; %v", len(fromFile), len(fromInput), err)

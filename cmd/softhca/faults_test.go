@@ -8,14 +8,13 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/cmd/softhca/internal/perf"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/verbs"
 )
 
 func TestFaultsCommand(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "rules.txt")
-	if err := os.WriteFile(file, []byte("dup p=0.5 # twice\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte("dup p=0.5 # twice\n"), 0o600))
 	for _, c := range []struct {
 		args []string
 		code int
@@ -112,9 +111,7 @@ func TestPerfLossRatio(t *testing.T) {
 func TestFaultFlags(t *testing.T) {
 	wrong, right := filepath.Join(t.TempDir(), "wrong"), filepath.Join(t.TempDir(), "right")
 	for name, text := range map[string]string{wrong: "drop\ndorp\n", right: "drop\n"} {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, []byte(text), 0o600))
 	}
 	for _, cmd := range [][]string{{"faults"}, {"demo"}, {"perf", "write", "--local"}} {
 		if code, _, errs := command(t, append(cmd, "--fault-file", wrong)...); code != exitUsage || !strings.Contains(errs, "wrong: line 2: unknown fault") {
@@ -122,9 +119,7 @@ func TestFaultFlags(t *testing.T) {
 		}
 	}
 	capture := filepath.Join(filepath.Dir(wrong), "x.pcapng")
-	if err := os.WriteFile(capture, []byte("\n\r\r\n\x00\x01"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(capture, []byte("\n\r\r\n\x00\x01"), 0o600))
 	if code, _, errs := command(t, "demo", "--fault-file", capture); code != exitUsage || !strings.Contains(errs, "x.pcapng: want text with a rule on each line") || strings.Contains(errs, "\x00") {
 		t.Errorf("a file that is no text: exit code %d: %q", code, errs)
 	}

@@ -47,7 +47,7 @@ func newHelpCommand() *cobra.Command {
 func initCompletion(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	cmd, _, err := root.Find([]string{"completion"})
-	must(err)
+	assert(err)
 	cmd.Short = "Write the script by which a shell completes commands, options and their values"
 	cmd.Long = `completion writes a script that has a shell complete commands, options, and values such as services, path MTUs,
 scripts and this host's addresses. The help of each of its commands says where that shell wants it.`

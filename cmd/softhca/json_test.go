@@ -23,6 +23,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fabric/ipudp"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/roce"
 )
@@ -47,9 +48,7 @@ var (
 func readJSONPage(t *testing.T) *jsonPage {
 	t.Helper()
 	b, err := os.ReadFile("../../docs/json.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	p := &jsonPage{map[string]map[string]string{}, map[string]string{}, map[string]bool{}}
 	command, object := "", ""
 	for line := range strings.Lines(string(b)) {
@@ -174,9 +173,7 @@ func everyMessage(t *testing.T) string {
 	name := filepath.Join(t.TempDir(), "messages.pcap")
 	var b bytes.Buffer
 	w := pcapgo.NewWriterNanos(&b)
-	if err := w.WriteFileHeader(1<<16, layers.LinkTypeRaw); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.WriteFileHeader(1<<16, layers.LinkTypeRaw))
 	h := ipudp.Header{Src: netip.MustParseAddr("10.77.0.3"), Dst: netip.MustParseAddr("10.77.0.2"), SrcPort: 0xc123, DstPort: roce.Port}
 	for attr := mad.AttrREQ; attr <= mad.AttrAPR; attr++ {
 		m := mad.MAD(bytes.Repeat([]byte{0x11}, mad.Size)) // nothing is zero, so nothing is left out
@@ -189,13 +186,9 @@ func everyMessage(t *testing.T) string {
 		sum, _ := roce.HeaderICRC(head[:n-ipudp.UDPLen], head[n-ipudp.UDPLen:n], seg)
 		binary.LittleEndian.PutUint32(seg[len(seg)-roce.ICRCLen:], sum)
 		data := append(bytes.Clone(head[:n]), seg...)
-		if err := w.WritePacket(gopacket.CaptureInfo{Timestamp: time.Unix(1, 0), CaptureLength: len(data), Length: len(data)}, data); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.WritePacket(gopacket.CaptureInfo{Timestamp: time.Unix(1, 0), CaptureLength: len(data), Length: len(data)}, data))
 	}
-	if err := os.WriteFile(name, b.Bytes(), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(name, b.Bytes(), 0o644))
 	return name
 }
 
@@ -220,9 +213,7 @@ func checkReports(t *testing.T, check func(command, printed string)) {
 	t.Helper()
 	for _, name := range []string{"rxe-6.1", "rxe-6.12"} { // a judge needs an adapter that is not ours; these are what it wrote
 		b, err := os.ReadFile("../../docs/peers/" + name + ".json")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		check("softhca judge --json REPORT", string(b))
 	}
 }

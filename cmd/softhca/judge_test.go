@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 func TestJudgeLists(t *testing.T) {
@@ -54,9 +56,7 @@ func TestJudgeNobodyThere(t *testing.T) {
 func TestJudgePage(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "r.json")
 	report := `{"schema":"softhca-judge/1","adapter":{"device":"dev0","kernel":"6.1"},"results":[{"script":"e08","verdict":"agrees"}]}`
-	if err := os.WriteFile(name, []byte(report), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(name, []byte(report), 0o600))
 	code, out, errs := command(t, "judge", "--page", name)
 	if code != exitOK || !strings.Contains(out, "dev0, Linux 6.1: e08") {
 		t.Errorf("exit code %d, errors %q:\n%s", code, errs, out)

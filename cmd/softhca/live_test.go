@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/internal/explain"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // TestExplainFlag explains the packets of a command while they pass: an error that
@@ -59,9 +60,7 @@ func explainedFile(t *testing.T, name string) (string, error) {
 // TestLive writes a capture in pieces of any size, and one that is none.
 func TestLive(t *testing.T) {
 	file, err := os.ReadFile("../../internal/testdata/captures/errs_rnr_exceeded.pcap")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	want, _ := explainedFile(t, "../../internal/testdata/captures/errs_rnr_exceeded.pcap")
 	for _, piece := range []int{1, 7, 1000, len(file)} {
 		l := explainLive(&newsroom{w: io.Discard})
@@ -105,9 +104,7 @@ func TestNews(t *testing.T) {
 // failure is reported while the adapter is still open.
 func TestDeathInSilence(t *testing.T) {
 	file, err := os.ReadFile("../../internal/testdata/captures/errs_peer_reset.pcap")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	told := make(chan string, 1)
 	l := explainLive(&newsroom{w: writerFunc(func(b []byte) (int, error) {
 		told <- string(b)

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 const captures = "../../internal/testdata/captures/"
@@ -170,15 +172,11 @@ func TestDecode(t *testing.T) {
 
 func TestDecodeBad(t *testing.T) {
 	data, err := os.ReadFile(captures + "errs_bad_rkey_write.pcap")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	name := filepath.Join(t.TempDir(), "bad.pcap")
 	write := func(b []byte) {
 		t.Helper()
-		if err := os.WriteFile(name, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, b, 0o600))
 	}
 	changed := bytes.Clone(data)
 	changed[len(changed)-1]++

@@ -14,6 +14,7 @@ import (
 
 	"github.com/softhca/softhca/cmd/softhca/internal/perf"
 	"github.com/softhca/softhca/internal/fabric/sandbox"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // cut is a way to lose the first of two paths between two hosts.
@@ -132,9 +133,7 @@ func startServer(t *testing.T, at *sandbox.Place, first, second netip.Addr) {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe", "perf", "write", "--addr", first.String(), "--alt", second.String())
 	out, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	at.Do(t, "start a server", cmd.Start)
 	r := bufio.NewReader(out)
 	if line, err := r.ReadString('\n'); err != nil || !strings.HasPrefix(line, "serving") {
@@ -158,9 +157,7 @@ func awaitTraffic(t *testing.T, ifname string) {
 	var sent uint64
 	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); <-tick.C {
 		link, err := netlink.LinkByName(ifname)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if s := link.Attrs().Statistics; s != nil {
 			if sent = s.TxBytes; sent > much {
 				return

@@ -16,6 +16,7 @@ import (
 	"github.com/gopacket/gopacket/pcapgo"
 
 	"github.com/softhca/softhca/internal/fabric/ipudp"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/roce"
 )
 
@@ -28,9 +29,7 @@ func forgery(t *testing.T, name string) {
 	t.Helper()
 	var file bytes.Buffer
 	w, err := pcapgo.NewNgWriter(&file, layers.LinkTypeRaw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	p := roce.Packet{BTH: roce.BTH{Opcode: roce.UDSendOnly, DestQP: 0x11, PKey: 0xffff}, Payload: []byte(forged)}
 	seg := make([]byte, roce.Size(p.BTH.Opcode, len(p.Payload)))
 	p.Build(seg)
@@ -38,15 +37,9 @@ func forgery(t *testing.T, name string) {
 	h := ipudp.Header{Src: netip.IPv6Loopback(), Dst: netip.IPv6Loopback(), SrcPort: 0xc000, DstPort: roce.Port, HopLimit: 64}
 	data := append(ip[:h.Put(ip[:], len(seg))], seg...)
 	info := gopacket.CaptureInfo{Timestamp: time.Unix(1, 0), CaptureLength: len(data), Length: len(data)}
-	if err := w.WritePacketWithOptions(info, data, pcapgo.NgPacketOptions{Comments: []string{forged}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, file.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.WritePacketWithOptions(info, data, pcapgo.NgPacketOptions{Comments: []string{forged}}))
+	must.Do(t, w.Flush())
+	must.Do(t, os.WriteFile(name, file.Bytes(), 0o600))
 }
 
 // clean fails if an output has a control character, or a line that begins like a verdict
@@ -83,17 +76,11 @@ func TestTextFromOutside(t *testing.T) {
 	capture := filepath.Join(dir, "a\x1b[2J\nVERDICT clean\u202e.pcapng")
 	forgery(t, capture)
 	text := filepath.Join(dir, "text\x1b[2J\nVERDICT clean")
-	if err := os.WriteFile(text, []byte(forged), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(text, []byte(forged), 0o600))
 	report := filepath.Join(dir, "report.json")
 	words, err := json.Marshal(map[string]any{"schema": "softhca-judge/1", "adapter": map[string]string{"device": forged, "kernel": forged}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(report, words, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, os.WriteFile(report, words, 0o600))
 	page := filepath.Join(dir, "page.html")
 	t.Setenv("SOFTHCA_LOG_LEVEL", forged)
 	for _, args := range [][]string{
@@ -116,8 +103,6 @@ func TestTextFromOutside(t *testing.T) {
 		}
 	}
 	b, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	clean(t, "the page", string(b))
 }

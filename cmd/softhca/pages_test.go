@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 var (
@@ -53,9 +55,7 @@ func commandsOf(page string) (all []string) {
 // their options and arguments.
 func TestPagesCommands(t *testing.T) {
 	files, err := filepath.Glob("../../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	n := 0
 	for _, file := range append(files, "../../README.md", "../../CONTRIBUTING.md", "../../ARCHITECTURE.md") {
 		page, err := os.ReadFile(file)

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/softhca/softhca/cmd/softhca/internal/perf"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // TestMain lets perf --local start this binary again as its server, tests of run have it as
@@ -75,9 +76,7 @@ func TestV15_PerfMigrates(t *testing.T) {
 func freePort(t *testing.T, addr string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", net.JoinHostPort(addr, "0"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer l.Close()
 	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 }
@@ -110,9 +109,7 @@ func TestPerfForever(t *testing.T) {
 	// strangers.
 	for range 3 {
 		silent, err := net.Dial("tcp", net.JoinHostPort(server, port))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer silent.Close()
 	}
 	begin := time.Now()

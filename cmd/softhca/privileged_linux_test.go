@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/internal/environ/setid"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // TestPrivilegedCommand starts a command with more rights than its user has. As set-user-ID
@@ -17,14 +18,10 @@ import (
 func TestPrivilegedCommand(t *testing.T) {
 	dir := setid.Dir(t)
 	self, err := os.ReadFile("/proc/self/exe")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, kind := range setid.Kinds() {
 		command := filepath.Join(dir, "softhca")
-		if err := errors.Join(os.RemoveAll(command), os.WriteFile(command, self, 0o755)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.RemoveAll(command), os.WriteFile(command, self, 0o755)))
 		setid.Grant(t, kind, command)
 		run := func(args ...string) string {
 			cmd := setid.AsStranger(exec.Command(command, args...))

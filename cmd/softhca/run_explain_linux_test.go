@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/internal/explain"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // TestRunExplain runs programs as children: the command exits with their exit
@@ -49,9 +50,7 @@ func TestRunExplain(t *testing.T) {
 // ended within a packet, of one that goes on, and to what is no capture.
 func TestEars(t *testing.T) {
 	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "capture"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	e := &ears{listener: l, told: &newsroom{w: io.Discard}}
 	done := make(chan struct{})
 	go func() {
@@ -70,9 +69,7 @@ func TestEars(t *testing.T) {
 			}
 		}
 		conn, err := net.Dial("unix", l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if _, err := conn.Write(b[:len(b)-c.cut]); err != nil {
 			t.Fatal(err)
 		}
@@ -80,21 +77,15 @@ func TestEars(t *testing.T) {
 			open = append(open, conn) // it goes on
 			continue
 		}
-		if err := conn.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, conn.Close())
 	}
 	// Accepted in the order in which they dialed: when this one is heard, all are.
 	last, err := net.Dial("unix", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if _, err := last.Write([]byte("x")); err != nil {
 		t.Fatal(err)
 	}
-	if err := last.(*net.UnixConn).CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, last.(*net.UnixConn).CloseWrite())
 	if _, err := io.Copy(io.Discard, last); err != nil {
 		t.Fatal(err)
 	}
@@ -121,20 +112,14 @@ func TestManyAdapters(t *testing.T) {
 	var many []*explain.Report
 	for _, name := range []string{"errs_send", "errs_rnr_exceeded"} {
 		f, err := os.Open("../../internal/testdata/captures/" + name + ".pcap")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer f.Close()
 		r, err := explain.Read(f, explain.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		many = append(many, slices.Repeat([]*explain.Report{r}, maxTold)...)
 	}
 	var out bytes.Buffer
-	if err := tellAll(&out, many); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, tellAll(&out, many))
 	if text := out.String(); strings.Count(text, "VERDICT failed") != maxTold || strings.Count(text, "VERDICT") != maxTold ||
 		!strings.Contains(text, fmt.Sprintf("and %d adapters more, 0 of them with findings", maxTold)) {
 		t.Errorf("of %d adapters:\n%s", len(many), text)

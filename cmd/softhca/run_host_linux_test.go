@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/internal/namespace"
 )
 
@@ -25,9 +26,7 @@ func TestRunOnHostWithDevices(t *testing.T) {
 		"class/net/eth0/device/infiniband/mlx5_0/x": "\n",
 	} {
 		name = filepath.Join(host, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o644)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o644)))
 	}
 	// In a mount namespace of its own the host's /sys is what the test says.
 	onHost := func(script string) (string, error) {

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/internal/libraries"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // installation is the command, installed with its libraries.
@@ -31,9 +32,7 @@ func install(t *testing.T) installation {
 	prefix := t.TempDir()
 	i := installation{filepath.Join(prefix, "bin", "softhca"), filepath.Join(prefix, "lib", "softhca")}
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if err := errors.Join(
 		os.MkdirAll(filepath.Dir(i.command), 0o755), os.MkdirAll(i.libs, 0o755), copyFile(i.command, self),
 		os.WriteFile(filepath.Join(i.libs, libraries.Engine), nil, 0o644),
@@ -47,9 +46,7 @@ func install(t *testing.T) installation {
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	for _, name := range []string{"LD_PRELOAD", "LD_LIBRARY_PATH", "SOFTHCA_ADDR", "SOFTHCA_FAULTS", "SOFTHCA_GUID", "SOFTHCA_CHOSEN"} {
 		t.Setenv(name, "") // restores it in the end
-		if err := os.Unsetenv(name); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Unsetenv(name))
 	}
 	return i
 }
@@ -173,9 +170,7 @@ func TestRunFailsBefore(t *testing.T) {
 	i := install(t)
 	dir := t.TempDir()
 	t.Chdir(dir)
-	if err := errors.Join(os.WriteFile("rules", []byte("dorp\n"), 0o600), os.WriteFile("binary", []byte{0}, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.WriteFile("rules", []byte("dorp\n"), 0o600), os.WriteFile("binary", []byte{0}, 0o600)))
 	for _, c := range failsBefore(dir) {
 		t.Run(c.env+strings.Join(c.args, " "), func(t *testing.T) {
 			if name, value, ok := strings.Cut(c.env, "="); ok {
@@ -196,9 +191,7 @@ func TestRunFailsBefore(t *testing.T) {
 		t.Errorf("without a program: %v, %s", state, errs)
 	}
 	// The check of a capture file neither creates nor changes it.
-	if err := os.WriteFile("old.pcapng", []byte("old"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile("old.pcapng", []byte("old"), 0o600))
 	for _, name := range []string{"new.pcapng", "old.pcapng", "of-%p.pcapng", "/dev/null"} {
 		if state, out, errs := i.run(t, "--capture", name, "--", "echo", "ran"); state.ExitCode() != 0 || out != "ran\n" {
 			t.Errorf("--capture %s: %v, %q, %s", name, state, out, errs)
@@ -218,9 +211,7 @@ func TestRunEnvironment(t *testing.T) {
 	t.Setenv("LD_LIBRARY_PATH", "/somewhere")
 	dir := t.TempDir()
 	t.Chdir(dir)
-	if err := os.WriteFile("rules", []byte("drop nth=3\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile("rules", []byte("drop nth=3\n"), 0o600))
 	flags := []string{"--addr", loopback(62), "--fault", "drop p=0.5", "--fault", "dup nth=2", "--fault-file", "rules", "--fault-seed", "9",
 		"--capture", "x.pcapng", "--log-level", "error", "--device", "rdma7"}
 	_, out, errs := i.run(t, append(flags, "--", "sh", "-c", "env -0 | tr '\\n\\0' ';\\n'")...)
@@ -266,9 +257,7 @@ func TestRunTogether(t *testing.T) {
 	i := install(t)
 	const many = 6
 	stdin, gate, err := os.Pipe() // closing gate ends the processes in the background
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = errors.Join(stdin.Close(), gate.Close()) }()
 	var wg sync.WaitGroup
 	addrs := make([]string, many)
@@ -295,9 +284,7 @@ func TestRunBusy(t *testing.T) {
 	i := install(t)
 	addr := loopback(64)
 	c, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(addr), 4791)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = c.Close() }() // it only holds the port
 	state, out, errs := i.run(t, "--addr", addr, "--", "ls", sysClass)
 	if state.ExitCode() != 0 || out != "softhca0\n" || !strings.Contains(errs, fmt.Sprintf("(process %d)", os.Getpid())) {
@@ -324,9 +311,7 @@ func TestRunElsewhere(t *testing.T) {
 func TestRunSanitized(t *testing.T) {
 	i := install(t)
 	cc, err := libraries.Compiler()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	program := filepath.Join(t.TempDir(), "program")
 	cmd := exec.Command(cc, "-fsanitize=address", "-x", "c", "-o", program, "-")
 	cmd.Stdin = strings.NewReader("#include <stdio.h>\n#include <unistd.h>\n" +

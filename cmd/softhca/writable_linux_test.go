@@ -4,20 +4,18 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 // TestCheckCaptureChangesNothing checks captures that do not exist, and links to such.
 func TestCheckCaptureChangesNothing(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
-	if err := os.Mkdir(at("sub"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(at("sub"), 0o700))
 	links := map[string]string{"cap": at("sub/target"), "relative": "sub/target", "twice": "cap", "lost": at("none/target"), "loop": "loop"}
 	for name, target := range links {
-		if err := os.Symlink(target, at(name)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Symlink(target, at(name)))
 	}
 	for name, ok := range map[string]bool{
 		"new": true, "sub/new": true, "cap": true, "relative": true, "twice": true, "lost": false, "none/new": false, "loop": false, "sub": false,

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 // TestFilesThatAreNone gives commands files that they cannot read: each prints nothing but
@@ -12,9 +14,7 @@ import (
 func TestFilesThatAreNone(t *testing.T) {
 	dir := t.TempDir()
 	for name, content := range map[string]string{"text": "root:x:0:0::/root:/bin/sh\n", "empty": "", "short": "r"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 	}
 	for _, c := range []struct {
 		args []string

@@ -13,6 +13,7 @@ import (
 
 	"github.com/softhca/softhca/internal/fabric/fdmark"
 	"github.com/softhca/softhca/internal/fabric/udp"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // TestAloneWithASquatter has a stranger take the public name of an address before the first
@@ -39,17 +40,13 @@ func TestAloneWithASquatter(t *testing.T) {
 				t.Errorf("the log says %q", log)
 			}
 			port, err := udp.Open(udp.Config{Addrs: c.Addrs})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			defer port.Close()
 			_, _, err = Enter(c)
 			if !errors.Is(err, unix.EADDRINUSE) || !strings.Contains(err.Error(), "user 4242 has") || strings.Contains(err.Error(), "rdma_rxe") {
 				t.Errorf("the second process: %v", err)
 			}
-			if err := Look(c.Addrs, true, nil); !errors.Is(err, unix.EADDRINUSE) {
-				t.Errorf("whether the address can be shared: %v", err)
-			}
+			must.Fail(t, Look(c.Addrs, true, nil), unix.EADDRINUSE, "whether the address can be shared")
 		})
 	}
 }
@@ -71,9 +68,7 @@ func TestSquattedBroker(t *testing.T) {
 	}
 	c.Secret = rigSecret
 	b, err := Open(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if all := strings.Join(log, "\n"); !strings.HasPrefix(all, "user 4242 has") || !strings.Contains(all, "use another socket for "+a.String()) {
 		t.Errorf("the log says %q", all)
 	}
@@ -90,18 +85,14 @@ func TestDeputyIsWatched(t *testing.T) {
 	_, spins := helperOf(t, "TestHelperBinder", c.Addrs[0], "", asStranger())
 	says(t, spins, "spins")
 	for i := range 3 {
-		if err := b.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, b.Close())
 		if i == 1 { // the deputy may be the one that ends
 			x.die()
 			x = y
 		}
 		began := time.Now()
 		next, err := Open(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if took := time.Since(began); took > runnable(t)*time.Second || !next.Recovered() {
 			t.Errorf("broker %d begins after %v, recovered: %v", i, took, next.Recovered())
 		}
@@ -120,9 +111,7 @@ func TestAway(t *testing.T) {
 	b := serve(t, 2)
 	a := b.cfg.Addrs[0]
 	x := join(t, b)
-	if err := b.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.Close())
 	began := time.Now()
 	_, _, err := Enter(on(a))
 	if took := time.Since(began); !errors.Is(err, unix.EAGAIN) || !strings.Contains(err.Error(), "softhca broker") || took > 2*enterTime {
@@ -140,16 +129,12 @@ func TestAway(t *testing.T) {
 		t.Errorf("a broker of other addresses: %v", err)
 	}
 	w := knock(t, b)
-	if err := w.send(&message{Op: opSucceed, Version: version + 1, Addrs: b.cfg.Addrs}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.send(&message{Op: opSucceed, Version: version + 1, Addrs: b.cfg.Addrs}))
 	if m, fds, err := w.receive(); err != nil || m.Op != opRefused || len(fds) != 0 {
 		t.Errorf("a broker of another version: %+v with %d descriptors, %v", m, len(fds), err)
 	}
 	next, err := Open(b.cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	begin(t, next)
 	if err := x.Claim(service); err != nil {
 		t.Error(err)

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/mad"
 )
 
@@ -23,14 +24,10 @@ import (
 func knock(t *testing.T, b *Broker) *wire {
 	t.Helper()
 	c, err := net.DialUnix("unixpacket", nil, socketName(b.cfg.Addrs[0]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	w := newWire(c)
 	t.Cleanup(func() { _ = w.Close() })
-	if err := w.SetReadDeadline(time.Now().Add(waitLimit)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.SetReadDeadline(time.Now().Add(waitLimit)))
 	return w
 }
 
@@ -38,9 +35,7 @@ func knock(t *testing.T, b *Broker) *wire {
 func descriptors(t *testing.T) int {
 	t.Helper()
 	all, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return len(all)
 }
 
@@ -77,9 +72,7 @@ func attack(t *testing.T, b *Broker, lies map[string]lie) {
 func newMail(t *testing.T, kind int) int {
 	t.Helper()
 	ends, err := unix.Socketpair(unix.AF_UNIX, kind|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { closeAll(ends[:]) })
 	return ends[0]
 }
@@ -90,21 +83,15 @@ func newMail(t *testing.T, kind int) int {
 func TestD3_Attacks(t *testing.T) {
 	b := serve(t, 3)
 	p, x := newPeer(t, b), join(t, b)
-	if err := x.Claim(service); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, x.Claim(service))
 	pipe, err := os.Open("/dev/null")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer pipe.Close()
 	null := int(pipe.Fd())
 	good, stream := newMail(t, unix.SOCK_SEQPACKET), newMail(t, unix.SOCK_STREAM)
 	text := func(m message) string {
 		b, err := json.Marshal(m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return string(b)
 	}
 	joining := message{Op: opJoin, Version: version, Addrs: b.cfg.Addrs}
@@ -141,9 +128,7 @@ func TestD3_Attacks(t *testing.T) {
 	y.mu.Lock()
 	w := y.wire
 	y.mu.Unlock()
-	if err := w.send(&message{Op: "nonsense"}, null, good); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.send(&message{Op: "nonsense"}, null, good))
 	p.send(mad.AttrREQ, reqFor(service, 3))
 	if q := expect(t, x.port, mad.AttrREQ, &mad.REQ{}); q.LocalCommID != 3 {
 		t.Errorf("REQ %d comes", q.LocalCommID)
@@ -236,14 +221,10 @@ func TestAnotherUser(t *testing.T) {
 func foreign(t *testing.T, a netip.Addr) {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	cmd := exec.Command("/proc/self/fd/3", "-test.run", "TestHelperOfAnotherUser", "-test.v")
 	f, err := os.Open(self) // the file may be in a directory without read permission
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer f.Close()
 	cmd.ExtraFiles = []*os.File{f}
 	cmd.Env = append(os.Environ(), "BROKER_ADDR="+a.String())

@@ -13,6 +13,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/fabric/udp"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/mad"
 )
 
@@ -34,9 +35,7 @@ func TestForwarding(t *testing.T) {
 		if x.Slot != uint8(i+1) || x.GUID != rigGUID {
 			t.Fatalf("member %d has slot %d and GUID %#x", i, x.Slot, x.GUID)
 		}
-		if err := x.Claim(service + mad.ServiceID(i)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, x.Claim(service+mad.ServiceID(i)))
 	}
 	for i, x := range m {
 		s, id := service+mad.ServiceID(i), uint32(x.Slot)<<24|0x777
@@ -102,9 +101,7 @@ func TestBurst(t *testing.T) {
 func TestDamagedMADs(t *testing.T) {
 	b := serve(t, 1)
 	p, x := newPeer(t, b), join(t, b)
-	if err := x.Claim(service); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, x.Claim(service))
 	var q mad.MAD
 	q.PutHeader(mad.CMHeader(mad.AttrREQ, 1))
 	reqFor(service, 66).Put(&q)
@@ -129,9 +126,7 @@ func TestPorts(t *testing.T) {
 	b := serve(t, 3)
 	x, y := join(t, b), join(t, b)
 	for range 2 { // two of its listeners
-		if err := x.Claim(service); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, x.Claim(service))
 	}
 	taken := func() bool {
 		err := y.Claim(service)
@@ -146,9 +141,7 @@ func TestPorts(t *testing.T) {
 	}
 	x.Release(service)
 	settle(t, "a service is free that was released", func() bool { return !taken() })
-	if err := x.Claim(service); !errors.Is(err, unix.EADDRINUSE) {
-		t.Errorf("the first process again: %v", err)
-	}
+	must.Fail(t, x.Claim(service), unix.EADDRINUSE, "the first process again")
 	y.die()
 	settle(t, "a service is free whose process died", func() bool { return x.Claim(service) == nil })
 }
@@ -160,9 +153,7 @@ func TestPorts(t *testing.T) {
 func TestDeath(t *testing.T) {
 	b := serve(t, 2)
 	p, x := newPeer(t, b), join(t, b)
-	if err := x.Claim(service); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, x.Claim(service))
 	own := uint32(x.Slot) << 24
 	p.send(mad.AttrREQ, reqFor(service, 10)) // connected, passive
 	p.send(mad.AttrRTU, &mad.RTU{LocalCommID: 10, RemoteCommID: own | 1})
@@ -282,9 +273,7 @@ func TestBrokerDies(t *testing.T) {
 	b := serve(t, 4)
 	p, x, y := newPeer(t, b), join(t, b), join(t, b)
 	for i, m := range []*process{x, y} {
-		if err := m.Claim(service + mad.ServiceID(i)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, m.Claim(service+mad.ServiceID(i)))
 	}
 	if err := b.Close(); err != nil { // all that the kernel does for one that is killed
 		t.Fatal(err)
@@ -303,9 +292,7 @@ func TestBrokerDies(t *testing.T) {
 	c := b.cfg
 	c.Slots, c.GUID = 2, 1 // what it finds counts
 	next, err := Open(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if !next.Recovered() || next.cfg.Slots != 4 || next.cfg.GUID != rigGUID {
 		t.Errorf("recovered %v, %d slots, GUID %#x", next.Recovered(), next.cfg.Slots, next.cfg.GUID)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/internal/cm"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/mad"
 )
 
@@ -33,9 +34,7 @@ func TestListenedInTime(t *testing.T) {
 	p.send(mad.AttrSIDRREQ, &mad.SIDRREQ{RequestID: 5, ServiceID: service})
 	p.send(mad.AttrREQ, reqFor(service, 6))
 	settle(t, "both wait", func() bool { return waiting(b) == 2 })
-	if err := x.Claim(service); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, x.Claim(service))
 	if q := expect(t, x.port, mad.AttrSIDRREQ, &mad.SIDRREQ{}); q.RequestID != 5 {
 		t.Errorf("%+v", q)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/gsi"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/mad"
 )
 
@@ -56,14 +57,10 @@ func TestNextBrokerAnswers(t *testing.T) {
 	p.tid = 0x12345677fffffffe
 	own := asksToEnd(t, p, x, 3)
 	asked := p.tid
-	if err := b.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.Close())
 	x.die()
 	next, err := Open(b.cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	begin(t, next)
 	m, _ := receive(t, p.port)
 	var d mad.DREP

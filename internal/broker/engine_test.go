@@ -9,6 +9,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/fabric/pipe"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/roce"
 )
@@ -20,19 +21,13 @@ func TestEngineVerifies(t *testing.T) {
 	const sealedID, sid = 7, mad.ServiceID(0x1061234)
 	ours, theirs := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
 	port, err := pipe.NewNetwork(pipe.Options{}).Port(ours)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	ledger, err := os.Create(filepath.Join(t.TempDir(), "ledger"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = ledger.Close() })
 	forwarded := 0
 	e, err := newEngine(port, 42, ledger, func(uint8, []byte) { forwarded++ })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	e.router.join(0)
 	if no := e.router.claim(0, sid); no != 0 {
 		t.Fatal(no)

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 // fewDescriptors is a limit of descriptors that programs may have (ulimit -n).
@@ -53,9 +55,7 @@ func TestHelperFlood(t *testing.T) {
 func openFiles(t *testing.T, pid int) int {
 	t.Helper()
 	all, err := os.ReadDir("/proc/" + strconv.Itoa(pid) + "/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return len(all)
 }
 
@@ -86,9 +86,7 @@ func runnable(t *testing.T) time.Duration {
 	if err == nil {
 		_, err = fmt.Sscanf(string(text), "%f %f %f %f/%f", &average, &average, &average, &running, &all)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return time.Duration(max(2, running/float64(runtime.NumCPU())))
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/gsi"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/mad"
 )
 
@@ -28,9 +29,7 @@ func connects(r *router, slot uint8, n uint32) {
 func recordedIDs(t *testing.T, l *ledger, slot uint8) map[uint32]uint16 {
 	t.Helper()
 	all, err := l.connections(0, slot)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	ids := make(map[uint32]uint16)
 	for _, c := range all {
 		ids[c.key.id] = c.place
@@ -44,9 +43,7 @@ func recordedIDs(t *testing.T, l *ledger, slot uint8) map[uint32]uint16 {
 func TestLedgerIsFull(t *testing.T) {
 	const slot, extra = 7, 5
 	l, err := newLedger()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { closeAll([]int{l.fd}) })
 	r := newRouter(l)
 	for _, s := range []uint8{slot - 1, slot, slot + 1} {
@@ -89,9 +86,7 @@ func TestLedgerIsFull(t *testing.T) {
 	check(r, "with gaps", extra+1, maxKnown-10)
 	next := newRouter(l)
 	all, err := l.connections(0, slot)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	next.restore(slot, all)
 	check(next, "after a restart", extra+1, maxKnown-10)
 	for range 10 {
@@ -200,9 +195,7 @@ func TestSilentConnection(t *testing.T) {
 func TestLostConnection(t *testing.T) {
 	b := serve(t, 3)
 	p, x := newPeer(t, b), join(t, b)
-	if err := x.Claim(service); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, x.Claim(service))
 	asked(t, p, x, service, 1)
 	for range 3 {
 		b.mu.Lock()

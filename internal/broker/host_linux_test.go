@@ -17,6 +17,7 @@ import (
 
 	"github.com/softhca/softhca/internal/fabric/sandbox"
 	"github.com/softhca/softhca/internal/fabric/udp"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/mad"
 )
 
@@ -41,13 +42,9 @@ func enter(t *testing.T, a netip.Addr) *process {
 	c := on(a)
 	c.GUID += uint64(time.Now().UnixNano())
 	seat, sockets, err := Enter(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	port, err := udp.Open(udp.Config{Addrs: c.Addrs, Seat: sockets})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	p := &process{t: t, Seat: seat, port: port}
 	t.Cleanup(p.die)
 	return p
@@ -74,9 +71,7 @@ func asked(t *testing.T, p *peer, x *process, s mad.ServiceID, id uint32) {
 func TestD3_SecondComes(t *testing.T) {
 	a := freeAddress(t)
 	p, x := peerOf(t, a), enter(t, a)
-	if err := errors.Join(x.Claim(service), x.Claim(service+1)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(x.Claim(service), x.Claim(service+1)))
 	x.Release(service + 1)
 	asked(t, p, x, service, 1) // alone
 	if _, _, who, err := Who(a, rigSecret); err != nil || len(who) != 1 || who[0].PID != os.Getpid() || who[0].Services != 1 {
@@ -86,15 +81,11 @@ func TestD3_SecondComes(t *testing.T) {
 	if x.Slot != 0 || y.Slot == 0 || z.Slot == y.Slot || x.GUID != y.GUID || y.GUID != z.GUID {
 		t.Errorf("slots %d, %d, %d and GUIDs %x, %x, %x", x.Slot, y.Slot, z.Slot, x.GUID, y.GUID, z.GUID)
 	}
-	if err := y.Claim(service); !errors.Is(err, unix.EADDRINUSE) {
-		t.Errorf("the first one's service: %v", err)
-	}
+	must.Fail(t, y.Claim(service), unix.EADDRINUSE, "the first one's service")
 	if err := errors.Join(y.Claim(service+1), z.Claim(service+2)); err != nil {
 		t.Errorf("services that are free: %v", err)
 	}
-	if err := x.Claim(service + 2); !errors.Is(err, unix.EADDRINUSE) {
-		t.Errorf("the first one takes another's service: %v", err)
-	}
+	must.Fail(t, x.Claim(service+2), unix.EADDRINUSE, "the first one takes another's service")
 	if err := x.Claim(service + 3); err != nil {
 		t.Errorf("the first one's next service: %v", err)
 	}
@@ -122,9 +113,7 @@ func TestD3_HostGoes(t *testing.T) {
 	p := peerOf(t, a)
 	all := []*process{enter(t, a), enter(t, a), enter(t, a), enter(t, a)}
 	for i, x := range all {
-		if err := x.Claim(service + mad.ServiceID(i)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, x.Claim(service+mad.ServiceID(i)))
 		id := uint32(100 + i)
 		asked(t, p, x, service+mad.ServiceID(i), id)
 		p.send(mad.AttrRTU, &mad.RTU{LocalCommID: id, RemoteCommID: uint32(x.Slot)<<24 | id})

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 // answering accepts connections at a listener until one takes the answer to its first message.
@@ -52,14 +54,10 @@ func TestHostileHost(t *testing.T) {
 	other := boundSocket(t, unix.SOCK_DGRAM, true, netip.AddrPortFrom(a, 4792))
 	mail, stream := newMail(t, unix.SOCK_SEQPACKET), newMail(t, unix.SOCK_STREAM)
 	l, err := newLedger()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { closeAll([]int{l.fd}) })
 	named, err := listenAt(socketName(a).Name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = named.Close() })
 	welcome := message{Op: opWelcome, Version: version, Slot: 1}
 	with := func(change func(m *message)) *message {
@@ -127,9 +125,7 @@ func TestHostileMember(t *testing.T) {
 		"a long message":      `{"op":"claim","service":1}` + strings.Repeat(" ", maxMessage),
 	} {
 		w := knock(t, b)
-		if err := w.send(&message{Op: opJoin, Version: version, Addrs: b.cfg.Addrs}, mail); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.send(&message{Op: opJoin, Version: version, Addrs: b.cfg.Addrs}, mail))
 		m, fds, err := w.receive()
 		closeAll(fds)
 		if err != nil || m.Op != opWelcome {

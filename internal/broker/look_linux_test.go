@@ -3,7 +3,6 @@
 package broker
 
 import (
-	"errors"
 	"net/netip"
 	"sync"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/softhca/softhca/internal/fabric/udp"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // TestLook calls Look from two goroutines while processes of this user enter an address and
@@ -42,20 +42,12 @@ func TestLook(t *testing.T) {
 	close(done)
 	lookers.Wait()
 	p := enter(t, a)
-	if err := Look(addrs, false, rigSecret); !errors.Is(err, unix.EADDRINUSE) {
-		t.Errorf("an address for one process alone, when another one has it: %v", err)
-	}
+	must.Fail(t, Look(addrs, false, rigSecret), unix.EADDRINUSE, "an address for one process alone, when another one has it")
 	p.die()
 	holder, err := udp.OpenFirst(a)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := Look(addrs, true, rigSecret); !errors.Is(err, unix.EADDRINUSE) {
-		t.Errorf("a port that no broker serves: %v", err)
-	}
-	if err := unix.Close(holder); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Fail(t, Look(addrs, true, rigSecret), unix.EADDRINUSE, "a port that no broker serves")
+	must.Do(t, unix.Close(holder))
 	if err := Look(addrs, false, rigSecret); err != nil {
 		t.Errorf("an address that is free again: %v", err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/mad"
 )
 
@@ -20,18 +21,12 @@ func TestManyServices(t *testing.T) {
 	b := serve(t, 2)
 	x := join(t, b)
 	for i := range mad.ServiceID(count) {
-		if err := x.Claim(service + i); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, x.Claim(service+i))
 	}
-	if err := b.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.Close())
 	began := time.Now()
 	next, err := Open(b.cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	begin(t, next)
 	y := join(t, next)
 	for i := range mad.ServiceID(count) {
@@ -49,29 +44,19 @@ func TestManyServices(t *testing.T) {
 func TestClaimIsKept(t *testing.T) {
 	b := serve(t, 2)
 	x, y := join(t, b), join(t, b)
-	if err := x.Claim(service); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, x.Claim(service))
+	must.Do(t, b.Close())
 	if err := x.Claim(service); err != nil {
 		t.Errorf("what it has, without a broker: %v", err)
 	}
 	x.Release(service)
 	next, err := Open(b.cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	begin(t, next)
-	if err := y.Claim(service); !errors.Is(err, unix.EADDRINUSE) {
-		t.Errorf("another process takes what was released once of twice: %v", err)
-	}
+	must.Fail(t, y.Claim(service), unix.EADDRINUSE, "another process takes what was released once of twice")
 	x.Release(service)
 	settle(t, "what was released twice is free", func() bool { return y.Claim(service) == nil })
-	if err := x.Claim(service); !errors.Is(err, unix.EADDRINUSE) {
-		t.Errorf("the first one again: %v", err)
-	}
+	must.Fail(t, x.Claim(service), unix.EADDRINUSE, "the first one again")
 }
 
 // TestClaimWaitsForOthers has one of two members rejoin the next broker first: it cannot
@@ -80,25 +65,17 @@ func TestClaimWaitsForOthers(t *testing.T) {
 	for range 10 {
 		b := serve(t, 2)
 		x, y := join(t, b), join(t, b)
-		if err := x.Claim(service); err != nil {
-			t.Fatal(err)
-		}
-		if err := b.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, x.Claim(service))
+		must.Do(t, b.Close())
 		next, err := Open(b.cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		begin(t, next)
 		if err := y.Claim(service); !errors.Is(err, unix.EADDRINUSE) {
 			t.Fatalf("a member from before takes another one's service: %v", err)
 		}
 		x.die()
 		y.die()
-		if err := next.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, next.Close())
 	}
 }
 
@@ -108,26 +85,18 @@ func TestClaimWaitsForOthers(t *testing.T) {
 func TestSlotOfTheDead(t *testing.T) {
 	b := serve(t, 3)
 	p, dies, lives := newPeer(t, b), join(t, b), join(t, b)
-	if err := dies.Claim(service); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, dies.Claim(service))
 	p.send(mad.AttrREQ, reqFor(service, 1))
 	expect(t, dies.port, mad.AttrREQ, &mad.REQ{})
-	if err := b.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.Close())
 	dies.die()
 	next, err := Open(b.cfg) // and does not serve yet
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	begun := func(m *message) uint8 {
 		next.mu.Lock()
 		defer next.mu.Unlock()
 		slot, err := next.vacancy(m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return slot
 	}
 	if s := begun(&message{}); s == dies.Slot || s == lives.Slot {
@@ -142,15 +111,11 @@ func TestSlotOfTheDead(t *testing.T) {
 func TestLastWords(t *testing.T) {
 	b := serve(t, 2)
 	x, y := join(t, b), join(t, b)
-	if err := y.Claim(service); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, y.Claim(service))
 	b.mu.Lock()
 	b.retire(x.Slot)
 	b.mu.Unlock()
-	if err := x.Claim(service + 1); !errors.Is(err, unix.ESHUTDOWN) {
-		t.Errorf("a claim of the dead: %v", err)
-	}
+	must.Fail(t, x.Claim(service+1), unix.ESHUTDOWN, "a claim of the dead")
 	x.Release(service + 2)
 	if err := y.Claim(service + 1); err != nil {
 		t.Error(err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/gsi"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/mad"
 )
 
@@ -35,9 +36,7 @@ type partings struct {
 func newPartings(t *testing.T) *partings {
 	t.Helper()
 	l, err := newLedger()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { closeAll([]int{l.fd}) })
 	p := &partings{t: t, r: newRouter(l), ledger: l}
 	p.r.join(partingSlot)
@@ -224,9 +223,7 @@ func TestPartingBeforeRTU(t *testing.T) {
 func TestAskedHostDies(t *testing.T) {
 	a := freeAddress(t)
 	p, x := peerOf(t, a), enter(t, a)
-	if err := x.Claim(service); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, x.Claim(service))
 	enter(t, a)
 	asked(t, p, x, service, 1)
 	own := uint32(x.Slot)<<24 | 1

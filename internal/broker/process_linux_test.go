@@ -19,6 +19,7 @@ import (
 
 	"github.com/softhca/softhca/internal/fabric/udp"
 	"github.com/softhca/softhca/internal/identity"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/mad"
 )
 
@@ -49,14 +50,10 @@ func TestHelperOfAnotherUser(t *testing.T) {
 		t.Errorf("enter: %v, %v", s, err)
 	}
 	c, err := net.DialUnix("unixpacket", nil, socketName(a))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer c.Close()
 	w := newWire(c)
-	if err := w.SetReadDeadline(time.Now().Add(waitLimit)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.SetReadDeadline(time.Now().Add(waitLimit)))
 	if err := w.send(&message{Op: opWho}); err == nil {
 		if m, _, err := w.receive(); err == nil && m.Op != opRefused {
 			t.Errorf("who: %+v", m)
@@ -72,16 +69,10 @@ func TestHelperOfAnotherUser(t *testing.T) {
 		}
 	}
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer unix.Close(fd)
-	if err := errors.Join(unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1), unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Bind(fd, &unix.SockaddrInet4{Port: 4791, Addr: a.As4()}); !errors.Is(err, unix.EADDRINUSE) {
-		t.Errorf("a socket of the port: %v", err)
-	}
+	must.Do(t, errors.Join(unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1), unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)))
+	must.Fail(t, unix.Bind(fd, &unix.SockaddrInet4{Port: 4791, Addr: a.As4()}), unix.EADDRINUSE, "a socket of the port")
 }
 
 // helper starts another process that runs a helper, and returns its output.
@@ -90,12 +81,8 @@ func helper(t *testing.T, name string, a netip.Addr) (*exec.Cmd, *bufio.Scanner)
 	cmd := exec.Command(os.Args[0], "-test.run", "^"+name+"$", "-test.timeout", "60s")
 	cmd.Env = append(os.Environ(), addrVar+"="+a.String())
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -106,9 +93,7 @@ func helper(t *testing.T, name string, a netip.Addr) (*exec.Cmd, *bufio.Scanner)
 // stop stops a helper, all of its threads.
 func stop(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
-	if err := cmd.Process.Signal(unix.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Process.Signal(unix.SIGSTOP))
 	var is unix.WaitStatus
 	if _, err := unix.Wait4(cmd.Process.Pid, &is, unix.WUNTRACED, nil); err != nil || !is.Stopped() {
 		t.Fatalf("the other process is not stopped: %v, %v", is, err)
@@ -129,13 +114,9 @@ func says(t *testing.T, out *bufio.Scanner, what string) {
 // TestHelperBroker is a broker in a process of its own.
 func TestHelperBroker(t *testing.T) {
 	b, err := Open(Config{Addrs: []netip.Addr{told(t)}, Slots: 8, GUID: rigGUID, Log: t.Logf, Secret: rigSecret})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	fmt.Println("broker serves")
-	if err := b.Serve(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.Serve(context.Background()))
 }
 
 // TestHelperHost is a process that is the first on an address.
@@ -143,14 +124,10 @@ func TestHelperHost(t *testing.T) {
 	a := told(t)
 	if os.Getenv(kindVar) == "few" {
 		limit := unix.Rlimit{Cur: fewDescriptors, Max: fewDescriptors}
-		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
 	}
 	x := enter(t, a)
-	if err := x.Claim(service); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, x.Claim(service))
 	fmt.Println("host is here")
 	select {}
 }
@@ -159,28 +136,18 @@ func TestHelperHost(t *testing.T) {
 func TestHelperMember(t *testing.T) {
 	a := told(t)
 	seat, sockets, err := Join(on(a))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	port, err := udp.Open(udp.Config{Addrs: []netip.Addr{a}, Seat: sockets})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := seat.Claim(service); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, seat.Claim(service))
 	// A child that inherits all that a fork leaves in it, and lives on.
 	seat.mu.Lock()
 	conn, err := seat.wire.File()
 	seat.mu.Unlock()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	child := exec.Command("sleep", "5")
 	child.ExtraFiles = []*os.File{conn}
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, child.Start())
 	fmt.Println("member listens")
 	expect(t, port, mad.AttrREQ, &mad.REQ{})
 	fmt.Println("member was asked")
@@ -194,9 +161,7 @@ func TestKilled(t *testing.T) {
 	b := serve(t, 1) // finds an address
 	a := b.cfg.Addrs[0]
 	p := newPeer(t, b)
-	if err := b.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.Close())
 	broker, out := helper(t, "TestHelperBroker", a)
 	says(t, out, "broker serves")
 	x := join(t, b)
@@ -205,9 +170,7 @@ func TestKilled(t *testing.T) {
 	p.send(mad.AttrREQ, reqFor(service, 0x99))
 	says(t, said, "member was asked")
 	killed := time.Now()
-	if err := member.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, member.Process.Kill())
 	if r := expect(t, p.port, mad.AttrREJ, &mad.REJ{}); r.RemoteCommID != 0x99 || time.Since(killed) > toldLimit {
 		t.Errorf("%+v after %v", r, time.Since(killed))
 	}
@@ -215,9 +178,7 @@ func TestKilled(t *testing.T) {
 
 	payload := make([]byte, mad.Size)
 	for range 3 {
-		if err := broker.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, broker.Process.Kill())
 		p.send(mad.AttrREQ, reqFor(service, 0x55)) // some of it may come to the broker that dies
 		_ = broker.Wait()
 		for range 200 {
@@ -252,9 +213,7 @@ func TestManyComeAndGo(t *testing.T) {
 			})
 		}
 		x := join(t, b)
-		if err := x.Claim(service + mad.ServiceID(i)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, x.Claim(service+mad.ServiceID(i)))
 		all = append(all, x)
 	}
 	for _, x := range all {
@@ -288,9 +247,7 @@ func TestNextBrokerKnows(t *testing.T) {
 	says(t, said, "member was asked")
 	stop(t, stopped)
 	dies := join(t, b)
-	if err := dies.Claim(service + 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, dies.Claim(service+1))
 	id := uint32(dies.Slot)<<24 | 7
 	p.send(mad.AttrREQ, reqFor(service+1, 2))
 	p.send(mad.AttrRTU, &mad.RTU{LocalCommID: 2, RemoteCommID: id})
@@ -299,14 +256,10 @@ func TestNextBrokerKnows(t *testing.T) {
 	for range 4 {
 		receive(t, dies.port)
 	}
-	if err := b.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.Close())
 	dies.die()
 	next, err := Open(b.cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	begin(t, next)
 	if d := expect(t, p.port, mad.AttrDREQ, &mad.DREQ{}); d.RemoteCommID != 2 || d.LocalCommID != id || d.RemoteQPN != 0x123 {
 		t.Errorf("of the one that died: %+v", d)
@@ -319,9 +272,7 @@ func TestNextBrokerKnows(t *testing.T) {
 		t.Errorf("who wants the slot of the one that is stopped gets %v", err)
 	}
 	killed := time.Now()
-	if err := stopped.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, stopped.Process.Kill())
 	if r := expect(t, p.port, mad.AttrREJ, &mad.REJ{}); r.RemoteCommID != 1 || time.Since(killed) > toldLimit {
 		t.Errorf("%+v after %v", r, time.Since(killed))
 	}

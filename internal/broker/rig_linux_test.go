@@ -18,6 +18,7 @@ import (
 	"github.com/softhca/softhca/internal/fabric/udp"
 	"github.com/softhca/softhca/internal/gsi"
 	"github.com/softhca/softhca/internal/identity"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/roce"
 )
@@ -52,9 +53,7 @@ func serve(t *testing.T, slots int) *Broker {
 		if errors.Is(err, unix.EADDRINUSE) {
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		begin(t, b)
 		return b
 	}
@@ -85,13 +84,9 @@ type process struct {
 func join(t *testing.T, b *Broker) *process {
 	t.Helper()
 	seat, sockets, err := Join(b.cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	port, err := udp.Open(udp.Config{Addrs: b.cfg.Addrs, Seat: sockets})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	p := &process{t: t, Seat: seat, port: port}
 	t.Cleanup(p.die)
 	return p
@@ -121,9 +116,7 @@ func newPeer(t *testing.T, b *Broker) *peer {
 		if errors.Is(err, unix.EADDRINUSE) {
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		t.Cleanup(func() { _ = port.Close() })
 		return &peer{t: t, port: port, to: to}
 	}
@@ -164,9 +157,7 @@ func receive(t *testing.T, port *udp.Port) (*mad.MAD, gsi.Address) {
 	ds := make([]fabric.Datagram, 1)
 	for end := time.Now().Add(waitLimit); ; {
 		n, err := port.Receive(ds)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if n == 1 {
 			var p roce.Packet
 			if f := p.Parse(ds[0].Bytes); f != roce.FaultNone || len(p.Payload) != mad.Size {
@@ -179,9 +170,7 @@ func receive(t *testing.T, port *udp.Port) (*mad.MAD, gsi.Address) {
 		if left <= 0 {
 			t.Fatal("no MAD comes")
 		}
-		if err := port.Wait(left, true, false); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, port.Wait(left, true, false))
 	}
 }
 

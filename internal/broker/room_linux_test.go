@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 // TestNoRoomForDescriptors passes descriptors to a process at its limit of descriptors: the
@@ -17,9 +19,7 @@ import (
 // long.
 func TestNoRoomForDescriptors(t *testing.T) {
 	ends, err := socketPair()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var wires [2]*wire
 	for i, fd := range ends {
 		f := os.NewFile(uintptr(fd), "end")
@@ -31,32 +31,22 @@ func TestNoRoomForDescriptors(t *testing.T) {
 		defer wires[i].Close()
 	}
 	null, err := os.Open(os.DevNull)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer null.Close()
 	give := []int{int(null.Fd()), int(null.Fd()), int(null.Fd())}
 
 	before := descriptors(t)
 	pass := func(room int) ([]int, error) {
-		if err := wires[0].send(&message{Op: opWho, Version: version}, give...); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, wires[0].send(&message{Op: opWho, Version: version}, give...))
 		var limit unix.Rlimit
-		if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
 		if room >= 0 {
 			lower := limit
 			lower.Cur = uint64(nextFree(t) + room)
-			if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &lower); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &lower))
 		}
 		_, fds, err := wires[1].receive()
-		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
 		return fds, err
 	}
 	for _, room := range []int{0, 1} {
@@ -78,11 +68,7 @@ func TestNoRoomForDescriptors(t *testing.T) {
 func nextFree(t *testing.T) int {
 	t.Helper()
 	fd, err := unix.Dup(0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Close(fd); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, unix.Close(fd))
 	return fd
 }

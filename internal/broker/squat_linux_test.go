@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 // Users other than that of the tests.
@@ -36,9 +38,7 @@ func helperOf(t *testing.T, name string, a netip.Addr, kind string, attr *syscal
 		t.Skip("not root")
 	}
 	cmd, out, err := helperWith(t, name, a, kind, attr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return cmd, out
 }
 
@@ -46,18 +46,14 @@ func helperOf(t *testing.T, name string, a netip.Addr, kind string, attr *syscal
 func helperWith(t *testing.T, name string, a netip.Addr, kind string, attr *syscall.SysProcAttr) (*exec.Cmd, *bufio.Scanner, error) {
 	t.Helper()
 	f, err := os.Open("/proc/self/exe") // the file may be where another user may not look
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer f.Close()
 	cmd := exec.Command("/proc/self/fd/3", "-test.run", "^"+name+"$", "-test.timeout", "60s")
 	cmd.ExtraFiles = []*os.File{f}
 	cmd.Env = append(os.Environ(), addrVar+"="+a.String(), kindVar+"="+kind)
 	cmd.SysProcAttr, cmd.Dir, cmd.Stderr = attr, "/", os.Stderr
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if err := cmd.Start(); err != nil {
 		return nil, nil, err
 	}
@@ -86,17 +82,13 @@ func TestOverflowUserIsAlone(t *testing.T) {
 		// Containers and hardened kernels forbid user namespaces.
 		t.Skipf("no user namespace: %v", err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	says(t, out, "enters false")
 	self := uint32(os.Geteuid())
 	if err := errors.Join(distinct(), ofThisUser(self)); err != nil {
 		t.Errorf("this user: %v", err)
 	}
-	if err := ofThisUser(self + 1); !errors.Is(err, unix.EPERM) {
-		t.Errorf("the next user: %v", err)
-	}
+	must.Fail(t, ofThisUser(self+1), unix.EPERM, "the next user")
 }
 
 // asStranger returns the attributes of a process of another user.
@@ -122,9 +114,7 @@ func brokerNames() (names []string) {
 func unixSocket(t *testing.T) int {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return fd
 }
 
@@ -156,9 +146,7 @@ func TestNameIsKept(t *testing.T) {
 	_, spins := helperOf(t, "TestHelperBinder", a, "", asStranger())
 	says(t, spins, "spins")
 	killed := time.Now()
-	if err := host.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, host.Process.Kill())
 	_ = host.Wait()
 	settle(t, "a member is the host", func() bool { return x.hosts() != nil || y.hosts() != nil })
 	t.Logf("the next host serves after %v", time.Since(killed))
@@ -175,9 +163,7 @@ func TestNameIsKept(t *testing.T) {
 		if z.Slot == 0 || z.GUID != x.GUID {
 			t.Errorf("a process that enters has slot %d and GUID %x", z.Slot, z.GUID)
 		}
-		if err := z.Claim(service + 7); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, z.Claim(service+7))
 		asked(t, p, z, service+7, 1+i)
 		x.die()
 		z.Release(service + 7)
@@ -196,14 +182,10 @@ func TestNameIsKept(t *testing.T) {
 func TestHelperSquatter(t *testing.T) {
 	a := told(t)
 	fd := unixSocket(t)
-	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: socketName(a).Name}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Bind(fd, &unix.SockaddrUnix{Name: socketName(a).Name}))
 	kind := os.Getenv(kindVar)
 	if kind != "idle" {
-		if err := unix.Listen(fd, 1); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, unix.Listen(fd, 1))
 	}
 	for kind == "full" {
 		own := unixSocket(t)
@@ -211,9 +193,7 @@ func TestHelperSquatter(t *testing.T) {
 			break
 		}
 	}
-	if err := unix.SetNonblock(fd, false); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.SetNonblock(fd, false))
 	fmt.Println("squats")
 	for kind == "polite" { // it keeps the connections
 		if _, _, err := unix.Accept4(fd, unix.SOCK_CLOEXEC); err != nil {
@@ -243,9 +223,7 @@ func TestSharedWithASquatter(t *testing.T) {
 				t.Fatalf("slots %d and %d", x.Slot, y.Slot)
 			}
 			p := peerOf(t, a)
-			if err := y.Claim(service); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, y.Claim(service))
 			asked(t, p, y, service, 1)
 			x.die()
 			settle(t, "the next one is the host", func() bool { return y.hosts() != nil })
@@ -309,9 +287,7 @@ func TestHelperJoiner(t *testing.T) {
 		return // there is no broker
 	}
 	w := newWire(c)
-	if err := w.SetReadDeadline(time.Now().Add(waitLimit)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.SetReadDeadline(time.Now().Add(waitLimit)))
 	if err := w.send(&message{Op: opJoin, Version: version, Addrs: []netip.Addr{a}}, newMail(t, unix.SOCK_SEQPACKET)); err != nil {
 		return // it has closed the connection
 	}
@@ -325,9 +301,7 @@ func TestHelperJoiner(t *testing.T) {
 func TestStrangerIsClosed(t *testing.T) {
 	a := freeAddress(t)
 	l, err := listenAt(socketName(a).Name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	_, out := helperOf(t, "TestHelperJoiner", a, "", asStranger())
 	before := descriptors(t)
@@ -343,9 +317,7 @@ func TestStrangerIsClosed(t *testing.T) {
 		}
 	}
 	w, err := dialName(socketName(a).Name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer w.Close()
 	fd, err := l.accept()
 	if err != nil || fd < 0 {
@@ -359,15 +331,11 @@ func TestStrangerIsClosed(t *testing.T) {
 func TestHelperHostile(t *testing.T) {
 	a := told(t)
 	l, err := net.ListenUnix("unixpacket", socketName(a))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	fmt.Println("listens")
 	for {
 		c, err := l.AcceptUnix()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		w := newWire(c)
 		_ = w.SetReadDeadline(time.Now().Add(time.Second / 2))
 		if m, _, err := w.receive(); err == nil {

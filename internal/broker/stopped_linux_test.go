@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/mad"
 )
 
@@ -49,9 +50,7 @@ func TestStoppedHost(t *testing.T) {
 	if took := time.Since(began); took > 3*joinTime {
 		t.Errorf("that took %v", took)
 	}
-	if err := host.Process.Signal(unix.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, host.Process.Signal(unix.SIGCONT))
 	y := enter(t, a)
 	settle(t, "the next one listens", func() bool { return y.Claim(service+1) == nil })
 	asked(t, p, y, service+1, 5)
@@ -62,15 +61,11 @@ func TestStoppedHost(t *testing.T) {
 func TestPortTaken(t *testing.T) {
 	a := freeAddress(t)
 	other, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(a, 4791)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if _, _, err := Enter(on(a)); !errors.Is(err, unix.EADDRINUSE) || !strings.Contains(err.Error(), "4791 on "+a.String()) {
 		t.Errorf("the port is taken: %v", err)
 	}
-	if err := other.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, other.Close())
 	if x := enter(t, a); x.Slot != 0 {
 		t.Errorf("who comes then has slot %d", x.Slot)
 	}
@@ -122,9 +117,7 @@ func TestD3_ThousandComeAndGo(t *testing.T) {
 		if slices.ContainsFunc(all, func(y *process) bool { return y.Slot == x.Slot }) {
 			t.Fatalf("two processes have slot %d", x.Slot)
 		}
-		if err := x.Claim(service + mad.ServiceID(x.Slot)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, x.Claim(service+mad.ServiceID(x.Slot)))
 		all = append(all, x)
 		for len(all) >= atATime || len(all) > 1 && r.IntN(3) == 0 {
 			i := r.IntN(len(all))

@@ -12,15 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/softhca/softhca/internal/fabric/udp"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // boundSocket returns a UDP or TCP socket, and binds it if an address is given.
 func boundSocket(t *testing.T, kind int, reuse bool, at netip.AddrPort) int {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, kind|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = unix.Close(fd) })
 	if reuse {
 		err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1)
@@ -28,9 +27,7 @@ func boundSocket(t *testing.T, kind int, reuse bool, at netip.AddrPort) int {
 	if at.IsValid() {
 		err = errors.Join(err, unix.Bind(fd, &unix.SockaddrInet4{Port: int(at.Port()), Addr: at.Addr().As4()}))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return fd
 }
 
@@ -38,17 +35,13 @@ func boundSocket(t *testing.T, kind int, reuse bool, at netip.AddrPort) int {
 func memory(t *testing.T, size int64, seals int) *ledger {
 	t.Helper()
 	fd, err := unix.MemfdCreate("softhca-broker", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = unix.Close(fd) })
 	err = unix.Ftruncate(fd, size)
 	if err == nil {
 		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return &ledger{fd}
 }
 
@@ -59,13 +52,9 @@ func falseStores(t *testing.T, a netip.Addr) map[string]func(m *message, c *stor
 	mute := unixSocket(t)
 	t.Cleanup(func() { _ = unix.Close(mute) })
 	muteName := namePrefix + t.Name()
-	if err := unix.Bind(mute, &unix.SockaddrUnix{Name: muteName}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Bind(mute, &unix.SockaddrUnix{Name: muteName}))
 	named, err := listenAt("@other/" + t.Name())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = named.Close() })
 	idle := newMail(t, unix.SOCK_SEQPACKET)
 	first := func(fd func(b *stored) int) func(*message, *stored) {
@@ -126,9 +115,7 @@ func TestFalseStore(t *testing.T) {
 		m, c := contents(b)
 		change(m, &c)
 		store, err := newStore(m, c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer closeAll([]int{store})
 		_, got, err := openStore(store, b.cfg.Addrs)
 		got.close()
@@ -159,9 +146,7 @@ func TestFalseDeputy(t *testing.T) {
 	a := freeAddress(t)
 	boundSocket(t, unix.SOCK_DGRAM, false, netip.AddrPortFrom(a, 4791))
 	l, err := listenAt(socketName(a).Name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	lock := newMail(t, unix.SOCK_SEQPACKET)
 	before := descriptors(t)
@@ -211,14 +196,10 @@ func TestFalseDeputy(t *testing.T) {
 			t.Errorf("%s: refused after %v", name, took)
 		}
 		w, err := dialName(socketName(a).Name) // ends the false deputy
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		_ = w.Close()
 		<-ended
 	}
 	settle(t, "all descriptors of false deputies are closed", func() bool { return descriptors(t) <= before+2 })
-	if err := udp.Vacant(a); !errors.Is(err, unix.EADDRINUSE) {
-		t.Errorf("the port that is taken: %v", err)
-	}
+	must.Fail(t, udp.Vacant(a), unix.EADDRINUSE, "the port that is taken")
 }

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 // programsAre puts scripts in the place of programs.
@@ -12,9 +14,7 @@ func programsAre(t *testing.T, scripts map[string]string) {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range scripts {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+text), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+text), 0o755))
 	}
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 }
@@ -30,16 +30,12 @@ func TestNoNetwork(t *testing.T) {
 			t.Errorf("without a network, update does not say %q: %v", want, err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(a.Dir, "state/lists/x_Packages"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(a.Dir, "state/lists/x_Packages"), nil, 0o600))
 	if err := a.Update(t.Context()); err != nil {
 		t.Errorf("the lists of an earlier run are not used: %v", err)
 	}
 	programsAre(t, map[string]string{"apt-get": `case "$*" in *print-uris*) echo "'http://x/a.deb' a.deb 1 SHA256:0";; *) echo "404 Not Found"; exit 100;; esac`})
-	if err := os.MkdirAll(filepath.Join(a.Dir, "cache/archives"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Join(a.Dir, "cache/archives"), 0o700))
 	if _, err := a.Download(t.Context(), "", "a"); err == nil || !strings.Contains(err.Error(), "404 Not Found") || !strings.Contains(err.Error(), "check that this machine reaches it") {
 		t.Errorf("a package cannot be fetched: %v", err)
 	}

@@ -10,15 +10,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 // TestMissing finds programs in PATH and files by their path.
 func TestMissing(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("PATH", dir)
-	if err := os.WriteFile(filepath.Join(dir, "there"), []byte("#!/bin/sh\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "there"), []byte("#!/bin/sh\n"), 0o755))
 	got := Needed{"a": "there", "b": filepath.Join(dir, "there"), "d": "gone", "c": filepath.Join(dir, "gone")}.Missing()
 	if want := []string{"c", "d"}; !slices.Equal(got, want) {
 		t.Errorf("missing are %q, want %q", got, want)

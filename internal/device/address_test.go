@@ -4,22 +4,20 @@ import (
 	"net"
 	"net/netip"
 	"testing"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 // TestFirstUsableAddress resolves the zero configuration: one address, which
 // this host has.
 func TestFirstUsableAddress(t *testing.T) {
 	addrs, err := resolve("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if len(addrs) != 1 || !addrs[0].IsValid() || addrs[0].IsUnspecified() || addrs[0].Zone() != "" {
 		t.Fatalf("the first usable address is %v", addrs)
 	}
 	own, err := net.InterfaceAddrs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, a := range own {
 		if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr().WithZone("") == addrs[0] {
 			return
@@ -30,9 +28,7 @@ func TestFirstUsableAddress(t *testing.T) {
 
 func TestOpenInterface(t *testing.T) {
 	addrs, err := resolve("lo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if len(addrs) == 0 || !addrs[0].IsLoopback() {
 		t.Errorf("interface lo has the addresses %v", addrs)
 	}

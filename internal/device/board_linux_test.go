@@ -9,6 +9,7 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // TestBoard looks at a board while its adapter runs, and after others were
@@ -21,16 +22,12 @@ func TestBoard(t *testing.T) {
 	for life := uint64(1); life <= lives; life++ {
 		board.Down.Store(1) // as an adapter that was killed may leave it
 		d, err := Open(Config{Addr: addr.String(), Board: &board})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if d.PortDown() {
 			t.Error("a port whose address is there is down: the board was not taken over")
 		}
 		c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(addr, fabric.RoCEPort)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if _, err := c.Write([]byte("no RoCE")); err != nil {
 			t.Fatal(err)
 		}
@@ -46,9 +43,7 @@ func TestBoard(t *testing.T) {
 		if n := board.Port.ReceivedPackets.Load(); n != life || malformed != life {
 			t.Errorf("the board says %d received and %d malformed, not %d: it does not count on", n, malformed, life)
 		}
-		if err := d.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, d.Close())
 		_ = c.Close() // only written to
 	}
 }

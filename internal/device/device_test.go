@@ -9,6 +9,7 @@ import (
 	"github.com/softhca/softhca/internal/driver"
 	"github.com/softhca/softhca/internal/fabric/pipe"
 	"github.com/softhca/softhca/internal/hca"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/internal/ring"
 )
 
@@ -17,9 +18,7 @@ func open(t *testing.T, cfg Config) *Device {
 	t.Helper()
 	cfg.Addr, cfg.Network = "10.0.0.1", pipe.NewNetwork(pipe.Options{})
 	d, err := Open(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = d.Close() }) // tests close it too
 	return d
 }
@@ -31,9 +30,7 @@ func TestDo(t *testing.T) {
 	if err := d.Do(func(clock.Instant) error { return boom }); !errors.Is(err, boom) {
 		t.Errorf("Do returns %v, not the error of what it runs", err)
 	}
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.Close())
 	for name, err := range map[string]error{"Do": d.Do(nil), "Call": d.Call("AllocPD", nil, nil), "Close": d.Close(), "Alive": d.Alive()} {
 		if !errors.Is(err, ib.ErrInvalidHCA) {
 			t.Errorf("%s of a closed device returns %v", name, err)
@@ -52,9 +49,7 @@ func TestWatch(t *testing.T) {
 	})
 	stop := a.Watch(func(clock.Instant, error) { t.Error("a watch that has ended was told") })
 	stop()
-	if err := a.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, a.Close())
 	a.Watch(func(now clock.Instant, cause error) {
 		if told++; now != 0 || cause != nil {
 			t.Errorf("a watch that comes late: %v, %v", now, cause)
@@ -128,7 +123,5 @@ func TestQueueMemory(t *testing.T) {
 		want(0, "DestroyCQ")
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // TestNothingIsDoneWithWhatIsGone shows that a call whose object was removed
@@ -20,9 +21,7 @@ func TestNothingIsDoneWithWhatIsGone(t *testing.T) {
 		d.Add(o)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	remove := func(end func() error) error {
 		return d.Do(func(clock.Instant) error { return o.Remove(end) })
 	}
@@ -32,9 +31,7 @@ func TestNothingIsDoneWithWhatIsGone(t *testing.T) {
 	if err := o.Do(invalid, work); err != nil || done != 1 {
 		t.Errorf("a call that finds its object: %v, done %d times", err, done)
 	}
-	if err := remove(func() error { return d.HCA.DestroyCQ(o.CQ) }); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, remove(func() error { return d.HCA.DestroyCQ(o.CQ) }))
 	var none *Object
 	for what, o := range map[string]*Object{"an object that is gone": o, "no object": none} {
 		for call, err := range map[string]error{

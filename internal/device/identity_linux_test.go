@@ -3,15 +3,15 @@ package device
 import (
 	"net/netip"
 	"testing"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 // TestIdentify gets the identity of an adapter without opening it.
 func TestIdentify(t *testing.T) {
 	cfg := Config{Addr: "127.0.0.77,127.0.0.78", NodeGUID: 7}
 	got, err := Identify(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for i, a := range got.Addrs {
 		if want := netip.AddrFrom4([4]byte{127, 0, 0, byte(77 + i)}); a != want || got.Interfaces[i] == "" {
 			t.Errorf("address %d is %v on %q, not %v", i, a, got.Interfaces[i], want)

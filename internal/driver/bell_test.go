@@ -7,6 +7,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/hca"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/internal/qp"
 )
 
@@ -23,7 +24,7 @@ func (s *side) silentQP(t *testing.T, peer *side) *qp.QP {
 		q, err = s.hca.CreateQP(s.pd, hca.QPConfig{
 			Type: ib.UC, SendCQ: s.cq, RecvCQ: s.cq, SigAll: true, Cap: ib.QPCap{MaxSendWR: 1},
 		})
-		must(t, err)
+		must.Do(t, err)
 		for _, step := range []struct {
 			to   ib.QPState
 			mask ib.AttrMask
@@ -33,7 +34,7 @@ func (s *side) silentQP(t *testing.T, peer *side) *qp.QP {
 			{ib.RTS, ib.AttrSQPSN},
 		} {
 			a.State = step.to
-			must(t, q.Modify(now, &a, step.mask|ib.AttrState))
+			must.Do(t, q.Modify(now, &a, step.mask|ib.AttrState))
 		}
 	})
 	return q
@@ -62,7 +63,7 @@ func TestDoorbellWhileTheHolderSends(t *testing.T) {
 		}
 		for i, q := range []*qp.QP{first, second} {
 			_, err := q.PostSend(ib.SendWR{WRID: uint64(i), Opcode: ib.WRSend})
-			must(t, err)
+			must.Do(t, err)
 		}
 		a.port.onSend.Store(&ring)
 		a.drv.Post(first, qp.Posted{})

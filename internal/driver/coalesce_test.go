@@ -13,6 +13,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/fabric/pipe"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/internal/ring"
 )
@@ -116,7 +117,7 @@ func (s *side) postSend(t testing.TB, peer *side, n uint32) {
 		RemoteAddr: peer.mr.Addr(), RKey: peer.mr.RKey(),
 	})
 	sends.Done()
-	must(t, err)
+	must.Do(t, err)
 	work := sends.Posted()
 	if work.Heeds = s.heeds; s.heeds && s.spared() {
 		return
@@ -301,7 +302,7 @@ func postsDoNotOutlast(t *testing.T, heeds bool) {
 		"calls a verb": {func(t *testing.T, a *side) { a.do(t, func(clock.Instant) {}) }, ib.WCSuccess},
 		"moves the queue pair to ERR": {func(t *testing.T, a *side) {
 			a.do(t, func(now clock.Instant) {
-				must(t, a.qp.Modify(now, &ib.QPAttr{State: ib.ERR}, ib.AttrState))
+				must.Do(t, a.qp.Modify(now, &ib.QPAttr{State: ib.ERR}, ib.AttrState))
 			})
 		}, ib.WCWRFlushErr},
 	} {
@@ -350,11 +351,11 @@ func postsLeaveBeforeTheClose(t *testing.T, heeds bool) {
 	for range 5 {
 		a.postSend(t, b, 8)
 	}
-	must(t, a.drv.Close())
+	must.Do(t, a.drv.Close())
 	if n := a.port.Stats().SentPackets; n != 5 {
 		t.Errorf("%d of 5 posts are sent before the adapter closes", n)
 	}
-	must(t, b.drv.Close())
+	must.Do(t, b.drv.Close())
 }
 
 // TestPostsWaitAsTheAdapterFails has the port fail when posts that wait are sent.
@@ -382,11 +383,11 @@ func TestPostsInErrorDoNotWait(t *testing.T) {
 	n := pipe.NewNetwork(pipe.Options{})
 	a, b := newStillSide(t, n, 1), newSide(t, n, 2) // the test is a's goroutine
 	a.connect(t, b, 0, 7)
-	a.do(t, func(now clock.Instant) { must(t, a.qp.Modify(now, &ib.QPAttr{State: ib.ERR}, ib.AttrState)) })
+	a.do(t, func(now clock.Instant) { must.Do(t, a.qp.Modify(now, &ib.QPAttr{State: ib.ERR}, ib.AttrState)) })
 	a.absent(t)
 	for range 3 {
 		_, err := a.qp.PostSend(ib.SendWR{Opcode: ib.WRSend})
-		must(t, err)
+		must.Do(t, err)
 		a.drv.Post(a.qp, qp.Posted{Requests: 1, Behind: true})
 		if n := a.cq.Pending(); n != 1 {
 			t.Fatalf("%d completions wait after a post in ERR, want 1", n)
@@ -408,7 +409,7 @@ func TestUnansweredPostsDoNotWait(t *testing.T) {
 		sends := q.Sends()
 		err := sends.Post(&ib.SendWR{Opcode: ib.WRSend})
 		sends.Done()
-		must(t, err)
+		must.Do(t, err)
 		a.drv.Post(q, sends.Posted())
 		if n := a.cq.Pending(); n != 1 {
 			t.Fatalf("%d completions wait after a post, want 1", n)
@@ -461,9 +462,7 @@ func waitingAllocatesNothing(t *testing.T, heeds bool) {
 	round := func() {
 		for range 8 {
 			sends := a.qp.Sends()
-			if err := sends.Post(&wr); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, sends.Post(&wr))
 			sends.Done()
 			work := sends.Posted()
 			if work.Heeds = heeds; !heeds || !a.spared() {

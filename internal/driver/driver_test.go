@@ -14,6 +14,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/fabric/pipe"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/internal/trace"
 )
@@ -47,7 +48,7 @@ func (s *side) died(t *testing.T) (cause error) {
 		s.drv.Post(s.qp, qp.Posted{})
 		s.drv.Progress()
 	}
-	must(t, s.drv.Close())
+	must.Do(t, s.drv.Close())
 	if len(s.fatal) != 0 {
 		t.Error("its user was told twice")
 	}
@@ -154,7 +155,7 @@ func TestPostFromIdleArmsTimer(t *testing.T) {
 	a, b := newSides(t)
 	const timeout, retries = 10, 2 // 4.2 ms, three times
 	a.connect(t, b, timeout, retries)
-	must(t, b.drv.Close()) // its address has no owner now
+	must.Do(t, b.drv.Close()) // its address has no owner now
 	a.idle(t)
 	a.cq.Arm(false)
 	start := time.Now()
@@ -193,7 +194,7 @@ func TestDoorbellWhileAnotherHasTheShard(t *testing.T) {
 	<-held
 	a.post(t, b, 100)
 	close(posted)
-	must(t, <-called)
+	must.Do(t, <-called)
 	if wc := a.completion(t); wc.Status != ib.WCSuccess {
 		t.Errorf("completion %+v", wc)
 	}
@@ -457,7 +458,7 @@ func TestClose(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	a, b := newSides(t)
 	a.connect(t, b, 14, 7)
-	must(t, a.drv.Close())
+	must.Do(t, a.drv.Close())
 	err := a.drv.Do(func(clock.Instant) { t.Error("a closed device ran its shard") })
 	if !errors.Is(err, syscall.ENODEV) {
 		t.Errorf("a call on a closed device returns %v, want ENODEV", err)
@@ -467,5 +468,5 @@ func TestClose(t *testing.T) {
 	}
 	a.drv.Post(a.qp, qp.Posted{})
 	a.drv.Progress()
-	must(t, b.drv.Close())
+	must.Do(t, b.drv.Close())
 }

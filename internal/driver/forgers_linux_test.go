@@ -10,6 +10,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // migrations are the states of the RC and the UC queue pair of a host.
@@ -36,7 +37,7 @@ func (e *end) load() {
 		AltAV: ib.AHAttr{DGID: ib.GIDFromAddr(e.peer.alt), SGIDIndex: 1, HopLimit: 64, Port: 1},
 	}
 	e.do(func(now clock.Instant) {
-		must(e.t, e.qp.Modify(now, &a, ib.AttrState|ib.AttrAltPath|ib.AttrPathMigState))
+		must.Do(e.t, e.qp.Modify(now, &a, ib.AttrState|ib.AttrAltPath|ib.AttrPathMigState))
 	})
 }
 
@@ -98,7 +99,7 @@ func TestV15_ForgersOnThePeersHost(t *testing.T) {
 		e := l.a[i]
 		a.do(func(now clock.Instant) {
 			if e.qp.Query().PathMigState == ib.ARMED {
-				must(t, e.qp.Modify(now, &ib.QPAttr{State: ib.RTS, PathMigState: ib.MIGRATED}, ib.AttrState|ib.AttrPathMigState))
+				must.Do(t, e.qp.Modify(now, &ib.QPAttr{State: ib.RTS, PathMigState: ib.MIGRATED}, ib.AttrState|ib.AttrPathMigState))
 			}
 		})
 	}

@@ -20,19 +20,13 @@ import (
 	"github.com/softhca/softhca/internal/fabric/udp"
 	"github.com/softhca/softhca/internal/hca"
 	"github.com/softhca/softhca/internal/memory"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/mad"
 )
 
 // soon bounds every wait for something that must come.
 const soon = 20 * time.Second
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // jumper is a UDP port whose packets say, through their ICRC, that they have
 // other identifications: a peer's way to number may change at any time.
@@ -101,29 +95,29 @@ func newHost(t testing.TB, r *rand.Rand, steady bool) *host {
 		buf: make([]byte, numAreas*areaSize), told: make(map[ib.EventType]int), fatal: make(chan error, 1),
 	}
 	p, err := udp.Open(udp.Config{Addrs: []netip.Addr{h.addr, h.alt}, GSO: udp.GSOOn})
-	must(t, err)
+	must.Do(t, err)
 	h.port = &jumper{Port: p, steady: steady, r: rand.New(rand.NewPCG(r.Uint64(), 2))}
 	h.hca, err = hca.New(hca.Config{Caps: p.Caps(), Rand: rand.New(rand.NewPCG(r.Uint64(), 3)).Uint32, NodeGUID: r.Uint64(), Raise: func(e qp.Event) { h.told[e.Type]++ }})
-	must(t, err)
+	must.Do(t, err)
 	h.drv = driver.Start(h.port, h.hca.Shard(), func(cause error) { h.fatal <- cause })
 	t.Cleanup(func() {
-		must(t, h.drv.Close())
+		must.Do(t, h.drv.Close())
 		if len(h.fatal) > 0 {
 			t.Errorf("the device died: %v", <-h.fatal)
 		}
 	})
 	h.do(func(clock.Instant) {
 		h.pd, err = h.hca.AllocPD()
-		must(t, err)
+		must.Do(t, err)
 		h.mr, err = h.pd.RegMR(memory.RegionConfig{Buf: h.buf, Access: ib.AccessLocalWrite | ib.AccessRemote})
-		must(t, err)
+		must.Do(t, err)
 	})
 	return h
 }
 
 func (h *host) do(f func(now clock.Instant)) {
 	h.t.Helper()
-	must(h.t, h.drv.Do(f))
+	must.Do(h.t, h.drv.Do(f))
 }
 
 func (h *host) count(d counters.Drop) (n uint64) {
@@ -151,12 +145,12 @@ func (h *host) newEnd(typ ib.QPType) *end {
 		default:
 		}
 	})
-	must(h.t, err)
+	must.Do(h.t, err)
 	e.qp, err = h.hca.CreateQP(h.pd, hca.QPConfig{
 		Type: typ, SendCQ: e.cq, RecvCQ: e.cq, SigAll: true,
 		Cap: ib.QPCap{MaxSendWR: 16, MaxSendSGE: 1, MaxRecvWR: 16, MaxRecvSGE: 1},
 	})
-	must(h.t, err)
+	must.Do(h.t, err)
 	return e
 }
 
@@ -171,7 +165,7 @@ func (e *end) walk(to *end) {
 	for st := ib.INIT; st <= ib.RTS; st++ {
 		a.State = st
 		need, _, _ := qp.Transition(e.qp.Type(), st-1, st)
-		e.do(func(now clock.Instant) { must(e.t, e.qp.Modify(now, &a, need|ib.AttrState)) })
+		e.do(func(now clock.Instant) { must.Do(e.t, e.qp.Modify(now, &a, need|ib.AttrState)) })
 	}
 }
 
@@ -258,7 +252,7 @@ func connect(t *testing.T, a, b *host) *link {
 	}
 	for i := range 2 {
 		for k := range receives {
-			must(t, l.b[1+i].receive(areaReceive+i*receives+k))
+			must.Do(t, l.b[1+i].receive(areaReceive+i*receives+k))
 		}
 	}
 	l.connecting = newConnector(a, b)
@@ -348,7 +342,7 @@ func (l *link) datagrams(stop <-chan struct{}) (int, error) {
 	a.do(func(clock.Instant) {
 		var err error
 		ah, err = a.pd.CreateAH(&ib.AHAttr{DGID: ib.GIDFromAddr(l.b[2].addr), HopLimit: 64, Port: 1})
-		must(a.t, err)
+		must.Do(a.t, err)
 	})
 	return l.messages(stop, 2, ib.SendWR{
 		Opcode: ib.WRSend, SGList: a.sge(areaUD, 1000), AH: ah, RemoteQPN: l.b[2].qp.Num(), RemoteQKey: qkey,
@@ -422,7 +416,7 @@ func newConnector(a, b *host) *connector {
 	c := &connector{a: a, b: b, heard: make(chan cm.EventType, 16)}
 	b.do(func(clock.Instant) {
 		_, err := b.hca.CM().Listen(connectService, c.accept)
-		must(b.t, err)
+		must.Do(b.t, err)
 	})
 	return c
 }
@@ -432,11 +426,11 @@ func (c *connector) accept(now clock.Instant, conn *cm.Conn, e *cm.Event) {
 	switch e.Type {
 	case cm.REQReceived:
 		c.passive = c.b.newEnd(ib.RC)
-		must(c.b.t, c.b.hca.Establish(now, conn, c.passive.qp))
-		must(c.b.t, c.passive.receive(areaCM))
-		must(c.b.t, conn.SendREP(now, &cm.REPParams{QPN: c.passive.qp.Num(), RNRRetryCount: 7}))
+		must.Do(c.b.t, c.b.hca.Establish(now, conn, c.passive.qp))
+		must.Do(c.b.t, c.passive.receive(areaCM))
+		must.Do(c.b.t, conn.SendREP(now, &cm.REPParams{QPN: c.passive.qp.Num(), RNRRetryCount: 7}))
 	case cm.DREQReceived:
-		must(c.b.t, conn.SendDREP(now, nil))
+		must.Do(c.b.t, conn.SendDREP(now, nil))
 	}
 }
 
@@ -444,8 +438,8 @@ func (c *connector) accept(now clock.Instant, conn *cm.Conn, e *cm.Event) {
 func (c *connector) ask(now clock.Instant, conn *cm.Conn, e *cm.Event) {
 	switch e.Type {
 	case cm.REPReceived:
-		must(c.a.t, c.a.hca.Establish(now, conn, c.active.qp))
-		must(c.a.t, conn.SendRTU(now, nil))
+		must.Do(c.a.t, c.a.hca.Establish(now, conn, c.active.qp))
+		must.Do(c.a.t, conn.SendRTU(now, nil))
 	case cm.TimewaitExit: // of one before, and there are many
 		return
 	}
@@ -478,8 +472,8 @@ func (l *link) connections(stop <-chan struct{}) (int, error) {
 		c.a.do(func(now clock.Instant) {
 			c.active = c.a.newEnd(ib.RC)
 			conn = c.a.hca.CM().NewConn(c.ask)
-			must(c.a.t, c.a.hca.Prepare(now, c.active.qp))
-			must(c.a.t, conn.SendREQ(now, &cm.REQParams{
+			must.Do(c.a.t, c.a.hca.Prepare(now, c.active.qp))
+			must.Do(c.a.t, conn.SendREQ(now, &cm.REQParams{
 				Service: connectService, QPN: c.active.qp.Num(), RetryCount: 7, RNRRetryCount: 7, ResponseTimeout: 16, MaxRetries: 15,
 				Path: cm.Path{Local: c.a.addr, Remote: c.b.addr, MTU: ib.MTU1024, Lifetime: 14},
 			}))
@@ -491,7 +485,7 @@ func (l *link) connections(stop <-chan struct{}) (int, error) {
 		if err != nil {
 			return err
 		}
-		c.a.do(func(now clock.Instant) { must(c.a.t, conn.SendDREQ(now, nil)) })
+		c.a.do(func(now clock.Instant) { must.Do(c.a.t, conn.SendDREQ(now, nil)) })
 		if err := c.awaits(cm.DREPReceived); err != nil {
 			return err
 		}
@@ -500,7 +494,7 @@ func (l *link) connections(stop <-chan struct{}) (int, error) {
 		for _, e := range []*end{c.active, passive} {
 			e.do(func(clock.Instant) {
 				e.hca.DestroyQP(e.pd, e.qp)
-				must(e.t, e.hca.DestroyCQ(e.cq))
+				must.Do(e.t, e.hca.DestroyCQ(e.cq))
 			})
 		}
 		return nil

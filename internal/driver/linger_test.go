@@ -7,6 +7,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/fabric/pipe"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/internal/qp"
 )
 
@@ -155,10 +156,10 @@ func TestPauseBeforeADeadline(t *testing.T) {
 	}{{100_000, false}, {1_000, true}} {
 		kbps, sleeps := c.kbps, c.sleeps
 		a.do(t, func(now clock.Instant) {
-			must(t, a.qp.SetRateLimit(qp.RateLimit{Rate: kbps, Burst: 1}))
+			must.Do(t, a.qp.SetRateLimit(qp.RateLimit{Rate: kbps, Burst: 1}))
 			sends := a.qp.Sends()
 			for range 3 {
-				must(t, sends.Post(&ib.SendWR{
+				must.Do(t, sends.Post(&ib.SendWR{
 					Opcode: ib.WRRDMAWrite, SGList: []ib.SGE{{Addr: a.mr.Addr(), Length: 8, LKey: a.mr.LKey()}},
 					RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey(),
 				}))

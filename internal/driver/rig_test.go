@@ -16,6 +16,7 @@ import (
 	"github.com/softhca/softhca/internal/fabric/pipe"
 	"github.com/softhca/softhca/internal/hca"
 	"github.com/softhca/softhca/internal/memory"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/internal/trace"
 )
@@ -134,7 +135,7 @@ func newStillSide(t testing.TB, n *pipe.Network, last byte) *side {
 		fatal: make(chan error, 10), event: make(chan struct{}, 10),
 	}
 	p, err := n.Port(s.addr)
-	must(t, err)
+	must.Do(t, err)
 	s.port = &troublePort{Port: p}
 	s.hca, err = hca.New(hca.Config{
 		NodeGUID: uint64(last), Caps: p.Caps(), Rand: rand.New(rand.NewPCG(uint64(last), 1)).Uint32,
@@ -144,7 +145,7 @@ func newStillSide(t testing.TB, n *pipe.Network, last byte) *side {
 			}
 		},
 	})
-	must(t, err)
+	must.Do(t, err)
 	s.drv = newDriver(s.port, s.hca.Shard(), func(cause error) { s.fatal <- cause })
 	t.Cleanup(func() {
 		if s.still {
@@ -154,30 +155,23 @@ func newStillSide(t testing.TB, n *pipe.Network, last byte) *side {
 	})
 	s.do(t, func(clock.Instant) {
 		s.pd, err = s.hca.AllocPD()
-		must(t, err)
+		must.Do(t, err)
 		s.cq, err = s.hca.CreateCQ(64, func() { s.event <- struct{}{} })
-		must(t, err)
+		must.Do(t, err)
 		s.mr, err = s.pd.RegMR(memory.RegionConfig{Buf: s.buf, Access: ib.AccessLocalWrite | ib.AccessRemote})
-		must(t, err)
+		must.Do(t, err)
 		s.qp, err = s.hca.CreateQP(s.pd, hca.QPConfig{
 			Type: ib.RC, SendCQ: s.cq, RecvCQ: s.cq, SigAll: true,
 			Cap: ib.QPCap{MaxSendWR: 16, MaxSendSGE: 1, MaxRecvWR: 1, MaxRecvSGE: 1},
 		})
-		must(t, err)
+		must.Do(t, err)
 	})
 	return s
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func (s *side) do(t testing.TB, f func(now clock.Instant)) {
 	t.Helper()
-	must(t, s.drv.Do(f))
+	must.Do(t, s.drv.Do(f))
 }
 
 // connect walks s's QP to RTS towards a peer. timeout is the code of the
@@ -199,7 +193,7 @@ func (s *side) connect(t testing.TB, peer *side, timeout, retries uint8) {
 	} {
 		a.State = step.to
 		s.do(t, func(now clock.Instant) {
-			must(t, s.qp.Modify(now, &a, step.mask|ib.AttrState))
+			must.Do(t, s.qp.Modify(now, &a, step.mask|ib.AttrState))
 			s.hca.Shard().Arm(&s.qp.End)
 		})
 	}
@@ -212,7 +206,7 @@ func (s *side) post(t testing.TB, peer *side, n uint32) {
 		Opcode: ib.WRRDMAWrite, SGList: []ib.SGE{{Addr: s.mr.Addr(), Length: n, LKey: s.mr.LKey()}},
 		RemoteAddr: peer.mr.Addr(), RKey: peer.mr.RKey(),
 	})
-	must(t, err)
+	must.Do(t, err)
 	s.drv.Post(s.qp, qp.Posted{})
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/fabric/pipe"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/internal/qp"
 )
 
@@ -23,7 +24,7 @@ func TestSparedPostsInError(t *testing.T) {
 	if !a.spared() {
 		t.Fatal("a post that waits spares no doorbells")
 	}
-	a.locked(func() { must(t, a.qp.Modify(a.drv.now(), &ib.QPAttr{State: ib.ERR}, ib.AttrState)) })
+	a.locked(func() { must.Do(t, a.qp.Modify(a.drv.now(), &ib.QPAttr{State: ib.ERR}, ib.AttrState)) })
 	if n := a.cq.Pending(); n != 2 {
 		t.Fatalf("%d of 2 requests are flushed", n)
 	}

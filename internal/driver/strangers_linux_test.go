@@ -18,6 +18,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/roce"
 )
@@ -146,8 +147,8 @@ func newStranger(r *rand.Rand, to *host, l *link) *stranger {
 func (s *stranger) at(t *testing.T, from, to netip.Addr) *stranger {
 	t.Helper()
 	c, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.AddrPortFrom(from, 0)))
-	must(t, err)
-	t.Cleanup(func() { must(t, c.Close()) })
+	must.Do(t, err)
+	t.Cleanup(func() { must.Do(t, c.Close()) })
 	s.conn, s.from, s.to = c, c.LocalAddr().(*net.UDPAddr).AddrPort(), netip.AddrPortFrom(to, fabric.RoCEPort)
 	return s
 }

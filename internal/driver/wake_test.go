@@ -6,6 +6,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // TestWhoLetsGoWakesTheGoroutine shows when a thread that releases the shard
@@ -31,7 +32,7 @@ func TestWhoLetsGoWakesTheGoroutine(t *testing.T) {
 			Opcode: ib.WRRDMAWrite, SGList: []ib.SGE{{Addr: a.mr.Addr(), Length: 16 << 10, LKey: a.mr.LKey()}},
 			RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey(),
 		})
-		must(t, err)
+		must.Do(t, err)
 	}
 	a.hca.Shard().RingDoorbell(a.qp)
 	check("a doorbell, which who lets go answers", false)
@@ -62,7 +63,7 @@ func TestWhoLetsGoMindsDeadlines(t *testing.T) {
 		Opcode: ib.WRRDMAWrite, SGList: []ib.SGE{{Addr: a.mr.Addr(), Length: 64, LKey: a.mr.LKey()}},
 		RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey(),
 	})
-	must(t, err)
+	must.Do(t, err)
 	sh := a.hca.Shard()
 	sh.RingDoorbell(a.qp)
 	sh.Transmit(d.now(), fabric.NewBatch(8<<10, a.port.Caps())) // it is lost

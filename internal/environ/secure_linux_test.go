@@ -3,6 +3,8 @@ package environ
 import (
 	"os"
 	"testing"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 // TestSecureIn looks for AT_SECURE in auxiliary vectors. Other tests show that a
@@ -36,9 +38,7 @@ func TestOrdinaryProcess(t *testing.T) {
 	}
 	t.Setenv("XDG_CONFIG_HOME", "")
 	t.Setenv("HOME", "") // restores it in the end
-	if err := os.Unsetenv("HOME"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Unsetenv("HOME"))
 	if got := ConfigDir(); got != "" {
 		t.Errorf("a user without a home has the configuration directory %q", got)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/gopacket/gopacket/pcapgo"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/roce"
 )
 
@@ -38,22 +39,16 @@ func ng(t *testing.T, frames []frame, flags []pcapgo.NgEpbFlag) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	w, err := pcapgo.NewNgWriter(&b, layers.LinkTypeEthernet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for i, f := range frames {
 		var o pcapgo.NgPacketOptions
 		if flags != nil {
 			o.Flags = &pcapgo.NgEpbFlags{Direction: flags[i]}
 		}
 		info := gopacket.CaptureInfo{Timestamp: f.at, CaptureLength: len(f.data), Length: len(f.data)}
-		if err := w.WritePacketWithOptions(info, f.data, o); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.WritePacketWithOptions(info, f.data, o))
 	}
-	if err := w.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Flush())
 	return b.Bytes()
 }
 
@@ -61,9 +56,7 @@ func ng(t *testing.T, frames []frame, flags []pcapgo.NgEpbFlag) []byte {
 func read(t *testing.T, file []byte, c Config) *Report {
 	t.Helper()
 	r, err := Read(bytes.NewReader(file), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return r
 }
 

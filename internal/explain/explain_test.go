@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/roce"
 )
 
@@ -31,9 +32,7 @@ type truth struct {
 func truths(t testing.TB) (all []truth) {
 	t.Helper()
 	b, err := os.ReadFile("testdata/captures.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	lines := bufio.NewScanner(bytes.NewReader(b))
 	for lines.Scan() {
 		if f := strings.Split(lines.Text(), "|"); len(f) == 4 {
@@ -112,9 +111,7 @@ func TestTruncatedCaptures(t *testing.T) {
 		s := load(t, k.name)
 		s.each(0, func(f *frame) { f.data = f.data[:min(len(f.data), snap)] })
 		r, err := Read(bytes.NewReader(s.file()), Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if k.outcome == "clean" && len(troubles(r)) > 0 {
 			t.Errorf("%s: %s", k.name, names(r))
 		}
@@ -128,9 +125,7 @@ func TestTruncatedCaptures(t *testing.T) {
 // file may be a run of them: nothing went wrong.
 func TestRunsOfPackets(t *testing.T) {
 	b, err := os.ReadFile("../../cmd/softhca/internal/decode/testdata/gso.pcap")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	r, err := Read(bytes.NewReader(b), Config{Packets: 100})
 	if err != nil || len(troubles(r)) > 0 || r.Records != 8 || r.Packets != 23 || len(r.Kept) != 23 || r.Conversations[0].AToB.Messages != 16 {
 		t.Errorf("%v; found %s; %d packets in %d records, %d kept; %+v", err, names(r), r.Packets, r.Records, len(r.Kept), r.Conversations)
@@ -276,9 +271,7 @@ func TestPage(t *testing.T) {
 	}
 	const page = "../../docs/explain.md"
 	if *rewrite {
-		if err := os.WriteFile(page, []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(page, []byte(b.String()), 0o644))
 	}
 	if got, err := os.ReadFile(page); err != nil || string(got) != b.String() {
 		t.Errorf("%s is not what the rules say (run with -rewrite); %v", page, err)

@@ -12,6 +12,7 @@ import (
 	"github.com/softhca/softhca/internal/fabric/capture"
 	"github.com/softhca/softhca/internal/fabric/pipe"
 	"github.com/softhca/softhca/internal/fault"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/roce"
 )
 
@@ -28,14 +29,10 @@ type wire struct {
 func newWire(t *testing.T, rule string) *wire {
 	t.Helper()
 	parsed, err := fault.Parse(rule)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	n := pipe.NewNetwork(pipe.Options{})
 	inner, err := n.Port(netip.MustParseAddr("10.0.0.1"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	w := &wire{t: t}
 	if w.far, err = n.Port(netip.MustParseAddr("10.0.0.2")); err != nil {
 		t.Fatal(err)
@@ -102,13 +99,9 @@ func TestFaultsLeaveMarks(t *testing.T) {
 		request()
 		w.now += clock.Instant(time.Millisecond)
 		answer()
-		if err := w.near.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.near.Close())
 		r, err := Read(&w.file, Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if r.Verdict.Fault != c.asked || !strings.Contains(names(r), c.finding) || !strings.Contains(names(r), table[faultAsked].Name) {
 			t.Errorf("%s: asked for %q, found %s", c.rule, r.Verdict.Fault, names(r))
 		}
@@ -123,13 +116,9 @@ func TestRuleLosesForGood(t *testing.T) {
 		for psn := range uint32(2) {
 			w.send(w.near, w.far, &roce.Packet{BTH: bth(op, 0x22, psn), Payload: []byte("sent")})
 		}
-		if err := w.near.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.near.Close())
 		r, err := Read(&w.file, Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if r.Verdict.Outcome != "lost" || r.Verdict.Cause != "fault-lost-message" || !strings.Contains(r.Verdict.Fault, "lost by rule 'drop nth=1 dir=out'") {
 			t.Errorf("%v: %+v", op, r.Verdict)
 		}
@@ -159,13 +148,9 @@ func TestSpoiltAnswers(t *testing.T) {
 		if _, err := w.near.Receive(make([]fabric.Datagram, 4)); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.near.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.near.Close())
 		r, err := Read(&w.file, Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if got := r.Verdict.Outcome + " " + r.Verdict.Cause; got != c.want {
 			t.Errorf("%s: %s, want %s; found %s", c.rule, got, c.want, names(r))
 		}

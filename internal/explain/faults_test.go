@@ -15,6 +15,7 @@ import (
 	"github.com/softhca/softhca/internal/fabric/pipe"
 	"github.com/softhca/softhca/internal/fault"
 	"github.com/softhca/softhca/internal/hca/rig"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/roce"
 )
@@ -28,9 +29,7 @@ type faultTruth struct {
 func faultTruths(t testing.TB) (all []faultTruth) {
 	t.Helper()
 	b, err := os.ReadFile("testdata/faults.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	lines := bufio.NewScanner(bytes.NewReader(b))
 	for lines.Scan() {
 		if f := strings.Split(lines.Text(), "|"); len(f) == 5 && !strings.HasPrefix(lines.Text(), "#") {
@@ -104,9 +103,7 @@ func newPlay(t *testing.T, rule string, side int) *play {
 func (c playConfig) play(t *testing.T) *play {
 	t.Helper()
 	parsed, err := fault.Parse(c.rule)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	p := &play{playConfig: c, t: t, live: fault.NewLive(parsed[0], playSeed, 0)}
 	if c.typ == ib.RD {
 		p.rig = rig.New(t, ib.RC, playCap)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/internal/pcapfile"
 	"github.com/softhca/softhca/roce"
 )
@@ -65,13 +66,9 @@ func TestPendingIsExact(t *testing.T) {
 	}
 	for i := 0; i < len(all); i += 10 {
 		b, err := os.ReadFile(all[i])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		r, err := pcapfile.NewReader(bytes.NewReader(b))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		f := New(Config{Conversations: 2})
 		for p, err := r.Next(); err == nil; p, err = r.Next() {
 			f.Add(p)
@@ -223,13 +220,9 @@ func TestManyExchanges(t *testing.T) {
 	s.keep(func(i int, f *frame) bool { return i < 1 })
 	f := New(Config{Conversations: room})
 	r, err := pcapfile.NewReader(bytes.NewReader(s.file()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	p, err := r.Next()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for i := range many {
 		p.Src = netip.AddrFrom4([4]byte{10, 77, 1, byte(i)})
 		f.open(p, linkKey{addr: p.Src, id: uint32(i)})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fabric/ipudp"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/internal/pcapfile"
 	"github.com/softhca/softhca/roce"
 )
@@ -76,9 +77,7 @@ func TestUnlistedFindings(t *testing.T) {
 		}
 	}
 	r, err := Read(bytes.NewReader(s.file()), Config{Messages: many * each})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	sum := 0
 	for _, f := range r.Findings {
 		if f.id == nothingAnswers {

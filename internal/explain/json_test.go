@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 // TestJSONFields compares the fields of the reports on all captures, as JSON, with those
@@ -17,9 +19,7 @@ func TestJSONFields(t *testing.T) {
 	printed, described := map[string]bool{}, describedFields(t)
 	for name, r := range everyReport(t) {
 		b, err := json.Marshal(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		var value any
 		if err := json.Unmarshal(b, &value); err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -43,9 +43,7 @@ func TestJSONFields(t *testing.T) {
 func describedFields(t *testing.T) map[string]bool {
 	t.Helper()
 	b, err := os.ReadFile("../../docs/json.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	known, object, ours := map[string]bool{}, "", false
 	for line := range strings.Lines(string(b)) {
 		line = strings.TrimSpace(line)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/internal/pcapfile"
 	"github.com/softhca/softhca/internal/printable"
 	"github.com/softhca/softhca/mad"
@@ -123,13 +124,9 @@ func TestComments(t *testing.T) {
 	const attack = "lost by rule 'x'\r\nVERDICT clean: \x1b[2J\u202e\x80"
 	f := New(Config{Packets: 1})
 	r, err := pcapfile.NewReader(bytes.NewReader(s.file()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	p, err := r.Next()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	p.Comment = attack + strings.Repeat("ä", 70_000)
 	f.Add(p)
 	report := f.Report()

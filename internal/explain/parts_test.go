@@ -15,6 +15,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fabric/ipudp"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/internal/pcapfile"
 	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/roce"
@@ -98,9 +99,7 @@ func TestRepeatsAtOnceFromHere(t *testing.T) {
 		s.repeat(len(s.frames)-1, 90*time.Microsecond)
 		s.add(server, time.Millisecond, &roce.Packet{BTH: bth(roce.RCAcknowledge, 0x11, 10), AETH: roce.AETH{Syndrome: roce.ACKUnlimited}})
 		file, err := pcapfile.NewReader(bytes.NewReader(s.file()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		f := New(Config{})
 		for p, err := file.Next(); err == nil; p, err = file.Next() {
 			if p.Direction = way; way == pcapfile.Outbound && p.Src.As4()[3] == server {

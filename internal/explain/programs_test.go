@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 // programs has captures of our own programs, of which it is known what went wrong.
@@ -17,9 +19,7 @@ const programs = "testdata/programs/"
 func programTruths(t testing.TB) (all []truth) {
 	t.Helper()
 	b, err := os.ReadFile("testdata/programs.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	lines := bufio.NewScanner(bytes.NewReader(b))
 	for lines.Scan() {
 		if f := strings.Split(lines.Text(), "|"); len(f) == 4 && !strings.HasPrefix(lines.Text(), "#") {
@@ -40,17 +40,11 @@ func TestProgramCaptures(t *testing.T) {
 	}
 	for _, k := range known {
 		b, err := os.ReadFile(programs + k.name + ".gz")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		z, err := gzip.NewReader(bytes.NewReader(b))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		r, err := Read(z, Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if r.Verdict.Outcome != k.outcome || r.Verdict.Cause != k.cause {
 			t.Errorf("%s (%s): %s %s, want %s %s; found %s", k.name, k.made, r.Verdict.Outcome, r.Verdict.Cause, k.outcome, k.cause, names(r))
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fabric/ipudp"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/roce"
 )
@@ -331,9 +332,7 @@ func TestAlternateOffered(t *testing.T) {
 func TestErrorPages(t *testing.T) {
 	headings := func(page string) string {
 		b, err := os.ReadFile("../../" + page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		var all strings.Builder
 		for line := range strings.Lines(string(b)) {
 			if name, ok := strings.CutPrefix(line, "## "); ok {

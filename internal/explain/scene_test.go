@@ -16,6 +16,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fabric/ipudp"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/internal/pcapfile"
 	"github.com/softhca/softhca/roce"
 )
@@ -45,13 +46,9 @@ type scene struct {
 func load(t testing.TB, name string) *scene {
 	t.Helper()
 	file, err := os.ReadFile(captures + name + ".pcap")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	r, err := pcapgo.NewReader(bytes.NewReader(file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	s := &scene{t: t}
 	for {
 		data, info, err := r.ReadPacketData()

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 // everyReport explains all captures of this repository.
@@ -22,9 +24,7 @@ func everyReport(t *testing.T) map[string]*Report {
 		}
 		for _, name := range names {
 			f, err := os.Open(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			r := io.Reader(f)
 			if strings.HasSuffix(name, ".gz") {
 				if r, err = gzip.NewReader(f); err != nil {
@@ -32,9 +32,7 @@ func everyReport(t *testing.T) map[string]*Report {
 				}
 			}
 			all[filepath.Base(name)], err = Read(r, Config{})
-			if err := f.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, f.Close())
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
@@ -48,9 +46,7 @@ func everyReport(t *testing.T) map[string]*Report {
 func TestTextFits(t *testing.T) {
 	for name, r := range everyReport(t) {
 		var text bytes.Buffer
-		if err := r.Text(&text, TextOptions{All: true}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, r.Text(&text, TextOptions{All: true}))
 		for line := range strings.Lines(text.String()) {
 			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > columns {
 				t.Errorf("%s: a line of %d columns: %s", name, n, line)

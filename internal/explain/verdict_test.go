@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/roce"
 )
@@ -76,9 +77,7 @@ func TestRNRRetryOfConnectionManagers(t *testing.T) {
 func TestSummary(t *testing.T) {
 	var text bytes.Buffer
 	r := load(t, "errs_mw_send_inv").explain()
-	if err := r.Text(&text, TextOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Text(&text, TextOptions{}))
 	for _, want := range []string{"VERDICT failed: ", "conversations   1: 1 failed\n", "first failure", "record 6", "record 3, a SEND with invalidate"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("%q is missing in\n%s", want, text.String())

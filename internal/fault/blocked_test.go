@@ -8,6 +8,7 @@ import (
 
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // narrow is a port that takes room runs and is then full until it gets more.
@@ -92,9 +93,7 @@ func TestBlockedWhenDue(t *testing.T) {
 	for i := range each {
 		x.fill(x.src, x.dst, 1)
 		if i%64 == 63 || i == each-1 {
-			if err := x.port.Send(x.batch); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, x.port.Send(x.batch))
 		}
 	}
 	for i, e := range x.port.leave.heap.All() {

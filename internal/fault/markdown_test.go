@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write docs/faults.md anew")
@@ -14,14 +16,10 @@ var rewrite = flag.Bool("rewrite", false, "write docs/faults.md anew")
 func TestDocumentation(t *testing.T) {
 	const name = "../../docs/faults.md"
 	if *rewrite {
-		if err := os.WriteFile(name, []byte(markdown()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, []byte(markdown()), 0o644))
 	}
 	have, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if string(have) != markdown() {
 		t.Errorf("%s is not what the catalogue says: go test -rewrite", name)
 	}

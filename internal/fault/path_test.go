@@ -6,6 +6,7 @@ import (
 
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/fabric/pipe"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // TestV15_Path cuts one path of two, at a port with three addresses, in both
@@ -27,27 +28,21 @@ func TestV15_Path(t *testing.T) {
 		n := pipe.NewNetwork(pipe.Options{})
 		own := []netip.Addr{x.src, netip.MustParseAddr("10.0.1.1"), netip.MustParseAddr("10.0.2.1")}
 		inner, err := n.Port(own...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if x.far, err = n.Port(x.dst); err != nil {
 			t.Fatal(err)
 		}
 		x.port = Wrap(inner, Config{Rules: x.port.rules, Now: func() clock.Instant { return 0 }})
 		for i, want := range []string{c.first, c.second, c.third} {
 			x.fill(own[i], x.dst, 2)
-			if err := x.port.Send(x.batch); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, x.port.Send(x.batch))
 			if got := x.arrived(x.far); got != want {
 				t.Errorf("%s: from %v arrive %q, want %q", c.rule, own[i], got, want)
 			}
 		}
 		for i, want := range []string{c.toFirst, c.toSecond} {
 			x.fill(x.dst, own[i], 2)
-			if err := x.far.Send(x.batch); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, x.far.Send(x.batch))
 			if got := x.arrived(x.port); got != want {
 				t.Errorf("%s: at %v arrive %q, want %q", c.rule, own[i], got, want)
 			}
@@ -58,9 +53,7 @@ func TestV15_Path(t *testing.T) {
 // TestExplainsPaths checks the explanation.
 func TestExplainsPaths(t *testing.T) {
 	rules, err := Parse("drop path=primary after=1s")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	const want = "loses each packet in either direction over the primary path, from 1s after the adapter opened"
 	if got := rules[0].Explain(); got != want {
 		t.Errorf("it is explained as %q, want %q", got, want)

@@ -14,6 +14,7 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/fabric/pipe"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/internal/trace"
 	"github.com/softhca/softhca/roce"
 )
@@ -35,18 +36,14 @@ type bench struct {
 func newBench(t testing.TB, rules string, v6 bool) *bench {
 	t.Helper()
 	parsed, err := Parse(rules)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	x := &bench{t: t, qpn: 0x11, src: netip.MustParseAddr("10.0.0.1"), dst: netip.MustParseAddr("10.0.0.2")}
 	if v6 {
 		x.src, x.dst = netip.MustParseAddr("fd00::1"), netip.MustParseAddr("fd00::2")
 	}
 	n := pipe.NewNetwork(pipe.Options{})
 	inner, err := n.Port(x.src)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if x.far, err = n.Port(x.dst); err != nil {
 		t.Fatal(err)
 	}
@@ -392,9 +389,7 @@ func TestWaitEndsWhenDue(t *testing.T) {
 		runtime.Gosched()
 	}
 	x.out(1)
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, <-done)
 	if d := time.Since(begin); d < 20*time.Millisecond || d > 5*time.Second {
 		t.Errorf("the wait took %v", d)
 	}

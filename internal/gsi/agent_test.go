@@ -8,6 +8,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/counters"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/mad"
 )
 
@@ -124,7 +125,7 @@ func TestC12_Close(t *testing.T) {
 				ends = append(ends, tid)
 				a.Close(r.now) // again, from within
 			})
-		must(t, err)
+		must.Do(t, err)
 	}
 	other := r.request(b, 77, Retry{Timeout: time.Second})
 	a.Close(r.now)
@@ -132,9 +133,7 @@ func TestC12_Close(t *testing.T) {
 		t.Errorf("requests %v end, %d of the other agent's, %d wait", ends, len(other.ends), r.g.waiting.byDue.Len())
 	}
 	m := madOf(mad.ClassPerf, 1, mad.MethodGet, 9)
-	if err := a.Send(r.now, to, m); !errors.Is(err, ErrAgentClosed) {
-		t.Errorf("a Send afterwards: %v", err)
-	}
+	must.Fail(t, a.Send(r.now, to, m), ErrAgentClosed, "a Send afterwards")
 	if _, err := a.Request(r.now, to, m, Retry{Timeout: 1}, nil); !errors.Is(err, ErrAgentClosed) {
 		t.Errorf("a Request afterwards: %v", err)
 	}

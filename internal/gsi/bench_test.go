@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/mad"
 )
 
@@ -15,7 +16,7 @@ func BenchmarkSend(b *testing.B) {
 	m := madOf(mad.ClassCM, 2, mad.MethodSend, 1)
 	b.ReportAllocs()
 	for b.Loop() {
-		must(b, a.Send(r.now, Address{Remote: rigPeer}, m))
+		must.Do(b, a.Send(r.now, Address{Remote: rigPeer}, m))
 		r.g.Transmit(r.now, r.batch)
 		r.batch.Reset()
 	}
@@ -30,7 +31,7 @@ func BenchmarkReceive(b *testing.B) {
 		Class: mad.ClassCM, Version: 2, Methods: []mad.Method{mad.MethodSend},
 		Receive: func(clock.Instant, *Received) bool { return true },
 	})
-	must(b, err)
+	must.Do(b, err)
 	p, d := r.packet(madOf(mad.ClassCM, 2, mad.MethodSend, 1)), r.datagram()
 	p.Info = p.BTH.Opcode.Info()
 	b.ReportAllocs()

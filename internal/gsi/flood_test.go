@@ -9,6 +9,7 @@ import (
 
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/counters"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/roce"
 )
@@ -93,7 +94,7 @@ func (r *rig) conversation(what string, a *agent) (answered int) {
 				answered++
 			}
 		})
-	must(r.t, err)
+	must.Do(r.t, err)
 	r.sent() // is lost
 	r.pass(time.Second)
 	out := r.sent()
@@ -114,7 +115,7 @@ func TestC12_NoAllocation(t *testing.T) {
 		Class: mad.ClassCM, Version: 2, Methods: []mad.Method{mad.MethodSend},
 		Receive: func(clock.Instant, *Received) bool { got++; return true },
 	})
-	must(t, err)
+	must.Do(t, err)
 	m := madOf(mad.ClassCM, 2, mad.MethodSend, 1)
 	packets := []roce.Packet{r.packet(m), r.packet(madOf(mad.ClassSA, 2, mad.MethodGet, 1)), r.packet(madOf(mad.ClassCM, 2, mad.MethodGetResp, 1))}
 	d := r.datagram()
@@ -123,7 +124,7 @@ func TestC12_NoAllocation(t *testing.T) {
 			packets[i].Info = packets[i].BTH.Opcode.Info()
 			r.g.Receive(r.now, &packets[i], &d)
 		}
-		must(t, a.Send(r.now, Address{Remote: rigPeer}, m))
+		must.Do(t, a.Send(r.now, Address{Remote: rigPeer}, m))
 		r.g.Transmit(r.now, r.batch)
 		r.batch.Reset()
 	}

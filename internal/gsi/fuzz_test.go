@@ -7,6 +7,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/counters"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/internal/pcapfile"
 	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/roce"
@@ -116,7 +117,7 @@ func newMeddler(r *rig, choice byte) *meddler {
 	} {
 		var err error
 		a.agents[i], err = r.g.Register(c)
-		must(r.t, err)
+		must.Do(r.t, err)
 	}
 	methods := []mad.Method{mad.MethodGet, mad.MethodSet, mad.MethodReport, mad.MethodTrap}
 	for i, m := range methods {
@@ -130,7 +131,7 @@ func newMeddler(r *rig, choice byte) *meddler {
 				a.ends[i]++
 				a.meddle(now)
 			})
-		must(r.t, err)
+		must.Do(r.t, err)
 		a.sent++
 	}
 	return a

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/mad"
 )
 
@@ -51,7 +52,7 @@ func TestC12_QueueFull(t *testing.T) {
 	a := r.agent(mad.ClassPerf, 1)
 	to := Address{Remote: rigPeer}
 	for tid := range uint64(20) {
-		must(t, a.Send(r.now, to, madOf(mad.ClassPerf, 1, mad.MethodSend, tid)))
+		must.Do(t, a.Send(r.now, to, madOf(mad.ClassPerf, 1, mad.MethodSend, tid)))
 	}
 	if err := a.Send(r.now, to, madOf(mad.ClassPerf, 1, mad.MethodSend, 99)); !errors.Is(err, ErrQueueFull) || !errors.Is(err, ib.EAGAIN) {
 		t.Errorf("the 21st: %v", err)
@@ -64,7 +65,7 @@ func TestC12_QueueFull(t *testing.T) {
 		t.Errorf("2 MADs found the queue full, %d are counted", n)
 	}
 	r.wantSent("what was taken", 20)
-	must(t, a.Send(r.now, to, madOf(mad.ClassPerf, 1, mad.MethodSend, 100)))
+	must.Do(t, a.Send(r.now, to, madOf(mad.ClassPerf, 1, mad.MethodSend, 100)))
 }
 
 // TestC12_AnswersLeaveRoom shows that answers may take half of the queue,
@@ -74,13 +75,11 @@ func TestC12_AnswersLeaveRoom(t *testing.T) {
 	a := r.agent(mad.ClassPerf, 1)
 	to := Address{Remote: rigPeer}
 	for tid := range uint64(10) {
-		must(t, a.Answer(r.now, to, madOf(mad.ClassPerf, 1, mad.MethodSend, tid)))
+		must.Do(t, a.Answer(r.now, to, madOf(mad.ClassPerf, 1, mad.MethodSend, tid)))
 	}
-	if err := a.Answer(r.now, to, madOf(mad.ClassPerf, 1, mad.MethodSend, 99)); !errors.Is(err, ErrQueueFull) {
-		t.Errorf("the 11th answer: %v", err)
-	}
+	must.Fail(t, a.Answer(r.now, to, madOf(mad.ClassPerf, 1, mad.MethodSend, 99)), ErrQueueFull, "the 11th answer")
 	for tid := range uint64(10) {
-		must(t, a.Send(r.now, to, madOf(mad.ClassPerf, 1, mad.MethodSend, 10+tid)))
+		must.Do(t, a.Send(r.now, to, madOf(mad.ClassPerf, 1, mad.MethodSend, 10+tid)))
 	}
 	if n := r.g.Counters().QueueFull; n != 1 {
 		t.Errorf("1 MAD found no room, %d are counted", n)
@@ -90,11 +89,7 @@ func TestC12_AnswersLeaveRoom(t *testing.T) {
 			t.Errorf("MAD %d leaves as number %d", s.header().TID, i)
 		}
 	}
-	if err := a.Answer(r.now, to, madOf(mad.ClassSA, 2, mad.MethodSend, 1)); !errors.Is(err, ib.EINVAL) {
-		t.Errorf("an answer of another class: %v", err)
-	}
+	must.Fail(t, a.Answer(r.now, to, madOf(mad.ClassSA, 2, mad.MethodSend, 1)), ib.EINVAL, "an answer of another class")
 	a.Close(r.now)
-	if err := a.Answer(r.now, to, madOf(mad.ClassPerf, 1, mad.MethodSend, 1)); !errors.Is(err, ErrAgentClosed) {
-		t.Errorf("an answer of an agent that is closed: %v", err)
-	}
+	must.Fail(t, a.Answer(r.now, to, madOf(mad.ClassPerf, 1, mad.MethodSend, 1)), ErrAgentClosed, "an answer of an agent that is closed")
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/internal/trace"
 	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/roce"
@@ -108,7 +109,7 @@ func TestC1_From(t *testing.T) {
 	if !ok || len(a.from) != 1 || a.from[0] != want {
 		t.Fatalf("taken %v, from %+v, want %+v", ok, a.from, want)
 	}
-	must(t, a.Send(r.now, a.from[0], madOf(mad.ClassCM, 2, mad.MethodSend, 8)))
+	must.Do(t, a.Send(r.now, a.from[0], madOf(mad.ClassCM, 2, mad.MethodSend, 8)))
 	s := r.wantSent("the answer", 1)[0]
 	path := fabric.Path{Src: other, Dst: peer, SrcPort: 55410, TClass: 0x6a, HopLimit: 64, FlowLabel: 0x12345}
 	if s.path != path || s.p.BTH.DestQP != 0x4242 || s.p.BTH.PKey != 0x8123 {
@@ -125,7 +126,7 @@ func TestC13_Records(t *testing.T) {
 	m.PutHeader(mad.CMHeader(mad.AttrREP, a.TID(9)))
 	copy(m.Data()[:], "\x01\x02\x03\x04\x05\x06\x07\x08")
 	r.deliver("a message", m)
-	must(t, a.Send(r.now, Address{Remote: rigPeer}, m))
+	must.Do(t, a.Send(r.now, Address{Remote: rigPeer}, m))
 	s := r.wantSent("a message", 1)[0]
 	if len(r.trace) != 2 || r.trace[0].Kind != trace.PacketIn || r.trace[1].Kind != trace.PacketOut {
 		t.Fatalf("the records are %v", r.trace)

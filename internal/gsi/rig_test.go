@@ -220,10 +220,3 @@ func answerTo(s *sentMAD) *mad.MAD {
 	m.PutHeader(h)
 	return &m
 }
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}

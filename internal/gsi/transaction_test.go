@@ -10,6 +10,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/counters"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/mad"
 )
 
@@ -32,7 +33,7 @@ func (r *rig) request(a *agent, tid uint64, retry Retry) *asked {
 	q := &asked{}
 	var err error
 	q.Transaction, err = a.Request(r.now, Address{Remote: rigPeer}, madOf(a.cfg.Class, a.cfg.Version, mad.MethodGet, tid), retry, q.done)
-	must(r.t, err)
+	must.Do(r.t, err)
 	return q
 }
 
@@ -170,7 +171,7 @@ func TestC12_AnswersByMethod(t *testing.T) {
 	ask := func(name string, a *agent, to netip.Addr, m mad.Method) {
 		_, err := a.Request(r.now, Address{Remote: to}, madOf(a.cfg.Class, a.cfg.Version, m, 5), Retry{Timeout: 1e9},
 			func(_ clock.Instant, m *Received, err error) { ended = append(ended, name) })
-		must(t, err)
+		must.Do(t, err)
 	}
 	ask("Set", perf, rigPeer, mad.MethodSet)
 	ask("Report", perf, second, mad.MethodReport)
@@ -197,7 +198,7 @@ func TestC12_NoAnswer(t *testing.T) {
 	q := &asked{}
 	var err error
 	q.Transaction, err = a.Request(r.now, Address{Remote: rigPeer}, madOf(mad.ClassCM, 2, mad.MethodSend, 5), Retry{Timeout: time.Second}, q.done)
-	must(t, err)
+	must.Do(t, err)
 	r.wantSent("the request", 1)
 	r.wantDrop("a response", madOf(mad.ClassCM, 2, mad.MethodGetResp, 5), counters.DropResponse)
 	r.wantDrop("a response without a method", madOf(mad.ClassCM, 2, 0x80, 5), counters.DropResponse)
@@ -241,7 +242,7 @@ func TestC12_Cancel(t *testing.T) {
 		}
 		ask := func(tid uint64) (q *Transaction) {
 			q, err := a.Request(r.now, Address{Remote: rigPeer}, madOf(mad.ClassPerf, 1, mad.MethodGet, tid), Retry{Timeout: time.Second}, done)
-			must(t, err)
+			must.Do(t, err)
 			return q
 		}
 		x, y = ask(1), ask(2)
@@ -262,7 +263,7 @@ func TestC12_FromWithin(t *testing.T) {
 	var again Done
 	ask := func(now clock.Instant) {
 		_, err := a.Request(now, Address{Remote: rigPeer}, madOf(mad.ClassPerf, 1, mad.MethodGet, 5), Retry{Timeout: time.Second}, again)
-		must(t, err)
+		must.Do(t, err)
 	}
 	again = func(now clock.Instant, _ *Received, _ error) {
 		if left--; left > 0 {
@@ -336,7 +337,7 @@ func TestC12_RetryFindsNoRoom(t *testing.T) {
 	start := r.now
 	q := r.request(a, 5, Retry{Timeout: time.Second, Retries: 2})
 	for tid := range uint64(15) {
-		must(t, a.Send(r.now, Address{Remote: rigPeer}, madOf(mad.ClassPerf, 1, mad.MethodSend, tid)))
+		must.Do(t, a.Send(r.now, Address{Remote: rigPeer}, madOf(mad.ClassPerf, 1, mad.MethodSend, tid)))
 	}
 	r.pass(time.Second)
 	r.wantSent("what waits", 16)

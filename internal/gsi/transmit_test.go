@@ -11,6 +11,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/internal/pcapfile"
 	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/roce"
@@ -31,7 +32,7 @@ func TestC1_SentAsLinuxSends(t *testing.T) {
 		if c.Src.Is6() {
 			to.TClass = byte(binary.BigEndian.Uint16(c.IP) >> 4)
 		}
-		must(t, a.Send(r.now, to, m))
+		must.Do(t, a.Send(r.now, to, m))
 		r.g.psn = p.BTH.PSN
 		s := r.wantSent(name, 1)[0]
 		want := fabric.Path{Src: c.Src, Dst: c.Dst, SrcPort: c.SrcPort, TClass: to.TClass, HopLimit: hopLimit(c)}
@@ -86,16 +87,16 @@ func eachMAD(t testing.TB, pattern string, f func(name string, c *pcapfile.Packe
 func eachMADOf(t testing.TB, name string, f func(name string, c *pcapfile.Packet, p *roce.Packet)) {
 	t.Helper()
 	file, err := os.Open(name)
-	must(t, err)
+	must.Do(t, err)
 	defer file.Close()
 	in, err := pcapfile.NewReader(file)
-	must(t, err)
+	must.Do(t, err)
 	for {
 		c, err := in.Next()
 		if errors.Is(err, io.EOF) {
 			return
 		}
-		must(t, err)
+		must.Do(t, err)
 		var p roce.Packet
 		if p.Parse(c.Payload) == roce.FaultNone && p.BTH.DestQP == ib.QPNGSI {
 			f(filepath.Base(name), c, &p)
@@ -109,7 +110,7 @@ func TestC1_Defaults(t *testing.T) {
 	r := newRig(t, Config{MigReq: true, PKeys: []ib.PKey{0x8123, 0xffff}})
 	a := r.agent(mad.ClassCM, 2, mad.MethodSend)
 	for tid := range uint64(3) {
-		must(t, a.Send(r.now, Address{Remote: netip.MustParseAddr("::ffff:10.0.0.2")}, madOf(mad.ClassCM, 2, mad.MethodSend, tid)))
+		must.Do(t, a.Send(r.now, Address{Remote: netip.MustParseAddr("::ffff:10.0.0.2")}, madOf(mad.ClassCM, 2, mad.MethodSend, tid)))
 	}
 	for i, s := range r.wantSent("three MADs", 3) {
 		bth := roce.BTH{Opcode: roce.UDSendOnly, MigReq: true, PKey: 0x8123, DestQP: 1, AckReq: true, PSN: ib.NewPSN(uint32(i))}
@@ -132,7 +133,7 @@ func TestC1_PSNWraps(t *testing.T) {
 	a := r.agent(mad.ClassCM, 2)
 	r.g.psn = ib.NewPSN(0xffffff)
 	for range 2 {
-		must(t, a.Send(r.now, Address{Remote: rigPeer}, madOf(mad.ClassCM, 2, mad.MethodSend, 1)))
+		must.Do(t, a.Send(r.now, Address{Remote: rigPeer}, madOf(mad.ClassCM, 2, mad.MethodSend, 1)))
 	}
 	if s := r.wantSent("two MADs", 2); s[0].p.BTH.PSN.Value() != 0xffffff || s[1].p.BTH.PSN.Value() != 0 {
 		t.Errorf("PSNs %v, %v", s[0].p.BTH.PSN, s[1].p.BTH.PSN)
@@ -178,7 +179,7 @@ func TestC12_BatchFull(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.agent(mad.ClassCM, 2)
 	for tid := range uint64(quantum + 5) {
-		must(t, a.Send(r.now, Address{Remote: rigPeer}, madOf(mad.ClassCM, 2, mad.MethodSend, tid)))
+		must.Do(t, a.Send(r.now, Address{Remote: rigPeer}, madOf(mad.ClassCM, 2, mad.MethodSend, tid)))
 	}
 	if more := r.g.Transmit(r.now, r.batch); !more || r.counters.SentPkts != quantum {
 		t.Errorf("the first call takes %d, more: %v", r.counters.SentPkts, more)
@@ -208,7 +209,7 @@ func TestC1_FlowLabel(t *testing.T) {
 	}{{"fe80::1", "fe80::2", 0x12345}, {"10.0.0.1", "10.0.0.2", 0}} {
 		r := newRig(t, Config{Addrs: []netip.Addr{netip.MustParseAddr(c.local)}})
 		a := r.agent(mad.ClassPerf, 1)
-		must(t, a.Send(r.now, Address{Remote: netip.MustParseAddr(c.remote), FlowLabel: 0xfff12345}, madOf(mad.ClassPerf, 1, mad.MethodSend, 1)))
+		must.Do(t, a.Send(r.now, Address{Remote: netip.MustParseAddr(c.remote), FlowLabel: 0xfff12345}, madOf(mad.ClassPerf, 1, mad.MethodSend, 1)))
 		if got := r.wantSent(c.remote, 1)[0].path.FlowLabel; got != c.want {
 			t.Errorf("to %s: flow label %#x, want %#x", c.remote, got, c.want)
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/internal/environ/setid"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // TestSharedSecrets offers secrets that others know or can replace, and files that block or
@@ -24,9 +25,7 @@ func TestSharedSecrets(t *testing.T) {
 			t.Fatal(err)
 		}
 		name := filepath.Join(dir, "secret")
-		if err := spoil(name); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, spoil(name))
 		if _, err := load(dir); !errors.Is(err, errShared) {
 			t.Errorf("%s: the secret is used (%v)", what, err)
 		}
@@ -41,9 +40,7 @@ func TestSecretOfAnotherUser(t *testing.T) {
 	if _, err := load(dir); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.Chown(filepath.Join(dir, "secret"), setid.Stranger, -1), os.Mkdir(empty, 0o700), os.Chown(empty, setid.Stranger, -1)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.Chown(filepath.Join(dir, "secret"), setid.Stranger, -1), os.Mkdir(empty, 0o700), os.Chown(empty, setid.Stranger, -1)))
 	for _, d := range []string{dir, empty, filepath.Join(empty, "softhca"), filepath.Join(empty, ".config", "softhca")} {
 		if _, err := load(d); !errors.Is(err, errShared) {
 			t.Errorf("%s: %v", d, err)

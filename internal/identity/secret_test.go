@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 // TestGUID shows what the GUID depends on: secret, address and slot, but not
@@ -69,9 +71,7 @@ func TestName(t *testing.T) {
 func TestRestart(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new", "softhca")
 	first, err := load(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if again, err := load(dir); again != first || err != nil {
 		t.Errorf("the second process has another secret (%v)", err)
 	}
@@ -79,9 +79,7 @@ func TestRestart(t *testing.T) {
 		t.Errorf("two users have the same secret (%v)", err)
 	}
 	info, err := os.Stat(filepath.Join(dir, "secret"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if mode := info.Mode().Perm(); runtime.GOOS != "windows" && mode != 0o600 {
 		t.Errorf("the secret has mode %v", mode)
 	}
@@ -135,9 +133,7 @@ func TestNowhere(t *testing.T) {
 		t.Error("a secret in the user's home is not kept")
 	}
 	name := filepath.Join(dir, "secret")
-	if err := os.WriteFile(name, []byte("short"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(name, []byte("short"), 0o600))
 	if _, err := load(dir); err == nil {
 		t.Error("a damaged secret is used")
 	}

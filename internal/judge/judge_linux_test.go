@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 // hasten makes a judge impatient: the adapter is in this process.
@@ -66,13 +68,9 @@ func TestReportHasNoAddress(t *testing.T) {
 	d := c.Agent.Device()
 	d.Numbers = map[string]uint64{"node_guid": 0x1122334455667788, "max_qp": 5}
 	r := NewReport(c, d, time.Now())
-	if err := c.Judge(context.Background(), plansFor(t)[50:56], r.Add); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Judge(context.Background(), plansFor(t)[50:56], r.Add))
 	var b bytes.Buffer
-	if err := r.Write(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Write(&b))
 	for _, secret := range []string{c.Peer.String(), c.Local.String(), "node_guid"} {
 		if strings.Contains(b.String(), secret) {
 			t.Errorf("the report has %s", secret)

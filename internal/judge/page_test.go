@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write docs/peers.md anew")
@@ -18,34 +20,22 @@ func TestPageOfPeers(t *testing.T) {
 	var reports []*Report
 	for _, name := range []string{"rxe-6.1", "rxe-6.12"} {
 		b, err := os.ReadFile(docs + "peers/" + name + ".json")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		r, err := ReadReport(bytes.NewReader(b))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if r.Summary.Responder < 80 || r.Summary.Requester < 40 {
 			t.Errorf("%s: %v; want 80 and 40", name, r.Summary)
 		}
 		reports = append(reports, r)
 	}
 	b, err := os.ReadFile(docs + "peers/topics.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	topics, err := ReadTopics(bytes.NewReader(b))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var page bytes.Buffer
-	if err := WritePage(&page, reports, topics); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, WritePage(&page, reports, topics))
 	if *rewrite {
-		if err := os.WriteFile(docs+"peers.md", page.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(docs+"peers.md", page.Bytes(), 0o644))
 	}
 	if old, err := os.ReadFile(docs + "peers.md"); err != nil || !bytes.Equal(old, page.Bytes()) {
 		t.Errorf("docs/peers.md is not what its reports and topics make of it (%v): run with -rewrite", err)
@@ -65,9 +55,7 @@ func reportWith(kernel string, ds ...Difference) *Report {
 func TestReportIsReadBack(t *testing.T) {
 	one := reportWith("6.1", Difference{Line: 7, QP: "a", Kind: KindPacket, Want: "w <", Got: "g"})
 	var b bytes.Buffer
-	if err := one.Write(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, one.Write(&b))
 	got, err := ReadReport(&b)
 	if err != nil || len(got.Results) != 3 || got.Results[0].Differences[0].Want != "w <" || got.Summary != one.Summary || !got.Date.Equal(one.Date) {
 		t.Errorf("read back as %+v: %v", got, err)
@@ -92,13 +80,9 @@ func TestPage(t *testing.T) {
 	more := Difference{Line: 20, Step: "step", QP: "c", Kind: KindPacket, Want: "ACK", Got: "NAK"}
 	reports := []*Report{reportWith("6.1", alike, event, told), reportWith("6.12", alike, alone, told, more)}
 	topics, err := ReadTopics(strings.NewReader("# a comment\n\ntopic: Gaps are not told\nshown: e08_gap/a\ntext: Nothing comes\nafter a gap.\ncapture: loss_x\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var b bytes.Buffer
-	if err := WritePage(&b, reports, topics); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, WritePage(&b, reports, topics))
 	page := b.String()
 	for _, want := range []string{
 		"### Gaps are not told\n\nNothing comes after a gap.\n", "Seen with: dev0, Linux 6.1; dev0, Linux 6.12. Evidence: [e08_gap](#e08_gap). Between two peers of this kind: loss_x.",

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/internal/script"
 )
 
@@ -13,13 +14,9 @@ func plansFor(t *testing.T) []*Plan {
 	var plans []*Plan
 	for _, name := range script.Names() {
 		text, err := script.Text(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		p, err := MakePlan(name, text, true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		plans = append(plans, p)
 	}
 	return plans
@@ -49,9 +46,7 @@ func TestShortPacketsAreAskedFor(t *testing.T) {
 		"< a RDMA_WRITE_ONLY va=m len=8 cut=12\n    count: drop_malformed +1\n"
 	for _, hostile := range []bool{false, true} {
 		p, err := MakePlan("t", text, hostile)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if p.Responder != hostile || strings.Contains(p.Reason, "--hostile") == hostile {
 			t.Errorf("hostile %t: %v", hostile, p)
 		}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fabric/udp"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/internal/testagent"
 	"github.com/softhca/softhca/verbs"
 )
@@ -44,13 +45,9 @@ func judgeOf(t *testing.T, faults string) *Config {
 	own := netip.AddrFrom4([4]byte{127, 83, byte(n >> 7), byte(n<<1) | 1})
 	peer := netip.AddrFrom4([4]byte{127, 83, byte(n >> 7), byte(n<<1) | 3})
 	hca, err := verbs.Open(verbs.Config{Addr: peer.String(), InOrderOnly: true, NoChallenge: true, Faults: verbs.Faults{Rules: faults, Seed: 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	done := sync.WaitGroup{}
 	done.Go(func() {
 		for {
@@ -63,13 +60,9 @@ func judgeOf(t *testing.T, faults string) *Config {
 		}
 	})
 	c, err := testagent.Dial(context.Background(), l.Addr().String(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	port, err := udp.Open(udp.Config{Addrs: []netip.Addr{own}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() {
 		for _, err := range []error{c.Close(), l.Close(), port.Close()} {
 			if err != nil {

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 // tree makes a source tree with as little in it as can be built.
@@ -36,18 +38,14 @@ func tree(t *testing.T) string {
 
 func write(t *testing.T, name, text string) {
 	t.Helper()
-	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o644)))
 }
 
 // files returns the names of what is in a directory.
 func files(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	found, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, f := range found {
 		names = append(names, f.Name())
 	}
@@ -73,9 +71,7 @@ func TestBuild(t *testing.T) {
 	}
 	for range 2 {
 		var said strings.Builder
-		if err := Build(t.Context(), src, lib, &said); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, Build(t.Context(), src, lib, &said))
 		for _, file := range []string{Verbs, Preload, Engine} {
 			if !strings.Contains(said.String(), "building "+file) {
 				t.Errorf("%s is built in silence: %q", file, said.String())
@@ -94,9 +90,7 @@ func TestBuild(t *testing.T) {
 		t.Errorf("the libraries are said to be of the sources %q, %v, want %q", b, err, sources)
 	}
 	link := filepath.Join(t.TempDir(), "softhca")
-	if err := os.Symlink(command, link); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(command, link))
 	if dir, ok := Installed(link); !ok || dir != lib {
 		t.Errorf("by a symbolic link: found %q, want %q", dir, lib)
 	}
@@ -118,9 +112,7 @@ func TestCached(t *testing.T) {
 	built := func() string {
 		t.Helper()
 		key, err := fingerprint(src)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return filepath.Join(base, key)
 	}
 	first := built()
@@ -144,9 +136,7 @@ func TestCached(t *testing.T) {
 		t.Error("another compiler is not seen")
 	}
 	old := time.Now().Add(-2 * keep)
-	if err := os.Chtimes(first, old, old); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chtimes(first, old, old))
 	write(t, filepath.Join(second, Preload), "")
 	sweep(base, time.Now())
 	if got := files(t, base); !slices.Equal(got, []string{filepath.Base(second)}) {
@@ -186,9 +176,7 @@ func TestInTree(t *testing.T) {
 	build := func() { // TestBuild builds for real
 		t.Helper()
 		sources, err := fingerprint(src)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for _, name := range []string{Verbs, Engine, Preload} {
 			write(t, filepath.Join(built, name), "")
 		}
@@ -212,9 +200,7 @@ func TestInTree(t *testing.T) {
 	if !found() {
 		t.Error("the libraries are built anew after they were built again")
 	}
-	if err := os.Remove(filepath.Join(built, Engine)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(filepath.Join(built, Engine)))
 	if found() {
 		t.Error("a directory without the engine's library is accepted")
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // TestQuarantineEnds: the index of a freed key comes back with
@@ -20,18 +21,14 @@ func TestQuarantineEnds(t *testing.T) {
 		next++
 		return next << indexShift
 	}, 8)
-	if err := tab.Deregister(register(t, tab, RegionConfig{PD: 1})); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, tab.Deregister(register(t, tab, RegionConfig{PD: 1})))
 	for i := 1; i <= registrations+1; i++ {
 		tries = 0
 		r := register(t, tab, RegionConfig{PD: 1})
 		if got, want := r.LKey()>>indexShift == freed, i == registrations+1; got != want {
 			t.Fatalf("registration %d after the key was freed: reuse is %v", i, got)
 		}
-		if err := tab.Deregister(r); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, tab.Deregister(r))
 	}
 }
 
@@ -117,8 +114,6 @@ func BenchmarkRegister(b *testing.B) {
 	cfg := RegionConfig{PD: 1, Buf: make([]byte, 64), Access: allRights}
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := tab.Deregister(register(b, tab, cfg)); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, tab.Deregister(register(b, tab, cfg)))
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 	"pgregory.net/rapid"
 )
 
@@ -191,9 +192,7 @@ func (m *model) register(t *rapid.T) {
 
 func (m *model) deregister(t *rapid.T) {
 	r := m.drawLive(t)
-	if err := m.tab.Deregister(r.r); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, m.tab.Deregister(r.r))
 	m.dead = append(m.dead, r.key)
 	for i := range m.live {
 		if m.live[i] == r {

@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // seeded returns a source of keys that repeats itself from run to run.
@@ -20,9 +21,7 @@ const allRights = ib.AccessLocalWrite | ib.AccessRemote
 func register(t testing.TB, tab *Table, c RegionConfig) *Region {
 	t.Helper()
 	r, err := tab.Register(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return r
 }
 
@@ -134,17 +133,11 @@ func TestDeregister(t *testing.T) {
 		t.Fatal("the tables should have drawn the same key")
 	}
 	for _, bad := range []*Region{nil, twin, {}} {
-		if err := tab.Deregister(bad); !errors.Is(err, ib.EINVAL) {
-			t.Errorf("deregister of a foreign region: %v", err)
-		}
+		must.Fail(t, tab.Deregister(bad), ib.EINVAL, "deregister of a foreign region")
 	}
 	key := r.LKey()
-	if err := tab.Deregister(r); err != nil {
-		t.Fatal(err)
-	}
-	if err := tab.Deregister(r); !errors.Is(err, ib.EINVAL) {
-		t.Errorf("second deregister: %v", err)
-	}
+	must.Do(t, tab.Deregister(r))
+	must.Fail(t, tab.Deregister(r), ib.EINVAL, "second deregister")
 	if _, f := tab.Local(1, key, r.Addr(), 1, 0); f != FaultKey {
 		t.Errorf("access with a dead key: %v", f)
 	}
@@ -160,21 +153,15 @@ func TestReregister(t *testing.T) {
 	old, fresh := make([]byte, 100), make([]byte, 50)
 	r := register(t, tab, RegionConfig{PD: 1, Buf: old, IOVA: 1000, Access: ib.AccessLocalWrite})
 	key := r.LKey()
-	if err := tab.Reregister(r, ChangeAccess, RegionConfig{Access: allRights, PD: 9, Buf: fresh}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, tab.Reregister(r, ChangeAccess, RegionConfig{Access: allRights, PD: 9, Buf: fresh}))
 	if r.LKey() != key || r.RKey() != ib.RKey(key) || r.Access() != allRights || r.PD() != 1 || r.Len() != 100 {
 		t.Errorf("after new rights: %+v", r)
 	}
-	if err := tab.Reregister(r, ChangePD, RegionConfig{PD: 2}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, tab.Reregister(r, ChangePD, RegionConfig{PD: 2}))
 	if r.LKey() != key || r.PD() != 2 || r.Access() != allRights || r.Addr() != 1000 {
 		t.Errorf("after a new PD: %+v", r)
 	}
-	if err := tab.Reregister(r, ChangeTranslation, RegionConfig{Buf: fresh, IOVA: 7000}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, tab.Reregister(r, ChangeTranslation, RegionConfig{Buf: fresh, IOVA: 7000}))
 	if r.LKey() == key || r.Len() != 50 || r.Addr() != 7000 || r.PD() != 2 || r.Access() != allRights {
 		t.Errorf("after a new translation: %+v", r)
 	}
@@ -194,9 +181,7 @@ func TestReregisterErrors(t *testing.T) {
 	tab := NewTable(seeded(1), 8)
 	r := register(t, tab, RegionConfig{PD: 1, Buf: make([]byte, 100), IOVA: 1000, Access: allRights})
 	gone := register(t, tab, RegionConfig{PD: 1})
-	if err := tab.Deregister(gone); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, tab.Deregister(gone))
 	before := *r
 	all := ChangeTranslation | ChangePD | ChangeAccess
 	for _, c := range []struct {

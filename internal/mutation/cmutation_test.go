@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 // everyC returns the mutants in C of all lists.
@@ -56,9 +58,7 @@ var cJudges = []cJudge{
 // test notices.
 func TestMutantsInC(t *testing.T) {
 	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	all := everyC()
 	texts := make([][]byte, len(all))
 	for i := range all {
@@ -111,9 +111,7 @@ func pass(t *testing.T, g *cRig) {
 			t.Parallel()
 			file := filepath.Join(j.lib, j.of[0])
 			text, err := os.ReadFile(filepath.Join(g.root, file))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			by, err := g.try(t.Context(), file, text, cJudges[i:i+1])
 			if by != "" || err != nil {
 				t.Errorf("without a mutant, %s complains (%v)", by, err)
@@ -126,9 +124,7 @@ func pass(t *testing.T, g *cRig) {
 // directives.
 func TestCUnits(t *testing.T) {
 	text, err := os.ReadFile("testdata/moved/moved.c")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var have []string
 	for _, u := range cUnits(text) {
 		have = append(have, u.name)

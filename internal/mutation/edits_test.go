@@ -6,14 +6,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 // TestSites lists the edits of a small package.
 func TestSites(t *testing.T) {
 	list, err := newModule("testdata").declarations("edited")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var have []string
 	for _, d := range list {
 		for _, s := range sites(d) {
@@ -74,16 +74,12 @@ edited.t.f: n > limit → n <= limit
 // with the reason if it is called equivalent.
 func TestSearchPage(t *testing.T) {
 	list, err := newModule("testdata").declarations("edited")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	s := &search{t: t, by: []string{"script x", "", ""}}
 	for _, i := range []int{0, 1, 2} {
 		at := sites(list[len(list)-1])[i]
 		e, err := at.edit()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		s.sites, s.edits = append(s.sites, at), append(s.edits, e)
 	}
 	page := s.page(map[string]string{s.sites[2].String(): "for a reason."})

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 var (
@@ -82,9 +84,7 @@ type interopCase struct{ ID, Verdict, Note string }
 // Without -interop it only checks that the bugs fit the source.
 func TestInterop(t *testing.T) {
 	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	plain := make([]mutant, len(interopMutants))
 	for i, m := range interopMutants {
 		plain[i] = m.mutant
@@ -110,9 +110,7 @@ func TestInterop(t *testing.T) {
 		page += row
 	}
 	if *rewrite && !t.Failed() {
-		if err := os.WriteFile(filepath.Join(root, "docs", interopPage), []byte(page), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(root, "docs", interopPage), []byte(page), 0o644))
 	}
 }
 
@@ -122,9 +120,7 @@ func TestInterop(t *testing.T) {
 func runInterop(t *testing.T, g *rig, number int, cases string) []interopCase {
 	b := g.of(number)
 	runner, out := filepath.Join(b.dir, "interop.exe"), filepath.Join(b.dir, fmt.Sprint("interop-", number, ".json"))
-	if err := b.goCommand("build", "-o", runner, "./interop"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.goCommand("build", "-o", runner, "./interop"))
 	args := []string{"-kernel", interopKernel, "-short", "-run", "^(" + cases + ")", "-json", out}
 	if *interopCache != "" {
 		args = append(args, "-cache", *interopCache)

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 var (
@@ -59,9 +61,7 @@ type finding struct {
 // same runs.
 func TestMutants(t *testing.T) {
 	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	all := every()
 	g := rigOf(t, root, all)
 	var asked []mutant
@@ -104,9 +104,7 @@ func rigOf(t *testing.T, root string, all []mutant) *rig {
 		t.FailNow()
 	}
 	g, err := newRig(root, t.TempDir(), edits)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if _, err := g.common.program(testsOf{}); err != nil {
 		for n, why := range refused(err) {
 			t.Errorf("mutant %s: its replacement does not compile; bring it up to date: %s", all[n-1].name, why)
@@ -126,15 +124,11 @@ func control(t *testing.T, g *rig, all []mutant) map[string][]string {
 		}
 	}
 	scripts, err := g.scripts()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	covers := make(map[string][]string)
 	for _, c := range controls {
 		r, err := c.run(t.Context(), g, 0, scripts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if r.Test != nil && r.Test.Error != "" {
 			t.Errorf("without a mutant: %s: %s", c.test, r.Test.Error)
 		}
@@ -159,9 +153,7 @@ func controlSeeds(t *testing.T, g *rig, all []mutant, found []*finding) {
 	}
 	for _, profile := range slices.Sorted(maps.Keys(last)) {
 		r, err := g.probe(t.Context(), 0, profile, int(last[profile]), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if v := r.Violation; v != nil {
 			t.Errorf("without a mutant, profile %s seed %d: %s: %s", profile, v.Seed, v.Check, v.Detail)
 		}
@@ -172,9 +164,7 @@ func controlSeeds(t *testing.T, g *rig, all []mutant, found []*finding) {
 func try(t *testing.T, g *rig, covers map[string][]string, number int) *finding {
 	m := every()[number-1]
 	r, err := m.run(t.Context(), g, number, m.scripts(covers))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	proven, complaints := m.judge(r, covers)
 	for _, c := range complaints {
 		t.Error(c)
@@ -401,9 +391,7 @@ func TestGrafts(t *testing.T) {
 		{mutant{in: "moved.constant", old: "1", new: "2"}, true},
 	} {
 		e, err := c.m.edit(mod)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		text, err := e.file()
 		if err != nil || bytes.Equal(text, e.source.text) {
 			t.Errorf("%s: the file alone does not change: %v", c.m.in, err)
@@ -472,14 +460,10 @@ func TestList(t *testing.T) {
 	}
 	name := filepath.Join("..", "..", "docs", "mutations.md")
 	if *rewrite {
-		if err := os.WriteFile(name, b.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, b.Bytes(), 0o644))
 	}
 	have, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if !bytes.Equal(have, b.Bytes()) {
 		t.Errorf("%s is out of date; go test -tags mutation ./internal/mutation -run TestList -rewrite writes it", name)
 	}

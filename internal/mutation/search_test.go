@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/internal/sim"
 )
 
@@ -68,9 +69,7 @@ func TestSearch(t *testing.T) {
 		t.Skip("-search-count is 0")
 	}
 	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	dirs := slices.Sorted(maps.Keys(searched))
 	if *searchIn != "" {
 		dirs = strings.Split(*searchIn, ",")
@@ -83,9 +82,7 @@ func TestSearch(t *testing.T) {
 	page := s.page(why)
 	t.Log(page)
 	if *rewrite {
-		if err := os.WriteFile(filepath.Join(root, "docs", "mutation-search.md"), []byte(page), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(root, "docs", "mutation-search.md"), []byte(page), 0o644))
 	}
 	if dead := len(s.sites) - len(s.survivors()); 100*dead < wantDead*len(s.sites) {
 		t.Errorf("%d of %d edits are noticed, want %d %%", dead, len(s.sites), wantDead)
@@ -347,9 +344,7 @@ func (s *search) survivors() (list []int) {
 // readEquivalent returns the reasons why edits are equivalent.
 func readEquivalent(t *testing.T) map[string]string {
 	text, err := os.ReadFile(equivalentFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	why := make(map[string]string)
 	for block := range strings.SplitSeq(strings.TrimSpace(string(text)), "\n\n") {
 		edit, reason, ok := strings.Cut(strings.TrimSpace(block), "\n")

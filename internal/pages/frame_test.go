@@ -12,6 +12,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/explain"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/internal/script"
 	"github.com/softhca/softhca/mad"
 )
@@ -72,9 +73,7 @@ func TestFrames(t *testing.T) {
 		}
 		text := join(head, all)
 		if *rewrite {
-			if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(name, []byte(text), 0o644))
 		} else if text != string(have) {
 			t.Errorf("%s: the frames are not what the tables say (-rewrite writes them)", p.file)
 		}
@@ -104,9 +103,7 @@ func reports(t *testing.T) map[string]script.Report {
 	all := map[string]script.Report{}
 	for _, name := range script.Names() {
 		text, err := script.Text(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if all[name], err = script.Run(name, text); err != nil {
 			t.Fatal(err)
 		}
@@ -117,9 +114,7 @@ func reports(t *testing.T) map[string]script.Report {
 // words are how libibverbs names a value, from the source of our own.
 func words(t *testing.T) map[string]string {
 	b, err := os.ReadFile("../../capi/libibverbs/names.c")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	all := map[string]string{}
 	for part := range strings.SplitSeq(string(b), "[IBV_") {
 		if name, rest, ok := strings.Cut(part, "] = \""); ok {
@@ -211,14 +206,10 @@ func rejects(t *testing.T) (list []subject) {
 // linuxRejects are the names of the reasons in Linux.
 func linuxRejects(t *testing.T) map[mad.RejReason]string {
 	f, err := os.Open("testdata/linux-rejects.csv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer f.Close()
 	rows, err := csv.NewReader(f).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	names := map[mad.RejReason]string{}
 	for _, row := range rows {
 		var r mad.RejReason

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 // The marks around a program that a page shows whole: the first names its file.
@@ -32,17 +34,13 @@ func TestListings(t *testing.T) {
 				t.Fatalf("%s: the listing of %s has no fence or no end", file, source)
 			}
 			text, err := os.ReadFile(filepath.Join("../..", source))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			parts[i+1] = source + " -->\n" + fence + "\n" + string(text) + "```\n" + listingEnd + after
 			shown++
 		}
 		want := strings.Join(parts, listingBegin)
 		if *rewrite {
-			if err := os.WriteFile(name, []byte(want), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(name, []byte(want), 0o644))
 		} else if want != string(have) {
 			t.Errorf("%s: a program is not what its file has (-rewrite writes it)", file)
 		}

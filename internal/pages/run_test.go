@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/internal/libraries"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // peoplesPages are the pages whose commands are run.
@@ -172,17 +173,11 @@ func (s *stage) run(t *testing.T, c console, slot int) {
 func linked(t *testing.T) string {
 	dir := t.TempDir()
 	tree, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	list, err := os.ReadDir(tree)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, e := range list {
-		if err := os.Symlink(filepath.Join(tree, e.Name()), filepath.Join(dir, e.Name())); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Symlink(filepath.Join(tree, e.Name()), filepath.Join(dir, e.Name())))
 	}
 	return dir
 }
@@ -192,9 +187,7 @@ func linked(t *testing.T) string {
 func (s *stage) beside(t *testing.T, ctx context.Context, cmd command, sh *exec.Cmd, others *sync.WaitGroup) {
 	out := &watched{news: make(chan struct{}, 1)}
 	sh.Stdout, sh.Stderr = out, out
-	if err := sh.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, sh.Start())
 	others.Go(func() { _ = sh.Wait() }) // it is killed when the block is done
 	for m := cmd.missing(out.text()); m != ""; m = cmd.missing(out.text()) {
 		select {

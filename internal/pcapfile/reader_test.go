@@ -17,6 +17,8 @@ import (
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
 	"github.com/gopacket/gopacket/pcapgo"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 var (
@@ -108,13 +110,9 @@ func classic(t testing.TB, link layers.LinkType, frames ...[]byte) []byte {
 	t.Helper()
 	var file bytes.Buffer
 	w := pcapgo.NewWriter(&file)
-	if err := w.WriteFileHeader(65536, link); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.WriteFileHeader(65536, link))
 	for _, data := range frames {
-		if err := w.WritePacket(gopacket.CaptureInfo{Timestamp: captureTime, CaptureLength: len(data), Length: len(data)}, data); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.WritePacket(gopacket.CaptureInfo{Timestamp: captureTime, CaptureLength: len(data), Length: len(data)}, data))
 	}
 	return file.Bytes()
 }
@@ -124,26 +122,18 @@ func ng(t testing.TB) []byte {
 	t.Helper()
 	var file bytes.Buffer
 	w, err := pcapgo.NewNgWriterInterface(&file, pcapgo.NgInterface{LinkType: layers.LinkTypeLinuxUSB}, pcapgo.DefaultNgWriterOptions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	write := func(id int, data []byte) {
 		info := gopacket.CaptureInfo{Timestamp: captureTime, CaptureLength: len(data), Length: len(data), InterfaceIndex: id}
-		if err := w.WritePacketWithOptions(info, data, pcapgo.NgPacketOptions{Comments: []string{"one", "two"}}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.WritePacketWithOptions(info, data, pcapgo.NgPacketOptions{Comments: []string{"one", "two"}}))
 	}
 	write(0, v4)
 	for _, f := range frames {
 		id, err := w.AddInterface(pcapgo.NgInterface{LinkType: f.link})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		write(id, f.data)
 	}
-	if err := w.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Flush())
 	return file.Bytes()
 }
 
@@ -167,9 +157,7 @@ func checkPacket(t *testing.T, p *Packet, ip []byte) {
 func open(t *testing.T, file []byte) *Reader {
 	t.Helper()
 	r, err := NewReader(bytes.NewReader(file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return r
 }
 
@@ -184,9 +172,7 @@ func TestLinkLayers(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			checkPacket(t, p, f.ip)
 		})
 	}
@@ -218,17 +204,11 @@ func TestDirections(t *testing.T) {
 	} {
 		var file bytes.Buffer
 		w, err := pcapgo.NewNgWriterInterface(&file, pcapgo.NgInterface{LinkType: c.link}, pcapgo.DefaultNgWriterOptions)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		info := gopacket.CaptureInfo{Timestamp: captureTime, CaptureLength: len(c.data), Length: len(c.data)}
-		if err := errors.Join(w.WritePacketWithOptions(info, c.data, pcapgo.NgPacketOptions{Flags: c.flags}), w.Flush()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(w.WritePacketWithOptions(info, c.data, pcapgo.NgPacketOptions{Flags: c.flags}), w.Flush()))
 		p, err := open(t, file.Bytes()).Next()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if p.Direction != c.want {
 			t.Errorf("%v, flags %v, head % x: direction %d, not %d", c.link, c.flags, c.data[:min(20, len(c.data))], p.Direction, c.want)
 		}
@@ -337,9 +317,7 @@ func TestMemory(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		r, err := NewReader(io.MultiReader(
 			bytes.NewReader(section), bytes.NewReader(description), &repeated{block: c.block, n: size / len(c.block)}, bytes.NewReader(file)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		p, err := r.Next()
 		runtime.ReadMemStats(&after)
 		if !errors.Is(err, c.want) {
@@ -381,19 +359,13 @@ func TestLongComments(t *testing.T) {
 	}{{maxPacketBlock/60_004 - 1, nil}, {maxPacketBlock/60_000 + 1, ErrPacket}} {
 		var file bytes.Buffer
 		w, err := pcapgo.NewNgWriter(&file, layers.LinkTypeRaw)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		ip := v4
 		info := gopacket.CaptureInfo{Timestamp: time.Unix(1, 0), CaptureLength: len(ip), Length: len(ip)}
 		options := pcapgo.NgPacketOptions{Comments: slices.Repeat([]string{strings.Repeat("a", 60_000)}, c.comments)}
-		if err := errors.Join(w.WritePacketWithOptions(info, ip, options), w.Flush()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(w.WritePacketWithOptions(info, ip, options), w.Flush()))
 		r, err := NewReader(&file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		p, err := r.Next()
 		if !errors.Is(err, c.want) || err == nil && len(p.Comment) != c.comments*60_002-2 {
 			t.Errorf("%d comments: %v, want %v", c.comments, err, c.want)
@@ -408,9 +380,7 @@ func TestReadErrors(t *testing.T) {
 	}
 	head := classic(t, layers.LinkTypeRaw)
 	r, err := NewReader(io.MultiReader(bytes.NewReader(head), errReader{broken}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if _, err := r.Next(); !errors.Is(err, broken) {
 		t.Errorf("error of a later read: %v, want %v", err, broken)
 	}
@@ -432,9 +402,7 @@ func FuzzReader(f *testing.F) {
 	}
 	for _, name := range names {
 		b, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
+		must.Do(f, err)
 		if len(b) < 4096 {
 			f.Add(b)
 		}

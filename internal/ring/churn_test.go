@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/internal/ring"
 )
 
@@ -43,9 +44,7 @@ func newChurn(t *testing.T, a ring.Allocator, seed uint64) *churn {
 	t.Helper()
 	t.Logf("seed %d", seed)
 	cq, err := ring.NewCQ(a, 8)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return &churn{t: t, cq: cq, src: rand.New(rand.NewPCG(seed, 5)), onGone: func(ib.QPN, uint64) {}}
 }
 

@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/internal/ring"
 	"github.com/softhca/softhca/internal/ring/cpeer"
 )
@@ -69,9 +70,7 @@ func TestLockWorksFromBothSides(t *testing.T) {
 	const each = 20_000
 	var m cpeer.Memory
 	c, err := ring.NewCQ(m.Allocator(), 4)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	h, mem := c.Header(), m.Alloc(8)
 	counter := (*uint64)(unsafe.Pointer(unsafe.SliceData(mem)))
 	var threads sync.WaitGroup
@@ -110,9 +109,7 @@ func consume[T comparable](t *testing.T, total uint64, receives bool, room uint3
 	var mem []byte
 	var r ring.Ring[T]
 	a := ring.Allocator{Alloc: func(n int) []byte { mem = m.Alloc(n); return mem }, Free: m.Free}
-	if err := r.Init(a, 128, room); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Init(a, 128, room))
 	p := cpeer.StartProducer((*ring.Header)(unsafe.Pointer(unsafe.SliceData(mem))), receives, int(total))
 	if p == nil {
 		t.Fatal("no memory or thread for a producer")

@@ -9,21 +9,18 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // newTestCQ returns a queue whose next index is first, as one that has lived
 // that long and was then resized.
 func newTestCQ(t testing.TB, a Allocator, n, first uint32) *CQ {
 	c, err := NewCQ(a, n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	c.prod = first
 	c.hdr.Prod.Store(first)
 	c.hdr.Cons.Store(first)
-	if err := c.Resize(n); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Resize(n))
 	return c
 }
 

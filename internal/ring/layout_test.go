@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // TestLayout compares every field with what the comments promise to programs
@@ -102,9 +103,7 @@ func flat(t reflect.Type) (field string, ok bool) {
 // header alone.
 func TestHeaderDescribesEntries(t *testing.T) {
 	var r Ring[SendWQE]
-	if err := r.Init(Allocator{}, 5, SGERoom(2)+SendToSize); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Init(Allocator{}, 5, SGERoom(2)+SendToSize))
 	h := r.hdr
 	if h.Mask != 7 || h.Stride != 48+32+16 || h.Entries != uint64(uintptr(unsafe.Pointer(h)))+HeaderSize {
 		t.Errorf("a queue for 5 entries with room for 2 elements says mask %d, stride %d, entries %#x behind itself",
@@ -123,16 +122,12 @@ func TestHeaderDescribesEntries(t *testing.T) {
 		t.Error("no elements are some")
 	}
 	c, err := NewCQ(Allocator{}, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	h = c.Header()
 	if h.Mask != 3 || h.Stride != 48 || h.Entries != uint64(uintptr(unsafe.Pointer(c.entry(0)))) {
 		t.Errorf("a completion queue for 3 entries says mask %d, stride %d, entries at %#x", h.Mask, h.Stride, h.Entries)
 	}
-	if err := c.Resize(17); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Resize(17))
 	if h.Mask != 31 || c.Cap() != 31 || h.Entries != uint64(uintptr(unsafe.Pointer(c.entry(0)))) {
 		t.Errorf("resized for 17 entries it says mask %d, entries at %#x", h.Mask, h.Entries)
 	}

@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // arena is an allocator that tracks its blocks, and detects writes beyond them.
@@ -90,17 +91,11 @@ func TestSize(t *testing.T) {
 func TestMemoryIsGivenBack(t *testing.T) {
 	a := newArena(t)
 	var s Ring[SendWQE]
-	if err := s.Init(a.allocator(), 3, 24); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Init(a.allocator(), 3, 24))
 	c, err := NewCQ(a.allocator(), 4)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, n := range []uint32{64, 2, 2} {
-		if err := c.Resize(n); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.Resize(n))
 		if len(a.blocks) != 3 {
 			t.Fatalf("%d blocks are in use after resizing, want one of the send queue and two of the completion queue", len(a.blocks))
 		}
@@ -140,9 +135,7 @@ func TestAllocatorFails(t *testing.T) {
 		a = newArena(t)
 		a.refuse, a.spoil = 3, f.spoil
 		c, err := NewCQ(a.allocator(), 4)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		c.Push(&ib.WC{WRID: 7})
 		if err := c.Resize(8); !errors.Is(err, f.want) {
 			t.Errorf("a completion queue that gets %s when resized: %v, want %v", f.what, err, f.want)
@@ -161,12 +154,8 @@ func TestNoFree(t *testing.T) {
 	a := newArena(t)
 	only := Allocator{Alloc: a.alloc}
 	c, err := NewCQ(only, 4)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Resize(8); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, c.Resize(8))
 	c.Free()
 	a.refuse, a.spoil = a.given+1, func(b []byte) []byte { return b[:1] }
 	if _, err := NewCQ(only, 4); !errors.Is(err, ib.EINVAL) {

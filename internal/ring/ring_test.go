@@ -5,14 +5,14 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 // newRing returns an empty queue whose next index is first.
 func newRing(t testing.TB, a Allocator, n, first uint32) *Ring[RecvWQE] {
 	r := &Ring[RecvWQE]{}
-	if err := r.Init(a, n, SGERoom(1)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Init(a, n, SGERoom(1)))
 	r.hdr.Prod.Store(first)
 	r.Reset()
 	return r

@@ -123,6 +123,7 @@ var table = []Row{
 	{"internal/environ/setid", toolLevel, Tool, false},
 	{"internal/fabric/sandbox", toolLevel, Tool, false},
 	{"internal/hca/rig", toolLevel, Tool, false},
+	{"internal/must", toolLevel, Tool, false},
 	{"internal/ring/cpeer", toolLevel, Tool, false},
 	{"internal/mutation/...", toolLevel, Tool, false},
 	{"internal/pages", toolLevel, Tool, false},

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 // Fragile has methods that break the rule and others that do not.
@@ -39,9 +41,7 @@ type Forgotten struct{}
 func (*Forgotten) Method() {}
 func (*hidden) Method() {}
 `
-	if err := os.WriteFile(filepath.Join(dir, "a.go"), []byte(src), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "a.go"), []byte(src), 0o600))
 	got, err := NilReceivers(dir, []string{"Fragile.Excused"}, (*Fragile)(nil))
 	want := []string{
 		"Forgotten.Method was not called",

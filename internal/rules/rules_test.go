@@ -8,14 +8,13 @@ import (
 	"testing/fstest"
 
 	"github.com/softhca/softhca/internal/libraries"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // TestModule applies every rule to this module.
 func TestModule(t *testing.T) {
 	m, err := Load(os.DirFS("../.."))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if len(m.Packages) < 5 {
 		t.Fatalf("only %d packages found: the rules were not applied to the module", len(m.Packages))
 	}
@@ -37,9 +36,7 @@ func load(t *testing.T, src source) *Module {
 		fsys[name] = &fstest.MapFile{Data: []byte(text)}
 	}
 	m, err := Load(fsys)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return m
 }
 

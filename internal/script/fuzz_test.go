@@ -5,20 +5,18 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 // FuzzRun runs arbitrary text: the runner and its adapter must end without a
 // panic, and the resulting script must run in the same way.
 func FuzzRun(f *testing.F) {
 	files, err := filepath.Glob("testdata/*.qp")
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.Do(f, err)
 	for _, name := range files {
 		text, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
+		must.Do(f, err)
 		f.Add(string(text))
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 // TestFollow shows that a script in the form for other adapters has all that
@@ -12,9 +14,7 @@ import (
 func TestFollow(t *testing.T) {
 	for _, name := range Names() {
 		text, err := Text(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		p, err := Follow(name, text)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 )
 
 const head = "# title: t\n# covers: E1\n"
@@ -28,9 +29,7 @@ post a SEND id=7 m:8
     wc a 7 WR_FLUSH_ERR
 `
 	r, err := Run("t.qp", text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if r.Text != text || r.Steps != 4 {
 		t.Errorf("%d steps and text\n%s", r.Steps, r.Text)
 	}

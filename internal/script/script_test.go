@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the output of the scripts into them")
@@ -22,15 +24,11 @@ func TestScripts(t *testing.T) {
 	for _, name := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(name), ".qp"), func(t *testing.T) {
 			text, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			r, err := Run(name, string(text))
 			var m *Mismatch
 			if *rewrite && r.Text != "" && errors.As(err, &m) {
-				if err := os.WriteFile(name, []byte(r.Text), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(name, []byte(r.Text), 0o644))
 				_, err = Run(name, r.Text)
 			}
 			if err != nil {

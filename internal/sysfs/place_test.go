@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 // stranger is a user ID that is neither root's nor that of the tests.
@@ -38,13 +40,9 @@ func TestHomeOfASquattedName(t *testing.T) {
 			t.Setenv("TMPDIR", dir)
 			first := filepath.Join(dir, fmt.Sprintf("softhca-%d", os.Geteuid()))
 			// The name that is tried first, and a stranger's directory in its place.
-			if err := errors.Join(squat(first), squat(first+"-0")); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, errors.Join(squat(first), squat(first+"-0")))
 			got, err := home()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if err := private(got); err != nil || got == first || got == first+"-0" || filepath.Dir(got) != dir {
 				t.Errorf("home is %s, %v: want a private directory of another name in %s", got, err, dir)
 			}
@@ -89,18 +87,14 @@ func TestAllNamesSquatted(t *testing.T) {
 	base := t.TempDir()
 	prefix := filepath.Join(base, "softhca-1-")
 	for i := range maxSquatted {
-		if err := os.WriteFile(prefix+strconv.Itoa(i), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(prefix+strconv.Itoa(i), nil, 0o600))
 	}
 	dir, err := another(prefix)
 	if err != nil || filepath.Dir(dir) != base || private(dir) != nil || dir == prefix+strconv.Itoa(maxSquatted) {
 		t.Errorf("with %d names taken the directory is %s, %v; want one with a random name", maxSquatted, dir, err)
 	}
 	last := prefix + strconv.Itoa(maxSquatted-1)
-	if err := os.Remove(last); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(last))
 	if dir, err := another(prefix); err != nil || dir != last {
 		t.Errorf("with one name free the directory is %s, %v; want %s", dir, err, last)
 	}
@@ -110,9 +104,7 @@ func TestAllNamesSquatted(t *testing.T) {
 func TestHomeWithoutARuntimeDirectoryOfOurs(t *testing.T) {
 	dir := t.TempDir()
 	run := filepath.Join(dir, "run")
-	if err := errors.Join(os.Mkdir(run, 0o700), os.WriteFile(filepath.Join(run, "softhca"), nil, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.Mkdir(run, 0o700), os.WriteFile(filepath.Join(run, "softhca"), nil, 0o600)))
 	t.Setenv("XDG_RUNTIME_DIR", run)
 	t.Setenv("TMPDIR", dir)
 	if got, err := home(); err != nil || filepath.Dir(got) != dir {
@@ -137,23 +129,17 @@ func TestHomeInAUserNamespace(t *testing.T) {
 		t.Skip("only root can start processes of another user")
 	}
 	self, err := os.Open("/proc/self/exe") // whose directory is not the stranger's to enter
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer self.Close()
 	for _, uid := range []int{0, 65534} {
 		dir, err := os.MkdirTemp("/tmp", "softhca-test-") // whose parents everybody can enter
 		if err == nil {
 			err = os.Chmod(dir, 0o777|os.ModeSticky)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer os.RemoveAll(dir)
 		roots := filepath.Join(dir, fmt.Sprintf("softhca-%d", uid))
-		if err := os.Mkdir(roots, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Mkdir(roots, 0o700))
 		cmd := exec.Command("/proc/self/fd/3", "-test.run=^TestHomeInAUserNamespace$")
 		cmd.ExtraFiles = []*os.File{self}
 		cmd.Dir, cmd.Env = "/", []string{homeEnv + "=1", "TMPDIR=" + dir}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/internal/environ/setid"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/internal/userns"
 )
 
@@ -47,13 +48,9 @@ func TestHelperSquatter(t *testing.T) {
 // the squatter can neither look nor write.
 func TestHomeUnderASquatter(t *testing.T) {
 	dir := setid.Dir(t)
-	if err := os.Chmod(dir, 0o777|os.ModeSticky); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(dir, 0o777|os.ModeSticky))
 	self, err := os.Open("/proc/self/exe") // whose directory is not the stranger's to enter
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer self.Close()
 	cmd := setid.AsStranger(exec.Command("/proc/self/fd/3", "-test.run=^TestHelperSquatter$"))
 	cmd.ExtraFiles = []*os.File{self}
@@ -109,9 +106,7 @@ func TestHomeInADirectoryOfOthers(t *testing.T) {
 		},
 	} {
 		dir := filepath.Join(top, strings.ReplaceAll(what, " ", "-"), "tmp")
-		if err := errors.Join(os.MkdirAll(dir, 0o700), spoil(dir)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.MkdirAll(dir, 0o700), spoil(dir)))
 		t.Setenv("XDG_RUNTIME_DIR", "")
 		t.Setenv("TMPDIR", dir)
 		if got, err := home(); !errors.Is(err, errUnsafe) || !strings.Contains(err.Error(), "TMPDIR") {

@@ -17,6 +17,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/device"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // describe returns an adapter on the loopback interface.
@@ -33,9 +34,7 @@ func describe(addrs ...string) *Description {
 func images(t *testing.T) string {
 	t.Helper()
 	base := t.TempDir()
-	if err := os.Chmod(base, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(base, 0o700))
 	return base
 }
 
@@ -46,9 +45,7 @@ func mustShow(t *testing.T, base string, d *Description, now time.Time, more ...
 		ds = append(ds, *d)
 	}
 	p, err := show(base, ds, now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = p.Lock.Close() }) // tests close it too
 	return p
 }
@@ -96,13 +93,9 @@ func value(t *testing.T, p *Image, name string) uint64 { return valueOf(t, p, "s
 func valueOf(t *testing.T, p *Image, device, name string) uint64 {
 	t.Helper()
 	spec, err := os.ReadFile(filepath.Join(p.Root, "sys/class/infiniband", device, "ports/1", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	board, err := os.ReadFile(filepath.Join(p.Root, boardName))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	text, ok := strings.CutPrefix(strings.TrimSpace(string(spec)), "@")
 	if !ok {
 		t.Fatalf("%s is %q, no spec", name, spec)
@@ -130,9 +123,7 @@ func valueOf(t *testing.T, p *Image, device, name string) uint64 {
 func TestBoardWords(t *testing.T) {
 	p := mustShow(t, images(t), describe("127.0.0.1"), time.Now())
 	b, err := Attach(p.Root, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if _, err := Attach(p.Root, 0); !errors.Is(err, ib.EBUSY) {
 		t.Errorf("the board is attached twice: %v", err)
 	}
@@ -144,9 +135,7 @@ func TestBoardWords(t *testing.T) {
 	b.Port.SendErrors.Add(2)
 	b.Port.Overflows.Add(9)
 	b.Down.Store(1)
-	if err := b.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.Close())
 	for name, want := range map[string]uint64{
 		"hw_counters/sent_pkts": 11, "hw_counters/rdma_recvs": 12, "hw_counters/rcvd_pkts": 0, "hw_counters/send_err": 2,
 		"hw_counters/drop_icrc_errors": 5, "hw_counters/drop_" + (counters.NumDrops - 1).String(): 1 << 40,
@@ -159,15 +148,11 @@ func TestBoardWords(t *testing.T) {
 		}
 	}
 	again, err := Attach(p.Root, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if again.Engine.SentPkts != 11 || again.Down.Load() != 1 {
 		t.Error("the next process to attach does not find what was counted")
 	}
-	if err := again.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, again.Close())
 }
 
 // TestSeveral shows several adapters in one image. Each counts for itself, in a
@@ -200,9 +185,7 @@ func TestSeveral(t *testing.T) {
 	if _, err := Attach(p.Root, 2); !errors.Is(err, ib.EINVAL) {
 		t.Errorf("a third board is attached: %v", err)
 	}
-	if err := errors.Join(boards[0].Close(), boards[1].Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(boards[0].Close(), boards[1].Close()))
 	for i, want := range []uint64{11, 12} {
 		if got := valueOf(t, p, fmt.Sprintf("softhca%d", i), "hw_counters/sent_pkts"); got != want {
 			t.Errorf("adapter %d has sent %d packets, want %d", i, got, want)
@@ -215,14 +198,10 @@ func TestAttachRefuses(t *testing.T) {
 	p := mustShow(t, images(t), describe("127.0.0.1"), time.Now())
 	name := filepath.Join(p.Root, boardName)
 	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	text[0]++
 	for why, b := range map[string][]byte{"another layout": text, "a short file": text[:100], "an empty file": nil} {
-		if err := os.WriteFile(name, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, b, 0o600))
 		if _, err := Attach(p.Root, 0); !errors.Is(err, ib.EINVAL) {
 			t.Errorf("%s: %v", why, err)
 		}
@@ -238,9 +217,7 @@ func TestShared(t *testing.T) {
 	base := images(t)
 	first := mustShow(t, base, describe("127.0.0.1"), time.Now())
 	b, err := Attach(first.Root, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	b.Engine.SentPkts = 1
 	second := mustShow(t, base, describe("127.0.0.1"), time.Now())
 	if second.Root != first.Root || value(t, second, "hw_counters/sent_pkts") != 1 {
@@ -249,9 +226,7 @@ func TestShared(t *testing.T) {
 	if other := mustShow(t, base, describe("127.0.0.2"), time.Now()); other.Root == first.Root {
 		t.Error("two adapters have one image")
 	}
-	if err := errors.Join(b.Close(), first.Lock.Close(), second.Lock.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(b.Close(), first.Lock.Close(), second.Lock.Close()))
 	third := mustShow(t, base, describe("127.0.0.1"), time.Now())
 	if third.Root != first.Root || value(t, third, "hw_counters/sent_pkts") != 0 {
 		t.Error("after the last user the counters do not begin anew")
@@ -266,14 +241,10 @@ func TestSweep(t *testing.T) {
 	used := mustShow(t, base, describe("127.0.0.2"), now.Add(-2*keep))
 	young := mustShow(t, base, describe("127.0.0.3"), now.Add(-keep+time.Minute))
 	due := mustShow(t, base, describe("127.0.0.5"), now.Add(-keep))
-	if err := errors.Join(old.Lock.Close(), young.Lock.Close(), due.Lock.Close(), os.Mkdir(filepath.Join(base, "new-123"), 0o700)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(old.Lock.Close(), young.Lock.Close(), due.Lock.Close(), os.Mkdir(filepath.Join(base, "new-123"), 0o700)))
 	last := mustShow(t, base, describe("127.0.0.4"), now)
 	found, err := filepath.Glob(filepath.Join(base, "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	want := []string{filepath.Join(base, "setup")}
 	for _, p := range []*Image{used, young, last} {
 		want = append(want, p.Root, p.Root+".lock")
@@ -308,18 +279,14 @@ func TestShowAtOnce(t *testing.T) {
 func TestPrivate(t *testing.T) {
 	dir := t.TempDir()
 	open, link := filepath.Join(dir, "open"), filepath.Join(dir, "link")
-	if err := errors.Join(os.Mkdir(open, 0o700), os.Symlink(open, link)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.Mkdir(open, 0o700), os.Symlink(open, link)))
 	if err := private(open); err != nil {
 		t.Error(err)
 	}
 	if private(link) == nil {
 		t.Error("a symbolic link is private")
 	}
-	if err := os.Chmod(open, 0o750); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(open, 0o750))
 	if private(open) == nil {
 		t.Error("a directory that others may read is private")
 	}
@@ -328,9 +295,7 @@ func TestPrivate(t *testing.T) {
 	if got, err := home(); err != nil || filepath.Dir(got) != dir {
 		t.Errorf("home is %s, %v", got, err)
 	}
-	if err := os.Mkdir(filepath.Join(dir, "run"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(filepath.Join(dir, "run"), 0o700))
 	t.Setenv("XDG_RUNTIME_DIR", filepath.Join(dir, "run"))
 	if got, err := home(); err != nil || got != filepath.Join(dir, "run", "softhca") {
 		t.Errorf("with a runtime directory home is %s, %v", got, err)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/internal/testagent"
 )
 
@@ -26,9 +27,7 @@ const hello = "ok protocol=1 device=rxe0 kernel=6.1.0 fw=0.0.0 max_qp=1000 activ
 func serve(t *testing.T, exchanges ...[2]string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	done := make(chan error, 1)
 	go func() { done <- play(l, append([][2]string{{"hello", hello}}, exchanges...)) }()
 	t.Cleanup(func() {
@@ -66,9 +65,7 @@ func play(l net.Listener, exchanges [][2]string) error {
 func dial(t *testing.T, addr string) *testagent.Client {
 	t.Helper()
 	c, err := testagent.Dial(t.Context(), addr, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
@@ -108,9 +105,7 @@ func TestCallsOnTheWire(t *testing.T) {
 		[2]string{"destroy id=4", "err 16 destroy the qp\n"},
 	))
 	pd, err := c.AllocPD(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	mr, err := pd.RegMR(ctx, testagent.MRConfig{Size: 100, Align: 3, IOVA: 0x1000, Access: ib.AccessLocalWrite | ib.AccessRemoteWrite})
 	if err != nil || mr.Addr != 0x1000 || mr.LKey != 0x11 || mr.RKey != 0x12 || mr.ID() != 2 {
 		t.Fatalf("region %+v, %v", mr, err)
@@ -174,9 +169,7 @@ func callsOnQP(t *testing.T, c *testagent.Client, pd *testagent.PD, mr *testagen
 	if n, err := c.Counters(ctx); err != nil || n["rcvd_pkts"] != 7 || n["sent_pkts"] != 8 {
 		t.Errorf("counters %v, %v", n, err)
 	}
-	if err := qp.Destroy(ctx); !errors.Is(err, syscall.EBUSY) {
-		t.Errorf("destroy: %v", err)
-	}
+	must.Fail(t, qp.Destroy(ctx), syscall.EBUSY, "destroy")
 }
 
 // An invalid reply breaks the connection, and every later call returns that
@@ -236,9 +229,7 @@ func TestGarbageDoesNotPanic(t *testing.T) {
 // A call ends with its context, also in the middle of an answer.
 func TestCallsEndWithTheirContext(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = l.Close() }()
 	asked := make(chan struct{})
 	go func() {
@@ -269,9 +260,7 @@ func TestCallsEndWithTheirContext(t *testing.T) {
 
 func TestDialSaysWhatToDo(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	addr := l.Addr().String()
 	_ = l.Close()
 	if _, err := testagent.Dial(t.Context(), addr, nil); err == nil || !strings.Contains(err.Error(), "test agent") {
@@ -289,9 +278,7 @@ func TestDialSaysWhatToDo(t *testing.T) {
 func stranger(t *testing.T, answer string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -312,9 +299,7 @@ func stranger(t *testing.T, answer string) string {
 func TestTheLogIsEvidence(t *testing.T) {
 	var log bytes.Buffer
 	c, err := testagent.Dial(t.Context(), serve(t, [2]string{"pd", "ok id=1\n"}), &log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = c.Close() }()
 	if _, err := c.AllocPD(t.Context()); err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/internal/testagent"
 )
 
@@ -22,13 +23,9 @@ func TestTheProgramCompiles(t *testing.T) {
 	}
 	dir := t.TempDir()
 	file := filepath.Join(dir, "agent.c")
-	if err := os.WriteFile(file, []byte(testagent.Source()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(testagent.Source()), 0o600))
 	files, err := filepath.Glob("agent/*.c")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, sources := range [][]string{{file}, files} {
 		args := append([]string{"-O2", "-Wall", "-Wextra", "-Werror", "-o", filepath.Join(dir, "agent")}, sources...)
 		if out, err := exec.Command(gcc, append(args, "-libverbs")...).CombinedOutput(); err != nil {

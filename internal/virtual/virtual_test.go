@@ -12,6 +12,7 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/hca"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/roce"
 )
 
@@ -131,9 +132,7 @@ func TestAdapter(t *testing.T) {
 	w.Init(Config{}, Faults{})
 	a := w.Add(here)
 	for range 2 {
-		if err := a.Open(hca.Config{Caps: Caps(here), Rand: rand.New(rand.NewPCG(1, 1)).Uint32, NodeGUID: 1}, 8<<10); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, a.Open(hca.Config{Caps: Caps(here), Rand: rand.New(rand.NewPCG(1, 1)).Uint32, NodeGUID: 1}, 8<<10))
 		if n := a.HCA.Resources().PDs; n != 1 || w.At(here) != a || w.At(there) != nil {
 			t.Fatalf("%d protection domains, adapters %v and %v", n, w.At(here), w.At(there))
 		}

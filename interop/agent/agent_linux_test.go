@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/interop/guest"
 	"github.com/softhca/softhca/interop/remote"
 )
@@ -20,9 +21,7 @@ import (
 func agentAt(t *testing.T, addr string) *guest.Guest {
 	t.Helper()
 	l, err := net.Listen("tcp", net.JoinHostPort(addr, "5555"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	go func() {
 		for {
@@ -56,15 +55,9 @@ func TestCommandsEndAsTheyEnd(t *testing.T) {
 func TestSignalsReachTheProgram(t *testing.T) {
 	g := agentAt(t, "127.0.55.2")
 	p, err := g.Start(t.Context(), `trap 'echo caught; exit 3' INT; echo ready; while :; do sleep 0.01; done`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Await(t.Context(), regexp.MustCompile("ready")); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Signal(syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, p.Await(t.Context(), regexp.MustCompile("ready")))
+	must.Do(t, p.Signal(syscall.SIGINT))
 	if r, err := p.Wait(); err != nil || r.Exit != 3 || !strings.Contains(r.Stdout, "caught") {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -75,23 +68,15 @@ func TestSignalsReachTheProgram(t *testing.T) {
 func TestNothingOutlivesItsContext(t *testing.T) {
 	g := agentAt(t, "127.0.55.3")
 	fifo := filepath.Join(t.TempDir(), "fifo")
-	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Mkfifo(fifo, 0o600))
 	ctx, cancel := context.WithCancel(t.Context())
 	// The end of the last process that has it open is the end of the file.
 	p, err := g.Start(ctx, "exec 3>"+fifo+"; sleep 1000 & echo started; wait")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	f, err := os.Open(fifo)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = f.Close() }()
-	if err := p.Await(t.Context(), regexp.MustCompile("started")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Await(t.Context(), regexp.MustCompile("started")))
 	cancel()
 	if _, err := p.Wait(); !errors.Is(err, context.Canceled) {
 		t.Errorf("the command is said to have ended: %v", err)
@@ -105,9 +90,7 @@ func TestPut(t *testing.T) {
 	g := agentAt(t, "127.0.55.4")
 	path := filepath.Join(t.TempDir(), "file")
 	data := strings.Repeat("0123456789abcdef", 200_000) // several frames
-	if err := g.Put(t.Context(), path, []byte(data), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, g.Put(t.Context(), path, []byte(data), 0o755))
 	got, err := os.ReadFile(path)
 	if err != nil || string(got) != data {
 		t.Errorf("%d bytes of %d came: %v", len(got), len(data), err)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/interop/conformance"
 	"github.com/softhca/softhca/interop/ends"
 	"github.com/softhca/softhca/verbs"
@@ -29,9 +30,7 @@ func open(t *testing.T, mtu ib.MTU, rules string) conformance.Pair {
 	var both [2]*ends.Ours
 	for i, addr := range []string{"10.0.0.1", "10.0.0.2"} {
 		o, err := ends.OpenOurs(verbs.Config{Addr: addr, Network: network, Seed: uint64(i + 1), Faults: verbs.Faults{Rules: rules, Seed: 5}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		both[i] = o
 	}
 	return conformance.Pair{Requester: both[0], Responder: both[1], MTU: mtu}

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/interop/ends"
 	"github.com/softhca/softhca/verbs"
 )
@@ -31,9 +32,7 @@ func TestV15_MigrationWithoutPeer(t *testing.T) {
 		open := func(cfg verbs.Config) ends.End {
 			cfg.Network = n
 			o, err := ends.OpenOurs(cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			return o
 		}
 		own := open(verbs.Config{Addr: "10.0.0.1,10.0.0.9", Faults: verbs.Faults{Rules: rules, Seed: 1}})

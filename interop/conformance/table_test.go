@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/roce"
 )
 
@@ -28,9 +29,7 @@ var (
 func number(t *testing.T, s string, base int) uint64 {
 	t.Helper()
 	v, err := strconv.ParseUint(s, base, 32)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return v
 }
 
@@ -77,9 +76,7 @@ func (r *recorded) answered(t *testing.T, line string) {
 func recordings(t *testing.T) map[string]*recorded {
 	t.Helper()
 	f, err := os.Open("testdata/linux-6.1.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = f.Close() }()
 	all := map[string]*recorded{}
 	var r *recorded

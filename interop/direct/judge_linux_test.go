@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/internal/judge"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/internal/script"
 	"github.com/softhca/softhca/interop/image"
 )
@@ -14,9 +15,7 @@ import (
 func TestReportsAreThere(t *testing.T) {
 	for _, kernel := range image.Kernels() {
 		r, err := readJudged(filepath.Join("..", "..", judged(kernel)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if !strings.HasPrefix(r.Adapter.Kernel, kernel+".") {
 			t.Errorf("the report of kernel %s is of %s", kernel, r.Adapter.Kernel)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gopacket/gopacket/pcapgo"
 
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/interop/frames"
 )
 
@@ -27,9 +28,7 @@ const captures = "../../internal/testdata/captures"
 func read(t *testing.T, path string) (raw [][]byte) {
 	t.Helper()
 	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = f.Close() }()
 	r, err := pcapgo.NewReader(f)
 	if err == io.EOF {
@@ -193,9 +192,7 @@ func TestEachREPWantsAnRTU(t *testing.T) {
 func TestWriteFile(t *testing.T) {
 	fs := parse(t, "pp_rc_64", server4)
 	path := filepath.Join(t.TempDir(), "x.pcap")
-	if err := frames.WriteFile(path, append(fs, frames.Frame{})); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, frames.WriteFile(path, append(fs, frames.Frame{})))
 	raw := read(t, path)
 	if len(raw) != len(fs) {
 		t.Fatalf("%d frames of %d are in the file; those without bytes are left out", len(raw), len(fs))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/internal/fabric/sandbox"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/interop/frames"
 )
 
@@ -15,13 +16,9 @@ func TestTapMissesNothing(t *testing.T) {
 		return
 	}
 	tap, err := frames.Watch("lo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	to, err := net.Dial("udp", "127.0.0.1:4791")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = to.Close() }()
 	sent := 0
 	for range 500 {
@@ -30,9 +27,7 @@ func TestTapMissesNothing(t *testing.T) {
 			sent++
 		}
 	}
-	if err := tap.Sync(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, tap.Sync(t.Context()))
 	c := tap.Counts()
 	if sent < 100 || c.BadOut != sent || c.BadIn != sent || c.Out+c.In != 0 || c.Missed != 0 || len(c.First) == 0 {
 		t.Errorf("of %d packets, which loopback shows twice: %+v", sent, c)

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/interop/image"
 )
 
@@ -17,9 +18,7 @@ import (
 func emulator(t *testing.T, script string) {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, QEMU), []byte("#!/bin/sh\n"+script), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, QEMU), []byte("#!/bin/sh\n"+script), 0o755))
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 }
 
@@ -45,9 +44,7 @@ func (s *screen) Write(b []byte) (int, error) {
 func TestBootWaitsForTheAgent(t *testing.T) {
 	emulator(t, `echo "Booting $*"; printf 'interop: ready\r\n'; while read line; do echo "shell says $line"; done`)
 	m, err := Boot(t.Context(), &image.Image{Kernel: "/k", Initrd: "/i"}, "tap7")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if log := m.Log(); !m.Alive() || !strings.Contains(log, "ifname=tap7") || !strings.Contains(log, "interop: ready") {
 		t.Errorf("alive %v, console:\n%s", m.Alive(), log)
 	}

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 // The archive is one that cpio reads.
@@ -26,13 +28,9 @@ func TestArchive(t *testing.T) {
 	tr.add("bin/sh", fs.ModeSymlink|0o777, []byte("dash"))
 	tr.add("empty", 0o644, nil)
 	path := filepath.Join(t.TempDir(), "initrd")
-	if err := tr.write(path); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, tr.write(path))
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	cmd := exec.Command("cpio", "-tv", "--quiet")
 	cmd.Stdin = bytes.NewReader(data)
 	out, err := cmd.CombinedOutput()
@@ -82,9 +80,7 @@ func TestCached(t *testing.T) {
 	dir := t.TempDir()
 	img := &Image{Kernel: filepath.Join(dir, "vmlinux"), Initrd: filepath.Join(dir, "initrd"), Release: "6.1.0"}
 	text, err := json.Marshal(manifest{"stamp", img})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for i, file := range []struct {
 		name string
 		data []byte
@@ -92,9 +88,7 @@ func TestCached(t *testing.T) {
 		if cached(dir, "stamp") != nil {
 			t.Errorf("an image of %d files of 3 is taken", i)
 		}
-		if err := os.WriteFile(filepath.Join(dir, file.name), file.data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, file.name), file.data, 0o600))
 	}
 	if got := cached(dir, "stamp"); got == nil || got.Release != "6.1.0" {
 		t.Errorf("a complete image is not taken: %+v", got)
@@ -110,18 +104,12 @@ func TestTidy(t *testing.T) {
 	var dirs []string
 	for _, name := range []string{"image-6.1-mine", "image-6.1-used", "image-6.1-old", "image-6.12-old"} {
 		dirs = append(dirs, filepath.Join(b.Dir, name))
-		if err := os.Mkdir(dirs[len(dirs)-1], 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Mkdir(dirs[len(dirs)-1], 0o700))
 	}
 	f, err := use(dirs[1], unix.LOCK_SH)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = f.Close() }()
-	if err := b.tidy(dirs[0], "6.1"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.tidy(dirs[0], "6.1"))
 	for i, want := range []bool{true, true, false, true} {
 		if _, err := os.Stat(dirs[i]); (err == nil) != want {
 			t.Errorf("%s is there: %v", dirs[i], err == nil)
@@ -155,9 +143,7 @@ func programsAre(t *testing.T, scripts map[string]string) {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range scripts {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+text), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+text), 0o755))
 	}
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 }

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/interop/frames"
 	"github.com/softhca/softhca/interop/matrix"
 	"github.com/softhca/softhca/interop/netns"
@@ -75,25 +76,17 @@ func TestAddressesOfACell(t *testing.T) {
 // outlive its context.
 func TestLocalProcesses(t *testing.T) {
 	l := &Lab{Dir: t.TempDir(), files: t.TempDir(), own: newOwn()}
-	if err := os.Symlink("/bin/echo", filepath.Join(l.files, Command)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink("/bin/echo", filepath.Join(l.files, Command)))
 	p, err := l.Ours(t.Context(), "a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if r, err := p.Wait(); err != nil || !r.OK() || !strings.HasPrefix(r.Stdout, "a --capture "+l.Dir) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if p, err = begin(t.Context(), l, exec.Command("/bin/sh", "-c", `trap 'exit 4' INT; echo ready; while :; do sleep 0.01; done`)); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Await(t.Context(), regexp.MustCompile("ready")); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Signal(syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Await(t.Context(), regexp.MustCompile("ready")))
+	must.Do(t, p.Signal(syscall.SIGINT))
 	if r, err := p.Wait(); err != nil || r.Exit != 4 {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -176,30 +169,20 @@ func TestParseObserved(t *testing.T) {
 func TestOnLibraryEnds(t *testing.T) {
 	l := &Lab{Dir: t.TempDir(), files: t.TempDir(), own: newOwn()}
 	const command = "#!/bin/sh\nwhile [ \"$1\" != -- ]; do shift; done; shift; exec \"$@\"\n"
-	if err := os.WriteFile(filepath.Join(l.files, Command), []byte(command), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(l.files, Command), []byte(command), 0o755))
 	fifo := filepath.Join(l.Dir, "fifo")
-	if err := unix.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Mkfifo(fifo, 0o600))
 	old := filepath.Join(l.Dir, "ours-1.pcapng")
-	if err := os.WriteFile(old, []byte("of an earlier try"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(old, []byte("of an earlier try"), 0o644))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	p, err := l.OnLibrary(ctx, netns.Host4, []string{"--fault", "drop nth=1"}, "sh", "-c", "exec sleep 1000 >"+fifo)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if _, err := os.Stat(old); l.Capture() != old || !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the capture of an earlier try is still in %s: %v", l.Capture(), err)
 	}
 	held, err := os.Open(fifo) // when the program has opened it
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	cancel()
 	if n, err := held.Read(make([]byte, 1)); n != 0 || err != io.EOF {
 		t.Errorf("%d, %v: want the end, as nobody has it open", n, err)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/interop/netns"
 )
 
@@ -73,16 +74,10 @@ func TestNothingIsLeft(t *testing.T) {
 		cmd.Env = append(os.Environ(), runner+"=1")
 		cmd.Stderr = os.Stderr
 		in, err := cmd.StdinPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
+		must.Do(t, cmd.Start())
 		r := bufio.NewReader(out)
 		line, err := r.ReadString('\n')
 		if strings.HasPrefix(line, "run: namespace: ") {

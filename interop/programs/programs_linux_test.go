@@ -10,6 +10,7 @@ import (
 
 	"github.com/softhca/softhca/interop/frames"
 
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/interop/lab"
 	"github.com/softhca/softhca/interop/matrix"
 	"github.com/softhca/softhca/interop/remote"
@@ -291,9 +292,7 @@ func TestCompareCapture(t *testing.T) {
 		"one the other way":   {slices.Concat(all[:3], []frames.Frame{frame(true, 3)}), false},
 	} {
 		file := filepath.Join(t.TempDir(), "x.pcap")
-		if err := frames.WriteFile(file, c.captured); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, frames.WriteFile(file, c.captured))
 		if err := compareCapture(file, own, all); (err == nil) != c.good {
 			t.Errorf("%s: %v", name, err)
 		}

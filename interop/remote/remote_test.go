@@ -8,15 +8,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/interop/remote"
 )
 
 func TestFramesComeAsTheyWent(t *testing.T) {
 	var b bytes.Buffer
 	for _, s := range []string{"", "true", strings.Repeat("x", remote.MaxFrame)} {
-		if err := remote.Write(&b, remote.Run, []byte(s)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, remote.Write(&b, remote.Run, []byte(s)))
 		if k, got, err := remote.Read(&b); k != remote.Run || string(got) != s || err != nil {
 			t.Fatalf("a frame of %d bytes came as kind %c, %d bytes: %v", len(s), k, len(got), err)
 		}
@@ -44,9 +43,7 @@ func TestTranscriptTellsWhoWaits(t *testing.T) {
 	for _, s := range []string{"lis", "tening", " on 7\n"} {
 		tr.Add(remote.Stderr, []byte(s))
 	}
-	if err := <-said; err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, <-said)
 	tr.Add(remote.Stdout, []byte("done\n"))
 	tr.End()
 	if err := tr.Await(t.Context(), regexp.MustCompile(`never`)); err == nil {

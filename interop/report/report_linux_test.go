@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/interop/suite"
 )
 
@@ -47,13 +48,9 @@ func TestMarkdown(t *testing.T) {
 func TestWrite(t *testing.T) {
 	dir := t.TempDir()
 	md, js := filepath.Join(dir, "x.md"), filepath.Join(dir, "x.json")
-	if err := example().Write(md, js); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, example().Write(md, js))
 	text, err := os.ReadFile(js)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var back Report
 	if err := json.Unmarshal(text, &back); err != nil || len(back.Results) != 4 || back.Results[2].Measured != "7 s" {
 		t.Errorf("%v: %+v", err, back)

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/internal/libraries"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // seed returns one that calls prints.
@@ -62,9 +63,7 @@ func TestSanitized(t *testing.T) {
 	}
 	// A board that is too short is noticed by the library itself.
 	board := filepath.Join(b.root, "board")
-	if err := os.Truncate(board, 64); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Truncate(board, 64))
 	cmd := b.command(t, runtime+" ", "cat", counts+"sent_pkts")
 	cmd.Env = append(cmd.Env, "ASAN_OPTIONS=detect_leaks=0")
 	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "Input/output error") {
@@ -87,8 +86,6 @@ func sanitizer(t *testing.T) string {
 		t.Skip("the C compiler has no address sanitizer")
 	}
 	name, err = filepath.EvalSymlinks(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return name
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/device"
 	"github.com/softhca/softhca/internal/libraries"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/internal/sysfs"
 )
 
@@ -85,16 +86,12 @@ func newBench(t *testing.T, flags ...string) *bench {
 	if len(flags) > 0 {
 		lib, err = build(t.TempDir(), flags...)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	guid := ib.GUID(firstGUID + benches.Add(1))
 	p, err := sysfs.Show(sysfs.Description{Name: "softhca0", Identity: device.Identity{
 		NodeGUID: uint64(guid), Addrs: []netip.Addr{netip.MustParseAddr("127.0.0.1")}, Interfaces: []string{"lo"},
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	b := &bench{lib: lib, root: p.Root, guid: guid.String()}
 	if b.board, err = sysfs.Attach(p.Root, 0); err != nil {
 		t.Fatal(err)
@@ -138,9 +135,7 @@ func (b *bench) output(t *testing.T, args ...string) string {
 func compile(t *testing.T, name string, flags ...string) string {
 	t.Helper()
 	cc, err := libraries.Compiler()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	out := filepath.Join(t.TempDir(), name)
 	args := append([]string{libraries.Dialect, "-O1", "-g", "-Wall", "-Wno-nonnull", "-pthread", "-o", out, filepath.Join("testdata", name+".c")}, flags...)
 	if text, err := exec.Command(cc, args...).CombinedOutput(); err != nil {

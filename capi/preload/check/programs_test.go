@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 // TestPrograms has programs of the system look at the adapter.
@@ -99,14 +101,10 @@ func TestPython(t *testing.T) {
 func TestSymbols(t *testing.T) {
 	b := newBench(t)
 	f, err := elf.Open(b.lib)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = f.Close() }() // only read
 	imported, err := f.ImportedSymbols()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, s := range imported {
 		if v, ok := strings.CutPrefix(s.Version, "GLIBC_2."); ok {
 			if minor, err := strconv.ParseFloat(v, 64); err != nil || minor > 34 {
@@ -118,9 +116,7 @@ func TestSymbols(t *testing.T) {
 		t.Errorf("it needs %v, %v", libs, err)
 	}
 	symbols, err := f.DynamicSymbols()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var shown []string
 	for _, s := range symbols {
 		if s.Section != elf.SHN_UNDEF {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // A packet to a group is recorded at both ends, with the Ethernet address that
@@ -22,21 +23,15 @@ func TestGroupsAreRecorded(t *testing.T) {
 		var files [2]bytes.Buffer
 		from, to := wrap(t, a, &files[0]), wrap(t, b, &files[1])
 		p := fabric.Path{Src: netip.MustParseAddr(c.a), Dst: netip.MustParseAddr(c.group), SrcPort: 0xC123, HopLimit: 64}
-		if err := to.Join(p.Dst); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, to.Join(p.Dst))
 		batch := fabric.NewBatch(1<<12, from.Caps())
 		segs := put(t, batch, p, 1)
-		if err := from.Send(batch); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, from.Send(batch))
 		if n, err := to.Receive(make([]fabric.Datagram, 4)); n != 1 || err != nil {
 			t.Fatalf("%d datagrams arrived: %v", n, err)
 		}
 		for i, port := range []fabric.Port{from, to} {
-			if err := port.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, port.Close())
 			rs := read(t, files[i].Bytes())
 			if len(rs) != 1 {
 				t.Fatalf("%d packets are recorded, not 1", len(rs))

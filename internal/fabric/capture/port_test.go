@@ -24,6 +24,7 @@ import (
 	"github.com/softhca/softhca/internal/fabric/ident"
 	"github.com/softhca/softhca/internal/fabric/ipudp"
 	"github.com/softhca/softhca/internal/fabric/pipe"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/roce"
 )
 
@@ -46,9 +47,7 @@ func network(t *testing.T, a, b string) (*pipe.Port, *pipe.Port) {
 	var ports [2]*pipe.Port
 	for i, s := range []string{a, b} {
 		p, err := n.Port(netip.MustParseAddr(s))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		ports[i] = p
 	}
 	return ports[0], ports[1]
@@ -58,9 +57,7 @@ func network(t *testing.T, a, b string) (*pipe.Port, *pipe.Port) {
 func wrap(t *testing.T, p fabric.Port, w io.Writer) *capture.Port {
 	t.Helper()
 	c, err := capture.Wrap(p, w, capture.Options{Clock: ticking()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return c
 }
 
@@ -96,9 +93,7 @@ type record struct {
 func read(t *testing.T, file []byte) []record {
 	t.Helper()
 	r, err := pcapgo.NewNgReader(bytes.NewReader(file), pcapgo.DefaultNgReaderOptions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if r.LinkType() != layers.LinkTypeEthernet {
 		t.Errorf("the link type is %v", r.LinkType())
 	}
@@ -108,9 +103,7 @@ func read(t *testing.T, file []byte) []record {
 		if errors.Is(err, io.EOF) {
 			return rs
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		out := options.Flags != nil && options.Flags.Direction == pcapgo.NgEpbFlagDirectionOutbound
 		rs = append(rs, record{bytes.Clone(data), info.Timestamp, out})
 	}
@@ -181,13 +174,9 @@ func TestC13_BothDirectionsAreRecorded(t *testing.T) {
 			back.Src, back.Dst = there.Dst, there.Src
 			batch := fabric.NewBatch(1<<16, p.Caps())
 			sent := put(t, batch, there, 3)
-			if err := p.Send(batch); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, p.Send(batch))
 			received := put(t, batch, back, 2)
-			if err := peer.Send(batch); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, peer.Send(batch))
 			ds := make([]fabric.Datagram, 8)
 			if n, err := p.Receive(ds); n != 1 || err != nil {
 				t.Fatalf("received %d, %v", n, err)
@@ -195,9 +184,7 @@ func TestC13_BothDirectionsAreRecorded(t *testing.T) {
 			if n, err := p.Receive(ds); n != 0 || err != nil {
 				t.Fatalf("received %d, %v from an empty port", n, err)
 			}
-			if err := p.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, p.Close())
 			rs := read(t, file.Bytes())
 			if len(rs) != 5 {
 				t.Fatalf("%d packets are in the file, not 5", len(rs))
@@ -240,15 +227,11 @@ func TestIdentificationIsDerivedWhereThePortDoesNotKnowIt(t *testing.T) {
 	path := fabric.Path{Src: peer.Caps().Addrs[0], Dst: inner.Caps().Addrs[0], SrcPort: 0xC000, HopLimit: 64}
 	batch := fabric.NewBatch(1<<16, p.Caps())
 	segs := put(t, batch, path, 5)
-	if err := peer.Send(batch); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, peer.Send(batch))
 	if _, err := p.Receive(make([]fabric.Datagram, 8)); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Close())
 	for i, r := range read(t, file.Bytes()) {
 		if id := verify(t, r, path, segs[i]); id != uint16(i) {
 			t.Errorf("packet %d: identification %d", i, id)
@@ -300,9 +283,7 @@ func TestOnlyWhatThePortTookIsRecorded(t *testing.T) {
 			t.Fatalf("after %d tries: %v", tries, err)
 		}
 	}
-	if err := p.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Close())
 	rs := read(t, file.Bytes())
 	if len(rs) != len(segs) {
 		t.Fatalf("%d packets were recorded of %d", len(rs), len(segs))
@@ -358,9 +339,7 @@ func TestErrWaitsForTheWrite(t *testing.T) {
 	inner, peer := network(t, "10.0.0.1", "10.0.0.2")
 	w := &slow{entered: make(chan struct{}), asked: make(chan struct{})}
 	p, err := capture.Wrap(inner, w, capture.Options{Prompt: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	told := make(chan error)
 	go func() {
 		<-w.entered
@@ -369,9 +348,7 @@ func TestErrWaitsForTheWrite(t *testing.T) {
 	}()
 	batch := fabric.NewBatch(1<<12, p.Caps())
 	put(t, batch, fabric.Path{Src: inner.Caps().Addrs[0], Dst: peer.Caps().Addrs[0], HopLimit: 64}, 1)
-	if err := p.Send(batch); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Send(batch))
 	if err := <-told; !errors.Is(err, errFull) || !strings.Contains(err.Error(), "at least 1 packets") {
 		t.Errorf("while a write fails, the capture says: %v", err)
 	}
@@ -380,9 +357,7 @@ func TestErrWaitsForTheWrite(t *testing.T) {
 func TestAFullDiskEndsTheCaptureOnly(t *testing.T) {
 	inner, peer := network(t, "10.0.0.1", "10.0.0.2")
 	p, err := capture.Wrap(inner, &full{room: 1000}, capture.Options{Buffer: 4096})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	path := fabric.Path{Src: inner.Caps().Addrs[0], Dst: peer.Caps().Addrs[0], HopLimit: 64}
 	batch := fabric.NewBatch(1<<16, p.Caps())
 	ds := make([]fabric.Datagram, 8)
@@ -412,16 +387,12 @@ func TestWaitCompletesTheFile(t *testing.T) {
 	p := wrap(t, inner, &file)
 	batch := fabric.NewBatch(1<<16, p.Caps())
 	put(t, batch, fabric.Path{Src: inner.Caps().Addrs[0], Dst: peer.Caps().Addrs[0]}, 1)
-	if err := p.Send(batch); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Send(batch))
 	if n := len(read(t, file.Bytes())); n != 0 {
 		t.Fatalf("%d packets were written at once: the test tests nothing", n)
 	}
 	p.Wake()
-	if err := p.Wait(-1, true, false); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Wait(-1, true, false))
 	if n := len(read(t, file.Bytes())); n != 1 {
 		t.Errorf("%d packets are in the file after a Wait, not 1", n)
 	}
@@ -436,25 +407,17 @@ func TestTsharkUnderstandsTheFile(t *testing.T) {
 	inner, peer := network(t, "10.0.0.1", "10.0.0.2")
 	name := filepath.Join(t.TempDir(), "capture.pcapng")
 	file, err := os.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	p := wrap(t, inner, file)
 	batch := fabric.NewBatch(1<<16, p.Caps())
 	path := fabric.Path{Src: inner.Caps().Addrs[0], Dst: peer.Caps().Addrs[0], SrcPort: 0xC132, HopLimit: 64}
 	put(t, batch, path, 3)
-	if err := p.Send(batch); err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(p.Close(), file.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Send(batch))
+	must.Do(t, errors.Join(p.Close(), file.Close()))
 	out, err := exec.Command(tshark, "-r", name, "-o", "ip.check_checksum:TRUE", "-o", "udp.check_checksum:TRUE",
 		"-T", "fields", "-e", "frame.protocols", "-e", "ip.checksum.status", "-e", "udp.checksum.status",
 		"-e", "infiniband.bth.psn", "-e", "_ws.malformed").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 	if len(lines) != 3 {
 		t.Fatalf("tshark sees %d packets:\n%s", len(lines), out)
@@ -476,18 +439,14 @@ func TestPrompt(t *testing.T) {
 	var ports [2]*capture.Port
 	for i, p := range []fabric.Port{a, b} {
 		c, err := capture.Wrap(p, &files[i], capture.Options{Clock: ticking(), Prompt: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		ports[i] = c
 	}
 	p := fabric.Path{Src: netip.MustParseAddr("10.0.0.1"), Dst: netip.MustParseAddr("10.0.0.2"), SrcPort: 0xC123, HopLimit: 64}
 	for n := 1; n <= 3; n++ {
 		batch := fabric.NewBatch(1<<12, ports[0].Caps())
 		put(t, batch, p, 1)
-		if err := ports[0].Send(batch); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, ports[0].Send(batch))
 		if _, err := ports[1].Receive(make([]fabric.Datagram, 4)); err != nil {
 			t.Fatal(err)
 		}
@@ -548,17 +507,13 @@ func TestArrivedInItsPlace(t *testing.T) {
 				batch := fabric.NewBatch(1<<12, a.Caps())
 				put(t, batch, p, 1)
 				copy(batch.Pending()[0].Segment(0)[11:], []byte{byte(n)})
-				if err := a.Send(batch); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, a.Send(batch))
 			}
 			if _, err := to.Receive(make([]fabric.Datagram, 16)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := to.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, to.Close())
 		got := ""
 		for _, r := range read(t, file.Bytes()) {
 			_, payload, _ := ipudp.Parse(r.frame[14:])
@@ -586,25 +541,17 @@ func TestNotesAreBounded(t *testing.T) {
 		for i := range others {
 			p.Note([]byte{1, 2, 3, 4, byte(i)}, "never")
 		}
-		if err := p.Send(batch); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.Send(batch))
 		if want = append(want, []string{"kept"}); others == most {
 			want[len(want)-1] = nil
 		}
 	}
-	if err := p.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Close())
 	r, err := pcapgo.NewNgReader(bytes.NewReader(file.Bytes()), pcapgo.DefaultNgReaderOptions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for i := range want {
 		_, _, options, err := r.ReadPacketDataWithOptions()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if !slices.Equal(options.Comments, want[i]) {
 			t.Errorf("record %d has the comments %q, want %q", i, options.Comments, want[i])
 		}

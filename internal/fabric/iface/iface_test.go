@@ -6,14 +6,13 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/internal/fabric/iface"
+	"github.com/softhca/softhca/internal/must"
 )
 
 func TestLoopbackOwnsAllItsAddresses(t *testing.T) {
 	for _, s := range []string{"127.0.0.1", "127.200.3.4"} {
 		nif, err := iface.Owner(netip.MustParseAddr(s))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if !iface.Virtual(nif) {
 			t.Errorf("%s of %s has hardware behind it", nif.Name, s)
 		}

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 func TestVirtualLooksThroughTheStack(t *testing.T) {
@@ -12,9 +14,7 @@ func TestVirtualLooksThroughTheStack(t *testing.T) {
 		"veth0/mtu", "eth0/device", "br0/lower_veth0", "br1/lower_veth0", "br1/lower_eth0",
 		"bond0/lower_eth0", "vlan7/lower_bond0", "ring/lower_ring",
 	} {
-		if err := os.MkdirAll(filepath.Join(sys, dir), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Join(sys, dir), 0o700))
 	}
 	for name, want := range map[string]bool{
 		"veth0": true, "br0": true,

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/internal/fabric/ipudp"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // The headers of packets that a Linux adapter sent.
@@ -34,9 +35,7 @@ func TestHeadersAreThoseOfLinux(t *testing.T) {
 	for _, k := range known {
 		t.Run(k.name, func(t *testing.T) {
 			want, err := hex.DecodeString(k.hex)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			n := 0x34 - 28 // payload of the first
 			if k.h.Src.Is6() {
 				n = 0x28 - 8
@@ -77,9 +76,7 @@ func TestParseRefusesWhatRoCEHasNot(t *testing.T) {
 		{"an extension header", 1, 6, 0},
 	} {
 		b, err := hex.DecodeString(known[c.which].hex)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		b = append(b, make([]byte, 64)...)
 		b[c.at] = c.value
 		if _, _, ok := ipudp.Parse(b); ok {
@@ -140,9 +137,7 @@ func TestDontFragment(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	for _, k := range known {
 		b, err := hex.DecodeString(k.hex)
-		if err != nil {
-			f.Fatal(err)
-		}
+		must.Do(f, err)
 		f.Add(append(b, make([]byte, 32)...))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -10,6 +10,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/fabric/pipe"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // arrived returns how many datagrams wait at a port, all of which must be for
@@ -18,9 +19,7 @@ func arrived(t *testing.T, p *pipe.Port, dst netip.Addr) int {
 	t.Helper()
 	ds := make([]fabric.Datagram, 64)
 	n, err := p.Receive(ds)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for i := range ds[:n] {
 		if ds[i].Dst != dst {
 			t.Errorf("a datagram for %v arrived, not for %v", ds[i].Dst, dst)
@@ -39,40 +38,28 @@ func TestEveryMemberOfAGroupHears(t *testing.T) {
 	send := func(step string, want [3]int) {
 		t.Helper()
 		put(t, batch, way, 64, 3)
-		if err := a.Send(batch); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, a.Send(batch))
 		if got := [3]int{arrived(t, a, group), arrived(t, b, group), arrived(t, c, group)}; got != want {
 			t.Errorf("%s: %v datagrams, want %v", step, got, want)
 		}
 	}
-	do := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	send("nobody is a member", [3]int{})
-	do(b.Join(group))
-	do(c.Join(group))
-	do(c.Join(group))
+	must.Do(t, b.Join(group))
+	must.Do(t, c.Join(group))
+	must.Do(t, c.Join(group))
 	send("b and c are members", [3]int{0, 1, 1})
-	do(a.Join(group))
+	must.Do(t, a.Join(group))
 	send("the sender is one too", [3]int{1, 1, 1})
-	do(b.Leave(group))
-	do(c.Leave(group))
+	must.Do(t, b.Leave(group))
+	must.Do(t, c.Leave(group))
 	send("b has left, c once of twice", [3]int{1, 0, 1})
-	do(c.Leave(group))
-	do(a.Close())
+	must.Do(t, c.Leave(group))
+	must.Do(t, a.Close())
 	if err := b.Leave(group); !errors.Is(err, ib.EINVAL) {
 		t.Errorf("leave again: %v, want EINVAL", err)
 	}
-	if err := a.Join(group); !errors.Is(err, fabric.ErrClosed) {
-		t.Errorf("join after close: %v", err)
-	}
-	if err := a.Leave(group); !errors.Is(err, fabric.ErrClosed) {
-		t.Errorf("leave after close: %v", err)
-	}
+	must.Fail(t, a.Join(group), fabric.ErrClosed, "join after close")
+	must.Fail(t, a.Leave(group), fabric.ErrClosed, "leave after close")
 	if s := a.Stats(); s.SentPackets != 12 || s.SendErrors != 0 {
 		t.Errorf("%d packets counted as sent and %d as refused, not 12 and 0", s.SentPackets, s.SendErrors)
 	}
@@ -104,9 +91,7 @@ func TestGroupsComeAndGoDuringTraffic(t *testing.T) {
 	way := fabric.Path{Src: a.Caps().Addrs[0], Dst: group, HopLimit: 64}
 	for range 500 {
 		put(t, batch, way, 64, 3)
-		if err := a.Send(batch); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, a.Send(batch))
 	}
 	wg.Wait()
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/fabric/pipe"
+	"github.com/softhca/softhca/internal/must"
 )
 
 func attach(t testing.TB, n *pipe.Network, addrs ...string) *pipe.Port {
@@ -19,9 +20,7 @@ func attach(t testing.TB, n *pipe.Network, addrs ...string) *pipe.Port {
 		list = append(list, netip.MustParseAddr(s))
 	}
 	p, err := n.Port(list...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return p
 }
 
@@ -52,9 +51,7 @@ func TestRunsArriveWhole(t *testing.T) {
 	v6.Src, v6.Dst = a.Caps().Addrs[1], b.Caps().Addrs[1]
 	put(t, batch, v4, 100, 5)
 	put(t, batch, v6, 64, 1)
-	if err := a.Send(batch); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, a.Send(batch))
 	ds := make([]fabric.Datagram, 1)
 	for _, want := range []struct {
 		path          fabric.Path
@@ -94,9 +91,7 @@ func TestReceivedBytesStayUntilTheNextReceive(t *testing.T) {
 	batch := fabric.NewBatch(1<<16, a.Caps())
 	send := func(size, count int) {
 		put(t, batch, path(a, b), size, count)
-		if err := a.Send(batch); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, a.Send(batch))
 	}
 	send(100, 2)
 	ds := make([]fabric.Datagram, 4)
@@ -121,9 +116,7 @@ func TestAFullQueueDropsAndCounts(t *testing.T) {
 		before := b.Stats().Overflows
 		for range 10 {
 			put(t, batch, path(a, b), 1000, 1)
-			if err := a.Send(batch); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, a.Send(batch))
 		}
 		k, err := b.Receive(ds)
 		if k != 3 || err != nil {
@@ -137,9 +130,7 @@ func TestAFullQueueDropsAndCounts(t *testing.T) {
 	a, b = attach(t, small, "10.0.0.1"), attach(t, small, "10.0.0.2")
 	batch = fabric.NewBatch(1<<16, a.Caps())
 	put(t, batch, path(a, b), 1, 100)
-	if err := a.Send(batch); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, a.Send(batch))
 	if k, _ := b.Receive(make([]fabric.Datagram, 128)); k != 4096/65 {
 		t.Errorf("%d datagrams of one byte wait in 4096 bytes: the bookkeeping must count", k)
 	}
@@ -155,9 +146,7 @@ func TestWhatCannotBeSentIsCounted(t *testing.T) {
 	put(t, batch, nobody, 64, 2)
 	put(t, batch, foreign, 64, 3)
 	put(t, batch, path(a, b), 1004, 4)
-	if err := a.Send(batch); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, a.Send(batch))
 	if s := a.Stats(); s.SendErrors != 9 || s.SentPackets != 0 {
 		t.Errorf("%d refused and %d sent, not 9 and 0", s.SendErrors, s.SentPackets)
 	}
@@ -176,9 +165,7 @@ func TestAddressesBelongToOnePort(t *testing.T) {
 		}
 	}
 	attach(t, n, "10.0.0.5", "10.0.0.6") // a refused port holds no address
-	if err := p.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Close())
 	attach(t, n, "10.0.0.1") // nor does a closed one
 }
 
@@ -189,27 +176,19 @@ func TestWait(t *testing.T) {
 	short := func(what string, read bool) {
 		t.Helper()
 		begin := time.Now()
-		if err := b.Wait(20*time.Millisecond, read, false); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, b.Wait(20*time.Millisecond, read, false))
 		if d := time.Since(begin); d < 15*time.Millisecond {
 			t.Errorf("%s: a wait for 20 ms took %v", what, d)
 		}
 	}
 	short("nothing happened", true)
 	b.Wake()
-	if err := b.Wait(-1, true, false); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.Wait(-1, true, false))
 	short("a wake is over", true)
 	put(t, batch, path(a, b), 64, 1)
-	if err := a.Send(batch); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, a.Send(batch))
 	short("an arrival of no interest", false)
-	if err := b.Wait(-1, true, false); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.Wait(-1, true, false))
 	if k, err := b.Receive(make([]fabric.Datagram, 2)); k != 1 || err != nil {
 		t.Fatal(k, err)
 	}
@@ -223,21 +202,15 @@ func TestCloseEndsEverything(t *testing.T) {
 	p := attach(t, pipe.NewNetwork(pipe.Options{}), "10.0.0.1")
 	done := make(chan error, 1)
 	go func() { done <- p.Wait(-1, true, false) }()
-	if err := p.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Close())
 	if err := <-done; !errors.Is(err, fabric.ErrClosed) {
 		t.Errorf("the wait ended with %v", err)
 	}
 	if _, err := p.Receive(nil); !errors.Is(err, fabric.ErrClosed) {
 		t.Errorf("receive: %v", err)
 	}
-	if err := p.Send(fabric.NewBatch(64, p.Caps())); !errors.Is(err, fabric.ErrClosed) {
-		t.Errorf("send: %v", err)
-	}
-	if err := p.Close(); !errors.Is(err, fabric.ErrClosed) {
-		t.Errorf("second close: %v", err)
-	}
+	must.Fail(t, p.Send(fabric.NewBatch(64, p.Caps())), fabric.ErrClosed, "send")
+	must.Fail(t, p.Close(), fabric.ErrClosed, "second close")
 }
 
 // Many ports send to one that waits: nothing is lost or waited for in vain.
@@ -261,13 +234,9 @@ func TestConcurrentSenders(t *testing.T) {
 	}
 	ds := make([]fabric.Datagram, 8)
 	for seen := 0; seen < senders*rounds; {
-		if err := to.Wait(-1, true, false); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, to.Wait(-1, true, false))
 		k, err := to.Receive(ds)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		seen += k
 	}
 	wg.Wait()
@@ -280,12 +249,8 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	ds := make([]fabric.Datagram, 16)
 	round := func() {
 		put(t, batch, path(a, b), 1000, 20)
-		if err := a.Send(batch); err != nil {
-			t.Fatal(err)
-		}
-		if err := b.Wait(time.Second, true, false); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, a.Send(batch))
+		must.Do(t, b.Wait(time.Second, true, false))
 		if k, err := b.Receive(ds); k != 1 || err != nil {
 			t.Fatal(k, err)
 		}
@@ -307,9 +272,7 @@ func BenchmarkSendReceive(b *testing.B) {
 		for range 15 {
 			batch.Append(&p, 4112)
 		}
-		if err := from.Send(batch); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, from.Send(batch))
 		if k, err := to.Receive(ds); k != 1 || err != nil {
 			b.Fatal(k, err)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/fabric/poll"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // pair returns a poller of two sockets and the far ends of both.
@@ -20,16 +21,12 @@ func pair(t *testing.T) (*poll.Poller, [2]int) {
 	var near, far [2]int
 	for i := range near {
 		p, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		near[i], far[i] = p[0], p[1]
 		t.Cleanup(func() { _ = unix.Close(p[1]) })
 	}
 	p, err := poll.New(near[:]...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = p.Close() })
 	return p, far
 }
@@ -38,9 +35,7 @@ func pair(t *testing.T) (*poll.Poller, [2]int) {
 func elapsed(t *testing.T, p *poll.Poller, timeout time.Duration, read bool, write int) time.Duration {
 	t.Helper()
 	begin := time.Now()
-	if err := p.Wait(timeout, read, write); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Wait(timeout, read, write))
 	return time.Since(begin)
 }
 
@@ -81,9 +76,7 @@ func TestWhatEndsAWait(t *testing.T) {
 func TestWakeOn(t *testing.T) {
 	p, _ := pair(t)
 	ends := make([]int, 2)
-	if err := unix.Pipe2(ends, unix.O_CLOEXEC); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Pipe2(ends, unix.O_CLOEXEC))
 	for _, fd := range ends {
 		t.Cleanup(func() { _ = unix.Close(fd) })
 	}
@@ -118,9 +111,7 @@ func TestNoWakeIsLost(t *testing.T) {
 		}
 		waker.Wait()
 		for _, read := range []bool{true, false} { // the trace of a late one
-			if err := p.Wait(0, read, poll.NoSocket); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, p.Wait(0, read, poll.NoSocket))
 		}
 	}
 }
@@ -144,18 +135,12 @@ func TestCloseWaitsForCallsUnderWay(t *testing.T) {
 		t.Errorf("the socket was closed under a call: %v", err)
 	}
 	p.Leave()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, <-done)
 	if _, err := unix.Write(far[0], []byte("x")); err == nil {
 		t.Error("the socket is still open after Close")
 	}
-	if err := p.Close(); !errors.Is(err, fabric.ErrClosed) {
-		t.Errorf("second close: %v", err)
-	}
-	if err := p.Wait(-1, true, poll.NoSocket); !errors.Is(err, fabric.ErrClosed) {
-		t.Errorf("wait after close: %v", err)
-	}
+	must.Fail(t, p.Close(), fabric.ErrClosed, "second close")
+	must.Fail(t, p.Wait(-1, true, poll.NoSocket), fabric.ErrClosed, "wait after close")
 	p.Wake()
 }
 
@@ -181,9 +166,7 @@ func TestCloseEndsWaits(t *testing.T) {
 				}
 			})
 		}
-		if err := p.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.Close())
 		users.Wait()
 		if err := <-done; !errors.Is(err, fabric.ErrClosed) {
 			t.Fatalf("the wait ended with %v", err)

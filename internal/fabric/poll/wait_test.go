@@ -10,22 +10,17 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/softhca/softhca/internal/fabric/poll"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // forbid lowers the limit of descriptors to 0 until the test ends: ppoll fails.
 func forbid(t *testing.T) {
 	t.Helper()
 	var had unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &had); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Max: had.Max}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &had))
+	must.Do(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Max: had.Max}))
 	t.Cleanup(func() {
-		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &had); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &had))
 	})
 	if _, err := unix.Poll([]unix.PollFd{{Fd: -1}}, 0); !errors.Is(err, unix.EINVAL) {
 		t.Fatalf("the limit has no effect on poll: %v", err)
@@ -39,9 +34,7 @@ var places = []int{3, 1500}
 func pipeAt(t *testing.T, least int) (ends [2]int) {
 	t.Helper()
 	var p [2]int
-	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Pipe2(p[:], unix.O_CLOEXEC))
 	for i, fd := range p {
 		high, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, least)
 		if err != nil {
@@ -92,17 +85,13 @@ func TestWait(t *testing.T) {
 				p, q := pipeAt(t, least), pipeAt(t, least)
 				way(t)
 				fds := []unix.PollFd{{Fd: -1, Events: unix.POLLIN}, {Fd: int32(p[0]), Events: unix.POLLIN, Revents: 9}, {Fd: int32(q[1]), Events: unix.POLLOUT}}
-				if err := poll.Wait(fds, nil); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, poll.Wait(fds, nil))
 				if fds[0].Revents != 0 || fds[1].Revents != 0 || fds[2].Revents != unix.POLLOUT {
 					t.Errorf("only the second pipe has room: %+v", fds)
 				}
 				left := unix.NsecToTimespec(int64(nap))
 				begin := time.Now()
-				if err := poll.Wait(fds[:2], &left); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, poll.Wait(fds[:2], &left))
 				if d := time.Since(begin); d < almost || fds[1].Revents != 0 {
 					t.Errorf("a wait for nothing ended after %v: %+v", d, fds)
 				}

@@ -14,14 +14,8 @@ import (
 	"github.com/softhca/softhca/internal/fabric/ipudp"
 	"github.com/softhca/softhca/internal/fabric/raw"
 	"github.com/softhca/softhca/internal/fabric/sandbox"
+	"github.com/softhca/softhca/internal/must"
 )
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // silent fails the test if something waits at a port. Interfaces of the host
 // deliver what a Send sends before it returns.
@@ -29,7 +23,7 @@ func silent(t *testing.T, p fabric.Port, why string) {
 	t.Helper()
 	ds := make([]fabric.Datagram, 1)
 	n, err := p.Receive(ds)
-	must(t, err)
+	must.Do(t, err)
 	if n != 0 {
 		t.Errorf("%s: a datagram from %v to %v arrived", why, ds[0].Src, ds[0].Dst)
 	}
@@ -64,26 +58,26 @@ func TestGroupReachesAllItsMembers(t *testing.T) {
 				p.SrcPort = fabric.RoCEPort
 			}
 			stray, _ := runs(t, p, [2]int{96, 3})
-			must(t, from.Send(stray))
+			must.Do(t, from.Send(stray))
 			for _, to := range ports {
 				silent(t, to, "nobody is a member")
 			}
 			for _, to := range ports {
-				must(t, to.Join(group))
+				must.Do(t, to.Join(group))
 			}
 			batch, segs := runs(t, p, [2]int{96, 3}, [2]int{64, 1})
-			must(t, from.Send(batch))
+			must.Do(t, from.Send(batch))
 			for _, to := range ports {
 				gs := transfer(t, to, to, batch, len(segs))
 				if to != u { // which does not see identifications
 					check(t, p, segs, gs)
 				}
 				silent(t, to, "every packet came once")
-				must(t, to.Leave(group))
+				must.Do(t, to.Leave(group))
 			}
 		}
 		silent(t, b, "no member")
-		must(t, errors.Join(a.Close(), b.Close(), u.Close()))
+		must.Do(t, errors.Join(a.Close(), b.Close(), u.Close()))
 	}
 }
 
@@ -94,7 +88,7 @@ func TestGroupStaysOnItsInterface(t *testing.T) {
 	sandbox.Tap(t, "tap0", netip.MustParsePrefix("10.9.0.1/24"))
 	lo, tap := openRaw(t, "127.0.0.1"), openRaw(t, "10.9.0.1")
 	group := netip.MustParseAddr("239.1.2.3")
-	must(t, errors.Join(lo.Join(group), tap.Join(group)))
+	must.Do(t, errors.Join(lo.Join(group), tap.Join(group)))
 	for _, c := range []struct{ from, other *raw.Port }{{lo, tap}, {tap, lo}} {
 		p := toGroup(c.from, 0, group)
 		batch, segs := runs(t, p, [2]int{96, 5})
@@ -122,11 +116,11 @@ func TestGroupFromTheNetwork(t *testing.T) {
 		}
 		arrive()
 		silent(t, r, "no member yet")
-		must(t, r.Join(p.Dst))
+		must.Do(t, r.Join(p.Dst))
 		arrive()
 		none := fabric.NewBatch(1<<13, r.Caps())
 		check(t, p, segs, transfer(t, r, r, none, 1))
-		must(t, r.Leave(p.Dst))
+		must.Do(t, r.Leave(p.Dst))
 		arrive()
 		silent(t, r, "no member any more")
 	}
@@ -138,7 +132,7 @@ func TestGroupsAreBoundedAndLeaveNothing(t *testing.T) {
 	}
 	descriptors := func() int {
 		all, err := os.ReadDir("/proc/self/fd")
-		must(t, err)
+		must.Do(t, err)
 		return len(all)
 	}
 	before := descriptors()
@@ -155,13 +149,13 @@ func TestGroupsAreBoundedAndLeaveNothing(t *testing.T) {
 		return netip.AddrFrom16([16]byte{0xff, 0x0e, 15: byte(i)})
 	}
 	for i := range fabric.MaxGroups { // the largest filter is loaded without complaint
-		must(t, p.Join(group(i)))
+		must.Do(t, p.Join(group(i)))
 	}
 	if err := p.Join(group(fabric.MaxGroups)); !errors.Is(err, unix.ENOMEM) {
 		t.Errorf("one group too many: %v, want ENOMEM", err)
 	}
-	must(t, p.Leave(group(3)))
-	must(t, p.Join(group(5)))
+	must.Do(t, p.Leave(group(3)))
+	must.Do(t, p.Join(group(5)))
 	if err := p.Leave(group(3)); !errors.Is(err, unix.EINVAL) {
 		t.Errorf("leave again: %v, want EINVAL", err)
 	}
@@ -171,14 +165,10 @@ func TestGroupsAreBoundedAndLeaveNothing(t *testing.T) {
 	last := toGroup(p, 1, group(fabric.MaxGroups-2))
 	batch, segs := runs(t, last, [2]int{96, 2})
 	check(t, last, segs, transfer(t, p, p, batch, len(segs)))
-	must(t, p.Close())
+	must.Do(t, p.Close())
 	if n := descriptors(); n != before {
 		t.Errorf("%d descriptors are open after the port was closed, %d before it was opened", n, before)
 	}
-	if err := p.Join(group(0)); !errors.Is(err, fabric.ErrClosed) {
-		t.Errorf("join after close: %v", err)
-	}
-	if err := p.Leave(group(0)); !errors.Is(err, fabric.ErrClosed) {
-		t.Errorf("leave after close: %v", err)
-	}
+	must.Fail(t, p.Join(group(0)), fabric.ErrClosed, "join after close")
+	must.Fail(t, p.Leave(group(0)), fabric.ErrClosed, "leave after close")
 }

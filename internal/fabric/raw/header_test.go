@@ -13,6 +13,7 @@ import (
 	"github.com/softhca/softhca/internal/fabric/ipudp"
 	"github.com/softhca/softhca/internal/fabric/raw"
 	"github.com/softhca/softhca/internal/fabric/sandbox"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/roce"
 )
 
@@ -32,9 +33,9 @@ func inject(t *testing.T, h *ipudp.Header, packet []byte) {
 		to = &unix.SockaddrInet6{Addr: h.Dst.As16()}
 	}
 	fd, err := unix.Socket(family, unix.SOCK_RAW, unix.IPPROTO_RAW)
-	must(t, err)
-	defer func() { must(t, unix.Close(fd)) }()
-	must(t, unix.Sendto(fd, packet, 0, to))
+	must.Do(t, err)
+	defer func() { must.Do(t, unix.Close(fd)) }()
+	must.Do(t, unix.Sendto(fd, packet, 0, to))
 }
 
 // sealed returns a packet with the ICRC that covers its very header.
@@ -78,11 +79,11 @@ func next(t *testing.T, p *raw.Port) fabric.Datagram {
 	ds := make([]fabric.Datagram, 1)
 	for end := time.Now().Add(waitLimit); time.Now().Before(end); {
 		n, err := p.Receive(ds)
-		must(t, err)
+		must.Do(t, err)
 		if n == 1 {
 			return ds[0]
 		}
-		must(t, p.Wait(time.Until(end), true, false))
+		must.Do(t, p.Wait(time.Until(end), true, false))
 	}
 	t.Fatal("nothing arrived")
 	return ds[0]

@@ -17,6 +17,7 @@ import (
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/fabric/raw"
 	"github.com/softhca/softhca/internal/fabric/sandbox"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/roce"
 )
 
@@ -155,13 +156,9 @@ func TestOnlyItsOwnPacketsArrive(t *testing.T) {
 func dns(t *testing.T) {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = unix.Close(fd) }()
-	if err := unix.Sendto(fd, make([]byte, 40), 0, &unix.SockaddrInet4{Port: 53, Addr: [4]byte{127, 1, 0, 2}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Sendto(fd, make([]byte, 40), 0, &unix.SockaddrInet4{Port: 53, Addr: [4]byte{127, 1, 0, 2}}))
 }
 
 // A connected socket would hear of "port unreachable".
@@ -171,21 +168,15 @@ func TestTheKernelDoesNotAnswerForThePort(t *testing.T) {
 	}
 	r := openRaw(t, "127.1.0.2")
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = unix.Close(fd) }()
-	if err := unix.Connect(fd, &unix.SockaddrInet4{Port: fabric.RoCEPort, Addr: [4]byte{127, 1, 0, 2}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Connect(fd, &unix.SockaddrInet4{Port: fabric.RoCEPort, Addr: [4]byte{127, 1, 0, 2}}))
 	for range 3 {
 		if _, err := unix.Write(fd, make([]byte, 20)); err != nil {
 			t.Fatalf("the sender was told: %v", err)
 		}
 	}
-	if err := r.Wait(waitLimit, true, false); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Wait(waitLimit, true, false))
 	if n, err := r.Receive(make([]fabric.Datagram, 8)); n == 0 || err != nil {
 		t.Errorf("received %d, %v: the port does not hear what it keeps from the kernel", n, err)
 	}
@@ -197,9 +188,7 @@ func TestFullSendBufferKeepsTheRest(t *testing.T) {
 	}
 	sandbox.Tap(t, "tap0", netip.MustParsePrefix("10.9.0.1/24"))
 	r, err := raw.Open(raw.Config{Addrs: parse([]string{"10.9.0.1"}), SendBuffer: 20_000})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = r.Close() })
 	p := fabric.Path{Src: r.Caps().Addrs[0], Dst: netip.MustParseAddr("10.9.0.2"), SrcPort: 0xC000, HopLimit: 64}
 	batch, segs := runs(t, p, [2]int{1400, 100}) // no ARP answer comes: they stay in the buffer
@@ -221,9 +210,7 @@ func TestFullSendBufferKeepsTheRest(t *testing.T) {
 		t.Errorf("%d packets sent and %d left of %d", sent, at-sent, len(segs))
 	}
 	begin := time.Now()
-	if err := r.Wait(20*time.Millisecond, false, true); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Wait(20*time.Millisecond, false, true))
 	if d := time.Since(begin); d < 15*time.Millisecond {
 		t.Errorf("the wait for room ended after %v though there is none", d)
 	}
@@ -264,9 +251,7 @@ func TestOverflowIsCounted(t *testing.T) {
 	}
 	u := openUDP(t, "127.1.0.1")
 	r, err := raw.Open(raw.Config{Addrs: parse([]string{"127.1.0.2"}), RecvBuffer: 8192})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = r.Close() })
 	p := fabric.Path{Src: u.Caps().Addrs[0], Dst: r.Caps().Addrs[0], SrcPort: fabric.RoCEPort, HopLimit: 64}
 	sizes := make([][2]int, 40)
@@ -274,9 +259,7 @@ func TestOverflowIsCounted(t *testing.T) {
 		sizes[i] = [2]int{1040 + 4*i, 1}
 	}
 	batch, _ := runs(t, p, sizes...)
-	if err := u.Send(batch); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, u.Send(batch))
 	ds := make([]fabric.Datagram, 16)
 	seen := 0
 	for n := 1; n > 0; seen += n {
@@ -343,14 +326,10 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 		for range 20 {
 			batch.Append(&p, 1040)
 		}
-		if err := a.Send(batch); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, a.Send(batch))
 		for n := 0; n < 20; {
 			k, err := b.Receive(ds)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			n += k
 		}
 	})
@@ -373,17 +352,13 @@ func TestCloseEndsEverything(t *testing.T) {
 			}
 		}
 	}()
-	if err := p.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Close())
 	if err := <-done; !errors.Is(err, fabric.ErrClosed) {
 		t.Errorf("the wait ended with %v", err)
 	}
 	if _, err := p.Receive(nil); !errors.Is(err, fabric.ErrClosed) {
 		t.Errorf("receive after close: %v", err)
 	}
-	if err := p.Send(fabric.NewBatch(64, p.Caps())); !errors.Is(err, fabric.ErrClosed) {
-		t.Errorf("send after close: %v", err)
-	}
+	must.Fail(t, p.Send(fabric.NewBatch(64, p.Caps())), fabric.ErrClosed, "send after close")
 	openRaw(t, "127.1.0.1") // the address is free again
 }

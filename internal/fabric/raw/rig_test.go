@@ -12,6 +12,7 @@ import (
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/fabric/raw"
 	"github.com/softhca/softhca/internal/fabric/udp"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/roce"
 )
 
@@ -20,9 +21,7 @@ const waitLimit = 5 * time.Second
 func openRaw(t testing.TB, addrs ...string) *raw.Port {
 	t.Helper()
 	p, err := raw.Open(raw.Config{Addrs: parse(addrs)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = p.Close() })
 	return p
 }
@@ -30,9 +29,7 @@ func openRaw(t testing.TB, addrs ...string) *raw.Port {
 func openUDP(t testing.TB, addrs ...string) *udp.Port {
 	t.Helper()
 	p, err := udp.Open(udp.Config{Addrs: parse(addrs), GSO: udp.GSOOn})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = p.Close() })
 	return p
 }
@@ -78,16 +75,12 @@ type got struct {
 // transfer sends b and receives n segments.
 func transfer(t testing.TB, from, to fabric.Port, b *fabric.Batch, n int) []got {
 	t.Helper()
-	if err := from.Send(b); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, from.Send(b))
 	var gs []got
 	ds := make([]fabric.Datagram, 16)
 	for end := time.Now().Add(waitLimit); len(gs) < n; {
 		k, err := to.Receive(ds)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for i := range ds[:k] {
 			id := ds[i].ID
 			for off := 0; off < len(ds[i].Bytes); id++ {
@@ -103,9 +96,7 @@ func transfer(t testing.TB, from, to fabric.Port, b *fabric.Batch, n int) []got 
 		if left <= 0 {
 			t.Fatalf("%d of %d segments arrived", len(gs), n)
 		}
-		if err := to.Wait(left, true, false); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, to.Wait(left, true, false))
 	}
 	return gs
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/fabric/udp"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // BenchmarkSendReceive moves runs of equal segments from one port to another
@@ -47,14 +48,10 @@ func pump(b *testing.B, from, to *udp.Port, batch *fabric.Batch, ds []fabric.Dat
 	for _, r := range batch.Pending() {
 		n += r.Count
 	}
-	if err := from.Send(batch); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, from.Send(batch))
 	for left := n; left > 0; {
 		k, err := to.Receive(ds)
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, err)
 		for i := range ds[:k] {
 			left -= segments(&ds[i])
 		}

@@ -19,19 +19,13 @@ import (
 	"github.com/softhca/softhca/internal/fabric/ipudp"
 	"github.com/softhca/softhca/internal/fabric/sandbox"
 	"github.com/softhca/softhca/internal/fabric/udp"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // group4 returns group n of this process: others on the host have others.
 func group4(n int) netip.Addr {
 	pid := os.Getpid()
 	return netip.AddrFrom4([4]byte{239, byte(pid >> 8), byte(pid), byte(n)})
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // openAt opens a port on given addresses, in a sandbox.
@@ -42,7 +36,7 @@ func openAt(t *testing.T, addrs ...string) *udp.Port {
 		c.Addrs = append(c.Addrs, netip.MustParseAddr(a))
 	}
 	p, err := udp.Open(c)
-	must(t, err)
+	must.Do(t, err)
 	t.Cleanup(func() { _ = p.Close() })
 	return p
 }
@@ -58,7 +52,7 @@ func silent(t *testing.T, p *udp.Port, why string) {
 	t.Helper()
 	ds := make([]fabric.Datagram, 1)
 	n, err := p.Receive(ds)
-	must(t, err)
+	must.Do(t, err)
 	if n != 0 {
 		t.Errorf("%s: a datagram from %v to %v arrived", why, ds[0].Src, ds[0].Dst)
 	}
@@ -78,8 +72,8 @@ func TestGroupReachesAllItsMembers(t *testing.T) {
 	}
 	send()
 	silent(t, b, "b is no member yet")
-	must(t, b.Join(dst))
-	must(t, c.Join(dst))
+	must.Do(t, b.Join(dst))
+	must.Do(t, c.Join(dst))
 	ws := send()
 	for _, p := range []*udp.Port{b, c} {
 		gs := collect(t, p, len(ws))
@@ -90,8 +84,8 @@ func TestGroupReachesAllItsMembers(t *testing.T) {
 		silent(t, p, "every packet came once")
 	}
 	silent(t, a, "the sender is no member")
-	must(t, a.Join(dst))
-	must(t, b.Leave(dst))
+	must.Do(t, a.Join(dst))
+	must.Do(t, b.Leave(dst))
 	ws = send()
 	check(t, ws, collect(t, a, len(ws)), ownIndex)
 	check(t, ws, collect(t, c, len(ws)), ownIndex)
@@ -114,10 +108,10 @@ func TestGroupIsHeardOnce(t *testing.T) {
 		return
 	}
 	a, b := openAt(t, "127.0.0.1"), openAt(t, "127.0.0.2", "127.0.0.3")
-	must(t, b.Join(group4(1)))
-	must(t, b.Join(group4(2)))
-	must(t, b.Join(group4(1)))
-	must(t, b.Leave(group4(1)))
+	must.Do(t, b.Join(group4(1)))
+	must.Do(t, b.Join(group4(2)))
+	must.Do(t, b.Join(group4(1)))
+	must.Do(t, b.Leave(group4(1)))
 	batch := fabric.NewBatch(1<<14, a.Caps())
 	fill(t, batch, group1(toGroup(a, 0, group4(3))))
 	ws := fill(t, batch, group1(toGroup(a, 0, group4(1))), group1(toGroup(a, 0, group4(2))))
@@ -132,7 +126,7 @@ func TestGroupEndsAWait(t *testing.T) {
 	a, b := open(t, udp.Config{}), open(t, udp.Config{})
 	dst := group4(1)
 	batch := fabric.NewBatch(1<<12, a.Caps())
-	must(t, b.Join(dst))
+	must.Do(t, b.Join(dst))
 	for _, joined := range []bool{true, false} {
 		fill(t, batch, group1(toGroup(a, 0, dst)))
 		sendAll(t, a, batch)
@@ -141,13 +135,13 @@ func TestGroupEndsAWait(t *testing.T) {
 			timeout = 20 * time.Millisecond
 		}
 		begin := time.Now()
-		must(t, b.Wait(timeout, true, false))
+		must.Do(t, b.Wait(timeout, true, false))
 		if d := time.Since(begin); joined && d > waitLimit/2 || !joined && d < timeout*3/4 {
 			t.Errorf("joined %t: the wait took %v", joined, d)
 		}
 		if joined {
 			collect(t, b, 1)
-			must(t, b.Leave(dst))
+			must.Do(t, b.Leave(dst))
 		}
 	}
 }
@@ -162,8 +156,8 @@ func TestGroupStaysOnItsInterface(t *testing.T) {
 	sandbox.Tap(t, "tap0", netip.MustParsePrefix("10.9.0.1/24"))
 	lo, tap := openAt(t, "127.0.0.1"), openAt(t, "10.9.0.1")
 	dst := group4(1)
-	must(t, lo.Join(dst))
-	must(t, tap.Join(dst))
+	must.Do(t, lo.Join(dst))
+	must.Do(t, tap.Join(dst))
 	for _, c := range []struct{ from, other *udp.Port }{{lo, tap}, {tap, lo}} {
 		batch := fabric.NewBatch(1<<14, c.from.Caps())
 		ws := fill(t, batch, group{path: toGroup(c.from, 0, dst), size: 96, count: 5})
@@ -171,9 +165,9 @@ func TestGroupStaysOnItsInterface(t *testing.T) {
 		check(t, ws, collect(t, c.from, len(ws)), ownIndex)
 		silent(t, c.other, "another network")
 	}
-	must(t, tap.Close())
+	must.Do(t, tap.Close())
 	both := openAt(t, "127.0.0.2", "10.9.0.1", "127.0.0.3")
-	must(t, both.Join(dst))
+	must.Do(t, both.Join(dst))
 	batch := fabric.NewBatch(1<<14, both.Caps())
 	ws := fill(t, batch, group1(toGroup(both, 0, dst)), group1(toGroup(both, 1, dst)))
 	sendAll(t, both, batch)
@@ -204,10 +198,10 @@ func TestGroupFromTheNetwork(t *testing.T) {
 		}
 		arrive()
 		silent(t, p, "no member yet")
-		must(t, p.Join(way.Dst))
+		must.Do(t, p.Join(way.Dst))
 		arrive()
 		check(t, ws, collect(t, p, 1), zero)
-		must(t, p.Leave(way.Dst))
+		must.Do(t, p.Leave(way.Dst))
 		arrive()
 		silent(t, p, "no member any more")
 	}
@@ -221,8 +215,8 @@ func TestIPv6Groups(t *testing.T) {
 	a, b := openAt(t, "fd00::1", "fe80::7"), openAt(t, "fd00::2")
 	for _, s := range []string{"ff0e::77:2", "ff02::77:2", "ff05::1"} {
 		dst := netip.MustParseAddr(s)
-		must(t, a.Join(dst))
-		must(t, b.Join(dst))
+		must.Do(t, a.Join(dst))
+		must.Do(t, b.Join(dst))
 		batch := fabric.NewBatch(1<<16, a.Caps())
 		far := toGroup(a, 0, dst)
 		far.HopLimit, far.TClass = 9, 0x28
@@ -236,8 +230,8 @@ func TestIPv6Groups(t *testing.T) {
 			}
 			silent(t, p, "every packet came once")
 		}
-		must(t, b.Leave(dst))
-		must(t, a.Leave(dst))
+		must.Do(t, b.Leave(dst))
+		must.Do(t, a.Leave(dst))
 	}
 	if n := a.Stats().SendErrors; n != 0 {
 		t.Errorf("%d packets were refused", n)
@@ -252,7 +246,7 @@ func TestIPv6GroupOnLoopbackIsRefused(t *testing.T) {
 	}
 	p := openAt(t, "::1")
 	dst := netip.MustParseAddr("ff0e::77:2")
-	must(t, p.Join(dst))
+	must.Do(t, p.Join(dst))
 	batch := fabric.NewBatch(1<<14, p.Caps())
 	fill(t, batch, group1(toGroup(p, 0, dst)))
 	ws := fill(t, batch, group1(path(p, p)))
@@ -281,20 +275,16 @@ func TestJoinExplainsWhatIsWrong(t *testing.T) {
 			t.Errorf("%s: %v, want %v", c.what, err, c.want)
 		}
 	}
-	must(t, p.Close())
-	if err := p.Join(dst); !errors.Is(err, fabric.ErrClosed) {
-		t.Errorf("join after close: %v", err)
-	}
-	if err := p.Leave(dst); !errors.Is(err, fabric.ErrClosed) {
-		t.Errorf("leave after close: %v", err)
-	}
+	must.Do(t, p.Close())
+	must.Fail(t, p.Join(dst), fabric.ErrClosed, "join after close")
+	must.Fail(t, p.Leave(dst), fabric.ErrClosed, "leave after close")
 }
 
 // descriptors returns how many descriptors the process has open.
 func descriptors(t *testing.T) int {
 	t.Helper()
 	all, err := os.ReadDir("/proc/self/fd")
-	must(t, err)
+	must.Do(t, err)
 	return len(all)
 }
 
@@ -303,7 +293,7 @@ func TestGroupsAreBoundedAndLeaveNothing(t *testing.T) {
 	p := open(t, udp.Config{RecvBuffer: 4096})
 	alone := descriptors(t)
 	for i := range fabric.MaxGroups {
-		must(t, p.Join(group4(i)))
+		must.Do(t, p.Join(group4(i)))
 	}
 	if err := p.Join(group4(fabric.MaxGroups)); !errors.Is(err, syscall.ENOMEM) {
 		t.Errorf("one group too many: %v, want ENOMEM", err)
@@ -312,13 +302,13 @@ func TestGroupsAreBoundedAndLeaveNothing(t *testing.T) {
 		t.Errorf("%d groups take %d descriptors", fabric.MaxGroups, n)
 	}
 	for i := range fabric.MaxGroups / 2 {
-		must(t, p.Leave(group4(i)))
+		must.Do(t, p.Leave(group4(i)))
 	}
 	if n := descriptors(t) - alone; n != fabric.MaxGroups/2 {
 		t.Errorf("the %d groups that are left take %d descriptors", fabric.MaxGroups/2, n)
 	}
-	must(t, p.Join(group4(1)))
-	must(t, p.Close())
+	must.Do(t, p.Join(group4(1)))
+	must.Do(t, p.Close())
 	if n := descriptors(t); n != before {
 		t.Errorf("%d descriptors are open after the port was closed, %d before it was opened", n, before)
 	}
@@ -333,7 +323,7 @@ func TestFailedJoinLeavesNothing(t *testing.T) {
 	tun := sandbox.Tap(t, "tap0", netip.MustParsePrefix("10.9.0.1/24"))
 	p := openAt(t, "127.0.0.1", "10.9.0.1")
 	before := descriptors(t)
-	must(t, tun.Close()) // with it goes the interface
+	must.Do(t, tun.Close()) // with it goes the interface
 	for i := range 3 {
 		if err := p.Join(group4(1)); err == nil {
 			t.Fatal("a group was joined on an interface that is gone")
@@ -355,7 +345,7 @@ func TestFailedJoinLeavesNothing(t *testing.T) {
 func TestGroupsDuringTraffic(t *testing.T) {
 	a, b := open(t, udp.Config{}), open(t, udp.Config{})
 	steady := group4(200)
-	must(t, b.Join(steady))
+	must.Do(t, b.Join(steady))
 	var wg sync.WaitGroup
 	var changes atomic.Int64
 	wg.Go(func() {
@@ -400,16 +390,14 @@ func TestGroupsDuringTraffic(t *testing.T) {
 		runtime.Gosched()
 	}
 	collectAtLeastOne(b)
-	if err := errors.Join(a.Close(), b.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(a.Close(), b.Close()))
 	wg.Wait()
 }
 
 func TestGroupAllocatesNothing(t *testing.T) {
 	a, b := open(t, udp.Config{}), open(t, udp.Config{})
 	dst := group4(1)
-	must(t, b.Join(dst))
+	must.Do(t, b.Join(dst))
 	batch := fabric.NewBatch(1<<16, a.Caps())
 	ds := make([]fabric.Datagram, 16)
 	p := toGroup(a, 0, dst)
@@ -417,10 +405,10 @@ func TestGroupAllocatesNothing(t *testing.T) {
 		for range 10 {
 			batch.Append(&p, 96)
 		}
-		must(t, a.Send(batch))
+		must.Do(t, a.Send(batch))
 		for n := 10; n > 0; {
 			k, err := b.Receive(ds)
-			must(t, err)
+			must.Do(t, err)
 			for i := range ds[:k] {
 				n -= segments(&ds[i])
 			}
@@ -439,7 +427,7 @@ func TestFailedJoin(t *testing.T) {
 	}
 	tap := sandbox.Tap(t, "tap0", netip.MustParsePrefix("10.9.0.1/24"))
 	both, peer := openAt(t, "127.0.0.2", "10.9.0.1"), openAt(t, "127.0.0.3")
-	must(t, tap.Close()) // the interface goes, too
+	must.Do(t, tap.Close()) // the interface goes, too
 	before := openFiles(t)
 	dst := group4(1)
 	for range 5 {
@@ -463,6 +451,6 @@ func TestFailedJoin(t *testing.T) {
 func openFiles(t *testing.T) int {
 	t.Helper()
 	all, err := os.ReadDir("/proc/self/fd")
-	must(t, err)
+	must.Do(t, err)
 	return len(all)
 }

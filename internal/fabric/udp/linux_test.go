@@ -11,6 +11,7 @@ import (
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/fabric/sandbox"
 	"github.com/softhca/softhca/internal/fabric/udp"
+	"github.com/softhca/softhca/internal/must"
 )
 
 func TestCapsOnLoopback(t *testing.T) {
@@ -72,9 +73,7 @@ func TestIPv6(t *testing.T) {
 		return
 	}
 	p, err := udp.Open(udp.Config{Addrs: []netip.Addr{netip.IPv6Loopback()}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = p.Close() })
 	if c := p.Caps(); c.Verify != fabric.VerifyFull || c.MTU != 65536-48 {
 		t.Errorf("verifies %v, MTU %d: IPv6 is always checked in full", c.Verify, c.MTU)
@@ -104,13 +103,9 @@ func TestIPv6(t *testing.T) {
 // open6 opens the address of p again, without offload.
 func open6(t *testing.T, p *udp.Port) *udp.Port {
 	t.Helper()
-	if err := p.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Close())
 	again, err := udp.Open(udp.Config{Addrs: p.Caps().Addrs, GSO: udp.GSOOff, DisableGRO: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = again.Close() })
 	return again
 }
@@ -129,9 +124,7 @@ func TestFullSendBufferKeepsTheRest(t *testing.T) {
 
 func fillUp(t *testing.T, gso udp.GSO) {
 	p, err := udp.Open(udp.Config{Addrs: []netip.Addr{netip.MustParseAddr("10.9.0.1")}, SendBuffer: 20_000, GSO: gso})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = p.Close() })
 	if c := p.Caps(); c.Interface != "tap0" || c.MTU != 1500-28 {
 		t.Errorf("interface %s, MTU %d", c.Interface, c.MTU)
@@ -157,9 +150,7 @@ func fillUp(t *testing.T, gso udp.GSO) {
 		t.Errorf("%d packets sent and %d left of %d", sent, left, len(ws))
 	}
 	begin := time.Now()
-	if err := p.Wait(20*time.Millisecond, false, true); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Wait(20*time.Millisecond, false, true))
 	if d := time.Since(begin); d < 15*time.Millisecond {
 		t.Errorf("the wait for room ended after %v though there is none", d)
 	}
@@ -174,18 +165,14 @@ func TestRefusedRunDoesNotEndTheOffload(t *testing.T) {
 	sandbox.Tap(t, "tap0", netip.MustParsePrefix("10.9.0.1/24"))
 	addrs := []netip.Addr{netip.MustParseAddr("10.9.0.1"), netip.MustParseAddr("127.0.0.1")}
 	p, err := udp.Open(udp.Config{Addrs: addrs, GSO: udp.GSOOn})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = p.Close() })
 	batch := fabric.NewBatch(1<<17, p.Caps())
 	far := fabric.Path{Src: addrs[0], Dst: netip.MustParseAddr("10.9.0.2"), HopLimit: 64}
 	self := fabric.Path{Src: addrs[1], Dst: addrs[1], HopLimit: 64}
 	fill(t, batch, group{path: far, size: 2000, count: 4})
 	ws := fill(t, batch, group{path: self, size: 2000, count: 4})
-	if err := p.Send(batch); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Send(batch))
 	if n := p.Stats().SendErrors; n != 4 {
 		t.Errorf("%d packets counted as refused, not 4", n)
 	}
@@ -253,14 +240,10 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 					}
 				}
 			}
-			if err := a.Send(batch); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, a.Send(batch))
 			for n > 0 {
 				k, err := b.Receive(ds)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				for i := range ds[:k] {
 					n -= segments(&ds[i])
 				}

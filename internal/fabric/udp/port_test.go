@@ -12,6 +12,7 @@ import (
 
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/fabric/udp"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/roce"
 )
 
@@ -118,9 +119,7 @@ func TestWhatCannotBeSentIsCountedAndDropped(t *testing.T) {
 			ws = append(ws, made...)
 		}
 	}
-	if err := a.Send(batch); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, a.Send(batch))
 	if len(batch.Pending()) != 0 {
 		t.Fatalf("%d runs are left in the batch", len(batch.Pending()))
 	}
@@ -134,13 +133,9 @@ func TestPortOfSeveralAddresses(t *testing.T) {
 	peer := open(t, udp.Config{})
 	first, second := open(t, udp.Config{}), open(t, udp.Config{})
 	addrs := []netip.Addr{first.Caps().Addrs[0], second.Caps().Addrs[0]}
-	if err := errors.Join(first.Close(), second.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(first.Close(), second.Close()))
 	p, err := udp.Open(udp.Config{Addrs: addrs})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = p.Close() })
 	seen := map[netip.Addr]int{}
 	batch := fabric.NewBatch(1<<16, peer.Caps())
@@ -201,18 +196,14 @@ func TestWakeEndsThePresentOrTheNextWait(t *testing.T) {
 		t.Fatalf("a wait after Wake: %v", err)
 	}
 	begin := time.Now()
-	if err := p.Wait(20*time.Millisecond, true, false); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Wait(20*time.Millisecond, true, false))
 	if d := time.Since(begin); d < 15*time.Millisecond {
 		t.Errorf("a wait for 20 ms took %v: two Wakes must count as one", d)
 	}
 	var waker sync.WaitGroup
 	for range 200 { // the race between going to sleep and being woken
 		waker.Go(p.Wake)
-		if err := p.Wait(-1, true, false); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.Wait(-1, true, false))
 		waker.Wait()
 		if err := p.Wait(0, false, false); err != nil { // the wake may have come late
 			t.Fatal(err)
@@ -229,16 +220,12 @@ func TestWaitMindsItsArguments(t *testing.T) {
 		t.Fatal(err)
 	}
 	begin := time.Now()
-	if err := b.Wait(20*time.Millisecond, false, false); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.Wait(20*time.Millisecond, false, false))
 	if d := time.Since(begin); d < 15*time.Millisecond {
 		t.Errorf("a wait that does not read ended after %v because of an arrival", d)
 	}
 	begin = time.Now()
-	if err := a.Wait(-1, true, true); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, a.Wait(-1, true, true))
 	if d := time.Since(begin); d > time.Second {
 		t.Errorf("a wait for room that is there took %v", d)
 	}
@@ -256,21 +243,15 @@ func TestCloseEndsEverything(t *testing.T) {
 			}
 		}
 	}()
-	if err := p.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Close())
 	if err := <-done; !errors.Is(err, fabric.ErrClosed) {
 		t.Errorf("the wait ended with %v", err)
 	}
 	if _, err := p.Receive(make([]fabric.Datagram, 1)); !errors.Is(err, fabric.ErrClosed) {
 		t.Errorf("receive after close: %v", err)
 	}
-	if err := p.Send(fabric.NewBatch(64, p.Caps())); !errors.Is(err, fabric.ErrClosed) {
-		t.Errorf("send after close: %v", err)
-	}
-	if err := p.Close(); !errors.Is(err, fabric.ErrClosed) {
-		t.Errorf("second close: %v", err)
-	}
+	must.Fail(t, p.Send(fabric.NewBatch(64, p.Caps())), fabric.ErrClosed, "send after close")
+	must.Fail(t, p.Close(), fabric.ErrClosed, "second close")
 	p.Wake()
 	again, err := udp.Open(udp.Config{Addrs: []netip.Addr{addr}})
 	if err != nil {
@@ -312,9 +293,7 @@ func TestCloseDuringTraffic(t *testing.T) {
 		})
 		collectAtLeastOne(b)
 		b.Wake()
-		if err := errors.Join(a.Close(), b.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(a.Close(), b.Close()))
 		wg.Wait()
 	}
 }

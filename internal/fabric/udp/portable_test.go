@@ -10,6 +10,7 @@ import (
 
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/fabric/udp"
+	"github.com/softhca/softhca/internal/must"
 )
 
 func TestThereAreNoGroups(t *testing.T) {
@@ -26,9 +27,7 @@ func TestThereAreNoGroups(t *testing.T) {
 	if seg, _ := batch.Append(&way, 64); seg == nil {
 		t.Fatal("no room for a segment")
 	}
-	if err := p.Send(batch); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Send(batch))
 	if n := p.Stats().SendErrors; n != 1 {
 		t.Errorf("%d packets counted as refused, not 1", n)
 	}

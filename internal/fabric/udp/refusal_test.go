@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/roce"
 )
 
@@ -20,13 +21,9 @@ func TestKernelThatRefusesOffloadGetsSegments(t *testing.T) {
 	pid := os.Getpid()
 	addr := netip.AddrFrom4([4]byte{127, 77, byte(pid >> 8), byte(pid)})
 	p, err := Open(Config{Addrs: []netip.Addr{addr}, GSO: GSOOn})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = p.Close() })
-	if err := unix.SetsockoptInt(p.socks[0].fd, unix.SOL_SOCKET, unix.SO_NO_CHECK, 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.SetsockoptInt(p.socks[0].fd, unix.SOL_SOCKET, unix.SO_NO_CHECK, 1))
 	path := fabric.Path{Src: addr, Dst: addr, HopLimit: 64}
 	prefix := roce.NewPrefix(addr, addr, fabric.RoCEPort, fabric.RoCEPort, 64)
 	batch := fabric.NewBatch(1<<14, p.Caps())
@@ -37,26 +34,20 @@ func TestKernelThatRefusesOffloadGetsSegments(t *testing.T) {
 			clear(seg)
 			roce.Seal(seg, prefix.WithID(uint16(index)))
 		}
-		if err := p.Send(batch); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.Send(batch))
 		if p.send.gso {
 			t.Fatalf("round %d: the port still asks for the offload that was refused", round)
 		}
 		for n := 0; n < 40; {
 			k, err := p.Receive(ds)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			for i := range ds[:k] {
 				if !roce.Check(ds[i].Bytes, prefix) {
 					t.Errorf("round %d: the ICRC of segment %d is not for identification 0", round, n+i)
 				}
 			}
 			if n += k; k == 0 {
-				if err := p.Wait(time.Second, true, false); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, p.Wait(time.Second, true, false))
 			}
 		}
 	}
@@ -71,13 +62,9 @@ func TestStaleErrors(t *testing.T) {
 	pid := os.Getpid()
 	addr := netip.AddrFrom4([4]byte{127, 78, byte(pid >> 8), byte(pid)})
 	p, err := Open(Config{Addrs: []netip.Addr{addr}, GSO: GSOOn})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = p.Close() })
-	if err := unix.SetsockoptInt(p.socks[0].fd, unix.IPPROTO_IP, unix.IP_RECVERR, 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.SetsockoptInt(p.socks[0].fd, unix.IPPROTO_IP, unix.IP_RECVERR, 1))
 	path := fabric.Path{Src: addr, Dst: netip.AddrFrom4([4]byte{127, 79, byte(pid >> 8), byte(pid)}), HopLimit: 64}
 	batch := fabric.NewBatch(1<<12, p.Caps())
 	for range 5 {
@@ -101,9 +88,7 @@ func TestRefusedTwice(t *testing.T) {
 	pid := os.Getpid()
 	addr := netip.AddrFrom4([4]byte{127, 80, byte(pid >> 8), byte(pid)})
 	p, err := Open(Config{Addrs: []netip.Addr{addr}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = p.Close() })
 	run := &fabric.Run{Path: fabric.Path{Src: addr, Dst: addr, HopLimit: 64}, Bytes: make([]byte, 3*64), Size: 64, Count: 3}
 	refused := uint64(0)

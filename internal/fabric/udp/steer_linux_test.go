@@ -17,6 +17,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/fabric/udp"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/roce"
 )
 
@@ -32,13 +33,9 @@ func openGroup(t *testing.T, slots int) (netip.Addr, []int) {
 		if errors.Is(err, syscall.EADDRINUSE) {
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		fds, err := udp.OpenGroup(a, first, slots)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return a, fds
 	}
 	t.Fatal("no loopback address is free")
@@ -49,9 +46,7 @@ func openGroup(t *testing.T, slots int) (netip.Addr, []int) {
 func take(t *testing.T, a netip.Addr, fd, mail int) *udp.Port {
 	t.Helper()
 	p, err := udp.Open(udp.Config{Addrs: []netip.Addr{a}, Seat: &udp.Seat{Sockets: []int{fd}, Mail: mail}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = p.Close() })
 	return p
 }
@@ -79,9 +74,7 @@ func TestSteering(t *testing.T) {
 	ports := make([]*udp.Port, len(fds))
 	for i, fd := range fds {
 		kept, err := unix.Dup(fd)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		t.Cleanup(func() { _ = unix.Close(kept) })
 		ports[i] = take(t, addr, fd, -1)
 		if i == 2 { // it dies
@@ -122,14 +115,10 @@ func TestSteering(t *testing.T) {
 		}
 	}
 	short, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer unix.Close(short)
 	for n := range 6 {
-		if err := unix.Sendto(short, []byte{3, 3, 3, 3, 3, 3}[:n], 0, &unix.SockaddrInet4{Port: fabric.RoCEPort, Addr: addr.As4()}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, unix.Sendto(short, []byte{3, 3, 3, 3, 3, 3}[:n], 0, &unix.SockaddrInet4{Port: fabric.RoCEPort, Addr: addr.As4()}))
 	}
 	collect(t, ports[0], 5) // an empty datagram has no segment
 }
@@ -152,9 +141,7 @@ func TestHandingOver(t *testing.T) {
 	v := h.Sum32()
 	addr := netip.AddrFrom4([4]byte{127, byte(v>>16) | 1, byte(v >> 8), byte(v)})
 	first, err := udp.OpenFirst(addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	lone := take(t, addr, first, -1)
 	peer := open(t, udp.Config{})
 	to := fabric.Path{Src: peer.Caps().Addrs[0], Dst: addr, HopLimit: 64}
@@ -197,9 +184,7 @@ func TestHandingOver(t *testing.T) {
 func dup(t *testing.T, fd int) int {
 	t.Helper()
 	again, err := unix.Dup(fd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return again
 }
 
@@ -237,9 +222,7 @@ func TestMail(t *testing.T) {
 	defer unix.Close(fds[udp.FirstSocket])
 	first := take(t, addr, fds[udp.QP1Socket], -1)
 	mail, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer unix.Close(mail[1])
 	member := take(t, addr, fds[2], mail[0])
 	peer := open(t, udp.Config{})
@@ -247,9 +230,7 @@ func TestMail(t *testing.T) {
 	path := fabric.Path{Src: peer.Caps().Addrs[0], Dst: addr, HopLimit: 7, TClass: 0x20}
 	packetTo(t, b, path, 1)
 	sendAll(t, peer, b)
-	if err := first.Wait(waitLimit, true, false); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, first.Wait(waitLimit, true, false))
 	ds := make([]fabric.Datagram, 4)
 	if n, err := first.Receive(ds); n != 1 || err != nil {
 		t.Fatalf("%d datagrams, %v", n, err)
@@ -278,17 +259,13 @@ func TestMailAfterWait(t *testing.T) {
 	defer unix.Close(fds[udp.FirstSocket])
 	defer unix.Close(fds[udp.QP1Socket])
 	mail, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer unix.Close(mail[1])
 	member := take(t, addr, fds[2], mail[0])
 	buf := make([]byte, 256)
 	d := fabric.Datagram{Bytes: make([]byte, 64), Src: addr, Dst: addr, SrcPort: fabric.RoCEPort, DstPort: fabric.RoCEPort}
 	forward := func() {
-		if err := unix.Sendto(mail[1], buf[:udp.PutForwarded(buf, &d)], 0, nil); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, unix.Sendto(mail[1], buf[:udp.PutForwarded(buf, &d)], 0, nil))
 	}
 	ds := make([]fabric.Datagram, 4)
 	calls := func() int {
@@ -304,9 +281,7 @@ func TestMailAfterWait(t *testing.T) {
 	}
 	for range 3 {
 		forward()
-		if err := member.Wait(waitLimit, true, false); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, member.Wait(waitLimit, true, false))
 		if n := calls(); n != 1 {
 			t.Errorf("it comes with call %d after Wait", n)
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/internal/mutation/pattern"
 )
 
@@ -132,9 +133,7 @@ func TestRefused(t *testing.T) {
 // TestMisplaced shows a replacement that is no name where one is needed.
 func TestMisplaced(t *testing.T) {
 	p, err := pattern.Parse("g($x, $y, $z)", "g.$z")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	root := file(t, source)
 	if _, err := p.Find(root)[0].Replaced(); err == nil {
 		t.Error("the field of g is called 3")
@@ -144,9 +143,7 @@ func TestMisplaced(t *testing.T) {
 func file(t *testing.T, text string) *ast.File {
 	t.Helper()
 	f, err := parser.ParseFile(token.NewFileSet(), "p.go", text, parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return f
 }
 
@@ -156,20 +153,14 @@ func replaced(t *testing.T, p *pattern.Pattern) (*ast.File, int) {
 	t.Helper()
 	fset := token.NewFileSet()
 	f, err := parser.ParseFile(fset, "p.go", source, parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	found := p.Find(f)
 	if len(found) == 0 {
 		return f, 0
 	}
 	root, err := found[0].Replaced()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var b bytes.Buffer
-	if err := format.Node(&b, fset, root); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, format.Node(&b, fset, root))
 	return file(t, b.String()), len(found)
 }

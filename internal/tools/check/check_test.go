@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/internal/rules"
 )
 
@@ -228,9 +229,7 @@ func writeModule(t *testing.T, files map[string]string) string {
 	for name, text := range files {
 		fsys[name] = &fstest.MapFile{Data: []byte(text)}
 	}
-	if err := os.CopyFS(dir, fsys); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.CopyFS(dir, fsys))
 	return dir
 }
 
@@ -253,9 +252,7 @@ func TestOutdated(t *testing.T) {
 	if text, err := os.ReadFile(name); err != nil || string(text) != "old" {
 		t.Errorf("the check changed the tree: %q, %v", text, err)
 	}
-	if err := os.WriteFile(name, []byte("new"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(name, []byte("new"), 0o600))
 	if out, err := outdated(t.Context(), dir); err != nil {
 		t.Errorf("a fresh file is rejected: %q, %v", out, err)
 	}
@@ -304,9 +301,7 @@ func TestBad(t *testing.T)  { t.Run("part", func(t *testing.T) { t.Error("seeded
 		t.Errorf("a test that fails gives %v and\n%s", err, out)
 	}
 	text, err := os.ReadFile(results)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, want := range []string{`"Action":"pass","Package":"example.com/m","Test":"TestGood"`, `"Action":"fail","Package":"example.com/m","Test":"TestBad/part"`} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the results lack %s:\n%s", want, text)
@@ -336,15 +331,11 @@ func TestDetect(t *testing.T) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	parts, err := byThreads(os.DirFS("../../.."))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	test := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
 	for p, pattern := range raceTests {
 		files, err := filepath.Glob(filepath.Join("../../..", p, "*_test.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		matches := func(file string) bool {
 			text, err := os.ReadFile(file)
 			return err == nil && slices.ContainsFunc(test.FindAllSubmatch(text, -1), func(m [][]byte) bool {
@@ -411,9 +402,7 @@ func TestFuzzTargets(t *testing.T) {
 		"a/a.go":      {Data: []byte("package a\nfunc FuzzNot() {}")},
 	}
 	m, err := rules.Load(fsys)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if got, want := fuzzTargets(m), []target{{"a", "FuzzA"}, {"b", "FuzzB"}}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}

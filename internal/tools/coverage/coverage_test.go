@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 // module returns the files of a small module: three done requirements, of which
@@ -155,9 +157,7 @@ const ran = `{"Action":"start","Package":"github.com/softhca/softhca/v"}
 // refused.
 func TestVerify(t *testing.T) {
 	root := t.TempDir()
-	if err := os.CopyFS(root, module(nil)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.CopyFS(root, module(nil)))
 	file := filepath.Join(root, "results")
 	script, opened := `softhca/s","Test":"TestScripts/gap"}`, `softhca/v","Test":"TestV1_Q25_Open"}`
 	for _, c := range []struct{ why, old, new, state string }{
@@ -168,9 +168,7 @@ func TestVerify(t *testing.T) {
 		{"ran elsewhere", opened, strings.Replace(opened, "/v", "/w", 1), "| V1 | open | TestV1_Q25_Open: not run |"},
 		{"failed, then passed", `{"Action":"start"`, `{"Action":"fail","Package":"github.com/softhca/` + script + "\n" + `{"Action":"start"`, "| E8 | gap | TestScripts/gap: fail |"},
 	} {
-		if err := os.WriteFile(file, []byte(strings.Replace(ran, c.old, c.new, 1)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(strings.Replace(ran, c.old, c.new, 1)), 0o600))
 		var page strings.Builder
 		if err := verify(&page, root, file); (err == nil) != (c.why == "") {
 			t.Errorf("a proof that %s: %v", c.why, err)
@@ -183,9 +181,7 @@ func TestVerify(t *testing.T) {
 	// fail.
 	for outcome, accepted := range map[string]bool{"skip": true, "fail": false} {
 		text := strings.Replace(ran, `"pass","Package":"github.com/softhca/softhca/c"`, `"`+outcome+`","Package":"github.com/softhca/softhca/c"`, 1)
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 		var page strings.Builder
 		err := verify(&page, root, file)
 		if (err == nil) != accepted || !strings.Contains(page.String(), "| D1 | programs in C | needs gcc:<br>TestD1_Program: "+outcome+" |") {
@@ -201,31 +197,21 @@ func TestVerify(t *testing.T) {
 // once a test is added.
 func TestCheck(t *testing.T) {
 	root := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(root, "docs"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.CopyFS(root, module(nil)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Join(root, "docs"), 0o700))
+	must.Do(t, os.CopyFS(root, module(nil)))
 	if err := run(root, true); err == nil {
 		t.Error("-check accepts a missing table")
 	}
-	if err := run(root, false); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, run(root, false))
 	if err := run(root, true); err != nil {
 		t.Errorf("-check rejects a fresh table: %v", err)
 	}
 	more := filepath.Join(root, "b_test.go")
-	if err := os.WriteFile(more, []byte("package a\nfunc TestQ25_x() {}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(more, []byte("package a\nfunc TestQ25_x() {}"), 0o600))
 	if err := run(root, true); err == nil {
 		t.Error("-check accepts a table that lacks a new test")
 	}
-	if err := os.WriteFile(more, []byte("package a\nfunc TestV15_x() {}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(more, []byte("package a\nfunc TestV15_x() {}"), 0o600))
 	if err := run(root, false); err == nil {
 		t.Error("a proof of something open is written without an error")
 	}
@@ -239,9 +225,7 @@ func TestCheck(t *testing.T) {
 // unnoticed.
 func TestNothingIsForgotten(t *testing.T) {
 	reqs, err := readRequirements(os.DirFS("../../.."))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	done := map[string]bool{}
 	for _, r := range reqs {
 		done[r.id] = r.done

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/internal/libraries"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // TestWritePages installs what the command writes: the shells get their completions where
@@ -18,14 +19,10 @@ func TestWritePages(t *testing.T) {
 	dir := t.TempDir()
 	command := filepath.Join(dir, "softhca")
 	const script = "#!/bin/sh\nif test $1 = man; then mkdir -p $2 && echo page >$2/softhca.1; else echo $1 for $2; fi\n"
-	if err := os.WriteFile(command, []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(command, []byte(script), 0o755))
 	var out strings.Builder
 	i := &installation{tree: "../../..", root: filepath.Join(dir, "dest", "usr"), out: &out}
-	if err := i.writePages(t.Context(), command); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, i.writePages(t.Context(), command))
 	for name, want := range map[string]string{
 		"share/man/man1/softhca.1":                     "page\n",
 		"share/bash-completion/completions/softhca":    "completion for bash\n",
@@ -109,9 +106,7 @@ func TestInterrupted(t *testing.T) {
 	defer cancel()
 	out := &interrupter{interrupt: cancel}
 	i := &installation{tree: "../../..", root: t.TempDir(), out: out}
-	if err := i.install(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("an installation that is interrupted: %v", err)
-	}
+	must.Fail(t, i.install(ctx), context.Canceled, "an installation that is interrupted")
 	if want := "building softhca; compiling it for the first time takes minutes\n"; out.String() != want {
 		t.Errorf("before it compiles it says %q, want %q", out.String(), want)
 	}

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 // The dependents include a package that only recommends the library, which apt-cache marks,
@@ -41,9 +43,7 @@ func TestText(t *testing.T) {
 		"p.c": "void ibv_a(void), ibv_b(void); void f(void) { ibv_a(); ibv_b(); }",
 	}
 	for name, text := range sources {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	const library, program = soname + ".1.44.0", "program.so"
 	for _, args := range [][]string{
@@ -59,12 +59,8 @@ func TestText(t *testing.T) {
 	f := facts{exports: map[string]bool{}, imports: map[string][]string{}}
 	for _, file := range []struct{ pkg, name string }{{"libibverbs1", library}, {"tool", program}, {"tool", program}, {"other", program}} {
 		e, err := elf.Open(filepath.Join(dir, file.name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(f.addFile(file.pkg, file.name, e), e.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
+		must.Do(t, errors.Join(f.addFile(file.pkg, file.name, e), e.Close()))
 	}
 	_, got, _ := strings.Cut(f.text("sid", map[string]string{"libibverbs1": "1", "tool": "2", "other": "3"}), "package ")
 	const want = "libibverbs1 1\npackage other 3\npackage tool 2\nexport IBVERBS_1.1 ibv_a\nexport IBVERBS_PRIVATE_99 ibv_b\n" +

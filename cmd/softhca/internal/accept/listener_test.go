@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 const limit = 100
@@ -16,9 +18,7 @@ const limit = 100
 func listen(t *testing.T) *Listener {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	n := New(l, limit, func(b []byte) bool { return bytes.IndexByte(b, '\n') >= 0 })
 	t.Cleanup(func() { _ = n.Close() }) // a test may have closed it
 	return n
@@ -28,9 +28,7 @@ func listen(t *testing.T) *Listener {
 func dial(t *testing.T, n *Listener, text string) net.Conn {
 	t.Helper()
 	c, err := net.Dial("tcp", n.l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = c.Close() }) // the server may have closed it
 	if _, err := io.WriteString(c, text); err != nil {
 		t.Fatal(err)
@@ -41,9 +39,7 @@ func dial(t *testing.T, n *Listener, text string) net.Conn {
 // gone fails unless the server closes a client's connection well before firstDue.
 func gone(t *testing.T, what string, c net.Conn) {
 	t.Helper()
-	if err := c.SetReadDeadline(time.Now().Add(firstDue / 2)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.SetReadDeadline(time.Now().Add(firstDue/2)))
 	var timeout net.Error
 	if _, err := c.Read(make([]byte, 1)); err == nil || errors.As(err, &timeout) && timeout.Timeout() {
 		t.Errorf("%s: the connection stays open (%v)", what, err)
@@ -61,9 +57,7 @@ func TestSilentClients(t *testing.T) {
 	dial(t, n, "hello\nand more")
 	begin := time.Now()
 	c, err := n.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer c.Close()
 	if waited := time.Since(begin); waited > firstDue/2 {
 		t.Errorf("a client was served after %v", waited)
@@ -105,9 +99,7 @@ func TestClose(t *testing.T) {
 	n := listen(t)
 	silent := dial(t, n, "")
 	spoken := dial(t, n, "hello\n")
-	if err := n.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, n.Close())
 	for range 2 {
 		c, err := n.Accept()
 		if err == nil { // it had spoken before
@@ -138,9 +130,7 @@ func (l *exhausted) Accept() (net.Conn, error) {
 // TestAcceptFails has one call of Accept fail: clients are served after it.
 func TestAcceptFails(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	n := New(&exhausted{Listener: l}, limit, func([]byte) bool { return true })
 	t.Cleanup(func() { _ = n.Close() })
 	dial(t, n, "hello")
@@ -157,9 +147,7 @@ func TestAcceptFails(t *testing.T) {
 // kept.
 func TestAddAfterClose(t *testing.T) {
 	n := listen(t)
-	if err := n.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, n.Close())
 	server, client := net.Pipe()
 	n.add(server)
 	if _, err := client.Read(make([]byte, 1)); err != io.EOF {

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/rdmacm"
 	"github.com/softhca/softhca/verbs"
@@ -86,9 +87,7 @@ func TestClientAdapter(t *testing.T) {
 // TestRefusals asks for what cannot be.
 func TestRefusals(t *testing.T) {
 	taken, err := verbs.Open(verbs.Config{Addr: loopback(2), Exclusive: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer taken.Close()
 	n := verbs.NewNetwork()
 	pipe := on(n, "10.0.0.1", nil)
@@ -179,42 +178,28 @@ func next(t *testing.T, ch *rdmacm.EventChannel, want rdmacm.EventType) *rdmacm.
 func TestWaitEither(t *testing.T) {
 	n := verbs.NewNetwork()
 	server, err := on(n, "10.0.0.1", nil).Server(7174)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer server.Close()
 	requests := server.NewEventChannel()
 	listener, err := server.Bind(requests, rdmacm.TCP)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	o := on(n, "10.0.0.2", nil)
 	o.Response = Response{Timeout: 14, Retries: 3}
 	st, err := o.Client(t.Context(), "10.0.0.1", 7174)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer st.Close()
 	ch := st.NewEventChannel()
 	id, err := st.NewID(ch, rdmacm.TCP)
-	if err := errors.Join(err, listener.Listen(0), id.ResolveAddr(st.Local, st.Peer, time.Second)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err, listener.Listen(0), id.ResolveAddr(st.Local, st.Peer, time.Second)))
 	next(t, ch, rdmacm.EventAddrResolved)
-	if err := id.ResolveRoute(time.Second); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, id.ResolveRoute(time.Second))
 	next(t, ch, rdmacm.EventRouteResolved)
 	res := NewResources(st.Device)
 	queue := res.NewQueue(1)
 	attr := &verbs.QPInitAttr{Type: ib.RC, SendCQ: queue.CQ, RecvCQ: queue.CQ}
-	if err := errors.Join(res.Err(), id.CreateQP(nil, attr), id.Connect(nil)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(res.Err(), id.CreateQP(nil, attr), id.Connect(nil)))
 	request := next(t, requests, rdmacm.EventConnectRequest).ID
-	if err := errors.Join(request.Reject(nil), request.Destroy()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(request.Reject(nil), request.Destroy()))
 	_, event, err := queue.WaitEither(t.Context(), ch, make([]verbs.WC, 1))
 	if err != nil || event == nil || event.Type != rdmacm.EventRejected {
 		t.Fatalf("%v, %v", event, err)

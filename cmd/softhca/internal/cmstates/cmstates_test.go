@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/softhca/softhca/internal/cm"
+	"github.com/softhca/softhca/internal/must"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the golden files instead of comparing with them")
@@ -21,18 +22,12 @@ func TestC6_Golden(t *testing.T) {
 		print func(io.Writer, []State) error
 	}{{"testdata/cmstates.txt", Table}, {"testdata/cmstates.json", JSON}, {"testdata/cmstates.dot", Dot}} {
 		var out bytes.Buffer
-		if err := c.print(&out, States()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.print(&out, States()))
 		if *rewrite {
-			if err := os.WriteFile(c.file, out.Bytes(), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(c.file, out.Bytes(), 0o644))
 		}
 		want, err := os.ReadFile(c.file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if !bytes.Equal(out.Bytes(), want) {
 			t.Errorf("%s differs (go test -rewrite accepts it):\n%s", c.file, out.Bytes())
 		}
@@ -41,9 +36,7 @@ func TestC6_Golden(t *testing.T) {
 
 func TestTableWidth(t *testing.T) {
 	var out bytes.Buffer
-	if err := Table(&out, States()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Table(&out, States()))
 	for line := range bytes.Lines(out.Bytes()) {
 		if n := utf8.RuneCount(line) - 1; n > 100 {
 			t.Errorf("%d columns: %s", n, line)
@@ -54,13 +47,9 @@ func TestTableWidth(t *testing.T) {
 // TestJSONIsTheMachine compares what is printed with what the adapter executes.
 func TestJSONIsTheMachine(t *testing.T) {
 	var out bytes.Buffer
-	if err := JSON(&out, States()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, JSON(&out, States()))
 	var cells []Cell
-	if err := json.Unmarshal(out.Bytes(), &cells); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(out.Bytes(), &cells))
 	i := 0
 	same := func(r cm.Row) {
 		if i < len(cells) {
@@ -82,9 +71,7 @@ func TestJSONIsTheMachine(t *testing.T) {
 // every node that an arrow names belongs to the graph.
 func TestDotHasEveryMove(t *testing.T) {
 	var out bytes.Buffer
-	if err := Dot(&out, States()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Dot(&out, States()))
 	arrows := map[string]string{}
 	for line := range strings.Lines(out.String()) {
 		if from, rest, ok := strings.Cut(strings.TrimSpace(line), " -> "); ok {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/roce"
 )
 
@@ -65,9 +66,7 @@ func countObjects(t *testing.T, r io.Reader) (n int) {
 func read(t *testing.T, name string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return data
 }
 
@@ -77,9 +76,7 @@ func TestGolden(t *testing.T) {
 		data := read(t, captures+name+".pcap")
 		var text, obj bytes.Buffer
 		sum, err := Text(bytes.NewReader(data), &text, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		text.WriteString(sum.String() + "\n")
 		if _, err := JSON(bytes.NewReader(data), &obj, Options{}); err != nil {
 			t.Fatal(err)
@@ -92,14 +89,10 @@ func TestGolden(t *testing.T) {
 func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	if *rewrite {
-		if err := os.WriteFile(name, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, got, 0o644))
 	}
 	want, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if !bytes.Equal(got, want) {
 		t.Errorf("%s differs (run with -rewrite to accept):\n%s", name, got)
 	}

@@ -8,15 +8,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 // filter returns a filter of terms such as "op SEND".
 func filter(t *testing.T, terms ...string) (f Filter) {
 	t.Helper()
 	for _, term := range terms {
-		if err := add(&f, term); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, add(&f, term))
 	}
 	return f
 }
@@ -139,9 +139,7 @@ func TestFilterIsBounded(t *testing.T) {
 	for _, term := range []string{"qp 1", "op SEND", "addr ::1", "time 1.."} {
 		var f Filter
 		for range maxTerms {
-			if err := add(&f, term); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, add(&f, term))
 		}
 		if err := add(&f, term); err == nil {
 			t.Errorf("%q is taken more than %d times", term, maxTerms)

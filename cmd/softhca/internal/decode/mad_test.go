@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/roce"
 )
@@ -34,9 +35,7 @@ func madJSON(t *testing.T, m *mad.MAD) string {
 		t.Fatal("the packet is taken for no MAD")
 	}
 	b, err := json.Marshal(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return string(b)
 }
 

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/roce"
 	"github.com/softhca/softhca/verbs"
@@ -110,9 +111,7 @@ func onNetwork(t *testing.T, rules string, o Options) (string, error) {
 func TestReadme(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	out, err := onNetwork(t, "", Options{Width: 140})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/verbs"
 )
 
@@ -34,17 +35,13 @@ func TestProbeDisturbsNobody(t *testing.T) {
 	}
 	open := func() *verbs.Context {
 		c, err := verbs.Open(verbs.Config{Addr: addr})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		t.Cleanup(func() { _ = c.Close() })
 		return c
 	}
 	for i := range 3 {
 		is, err := open().QueryDevice()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		d := probe(t, addr)
 		if d.Share == nil || len(d.Share.Processes) != i+1 || int(d.Share.Processes[i].Slot) != i || d.Share.Processes[i].PID != os.Getpid() {
 			t.Errorf("%d are on: %+v", i+1, d.Share)
@@ -63,14 +60,10 @@ func TestProbeDisturbsNobody(t *testing.T) {
 // that a process has exclusively, and one whose port another program has.
 func TestProbeTaken(t *testing.T) {
 	c, err := verbs.Open(verbs.Config{Addr: "127.83.19.10", Exclusive: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer c.Close()
 	other, err := net.ListenPacket("udp", "127.83.19.11:4791")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer other.Close()
 	for _, addr := range []string{"127.83.19.10", "127.83.19.11"} {
 		if d, err := Probe(addr, verbs.Config{Addr: addr}); !errors.Is(err, ib.EADDRINUSE) || !strings.Contains(d.Error, addr) || d.Port != nil {

@@ -6,14 +6,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/verbs"
 )
 
 func TestProbe(t *testing.T) {
 	d, err := Probe("pair", verbs.Config{Addr: "10.0.0.1,fd00::1", Network: verbs.NewNetwork()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	want := []GID{
 		{0, "0000:0000:0000:0000:0000:ffff:0a00:0001", "10.0.0.1"},
 		{1, "fd00:0000:0000:0000:0000:0000:0000:0001", "fd00::1"},
@@ -23,9 +22,7 @@ func TestProbe(t *testing.T) {
 		t.Errorf("port %+v, limits %+v", d.Port, d.Attr)
 	}
 	var text strings.Builder
-	if err := Text(&text, []Device{d}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Text(&text, []Device{d}))
 	for _, want := range []string{"hca_id: pair", "node_guid:                 " + d.Attr.NodeGUID.String() + "\n", "active_mtu:            4096\n", "GID[  1]:              fd00", "ICRC check:            full\n"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %q in\n%s", want, text.String())

@@ -7,15 +7,14 @@ import (
 	"unicode/utf8"
 
 	"github.com/softhca/softhca/internal/fault"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // TestList checks that the list explains every fault, argument and selector, in
 // lines that fit a terminal.
 func TestList(t *testing.T) {
 	var b strings.Builder
-	if err := List(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, List(&b))
 	text := b.String()
 	for a := range fault.NumActions {
 		if !strings.Contains(text, "\n  "+a.Usage()+"\n") || !strings.Contains(text, "Example: "+a.Example()+"\n") {
@@ -36,9 +35,7 @@ func TestList(t *testing.T) {
 
 func TestListJSON(t *testing.T) {
 	var b strings.Builder
-	if err := ListJSON(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, ListJSON(&b))
 	var all []entry
 	if err := json.Unmarshal([]byte(b.String()), &all); err != nil || len(all) != int(fault.NumActions) {
 		t.Fatalf("%d faults, %v", len(all), err)

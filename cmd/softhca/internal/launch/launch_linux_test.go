@@ -19,6 +19,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fabric/sandbox"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // header is the head of an ELF file with at most one program header, a loader's name.
@@ -52,9 +53,7 @@ func TestInspect(t *testing.T) {
 	write := func(name string, b []byte) string {
 		t.Helper()
 		name = filepath.Join(dir, name)
-		if err := os.WriteFile(name, b, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, b, 0o700))
 		return name
 	}
 	here := machines[runtime.GOARCH]
@@ -92,16 +91,12 @@ func TestInspect(t *testing.T) {
 // TestSecure finds the programs that the loader takes no libraries for.
 func TestSecure(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "program")
-	if err := errors.Join(os.WriteFile(name, []byte("x"), 0o700), os.Chmod(name, os.ModeSetuid|0o755)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.WriteFile(name, []byte("x"), 0o700), os.Chmod(name, os.ModeSetuid|0o755)))
 	if _, err := inspect(name); err != nil {
 		t.Errorf("a program that is set to run as this user: %v", err)
 	}
 	if os.Getuid() == 0 {
-		if err := errors.Join(os.Chown(name, 12345, -1), os.Chmod(name, os.ModeSetuid|0o755)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.Chown(name, 12345, -1), os.Chmod(name, os.ModeSetuid|0o755)))
 	} else if name = "/usr/bin/su"; !isSetuid(name) {
 		// Only root can make one.
 		t.Skip("no program here that is set to run as another user")
@@ -160,9 +155,7 @@ func TestFreeAddress(t *testing.T) {
 		return
 	}
 	taken, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.MustParseAddrPort("127.0.0.2:4791")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	const many = 20
 	var wg sync.WaitGroup
 	var mu sync.Mutex // guards found
@@ -190,9 +183,7 @@ func TestFreeAddress(t *testing.T) {
 	if f == nil {
 		t.Fatal("the first address was not given")
 	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.Close())
 	if a, again, _, err := freeAddress(); err != nil || a.String() != "127.0.0.1" {
 		t.Errorf("an address that was given back is not the first: %v, %v", a, err)
 	} else if err := again.Close(); err != nil {
@@ -202,13 +193,9 @@ func TestFreeAddress(t *testing.T) {
 	if text := busy(netip.MustParseAddr("127.0.0.2")).Error(); !strings.Contains(text, who) {
 		t.Errorf("%q does not name %s", text, who)
 	}
-	if err := taken.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, taken.Close())
 	all, err := net.ListenUDP("udp4", &net.UDPAddr{Port: rocePort})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if _, _, _, err := freeAddress(); !errors.Is(err, unix.EADDRINUSE) || !strings.Contains(err.Error(), who) {
 		t.Errorf("one that has the port of all addresses: %v", err)
 	}
@@ -232,15 +219,11 @@ func TestReservedNames(t *testing.T) {
 	for range 1100 {
 		a = a.Next()
 		f, err := reserve(a)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		files, reserved[a] = append(files, f), true
 	}
 	got, f, notice, err := freeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	files = append(files, f)
 	if !got.IsLoopback() || reserved[got] {
 		t.Errorf("the address is %v, which another run has reserved", got)
@@ -286,14 +269,10 @@ func TestLookAtTheSameTime(t *testing.T) {
 		t.Fatalf("%d warnings of an address that is free; the first: %s", len(said), said[0])
 	}
 	holder, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(a, rocePort)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	look()
 	if who := fmt.Sprintf("(process %d)", os.Getpid()); len(said) != 1 || !strings.Contains(said[0], who) {
 		t.Errorf("with the port held by %s, the warnings are %q", who, said)
 	}
-	if err := holder.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, holder.Close())
 }

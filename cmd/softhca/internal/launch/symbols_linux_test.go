@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/internal/libraries"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // rdmaCore compiles two versions of libibverbs.so.1, ours in the directory softhca of dir
@@ -34,12 +35,8 @@ func rdmaCore(t *testing.T) (dir string) {
 		"main.c":      "void f(void); int main(void) { f(); }",
 	} {
 		name = filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(name), 0o700))
+		must.Do(t, os.WriteFile(name, []byte(text), 0o600))
 	}
 	compile := func(args ...string) {
 		t.Helper()
@@ -78,9 +75,7 @@ func TestSymbols(t *testing.T) {
 		{name: "version", refused: "libversion.so.1 needs ibv_cmd_new (version IBVERBS_PRIVATE_2)"},
 	} {
 		p, err := inspect(filepath.Join(dir, c.name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		var said strings.Builder
 		o := Options{Say: func(format string, args ...any) { fmt.Fprintf(&said, format+"\n", args...) }}
 		err = o.fits(p, ours, []string{"LD_LIBRARY_PATH=" + ours})
@@ -109,13 +104,9 @@ func TestSymbols(t *testing.T) {
 func TestSymbolsOfGuessedLibraries(t *testing.T) {
 	dir := rdmaCore(t)
 	odd := filepath.Join(dir, "a[b")
-	if err := os.Mkdir(odd, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(odd, 0o700))
 	const provider = "libsymbol.so.1"
-	if err := os.Rename(filepath.Join(dir, provider), filepath.Join(odd, provider)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Rename(filepath.Join(dir, provider), filepath.Join(odd, provider)))
 	lacks, err := lacking(filepath.Join(dir, "symbol"), filepath.Join(dir, "softhca"), odd)
 	if err != nil || len(lacks) != 1 || !lacks[0].fatal {
 		t.Errorf("in a directory of LD_LIBRARY_PATH: %v, %v, want one fatal lack", lacks, err)

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 // TestWrite writes a page on which each thing has its place, and where no text
@@ -19,15 +21,11 @@ func TestWrite(t *testing.T) {
 	}
 	cmd.Flags().IntP("knots", "k", 7, "speed in `knots`")
 	cmd.Flags().Bool("secret", false, "not shown")
-	if err := cmd.Flags().MarkHidden("secret"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Flags().MarkHidden("secret"))
 	root.PersistentFlags().String("flag", "", "what it flies")
 	root.AddCommand(cmd)
 	var b strings.Builder
-	if err := Write(&b, cmd); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Write(&b, cmd))
 	want := `.TH "SHIP\-SAIL" 1 "" "ship"
 .SH NAME
 ship\-sail \- Go to a port
@@ -75,7 +73,5 @@ var errFull = errors.New("no room")
 func (full) Write([]byte) (int, error) { return 0, errFull }
 
 func TestWriteFails(t *testing.T) {
-	if err := Write(full{}, &cobra.Command{Use: "ship"}); !errors.Is(err, errFull) {
-		t.Errorf("a page that cannot be written: %v", err)
-	}
+	must.Fail(t, Write(full{}, &cobra.Command{Use: "ship"}), errFull, "a page that cannot be written")
 }

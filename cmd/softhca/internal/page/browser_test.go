@@ -19,6 +19,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/explain"
 	"github.com/softhca/softhca/internal/fabric/ipudp"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/internal/pcapfile"
 	"github.com/softhca/softhca/roce"
 )
@@ -29,14 +30,10 @@ const captures = "../../../../internal/testdata/captures/"
 func reported(t *testing.T, capture string) *explain.Report {
 	t.Helper()
 	f, err := os.Open(captures + capture + ".pcap")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer f.Close()
 	r, err := explain.Read(f, explain.Config{Packets: MaxPackets, Messages: MaxMessages})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return r
 }
 
@@ -45,15 +42,9 @@ func written(t *testing.T, r *explain.Report, name string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "page.html")
 	f, err := os.Create(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := Write(f, r, name); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, Write(f, r, name))
+	must.Do(t, f.Close())
 	return file
 }
 
@@ -254,9 +245,7 @@ func TestPlotInABrowser(t *testing.T) {
 func pixels(t *testing.T, shot []byte, box image.Rectangle, want color.RGBA) (n int) {
 	t.Helper()
 	img, err := png.Decode(bytes.NewReader(shot))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if img.Bounds().Dx() != 1366 || img.Bounds().Dy() != 1000 {
 		t.Fatalf("the picture has %v", img.Bounds())
 	}
@@ -278,9 +267,7 @@ func TestFieldsInABrowser(t *testing.T) {
 	b.screen(1366, 768, "light")
 	for _, c := range []string{"errs_atomic", "cm_cmx_reject", "errs_wr_inv_bad_rkey", "errs_ud_send_imm", "loss_read_rsp_last.server", "cm_rping_noserver_v6"} {
 		file, err := os.ReadFile(captures + c + ".pcap")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		var lines bytes.Buffer
 		if _, err := decode.JSON(bytes.NewReader(file), &lines, decode.Options{}); err != nil {
 			t.Fatal(err)
@@ -430,9 +417,7 @@ func TestHostileCapture(t *testing.T) {
 	w.packet(1, time.Millisecond, "", &roce.Packet{BTH: roce.BTH{Opcode: roce.RCAcknowledge, DestQP: 0x11, PSN: ib.NewPSN(7)}, AETH: roce.AETH{Syndrome: roce.ACKUnlimited, MSN: 1}})
 	r := w.follower.Report()
 	var page bytes.Buffer
-	if err := Write(&page, r, attack); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Write(&page, r, attack))
 	for _, part := range []string{"<img", "<svg", "<script>window", "onerror=\""} {
 		if strings.Contains(page.String(), part) {
 			t.Errorf("the page has %s of a comment", part)

@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 var shots = flag.String("shots", "", "keep the screenshots in this `directory`")
@@ -48,16 +50,12 @@ func launch(t *testing.T) *chromium {
 	}
 	ours, theirs := pipe(t), pipe(t)
 	dir, err := os.MkdirTemp("", "softhca-page-*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	cmd := exec.CommandContext(ctx, path, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
 		"--no-first-run", "--user-data-dir="+dir, "--remote-debugging-pipe", "about:blank")
 	cmd.ExtraFiles = []*os.File{ours[0], theirs[1]} // 3 and 4
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	_, _ = ours[0].Close(), theirs[1].Close()
 	t.Cleanup(func() { // it ends with its pipe, and what it started may write for a moment longer
 		_ = ours[1].Close()
@@ -80,9 +78,7 @@ func launch(t *testing.T) *chromium {
 func pipe(t *testing.T) [2]*os.File {
 	t.Helper()
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return [2]*os.File{r, w}
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/internal/explain"
+	"github.com/softhca/softhca/internal/must"
 )
 
 var seed = flag.Uint64("damage-seed", 1, "of the damaged captures")
@@ -26,9 +27,7 @@ func TestDamagedCaptures(t *testing.T) {
 	pages := 0
 	for range 600 {
 		b, err := os.ReadFile(files[rnd.IntN(len(files))])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		b = b[:min(len(b), 4000)]
 		for range rnd.IntN(30) {
 			at := rnd.IntN(len(b))
@@ -46,9 +45,7 @@ func TestDamagedCaptures(t *testing.T) {
 			continue
 		}
 		pages++
-		if err := Write(io.Discard, r, "damaged"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, Write(io.Discard, r, "damaged"))
 	}
 	if pages < 300 {
 		t.Errorf("only %d captures could be read at all", pages)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/explain"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/roce"
 )
@@ -88,9 +89,7 @@ func TestManyManagementDatagrams(t *testing.T) {
 		t.Errorf("%d management datagrams are decoded, want %d; from packet %d to %d, around %d", len(c.Management), maxManagement, first, last, cause)
 	}
 	var page strings.Builder
-	if err := Write(&page, r, "many"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Write(&page, r, "many"))
 	if want := "Of 5000 management datagrams the fields are shown, those around record 3003; of 1500 others only the bytes."; !strings.Contains(page.String(), want) {
 		t.Errorf("the page does not say: %s", want)
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/softhca/softhca/cmd/softhca/internal/decode"
 	"github.com/softhca/softhca/internal/explain"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // styles are the escape sequences that decode and explain print themselves.
@@ -48,9 +49,7 @@ func leakIn(t *testing.T, text []byte) string {
 		if err == io.EOF {
 			return ""
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if s, ok := token.(string); ok && strings.ContainsAny(s, "\n\t") || ok && leak(s, false) != "" {
 			return fmt.Sprintf("%q", s)
 		}
@@ -61,27 +60,19 @@ func leakIn(t *testing.T, text []byte) string {
 func commented(t *testing.T, capture []byte, comments ...string) []byte {
 	t.Helper()
 	from, err := pcapgo.NewReader(bytes.NewReader(capture))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var file bytes.Buffer
 	to, err := pcapgo.NewNgWriter(&file, layers.LinkType(from.LinkType()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for {
 		data, info, err := from.ReadPacketData()
 		if err != nil {
 			break
 		}
 		info = gopacket.CaptureInfo{Timestamp: info.Timestamp, CaptureLength: len(data), Length: info.Length}
-		if err := to.WritePacketWithOptions(info, data, pcapgo.NgPacketOptions{Comments: comments}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, to.WritePacketWithOptions(info, data, pcapgo.NgPacketOptions{Comments: comments}))
 	}
-	if err := to.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, to.Flush())
 	return file.Bytes()
 }
 
@@ -90,9 +81,7 @@ func commented(t *testing.T, capture []byte, comments ...string) []byte {
 func FuzzOutside(f *testing.F) {
 	for _, name := range []string{"cm_cmx_reject", "cm_udaddy_v6", "errs_bad_rkey_write"} {
 		b, err := os.ReadFile(captures + name + ".pcap")
-		if err != nil {
-			f.Fatal(err)
-		}
+		must.Do(f, err)
 		f.Add(b[:min(len(b), 4000)], "lost by rule 'x'\nVERDICT clean: \x1b[2J\u202e\u009b31m\x80\x7f", "a\x1b]0;b\a\n.pcap")
 	}
 	f.Fuzz(func(t *testing.T, capture []byte, comment, name string) {
@@ -140,9 +129,7 @@ func FuzzOutside(f *testing.F) {
 			return
 		}
 		data, err := json.Marshal(&collect(report).tables)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if found := leakIn(t, data); found != "" {
 			t.Errorf("the data of the page's script: %s", found)
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/verbs"
 )
 
@@ -23,9 +24,7 @@ func newRigAt(t *testing.T, addrs [2]string, client, server string) rig {
 	n := verbs.NewNetwork()
 	open := func(addr, rules string) *verbs.Context {
 		dev, err := verbs.Open(verbs.Config{Addr: addr, Network: n}, verbs.WithFaults(rules, 5))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		t.Cleanup(func() {
 			if err := dev.Close(); err != nil {
 				t.Error(err)
@@ -96,16 +95,12 @@ func TestEndAfterRNRNAKs(t *testing.T) {
 func connected(t *testing.T) (a, b net.Conn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer l.Close()
 	if a, err = net.Dial("tcp", l.Addr().String()); err == nil {
 		b, err = l.Accept()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return a, b
 }
 
@@ -133,9 +128,7 @@ func TestServerEnds(t *testing.T) {
 			}()
 			// A server that connects its queue pairs, and never sends.
 			s := &server{ctl: newControl(b)}
-			if err := s.accept(r.server, p.Op); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.accept(r.server, p.Op))
 			c.end(s.ctl)
 			if err := <-result; !errors.Is(err, errServerEnded) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%+v: the client says %v, want %s", p, err, c.want)
@@ -158,13 +151,9 @@ func TestClientTells(t *testing.T) {
 		if p.Latency {
 			q.Depth = 1
 		}
-		if err := ctl.send(q); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, ctl.send(q))
 		var o offer
-		if err := ctl.receive(&o, replyDue); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, ctl.receive(&o, replyDue))
 		go ctl.refuse(errors.New("message 7 carries the number 9"), nil)
 		if err := <-result; err == nil || !strings.Contains(err.Error(), "message 7 carries the number 9") {
 			t.Errorf("%+v: the server says %v", p, err)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/verbs"
 )
 
@@ -19,9 +20,7 @@ func newRig(t *testing.T) rig {
 	n := verbs.NewNetwork()
 	open := func(addr string) *verbs.Context {
 		dev, err := verbs.Open(verbs.Config{Addr: addr, Network: n, Seed: 7})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		t.Cleanup(func() {
 			if err := dev.Close(); err != nil {
 				t.Errorf("close the adapter: %v", err)

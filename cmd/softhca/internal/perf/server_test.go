@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // serve starts a server and returns the client's end of the connection and
@@ -41,16 +42,12 @@ func TestLies(t *testing.T) {
 		Write: "arrived wrong", FetchAdd: "is 0 after 5 atomics", CmpSwap: "is 0 after 5 atomics",
 	} {
 		ctl, result := r.serve(t, op)
-		if err := ctl.send(valid(op)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, ctl.send(valid(op)))
 		var o offer
 		if err := ctl.receive(&o, replyDue); err != nil || o.MTU != 1024 || len(o.QPs) != 1 {
 			t.Fatalf("%v: the server offers %+v (%v)", op, o, err)
 		}
-		if err := ctl.send(&done{Messages: []uint64{5}, Pattern: 9}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, ctl.send(&done{Messages: []uint64{5}, Pattern: 9}))
 		var v verdict
 		if err := ctl.receive(&v, replyDue); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: the client is told %v, want %q", op, err, want)
@@ -82,9 +79,7 @@ func TestHostileRequests(t *testing.T) {
 		ctl, result := r.serve(t, Write)
 		q := valid(Write)
 		spoil(q)
-		if err := ctl.send(q); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, ctl.send(q))
 		var o offer
 		if err := ctl.receive(&o, replyDue); err == nil {
 			t.Errorf("%s: the server offers %+v", why, o)
@@ -100,16 +95,10 @@ func TestHostileCounts(t *testing.T) {
 	r := newRig(t)
 	for _, n := range [][]uint64{nil, {1, 2}} {
 		ctl, result := r.serve(t, Send)
-		if err := ctl.send(valid(Send)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, ctl.send(valid(Send)))
 		var o offer
-		if err := ctl.receive(&o, replyDue); err != nil {
-			t.Fatal(err)
-		}
-		if err := ctl.send(&done{Messages: n}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, ctl.receive(&o, replyDue))
+		must.Do(t, ctl.send(&done{Messages: n}))
 		var v verdict
 		if err := ctl.receive(&v, replyDue); err == nil {
 			t.Errorf("counts %v are accepted", n)
@@ -125,16 +114,10 @@ func TestGone(t *testing.T) {
 	r := newRig(t)
 	for _, op := range []Op{Write, Send} {
 		ctl, result := r.serve(t, op)
-		if err := ctl.send(valid(op)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, ctl.send(valid(op)))
 		var o offer
-		if err := ctl.receive(&o, replyDue); err != nil {
-			t.Fatal(err)
-		}
-		if err := ctl.conn.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, ctl.receive(&o, replyDue))
+		must.Do(t, ctl.conn.Close())
 		if err := <-result; err == nil {
 			t.Errorf("%v: the client has gone and the server says nothing", op)
 		}
@@ -170,17 +153,11 @@ func TestPeek(t *testing.T) {
 	r := newRig(t)
 	for _, size := range []int{1, 2, 7, 8, 9, 100} {
 		p := Plan{Op: Write, Size: size, Latency: true}
-		if err := p.Check(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.Check())
 		own, err := newLocalSide(r.client, p, true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		pp, err := newPingpong(own, &side{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for _, n := range []uint64{1, 255, 256, 1 << 40} {
 			if err := pp.send(n); err == nil {
 				t.Fatal("a queue pair in RESET takes a send")
@@ -202,9 +179,7 @@ func TestPeek(t *testing.T) {
 // TestNoFamily checks that the error has advice.
 func TestNoFamily(t *testing.T) {
 	p := Plan{Op: Write, MTU: ib.MTU256}
-	if err := p.Check(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Check())
 	if _, err := newLocalSide(newRig(t).client, p, false); err == nil || !strings.Contains(err.Error(), "no IPv6 address") {
 		t.Errorf("an adapter without IPv6 says %v", err)
 	}

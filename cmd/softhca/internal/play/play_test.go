@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/internal/script"
 )
 
@@ -26,21 +27,15 @@ func files(name string) ([]byte, error) {
 // end, what they brought about.
 func TestRun(t *testing.T) {
 	s, err := Find("e15_send_too_long", files)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var text, data bytes.Buffer
-	if err := Run(&text, []Script{s}, false); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Run(&text, []Script{s}, false))
 	for _, want := range []string{"> a RC_ACKNOWLEDGE psn=101 NAK_INVALID_REQUEST", "\nstatuses   LOC_LEN_ERR, WR_FLUSH_ERR\n", "\nrequester  REM_INV_REQ_ERR\n"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("the output has no %q:\n%s", want, text.String())
 		}
 	}
-	if err := Run(&data, []Script{s}, true); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Run(&data, []Script{s}, true))
 	var got []outcome
 	if err := json.Unmarshal(data.Bytes(), &got); err != nil || len(got) != 1 || got[0].Text != s.Text {
 		t.Errorf("as JSON: %v, %+v", err, got)
@@ -52,9 +47,7 @@ func TestRun(t *testing.T) {
 // it.
 func TestRefuses(t *testing.T) {
 	mine, err := Find("mine.qp", files)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var out bytes.Buffer
 	if err := Run(&out, []Script{mine}, false); err == nil || !strings.Contains(out.String(), "a: RESET -> INIT") {
 		t.Errorf("error %v, and the output is\n%s", err, out.String())
@@ -69,9 +62,7 @@ func TestRefuses(t *testing.T) {
 // TestList checks that each built-in script is listed.
 func TestList(t *testing.T) {
 	var out bytes.Buffer
-	if err := List(&out, false); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, List(&out, false))
 	for _, name := range script.Names() {
 		if !strings.Contains("\n"+out.String(), "\n"+name+" ") {
 			t.Errorf("%s is not listed", name)

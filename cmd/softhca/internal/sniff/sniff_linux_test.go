@@ -17,6 +17,7 @@ import (
 
 	"github.com/softhca/softhca/internal/fabric/ipudp"
 	"github.com/softhca/softhca/internal/fabric/sandbox"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // TestListen hears what passes the loopback interface of a network of its own: each
@@ -27,9 +28,7 @@ func TestListen(t *testing.T) {
 		return
 	}
 	s, err := Open("lo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, c := range []struct {
 		to      string
 		n, each int // bytes, and of each datagram; 0 is one
@@ -68,14 +67,10 @@ func TestListen(t *testing.T) {
 func send(t *testing.T, to string, n, each int) {
 	t.Helper()
 	conn, err := net.Dial("udp", to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer conn.Close()
 	raw, err := conn.(*net.UDPConn).SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if each > 0 {
 		if cerr := raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_UDP, unix.UDP_SEGMENT, each) }); cerr != nil || err != nil {
 			t.Fatal(cerr, err)
@@ -92,9 +87,7 @@ func TestEmitFails(t *testing.T) {
 		return
 	}
 	s, err := Open("lo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	send(t, "127.0.0.2:4791", 20, 0)
 	full := errors.New("the disk is full")
 	if err := s.Listen(t.Context(), func([]byte, time.Time) error { return full }); !errors.Is(err, full) {

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/internal/qp"
 )
 
@@ -21,18 +22,12 @@ func TestGolden(t *testing.T) {
 		print func(io.Writer, []ib.QPType) error
 	}{{"testdata/states.txt", Table}, {"testdata/states.json", JSON}, {"testdata/states.dot", Dot}} {
 		var out bytes.Buffer
-		if err := c.print(&out, Types()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.print(&out, Types()))
 		if *rewrite {
-			if err := os.WriteFile(c.file, out.Bytes(), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(c.file, out.Bytes(), 0o644))
 		}
 		want, err := os.ReadFile(c.file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if !bytes.Equal(out.Bytes(), want) {
 			t.Errorf("%s differs (go test -rewrite accepts it):\n%s", c.file, out.Bytes())
 		}
@@ -41,9 +36,7 @@ func TestGolden(t *testing.T) {
 
 func TestTableWidth(t *testing.T) {
 	var out bytes.Buffer
-	if err := Table(&out, Types()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Table(&out, Types()))
 	for line := range bytes.Lines(out.Bytes()) {
 		if n := utf8.RuneCount(line) - 1; n > 101 {
 			t.Errorf("%d columns: %s", n, line)
@@ -54,13 +47,9 @@ func TestTableWidth(t *testing.T) {
 // TestJSONIsTheTable compares what is printed with what the adapter enforces.
 func TestJSONIsTheTable(t *testing.T) {
 	var out bytes.Buffer
-	if err := JSON(&out, Types()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, JSON(&out, Types()))
 	var moves []Move
-	if err := json.Unmarshal(out.Bytes(), &moves); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(out.Bytes(), &moves))
 	i := 0
 	for _, typ := range Types() {
 		for _, r := range qp.Transitions(typ) {
