@@ -2,21 +2,16 @@ package mad
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/softhca/softhca/ib"
-	"github.com/softhca/softhca/internal/must"
+	"github.com/softhca/softhca/internal/golden"
 	"github.com/softhca/softhca/internal/pcapfile"
+	"github.com/softhca/softhca/internal/pcapfile/captures"
 )
-
-const capturesGlob = "../internal/testdata/captures/*.pcap"
 
 // captured is a datagram of the Linux captures and where it is from.
 type captured struct {
@@ -28,41 +23,16 @@ type captured struct {
 // eachCaptured calls f with every datagram to QP1 in the Linux captures.
 func eachCaptured(t testing.TB, f func(c *captured)) {
 	t.Helper()
-	names, err := filepath.Glob(capturesGlob)
-	if err != nil || len(names) == 0 {
-		t.Fatalf("no captures at %s: %v", capturesGlob, err)
-	}
-	for _, name := range names {
-		eachInFile(t, name, f)
-	}
-}
-
-func eachInFile(t testing.TB, name string, f func(c *captured)) {
-	t.Helper()
-	file, err := os.Open(name)
-	must.Do(t, err)
-	defer file.Close()
-	r, err := pcapfile.NewReader(file)
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
-	for {
-		p, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return
-		}
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+	captures.Each(t, "../internal/testdata/captures/*.pcap", func(name string, p *pcapfile.Packet) {
 		if binary.BigEndian.Uint32(p.Payload[4:])&mask24 != uint32(ib.QPNGSI) {
-			continue
+			return
 		}
 		const sendOnly, headers, icrc = 0x64, 12 + 8, 4
 		if len(p.Payload) != headers+Size+icrc || p.Payload[0] != sendOnly {
 			t.Fatalf("%s record %d to QP1 is no management datagram: % x", name, p.Record, p.Payload)
 		}
-		f(&captured{filepath.Base(name), p, MAD(p.Payload[headers:])})
-	}
+		f(&captured{name, p, MAD(p.Payload[headers:])})
+	})
 }
 
 // TestC2_LinuxMessages shows that every CM message of Linux is decoded
@@ -86,7 +56,7 @@ func TestC2_LinuxMessages(t *testing.T) {
 		}
 		fmt.Fprintf(&listing, "%s %d %v %s\n", strings.TrimSuffix(c.file, ".pcap"), c.Record, c.Src, Describe(&c.mad))
 	})
-	golden(t, "testdata/captures.golden", listing.String())
+	golden.Check(t, "testdata/captures.golden", listing.String())
 	want := map[string]int{
 		"REQ": 40, "MRA": 1, "REJ": 9, "REP": 32, "RTU": 29, "DREQ": 30, "DREP": 28, "SIDR_REQ": 6, "SIDR_REP": 5,
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/golden"
 )
 
 const dataBits = DataSize * 8
@@ -146,7 +147,7 @@ func TestC2_Layout(t *testing.T) {
 		text, _ := layout(t, &kinds[i])
 		all.WriteString(text)
 	}
-	golden(t, "testdata/layout.golden", all.String())
+	golden.Check(t, "testdata/layout.golden", all.String())
 }
 
 // TestC2_ReservedBits shows that a reserved bit, whatever it is and whatever

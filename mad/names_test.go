@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/softhca/softhca/internal/golden"
 )
 
 // named is an enumeration by its numbers.
@@ -45,7 +47,7 @@ func TestC2_C7_Names(t *testing.T) {
 			fmt.Fprintf(&all, "%s %d %#x %s\n", e.kind, v, v, text)
 		}
 	}
-	golden(t, "testdata/names.golden", all.String())
+	golden.Check(t, "testdata/names.golden", all.String())
 }
 
 func TestC2_AttributesOfMessages(t *testing.T) {

@@ -1,58 +1,19 @@
 package roce
 
 import (
-	"errors"
-	"io"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/softhca/softhca/ib"
-	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/internal/pcapfile"
+	"github.com/softhca/softhca/internal/pcapfile/captures"
 )
-
-const capturesGlob = "../internal/testdata/captures/*.pcap"
-
-// eachCaptured calls f with every packet of the Linux captures.
-func eachCaptured(t testing.TB, f func(name string, p *pcapfile.Packet)) {
-	t.Helper()
-	names, err := filepath.Glob(capturesGlob)
-	if err != nil || len(names) == 0 {
-		t.Fatalf("no captures at %s: %v", capturesGlob, err)
-	}
-	for _, name := range names {
-		eachInFile(t, name, f)
-	}
-}
-
-func eachInFile(t testing.TB, name string, f func(name string, p *pcapfile.Packet)) {
-	t.Helper()
-	file, err := os.Open(name)
-	must.Do(t, err)
-	defer file.Close()
-	r, err := pcapfile.NewReader(file)
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
-	for {
-		p, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return
-		}
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		f(filepath.Base(name), p)
-	}
-}
 
 // TestLinuxCaptures shows that the codec agrees with Linux about every packet
 // of the captures: it parses, is rebuilt to the same bytes, and its ICRC is
 // right however it is computed.
 func TestLinuxCaptures(t *testing.T) {
 	packets, opcodes := 0, map[Opcode]int{}
-	eachCaptured(t, func(name string, p *pcapfile.Packet) {
+	captures.Each(t, "../internal/testdata/captures/*.pcap", func(name string, p *pcapfile.Packet) {
 		packets++
 		opcodes[Opcode(p.Payload[0])]++
 		checkWirePacket(t, p.IP, p.UDP, p.Payload)

@@ -2,39 +2,21 @@ package roce
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
-	"github.com/softhca/softhca/internal/must"
+	"github.com/softhca/softhca/internal/golden"
 )
-
-var rewrite = flag.Bool("rewrite", false, "write the golden files anew")
 
 // TestOpcodeTable prints the row of every opcode and compares it with the
 // golden table, which was checked by hand against IBA 9.2.1 and its annexes.
 func TestOpcodeTable(t *testing.T) {
-	const path = "testdata/opcodes.golden"
 	var got bytes.Buffer
 	for v := range 256 {
 		fmt.Fprintln(&got, describe(Opcode(v)))
 	}
-	if *rewrite {
-		must.Do(t, os.WriteFile(path, got.Bytes(), 0o644))
-	}
-	want, err := os.ReadFile(path)
-	must.Do(t, err)
-	gotLines, wantLines := strings.Split(got.String(), "\n"), strings.Split(string(want), "\n")
-	if len(gotLines) != len(wantLines) {
-		t.Fatalf("the golden table has %d lines, want %d", len(wantLines), len(gotLines))
-	}
-	for i, line := range gotLines {
-		if line != wantLines[i] {
-			t.Errorf("opcode table differs:\n got %s\nwant %s", line, wantLines[i])
-		}
-	}
+	golden.Check(t, "testdata/opcodes.golden", got.Bytes())
 }
 
 // describe returns a row of the opcode table as a line of text.

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"debug/elf"
 	"errors"
-	"flag"
 	"fmt"
 	"net"
 	"net/netip"
@@ -19,10 +18,9 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fault"
+	"github.com/softhca/softhca/internal/golden"
 	"github.com/softhca/softhca/internal/must"
 )
-
-var rewrite = flag.Bool("rewrite", false, "write the golden files anew")
 
 // errorsPage lists the statuses and events that programs in C see, with their causes.
 const errorsPage = "../../docs/errors-in-c.md"
@@ -91,7 +89,7 @@ func seeErrors(t *testing.T, s *stand) {
 		return
 	}
 	wantAll(t, all)
-	golden(t, errorsPage, render(all))
+	golden.Check(t, errorsPage, render(all))
 }
 
 // sights parses the output of a scenario. A line's rule is the next rule of the scenario, or
@@ -191,18 +189,6 @@ func render(all []sight) []byte {
 		}
 	}
 	return b.Bytes()
-}
-
-// golden compares a file with its expected content, or writes it.
-func golden(t *testing.T, name string, want []byte) {
-	t.Helper()
-	if *rewrite {
-		must.Do(t, os.WriteFile(name, want, 0o644))
-		return
-	}
-	if have, err := os.ReadFile(name); err != nil || !bytes.Equal(have, want) {
-		t.Errorf("%s is not what the program sees now (-rewrite writes it): %v\n%s", name, err, want)
-	}
 }
 
 // seeTaken opens an adapter on an address that another program has.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/softhca/softhca/internal/golden"
 	"github.com/softhca/softhca/internal/must"
 )
 
@@ -205,7 +206,7 @@ func TestRefusalsTable(t *testing.T) {
 			t.Errorf("the command %s has no row", command)
 		}
 	}
-	golden(t, refusalsPage, renderRefusals(all))
+	golden.Check(t, refusalsPage, renderRefusals(all))
 }
 
 const refusalsHead = `# Calls that are refused

@@ -2,11 +2,8 @@ package cm
 
 import (
 	"encoding/binary"
-	"errors"
-	"io"
 	"math/bits"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,10 +14,9 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/gsi"
 	"github.com/softhca/softhca/internal/pcapfile"
+	"github.com/softhca/softhca/internal/pcapfile/captures"
 	"github.com/softhca/softhca/mad"
 )
-
-const captures = "../testdata/captures/"
 
 // frame is a CM message that Linux sent.
 type frame struct {
@@ -34,27 +30,11 @@ type frame struct {
 // readFrames returns the CM messages of a capture file.
 func readFrames(t *testing.T, name string) []frame {
 	t.Helper()
-	f, err := os.Open(captures + name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	r, err := pcapfile.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var frames []frame
-	for {
-		p, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return frames
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+	captures.Each(t, "../testdata/captures/"+name, func(_ string, p *pcapfile.Packet) {
 		const headers, icrc = 12 + 8, 4
 		if len(p.Payload) != headers+mad.Size+icrc || binary.BigEndian.Uint32(p.Payload[4:])&0xffffff != 1 {
-			continue
+			return
 		}
 		tclass := p.IP[1]
 		if p.IP[0]>>4 == 6 {
@@ -64,7 +44,8 @@ func readFrames(t *testing.T, name string) []frame {
 			MAD: mad.MAD(p.Payload[headers:]), at: p.Time, src: p.Src, dst: p.Dst,
 			psn: binary.BigEndian.Uint32(p.Payload[8:]) & 0xffffff, tclass: tclass,
 		})
-	}
+	})
+	return frames
 }
 
 // isServer reports whether an address is that of the server guest.
@@ -82,7 +63,7 @@ type scenario struct {
 // scenarios returns every capture of the connection manager.
 func scenarios(t *testing.T) []scenario {
 	t.Helper()
-	names, err := filepath.Glob(captures + "*cm_*.pcap")
+	names, err := filepath.Glob("../testdata/captures/*cm_*.pcap")
 	if err != nil || len(names) == 0 {
 		t.Fatalf("no captures: %v", err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/golden"
 	"github.com/softhca/softhca/internal/gsi"
 	"github.com/softhca/softhca/mad"
 )
@@ -68,7 +69,7 @@ func TestC7_ExaminationMachine(t *testing.T) {
 			fmt.Fprintf(&b, "%-12v %-10s %s\n", s, inputs[on], text)
 		}
 	}
-	golden(t, "testdata/examination.golden", b.String())
+	golden.Check(t, "testdata/examination.golden", b.String())
 }
 
 // TestC7_SweepInThePeersName: a stranger tries the queue pairs of a peer in REQs with its

@@ -2,43 +2,16 @@ package cm
 
 import (
 	"errors"
-	"flag"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/golden"
 	"github.com/softhca/softhca/mad"
 )
-
-var rewrite = flag.Bool("rewrite", false, "write the golden files instead of comparing with them")
-
-// golden compares got with a file of testdata.
-func golden(t *testing.T, file, got string) {
-	t.Helper()
-	if *rewrite {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	g, w := strings.Split(got, "\n"), strings.Split(string(want), "\n")
-	for i := range min(len(g), len(w)) {
-		if g[i] != w[i] {
-			t.Fatalf("%s:%d differs (go test -rewrite accepts it)\n got %s\nwant %s", file, i+1, g[i], w[i])
-		}
-	}
-	if len(g) != len(w) {
-		t.Fatalf("%s: got %d lines, want %d", file, len(g), len(w))
-	}
-}
 
 // TestC6_EveryCellHasAnOutcome lists every input in every state.
 func TestC6_EveryCellHasAnOutcome(t *testing.T) {
@@ -63,7 +36,7 @@ func TestC6_EveryCellHasAnOutcome(t *testing.T) {
 		}
 		b.WriteString(strings.TrimRight(line, " ") + "\n")
 	})
-	golden(t, "testdata/machine.golden", b.String())
+	golden.Check(t, "testdata/machine.golden", b.String())
 	if want := int(numStates)*int(numInputs) + int(numLAPStates)*8; cells != want {
 		t.Errorf("%d cells, want %d", cells, want)
 	}

@@ -14,14 +14,12 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/golden"
 	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/roce"
 )
 
-var (
-	rewrite = flag.Bool("rewrite", false, "write the page of the documentation anew")
-	seed    = flag.Uint64("damage-seed", 1, "of the damaged files")
-)
+var seed = flag.Uint64("damage-seed", 1, "of the damaged files")
 
 // truth is what a capture of Linux is known to show from how it was made.
 type truth struct {
@@ -269,13 +267,7 @@ func TestPage(t *testing.T) {
 	for _, k := range faultTruths(t) {
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", k.rule, k.at, k.seen, k.outcome, k.cause)
 	}
-	const page = "../../docs/explain.md"
-	if *rewrite {
-		must.Do(t, os.WriteFile(page, []byte(b.String()), 0o644))
-	}
-	if got, err := os.ReadFile(page); err != nil || string(got) != b.String() {
-		t.Errorf("%s is not what the rules say (run with -rewrite); %v", page, err)
-	}
+	golden.Check(t, "../../docs/explain.md", b.String())
 }
 
 const pageHead = `<!-- Written by "go test ./internal/explain -run TestPage -rewrite". Do not edit. -->

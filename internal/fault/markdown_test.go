@@ -1,28 +1,16 @@
 package fault
 
 import (
-	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
-	"github.com/softhca/softhca/internal/must"
+	"github.com/softhca/softhca/internal/golden"
 )
-
-var rewrite = flag.Bool("rewrite", false, "write docs/faults.md anew")
 
 // TestDocumentation compares docs/faults.md with the catalogue.
 func TestDocumentation(t *testing.T) {
-	const name = "../../docs/faults.md"
-	if *rewrite {
-		must.Do(t, os.WriteFile(name, []byte(markdown()), 0o644))
-	}
-	have, err := os.ReadFile(name)
-	must.Do(t, err)
-	if string(have) != markdown() {
-		t.Errorf("%s is not what the catalogue says: go test -rewrite", name)
-	}
+	golden.Check(t, "../../docs/faults.md", markdown())
 }
 
 // markdown returns the documentation of the rules.

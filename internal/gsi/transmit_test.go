@@ -3,16 +3,14 @@ package gsi
 import (
 	"encoding/binary"
 	"errors"
-	"io"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/internal/pcapfile"
+	"github.com/softhca/softhca/internal/pcapfile/captures"
 	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/roce"
 )
@@ -75,33 +73,12 @@ func TestC1_LinuxIsHeard(t *testing.T) {
 // eachMAD calls f with every packet to QP1 in the captures with such names.
 func eachMAD(t testing.TB, pattern string, f func(name string, c *pcapfile.Packet, p *roce.Packet)) {
 	t.Helper()
-	names, err := filepath.Glob(filepath.Join("../testdata/captures", pattern))
-	if err != nil || len(names) == 0 {
-		t.Fatalf("no captures: %v", err)
-	}
-	for _, name := range names {
-		eachMADOf(t, name, f)
-	}
-}
-
-func eachMADOf(t testing.TB, name string, f func(name string, c *pcapfile.Packet, p *roce.Packet)) {
-	t.Helper()
-	file, err := os.Open(name)
-	must.Do(t, err)
-	defer file.Close()
-	in, err := pcapfile.NewReader(file)
-	must.Do(t, err)
-	for {
-		c, err := in.Next()
-		if errors.Is(err, io.EOF) {
-			return
-		}
-		must.Do(t, err)
+	captures.Each(t, "../testdata/captures/"+pattern, func(name string, c *pcapfile.Packet) {
 		var p roce.Packet
 		if p.Parse(c.Payload) == roce.FaultNone && p.BTH.DestQP == ib.QPNGSI {
-			f(filepath.Base(name), c, &p)
+			f(name, c, &p)
 		}
-	}
+	})
 }
 
 // TestC1_Defaults shows the fields of a datagram that is sent to an address of

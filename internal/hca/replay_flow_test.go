@@ -3,10 +3,7 @@ package hca_test
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
-	"io"
 	"net/netip"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +14,7 @@ import (
 	"github.com/softhca/softhca/internal/hca/rig"
 	"github.com/softhca/softhca/internal/memory"
 	"github.com/softhca/softhca/internal/pcapfile"
+	"github.com/softhca/softhca/internal/pcapfile/captures"
 	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/roce"
 )
@@ -84,26 +82,16 @@ type flowKey struct {
 // request. Management and multicast packets are passed over.
 func loadFlows(t testing.TB, name string) []*flow {
 	t.Helper()
-	file, err := os.Open(name)
-	rig.Must(t, err)
-	defer file.Close()
-	r, err := pcapfile.NewReader(file)
-	rig.Must(t, err)
 	sides := map[flowKey]map[netip.Addr]*flow{} // by responder
 	var all []*flow
 	var start int64
-	for {
-		p, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		rig.Must(t, err)
+	captures.Each(t, name, func(_ string, p *pcapfile.Packet) {
 		var c captured
 		if f := c.p.Parse(bytes.Clone(p.Payload)); f != roce.FaultNone {
 			t.Fatalf("%s record %d: %v", name, p.Record, f)
 		}
 		if n := c.p.BTH.DestQP; n == ib.QPNGSI || n == ib.QPNMulticast {
-			continue
+			return
 		}
 		if start == 0 {
 			start = p.Time.UnixNano()
@@ -113,7 +101,7 @@ func loadFlows(t testing.TB, name string) []*flow {
 			c.id = binary.BigEndian.Uint16(p.IP[4:])
 		}
 		all = addCaptured(t, all, sides, &c, p)
-	}
+	})
 	all = slices.DeleteFunc(all, func(f *flow) bool { return len(f.requests) == 0 })
 	slices.SortFunc(all, byOrder)
 	return all

@@ -3,10 +3,7 @@ package hca_test
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
-	"io"
 	"net/netip"
-	"os"
 	"strings"
 	"testing"
 
@@ -14,6 +11,7 @@ import (
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/hca/rig"
 	"github.com/softhca/softhca/internal/pcapfile"
+	"github.com/softhca/softhca/internal/pcapfile/captures"
 	"github.com/softhca/softhca/roce"
 )
 
@@ -49,24 +47,15 @@ func TestV14_MulticastOfLinux(t *testing.T) {
 // multicastOf returns the packets of a capture that are to groups.
 func multicastOf(t *testing.T, name string) []*pcapfile.Packet {
 	t.Helper()
-	file, err := os.Open(name)
-	rig.Must(t, err)
-	defer func() { rig.Must(t, file.Close()) }()
-	r, err := pcapfile.NewReader(file)
-	rig.Must(t, err)
 	var all []*pcapfile.Packet
-	for {
-		p, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return all
-		}
-		rig.Must(t, err)
+	captures.Each(t, name, func(_ string, p *pcapfile.Packet) {
 		if p.Dst.IsMulticast() {
 			own := *p // the reader's is valid until the next
 			own.IP, own.Payload = bytes.Clone(p.IP), bytes.Clone(p.Payload)
 			all = append(all, &own)
 		}
-	}
+	})
+	return all
 }
 
 func parsed(t testing.TB, p *pcapfile.Packet) (q roce.Packet) {

@@ -2,16 +2,14 @@ package judge
 
 import (
 	"bytes"
-	"flag"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/softhca/softhca/internal/golden"
 	"github.com/softhca/softhca/internal/must"
 )
-
-var rewrite = flag.Bool("rewrite", false, "write docs/peers.md anew")
 
 // TestPageOfPeers shows that the page in docs is up to date with its reports
 // and topics.
@@ -34,12 +32,7 @@ func TestPageOfPeers(t *testing.T) {
 	must.Do(t, err)
 	var page bytes.Buffer
 	must.Do(t, WritePage(&page, reports, topics))
-	if *rewrite {
-		must.Do(t, os.WriteFile(docs+"peers.md", page.Bytes(), 0o644))
-	}
-	if old, err := os.ReadFile(docs + "peers.md"); err != nil || !bytes.Equal(old, page.Bytes()) {
-		t.Errorf("docs/peers.md is not what its reports and topics make of it (%v): run with -rewrite", err)
-	}
+	golden.Check(t, docs+"peers.md", page.Bytes())
 }
 
 // reportWith returns a report with one script that differs.

@@ -4,9 +4,9 @@ import "errors"
 
 // T is a test, a benchmark, or a random test of rapid.
 type T interface {
-	Helper()
-	Errorf(format string, args ...any)
-	Fatal(args ...any)
+	Helper()                           // as in testing.TB
+	Errorf(format string, args ...any) // as in testing.TB
+	Fatal(args ...any)                 // as in testing.TB
 }
 
 // Do ends the test if err is not nil.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/golden"
 )
 
 // TestQ24_Golden prints every (state, queue, direction) cell and compares it
@@ -20,7 +21,7 @@ func TestQ24_Golden(t *testing.T) {
 		r := behaviourOf(s)
 		row(s, r.postRecv, r.postSend, taken[r.takesRequests()], taken[r.takesResponses()], r.requester)
 	}
-	golden(t, "behaviour.golden", b.String())
+	golden.Check(t, "testdata/behaviour.golden", b.String())
 }
 
 // TestQ24_EveryState checks each state's rules against the requirement that

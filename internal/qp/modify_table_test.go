@@ -1,44 +1,14 @@
 package qp
 
 import (
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/golden"
 )
-
-var rewrite = flag.Bool("rewrite", false, "write the golden files instead of comparing with them")
-
-// golden compares got with a file of testdata.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	file := filepath.Join("testdata", name)
-	if *rewrite {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got == string(want) {
-		return
-	}
-	g, w := strings.Split(got, "\n"), strings.Split(string(want), "\n")
-	for i := range min(len(g), len(w)) {
-		if g[i] != w[i] {
-			t.Fatalf("%s:%d differs (go test -rewrite accepts it)\n got %s\nwant %s", file, i+1, g[i], w[i])
-		}
-	}
-	t.Fatalf("%s: got %d lines, want %d", file, len(g), len(w))
-}
 
 var allTypes = []ib.QPType{ib.RC, ib.UC, ib.UD, ib.RD, ib.EEC, ib.SMI, ib.GSI}
 
@@ -82,7 +52,7 @@ func TestV8_Golden(t *testing.T) {
 			}
 		}
 	}
-	golden(t, "modify_table.golden", b.String())
+	golden.Check(t, "testdata/modify_table.golden", b.String())
 }
 
 // goldenRow describes one move, or is empty when there is no such move.

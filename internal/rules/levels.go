@@ -122,11 +122,13 @@ var table = []Row{
 	{"internal/churn", toolLevel, Tool, false},
 	{"internal/environ/setid", toolLevel, Tool, false},
 	{"internal/fabric/sandbox", toolLevel, Tool, false},
+	{"internal/golden", toolLevel, Tool, false},
 	{"internal/hca/rig", toolLevel, Tool, false},
 	{"internal/must", toolLevel, Tool, false},
 	{"internal/ring/cpeer", toolLevel, Tool, false},
 	{"internal/mutation/...", toolLevel, Tool, false},
 	{"internal/pages", toolLevel, Tool, false},
+	{"internal/pcapfile/captures", toolLevel, Tool, false},
 	{"internal/rules", toolLevel, Tool, false},
 	{"internal/tools/...", toolLevel, Tool, false},
 }

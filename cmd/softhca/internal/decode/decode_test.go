@@ -4,18 +4,16 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
-	"flag"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/softhca/softhca/internal/golden"
 	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/roce"
 )
-
-var rewrite = flag.Bool("rewrite", false, "write the golden files anew")
 
 const captures = "../../../../internal/testdata/captures/"
 
@@ -81,20 +79,8 @@ func TestGolden(t *testing.T) {
 		if _, err := JSON(bytes.NewReader(data), &obj, Options{}); err != nil {
 			t.Fatal(err)
 		}
-		golden(t, "testdata/"+name+".txt", text.Bytes())
-		golden(t, "testdata/"+name+".json", obj.Bytes())
-	}
-}
-
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	if *rewrite {
-		must.Do(t, os.WriteFile(name, got, 0o644))
-	}
-	want, err := os.ReadFile(name)
-	must.Do(t, err)
-	if !bytes.Equal(got, want) {
-		t.Errorf("%s differs (run with -rewrite to accept):\n%s", name, got)
+		golden.Check(t, "testdata/"+name+".txt", text.Bytes())
+		golden.Check(t, "testdata/"+name+".json", obj.Bytes())
 	}
 }
 

@@ -3,18 +3,15 @@ package states
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"io"
-	"os"
 	"testing"
 	"unicode/utf8"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/golden"
 	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/internal/qp"
 )
-
-var rewrite = flag.Bool("rewrite", false, "write the golden files instead of comparing with them")
 
 func TestGolden(t *testing.T) {
 	for _, c := range []struct {
@@ -23,14 +20,7 @@ func TestGolden(t *testing.T) {
 	}{{"testdata/states.txt", Table}, {"testdata/states.json", JSON}, {"testdata/states.dot", Dot}} {
 		var out bytes.Buffer
 		must.Do(t, c.print(&out, Types()))
-		if *rewrite {
-			must.Do(t, os.WriteFile(c.file, out.Bytes(), 0o644))
-		}
-		want, err := os.ReadFile(c.file)
-		must.Do(t, err)
-		if !bytes.Equal(out.Bytes(), want) {
-			t.Errorf("%s differs (go test -rewrite accepts it):\n%s", c.file, out.Bytes())
-		}
+		golden.Check(t, c.file, out.Bytes())
 	}
 }
 
