@@ -2,11 +2,15 @@ package must
 
 import "errors"
 
-// T is a test, a benchmark, or a random test of rapid.
+// T is what tests, benchmarks and the random tests of rapid have in common. Its methods are those
+// of testing.TB.
 type T interface {
-	Helper()                           // as in testing.TB
-	Errorf(format string, args ...any) // as in testing.TB
-	Fatal(args ...any)                 // as in testing.TB
+	// Helper marks the caller as a function whose lines are not reported.
+	Helper()
+	// Errorf marks the test as failed.
+	Errorf(format string, args ...any)
+	// Fatal ends the test.
+	Fatal(args ...any)
 }
 
 // Do ends the test if err is not nil.
