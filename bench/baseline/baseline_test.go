@@ -16,9 +16,9 @@ import (
 )
 
 // open opens a socket on a loopback address and closes it with the test.
-func open(t *testing.T, addr string, merge bool) (*socket, netip.AddrPort) {
+func open(t *testing.T, merge bool) (*socket, netip.AddrPort) {
 	t.Helper()
-	s, err := openSocket(netip.AddrPortFrom(netip.MustParseAddr(addr), 0), merge)
+	s, err := openSocket(netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), 0), merge)
 	must.Do(t, err)
 	at, err := s.local()
 	must.Do(t, err)
@@ -45,9 +45,9 @@ func TestThroughput(t *testing.T) {
 		{payload: 64, overhead: 32, window: 256 << 10},
 		{payload: 1, overhead: 16, window: 1},
 	} {
-		server, at := open(t, "127.0.0.1", true)
+		server, at := open(t, true)
 		start(t, server, newReceiver(server).serve)
-		client, _ := open(t, "127.0.0.1", true)
+		client, _ := open(t, true)
 		defer client.close()
 		s := newSender(client, at, c)
 		r, err := s.run(50 * time.Millisecond)
@@ -61,10 +61,10 @@ func TestThroughput(t *testing.T) {
 // TestLoss overflows a small buffer: losses are counted and do not stop the
 // sender.
 func TestLoss(t *testing.T) {
-	server, at := open(t, "127.0.0.1", true)
+	server, at := open(t, true)
 	must.Do(t, unix.SetsockoptInt(server.fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 4096))
 	start(t, server, newReceiver(server).serve)
-	client, _ := open(t, "127.0.0.1", true)
+	client, _ := open(t, true)
 	defer client.close()
 	s := newSender(client, at, config{payload: 4096, overhead: 16, window: 8 << 20})
 	r, err := s.run(100 * time.Millisecond)
@@ -76,8 +76,8 @@ func TestLoss(t *testing.T) {
 
 func TestPingpong(t *testing.T) {
 	for _, asleep := range []bool{false, true} {
-		server, at := open(t, "127.0.0.1", false)
-		client, _ := open(t, "127.0.0.1", false)
+		server, at := open(t, false)
+		client, _ := open(t, false)
 		defer client.close()
 		if asleep {
 			must.Do(t, errors.Join(server.sleep(), client.sleep()))
@@ -97,9 +97,9 @@ func TestPingpong(t *testing.T) {
 
 // TestSilence checks that a silent peer gives an error, not a result.
 func TestSilence(t *testing.T) {
-	server, at := open(t, "127.0.0.1", false)
+	server, at := open(t, false)
 	defer server.close()
-	client, _ := open(t, "127.0.0.1", false)
+	client, _ := open(t, false)
 	defer client.close()
 	if _, err := pingpong(client, at, 40, maxSamples, time.Second); err == nil {
 		t.Error("a ping-pong with nobody succeeds")

@@ -302,7 +302,7 @@ func (c *checker) one(section, name string, run func() (string, error)) {
 		return
 	}
 	began := time.Now()
-	line := c.absent(section, name)
+	line := c.absent(section)
 	var err error
 	if line == "" {
 		line, err = run()

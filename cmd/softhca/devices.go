@@ -47,10 +47,7 @@ func probeAll(cmd *cobra.Command, g *globals) ([]devices.Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := g.config(log)
-	if err != nil {
-		return nil, err
-	}
+	cfg := g.config(log)
 	names := []string{g.addr}
 	if g.addr == "" {
 		if names, err = devices.Names(); err != nil {

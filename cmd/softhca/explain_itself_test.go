@@ -7,8 +7,8 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/explain"
-	"github.com/softhca/softhca/verbs"
 	"github.com/softhca/softhca/internal/must"
+	"github.com/softhca/softhca/verbs"
 )
 
 // TestExplainOneAdapter connects two queue pairs of one adapter: what it captures

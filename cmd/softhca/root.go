@@ -140,7 +140,7 @@ func (g *globals) logger(w io.Writer) (*slog.Logger, error) {
 }
 
 // config returns the configuration from the flags, without the capture.
-func (g *globals) config(log *slog.Logger) (verbs.Config, error) {
+func (g *globals) config(log *slog.Logger) verbs.Config {
 	c := verbs.Config{Addr: g.addr, Faults: verbs.Faults{Rules: strings.Join(g.faults, "\n"), File: g.faultFile, Seed: g.faultSeed}}
 	if g.transport == verbs.Raw.String() {
 		c.Transport = verbs.Raw
@@ -148,7 +148,7 @@ func (g *globals) config(log *slog.Logger) (verbs.Config, error) {
 	if ctx := context.Background(); log.Enabled(ctx, slog.LevelDebug) {
 		c.Trace = func(r *verbs.TraceRecord) { log.Debug(r.String()) }
 	}
-	return c, nil
+	return c
 }
 
 // checkFaults returns a usageError for the first mistake in the rules of the
@@ -202,10 +202,7 @@ func (g *globals) open(stderr io.Writer, tweaks ...func(*verbs.Config)) (hca *ve
 	if err != nil {
 		return nil, nil, err
 	}
-	cfg, err := g.config(log)
-	if err != nil {
-		return nil, nil, err
-	}
+	cfg := g.config(log)
 	for _, tweak := range tweaks {
 		tweak(&cfg)
 	}

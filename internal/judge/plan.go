@@ -91,10 +91,10 @@ func (w *planner) close(qp string, line int, format string, args ...any) {
 }
 
 // end leaves out the rest of the script from a line on.
-func (w *planner) end(line int, format string, args ...any) {
+func (w *planner) end(line int, why string) {
 	if !w.ended {
 		w.ended = true
-		w.plan.LeftOut = append(w.plan.LeftOut, Left{"", line, fmt.Sprintf(format, args...)})
+		w.plan.LeftOut = append(w.plan.LeftOut, Left{"", line, why})
 	}
 }
 

@@ -15,7 +15,7 @@ const (
 // newTable returns a table with a region of 64 bytes at base in domain 1.
 func newTable(t testing.TB, access ib.Access) (*Table, *Region) {
 	t.Helper()
-	tab := NewTable(seeded(1), 1<<16)
+	tab := NewTable(seeded(), 1<<16)
 	buf := make([]byte, 64)
 	for i := range buf {
 		buf[i] = byte(i)
@@ -99,7 +99,7 @@ func TestE14_RemoteFaults(t *testing.T) {
 
 // TestE14_RegionAtTheEnd: a region that ends with the last address there is.
 func TestE14_RegionAtTheEnd(t *testing.T) {
-	tab := NewTable(seeded(1), 1)
+	tab := NewTable(seeded(), 1)
 	start := ^uint64(0) - 15
 	r := register(t, tab, RegionConfig{PD: 1, Buf: make([]byte, 16), IOVA: start, Access: ib.AccessRemoteRead})
 	for _, c := range []struct {
@@ -292,7 +292,7 @@ func BenchmarkLookup(b *testing.B) {
 		regions int
 	}{{"1 region", 1}, {"10000 regions", 10000}} {
 		b.Run(c.name, func(b *testing.B) {
-			tab := NewTable(seeded(1), c.regions)
+			tab := NewTable(seeded(), c.regions)
 			keys := make([]ib.RKey, 1024)
 			for i := range c.regions {
 				r := register(b, tab, RegionConfig{PD: 1, Buf: make([]byte, 64), IOVA: base, Access: allRights})
@@ -319,7 +319,7 @@ func BenchmarkLookup(b *testing.B) {
 func BenchmarkGather(b *testing.B) {
 	for _, n := range []uint32{64, 4096} {
 		b.Run(map[uint32]string{64: "64 B", 4096: "4096 B"}[n], func(b *testing.B) {
-			tab := NewTable(seeded(1), 1)
+			tab := NewTable(seeded(), 1)
 			r := register(b, tab, RegionConfig{PD: 1, Buf: make([]byte, 2*n), IOVA: base, Access: allRights})
 			list := []ib.SGE{{Addr: base, Length: n, LKey: r.LKey()}, {Addr: base + uint64(n), Length: n, LKey: r.LKey()}}
 			dst := make([]byte, n)

@@ -110,7 +110,7 @@ func checkLive(t *testing.T, tab *Table, live []*Region) {
 
 // BenchmarkRegister is one registration and its end, with a full quarantine.
 func BenchmarkRegister(b *testing.B) {
-	tab := NewTable(seeded(1), 64)
+	tab := NewTable(seeded(), 64)
 	cfg := RegionConfig{PD: 1, Buf: make([]byte, 64), Access: allRights}
 	b.ReportAllocs()
 	for b.Loop() {

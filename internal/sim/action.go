@@ -190,7 +190,7 @@ func (e *end) actRecv(r *rand.Rand) {
 		e.node.wake(e)
 		return
 	}
-	e.fillRecvs(r, 1+r.IntN(e.w.plan.recvs))
+	e.fillRecvs(1 + r.IntN(e.w.plan.recvs))
 }
 
 // actPoll polls the queues of one adapter: all entries if no queue may
@@ -225,7 +225,7 @@ func (w *world) actMend(p *pair, r *rand.Rand) {
 		if n.ud == nil || n.ud.state != ib.RTS || n.ud.sendQ.failed || n.ud.recvQ.failed {
 			w.connectUD(n, r)
 		}
-		n.ud.fillRecvs(r, w.plan.recvs)
+		n.ud.fillRecvs(w.plan.recvs)
 	}
 	w.addressesBack()
 }

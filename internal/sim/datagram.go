@@ -30,7 +30,7 @@ func (w *world) connectUD(n *node, r *rand.Rand) {
 	n.ud = e
 	a := ib.QPAttr{Port: 1, QKey: simQKey, SQPSN: ib.NewPSN(r.Uint32())}
 	e.climb(&a, ib.INIT, ib.RTS)
-	e.fillRecvs(r, w.plan.recvs)
+	e.fillRecvs(w.plan.recvs)
 }
 
 // sendDatagram sends a message from one node's UD queue pair to another's.

@@ -85,7 +85,7 @@ func (w *world) connect(p *pair, r *rand.Rand, fresh bool) {
 		}
 		a := e.attr()
 		e.climb(&a, ib.INIT, to)
-		e.fillRecvs(r, w.plan.recvs)
+		e.fillRecvs(w.plan.recvs)
 	}
 }
 

@@ -312,7 +312,7 @@ func (q *sharedQueue) free() *slot {
 }
 
 // fillRecvs tops the receives up to n.
-func (e *end) fillRecvs(r *rand.Rand, n int) {
+func (e *end) fillRecvs(n int) {
 	for k := len(e.rq); k < n; k++ {
 		size := e.w.plan.slot
 		if e.pair == nil {

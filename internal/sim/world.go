@@ -18,7 +18,6 @@ import (
 const (
 	streamPlan  = 1
 	streamSetup = 3
-	streamMend  = 4
 	streamKeys  = 1 << 40
 	streamWays  = 1 << 41
 )
@@ -186,10 +185,9 @@ func (w *world) settle() {
 	w.heal()
 	w.addressesBack()
 	w.Say(virtual.Nobody, "the network is whole again")
-	r := rand.New(rand.NewPCG(w.Config.Seed, streamMend))
 	end := w.Now.Add(settleTime)
 	for w.Violation == nil {
-		w.care(r)
+		w.care()
 		next := w.Now.Add(time.Millisecond)
 		for w.Violation == nil && w.Step(w, next) {
 		}
@@ -207,7 +205,7 @@ func (w *world) settle() {
 
 // care does what a well-behaved program does: it polls, posts receives and
 // resumes.
-func (w *world) care(r *rand.Rand) {
+func (w *world) care() {
 	for _, n := range w.nodes {
 		for _, c := range n.cqs {
 			for range 4 + len(c.want)/len(w.wcs) {
@@ -223,7 +221,7 @@ func (w *world) care(r *rand.Rand) {
 				for e.postRecv(w.plan.slot, false) {
 				}
 			} else if e.pair != nil && e.state != ib.ERR {
-				e.fillRecvs(r, w.plan.recvs)
+				e.fillRecvs(w.plan.recvs)
 			}
 			e.reveal()
 		}

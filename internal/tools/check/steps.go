@@ -35,21 +35,21 @@ func allSteps(fuzztime time.Duration, results string) []step {
 	steps := []step{
 		{"packages", alone, installPackages},
 		{"gofmt", alone, func(context.Context) (string, error) { return unformatted(root) }},
-		{"build", alone, tool(nil, "build", libraries.NoVCS, "-ldflags=-w", "./...")},
+		{"build", alone, tool("build", libraries.NoVCS, "-ldflags=-w", "./...")},
 		{"build-js-engine", alone, buildEngine},
-		{"vet", alone, tool(nil, "vet", "./...")},
-		{"staticcheck", alone, tool(nil, "tool", "-modfile=tools/go.mod", "staticcheck", "./...")},
+		{"vet", alone, tool("vet", "./...")},
+		{"staticcheck", alone, tool("tool", "-modfile=tools/go.mod", "staticcheck", "./...")},
 		{"generated", alone, func(ctx context.Context) (string, error) { return outdated(ctx, ".") }},
-		{"modules", alone, tool(nil, "mod", "verify")},
-		{"modules-tidy", alone, tool(nil, "mod", "tidy", "-diff")},
-		{"modules-tools", alone, tool(nil, "-C", "tools", "mod", "tidy", "-diff")},
+		{"modules", alone, tool("mod", "verify")},
+		{"modules-tidy", alone, tool("mod", "tidy", "-diff")},
+		{"modules-tools", alone, tool("-C", "tools", "mod", "tidy", "-diff")},
 		{"tests", alone, func(ctx context.Context) (string, error) { return runTests(ctx, ".", results) }},
-		{"proofs", alone, tool(nil, "run", "./internal/tools/coverage", "-results", results)},
-		{"programs", alone, onLinux(tool(nil, "run", "./capi/check", "-gate"))},
+		{"proofs", alone, tool("run", "./internal/tools/coverage", "-results", results)},
+		{"programs", alone, onLinux(tool("run", "./capi/check", "-gate"))},
 		{"interop", alone, onLinux(interop)},
 		{"mutations", seeded, mutations},
-		{"churn", random, tool(nil, "test", "-count=1", "-run=^TestChurn", "./internal/memory")},
-		{"lock-order", random, onLinux(tool(nil, slices.Concat([]string{"test", "-tags=lockorder", "-short", "-skip=" + long}, locking)...))},
+		{"churn", random, tool("test", "-count=1", "-run=^TestChurn", "./internal/memory")},
+		{"lock-order", random, onLinux(tool(slices.Concat([]string{"test", "-tags=lockorder", "-short", "-skip=" + long}, locking)...))},
 		{"simulation", random, simulation("mixed", 1000)},
 		{"simulation-connect", random, simulation("connect", 1000)},
 		{"simulation-rd", random, simulation("rd", 1000)},
@@ -120,9 +120,9 @@ const long = "^Test(" +
 	"D3_ThousandComeAndGo|StoppedHost|AnotherUser|AloneWithASquatter|Strangers|Flood|ManyComeAndGo|Away|NextBrokerKnows|FalseDeputy|PortTaken|SilentConnection|Look|" +
 	"Stress|PostRecvRacesFlush|TimedByQPN|SinglePosts|TimedQP|V6_QPsRunOut|CloseWithWorkOutstanding)$"
 
-// tool returns a step that runs the go command with the environment env added.
-func tool(env []string, args ...string) func(context.Context) (string, error) {
-	return func(ctx context.Context) (string, error) { return goCommand(ctx, ".", env, args...) }
+// tool returns a step that runs the go command.
+func tool(args ...string) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) { return goCommand(ctx, ".", nil, args...) }
 }
 
 // goCommand runs the go command in dir and returns everything it printed.
