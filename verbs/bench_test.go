@@ -31,9 +31,7 @@ func benchWrite(b *testing.B, n, depth, list int) {
 	posted, done := 0, 0
 	for done < b.N {
 		for posted < b.N && posted-done <= depth-list {
-			if err := x.qp.PostSend(wrs...); err != nil {
-				b.Fatal(err)
-			}
+			must(b, x.qp.PostSend(wrs...))
 			posted += list
 		}
 		k := poll(b, x.cq, wcs)

@@ -371,9 +371,7 @@ func TestPostsStayOffTheHeap(t *testing.T) {
 		a, b := newFaultyPair(t, ib.RC, rules, "")
 		connect(t, a, b, brief)
 		n := testing.AllocsPerRun(5, func() {
-			if err := a.qp.PostRecv(RecvWR{SGList: []SGE{a.mr.SGE(0, 8)}}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, a.qp.PostRecv(RecvWR{SGList: []SGE{a.mr.SGE(0, 8)}}))
 		})
 		if n != 0 {
 			t.Errorf("%q: posting a receive allocates %v times", rules, n)

@@ -19,34 +19,24 @@ import (
 // were mapped from the system, which a peer's RDMA WRITE changes.
 func TestForeignMemory(t *testing.T) {
 	pages, err := syscall.Mmap(-1, 0, 8192, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	n := NewNetwork()
 	a := newEndpoint(t, Config{Addr: "10.0.0.1", Network: n}, ib.RC)
 	b := newEndpoint(t, Config{Addr: "10.0.0.2", Network: n}, ib.RC)
 	connect(t, a, b, nil)
 	mr, err := b.pd.RegMREx(&MRAttr{Addr: uintptr(unsafe.Pointer(&pages[0])), Length: 8192, Access: ib.AccessLocalWrite | ib.AccessRemoteWrite})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	copy(a.mr.Bytes(), "into mapped pages")
 	err = a.qp.PostSend(SendWR{
 		Opcode: ib.WRRDMAWrite, SGList: []SGE{a.mr.SGE(0, 17)}, RemoteAddr: mr.Addr() + 5000, RKey: mr.RKey(),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	a.wait(t, 1)
-	if err := mr.Dereg(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, mr.Dereg())
 	if !bytes.HasPrefix(pages[5000:], []byte("into mapped pages")) {
 		t.Errorf("the pages hold %q", pages[5000:5020])
 	}
-	if err := syscall.Munmap(pages); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Munmap(pages))
 	for what, attr := range map[string]*MRAttr{
 		"a range that wraps": {Addr: math.MaxUint - 100, Length: 200},
 		"both kinds":         {Addr: 4096, Length: 8, Buf: make([]byte, 8)},
@@ -95,17 +85,11 @@ func TestMemoryThatIsGone(t *testing.T) {
 				local = mr.SGE(0, 8)
 			}
 			if c.op == ib.WRSend {
-				if err := b.qp.PostRecv(RecvWR{WRID: 7, SGList: []SGE{remote.SGE(0, 8)}}); err != nil {
-					t.Fatal(err)
-				}
+				must(t, b.qp.PostRecv(RecvWR{WRID: 7, SGList: []SGE{remote.SGE(0, 8)}}))
 			}
-			if err := unix.Mprotect(pages, syscall.PROT_NONE); err != nil {
-				t.Fatal(err)
-			}
+			must(t, unix.Mprotect(pages, syscall.PROT_NONE))
 			err := a.qp.PostSend(SendWR{Opcode: c.op, SGList: []SGE{local}, RemoteAddr: remote.Addr(), RKey: remote.RKey()})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if wc := a.take(t, 1)[0]; wc.Status != c.want {
 				t.Errorf("%s memory that is gone completes with %v, want %v", c.what, wc.Status, c.want)
 			}
@@ -122,13 +106,9 @@ func TestMemoryThatIsGone(t *testing.T) {
 func mappedMR(t *testing.T, pd *PD) ([]byte, *MR) {
 	t.Helper()
 	pages, err := syscall.Mmap(-1, 0, 8192, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = syscall.Munmap(pages) }) // the end of the process unmaps them at the latest
 	mr, err := pd.RegMREx(&MRAttr{Addr: uintptr(unsafe.Pointer(&pages[0])), Length: uint64(len(pages)), Access: ib.AccessLocalWrite | ib.AccessRemote})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return pages, mr
 }

@@ -27,18 +27,12 @@ func TestLongMessageWithoutPolling(t *testing.T) {
 		{ib.RTS, ib.AttrSQPSN},
 	} {
 		attr.State = step.to
-		if err := a.qp.Modify(&attr, step.mask|ib.AttrState); err != nil {
-			t.Fatal(err)
-		}
+		must(t, a.qp.Modify(&attr, step.mask|ib.AttrState))
 	}
-	if err := a.cq.ReqNotify(false); err != nil {
-		t.Fatal(err)
-	}
+	must(t, a.cq.ReqNotify(false))
 	n := uint32(a.mr.Len()) // 4 MiB, of which a call sends 2
 	wr := SendWR{Opcode: ib.WRRDMAWrite, SGList: []SGE{a.mr.SGE(0, n)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()}
-	if err := a.qp.PostSend(wr); err != nil {
-		t.Fatal(err)
-	}
+	must(t, a.qp.PostSend(wr))
 	select {
 	case <-a.ch.C():
 	case <-time.After(10 * time.Second):

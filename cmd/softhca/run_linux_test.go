@@ -33,14 +33,12 @@ func install(t *testing.T) installation {
 	i := installation{filepath.Join(prefix, "bin", "softhca"), filepath.Join(prefix, "lib", "softhca")}
 	self, err := os.Executable()
 	must.Do(t, err)
-	if err := errors.Join(
+	must.Do(t, errors.Join(
 		os.MkdirAll(filepath.Dir(i.command), 0o755), os.MkdirAll(i.libs, 0o755), copyFile(i.command, self),
 		os.WriteFile(filepath.Join(i.libs, libraries.Engine), nil, 0o644),
 		libraries.BuildPreload(t.Context(), "../..", i.libs),
 		copyFile(filepath.Join(i.libs, libraries.Verbs), filepath.Join(i.libs, libraries.Preload)),
-	); err != nil {
-		t.Fatal(err)
-	}
+	))
 	t.Setenv("TMPDIR", t.TempDir())
 	t.Setenv("XDG_RUNTIME_DIR", "")
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
@@ -297,10 +295,8 @@ func TestRunBusy(t *testing.T) {
 func TestRunElsewhere(t *testing.T) {
 	i := install(t)
 	blank := filepath.Join(t.TempDir(), "a b")
-	if err := errors.Join(os.MkdirAll(filepath.Join(blank, "lib"), 0o755), os.MkdirAll(filepath.Join(blank, "bin"), 0o755),
-		os.Rename(i.libs, filepath.Join(blank, "lib", "softhca")), os.Rename(i.command, filepath.Join(blank, "bin", "softhca"))); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.MkdirAll(filepath.Join(blank, "lib"), 0o755), os.MkdirAll(filepath.Join(blank, "bin"), 0o755),
+		os.Rename(i.libs, filepath.Join(blank, "lib", "softhca")), os.Rename(i.command, filepath.Join(blank, "bin", "softhca"))))
 	i.command = filepath.Join(blank, "bin", "softhca")
 	if state, _, errs := i.run(t, "--", "true"); state.ExitCode() != 125 || !strings.Contains(errs, "install them elsewhere") {
 		t.Errorf("libraries below a directory with a blank: %v, %s", state, errs)

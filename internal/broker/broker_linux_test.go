@@ -275,9 +275,7 @@ func TestBrokerDies(t *testing.T) {
 	for i, m := range []*process{x, y} {
 		must.Do(t, m.Claim(service+mad.ServiceID(i)))
 	}
-	if err := b.Close(); err != nil { // all that the kernel does for one that is killed
-		t.Fatal(err)
-	}
+	must.Do(t, b.Close()) // all that the kernel does for one that is killed
 	p.send(mad.AttrREQ, reqFor(service, 1))
 	p.send(mad.AttrREQ, reqFor(service+1, 2))
 	claimed := make(chan error, 1)

@@ -146,9 +146,7 @@ func (p *peer) packet(qpn uint32, payload []byte, spoil func(seg []byte)) {
 	seg[5], seg[6], seg[7] = byte(qpn>>16), byte(qpn>>8), byte(qpn)
 	roce.Seal(seg, roce.NewPrefix(path.Src, path.Dst, fabric.RoCEPort, fabric.RoCEPort, len(seg)).WithID(uint16(index)))
 	spoil(seg)
-	if err := p.port.Send(b); err != nil {
-		p.t.Fatal(err)
-	}
+	must.Do(p.t, p.port.Send(b))
 }
 
 // receive returns the next MAD that comes to a port, and where from.

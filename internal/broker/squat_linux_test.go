@@ -269,9 +269,7 @@ func TestOverflowUser(t *testing.T) {
 	_, in := helperOf(t, "TestHelperAlone", a, "member", asOverflow(mapped, mapped))
 	says(t, in, "tries")
 	says(t, in, "enters")
-	if err := hostile.Process.Kill(); err != nil { // it has reported what it received
-		t.Fatal(err)
-	}
+	must.Do(t, hostile.Process.Kill()) // it has reported what it received
 	for out.Scan() {
 		if strings.Contains(out.Text(), "received join") {
 			t.Errorf("a process joins a stranger: %s", out.Text())

@@ -7,6 +7,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/gsi"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/mad"
 )
 
@@ -79,16 +80,12 @@ func (w *wire) cycle(tb testing.TB) {
 	w.up = 0
 	c := w.ends[0].NewConn(w.onEvent)
 	p := REQParams{Service: service, QPN: 2, Path: Path{Local: w.addrs[0], Remote: w.addrs[1], MTU: ib.MTU1024}}
-	if err := c.SendREQ(w.now, &p); err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, c.SendREQ(w.now, &p))
 	w.flow()
 	if w.up != 2 {
 		tb.Fatalf("%d sides are established", w.up)
 	}
-	if err := c.SendDREQ(w.now, nil); err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, c.SendDREQ(w.now, nil))
 	w.flow()
 	c.Destroy(w.now)
 	w.conn.Destroy(w.now)

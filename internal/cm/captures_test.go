@@ -13,6 +13,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/gsi"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/internal/pcapfile"
 	"github.com/softhca/softhca/internal/pcapfile/captures"
 	"github.com/softhca/softhca/mad"
@@ -239,9 +240,7 @@ func (r *replay) answered(f *frame, kind func(*mad.MAD) bool) bool {
 
 func (r *replay) do(err error) {
 	r.t.Helper()
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.Do(r.t, err)
 }
 
 // step has the sender of message i send it, and brings it to its receiver if

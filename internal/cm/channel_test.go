@@ -7,6 +7,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/mad"
 )
 
@@ -37,9 +38,7 @@ func newLimitedRDRig(t testing.TB, l Limits) *rdRig {
 
 func (r *rdRig) consistent() {
 	r.t.Helper()
-	if err := invariants(r.m); err != nil {
-		r.t.Fatal(err)
-	}
+	must.Do(r.t, invariants(r.m))
 }
 
 // ask begins a connection, over a new channel unless there is one.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/mad"
 )
 
@@ -245,9 +246,7 @@ func (x *fuzzer) finish() {
 		c.Destroy(x.now)
 	}
 	x.quiet()
-	if err := empty(x.m); err != nil {
-		x.t.Fatal(err)
-	}
+	must.Do(x.t, empty(x.m))
 	for _, c := range x.conns {
 		if c.state != Idle || c.timer.At() != clock.Never || c.halfOpen {
 			x.t.Fatalf("a connection is left in %v", c.state)
@@ -265,9 +264,7 @@ func TestC6_RandomPrograms(t *testing.T) {
 			for range 150 {
 				few := rng.Uint32() // a mask: most errors of the last byte are left out
 				x.do([opSize]byte{byte(rng.IntN(int(numOps))), byte(rng.IntN(8)), byte(rng.Uint32()), byte(few) & byte(few>>8)})
-				if err := invariants(x.m); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, invariants(x.m))
 			}
 			x.finish()
 		})

@@ -12,6 +12,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/gsi"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/mad"
 )
 
@@ -100,9 +101,7 @@ func (r crowd) ask(host byte) *Conn {
 	r.conn = nil
 	from := netip.AddrFrom4([4]byte{10, 9, 9, host})
 	r.receiveFrom(from, mad.AttrREQ, r.reqN(from, 1))
-	if err := invariants(r.m); err != nil {
-		r.t.Fatal(err)
-	}
+	must.Do(r.t, invariants(r.m))
 	return r.conn
 }
 
@@ -463,9 +462,7 @@ func (s *besieged) connected(why string) {
 	if c.State() != Established {
 		s.t.Errorf("%s: %v after the honest peer asked it is in %v", why, s.now.Sub(start), c.State())
 	}
-	if err := invariants(s.b.m); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, invariants(s.b.m))
 }
 
 // TestC6_SilentPeersKeepNobodyOut: 1,473 REQs of one address are accepted by a program that

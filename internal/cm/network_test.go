@@ -14,6 +14,7 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/deadline"
 	"github.com/softhca/softhca/internal/gsi"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/mad"
 )
 
@@ -157,9 +158,7 @@ func (e *node) idle(clock.Instant, *Conn, *Event) {}
 
 func (n *network) do(err error) {
 	n.t.Helper()
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	must.Do(n.t, err)
 }
 
 func (e *node) nextQPN() ib.QPN {

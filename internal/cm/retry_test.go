@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/mad"
 )
 
@@ -51,9 +52,7 @@ func TestC6_Retransmission(t *testing.T) {
 				if n := min(i, row.count-1-row.withheld); len(r.sent) != n || *r.sent[n-1] != *first || r.now.Sub(before) != row.interval {
 					t.Fatalf("repetition %d after %v: sent %v, want %v after %v", i, r.now.Sub(before), r.kinds(), row.kind, row.interval)
 				}
-				if err := invariants(r.m); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, invariants(r.m))
 			}
 			r.wantEvents("while it is repeated")
 			r.fire()

@@ -10,6 +10,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/gsi"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/mad"
 )
 
@@ -70,18 +71,14 @@ func (r *rig) onEvent(_ clock.Instant, c *Conn, e *Event) {
 func (r *rig) listen() *Listener {
 	r.t.Helper()
 	l, err := r.m.Listen(service, r.onEvent)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.Do(r.t, err)
 	return l
 }
 
 // do fails the test if a verb does.
 func (r *rig) do(err error) {
 	r.t.Helper()
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.Do(r.t, err)
 }
 
 // receive delivers a message of the peer to the manager.

@@ -33,12 +33,10 @@ func TestBoard(t *testing.T) {
 		}
 		var malformed uint64
 		for malformed < life { // until it has arrived
-			if err := d.Do(func(clock.Instant) error {
+			must.Do(t, d.Do(func(clock.Instant) error {
 				malformed = board.Engine.Drops[counters.DropMalformed]
 				return nil
-			}); err != nil {
-				t.Fatal(err)
-			}
+			}))
 		}
 		if n := board.Port.ReceivedPackets.Load(); n != life || malformed != life {
 			t.Errorf("the board says %d received and %d malformed, not %d: it does not count on", n, malformed, life)

@@ -48,9 +48,7 @@ func (l *link) awaitMigrations(h *host, want [2]ib.MigState) {
 		if time.Now().After(end) {
 			h.t.Fatalf("the queue pairs of %v are in %v, want %v", h.addr, l.migrations(h), want)
 		}
-		if err := l.work(20 * time.Millisecond); err != nil {
-			h.t.Fatal(err)
-		}
+		must.Do(h.t, l.work(20*time.Millisecond))
 	}
 }
 

@@ -65,9 +65,7 @@ func (w *wire) send(from, to fabric.Port, p *roce.Packet) {
 	seg, id := b.Append(&path, roce.Size(p.BTH.Opcode, len(p.Payload)))
 	p.Build(seg)
 	roce.Seal(seg, roce.NewPrefix(path.Src, path.Dst, path.SrcPort, fabric.RoCEPort, len(seg)).WithID(uint16(id)))
-	if err := from.Send(b); err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, from.Send(b))
 	if _, err := to.Receive(make([]fabric.Datagram, 4)); err != nil {
 		w.t.Fatal(err)
 	}

@@ -150,9 +150,7 @@ func (p *play) connect() {
 	n := pipe.NewNetwork(pipe.Options{})
 	for i, s := range p.rig.Sides {
 		port, err := n.Port(s.Addr)
-		if err != nil {
-			p.t.Fatal(err)
-		}
+		must.Do(p.t, err)
 		p.ports[i] = port
 	}
 	var near *capture.Port
@@ -170,9 +168,7 @@ func (p *play) connect() {
 	})
 	watched := p.watched()
 	near, err := capture.Wrap(p.ports[watched], &p.file, capture.Options{Clock: func() time.Time { return time.Unix(1, int64(p.rig.Now)) }})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must.Do(p.t, err)
 	p.ports[watched] = near
 }
 
@@ -322,13 +318,9 @@ func (p *play) run() *Report {
 			s.HCA.Shard().Advance(p.rig.Now)
 		}
 	}
-	if err := p.ports[p.watched()].Close(); err != nil {
-		p.t.Fatal(err)
-	}
+	must.Do(p.t, p.ports[p.watched()].Close())
 	r, err := Read(bytes.NewReader(p.file.Bytes()), Config{})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must.Do(p.t, err)
 	return r
 }
 

@@ -18,9 +18,7 @@ import (
 func (s *scene) kept(c Config) *Report {
 	s.t.Helper()
 	r, err := Read(bytes.NewReader(s.file()), c)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, err)
 	return r
 }
 

@@ -63,14 +63,10 @@ func load(t testing.TB, name string) *scene {
 func (s *scene) file() []byte {
 	var b bytes.Buffer
 	w := pcapgo.NewWriterNanos(&b)
-	if err := w.WriteFileHeader(65536, layers.LinkTypeEthernet); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, w.WriteFileHeader(65536, layers.LinkTypeEthernet))
 	for _, f := range s.frames {
 		info := gopacket.CaptureInfo{Timestamp: f.at, CaptureLength: len(f.data), Length: len(f.data)}
-		if err := w.WritePacket(info, f.data); err != nil {
-			s.t.Fatal(err)
-		}
+		must.Do(s.t, w.WritePacket(info, f.data))
 	}
 	return b.Bytes()
 }
@@ -79,9 +75,7 @@ func (s *scene) file() []byte {
 func (s *scene) explain() *Report {
 	s.t.Helper()
 	r, err := Read(bytes.NewReader(s.file()), Config{})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, err)
 	return r
 }
 
@@ -167,17 +161,13 @@ func bth(op roce.Opcode, to ib.QPN, psn uint32) roce.BTH {
 func (s *scene) follow(f *Follower, check func()) {
 	s.t.Helper()
 	r, err := pcapfile.NewReader(bytes.NewReader(s.file()))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, err)
 	for {
 		p, err := r.Next()
 		if errors.Is(err, io.EOF) {
 			return
 		}
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		must.Do(s.t, err)
 		f.Add(p)
 		check()
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/roce"
 )
@@ -34,15 +35,11 @@ func (x *bench) send(packets ...roce.Packet) string {
 		p.Build(seg)
 		roce.Seal(seg, roce.NewPrefix(path.Src, path.Dst, path.SrcPort, fabric.RoCEPort, size).WithID(uint16(id)))
 	}
-	if err := x.port.Send(x.batch); err != nil {
-		x.t.Fatal(err)
-	}
+	must.Do(x.t, x.port.Send(x.batch))
 	var names []string
 	ds := make([]fabric.Datagram, 32)
 	n, err := x.far.Receive(ds)
-	if err != nil {
-		x.t.Fatal(err)
-	}
+	must.Do(x.t, err)
 	for i := range ds[:n] {
 		names = append(names, x.names(&ds[i])...)
 	}

@@ -79,18 +79,14 @@ func (x *bench) fill(src, dst netip.Addr, n int) {
 func (x *bench) out(n int) {
 	x.t.Helper()
 	x.fill(x.src, x.dst, n)
-	if err := x.port.Send(x.batch); err != nil {
-		x.t.Fatal(err)
-	}
+	must.Do(x.t, x.port.Send(x.batch))
 }
 
 // in has the plain port send n packets in one run.
 func (x *bench) in(n int) {
 	x.t.Helper()
 	x.fill(x.dst, x.src, n)
-	if err := x.far.Send(x.batch); err != nil {
-		x.t.Fatal(err)
-	}
+	must.Do(x.t, x.far.Send(x.batch))
 }
 
 // arrived returns what a port receives, a word for each packet: its PSN, with
@@ -101,9 +97,7 @@ func (x *bench) arrived(p fabric.Port) string {
 	ds := make([]fabric.Datagram, 4)
 	for {
 		n, err := p.Receive(ds)
-		if err != nil {
-			x.t.Fatal(err)
-		}
+		must.Do(x.t, err)
 		if n == 0 {
 			return strings.Join(words, " ")
 		}

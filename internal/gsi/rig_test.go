@@ -10,6 +10,7 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/internal/packet"
 	"github.com/softhca/softhca/internal/trace"
 	"github.com/softhca/softhca/mad"
@@ -191,9 +192,7 @@ func (r *rig) agent(class mad.Class, version uint8, methods ...mad.Method) *agen
 			return !a.refuse
 		},
 	})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.Do(r.t, err)
 	return a
 }
 

@@ -220,11 +220,9 @@ func TestForeignTree(t *testing.T) {
 		// Without git there is no revision to ask for.
 		t.Skipf("no git: %v: %s", err, out)
 	}
-	if err := filepath.WalkDir(src, func(path string, _ fs.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir(src, func(path string, _ fs.DirEntry, err error) error {
 		return errors.Join(err, os.Lchown(path, 12345, 12345))
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	plain := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, "plain"), enginePackage)
 	plain.Dir = src
 	if out, err := plain.CombinedOutput(); err == nil || !strings.Contains(string(out), "VCS") {

@@ -111,9 +111,7 @@ func (s *search) draw(dirs []string) {
 	var all []site
 	for _, dir := range dirs {
 		list, err := mod.declarations(dir)
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		must.Do(s.t, err)
 		for _, d := range list {
 			if !strings.Contains(string(d.source.text[:min(200, len(d.source.text))]), "Code generated") {
 				all = append(all, sites(d)...)

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // TestV17_PortRate shows that a rate which the port does not exceed paces
@@ -12,9 +13,7 @@ func TestV17_PortRate(t *testing.T) {
 	env := Env{Limits: ModifyLimits{PortMbps: 40_000}}
 	for name, want := range map[string]uint64{"2.5": 25e8, "30": 3e10, "40": 0, "100": 0, "max": 0} {
 		r, err := ib.ParseRate(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if p := env.staticPacer(r); p.Rate() != want {
 			t.Errorf("%s Gb/s on a port of 40 paces at %d b/s, want %d", name, p.Rate(), want)
 		}

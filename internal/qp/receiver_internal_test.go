@@ -5,6 +5,7 @@ package qp
 import (
 	"testing"
 
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/internal/ring/cpeer"
 )
 
@@ -15,9 +16,7 @@ func TestEntryChangesMeanwhile(t *testing.T) {
 	const most, takes = 4, 1 << 21
 	var m cpeer.Memory
 	var q recvQueue
-	if err := q.init(m.Allocator(), 1, most); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, q.init(m.Allocator(), 1, most))
 	defer q.Free(m.Allocator())
 	q.Publish(1)
 	writer := cpeer.StartFlicker(&q.At(0).NumSGE, 1<<27, most)

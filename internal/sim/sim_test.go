@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/internal/virtual"
 )
 
@@ -31,9 +32,7 @@ func TestProfiles(t *testing.T) {
 			}
 			for seed := first; seed <= last; seed++ {
 				r, err := Run(Config{Seed: seed, Profile: name})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				if r.Violation != nil {
 					t.Fatalf("seed %d (%s): %v\n%s", seed, r.Troubles, r.Violation, strings.Join(r.Ladder[max(0, len(r.Ladder)-40):], "\n"))
 				}
@@ -164,9 +163,7 @@ func TestEndWithoutPeer(t *testing.T) {
 // TestLossCosts shows that the measurement sees the loss.
 func TestLossCosts(t *testing.T) {
 	r, err := MeasureLoss(0.01)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if r.Lossless <= 0 || r.Lossy <= 0 || r.Ratio >= 1 {
 		t.Errorf("%v", r)
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // TestL1_LossCostsARoundTrip measures streams over a path of 10 Gb/s and 100 µs
@@ -22,14 +23,10 @@ func TestL1_LossCostsARoundTrip(t *testing.T) {
 	} {
 		m := measurement{code: c.code, mtu: ib.MTU4096, bytes: 64 << 20}
 		clean, err := m.run()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		m.loss = c.loss
 		lossy, err := m.run()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		ideal := clean.gbps * (1 - c.loss)
 		t.Logf("%v, %v of the packets lost: %.2f Gb/s, %.3f of the ideal %.2f, %d retries, %d timeouts", c.code, c.loss, lossy.gbps, lossy.gbps/ideal, ideal, lossy.retries, lossy.timeouts)
 		if lossy.gbps < c.least*ideal || lossy.timeouts > 0 {

@@ -74,9 +74,7 @@ func TestHomeUnderASquatter(t *testing.T) {
 		if err := private(got); err != nil || filepath.Dir(got) != dir || !strings.HasPrefix(filepath.Base(got), "softhca-0") {
 			t.Fatalf("home is %s: %v", got, err)
 		}
-		if err := os.Remove(got); err != nil { // so that there is something to squat again
-			t.Fatal(err)
-		}
+		must.Do(t, os.Remove(got)) // so that there is something to squat again
 	}
 }
 

@@ -193,9 +193,7 @@ func TestWait(t *testing.T) {
 		t.Fatal(k, err)
 	}
 	short("everything was received", true)
-	if err := b.Wait(-1, false, true); err != nil { // there is always room
-		t.Fatal(err)
-	}
+	must.Do(t, b.Wait(-1, false, true)) // there is always room
 }
 
 func TestCloseEndsEverything(t *testing.T) {

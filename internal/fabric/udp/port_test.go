@@ -205,9 +205,7 @@ func TestWakeEndsThePresentOrTheNextWait(t *testing.T) {
 		waker.Go(p.Wake)
 		must.Do(t, p.Wait(-1, true, false))
 		waker.Wait()
-		if err := p.Wait(0, false, false); err != nil { // the wake may have come late
-			t.Fatal(err)
-		}
+		must.Do(t, p.Wait(0, false, false)) // the wake may have come late
 	}
 }
 
@@ -216,9 +214,7 @@ func TestWaitMindsItsArguments(t *testing.T) {
 	batch := fabric.NewBatch(1<<12, a.Caps())
 	fill(t, batch, group{path: path(a, b), size: 64, count: 1})
 	sendAll(t, a, batch)
-	if err := b.Wait(waitLimit, true, false); err != nil { // it has arrived
-		t.Fatal(err)
-	}
+	must.Do(t, b.Wait(waitLimit, true, false)) // it has arrived
 	begin := time.Now()
 	must.Do(t, b.Wait(20*time.Millisecond, false, false))
 	if d := time.Since(begin); d < 15*time.Millisecond {

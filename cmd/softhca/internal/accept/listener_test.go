@@ -75,12 +75,8 @@ func TestSilentClients(t *testing.T) {
 		t.Errorf("%d connections wait, at most %d may", len(n.waiting), MaxWaiting)
 	}
 	n.mu.Unlock()
-	if err := dial(t, n, "").Close(); err != nil { // as a port scanner
-		t.Fatal(err)
-	}
-	if err := dial(t, n, "again").Close(); err != nil { // the server is to say what is wrong
-		t.Fatal(err)
-	}
+	must.Do(t, dial(t, n, "").Close())      // as a port scanner
+	must.Do(t, dial(t, n, "again").Close()) // the server is to say what is wrong
 	if c, err := n.Accept(); err != nil {
 		t.Error(err)
 	} else if err := c.Close(); err != nil {

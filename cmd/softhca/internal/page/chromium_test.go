@@ -135,9 +135,7 @@ func (b *chromium) next() *answer {
 		b.t.Fatalf("the browser ended: %v", err)
 	}
 	a := &answer{}
-	if err := json.Unmarshal(text[:len(text)-1], a); err != nil {
-		b.t.Fatal(err)
-	}
+	must.Do(b.t, json.Unmarshal(text[:len(text)-1], a))
 	return a
 }
 
@@ -239,9 +237,7 @@ func (b *chromium) print(name string) []byte {
 	var r struct{ Data string }
 	b.call("Page.printToPDF", map[string]any{"printBackground": true, "preferCSSPageSize": true}, &r)
 	pdf, err := base64.StdEncoding.DecodeString(r.Data)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must.Do(b.t, err)
 	b.save(name+".pdf", pdf)
 	return pdf
 }
@@ -251,7 +247,5 @@ func (b *chromium) save(name string, data []byte) {
 	if *shots == "" {
 		return
 	}
-	if err := os.WriteFile(filepath.Join(*shots, name), data, 0o644); err != nil {
-		b.t.Fatal(err)
-	}
+	must.Do(b.t, os.WriteFile(filepath.Join(*shots, name), data, 0o644))
 }
