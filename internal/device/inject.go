@@ -238,7 +238,7 @@ func (d *Device) injectAt(now clock.Instant, l *fault.Live, o *Object) error {
 	case l.Action == fault.FillCQ && cq != nil && d.HCA.OverflowCQ(now, cq):
 		return nil
 	case l.Action == fault.QP && o.QP != nil:
-		return o.arm(o.QP.Force(now, l.State()))
+		return o.QP.Force(now, l.State())
 	}
 	return errNoTarget
 }

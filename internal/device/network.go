@@ -63,7 +63,7 @@ func (d *Device) addressesNow(have map[netip.Addr]bool) {
 		have[a] = now[a]
 		// After Close there are no paths.
 		_ = d.drv.Do(func(at clock.Instant) {
-			d.HCA.AddressLost(at, a, had)
+			d.HCA.Shard().AddressLost(at, a, had)
 			d.events.raise(qp.Event{Type: ib.EventGIDChange, Port: 1})
 		})
 	}

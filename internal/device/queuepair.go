@@ -49,12 +49,12 @@ func (p *PD) CreateQP(q *QP, owner any, config func() (hca.QPConfig, error)) err
 
 // Modify sets attributes, and the state if the mask has it.
 func (q *QP) Modify(attr *ib.QPAttr, mask ib.AttrMask) error {
-	return q.call("ModifyQP", func(now clock.Instant) error { return q.arm(q.QP.Modify(now, attr, mask)) })
+	return q.call("ModifyQP", func(now clock.Instant) error { return q.QP.Modify(now, attr, mask) })
 }
 
 // SetRateLimit limits the rate at which the queue pair sends.
 func (q *QP) SetRateLimit(l qp.RateLimit) error {
-	return q.call("ModifyQPRateLimit", func(clock.Instant) error { return q.arm(q.QP.SetRateLimit(l)) })
+	return q.call("ModifyQPRateLimit", func(clock.Instant) error { return q.QP.SetRateLimit(l) })
 }
 
 // Query returns the state and the attributes.
@@ -164,7 +164,7 @@ func (d *Device) CreateEEC(e *EEC, domain *qp.RDD, owner any) error {
 
 // Modify sets attributes, and the state if the mask has it.
 func (e *EEC) Modify(attr *ib.QPAttr, mask ib.AttrMask) error {
-	return e.call("ModifyEEC", func(now clock.Instant) error { return e.arm(e.EEC.Modify(now, attr, mask)) })
+	return e.call("ModifyEEC", func(now clock.Instant) error { return e.EEC.Modify(now, attr, mask) })
 }
 
 // Query returns the state and the attributes.
@@ -191,15 +191,4 @@ func (e *EEC) call(verb string, f func(now clock.Instant) error) error {
 		return ErrNoEEC
 	}
 	return e.Call(verb, ErrNoEEC, f)
-}
-
-// arm has the shard look at the timers of a queue pair or an EE context after a call. It returns
-// the error of the call.
-func (o *Object) arm(err error) error {
-	if o.QP != nil {
-		o.dev.HCA.Shard().Arm(&o.QP.End)
-	} else {
-		o.dev.HCA.Shard().Arm(&o.EEC.End)
-	}
-	return err
 }

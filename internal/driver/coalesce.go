@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/internal/clock"
-	"github.com/softhca/softhca/internal/hca"
 	"github.com/softhca/softhca/internal/qp"
+	"github.com/softhca/softhca/internal/shard"
 )
 
 // coalesceTime is the maximum time that a post waits to be sent with later posts
@@ -75,7 +75,7 @@ func (c *coalescer) posted(now clock.Instant, work qp.Posted, attended bool) (wa
 }
 
 // left records that all posts are about to be sent.
-func (c *coalescer) left(now clock.Instant, shard *hca.Shard) {
+func (c *coalescer) left(now clock.Instant, shard *shard.Shard) {
 	if len(c.spared) > 0 {
 		c.spared.end(now, shard)
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/fabric"
-	"github.com/softhca/softhca/internal/hca"
 	"github.com/softhca/softhca/internal/lock"
 	"github.com/softhca/softhca/internal/qp"
+	"github.com/softhca/softhca/internal/shard"
 )
 
 // ErrDead is returned by every call after the device failed.
@@ -29,7 +29,7 @@ const (
 // Driver runs one shard over one port.
 type Driver struct {
 	port  fabric.Port
-	shard *hca.Shard
+	shard *shard.Shard
 	fatal func(cause error)
 	start time.Time
 
@@ -60,14 +60,14 @@ type Driver struct {
 // Start runs the shard over the port until Close. fatal is called once, with the
 // lock held, if an invariant of the engine breaks or the port fails; then the
 // device is dead.
-func Start(port fabric.Port, shard *hca.Shard, fatal func(cause error)) *Driver {
+func Start(port fabric.Port, shard *shard.Shard, fatal func(cause error)) *Driver {
 	d := newDriver(port, shard, fatal)
 	go d.loop()
 	return d
 }
 
 // newDriver returns a driver whose goroutine does not run yet.
-func newDriver(port fabric.Port, shard *hca.Shard, fatal func(cause error)) *Driver {
+func newDriver(port fabric.Port, shard *shard.Shard, fatal func(cause error)) *Driver {
 	return &Driver{
 		port: port, shard: shard, fatal: fatal, start: time.Now(), done: make(chan struct{}),
 		batch: fabric.NewBatch(batchBytes, port.Caps()),

@@ -194,7 +194,6 @@ func (s *side) connect(t testing.TB, peer *side, timeout, retries uint8) {
 		a.State = step.to
 		s.do(t, func(now clock.Instant) {
 			must.Do(t, s.qp.Modify(now, &a, step.mask|ib.AttrState))
-			s.hca.Shard().Arm(&s.qp.End)
 		})
 	}
 }

@@ -2,9 +2,9 @@ package driver
 
 import (
 	"github.com/softhca/softhca/internal/clock"
-	"github.com/softhca/softhca/internal/hca"
 	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/internal/ring"
+	"github.com/softhca/softhca/internal/shard"
 )
 
 // mostSpared bounds the number of queue pairs with suppressed doorbells.
@@ -45,7 +45,7 @@ func (s spared) posted() (queues int) {
 }
 
 // end enables all doorbells again, and makes the shard process the posts without one.
-func (s *spared) end(now clock.Instant, shard *hca.Shard) {
+func (s *spared) end(now clock.Instant, shard *shard.Shard) {
 	for _, p := range *s {
 		p.send.WantDoorbell()
 		shard.Doorbell(now, p.q)

@@ -210,7 +210,6 @@ func (p *play) act() {
 	switch p.live.Action {
 	case fault.QP:
 		rig.Must(p.t, s.QP.Force(p.rig.Now, p.live.State()))
-		s.HCA.Shard().Arm(&s.QP.End)
 	case fault.FillCQ:
 		if !s.HCA.OverflowCQ(p.rig.Now, s.CQ) {
 			p.t.Fatal("the completion queue does not overflow")

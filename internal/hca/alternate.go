@@ -20,13 +20,13 @@ type mover interface {
 // moverOf returns the object into which a connection's paths are loaded: its
 // QP, or for RD the EE context of its channel, which all connections of the
 // channel share.
-func moverOf(c *cm.Conn, q *qp.QP) (mover, *qp.End) {
+func moverOf(c *cm.Conn, q *qp.QP) mover {
 	if k := c.Channel(); k != nil {
 		if e := contextOf(k); e != nil {
-			return e, &e.End
+			return e
 		}
 	}
-	return q, &q.End
+	return q
 }
 
 // LoadAlternate loads the alternate path that both sides agreed on, or that the
@@ -37,11 +37,10 @@ func (h *HCA) LoadAlternate(now clock.Instant, c *cm.Conn, q *qp.QP) error {
 	if err != nil {
 		return err
 	}
-	m, end := moverOf(c, q)
+	m := moverOf(c, q)
 	if m.Query().PathMigState == ib.ARMED {
 		mask &^= ib.AttrPathMigState
 	}
-	defer h.shard.timers.arm(end)
 	if err := m.Modify(now, &a, mask); err != nil {
 		return fmt.Errorf("connection %#08x: load the alternate path: %w", c.LocalID(), err)
 	}
@@ -54,10 +53,9 @@ func (h *HCA) LoadAlternate(now clock.Instant, c *cm.Conn, q *qp.QP) error {
 // data packets that would show it may have been lost.
 func (h *HCA) AnswerLAP(now clock.Instant, c *cm.Conn, q *qp.QP) mad.APRStatus {
 	asked := c.Asked()
-	if m, end := moverOf(c, q); c.Strayed() && same(asked, c.Path()) && m.Query().PathMigState == ib.ARMED {
+	if m := moverOf(c, q); c.Strayed() && same(asked, c.Path()) && m.Query().PathMigState == ib.ARMED {
 		a := ib.QPAttr{State: ib.RTS, PathMigState: ib.MIGRATED}
 		_ = m.Modify(now, &a, ib.AttrState|ib.AttrPathMigState) // allowed while it is armed in RTS
-		h.shard.timers.arm(end)
 	}
 	if same(asked, c.Path()) {
 		return mad.APRCurrentPath

@@ -2,6 +2,7 @@ package hca
 
 import (
 	"fmt"
+	"net/netip"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
@@ -28,61 +29,44 @@ func (h *HCA) EstablishRD(now clock.Instant, c *cm.Conn, e *qp.EEC, q *qp.QP) er
 	}
 	if !c.Channel().JoinedBy(c) {
 		c.Channel().Consumer = e
-		if err := h.shard.moveEEC(now, c, e); err != nil {
+		if err := h.climb(now, c, e); err != nil {
 			return fmt.Errorf("connection %#08x: EE context %v: %w", c.LocalID(), e.Num(), err)
 		}
 		k := c.Channel()
-		e.OnMigrate(func(clock.Instant) { k.Migrated(h.shard.pathOf(&e.End)) })
+		e.OnMigrate(func(clock.Instant) { k.Migrated(pathOf(&e.End, h.cfg.Caps.Addrs)) })
 		finishBy(&e.End, c)
 	}
 	if q == nil || q.State() != ib.INIT {
 		return nil
 	}
-	if err := h.shard.moveRD(now, c, q); err != nil {
+	if err := moveRD(now, c, q); err != nil {
 		return fmt.Errorf("connection %#08x: queue pair %v: %w", c.LocalID(), q.Num(), err)
 	}
 	finishBy(&q.End, c)
 	return nil
 }
 
-// pathOf returns the current path of an end.
-func (s *Shard) pathOf(e *qp.End) cm.Path {
+// pathOf returns the current path of an end; addrs is the GID table.
+func pathOf(e *qp.End, addrs []netip.Addr) cm.Path {
 	a := e.Query().AV
 	return cm.Path{
-		Local: s.cfg.Caps.Addrs[a.SGIDIndex], Remote: a.DGID.Addr(), FlowLabel: a.FlowLabel, TClass: a.TrafficClass, HopLimit: a.HopLimit, SL: a.SL,
+		Local: addrs[a.SGIDIndex], Remote: a.DGID.Addr(), FlowLabel: a.FlowLabel, TClass: a.TrafficClass, HopLimit: a.HopLimit, SL: a.SL,
 	}
-}
-
-// moveEEC moves an EE context to RTS with what both sides agreed on.
-func (s *Shard) moveEEC(now clock.Instant, c *cm.Conn, e *qp.EEC) error {
-	defer s.timers.arm(&e.End)
-	for _, to := range [...]ib.QPState{ib.INIT, ib.RTR, ib.RTS} {
-		a, mask, err := c.QPAttr(to)
-		if err != nil {
-			return err
-		}
-		a.MaxRDAtomic = min(a.MaxRDAtomic, s.cfg.Limits.MaxRDAtomic)
-		a.MaxDestRDAtomic = min(a.MaxDestRDAtomic, s.cfg.Limits.MaxRDAtomic)
-		if err := e.Modify(now, &a, mask); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // moveRD moves an RD queue pair from INIT to RTS. It gives the peer access to
 // memory, READs and atomics only if the connection has resources for them.
-func (s *Shard) moveRD(now clock.Instant, c *cm.Conn, q *qp.QP) error {
+func moveRD(now clock.Instant, c *cm.Conn, q *qp.QP) error {
 	a := ib.QPAttr{AccessFlags: ib.AccessRemoteWrite, MinRNRTimer: rdRNRTimer}
 	if served, _ := c.Resources(); served > 0 {
 		a.AccessFlags |= ib.AccessRemoteRead | ib.AccessRemoteAtomic
 	}
 	a.State = ib.RTR
-	if err := s.modify(now, q, &a, ib.AttrState|ib.AttrAccessFlags|ib.AttrMinRNRTimer); err != nil {
+	if err := q.Modify(now, &a, ib.AttrState|ib.AttrAccessFlags|ib.AttrMinRNRTimer); err != nil {
 		return err
 	}
 	a.State = ib.RTS
-	return s.modify(now, q, &a, ib.AttrState)
+	return q.Modify(now, &a, ib.AttrState)
 }
 
 // contextOf returns the EE context of a channel, nil if the adapter did not move
@@ -102,10 +86,9 @@ func channelUsable(k *cm.Channel) bool {
 
 // channelDown ends the EE context of a channel without users, as Disconnect
 // does with the QP of a connection.
-func (s *Shard) channelDown(now clock.Instant, k *cm.Channel) {
+func channelDown(now clock.Instant, k *cm.Channel) {
 	if e := contextOf(k); e != nil && e.State() != ib.RESET {
 		// Every state allows this move.
 		_ = e.Modify(now, &ib.QPAttr{State: ib.ERR}, ib.AttrState)
-		s.timers.arm(&e.End)
 	}
 }

@@ -81,7 +81,6 @@ func (w *timerWorld) connect(m *timed) {
 	} {
 		a.State = s.to
 		w.must(m.q.Modify(w.now, &a, s.mask|ib.AttrState))
-		w.hca.Shard().Arm(&m.q.End)
 	}
 }
 
@@ -256,7 +255,6 @@ func (w *timerWorld) touch(m *timed, op int) {
 		w.answer(m)
 	case op < 45:
 		w.must(m.q.Modify(w.now, &ib.QPAttr{State: ib.ERR}, ib.AttrState))
-		w.hca.Shard().Arm(&m.q.End)
 		w.turn()
 		w.happened(m, 0, 1)
 		w.connect(m)

@@ -386,7 +386,6 @@ func (v *cmVictim) stepQP(p *program) {
 		v.leave(g)
 	case 1:
 		_ = g.qp.Modify(v.Now, &ib.QPAttr{State: ib.RESET}, ib.AttrState)
-		v.Sides[1].HCA.Shard().Arm(&g.qp.End)
 	case 2:
 		v.disarm(g)
 	}

@@ -387,7 +387,7 @@ func (v *cmVictim) finish() {
 			side.HCA.DestroyQP(side.PD, l.qp[i])
 		}
 	}
-	if n := v.Sides[1].HCA.Shard().QPs(); n != 1 { // the rig's own
+	if n := v.Sides[1].HCA.Resources().QPs; n != 1 { // the rig's own
 		v.T.Fatalf("%d QPs are left", n)
 	}
 	if v.forgeries%4 == 0 { // it takes longer than all the rest

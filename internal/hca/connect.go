@@ -12,7 +12,7 @@ import (
 )
 
 // CM returns the adapter's communication manager.
-func (h *HCA) CM() *cm.Manager { return h.shard.cm }
+func (h *HCA) CM() *cm.Manager { return h.cm }
 
 // Prepare moves a QP to INIT before there is a connection: receives can be
 // posted, and remote access to memory is not allowed (C8). An RD queue pair
@@ -21,9 +21,9 @@ func (h *HCA) Prepare(now clock.Instant, q *qp.QP) error {
 	a := ib.QPAttr{State: ib.INIT, Port: 1}
 	if q.Type() == ib.RD {
 		a.QKey = ib.QKey(h.cfg.Rand()) &^ ib.QKeyControlled
-		return h.shard.modify(now, q, &a, ib.AttrState|ib.AttrQKey|ib.AttrPort|ib.AttrAccessFlags)
+		return q.Modify(now, &a, ib.AttrState|ib.AttrQKey|ib.AttrPort|ib.AttrAccessFlags)
 	}
-	return h.shard.modify(now, q, &a, ib.AttrState|ib.AttrPKeyIndex|ib.AttrPort|ib.AttrAccessFlags)
+	return q.Modify(now, &a, ib.AttrState|ib.AttrPKeyIndex|ib.AttrPort|ib.AttrAccessFlags)
 }
 
 // Establish moves a connection's QP to RTS with what both sides agreed on (C8).
@@ -31,6 +31,17 @@ func (h *HCA) Prepare(now clock.Instant, q *qp.QP) error {
 // lost or late (Q9, C4). The connection's messages follow the QP when it
 // migrates, and the connection tells its consumer (OnMove).
 func (h *HCA) Establish(now clock.Instant, c *cm.Conn, q *qp.QP) error {
+	if err := h.climb(now, c, q); err != nil {
+		return fmt.Errorf("connection %#08x: %w", c.LocalID(), err)
+	}
+	q.OnMigrate(func(now clock.Instant) { c.Migrated(now) })
+	finishBy(&q.End, c)
+	return nil
+}
+
+// climb moves a QP or EE context to RTS with what both sides agreed on, as far as the
+// adapter has resources.
+func (h *HCA) climb(now clock.Instant, c *cm.Conn, m mover) error {
 	for _, to := range [...]ib.QPState{ib.INIT, ib.RTR, ib.RTS} {
 		a, mask, err := c.QPAttr(to)
 		if err != nil {
@@ -38,12 +49,10 @@ func (h *HCA) Establish(now clock.Instant, c *cm.Conn, q *qp.QP) error {
 		}
 		a.MaxRDAtomic = min(a.MaxRDAtomic, h.cfg.Limits.MaxRDAtomic)
 		a.MaxDestRDAtomic = min(a.MaxDestRDAtomic, h.cfg.Limits.MaxRDAtomic)
-		if err := h.shard.modify(now, q, &a, mask); err != nil {
-			return fmt.Errorf("connection %#08x: %w", c.LocalID(), err)
+		if err := m.Modify(now, &a, mask); err != nil {
+			return err
 		}
 	}
-	q.OnMigrate(func(now clock.Instant) { c.Migrated(now) })
-	finishBy(&q.End, c)
 	return nil
 }
 
@@ -63,39 +72,25 @@ func finishBy(e *qp.End, c *cm.Conn) {
 // Disconnect moves a connection's QP to ERR: its work requests are flushed
 // (C5).
 func (h *HCA) Disconnect(now clock.Instant, q *qp.QP) error {
-	return h.shard.modify(now, q, &ib.QPAttr{State: ib.ERR}, ib.AttrState)
-}
-
-// modify moves a QP and updates its timers.
-func (s *Shard) modify(now clock.Instant, q *qp.QP, a *ib.QPAttr, mask ib.AttrMask) error {
-	err := q.Modify(now, a, mask)
-	s.timers.arm(&q.End)
-	return err
-}
-
-// challenge probes whether the peer of a connection's queue pair is alive.
-func (s *Shard) challenge(now clock.Instant, n ib.QPN, result func(now clock.Instant, alive bool)) bool {
-	q := s.find(n)
-	if q == nil || !q.Challenge(now, result) {
-		return false
-	}
-	s.timers.arm(&q.End)
-	return true
+	return q.Modify(now, &ib.QPAttr{State: ib.ERR}, ib.AttrState)
 }
 
 // newCM returns the communication manager, which is the agent of its class on
 // QP1.
-func (s *Shard) newCM(mtu ib.MTU) *cm.Manager {
-	cfg := s.cfg
+func (h *HCA) newCM(mtu ib.MTU) *cm.Manager {
+	cfg := &h.cfg
 	c := cm.Config{
 		GUID: cfg.NodeGUID, Rand: cfg.Rand, MTU: mtu, PKeys: cfg.PKeys, Addrs: cfg.Caps.Addrs, Limits: cfg.Connections, Slot: cfg.QPNSlot, Shared: cfg.Shared,
-		ChannelUsable: channelUsable, ChannelDown: s.channelDown, ListenGrace: cfg.ListenGrace,
+		ChannelUsable: channelUsable, ChannelDown: channelDown, ListenGrace: cfg.ListenGrace,
 	}
 	if !cfg.Settings.NoChallenge {
-		c.Challenge = s.challenge
+		c.Challenge = func(now clock.Instant, n ib.QPN, result func(now clock.Instant, alive bool)) bool {
+			q := h.shard.QP(n)
+			return q != nil && q.Challenge(now, result)
+		}
 	}
 	var m *cm.Manager
-	a, err := s.gsi.Register(gsi.AgentConfig{
+	a, err := h.gsi.Register(gsi.AgentConfig{
 		Class: mad.ClassCM, Version: mad.CMClassVersion, Methods: []mad.Method{mad.MethodSend},
 		Info:    mad.ClassPortInfo{BaseVersion: mad.BaseVersion, ClassVersion: mad.CMClassVersion, RespTimeValue: cm.DefaultResponseTimeout},
 		Receive: func(now clock.Instant, r *gsi.Received) bool { return m.Receive(now, r) },

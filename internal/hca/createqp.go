@@ -23,26 +23,29 @@ func (h *HCA) CreateQP(p *PD, c QPConfig) (*qp.QP, error) {
 	if err := h.checkQP(p, &c); err != nil {
 		return nil, err
 	}
-	s := h.shard
 	num := uint32(ib.QPNGSI)
 	if c.Type == ib.GSI {
-		if s.qp1 != nil {
+		if h.shard.QP(ib.QPNGSI) != nil {
 			return nil, fmt.Errorf("QP1 exists: %w", ib.EINVAL)
 		}
 	} else {
 		var ok bool
-		if num, ok = s.qpns.alloc(h.cfg.Rand); !ok || s.count >= h.cfg.Limits.MaxQP {
+		if num, ok = h.qpns.Draw(h.cfg.Rand); !ok || h.use.QPs >= h.cfg.Limits.MaxQP {
 			return nil, ib.ErrInsufficientResources
 		}
 	}
-	q, err := qp.New(&s.env, qp.Config{
+	q, err := qp.New(&h.env, qp.Config{
 		Num: ib.QPN(num), Type: c.Type, PD: p.ID, SendCQ: c.SendCQ, RecvCQ: c.RecvCQ, SRQ: c.SRQ, RDD: c.RDD,
 		Cap: c.Cap, SigAll: c.SigAll,
 	})
 	if err != nil {
 		return nil, err
 	}
-	s.add(q)
+	if q.Num() != ib.QPNGSI {
+		h.qpns.Take(num)
+	}
+	h.shard.Add(q)
+	h.use.QPs++
 	p.users++
 	return q, nil
 }
@@ -76,6 +79,10 @@ func (h *HCA) checkQP(p *PD, c *QPConfig) error {
 func (h *HCA) DestroyQP(p *PD, q *qp.QP) {
 	h.LeaveGroups(q)
 	q.Destroy()
-	h.shard.remove(q)
+	h.shard.Remove(q)
+	if q.Num() != ib.QPNGSI {
+		h.qpns.Free(uint32(q.Num()))
+	}
+	h.use.QPs--
 	p.users--
 }

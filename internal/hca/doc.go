@@ -1,9 +1,9 @@
-// Package hca is the adapter: the objects that the verbs create, and the
-// shard that moves packets between a port and the queue pairs.
+// Package hca is the adapter: the objects that the verbs create, their numbers and keys,
+// the tables of the port, and the connection manager. Packets do not pass it: they
+// take package shard, which an adapter creates.
 //
-// Reading order: config.go (configuration and limits), hca.go and pd.go (objects),
-// createqp.go, shard.go (receive, transmit, timers, QP1), qpn.go and doorbell.go (how the
-// shard finds a QP and its work), connect.go and alternate.go (calls of the connection
+// Reading order: config.go (configuration and limits), hca.go, pd.go and rd.go (objects),
+// createqp.go, connect.go, channel.go and alternate.go (calls of the connection
 // manager), gid.go (addresses), mcast.go (groups).
 //
 // It reads no clock and does no I/O. Unless a comment says otherwise, every

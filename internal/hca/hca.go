@@ -3,14 +3,17 @@ package hca
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/cm"
 	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/gsi"
 	"github.com/softhca/softhca/internal/memory"
+	"github.com/softhca/softhca/internal/number"
+	"github.com/softhca/softhca/internal/packet"
 	"github.com/softhca/softhca/internal/qp"
+	"github.com/softhca/softhca/internal/shard"
 	"github.com/softhca/softhca/roce"
 )
 
@@ -20,15 +23,21 @@ var errGUID = fmt.Errorf("the adapter has no node GUID: %w", ib.EINVAL)
 // errMTU is returned by New for a port too small for any RoCE path.
 var errMTU = errors.New("the port's MTU is below the smallest path MTU of 256 bytes")
 
-// HCA is one adapter with one port and one shard.
+// HCA is one adapter with one port and one shard: the objects, their numbers and
+// keys, the tables of the port, and the connection manager.
 type HCA struct {
 	cfg   Config
-	shard *Shard
-	pds   map[memory.PD]*PD
-	rdds  map[*qp.RDD]bool
-	cqs   int
-	srqs  int
-	next  memory.PD
+	env   qp.Env // of the queue pairs
+	shard *shard.Shard
+	gsi   *gsi.Interface
+	cm    *cm.Manager
+
+	pds  map[memory.PD]*PD
+	next memory.PD
+	rdds map[*qp.RDD]bool
+	qpns *number.Pool
+	eecs *number.Pool
+	use  Resources // the counts of CQs, SRQs, QPs and EE contexts
 }
 
 // New returns an adapter for a port with the given capabilities.
@@ -41,22 +50,64 @@ func New(c Config) (*HCA, error) {
 	if !ok {
 		return nil, errMTU
 	}
-	h := &HCA{cfg: c, pds: make(map[memory.PD]*PD), rdds: make(map[*qp.RDD]bool)}
-	h.shard = newShard(&h.cfg, mtu)
+	h := &HCA{
+		cfg: c, pds: make(map[memory.PD]*PD), rdds: make(map[*qp.RDD]bool), qpns: number.NewPool(c.QPNSlot), eecs: number.NewPool(c.QPNSlot),
+	}
+	h.env = newEnv(&c, mtu)
+	h.gsi = gsi.New(gsi.Config{
+		Addrs: c.Caps.Addrs, PKeys: c.PKeys, MigReq: c.Settings.MigReq, SrcPort: c.Caps.SrcPort, Out: h.env.Out,
+	})
+	h.cm = h.newCM(mtu)
+	h.shard = shard.New(&h.env, c.QPNSlot, services{h.gsi, h.cm})
 	return h, nil
 }
+
+// newEnv returns the part of the queue pairs' environment that the adapter sets.
+func newEnv(c *Config, mtu ib.MTU) qp.Env {
+	return qp.Env{
+		Settings: c.Settings,
+		Limits: qp.ModifyLimits{
+			Ports: 1, PKeys: len(c.PKeys), GIDs: len(c.Caps.Addrs), ActiveMTU: mtu,
+			MaxRDAtomic: c.Limits.MaxRDAtomic, MaxDestRDAtomic: c.Limits.MaxRDAtomic,
+			Privileged: c.Privileged, APM: true, PortMbps: c.PortMbps,
+		},
+		Ports:    []*qp.Port{{Addrs: c.Caps.Addrs, PKeys: c.PKeys, SrcPort: c.Caps.SrcPort}},
+		Mem:      memory.NewTable(c.Rand, c.Limits.MaxMR),
+		Queues:   c.Queues,
+		AHs:      qp.NewAHTable(c.Limits.MaxAH),
+		Counters: c.Counters,
+		Out:      &packet.Writer{Counters: c.Counters, Trace: c.Trace},
+		Trace:    c.Trace,
+		Raise:    c.Raise,
+	}
+}
+
+// services is QP1 with the connection manager, whose timers are its own.
+type services struct {
+	*gsi.Interface
+	cm *cm.Manager
+}
+
+// Advance fires the timers that are due.
+func (s services) Advance(now clock.Instant) {
+	s.Interface.Advance(now)
+	s.cm.Advance(now)
+}
+
+// Deadline returns when Advance is next needed.
+func (s services) Deadline() clock.Instant { return min(s.Interface.Deadline(), s.cm.Deadline()) }
 
 // headroom is the maximum size of a packet minus its payload: an RD WRITE with
 // immediate data has BTH, RDETH, DETH, RETH, ImmDt and ICRC.
 const headroom = roce.BTHLen + 4 + 8 + 16 + 4 + roce.ICRCLen
 
 // Shard returns the adapter's shard.
-func (h *HCA) Shard() *Shard { return h.shard }
+func (h *HCA) Shard() *shard.Shard { return h.shard }
 
 // GSI returns the adapter's QP1. A queue pair of type GSI replaces it while
 // that exists: the interface then receives nothing, its MADs wait in its queue
 // until the queue pair is destroyed, and its requests time out.
-func (h *HCA) GSI() *gsi.Interface { return h.shard.gsi }
+func (h *HCA) GSI() *gsi.Interface { return h.gsi }
 
 // NodeGUID returns the GUID that identifies the adapter to peers.
 func (h *HCA) NodeGUID() uint64 { return h.cfg.NodeGUID }
@@ -65,17 +116,17 @@ func (h *HCA) NodeGUID() uint64 { return h.cfg.NodeGUID }
 func (h *HCA) Limits() Limits { return h.cfg.Limits }
 
 // ActiveMTU returns the largest path MTU of the port.
-func (h *HCA) ActiveMTU() ib.MTU { return h.shard.env.Limits.ActiveMTU }
+func (h *HCA) ActiveMTU() ib.MTU { return h.env.Limits.ActiveMTU }
 
 // PKeys returns the port's P_Key table, which the caller must not change.
 func (h *HCA) PKeys() []ib.PKey { return h.cfg.PKeys }
 
 // Counters returns the counts so far.
-func (h *HCA) Counters() counters.Set { return *h.shard.counters }
+func (h *HCA) Counters() counters.Set { return *h.cfg.Counters }
 
 // Count returns the live counters, for callers that check them after each step.
 // The caller must not change them.
-func (h *HCA) Count() *counters.Set { return h.shard.counters }
+func (h *HCA) Count() *counters.Set { return h.cfg.Counters }
 
 // Resources are the numbers of objects that an adapter has.
 type Resources struct {
@@ -89,10 +140,9 @@ type Resources struct {
 
 // Resources counts the objects.
 func (h *HCA) Resources() Resources {
-	return Resources{
-		PDs: len(h.pds), CQs: h.cqs, SRQs: h.srqs, QPs: h.shard.count, MRs: h.shard.env.Mem.Len(), Conns: h.shard.cm.Conns(),
-		RDDs: len(h.rdds), EECs: h.shard.eecs.n,
-	}
+	r := h.use
+	r.PDs, r.RDDs, r.MRs, r.Conns = len(h.pds), len(h.rdds), h.env.Mem.Len(), h.cm.Conns()
+	return r
 }
 
 // AllocPD returns a new protection domain (V2).
@@ -116,12 +166,12 @@ func (h *HCA) CreateCQ(n uint32, onEvent func()) (*qp.CQ, error) {
 	switch {
 	case n == 0 || n > h.cfg.Limits.MaxCQE:
 		return nil, fmt.Errorf("CQ of %d entries: the adapter takes 1 to %d: %w", n, h.cfg.Limits.MaxCQE, ib.EINVAL)
-	case h.cqs >= h.cfg.Limits.MaxCQ:
+	case h.use.CQs >= h.cfg.Limits.MaxCQ:
 		return nil, ib.ErrInsufficientResources
 	}
 	c, err := qp.NewCQ(h.cfg.Queues, n, onEvent)
 	if err == nil {
-		h.cqs++
+		h.use.CQs++
 	}
 	return c, err
 }
@@ -139,14 +189,14 @@ func (h *HCA) DestroyCQ(c *qp.CQ) error {
 	if n := c.Users(); n != 0 {
 		return fmt.Errorf("completion queue serves %d work queues: %w", n, ib.ErrBusy)
 	}
-	h.cqs--
+	h.use.CQs--
 	c.Free()
 	return nil
 }
 
 // Inject sets the function that RC responders call before they execute a
 // request; nil, the default, for none.
-func (h *HCA) Inject(f qp.Inject) { h.shard.env.Inject = f }
+func (h *HCA) Inject(f qp.Inject) { h.env.Inject = f }
 
 // OverflowCQ makes a CQ fail as if an entry had overflowed it (E18): CQ_ERR,
 // and every QP that completes there goes to ERR. It reports whether the CQ had
@@ -155,34 +205,14 @@ func (h *HCA) OverflowCQ(now clock.Instant, c *qp.CQ) bool {
 	if !c.Fail() {
 		return false
 	}
-	h.shard.env.Now = now
+	h.env.Enter(now)
 	h.cfg.Raise(qp.Event{Type: ib.EventCQErr, CQ: c})
-	h.shard.cqFailed(now, c)
+	h.env.CQFailed(now, c)
 	return true
-}
-
-// AddressLost reports that the port has lost or regained a local address. Queue pairs and EE
-// contexts whose path uses a lost address migrate if they are armed (V15); the others fail
-// by their timers.
-func (h *HCA) AddressLost(now clock.Instant, addr netip.Addr, lost bool) {
-	h.shard.env.Now = now
-	if !lost {
-		delete(h.shard.env.Gone, addr)
-		return
-	}
-	h.shard.env.Gone[addr] = true
-	h.shard.qpns.each(func(q *qp.QP) {
-		q.AddressLost(now, addr)
-		h.shard.timers.arm(&q.End)
-	})
-	h.shard.eecs.each(func(e *qp.EEC) {
-		e.AddressLost(now, addr)
-		h.shard.timers.arm(&e.End)
-	})
 }
 
 // Raise raises an asynchronous event without a cause in the engine.
 func (h *HCA) Raise(e qp.Event) { h.cfg.Raise(e) }
 
 // EachQP calls f for every QP but QP1.
-func (h *HCA) EachQP(f func(*qp.QP)) { h.shard.qpns.each(f) }
+func (h *HCA) EachQP(f func(*qp.QP)) { h.env.QPs.Each(f) }

@@ -258,8 +258,8 @@ func TestAttachMcast(t *testing.T) {
 		t.Errorf("copies went to %v, want 1: it was attached once, 0 was detached", got)
 	}
 	a.HCA.DestroyQP(a.PD, a.qps[1])
-	if n := a.HCA.Shard().Attachments(); n != 0 {
-		t.Errorf("%d attachments are left of a queue pair that was destroyed", n)
+	if g := a.HCA.Shard().Groups(); g.Attached() != 0 || g.Len() != 0 {
+		t.Errorf("%d attachments, %d groups are left of a queue pair that was destroyed", g.Attached(), g.Len())
 	}
 	a.Deliver(a.message(nil, nil))
 	if n := a.Counters().Drops[counters.DropAddress]; n != 1 || len(a.Poll()) != 0 {

@@ -9,6 +9,7 @@ import (
 	"github.com/softhca/softhca/internal/hca"
 	"github.com/softhca/softhca/internal/hca/rig"
 	"github.com/softhca/softhca/internal/memory"
+	"github.com/softhca/softhca/internal/number"
 	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/roce"
 )
@@ -179,7 +180,7 @@ func TestV13_NumberRests(t *testing.T) {
 	for i := range 5000 {
 		q, err := s.HCA.CreateQP(s.PD, hca.QPConfig{Type: ib.UD, SendCQ: s.CQ, RecvCQ: s.CQ})
 		rig.Must(t, err)
-		if at, ok := freed[q.Num()]; ok && i-at <= hca.QPNRest {
+		if at, ok := freed[q.Num()]; ok && i-at <= number.Rest {
 			t.Fatalf("QPN %v comes back after %d others", q.Num(), i-at)
 		}
 		freed[q.Num()] = i

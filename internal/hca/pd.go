@@ -35,7 +35,7 @@ func (p *PD) RegMR(c memory.RegionConfig) (*memory.Region, error) {
 		return nil, ib.ErrInvalidPD
 	}
 	c.PD = p.ID
-	r, err := p.hca.shard.env.Mem.Register(c)
+	r, err := p.hca.env.Mem.Register(c)
 	if err == nil {
 		p.users++
 	}
@@ -49,7 +49,7 @@ func (p *PD) ReregMR(r *memory.Region, what memory.Change, c memory.RegionConfig
 		return ib.ErrInvalidPD
 	}
 	c.PD = to.ID
-	if err := p.hca.shard.env.Mem.Reregister(r, what, c); err != nil {
+	if err := p.hca.env.Mem.Reregister(r, what, c); err != nil {
 		return err
 	}
 	if what&memory.ChangePD != 0 {
@@ -61,7 +61,7 @@ func (p *PD) ReregMR(r *memory.Region, what memory.Change, c memory.RegionConfig
 
 // DeregMR deregisters a region: no packet accesses its memory afterwards.
 func (p *PD) DeregMR(r *memory.Region) error {
-	err := p.hca.shard.env.Mem.Deregister(r)
+	err := p.hca.env.Mem.Deregister(r)
 	if err == nil {
 		p.users--
 	}
@@ -79,7 +79,7 @@ func (p *PD) CreateSRQ(wr, sge, limit uint32) (*qp.SRQ, error) {
 		return nil, fmt.Errorf("SRQ of %d work requests: the adapter takes 1 to %d: %w", wr, l.MaxSRQWR, ib.EINVAL)
 	case sge > l.MaxSGE:
 		return nil, fmt.Errorf("SRQ of %d scatter elements: the adapter takes %d: %w", sge, l.MaxSGE, ib.EINVAL)
-	case h.srqs >= l.MaxSRQ:
+	case h.use.SRQs >= l.MaxSRQ:
 		return nil, ib.ErrInsufficientResources
 	}
 	var s *qp.SRQ
@@ -93,7 +93,7 @@ func (p *PD) CreateSRQ(wr, sge, limit uint32) (*qp.SRQ, error) {
 		s.Free(h.cfg.Queues)
 		return nil, err
 	}
-	h.srqs++
+	h.use.SRQs++
 	p.users++
 	return s, nil
 }
@@ -103,7 +103,7 @@ func (p *PD) DestroySRQ(s *qp.SRQ) error {
 	if n := s.Users(); n != 0 {
 		return fmt.Errorf("shared receive queue serves %d QPs: %w", n, ib.ErrBusy)
 	}
-	p.hca.srqs--
+	p.hca.use.SRQs--
 	p.users--
 	s.Free(p.hca.cfg.Queues)
 	return nil
@@ -117,11 +117,11 @@ func (p *PD) CreateAH(av *ib.AHAttr) (ib.AHHandle, error) {
 	if !av.StaticRate.Valid() {
 		return 0, fmt.Errorf("no static rate has the code %d: %w", uint8(av.StaticRate), ib.EINVAL)
 	}
-	path, err := p.hca.shard.route(av, 0)
+	path, err := p.hca.env.Resolve(av, 0)
 	if err != nil {
 		return 0, err
 	}
-	h, ok := p.hca.shard.env.AHs.Add(qp.NewAH(&p.hca.shard.env, p.ID, path, av.StaticRate))
+	h, ok := p.hca.env.AHs.Add(qp.NewAH(&p.hca.env, p.ID, path, av.StaticRate))
 	if !ok {
 		return 0, ib.ErrInsufficientResources
 	}
@@ -132,7 +132,7 @@ func (p *PD) CreateAH(av *ib.AHAttr) (ib.AHHandle, error) {
 // DestroyAH destroys an address handle. A work request that still names it
 // completes with LOC_QP_OP_ERR.
 func (p *PD) DestroyAH(a ib.AHHandle) error {
-	if !p.hca.shard.env.AHs.Remove(a) {
+	if !p.hca.env.AHs.Remove(a) {
 		return fmt.Errorf("no such address handle: %w", ib.EINVAL)
 	}
 	p.users--

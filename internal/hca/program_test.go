@@ -513,7 +513,6 @@ func (v *victim) stepModify(p *program, legal bool) {
 	a.State, a.CurState = to, from
 	before := e.Query()
 	err := modify(v.Now, &a, mask)
-	v.HCA.Shard().Arm(e)
 	if err != nil {
 		if e.Query() != before {
 			v.T.Fatalf("a refused modify (%v) changes %+v to %+v", err, before, e.Query())

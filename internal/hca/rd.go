@@ -33,32 +33,28 @@ func (h *HCA) DeallocRDD(d *qp.RDD) error {
 
 // CreateEEC returns an EE context in RESET with a number of its own.
 func (h *HCA) CreateEEC(d *qp.RDD) (*qp.EEC, error) {
-	s := h.shard
 	if !h.rdds[d] {
 		return nil, ib.ErrInvalidRDD
 	}
-	n, ok := s.eecs.alloc(h.cfg.Rand)
-	if !ok || s.eecs.n >= h.cfg.Limits.MaxEEC {
+	n, ok := h.eecs.Draw(h.cfg.Rand)
+	if !ok || h.use.EECs >= h.cfg.Limits.MaxEEC {
 		return nil, ib.ErrInsufficientResources
 	}
-	e, err := qp.NewEEC(&s.env, qp.EECConfig{Num: ib.EECN(n), RDD: d})
+	e, err := qp.NewEEC(&h.env, qp.EECConfig{Num: ib.EECN(n), RDD: d})
 	if err != nil {
 		return nil, err
 	}
-	s.eecs.add(n, e)
+	h.eecs.Take(n)
+	h.shard.AddEEC(e)
+	h.use.EECs++
 	return e, nil
 }
 
 // DestroyEEC destroys an EE context in any state. Work requests that it carries
 // complete in error, and its number is quarantined.
 func (h *HCA) DestroyEEC(now clock.Instant, e *qp.EEC) {
-	s := h.shard
-	s.env.Now = now
-	s.eecs.remove(uint32(e.Num()))
+	h.shard.RemoveEEC(e)
+	h.eecs.Free(uint32(e.Num()))
+	h.use.EECs--
 	e.Destroy(now)
-	s.timers.Remove(&e.End)
-	s.active.remove(&e.End)
 }
-
-// EachEEC calls f for every EE context.
-func (h *HCA) EachEEC(f func(*qp.EEC)) { h.shard.eecs.each(f) }

@@ -153,7 +153,6 @@ func (l *link) reset() {
 	l.s.T.Helper()
 	for i := range l.qp {
 		rig.Must(l.s.T, l.qp[i].Modify(l.s.Now, &ib.QPAttr{State: ib.RESET}, ib.AttrState))
-		l.s.Sides[i].HCA.Shard().Arm(&l.qp[i].End)
 		l.poll(i)
 	}
 	l.conn = [2]*cm.Conn{}

@@ -179,4 +179,10 @@ var challengeMutants = []mutant{
 		new:  "false",
 		test: "internal/qp TestChallengeEnds",
 	},
+	{
+		name: "timer-not-armed-by-modify", in: "internal/qp.QP.Modify",
+		old:  "defer q.Arm()",
+		new:  "",
+		test: "internal/qp TestChallengeEnds",
+	},
 }

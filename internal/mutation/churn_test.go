@@ -6,9 +6,9 @@ package mutation
 // thing after another that is seldom after it.
 var churnMutants = []mutant{
 	{
-		name: "qpns-at-rest-never-expire", in: "internal/hca.numberTable.remove",
-		old:  "delete($t.inRest, $oldest)",
-		new:  "_ = i",
+		name: "qpns-at-rest-never-expire", in: "internal/number.Pool.Free",
+		old:  "*word &^= mask",
+		new:  "_, _ = word, mask",
 		test: "internal/hca TestChurnNumbers",
 	},
 	{
@@ -30,7 +30,7 @@ var churnMutants = []mutant{
 		test: "internal/hca TestChurnTimers",
 	},
 	{
-		name: "doorbell-cleared-after-it-was-answered", in: "internal/hca.doorbells.answer",
+		name: "doorbell-cleared-after-it-was-answered", in: "internal/shard.doorbells.answer",
 		old:  "$q.Doorbells.Rung.Store(false); f(q)",
 		new:  "f(q); $q.Doorbells.Rung.Store(false)",
 		test: "internal/hca TestRingDuringAnswer",

@@ -12,21 +12,21 @@ var fullMutants = []mutant{
 		test: "internal/ring TestCQEKeepsEveryField",
 	},
 	{
-		name: "depth-of-an-ee-context-as-the-peer-asks", in: "internal/hca.moveEEC",
+		name: "depth-of-an-ee-context-as-the-peer-asks", in: "internal/hca.climb",
 		old:  "a.MaxRDAtomic = min(a.MaxRDAtomic, $limit)",
 		new:  "",
 		test: "internal/hca TestC8_C14_DepthsOfAChannel",
 	},
 	{
-		name: "ee-context-serves-as-many-reads-as-the-peer-asks", in: "internal/hca.moveEEC",
+		name: "ee-context-serves-as-many-reads-as-the-peer-asks", in: "internal/hca.climb",
 		old:  "a.MaxDestRDAtomic = min(a.MaxDestRDAtomic, $limit)",
 		new:  "",
 		test: "internal/hca TestC8_C14_DepthsOfAChannel",
 	},
 	{
 		name: "one-ee-context-too-many", in: "internal/hca.CreateEEC",
-		old:  "s.eecs.n >= $limit",
-		new:  "s.eecs.n > $limit",
+		old:  "h.use.EECs >= $limit",
+		new:  "h.use.EECs > $limit",
 		test: "internal/hca TestFullAdapter",
 	},
 	{

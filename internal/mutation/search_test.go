@@ -42,6 +42,8 @@ var searched = map[string][]string{
 	"internal/qp":       {"internal/qp", "internal/hca", "verbs"},
 	"internal/gsi":      {"internal/gsi", "internal/hca", "rdmacm"},
 	"internal/cm":       {"internal/cm", "internal/hca", "rdmacm"},
+	"internal/number":   {"internal/number", "internal/hca"},
+	"internal/shard":    {"internal/shard", "internal/hca", "internal/driver", "verbs"},
 	"internal/hca":      {"internal/hca", "internal/driver", "verbs", "rdmacm"},
 	"internal/driver":   {"internal/driver", "verbs", "rdmacm"},
 	"internal/device":   {"internal/device", "verbs", "rdmacm"},

@@ -2,7 +2,6 @@ package qp
 
 import (
 	"github.com/softhca/softhca/ib"
-	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/flow"
 	"github.com/softhca/softhca/internal/memory"
 )
@@ -10,12 +9,12 @@ import (
 // AH is an address handle: the resolved path to a UD destination.
 type AH struct {
 	PD   memory.PD
-	Path fabric.Path
+	Path Path
 	pace flow.Pacer // of its static rate
 }
 
 // NewAH returns the address handle of an address vector that path resolves.
-func NewAH(env *Env, pd memory.PD, path fabric.Path, rate ib.Rate) AH {
+func NewAH(env *Env, pd memory.PD, path Path, rate ib.Rate) AH {
 	return AH{PD: pd, Path: path, pace: env.staticPacer(rate)}
 }
 

@@ -3,7 +3,6 @@ package qp
 import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
-	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/roce"
 )
 
@@ -11,7 +10,8 @@ import (
 // modify table decides which calls are legal; a refused call changes nothing
 // (V9). Errors unwrap to EINVAL, EOPNOTSUPP or EPERM.
 func (q *QP) Modify(now clock.Instant, attr *ib.QPAttr, mask ib.AttrMask) error {
-	q.ep.env.Now = now
+	q.ep.env.Enter(now)
+	defer q.Arm()
 	m, err := q.accept(attr, mask)
 	if err == nil && m.to != ib.RESET {
 		q.carryOut(now, &m)
@@ -46,7 +46,7 @@ type change struct {
 	from, to  ib.QPState
 	attr      *ib.QPAttr
 	mask      ib.AttrMask
-	path, alt fabric.Path // of the endpoint afterwards
+	path, alt Path // of the endpoint afterwards
 }
 
 // plan checks a modify call and works out its effect.
@@ -64,12 +64,12 @@ func (e *End) plan(attr *ib.QPAttr, mask ib.AttrMask) (m change, err error) {
 		flow = roce.FlowLabel(e.ep.num, attr.DestQPN)
 	}
 	if mask&ib.AttrAV != 0 {
-		if m.path, err = e.ep.env.Route(&attr.AV, flow); err != nil {
+		if m.path, err = e.ep.env.Resolve(&attr.AV, flow); err != nil {
 			return m, err
 		}
 	}
 	if mask&ib.AttrAltPath != 0 {
-		m.alt, err = e.ep.env.Route(&attr.AltAV, flow)
+		m.alt, err = e.ep.env.Resolve(&attr.AltAV, flow)
 	}
 	return m, err
 }
@@ -77,7 +77,7 @@ func (e *End) plan(attr *ib.QPAttr, mask ib.AttrMask) (m change, err error) {
 // forget clears all attributes, as RESET does.
 func (e *End) forget() {
 	e.ep.attr, e.ep.limit = ib.QPAttr{}, RateLimit{}
-	e.ep.path, e.ep.pkey, e.ep.mtu = fabric.Path{}, 0, 0
+	e.ep.path, e.ep.pkey, e.ep.mtu = Path{}, 0, 0
 }
 
 // carryOut applies the stored attributes of a change to the parts of the end.
@@ -106,8 +106,8 @@ func (e *End) store(a *ib.QPAttr, m ib.AttrMask) {
 	}{
 		{ib.AttrEnSQDAsyncNotify, func() { e.ep.attr.EnSQDAsyncNotify = a.EnSQDAsyncNotify }},
 		{ib.AttrAccessFlags, func() { e.ep.attr.AccessFlags = a.AccessFlags }},
-		{ib.AttrPKeyIndex, func() { e.ep.attr.PKeyIndex = a.PKeyIndex; e.ep.pkey = e.ep.env.PKey(a.PKeyIndex) }},
 		{ib.AttrPort, func() { e.ep.attr.Port = a.Port }},
+		{ib.AttrPKeyIndex, func() { e.ep.attr.PKeyIndex = a.PKeyIndex; e.ep.pkey = e.ep.port().PKeys[a.PKeyIndex] }},
 		{ib.AttrQKey, func() { e.ep.attr.QKey = a.QKey }},
 		{ib.AttrAV, func() { e.ep.attr.AV = a.AV; e.ep.prefixes = prefixCache{} }},
 		{ib.AttrPathMTU, func() { e.ep.attr.PathMTU = a.PathMTU }},
@@ -145,7 +145,7 @@ func (q *QP) enter(now clock.Instant, m *change) {
 		q.setState(ib.ERR, "modify")
 		q.stop(now)
 		return
-	case to == ib.INIT && !q.ep.connected() && q.ep.env.FixedSrcPort == 0:
+	case to == ib.INIT && !q.ep.connected() && q.ep.port().SrcPort == 0:
 		q.ep.path.SrcPort = roce.SourcePortOfQPN(q.ep.num)
 	case to == ib.RTR:
 		q.in.commEst = false

@@ -112,6 +112,7 @@ func (e *End) Challenge(now clock.Instant, result func(now clock.Instant, alive 
 	}
 	c.result = result
 	c.add(now, claimGone, "connection")
+	e.Arm()
 	return true
 }
 
@@ -213,7 +214,7 @@ func (c *challenge) send(b *fabric.Batch) bool {
 	if seg == nil {
 		return false
 	}
-	ep.pace.Sent(ep.env.Now, ipLength(&ep.path, seg))
+	ep.pace.Sent(ep.env.now, ipLength(&ep.path, seg))
 	c.owed = false
 	c.nakProbes = min(c.nakProbes+1, 2*challengeProbes)
 	return true
@@ -329,10 +330,10 @@ func (c *challenge) moveOn() {
 // stop drops all claims of an end whose timers were just stopped. If the connection manager waits
 // for a result, the next Advance reports false.
 func (c *challenge) stop() {
-	c.claims, c.owed, c.unheard, c.next = 0, false, false, c.end.ep.env.Now
+	c.claims, c.owed, c.unheard, c.next = 0, false, false, c.end.ep.env.now
 	if c.result != nil {
 		c.claims, c.probes = claimGone, challengeProbes
-		c.end.ep.timers[timerChallenge] = c.end.ep.env.Now
+		c.end.ep.timers[timerChallenge] = c.end.ep.env.now
 	}
 }
 

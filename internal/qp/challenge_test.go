@@ -38,7 +38,6 @@ func TestProbesThatCannotLeave(t *testing.T) {
 	s = challenged(t)
 	silent := 0
 	s.QP.Challenge(s.Now, func(clock.Instant, bool) { silent++ })
-	s.HCA.Shard().Arm(&s.QP.End)
 	for range 500 {
 		s.Now = s.Now.Add(time.Millisecond)
 		s.HCA.Shard().Advance(s.Now)
@@ -102,7 +101,6 @@ func TestChallengeEnds(t *testing.T) {
 		if !s.QP.Challenge(s.Now, func(now clock.Instant, alive bool) { heard = append(heard, outcome{now - begun, alive}) }) {
 			t.Fatal("the queue pair cannot be challenged")
 		}
-		s.HCA.Shard().Arm(&s.QP.End)
 		if s.QP.Challenge(s.Now, func(clock.Instant, bool) { t.Error("a second challenge has an outcome") }) {
 			t.Error("a queue pair is challenged twice at a time")
 		}
@@ -131,7 +129,6 @@ func TestChallengeEnds(t *testing.T) {
 	heard = start(s)
 	s.Pass(time.Millisecond)
 	s.Modify(ib.ERR)
-	s.HCA.Shard().Arm(&s.QP.End)
 	s.Pass(time.Second)
 	want("the queue pair stops", heard, outcome{clock.Instant(time.Millisecond), false})
 	if s.QP.Challenge(s.Now, nil) {
@@ -153,7 +150,6 @@ func TestClaimsDoNotWaitForEachOther(t *testing.T) {
 	var outcomes []bool
 	s.Pass(9 * time.Millisecond) // three probes have left
 	s.QP.Challenge(s.Now, func(_ clock.Instant, alive bool) { outcomes = append(outcomes, alive) })
-	s.HCA.Shard().Arm(&s.QP.End)
 	s.Pass(1500 * time.Microsecond)
 	s.WantWCs("after 10.5 ms", rig.WC(1, ib.WCRemAccessErr))
 	s.Pass(time.Second)

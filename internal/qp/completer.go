@@ -368,7 +368,7 @@ func (c *completer) complete(now clock.Instant, v coverage) (all bool) {
 // refusesMSN drops a response whose message sequence number (MSN) does not fit, once the
 // peer's MSNs have fitted so far. The response acknowledges the messages up to number least.
 func (c *completer) refusesMSN(p *Packet, least uint32) bool {
-	if c.ep.typ != ib.RC || c.ep.env.Settings.NoChallenge || !c.msn.refuses(c.ep.env.Now, p.AETH.MSN, least, c.req.ssn) {
+	if c.ep.typ != ib.RC || c.ep.env.Settings.NoChallenge || !c.msn.refuses(c.ep.env.now, p.AETH.MSN, least, c.req.ssn) {
 		return false
 	}
 	c.ep.drop(counters.DropMSN, p)

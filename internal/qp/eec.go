@@ -84,7 +84,8 @@ func (e *EEC) Receive(now clock.Instant, p *Packet) {
 // as QP.Modify does; DestQPN is the number of the EE context at the other end.
 // When the EE context stops, unfinished work requests fail at their queue pairs.
 func (e *EEC) Modify(now clock.Instant, attr *ib.QPAttr, mask ib.AttrMask) error {
-	e.ep.env.Now = now
+	e.ep.env.Enter(now)
+	defer e.Arm()
 	m, err := e.plan(attr, mask)
 	if err != nil {
 		return err
@@ -121,12 +122,14 @@ func (e *EEC) Modify(now clock.Instant, attr *ib.QPAttr, mask ib.AttrMask) error
 // Destroy takes the EE context out of use, whatever its state. The caller has
 // removed it from all tables.
 func (e *EEC) Destroy(now clock.Instant) {
+	e.ep.env.Enter(now)
 	e.stop(now, ib.WCInvEECNErr, "EE context destroyed")
 	e.clear()
 	e.ep.state.Store(uint32(ib.RESET))
 	i := slices.Index(e.rdd.eecs, e)
 	e.rdd.eecs = slices.Delete(e.rdd.eecs, i, i+1)
 	e.rdd.users--
+	e.unschedule()
 }
 
 // turn reports whether the requester may start its next work request. If there

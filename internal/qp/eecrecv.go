@@ -38,7 +38,7 @@ func (e *EEC) direct(p *Packet) fault {
 	if start := p.Info.Flags&roce.FlagStart != 0; start != (in.msg == messageNone) {
 		return fault{} // the opcode is out of sequence; checkOpcode answers that
 	} else if start {
-		q = e.ep.env.QP(p.BTH.DestQP)
+		q = e.ep.env.QPs.Find(uint32(p.BTH.DestQP))
 	} else if q != nil && q.ep.num != p.BTH.DestQP {
 		return invalidRequest(ib.WCRemInvReqErr, "another queue pair in the middle of a message")
 	}
@@ -68,7 +68,7 @@ func (r *responder) close(s roce.Syndrome) {
 // otherwise it stays until the RESYNC. A fault of the receive also ends its queue
 // pair.
 func (e *EEC) refuse(psn ib.PSN, f fault) {
-	in, now := &e.in, e.ep.env.Now
+	in, now := &e.in, e.ep.env.now
 	e.resp.close(f.syndrome)
 	e.resp.reply.nak(f.syndrome, psn)
 	reported := in.slot.taken && (f.status == ib.WCLocLenErr || f.status == ib.WCLocProtErr)

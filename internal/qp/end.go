@@ -23,15 +23,7 @@ type End struct {
 
 	eec *EEC // the EE context of this end; nil: a queue pair's
 
-	Links Links // used by the shard only
-}
-
-// Links belong to the shard: they link the ends into its lists and its heap, so
-// that scheduling allocates nothing. The end itself never looks at them.
-type Links struct {
-	Active     bool          // on the list of ends with something to transmit
-	NextActive *End          // next on that list
-	Timer      deadline.Link // not later than the end's deadline
+	links links
 }
 
 // init puts the parts together.
@@ -115,9 +107,6 @@ func (e *End) Deadline() clock.Instant { return e.ep.timers.next() }
 // RESET, or destroy it; it may make no other move. Nil calls nothing.
 func (e *End) OnFirst(f func(now clock.Instant)) { e.in.onFirst = f }
 
-// Wake puts the end on the list of ends that may have packets to transmit.
-func (e *End) Wake() { e.ep.env.Wake(e) }
-
 // mine reports whether this end may send the requester's next work request. An EE
 // context sends one at a time; RD queue pairs never send, their EE contexts do.
 func (e *End) mine() bool {
@@ -151,4 +140,97 @@ func (e *End) fail(now clock.Instant, status ib.WCStatus, cause string) {
 		return
 	}
 	e.req.qp.sendError(now, status, cause)
+}
+
+// Enter notes the time of a call into the shard, or into one of its ends. Every such
+// call begins with it, so that code without a parameter for the time has it too.
+func (e *Env) Enter(now clock.Instant) { e.now = now }
+
+// links are the places of an end in the two lists of its shard: the ends that may
+// have packets to transmit, and the ends by deadline. With them, scheduling
+// allocates nothing.
+type links struct {
+	active bool
+	next   *End          // on the list of active ends
+	timer  deadline.Link // due no later than the end's deadline
+}
+
+// Timers is a heap of ends by an instant that is not later than their
+// deadline. A deadline that moves later, as a retry timer does with each
+// acknowledgement, costs nothing: the end comes up early and is put back.
+type Timers struct{ deadline.Heap[End] }
+
+// NewTimers returns an empty heap.
+func NewTimers() Timers {
+	return Timers{deadline.New(func(e *End) *deadline.Link { return &e.links.timer })}
+}
+
+// Arm makes sure that the end comes up in the shard's heap no later than its
+// deadline. The shard calls it after packets and timers; the calls of programs, such
+// as Modify, do so by themselves.
+func (e *End) Arm() {
+	if at := e.Deadline(); at < e.links.timer.At() {
+		e.ep.env.Timers.Set(e, at)
+	}
+}
+
+// Wake puts the end on the list of ends that may have packets to transmit.
+func (e *End) Wake() { e.ep.env.Active.push(e) }
+
+// unschedule takes the end off both lists.
+func (e *End) unschedule() {
+	e.ep.env.Timers.Remove(e)
+	e.ep.env.Active.remove(e)
+}
+
+// ActiveList is the queue of ends that may have packets to transmit.
+type ActiveList struct{ head, tail *End }
+
+// Empty reports whether there is none.
+func (l *ActiveList) Empty() bool { return l.head == nil }
+
+// Pop removes and returns the first end, nil if there is none.
+func (l *ActiveList) Pop() *End {
+	e := l.head
+	if e == nil {
+		return nil
+	}
+	l.head = e.links.next
+	if l.head == nil {
+		l.tail = nil
+	}
+	e.links.next, e.links.active = nil, false
+	return e
+}
+
+func (l *ActiveList) push(e *End) {
+	if e.links.active {
+		return
+	}
+	e.links.active = true
+	if l.tail == nil {
+		l.head = e
+	} else {
+		l.tail.links.next = e
+	}
+	l.tail = e
+}
+
+func (l *ActiveList) remove(e *End) {
+	if !e.links.active {
+		return
+	}
+	var before *End
+	for x := l.head; x != e; x = x.links.next {
+		before = x
+	}
+	if before == nil {
+		l.Pop()
+		return
+	}
+	before.links.next = e.links.next
+	if l.tail == e {
+		l.tail = before
+	}
+	e.links.next, e.links.active = nil, false
 }

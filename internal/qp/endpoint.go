@@ -1,6 +1,7 @@
 package qp
 
 import (
+	"slices"
 	"sync/atomic"
 
 	"github.com/softhca/softhca/ib"
@@ -25,7 +26,7 @@ type endpoint struct {
 	state atomic.Uint32 // ib.QPState; written by the shard's thread only
 	attr  ib.QPAttr     // as last set; the current PSNs and state are elsewhere
 
-	path     fabric.Path // of attr.AV (RC, UC); of attr.AV's port only (UD)
+	path     Path // of attr.AV (RC, UC); of attr.AV's port only (UD)
 	pkey     ib.PKey
 	mtu      int // bytes of attr.PathMTU
 	mig      migration
@@ -120,12 +121,7 @@ func (e *endpoint) pkeyMatches(k ib.PKey) bool {
 	if e.typ != ib.GSI {
 		return e.pkey.Matches(k)
 	}
-	for i := range e.env.Limits.PKeys {
-		if e.env.PKey(uint16(i)).Matches(k) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(e.port().PKeys, k.Matches)
 }
 
 // header starts the scratch packet with the BTH common to all packets of this
@@ -151,7 +147,7 @@ func (e *endpoint) append(b *fabric.Batch, path *fabric.Path, n uint32) (seg, pa
 // appendBare appends a packet without payload on the endpoint's own path, and
 // returns it; nil when there is no room.
 func (e *endpoint) appendBare(b *fabric.Batch) []byte {
-	seg, _, id := e.append(b, &e.path, 0)
+	seg, _, id := e.append(b, &e.path.Path, 0)
 	if seg != nil {
 		e.finish(seg, id)
 	}
@@ -160,19 +156,19 @@ func (e *endpoint) appendBare(b *fabric.Batch) []byte {
 
 // finish seals a segment of the endpoint's own path.
 func (e *endpoint) finish(seg []byte, id int) {
-	e.seal(seg, e.prefixes.get(&e.path, len(seg)).WithID(uint16(id)))
+	e.seal(seg, e.prefixes.get(&e.path.Path, len(seg)).WithID(uint16(id)))
 }
 
 // seal writes the ICRC and counts the packet.
 func (e *endpoint) seal(seg []byte, pre roce.Prefix) {
-	e.env.Out.Seal(e.env.Now, e.num, seg, pre)
+	e.env.Out.Seal(e.env.now, e.num, seg, pre)
 }
 
 // record hands a record to the tracer. The caller has checked that there is
 // one, which keeps the cost out of the data path.
 func (e *endpoint) record(r trace.Record) {
 	r.EEC = e.typ == ib.EEC
-	e.env.Out.Record(e.env.Now, e.num, r)
+	e.env.Out.Record(e.env.now, e.num, r)
 }
 
 // tracePacket records an arriving packet.

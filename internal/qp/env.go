@@ -1,7 +1,6 @@
 package qp
 
 import (
-	"net/netip"
 	"time"
 
 	"github.com/softhca/softhca/ib"
@@ -10,6 +9,7 @@ import (
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/flow"
 	"github.com/softhca/softhca/internal/memory"
+	"github.com/softhca/softhca/internal/number"
 	"github.com/softhca/softhca/internal/packet"
 	"github.com/softhca/softhca/internal/ring"
 	"github.com/softhca/softhca/internal/trace"
@@ -52,50 +52,48 @@ type Settings struct {
 
 // Env is the state that the queue pairs of a shard share.
 type Env struct {
+	// The adapter sets these.
+
 	Settings Settings
+	Limits   ModifyLimits // what modify calls are checked against
+	Ports    []*Port      // by number, from 1
 	Mem      *memory.Table
 	Queues   ring.Allocator // of the memory of work queues
 	AHs      *AHTable
 	Counters *counters.Set
-	// PKey returns the entry of the port's P_Key table.
-	PKey func(index uint16) ib.PKey
-	// QP returns the queue pair with a number, and EEC the EE context; nil if
-	// there is none.
-	QP  func(ib.QPN) *QP
-	EEC func(ib.EECN) *EEC
-	// Route resolves an address vector. flow overrides a flow label of zero in
-	// the choice of the UDP source port.
-	Route func(av *ib.AHAttr, flow uint32) (fabric.Path, error)
-	// FixedSrcPort is the UDP source port of all packets, 0 if each path has
-	// its own.
-	FixedSrcPort uint16
-	// Limits are what modify calls are checked against.
-	Limits ModifyLimits
-	// Gone are the local addresses that the port has lost: paths from them are
-	// unusable.
-	Gone map[netip.Addr]bool
-	// Peers bounds what is in flight to each address.
-	Peers *flow.Table
+	Out      *packet.Writer // writes the packets
+	Trace    trace.Tracer   // receives what happens, if not nil
+	// Raise receives asynchronous events. It is a function because events leave the
+	// engine, for the program. It must not block.
+	Raise func(Event)
+	// Inject answers requests in place of the RC responders, if not nil. It is a
+	// function because the rules for faults are outside of the engine.
+	Inject Inject
+
+	// The shard sets these.
+
+	QPs    *number.Table[QP] // all but QP1
+	QP1    *QP               // nil unless a program has created it
+	EECs   *number.Table[EEC]
+	Active ActiveList
+	Timers Timers
+	Peers  *flow.Table // bounds what is in flight to each address
 	// Keep is the memory of the reorder buffers. With nil there is no buffering
 	// and no selective retransmission.
 	Keep *KeepPool
 	// AnswersFirst makes QPs send responses before requests. Otherwise responses
 	// follow the requests of the same turn.
 	AnswersFirst bool
-	// Raise receives asynchronous events. It must not block.
-	Raise func(Event)
-	// CQFailed tells every QP that a CQ overflowed.
-	CQFailed func(now clock.Instant, cq *CQ)
-	// Wake puts an end on the list of ends that have packets to transmit.
-	Wake func(*End)
-	// Inject answers requests in place of the RC responders, if not nil.
-	Inject Inject
-	// Trace receives what happens, if not nil.
-	Trace trace.Tracer
-	// Now is the time stamp of trace records; the shard sets it on every entry.
-	Now clock.Instant
-	// Out writes the packets.
-	Out *packet.Writer
+
+	now clock.Instant // of the current call
+}
+
+// CQFailed fails every QP that completes to a CQ that overflowed.
+func (e *Env) CQFailed(now clock.Instant, cq *CQ) {
+	e.QPs.Each(func(q *QP) { q.cqFailed(now, cq) })
+	if e.QP1 != nil {
+		e.QP1.cqFailed(now, cq)
+	}
 }
 
 // Event is an asynchronous event: its kind and what it is about.

@@ -53,7 +53,8 @@ func (r *responder) injected(p *Packet) bool {
 // SQE with the send queue flushed (Q14, Q15). No work request gets an error
 // of its own. EINVAL for a move that the device never makes.
 func (q *QP) Force(now clock.Instant, to ib.QPState) error {
-	q.ep.env.Now = now
+	q.ep.env.Enter(now)
+	defer q.Arm()
 	from := q.State()
 	switch {
 	case to == ib.ERR && from != ib.RESET && from != ib.ERR:

@@ -43,7 +43,7 @@ type alternate struct {
 	state  ib.MigState
 	loaded bool // since the last migration
 	told   bool // PATH_MIG_ERR was raised in this state
-	path   fabric.Path
+	path   Path
 	pkey   ib.PKey
 	claim  clock.Instant // UC: time of the first MigReq since the last packet over the primary path; 0: none
 }
@@ -62,7 +62,7 @@ const (
 const replayPSNs = 1 << 15
 
 // comesBy reports whether a packet arrived on a path.
-func comesBy(path *fabric.Path, d *fabric.Datagram) bool {
+func comesBy(path *Path, d *fabric.Datagram) bool {
 	return d.Src == path.Dst && d.Dst == path.Src
 }
 
@@ -86,7 +86,7 @@ func (m *migration) admit(p *Packet) (counters.Drop, bool) {
 // should know, and reports whether it may be processed.
 func (m *migration) follow(now clock.Instant, p *Packet) bool {
 	switch {
-	case p.sign == signMoved && m.usable():
+	case p.sign == signMoved && m.path.usable():
 		if m.examines(now) {
 			m.ep.drop(counters.DropMigration, p)
 			return false
@@ -167,7 +167,7 @@ func (e *End) OnMigrate(f func(now clock.Instant)) { e.ep.mig.moved = f }
 func (m *migration) load(a *ib.QPAttr) {
 	to := &m.ep.attr
 	to.AltAV, to.AltPort, to.AltPKeyIndex, to.AltTimeout = a.AltAV, a.AltPort, a.AltPKeyIndex, a.AltTimeout
-	m.pkey = m.ep.env.PKey(a.AltPKeyIndex)
+	m.pkey = m.ep.env.port(a.AltPort).PKeys[a.AltPKeyIndex]
 	m.loaded, m.told = true, false
 }
 
@@ -181,16 +181,13 @@ func (m *migration) set(now clock.Instant, to ib.MigState) {
 	}
 }
 
-// usable reports whether the port has the alternate path's local address.
-func (m *migration) usable() bool { return !m.ep.env.Gone[m.path.Src] }
-
 // mayMigrate reports whether the endpoint may move by itself. If its alternate
 // path is unusable, it raises PATH_MIG_ERR.
 func (m *migration) mayMigrate() bool {
 	if m.state != ib.ARMED {
 		return false
 	}
-	if !m.usable() {
+	if !m.path.usable() {
 		m.tell()
 		return false
 	}
@@ -203,5 +200,6 @@ func (e *End) AddressLost(now clock.Instant, addr netip.Addr) {
 	m := &e.ep.mig
 	if e.ep.path.Src == addr && e.ep.behaviour().sends() && m.mayMigrate() {
 		m.migrate(now)
+		e.Arm()
 	}
 }

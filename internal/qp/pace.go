@@ -5,13 +5,12 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
-	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/fabric/ipudp"
 	"github.com/softhca/softhca/internal/flow"
 )
 
 // ipLength returns the length of the IP packet that carries a segment.
-func ipLength(path *fabric.Path, seg []byte) int {
+func ipLength(path *Path, seg []byte) int {
 	if path.Src.Is4() {
 		return ipudp.IPv4Len + ipudp.UDPLen + len(seg)
 	}

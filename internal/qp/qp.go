@@ -26,8 +26,8 @@ type QP struct {
 	Doorbells Doorbells // the shard's
 }
 
-// Doorbells belong to the shard, as Links do: its list of queue pairs whose
-// doorbell rang.
+// Doorbells belong to the shard: they link its list of queue pairs whose doorbell
+// rang.
 type Doorbells struct {
 	Rung atomic.Bool // on the list
 	Next *QP         // next on it
@@ -158,6 +158,7 @@ func (q *QP) Destroy() {
 	sq.mu.Lock()
 	rq.mu.Lock()
 	q.clear()
+	q.unschedule()
 	q.ep.state.Store(uint32(ib.RESET))
 	rq.mu.Unlock()
 	sq.mu.Unlock()

@@ -80,7 +80,7 @@ func (d *rdSide) lineUp(now clock.Instant) {
 	d.to = *q.sq.To(q.sq.Cons())
 	var e *EEC
 	if n := ib.EECN(d.to.AH); d.to.AH <= uint64(ib.EECNMask) {
-		e = q.ep.env.EEC(n)
+		e = q.ep.env.EECs.Find(uint32(n))
 	}
 	switch {
 	case e == nil:

@@ -88,7 +88,7 @@ func (p *repair) end(psn ib.PSN) {
 func (p *repair) on() bool { return p.req.ep.env.Keep != nil }
 
 // kind returns what is known of the peer.
-func (p *repair) kind() flow.Kind { return p.peer.KindAt(p.req.ep.env.Now) }
+func (p *repair) kind() flow.Kind { return p.peer.KindAt(p.req.ep.env.now) }
 
 // learn remembers what the peer does, also for other connections to its
 // address.

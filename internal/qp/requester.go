@@ -368,9 +368,9 @@ func (r *requester) sendData(b *fabric.Batch, w *begunWR) (uint32, ib.WCStatus) 
 	r.end.address(p)
 	p.BTH.SE = end && w.flags&ib.SendSolicited != 0 && req.takesReceive()
 	cost := flow.PacketCost(n)
-	p.BTH.AckReq = ep.reliable() && (end || r.ackDue(cost) || r.repair.asks(r.psn) || ep.pace.Last(ep.env.Now, int(n)))
+	p.BTH.AckReq = ep.reliable() && (end || r.ackDue(cost) || r.repair.asks(r.psn) || ep.pace.Last(ep.env.now, int(n)))
 	req.operation().encode(p, e, 0, w.length)
-	seg, payload, id := ep.append(b, &ep.path, n)
+	seg, payload, id := ep.append(b, &ep.path.Path, n)
 	if seg == nil {
 		return 0, ib.WCSuccess
 	}
@@ -382,7 +382,7 @@ func (r *requester) sendData(b *fabric.Batch, w *begunWR) (uint32, ib.WCStatus) 
 		r.share.Charge(cost, 1)
 	}
 	ep.finish(seg, id)
-	ep.pace.Sent(ep.env.Now, ipLength(&ep.path, seg))
+	ep.pace.Sent(ep.env.now, ipLength(&ep.path, seg))
 	r.sinceAck++
 	if p.BTH.AckReq {
 		r.sinceAck = 0
@@ -438,7 +438,7 @@ func (r *requester) appendAlone(b *fabric.Batch, w *begunWR, n uint32) bool {
 	if seg == nil {
 		return false
 	}
-	r.ep.pace.Sent(r.ep.env.Now, ipLength(&r.ep.path, seg))
+	r.ep.pace.Sent(r.ep.env.now, ipLength(&r.ep.path, seg))
 	r.sinceAck = 0
 	if !r.repair.sending() { // otherwise it is already counted as in flight
 		r.share.Charge(r.cost(w, r.psn), n)

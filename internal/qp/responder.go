@@ -551,7 +551,7 @@ func (r *responder) sendReadResponse(b *fabric.Batch, e *resource) (bool, memory
 	op := readResponse(e.next == e.first, e.next == e.end)
 	p := r.header(op, e.next, e.peer)
 	p.AETH = roce.AETH{Syndrome: r.syndrome(), MSN: e.msn}
-	seg, payload, id := r.ep.append(b, &r.ep.path, n)
+	seg, payload, id := r.ep.append(b, &r.ep.path.Path, n)
 	if seg == nil {
 		return false, memory.FaultNone
 	}
@@ -560,7 +560,7 @@ func (r *responder) sendReadResponse(b *fabric.Batch, e *resource) (bool, memory
 		return false, err
 	}
 	r.ep.finish(seg, id)
-	r.ep.pace.Sent(r.ep.env.Now, ipLength(&r.ep.path, seg))
+	r.ep.pace.Sent(r.ep.env.now, ipLength(&r.ep.path, seg))
 	e.pending = e.next != e.end
 	e.next = e.next.Next()
 	return true, memory.FaultNone

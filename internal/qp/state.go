@@ -120,7 +120,7 @@ func (e *End) checkDrained() {
 // no completion, no timer. Both posting locks are held.
 func (q *QP) clear() {
 	if q.rd != nil {
-		q.rd.leave(q.ep.env.Now, ib.WCSuccess)
+		q.rd.leave(q.ep.env.now, ib.WCSuccess)
 	}
 	q.sq.Reset()
 	if q.srq == nil {
@@ -170,9 +170,9 @@ func (q *QP) push(now clock.Instant, cq *CQ, wc *ib.WC, solicited bool) {
 
 const causeCQFull = "completion queue full"
 
-// CQFailed fails the QP if it completes to cq, which overflowed. In RESET it
+// cqFailed fails the QP if it completes to cq, which overflowed. In RESET it
 // has nothing to complete.
-func (q *QP) CQFailed(now clock.Instant, cq *CQ) {
+func (q *QP) cqFailed(now clock.Instant, cq *CQ) {
 	if (q.SendCQ() == cq || q.in.cq == cq) && q.State() != ib.RESET {
 		q.fatal(now, causeCQFull)
 	}

@@ -208,7 +208,7 @@ func (r *requester) sendDatagram(b *fabric.Batch, w *begunWR) (uint32, ib.WCStat
 	if ep.path.SrcPort != 0 {
 		path.SrcPort = ep.path.SrcPort
 	}
-	seg, payload, id := ep.append(b, &path, w.length)
+	seg, payload, id := ep.append(b, &path.Path, w.length)
 	if seg == nil {
 		return 0, ib.WCSuccess
 	}
@@ -216,10 +216,10 @@ func (r *requester) sendDatagram(b *fabric.Batch, w *begunWR) (uint32, ib.WCStat
 		b.Unappend()
 		return 0, ib.WCLocProtErr
 	}
-	ep.seal(seg, packet.Prefix(&path, len(seg), id))
+	ep.seal(seg, packet.Prefix(&path.Path, len(seg), id))
 	size := ipLength(&path, seg)
-	ep.pace.Sent(ep.env.Now, size)
-	ah.pace.Sent(ep.env.Now, size)
+	ep.pace.Sent(ep.env.now, size)
+	ah.pace.Sent(ep.env.now, size)
 	return 1, ib.WCSuccess
 }
 

@@ -44,7 +44,6 @@ var reached = map[string]string{
 	"internal/fault.maxShown":          "internal/fault TestLongLine",
 	"internal/fault.maxText":           "internal/fault TestErrors",
 	"internal/gsi.maxAgents":           "internal/gsi TestC12_Register",
-	"internal/hca.maxPacket":           "- the size of the longest packet",
 	"internal/judge.maxArrivals":       "internal/judge TestArrivalsAreBounded",
 	"internal/judge.maxHex":            "- what is printed of a packet",
 	"internal/judge.maxLadder":         "- what is printed of a difference",
@@ -70,6 +69,7 @@ var reached = map[string]string{
 	"internal/script.maxPass":          "internal/script TestScriptErrors",
 	"internal/script.maxPosts":         "internal/script TestScriptErrors",
 	"internal/script.maxTerms":         "internal/script TestData",
+	"internal/shard.maxPacket":         "- the size of the longest packet",
 	"internal/sysfs.maxCPUs":           "internal/sysfs TestCPUMask",
 	"internal/sysfs.maxInterfaces":     "internal/sysfs TestFewInterfacesAreShown",
 	"internal/sysfs.maxName":           "internal/sysfs TestNames",
@@ -80,7 +80,7 @@ var reached = map[string]string{
 var bounded = []string{
 	"internal/cm", "internal/deadline", "internal/device", "internal/driver", "internal/fabric", "internal/fault", "internal/gsi",
 	"internal/flow", "internal/hca", "internal/identity", "internal/judge", "internal/memory", "internal/packet", "internal/pcapfile", "internal/qp", "internal/ring",
-	"internal/script", "internal/sysfs", "internal/trace",
+	"internal/script", "internal/shard", "internal/sysfs", "internal/trace",
 }
 
 // boundName matches the name of a constant that is a bound.

@@ -68,6 +68,7 @@ var table = []Row{
 	{"internal/fabric", 1, Engine, false},
 	{"internal/ring", 1, Engine, false},
 	{"internal/deadline", 1, Engine, false},
+	{"internal/number", 1, Engine, false},
 
 	{"internal/trace", 2, Engine, false},
 	{"internal/packet", 2, Engine, false},
@@ -92,32 +93,34 @@ var table = []Row{
 	{"internal/cm", 3, Engine, false},
 	{"internal/pcapfile/runs", 3, IO, false},
 
-	{"internal/hca", 4, Engine, false},
+	{"internal/shard", 4, Engine, false},
 
-	{"internal/driver", 5, Shell, false},
-	{"internal/broker", 5, Shell, false},
-	{"internal/virtual", 5, Shell, false},
-	{"internal/testagent", 5, Shell, false},
+	{"internal/hca", 5, Engine, false},
 
-	{"internal/device", 6, Shell, false},
-	{"internal/sim", 6, Shell, false},
-	{"internal/sim/storm", 6, Shell, false},
-	{"internal/sim/channels", 6, Shell, false},
-	{"internal/script", 6, Shell, false},
+	{"internal/driver", 6, Shell, false},
+	{"internal/broker", 6, Shell, false},
+	{"internal/virtual", 6, Shell, false},
+	{"internal/testagent", 6, Shell, false},
 
-	{"internal/sysfs", 7, Shell, false},
-	{"verbs", 7, Shell, true},
+	{"internal/device", 7, Shell, false},
+	{"internal/sim", 7, Shell, false},
+	{"internal/sim/storm", 7, Shell, false},
+	{"internal/sim/channels", 7, Shell, false},
+	{"internal/script", 7, Shell, false},
 
-	{"rdmacm", 8, Shell, true},
-	{"internal/judge", 8, Shell, false},
-	{"internal/explain", 8, Shell, false},
+	{"internal/sysfs", 8, Shell, false},
+	{"verbs", 8, Shell, true},
 
-	{"cmd/softhca/...", 9, Shell, false},
-	{"bench/...", 9, Shell, false},
-	{"examples/...", 9, Shell, false},
-	{"lab/...", 9, Shell, false},
-	{"capi/...", 9, Shell, false},
-	{"interop/...", 9, Shell, false},
+	{"rdmacm", 9, Shell, true},
+	{"internal/judge", 9, Shell, false},
+	{"internal/explain", 9, Shell, false},
+
+	{"cmd/softhca/...", 10, Shell, false},
+	{"bench/...", 10, Shell, false},
+	{"examples/...", 10, Shell, false},
+	{"lab/...", 10, Shell, false},
+	{"capi/...", 10, Shell, false},
+	{"interop/...", 10, Shell, false},
 
 	{"internal/churn", toolLevel, Tool, false},
 	{"internal/environ/setid", toolLevel, Tool, false},
@@ -146,7 +149,7 @@ var footing = []string{
 
 // programLevel is the level of programs: commands, benchmarks, examples and
 // what runs C programs or other adapters. Tools are above it.
-const programLevel = 9
+const programLevel = 10
 
 // Program reports whether the package belongs to a program or a tool, rather than
 // to the libraries below them.

@@ -218,7 +218,6 @@ func (w *world) modifyOnce(q *pair, mask ib.AttrMask) bool {
 	before := q.query()
 	w.rec.did("modify", Modify{q.name, q.attr, mask})
 	err := q.change(w.now, mask)
-	w.HCA.Shard().Arm(q.end())
 	w.settle()
 	if err != nil {
 		w.refused(err)

@@ -87,7 +87,7 @@ func (w *world) address(a *args) error {
 	if what != "lost" && what != "back" {
 		return firstOf(a.err, fmt.Errorf("want lost or back, not %q", what))
 	}
-	w.HCA.AddressLost(w.now, addr, what == "lost")
+	w.HCA.Shard().AddressLost(w.now, addr, what == "lost")
 	return nil
 }
 

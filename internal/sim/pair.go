@@ -250,7 +250,6 @@ func (e *end) modify(a *ib.QPAttr, mask ib.AttrMask) {
 		e.w.Fail("state", "adapter %d qp %v: %v", e.node.Index, e.num, err)
 		return
 	}
-	e.node.HCA.Shard().Arm(&e.qp.End)
 	e.node.wake(nil)
 }
 

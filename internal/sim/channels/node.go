@@ -243,9 +243,7 @@ func (w *world) connect(c *channel, a, b *node, r *rand.Rand) {
 }
 
 func (e *end) modify(a *ib.QPAttr, mask ib.AttrMask) error {
-	err := e.eec.Modify(e.n.w.Now, a, mask)
-	e.n.HCA.Shard().Arm(&e.eec.End)
-	return err
+	return e.eec.Modify(e.n.w.Now, a, mask)
 }
 
 // raise handles the adapter's events. No channel or queue pair may fail.

@@ -110,7 +110,6 @@ func (p *program) begin() {
 
 func (p *program) modify(a *ib.QPAttr, mask ib.AttrMask) error {
 	err := p.q.Modify(p.n.w.Now, a, mask)
-	p.n.HCA.Shard().Arm(&p.q.End)
 	p.n.poll()
 	return err
 }

@@ -1,4 +1,4 @@
-package hca
+package shard
 
 import (
 	"sync/atomic"

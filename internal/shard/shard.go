@@ -1,17 +1,14 @@
-package hca
+package shard
 
 import (
 	"net/netip"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
-	"github.com/softhca/softhca/internal/cm"
 	"github.com/softhca/softhca/internal/counters"
-	"github.com/softhca/softhca/internal/deadline"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/flow"
-	"github.com/softhca/softhca/internal/gsi"
-	"github.com/softhca/softhca/internal/memory"
+	"github.com/softhca/softhca/internal/number"
 	"github.com/softhca/softhca/internal/packet"
 	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/roce"
@@ -21,25 +18,31 @@ import (
 // MTU, the longest headers and the ICRC.
 const maxPacket = 4096 + 64
 
+// GSI is QP1 and what is above it, unless a program has created QP1 as a queue pair. The
+// shard gives it MADs, time, and turns to send.
+type GSI interface {
+	// Receive processes a packet for QP1, whose ICRC is right.
+	Receive(now clock.Instant, p *roce.Packet, d *fabric.Datagram)
+	// Transmit appends a bounded number of MADs, and reports whether there are more.
+	Transmit(now clock.Instant, b *fabric.Batch) (more bool)
+	// Pending reports whether Transmit has something to do.
+	Pending() bool
+	// Advance fires the timers that are due.
+	Advance(now clock.Instant)
+	// Deadline returns when Advance is next needed; clock.Never when idle.
+	Deadline() clock.Instant
+}
+
 // Shard is a single-threaded slice of the adapter. It never blocks and never
 // reads a clock. Its thread is the one that holds the shard's lock, which the
 // driver owns. Only methods that say so may be called without it.
 type Shard struct {
-	cfg       *Config
-	env       qp.Env
+	env       *qp.Env
 	counters  *counters.Set
-	out       packet.Writer
-	local     map[netip.Addr]struct{}
-	qpns      numberTable[qp.QP]
-	eecs      numberTable[qp.EEC]
-	cm        *cm.Manager
-	gsi       *gsi.Interface // QP1, unless qp1 is set
-	qp1       *qp.QP         // QP1 created as a queue pair; nil: none
-	count     int
-	timers    deadlines
+	local     map[netip.Addr]*qp.Port // the port that has an address
+	gsi       GSI
 	doorbells doorbells
-	active    activeList
-	mcast     mcastTable
+	groups    Groups
 
 	madsFirst bool // MADs go before queue pairs in the next batch
 
@@ -47,59 +50,30 @@ type Shard struct {
 	verifier packet.Verifier
 }
 
-func newShard(cfg *Config, mtu ib.MTU) *Shard {
-	s := &Shard{cfg: cfg, counters: cfg.Counters, local: make(map[netip.Addr]struct{}), timers: newDeadlines()}
-	s.out = packet.Writer{Counters: s.counters, Trace: cfg.Trace}
-	s.gsi = newGSI(cfg, &s.out)
-	for _, a := range cfg.Caps.Addrs {
-		s.local[a] = struct{}{}
+// New returns a shard for queue pairs and EE contexts whose numbers are in a slot. It
+// completes env, in which the adapter has set its part.
+func New(env *qp.Env, slot uint8, gsi GSI) *Shard {
+	s := &Shard{env: env, counters: env.Counters, local: make(map[netip.Addr]*qp.Port), gsi: gsi}
+	for _, p := range env.Ports {
+		for _, a := range p.Addrs {
+			s.local[a] = p
+		}
 	}
-	s.qpns.init(cfg.QPNSlot)
-	s.eecs.init(cfg.QPNSlot)
-	s.env = qp.Env{
-		Settings:     cfg.Settings,
-		Mem:          memory.NewTable(cfg.Rand, cfg.Limits.MaxMR),
-		AHs:          qp.NewAHTable(cfg.Limits.MaxAH),
-		Counters:     s.counters,
-		Out:          &s.out,
-		PKey:         func(i uint16) ib.PKey { return cfg.PKeys[i] },
-		QP:           func(n ib.QPN) *qp.QP { return s.qpns.find(uint32(n)) },
-		EEC:          func(n ib.EECN) *qp.EEC { return s.eecs.find(uint32(n)) },
-		Route:        s.route,
-		FixedSrcPort: cfg.Caps.SrcPort,
-		Gone:         make(map[netip.Addr]bool),
-		Peers:        flow.NewTable(cfg.Settings.WindowBytes),
-		Keep:         new(qp.KeepPool),
-		Queues:       cfg.Queues,
-		Raise:        cfg.Raise,
-		CQFailed:     s.cqFailed,
-		Wake:         s.wake,
-		Trace:        cfg.Trace,
-		Limits: qp.ModifyLimits{
-			Ports: 1, PKeys: len(cfg.PKeys), GIDs: len(cfg.Caps.Addrs), ActiveMTU: mtu,
-			MaxRDAtomic: cfg.Limits.MaxRDAtomic, MaxDestRDAtomic: cfg.Limits.MaxRDAtomic,
-			Privileged: cfg.Privileged, APM: true, PortMbps: cfg.PortMbps,
-		},
+	env.QPs, env.EECs = number.NewTable[qp.QP](slot), number.NewTable[qp.EEC](slot)
+	env.Timers = qp.NewTimers()
+	env.Peers = flow.NewTable(env.Settings.WindowBytes)
+	if !env.Settings.InOrderOnly {
+		env.Keep = new(qp.KeepPool)
 	}
-	if cfg.Settings.InOrderOnly {
-		s.env.Keep = nil
-	}
-	s.cm = s.newCM(mtu)
 	return s
-}
-
-func newGSI(c *Config, out *packet.Writer) *gsi.Interface {
-	return gsi.New(gsi.Config{
-		Addrs: c.Caps.Addrs, PKeys: c.PKeys, MigReq: c.Settings.MigReq, SrcPort: c.Caps.SrcPort, Out: out,
-	})
 }
 
 // Receive processes a datagram, which may hold several packets. It does not
 // retain d or its bytes.
 func (s *Shard) Receive(now clock.Instant, d *fabric.Datagram) {
-	s.env.Now = now
+	s.env.Enter(now)
 	s.verifier.Begin()
-	_, ours := s.local[d.Dst]
+	ours := s.local[d.Dst] != nil
 	for off, k := 0, 0; off < len(d.Bytes); k++ {
 		var seg []byte
 		seg, off = d.Segment(off)
@@ -122,7 +96,7 @@ func (s *Shard) receivePacket(now clock.Instant, d *fabric.Datagram, seg []byte,
 		s.receiveRD(now, d, seg, k)
 		return
 	}
-	q := s.find(p.BTH.DestQP)
+	q := s.QP(p.BTH.DestQP)
 	if q == nil && p.BTH.DestQP != ib.QPNGSI {
 		s.counters.Drops[counters.DropNoQP]++
 		return
@@ -137,13 +111,13 @@ func (s *Shard) receivePacket(now clock.Instant, d *fabric.Datagram, seg []byte,
 	}
 	p.Data, p.Size = d, len(seg)
 	q.Receive(now, p)
-	s.timers.arm(&q.End)
+	q.Arm()
 }
 
 // receiveRD does the same for an RD packet, which is for an EE context.
 func (s *Shard) receiveRD(now clock.Instant, d *fabric.Datagram, seg []byte, k int) {
 	p := &s.in
-	e := s.eecs.find(p.RDETH.EEC)
+	e := s.env.EECs.Find(p.RDETH.EEC)
 	if e == nil {
 		s.counters.Drops[counters.DropNoEEC]++
 		return
@@ -154,15 +128,15 @@ func (s *Shard) receiveRD(now clock.Instant, d *fabric.Datagram, seg []byte, k i
 	}
 	p.Data, p.Size = d, len(seg)
 	e.Receive(now, p)
-	s.timers.arm(&e.End)
+	e.Arm()
 }
 
-// find returns the QP with number n, nil if there is none.
-func (s *Shard) find(n ib.QPN) *qp.QP {
+// QP returns the QP with number n, nil if there is none.
+func (s *Shard) QP(n ib.QPN) *qp.QP {
 	if n == ib.QPNGSI {
-		return s.qp1
+		return s.env.QP1
 	}
-	return s.qpns.find(uint32(n))
+	return s.env.QPs.Find(uint32(n))
 }
 
 // verify checks the ICRC of segment k of a datagram, the current packet, and
@@ -178,7 +152,7 @@ func (s *Shard) verify(d *fabric.Datagram, seg []byte, k int) (ok bool) {
 // the QPs in one batch and after them in the next, so that neither starves the
 // other, whatever the size of the batch.
 func (s *Shard) Transmit(now clock.Instant, b *fabric.Batch) (more bool) {
-	s.env.Now = now
+	s.env.Enter(now)
 	if s.doorbells.pending() {
 		s.doorbells.answer(func(q *qp.QP) { s.answer(now, q) })
 	}
@@ -188,37 +162,37 @@ func (s *Shard) Transmit(now clock.Instant, b *fabric.Batch) (more bool) {
 		s.transmitMADs(now, b)
 	}
 	for b.Room() >= maxPacket {
-		e := s.active.pop()
+		e := s.env.Active.Pop()
 		if e == nil {
 			break
 		}
 		if e.Transmit(now, b) {
-			s.active.push(e)
+			e.Wake()
 		}
-		s.timers.arm(e)
+		e.Arm()
 	}
 	if !first {
 		s.transmitMADs(now, b)
 	}
-	return s.active.head != nil || s.madsPending()
+	return !s.env.Active.Empty() || s.madsPending()
 }
 
 // Advance fires the timers that are due.
 func (s *Shard) Advance(now clock.Instant) {
-	s.env.Now = now
-	for e := s.timers.Due(now); e != nil; e = s.timers.Due(now) {
+	s.env.Enter(now)
+	timers := &s.env.Timers
+	for e := timers.Due(now); e != nil; e = timers.Due(now) {
 		if e.Deadline() <= now {
 			e.Advance(now)
 		}
-		s.timers.arm(e)
+		e.Arm()
 	}
 	s.gsi.Advance(now)
-	s.cm.Advance(now)
 }
 
 // Deadline returns when Advance is next needed; clock.Never when idle.
 func (s *Shard) Deadline() clock.Instant {
-	return min(s.timers.Next(), s.gsi.Deadline(), s.cm.Deadline())
+	return min(s.env.Timers.Next(), s.gsi.Deadline())
 }
 
 // Pending reports whether Transmit has something to do. The shard's thread
@@ -228,7 +202,7 @@ func (s *Shard) Pending() bool {
 }
 
 // Owes reports whether queue pairs or EE contexts have something to transmit.
-func (s *Shard) Owes() bool { return s.active.head != nil || s.doorbells.pending() }
+func (s *Shard) Owes() bool { return !s.env.Active.Empty() || s.doorbells.pending() }
 
 // AnswersFirst sets whether acknowledgements and responses leave before
 // requests or after them in the same run. If the peer's program sleeps for
@@ -245,7 +219,7 @@ func (s *Shard) transmitMADs(now clock.Instant, b *fabric.Batch) {
 
 // madsPending reports whether QP1 has something to send and is not replaced by
 // a queue pair.
-func (s *Shard) madsPending() bool { return s.qp1 == nil && s.gsi.Pending() }
+func (s *Shard) madsPending() bool { return s.env.QP1 == nil && s.gsi.Pending() }
 
 // DoorbellRung reports whether a doorbell is pending. Any goroutine may call it.
 func (s *Shard) DoorbellRung() bool { return s.doorbells.pending() }
@@ -256,113 +230,54 @@ func (s *Shard) RingDoorbell(q *qp.QP) { s.doorbells.ring(q) }
 // Doorbell processes posted work at once, on the shard's thread; after
 // RingDoorbell the next Transmit does it.
 func (s *Shard) Doorbell(now clock.Instant, q *qp.QP) {
-	s.env.Now = now
+	s.env.Enter(now)
 	s.answer(now, q)
 }
 
 // answer makes q process posted work, if it still exists.
 func (s *Shard) answer(now clock.Instant, q *qp.QP) {
-	if s.find(q.Num()) == q {
+	if s.QP(q.Num()) == q {
 		q.Doorbell(now)
 	}
 }
 
-// Arm updates the shard's timer of a QP or EE context after a modify call.
-func (s *Shard) Arm(e *qp.End) { s.timers.arm(e) }
+// Groups returns the multicast groups of the shard.
+func (s *Shard) Groups() *Groups { return &s.groups }
 
-// add makes a QP reachable.
-func (s *Shard) add(q *qp.QP) {
-	s.count++
+// Add makes a QP reachable.
+func (s *Shard) Add(q *qp.QP) {
 	if q.Num() == ib.QPNGSI {
-		s.qp1 = q
+		s.env.QP1 = q
 		return
 	}
-	s.qpns.add(uint32(q.Num()), q)
+	s.env.QPs.Add(uint32(q.Num()), q)
 }
 
-// remove removes a QP from every list.
-func (s *Shard) remove(q *qp.QP) {
-	s.count--
-	s.timers.Remove(&q.End)
-	s.active.remove(&q.End)
+// Remove makes a QP unreachable.
+func (s *Shard) Remove(q *qp.QP) {
 	if q.Num() == ib.QPNGSI {
-		s.qp1 = nil
+		s.env.QP1 = nil
 		return
 	}
-	s.qpns.remove(uint32(q.Num()))
+	s.env.QPs.Remove(uint32(q.Num()))
 }
 
-// cqFailed fails the QPs of a CQ that overflowed.
-func (s *Shard) cqFailed(now clock.Instant, cq *qp.CQ) {
-	s.qpns.each(func(q *qp.QP) { q.CQFailed(now, cq) })
-	if s.qp1 != nil {
-		s.qp1.CQFailed(now, cq)
-	}
-}
+// AddEEC makes an EE context reachable.
+func (s *Shard) AddEEC(e *qp.EEC) { s.env.EECs.Add(uint32(e.Num()), e) }
 
-// wake puts an end on the list of senders.
-func (s *Shard) wake(e *qp.End) { s.active.push(e) }
+// RemoveEEC makes an EE context unreachable.
+func (s *Shard) RemoveEEC(e *qp.EEC) { s.env.EECs.Remove(uint32(e.Num())) }
 
-// deadlines is a heap of ends by an instant that is not later than their
-// deadline. A deadline that moves later, as a retry timer does with each
-// acknowledgement, costs nothing: the end comes up early and is put back.
-type deadlines struct{ deadline.Heap[qp.End] }
-
-func newDeadlines() deadlines {
-	return deadlines{deadline.New(func(e *qp.End) *deadline.Link { return &e.Links.Timer })}
-}
-
-// arm makes sure that e comes up no later than its deadline.
-func (d *deadlines) arm(e *qp.End) {
-	if at := e.Deadline(); at < e.Links.Timer.At() {
-		d.Set(e, at)
+// AddressLost reports that the port has lost or regained a local address. Queue pairs and EE
+// contexts whose path uses a lost address migrate if they are armed (V15); the others fail
+// by their timers.
+func (s *Shard) AddressLost(now clock.Instant, addr netip.Addr, lost bool) {
+	s.env.Enter(now)
+	if p := s.local[addr]; p != nil {
+		p.SetLost(addr, lost)
 	}
-}
-
-// activeList is the queue of ends that may have something to send.
-type activeList struct{ head, tail *qp.End }
-
-func (l *activeList) push(e *qp.End) {
-	if e.Links.Active {
-		return
+	if lost {
+		s.env.QPs.Each(func(q *qp.QP) { q.AddressLost(now, addr) })
+		s.env.EECs.Each(func(e *qp.EEC) { e.AddressLost(now, addr) })
 	}
-	e.Links.Active = true
-	if l.tail == nil {
-		l.head = e
-	} else {
-		l.tail.Links.NextActive = e
-	}
-	l.tail = e
-}
-
-func (l *activeList) pop() *qp.End {
-	e := l.head
-	if e == nil {
-		return nil
-	}
-	l.head = e.Links.NextActive
-	if l.head == nil {
-		l.tail = nil
-	}
-	e.Links.NextActive, e.Links.Active = nil, false
-	return e
-}
-
-func (l *activeList) remove(e *qp.End) {
-	if !e.Links.Active {
-		return
-	}
-	var before *qp.End
-	for x := l.head; x != e; x = x.Links.NextActive {
-		before = x
-	}
-	if before == nil {
-		l.pop()
-		return
-	}
-	before.Links.NextActive = e.Links.NextActive
-	if l.tail == e {
-		l.tail = before
-	}
-	e.Links.NextActive, e.Links.Active = nil, false
 }

@@ -1,0 +1,81 @@
+package qp
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/roce"
+)
+
+// Port is what queue pairs know of a port of the adapter.
+type Port struct {
+	Addrs   []netip.Addr // GID table
+	PKeys   []ib.PKey
+	SrcPort uint16 // UDP source port of all packets; 0 if each path has its own
+
+	lost map[netip.Addr]bool // addresses that the host has taken from the port
+}
+
+// SetLost records that the port has lost an address, or has it again. Paths from
+// a lost address are unusable.
+func (p *Port) SetLost(addr netip.Addr, lost bool) {
+	switch {
+	case !lost:
+		delete(p.lost, addr)
+	case p.lost == nil:
+		p.lost = map[netip.Addr]bool{addr: true}
+	default:
+		p.lost[addr] = true
+	}
+}
+
+// path resolves an address vector to a path from this port: the SGID names the
+// local address, the DGID is the remote one, and the flow label, or flow if that
+// is 0, chooses the UDP source port. The DGID of an address handle may be that of
+// a multicast group: the SGID then names the network too.
+func (p *Port) path(av *ib.AHAttr, flow uint32) (Path, error) {
+	dst := av.DGID.Addr()
+	switch {
+	case int(av.SGIDIndex) >= len(p.Addrs):
+		return Path{}, fmt.Errorf("address vector: SGID index %d, the GID table has %d entries: %w", av.SGIDIndex, len(p.Addrs), ib.EINVAL)
+	case av.HopLimit == 0:
+		return Path{}, fmt.Errorf("address vector: hop limit 0 reaches nobody: %w", ib.EINVAL)
+	case av.DGID.IsZero() || dst.IsUnspecified():
+		return Path{}, fmt.Errorf("address vector: no destination GID: %w", ib.EINVAL)
+	}
+	src := p.Addrs[av.SGIDIndex]
+	if src.Is4() != dst.Is4() {
+		return Path{}, fmt.Errorf("address vector: SGID %v and DGID %v are of different families: %w", src, dst, ib.EINVAL)
+	}
+	return Path{Port: p, Path: fabric.Path{
+		Src: src, Dst: dst, TClass: av.TrafficClass, HopLimit: av.HopLimit, FlowLabel: av.FlowLabel & 0xfffff,
+		SrcPort: cmp.Or(p.SrcPort, roce.SourcePort(cmp.Or(av.FlowLabel, flow))),
+	}}, nil
+}
+
+// Path is a path and the port that it leaves from.
+type Path struct {
+	fabric.Path
+	Port *Port
+}
+
+// usable reports whether the port has the path's local address.
+func (p *Path) usable() bool { return !p.Port.lost[p.Src] }
+
+// Resolve resolves an address vector to a path; flow overrides a flow label of
+// zero in the choice of the UDP source port.
+func (e *Env) Resolve(av *ib.AHAttr, flow uint32) (Path, error) {
+	if n := len(e.Ports); av.Port == 0 || int(av.Port) > n {
+		return Path{}, fmt.Errorf("address vector: port %d, the adapter has port %d: %w", av.Port, n, ib.EINVAL)
+	}
+	return e.port(av.Port).path(av, flow)
+}
+
+// port returns the port with number n, which must exist.
+func (e *Env) port(n uint8) *Port { return e.Ports[n-1] }
+
+// port returns the port of the endpoint. QP1 is bound to port 1.
+func (e *endpoint) port() *Port { return e.env.port(max(e.attr.Port, 1)) }
