@@ -39,8 +39,7 @@ type adapter struct {
 	rdd   *verbs.RDD               // default, for IDs of RD
 	noPDs bool                     // the Manager is closed
 
-	removed chan struct{} // closed once gone
-	gone    bool          // closed or failed; guarded by m.mu
+	gone bool // closed or failed; guarded by m.mu
 }
 
 // serviceUser is a service of the adapter and the number of IDs that listen on it: on
@@ -62,7 +61,7 @@ func newAdapter(m *Manager, ctx *verbs.Context) (*adapter, error) {
 	dev := device.Of(ctx)
 	d := &adapter{
 		m: m, ctx: ctx, dev: dev, hca: dev.HCA, mtu: port.ActiveMTU, maxRD: attr.MaxQPRDAtom, inside: port.Transport == "pipe",
-		services: make(map[mad.ServiceID]*serviceUser), channels: make(map[*qp.EEC]*Channel), removed: make(chan struct{}),
+		services: make(map[mad.ServiceID]*serviceUser), channels: make(map[*qp.EEC]*Channel),
 	}
 	for i := range port.GIDTblLen {
 		d.addrs = append(d.addrs, ctx.QueryGID(i).Addr())
@@ -108,37 +107,22 @@ func (d *adapter) first(a netip.Addr) (netip.Addr, bool) {
 }
 
 // defaultPD returns the default protection domain.
-func (d *adapter) defaultPD() (*verbs.PD, error) {
-	d.pdMu.Lock()
-	defer d.pdMu.Unlock()
-	if d.noPDs {
-		return nil, fmt.Errorf("connection manager: %w", ErrClosed)
-	}
-	if d.pd == nil {
-		pd, err := d.ctx.AllocPD()
-		if err != nil {
-			return nil, err
-		}
-		d.pd = pd
-	}
-	return d.pd, nil
-}
+func (d *adapter) defaultPD() (*verbs.PD, error) { return domain(d, &d.pd, d.ctx.AllocPD) }
 
 // defaultRDD returns the default reliable datagram domain.
-func (d *adapter) defaultRDD() (*verbs.RDD, error) {
+func (d *adapter) defaultRDD() (*verbs.RDD, error) { return domain(d, &d.rdd, d.ctx.AllocRDD) }
+
+// domain returns a default domain, which the first call allocates.
+func domain[T any](d *adapter, have **T, alloc func() (*T, error)) (_ *T, err error) {
 	d.pdMu.Lock()
 	defer d.pdMu.Unlock()
-	if d.noPDs {
+	switch {
+	case d.noPDs:
 		return nil, fmt.Errorf("connection manager: %w", ErrClosed)
+	case *have == nil:
+		*have, err = alloc()
 	}
-	if d.rdd == nil {
-		rdd, err := d.ctx.AllocRDD()
-		if err != nil {
-			return nil, err
-		}
-		d.rdd = rdd
-	}
-	return d.rdd, nil
+	return *have, err
 }
 
 // freeDomains deallocates the default domains, unless the adapter is gone.
@@ -153,15 +137,12 @@ func (d *adapter) freeDomains() error {
 		if err := d.rdd.Dealloc(); err != nil {
 			return fmt.Errorf("default reliable datagram domain: %w", err)
 		}
-		d.rdd = nil
 	}
-	if d.pd == nil {
-		return nil
+	if d.pd != nil {
+		if err := d.pd.Dealloc(); err != nil {
+			return fmt.Errorf("default protection domain: %w", err)
+		}
 	}
-	if err := d.pd.Dealloc(); err != nil {
-		return fmt.Errorf("default protection domain: %w", err)
-	}
-	d.pd = nil
 	return nil
 }
 
@@ -215,34 +196,35 @@ func (d *adapter) shut(s mad.ServiceID) {
 	}
 }
 
-// lost tells the IDs of an adapter that it is gone. It is called once, on the
-// adapter's thread; cause is nil if the adapter is being closed, and then connections
-// still disconnect.
+// lost tells the IDs of an adapter that it is gone, and with the last adapter the listeners
+// on all adapters. It is called once, on the adapter's thread; cause is nil if the adapter is
+// being closed, and then connections still disconnect.
 func (d *adapter) lost(now clock.Instant, cause error) {
+	why := errGone
+	if cause != nil {
+		why = fmt.Errorf("%w: %w", why, cause)
+	}
 	d.m.mu.Lock()
 	d.gone = true
-	close(d.removed)
-	if d.m.live--; d.m.live == 0 {
-		close(d.m.barren)
-	}
-	var all []*ID
+	d.m.live--
+	var ours, wide []*ID
 	for id := range d.m.ids {
-		if id.dev == d {
-			all = append(all, id)
+		switch {
+		case id.at.dev == d:
+			ours = append(ours, id)
+		case id.at.dev == nil && id.at.listener != nil && d.m.live == 0:
+			wide = append(wide, id)
 		}
 	}
 	d.m.mu.Unlock()
-	for _, id := range all {
-		if id.conn != nil && cause == nil {
-			id.conn.Destroy(now)
+	for _, id := range ours {
+		if cause == nil {
+			_ = id.link.end(now) // cannot fail
 		}
-		id.conn = nil
-		id.state = stateRemoved
-		why := errGone
-		if cause != nil {
-			why = fmt.Errorf("%w: %w", why, cause)
-		}
-		id.post(&Event{Type: EventDeviceRemoval, Err: why})
+		id.link.conn, id.link.state = nil, stateRemoved
+	}
+	for _, id := range append(ours, wide...) {
+		id.inbox.post(&Event{Type: EventDeviceRemoval, Err: why})
 	}
 }
 

@@ -41,8 +41,8 @@ func (id *ID) SetAltPath(p AltPathPolicy) error {
 	if p > AutoAltPath {
 		return fmt.Errorf("set alternate path policy: %d: %w", uint8(p), ib.EINVAL)
 	}
-	connects := func(idState) bool { return id.typ != ib.UD }
-	return id.set("set alternate path policy", connects, func() { id.settings.altPath = p })
+	connects := func(idState) bool { return id.at.typ != ib.UD }
+	return id.set("set alternate path policy", connects, func() { id.link.settings.altPath = p })
 }
 
 // LoadAltPath requests an alternate path from the peer, from one of the adapter's
@@ -53,28 +53,33 @@ func (id *ID) SetAltPath(p AltPathPolicy) error {
 // is pending; EADDRNOTAVAIL for an address that the adapter does not have.
 func (id *ID) LoadAltPath(p AltPath) error {
 	return id.start("load alternate path", func() error {
-		if err := id.room(); err != nil {
-			return err
-		}
-		return id.do(func(now clock.Instant) error { return id.askAltPath(now, p) })
+		return id.at.do(func(now clock.Instant) error { return id.link.askAltPath(now, p) })
 	}, EventAltPathLoaded)
 }
 
-// askAltPath sends LAP.
-func (id *ID) askAltPath(now clock.Instant, p AltPath) error {
-	if id.state != stateConnect || id.conn == nil {
-		return id.state.refuses()
+// connected returns an error unless there is a connection, established or not.
+func (l *link) connected() error {
+	if l.state != stateConnect || l.conn == nil {
+		return l.state.refuses()
 	}
-	if id.settings.altPath == NoAltPath {
+	return nil
+}
+
+// askAltPath sends LAP.
+func (l *link) askAltPath(now clock.Instant, p AltPath) error {
+	if err := l.connected(); err != nil {
+		return err
+	}
+	if l.settings.altPath == NoAltPath {
 		return fmt.Errorf("the ID has no alternate paths: SetAltPath first: %w", ib.EINVAL)
 	}
-	path := id.conn.Path()
+	path := l.conn.Path()
 	p = AltPath{p.Local.Unmap().WithZone(""), p.Remote.Unmap().WithZone("")}
 	if path.Local == p.Local && path.Remote == p.Remote {
 		return fmt.Errorf("the connection is on the path from %v to %v: %w", p.Local, p.Remote, ib.EINVAL)
 	}
 	path.Local, path.Remote = p.Local, p.Remote
-	return id.conn.SendLAP(now, &path, nil)
+	return l.conn.SendLAP(now, &path, nil)
 }
 
 // AltPathAttr returns attributes, with their mask, that load an alternate path into
@@ -83,10 +88,10 @@ func (id *ID) askAltPath(now clock.Instant, p AltPath) error {
 // is no such path.
 func (id *ID) AltPathAttr() (a ib.QPAttr, mask ib.AttrMask, err error) {
 	err = id.runOn("alternate path attributes", func(clock.Instant) (err error) {
-		if id.state != stateConnect || id.conn == nil {
-			return id.state.refuses()
+		if err := id.link.connected(); err != nil {
+			return err
 		}
-		a, mask, err = id.conn.AltAttr()
+		a, mask, err = id.link.conn.AltAttr()
 		return err
 	})
 	return a, mask, err
@@ -96,54 +101,54 @@ func (id *ID) AltPathAttr() (a ib.QPAttr, mask ib.AttrMask, err error) {
 // loaded the path, otherwise with the reason. EINVAL if there is nothing to answer.
 func (id *ID) AnswerAltPath(status mad.APRStatus) error {
 	return id.runOn("answer alternate path", func(now clock.Instant) error {
-		if id.state != stateConnect || id.conn == nil {
-			return id.state.refuses()
+		if err := id.link.connected(); err != nil {
+			return err
 		}
-		return id.conn.SendAPR(now, &cm.APRParams{Status: status})
+		return id.link.conn.SendAPR(now, &cm.APRParams{Status: status})
 	})
 }
 
 // altPathAsked answers the peer's LAP according to the policy. It raises no event if
 // too many are pending: the peer could repeat LAP for ever.
-func (id *ID) altPathAsked(now clock.Instant) {
-	asked := id.conn.Asked()
-	q := id.qp.engine()
+func (l *link) altPathAsked(now clock.Instant) {
+	asked := l.conn.Asked()
+	q := l.qp.engine()
 	status := mad.APRUnsupported
-	switch policy := id.settings.altPath; {
+	switch policy := l.settings.altPath; {
 	case policy == NoAltPath:
 	case policy == TellAltPath || q == nil:
-		if id.postIfRoom(&Event{Type: EventAltPathRequest, AltPath: endsOf(asked)}) {
+		if l.inbox.postIfRoom(&Event{Type: EventAltPathRequest, AltPath: endsOf(asked)}) {
 			return // the program answers
 		}
 		status = mad.APRRejected
 	default:
-		status = id.dev.hca.AnswerLAP(now, id.conn, q)
+		status = l.at.dev.hca.AnswerLAP(now, l.conn, q)
 		if status == mad.APRAccepted {
-			id.postIfRoom(&Event{Type: EventAltPathLoaded, AltPath: endsOf(asked)})
+			l.inbox.postIfRoom(&Event{Type: EventAltPathLoaded, AltPath: endsOf(asked)})
 		}
 	}
-	_ = id.conn.SendAPR(now, &cm.APRParams{Status: status}) // allowed in this state
+	_ = l.conn.SendAPR(now, &cm.APRParams{Status: status}) // allowed in this state
 }
 
 // altPathAnswered handles the peer's APR.
-func (id *ID) altPathAnswered(now clock.Instant, apr *mad.APR) {
-	asked := id.conn.Asked()
+func (l *link) altPathAnswered(now clock.Instant, apr *mad.APR) {
+	asked := l.conn.Asked()
 	if apr.Status != mad.APRAccepted {
-		id.altPathFailed(asked, int(apr.Status), fmt.Errorf("the peer refuses the path: %v: %w", apr.Status, ib.ECONNREFUSED))
+		l.altPathFailed(asked, int(apr.Status), fmt.Errorf("the peer refuses the path: %v: %w", apr.Status, ib.ECONNREFUSED))
 		return
 	}
-	if q := id.qp.engine(); id.settings.altPath == AutoAltPath && q != nil {
-		if err := id.dev.hca.LoadAlternate(now, id.conn, q); err != nil {
-			id.altPathFailed(asked, -int(ib.EINVAL), err)
+	if q := l.qp.engine(); l.settings.altPath == AutoAltPath && q != nil {
+		if err := l.at.dev.hca.LoadAlternate(now, l.conn, q); err != nil {
+			l.altPathFailed(asked, -int(ib.EINVAL), err)
 			return
 		}
 	}
-	id.postIfRoom(&Event{Type: EventAltPathLoaded, AltPath: endsOf(asked)})
+	l.inbox.postIfRoom(&Event{Type: EventAltPathLoaded, AltPath: endsOf(asked)})
 }
 
 // altPathFailed reports that the requested path was not loaded.
-func (id *ID) altPathFailed(asked cm.Path, status int, err error) {
-	id.postIfRoom(&Event{
+func (l *link) altPathFailed(asked cm.Path, status int, err error) {
+	l.inbox.postIfRoom(&Event{
 		Type: EventAltPathError, AltPath: endsOf(asked), Status: status,
 		Err: fmt.Errorf("alternate path from %v to %v: %w", asked.Local, asked.Remote, err),
 	})
@@ -151,27 +156,18 @@ func (id *ID) altPathFailed(asked cm.Path, status int, err error) {
 
 // migrated handles the migration of a connection's queue pair from a path. With
 // AutoAltPath the side that connected requests that path again.
-func (id *ID) migrated(now clock.Instant, c *cm.Conn, left cm.Path) {
-	if id.conn != c {
+func (l *link) migrated(now clock.Instant, c *cm.Conn, left cm.Path) {
+	if l.conn != c {
 		return
 	}
-	id.path = c.Path()
-	if id.settings.altPath != AutoAltPath || c.Role() != cm.Active || id.qp.engine() == nil {
+	l.path = c.Path()
+	if l.settings.altPath != AutoAltPath || c.Role() != cm.Active || l.qp.engine() == nil {
 		return
 	}
-	if err := id.askAltPath(now, endsOf(left)); err != nil {
-		id.altPathFailed(left, -int(ib.EINVAL), err)
+	if err := l.askAltPath(now, endsOf(left)); err != nil {
+		l.altPathFailed(left, -int(ib.EINVAL), err)
 	}
 }
 
 // endsOf returns the ends of a path.
 func endsOf(p cm.Path) AltPath { return AltPath{p.Local, p.Remote} }
-
-// postIfRoom posts an event unless too many are pending.
-func (id *ID) postIfRoom(e *Event) bool {
-	if id.room() != nil {
-		return false
-	}
-	id.post(e)
-	return true
-}

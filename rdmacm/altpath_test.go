@@ -14,7 +14,7 @@ import (
 // twoPaths is a connection over the first addresses of two hosts with three addresses
 // each.
 type twoPaths struct {
-	link
+	connected
 	t    testing.TB
 	a, b *host
 }
@@ -143,10 +143,10 @@ func TestC10_ConnectionAndIDFollow(t *testing.T) {
 	p.migrated()
 	p.loaded(p.alt(0))
 	must(t, p.client.runOn("paths", func(clock.Instant) error {
-		if got := endsOf(p.client.conn.Path()); got != p.alt(1) {
+		if got := endsOf(p.client.link.conn.Path()); got != p.alt(1) {
 			t.Errorf("the messages of the connection take %v, want %v", got, p.alt(1))
 		}
-		if got := endsOf(p.client.path); got != p.alt(1) {
+		if got := endsOf(p.client.link.path); got != p.alt(1) {
 			t.Errorf("the ID has %v, want %v", got, p.alt(1))
 		}
 		return nil

@@ -1,9 +1,7 @@
 package rdmacm
 
 import (
-	"container/list"
 	"net/netip"
-	"slices"
 	"testing"
 
 	"github.com/softhca/softhca/verbs"
@@ -82,19 +80,4 @@ func TestC11_BacklogFairness(t *testing.T) {
 	b.take(EventEstablished)
 	destroy(t, clients...)
 	destroy(t, honest, server, l)
-}
-
-// TestC11_OldestOfTheLargest: a Listener that is full drops the connection that waits longest
-// of the address that has the most, of equals the first.
-func TestC11_OldestOfTheLargest(t *testing.T) {
-	for from, want := range map[string]int{"a": 0, "abb": 1, "abcbc": 1, "bacca": 1, "abccab": 0, "cabcab": 0, "abccc": 2} {
-		var l Listener
-		var all []*list.Element
-		for i := range len(from) {
-			all = append(all, l.order.PushBack(waiting{from: netip.AddrFrom4([4]byte{10, 0, 0, from[i]})}))
-		}
-		if got := slices.Index(all, l.oldest()); got != want {
-			t.Errorf("of %q the connection %d is dropped, want %d", from, got, want)
-		}
-	}
 }

@@ -1,65 +1,6 @@
 package rdmacm
 
-import (
-	"io"
-	"testing"
-)
-
-// BenchmarkConnLatency sends 64 bytes there and back over sleeping Conns.
-func BenchmarkConnLatency(b *testing.B) {
-	for name, network := range networks {
-		b.Run(name, func(b *testing.B) {
-			h1, h2 := network(b)
-			c1, c2, l := newConns(b, h1, h2)
-			done := make(chan struct{})
-			go func() {
-				defer close(done)
-				_, _ = io.Copy(c2, c2) // ends with the connection
-			}()
-			buf := make([]byte, 64)
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := c1.Write(buf); err != nil {
-					b.Fatal(err)
-				}
-				if _, err := io.ReadFull(c1, buf); err != nil {
-					b.Fatal(err)
-				}
-			}
-			must(b, c1.Close())
-			<-done
-			must(b, c2.Close())
-			must(b, l.Close())
-		})
-	}
-}
-
-// BenchmarkConnThroughput streams in one direction.
-func BenchmarkConnThroughput(b *testing.B) {
-	for name, network := range networks {
-		b.Run(name, func(b *testing.B) {
-			h1, h2 := network(b)
-			c1, c2, l := newConns(b, h1, h2)
-			done := make(chan struct{})
-			go func() {
-				defer close(done)
-				_, _ = io.Copy(io.Discard, c2) // ends with the connection
-			}()
-			buf := make([]byte, 1<<20)
-			b.SetBytes(int64(len(buf)))
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := c1.Write(buf); err != nil {
-					b.Fatal(err)
-				}
-			}
-			must(b, c1.Close())
-			<-done
-			must(b, c2.Close())
-			must(b, l.Close())
-		})
-	}
-}
+import "testing"
 
 // BenchmarkConnect connects and disconnects, one connection at a time.
 func BenchmarkConnect(b *testing.B) {

@@ -3,6 +3,7 @@ package rdmacm
 import (
 	"errors"
 	"net/netip"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -309,4 +310,14 @@ func TestC11_Loopback(t *testing.T) {
 	other, err := u.bound(TCP, "127.0.0.1:7471", nil)
 	want(t, err, ib.ENODEV, "a loopback address of no adapter, beside one that has one")
 	destroy(t, other)
+}
+
+// TestAddrErrorSaysWhy checks that errors name an address that no adapter can reach, and
+// a port space that does not exist on RoCE.
+func TestAddrErrorSaysWhy(t *testing.T) {
+	for ps, why := range map[PortSpace]string{TCP: "no adapter here has a way to 192.0.2.9: ", IPoIB: "port space ipoib does not exist with RoCE: "} {
+		if e := addrError(ps, netip.MustParseAddr("192.0.2.9")); e.Err == nil || !strings.HasPrefix(e.Err.Error(), why) {
+			t.Errorf("port space %v: %v, want %q", ps, e.Err, why)
+		}
+	}
 }

@@ -10,11 +10,6 @@ import (
 // ErrClosed is returned by calls on closed objects. It unwraps to EINVAL.
 var ErrClosed = fmt.Errorf("closed: %w", ib.EINVAL)
 
-// maxWaiting bounds the pending events of an ID: a call that would cause another one
-// fails with ENOMEM. The events that a peer can add are also bounded: a connection
-// ends once, and a listener has its backlog.
-const maxWaiting = 64
-
 // EventChannel holds the events of its IDs, in the order in which they
 // happened.
 type EventChannel struct {
@@ -61,7 +56,8 @@ func (ch *EventChannel) TryGet() (*Event, bool) {
 
 // Ready returns a channel that has an element while events are pending, for use in a
 // select; take them with TryGet until there are no more. It may still have an element
-// after the last event was taken.
+// after the last event was taken. It also has one when the channel is closed, and when the
+// last ID that uses it is destroyed, by Destroy or with the Manager, or moves away.
 func (ch *EventChannel) Ready() <-chan struct{} {
 	if ch == nil {
 		return nil
@@ -147,30 +143,32 @@ func (ch *EventChannel) put(e *Event) {
 	ch.signal()
 }
 
-// remove removes the events of an ID and returns them in order. m.mu is held.
-func (ch *EventChannel) remove(id *ID) []*Event {
-	return ch.filter(id, func(*Event) bool { return true })
+// leave ends the use by an inbox, and the channel if the inbox had it to itself. m.mu is
+// held.
+func (ch *EventChannel) leave(own bool) {
+	ch.users--
+	if own {
+		ch.shut()
+	} else if ch.users == 0 {
+		ch.signal() // for programs that wait on Ready
+	}
 }
 
-// removeOf removes the events of an ID that a counts.
-func (ch *EventChannel) removeOf(id *ID, a *ackCount) {
-	ch.filter(id, func(e *Event) bool { return e.count == a })
-}
-
-// filter removes and returns the events of an ID for which drop returns true.
-func (ch *EventChannel) filter(id *ID, drop func(*Event) bool) []*Event {
-	if id.waiting == 0 {
+// remove removes the events of an inbox that a counts, all if a is nil, and returns them
+// in order. m.mu is held.
+func (ch *EventChannel) remove(b *inbox, a *ackCount) []*Event {
+	if b.waiting == 0 {
 		return nil
 	}
 	var kept, out []*Event
 	for _, e := range ch.queue {
-		if e.about == id && drop(e) {
+		if e.about == b && (a == nil || e.count == a) {
 			out = append(out, e)
 		} else {
 			kept = append(kept, e)
 		}
 	}
 	ch.queue = kept
-	id.waiting -= len(out)
+	b.waiting -= len(out)
 	return out
 }

@@ -16,7 +16,6 @@ import (
 const (
 	reqData     = 92 - mad.IPHeaderSize
 	sidrREQData = 216 - mad.IPHeaderSize
-	rejData     = 148
 )
 
 // mostRetries is the largest retry count; for RNR retries it means without limit.
@@ -38,112 +37,109 @@ var errNotAsked = fmt.Errorf("no request waits for the answer: %w", ib.EINVAL)
 // adapter has; ENOMEM if the adapter has no room for another connection.
 func (id *ID) Connect(p *ConnParam) error {
 	return id.start("connect", func() error {
-		if err := id.room(); err != nil {
-			return err
-		}
-		if id.typ != ib.RD {
-			return id.do(func(now clock.Instant) error { return id.connect(now, p) })
+		if id.at.typ != ib.RD {
+			return id.at.do(func(now clock.Instant) error { return id.link.connect(now, p) })
 		}
 		return id.connectRD(p)
 	}, EventEstablished, EventConnectResponse)
 }
 
 // connect runs on the adapter's thread.
-func (id *ID) connect(now clock.Instant, p *ConnParam) error {
+func (l *link) connect(now clock.Instant, p *ConnParam) error {
 	switch {
-	case id.state != stateRouteResolved:
-		return id.state.refuses()
-	case id.path.Remote.IsMulticast():
-		return fmt.Errorf("%v is a group: %w", id.path.Remote, ib.EINVAL)
+	case l.state != stateRouteResolved:
+		return l.state.refuses()
+	case l.path.Remote.IsMulticast():
+		return fmt.Errorf("%v is a group: %w", l.path.Remote, ib.EINVAL)
 	}
 	var err error
-	c := id.dev.hca.CM().NewConn(handle)
-	id.consume(c)
-	if id.typ == ib.UD {
-		err = id.askService(now, c, p)
+	c := l.at.dev.hca.CM().NewConn(handle)
+	l.consume(c)
+	if l.at.typ == ib.UD {
+		err = l.askService(now, c, p)
 	} else {
-		err = id.askConnection(now, c, p)
+		err = l.askConnection(now, c, p)
 	}
 	if err != nil {
 		return err
 	}
-	id.conn, id.state = c, stateConnect
+	l.conn, l.state = c, stateConnect
 	return nil
 }
 
 // askConnection sends REQ.
-func (id *ID) askConnection(now clock.Instant, c *cm.Conn, p *ConnParam) error {
-	o, err := id.offer(p)
+func (l *link) askConnection(now clock.Instant, c *cm.Conn, p *ConnParam) error {
+	o, err := l.offer(p)
 	if err != nil {
 		return err
 	}
-	data, err := id.private(o.PrivateData, reqData)
+	data, err := l.private(o.PrivateData, reqData)
 	if err != nil {
 		return err
 	}
 	req := cm.REQParams{
-		Service: mad.IPServiceID(id.ps, id.dst.Port()), Transport: mad.TransportRC, QPN: o.QPN, Path: id.path,
-		ResponderResources: min(o.ResponderResources, id.dev.maxRD), InitiatorDepth: min(o.InitiatorDepth, id.dev.maxRD),
+		Service: mad.IPServiceID(l.at.ps, l.at.dst.Port()), Transport: mad.TransportRC, QPN: o.QPN, Path: l.path,
+		ResponderResources: min(o.ResponderResources, l.at.dev.maxRD), InitiatorDepth: min(o.InitiatorDepth, l.at.dev.maxRD),
 		RetryCount: min(o.RetryCount, mostRetries), RNRRetryCount: min(o.RNRRetryCount, mostRetries),
 		FlowControl: o.FlowControl, SRQ: o.SRQ,
-		ResponseTimeout: id.settings.cmTimeout, MaxRetries: id.settings.cmRetries, PrivateData: data,
+		ResponseTimeout: l.settings.cmTimeout, MaxRetries: l.settings.cmRetries, PrivateData: data,
 	}
-	switch id.typ {
+	switch l.at.typ {
 	case ib.UC:
 		req.Transport = mad.TransportUC
 	case ib.RD:
-		if err := id.askRD(&req, &o); err != nil {
+		if err := l.askRD(&req, &o); err != nil {
 			return err
 		}
 	}
 	if err := c.SendREQ(now, &req); err != nil {
 		return err
 	}
-	id.settings.chooseTimeout(c)
-	if id.channel != nil {
-		id.channel.conn = c.Channel()
+	l.settings.chooseTimeout(c)
+	if l.channel != nil {
+		l.channel.conn = c.Channel()
 	}
 	return nil
 }
 
 // askService sends SIDR_REQ.
-func (id *ID) askService(now clock.Instant, c *cm.Conn, p *ConnParam) error {
+func (l *link) askService(now clock.Instant, c *cm.Conn, p *ConnParam) error {
 	p = cmp.Or(p, &ConnParam{})
-	data, err := id.private(p.PrivateData, sidrREQData)
+	data, err := l.private(p.PrivateData, sidrREQData)
 	if err != nil {
 		return err
 	}
 	return c.SendSIDRREQ(now, &cm.SIDRREQParams{
-		Service: mad.IPServiceID(id.ps, id.dst.Port()), Path: id.path,
-		ResponseTimeout: id.settings.cmTimeout, MaxRetries: id.settings.cmRetries, PrivateData: data,
+		Service: mad.IPServiceID(l.at.ps, l.at.dst.Port()), Path: l.path,
+		ResponseTimeout: l.settings.cmTimeout, MaxRetries: l.settings.cmRetries, PrivateData: data,
 	})
 }
 
-// offer returns the ID's parameters of a connection: p, or the defaults, with the QP of
+// offer returns this side's parameters of a connection: p, or the defaults, with the QP of
 // CreateQP if there is one.
-func (id *ID) offer(p *ConnParam) (ConnParam, error) {
+func (l *link) offer(p *ConnParam) (ConnParam, error) {
 	o := ConnParam{
 		ResponderResources: AllResources, InitiatorDepth: AllResources, RetryCount: mostRetries, RNRRetryCount: mostRetries,
 	}
 	switch {
 	case p != nil:
 		o = *p
-	case id.qp == nil:
+	case l.qp == nil:
 		return o, errNoQP
 	}
-	if id.qp != nil {
-		q := id.qp.engine()
+	if l.qp != nil {
+		q := l.qp.engine()
 		if q == nil {
 			return o, errNoQP
 		}
-		o.QPN, o.SRQ = q.Num(), id.qp.srq
-		if id.typ == ib.RD {
+		o.QPN, o.SRQ = q.Num(), l.qp.srq
+		if l.at.typ == ib.RD {
 			o.QKey = q.Query().QKey
 		}
 	}
 	for _, n := range [...]uint8{o.ResponderResources, o.InitiatorDepth} {
-		if id.ps == TCP && n != AllResources && n > id.dev.maxRD {
-			return o, fmt.Errorf("%d READs and atomics; the adapter has %d: %w", n, id.dev.maxRD, ib.EINVAL)
+		if l.at.ps == TCP && n != AllResources && n > l.at.dev.maxRD {
+			return o, fmt.Errorf("%d READs and atomics; the adapter has %d: %w", n, l.at.dev.maxRD, ib.EINVAL)
 		}
 	}
 	if o.QPN == 0 {
@@ -153,12 +149,12 @@ func (id *ID) offer(p *ConnParam) (ConnParam, error) {
 }
 
 // private returns the private data of a REQ or SIDR_REQ.
-func (id *ID) private(data []byte, room int) ([]byte, error) {
+func (l *link) private(data []byte, room int) ([]byte, error) {
 	if len(data) > room {
 		return nil, fmt.Errorf("%d bytes of private data; there is room for %d: %w", len(data), room, ib.EINVAL)
 	}
 	var h [mad.IPHeaderSize]byte
-	mad.IPHeader{SrcPort: id.src.Port(), SrcAddr: id.src.Addr(), DstAddr: id.dst.Addr()}.Put(&h)
+	mad.IPHeader{SrcPort: l.at.src.Port(), SrcAddr: l.at.src.Addr(), DstAddr: l.at.dst.Addr()}.Put(&h)
 	return slices.Concat(h[:], data), nil
 }
 
@@ -172,43 +168,43 @@ func (id *ID) private(data []byte, room int) ([]byte, error) {
 func (id *ID) Accept(p *ConnParam) error {
 	connects := false
 	err := id.run("accept", func() error {
-		connects = id.typ != ib.UD
-		if id.typ == ib.RD {
+		connects = id.at.typ != ib.UD
+		if id.at.typ == ib.RD {
 			return id.acceptRD(p)
 		}
-		return id.do(func(now clock.Instant) error { return id.accept(now, p) })
+		return id.at.do(func(now clock.Instant) error { return id.link.accept(now, p) })
 	})
 	if err != nil || !connects {
 		return err
 	}
-	return id.complete("accept", EventEstablished)
+	return id.inbox.complete("accept", EventEstablished)
 }
 
 // accept runs on the adapter's thread.
-func (id *ID) accept(now clock.Instant, p *ConnParam) error {
-	if !id.asked() {
+func (l *link) accept(now clock.Instant, p *ConnParam) error {
+	if !l.asked() {
 		return errNotAsked
 	}
-	if id.typ == ib.UD {
-		return id.acceptService(now, p)
+	if l.at.typ == ib.UD {
+		return l.acceptService(now, p)
 	}
-	o, err := id.offer(p)
+	o, err := l.offer(p)
 	if err != nil {
 		return err
 	}
-	if err := id.acceptConnection(now, &o, p != nil); err != nil {
-		id.refuse(now)
+	if err := l.acceptConnection(now, &o, p != nil); err != nil {
+		l.refuse(now)
 		return err
 	}
 	return nil
 }
 
 // asked reports whether a peer's request is pending.
-func (id *ID) asked() bool {
-	if id.state != stateConnect || id.conn == nil || id.conn.Role() != cm.Passive {
+func (l *link) asked() bool {
+	if l.state != stateConnect || l.conn == nil || l.conn.Role() != cm.Passive {
 		return false
 	}
-	switch id.conn.State() {
+	switch l.conn.State() {
 	case cm.ReqRcvd, cm.MRAReqSent, cm.SIDRReqRcvd:
 		return true
 	default:
@@ -217,20 +213,20 @@ func (id *ID) asked() bool {
 }
 
 // acceptConnection moves the QP to RTS and sends REP.
-func (id *ID) acceptConnection(now clock.Instant, o *ConnParam, chosen bool) error {
-	c := id.conn
+func (l *link) acceptConnection(now clock.Instant, o *ConnParam, chosen bool) error {
+	c := l.conn
 	served, depth := c.Resources()
-	served, depth = min(served, id.dev.maxRD), min(depth, id.dev.maxRD)
+	served, depth = min(served, l.at.dev.maxRD), min(depth, l.at.dev.maxRD)
 	if chosen && o.ResponderResources != AllResources {
-		served = min(o.ResponderResources, id.dev.maxRD)
+		served = min(o.ResponderResources, l.at.dev.maxRD)
 	}
 	if chosen && o.InitiatorDepth != AllResources {
-		depth = min(o.InitiatorDepth, id.dev.maxRD)
+		depth = min(o.InitiatorDepth, l.at.dev.maxRD)
 	}
 	c.SetResources(served, depth)
-	id.settings.chooseTimeout(c)
-	if id.qp != nil || id.typ == ib.RD {
-		if err := id.ready(now); err != nil {
+	l.settings.chooseTimeout(c)
+	if l.qp != nil || l.at.typ == ib.RD {
+		if err := l.ready(now); err != nil {
 			return err
 		}
 	}
@@ -238,29 +234,29 @@ func (id *ID) acceptConnection(now clock.Instant, o *ConnParam, chosen bool) err
 		QPN: o.QPN, ResponderResources: served, InitiatorDepth: depth, RNRRetryCount: min(o.RNRRetryCount, mostRetries),
 		FlowControl: o.FlowControl, SRQ: o.SRQ, PrivateData: o.PrivateData,
 	}
-	if k := id.channel; k != nil {
+	if k := l.channel; k != nil {
 		rep.QKey, rep.EECN = o.QKey, k.eec.EECN()
 		k.conn = c.Channel()
 	}
 	err := c.SendREP(now, &rep)
-	id.accepted = err == nil
+	l.accepted = err == nil
 	return err
 }
 
 // acceptService sends SIDR_REP.
-func (id *ID) acceptService(now clock.Instant, p *ConnParam) error {
+func (l *link) acceptService(now clock.Instant, p *ConnParam) error {
 	p = cmp.Or(p, &ConnParam{})
 	rep := cm.SIDRREPParams{Status: mad.SIDRValid, QPN: p.QPN, QKey: cmp.Or(p.QKey, DefaultQKey), PrivateData: p.PrivateData}
-	if q := id.qp.engine(); q != nil {
+	if q := l.qp.engine(); q != nil {
 		rep.QPN = q.Num()
 	}
 	if rep.QPN == 0 {
 		return errNoQP
 	}
-	err := id.conn.SendSIDRREP(now, &rep)
+	err := l.conn.SendSIDRREP(now, &rep)
 	if err != nil {
 		// Allowed in this state, and without data that could be too long.
-		_ = id.conn.SendSIDRREP(now, &cm.SIDRREPParams{Status: mad.SIDRRejected})
+		_ = l.conn.SendSIDRREP(now, &cm.SIDRREPParams{Status: mad.SIDRRejected})
 	}
 	return err
 }
@@ -272,26 +268,26 @@ func (id *ID) Reject(private []byte) error { return id.RejectWith(mad.RejConsume
 
 // RejectWith is Reject with a reason. An ID of UDP has only one reason.
 func (id *ID) RejectWith(reason mad.RejReason, private []byte) error {
-	return id.runOn("reject", func(now clock.Instant) error { return id.reject(now, reason, private) })
+	return id.runOn("reject", func(now clock.Instant) error { return id.link.reject(now, reason, private) })
 }
 
-func (id *ID) reject(now clock.Instant, reason mad.RejReason, private []byte) error {
+func (l *link) reject(now clock.Instant, reason mad.RejReason, private []byte) error {
 	switch {
-	case id.asked() && id.typ == ib.UD:
-		return id.conn.SendSIDRREP(now, &cm.SIDRREPParams{Status: mad.SIDRRejected, PrivateData: private})
-	case id.asked(), id.answered():
-		return id.conn.SendREJ(now, &cm.REJParams{Reason: reason, PrivateData: private})
+	case l.asked() && l.at.typ == ib.UD:
+		return l.conn.SendSIDRREP(now, &cm.SIDRREPParams{Status: mad.SIDRRejected, PrivateData: private})
+	case l.asked(), l.answered():
+		return l.conn.SendREJ(now, &cm.REJParams{Reason: reason, PrivateData: private})
 	default:
 		return fmt.Errorf("there is nothing to reject: %w", ib.EINVAL)
 	}
 }
 
 // answered reports whether a REP is pending, for Establish or Reject.
-func (id *ID) answered() bool {
-	if id.state != stateConnect || id.conn == nil {
+func (l *link) answered() bool {
+	if l.state != stateConnect || l.conn == nil {
 		return false
 	}
-	s := id.conn.State()
+	s := l.conn.State()
 	return s == cm.RepRcvd || s == cm.MRARepSent
 }
 
@@ -300,10 +296,10 @@ func (id *ID) answered() bool {
 // CreateQP, and if there is nothing to complete.
 func (id *ID) Establish() error {
 	return id.runOn("establish", func(now clock.Instant) error {
-		if id.qp != nil || !id.answered() {
+		if id.link.qp != nil || !id.link.answered() {
 			return fmt.Errorf("no response of a peer waits for it: %w", ib.EINVAL)
 		}
-		return id.conn.SendRTU(now, nil)
+		return id.link.conn.SendRTU(now, nil)
 	})
 }
 
@@ -315,12 +311,12 @@ func (id *ID) Establish() error {
 func (id *ID) Notify(e ib.EventType) error {
 	return id.runOn("notify", func(now clock.Instant) error {
 		switch {
-		case e == ib.EventCommEst && id.conn != nil:
-			return id.conn.Establish(now)
-		case e == ib.EventPathMig && id.state == stateConnect && id.conn != nil && id.conn.Migrated(now):
+		case e == ib.EventCommEst && id.link.conn != nil:
+			return id.link.conn.Establish(now)
+		case e == ib.EventPathMig && id.link.state == stateConnect && id.link.conn != nil && id.link.conn.Migrated(now):
 			return nil
 		}
-		return fmt.Errorf("%v in state %q: %w", e, id.state, ib.EINVAL)
+		return fmt.Errorf("%v in state %q: %w", e, id.link.state, ib.EINVAL)
 	})
 }
 
@@ -331,38 +327,31 @@ func (id *ID) Notify(e ib.EventType) error {
 func (id *ID) Disconnect() error {
 	follows := false
 	err := id.runOn("disconnect", func(now clock.Instant) (err error) {
-		follows, err = id.disconnect(now)
+		follows, err = id.link.disconnect(now)
 		return err
 	})
 	if err != nil || !follows {
 		return err
 	}
-	return id.complete("disconnect", EventDisconnected)
+	return id.inbox.complete("disconnect", EventDisconnected)
 }
 
 // disconnect reports whether DISCONNECTED follows or may already be pending.
-func (id *ID) disconnect(now clock.Instant) (follows bool, err error) {
-	if id.conn == nil && id.state != stateListen {
-		return false, id.state.refuses()
+func (l *link) disconnect(now clock.Instant) (follows bool, err error) {
+	if l.conn == nil && l.state != stateListen {
+		return false, l.state.refuses()
 	}
-	if id.conn == nil || id.typ == ib.UD {
+	if l.conn == nil || l.at.typ == ib.UD {
 		return false, nil
 	}
-	id.fail(now)
-	id.leaving = true
-	switch id.conn.State() {
+	l.fail(now)
+	l.leaving = true
+	switch l.conn.State() {
 	case cm.Established:
-		return true, id.conn.SendDREQ(now, nil)
+		return true, l.conn.SendDREQ(now, nil)
 	case cm.DReqRcvd:
-		return id.hasNews(), id.conn.SendDREP(now, nil)
+		return l.inbox.pending() > 0, l.conn.SendDREP(now, nil)
 	default:
-		return id.hasNews(), nil
+		return l.inbox.pending() > 0, nil
 	}
-}
-
-// hasNews reports whether events are pending.
-func (id *ID) hasNews() bool {
-	id.m.mu.Lock()
-	defer id.m.mu.Unlock()
-	return id.waiting > 0
 }

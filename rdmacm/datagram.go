@@ -1,6 +1,7 @@
 package rdmacm
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -29,7 +30,7 @@ type Channel struct {
 	eec    *verbs.EEC
 	engine *qp.EEC
 	conn   *cm.Channel // adapter's thread only; nil before the first connection is requested or accepted
-	ids    int         // IDs that have the channel; guarded by m.mu
+	ids    int         // IDs that have the channel, at first one; no more once it is 0; guarded by m.mu
 }
 
 // EEC returns the EE context of the channel. It belongs to the channel: a program
@@ -56,9 +57,6 @@ func (k *Channel) Users() (n int) {
 	return n
 }
 
-// ended is the value of Channel.ids after its last ID has gone.
-const ended = -1
-
 // Channel returns the channel of an ID of RD: from Connect or Accept on, or from
 // CONNECT_REQUEST on if the peer joins one; nil before.
 func (id *ID) Channel() *Channel {
@@ -67,7 +65,7 @@ func (id *ID) Channel() *Channel {
 	}
 	id.call.Lock()
 	defer id.call.Unlock()
-	return id.channel
+	return id.link.channel
 }
 
 // RDD returns the default reliable datagram domain of the ID's adapter, which contains
@@ -75,112 +73,118 @@ func (id *ID) Channel() *Channel {
 // Manager.Close deallocates it. EINVAL before the ID has an adapter; errors of
 // AllocRDD.
 func (id *ID) RDD() (*verbs.RDD, error) {
-	dev, _, _ := id.place()
+	dev := id.place().dev
 	if dev == nil {
 		return nil, fmt.Errorf("default reliable datagram domain: the ID has no adapter yet: %w", ib.EINVAL)
 	}
 	return dev.defaultRDD()
 }
 
-// openChannel gives an ID of RD its channel: exists, or a new one if it is nil. call is
-// held.
-func (id *ID) openChannel(exists *Channel) error {
+// openChannel returns a channel for an ID: exists, or a new one if it is nil.
+func (d *adapter) openChannel(exists *Channel) (*Channel, error) {
 	if exists != nil {
-		if exists.dev != id.dev {
-			return fmt.Errorf("the channel is of another adapter: %w", ib.EINVAL)
+		if exists.dev != d {
+			return nil, fmt.Errorf("the channel is of another adapter: %w", ib.EINVAL)
 		}
-		return id.hold(exists)
+		return exists, exists.hold()
 	}
-	rdd, err := id.dev.defaultRDD()
+	rdd, err := d.defaultRDD()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	eec, err := rdd.CreateEEC()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	k := &Channel{dev: id.dev, eec: eec, engine: device.EECOf(eec)}
-	err = id.do(func(clock.Instant) error {
-		id.dev.channels[k.engine] = k
+	k := &Channel{dev: d, eec: eec, engine: device.EECOf(eec), ids: 1}
+	return k, d.do(func(clock.Instant) error {
+		d.channels[k.engine] = k
 		return nil
 	})
-	return errors.Join(err, id.hold(k))
 }
 
 // hold adds an ID to a channel. ENOTCONN if the channel's last ID has gone.
-func (id *ID) hold(k *Channel) error {
-	id.m.mu.Lock()
-	defer id.m.mu.Unlock()
-	if k.ids == ended {
+func (k *Channel) hold() error {
+	k.dev.m.mu.Lock()
+	defer k.dev.m.mu.Unlock()
+	if k.ids == 0 {
 		return fmt.Errorf("the channel has ended: connect without it: %w", ib.ENOTCONN)
 	}
 	k.ids++
-	id.channel = k
 	return nil
 }
 
-// closeChannel removes the ID, whose connection is over, from its channel. The last ID
-// destroys the EE context; if that fails, closeChannel returns the error and nothing
-// has changed. call is held.
-func (id *ID) closeChannel() error {
-	k := id.channel
-	if k == nil {
+// letGo removes an ID from a channel, and reports whether that was the last.
+func (k *Channel) letGo() (last bool) {
+	k.dev.m.mu.Lock()
+	defer k.dev.m.mu.Unlock()
+	k.ids--
+	return k.ids == 0
+}
+
+// leave removes an ID, whose connection is over, from its channel. The last ID destroys
+// the EE context; if that fails, leave returns the error and nothing has changed.
+func (k *Channel) leave() error {
+	if !k.letGo() {
 		return nil
 	}
-	if id.m.letGo(k) {
-		err := k.eec.Destroy()
-		if err != nil && device.EECOf(k.eec) != nil && !k.dev.isGone() && !errors.Is(err, verbs.ErrInvalidHCA) {
-			id.m.mu.Lock()
-			k.ids = 1
-			id.m.mu.Unlock()
-			return err
-		}
-		// If the adapter is gone, so are its channels.
-		_ = k.dev.do(func(clock.Instant) error {
-			delete(k.dev.channels, k.engine)
-			return nil
-		})
+	err := k.eec.Destroy()
+	if err != nil && device.EECOf(k.eec) != nil && !k.dev.isGone() && !errors.Is(err, verbs.ErrInvalidHCA) {
+		k.dev.m.mu.Lock()
+		k.ids = 1
+		k.dev.m.mu.Unlock()
+		return err
 	}
-	id.channel = nil
+	// If the adapter is gone, so are its channels.
+	_ = k.dev.do(func(clock.Instant) error {
+		delete(k.dev.channels, k.engine)
+		return nil
+	})
 	return nil
 }
 
-// letGo removes an ID from a channel. It reports whether that was the last: then no
-// other can be added.
-func (m *Manager) letGo(k *Channel) (last bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if k.ids--; k.ids == 0 {
-		k.ids = ended
+// leaveChannel removes the link, whose connection is over, from its channel, if it has
+// one. ID.call is held.
+func (l *link) leaveChannel() error {
+	if l.channel == nil {
+		return nil
 	}
-	return k.ids == ended
+	if err := l.channel.leave(); err != nil {
+		return err
+	}
+	l.channel = nil
+	return nil
 }
 
 // joined gives the ID of a request its channel, if the peer joins one, and returns
 // false if no ID of the Manager has that channel. It runs on the adapter's thread,
 // before other goroutines can see the ID.
-func (id *ID) joined() bool {
-	if id.typ != ib.RD || !id.conn.Channel().JoinedBy(id.conn) {
+func (l *link) joined() bool {
+	if l.at.typ != ib.RD || !l.conn.Channel().JoinedBy(l.conn) {
 		return true
 	}
-	e, _ := id.conn.Channel().Consumer.(*qp.EEC)
-	k := id.dev.channels[e]
-	return k != nil && id.hold(k) == nil
+	e, _ := l.conn.Channel().Consumer.(*qp.EEC)
+	k := l.at.dev.channels[e]
+	if k == nil || k.hold() != nil {
+		return false
+	}
+	l.channel = k
+	return true
 }
 
 // left removes the ID of a refused request from the channel that it would have joined.
 // Other IDs are connected over the channel. It runs on the adapter's thread.
-func (id *ID) left() {
-	if id.channel != nil {
-		id.m.letGo(id.channel)
-		id.channel = nil
+func (l *link) left() {
+	if l.channel != nil {
+		l.channel.letGo()
+		l.channel = nil
 	}
 }
 
 // askRD completes a REQ with the channel of the ID.
-func (id *ID) askRD(r *cm.REQParams, o *ConnParam) error {
+func (l *link) askRD(r *cm.REQParams, o *ConnParam) error {
 	r.Transport, r.QKey = mad.TransportRD, o.QKey
-	switch k := id.channel; {
+	switch k := l.channel; {
 	case device.EECOf(k.eec) == nil:
 		return errNoEEC
 	case o.Channel == nil:
@@ -196,68 +200,72 @@ func (id *ID) askRD(r *cm.REQParams, o *ConnParam) error {
 // connectRD is connect for IDs of RD. It creates the channel first, which needs a
 // separate call on the adapter's thread. call is held.
 func (id *ID) connectRD(p *ConnParam) error {
-	if err := id.in(stateRouteResolved); err != nil {
+	if err := id.link.in(stateRouteResolved); err != nil {
 		return err
 	}
-	var exists *Channel
-	if p != nil {
-		exists = p.Channel
-	}
-	err := id.openChannel(exists)
-	if err == nil {
-		err = id.do(func(now clock.Instant) error { return id.connect(now, p) })
-	}
+	k, err := id.at.dev.openChannel(cmp.Or(p, &ConnParam{}).Channel)
 	if err != nil {
-		err = errors.Join(err, id.closeChannel())
+		return err
+	}
+	err = id.at.do(func(now clock.Instant) error {
+		id.link.channel = k
+		return id.link.connect(now, p)
+	})
+	if err != nil {
+		err = errors.Join(err, id.link.leaveChannel())
 	}
 	return err
 }
 
 // acceptRD is accept for IDs of RD. call is held.
 func (id *ID) acceptRD(p *ConnParam) error {
+	var k *Channel
 	opens := false
-	err := id.do(func(clock.Instant) error {
-		if !id.asked() {
+	err := id.at.do(func(clock.Instant) error {
+		if !id.link.asked() {
 			return errNotAsked
 		}
-		opens = !id.conn.Channel().JoinedBy(id.conn) && id.channel == nil
+		opens = id.link.channel == nil
 		return nil
 	})
-	if err == nil && opens {
-		if err = id.openChannel(nil); err != nil {
-			return errors.Join(err, id.do(func(now clock.Instant) error {
-				return id.reject(now, mad.RejNoEEC, nil)
-			}))
-		}
-	}
 	if err != nil {
 		return err
 	}
-	return id.do(func(now clock.Instant) error { return id.accept(now, p) })
+	if opens {
+		if k, err = id.at.dev.openChannel(nil); err != nil {
+			return errors.Join(err, id.at.do(func(now clock.Instant) error { return id.link.reject(now, mad.RejNoEEC, nil) }))
+		}
+	}
+	return id.at.do(func(now clock.Instant) error {
+		if opens {
+			id.link.channel = k
+		}
+		return id.link.accept(now, p)
+	})
 }
 
 // errNoEEC is returned when the program has destroyed the EE context of a channel.
 var errNoEEC = fmt.Errorf("the channel has lost its EE context: connect over a new one: %w", ib.ENOTCONN)
 
 // readyRD moves the EE context of the channel to RTS, and the QP of CreateQP.
-func (id *ID) readyRD(now clock.Instant) error {
-	e := device.EECOf(id.channel.eec)
+func (l *link) readyRD(now clock.Instant) error {
+	e := device.EECOf(l.channel.eec)
 	if e == nil {
 		return errNoEEC
 	}
-	q := id.qp.engine()
-	if id.qp != nil && q == nil {
+	q := l.qp.engine()
+	if l.qp != nil && q == nil {
 		return errNoQP
 	}
-	return id.dev.hca.EstablishRD(now, id.conn, e, q)
+	return l.at.dev.hca.EstablishRD(now, l.conn, e, q)
 }
 
 // hint returns advice for a REJ whose reason alone does not help.
-func (id *ID) hint(r mad.RejReason) string {
+func (l *link) hint(r mad.RejReason) string {
 	switch {
-	case id.typ != ib.RD && r == mad.RejInvalidServiceID:
-		return "nothing listens on that port there, in port space " + id.ps.String()
-	case id.typ != ib.RD:
+	case l.at.typ != ib.RD && r == mad.RejInvalidServiceID:
+		return "nothing listens on that port there, in port space " + l.at.ps.String()
+	case l.at.typ != ib.RD:
 	case r == mad.RejInvalidServiceID || r == mad.RejInvalidTransport:
 		return "nobody there takes reliable datagrams; Linux's rdma_cm never does: connect in port space TCP"
 	case r == mad.RejRDCNotExist:

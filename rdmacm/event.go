@@ -34,7 +34,7 @@ type Event struct {
 	// MULTICAST_ERROR.
 	Context any
 
-	about  *ID        // the ID that has the pending event: for CONNECT_REQUEST the listener
+	about  *inbox     // has the pending event: for CONNECT_REQUEST the listener's
 	source netip.Addr // of CONNECT_REQUEST: the packet's source address, not the one in its data
 	count  *ackCount  // counts the event until it is acknowledged
 	acked  bool
@@ -90,7 +90,7 @@ func (e *Event) Ack() {
 	if e == nil || e.about == nil {
 		return
 	}
-	m := e.about.m
+	m := e.about.id.m
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e.ack()

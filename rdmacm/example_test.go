@@ -1,14 +1,9 @@
 package rdmacm_test
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"log"
-	"net"
-	"net/http"
 	"net/netip"
 	"time"
 
@@ -212,68 +207,6 @@ func ExampleID_Channel() {
 	// 2 connections, one channel: true
 }
 
-// A Listener and a Conn, used like those of package net.
-func ExampleManager_Listen() {
-	ctx := context.Background()
-	n := verbs.NewNetwork()
-	server, client := open(n, "10.0.0.1"), open(n, "10.0.0.2")
-	defer server.Close()
-	defer client.Close()
-
-	l, err := server.Listen(ctx, ":7471")
-	check(err)
-	defer l.Close()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		c, err := l.Accept(ctx)
-		check(err)
-		line, err := bufio.NewReader(c).ReadString('\n')
-		check(err)
-		_, err = fmt.Fprintf(c, "you said %s", line)
-		check(err)
-		check(c.Close())
-	}()
-	c, err := client.Dial(ctx, "10.0.0.1:7471")
-	check(err)
-	_, err = fmt.Fprintln(c, "hello")
-	check(err)
-	answer, err := io.ReadAll(c)
-	check(err)
-	fmt.Printf("%s", answer)
-	check(c.Close())
-	<-done
-	// Output: you said hello
-}
-
-// HTTP over RDMA: the server uses the Listener, the client's transport dials.
-func ExampleListener_NetListener() {
-	n := verbs.NewNetwork()
-	server, client := open(n, "10.0.0.1"), open(n, "10.0.0.2")
-	defer server.Close()
-	defer client.Close()
-
-	l, err := server.Listen(context.Background(), ":80")
-	check(err)
-	hello := func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "hello %s", r.RemoteAddr[:8]) }
-	srv := &http.Server{Handler: http.HandlerFunc(hello), ReadHeaderTimeout: time.Minute}
-	go func() { _ = srv.Serve(l.NetListener()) }() // until Close
-	defer srv.Close()
-
-	transport := &http.Transport{DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
-		return client.Dial(ctx, addr)
-	}}
-	defer transport.CloseIdleConnections()
-	web := http.Client{Transport: transport}
-	r, err := web.Get("http://10.0.0.1/")
-	check(err)
-	body, err := io.ReadAll(r.Body)
-	check(err)
-	check(r.Body.Close())
-	fmt.Printf("%s %s\n", r.Status, body)
-	// Output: 200 OK hello 10.0.0.2
-}
-
 // A client resolves a UD service to its queue pair, and then sends a message to it.
 func ExampleID_Connect_datagrams() {
 	n := verbs.NewNetwork()
@@ -407,20 +340,4 @@ func ExampleID_LoadAltPath() {
 	// beside the first path there is one from 10.0.1.2 to 10.0.1.1
 	// received: armed
 	// beside the second path there is one from 10.0.0.2 to 10.0.0.1
-}
-
-// If Dial gets no answer until its deadline, the error says what it waited for.
-func ExampleManager_Dial() {
-	n := verbs.NewNetwork()
-	m := open(n, "10.0.0.2")
-	defer m.Close()
-
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
-	defer cancel()
-	_, err := m.Dial(ctx, "10.0.0.1:7471")
-	fmt.Println(err)
-	fmt.Println(errors.Is(err, context.DeadlineExceeded))
-	// Output:
-	// dial 10.0.0.1:7471: no answer to the request to connect: is an adapter open there, does UDP port 4791 pass, and does its program accept?: context deadline exceeded
-	// true
 }

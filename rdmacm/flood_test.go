@@ -229,7 +229,7 @@ func TestC11_C12_FloodOverUDP(t *testing.T) {
 		grant <- perCycle
 		cycle(t, a, b.at(port))
 		b.m.mu.Lock()
-		waiting, taken, ids := l.backlog.waiting, l.backlog.from[f.path.Src], len(b.m.ids)
+		waiting, taken, ids := l.inbox.backlog.waiting, l.inbox.backlog.from[f.path.Src], len(b.m.ids)
 		b.m.mu.Unlock()
 		if waiting > backlog || taken > share || ids > backlog+1+perCycle {
 			t.Fatalf("%d requests wait, %d of the flood; %d IDs", waiting, taken, ids)

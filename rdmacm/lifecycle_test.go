@@ -310,6 +310,30 @@ func TestC11_DeviceRemoval(t *testing.T) {
 	want(t, b.m.Close(), ib.ENODEV, "closing the adapter a second time")
 }
 
+// TestC11_AutoDisconnect disconnects from an ID that answers at once: the program learns
+// that it is over, and has nothing to do. A program that waits on Ready learns that its
+// Manager is closed.
+func TestC11_AutoDisconnect(t *testing.T) {
+	a, b := newPair(t)
+	l := connect2(t, a, b)
+	must(t, l.server.SetAutoDisconnect(true))
+	must(t, l.client.Disconnect())
+	a.take(EventDisconnected) // without an answer much later
+	b.take(EventDisconnected)
+	want(t, l.server.Establish(), ib.EINVAL, "a call after the end")
+	destroy(t, l.server)
+	want(t, l.server.SetAutoDisconnect(false), ErrClosed, "a call on a destroyed ID")
+	b.quiet("before the Manager is closed")
+	for len(b.ch.Ready()) > 0 {
+		<-b.ch.Ready()
+	}
+	must(t, b.m.Close())
+	waitUntil(t, func() bool { return len(b.ch.Ready()) > 0 })
+	_, err := b.ch.Get(soon(t))
+	want(t, err, ErrClosed, "Get without a Manager")
+	destroy(t, l.client)
+}
+
 // TestC11_ManagerClose closes a Manager with IDs and unacknowledged events: it does not
 // wait for them, and peers get DISCONNECTED or REJECTED.
 func TestC11_ManagerClose(t *testing.T) {
@@ -393,8 +417,8 @@ func TestC11_NoTimewaitExit(t *testing.T) {
 		t.Errorf("rejected for %v", mad.RejReason(e.Status))
 	}
 	waitUntil(t, func() (over bool) {
-		must(t, second.dev.do(func(clock.Instant) error {
-			over = second.conn.State() == cm.Idle
+		must(t, second.at.dev.do(func(clock.Instant) error {
+			over = second.link.conn.State() == cm.Idle
 			return nil
 		}))
 		return over

@@ -7,7 +7,6 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
-	"github.com/softhca/softhca/mad"
 )
 
 // maxBacklog bounds the pending requests of a listener.
@@ -33,90 +32,69 @@ func (id *ID) Listen(backlog int) error {
 }
 
 func (id *ID) listen(backlog int) error {
-	if id.in(stateIdle) == nil {
+	if id.link.in(stateIdle) == nil {
 		if err := id.bind(netip.AddrPortFrom(netip.IPv4Unspecified(), 0), true); err != nil {
 			return err
 		}
 	}
-	if err := id.in(stateBound); err != nil {
+	if err := id.link.in(stateBound); err != nil {
 		return err
 	}
-	if err := id.startListening(backlog); err != nil {
+	if backlog <= 0 || backlog > maxBacklog {
+		backlog = maxBacklog
+	}
+	if err := id.at.listen(id, backlog); err != nil {
 		return err
 	}
-	return id.become(stateListen)
+	return id.link.become(stateListen)
 }
 
-// startListening opens the ID's service on its adapter, or on all adapters.
-func (id *ID) startListening(backlog int) error {
-	id.m.mu.Lock()
-	err := id.m.ports.check(portKey{id.ps, id.src.Port()}, id, id.src.Addr(), false)
+// listen opens the service for an ID, the binding's, on its adapter or on all adapters.
+func (b *binding) listen(id *ID, backlog int) error {
+	b.m.mu.Lock()
+	err := b.m.ports.check(b, b.src, false)
 	if err == nil {
-		id.listening = true
-		id.settings.reuse = false // a listener does not share its port
-		if id.backlog.most = backlog; backlog <= 0 || backlog > maxBacklog {
-			id.backlog.most = maxBacklog
-		}
+		b.listener = id
+		b.reuse = false // a listener does not share its port
+		id.inbox.backlog.most = backlog
 	}
-	id.m.mu.Unlock()
+	b.m.mu.Unlock()
 	if err != nil {
 		return err
 	}
-	for _, d := range id.adapters() {
-		err := d.claim(id.service(), id.backlog.most)
+	for _, d := range b.adapters() {
+		err := d.claim(b.service(), backlog)
 		switch {
 		case err == nil:
-			id.listensOn = append(id.listensOn, d)
-		case id.dev == nil && d.isGone():
+			b.open = append(b.open, d)
+		case b.dev == nil && d.isGone():
 		default:
-			id.stopListening()
+			b.stopListening()
 			return err
 		}
 	}
-	if len(id.listensOn) == 0 {
-		id.stopListening()
+	if len(b.open) == 0 {
+		b.stopListening()
 		return fmt.Errorf("no adapter is open: %w", ib.ENODEV)
 	}
 	return nil
 }
 
-// stopListening closes the ID's service where it is open.
-func (id *ID) stopListening() {
-	id.m.mu.Lock()
-	id.listening = false
-	id.m.mu.Unlock()
-	for _, d := range id.listensOn {
+// stopListening closes the service where it is open.
+func (b *binding) stopListening() {
+	b.m.mu.Lock()
+	b.listener = nil
+	b.m.mu.Unlock()
+	for _, d := range b.open {
 		// If the adapter is gone, so is the service.
 		_ = d.do(func(clock.Instant) error {
-			d.shut(id.service())
+			d.shut(b.service())
 			return nil
 		})
-		d.dev.Release(id.service())
+		d.dev.Release(b.service())
 	}
-	id.listensOn = nil
+	b.open = nil
 }
-
-// adapters returns the adapters of the ID's address.
-func (id *ID) adapters() []*adapter {
-	if id.dev != nil {
-		return []*adapter{id.dev}
-	}
-	return id.m.devices
-}
-
-// removed returns a channel that closes once the ID's adapter is gone; for an ID that is
-// bound to all adapters, once the last one is gone.
-func (id *ID) removed() <-chan struct{} {
-	id.m.mu.Lock()
-	defer id.m.mu.Unlock()
-	if id.dev != nil {
-		return id.dev.removed
-	}
-	return id.m.barren
-}
-
-// service returns the service ID of the ID's port.
-func (id *ID) service() mad.ServiceID { return mad.IPServiceID(id.ps, id.src.Port()) }
 
 // GetRequest waits for a request on a synchronous listener, until ctx ends, and
 // returns its ID, which is synchronous too; its Event is the CONNECT_REQUEST.
@@ -126,12 +104,12 @@ func (id *ID) GetRequest(ctx context.Context) (*ID, error) {
 		return nil, fmt.Errorf("get request: %w", errDestroyed)
 	}
 	id.m.mu.Lock()
-	ok := id.sync && id.listening
+	ok := id.inbox.sync && id.at.listener != nil
 	id.m.mu.Unlock()
 	if !ok {
 		return nil, fmt.Errorf("get request: not a synchronous listener: %w", ib.EINVAL)
 	}
-	e, err := id.next(ctx)
+	e, err := id.inbox.next(ctx)
 	if err == nil {
 		err = e.Err
 	}
@@ -140,31 +118,10 @@ func (id *ID) GetRequest(ctx context.Context) (*ID, error) {
 	case e.Type != EventConnectRequest:
 		err = fmt.Errorf("%v: %w", e.Type, ib.EINVAL)
 	default:
-		err = e.ID.adopt(e)
+		err = e.ID.inbox.adopt(e)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("get request: %w", err)
 	}
 	return e.ID, nil
-}
-
-// adopt makes a CONNECT_REQUEST the last event of its new ID, which acknowledges it: the
-// listener need not wait for that.
-func (id *ID) adopt(e *Event) error {
-	id.m.mu.Lock()
-	defer id.m.mu.Unlock()
-	if e.Listener.event == e {
-		e.Listener.event = nil
-	}
-	if id.dead { // the Manager is being closed
-		e.ack()
-		return errDestroyed
-	}
-	if !e.acked { // a concurrent GetRequest may have acknowledged it
-		e.count.done()
-	}
-	e.acked, e.count = false, &id.acks
-	e.count.open++
-	id.event = e
-	return nil
 }

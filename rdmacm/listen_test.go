@@ -67,7 +67,7 @@ func TestC11_Backlog(t *testing.T) {
 func (h *host) pending(l *ID) int {
 	h.m.mu.Lock()
 	defer h.m.mu.Unlock()
-	return l.backlog.waiting
+	return l.inbox.backlog.waiting
 }
 
 // counters returns the counters of the adapter's CM.
@@ -210,6 +210,12 @@ func TestC11_TwoAdapters(t *testing.T) {
 	destroy(t, c2, c3)
 	b.take(EventDisconnected)
 	b.take(EventDisconnected)
-	destroy(t, s2, s3, l)
-	must(t, errors.Join(m.Close(), two.Close()))
+	destroy(t, s2, s3)
+	b.quiet("a listener everywhere has an adapter left")
+	must(t, two.Close())
+	if e := b.take(EventDeviceRemoval); e.ID != l || !errors.Is(e.Err, ib.ENODEV) {
+		t.Errorf("without an adapter: DEVICE_REMOVAL of %p, %v; want that of the listener", e.ID, e.Err)
+	}
+	destroy(t, l)
+	must(t, m.Close())
 }

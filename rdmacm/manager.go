@@ -25,9 +25,8 @@ type Manager struct {
 	devices []*adapter
 	owned   bool
 	done    chan struct{} // closed with the Manager
-	barren  chan struct{} // closed once the last adapter is gone
 
-	mu     lock.Mutex[lock.Manager] // guards the following, the event channels, and fields of ID and adapter that say so
+	mu     lock.Mutex[lock.Manager] // guards the following, the event channels, and what inbox, binding, Channel and adapter say
 	ids    map[*ID]struct{}
 	ports  portTable
 	live   int // adapters that are not gone
@@ -44,17 +43,14 @@ func New(devices ...*verbs.Context) (*Manager, error) {
 		return nil, fmt.Errorf("connection manager without an adapter: %w", ib.EINVAL)
 	}
 	m := &Manager{
-		done: make(chan struct{}), barren: make(chan struct{}), live: len(devices),
+		done: make(chan struct{}), live: len(devices),
 		ids: make(map[*ID]struct{}), ports: make(portTable),
 	}
 	for i, ctx := range devices {
-		for _, before := range devices[:i] {
-			if before == ctx {
-				m.unwatch()
-				return nil, fmt.Errorf("adapter %d of the connection manager is there twice: %w", i+1, ib.EINVAL)
-			}
+		d, err := (*adapter)(nil), fmt.Errorf("it is there twice: %w", ib.EINVAL)
+		if !slices.Contains(devices[:i], ctx) {
+			d, err = newAdapter(m, ctx)
 		}
-		d, err := newAdapter(m, ctx)
 		if err != nil {
 			m.unwatch()
 			return nil, fmt.Errorf("adapter %d of the connection manager: %w", i+1, err)
@@ -159,4 +155,14 @@ func (m *Manager) add(id *ID) error {
 	}
 	m.ids[id] = struct{}{}
 	return nil
+}
+
+// remove removes an ID that is destroyed, with its port and its pending events, and
+// returns the IDs of its pending requests.
+func (m *Manager) remove(id *ID) (orphans []*ID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.ids, id)
+	m.ports.release(&id.at)
+	return id.inbox.close()
 }

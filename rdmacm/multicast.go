@@ -20,6 +20,13 @@ type join struct {
 	acks     ackCount
 }
 
+// groups are the multicast groups that an ID has joined. The queue pair of its link is
+// attached to a group as long as one join of it is attached. ID.call guards them.
+type groups struct {
+	link  *link
+	joins []*join
+}
+
 // JoinMulticast joins a group; the port of a is ignored. MULTICAST_JOIN has the
 // destination of messages to the group, MULTICAST_ERROR reports a failure. The queue
 // pair of CreateQP, if it exists by now, then receives messages to the group, including
@@ -31,88 +38,95 @@ type join struct {
 // after it resolved a route, for an unspecified address or one of another
 // family; ENOMEM beyond 64 joins.
 func (id *ID) JoinMulticast(a netip.AddrPort, context any) error {
-	join := func() error { return id.joinMulticast(plain(a).Addr(), context) }
+	join := func() error { return id.groups.join(plain(a).Addr(), context) }
 	return id.start(fmt.Sprintf("join multicast %v", a.Addr()), join, EventMulticastJoin)
 }
 
-func (id *ID) joinMulticast(group netip.Addr, context any) error {
-	if err := id.mayJoin(group); err != nil {
+// join joins a group, or raises MULTICAST_ERROR.
+func (g *groups) join(group netip.Addr, context any) error {
+	if err := g.mayJoin(group); err != nil {
 		return err
 	}
 	j := &join{group: group}
-	ev := &Event{Type: EventMulticastJoin, Context: context, UD: id.groupParam(group), count: &j.acks}
-	err := id.attach(j)
+	ev := &Event{Type: EventMulticastJoin, Context: context, UD: g.param(group), count: &j.acks}
+	err := g.attach(j)
 	if err == nil && !group.IsMulticast() {
 		err = fmt.Errorf("%v is no group: %w", group, ib.EINVAL)
 	}
 	if err != nil {
 		ev = &Event{Type: EventMulticastError, Status: -1, Err: err, Context: context}
 	} else {
-		id.joins = append(id.joins, j)
+		g.joins = append(g.joins, j)
 	}
-	id.post(ev)
+	g.link.inbox.post(ev)
 	return nil
 }
 
 // mayJoin returns an error if the ID cannot join a group.
-func (id *ID) mayJoin(group netip.Addr) error {
+func (g *groups) mayJoin(group netip.Addr) error {
+	at := g.link.at
 	switch {
-	case id.typ != ib.UD:
-		return fmt.Errorf("an ID of %v: %w", id.ps, ib.EINVAL)
-	case id.dev == nil:
+	case at.typ != ib.UD:
+		return fmt.Errorf("an ID of %v: %w", at.ps, ib.EINVAL)
+	case at.dev == nil:
 		return fmt.Errorf("the ID has no adapter yet: %w", ib.EINVAL)
-	case !group.IsValid() || group.IsUnspecified() || group.Is4() != id.src.Addr().Is4():
-		return fmt.Errorf("not an address of the family of %v: %w", id.src.Addr(), ib.EINVAL)
-	case len(id.joins) >= maxJoins:
-		return fmt.Errorf("%d joins are all there can be: %w", len(id.joins), ib.ENOMEM)
+	case !group.IsValid() || group.IsUnspecified() || group.Is4() != at.src.Addr().Is4():
+		return fmt.Errorf("not an address of the family of %v: %w", at.src.Addr(), ib.EINVAL)
+	case len(g.joins) >= maxJoins:
+		return fmt.Errorf("%d joins are all there can be: %w", len(g.joins), ib.ENOMEM)
 	}
-	if err := id.room(); err != nil {
-		return err
-	}
-	return id.in(stateBound, stateAddrResolved)
+	return g.link.in(stateBound, stateAddrResolved)
 }
 
 // attach attaches the QP, if there is one, to the group.
-func (id *ID) attach(j *join) error {
-	if id.qp.engine() == nil {
+func (g *groups) attach(j *join) error {
+	q := g.link.qp
+	if q.engine() == nil {
 		return nil
 	}
-	if err := id.qp.qp.AttachMcast(ib.GIDFromAddr(j.group), 0); err != nil {
-		return err
-	}
-	j.attached = true
-	return nil
+	err := q.qp.AttachMcast(ib.GIDFromAddr(j.group), 0)
+	j.attached = err == nil
+	return err
 }
 
-// groupParam returns the destination of messages to a group.
-func (id *ID) groupParam(group netip.Addr) UDParam {
-	sgid, _ := id.dev.index(id.src.Addr())
+// detached notes that the QP, which was attached, is destroyed.
+func (g *groups) detached() {
+	for _, j := range g.joins {
+		j.attached = false
+	}
+}
+
+// param returns the destination of messages to a group.
+func (g *groups) param(group netip.Addr) UDParam {
+	at := g.link.at
+	sgid, _ := at.dev.index(at.src.Addr())
 	return UDParam{QPN: ib.QPNMulticast, QKey: DefaultQKey, AH: ib.AHAttr{
-		DGID: ib.GIDFromAddr(group), SGIDIndex: sgid, Port: 1, HopLimit: cm.DefaultHopLimit, TrafficClass: id.settings.tos,
+		DGID: ib.GIDFromAddr(group), SGIDIndex: sgid, Port: 1, HopLimit: cm.DefaultHopLimit, TrafficClass: g.link.settings.tos,
 	}}
 }
 
 // LeaveMulticast undoes the last join of a group and waits until its event, if it was
 // taken, is acknowledged. EADDRNOTAVAIL if the group is not joined.
 func (id *ID) LeaveMulticast(a netip.AddrPort) error {
-	var j *join
-	err := id.run(fmt.Sprintf("leave multicast %v", a.Addr()), func() (err error) {
-		j, err = id.leaveMulticast(plain(a).Addr())
+	var taken <-chan struct{}
+	err := id.run(fmt.Sprintf("leave multicast %v", a.Addr()), func() error {
+		j, err := id.groups.leave(plain(a).Addr())
+		if j != nil {
+			taken = id.inbox.forget(&j.acks)
+		}
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	id.m.mu.Lock()
-	taken := j.acks.wait()
-	id.m.mu.Unlock()
 	id.m.drain(taken)
 	return nil
 }
 
-func (id *ID) leaveMulticast(group netip.Addr) (*join, error) {
+// leave undoes the last join of a group, which it returns.
+func (g *groups) leave(group netip.Addr) (*join, error) {
 	last := -1
-	for i, j := range id.joins {
+	for i, j := range g.joins {
 		if j.group == group {
 			last = i
 		}
@@ -120,15 +134,11 @@ func (id *ID) leaveMulticast(group netip.Addr) (*join, error) {
 	if last < 0 {
 		return nil, fmt.Errorf("not joined: %w", ib.EADDRNOTAVAIL)
 	}
-	j := id.joins[last]
-	id.joins = slices.Delete(id.joins, last, last+1)
-	id.m.mu.Lock()
-	id.ch.removeOf(id, &j.acks)
-	id.release()
-	id.m.mu.Unlock()
-	still := slices.ContainsFunc(id.joins, func(o *join) bool { return o.group == group && o.attached })
-	if !j.attached || still || id.qp.engine() == nil {
-		return j, nil
+	j := g.joins[last]
+	g.joins = slices.Delete(g.joins, last, last+1)
+	still := slices.ContainsFunc(g.joins, func(o *join) bool { return o.group == group && o.attached })
+	if q := g.link.qp; j.attached && !still && q.engine() != nil {
+		return j, q.qp.DetachMcast(ib.GIDFromAddr(group), 0)
 	}
-	return j, id.qp.qp.DetachMcast(ib.GIDFromAddr(group), 0)
+	return j, nil
 }

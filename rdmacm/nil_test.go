@@ -10,7 +10,7 @@ import (
 // error: none panics, and every method that can fail does.
 func TestNilReceivers(t *testing.T) {
 	wrong, err := rules.NilReceivers(".", nil,
-		(*Channel)(nil), (*Conn)(nil), (*Event)(nil), (*EventChannel)(nil), (*ID)(nil), (*Listener)(nil), (*Manager)(nil), (*RejectError)(nil))
+		(*Channel)(nil), (*Event)(nil), (*EventChannel)(nil), (*ID)(nil), (*Manager)(nil), (*RejectError)(nil))
 	if err != nil {
 		t.Fatal(err)
 	}

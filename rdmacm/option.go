@@ -9,12 +9,23 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
+// settings holds the values of SetTOS and other setters.
+type settings struct {
+	tos            uint8
+	ackTimeout     uint8 // 5-bit code
+	ackSet         bool  // ackTimeout was set by SetAckTimeout; otherwise the path's applies
+	cmTimeout      uint8 // 5-bit code; 0: the default
+	cmRetries      uint8 // 0: the default
+	altPath        AltPathPolicy
+	autoDisconnect bool
+}
+
 // set runs f, which changes the settings, if ok allows the ID's state; a nil ok allows
 // any.
 func (id *ID) set(what string, ok func(idState) bool, f func()) error {
 	return id.runOn(what, func(clock.Instant) error {
-		if ok != nil && !ok(id.state) {
-			return fmt.Errorf("an ID of %v in state %q: %w", id.typ, id.state, ib.EINVAL)
+		if ok != nil && !ok(id.link.state) {
+			return fmt.Errorf("an ID of %v in state %q: %w", id.at.typ, id.link.state, ib.EINVAL)
 		}
 		id.m.mu.Lock()
 		defer id.m.mu.Unlock()
@@ -26,7 +37,7 @@ func (id *ID) set(what string, ok func(idState) bool, f func()) error {
 // SetTOS sets the IP type of service, or traffic class, of the connection: of data and
 // of CM messages, in both directions. It must be called before ResolveRoute.
 func (id *ID) SetTOS(tos uint8) error {
-	return id.set("set TOS", nil, func() { id.settings.tos = tos })
+	return id.set("set TOS", nil, func() { id.link.settings.tos = tos })
 }
 
 // SetReuseAddr lets several IDs share an address and a port if it is set for each. Only an ID
@@ -34,7 +45,7 @@ func (id *ID) SetTOS(tos uint8) error {
 // listener, and when switched off for an ID that is no longer idle.
 func (id *ID) SetReuseAddr(on bool) error {
 	may := func(s idState) bool { return s == stateIdle || on && s != stateListen }
-	return id.set("set REUSEADDR", may, func() { id.settings.reuse = on })
+	return id.set("set REUSEADDR", may, func() { id.at.reuse = on })
 }
 
 // SetAFOnly restricts an ID that is bound to an unspecified address to its address
@@ -42,7 +53,7 @@ func (id *ID) SetReuseAddr(on bool) error {
 // other family can have the same port. The default is true for IPv4 and false for IPv6.
 // EINVAL unless the ID is idle or bound.
 func (id *ID) SetAFOnly(on bool) error {
-	return id.set("set AFONLY", func(s idState) bool { return s <= stateBound }, func() { id.settings.afSet, id.settings.afOnly = true, on })
+	return id.set("set AFONLY", func(s idState) bool { return s <= stateBound }, func() { id.at.afSet, id.at.afOnly = true, on })
 }
 
 // SetAckTimeout sets the local ACK timeout of the ID's QP or, for RD, of a new channel's
@@ -55,8 +66,8 @@ func (id *ID) SetAckTimeout(code uint8) error {
 	if code > mad.MaxTimeout {
 		return fmt.Errorf("set ACK timeout: code %d is above %d: %w", code, mad.MaxTimeout, ib.EINVAL)
 	}
-	acks := func(idState) bool { return id.typ == ib.RC || id.typ == ib.RD }
-	return id.set("set ACK timeout", acks, func() { id.settings.ackTimeout, id.settings.ackSet = code, true })
+	acks := func(idState) bool { return id.at.typ == ib.RC || id.at.typ == ib.RD }
+	return id.set("set ACK timeout", acks, func() { id.link.settings.ackTimeout, id.link.settings.ackSet = code, true })
 }
 
 // chooseTimeout sets the timeout of SetAckTimeout on a connection.
@@ -75,7 +86,15 @@ func (id *ID) SetResponseTimeout(code, retries uint8) error {
 	if code > mad.MaxTimeout || retries > 15 {
 		return fmt.Errorf("set response timeout: code %d (0 to 31), %d repetitions (0 to 15): %w", code, retries, ib.EINVAL)
 	}
-	return id.set("set response timeout", nil, func() { id.settings.cmTimeout, id.settings.cmRetries = code, retries })
+	return id.set("set response timeout", nil, func() { id.link.settings.cmTimeout, id.link.settings.cmRetries = code, retries })
+}
+
+// SetAutoDisconnect makes the ID answer at once when the peer disconnects, as Disconnect
+// would; the queue pair of CreateQP is then in ERR, and DISCONNECTED is raised as usual.
+// Otherwise the peer waits for the answer until the program calls Disconnect or Destroy, as
+// with librdmacm.
+func (id *ID) SetAutoDisconnect(on bool) error {
+	return id.set("set automatic disconnect", nil, func() { id.link.settings.autoDisconnect = on })
 }
 
 // SetQPType sets the service of the ID's connections: RC, the default, or UC; for port
@@ -86,5 +105,5 @@ func (id *ID) SetQPType(t ib.QPType) error {
 	if ud := t == ib.UD && ps == IB; t != ib.RC && t != ib.UC && !ud || ps == UDP || ps == IPoIB || ps == RD {
 		return fmt.Errorf("set QP type: %v in port space %v: %w", t, ps, ib.EINVAL)
 	}
-	return id.set("set QP type", func(s idState) bool { return s == stateIdle }, func() { id.typ = t })
+	return id.set("set QP type", func(s idState) bool { return s == stateIdle }, func() { id.at.typ = t })
 }

@@ -22,63 +22,64 @@ type portKey struct {
 	port uint16
 }
 
-// portTable holds the IDs that are bound to each port. m.mu guards it.
-type portTable map[portKey][]*ID
+// portTable holds the bindings to each port. m.mu guards it.
+type portTable map[portKey][]*binding
 
-// claim gives an ID a port at an address, which may be unspecified, and returns both.
-// Errors: EADDRINUSE if another ID has the port at this address; EADDRNOTAVAIL if one
+// claim gives a binding a port at an address, which may be unspecified, and returns both.
+// Errors: EADDRINUSE if another has the port at this address; EADDRNOTAVAIL if one
 // has it at another address and either address is unspecified, or if no port is free.
-func (t portTable) claim(id *ID, a netip.AddrPort) (netip.AddrPort, error) {
+func (t portTable) claim(b *binding, a netip.AddrPort) (netip.AddrPort, error) {
 	if a.Port() == 0 {
-		return t.ephemeral(id, a.Addr())
+		return t.ephemeral(b, a.Addr())
 	}
-	k := portKey{id.ps, a.Port()}
-	if err := t.check(k, id, a.Addr(), id.settings.reuse); err != nil {
+	if err := t.check(b, a, b.reuse); err != nil {
 		return netip.AddrPort{}, err
 	}
-	t[k] = append(t[k], id)
+	k := portKey{b.ps, a.Port()}
+	t[k] = append(t[k], b)
 	return a, nil
 }
 
-// ephemeral gives an ID a free port, chosen at random. Processes that were forked earlier must
+// ephemeral gives a binding a free port, chosen at random. Processes that were forked earlier must
 // not choose the same ports, as they would with the runtime's generator: a fork copies its
 // seed.
-func (t portTable) ephemeral(id *ID, a netip.Addr) (netip.AddrPort, error) {
+func (t portTable) ephemeral(b *binding, a netip.Addr) (netip.AddrPort, error) {
 	const n = lastEphemeral - firstEphemeral + 1
 	var seed [4]byte
 	_, _ = rand.Read(seed[:]) // never fails
 	begin := int(binary.NativeEndian.Uint32(seed[:]) % n)
 	for i := range n {
-		k := portKey{id.ps, uint16(firstEphemeral + (begin+i)%n)}
+		k := portKey{b.ps, uint16(firstEphemeral + (begin+i)%n)}
 		if len(t[k]) == 0 {
-			t[k] = []*ID{id}
+			t[k] = []*binding{b}
 			return netip.AddrPortFrom(a, k.port), nil
 		}
 	}
-	return netip.AddrPort{}, fmt.Errorf("no port of %v is free: %w", id.ps, ib.EADDRNOTAVAIL)
+	return netip.AddrPort{}, fmt.Errorf("no port of %v is free: %w", b.ps, ib.EADDRNOTAVAIL)
 }
 
-// check returns an error if an ID cannot be bound to a port at an address or, without
+// check returns an error if a binding cannot have a port at an address or, without
 // reuse, cannot listen there.
-func (t portTable) check(k portKey, id *ID, a netip.Addr, reuse bool) error {
-	for _, o := range t[k] {
-		b := o.src.Addr()
+func (t portTable) check(b *binding, at netip.AddrPort, reuse bool) error {
+	a := at.Addr()
+	for _, o := range t[portKey{b.ps, at.Port()}] {
+		taken := o.src.Addr()
 		switch {
-		case o == id, reuse && o.settings.reuse:
-		case a.Is4() != b.Is4() && id.settings.only(a) && o.settings.only(b):
-		case a.IsUnspecified() || b.IsUnspecified():
-			return fmt.Errorf("port %d of %v is taken at %v: %w", k.port, k.ps, b, ib.EADDRNOTAVAIL)
-		case a == b:
-			return fmt.Errorf("port %d of %v is taken at %v: %w", k.port, k.ps, b, ib.EADDRINUSE)
+		case o == b, reuse && o.reuse:
+		case a.Is4() != taken.Is4() && b.only(a) && o.only(taken):
+		case a.IsUnspecified() || taken.IsUnspecified():
+			return fmt.Errorf("port %d of %v is taken at %v: %w", at.Port(), b.ps, taken, ib.EADDRNOTAVAIL)
+		case a == taken:
+			return fmt.Errorf("port %d of %v is taken at %v: %w", at.Port(), b.ps, taken, ib.EADDRINUSE)
 		}
 	}
 	return nil
 }
 
-// release frees an ID's port.
-func (t portTable) release(id *ID) {
-	k := portKey{id.ps, id.src.Port()}
-	i := slices.Index(t[k], id)
+// release frees a binding's port.
+func (t portTable) release(b *binding) {
+	k := portKey{b.ps, b.src.Port()}
+	i := slices.Index(t[k], b)
 	if i < 0 {
 		return // not bound, or the ID of a request
 	}
@@ -89,29 +90,10 @@ func (t portTable) release(id *ID) {
 
 // listener returns the ID that takes requests for an address and port.
 func (t portTable) listener(k portKey, a netip.Addr) *ID {
-	for _, id := range t[k] {
-		if id.listening && id.takes(a) {
-			return id
+	for _, b := range t[k] {
+		if b.listener != nil && b.covers(a) {
+			return b.listener
 		}
 	}
 	return nil
-}
-
-// takes reports whether a listener's address covers a. An unspecified address also
-// covers the other family, unless the ID is restricted to its own.
-func (id *ID) takes(a netip.Addr) bool {
-	own := id.src.Addr()
-	if !own.IsUnspecified() {
-		return own == a
-	}
-	return a.Is4() == own.Is4() || !id.settings.only(own)
-}
-
-// only reports whether an ID that is bound to an address is restricted to its family: by
-// SetAFOnly or, if that was not called, with IPv4.
-func (s *settings) only(a netip.Addr) bool {
-	if s.afSet {
-		return s.afOnly
-	}
-	return a.Is4()
 }

@@ -1,9 +1,11 @@
 package rdmacm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
@@ -16,9 +18,10 @@ import (
 type ownQP struct {
 	qp             *verbs.QP
 	srq            bool
-	sendCQ, recvCQ *queue
-	cleanup        []func() error // destroys the other objects of this QP, in order
+	sendCQ, recvCQ queue
+	created        []*verbs.CQ // of those the queues that CreateQP created
 	dev            *adapter
+	end            sync.Once
 	done           chan struct{} // closed once the QP is destroyed
 }
 
@@ -47,41 +50,39 @@ func (o *ownQP) engine() *qp.QP {
 //
 // Errors: EINVAL before the ID has an adapter, for a second QP, for another service,
 // and for objects of another adapter; those of verbs' CreateQP.
-func (id *ID) CreateQP(pd *verbs.PD, attr *verbs.QPInitAttr) error { return id.createQP(pd, attr) }
-
-// createQP is CreateQP with functions that destroy further objects after the QP. If it
-// fails, the caller destroys these objects.
-func (id *ID) createQP(pd *verbs.PD, attr *verbs.QPInitAttr, cleanup ...func() error) error {
+func (id *ID) CreateQP(pd *verbs.PD, attr *verbs.QPInitAttr) error {
 	return id.run("create QP", func() (err error) {
-		if err := id.takesQP(pd, attr); err != nil {
+		if id.link.qp != nil {
+			return fmt.Errorf("the ID has one: %w", ib.EINVAL)
+		}
+		if err := id.at.takesQP(pd, attr); err != nil {
 			return err
 		}
 		if pd == nil {
-			if pd, err = id.dev.defaultPD(); err != nil {
+			if pd, err = id.at.dev.defaultPD(); err != nil {
 				return err
 			}
 		}
-		own := &ownQP{srq: attr.SRQ != nil, dev: id.dev, done: make(chan struct{})}
-		if err := own.create(pd, attr); err != nil {
-			return errors.Join(err, own.destroy())
+		own := &ownQP{srq: attr.SRQ != nil, dev: id.at.dev, done: make(chan struct{})}
+		if err = own.create(pd, attr); err == nil {
+			err = id.link.own(own)
 		}
-		if err := id.own(own); err != nil {
-			return errors.Join(err, own.destroy())
+		if err != nil {
+			err = errors.Join(err, own.destroy())
 		}
-		own.cleanup = append(own.cleanup, cleanup...)
-		return nil
+		return err
 	})
 }
 
-// takesQP returns an error if the ID cannot have such a QP.
-func (id *ID) takesQP(pd *verbs.PD, attr *verbs.QPInitAttr) error {
+// takesQP returns an error if the ID cannot have such a queue pair.
+func (b *binding) takesQP(pd *verbs.PD, attr *verbs.QPInitAttr) error {
 	if attr != nil && attr.Type == 0 {
-		attr.Type = id.typ
+		attr.Type = b.typ
 	}
 	var rdd *verbs.RDD
-	if id.typ == ib.RD && id.dev != nil && attr != nil {
+	if b.typ == ib.RD && b.dev != nil && attr != nil {
 		var err error
-		if rdd, err = id.dev.defaultRDD(); err != nil {
+		if rdd, err = b.dev.defaultRDD(); err != nil {
 			return err
 		}
 		if attr.RDD == nil {
@@ -89,15 +90,13 @@ func (id *ID) takesQP(pd *verbs.PD, attr *verbs.QPInitAttr) error {
 		}
 	}
 	switch {
-	case id.dev == nil:
+	case b.dev == nil:
 		return fmt.Errorf("the ID has no adapter yet: %w", ib.EINVAL)
-	case id.qp != nil:
-		return fmt.Errorf("the ID has one: %w", ib.EINVAL)
-	case attr == nil || attr.Type != id.typ:
-		return fmt.Errorf("the ID takes one of service %v: %w", id.typ, ib.EINVAL)
+	case attr == nil || attr.Type != b.typ:
+		return fmt.Errorf("the ID takes one of service %v: %w", b.typ, ib.EINVAL)
 	case attr.RDD != rdd:
 		return fmt.Errorf("the ID takes one of the reliable datagram domain that its RDD returns: %w", ib.EINVAL)
-	case pd != nil && pd.Context() != id.dev.ctx:
+	case pd != nil && pd.Context() != b.dev.ctx:
 		return fmt.Errorf("the protection domain is of another adapter: %w", ib.EINVAL)
 	}
 	return nil
@@ -119,22 +118,17 @@ func (o *ownQP) create(pd *verbs.PD, attr *verbs.QPInitAttr) (err error) {
 }
 
 // queue returns cq as a queue, or creates one of n entries.
-func (o *ownQP) queue(cq *verbs.CQ, n uint32) (*queue, error) {
+func (o *ownQP) queue(cq *verbs.CQ, n uint32) (queue, error) {
 	if cq != nil {
-		return &queue{cq: cq}, nil
+		return queue{cq: cq}, nil
 	}
 	ch := verbs.NewCompChannel(1)
 	cq, err := o.dev.ctx.CreateCQ(int(max(n, 1)), ch)
 	if err != nil {
-		return nil, err
+		return queue{}, err
 	}
-	o.cleanup = append(o.cleanup, func() error {
-		if err := cq.Destroy(); !errors.Is(err, verbs.ErrInvalidCQ) { // the program may have destroyed it after its QP
-			return err
-		}
-		return nil
-	})
-	return &queue{cq: cq, ch: ch}, nil
+	o.created = append(o.created, cq)
+	return queue{cq: cq, ch: ch}, nil
 }
 
 // destroy destroys the QP and the objects that belong to it. After a failure it can be
@@ -145,33 +139,31 @@ func (o *ownQP) destroy() error {
 			return err
 		}
 	}
-	if !isClosed(o.done) {
-		close(o.done)
-	}
-	for len(o.cleanup) > 0 {
-		if err := o.cleanup[0](); err != nil {
+	o.end.Do(func() { close(o.done) })
+	for len(o.created) > 0 {
+		if err := o.created[0].Destroy(); err != nil && !errors.Is(err, verbs.ErrInvalidCQ) { // the program may have destroyed it after its QP
 			return err
 		}
-		o.cleanup = o.cleanup[1:]
+		o.created = o.created[1:]
 	}
 	return nil
 }
 
-// own moves the QP to a state in which receives can be posted, and assigns it to the
-// ID.
-func (id *ID) own(o *ownQP) error {
-	if id.typ == ib.UD {
+// own moves a QP to a state in which receives can be posted, and makes it the link's.
+// ID.call is held.
+func (l *link) own(o *ownQP) error {
+	if l.at.typ == ib.UD {
 		if err := o.ready(); err != nil {
 			return err
 		}
 	}
-	return id.do(func(now clock.Instant) error {
-		if q := o.engine(); id.typ != ib.UD {
-			if err := id.dev.hca.Prepare(now, q); err != nil {
+	return l.at.do(func(now clock.Instant) error {
+		if l.at.typ != ib.UD {
+			if err := l.at.dev.hca.Prepare(now, o.engine()); err != nil {
 				return err
 			}
 		}
-		id.qp = o
+		l.qp = o
 		return nil
 	})
 }
@@ -180,44 +172,30 @@ func (id *ID) own(o *ownQP) error {
 func (o *ownQP) ready() error { return o.qp.ModifyToRTS(verbs.QPAttr{Port: 1, QKey: DefaultQKey}) }
 
 // QP returns the queue pair of CreateQP; nil if there is none.
-func (id *ID) QP() *verbs.QP {
-	if o := id.owned(); o != nil {
-		return o.qp
-	}
-	return nil
-}
+func (id *ID) QP() *verbs.QP { return id.owned().qp }
 
 // SendCQ returns the completion queue for sends of CreateQP's queue pair; nil without
 // one.
-func (id *ID) SendCQ() *verbs.CQ {
-	if o := id.owned(); o != nil {
-		return o.sendCQ.cq
-	}
-	return nil
-}
+func (id *ID) SendCQ() *verbs.CQ { return id.owned().sendCQ.cq }
 
 // RecvCQ returns its completion queue for receives.
-func (id *ID) RecvCQ() *verbs.CQ {
-	if o := id.owned(); o != nil {
-		return o.recvCQ.cq
-	}
-	return nil
-}
+func (id *ID) RecvCQ() *verbs.CQ { return id.owned().recvCQ.cq }
 
+// owned returns what CreateQP created; nothing without a QP.
 func (id *ID) owned() *ownQP {
 	if id == nil {
-		return nil
+		return &ownQP{}
 	}
 	id.call.Lock()
 	defer id.call.Unlock()
-	return id.qp
+	return cmp.Or(id.link.qp, &ownQP{})
 }
 
 // PD returns the default protection domain of the ID's adapter. The first call
 // allocates it, and Manager.Close deallocates it. EINVAL before the ID has an adapter;
 // errors of AllocPD.
 func (id *ID) PD() (*verbs.PD, error) {
-	dev, _, _ := id.place()
+	dev := id.place().dev
 	if dev == nil {
 		return nil, fmt.Errorf("default protection domain: the ID has no adapter yet: %w", ib.EINVAL)
 	}
@@ -229,7 +207,7 @@ func (id *ID) PD() (*verbs.PD, error) {
 // Destroy.
 func (id *ID) DestroyQP() error {
 	return id.run("destroy QP", func() error {
-		if id.qp == nil {
+		if id.link.qp == nil {
 			return errNoQP
 		}
 		return id.destroyQP()
@@ -238,17 +216,15 @@ func (id *ID) DestroyQP() error {
 
 // destroyQP destroys the QP if there is one. call is held.
 func (id *ID) destroyQP() error {
-	if id.qp == nil {
+	if id.link.qp == nil {
 		return nil
 	}
-	if err := id.qp.destroy(); err != nil {
+	if err := id.link.qp.destroy(); err != nil {
 		return err
 	}
-	for _, j := range id.joins {
-		j.attached = false
-	}
-	return id.do(func(clock.Instant) error {
-		id.qp = nil
+	id.groups.detached()
+	return id.at.do(func(clock.Instant) error {
+		id.link.qp = nil
 		return nil
 	})
 }
@@ -257,21 +233,22 @@ func (id *ID) destroyQP() error {
 // CreateQP created the queue, and once the QP is destroyed; ENODEV if the adapter is
 // gone. One goroutine at a time may wait.
 func (id *ID) GetSendComp(ctx context.Context) (verbs.WC, error) {
-	return id.owned().next(ctx, func(o *ownQP) *queue { return o.sendCQ })
+	o := id.owned()
+	return o.next(ctx, o.sendCQ)
 }
 
 // GetRecvComp does the same for a receive.
 func (id *ID) GetRecvComp(ctx context.Context) (verbs.WC, error) {
-	return id.owned().next(ctx, func(o *ownQP) *queue { return o.recvCQ })
+	o := id.owned()
+	return o.next(ctx, o.recvCQ)
 }
 
 // next waits for a completion in one of the queues.
-func (o *ownQP) next(ctx context.Context, which func(*ownQP) *queue) (verbs.WC, error) {
-	if o == nil {
+func (o *ownQP) next(ctx context.Context, q queue) (verbs.WC, error) {
+	switch {
+	case o.qp == nil:
 		return verbs.WC{}, fmt.Errorf("get completion: %w", errNoQP)
-	}
-	q := which(o)
-	if q.ch == nil {
+	case q.ch == nil:
 		return verbs.WC{}, fmt.Errorf("get completion: the queue is the program's own: %w", ib.EINVAL)
 	}
 	var wc [1]verbs.WC
@@ -285,16 +262,15 @@ func (o *ownQP) next(ctx context.Context, which func(*ownQP) *queue) (verbs.WC, 
 		switch {
 		case n > 0:
 			return wc[0], nil
-		case isClosed(o.dev.removed):
+		case o.dev.isGone():
 			return verbs.WC{}, errGone
 		case err != nil:
 			return verbs.WC{}, err
 		}
 		select {
-		case <-q.ch.C():
+		case <-q.ch.C(): // also when the adapter goes
 		case <-o.done:
 			return verbs.WC{}, errNoQP
-		case <-o.dev.removed:
 		case <-ctx.Done():
 			return verbs.WC{}, ctx.Err()
 		}

@@ -101,47 +101,6 @@ func TestC11_Resources(t *testing.T) {
 	destroy(t, id)
 }
 
-// TestC11_Faults makes verbs fail in Dial and Accept: both return the error, and no
-// objects are left. The hosts' protection domains are deallocated at the end.
-func TestC11_Faults(t *testing.T) {
-	for _, verb := range []string{"AllocPD", "CreateCQ", "CreateQP", "RegMR", "PostRecv"} {
-		t.Run("dial, "+verb, func(t *testing.T) {
-			a, b := newFaultyPair(t, "fail errno=ENOMEM nth=1 op="+verb)
-			l, err := b.m.Listen(soon(t), ":0")
-			must(t, err)
-			to := b.at(l.ID().LocalAddr().Port()).String()
-			_, err = a.m.Dial(soon(t), to)
-			want(t, err, ib.ENOMEM, "Dial")
-			got := make(chan *Conn, 1)
-			go func() {
-				c, _ := l.Accept(soon(t))
-				got <- c
-			}()
-			c, err := a.m.Dial(soon(t), to) // the second attempt
-			must(t, err)
-			closeBoth(t, c, <-got)
-			must(t, l.Close())
-		})
-		t.Run("accept, "+verb, func(t *testing.T) {
-			a, b := newFaultyPair(t, "fail errno=ENOMEM nth=1 op="+verb)
-			l, err := a.m.Listen(soon(t), ":0")
-			must(t, err)
-			to := a.at(l.ID().LocalAddr().Port()).String()
-			got := make(chan *Conn, 1)
-			go func() {
-				c, _ := l.Accept(soon(t))
-				got <- c
-			}()
-			_, err = b.m.Dial(soon(t), to)
-			want(t, err, ib.ECONNREFUSED, "Dial to a listener that cannot")
-			c, err := b.m.Dial(soon(t), to)
-			must(t, err)
-			closeBoth(t, c, <-got)
-			must(t, l.Close())
-		})
-	}
-}
-
 // TestC11_FaultsOfObjects makes the verbs of an ID's own objects fail.
 func TestC11_FaultsOfObjects(t *testing.T) {
 	t.Run("destroy", func(t *testing.T) {

@@ -14,20 +14,20 @@ import (
 // RTS are known from CONNECT_REQUEST or CONNECT_RESPONSE on.
 func (id *ID) QPAttr(to ib.QPState) (a ib.QPAttr, mask ib.AttrMask, err error) {
 	err = id.runOn("QP attributes", func(clock.Instant) (err error) {
-		if id.dev == nil {
+		if id.at.dev == nil {
 			return fmt.Errorf("the ID has no adapter yet: %w", ib.EINVAL)
 		}
-		if id.typ == ib.RD {
+		if id.at.typ == ib.RD {
 			return fmt.Errorf("an RD queue pair needs nothing of a connection, which moves its EE context by itself: %w", ib.EINVAL)
 		}
-		if id.conn == nil || id.typ == ib.UD {
-			a, mask, err = plainAttr(id.typ, to)
+		if id.link.conn == nil || id.at.typ == ib.UD {
+			a, mask, err = plainAttr(id.at.typ, to)
 			return err
 		}
 		// A passive side may have set the timeout since the request arrived.
-		id.settings.chooseTimeout(id.conn)
-		a, mask, err = id.conn.QPAttr(to)
-		a.MaxRDAtomic, a.MaxDestRDAtomic = min(a.MaxRDAtomic, id.dev.maxRD), min(a.MaxDestRDAtomic, id.dev.maxRD)
+		id.link.settings.chooseTimeout(id.link.conn)
+		a, mask, err = id.link.conn.QPAttr(to)
+		a.MaxRDAtomic, a.MaxDestRDAtomic = min(a.MaxRDAtomic, id.at.dev.maxRD), min(a.MaxDestRDAtomic, id.at.dev.maxRD)
 		return err
 	})
 	return a, mask, err

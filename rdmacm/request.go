@@ -21,19 +21,19 @@ func (d *adapter) request(now clock.Instant, c *cm.Conn, e *cm.Event) {
 	}
 	ps, port, _ := r.service.IP() // cannot fail: an ID has opened the service
 	k := portKey{ps, port}
-	id := &ID{
-		m: d.m, ps: ps, state: stateConnect, typ: r.typ, conn: c, dev: d,
-		src: netip.AddrPortFrom(r.head.DstAddr, port), dst: netip.AddrPortFrom(r.head.SrcAddr, r.head.SrcPort),
-	}
+	id := newID(d.m, ps, r.typ)
+	id.at.place = place{d, netip.AddrPortFrom(r.head.DstAddr, port), netip.AddrPortFrom(r.head.SrcAddr, r.head.SrcPort)}
+	l := &id.link
+	l.state, l.conn = stateConnect, c
 	r.event.source = c.Path().Remote
-	if !id.joined() {
+	if !l.joined() {
 		_ = c.SendREJ(now, &cm.REJParams{Reason: mad.RejRDCNotExist}) // allowed in this state
 		return
 	}
-	r.event.Param.Channel = id.channel
+	r.event.Param.Channel = l.channel
 	switch d.m.queue(id, k, r.event) {
 	case queued:
-		id.consume(c)
+		l.consume(c)
 		c.SetHandler(handle)
 		if r.typ != ib.UD {
 			// A peer that repeats its request gets an MRA: the request has arrived.
@@ -41,10 +41,10 @@ func (d *adapter) request(now clock.Instant, c *cm.Conn, e *cm.Event) {
 		}
 	case full:
 		c.Forget(now)
-		id.left()
+		l.left()
 	case unwanted:
 		c.Destroy(now)
-		id.left()
+		l.left()
 	}
 }
 
@@ -61,23 +61,23 @@ const (
 func (m *Manager) queue(id *ID, k portKey, e *Event) verdict {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	l := m.ports.listener(k, id.src.Addr())
+	l := m.ports.listener(k, id.at.src.Addr())
 	switch {
-	case l == nil || l.typ != id.typ || id.dev.gone: // no event would report that the adapter is gone
+	case l == nil || l.at.typ != id.at.typ || id.at.dev.gone: // no event would report that the adapter is gone
 		return unwanted
-	case !l.backlog.add(e.source, id.src.Addr()):
+	case !l.inbox.backlog.add(e.source, id.at.src.Addr()):
 		return full
 	case m.add(id) != nil:
-		l.backlog.remove(e.source)
+		l.inbox.backlog.remove(e.source)
 		return full
 	}
-	own := l.ch
-	if l.sync {
+	own := l.inbox.ch
+	if l.inbox.sync {
 		own = nil
 	}
-	_ = id.join(own) // a listener's channel is of this Manager and open
-	e.ID, e.Listener, e.about, e.count = id, l, l, &l.acks
-	l.ch.put(e)
+	_ = id.inbox.use(own) // a listener's channel is of this Manager and open
+	e.ID, e.Listener, e.about, e.count = id, l, &l.inbox, &l.inbox.acks
+	l.inbox.ch.put(e)
 	return queued
 }
 

@@ -1,17 +1,15 @@
 package rdmacm
 
 import (
-	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/cm"
+	"github.com/softhca/softhca/internal/fabric/iface"
 )
 
 // ResolveAddr finds the adapter and the source address for a peer's address, and raises
@@ -34,28 +32,25 @@ func (id *ID) resolveAddr(src, dst netip.AddrPort) error {
 	if !dst.IsValid() {
 		return fmt.Errorf("no address: %w", ib.EINVAL)
 	}
-	if err := id.room(); err != nil {
-		return err
-	}
 	dst = id.m.local(plain(dst))
 	if err := id.bindFor(src, dst); err != nil {
 		return err
 	}
-	dev, from, err := id.route(dst.Addr())
+	dev, from, err := id.at.route(dst.Addr())
 	if err != nil {
 		return err
 	}
-	if dev == nil || id.ps == IPoIB {
-		id.post(addrError(id.ps, dst.Addr()))
+	if dev == nil || id.at.ps == IPoIB {
+		id.inbox.post(addrError(id.at.ps, dst.Addr()))
 		return nil
 	}
 	if dst.Addr().IsUnspecified() {
 		dst = netip.AddrPortFrom(from, dst.Port())
 	}
 	id.m.mu.Lock()
-	id.dev, id.src, id.dst = dev, netip.AddrPortFrom(from, id.src.Port()), dst
+	id.at.place = place{dev, netip.AddrPortFrom(from, id.at.src.Port()), dst}
 	id.m.mu.Unlock()
-	return id.become(stateAddrResolved, EventAddrResolved)
+	return id.link.become(stateAddrResolved, EventAddrResolved)
 }
 
 // addrError returns the event of an address that no adapter can reach.
@@ -72,10 +67,10 @@ func addrError(ps PortSpace, dst netip.Addr) *Event {
 // bindFor binds the ID before it is resolved, and checks the address family of a bound
 // one.
 func (id *ID) bindFor(src, dst netip.AddrPort) error {
-	bound := id.in(stateBound) == nil
+	bound := id.link.in(stateBound) == nil
 	if bound {
-		src = id.src
-	} else if err := id.in(stateIdle); err != nil {
+		src = id.at.src
+	} else if err := id.link.in(stateIdle); err != nil {
 		return err
 	} else if !src.IsValid() {
 		src = netip.AddrPortFrom(unspecified(dst.Addr()), src.Port())
@@ -102,33 +97,28 @@ func unspecified(a netip.Addr) netip.Addr {
 
 // route returns the adapter and the source address for a destination; a nil adapter if
 // none reaches it.
-func (id *ID) route(dst netip.Addr) (*adapter, netip.Addr, error) {
-	if own := id.src.Addr(); !own.IsUnspecified() {
-		return id.dev, own, nil
+func (b *binding) route(dst netip.Addr) (*adapter, netip.Addr, error) {
+	if own := b.src.Addr(); !own.IsUnspecified() {
+		return b.dev, own, nil
 	}
-	if d := id.m.find(dst); d != nil {
+	if d := b.m.find(dst); d != nil {
 		return d, dst, nil
 	}
 	var err error
-	if id.m.outside() {
+	if slices.ContainsFunc(b.m.devices, func(d *adapter) bool { return !d.inside }) {
 		var from netip.Addr
-		if from, err = hostRoute(dst); err == nil {
-			if d := id.m.find(from); d != nil {
+		if from, err = iface.SourceTo(dst); err == nil {
+			if d := b.m.find(from); d != nil {
 				return d, from, nil
 			}
 		}
 	}
-	near := id.m.nearest(dst)
+	near := b.m.nearest(dst)
 	if near == nil || err != nil && !near.inside {
 		return nil, netip.Addr{}, err
 	}
 	from, _ := near.first(dst)
 	return near, from, nil
-}
-
-// outside reports whether an adapter is on the host's network.
-func (m *Manager) outside() bool {
-	return slices.ContainsFunc(m.devices, func(d *adapter) bool { return !d.inside })
 }
 
 // nearest returns the first adapter with an address that can reach a; for a loopback
@@ -150,23 +140,6 @@ func (m *Manager) nearest(a netip.Addr) *adapter {
 	return other
 }
 
-// hostRoute returns the address from which the host would send to dst. It sends
-// nothing. It returns an error only if there is no route; other errors of the host say
-// nothing about the adapters.
-func hostRoute(dst netip.Addr) (netip.Addr, error) {
-	const discard = 9
-	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(dst, discard)))
-	if errors.Is(err, syscall.ENETUNREACH) || errors.Is(err, syscall.EHOSTUNREACH) {
-		return netip.Addr{}, fmt.Errorf("%v: %w", dst, syscall.ENETUNREACH)
-	}
-	if err != nil {
-		return netip.Addr{}, nil
-	}
-	defer func() { _ = c.Close() }() // nothing was sent
-	a, _ := netip.AddrFromSlice(c.LocalAddr().(*net.UDPAddr).IP)
-	return a.Unmap(), nil
-}
-
 // ResolveRoute finds the path to the resolved address, and raises ROUTE_RESOLVED. It
 // sends no packets. The path has the current values of SetTOS and SetAckTimeout. Its
 // path MTU fits the adapter's interface and, on Linux, the host's route to the address,
@@ -174,39 +147,21 @@ func hostRoute(dst netip.Addr) (netip.Addr, error) {
 // lower, set the path MTU with SetRoute. EINVAL unless the address is resolved and the
 // route is not.
 func (id *ID) ResolveRoute(timeout time.Duration) error {
-	return id.start("resolve route", id.resolveRoute, EventRouteResolved)
-}
-
-func (id *ID) resolveRoute() error {
-	if err := id.room(); err != nil {
-		return err
-	}
-	var src, dst netip.Addr
-	err := id.do(func(clock.Instant) error {
-		if id.state != stateAddrResolved {
-			return id.state.refuses()
+	return id.start("resolve route", func() error {
+		if err := id.link.in(stateAddrResolved); err != nil {
+			return err
 		}
-		src, dst = id.src.Addr(), id.dst.Addr()
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	mtu := id.dev.mtuTo(src, dst) // a system call, which the adapter's thread must not make
-	return id.do(func(clock.Instant) error {
-		if id.state != stateAddrResolved {
-			return id.state.refuses()
-		}
+		src, dst := id.at.src, id.at.dst
 		r := Route{
-			FlowLabel: flowLabel(id.src.Port(), id.dst.Port()), TrafficClass: id.settings.tos, HopLimit: cm.DefaultHopLimit,
-			MTU: mtu, Lifetime: cm.DefaultLifetime,
+			FlowLabel: flowLabel(src.Port(), dst.Port()), HopLimit: cm.DefaultHopLimit, Lifetime: cm.DefaultLifetime,
+			TrafficClass: id.link.settings.tos,
+			MTU:          id.at.dev.mtuTo(src.Addr(), dst.Addr()), // a system call, which the adapter's thread must not make
 		}
-		if t := id.settings.ackTimeout; t != 0 {
+		if t := id.link.settings.ackTimeout; t != 0 {
 			r.Lifetime = max(t-1, 1)
 		}
-		id.goBy(r)
-		return nil
-	})
+		return id.at.do(func(clock.Instant) error { return id.link.setRoute(r) })
+	}, EventRouteResolved)
 }
 
 // flowLabel derives the flow label from the ports as rdma_cm does, so that both sides

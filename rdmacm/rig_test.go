@@ -173,11 +173,11 @@ func withQP(t testing.TB, id *ID) *ID {
 	return id
 }
 
-// link is a connection between an ID of each of two hosts.
-type link struct{ client, server, listener *ID }
+// connected is a connection between an ID of each of two hosts.
+type connected struct{ client, server, listener *ID }
 
 // connect connects IDs with QPs of a and b.
-func connect2(t testing.TB, a, b *host) link {
+func connect2(t testing.TB, a, b *host) connected {
 	t.Helper()
 	l := b.listener(TCP, 0)
 	client := withQP(t, a.resolved(TCP, b.at(port)))
@@ -186,7 +186,7 @@ func connect2(t testing.TB, a, b *host) link {
 	must(t, server.Accept(nil))
 	a.take(EventEstablished)
 	b.take(EventEstablished)
-	return link{client, server, l}
+	return connected{client, server, l}
 }
 
 // destroy destroys IDs.

@@ -38,9 +38,9 @@ func (r *Route) check(d *adapter) error {
 func (id *ID) Route() (r Route, ok bool) {
 	// If the ID or its adapter is gone, there is no route.
 	_ = id.runOn("route", func(clock.Instant) error {
-		p := id.path
-		if id.conn != nil {
-			p = id.conn.Path()
+		p := id.link.path
+		if id.link.conn != nil {
+			p = id.link.conn.Path()
 		}
 		if ok = p.Remote.IsValid(); ok {
 			r = Route{FlowLabel: p.FlowLabel, TrafficClass: p.TClass, HopLimit: p.HopLimit, SL: p.SL, MTU: p.MTU, Lifetime: p.Lifetime}
@@ -53,31 +53,27 @@ func (id *ID) Route() (r Route, ok bool) {
 // SetRoute is ResolveRoute with a route of the program, which overrides SetTOS and
 // SetAckTimeout. EINVAL for a route that is invalid for the adapter.
 func (id *ID) SetRoute(r Route) error {
-	return id.start("set route", func() error { return id.setRoute(r) }, EventRouteResolved)
-}
-
-func (id *ID) setRoute(r Route) error {
-	if err := id.room(); err != nil {
-		return err
-	}
-	return id.do(func(clock.Instant) error {
-		if id.state != stateAddrResolved {
-			return id.state.refuses()
-		}
-		if err := r.check(id.dev); err != nil {
+	return id.start("set route", func() error {
+		if err := id.link.in(stateAddrResolved); err != nil {
 			return err
 		}
-		id.goBy(r)
-		return nil
-	})
+		if err := r.check(id.at.dev); err != nil {
+			return err
+		}
+		return id.at.do(func(clock.Instant) error { return id.link.setRoute(r) })
+	}, EventRouteResolved)
 }
 
-// goBy sets the route of an ID whose address is resolved, on the adapter's thread.
-func (id *ID) goBy(r Route) {
-	id.path = cm.Path{
-		Local: id.src.Addr(), Remote: id.dst.Addr(), FlowLabel: r.FlowLabel, TClass: r.TrafficClass, HopLimit: r.HopLimit,
+// setRoute sets the route once the peer's address is resolved.
+func (l *link) setRoute(r Route) error {
+	if l.state != stateAddrResolved {
+		return l.state.refuses()
+	}
+	l.path = cm.Path{
+		Local: l.at.src.Addr(), Remote: l.at.dst.Addr(), FlowLabel: r.FlowLabel, TClass: r.TrafficClass, HopLimit: r.HopLimit,
 		SL: r.SL, MTU: r.MTU, Lifetime: r.Lifetime,
 	}
-	id.state = stateRouteResolved
-	id.post(&Event{Type: EventRouteResolved})
+	l.state = stateRouteResolved
+	l.inbox.post(&Event{Type: EventRouteResolved})
+	return nil
 }

@@ -36,22 +36,22 @@ func (s idState) String() string {
 	return "invalid state"
 }
 
-// in returns an error unless the ID is in one of some states. call is held.
-func (id *ID) in(states ...idState) error {
-	return id.do(func(clock.Instant) error {
-		if !slices.Contains(states, id.state) {
-			return id.state.refuses()
+// in returns an error unless the state is one of some. ID.call is held.
+func (l *link) in(states ...idState) error {
+	return l.at.do(func(clock.Instant) error {
+		if !slices.Contains(states, l.state) {
+			return l.state.refuses()
 		}
 		return nil
 	})
 }
 
-// become moves the ID to a state, and raises events if it has any.
-func (id *ID) become(s idState, events ...EventType) error {
-	return id.do(func(clock.Instant) error {
-		id.state = s
+// become changes the state, and raises events if it has any. ID.call is held.
+func (l *link) become(s idState, events ...EventType) error {
+	return l.at.do(func(clock.Instant) error {
+		l.state = s
 		for _, e := range events {
-			id.post(&Event{Type: e})
+			l.inbox.post(&Event{Type: e})
 		}
 		return nil
 	})

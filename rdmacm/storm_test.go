@@ -85,7 +85,7 @@ func (s *storm) take(h *stormHost) {
 func serve(id *ID, peer ib.QPN) {
 	if peer%3 > 0 {
 		attr := small()
-		attr.Type = id.typ
+		attr.Type = id.at.typ
 		_ = id.CreateQP(nil, attr)
 		_ = id.Accept(nil) // the ID may already be destroyed
 	}
@@ -96,7 +96,7 @@ func serve(id *ID, peer ib.QPN) {
 func (h *stormHost) check(e *Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.destroyed[e.about] {
+	if h.destroyed[e.about.id] {
 		h.t.Errorf("%v of an ID that was destroyed", e.Type)
 	}
 	h.seen[e.Type]++
@@ -213,7 +213,7 @@ var stormActs = []func(s *storm, id *ID, r *rand.Rand){
 	},
 	func(_ *storm, id *ID, _ *rand.Rand) {
 		attr := small()
-		attr.Type = id.typ
+		attr.Type = id.at.typ
 		_ = id.CreateQP(nil, attr)
 	},
 	func(s *storm, id *ID, _ *rand.Rand) { s.calls.Go(func() { _ = id.Accept(nil) }) },
@@ -227,7 +227,7 @@ var stormActs = []func(s *storm, id *ID, r *rand.Rand){
 	func(_ *storm, id *ID, _ *rand.Rand) { _ = attrs(id, ib.RTR) },
 	func(s *storm, id *ID, r *rand.Rand) {
 		id.m.mu.Lock()
-		waits := id.sync // and a call may have taken DISCONNECTED
+		waits := id.inbox.sync // and a call may have taken DISCONNECTED
 		id.m.mu.Unlock()
 		if h := s.of(id); !waits {
 			_ = id.Migrate([]*EventChannel{h.ch, h.other}[r.IntN(2)])
@@ -353,5 +353,15 @@ func (h *stormHost) calm() {
 	}
 	if err := h.m.Close(); err != nil && !errors.Is(err, ErrClosed) && !errors.Is(err, ib.ENODEV) {
 		h.t.Errorf("close: %v", err)
+	}
+}
+
+// isClosed reports whether a channel without senders is closed.
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
 }

@@ -198,12 +198,12 @@ func TestC11_GetRequestRacing(t *testing.T) {
 		client := a.resolved(TCP, b.at(port))
 		must(t, client.Connect(&ConnParam{QPN: 0x77 + i}))
 		clients = append(clients, client)
-		e, err := l.next(soon(t))
+		e, err := l.inbox.next(soon(t))
 		must(t, err)
 		events = append(events, e)
 	}
 	for _, e := range events {
-		must(t, e.ID.adopt(e))
+		must(t, e.ID.inbox.adopt(e))
 		servers = append(servers, e.ID)
 	}
 	destroy(t, servers...)

@@ -216,9 +216,9 @@ var channelMutants = []mutant{
 		test: "internal/cm TestC14_RoomMadeByTheLastUser",
 	},
 	{
-		name: "ee-context-outlives-its-channel", in: "rdmacm.closeChannel",
-		old:  "$id.m.letGo($k)",
-		new:  "false",
+		name: "ee-context-outlives-its-channel", in: "rdmacm.Channel.leave",
+		old:  "!$k.letGo()",
+		new:  "true",
 		test: "rdmacm TestC14_SharedChannel",
 	},
 	{

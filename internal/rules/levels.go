@@ -115,12 +115,14 @@ var table = []Row{
 	{"internal/judge", 9, Shell, false},
 	{"internal/explain", 9, Shell, false},
 
-	{"cmd/softhca/...", 10, Shell, false},
-	{"bench/...", 10, Shell, false},
-	{"examples/...", 10, Shell, false},
-	{"lab/...", 10, Shell, false},
-	{"capi/...", 10, Shell, false},
-	{"interop/...", 10, Shell, false},
+	{"rdmacm/stream", 10, Shell, true},
+
+	{"cmd/softhca/...", 11, Shell, false},
+	{"bench/...", 11, Shell, false},
+	{"examples/...", 11, Shell, false},
+	{"lab/...", 11, Shell, false},
+	{"capi/...", 11, Shell, false},
+	{"interop/...", 11, Shell, false},
 
 	{"internal/churn", toolLevel, Tool, false},
 	{"internal/environ/setid", toolLevel, Tool, false},
@@ -149,7 +151,7 @@ var footing = []string{
 
 // programLevel is the level of programs: commands, benchmarks, examples and
 // what runs C programs or other adapters. Tools are above it.
-const programLevel = 10
+const programLevel = 11
 
 // Program reports whether the package belongs to a program or a tool, rather than
 // to the libraries below them.

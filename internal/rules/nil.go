@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"sort"
+	"strings"
 )
 
 // NilReceivers calls the exported methods of the package whose source is in dir
@@ -74,7 +75,7 @@ func pointerMethods(dir string) (map[string]bool, error) {
 	}
 	methods := map[string]bool{}
 	m.eachFunc(func(f *File, fn *ast.FuncDecl) {
-		if f.Test || fn.Recv == nil || !fn.Name.IsExported() || !ast.IsExported(receiver(fn)) {
+		if f.Test || strings.Contains(f.Name, "/") || fn.Recv == nil || !fn.Name.IsExported() || !ast.IsExported(receiver(fn)) {
 			return
 		}
 		if _, ok := fn.Recv.List[0].Type.(*ast.StarExpr); ok {

@@ -3,7 +3,6 @@ package rules
 import (
 	"go/ast"
 	"path"
-	"strings"
 )
 
 // Limits of size, in lines and in parameters.
@@ -18,10 +17,6 @@ const (
 // sizeExempt names pure tables: a file by its path, a function as
 // "package.name".
 var sizeExempt = map[string]bool{}
-
-// methodsExempt are the types with too many methods, as "package.name", and the number that
-// each may have until it is split.
-var methodsExempt = map[string]int{"rdmacm.ID": 133}
 
 func checkFileLines(m *Module, report reporter) {
 	for _, p := range m.Packages {
@@ -70,14 +65,9 @@ func checkMethods(m *Module, report reporter) {
 					continue
 				}
 				name := p.Path + "." + receiver(fn)
-				if count[name]++; count[name] == max(limit, methodsExempt[name])+1 {
+				if count[name]++; count[name] == limit+1 {
 					report(fn.Pos(), "%s has more than %d methods: it is several types", name, limit)
 				}
-			}
-		}
-		for name, n := range methodsExempt {
-			if strings.HasPrefix(name, p.Path+".") && count[name] <= limit {
-				report(p.Files[0].AST.Package, "%s has %d methods: remove its exemption, of %d", name, count[name], n)
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fabric/ipudp"
@@ -73,6 +74,22 @@ func has(nif *net.Interface, a netip.Addr) bool {
 		}
 	}
 	return false
+}
+
+// SourceTo returns the address from which the host would send to dst; the zero value if
+// the host does not say. It sends nothing. The only error is ENETUNREACH, without a route.
+func SourceTo(dst netip.Addr) (netip.Addr, error) {
+	const discard = 9
+	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(dst, discard)))
+	if errors.Is(err, syscall.ENETUNREACH) || errors.Is(err, syscall.EHOSTUNREACH) {
+		return netip.Addr{}, fmt.Errorf("%v: %w", dst, syscall.ENETUNREACH)
+	}
+	if err != nil {
+		return netip.Addr{}, nil
+	}
+	defer func() { _ = c.Close() }() // nothing was sent
+	a, _ := netip.AddrFromSlice(c.LocalAddr().(*net.UDPAddr).IP)
+	return a.Unmap(), nil
 }
 
 // Payload returns the bytes of the largest UDP payload that leaves an

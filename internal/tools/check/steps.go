@@ -112,7 +112,7 @@ func interop(ctx context.Context) (string, error) {
 
 // locking are the packages whose tests take all locks of an adapter in Go, alone and one under the
 // other. With the tag lockorder, a lock in the wrong order panics.
-var locking = []string{"./internal/lock", "./internal/broker", "./internal/device", "./verbs", "./rdmacm", "./capi/ucm"}
+var locking = []string{"./internal/lock", "./internal/broker", "./internal/device", "./verbs", "./rdmacm", "./rdmacm/stream", "./capi/ucm"}
 
 // long matches tests of these packages that take seconds, and no locks that others do not take
 // in the same order.

@@ -36,7 +36,7 @@ var raceTests = map[string]string{
 
 // slowest are the packages whose tests take longest. Their tests start first, so that the
 // step does not end with one of them alone.
-var slowest = []string{"./verbs", "./rdmacm", "./internal/broker", "./cmd/softhca", "./capi/test"}
+var slowest = []string{"./verbs", "./rdmacm", "./rdmacm/stream", "./internal/broker", "./cmd/softhca", "./capi/test"}
 
 // runTests runs the tests of the module in dir and writes the output of go test -json to a
 // file: with the race detector according to raceTests, and with the compiler's checks of

@@ -1,6 +1,6 @@
 //go:build !portable
 
-package rdmacm
+package stream
 
 import (
 	"bufio"
@@ -39,7 +39,7 @@ func TestHelperOfCrowd(t *testing.T) {
 	size, err := strconv.Atoi(os.Getenv(crowdSize))
 	must(t, err)
 	h := newHost(t, verbs.Config{Addr: addr})
-	l, err := h.m.Listen(t.Context(), fmt.Sprintf("%s:%d", addr, crowdPort+place))
+	l, err := ListenOn(t.Context(), h.m, fmt.Sprintf("%s:%d", addr, crowdPort+place))
 	must(t, err)
 	go func() {
 		for {
@@ -69,7 +69,7 @@ func echoed(t *testing.T, h *host, to string, c *Conn, fill byte) *Conn {
 	t.Helper()
 	if c == nil {
 		var err error
-		c, err = h.m.Dial(soon(t), to)
+		c, err = DialOn(soon(t), h.m, to)
 		must(t, err)
 	}
 	sent, got := bytes.Repeat([]byte{fill}, 100<<10), make([]byte, 100<<10)

@@ -1,4 +1,4 @@
-package rdmacm
+package stream
 
 import (
 	"time"
@@ -25,13 +25,7 @@ func (d *deadline) set(t time.Time) {
 		<-d.expired // the timer has fired: wait until its function is done
 	}
 	d.timer = nil
-	over := false
-	select {
-	case <-d.expired:
-		over = true
-	default:
-	}
-	if over {
+	if isClosed(d.expired) {
 		d.expired = make(chan struct{})
 	}
 	if t.IsZero() {

@@ -1,4 +1,4 @@
-package rdmacm
+package stream
 
 import (
 	"context"
@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/ib"
-	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/lock"
+	"github.com/softhca/softhca/rdmacm"
 	"github.com/softhca/softhca/verbs"
 )
 
@@ -24,8 +24,7 @@ import (
 // Write fails with ETIMEDOUT; a program that only reads needs a deadline. The peer
 // takes data only while its program calls Read or Write. Errors are *net.OpError.
 type Conn struct {
-	id     *ID
-	ch     *EventChannel
+	id     *rdmacm.ID
 	lease  *lease // nil if the Manager is the caller's
 	linger time.Duration
 
@@ -40,9 +39,12 @@ var _ net.Conn = (*Conn)(nil)
 // errNoConn is returned by calls on a nil Conn.
 var errNoConn = fmt.Errorf("no connection: %w", ib.EINVAL)
 
-// newConn returns a Conn for an ID that has an adapter. On failure the ID is
-// unchanged.
-func newConn(id *ID, o *options) (*Conn, error) {
+// newConn returns a Conn for an ID that has an adapter. On failure the caller destroys the
+// ID.
+func newConn(id *rdmacm.ID, o *options) (*Conn, error) {
+	if err := id.SetAutoDisconnect(true); err != nil {
+		return nil, err
+	}
 	s, err := newStream(id, o)
 	if err != nil {
 		return nil, err
@@ -50,18 +52,11 @@ func newConn(id *ID, o *options) (*Conn, error) {
 	c := &Conn{id: id, linger: o.linger, stream: s}
 	c.readBy.init()
 	c.writeBy.init()
-	err = id.do(func(clock.Instant) error {
-		id.answers = true
-		return nil
-	})
-	if err != nil {
-		return nil, errors.Join(err, id.DestroyQP())
-	}
 	return c, nil
 }
 
 // ID returns the connection's ID.
-func (c *Conn) ID() *ID {
+func (c *Conn) ID() *rdmacm.ID {
 	if c == nil {
 		return nil
 	}
@@ -241,38 +236,45 @@ func (c *Conn) flush(late <-chan struct{}) (bool, error) {
 // depart disconnects and waits for the peer to agree.
 func (c *Conn) depart(ctx context.Context) error {
 	if err := c.id.Disconnect(); err != nil {
-		if errors.Is(err, errGone) || errors.Is(err, errDestroyed) {
+		if errors.Is(err, ib.ENODEV) || errors.Is(err, rdmacm.ErrClosed) {
 			return nil // the adapter is gone, or the Manager has done it
 		}
 		return err
 	}
-	for {
-		e, err := c.ch.Get(ctx)
-		if err != nil {
-			return nil // out of time, or the Manager is closed, and the connection with it
-		}
-		e.Ack()
-		switch e.Type {
-		case EventDisconnected, EventRejected, EventUnreachable, EventDeviceRemoval:
-			return nil
+	s := c.stream
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for !s.over {
+		if !s.sleep(ctx.Done()) {
+			return nil // out of time
 		}
 	}
+	return nil
+}
+
+// migrate gives the ID an event channel to itself.
+func (c *Conn) migrate(m *rdmacm.Manager) error {
+	c.stream.events = m.NewEventChannel()
+	return c.id.Migrate(c.stream.events)
 }
 
 // release destroys the objects of the connection.
 func (c *Conn) release() error {
 	err := c.id.Destroy()
-	if errors.Is(err, errDestroyed) { // by closing the Manager
+	if errors.Is(err, rdmacm.ErrClosed) { // by closing the Manager
 		err = nil
 	}
-	if c.ch != nil {
-		err = errors.Join(err, c.ch.Close())
+	if err == nil {
+		err = c.stream.destroy()
+	}
+	if c.stream.events != nil {
+		err = errors.Join(err, c.stream.events.Close())
 	}
 	return errors.Join(err, c.lease.release())
 }
 
 // await takes the next event of a channel, which must have the given type.
-func await(ctx context.Context, ch *EventChannel, t EventType) (*Event, error) {
+func await(ctx context.Context, ch *rdmacm.EventChannel, t rdmacm.EventType) (*rdmacm.Event, error) {
 	e, err := ch.Get(ctx)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package rdmacm
+package stream
 
 import (
 	"encoding/binary"

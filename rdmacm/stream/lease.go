@@ -1,15 +1,19 @@
-package rdmacm
+package stream
 
-import "sync/atomic"
+import (
+	"sync/atomic"
 
-// lease keeps the Manager of the package's Listen and Dial open while a Listener or a
-// Conn uses it. A nil lease does nothing: the Manager belongs to the caller.
+	"github.com/softhca/softhca/rdmacm"
+)
+
+// lease keeps the Manager of Listen and Dial open while a Listener or a Conn uses it. A nil
+// lease does nothing: the Manager belongs to the caller.
 type lease struct {
-	m     *Manager
+	m     *rdmacm.Manager
 	users atomic.Int32
 }
 
-func newLease(m *Manager) *lease {
+func newLease(m *rdmacm.Manager) *lease {
 	l := &lease{m: m}
 	l.users.Store(1)
 	return l

@@ -1,4 +1,4 @@
-package rdmacm
+package stream
 
 import (
 	"bytes"
@@ -15,13 +15,14 @@ import (
 	"golang.org/x/net/nettest"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/rdmacm"
 	"github.com/softhca/softhca/verbs"
 )
 
 // newConns returns two connected Conns of a and b, and the listener.
 func newConns(t testing.TB, a, b *host, opts ...Option) (c1, c2 *Conn, l *Listener) {
 	t.Helper()
-	l, err := b.m.Listen(soon(t), b.at(0).String(), opts...)
+	l, err := ListenOn(soon(t), b.m, b.at(0).String(), opts...)
 	must(t, err)
 	c1, c2 = dialed(t, a, l, opts...)
 	return c1, c2, l
@@ -36,7 +37,7 @@ func dialed(t testing.TB, a *host, l *Listener, opts ...Option) (c1, c2 *Conn) {
 		c2, err = l.Accept(soon(t))
 		got <- err
 	}()
-	c1, err := a.m.Dial(soon(t), l.Addr().String(), opts...)
+	c1, err := DialOn(soon(t), a.m, l.Addr().String(), opts...)
 	must(t, err)
 	must(t, <-got)
 	return c1, c2
@@ -319,6 +320,38 @@ func TestC11_ManagerGone(t *testing.T) {
 	must(t, l.Close())
 }
 
+// TestC11_EndedUnderTheConn closes a Manager of the program's adapter, or destroys the ID,
+// before the Conn is closed. Its calls say so, and its Close destroys what it has.
+func TestC11_EndedUnderTheConn(t *testing.T) {
+	for name, end := range map[string]func(*rdmacm.Manager, *Conn) error{
+		"Manager": func(m *rdmacm.Manager, _ *Conn) error { return m.Close() },
+		"ID":      func(_ *rdmacm.Manager, c *Conn) error { return c.ID().Destroy() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b := newPair(t)
+			m, err := rdmacm.New(a.m.Devices()...)
+			must(t, err)
+			defer func() { _ = m.Close() }() // fails if that was the end
+			c1, c2, l := newConns(t, &host{t, m, a.addr}, b)
+			must(t, c1.SetReadDeadline(time.Now().Add(waitLimit)))
+			got := make(chan error, 1)
+			go func() { got <- second(c1.Read(make([]byte, 1))) }()
+			waitUntil(t, func() bool { return c1.waiters() == 1 })
+			must(t, end(m, c1))
+			want(t, <-got, rdmacm.ErrClosed, "a read that waits")
+			want(t, second(c1.Write([]byte("x"))), rdmacm.ErrClosed, "a write")
+			must(t, c1.Close())
+			left, err := a.m.Devices()[0].Resources()
+			must(t, err)
+			if left.CMIDs = 0; left != (verbs.Resources{}) { // they may be in TIMEWAIT
+				t.Errorf("%+v are left", left)
+			}
+			must(t, c2.Close())
+			must(t, l.Close())
+		})
+	}
+}
+
 // TestC11_StreamFaults streams over a network that loses and delays packets.
 func TestC11_StreamFaults(t *testing.T) {
 	a, b := newFaultyPair(t, "drop p=0.02 op=RC_SEND,ACK")
@@ -381,19 +414,15 @@ func TestC11_HostileStream(t *testing.T) {
 	} {
 		t.Run(tt.what, func(t *testing.T) {
 			a, b := newPair(t)
-			l, err := b.m.Listen(soon(t), b.at(port).String(), WithBuffers(4, 64), WithLinger(20*time.Millisecond))
+			l, err := ListenOn(soon(t), b.m, b.at(port).String(), WithBuffers(4, 64), WithLinger(20*time.Millisecond))
 			must(t, err)
 			accepted := make(chan *Conn, 1)
 			go func() {
 				c, _ := l.Accept(soon(t))
 				accepted <- c
 			}()
-			client := a.resolved(TCP, b.at(port))
-			attr := small()
-			attr.Cap.MaxInlineData = 256
-			must(t, client.CreateQP(nil, attr))
-			must(t, client.Connect(&ConnParam{PrivateData: greeting{8, 64}.encode(), RetryCount: 7, RNRRetryCount: 7}))
-			a.take(EventEstablished)
+			client := a.resolved(b.at(port))
+			must(t, client.Connect(&rdmacm.ConnParam{PrivateData: greeting{8, 64}.encode(), RetryCount: 7, RNRRetryCount: 7}))
 			c := <-accepted
 			must(t, client.QP().PostSend(tt.wr))
 			if _, err := c.Read(make([]byte, 1)); !errors.Is(err, ib.ECONNRESET) {
@@ -422,10 +451,51 @@ func TestC11_CloseWakesAtOnce(t *testing.T) {
 	want(t, <-wrote, net.ErrClosed, "a write when its own side closes")
 	select {
 	case err := <-closed:
-		t.Errorf("Close returned %v before the calls that wait did", err)
+		t.Fatalf("Close returned %v before the calls that wait did", err)
 	default:
 	}
 	must(t, c2.Close()) // and Close need not wait longer
 	<-closed
 	must(t, l.Close())
+}
+
+// TestC11_Faults makes verbs fail in Dial and Accept: both return the error, and no
+// objects are left. The hosts' protection domains are deallocated at the end.
+func TestC11_Faults(t *testing.T) {
+	for _, verb := range []string{"AllocPD", "CreateCQ", "CreateQP", "RegMR", "PostRecv"} {
+		t.Run("dial, "+verb, func(t *testing.T) {
+			a, b := newFaultyPair(t, "fail errno=ENOMEM nth=1 op="+verb)
+			l, err := ListenOn(soon(t), b.m, ":0")
+			must(t, err)
+			to := b.at(l.ID().LocalAddr().Port()).String()
+			_, err = DialOn(soon(t), a.m, to)
+			want(t, err, ib.ENOMEM, "Dial")
+			got := make(chan *Conn, 1)
+			go func() {
+				c, _ := l.Accept(soon(t))
+				got <- c
+			}()
+			c, err := DialOn(soon(t), a.m, to) // the second attempt
+			must(t, err)
+			closeBoth(t, c, <-got)
+			must(t, l.Close())
+		})
+		t.Run("accept, "+verb, func(t *testing.T) {
+			a, b := newFaultyPair(t, "fail errno=ENOMEM nth=1 op="+verb)
+			l, err := ListenOn(soon(t), a.m, ":0")
+			must(t, err)
+			to := a.at(l.ID().LocalAddr().Port()).String()
+			got := make(chan *Conn, 1)
+			go func() {
+				c, _ := l.Accept(soon(t))
+				got <- c
+			}()
+			_, err = DialOn(soon(t), b.m, to)
+			want(t, err, ib.ECONNREFUSED, "Dial to a listener that cannot")
+			c, err := DialOn(soon(t), b.m, to)
+			must(t, err)
+			closeBoth(t, c, <-got)
+			must(t, l.Close())
+		})
+	}
 }

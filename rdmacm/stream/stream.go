@@ -1,4 +1,4 @@
-package rdmacm
+package stream
 
 import (
 	"errors"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/lock"
+	"github.com/softhca/softhca/rdmacm"
 	"github.com/softhca/softhca/verbs"
 )
 
@@ -28,6 +29,9 @@ const (
 // maxControl bounds the messages without bytes that are in flight.
 const maxControl = 4
 
+// errGone is returned once the adapter is closed or has failed.
+var errGone = fmt.Errorf("the adapter is gone: %w", ib.ENODEV)
+
 // errReset is returned once the connection is over and the peer has not ended its data.
 var errReset = fmt.Errorf("the connection is over: %w", ib.ECONNRESET)
 
@@ -43,16 +47,18 @@ var errReset = fmt.Errorf("the connection is over: %w", ib.ECONNRESET)
 // A stream needs no goroutine: any reader or writer polls the completions for all of
 // them, and sleeps on the completion channel.
 type stream struct {
+	id   *rdmacm.ID
 	qp   *verbs.QP
 	cq   *verbs.CQ
 	comp *verbs.CompChannel
 	mr   *verbs.MR
 	own  greeting
 
-	qpDone, removed <-chan struct{} // closed once the queue pair, or the adapter, is gone
+	made   []func() error       // destroy the objects of the stream apart from the queue pair, the last one first
+	events *rdmacm.EventChannel // of the ID alone; nil until the connection is established
 
 	mu      lock.Mutex[lock.Stream] // guards what follows
-	wake    chan struct{}           // closed and replaced when completions were taken
+	wake    chan struct{}           // closed and replaced when completions or events were taken
 	waiters int
 	peer    greeting
 
@@ -65,6 +71,7 @@ type stream struct {
 	control int      // messages without bytes in flight
 	done    bool     // this side has ended its data
 	closed  bool
+	over    bool  // an event has ended the connection
 	err     error // reason why no more can be sent
 }
 
@@ -74,50 +81,62 @@ type piece struct {
 	from, to uint32
 }
 
-// newStream creates the queue pair of an ID, and posts its receives. The objects of the
-// stream are destroyed with the queue pair.
-func newStream(id *ID, o *options) (*stream, error) {
+// newStream creates the queue pair of an ID, and posts its receives. On failure the ID
+// has none.
+func newStream(id *rdmacm.ID, o *options) (*stream, error) {
 	s := &stream{
-		own: greeting{uint32(o.buffers), uint32(o.size)}, wake: make(chan struct{}), comp: verbs.NewCompChannel(1),
-		removed: id.dev.removed,
+		id: id, own: greeting{uint32(o.buffers), uint32(o.size)}, wake: make(chan struct{}), comp: verbs.NewCompChannel(1),
 	}
-	if err := s.create(id); err != nil {
-		return nil, err
+	if err := s.create(id.Device()); err != nil {
+		return nil, errors.Join(err, s.destroy())
 	}
 	for i := range s.own.buffers {
 		s.free = append(s.free, s.own.buffers+i)
 		if err := s.receive(i); err != nil {
-			return nil, errors.Join(err, id.DestroyQP())
+			return nil, errors.Join(err, id.DestroyQP(), s.destroy())
 		}
 	}
 	return s, nil
 }
 
-// create creates the objects of a stream.
-func (s *stream) create(id *ID) error {
-	pd, err := id.PD()
+// create creates the objects of a stream. They are in a protection domain of their own: that
+// of the Manager must be empty when the Manager is closed, and the program may close the Conn
+// later.
+func (s *stream) create(ctx *verbs.Context) error {
+	pd, err := ctx.AllocPD()
 	if err != nil {
 		return err
 	}
+	s.made = append(s.made, pd.Dealloc)
 	n := s.own.buffers
-	if s.cq, err = id.dev.ctx.CreateCQ(int(2*n+maxControl), s.comp); err != nil {
+	if s.cq, err = ctx.CreateCQ(int(2*n+maxControl), s.comp); err != nil {
 		return err
 	}
+	s.made = append(s.made, s.cq.Destroy)
 	if s.mr, err = pd.RegMR(make([]byte, 2*uint64(n)*uint64(s.own.size)), ib.AccessLocalWrite); err != nil {
-		return errors.Join(err, s.cq.Destroy())
+		return err
 	}
-	attr := verbs.QPInitAttr{
+	s.made = append(s.made, s.mr.Dereg)
+	err = s.id.CreateQP(pd, &verbs.QPInitAttr{
 		SendCQ: s.cq, RecvCQ: s.cq, SQSig: ib.SigAll,
 		Cap: verbs.QPCap{MaxSendWR: n + maxControl, MaxRecvWR: n, MaxSendSGE: 1, MaxRecvSGE: 1},
+	})
+	s.qp = s.id.QP()
+	return err
+}
+
+// destroy destroys the objects of a stream whose queue pair is destroyed. Those of an adapter
+// that is gone are gone too.
+func (s *stream) destroy() error {
+	for last := len(s.made) - 1; last >= 0; last-- {
+		if err := s.made[last](); err != nil {
+			if _, gone := s.id.Device().QueryDevice(); gone != nil {
+				return nil
+			}
+			return err
+		}
+		s.made = s.made[:last]
 	}
-	if err := id.createQP(pd, &attr, s.mr.Dereg, s.cq.Destroy); err != nil {
-		return errors.Join(err, s.mr.Dereg(), s.cq.Destroy())
-	}
-	own := id.owned()
-	if own == nil { // the Manager is being closed
-		return errDestroyed
-	}
-	s.qp, s.qpDone = own.qp, own.done
 	return nil
 }
 
@@ -148,7 +167,14 @@ func (s *stream) bytes(buffer uint32) []byte {
 func (s *stream) fail(err error) {
 	if s.err == nil {
 		s.err = err
+		s.wakeAll()
 	}
+}
+
+// wakeAll makes the waiting calls look again.
+func (s *stream) wakeAll() {
+	close(s.wake)
+	s.wake = make(chan struct{})
 }
 
 // poll takes the pending completions, returns credits that are due, and reports whether
@@ -159,7 +185,7 @@ func (s *stream) poll() bool {
 	for {
 		n, err := s.cq.Poll(wcs[:])
 		if err != nil {
-			s.fail(s.lost(err))
+			s.fail(fmt.Errorf("%w: %w", errGone, err))
 		}
 		for i := range wcs[:n] {
 			s.complete(&wcs[i])
@@ -171,8 +197,7 @@ func (s *stream) poll() bool {
 	}
 	s.repay()
 	if taken > 0 && s.waiters > 0 {
-		close(s.wake)
-		s.wake = make(chan struct{})
+		s.wakeAll()
 	}
 	return taken > 0
 }
@@ -235,6 +260,7 @@ func (s *stream) post(id uint64, sges []verbs.SGE, flags uint32) {
 		WRID: id, Opcode: ib.WRSendWithImm, SGList: sges, ImmData: flags | s.owed,
 	})
 	if err != nil {
+		s.news()
 		s.fail(err)
 		return
 	}
@@ -295,45 +321,49 @@ func (s *stream) read(b []byte) int {
 // first. s.mu is held before and after, but not during the sleep.
 func (s *stream) wait(expired <-chan struct{}) bool {
 	if err := s.cq.ReqNotify(false); err != nil {
-		s.fail(s.lost(err))
+		s.fail(fmt.Errorf("%w: %w", errGone, err))
 		return true
 	}
-	if s.poll() {
-		return true
-	}
-	wake, ok := s.wake, true
+	return s.poll() || s.sleep(expired)
+}
+
+// sleep is wait for completions since ReqNotify, and for events.
+func (s *stream) sleep(expired <-chan struct{}) bool {
+	wake, ok, told := s.wake, true, false
 	s.waiters++
 	s.mu.Unlock()
 	select {
-	case <-s.comp.C():
+	case <-s.comp.C(): // also when the adapter goes
 	case <-wake:
-	case <-s.qpDone:
-	case <-s.removed:
+	case <-s.events.Ready():
+		told = true
 	case <-expired:
 		ok = false
 	}
 	s.mu.Lock()
 	s.waiters--
-	if err := s.lost(nil); err != nil {
-		s.fail(err)
+	if told {
+		s.news()
 	}
 	return ok
 }
 
-// lost returns the reason why the queue pair is gone; err if it is not gone.
-func (s *stream) lost(err error) error {
-	switch {
-	case isClosed(s.qpDone):
-		return fmt.Errorf("the connection was destroyed: %w", ErrClosed)
-	case isClosed(s.removed):
-		return errGone
+// news takes the events of the ID. Any event that an established connection raises is its
+// end. No event tells that the program or the Manager has destroyed the ID.
+func (s *stream) news() {
+	for e, ok := s.events.TryGet(); ok; e, ok = s.events.TryGet() {
+		e.Ack()
+		s.over = true
 	}
-	return err
+	if s.id.QP() != s.qp {
+		s.over = true
+		s.fail(fmt.Errorf("the connection was destroyed: %w", rdmacm.ErrClosed))
+	}
+	s.wakeAll()
 }
 
 // close makes all waiting calls return.
 func (s *stream) close() {
 	s.closed = true
-	close(s.wake)
-	s.wake = make(chan struct{})
+	s.wakeAll()
 }

@@ -1,6 +1,6 @@
 //go:build !portable
 
-package rdmacm
+package stream
 
 import (
 	"bufio"
@@ -21,7 +21,7 @@ import (
 // retransmitted returns the number of packets that a host has retransmitted.
 func retransmitted(t testing.TB, h *host) uint64 {
 	t.Helper()
-	all, err := h.m.devices[0].ctx.Counters()
+	all, err := h.m.Devices()[0].Counters()
 	must(t, err)
 	for _, c := range all {
 		if c.Name == "retrans_pkts" {
@@ -129,7 +129,7 @@ func TestHelperListener(t *testing.T) {
 		t.Skip("no address")
 	}
 	h := newHost(t, verbs.Config{Addr: addr})
-	l, err := h.m.Listen(t.Context(), addr+":7")
+	l, err := ListenOn(t.Context(), h.m, addr+":7")
 	must(t, err)
 	fmt.Println("listens")
 	_, err = l.Accept(t.Context())
@@ -150,12 +150,12 @@ func TestD3_KilledHost(t *testing.T) {
 	far := newHost(t, verbs.Config{Addr: loopback()})
 	first := other(t, "TestHelperListener", roleVar+"="+shared)
 	first.says(t, "listens")
-	c, err := far.m.Dial(soon(t), shared+":7")
+	c, err := DialOn(soon(t), far.m, shared+":7")
 	must(t, err)
 	first.says(t, "accepted")
 
 	b, d := newHost(t, verbs.Config{Addr: shared}), newHost(t, verbs.Config{Addr: shared})
-	id := b.id(TCP)
+	id := b.id()
 	want(t, id.BindAddr(netip.MustParseAddrPort(shared+":7")), ib.EADDRINUSE, "the port of the one who was alone")
 	must(t, id.Destroy())
 	c1, c2, l := newConns(t, b, d)

@@ -1,6 +1,6 @@
 //go:build !portable
 
-package rdmacm
+package stream
 
 import (
 	"context"
@@ -88,7 +88,7 @@ func TestD3_OneAddress(t *testing.T) {
 	c1, c2, near := newConns(t, a, b)
 	d1, d2, l := newConns(t, b, far)
 	e1, e2, fromFar := newConns(t, far, a)
-	id := a.id(TCP)
+	id := a.id()
 	port := netip.AddrPortFrom(a.addr, netip.MustParseAddrPort(near.Addr().String()).Port())
 	want(t, id.BindAddr(port), ib.EADDRINUSE, "a second program on a port")
 	must(t, id.SetReuseAddr(true))
@@ -102,7 +102,7 @@ func TestD3_OneAddress(t *testing.T) {
 				end()
 				dialing := make(chan error, 1)
 				go func() {
-					c, err := far.m.Dial(soon(t), fromFar.Addr().String())
+					c, err := DialOn(soon(t), far.m, fromFar.Addr().String())
 					if err == nil {
 						err = c.Close()
 					}
@@ -145,7 +145,7 @@ func TestD3_Ports(t *testing.T) {
 	seen := map[uint16]bool{}
 	for range many {
 		for _, h := range []*host{a, b} {
-			id := h.id(TCP)
+			id := h.id()
 			must(t, id.BindAddr(h.at(0)))
 			if p := id.LocalAddr().Port(); seen[p] {
 				t.Fatalf("both programs have port %d", p)
@@ -154,7 +154,7 @@ func TestD3_Ports(t *testing.T) {
 			}
 		}
 	}
-	x, y := a.id(TCP), b.id(TCP)
+	x, y := a.id(), b.id()
 	must(t, x.BindAddr(a.at(7)))
 	want(t, y.BindAddr(b.at(7)), ib.EADDRINUSE, "a port that another program's ID is bound to")
 	want(t, y.ResolveAddr(b.at(7), a.at(port), time.Second), ib.EADDRINUSE, "to connect from it")
@@ -164,10 +164,9 @@ func TestD3_Ports(t *testing.T) {
 	must(t, y.BindAddr(b.at(8)))
 	want(t, y.BindAddr(b.at(9)), ib.EINVAL, "a second port")
 	destroy(t, x, y)
-	y = b.id(TCP)
+	y = b.id()
 	must(t, y.ResolveAddr(b.at(7), a.at(port), time.Second)) // the port was released
-	b.take(EventAddrResolved)
-	x = a.id(TCP)
+	x = a.id()
 	want(t, x.BindAddr(netip.AddrPortFrom(netip.IPv4Unspecified(), 7)), ib.EADDRINUSE, "the port at all addresses")
 	destroy(t, x, y)
 }
@@ -175,7 +174,7 @@ func TestD3_Ports(t *testing.T) {
 // guidOf returns the node GUID of a host.
 func guidOf(t testing.TB, h *host) ib.GUID {
 	t.Helper()
-	attr, err := h.m.devices[0].ctx.QueryDevice()
+	attr, err := h.m.Devices()[0].QueryDevice()
 	must(t, err)
 	return attr.NodeGUID
 }

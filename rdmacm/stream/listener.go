@@ -1,6 +1,7 @@
-package rdmacm
+package stream
 
 import (
+	"cmp"
 	"container/list"
 	"context"
 	"errors"
@@ -11,23 +12,26 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/mad"
+	"github.com/softhca/softhca/rdmacm"
 	"github.com/softhca/softhca/verbs"
 )
 
 // Listener accepts connections from Dial.
 type Listener struct {
-	id    *ID
-	ch    *EventChannel
+	m     *rdmacm.Manager
+	id    *rdmacm.ID
+	ch    *rdmacm.EventChannel
 	o     *options
 	lease *lease // nil if the Manager is the caller's
 
-	done    chan struct{}   // closed by Close
-	removed <-chan struct{} // closed once the adapter, or the last of several, is gone
-	close   sync.Once
+	open   context.Context // ends with Close
+	cancel context.CancelFunc
+	close  sync.Once
 
-	turn    chan struct{}         // holds an element while a goroutine handles events; guards the following
-	pending map[*ID]*list.Element // accepted, and not established
-	order   list.List             // those as waiting, the oldest first
+	turn    chan struct{}                // holds an element while a goroutine handles events; guards the following
+	pending map[*rdmacm.ID]*list.Element // accepted, and not established
+	order   list.List                    // those as waiting, the oldest first
+	gone    error                        // the adapter, or the last of several, is gone
 }
 
 // waiting is an accepted connection that is not established, and the address of its peer.
@@ -45,76 +49,64 @@ var errNoListener = fmt.Errorf("no listener: %w", ib.EINVAL)
 // Dial in the same program needs another address, or the Manager of the Listener's
 // adapter.
 func Listen(ctx context.Context, addr string, opts ...Option) (*Listener, error) {
-	o, err := newOptions(opts)
+	var m *rdmacm.Manager
+	o, err := newOptions(ctx, addr, opts)
+	if err == nil {
+		m, err = o.openOn(o.addrs[0].Addr())
+	}
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", addr, err)
 	}
-	m, err := o.openOn(ctx, addr)
+	l, err := o.listen(m)
 	if err != nil {
-		return nil, fmt.Errorf("listen on %s: %w", addr, err)
-	}
-	l, err := m.Listen(ctx, addr, opts...)
-	if err != nil {
-		return nil, errors.Join(err, m.Close())
+		return nil, errors.Join(fmt.Errorf("listen on %s: %w", addr, err), m.Close())
 	}
 	l.lease = newLease(m)
 	return l, nil
 }
 
-// openOn opens an adapter on the host of an address.
-func (o *options) openOn(ctx context.Context, addr string) (*Manager, error) {
-	if o.cfg != nil {
-		return Open(*o.cfg)
-	}
-	all, err := lookup(ctx, addr)
-	if err != nil {
-		return nil, err
-	}
-	cfg := verbs.Config{}
-	if a := all[0].Addr(); !a.IsUnspecified() {
+// openOn opens an adapter on an address.
+func (o *options) openOn(a netip.Addr) (*rdmacm.Manager, error) {
+	cfg := cmp.Or(o.cfg, &verbs.Config{})
+	if o.cfg == nil && !a.IsUnspecified() {
 		cfg.Addr = a.String()
 	}
-	return Open(cfg)
+	return rdmacm.Open(*cfg)
 }
 
-// Listen accepts connections at an address such as "10.0.0.1:7471"; without a host, at
+// ListenOn accepts connections at an address such as "10.0.0.1:7471"; without a host, at
 // every IPv4 address of the Manager's adapters. Port 0 stands for any free port. ctx
-// bounds the resolution of a host name. Errors are those of BindAddr and of the ID's
-// Listen.
-func (m *Manager) Listen(ctx context.Context, addr string, opts ...Option) (*Listener, error) {
-	l, err := m.listen(ctx, addr, opts)
+// bounds the resolution of a host name; of several addresses it uses the first that an
+// adapter has. Errors are those of BindAddr and of the ID's Listen.
+func ListenOn(ctx context.Context, m *rdmacm.Manager, addr string, opts ...Option) (*Listener, error) {
+	var l *Listener
+	o, err := newOptions(ctx, addr, opts)
+	if err == nil {
+		l, err = o.listen(m)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", addr, err)
 	}
 	return l, nil
 }
 
-func (m *Manager) listen(ctx context.Context, addr string, opts []Option) (*Listener, error) {
-	if m == nil {
-		return nil, errNoManager
-	}
-	o, err := newOptions(opts)
-	if err != nil {
+func (o *options) listen(m *rdmacm.Manager) (l *Listener, err error) {
+	l = &Listener{m: m, o: o, ch: m.NewEventChannel(), turn: make(chan struct{}, 1), pending: make(map[*rdmacm.ID]*list.Element)}
+	if l.id, err = m.CreateID(l.ch, rdmacm.TCP); err != nil {
 		return nil, err
 	}
-	all, err := lookup(ctx, addr)
-	if err != nil {
-		return nil, err
+	for _, a := range o.addrs {
+		if err = l.id.BindAddr(a); !errors.Is(err, ib.ENODEV) && !errors.Is(err, ib.EADDRNOTAVAIL) {
+			break
+		}
 	}
-	l := &Listener{
-		o: o, ch: m.NewEventChannel(), done: make(chan struct{}), turn: make(chan struct{}, 1), pending: make(map[*ID]*list.Element),
-	}
-	if l.id, err = m.CreateID(l.ch, TCP); err != nil {
-		return nil, err
-	}
-	err = l.id.BindAddr(m.reachable(all))
 	if err == nil {
 		err = l.id.Listen(o.backlog)
 	}
 	if err != nil {
 		return nil, errors.Join(err, l.id.Destroy(), l.ch.Close())
 	}
-	l.removed = l.id.removed()
+	l.open, l.cancel = context.WithCancel(context.Background())
 	return l, nil
 }
 
@@ -122,7 +114,7 @@ func (m *Manager) listen(ctx context.Context, addr string, opts []Option) (*List
 func (l *Listener) Addr() net.Addr { return Addr{l.ID().LocalAddr()} }
 
 // ID returns the listener's ID.
-func (l *Listener) ID() *ID {
+func (l *Listener) ID() *rdmacm.ID {
 	if l == nil {
 		return nil
 	}
@@ -144,57 +136,48 @@ func (l *Listener) accept(ctx context.Context) (*Conn, error) {
 	if l == nil {
 		return nil, errNoListener
 	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(l.open, func() { cancel(net.ErrClosed) })()
 	select {
 	case l.turn <- struct{}{}:
 		defer func() { <-l.turn }()
-	case <-l.done:
-		return nil, net.ErrClosed
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, context.Cause(ctx)
 	}
-	for !isClosed(l.done) {
-		e, err := l.ch.take()
-		if err != nil {
+	for l.gone == nil && l.open.Err() == nil {
+		e, err := l.ch.Get(ctx)
+		switch {
+		case errors.Is(err, rdmacm.ErrClosed): // by closing the Manager
 			return nil, net.ErrClosed
+		case err != nil:
+			return nil, context.Cause(ctx)
 		}
-		if e != nil {
-			e.Ack()
-			if c := l.step(e); c != nil {
-				return c, nil
-			}
-			continue
-		}
-		select {
-		case <-l.ch.ready:
-		case <-l.removed:
-			return nil, errGone
-		case <-l.ch.m.done:
-		case <-l.done:
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		e.Ack()
+		if c := l.step(e); c != nil {
+			return c, nil
 		}
 	}
-	return nil, net.ErrClosed
+	return nil, cmp.Or(l.gone, net.ErrClosed)
 }
 
 // step handles an event and returns a connection if one is established.
-func (l *Listener) step(e *Event) *Conn {
+func (l *Listener) step(e *rdmacm.Event) *Conn {
 	switch {
-	case e.Type == EventConnectRequest:
+	case e.Type == rdmacm.EventConnectRequest:
 		l.answer(e)
 		return nil
-	case e.ID == l.id:
-		return nil // DEVICE_REMOVAL: all callers see it by removed
+	case e.ID == l.id: // DEVICE_REMOVAL
+		l.gone = e.Err
+		return nil
 	}
 	w := l.pending[e.ID]
 	if w == nil {
 		return nil
 	}
 	c := l.remove(w)
-	if e.Type == EventEstablished {
-		own := l.id.m.NewEventChannel()
-		if err := e.ID.Migrate(own); err == nil {
-			c.ch = own
+	if e.Type == rdmacm.EventEstablished {
+		if err := c.migrate(l.m); err == nil {
 			return c
 		}
 	}
@@ -231,7 +214,7 @@ func (l *Listener) oldest() *list.Element {
 // answer accepts a request from a Conn. If too many connections already wait for RTU, it drops
 // the oldest of the address that has the most: a peer that never sends one must not keep
 // others out.
-func (l *Listener) answer(e *Event) {
+func (l *Listener) answer(e *rdmacm.Event) {
 	peer, err := parseGreeting(e.Param.PrivateData)
 	reason := mad.RejConsumer
 	var c *Conn
@@ -245,18 +228,29 @@ func (l *Listener) answer(e *Event) {
 	if err != nil {
 		// If the peer has given up, there is nothing to reject.
 		why := err.Error()
-		_ = e.ID.RejectWith(reason, []byte(why[:min(len(why), rejData)]))
+		_ = e.ID.RejectWith(reason, []byte(why[:min(len(why), reasonLen)]))
 		_ = e.ID.Destroy()
 		return
 	}
 	c.stream.meet(peer)
 	c.lease = l.lease
 	c.lease.take()
+	w := waiting{c, peerOf(e.ID)}
 	if err := e.ID.Accept(c.param()); err != nil {
 		_ = c.release() // the request was rejected
 		return
 	}
-	l.pending[e.ID] = l.order.PushBack(waiting{c, e.source})
+	l.pending[e.ID] = l.order.PushBack(w)
+}
+
+// reasonLen is the room for private data in a REJ.
+const reasonLen = 148
+
+// peerOf returns the address to which answers to a request go. PeerAddr is what the request
+// says, which can be any address.
+func peerOf(id *rdmacm.ID) netip.Addr {
+	attr, _, _ := id.QPAttr(ib.RTR) // known from the request on
+	return attr.AV.DGID.Addr()
 }
 
 // Close ends the listener. Connections that Accept returned continue; others are
@@ -267,13 +261,13 @@ func (l *Listener) Close() error {
 	}
 	err := net.ErrClosed
 	l.close.Do(func() {
-		close(l.done)
+		l.cancel()
 		l.turn <- struct{}{}
 		for l.order.Len() > 0 {
 			_ = l.remove(l.order.Front()).release() // it has no other user
 		}
 		err = l.id.Destroy()
-		if errors.Is(err, errDestroyed) { // by closing the Manager
+		if errors.Is(err, rdmacm.ErrClosed) { // by closing the Manager
 			err = nil
 		}
 		err = errors.Join(err, l.ch.Close(), l.lease.release())

@@ -1,6 +1,7 @@
-package rdmacm
+package stream
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"fmt"
@@ -8,19 +9,21 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/rdmacm"
 	"github.com/softhca/softhca/verbs"
 )
 
 // TestC11_DialErrors checks the errors of Dial, and that nothing is left.
 func TestC11_DialErrors(t *testing.T) {
 	a, b := newPair(t)
-	l := b.listener(TCP, 0)
+	l := b.listener()
 	for _, tt := range []struct {
 		addr string
 		opt  Option
@@ -36,53 +39,64 @@ func TestC11_DialErrors(t *testing.T) {
 		if tt.opt != nil {
 			opts = []Option{tt.opt}
 		}
-		c, err := a.m.Dial(soon(t), tt.addr, opts...)
+		c, err := DialOn(soon(t), a.m, tt.addr, opts...)
 		if c != nil || err == nil || tt.err != nil && !errors.Is(err, tt.err) {
 			t.Errorf("dial %s: %v, want %v", tt.addr, err, tt.err)
 		}
 	}
 	const closed = "nothing listens on that port there, in port space tcp"
-	if _, err := a.m.Dial(soon(t), "10.0.0.2:9"); err == nil || !strings.Contains(err.Error(), closed) {
+	if _, err := DialOn(soon(t), a.m, "10.0.0.2:9"); err == nil || !strings.Contains(err.Error(), closed) {
 		t.Errorf("dial a port without a listener: %v, want %q", err, closed)
 	}
 	got := make(chan error, 1)
 	go func() {
-		_, err := a.m.Dial(soon(t), b.at(port).String())
+		_, err := DialOn(soon(t), a.m, b.at(port).String())
 		got <- err
 	}()
-	e := b.take(EventConnectRequest)
-	if _, err := parseGreeting(e.Param.PrivateData); err != nil {
+	server, err := l.GetRequest(soon(t))
+	must(t, err)
+	if _, err := parseGreeting(server.Event().Param.PrivateData); err != nil {
 		t.Error(err)
 	}
-	withQP(t, e.ID)
-	must(t, e.ID.Accept(nil)) // without a greeting
+	if from := peerOf(server); from != a.addr {
+		t.Errorf("the request is from %v, want %v", from, a.addr)
+	}
+	must(t, withQP(t, server).Accept(nil)) // without a greeting
 	want(t, <-got, ib.EINVAL, "Dial to a program that is no Listener")
-	destroy(t, e.ID, l)
-	waitUntil(t, func() bool { return len(a.m.ids) == 0 })
+	destroy(t, server, l)
+	waitUntil(t, func() bool { return a.m.IDs() == 0 })
 }
 
 // TestC11_DialCanceled cancels a Dial: the listener's side gets a REJ.
 func TestC11_DialCanceled(t *testing.T) {
 	a, b := newPair(t)
-	l := b.listener(TCP, 0)
+	l := b.listener()
 	ctx, cancel := context.WithCancel(context.Background())
 	got := make(chan error, 1)
 	go func() {
-		_, err := a.m.Dial(ctx, b.at(port).String())
+		_, err := DialOn(ctx, a.m, b.at(port).String())
 		got <- err
 	}()
-	server := withQP(t, b.take(EventConnectRequest).ID)
+	server, err := l.GetRequest(soon(t))
+	must(t, err)
+	withQP(t, server)
 	cancel()
-	err := <-got
+	err = <-got
 	want(t, err, context.Canceled, "Dial that is taken back")
 	if text := err.Error(); !strings.HasPrefix(text, "dial 10.0.0.2:") || !strings.Contains(text, "no answer to the request to connect") {
 		t.Errorf("a canceled Dial does not say what it waited for: %s", text)
 	}
-	waitUntil(t, func() bool { return b.counters().Received[2] == 1 }) // its REJ
+	waitUntil(t, func() bool {
+		n, _ := b.cm()
+		return n.Received[2] == 1
+	}) // its REJ
 	want(t, server.Accept(nil), ib.EINVAL, "Accept of a request that is taken back")
 	destroy(t, server, l)
-	if n := a.conns() + b.conns(); n != 0 {
-		t.Errorf("%d connections are left", n)
+	if _, n := a.cm(); n != 0 {
+		t.Errorf("%d connections are left of the Dial", n)
+	}
+	if _, n := b.cm(); n != 0 {
+		t.Errorf("%d connections are left of the request", n)
 	}
 }
 
@@ -90,7 +104,7 @@ func TestC11_DialCanceled(t *testing.T) {
 // goroutines accept.
 func TestC11_AcceptContext(t *testing.T) {
 	a, b := newPair(t)
-	l, err := b.m.Listen(soon(t), b.at(0).String())
+	l, err := ListenOn(soon(t), b.m, b.at(0).String())
 	must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	got := make(chan error, 3)
@@ -111,7 +125,7 @@ func TestC11_AcceptContext(t *testing.T) {
 	}
 	var all []*Conn
 	for range 3 {
-		c, err := a.m.Dial(soon(t), l.Addr().String())
+		c, err := DialOn(soon(t), a.m, l.Addr().String())
 		must(t, err)
 		must(t, <-got)
 		all = append(all, c)
@@ -129,7 +143,7 @@ func TestC11_AcceptContext(t *testing.T) {
 	want(t, <-got, net.ErrClosed, "Accept when the listener is closed")
 	want(t, <-got, net.ErrClosed, "Accept when the listener is closed")
 	want(t, l.Close(), net.ErrClosed, "a second Close")
-	if _, err := b.m.Listen(soon(t), "10.0.0.9:1"); !errors.Is(err, ib.EADDRNOTAVAIL) {
+	if _, err := ListenOn(soon(t), b.m, "10.0.0.9:1"); !errors.Is(err, ib.EADDRNOTAVAIL) {
 		t.Errorf("listen on a foreign address: %v", err)
 	}
 }
@@ -138,7 +152,7 @@ func TestC11_AcceptContext(t *testing.T) {
 // that are never established are bounded, and the listener closes while some are pending.
 func TestC11_Strangers(t *testing.T) {
 	a, b := newFaultyPair(t, "drop op=RTU")
-	l, err := b.m.Listen(soon(t), b.at(port).String(), WithBacklog(1))
+	l, err := ListenOn(soon(t), b.m, b.at(port).String(), WithBacklog(1))
 	must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -146,35 +160,27 @@ func TestC11_Strangers(t *testing.T) {
 		_, err := l.Accept(ctx)
 		done <- err
 	}()
-	stranger := withQP(t, a.resolved(TCP, b.at(port)))
-	must(t, stranger.Connect(nil))
-	if e := a.take(EventRejected); !strings.HasPrefix(string(e.Param.PrivateData), "the peer does not speak") {
-		t.Errorf("a stranger hears %q", e.Param.PrivateData)
+	stranger := a.resolved(b.at(port))
+	var no *rdmacm.RejectError
+	if err := stranger.Connect(nil); !errors.As(err, &no) || !strings.HasPrefix(string(no.PrivateData), "the peer does not speak") {
+		t.Errorf("a stranger hears %v", err)
 	}
-	ask := func() *ID {
-		id := withQP(t, a.resolved(TCP, b.at(port)))
-		must(t, id.Connect(&ConnParam{PrivateData: greeting{16, 64}.encode()}))
-		return id
+	ask := func() (*rdmacm.ID, *rdmacm.EventChannel) {
+		id, ch := a.resolved(b.at(port)), a.m.NewEventChannel()
+		must(t, id.Connect(&rdmacm.ConnParam{PrivateData: greeting{16, 64}.encode()})) // its RTU is lost
+		must(t, id.Migrate(ch))
+		return id, ch
 	}
-	slow := ask()
-	a.take(EventEstablished) // its RTU is lost
-	late := ask()
-	for range 2 { // the slow connection is dropped
-		e, err := a.ch.Get(soon(t))
-		must(t, err)
-		e.Ack()
-		if want := map[*ID]EventType{slow: EventRejected, late: EventEstablished}[e.ID]; e.Type != want {
-			t.Errorf("one connection too many: %v, want %v", e.Type, want)
-		}
-	}
+	slow, ofSlow := ask()
+	late, ofLate := ask()
+	_, err = await(soon(t), ofSlow, rdmacm.EventRejected)
+	want(t, err, ib.ECONNREFUSED, "the slower of one connection too many")
 	cancel()
 	want(t, <-done, context.Canceled, "Accept with a context that ends")
 	must(t, l.Close())
-	a.take(EventRejected)
+	_, err = await(soon(t), ofLate, rdmacm.EventRejected)
+	want(t, err, ib.ECONNREFUSED, "a connection that is not established when the listener closes")
 	destroy(t, stranger, slow, late)
-	if n := b.conns(); n != 0 {
-		t.Logf("%d connections in TIMEWAIT", n)
-	}
 }
 
 // TestC11_OwnAdapters opens adapters by the package's Listen and Dial. They close with
@@ -215,7 +221,7 @@ func TestC11_OwnAdapters(t *testing.T) {
 // TestC11_HTTP serves HTTP over Conns.
 func TestC11_HTTP(t *testing.T) {
 	a, b := newPair(t)
-	l, err := b.m.Listen(soon(t), ":80")
+	l, err := ListenOn(soon(t), b.m, ":80")
 	must(t, err)
 	srv := &http.Server{ReadHeaderTimeout: waitLimit, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprintf(w, "%s over %s", r.URL.Path, r.Context().Value(http.LocalAddrContextKey).(net.Addr).Network())
@@ -223,7 +229,7 @@ func TestC11_HTTP(t *testing.T) {
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(l.NetListener()) }()
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
-		return a.m.Dial(ctx, addr)
+		return DialOn(ctx, a.m, addr)
 	}}
 	client := http.Client{Transport: transport, Timeout: waitLimit}
 	var wg sync.WaitGroup
@@ -305,7 +311,7 @@ func TestDeadline(t *testing.T) {
 func TestC11_AcceptAfterRemoval(t *testing.T) {
 	for _, host := range []string{"10.0.0.1", ""} {
 		h := newHost(t, verbs.Config{Network: verbs.NewNetwork(), Addr: "10.0.0.1"})
-		l, err := h.m.Listen(soon(t), net.JoinHostPort(host, "0"))
+		l, err := ListenOn(soon(t), h.m, net.JoinHostPort(host, "0"))
 		must(t, err)
 		const waiting = 3
 		got := make(chan error, waiting)
@@ -325,12 +331,17 @@ func TestC11_AcceptAfterRemoval(t *testing.T) {
 	}
 }
 
-// TestAddrErrorSaysWhy checks that errors name an address that no adapter can reach, and
-// a port space that does not exist on RoCE.
-func TestAddrErrorSaysWhy(t *testing.T) {
-	for ps, why := range map[PortSpace]string{TCP: "no adapter here has a way to 192.0.2.9: ", IPoIB: "port space ipoib does not exist with RoCE: "} {
-		if e := addrError(ps, netip.MustParseAddr("192.0.2.9")); e.Err == nil || !strings.HasPrefix(e.Err.Error(), why) {
-			t.Errorf("port space %v: %v, want %q", ps, e.Err, why)
+// TestC11_OldestOfTheLargest: a Listener that is full drops the connection that waits longest
+// of the address that has the most, of equals the first.
+func TestC11_OldestOfTheLargest(t *testing.T) {
+	for from, want := range map[string]int{"a": 0, "abb": 1, "abcbc": 1, "bacca": 1, "abccab": 0, "cabcab": 0, "abccc": 2} {
+		var l Listener
+		var all []*list.Element
+		for i := range len(from) {
+			all = append(all, l.order.PushBack(waiting{from: netip.AddrFrom4([4]byte{10, 0, 0, from[i]})}))
+		}
+		if got := slices.Index(all, l.oldest()); got != want {
+			t.Errorf("of %q the connection %d is dropped, want %d", from, got, want)
 		}
 	}
 }

@@ -1,6 +1,6 @@
 //go:build !portable
 
-package rdmacm
+package stream
 
 import (
 	"bufio"
@@ -59,7 +59,7 @@ func TestHelperVisitor(t *testing.T) {
 // returning makes a host echo the data of every connection to a port.
 func returning(t *testing.T, h *host, port string) {
 	t.Helper()
-	l, err := h.m.Listen(t.Context(), h.addr.String()+":"+port)
+	l, err := ListenOn(t.Context(), h.m, h.addr.String()+":"+port)
 	must(t, err)
 	t.Cleanup(func() { _ = l.Close() }) // fails if its Manager was closed
 	go func() {
@@ -184,7 +184,7 @@ func nobodyElse(t *testing.T, h *host, visitors int) {
 		}
 	}
 	for n := range visitors {
-		id := h.id(TCP)
+		id := h.id()
 		must(t, id.BindAddr(netip.AddrPortFrom(h.addr, uint16(firstVisitorPort+n))))
 		if err := id.Listen(1); err != nil {
 			t.Errorf("port %d of a visitor that has ended: %v", firstVisitorPort+n, err)

@@ -1,7 +1,9 @@
-package rdmacm
+package stream
 
 import (
+	"context"
 	"fmt"
+	"net/netip"
 	"time"
 
 	"github.com/softhca/softhca/ib"
@@ -11,8 +13,9 @@ import (
 // Option configures Listen and Dial.
 type Option func(*options)
 
-// options holds the values of the options.
+// options holds the values of the options, and what the address of Listen or Dial names.
 type options struct {
+	addrs   []netip.AddrPort // at least one
 	cfg     *verbs.Config
 	backlog int
 	buffers int
@@ -28,21 +31,22 @@ const (
 	maxSize    = 1 << 20
 )
 
-func newOptions(opts []Option) (*options, error) {
-	o := &options{backlog: 128, buffers: 16, size: 32 << 10, linger: 5 * time.Second}
+func newOptions(ctx context.Context, addr string, opts []Option) (o *options, err error) {
+	o = &options{backlog: 128, buffers: 16, size: 32 << 10, linger: 5 * time.Second}
 	for _, f := range opts {
 		f(o)
 	}
 	if o.buffers < minBuffers || o.buffers > maxBuffers || o.size < 1 || o.size > maxSize {
 		return nil, fmt.Errorf("%d buffers (%d to %d) of %d bytes (1 to %d): %w", o.buffers, minBuffers, maxBuffers, o.size, maxSize, ib.EINVAL)
 	}
-	return o, nil
+	o.addrs, err = lookup(ctx, addr)
+	return o, err
 }
 
-// WithConfig makes the package's Listen and Dial open this adapter. Without it, Listen
-// uses the address that it listens on, and Dial the address from which the host would
-// send to the peer; for a peer on a loopback address, a free one of 127.0.0.0/8. It
-// has no effect on the methods of a Manager.
+// WithConfig makes Listen and Dial open this adapter. Without it, Listen uses the
+// address that it listens on, and Dial the address from which the host would send to the
+// peer; for a peer on a loopback address, a free one of 127.0.0.0/8. It has no effect on
+// ListenOn and DialOn.
 func WithConfig(cfg verbs.Config) Option { return func(o *options) { o.cfg = &cfg } }
 
 // WithBacklog sets the maximum number of requests that wait for Accept, and of
