@@ -8,8 +8,12 @@ import (
 // bulkCutoff is the length in bytes from which hash/crc32, which has machine
 // code for long inputs, beats the loop here. For short ones its call through
 // a function variable costs more than the work, and makes arrays on the stack
-// escape.
-const bulkCutoff = 64
+// escape. That machine code takes multiples of bulkUnit; what is left over,
+// such as the AETH of a READ response, hash/crc32 would take byte by byte.
+const (
+	bulkCutoff = 64
+	bulkUnit   = 16
+)
 
 // slicing holds, in row i, what each byte leaves in the CRC register after i
 // more zero bytes: eight rows take eight bytes at a step.
@@ -47,7 +51,9 @@ func step4(reg, word uint32) uint32 {
 // hash/crc32 calls a CRC.
 func update(reg uint32, b []byte) uint32 {
 	if len(b) >= bulkCutoff {
-		return ^crc32.Update(^reg, crc32.IEEETable, b)
+		n := len(b) &^ (bulkUnit - 1)
+		reg = ^crc32.Update(^reg, crc32.IEEETable, b[:n])
+		b = b[n:]
 	}
 	return updateShort(reg, b)
 }
