@@ -175,7 +175,7 @@ var queueMutants = []mutant{
 	{
 		name: "modify-raises-events-with-the-locks-of-the-queues", in: "internal/qp.QP.accept",
 		old:  "q.store(attr, mask); return $m, nil",
-		new:  "now := q.ep.env.Now; q.store(attr, mask); q.carryOut(now, &$m); q.enter(now, &$m); $m.to = ib.RESET; return $m, nil",
+		new:  "now := q.ep.env.now; q.store(attr, mask); q.carryOut(now, &$m); q.enter(now, &$m); $m.to = ib.RESET; return $m, nil",
 		test: "internal/qp TestEventsOfModify",
 	},
 }
