@@ -19,17 +19,23 @@ func newChunkSize(windowBytes, mtu int) chunkSize {
 
 // requests returns the number of requests that a READ or an atomic needs.
 func (c chunkSize) requests(w *begunWR) uint32 {
+	if c.one(w) {
+		return 1
+	}
 	rest := c / 2
 	return uint32(max(1, (chunkSize(w.last.Distance(w.first))+c-rest)/c))
 }
 
+// one reports whether w needs one request for certain. Most do, so this comes before the
+// divisions.
+func (c chunkSize) one(w *begunWR) bool { return w.last.Distance(w.first) < uint32(c) }
+
 // at returns the first and the last PSN of the request that covers p.
 func (c chunkSize) at(w *begunWR, p ib.PSN) (first, last ib.PSN) {
-	size := uint32(c)
-	if w.last.Distance(w.first) < size {
+	if c.one(w) {
 		return w.first, w.last
 	}
-	n := c.requests(w)
+	size, n := uint32(c), c.requests(w)
 	i := min(p.Distance(w.first)/size, n-1)
 	if first = w.first.Add(i * size); i == n-1 {
 		return first, w.last

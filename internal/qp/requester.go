@@ -195,6 +195,9 @@ func (r *requester) cost(w *begunWR, psn ib.PSN) uint32 {
 	if w.kind != begunAnswered {
 		return flow.PacketCost(min(w.length-psn.Distance(w.first)*mtu, mtu))
 	}
+	if w.first == w.last {
+		return flow.PacketCost(w.returned())
+	}
 	_, end := r.chunk.at(w, psn)
 	tail := min(w.returned()-end.Distance(w.first)*mtu, mtu)
 	return end.Distance(psn)*flow.PacketCost(mtu) + flow.PacketCost(tail)
