@@ -12,9 +12,10 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// binding is the place of an ID: its port space and service, its adapter and addresses. It
-// keeps the port in the Manager's table and, if other processes share the adapters'
-// addresses, reserves it there. A listener's binding keeps the port's service open.
+// binding is the local and peer address of an ID, with its adapter, port space and service.
+// It holds the port in the Manager's table. If other processes share the address of an
+// adapter, it also reserves the port at that adapter. A listener's binding keeps the port's
+// service open.
 //
 // The fields are written with ID.call and m.mu held: either suffices to read. Service,
 // adapter and addresses are final once the peer's address is resolved, and in the ID of a

@@ -152,7 +152,7 @@ func (l *link) leaveChannel() error {
 	if err := l.channel.leave(); err != nil {
 		return err
 	}
-	l.channel = nil
+	l.channel = nil // not on the adapter's thread, which reads it only while there is a connection
 	return nil
 }
 

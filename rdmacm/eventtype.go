@@ -12,14 +12,14 @@ const (
 	EventRouteError                       // never raised: on RoCE there is always a route
 	EventConnectRequest                   // a peer requests a connection; ID is new, Listener received it
 	EventConnectResponse                  // the peer accepted, and the ID has no QP of CreateQP: Establish finishes
-	EventConnectError                     // the QP could not be moved; Status is a negative errno
+	EventConnectError                     // the QP could not be moved; Status is -1, Err the reason
 	EventUnreachable                      // no answer, -ETIMEDOUT, or a bad SIDR status, positive
 	EventRejected                         // Status is the reason, a mad.RejReason
 	EventEstablished                      // both sides may send; UD: the peer's QP is known
 	EventDisconnected                     // by either side
 	EventDeviceRemoval                    // the adapter was closed or failed
 	EventMulticastJoin                    // JoinMulticast is done
-	EventMulticastError                   // it failed; Status is a negative errno
+	EventMulticastError                   // JoinMulticast failed; Status is -1, Err the reason
 	EventAddrChange                       // never raised: addresses of an adapter do not change
 	EventTimewaitExit                     // no packet of the connection can be in flight any more
 	numEvents

@@ -32,8 +32,9 @@ const (
 var errDestroyed = fmt.Errorf("the ID is nil or destroyed: %w", ErrClosed)
 
 // ID is a connection, a listener or a UD service, like struct rdma_cm_id. Calls that
-// lead to an event return at once, and the event reports the result. An ID without an
-// event channel is synchronous: its calls wait for the event and return its error.
+// lead to an event return at once, and the event reports the result. Such a call fails with
+// ENOMEM while 64 events of the ID are pending. An ID without an event channel is
+// synchronous: its calls wait for the event and return its error.
 //
 // Several goroutines may call methods at once. A call that the ID's state does not
 // allow fails with EINVAL and changes nothing. After the adapter is gone, all calls

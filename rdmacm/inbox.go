@@ -21,7 +21,7 @@ const maxWaiting = 64
 type inbox struct {
 	id      *ID // constant
 	ch      *EventChannel
-	sync    bool   // no other inbox uses ch
+	sync    bool   // the ID is synchronous: CreateID or Migrate created ch for it alone
 	last    *Event // sync: the last event that a call took; acknowledged with the next
 	acks    ackCount
 	waiting int     // events in ch

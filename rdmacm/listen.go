@@ -22,7 +22,7 @@ const minSilent = 256
 // most and by default 1024; an address of another host can have three quarters of it.
 // Further requests go unanswered until the peer repeats them. backlog, but at least 256,
 // also bounds the accepted connections that are not established: of more than that the
-// oldest, of the address that has the most, fails with CONNECT_ERROR.
+// oldest one of the address that has the most fails with UNREACHABLE.
 //
 // Errors: EINVAL in another state; EADDRINUSE and EADDRNOTAVAIL if the ID shares the
 // port with others, which SetReuseAddr allows, or if another Manager of the adapter has
@@ -98,7 +98,9 @@ func (b *binding) stopListening() {
 
 // GetRequest waits for a request on a synchronous listener, until ctx ends, and
 // returns its ID, which is synchronous too; its Event is the CONNECT_REQUEST.
-// EINVAL if the ID is not a listener or has an event channel.
+// EINVAL if the ID is not a listener or has an event channel; ENODEV once the adapter, or
+// the last of several, is gone; ErrClosed once the ID or the Manager is closed; ctx.Err when
+// ctx ends.
 func (id *ID) GetRequest(ctx context.Context) (*ID, error) {
 	if id == nil {
 		return nil, fmt.Errorf("get request: %w", errDestroyed)
@@ -112,6 +114,9 @@ func (id *ID) GetRequest(ctx context.Context) (*ID, error) {
 	e, err := id.inbox.next(ctx)
 	if err == nil {
 		err = e.Err
+	}
+	if err != nil && e != nil && e.Type == EventDeviceRemoval {
+		id.inbox.post(&Event{Type: e.Type, Err: e.Err, Status: e.Status}) // for other calls, and later ones
 	}
 	switch {
 	case err != nil:

@@ -219,3 +219,30 @@ func TestC11_TwoAdapters(t *testing.T) {
 	destroy(t, l)
 	must(t, m.Close())
 }
+
+// TestC11_GetRequestWithoutAdapter removes the adapter of a synchronous listener: calls that
+// wait, and later ones, return ENODEV.
+func TestC11_GetRequestWithoutAdapter(t *testing.T) {
+	dev, err := verbs.Open(verbs.Config{Addr: "10.0.0.2", Network: verbs.NewNetwork()})
+	must(t, err)
+	m, err := New(dev)
+	must(t, err)
+	l, err := m.CreateID(nil, TCP)
+	must(t, err)
+	must(t, l.Listen(0))
+	got := make(chan error, 2)
+	get := func() {
+		_, err := l.GetRequest(soon(t))
+		got <- err
+	}
+	go get()
+	go get()
+	must(t, dev.Close())
+	for _, what := range []string{"one call that waits", "another call that waits"} {
+		want(t, <-got, ib.ENODEV, what)
+	}
+	get()
+	want(t, <-got, ib.ENODEV, "a later call")
+	destroy(t, l)
+	must(t, m.Close())
+}

@@ -8,8 +8,9 @@ import (
 // bulkCutoff is the length in bytes from which hash/crc32, which has machine
 // code for long inputs, beats the loop here. For short ones its call through
 // a function variable costs more than the work, and makes arrays on the stack
-// escape. That machine code takes multiples of bulkUnit; what is left over,
-// such as the AETH of a READ response, hash/crc32 would take byte by byte.
+// escape. That machine code handles multiples of bulkUnit bytes. hash/crc32
+// would process the rest, such as the last bytes of a READ response with an
+// AETH, byte by byte; update uses the loop here.
 const (
 	bulkCutoff = 64
 	bulkUnit   = 16

@@ -1,4 +1,4 @@
-// Package device is a running adapter: the engine (internal/hca) with a port, a
+// Package device is a running adapter: the engine (internal/hca, which creates internal/shard) with a port, a
 // driver, asynchronous events and injected faults. Package verbs is its public
 // interface, and package rdmacm connects over it.
 //

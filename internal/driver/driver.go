@@ -100,7 +100,8 @@ func (d *Driver) Do(f func(now clock.Instant)) (err error) {
 	now := d.now()
 	if d.shard.Owes() || d.coalesce.waiting.Load() {
 		// Packets that are owed are sent before f can destroy the objects that owe them.
-		// MADs belong to no such object: they leave with those of f.
+		// MADs belong to no such object, so they leave together with those of f; if f
+		// creates QP1 as a queue pair, they wait until it is destroyed.
 		d.transmit(now)
 	}
 	f(now)
@@ -422,9 +423,10 @@ func (d *Driver) await(next wait) error {
 }
 
 // turn steps aside for pollers, or runs a round. While others poll, it does not wait
-// for the lock: they would have to wait until this thread is scheduled. A call that
-// waited for the lock during the round runs before the goroutine waits at the port: the
-// runtime does not know that this blocks, and might leave the call queued behind it.
+// for the lock: they would have to wait until this thread is scheduled. If a call of Do
+// waited for the lock during the round, turn asks for a yield before the goroutine waits at
+// the port: the runtime does not know that this wait blocks, and might leave the call queued
+// behind it.
 func (d *Driver) turn() (next wait, alive bool) {
 	if aside := d.pollers.look(d.now()); aside > 0 {
 		if d.stranded() { // before sending anything, whose answer could arrive just then

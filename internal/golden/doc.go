@@ -1,3 +1,3 @@
-// Package golden compares what tests make with files of the repository, or writes these with the
-// flag -rewrite. Only tests import it.
+// Package golden compares the output of tests with files of the repository. With the flag
+// -rewrite it writes the files instead. Only tests import it.
 package golden

@@ -1,6 +1,6 @@
 // Package hca is the adapter: the objects that the verbs create, their numbers and keys,
-// the tables of the port, and the connection manager. Packets do not pass it: they
-// take package shard, which an adapter creates.
+// the tables of the port, and the connection manager. Packets do not pass through it:
+// package shard, which each adapter creates, moves them.
 //
 // Reading order: config.go (configuration and limits), hca.go, pd.go and rd.go (objects),
 // createqp.go, connect.go, channel.go and alternate.go (calls of the connection

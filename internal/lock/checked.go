@@ -106,8 +106,8 @@ func (t *holdings) acquire(lock any, r Rank, waits bool) {
 	t.of[self] = append(t.of[self], wanted)
 }
 
-// release removes a lock from those of the caller, or of another goroutine if that
-// has locked it.
+// release removes a lock from those of the caller. If another goroutine has locked it,
+// release also forgets goroutines that wait for it.
 func (t *holdings) release(lock any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -4,9 +4,9 @@
 //
 //	mu lock.Mutex[lock.Shard] // guards the shard and what follows
 //
-// Usually Mutex[R] is another name for sync.Mutex and costs nothing. With the build tag
-// lockorder, which the gate sets for some tests, each call of Lock checks that the goroutine
-// may take the lock while it holds its others. If not, it panics, and names both places.
+// Without the build tag lockorder, Mutex[R] is a struct that embeds sync.Mutex, whatever R
+// is, and costs nothing more. With the tag, which the gate sets for some tests, each call of
+// Lock checks that the goroutine may take the lock while it holds its others. If not, it panics, and names both places.
 // TryLock cannot deadlock, so it may break the order, but the locks that are taken after it
 // are checked against its lock too.
 //

@@ -45,7 +45,7 @@ type (
 	// UCMFile guards the pipe of such a file, from which the program reads that events wait.
 	UCMFile struct{ under[UCMManager] }
 
-	// ConnTurn makes the calls of Read, or of Write, of a connection take turns (rdmacm).
+	// ConnTurn makes the calls of Read, or of Write, of a connection take turns (rdmacm/stream).
 	ConnTurn struct{ under[UCMFile] }
 	// Deadline guards the timer of a deadline of a connection.
 	Deadline struct{ under[ConnTurn] }

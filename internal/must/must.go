@@ -21,8 +21,8 @@ func Do(t T, err error) {
 	}
 }
 
-// Fail marks the test as failed, and lets it go on, unless err is target. what says what
-// returned err.
+// Fail reports a failure, without ending the test, unless err is or wraps target; a nil
+// target requires a nil err. what names the operation that returned err.
 func Fail(t T, err, target error, what string) {
 	t.Helper()
 	if !errors.Is(err, target) {

@@ -17,7 +17,7 @@ type Pool struct {
 // NewPool returns the pool of the numbers of a slot.
 func NewPool(slot uint8) *Pool { return &Pool{slot: uint32(slot) << 16} }
 
-// bit returns where taken has the bit of a number.
+// bit returns the word of taken that holds the bit of number n, and its mask.
 func (t *Pool) bit(n uint32) (word *uint64, mask uint64) {
 	n &= 0xffff
 	return &t.taken[n/64], 1 << (n % 64)

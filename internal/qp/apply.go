@@ -20,8 +20,8 @@ func (q *QP) Modify(now clock.Instant, attr *ib.QPAttr, mask ib.AttrMask) error 
 	return err
 }
 
-// accept checks a modify call, and stores its attributes or resets the QP while no thread
-// posts. What may raise events follows without the queues' locks.
+// accept checks a modify call and either stores its attributes or resets the QP. It holds
+// both posting locks. Events that attributes cause are raised afterwards, without them.
 func (q *QP) accept(attr *ib.QPAttr, mask ib.AttrMask) (change, error) {
 	q.sq.mu.Lock()
 	defer q.sq.mu.Unlock()

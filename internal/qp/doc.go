@@ -23,8 +23,8 @@
 //   - reliable datagrams: rd.go (a queue pair's side), eec.go (the EE context,
 //     an end, as an RC queue pair is) and eecrecv.go (checks of its requests
 //     that RC does not have);
-//   - cq.go, srq.go and ah.go: the objects that a QP uses; env.go: state that
-//     all QPs share; inject.go: faults on demand.
+//   - cq.go, srq.go and ah.go: the objects that a QP uses; env.go: the state that
+//     all QPs share; port.go: ports and paths; inject.go: faults on demand.
 //
 // Nothing here does I/O, reads a clock, starts a goroutine or logs: the caller
 // passes in the time and a batch for packets; results are counters, traces,

@@ -142,13 +142,12 @@ func (e *End) fail(now clock.Instant, status ib.WCStatus, cause string) {
 	e.req.qp.sendError(now, status, cause)
 }
 
-// Enter notes the time of a call into the shard, or into one of its ends. Every such
-// call begins with it, so that code without a parameter for the time has it too.
+// Enter sets the current time. Every call into the shard, or into one of its ends, begins
+// with it, for code that has no parameter for the time.
 func (e *Env) Enter(now clock.Instant) { e.now = now }
 
-// links are the places of an end in the two lists of its shard: the ends that may
-// have packets to transmit, and the ends by deadline. With them, scheduling
-// allocates nothing.
+// links are an end's entries in the shard's list of active ends and in its heap of
+// timers, so that scheduling allocates nothing.
 type links struct {
 	active bool
 	next   *End          // on the list of active ends
@@ -165,9 +164,9 @@ func NewTimers() Timers {
 	return Timers{deadline.New(func(e *End) *deadline.Link { return &e.links.timer })}
 }
 
-// Arm makes sure that the end comes up in the shard's heap no later than its
-// deadline. The shard calls it after packets and timers; the calls of programs, such
-// as Modify, do so by themselves.
+// Arm puts the end into the heap of timers at its deadline, unless it is already there at
+// an earlier instant. The shard calls it after each packet and timer; Modify, Force,
+// Challenge and AddressLost call it themselves.
 func (e *End) Arm() {
 	if at := e.Deadline(); at < e.links.timer.At() {
 		e.ep.env.Timers.Set(e, at)
@@ -177,7 +176,7 @@ func (e *End) Arm() {
 // Wake puts the end on the list of ends that may have packets to transmit.
 func (e *End) Wake() { e.ep.env.Active.push(e) }
 
-// unschedule takes the end off both lists.
+// unschedule removes the end from the heap of timers and the list of active ends.
 func (e *End) unschedule() {
 	e.ep.env.Timers.Remove(e)
 	e.ep.env.Active.remove(e)
@@ -186,7 +185,7 @@ func (e *End) unschedule() {
 // ActiveList is the queue of ends that may have packets to transmit.
 type ActiveList struct{ head, tail *End }
 
-// Empty reports whether there is none.
+// Empty reports whether the list is empty.
 func (l *ActiveList) Empty() bool { return l.head == nil }
 
 // Pop removes and returns the first end, nil if there is none.

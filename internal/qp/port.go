@@ -10,7 +10,8 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// Port is what queue pairs know of a port of the adapter.
+// Port is a port of the adapter as queue pairs see it: its addresses, its P_Keys and its
+// UDP source port.
 type Port struct {
 	Addrs   []netip.Addr // GID table
 	PKeys   []ib.PKey
@@ -56,7 +57,7 @@ func (p *Port) path(av *ib.AHAttr, flow uint32) (Path, error) {
 	}}, nil
 }
 
-// Path is a path and the port that it leaves from.
+// Path is a fabric.Path and the local port that it starts from.
 type Path struct {
 	fabric.Path
 	Port *Port

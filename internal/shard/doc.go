@@ -2,9 +2,9 @@
 // pair, the EE context or the multicast group of a packet, fires timers, and gives the
 // queue pairs their turns to send.
 //
-// Reading order: shard.go (the four calls, and the tables of queue pairs), doorbell.go
-// (posted work), groups.go (multicast). Package qp has the tables and lists
-// themselves, because queue pairs use them too.
+// Reading order: shard.go (the four calls; adding and removing queue pairs), doorbell.go
+// (posted work), groups.go (multicast). The tables of numbers, the timers and the list of
+// active ends are fields of qp.Env, because queue pairs use them too.
 //
 // It knows nothing of how objects are created, of keys and of connections: that is
 // package hca. It reads no clock and does no I/O. Unless a comment says

@@ -18,8 +18,9 @@ import (
 // MTU, the longest headers and the ICRC.
 const maxPacket = 4096 + 64
 
-// GSI is QP1 and what is above it, unless a program has created QP1 as a queue pair. The
-// shard gives it MADs, time, and turns to send.
+// GSI is the port's management interface: QP1, and the connection manager above it. It is
+// an interface so that the data path does not import them. While a program has QP1 as a
+// queue pair, the shard gives it only time.
 type GSI interface {
 	// Receive processes a packet for QP1, whose ICRC is right.
 	Receive(now clock.Instant, p *roce.Packet, d *fabric.Datagram)

@@ -21,8 +21,10 @@ import (
 //
 // Read returns io.EOF after the peer calls Close or CloseWrite, and an error that
 // unwraps to ECONNRESET after the peer breaks the connection. If the peer vanishes,
-// Write fails with ETIMEDOUT; a program that only reads needs a deadline. The peer
-// takes data only while its program calls Read or Write. Errors are *net.OpError.
+// Write fails with ETIMEDOUT while sent data is not acknowledged. A Read, and a Write that
+// waits until the peer takes earlier data, does not notice it: set a deadline. The peer
+// takes data only while its program calls Read or Write. Errors other than io.EOF are
+// *net.OpError.
 type Conn struct {
 	id     *rdmacm.ID
 	lease  *lease // nil if the Manager is the caller's
@@ -131,14 +133,13 @@ func (c *Conn) Write(b []byte) (n int, err error) {
 	return n, err
 }
 
-// CloseWrite ends this side's data: the peer reads io.EOF after it. The other
-// direction continues.
+// CloseWrite ends this side's data: the peer reads io.EOF after it. The other direction
+// continues. CloseWrite waits until the peer can take the end; the write deadline applies.
+// Afterwards Write and CloseWrite return net.ErrClosed.
 func (c *Conn) CloseWrite() error {
 	return c.call("close", false, func(s *stream) (bool, error) {
-		if s.err != nil {
-			return false, s.err
-		}
-		return s.finish(), nil
+		done := s.err == nil && s.finish()
+		return done, s.err
 	})
 }
 
@@ -187,10 +188,13 @@ func (c *Conn) failure(op string, err error) error {
 	return &net.OpError{Op: op, Net: "rdma", Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: err}
 }
 
-// Close ends the connection: it sends the written data, and then both sides
-// disconnect. This takes at most the time of WithLinger; if it takes longer, Close
-// returns an error, and the peer must detect the end itself. Concurrent calls of Read
-// and Write return net.ErrClosed.
+// Close ends the connection: it sends the written data, and then both sides disconnect. It
+// waits at most the time of WithLinger. If the peer's adapter has not acknowledged the data
+// by then, Close returns an error that unwraps to os.ErrDeadlineExceeded. Close returns nil
+// if only the answer to the disconnect is missing, and if the connection was already
+// broken: to know that the peer's program has all data, call CloseWrite, and Read until
+// io.EOF. Data that was received and not read is discarded. Waiting calls of Read and Write
+// return net.ErrClosed at once, and so does Close if the Conn is already closed.
 func (c *Conn) Close() error {
 	if c == nil {
 		return errNoConn

@@ -64,10 +64,13 @@ func (o *options) openFor(peer netip.Addr) (*rdmacm.Manager, error) {
 
 // DialOn connects to a Listener at an address such as "10.0.0.1:7471", from the adapter
 // of the Manager that ResolveAddr finds. If a name has several addresses, it uses the
-// first that an adapter can reach. If ctx ends before the connection is established,
-// DialOn gives up. Errors: one that unwraps to ctx.Err; one that unwraps to ECONNREFUSED if there is no listener or it rejects
-// (rdmacm.RejectError), or to ETIMEDOUT if there is no answer; those of ResolveAddr, and of
-// creating the objects of a connection.
+// first that an adapter can reach; it does not try the next one if that does not answer.
+// DialOn waits until the connection is established or ctx ends.
+//
+// Errors unwrap to ctx.Err if ctx ended; to ECONNREFUSED if there is no listener or it
+// rejects (rdmacm.RejectError); to ETIMEDOUT if there is no answer; to EINVAL for invalid
+// options or a peer that does not use this package. Other errors are those of name
+// resolution, of ResolveAddr, and of creating the objects of a connection.
 func DialOn(ctx context.Context, m *rdmacm.Manager, addr string, opts ...Option) (*Conn, error) {
 	var c *Conn
 	o, err := newOptions(ctx, addr, opts)

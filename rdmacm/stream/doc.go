@@ -2,9 +2,9 @@
 // Dial as in package net, and a Conn that is a net.Conn. Each Conn is an RC queue pair that
 // package rdmacm connects.
 //
-// Both programs must use this package: how a stream uses SENDs, and their immediate data, is
-// its own protocol. It has the wire format of the greeting in the private data of the
-// connection manager's messages. The package starts no goroutine.
+// Both programs must use this package: a stream has a protocol of its own, which uses SENDs
+// with immediate data, and a greeting in the private data of the connection manager's
+// messages. A Conn and a Listener have no goroutine of their own.
 package stream
 
 // For readers of the source: dial.go and listener.go (with option.go, addr.go and lease.go)

@@ -47,7 +47,8 @@ var errNoListener = fmt.Errorf("no listener: %w", ib.EINVAL)
 // without a host, on the first usable address. The adapter closes with the Listener and
 // the last of its Conns. Where adapters cannot share an address (see verbs.Config.Addr),
 // Dial in the same program needs another address, or the Manager of the Listener's
-// adapter.
+// adapter. ctx bounds only the resolution of a host name. Errors are those of ListenOn and
+// verbs.Open.
 func Listen(ctx context.Context, addr string, opts ...Option) (*Listener, error) {
 	var m *rdmacm.Manager
 	o, err := newOptions(ctx, addr, opts)
@@ -146,6 +147,9 @@ func (l *Listener) accept(ctx context.Context) (*Conn, error) {
 		return nil, context.Cause(ctx)
 	}
 	for l.gone == nil && l.open.Err() == nil {
+		if ctx.Err() != nil { // Get takes events that wait, whatever ctx says
+			return nil, context.Cause(ctx)
+		}
 		e, err := l.ch.Get(ctx)
 		switch {
 		case errors.Is(err, rdmacm.ErrClosed): // by closing the Manager
@@ -219,7 +223,7 @@ func (l *Listener) answer(e *rdmacm.Event) {
 	reason := mad.RejConsumer
 	var c *Conn
 	if err == nil {
-		if l.order.Len() >= max(l.o.backlog, 1) {
+		if l.order.Len() >= l.o.backlog {
 			_ = l.remove(l.oldest()).release() // it has no other user
 		}
 		reason = mad.RejNoResources

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -354,6 +355,7 @@ func (s *stream) news() {
 	for e, ok := s.events.TryGet(); ok; e, ok = s.events.TryGet() {
 		e.Ack()
 		s.over = true
+		s.fail(cmp.Or(e.Err, errReset)) // also if no completion comes, as from a peer without receives
 	}
 	if s.id.QP() != s.qp {
 		s.over = true

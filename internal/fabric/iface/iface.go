@@ -76,10 +76,13 @@ func has(nif *net.Interface, a netip.Addr) bool {
 	return false
 }
 
-// SourceTo returns the address from which the host would send to dst; the zero value if
-// the host does not say. It sends nothing. The only error is ENETUNREACH, without a route.
+// discard is the destination port of sockets that send nothing.
+const discard = 9
+
+// SourceTo returns the address from which the host would send to dst, or the zero Addr if
+// that is unknown. It sends nothing. It returns ENETUNREACH if there is no route, and no
+// other error.
 func SourceTo(dst netip.Addr) (netip.Addr, error) {
-	const discard = 9
 	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(dst, discard)))
 	if errors.Is(err, syscall.ENETUNREACH) || errors.Is(err, syscall.EHOSTUNREACH) {
 		return netip.Addr{}, fmt.Errorf("%v: %w", dst, syscall.ENETUNREACH)

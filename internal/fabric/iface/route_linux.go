@@ -8,9 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// discard is the destination port of the socket, which sends nothing.
-const discard = 9
-
 // RouteMTU returns the MTU of the host's route from src to dst: that of the interface, or a
 // lower one of the route or from a router's report. ok is false if the host has no such
 // route. RouteMTU sends no packet.

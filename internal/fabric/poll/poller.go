@@ -146,26 +146,29 @@ func (p *Poller) arm(read bool, write int) {
 // that calls Wait calls it.
 func (p *Poller) WakeOn(fd int) { p.also = fd }
 
-// brief is the time after which a sleep lets other goroutines run.
+// brief is how long sleep blocks before it first yields to other goroutines.
 const brief = 100 * time.Microsecond
 
-// sleep waits for the events. The runtime does not know that the system call blocks: a
-// goroutine that the caller has made runnable can stay queued behind this thread for 10 ms
-// and more. So sleep is brief at first, and then lets others run before it continues. It
-// does not let them run at once, because that wakes a thread of the runtime to search for
-// work, which would cost a program that soon gets an answer some microseconds.
+// sleep waits for the events. The runtime does not know that ppoll blocks, so a goroutine
+// that the caller made runnable may stay queued behind this thread for 10 ms or more.
+// Therefore sleep blocks for brief, yields, and blocks again. Yielding first would wake an
+// idle thread of the runtime, which costs some microseconds when the answer comes soon.
 func (p *Poller) sleep(timeout time.Duration) error {
 	if timeout < 0 || timeout > brief {
+		began := time.Now()
 		if err := p.sleepFor(brief); err != nil || p.happened() {
 			return err
 		}
 		runtime.Gosched()
-		timeout = max(timeout-brief, -1)
+		if timeout > 0 {
+			timeout = max(timeout-time.Since(began), 0)
+		}
 	}
 	return p.sleepFor(timeout)
 }
 
-// sleepFor waits for the events and sets what happened. A negative timeout is none.
+// sleepFor blocks until an event or the timeout, and fills in Revents. A negative timeout
+// waits for ever.
 func (p *Poller) sleepFor(timeout time.Duration) error {
 	var left *unix.Timespec
 	if timeout >= 0 {

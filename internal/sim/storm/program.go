@@ -9,8 +9,8 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// program is the program at a side: it decides, and makes the calls. Its side has what it knows of
-// the connection, and what the oracle expects.
+// program decides for one side of a connection, and makes its calls. The side holds the state of
+// the connection, and the oracle's expectations.
 type program struct {
 	*side
 	rand    *rand.Rand        // of its decisions
