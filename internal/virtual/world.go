@@ -173,7 +173,7 @@ func (w *World) Must(err error) {
 	}
 }
 
-// Nobody is the number of the adapter in a line about no adapter.
+// Nobody stands for the number of the adapter in a line of the record that is about none.
 const Nobody = -1
 
 // Telling reports whether lines are kept or written.

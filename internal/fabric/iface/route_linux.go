@@ -32,7 +32,7 @@ func RouteMTU(src, dst netip.Addr) (mtu int, ok bool) {
 }
 
 // sockaddr returns an address for a system call. Its zone is the name or the index of an
-// interface; one that does not exist counts as none.
+// interface; a zone without such an interface is ignored.
 func sockaddr(a netip.Addr, port int) unix.Sockaddr {
 	if a.Is4() {
 		return &unix.SockaddrInet4{Addr: a.As4(), Port: port}

@@ -21,7 +21,8 @@ func TestSockaddr(t *testing.T) {
 	}
 }
 
-// TestRouteMTU asks for the routes of the loopback interface and for one that does not exist.
+// TestRouteMTU asks for a route over the loopback interface, and for a route from an address
+// that the host does not have.
 func TestRouteMTU(t *testing.T) {
 	lo := netip.MustParseAddr("127.0.0.1")
 	if mtu, ok := RouteMTU(lo, netip.MustParseAddr("127.0.0.2")); !ok || mtu < 1280 {
