@@ -6,7 +6,7 @@ package mutation
 var challengeMutants = []mutant{
 	{
 		name: "nak-believed-at-once", in: "internal/qp.challenge.refuses",
-		old:    "!c.on() || c.end.eec != nil",
+		old:    "!c.on(claimNAK)",
 		new:    "true",
 		breaks: "E14",
 		test:   "internal/qp TestStrangersNAKs",
@@ -85,7 +85,7 @@ var challengeMutants = []mutant{
 	},
 	{
 		name: "migration-believed-at-once", in: "internal/qp.challenge.moved",
-		old:    "!c.on()",
+		old:    "!c.on(claimMoved)",
 		new:    "true",
 		breaks: "V15",
 	},
@@ -133,7 +133,7 @@ var challengeMutants = []mutant{
 	},
 	{
 		name: "middle-of-a-read-acknowledges-what-is-before", in: "internal/qp.awaiting",
-		old:    "v.end != r.queue.Cons() && c.end.challenge.on()",
+		old:    "v.end != r.queue.Cons() && c.end.challenge.on(claimAny)",
 		new:    "false",
 		breaks: "E26",
 	},
@@ -169,7 +169,7 @@ var challengeMutants = []mutant{
 	},
 	{
 		name: "answers-with-any-msn", in: "internal/qp.refusesMSN",
-		old:  "c.ep.typ != ib.RC || c.ep.env.Settings.NoChallenge",
+		old:  "!c.ep.distrusts(claimNAK)",
 		new:  "true",
 		test: "internal/qp TestMSNOfStrangers",
 	},

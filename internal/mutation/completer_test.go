@@ -96,8 +96,8 @@ var completerMutants = []mutant{
 	},
 	{
 		name: "rnr-nak-taken-for-a-sequence-error", in: "internal/qp.receiveNAK",
-		old:    "$q.receiveRNR(now, $s.Value())",
-		new:    `$q.lostPackets(now, "x", 1, causeTold)`,
+		old:    "c.ep.owner.suspend(now, $s.Value())",
+		new:    `c.req.lostPackets(now, "x", 1, causeTold)`,
 		breaks: "E25", sim: "rnr status retry", profile: "slow",
 	},
 	{
@@ -143,7 +143,7 @@ var completerMutants = []mutant{
 		breaks: "E27",
 	},
 	{
-		name: "progress-wakes-nobody", in: "internal/qp.receiveResponse",
+		name: "progress-wakes-nobody", in: "internal/qp.End.sendOn",
 		old: "$ep.behaviour().sends()",
 		new: "false",
 		sim: "liveness delay", profile: "clean",

@@ -49,14 +49,14 @@ var datagramMutants = []mutant{
 	},
 	{
 		name: "rd-rnr-retries-reloaded-when-sent-anew", in: "internal/qp.EEC.takeUp",
-		old:    "!d.begun",
+		old:    "!d.again",
 		new:    "true",
 		breaks: "V18",
 	},
 	{
 		name: "rd-suspended-message-counts-as-not-begun", in: "internal/qp.EEC.suspend",
-		old:    "d.at, d.place, d.begun = e, placeSuspended, true",
-		new:    "d.at, d.place, d.begun = e, placeSuspended, false",
+		old:    "d.at, d.place, d.again = e, placeSuspended, true",
+		new:    "d.at, d.place, d.again = e, placeSuspended, false",
 		breaks: "V18 Q36",
 	},
 	{
@@ -66,13 +66,13 @@ var datagramMutants = []mutant{
 		breaks: "V18", sim: "liveness delay", profile: "rd",
 	},
 	{
-		name: "rd-dead-channel-stays-up", in: "internal/qp.EEC.fail",
+		name: "rd-dead-channel-stays-up", in: "internal/qp.EEC.sendError",
 		old:    "dead := status == ib.WCRetryExcErr",
 		new:    "dead := false && status == ib.WCRetryExcErr",
 		breaks: "V18 Q37",
 	},
 	{
-		name: "rd-one-refusal-ends-the-channel", in: "internal/qp.EEC.fail",
+		name: "rd-one-refusal-ends-the-channel", in: "internal/qp.EEC.sendError",
 		old:    "dead := status == ib.WCRetryExcErr",
 		new:    "dead := status == ib.WCRetryExcErr || status == ib.WCRemAccessErr",
 		breaks: "V18", sim: "channel status", profile: "rd",
@@ -109,7 +109,7 @@ var datagramMutants = []mutant{
 	},
 	{
 		name: "rd-queue-pair-in-sqd-stays-in-line", in: "internal/qp.rdSide.pause",
-		old:    "!d.begun",
+		old:    "!d.begun()",
 		new:    "false",
 		breaks: "Q36",
 	},
@@ -151,7 +151,7 @@ var datagramMutants = []mutant{
 	},
 	{
 		name: "rd-refused-message-executed-when-it-comes-again", in: "internal/qp.EEC.admit",
-		old:    "r.shut != 0",
+		old:    "e.shut != 0",
 		new:    "false",
 		breaks: "V18",
 	},
@@ -169,30 +169,30 @@ var datagramMutants = []mutant{
 	},
 	{
 		name: "rd-closed-for-ever", in: "internal/qp.EEC.resynced",
-		old:    "r.shut, r.nakSent, r.reply = 0, false, reply{}",
+		old:    "e.shut, r.nakSent, r.reply = 0, false, reply{}",
 		new:    "r.nakSent, r.reply = false, reply{}",
 		breaks: "V18", sim: "status liveness", profile: "rd",
 	},
 	{
-		name: "rd-resync-must-be-in-sequence", in: "internal/qp.resyncs",
+		name: "rd-resync-must-be-in-sequence", in: "internal/qp.EEC.resyncs",
 		old:    "ahead == 0 || ahead > 0 && ahead < resyncPSNs && $port",
 		new:    "ahead == 0",
 		breaks: "V18", sim: "channel liveness status", profile: "rd",
 	},
 	{
-		name: "rd-late-resync-begins-anew", in: "internal/qp.resyncs",
+		name: "rd-late-resync-begins-anew", in: "internal/qp.EEC.resyncs",
 		old:    "ahead > 0 && ahead < resyncPSNs && $port",
 		new:    "ahead < resyncPSNs && $port",
 		breaks: "V18",
 	},
 	{
-		name: "rd-resync-from-anywhere-ahead", in: "internal/qp.resyncs",
+		name: "rd-resync-from-anywhere-ahead", in: "internal/qp.EEC.resyncs",
 		old:    "ahead > 0 && ahead < resyncPSNs && $port",
 		new:    "ahead > 0 && $port",
 		breaks: "V18", sim: "forged", profile: "rd",
 	},
 	{
-		name: "rd-resync-from-any-port", in: "internal/qp.resyncs",
+		name: "rd-resync-from-any-port", in: "internal/qp.EEC.resyncs",
 		old:  "ahead > 0 && ahead < resyncPSNs && $port",
 		new:  "ahead > 0 && ahead < resyncPSNs",
 		test: "internal/hca TestV18_ResyncOfAStranger",
@@ -217,8 +217,8 @@ var datagramMutants = []mutant{
 	},
 	{
 		name: "rd-packets-name-no-context", in: "internal/qp.endpoint.header",
-		old:    "p.RDETH = $h",
-		new:    "_ = $h",
+		old:    "p.DETH, p.RDETH = $d, $h",
+		new:    "p.DETH = $d",
 		breaks: "V18", sim: "channel", profile: "rd",
 	},
 	{
@@ -235,8 +235,8 @@ var datagramMutants = []mutant{
 	},
 	{
 		name: "rd-receive-says-not-who-sent", in: "internal/qp.completeMessage",
-		old:    "wc.SrcQP, wc.EEC = $a, $b",
-		new:    "wc.EEC = $b",
+		old:    "SrcQP: r.src",
+		new:    "SrcQP: map[bool]ib.QPN{true: attr.DestQPN, false: r.src}[r.ep.typ == ib.EEC]",
 		breaks: "V18", sim: "content", profile: "rd",
 	},
 	{
@@ -276,9 +276,9 @@ var datagramMutants = []mutant{
 		breaks: "V18", sim: "event", profile: "rd",
 	},
 	{
-		name: "rd-region-gone-leaves-a-read-unanswered", in: "internal/qp.endRead",
-		old:    "case r.end.eec != nil: $*nak",
-		new:    "case r.end.eec != nil:",
+		name: "rd-region-gone-leaves-a-read-unanswered", in: "internal/qp.EEC.regionGone",
+		old:    "e.resp.reply.nak(roce.NAKRemoteAccess, psn)",
+		new:    "",
 		breaks: "V18",
 	},
 	{

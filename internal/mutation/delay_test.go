@@ -35,8 +35,8 @@ var delayMutants = []mutant{
 		sim: "delay", profile: "clean",
 	},
 	{
-		name: "requests-wait-for-a-doorbell-after-an-answer", in: "internal/qp.completer.receiveResponse",
-		old: "if $c.ep.behaviour().sends() { $wake }",
+		name: "requests-wait-for-a-doorbell-after-an-answer", in: "internal/qp.QP.Receive",
+		old: "q.sendOn()",
 		new: "",
 		sim: "delay", profile: "slow",
 	},

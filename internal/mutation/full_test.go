@@ -91,7 +91,7 @@ var fullMutants = []mutant{
 	},
 	{
 		name: "receive-says-not-who-sent", in: "internal/qp.completeMessage",
-		old: "ib.WC{Opcode: $opcode, ByteLen: r.received, SrcQP: attr.DestQPN, $*rest}",
+		old: "ib.WC{Opcode: $opcode, ByteLen: r.received, SrcQP: r.src, $*rest}",
 		new: "ib.WC{Opcode: $opcode, ByteLen: r.received, $*rest}",
 		sim: "poll", profile: "clean",
 	},

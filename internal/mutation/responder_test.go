@@ -53,7 +53,7 @@ var responderMutants = []mutant{
 	},
 	{
 		name: "duplicate-without-result-refused", in: "internal/qp.duplicateAtomic",
-		old:    "if $other { $r.forgotten(p); return }; $r.kept.again($*args)",
+		old:    "if $other { $r.ep.owner.cannotRepeat(p); return }; $r.kept.again($*args)",
 		new:    `if $other { $r.dying = invalidRequest(ib.WCRemInvReqErr, "gone"); $r.reply.nak($r.dying.syndrome, p.BTH.PSN); return }; $r.kept.again($*args)`,
 		breaks: "E9",
 	},

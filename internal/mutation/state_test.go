@@ -149,14 +149,14 @@ var stateMutants = []mutant{
 		breaks: "E6 Q12 E29", sim: "event", profile: "lifecycle",
 	},
 	{
-		name: "never-drained", in: "internal/qp.receiveResponse",
-		old:    "$q.settled(now)",
+		name: "never-drained", in: "internal/qp.QP.Receive",
+		old:    "q.checkDrained()",
 		new:    "",
 		breaks: "E6 Q12", sim: "liveness", profile: "lifecycle",
 	},
 	{
 		name: "resumed-queue-does-not-send", in: "internal/qp.QP.enter",
-		old:    "$q.sendOn(now)",
+		old:    "$q.sender.sendPosted(now)",
 		new:    "",
 		breaks: "Q13", sim: "liveness delay", profile: "lifecycle",
 	},

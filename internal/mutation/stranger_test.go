@@ -13,8 +13,8 @@ var strangerMutants = []mutant{
 	},
 	{
 		name: "ip-identification-judged-for-duplicates", in: "internal/qp.responder.request",
-		old:  "switch d := $ahead; { case $resync: case d > 0: $*above; case d < 0: $*below; case $awaits: return }; if $y.refuses(p) { $*drop }",
-		new:  "if $y.refuses(p) { $*drop }; switch d := $ahead; { case $resync: case d > 0: $*above; case d < 0: $*below; case $awaits: return }",
+		old:  "switch d := $ahead; { case d > 0: $*above; case d < 0: $*below; case $awaits: return }; if $y.refuses(p) { $*drop }",
+		new:  "if $y.refuses(p) { $*drop }; switch d := $ahead; { case d > 0: $*above; case d < 0: $*below; case $awaits: return }",
 		test: "internal/qp TestIPIDOfStrangers",
 	},
 	{

@@ -77,7 +77,7 @@ func (e *End) plan(attr *ib.QPAttr, mask ib.AttrMask) (m change, err error) {
 // forget clears all attributes, as RESET does.
 func (e *End) forget() {
 	e.ep.attr, e.ep.limit = ib.QPAttr{}, RateLimit{}
-	e.ep.path, e.ep.pkey, e.ep.mtu = Path{}, 0, 0
+	e.ep.path, e.ep.pkey, e.ep.mtu, e.ep.dest = Path{}, 0, 0, destination{}
 }
 
 // carryOut applies the stored attributes of a change to the parts of the end.
@@ -123,7 +123,7 @@ func (e *End) store(a *ib.QPAttr, m ib.AttrMask) {
 			e.resp.kept.reserve(int(a.MaxDestRDAtomic))
 		}},
 		{ib.AttrAltPath, func() { e.ep.mig.load(a) }},
-		{ib.AttrDestQPN, func() { e.ep.attr.DestQPN = a.DestQPN }},
+		{ib.AttrDestQPN, func() { e.ep.attr.DestQPN, e.ep.dest.qpn, e.in.src = a.DestQPN, a.DestQPN, a.DestQPN }},
 	} {
 		if m&f.bit != 0 {
 			f.set()
@@ -158,14 +158,12 @@ func (q *QP) enter(now clock.Instant, m *change) {
 	q.setState(to, "modify")
 	switch to {
 	case ib.SQD:
-		if q.rd != nil {
-			q.rd.pause(now)
-		}
+		q.rd.pause(now)
 		q.drain(m)
 		q.checkDrained()
 	case ib.RTS:
 		q.sqd = drainState{}
-		q.sendOn(now)
+		q.sender.sendPosted(now)
 	}
 }
 

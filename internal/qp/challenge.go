@@ -37,6 +37,8 @@ const (
 	claimNAK   claims = 1 << iota // a NAK says that a request cannot succeed
 	claimMoved                    // a packet shows MigReq on the alternate path
 	claimGone                     // the connection manager doubts that the peer is there
+
+	claimAny = claimNAK | claimMoved | claimGone
 )
 
 // challenge is the examination of claims about the peer. All of them share its probes.
@@ -65,16 +67,20 @@ type refusal struct {
 	syndrome roce.Syndrome
 }
 
-// on reports whether claims are examined.
-func (c *challenge) on() bool {
-	return c.end.ep.reliable() && !c.end.ep.env.Settings.NoChallenge && c.end.ep.behaviour().takesResponses()
+// distrusts reports whether the endpoint doubts claims of one of the kinds k.
+func (e *endpoint) distrusts(k claims) bool {
+	return e.doubted&k != 0 && !e.env.Settings.NoChallenge
+}
+
+// on reports whether claims of one of the kinds k are examined.
+func (c *challenge) on(k claims) bool {
+	return c.end.ep.distrusts(k) && c.end.ep.behaviour().takesResponses()
 }
 
 // refuses starts a challenge for a NAK that would end the connection, and reports whether
-// it did. EE contexts act on every NAK at once: a NAK ends one message, not the channel,
-// and the peer's EE context still answers after it.
+// it did.
 func (c *challenge) refuses(now clock.Instant, n refusal) bool {
-	if !c.on() || c.end.eec != nil {
+	if !c.on(claimNAK) {
 		return false
 	}
 	if c.claims&claimNAK == 0 || n.psn.Diff(c.nak.psn) < 0 {
@@ -92,7 +98,7 @@ func (c *challenge) refuses(now clock.Instant, n refusal) bool {
 // moved starts a challenge for the claim that the peer has migrated, and reports
 // whether it did.
 func (c *challenge) moved(now clock.Instant) bool {
-	if !c.on() {
+	if !c.on(claimMoved) {
 		return false
 	}
 	c.add(now, claimMoved, "migration")
@@ -107,7 +113,7 @@ func (c *challenge) moved(now clock.Instant) bool {
 // drops result.
 func (e *End) Challenge(now clock.Instant, result func(now clock.Instant, alive bool)) bool {
 	c := &e.challenge
-	if !c.on() || e.eec != nil || c.result != nil {
+	if !c.on(claimGone) || c.result != nil {
 		return false
 	}
 	c.result = result
@@ -208,7 +214,6 @@ func (c *challenge) timeout(now clock.Instant) {
 func (c *challenge) send(b *fabric.Batch) bool {
 	ep := &c.end.ep
 	p := ep.header(inService(roce.RCRDMAWriteOnly, ep.service), c.psn())
-	c.end.address(p)
 	p.BTH.AckReq, p.RETH = true, roce.RETH{}
 	seg := ep.appendBare(b)
 	if seg == nil {
@@ -220,11 +225,11 @@ func (c *challenge) send(b *fabric.Batch) bool {
 	return true
 }
 
-// psn returns the PSN of a probe. In the middle of a READ it is the one before the READ: an
+// psn returns the PSN of a probe. In the middle of a READ of an RC queue pair it is the one before the READ: an
 // acknowledgement of a part of it would look like the loss of its responses.
 func (c *challenge) psn() ib.PSN {
 	r := &c.end.req
-	if c.end.eec == nil && !r.drained() && r.queue.oldest().kind == begunAnswered {
+	if c.end.ep.distrusts(claimNAK) && !r.drained() && r.queue.oldest().kind == begunAnswered {
 		return r.queue.oldest().first.Prev()
 	}
 	return r.una.Prev()

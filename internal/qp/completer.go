@@ -25,35 +25,33 @@ type completer struct {
 
 // receiveResponse matches a response to the requests by its PSN: before una it
 // is old, from fresh on it was never sent, between them it answers outstanding
-// work requests, the oldest first (E20–E28).
-func (c *completer) receiveResponse(now clock.Instant, p *Packet) {
+// work requests, the oldest first (E20–E28). It reports whether it answers any: they
+// may be complete.
+func (c *completer) receiveResponse(now clock.Instant, p *Packet) bool {
 	r := c.req
 	psn := p.BTH.PSN
 	switch ahead := psn.Diff(r.una); {
 	case ahead < 0:
 		c.oldResponse(now, p)
-		return
+		return false
 	case psn.Diff(r.fresh) >= 0:
 		if !c.answersProbe(now, p) {
 			c.ep.drop(counters.DropGhost, p)
 		}
-		return
+		return false
 	case c.ep.ipid.refuses(p):
 		c.ep.drop(counters.DropICRC, p)
-		return
+		return false
 	}
 	if c.ep.mig.state != ib.MIGRATED && !c.ep.mig.follow(now, p) {
-		return
+		return false
 	}
 	c.ep.ipid.learn(p)
 	c.take(now, p)
 	c.catchUp(now)
 	c.req.repair.judge(now)
 	c.req.reapFailed(now)
-	c.end.settled(now)
-	if c.ep.behaviour().sends() {
-		c.end.Wake()
-	}
+	return true
 }
 
 // take handles a response to a request in flight.
@@ -239,7 +237,7 @@ func (c *completer) receiveAck(now clock.Instant, p *Packet) {
 			c.missing(now, p)
 		}
 		c.end.challenge.heard(now)
-	case s.IsRNR(), s.IsNAK() && c.knowsNAK(s):
+	case s.IsRNR(), s.IsNAK() && s <= c.ep.maxNAK:
 		n := refusal{p.BTH.PSN, s}
 		v := c.before(n.psn)
 		if c.refusesMSN(p, v.msn) || c.ends(n) && c.end.challenge.refuses(now, n) {
@@ -253,11 +251,6 @@ func (c *completer) receiveAck(now clock.Instant, p *Packet) {
 	default:
 		c.ep.drop(counters.DropResponse, p) // reserved syndrome
 	}
-}
-
-// knowsNAK reports whether the code of a NAK is one that the peer may send.
-func (c *completer) knowsNAK(s roce.Syndrome) bool {
-	return s < roce.NAKInvalidRD || s == roce.NAKInvalidRD && c.end.eec != nil
 }
 
 // ends reports whether a NAK would end its work request with an error.
@@ -286,7 +279,7 @@ func (c *completer) believe(now clock.Instant, n refusal) {
 		return
 	}
 	c.receiveNAK(now, n.syndrome)
-	c.end.settled(now)
+	c.req.qp.checkDrained()
 }
 
 // receiveNAK handles a NAK for the oldest packet (E8, E10, E12, E14–E16).
@@ -295,7 +288,7 @@ func (c *completer) receiveNAK(now clock.Instant, s roce.Syndrome) {
 		return
 	}
 	if s.IsRNR() {
-		c.req.receiveRNR(now, s.Value())
+		c.ep.owner.suspend(now, s.Value())
 		return
 	}
 	switch s {
@@ -368,7 +361,7 @@ func (c *completer) complete(now clock.Instant, v coverage) (all bool) {
 // refusesMSN drops a response whose message sequence number (MSN) does not fit, once the
 // peer's MSNs have fitted so far. The response acknowledges the messages up to number least.
 func (c *completer) refusesMSN(p *Packet, least uint32) bool {
-	if c.ep.typ != ib.RC || c.ep.env.Settings.NoChallenge || !c.msn.refuses(c.ep.env.now, p.AETH.MSN, least, c.req.ssn) {
+	if !c.ep.distrusts(claimNAK) || !c.msn.refuses(c.ep.env.now, p.AETH.MSN, least, c.req.ssn) {
 		return false
 	}
 	c.ep.drop(counters.DropMSN, p)
@@ -389,7 +382,7 @@ type doubt struct {
 func (c *completer) doubts(now clock.Instant, p *Packet) bool {
 	d := &c.doubt
 	same := d.raised && d.psn == p.BTH.PSN && d.una == c.req.una
-	if !c.end.challenge.on() || c.end.eec != nil || same && now >= d.until {
+	if !c.end.challenge.on(claimNAK) || same && now >= d.until {
 		return false
 	}
 	c.ep.drop(counters.DropDoubt, p)
@@ -513,7 +506,7 @@ func (c *completer) awaiting(now clock.Instant, p *Packet, cause string) *begunW
 		if c.doubts(now, p) {
 			return nil
 		}
-		if !c.end.challenge.on() { // otherwise nothing proves that the peer received the earlier requests
+		if !c.end.challenge.on(claimAny) { // otherwise nothing proves that the peer received the earlier requests
 			c.complete(now, c.before(psn))
 		}
 		if c.ep.State() != ib.ERR {
@@ -525,7 +518,7 @@ func (c *completer) awaiting(now clock.Instant, p *Packet, cause string) *begunW
 		if c.refusesMSN(p, v.msn) {
 			return nil
 		}
-	} else if v.end != r.queue.Cons() && c.end.challenge.on() { // nothing proves that the peer received the earlier messages
+	} else if v.end != r.queue.Cons() && c.end.challenge.on(claimAny) { // nothing proves that the peer received the earlier messages
 		c.missing(now, p)
 		return nil
 	}

@@ -22,7 +22,8 @@
 //     connection), msn.go (checks acknowledgements);
 //   - reliable datagrams: rd.go (a queue pair's side), eec.go (the EE context,
 //     an end, as an RC queue pair is) and eecrecv.go (checks of its requests
-//     that RC does not have);
+//     that RC does not have). The other files do not know them: they call an end's
+//     owner (end.go), and nil functions of requester and responder add nothing;
 //   - cq.go, srq.go and ah.go: the objects that a QP uses; env.go: the state that
 //     all QPs share; port.go: ports and paths; inject.go: faults on demand.
 //

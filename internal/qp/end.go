@@ -21,14 +21,37 @@ type End struct {
 
 	challenge challenge // checks claims that packets make about the peer
 
-	eec *EEC // the EE context of this end; nil: a queue pair's
-
 	links links
 }
 
+// owner is what an end belongs to: a queue pair, or an EE context, which works for many
+// queue pairs. The parts of an end call it where the two differ, which is when something
+// goes wrong.
+type owner interface {
+	// sendError ends the oldest work request with an error.
+	sendError(now clock.Instant, status ib.WCStatus, cause string)
+	// suspend puts the oldest work request on hold after an RNR NAK with a timer code.
+	suspend(now clock.Instant, code uint8)
+	// resume continues when the timer of suspend expires.
+	resume(now clock.Instant)
+
+	// refuse answers the request at psn with the NAK of a fault, and ends what the fault ends.
+	refuse(psn ib.PSN, f fault)
+	// notReady is called before a request is answered with an RNR NAK.
+	notReady(s roce.Syndrome)
+	// cannotRepeat is called for a duplicate request whose answer is not kept.
+	cannotRepeat(p *Packet)
+	// regionGone is called when a READ is answered again and its memory is no longer
+	// accessible from the response at psn on.
+	regionGone(psn ib.PSN)
+
+	// event returns an event of a queue pair, or the same about an EE context.
+	event(t ib.EventType) Event
+}
+
 // init puts the parts together.
-func (e *End) init(env *Env, num ib.QPN, typ ib.QPType) {
-	e.ep.env, e.ep.num, e.ep.typ, e.ep.service = env, num, typ, serviceOf(typ)
+func (e *End) init(env *Env, num ib.QPN, typ ib.QPType, o owner) {
+	e.ep.env, e.ep.num, e.ep.typ, e.ep.traits, e.ep.owner = env, num, typ, traitsOf(typ), o
 	e.ep.timers.stopAll()
 	e.ep.mig.ep = &e.ep
 	if e.ep.reliable() {
@@ -84,7 +107,7 @@ func (e *End) Advance(now clock.Instant) {
 		case timerAck:
 			e.req.ackTimeout(now)
 		case timerRNR:
-			e.req.rnrTimeout(now)
+			e.ep.owner.resume(now)
 		case timerProbe:
 			e.req.share.Timeout(now)
 		case timerLoss:
@@ -107,39 +130,9 @@ func (e *End) Deadline() clock.Instant { return e.ep.timers.next() }
 // RESET, or destroy it; it may make no other move. Nil calls nothing.
 func (e *End) OnFirst(f func(now clock.Instant)) { e.in.onFirst = f }
 
-// mine reports whether this end may send the requester's next work request. An EE
-// context sends one at a time; RD queue pairs never send, their EE contexts do.
-func (e *End) mine() bool {
-	if e.eec != nil {
-		return e.eec.turn()
-	}
-	return e.ep.typ != ib.RD
-}
-
-// address sets the destination and source queue pair of a request, for services
-// where the connection does not imply them.
-func (e *End) address(p *roce.Packet) {
-	if e.eec != nil {
-		p.BTH.DestQP, p.DETH = e.eec.dest, e.eec.deth
-	}
-}
-
-// settled is called when work requests may have completed.
-func (e *End) settled(now clock.Instant) {
-	if e.eec != nil {
-		e.eec.settled(now)
-		return
-	}
-	e.req.qp.checkDrained()
-}
-
 // fail ends the oldest work request with an error.
 func (e *End) fail(now clock.Instant, status ib.WCStatus, cause string) {
-	if e.eec != nil {
-		e.eec.fail(now, status, cause)
-		return
-	}
-	e.req.qp.sendError(now, status, cause)
+	e.ep.owner.sendError(now, status, cause)
 }
 
 // Enter sets the current time. Every call into the shard, or into one of its ends, begins
@@ -175,6 +168,16 @@ func (e *End) Arm() {
 
 // Wake puts the end on the list of ends that may have packets to transmit.
 func (e *End) Wake() { e.ep.env.Active.push(e) }
+
+// sendPosted has the posted work requests sent in the end's next turn.
+func (e *End) sendPosted(clock.Instant) { e.Wake() }
+
+// sendOn wakes the end if its state sends.
+func (e *End) sendOn() {
+	if e.ep.behaviour().sends() {
+		e.Wake()
+	}
+}
 
 // unschedule removes the end from the heap of timers and the list of active ends.
 func (e *End) unschedule() {

@@ -20,8 +20,10 @@ type endpoint struct {
 	env *Env
 	num ib.QPN // of an EE context, its own number
 	typ ib.QPType
+	traits
 
-	service roce.Service // of typ
+	owner owner
+	dest  destination
 
 	state atomic.Uint32 // ib.QPState; written by the shard's thread only
 	attr  ib.QPAttr     // as last set; the current PSNs and state are elsewhere
@@ -35,6 +37,14 @@ type endpoint struct {
 	timers   timers
 	prefixes prefixCache
 	ipid     ipidPolicy
+}
+
+// destination is what the headers of requests say about where they go. It changes with the
+// connection; that of an EE context also with the message. A datagram has its own.
+type destination struct {
+	qpn   ib.QPN
+	deth  roce.DETH
+	rdeth roce.RDETH
 }
 
 // timer names the timers of an endpoint.
@@ -124,16 +134,14 @@ func (e *endpoint) pkeyMatches(k ib.PKey) bool {
 	return slices.ContainsFunc(e.port().PKeys, k.Matches)
 }
 
-// header starts the scratch packet with the BTH common to all packets of this
-// endpoint.
+// header starts the scratch packet with the headers common to all packets of this
+// endpoint. The opcode says which of them are sent.
 func (e *endpoint) header(op roce.Opcode, psn ib.PSN) *roce.Packet {
 	p := &e.env.Out.Headers
 	p.BTH = roce.BTH{
-		Opcode: op, MigReq: e.mig.bit(), PKey: e.pkey, DestQP: e.attr.DestQPN, PSN: psn,
+		Opcode: op, MigReq: e.mig.bit(), PKey: e.pkey, DestQP: e.dest.qpn, PSN: psn,
 	}
-	if e.typ == ib.EEC {
-		p.RDETH = roce.RDETH{EEC: uint32(e.attr.DestQPN)} // the caller sets the queue pair
-	}
+	p.DETH, p.RDETH = e.dest.deth, e.dest.rdeth
 	return p
 }
 
@@ -203,10 +211,7 @@ func (e *endpoint) countStatus(s ib.WCStatus, failed *uint64) {
 // raise posts an event of the queue pair, or the corresponding event of the EE
 // context.
 func (e *endpoint) raise(t ib.EventType) {
-	ev := Event{Type: t, QPN: e.num}
-	if e.typ == ib.EEC {
-		ev = Event{Type: t.OfEEC(), EEC: ib.EECN(e.num)}
-	}
+	ev := e.owner.event(t)
 	if e.env.Trace != nil {
 		e.record(trace.Record{Kind: trace.Event, Event: ev.Type})
 	}

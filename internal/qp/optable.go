@@ -46,8 +46,10 @@ var operations = [1 << 8]operation{
 		counter: countAtomic, encode: encodeFetchAdd,
 		execute: executeFetchAdd, duplicate: (*responder).duplicateAtomic,
 	},
-	// A RESYNC is no message of a queue pair: EE contexts send and execute it (EEC.admit).
-	roce.KindResync: {psns: psnOne, answer: answer{kind: roce.KindAck}, duplicate: (*responder).acknowledgeAgain},
+	// A RESYNC is no message of a queue pair: EE contexts send and execute it (EEC.resynced).
+	roce.KindResync: {
+		psns: psnOne, answer: answer{kind: roce.KindAck}, encode: encodeResync, duplicate: (*responder).acknowledgeAgain,
+	},
 }
 
 // onNumber is what atomics demand (E17).
@@ -76,6 +78,8 @@ func encodeFetchAdd(p *roce.Packet, e *ring.SendWQE, _, _ uint32) {
 	p.AtomicETH = roce.AtomicETH{VA: e.RemoteAddr, RKey: e.RKey, SwapAdd: e.CompareAdd}
 }
 
+func encodeResync(*roce.Packet, *ring.SendWQE, uint32, uint32) {}
+
 func executeSend(r *responder, p *Packet) fault { return r.in.executeSend(p) }
 
 func executeWrite(r *responder, p *Packet) fault { return r.in.executeWrite(p) }
@@ -83,7 +87,7 @@ func executeWrite(r *responder, p *Packet) fault { return r.in.executeWrite(p) }
 // executeRead has a READ answered when its turn to send comes.
 func executeRead(r *responder, p *Packet) fault {
 	e := r.kept.add(p, r.msn.Next(), packetCount(p.RETH.Length, r.ep.mtu))
-	e.qp = r.in.qp
+	e.qp, e.src = r.in.qp, r.in.src
 	e.va, e.rkey, e.mtu = p.RETH.VA, p.RETH.RKey, uint16(r.ep.mtu)
 	e.length, e.stop = p.RETH.Length, p.RETH.Length
 	return fault{}
@@ -111,12 +115,16 @@ func executeAtomic(r *responder, p *Packet, change func(mem []byte, a *roce.Atom
 	if err != memory.FaultNone {
 		return remoteAccess("rkey: " + err.String())
 	}
-	r.kept.add(p, r.msn.Next(), 1).value = value
+	e := r.kept.add(p, r.msn.Next(), 1)
+	e.value, e.src = value, r.in.src
 	return fault{}
 }
 
-// requests is the table of work requests, by their opcode. What has no row here cannot be
-// posted.
+// wrResync is the opcode of the work request with which an EE context sends a RESYNC.
+const wrResync ib.WROpcode = 0xff
+
+// requests is the table of work requests, by their opcode. What has no row here, or one
+// without types, cannot be posted.
 var requests = [1 << 8]request{
 	ib.WRRDMAWrite: {onStreams, roce.KindWrite, 0, ib.WCRDMAWrite, placesOpcodes{
 		roce.RCRDMAWriteFirst, roce.RCRDMAWriteMiddle, roce.RCRDMAWriteLast, roce.RCRDMAWriteOnly,
@@ -136,4 +144,5 @@ var requests = [1 << 8]request{
 	ib.WRRDMARead:        {onReliable, roce.KindReadRequest, 0, ib.WCRDMARead, placesOpcodes{only: roce.RCRDMAReadRequest}},
 	ib.WRAtomicCmpAndSwp: {onReliable, roce.KindCompareSwap, 0, ib.WCCompSwap, placesOpcodes{only: roce.RCCompareSwap}},
 	ib.WRAtomicFetchAdd:  {onReliable, roce.KindFetchAdd, 0, ib.WCFetchAdd, placesOpcodes{only: roce.RCFetchAdd}},
+	wrResync:             {kind: roce.KindResync, opcodes: placesOpcodes{only: roce.RDResync}},
 }

@@ -40,8 +40,8 @@ func (q *QP) SetRateLimit(l RateLimit) error {
 	if st := q.State(); st == ib.RESET || st == ib.ERR {
 		return fmt.Errorf("a queue pair in %v has no rate limit: %w", st, ib.EINVAL)
 	}
-	if q.rd != nil {
-		return fmt.Errorf("a queue pair of reliable datagrams has no rate limit: give its EE contexts a static rate: %w", ib.EINVAL)
+	if err := q.rd.rateError(); err != nil {
+		return err
 	}
 	q.ep.limit = l
 	q.ep.setPace()

@@ -113,7 +113,7 @@ func (q *QP) checkSend(wr *ib.SendWR) (uint32, error) {
 		return 0, fmt.Errorf("post send: %d bytes, a message has at most %d: %w", length, uint64(MaxMessage), ib.EINVAL)
 	}
 	switch op := req.operation(); {
-	case op.answered() && q.ep.attr.MaxRDAtomic == 0 && q.rd == nil && behaviourOf(q.State()).postSend != postFlush:
+	case op.answered() && q.ep.attr.MaxRDAtomic == 0 && q.ep.connected() && behaviourOf(q.State()).postSend != postFlush:
 		return 0, fmt.Errorf("post send: %v with max_rd_atomic 0 could never be sent: %w", wr.Opcode, ib.EINVAL)
 	case !op.demand.holds(length):
 		return 0, fmt.Errorf("post send: %v returns %d bytes, the list holds %d: %w", wr.Opcode, op.demand.size, length, ib.EINVAL)

@@ -21,9 +21,17 @@ type QP struct {
 	sq  sendQueue
 	rq  recvQueue // without memory if there is an SRQ
 	srq *SRQ      // nil: the QP has its own receive queue
-	rd  *rdSide   // nil unless the service is RD
+	rd  *rdSide   // nil unless the service is RD; its methods then do nothing
+
+	sender sender // the queue pair's end; for RD, the EE contexts
 
 	Doorbells Doorbells // the shard's
+}
+
+// sender sends the posted work requests of a queue pair.
+type sender interface {
+	// sendPosted schedules work requests for sending. The state of the queue pair allows it.
+	sendPosted(now clock.Instant)
 }
 
 // Doorbells belong to the shard: they link its list of queue pairs whose doorbell
@@ -50,8 +58,8 @@ type Config struct {
 // ENOMEM or EINVAL if there is no memory for the queues.
 func New(env *Env, c Config) (*QP, error) {
 	q := &QP{srq: c.SRQ}
-	q.init(env, c.Num, c.Type)
-	q.pd = c.PD
+	q.init(env, c.Num, c.Type, q)
+	q.pd, q.sender = c.PD, &q.End
 	q.req.qp, q.req.queue = q, &q.sq
 	q.in.qp, q.in.from, q.in.cq = q, &q.rq, c.RecvCQ
 	q.sq.cq, q.sq.sigAll = c.SendCQ, c.SigAll
@@ -68,6 +76,7 @@ func New(env *Env, c Config) (*QP, error) {
 	}
 	if c.Type == ib.RD {
 		q.rd = newRDSide(q, c.RDD)
+		q.sender = q.rd
 	}
 	c.SendCQ.Hold()
 	c.RecvCQ.Hold()
@@ -114,7 +123,10 @@ func (q *QP) Receive(now clock.Instant, p *Packet) {
 	switch {
 	case !q.ep.take(p):
 	case q.ep.typ == ib.RC && p.Info.Flags&roce.FlagResponse != 0:
-		q.comp.receiveResponse(now, p)
+		if q.comp.receiveResponse(now, p) {
+			q.checkDrained()
+			q.sendOn()
+		}
 	case q.ep.typ == ib.RC:
 		q.resp.receiveRequest(now, p)
 	case q.ep.typ == ib.UC:
@@ -137,17 +149,8 @@ func (q *QP) Doorbell(now clock.Instant) {
 		q.in.flush(now)
 	}
 	if b.sends() {
-		q.sendOn(now)
+		q.sender.sendPosted(now)
 	}
-}
-
-// sendOn schedules posted requests for sending, as far as the state allows.
-func (q *QP) sendOn(now clock.Instant) {
-	if q.rd != nil {
-		q.rd.lineUp(now)
-		return
-	}
-	q.Wake()
 }
 
 // Destroy takes the QP out of use, whatever its state (V13). Its work requests
@@ -164,9 +167,7 @@ func (q *QP) Destroy() {
 	sq.mu.Unlock()
 	sq.cq.Release()
 	q.in.cq.Release()
-	if q.rd != nil {
-		q.rd.rdd.users--
-	}
+	q.rd.destroy()
 	sq.Free(q.ep.env.Queues)
 	if q.srq != nil {
 		q.srq.Release()

@@ -88,8 +88,10 @@ type receiver struct {
 	qp   *QP      // owner of the receives, and of their completions
 	from receives // the QP's own queue, or its SRQ
 	cq   *CQ
+	eec  ib.EECN // of an EE context, its number
 	slot recvSlot
 
+	src      ib.QPN // queue pair that sends the requests: the connection's; for RD, of the last request
 	epsn     ib.PSN // next expected
 	peer     place  // UC, since software asked for REARM
 	msg      message
@@ -276,10 +278,7 @@ func (r *receiver) completeMessage(now clock.Instant, p *Packet) {
 	}
 	attr := &r.ep.attr
 	wc := ib.WC{
-		Opcode: op.receive.opcode, ByteLen: r.received, SrcQP: attr.DestQPN, PKeyIndex: attr.PKeyIndex, SL: attr.AV.SL,
-	}
-	if r.ep.typ == ib.EEC {
-		wc.SrcQP, wc.EEC = p.DETH.SrcQP, ib.EECN(r.ep.num)
+		Opcode: op.receive.opcode, ByteLen: r.received, SrcQP: r.src, EEC: r.eec, PKeyIndex: attr.PKeyIndex, SL: attr.AV.SL,
 	}
 	if p.Info.Flags&roce.FlagImm != 0 {
 		wc.Flags |= ib.WCWithImm

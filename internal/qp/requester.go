@@ -49,6 +49,8 @@ type requester struct {
 	// failed is the local error of work request next, reported once that is the
 	// oldest; SUCCESS: none.
 	failed ib.WCStatus
+	// turn reports whether the requester may start its next work request; nil: it always may.
+	turn   func() bool
 	read   readProgress
 	credit creditState
 	repair repair
@@ -126,7 +128,7 @@ func (r *requester) nextRequest(now clock.Instant) *begunWR {
 		}
 		return nil
 	}
-	if r.ep.behaviour().requester != sendAll || r.repair.holding() || !r.end.mine() || !r.waiting(now) || !r.inPace(now) {
+	if r.ep.behaviour().requester != sendAll || r.repair.holding() || r.turn != nil && !r.turn() || !r.waiting(now) || !r.inPace(now) {
 		return nil
 	}
 	w := r.queue.note(r.next)
@@ -207,9 +209,6 @@ func (r *requester) cost(w *begunWR, psn ib.PSN) uint32 {
 func (r *requester) begin(w *begunWR) {
 	r.alloc = w.last.Next()
 	r.began++
-	if r.end.eec != nil && r.qp != nil {
-		r.qp.rd.begun = true
-	}
 	n := uint32(1)
 	if w.kind == begunAnswered {
 		r.rdBegun++
@@ -229,19 +228,13 @@ func (r *requester) sendRequest(now clock.Instant, b *fabric.Batch, w *begunWR) 
 	case w.kind == begunWild:
 		status = ib.WCLocQPOpErr
 	case answered && r.ep.attr.MaxRDAtomic == 0: // changed after the post, or never set on an EE context
-		if status = ib.WCLocQPOpErr; r.end.eec != nil {
-			status = ib.WCLocEECOpErr
-		}
-	case w.kind == begunResync:
-		n = r.end.eec.sendResync(b, w)
+		status = r.ep.opError
 	case !w.request().operation().carries:
 		n = r.sendBare(b, w)
 	case r.ep.connected():
 		n, status = r.sendData(b, w)
-	case onDatagrams.has(r.ep.typ):
+	default:
 		n, status = r.sendDatagram(b, w)
-	default: // an EE context sends for RD queue pairs
-		status = ib.WCLocQPOpErr
 	}
 	if status != ib.WCSuccess {
 		// The request completes in error once all earlier ones are complete, so
@@ -291,7 +284,7 @@ func (r *requester) sent(now clock.Instant, w *begunWR, n uint32) {
 	r.una = r.psn
 	if last {
 		r.complete(now, ib.WCSuccess)
-		r.end.settled(now)
+		r.qp.checkDrained()
 	}
 }
 
@@ -368,7 +361,6 @@ func (r *requester) sendData(b *fabric.Batch, w *begunWR) (uint32, ib.WCStatus) 
 	end := rest == n
 	req := w.request()
 	p := ep.header(req.opcode(ep.service, off == 0, end), r.psn)
-	r.end.address(p)
 	p.BTH.SE = end && w.flags&ib.SendSolicited != 0 && req.takesReceive()
 	cost := flow.PacketCost(n)
 	p.BTH.AckReq = ep.reliable() && (end || r.ackDue(cost) || r.repair.asks(r.psn) || ep.pace.Last(ep.env.now, int(n)))
@@ -413,7 +405,7 @@ func (r *requester) gather(dst []byte, w *begunWR, off uint32) bool {
 }
 
 // sendBare appends a request without payload: a READ of the missing part of w's
-// current chunk, or an atomic. It returns the number of PSNs used, 0 when the
+// current chunk, an atomic, or a RESYNC. It returns the number of PSNs used, 0 when the
 // batch is full.
 func (r *requester) sendBare(b *fabric.Batch, w *begunWR) uint32 {
 	req := w.request()
@@ -424,29 +416,19 @@ func (r *requester) sendBare(b *fabric.Batch, w *begunWR) uint32 {
 		n = r.repair.cutRead(n, w)
 	}
 	p := r.ep.header(req.opcode(r.ep.service, true, true), r.psn)
-	r.end.address(p)
 	p.BTH.AckReq = true
 	done := r.psn.Distance(w.first) * uint32(r.ep.mtu)
 	op.encode(p, r.queue.At(r.next), done, uint32(min(uint64(w.length-done), uint64(n)*uint64(r.ep.mtu))))
-	if r.appendAlone(b, w, n) {
-		return n
-	}
-	return 0
-}
-
-// appendAlone appends a request without payload that uses n PSNs, and reports
-// whether there was room.
-func (r *requester) appendAlone(b *fabric.Batch, w *begunWR, n uint32) bool {
 	seg := r.ep.appendBare(b)
 	if seg == nil {
-		return false
+		return 0
 	}
 	r.ep.pace.Sent(r.ep.env.now, ipLength(&r.ep.path, seg))
 	r.sinceAck = 0
 	if !r.repair.sending() { // otherwise it is already counted as in flight
 		r.share.Charge(r.cost(w, r.psn), n)
 	}
-	return true
+	return n
 }
 
 // traceBack records a retransmission: a Retry, or a Repair, which does not count

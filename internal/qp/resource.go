@@ -25,7 +25,7 @@ type resource struct {
 	va      uint64
 	value   uint64 // original value of an atomic
 	qp      *QP    // of a READ: whose memory is read; nil: it is gone
-	peer    ib.QPN // RD: requesting queue pair
+	src     ib.QPN // requesting queue pair
 }
 
 // resources holds the most recent READs and atomics, up to the responder
@@ -98,7 +98,7 @@ func (s *resources) add(p *Packet, msn ib.MSN, n uint32) *resource {
 	e, last := s.at(s.n-1), p.BTH.PSN.Add(n-1)
 	*e = resource{
 		kind: p.Info.Kind, pending: true, msn: msn,
-		first: p.BTH.PSN, next: p.BTH.PSN, last: last, end: last, peer: p.DETH.SrcQP,
+		first: p.BTH.PSN, next: p.BTH.PSN, last: last, end: last,
 	}
 	return e
 }
@@ -167,21 +167,14 @@ func (r *responder) acknowledgeAgain(p *Packet) { r.reply.ack(r.acknowledges(p))
 func (r *responder) duplicateAtomic(p *Packet) {
 	e, i := r.kept.find(p.BTH.PSN)
 	if e == nil || e.kind != p.Info.Kind {
-		r.forgotten(p)
+		r.ep.owner.cannotRepeat(p)
 		return
 	}
 	r.kept.again(i, e.first, e.last, r.msn)
 }
 
-// forgotten drops a duplicate that cannot be answered. If an EE context has
-// refused it, the peer may not have heard.
-func (r *responder) forgotten(p *Packet) {
-	if r.shut != 0 {
-		r.reply.nak(r.shut, p.BTH.PSN)
-		return
-	}
-	r.ep.drop(counters.DropDuplicate, p)
-}
+// cannotRepeat drops a duplicate whose answer is not kept.
+func (q *QP) cannotRepeat(p *Packet) { q.ep.drop(counters.DropDuplicate, p) }
 
 // lastExecuted returns the PSN to acknowledge for a duplicate at p: the last
 // one executed, but not past a READ or atomic whose answer the peer may lack.
@@ -211,7 +204,7 @@ func (r *responder) acknowledges(p *Packet) ib.PSN {
 func (r *responder) duplicateRead(p *Packet) {
 	e, i := r.kept.find(p.BTH.PSN)
 	if e == nil || e.kind != roce.KindReadRequest || e.rkey != p.RETH.RKey {
-		r.forgotten(p)
+		r.ep.owner.cannotRepeat(p)
 		return
 	}
 	if e.qp == nil {

@@ -25,12 +25,11 @@ type responder struct {
 	doubt   doubt   // a suspicious request that was requested again
 	late    bool    // the current request comes from the reorder buffer
 	first   bool    // responses go before requests in the next batch
-	peer    ib.QPN  // RD: source QP of the last request
 	resend  resend
 
-	// shut is the NAK with which an EE context has refused a message: it executes
-	// nothing more until the peer's RESYNC.
-	shut roce.Syndrome
+	// admit makes further checks of a request at the expected PSN, and reports whether it
+	// may be executed; nil: there are none.
+	admit func(now clock.Instant, p *Packet) bool
 
 	kept  resources
 	reply reply
@@ -67,7 +66,6 @@ func (r *responder) receiveRequest(now clock.Instant, p *Packet) {
 		r.ep.drop(counters.DropState, p)
 		return
 	}
-	r.peer = p.DETH.SrcQP
 	expected := r.in.epsn
 	if r.request(now, p); r.in.epsn != expected && p.BTH.PSN.Diff(expected) >= 0 {
 		r.resend.executed(p, r.in.epsn.Prev(), r.early.holds())
@@ -111,7 +109,6 @@ func (r *responder) catchUp(now clock.Instant, asked bool) {
 
 func (r *responder) request(now clock.Instant, p *Packet) {
 	switch d := p.BTH.PSN.Diff(r.in.epsn); {
-	case p.Info.Kind == roce.KindResync && r.resyncs(p, d):
 	case d > 0:
 		if p.sign != signNone { // a migrated peer starts at the expected PSN or before it
 			r.ep.drop(counters.DropMigration, p)
@@ -137,14 +134,14 @@ func (r *responder) request(now clock.Instant, p *Packet) {
 	if r.ep.mig.state != ib.MIGRATED && !r.ep.mig.follow(now, p) {
 		return
 	}
-	if r.end.eec != nil && !r.end.eec.admit(now, p) {
+	if r.admit != nil && !r.admit(now, p) {
 		return
 	}
 	if f := r.checkOpcode(p); f.syndrome != 0 {
 		r.judge(p, f)
 		return
 	}
-	if !r.in.established(now) || r.end.eec != nil && !r.in.qp.in.established(now) {
+	if !r.in.established(now) {
 		r.ep.drop(counters.DropState, p)
 		return
 	}
@@ -205,10 +202,6 @@ func (r *responder) awaits(now clock.Instant, p *Packet) bool {
 // outOfSequence answers the first packet beyond a gap with a NAK for the
 // expected PSN, once (E8).
 func (r *responder) outOfSequence(now clock.Instant, p *Packet) {
-	if r.shut != 0 {
-		r.ep.drop(counters.DropSequence, p)
-		return
-	}
 	kept := r.keep(now, p)
 	if r.nakSent {
 		if p.BTH.PSN.Diff(r.ahead) > 0 {
@@ -253,9 +246,7 @@ func (r *responder) keep(now clock.Instant, p *Packet) bool {
 func (r *responder) notReady(p *Packet) {
 	r.ep.env.Counters.SendRNRErr++
 	s := roce.RNRNAK(r.in.qp.ep.attr.MinRNRTimer)
-	if r.end.eec != nil {
-		r.close(s)
-	}
+	r.ep.owner.notReady(s)
 	r.nakSent, r.ahead = true, p.BTH.PSN
 	r.reply.nak(s, p.BTH.PSN)
 }
@@ -299,7 +290,7 @@ func (r *responder) from(port uint16) {
 func (r *responder) doubts(p *Packet) bool {
 	d := doubt{raised: true, psn: p.BTH.PSN, una: p.BTH.PSN}
 	other := r.port != 0 && r.port != p.Data.SrcPort
-	if !(other && r.doubt != d || r.late) || r.end.eec != nil || r.ep.env.Settings.NoChallenge || p.sign != signNone {
+	if !(other && r.doubt != d || r.late) || !r.ep.distrusts(claimNAK) || p.sign != signNone {
 		return false
 	}
 	r.doubt = d
@@ -315,20 +306,19 @@ func (r *responder) judge(p *Packet, f fault) (doubted bool) {
 	if r.doubts(p) {
 		return true
 	}
-	r.refuse(p.BTH.PSN, f)
+	r.ep.owner.refuse(p.BTH.PSN, f)
 	return false
 }
 
 // refuse ends the connection: the NAK follows the pending responses, and then
-// the QP fails. An EE context goes on.
-func (r *responder) refuse(psn ib.PSN, f fault) {
-	if r.end.eec != nil {
-		r.end.eec.refuse(psn, f)
-		return
-	}
-	r.dying = f
-	r.reply.nak(f.syndrome, psn)
+// the QP fails.
+func (q *QP) refuse(psn ib.PSN, f fault) {
+	q.resp.dying = f
+	q.resp.reply.nak(f.syndrome, psn)
 }
+
+// notReady has nothing to do: the peer sends the refused request again.
+func (q *QP) notReady(roce.Syndrome) {}
 
 // die reports the fault after its NAK was sent, and fails the QP.
 func (r *responder) die(now clock.Instant) {
@@ -390,7 +380,7 @@ func (r *responder) acknowledge(p *Packet) {
 
 // reset puts the responder at the start of a connection.
 func (r *responder) reset() {
-	r.msn, r.nakSent, r.ahead, r.first, r.port, r.row, r.shut = 0, false, ib.PSN{}, false, 0, 0, 0
+	r.msn, r.nakSent, r.ahead, r.first, r.port, r.row = 0, false, ib.PSN{}, false, 0, 0
 	r.doubt = doubt{}
 	r.resend = resend{}
 	r.silence()
@@ -482,12 +472,8 @@ func (r *responder) sendResponses(now clock.Instant, b *fabric.Batch) (more bool
 	return false
 }
 
-// syndrome returns the AETH syndrome of a positive answer. An EE context
-// reports no credits, since it has no receives of its own.
+// syndrome returns the AETH syndrome of a positive answer.
 func (r *responder) syndrome() roce.Syndrome {
-	if r.end.eec != nil {
-		return roce.ACKUnlimited
-	}
 	n, ok := r.in.from.credits()
 	if !ok || !r.ep.env.Settings.Credits {
 		return roce.ACKUnlimited
@@ -498,18 +484,16 @@ func (r *responder) syndrome() roce.Syndrome {
 	return roce.ACKCredits(ib.CreditCode(n))
 }
 
-// header starts a response; for RD it names the requesting queue pair.
+// header starts a response to a queue pair.
 func (r *responder) header(op roce.Opcode, psn ib.PSN, to ib.QPN) *roce.Packet {
 	p := r.ep.header(inService(op, r.ep.service), psn)
-	if r.end.eec != nil {
-		p.BTH.DestQP = to
-	}
+	p.BTH.DestQP = to
 	return p
 }
 
 // sendAck appends the ACKNOWLEDGE that is pending.
 func (r *responder) sendAck(b *fabric.Batch) bool {
-	p := r.header(roce.RCAcknowledge, r.reply.psn, r.peer)
+	p := r.header(roce.RCAcknowledge, r.reply.psn, r.in.src)
 	p.AETH = roce.AETH{Syndrome: r.reply.syndrome, MSN: r.msn}
 	if r.reply.kind == replyACK {
 		p.AETH.Syndrome = r.syndrome()
@@ -523,7 +507,7 @@ func (r *responder) sendAck(b *fabric.Batch) bool {
 
 // sendAtomicAck appends the answer to an atomic.
 func (r *responder) sendAtomicAck(b *fabric.Batch, e *resource) (bool, memory.Fault) {
-	p := r.header(roce.RCAtomicAcknowledge, e.first, e.peer)
+	p := r.header(roce.RCAtomicAcknowledge, e.first, e.src)
 	p.AETH = roce.AETH{Syndrome: r.syndrome(), MSN: e.msn}
 	p.AtomicAck = e.value
 	if r.ep.appendBare(b) == nil {
@@ -549,7 +533,7 @@ func (r *responder) sendReadResponse(b *fabric.Batch, e *resource) (bool, memory
 	// A replay from the middle of a READ continues with MIDDLE or LAST, as on
 	// Linux; a partial replay still ends with LAST.
 	op := readResponse(e.next == e.first, e.next == e.end)
-	p := r.header(op, e.next, e.peer)
+	p := r.header(op, e.next, e.src)
 	p.AETH = roce.AETH{Syndrome: r.syndrome(), MSN: e.msn}
 	seg, payload, id := r.ep.append(b, &r.ep.path.Path, n)
 	if seg == nil {
@@ -569,14 +553,15 @@ func (r *responder) sendReadResponse(b *fabric.Batch, e *resource) (bool, memory
 // endRead ends a READ whose memory is no longer accessible.
 func (r *responder) endRead(e *resource, err memory.Fault) {
 	e.pending = false
-	switch {
-	case !e.replay:
+	if e.replay {
+		r.ep.owner.regionGone(e.next)
+	} else {
 		r.abandonRead(e, err)
-	case r.end.eec != nil: // the channel outlives the queue pair's fault
-		r.reply.nak(roce.NAKRemoteAccess, e.next)
-	default: // a duplicate is never refused
 	}
 }
+
+// regionGone has nothing to do: a duplicate is never refused.
+func (q *QP) regionGone(ib.PSN) {}
 
 // readResponse returns the opcode of a READ response by its place.
 func readResponse(start, end bool) roce.Opcode {
@@ -594,6 +579,6 @@ func readResponse(start, end bool) roce.Opcode {
 
 // abandonRead refuses a READ in the middle of its responses.
 func (r *responder) abandonRead(e *resource, err memory.Fault) {
-	r.refuse(e.next, remoteAccess("rkey: "+err.String()))
+	r.ep.owner.refuse(e.next, remoteAccess("rkey: "+err.String()))
 	r.kept.clear()
 }

@@ -155,10 +155,6 @@ func (r *requester) receiveRNR(now clock.Instant, code uint8) {
 	if r.waitRNR || r.drained() {
 		return
 	}
-	if r.end.eec != nil {
-		r.end.eec.suspend(now, code)
-		return
-	}
 	if r.ep.attr.RNRRetry != ib.RNRInfiniteRetry {
 		if r.rnrLeft == 0 {
 			r.ep.env.Counters.RetryRNRExceeded++
@@ -180,10 +176,6 @@ func (r *requester) receiveRNR(now clock.Instant, code uint8) {
 
 // rnrTimeout ends the RNR wait.
 func (r *requester) rnrTimeout(now clock.Instant) {
-	if r.end.eec != nil {
-		r.end.eec.resume(now)
-		return
-	}
 	if !r.waitRNR {
 		return
 	}

@@ -42,7 +42,6 @@ const (
 	begunAcked    begunKind = iota // an acknowledgement, of others too; for UC and UD, that it is sent
 	begunAnswered                  // responses of its own: a READ or an atomic
 	begunWild                      // an error: the entry makes no sense, and is not sent
-	begunResync                    // an acknowledgement: an EE context's own request
 )
 
 // request returns the row of the work request's opcode.
@@ -75,10 +74,7 @@ func (s *sendQueue) write(i uint32, wr *ib.SendWR, length uint32) {
 		e.Imm = uint32(wr.InvRKey)
 	}
 	if s.datagrams {
-		*s.To(i) = ring.SendTo{AH: uint64(wr.AH), QPN: wr.RemoteQPN, QKey: wr.RemoteQKey}
-		if s.typ == ib.RD {
-			s.To(i).AH = uint64(wr.EEC)
-		}
+		*s.To(i) = sendTo(s.typ, wr)
 	}
 	copy(s.SGEs(i, uint32(len(wr.SGList))), wr.SGList)
 	if wr.Flags&ib.SendInline != 0 {

@@ -63,9 +63,7 @@ func (q *QP) enterError(now clock.Instant, cause string, event bool) {
 
 // stop ends all activity of a QP that has just entered ERR and flushes it.
 func (q *QP) stop(now clock.Instant) {
-	if q.rd != nil {
-		q.rd.leave(now, ib.WCWRFlushErr)
-	}
+	q.rd.leave(now, ib.WCWRFlushErr)
 	q.ep.timers.stopAll()
 	q.challenge.stop()
 	q.sqd = drainState{}
@@ -80,7 +78,7 @@ func (q *QP) stop(now clock.Instant) {
 }
 
 // sendError ends a send work request with an error: ERR for RC, SQE for the
-// services that have it (Q14, Q18). It is not the current one of an EE context.
+// services that have it (Q14, Q18). No EE context works on it.
 func (q *QP) sendError(now clock.Instant, status ib.WCStatus, cause string) {
 	q.req.complete(now, status)
 	if q.State() == ib.ERR { // the completion found its CQ full
@@ -99,7 +97,7 @@ func (q *QP) sendError(now clock.Instant, status ib.WCStatus, cause string) {
 // checkDrained ends the draining of SQD when every begun work request is
 // complete (E6, Q12).
 func (q *QP) checkDrained() {
-	if q.rd == nil || !q.rd.begun {
+	if q.sqd.draining && !q.rd.begun() {
 		q.End.checkDrained()
 	}
 }
@@ -119,9 +117,7 @@ func (e *End) checkDrained() {
 // clear empties the QP as RESET and destruction do (Q4, Q5): no work request,
 // no completion, no timer. Both posting locks are held.
 func (q *QP) clear() {
-	if q.rd != nil {
-		q.rd.leave(q.ep.env.now, ib.WCSuccess)
-	}
+	q.rd.leave(q.ep.env.now, ib.WCSuccess)
 	q.sq.Reset()
 	if q.srq == nil {
 		q.rq.Reset()
@@ -147,6 +143,15 @@ func (e *End) clear() {
 	e.ep.prefixes, e.ep.ipid = prefixCache{}, ipidPolicy{}
 	e.ep.mig.alternate, e.ep.mig.used, e.ep.mig.moved, e.ep.pace = alternate{}, false, nil, flow.Pacer{}
 }
+
+// suspend makes the requester wait after an RNR NAK.
+func (q *QP) suspend(now clock.Instant, code uint8) { q.req.receiveRNR(now, code) }
+
+// resume ends the wait.
+func (q *QP) resume(now clock.Instant) { q.req.rnrTimeout(now) }
+
+// event returns an event of the queue pair.
+func (q *QP) event(t ib.EventType) Event { return Event{Type: t, QPN: q.ep.num} }
 
 // push adds an entry to a CQ. A CQ that is full fails with CQ_ERR and so do its
 // QPs (E18, E27), this one first; lost entries are counted.
