@@ -174,8 +174,14 @@ var queueMutants = []mutant{
 	},
 	{
 		name: "modify-raises-events-with-the-locks-of-the-queues", in: "internal/qp.QP.accept",
-		old:  "q.store(attr, mask); return $m, nil",
-		new:  "now := q.ep.env.now; q.store(attr, mask); q.carryOut(now, &$m); q.enter(now, &$m); $m.to = ib.RESET; return $m, nil",
+		old:  "q.store(m.attr, m.mask)",
+		new:  "now := q.ep.env.now; q.store(m.attr, m.mask); q.carryOut(now, m); q.enter(now, m)",
 		test: "internal/qp TestEventsOfModify",
+	},
+	{
+		name: "rd-queue-pair-leaves-with-the-locks-of-its-queues", in: "internal/qp.QP.Destroy",
+		old:  "q.rd.leave($*args); sq.mu.Lock(); rq.mu.Lock()",
+		new:  "sq.mu.Lock(); rq.mu.Lock(); q.rd.leave($*args)",
+		test: "internal/qp TestEventsOfLeaving", tags: "lockorder",
 	},
 }

@@ -5,9 +5,9 @@ package mutation
 // refusalMutants are bugs of calls that must be refused.
 var refusalMutants = []mutant{
 	{
-		name: "refused-modify-changes-something", in: "internal/qp.QP.accept",
-		old: "if err != nil { return $m, err }",
-		new: "if err != nil { if mask&ib.AttrState != 0 && attr.State == ib.RTS { q.ep.attr.RetryCnt++ }; return $m, err }",
+		name: "refused-modify-changes-something", in: "internal/qp.QP.Modify",
+		old: "if err != nil { return err }",
+		new: "if err != nil { if mask&ib.AttrState != 0 && attr.State == ib.RTS { q.ep.attr.RetryCnt++ }; return err }",
 		sim: "post", profile: "lifecycle",
 	},
 	{

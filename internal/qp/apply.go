@@ -12,33 +12,35 @@ import (
 func (q *QP) Modify(now clock.Instant, attr *ib.QPAttr, mask ib.AttrMask) error {
 	q.ep.env.Enter(now)
 	defer q.Arm()
-	m, err := q.accept(attr, mask)
-	if err == nil && m.to != ib.RESET {
-		q.carryOut(now, &m)
-		q.enter(now, &m)
+	m, err := q.plan(attr, mask)
+	if err != nil {
+		return err
 	}
-	return err
+	if m.to == ib.RESET {
+		q.rd.leave(now, ib.WCSuccess)
+		q.accept(&m)
+		return nil
+	}
+	q.accept(&m)
+	q.carryOut(now, &m)
+	q.enter(now, &m)
+	return nil
 }
 
-// accept checks a modify call and either stores its attributes or resets the QP. It holds
-// both posting locks. Events that attributes cause are raised afterwards, without them.
-func (q *QP) accept(attr *ib.QPAttr, mask ib.AttrMask) (change, error) {
+// accept stores the attributes of a change, or resets the QP. It holds both posting locks,
+// so it raises no event.
+func (q *QP) accept(m *change) {
 	q.sq.mu.Lock()
 	defer q.sq.mu.Unlock()
 	q.rq.mu.Lock()
 	defer q.rq.mu.Unlock()
-	m, err := q.plan(attr, mask)
-	if err != nil {
-		return m, err
-	}
 	if m.to == ib.RESET {
 		q.clear()
 		q.forget()
 		q.setState(ib.RESET, "modify")
-		return m, nil
+		return
 	}
-	q.store(attr, mask)
-	return m, nil
+	q.store(m.attr, m.mask)
 }
 
 // change is a modify call that passed all checks.

@@ -158,6 +158,7 @@ func (q *QP) Doorbell(now clock.Instant) {
 // allocator, so posting must have ended.
 func (q *QP) Destroy() {
 	sq, rq := &q.sq, &q.rq
+	q.rd.leave(q.ep.env.now, ib.WCSuccess)
 	sq.mu.Lock()
 	rq.mu.Lock()
 	q.clear()

@@ -115,9 +115,9 @@ func (e *End) checkDrained() {
 }
 
 // clear empties the QP as RESET and destruction do (Q4, Q5): no work request,
-// no completion, no timer. Both posting locks are held.
+// no completion, no timer. Both posting locks are held, and an RD queue pair has left its
+// EE contexts: that may raise an event.
 func (q *QP) clear() {
-	q.rd.leave(q.ep.env.now, ib.WCSuccess)
 	q.sq.Reset()
 	if q.srq == nil {
 		q.rq.Reset()
