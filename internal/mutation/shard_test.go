@@ -31,7 +31,7 @@ var shardMutants = []mutant{
 	{
 		name: "service-not-checked", in: "internal/qp.admit",
 		old: "$p.Info.Service != $q.service",
-		new: "$p.Info.Service != $q.service && $p.Info.Service != serviceOf(ib.UC)",
+		new: "$p.Info.Service != $q.service && $p.Info.Service != roce.ServiceUC",
 		sim: "corrupt panic", profile: "corrupt",
 	},
 	{
