@@ -200,7 +200,7 @@ var datagramMutants = []mutant{
 	{
 		name: "rd-resync-answered-once", in: "internal/qp.operations",
 		old:    "roce.KindResync: {$*row}",
-		new:    "roce.KindResync: {psns: psnOne}",
+		new:    "roce.KindResync: {psns: psnOne, encode: encodeResync}",
 		breaks: "V18", sim: "channel", profile: "rd",
 	},
 	{
