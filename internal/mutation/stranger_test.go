@@ -66,7 +66,7 @@ var strangerMutants = []mutant{
 		test: "internal/ring TestQ5_CQModel",
 	},
 	{
-		name: "kept-results-out-of-order-when-their-ring-grows", in: "internal/qp.reserve",
+		name: "kept-results-out-of-order-when-their-ring-grows", in: "internal/qp.grow",
 		old:  "$s.ring, $s.head = ring, 0",
 		new:  "$s.ring = ring",
 		test: "internal/qp TestE11_Model",
