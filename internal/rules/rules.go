@@ -51,6 +51,7 @@ var all = [...]Rule{
 	{"c-includes", checkCIncludes},
 	{"c-dialect", checkCDialect},
 	{"c-sleep", checkCSleep},
+	{"c-locks", checkCLocks},
 	{"test-sleep", checkTestSleep},
 	{"test-skip", checkTestSkip},
 	{"bounds", checkBounds},
