@@ -1,6 +1,10 @@
 package rdmacm
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/softhca/softhca/internal/must"
+)
 
 // BenchmarkConnect connects and disconnects, one connection at a time.
 func BenchmarkConnect(b *testing.B) {
@@ -11,14 +15,14 @@ func BenchmarkConnect(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				client := withQP(b, h1.resolved(TCP, h2.at(port)))
-				must(b, client.Connect(nil))
+				must.Do(b, client.Connect(nil))
 				server := withQP(b, h2.take(EventConnectRequest).ID)
-				must(b, server.Accept(nil))
+				must.Do(b, server.Accept(nil))
 				h1.take(EventEstablished)
 				h2.take(EventEstablished)
-				must(b, client.Disconnect())
+				must.Do(b, client.Disconnect())
 				h2.take(EventDisconnected)
-				must(b, server.Disconnect())
+				must.Do(b, server.Disconnect())
 				h1.take(EventDisconnected)
 				destroy(b, client, server)
 			}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/verbs"
 )
 
@@ -26,22 +27,6 @@ const port = 7471
 func TestMain(m *testing.M) {
 	// The thread of another network lives as long as the process.
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/softhca/softhca/internal/namespace.NewPlace.func1"))
-}
-
-// must ends the test on an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// want fails the test unless err is target.
-func want(t testing.TB, err, target error, what string) {
-	t.Helper()
-	if !errors.Is(err, target) {
-		t.Errorf("%s: error %v, want one that is %v", what, err, target)
-	}
 }
 
 // soon returns a context that ends after waitLimit.
@@ -66,7 +51,7 @@ type host struct {
 func newHost(t testing.TB, cfg verbs.Config) *host {
 	t.Helper()
 	m, err := Open(cfg)
-	must(t, err)
+	must.Do(t, err)
 	t.Cleanup(func() {
 		if err := m.Close(); err != nil && !errors.Is(err, ErrClosed) && !errors.Is(err, ib.ENODEV) {
 			t.Errorf("close: %v", err)
@@ -108,7 +93,7 @@ func (h *host) at(port uint16) netip.AddrPort { return netip.AddrPortFrom(h.addr
 func (h *host) id(ps PortSpace) *ID {
 	h.t.Helper()
 	id, err := h.m.CreateID(h.ch, ps)
-	must(h.t, err)
+	must.Do(h.t, err)
 	return id
 }
 
@@ -116,8 +101,8 @@ func (h *host) id(ps PortSpace) *ID {
 func (h *host) listener(ps PortSpace, backlog int) *ID {
 	h.t.Helper()
 	id := h.id(ps)
-	must(h.t, id.BindAddr(h.at(port)))
-	must(h.t, id.Listen(backlog))
+	must.Do(h.t, id.BindAddr(h.at(port)))
+	must.Do(h.t, id.Listen(backlog))
 	return id
 }
 
@@ -152,9 +137,9 @@ func (h *host) resolved(ps PortSpace, to netip.AddrPort) *ID {
 // resolve resolves address and route of an ID, so that it may connect.
 func (h *host) resolve(id *ID, to netip.AddrPort) *ID {
 	h.t.Helper()
-	must(h.t, id.ResolveAddr(netip.AddrPort{}, to, time.Second))
+	must.Do(h.t, id.ResolveAddr(netip.AddrPort{}, to, time.Second))
 	h.take(EventAddrResolved)
-	must(h.t, id.ResolveRoute(time.Second))
+	must.Do(h.t, id.ResolveRoute(time.Second))
 	h.take(EventRouteResolved)
 	return id
 }
@@ -169,7 +154,7 @@ func small() *verbs.QPInitAttr {
 // withQP gives an ID a QP.
 func withQP(t testing.TB, id *ID) *ID {
 	t.Helper()
-	must(t, id.CreateQP(nil, small()))
+	must.Do(t, id.CreateQP(nil, small()))
 	return id
 }
 
@@ -181,9 +166,9 @@ func connect2(t testing.TB, a, b *host) connected {
 	t.Helper()
 	l := b.listener(TCP, 0)
 	client := withQP(t, a.resolved(TCP, b.at(port)))
-	must(t, client.Connect(nil))
+	must.Do(t, client.Connect(nil))
 	server := withQP(t, b.take(EventConnectRequest).ID)
-	must(t, server.Accept(nil))
+	must.Do(t, server.Accept(nil))
 	a.take(EventEstablished)
 	b.take(EventEstablished)
 	return connected{client, server, l}
@@ -193,7 +178,7 @@ func connect2(t testing.TB, a, b *host) connected {
 func destroy(t testing.TB, ids ...*ID) {
 	t.Helper()
 	for _, id := range ids {
-		must(t, id.Destroy())
+		must.Do(t, id.Destroy())
 	}
 }
 
@@ -203,7 +188,7 @@ func (h *host) conns() int {
 	h.t.Helper()
 	n := 0
 	d := h.m.devices[0]
-	must(h.t, d.do(func(clock.Instant) error {
+	must.Do(h.t, d.do(func(clock.Instant) error {
 		n = d.hca.CM().Conns()
 		return nil
 	}))

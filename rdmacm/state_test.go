@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 )
 
 var rewrite = flag.Bool("rewrite", false, "rewrite golden files")
@@ -30,32 +31,32 @@ var stages = []stage{
 	{"idle", func(a, b *host) *ID { return a.id(TCP) }},
 	{"bound", func(a, b *host) *ID {
 		id := a.id(TCP)
-		must(a.t, id.BindAddr(a.at(0)))
+		must.Do(a.t, id.BindAddr(a.at(0)))
 		return id
 	}},
 	{"bound to all", func(a, b *host) *ID {
 		id := a.id(TCP)
-		must(a.t, id.BindAddr(netip.AddrPortFrom(netip.IPv4Unspecified(), 0)))
+		must.Do(a.t, id.BindAddr(netip.AddrPortFrom(netip.IPv4Unspecified(), 0)))
 		return id
 	}},
 	{"address resolved", func(a, b *host) *ID {
 		id := a.id(TCP)
-		must(a.t, id.ResolveAddr(netip.AddrPort{}, b.at(port), 0))
+		must.Do(a.t, id.ResolveAddr(netip.AddrPort{}, b.at(port), 0))
 		a.take(EventAddrResolved)
 		return id
 	}},
 	{"route resolved", func(a, b *host) *ID { return withQP(a.t, a.resolved(TCP, b.at(port))) }},
 	{"asks", func(a, b *host) *ID {
 		id := withQP(a.t, a.resolved(TCP, b.at(port)))
-		must(a.t, id.Connect(nil))
+		must.Do(a.t, id.Connect(nil))
 		b.take(EventConnectRequest)
 		return id
 	}},
 	{"is answered", func(a, b *host) *ID {
 		id := a.resolved(TCP, b.at(port))
-		must(a.t, id.Connect(&ConnParam{QPN: 0x77}))
+		must.Do(a.t, id.Connect(&ConnParam{QPN: 0x77}))
 		server := withQP(a.t, b.take(EventConnectRequest).ID)
-		must(a.t, server.Accept(nil))
+		must.Do(a.t, server.Accept(nil))
 		a.take(EventConnectResponse)
 		return id
 	}},
@@ -65,43 +66,43 @@ var stages = []stage{
 	}},
 	{"has accepted", func(a, b *host) *ID {
 		id, _ := askedBy(a, b)
-		must(a.t, id.Accept(nil))
+		must.Do(a.t, id.Accept(nil))
 		b.take(EventConnectResponse)
 		return id
 	}},
 	{"established", func(a, b *host) *ID {
 		id, client := askedBy(a, b)
-		must(a.t, id.Accept(nil))
+		must.Do(a.t, id.Accept(nil))
 		b.take(EventConnectResponse)
-		must(a.t, client.Establish())
+		must.Do(a.t, client.Establish())
 		a.take(EventEstablished)
 		return id
 	}},
 	{"disconnected by the peer", func(a, b *host) *ID {
 		id, client := askedBy(a, b)
-		must(a.t, id.Accept(nil))
+		must.Do(a.t, id.Accept(nil))
 		b.take(EventConnectResponse)
-		must(a.t, client.Establish())
+		must.Do(a.t, client.Establish())
 		a.take(EventEstablished)
-		must(a.t, client.Disconnect())
+		must.Do(a.t, client.Disconnect())
 		a.take(EventDisconnected)
 		return id
 	}},
 	{"rejected", func(a, b *host) *ID {
 		id := withQP(a.t, a.resolved(TCP, b.at(port+1)))
-		must(a.t, id.Connect(nil))
+		must.Do(a.t, id.Connect(nil))
 		a.take(EventRejected)
 		return id
 	}},
 	{"listens", func(a, b *host) *ID {
 		id := a.id(TCP)
-		must(a.t, id.BindAddr(a.at(port+1)))
-		must(a.t, id.Listen(0))
+		must.Do(a.t, id.BindAddr(a.at(port+1)))
+		must.Do(a.t, id.Listen(0))
 		return id
 	}},
 	{"destroyed", func(a, b *host) *ID {
 		id := a.id(TCP)
-		must(a.t, id.Destroy())
+		must.Do(a.t, id.Destroy())
 		return id
 	}},
 }
@@ -109,7 +110,7 @@ var stages = []stage{
 // askedBy returns the ID of a request that b's client sends to a.
 func askedBy(a, b *host) (server, client *ID) {
 	client = b.resolved(TCP, a.at(port))
-	must(a.t, client.Connect(&ConnParam{QPN: 0x77}))
+	must.Do(a.t, client.Connect(&ConnParam{QPN: 0x77}))
 	return withQP(a.t, a.take(EventConnectRequest).ID), client
 }
 
@@ -179,8 +180,8 @@ func TestC11_States(t *testing.T) {
 				b.listener(TCP, 0)
 				got := answer(c.do(s.make(a, b), b.at(port)))
 				by[got] = append(by[got], s.name)
-				must(t, a.m.Close())
-				must(t, b.m.Close())
+				must.Do(t, a.m.Close())
+				must.Do(t, b.m.Close())
 			})
 		}
 		fmt.Fprintf(&out, "\n%s\n", c.name)
@@ -190,10 +191,10 @@ func TestC11_States(t *testing.T) {
 	}
 	const golden = "testdata/states.golden"
 	if *rewrite {
-		must(t, os.WriteFile(golden, []byte(out.String()), 0o666))
+		must.Do(t, os.WriteFile(golden, []byte(out.String()), 0o666))
 	}
 	text, err := os.ReadFile(golden)
-	must(t, err)
+	must.Do(t, err)
 	if string(text) != out.String() {
 		t.Errorf("calls in states have changed; see the difference after go test -rewrite:\n%s", out.String())
 	}
