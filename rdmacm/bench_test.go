@@ -1,10 +1,6 @@
 package rdmacm
 
-import (
-	"testing"
-
-	"github.com/softhca/softhca/internal/must"
-)
+import "testing"
 
 // BenchmarkConnect connects and disconnects, one connection at a time.
 func BenchmarkConnect(b *testing.B) {
@@ -15,15 +11,8 @@ func BenchmarkConnect(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				client := withQP(b, h1.resolved(TCP, h2.at(port)))
-				must.Do(b, client.Connect(nil))
-				server := withQP(b, h2.take(EventConnectRequest).ID)
-				must.Do(b, server.Accept(nil))
-				h1.take(EventEstablished)
-				h2.take(EventEstablished)
-				must.Do(b, client.Disconnect())
-				h2.take(EventDisconnected)
-				must.Do(b, server.Disconnect())
-				h1.take(EventDisconnected)
+				server := established(b, h1, h2, client)
+				part(b, h1, client, h2, server)
 				destroy(b, client, server)
 			}
 			destroy(b, l)

@@ -52,15 +52,9 @@ func TestC11_Connection(t *testing.T) {
 				message(t, l.client, l.server, "from the client")
 				message(t, l.server, l.client, "from the server")
 				if first == "client" {
-					must.Do(t, l.client.Disconnect())
-					b.take(EventDisconnected)
-					must.Do(t, l.server.Disconnect())
-					a.take(EventDisconnected)
+					part(t, a, l.client, b, l.server)
 				} else {
-					must.Do(t, l.server.Disconnect())
-					a.take(EventDisconnected)
-					must.Do(t, l.client.Disconnect())
-					b.take(EventDisconnected)
+					part(t, b, l.server, a, l.client)
 				}
 				for _, id := range []*ID{l.client, l.server} {
 					if s := id.QP().State(); s != ib.ERR {
@@ -132,11 +126,7 @@ func TestC8_NoAckTimeout(t *testing.T) {
 	if r, _ := client.Route(); r.Lifetime != cm.DefaultLifetime {
 		t.Errorf("the path's lifetime is %d, want the usual one, %d", r.Lifetime, cm.DefaultLifetime)
 	}
-	must.Do(t, client.Connect(nil))
-	server := withQP(t, b.take(EventConnectRequest).ID)
-	must.Do(t, server.Accept(nil))
-	a.take(EventEstablished)
-	b.take(EventEstablished)
+	server := established(t, a, b, client)
 	for _, tt := range []struct {
 		id   *ID
 		none bool
@@ -172,10 +162,7 @@ func TestC8_OwnQP(t *testing.T) {
 	if c, s := qc.State(), qs.State(); c != ib.RTS || s != ib.RTS {
 		t.Errorf("the QPs are in %v and %v, want RTS", c, s)
 	}
-	must.Do(t, client.Disconnect())
-	b.take(EventDisconnected)
-	must.Do(t, server.Disconnect())
-	a.take(EventDisconnected)
+	part(t, a, client, b, server)
 	destroy(t, client, server, l)
 	must.Do(t, errors.Join(qc.Destroy(), qs.Destroy()))
 }
@@ -213,10 +200,7 @@ func TestC8_OwnQPMeetsOther(t *testing.T) {
 				b.take(EventEstablished)
 				pass(t, mine, client)
 			}
-			must.Do(t, client.Disconnect())
-			b.take(EventDisconnected)
-			must.Do(t, server.Disconnect())
-			a.take(EventDisconnected)
+			part(t, a, client, b, server)
 			destroy(t, client, server, l)
 			must.Do(t, mine.Destroy())
 		})
@@ -249,17 +233,12 @@ func TestC8_OnTheWire(t *testing.T) {
 	must.Do(t, client.SetTOS(tos))
 	must.Do(t, client.SetAckTimeout(12))
 	withQP(t, a.resolve(client, b.at(port)))
-	must.Do(t, client.Connect(&ConnParam{RetryCount: 5}))
-	server := withQP(t, b.take(EventConnectRequest).ID)
-	must.Do(t, server.Accept(nil))
+	server := accepted(t, b, client, &ConnParam{RetryCount: 5})
 	a.take(EventEstablished)
 	b.take(EventEstablished)
 	message(t, client, server, "hello")
 	message(t, server, client, "hello")
-	must.Do(t, client.Disconnect())
-	b.take(EventDisconnected)
-	must.Do(t, server.Disconnect())
-	a.take(EventDisconnected)
+	part(t, a, client, b, server)
 	destroy(t, client, server, l)
 	must.Do(t, b.m.Close())
 	r, err := pcapfile.NewReader(&capture)

@@ -109,10 +109,7 @@ func TestC14_SharedChannel(t *testing.T) {
 		p[0].send(p[1], "over one channel")
 	}
 
-	must.Do(t, a1.Disconnect())
-	b.take(EventDisconnected)
-	must.Do(t, b1.Disconnect())
-	a.take(EventDisconnected)
+	part(t, a, a1.ID, b, b1.ID)
 	wantEEC(t, k, ib.RTS, 2)
 	a2.send(b2, "the others go on")
 	destroy(t, a1.ID, b1.ID)

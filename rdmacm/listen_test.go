@@ -32,9 +32,7 @@ func TestC11_Backlog(t *testing.T) {
 	l := b.listener(TCP, backlog)
 	var clients []*ID
 	for range backlog + extra {
-		client := a.id(TCP)
-		impatient(t, client, 15)
-		withQP(t, a.resolve(client, b.at(port)))
+		client := a.impatient(b, 15)
 		must.Do(t, client.Connect(nil))
 		clients = append(clients, client)
 	}

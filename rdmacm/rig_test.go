@@ -88,8 +88,7 @@ func newUDPPair(t testing.TB) (a, b *host) {
 // at returns the host's address with a port.
 func (h *host) at(port uint16) netip.AddrPort { return netip.AddrPortFrom(h.addr, port) }
 
-// id returns a new ID with the host's event channel. It is impatient: its CM
-// waits are short.
+// id returns a new ID with the host's event channel.
 func (h *host) id(ps PortSpace) *ID {
 	h.t.Helper()
 	id, err := h.m.CreateID(h.ch, ps)
@@ -144,6 +143,14 @@ func (h *host) resolve(id *ID, to netip.AddrPort) *ID {
 	return id
 }
 
+// impatient returns an ID with a QP that may connect to a peer. Its CM waits are short.
+func (h *host) impatient(to *host, retries uint8) *ID {
+	h.t.Helper()
+	id := h.id(TCP)
+	impatient(h.t, id, retries)
+	return withQP(h.t, h.resolve(id, to.at(port)))
+}
+
 // small is a QP of the tests.
 func small() *verbs.QPInitAttr {
 	return &verbs.QPInitAttr{
@@ -161,17 +168,40 @@ func withQP(t testing.TB, id *ID) *ID {
 // connected is a connection between an ID of each of two hosts.
 type connected struct{ client, server, listener *ID }
 
-// connect connects IDs with QPs of a and b.
+// connect2 connects IDs with QPs of a and b.
 func connect2(t testing.TB, a, b *host) connected {
 	t.Helper()
 	l := b.listener(TCP, 0)
 	client := withQP(t, a.resolved(TCP, b.at(port)))
-	must.Do(t, client.Connect(nil))
-	server := withQP(t, b.take(EventConnectRequest).ID)
+	server := established(t, a, b, client)
+	return connected{client, server, l}
+}
+
+// accepted connects an ID to b, which accepts it with a QP of its own.
+func accepted(t testing.TB, b *host, client *ID, p *ConnParam) (server *ID) {
+	t.Helper()
+	must.Do(t, client.Connect(p))
+	server = withQP(t, b.take(EventConnectRequest).ID)
 	must.Do(t, server.Accept(nil))
+	return server
+}
+
+// established connects an ID of a, which has a QP, to b, until both are ESTABLISHED.
+func established(t testing.TB, a, b *host, client *ID) (server *ID) {
+	t.Helper()
+	server = accepted(t, b, client, nil)
 	a.take(EventEstablished)
 	b.take(EventEstablished)
-	return connected{client, server, l}
+	return server
+}
+
+// part disconnects an ID of a, and then its peer, an ID of b.
+func part(t testing.TB, a *host, first *ID, b *host, second *ID) {
+	t.Helper()
+	must.Do(t, first.Disconnect())
+	b.take(EventDisconnected)
+	must.Do(t, second.Disconnect())
+	a.take(EventDisconnected)
 }
 
 // destroy destroys IDs.

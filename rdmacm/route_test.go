@@ -38,11 +38,7 @@ func TestC11_Route(t *testing.T) {
 	a.take(EventRouteResolved)
 	must.Fail(t, client.SetRoute(ownRoute), ib.EINVAL, "a second route")
 	withQP(t, client)
-	must.Do(t, client.Connect(nil))
-	server := withQP(t, b.take(EventConnectRequest).ID)
-	must.Do(t, server.Accept(nil))
-	a.take(EventEstablished)
-	b.take(EventEstablished)
+	server := established(t, a, b, client)
 	for name, id := range map[string]*ID{"client": client, "server": server} {
 		ownRoute := ownRoute
 		if id == server {
@@ -74,9 +70,7 @@ func TestC9_Route(t *testing.T) {
 	must.Do(t, client.SetRoute(ownRoute))
 	a.take(EventRouteResolved)
 	withQP(t, client)
-	must.Do(t, client.Connect(nil))
-	server := withQP(t, b.take(EventConnectRequest).ID)
-	must.Do(t, server.Accept(nil))
+	server := accepted(t, b, client, nil)
 	if v := a.take(EventEstablished).UD.AH; v.FlowLabel != ownRoute.FlowLabel || v.TrafficClass != ownRoute.TrafficClass || v.HopLimit != ownRoute.HopLimit || v.SL != ownRoute.SL {
 		t.Errorf("the address vector is %+v, want that of %+v", v, ownRoute)
 	}

@@ -149,9 +149,7 @@ func TestC9_Losses(t *testing.T) {
 		client := a.id(UDP)
 		impatient(t, client, 15)
 		withQP(t, a.resolve(client, to))
-		must.Do(t, client.Connect(nil))
-		server := withQP(t, b.take(EventConnectRequest).ID)
-		must.Do(t, server.Accept(nil))
+		server := accepted(t, b, client, nil)
 		for a.ch.Len() == 0 {
 			select {
 			case <-a.ch.Ready():
@@ -254,11 +252,7 @@ func TestC11_UC(t *testing.T) {
 	must.Do(t, l.BindAddr(b.at(port)))
 	must.Do(t, l.Listen(0))
 	client = withQP(t, a.resolve(uc(a), b.at(port)))
-	must.Do(t, client.Connect(nil))
-	server := withQP(t, b.take(EventConnectRequest).ID)
-	must.Do(t, server.Accept(nil))
-	a.take(EventEstablished)
-	b.take(EventEstablished)
+	server := established(t, a, b, client)
 	message(t, client, server, "unreliable")
 	destroy(t, client)
 	b.take(EventDisconnected)
