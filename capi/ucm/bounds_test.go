@@ -179,8 +179,7 @@ func TestCMFailedAccept(t *testing.T) {
 	ha, hb := newPair(t)
 	a, b := ha.open(), hb.open()
 	b.listening(rdmacm.TCP, 1)
-	id := a.create(rdmacm.TCP, 2)
-	a.resolve(id, hb)
+	id := a.resolved(rdmacm.TCP, 2, hb)
 	must.Do(t, a.do(6, connect{ID: id, Param: connParam{QPNum: 5, Valid: 1}}))
 	asked := b.event(rdmacm.EventConnectRequest).ID
 	must.Fail(t, b.do(8, accept{ID: asked, UID: 77, Param: connParam{Valid: 1}}), ib.EINVAL, "a request is accepted without a queue pair")
@@ -202,8 +201,7 @@ func TestCMFailedAccept(t *testing.T) {
 func TestCMMovedCounts(t *testing.T) {
 	ha, hb := newPair(t)
 	a, other := ha.open(), ha.open()
-	id := a.create(rdmacm.TCP, 1)
-	a.resolve(id, hb)
+	id := a.resolved(rdmacm.TCP, 1, hb)
 	var moved numberResp
 	must.Do(t, other.f.Write(command(18, migrateID{Response: other.at(&moved), ID: id, FD: uint32(a.fd)}, 4)))
 	if n := other.destroy(id); moved.N != 2 || n != 2 {

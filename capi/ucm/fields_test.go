@@ -16,15 +16,6 @@ import (
 	"github.com/softhca/softhca/rdmacm"
 )
 
-// listening returns an ID that listens on the port of the tests.
-func (u *user) listening(ps rdmacm.PortSpace, uid uint64) uint32 {
-	u.t.Helper()
-	l := u.create(ps, uid)
-	must.Do(u.t, u.bind(l, port))
-	must.Do(u.t, u.do(7, listen{l, 8}))
-	return l
-}
-
 // private returns private data with a text.
 func private(text string) (b [maxPrivateData]byte) {
 	copy(b[:], text)
@@ -37,8 +28,7 @@ func TestCMParameters(t *testing.T) {
 	ha, hb := newPair(t)
 	a, b := ha.open(), hb.open()
 	b.listening(rdmacm.TCP, 1)
-	id := a.create(rdmacm.TCP, 2)
-	a.resolve(id, hb)
+	id := a.resolved(rdmacm.TCP, 2, hb)
 	offer := connParam{
 		QPNum: 0x10203, SRQ: 1, ResponderResources: 4, InitiatorDepth: 3, FlowControl: 1, RetryCount: 5, RNRRetryCount: 6, Valid: 1,
 		PrivateData: private("offer"), PrivateDataLen: 5,
@@ -73,8 +63,7 @@ func TestCMOldPrograms(t *testing.T) {
 	ha, hb := newPair(t)
 	a, b := ha.open(), hb.open()
 	b.listening(rdmacm.TCP, 1)
-	id := a.create(rdmacm.TCP, 2)
-	a.resolve(id, hb)
+	id := a.resolved(rdmacm.TCP, 2, hb)
 	old := func(u *user, cmd uint32, c any) error {
 		in, _ := binary.Append(nil, binary.NativeEndian, c)
 		return u.f.Write(command(cmd, in[:len(in)-eceSize], 0))

@@ -205,6 +205,23 @@ func (u *user) resolve(id uint32, to *host) {
 	u.event(rdmacm.EventRouteResolved)
 }
 
+// resolved creates an ID that may connect.
+func (u *user) resolved(ps rdmacm.PortSpace, uid uint64, to *host) uint32 {
+	u.t.Helper()
+	id := u.create(ps, uid)
+	u.resolve(id, to)
+	return id
+}
+
+// listening returns an ID that listens on the port of the tests.
+func (u *user) listening(ps rdmacm.PortSpace, uid uint64) uint32 {
+	u.t.Helper()
+	l := u.create(ps, uid)
+	must.Do(u.t, u.bind(l, port))
+	must.Do(u.t, u.do(7, listen{l, 8}))
+	return l
+}
+
 // move moves a queue pair as the ID says.
 func (u *user) move(qp *verbs.QP, id uint32, to ...ib.QPState) {
 	u.t.Helper()

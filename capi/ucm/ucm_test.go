@@ -54,11 +54,8 @@ func TestSizes(t *testing.T) {
 func connected(t *testing.T, a, b *user, qa, qb *verbs.QP) (ida, idb uint32) {
 	t.Helper()
 	const offers, answers = "what a offers", "what b answers"
-	l := b.create(rdmacm.TCP, 100)
-	must.Do(t, b.bind(l, port))
-	must.Do(t, b.do(7, listen{l, 3}))
-	ida = a.create(rdmacm.TCP, 7)
-	a.resolve(ida, b.host)
+	l := b.listening(rdmacm.TCP, 100)
+	ida = a.resolved(rdmacm.TCP, 7, b.host)
 	a.move(qa, ida, ib.INIT)
 	c := connect{ID: ida, Param: connParam{
 		QPNum: uint32(qa.QPN()), ResponderResources: 4, InitiatorDepth: 3, RetryCount: 5, RNRRetryCount: 6, Valid: 1, PrivateDataLen: uint8(len(offers)),
@@ -180,11 +177,8 @@ func TestCMPortOfAClosedFile(t *testing.T) {
 func TestCMAckTimeout(t *testing.T) {
 	ha, hb := newPair(t)
 	a, b := ha.open(), hb.open()
-	l := b.create(rdmacm.TCP, 1)
-	must.Do(t, b.bind(l, port))
-	must.Do(t, b.do(7, listen{l, 1}))
-	id := a.create(rdmacm.TCP, 2)
-	a.resolve(id, hb)
+	b.listening(rdmacm.TCP, 1)
+	id := a.resolved(rdmacm.TCP, 2, hb)
 	must.Do(t, a.do(6, connect{ID: id, Param: connParam{Valid: 1, QPNum: 0x123}}))
 	asked := b.event(rdmacm.EventConnectRequest).ID
 	timeout := func() uint8 {
@@ -212,13 +206,10 @@ func TestCMPart(t *testing.T) {
 	qa, _ := ha.newQP(ib.RC)
 	qb, _ := hb.newQP(ib.RC)
 	_, idb := connected(t, a, b, qa, qb)
-	l := a.create(rdmacm.TCP, 1)
-	must.Do(t, a.bind(l, port))
-	must.Do(t, a.do(7, listen{ID: l, Backlog: 4}))
+	l := a.listening(rdmacm.TCP, 1)
 	var asks []uint32
 	for i := range uint64(2) {
-		id := b.create(rdmacm.TCP, i+1)
-		b.resolve(id, ha)
+		id := b.resolved(rdmacm.TCP, i+1, ha)
 		must.Do(t, b.do(6, connect{ID: id, Param: connParam{Valid: 1, QPNum: 0x123}}))
 		asks = append(asks, id)
 	}
@@ -249,8 +240,7 @@ func TestCMReject(t *testing.T) {
 	must.Do(t, b.bind(l, port))
 	must.Do(t, b.do(7, listen{l, 0}))
 	for reason, told := range map[uint8]uint32{0: 28, 28: 28, 35: 35} {
-		id := a.create(rdmacm.TCP, 2)
-		a.resolve(id, hb)
+		id := a.resolved(rdmacm.TCP, 2, hb)
 		must.Do(t, a.do(6, connect{ID: id, Param: connParam{QPNum: 5, Valid: 1}}))
 		r := b.event(rdmacm.EventConnectRequest)
 		must.Fail(t, b.do(9, reject{ID: r.ID, Reason: 1}), ib.EINVAL, "a reason that is not the program's to give")
@@ -269,11 +259,8 @@ func TestCMReject(t *testing.T) {
 func TestCMDatagrams(t *testing.T) {
 	ha, hb := newPair(t)
 	a, b := ha.open(), hb.open()
-	l := b.create(rdmacm.UDP, 1)
-	must.Do(t, b.bind(l, port))
-	must.Do(t, b.do(7, listen{l, 0}))
-	id := a.create(rdmacm.UDP, 2)
-	a.resolve(id, hb)
+	b.listening(rdmacm.UDP, 1)
+	id := a.resolved(rdmacm.UDP, 2, hb)
 	must.Do(t, a.do(6, connect{ID: id, Param: connParam{Valid: 1, PrivateDataLen: 2, PrivateData: [256]byte{'h', 'i'}}}))
 	r := b.event(rdmacm.EventConnectRequest)
 	if p := params[udParam](t, r); string(p.PrivateData[:2]) != "hi" || p.PrivateDataLen != 180 {
