@@ -190,9 +190,7 @@ func TestOnLibraryEnds(t *testing.T) {
 	if r, err := p.Wait(); err == nil || r.Exit != 137 || l.own.Silent != 1 {
 		t.Errorf("%+v, %v: %d told nothing", r, err, l.own.Silent)
 	}
-	if err := held.Close(); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, held.Close())
 }
 
 // An adapter with rules of faults that does not tell what they did tells nothing.
