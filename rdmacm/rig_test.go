@@ -96,10 +96,23 @@ func (h *host) id(ps PortSpace) *ID {
 	return id
 }
 
+// typed returns a new ID of port space IB.
+func (h *host) typed(typ ib.QPType) *ID {
+	h.t.Helper()
+	id := h.id(IB)
+	must.Do(h.t, id.SetQPType(typ))
+	return id
+}
+
 // listener returns an ID that listens.
 func (h *host) listener(ps PortSpace, backlog int) *ID {
 	h.t.Helper()
-	id := h.id(ps)
+	return h.listen(h.id(ps), backlog)
+}
+
+// listen lets an ID listen.
+func (h *host) listen(id *ID, backlog int) *ID {
+	h.t.Helper()
 	must.Do(h.t, id.BindAddr(h.at(port)))
 	must.Do(h.t, id.Listen(backlog))
 	return id

@@ -208,20 +208,13 @@ func TestC9_OwnQP(t *testing.T) {
 // connections do not answer.
 func TestC9_PortSpaceIB(t *testing.T) {
 	a, b := newPair(t)
-	ud := func(h *host) *ID {
-		id := h.id(IB)
-		must.Do(t, id.SetQPType(ib.UD))
-		return id
-	}
-	client := withQP(t, a.resolve(ud(a), b.at(port)))
+	client := withQP(t, a.resolve(a.typed(ib.UD), b.at(port)))
 	l := b.listener(IB, 0)
 	must.Do(t, client.Connect(nil))
 	a.take(EventUnreachable)
 	destroy(t, client, l)
-	l = ud(b)
-	must.Do(t, l.BindAddr(b.at(port)))
-	must.Do(t, l.Listen(0))
-	client = withQP(t, a.resolve(ud(a), b.at(port)))
+	l = b.listen(b.typed(ib.UD), 0)
+	client = withQP(t, a.resolve(a.typed(ib.UD), b.at(port)))
 	must.Do(t, client.Connect(&ConnParam{PrivateData: []byte("hello")}))
 	e := b.take(EventConnectRequest)
 	if string(e.UD.PrivateData[:5]) != "hello" {
@@ -236,22 +229,15 @@ func TestC9_PortSpaceIB(t *testing.T) {
 // TestC11_UC connects UC queue pairs, which RC listeners do not accept.
 func TestC11_UC(t *testing.T) {
 	a, b := newPair(t)
-	uc := func(h *host) *ID {
-		id := h.id(IB)
-		must.Do(t, id.SetQPType(ib.UC))
-		return id
-	}
-	client := withQP(t, a.resolve(uc(a), b.at(port)))
+	client := withQP(t, a.resolve(a.typed(ib.UC), b.at(port)))
 	l := b.listener(IB, 0)
 	must.Do(t, client.Connect(nil))
 	if e := a.take(EventRejected); e.Status != int(mad.RejConsumer) {
 		t.Errorf("rejected for %v", mad.RejReason(e.Status))
 	}
 	destroy(t, client, l)
-	l = uc(b)
-	must.Do(t, l.BindAddr(b.at(port)))
-	must.Do(t, l.Listen(0))
-	client = withQP(t, a.resolve(uc(a), b.at(port)))
+	l = b.listen(b.typed(ib.UC), 0)
+	client = withQP(t, a.resolve(a.typed(ib.UC), b.at(port)))
 	server := established(t, a, b, client)
 	message(t, client, server, "unreliable")
 	destroy(t, client)

@@ -88,12 +88,9 @@ func TestChannelSolicitedOnly(t *testing.T) {
 // TestChannelArmThenPoll waits, arms and polls until the CQ is empty, the order that
 // loses no completion. The receiver sleeps between messages.
 func TestChannelArmThenPoll(t *testing.T) {
-	for _, where := range []string{"in process", "udp"} {
+	for where, network := range networks {
 		t.Run(where, func(t *testing.T) {
-			a, b := newPair(t, ib.RC)
-			if where == "udp" {
-				a, b = newEndpoint(t, Config{Addr: loopback()}, ib.RC), newEndpoint(t, Config{Addr: loopback()}, ib.RC)
-			}
+			a, b := network(t, ib.RC)
 			connect(t, a, b, nil)
 			const n = 500
 			for i := range uint64(64) {

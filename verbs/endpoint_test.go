@@ -96,6 +96,15 @@ func newPair(t testing.TB, typ ib.QPType) (a, b *endpoint) {
 		newEndpoint(t, Config{Addr: "10.0.0.2", Network: n}, typ)
 }
 
+// newUDPPair returns two endpoints on UDP sockets, not connected.
+func newUDPPair(t testing.TB, typ ib.QPType) (a, b *endpoint) {
+	t.Helper()
+	return newEndpoint(t, Config{Addr: loopback()}, typ), newEndpoint(t, Config{Addr: loopback()}, typ)
+}
+
+// networks are those on which tests with many threads run.
+var networks = map[string]func(testing.TB, ib.QPType) (a, b *endpoint){"in process": newPair, "udp": newUDPPair}
+
 // testQKey is the Q_Key of the UD QPs of the tests.
 const testQKey = 0x1234
 

@@ -19,8 +19,7 @@ import (
 // program sleeps: a request is answered, and a request to an unused address times out.
 // The counters show both.
 func TestC1_C12_MADsOverUDP(t *testing.T) {
-	a := newEndpoint(t, Config{Addr: loopback()}, ib.UD)
-	b := newEndpoint(t, Config{Addr: loopback()}, ib.UD)
+	a, b := newUDPPair(t, ib.UD)
 	nowhere := loopback() // no adapter is on it
 	for _, c := range []struct {
 		to   string
@@ -106,8 +105,7 @@ func TestNodeGUID(t *testing.T) {
 // TestC3_C7_CMCounters checks that the counters of the adapter include the messages
 // that the connection manager sent and received.
 func TestC3_C7_CMCounters(t *testing.T) {
-	a := newEndpoint(t, Config{Addr: loopback()}, ib.UD)
-	b := newEndpoint(t, Config{Addr: loopback()}, ib.UD)
+	a, b := newUDPPair(t, ib.UD)
 	path := cm.Path{Local: a.ctx.QueryGID(0).Addr(), Remote: b.ctx.QueryGID(0).Addr(), MTU: ib.MTU1024}
 	must.Do(t, a.ctx.dev().Do(func(now clock.Instant) error {
 		return a.ctx.dev().HCA.CM().NewConn(nil).SendREQ(now, &cm.REQParams{Service: 1, QPN: a.qp.QPN(), Path: path})

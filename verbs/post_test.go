@@ -297,12 +297,9 @@ func TestPostRacesReset(t *testing.T) {
 // TestManyPostersAndPollers posts to one QP and polls one CQ from many
 // goroutines: every request completes exactly once.
 func TestManyPostersAndPollers(t *testing.T) {
-	for _, where := range []string{"in process", "udp"} {
+	for where, network := range networks {
 		t.Run(where, func(t *testing.T) {
-			a, b := newPair(t, ib.RC)
-			if where == "udp" {
-				a, b = newEndpoint(t, Config{Addr: loopback()}, ib.RC), newEndpoint(t, Config{Addr: loopback()}, ib.RC)
-			}
+			a, b := network(t, ib.RC)
 			connect(t, a, b, nil)
 			const posters, each = 6, 250
 			var seen [posters * each]atomic.Int32

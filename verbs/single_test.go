@@ -78,7 +78,7 @@ func TestSinglePosts(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a, b := newEndpoint(t, Config{Addr: loopback()}, ib.RC), newEndpoint(t, Config{Addr: loopback()}, ib.RC)
+			a, b := newUDPPair(t, ib.RC)
 			init := a.init(ib.RC)
 			init.SQSig = ib.SigPerWR
 			var err error
