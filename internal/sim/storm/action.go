@@ -102,7 +102,7 @@ func (w *world) connect(from, to *host, id uint64, k kind) {
 		}
 		s.sock.owner = s
 	}
-	w.mark(markTried)
+	w.Mark("connections tried")
 	if !s.program.request() {
 		s.program.layDown()
 		s.destroyed = true
@@ -150,7 +150,7 @@ func (w *world) actDestroy(r *rand.Rand) {
 // actBothHangUp ends a connection at both ends at once (C5).
 func (w *world) actBothHangUp(r *rand.Rand) {
 	if s := w.pick(r, (*side).together); s != nil {
-		w.mark(markBoth)
+		w.Mark("left by both at once")
 		s.do((*program).hangUp)
 		s.peer.do((*program).hangUp)
 	}
@@ -247,7 +247,7 @@ func (w *world) actService(r *rand.Rand) {
 }
 
 func (w *world) actRestart(r *rand.Rand) {
-	w.mark(markRestarts)
+	w.Mark("adapters restarted")
 	w.hosts[r.IntN(len(w.hosts))].restart()
 }
 

@@ -14,7 +14,7 @@ import (
 type program struct {
 	*side
 	rand    *rand.Rand        // of its decisions
-	lastTry [numSpeech]uint32 // last try in which it gave private data, by message
+	lastTry [mad.AttrAPR + 1]uint32 // last try in which it gave private data, by message
 	sent    uint32            // number of its last message
 }
 
@@ -112,7 +112,7 @@ func (p *program) weigh() {
 			p.forget()
 		}
 	default:
-		p.host.w.mark(markNever)
+		p.host.w.Mark("never answered")
 	}
 }
 
@@ -213,7 +213,7 @@ func (p *program) retry() {
 		}
 		p.sock.owner = p.side
 	}
-	w.mark(markRetried)
+	w.Mark("tried again")
 	if !p.request() {
 		p.layDown()
 	}

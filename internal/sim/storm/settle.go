@@ -114,7 +114,7 @@ func (w *world) compare() {
 		if s.phase != up || s.together() {
 			continue
 		}
-		w.mark(markWidows)
+		w.Mark("sides left alone")
 		p := s.peer
 		if p.unpaid() {
 			continue // it could not report it
@@ -143,7 +143,7 @@ func (w *world) part() {
 		switch {
 		case s.phase != up:
 		case !s.together() && s.kind == reliable && s.program.rand.IntN(2) == 0:
-			w.mark(markWidowsByData)
+			w.Mark("found out by data")
 			s.do((*program).talk)
 		case !s.together():
 			s.do((*program).hangUp)
@@ -262,7 +262,7 @@ func (s *side) unanswered(e *cm.Event) {
 	}
 	switch {
 	case s.host.step.givesWay:
-		w.mark(markGivenUp)
+		w.Mark("given up for another")
 	case s.since > w.Net.Healed && !full:
 		w.Fail("liveness", "adapter %d: %s hears %v, and the network is whole since %d", s.host.Index, s, e.Type, w.Net.Healed)
 	}
