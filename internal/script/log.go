@@ -245,19 +245,19 @@ func (w *world) showMemory() {
 	}
 }
 
+// early are the reasons to drop a packet before it counts as received.
+var early = []counters.Drop{
+	counters.DropMalformed, counters.DropICRC, counters.DropAddress, counters.DropNoQP, counters.DropNoEEC, counters.DropState,
+	counters.DropService, counters.DropPKey, counters.DropQKey,
+}
+
 // showCounters shows the counters that have changed, without those that other
 // lines explain.
 func (w *world) showCounters() {
 	was, is := w.counters, w.HCA.Counters()
 	w.counters = is
-	early := uint64(0) // dropped before they were counted as received
-	for _, d := range []counters.Drop{
-		counters.DropMalformed, counters.DropICRC, counters.DropAddress, counters.DropNoQP, counters.DropNoEEC, counters.DropState, counters.DropService, counters.DropPKey, counters.DropQKey,
-	} {
-		early += is.Drops[d] - was.Drops[d]
-	}
 	was.SentPkts += w.seen.sent
-	was.RcvdPkts += w.seen.injected - early
+	was.RcvdPkts += w.seen.injected - is.Dropped(early...) + was.Dropped(early...)
 	was.StateChanges += w.seen.moves
 	was.CQEFlush += w.seen.flushed
 	for d, n := range w.seen.drops {

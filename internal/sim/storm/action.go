@@ -3,6 +3,7 @@ package storm
 import (
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/softhca/softhca/ib"
@@ -114,14 +115,7 @@ func (w *world) connect(from, to *host, id uint64, k kind) {
 // pick returns a random living side for which fit is true, nil if there is
 // none.
 func (w *world) pick(r *rand.Rand, fit func(*side) bool) *side {
-	var all []*side
-	for _, h := range w.hosts {
-		for _, s := range h.sides {
-			if s.alive() && fit(s) {
-				all = append(all, s)
-			}
-		}
-	}
+	all := slices.DeleteFunc(w.living(), func(s *side) bool { return !fit(s) })
 	if len(all) == 0 {
 		return nil
 	}

@@ -13,9 +13,9 @@ import (
 // the connection, and the oracle's expectations.
 type program struct {
 	*side
-	rand    *rand.Rand        // of its decisions
+	rand    *rand.Rand              // of its decisions
 	lastTry [mad.AttrAPR + 1]uint32 // last try in which it gave private data, by message
-	sent    uint32            // number of its last message
+	sent    uint32                  // number of its last message
 }
 
 // aWhile draws a time in which a peer repeats its message, and may give up.

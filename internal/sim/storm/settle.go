@@ -3,7 +3,6 @@ package storm
 import (
 	"time"
 
-	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/cm"
 	"github.com/softhca/softhca/internal/virtual"
 	"github.com/softhca/softhca/mad"
@@ -226,7 +225,7 @@ func (w *world) tearDown() {
 		for _, t := range append(h.shelf, h.ud) {
 			t.destroy()
 		}
-		m, shard := h.HCA.CM(), h.HCA.Shard()
+		m := h.HCA.CM()
 		if m.Conns() != 0 || m.HalfOpen() != 0 || len(h.sides) != 0 || len(h.ids) != 0 {
 			w.Fail("leak", "adapter %d: %d connections are left, %d of them half open", h.Index, m.Conns(), m.HalfOpen())
 		}
@@ -237,12 +236,7 @@ func (w *world) tearDown() {
 		if err := h.HCA.DestroyCQ(h.cq); err != nil {
 			w.Fail("leak", "adapter %d: %v", h.Index, err)
 		}
-		if err := h.PD.Dealloc(); err != nil {
-			w.Fail("leak", "adapter %d: %v", h.Index, err)
-		}
-		if d := shard.Deadline(); d != clock.Never || shard.Pending() {
-			w.Fail("leak", "adapter %d, which holds nothing, has a timer at %d, pending %v", h.Index, d, shard.Pending())
-		}
+		w.Close(h.Adapter)
 	}
 }
 
