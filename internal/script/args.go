@@ -202,6 +202,18 @@ func (a *args) done() error {
 	return nil
 }
 
+// choose returns the value of a kind with a name.
+func choose[T fmt.Stringer](kind, name string, all []T) (v T, err error) {
+	var known []string
+	for _, v := range all {
+		if v.String() == name {
+			return v, nil
+		}
+		known = append(known, v.String())
+	}
+	return v, fmt.Errorf("there is no %s %s%s", kind, name, hint(name, known))
+}
+
 // hint proposes the known word with the smallest edit distance, or lists them.
 func hint(word string, known []string) string {
 	if len(known) == 0 {

@@ -2,7 +2,6 @@ package script
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -238,7 +237,7 @@ func (w *world) showMemory() {
 					to, same = i+1, 0
 				}
 			}
-			w.append("mem %s+%d: %s", m.name, from, summary(m.buf[from:to]))
+			w.append("mem %s+%d: %s", m.name, from, ShowData(m.buf[from:to]))
 			from = to
 		}
 		copy(m.last, m.buf)
@@ -275,9 +274,4 @@ func (w *world) showCounters() {
 	if changed = append(changed, w.connections.cmChanges()...); len(changed) > 0 {
 		w.append("count: %s", strings.Join(changed, ", "))
 	}
-}
-
-// remove takes an element out of a slice.
-func remove[T comparable](s []T, v T) []T {
-	return slices.DeleteFunc(s, func(e T) bool { return e == v })
 }
