@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/token"
 	"maps"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -152,18 +153,9 @@ func constants(f *ast.File) (names []*ast.Ident) {
 }
 
 // hasTest reports whether a package has a test.
-func (m *Module) hasTest(pkg, test string) bool {
-	for _, p := range m.Packages {
-		if p.Path != pkg {
-			continue
-		}
-		for _, f := range p.Files {
-			for _, d := range f.AST.Decls {
-				if fn, ok := d.(*ast.FuncDecl); ok && f.Test && fn.Name.Name == test {
-					return true
-				}
-			}
-		}
-	}
-	return false
+func (m *Module) hasTest(pkg, test string) (has bool) {
+	m.EachFunc(func(f *File, fn *ast.FuncDecl) {
+		has = has || f.Test && path.Dir(f.Name) == pkg && fn.Name.Name == test
+	})
+	return has
 }
