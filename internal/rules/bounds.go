@@ -36,7 +36,6 @@ var reached = map[string]string{
 	"internal/fabric/raw.maxAddrs":     "internal/fabric/raw TestOpenExplainsWhatIsWrong",
 	"internal/fabric/udp.MaxSlots":     "internal/fabric/udp TestNobodyElseJoins",
 	"internal/fault.MaxRules":          "internal/fault TestErrors",
-	"internal/fault.maxCompared":       "internal/fault TestErrors",
 	"internal/fault.maxDuration":       "internal/fault TestErrors",
 	"internal/fault.maxLate":           "internal/fault TestReorderEnds",
 	"internal/fault.maxListed":         "- the words of a hint, of which there are fewer or many more",
