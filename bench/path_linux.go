@@ -58,6 +58,9 @@ func dropPrivilege(cmd *exec.Cmd) {
 // It needs no privilege where user namespaces need none.
 func isolate(cmd *exec.Cmd) { cmd.SysProcAttr = namespace.Attr(syscall.CLONE_NEWNET) }
 
+// listens reports whether a program listens on a TCP port.
+func listens(port int) (bool, error) { return namespace.Listens(port) }
+
 // runPath runs two programs over a path that loses a share of the packets each
 // way: the arguments are the server's command, "--" and the client's.
 func runPath(ctx context.Context, share float64, args []string) error {
