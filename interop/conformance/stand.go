@@ -73,10 +73,10 @@ func (p Pair) build(ctx context.Context, pl plan) (s *stand, err error) {
 	if isOurs(p.Responder) {
 		farAccess &^= ib.AccessMWBind
 	}
-	if s.local, err = p.Requester.RegMR(ctx, testagent.MRConfig{Size: arena, Access: ib.AccessLocalWrite | ib.AccessRemote}); err != nil {
+	if s.local, err = p.Requester.RegMR(ctx, arena, ib.AccessLocalWrite|ib.AccessRemote); err != nil {
 		return nil, err
 	}
-	if s.far, err = p.Responder.RegMR(ctx, testagent.MRConfig{Size: pl.farSize, Access: farAccess}); err != nil {
+	if s.far, err = p.Responder.RegMR(ctx, pl.farSize, farAccess); err != nil {
 		return nil, err
 	}
 	if pl.srq != nil {

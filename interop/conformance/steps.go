@@ -130,9 +130,7 @@ func (t *steps) events(e ends.End, want ...ib.EventType) {
 			if err != nil || len(events) == 0 {
 				return err
 			}
-			for _, e := range events {
-				seen = append(seen, e.Type)
-			}
+			seen = append(seen, events...)
 		}
 		return nil
 	})
