@@ -97,10 +97,6 @@ func (t *steps) verifyPieces(m ends.Memory, ps []piece, seed uint64, datagram bo
 
 // blank checks a margin of piece i.
 func (t *steps) blank(m ends.Memory, off uint64, i int) {
-	var mm testagent.Mismatch
-	t.do(func() (err error) {
-		mm, err = m.VerifySet(t.ctx, off, margin, blank)
-		return err
-	})
+	mm := take(t, func() (testagent.Mismatch, error) { return m.VerifySet(t.ctx, off, margin, blank) })
 	t.expect(mm.Bytes == 0, "%d bytes beside piece %d were written, at %d: %#02x", mm.Bytes, i, off+mm.First, mm.Got)
 }

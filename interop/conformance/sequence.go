@@ -176,11 +176,7 @@ func solicited(t *steps) {
 		if flag == 0 {
 			wait = 0
 		}
-		var woken bool
-		t.do(func() (err error) {
-			woken, err = t.Responder.Notified(t.ctx, wait)
-			return err
-		})
+		woken := take(t, func() (bool, error) { return t.Responder.Notified(t.ctx, wait) })
 		t.expect(woken == (flag != 0), "with flags %#x the event came: %v", flag, woken)
 	}
 	t.got(2)
@@ -204,13 +200,10 @@ func shared(t *steps) {
 // invalidate writes with a key, invalidates it by a SEND, and checks that the
 // next write is refused.
 func invalidate(t *steps) {
-	var key ib.RKey
-	t.do(func() (err error) {
-		if key, err = t.Responder.Window(t.ctx, t.resp, t.far, 4096, 4096); err != nil {
-			err = fmt.Errorf("a key that can be invalidated, at %s: %w", t.Responder.Name(), err)
-		}
-		return err
-	})
+	key := take(t, func() (ib.RKey, error) { return t.Responder.Window(t.ctx, t.resp, t.far, 4096, 4096) })
+	if t.err != nil {
+		t.err = fmt.Errorf("a key that can be invalidated, at %s: %w", t.Responder.Name(), t.err)
+	}
 	t.fill(t.local, testagent.Span{Len: 200, Seed: 41})
 	t.receive(ends.Recv{WRID: 5, SGList: part(t.far, 0, 64)})
 	write := ends.Send{WRID: 1, Opcode: ib.WRRDMAWrite, Flags: ib.SendSignaled, SGList: part(t.local, 0, 100), RemoteAddr: t.far.Addr() + 4100, RKey: key}
@@ -238,17 +231,13 @@ func multicast(t *steps) {
 	if t.Responder.Path().Addr().Is6() {
 		group = ib.GIDFromAddr(netip.MustParseAddr("ff0e::77:9"))
 	}
-	var ah ends.AH
 	t.do(func() error { return t.resp.AttachMcast(t.ctx, group) })
 	if errors.Is(t.err, syscall.EOPNOTSUPP) {
 		t.err = nil
 		t.note("no multicast at %s here", t.Responder.Name())
 		return
 	}
-	t.do(func() (err error) {
-		ah, err = t.Requester.CreateAH(t.ctx, ends.Path{GID: group})
-		return err
-	})
+	ah := take(t, func() (ends.AH, error) { return t.Requester.CreateAH(t.ctx, ends.Path{GID: group}) })
 	t.fill(t.local, testagent.Span{Len: 500, Seed: 51})
 	t.receive(ends.Recv{SGList: part(t.far, 0, 600)})
 	t.post(ends.Send{

@@ -44,6 +44,14 @@ func (t *steps) do(step func() error) {
 	}
 }
 
+// take takes a step that has a result.
+func take[T any](t *steps, step func() (T, error)) (result T) {
+	if t.err == nil {
+		result, t.err = step()
+	}
+	return result
+}
+
 func (t *steps) wrong(format string, args ...any) {
 	if t.err == nil {
 		t.judge.wrong(format, args...)
@@ -72,21 +80,13 @@ func (t *steps) modify(qp ends.QP, attr ib.QPAttr, mask ib.AttrMask) {
 }
 
 // query returns the attributes of a queue pair.
-func (t *steps) query(qp ends.QP) (attr ib.QPAttr) {
-	t.do(func() (err error) {
-		attr, err = qp.Query(t.ctx)
-		return err
-	})
-	return attr
+func (t *steps) query(qp ends.QP) ib.QPAttr {
+	return take(t, func() (ib.QPAttr, error) { return qp.Query(t.ctx) })
 }
 
 // poll takes n completions of an end, or fewer if the time runs out.
-func (t *steps) poll(e ends.End, n int, wait time.Duration) (wcs []ib.WC) {
-	t.do(func() (err error) {
-		wcs, err = e.Poll(t.ctx, n, wait)
-		return err
-	})
-	return wcs
+func (t *steps) poll(e ends.End, n int, wait time.Duration) []ib.WC {
+	return take(t, func() ([]ib.WC, error) { return e.Poll(t.ctx, n, wait) })
 }
 
 // succeeded takes n completions of an end, all of which must be successes.
@@ -163,11 +163,7 @@ func (t *steps) fill(m ends.Memory, s testagent.Span) {
 
 // verify checks that a region has a pattern. what says which bytes it is.
 func (t *steps) verify(m ends.Memory, s testagent.Span, what string, args ...any) {
-	var mm testagent.Mismatch
-	t.do(func() (err error) {
-		mm, err = m.Verify(t.ctx, s)
-		return err
-	})
+	mm := take(t, func() (testagent.Mismatch, error) { return m.Verify(t.ctx, s) })
 	t.expect(mm.Bytes == 0, "%s: %d of %d bytes are wrong, the first at %d: %#02x instead of %#02x",
 		fmt.Sprintf(what, args...), mm.Bytes, s.Len, mm.First, mm.Got, mm.Want)
 }
@@ -175,11 +171,7 @@ func (t *steps) verify(m ends.Memory, s testagent.Span, what string, args ...any
 // guards checks that nothing was written around regions.
 func (t *steps) guards(ms ...ends.Memory) {
 	for _, m := range ms {
-		var changed uint64
-		t.do(func() (err error) {
-			changed, err = m.Guard(t.ctx)
-			return err
-		})
+		changed := take(t, func() (uint64, error) { return m.Guard(t.ctx) })
 		t.expect(changed == 0, "%d bytes outside of the region were written", changed)
 	}
 }
@@ -187,11 +179,7 @@ func (t *steps) guards(ms ...ends.Memory) {
 // word reads 8 bytes of a region as the host of the region has them: little endian, as on every
 // machine that runs these tests.
 func (t *steps) word(m ends.Memory, off uint64) uint64 {
-	b := make([]byte, 8)
-	t.do(func() (err error) {
-		b, err = m.Read(t.ctx, off, 8)
-		return err
-	})
+	b := take(t, func() ([]byte, error) { return m.Read(t.ctx, off, 8) })
 	if t.err != nil {
 		return 0
 	}
