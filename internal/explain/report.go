@@ -278,8 +278,7 @@ func (c *conversation) endOf(side int) End {
 	e := c.ends[side]
 	t := End{Addr: e.addr.String(), eec: c.service == roce.ServiceRD}
 	if e.qpn != noQPN {
-		n := int(e.qpn & ib.QPNMask)
-		t.QPN = &n
+		t.QPN = new(int(e.qpn & ib.QPNMask))
 	}
 	return t
 }
