@@ -15,9 +15,9 @@ var connectionMutants = slices.Concat(
 			new: "$h.Method == mad.MethodGetResp"},
 	}),
 	bugsIn("mad", []mutant{
-		{name: "private-data-of-rtu-left-out", in: "RTU.Put", breaks: "C2", sim: "stranger", profile: "connect",
-			old: "copy(d[8:], $r.PrivateData[:])",
-			new: "clear(d[8:])"},
+		{name: "private-data-of-rtu-left-out", in: "RTU.layout", breaks: "C2", sim: "stranger", profile: "connect",
+			old: "$l.bytes($r.PrivateData[:])",
+			new: "if !$l.writes { $l.bytes($r.PrivateData[:]) }"},
 	}),
 	bugsIn("internal/cm", []mutant{
 		{name: "rtu-not-sent-again", in: "perform", breaks: "C4 C6", sim: "answer", profile: "connect",

@@ -93,7 +93,8 @@ var floodMutants = slices.Concat(
 			new: "$g.queue.max"},
 	}),
 	bugsIn("mad", []mutant{
-		{name: "length-of-apr-information-not-told", in: "APR.Put", test: "TestC2_AnyBytes",
-			old: "$d[8] = $r.InfoLength"},
+		{name: "length-of-apr-information-not-told", in: "APR.layout", test: "TestC2_AnyBytes",
+			old: "number($l, 8, &$r.InfoLength)",
+			new: "if $l.writes { $l.reserved(8) } else { number($l, 8, &$r.InfoLength) }"},
 	}),
 )
