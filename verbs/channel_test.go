@@ -47,8 +47,7 @@ func deliver(t *testing.T, a, b *endpoint, flags ib.SendFlags) {
 }
 
 func TestChannelAnyCompletion(t *testing.T) {
-	a, b := newPair(t, ib.RC)
-	connect(t, a, b, nil)
+	a, b := newConnected(t, ib.RC)
 	deliver(t, a, b, 0)
 	silent(t, b.ch, "the CQ was not armed")
 	must.Do(t, b.cq.ReqNotify(false))
@@ -63,8 +62,7 @@ func TestChannelAnyCompletion(t *testing.T) {
 }
 
 func TestChannelSolicitedOnly(t *testing.T) {
-	a, b := newPair(t, ib.RC)
-	connect(t, a, b, nil)
+	a, b := newConnected(t, ib.RC)
 	must.Do(t, b.cq.ReqNotify(true))
 	deliver(t, a, b, 0)
 	silent(t, b.ch, "the message was not solicited")

@@ -65,8 +65,7 @@ func TestV3_SharedCQ(t *testing.T) {
 }
 
 func TestV3_ResizeKeepsEntries(t *testing.T) {
-	a, b := newPair(t, ib.RC)
-	connect(t, a, b, nil)
+	a, b := newConnected(t, ib.RC)
 	const n = 20
 	for i := range uint64(n) {
 		must.Do(t, b.qp.PostRecv(b.recv(i, 0, 8)))

@@ -171,6 +171,14 @@ func connect(t testing.TB, a, b *endpoint, change func(*QPAttr)) {
 	}
 }
 
+// newConnected returns two endpoints on a network in memory, whose QPs are in RTS.
+func newConnected(t testing.TB, typ ib.QPType) (a, b *endpoint) {
+	t.Helper()
+	a, b = newPair(t, typ)
+	connect(t, a, b, nil)
+	return a, b
+}
+
 // take polls n completions of any status, failing the test after a generous
 // time.
 func (e *endpoint) take(t testing.TB, n int) []WC {

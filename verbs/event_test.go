@@ -164,8 +164,7 @@ func TestV16_WaitEnds(t *testing.T) {
 
 // TestV16_Select waits for an event and for other channels in one select.
 func TestV16_Select(t *testing.T) {
-	a, b := newPair(t, ib.RC)
-	connect(t, a, b, nil)
+	a, _ := newConnected(t, ib.RC)
 	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
 	defer cancel()
 	must.Do(t, a.qp.Modify(&QPAttr{State: ib.SQD, EnSQDAsyncNotify: true}, ib.AttrState|ib.AttrEnSQDAsyncNotify))

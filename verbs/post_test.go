@@ -15,8 +15,7 @@ import (
 )
 
 func TestQ23_ErrorCompletionPromisesThreeFields(t *testing.T) {
-	a, b := newPair(t, ib.RC)
-	connect(t, a, b, nil)
+	a, b := newConnected(t, ib.RC)
 	bad := a.write(0xdead, 8, b)
 	bad.RKey ^= 0x7700
 	must.Do(t, a.qp.PostSend(bad, a.write(0xbeef, 8, b)))
@@ -47,8 +46,7 @@ func postErrorOf(t *testing.T, err error, index int, id uint64) {
 }
 
 func TestPostErrorNamesTheFirstRefused(t *testing.T) {
-	a, b := newPair(t, ib.RC)
-	connect(t, a, b, nil)
+	a, b := newConnected(t, ib.RC)
 	bad := a.write(12, 8, b)
 	bad.SGList = make([]SGE, 33)
 	err := a.qp.PostSend(a.write(10, 8, b), a.write(11, 8, b), bad, a.write(13, 8, b))
@@ -97,12 +95,9 @@ func TestPostErrorQueueFull(t *testing.T) {
 }
 
 func TestPostSendRefuses(t *testing.T) {
-	rc, peer := newPair(t, ib.RC)
-	connect(t, rc, peer, nil)
-	ud, udPeer := newPair(t, ib.UD)
-	connect(t, ud, udPeer, nil)
-	uc, ucPeer := newPair(t, ib.UC)
-	connect(t, uc, ucPeer, nil)
+	rc, _ := newConnected(t, ib.RC)
+	ud, _ := newConnected(t, ib.UD)
+	uc, _ := newConnected(t, ib.UC)
 	inline := func(n int) SendWR {
 		return SendWR{Opcode: ib.WRSend, Flags: ib.SendInline, InlineData: make([]byte, n)}
 	}
@@ -357,8 +352,7 @@ func TestScatterGather(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 1))
-	a, b := newPair(t, ib.RC)
-	connect(t, a, b, nil)
+	a, b := newConnected(t, ib.RC)
 	pattern(a.mr.Bytes(), 1)
 	for range 50 {
 		n := r.Uint32N(20000)

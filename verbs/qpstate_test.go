@@ -129,8 +129,7 @@ func (e *endpoint) ah(t testing.TB, peer *endpoint) *AH {
 }
 
 func TestV13_QPNRestsAndPacketsDrop(t *testing.T) {
-	a, b := newPair(t, ib.RC)
-	connect(t, a, b, nil)
+	a, b := newConnected(t, ib.RC)
 	must.Do(t, b.qp.PostRecv(b.recv(1, 0, 8), b.recv(2, 0, 8)))
 	must.Do(t, a.qp.PostSend(a.send(1, 8)))
 	a.wait(t, 1) // the peer's receive has completed, but was not polled
@@ -212,8 +211,7 @@ func (e *endpoint) outcome(t *testing.T, err error) string {
 // completion of an error is there before the state that the error leads to, State
 // waits for the work's end.
 func TestQ1_StateIsSettled(t *testing.T) {
-	e, peer := newPair(t, ib.RC)
-	connect(t, e, peer, nil)
+	e, _ := newConnected(t, ib.RC)
 	began, release := make(chan struct{}), make(chan struct{})
 	worked := make(chan error, 1)
 	go func() {

@@ -117,8 +117,7 @@ func testAtomics(t *testing.T, a, b *endpoint) {
 }
 
 func TestRCInProcess(t *testing.T) {
-	a, b := newPair(t, ib.RC)
-	connect(t, a, b, nil)
+	a, b := newConnected(t, ib.RC)
 	testWrite(t, a, b)
 	testRead(t, a, b)
 	testSend(t, a, b)

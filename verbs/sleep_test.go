@@ -48,8 +48,7 @@ func TestLongMessageWithoutPolling(t *testing.T) {
 // TestSolicitedKeepsNext arms for any completion and then for solicited ones
 // only: the first arming stays in force.
 func TestSolicitedKeepsNext(t *testing.T) {
-	a, b := newPair(t, ib.RC)
-	connect(t, a, b, nil)
+	a, b := newConnected(t, ib.RC)
 	must.Do(t, b.cq.ReqNotify(false))
 	must.Do(t, b.cq.ReqNotify(true))
 	must.Do(t, b.qp.PostRecv(RecvWR{}))

@@ -19,8 +19,7 @@ func (e *endpoint) datagram(id uint64, ah *AH, peer *endpoint) SendWR {
 // TestUDHandleDestroyed sends by handles that are destroyed or of another PD: the result
 // is LOC_QP_OP_ERR and SQE, from which the QP recovers.
 func TestUDHandleDestroyed(t *testing.T) {
-	a, b := newPair(t, ib.UD)
-	connect(t, a, b, nil)
+	a, b := newConnected(t, ib.UD)
 	good, gone := a.ah(t, b), a.ah(t, b)
 	must.Do(t, gone.Destroy())
 	must.Fail(t, gone.Destroy(), syscall.EINVAL, "destroy an address handle again")
@@ -50,8 +49,7 @@ func TestUDHandleDestroyed(t *testing.T) {
 // TestUDHandleOfAnotherAdapter posts with a handle whose number names another
 // peer in the adapter of the queue pair: EINVAL, and nothing is sent there.
 func TestUDHandleOfAnotherAdapter(t *testing.T) {
-	a, b := newPair(t, ib.UD)
-	connect(t, a, b, nil)
+	a, b := newConnected(t, ib.UD)
 	a.ah(t, b)
 	must.Do(t, b.qp.PostRecv(b.recv(1, 0, 48)))
 	for what, foreign := range map[string]*AH{"of another adapter": b.ah(t, a), "that was not created": new(AH)} {
@@ -62,8 +60,7 @@ func TestUDHandleOfAnotherAdapter(t *testing.T) {
 }
 
 func TestUDMessageRules(t *testing.T) {
-	a, b := newPair(t, ib.UD)
-	connect(t, a, b, nil)
+	a, b := newConnected(t, ib.UD)
 	ah := a.ah(t, b)
 	wrong := a.datagram(1, ah, b)
 	wrong.RemoteQKey++
