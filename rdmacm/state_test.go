@@ -3,11 +3,9 @@ package rdmacm
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"maps"
 	"net/netip"
-	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -15,10 +13,9 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/golden"
 	"github.com/softhca/softhca/internal/must"
 )
-
-var rewrite = flag.Bool("rewrite", false, "rewrite golden files")
 
 // stage moves an ID of host a to a state; b is its peer.
 type stage struct {
@@ -54,9 +51,7 @@ var stages = []stage{
 	}},
 	{"is answered", func(a, b *host) *ID {
 		id := a.resolved(TCP, b.at(port))
-		must.Do(a.t, id.Connect(&ConnParam{QPN: 0x77}))
-		server := withQP(a.t, b.take(EventConnectRequest).ID)
-		must.Do(a.t, server.Accept(nil))
+		accepted(a.t, b, id, &ConnParam{QPN: 0x77})
 		a.take(EventConnectResponse)
 		return id
 	}},
@@ -71,19 +66,11 @@ var stages = []stage{
 		return id
 	}},
 	{"established", func(a, b *host) *ID {
-		id, client := askedBy(a, b)
-		must.Do(a.t, id.Accept(nil))
-		b.take(EventConnectResponse)
-		must.Do(a.t, client.Establish())
-		a.take(EventEstablished)
+		id, _ := connectedBy(a, b)
 		return id
 	}},
 	{"disconnected by the peer", func(a, b *host) *ID {
-		id, client := askedBy(a, b)
-		must.Do(a.t, id.Accept(nil))
-		b.take(EventConnectResponse)
-		must.Do(a.t, client.Establish())
-		a.take(EventEstablished)
+		id, client := connectedBy(a, b)
 		must.Do(a.t, client.Disconnect())
 		a.take(EventDisconnected)
 		return id
@@ -112,6 +99,16 @@ func askedBy(a, b *host) (server, client *ID) {
 	client = b.resolved(TCP, a.at(port))
 	must.Do(a.t, client.Connect(&ConnParam{QPN: 0x77}))
 	return withQP(a.t, a.take(EventConnectRequest).ID), client
+}
+
+// connectedBy returns an ID of a that b's client has connected to.
+func connectedBy(a, b *host) (server, client *ID) {
+	server, client = askedBy(a, b)
+	must.Do(a.t, server.Accept(nil))
+	b.take(EventConnectResponse)
+	must.Do(a.t, client.Establish())
+	a.take(EventEstablished)
+	return server, client
 }
 
 // calls are all calls that a program can make on an ID.
@@ -189,15 +186,7 @@ func TestC11_States(t *testing.T) {
 			fmt.Fprintf(&out, "  %-14s%s\n", got, strings.Join(by[got], ", "))
 		}
 	}
-	const golden = "testdata/states.golden"
-	if *rewrite {
-		must.Do(t, os.WriteFile(golden, []byte(out.String()), 0o666))
-	}
-	text, err := os.ReadFile(golden)
-	must.Do(t, err)
-	if string(text) != out.String() {
-		t.Errorf("calls in states have changed; see the difference after go test -rewrite:\n%s", out.String())
-	}
+	golden.Check(t, "testdata/states.golden", out.String())
 }
 
 // answer returns the name of an error number.
