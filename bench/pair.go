@@ -147,17 +147,18 @@ func freePort() (int, error) {
 // pause is the time between two polls.
 const pause = 5 * time.Millisecond
 
-// awaitServer waits until a program listens on a TCP port, without connecting to
-// it: the programs accept only one connection.
+// awaitServer waits until a program listens on a TCP port.
 func awaitServer(ctx context.Context, port int) error {
-	for !listens(port) {
+	for {
+		if is, err := listens(port); is || err != nil {
+			return err
+		}
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("nobody listens on TCP port %d: %w", port, ctx.Err())
 		case <-time.After(pause):
 		}
 	}
-	return nil
 }
 
 // tripTime finds the time of a round trip in a ping-pong's output.

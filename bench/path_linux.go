@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -11,9 +10,10 @@ import (
 	"os"
 	"os/exec"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
+
+	"github.com/vishvananda/netlink"
 
 	"github.com/softhca/softhca/internal/namespace"
 )
@@ -57,6 +57,9 @@ func dropPrivilege(cmd *exec.Cmd) {
 // isolate has a command run in its own network namespace, which ends with it.
 // It needs no privilege where user namespaces need none.
 func isolate(cmd *exec.Cmd) { cmd.SysProcAttr = namespace.Attr(syscall.CLONE_NEWNET) }
+
+// listens reports whether a program listens on a TCP port.
+func listens(port int) (bool, error) { return namespace.Listens(port) }
 
 // runPath runs two programs over a path that loses a share of the packets each
 // way: the arguments are the server's command, "--" and the client's.
@@ -143,40 +146,23 @@ func between(ctx context.Context, at *namespace.Place, server, client []string) 
 	return err
 }
 
-// wholePackets returns an error if an interface counted several packets as one.
+// wholePackets returns an error if an interface of the calling thread's network counted several
+// packets as one.
 func wholePackets(name string) error {
-	b, err := os.ReadFile("/proc/thread-self/net/dev") // the process's first thread may be in the other namespace
+	link, err := netlink.LinkByName(name)
 	if err != nil {
 		return err
 	}
-	for s := bufio.NewScanner(bytes.NewReader(b)); s.Scan(); {
-		key, counts, ok := strings.Cut(s.Text(), ":")
-		if !ok || strings.TrimSpace(key) != name {
-			continue
-		}
-		return meanSize(counts)
-	}
-	return fmt.Errorf("nothing is known of the interface %s", name)
+	return meanSize(link.Attrs().Statistics)
 }
 
 // ethernet is the Ethernet header, which an interface counts in addition to the
 // MTU.
 const ethernet = 14
 
-// meanSize checks the mean size of packets both ways in the counts of an
-// interface, as /proc/net/dev has them.
-func meanSize(counts string) error {
-	var n [16]uint64
-	fields := strings.Fields(counts)
-	if len(fields) != len(n) {
-		return fmt.Errorf("%q are no counts of an interface", counts)
-	}
-	for i, f := range fields {
-		if _, err := fmt.Sscan(f, &n[i]); err != nil {
-			return fmt.Errorf("%q are no counts of an interface", counts)
-		}
-	}
-	for _, way := range [][2]uint64{{n[0], n[1]}, {n[8], n[9]}} {
+// meanSize checks the mean size of packets both ways.
+func meanSize(n *netlink.LinkStatistics) error {
+	for _, way := range [][2]uint64{{n.RxBytes, n.RxPackets}, {n.TxBytes, n.TxPackets}} {
 		if bytes, packets := way[0], way[1]; bytes > packets*(pathMTU+ethernet) {
 			return fmt.Errorf("%d packets have %d bytes: segments were dropped together, the loss is not what it says", packets, bytes)
 		}

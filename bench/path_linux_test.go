@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/softhca/softhca/internal/must"
@@ -166,17 +167,14 @@ func TestPath(t *testing.T) {
 
 // TestMeanSize tells whole packets from segments that travel together.
 func TestMeanSize(t *testing.T) {
-	const whole = " 42140 10 0 0 0 0 0 0 640 10 0 0 0 0 0 0"
-	if err := meanSize(whole); err != nil {
+	if err := meanSize(&netlink.LinkStatistics{RxBytes: 42140, RxPackets: 10, TxBytes: 640, TxPackets: 10}); err != nil {
 		t.Errorf("whole packets: %v", err)
 	}
-	for why, counts := range map[string]string{
-		"together, in":  "42141 10 0 0 0 0 0 0 640 10 0 0 0 0 0 0",
-		"together, out": "640 10 0 0 0 0 0 0 60000 10 0 0 0 0 0 0",
-		"no counts":     "a b",
-		"not a number":  "640 10 0 0 0 0 0 0 640 ten 0 0 0 0 0 0",
+	for why, counts := range map[string]netlink.LinkStatistics{
+		"together, in":  {RxBytes: 42141, RxPackets: 10, TxBytes: 640, TxPackets: 10},
+		"together, out": {RxBytes: 640, RxPackets: 10, TxBytes: 60000, TxPackets: 10},
 	} {
-		if err := meanSize(counts); err == nil {
+		if err := meanSize(&counts); err == nil {
 			t.Errorf("%s: no error", why)
 		}
 	}

@@ -16,6 +16,9 @@ func pathMissing() string { return "needs Linux: " + errNoPath.Error() }
 // userMissing returns why a program cannot run as a user without privilege.
 func userMissing() string { return pathMissing() }
 
+// listens fails: the programs that listen need Linux.
+func listens(int) (bool, error) { return false, errNoPath }
+
 // isolate and dropPrivilege do nothing: they need Linux.
 func isolate(*exec.Cmd) {}
 

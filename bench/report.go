@@ -50,8 +50,7 @@ type result struct {
 // judge sets whether the medians meet the target.
 func (r *result) judge(t target) {
 	if t.met != nil {
-		met := t.met(r)
-		r.Target, r.Met = t.text, &met
+		r.Target, r.Met = t.text, new(t.met(r))
 	}
 }
 
@@ -90,26 +89,22 @@ func (r *result) String() string {
 // measured reports whether the result has figures.
 func (r *result) measured() bool { return r.Skipped == "" && r.Failed == "" }
 
-// failed returns the names of the results without figures because of an error.
-func (r *report) failed() []string {
-	var names []string
+// names returns the names of the results that are so.
+func (r *report) names(so func(*result) bool) (names []string) {
 	for i := range r.Results {
-		if r.Results[i].Failed != "" {
+		if so(&r.Results[i]) {
 			names = append(names, r.Results[i].Name)
 		}
 	}
 	return names
 }
 
+// failed returns the names of the results without figures because of an error.
+func (r *report) failed() []string { return r.names(func(x *result) bool { return x.Failed != "" }) }
+
 // missed returns the names of the results that miss their targets.
 func (r *report) missed() []string {
-	var names []string
-	for i := range r.Results {
-		if met := r.Results[i].Met; met != nil && !*met {
-			names = append(names, r.Results[i].Name)
-		}
-	}
-	return names
+	return r.names(func(x *result) bool { return x.Met != nil && !*x.Met })
 }
 
 // print writes the table.

@@ -22,24 +22,21 @@ type APR struct {
 	PrivateData  [APRPrivateData]byte
 }
 
-// Decode sets every field from the data of m, without reading its header.
-func (r *APR) Decode(m *MAD) {
-	d := m.Data()
-	r.LocalCommID, r.RemoteCommID = m.ids()
-	r.InfoLength = d[8]
-	r.Status = APRStatus(d[9])
-	r.Info = [InfoSize]byte(d[12:])
-	r.PrivateData = [APRPrivateData]byte(d[84:])
+// layout has the fields in the order of their bits.
+func (r *APR) layout(l *layout) {
+	l.ids(&r.LocalCommID, &r.RemoteCommID)
+	number(l, 8, &r.InfoLength)
+	number(l, 8, &r.Status)
+	l.reserved(16)
+	l.bytes(r.Info[:])
+	l.bytes(r.PrivateData[:])
 }
 
+// Decode sets every field from the data of m, without reading its header.
+func (r *APR) Decode(m *MAD) { r.layout(m.reading()) }
+
 // Put writes the data of m but not its header, which is CMHeader(AttrAPR, tid).
-func (r *APR) Put(m *MAD) {
-	d := m.putIDs(r.LocalCommID, r.RemoteCommID)
-	d[8] = r.InfoLength
-	d[9] = byte(r.Status)
-	copy(d[12:84], r.Info[:])
-	copy(d[84:], r.PrivateData[:])
-}
+func (r *APR) Put(m *MAD) { r.layout(m.writing()) }
 
 // APRStatus is the outcome that an APR reports.
 type APRStatus uint8

@@ -24,7 +24,7 @@ type captured struct {
 func eachCaptured(t testing.TB, f func(c *captured)) {
 	t.Helper()
 	captures.Each(t, "../internal/testdata/captures/*.pcap", func(name string, p *pcapfile.Packet) {
-		if binary.BigEndian.Uint32(p.Payload[4:])&mask24 != uint32(ib.QPNGSI) {
+		if binary.BigEndian.Uint32(p.Payload[4:])&uint32(ib.QPNMask) != uint32(ib.QPNGSI) {
 			return
 		}
 		const sendOnly, headers, icrc = 0x64, 12 + 8, 4

@@ -1,13 +1,6 @@
 package mad
 
-import (
-	"encoding/binary"
-
-	"github.com/softhca/softhca/ib"
-)
-
-// classPortLen is the size of the address in a ClassPortInfo.
-const classPortLen = 32
+import "github.com/softhca/softhca/ib"
 
 // ClassPortInfo says what the agent of a class can do and where to reach it:
 // the attribute AttrClassPortInfo (IBA 13.4.8.1). It is at the beginning of the
@@ -53,50 +46,39 @@ type ClassPort struct {
 	QKey         ib.QKey
 }
 
+// layout has the fields in the order of their bits.
+func (c *ClassPortInfo) layout(l *layout) {
+	number(l, 8, &c.BaseVersion)
+	number(l, 8, &c.ClassVersion)
+	number(l, 16, &c.CapabilityMask)
+	number(l, 27, &c.CapabilityMask2)
+	number(l, 5, &c.RespTimeValue)
+	c.Redirect.layout(l, false)
+	c.Trap.layout(l, true)
+}
+
+// layout has the fields in the order of their bits.
+func (p *ClassPort) layout(l *layout, hopLimit bool) {
+	l.bytes(p.GID[:])
+	number(l, 8, &p.TrafficClass)
+	number(l, 4, &p.SL)
+	number(l, 20, &p.FlowLabel)
+	number(l, 16, &p.LID)
+	number(l, 16, &p.PKey)
+	if hopLimit {
+		number(l, 8, &p.HopLimit)
+	} else {
+		l.reserved(8)
+	}
+	number(l, 24, &p.QPN)
+	number(l, 32, &p.QKey)
+}
+
 // Decode sets every field from the data of m, without reading its header.
 func (c *ClassPortInfo) Decode(m *MAD) {
-	d := m.Data()
-	c.BaseVersion = d[0]
-	c.ClassVersion = d[1]
-	c.CapabilityMask = binary.BigEndian.Uint16(d[2:])
-	v := binary.BigEndian.Uint32(d[4:])
-	c.CapabilityMask2, c.RespTimeValue = v>>5, uint8(v&mask5)
-	c.Redirect.decode((*[classPortLen]byte)(d[8:]))
-	c.Redirect.HopLimit = 0
-	c.Trap.decode((*[classPortLen]byte)(d[40:]))
+	*c = ClassPortInfo{}
+	c.layout(m.reading())
 }
 
 // Put writes the data of m but not its header.
-func (c *ClassPortInfo) Put(m *MAD) {
-	d := m.Data()
-	clear(d[:])
-	d[0] = c.BaseVersion
-	d[1] = c.ClassVersion
-	binary.BigEndian.PutUint16(d[2:], c.CapabilityMask)
-	binary.BigEndian.PutUint32(d[4:], c.CapabilityMask2<<5|uint32(c.RespTimeValue&mask5))
-	c.Redirect.put((*[classPortLen]byte)(d[8:]))
-	d[8+24] = 0
-	c.Trap.put((*[classPortLen]byte)(d[40:]))
-}
-
-func (p *ClassPort) decode(b *[classPortLen]byte) {
-	p.GID = ib.GID(b[0:16])
-	p.TrafficClass = b[16]
-	v := binary.BigEndian.Uint32(b[16:])
-	p.SL, p.FlowLabel = uint8(v>>20&mask4), v&flowLabelMask
-	p.LID = binary.BigEndian.Uint16(b[20:])
-	p.PKey = ib.PKey(binary.BigEndian.Uint16(b[22:]))
-	v = binary.BigEndian.Uint32(b[24:])
-	p.HopLimit, p.QPN = uint8(v>>24), ib.QPN(v)&ib.QPNMask
-	p.QKey = ib.QKey(binary.BigEndian.Uint32(b[28:]))
-}
-
-func (p *ClassPort) put(b *[classPortLen]byte) {
-	copy(b[0:16], p.GID[:])
-	binary.BigEndian.PutUint32(b[16:],
-		uint32(p.TrafficClass)<<24|uint32(p.SL&mask4)<<20|p.FlowLabel&flowLabelMask)
-	binary.BigEndian.PutUint16(b[20:], p.LID)
-	binary.BigEndian.PutUint16(b[22:], uint16(p.PKey))
-	binary.BigEndian.PutUint32(b[24:], uint32(p.HopLimit)<<24|uint32(p.QPN&ib.QPNMask))
-	binary.BigEndian.PutUint32(b[28:], uint32(p.QKey))
-}
+func (c *ClassPortInfo) Put(m *MAD) { c.layout(m.writing()) }

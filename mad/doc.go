@@ -15,7 +15,7 @@ package mad
 // For readers of the source: mad.go (the datagram), header.go with method.go and
 // status.go (its first 24 bytes), req.go with path.go, then the other messages,
 // each with its enumerations: mra.go, rej.go with rejreason.go, rep.go, rtu.go,
-// dreq.go, drep.go, lap.go, apr.go, sidrreq.go, sidrrep.go; bits.go has what
+// dreq.go, drep.go, lap.go, apr.go, sidrreq.go, sidrrep.go; layout.go has what
 // the layouts share. serviceid.go and ipheader.go are the IP addressing,
 // timeout.go the 5-bit codes of time, classport.go what every class answers,
 // summary.go and describe.go a line of text for people.

@@ -1,8 +1,6 @@
 package mad
 
-import (
-	"github.com/softhca/softhca/ib"
-)
+import "github.com/softhca/softhca/ib"
 
 // DREQPrivateData is the size of the private data of a DREQ in bytes.
 const DREQPrivateData = 220
@@ -22,19 +20,17 @@ type DREQ struct {
 	PrivateData  [DREQPrivateData]byte
 }
 
-// Decode sets every field from the data of m, without reading its header.
-func (r *DREQ) Decode(m *MAD) {
-	d := m.Data()
-	r.LocalCommID, r.RemoteCommID = m.ids()
-	qpn, _ := word24(d[8:])
-	r.RemoteQPN = ib.QPN(qpn)
-	r.PrivateData = [DREQPrivateData]byte(d[12:])
+// layout has the fields in the order of their bits.
+func (r *DREQ) layout(l *layout) {
+	l.ids(&r.LocalCommID, &r.RemoteCommID)
+	number(l, 24, &r.RemoteQPN)
+	l.reserved(8)
+	l.bytes(r.PrivateData[:])
 }
+
+// Decode sets every field from the data of m, without reading its header.
+func (r *DREQ) Decode(m *MAD) { r.layout(m.reading()) }
 
 // Put writes the data of m but not its header, which is CMHeader(AttrDREQ,
 // tid).
-func (r *DREQ) Put(m *MAD) {
-	d := m.putIDs(r.LocalCommID, r.RemoteCommID)
-	putWord24(d[8:], uint32(r.RemoteQPN), 0)
-	copy(d[12:], r.PrivateData[:])
-}
+func (r *DREQ) Put(m *MAD) { r.layout(m.writing()) }

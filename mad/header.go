@@ -1,7 +1,5 @@
 package mad
 
-import "encoding/binary"
-
 const (
 	// BaseVersion is the version of the header that this package knows.
 	BaseVersion = 1
@@ -46,29 +44,18 @@ func CMHeader(attr AttrID, tid uint64) Header {
 	}
 }
 
-func (h *Header) decode(b *[HeaderSize]byte) {
-	h.BaseVersion = b[0]
-	h.Class = Class(b[1])
-	h.ClassVersion = b[2]
-	h.Method = Method(b[3])
-	h.Status = Status(binary.BigEndian.Uint16(b[4:]))
-	h.ClassSpecific = binary.BigEndian.Uint16(b[6:])
-	h.TID = binary.BigEndian.Uint64(b[8:])
-	h.AttrID = AttrID(binary.BigEndian.Uint16(b[16:]))
-	h.AttrMod = binary.BigEndian.Uint32(b[20:])
-}
-
-func (h *Header) put(b *[HeaderSize]byte) {
-	b[0] = h.BaseVersion
-	b[1] = byte(h.Class)
-	b[2] = h.ClassVersion
-	b[3] = byte(h.Method)
-	binary.BigEndian.PutUint16(b[4:], uint16(h.Status))
-	binary.BigEndian.PutUint16(b[6:], h.ClassSpecific)
-	binary.BigEndian.PutUint64(b[8:], h.TID)
-	binary.BigEndian.PutUint16(b[16:], uint16(h.AttrID))
-	binary.BigEndian.PutUint16(b[18:], 0)
-	binary.BigEndian.PutUint32(b[20:], h.AttrMod)
+// layout has the fields in the order of their bits.
+func (h *Header) layout(l *layout) {
+	number(l, 8, &h.BaseVersion)
+	number(l, 8, &h.Class)
+	number(l, 8, &h.ClassVersion)
+	number(l, 8, &h.Method)
+	number(l, 16, &h.Status)
+	number(l, 16, &h.ClassSpecific)
+	number(l, 64, &h.TID)
+	number(l, 16, &h.AttrID)
+	l.reserved(16)
+	number(l, 32, &h.AttrMod)
 }
 
 // Class is a management class: which service a datagram is for (IBA 13.4.4).

@@ -43,7 +43,7 @@ func ParseIPHeader(b *[IPHeaderSize]byte) (IPHeader, error) {
 		h.SrcAddr = netip.AddrFrom16([16]byte(b[4:20]))
 		h.DstAddr = netip.AddrFrom16([16]byte(b[20:36]))
 	default:
-		return IPHeader{}, fmt.Errorf("%w: version %d.%d, IP version %d", ErrIPHeader, version>>4, version&mask4, family)
+		return IPHeader{}, fmt.Errorf("%w: version %d.%d, IP version %d", ErrIPHeader, version>>4, version&0xf, family)
 	}
 	return h, nil
 }

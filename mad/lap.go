@@ -1,8 +1,6 @@
 package mad
 
-import (
-	"github.com/softhca/softhca/ib"
-)
+import "github.com/softhca/softhca/ib"
 
 // LAPPrivateData is the size of the private data of a LAP in bytes.
 const LAPPrivateData = 168
@@ -28,20 +26,20 @@ type LAP struct {
 	PrivateData           [LAPPrivateData]byte
 }
 
-// Decode sets every field from the data of m, without reading its header.
-func (r *LAP) Decode(m *MAD) {
-	d := m.Data()
-	r.LocalCommID, r.RemoteCommID = m.ids()
-	qpn, low := word24(d[12:])
-	r.RemoteQPN, r.RemoteResponseTimeout = ib.QPN(qpn), low>>3
-	r.Alternate.decodeLAP((*[pathLen]byte)(d[20:]))
-	r.PrivateData = [LAPPrivateData]byte(d[64:])
+// layout has the fields in the order of their bits.
+func (r *LAP) layout(l *layout) {
+	l.ids(&r.LocalCommID, &r.RemoteCommID)
+	l.reserved(32)
+	number(l, 24, &r.RemoteQPN)
+	number(l, 5, &r.RemoteResponseTimeout)
+	l.reserved(3 + 32)
+	r.Alternate.layout(l, true)
+	l.reserved(3)
+	l.bytes(r.PrivateData[:])
 }
 
+// Decode sets every field from the data of m, without reading its header.
+func (r *LAP) Decode(m *MAD) { r.layout(m.reading()) }
+
 // Put writes the data of m but not its header, which is CMHeader(AttrLAP, tid).
-func (r *LAP) Put(m *MAD) {
-	d := m.putIDs(r.LocalCommID, r.RemoteCommID)
-	putWord24(d[12:], uint32(r.RemoteQPN), r.RemoteResponseTimeout<<3)
-	r.Alternate.putLAP((*[pathLen]byte)(d[20:]))
-	copy(d[64:], r.PrivateData[:])
-}
+func (r *LAP) Put(m *MAD) { r.layout(m.writing()) }

@@ -81,11 +81,11 @@ type run struct{ first, bits int }
 
 func (r run) String() string { return fmt.Sprintf("%d.%d:%d", r.first/8, r.first%8, r.bits) }
 
-// layout finds, bit by bit, the place of each field in the data, and returns a
+// placesOf finds, bit by bit, the place of each field in the data, and returns a
 // line for each field and each stretch of reserved bits. It checks that the
 // bits are in the field's order, that no bit has two fields and that each bit
 // is read from where it was written.
-func layout(t *testing.T, k *kind) (text string, reserved []int) {
+func placesOf(t *testing.T, k *kind) (text string, reserved []int) {
 	t.Helper()
 	var out bytes.Buffer
 	owner := make([]string, dataBits)
@@ -144,7 +144,7 @@ func extend(runs []run, at int) []run {
 func TestC2_Layout(t *testing.T) {
 	var all bytes.Buffer
 	for i := range kinds {
-		text, _ := layout(t, &kinds[i])
+		text, _ := placesOf(t, &kinds[i])
 		all.WriteString(text)
 	}
 	golden.Check(t, "testdata/layout.golden", all.String())
@@ -157,7 +157,7 @@ func TestC2_ReservedBits(t *testing.T) {
 	r := rand.New(rand.NewPCG(testSeed, 1))
 	for i := range kinds {
 		k := &kinds[i]
-		_, reserved := layout(t, k)
+		_, reserved := placesOf(t, k)
 		for _, bit := range reserved {
 			m := randomMAD(r)
 			n := m

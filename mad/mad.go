@@ -16,12 +16,12 @@ type MAD [Size]byte
 // Header returns the decoded header.
 func (m *MAD) Header() Header {
 	var h Header
-	h.decode((*[HeaderSize]byte)(m[:]))
+	h.layout(&layout{b: m[:HeaderSize]})
 	return h
 }
 
 // PutHeader writes the header and leaves the data alone.
-func (m *MAD) PutHeader(h Header) { h.put((*[HeaderSize]byte)(m[:])) }
+func (m *MAD) PutHeader(h Header) { h.layout(&layout{b: m[:HeaderSize], writes: true}) }
 
 // Data returns the bytes after the header: those of m, not a copy.
 func (m *MAD) Data() *[DataSize]byte { return (*[DataSize]byte)(m[HeaderSize:]) }

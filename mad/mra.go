@@ -20,22 +20,21 @@ type MRA struct {
 	PrivateData    [MRAPrivateData]byte
 }
 
-// Decode sets every field from the data of m, without reading its header.
-func (r *MRA) Decode(m *MAD) {
-	d := m.Data()
-	r.LocalCommID, r.RemoteCommID = m.ids()
-	r.Message = Which(d[8] >> 6)
-	r.ServiceTimeout = d[9] >> 3
-	r.PrivateData = [MRAPrivateData]byte(d[10:])
+// layout has the fields in the order of their bits.
+func (r *MRA) layout(l *layout) {
+	l.ids(&r.LocalCommID, &r.RemoteCommID)
+	number(l, 2, &r.Message)
+	l.reserved(6)
+	number(l, 5, &r.ServiceTimeout)
+	l.reserved(3)
+	l.bytes(r.PrivateData[:])
 }
 
+// Decode sets every field from the data of m, without reading its header.
+func (r *MRA) Decode(m *MAD) { r.layout(m.reading()) }
+
 // Put writes the data of m but not its header, which is CMHeader(AttrMRA, tid).
-func (r *MRA) Put(m *MAD) {
-	d := m.putIDs(r.LocalCommID, r.RemoteCommID)
-	d[8] = byte(r.Message) << 6
-	d[9] = r.ServiceTimeout << 3
-	copy(d[10:], r.PrivateData[:])
-}
+func (r *MRA) Put(m *MAD) { r.layout(m.writing()) }
 
 // Which says the message that an MRA or a REJ is about, 2 bits.
 type Which uint8

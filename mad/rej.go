@@ -1,7 +1,5 @@
 package mad
 
-import "encoding/binary"
-
 const (
 	// REJPrivateData is the size of the private data of a REJ in bytes.
 	REJPrivateData = 148
@@ -32,23 +30,20 @@ type REJ struct {
 	PrivateData  [REJPrivateData]byte
 }
 
-// Decode sets every field from the data of m, without reading its header.
-func (r *REJ) Decode(m *MAD) {
-	d := m.Data()
-	r.LocalCommID, r.RemoteCommID = m.ids()
-	r.Message = Which(d[8] >> 6)
-	r.InfoLength = d[9] >> 1
-	r.Reason = RejReason(binary.BigEndian.Uint16(d[10:]))
-	r.Info = [InfoSize]byte(d[12:])
-	r.PrivateData = [REJPrivateData]byte(d[84:])
+// layout has the fields in the order of their bits.
+func (r *REJ) layout(l *layout) {
+	l.ids(&r.LocalCommID, &r.RemoteCommID)
+	number(l, 2, &r.Message)
+	l.reserved(6)
+	number(l, 7, &r.InfoLength)
+	l.reserved(1)
+	number(l, 16, &r.Reason)
+	l.bytes(r.Info[:])
+	l.bytes(r.PrivateData[:])
 }
 
+// Decode sets every field from the data of m, without reading its header.
+func (r *REJ) Decode(m *MAD) { r.layout(m.reading()) }
+
 // Put writes the data of m but not its header, which is CMHeader(AttrREJ, tid).
-func (r *REJ) Put(m *MAD) {
-	d := m.putIDs(r.LocalCommID, r.RemoteCommID)
-	d[8] = byte(r.Message) << 6
-	d[9] = r.InfoLength << 1
-	binary.BigEndian.PutUint16(d[10:], uint16(r.Reason))
-	copy(d[12:84], r.Info[:])
-	copy(d[84:], r.PrivateData[:])
-}
+func (r *REJ) Put(m *MAD) { r.layout(m.writing()) }

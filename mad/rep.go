@@ -1,10 +1,6 @@
 package mad
 
-import (
-	"encoding/binary"
-
-	"github.com/softhca/softhca/ib"
-)
+import "github.com/softhca/softhca/ib"
 
 // REPPrivateData is the size of the private data of a REP in bytes.
 const REPPrivateData = 196
@@ -44,41 +40,37 @@ type REP struct {
 	PrivateData         [REPPrivateData]byte
 }
 
-// Decode sets every field from the data of m, without reading its header.
-func (r *REP) Decode(m *MAD) {
-	d := m.Data()
-	r.LocalCommID, r.RemoteCommID = m.ids()
-	r.LocalQKey = ib.QKey(binary.BigEndian.Uint32(d[8:]))
-	qpn, vendorHigh := word24(d[12:])
-	eecn, vendorMid := word24(d[16:])
-	psn, vendorLow := word24(d[20:])
-	r.LocalQPN, r.LocalEECN, r.StartingPSN = ib.QPN(qpn), eecn, ib.NewPSN(psn)
-	r.VendorID = uint32(vendorHigh)<<16 | uint32(vendorMid)<<8 | uint32(vendorLow)
-	r.ResponderResources = d[24]
-	r.InitiatorDepth = d[25]
-	r.TargetAckDelay = d[26] >> 3
-	r.FailoverAccepted = Failover(d[26] >> 1 & mask2)
-	r.EndToEndFlowControl = d[26]&1 != 0
-	r.RNRRetryCount = d[27] >> 5
-	r.SRQ = d[27]>>4&1 != 0
-	r.LocalCAGUID = binary.BigEndian.Uint64(d[28:])
-	r.PrivateData = [REPPrivateData]byte(d[36:])
+// layout has the fields in the order of their bits.
+func (r *REP) layout(l *layout) {
+	vendor := [...]uint8{uint8(r.VendorID >> 16), uint8(r.VendorID >> 8), uint8(r.VendorID)}
+	l.ids(&r.LocalCommID, &r.RemoteCommID)
+	number(l, 32, &r.LocalQKey)
+	number(l, 24, &r.LocalQPN)
+	number(l, 8, &vendor[0])
+	number(l, 24, &r.LocalEECN)
+	number(l, 8, &vendor[1])
+	l.psn(&r.StartingPSN)
+	number(l, 8, &vendor[2])
+	number(l, 8, &r.ResponderResources)
+	number(l, 8, &r.InitiatorDepth)
+	number(l, 5, &r.TargetAckDelay)
+	number(l, 2, &r.FailoverAccepted)
+	l.flag(&r.EndToEndFlowControl)
+	number(l, 3, &r.RNRRetryCount)
+	l.flag(&r.SRQ)
+	l.reserved(4)
+	number(l, 64, &r.LocalCAGUID)
+	l.bytes(r.PrivateData[:])
+	if !l.writes {
+		r.VendorID = uint32(vendor[0])<<16 | uint32(vendor[1])<<8 | uint32(vendor[2])
+	}
 }
 
+// Decode sets every field from the data of m, without reading its header.
+func (r *REP) Decode(m *MAD) { r.layout(m.reading()) }
+
 // Put writes the data of m but not its header, which is CMHeader(AttrREP, tid).
-func (r *REP) Put(m *MAD) {
-	d := m.putIDs(r.LocalCommID, r.RemoteCommID)
-	binary.BigEndian.PutUint32(d[8:], uint32(r.LocalQKey))
-	putWord24(d[12:], uint32(r.LocalQPN), uint8(r.VendorID>>16))
-	putWord24(d[16:], r.LocalEECN, uint8(r.VendorID>>8))
-	putWord24(d[20:], r.StartingPSN.Value(), uint8(r.VendorID))
-	d[24] = r.ResponderResources
-	d[25] = r.InitiatorDepth
-	d[26] = r.TargetAckDelay<<3 | byte(r.FailoverAccepted)&mask2<<1 | bit(r.EndToEndFlowControl)
-	d[27] = r.RNRRetryCount<<5 | bit(r.SRQ)<<4
-	binary.BigEndian.PutUint64(d[28:], r.LocalCAGUID)
-	copy(d[36:], r.PrivateData[:])
-}
+func (r *REP) Put(m *MAD) { r.layout(m.writing()) }
 
 // Failover is what the passive side thinks of the alternate path of a REQ, 2
 // bits.

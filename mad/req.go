@@ -1,10 +1,6 @@
 package mad
 
-import (
-	"encoding/binary"
-
-	"github.com/softhca/softhca/ib"
-)
+import "github.com/softhca/softhca/ib"
 
 // REQPrivateData is the size of the private data of a REQ in bytes. With IP
 // addressing its first IPHeaderSize bytes are the IPHeader.
@@ -61,68 +57,46 @@ type REQ struct {
 	PrivateData           [REQPrivateData]byte
 }
 
-// Decode sets every field from the data of m, without reading its header.
-func (r *REQ) Decode(m *MAD) {
-	d := m.Data()
-	r.LocalCommID = binary.BigEndian.Uint32(d[0:])
-	r.VendorID = binary.BigEndian.Uint32(d[4:]) & mask24
-	r.ServiceID = ServiceID(binary.BigEndian.Uint64(d[8:]))
-	r.LocalCAGUID = binary.BigEndian.Uint64(d[16:])
-	r.LocalQKey = ib.QKey(binary.BigEndian.Uint32(d[28:]))
-	r.decodeWords(d)
-	r.PKey = ib.PKey(binary.BigEndian.Uint16(d[48:]))
-	r.PathMTU = ib.MTU(d[50] >> 4)
-	r.RDCExists = d[50]>>3&1 != 0
-	r.RNRRetryCount = d[50] & mask3
-	r.MaxCMRetries = d[51] >> 4
-	r.SRQ = d[51]>>3&1 != 0
-	r.ExtendedTransport = d[51] & mask3
-	r.Primary.decodeREQ((*[pathLen]byte)(d[52:]))
-	r.Alternate.decodeREQ((*[pathLen]byte)(d[96:]))
-	r.SAPSupported = d[139]>>2&1 != 0
-	r.PrivateData = [REQPrivateData]byte(d[140:])
+// layout has the fields in the order of their bits.
+func (r *REQ) layout(l *layout) {
+	number(l, 32, &r.LocalCommID)
+	l.reserved(8)
+	number(l, 24, &r.VendorID)
+	number(l, 64, &r.ServiceID)
+	number(l, 64, &r.LocalCAGUID)
+	l.reserved(32)
+	number(l, 32, &r.LocalQKey)
+	number(l, 24, &r.LocalQPN)
+	number(l, 8, &r.ResponderResources)
+	number(l, 24, &r.LocalEECN)
+	number(l, 8, &r.InitiatorDepth)
+	number(l, 24, &r.RemoteEECN)
+	number(l, 5, &r.RemoteResponseTimeout)
+	number(l, 2, &r.Transport)
+	l.flag(&r.EndToEndFlowControl)
+	l.psn(&r.StartingPSN)
+	number(l, 5, &r.LocalResponseTimeout)
+	number(l, 3, &r.RetryCount)
+	number(l, 16, &r.PKey)
+	number(l, 4, &r.PathMTU)
+	l.flag(&r.RDCExists)
+	number(l, 3, &r.RNRRetryCount)
+	number(l, 4, &r.MaxCMRetries)
+	l.flag(&r.SRQ)
+	number(l, 3, &r.ExtendedTransport)
+	r.Primary.layout(l, false)
+	l.reserved(3)
+	r.Alternate.layout(l, false)
+	l.flag(&r.SAPSupported)
+	l.reserved(2)
+	l.bytes(r.PrivateData[:])
 }
 
-// decodeWords reads bytes 32 to 47: four words of 24 and 8 bits.
-func (r *REQ) decodeWords(d *[DataSize]byte) {
-	high, low := word24(d[32:])
-	r.LocalQPN, r.ResponderResources = ib.QPN(high), low
-	r.LocalEECN, r.InitiatorDepth = word24(d[36:])
-	r.RemoteEECN, low = word24(d[40:])
-	r.RemoteResponseTimeout = low >> 3
-	r.Transport = TransportService(low >> 1 & mask2)
-	r.EndToEndFlowControl = low&1 != 0
-	high, low = word24(d[44:])
-	r.StartingPSN = ib.NewPSN(high)
-	r.LocalResponseTimeout, r.RetryCount = low>>3, low&mask3
-}
+// Decode sets every field from the data of m, without reading its header.
+func (r *REQ) Decode(m *MAD) { r.layout(m.reading()) }
 
 // Put writes the data of m but not its header, which is CMHeader(AttrREQ, tid).
-func (r *REQ) Put(m *MAD) {
-	d := m.Data()
-	clear(d[:])
-	binary.BigEndian.PutUint32(d[0:], r.LocalCommID)
-	binary.BigEndian.PutUint32(d[4:], r.VendorID&mask24)
-	binary.BigEndian.PutUint64(d[8:], uint64(r.ServiceID))
-	binary.BigEndian.PutUint64(d[16:], r.LocalCAGUID)
-	binary.BigEndian.PutUint32(d[28:], uint32(r.LocalQKey))
-	r.putWords(d)
-	binary.BigEndian.PutUint16(d[48:], uint16(r.PKey))
-	d[50] = byte(r.PathMTU)<<4 | bit(r.RDCExists)<<3 | r.RNRRetryCount&mask3
-	d[51] = r.MaxCMRetries<<4 | bit(r.SRQ)<<3 | r.ExtendedTransport&mask3
-	r.Primary.putREQ((*[pathLen]byte)(d[52:]))
-	r.Alternate.putREQ((*[pathLen]byte)(d[96:]))
-	d[139] |= bit(r.SAPSupported) << 2
-	copy(d[140:], r.PrivateData[:])
-}
-
-func (r *REQ) putWords(d *[DataSize]byte) {
-	putWord24(d[32:], uint32(r.LocalQPN), r.ResponderResources)
-	putWord24(d[36:], r.LocalEECN, r.InitiatorDepth)
-	putWord24(d[40:], r.RemoteEECN,
-		r.RemoteResponseTimeout<<3|byte(r.Transport)&mask2<<1|bit(r.EndToEndFlowControl))
-	putWord24(d[44:], r.StartingPSN.Value(), r.LocalResponseTimeout<<3|r.RetryCount&mask3)
-}
+func (r *REQ) Put(m *MAD) { r.layout(m.writing()) }
 
 // TransportService is the service that a REQ asks for, 2 bits.
 type TransportService uint8

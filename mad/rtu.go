@@ -16,15 +16,14 @@ type RTU struct {
 	PrivateData  [RTUPrivateData]byte
 }
 
-// Decode sets every field from the data of m, without reading its header.
-func (r *RTU) Decode(m *MAD) {
-	d := m.Data()
-	r.LocalCommID, r.RemoteCommID = m.ids()
-	r.PrivateData = [RTUPrivateData]byte(d[8:])
+// layout has the fields in the order of their bits.
+func (r *RTU) layout(l *layout) {
+	l.ids(&r.LocalCommID, &r.RemoteCommID)
+	l.bytes(r.PrivateData[:])
 }
 
+// Decode sets every field from the data of m, without reading its header.
+func (r *RTU) Decode(m *MAD) { r.layout(m.reading()) }
+
 // Put writes the data of m but not its header, which is CMHeader(AttrRTU, tid).
-func (r *RTU) Put(m *MAD) {
-	d := m.putIDs(r.LocalCommID, r.RemoteCommID)
-	copy(d[8:], r.PrivateData[:])
-}
+func (r *RTU) Put(m *MAD) { r.layout(m.writing()) }

@@ -1,10 +1,6 @@
 package mad
 
-import (
-	"encoding/binary"
-
-	"github.com/softhca/softhca/ib"
-)
+import "github.com/softhca/softhca/ib"
 
 // SIDRREPPrivateData is the size of the private data of a SIDR_REP in bytes.
 const SIDRREPPrivateData = 136
@@ -33,36 +29,30 @@ type SIDRREP struct {
 	PrivateData [SIDRREPPrivateData]byte
 }
 
-// Decode sets every field from the data of m, without reading its header.
-func (r *SIDRREP) Decode(m *MAD) {
-	d := m.Data()
-	r.RequestID = binary.BigEndian.Uint32(d[0:])
-	r.Status = SIDRStatus(d[4])
-	r.InfoLength = d[5]
-	qpn, vendorLow := word24(d[8:])
-	r.QPN = ib.QPN(qpn)
-	r.VendorID = uint32(binary.BigEndian.Uint16(d[6:]))<<8 | uint32(vendorLow)
-	r.ServiceID = ServiceID(binary.BigEndian.Uint64(d[12:]))
-	r.QKey = ib.QKey(binary.BigEndian.Uint32(d[20:]))
-	r.Info = [InfoSize]byte(d[24:])
-	r.PrivateData = [SIDRREPPrivateData]byte(d[96:])
+// layout has the fields in the order of their bits.
+func (r *SIDRREP) layout(l *layout) {
+	vendorHigh, vendorLow := uint16(r.VendorID>>8), uint8(r.VendorID)
+	number(l, 32, &r.RequestID)
+	number(l, 8, &r.Status)
+	number(l, 8, &r.InfoLength)
+	number(l, 16, &vendorHigh)
+	number(l, 24, &r.QPN)
+	number(l, 8, &vendorLow)
+	number(l, 64, &r.ServiceID)
+	number(l, 32, &r.QKey)
+	l.bytes(r.Info[:])
+	l.bytes(r.PrivateData[:])
+	if !l.writes {
+		r.VendorID = uint32(vendorHigh)<<8 | uint32(vendorLow)
+	}
 }
+
+// Decode sets every field from the data of m, without reading its header.
+func (r *SIDRREP) Decode(m *MAD) { r.layout(m.reading()) }
 
 // Put writes the data of m but not its header, which is CMHeader(AttrSIDRREP,
 // tid).
-func (r *SIDRREP) Put(m *MAD) {
-	d := m.Data()
-	clear(d[:])
-	binary.BigEndian.PutUint32(d[0:], r.RequestID)
-	d[4] = byte(r.Status)
-	d[5] = r.InfoLength
-	binary.BigEndian.PutUint16(d[6:], uint16(r.VendorID>>8))
-	putWord24(d[8:], uint32(r.QPN), uint8(r.VendorID))
-	binary.BigEndian.PutUint64(d[12:], uint64(r.ServiceID))
-	binary.BigEndian.PutUint32(d[20:], uint32(r.QKey))
-	copy(d[24:96], r.Info[:])
-	copy(d[96:], r.PrivateData[:])
-}
+func (r *SIDRREP) Put(m *MAD) { r.layout(m.writing()) }
 
 // SIDRStatus is the outcome that a SIDR_REP reports.
 type SIDRStatus uint8

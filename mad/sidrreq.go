@@ -1,10 +1,6 @@
 package mad
 
-import (
-	"encoding/binary"
-
-	"github.com/softhca/softhca/ib"
-)
+import "github.com/softhca/softhca/ib"
 
 // SIDRREQPrivateData is the size of the private data of a SIDR_REQ in bytes.
 // With IP addressing its first IPHeaderSize bytes are the IPHeader.
@@ -26,22 +22,18 @@ type SIDRREQ struct {
 	PrivateData [SIDRREQPrivateData]byte
 }
 
-// Decode sets every field from the data of m, without reading its header.
-func (r *SIDRREQ) Decode(m *MAD) {
-	d := m.Data()
-	r.RequestID = binary.BigEndian.Uint32(d[0:])
-	r.PKey = ib.PKey(binary.BigEndian.Uint16(d[4:]))
-	r.ServiceID = ServiceID(binary.BigEndian.Uint64(d[8:]))
-	r.PrivateData = [SIDRREQPrivateData]byte(d[16:])
+// layout has the fields in the order of their bits.
+func (r *SIDRREQ) layout(l *layout) {
+	number(l, 32, &r.RequestID)
+	number(l, 16, &r.PKey)
+	l.reserved(16)
+	number(l, 64, &r.ServiceID)
+	l.bytes(r.PrivateData[:])
 }
+
+// Decode sets every field from the data of m, without reading its header.
+func (r *SIDRREQ) Decode(m *MAD) { r.layout(m.reading()) }
 
 // Put writes the data of m but not its header, which is CMHeader(AttrSIDRREQ,
 // tid).
-func (r *SIDRREQ) Put(m *MAD) {
-	d := m.Data()
-	clear(d[:])
-	binary.BigEndian.PutUint32(d[0:], r.RequestID)
-	binary.BigEndian.PutUint16(d[4:], uint16(r.PKey))
-	binary.BigEndian.PutUint64(d[8:], uint64(r.ServiceID))
-	copy(d[16:], r.PrivateData[:])
-}
+func (r *SIDRREQ) Put(m *MAD) { r.layout(m.writing()) }

@@ -7,7 +7,7 @@ const MaxTimeout = 31
 
 // Timeout returns the time of a code of 5 bits, 4.096 µs · 2^code, between
 // 4.096 µs and 2 h 26 min; bits above the fifth are dropped.
-func Timeout(code uint8) time.Duration { return 4096 << (code & mask5) }
+func Timeout(code uint8) time.Duration { return 4096 << (code & MaxTimeout) }
 
 // AckTimeout returns the code of the local ACK timeout of a path: about twice
 // the packet lifetime plus the delay of the peer's acknowledge, all of them

@@ -7,6 +7,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/verbs"
 )
@@ -30,13 +31,13 @@ func newTwoPaths(t testing.TB, client, server AltPathPolicy, rules string) *twoP
 	p := &twoPaths{t: t, a: open(1, verbs.Faults{Rules: rules, Seed: 1}), b: open(2, verbs.Faults{})}
 	p.listener = p.b.listener(TCP, 0)
 	p.client = withQP(t, p.a.resolved(TCP, p.b.at(port)))
-	must(t, p.client.SetAltPath(client))
-	must(t, p.client.SetAckTimeout(14))
-	must(t, p.client.Connect(nil))
+	must.Do(t, p.client.SetAltPath(client))
+	must.Do(t, p.client.SetAckTimeout(14))
+	must.Do(t, p.client.Connect(nil))
 	p.server = withQP(t, p.b.take(EventConnectRequest).ID)
-	must(t, p.server.SetAltPath(server))
-	must(t, p.server.SetAckTimeout(14))
-	must(t, p.server.Accept(nil))
+	must.Do(t, p.server.SetAltPath(server))
+	must.Do(t, p.server.SetAckTimeout(14))
+	must.Do(t, p.server.Accept(nil))
 	p.a.take(EventEstablished)
 	p.b.take(EventEstablished)
 	return p
@@ -61,8 +62,8 @@ func (p *twoPaths) loaded(want AltPath) {
 // send sends a message to the server.
 func (p *twoPaths) send() {
 	p.t.Helper()
-	must(p.t, p.server.QP().PostRecv(verbs.RecvWR{}))
-	must(p.t, p.client.QP().PostSend(verbs.SendWR{Opcode: ib.WRSend}))
+	must.Do(p.t, p.server.QP().PostRecv(verbs.RecvWR{}))
+	must.Do(p.t, p.client.QP().PostSend(verbs.SendWR{Opcode: ib.WRSend}))
 	for side, next := range map[string]func() (verbs.WC, error){
 		"client": func() (verbs.WC, error) { return p.client.GetSendComp(soon(p.t)) },
 		"server": func() (verbs.WC, error) { return p.server.GetRecvComp(soon(p.t)) },
@@ -99,15 +100,15 @@ func (p *twoPaths) migrated() {
 // move makes the client's queue pair migrate.
 func (p *twoPaths) move() {
 	p.t.Helper()
-	must(p.t, p.client.QP().Modify(&verbs.QPAttr{State: ib.RTS, PathMigState: ib.MIGRATED}, ib.AttrState|ib.AttrPathMigState))
+	must.Do(p.t, p.client.QP().Modify(&verbs.QPAttr{State: ib.RTS, PathMigState: ib.MIGRATED}, ib.AttrState|ib.AttrPathMigState))
 }
 
 // end disconnects: the peer must answer, so that no timeout expires.
 func (p *twoPaths) end() {
 	p.t.Helper()
-	must(p.t, p.client.Disconnect())
+	must.Do(p.t, p.client.Disconnect())
 	p.b.take(EventDisconnected)
-	must(p.t, p.server.Disconnect())
+	must.Do(p.t, p.server.Disconnect())
 	if e := p.a.take(EventDisconnected); e.Status != 0 {
 		p.t.Errorf("disconnected with %v", e.Err)
 	}
@@ -118,7 +119,7 @@ func (p *twoPaths) end() {
 // the server learns of each migration by the LAP that requests the previous path.
 func TestC10_V15_ArmsAgain(t *testing.T) {
 	p := newTwoPaths(t, AutoAltPath, AutoAltPath, "")
-	must(t, p.client.LoadAltPath(p.alt(1)))
+	must.Do(t, p.client.LoadAltPath(p.alt(1)))
 	p.loaded(p.alt(1))
 	for round := range 4 {
 		at, other := p.alt(round%2), p.alt(1-round%2)
@@ -136,13 +137,13 @@ func TestC10_V15_ArmsAgain(t *testing.T) {
 // and the ID take the new path, which the engine reports once.
 func TestC10_ConnectionAndIDFollow(t *testing.T) {
 	p := newTwoPaths(t, AutoAltPath, AutoAltPath, "")
-	must(t, p.client.LoadAltPath(p.alt(1)))
+	must.Do(t, p.client.LoadAltPath(p.alt(1)))
 	p.loaded(p.alt(1))
 	p.send()
 	p.move()
 	p.migrated()
 	p.loaded(p.alt(0))
-	must(t, p.client.runOn("paths", func(clock.Instant) error {
+	must.Do(t, p.client.runOn("paths", func(clock.Instant) error {
 		if got := endsOf(p.client.link.conn.Path()); got != p.alt(1) {
 			t.Errorf("the messages of the connection take %v, want %v", got, p.alt(1))
 		}
@@ -158,7 +159,7 @@ func TestC10_ConnectionAndIDFollow(t *testing.T) {
 // path, arms again, and ends there.
 func TestC10_V15_PathCut(t *testing.T) {
 	p := newTwoPaths(t, AutoAltPath, AutoAltPath, "drop path=primary nth=60 every=1")
-	must(t, p.client.LoadAltPath(p.alt(1)))
+	must.Do(t, p.client.LoadAltPath(p.alt(1)))
 	p.loaded(p.alt(1))
 	for range 60 {
 		p.send()
@@ -173,34 +174,34 @@ func TestC10_V15_PathCut(t *testing.T) {
 // TestC10_AltPathRefused requests invalid paths.
 func TestC10_AltPathRefused(t *testing.T) {
 	p := newTwoPaths(t, NoAltPath, NoAltPath, "")
-	want(t, p.client.LoadAltPath(p.alt(1)), ib.EINVAL, "without a policy")
-	must(t, p.client.SetAltPath(AutoAltPath))
-	want(t, p.client.SetAltPath(AutoAltPath+1), ib.EINVAL, "an unknown policy")
-	want(t, p.client.LoadAltPath(p.alt(0)), ib.EINVAL, "the path of the connection")
-	want(t, p.client.LoadAltPath(AltPath{p.b.addr, p.b.addr}), ib.EADDRNOTAVAIL, "a path from elsewhere")
-	want(t, p.client.LoadAltPath(AltPath{p.a.addr, netip.IPv6LinkLocalAllNodes()}), ib.EINVAL, "a path to a group")
-	want(t, p.client.AnswerAltPath(mad.APRAccepted), ib.EINVAL, "an answer to nothing")
-	want(t, p.client.Notify(ib.EventPathMig), ib.EINVAL, "a migration to nowhere")
+	must.Fail(t, p.client.LoadAltPath(p.alt(1)), ib.EINVAL, "without a policy")
+	must.Do(t, p.client.SetAltPath(AutoAltPath))
+	must.Fail(t, p.client.SetAltPath(AutoAltPath+1), ib.EINVAL, "an unknown policy")
+	must.Fail(t, p.client.LoadAltPath(p.alt(0)), ib.EINVAL, "the path of the connection")
+	must.Fail(t, p.client.LoadAltPath(AltPath{p.b.addr, p.b.addr}), ib.EADDRNOTAVAIL, "a path from elsewhere")
+	must.Fail(t, p.client.LoadAltPath(AltPath{p.a.addr, netip.IPv6LinkLocalAllNodes()}), ib.EINVAL, "a path to a group")
+	must.Fail(t, p.client.AnswerAltPath(mad.APRAccepted), ib.EINVAL, "an answer to nothing")
+	must.Fail(t, p.client.Notify(ib.EventPathMig), ib.EINVAL, "a migration to nowhere")
 	_, _, err := p.client.AltPathAttr()
-	want(t, err, ib.EINVAL, "attributes of no path")
+	must.Fail(t, err, ib.EINVAL, "attributes of no path")
 	refused := func(path AltPath, status mad.APRStatus, why string) {
 		t.Helper()
-		must(t, p.client.LoadAltPath(path))
+		must.Do(t, p.client.LoadAltPath(path))
 		e := p.a.take(EventAltPathError)
 		if e.Status != int(status) || e.AltPath != path {
 			t.Errorf("%s: status %d (%v) of %v", why, e.Status, e.Err, e.AltPath)
 		}
-		want(t, e.Err, ib.ECONNREFUSED, why)
+		must.Fail(t, e.Err, ib.ECONNREFUSED, why)
 	}
 	refused(p.alt(1), mad.APRUnsupported, "the peer has no alternate paths")
-	must(t, p.server.SetAltPath(AutoAltPath))
-	want(t, p.server.LoadAltPath(AltPath{p.alt(1).Remote, p.alt(1).Local}), ib.EINVAL, "the side that was connected to asks")
+	must.Do(t, p.server.SetAltPath(AutoAltPath))
+	must.Fail(t, p.server.LoadAltPath(AltPath{p.alt(1).Remote, p.alt(1).Local}), ib.EINVAL, "the side that was connected to asks")
 	refused(AltPath{p.alt(1).Local, netip.MustParseAddr("10.0.9.9")}, mad.APRInvalidGID, "no address of the peer")
 	p.want(ib.MIGRATED, p.alt(0), "after all was refused")
 	p.b.quiet("refused by the policy")
 	p.end()
 	ud := p.a.id(UDP)
-	want(t, ud.SetAltPath(AutoAltPath), ib.EINVAL, "UD")
+	must.Fail(t, ud.SetAltPath(AutoAltPath), ib.EINVAL, "UD")
 	destroy(t, ud)
 }
 
@@ -210,22 +211,22 @@ func TestC10_AltPathByHand(t *testing.T) {
 	load := func(id *ID) {
 		t.Helper()
 		a, mask, err := id.AltPathAttr()
-		must(t, err)
-		must(t, id.QP().Modify(&a, mask))
+		must.Do(t, err)
+		must.Do(t, id.QP().Modify(&a, mask))
 	}
-	must(t, p.client.LoadAltPath(p.alt(1)))
+	must.Do(t, p.client.LoadAltPath(p.alt(1)))
 	if e := p.b.take(EventAltPathRequest); e.AltPath != (AltPath{p.alt(1).Remote, p.alt(1).Local}) {
 		t.Errorf("asked is for %v", e.AltPath)
 	}
-	want(t, p.client.LoadAltPath(p.alt(2)), ib.EINVAL, "another path while one is asked for")
-	must(t, p.server.AnswerAltPath(mad.APRRejected))
+	must.Fail(t, p.client.LoadAltPath(p.alt(2)), ib.EINVAL, "another path while one is asked for")
+	must.Do(t, p.server.AnswerAltPath(mad.APRRejected))
 	if e := p.a.take(EventAltPathError); e.Status != int(mad.APRRejected) {
 		t.Errorf("refused with %d", e.Status)
 	}
-	must(t, p.client.LoadAltPath(p.alt(1)))
+	must.Do(t, p.client.LoadAltPath(p.alt(1)))
 	p.b.take(EventAltPathRequest)
 	load(p.server)
-	must(t, p.server.AnswerAltPath(mad.APRAccepted))
+	must.Do(t, p.server.AnswerAltPath(mad.APRAccepted))
 	p.a.take(EventAltPathLoaded)
 	if a, err := p.client.QP().Query(); err != nil || a.PathMigState != ib.MIGRATED {
 		t.Errorf("before the client's program has loaded the path its queue pair is %v (%v)", a.PathMigState, err)
@@ -246,7 +247,7 @@ func TestC10_AltPathByHand(t *testing.T) {
 func TestC10_AltPathEventsAreBounded(t *testing.T) {
 	p := newTwoPaths(t, AutoAltPath, AutoAltPath, "")
 	for i := range 2 * maxWaiting {
-		must(t, p.client.LoadAltPath(p.alt(1+i%2)))
+		must.Do(t, p.client.LoadAltPath(p.alt(1+i%2)))
 		p.a.take(EventAltPathLoaded)
 	}
 	n := 0

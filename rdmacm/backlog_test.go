@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/verbs"
 )
 
@@ -61,21 +62,21 @@ func TestC11_BacklogFairness(t *testing.T) {
 	var clients []*ID
 	for range asked {
 		clients = append(clients, withQP(t, hog.resolved(TCP, b.at(port))))
-		must(t, clients[len(clients)-1].Connect(nil))
+		must.Do(t, clients[len(clients)-1].Connect(nil))
 	}
 	waitUntil(t, func() bool { return b.counters().Received[0] == asked })
 	if b.pending(l) != share || b.m.IDs() != share+1 || b.conns() != share {
 		t.Errorf("of one host %d requests wait, with %d IDs and %d connections; want %d", b.pending(l), b.m.IDs(), b.conns(), share)
 	}
 	honest := withQP(t, other.resolved(TCP, b.at(port)))
-	must(t, honest.Connect(nil))
+	must.Do(t, honest.Connect(nil))
 	waitUntil(t, func() bool { return b.pending(l) == share+1 })
 	for range share { // the program takes it in its turn
 		destroy(t, b.take(EventConnectRequest).ID)
 	}
 	server := withQP(t, b.take(EventConnectRequest).ID)
 	b.quiet("no more than the backlog")
-	must(t, server.Accept(nil))
+	must.Do(t, server.Accept(nil))
 	other.take(EventEstablished)
 	b.take(EventEstablished)
 	destroy(t, clients...)

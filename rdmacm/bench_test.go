@@ -11,15 +11,8 @@ func BenchmarkConnect(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				client := withQP(b, h1.resolved(TCP, h2.at(port)))
-				must(b, client.Connect(nil))
-				server := withQP(b, h2.take(EventConnectRequest).ID)
-				must(b, server.Accept(nil))
-				h1.take(EventEstablished)
-				h2.take(EventEstablished)
-				must(b, client.Disconnect())
-				h2.take(EventDisconnected)
-				must(b, server.Disconnect())
-				h1.take(EventDisconnected)
+				server := established(b, h1, h2, client)
+				part(b, h1, client, h2, server)
 				destroy(b, client, server)
 			}
 			destroy(b, l)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/verbs"
 )
 
@@ -23,9 +24,9 @@ func (h *host) bound(ps PortSpace, addr string, set func(*ID)) (*ID, error) {
 
 // TestC11_Bind binds IDs to addresses and ports that other IDs have or do not have.
 func TestC11_Bind(t *testing.T) {
-	reuse := func(id *ID) { must(t, id.SetReuseAddr(true)) }
-	only := func(id *ID) { must(t, id.SetAFOnly(true)) }
-	both := func(id *ID) { must(t, id.SetAFOnly(false)) }
+	reuse := func(id *ID) { must.Do(t, id.SetReuseAddr(true)) }
+	only := func(id *ID) { must.Do(t, id.SetAFOnly(true)) }
+	both := func(id *ID) { must.Do(t, id.SetAFOnly(false)) }
 	for _, tt := range []struct {
 		what          string
 		first, second string
@@ -55,14 +56,14 @@ func TestC11_Bind(t *testing.T) {
 		t.Run(tt.what, func(t *testing.T) {
 			a, _ := newPair(t)
 			id, err := a.bound(TCP, tt.first, tt.set1)
-			must(t, err)
+			must.Do(t, err)
 			other, err := a.bound(tt.ps, tt.second, tt.set2)
 			if !errors.Is(err, tt.err) {
 				t.Errorf("bind to %s after %s: %v, want %v", tt.second, tt.first, err, tt.err)
 			}
 			destroy(t, id)
 			if err != nil && tt.second != "192.0.2.1:5" && tt.ps != IPoIB {
-				must(t, other.BindAddr(netip.MustParseAddrPort(tt.second))) // now free
+				must.Do(t, other.BindAddr(netip.MustParseAddrPort(tt.second))) // now free
 			}
 			destroy(t, other)
 		})
@@ -76,7 +77,7 @@ func TestC11_Ephemeral(t *testing.T) {
 	var last *ID
 	for range lastEphemeral - firstEphemeral + 1 {
 		id, err := a.bound(TCP, "10.0.0.1:0", nil)
-		must(t, err)
+		must.Do(t, err)
 		p := id.LocalAddr().Port()
 		if seen[p] || p < firstEphemeral || p > lastEphemeral {
 			t.Fatalf("port %d, which is taken or no ephemeral one", p)
@@ -84,27 +85,27 @@ func TestC11_Ephemeral(t *testing.T) {
 		seen[p], last = true, id
 	}
 	id, err := a.bound(TCP, "10.0.0.1:0", nil)
-	want(t, err, ib.EADDRNOTAVAIL, "a port when none is left")
-	must(t, last.Destroy())
-	must(t, id.BindAddr(a.at(0)))
+	must.Fail(t, err, ib.EADDRNOTAVAIL, "a port when none is left")
+	must.Do(t, last.Destroy())
+	must.Do(t, id.BindAddr(a.at(0)))
 	_, err = a.bound(IB, "10.0.0.1:0", nil)
-	must(t, err)
+	must.Do(t, err)
 }
 
 // TestC11_ReuseListen checks that only one of the IDs that share a port can listen.
 func TestC11_ReuseListen(t *testing.T) {
 	a, _ := newPair(t)
-	reuse := func(id *ID) { must(t, id.SetReuseAddr(true)) }
+	reuse := func(id *ID) { must.Do(t, id.SetReuseAddr(true)) }
 	one, err := a.bound(TCP, "10.0.0.1:5", reuse)
-	must(t, err)
+	must.Do(t, err)
 	two, err := a.bound(TCP, "10.0.0.1:5", reuse)
-	must(t, err)
-	want(t, one.Listen(0), ib.EADDRINUSE, "Listen on a port that is shared")
-	want(t, two.SetReuseAddr(false), ib.EINVAL, "a port shared and then not")
+	must.Do(t, err)
+	must.Fail(t, one.Listen(0), ib.EADDRINUSE, "Listen on a port that is shared")
+	must.Fail(t, two.SetReuseAddr(false), ib.EINVAL, "a port shared and then not")
 	destroy(t, two)
-	must(t, one.Listen(0))
+	must.Do(t, one.Listen(0))
 	three, err := a.bound(TCP, "10.0.0.1:5", reuse)
-	want(t, err, ib.EADDRINUSE, "a listener's port")
+	must.Fail(t, err, ib.EADDRINUSE, "a listener's port")
 	destroy(t, three)
 	destroy(t, one)
 }
@@ -137,15 +138,15 @@ func TestC11_Listeners(t *testing.T) {
 			for _, addr := range tt.listen {
 				id, err := b.bound(TCP, addr, func(id *ID) {
 					if tt.only != "" {
-						must(t, id.SetAFOnly(tt.only == "only"))
+						must.Do(t, id.SetAFOnly(tt.only == "only"))
 					}
 				})
-				must(t, err)
-				must(t, id.Listen(0))
+				must.Do(t, err)
+				must.Do(t, id.Listen(0))
 				all = append(all, id)
 			}
 			client := withQP(t, a.resolved(TCP, netip.MustParseAddrPort(tt.to)))
-			must(t, client.Connect(nil))
+			must.Do(t, client.Connect(nil))
 			switch tt.wantIndex {
 			case -1, -2:
 				if e := a.take(EventRejected); e.Status != map[int]int{-1: 28, -2: 8}[tt.wantIndex] {
@@ -168,12 +169,12 @@ func TestC11_Listeners(t *testing.T) {
 func TestC11_ListenIdle(t *testing.T) {
 	a, b := newPair(t)
 	l := b.id(TCP)
-	must(t, l.Listen(0))
+	must.Do(t, l.Listen(0))
 	if p := l.LocalAddr(); !p.Addr().IsUnspecified() || !p.Addr().Is4() || p.Port() == 0 {
 		t.Errorf("it is bound to %v", p)
 	}
 	client := withQP(t, a.resolved(TCP, b.at(l.LocalAddr().Port())))
-	must(t, client.Connect(nil))
+	must.Do(t, client.Connect(nil))
 	destroy(t, b.take(EventConnectRequest).ID, client, l)
 }
 
@@ -182,25 +183,25 @@ func TestC11_ListenTwice(t *testing.T) {
 	_, b := newPair(t)
 	l := b.listener(TCP, 0)
 	m, err := New(b.m.Devices()...)
-	must(t, err)
+	must.Do(t, err)
 	other, err := m.CreateID(nil, TCP)
-	must(t, err)
-	must(t, other.BindAddr(b.at(port)))
-	want(t, other.Listen(0), ib.EADDRINUSE, "Listen on a port of another Manager")
+	must.Do(t, err)
+	must.Do(t, other.BindAddr(b.at(port)))
+	must.Fail(t, other.Listen(0), ib.EADDRINUSE, "Listen on a port of another Manager")
 	destroy(t, l)
-	must(t, other.Listen(0))
-	must(t, m.Close())
+	must.Do(t, other.Listen(0))
+	must.Do(t, m.Close())
 }
 
 // TestC11_Resolve checks the chosen adapter and source address.
 func TestC11_Resolve(t *testing.T) {
 	n := verbs.NewNetwork()
 	one, err := verbs.Open(verbs.Config{Network: n, Addr: "10.0.0.1,fd00::1"})
-	must(t, err)
+	must.Do(t, err)
 	two, err := verbs.Open(verbs.Config{Network: n, Addr: "127.0.0.1,10.0.0.2"})
-	must(t, err)
+	must.Do(t, err)
 	m, err := New(one, two)
-	must(t, err)
+	must.Do(t, err)
 	h := &host{t: t, m: m, ch: m.NewEventChannel()}
 	for _, tt := range []struct {
 		bind, src, dst string
@@ -231,7 +232,7 @@ func TestC11_Resolve(t *testing.T) {
 	} {
 		id := h.id(TCP)
 		if tt.bind != "" {
-			must(t, id.BindAddr(netip.MustParseAddrPort(tt.bind)))
+			must.Do(t, id.BindAddr(netip.MustParseAddrPort(tt.bind)))
 		}
 		src, _ := netip.ParseAddrPort(tt.src)
 		dst, _ := netip.ParseAddrPort(tt.dst)
@@ -255,12 +256,12 @@ func TestC11_Resolve(t *testing.T) {
 		destroy(t, id)
 	}
 	id := h.id(IPoIB)
-	must(t, id.ResolveAddr(netip.AddrPort{}, netip.MustParseAddrPort("10.0.0.9:1"), 0))
+	must.Do(t, id.ResolveAddr(netip.AddrPort{}, netip.MustParseAddrPort("10.0.0.9:1"), 0))
 	if e := h.take(EventAddrError); e.Status != -int(ib.EINVAL) {
 		t.Errorf("ADDR_ERROR of IPoIB has status %d, want -EINVAL", e.Status)
 	}
 	destroy(t, id)
-	must(t, errors.Join(m.Close(), one.Close(), two.Close()))
+	must.Do(t, errors.Join(m.Close(), one.Close(), two.Close()))
 }
 
 // TestC11_ResolveOnHost resolves on the host's network, with an adapter on a loopback
@@ -277,9 +278,9 @@ func TestC11_ResolveOnHost(t *testing.T) {
 	if err == nil { // the host has a route, which the adapter cannot use
 		a.take(EventAddrError)
 	} else {
-		want(t, err, syscall.ENETUNREACH, "an address that no route leads to")
+		must.Fail(t, err, syscall.ENETUNREACH, "an address that no route leads to")
 	}
-	must(t, id.ResolveAddr(netip.AddrPort{}, b.at(1), 0)) // it may try again
+	must.Do(t, id.ResolveAddr(netip.AddrPort{}, b.at(1), 0)) // it may try again
 	a.take(EventAddrResolved)
 	destroy(t, id)
 }
@@ -290,15 +291,15 @@ func TestC11_ResolveOnHost(t *testing.T) {
 func TestC11_Loopback(t *testing.T) {
 	a, b := newPair(t)
 	l, err := b.bound(TCP, "127.0.0.1:7471", nil)
-	must(t, err)
-	must(t, l.Listen(0))
+	must.Do(t, err)
+	must.Do(t, l.Listen(0))
 	for _, from := range []*host{a, b} {
 		to := b.at(port)
 		if from == b {
 			to = netip.MustParseAddrPort("127.0.0.1:7471")
 		}
 		id := from.id(TCP)
-		must(t, id.ResolveAddr(netip.AddrPort{}, to, 0))
+		must.Do(t, id.ResolveAddr(netip.AddrPort{}, to, 0))
 		from.take(EventAddrResolved)
 		if id.LocalAddr().Addr() != from.addr || id.PeerAddr() != b.at(port) {
 			t.Errorf("from %v to %v", id.LocalAddr(), id.PeerAddr())
@@ -308,7 +309,7 @@ func TestC11_Loopback(t *testing.T) {
 	destroy(t, l)
 	u, _ := newUDPPair(t)
 	other, err := u.bound(TCP, "127.0.0.1:7471", nil)
-	want(t, err, ib.ENODEV, "a loopback address of no adapter, beside one that has one")
+	must.Fail(t, err, ib.ENODEV, "a loopback address of no adapter, beside one that has one")
 	destroy(t, other)
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/internal/pcapfile"
 	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/verbs"
@@ -28,14 +29,14 @@ type frame struct {
 func readFrames(t testing.TB, file io.Reader, tos uint8) map[mad.AttrID]*frame {
 	t.Helper()
 	r, err := pcapfile.NewReader(file)
-	must(t, err)
+	must.Do(t, err)
 	frames := map[mad.AttrID]*frame{}
 	for {
 		p, err := r.Next()
 		if errors.Is(err, io.EOF) {
 			return frames
 		}
-		must(t, err)
+		must.Do(t, err)
 		const headers, icrc = 12 + 8, 4
 		if len(p.Payload) != headers+mad.Size+icrc || binary.BigEndian.Uint32(p.Payload[4:])&0xffffff != uint32(ib.QPNGSI) {
 			continue
@@ -81,8 +82,8 @@ func TestC11_LinuxMessages(t *testing.T) {
 	for _, tt := range linuxCases {
 		t.Run(tt.file, func(t *testing.T) {
 			file, err := os.Open("../internal/testdata/captures/" + tt.file + ".pcap")
-			must(t, err)
-			defer func() { must(t, file.Close()) }()
+			must.Do(t, err)
+			defer func() { must.Do(t, file.Close()) }()
 			linux := readFrames(t, file, tt.tos)
 			ours := tt.replay(t, linux)
 			for attr, l := range linux {
@@ -138,17 +139,17 @@ func (tt *linuxCase) replay(t *testing.T, linux map[mad.AttrID]*frame) map[mad.A
 	a := newHost(t, verbs.Config{Network: n, Addr: first.src.String(), Capture: &wire})
 	b := newHost(t, verbs.Config{Network: n, Addr: first.dst.String()})
 	client := a.id(ps)
-	must(t, client.BindAddr(netip.AddrPortFrom(first.src, head.SrcPort)))
-	must(t, client.SetTOS(tt.tos))
+	must.Do(t, client.BindAddr(netip.AddrPortFrom(first.src, head.SrcPort)))
+	must.Do(t, client.SetTOS(tt.tos))
 	withQP(t, a.resolve(client, netip.AddrPortFrom(first.dst, to)))
 	answered := linux[mad.AttrREP] != nil || linux[mad.AttrSIDRREP] != nil && sidrStatus(linux) == mad.SIDRValid
 	var l *ID
 	if answered {
 		l = b.id(ps)
-		must(t, l.BindAddr(netip.AddrPortFrom(first.dst, to)))
-		must(t, l.Listen(0))
+		must.Do(t, l.BindAddr(netip.AddrPortFrom(first.dst, to)))
+		must.Do(t, l.Listen(0))
 	}
-	must(t, client.Connect(tt.client))
+	must.Do(t, client.Connect(tt.client))
 	switch {
 	case !answered && ps == UDP:
 		a.take(EventUnreachable)
@@ -156,7 +157,7 @@ func (tt *linuxCase) replay(t *testing.T, linux map[mad.AttrID]*frame) map[mad.A
 		a.take(EventRejected)
 	default:
 		server := withQP(t, b.take(EventConnectRequest).ID)
-		must(t, server.Accept(tt.server))
+		must.Do(t, server.Accept(tt.server))
 		a.take(EventEstablished)
 		if ps != UDP {
 			b.take(EventEstablished)
@@ -165,7 +166,7 @@ func (tt *linuxCase) replay(t *testing.T, linux map[mad.AttrID]*frame) map[mad.A
 		destroy(t, server, l)
 	}
 	destroy(t, client)
-	must(t, a.m.Close())
+	must.Do(t, a.m.Close())
 	return readFrames(t, bytes.NewReader(wire.bytes()), tt.tos)
 }
 
@@ -173,14 +174,14 @@ func (tt *linuxCase) replay(t *testing.T, linux map[mad.AttrID]*frame) map[mad.A
 func (tt *linuxCase) leave(a, b *host, client, server *ID) {
 	switch tt.leaves {
 	case "client":
-		must(a.t, client.Disconnect())
+		must.Do(a.t, client.Disconnect())
 		b.take(EventDisconnected)
-		must(a.t, server.Disconnect())
+		must.Do(a.t, server.Disconnect())
 		a.take(EventDisconnected)
 	case "server":
-		must(a.t, server.Disconnect())
+		must.Do(a.t, server.Disconnect())
 		a.take(EventDisconnected)
-		must(a.t, client.Disconnect())
+		must.Do(a.t, client.Disconnect())
 		b.take(EventDisconnected)
 	}
 }
@@ -201,7 +202,7 @@ func opening(t testing.TB, linux map[mad.AttrID]*frame) (f *frame, h mad.IPHeade
 		service, data = q.ServiceID, q.PrivateData[:]
 	}
 	h, err := mad.ParseIPHeader((*[mad.IPHeaderSize]byte)(data))
-	must(t, err)
+	must.Do(t, err)
 	ps, port, _ = service.IP()
 	return f, h, ps, port
 }

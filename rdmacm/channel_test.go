@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/verbs"
 )
 
@@ -28,12 +29,12 @@ func TestC11_EventNames(t *testing.T) {
 func TestC11_AckBlocksDestroy(t *testing.T) {
 	a, b := newPair(t)
 	id := a.id(TCP)
-	must(t, id.ResolveAddr(netip.AddrPort{}, b.at(port), 0))
+	must.Do(t, id.ResolveAddr(netip.AddrPort{}, b.at(port), 0))
 	e, ok := a.ch.TryGet()
 	if !ok {
 		t.Fatal("no event after ResolveAddr")
 	}
-	must(t, id.ResolveRoute(0)) // its event is never taken
+	must.Do(t, id.ResolveRoute(0)) // its event is never taken
 	done := make(chan error, 1)
 	go func() { done <- id.Destroy() }()
 	for {
@@ -48,18 +49,18 @@ func TestC11_AckBlocksDestroy(t *testing.T) {
 	}
 	e.Ack()
 	e.Ack()
-	must(t, <-done)
+	must.Do(t, <-done)
 	a.quiet("after Destroy")
 
 	l := b.listener(TCP, 0)
 	client := withQP(t, a.resolved(TCP, b.at(port)))
-	must(t, client.Connect(nil))
+	must.Do(t, client.Connect(nil))
 	req, err := b.ch.Get(soon(t))
-	must(t, err)
+	must.Do(t, err)
 	destroy(t, req.ID) // does not wait
 	go func() { done <- l.Destroy() }()
 	req.Ack()
-	must(t, <-done)
+	must.Do(t, <-done)
 	a.take(EventRejected)
 	destroy(t, client)
 }
@@ -69,36 +70,36 @@ func TestC11_AckBlocksDestroy(t *testing.T) {
 func TestC11_ChannelClose(t *testing.T) {
 	a, b := newPair(t)
 	id := a.id(TCP)
-	want(t, a.ch.Close(), ib.EBUSY, "close a channel with an ID")
+	must.Fail(t, a.ch.Close(), ib.EBUSY, "close a channel with an ID")
 	destroy(t, id)
 	got := make(chan error, 1)
 	go func() {
 		_, err := a.ch.Get(soon(t))
 		got <- err
 	}()
-	must(t, a.ch.Close())
-	want(t, <-got, ErrClosed, "Get of a closed channel")
-	want(t, a.ch.Close(), ErrClosed, "a second close")
+	must.Do(t, a.ch.Close())
+	must.Fail(t, <-got, ErrClosed, "Get of a closed channel")
+	must.Fail(t, a.ch.Close(), ErrClosed, "a second close")
 	_, err := a.m.CreateID(a.ch, TCP)
-	want(t, err, ErrClosed, "CreateID with a closed channel")
+	must.Fail(t, err, ErrClosed, "CreateID with a closed channel")
 	_, err = a.m.CreateID(b.ch, TCP)
-	want(t, err, ib.EINVAL, "CreateID with a channel of another Manager")
+	must.Fail(t, err, ib.EINVAL, "CreateID with a channel of another Manager")
 	_, err = a.m.CreateID(nil, 5)
-	want(t, err, ib.EINVAL, "CreateID with an unknown port space")
+	must.Fail(t, err, ib.EINVAL, "CreateID with an unknown port space")
 
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	_, err = b.ch.Get(ctx)
-	want(t, err, context.Canceled, "Get with a context that has ended")
+	must.Fail(t, err, context.Canceled, "Get with a context that has ended")
 	go func() {
 		_, err := b.ch.Get(soon(t))
 		got <- err
 	}()
-	must(t, b.m.Close())
-	want(t, <-got, ErrClosed, "Get when the Manager is closed")
-	want(t, b.m.Close(), ErrClosed, "a second close of a Manager")
+	must.Do(t, b.m.Close())
+	must.Fail(t, <-got, ErrClosed, "Get when the Manager is closed")
+	must.Fail(t, b.m.Close(), ErrClosed, "a second close of a Manager")
 	_, err = b.m.CreateID(nil, TCP)
-	want(t, err, ErrClosed, "CreateID of a closed Manager")
+	must.Fail(t, err, ErrClosed, "CreateID of a closed Manager")
 }
 
 // TestC11_Migrate moves IDs between channels: pending events move too, and taken events
@@ -107,37 +108,37 @@ func TestC11_Migrate(t *testing.T) {
 	a, b := newPair(t)
 	l := b.listener(TCP, 0)
 	client := withQP(t, a.resolved(TCP, b.at(port)))
-	must(t, client.Connect(nil))
+	must.Do(t, client.Connect(nil))
 	waitUntil(t, func() bool { return b.pending(l) == 1 })
 	old := b.ch
 	b.ch = b.m.NewEventChannel()
-	must(t, l.Migrate(b.ch))
+	must.Do(t, l.Migrate(b.ch))
 	if _, ok := old.TryGet(); ok {
 		t.Error("an event stayed behind in the old channel")
 	}
-	must(t, old.Close())
+	must.Do(t, old.Close())
 	server := withQP(t, b.take(EventConnectRequest).ID)
 
-	must(t, server.Accept(nil))
+	must.Do(t, server.Accept(nil))
 	a.take(EventEstablished)
 	e, err := b.ch.Get(soon(t))
-	must(t, err)
+	must.Do(t, err)
 	done := make(chan error, 1)
 	third := b.m.NewEventChannel()
 	go func() { done <- server.Migrate(third) }()
 	e.Ack()
-	must(t, <-done)
-	must(t, client.Disconnect())
+	must.Do(t, <-done)
+	must.Do(t, client.Disconnect())
 	if e, err := third.Get(soon(t)); err != nil || e.Type != EventDisconnected {
 		t.Fatalf("in the new channel: %v, %v", e, err)
 	} else {
 		e.Ack()
 	}
-	must(t, server.Disconnect())
-	want(t, server.Migrate(a.ch), ib.EINVAL, "Migrate to a channel of another Manager")
-	must(t, server.Migrate(nil))
-	want(t, server.Migrate(nil), ib.EINVAL, "Migrate of a synchronous ID to nil")
-	must(t, server.Migrate(third))
+	must.Do(t, server.Disconnect())
+	must.Fail(t, server.Migrate(a.ch), ib.EINVAL, "Migrate to a channel of another Manager")
+	must.Do(t, server.Migrate(nil))
+	must.Fail(t, server.Migrate(nil), ib.EINVAL, "Migrate of a synchronous ID to nil")
+	must.Do(t, server.Migrate(third))
 	destroy(t, client, server, l)
 }
 
@@ -147,14 +148,14 @@ func TestC11_MigrateUntaken(t *testing.T) {
 	a, b := newPair(t)
 	l := b.listener(TCP, 0)
 	client := withQP(t, a.resolved(TCP, b.at(port)))
-	must(t, client.Connect(nil))
+	must.Do(t, client.Connect(nil))
 	waitUntil(t, func() bool { return b.pending(l) == 1 })
-	must(t, l.Migrate(nil))
+	must.Do(t, l.Migrate(nil))
 	server, err := l.GetRequest(soon(t))
-	must(t, err)
-	must(t, b.ch.Close())
+	must.Do(t, err)
+	must.Do(t, b.ch.Close())
 	withQP(t, server)
-	must(t, server.Accept(nil))
+	must.Do(t, server.Accept(nil))
 	a.take(EventEstablished)
 	destroy(t, client, server, l)
 }
@@ -162,23 +163,23 @@ func TestC11_MigrateUntaken(t *testing.T) {
 // TestC11_Bounds reaches the limits of an ID and of a Manager.
 func TestC11_Bounds(t *testing.T) {
 	m, err := Open(verbs.Config{Network: verbs.NewNetwork(), Addr: "10.0.0.1"})
-	must(t, err)
-	defer func() { must(t, m.Close()) }()
+	must.Do(t, err)
+	defer func() { must.Do(t, m.Close()) }()
 	ch := m.NewEventChannel()
 	id, err := m.CreateID(ch, TCP)
-	must(t, err)
+	must.Do(t, err)
 	far := netip.MustParseAddrPort("[fd00::1]:1")
-	must(t, id.BindAddr(netip.MustParseAddrPort("[::]:0")))
+	must.Do(t, id.BindAddr(netip.MustParseAddrPort("[::]:0")))
 	for range maxWaiting {
-		must(t, id.ResolveAddr(netip.AddrPort{}, far, 0))
+		must.Do(t, id.ResolveAddr(netip.AddrPort{}, far, 0))
 	}
-	want(t, id.ResolveAddr(netip.AddrPort{}, far, 0), ib.ENOMEM, "one event too many")
+	must.Fail(t, id.ResolveAddr(netip.AddrPort{}, far, 0), ib.ENOMEM, "one event too many")
 	e, _ := ch.TryGet()
 	if e.Type != EventAddrError || e.Status != -int(ib.ENODEV) || !errors.Is(e.Err, ib.ENODEV) {
 		t.Errorf("event %v, status %d, %v; want ADDR_ERROR and ENODEV", e.Type, e.Status, e.Err)
 	}
 	e.Ack()
-	must(t, id.ResolveAddr(netip.AddrPort{}, far, 0))
+	must.Do(t, id.ResolveAddr(netip.AddrPort{}, far, 0))
 
 	for range maxIDs - 1 {
 		if _, err := m.CreateID(ch, TCP); err != nil {
@@ -186,34 +187,34 @@ func TestC11_Bounds(t *testing.T) {
 		}
 	}
 	_, err = m.CreateID(ch, TCP)
-	want(t, err, ib.ENOMEM, "one ID too many")
+	must.Fail(t, err, ib.ENOMEM, "one ID too many")
 	destroy(t, id)
 	_, err = m.CreateID(ch, TCP)
-	must(t, err)
+	must.Do(t, err)
 }
 
 // TestC11_NewManager checks the errors of New.
 func TestC11_NewManager(t *testing.T) {
 	_, err := New()
-	want(t, err, ib.EINVAL, "a Manager without an adapter")
+	must.Fail(t, err, ib.EINVAL, "a Manager without an adapter")
 	ctx, err := verbs.Open(verbs.Config{Network: verbs.NewNetwork(), Addr: "10.0.0.1"})
-	must(t, err)
+	must.Do(t, err)
 	_, err = New(ctx, ctx)
-	want(t, err, ib.EINVAL, "a Manager with an adapter twice")
+	must.Fail(t, err, ib.EINVAL, "a Manager with an adapter twice")
 	m, err := New(ctx)
-	must(t, err)
+	must.Do(t, err)
 	if d := m.Devices(); len(d) != 1 || d[0] != ctx {
 		t.Errorf("Devices returns %v", d)
 	}
-	must(t, m.Close())
+	must.Do(t, m.Close())
 	if _, err := ctx.QueryPort(); err != nil {
 		t.Errorf("closing a Manager of New closed the adapter: %v", err)
 	}
-	must(t, ctx.Close())
+	must.Do(t, ctx.Close())
 	_, err = New(ctx)
-	want(t, err, ib.ENODEV, "a Manager of a closed adapter")
+	must.Fail(t, err, ib.ENODEV, "a Manager of a closed adapter")
 	_, err = Open(verbs.Config{Addr: "nowhere"})
-	want(t, err, ib.EINVAL, "Open of a bad address")
+	must.Fail(t, err, ib.EINVAL, "Open of a bad address")
 }
 
 // TestChannelLen checks that Len counts pending events, and no longer those that Destroy
@@ -221,8 +222,8 @@ func TestC11_NewManager(t *testing.T) {
 func TestChannelLen(t *testing.T) {
 	a, b := newPair(t)
 	id := a.id(TCP)
-	must(t, id.ResolveAddr(netip.AddrPort{}, b.at(port), 0))
-	must(t, id.ResolveRoute(0))
+	must.Do(t, id.ResolveAddr(netip.AddrPort{}, b.at(port), 0))
+	must.Do(t, id.ResolveRoute(0))
 	if n := a.ch.Len(); n != 2 {
 		t.Errorf("%d events wait after two calls", n)
 	}
@@ -230,7 +231,7 @@ func TestChannelLen(t *testing.T) {
 	if n := a.ch.Len(); n != 1 {
 		t.Errorf("%d events wait after one of two was taken", n)
 	}
-	must(t, id.Destroy())
+	must.Do(t, id.Destroy())
 	if n := a.ch.Len(); n != 0 {
 		t.Errorf("%d events wait of an ID that is gone", n)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/cm"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/internal/pcapfile"
 	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/verbs"
@@ -18,19 +19,19 @@ import (
 func message(t testing.TB, from, to *ID, text string) {
 	t.Helper()
 	pd, err := to.PD()
-	must(t, err)
+	must.Do(t, err)
 	mr, err := pd.RegMR(make([]byte, 64), ib.AccessLocalWrite)
-	must(t, err)
-	defer func() { must(t, mr.Dereg()) }()
-	must(t, to.QP().PostRecv(verbs.RecvWR{SGList: []verbs.SGE{mr.SGE(0, 64)}}))
-	must(t, from.QP().PostSend(verbs.SendWR{Opcode: ib.WRSend, Flags: ib.SendInline, InlineData: []byte(text)}))
+	must.Do(t, err)
+	defer func() { must.Do(t, mr.Dereg()) }()
+	must.Do(t, to.QP().PostRecv(verbs.RecvWR{SGList: []verbs.SGE{mr.SGE(0, 64)}}))
+	must.Do(t, from.QP().PostSend(verbs.SendWR{Opcode: ib.WRSend, Flags: ib.SendInline, InlineData: []byte(text)}))
 	wc, err := to.GetRecvComp(soon(t))
-	must(t, err)
+	must.Do(t, err)
 	if got := string(mr.Bytes()[:wc.ByteLen]); wc.Status != ib.WCSuccess || got != text {
 		t.Fatalf("%v: %q, want %q", wc.Status, got, text)
 	}
 	wc, err = from.GetSendComp(soon(t))
-	must(t, err)
+	must.Do(t, err)
 	if wc.Status != ib.WCSuccess {
 		t.Fatalf("send: %v", wc.Status)
 	}
@@ -51,15 +52,9 @@ func TestC11_Connection(t *testing.T) {
 				message(t, l.client, l.server, "from the client")
 				message(t, l.server, l.client, "from the server")
 				if first == "client" {
-					must(t, l.client.Disconnect())
-					b.take(EventDisconnected)
-					must(t, l.server.Disconnect())
-					a.take(EventDisconnected)
+					part(t, a, l.client, b, l.server)
 				} else {
-					must(t, l.server.Disconnect())
-					a.take(EventDisconnected)
-					must(t, l.client.Disconnect())
-					b.take(EventDisconnected)
+					part(t, b, l.server, a, l.client)
 				}
 				for _, id := range []*ID{l.client, l.server} {
 					if s := id.QP().State(); s != ib.ERR {
@@ -79,28 +74,28 @@ func TestC8_Attributes(t *testing.T) {
 	a, b := newPair(t)
 	l := b.listener(TCP, 0)
 	client := a.id(TCP)
-	must(t, client.SetTOS(0x28))
-	must(t, client.SetAckTimeout(12))
+	must.Do(t, client.SetTOS(0x28))
+	must.Do(t, client.SetAckTimeout(12))
 	withQP(t, a.resolve(client, b.at(port)))
 	if s := client.QP().State(); s != ib.INIT {
 		t.Errorf("a new QP is in %v, want INIT", s)
 	}
-	must(t, client.Connect(&ConnParam{ResponderResources: 3, InitiatorDepth: 5, RetryCount: 4, RNRRetryCount: 2}))
+	must.Do(t, client.Connect(&ConnParam{ResponderResources: 3, InitiatorDepth: 5, RetryCount: 4, RNRRetryCount: 2}))
 	req := b.take(EventConnectRequest)
 	if p := req.Param; p.ResponderResources != 5 || p.InitiatorDepth != 3 || p.RetryCount != 4 || p.RNRRetryCount != 2 || p.QPN != client.QP().QPN() || p.SRQ {
 		t.Errorf("CONNECT_REQUEST says %+v", p)
 	}
 	server := withQP(t, req.ID)
-	must(t, server.Accept(&ConnParam{ResponderResources: 2, InitiatorDepth: 1, RNRRetryCount: 6}))
+	must.Do(t, server.Accept(&ConnParam{ResponderResources: 2, InitiatorDepth: 1, RNRRetryCount: 6}))
 	est := a.take(EventEstablished)
 	if p := est.Param; p.ResponderResources != 1 || p.InitiatorDepth != 2 || p.RNRRetryCount != 6 || p.QPN != server.QP().QPN() {
 		t.Errorf("ESTABLISHED says %+v", p)
 	}
 	b.take(EventEstablished)
 	c, err := client.QP().Query()
-	must(t, err)
+	must.Do(t, err)
 	s, err := server.QP().Query()
-	must(t, err)
+	must.Do(t, err)
 	all := ib.AccessRemoteWrite | ib.AccessRemoteRead | ib.AccessRemoteAtomic
 	if c.MaxDestRDAtomic != 1 || c.MaxRDAtomic != 2 || c.RetryCnt != 4 || c.RNRRetry != 6 || c.AccessFlags != all || c.Timeout != 12 {
 		t.Errorf("the client's QP has %+v", c)
@@ -126,22 +121,18 @@ func TestC8_NoAckTimeout(t *testing.T) {
 	a, b := newPair(t)
 	l := b.listener(TCP, 0)
 	client := a.id(TCP)
-	must(t, client.SetAckTimeout(0))
+	must.Do(t, client.SetAckTimeout(0))
 	withQP(t, a.resolve(client, b.at(port)))
 	if r, _ := client.Route(); r.Lifetime != cm.DefaultLifetime {
 		t.Errorf("the path's lifetime is %d, want the usual one, %d", r.Lifetime, cm.DefaultLifetime)
 	}
-	must(t, client.Connect(nil))
-	server := withQP(t, b.take(EventConnectRequest).ID)
-	must(t, server.Accept(nil))
-	a.take(EventEstablished)
-	b.take(EventEstablished)
+	server := established(t, a, b, client)
 	for _, tt := range []struct {
 		id   *ID
 		none bool
 	}{{client, true}, {server, false}} {
 		attr, err := tt.id.QP().Query()
-		must(t, err)
+		must.Do(t, err)
 		if none := attr.Timeout == 0; none != tt.none {
 			t.Errorf("the QP of %v has the ACK timeout %d", tt.id.LocalAddr(), attr.Timeout)
 		}
@@ -155,28 +146,25 @@ func TestC8_OwnQP(t *testing.T) {
 	l := b.listener(TCP, 0)
 	client := a.resolved(TCP, b.at(port))
 	qc := ownedQP(t, client)
-	must(t, client.Connect(&ConnParam{QPN: qc.QPN(), RetryCount: 7, RNRRetryCount: 7, ResponderResources: 1, InitiatorDepth: 1}))
+	must.Do(t, client.Connect(&ConnParam{QPN: qc.QPN(), RetryCount: 7, RNRRetryCount: 7, ResponderResources: 1, InitiatorDepth: 1}))
 	server := b.take(EventConnectRequest).ID
 	qs := ownedQP(t, server)
 	walk(t, server, qs)
-	must(t, server.Accept(&ConnParam{QPN: qs.QPN(), RNRRetryCount: 7, ResponderResources: 1, InitiatorDepth: 1}))
+	must.Do(t, server.Accept(&ConnParam{QPN: qs.QPN(), RNRRetryCount: 7, ResponderResources: 1, InitiatorDepth: 1}))
 	if e := a.take(EventConnectResponse); e.Param.QPN != qs.QPN() {
 		t.Errorf("CONNECT_RESPONSE names QP %v, want %v", e.Param.QPN, qs.QPN())
 	}
 	walk(t, client, qc)
-	must(t, client.Establish())
-	want(t, client.Establish(), ib.EINVAL, "a second Establish")
+	must.Do(t, client.Establish())
+	must.Fail(t, client.Establish(), ib.EINVAL, "a second Establish")
 	b.take(EventEstablished)
 	a.quiet("after Establish")
 	if c, s := qc.State(), qs.State(); c != ib.RTS || s != ib.RTS {
 		t.Errorf("the QPs are in %v and %v, want RTS", c, s)
 	}
-	must(t, client.Disconnect())
-	b.take(EventDisconnected)
-	must(t, server.Disconnect())
-	a.take(EventDisconnected)
+	part(t, a, client, b, server)
 	destroy(t, client, server, l)
-	must(t, errors.Join(qc.Destroy(), qs.Destroy()))
+	must.Do(t, errors.Join(qc.Destroy(), qs.Destroy()))
 }
 
 // TestC8_OwnQPMeetsOther connects a QP that the program moves with one that the connection
@@ -194,30 +182,27 @@ func TestC8_OwnQPMeetsOther(t *testing.T) {
 			var mine *verbs.QP
 			if own == "client" {
 				mine = ownedQP(t, client)
-				must(t, client.Connect(param(mine.QPN())))
+				must.Do(t, client.Connect(param(mine.QPN())))
 				server = withQP(t, b.take(EventConnectRequest).ID)
-				must(t, server.Accept(param(0)))
+				must.Do(t, server.Accept(param(0)))
 				a.take(EventConnectResponse)
 				walk(t, client, mine)
-				must(t, client.Establish())
+				must.Do(t, client.Establish())
 				b.take(EventEstablished)
 				pass(t, mine, server)
 			} else {
-				must(t, withQP(t, client).Connect(param(0)))
+				must.Do(t, withQP(t, client).Connect(param(0)))
 				server = b.take(EventConnectRequest).ID
 				mine = ownedQP(t, server)
 				walk(t, server, mine)
-				must(t, server.Accept(param(mine.QPN())))
+				must.Do(t, server.Accept(param(mine.QPN())))
 				a.take(EventEstablished)
 				b.take(EventEstablished)
 				pass(t, mine, client)
 			}
-			must(t, client.Disconnect())
-			b.take(EventDisconnected)
-			must(t, server.Disconnect())
-			a.take(EventDisconnected)
+			part(t, a, client, b, server)
 			destroy(t, client, server, l)
-			must(t, mine.Destroy())
+			must.Do(t, mine.Destroy())
 		})
 	}
 }
@@ -225,11 +210,11 @@ func TestC8_OwnQPMeetsOther(t *testing.T) {
 // pass sends a message without bytes each way between a QP and that of an ID.
 func pass(t testing.TB, mine *verbs.QP, id *ID) {
 	t.Helper()
-	must(t, errors.Join(mine.PostRecv(recvNothing()), id.QP().PostRecv(recvNothing())))
-	must(t, errors.Join(mine.PostSend(verbs.SendWR{Opcode: ib.WRSend}), id.QP().PostSend(verbs.SendWR{Opcode: ib.WRSend})))
+	must.Do(t, errors.Join(mine.PostRecv(recvNothing()), id.QP().PostRecv(recvNothing())))
+	must.Do(t, errors.Join(mine.PostSend(verbs.SendWR{Opcode: ib.WRSend}), id.QP().PostSend(verbs.SendWR{Opcode: ib.WRSend})))
 	for _, get := range []func(context.Context) (verbs.WC, error){id.GetRecvComp, id.GetSendComp} {
 		wc, err := get(soon(t))
-		must(t, err)
+		must.Do(t, err)
 		if wc.Status != ib.WCSuccess { // a SEND succeeds when the other QP has its message
 			t.Fatalf("%v", wc.Status)
 		}
@@ -245,24 +230,19 @@ func TestC8_OnTheWire(t *testing.T) {
 	const tos = 0x68
 	l := b.listener(TCP, 0)
 	client := a.id(TCP)
-	must(t, client.SetTOS(tos))
-	must(t, client.SetAckTimeout(12))
+	must.Do(t, client.SetTOS(tos))
+	must.Do(t, client.SetAckTimeout(12))
 	withQP(t, a.resolve(client, b.at(port)))
-	must(t, client.Connect(&ConnParam{RetryCount: 5}))
-	server := withQP(t, b.take(EventConnectRequest).ID)
-	must(t, server.Accept(nil))
+	server := accepted(t, b, client, &ConnParam{RetryCount: 5})
 	a.take(EventEstablished)
 	b.take(EventEstablished)
 	message(t, client, server, "hello")
 	message(t, server, client, "hello")
-	must(t, client.Disconnect())
-	b.take(EventDisconnected)
-	must(t, server.Disconnect())
-	a.take(EventDisconnected)
+	part(t, a, client, b, server)
 	destroy(t, client, server, l)
-	must(t, b.m.Close())
+	must.Do(t, b.m.Close())
 	r, err := pcapfile.NewReader(&capture)
-	must(t, err)
+	must.Do(t, err)
 	const before = 20 // BTH and DETH
 	packets, reqs := 0, 0
 	for p, err := r.Next(); err == nil; p, err = r.Next() {
@@ -291,13 +271,13 @@ func TestC8_OnTheWire(t *testing.T) {
 func ownedQP(t testing.TB, id *ID) *verbs.QP {
 	t.Helper()
 	pd, err := id.PD()
-	must(t, err)
+	must.Do(t, err)
 	cq, err := id.Device().CreateCQ(16, nil)
-	must(t, err)
+	must.Do(t, err)
 	attr := small()
 	attr.Type, attr.SendCQ, attr.RecvCQ = ib.RC, cq, cq
 	q, err := pd.CreateQP(attr)
-	must(t, err)
+	must.Do(t, err)
 	return q
 }
 
@@ -306,8 +286,8 @@ func walk(t testing.TB, id *ID, q *verbs.QP) {
 	t.Helper()
 	for _, to := range [...]ib.QPState{ib.INIT, ib.RTR, ib.RTS} {
 		attr, mask, err := id.QPAttr(to)
-		must(t, err)
-		must(t, q.Modify(&attr, mask))
+		must.Do(t, err)
+		must.Do(t, q.Modify(&attr, mask))
 	}
 }
 
@@ -318,14 +298,14 @@ func TestC11_PrivateData(t *testing.T) {
 	l := b.listener(TCP, 0)
 	full := func(n int) []byte { return bytes.Repeat([]byte{0xa5}, n) }
 	client := withQP(t, a.resolved(TCP, b.at(port)))
-	want(t, client.Connect(&ConnParam{PrivateData: full(57)}), ib.EINVAL, "Connect with 57 bytes")
-	must(t, client.Connect(&ConnParam{PrivateData: full(56)}))
+	must.Fail(t, client.Connect(&ConnParam{PrivateData: full(57)}), ib.EINVAL, "Connect with 57 bytes")
+	must.Do(t, client.Connect(&ConnParam{PrivateData: full(56)}))
 	req := b.take(EventConnectRequest)
 	if !bytes.Equal(req.Param.PrivateData, full(56)) {
 		t.Errorf("CONNECT_REQUEST has %x", req.Param.PrivateData)
 	}
-	want(t, req.ID.Reject(full(149)), ib.EINVAL, "Reject with 149 bytes")
-	must(t, req.ID.Reject([]byte("no")))
+	must.Fail(t, req.ID.Reject(full(149)), ib.EINVAL, "Reject with 149 bytes")
+	must.Do(t, req.ID.Reject([]byte("no")))
 	e := a.take(EventRejected)
 	if e.Status != 28 || !bytes.Equal(e.Param.PrivateData, append([]byte("no"), make([]byte, 146)...)) {
 		t.Errorf("REJECTED has status %d, %x", e.Status, e.Param.PrivateData)
@@ -340,13 +320,13 @@ func TestC11_PrivateData(t *testing.T) {
 	destroy(t, client, req.ID)
 
 	client = withQP(t, a.resolved(TCP, b.at(port)))
-	must(t, client.Connect(&ConnParam{PrivateData: full(3), RetryCount: 9, RNRRetryCount: 9}))
+	must.Do(t, client.Connect(&ConnParam{PrivateData: full(3), RetryCount: 9, RNRRetryCount: 9}))
 	req = b.take(EventConnectRequest)
 	if p := req.Param; !bytes.Equal(p.PrivateData, append(full(3), make([]byte, 53)...)) || p.RetryCount != 7 || p.RNRRetryCount != 7 {
 		t.Errorf("CONNECT_REQUEST has %+v", p)
 	}
 	server := withQP(t, req.ID)
-	must(t, server.Accept(&ConnParam{PrivateData: full(196)}))
+	must.Do(t, server.Accept(&ConnParam{PrivateData: full(196)}))
 	if e := a.take(EventEstablished); !bytes.Equal(e.Param.PrivateData, full(196)) {
 		t.Errorf("ESTABLISHED has %x", e.Param.PrivateData)
 	}
@@ -361,16 +341,16 @@ func TestC11_FailedAccept(t *testing.T) {
 	a, b := newPair(t)
 	l := b.listener(TCP, 0)
 	client := withQP(t, a.resolved(TCP, b.at(port)))
-	must(t, client.Connect(nil))
+	must.Do(t, client.Connect(nil))
 	server := b.take(EventConnectRequest).ID
-	want(t, server.Accept(nil), ib.EINVAL, "Accept without a QP")
+	must.Fail(t, server.Accept(nil), ib.EINVAL, "Accept without a QP")
 	withQP(t, server)
-	want(t, server.Accept(&ConnParam{PrivateData: make([]byte, 197)}), ib.EINVAL, "Accept with 197 bytes")
+	must.Fail(t, server.Accept(&ConnParam{PrivateData: make([]byte, 197)}), ib.EINVAL, "Accept with 197 bytes")
 	if e := a.take(EventRejected); e.Status != int(mad.RejConsumer) {
 		t.Errorf("the peer was rejected for %v", mad.RejReason(e.Status))
 	}
-	want(t, server.Accept(nil), ib.EINVAL, "Accept of a rejected request")
-	want(t, server.Reject(nil), ib.EINVAL, "Reject of a rejected request")
+	must.Fail(t, server.Accept(nil), ib.EINVAL, "Accept of a rejected request")
+	must.Fail(t, server.Reject(nil), ib.EINVAL, "Reject of a rejected request")
 	destroy(t, client, server, l)
 }
 
@@ -378,11 +358,11 @@ func TestC11_FailedAccept(t *testing.T) {
 func TestC11_NoListener(t *testing.T) {
 	a, b := newPair(t)
 	client := withQP(t, a.resolved(TCP, b.at(port)))
-	must(t, client.Connect(nil))
+	must.Do(t, client.Connect(nil))
 	if e := a.take(EventRejected); e.Status != int(mad.RejInvalidServiceID) {
 		t.Errorf("rejected for %v, want invalid service id", mad.RejReason(e.Status))
 	}
-	want(t, client.Connect(nil), ib.EINVAL, "Connect after REJECTED")
+	must.Fail(t, client.Connect(nil), ib.EINVAL, "Connect after REJECTED")
 	destroy(t, client)
 }
 
@@ -401,16 +381,16 @@ func TestC11_Families(t *testing.T) {
 	} {
 		t.Run(tt.what, func(t *testing.T) {
 			l := b.id(TCP)
-			must(t, l.BindAddr(netip.AddrPortFrom(netip.IPv6Unspecified(), port)))
-			must(t, l.Listen(0))
+			must.Do(t, l.BindAddr(netip.AddrPortFrom(netip.IPv6Unspecified(), port)))
+			must.Do(t, l.Listen(0))
 			client := withQP(t, tt.from.resolved(TCP, netip.AddrPortFrom(tt.to, port)))
-			must(t, client.Connect(nil))
+			must.Do(t, client.Connect(nil))
 			req := b.take(EventConnectRequest)
 			server := withQP(t, req.ID)
 			if req.Listener != l || server.PeerAddr() != client.LocalAddr() || server.LocalAddr() != client.PeerAddr() {
 				t.Errorf("the request is from %v to %v; the client is %v to %v", server.PeerAddr(), server.LocalAddr(), client.LocalAddr(), client.PeerAddr())
 			}
-			must(t, server.Accept(nil))
+			must.Do(t, server.Accept(nil))
 			tt.from.take(EventEstablished)
 			b.take(EventEstablished)
 			message(t, client, server, "hello")

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/verbs"
 )
@@ -22,32 +23,32 @@ type rdEnd struct {
 func newRDEnd(t testing.TB, id *ID, peer ConnParam) *rdEnd {
 	t.Helper()
 	pd, err := id.PD()
-	must(t, err)
+	must.Do(t, err)
 	mr, err := pd.RegMR(make([]byte, 64), ib.AccessLocalWrite)
-	must(t, err)
-	must(t, id.QP().PostRecv(verbs.RecvWR{SGList: []verbs.SGE{mr.SGE(0, 64)}}))
-	t.Cleanup(func() { must(t, mr.Dereg()) })
+	must.Do(t, err)
+	must.Do(t, id.QP().PostRecv(verbs.RecvWR{SGList: []verbs.SGE{mr.SGE(0, 64)}}))
+	t.Cleanup(func() { must.Do(t, mr.Dereg()) })
 	return &rdEnd{id, t, peer, mr}
 }
 
 // send sends a message to another one, which must get it over the same channel.
 func (e *rdEnd) send(to *rdEnd, text string) {
 	e.t.Helper()
-	must(e.t, e.QP().PostSend(verbs.SendWR{
+	must.Do(e.t, e.QP().PostSend(verbs.SendWR{
 		Opcode: ib.WRSend, Flags: ib.SendInline, InlineData: []byte(text),
 		EEC: e.Channel().EEC(), RemoteQPN: e.peer.QPN, RemoteQKey: e.peer.QKey,
 	}))
 	wc, err := e.GetSendComp(soon(e.t))
-	must(e.t, err)
+	must.Do(e.t, err)
 	if wc.Status != ib.WCSuccess {
 		e.t.Fatalf("send of %q: %v", text, wc.Status)
 	}
 	wc, err = to.GetRecvComp(soon(e.t))
-	must(e.t, err)
+	must.Do(e.t, err)
 	if got := to.mr.Bytes()[:wc.ByteLen]; wc.Status != ib.WCSuccess || string(got) != text || wc.SrcQP != e.QP().QPN() || wc.EEC != to.Channel().EEC().EECN() {
 		e.t.Fatalf("%q came as %q with %+v", text, got, wc)
 	}
-	must(e.t, to.QP().PostRecv(verbs.RecvWR{SGList: []verbs.SGE{to.mr.SGE(0, 64)}}))
+	must.Do(e.t, to.QP().PostRecv(verbs.RecvWR{SGList: []verbs.SGE{to.mr.SGE(0, 64)}}))
 }
 
 // connectRD2 connects IDs of a and b, with the given settings, over a channel of a if
@@ -58,7 +59,7 @@ func connectRD2(t testing.TB, a, b *host, over *Channel, set ...func(*ID)) (clie
 	for _, f := range set {
 		f(x)
 	}
-	must(t, x.Connect(&ConnParam{
+	must.Do(t, x.Connect(&ConnParam{
 		ResponderResources: AllResources, InitiatorDepth: AllResources, RetryCount: 7, RNRRetryCount: 7, Channel: over, PrivateData: []byte("hello"),
 	}))
 	e := b.take(EventConnectRequest)
@@ -69,7 +70,7 @@ func connectRD2(t testing.TB, a, b *host, over *Channel, set ...func(*ID)) (clie
 	for _, f := range set {
 		f(y)
 	}
-	must(t, y.Accept(nil))
+	must.Do(t, y.Accept(nil))
 	answer := a.take(EventEstablished)
 	if answer.Param.QPN != y.QP().QPN() || answer.Param.QKey == 0 || answer.Param.Channel != x.Channel() {
 		t.Errorf("ESTABLISHED says %+v", answer.Param)
@@ -108,10 +109,7 @@ func TestC14_SharedChannel(t *testing.T) {
 		p[0].send(p[1], "over one channel")
 	}
 
-	must(t, a1.Disconnect())
-	b.take(EventDisconnected)
-	must(t, b1.Disconnect())
-	a.take(EventDisconnected)
+	part(t, a, a1.ID, b, b1.ID)
 	wantEEC(t, k, ib.RTS, 2)
 	a2.send(b2, "the others go on")
 	destroy(t, a1.ID, b1.ID)
@@ -119,23 +117,23 @@ func TestC14_SharedChannel(t *testing.T) {
 	destroy(t, a2.ID)
 	b.take(EventDisconnected)
 	wantEEC(t, far, ib.RTS, 1)
-	must(t, b3.Disconnect())
+	must.Do(t, b3.Disconnect())
 	a.take(EventDisconnected)
 	wantEEC(t, k, ib.ERR, 0)
 	wantEEC(t, far, ib.ERR, 0)
-	must(t, a3.Disconnect())
+	must.Do(t, a3.Disconnect())
 	b.take(EventDisconnected)
 
 	x := withQP(t, a.resolved(RD, b.at(port)))
-	want(t, x.Connect(&ConnParam{Channel: k}), ib.ENOTCONN, "connect over a channel that has ended")
+	must.Fail(t, x.Connect(&ConnParam{Channel: k}), ib.ENOTCONN, "connect over a channel that has ended")
 	destroy(t, a3.ID, b2.ID, b3.ID)
 	if k.EEC().State() != ib.RESET {
 		t.Error("the EE context outlives the last ID")
 	}
-	want(t, x.Connect(&ConnParam{Channel: k}), ib.ENOTCONN, "connect over a channel that is gone")
-	must(t, x.Connect(nil))
+	must.Fail(t, x.Connect(&ConnParam{Channel: k}), ib.ENOTCONN, "connect over a channel that is gone")
+	must.Do(t, x.Connect(nil))
 	request := b.take(EventConnectRequest)
-	must(t, request.ID.RejectWith(mad.RejNoEEC, nil))
+	must.Do(t, request.ID.RejectWith(mad.RejNoEEC, nil))
 	if e := a.take(EventRejected); e.Status != int(mad.RejNoEEC) {
 		t.Errorf("REJECTED with %d", e.Status)
 	}
@@ -151,12 +149,12 @@ func TestC14_V15_ChannelMigrates(t *testing.T) {
 	b := newHost(t, verbs.Config{Network: n, Addr: "10.0.0.2,10.0.1.2"})
 	l := b.listener(RD, 0)
 	set := func(id *ID) {
-		must(t, id.SetAckTimeout(14))
-		must(t, id.SetAltPath(AutoAltPath))
+		must.Do(t, id.SetAckTimeout(14))
+		must.Do(t, id.SetAltPath(AutoAltPath))
 	}
 	a1, b1 := connectRD2(t, a, b, nil, set)
 	a2, b2 := connectRD2(t, a, b, a1.Channel(), set)
-	must(t, a2.LoadAltPath(AltPath{a.m.devices[0].addrs[1], b.m.devices[0].addrs[1]}))
+	must.Do(t, a2.LoadAltPath(AltPath{a.m.devices[0].addrs[1], b.m.devices[0].addrs[1]}))
 	a.take(EventAltPathLoaded)
 	b.take(EventAltPathLoaded)
 	for range 40 {
@@ -171,9 +169,9 @@ func TestC14_V15_ChannelMigrates(t *testing.T) {
 		e.Ack()
 	}
 	for _, p := range [][2]*rdEnd{{a1, b1}, {a2, b2}} {
-		must(t, p[0].Disconnect())
+		must.Do(t, p[0].Disconnect())
 		b.take(EventDisconnected)
-		must(t, p[1].Disconnect())
+		must.Do(t, p[1].Disconnect())
 		if e := a.take(EventDisconnected); e.Status != 0 {
 			t.Errorf("disconnected with %v", e.Err)
 		}
@@ -199,7 +197,7 @@ func TestC14_NobodyTakesRD(t *testing.T) {
 	a, b := newPair(t)
 	l := b.listener(TCP, 0)
 	x := withQP(t, a.resolved(RD, b.at(port)))
-	must(t, x.Connect(nil))
+	must.Do(t, x.Connect(nil))
 	e := a.take(EventRejected)
 	var reject *RejectError
 	if !errors.As(e.Err, &reject) || reject.Reason != mad.RejInvalidServiceID || !strings.Contains(e.Err.Error(), "port space TCP") {
@@ -208,7 +206,7 @@ func TestC14_NobodyTakesRD(t *testing.T) {
 	destroy(t, x, l)
 
 	y := withQP(t, a.resolved(TCP, b.at(port+1)))
-	must(t, y.Connect(nil))
+	must.Do(t, y.Connect(nil))
 	if e := a.take(EventRejected); strings.Contains(e.Err.Error(), "datagrams") {
 		t.Errorf("of RC: %v", e.Err)
 	}
@@ -223,17 +221,17 @@ func TestC14_NoEEC(t *testing.T) {
 	b := newHost(t, verbs.Config{Network: n, Addr: "10.0.0.2", Faults: verbs.Faults{Rules: "fail op=CreateEEC errno=ENOMEM count=1", Seed: 1}})
 	l := b.listener(RD, 0)
 	x := withQP(t, a.resolved(RD, b.at(port)))
-	want(t, x.Connect(nil), ib.ENOMEM, "connect without an EE context")
+	must.Fail(t, x.Connect(nil), ib.ENOMEM, "connect without an EE context")
 	if x.Channel() != nil {
 		t.Error("an ID that could not connect has a channel")
 	}
-	must(t, x.Connect(nil))
+	must.Do(t, x.Connect(nil))
 	y := withQP(t, b.take(EventConnectRequest).ID)
-	want(t, y.Accept(nil), ib.ENOMEM, "accept without an EE context")
+	must.Fail(t, y.Accept(nil), ib.ENOMEM, "accept without an EE context")
 	if e := a.take(EventRejected); e.Status != int(mad.RejNoEEC) {
 		t.Errorf("REJECTED with %d, want %d", e.Status, mad.RejNoEEC)
 	}
-	want(t, y.Accept(nil), ib.EINVAL, "accept of a request that was rejected")
+	must.Fail(t, y.Accept(nil), ib.EINVAL, "accept of a request that was rejected")
 	destroy(t, x, y, l)
 }
 
@@ -244,32 +242,32 @@ func TestC14_Misuse(t *testing.T) {
 	a1, b1 := connectRD2(t, a, b, nil)
 	x := a.resolved(RD, b.at(port))
 	rdd, err := a.m.devices[0].ctx.AllocRDD()
-	must(t, err)
+	must.Do(t, err)
 	attr := small()
 	attr.RDD = rdd
-	want(t, x.CreateQP(nil, attr), ib.EINVAL, "a queue pair of another domain")
-	must(t, rdd.Dealloc())
-	want(t, x.Connect(nil), ib.EINVAL, "connect without a queue pair")
+	must.Fail(t, x.CreateQP(nil, attr), ib.EINVAL, "a queue pair of another domain")
+	must.Do(t, rdd.Dealloc())
+	must.Fail(t, x.Connect(nil), ib.EINVAL, "connect without a queue pair")
 	if x.Channel() != nil {
 		t.Error("an ID that could not connect has a channel")
 	}
 	withQP(t, x)
-	want(t, x.Connect(&ConnParam{Channel: b1.Channel()}), ib.EINVAL, "a channel of another adapter")
+	must.Fail(t, x.Connect(&ConnParam{Channel: b1.Channel()}), ib.EINVAL, "a channel of another adapter")
 	_, _, err = a1.QPAttr(ib.RTR)
-	want(t, err, ib.EINVAL, "attributes of an RD queue pair")
-	want(t, x.SetQPType(ib.RC), ib.EINVAL, "RC in the space of RD")
-	want(t, x.Accept(nil), ib.EINVAL, "accept of nothing")
-	must(t, x.Connect(nil))
+	must.Fail(t, err, ib.EINVAL, "attributes of an RD queue pair")
+	must.Fail(t, x.SetQPType(ib.RC), ib.EINVAL, "RC in the space of RD")
+	must.Fail(t, x.Accept(nil), ib.EINVAL, "accept of nothing")
+	must.Do(t, x.Connect(nil))
 	y := withQP(t, a.resolved(RD, b.at(port)))
-	want(t, y.Connect(&ConnParam{Channel: x.Channel()}), ib.ENOTCONN, "a channel that is not up yet")
+	must.Fail(t, y.Connect(&ConnParam{Channel: x.Channel()}), ib.ENOTCONN, "a channel that is not up yet")
 	request := b.take(EventConnectRequest).ID
-	must(t, request.Reject(nil))
+	must.Do(t, request.Reject(nil))
 	a.take(EventRejected)
 	idle := a.id(RD)
 	if _, err := idle.RDD(); !errors.Is(err, ib.EINVAL) {
 		t.Errorf("domain of an ID without an adapter: %v", err)
 	}
-	want(t, idle.Connect(nil), ib.EINVAL, "connect of an ID that knows no route")
+	must.Fail(t, idle.Connect(nil), ib.EINVAL, "connect of an ID that knows no route")
 	a1.send(b1, "still up")
 	destroy(t, x, y, idle, request, a1.ID, b1.ID, l)
 }
@@ -280,22 +278,22 @@ func TestC14_ChannelFails(t *testing.T) {
 	a, b := newPair(t)
 	l := b.listener(RD, 0)
 	a1, b1 := connectRD2(t, a, b, nil)
-	must(t, b1.Channel().EEC().Modify(&verbs.QPAttr{State: ib.ERR}, ib.AttrState))
+	must.Do(t, b1.Channel().EEC().Modify(&verbs.QPAttr{State: ib.ERR}, ib.AttrState))
 	x := withQP(t, a.resolved(RD, b.at(port)))
-	must(t, x.Connect(&ConnParam{Channel: a1.Channel()}))
+	must.Do(t, x.Connect(&ConnParam{Channel: a1.Channel()}))
 	if e := a.take(EventRejected); e.Status != int(mad.RejRDCNotExist) || !strings.Contains(e.Err.Error(), "new one") {
 		t.Errorf("REJECTED with %d: %v", e.Status, e.Err)
 	}
-	must(t, a1.Channel().EEC().Modify(&verbs.QPAttr{State: ib.ERR}, ib.AttrState))
+	must.Do(t, a1.Channel().EEC().Modify(&verbs.QPAttr{State: ib.ERR}, ib.AttrState))
 	y := withQP(t, a.resolved(RD, b.at(port)))
-	want(t, y.Connect(&ConnParam{Channel: a1.Channel()}), ib.ENOTCONN, "connect over a channel that has failed")
+	must.Fail(t, y.Connect(&ConnParam{Channel: a1.Channel()}), ib.ENOTCONN, "connect over a channel that has failed")
 
-	must(t, a1.Channel().EEC().Destroy())
-	want(t, y.Connect(&ConnParam{Channel: a1.Channel()}), ib.ENOTCONN, "connect over a channel whose EE context is destroyed")
-	must(t, y.Connect(nil))
+	must.Do(t, a1.Channel().EEC().Destroy())
+	must.Fail(t, y.Connect(&ConnParam{Channel: a1.Channel()}), ib.ENOTCONN, "connect over a channel whose EE context is destroyed")
+	must.Do(t, y.Connect(nil))
 	request := b.take(EventConnectRequest).ID
-	must(t, y.Channel().EEC().Destroy())
-	must(t, withQP(t, request).Accept(nil))
+	must.Do(t, y.Channel().EEC().Destroy())
+	must.Do(t, withQP(t, request).Accept(nil))
 	a.take(EventConnectError)
 	b.take(EventRejected)
 	destroy(t, x, y, request, a1.ID, b1.ID, l)
@@ -308,17 +306,17 @@ func TestC14_OwnQueuePair(t *testing.T) {
 	l := b.listener(RD, 0)
 	own := func(h *host, id *ID, key ib.QKey) *verbs.QP {
 		pd, err := id.PD()
-		must(t, err)
+		must.Do(t, err)
 		rdd, err := id.RDD()
-		must(t, err)
+		must.Do(t, err)
 		cq, err := h.m.devices[0].ctx.CreateCQ(8, nil)
-		must(t, err)
+		must.Do(t, err)
 		attr := small()
 		attr.Type, attr.RDD, attr.SendCQ, attr.RecvCQ = ib.RD, rdd, cq, cq
 		q, err := pd.CreateQP(attr)
-		must(t, err)
-		must(t, q.ModifyToRTS(verbs.QPAttr{Port: 1, QKey: key}))
-		t.Cleanup(func() { must(t, q.Destroy()); must(t, cq.Destroy()) })
+		must.Do(t, err)
+		must.Do(t, q.ModifyToRTS(verbs.QPAttr{Port: 1, QKey: key}))
+		t.Cleanup(func() { must.Do(t, q.Destroy()); must.Do(t, cq.Destroy()) })
 		return q
 	}
 	x := a.resolved(RD, b.at(port))
@@ -326,21 +324,21 @@ func TestC14_OwnQueuePair(t *testing.T) {
 	param := func(q *verbs.QP, key ib.QKey, k *Channel) *ConnParam {
 		return &ConnParam{QPN: q.QPN(), QKey: key, RetryCount: 7, RNRRetryCount: 7, Channel: k}
 	}
-	must(t, x.Connect(param(qa, 0x111, nil)))
+	must.Do(t, x.Connect(param(qa, 0x111, nil)))
 	e := b.take(EventConnectRequest)
 	qb := own(b, e.ID, 0x222)
 	if e.Param.QPN != qa.QPN() || e.Param.QKey != 0x111 {
 		t.Errorf("CONNECT_REQUEST says %+v", e.Param)
 	}
-	must(t, e.ID.Accept(param(qb, 0x222, nil)))
+	must.Do(t, e.ID.Accept(param(qb, 0x222, nil)))
 	if r := a.take(EventEstablished); r.Param.QPN != qb.QPN() || r.Param.QKey != 0x222 {
 		t.Errorf("ESTABLISHED says %+v", r.Param)
 	}
 	b.take(EventEstablished)
 	y := a.resolved(RD, b.at(port))
-	must(t, y.Connect(param(qa, 0x111, x.Channel())))
+	must.Do(t, y.Connect(param(qa, 0x111, x.Channel())))
 	second := b.take(EventConnectRequest).ID
-	must(t, second.Accept(param(qb, 0x222, nil)))
+	must.Do(t, second.Accept(param(qb, 0x222, nil)))
 	a.take(EventEstablished)
 	b.take(EventEstablished)
 	destroy(t, x)

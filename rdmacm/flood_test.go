@@ -12,6 +12,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/fabric/udp"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/roce"
 	"github.com/softhca/softhca/verbs"
@@ -36,7 +37,7 @@ type flooder struct {
 func newFlooder(t testing.TB, from, to netip.Addr) *flooder {
 	t.Helper()
 	p, err := udp.Open(udp.Config{Addrs: []netip.Addr{from}})
-	must(t, err)
+	must.Do(t, err)
 	return &flooder{
 		t: t, port: p, batch: fabric.NewBatch(64<<10, p.Caps()),
 		path: fabric.Path{Src: from, Dst: to, SrcPort: p.Caps().SrcPort, HopLimit: 64},
@@ -172,18 +173,18 @@ func (s *server) accept(id *ID) error {
 func cycle(t *testing.T, a *host, to netip.AddrPort) {
 	t.Helper()
 	client := a.id(TCP)
-	must(t, client.SetAckTimeout(17)) // packets that the flood displaces are retransmitted soon, and for seconds
-	must(t, client.SetResponseTimeout(16, 15))
+	must.Do(t, client.SetAckTimeout(17)) // packets that the flood displaces are retransmitted soon, and for seconds
+	must.Do(t, client.SetResponseTimeout(16, 15))
 	withQP(t, a.resolve(client, to))
-	must(t, client.Connect(nil))
+	must.Do(t, client.Connect(nil))
 	a.take(EventEstablished)
-	must(t, client.QP().PostSend(verbs.SendWR{Opcode: ib.WRSend, Flags: ib.SendInline, InlineData: []byte(floodText)}))
+	must.Do(t, client.QP().PostSend(verbs.SendWR{Opcode: ib.WRSend, Flags: ib.SendInline, InlineData: []byte(floodText)}))
 	wc, err := client.GetSendComp(soon(t))
-	must(t, err)
+	must.Do(t, err)
 	if wc.Status != ib.WCSuccess {
 		t.Fatalf("the message: %v", wc.Status)
 	}
-	must(t, client.Disconnect())
+	must.Do(t, client.Disconnect())
 	a.take(EventDisconnected)
 	destroy(t, client)
 }
@@ -205,10 +206,10 @@ func TestC11_C12_FloodOverUDP(t *testing.T) {
 	const backlog, share = 64, 48
 	l := b.listener(TCP, backlog)
 	pd, err := l.PD()
-	must(t, err)
+	must.Do(t, err)
 	s := &server{host: b, honest: a.addr}
 	s.inbox, err = pd.RegMR(make([]byte, 64), ib.AccessLocalWrite)
-	must(t, err)
+	must.Do(t, err)
 	f := newFlooder(t, netip.MustParseAddr(loopback()), b.addr)
 	cycles := max(*floodSize/perCycle, 1)
 
@@ -244,16 +245,16 @@ func TestC11_C12_FloodOverUDP(t *testing.T) {
 	}
 	close(grant)
 	wg.Wait()
-	must(t, errors.Join(<-errs, <-errs))
-	must(t, f.port.Close())
+	must.Do(t, errors.Join(<-errs, <-errs))
+	must.Do(t, f.port.Close())
 	destroy(t, l)
-	must(t, s.serve(func() bool { return b.m.IDs() == 0 }))
+	must.Do(t, s.serve(func() bool { return b.m.IDs() == 0 }))
 	n := b.counters()
 	t.Logf("%d REQs were sent, %d came in, %d were taken and %d accepted; meanwhile %d connections in %v, %.0f a second; %d KiB more of heap",
 		f.sent, n.Received[0], s.strange, s.accepted, cycles, took.Round(time.Millisecond), float64(cycles)/took.Seconds(), peak>>10)
 	b.quiet("after the flood")
 	waitUntil(t, func() bool { return a.conns() == 0 && b.conns() == 0 })
-	must(t, s.inbox.Dereg())
+	must.Do(t, s.inbox.Dereg())
 }
 
 // TestC11_SilentPeersKeepNobodyOut has a server accept every request, as rping -P does, with
@@ -264,17 +265,17 @@ func TestC11_SilentPeersKeepNobodyOut(t *testing.T) {
 	a, b := newUDPPair(t)
 	l := b.listener(TCP, 64)
 	pd, err := l.PD()
-	must(t, err)
+	must.Do(t, err)
 	s := &server{host: b, honest: a.addr, keen: true}
 	s.inbox, err = pd.RegMR(make([]byte, 64), ib.AccessLocalWrite)
-	must(t, err)
+	must.Do(t, err)
 	f := newFlooder(t, netip.MustParseAddr(loopback()), b.addr)
 	f.slow = true
 	served := make(chan error, 1)
 	go func() { served <- s.serve(func() bool { return s.served == cycles }) }()
 	for n := range cycles {
 		for range reqs / cycles {
-			must(t, f.send(1))
+			must.Do(t, f.send(1))
 			before := b.counters().Received[0]
 			waitUntil(t, func() bool { return b.counters().Received[0] > before || b.counters().Received[0] >= uint64(f.sent) })
 		}
@@ -285,12 +286,12 @@ func TestC11_SilentPeersKeepNobodyOut(t *testing.T) {
 			t.Errorf("%d IDs after %d REQs", b.m.IDs(), f.sent)
 		}
 	}
-	must(t, <-served)
+	must.Do(t, <-served)
 	n := b.counters()
 	t.Logf("%d requests of the flood were accepted, %d gave way, %d were not answered", s.accepted, n.GivenUp, n.Refused)
 	if n.GivenUp == 0 {
 		t.Error("none gave way")
 	}
-	must(t, errors.Join(f.port.Close(), s.inbox.Dereg()))
+	must.Do(t, errors.Join(f.port.Close(), s.inbox.Dereg()))
 	destroy(t, l)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/cm"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/verbs"
 )
@@ -61,7 +62,7 @@ func TestC11_Unreachable(t *testing.T) {
 			client := a.id(ps)
 			impatient(t, client, 2)
 			withQP(t, a.resolve(client, b.at(port)))
-			must(t, client.Connect(nil))
+			must.Do(t, client.Connect(nil))
 			if e := a.take(EventUnreachable); e.Status != -int(ib.ETIMEDOUT) || !errors.Is(e.Err, ib.ETIMEDOUT) {
 				t.Errorf("UNREACHABLE with status %d, %v", e.Status, e.Err)
 			}
@@ -79,12 +80,8 @@ func TestC11_Unreachable(t *testing.T) {
 func TestC11_REPUnanswered(t *testing.T) {
 	a, b := newFaultyPair(t, "drop op=RTU; drop dir=in op=REJ")
 	l := b.listener(TCP, 0)
-	client := a.id(TCP)
-	impatient(t, client, 3)
-	withQP(t, a.resolve(client, b.at(port)))
-	must(t, client.Connect(nil))
-	server := withQP(t, b.take(EventConnectRequest).ID)
-	must(t, server.Accept(nil))
+	client := a.impatient(b, 3)
+	server := accepted(t, b, client, nil)
 	a.take(EventEstablished)
 	b.take(EventUnreachable)
 	if s := server.QP().State(); s != ib.ERR {
@@ -99,14 +96,12 @@ func TestC4_Q9_FirstPacket(t *testing.T) {
 	a, b := newFaultyPair(t, "drop op=RTU")
 	l := b.listener(TCP, 0)
 	client := withQP(t, a.resolved(TCP, b.at(port)))
-	must(t, client.Connect(nil))
-	server := withQP(t, b.take(EventConnectRequest).ID)
-	must(t, server.Accept(nil))
+	server := accepted(t, b, client, nil)
 	a.take(EventEstablished)
 	b.quiet("before data")
 	message(t, client, server, "in place of RTU")
 	b.take(EventEstablished)
-	want(t, server.Notify(ib.EventCommEst), ib.EISCONN, "Notify of an established connection")
+	must.Fail(t, server.Notify(ib.EventCommEst), ib.EISCONN, "Notify of an established connection")
 	destroy(t, client, server, l)
 }
 
@@ -115,11 +110,9 @@ func TestC4_Notify(t *testing.T) {
 	a, b := newFaultyPair(t, "drop op=RTU")
 	l := b.listener(TCP, 0)
 	client := withQP(t, a.resolved(TCP, b.at(port)))
-	must(t, client.Connect(nil))
-	server := withQP(t, b.take(EventConnectRequest).ID)
-	must(t, server.Accept(nil))
+	server := accepted(t, b, client, nil)
 	a.take(EventEstablished)
-	must(t, server.Notify(ib.EventCommEst))
+	must.Do(t, server.Notify(ib.EventCommEst))
 	b.take(EventEstablished)
 	destroy(t, client, server, l)
 }
@@ -129,19 +122,13 @@ func TestC4_Notify(t *testing.T) {
 func TestC3_C4_C5_C11_Losses(t *testing.T) {
 	eachLoss(t, func(t *testing.T, a, b *host) {
 		l := b.listener(TCP, 0)
-		client := a.id(TCP)
-		impatient(t, client, 15)
-		withQP(t, a.resolve(client, b.at(port)))
-		must(t, client.Connect(nil))
-		server := withQP(t, b.take(EventConnectRequest).ID)
-		must(t, server.Accept(nil))
-		a.take(EventEstablished)
-		b.take(EventEstablished)
+		client := a.impatient(b, 15)
+		server := established(t, a, b, client)
 		message(t, client, server, "connected")
 		message(t, server, client, "connected")
-		must(t, client.Disconnect())
+		must.Do(t, client.Disconnect())
 		b.take(EventDisconnected)
-		must(t, server.Disconnect())
+		must.Do(t, server.Disconnect())
 		if e := a.take(EventDisconnected); e.Status != 0 {
 			t.Errorf("DISCONNECTED with status %d", e.Status)
 		}
@@ -156,10 +143,10 @@ func TestC7_SecondIsRejected(t *testing.T) {
 	first := connect2(t, a, b)
 	other := newHost(t, verbs.Config{Network: a.net, Addr: "10.0.0.3"})
 	second := withQP(t, other.resolved(TCP, b.at(port)))
-	must(t, second.Connect(nil))
+	must.Do(t, second.Connect(nil))
 	message(t, first.client, first.server, "before")
 	request := b.take(EventConnectRequest).ID
-	must(t, request.Reject(nil))
+	must.Do(t, request.Reject(nil))
 	if e := other.take(EventRejected); e.Status != int(mad.RejConsumer) || !errors.Is(e.Err, ib.ECONNREFUSED) {
 		t.Errorf("REJECTED with status %d, %v", e.Status, e.Err)
 	}
@@ -176,20 +163,14 @@ func TestC7_SecondIsRejected(t *testing.T) {
 func TestC11_DisconnectUnanswered(t *testing.T) {
 	a, b := newFaultyPair(t, "drop op=DREQ")
 	l := b.listener(TCP, 0)
-	client := a.id(TCP)
-	impatient(t, client, 3)
-	withQP(t, a.resolve(client, b.at(port)))
-	must(t, client.Connect(nil))
-	server := withQP(t, b.take(EventConnectRequest).ID)
-	must(t, server.Accept(nil))
-	a.take(EventEstablished)
-	b.take(EventEstablished)
-	must(t, client.Disconnect())
+	client := a.impatient(b, 3)
+	server := established(t, a, b, client)
+	must.Do(t, client.Disconnect())
 	if e := a.take(EventDisconnected); e.Status != -int(ib.ETIMEDOUT) || !errors.Is(e.Err, ib.ETIMEDOUT) {
 		t.Errorf("DISCONNECTED with status %d, %v", e.Status, e.Err)
 	}
 	a.take(EventTimewaitExit)
-	must(t, client.Disconnect()) // has no effect
+	must.Do(t, client.Disconnect()) // has no effect
 	a.quiet("after the end")
 	destroy(t, client, server, l)
 }
@@ -200,12 +181,12 @@ func TestC5_Simultaneous(t *testing.T) {
 	// Packets of a are held back until b has sent its DREQ.
 	a, b := newFaultyPair(t, "delay 5ms dir=out op=DREQ")
 	l := connect2(t, a, b)
-	must(t, l.client.Disconnect())
-	must(t, l.server.Disconnect())
+	must.Do(t, l.client.Disconnect())
+	must.Do(t, l.server.Disconnect())
 	a.take(EventDisconnected)
 	b.take(EventDisconnected)
-	must(t, l.client.Disconnect())
-	must(t, l.server.Disconnect())
+	must.Do(t, l.client.Disconnect())
+	must.Do(t, l.server.Disconnect())
 	destroy(t, l.client, l.server, l.listener)
 	a.quiet("after the end")
 	b.quiet("after the end")
@@ -217,7 +198,7 @@ func TestC11_Destroy(t *testing.T) {
 	l := b.listener(TCP, 0)
 	begin := func() (client, server *ID) {
 		client = withQP(t, a.resolved(TCP, b.at(port)))
-		must(t, client.Connect(nil))
+		must.Do(t, client.Connect(nil))
 		return client, withQP(t, b.take(EventConnectRequest).ID)
 	}
 
@@ -234,25 +215,21 @@ func TestC11_Destroy(t *testing.T) {
 	destroy(t, client)
 
 	client = a.resolved(TCP, b.at(port))
-	must(t, client.Connect(&ConnParam{QPN: 0x77}))
-	server = withQP(t, b.take(EventConnectRequest).ID)
-	must(t, server.Accept(nil))
+	server = accepted(t, b, client, &ConnParam{QPN: 0x77})
 	a.take(EventConnectResponse)
 	destroy(t, server)
 	a.take(EventRejected)
 	destroy(t, client)
 
 	client = a.resolved(TCP, b.at(port))
-	must(t, client.Connect(&ConnParam{QPN: 0x77}))
-	server = withQP(t, b.take(EventConnectRequest).ID)
-	must(t, server.Accept(nil))
+	server = accepted(t, b, client, &ConnParam{QPN: 0x77})
 	a.take(EventConnectResponse)
 	destroy(t, client)
 	b.take(EventRejected)
 	destroy(t, server)
 
 	client, server = begin()
-	must(t, server.Accept(nil))
+	must.Do(t, server.Accept(nil))
 	a.take(EventEstablished)
 	b.take(EventEstablished)
 	destroy(t, client)
@@ -268,23 +245,21 @@ func TestC11_EarlyDisconnect(t *testing.T) {
 	a, b := newPair(t)
 	l := b.listener(TCP, 0)
 	client := a.resolved(TCP, b.at(port))
-	must(t, client.Connect(&ConnParam{QPN: 0x77}))
-	server := withQP(t, b.take(EventConnectRequest).ID)
-	must(t, server.Accept(nil))
+	server := accepted(t, b, client, &ConnParam{QPN: 0x77})
 	a.take(EventConnectResponse)
-	must(t, server.Disconnect())
-	must(t, client.Establish())
+	must.Do(t, server.Disconnect())
+	must.Do(t, client.Establish())
 	a.take(EventDisconnected)
-	must(t, client.Disconnect())
+	must.Do(t, client.Disconnect())
 	b.take(EventDisconnected)
 	destroy(t, client, server, l)
 
 	client = withQP(t, a.resolved(TCP, b.at(port)))
 	l = b.listener(TCP, 0)
-	must(t, client.Connect(nil))
+	must.Do(t, client.Connect(nil))
 	server = withQP(t, b.take(EventConnectRequest).ID)
-	must(t, client.Disconnect()) // its QP is in ERR and cannot be connected
-	must(t, server.Accept(nil))
+	must.Do(t, client.Disconnect()) // its QP is in ERR and cannot be connected
+	must.Do(t, server.Accept(nil))
 	if e := a.take(EventConnectError); e.Status != -1 || !errors.Is(e.Err, ib.EINVAL) {
 		t.Errorf("CONNECT_ERROR with status %d, %v", e.Status, e.Err)
 	}
@@ -297,17 +272,17 @@ func TestC11_DeviceRemoval(t *testing.T) {
 	a, b := newPair(t)
 	l := connect2(t, a, b)
 	idle := b.id(TCP)
-	must(t, b.m.Devices()[0].Close())
+	must.Do(t, b.m.Devices()[0].Close())
 	b.take(EventDeviceRemoval)
 	b.take(EventDeviceRemoval) // the listener's and the connection's
 	a.take(EventDisconnected)
-	want(t, l.listener.Listen(0), ib.ENODEV, "a call on a listener without its adapter")
-	want(t, idle.BindAddr(b.at(0)), ib.ENODEV, "bind to an adapter that is gone")
+	must.Fail(t, l.listener.Listen(0), ib.ENODEV, "a call on a listener without its adapter")
+	must.Fail(t, idle.BindAddr(b.at(0)), ib.ENODEV, "bind to an adapter that is gone")
 	_, err := l.server.GetRecvComp(soon(t))
-	want(t, err, ib.ENODEV, "a completion of an adapter that is gone")
+	must.Fail(t, err, ib.ENODEV, "a completion of an adapter that is gone")
 	destroy(t, l.client, l.server, l.listener, idle)
 	b.quiet("after the end")
-	want(t, b.m.Close(), ib.ENODEV, "closing the adapter a second time")
+	must.Fail(t, b.m.Close(), ib.ENODEV, "closing the adapter a second time")
 }
 
 // TestC11_AutoDisconnect disconnects from an ID that answers at once: the program learns
@@ -316,21 +291,21 @@ func TestC11_DeviceRemoval(t *testing.T) {
 func TestC11_AutoDisconnect(t *testing.T) {
 	a, b := newPair(t)
 	l := connect2(t, a, b)
-	must(t, l.server.SetAutoDisconnect(true))
-	must(t, l.client.Disconnect())
+	must.Do(t, l.server.SetAutoDisconnect(true))
+	must.Do(t, l.client.Disconnect())
 	a.take(EventDisconnected) // without an answer much later
 	b.take(EventDisconnected)
-	want(t, l.server.Establish(), ib.EINVAL, "a call after the end")
+	must.Fail(t, l.server.Establish(), ib.EINVAL, "a call after the end")
 	destroy(t, l.server)
-	want(t, l.server.SetAutoDisconnect(false), ErrClosed, "a call on a destroyed ID")
+	must.Fail(t, l.server.SetAutoDisconnect(false), ErrClosed, "a call on a destroyed ID")
 	b.quiet("before the Manager is closed")
 	for len(b.ch.Ready()) > 0 {
 		<-b.ch.Ready()
 	}
-	must(t, b.m.Close())
+	must.Do(t, b.m.Close())
 	waitUntil(t, func() bool { return len(b.ch.Ready()) > 0 })
 	_, err := b.ch.Get(soon(t))
-	want(t, err, ErrClosed, "Get without a Manager")
+	must.Fail(t, err, ErrClosed, "Get without a Manager")
 	destroy(t, l.client)
 }
 
@@ -340,31 +315,31 @@ func TestC11_ManagerClose(t *testing.T) {
 	a, b := newPair(t)
 	l := connect2(t, a, b)
 	client := withQP(t, a.resolved(TCP, b.at(port)))
-	must(t, client.Connect(nil))
+	must.Do(t, client.Connect(nil))
 	if _, err := b.ch.Get(soon(t)); err != nil { // the request, never acknowledged
 		t.Fatal(err)
 	}
 	waiter, err := b.m.CreateID(nil, TCP)
-	must(t, err)
-	must(t, waiter.Listen(0))
+	must.Do(t, err)
+	must.Do(t, waiter.Listen(0))
 	got := make(chan error, 1)
 	go func() {
 		_, err := waiter.GetRequest(soon(t))
 		got <- err
 	}()
-	must(t, b.m.Close())
-	want(t, <-got, ib.EINVAL, "GetRequest when the Manager is closed")
+	must.Do(t, b.m.Close())
+	must.Fail(t, <-got, ib.EINVAL, "GetRequest when the Manager is closed")
 	ends := map[EventType]int{}
 	for range 2 {
 		e, err := a.ch.Get(soon(t))
-		must(t, err)
+		must.Do(t, err)
 		ends[e.Type]++
 		e.Ack()
 	}
 	if ends[EventDisconnected] != 1 || ends[EventRejected] != 1 {
 		t.Errorf("the peer heard %v", ends)
 	}
-	want(t, l.server.Destroy(), ib.EINVAL, "Destroy after the Manager is closed")
+	must.Fail(t, l.server.Destroy(), ib.EINVAL, "Destroy after the Manager is closed")
 	destroy(t, l.client, client)
 }
 
@@ -373,19 +348,10 @@ func TestC11_Leak(t *testing.T) {
 	a, b := newPair(t)
 	l := b.listener(TCP, 0)
 	for range 300 {
-		client := a.id(TCP)
-		impatient(t, client, 15)
-		withQP(t, a.resolve(client, b.at(port)))
-		must(t, client.Connect(nil))
-		server := withQP(t, b.take(EventConnectRequest).ID)
-		must(t, server.Accept(nil))
-		a.take(EventEstablished)
-		b.take(EventEstablished)
+		client := a.impatient(b, 15)
+		server := established(t, a, b, client)
 		message(t, client, server, "x")
-		must(t, client.Disconnect())
-		b.take(EventDisconnected)
-		must(t, server.Disconnect())
-		a.take(EventDisconnected)
+		part(t, a, client, b, server)
 		destroy(t, client, server)
 	}
 	destroy(t, l)
@@ -407,17 +373,17 @@ func TestC11_NoTimewaitExit(t *testing.T) {
 	a, b := newPair(t)
 	l := b.listener(TCP, 0)
 	first, second := a.resolved(TCP, b.at(port)), a.id(TCP)
-	must(t, first.Connect(&ConnParam{QPN: 0x77}))
+	must.Do(t, first.Connect(&ConnParam{QPN: 0x77}))
 	server := b.take(EventConnectRequest).ID
 	impatient(t, second, 3)
 	a.resolve(second, b.at(port))
-	must(t, second.Connect(&ConnParam{QPN: 0x78}))
-	must(t, b.take(EventConnectRequest).ID.Reject(nil))
+	must.Do(t, second.Connect(&ConnParam{QPN: 0x78}))
+	must.Do(t, b.take(EventConnectRequest).ID.Reject(nil))
 	if e := a.take(EventRejected); e.ID != second || e.Status != int(mad.RejConsumer) {
 		t.Errorf("rejected for %v", mad.RejReason(e.Status))
 	}
 	waitUntil(t, func() (over bool) {
-		must(t, second.at.dev.do(func(clock.Instant) error {
+		must.Do(t, second.at.dev.do(func(clock.Instant) error {
 			over = second.link.conn.State() == cm.Idle
 			return nil
 		}))
@@ -436,13 +402,13 @@ func TestC11_NoTimewaitExit(t *testing.T) {
 func TestC11_OwnDestroy(t *testing.T) {
 	a, b := newPair(t)
 	id := withQP(t, a.resolved(TCP, b.at(port)))
-	must(t, id.QP().Destroy())
-	must(t, id.SendCQ().Destroy())
-	must(t, id.RecvCQ().Destroy())
-	must(t, id.DestroyQP())
+	must.Do(t, id.QP().Destroy())
+	must.Do(t, id.SendCQ().Destroy())
+	must.Do(t, id.RecvCQ().Destroy())
+	must.Do(t, id.DestroyQP())
 	withQP(t, id)
-	must(t, id.QP().Destroy())
-	must(t, id.SendCQ().Destroy())
+	must.Do(t, id.QP().Destroy())
+	must.Do(t, id.SendCQ().Destroy())
 	destroy(t, id)
 }
 
@@ -451,15 +417,15 @@ func TestC11_OwnDestroy(t *testing.T) {
 func TestC11_ManagerCloseEndsWaits(t *testing.T) {
 	a, b := newPair(t)
 	id := a.id(TCP)
-	must(t, id.ResolveAddr(netip.AddrPort{}, b.at(port), 0))
+	must.Do(t, id.ResolveAddr(netip.AddrPort{}, b.at(port), 0))
 	if _, err := a.ch.Get(soon(t)); err != nil { // never acknowledged
 		t.Fatal(err)
 	}
 	got := make(chan error, 1)
 	go func() { got <- id.Destroy() }()
 	waitUntil(t, func() bool { return a.m.IDs() == 0 })
-	must(t, a.m.Close())
-	must(t, <-got)
+	must.Do(t, a.m.Close())
+	must.Do(t, <-got)
 	_, err := a.m.devices[0].defaultPD()
-	want(t, err, ErrClosed, "a protection domain of a Manager that is closed")
+	must.Fail(t, err, ErrClosed, "a protection domain of a Manager that is closed")
 }

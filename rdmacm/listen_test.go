@@ -8,6 +8,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/cm"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/verbs"
 )
@@ -18,9 +19,9 @@ import (
 func impatient(t testing.TB, id *ID, retries uint8) {
 	t.Helper()
 	if id.PortSpace() == TCP {
-		must(t, id.SetAckTimeout(10))
+		must.Do(t, id.SetAckTimeout(10))
 	}
-	must(t, id.SetResponseTimeout(14, retries))
+	must.Do(t, id.SetResponseTimeout(14, retries))
 }
 
 // TestC11_Backlog fills a listener's backlog: further peers repeat their requests, which
@@ -31,10 +32,8 @@ func TestC11_Backlog(t *testing.T) {
 	l := b.listener(TCP, backlog)
 	var clients []*ID
 	for range backlog + extra {
-		client := a.id(TCP)
-		impatient(t, client, 15)
-		withQP(t, a.resolve(client, b.at(port)))
-		must(t, client.Connect(nil))
+		client := a.impatient(b, 15)
+		must.Do(t, client.Connect(nil))
 		clients = append(clients, client)
 	}
 	waitUntil(t, func() bool { return b.counters().Received[0] >= backlog+extra })
@@ -44,7 +43,7 @@ func TestC11_Backlog(t *testing.T) {
 	established := 0
 	for accepted := 0; accepted < len(clients) || established < len(clients); {
 		e, err := b.ch.Get(soon(t))
-		must(t, err)
+		must.Do(t, err)
 		e.Ack()
 		if e.Type == EventEstablished {
 			established++
@@ -54,7 +53,7 @@ func TestC11_Backlog(t *testing.T) {
 			t.Fatalf("event %v; %d requests wait, the backlog is %d", e.Type, b.pending(l), backlog)
 		}
 		accepted++
-		must(t, withQP(t, e.ID).Accept(nil))
+		must.Do(t, withQP(t, e.ID).Accept(nil))
 	}
 	for range clients {
 		a.take(EventEstablished)
@@ -75,7 +74,7 @@ func (h *host) counters() cm.Counters {
 	h.t.Helper()
 	var n cm.Counters
 	d := h.m.devices[0]
-	must(h.t, d.do(func(clock.Instant) error {
+	must.Do(h.t, d.do(func(clock.Instant) error {
 		n = d.hca.CM().Counters()
 		return nil
 	}))
@@ -99,7 +98,7 @@ func TestC11_ListenerDestroyed(t *testing.T) {
 	a, b := newPair(t)
 	l := b.listener(TCP, 0)
 	client := withQP(t, a.resolved(TCP, b.at(port)))
-	must(t, client.Connect(nil))
+	must.Do(t, client.Connect(nil))
 	waitUntil(t, func() bool { return b.pending(l) == 1 })
 	destroy(t, l)
 	b.quiet("after the listener was destroyed")
@@ -145,7 +144,7 @@ func TestC11_BadRequests(t *testing.T) {
 	} {
 		got := make(chan *cm.Event, 4)
 		d := a.m.devices[0]
-		must(t, d.do(func(now clock.Instant) error {
+		must.Do(t, d.do(func(now clock.Instant) error {
 			c := d.hca.CM().NewConn(func(_ clock.Instant, _ *cm.Conn, e *cm.Event) {
 				copied := *e
 				got <- &copied
@@ -168,27 +167,27 @@ func TestC11_BadRequests(t *testing.T) {
 func TestC11_TwoAdapters(t *testing.T) {
 	n := verbs.NewNetwork()
 	one, err := verbs.Open(verbs.Config{Network: n, Addr: "10.0.0.2"})
-	must(t, err)
+	must.Do(t, err)
 	two, err := verbs.Open(verbs.Config{Network: n, Addr: "10.0.0.3"})
-	must(t, err)
+	must.Do(t, err)
 	m, err := New(one, two)
-	must(t, err)
+	must.Do(t, err)
 	b := &host{t: t, m: m, ch: m.NewEventChannel()}
 	a := newHost(t, verbs.Config{Network: n, Addr: "10.0.0.1"})
 	l := b.id(TCP)
-	must(t, l.BindAddr(netip.AddrPortFrom(netip.IPv4Unspecified(), port)))
-	must(t, l.Listen(0))
+	must.Do(t, l.BindAddr(netip.AddrPortFrom(netip.IPv4Unspecified(), port)))
+	must.Do(t, l.Listen(0))
 	if l.Device() != nil || l.Port() != 0 {
 		t.Error("an ID that listens everywhere has an adapter")
 	}
 	connect := func(to string, on *verbs.Context) (client, server *ID) {
 		client = withQP(t, a.resolved(TCP, netip.AddrPortFrom(netip.MustParseAddr(to), port)))
-		must(t, client.Connect(nil))
+		must.Do(t, client.Connect(nil))
 		server = withQP(t, b.take(EventConnectRequest).ID)
 		if server.Device() != on {
 			t.Errorf("the request to %s came to another adapter", to)
 		}
-		must(t, server.Accept(nil))
+		must.Do(t, server.Accept(nil))
 		a.take(EventEstablished)
 		b.take(EventEstablished)
 		return client, server
@@ -196,14 +195,14 @@ func TestC11_TwoAdapters(t *testing.T) {
 	c1, s1 := connect("10.0.0.2", one)
 	c2, s2 := connect("10.0.0.3", two)
 
-	must(t, one.Close())
+	must.Do(t, one.Close())
 	if e := b.take(EventDeviceRemoval); e.ID != s1 || !errors.Is(e.Err, ib.ENODEV) || e.Status != 0 {
 		t.Errorf("DEVICE_REMOVAL of %p, status %d, %v", e.ID, e.Status, e.Err)
 	}
 	if e := a.take(EventDisconnected); e.ID != c1 {
 		t.Error("the peer of the closed adapter got no message")
 	}
-	want(t, s1.Disconnect(), ib.ENODEV, "a call on an ID without its adapter")
+	must.Fail(t, s1.Disconnect(), ib.ENODEV, "a call on an ID without its adapter")
 	destroy(t, s1, c1)
 	message(t, c2, s2, "the other adapter goes on")
 	c3, s3 := connect("10.0.0.3", two)
@@ -212,24 +211,24 @@ func TestC11_TwoAdapters(t *testing.T) {
 	b.take(EventDisconnected)
 	destroy(t, s2, s3)
 	b.quiet("a listener everywhere has an adapter left")
-	must(t, two.Close())
+	must.Do(t, two.Close())
 	if e := b.take(EventDeviceRemoval); e.ID != l || !errors.Is(e.Err, ib.ENODEV) {
 		t.Errorf("without an adapter: DEVICE_REMOVAL of %p, %v; want that of the listener", e.ID, e.Err)
 	}
 	destroy(t, l)
-	must(t, m.Close())
+	must.Do(t, m.Close())
 }
 
 // TestC11_GetRequestWithoutAdapter removes the adapter of a synchronous listener: calls that
 // wait, and later ones, return ENODEV.
 func TestC11_GetRequestWithoutAdapter(t *testing.T) {
 	dev, err := verbs.Open(verbs.Config{Addr: "10.0.0.2", Network: verbs.NewNetwork()})
-	must(t, err)
+	must.Do(t, err)
 	m, err := New(dev)
-	must(t, err)
+	must.Do(t, err)
 	l, err := m.CreateID(nil, TCP)
-	must(t, err)
-	must(t, l.Listen(0))
+	must.Do(t, err)
+	must.Do(t, l.Listen(0))
 	got := make(chan error, 2)
 	get := func() {
 		_, err := l.GetRequest(soon(t))
@@ -237,12 +236,12 @@ func TestC11_GetRequestWithoutAdapter(t *testing.T) {
 	}
 	go get()
 	go get()
-	must(t, dev.Close())
+	must.Do(t, dev.Close())
 	for _, what := range []string{"one call that waits", "another call that waits"} {
-		want(t, <-got, ib.ENODEV, what)
+		must.Fail(t, <-got, ib.ENODEV, what)
 	}
 	get()
-	want(t, <-got, ib.ENODEV, "a later call")
+	must.Fail(t, <-got, ib.ENODEV, "a later call")
 	destroy(t, l)
-	must(t, m.Close())
+	must.Do(t, m.Close())
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/verbs"
 )
 
@@ -26,22 +27,6 @@ const port = 7471
 func TestMain(m *testing.M) {
 	// The thread of another network lives as long as the process.
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/softhca/softhca/internal/namespace.NewPlace.func1"))
-}
-
-// must ends the test on an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// want fails the test unless err is target.
-func want(t testing.TB, err, target error, what string) {
-	t.Helper()
-	if !errors.Is(err, target) {
-		t.Errorf("%s: error %v, want one that is %v", what, err, target)
-	}
 }
 
 // soon returns a context that ends after waitLimit.
@@ -66,7 +51,7 @@ type host struct {
 func newHost(t testing.TB, cfg verbs.Config) *host {
 	t.Helper()
 	m, err := Open(cfg)
-	must(t, err)
+	must.Do(t, err)
 	t.Cleanup(func() {
 		if err := m.Close(); err != nil && !errors.Is(err, ErrClosed) && !errors.Is(err, ib.ENODEV) {
 			t.Errorf("close: %v", err)
@@ -103,21 +88,33 @@ func newUDPPair(t testing.TB) (a, b *host) {
 // at returns the host's address with a port.
 func (h *host) at(port uint16) netip.AddrPort { return netip.AddrPortFrom(h.addr, port) }
 
-// id returns a new ID with the host's event channel. It is impatient: its CM
-// waits are short.
+// id returns a new ID with the host's event channel.
 func (h *host) id(ps PortSpace) *ID {
 	h.t.Helper()
 	id, err := h.m.CreateID(h.ch, ps)
-	must(h.t, err)
+	must.Do(h.t, err)
+	return id
+}
+
+// typed returns a new ID of port space IB.
+func (h *host) typed(typ ib.QPType) *ID {
+	h.t.Helper()
+	id := h.id(IB)
+	must.Do(h.t, id.SetQPType(typ))
 	return id
 }
 
 // listener returns an ID that listens.
 func (h *host) listener(ps PortSpace, backlog int) *ID {
 	h.t.Helper()
-	id := h.id(ps)
-	must(h.t, id.BindAddr(h.at(port)))
-	must(h.t, id.Listen(backlog))
+	return h.listen(h.id(ps), backlog)
+}
+
+// listen lets an ID listen.
+func (h *host) listen(id *ID, backlog int) *ID {
+	h.t.Helper()
+	must.Do(h.t, id.BindAddr(h.at(port)))
+	must.Do(h.t, id.Listen(backlog))
 	return id
 }
 
@@ -152,11 +149,19 @@ func (h *host) resolved(ps PortSpace, to netip.AddrPort) *ID {
 // resolve resolves address and route of an ID, so that it may connect.
 func (h *host) resolve(id *ID, to netip.AddrPort) *ID {
 	h.t.Helper()
-	must(h.t, id.ResolveAddr(netip.AddrPort{}, to, time.Second))
+	must.Do(h.t, id.ResolveAddr(netip.AddrPort{}, to, time.Second))
 	h.take(EventAddrResolved)
-	must(h.t, id.ResolveRoute(time.Second))
+	must.Do(h.t, id.ResolveRoute(time.Second))
 	h.take(EventRouteResolved)
 	return id
+}
+
+// impatient returns an ID with a QP that may connect to a peer. Its CM waits are short.
+func (h *host) impatient(to *host, retries uint8) *ID {
+	h.t.Helper()
+	id := h.id(TCP)
+	impatient(h.t, id, retries)
+	return withQP(h.t, h.resolve(id, to.at(port)))
 }
 
 // small is a QP of the tests.
@@ -169,31 +174,54 @@ func small() *verbs.QPInitAttr {
 // withQP gives an ID a QP.
 func withQP(t testing.TB, id *ID) *ID {
 	t.Helper()
-	must(t, id.CreateQP(nil, small()))
+	must.Do(t, id.CreateQP(nil, small()))
 	return id
 }
 
 // connected is a connection between an ID of each of two hosts.
 type connected struct{ client, server, listener *ID }
 
-// connect connects IDs with QPs of a and b.
+// connect2 connects IDs with QPs of a and b.
 func connect2(t testing.TB, a, b *host) connected {
 	t.Helper()
 	l := b.listener(TCP, 0)
 	client := withQP(t, a.resolved(TCP, b.at(port)))
-	must(t, client.Connect(nil))
-	server := withQP(t, b.take(EventConnectRequest).ID)
-	must(t, server.Accept(nil))
+	server := established(t, a, b, client)
+	return connected{client, server, l}
+}
+
+// accepted connects an ID to b, which accepts it with a QP of its own.
+func accepted(t testing.TB, b *host, client *ID, p *ConnParam) (server *ID) {
+	t.Helper()
+	must.Do(t, client.Connect(p))
+	server = withQP(t, b.take(EventConnectRequest).ID)
+	must.Do(t, server.Accept(nil))
+	return server
+}
+
+// established connects an ID of a, which has a QP, to b, until both are ESTABLISHED.
+func established(t testing.TB, a, b *host, client *ID) (server *ID) {
+	t.Helper()
+	server = accepted(t, b, client, nil)
 	a.take(EventEstablished)
 	b.take(EventEstablished)
-	return connected{client, server, l}
+	return server
+}
+
+// part disconnects an ID of a, and then its peer, an ID of b.
+func part(t testing.TB, a *host, first *ID, b *host, second *ID) {
+	t.Helper()
+	must.Do(t, first.Disconnect())
+	b.take(EventDisconnected)
+	must.Do(t, second.Disconnect())
+	a.take(EventDisconnected)
 }
 
 // destroy destroys IDs.
 func destroy(t testing.TB, ids ...*ID) {
 	t.Helper()
 	for _, id := range ids {
-		must(t, id.Destroy())
+		must.Do(t, id.Destroy())
 	}
 }
 
@@ -203,7 +231,7 @@ func (h *host) conns() int {
 	h.t.Helper()
 	n := 0
 	d := h.m.devices[0]
-	must(h.t, d.do(func(clock.Instant) error {
+	must.Do(h.t, d.do(func(clock.Instant) error {
 		n = d.hca.CM().Conns()
 		return nil
 	}))

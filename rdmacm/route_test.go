@@ -7,6 +7,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/cm"
+	"github.com/softhca/softhca/internal/must"
 )
 
 var ownRoute = Route{FlowLabel: 0x12345, TrafficClass: 0x20, HopLimit: 7, SL: 2, MTU: ib.MTU512, Lifetime: 13}
@@ -15,7 +16,7 @@ var ownRoute = Route{FlowLabel: 0x12345, TrafficClass: 0x20, HopLimit: 7, SL: 2,
 func (h *host) addressed(ps PortSpace, to netip.AddrPort) *ID {
 	h.t.Helper()
 	id := h.id(ps)
-	must(h.t, id.ResolveAddr(netip.AddrPort{}, to, time.Second))
+	must.Do(h.t, id.ResolveAddr(netip.AddrPort{}, to, time.Second))
 	h.take(EventAddrResolved)
 	return id
 }
@@ -29,26 +30,22 @@ func TestC11_Route(t *testing.T) {
 	if r, ok := client.Route(); ok {
 		t.Errorf("an idle ID has the route %+v", r)
 	}
-	want(t, client.SetRoute(ownRoute), ib.EINVAL, "a route before the address")
+	must.Fail(t, client.SetRoute(ownRoute), ib.EINVAL, "a route before the address")
 	destroy(t, client)
 	client = a.addressed(TCP, b.at(port))
-	must(t, client.SetTOS(0x11)) // the route overrides it
-	must(t, client.SetRoute(ownRoute))
+	must.Do(t, client.SetTOS(0x11)) // the route overrides it
+	must.Do(t, client.SetRoute(ownRoute))
 	a.take(EventRouteResolved)
-	want(t, client.SetRoute(ownRoute), ib.EINVAL, "a second route")
+	must.Fail(t, client.SetRoute(ownRoute), ib.EINVAL, "a second route")
 	withQP(t, client)
-	must(t, client.Connect(nil))
-	server := withQP(t, b.take(EventConnectRequest).ID)
-	must(t, server.Accept(nil))
-	a.take(EventEstablished)
-	b.take(EventEstablished)
+	server := established(t, a, b, client)
 	for name, id := range map[string]*ID{"client": client, "server": server} {
 		ownRoute := ownRoute
 		if id == server {
 			ownRoute.HopLimit = cm.DefaultHopLimit // each side chooses its own
 		}
 		q, err := id.QP().Query()
-		must(t, err)
+		must.Do(t, err)
 		if v := q.AV; q.PathMTU != ownRoute.MTU || v.FlowLabel != ownRoute.FlowLabel || v.TrafficClass != ownRoute.TrafficClass || v.SL != ownRoute.SL || v.HopLimit != ownRoute.HopLimit {
 			t.Errorf("the %s's queue pair has MTU %v and the address vector %+v, want those of %+v", name, q.PathMTU, v, ownRoute)
 		}
@@ -70,12 +67,10 @@ func TestC9_Route(t *testing.T) {
 	a, b := newPair(t)
 	l := b.listener(UDP, 0)
 	client := a.addressed(UDP, b.at(port))
-	must(t, client.SetRoute(ownRoute))
+	must.Do(t, client.SetRoute(ownRoute))
 	a.take(EventRouteResolved)
 	withQP(t, client)
-	must(t, client.Connect(nil))
-	server := withQP(t, b.take(EventConnectRequest).ID)
-	must(t, server.Accept(nil))
+	server := accepted(t, b, client, nil)
 	if v := a.take(EventEstablished).UD.AH; v.FlowLabel != ownRoute.FlowLabel || v.TrafficClass != ownRoute.TrafficClass || v.HopLimit != ownRoute.HopLimit || v.SL != ownRoute.SL {
 		t.Errorf("the address vector is %+v, want that of %+v", v, ownRoute)
 	}
@@ -93,10 +88,10 @@ func TestC11_RouteRefused(t *testing.T) {
 	} {
 		r := ownRoute
 		change(&r)
-		want(t, id.SetRoute(r), ib.EINVAL, what)
+		must.Fail(t, id.SetRoute(r), ib.EINVAL, what)
 	}
 	a.quiet("no route")
-	must(t, id.ResolveRoute(time.Second))
+	must.Do(t, id.ResolveRoute(time.Second))
 	a.take(EventRouteResolved)
 	destroy(t, id)
 }

@@ -3,11 +3,9 @@ package rdmacm
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"maps"
 	"net/netip"
-	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -15,9 +13,9 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/golden"
+	"github.com/softhca/softhca/internal/must"
 )
-
-var rewrite = flag.Bool("rewrite", false, "rewrite golden files")
 
 // stage moves an ID of host a to a state; b is its peer.
 type stage struct {
@@ -30,32 +28,30 @@ var stages = []stage{
 	{"idle", func(a, b *host) *ID { return a.id(TCP) }},
 	{"bound", func(a, b *host) *ID {
 		id := a.id(TCP)
-		must(a.t, id.BindAddr(a.at(0)))
+		must.Do(a.t, id.BindAddr(a.at(0)))
 		return id
 	}},
 	{"bound to all", func(a, b *host) *ID {
 		id := a.id(TCP)
-		must(a.t, id.BindAddr(netip.AddrPortFrom(netip.IPv4Unspecified(), 0)))
+		must.Do(a.t, id.BindAddr(netip.AddrPortFrom(netip.IPv4Unspecified(), 0)))
 		return id
 	}},
 	{"address resolved", func(a, b *host) *ID {
 		id := a.id(TCP)
-		must(a.t, id.ResolveAddr(netip.AddrPort{}, b.at(port), 0))
+		must.Do(a.t, id.ResolveAddr(netip.AddrPort{}, b.at(port), 0))
 		a.take(EventAddrResolved)
 		return id
 	}},
 	{"route resolved", func(a, b *host) *ID { return withQP(a.t, a.resolved(TCP, b.at(port))) }},
 	{"asks", func(a, b *host) *ID {
 		id := withQP(a.t, a.resolved(TCP, b.at(port)))
-		must(a.t, id.Connect(nil))
+		must.Do(a.t, id.Connect(nil))
 		b.take(EventConnectRequest)
 		return id
 	}},
 	{"is answered", func(a, b *host) *ID {
 		id := a.resolved(TCP, b.at(port))
-		must(a.t, id.Connect(&ConnParam{QPN: 0x77}))
-		server := withQP(a.t, b.take(EventConnectRequest).ID)
-		must(a.t, server.Accept(nil))
+		accepted(a.t, b, id, &ConnParam{QPN: 0x77})
 		a.take(EventConnectResponse)
 		return id
 	}},
@@ -65,43 +61,35 @@ var stages = []stage{
 	}},
 	{"has accepted", func(a, b *host) *ID {
 		id, _ := askedBy(a, b)
-		must(a.t, id.Accept(nil))
+		must.Do(a.t, id.Accept(nil))
 		b.take(EventConnectResponse)
 		return id
 	}},
 	{"established", func(a, b *host) *ID {
-		id, client := askedBy(a, b)
-		must(a.t, id.Accept(nil))
-		b.take(EventConnectResponse)
-		must(a.t, client.Establish())
-		a.take(EventEstablished)
+		id, _ := connectedBy(a, b)
 		return id
 	}},
 	{"disconnected by the peer", func(a, b *host) *ID {
-		id, client := askedBy(a, b)
-		must(a.t, id.Accept(nil))
-		b.take(EventConnectResponse)
-		must(a.t, client.Establish())
-		a.take(EventEstablished)
-		must(a.t, client.Disconnect())
+		id, client := connectedBy(a, b)
+		must.Do(a.t, client.Disconnect())
 		a.take(EventDisconnected)
 		return id
 	}},
 	{"rejected", func(a, b *host) *ID {
 		id := withQP(a.t, a.resolved(TCP, b.at(port+1)))
-		must(a.t, id.Connect(nil))
+		must.Do(a.t, id.Connect(nil))
 		a.take(EventRejected)
 		return id
 	}},
 	{"listens", func(a, b *host) *ID {
 		id := a.id(TCP)
-		must(a.t, id.BindAddr(a.at(port+1)))
-		must(a.t, id.Listen(0))
+		must.Do(a.t, id.BindAddr(a.at(port+1)))
+		must.Do(a.t, id.Listen(0))
 		return id
 	}},
 	{"destroyed", func(a, b *host) *ID {
 		id := a.id(TCP)
-		must(a.t, id.Destroy())
+		must.Do(a.t, id.Destroy())
 		return id
 	}},
 }
@@ -109,8 +97,18 @@ var stages = []stage{
 // askedBy returns the ID of a request that b's client sends to a.
 func askedBy(a, b *host) (server, client *ID) {
 	client = b.resolved(TCP, a.at(port))
-	must(a.t, client.Connect(&ConnParam{QPN: 0x77}))
+	must.Do(a.t, client.Connect(&ConnParam{QPN: 0x77}))
 	return withQP(a.t, a.take(EventConnectRequest).ID), client
+}
+
+// connectedBy returns an ID of a that b's client has connected to.
+func connectedBy(a, b *host) (server, client *ID) {
+	server, client = askedBy(a, b)
+	must.Do(a.t, server.Accept(nil))
+	b.take(EventConnectResponse)
+	must.Do(a.t, client.Establish())
+	a.take(EventEstablished)
+	return server, client
 }
 
 // calls are all calls that a program can make on an ID.
@@ -179,8 +177,8 @@ func TestC11_States(t *testing.T) {
 				b.listener(TCP, 0)
 				got := answer(c.do(s.make(a, b), b.at(port)))
 				by[got] = append(by[got], s.name)
-				must(t, a.m.Close())
-				must(t, b.m.Close())
+				must.Do(t, a.m.Close())
+				must.Do(t, b.m.Close())
 			})
 		}
 		fmt.Fprintf(&out, "\n%s\n", c.name)
@@ -188,15 +186,7 @@ func TestC11_States(t *testing.T) {
 			fmt.Fprintf(&out, "  %-14s%s\n", got, strings.Join(by[got], ", "))
 		}
 	}
-	const golden = "testdata/states.golden"
-	if *rewrite {
-		must(t, os.WriteFile(golden, []byte(out.String()), 0o666))
-	}
-	text, err := os.ReadFile(golden)
-	must(t, err)
-	if string(text) != out.String() {
-		t.Errorf("calls in states have changed; see the difference after go test -rewrite:\n%s", out.String())
-	}
+	golden.Check(t, "testdata/states.golden", out.String())
 }
 
 // answer returns the name of an error number.

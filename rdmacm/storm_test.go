@@ -13,6 +13,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/device"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/verbs"
 )
 
@@ -286,7 +287,7 @@ func TestC11_Storm(t *testing.T) {
 		"adapter": func(s *storm) error { return s.hosts[0].m.Devices()[0].Close() },
 		"engine": func(s *storm) error {
 			err := device.Of(s.hosts[0].m.Devices()[0]).Do(func(clock.Instant) error { panic("broken") })
-			want(t, err, ib.EIO, "the end")
+			must.Fail(t, err, ib.EIO, "the end")
 			return nil
 		},
 	} {
@@ -344,7 +345,7 @@ func (h *stormHost) calm() {
 	}
 	if !isClosed(h.m.done) && live > 0 {
 		n, err := h.m.Devices()[0].Resources()
-		must(h.t, err)
+		must.Do(h.t, err)
 		n.CMIDs = 0 // in TIMEWAIT
 		if want := (verbs.Resources{PDs: n.PDs}); n != want || n.PDs > 1 {
 			h.t.Errorf("left: %+v", n)

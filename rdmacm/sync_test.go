@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // syncID returns an ID without an event channel.
 func (h *host) syncID(ps PortSpace) *ID {
 	h.t.Helper()
 	id, err := h.m.CreateID(nil, ps)
-	must(h.t, err)
+	must.Do(h.t, err)
 	return id
 }
 
@@ -22,8 +23,8 @@ func (h *host) syncID(ps PortSpace) *ID {
 func (h *host) syncClient(to netip.AddrPort) *ID {
 	h.t.Helper()
 	id := h.syncID(TCP)
-	must(h.t, id.ResolveAddr(netip.AddrPort{}, to, time.Second))
-	must(h.t, id.ResolveRoute(time.Second))
+	must.Do(h.t, id.ResolveAddr(netip.AddrPort{}, to, time.Second))
+	must.Do(h.t, id.ResolveRoute(time.Second))
 	return withQP(h.t, id)
 }
 
@@ -31,8 +32,8 @@ func (h *host) syncClient(to netip.AddrPort) *ID {
 func (h *host) syncListener() *ID {
 	h.t.Helper()
 	l := h.syncID(TCP)
-	must(h.t, l.BindAddr(h.at(port)))
-	must(h.t, l.Listen(0))
+	must.Do(h.t, l.BindAddr(h.at(port)))
+	must.Do(h.t, l.Listen(0))
 	return l
 }
 
@@ -54,24 +55,24 @@ func TestC11_Synchronous(t *testing.T) {
 				served <- err
 			}()
 			client := a.syncClient(b.at(port))
-			must(t, client.Connect(nil))
+			must.Do(t, client.Connect(nil))
 			if e := client.Event(); e.Type != EventEstablished || len(e.Param.PrivateData) != 196 {
 				t.Errorf("the event of Connect is %+v", e)
 			}
-			must(t, <-served)
+			must.Do(t, <-served)
 			server := <-accepted
 			if e := server.Event(); e.Type != EventEstablished || server.Context != "of the listener" {
 				t.Errorf("the event of Accept is %+v, the ID's context %v", e, server.Context)
 			}
 			message(t, client, server, "hello")
-			must(t, server.QP().PostRecv(recvNothing()))
+			must.Do(t, server.QP().PostRecv(recvNothing()))
 			go func() {
 				_, err := server.GetRecvComp(soon(t)) // the flush, when the client disconnects
 				served <- errors.Join(err, server.Disconnect(), server.Destroy())
 			}()
-			must(t, client.Disconnect())
-			must(t, client.Disconnect()) // no event follows, so it does not wait
-			must(t, <-served)
+			must.Do(t, client.Disconnect())
+			must.Do(t, client.Disconnect()) // no event follows, so it does not wait
+			must.Do(t, <-served)
 			destroy(t, client, l)
 		})
 	}
@@ -83,8 +84,8 @@ func TestC11_Synchronous(t *testing.T) {
 func TestC3_C4_C5_SynchronousLosses(t *testing.T) {
 	eachLoss(t, func(t *testing.T, a, b *host) {
 		l := b.syncID(TCP)
-		must(t, l.BindAddr(b.at(port)))
-		must(t, l.Listen(0))
+		must.Do(t, l.BindAddr(b.at(port)))
+		must.Do(t, l.Listen(0))
 		accepted := make(chan *ID, 1)
 		served := make(chan error, 1)
 		go func() {
@@ -97,16 +98,16 @@ func TestC3_C4_C5_SynchronousLosses(t *testing.T) {
 		}()
 		client := a.syncID(TCP)
 		impatient(t, client, 15)
-		must(t, client.ResolveAddr(netip.AddrPort{}, b.at(port), time.Second))
-		must(t, client.ResolveRoute(time.Second))
-		must(t, withQP(t, client).Connect(nil))
-		must(t, <-served)
+		must.Do(t, client.ResolveAddr(netip.AddrPort{}, b.at(port), time.Second))
+		must.Do(t, client.ResolveRoute(time.Second))
+		must.Do(t, withQP(t, client).Connect(nil))
+		must.Do(t, <-served)
 		server := <-accepted
 		message(t, client, server, "hello")
 		message(t, server, client, "hello")
 		go func() { served <- server.Disconnect() }()
-		must(t, client.Disconnect())
-		must(t, <-served)
+		must.Do(t, client.Disconnect())
+		must.Do(t, <-served)
 		destroy(t, client, server, l)
 	}, "REQ", "REP", "RTU", "DREQ", "DREP?", "SEND", "ACK") // two DREQs may cross, without a DREP
 }
@@ -116,7 +117,7 @@ func TestC11_SynchronousErrors(t *testing.T) {
 	a, b := newPair(t)
 	client := a.syncClient(b.at(port))
 	err := client.Connect(nil)
-	want(t, err, ib.ECONNREFUSED, "Connect where nobody listens")
+	must.Fail(t, err, ib.ECONNREFUSED, "Connect where nobody listens")
 	var why *RejectError
 	if !errors.As(err, &why) || why.Reason != 8 || len(why.PrivateData) != 148 {
 		t.Errorf("Connect without a listener: %v", err)
@@ -131,22 +132,22 @@ func TestC11_SynchronousErrors(t *testing.T) {
 		}
 	}()
 	client = a.syncClient(b.at(port))
-	want(t, client.Connect(nil), ib.ECONNREFUSED, "Connect to who rejects")
+	must.Fail(t, client.Connect(nil), ib.ECONNREFUSED, "Connect to who rejects")
 	destroy(t, client)
 
 	client = a.syncID(TCP)
-	want(t, client.ResolveAddr(netip.AddrPort{}, netip.MustParseAddrPort("10.0.0.9:0"), 0), nil, "resolve")
+	must.Fail(t, client.ResolveAddr(netip.AddrPort{}, netip.MustParseAddrPort("10.0.0.9:0"), 0), nil, "resolve")
 	destroy(t, client)
 
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	_, err = l.GetRequest(ctx)
-	want(t, err, context.Canceled, "GetRequest with a context that has ended")
+	must.Fail(t, err, context.Canceled, "GetRequest with a context that has ended")
 	destroy(t, l)
 
 	other := b.listener(TCP, 0)
 	_, err = other.GetRequest(soon(t))
-	want(t, err, ib.EINVAL, "GetRequest of a listener with a channel")
+	must.Fail(t, err, ib.EINVAL, "GetRequest of a listener with a channel")
 	destroy(t, other)
 }
 
@@ -159,15 +160,15 @@ func TestC11_SynchronousDestroy(t *testing.T) {
 	got := make(chan error, 1)
 	go func() { got <- client.Connect(nil) }()
 	server, err := l.GetRequest(soon(t))
-	must(t, err)
+	must.Do(t, err)
 	destroy(t, client)
-	want(t, <-got, ib.EINVAL, "Connect when the ID is destroyed")
+	must.Fail(t, <-got, ib.EINVAL, "Connect when the ID is destroyed")
 	go func() {
 		_, err := l.GetRequest(soon(t))
 		got <- err
 	}()
 	destroy(t, server, l)
-	want(t, <-got, ib.EINVAL, "GetRequest when the listener is destroyed")
+	must.Fail(t, <-got, ib.EINVAL, "GetRequest when the listener is destroyed")
 }
 
 // TestC11_SynchronousEarlyEnd checks that Accept fails if the client ends before RTU.
@@ -175,15 +176,15 @@ func TestC11_SynchronousEarlyEnd(t *testing.T) {
 	a, b := newPair(t)
 	l := b.syncListener()
 	client := a.resolved(TCP, b.at(port))
-	must(t, client.Connect(&ConnParam{QPN: 0x77}))
+	must.Do(t, client.Connect(&ConnParam{QPN: 0x77}))
 	server, err := l.GetRequest(soon(t))
-	must(t, err)
+	must.Do(t, err)
 	got := make(chan error, 1)
 	withQP(t, server)
 	go func() { got <- server.Accept(nil) }()
 	a.take(EventConnectResponse)
-	must(t, client.Reject(nil))
-	want(t, <-got, ib.ECONNREFUSED, "Accept of a client that rejects the answer")
+	must.Do(t, client.Reject(nil))
+	must.Fail(t, <-got, ib.ECONNREFUSED, "Accept of a client that rejects the answer")
 	destroy(t, client, server, l)
 }
 
@@ -196,14 +197,14 @@ func TestC11_GetRequestRacing(t *testing.T) {
 	var events []*Event
 	for i := range ib.QPN(2) {
 		client := a.resolved(TCP, b.at(port))
-		must(t, client.Connect(&ConnParam{QPN: 0x77 + i}))
+		must.Do(t, client.Connect(&ConnParam{QPN: 0x77 + i}))
 		clients = append(clients, client)
 		e, err := l.inbox.next(soon(t))
-		must(t, err)
+		must.Do(t, err)
 		events = append(events, e)
 	}
 	for _, e := range events {
-		must(t, e.ID.inbox.adopt(e))
+		must.Do(t, e.ID.inbox.adopt(e))
 		servers = append(servers, e.ID)
 	}
 	destroy(t, servers...)

@@ -111,41 +111,28 @@ func checkBuilt(t *testing.T, in Packet, buf []byte, size int) {
 	}
 }
 
+// copyUnless copies a header that a packet does not have, if nothing has written to it.
+func copyUnless[H comparable](has Headers, p *H, from H) {
+	var zero H
+	if has == 0 && *p == zero {
+		*p = from
+	}
+}
+
 // copyAbsent copies the headers that the opcode of p lacks, after a check
 // that Parse left them alone.
 func copyAbsent(p, from *Packet) {
-	var zero Packet
 	h := p.Info.Headers
-	if h&HasRDETH == 0 && p.RDETH == zero.RDETH {
-		p.RDETH = from.RDETH
-	}
-	if h&HasDETH == 0 && p.DETH == zero.DETH {
-		p.DETH = from.DETH
-	}
-	if h&HasXRCETH == 0 && p.XRCETH == zero.XRCETH {
-		p.XRCETH = from.XRCETH
-	}
-	if h&HasFETH == 0 && p.FETH == zero.FETH {
-		p.FETH = from.FETH
-	}
-	if h&HasRETH == 0 && p.RETH == zero.RETH {
-		p.RETH = from.RETH
-	}
-	if h&HasAtomicETH == 0 && p.AtomicETH == zero.AtomicETH {
-		p.AtomicETH = from.AtomicETH
-	}
-	if h&HasAETH == 0 && p.AETH == zero.AETH {
-		p.AETH = from.AETH
-	}
-	if h&HasAtomicAckETH == 0 && p.AtomicAck == 0 {
-		p.AtomicAck = from.AtomicAck
-	}
-	if h&HasImmDt == 0 && p.Imm == 0 {
-		p.Imm = from.Imm
-	}
-	if h&HasIETH == 0 && p.InvRKey == 0 {
-		p.InvRKey = from.InvRKey
-	}
+	copyUnless(h&HasRDETH, &p.RDETH, from.RDETH)
+	copyUnless(h&HasDETH, &p.DETH, from.DETH)
+	copyUnless(h&HasXRCETH, &p.XRCETH, from.XRCETH)
+	copyUnless(h&HasFETH, &p.FETH, from.FETH)
+	copyUnless(h&HasRETH, &p.RETH, from.RETH)
+	copyUnless(h&HasAtomicETH, &p.AtomicETH, from.AtomicETH)
+	copyUnless(h&HasAETH, &p.AETH, from.AETH)
+	copyUnless(h&HasAtomicAckETH, &p.AtomicAck, from.AtomicAck)
+	copyUnless(h&HasImmDt, &p.Imm, from.Imm)
+	copyUnless(h&HasIETH, &p.InvRKey, from.InvRKey)
 }
 
 func TestBuildInPlace(t *testing.T) {

@@ -5,15 +5,5 @@ import "testing"
 func TestRETH(t *testing.T) {
 	wire := [16]byte{1, 2, 3, 4, 5, 6, 7, 8, 0x11, 0x12, 0x13, 0x14, 0x21, 0x22, 0x23, 0x24}
 	want := RETH{VA: 0x0102030405060708, RKey: 0x11121314, Length: 0x21222324}
-	var got RETH
-	got.decode(&wire)
-	if got != want {
-		t.Errorf("decode reads %+v from the wire, want %+v", got, want)
-	}
-	keepsEveryBit(t, func(b *[16]byte) {
-		var h RETH
-		h.decode(b)
-		*b = [16]byte{}
-		h.put(b)
-	})
+	exact(t, wire, want)
 }

@@ -5,15 +5,5 @@ import "testing"
 func TestXRCETH(t *testing.T) {
 	wire := [4]byte{0x12, 0x34, 0x56, 0x78}
 	want := XRCETH{Resv: 0x12, SRQN: 0x345678}
-	var got XRCETH
-	got.decode(&wire)
-	if got != want {
-		t.Errorf("decode reads %+v from the wire, want %+v", got, want)
-	}
-	keepsEveryBit(t, func(b *[4]byte) {
-		var h XRCETH
-		h.decode(b)
-		*b = [4]byte{}
-		h.put(b)
-	})
+	exact(t, wire, want)
 }

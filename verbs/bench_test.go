@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // benchWrite keeps depth WRITEs of n bytes outstanding over UDP on the
@@ -31,7 +32,7 @@ func benchWrite(b *testing.B, n, depth, list int) {
 	posted, done := 0, 0
 	for done < b.N {
 		for posted < b.N && posted-done <= depth-list {
-			must(b, x.qp.PostSend(wrs...))
+			must.Do(b, x.qp.PostSend(wrs...))
 			posted += list
 		}
 		k := poll(b, x.cq, wcs)
@@ -60,14 +61,14 @@ func BenchmarkArmPollSleep(b *testing.B) {
 	y := newEndpoint(b, Config{Addr: "127.0.82.2"}, ib.RC)
 	connect(b, x, y, nil)
 	for _, e := range []*endpoint{x, y} {
-		must(b, e.qp.PostRecv(RecvWR{SGList: []SGE{e.mr.SGE(64, 64)}}))
+		must.Do(b, e.qp.PostRecv(RecvWR{SGList: []SGE{e.mr.SGE(64, 64)}}))
 	}
 	echoed := make(chan error, 1)
 	b.ReportAllocs()
 	b.ResetTimer()
 	go func() { echoed <- y.turns(b.N, false) }()
-	must(b, x.turns(b.N, true))
-	must(b, <-echoed)
+	must.Do(b, x.turns(b.N, true))
+	must.Do(b, <-echoed)
 }
 
 // turns alternately sends and receives n messages, and sleeps in between. One receive
@@ -133,7 +134,7 @@ func BenchmarkLatencyBesidePaced(b *testing.B) {
 	px, py := x.sibling(b, ib.RC), y.sibling(b, ib.RC)
 	connect(b, x, y, nil)
 	connect(b, px, py, nil)
-	must(b, px.qp.ModifyRateLimit(RateLimit{Rate: kbps}))
+	must.Do(b, px.qp.ModifyRateLimit(RateLimit{Rate: kbps}))
 	large := SendWR{Opcode: ib.WRRDMAWrite, SGList: []SGE{px.mr.SGE(0, 64<<10)}, RemoteAddr: py.mr.Addr(), RKey: py.mr.RKey()}
 	small := SendWR{Opcode: ib.WRRDMAWrite, SGList: []SGE{x.mr.SGE(0, 8)}, RemoteAddr: y.mr.Addr(), RKey: y.mr.RKey()}
 	wcs := make([]WC, 16)
@@ -143,13 +144,13 @@ func BenchmarkLatencyBesidePaced(b *testing.B) {
 	for i := range max(b.N, 2*turn) {
 		work := i/turn%2 == 1
 		for ; work && busy < depth; busy++ {
-			must(b, px.qp.PostSend(large))
+			must.Do(b, px.qp.PostSend(large))
 		}
 		for !work && busy > 0 {
 			busy -= poll(b, px.cq, wcs)
 		}
 		start := time.Now()
-		must(b, x.qp.PostSend(small))
+		must.Do(b, x.qp.PostSend(small))
 		for poll(b, x.cq, wcs[:1]) == 0 {
 		}
 		trip := time.Since(start)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // next returns the next CQ of a completion channel.
@@ -38,19 +39,18 @@ func silent(t *testing.T, ch *CompChannel, why string) {
 // has its completion.
 func deliver(t *testing.T, a, b *endpoint, flags ib.SendFlags) {
 	t.Helper()
-	must(t, b.qp.PostRecv(b.recv(1, 0, 8)))
+	must.Do(t, b.qp.PostRecv(b.recv(1, 0, 8)))
 	wr := a.send(2, 8)
 	wr.Flags = flags
-	must(t, a.qp.PostSend(wr))
+	must.Do(t, a.qp.PostSend(wr))
 	a.wait(t, 1) // acknowledged: b's completion and its event precede the ACK
 }
 
 func TestChannelAnyCompletion(t *testing.T) {
-	a, b := newPair(t, ib.RC)
-	connect(t, a, b, nil)
+	a, b := newConnected(t, ib.RC)
 	deliver(t, a, b, 0)
 	silent(t, b.ch, "the CQ was not armed")
-	must(t, b.cq.ReqNotify(false))
+	must.Do(t, b.cq.ReqNotify(false))
 	silent(t, b.ch, "what waits before the arming raises none")
 	deliver(t, a, b, 0)
 	if q := next(t, b.ch); q != b.cq {
@@ -62,24 +62,23 @@ func TestChannelAnyCompletion(t *testing.T) {
 }
 
 func TestChannelSolicitedOnly(t *testing.T) {
-	a, b := newPair(t, ib.RC)
-	connect(t, a, b, nil)
-	must(t, b.cq.ReqNotify(true))
+	a, b := newConnected(t, ib.RC)
+	must.Do(t, b.cq.ReqNotify(true))
 	deliver(t, a, b, 0)
 	silent(t, b.ch, "the message was not solicited")
 	deliver(t, a, b, ib.SendSolicited)
 	next(t, b.ch)
 
-	must(t, b.cq.ReqNotify(true))
-	must(t, b.qp.PostRecv(b.recv(9, 0, 8)))
+	must.Do(t, b.cq.ReqNotify(true))
+	must.Do(t, b.qp.PostRecv(b.recv(9, 0, 8)))
 	b.move(t, ib.ERR)
 	if next(t, b.ch) != b.cq {
 		t.Error("the event of a completion in error names another CQ")
 	}
 
-	must(t, a.cq.ReqNotify(false))
-	must(t, a.cq.ReqNotify(true)) // does not weaken the arming for any completion
-	must(t, a.qp.PostSend(a.write(3, 0, b)))
+	must.Do(t, a.cq.ReqNotify(false))
+	must.Do(t, a.cq.ReqNotify(true)) // does not weaken the arming for any completion
+	must.Do(t, a.qp.PostSend(a.write(3, 0, b)))
 	a.move(t, ib.ERR) // completes it in any case
 	next(t, a.ch)
 }
@@ -87,18 +86,15 @@ func TestChannelSolicitedOnly(t *testing.T) {
 // TestChannelArmThenPoll waits, arms and polls until the CQ is empty, the order that
 // loses no completion. The receiver sleeps between messages.
 func TestChannelArmThenPoll(t *testing.T) {
-	for _, where := range []string{"in process", "udp"} {
+	for where, network := range networks {
 		t.Run(where, func(t *testing.T) {
-			a, b := newPair(t, ib.RC)
-			if where == "udp" {
-				a, b = newEndpoint(t, Config{Addr: loopback()}, ib.RC), newEndpoint(t, Config{Addr: loopback()}, ib.RC)
-			}
+			a, b := network(t, ib.RC)
 			connect(t, a, b, nil)
 			const n = 500
 			for i := range uint64(64) {
-				must(t, b.qp.PostRecv(b.recv(i, 0, 8)))
+				must.Do(t, b.qp.PostRecv(b.recv(i, 0, 8)))
 			}
-			must(t, b.cq.ReqNotify(false))
+			must.Do(t, b.cq.ReqNotify(false))
 			go func() {
 				for i := range uint64(n) {
 					postUntilTaken(t, a.qp, a.send(i, 8))
@@ -109,11 +105,11 @@ func TestChannelArmThenPoll(t *testing.T) {
 			}()
 			for received := 0; received < n; {
 				q := next(t, b.ch)
-				must(t, q.ReqNotify(false))
+				must.Do(t, q.ReqNotify(false))
 				wcs := make([]WC, 5)
 				for k := poll(t, q, wcs); k > 0; k = poll(t, q, wcs) {
 					for range k {
-						must(t, b.qp.PostRecv(b.recv(0, 0, 8)))
+						must.Do(t, b.qp.PostRecv(b.recv(0, 0, 8)))
 					}
 					received += k
 				}
@@ -130,20 +126,20 @@ func TestChannelOfManyCQs(t *testing.T) {
 	qs := make(map[*CQ]*QP)
 	for range manyCQs {
 		cq, err := a.ctx.CreateCQ(4, ch)
-		must(t, err)
+		must.Do(t, err)
 		init := a.init(ib.RC)
 		init.Cap = QPCap{MaxRecvWR: 4}
 		init.SendCQ, init.RecvCQ = cq, cq
 		q, err := a.pd.CreateQP(init)
-		must(t, err)
-		must(t, q.Modify(&QPAttr{State: ib.ERR}, ib.AttrState)) // flushes what is posted
+		must.Do(t, err)
+		must.Do(t, q.Modify(&QPAttr{State: ib.ERR}, ib.AttrState)) // flushes what is posted
 		qs[cq] = q
 	}
 	_, err := a.ctx.CreateCQ(4, ch)
-	want(t, err, ErrInsufficientResources, "one CQ more than a channel has")
+	must.Fail(t, err, ErrInsufficientResources, "one CQ more than a channel has")
 	for cq, q := range qs {
-		must(t, cq.ReqNotify(false))
-		must(t, q.PostRecv(RecvWR{}))
+		must.Do(t, cq.ReqNotify(false))
+		must.Do(t, q.PostRecv(RecvWR{}))
 	}
 	other := make(chan struct{}) // never ready: the select must not hang on it
 	for range manyCQs {
@@ -152,8 +148,8 @@ func TestChannelOfManyCQs(t *testing.T) {
 			if qs[cq] == nil {
 				t.Fatal("an event of an unknown CQ, or a second one")
 			}
-			must(t, qs[cq].Destroy())
-			must(t, cq.Destroy())
+			must.Do(t, qs[cq].Destroy())
+			must.Do(t, cq.Destroy())
 			delete(qs, cq)
 		case <-other:
 		case <-time.After(waitLimit):
@@ -161,7 +157,7 @@ func TestChannelOfManyCQs(t *testing.T) {
 		}
 	}
 	_, err = a.ctx.CreateCQ(4, ch)
-	must(t, err) // there is room in the channel again
+	must.Do(t, err) // there is room in the channel again
 }
 
 // TestChannelForgetsNobody raises more events of one CQ than the channel holds,
@@ -174,16 +170,16 @@ func TestChannelForgetsNobody(t *testing.T) {
 	for i := range qs {
 		var err error
 		cqs[i], err = a.ctx.CreateCQ(4, ch)
-		must(t, err)
+		must.Do(t, err)
 		init := a.init(ib.RC)
 		init.SendCQ, init.RecvCQ = cqs[i], cqs[i]
 		qs[i], err = a.pd.CreateQP(init)
-		must(t, err)
-		must(t, qs[i].Modify(&QPAttr{State: ib.ERR}, ib.AttrState))
+		must.Do(t, err)
+		must.Do(t, qs[i].Modify(&QPAttr{State: ib.ERR}, ib.AttrState))
 	}
 	raise := func(i int) {
-		must(t, cqs[i].ReqNotify(false))
-		must(t, qs[i].PostRecv(RecvWR{}))
+		must.Do(t, cqs[i].ReqNotify(false))
+		must.Do(t, qs[i].PostRecv(RecvWR{}))
 		(&endpoint{ctx: a.ctx, cq: cqs[i], qp: qs[i]}).take(t, 1)
 	}
 	for range 3 * manyCQs {
@@ -197,11 +193,11 @@ func TestChannelForgetsNobody(t *testing.T) {
 func TestReqNotifyRefuses(t *testing.T) {
 	a, _ := newPair(t, ib.RC)
 	q, err := a.ctx.CreateCQ(4, nil)
-	must(t, err)
-	want(t, q.ReqNotify(false), syscall.EINVAL, "arm a CQ without channel")
-	must(t, q.Destroy())
-	want(t, q.ReqNotify(false), ErrInvalidCQ, "arm a CQ that is gone")
-	want(t, q.Resize(8), ErrInvalidCQ, "resize a CQ that is gone")
+	must.Do(t, err)
+	must.Fail(t, q.ReqNotify(false), syscall.EINVAL, "arm a CQ without channel")
+	must.Do(t, q.Destroy())
+	must.Fail(t, q.ReqNotify(false), ErrInvalidCQ, "arm a CQ that is gone")
+	must.Fail(t, q.Resize(8), ErrInvalidCQ, "resize a CQ that is gone")
 }
 
 // TestSmallChannel creates a channel for one CQ. A second CQ is refused, and no
@@ -210,25 +206,25 @@ func TestSmallChannel(t *testing.T) {
 	a, b := newPair(t, ib.RC)
 	ch := NewCompChannel(1)
 	cq, err := a.ctx.CreateCQ(4, ch)
-	must(t, err)
+	must.Do(t, err)
 	_, err = a.ctx.CreateCQ(4, ch)
-	want(t, err, ErrInsufficientResources, "a second CQ")
+	must.Fail(t, err, ErrInsufficientResources, "a second CQ")
 	for range 10 {
 		cq.wake()
 	}
 	if next(t, ch) != cq {
 		t.Error("the event is of another CQ")
 	}
-	must(t, cq.Destroy())
+	must.Do(t, cq.Destroy())
 	other, err := a.ctx.CreateCQ(4, ch)
-	must(t, err)
+	must.Do(t, err)
 	other.wake()
 	other.wake()
 	for next(t, ch) != other {
 	}
-	must(t, other.Destroy())
-	must(t, a.ctx.Close())
-	must(t, b.ctx.Close())
+	must.Do(t, other.Destroy())
+	must.Do(t, a.ctx.Close())
+	must.Do(t, b.ctx.Close())
 }
 
 // TestEndOfTheAdapterWakes closes adapters, or lets them fail, while programs sleep
@@ -251,13 +247,13 @@ func TestEndOfTheAdapterWakes(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			a, _ := newPair(t, ib.RC)
 			other, err := a.ctx.CreateCQ(4, NewCompChannel(1))
-			must(t, err)
-			must(t, a.qp.Modify(&QPAttr{State: ib.ERR}, ib.AttrState))
-			must(t, a.qp.PostRecv(RecvWR{WRID: 7}))
+			must.Do(t, err)
+			must.Do(t, a.qp.Modify(&QPAttr{State: ib.ERR}, ib.AttrState))
+			must.Do(t, a.qp.PostRecv(RecvWR{WRID: 7}))
 			for _, q := range []*CQ{a.cq, other} {
-				must(t, q.ReqNotify(false))
+				must.Do(t, q.ReqNotify(false))
 			}
-			must(t, c.end(a))
+			must.Do(t, c.end(a))
 			for _, q := range []*CQ{a.cq, other} {
 				if next(t, q.channel) != q {
 					t.Error("the event is of another CQ")
@@ -270,7 +266,7 @@ func TestEndOfTheAdapterWakes(t *testing.T) {
 					}
 					n, err = q.Poll(wc)
 				}
-				want(t, err, c.want, "poll of an empty CQ of an adapter that has ended")
+				must.Fail(t, err, c.want, "poll of an empty CQ of an adapter that has ended")
 				if n != 0 {
 					t.Errorf("%d completions with an error", n)
 				}
@@ -290,24 +286,24 @@ func TestChannelOfTwoAdapters(t *testing.T) {
 	for range 20 {
 		ch := NewCompChannel(2)
 		own, err := a.ctx.CreateCQ(1, ch)
-		must(t, err)
+		must.Do(t, err)
 		slept := make(chan *CQ)
 		go func() {
 			q, _ := ch.Get(ctx) // nil: no event came
 			slept <- q
 		}()
 		other, err := b.ctx.CreateCQ(1, ch)
-		must(t, err)
+		must.Do(t, err)
 		qp, err := b.pd.CreateQP(&QPInitAttr{Type: ib.UD, SendCQ: other, RecvCQ: other, Cap: QPCap{MaxRecvWR: 1}})
-		must(t, err)
-		must(t, other.ReqNotify(false))
-		must(t, qp.Modify(&QPAttr{State: ib.ERR}, ib.AttrState))
-		must(t, qp.PostRecv(RecvWR{})) // is flushed
+		must.Do(t, err)
+		must.Do(t, other.ReqNotify(false))
+		must.Do(t, qp.Modify(&QPAttr{State: ib.ERR}, ib.AttrState))
+		must.Do(t, qp.PostRecv(RecvWR{})) // is flushed
 		if q := <-slept; q != other {
 			t.Fatal("the sleeper in the channel of two adapters was not woken")
 		}
-		must(t, qp.Destroy())
-		must(t, other.Destroy())
-		must(t, own.Destroy())
+		must.Do(t, qp.Destroy())
+		must.Do(t, other.Destroy())
+		must.Do(t, own.Destroy())
 	}
 }

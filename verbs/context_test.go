@@ -7,12 +7,13 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 )
 
 func TestV1_QueryDeviceAndPort(t *testing.T) {
 	a := newEndpoint(t, Config{Addr: "10.0.0.1,fd00::1", Network: NewNetwork()}, ib.RC)
 	d, err := a.ctx.QueryDevice()
-	must(t, err)
+	must.Do(t, err)
 	if d.MaxQP < 10000 || d.MaxQPWR < 16 || d.MaxSGE < 1 || d.MaxCQE < 1 || d.MaxPD < 1 || d.MaxMsgSize != 1<<31 || d.PhysPortCnt != 1 {
 		t.Errorf("device attributes %+v", d)
 	}
@@ -20,7 +21,7 @@ func TestV1_QueryDeviceAndPort(t *testing.T) {
 		t.Errorf("the device reports wrong capabilities: %+v", d)
 	}
 	p, err := a.ctx.QueryPort()
-	must(t, err)
+	must.Do(t, err)
 	if p.State != ib.PortActive || p.ActiveMTU != ib.MTU4096 || p.GIDTblLen != 2 || p.PKeyTblLen != 1 || p.Transport != "pipe" {
 		t.Errorf("port attributes %+v", p)
 	}
@@ -42,11 +43,11 @@ func TestV1_QueryDeviceAndPort(t *testing.T) {
 func TestV1_OpenErrors(t *testing.T) {
 	used := loopback()
 	ctx, err := Open(Config{Addr: used})
-	must(t, err)
+	must.Do(t, err)
 	n := NewNetwork()
 	other, err := Open(Config{Addr: "10.0.0.1", Network: n})
-	must(t, err)
-	defer func() { must(t, other.Close()) }()
+	must.Do(t, err)
+	defer func() { must.Do(t, other.Close()) }()
 	for _, c := range []struct {
 		what string
 		cfg  Config
@@ -66,22 +67,22 @@ func TestV1_OpenErrors(t *testing.T) {
 		ctx, err := Open(c.cfg)
 		if err == nil {
 			t.Errorf("%s: opened", c.what)
-			must(t, ctx.Close())
+			must.Do(t, ctx.Close())
 			continue
 		}
-		want(t, err, c.want, c.what)
+		must.Fail(t, err, c.want, c.what)
 		if !strings.Contains(err.Error(), c.text) {
 			t.Errorf("%s: the error %q does not name %q", c.what, err, c.text)
 		}
 		_, described := Describe(c.cfg)
-		want(t, described, c.want, "describe "+c.what)
+		must.Fail(t, described, c.want, "describe "+c.what)
 	}
-	must(t, ctx.Close())
+	must.Do(t, ctx.Close())
 	ctx, err = Open(Config{Addr: used})
 	if err != nil {
 		t.Fatalf("Close did not make the address free: %v", err)
 	}
-	must(t, ctx.Close())
+	must.Do(t, ctx.Close())
 }
 
 func TestSeedRepeats(t *testing.T) {
@@ -107,52 +108,52 @@ func TestSeedRepeats(t *testing.T) {
 func TestV2_DeallocInUse(t *testing.T) {
 	e := newEndpoint(t, Config{Addr: "10.0.0.1", Network: NewNetwork()}, ib.RC)
 	pd, err := e.ctx.AllocPD()
-	must(t, err)
+	must.Do(t, err)
 	mr, err := pd.RegMR(make([]byte, 64), ib.AccessLocalWrite)
-	must(t, err)
+	must.Do(t, err)
 	ah, err := pd.CreateAH(e.attrs(e).AV)
-	must(t, err)
+	must.Do(t, err)
 	srq, err := pd.CreateSRQ(&SRQInitAttr{MaxWR: 4, MaxSGE: 1})
-	must(t, err)
+	must.Do(t, err)
 	qp, err := pd.CreateQP(e.init(ib.UD))
-	must(t, err)
+	must.Do(t, err)
 	for _, o := range []struct {
 		name string
 		end  func() error
 	}{{"MR", mr.Dereg}, {"AH", ah.Destroy}, {"SRQ", srq.Destroy}, {"QP", qp.Destroy}} {
-		want(t, pd.Dealloc(), syscall.EBUSY, "deallocate a PD that holds a "+o.name)
-		want(t, pd.Dealloc(), ErrBusy, "deallocate a PD that holds a "+o.name)
-		must(t, o.end())
+		must.Fail(t, pd.Dealloc(), syscall.EBUSY, "deallocate a PD that holds a "+o.name)
+		must.Fail(t, pd.Dealloc(), ErrBusy, "deallocate a PD that holds a "+o.name)
+		must.Do(t, o.end())
 		if err := o.end(); err == nil {
 			t.Errorf("the %s ended twice", o.name)
 		}
 	}
-	must(t, pd.Dealloc())
-	want(t, pd.Dealloc(), ErrInvalidPD, "deallocate a PD again")
+	must.Do(t, pd.Dealloc())
+	must.Fail(t, pd.Dealloc(), ErrInvalidPD, "deallocate a PD again")
 	_, err = pd.RegMR(make([]byte, 8), 0)
-	want(t, err, ErrInvalidPD, "register in a PD that is gone")
+	must.Fail(t, err, ErrInvalidPD, "register in a PD that is gone")
 	_, err = pd.CreateAH(e.attrs(e).AV)
-	want(t, err, ErrInvalidPD, "AH in a PD that is gone")
+	must.Fail(t, err, ErrInvalidPD, "AH in a PD that is gone")
 	_, err = pd.CreateSRQ(&SRQInitAttr{MaxWR: 1, MaxSGE: 1})
-	want(t, err, ErrInvalidPD, "SRQ in a PD that is gone")
-	want(t, e.mr.ReregPD(pd), ErrInvalidPD, "move an MR to a PD that is gone")
+	must.Fail(t, err, ErrInvalidPD, "SRQ in a PD that is gone")
+	must.Fail(t, e.mr.ReregPD(pd), ErrInvalidPD, "move an MR to a PD that is gone")
 }
 
 func TestV2_PDsRunOut(t *testing.T) {
 	ctx, err := Open(Config{Addr: "10.0.0.1", Network: NewNetwork()})
-	must(t, err)
-	defer func() { must(t, ctx.Close()) }()
+	must.Do(t, err)
+	defer func() { must.Do(t, ctx.Close()) }()
 	d, err := ctx.QueryDevice()
-	must(t, err)
+	must.Do(t, err)
 	pds := make([]*PD, d.MaxPD)
 	for i := range pds {
 		pds[i], err = ctx.AllocPD()
-		must(t, err)
+		must.Do(t, err)
 	}
 	_, err = ctx.AllocPD()
-	want(t, err, ErrInsufficientResources, "one PD more than max_pd")
-	want(t, err, syscall.ENOMEM, "one PD more than max_pd")
-	must(t, pds[17].Dealloc())
+	must.Fail(t, err, ErrInsufficientResources, "one PD more than max_pd")
+	must.Fail(t, err, syscall.ENOMEM, "one PD more than max_pd")
+	must.Do(t, pds[17].Dealloc())
 	_, err = ctx.AllocPD()
-	must(t, err)
+	must.Do(t, err)
 }

@@ -6,22 +6,23 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 )
 
 func TestV3_OneCQOrTwo(t *testing.T) {
 	a, b := newPair(t, ib.RC)
 	sends, err := a.ctx.CreateCQ(4, nil)
-	must(t, err)
+	must.Do(t, err)
 	init := a.init(ib.RC)
 	init.SendCQ = sends
 	two := *a
 	two.qp, err = a.pd.CreateQP(init)
-	must(t, err)
+	must.Do(t, err)
 	connect(t, &two, b, nil)
-	must(t, two.qp.PostRecv(a.recv(2, 0, 100)))
-	must(t, b.qp.PostRecv(b.recv(3, 0, 100)))
-	must(t, two.qp.PostSend(a.send(1, 10)))
-	must(t, b.qp.PostSend(b.send(4, 10)))
+	must.Do(t, two.qp.PostRecv(a.recv(2, 0, 100)))
+	must.Do(t, b.qp.PostRecv(b.recv(3, 0, 100)))
+	must.Do(t, two.qp.PostSend(a.send(1, 10)))
+	must.Do(t, b.qp.PostSend(b.send(4, 10)))
 	b.wait(t, 2)
 	if wc := two.wait(t, 1)[0]; wc.WRID != 2 || wc.Opcode != ib.WCRecv {
 		t.Errorf("the receive CQ has %+v, want the receive", wc)
@@ -32,10 +33,10 @@ func TestV3_OneCQOrTwo(t *testing.T) {
 	}
 	s.quiet(t, "send CQ")
 	two.quiet(t, "receive CQ")
-	want(t, sends.Destroy(), ErrBusy, "destroy the send CQ of a QP")
-	must(t, two.qp.Destroy())
-	must(t, sends.Destroy())
-	want(t, sends.Destroy(), ErrInvalidCQ, "destroy a CQ again")
+	must.Fail(t, sends.Destroy(), ErrBusy, "destroy the send CQ of a QP")
+	must.Do(t, two.qp.Destroy())
+	must.Do(t, sends.Destroy())
+	must.Fail(t, sends.Destroy(), ErrInvalidCQ, "destroy a CQ again")
 }
 
 func TestV3_SharedCQ(t *testing.T) {
@@ -43,12 +44,12 @@ func TestV3_SharedCQ(t *testing.T) {
 	a2, b2 := *a, b.sibling(t, ib.RC)
 	var err error
 	a2.qp, err = a.pd.CreateQP(a.init(ib.RC))
-	must(t, err)
+	must.Do(t, err)
 	connect(t, a, b, nil)
 	connect(t, &a2, b2, nil)
 	for i := range uint64(5) {
-		must(t, a.qp.PostSend(a.write(i, 8, b)))
-		must(t, a2.qp.PostSend(a.write(i, 8, b2)))
+		must.Do(t, a.qp.PostSend(a.write(i, 8, b)))
+		must.Do(t, a2.qp.PostSend(a.write(i, 8, b2)))
 	}
 	next := map[ib.QPN]uint64{}
 	for _, wc := range a.wait(t, 10) {
@@ -60,29 +61,28 @@ func TestV3_SharedCQ(t *testing.T) {
 	if next[a.qp.QPN()] != 5 || next[a2.qp.QPN()] != 5 {
 		t.Errorf("completions by QP: %v, want 5 of each", next)
 	}
-	want(t, a.cq.Destroy(), syscall.EBUSY, "destroy a CQ that two QPs share")
+	must.Fail(t, a.cq.Destroy(), syscall.EBUSY, "destroy a CQ that two QPs share")
 }
 
 func TestV3_ResizeKeepsEntries(t *testing.T) {
-	a, b := newPair(t, ib.RC)
-	connect(t, a, b, nil)
+	a, b := newConnected(t, ib.RC)
 	const n = 20
 	for i := range uint64(n) {
-		must(t, b.qp.PostRecv(b.recv(i, 0, 8)))
-		must(t, a.qp.PostSend(a.send(i, 8)))
+		must.Do(t, b.qp.PostRecv(b.recv(i, 0, 8)))
+		must.Do(t, a.qp.PostSend(a.send(i, 8)))
 	}
 	a.wait(t, n) // acknowledged: the peer has its n completions
 	seen := b.wait(t, 3)
-	want(t, b.cq.Resize(8), syscall.EINVAL, "resize to less than what waits")
-	want(t, b.cq.Resize(0), syscall.EINVAL, "resize to nothing")
-	want(t, b.cq.Resize(-1), syscall.EINVAL, "resize to a negative size")
-	want(t, b.cq.Resize(1<<30), syscall.EINVAL, "resize to more than the adapter takes")
-	must(t, b.cq.Resize(32))
+	must.Fail(t, b.cq.Resize(8), syscall.EINVAL, "resize to less than what waits")
+	must.Fail(t, b.cq.Resize(0), syscall.EINVAL, "resize to nothing")
+	must.Fail(t, b.cq.Resize(-1), syscall.EINVAL, "resize to a negative size")
+	must.Fail(t, b.cq.Resize(1<<30), syscall.EINVAL, "resize to more than the adapter takes")
+	must.Do(t, b.cq.Resize(32))
 	if b.cq.Cap() < 32 {
 		t.Errorf("the CQ has %d entries after a resize to 32", b.cq.Cap())
 	}
 	seen = append(seen, b.wait(t, 5)...)
-	must(t, b.cq.Resize(1000))
+	must.Do(t, b.cq.Resize(1000))
 	seen = append(seen, b.wait(t, n-8)...)
 	for i, wc := range seen {
 		if wc.WRID != uint64(i) {
@@ -91,7 +91,7 @@ func TestV3_ResizeKeepsEntries(t *testing.T) {
 	}
 	for _, n := range []int{0, -1, 1 << 30} {
 		_, err := a.ctx.CreateCQ(n, nil)
-		want(t, err, syscall.EINVAL, "create a CQ of a size that is none")
+		must.Fail(t, err, syscall.EINVAL, "create a CQ of a size that is none")
 	}
 }
 
@@ -101,14 +101,14 @@ func TestV4_SignallingChosenPerRequest(t *testing.T) {
 	init.SQSig = ib.SigPerWR
 	var err error
 	a.qp, err = a.pd.CreateQP(init)
-	must(t, err)
+	must.Do(t, err)
 	connect(t, a, b, nil)
 	for i := range uint64(9) {
 		wr := a.write(i, 8, b)
 		if i%3 == 2 {
 			wr.Flags = ib.SendSignaled
 		}
-		must(t, a.qp.PostSend(wr))
+		must.Do(t, a.qp.PostSend(wr))
 	}
 	for i, wc := range a.wait(t, 3) {
 		if wc.WRID != uint64(i*3+2) {
@@ -117,7 +117,7 @@ func TestV4_SignallingChosenPerRequest(t *testing.T) {
 	}
 	bad := a.write(99, 8, b)
 	bad.RKey ^= 0x5500
-	must(t, a.qp.PostSend(bad))
+	must.Do(t, a.qp.PostSend(bad))
 	if wc := a.take(t, 1)[0]; wc.WRID != 99 || wc.Status != ib.WCRemAccessErr {
 		t.Errorf("an unsignalled request that fails completed with %+v", wc)
 	}
@@ -134,7 +134,7 @@ func TestV5_ActualSizes(t *testing.T) {
 		init := e.init(ib.RC)
 		init.Cap = asked
 		q, err := e.pd.CreateQP(init)
-		must(t, err)
+		must.Do(t, err)
 		c := init.Cap
 		if c.MaxSendWR < asked.MaxSendWR || c.MaxRecvWR < asked.MaxRecvWR || c.MaxSendSGE < asked.MaxSendSGE ||
 			c.MaxRecvSGE < asked.MaxRecvSGE || c.MaxInlineData < asked.MaxInlineData {
@@ -156,7 +156,7 @@ func TestV5_ActualSizes(t *testing.T) {
 				t.Fatalf("receive %d of %d: %v", i, c.MaxRecvWR, err)
 			}
 		}
-		want(t, q.PostRecv(RecvWR{}), syscall.ENOMEM, "one receive more than the actual size")
+		must.Fail(t, q.PostRecv(RecvWR{}), syscall.ENOMEM, "one receive more than the actual size")
 	}
 }
 
@@ -176,31 +176,31 @@ func only(t *testing.T, err error, name string, errno syscall.Errno) {
 			t.Errorf("%v: is %q: %v, want only %q", err, n, errors.Is(err, e), name)
 		}
 	}
-	want(t, err, errno, name)
+	must.Fail(t, err, errno, name)
 }
 
 func TestV6_CreationErrors(t *testing.T) {
 	e := newEndpoint(t, Config{Addr: "10.0.0.1", Network: NewNetwork()}, ib.RC)
 	foreign := newEndpoint(t, Config{Addr: "10.0.0.1", Network: NewNetwork()}, ib.RC)
 	deadPD, err := e.ctx.AllocPD()
-	must(t, err)
-	must(t, deadPD.Dealloc())
+	must.Do(t, err)
+	must.Do(t, deadPD.Dealloc())
 	deadCQ, err := e.ctx.CreateCQ(1, nil)
-	must(t, err)
-	must(t, deadCQ.Destroy())
+	must.Do(t, err)
+	must.Do(t, deadCQ.Destroy())
 	srq := func(pd *PD) *SRQ {
 		s, err := pd.CreateSRQ(&SRQInitAttr{MaxWR: 1, MaxSGE: 1})
-		must(t, err)
+		must.Do(t, err)
 		return s
 	}
 	otherPD, err := e.ctx.AllocPD()
-	must(t, err)
+	must.Do(t, err)
 	deadSRQ, foreignSRQ, otherSRQ := srq(e.pd), srq(foreign.pd), srq(otherPD)
-	must(t, deadSRQ.Destroy())
+	must.Do(t, deadSRQ.Destroy())
 	closed := newEndpoint(t, Config{Addr: "10.0.0.2", Network: NewNetwork()}, ib.RC)
-	must(t, closed.ctx.Close())
+	must.Do(t, closed.ctx.Close())
 	d, err := e.ctx.QueryDevice()
-	must(t, err)
+	must.Do(t, err)
 	for _, c := range []struct {
 		what  string
 		pd    *PD
@@ -244,21 +244,21 @@ func TestV6_CreationErrors(t *testing.T) {
 		})
 	}
 	_, err = e.pd.CreateQP(nil)
-	want(t, err, syscall.EINVAL, "create a QP of nothing")
-	must(t, otherSRQ.Destroy())
-	must(t, otherPD.Dealloc()) // refused calls use no objects
+	must.Fail(t, err, syscall.EINVAL, "create a QP of nothing")
+	must.Do(t, otherSRQ.Destroy())
+	must.Do(t, otherPD.Dealloc()) // refused calls use no objects
 }
 
 // TestV6_QPsRunOut creates as many QPs as the adapter holds.
 func TestV6_QPsRunOut(t *testing.T) {
 	e := newEndpoint(t, Config{Addr: "10.0.0.1", Network: NewNetwork()}, ib.RC)
 	d, err := e.ctx.QueryDevice()
-	must(t, err)
+	must.Do(t, err)
 	init := &QPInitAttr{Type: ib.UC, SendCQ: e.cq, RecvCQ: e.cq}
 	seen := make(map[ib.QPN]bool, d.MaxQP)
 	for range d.MaxQP - 1 { // the endpoint has one
 		q, err := e.pd.CreateQP(init)
-		must(t, err)
+		must.Do(t, err)
 		if seen[q.QPN()] || q.QPN() == e.qp.QPN() {
 			t.Fatalf("QPN %v twice", q.QPN())
 		}
@@ -266,7 +266,7 @@ func TestV6_QPsRunOut(t *testing.T) {
 	}
 	_, err = e.pd.CreateQP(init)
 	only(t, err, "insufficient resources", syscall.ENOMEM)
-	must(t, e.qp.Destroy())
+	must.Do(t, e.qp.Destroy())
 	_, err = e.pd.CreateQP(init)
-	must(t, err)
+	must.Do(t, err)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fabric/sandbox"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // TestDevicesAreAsOpened opens each adapter of the list: it has the GIDs and the
@@ -17,14 +18,14 @@ func TestDevicesAreAsOpened(t *testing.T) {
 	}
 	sandbox.Tap(t, "tap0", netip.MustParsePrefix("fd00::1/64"), netip.MustParsePrefix("10.7.0.1/24"))
 	list, err := Devices()
-	must(t, err)
+	must.Do(t, err)
 	byName := map[string]DeviceInfo{}
 	for _, d := range list {
 		byName[d.Name] = d
 		ctx, err := Open(Config{Addr: d.Name})
-		must(t, err)
+		must.Do(t, err)
 		port, err := ctx.QueryPort()
-		must(t, err)
+		must.Do(t, err)
 		if port.ActiveMTU != d.ActiveMTU || port.GIDTblLen != len(d.GIDs) {
 			t.Errorf("%s has path MTU %v and %d GIDs, the list says %v and %v", d.Name, port.ActiveMTU, port.GIDTblLen, d.ActiveMTU, d.GIDs)
 		}
@@ -33,7 +34,7 @@ func TestDevicesAreAsOpened(t *testing.T) {
 				t.Errorf("%s: GID %d is %v, the list says %v", d.Name, i, got, g)
 			}
 		}
-		must(t, ctx.Close())
+		must.Do(t, ctx.Close())
 	}
 	if len(list) != 2 || !byName["lo"].Loopback || byName["lo"].ActiveMTU != ib.MTU4096 {
 		t.Errorf("the list is %+v, want lo and tap0", list)

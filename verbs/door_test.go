@@ -5,6 +5,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/device"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // TestDoor checks the internal objects that package rdmacm gets from a context and a
@@ -14,7 +15,7 @@ func TestDoor(t *testing.T) {
 	if device.Of(a.ctx) == nil || device.QPOf(a.qp) != a.qp.obj.QP || device.Of(b.ctx) == device.Of(a.ctx) {
 		t.Error("the door leads to another object")
 	}
-	must(t, a.qp.Destroy())
+	must.Do(t, a.qp.Destroy())
 	if device.QPOf(a.qp) != nil {
 		t.Error("a QP that is destroyed has an engine")
 	}
@@ -27,7 +28,7 @@ func TestDoorShares(t *testing.T) {
 	var again Context
 	device.Share(&again, device.Of(a.ctx))
 	want, err := a.ctx.QueryDevice()
-	must(t, err)
+	must.Do(t, err)
 	if got, err := again.QueryDevice(); err != nil || got != want || device.Of(&again) != device.Of(a.ctx) {
 		t.Errorf("a context of the same device has %+v, %v, not %+v", got, err, want)
 	}

@@ -2,7 +2,6 @@ package verbs
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -11,26 +10,11 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // waitLimit bounds every wait for something that must happen.
 const waitLimit = time.Minute
-
-// must ends the test on an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// want fails the test unless err is target.
-func want(t testing.TB, err, target error, what string) {
-	t.Helper()
-	if !errors.Is(err, target) {
-		t.Errorf("%s: error %v, want one that is %v", what, err, target)
-	}
-}
 
 // manyCQs share the completion channel of an endpoint.
 const manyCQs = 1024
@@ -39,7 +23,7 @@ const manyCQs = 1024
 func poll(t testing.TB, q *CQ, out []WC) int {
 	t.Helper()
 	n, err := q.Poll(out)
-	must(t, err)
+	must.Do(t, err)
 	return n
 }
 
@@ -57,7 +41,7 @@ type endpoint struct {
 func newEndpoint(t testing.TB, cfg Config, typ ib.QPType) *endpoint {
 	t.Helper()
 	ctx, err := Open(cfg)
-	must(t, err)
+	must.Do(t, err)
 	t.Cleanup(func() { _ = ctx.Close() }) // the test may have closed it
 	e := &endpoint{ctx: ctx}
 	e.fill(t, typ)
@@ -77,13 +61,13 @@ func (e *endpoint) fill(t testing.TB, typ ib.QPType) {
 	var err error
 	e.ch = NewCompChannel(manyCQs)
 	e.pd, err = e.ctx.AllocPD()
-	must(t, err)
+	must.Do(t, err)
 	e.cq, err = e.ctx.CreateCQ(2048, e.ch)
-	must(t, err)
+	must.Do(t, err)
 	e.mr, err = e.pd.RegMR(make([]byte, 4<<20), ib.AccessLocalWrite|ib.AccessRemote)
-	must(t, err)
+	must.Do(t, err)
 	e.qp, err = e.pd.CreateQP(e.init(typ))
-	must(t, err)
+	must.Do(t, err)
 }
 
 // init returns the attributes with which the endpoint's QP is created.
@@ -111,6 +95,15 @@ func newPair(t testing.TB, typ ib.QPType) (a, b *endpoint) {
 	return newEndpoint(t, Config{Addr: "10.0.0.1", Network: n}, typ),
 		newEndpoint(t, Config{Addr: "10.0.0.2", Network: n}, typ)
 }
+
+// newUDPPair returns two endpoints on UDP sockets, not connected.
+func newUDPPair(t testing.TB, typ ib.QPType) (a, b *endpoint) {
+	t.Helper()
+	return newEndpoint(t, Config{Addr: loopback()}, typ), newEndpoint(t, Config{Addr: loopback()}, typ)
+}
+
+// networks are those on which tests with many threads run.
+var networks = map[string]func(testing.TB, ib.QPType) (a, b *endpoint){"in process": newPair, "udp": newUDPPair}
 
 // testQKey is the Q_Key of the UD QPs of the tests.
 const testQKey = 0x1234
@@ -155,14 +148,14 @@ func (e *endpoint) walk(t testing.TB, attr QPAttr, to ib.QPState) {
 			return
 		}
 		attr.State = s.to
-		must(t, e.qp.Modify(&attr, s.mask|ib.AttrState))
+		must.Do(t, e.qp.Modify(&attr, s.mask|ib.AttrState))
 	}
 }
 
 // move moves e's QP to a state that needs no attributes.
 func (e *endpoint) move(t testing.TB, to ib.QPState) {
 	t.Helper()
-	must(t, e.qp.Modify(&QPAttr{State: to}, ib.AttrState))
+	must.Do(t, e.qp.Modify(&QPAttr{State: to}, ib.AttrState))
 }
 
 // connect walks both QPs to RTS. change, if not nil, alters the attributes
@@ -176,6 +169,14 @@ func connect(t testing.TB, a, b *endpoint, change func(*QPAttr)) {
 		}
 		p[0].walk(t, attr, ib.RTS)
 	}
+}
+
+// newConnected returns two endpoints on a network in memory, whose QPs are in RTS.
+func newConnected(t testing.TB, typ ib.QPType) (a, b *endpoint) {
+	t.Helper()
+	a, b = newPair(t, typ)
+	connect(t, a, b, nil)
+	return a, b
 }
 
 // take polls n completions of any status, failing the test after a generous
@@ -220,14 +221,14 @@ func (e *endpoint) quiet(t testing.TB, why string) {
 func (e *endpoint) settle(t testing.TB) {
 	t.Helper()
 	_, err := e.ctx.Counters()
-	must(t, err)
+	must.Do(t, err)
 }
 
 // counter returns a counter of the adapter by name.
 func (e *endpoint) counter(t testing.TB, name string) uint64 {
 	t.Helper()
 	all, err := e.ctx.Counters()
-	must(t, err)
+	must.Do(t, err)
 	for _, c := range all {
 		if c.Name == name {
 			return c.Value
@@ -257,7 +258,7 @@ func (e *endpoint) event(t testing.TB) AsyncEvent {
 	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
 	defer cancel()
 	ev, err := e.ctx.GetAsyncEvent(ctx)
-	must(t, err)
+	must.Do(t, err)
 	return ev
 }
 

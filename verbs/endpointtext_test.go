@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // TestEndpointAsText writes endpoints as text and as JSON, and reads them again.
@@ -18,18 +19,18 @@ func TestEndpointAsText(t *testing.T) {
 	} {
 		e := Endpoint{QPN: 0x2a, PSN: ib.NewPSN(0x5a3c01), GID: ib.GIDFromAddr(netip.MustParseAddr(addr))}
 		b, err := json.Marshal(map[string]Endpoint{"peer": e})
-		must(t, err)
+		must.Do(t, err)
 		if got := string(b); got != `{"peer":"`+want+`"}` {
 			t.Errorf("an endpoint is %s in JSON, want %s", got, want)
 		}
 		var read map[string]Endpoint
-		must(t, json.Unmarshal(b, &read))
+		must.Do(t, json.Unmarshal(b, &read))
 		if read["peer"] != e {
 			t.Errorf("%s is read as %v", b, read["peer"])
 		}
 	}
 	var e Endpoint
-	must(t, e.UnmarshalText([]byte("  gid=::ffff:10.0.0.1\tpsn=7 qpn=42\n")))
+	must.Do(t, e.UnmarshalText([]byte("  gid=::ffff:10.0.0.1\tpsn=7 qpn=42\n")))
 	if got := e.String(); got != "qpn=0x00002a psn=0x000007 gid=10.0.0.1" {
 		t.Errorf("numbers in another order are read as %q", got)
 	}
@@ -51,7 +52,7 @@ func TestEndpointRefusesGarbage(t *testing.T) {
 	} {
 		e := Endpoint{QPN: 9}
 		err := e.UnmarshalText([]byte(text))
-		want(t, err, syscall.EINVAL, text)
+		must.Fail(t, err, syscall.EINVAL, text)
 		if err != nil && !strings.Contains(err.Error(), says) || e != (Endpoint{QPN: 9}) {
 			t.Errorf("%q: error %v, want it to say %q; the endpoint is %v", text, err, says, e)
 		}
@@ -63,25 +64,25 @@ func TestEndpointsConnect(t *testing.T) {
 	a, b := newPair(t, ib.RC)
 	text := func(e *endpoint, psn uint32) (own Endpoint, said []byte) {
 		own, err := e.qp.Endpoint(ib.NewPSN(psn), 0)
-		must(t, err)
+		must.Do(t, err)
 		said, err = own.MarshalText()
-		must(t, err)
+		must.Do(t, err)
 		return own, said
 	}
 	ofA, fromA := text(a, 0xfffffe)
 	ofB, fromB := text(b, 77)
 	attr := QPAttr{AccessFlags: ib.AccessRemote, PathMTU: ib.MTU1024, Timeout: 19, RetryCnt: 7, RNRRetry: 7}
 	var peer Endpoint
-	must(t, peer.UnmarshalText(fromB))
-	must(t, a.qp.ModifyToRTS(ofA.Connected(peer, attr)))
-	must(t, peer.UnmarshalText(fromA))
-	must(t, b.qp.ModifyToRTS(ofB.Connected(peer, attr)))
+	must.Do(t, peer.UnmarshalText(fromB))
+	must.Do(t, a.qp.ModifyToRTS(ofA.Connected(peer, attr)))
+	must.Do(t, peer.UnmarshalText(fromA))
+	must.Do(t, b.qp.ModifyToRTS(ofB.Connected(peer, attr)))
 	deliver(t, a, b, 0)
 	deliver(t, b, a, 0)
 
 	_, err := a.qp.Endpoint(ib.NewPSN(0), 99)
-	want(t, err, syscall.EINVAL, "an entry of the GID table that is empty")
-	must(t, a.qp.Destroy())
+	must.Fail(t, err, syscall.EINVAL, "an entry of the GID table that is empty")
+	must.Do(t, a.qp.Destroy())
 	_, err = a.qp.Endpoint(ib.NewPSN(0), 0)
-	want(t, err, syscall.EINVAL, "a queue pair that is destroyed")
+	must.Fail(t, err, syscall.EINVAL, "a queue pair that is destroyed")
 }

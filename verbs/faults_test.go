@@ -12,6 +12,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fault"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // newFaultyPair returns two endpoints with fault rules on a network in memory.
@@ -101,13 +102,13 @@ func (c *faultCase) run(t *testing.T) {
 	for i := range a.mr.Bytes()[:size] {
 		a.mr.Bytes()[i] = byte(i * 7 >> 3)
 	}
-	must(t, b.qp.PostRecv(b.recv(9, 0, size)))
+	must.Do(t, b.qp.PostRecv(b.recv(9, 0, size)))
 	begin := time.Now()
 	wr := a.write(1, size, b)
 	if c.send {
 		wr = a.send(1, size)
 	}
-	must(t, a.qp.PostSend(wr))
+	must.Do(t, a.qp.PostSend(wr))
 	wc := a.take(t, 1)[0]
 	if wc.Status != c.status {
 		t.Fatalf("it ends with %v, want %v", wc.Status, c.status)
@@ -152,7 +153,7 @@ func TestRefusedPeer(t *testing.T) {
 	} {
 		a, b := newFaultyPair(t, ib.RC, "", rule)
 		connect(t, a, b, brief)
-		must(t, a.qp.PostSend(a.write(1, 64, b)))
+		must.Do(t, a.qp.PostSend(a.write(1, 64, b)))
 		a.take(t, 1)
 		if ev := b.event(t); ev.Type != want || ev.QP != b.qp {
 			t.Errorf("%s: B has the event %v, want %v", rule, ev, want)
@@ -220,7 +221,7 @@ func TestFailEveryVerb(t *testing.T) {
 			rule := "fail errno=ENOSPC every=2 op=" + v
 			e := newEndpoint(t, Config{Addr: "10.0.0.1", Network: NewNetwork(), Faults: Faults{Rules: rule}}, ib.RC)
 			srq, err := e.pd.CreateSRQ(&SRQInitAttr{MaxWR: 4, MaxSGE: 1})
-			must(t, err)
+			must.Do(t, err)
 			e.walk(t, e.attrs(e), ib.INIT)
 			failed := 0
 			for range 4 {
@@ -254,7 +255,7 @@ func TestFailInTheMiddle(t *testing.T) {
 	if wcs := a.wait(t, 2); wcs[0].WRID != 10 || wcs[1].WRID != 11 {
 		t.Errorf("completed are %v", wcs)
 	}
-	must(t, a.qp.PostSend(wrs[2:]...))
+	must.Do(t, a.qp.PostSend(wrs[2:]...))
 	a.wait(t, 2)
 }
 
@@ -263,19 +264,19 @@ func TestFailInTheMiddle(t *testing.T) {
 func TestSeedAndSources(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "rules.txt")
-	must(t, os.WriteFile(name, []byte("# slow\ndelay 1ms\n"), 0o600))
+	must.Do(t, os.WriteFile(name, []byte("# slow\ndelay 1ms\n"), 0o600))
 	bad := filepath.Join(dir, "bad.txt")
-	must(t, os.WriteFile(bad, []byte("drop\ndrop nht=1\n"), 0o600))
+	must.Do(t, os.WriteFile(bad, []byte("drop\ndrop nht=1\n"), 0o600))
 	open := func(o ...Option) (*Context, error) {
 		return Open(Config{Addr: "10.0.0.1", Network: NewNetwork()}, o...)
 	}
 	stats := func(c *Context, err error) string {
-		must(t, err)
+		must.Do(t, err)
 		var rules []string
 		for _, s := range c.FaultStats() {
 			rules = append(rules, s.Rule)
 		}
-		must(t, c.Close())
+		must.Do(t, c.Close())
 		return strings.Join(rules, "; ")
 	}
 	t.Setenv(FaultsEnv, "@"+name)
@@ -284,11 +285,11 @@ func TestSeedAndSources(t *testing.T) {
 		t.Errorf("the rules are %q", got)
 	}
 	c, err := open()
-	must(t, err)
+	must.Do(t, err)
 	if c.FaultSeed() != 77 {
 		t.Errorf("the seed of the environment became %d", c.FaultSeed())
 	}
-	must(t, c.Close())
+	must.Do(t, c.Close())
 	for _, v := range []struct{ rules, seed, want string }{
 		{"dorp", "", FaultsEnv + ": unknown fault"}, {"@" + bad, "", bad + ": line 2: drop has no \"nht\""},
 		{"@" + dir + "/none", "", "no such file"}, {"drop", "many", FaultsSeedEnv},
@@ -304,7 +305,7 @@ func TestSeedAndSources(t *testing.T) {
 	if c, err = open(); err != nil || c.FaultSeed() == 0 {
 		t.Errorf("without a seed: %v, %v", c.FaultSeed(), err)
 	}
-	must(t, c.Close())
+	must.Do(t, c.Close())
 }
 
 // TestSameSeedSameFaults sends datagrams, which are never retransmitted: with one seed
@@ -316,11 +317,11 @@ func TestSameSeedSameFaults(t *testing.T) {
 		b := newEndpoint(t, Config{Addr: "10.0.0.2", Network: n}, ib.UC)
 		connect(t, a, b, brief)
 		for i := range uint64(200) {
-			must(t, a.qp.PostSend(a.write(i, 8, b)))
+			must.Do(t, a.qp.PostSend(a.write(i, 8, b)))
 		}
 		a.wait(t, 200)
 		_, err := a.qp.Query() // returns after the last datagram was sent
-		must(t, err)
+		must.Do(t, err)
 		return a.ctx.FaultStats()[0].Applied
 	}
 	one, two := lost(5), lost(5)
@@ -343,13 +344,13 @@ func TestFaultTrace(t *testing.T) {
 	a := newEndpoint(t, Config{Addr: "10.0.0.1", Network: n, Trace: tracer, Faults: Faults{Rules: rules}}, ib.RC)
 	b := newEndpoint(t, Config{Addr: "10.0.0.2", Network: n, Trace: tracer, Faults: Faults{Rules: "nak SEQUENCE nth=1"}}, ib.RC)
 	connect(t, a, b, brief)
-	must(t, a.qp.PostSend(a.write(1, 8, b)))
+	must.Do(t, a.qp.PostSend(a.write(1, 8, b)))
 	a.wait(t, 1)
 	if a.qp.PostSend(a.write(2, 8, b)) == nil {
 		t.Error("the second post works")
 	}
 	_, err := a.qp.Query()
-	must(t, err)
+	must.Do(t, err)
 	got := map[string]bool{}
 	for range 4 {
 		got[<-seen] = true
@@ -371,7 +372,7 @@ func TestPostsStayOffTheHeap(t *testing.T) {
 		a, b := newFaultyPair(t, ib.RC, rules, "")
 		connect(t, a, b, brief)
 		n := testing.AllocsPerRun(5, func() {
-			must(t, a.qp.PostRecv(RecvWR{SGList: []SGE{a.mr.SGE(0, 8)}}))
+			must.Do(t, a.qp.PostRecv(RecvWR{SGList: []SGE{a.mr.SGE(0, 8)}}))
 		})
 		if n != 0 {
 			t.Errorf("%q: posting a receive allocates %v times", rules, n)

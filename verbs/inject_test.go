@@ -9,15 +9,16 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fault"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // TestForceERR moves a QP to ERR at its third work request, which is flushed.
 func TestForceERR(t *testing.T) {
 	a, b := newFaultyPair(t, ib.RC, "qp to=ERR nth=3", "")
 	connect(t, a, b, brief)
-	must(t, a.qp.PostSend(a.write(1, 8, b), a.write(2, 8, b)))
+	must.Do(t, a.qp.PostSend(a.write(1, 8, b), a.write(2, 8, b)))
 	a.wait(t, 2)
-	must(t, a.qp.PostSend(a.write(3, 8, b), a.write(4, 8, b)))
+	must.Do(t, a.qp.PostSend(a.write(3, 8, b), a.write(4, 8, b)))
 	for i, wc := range a.take(t, 2) {
 		if wc.WRID != uint64(3+i) || wc.Status != ib.WCWRFlushErr {
 			t.Errorf("completion %d is %+v", i, wc)
@@ -33,19 +34,19 @@ func TestForceERR(t *testing.T) {
 func TestForceSQE(t *testing.T) {
 	a, b := newFaultyPair(t, ib.UC, "qp to=SQE nth=2", "")
 	connect(t, a, b, brief)
-	must(t, a.qp.PostSend(a.write(1, 8, b)))
+	must.Do(t, a.qp.PostSend(a.write(1, 8, b)))
 	a.wait(t, 1)
-	must(t, a.qp.PostSend(a.write(2, 8, b)))
+	must.Do(t, a.qp.PostSend(a.write(2, 8, b)))
 	if wc := a.take(t, 1)[0]; wc.WRID != 2 || wc.Status != ib.WCWRFlushErr || a.qp.State() != ib.SQE {
 		t.Errorf("in %v the completion is %+v", a.qp.State(), wc)
 	}
 	a.move(t, ib.RTS)
-	must(t, a.qp.PostSend(a.write(3, 8, b)))
+	must.Do(t, a.qp.PostSend(a.write(3, 8, b)))
 	a.wait(t, 1)
 
 	c, d := newFaultyPair(t, ib.RC, "qp to=SQE", "")
 	connect(t, c, d, brief)
-	must(t, c.qp.PostSend(c.write(1, 8, d)))
+	must.Do(t, c.qp.PostSend(c.write(1, 8, d)))
 	c.wait(t, 1)
 	if s := c.ctx.FaultStats()[0]; s.Matched != 1 || s.Applied != 0 {
 		t.Errorf("of an RC QP the rule says %+v", s)
@@ -59,10 +60,10 @@ func TestFillCQ(t *testing.T) {
 		a, b := newFaultyPair(t, ib.RC, rule, "")
 		connect(t, a, b, brief)
 		if !strings.Contains(rule, "after") {
-			must(t, a.qp.PostSend(a.write(1, 8, b)))
+			must.Do(t, a.qp.PostSend(a.write(1, 8, b)))
 			a.wait(t, 1)
-			must(t, a.qp.PostRecv(a.recv(2, 0, 8)))
-			must(t, a.qp.PostSend(a.write(3, 8, b)))
+			must.Do(t, a.qp.PostRecv(a.recv(2, 0, 8)))
+			must.Do(t, a.qp.PostSend(a.write(3, 8, b)))
 		}
 		if ev := a.event(t); ev.Type != ib.EventCQErr || ev.CQ != a.cq {
 			t.Errorf("%s: the first event is %v", rule, ev)
@@ -85,14 +86,14 @@ func TestRaiseEveryEvent(t *testing.T) {
 				t.Parallel()
 				a, b := newFaultyPair(t, ib.UC, rule, "")
 				srq, err := a.pd.CreateSRQ(&SRQInitAttr{MaxWR: 4, MaxSGE: 1})
-				must(t, err)
+				must.Do(t, err)
 				attr := a.init(ib.UC)
 				attr.SRQ, attr.Cap.MaxRecvWR, attr.Cap.MaxRecvSGE = srq, 0, 0
-				must(t, a.qp.Destroy())
+				must.Do(t, a.qp.Destroy())
 				a.qp, err = a.pd.CreateQP(attr)
-				must(t, err)
+				must.Do(t, err)
 				connect(t, a, b, brief)
-				must(t, a.qp.PostSend(a.write(1, 8, b), a.write(2, 8, b)))
+				must.Do(t, a.qp.PostSend(a.write(1, 8, b), a.write(2, 8, b)))
 				a.wait(t, 2)
 				checkRaised(t, a, srq, e)
 			})
@@ -187,13 +188,13 @@ func TestEveryExampleActs(t *testing.T) {
 			t.Parallel()
 			n := NewNetwork()
 			ctx, err := Open(Config{Addr: "10.0.0.1", Network: n}, WithFaults(act.Example(), 3))
-			must(t, err)
-			t.Cleanup(func() { must(t, ctx.Close()) })
+			must.Do(t, err)
+			t.Cleanup(func() { must.Do(t, ctx.Close()) })
 			acted := func() bool { return ctx.FaultStats()[0].Applied > 0 }
 			a := &endpoint{ctx: ctx}
 			if act == fault.Fail {
 				pd, err := ctx.AllocPD()
-				must(t, err)
+				must.Do(t, err)
 				if _, err := pd.RegMR(make([]byte, 8), 0); err == nil || !acted() {
 					t.Errorf("RegMR works: %v", ctx.FaultStats())
 				}
@@ -255,15 +256,15 @@ func TestInjectWithoutEffect(t *testing.T) {
 			causes = append(causes, r.Cause)
 		}
 	}}, WithFaults("qp to=SQE op=ModifyQP", 1))
-	must(t, err)
+	must.Do(t, err)
 	pd, err := ctx.AllocPD()
-	must(t, err)
+	must.Do(t, err)
 	cq, err := ctx.CreateCQ(4, nil)
-	must(t, err)
+	must.Do(t, err)
 	q, err := pd.CreateQP(&QPInitAttr{Type: ib.RC, SendCQ: cq, RecvCQ: cq, Cap: ib.QPCap{MaxSendWR: 1, MaxRecvWR: 1}})
-	must(t, err)
-	must(t, q.Modify(&QPAttr{State: ib.INIT, Port: 1}, ib.AttrState|ib.AttrPKeyIndex|ib.AttrPort|ib.AttrAccessFlags))
-	must(t, ctx.Close())
+	must.Do(t, err)
+	must.Do(t, q.Modify(&QPAttr{State: ib.INIT, Port: 1}, ib.AttrState|ib.AttrPKeyIndex|ib.AttrPort|ib.AttrAccessFlags))
+	must.Do(t, ctx.Close())
 	if len(causes) != 2 || causes[0] != "qp to=SQE op=ModifyQP" || !strings.Contains(causes[1], "had no effect: force RC QP") {
 		t.Errorf("the trace says %q", causes)
 	}

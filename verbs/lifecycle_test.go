@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // family is an endpoint with one of each other object.
@@ -26,11 +27,11 @@ func newFamily(t *testing.T, e *endpoint) *family {
 	f := &family{endpoint: e, ah: e.ah(t, e)}
 	var err error
 	f.srq, err = e.pd.CreateSRQ(&SRQInitAttr{MaxWR: 4, MaxSGE: 1})
-	must(t, err)
+	must.Do(t, err)
 	f.rdd, err = e.ctx.AllocRDD()
-	must(t, err)
+	must.Do(t, err)
 	f.eec, err = f.rdd.CreateEEC()
-	must(t, err)
+	must.Do(t, err)
 	return f
 }
 
@@ -88,14 +89,14 @@ func (f *family) calls() map[string]func() error {
 func TestCallsAfterClose(t *testing.T) {
 	a, _ := newPair(t, ib.RC)
 	f := newFamily(t, a)
-	must(t, f.ctx.Close())
+	must.Do(t, f.ctx.Close())
 	for name, call := range f.calls() {
-		want(t, call(), ErrInvalidHCA, name+" after Close")
+		must.Fail(t, call(), ErrInvalidHCA, name+" after Close")
 	}
 	if g, k := f.ctx.QueryGID(0), f.ctx.QueryPKey(0); !g.IsZero() || k != 0 {
 		t.Errorf("GID %v, P_Key %#x after Close", g, k)
 	}
-	must(t, f.ctx.CaptureErr())
+	must.Do(t, f.ctx.CaptureErr())
 }
 
 // TestCallsOnDestroyedObjects makes every call on destroyed objects of an open
@@ -104,14 +105,14 @@ func TestCallsOnDestroyedObjects(t *testing.T) {
 	a, b := newPair(t, ib.RC)
 	f := newFamily(t, a)
 	for _, end := range []func() error{f.qp.Destroy, f.srq.Destroy, f.ah.Destroy, f.mr.Dereg, f.cq.Destroy, f.pd.Dealloc, f.eec.Destroy, f.rdd.Dealloc} {
-		must(t, end())
+		must.Do(t, end())
 	}
 	for name, call := range f.calls() {
 		if name[:len("Context")] == "Context" {
 			continue
 		}
 		err := call()
-		want(t, err, syscall.EINVAL, name+" on an object that is gone")
+		must.Fail(t, err, syscall.EINVAL, name+" on an object that is gone")
 		if errors.Is(err, ErrInvalidHCA) {
 			t.Errorf("%s on an object that is gone blames the adapter: %v", name, err)
 		}
@@ -131,9 +132,9 @@ func TestCallsOnNil(t *testing.T) {
 		}
 	}
 	a, _ := newPair(t, ib.RC)
-	want(t, a.qp.Modify(nil, ib.AttrState), syscall.EINVAL, "modify to nothing")
-	want(t, a.mr.ReregPD(nil), ErrInvalidPD, "move a region to no PD")
-	must(t, a.qp.Modify(&QPAttr{State: ib.RESET}, ib.AttrState)) // the adapter still works
+	must.Fail(t, a.qp.Modify(nil, ib.AttrState), syscall.EINVAL, "modify to nothing")
+	must.Fail(t, a.mr.ReregPD(nil), ErrInvalidPD, "move a region to no PD")
+	must.Do(t, a.qp.Modify(&QPAttr{State: ib.RESET}, ib.AttrState)) // the adapter still works
 }
 
 // TestCloseWithWorkOutstanding closes an adapter while other goroutines use it: all
@@ -172,9 +173,9 @@ func TestCloseWithWorkOutstanding(t *testing.T) {
 					})
 				}
 				spin(round)
-				must(t, a.ctx.Close())
+				must.Do(t, a.ctx.Close())
 				all.Wait()
-				must(t, b.ctx.Close())
+				must.Do(t, b.ctx.Close())
 			}
 		})
 	}
@@ -188,11 +189,11 @@ func TestNoGoroutinePerQP(t *testing.T) {
 		init := a.init(ib.RC)
 		init.Cap = QPCap{MaxSendWR: 1, MaxSendSGE: 1}
 		q, err := a.pd.CreateQP(init)
-		must(t, err)
+		must.Do(t, err)
 		e := *a
 		e.qp = q
 		e.walk(t, e.attrs(b), ib.RTS)
-		must(t, q.PostSend(e.write(1, 8, b)))
+		must.Do(t, q.PostSend(e.write(1, 8, b)))
 	}
 	goleak.VerifyNone(t, before)
 }
@@ -210,23 +211,23 @@ func TestDeviceFatal(t *testing.T) {
 	f := newFamily(t, a)
 	b := newEndpoint(t, Config{Addr: "10.0.0.2", Network: n}, ib.RC)
 	connect(t, a, b, nil)
-	must(t, a.qp.PostSend(a.write(0xbad, 8, b)))
+	must.Do(t, a.qp.PostSend(a.write(0xbad, 8, b)))
 	ev := a.event(t)
 	if ev.Type != ib.EventDeviceFatal {
 		t.Fatalf("event %v, want DEVICE_FATAL", ev)
 	}
-	want(t, ev.Err, syscall.EIO, "the cause of DEVICE_FATAL")
+	must.Fail(t, ev.Err, syscall.EIO, "the cause of DEVICE_FATAL")
 	ev.Ack()
 	for name, call := range f.calls() {
 		switch name {
 		case "Context.Close", "Context.QueryDevice", "Context.QueryPort", "Context.GetAsyncEvent":
 			continue // work all the same, or would wait
 		case "Context.PollAsyncEvent":
-			want(t, call(), syscall.EAGAIN, "DEVICE_FATAL is told once")
+			must.Fail(t, call(), syscall.EAGAIN, "DEVICE_FATAL is told once")
 		default:
-			want(t, call(), syscall.EIO, name+" on a device that has failed")
+			must.Fail(t, call(), syscall.EIO, name+" on a device that has failed")
 		}
 	}
-	must(t, a.ctx.Close())
-	must(t, b.ctx.Close())
+	must.Do(t, a.ctx.Close())
+	must.Do(t, b.ctx.Close())
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // lockedLog is a log that several threads write and the test reads.
@@ -52,11 +53,11 @@ func TestLogLevels(t *testing.T) {
 			b := newEndpoint(t, Config{Addr: "10.0.0.2", Network: n}, ib.RC)
 			connect(t, a, b, func(attr *QPAttr) { attr.Timeout = 19 })
 			wr := SendWR{Opcode: ib.WRRDMAWrite, SGList: []SGE{a.mr.SGE(0, 8)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey() + 1}
-			must(t, a.qp.PostSend(wr))
+			must.Do(t, a.qp.PostSend(wr))
 			if wc := a.take(t, 1)[0]; wc.Status != ib.WCRemAccessErr {
 				t.Fatalf("the WRITE ended with %v", wc.Status)
 			}
-			must(t, a.ctx.Close()) // ends the logging
+			must.Do(t, a.ctx.Close()) // ends the logging
 			for _, s := range c.has {
 				if !strings.Contains(text.String(), s) {
 					t.Errorf("level %v has no %q:\n%s", c.level, s, text)

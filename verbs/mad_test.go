@@ -11,6 +11,7 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/cm"
 	"github.com/softhca/softhca/internal/gsi"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/mad"
 )
 
@@ -18,15 +19,14 @@ import (
 // program sleeps: a request is answered, and a request to an unused address times out.
 // The counters show both.
 func TestC1_C12_MADsOverUDP(t *testing.T) {
-	a := newEndpoint(t, Config{Addr: loopback()}, ib.UD)
-	b := newEndpoint(t, Config{Addr: loopback()}, ib.UD)
+	a, b := newUDPPair(t, ib.UD)
 	nowhere := loopback() // no adapter is on it
 	for _, c := range []struct {
 		to   string
 		want error
 	}{{b.ctx.QueryGID(0).Addr().String(), nil}, {nowhere, gsi.ErrTimeout}} {
 		ended := make(chan error, 1)
-		must(t, a.ctx.dev().Do(func(now clock.Instant) error { return ask(a.ctx, now, c.to, ended) }))
+		must.Do(t, a.ctx.dev().Do(func(now clock.Instant) error { return ask(a.ctx, now, c.to, ended) }))
 		select {
 		case err := <-ended:
 			if !errors.Is(err, c.want) {
@@ -69,10 +69,10 @@ func ask(c *Context, now clock.Instant, to string, ended chan<- error) error {
 func TestNodeGUID(t *testing.T) {
 	guid := func(addr string) ib.GUID {
 		c, err := Open(Config{Addr: addr, Network: NewNetwork()})
-		must(t, err)
+		must.Do(t, err)
 		attr, err := c.QueryDevice()
-		must(t, err)
-		must(t, c.Close())
+		must.Do(t, err)
+		must.Do(t, c.Close())
 		return attr.NodeGUID
 	}
 	if one := guid("10.0.0.1"); one == 0 || one != guid("10.0.0.1") || one == guid("10.0.0.2") {
@@ -88,27 +88,26 @@ func TestNodeGUID(t *testing.T) {
 			}
 			continue
 		}
-		must(t, err)
+		must.Do(t, err)
 		if attr, err := c.QueryDevice(); attr.NodeGUID != want || err != nil {
 			t.Errorf("the environment says %v, the adapter %v (%v)", want, attr.NodeGUID, err)
 		}
-		must(t, c.Close())
+		must.Do(t, c.Close())
 	}
 	c, err := Open(Config{Addr: "10.0.0.1", Network: NewNetwork(), NodeGUID: want + 1})
-	must(t, err)
+	must.Do(t, err)
 	if attr, err := c.QueryDevice(); attr.NodeGUID != want+1 || err != nil {
 		t.Errorf("the configuration says %v, the adapter %v (%v)", want+1, attr.NodeGUID, err)
 	}
-	must(t, c.Close())
+	must.Do(t, c.Close())
 }
 
 // TestC3_C7_CMCounters checks that the counters of the adapter include the messages
 // that the connection manager sent and received.
 func TestC3_C7_CMCounters(t *testing.T) {
-	a := newEndpoint(t, Config{Addr: loopback()}, ib.UD)
-	b := newEndpoint(t, Config{Addr: loopback()}, ib.UD)
+	a, b := newUDPPair(t, ib.UD)
 	path := cm.Path{Local: a.ctx.QueryGID(0).Addr(), Remote: b.ctx.QueryGID(0).Addr(), MTU: ib.MTU1024}
-	must(t, a.ctx.dev().Do(func(now clock.Instant) error {
+	must.Do(t, a.ctx.dev().Do(func(now clock.Instant) error {
 		return a.ctx.dev().HCA.CM().NewConn(nil).SendREQ(now, &cm.REQParams{Service: 1, QPN: a.qp.QPN(), Path: path})
 	}))
 	a.reaches(t, "cm_rx_msgs_rej", 1) // no listener

@@ -7,6 +7,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fabric/sandbox"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // TestMulticastUDP needs no privilege. The group is this process's own.
@@ -45,7 +46,7 @@ func TestMulticastInterface(t *testing.T) {
 			all := newMembers(t, cfgs...)
 			testMulticast(t, all, ib.GIDFromAddr(netip.MustParseAddr(c.group)))
 			for _, e := range all {
-				must(t, e.ctx.Close())
+				must.Do(t, e.ctx.Close())
 			}
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // testGroup is a group on networks that only the test uses.
@@ -38,10 +39,10 @@ func onNetwork(n int) []Config {
 func (e *endpoint) announce(t testing.TB, g ib.GID, sgid uint8) {
 	t.Helper()
 	ah, err := e.pd.CreateAH(AHAttr{DGID: g, SGIDIndex: sgid, HopLimit: 64, Port: 1})
-	must(t, err)
+	must.Do(t, err)
 	wr := e.send(77, 8)
 	wr.AH, wr.RemoteQPN, wr.RemoteQKey = ah, ib.QPNMulticast, testQKey
-	must(t, e.qp.PostSend(wr))
+	must.Do(t, e.qp.PostSend(wr))
 }
 
 // completes takes the given numbers of completions of sends and of receives, which
@@ -68,7 +69,7 @@ func (e *endpoint) completes(t testing.TB, sends, recvs int) {
 func (e *endpoint) provide(t testing.TB, n int) {
 	t.Helper()
 	for i := range n {
-		must(t, e.qp.PostRecv(e.recv(uint64(i), uint64(i)*64, 64)))
+		must.Do(t, e.qp.PostRecv(e.recv(uint64(i), uint64(i)*64, 64)))
 	}
 }
 
@@ -84,10 +85,10 @@ func testMulticast(t *testing.T, all []*endpoint, g ib.GID) {
 	all = append(all, second)
 	for _, e := range all {
 		e.provide(t, 8)
-		must(t, e.qp.AttachMcast(g, 0))
-		must(t, e.qp.AttachMcast(g, 0xc001))
+		must.Do(t, e.qp.AttachMcast(g, 0))
+		must.Do(t, e.qp.AttachMcast(g, 0xc001))
 	}
-	must(t, a.qp.DetachMcast(g, 0))
+	must.Do(t, a.qp.DetachMcast(g, 0))
 	copy(a.mr.Bytes(), "to all!!") // a's receives are not used
 	a.announce(t, g, 0)
 	a.completes(t, 1, 0)
@@ -102,11 +103,11 @@ func testMulticast(t *testing.T, all []*endpoint, g ib.GID) {
 	b.completes(t, 1, 1) // its own copy
 	second.completes(t, 0, 1)
 	c.completes(t, 0, 1)
-	must(t, b.qp.DetachMcast(g, 0))
-	must(t, second.qp.Destroy())
+	must.Do(t, b.qp.DetachMcast(g, 0))
+	must.Do(t, second.qp.Destroy())
 	c.announce(t, g, 0)
 	c.completes(t, 1, 1)
-	want(t, b.qp.DetachMcast(g, 0), syscall.EINVAL, "detach again")
+	must.Fail(t, b.qp.DetachMcast(g, 0), syscall.EINVAL, "detach again")
 	for _, e := range all[:2] {
 		e.receivesNothing(t, c, g)
 	}
@@ -130,7 +131,7 @@ func (e *endpoint) receivesNothing(t testing.TB, peer *endpoint, g ib.GID) {
 // have passed, and for the completions of this SEND and of the n SENDs before it.
 func (e *endpoint) hears(t testing.TB, peer *endpoint, n int) {
 	t.Helper()
-	must(t, peer.qp.PostSend(peer.datagram(78, peer.ah(t, e), e)))
+	must.Do(t, peer.qp.PostSend(peer.datagram(78, peer.ah(t, e), e)))
 	e.wait(t, 1)
 	for sent := 0; sent < 1+n; { // peer may receive its own messages
 		if peer.wait(t, 1)[0].Opcode == ib.WCSend {
@@ -142,24 +143,24 @@ func (e *endpoint) hears(t testing.TB, peer *endpoint, n int) {
 func TestAttachMcastRefuses(t *testing.T) {
 	e := newMembers(t, onNetwork(1)...)[0]
 	for what, gid := range map[string]ib.GID{"an address": e.ctx.QueryGID(0), "no GID": {}} {
-		want(t, e.qp.AttachMcast(gid, 0), syscall.EINVAL, "attach to "+what)
-		want(t, e.qp.DetachMcast(gid, 0), syscall.EINVAL, "detach from "+what)
+		must.Fail(t, e.qp.AttachMcast(gid, 0), syscall.EINVAL, "attach to "+what)
+		must.Fail(t, e.qp.DetachMcast(gid, 0), syscall.EINVAL, "detach from "+what)
 	}
 	six := ib.GIDFromAddr(netip.MustParseAddr("ff0e::77:1"))
-	want(t, e.qp.AttachMcast(six, 0), syscall.EADDRNOTAVAIL, "attach to a group of a family that the adapter has no address of")
-	want(t, e.qp.DetachMcast(testGroup, 0), syscall.EINVAL, "detach what is not attached")
+	must.Fail(t, e.qp.AttachMcast(six, 0), syscall.EADDRNOTAVAIL, "attach to a group of a family that the adapter has no address of")
+	must.Fail(t, e.qp.DetachMcast(testGroup, 0), syscall.EINVAL, "detach what is not attached")
 	rc := e.sibling(t, ib.RC)
-	want(t, rc.qp.AttachMcast(testGroup, 0), syscall.EINVAL, "attach an RC queue pair")
-	must(t, rc.qp.Destroy())
-	want(t, rc.qp.AttachMcast(testGroup, 0), syscall.EINVAL, "attach a queue pair that is gone")
-	want(t, rc.qp.DetachMcast(testGroup, 0), syscall.EINVAL, "detach a queue pair that is gone")
+	must.Fail(t, rc.qp.AttachMcast(testGroup, 0), syscall.EINVAL, "attach an RC queue pair")
+	must.Do(t, rc.qp.Destroy())
+	must.Fail(t, rc.qp.AttachMcast(testGroup, 0), syscall.EINVAL, "attach a queue pair that is gone")
+	must.Fail(t, rc.qp.DetachMcast(testGroup, 0), syscall.EINVAL, "detach a queue pair that is gone")
 	var none *QP
-	want(t, none.AttachMcast(testGroup, 0), syscall.EINVAL, "attach nothing")
-	want(t, none.DetachMcast(testGroup, 0), syscall.EINVAL, "detach nothing")
-	must(t, e.qp.AttachMcast(testGroup, 0))
-	must(t, e.ctx.Close())
-	want(t, e.qp.AttachMcast(testGroup, 0), syscall.ENODEV, "attach on an adapter that is closed")
-	want(t, e.qp.DetachMcast(testGroup, 0), syscall.ENODEV, "detach on an adapter that is closed")
+	must.Fail(t, none.AttachMcast(testGroup, 0), syscall.EINVAL, "attach nothing")
+	must.Fail(t, none.DetachMcast(testGroup, 0), syscall.EINVAL, "detach nothing")
+	must.Do(t, e.qp.AttachMcast(testGroup, 0))
+	must.Do(t, e.ctx.Close())
+	must.Fail(t, e.qp.AttachMcast(testGroup, 0), syscall.ENODEV, "attach on an adapter that is closed")
+	must.Fail(t, e.qp.DetachMcast(testGroup, 0), syscall.ENODEV, "detach on an adapter that is closed")
 }
 
 // TestMulticastLimits reaches the limits that QueryDevice returns.
@@ -167,28 +168,28 @@ func TestMulticastLimits(t *testing.T) {
 	all := newMembers(t, onNetwork(2)...)
 	e, peer := all[0], all[1]
 	d, err := e.ctx.QueryDevice()
-	must(t, err)
+	must.Do(t, err)
 	group := func(i int) ib.GID { return ib.GIDFromAddr(netip.AddrFrom4([4]byte{239, 1, byte(i >> 8), byte(i)})) }
 	for i := range d.MaxMcastGrp {
-		must(t, e.qp.AttachMcast(group(i), 0))
+		must.Do(t, e.qp.AttachMcast(group(i), 0))
 	}
-	want(t, e.qp.AttachMcast(group(d.MaxMcastGrp), 0), syscall.ENOMEM, "attach to a group too many")
+	must.Fail(t, e.qp.AttachMcast(group(d.MaxMcastGrp), 0), syscall.ENOMEM, "attach to a group too many")
 	var others []*QP
 	for range d.MaxMcastQPAttach - 1 {
 		q, err := e.pd.CreateQP(e.init(ib.UD))
-		must(t, err)
-		must(t, q.AttachMcast(group(0), 0))
+		must.Do(t, err)
+		must.Do(t, q.AttachMcast(group(0), 0))
 		others = append(others, q)
 	}
 	q, err := e.pd.CreateQP(e.init(ib.UD))
-	must(t, err)
-	want(t, q.AttachMcast(group(0), 0), syscall.ENOMEM, "attach a queue pair too many to a group")
+	must.Do(t, err)
+	must.Fail(t, q.AttachMcast(group(0), 0), syscall.ENOMEM, "attach a queue pair too many to a group")
 	for _, q := range append(others, q) {
-		must(t, q.Destroy())
+		must.Do(t, q.Destroy())
 	}
-	must(t, e.qp.Destroy())
+	must.Do(t, e.qp.Destroy())
 	e.qp, err = e.pd.CreateQP(e.init(ib.UD))
-	must(t, err)
+	must.Do(t, err)
 	e.walk(t, e.attrs(e), ib.RTS)
 	e.provide(t, 4)
 	e.receivesNothing(t, peer, group(0))
@@ -202,7 +203,7 @@ func TestMulticastComesAndGoes(t *testing.T) {
 	e, peer := all[0], all[1]
 	other := ib.GIDFromAddr(netip.MustParseAddr("239.77.0.2"))
 	shared, err := e.pd.CreateQP(e.init(ib.UD))
-	must(t, err)
+	must.Do(t, err)
 	var wg sync.WaitGroup
 	for i := range 4 {
 		wg.Go(func() {
@@ -232,7 +233,7 @@ func TestMulticastComesAndGoes(t *testing.T) {
 		peer.completes(t, 1, 0)
 	}
 	wg.Wait()
-	must(t, shared.Destroy())
+	must.Do(t, shared.Destroy())
 	e.provide(t, 4)
 	for _, g := range [...]ib.GID{testGroup, other} {
 		e.receivesNothing(t, peer, g)

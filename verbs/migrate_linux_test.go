@@ -9,14 +9,15 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fabric/sandbox"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // setDown takes an interface down.
 func setDown(t testing.TB, ifname string) {
 	t.Helper()
 	link, err := netlink.LinkByName(ifname)
-	must(t, err)
-	must(t, netlink.LinkSetDown(link))
+	must.Do(t, err)
+	must.Do(t, netlink.LinkSetDown(link))
 }
 
 // events takes n events and counts them by type.
@@ -51,7 +52,7 @@ func TestV15_LinkDown(t *testing.T) {
 	}
 	a.settle(t)
 	for i := range uint64(writes) {
-		must(t, a.qp.PostSend(a.write(2+i, size, b)))
+		must.Do(t, a.qp.PostSend(a.write(2+i, size, b)))
 		if i == writes/2 {
 			setDown(t, "a1")
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // arm loads each side's alternate path, between the second addresses, and asks
@@ -16,10 +17,10 @@ func arm(t testing.TB, a, b *endpoint) {
 			State: ib.RTS, PathMigState: ib.REARM, AltPort: 1, AltTimeout: 14,
 			AltAV: AHAttr{DGID: p[1].ctx.QueryGID(1), SGIDIndex: 1, HopLimit: 64, Port: 1},
 		}
-		must(t, p[0].qp.Modify(&attr, ib.AttrState|ib.AttrAltPath|ib.AttrPathMigState))
+		must.Do(t, p[0].qp.Modify(&attr, ib.AttrState|ib.AttrAltPath|ib.AttrPathMigState))
 	}
-	must(t, b.qp.PostRecv(b.recv(1, 0, 4096)))
-	must(t, a.qp.PostSend(a.send(1, 64)))
+	must.Do(t, b.qp.PostRecv(b.recv(1, 0, 4096)))
+	must.Do(t, a.qp.PostSend(a.send(1, 64)))
 	a.wait(t, 1)
 	b.wait(t, 1)
 	for _, e := range []*endpoint{a, b} {
@@ -38,7 +39,7 @@ func (e *endpoint) onAlternate(t testing.TB, peer *endpoint) {
 		ev.Ack()
 	}
 	attr, err := e.qp.Query()
-	must(t, err)
+	must.Do(t, err)
 	if attr.PathMigState != ib.MIGRATED || attr.AV.SGIDIndex != 1 || attr.AV.DGID != peer.ctx.QueryGID(1) {
 		t.Errorf("migration state %v, path %+v", attr.PathMigState, attr.AV)
 	}
@@ -59,7 +60,7 @@ func TestV15_PathCut(t *testing.T) {
 		a.mr.Bytes()[i] = byte(i * 7)
 	}
 	a.settle(t)
-	must(t, a.qp.PostSend(a.write(2, size, b)))
+	must.Do(t, a.qp.PostSend(a.write(2, size, b)))
 	a.wait(t, 1)
 	a.onAlternate(t, b)
 	b.onAlternate(t, a)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // TestReregAtOnce moves a region between protection domains, and to other
@@ -17,10 +18,10 @@ func TestReregAtOnce(t *testing.T) {
 	for i := range pds {
 		var err error
 		pds[i], err = a.ctx.AllocPD()
-		must(t, err)
+		must.Do(t, err)
 	}
 	mr, err := pds[0].RegMR(make([]byte, 64), ib.AccessLocalWrite|ib.AccessRemoteWrite)
-	must(t, err)
+	must.Do(t, err)
 	var all sync.WaitGroup
 	for _, pd := range pds {
 		all.Go(func() {
@@ -44,8 +45,8 @@ func TestReregAtOnce(t *testing.T) {
 		}
 	})
 	all.Wait()
-	must(t, mr.Dereg())
+	must.Do(t, mr.Dereg())
 	for _, pd := range pds {
-		must(t, pd.Dealloc())
+		must.Do(t, pd.Dealloc())
 	}
 }

@@ -13,30 +13,31 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // TestForeignMemory checks that memory outside the Go heap can be a region: here pages that
 // were mapped from the system, which a peer's RDMA WRITE changes.
 func TestForeignMemory(t *testing.T) {
 	pages, err := syscall.Mmap(-1, 0, 8192, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
-	must(t, err)
+	must.Do(t, err)
 	n := NewNetwork()
 	a := newEndpoint(t, Config{Addr: "10.0.0.1", Network: n}, ib.RC)
 	b := newEndpoint(t, Config{Addr: "10.0.0.2", Network: n}, ib.RC)
 	connect(t, a, b, nil)
 	mr, err := b.pd.RegMREx(&MRAttr{Addr: uintptr(unsafe.Pointer(&pages[0])), Length: 8192, Access: ib.AccessLocalWrite | ib.AccessRemoteWrite})
-	must(t, err)
+	must.Do(t, err)
 	copy(a.mr.Bytes(), "into mapped pages")
 	err = a.qp.PostSend(SendWR{
 		Opcode: ib.WRRDMAWrite, SGList: []SGE{a.mr.SGE(0, 17)}, RemoteAddr: mr.Addr() + 5000, RKey: mr.RKey(),
 	})
-	must(t, err)
+	must.Do(t, err)
 	a.wait(t, 1)
-	must(t, mr.Dereg())
+	must.Do(t, mr.Dereg())
 	if !bytes.HasPrefix(pages[5000:], []byte("into mapped pages")) {
 		t.Errorf("the pages hold %q", pages[5000:5020])
 	}
-	must(t, syscall.Munmap(pages))
+	must.Do(t, syscall.Munmap(pages))
 	for what, attr := range map[string]*MRAttr{
 		"a range that wraps": {Addr: math.MaxUint - 100, Length: 200},
 		"both kinds":         {Addr: 4096, Length: 8, Buf: make([]byte, 8)},
@@ -85,11 +86,11 @@ func TestMemoryThatIsGone(t *testing.T) {
 				local = mr.SGE(0, 8)
 			}
 			if c.op == ib.WRSend {
-				must(t, b.qp.PostRecv(RecvWR{WRID: 7, SGList: []SGE{remote.SGE(0, 8)}}))
+				must.Do(t, b.qp.PostRecv(RecvWR{WRID: 7, SGList: []SGE{remote.SGE(0, 8)}}))
 			}
-			must(t, unix.Mprotect(pages, syscall.PROT_NONE))
+			must.Do(t, unix.Mprotect(pages, syscall.PROT_NONE))
 			err := a.qp.PostSend(SendWR{Opcode: c.op, SGList: []SGE{local}, RemoteAddr: remote.Addr(), RKey: remote.RKey()})
-			must(t, err)
+			must.Do(t, err)
 			if wc := a.take(t, 1)[0]; wc.Status != c.want {
 				t.Errorf("%s memory that is gone completes with %v, want %v", c.what, wc.Status, c.want)
 			}
@@ -106,9 +107,9 @@ func TestMemoryThatIsGone(t *testing.T) {
 func mappedMR(t *testing.T, pd *PD) ([]byte, *MR) {
 	t.Helper()
 	pages, err := syscall.Mmap(-1, 0, 8192, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
-	must(t, err)
+	must.Do(t, err)
 	t.Cleanup(func() { _ = syscall.Munmap(pages) }) // the end of the process unmaps them at the latest
 	mr, err := pd.RegMREx(&MRAttr{Addr: uintptr(unsafe.Pointer(&pages[0])), Length: uint64(len(pages)), Access: ib.AccessLocalWrite | ib.AccessRemote})
-	must(t, err)
+	must.Do(t, err)
 	return pages, mr
 }

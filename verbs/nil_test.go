@@ -3,6 +3,7 @@ package verbs
 import (
 	"testing"
 
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/internal/rules"
 )
 
@@ -12,7 +13,7 @@ func TestNilReceivers(t *testing.T) {
 	wrong, err := rules.NilReceivers(".", []string{"Context.CaptureErr", "PostError.Unwrap"},
 		(*AH)(nil), (*CQ)(nil), (*CompChannel)(nil), (*Context)(nil), (*EEC)(nil), (*Endpoint)(nil), (*MR)(nil), (*PD)(nil), (*PostError)(nil), (*QP)(nil),
 		(*RDD)(nil), (*SRQ)(nil), (*TraceRecord)(nil))
-	must(t, err)
+	must.Do(t, err)
 	for _, w := range wrong {
 		t.Error(w)
 	}

@@ -11,15 +11,15 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 )
 
 func TestQ23_ErrorCompletionPromisesThreeFields(t *testing.T) {
-	a, b := newPair(t, ib.RC)
-	connect(t, a, b, nil)
+	a, b := newConnected(t, ib.RC)
 	bad := a.write(0xdead, 8, b)
 	bad.RKey ^= 0x7700
-	must(t, a.qp.PostSend(bad, a.write(0xbeef, 8, b)))
-	must(t, a.qp.PostRecv(a.recv(0xcafe, 0, 8)))
+	must.Do(t, a.qp.PostSend(bad, a.write(0xbeef, 8, b)))
+	must.Do(t, a.qp.PostRecv(a.recv(0xcafe, 0, 8)))
 	want := []WC{
 		{WRID: 0xdead, Status: ib.WCRemAccessErr, QPN: a.qp.QPN()},
 		{WRID: 0xbeef, Status: ib.WCWRFlushErr, QPN: a.qp.QPN()},
@@ -46,25 +46,24 @@ func postErrorOf(t *testing.T, err error, index int, id uint64) {
 }
 
 func TestPostErrorNamesTheFirstRefused(t *testing.T) {
-	a, b := newPair(t, ib.RC)
-	connect(t, a, b, nil)
+	a, b := newConnected(t, ib.RC)
 	bad := a.write(12, 8, b)
 	bad.SGList = make([]SGE, 33)
 	err := a.qp.PostSend(a.write(10, 8, b), a.write(11, 8, b), bad, a.write(13, 8, b))
 	postErrorOf(t, err, 2, 12)
-	want(t, err, syscall.EINVAL, "post too many gather elements")
+	must.Fail(t, err, syscall.EINVAL, "post too many gather elements")
 	wcs := a.wait(t, 2)
 	if wcs[0].WRID != 10 || wcs[1].WRID != 11 {
 		t.Errorf("completions %+v, want those posted before the refused one", wcs)
 	}
-	must(t, a.qp.PostSend(a.write(14, 8, b)))
+	must.Do(t, a.qp.PostSend(a.write(14, 8, b)))
 	if wc := a.wait(t, 1)[0]; wc.WRID != 14 {
 		t.Errorf("completion of %d: a work request behind the refused one was posted", wc.WRID)
 	}
 
 	err = b.qp.PostRecv(b.recv(1, 0, 8), RecvWR{WRID: 2, SGList: make([]SGE, 3)}, b.recv(3, 0, 8))
 	postErrorOf(t, err, 1, 2)
-	must(t, a.qp.PostSend(a.send(1, 8)))
+	must.Do(t, a.qp.PostSend(a.send(1, 8)))
 	if wc := b.wait(t, 1)[0]; wc.WRID != 1 {
 		t.Errorf("receive %d completed, want the one before the refused", wc.WRID)
 	}
@@ -80,13 +79,13 @@ func TestPostErrorQueueFull(t *testing.T) {
 	}
 	err := a.qp.PostSend(wrs...)
 	postErrorOf(t, err, n, uint64(n))
-	want(t, err, syscall.ENOMEM, "post more sends than the queue has")
+	must.Fail(t, err, syscall.ENOMEM, "post more sends than the queue has")
 	recvs := make([]RecvWR, 65)
 	err = a.qp.PostRecv(recvs...)
 	postErrorOf(t, err, 64, 0)
-	want(t, err, syscall.ENOMEM, "post more receives than the queue has")
-	must(t, a.qp.PostSend())
-	must(t, a.qp.PostRecv())
+	must.Fail(t, err, syscall.ENOMEM, "post more receives than the queue has")
+	must.Do(t, a.qp.PostSend())
+	must.Do(t, a.qp.PostRecv())
 	a.move(t, ib.ERR)
 	for i, wc := range a.take(t, n+64) {
 		if wc.Status != ib.WCWRFlushErr || i < n && wc.WRID != uint64(i) {
@@ -96,12 +95,9 @@ func TestPostErrorQueueFull(t *testing.T) {
 }
 
 func TestPostSendRefuses(t *testing.T) {
-	rc, peer := newPair(t, ib.RC)
-	connect(t, rc, peer, nil)
-	ud, udPeer := newPair(t, ib.UD)
-	connect(t, ud, udPeer, nil)
-	uc, ucPeer := newPair(t, ib.UC)
-	connect(t, uc, ucPeer, nil)
+	rc, _ := newConnected(t, ib.RC)
+	ud, _ := newConnected(t, ib.UD)
+	uc, _ := newConnected(t, ib.UC)
 	inline := func(n int) SendWR {
 		return SendWR{Opcode: ib.WRSend, Flags: ib.SendInline, InlineData: make([]byte, n)}
 	}
@@ -124,20 +120,20 @@ func TestPostSendRefuses(t *testing.T) {
 		{"more than 2^31 bytes", rc, SendWR{Opcode: ib.WRSend, SGList: []SGE{rc.mr.SGE(0, 1<<31), rc.mr.SGE(0, 1)}}, syscall.EINVAL},
 	} {
 		err := c.q.qp.PostSend(c.wr)
-		want(t, err, c.want, c.what)
+		must.Fail(t, err, c.want, c.what)
 		c.q.quiet(t, c.what)
 	}
-	want(t, rc.qp.PostRecv(RecvWR{SGList: []SGE{rc.mr.SGE(0, 1<<31), rc.mr.SGE(0, 1)}}), syscall.EINVAL, "receive of more than 2^31 bytes")
+	must.Fail(t, rc.qp.PostRecv(RecvWR{SGList: []SGE{rc.mr.SGE(0, 1<<31), rc.mr.SGE(0, 1)}}), syscall.EINVAL, "receive of more than 2^31 bytes")
 }
 
 func TestInlineIsCopiedByThePost(t *testing.T) {
 	a, b := newPair(t, ib.RC)
 	a.walk(t, a.attrs(b), ib.RTS)
 	buf := []byte("what the post saw")
-	must(t, a.qp.PostSend(SendWR{WRID: 1, Opcode: ib.WRSend, Flags: ib.SendInline, InlineData: buf}))
+	must.Do(t, a.qp.PostSend(SendWR{WRID: 1, Opcode: ib.WRSend, Flags: ib.SendInline, InlineData: buf}))
 	clear(buf) // the first packet went to a peer in RESET: only the retry delivers data
 	b.walk(t, b.attrs(a), ib.INIT)
-	must(t, b.qp.PostRecv(b.recv(2, 0, 64)))
+	must.Do(t, b.qp.PostRecv(b.recv(2, 0, 64)))
 	b.walkFrom(t, a, 1)
 	a.wait(t, 1)
 	wc := b.wait(t, 1)[0]
@@ -152,7 +148,7 @@ func (e *endpoint) walkFrom(t *testing.T, peer *endpoint, step int) {
 	for _, s := range steps[e.qp.Type()][step:] {
 		attr := e.attrs(peer)
 		attr.State = s.to
-		must(t, e.qp.Modify(&attr, s.mask|ib.AttrState))
+		must.Do(t, e.qp.Modify(&attr, s.mask|ib.AttrState))
 	}
 }
 
@@ -182,7 +178,7 @@ func TestPostRecvRacesFlush(t *testing.T) {
 		} else {
 			bad := a.write(1000, 8, b)
 			bad.RKey ^= 0x100
-			must(t, a.qp.PostSend(bad))
+			must.Do(t, a.qp.PostSend(bad))
 			extra = 1
 		}
 		<-posted
@@ -209,7 +205,7 @@ func (e *endpoint) again(t *testing.T) {
 	for {
 		ev, err := e.ctx.PollAsyncEvent()
 		if err != nil {
-			want(t, err, syscall.EAGAIN, "poll for events")
+			must.Fail(t, err, syscall.EAGAIN, "poll for events")
 			return
 		}
 		ev.Ack()
@@ -296,12 +292,9 @@ func TestPostRacesReset(t *testing.T) {
 // TestManyPostersAndPollers posts to one QP and polls one CQ from many
 // goroutines: every request completes exactly once.
 func TestManyPostersAndPollers(t *testing.T) {
-	for _, where := range []string{"in process", "udp"} {
+	for where, network := range networks {
 		t.Run(where, func(t *testing.T) {
-			a, b := newPair(t, ib.RC)
-			if where == "udp" {
-				a, b = newEndpoint(t, Config{Addr: loopback()}, ib.RC), newEndpoint(t, Config{Addr: loopback()}, ib.RC)
-			}
+			a, b := network(t, ib.RC)
 			connect(t, a, b, nil)
 			const posters, each = 6, 250
 			var seen [posters * each]atomic.Int32
@@ -359,15 +352,14 @@ func TestScatterGather(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 1))
-	a, b := newPair(t, ib.RC)
-	connect(t, a, b, nil)
+	a, b := newConnected(t, ib.RC)
 	pattern(a.mr.Bytes(), 1)
 	for range 50 {
 		n := r.Uint32N(20000)
 		cut, cut2 := r.Uint32N(n+1), r.Uint32N(n+1)
 		off, off2 := uint64(r.Uint32N(1<<20)), uint64(1<<20+r.Uint32N(1<<20))
-		must(t, b.qp.PostRecv(RecvWR{SGList: []SGE{b.mr.SGE(off, cut2), b.mr.SGE(off2, n-cut2)}}))
-		must(t, a.qp.PostSend(SendWR{Opcode: ib.WRSend, SGList: []SGE{a.mr.SGE(off, cut), a.mr.SGE(off2, n-cut)}}))
+		must.Do(t, b.qp.PostRecv(RecvWR{SGList: []SGE{b.mr.SGE(off, cut2), b.mr.SGE(off2, n-cut2)}}))
+		must.Do(t, a.qp.PostSend(SendWR{Opcode: ib.WRSend, SGList: []SGE{a.mr.SGE(off, cut), a.mr.SGE(off2, n-cut)}}))
 		a.wait(t, 1)
 		if wc := b.wait(t, 1)[0]; wc.ByteLen != n {
 			t.Fatalf("received %d bytes of %d", wc.ByteLen, n)

@@ -9,12 +9,13 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/device"
+	"github.com/softhca/softhca/internal/must"
 )
 
 func TestV12_Query(t *testing.T) {
 	a, b := newPair(t, ib.RC)
 	attr, err := a.qp.Query()
-	must(t, err)
+	must.Do(t, err)
 	if want := (QPAttr{State: ib.RESET, CurState: ib.RESET, Cap: attr.Cap}); attr != want {
 		t.Errorf("in RESET query returns %+v, want the state and the sizes only", attr)
 	}
@@ -22,10 +23,10 @@ func TestV12_Query(t *testing.T) {
 		q.AV.FlowLabel, q.AV.TrafficClass = 0x12345, 7
 		q.SQPSN, q.RQPSN = ib.NewPSN(0xfffffe), ib.NewPSN(0xfffffe)
 	})
-	must(t, a.qp.PostSend(a.write(1, 3*4096, b)))
+	must.Do(t, a.qp.PostSend(a.write(1, 3*4096, b)))
 	a.wait(t, 1)
 	attr, err = a.qp.Query()
-	must(t, err)
+	must.Do(t, err)
 	want := a.attrs(b)
 	want.State, want.CurState, want.Cap = ib.RTS, ib.RTS, attr.Cap
 	want.AV.FlowLabel, want.AV.TrafficClass = 0x12345, 7
@@ -35,13 +36,13 @@ func TestV12_Query(t *testing.T) {
 		t.Errorf("query returns\n%+v, want\n%+v", attr, want)
 	}
 	attr, err = b.qp.Query()
-	must(t, err)
+	must.Do(t, err)
 	if attr.RQPSN != ib.NewPSN(1) {
 		t.Errorf("the peer expects PSN %v, want 000001", attr.RQPSN)
 	}
 	a.move(t, ib.RESET)
 	attr, err = a.qp.Query()
-	must(t, err)
+	must.Do(t, err)
 	if attr.State != ib.RESET || attr.DestQPN != 0 || attr.AV != (AHAttr{}) {
 		t.Errorf("back in RESET query returns %+v", attr)
 	}
@@ -51,29 +52,29 @@ func TestV12_QuerySaysDraining(t *testing.T) {
 	a, b := newPair(t, ib.RC)
 	a.walk(t, a.attrs(b), ib.RTS)
 	b.walk(t, b.attrs(a), ib.INIT) // in INIT it answers no packets
-	must(t, a.qp.PostSend(a.write(1, 8, b)))
-	must(t, a.qp.Modify(&QPAttr{State: ib.SQD, EnSQDAsyncNotify: true}, ib.AttrState|ib.AttrEnSQDAsyncNotify))
+	must.Do(t, a.qp.PostSend(a.write(1, 8, b)))
+	must.Do(t, a.qp.Modify(&QPAttr{State: ib.SQD, EnSQDAsyncNotify: true}, ib.AttrState|ib.AttrEnSQDAsyncNotify))
 	attr, err := a.qp.Query()
-	must(t, err)
+	must.Do(t, err)
 	if attr.State != ib.SQD || !attr.SQDraining {
 		t.Errorf("with a WRITE outstanding query says %v, draining %v", attr.State, attr.SQDraining)
 	}
-	want(t, a.qp.Modify(&QPAttr{State: ib.RTS}, ib.AttrState), syscall.EINVAL, "leave SQD while it drains")
+	must.Fail(t, a.qp.Modify(&QPAttr{State: ib.RTS}, ib.AttrState), syscall.EINVAL, "leave SQD while it drains")
 	battr := b.attrs(a)
 	battr.State = ib.RTR
-	must(t, b.qp.Modify(&battr, ib.AttrState|steps[ib.RC][1].mask)) // in RTR it answers
+	must.Do(t, b.qp.Modify(&battr, ib.AttrState|steps[ib.RC][1].mask)) // in RTR it answers
 	a.wait(t, 1)
 	ev := a.event(t)
 	if ev.Type != ib.EventSQDrained || ev.QP != a.qp {
 		t.Errorf("event %v, want SQ_DRAINED of the QP", ev)
 	}
 	attr, err = a.qp.Query()
-	must(t, err)
+	must.Do(t, err)
 	if attr.SQDraining {
 		t.Error("query says draining after SQ_DRAINED")
 	}
 	a.move(t, ib.RTS)
-	must(t, a.qp.PostSend(a.write(2, 8, b)))
+	must.Do(t, a.qp.PostSend(a.write(2, 8, b)))
 	a.wait(t, 1)
 }
 
@@ -84,18 +85,18 @@ func TestV13_DestroyInEveryState(t *testing.T) {
 			e := *a
 			var err error
 			e.qp, err = a.pd.CreateQP(a.init(ib.UD))
-			must(t, err)
+			must.Do(t, err)
 			e.reach(t, b, state)
 			if e.qp.State() != state {
 				t.Fatalf("the QP is %v", e.qp.State())
 			}
-			must(t, e.qp.Destroy())
-			want(t, e.qp.Destroy(), syscall.EINVAL, "destroy it again")
+			must.Do(t, e.qp.Destroy())
+			must.Fail(t, e.qp.Destroy(), syscall.EINVAL, "destroy it again")
 			e.quiet(t, "a completion outlived its QP")
 		})
 	}
-	must(t, a.qp.Destroy())
-	must(t, a.cq.Destroy()) // no longer in use
+	must.Do(t, a.qp.Destroy())
+	must.Do(t, a.cq.Destroy()) // no longer in use
 }
 
 // reach moves e's QP from RESET to a state.
@@ -110,7 +111,7 @@ func (e *endpoint) reach(t *testing.T, peer *endpoint, state ib.QPState) {
 		e.walk(t, e.attrs(peer), ib.RTS)
 		wr := e.send(1, 8)
 		wr.AH, wr.SGList[0].LKey = e.ah(t, peer), 0x1234567
-		must(t, e.qp.PostSend(wr))
+		must.Do(t, e.qp.PostSend(wr))
 		if wc := e.take(t, 1)[0]; wc.Status != ib.WCLocProtErr {
 			t.Fatalf("a send with a wrong LKey: %v", wc.Status)
 		}
@@ -123,33 +124,32 @@ func (e *endpoint) reach(t *testing.T, peer *endpoint, state ib.QPState) {
 func (e *endpoint) ah(t testing.TB, peer *endpoint) *AH {
 	t.Helper()
 	ah, err := e.pd.CreateAH(e.attrs(peer).AV)
-	must(t, err)
+	must.Do(t, err)
 	return ah
 }
 
 func TestV13_QPNRestsAndPacketsDrop(t *testing.T) {
-	a, b := newPair(t, ib.RC)
-	connect(t, a, b, nil)
-	must(t, b.qp.PostRecv(b.recv(1, 0, 8), b.recv(2, 0, 8)))
-	must(t, a.qp.PostSend(a.send(1, 8)))
+	a, b := newConnected(t, ib.RC)
+	must.Do(t, b.qp.PostRecv(b.recv(1, 0, 8), b.recv(2, 0, 8)))
+	must.Do(t, a.qp.PostSend(a.send(1, 8)))
 	a.wait(t, 1) // the peer's receive has completed, but was not polled
 	gone := b.qp.QPN()
-	must(t, b.qp.Destroy())
+	must.Do(t, b.qp.Destroy())
 	b.quiet(t, "an unpolled completion outlived its QP")
 	for range 2000 {
 		q, err := b.pd.CreateQP(&QPInitAttr{Type: ib.RC, SendCQ: b.cq, RecvCQ: b.cq})
-		must(t, err)
+		must.Do(t, err)
 		if q.QPN() == gone {
 			t.Fatalf("QPN %v came back at once", gone)
 		}
-		must(t, q.Destroy())
+		must.Do(t, q.Destroy())
 	}
 	a = a.sibling(t, ib.RC)
 	attr := a.attrs(b)
 	attr.Timeout, attr.RetryCnt = 8, 1 // gives up after 2 ms
 	a.walk(t, attr, ib.RTS)
 	before := b.counter(t, "drop_no_qp")
-	must(t, a.qp.PostSend(a.send(2, 8)))
+	must.Do(t, a.qp.PostSend(a.send(2, 8)))
 	if wc := a.take(t, 1)[0]; wc.Status != ib.WCRetryExcErr {
 		t.Errorf("a SEND to a QP that is gone: %v, want RETRY_EXC_ERR", wc.Status)
 	}
@@ -190,7 +190,7 @@ func TestPostByState(t *testing.T) {
 func (e *endpoint) outcome(t *testing.T, err error) string {
 	t.Helper()
 	if err != nil {
-		want(t, err, syscall.EINVAL, "post")
+		must.Fail(t, err, syscall.EINVAL, "post")
 		return "refused"
 	}
 	wc := make([]WC, 2)
@@ -211,8 +211,7 @@ func (e *endpoint) outcome(t *testing.T, err error) string {
 // completion of an error is there before the state that the error leads to, State
 // waits for the work's end.
 func TestQ1_StateIsSettled(t *testing.T) {
-	e, peer := newPair(t, ib.RC)
-	connect(t, e, peer, nil)
+	e, _ := newConnected(t, ib.RC)
 	began, release := make(chan struct{}), make(chan struct{})
 	worked := make(chan error, 1)
 	go func() {
@@ -232,7 +231,7 @@ func TestQ1_StateIsSettled(t *testing.T) {
 	case <-time.After(20 * time.Millisecond):
 	}
 	close(release)
-	must(t, <-worked)
+	must.Do(t, <-worked)
 	if s := <-state; s != ib.ERR {
 		t.Errorf("the state is %v, want ERR", s)
 	}

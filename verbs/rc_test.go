@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // pattern fills b with bytes that depend on position and seed.
@@ -21,7 +22,7 @@ func testWrite(t *testing.T, a, b *endpoint) {
 	for round := range 8 {
 		wr := a.write(uint64(round), 1<<20, b)
 		wr.RemoteAddr += uint64(round&1) << 20
-		must(t, a.qp.PostSend(wr))
+		must.Do(t, a.qp.PostSend(wr))
 	}
 	a.wait(t, 8)
 	b.settle(t)
@@ -37,7 +38,7 @@ func testRead(t *testing.T, a, b *endpoint) {
 	b.settle(t)
 	pattern(remote, 3)
 	b.settle(t)
-	must(t, a.qp.PostSend(SendWR{
+	must.Do(t, a.qp.PostSend(SendWR{
 		WRID: 1, Opcode: ib.WRRDMARead, SGList: []SGE{a.mr.SGE(2<<20, 1000), a.mr.SGE(3<<20, n-1000)},
 		RemoteAddr: b.mr.Addr() + 2<<20, RKey: b.mr.RKey(),
 	}))
@@ -61,12 +62,12 @@ func testSend(t *testing.T, a, b *endpoint) {
 	var ah *AH
 	if a.qp.Type() == ib.UD {
 		h, err := a.pd.CreateAH(a.attrs(b).AV)
-		must(t, err)
+		must.Do(t, err)
 		ah = h
 	}
 	const area = 64 << 10
 	for i := range sizes {
-		must(t, b.qp.PostRecv(b.recv(uint64(i), uint64(i)*area, area)))
+		must.Do(t, b.qp.PostRecv(b.recv(uint64(i), uint64(i)*area, area)))
 	}
 	for i, n := range sizes {
 		wr := a.send(uint64(i), n)
@@ -74,7 +75,7 @@ func testSend(t *testing.T, a, b *endpoint) {
 		if i%2 == 1 {
 			wr.Opcode, wr.ImmData = ib.WRSendWithImm, 0xcafe0000+uint32(i)
 		}
-		must(t, a.qp.PostSend(wr))
+		must.Do(t, a.qp.PostSend(wr))
 	}
 	a.wait(t, len(sizes))
 	for i, wc := range b.wait(t, len(sizes)) {
@@ -107,7 +108,7 @@ func testAtomics(t *testing.T, a, b *endpoint) {
 	swap := wr
 	swap.WRID, swap.Opcode, swap.SGList = 2, ib.WRAtomicCmpAndSwp, []SGE{a.mr.SGE(8, 8)}
 	swap.CompareAdd, swap.Swap = 8, 9
-	must(t, a.qp.PostSend(wr, swap))
+	must.Do(t, a.qp.PostSend(wr, swap))
 	a.wait(t, 2)
 	b.settle(t)
 	if a.mr.Bytes()[0] != 5 || a.mr.Bytes()[8] != 8 || word[0] != 9 {
@@ -116,8 +117,7 @@ func testAtomics(t *testing.T, a, b *endpoint) {
 }
 
 func TestRCInProcess(t *testing.T) {
-	a, b := newPair(t, ib.RC)
-	connect(t, a, b, nil)
+	a, b := newConnected(t, ib.RC)
 	testWrite(t, a, b)
 	testRead(t, a, b)
 	testSend(t, a, b)

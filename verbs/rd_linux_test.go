@@ -8,6 +8,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fabric/sandbox"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // TestV18_InterfaceMTU sends the longest packets of every service over interfaces whose
@@ -18,13 +19,13 @@ func TestV18_InterfaceMTU(t *testing.T) {
 		return
 	}
 	lo, err := netlink.LinkByName("lo")
-	must(t, err)
+	must.Do(t, err)
 	const longest = 28 + 12 + 4 + 8 + 16 + 4 + 1024 + 4 // IPv4 and UDP; BTH, RDETH, DETH, RETH, ImmDt, payload, ICRC
 	for mtu, want := range map[int]ib.MTU{longest: ib.MTU1024, longest - 1: ib.MTU512} {
-		must(t, netlink.LinkSetMTU(lo, mtu))
+		must.Do(t, netlink.LinkSetMTU(lo, mtu))
 		a, b := newChannelEnd(t, Config{Addr: "127.0.0.1"}), newChannelEnd(t, Config{Addr: "127.0.0.2"})
 		port, err := a.ctx.QueryPort()
-		must(t, err)
+		must.Do(t, err)
 		if port.ActiveMTU != want {
 			t.Errorf("with an interface of MTU %d the path MTU is %d, want %d", mtu, port.ActiveMTU.Bytes(), want.Bytes())
 		}
@@ -37,18 +38,18 @@ func TestV18_InterfaceMTU(t *testing.T) {
 		}
 		a.settle(t)
 		n := uint32(port.ActiveMTU.Bytes())
-		must(t, b.qp.PostRecv(RecvWR{WRID: 1}))
-		must(t, rb.qp.PostRecv(RecvWR{WRID: 1}))
-		must(t, a.qp.PostSend(a.to(b.qp, a.writeImm(1, n, b.endpoint))))
-		must(t, ra.qp.PostSend(ra.writeImm(1, n, rb)))
+		must.Do(t, b.qp.PostRecv(RecvWR{WRID: 1}))
+		must.Do(t, rb.qp.PostRecv(RecvWR{WRID: 1}))
+		must.Do(t, a.qp.PostSend(a.to(b.qp, a.writeImm(1, n, b.endpoint))))
+		must.Do(t, ra.qp.PostSend(ra.writeImm(1, n, rb)))
 		for _, e := range []*endpoint{a.endpoint, b.endpoint, ra, rb} {
 			e.wait(t, 1)
 		}
 		if !bytes.Equal(a.mr.Bytes()[:n], b.mr.Bytes()[:n]) {
 			t.Errorf("with an interface of MTU %d the data is not what was written", mtu)
 		}
-		must(t, a.ctx.Close())
-		must(t, b.ctx.Close())
+		must.Do(t, a.ctx.Close())
+		must.Do(t, b.ctx.Close())
 	}
 }
 

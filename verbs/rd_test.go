@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // channelEnd is an endpoint with an RD queue pair and its EE context.
@@ -20,12 +21,12 @@ type channelEnd struct {
 func newChannelEnd(t testing.TB, cfg Config) *channelEnd {
 	t.Helper()
 	e := &channelEnd{endpoint: newEndpoint(t, cfg, ib.RC)}
-	must(t, e.qp.Destroy())
+	must.Do(t, e.qp.Destroy())
 	var err error
 	e.rdd, err = e.ctx.AllocRDD()
-	must(t, err)
+	must.Do(t, err)
 	e.eec, err = e.rdd.CreateEEC()
-	must(t, err)
+	must.Do(t, err)
 	e.qp = e.newQP(t)
 	return e
 }
@@ -36,8 +37,8 @@ func (e *channelEnd) newQP(t testing.TB) *QP {
 	init := e.init(ib.RD)
 	init.RDD = e.rdd
 	q, err := e.pd.CreateQP(init)
-	must(t, err)
-	must(t, q.ModifyToRTS(QPAttr{Port: 1, QKey: testQKey, AccessFlags: ib.AccessRemote}))
+	must.Do(t, err)
+	must.Do(t, q.ModifyToRTS(QPAttr{Port: 1, QKey: testQKey, AccessFlags: ib.AccessRemote}))
 	return q
 }
 
@@ -51,7 +52,7 @@ func join(t testing.TB, a, b *channelEnd, change func(*QPAttr)) {
 		if change != nil {
 			change(&attr)
 		}
-		must(t, p[0].eec.ModifyToRTS(attr))
+		must.Do(t, p[0].eec.ModifyToRTS(attr))
 	}
 }
 
@@ -75,8 +76,8 @@ func (e *channelEnd) to(q *QP, wr SendWR) SendWR {
 func TestV18_ReliableDatagrams(t *testing.T) {
 	a, b := newChannel(t)
 	copy(a.mr.Bytes(), bytes.Repeat([]byte("softhca "), 1<<14))
-	must(t, b.qp.PostRecv(b.recv(7, 1<<20, 1<<17)))
-	must(t, a.qp.PostSend(a.to(b.qp, a.send(1, 100_000))))
+	must.Do(t, b.qp.PostRecv(b.recv(7, 1<<20, 1<<17)))
+	must.Do(t, a.qp.PostSend(a.to(b.qp, a.send(1, 100_000))))
 	a.wait(t, 1)
 	wc := b.wait(t, 1)[0]
 	if wc.SrcQP != a.qp.QPN() || wc.EEC != b.eec.EECN() || wc.ByteLen != 100_000 || wc.QPN != b.qp.QPN() {
@@ -85,8 +86,8 @@ func TestV18_ReliableDatagrams(t *testing.T) {
 	if !bytes.Equal(a.mr.Bytes()[:100_000], b.mr.Bytes()[1<<20:][:100_000]) {
 		t.Error("the message is not what was sent")
 	}
-	must(t, a.qp.PostSend(a.to(b.qp, a.write(2, 70_000, b.endpoint))))
-	must(t, b.qp.PostSend(b.to(a.qp, SendWR{
+	must.Do(t, a.qp.PostSend(a.to(b.qp, a.write(2, 70_000, b.endpoint))))
+	must.Do(t, b.qp.PostSend(b.to(a.qp, SendWR{
 		WRID: 3, Opcode: ib.WRRDMARead, SGList: []SGE{b.mr.SGE(2<<20, 50_000)}, RKey: a.mr.RKey(), RemoteAddr: a.mr.Addr(),
 	})))
 	a.wait(t, 1)
@@ -94,7 +95,7 @@ func TestV18_ReliableDatagrams(t *testing.T) {
 	if !bytes.Equal(a.mr.Bytes()[:50_000], b.mr.Bytes()[2<<20:][:50_000]) {
 		t.Error("what was read is not what was there")
 	}
-	must(t, a.qp.PostSend(a.to(b.qp, SendWR{
+	must.Do(t, a.qp.PostSend(a.to(b.qp, SendWR{
 		WRID: 4, Opcode: ib.WRAtomicFetchAdd, SGList: []SGE{a.mr.SGE(3<<20, 8)}, RKey: b.mr.RKey(), RemoteAddr: b.mr.Addr() + 3<<20, CompareAdd: 5,
 	})))
 	a.wait(t, 1)
@@ -115,60 +116,60 @@ func TestV18_Errors(t *testing.T) {
 	other := a.newQP(t)
 	fails := func(what string, q *QP, wr SendWR, want ib.WCStatus) {
 		t.Helper()
-		must(t, q.PostSend(wr))
+		must.Do(t, q.PostSend(wr))
 		if wc := a.take(t, 1)[0]; wc.Status != want || wc.QPN != q.QPN() || q.State() != ib.SQE {
 			t.Errorf("%s: %+v, want %v; the queue pair is in %v", what, wc, want, q.State())
 		}
-		must(t, q.Modify(&QPAttr{State: ib.RTS}, ib.AttrState))
+		must.Do(t, q.Modify(&QPAttr{State: ib.RTS}, ib.AttrState))
 	}
 	foreign := a.to(b.qp, a.send(1, 8))
 	foreign.EEC = b.eec
 	fails("another adapter's EE context", a.qp, foreign, ib.WCInvEECNErr)
 	rdd, err := a.ctx.AllocRDD()
-	must(t, err)
+	must.Do(t, err)
 	eec, err := rdd.CreateEEC()
-	must(t, err)
+	must.Do(t, err)
 	apart := a.to(b.qp, a.send(2, 8))
 	apart.EEC = eec
 	fails("an EE context of another domain", a.qp, apart, ib.WCLocRDDViolErr)
-	want(t, rdd.Dealloc(), ErrBusy, "deallocate a domain with an EE context")
-	must(t, eec.Destroy())
-	must(t, rdd.Dealloc())
-	want(t, rdd.Dealloc(), ErrInvalidRDD, "deallocate a domain twice")
+	must.Fail(t, rdd.Dealloc(), ErrBusy, "deallocate a domain with an EE context")
+	must.Do(t, eec.Destroy())
+	must.Do(t, rdd.Dealloc())
+	must.Fail(t, rdd.Dealloc(), ErrInvalidRDD, "deallocate a domain twice")
 	fails("an EE context that is gone", a.qp, apart, ib.WCInvEECNErr)
 	wrong := a.to(b.qp, a.send(3, 8))
 	wrong.RemoteQKey++
 	fails("a wrong Q_Key", a.qp, wrong, ib.WCRemInvRDReqErr)
-	must(t, b.qp.PostRecv(b.recv(1, 0, 100)))
-	must(t, other.PostSend(a.to(b.qp, a.send(4, 8))))
+	must.Do(t, b.qp.PostRecv(b.recv(1, 0, 100)))
+	must.Do(t, other.PostSend(a.to(b.qp, a.send(4, 8))))
 	a.wait(t, 1)
 	b.wait(t, 1)
 
 	late, err := a.rdd.CreateEEC()
-	must(t, err)
+	must.Do(t, err)
 	early := a.to(b.qp, a.send(5, 8))
 	early.EEC = late
 	fails("an EE context in RESET", a.qp, early, ib.WCInvEECStateErr)
-	must(t, a.eec.Modify(&QPAttr{State: ib.ERR}, ib.AttrState))
+	must.Do(t, a.eec.Modify(&QPAttr{State: ib.ERR}, ib.AttrState))
 	fails("an EE context in ERR", a.qp, a.to(b.qp, a.send(6, 8)), ib.WCInvEECStateErr)
-	want(t, a.eec.Modify(nil, ib.AttrState), syscall.EINVAL, "modify to nothing")
-	want(t, a.rdd.Dealloc(), ErrBusy, "deallocate a domain in use")
-	must(t, a.eec.Destroy())
-	want(t, a.eec.Destroy(), syscall.EINVAL, "destroy an EE context twice")
+	must.Fail(t, a.eec.Modify(nil, ib.AttrState), syscall.EINVAL, "modify to nothing")
+	must.Fail(t, a.rdd.Dealloc(), ErrBusy, "deallocate a domain in use")
+	must.Do(t, a.eec.Destroy())
+	must.Fail(t, a.eec.Destroy(), syscall.EINVAL, "destroy an EE context twice")
 	_, err = a.eec.Query()
-	want(t, err, syscall.EINVAL, "query an EE context that is gone")
+	must.Fail(t, err, syscall.EINVAL, "query an EE context that is gone")
 }
 
 // TestV18_Events checks that an event of an EE context names it, and that the EE context
 // cannot be destroyed until the event is acknowledged.
 func TestV18_Events(t *testing.T) {
 	a, b := newChannel(t)
-	must(t, b.eec.Destroy())
-	must(t, a.eec.Modify(&QPAttr{State: ib.RESET}, ib.AttrState))
+	must.Do(t, b.eec.Destroy())
+	must.Do(t, a.eec.Modify(&QPAttr{State: ib.RESET}, ib.AttrState))
 	attr := a.attrs(b.endpoint)
 	attr.DestQPN, attr.Timeout, attr.RetryCnt = ib.QPN(b.eec.EECN()), 8, 0
-	must(t, a.eec.ModifyToRTS(attr))
-	must(t, a.qp.PostSend(a.to(b.qp, a.send(1, 8))))
+	must.Do(t, a.eec.ModifyToRTS(attr))
+	must.Do(t, a.qp.PostSend(a.to(b.qp, a.send(1, 8))))
 	if wc := a.take(t, 1)[0]; wc.Status != ib.WCRetryExcErr {
 		t.Errorf("a request without a peer completes with %v", wc.Status)
 	}
@@ -179,9 +180,9 @@ func TestV18_Events(t *testing.T) {
 	if got, want := ev.String(), "EEC_FATAL eec "+a.eec.EECN().String(); got != want {
 		t.Errorf("the event prints as %q, want %q", got, want)
 	}
-	want(t, a.eec.Destroy(), ErrBusy, "destroy an EE context with an event that is not acknowledged")
+	must.Fail(t, a.eec.Destroy(), ErrBusy, "destroy an EE context with an event that is not acknowledged")
 	ev.Ack()
-	must(t, a.eec.Destroy())
+	must.Do(t, a.eec.Destroy())
 }
 
 // TestV18_RateIsTheChannels checks that the EE context paces an RD queue pair.

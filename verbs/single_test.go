@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // stream posts n WRITEs to peer one by one, as many at a time as fit, and polls
@@ -20,7 +21,7 @@ func (e *endpoint) stream(t *testing.T, peer *endpoint, n, each int) {
 			if posted++; posted%each == 0 {
 				wr.Flags = ib.SendSignaled
 			}
-			must(t, e.qp.PostSend(wr))
+			must.Do(t, e.qp.PostSend(wr))
 		}
 		for _, wc := range wcs[:poll(t, e.cq, wcs)] {
 			if wc.Status != ib.WCSuccess || wc.WRID != uint64(done+each-1) {
@@ -47,7 +48,7 @@ func TestSinglePosts(t *testing.T) {
 		},
 		"it sleeps until there is a completion": func(t *testing.T, a, b *endpoint) {
 			for done := 0; done < posts; {
-				must(t, a.cq.ReqNotify(false))
+				must.Do(t, a.cq.ReqNotify(false))
 				wcs := make([]WC, posts)
 				if n := poll(t, a.cq, wcs); n > 0 {
 					done += n
@@ -56,7 +57,7 @@ func TestSinglePosts(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 				_, err := a.ch.Get(ctx)
 				cancel()
-				must(t, err)
+				must.Do(t, err)
 			}
 			b.wait(t, posts)
 		},
@@ -71,29 +72,29 @@ func TestSinglePosts(t *testing.T) {
 		},
 		"it asks for the state": func(t *testing.T, a, b *endpoint) {
 			_, err := a.qp.Query()
-			must(t, err)
+			must.Do(t, err)
 			b.wait(t, posts)
 			a.wait(t, posts)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a, b := newEndpoint(t, Config{Addr: loopback()}, ib.RC), newEndpoint(t, Config{Addr: loopback()}, ib.RC)
+			a, b := newUDPPair(t, ib.RC)
 			init := a.init(ib.RC)
 			init.SQSig = ib.SigPerWR
 			var err error
-			must(t, a.qp.Destroy())
+			must.Do(t, a.qp.Destroy())
 			a.qp, err = a.pd.CreateQP(init)
-			must(t, err)
+			must.Do(t, err)
 			connect(t, a, b, nil)
 			for round := range 4 {
 				for i := range posts {
-					must(t, b.qp.PostRecv(b.recv(uint64(i), uint64(i)*64, 64)))
+					must.Do(t, b.qp.PostRecv(b.recv(uint64(i), uint64(i)*64, 64)))
 				}
 				a.stream(t, b, 4096, 1+round%2*3) // each signalled, or one in four
 				for i := range posts {
 					wr := a.send(uint64(i), 64)
 					wr.Flags = ib.SendSignaled
-					must(t, a.qp.PostSend(wr))
+					must.Do(t, a.qp.PostSend(wr))
 				}
 				then(t, a, b)
 			}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // TestLongMessageWithoutPolling checks that a sleeping program gets the completion of a
@@ -27,12 +28,12 @@ func TestLongMessageWithoutPolling(t *testing.T) {
 		{ib.RTS, ib.AttrSQPSN},
 	} {
 		attr.State = step.to
-		must(t, a.qp.Modify(&attr, step.mask|ib.AttrState))
+		must.Do(t, a.qp.Modify(&attr, step.mask|ib.AttrState))
 	}
-	must(t, a.cq.ReqNotify(false))
+	must.Do(t, a.cq.ReqNotify(false))
 	n := uint32(a.mr.Len()) // 4 MiB, of which a call sends 2
 	wr := SendWR{Opcode: ib.WRRDMAWrite, SGList: []SGE{a.mr.SGE(0, n)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()}
-	must(t, a.qp.PostSend(wr))
+	must.Do(t, a.qp.PostSend(wr))
 	select {
 	case <-a.ch.C():
 	case <-time.After(10 * time.Second):
@@ -47,12 +48,11 @@ func TestLongMessageWithoutPolling(t *testing.T) {
 // TestSolicitedKeepsNext arms for any completion and then for solicited ones
 // only: the first arming stays in force.
 func TestSolicitedKeepsNext(t *testing.T) {
-	a, b := newPair(t, ib.RC)
-	connect(t, a, b, nil)
-	must(t, b.cq.ReqNotify(false))
-	must(t, b.cq.ReqNotify(true))
-	must(t, b.qp.PostRecv(RecvWR{}))
-	must(t, a.qp.PostSend(SendWR{Opcode: ib.WRSend})) // not solicited
+	a, b := newConnected(t, ib.RC)
+	must.Do(t, b.cq.ReqNotify(false))
+	must.Do(t, b.cq.ReqNotify(true))
+	must.Do(t, b.qp.PostRecv(RecvWR{}))
+	must.Do(t, a.qp.PostSend(SendWR{Opcode: ib.WRSend})) // not solicited
 	if next(t, b.ch) != b.cq {
 		t.Error("the event is of another CQ")
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // newSRQ gives b and its sibling, which shares b's PD and CQ, QPs that receive from one
@@ -12,13 +13,13 @@ import (
 func newSRQ(t *testing.T, b *endpoint, attr SRQInitAttr) (s *SRQ, b1, b2 *endpoint) {
 	t.Helper()
 	s, err := b.pd.CreateSRQ(&attr)
-	must(t, err)
+	must.Do(t, err)
 	two := [2]endpoint{*b, *b}
 	for i := range two {
 		init := b.init(ib.RC)
 		init.SRQ = s
 		two[i].qp, err = b.pd.CreateQP(init)
-		must(t, err)
+		must.Do(t, err)
 		if init.Cap.MaxRecvWR != 0 {
 			t.Errorf("a QP on an SRQ says that it has %d receives of its own", init.Cap.MaxRecvWR)
 		}
@@ -32,22 +33,22 @@ func TestSRQ(t *testing.T) {
 	s, b1, b2 := newSRQ(t, b, SRQInitAttr{MaxWR: 5, MaxSGE: 1})
 	connect(t, a, b1, nil)
 	connect(t, a2, b2, nil)
-	want(t, b1.qp.PostRecv(b.recv(0, 0, 8)), syscall.EINVAL, "post a receive to a QP on an SRQ")
+	must.Fail(t, b1.qp.PostRecv(b.recv(0, 0, 8)), syscall.EINVAL, "post a receive to a QP on an SRQ")
 
 	got := s.Query()
 	if got.MaxWR < 5 || got.MaxSGE < 1 || got.Limit != 0 {
 		t.Errorf("asked for 5 requests of 1 element, got %+v", got)
 	}
-	must(t, s.SetLimit(2))
-	want(t, s.SetLimit(got.MaxWR+1), syscall.EINVAL, "a limit over the size")
+	must.Do(t, s.SetLimit(2))
+	must.Fail(t, s.SetLimit(got.MaxWR+1), syscall.EINVAL, "a limit over the size")
 	if l := s.Query().Limit; l != 2 {
 		t.Errorf("the limit is %d after a refused change, want 2", l)
 	}
 	for i := range uint64(3) {
-		must(t, s.PostRecv(b.recv(i, 64*i, 8)))
+		must.Do(t, s.PostRecv(b.recv(i, 64*i, 8)))
 	}
 	for i, from := range []*endpoint{a, a2} {
-		must(t, from.qp.PostSend(from.send(1, 8)))
+		must.Do(t, from.qp.PostSend(from.send(1, 8)))
 		from.wait(t, 1)
 		wc := b.wait(t, 1)[0]
 		if wc.WRID != uint64(i) || wc.QPN != []*endpoint{b1, b2}[i].qp.QPN() {
@@ -61,9 +62,9 @@ func TestSRQ(t *testing.T) {
 	if l := s.Query().Limit; l != 0 {
 		t.Errorf("the limit is armed after its event: %d", l)
 	}
-	want(t, s.Destroy(), syscall.EBUSY, "destroy an SRQ with an event not acknowledged")
+	must.Fail(t, s.Destroy(), syscall.EBUSY, "destroy an SRQ with an event not acknowledged")
 	ev.Ack()
-	want(t, s.Destroy(), syscall.EBUSY, "destroy an SRQ that QPs use")
+	must.Fail(t, s.Destroy(), syscall.EBUSY, "destroy an SRQ that QPs use")
 
 	b1.move(t, ib.ERR)
 	if ev := b.event(t); ev.Type != ib.EventQPLastWQEReached || ev.QP != b1.qp {
@@ -72,17 +73,17 @@ func TestSRQ(t *testing.T) {
 		ev.Ack()
 	}
 	b.quiet(t, "a receive of an SRQ was flushed")
-	must(t, a2.qp.PostSend(a2.send(3, 8)))
+	must.Do(t, a2.qp.PostSend(a2.send(3, 8)))
 	a2.wait(t, 1)
 	if wc := b.wait(t, 1)[0]; wc.WRID != 2 {
 		t.Errorf("the other QP received into %d, want the receive that was left", wc.WRID)
 	}
-	must(t, b1.qp.Destroy())
-	must(t, b2.qp.Destroy())
-	must(t, s.Destroy())
-	want(t, s.PostRecv(RecvWR{}), ErrInvalidSRQ, "post to an SRQ that is gone")
-	want(t, s.SetLimit(0), ErrInvalidSRQ, "arm an SRQ that is gone")
-	want(t, s.Destroy(), ErrInvalidSRQ, "destroy an SRQ again")
+	must.Do(t, b1.qp.Destroy())
+	must.Do(t, b2.qp.Destroy())
+	must.Do(t, s.Destroy())
+	must.Fail(t, s.PostRecv(RecvWR{}), ErrInvalidSRQ, "post to an SRQ that is gone")
+	must.Fail(t, s.SetLimit(0), ErrInvalidSRQ, "arm an SRQ that is gone")
+	must.Fail(t, s.Destroy(), ErrInvalidSRQ, "destroy an SRQ again")
 }
 
 func TestSRQPostErrors(t *testing.T) {
@@ -90,13 +91,13 @@ func TestSRQPostErrors(t *testing.T) {
 	s, _, _ := newSRQ(t, b, SRQInitAttr{MaxWR: 4, MaxSGE: 2})
 	err := s.PostRecv(RecvWR{WRID: 1}, RecvWR{WRID: 2, SGList: make([]SGE, 3)}, RecvWR{WRID: 3})
 	postErrorOf(t, err, 1, 2)
-	want(t, err, syscall.EINVAL, "post too many scatter elements")
+	must.Fail(t, err, syscall.EINVAL, "post too many scatter elements")
 	err = s.PostRecv(RecvWR{}, RecvWR{}, RecvWR{}, RecvWR{WRID: 9})
 	postErrorOf(t, err, 3, 9)
-	want(t, err, syscall.ENOMEM, "post more than an SRQ holds")
+	must.Fail(t, err, syscall.ENOMEM, "post more than an SRQ holds")
 	for _, attr := range []*SRQInitAttr{nil, {}, {MaxWR: 1 << 30, MaxSGE: 1}, {MaxWR: 4, MaxSGE: 1 << 30}, {MaxWR: 4, MaxSGE: 1, Limit: 5}} {
 		_, err := b.pd.CreateSRQ(attr)
-		want(t, err, syscall.EINVAL, "create an SRQ of a size that is none")
+		must.Fail(t, err, syscall.EINVAL, "create an SRQ of a size that is none")
 	}
 }
 
@@ -111,11 +112,11 @@ func TestSRQRunsDry(t *testing.T) {
 	connect(t, a2, b2, soon)
 	const each = 100
 	for i := range uint64(each) {
-		must(t, a.qp.PostSend(a.send(i, 8)))
-		must(t, a2.qp.PostSend(a2.send(i, 8)))
+		must.Do(t, a.qp.PostSend(a.send(i, 8)))
+		must.Do(t, a2.qp.PostSend(a2.send(i, 8)))
 	}
 	for range 2 * each {
-		must(t, s.PostRecv(b.recv(0, 0, 8)))
+		must.Do(t, s.PostRecv(b.recv(0, 0, 8)))
 		b.wait(t, 1)
 	}
 	a.wait(t, each)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 )
 
 var (
@@ -39,10 +40,10 @@ func startPeer(t *testing.T) *peer {
 	p.cmd.Env = append(os.Environ(), peerEnv+"=1")
 	p.cmd.Stderr = os.Stderr
 	in, err := p.cmd.StdinPipe()
-	must(t, err)
+	must.Do(t, err)
 	out, err := p.cmd.StdoutPipe()
-	must(t, err)
-	must(t, p.cmd.Start())
+	must.Do(t, err)
+	must.Do(t, p.cmd.Start())
 	t.Cleanup(func() {
 		if err := errors.Join(in.Close(), p.cmd.Wait()); err != nil {
 			t.Errorf("the peer process: %v", err)
@@ -56,8 +57,8 @@ func startPeer(t *testing.T) *peer {
 func (p *peer) tell(o order) answer {
 	p.t.Helper()
 	var a answer
-	must(p.t, p.enc.Encode(&o))
-	must(p.t, p.dec.Decode(&a))
+	must.Do(p.t, p.enc.Encode(&o))
+	must.Do(p.t, p.dec.Decode(&a))
 	if a.Error != "" {
 		p.t.Fatalf("the peer process, told to %s: %s", o.Do, a.Error)
 	}
@@ -156,14 +157,14 @@ func testTransfer(t *testing.T, p *peer, w way) {
 	region := min(w.size, transferRegion)
 	var err error
 	x.own, err = openMover(&order{Addr: loopback(), Faults: w.faults[0], Bytes: region, RD: w.rd})
-	must(t, err)
-	defer func() { must(t, x.own.ctx.Close()) }()
+	must.Do(t, err)
+	defer func() { must.Do(t, x.own.ctx.Close()) }()
 	own := x.own.local()
 	own.PathMTU, own.Timeout = w.mtu, w.timeout
 	x.to = p.tell(order{Do: "open", Addr: loopback(), Faults: w.faults[1], Bytes: region, RD: w.rd, Remote: own}).Remote
 	defer p.tell(order{Do: "close"})
 	x.to.PathMTU, x.to.Timeout = w.mtu, w.timeout
-	must(t, x.own.connect(&x.to))
+	must.Do(t, x.own.connect(&x.to))
 	before := [2]map[string]uint64{}
 	for _, op := range []struct {
 		name string
@@ -179,7 +180,7 @@ func testTransfer(t *testing.T, p *peer, w way) {
 			t.Errorf("%s: SHA-256 %s here, %s there", op.name, sum, a.Sum)
 		}
 		own, err := x.own.counters()
-		must(t, err)
+		must.Do(t, err)
 		t.Logf("%-5s %d MiB in %v, moving %v: %.2f Gb/s; here %s; there %s", op.name, w.size>>20, took.Round(time.Millisecond),
 			x.moving.Round(time.Millisecond), float64(w.size)*8/x.moving.Seconds()/1e9, trouble(own, before[0]), trouble(a.Counters, before[1]))
 		x.moving = 0
@@ -203,12 +204,12 @@ func (x *transfer) post(n uint64, op ib.WROpcode) {
 	x.t.Helper()
 	start := time.Now()
 	for off := uint64(0); off < n; off += transferMessage {
-		must(x.t, x.own.send(&x.to, off, SendWR{
+		must.Do(x.t, x.own.send(&x.to, off, SendWR{
 			WRID: off, Opcode: op, SGList: []SGE{x.own.mr.SGE(off, uint32(min(n-off, transferMessage)))},
 			RemoteAddr: x.to.Addr + off, RKey: x.to.RKey,
 		}))
 	}
-	must(x.t, x.own.take(int(messages(n))))
+	must.Do(x.t, x.own.take(int(messages(n))))
 	x.moving += time.Since(start)
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // datagram returns a SEND of 8 bytes to peer by an address handle.
@@ -18,19 +19,18 @@ func (e *endpoint) datagram(id uint64, ah *AH, peer *endpoint) SendWR {
 // TestUDHandleDestroyed sends by handles that are destroyed or of another PD: the result
 // is LOC_QP_OP_ERR and SQE, from which the QP recovers.
 func TestUDHandleDestroyed(t *testing.T) {
-	a, b := newPair(t, ib.UD)
-	connect(t, a, b, nil)
+	a, b := newConnected(t, ib.UD)
 	good, gone := a.ah(t, b), a.ah(t, b)
-	must(t, gone.Destroy())
-	want(t, gone.Destroy(), syscall.EINVAL, "destroy an address handle again")
+	must.Do(t, gone.Destroy())
+	must.Fail(t, gone.Destroy(), syscall.EINVAL, "destroy an address handle again")
 	other := a.sibling(t, ib.UD).ah(t, b)
 	reused := a.ah(t, b) // reuses the slot of the destroyed handle
 	for _, bad := range []*AH{gone, other} {
 		for i := range uint64(2) {
-			must(t, b.qp.PostRecv(b.recv(i, 0, 48)))
+			must.Do(t, b.qp.PostRecv(b.recv(i, 0, 48)))
 		}
-		must(t, a.qp.PostSend(a.datagram(1, good, b), a.datagram(2, bad, b), a.datagram(3, good, b)))
-		must(t, a.qp.PostSend(a.datagram(4, reused, b)))
+		must.Do(t, a.qp.PostSend(a.datagram(1, good, b), a.datagram(2, bad, b), a.datagram(3, good, b)))
+		must.Do(t, a.qp.PostSend(a.datagram(4, reused, b)))
 		for i, want := range []ib.WCStatus{ib.WCSuccess, ib.WCLocQPOpErr, ib.WCWRFlushErr, ib.WCWRFlushErr} {
 			if wc := a.take(t, 1)[0]; wc.WRID != uint64(i+1) || wc.Status != want {
 				t.Errorf("completion %+v, want request %d with %v", wc, i+1, want)
@@ -40,7 +40,7 @@ func TestUDHandleDestroyed(t *testing.T) {
 			t.Errorf("the QP is %v, want SQE", st)
 		}
 		a.move(t, ib.RTS)
-		must(t, a.qp.PostSend(a.datagram(5, reused, b)))
+		must.Do(t, a.qp.PostSend(a.datagram(5, reused, b)))
 		a.wait(t, 1)
 		b.wait(t, 2)
 	}
@@ -49,35 +49,33 @@ func TestUDHandleDestroyed(t *testing.T) {
 // TestUDHandleOfAnotherAdapter posts with a handle whose number names another
 // peer in the adapter of the queue pair: EINVAL, and nothing is sent there.
 func TestUDHandleOfAnotherAdapter(t *testing.T) {
-	a, b := newPair(t, ib.UD)
-	connect(t, a, b, nil)
+	a, b := newConnected(t, ib.UD)
 	a.ah(t, b)
-	must(t, b.qp.PostRecv(b.recv(1, 0, 48)))
+	must.Do(t, b.qp.PostRecv(b.recv(1, 0, 48)))
 	for what, foreign := range map[string]*AH{"of another adapter": b.ah(t, a), "that was not created": new(AH)} {
-		want(t, a.qp.PostSend(a.datagram(1, foreign, b)), syscall.EINVAL, "post with a handle "+what)
+		must.Fail(t, a.qp.PostSend(a.datagram(1, foreign, b)), syscall.EINVAL, "post with a handle "+what)
 	}
 	a.quiet(t, "a refused request completed")
 	b.quiet(t, "a refused request was sent")
 }
 
 func TestUDMessageRules(t *testing.T) {
-	a, b := newPair(t, ib.UD)
-	connect(t, a, b, nil)
+	a, b := newConnected(t, ib.UD)
 	ah := a.ah(t, b)
 	wrong := a.datagram(1, ah, b)
 	wrong.RemoteQKey++
-	must(t, a.qp.PostSend(wrong))
+	must.Do(t, a.qp.PostSend(wrong))
 	b.reaches(t, "drop_qkey_violations", 1)
-	must(t, a.qp.PostSend(a.datagram(2, ah, b))) // no receive is posted
+	must.Do(t, a.qp.PostSend(a.datagram(2, ah, b))) // no receive is posted
 	b.reaches(t, "drop_no_wqe", 1)
-	must(t, b.qp.PostRecv(b.recv(1, 0, 47))) // 40 bytes of GRH and 8 do not fit
-	must(t, a.qp.PostSend(a.datagram(3, ah, b)))
+	must.Do(t, b.qp.PostRecv(b.recv(1, 0, 47))) // 40 bytes of GRH and 8 do not fit
+	must.Do(t, a.qp.PostSend(a.datagram(3, ah, b)))
 	b.reaches(t, "drop_length", 1)
 	b.quiet(t, "a message that must be dropped arrived")
 	a.wait(t, 3) // the sender gets no error
 	long := a.datagram(4, ah, b)
 	long.SGList = []SGE{a.mr.SGE(0, 4097)}
-	must(t, a.qp.PostSend(long))
+	must.Do(t, a.qp.PostSend(long))
 	if wc := a.take(t, 1)[0]; wc.Status != ib.WCLocLenErr {
 		t.Errorf("a message over the MTU: %v, want LOC_LEN_ERR", wc.Status)
 	}
@@ -106,9 +104,9 @@ func TestInitAHFromWC(t *testing.T) {
 		},
 	} {
 		ah, err := a.pd.CreateAH(c.to)
-		must(t, err)
-		must(t, b.qp.PostRecv(b.recv(1, 0, 48)))
-		must(t, a.qp.PostSend(a.datagram(1, ah, b)))
+		must.Do(t, err)
+		must.Do(t, b.qp.PostRecv(b.recv(1, 0, 48)))
+		must.Do(t, a.qp.PostSend(a.datagram(1, ah, b)))
 		a.wait(t, 1)
 		wc := b.take(t, 1)[0]
 		grh := b.mr.Bytes()[:40]
@@ -117,14 +115,14 @@ func TestInitAHFromWC(t *testing.T) {
 			t.Errorf("reply to %+v, %v, want %+v", got, err, c.reply)
 		}
 		_, err = a.ctx.InitAHFromWC(&wc, grh)
-		want(t, err, syscall.EINVAL, "a message to another adapter")
+		must.Fail(t, err, syscall.EINVAL, "a message to another adapter")
 		_, err = b.ctx.InitAHFromWC(&wc, grh[:39])
-		want(t, err, syscall.EINVAL, "a GRH that is cut")
+		must.Fail(t, err, syscall.EINVAL, "a GRH that is cut")
 		_, err = b.ctx.InitAHFromWC(&wc, make([]byte, 40))
-		want(t, err, syscall.EINVAL, "a GRH of no IP version")
+		must.Fail(t, err, syscall.EINVAL, "a GRH of no IP version")
 		wc.Flags = 0
 		_, err = b.ctx.InitAHFromWC(&wc, grh)
-		want(t, err, syscall.EINVAL, "a completion without GRH")
+		must.Fail(t, err, syscall.EINVAL, "a completion without GRH")
 	}
 }
 
@@ -142,6 +140,6 @@ func TestCreateAHRefuses(t *testing.T) {
 		av := a.attrs(b).AV
 		spoil(&av)
 		_, err := a.pd.CreateAH(av)
-		want(t, err, syscall.EINVAL, "address handle with "+what)
+		must.Fail(t, err, syscall.EINVAL, "address handle with "+what)
 	}
 }

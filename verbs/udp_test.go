@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // TestUDP moves data of every kind through the kernel's UDP, with and without
@@ -25,7 +26,7 @@ func TestUDP(t *testing.T) {
 				b := newEndpoint(t, Config{Addr: loopback(), DisableOffload: c.off[1]}, typ)
 				for i, e := range []*endpoint{a, b} {
 					p, err := e.ctx.QueryPort()
-					must(t, err)
+					must.Do(t, err)
 					if c.off[i] && (p.MaxSegments != 1 || p.GRO) {
 						t.Errorf("offload is disabled, yet the port has runs of %d segments, GRO %v", p.MaxSegments, p.GRO)
 					}
@@ -61,10 +62,10 @@ func testWriteImm(t *testing.T, a, b *endpoint) {
 	t.Helper()
 	const n = 10000
 	pattern(a.mr.Bytes()[:n], 9)
-	must(t, b.qp.PostRecv(b.recv(77, 0, 0)))
+	must.Do(t, b.qp.PostRecv(b.recv(77, 0, 0)))
 	wr := a.write(1, n, b)
 	wr.Opcode, wr.ImmData = ib.WRRDMAWriteWithImm, 0xabcd
-	must(t, a.qp.PostSend(wr))
+	must.Do(t, a.qp.PostSend(wr))
 	a.wait(t, 1)
 	wc := b.wait(t, 1)[0]
 	if wc.WRID != 77 || wc.Opcode != ib.WCRecvRDMAWithImm || wc.ImmData != 0xabcd || wc.ByteLen != n {
@@ -83,7 +84,7 @@ func needIPv6(t *testing.T) {
 	if err != nil { // the host lacks IPv6
 		t.Skipf("no IPv6 on this host: %v", err)
 	}
-	must(t, c.Close())
+	must.Do(t, c.Close())
 }
 
 // TestUDPLoop connects QPs of one adapter with each other, on IPv4 and IPv6:
@@ -100,7 +101,7 @@ func TestUDPLoop(t *testing.T) {
 				connect(t, a, b, nil)
 				exchange(t, a, b)
 				p, err := a.ctx.QueryPort()
-				must(t, err)
+				must.Do(t, err)
 				if addr == "::1" && p.Verification != "full" {
 					t.Errorf("the ICRC of IPv6 packets is verified by %q, want all of it", p.Verification)
 				}

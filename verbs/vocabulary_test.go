@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 // TestVocabulary compares this package with package ib: the comment on the
@@ -86,13 +88,13 @@ func note(d *ast.GenDecl) string { return d.Specs[0].(*ast.ValueSpec).Comment.Te
 func TestExportedNamesAreOfThisPackage(t *testing.T) {
 	fset := token.NewFileSet()
 	files, err := filepath.Glob("*.go")
-	must(t, err)
+	must.Do(t, err)
 	for _, name := range files {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
 		f, err := parser.ParseFile(fset, name, nil, 0)
-		must(t, err)
+		must.Do(t, err)
 		ast.FileExports(f)
 		for _, d := range f.Decls {
 			if fn, ok := d.(*ast.FuncDecl); ok {
@@ -120,14 +122,14 @@ func TestExportedNamesAreOfThisPackage(t *testing.T) {
 func declarations(t *testing.T, fset *token.FileSet, dir string) map[string]*ast.GenDecl {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
-	must(t, err)
+	must.Do(t, err)
 	all := map[string]*ast.GenDecl{}
 	for _, name := range files {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
 		f, err := parser.ParseFile(fset, name, nil, parser.ParseComments)
-		must(t, err)
+		must.Do(t, err)
 		for _, d := range f.Decls {
 			g, ok := d.(*ast.GenDecl)
 			if !ok {
@@ -160,6 +162,6 @@ func source(t *testing.T, fset *token.FileSet, s *ast.TypeSpec) string {
 	t.Helper()
 	p := fset.Position(s.Pos())
 	b, err := os.ReadFile(p.Filename)
-	must(t, err)
+	must.Do(t, err)
 	return string(b[p.Offset:fset.Position(s.End()).Offset])
 }

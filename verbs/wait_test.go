@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // waitContext ends with the test, or after a time that no slow machine needs: then a
@@ -27,9 +28,9 @@ func newWaitPair(t *testing.T) (a, b *endpoint, cq *CQ) {
 	t.Helper()
 	a, b = newPair(t, ib.RC)
 	cq, err := b.ctx.CreateCQ(512, nil) // more entries than messages
-	must(t, err)
+	must.Do(t, err)
 	b.qp, err = b.pd.CreateQP(&QPInitAttr{Type: ib.RC, SendCQ: b.cq, RecvCQ: cq, Cap: QPCap{MaxRecvWR: 64, MaxRecvSGE: 1}})
-	must(t, err)
+	must.Do(t, err)
 	// On a busy machine the connection must not time out.
 	connect(t, a, b, func(attr *QPAttr) { attr.Timeout = 19 })
 	return a, b, cq
@@ -50,7 +51,7 @@ func TestWaitSleepsUntilACompletion(t *testing.T) {
 	}()
 	defer close(ready)
 	for i := range messages {
-		must(t, b.qp.PostRecv(RecvWR{WRID: uint64(i)}))
+		must.Do(t, b.qp.PostRecv(RecvWR{WRID: uint64(i)}))
 		ready <- struct{}{}
 		wc := make([]WC, 2)
 		for n := 0; n == 0; n = poll(t, cq, wc) {
@@ -91,13 +92,13 @@ func TestWaitOfSeveral(t *testing.T) {
 	}
 	for range messages / 40 {
 		for range 40 {
-			must(t, b.qp.PostRecv(RecvWR{}))
-			must(t, a.qp.PostSend(SendWR{Opcode: ib.WRSend}))
+			must.Do(t, b.qp.PostRecv(RecvWR{}))
+			must.Do(t, a.qp.PostSend(SendWR{Opcode: ib.WRSend}))
 		}
 		a.wait(t, 40)
 	}
 	for range 4 {
-		want(t, <-done, enough, "a goroutine that waits")
+		must.Fail(t, <-done, enough, "a goroutine that waits")
 	}
 	if n := got.Load(); n != messages {
 		t.Errorf("%d completions were taken, want %d", n, messages)
@@ -120,7 +121,7 @@ func TestWaitEnds(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			e := newEndpoint(t, Config{Addr: "10.0.0.1", Network: NewNetwork()}, ib.RC)
 			cq, err := e.ctx.CreateCQ(4, nil)
-			must(t, err)
+			must.Do(t, err)
 			ctx, cancel := context.WithCancelCause(waitContext(t))
 			defer cancel(nil)
 			done := make(chan error)
@@ -133,11 +134,11 @@ func TestWaitEnds(t *testing.T) {
 				}
 				runtime.Gosched()
 			}
-			must(t, c.end(e, cq, cancel))
+			must.Do(t, c.end(e, cq, cancel))
 			for range 3 {
-				want(t, <-done, c.want, "a wait that was ended")
+				must.Fail(t, <-done, c.want, "a wait that was ended")
 			}
-			want(t, cq.Wait(ctx), c.want, "a wait that came later")
+			must.Fail(t, cq.Wait(ctx), c.want, "a wait that came later")
 		})
 	}
 }
@@ -145,11 +146,11 @@ func TestWaitEnds(t *testing.T) {
 // TestWaitRefuses checks the CQs for which Wait fails.
 func TestWaitRefuses(t *testing.T) {
 	e := newEndpoint(t, Config{Addr: "10.0.0.1", Network: NewNetwork()}, ib.RC)
-	want(t, e.cq.Wait(t.Context()), syscall.EINVAL, "a CQ with a completion channel")
-	want(t, (*CQ)(nil).Wait(t.Context()), ErrInvalidCQ, "no CQ")
+	must.Fail(t, e.cq.Wait(t.Context()), syscall.EINVAL, "a CQ with a completion channel")
+	must.Fail(t, (*CQ)(nil).Wait(t.Context()), ErrInvalidCQ, "no CQ")
 	cq, err := e.ctx.CreateCQ(4, nil)
-	must(t, err)
-	want(t, cq.ReqNotify(false), syscall.EINVAL, "arming a CQ without a completion channel")
+	must.Do(t, err)
+	must.Fail(t, cq.ReqNotify(false), syscall.EINVAL, "arming a CQ without a completion channel")
 }
 
 // TestWaitOnAnOverflowedCQ takes the completions in the queue, and then gets the error
@@ -157,16 +158,16 @@ func TestWaitRefuses(t *testing.T) {
 func TestWaitOnAnOverflowedCQ(t *testing.T) {
 	_, b, cq := newWaitPair(t)
 	for range 64 {
-		must(t, b.qp.PostRecv(RecvWR{}))
+		must.Do(t, b.qp.PostRecv(RecvWR{}))
 	}
-	must(t, cq.Resize(1))
+	must.Do(t, cq.Resize(1))
 	b.move(t, ib.ERR) // flushes more requests than the CQ has entries
-	must(t, cq.Wait(waitContext(t)))
+	must.Do(t, cq.Wait(waitContext(t)))
 	wc := make([]WC, 64)
 	if n := poll(t, cq, wc); n == 0 || !cq.Overrun() {
 		t.Fatalf("%d completions, overrun %v", n, cq.Overrun())
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	want(t, cq.Wait(ctx), syscall.EIO, "a CQ that overflowed")
+	must.Fail(t, cq.Wait(ctx), syscall.EIO, "a CQ that overflowed")
 }

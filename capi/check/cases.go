@@ -22,9 +22,6 @@ type test struct {
 	Skip     string // the reason for skipping it; empty: it runs
 }
 
-// onOne ends the names of the variants whose processes share one address.
-const onOne = " # on one address"
-
 // variants returns a test between two addresses, and the same test on one address.
 func (t *test) variants() []test {
 	two := *t
@@ -44,13 +41,7 @@ func (t *test) variants() []test {
 func tests() []test {
 	var all []test
 	add := func(section, gid string, v6 bool, args ...string) {
-		t := test{Section: section, Args: args, GID: gid, V6: v6}
-		for i, a := range args {
-			if i > 0 {
-				t.Name += " "
-			}
-			t.Name += a
-		}
+		t := test{Section: section, Name: strings.Join(args, " "), Args: args, GID: gid, V6: v6}
 		if v6 {
 			t.Name += " over IPv6"
 		}

@@ -22,13 +22,14 @@ type broken struct {
 }
 
 // variants returns a program with a server on another address, and one on the same.
-func (b *broken) variants() []broken {
-	two, one := *b, *b
-	two.addrs, one.addrs = addrs4, [2]string{addrs4[0], addrs4[0]}
-	if !b.served {
-		return []broken{one}
+func (b *broken) variants() (all []broken) {
+	for _, addrs := range places {
+		one := *b
+		if one.addrs = addrs; b.served || where(addrs) != "" {
+			all = append(all, one)
+		}
 	}
-	return []broken{two, one}
+	return all
 }
 
 // brokenPrograms lists them all.
@@ -42,8 +43,8 @@ var brokenPrograms = []broken{
 
 func (b *broken) name() string {
 	name := fmt.Sprintf("softhca run --fault '%s' -- %s", b.rule, strings.Join(b.args, " "))
-	if b.served && b.addrs[0] == b.addrs[1] {
-		name += onOne
+	if b.served {
+		name += where(b.addrs)
 	}
 	return name
 }

@@ -14,14 +14,6 @@ import (
 	"time"
 )
 
-// disk is a disk that tgtd exports; initiators of libiscsi access it by iSER.
-type disk struct {
-	addrs  [2]string // of the target and of the initiators
-	called string    // suffix of the case's name
-}
-
-var disks = []disk{{addrs: addrs4}, {addrs: [2]string{addrs4[0], addrs4[0]}, called: onOne}}
-
 // The names of the target and of the initiator: tgtd admits only initiators that were added by
 // name.
 const (
@@ -37,14 +29,14 @@ var initiators = []string{
 	"iscsi-test-cu -d -n -f -t SCSI.Read10.BeyondEol", "iscsi-test-cu -d -n -f -t SCSI.CompareAndWrite.Simple",
 }
 
-func (d *disk) name() string {
-	return "tgtd and libiscsi's iscsi-perf, iscsi-test-cu over iser://SERVER" + d.called
-}
+// diskCase is the name of the case of a disk that tgtd exports, and that initiators of libiscsi access
+// by iSER.
+const diskCase = "tgtd and libiscsi's iscsi-perf, iscsi-test-cu over iser://SERVER"
 
 const diskSize = 16 << 20
 
-// serve runs the target and, one after the other, the initiators.
-func (s *stand) serve(ctx context.Context, d *disk) (string, error) {
+// serve runs the target on the first address and, one after the other, the initiators on the second.
+func (s *stand) serve(ctx context.Context, addrs [2]string) (string, error) {
 	if _, err := exec.LookPath("tgtd"); err != nil {
 		return "skipped: tgtd is missing: `apt-get install tgt` installs it, and starts it as a service of this machine", nil
 	}
@@ -56,18 +48,18 @@ func (s *stand) serve(ctx context.Context, d *disk) (string, error) {
 	}
 	socket := "TGT_IPC_SOCKET=" + filepath.Join(s.lib, "tgtd")
 	var served bytes.Buffer
-	target := s.launched(ctx, d.addrs[:1], &served, "tgtd", "-f", "--iscsi", "portal="+d.addrs[0]+":3261", "--iser", "port=3260")
+	target := s.launched(ctx, addrs[:1], &served, "tgtd", "-f", "--iscsi", "portal="+addrs[0]+":3261", "--iser", "port=3260")
 	target.Env = append(target.Env, socket)
 	if err := target.Start(); err != nil {
 		return "", err
 	}
-	err := target.opens(d.addrs[0])
+	err := target.opens(addrs[0])
 	if err == nil {
 		err = prepareDisk(ctx, socket, image)
 	}
 	for _, i := range initiators {
 		if err == nil {
-			err = s.initiate(ctx, d, i)
+			err = s.initiate(ctx, addrs, i)
 		}
 	}
 	if serr := target.end(true, err); err != nil || serr != nil {
@@ -97,12 +89,12 @@ func prepareDisk(ctx context.Context, socket, image string) error {
 const patientInitiator = 20 * time.Second
 
 // initiate runs one initiator.
-func (s *stand) initiate(ctx context.Context, d *disk, line string) error {
+func (s *stand) initiate(ctx context.Context, addrs [2]string, line string) error {
 	ctx, cancel := context.WithTimeout(ctx, patientInitiator)
 	defer cancel()
 	var said bytes.Buffer
-	args := append(strings.Fields(line), "-i", initiatorName, "iser://"+d.addrs[0]+":3260/"+targetName+"/1")
-	if err := s.launched(ctx, d.addrs[1:], &said, args...).Run(); err != nil {
+	args := append(strings.Fields(line), "-i", initiatorName, "iser://"+addrs[0]+":3260/"+targetName+"/1")
+	if err := s.launched(ctx, addrs[1:], &said, args...).Run(); err != nil {
 		return fmt.Errorf("%s: %w: %s", line, err, last(said.String()))
 	}
 	return nil

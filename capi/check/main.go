@@ -235,11 +235,14 @@ func (c *checker) cases(ctx context.Context, s *stand) {
 	for _, j := range jobs() {
 		c.one(j.mpi.section, j.name(), func() (string, error) { return "ok", s.runJob(ctx, &j) })
 	}
-	for _, d := range disks {
-		c.one("tgt", d.name(), func() (string, error) { return s.serve(ctx, &d) })
+	for _, addrs := range places {
+		c.one("tgt", diskCase+where(addrs), func() (string, error) { return s.serve(ctx, addrs) })
 	}
-	for _, g := range migrations {
-		c.one("qemu-system-x86", g.name(), func() (string, error) { return s.migrate(ctx, &g) })
+	for _, pinned := range []bool{false, true} {
+		for _, addrs := range places {
+			g := migration{addrs, pinned}
+			c.one("qemu-system-x86", g.name(), func() (string, error) { return s.migrate(ctx, &g) })
+		}
 	}
 	for _, both := range brokenPrograms {
 		for _, b := range both.variants() {

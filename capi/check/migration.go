@@ -19,20 +19,12 @@ type migration struct {
 	pinned bool      // all memory is registered at the start, not a part at a time
 }
 
-var migrations = []migration{
-	{addrs: addrs4}, {addrs: [2]string{addrs4[0], addrs4[0]}},
-	{addrs: addrs4, pinned: true}, {addrs: [2]string{addrs4[0], addrs4[0]}, pinned: true},
-}
-
 func (g *migration) name() string {
 	name := "qemu-system-x86_64: migrate rdma:SERVER:4444"
 	if g.pinned {
 		name += " with rdma-pin-all"
 	}
-	if g.addrs[0] == g.addrs[1] {
-		name += onOne
-	}
-	return name
+	return name + where(g.addrs)
 }
 
 // firmware is the source of the program that the machine runs.

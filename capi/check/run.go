@@ -8,10 +8,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/softhca/softhca/internal/namespace"
 )
 
 // limit is the time limit of a program, enough also on a busy host.
@@ -30,6 +31,20 @@ var (
 	addrs6  = [2]string{"fd00::1", "fd00::2"}
 	outside = [2]string{"10.77.0.1", "10.77.0.2"} // not loopback addresses, which libfabric ignores
 )
+
+// places are the addresses of a server and its client: two, and one.
+var places = [][2]string{addrs4, {addrs4[0], addrs4[0]}}
+
+// onOne ends the names of the variants whose processes share one address.
+const onOne = " # on one address"
+
+// where returns the end of a case's name.
+func where(addrs [2]string) string {
+	if addrs[0] == addrs[1] {
+		return onOne
+	}
+	return ""
+}
 
 // run runs a server and its client, and returns the errors of both.
 func (s *stand) run(ctx context.Context, t *test) error {
@@ -124,25 +139,9 @@ func await(cmd *program, want string) error {
 	return fmt.Errorf("there is no %q in its output: %w", want, err)
 }
 
-// listens waits until a TCP port is in the state LISTEN. It does not connect to the port,
-// as the programs accept one connection only.
+// listens waits until a program listens on a TCP port.
 func (p *program) listens(port int) error {
-	const state = "0A" // LISTEN
-	local := fmt.Sprintf(":%04X", port)
-	return p.until(fmt.Sprintf("it listens on TCP port %d", port), func() (bool, error) {
-		for _, name := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
-			sockets, err := os.ReadFile(name)
-			if err != nil && !errors.Is(err, os.ErrNotExist) { // there may be no IPv6
-				return false, err
-			}
-			for line := range strings.Lines(string(sockets)) {
-				if f := strings.Fields(line); len(f) > 3 && strings.HasSuffix(f[1], local) && f[3] == state {
-					return true, nil
-				}
-			}
-		}
-		return false, nil
-	})
+	return p.until(fmt.Sprintf("it listens on TCP port %d", port), func() (bool, error) { return namespace.Listens(port) })
 }
 
 // lastLines is how many lines of a failed program's output the report shows.

@@ -94,10 +94,10 @@ struct ibv_context *open_context(struct node *n, int fd)
 	c->v.context.abi_compat = __VERBS_ABI_IS_EXTENDED;
 	pthread_mutex_init(&c->v.context.mutex, NULL);
 	set_ops(c);
-	pthread_mutex_lock(&c->dev->mu);
+	mutex_lock(DEVICE_LOCK, &c->dev->mu);
 	c->next = c->dev->first;
 	c->dev->first = c;
-	pthread_mutex_unlock(&c->dev->mu);
+	mutex_unlock(&c->dev->mu);
 	return &c->v.context;
 }
 
@@ -117,11 +117,11 @@ static void destroy_left(struct context *c)
 EXPORT VERB(int, ibv_close_device, (struct ibv_context *ibv), ibv)
 {
 	struct context *c = context_of(ibv), **at;
-	pthread_mutex_lock(&c->dev->mu);
+	mutex_lock(DEVICE_LOCK, &c->dev->mu);
 	for (at = &c->dev->first; *at != c; at = &(*at)->next) {
 	}
 	*at = c->next;
-	pthread_mutex_unlock(&c->dev->mu);
+	mutex_unlock(&c->dev->mu);
 	c->closing = true;
 	destroy_left(c);
 	int code = close_device(c->dev);
@@ -137,12 +137,12 @@ void add_object(struct ibv_context *ibv, struct object *o, int rank, int (*destr
 {
 	struct context *c = context_of(ibv);
 	o->rank = rank, o->destroy = destroy;
-	pthread_mutex_lock(&c->source.mu);
+	mutex_lock(SOURCE_LOCK, &c->source.mu);
 	if ((o->next = c->objects) != NULL)
 		o->next->prev = &o->next;
 	o->prev = &c->objects;
 	c->objects = o;
-	pthread_mutex_unlock(&c->source.mu);
+	mutex_unlock(&c->source.mu);
 }
 
 // release_object ends the life of an object in its context. Its memory is freed, except
@@ -151,10 +151,10 @@ void add_object(struct ibv_context *ibv, struct object *o, int rank, int (*destr
 void release_object(struct ibv_context *ibv, struct object *o, void *memory)
 {
 	struct context *c = context_of(ibv);
-	pthread_mutex_lock(&c->source.mu);
+	mutex_lock(SOURCE_LOCK, &c->source.mu);
 	if ((*o->prev = o->next) != NULL)
 		o->next->prev = o->prev;
-	pthread_mutex_unlock(&c->source.mu);
+	mutex_unlock(&c->source.mu);
 	if (c->closing)
 		o->outlives = true;
 	else

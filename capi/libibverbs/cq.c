@@ -28,10 +28,10 @@ static int end_cq(struct cq *q, bool wait)
 	if (!wait)
 		q->ibv.comp_events_completed = q->taken;
 	forget_completions(q);
-	pthread_mutex_lock(&q->ibv.mutex);
+	mutex_lock(OBJECT_LOCK, &q->ibv.mutex);
 	while (wait && q->ibv.async_events_completed != q->async_taken)
 		pthread_cond_wait(&q->ibv.cond, &q->ibv.mutex);
-	pthread_mutex_unlock(&q->ibv.mutex);
+	mutex_unlock(&q->ibv.mutex);
 	release_object(q->ibv.context, &q->o, q);
 	return 0;
 }
@@ -58,9 +58,9 @@ static struct cq *create(struct ibv_context *c, uint32_t cqe, void *cq_context, 
 	q->ibv.handle = (uint32_t)a.handle, q->ibv.cqe = (int)a.cqe;
 	if (channel != NULL) {
 		struct channel *ch = CONTAINER(channel, struct channel, ibv);
-		pthread_mutex_lock(&ch->source.mu);
+		mutex_lock(SOURCE_LOCK, &ch->source.mu);
 		ch->ibv.refcnt++;
-		pthread_mutex_unlock(&ch->source.mu);
+		mutex_unlock(&ch->source.mu);
 	}
 	add_object(c, &q->o, RANK_CQ, free_cq);
 	return q;
@@ -131,7 +131,7 @@ static int take(struct ring *r, int n, struct ibv_wc *wc)
 	int got = 0;
 	if (atomic_load_explicit(&r->prod, memory_order_acquire) == atomic_load_explicit(&r->cons, memory_order_relaxed))
 		return 0;
-	spin_lock(&r->lock);
+	spin_lock(RING_LOCK, &r->lock);
 	uint32_t cons = atomic_load_explicit(&r->cons, memory_order_relaxed);
 	for (const struct ring_cqe *e; got < n && (e = next(r, cons)) != NULL; got++, cons++, wc++) {
 		wc->wr_id = e->wr_id;
@@ -217,7 +217,7 @@ static bool take_one(struct cq *q)
 	struct ring *r = q->ring;
 	if (atomic_load_explicit(&r->prod, memory_order_acquire) == atomic_load_explicit(&r->cons, memory_order_relaxed))
 		return false;
-	spin_lock(&r->lock);
+	spin_lock(RING_LOCK, &r->lock);
 	uint32_t cons = atomic_load_explicit(&r->cons, memory_order_relaxed);
 	const struct ring_cqe *e = next(r, cons);
 	if (e != NULL) {
@@ -239,7 +239,7 @@ static VERB(int, start_poll, (struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *a),
 	if (a->comp_mask != 0)
 		return EINVAL;
 	if (q->shared)
-		spin_lock(&q->polling);
+		spin_lock(POLLING_LOCK, &q->polling);
 	int code = 0;
 	looked(q);
 	if (!take_one(q) && (code = empty_poll(q)) == 0 && !take_one(q))

@@ -74,7 +74,7 @@ void completed(void *p)
 	struct channel *ch = CONTAINER(q->ibv.channel, struct channel, ibv);
 	q->told_to = atomic_load(&q->ring->prod);
 	q->told = 1;
-	pthread_mutex_lock(&ch->source.mu);
+	mutex_lock(SOURCE_LOCK, &ch->source.mu);
 	if (q->pending++ == 0) {
 		q->next = NULL;
 		if (ch->head == NULL) {
@@ -85,7 +85,7 @@ void completed(void *p)
 		}
 		ch->tail = q;
 	}
-	pthread_mutex_unlock(&ch->source.mu);
+	mutex_unlock(&ch->source.mu);
 }
 
 // take_completion removes the oldest event from a channel. The lock is held.
@@ -192,11 +192,11 @@ EXPORT VERB(int, ibv_get_cq_event, (struct ibv_comp_channel *ibv, struct ibv_cq 
 {
 	struct channel *ch = CONTAINER(ibv, struct channel, ibv);
 	for (bool waited = false;;) {
-		pthread_mutex_lock(&ch->source.mu);
+		mutex_lock(SOURCE_LOCK, &ch->source.mu);
 		struct cq *q = take_completion(ch);
 		more(&ch->source, ch->head, waited);
 		waited = false;
-		pthread_mutex_unlock(&ch->source.mu);
+		mutex_unlock(&ch->source.mu);
 		if (q != NULL) {
 			*cq = &q->ibv;
 			*cq_context = q->ibv.cq_context;
@@ -218,10 +218,10 @@ EXPORT VERB(int, ibv_get_cq_event, (struct ibv_comp_channel *ibv, struct ibv_cq 
 
 EXPORT void ibv_ack_cq_events(struct ibv_cq *q, unsigned int n)
 {
-	pthread_mutex_lock(&q->mutex);
+	mutex_lock(OBJECT_LOCK, &q->mutex);
 	q->comp_events_completed += n;
 	pthread_cond_signal(&q->cond);
-	pthread_mutex_unlock(&q->mutex);
+	mutex_unlock(&q->mutex);
 }
 
 // forget_completions removes the events of a queue that is being destroyed from its channel,
@@ -231,7 +231,7 @@ void forget_completions(struct cq *q)
 	unsigned taken = 0;
 	if (q->ibv.channel != NULL) {
 		struct channel *ch = CONTAINER(q->ibv.channel, struct channel, ibv);
-		pthread_mutex_lock(&ch->source.mu);
+		mutex_lock(SOURCE_LOCK, &ch->source.mu);
 		struct cq *before = NULL;
 		for (struct cq *at = ch->head; at != NULL; before = at, at = at->next) {
 			if (at != q)
@@ -246,12 +246,12 @@ void forget_completions(struct cq *q)
 		}
 		taken = q->taken;
 		ch->ibv.refcnt--;
-		pthread_mutex_unlock(&ch->source.mu);
+		mutex_unlock(&ch->source.mu);
 	}
-	pthread_mutex_lock(&q->ibv.mutex);
+	mutex_lock(OBJECT_LOCK, &q->ibv.mutex);
 	while (q->ibv.comp_events_completed != taken)
 		pthread_cond_wait(&q->ibv.cond, &q->ibv.mutex);
-	pthread_mutex_unlock(&q->ibv.mutex);
+	mutex_unlock(&q->ibv.mutex);
 }
 
 // close_ends closes the descriptors that end a sleep in the engine.
@@ -269,9 +269,9 @@ static int free_channel(struct object *o)
 	struct channel *ch = CONTAINER(o, struct channel, o);
 	if (outlived(o, ch))
 		return 0;
-	pthread_mutex_lock(&ch->source.mu);
+	mutex_lock(SOURCE_LOCK, &ch->source.mu);
 	int users = ch->ibv.refcnt;
-	pthread_mutex_unlock(&ch->source.mu);
+	mutex_unlock(&ch->source.mu);
 	if (users != 0)
 		return EBUSY;
 	source_free(&ch->source);
@@ -370,7 +370,7 @@ static void notify_context(struct context *c, void *object, uint32_t type)
 		n->e.element.qp = object; // all members of the union are pointers
 	else
 		n->e.element.port_num = PORT;
-	pthread_mutex_lock(&c->source.mu);
+	mutex_lock(SOURCE_LOCK, &c->source.mu);
 	if (c->notes >= MAX_NOTES) {
 		free(n);
 	} else {
@@ -383,7 +383,7 @@ static void notify_context(struct context *c, void *object, uint32_t type)
 		}
 		c->tail = n;
 	}
-	pthread_mutex_unlock(&c->source.mu);
+	mutex_unlock(&c->source.mu);
 }
 
 // event is called by the engine. Objects begin with their context.
@@ -394,17 +394,17 @@ void event(void *device, void *object, uint32_t type)
 		notify_context(context_of(*(struct ibv_context **)object), object, type);
 		return;
 	}
-	pthread_mutex_lock(&d->mu);
+	mutex_lock(DEVICE_LOCK, &d->mu);
 	for (struct context *c = d->first; c != NULL; c = c->next)
 		notify_context(c, NULL, type);
-	pthread_mutex_unlock(&d->mu);
+	mutex_unlock(&d->mu);
 }
 
 EXPORT VERB(int, ibv_get_async_event, (struct ibv_context *ibv, struct ibv_async_event *e), ibv, e)
 {
 	struct context *c = context_of(ibv);
 	for (bool waited = false;; waited = true) {
-		pthread_mutex_lock(&c->source.mu);
+		mutex_lock(SOURCE_LOCK, &c->source.mu);
 		struct note *n = c->head;
 		if (n != NULL) {
 			c->notes--;
@@ -415,7 +415,7 @@ EXPORT VERB(int, ibv_get_async_event, (struct ibv_context *ibv, struct ibv_async
 				lower_fd(&c->source);
 		}
 		more(&c->source, c->head, waited);
-		pthread_mutex_unlock(&c->source.mu);
+		mutex_unlock(&c->source.mu);
 		if (n != NULL) {
 			*e = n->e;
 			free(n);
@@ -431,10 +431,10 @@ EXPORT void ibv_ack_async_event(struct ibv_async_event *e)
 	struct about a = about(e);
 	if (a.mu == NULL)
 		return;
-	pthread_mutex_lock(a.mu);
+	mutex_lock(OBJECT_LOCK, a.mu);
 	++*a.completed;
 	pthread_cond_signal(a.cond);
-	pthread_mutex_unlock(a.mu);
+	mutex_unlock(a.mu);
 }
 
 // drop_where removes the events about an object from the list, or all events if it is NULL. The
@@ -462,15 +462,15 @@ static void drop_where(struct context *c, const void *object)
 void forget_async(struct ibv_context *ibv, void *object)
 {
 	struct context *c = context_of(ibv);
-	pthread_mutex_lock(&c->source.mu);
+	mutex_lock(SOURCE_LOCK, &c->source.mu);
 	if (c->head != NULL)
 		drop_where(c, object);
-	pthread_mutex_unlock(&c->source.mu);
+	mutex_unlock(&c->source.mu);
 }
 
 void drop_notes(struct context *c)
 {
-	pthread_mutex_lock(&c->source.mu);
+	mutex_lock(SOURCE_LOCK, &c->source.mu);
 	drop_where(c, NULL);
-	pthread_mutex_unlock(&c->source.mu);
+	mutex_unlock(&c->source.mu);
 }

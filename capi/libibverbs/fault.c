@@ -39,12 +39,12 @@ static void lock(sigset_t *old)
 	sigset_t all;
 	sigfillset(&all); // a handler may itself set handlers
 	pthread_sigmask(SIG_SETMASK, &all, old);
-	pthread_mutex_lock(&mu);
+	mutex_lock(FAULTS_LOCK, &mu);
 }
 
 static void unlock(const sigset_t *old)
 {
-	pthread_mutex_unlock(&mu);
+	mutex_unlock(&mu);
 	pthread_sigmask(SIG_SETMASK, old, NULL);
 }
 

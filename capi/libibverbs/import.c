@@ -20,10 +20,10 @@ static bool same_file(const struct stat *a, int fd)
 static bool has_file(struct device *d, const void *file)
 {
 	bool found = false;
-	pthread_mutex_lock(&d->mu);
+	mutex_lock(DEVICE_LOCK, &d->mu);
 	for (struct context *c = d->first; c != NULL && !found; c = c->next)
 		found = same_file(file, c->v.context.cmd_fd);
-	pthread_mutex_unlock(&d->mu);
+	mutex_unlock(&d->mu);
 	return found;
 }
 
@@ -46,15 +46,15 @@ static struct object *find(struct ibv_context *in, int (*destroy)(struct object 
 {
 	struct device *d = device_of(in);
 	struct object *found = NULL;
-	pthread_mutex_lock(&d->mu);
+	mutex_lock(DEVICE_LOCK, &d->mu);
 	for (struct context *c = d->first; c != NULL && found == NULL; c = c->next) {
-		pthread_mutex_lock(&c->source.mu);
+		mutex_lock(SOURCE_LOCK, &c->source.mu);
 		for (struct object *o = c->objects; o != NULL && found == NULL; o = o->next)
 			if (o->destroy == destroy && is(o, handle))
 				found = o;
-		pthread_mutex_unlock(&c->source.mu);
+		mutex_unlock(&c->source.mu);
 	}
-	pthread_mutex_unlock(&d->mu);
+	mutex_unlock(&d->mu);
 	return found;
 }
 

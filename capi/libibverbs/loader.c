@@ -49,7 +49,7 @@ enum { LETTING_MS = 1000 }; // bound of the wait for a child that was stopped
 
 static void before_fork(void)
 {
-	pthread_mutex_lock(&loading);
+	mutex_lock(LOADING_LOCK, &loading);
 	cm_before_fork();
 	if (calls == NULL || pipe2(letting, O_CLOEXEC) != 0)
 		letting[0] = letting[1] = -1;
@@ -71,7 +71,7 @@ static void after_fork(void)
 		errno = why;
 	}
 	cm_after_fork();
-	pthread_mutex_unlock(&loading);
+	mutex_unlock(&loading);
 }
 
 // is_shared reports whether a descriptor belongs to the machinery by which processes share an
@@ -148,7 +148,7 @@ static void in_child(void)
 	devices = NULL;
 	calls = NULL;
 	known = 0; // the child may have changed its environment
-	pthread_mutex_unlock(&loading);
+	mutex_unlock(&loading);
 }
 
 static void init(void)
@@ -220,14 +220,14 @@ struct node **nodes(int *count)
 {
 	static struct node *list[MAX_DEVICES];
 	pthread_once(&once, init);
-	pthread_mutex_lock(&loading);
+	mutex_lock(LOADING_LOCK, &loading);
 	if (known == 0) {
 		find_nodes();
 		for (int i = 0; i < known; i++)
 			list[i] = &all[i];
 	}
 	*count = known;
-	pthread_mutex_unlock(&loading);
+	mutex_unlock(&loading);
 	return list;
 }
 
@@ -393,7 +393,7 @@ static struct device *open_new(struct node *n)
 struct device *open_device(struct node *n)
 {
 	pthread_once(&once, init);
-	pthread_mutex_lock(&loading);
+	mutex_lock(LOADING_LOCK, &loading);
 	struct device *d = devices;
 	while (d != NULL && d->node != n)
 		d = d->next;
@@ -405,25 +405,25 @@ struct device *open_device(struct node *n)
 	}
 	if (d != NULL)
 		d->contexts++;
-	pthread_mutex_unlock(&loading);
+	mutex_unlock(&loading);
 	return d;
 }
 
 struct node *node_where(bool (*is)(struct device *, const void *), const void *arg)
 {
 	struct node *n = NULL;
-	pthread_mutex_lock(&loading);
+	mutex_lock(LOADING_LOCK, &loading);
 	for (struct device *d = devices; d != NULL && n == NULL; d = d->next)
 		if (is(d, arg))
 			n = d->node;
-	pthread_mutex_unlock(&loading);
+	mutex_unlock(&loading);
 	return n;
 }
 
 int close_device(struct device *d)
 {
 	int code = 0;
-	pthread_mutex_lock(&loading);
+	mutex_lock(LOADING_LOCK, &loading);
 	if (--d->contexts == 0) {
 		struct device **at = &devices;
 		while (*at != NULL && *at != d)
@@ -433,14 +433,14 @@ int close_device(struct device *d)
 		code = ENGINE(d, close, d->handle);
 		free(d);
 	}
-	pthread_mutex_unlock(&loading);
+	mutex_unlock(&loading);
 	return code == EIO ? 0 : code; // closing an adapter that has failed succeeds
 }
 
 void flush_devices(void)
 {
-	pthread_mutex_lock(&loading);
+	mutex_lock(LOADING_LOCK, &loading);
 	for (struct device *d = devices; d != NULL; d = d->next)
 		ENGINE(d, flush, d->handle);
-	pthread_mutex_unlock(&loading);
+	mutex_unlock(&loading);
 }

@@ -349,10 +349,10 @@ static int end_srq(struct srq *s, bool wait)
 	if (code != 0)
 		return code;
 	forget_async(s->ibv.context, s);
-	pthread_mutex_lock(&s->ibv.mutex);
+	mutex_lock(OBJECT_LOCK, &s->ibv.mutex);
 	while (wait && s->ibv.events_completed != s->async_taken)
 		pthread_cond_wait(&s->ibv.cond, &s->ibv.mutex);
-	pthread_mutex_unlock(&s->ibv.mutex);
+	mutex_unlock(&s->ibv.mutex);
 	release_object(s->ibv.context, &s->o, s);
 	return 0;
 }

@@ -126,7 +126,7 @@ int ring_doorbell(struct qp *q, struct softhca_posted *p)
 static int post_list(struct qp *q, struct ibv_send_wr *wr, struct ibv_send_wr **bad, struct softhca_posted *p, bool *ring)
 {
 	int code = 0;
-	spin_lock(&q->send_lock);
+	spin_lock(SEND_LOCK, &q->send_lock);
 	uint32_t prod = atomic_load_explicit(&q->send->prod, memory_order_relaxed);
 	p->behind = prod != atomic_load_explicit(&q->send->cons, memory_order_relaxed);
 	for (; wr != NULL; wr = wr->next) {
@@ -216,7 +216,7 @@ VERB(int, post_recv, (struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_rec
 		*bad = wr;
 		return EINVAL; // such a queue pair receives from the SRQ
 	}
-	spin_lock(&q->recv_lock);
+	spin_lock(RECV_LOCK, &q->recv_lock);
 	uint32_t prod = atomic_load_explicit(&q->recv->prod, memory_order_relaxed);
 	for (; wr != NULL; wr = wr->next) {
 		if (q->ibv.state == IBV_QPS_RESET)
@@ -241,7 +241,7 @@ VERB(int, post_srq_recv, (struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ib
 {
 	struct srq *s = CONTAINER(ibv, struct srq, ibv);
 	int code = 0;
-	spin_lock(&s->lock);
+	spin_lock(RECV_LOCK, &s->lock);
 	uint32_t prod = atomic_load_explicit(&s->ring->prod, memory_order_relaxed);
 	for (; wr != NULL; wr = wr->next) {
 		if (!UNLIKELY(s->watched) || (code = ENGINE(device_of(ibv->context), check_srq, s->handle)) == 0)
@@ -348,7 +348,7 @@ static void wr_set_inline_data(struct ibv_qp_ex *q, void *addr, size_t length)
 static void wr_start(struct ibv_qp_ex *ex)
 {
 	struct qp *q = CONTAINER(ex, struct qp, ex);
-	spin_lock(&q->send_lock);
+	spin_lock(SEND_LOCK, &q->send_lock);
 	q->first = q->prod = atomic_load_explicit(&q->send->prod, memory_order_relaxed);
 	q->failed = q->ibv.state < IBV_QPS_RTS ? EINVAL : 0;
 	q->bytes = 0;

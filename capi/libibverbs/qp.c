@@ -12,10 +12,10 @@ static int end_qp(struct qp *q, bool wait)
 	if (code != 0)
 		return code;
 	forget_async(q->ibv.context, q);
-	pthread_mutex_lock(&q->ibv.mutex);
+	mutex_lock(OBJECT_LOCK, &q->ibv.mutex);
 	while (wait && q->ibv.events_completed != q->async_taken)
 		pthread_cond_wait(&q->ibv.cond, &q->ibv.mutex);
-	pthread_mutex_unlock(&q->ibv.mutex);
+	mutex_unlock(&q->ibv.mutex);
 	release_object(q->ibv.context, &q->o, q);
 	return 0;
 }

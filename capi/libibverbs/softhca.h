@@ -5,11 +5,10 @@
 
 #include "../../internal/ring/cpeer/ring.h"
 #include "../engine/engine.h"
+#include "lock.h"
 
 #include <errno.h>
 #include <infiniband/verbs.h>
-#include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -26,21 +25,6 @@
 #define LATER(result, name, ...)                                     \
 	EXPORT result later_##name(__VA_ARGS__) __asm__(#name);      \
 	result later_##name(__VA_ARGS__)
-
-// The order of all locks, outermost first: a thread that holds one waits only for those below it.
-//
-//	loading of loader.c   while an engine is loaded, an adapter is opened or closed, and during fork
-//	lock of ucm.c         during the calls of the connection manager, and during fork
-//	cq.polling            from start_poll to end_poll
-//	qp.send_lock          while requests are written; from wr_start to wr_complete
-//	the engine's locks    in the order of internal/lock/order.go
-//	device.mu
-//	source.mu             of a context or of a channel
-//
-// The engine calls completed and event with its locks held, so no thread calls the engine with
-// device.mu or source.mu. It calls gone of ucm.c without any. Under each of the remaining locks
-// none is taken: qp.recv_lock, srq.lock, ring.lock, mu of fault.c, and the
-// mutexes in the structures of verbs.h, which guard the counts of acknowledged events.
 
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define CONTAINER(p, type, member) ((type *)((char *)(p)-offsetof(type, member)))
@@ -205,6 +189,7 @@ extern const sigset_t *engine_mask(void);
 #define ENGINE(d, call, ...)                                                                   \
 	({                                                                                     \
 		int result_ = EIO;                                                             \
+		may_enter();                                                                   \
 		if (!UNLIKELY((d)->gone)) {                                                    \
 			sigset_t old_;                                                         \
 			pthread_sigmask(SIG_SETMASK, engine_mask(), &old_);                    \
@@ -220,7 +205,7 @@ extern const sigset_t *engine_mask(void);
 		int code_ = EIO, errno_ = errno;                                               \
 		if (UNLIKELY((d)->gone))                                                       \
 			;                                                                      \
-		else if (enter_bare()) {                                                       \
+		else if (may_enter(), enter_bare()) {                                          \
 			code_ = (d)->calls->call(__VA_ARGS__);                                 \
 			leave_bare();                                                          \
 		} else                                                                         \
@@ -389,18 +374,6 @@ void overdue(struct device *d);
 void fill_wr_ops(struct qp *q, uint64_t ops);
 uint64_t wr_ops(enum ibv_qp_type t);
 int ring_doorbell(struct qp *q, struct softhca_posted *p);
-
-// The library's own locks, which are held only for short copies.
-static inline void spin_lock(_Atomic uint32_t *l)
-{
-	uint32_t free = 0;
-	while (UNLIKELY(!atomic_compare_exchange_weak(l, &free, 1))) {
-		free = 0;
-		sched_yield();
-	}
-}
-
-static inline void spin_unlock(_Atomic uint32_t *l) { atomic_store_explicit(l, 0, memory_order_release); }
 
 static inline void *ring_entry(const struct ring *r, uint32_t i)
 {

@@ -34,15 +34,22 @@ static handle_t manager;
 static struct device *first; // of the manager's adapters, which stay open
 static sigset_t forking;     // the signal mask that fork restores
 
+static void let_go(void)
+{
+	drop_rank(&lock);
+	pthread_rwlock_unlock(&lock);
+}
+
 static void lock_writing(sigset_t *old)
 {
 	pthread_sigmask(SIG_SETMASK, engine_mask(), old);
+	take_rank(CM_LOCK, &lock);
 	pthread_rwlock_wrlock(&lock);
 }
 
 static void unlock_writing(const sigset_t *old)
 {
-	pthread_rwlock_unlock(&lock);
+	let_go();
 	pthread_sigmask(SIG_SETMASK, old, NULL);
 }
 
@@ -64,6 +71,7 @@ void cm_after_fork(void)
 void cm_in_child(void)
 {
 	static const pthread_rwlock_t unlocked = PTHREAD_RWLOCK_INITIALIZER;
+	drop_rank(&lock);
 	lock = unlocked;
 	manager = 0;
 	pthread_sigmask(SIG_SETMASK, &forking, NULL);
@@ -71,7 +79,13 @@ void cm_in_child(void)
 
 // lock_reading returns false in a thread that holds the lock for writing: a fault handler has
 // interrupted it.
-__attribute__((warn_unused_result)) static bool lock_reading(void) { return pthread_rwlock_rdlock(&lock) == 0; }
+__attribute__((warn_unused_result)) static bool lock_reading(void)
+{
+	if (pthread_rwlock_rdlock(&lock) != 0)
+		return false;
+	take_rank(CM_LOCK, &lock);
+	return true;
+}
 
 // cm_part ends the connections that the program leaves.
 void cm_part(void)
@@ -80,7 +94,7 @@ void cm_part(void)
 		return;
 	if (manager != 0)
 		ENGINE(first, part_cm, manager);
-	pthread_rwlock_unlock(&lock);
+	let_go();
 }
 
 // open_manager opens all adapters that can be opened, and a connection manager over them.
@@ -127,11 +141,9 @@ static struct cm_file *hold(int number, int fd)
 	struct cm_file *f = atomic_load(&files[number]);
 	if (is_file(f, fd))
 		return f;
-	pthread_rwlock_unlock(&lock);
+	let_go();
 	return NULL;
 }
-
-static void let_go(void) { pthread_rwlock_unlock(&lock); }
 
 // gone is called by the engine: the program has closed all copies of the descriptor.
 static void gone(void *p)
@@ -173,7 +185,7 @@ static int open_file(int flags)
 		return -1;
 	}
 	bool have = manager != 0;
-	pthread_rwlock_unlock(&lock);
+	let_go();
 	errno = 0;
 	if (!have && (code = open_manager()) != 0) {
 		errno = code;

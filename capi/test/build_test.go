@@ -59,8 +59,8 @@ type variant struct {
 // longer than all scenarios take.
 var (
 	plain     = variant{name: "plain", standin: true}
-	sanitized = variant{name: "sanitized", flags: []string{"-O0", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"}}
-	threads   = variant{name: "threads", flags: []string{"-O0", "-fsanitize=thread", "-fno-builtin"}, standin: true}
+	sanitized = variant{name: "sanitized", flags: []string{"-O0", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-DLOCK_ORDER"}}
+	threads   = variant{name: "threads", flags: []string{"-O0", "-fsanitize=thread", "-fno-builtin", "-DLOCK_ORDER"}, standin: true}
 )
 
 // The files of the engine, of its stand-in in C, and of the engine in C that records calls.

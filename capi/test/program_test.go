@@ -77,6 +77,11 @@ var asked = map[string]string{
 	"fatal-events": "SOFTHCA_FATAL_EVENTS=1", "watched-receives": "SOFTHCA_FAULTS=fail op=PostRecv errno=ENOMEM nth=2",
 }
 
+// seen are scenarios of which a test sees more than that they pass.
+var seen = map[string]func(*testing.T, *stand){
+	"errors": seeErrors, "names": seeNames, "taken": seeTaken, "other-build": seeOtherBuild, "closes-unkept": seeUnkept, "captured": seeCaptured,
+}
+
 // TestD1_Program runs each scenario as a process of its own.
 func TestD1_Program(t *testing.T) {
 	b := newBuilds(t, "program", plain, sanitized, threads)
@@ -104,37 +109,19 @@ func TestD1_Program(t *testing.T) {
 			s.pass(t, name, setting)
 		})
 	}
+	for name, see := range seen {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			see(t, s)
+		})
+	}
 	t.Run("unknown", func(t *testing.T) {
 		t.Parallel()
 		if out, err := s.run(t, "no-such-scenario"); err == nil || strings.HasSuffix(out, "ok\n") {
 			t.Errorf("what is no scenario passes: %s", out)
 		}
 	})
-	t.Run("errors", func(t *testing.T) {
-		t.Parallel()
-		seeErrors(t, s)
-	})
 	t.Run("refused", func(t *testing.T) { seeRefusals(t, s) }) // it sets the environment
-	t.Run("names", func(t *testing.T) {
-		t.Parallel()
-		seeNames(t, s)
-	})
-	t.Run("taken", func(t *testing.T) {
-		t.Parallel()
-		seeTaken(t, s)
-	})
-	t.Run("other-build", func(t *testing.T) {
-		t.Parallel()
-		seeOtherBuild(t, s)
-	})
-	t.Run("closes-unkept", func(t *testing.T) {
-		t.Parallel()
-		seeUnkept(t, s)
-	})
-	t.Run("captured", func(t *testing.T) {
-		t.Parallel()
-		seeCaptured(t, s)
-	})
 	t.Run("sanitized", func(t *testing.T) {
 		t.Parallel()
 		look(t, &stand{builds: b, variant: sanitized}, checked, "stray", "heap-use-after-free")

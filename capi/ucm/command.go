@@ -21,31 +21,34 @@ type answer struct {
 	undo  func() // undoes the command if the answer cannot be delivered; may be nil
 }
 
+// handler executes a command, whose answer may have as many bytes as there is room.
+type handler func(f *File, in []byte, room int) (answer, error)
+
 // commands are the kernel's commands, by their numbers. GET_OPTION was never used.
-var commands = [...]func(f *File, in []byte, room int) (answer, error){
+var commands = [...]handler{
 	0:  (*File).createID,
-	1:  (*File).destroyID,
-	2:  (*File).bindIP,
-	3:  (*File).resolveIP,
-	4:  (*File).resolveRoute,
-	5:  (*File).queryRoute,
-	6:  (*File).connect,
-	7:  (*File).listen,
-	8:  (*File).accept,
-	9:  (*File).reject,
-	10: (*File).disconnect,
-	11: (*File).initQPAttr,
+	1:  ask(binary4, func(c *destroyID) uint32 { return c.ID }, (*File).destroyID),
+	2:  on(func(c *bindIP) uint32 { return c.ID }, (*File).bindIP),
+	3:  on(func(c *resolveIP) uint32 { return c.ID }, (*File).resolveIP),
+	4:  on(func(c *resolveRoute) uint32 { return c.ID }, (*File).resolveRoute),
+	5:  ask(0, func(c *query) uint32 { return c.ID }, (*File).queryRoute),
+	6:  on(func(c *connect) uint32 { return c.ID }, (*File).connect),
+	7:  on(func(c *listen) uint32 { return c.ID }, (*File).listen),
+	8:  on(func(c *accept) uint32 { return c.ID }, (*File).accept),
+	9:  on(func(c *reject) uint32 { return c.ID }, (*File).reject),
+	10: on(func(c *disconnect) uint32 { return c.ID }, (*File).disconnect),
+	11: ask(0, func(c *initQPAttr) uint32 { return c.ID }, (*File).initQPAttr),
 	12: (*File).getEvent,
 	13: nil,
-	14: (*File).setOption,
-	15: (*File).notify,
-	16: (*File).joinIPMcast,
+	14: on(func(c *setOption) uint32 { return c.ID }, (*File).setOption),
+	15: on(func(c *notify) uint32 { return c.ID }, (*File).notify),
+	16: ask(0, func(c *joinIPMcast) uint32 { return c.ID }, (*File).joinIPMcast),
 	17: (*File).leaveMcast,
 	18: (*File).migrateID,
-	19: (*File).query,
-	20: (*File).bind,
-	21: (*File).resolveAddr,
-	22: (*File).joinMcast,
+	19: ask(0, func(c *query) uint32 { return c.ID }, (*File).query),
+	20: on(func(c *bind) uint32 { return c.ID }, (*File).bind),
+	21: on(func(c *resolveAddr) uint32 { return c.ID }, (*File).resolveAddr),
+	22: ask(0, func(c *joinMcast) uint32 { return c.ID }, (*File).joinMcast),
 }
 
 const headerSize = 8
@@ -76,15 +79,26 @@ func (f *File) Write(b []byte) error {
 	return err
 }
 
-// on decodes a command about an ID, finds the ID, and calls f with both.
-func on[T any](f *File, in []byte, number func(*T) uint32, do func(n *node, c *T) error) error {
-	c, err := decode[T](in)
-	if err != nil {
-		return err
+// on returns a command about an ID, whose number it contains, that has no answer.
+func on[T any](number func(*T) uint32, do func(f *File, n *node, c *T) error) handler {
+	return ask(0, number, func(f *File, n *node, c *T, _ int) (answer, error) { return answer{}, do(f, n, c) })
+}
+
+// ask returns a command about an ID that has an answer. It does nothing unless there is room for
+// least bytes.
+func ask[T any](least int, number func(*T) uint32, do func(f *File, n *node, c *T, room int) (answer, error)) handler {
+	return func(f *File, in []byte, room int) (answer, error) {
+		if room < least {
+			return answer{}, errNoRoom
+		}
+		c, err := decode[T](in)
+		if err != nil {
+			return answer{}, err
+		}
+		n, err := f.m.find(f, number(&c))
+		if err != nil {
+			return answer{}, err
+		}
+		return do(f, n, &c, room)
 	}
-	n, err := f.m.find(f, number(&c))
-	if err != nil {
-		return err
-	}
-	return do(n, &c)
 }

@@ -11,18 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/rdmacm"
 )
-
-// listening returns an ID that listens on the port of the tests.
-func (u *user) listening(ps rdmacm.PortSpace, uid uint64) uint32 {
-	u.t.Helper()
-	l := u.create(ps, uid)
-	must(u.t, u.bind(l, port))
-	must(u.t, u.do(7, listen{l, 8}))
-	return l
-}
 
 // private returns private data with a text.
 func private(text string) (b [maxPrivateData]byte) {
@@ -36,14 +28,13 @@ func TestCMParameters(t *testing.T) {
 	ha, hb := newPair(t)
 	a, b := ha.open(), hb.open()
 	b.listening(rdmacm.TCP, 1)
-	id := a.create(rdmacm.TCP, 2)
-	a.resolve(id, hb)
+	id := a.resolved(rdmacm.TCP, 2, hb)
 	offer := connParam{
 		QPNum: 0x10203, SRQ: 1, ResponderResources: 4, InitiatorDepth: 3, FlowControl: 1, RetryCount: 5, RNRRetryCount: 6, Valid: 1,
 		PrivateData: private("offer"), PrivateDataLen: 5,
 	}
-	want(t, a.do(6, connect{ID: id, Param: connParam{QPNum: 5}}), ib.EINVAL, "a connection without parameters")
-	must(t, a.do(6, connect{ID: id, Param: offer}))
+	must.Fail(t, a.do(6, connect{ID: id, Param: connParam{QPNum: 5}}), ib.EINVAL, "a connection without parameters")
+	must.Do(t, a.do(6, connect{ID: id, Param: offer}))
 	r := b.event(rdmacm.EventConnectRequest)
 	asked := offer
 	asked.ResponderResources, asked.InitiatorDepth = offer.InitiatorDepth, offer.ResponderResources // as the passive side names them
@@ -55,7 +46,7 @@ func TestCMParameters(t *testing.T) {
 		QPNum: 0x40506, SRQ: 1, ResponderResources: 2, InitiatorDepth: 1, FlowControl: 1, RNRRetryCount: 7, Valid: 1,
 		PrivateData: private("answer"), PrivateDataLen: 6,
 	}
-	must(t, b.do(8, accept{ID: r.ID, UID: 3, Param: accepted}))
+	must.Do(t, b.do(8, accept{ID: r.ID, UID: 3, Param: accepted}))
 	answer := accepted
 	answer.ResponderResources, answer.InitiatorDepth = accepted.InitiatorDepth, accepted.ResponderResources
 	answer.Valid, answer.PrivateDataLen = 0, 196
@@ -63,7 +54,7 @@ func TestCMParameters(t *testing.T) {
 		t.Errorf("the response has\n%+v, want\n%+v", p, answer)
 	}
 	plain := b.create(rdmacm.TCP, 4)
-	want(t, b.do(15, notify{plain, uint32(ib.EventCommEst)}), ib.EINVAL, "an event of the queue pair of an ID without a connection")
+	must.Fail(t, b.do(15, notify{plain, uint32(ib.EventCommEst)}), ib.EINVAL, "an event of the queue pair of an ID without a connection")
 }
 
 // TestCMOldPrograms checks that commands without the offer of extended connection establishment
@@ -72,17 +63,16 @@ func TestCMOldPrograms(t *testing.T) {
 	ha, hb := newPair(t)
 	a, b := ha.open(), hb.open()
 	b.listening(rdmacm.TCP, 1)
-	id := a.create(rdmacm.TCP, 2)
-	a.resolve(id, hb)
+	id := a.resolved(rdmacm.TCP, 2, hb)
 	old := func(u *user, cmd uint32, c any) error {
 		in, _ := binary.Append(nil, binary.NativeEndian, c)
 		return u.f.Write(command(cmd, in[:len(in)-eceSize], 0))
 	}
-	must(t, old(a, 6, connect{ID: id, Param: connParam{QPNum: 5, Valid: 1}}))
+	must.Do(t, old(a, 6, connect{ID: id, Param: connParam{QPNum: 5, Valid: 1}}))
 	r := b.event(rdmacm.EventConnectRequest)
-	must(t, old(b, 8, accept{ID: r.ID, UID: 3, Param: connParam{QPNum: 6, Valid: 1}}))
+	must.Do(t, old(b, 8, accept{ID: r.ID, UID: 3, Param: connParam{QPNum: 6, Valid: 1}}))
 	a.event(rdmacm.EventConnectResponse)
-	want(t, old(a, 9, reject{ID: id}), ib.EINVAL, "another command that is too short by as much")
+	must.Fail(t, old(a, 9, reject{ID: id}), ib.EINVAL, "another command that is too short by as much")
 
 	for _, c := range []struct {
 		cmd, option uint32
@@ -92,12 +82,12 @@ func TestCMOldPrograms(t *testing.T) {
 		for i := range part {
 			part[i] = guard
 		}
-		must(t, a.f.Write(command(c.cmd, query{Response: a.at(&whole[0]), ID: id, Option: c.option}, c.size)))
-		must(t, a.f.Write(command(c.cmd, query{Response: a.at(&part[0]), ID: id, Option: c.option}, c.size-indexedBefore)))
+		must.Do(t, a.f.Write(command(c.cmd, query{Response: a.at(&whole[0]), ID: id, Option: c.option}, c.size)))
+		must.Do(t, a.f.Write(command(c.cmd, query{Response: a.at(&part[0]), ID: id, Option: c.option}, c.size-indexedBefore)))
 		if string(part[:c.size-indexedBefore]) != string(whole[:c.size-indexedBefore]) || string(part[c.size-indexedBefore:]) != string([]byte{guard, guard, guard, guard, guard, guard, guard, guard}) {
 			t.Errorf("command %d, query %d: the short answer is %x, the whole one %x", c.cmd, c.option, part, whole)
 		}
-		want(t, a.f.Write(command(c.cmd, query{Response: a.at(&part[0]), ID: id, Option: c.option}, c.size-indexedBefore-1)), ib.ENOSPC, "an answer without room")
+		must.Fail(t, a.f.Write(command(c.cmd, query{Response: a.at(&part[0]), ID: id, Option: c.option}, c.size-indexedBefore-1)), ib.ENOSPC, "an answer without room")
 	}
 }
 
@@ -108,19 +98,19 @@ func TestCMQueriesInFull(t *testing.T) {
 	id := a.create(rdmacm.TCP, 1)
 	src, size := sockaddr(ha.addr, 4000)
 	dst, _ := sockaddr(hb.addr, port)
-	want(t, a.do(21, resolveAddr{ID: id, SrcSize: size, DstSize: size, Src: src, Dst: dst, Reserved: 1}), ib.EINVAL, "a reserved field")
-	want(t, a.do(20, bind{ID: id, AddrSize: size, Addr: src, Reserved: 1}), ib.EINVAL, "a reserved field")
-	must(t, a.do(21, resolveAddr{ID: id, SrcSize: size, DstSize: size, Src: src, Dst: dst}))
+	must.Fail(t, a.do(21, resolveAddr{ID: id, SrcSize: size, DstSize: size, Src: src, Dst: dst, Reserved: 1}), ib.EINVAL, "a reserved field")
+	must.Fail(t, a.do(20, bind{ID: id, AddrSize: size, Addr: src, Reserved: 1}), ib.EINVAL, "a reserved field")
+	must.Do(t, a.do(21, resolveAddr{ID: id, SrcSize: size, DstSize: size, Src: src, Dst: dst}))
 	a.event(rdmacm.EventAddrResolved)
-	must(t, a.do(4, resolveRoute{id, 1000}))
+	must.Do(t, a.do(4, resolveRoute{id, 1000}))
 	a.event(rdmacm.EventRouteResolved)
 	attr, err := ha.ctx.QueryDevice()
-	must(t, err)
+	must.Do(t, err)
 	var guid be64
 	binary.BigEndian.PutUint64(guid[:], uint64(attr.NodeGUID))
 	ask := func(cmd, option uint32, r any, size int) {
 		t.Helper()
-		must(t, a.f.Write(command(cmd, query{Response: a.at(r), ID: id, Option: option}, size)))
+		must.Do(t, a.f.Write(command(cmd, query{Response: a.at(r), ID: id, Option: option}, size)))
 	}
 	every := be16{0xff, 0xff}
 	var r queryRouteResp
@@ -186,27 +176,27 @@ func TestCMAttributes(t *testing.T) {
 	a := ha.open()
 	id := a.create(rdmacm.TCP, 1)
 	s, size := sockaddr(hb.addr, port)
-	must(t, a.do(21, resolveAddr{ID: id, DstSize: size, Dst: s}))
+	must.Do(t, a.do(21, resolveAddr{ID: id, DstSize: size, Dst: s}))
 	a.event(rdmacm.EventAddrResolved)
 	path := userPath{
 		DGID: ib.GIDFromAddr(hb.addr), SGID: ib.GIDFromAddr(ha.addr), HopLimit: 9, TrafficClass: 0x48, FlowLabel: [4]byte{0, 0xa, 0xbc, 0xde}, SL: 3,
 		MTU: uint32(ib.MTU512), PacketLifeTime: 14,
 	}
 	v, err := binary.Append(nil, binary.NativeEndian, pathData{Flags: pathFlags, Path: recordOf(&path)})
-	must(t, err)
-	must(t, a.do(14, setOption{Optval: a.at(v), ID: id, Level: levelIB, Optname: optionPath, Optlen: uint32(len(v))}))
+	must.Do(t, err)
+	must.Do(t, a.do(14, setOption{Optval: a.at(v), ID: id, Level: levelIB, Optname: optionPath, Optlen: uint32(len(v))}))
 	a.event(rdmacm.EventRouteResolved)
 	b := hb.open()
 	b.listening(rdmacm.TCP, 2)
-	must(t, a.do(6, connect{ID: id, Param: connParam{Valid: 1, QPNum: 0x123}}))
+	must.Do(t, a.do(6, connect{ID: id, Param: connParam{Valid: 1, QPNum: 0x123}}))
 	r := b.event(rdmacm.EventConnectRequest)
-	must(t, b.do(8, accept{ID: r.ID, UID: 3, Param: connParam{Valid: 1, QPNum: 0x456}}))
+	must.Do(t, b.do(8, accept{ID: r.ID, UID: 3, Param: connParam{Valid: 1, QPNum: 0x456}}))
 	a.event(rdmacm.EventConnectResponse)
 	var q qpAttr
 	ask := func(state uint32) error {
 		return a.f.Write(command(11, initQPAttr{Response: a.at(&q), ID: id, QPState: state}, int(unsafe.Sizeof(q))))
 	}
-	must(t, ask(uint32(ib.RTR)))
+	must.Do(t, ask(uint32(ib.RTR)))
 	if want := (ahAttr{
 		DGID: path.DGID, FlowLabel: 0xabcde, SGIDIndex: q.AH.SGIDIndex, HopLimit: 9, TrafficClass: 0x48, SL: 3, StaticRate: q.AH.StaticRate, IsGlobal: 1, Port: 1,
 	}); q.AH != want {
@@ -215,5 +205,5 @@ func TestCMAttributes(t *testing.T) {
 	if q.DestQPNum != 0x456 || q.PathMTU != uint32(ib.MTU512) {
 		t.Errorf("the attributes are %+v", q)
 	}
-	want(t, ask(uint32(ib.ERR)+1), ib.EINVAL, "a state that there is not")
+	must.Fail(t, ask(uint32(ib.ERR)+1), ib.EINVAL, "a state that there is not")
 }

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/rdmacm"
 )
 
@@ -111,7 +112,7 @@ func (s *stranger) learn(cmd uint32) {
 
 // readByte takes a byte out of the pipe, if there is one, as a reader of an event must.
 func (s *stranger) readByte() bool {
-	must(s.t, unix.SetNonblock(s.fd, true))
+	must.Do(s.t, unix.SetNonblock(s.fd, true))
 	n, _ := unix.Read(s.fd, make([]byte, 1))
 	return n == 1
 }

@@ -57,20 +57,13 @@ func numbered(at uint64, n uint32, room int) (answer, error) {
 	return answer{at: at, bytes: b}, err
 }
 
-func (f *File) destroyID(in []byte, room int) (a answer, err error) {
-	if room < binary4 {
-		return a, errNoRoom
+func (f *File) destroyID(n *node, c *destroyID, room int) (answer, error) {
+	if !n.destroy(f.m) { // another thread has destroyed it at the same time
+		return answer{}, fmt.Errorf("ID %d is gone: %w", n.number, ib.ENOENT)
 	}
-	err = on(f, in, func(c *destroyID) uint32 { return c.ID }, func(n *node, c *destroyID) error {
-		if !n.destroy(f.m) { // another thread has destroyed it at the same time
-			return fmt.Errorf("ID %d is gone: %w", n.number, ib.ENOENT)
-		}
-		f.m.mu.Lock()
-		defer f.m.mu.Unlock()
-		a, err = numbered(c.Response, n.taken, room)
-		return err
-	})
-	return a, err
+	f.m.mu.Lock()
+	defer f.m.mu.Unlock()
+	return numbered(c.Response, n.taken, room)
 }
 
 // destroy destroys an ID. It reports false if another call has destroyed it.
@@ -87,27 +80,23 @@ func (n *node) destroy(m *Manager) bool {
 	return is
 }
 
-func (f *File) bindIP(in []byte, _ int) (answer, error) {
-	return answer{}, on(f, in, func(c *bindIP) uint32 { return c.ID }, func(n *node, c *bindIP) error {
-		a, err := named(local(parseSockaddr(c.Addr[:])))
-		if err != nil {
-			return err
-		}
-		return f.m.claim(func() error { return n.id.BindAddr(a) })
-	})
+func (f *File) bindIP(n *node, c *bindIP) error {
+	a, err := named(local(parseSockaddr(c.Addr[:])))
+	if err != nil {
+		return err
+	}
+	return f.m.claim(func() error { return n.id.BindAddr(a) })
 }
 
-func (f *File) bind(in []byte, _ int) (answer, error) {
-	return answer{}, on(f, in, func(c *bind) uint32 { return c.ID }, func(n *node, c *bind) error {
-		if c.Reserved != 0 {
-			return errReserved
-		}
-		a, err := named(local(parseSized(c.Addr[:], c.AddrSize)))
-		if err != nil {
-			return err
-		}
-		return f.m.claim(func() error { return n.id.BindAddr(a) })
-	})
+func (f *File) bind(n *node, c *bind) error {
+	if c.Reserved != 0 {
+		return errReserved
+	}
+	a, err := named(local(parseSized(c.Addr[:], c.AddrSize)))
+	if err != nil {
+		return err
+	}
+	return f.m.claim(func() error { return n.id.BindAddr(a) })
 }
 
 // claim calls take, which takes a port. The port may still belong to a file that the program
@@ -121,37 +110,33 @@ func (m *Manager) claim(take func() error) error {
 	return err
 }
 
-func (f *File) resolveIP(in []byte, _ int) (answer, error) {
-	return answer{}, on(f, in, func(c *resolveIP) uint32 { return c.ID }, func(n *node, c *resolveIP) error {
-		src, err := local(parseSockaddr(c.Src[:]))
-		if err != nil {
-			return err
-		}
-		dst, err := named(parseSockaddr(c.Dst[:]))
-		if err != nil {
-			return err
-		}
-		return f.m.claim(func() error { return n.resolve(src, dst, c.TimeoutMS) })
-	})
+func (f *File) resolveIP(n *node, c *resolveIP) error {
+	src, err := local(parseSockaddr(c.Src[:]))
+	if err != nil {
+		return err
+	}
+	dst, err := named(parseSockaddr(c.Dst[:]))
+	if err != nil {
+		return err
+	}
+	return f.m.claim(func() error { return n.resolve(src, dst, c.TimeoutMS) })
 }
 
-func (f *File) resolveAddr(in []byte, _ int) (answer, error) {
-	return answer{}, on(f, in, func(c *resolveAddr) uint32 { return c.ID }, func(n *node, c *resolveAddr) (err error) {
-		if c.Reserved != 0 {
-			return errReserved
-		}
-		var src netip.AddrPort
-		if c.SrcSize > 0 {
-			if src, err = local(parseSized(c.Src[:], c.SrcSize)); err != nil {
-				return err
-			}
-		}
-		dst, err := named(parseSized(c.Dst[:], c.DstSize))
-		if err != nil {
+func (f *File) resolveAddr(n *node, c *resolveAddr) (err error) {
+	if c.Reserved != 0 {
+		return errReserved
+	}
+	var src netip.AddrPort
+	if c.SrcSize > 0 {
+		if src, err = local(parseSized(c.Src[:], c.SrcSize)); err != nil {
 			return err
 		}
-		return f.m.claim(func() error { return n.resolve(src, dst, c.TimeoutMS) })
-	})
+	}
+	dst, err := named(parseSized(c.Dst[:], c.DstSize))
+	if err != nil {
+		return err
+	}
+	return f.m.claim(func() error { return n.resolve(src, dst, c.TimeoutMS) })
 }
 
 // resolve resolves an address, which takes no time here.
@@ -159,13 +144,11 @@ func (n *node) resolve(src, dst netip.AddrPort, ms uint32) error {
 	return n.id.ResolveAddr(src, dst, time.Duration(ms)*time.Millisecond)
 }
 
-func (f *File) resolveRoute(in []byte, _ int) (answer, error) {
-	return answer{}, on(f, in, func(c *resolveRoute) uint32 { return c.ID }, func(n *node, c *resolveRoute) error {
-		if c.TimeoutMS == 0 {
-			return fmt.Errorf("no time to resolve a route in: %w", ib.EINVAL)
-		}
-		return n.id.ResolveRoute(time.Duration(c.TimeoutMS) * time.Millisecond)
-	})
+func (f *File) resolveRoute(n *node, c *resolveRoute) error {
+	if c.TimeoutMS == 0 {
+		return fmt.Errorf("no time to resolve a route in: %w", ib.EINVAL)
+	}
+	return n.id.ResolveRoute(time.Duration(c.TimeoutMS) * time.Millisecond)
 }
 
 // migrateID moves an ID to the file to which the command was written.

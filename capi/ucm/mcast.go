@@ -20,29 +20,23 @@ type group struct {
 	taken  uint32 // events; guarded by the Manager's mu
 }
 
-func (f *File) joinIPMcast(in []byte, room int) (a answer, err error) {
-	err = on(f, in, func(c *joinIPMcast) uint32 { return c.ID }, func(n *node, c *joinIPMcast) error {
-		to, err := named(parseSockaddr(c.Addr[:]))
-		if err == nil {
-			a, err = f.join(&group{of: n, uid: c.UID, addr: to}, c.Response, room)
-		}
-		return err
-	})
-	return a, err
+func (f *File) joinIPMcast(n *node, c *joinIPMcast, room int) (answer, error) {
+	to, err := named(parseSockaddr(c.Addr[:]))
+	if err != nil {
+		return answer{}, err
+	}
+	return f.join(&group{of: n, uid: c.UID, addr: to}, c.Response, room)
 }
 
-func (f *File) joinMcast(in []byte, room int) (a answer, err error) {
-	err = on(f, in, func(c *joinMcast) uint32 { return c.ID }, func(n *node, c *joinMcast) error {
-		if c.JoinFlags != joinFull && c.JoinFlags != joinSendOnly {
-			return fmt.Errorf("join with flags %#x: %w", c.JoinFlags, ib.EINVAL)
-		}
-		to, err := named(parseSized(c.Addr[:], c.AddrSize))
-		if err == nil {
-			a, err = f.join(&group{of: n, uid: c.UID, addr: to}, c.Response, room)
-		}
-		return err
-	})
-	return a, err
+func (f *File) joinMcast(n *node, c *joinMcast, room int) (answer, error) {
+	if c.JoinFlags != joinFull && c.JoinFlags != joinSendOnly {
+		return answer{}, fmt.Errorf("join with flags %#x: %w", c.JoinFlags, ib.EINVAL)
+	}
+	to, err := named(parseSized(c.Addr[:], c.AddrSize))
+	if err != nil {
+		return answer{}, err
+	}
+	return f.join(&group{of: n, uid: c.UID, addr: to}, c.Response, room)
 }
 
 // join joins a group. The join gets its number before the event reports it.

@@ -15,24 +15,22 @@ const maxOption = 4 << 20
 
 // setOption sets an option of an ID. Like the kernel, it reads the value before it checks which
 // option it is for.
-func (f *File) setOption(in []byte, _ int) (answer, error) {
-	return answer{}, on(f, in, func(c *setOption) uint32 { return c.ID }, func(n *node, c *setOption) error {
-		if c.Optlen > maxOption {
-			return fmt.Errorf("%d bytes of an option: %w", c.Optlen, ib.EINVAL)
-		}
-		v, err := fetch(c.Optval, int(c.Optlen))
-		if err != nil {
-			return err
-		}
-		switch {
-		case c.Level == levelID:
-			return n.set(c.Optname, v)
-		case c.Level == levelIB && c.Optname == optionPath:
-			return n.setPath(v)
-		default:
-			return fmt.Errorf("option %d of level %d: %w", c.Optname, c.Level, syscall.ENOSYS)
-		}
-	})
+func (f *File) setOption(n *node, c *setOption) error {
+	if c.Optlen > maxOption {
+		return fmt.Errorf("%d bytes of an option: %w", c.Optlen, ib.EINVAL)
+	}
+	v, err := fetch(c.Optval, int(c.Optlen))
+	if err != nil {
+		return err
+	}
+	switch {
+	case c.Level == levelID:
+		return n.set(c.Optname, v)
+	case c.Level == levelIB && c.Optname == optionPath:
+		return n.setPath(v)
+	default:
+		return fmt.Errorf("option %d of level %d: %w", c.Optname, c.Level, syscall.ENOSYS)
+	}
 }
 
 func (n *node) set(option uint32, v []byte) error {

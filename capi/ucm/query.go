@@ -81,47 +81,41 @@ func (w *where) paths() (n uint32, p userPath) {
 	return 1, p
 }
 
-func (f *File) queryRoute(in []byte, room int) (a answer, err error) {
-	err = on(f, in, func(c *query) uint32 { return c.ID }, func(n *node, c *query) error {
-		w, err := f.where(n)
-		if err != nil {
-			return err
-		}
-		r := queryRouteResp{NodeGUID: w.guid, Port: w.port, IBDevIndex: w.index}
-		putSockaddr(r.Src[:], w.src)
-		putSockaddr(r.Dst[:], w.dst)
-		if w.dev != nil {
-			r.NumPaths, r.Route[0] = w.paths()
-		}
-		a.at = c.Response
-		a.bytes, err = encode(r, room, binary.Size(r)-indexedBefore)
-		return err
-	})
+func (f *File) queryRoute(n *node, c *query, room int) (a answer, err error) {
+	w, err := f.where(n)
+	if err != nil {
+		return a, err
+	}
+	r := queryRouteResp{NodeGUID: w.guid, Port: w.port, IBDevIndex: w.index}
+	putSockaddr(r.Src[:], w.src)
+	putSockaddr(r.Dst[:], w.dst)
+	if w.dev != nil {
+		r.NumPaths, r.Route[0] = w.paths()
+	}
+	a.at = c.Response
+	a.bytes, err = encode(r, room, binary.Size(r)-indexedBefore)
 	return a, err
 }
 
-func (f *File) query(in []byte, room int) (a answer, err error) {
-	err = on(f, in, func(c *query) uint32 { return c.ID }, func(n *node, c *query) error {
-		w, err := f.where(n)
-		if err != nil {
-			return err
-		}
-		a.at = c.Response
-		switch c.Option {
-		case queryAddr:
-			r := w.addrs(putSockaddr)
-			a.bytes, err = encode(r, room, binary.Size(r)-indexedBefore)
-		case queryPath:
-			r := w.pathRecord()
-			a.bytes, err = encode(r, room, binary.Size(r)-binary.Size(r.Path)-8)
-		case queryGID:
-			r := w.addrs(w.putGID)
-			a.bytes, err = encode(r, room, binary.Size(r)-indexedBefore)
-		default:
-			err = fmt.Errorf("query %d: %w", c.Option, unix.ENOSYS)
-		}
-		return err
-	})
+func (f *File) query(n *node, c *query, room int) (a answer, err error) {
+	w, err := f.where(n)
+	if err != nil {
+		return a, err
+	}
+	a.at = c.Response
+	switch c.Option {
+	case queryAddr:
+		r := w.addrs(putSockaddr)
+		a.bytes, err = encode(r, room, binary.Size(r)-indexedBefore)
+	case queryPath:
+		r := w.pathRecord()
+		a.bytes, err = encode(r, room, binary.Size(r)-binary.Size(r.Path)-8)
+	case queryGID:
+		r := w.addrs(w.putGID)
+		a.bytes, err = encode(r, room, binary.Size(r)-indexedBefore)
+	default:
+		err = fmt.Errorf("query %d: %w", c.Option, unix.ENOSYS)
+	}
 	return a, err
 }
 

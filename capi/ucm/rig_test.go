@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/rdmacm"
 	"github.com/softhca/softhca/verbs"
 )
@@ -26,21 +27,6 @@ const waitMS = 20_000
 const port = 7471
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// want fails the test unless err is target.
-func want(t testing.TB, err, target error, what string) {
-	t.Helper()
-	if !errors.Is(err, target) {
-		t.Errorf("%s: error %v, want one that is %v", what, err, target)
-	}
-}
 
 // host is an adapter, and a process that connects over it.
 type host struct {
@@ -63,18 +49,18 @@ func newPair(t testing.TB) (a, b *host) {
 func newHost(t testing.TB, n *verbs.Network, addr string) *host {
 	t.Helper()
 	ctx, err := verbs.Open(verbs.Config{Network: n, Addr: addr})
-	must(t, err)
+	must.Do(t, err)
 	cm, err := rdmacm.New(ctx)
-	must(t, err)
+	must.Do(t, err)
 	t.Cleanup(func() {
 		if n := cm.IDs(); n != 0 {
 			t.Errorf("%d IDs are left when all files are closed", n)
 		}
-		must(t, cm.Close())
-		must(t, ctx.Close())
+		must.Do(t, cm.Close())
+		must.Do(t, ctx.Close())
 	})
 	pd, err := ctx.AllocPD()
-	must(t, err)
+	must.Do(t, err)
 	m := New(cm, map[*verbs.Context]uint32{ctx: 1})
 	return &host{t: t, m: m, cm: cm, ctx: ctx, pd: pd, addr: netip.MustParseAddr(addr)}
 }
@@ -91,11 +77,11 @@ type user struct {
 func (h *host) open() *user {
 	h.t.Helper()
 	var ends [2]int
-	must(h.t, unix.Pipe2(ends[:], unix.O_CLOEXEC))
+	must.Do(h.t, unix.Pipe2(ends[:], unix.O_CLOEXEC))
 	u := &user{host: h, fd: ends[0], gone: make(chan struct{})}
 	var err error
 	u.f, err = h.m.Open(ends[1], func() { close(u.gone) })
-	must(h.t, err)
+	must.Do(h.t, err)
 	h.t.Cleanup(u.close)
 	return u
 }
@@ -106,7 +92,7 @@ func (u *user) close() {
 	if u.fd < 0 {
 		return
 	}
-	must(u.t, unix.Close(u.fd))
+	must.Do(u.t, unix.Close(u.fd))
 	u.fd = -1
 	select {
 	case <-u.gone:
@@ -136,7 +122,7 @@ func (h *host) at(p any) uint64 {
 func (u *user) create(ps rdmacm.PortSpace, uid uint64) uint32 {
 	u.t.Helper()
 	var r numberResp
-	must(u.t, u.f.Write(command(0, createID{UID: uid, Response: u.at(&r), PS: uint16(ps), QPType: uint8(ib.RC)}, 4)))
+	must.Do(u.t, u.f.Write(command(0, createID{UID: uid, Response: u.at(&r), PS: uint16(ps), QPType: uint8(ib.RC)}, 4)))
 	return r.N
 }
 
@@ -144,7 +130,7 @@ func (u *user) create(ps rdmacm.PortSpace, uid uint64) uint32 {
 func (u *user) destroy(id uint32) uint32 {
 	u.t.Helper()
 	var r numberResp
-	must(u.t, u.f.Write(command(1, destroyID{Response: u.at(&r), ID: id}, 4)))
+	must.Do(u.t, u.f.Write(command(1, destroyID{Response: u.at(&r), ID: id}, 4)))
 	return r.N
 }
 
@@ -153,7 +139,7 @@ func (u *user) destroy(id uint32) uint32 {
 func (u *user) waits() (n int) {
 	u.t.Helper()
 	n, err := unix.IoctlGetInt(u.fd, unix.TIOCINQ)
-	must(u.t, err)
+	must.Do(u.t, err)
 	return n
 }
 
@@ -172,9 +158,9 @@ func (u *user) anyEvent() *eventResp {
 	u.t.Helper()
 	u.await()
 	_, err := unix.Read(u.fd, make([]byte, 1))
-	must(u.t, err)
+	must.Do(u.t, err)
 	r := new(eventResp)
-	must(u.t, u.f.Write(command(12, getEvent{u.at(r)}, int(unsafe.Sizeof(*r)))))
+	must.Do(u.t, u.f.Write(command(12, getEvent{u.at(r)}, int(unsafe.Sizeof(*r)))))
 	return r
 }
 
@@ -193,7 +179,7 @@ func (u *user) await() {
 func params[T any](t testing.TB, r *eventResp) (p T) {
 	t.Helper()
 	_, err := binary.Decode(r.Param[:], binary.NativeEndian, &p)
-	must(t, err)
+	must.Do(t, err)
 	return p
 }
 
@@ -213,10 +199,27 @@ func (u *user) bind(id uint32, port uint16) error {
 func (u *user) resolve(id uint32, to *host) {
 	u.t.Helper()
 	s, size := sockaddr(to.addr, port)
-	must(u.t, u.do(21, resolveAddr{ID: id, TimeoutMS: 1000, DstSize: size, Dst: s}))
+	must.Do(u.t, u.do(21, resolveAddr{ID: id, TimeoutMS: 1000, DstSize: size, Dst: s}))
 	u.event(rdmacm.EventAddrResolved)
-	must(u.t, u.do(4, resolveRoute{id, 1000}))
+	must.Do(u.t, u.do(4, resolveRoute{id, 1000}))
 	u.event(rdmacm.EventRouteResolved)
+}
+
+// resolved creates an ID that may connect.
+func (u *user) resolved(ps rdmacm.PortSpace, uid uint64, to *host) uint32 {
+	u.t.Helper()
+	id := u.create(ps, uid)
+	u.resolve(id, to)
+	return id
+}
+
+// listening returns an ID that listens on the port of the tests.
+func (u *user) listening(ps rdmacm.PortSpace, uid uint64) uint32 {
+	u.t.Helper()
+	l := u.create(ps, uid)
+	must.Do(u.t, u.bind(l, port))
+	must.Do(u.t, u.do(7, listen{l, 8}))
+	return l
 }
 
 // move moves a queue pair as the ID says.
@@ -224,7 +227,7 @@ func (u *user) move(qp *verbs.QP, id uint32, to ...ib.QPState) {
 	u.t.Helper()
 	for _, s := range to {
 		var r qpAttr
-		must(u.t, u.f.Write(command(11, initQPAttr{Response: u.at(&r), ID: id, QPState: uint32(s)}, int(unsafe.Sizeof(r)))))
+		must.Do(u.t, u.f.Write(command(11, initQPAttr{Response: u.at(&r), ID: id, QPState: uint32(s)}, int(unsafe.Sizeof(r)))))
 		a := ib.QPAttr{
 			State: ib.QPState(r.State), PathMTU: ib.MTU(r.PathMTU), QKey: ib.QKey(r.QKey), RQPSN: ib.NewPSN(r.RQPSN), SQPSN: ib.NewPSN(r.SQPSN),
 			DestQPN: ib.QPN(r.DestQPNum), AccessFlags: ib.Access(r.AccessFlags), PKeyIndex: r.PKeyIndex, Port: r.Port,
@@ -233,7 +236,7 @@ func (u *user) move(qp *verbs.QP, id uint32, to ...ib.QPState) {
 			},
 			MaxRDAtomic: r.MaxRDAtomic, MaxDestRDAtomic: r.MaxDestRDAtomic, MinRNRTimer: r.MinRNRTimer, Timeout: r.Timeout, RetryCnt: r.RetryCnt, RNRRetry: r.RNRRetry,
 		}
-		must(u.t, qp.Modify(&a, ib.AttrMask(r.Mask)))
+		must.Do(u.t, qp.Modify(&a, ib.AttrMask(r.Mask)))
 	}
 }
 
@@ -241,11 +244,11 @@ func (u *user) move(qp *verbs.QP, id uint32, to ...ib.QPState) {
 func (h *host) newQP(typ ib.QPType) (*verbs.QP, *verbs.CQ) {
 	h.t.Helper()
 	cq, err := h.ctx.CreateCQ(16, nil)
-	must(h.t, err)
+	must.Do(h.t, err)
 	qp, err := h.pd.CreateQP(&verbs.QPInitAttr{
 		Type: typ, SendCQ: cq, RecvCQ: cq, Cap: ib.QPCap{MaxSendWR: 4, MaxRecvWR: 4, MaxSendSGE: 1, MaxRecvSGE: 1, MaxInlineData: 64},
 	})
-	must(h.t, err)
+	must.Do(h.t, err)
 	return qp, cq
 }
 

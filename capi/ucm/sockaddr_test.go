@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/rdmacm"
 	"github.com/softhca/softhca/verbs"
 )
@@ -33,7 +34,7 @@ func TestCMLinkLocal(t *testing.T) {
 		} {
 			switch {
 			case tt.want != nil:
-				want(t, err, tt.want, []string{"bind IP", "bind", "resolve IP", "resolve address"}[i]+" "+tt.what)
+				must.Fail(t, err, tt.want, []string{"bind IP", "bind", "resolve IP", "resolve address"}[i]+" "+tt.what)
 			case err != nil:
 				t.Errorf("command %d of four, %s: %v", i+1, tt.what, err)
 			}
@@ -41,7 +42,7 @@ func TestCMLinkLocal(t *testing.T) {
 	}
 	// Where the peer is, is not asked.
 	far, size := sockaddr(addrOf("fe80::2"), port)
-	must(t, u.do(21, resolveAddr{ID: u.create(rdmacm.TCP, 1), TimeoutMS: 1000, DstSize: size, Dst: far}))
+	must.Do(t, u.do(21, resolveAddr{ID: u.create(rdmacm.TCP, 1), TimeoutMS: 1000, DstSize: size, Dst: far}))
 }
 
 // TestCMReserved checks that commands with reserved fields that are not 0 are refused.
@@ -50,8 +51,8 @@ func TestCMReserved(t *testing.T) {
 	u := h.open()
 	id := u.create(rdmacm.TCP, 1)
 	s, size := sockaddr(h.addr, port)
-	want(t, u.do(20, bind{ID: id, AddrSize: size, Addr: s, Reserved: 1}), ib.EINVAL, "bind")
-	want(t, u.do(21, resolveAddr{ID: id, TimeoutMS: 1000, DstSize: size, Dst: s, Reserved: 1}), ib.EINVAL, "resolve")
-	must(t, u.do(20, bind{ID: id, AddrSize: size, Addr: s}))
-	must(t, u.do(21, resolveAddr{ID: id, TimeoutMS: 1000, DstSize: size, Dst: s}))
+	must.Fail(t, u.do(20, bind{ID: id, AddrSize: size, Addr: s, Reserved: 1}), ib.EINVAL, "bind")
+	must.Fail(t, u.do(21, resolveAddr{ID: id, TimeoutMS: 1000, DstSize: size, Dst: s, Reserved: 1}), ib.EINVAL, "resolve")
+	must.Do(t, u.do(20, bind{ID: id, AddrSize: size, Addr: s}))
+	must.Do(t, u.do(21, resolveAddr{ID: id, TimeoutMS: 1000, DstSize: size, Dst: s}))
 }

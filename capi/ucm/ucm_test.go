@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/rdmacm"
 	"github.com/softhca/softhca/verbs"
 )
@@ -53,17 +54,14 @@ func TestSizes(t *testing.T) {
 func connected(t *testing.T, a, b *user, qa, qb *verbs.QP) (ida, idb uint32) {
 	t.Helper()
 	const offers, answers = "what a offers", "what b answers"
-	l := b.create(rdmacm.TCP, 100)
-	must(t, b.bind(l, port))
-	must(t, b.do(7, listen{l, 3}))
-	ida = a.create(rdmacm.TCP, 7)
-	a.resolve(ida, b.host)
+	l := b.listening(rdmacm.TCP, 100)
+	ida = a.resolved(rdmacm.TCP, 7, b.host)
 	a.move(qa, ida, ib.INIT)
 	c := connect{ID: ida, Param: connParam{
 		QPNum: uint32(qa.QPN()), ResponderResources: 4, InitiatorDepth: 3, RetryCount: 5, RNRRetryCount: 6, Valid: 1, PrivateDataLen: uint8(len(offers)),
 	}}
 	copy(c.Param.PrivateData[:], offers)
-	must(t, a.do(6, c))
+	must.Do(t, a.do(6, c))
 
 	r := b.event(rdmacm.EventConnectRequest)
 	p := params[connParam](t, r)
@@ -77,14 +75,14 @@ func connected(t *testing.T, a, b *user, qa, qb *verbs.QP) (ida, idb uint32) {
 		QPNum: uint32(qb.QPN()), ResponderResources: 3, InitiatorDepth: 4, RNRRetryCount: 7, Valid: 1, PrivateDataLen: uint8(len(answers)),
 	}}
 	copy(d.Param.PrivateData[:], answers)
-	must(t, b.do(8, d))
+	must.Do(t, b.do(8, d))
 
 	r = a.event(rdmacm.EventConnectResponse)
 	if p = params[connParam](t, r); r.UID != 7 || r.ID != ida || string(p.PrivateData[:len(answers)]) != answers || p.QPNum != uint32(qb.QPN()) {
 		t.Errorf("the response is of uid %d, ID %d, with %+v", r.UID, r.ID, p)
 	}
 	a.move(qa, ida, ib.RTR, ib.RTS)
-	must(t, a.do(8, accept{ID: ida}))
+	must.Do(t, a.do(8, accept{ID: ida}))
 	if r = b.event(rdmacm.EventEstablished); r.UID != 101 || r.ID != idb {
 		t.Errorf("uid %d, ID %d is established, want 101, %d", r.UID, r.ID, idb)
 	}
@@ -103,25 +101,25 @@ func TestCMConnection(t *testing.T) {
 	qb, cqb := hb.newQP(ib.RC)
 	ida, idb := connected(t, a, b, qa, qb)
 
-	must(t, qb.PostRecv(verbs.RecvWR{WRID: 1}))
-	must(t, qa.PostSend(verbs.SendWR{WRID: 2, Opcode: ib.WRSend, Flags: ib.SendSignaled}))
+	must.Do(t, qb.PostRecv(verbs.RecvWR{WRID: 1}))
+	must.Do(t, qa.PostSend(verbs.SendWR{WRID: 2, Opcode: ib.WRSend, Flags: ib.SendSignaled}))
 	for _, cq := range []*verbs.CQ{cqa, cqb} {
 		wc := make([]verbs.WC, 1)
 		for n := 0; n == 0; {
 			var err error
 			n, err = cq.Poll(wc)
-			must(t, err)
+			must.Do(t, err)
 		}
 		if wc[0].Status != ib.WCSuccess {
 			t.Errorf("the message ended with %v", wc[0].Status)
 		}
 	}
 
-	must(t, a.do(10, disconnect{ida}))
+	must.Do(t, a.do(10, disconnect{ida}))
 	if r := b.event(rdmacm.EventDisconnected); r.ID != idb || r.UID != 101 {
 		t.Errorf("uid %d, ID %d is disconnected, want 101, %d", r.UID, r.ID, idb)
 	}
-	must(t, b.do(10, disconnect{idb}))
+	must.Do(t, b.do(10, disconnect{idb}))
 	a.event(rdmacm.EventDisconnected)
 	if n := a.destroy(ida); n != 4 {
 		t.Errorf("%d events of the active side were taken, want 4", n)
@@ -129,8 +127,8 @@ func TestCMConnection(t *testing.T) {
 	if n := b.destroy(idb); n != 2 {
 		t.Errorf("%d events of the passive side were taken, want 2", n)
 	}
-	must(t, qa.Destroy())
-	must(t, qb.Destroy())
+	must.Do(t, qa.Destroy())
+	must.Do(t, qb.Destroy())
 }
 
 // TestCMFileOfADeadProgram checks that closing the last copy of a descriptor disconnects
@@ -142,21 +140,21 @@ func TestCMFileOfADeadProgram(t *testing.T) {
 	qb, _ := hb.newQP(ib.RC)
 	_, idb := connected(t, a, b, qa, qb)
 	l := a.create(rdmacm.TCP, 1)
-	must(t, a.bind(l, port))
+	must.Do(t, a.bind(l, port))
 
 	second, err := unix.Dup(a.fd)
-	must(t, err)
-	must(t, unix.Close(a.fd))
+	must.Do(t, err)
+	must.Do(t, unix.Close(a.fd))
 	other := ha.open()
-	want(t, other.bind(other.create(rdmacm.TCP, 1), port), ib.EADDRINUSE, "a port of which a copy of the descriptor is open")
+	must.Fail(t, other.bind(other.create(rdmacm.TCP, 1), port), ib.EADDRINUSE, "a port of which a copy of the descriptor is open")
 	a.fd = second
 	a.close()
 	if r := b.event(rdmacm.EventDisconnected); r.ID != idb {
 		t.Errorf("ID %d is disconnected, want %d", r.ID, idb)
 	}
-	must(t, other.bind(other.create(rdmacm.TCP, 2), port))
-	must(t, qa.Destroy())
-	must(t, qb.Destroy())
+	must.Do(t, other.bind(other.create(rdmacm.TCP, 2), port))
+	must.Do(t, qa.Destroy())
+	must.Do(t, qb.Destroy())
 }
 
 // TestCMPortOfAClosedFile binds to the port of a file as soon as that is closed, time and
@@ -168,7 +166,7 @@ func TestCMPortOfAClosedFile(t *testing.T) {
 		if err := u.bind(u.create(rdmacm.TCP, 1), port); err != nil {
 			t.Fatalf("file %d: %v", i, err)
 		}
-		must(t, unix.Close(u.fd))
+		must.Do(t, unix.Close(u.fd))
 		u.fd = -1
 		defer func() { <-u.gone }()
 	}
@@ -179,23 +177,20 @@ func TestCMPortOfAClosedFile(t *testing.T) {
 func TestCMAckTimeout(t *testing.T) {
 	ha, hb := newPair(t)
 	a, b := ha.open(), hb.open()
-	l := b.create(rdmacm.TCP, 1)
-	must(t, b.bind(l, port))
-	must(t, b.do(7, listen{l, 1}))
-	id := a.create(rdmacm.TCP, 2)
-	a.resolve(id, hb)
-	must(t, a.do(6, connect{ID: id, Param: connParam{Valid: 1, QPNum: 0x123}}))
+	b.listening(rdmacm.TCP, 1)
+	id := a.resolved(rdmacm.TCP, 2, hb)
+	must.Do(t, a.do(6, connect{ID: id, Param: connParam{Valid: 1, QPNum: 0x123}}))
 	asked := b.event(rdmacm.EventConnectRequest).ID
 	timeout := func() uint8 {
 		var r qpAttr
-		must(t, b.f.Write(command(11, initQPAttr{Response: b.at(&r), ID: asked, QPState: uint32(ib.RTS)}, int(unsafe.Sizeof(r)))))
+		must.Do(t, b.f.Write(command(11, initQPAttr{Response: b.at(&r), ID: asked, QPState: uint32(ib.RTS)}, int(unsafe.Sizeof(r)))))
 		return r.Timeout
 	}
 	path := timeout()
 	v := new(uint8)
 	for _, code := range []uint8{path + 3, path + 1} {
 		*v = code
-		must(t, b.do(14, setOption{Optval: b.at(v), ID: asked, Optname: optionACKTimeout, Optlen: 1}))
+		must.Do(t, b.do(14, setOption{Optval: b.at(v), ID: asked, Optname: optionACKTimeout, Optlen: 1}))
 		if got := timeout(); got != code {
 			t.Errorf("the ACK timeout is %d after the option was set to %d", got, code)
 		}
@@ -211,14 +206,11 @@ func TestCMPart(t *testing.T) {
 	qa, _ := ha.newQP(ib.RC)
 	qb, _ := hb.newQP(ib.RC)
 	_, idb := connected(t, a, b, qa, qb)
-	l := a.create(rdmacm.TCP, 1)
-	must(t, a.bind(l, port))
-	must(t, a.do(7, listen{ID: l, Backlog: 4}))
+	l := a.listening(rdmacm.TCP, 1)
 	var asks []uint32
 	for i := range uint64(2) {
-		id := b.create(rdmacm.TCP, i+1)
-		b.resolve(id, ha)
-		must(t, b.do(6, connect{ID: id, Param: connParam{Valid: 1, QPNum: 0x123}}))
+		id := b.resolved(rdmacm.TCP, i+1, ha)
+		must.Do(t, b.do(6, connect{ID: id, Param: connParam{Valid: 1, QPNum: 0x123}}))
 		asks = append(asks, id)
 	}
 	a.event(rdmacm.EventConnectRequest)
@@ -234,9 +226,9 @@ func TestCMPart(t *testing.T) {
 	if n := ha.cm.IDs(); n != 0 {
 		t.Errorf("%d IDs are left of a program that has ended", n)
 	}
-	want(t, a.do(7, listen{ID: l}), ib.ENOENT, "an ID of a program that has ended")
-	must(t, qa.Destroy())
-	must(t, qb.Destroy())
+	must.Fail(t, a.do(7, listen{ID: l}), ib.ENOENT, "an ID of a program that has ended")
+	must.Do(t, qa.Destroy())
+	must.Do(t, qb.Destroy())
 }
 
 // TestCMReject checks that a request is rejected for the reasons that the kernel lets a
@@ -245,15 +237,14 @@ func TestCMReject(t *testing.T) {
 	ha, hb := newPair(t)
 	a, b := ha.open(), hb.open()
 	l := b.create(rdmacm.TCP, 1)
-	must(t, b.bind(l, port))
-	must(t, b.do(7, listen{l, 0}))
+	must.Do(t, b.bind(l, port))
+	must.Do(t, b.do(7, listen{l, 0}))
 	for reason, told := range map[uint8]uint32{0: 28, 28: 28, 35: 35} {
-		id := a.create(rdmacm.TCP, 2)
-		a.resolve(id, hb)
-		must(t, a.do(6, connect{ID: id, Param: connParam{QPNum: 5, Valid: 1}}))
+		id := a.resolved(rdmacm.TCP, 2, hb)
+		must.Do(t, a.do(6, connect{ID: id, Param: connParam{QPNum: 5, Valid: 1}}))
 		r := b.event(rdmacm.EventConnectRequest)
-		want(t, b.do(9, reject{ID: r.ID, Reason: 1}), ib.EINVAL, "a reason that is not the program's to give")
-		must(t, b.do(9, reject{ID: r.ID, Reason: reason, PrivateDataLen: 2, PrivateData: [256]byte{'n', 'o'}}))
+		must.Fail(t, b.do(9, reject{ID: r.ID, Reason: 1}), ib.EINVAL, "a reason that is not the program's to give")
+		must.Do(t, b.do(9, reject{ID: r.ID, Reason: reason, PrivateDataLen: 2, PrivateData: [256]byte{'n', 'o'}}))
 		b.destroy(r.ID)
 		r = a.event(rdmacm.EventRejected)
 		if p := params[connParam](t, r); r.Status != told || string(p.PrivateData[:2]) != "no" {
@@ -268,17 +259,14 @@ func TestCMReject(t *testing.T) {
 func TestCMDatagrams(t *testing.T) {
 	ha, hb := newPair(t)
 	a, b := ha.open(), hb.open()
-	l := b.create(rdmacm.UDP, 1)
-	must(t, b.bind(l, port))
-	must(t, b.do(7, listen{l, 0}))
-	id := a.create(rdmacm.UDP, 2)
-	a.resolve(id, hb)
-	must(t, a.do(6, connect{ID: id, Param: connParam{Valid: 1, PrivateDataLen: 2, PrivateData: [256]byte{'h', 'i'}}}))
+	b.listening(rdmacm.UDP, 1)
+	id := a.resolved(rdmacm.UDP, 2, hb)
+	must.Do(t, a.do(6, connect{ID: id, Param: connParam{Valid: 1, PrivateDataLen: 2, PrivateData: [256]byte{'h', 'i'}}}))
 	r := b.event(rdmacm.EventConnectRequest)
 	if p := params[udParam](t, r); string(p.PrivateData[:2]) != "hi" || p.PrivateDataLen != 180 {
 		t.Errorf("the request has %d bytes: %q", p.PrivateDataLen, p.PrivateData[:2])
 	}
-	must(t, b.do(8, accept{ID: r.ID, UID: 3, Param: connParam{QPNum: 0x1234, QKey: 0x77, Valid: 1}}))
+	must.Do(t, b.do(8, accept{ID: r.ID, UID: 3, Param: connParam{QPNum: 0x1234, QKey: 0x77, Valid: 1}}))
 	p := params[udParam](t, a.event(rdmacm.EventEstablished))
 	if p.QPNum != 0x1234 || p.QKey != 0x77 || p.AH.IsGlobal != 1 || p.AH.DGID.Addr() != hb.addr || p.AH.Port != 1 {
 		t.Errorf("the service is %+v", p)
@@ -291,12 +279,12 @@ func TestCMGroupsInVain(t *testing.T) {
 	h, _ := newPair(t)
 	a := h.open()
 	id := a.create(rdmacm.UDP, 7)
-	must(t, a.bind(id, 0))
+	must.Do(t, a.bind(id, 0))
 	s, size := sockaddr(addrOf("10.0.0.2"), 0)
 	var numbers []uint32
 	for range 10 * maxFailed {
 		var r numberResp
-		must(t, a.f.Write(command(22, joinMcast{Response: a.at(&r), UID: 9, ID: id, AddrSize: size, JoinFlags: joinFull, Addr: s}, 4)))
+		must.Do(t, a.f.Write(command(22, joinMcast{Response: a.at(&r), UID: 9, ID: id, AddrSize: size, JoinFlags: joinFull, Addr: s}, 4)))
 		h.kept = nil
 		if e := a.event(rdmacm.EventMulticastError); e.ID != r.N || e.UID != 9 {
 			t.Fatalf("the event is of %d of uid %d, not of join %d", e.ID, e.UID, r.N)
@@ -315,10 +303,10 @@ func TestCMGroupsInVain(t *testing.T) {
 		return err
 	}
 	kept := numbers[len(numbers)-maxFailed:]
-	want(t, leave(numbers[0]), ib.ENOENT, "the first join is left, long after it failed")
+	must.Fail(t, leave(numbers[0]), ib.ENOENT, "the first join is left, long after it failed")
 	for _, n := range []uint32{kept[0], kept[maxFailed/2], kept[maxFailed-1]} {
-		must(t, leave(n))
-		want(t, leave(n), ib.ENOENT, "a join is left twice")
+		must.Do(t, leave(n))
+		must.Fail(t, leave(n), ib.ENOENT, "a join is left twice")
 	}
 	if n := len(h.m.joins); n != maxFailed-3 {
 		t.Errorf("%d joins are kept once three have been left, want %d", n, maxFailed-3)
@@ -335,21 +323,21 @@ func TestCMGroups(t *testing.T) {
 	ha, _ := newPair(t)
 	a := ha.open()
 	id := a.create(rdmacm.UDP, 2)
-	must(t, a.bind(id, 0))
+	must.Do(t, a.bind(id, 0))
 	g := new(numberResp)
 	join := func(flags uint16) error {
 		s, size := sockaddr(addrOf("239.1.2.3"), 0)
 		return a.f.Write(command(22, joinMcast{Response: a.at(g), UID: 9, ID: id, AddrSize: size, JoinFlags: flags, Addr: s}, 4))
 	}
-	want(t, join(2), ib.EINVAL, "flags that there are not")
-	must(t, join(joinSendOnly))
+	must.Fail(t, join(2), ib.EINVAL, "flags that there are not")
+	must.Do(t, join(joinSendOnly))
 	r := a.event(rdmacm.EventMulticastJoin)
 	if p := params[udParam](t, r); r.UID != 9 || r.ID != g.N || p.AH.DGID.Addr() != addrOf("239.1.2.3") || p.QPNum != 0xffffff {
 		t.Errorf("join %d of uid %d: %+v", r.ID, r.UID, p)
 	}
 	left := new(numberResp)
-	must(t, a.f.Write(command(17, destroyID{Response: a.at(left), ID: g.N}, 4)))
-	want(t, a.f.Write(command(17, destroyID{Response: a.at(left), ID: g.N}, 4)), ib.ENOENT, "to leave a group twice")
+	must.Do(t, a.f.Write(command(17, destroyID{Response: a.at(left), ID: g.N}, 4)))
+	must.Fail(t, a.f.Write(command(17, destroyID{Response: a.at(left), ID: g.N}, 4)), ib.ENOENT, "to leave a group twice")
 	if n := a.destroy(id); left.N != 1 || n != 1 {
 		t.Errorf("%d events of the join and %d of the ID were taken, want 1 and 1", left.N, n)
 	}
@@ -363,8 +351,8 @@ func TestCMEventsThatGo(t *testing.T) {
 	s, size := sockaddr(hb.addr, port)
 	first, second := a.create(rdmacm.TCP, 1), a.create(rdmacm.TCP, 2)
 	for _, id := range []uint32{first, second} {
-		must(t, a.do(21, resolveAddr{ID: id, DstSize: size, Dst: s}))
-		must(t, a.do(4, resolveRoute{id, 1}))
+		must.Do(t, a.do(21, resolveAddr{ID: id, DstSize: size, Dst: s}))
+		must.Do(t, a.do(4, resolveRoute{id, 1}))
 	}
 	if n := a.waits(); n != 4 {
 		t.Errorf("%d events wait, want 4", n)
@@ -373,23 +361,23 @@ func TestCMEventsThatGo(t *testing.T) {
 		t.Errorf("%d events were taken and %d wait after the end of one of two IDs", n, a.waits())
 	}
 	moved := new(numberResp)
-	must(t, other.f.Write(command(18, migrateID{Response: a.at(moved), ID: second, FD: uint32(a.fd)}, 4)))
+	must.Do(t, other.f.Write(command(18, migrateID{Response: a.at(moved), ID: second, FD: uint32(a.fd)}, 4)))
 	if moved.N != 0 || a.waits() != 0 || other.waits() != 2 {
 		t.Errorf("%d events were taken, %d and %d wait after an ID has moved", moved.N, a.waits(), other.waits())
 	}
-	want(t, a.do(4, resolveRoute{ID: second}), ib.EINVAL, "an ID of another file")
+	must.Fail(t, a.do(4, resolveRoute{ID: second}), ib.EINVAL, "an ID of another file")
 	other.event(rdmacm.EventAddrResolved)
 	if n := other.destroy(second); n != 1 || other.waits() != 0 {
 		t.Errorf("%d events were taken, %d wait", n, other.waits())
 	}
 	// The byte of an event that was dropped before it was read.
 	third := a.create(rdmacm.TCP, 3)
-	must(t, a.do(21, resolveAddr{ID: third, DstSize: size, Dst: s}))
+	must.Do(t, a.do(21, resolveAddr{ID: third, DstSize: size, Dst: s}))
 	_, err := unix.Read(a.fd, make([]byte, 1))
-	must(t, err)
+	must.Do(t, err)
 	a.destroy(third)
 	r := new(eventResp)
-	want(t, a.f.Write(command(12, getEvent{a.at(r)}, int(unsafe.Sizeof(*r)))), ErrAgain, "an event that has gone")
+	must.Fail(t, a.f.Write(command(12, getEvent{a.at(r)}, int(unsafe.Sizeof(*r)))), ErrAgain, "an event that has gone")
 	if n := a.waits(); n != 0 {
 		t.Errorf("%d bytes are in the pipe, and no event waits", n)
 	}
@@ -402,7 +390,7 @@ func TestCMQueries(t *testing.T) {
 	id := a.create(rdmacm.TCP, 1)
 	var route queryRouteResp
 	ask := func() {
-		must(t, a.f.Write(command(5, query{Response: a.at(&route), ID: id}, int(unsafe.Sizeof(route)))))
+		must.Do(t, a.f.Write(command(5, query{Response: a.at(&route), ID: id}, int(unsafe.Sizeof(route)))))
 	}
 	if ask(); route.Port != 0 || route.NumPaths != 0 || route.Src != (sockaddrIn6{}) {
 		t.Errorf("an ID without an address has %+v", route)
@@ -415,20 +403,20 @@ func TestCMQueries(t *testing.T) {
 		t.Errorf("the route is %+v", route)
 	}
 	var addr queryAddrResp
-	must(t, a.f.Write(command(19, query{Response: a.at(&addr), ID: id, Option: queryAddr}, int(unsafe.Sizeof(addr)))))
+	must.Do(t, a.f.Write(command(19, query{Response: a.at(&addr), ID: id, Option: queryAddr}, int(unsafe.Sizeof(addr)))))
 	if src, _ := parseSockaddr(addr.Src[:]); src.Addr() != ha.addr || addr.SrcSize != sizeIn4 || addr.NodeGUID != route.NodeGUID {
 		t.Errorf("the addresses are %+v", addr)
 	}
-	must(t, a.f.Write(command(19, query{Response: a.at(&addr), ID: id, Option: queryGID}, int(unsafe.Sizeof(addr)))))
+	must.Do(t, a.f.Write(command(19, query{Response: a.at(&addr), ID: id, Option: queryGID}, int(unsafe.Sizeof(addr)))))
 	if addr.DstSize != sizeIB || ib.GID(addr.Dst[8:24]).Addr() != hb.addr {
 		t.Errorf("the GIDs are %+v", addr)
 	}
 	var path queryPathResp
-	must(t, a.f.Write(command(19, query{Response: a.at(&path), ID: id, Option: queryPath}, int(unsafe.Sizeof(path)))))
+	must.Do(t, a.f.Write(command(19, query{Response: a.at(&path), ID: id, Option: queryPath}, int(unsafe.Sizeof(path)))))
 	if path.NumPaths != 1 || ib.GID(path.Path[8:24]).Addr() != hb.addr {
 		t.Errorf("the path is %+v", path)
 	}
-	want(t, a.f.Write(command(19, query{Response: a.at(&path), ID: id, Option: 3}, 512)), syscall.ENOSYS, "another query")
+	must.Fail(t, a.f.Write(command(19, query{Response: a.at(&path), ID: id, Option: 3}, 512)), syscall.ENOSYS, "another query")
 }
 
 // TestCMOptions sets the options that the kernel lets a program set, with the sizes
@@ -440,19 +428,19 @@ func TestCMOptions(t *testing.T) {
 	v := new(uint32)
 	*v = 1
 	for name, size := range map[uint32]uint32{optionTOS: 1, optionReuseAddr: 4, optionAFOnly: 4, optionACKTimeout: 1} {
-		must(t, a.do(14, setOption{Optval: a.at(v), ID: id, Optname: name, Optlen: size}))
-		want(t, a.do(14, setOption{Optval: a.at(v), ID: id, Optname: name, Optlen: 5 - size}), ib.EINVAL, "a size that is another option's")
+		must.Do(t, a.do(14, setOption{Optval: a.at(v), ID: id, Optname: name, Optlen: size}))
+		must.Fail(t, a.do(14, setOption{Optval: a.at(v), ID: id, Optname: name, Optlen: 5 - size}), ib.EINVAL, "a size that is another option's")
 	}
-	want(t, a.do(14, setOption{Optval: 8, ID: id, Optname: optionTOS, Optlen: 1}), ib.EFAULT, "an option that is nowhere")
+	must.Fail(t, a.do(14, setOption{Optval: 8, ID: id, Optname: optionTOS, Optlen: 1}), ib.EFAULT, "an option that is nowhere")
 	for _, size := range []uint32{0, 1, 4} {
-		want(t, a.do(14, setOption{Optval: a.at(v), ID: id, Optname: 9, Optlen: size}), syscall.ENOSYS, "an option that there is not")
-		want(t, a.do(14, setOption{Optval: a.at(v), ID: id, Level: 1, Optname: 2, Optlen: size}), syscall.ENOSYS, "an option of InfiniBand that there is not")
+		must.Fail(t, a.do(14, setOption{Optval: a.at(v), ID: id, Optname: 9, Optlen: size}), syscall.ENOSYS, "an option that there is not")
+		must.Fail(t, a.do(14, setOption{Optval: a.at(v), ID: id, Level: 1, Optname: 2, Optlen: size}), syscall.ENOSYS, "an option of InfiniBand that there is not")
 	}
-	want(t, a.do(14, setOption{Optval: a.at(v), ID: id, Optname: optionTOS, Optlen: maxOption + 1}), ib.EINVAL, "an option without end")
+	must.Fail(t, a.do(14, setOption{Optval: a.at(v), ID: id, Optname: optionTOS, Optlen: maxOption + 1}), ib.EINVAL, "an option without end")
 
 	// REUSEADDR was set: another ID that has it may have the port, others not.
-	must(t, a.bind(id, port))
-	want(t, a.bind(a.create(rdmacm.TCP, 1), port), ib.EADDRINUSE, "a port that is taken")
+	must.Do(t, a.bind(id, port))
+	must.Fail(t, a.bind(a.create(rdmacm.TCP, 1), port), ib.EADDRINUSE, "a port that is taken")
 }
 
 // TestCMPath gives an ID a route by a path record, which queries return afterwards.
@@ -467,12 +455,12 @@ func TestCMPath(t *testing.T) {
 	set := func(flags, size uint32, p userPath) error {
 		v := &[2]pathData{{Flags: pathFlags | 4, Path: recordOf(&userPath{})}, {Flags: flags, Path: recordOf(&p)}}
 		b, err := binary.Append(nil, binary.NativeEndian, v)
-		must(t, err)
+		must.Do(t, err)
 		return a.do(14, setOption{Optval: a.at(b), ID: id, Level: levelIB, Optname: optionPath, Optlen: size})
 	}
-	want(t, set(pathFlags, 144, good), ib.EINVAL, "a path of an ID without an adapter")
+	must.Fail(t, set(pathFlags, 144, good), ib.EINVAL, "a path of an ID without an adapter")
 	s, size := sockaddr(hb.addr, port)
-	must(t, a.do(21, resolveAddr{ID: id, DstSize: size, Dst: s}))
+	must.Do(t, a.do(21, resolveAddr{ID: id, DstSize: size, Dst: s}))
 	a.event(rdmacm.EventAddrResolved)
 	other := good
 	other.DGID = good.SGID
@@ -482,15 +470,15 @@ func TestCMPath(t *testing.T) {
 		"no path": set(pathFlags, 0, good), "half a path": set(pathFlags, 108, good), "paths for something else": set(pathFlags, 72, good),
 		"a path for one direction": set(pathGMP|pathPrimary, 144, good), "a path to elsewhere": set(pathFlags, 144, other), "an MTU that there is not": set(pathFlags, 144, wide),
 	} {
-		want(t, err, ib.EINVAL, what)
+		must.Fail(t, err, ib.EINVAL, what)
 	}
-	must(t, set(pathFlags, 144, good))
+	must.Do(t, set(pathFlags, 144, good))
 	a.event(rdmacm.EventRouteResolved)
-	want(t, set(pathFlags, 144, good), ib.EINVAL, "a second route")
+	must.Fail(t, set(pathFlags, 144, good), ib.EINVAL, "a second route")
 	var r queryRouteResp
-	must(t, a.f.Write(command(5, query{Response: a.at(&r), ID: id}, int(unsafe.Sizeof(r)))))
+	must.Do(t, a.f.Write(command(5, query{Response: a.at(&r), ID: id}, int(unsafe.Sizeof(r)))))
 	var q queryPathResp
-	must(t, a.f.Write(command(19, query{Response: a.at(&q), ID: id, Option: queryPath}, int(unsafe.Sizeof(q)))))
+	must.Do(t, a.f.Write(command(19, query{Response: a.at(&q), ID: id, Option: queryPath}, int(unsafe.Sizeof(q)))))
 	p := r.Route[0]
 	if q.Path != recordOf(&p) || q.Path.route() != (rdmacm.Route{FlowLabel: 0xabcde, TrafficClass: 0x48, HopLimit: 9, SL: 3, MTU: ib.MTU512, Lifetime: 14}) {
 		t.Errorf("the path is %+v and its record %x, want those that were set", p, q.Path)
@@ -515,20 +503,20 @@ func TestGarbage(t *testing.T) {
 		}
 	}
 	for _, b := range [][]byte{nil, make([]byte, 7), command(0, createID{PS: uint16(rdmacm.TCP)}, 4)[:20]} {
-		want(t, a.f.Write(b), ib.EINVAL, "a command that is cut short")
+		must.Fail(t, a.f.Write(b), ib.EINVAL, "a command that is cut short")
 	}
-	want(t, a.f.Write(command(13, destroyID{}, 4)), syscall.ENOSYS, "GET_OPTION")
+	must.Fail(t, a.f.Write(command(13, destroyID{}, 4)), syscall.ENOSYS, "GET_OPTION")
 	ids := ha.cm.IDs()
-	want(t, a.f.Write(command(0, createID{UID: 1, Response: 8, PS: uint16(rdmacm.TCP)}, 4)), ib.EFAULT, "an answer that can go nowhere")
+	must.Fail(t, a.f.Write(command(0, createID{UID: 1, Response: 8, PS: uint16(rdmacm.TCP)}, 4)), ib.EFAULT, "an answer that can go nowhere")
 	if n := ha.cm.IDs(); n != ids {
 		t.Errorf("%d IDs after a command for an unknown ID, and %d before", n, ids)
 	}
-	want(t, a.f.Write(command(0, createID{UID: 1, PS: uint16(rdmacm.RD)}, 4)), ib.EINVAL, "a port space that Linux does not have")
-	want(t, a.f.Write(command(0, createID{UID: 1, PS: uint16(rdmacm.TCP)}, 3)), ib.ENOSPC, "an answer without room")
+	must.Fail(t, a.f.Write(command(0, createID{UID: 1, PS: uint16(rdmacm.RD)}, 4)), ib.EINVAL, "a port space that Linux does not have")
+	must.Fail(t, a.f.Write(command(0, createID{UID: 1, PS: uint16(rdmacm.TCP)}, 3)), ib.ENOSPC, "an answer without room")
 	id = a.create(rdmacm.TCP, 1)
-	want(t, a.do(20, bind{ID: id, AddrSize: 48, Addr: sockaddrStorage{27}}), ib.EINVAL, "an address of InfiniBand")
-	want(t, a.do(20, bind{ID: id, AddrSize: 48, Addr: sockaddrStorage{27}}), ErrNoAFIB, "an address of InfiniBand")
+	must.Fail(t, a.do(20, bind{ID: id, AddrSize: 48, Addr: sockaddrStorage{27}}), ib.EINVAL, "an address of InfiniBand")
+	must.Fail(t, a.do(20, bind{ID: id, AddrSize: 48, Addr: sockaddrStorage{27}}), ErrNoAFIB, "an address of InfiniBand")
 	four, _ := sockaddr(ha.addr, port)
-	want(t, a.do(20, bind{ID: id, AddrSize: sizeIn6, Addr: four}), ib.EINVAL, "an address of IPv4 with the size of IPv6")
-	want(t, a.do(4, resolveRoute{ID: id}), ib.EINVAL, "a route in no time")
+	must.Fail(t, a.do(20, bind{ID: id, AddrSize: sizeIn6, Addr: four}), ib.EINVAL, "an address of IPv4 with the size of IPv6")
+	must.Fail(t, a.do(4, resolveRoute{ID: id}), ib.EINVAL, "a route in no time")
 }

@@ -75,7 +75,7 @@ func demoStage(cmd *cobra.Command, asJSON bool) demo.Options {
 	if asJSON {
 		return demo.Options{Out: io.Discard, Summary: new(demo.Summary)}
 	}
-	return demo.Options{Out: out, Color: colors(out), Width: columns(out)}
+	return demo.Options{Out: out, Color: colored(out), Width: columns(out)}
 }
 
 // runMigrationDemo shows how a connection survives the loss of its path.
@@ -87,12 +87,10 @@ func runMigrationDemo(cmd *cobra.Command, g *globals, peer string, stage demo.Op
 	if strings.Count(addr, ",") != 1 || strings.Count(peer, ",") != 1 {
 		return usagef("--apm needs two addresses of each side, such as --addr 127.0.0.1,127.0.0.3 --peer 127.0.0.2,127.0.0.4")
 	}
-	first, second := *g, *g
+	first := *g
 	primary, _, _ := strings.Cut(peer, ",")
-	first.faults = append(slices.Clone(g.faults), demo.PathCut(primary))
-	second.capture, second.faults, second.faultFile, second.explain = "", nil, "", false
-	stage.AddrA, stage.AddrB, stage.OpenA, stage.OpenB = addr, peer, demoOpener(cmd, &first), demoOpener(cmd, &second)
-	return endDemo(cmd, &stage, demo.RunMigration(cmd.Context(), stage))
+	first.addr, first.faults = addr, append(slices.Clone(g.faults), demo.PathCut(primary))
+	return runPlay(cmd, &first, peer, stage, demo.RunMigration)
 }
 
 // demoOpener returns a function that opens an adapter of the demonstration.
@@ -112,11 +110,11 @@ func demoOpener(cmd *cobra.Command, g *globals) demo.Open {
 	}
 }
 
-// runPlay shows a demonstration between two adapters with one address each.
+// runPlay shows a demonstration between two adapters. Faults, the capture and --explain apply to the
+// first.
 func runPlay(cmd *cobra.Command, g *globals, peer string, stage demo.Options, play func(context.Context, demo.Options) error) error {
 	second := *g
-	second.capture, second.explain = "", false // one file, one adapter
-	second.faults, second.faultFile = nil, ""
+	second.capture, second.explain, second.faults, second.faultFile = "", false, nil, ""
 	stage.AddrA, stage.AddrB, stage.OpenA, stage.OpenB = cmp.Or(g.addr, "127.0.0.1"), peer, demoOpener(cmd, g), demoOpener(cmd, &second)
 	return endDemo(cmd, &stage, play(cmd.Context(), stage))
 }
@@ -146,17 +144,6 @@ func demoError(err error) error {
 		return fmt.Errorf("demo: %w", err)
 	}
 	return nil
-}
-
-// colors reports whether to use colors on w: only on a terminal, and not if
-// NO_COLOR is set.
-func colors(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 // columns returns the width of the terminal w, or 0 if w is no terminal.

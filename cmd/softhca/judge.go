@@ -3,20 +3,19 @@ package main
 import (
 	"bufio"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/netip"
 	"os"
 	"regexp"
-	"runtime/debug"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/softhca/softhca/cmd/softhca/internal/adapter"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/fabric/capture"
 	"github.com/softhca/softhca/internal/fabric/raw"
@@ -185,7 +184,7 @@ func (f *judgeFlags) judge(cmd *cobra.Command, g *globals, plans []*judge.Plan) 
 	if c.Peer, err = oneAddr("peer", f.peer); err != nil {
 		return err
 	}
-	if c.Local, err = localAddr(g.addr, c.Peer); err != nil {
+	if c.Local, err = localAddr(ctx, g.addr, c.Peer); err != nil {
 		return err
 	}
 	host := f.agent
@@ -206,8 +205,9 @@ func (f *judgeFlags) judge(cmd *cobra.Command, g *globals, plans []*judge.Plan) 
 	}
 	defer func() { err = errors.Join(err, end()) }()
 
+	build := newVersion()
 	report := judge.NewReport(c, c.Agent.Device(), time.Now())
-	report.Setting.Version, report.Setting.Hostile = programVersion(), f.hostile
+	report.Setting.Version, report.Setting.Hostile = cmp.Or(build.Revision, build.Version), f.hostile
 	var printed error
 	err = c.Judge(ctx, plans, func(r *judge.Result) {
 		report.Add(r)
@@ -226,16 +226,11 @@ func (f *judgeFlags) judge(cmd *cobra.Command, g *globals, plans []*judge.Plan) 
 }
 
 // localAddr returns the given address, or the source address of the route to the peer.
-func localAddr(given string, peer netip.Addr) (netip.Addr, error) {
+func localAddr(ctx context.Context, given string, peer netip.Addr) (netip.Addr, error) {
 	if given != "" {
 		return oneAddr("addr", given)
 	}
-	conn, err := net.Dial("udp", netip.AddrPortFrom(peer, fabric.RoCEPort).String())
-	if err != nil {
-		return netip.Addr{}, fmt.Errorf("no way to the peer: %w", err)
-	}
-	a, _ := netip.ParseAddrPort(conn.LocalAddr().String()) // always valid
-	return a.Addr().Unmap(), conn.Close()
+	return adapter.Route(ctx, peer)
 }
 
 // openJudgePort opens the port and its capture; end closes both.
@@ -257,19 +252,6 @@ func openJudgePort(g *globals, local netip.Addr) (p fabric.Port, end func() erro
 		return nil, nil, errors.Join(err, p.Close(), file.Close())
 	}
 	return w, func() error { return errors.Join(w.Close(), file.Close()) }, nil
-}
-
-// programVersion returns the version from the build information.
-func programVersion() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return ""
-	}
-	i := slices.IndexFunc(info.Settings, func(s debug.BuildSetting) bool { return s.Key == "vcs.revision" })
-	if i < 0 {
-		return info.Main.Version
-	}
-	return info.Settings[i].Value
 }
 
 // stdoutName is the file name for standard output.
@@ -307,20 +289,11 @@ func (f *judgeFlags) page(out io.Writer) error {
 	}
 	var reports []*judge.Report
 	for _, name := range f.pages {
-		r, err := readReport(name)
+		r, err := judge.ReadFile(name)
 		if err != nil {
 			return fmt.Errorf("--page %s: %w", name, cause(err))
 		}
 		reports = append(reports, r)
 	}
 	return judge.WritePage(out, reports, topics)
-}
-
-func readReport(name string) (*judge.Report, error) {
-	file, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	return judge.ReadReport(file)
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/softhca/softhca/cmd/softhca/internal/perf"
 	"github.com/softhca/softhca/cmd/softhca/internal/text"
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/wording"
 	"github.com/softhca/softhca/verbs"
 )
 
@@ -125,7 +126,7 @@ saw it.`,
 func (f *perfFlags) register(cmd *cobra.Command) {
 	s := cmd.Flags()
 	f.typ = perf.TypeNames()[0]
-	addChoice(s, &f.typ, "type", "`service` of the queue pairs: "+text.Or(perf.TypeNames()), perf.TypeNames()...)
+	addChoice(s, &f.typ, "type", "`service` of the queue pairs: "+wording.Or(perf.TypeNames()), perf.TypeNames()...)
 	s.Var(byteSize{&f.plan.Size}, "size", "`bytes` of a message, such as 64 or 1M (default 64K, 1K for ud, 8 with --latency; atomics have 8)")
 	s.IntVar(&f.plan.Depth, "depth", 0, "messages outstanding on each queue pair (default 128; 1 with --latency)")
 	s.IntVar(&f.plan.PostList, "post-list", 0, "requests per post, the last of them signalled (default 1 from 16K on; below, a quarter of the depth, at most 32)")

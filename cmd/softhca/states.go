@@ -8,8 +8,8 @@ import (
 
 	"github.com/softhca/softhca/cmd/softhca/internal/cmstates"
 	"github.com/softhca/softhca/cmd/softhca/internal/states"
-	"github.com/softhca/softhca/cmd/softhca/internal/text"
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/wording"
 )
 
 func newStatesCommand() *cobra.Command {
@@ -38,7 +38,7 @@ which, and the attributes that the call must and may name.`,
 	for _, t := range states.Types() {
 		names = append(names, strings.ToLower(t.String()))
 	}
-	addChoice(cmd.Flags(), &typ, "type", "only one `service`: "+text.Or(names), names...)
+	addChoice(cmd.Flags(), &typ, "type", "only one `service`: "+wording.Or(names), names...)
 	format.register(cmd)
 	return cmd
 }

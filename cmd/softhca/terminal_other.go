@@ -7,5 +7,8 @@ import "os"
 // terminalColumns returns 0: this system does not report the width of a terminal.
 func terminalColumns(*os.File) int { return 0 }
 
-// isTerminal reports false: this system has no way to ask.
-func isTerminal(*os.File) bool { return false }
+// isTerminal reports whether f is a device of characters, as terminals are.
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

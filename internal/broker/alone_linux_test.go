@@ -136,9 +136,7 @@ func TestAway(t *testing.T) {
 	next, err := Open(b.cfg)
 	must.Do(t, err)
 	begin(t, next)
-	if err := x.Claim(service); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, x.Claim(service))
 }
 
 // TestForkedChildClosesNames shows how a forked child recognises the listening sockets of its

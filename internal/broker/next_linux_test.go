@@ -34,9 +34,7 @@ func TestManyServices(t *testing.T) {
 			t.Fatalf("service %d of %d of a member from before, %v after the next broker began: %v", i, count, time.Since(began), err)
 		}
 	}
-	if err := x.Claim(service + count); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, x.Claim(service+count))
 }
 
 // TestClaimIsKept has a process claim a service that it has already: it needs no
@@ -117,7 +115,5 @@ func TestLastWords(t *testing.T) {
 	b.mu.Unlock()
 	must.Fail(t, x.Claim(service+1), unix.ESHUTDOWN, "a claim of the dead")
 	x.Release(service + 2)
-	if err := y.Claim(service + 1); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, y.Claim(service+1))
 }

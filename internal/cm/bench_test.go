@@ -131,8 +131,6 @@ func TestC6_CyclesLeaveNothing(t *testing.T) {
 		t.Errorf("%d bytes more after %d cycles", grown, cycles)
 	}
 	for _, m := range w.ends {
-		if err := empty(m); err != nil {
-			t.Error(err)
-		}
+		must.Do(t, empty(m))
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/golden"
 	"github.com/softhca/softhca/internal/gsi"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/mad"
 )
 
@@ -371,9 +372,7 @@ func TestC7_ExaminationsAreBounded(t *testing.T) {
 	}
 	d.c.Destroy(d.now)
 	d.quiet()
-	if err := empty(d.m); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, empty(d.m))
 }
 
 // TestC7_NotEstablishedIsStaleAtOnce: in any other state after the peer's answer no

@@ -148,9 +148,7 @@ func TestC6_SilentPeersGiveWay(t *testing.T) {
 		t.Errorf("%d given up, %d refused, %d half-open", n.GivenUp, n.Refused, r.m.HalfOpen())
 	}
 	r.quiet()
-	if err := empty(r.m); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, empty(r.m))
 }
 
 // TestC6_WhatWaitsForTheConsumerStays: a connection makes room only while its
@@ -227,9 +225,7 @@ func TestC6_GivenUpConsumerCloses(t *testing.T) {
 		if asked == nil || asked.State() != ReqSent || r.m.HalfOpen() != 7 || r.m.Counters().Refused != 1 {
 			t.Errorf("%v: %d half-open, %d refused", attr, r.m.HalfOpen(), r.m.Counters().Refused)
 		}
-		if err := invariants(r.m); err != nil {
-			t.Error(err)
-		}
+		must.Do(t, invariants(r.m))
 	}
 }
 
@@ -268,9 +264,7 @@ func TestC6_TimewaitGivesWay(t *testing.T) {
 		if want := []EventType{TimewaitExit, TimewaitExit, REPError}[n]; len(r.events) == 0 || r.events[0] != want {
 			t.Errorf("request %d: heard %v, want %v first", n, r.events, want)
 		}
-		if err := invariants(r.m); err != nil {
-			t.Error(err)
-		}
+		must.Do(t, invariants(r.m))
 	}
 }
 
@@ -295,9 +289,7 @@ func TestC6_OneGivesWay(t *testing.T) {
 	if n := r.m.Counters().GivenUp; n != 1 || len(refused) != 1 || !errors.Is(refused[0], ib.ENOMEM) || !errors.Is(err, ib.ENOMEM) {
 		t.Errorf("%d gave way; refused are %v, and then %v", n, refused, err)
 	}
-	if err := invariants(r.m); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, invariants(r.m))
 }
 
 // TestC6_GivenUpConsumerMeddles: the consumer of the evicted connection begins
@@ -324,9 +316,7 @@ func TestC6_GivenUpConsumerMeddles(t *testing.T) {
 		if want := map[bool]int{false: 2, true: 1}[ends]; r.m.Conns() != want || r.m.HalfOpen() != 1 || next.State() != Idle {
 			t.Errorf("ends %v: %d connections, %d half-open, the new one in %v", ends, r.m.Conns(), r.m.HalfOpen(), next.State())
 		}
-		if err := invariants(r.m); err != nil {
-			t.Error(err)
-		}
+		must.Do(t, invariants(r.m))
 	}
 }
 
@@ -528,9 +518,7 @@ func TestC6_ManyPeersAtOnce(t *testing.T) {
 	if n := s.b.m.Counters(); n.GivenUp != 44 || n.Refused != 44 {
 		t.Errorf("later %d are given up, %d unanswered", n.GivenUp, n.Refused)
 	}
-	if err := invariants(s.b.m); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, invariants(s.b.m))
 }
 
 // TestC6_LargestGroupFirst fills a manager from random addresses at random listeners: the

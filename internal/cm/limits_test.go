@@ -10,6 +10,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/gsi"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/mad"
 )
 
@@ -105,9 +106,7 @@ func TestC6_MaxHalfOpen(t *testing.T) {
 	if r.m.HalfOpen() != 6 || !ask(r.peer, 20) || !ask(r.peer, 21) || ask(r.peer, 22) {
 		t.Errorf("%d half-open", r.m.HalfOpen())
 	}
-	if err := invariants(r.m); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, invariants(r.m))
 }
 
 // TestC6_FailuresAreHalfOpen: a peer cannot fill the manager with connections
@@ -143,9 +142,7 @@ func TestC6_FailuresAreHalfOpen(t *testing.T) {
 		t.Errorf("%d connections, %d half-open", r.m.Conns(), r.m.HalfOpen())
 	}
 	r.quiet()
-	if err := empty(r.m); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, empty(r.m))
 }
 
 // heap returns the bytes in use after a collection.
@@ -216,9 +213,7 @@ func TestC6_REQFlood(t *testing.T) {
 			if b.m.HalfOpen() > share || grown > int64(share)*1024 {
 				t.Errorf("%d half-open, %d bytes", b.m.HalfOpen(), grown)
 			}
-			if err := invariants(b.m); err != nil {
-				t.Error(err)
-			}
+			must.Do(t, invariants(b.m))
 		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/golden"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/mad"
 )
 
@@ -206,9 +207,7 @@ func checkCell(r *rig, c *Conn, on Input, row Row, sent string) {
 	if drops != uint64(dropped) || after.Duplicates[on]-before.Duplicates[on] != uint64(repeated) {
 		t.Errorf("counted %d dropped and %d repeated, want %d and %d", drops, after.Duplicates[on]-before.Duplicates[on], dropped, repeated)
 	}
-	if err := invariants(r.m); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, invariants(r.m))
 }
 
 // checkImpossible checks that there is no such timer or call, or that the

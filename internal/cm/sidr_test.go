@@ -6,6 +6,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/gsi"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/mad"
 )
 
@@ -36,9 +37,7 @@ func TestC9_Resolution(t *testing.T) {
 	if got := last(r, mad.AttrSIDRREP, &mad.SIDRREP{}); *got != answer || r.sent[len(r.sent)-1].Header().TID != peerTID {
 		t.Errorf("sent %+v, want %+v", got, answer)
 	}
-	if err := empty(r.m); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, empty(r.m))
 }
 
 // TestC9_PathOfRequest: the server's path is the reverse of the request's.
@@ -104,9 +103,7 @@ func TestC9_Duplicates(t *testing.T) {
 	q.ServiceID++
 	r.receive(mad.AttrSIDRREQ, q)
 	r.wantEvents("asked for another service, with a number that waits", SIDRREQReceived, SIDRREQReceived)
-	if err := invariants(r.m); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, invariants(r.m))
 }
 
 // TestC9_Stranger: an answer counts only if it comes from the address that was

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/mad"
 )
 
@@ -275,9 +276,7 @@ func TestC5_NothingAfterDestroy(t *testing.T) {
 	r.quiet()
 	r.wantSent("answers", "DREP", "DREP")
 	r.wantEvents("nobody hears")
-	if err := empty(r.m); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, empty(r.m))
 }
 
 // TestC5_IDsAfterTimewait: in TIMEWAIT the peer may use its QP again, but not

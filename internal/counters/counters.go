@@ -91,6 +91,14 @@ func (d Drop) String() string {
 	return "drop"
 }
 
+// Dropped returns how many packets were dropped for one of the reasons.
+func (c *Set) Dropped(reasons ...Drop) (n uint64) {
+	for _, d := range reasons {
+		n += c.Drops[d]
+	}
+	return n
+}
+
 // Each calls f with the name and the value of every counter, in a fixed order.
 func (c *Set) Each(f func(name string, v uint64)) {
 	for _, n := range [...]struct {

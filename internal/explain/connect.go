@@ -105,12 +105,17 @@ func (f *Follower) open(p *pcapfile.Packet, key linkKey) *link {
 	return l
 }
 
+// side returns the side that sent a packet of the exchange: 0 for the active one.
+func (l *link) side(p *pcapfile.Packet) int {
+	if p.Src != l.key.addr {
+		return 1
+	}
+	return 0
+}
+
 // log adds a message to the log of a link.
 func (f *Follower) log(l *link, p *pcapfile.Packet, text string) {
-	side := 0
-	if p.Src != l.key.addr {
-		side = 1
-	}
+	side := l.side(p)
 	f.sight.conv, f.sight.side = &l.log, side
 	l.log.packets++
 	l.log.last = f.now
@@ -210,10 +215,7 @@ func (f *Follower) further(p *pcapfile.Packet, m *mad.MAD, attr mad.AttrID) {
 		return
 	}
 	f.log(l, p, mad.Describe(m))
-	side := 0
-	if p.Src != l.key.addr {
-		side = 1
-	}
+	side := l.side(p)
 	switch attr {
 	case mad.AttrMRA:
 		l.slow = true

@@ -87,8 +87,7 @@ func (c *conversation) tell(f *Follower, side int, o *op, outcome string) {
 		Packets: int(o.n), Record: o.begun.record, At: o.begun.at, Outcome: outcome, Again: o.again,
 	}
 	if o.kind != roce.KindSend {
-		key := uint32(o.rkey)
-		m.VA, m.RKey = fmt.Sprintf("%#x", o.va), &key
+		m.VA, m.RKey = fmt.Sprintf("%#x", o.va), new(uint32(o.rkey))
 	}
 	switch outcome {
 	case completed:

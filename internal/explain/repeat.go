@@ -170,12 +170,9 @@ func (h *half) insert(f *Follower, n uint32) {
 		o.invalidates(f.now, p)
 		at--
 	} else {
-		o := op{kind: p.Info.Kind, first: psn, n: n, begun: f.now, length: len(p.Payload)}
-		o.invalidates(f.now, p)
-		o.whole = p.Info.Flags&roce.FlagEnd != 0 || o.answered()
-		if p.Info.Headers&roce.HasRETH != 0 {
-			o.rkey, o.va, o.length = p.RETH.RKey, p.RETH.VA, int(p.RETH.Length)
-		}
+		o := begun(f.now, p)
+		o.n = n
+		h.deferred.begins(o.src)
 		h.ops = slices.Insert(h.ops, at, o)
 	}
 	h.join(at)

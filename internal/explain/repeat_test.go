@@ -1,6 +1,8 @@
 package explain
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -87,5 +89,20 @@ func TestMigrationAfterLostAnswers(t *testing.T) {
 	})
 	if r := s.explain(); names(r) != "answer-lost migrated" || len(r.Conversations) != 1 {
 		t.Errorf("%s, in %d conversations", names(r), len(r.Conversations))
+	}
+}
+
+// TestAtomicBehindTheOthers refuses an atomic that came late: the finding has its address and key.
+func TestAtomicBehindTheOthers(t *testing.T) {
+	s := &scene{t: t}
+	for _, psn := range []uint32{0, 2} {
+		s.add(client, time.Microsecond, &roce.Packet{BTH: bth(roce.RCSendOnly, 0x22, psn)})
+	}
+	s.add(client, time.Microsecond, &roce.Packet{BTH: bth(roce.RCFetchAdd, 0x22, 1), AtomicETH: roce.AtomicETH{VA: 0x1000, RKey: 7}})
+	s.add(server, time.Microsecond, &roce.Packet{BTH: bth(roce.RCAcknowledge, 0x11, 1), AETH: roce.AETH{Syndrome: roce.NAKRemoteAccess, MSN: 1}})
+	r := s.explain()
+	i := slices.IndexFunc(r.Findings, func(f *Finding) bool { return f.id == atomicRefused })
+	if i < 0 || !strings.Contains(r.Findings[i].Detail, "of 8 bytes to 0x1000 with R_Key 0x00000007") {
+		t.Errorf("found %s, and no such atomic: %s", names(r), r.Verdict.Where)
 	}
 }

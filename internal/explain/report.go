@@ -113,26 +113,31 @@ type Tally struct {
 // count counts a conversation by its gravest finding.
 func (t *Tally) count(fs []*Finding) {
 	t.Conversations++
-	n := &t.Clean
-	worst := -1
-	for _, f := range fs {
-		worst = max(worst, int(f.Severity))
+	if len(fs) == 0 {
+		t.Clean++
+		return
 	}
-	if worst >= 0 {
-		n = [...]*int{Repaired: &t.Repaired, Unknown: &t.Unknown, Lost: &t.Lost, Failed: &t.Failed}[worst]
+	worst := slices.MaxFunc(fs, func(a, b *Finding) int { return cmp.Compare(a.Severity, b.Severity) })
+	*[...]*int{Repaired: &t.Repaired, Unknown: &t.Unknown, Lost: &t.Lost, Failed: &t.Failed}[worst.Severity]++
+}
+
+// finding returns the finding of a rule, or nil if there is none.
+func (c *conversation) finding(id ruleID) *Finding {
+	for _, f := range c.findings {
+		if f.id == id {
+			return f
+		}
 	}
-	*n++
+	return nil
 }
 
 // find adds a finding to the conversation, or counts a repetition.
 func (c *conversation) find(now instant, id ruleID, format string, args ...any) {
 	c.latest.rule, c.latest.in = &table[id], now
-	for _, f := range c.findings {
-		if f.id == id {
-			f.Count++
-			f.Last = max(f.Last, now.record)
-			return
-		}
+	if f := c.finding(id); f != nil {
+		f.Count++
+		f.Last = max(f.Last, now.record)
+		return
 	}
 	c.findings = append(c.findings, newFinding(c.id, now, id, fmt.Sprintf(format, args...)))
 	c.ladder.keep(table[id].Severity)
@@ -149,14 +154,13 @@ func newFinding(conversation int, now instant, id ruleID, detail string) *Findin
 
 // began sets the beginning of a finding.
 func (c *conversation) began(id ruleID, in instant) {
-	i := slices.IndexFunc(c.findings, func(f *Finding) bool { return f.id == id })
-	c.findings[i].First, c.findings[i].At = in.record, in.at
+	f := c.finding(id)
+	f.First, f.At = in.record, in.at
 }
 
 // onPage sets the documentation page of the code behind a finding.
 func (c *conversation) onPage(id ruleID, page string) {
-	i := slices.IndexFunc(c.findings, func(f *Finding) bool { return f.id == id })
-	if f := c.findings[i]; len(f.ErrorPages) == 0 {
+	if f := c.finding(id); len(f.ErrorPages) == 0 {
 		f.ErrorPages = []string{page}
 	}
 }
@@ -164,30 +168,23 @@ func (c *conversation) onPage(id ruleID, page string) {
 // awaits marks a finding as a conclusion from silence: heard is the time of the end's last
 // packet, patience the silence after which it could still have continued.
 func (c *conversation) awaits(id ruleID, heard, patience time.Duration) {
-	for _, f := range c.findings {
-		if f.id == id {
-			f.heard, f.until = heard, heard+patience
-		}
+	if f := c.finding(id); f != nil {
+		f.heard, f.until = heard, heard+patience
 	}
 }
 
 // retract removes the last occurrence of a finding.
 func (c *conversation) retract(id ruleID) {
-	i := slices.IndexFunc(c.findings, func(f *Finding) bool { return f.id == id })
-	if i < 0 {
-		return
-	}
-	if c.findings[i].Count--; c.findings[i].Count == 0 {
-		c.findings = slices.Delete(c.findings, i, i+1)
+	if f := c.finding(id); f != nil {
+		f.Count--
+		c.findings = slices.DeleteFunc(c.findings, func(f *Finding) bool { return f.Count == 0 })
 	}
 }
 
 // times returns how often a finding occurred.
 func (c *conversation) times(id ruleID) int {
-	for _, f := range c.findings {
-		if f.id == id {
-			return f.Count
-		}
+	if f := c.finding(id); f != nil {
+		return f.Count
 	}
 	return 0
 }
@@ -281,8 +278,7 @@ func (c *conversation) endOf(side int) End {
 	e := c.ends[side]
 	t := End{Addr: e.addr.String(), eec: c.service == roce.ServiceRD}
 	if e.qpn != noQPN {
-		n := int(e.qpn & ib.QPNMask)
-		t.QPN = &n
+		t.QPN = new(int(e.qpn & ib.QPNMask))
 	}
 	return t
 }

@@ -142,9 +142,9 @@ func wrap(text string, width int) []string {
 }
 
 // wrapped writes a text in indented lines.
-func (p *printer) wrapped(indent int, text string) {
+func (p *printer) wrapped(indent int, color, text string) {
 	for _, line := range wrap(text, columns-indent) {
-		fmt.Fprintf(p, "%*s%s\n", indent, "", line)
+		fmt.Fprintf(p, "%*s%s\n", indent, "", p.in(color, line))
 	}
 }
 
@@ -211,16 +211,11 @@ func (r *Report) worst() map[int]string {
 // order of their numbers.
 func (p *printer) shown(r *Report, worst map[int]string) []*Conversation {
 	var all []*Conversation
-	for _, rank := range [...]Severity{Failed, Lost, Repaired, Unknown} {
+	for _, rank := range [...]string{Failed.String(), Lost.String(), Repaired.String(), Unknown.String(), ""} {
 		for i := range r.Conversations {
-			if c := &r.Conversations[i]; worst[c.ID] == rank.String() {
+			if c := &r.Conversations[i]; worst[c.ID] == rank {
 				all = append(all, c)
 			}
-		}
-	}
-	for i := range r.Conversations {
-		if c := &r.Conversations[i]; worst[c.ID] == "" {
-			all = append(all, c)
 		}
 	}
 	if !p.All {
@@ -244,13 +239,11 @@ func (p *printer) conversations(r *Report) {
 		if c.PathMTU > 0 {
 			size += fmt.Sprintf(", path MTU %d bytes", c.PathMTU)
 		}
-		p.wrapped(conversationIndent, size)
+		p.wrapped(conversationIndent, "", size)
 		p.requests("> ", &c.AToB)
 		p.requests("< ", &c.BToA)
 		for _, n := range c.Notes {
-			for _, line := range wrap(n, columns-conversationIndent) {
-				fmt.Fprintf(p, "%*s%s\n", conversationIndent, "", p.in(faint, line))
-			}
+			p.wrapped(conversationIndent, faint, n)
 		}
 	}
 	p.more("     ", len(r.Conversations)-len(shown))
@@ -309,7 +302,7 @@ func (p *printer) findings(r *Report) {
 		if f.Count > 1 {
 			times = fmt.Sprintf("%d times, up to record %d", f.Count, f.Last)
 		}
-		p.wrapped(findingIndent, fmt.Sprintf("%s, %s: %s", f.place(), times, f.Detail))
+		p.wrapped(findingIndent, "", fmt.Sprintf("%s, %s: %s", f.place(), times, f.Detail))
 	}
 	p.more("         ", len(r.Findings)-len(shown))
 }

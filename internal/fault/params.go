@@ -1,5 +1,7 @@
 package fault
 
+import "github.com/softhca/softhca/internal/wording"
+
 // Param is a parameter of a rule: an argument of its action, or a selector.
 type Param uint8
 
@@ -111,9 +113,9 @@ func (p Param) Text() string {
 		for _, w := range wordsOf(k) {
 			names = append(names, w.name)
 		}
-		return params[p].text + " One of " + orList(names) + "."
+		return params[p].text + " One of " + wording.Or(names) + "."
 	case kindOps:
-		return params[p].text + " On packets also a message of the connection manager: " + orList(messageNames()) +
+		return params[p].text + " On packets also a message of the connection manager: " + wording.Or(messageNames()) +
 			", or " + allMessages + " for all of them. They are UD_SEND_ONLY too: RC_SEND leaves them alone, SEND does not."
 	default:
 		return params[p].text

@@ -114,7 +114,7 @@ func TestErrors(t *testing.T) {
 		{"corrupt byte=65536", "byte \"65536\": want a number from -65535 to 65535\n  corrupt byte=65536\n               ^"},
 		{"corrupt byte=-65536", "byte \"-65536\": want a number from -65535 to 65535\n  corrupt byte=-65536\n               ^"},
 		{"corrupt bit=524281", "bit \"524281\": want a number from 0 to 524280\n  corrupt bit=524281\n              ^"},
-		{strings.Repeat("d", maxCompared+1), "unknown fault \"" + strings.Repeat("d", maxCompared+1) + "\"; want drop, dup, delay, corrupt, truncate, reorder, rate, partition, rnr, nak, fail, qp, fillcq or event\n  " + strings.Repeat("d", maxCompared+1) + "\n  ^"},
+		{strings.Repeat("d", 33), "unknown fault \"" + strings.Repeat("d", 33) + "\"; want drop, dup, delay, corrupt, truncate, reorder, rate, partition, rnr, nak, fail, qp, fillcq or event\n  " + strings.Repeat("d", 33) + "\n  ^"},
 		{"delay 24h0m0.001s", "time \"24h0m0.001s\": want a time, such as 5ms or 1.5s, up to 24h0m0s\n  delay 24h0m0.001s\n        ^"},
 		{strings.Repeat("drop;", MaxRules) + "dup", "more than 64 rules"},
 		{strings.Repeat(" ", maxText+1), "rules of more than 65536 bytes"},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/printable"
+	"github.com/softhca/softhca/internal/wording"
 )
 
 // SyntaxError is a mistake in the text of rules. It unwraps to EINVAL.
@@ -60,61 +61,24 @@ func clip(line string, at int) (string, int) {
 	return string(shown), at - lo
 }
 
-// hint returns a suggestion if got resembles one of words, otherwise the list
-// of words if it is short.
-func hint(got string, words []string) string {
+// hint returns a suggestion if got resembles one of the known words, otherwise
+// their list if it is short.
+func hint(got string, known []string) string {
 	best, at := 3, ""
-	for _, w := range words {
+	for _, w := range known {
 		// At most a third of the letters, and at most two, may differ.
-		if d := distance(strings.ToLower(got), strings.ToLower(w)); d < best && d < len(w) && d <= max(len(w)/3, 1) {
+		if d := wording.Distance(strings.ToLower(got), strings.ToLower(w)); d < best && d < len(w) && d <= max(len(w)/3, 1) {
 			best, at = d, w
 		}
 	}
 	if at != "" {
 		return fmt.Sprintf("did you mean %s?", at)
 	}
-	if len(words) > maxListed {
+	if len(known) > maxListed {
 		return ""
 	}
-	return "want " + orList(words)
+	return "want " + wording.Or(known)
 }
 
 // maxListed is how many words a hint lists.
 const maxListed = 24
-
-func orList(words []string) string {
-	if len(words) < 2 {
-		return strings.Join(words, "")
-	}
-	last := len(words) - 1
-	return strings.Join(words[:last], ", ") + " or " + words[last]
-}
-
-// maxCompared bounds the length of words that are compared.
-const maxCompared = 32
-
-// distance returns the edit distance of a and b: letters changed, added,
-// removed, or swapped with the next.
-func distance(a, b string) int {
-	if len(a) > maxCompared || len(b) > maxCompared {
-		return maxCompared
-	}
-	var rows [maxCompared + 1][maxCompared + 1]int
-	for i := range len(a) + 1 {
-		for j := range len(b) + 1 {
-			d := max(i, j)
-			if i > 0 && j > 0 {
-				cost := 1
-				if a[i-1] == b[j-1] {
-					cost = 0
-				}
-				d = min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+cost)
-				if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-					d = min(d, rows[i-2][j-2]+1)
-				}
-			}
-			rows[i][j] = d
-		}
-	}
-	return rows[len(a)][len(b)]
-}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"strings"
 	"time"
 
@@ -123,6 +124,16 @@ func (r *Report) Write(w io.Writer) error {
 
 // maxReport bounds a report from a stranger.
 const maxReport = 64 << 20
+
+// ReadFile reads the report in a file.
+func ReadFile(name string) (*Report, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // cannot lose data: it was only read
+	return ReadReport(f)
+}
 
 // ReadReport reads a report.
 func ReadReport(in io.Reader) (*Report, error) {

@@ -228,9 +228,7 @@ func TestForeignTree(t *testing.T) {
 	if out, err := plain.CombinedOutput(); err == nil || !strings.Contains(string(out), "VCS") {
 		t.Fatalf("the tree is not one where the revision is asked for in vain: %v, %s", err, out)
 	}
-	if err := buildEngine(t.Context(), src, dir); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, buildEngine(t.Context(), src, dir))
 }
 
 // TestNoCompiler checks that the error says what to install.

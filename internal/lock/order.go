@@ -36,7 +36,7 @@ func below(r, held Rank) bool {
 // rank is under its rank, directly or not: neither for another lock of the same rank, nor
 // for one of another branch.
 //
-// The head of capi/libibverbs/softhca.h has the locks in C, which are taken before these or after them.
+// capi/libibverbs/lock.h has the locks in C, which are taken before these or after them.
 // Locks of files (of the broker's address and slots, of the images of sysfs) are only tried,
 // so no process waits for one while it holds a mutex, and they have no rank.
 type (

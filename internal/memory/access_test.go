@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 )
 
 const (
@@ -237,9 +238,7 @@ func TestInvalidate(t *testing.T) {
 	if _, f := tab.Remote(1, r.RKey(), base, 1, ib.AccessRemoteRead); f != FaultNone {
 		t.Errorf("after a new translation: %v", f)
 	}
-	if err := tab.Deregister(r); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, tab.Deregister(r))
 }
 
 func TestTotalLength(t *testing.T) {

@@ -2,79 +2,60 @@
 
 package mutation
 
+import "slices"
+
 // churnMutants are bugs that need many objects, or many goroutines, or one
 // thing after another that is seldom after it.
-var churnMutants = []mutant{
-	{
-		name: "qpns-at-rest-never-expire", in: "internal/number.Pool.Free",
-		old:  "*word &^= mask",
-		new:  "_, _ = word, mask",
-		test: "internal/hca TestChurnNumbers",
-	},
-	{
-		name: "live-key-lost-when-one-is-forgotten", in: "internal/memory.keys.remove",
-		old:  "(i-home)&mask >= (i-hole)&mask",
-		new:  "(i-home)&mask > (i-hole)&mask",
-		test: "internal/memory TestChurnKeys",
-	},
-	{
-		name: "indices-at-rest-never-expire", in: "internal/memory.keys.expire",
-		old:  "$k.remove($oldest)",
-		new:  "",
-		test: "internal/memory TestChurnKeys",
-	},
-	{
-		name: "deadlines-not-sifted-up-on-removal", in: "internal/deadline.Heap.Remove",
-		old:  "$h.sift(i)",
-		new:  "for c := 2 * i; c <= len($h.all) && !$h.before(i, c); c = 2 * i { if c < len($h.all) && $h.before(c+1, c) { c++ }; $h.swap(i, c); i = c }",
-		test: "internal/hca TestChurnTimers",
-	},
-	{
-		name: "doorbell-cleared-after-it-was-answered", in: "internal/shard.doorbells.answer",
-		old:  "$q.Doorbells.Rung.Store(false); f(q)",
-		new:  "f(q); $q.Doorbells.Rung.Store(false)",
-		test: "internal/hca TestRingDuringAnswer",
-	},
-	{
-		name: "doorbell-under-the-lock-not-answered", in: "internal/driver.release",
-		old:  "dead != nil || !$d.shard.DoorbellRung()",
-		new:  "dead != nil || true",
-		test: "internal/driver TestDoorbellWhileTheHolderSends",
-	},
-	{
-		name: "calls-left-behind-the-goroutine", in: "internal/driver.turn",
-		old:  "$d.queued.Load() > 0",
-		new:  "false",
-		test: "internal/driver TestCallsRunBeforeTheWait",
-	},
-	{
-		name: "who-sleeps-posts-before-it-answers", in: "internal/driver.sendPosted",
-		old:  "$d.answer($now)",
-		new:  "$d.transmit($now)",
-		test: "internal/driver TestAnswerOfWhoSleepsAtThePort",
-	},
-	{
-		name: "event-signal-not-given-again", in: "internal/device.TakeEvent",
-		old:  "if $more || $e.shut { $e.signal() }",
-		new:  "",
-		test: "verbs TestAsyncEventReadyAgain",
-	},
-	{
-		name: "armed-for-any-then-for-solicited-only", in: "internal/ring.CQ.Arm",
-		old:    "$c.hdr.Armed.CompareAndSwap(ArmNone, ArmSolicited)",
-		new:    "$c.hdr.Armed.Store(ArmSolicited)",
-		breaks: "E29",
-	},
-	{
-		name: "loss-wakes-nobody-who-waits-for-the-window", in: "internal/flow.Share.GoBack",
-		old:    "$s.peer.wake()",
-		new:    "",
-		breaks: "E4 E12",
-	},
-	{
-		name: "longer-end-of-a-read-forgotten-by-a-duplicate", in: "internal/qp.duplicateRead",
-		old:    "if $e.pending && $e.stop > stop { $*body }",
-		new:    "",
-		breaks: "E9",
-	},
-}
+var churnMutants = slices.Concat(
+	bugsIn("internal/number", []mutant{
+		{name: "qpns-at-rest-never-expire", in: "Pool.Free", test: "internal/hca TestChurnNumbers",
+			old: "*word &^= mask",
+			new: "_, _ = word, mask"},
+	}),
+	bugsIn("internal/memory", []mutant{
+		{name: "live-key-lost-when-one-is-forgotten", in: "keys.remove", test: "TestChurnKeys",
+			old: "(i-home)&mask >= (i-hole)&mask",
+			new: "(i-home)&mask > (i-hole)&mask"},
+		{name: "indices-at-rest-never-expire", in: "keys.expire", test: "TestChurnKeys",
+			old: "$k.remove($oldest)"},
+	}),
+	bugsIn("internal/deadline", []mutant{
+		{name: "deadlines-not-sifted-up-on-removal", in: "Heap.Remove", test: "internal/hca TestChurnTimers",
+			old: "$h.sift(i)",
+			new: "for c := 2 * i; c <= len($h.all) && !$h.before(i, c); c = 2 * i { if c < len($h.all) && $h.before(c+1, c) { c++ }; $h.swap(i, c); i = c }"},
+	}),
+	bugsIn("internal/shard", []mutant{
+		{name: "doorbell-cleared-after-it-was-answered", in: "doorbells.answer",
+			test: "internal/hca TestRingDuringAnswer",
+			old:  "$q.Doorbells.Rung.Store(false); f(q)",
+			new:  "f(q); $q.Doorbells.Rung.Store(false)"},
+	}),
+	bugsIn("internal/driver", []mutant{
+		{name: "doorbell-under-the-lock-not-answered", in: "release", test: "TestDoorbellWhileTheHolderSends",
+			old: "dead != nil || !$d.shard.DoorbellRung()",
+			new: "dead != nil || true"},
+		{name: "calls-left-behind-the-goroutine", in: "turn", test: "TestCallsRunBeforeTheWait",
+			old: "$d.queued.Load() > 0",
+			new: "false"},
+		{name: "who-sleeps-posts-before-it-answers", in: "sendPosted", test: "TestAnswerOfWhoSleepsAtThePort",
+			old: "$d.answer($now)",
+			new: "$d.transmit($now)"},
+	}),
+	bugsIn("internal/device", []mutant{
+		{name: "event-signal-not-given-again", in: "TakeEvent", test: "verbs TestAsyncEventReadyAgain",
+			old: "if $more || $e.shut { $e.signal() }"},
+	}),
+	bugsIn("internal/ring", []mutant{
+		{name: "armed-for-any-then-for-solicited-only", in: "CQ.Arm", breaks: "E29",
+			old: "$c.hdr.Armed.CompareAndSwap(ArmNone, ArmSolicited)",
+			new: "$c.hdr.Armed.Store(ArmSolicited)"},
+	}),
+	bugsIn("internal/flow", []mutant{
+		{name: "loss-wakes-nobody-who-waits-for-the-window", in: "Share.GoBack", breaks: "E4 E12",
+			old: "$s.peer.wake()"},
+	}),
+	bugsIn("internal/qp", []mutant{
+		{name: "longer-end-of-a-read-forgotten-by-a-duplicate", in: "duplicateRead", breaks: "E9",
+			old: "if $e.pending && $e.stop > stop { $*body }"},
+	}),
+)

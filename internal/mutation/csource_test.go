@@ -158,8 +158,16 @@ type cMutant struct {
 	name string // what is wrong, in a few words with hyphens
 	in   string // the file and its function, variable or macro: capi/libibverbs/post.c:put_inline
 	old  string // text that is found there once
-	new  string // and is replaced by this
+	new  string // and is replaced by this; if empty, it is deleted
 	sees string // what a program sees of it
+}
+
+// cBugsIn returns mutants of a file that were given without it: it completes their places.
+func cBugsIn(file string, bugs []cMutant) []cMutant {
+	for i := range bugs {
+		bugs[i].in = file + ":" + bugs[i].in
+	}
+	return bugs
 }
 
 // file returns the path of the file that the mutant changes.

@@ -4,8 +4,10 @@
 // script for every requirement that the mutant breaks.
 //
 // A mutant names a function or a table, a pattern of its syntax tree (package
-// pattern) that occurs there once, and the replacement. The test applies it to
-// a copy that only the build sees (go build -overlay), so no source file
+// pattern) that occurs there once, and the replacement; without a replacement
+// the pattern is deleted. The lists give the package once for all its mutants,
+// and the package of a test only if it is another. The test applies the mutant
+// to a copy that only the build sees (go build -overlay), so no source file
 // changes and the engine contains no code for it.
 //
 //	go test -tags mutation ./internal/mutation         all of them

@@ -71,7 +71,7 @@ var interopMutants = []interopMutant{
 		operationsCases, `\d+ of \d+: RC`,
 	},
 	{
-		mutant{name: "lost RTU", in: "internal/cm.sendRTU", old: "x.transmit(c, c.answer)", new: ""},
+		mutant{name: "lost RTU", in: "internal/cm.sendRTU", old: "x.transmit(c, c.answer)"},
 		rpingCases, `got no RTU`,
 	},
 }

@@ -16,7 +16,7 @@ type mutant struct {
 	name string // what is wrong, in a few words with hyphens
 	in   string // a package and its function or variable: internal/qp.retry; if several have the name, with the receiver: mad.RTU.Put
 	old  string // a pattern that is found there once
-	new  string // and is replaced by this
+	new  string // and is replaced by this; if empty, it is deleted
 
 	// breaks are the requirements that no longer hold: for each, a script that
 	// covers it must fail.
@@ -29,6 +29,19 @@ type mutant struct {
 	// internal/hca TestChurn. If empty, no test is asked.
 	test string
 	tags string // build tags of the test
+}
+
+// bugsIn returns mutants of a package that were given without it: it completes their
+// places, and the tests that name no package.
+func bugsIn(pkg string, bugs []mutant) []mutant {
+	for i := range bugs {
+		m := &bugs[i]
+		m.in = pkg + "." + m.in
+		if m.test != "" && !strings.Contains(m.test, " ") {
+			m.test = pkg + " " + m.test
+		}
+	}
+	return bugs
 }
 
 // edit finds the declaration that the mutant changes and changes a copy of it.

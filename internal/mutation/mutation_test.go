@@ -357,16 +357,16 @@ func TestMovedSource(t *testing.T) {
 		m    mutant
 		want string // in the error; empty: there is none
 	}{
-		{"found", mutant{in: "moved.first", old: "$q.a()", new: ""}, ""},
-		{"found in a method", mutant{in: "moved.one.again", old: "$q.a()", new: ""}, ""},
-		{"found in one of two methods of a name", mutant{in: "moved.again", old: "$q.b()", new: ""}, ""},
+		{"found", mutant{in: "moved.first", old: "$q.a()"}, ""},
+		{"found in a method", mutant{in: "moved.one.again", old: "$q.a()"}, ""},
+		{"found in one of two methods of a name", mutant{in: "moved.again", old: "$q.b()"}, ""},
 		{"found in a variable", mutant{in: "moved.table", old: "{1, $x}", new: "{2, $x}"}, ""},
-		{"the function is gone", mutant{in: "moved.gone", old: "$q.only()", new: ""}, "there is no moved.gone; it is in moved.two.again (1 times): name that"},
-		{"it has moved", mutant{in: "moved.first", old: "$q.only()", new: ""}, "it is in moved.two.again"},
-		{"it is nowhere", mutant{in: "moved.first", old: "$q.never()", new: ""}, "nowhere in the package"},
-		{"it is there twice", mutant{in: "moved.again", old: "$q.a()", new: ""}, "2 times"},
+		{"the function is gone", mutant{in: "moved.gone", old: "$q.only()"}, "there is no moved.gone; it is in moved.two.again (1 times): name that"},
+		{"it has moved", mutant{in: "moved.first", old: "$q.only()"}, "it is in moved.two.again"},
+		{"it is nowhere", mutant{in: "moved.first", old: "$q.never()"}, "nowhere in the package"},
+		{"it is there twice", mutant{in: "moved.again", old: "$q.a()"}, "2 times"},
 		{"nothing changes", mutant{in: "moved.first", old: "$q.a()", new: "$q.a()"}, "nothing changes"},
-		{"it is not Go", mutant{in: "moved.first", old: "if", new: ""}, "pattern"},
+		{"it is not Go", mutant{in: "moved.first", old: "if"}, "pattern"},
 	} {
 		_, err := c.m.edit(mod)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
@@ -383,7 +383,7 @@ func TestGrafts(t *testing.T) {
 		m     mutant
 		alone bool
 	}{
-		{mutant{in: "moved.first", old: "$q.a()", new: ""}, false},
+		{mutant{in: "moved.first", old: "$q.a()"}, false},
 		{mutant{in: "moved.table", old: "{1, $x}", new: "{2, $x}"}, false},
 		{mutant{in: "moved.variadic", old: "return n", new: "return n[1:]"}, false},
 		{mutant{in: "moved.blank", old: "return 1", new: "return 2"}, true},

@@ -2,90 +2,55 @@
 
 package mutation
 
+import "slices"
+
 // shardMutants are bugs of what is around the queue pairs.
-var shardMutants = []mutant{
-	{
-		name: "icrc-not-checked", in: "internal/packet.Verify",
-		old: "return id, roce.Check($*args)",
-		new: "return id, !d.Src.Is6() || roce.Check($*args)",
-		sim: "corrupt panic", profile: "corrupt",
-	},
-	{
-		name: "icrc-of-ipv6-not-checked", in: "internal/packet.Verify",
-		old: "return id, roce.Check($*args)",
-		new: "return id, d.Src.Is6() || roce.Check($*args)",
-		sim: "corrupt panic", profile: "corrupt",
-	},
-	{
-		name: "sender-not-checked", in: "internal/qp.admit",
-		old: "$e.connected() && !comesBy(&$e.path, p.Data)",
-		new: "$e.connected() && p.Data.Dst != $e.path.Src",
-		sim: "corrupt", profile: "corrupt",
-	},
-	{
-		name: "partition-not-checked", in: "internal/qp.admit",
-		old: "!$q.pkeyMatches($p.BTH.PKey)",
-		new: "!$q.pkeyMatches($p.BTH.PKey) && !$q.connected()",
-		sim: "corrupt", profile: "corrupt",
-	},
-	{
-		name: "service-not-checked", in: "internal/qp.admit",
-		old: "$p.Info.Service != $q.service",
-		new: "$p.Info.Service != $q.service && $p.Info.Service != roce.ServiceUC",
-		sim: "corrupt panic", profile: "corrupt",
-	},
-	{
-		name: "segments-after-the-second-lost", in: "internal/shard.Receive",
-		old: "off < len($d.Bytes)",
-		new: "off < len($d.Bytes) && k < 2",
-		sim: "timer counters status delay", profile: "clean",
-	},
-	{
-		name: "queue-pair-found-after-its-end", in: "internal/shard.Shard.Remove",
-		old: "$QPs.Remove(uint32($q.Num()))",
-		new: "",
-		sim: "leak state stale counters panic", profile: "lifecycle",
-	},
-	{
-		name: "timer-of-a-destroyed-queue-pair-stays", in: "internal/qp.End.unschedule",
-		old: "$Timers.Remove($e)",
-		new: "",
-		sim: "leak", profile: "lifecycle",
-	},
-	{
-		name: "timer-not-armed-after-sending", in: "internal/shard.Transmit",
-		old:    "if $e.Transmit(now, b) { $*body }; $e.Arm()",
-		new:    "if $e.Transmit(now, b) { $*body }",
-		breaks: "E5", sim: "liveness timer", profile: "loss",
-	},
-	{
-		name: "queue-pair-dropped-from-the-line-when-the-batch-is-full", in: "internal/shard.Transmit",
-		old:    "if $e.Transmit(now, b) { $e.Wake() }",
-		new:    "$e.Transmit(now, b)",
-		breaks: "E19",
-	},
-	{
-		name: "line-of-senders-cut-when-the-last-leaves", in: "internal/qp.ActiveList.remove",
-		old:    "if $l.tail == e { $l.tail = before }",
-		new:    "",
-		breaks: "E1",
-	},
-	{
-		name: "deadlines-not-in-order", in: "internal/deadline.sift",
-		old: "i > 1",
-		new: "i > 2",
-		sim: "liveness timer", profile: "loss",
-	},
-	{
-		name: "doorbell-answered-once", in: "internal/shard.doorbells.answer",
-		old: "$q.Doorbells.Rung.Store(false)",
-		new: "",
-		sim: "liveness delay", profile: "clean",
-	},
-	{
-		name: "packets-sent-counted-twice", in: "internal/packet.Seal",
-		old: "$Counters.SentPkts++",
-		new: "$Counters.SentPkts += 2",
-		sim: "counters", profile: "clean",
-	},
-}
+var shardMutants = slices.Concat(
+	bugsIn("internal/packet", []mutant{
+		{name: "icrc-not-checked", in: "Verify", sim: "corrupt panic", profile: "corrupt",
+			old: "return id, roce.Check($*args)",
+			new: "return id, !d.Src.Is6() || roce.Check($*args)"},
+		{name: "icrc-of-ipv6-not-checked", in: "Verify", sim: "corrupt panic", profile: "corrupt",
+			old: "return id, roce.Check($*args)",
+			new: "return id, d.Src.Is6() || roce.Check($*args)"},
+		{name: "packets-sent-counted-twice", in: "Seal", sim: "counters", profile: "clean",
+			old: "$Counters.SentPkts++",
+			new: "$Counters.SentPkts += 2"},
+	}),
+	bugsIn("internal/qp", []mutant{
+		{name: "sender-not-checked", in: "admit", sim: "corrupt", profile: "corrupt",
+			old: "$e.connected() && !comesBy(&$e.path, p.Data)",
+			new: "$e.connected() && p.Data.Dst != $e.path.Src"},
+		{name: "partition-not-checked", in: "admit", sim: "corrupt", profile: "corrupt",
+			old: "!$q.pkeyMatches($p.BTH.PKey)",
+			new: "!$q.pkeyMatches($p.BTH.PKey) && !$q.connected()"},
+		{name: "service-not-checked", in: "admit", sim: "corrupt panic", profile: "corrupt",
+			old: "$p.Info.Service != $q.service",
+			new: "$p.Info.Service != $q.service && $p.Info.Service != roce.ServiceUC"},
+		{name: "timer-of-a-destroyed-queue-pair-stays", in: "End.unschedule", sim: "leak", profile: "lifecycle",
+			old: "$Timers.Remove($e)"},
+		{name: "line-of-senders-cut-when-the-last-leaves", in: "ActiveList.remove", breaks: "E1",
+			old: "if $l.tail == e { $l.tail = before }"},
+	}),
+	bugsIn("internal/shard", []mutant{
+		{name: "segments-after-the-second-lost", in: "Receive", sim: "timer counters status delay", profile: "clean",
+			old: "off < len($d.Bytes)",
+			new: "off < len($d.Bytes) && k < 2"},
+		{name: "queue-pair-found-after-its-end", in: "Shard.Remove",
+			sim: "leak state stale counters panic", profile: "lifecycle",
+			old: "$QPs.Remove(uint32($q.Num()))"},
+		{name: "timer-not-armed-after-sending", in: "Transmit", breaks: "E5", sim: "liveness timer", profile: "loss",
+			old: "if $e.Transmit(now, b) { $*body }; $e.Arm()",
+			new: "if $e.Transmit(now, b) { $*body }"},
+		{name: "queue-pair-dropped-from-the-line-when-the-batch-is-full", in: "Transmit", breaks: "E19",
+			old: "if $e.Transmit(now, b) { $e.Wake() }",
+			new: "$e.Transmit(now, b)"},
+		{name: "doorbell-answered-once", in: "doorbells.answer", sim: "liveness delay", profile: "clean",
+			old: "$q.Doorbells.Rung.Store(false)"},
+	}),
+	bugsIn("internal/deadline", []mutant{
+		{name: "deadlines-not-in-order", in: "sift", sim: "liveness timer", profile: "loss",
+			old: "i > 1",
+			new: "i > 2"},
+	}),
+)

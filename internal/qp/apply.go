@@ -120,10 +120,7 @@ func (e *End) store(a *ib.QPAttr, m ib.AttrMask) {
 		{ib.AttrMaxRDAtomic, func() { e.ep.attr.MaxRDAtomic = a.MaxRDAtomic }},
 		{ib.AttrMinRNRTimer, func() { e.ep.attr.MinRNRTimer = a.MinRNRTimer }},
 		{ib.AttrSQPSN, func() { e.req.start(a.SQPSN) }},
-		{ib.AttrMaxDestRDAtomic, func() {
-			e.ep.attr.MaxDestRDAtomic = a.MaxDestRDAtomic
-			e.resp.kept.reserve(int(a.MaxDestRDAtomic))
-		}},
+		{ib.AttrMaxDestRDAtomic, func() { e.ep.attr.MaxDestRDAtomic = a.MaxDestRDAtomic }},
 		{ib.AttrAltPath, func() { e.ep.mig.load(a) }},
 		{ib.AttrDestQPN, func() { e.ep.attr.DestQPN, e.ep.dest.qpn, e.in.src = a.DestQPN, a.DestQPN, a.DestQPN }},
 	} {

@@ -75,13 +75,10 @@ func (s *resources) forget(n int) {
 	}
 }
 
-// reserve allocates depth entries in advance, so that the data path does not
-// allocate.
-func (s *resources) reserve(depth int) {
-	if len(s.ring) >= depth {
-		return
-	}
-	ring := make([]resource, depth)
+// grow doubles the array. Most queue pairs never get a READ or an atomic, and the
+// entries for the largest depth are 9 KB, so a new queue pair has none.
+func (s *resources) grow() {
+	ring := make([]resource, max(4, 2*len(s.ring)))
 	for i := range s.n {
 		ring[i] = *s.at(i)
 	}
@@ -92,7 +89,7 @@ func (s *resources) reserve(depth int) {
 // returns it; the caller sets the other fields.
 func (s *resources) add(p *Packet, msn ib.MSN, n uint32) *resource {
 	if s.n == len(s.ring) {
-		s.reserve(2 * max(s.n, 1))
+		s.grow()
 	}
 	s.n++
 	e, last := s.at(s.n-1), p.BTH.PSN.Add(n-1)

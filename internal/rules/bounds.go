@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/token"
 	"maps"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -35,7 +36,6 @@ var reached = map[string]string{
 	"internal/fabric/raw.maxAddrs":     "internal/fabric/raw TestOpenExplainsWhatIsWrong",
 	"internal/fabric/udp.MaxSlots":     "internal/fabric/udp TestNobodyElseJoins",
 	"internal/fault.MaxRules":          "internal/fault TestErrors",
-	"internal/fault.maxCompared":       "internal/fault TestErrors",
 	"internal/fault.maxDuration":       "internal/fault TestErrors",
 	"internal/fault.maxLate":           "internal/fault TestReorderEnds",
 	"internal/fault.maxListed":         "- the words of a hint, of which there are fewer or many more",
@@ -152,18 +152,9 @@ func constants(f *ast.File) (names []*ast.Ident) {
 }
 
 // hasTest reports whether a package has a test.
-func (m *Module) hasTest(pkg, test string) bool {
-	for _, p := range m.Packages {
-		if p.Path != pkg {
-			continue
-		}
-		for _, f := range p.Files {
-			for _, d := range f.AST.Decls {
-				if fn, ok := d.(*ast.FuncDecl); ok && f.Test && fn.Name.Name == test {
-					return true
-				}
-			}
-		}
-	}
-	return false
+func (m *Module) hasTest(pkg, test string) (has bool) {
+	m.EachFunc(func(f *File, fn *ast.FuncDecl) {
+		has = has || f.Test && path.Dir(f.Name) == pkg && fn.Name.Name == test
+	})
+	return has
 }

@@ -176,3 +176,20 @@ var (
 	loop    = regexp.MustCompile(`^(while \(|do \{|for \([^;]*; *[^; ][^;]*; *\))`)
 	forever = regexp.MustCompile(`^while \((1|true)\)`)
 )
+
+// The calls that take locks of the system, and the files that may: those that give locks ranks.
+var (
+	cLocks  = regexp.MustCompile(`\bpthread_(mutex_(try)?lock|spin_(try)?lock|rwlock_(try)?(rd|wr)lock)\(`)
+	cRanked = []string{"capi/libibverbs/lock.h", "capi/libibverbs/ucm.c"}
+)
+
+// checkCLocks requires that the locks of libibverbs have a rank.
+func checkCLocks(m *Module, report reporter) {
+	for _, f := range m.C {
+		for i := range f.Lines {
+			if path.Dir(f.Name) == "capi/libibverbs" && !slices.Contains(cRanked, f.Name) && cLocks.MatchString(f.code(i)) {
+				report(f.pos(i), "a lock without a rank; use mutex_lock or spin_lock of lock.h")
+			}
+		}
+	}
+}

@@ -83,7 +83,11 @@ func checkEngineCalls(m *Module, report reporter) {
 			continue
 		}
 		for _, f := range p.Sources() {
-			names := importNames(f.AST)
+			f.eachUse(func(sel *ast.SelectorExpr, pkg string) {
+				if callBanned(pkg, sel.Sel.Name, row.Kind) {
+					report(sel.Pos(), "engine package %s uses %s.%s", p.Path, pkg, sel.Sel.Name)
+				}
+			})
 			ast.Inspect(f.AST, func(n ast.Node) bool {
 				switch n := n.(type) {
 				case *ast.GoStmt:
@@ -91,10 +95,6 @@ func checkEngineCalls(m *Module, report reporter) {
 				case *ast.CallExpr:
 					if id, ok := n.Fun.(*ast.Ident); ok && (id.Name == "print" || id.Name == "println") {
 						report(n.Pos(), "engine package %s prints", p.Path)
-					}
-				case *ast.SelectorExpr:
-					if pkg, ok := packageOf(n, names); ok && callBanned(pkg, n.Sel.Name, row.Kind) {
-						report(n.Pos(), "engine package %s uses %s.%s", p.Path, pkg, n.Sel.Name)
 					}
 				}
 				return true
@@ -131,6 +131,19 @@ func packageOf(sel *ast.SelectorExpr, names map[string]string) (string, bool) {
 	return pkg, ok
 }
 
+// eachUse calls do for every name of another package that the file uses.
+func (f *File) eachUse(do func(sel *ast.SelectorExpr, pkg string)) {
+	names := importNames(f.AST)
+	ast.Inspect(f.AST, func(n ast.Node) bool {
+		if sel, ok := n.(*ast.SelectorExpr); ok {
+			if pkg, ok := packageOf(sel, names); ok {
+				do(sel, pkg)
+			}
+		}
+		return true
+	})
+}
+
 func callBanned(pkg, name string, kind Kind) bool {
 	if pkg == "time" && kind != Waiter && slices.Contains(timerCalls, name) {
 		return true
@@ -148,16 +161,16 @@ func callBanned(pkg, name string, kind Kind) bool {
 // checkInit rejects init functions in every package: callers call what must
 // run.
 func checkInit(m *Module, report reporter) {
-	m.eachFunc(func(f *File, fn *ast.FuncDecl) {
+	m.EachFunc(func(f *File, fn *ast.FuncDecl) {
 		if fn.Recv == nil && fn.Name.Name == "init" {
 			report(fn.Pos(), "init function")
 		}
 	})
 }
 
-// eachFunc calls do for every function and method that is declared in
+// EachFunc calls do for every function and method that is declared in
 // hand-written code.
-func (m *Module) eachFunc(do func(f *File, fn *ast.FuncDecl)) {
+func (m *Module) EachFunc(do func(f *File, fn *ast.FuncDecl)) {
 	for _, p := range m.Packages {
 		for _, f := range p.Files {
 			if f.Generated {

@@ -30,14 +30,10 @@ func checkEnvironment(m *Module, report reporter) {
 			continue
 		}
 		for _, f := range p.Sources() {
-			names := importNames(f.AST)
-			ast.Inspect(f.AST, func(n ast.Node) bool {
-				if sel, ok := n.(*ast.SelectorExpr); ok {
-					if pkg, ok := packageOf(sel, names); ok && slices.Contains(environmentCalls[pkg], sel.Sel.Name) {
-						report(sel.Pos(), "library package %s uses %s.%s instead of internal/environ, which ignores the environment of set-user-ID programs", p.Path, pkg, sel.Sel.Name)
-					}
+			f.eachUse(func(sel *ast.SelectorExpr, pkg string) {
+				if slices.Contains(environmentCalls[pkg], sel.Sel.Name) {
+					report(sel.Pos(), "library package %s uses %s.%s instead of internal/environ, which ignores the environment of set-user-ID programs", p.Path, pkg, sel.Sel.Name)
 				}
-				return true
 			})
 		}
 	}

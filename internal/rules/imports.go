@@ -107,10 +107,7 @@ func checkDependencies(m *Module, report reporter) {
 
 func allowed(path string, kind Kind, test bool) bool {
 	for _, d := range dependencies {
-		if !inTree(path, d.path) {
-			continue
-		}
-		if test || slices.Contains(d.kinds, kind) {
+		if inTree(path, d.path) && (test || slices.Contains(d.kinds, kind)) {
 			return true
 		}
 	}

@@ -22,22 +22,9 @@ const (
 )
 
 // String returns the name of the kind.
-func (k Kind) String() string {
-	switch k {
-	case Engine:
-		return "engine"
-	case Waiter:
-		return "waiter"
-	case IO:
-		return "io"
-	case Shell:
-		return "shell"
-	case Tool:
-		return "tool"
-	default:
-		return "unknown kind"
-	}
-}
+func (k Kind) String() string { return kindNames[k] }
+
+var kindNames = [...]string{Engine: "engine", Waiter: "waiter", IO: "io", Shell: "shell", Tool: "tool"}
 
 // Row places a package in the levels. A package may import only packages of
 // lower levels, those of its own tree, and the footing of its level.
@@ -57,6 +44,7 @@ var table = []Row{
 	{"internal/counters", 0, Engine, false},
 	{"internal/lock", 0, Engine, false},
 	{"internal/printable", 0, Engine, false},
+	{"internal/wording", 0, Engine, false},
 	{"internal/fabric/ipudp", 0, Engine, false},
 	{"internal/fabric/fdmark", 0, IO, false},
 	{"internal/environ", 0, IO, false},

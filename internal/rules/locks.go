@@ -20,14 +20,10 @@ func checkLocks(m *Module, report reporter) {
 			continue
 		}
 		for _, f := range p.Sources() {
-			names := importNames(f.AST)
-			ast.Inspect(f.AST, func(n ast.Node) bool {
-				if sel, ok := n.(*ast.SelectorExpr); ok && (sel.Sel.Name == "Mutex" || sel.Sel.Name == "RWMutex") {
-					if pkg, ok := packageOf(sel, names); ok && pkg == "sync" {
-						report(sel.Pos(), "sync.%s has no rank in the order of locks; use that of internal/lock", sel.Sel.Name)
-					}
+			f.eachUse(func(sel *ast.SelectorExpr, pkg string) {
+				if pkg == "sync" && (sel.Sel.Name == "Mutex" || sel.Sel.Name == "RWMutex") {
+					report(sel.Pos(), "sync.%s has no rank in the order of locks; use that of internal/lock", sel.Sel.Name)
 				}
-				return true
 			})
 		}
 	}

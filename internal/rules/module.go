@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"path"
 	"slices"
-	"sort"
 	"strings"
 )
 
@@ -81,7 +80,7 @@ func (m *Module) read(fsys fs.FS) error {
 	if err != nil {
 		return fmt.Errorf("rules: %w", err)
 	}
-	sort.Slice(m.Packages, func(i, j int) bool { return m.Packages[i].Path < m.Packages[j].Path })
+	slices.SortFunc(m.Packages, func(a, b *Package) int { return strings.Compare(a.Path, b.Path) })
 	return nil
 }
 
@@ -120,13 +119,7 @@ func (m *Module) parse(fsys fs.FS, name string) (*File, error) {
 
 // Sources returns the files that are not tests.
 func (p *Package) Sources() []*File {
-	var fs []*File
-	for _, f := range p.Files {
-		if !f.Test {
-			fs = append(fs, f)
-		}
-	}
-	return fs
+	return slices.DeleteFunc(slices.Clone(p.Files), func(f *File) bool { return f.Test })
 }
 
 // EnginePackages returns the import paths of the packages of m that must

@@ -7,7 +7,6 @@ import (
 	"os"
 	"reflect"
 	"slices"
-	"sort"
 	"strings"
 )
 
@@ -37,7 +36,7 @@ func NilReceivers(dir string, mayWork []string, objects ...any) (wrong []string,
 	for name := range methods {
 		wrong = append(wrong, name+" was not called")
 	}
-	sort.Strings(wrong)
+	slices.Sort(wrong)
 	return wrong, nil
 }
 
@@ -74,7 +73,7 @@ func pointerMethods(dir string) (map[string]bool, error) {
 		return nil, err
 	}
 	methods := map[string]bool{}
-	m.eachFunc(func(f *File, fn *ast.FuncDecl) {
+	m.EachFunc(func(f *File, fn *ast.FuncDecl) {
 		if f.Test || strings.Contains(f.Name, "/") || fn.Recv == nil || !fn.Name.IsExported() || !ast.IsExported(receiver(fn)) {
 			return
 		}

@@ -1,9 +1,11 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
 	"go/token"
-	"sort"
+	"slices"
+	"strings"
 )
 
 // Violation is one place that breaks a rule.
@@ -51,6 +53,7 @@ var all = [...]Rule{
 	{"c-includes", checkCIncludes},
 	{"c-dialect", checkCDialect},
 	{"c-sleep", checkCSleep},
+	{"c-locks", checkCLocks},
 	{"test-sleep", checkTestSleep},
 	{"test-skip", checkTestSkip},
 	{"bounds", checkBounds},
@@ -66,9 +69,8 @@ func (r Rule) Check(m *Module) []Violation {
 	r.check(m, func(pos token.Pos, format string, args ...any) {
 		vs = append(vs, Violation{r.Name, m.Fset.Position(pos), fmt.Sprintf(format, args...)})
 	})
-	sort.SliceStable(vs, func(i, j int) bool {
-		a, b := vs[i].Pos, vs[j].Pos
-		return a.Filename < b.Filename || a.Filename == b.Filename && a.Line < b.Line
+	slices.SortStableFunc(vs, func(a, b Violation) int {
+		return cmp.Or(strings.Compare(a.Pos.Filename, b.Pos.Filename), a.Pos.Line-b.Pos.Line)
 	})
 	return vs
 }

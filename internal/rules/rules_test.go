@@ -181,6 +181,8 @@ var rejected = []struct {
 		"capi/engine/a.go":    "package main\n// #cgo LDFLAGS: -lm\nimport \"C\"",
 		"capi/engine/table.c": "int a;\n",
 	}},
+	{"c-locks", "a lock without a rank", source{"capi/libibverbs/a.c": "void f(void)\n{\n\tpthread_mutex_lock(&m);\n}\n"}},
+	{"c-locks", "a lock for writing without a rank", source{"capi/libibverbs/a.c": "void f(void)\n{\n\tpthread_rwlock_trywrlock(&m);\n}\n"}},
 	{"c-sleep", "a sleep", source{"capi/test/program/a.c": "void f(void)\n{\n\tif (a)\n\t\tusleep(1000);\n}\n"}},
 	{"c-sleep", "a loop that counts", source{"capi/test/cm/a.c": "void f(void)\n{\n\tfor (int i = 0; i < 50; i++) {\n\t\tsleep(1);\n\t}\n}\n"}},
 	{"c-sleep", "a loop without an end", source{"internal/ring/cpeer/a.c": "void f(void)\n{\n\twhile (true)\n\t\tnanosleep(&t, NULL);\n}\n"}},

@@ -34,7 +34,7 @@ func checkFileLines(m *Module, report reporter) {
 }
 
 func checkFunctionLines(m *Module, report reporter) {
-	m.eachFunc(func(f *File, fn *ast.FuncDecl) {
+	m.EachFunc(func(f *File, fn *ast.FuncDecl) {
 		if n := m.lines(fn); n > maxFunctionLines && !sizeExempt[funcName(f, fn)] {
 			report(fn.Pos(), "%s has %d lines; the limit is %d", fn.Name.Name, n, maxFunctionLines)
 		}

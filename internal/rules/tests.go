@@ -13,14 +13,10 @@ func checkTestSleep(m *Module, report reporter) {
 			if !f.Test {
 				continue
 			}
-			names := importNames(f.AST)
-			ast.Inspect(f.AST, func(n ast.Node) bool {
-				if sel, ok := n.(*ast.SelectorExpr); ok && sel.Sel.Name == "Sleep" {
-					if pkg, ok := packageOf(sel, names); ok && pkg == "time" {
-						report(sel.Pos(), "time.Sleep in a test")
-					}
+			f.eachUse(func(sel *ast.SelectorExpr, pkg string) {
+				if pkg == "time" && sel.Sel.Name == "Sleep" {
+					report(sel.Pos(), "time.Sleep in a test")
 				}
-				return true
 			})
 		}
 	}

@@ -140,14 +140,7 @@ func checkGenDoc(d *ast.GenDecl, report reporter) {
 	}
 }
 
-func exportsAny(names []*ast.Ident) bool {
-	for _, n := range names {
-		if n.IsExported() {
-			return true
-		}
-	}
-	return false
-}
+func exportsAny(names []*ast.Ident) bool { return slices.ContainsFunc(names, (*ast.Ident).IsExported) }
 
 func checkMethodDocs(t *ast.TypeSpec, report reporter) {
 	iface, ok := t.Type.(*ast.InterfaceType)

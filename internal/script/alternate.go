@@ -1,6 +1,7 @@
 package script
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/softhca/softhca/internal/cm"
@@ -24,7 +25,7 @@ func (cs *connections) answerPath(c *connection, a *args) error {
 	if len(a.words) > 0 {
 		p.Status, err = parseEnum(a.word("a status"), mad.APRInvalidSL)
 	}
-	if err = firstOf(err, a.err); err != nil {
+	if err = cmp.Or(err, a.err); err != nil {
 		return err
 	}
 	return cs.outcome(c.conn.SendAPR(cs.now, &p))

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/wording"
 )
 
 // args are the words of a command after its verb. The first error while they
@@ -202,6 +203,18 @@ func (a *args) done() error {
 	return nil
 }
 
+// choose returns the value of a kind with a name.
+func choose[T fmt.Stringer](kind, name string, all []T) (v T, err error) {
+	var known []string
+	for _, v := range all {
+		if v.String() == name {
+			return v, nil
+		}
+		known = append(known, v.String())
+	}
+	return v, fmt.Errorf("there is no %s %s%s", kind, name, hint(name, known))
+}
+
 // hint proposes the known word with the smallest edit distance, or lists them.
 func hint(word string, known []string) string {
 	if len(known) == 0 {
@@ -209,7 +222,7 @@ func hint(word string, known []string) string {
 	}
 	best, near := "", 3
 	for _, k := range known {
-		if d := distance(strings.ToLower(word), strings.ToLower(k)); d < near {
+		if d := wording.Distance(strings.ToLower(word), strings.ToLower(k)); d < near {
 			best, near = k, d
 		}
 	}
@@ -218,28 +231,6 @@ func hint(word string, known []string) string {
 	}
 	known = slices.Compact(slices.Sorted(slices.Values(known)))
 	return "; there are " + strings.Join(known, ", ")
-}
-
-// distance is the edit distance: the number of letters to insert, delete or
-// change.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			d := diagonal
-			if a[i] != b[j] {
-				d++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(d, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // sense says which number a name stands for in an expression.

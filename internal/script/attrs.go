@@ -1,6 +1,7 @@
 package script
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -11,94 +12,56 @@ import (
 
 // attribute is an attribute of a queue pair, as scripts write it.
 type attribute struct {
-	bit  ib.AttrMask
-	set  func(*world, *ib.QPAttr, string) error
-	show func(*ib.QPAttr) string
+	bit ib.AttrMask
+	field[ib.QPAttr]
 }
 
 // name is the architecture's name, in lower case.
 func (at *attribute) name() string { return strings.ToLower(at.bit.Names()[0]) }
 
-// numeric is an attribute that is a number of at most bits bits.
-func numeric[T ~uint8 | ~uint16 | ~uint32](bit ib.AttrMask, bits int, field func(*ib.QPAttr) *T) attribute {
-	return attribute{
-		bit: bit,
-		set: func(w *world, at *ib.QPAttr, s string) error {
-			v, err := w.eval(s, number)
-			if err == nil && v>>bits != 0 {
-				err = fmt.Errorf("%d is more than %d bits hold", v, bits)
-			}
-			*field(at) = T(v)
-			return err
-		},
-		show: func(at *ib.QPAttr) string { return fmt.Sprint(uint64(*field(at))) },
-	}
+// numeric is a number of at most bits bits.
+func numeric[T natural](bit ib.AttrMask, bits int, at func(*ib.QPAttr) *T) attribute {
+	return attribute{bit, numberField("", always, bits, "%d", at)}
 }
 
-func psnAttribute(bit ib.AttrMask, field func(*ib.QPAttr) *ib.PSN) attribute {
-	return attribute{
-		bit: bit,
-		set: func(w *world, at *ib.QPAttr, s string) error {
-			v, err := w.eval(s, plainNumber)
-			*field(at) = ib.NewPSN(uint32(v))
-			return err
-		},
-		show: func(at *ib.QPAttr) string { return fmt.Sprint(field(at).Value()) },
-	}
+// parsed is an attribute that a function of its own reads.
+func parsed(bit ib.AttrMask, set func(*world, *ib.QPAttr, string) error, show func(*ib.QPAttr) string) attribute {
+	return attribute{bit, field[ib.QPAttr]{set: set, show: func(_ *world, a *ib.QPAttr) string { return show(a) }}}
 }
 
+// parseState reads the name of a state.
 func parseState(s string) (ib.QPState, error) {
-	var known []string
-	for st := ib.RESET; st <= ib.ERR; st++ {
-		if st.String() == s {
-			return st, nil
-		}
-		known = append(known, st.String())
-	}
-	return 0, fmt.Errorf("there is no state %s%s", s, hint(s, known))
-}
-
-func stateAttribute(bit ib.AttrMask, field func(*ib.QPAttr) *ib.QPState) attribute {
-	return attribute{
-		bit: bit,
-		set: func(_ *world, at *ib.QPAttr, s string) (err error) {
-			*field(at), err = parseState(s)
-			return err
-		},
-		show: func(at *ib.QPAttr) string { return field(at).String() },
-	}
+	return choose("state", s, []ib.QPState{ib.RESET, ib.INIT, ib.RTR, ib.RTS, ib.SQD, ib.SQE, ib.ERR})
 }
 
 var attributes = [...]attribute{
-	stateAttribute(ib.AttrCurState, func(a *ib.QPAttr) *ib.QPState { return &a.CurState }),
-	{ib.AttrEnSQDAsyncNotify, setNotify, func(a *ib.QPAttr) string { return fmt.Sprint(a.EnSQDAsyncNotify) }},
-	{ib.AttrAccessFlags, setAccess, func(a *ib.QPAttr) string { return strings.ToLower(a.AccessFlags.String()) }},
+	parsed(ib.AttrCurState, setCurState, func(a *ib.QPAttr) string { return a.CurState.String() }),
+	parsed(ib.AttrEnSQDAsyncNotify, flagField("", always, func(a *ib.QPAttr) *bool { return &a.EnSQDAsyncNotify }).set,
+		func(a *ib.QPAttr) string { return fmt.Sprint(a.EnSQDAsyncNotify) }),
+	parsed(ib.AttrAccessFlags, setAccess, func(a *ib.QPAttr) string { return strings.ToLower(a.AccessFlags.String()) }),
 	numeric(ib.AttrPKeyIndex, 16, func(a *ib.QPAttr) *uint16 { return &a.PKeyIndex }),
 	numeric(ib.AttrPort, 8, func(a *ib.QPAttr) *uint8 { return &a.Port }),
-	{ib.AttrQKey, setQKey, func(a *ib.QPAttr) string { return fmt.Sprintf("%#x", uint32(a.QKey)) }},
-	{ib.AttrAV, setAV, func(a *ib.QPAttr) string { return a.AV.DGID.Addr().String() }},
-	{ib.AttrPathMTU, setMTU, func(a *ib.QPAttr) string { return fmt.Sprint(a.PathMTU.Bytes()) }},
+	{ib.AttrQKey, numberField("", always, 32, "%#x", func(a *ib.QPAttr) *ib.QKey { return &a.QKey })},
+	parsed(ib.AttrAV, setAV, func(a *ib.QPAttr) string { return a.AV.DGID.Addr().String() }),
+	parsed(ib.AttrPathMTU, setMTU, func(a *ib.QPAttr) string { return fmt.Sprint(a.PathMTU.Bytes()) }),
 	numeric(ib.AttrTimeout, 8, func(a *ib.QPAttr) *uint8 { return &a.Timeout }),
 	numeric(ib.AttrRetryCnt, 8, func(a *ib.QPAttr) *uint8 { return &a.RetryCnt }),
 	numeric(ib.AttrRNRRetry, 8, func(a *ib.QPAttr) *uint8 { return &a.RNRRetry }),
-	psnAttribute(ib.AttrRQPSN, func(a *ib.QPAttr) *ib.PSN { return &a.RQPSN }),
-	psnAttribute(ib.AttrSQPSN, func(a *ib.QPAttr) *ib.PSN { return &a.SQPSN }),
+	{ib.AttrRQPSN, psnField("", func(a *ib.QPAttr) *ib.PSN { return &a.RQPSN })},
+	{ib.AttrSQPSN, psnField("", func(a *ib.QPAttr) *ib.PSN { return &a.SQPSN })},
 	numeric(ib.AttrMaxRDAtomic, 8, func(a *ib.QPAttr) *uint8 { return &a.MaxRDAtomic }),
 	numeric(ib.AttrMaxDestRDAtomic, 8, func(a *ib.QPAttr) *uint8 { return &a.MaxDestRDAtomic }),
 	numeric(ib.AttrMinRNRTimer, 8, func(a *ib.QPAttr) *uint8 { return &a.MinRNRTimer }),
-	{ib.AttrDestQPN, setDestQPN, func(a *ib.QPAttr) string { return fmt.Sprintf("%#x", uint32(a.DestQPN)) }},
-	{ib.AttrPathMigState, setMigration, func(a *ib.QPAttr) string { return fmt.Sprint(uint8(a.PathMigState)) }},
+	parsed(ib.AttrDestQPN, setDestQPN, func(a *ib.QPAttr) string { return fmt.Sprintf("%#x", uint32(a.DestQPN)) }),
+	parsed(ib.AttrPathMigState, setMigration, func(a *ib.QPAttr) string { return fmt.Sprint(uint8(a.PathMigState)) }),
 	numeric(ib.AttrCap, 32, func(a *ib.QPAttr) *uint32 { return &a.Cap.MaxSendWR }),
-	{ib.AttrAltPath, setAltPath, func(a *ib.QPAttr) string { return a.AltAV.DGID.Addr().String() }},
+	parsed(ib.AttrAltPath, setAltPath, func(a *ib.QPAttr) string { return a.AltAV.DGID.Addr().String() }),
 	numeric(ib.AttrRateLimit, 32, func(a *ib.QPAttr) *uint32 { return &a.RateLimit }),
 }
 
-func setNotify(_ *world, at *ib.QPAttr, s string) error {
-	at.EnSQDAsyncNotify = s == "1"
-	if s != "0" && s != "1" {
-		return fmt.Errorf("want 0 or 1, not %s", s)
-	}
-	return nil
+func setCurState(_ *world, at *ib.QPAttr, s string) (err error) {
+	at.CurState, err = parseState(s)
+	return err
 }
 
 func setAccess(_ *world, at *ib.QPAttr, s string) (err error) {
@@ -107,15 +70,7 @@ func setAccess(_ *world, at *ib.QPAttr, s string) (err error) {
 }
 
 func setDestQPN(w *world, at *ib.QPAttr, s string) error {
-	v, err := w.eval(s, number)
-	at.DestQPN = ib.QPN(v)
-	return err
-}
-
-func setQKey(w *world, at *ib.QPAttr, s string) error {
-	v, err := w.eval(s, plainNumber)
-	at.QKey = ib.QKey(v)
-	return err
+	return setNumber(w, &at.DestQPN, s, 32, number)
 }
 
 func setMTU(w *world, at *ib.QPAttr, s string) error {
@@ -245,7 +200,7 @@ func (w *world) walk(q *pair, a *args) error {
 	to, err := parseState(a.word("a state"))
 	switch {
 	case a.err != nil || err != nil:
-		return firstOf(a.err, err)
+		return cmp.Or(a.err, err)
 	case to == ib.RESET || to == ib.SQE:
 		return fmt.Errorf("walk leads to INIT, RTR, RTS, SQD or ERR")
 	}
@@ -285,7 +240,7 @@ func (w *world) query(q *pair, a *args) error {
 	for i := range attributes {
 		at := &attributes[i]
 		if a.flag(at.name()) || all && at.bit&(ib.AttrCurState|ib.AttrAltPath|ib.AttrRateLimit|ib.AttrCap) == 0 {
-			out = append(out, at.name()+"="+at.show(&v))
+			out = append(out, at.name()+"="+at.show(w, &v))
 		}
 	}
 	w.say("%s", strings.Join(out, " "))

@@ -1,6 +1,7 @@
 package script
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/softhca/softhca/ib"
@@ -54,7 +55,7 @@ func (cs *connections) connect(c *connection, a *args) error {
 	}
 	p.Service, err = parseService(a.word("a service"))
 	cs.prepareQP(cs.now, c)
-	if err = firstOf(err, cs.askRD(a, c, &p), a.err); err != nil {
+	if err = cmp.Or(err, cs.askRD(a, c, &p), a.err); err != nil {
 		return err
 	}
 	c.service = p.Service
@@ -162,7 +163,7 @@ func (cs *connections) move(c *connection, a *args) error {
 	to, err := parseState(a.word("a state"))
 	switch {
 	case a.err != nil || err != nil:
-		return firstOf(a.err, err)
+		return cmp.Or(a.err, err)
 	case c.qp == nil && c.eec == nil:
 		return fmt.Errorf("%s has no queue pair", c.name)
 	}
@@ -172,8 +173,7 @@ func (cs *connections) move(c *connection, a *args) error {
 	}
 	at, mask, err := c.conn.QPAttr(to)
 	if err != nil {
-		cs.refused(err)
-		return nil
+		return cs.outcome(err)
 	}
 	kept := q.attr
 	q.attr = at
@@ -232,7 +232,7 @@ func (cs *connections) reject(c *connection, a *args) error {
 	if len(a.words) > 0 {
 		p.Reason, err = parseEnum(a.word("a reason"), mad.RejVendorOptionUnsupported)
 	}
-	if err = firstOf(err, a.err); err != nil {
+	if err = cmp.Or(err, a.err); err != nil {
 		return err
 	}
 	return cs.outcome(c.conn.SendREJ(cs.now, &p))
@@ -259,7 +259,7 @@ func (cs *connections) askToWait(a *args, call func(clock.Instant, uint8, []byte
 		err = fmt.Errorf("%d is no code of time", code)
 	}
 	private := a.data("private")
-	if err = firstOf(err, a.err); err != nil {
+	if err = cmp.Or(err, a.err); err != nil {
 		return err
 	}
 	return cs.outcome(call(cs.now, uint8(code), private))

@@ -1,6 +1,7 @@
 package script
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/softhca/softhca/ib"
@@ -100,15 +101,13 @@ func (cs *connections) addListener(a *args) error {
 	l := &listening{forgets: a.flag("forget"), refuses: a.flag("destroy")}
 	rd := a.flag("rd")
 	s, err := parseService(a.word("a service"))
-	if err = firstOf(a.err, err); err != nil {
+	if err = cmp.Or(a.err, err); err != nil {
 		return err
 	}
-	if l.l, err = cs.HCA.CM().Listen(s, cs.heard); err != nil {
-		cs.refused(err)
-		return nil
+	if l.l, err = cs.HCA.CM().Listen(s, cs.heard); err == nil {
+		l.l.Consumer, l.l.RD = l, rd
 	}
-	l.l.Consumer, l.l.RD = l, rd
-	return cs.add(name, l)
+	return cs.created(name, l, err)
 }
 
 // heard is the handler of all connections.

@@ -73,9 +73,9 @@ const (
 	minRun     = 4
 )
 
-// summary writes bytes as parseData reads them, or as their number and their
+// ShowData writes bytes as parseData reads them, or as their number and their
 // CRC-32 when that would be long.
-func summary(b []byte) string {
+func ShowData(b []byte) string {
 	var terms []string
 	var literal []byte
 	flush := func() {

@@ -265,7 +265,7 @@ func dataField[M any](at func(*M) []byte) field[M] {
 			for len(b) > 0 && b[len(b)-1] == 0 {
 				b = b[:len(b)-1]
 			}
-			return summary(b)
+			return ShowData(b)
 		},
 	}
 }
@@ -277,7 +277,7 @@ func infoFields[M any](bits int, at func(*M) []byte, length func(*M) *uint8) []f
 		{
 			name: "info", shown: telling,
 			set:  func(_ *world, m *M, s string) error { return setBytes(at(m), s, length(m)) },
-			show: func(_ *world, m *M) string { return summary(at(m)[:min(int(*length(m)), len(at(m)))]) },
+			show: func(_ *world, m *M) string { return ShowData(at(m)[:min(int(*length(m)), len(at(m)))]) },
 		},
 		{
 			name: "info_len", shown: unusual,

@@ -20,6 +20,15 @@ type Header struct {
 	Responder string
 }
 
+// ReadHeader returns the header of a script.
+func ReadHeader(name, text string) (Header, error) {
+	f, err := parse(name, text)
+	if err != nil {
+		return Header{}, err
+	}
+	return f.header, nil
+}
+
 // read takes in a comment line, if it belongs to the header.
 func (h *Header) read(f *file, n int, line string) error {
 	key, text, ok := strings.Cut(strings.TrimSpace(strings.TrimPrefix(line, "#")), ":")

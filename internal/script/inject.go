@@ -2,6 +2,7 @@ package script
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/hex"
 	"fmt"
 	"strings"
@@ -25,13 +26,13 @@ func (w *world) inject(a *args) error {
 		}
 		q, err = &w.gsi, nil
 	}
-	if err = firstOf(a.err, err); err != nil {
+	if err = cmp.Or(a.err, err); err != nil {
 		return err
 	}
 	w.cause = "data"
 	p, err := w.packet(q, a)
 	if err != nil {
-		return firstOf(a.err, err)
+		return cmp.Or(a.err, err)
 	}
 	in := Injection{QP: name, Packet: *p, Pad: -1, Corrupt: -1}
 	if a.has("pad") {

@@ -2,7 +2,6 @@ package script
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -238,11 +237,17 @@ func (w *world) showMemory() {
 					to, same = i+1, 0
 				}
 			}
-			w.append("mem %s+%d: %s", m.name, from, summary(m.buf[from:to]))
+			w.append("mem %s+%d: %s", m.name, from, ShowData(m.buf[from:to]))
 			from = to
 		}
 		copy(m.last, m.buf)
 	}
+}
+
+// early are the reasons to drop a packet before it counts as received.
+var early = []counters.Drop{
+	counters.DropMalformed, counters.DropICRC, counters.DropAddress, counters.DropNoQP, counters.DropNoEEC, counters.DropState,
+	counters.DropService, counters.DropPKey, counters.DropQKey,
 }
 
 // showCounters shows the counters that have changed, without those that other
@@ -250,14 +255,8 @@ func (w *world) showMemory() {
 func (w *world) showCounters() {
 	was, is := w.counters, w.HCA.Counters()
 	w.counters = is
-	early := uint64(0) // dropped before they were counted as received
-	for _, d := range []counters.Drop{
-		counters.DropMalformed, counters.DropICRC, counters.DropAddress, counters.DropNoQP, counters.DropNoEEC, counters.DropState, counters.DropService, counters.DropPKey, counters.DropQKey,
-	} {
-		early += is.Drops[d] - was.Drops[d]
-	}
 	was.SentPkts += w.seen.sent
-	was.RcvdPkts += w.seen.injected - early
+	was.RcvdPkts += w.seen.injected - is.Dropped(early...) + was.Dropped(early...)
 	was.StateChanges += w.seen.moves
 	was.CQEFlush += w.seen.flushed
 	for d, n := range w.seen.drops {
@@ -275,9 +274,4 @@ func (w *world) showCounters() {
 	if changed = append(changed, w.connections.cmChanges()...); len(changed) > 0 {
 		w.append("count: %s", strings.Join(changed, ", "))
 	}
-}
-
-// remove takes an element out of a slice.
-func remove[T comparable](s []T, v T) []T {
-	return slices.DeleteFunc(s, func(e T) bool { return e == v })
 }

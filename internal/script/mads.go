@@ -183,7 +183,7 @@ func (cs *connections) showMAD(run *fabric.Run, k int) string {
 		who, f = cs.showMessage(&m, &h)
 	} else {
 		f = append(f, showSent(cs.world, &h, &mad.Header{BaseVersion: mad.BaseVersion}, headerFields)...)
-		f = append(f, "data="+summary(m.Data()[:]))
+		f = append(f, "data="+ShowData(m.Data()[:]))
 	}
 	return "> " + strings.Join(append(append([]string{who}, f...), cs.showWay(&p, run, k)...), " ")
 }

@@ -2,6 +2,7 @@ package script
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -27,7 +28,7 @@ var headerFields = []field[mad.Header]{
 	numberField("tid", unusual, 64, "%#x", func(h *mad.Header) *uint64 { return &h.TID }),
 }
 
-var reqFields = join([]field[mad.REQ]{
+var reqFields = slices.Concat([]field[mad.REQ]{
 	idField("comm", peerID, func(m *mad.REQ) *uint32 { return &m.LocalCommID }),
 	serviceField(func(m *mad.REQ) *mad.ServiceID { return &m.ServiceID }),
 	enumField("transport", unusual, mad.TransportExtended, func(m *mad.REQ) *mad.TransportService { return &m.Transport }),
@@ -83,7 +84,7 @@ var mraFields = []field[mad.MRA]{
 	dataField(func(m *mad.MRA) []byte { return m.PrivateData[:] }),
 }
 
-var rejFields = join([]field[mad.REJ]{
+var rejFields = slices.Concat([]field[mad.REJ]{
 	idField("comm", peerID, func(m *mad.REJ) *uint32 { return &m.LocalCommID }),
 	idField("remote", ourID, func(m *mad.REJ) *uint32 { return &m.RemoteCommID }),
 	enumField("message", always, mad.WhichOther, func(m *mad.REJ) *mad.Which { return &m.Message }),
@@ -118,7 +119,7 @@ var sidrReqFields = []field[mad.SIDRREQ]{
 	dataField(func(m *mad.SIDRREQ) []byte { return m.PrivateData[:] }),
 }
 
-var sidrRepFields = join([]field[mad.SIDRREP]{
+var sidrRepFields = slices.Concat([]field[mad.SIDRREP]{
 	idField("request", ourID, func(m *mad.SIDRREP) *uint32 { return &m.RequestID }),
 	serviceField(func(m *mad.SIDRREP) *mad.ServiceID { return &m.ServiceID }),
 	codeField("status", always, mad.SIDRUnsupportedVersion, func(m *mad.SIDRREP) *mad.SIDRStatus { return &m.Status }),
@@ -129,7 +130,7 @@ var sidrRepFields = join([]field[mad.SIDRREP]{
 	infoFields(8, func(m *mad.SIDRREP) []byte { return m.Info[:] }, func(m *mad.SIDRREP) *uint8 { return &m.InfoLength }),
 	[]field[mad.SIDRREP]{dataField(func(m *mad.SIDRREP) []byte { return m.PrivateData[:] })})
 
-var lapFields = join([]field[mad.LAP]{
+var lapFields = slices.Concat([]field[mad.LAP]{
 	idField("comm", peerID, func(m *mad.LAP) *uint32 { return &m.LocalCommID }),
 	idField("remote", ourID, func(m *mad.LAP) *uint32 { return &m.RemoteCommID }),
 	endField("remote_qp", func(m *mad.LAP) *ib.QPN { return &m.RemoteQPN }),
@@ -138,7 +139,7 @@ var lapFields = join([]field[mad.LAP]{
 	pathFields("", func(m *mad.LAP) *mad.Path { return &m.Alternate }),
 	[]field[mad.LAP]{dataField(func(m *mad.LAP) []byte { return m.PrivateData[:] })})
 
-var aprFields = join([]field[mad.APR]{
+var aprFields = slices.Concat([]field[mad.APR]{
 	idField("comm", peerID, func(m *mad.APR) *uint32 { return &m.LocalCommID }),
 	idField("remote", ourID, func(m *mad.APR) *uint32 { return &m.RemoteCommID }),
 	codeField("status", always, mad.APRInvalidSL, func(m *mad.APR) *mad.APRStatus { return &m.Status }),
@@ -186,21 +187,6 @@ func parseService(s string) (mad.ServiceID, error) {
 	if err != nil {
 		return 0, fmt.Errorf("%q is no port", port)
 	}
-	var known []string
-	for _, ps := range []mad.PortSpace{mad.PSTCP, mad.PSUDP, mad.PSIB, mad.PSIPoIB, mad.PSRD} {
-		if ps.String() == space {
-			return mad.IPServiceID(ps, uint16(n)), nil
-		}
-		known = append(known, ps.String())
-	}
-	return 0, fmt.Errorf("there is no port space %s%s", space, hint(space, known))
-}
-
-// join concatenates lists of fields.
-func join[M any](lists ...[]field[M]) []field[M] {
-	var all []field[M]
-	for _, l := range lists {
-		all = append(all, l...)
-	}
-	return all
+	ps, err := choose("port space", space, []mad.PortSpace{mad.PSTCP, mad.PSUDP, mad.PSIB, mad.PSIPoIB, mad.PSRD})
+	return mad.IPServiceID(ps, uint16(n)), err
 }

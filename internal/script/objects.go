@@ -1,8 +1,10 @@
 package script
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/softhca/softhca/ib"
@@ -24,11 +26,7 @@ func (w *world) addPD(a *args) error {
 	name := a.word("a name")
 	w.rec.did("pd", AllocPD{name})
 	pd, err := w.HCA.AllocPD()
-	if err != nil {
-		w.refused(err)
-		return nil
-	}
-	return w.add(name, &domain{pd})
+	return w.created(name, &domain{pd}, err)
 }
 
 // addMR registers memory: mr NAME len=N access=A|B iova=N fast quiet.
@@ -41,7 +39,7 @@ func (w *world) addMR(a *args) error {
 	n := a.num("len", 4096, plainNumber)
 	access, err := parseAccess(a.str("access", "local_write|remote_write|remote_read|remote_atomic"))
 	if err != nil || a.err != nil {
-		return firstOf(a.err, err)
+		return cmp.Or(a.err, err)
 	}
 	if n > maxBytes {
 		return fmt.Errorf("len: a script's region has at most %d bytes", maxBytes)
@@ -57,21 +55,10 @@ func (w *world) addMR(a *args) error {
 	c := memory.RegionConfig{Buf: m.buf, IOVA: a.num("iova", iova, plainNumber), Access: access, Invalidatable: a.flag("fast")}
 	m.mr, err = pd.RegMR(c)
 	w.rec.createdMR(w, m, c)
-	if err != nil {
-		w.refused(err)
-		return nil
+	if err == nil {
+		w.mrs = append(w.mrs, m)
 	}
-	w.mrs = append(w.mrs, m)
-	return w.add(name, m)
-}
-
-func firstOf(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return w.created(name, m, err)
 }
 
 // parseAccess reads rights by their names: remote_write|remote_read, or 0.
@@ -114,12 +101,10 @@ func (w *world) newCQ(name string, size uint32, manual bool) error {
 		w.rec.did("cq", CreateCQ{name, size, manual})
 	}
 	var err error
-	if k.cq, err = w.HCA.CreateCQ(size, func() { w.say("notify %s", name) }); err != nil {
-		w.refused(err)
-		return nil
+	if k.cq, err = w.HCA.CreateCQ(size, func() { w.say("notify %s", name) }); err == nil {
+		w.cqs = append(w.cqs, k)
 	}
-	w.cqs = append(w.cqs, k)
-	return w.add(name, k)
+	return w.created(name, k, err)
 }
 
 // addSRQ creates a shared receive queue: srq NAME wr=N sge=N limit=N.
@@ -135,11 +120,7 @@ func (w *world) addSRQ(a *args) error {
 	}
 	w.rec.did("srq", CreateSRQ{name, w.nameOfPD(pd), uint32(wr), uint32(sge), uint32(limit)})
 	s, err := pd.CreateSRQ(uint32(wr), uint32(sge), uint32(limit))
-	if err != nil {
-		w.refused(err)
-		return nil
-	}
-	return w.add(name, &sharedQueue{name, pd, s})
+	return w.created(name, &sharedQueue{name, pd, s}, err)
 }
 
 // addAH creates an address handle: ah NAME dgid=ADDR and the rest of an
@@ -156,11 +137,7 @@ func (w *world) addAH(a *args) error {
 	}
 	h, err := pd.CreateAH(&av)
 	w.rec.did("ah", CreateAH{name, w.nameOfPD(pd), h, av})
-	if err != nil {
-		w.refused(err)
-		return nil
-	}
-	return w.add(name, &handle{pd, h})
+	return w.created(name, &handle{pd, h}, err)
 }
 
 // vector takes an address vector.
@@ -177,23 +154,12 @@ func vector(a *args, dst netip.Addr) ib.AHAttr {
 // adapter refuses.
 var qpTypes = [...]ib.QPType{ib.RC, ib.UC, ib.UD, ib.GSI, ib.RD, ib.SMI}
 
-func parseType(s string) (ib.QPType, error) {
-	var known []string
-	for _, t := range qpTypes {
-		if t.String() == s {
-			return t, nil
-		}
-		known = append(known, t.String())
-	}
-	return 0, fmt.Errorf("there is no queue pair type %q%s", s, hint(s, known))
-}
-
 // addQP creates a queue pair: qp NAME TYPE and its sizes.
 func (w *world) addQP(a *args) error {
 	name := a.word("a name")
-	typ, err := parseType(a.word("a type"))
+	typ, err := choose("queue pair type", a.word("a type"), qpTypes[:])
 	if err != nil {
-		return firstOf(a.err, err)
+		return cmp.Or(a.err, err)
 	}
 	q := &pair{name: name}
 	if q.pd, err = w.domainOf(a); err != nil {
@@ -232,13 +198,11 @@ func (w *world) addQP(a *args) error {
 	q.QP, err = w.HCA.CreateQP(q.pd, c)
 	q.attr = w.defaults(typ)
 	w.rec.createdQP(w, q, c)
-	if err != nil {
-		w.refused(err)
-		return nil
+	if err == nil {
+		q.peerPSN = q.attr.RQPSN
+		w.qps = append(w.qps, q)
 	}
-	q.peerPSN = q.attr.RQPSN
-	w.qps = append(w.qps, q)
-	return w.add(name, q)
+	return w.created(name, q, err)
 }
 
 // defaults are the attributes that a script gives where it names none.
@@ -261,10 +225,7 @@ func (r *registry) defaults(typ ib.QPType) ib.QPAttr {
 // dereg ends a region: dereg NAME. Changes of its bytes are still shown.
 func (w *world) dereg(m *region, a *args) error {
 	w.rec.did("dereg", DeregMR{m.name})
-	if err := m.pd.DeregMR(m.mr); err != nil {
-		w.refused(err)
-	}
-	return nil
+	return w.outcome(m.pd.DeregMR(m.mr))
 }
 
 // rereg changes a region: rereg NAME access=A|B pd=NAME.
@@ -286,8 +247,7 @@ func (w *world) rereg(m *region, a *args) error {
 		}
 	}
 	if err := m.pd.ReregMR(m.mr, what, c, to); err != nil {
-		w.refused(err)
-		return nil
+		return w.outcome(err)
 	}
 	m.pd = to
 	return nil
@@ -317,13 +277,12 @@ func (w *world) destroy(a *args) error {
 		o.l.Close()
 	case *queue:
 		if err = w.HCA.DestroyCQ(o.cq); err == nil {
-			w.cqs = remove(w.cqs, o)
+			w.cqs = slices.DeleteFunc(w.cqs, func(k *queue) bool { return k == o })
 		}
 	case *sharedQueue:
 		err = o.pd.DestroySRQ(o.srq)
 	case *handle:
-		err = o.pd.DestroyAH(o.ah)
-		return w.outcome(err) // the name stays, for requests that outlive the handle
+		return w.outcome(o.pd.DestroyAH(o.ah)) // the name stays, for requests that outlive the handle
 	case *domain:
 		err = o.pd.Dealloc()
 	case *domainRD:

@@ -4,8 +4,6 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/ib"
-	"github.com/softhca/softhca/internal/fabric"
-	"github.com/softhca/softhca/roce"
 )
 
 // Play is a script in the form that is played to another adapter: the actions
@@ -44,7 +42,7 @@ type Act struct {
 }
 
 // Deed is one of the types below.
-type Deed interface{ deed() }
+type Deed any
 
 type (
 	// AllocPD allocates a protection domain. One called pd exists.
@@ -133,34 +131,16 @@ type (
 	Own struct{ Words []string }
 )
 
-func (AllocPD) deed()   {}
-func (RegMR) deed()     {}
-func (DeregMR) deed()   {}
-func (CreateCQ) deed()  {}
-func (CreateSRQ) deed() {}
-func (CreateAH) deed()  {}
-func (CreateQP) deed()  {}
-func (Destroy) deed()   {}
-func (Modify) deed()    {}
-func (PostSend) deed()  {}
-func (PostRecv) deed()  {}
-func (Fill) deed()      {}
-func (Inject) deed()    {}
-func (Pass) deed()      {}
-func (Own) deed()       {}
-
 // SentPacket is a packet that the adapter sent.
 type SentPacket struct {
 	QP    string
-	Path  fabric.Path
 	Bytes []byte // from the BTH to the ICRC
-	Text  string // as the script shows it
 }
 
 // Completion is an entry that was taken out of a completion queue.
 type Completion struct {
-	QP, CQ string
-	WC     ib.WC
+	QP string
+	WC ib.WC
 }
 
 // RaisedEvent is an asynchronous event.
@@ -188,27 +168,3 @@ func Follow(name, text string) (Play, error) {
 	}
 	return rec.play, err
 }
-
-// Requests reports whether the adapter acts as requester, and as responder: the
-// first if the step posts send requests, the second if it injects a request of
-// the peer.
-func (s *PlayStep) Requests() (requester, responder bool) {
-	for _, a := range s.Acts {
-		switch d := a.Deed.(type) {
-		case PostSend:
-			requester = requester || !a.Refused
-		case Inject:
-			info := d.Packet.BTH.Opcode.Info()
-			if info.Known && info.Flags&roce.FlagResponse == 0 {
-				responder = true
-			} else {
-				requester = true
-			}
-		}
-	}
-	return requester, responder
-}
-
-// ShowData writes bytes as scripts do, or as their number and their CRC-32 when
-// that would be long.
-func ShowData(b []byte) string { return summary(b) }

@@ -1,6 +1,7 @@
 package script
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -25,7 +26,7 @@ func (a *args) ids() (lo, hi uint64) {
 	var err1, err2 error
 	lo, err1 = a.w.eval(from, plainNumber)
 	hi, err2 = a.w.eval(to, plainNumber)
-	if err := firstOf(err1, err2); err != nil {
+	if err := cmp.Or(err1, err2); err != nil {
 		a.fail(fmt.Errorf("id: %w", err))
 	} else if hi < lo || hi-lo >= maxPosts {
 		a.fail(fmt.Errorf("id: %s is no range of at most %d requests", s, maxPosts))
@@ -91,7 +92,7 @@ func (r *registry) element(word string) (e ib.SGE, err error) {
 func (w *world) post(q *pair, a *args) error {
 	op, err := parseOperation(a.word("an operation"))
 	if err != nil {
-		return firstOf(a.err, err)
+		return cmp.Or(a.err, err)
 	}
 	wr := ib.SendWR{Opcode: op}
 	for _, f := range [...]struct {

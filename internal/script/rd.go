@@ -1,6 +1,7 @@
 package script
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/softhca/softhca/ib"
@@ -23,11 +24,7 @@ func (w *world) addRDD(a *args) error {
 
 func (w *world) newRDD(name string) error {
 	d, err := w.HCA.AllocRDD()
-	if err != nil {
-		w.refused(err)
-		return nil
-	}
-	return w.add(name, &domainRD{d})
+	return w.created(name, &domainRD{d}, err)
 }
 
 // rddOf takes rdd=NAME; rdd=0 is none.
@@ -52,17 +49,15 @@ func (w *world) rddOf(a *args) (*qp.RDD, error) {
 func (w *world) addEEC(a *args) error {
 	name := a.word("a name")
 	rdd, err := w.rddOf(a)
-	if err = firstOf(a.err, err); err != nil {
+	if err = cmp.Or(a.err, err); err != nil {
 		return err
 	}
 	e := &pair{name: name, attr: w.defaults(ib.EEC)}
-	if e.eec, err = w.HCA.CreateEEC(rdd); err != nil {
-		w.refused(err)
-		return nil
+	if e.eec, err = w.HCA.CreateEEC(rdd); err == nil {
+		e.peerPSN = e.attr.RQPSN
+		w.eecs = append(w.eecs, e)
 	}
-	e.peerPSN = e.attr.RQPSN
-	w.eecs = append(w.eecs, e)
-	return w.add(name, e)
+	return w.created(name, e, err)
 }
 
 // end is the part that queue pairs and EE contexts have in common.

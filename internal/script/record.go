@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/softhca/softhca/ib"
-	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/hca"
 	"github.com/softhca/softhca/internal/memory"
 )
@@ -78,15 +77,15 @@ func (r *recorder) refused() {
 	}
 }
 
-func (r *recorder) packet(q *pair, path fabric.Path, seg []byte, text string) {
+func (r *recorder) packet(q *pair, seg []byte) {
 	if r != nil {
-		r.step.Packets = append(r.step.Packets, SentPacket{q.name, path, bytes.Clone(seg), text})
+		r.step.Packets = append(r.step.Packets, SentPacket{q.name, bytes.Clone(seg)})
 	}
 }
 
-func (r *recorder) completion(q string, k *queue, wc *ib.WC) {
+func (r *recorder) completion(q string, wc *ib.WC) {
 	if r != nil {
-		r.step.Completions = append(r.step.Completions, Completion{q, k.name, *wc})
+		r.step.Completions = append(r.step.Completions, Completion{q, *wc})
 	}
 }
 

@@ -1,6 +1,7 @@
 package script
 
 import (
+	"cmp"
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/cm"
 	"github.com/softhca/softhca/mad"
@@ -14,7 +15,7 @@ func (cs *connections) resolve(c *connection, a *args) error {
 		PrivateData: a.data("private"),
 	}
 	p.Service, err = parseService(a.word("a service"))
-	if err = firstOf(a.err, err); err != nil {
+	if err = cmp.Or(a.err, err); err != nil {
 		return err
 	}
 	c.service = p.Service
@@ -32,7 +33,7 @@ func (cs *connections) resolved(c *connection, a *args) error {
 		p.QPN = ib.QPN(a.num("qp", uint64(c.qpn()), number))
 		p.QKey = ib.QKey(a.small("qkey", qkey, 32))
 	}
-	if err = firstOf(err, a.err); err != nil {
+	if err = cmp.Or(err, a.err); err != nil {
 		return err
 	}
 	return cs.outcome(c.conn.SendSIDRREP(cs.now, &p))

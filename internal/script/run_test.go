@@ -98,7 +98,7 @@ func TestScriptErrors(t *testing.T) {
 		"wolk a":                           `t.qp:3: wolk a: there is no command wolk; did you mean walk?`,
 		"    > a":                          `t.qp:3: output without a step before it`,
 		"& pd p":                           `t.qp:3: & pd p: & joins`,
-		"qp a RX":                          `there is no queue pair type "RX"; did you mean RC?`,
+		"qp a RX":                          `there is no queue pair type RX; did you mean RC?`,
 		"qp a RC sendwr=3":                 `there is no sendwr= here; did you mean send_wr?`,
 		"qp a RC big":                      `"big" is not understood here`,
 		"qp a RC\nmodify a INITT":          `t.qp:4: modify a INITT: there is no state INITT; did you mean INIT?`,
@@ -178,7 +178,7 @@ func TestData(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
-		got := summary(b)
+		got := ShowData(b)
 		if got != want {
 			t.Errorf("%s is shown as %s, want %s", text, got, want)
 		}
@@ -187,17 +187,17 @@ func TestData(t *testing.T) {
 		}
 	}
 	b, err := parseData("a,b,c*4,d,e*4,f,g*4,h,i*4,j,k*4,l,m*4,n,o*4,p")
-	if err != nil || !strings.HasPrefix(summary(b), "37_bytes(crc32=") {
-		t.Errorf("many terms are shown as %s (%v), want a number and a checksum", summary(b), err)
+	if err != nil || !strings.HasPrefix(ShowData(b), "37_bytes(crc32=") {
+		t.Errorf("many terms are shown as %s (%v), want a number and a checksum", ShowData(b), err)
 	}
 	long := strings.Repeat("ab", maxLiteral/2)
-	if got := summary([]byte(long)); got != `"`+long+`"` {
+	if got := ShowData([]byte(long)); got != `"`+long+`"` {
 		t.Errorf("%d bytes are shown as %s", len(long), got)
 	}
-	if got := summary([]byte(long + "c")); !strings.HasPrefix(got, "33_bytes(crc32=") {
+	if got := ShowData([]byte(long + "c")); !strings.HasPrefix(got, "33_bytes(crc32=") {
 		t.Errorf("%d bytes are shown as %s, want a number and a checksum", len(long)+1, got)
 	}
-	if got := summary(bytes.Repeat([]byte("aaaabbbb"), maxTerms/2)); strings.Count(got, ",") != maxTerms-1 {
+	if got := ShowData(bytes.Repeat([]byte("aaaabbbb"), maxTerms/2)); strings.Count(got, ",") != maxTerms-1 {
 		t.Errorf("%d terms are shown as %s", maxTerms, got)
 	}
 }

@@ -90,9 +90,8 @@ func (w *world) showSegment(q *pair, run *fabric.Run, k int) string {
 	if !roce.Check(seg, pre.WithID(uint16(k))) {
 		parts = append(parts, "icrc=bad")
 	}
-	text := strings.Join(parts, " ")
-	w.rec.packet(q, run.Path, seg, text)
-	return text
+	w.rec.packet(q, seg)
+	return strings.Join(parts, " ")
 }
 
 // psnsOf returns how many PSNs a request takes.
@@ -205,7 +204,7 @@ func (w *world) showWC(k *queue, wc *ib.WC) string {
 	if q := w.pairOf(wc.QPN); q != nil {
 		who = q.name
 	}
-	w.rec.completion(who, k, wc)
+	w.rec.completion(who, wc)
 	f := []string{fmt.Sprintf("wc %s %d %v", who, wc.WRID, wc.Status)}
 	add := func(format string, args ...any) { f = append(f, fmt.Sprintf(format, args...)) }
 	if wc.Status == ib.WCSuccess {

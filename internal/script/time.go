@@ -1,6 +1,7 @@
 package script
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"time"
@@ -70,7 +71,7 @@ func (w *world) net(a *args) error {
 	case "open":
 		w.blocked = false
 	default:
-		return firstOf(a.err, fmt.Errorf("want blocked or open, not %q", s))
+		return cmp.Or(a.err, fmt.Errorf("want blocked or open, not %q", s))
 	}
 	return nil
 }
@@ -81,11 +82,11 @@ func (w *world) address(a *args) error {
 	s := a.word("an address")
 	addr, err := netip.ParseAddr(s)
 	if err != nil {
-		return firstOf(a.err, err)
+		return cmp.Or(a.err, err)
 	}
 	what := a.word("lost or back")
 	if what != "lost" && what != "back" {
-		return firstOf(a.err, fmt.Errorf("want lost or back, not %q", what))
+		return cmp.Or(a.err, fmt.Errorf("want lost or back, not %q", what))
 	}
 	w.HCA.Shard().AddressLost(w.now, addr, what == "lost")
 	return nil
@@ -95,12 +96,9 @@ func (w *world) address(a *args) error {
 func (w *world) rate(q *pair, a *args) error {
 	kbps, err := parseNumber(a.word("kilobits per second"))
 	if err != nil || kbps>>32 != 0 {
-		return firstOf(a.err, fmt.Errorf("want kilobits per second: %w", err))
+		return cmp.Or(a.err, fmt.Errorf("want kilobits per second: %w", err))
 	}
-	if err := q.SetRateLimit(qp.RateLimit{Rate: uint32(kbps), Burst: uint32(a.small("burst", 0, 32))}); err != nil {
-		w.refused(err)
-	}
-	return nil
+	return w.outcome(q.SetRateLimit(qp.RateLimit{Rate: uint32(kbps), Burst: uint32(a.small("burst", 0, 32))}))
 }
 
 // showTotals shows counters since the adapter was made: counters NAME...
@@ -141,7 +139,7 @@ func (w *world) fill(a *args) error {
 		return err
 	}
 	b, err := parseData(a.word("data"))
-	if err = firstOf(a.err, err); err != nil {
+	if err = cmp.Or(a.err, err); err != nil {
 		return err
 	}
 	if off+len(b) > len(m.buf) {
@@ -170,14 +168,14 @@ func (w *world) dump(a *args) error {
 		}
 		b = b[:min(n, uint64(len(b)))]
 	}
-	w.say("%s+%d: %s", m.name, off, summary(b))
+	w.say("%s+%d: %s", m.name, off, ShowData(b))
 	return nil
 }
 
 // place takes NAME or NAME+OFFSET.
 func (r *registry) place(a *args) (*region, int, error) {
 	e, err := r.element(a.word("a region") + ":0")
-	if err = firstOf(a.err, err); err != nil {
+	if err = cmp.Or(a.err, err); err != nil {
 		return nil, 0, err
 	}
 	for _, m := range r.mrs {

@@ -270,6 +270,14 @@ func (r *registry) add(name string, o any) error {
 	return nil
 }
 
+// created gives a new object its name, unless the adapter refused it.
+func (w *world) created(name string, o any, err error) error {
+	if err != nil {
+		return w.outcome(err)
+	}
+	return w.add(name, o)
+}
+
 // refused shows that the adapter refused a command.
 func (w *world) refused(err error) {
 	w.say("refused: %v", err)

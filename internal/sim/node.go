@@ -106,24 +106,18 @@ func (n *node) healthyCQ(r *rand.Rand) *queue {
 	}
 	if c.cq.Users() == 0 { // no queue pair uses it
 		n.w.Must(n.HCA.DestroyCQ(c.cq))
-		for i := range n.cqs {
-			if n.cqs[i] == c {
-				n.cqs = append(n.cqs[:i], n.cqs[i+1:]...)
-				break
-			}
-		}
+		n.cqs = slices.DeleteFunc(n.cqs, func(o *queue) bool { return o == c })
 	}
 	return n.newCQ()
 }
 
 // queueOf returns the model of a CQ.
 func (n *node) queueOf(cq *qp.CQ) *queue {
-	for _, c := range n.cqs {
-		if c.cq == cq {
-			return c
-		}
+	i := slices.IndexFunc(n.cqs, func(c *queue) bool { return c.cq == cq })
+	if i < 0 {
+		return nil
 	}
-	return nil
+	return n.cqs[i]
 }
 
 // pump lets the adapter transmit, and checks its deadlines.
@@ -249,6 +243,9 @@ func (n *node) raise(ev qp.Event) {
 	}
 }
 
+// foreign are the reasons to drop a packet that belongs to no queue pair.
+var foreign = []counters.Drop{counters.DropMalformed, counters.DropICRC, counters.DropNoQP, counters.DropNoEEC}
+
 // receive passes an arrived packet to the adapter.
 func (n *node) receive(p *virtual.Packet) {
 	w := n.w
@@ -256,7 +253,7 @@ func (n *node) receive(p *virtual.Packet) {
 	n.tally.delivered += uint64(p.Segments)
 	w.arrived(p)
 	c := n.HCA.Count()
-	bad := c.Drops[counters.DropMalformed] + c.Drops[counters.DropICRC] + c.Drops[counters.DropNoQP] + c.Drops[counters.DropNoEEC]
+	bad := c.Dropped(foreign...)
 	switch {
 	case p.Damaged:
 		n.tally.damaged++
@@ -269,7 +266,7 @@ func (n *node) receive(p *virtual.Packet) {
 	in, kept := n.tally.in, c.EarlyKept
 	n.HCA.Shard().Receive(w.Now, &p.Datagram)
 	n.quiet = ""
-	if p.Damaged && c.Drops[counters.DropMalformed]+c.Drops[counters.DropICRC]+c.Drops[counters.DropNoQP]+c.Drops[counters.DropNoEEC] != bad+1 {
+	if p.Damaged && c.Dropped(foreign...) != bad+1 {
 		w.Fail("corrupt", "adapter %d took a damaged packet, or did not count it", n.Index)
 	}
 	if p.Forged != "" && n.tally.in != in {
@@ -373,8 +370,7 @@ var poison = ib.WC{
 // audit compares the adapter's counters with the tally.
 func (n *node) audit() {
 	c, t := n.HCA.Count(), &n.tally
-	early := c.Drops[counters.DropMalformed] + c.Drops[counters.DropICRC] + c.Drops[counters.DropNoQP] + c.Drops[counters.DropNoEEC] + c.Drops[counters.DropService] +
-		c.Drops[counters.DropPKey] + c.Drops[counters.DropQKey] + c.Drops[counters.DropAddress]
+	early := c.Dropped(foreign...) + c.Dropped(counters.DropService, counters.DropPKey, counters.DropQKey, counters.DropAddress)
 	for _, x := range []struct {
 		name        string
 		have, least uint64
@@ -383,7 +379,7 @@ func (n *node) audit() {
 		{"sent_pkts", c.SentPkts, t.sent, t.sent},
 		{"rcvd_pkts", c.RcvdPkts, t.in, t.in},
 		{"packets that arrived", c.RcvdPkts + early, t.delivered - min(t.delivered, c.Drops[counters.DropState]), t.delivered},
-		{"damaged packets", c.Drops[counters.DropMalformed] + c.Drops[counters.DropICRC], 0, t.damaged},
+		{"damaged packets", c.Dropped(counters.DropMalformed, counters.DropICRC), 0, t.damaged},
 		{"cqe_flush", c.CQEFlush, t.flushed, t.flushed},
 		{"req_cqe_error", c.ReqCQEError, t.reqErr, t.reqErr},
 		{"resp_cqe_error", c.RespCQEError, t.respErr, t.respErr},

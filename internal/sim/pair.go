@@ -3,6 +3,7 @@ package sim
 import (
 	"encoding/binary"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/hca"
@@ -288,13 +289,7 @@ func (e *end) settle() {
 // dropCompletions removes the end's completions from the model of its CQs.
 func (e *end) dropCompletions() {
 	for _, c := range []*queue{e.sendQ, e.recvQ} {
-		kept := c.want[:0]
-		for _, wc := range c.want {
-			if wc.QPN != e.num {
-				kept = append(kept, wc)
-			}
-		}
-		c.want = kept
+		c.want = slices.DeleteFunc(c.want, func(wc ib.WC) bool { return wc.QPN == e.num })
 	}
 }
 

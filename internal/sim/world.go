@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/ib"
-	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/sim/channels"
 	"github.com/softhca/softhca/internal/sim/storm"
 	"github.com/softhca/softhca/internal/virtual"
@@ -310,10 +309,5 @@ func (n *node) close() {
 			w.Fail("leak", "adapter %d: %v", n.Index, err)
 		}
 	}
-	if err := n.PD.Dealloc(); err != nil {
-		w.Fail("leak", "adapter %d: %v", n.Index, err)
-	}
-	if d := n.HCA.Shard().Deadline(); d != clock.Never || n.HCA.Shard().Pending() {
-		w.Fail("leak", "adapter %d without a queue pair has a timer at %v, pending %v", n.Index, d, n.HCA.Shard().Pending())
-	}
+	w.Close(n.Adapter)
 }

@@ -83,6 +83,16 @@ func (w *World) Add(addrs ...netip.Addr) *Adapter {
 // At returns the adapter with an address; nil if there is none.
 func (w *World) At(addr netip.Addr) *Adapter { return w.byAddr[addr] }
 
+// Close ends an adapter whose other objects are destroyed: nothing may be left.
+func (w *World) Close(a *Adapter) {
+	if err := a.PD.Dealloc(); err != nil {
+		w.Fail("leak", "adapter %d: %v", a.Index, err)
+	}
+	if s := a.HCA.Shard(); s.Deadline() != clock.Never || s.Pending() {
+		w.Fail("leak", "adapter %d, which holds nothing, has a timer at %v, pending %v", a.Index, s.Deadline(), s.Pending())
+	}
+}
+
 // Step executes the next event: a program acts, a task is due, a packet
 // arrives, or a timer fires. Events at the same time happen in this order. Step
 // reports whether there was an event by the limit.

@@ -1,8 +1,6 @@
 package conformance
 
 import (
-	"fmt"
-	"strings"
 	"syscall"
 
 	"github.com/softhca/softhca/ib"
@@ -116,23 +114,4 @@ func refusal(s ib.WCStatus, n int) []ib.WCStatus {
 		all = append(all, ib.WCWRFlushErr)
 	}
 	return all
-}
-
-// String describes the outcome on both sides.
-func (o outcome) String() string {
-	words := []string{fmt.Sprintf("requester %v, %s", o.asker.statuses, o.asker.state)}
-	if o.asker.refused != 0 {
-		words[0] = "the post fails: " + o.asker.refused.Error()
-	}
-	if o.answer.rnr {
-		words = append(words, "RNR NAK")
-	}
-	if o.answer.nak != 0 {
-		words = append(words, o.answer.nak.String())
-	}
-	words = append(words, fmt.Sprintf("responder %v, %s", o.answer.statuses, o.answer.state))
-	for _, e := range o.answer.events {
-		words = append(words, e.String())
-	}
-	return strings.Join(words, ", ")
 }

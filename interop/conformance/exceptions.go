@@ -297,29 +297,3 @@ func Refusal(name string) string {
 	}
 	return ""
 }
-
-// Row is a row of the table of exceptions, in words.
-type Row struct {
-	Name    string
-	About   string
-	Rule    string // the requirement
-	Capture string // capture of two Linux peers; "" for none
-	Linux   string // what two Linux peers do
-	Ours    string // what we do as the responder; "" if it is the same
-	Why     string // why we differ
-}
-
-// Table returns the table of exceptions.
-func Table() (all []Row) {
-	for _, x := range exceptions() {
-		r := Row{Name: x.name, About: x.about, Rule: x.rule, Capture: x.capture, Linux: x.linux.String(), Why: x.why}
-		if x.newer != nil {
-			r.Linux += "; from 6.12 on: " + x.newer.String()
-		}
-		if x.ours != nil || x.taking != nil {
-			r.Ours = x.expected(x.asking != nil, true, false).String() // of our own request, if Linux refuses to make it
-		}
-		all = append(all, r)
-	}
-	return all
-}

@@ -17,7 +17,7 @@ import (
 // live one, and the request succeeds.
 type Forgery struct {
 	Name, Rules string
-	play        func(ctx context.Context, s *stand, j *judge) error
+	play        func(t *steps)
 }
 
 // turned returns the rule that turns the first packet of kind op, whose AETH has the syndrome
@@ -36,74 +36,46 @@ const (
 // acknowledges when it is asked again: Linux rxe does not count READs.
 func Forgeries() []Forgery {
 	return []Forgery{
-		{"ACK", turned("ACK", unlimited), func(ctx context.Context, s *stand, j *judge) error {
-			if _, err := s.write(ctx, 8); err != nil {
-				return err
-			}
-			_, err := succeeded(ctx, j, s.Requester, 1)
-			return err
+		{"ACK", turned("ACK", unlimited), func(t *steps) {
+			t.write(8)
+			t.sent(1)
 		}},
-		{"RNR NAK after a WRITE", turned("RNR_NAK", notReady), func(ctx context.Context, s *stand, j *judge) error {
-			return s.afterForgery(ctx, j, ib.WRRDMAWrite)
-		}},
-		{"RNR NAK after a READ", turned("RNR_NAK", notReady), func(ctx context.Context, s *stand, j *judge) error {
-			return s.afterForgery(ctx, j, ib.WRRDMARead)
-		}},
+		{"RNR NAK after a WRITE", turned("RNR_NAK", notReady), func(t *steps) { t.afterForgery(ib.WRRDMAWrite) }},
+		{"RNR NAK after a READ", turned("RNR_NAK", notReady), func(t *steps) { t.afterForgery(ib.WRRDMARead) }},
 	}
 }
 
 // Forged plays a forgery with our adapter as the requester.
 func Forged(ctx context.Context, p Pair, f Forgery) Result {
-	j := &judge{}
 	pl := p.plan(ib.RC)
 	pl.named(f.Name)
-	s, _, err := p.build(ctx, pl)
-	if err == nil {
-		err = f.play(ctx, s, j)
-	}
-	if err == nil {
-		err = s.untilRefuted(ctx)
-	}
-	return p.evidence(j.result("RC forged NAK, "+f.Name, err))
+	return p.play(ctx, "RC forged NAK, "+f.Name, pl, func(t *steps) {
+		f.play(t)
+		t.untilRefuted()
+	})
 }
 
 // afterForgery carries out a request of kind op of three packets, and then sends a message for
 // which the peer has no receive until the NAK in place of its RNR NAK was refuted.
-func (s *stand) afterForgery(ctx context.Context, j *judge, op ib.WROpcode) error {
-	first := ends.Send{
-		Opcode: op, Flags: ib.SendSignaled, SGList: []ends.SGE{{Memory: s.local, Length: 3 * uint32(s.MTU.Bytes())}},
-		RemoteAddr: s.far.Addr(), RKey: s.far.RKey(),
-	}
-	if err := s.req.PostSend(ctx, first); err != nil {
-		return err
-	}
-	if _, err := succeeded(ctx, j, s.Requester, 1); err != nil {
-		return err
-	}
-	message := ends.Send{Opcode: ib.WRSend, Flags: ib.SendSignaled, SGList: []ends.SGE{{Memory: s.local, Length: 8}}}
-	if err := s.req.PostSend(ctx, message); err != nil {
-		return err
-	}
-	if err := s.untilRefuted(ctx); err != nil {
-		return err
-	}
-	if err := s.resp.PostRecv(ctx, ends.Recv{SGList: []ends.SGE{{Memory: s.far, Length: 8}}}); err != nil {
-		return err
-	}
-	if _, err := succeeded(ctx, j, s.Requester, 1); err != nil {
-		return err
-	}
-	_, err := succeeded(ctx, j, s.Responder, 1)
-	return err
+func (t *steps) afterForgery(op ib.WROpcode) {
+	t.post(ends.Send{
+		Opcode: op, Flags: ib.SendSignaled, SGList: part(t.local, 0, 3*uint32(t.MTU.Bytes())), RemoteAddr: t.far.Addr(), RKey: t.far.RKey(),
+	})
+	t.sent(1)
+	t.post(ends.Send{Opcode: ib.WRSend, Flags: ib.SendSignaled, SGList: part(t.local, 0, 8)})
+	t.untilRefuted()
+	t.receive(ends.Recv{SGList: part(t.far, 0, 8)})
+	t.sent(1)
+	t.got(1)
 }
 
 // untilRefuted waits until our requester has counted a refuted challenge.
-func (s *stand) untilRefuted(ctx context.Context) error {
-	own, ok := s.Requester.(*ends.Ours)
-	if !ok {
-		return errors.New("the requester is not our adapter")
-	}
-	return until(ctx, "an answer that refutes the NAK", func() (bool, error) {
+func (t *steps) untilRefuted() {
+	t.until("an answer that refutes the NAK", func() (bool, error) {
+		own, ok := t.Requester.(*ends.Ours)
+		if !ok {
+			return false, errors.New("the requester is not our adapter")
+		}
 		all, err := own.Context().Counters()
 		return slices.ContainsFunc(all, func(c verbs.Counter) bool { return c.Name == refuted && c.Value > 0 }), err
 	})

@@ -1,7 +1,6 @@
 package conformance
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -53,89 +52,73 @@ func (l *lane) target(b batch) (ends.Memory, uint64) {
 	return l.far, incoming
 }
 
-// prepare fills the source, wipes the destination, and posts the receives.
-func (l *lane) prepare(ctx context.Context, b batch, seed uint64) error {
+// prepare fills the source of a batch, wipes the destination, and posts the receives.
+func (t *steps) prepare(l *lane, b batch, seed uint64) {
 	l.seed, l.posted, l.received = seed, int(b.count), 0
 	m, off := l.source, uint64(outgoing)
 	if b.opcode == ib.WRRDMARead {
 		m, off = l.far, offered
 	}
-	if err := m.Fill(ctx, testagent.Span{Off: off, Len: b.bytes(), Seed: seed}); err != nil {
-		return err
-	}
+	t.fill(m, testagent.Span{Off: off, Len: b.bytes(), Seed: seed})
 	m, off = l.target(b)
-	if err := m.Set(ctx, off, b.bytes(), blank); err != nil {
-		return err
-	}
+	t.do(func() error { return m.Set(t.ctx, off, b.bytes(), blank) })
 	if !b.operation().takesReceive() {
-		return nil
+		return
 	}
 	l.received = int(b.count)
 	wr := ends.Recv{WRID: firstReceive, Copies: testagent.Copies{Count: b.count, Stride: b.size}}
 	if b.operation().sends() {
-		wr.SGList = []ends.SGE{{Memory: l.far, Off: incoming, Length: b.size}}
+		wr.SGList = part(l.far, incoming, b.size)
 	}
-	return l.to.QP.PostRecv(ctx, wr)
+	t.do(func() error { return l.to.QP.PostRecv(t.ctx, wr) })
 }
 
 // start posts the requests.
-func (l *lane) start(ctx context.Context, b batch) error {
+func (t *steps) start(l *lane, b batch) {
 	wr := ends.Send{
 		Opcode: b.opcode, Flags: ib.SendSignaled, Copies: testagent.Copies{Count: b.count, Stride: b.size}, RemoteStride: b.size, RKey: l.far.RKey(), ImmData: imm(l.seed),
-		SGList: []ends.SGE{{Memory: l.source, Off: outgoing, Length: b.size}}, RemoteAddr: l.far.Addr() + incoming,
+		SGList: part(l.source, outgoing, b.size), RemoteAddr: l.far.Addr() + incoming,
 	}
 	if b.opcode == ib.WRRDMARead {
 		wr.SGList[0].Off, wr.RemoteAddr = fetched, l.far.Addr()+offered
 	}
-	return l.from.QP.PostSend(ctx, wr)
+	t.do(func() error { return l.from.QP.PostSend(t.ctx, wr) })
 }
 
-// verify checks the bytes at the destination.
-func (l *lane) verify(ctx context.Context, j *judge, b batch) error {
+// verifyBatch checks the bytes at the destination, and the guards of both regions.
+func (t *steps) verifyBatch(l *lane, b batch) {
 	m, off := l.target(b)
-	mm, err := m.Verify(ctx, testagent.Span{Off: off, Len: b.bytes(), Seed: l.seed})
-	if err != nil {
-		return err
-	}
-	j.expect(mm.Bytes == 0, "%s, seed %d: %d bytes are wrong, the first at %d: %#02x instead of %#02x", b, l.seed, mm.Bytes, mm.First, mm.Got, mm.Want)
-	for _, m := range []ends.Memory{l.source, l.far} {
-		changed, err := m.Guard(ctx)
-		if err != nil {
-			return err
-		}
-		j.expect(changed == 0, "%s, seed %d: %d bytes outside of the region were written", b, l.seed, changed)
-	}
-	return nil
+	t.verify(m, testagent.Span{Off: off, Len: b.bytes(), Seed: l.seed}, "%s, seed %d", b, l.seed)
+	t.guards(l.source, l.far)
 }
 
 // collect takes the completions of an end: of its requests, and of its receives
 // for the other end's requests. Each kind completes in the order of posting.
-func collect(ctx context.Context, j *judge, e ends.End, posted, received int) error {
+func (t *steps) collect(e ends.End, posted, received int) {
 	var sent, got []uint64
-	for total := posted + received; len(sent)+len(got) < total; {
-		wcs, err := e.Poll(ctx, min(total-len(sent)-len(got), ends.MaxPoll), patience)
-		if err != nil {
-			return err
-		}
-		if len(wcs) == 0 {
-			return fmt.Errorf("%s has %d of %d completions after %s", e.Name(), len(sent)+len(got), total, patience)
-		}
-		for _, w := range wcs {
-			if w.Status != ib.WCSuccess {
-				return fmt.Errorf("%s completed request %#x with %w", e.Name(), w.WRID, statusError(w.Status))
+	for total := posted + received; len(sent)+len(got) < total && t.err == nil; {
+		wcs := t.poll(e, min(total-len(sent)-len(got), ends.MaxPoll), patience)
+		t.do(func() error {
+			if len(wcs) == 0 {
+				return fmt.Errorf("%s has %d of %d completions after %s", e.Name(), len(sent)+len(got), total, patience)
 			}
-			if w.WRID >= firstReceive {
-				got = append(got, w.WRID-firstReceive)
-			} else {
-				sent = append(sent, w.WRID)
+			for _, w := range wcs {
+				switch {
+				case w.Status != ib.WCSuccess:
+					return fmt.Errorf("%s completed request %#x with %w", e.Name(), w.WRID, statusError(w.Status))
+				case w.WRID >= firstReceive:
+					got = append(got, w.WRID-firstReceive)
+				default:
+					sent = append(sent, w.WRID)
+				}
 			}
-		}
+			return nil
+		})
 	}
 	for _, list := range [][]uint64{sent, got} {
-		j.expect(slices.IsSorted(list) && len(slices.Compact(slices.Clone(list))) == len(list), "%s: completions are not in order, or some are there twice: %v", e.Name(), list)
+		t.expect(slices.IsSorted(list) && len(slices.Compact(slices.Clone(list))) == len(list), "%s: completions are not in order, or some are there twice: %v", e.Name(), list)
 	}
-	j.expect(len(sent) == posted && len(got) == received, "%s: %d completions of requests and %d of receives instead of %d and %d", e.Name(), len(sent), len(got), posted, received)
-	return nil
+	t.expect(len(sent) == posted && len(got) == received, "%s: %d completions of requests and %d of receives instead of %d and %d", e.Name(), len(sent), len(got), posted, received)
 }
 
 // statusError is the status of an unsuccessful completion.
@@ -143,23 +126,16 @@ type statusError ib.WCStatus
 
 func (s statusError) Error() string { return ib.WCStatus(s).String() }
 
-// run plays a batch and returns how long its transfer took.
-func (l *lane) run(ctx context.Context, j *judge, b batch, seed uint64) (time.Duration, error) {
-	if err := l.prepare(ctx, b, seed); err != nil {
-		return 0, err
-	}
+// transfer plays a batch and returns how long its transfer took.
+func (t *steps) transfer(l *lane, b batch, seed uint64) time.Duration {
+	t.prepare(l, b, seed)
 	at := time.Now()
-	if err := l.start(ctx, b); err != nil {
-		return 0, err
-	}
-	if err := collect(ctx, j, l.from.End, l.posted, 0); err != nil {
-		return 0, err
-	}
+	t.start(l, b)
+	t.collect(l.from.End, l.posted, 0)
 	took := time.Since(at)
-	if err := collect(ctx, j, l.to.End, 0, l.received); err != nil {
-		return 0, err
-	}
-	return took, l.verify(ctx, j, b)
+	t.collect(l.to.End, 0, l.received)
+	t.verifyBatch(l, b)
+	return took
 }
 
 // lanes are the two directions of a stand.

@@ -1,8 +1,6 @@
 package conformance
 
 import (
-	"context"
-
 	"github.com/softhca/softhca/internal/testagent"
 	"github.com/softhca/softhca/interop/ends"
 )
@@ -58,48 +56,47 @@ func sges(m ends.Memory, ps []piece) []ends.SGE {
 	return all
 }
 
-// fill writes the message of a seed into its pieces.
-func fill(ctx context.Context, m ends.Memory, ps []piece, seed uint64) error {
+// span returns the bytes of a message in a piece, from the given one on.
+func (p piece) span(seed, at uint64) testagent.Span {
+	return testagent.Span{Off: p.off, Len: p.n, Seed: seed, At: at}
+}
+
+// fillPieces writes the message of a seed into its pieces.
+func (t *steps) fillPieces(m ends.Memory, ps []piece, seed uint64) {
 	var at uint64
 	for _, p := range ps {
-		if err := m.Fill(ctx, testagent.Span{Off: p.off, Len: p.n, Seed: seed, At: at}); err != nil {
-			return err
-		}
+		t.fill(m, p.span(seed, at))
 		at += p.n
 	}
-	return nil
 }
 
 // wipe fills the pieces and their margins with blanks.
-func wipe(ctx context.Context, m ends.Memory, ps []piece) error {
+func (t *steps) wipe(m ends.Memory, ps []piece) {
 	if len(ps) == 0 {
-		return nil
+		return
 	}
 	last := ps[len(ps)-1]
 	from := ps[0].off - margin
-	return m.Set(ctx, from, last.off+last.n+margin-from, blank)
+	t.do(func() error { return m.Set(t.ctx, from, last.off+last.n+margin-from, blank) })
 }
 
-// verify checks the first n bytes of the message of a seed in its pieces, that
-// the rest and the margins are blank, and the region's guard.
-func verify(ctx context.Context, j *judge, m ends.Memory, ps []piece, seed uint64) error {
+// verifyPieces checks the message of a seed in its pieces, that their margins are blank, and the
+// region's guard. The margin before a datagram has its GRH.
+func (t *steps) verifyPieces(m ends.Memory, ps []piece, seed uint64, datagram bool) {
 	var at uint64
 	for i, p := range ps {
-		mm, err := m.Verify(ctx, testagent.Span{Off: p.off, Len: p.n, Seed: seed, At: at})
-		if err != nil {
-			return err
-		}
-		j.expect(mm.Bytes == 0, "piece %d, %d bytes at %d: %d bytes are wrong, the first at %d: %#02x instead of %#02x", i, p.n, p.off, mm.Bytes, mm.First, mm.Got, mm.Want)
+		t.verify(m, p.span(seed, at), "piece %d, at %d", i, p.off)
 		at += p.n
-		for _, off := range []uint64{p.off - margin, p.off + p.n} {
-			around, err := m.VerifySet(ctx, off, margin, blank)
-			if err != nil {
-				return err
-			}
-			j.expect(around.Bytes == 0, "%d bytes beside piece %d were written, at %d: %#02x", around.Bytes, i, off+around.First, around.Got)
+		t.blank(m, p.off+p.n, i)
+		if !datagram {
+			t.blank(m, p.off-margin, i)
 		}
 	}
-	changed, err := m.Guard(ctx)
-	j.expect(changed == 0, "%d bytes outside of the region were written", changed)
-	return err
+	t.guards(m)
+}
+
+// blank checks a margin of piece i.
+func (t *steps) blank(m ends.Memory, off uint64, i int) {
+	mm := take(t, func() (testagent.Mismatch, error) { return m.VerifySet(t.ctx, off, margin, blank) })
+	t.expect(mm.Bytes == 0, "%d bytes beside piece %d were written, at %d: %#02x", mm.Bytes, i, off+mm.First, mm.Got)
 }

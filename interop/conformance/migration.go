@@ -25,76 +25,46 @@ const (
 // path's: then the writing side must fail with RETRY_EXC_ERR within its configured
 // time.
 func Migration(ctx context.Context, p Pair, cut bool) Result {
-	j := &judge{}
 	pl := p.plan(ib.RC)
 	pl.attr.Timeout, pl.attr.RetryCnt = migrateTimeout, migrateRetries
-	s, _, err := p.build(ctx, pl)
-	if err == nil {
-		err = s.migrate(ctx, j, cut)
-	}
-	return p.evidence(j.result("RC path migration", err))
+	return p.play(ctx, "RC path migration", pl, func(t *steps) { t.migrate(cut) })
 }
 
 // migrate plays it.
-func (s *stand) migrate(ctx context.Context, j *judge, cut bool) error {
-	own, qp, peer := s.Requester, s.req, s.Responder
+func (t *steps) migrate(cut bool) {
+	own, qp, peer := t.Requester, t.req, t.Responder
 	if !isOurs(own) {
-		own, qp, peer = s.Responder, s.resp, s.Requester
+		own, qp, peer = t.Responder, t.resp, t.Requester
 	}
-	alt := ib.QPAttr{
+	t.modify(qp, ib.QPAttr{
 		State: ib.RTS, PathMigState: ib.REARM, AltPort: 1, AltTimeout: migrateTimeout,
 		AltAV: ib.AHAttr{DGID: peer.Path().GID, SGIDIndex: own.Path().Index + 1, HopLimit: 64, Port: 1},
-	}
-	if err := qp.Modify(ctx, &alt, ib.AttrState|ib.AttrAltPath|ib.AttrPathMigState); err != nil {
-		return err
-	}
-	if _, err := s.write(ctx, 1); err != nil {
-		return err
-	}
-	if _, err := succeeded(ctx, j, s.Requester, 1); err != nil {
-		return err
-	}
-	a, err := qp.Query(ctx)
-	if err != nil {
-		return err
-	}
-	if a.PathMigState != ib.ARMED {
-		j.wrong("after a packet of a peer that does not migrate the queue pair is %v", a.PathMigState)
-		return nil
+	}, ib.AttrState|ib.AttrAltPath|ib.AttrPathMigState)
+	t.write(1)
+	t.sent(1)
+	if a := t.query(qp); a.PathMigState != ib.ARMED {
+		t.wrong("after a packet of a peer that does not migrate the queue pair is %v", a.PathMigState)
+		return
 	}
 	if !cut {
-		moved := ib.QPAttr{State: ib.RTS, PathMigState: ib.MIGRATED}
-		if err := qp.Modify(ctx, &moved, ib.AttrState|ib.AttrPathMigState); err != nil {
-			return err
-		}
+		t.modify(qp, ib.QPAttr{State: ib.RTS, PathMigState: ib.MIGRATED}, ib.AttrState|ib.AttrPathMigState)
 	}
-	begin, err := s.write(ctx, 3*uint32(s.MTU.Bytes()))
-	if err != nil {
-		return err
-	}
-	wcs, err := s.Requester.Poll(ctx, 1, patience)
-	if err != nil {
-		return err
-	}
+	begin := time.Now()
+	t.write(3 * uint32(t.MTU.Bytes()))
+	wcs := t.poll(t.Requester, 1, patience)
 	took := time.Since(begin)
 	if len(wcs) != 1 || wcs[0].Status != ib.WCRetryExcErr {
-		j.wrong("the WRITE over the new path completes with %v, not %v", statuses(wcs), ib.WCRetryExcErr)
-		return nil
+		t.wrong("the WRITE over the new path completes with %v, not %v", statuses(wcs), ib.WCRetryExcErr)
+		return
 	}
-	if err := checkEvents(ctx, j, own, []ib.EventType{ib.EventPathMig}); err != nil {
-		return err
-	}
-	j.inTime(took, cut)
-	j.isKnown("the peer takes packets from the address of its path only: RETRY_EXC_ERR in the time of the timeout and the retries")
-	return nil
+	t.events(own, ib.EventPathMig)
+	t.inTime(took, cut)
+	t.isKnown("the peer takes packets from the address of its path only: RETRY_EXC_ERR in the time of the timeout and the retries")
 }
 
-// write posts a WRITE of n bytes and returns when.
-func (s *stand) write(ctx context.Context, n uint32) (time.Time, error) {
-	return time.Now(), s.req.PostSend(ctx, ends.Send{
-		Opcode: ib.WRRDMAWrite, Flags: ib.SendSignaled, SGList: []ends.SGE{{Memory: s.local, Length: n}},
-		RemoteAddr: s.far.Addr(), RKey: s.far.RKey(),
-	})
+// write posts a WRITE of n bytes.
+func (t *steps) write(n uint32) {
+	t.post(ends.Send{Opcode: ib.WRRDMAWrite, Flags: ib.SendSignaled, SGList: part(t.local, 0, n), RemoteAddr: t.far.Addr(), RKey: t.far.RKey()})
 }
 
 // inTime checks the time until RETRY_EXC_ERR against the configuration: each path

@@ -32,36 +32,32 @@ func misplacedPosts() []misplaced {
 // end (the pair's responder; E7, Q19; capture errs_post_wrong_state).
 func WrongStates(ctx context.Context, p Pair) (all []Result) {
 	for _, m := range misplacedPosts() {
-		j := &judge{}
-		all = append(all, p.evidence(j.result(fmt.Sprintf("RC post in %s at %s", m.state, strings.Fields(p.Responder.Name())[0]), p.misplace(ctx, j, m))))
+		pl := p.plan(ib.RC)
+		pl.attr.ResponderState = m.state
+		name := fmt.Sprintf("RC post in %s at %s", m.state, strings.Fields(p.Responder.Name())[0])
+		all = append(all, p.play(ctx, name, pl, func(t *steps) { t.misplace(m) }))
 	}
 	return all
 }
 
-func (p Pair) misplace(ctx context.Context, j *judge, m misplaced) error {
-	pl := p.plan(ib.RC)
-	pl.attr.ResponderState = m.state
-	s, _, err := p.build(ctx, pl)
-	if err != nil {
-		return err
-	}
+func (t *steps) misplace(m misplaced) {
 	check := func(what string, err error, want syscall.Errno) {
-		j.expect(want == 0 && err == nil || want != 0 && errors.Is(err, want), "posting a %s in %s returned %v", what, m.state, err)
+		t.expect(want == 0 && err == nil || want != 0 && errors.Is(err, want), "posting a %s in %s returned %v", what, m.state, err)
 	}
-	check("receive", s.resp.PostRecv(ctx, ends.Recv{WRID: 1, SGList: []ends.SGE{{Memory: s.far, Length: 64}}}), m.recv)
-	check("send", s.resp.PostSend(ctx, ends.Send{WRID: 2, Opcode: ib.WRSend, Flags: ib.SendSignaled, SGList: []ends.SGE{{Memory: s.far, Length: 8}}}), m.send)
+	check("receive", t.resp.PostRecv(t.ctx, ends.Recv{WRID: 1, SGList: part(t.far, 0, 64)}), m.recv)
+	check("send", t.resp.PostSend(t.ctx, ends.Send{WRID: 2, Opcode: ib.WRSend, Flags: ib.SendSignaled, SGList: part(t.far, 0, 8)}), m.send)
 	if !m.completesFlushed {
-		return none(ctx, j, s.Responder)
+		t.none(t.Responder)
+		return
 	}
 	wait := patience
-	if !isOurs(p.Responder) {
+	if !isOurs(t.Responder) {
 		wait = 4 * quiet // rxe may omit one
 	}
-	wcs, err := s.Responder.Poll(ctx, 2, wait)
-	if !isOurs(p.Responder) && slices.Equal(ids(wcs), []uint64{2}) && wcs[0].Status == flushed {
-		j.isKnown("rxe leaves a receive that is posted in ERR alone (captures errs_post_wrong_state, errs_peer_error)")
-		return err
+	wcs := t.poll(t.Responder, 2, wait)
+	if !isOurs(t.Responder) && slices.Equal(ids(wcs), []uint64{2}) && wcs[0].Status == flushed {
+		t.isKnown("rxe leaves a receive that is posted in ERR alone (captures errs_post_wrong_state, errs_peer_error)")
+		return
 	}
-	j.expect(slices.Equal(statuses(wcs), []ib.WCStatus{flushed, flushed}), "completions %v", statuses(wcs))
-	return err
+	t.expect(slices.Equal(statuses(wcs), []ib.WCStatus{flushed, flushed}), "completions %v", statuses(wcs))
 }

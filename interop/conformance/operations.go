@@ -4,12 +4,7 @@ import (
 	"context"
 
 	"github.com/softhca/softhca/ib"
-	"github.com/softhca/softhca/internal/testagent"
 )
-
-func span(p piece, seed uint64) testagent.Span {
-	return testagent.Span{Off: p.off, Len: p.n, Seed: seed}
-}
 
 // connected lists the messages of RC and UC: each operation in each size, from
 // the beginning of a page, from an odd address, and gathered.
@@ -76,18 +71,15 @@ func Operations(ctx context.Context, p Pair, group string) (all []Result) {
 func (p Pair) series(ctx context.Context, typ ib.QPType, list []operation) (all []Result) {
 	var s *stand
 	for _, o := range list {
-		var err error
+		t := &steps{stand: s, judge: &judge{}, ctx: ctx}
 		if s == nil {
-			s, _, err = p.build(ctx, p.plan(typ))
+			t = p.begin(ctx, p.plan(typ))
 		}
-		var r Result
-		if err == nil {
-			r, err = s.run(ctx, typ, o)
+		if t.err == nil {
+			t.run(typ, o)
 		}
-		if err != nil {
-			r = p.evidence((&judge{}).result(o.name(typ), err))
-		}
-		if r.Verdict == Fail {
+		r := p.evidence(t.result(o.name(typ), t.err))
+		if s = t.stand; r.Verdict == Fail {
 			s = nil
 		}
 		all = append(all, r)

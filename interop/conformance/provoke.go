@@ -3,7 +3,6 @@ package conformance
 import (
 	"context"
 	"errors"
-	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -39,16 +38,11 @@ func (p Pair) provoke(ctx context.Context, x *exception) Result {
 	if x.adapt != nil {
 		x.adapt(&pl)
 	}
-	j := &judge{}
-	s, _, err := p.build(ctx, pl)
-	if err == nil {
-		err = s.play(ctx, j, x)
-	}
-	r := j.result(x.typ.String()+" "+x.name, err)
+	r := p.play(ctx, x.typ.String()+" "+x.name, pl, func(t *steps) { t.provoke(x) })
 	if r.Verdict == Pass && isOurs(p.Responder) && (x.ours != nil || x.taking != nil && !isOurs(p.Requester)) {
 		r.Note = "on purpose: " + x.why
 	}
-	return p.evidence(r)
+	return r
 }
 
 // newer reports whether one of the ends is a peer of Linux 6.12 or later.
@@ -67,62 +61,49 @@ func kernelAtLeast(name string, major, minor int) bool {
 	return a > major || a == major && b >= minor
 }
 
-func (s *stand) play(ctx context.Context, j *judge, x *exception) error {
-	want := x.expected(isOurs(s.Requester), isOurs(s.Responder), s.newer())
+func (t *steps) provoke(x *exception) {
+	want := x.expected(isOurs(t.Requester), isOurs(t.Responder), t.newer())
 	if !x.late {
-		if err := s.receives(ctx, x); err != nil {
-			return err
-		}
+		t.receives(x)
 	}
 	if x.destroyed {
-		if err := s.resp.Destroy(ctx); err != nil {
-			return err
-		}
+		t.do(func() error { return t.resp.Destroy(t.ctx) })
 	}
-	wr := x.post(s)
+	wr := x.post(t.stand)
 	wr.WRID, wr.Flags = 1, wr.Flags|ib.SendSignaled
-	err := s.req.PostSend(ctx, wr)
-	switch {
-	case want.asker.refused != 0:
-		j.expect(errors.Is(err, want.asker.refused), "the post returned %v, not %v", err, want.asker.refused)
-	case err != nil:
-		return err
-	}
-	if !x.alone {
-		if err := s.req.PostSend(ctx, ends.Send{WRID: 100, Opcode: ib.WRRDMAWrite, Flags: ib.SendSignaled, SGList: []ends.SGE{{Memory: s.local, Length: 8}}, RemoteAddr: s.far.Addr(), RKey: s.far.RKey()}); err != nil {
+	t.do(func() error {
+		err := t.req.PostSend(t.ctx, wr)
+		if want.asker.refused == 0 {
 			return err
 		}
+		t.expect(errors.Is(err, want.asker.refused), "the post returned %v, not %v", err, want.asker.refused)
+		return nil
+	})
+	if !x.alone {
+		t.post(ends.Send{WRID: 100, Opcode: ib.WRRDMAWrite, Flags: ib.SendSignaled, SGList: part(t.local, 0, 8), RemoteAddr: t.far.Addr(), RKey: t.far.RKey()})
 	}
 	if x.late {
-		if err := s.untilRNR(ctx); err != nil {
-			return err
-		}
-		if err := s.receives(ctx, x); err != nil {
-			return err
-		}
+		t.until("an RNR NAK", func() (bool, error) {
+			return slices.ContainsFunc(t.wire(), func(n ends.NAK) bool { return n.Syndrome.IsRNR() }), nil
+		})
+		t.receives(x)
 	}
-	if err := s.checkAsker(ctx, j, want.asker); err != nil {
-		return err
-	}
-	return s.checkAnswer(ctx, j, x, want.answer)
+	t.checkAsker(want.asker)
+	t.checkAnswer(x, want.answer)
 }
 
 // receives posts the responder's receives. In RESET there are none.
-func (s *stand) receives(ctx context.Context, x *exception) error {
+func (t *steps) receives(x *exception) {
 	for i, r := range x.receives {
 		wr := ends.Recv{WRID: uint64(i)}
-		if n := r.n + r.mtus*uint32(s.MTU.Bytes()); n > 0 {
-			sge := ends.SGE{Memory: s.far, Off: uint64(i) << 16, Length: n}
+		if n := r.n + r.mtus*uint32(t.MTU.Bytes()); n > 0 {
+			wr.SGList = part(t.far, uint64(i)<<16, n)
 			if r.badLKey {
-				sge.LKey = badKey
+				wr.SGList[0].LKey = badKey
 			}
-			wr.SGList = []ends.SGE{sge}
 		}
-		if err := s.resp.PostRecv(ctx, wr); err != nil {
-			return fmt.Errorf("post a receive at %s: %w", s.Responder.Name(), err)
-		}
+		t.receive(wr)
 	}
-	return nil
 }
 
 // wire returns the NAKs that our side saw.
@@ -135,110 +116,43 @@ func (s *stand) wire() []ends.NAK {
 	return nil
 }
 
-// untilRNR waits until an RNR NAK was on the wire.
-func (s *stand) untilRNR(ctx context.Context) error {
-	return until(ctx, "an RNR NAK", func() (bool, error) {
-		return slices.ContainsFunc(s.wire(), func(n ends.NAK) bool { return n.Syndrome.IsRNR() }), nil
-	})
+func (t *steps) checkAsker(want asker) {
+	wcs := t.poll(t.Requester, len(want.statuses), patience)
+	t.expect(slices.Equal(statuses(wcs), want.statuses), "the requester completed with %v, not %v", statuses(wcs), want.statuses)
+	t.none(t.Requester)
+	attr := t.query(t.req)
+	t.expect(attr.State == want.state, "the requester is in %s, not in %s", attr.State, want.state)
+	t.events(t.Requester) // none: the completion has reported the error
 }
 
-// until waits until there is what is asked for.
-func until(ctx context.Context, what string, there func() (bool, error)) error {
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(patience); time.Now().Before(end); {
-		if ok, err := there(); ok || err != nil {
-			return err
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-	return fmt.Errorf("%s did not come in %v", what, patience)
-}
-
-func (s *stand) checkAsker(ctx context.Context, j *judge, want asker) error {
-	wcs, err := s.Requester.Poll(ctx, len(want.statuses), patience)
-	if err != nil {
-		return err
-	}
-	j.expect(slices.Equal(statuses(wcs), want.statuses), "the requester completed with %v, not %v", statuses(wcs), want.statuses)
-	if err := none(ctx, j, s.Requester); err != nil {
-		return err
-	}
-	attr, err := s.req.Query(ctx)
-	if err != nil {
-		return err
-	}
-	j.expect(attr.State == want.state, "the requester is in %s, not in %s", attr.State, want.state)
-	return checkEvents(ctx, j, s.Requester, nil) // the completion has reported the error
-}
-
-// checkEvents takes the asynchronous events of an end.
-func checkEvents(ctx context.Context, j *judge, e ends.End, want []ib.EventType) error {
-	var seen []ib.EventType
-	for len(seen) < max(len(want), 1) {
-		events, err := e.Events(ctx, waitFor(len(want) > 0, patience))
-		if err != nil {
-			return err
-		}
-		if len(events) == 0 {
-			break
-		}
-		for _, e := range events {
-			seen = append(seen, e.Type)
-		}
-	}
-	j.expect(slices.Equal(seen, want), "the events at %s are %v, not %v", e.Name(), seen, want)
-	return nil
-}
-
-func (s *stand) checkAnswer(ctx context.Context, j *judge, x *exception, want answer) error {
+func (t *steps) checkAnswer(x *exception, want answer) {
 	wait := patience
-	if len(want.statuses) == 0 {
-		wait = waitFor(len(x.receives) > 0, quiet)
+	switch {
+	case len(want.statuses) > 0:
+	case len(x.receives) > 0:
+		wait = quiet
+	default:
+		wait = 0
 	}
-	wcs, err := s.Responder.Poll(ctx, max(len(want.statuses), 1), wait)
-	if err != nil {
-		return err
-	}
-	j.expect(slices.Equal(statuses(wcs), want.statuses), "the responder's receives completed with %v, not %v", statuses(wcs), want.statuses)
-	if err := none(ctx, j, s.Responder); err != nil {
-		return err
-	}
+	wcs := t.poll(t.Responder, max(len(want.statuses), 1), wait)
+	t.expect(slices.Equal(statuses(wcs), want.statuses), "the responder's receives completed with %v, not %v", statuses(wcs), want.statuses)
+	t.none(t.Responder)
 	if !x.destroyed {
-		attr, err := s.resp.Query(ctx)
-		if err != nil {
-			return err
-		}
-		j.expect(attr.State == want.state, "the responder is in %s, not in %s", attr.State, want.state)
+		attr := t.query(t.resp)
+		t.expect(attr.State == want.state, "the responder is in %s, not in %s", attr.State, want.state)
 	}
-	if err := checkEvents(ctx, j, s.Responder, want.events); err != nil {
-		return err
-	}
-	s.checkWire(j, x, want)
-	return nil
-}
-
-// waitFor returns how long to wait for something that should come, or should
-// not.
-func waitFor(shall bool, long time.Duration) time.Duration {
-	if shall {
-		return long
-	}
-	return 0
+	t.events(t.Responder, want.events...)
+	t.checkWire(want)
 }
 
 // checkWire compares the NAKs with the expected ones.
-func (s *stand) checkWire(j *judge, x *exception, want answer) {
+func (t *steps) checkWire(want answer) {
 	var fatal, sequence []ends.NAK
 	rnr := false
-	for _, n := range s.wire() {
+	for _, n := range t.wire() {
 		switch {
-		case n.Sent != isOurs(s.Responder) && isOurs(s.Requester) != isOurs(s.Responder):
-			j.wrong("a NAK went the wrong way: %+v", n)
+		case n.Sent != isOurs(t.Responder) && isOurs(t.Requester) != isOurs(t.Responder):
+			t.wrong("a NAK went the wrong way: %+v", n)
 		case n.Syndrome.IsRNR():
 			rnr = true
 		case n.Syndrome == roce.NAKSequence:
@@ -247,21 +161,21 @@ func (s *stand) checkWire(j *judge, x *exception, want answer) {
 			fatal = append(fatal, n)
 		}
 	}
-	j.expect(rnr == want.rnr, "RNR NAKs were seen: %v", rnr)
+	t.expect(rnr == want.rnr, "RNR NAKs were seen: %v", rnr)
 	seen := fatal
 	if want.nak == roce.NAKSequence {
 		seen = sequence
-		j.expect(len(fatal) == 0, "a NAK ended the connection: %v", fatal)
+		t.expect(len(fatal) == 0, "a NAK ended the connection: %v", fatal)
 	}
 	if want.nak == 0 {
-		j.expect(len(seen) == 0, "a NAK ended the connection: %v", fatal)
+		t.expect(len(seen) == 0, "a NAK ended the connection: %v", fatal)
 		return
 	}
 	if len(seen) == 0 {
-		j.wrong("no %s was on the wire", want.nak)
+		t.wrong("no %s was on the wire", want.nak)
 		return
 	}
-	first := ends.Defaults(s.MTU).RequesterPSN.Add(want.at)
-	j.expect(seen[0].Syndrome == want.nak, "the NAK is %s, not %s", seen[0].Syndrome, want.nak)
-	j.expect(seen[0].PSN == first, "the NAK's PSN is %s, not %s", seen[0].PSN, first)
+	first := ends.Defaults(t.MTU).RequesterPSN.Add(want.at)
+	t.expect(seen[0].Syndrome == want.nak, "the NAK is %s, not %s", seen[0].Syndrome, want.nak)
+	t.expect(seen[0].PSN == first, "the NAK's PSN is %s, not %s", seen[0].PSN, first)
 }

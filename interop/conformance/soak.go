@@ -30,53 +30,49 @@ func Soak(ctx context.Context, open Open, how Soaking) Result {
 	if err != nil {
 		return (&judge{}).result(name, err)
 	}
-	j := &judge{}
 	at := time.Now()
-	done, err := p.soak(ctx, j, how)
-	if err != nil {
-		err = fmt.Errorf("after %d messages, seed %d: %w", done, how.Seed, err)
+	done := 0
+	t := p.begin(ctx, p.hardy("soak"))
+	if t.err == nil {
+		done = t.soak(how)
 	}
-	j.note("seed %d", how.Seed)
-	j.measure("%d messages in %s", done, time.Since(at).Round(time.Second))
-	checkFaults(j, p, Faulty{Rules: how.Rules})
-	return p.closed(p.evidence(j.result(name, err)))
+	if t.err != nil {
+		t.err = fmt.Errorf("after %d messages, seed %d: %w", done, how.Seed, t.err)
+	}
+	t.note("seed %d", how.Seed)
+	t.measure("%d messages in %s", done, time.Since(at).Round(time.Second))
+	checkFaults(t.judge, p, Faulty{Rules: how.Rules})
+	return p.closed(p.evidence(t.result(name, t.err)))
 }
 
-func (p Pair) soak(ctx context.Context, j *judge, how Soaking) (done int, err error) {
-	s, _, err := p.build(ctx, p.hardy("soak"))
-	if err != nil {
-		return 0, err
-	}
-	lanes := s.lanes()
+// soak sends batches until there are enough, or one is wrong.
+func (t *steps) soak(how Soaking) (done int) {
+	lanes := t.lanes()
 	rng := rand.New(rand.NewPCG(how.Seed, 0))
-	for seed := uint64(1); done < how.Messages && len(j.problems) == 0; seed += 2 {
+	for seed := uint64(1); done < how.Messages && len(t.problems) == 0; seed += 2 {
 		batches := [2]batch{draw(rng), draw(rng)}
 		for i, l := range lanes {
-			if err := l.prepare(ctx, batches[i], seed+uint64(i)); err != nil {
-				return done, err
-			}
+			t.prepare(l, batches[i], seed+uint64(i))
 		}
 		for i, l := range lanes {
-			if err := l.start(ctx, batches[i]); err != nil {
-				return done, err
-			}
+			t.start(l, batches[i])
 		}
 		for i, l := range lanes {
-			if err := collect(ctx, j, l.from.End, l.posted, lanes[1-i].received); err != nil {
-				return done, fmt.Errorf("%s here, %s there: %w", batches[0], batches[1], err)
-			}
+			t.collect(l.from.End, l.posted, lanes[1-i].received)
 		}
 		for i, l := range lanes {
-			if err := l.verify(ctx, j, batches[i]); err != nil {
-				return done, err
-			}
-			done += int(batches[i].count)
+			t.verifyBatch(l, batches[i])
 		}
+		if t.err != nil {
+			t.err = fmt.Errorf("%s here, %s there: %w", batches[0], batches[1], t.err)
+			return done
+		}
+		done += int(batches[0].count + batches[1].count)
 		if how.Progress != nil {
 			how.Progress(done)
 		}
 	}
-	return done, nil
+	return done
 }
 
 // draw chooses a batch: mostly many small messages, now and then large ones.

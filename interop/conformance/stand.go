@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/softhca/softhca/ib"
@@ -35,6 +34,7 @@ type stand struct {
 	req, resp  ends.QP
 	local, far ends.Memory // the requester's and the responder's region
 	ud         *ends.Send  // the address of UD messages, else nil
+	srq        ends.SRQ    // of the responder; nil unless the plan has one
 	seed       uint64      // of the last message
 }
 
@@ -62,59 +62,42 @@ func (pl *plan) named(name string) {
 var queueSizes = ib.QPCap{MaxSendWR: 256, MaxRecvWR: 256, MaxSendSGE: 4, MaxRecvSGE: 4, MaxInlineData: 64}
 
 // build makes the objects of a plan on two empty ends.
-func (p Pair) build(ctx context.Context, pl plan) (*stand, ends.SRQ, error) {
-	s := &stand{Pair: p, seed: 1}
+func (p Pair) build(ctx context.Context, pl plan) (s *stand, err error) {
+	s = &stand{Pair: p, seed: 1}
 	for _, e := range []ends.End{p.Requester, p.Responder} {
 		if err := e.Clear(ctx); err != nil {
-			return nil, nil, fmt.Errorf("clear %s: %w", e.Name(), err)
+			return nil, fmt.Errorf("clear %s: %w", e.Name(), err)
 		}
 	}
 	farAccess := pl.farAccess
-	if _, ours := p.Responder.(*ends.Ours); ours {
+	if isOurs(p.Responder) {
 		farAccess &^= ib.AccessMWBind
 	}
-	var srq ends.SRQ
-	steps := []func() error{
-		func() (err error) {
-			s.local, err = p.Requester.RegMR(ctx, testagent.MRConfig{Size: arena, Access: ib.AccessLocalWrite | ib.AccessRemote})
-			return err
-		},
-		func() (err error) {
-			s.far, err = p.Responder.RegMR(ctx, testagent.MRConfig{Size: pl.farSize, Access: farAccess})
-			return err
-		},
-		func() (err error) {
-			if pl.srq != nil {
-				srq, err = p.Responder.CreateSRQ(ctx, *pl.srq)
-			}
-			return err
-		},
-		func() (err error) {
-			s.req, err = p.Requester.CreateQP(ctx, ends.QPConfig{Type: pl.typ, Cap: queueSizes})
-			return err
-		},
-		func() (err error) {
-			s.resp, err = p.Responder.CreateQP(ctx, ends.QPConfig{Type: pl.typ, Cap: queueSizes, SRQ: srq})
-			return err
-		},
-		func() error {
-			if pl.typ != ib.UD {
-				return nil
-			}
-			ah, err := p.Requester.CreateAH(ctx, p.Responder.Path())
-			s.ud = &ends.Send{AH: ah, RemoteQPN: s.resp.QPN(), RemoteQKey: ends.QKey}
-			return err
-		},
-		func() error {
-			return ends.Connect(ctx, ends.Side{End: p.Requester, QP: s.req}, ends.Side{End: p.Responder, QP: s.resp}, pl.typ, pl.attr)
-		},
+	if s.local, err = p.Requester.RegMR(ctx, arena, ib.AccessLocalWrite|ib.AccessRemote); err != nil {
+		return nil, err
 	}
-	for _, step := range steps {
-		if err := step(); err != nil {
-			return nil, nil, err
+	if s.far, err = p.Responder.RegMR(ctx, pl.farSize, farAccess); err != nil {
+		return nil, err
+	}
+	if pl.srq != nil {
+		if s.srq, err = p.Responder.CreateSRQ(ctx, *pl.srq); err != nil {
+			return nil, err
 		}
 	}
-	return s, srq, nil
+	if s.req, err = p.Requester.CreateQP(ctx, ends.QPConfig{Type: pl.typ, Cap: queueSizes}); err != nil {
+		return nil, err
+	}
+	if s.resp, err = p.Responder.CreateQP(ctx, ends.QPConfig{Type: pl.typ, Cap: queueSizes, SRQ: s.srq}); err != nil {
+		return nil, err
+	}
+	if pl.typ == ib.UD {
+		ah, err := p.Requester.CreateAH(ctx, p.Responder.Path())
+		if err != nil {
+			return nil, err
+		}
+		s.ud = &ends.Send{AH: ah, RemoteQPN: s.resp.QPN(), RemoteQKey: ends.QKey}
+	}
+	return s, ends.Connect(ctx, ends.Side{End: p.Requester, QP: s.req}, ends.Side{End: p.Responder, QP: s.resp}, pl.typ, pl.attr)
 }
 
 // statuses are those of completions, in order.
@@ -133,21 +116,6 @@ func ids(wcs []ib.WC) []uint64 {
 		all[i] = w.WRID
 	}
 	return all
-}
-
-// none checks that an end has no completion left.
-func none(ctx context.Context, j *judge, e ends.End) error {
-	wcs, err := e.Poll(ctx, 1, 0)
-	j.expect(len(wcs) == 0, "%s has a completion too many: %+v", e.Name(), wcs)
-	return err
-}
-
-// succeeded takes n completions and checks that they are successes.
-func succeeded(ctx context.Context, j *judge, e ends.End, n int) ([]ib.WC, error) {
-	wcs, err := e.Poll(ctx, n, patience)
-	j.expect(len(wcs) == n, "%s has %d completions of %d: %v", e.Name(), len(wcs), n, statuses(wcs))
-	j.expect(!slices.ContainsFunc(wcs, func(w ib.WC) bool { return w.Status != ib.WCSuccess }), "%s completed with %v", e.Name(), statuses(wcs))
-	return wcs, err
 }
 
 // isOurs reports whether an end is our adapter.

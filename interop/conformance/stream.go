@@ -80,16 +80,17 @@ func stream(ctx context.Context, open Open, f Faulty, turns int) (got rates, r R
 	if err != nil {
 		return got, (&judge{}).result(name, err)
 	}
-	j := &judge{}
-	got, err = p.stream(ctx, j, f.Name, turns)
-	var status statusError
-	if errors.As(err, &status) && ib.WCStatus(status) == ib.WCRetryExcErr && f.Slow != "" {
-		j.isKnown("the connection ended with RETRY_EXC_ERR: %s", f.Slow)
-		err = nil
+	t := p.begin(ctx, p.hardy(f.Name))
+	if t.err == nil {
+		got = t.stream(turns)
 	}
-	checkFaults(j, p, f)
-	r = p.evidence(j.result(name, err))
-	return got, p.closed(r)
+	var status statusError
+	if errors.As(t.err, &status) && ib.WCStatus(status) == ib.WCRetryExcErr && f.Slow != "" {
+		t.isKnown("the connection ended with RETRY_EXC_ERR: %s", f.Slow)
+		t.err = nil
+	}
+	checkFaults(t.judge, p, f)
+	return got, p.closed(p.evidence(t.result(name, t.err)))
 }
 
 // closed closes the ends; that is a part of the case.
@@ -127,22 +128,19 @@ func (p Pair) hardy(name string) plan {
 	return pl
 }
 
-func (p Pair) stream(ctx context.Context, j *judge, name string, turns int) (got rates, err error) {
-	s, _, err := p.build(ctx, p.hardy(name))
-	if err != nil {
-		return got, err
-	}
-	there := s.lanes()[0]
+// stream moves the load in turns.
+func (t *steps) stream(turns int) (got rates) {
+	there := t.lanes()[0]
 	for i, b := range load {
 		var took time.Duration
 		for turn := range turns {
-			t, err := there.run(ctx, j, b, uint64(i*turns+turn+1))
-			if err != nil {
-				return got, fmt.Errorf("%s, turn %d: %w", b, turn, err)
+			took += t.transfer(there, b, uint64(i*turns+turn+1))
+			if t.err != nil {
+				t.err = fmt.Errorf("%s, turn %d: %w", b, turn, t.err)
+				return got
 			}
-			took += t
 		}
 		got[i] = float64(turns) * float64(b.bytes()) / took.Seconds()
 	}
-	return got, nil
+	return got
 }

@@ -5,7 +5,6 @@ package direct
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -45,9 +44,9 @@ func scriptFamilies(program func() ([]byte, error)) []suite.Family {
 
 func playScripts(ctx context.Context, l *lab.Lab, c matrix.Cell, program func() ([]byte, error)) (suite.Outcome, error) {
 	file := judged(c.Get("kernel"))
-	want, err := readJudged(file)
+	want, err := judge.ReadFile(file)
 	if err != nil {
-		return suite.Outcome{}, fmt.Errorf("%w (run this in the root of the repository)", err)
+		return suite.Outcome{}, fmt.Errorf("%s: %w (run this in the root of the repository)", file, err)
 	}
 	running, stop := context.WithCancel(ctx)
 	defer stop()
@@ -66,7 +65,7 @@ func playScripts(ctx context.Context, l *lab.Lab, c matrix.Cell, program func() 
 	if err != nil {
 		return suite.Outcome{}, err
 	}
-	got, err := readJudged(report)
+	got, err := judge.ReadFile(report)
 	if err != nil {
 		return suite.Outcome{}, fmt.Errorf("softhca judge: exit code %d, %s: %w", r.Exit, strings.TrimSpace(r.Stderr), err)
 	}
@@ -74,20 +73,6 @@ func playScripts(ctx context.Context, l *lab.Lab, c matrix.Cell, program func() 
 		return suite.Failed("scripts of which comes something else than %s has: %s", file, strings.Join(others, "; ")), nil
 	}
 	return suite.Passed("each as in "+file).With("%v", got.Summary), nil
-}
-
-// readJudged reads a report of softhca judge.
-func readJudged(name string) (*judge.Report, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }()
-	r, err := judge.ReadReport(f)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return r, nil
 }
 
 // compare returns the chosen scripts whose verdicts differ between two reports.

@@ -14,7 +14,7 @@ import (
 // There is a report of each kernel, with every script that the cases play.
 func TestReportsAreThere(t *testing.T) {
 	for _, kernel := range image.Kernels() {
-		r, err := readJudged(filepath.Join("..", "..", judged(kernel)))
+		r, err := judge.ReadFile(filepath.Join("..", "..", judged(kernel)))
 		must.Do(t, err)
 		if !strings.HasPrefix(r.Adapter.Kernel, kernel+".") {
 			t.Errorf("the report of kernel %s is of %s", kernel, r.Adapter.Kernel)

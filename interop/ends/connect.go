@@ -15,7 +15,7 @@ const (
 )
 
 // Attributes are the attributes that two queue pairs agree on, and their
-// timeouts and retries. A zero field means the value of Defaults.
+// timeouts and retries.
 type Attributes struct {
 	MTU                ib.MTU
 	ResponderMTU       ib.MTU // 0 is the same

@@ -19,7 +19,7 @@ type End interface {
 	// Path returns the address that the end is reached by.
 	Path() Path
 	// RegMR allocates memory and registers it.
-	RegMR(ctx context.Context, cfg testagent.MRConfig) (Memory, error)
+	RegMR(ctx context.Context, size uint64, access ib.Access) (Memory, error)
 	// CreateQP returns a queue pair in RESET.
 	CreateQP(ctx context.Context, cfg QPConfig) (QP, error)
 	// CreateSRQ returns a shared receive queue.
@@ -38,7 +38,7 @@ type End interface {
 	Notified(ctx context.Context, wait time.Duration) (bool, error)
 	// Events returns the asynchronous events since the last call, and waits for
 	// one if there are none.
-	Events(ctx context.Context, wait time.Duration) ([]Event, error)
+	Events(ctx context.Context, wait time.Duration) ([]ib.EventType, error)
 	// Clear destroys every object, completion and event; the end is as newly
 	// opened.
 	Clear(ctx context.Context) error
@@ -55,20 +55,10 @@ type Path struct {
 	Index uint8
 }
 
-// Event is an asynchronous event; QPN is 0 if it is not about a queue pair.
-type Event struct {
-	Type ib.EventType
-	QPN  ib.QPN
-}
-
 // Memory is a registered region with guarded bytes around it.
 type Memory interface {
 	// Addr returns the address of the first byte, for the peer.
 	Addr() uint64
-	// Size returns the number of bytes.
-	Size() uint64
-	// LKey returns the key for the end's own work requests.
-	LKey() ib.LKey
 	// RKey returns the key for the peer.
 	RKey() ib.RKey
 	// Fill writes a pattern.
@@ -89,10 +79,9 @@ type Memory interface {
 
 // QPConfig describes a queue pair to create.
 type QPConfig struct {
-	Type   ib.QPType
-	SRQ    SRQ // nil for a receive queue of its own
-	Cap    ib.QPCap
-	SigAll bool
+	Type ib.QPType
+	SRQ  SRQ // nil for a receive queue of its own
+	Cap  ib.QPCap
 }
 
 // QP is a queue pair.
@@ -120,7 +109,7 @@ type SRQ interface {
 }
 
 // AH is an address handle of the end that made it.
-type AH interface{ address() }
+type AH any
 
 // SGE is an element of a work request: a range relative to a region, which may
 // exceed it.

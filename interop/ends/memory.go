@@ -26,23 +26,21 @@ type memory struct {
 	region []byte
 }
 
-func newMemory(size, align uint64) *memory {
-	buf := bytes.Repeat([]byte{guardByte}, int(size+align)+3*page)
+func newMemory(size uint64) *memory {
+	buf := bytes.Repeat([]byte{guardByte}, int(size)+3*page)
 	past := int(uintptr(unsafe.Pointer(unsafe.SliceData(buf))) % page)
-	at := 2*page - past + int(align)
+	at := 2*page - past
 	m := &memory{buf: buf, at: at, region: buf[at : at+int(size) : at+int(size)]}
 	clear(m.region)
 	return m
 }
 
 func (m *memory) Addr() uint64  { return m.mr.Addr() }
-func (m *memory) Size() uint64  { return uint64(len(m.region)) }
-func (m *memory) LKey() ib.LKey { return m.mr.LKey() }
 func (m *memory) RKey() ib.RKey { return m.mr.RKey() }
 
 // part returns n bytes from off, ERANGE if the region has no such.
 func (m *memory) part(off, n uint64) ([]byte, error) {
-	if size := m.Size(); off > size || n > size-off {
+	if size := uint64(len(m.region)); off > size || n > size-off {
 		return nil, fmt.Errorf("%d bytes from %d of a region of %d: %w", n, off, size, syscall.ERANGE)
 	}
 	return m.region[off : off+n], nil

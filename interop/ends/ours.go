@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -107,24 +108,24 @@ func (o *Ours) trace(r *verbs.TraceRecord) {
 func (o *Ours) NAKs() []NAK {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return append([]NAK(nil), o.naks...)
+	return slices.Clone(o.naks)
 }
 
 // Records returns the last records of the trace, oldest first, a line each.
 func (o *Ours) Records() []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if len(o.lines) < lastRecords {
-		return append([]string(nil), o.lines...)
+	at := 0
+	if len(o.lines) == lastRecords {
+		at = o.next % lastRecords
 	}
-	at := o.next % lastRecords
-	return append(append([]string(nil), o.lines[at:]...), o.lines[:at]...)
+	return slices.Concat(o.lines[at:], o.lines[:at])
 }
 
 // RegMR allocates memory and registers it.
-func (o *Ours) RegMR(_ context.Context, cfg testagent.MRConfig) (Memory, error) {
-	m := newMemory(cfg.Size, cfg.Align)
-	mr, err := o.pd.RegMREx(&verbs.MRAttr{Buf: m.region, IOVA: cfg.IOVA, Access: cfg.Access})
+func (o *Ours) RegMR(_ context.Context, size uint64, access ib.Access) (Memory, error) {
+	m := newMemory(size)
+	mr, err := o.pd.RegMR(m.region, access)
 	if err != nil {
 		return nil, err
 	}
@@ -138,9 +139,6 @@ func (o *Ours) CreateQP(_ context.Context, cfg QPConfig) (QP, error) {
 	init := verbs.QPInitAttr{Type: cfg.Type, SendCQ: o.cq, RecvCQ: o.cq, Cap: cfg.Cap}
 	if cfg.SRQ != nil {
 		init.SRQ = cfg.SRQ.(ourSRQ).q
-	}
-	if cfg.SigAll {
-		init.SQSig = verbs.SigAll
 	}
 	q, err := o.pd.CreateQP(&init)
 	if err != nil {
@@ -167,7 +165,7 @@ func (o *Ours) CreateAH(_ context.Context, to Path) (AH, error) {
 		return nil, err
 	}
 	o.ahs = append(o.ahs, ah)
-	return ourAH{ah}, nil
+	return ah, nil
 }
 
 // Window registers a part of the region again, as a region that the peer may
@@ -231,10 +229,10 @@ func (o *Ours) Notified(ctx context.Context, wait time.Duration) (bool, error) {
 }
 
 // Events returns the asynchronous events.
-func (o *Ours) Events(ctx context.Context, wait time.Duration) ([]Event, error) {
+func (o *Ours) Events(ctx context.Context, wait time.Duration) ([]ib.EventType, error) {
 	waiting, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	var all []Event
+	var all []ib.EventType
 	for {
 		e, err := o.hca.PollAsyncEvent()
 		if errors.Is(err, syscall.EAGAIN) {
@@ -249,11 +247,7 @@ func (o *Ours) Events(ctx context.Context, wait time.Duration) ([]Event, error) 
 			return all, err
 		}
 		e.Ack()
-		event := Event{Type: e.Type}
-		if e.QP != nil {
-			event.QPN = e.QP.QPN()
-		}
-		all = append(all, event)
+		all = append(all, e.Type)
 	}
 }
 

@@ -17,7 +17,6 @@ type Peer struct {
 	path   Path
 	pd     *testagent.PD
 	cq     *testagent.CQ
-	qpns   map[uint32]ib.QPN // by the program's number of the queue pair
 }
 
 // DialPeer connects to the program at an address (HOST or HOST:PORT) and uses
@@ -44,15 +43,11 @@ func DialPeer(ctx context.Context, address string, data netip.Addr, log io.Write
 }
 
 func (p *Peer) begin(ctx context.Context) (err error) {
-	p.qpns = make(map[uint32]ib.QPN)
 	if p.pd, err = p.client.AllocPD(ctx); err == nil {
 		p.cq, err = p.client.CreateCQ(ctx, cqEntries, true)
 	}
 	return err
 }
-
-// Client returns the connection to the program.
-func (p *Peer) Client() *testagent.Client { return p.client }
 
 // Name returns the name of the adapter, and the system it runs on.
 func (p *Peer) Name() string {
@@ -64,8 +59,8 @@ func (p *Peer) Name() string {
 func (p *Peer) Path() Path { return p.path }
 
 // RegMR allocates memory and registers it.
-func (p *Peer) RegMR(ctx context.Context, cfg testagent.MRConfig) (Memory, error) {
-	m, err := p.pd.RegMR(ctx, cfg)
+func (p *Peer) RegMR(ctx context.Context, size uint64, access ib.Access) (Memory, error) {
+	m, err := p.pd.RegMR(ctx, testagent.MRConfig{Size: size, Access: access})
 	if err != nil {
 		return nil, err
 	}
@@ -76,21 +71,18 @@ func (p *Peer) RegMR(ctx context.Context, cfg testagent.MRConfig) (Memory, error
 type peerMemory struct{ *testagent.MR }
 
 func (m peerMemory) Addr() uint64  { return m.MR.Addr }
-func (m peerMemory) Size() uint64  { return m.MR.Size }
-func (m peerMemory) LKey() ib.LKey { return m.MR.LKey }
 func (m peerMemory) RKey() ib.RKey { return m.MR.RKey }
 
 // CreateQP returns a queue pair in RESET.
 func (p *Peer) CreateQP(ctx context.Context, cfg QPConfig) (QP, error) {
-	c := testagent.QPConfig{Type: cfg.Type, SendCQ: p.cq, Cap: cfg.Cap, SigAll: cfg.SigAll}
+	c := testagent.QPConfig{Type: cfg.Type, SendCQ: p.cq, Cap: cfg.Cap}
 	if cfg.SRQ != nil {
-		c.SRQ = cfg.SRQ.(peerSRQ).q
+		c.SRQ = cfg.SRQ.(peerSRQ).SRQ
 	}
 	q, err := p.pd.CreateQP(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	p.qpns[q.ID()] = q.QPN
 	return peerQP{q}, nil
 }
 
@@ -105,11 +97,7 @@ func (p *Peer) CreateSRQ(ctx context.Context, cfg testagent.SRQConfig) (SRQ, err
 
 // CreateAH returns an address handle.
 func (p *Peer) CreateAH(ctx context.Context, to Path) (AH, error) {
-	a, err := p.pd.CreateAH(ctx, ib.AHAttr{DGID: to.GID, SGIDIndex: p.path.Index, HopLimit: hopLimit, Port: 1})
-	if err != nil {
-		return nil, err
-	}
-	return peerAH{a}, nil
+	return p.pd.CreateAH(ctx, ib.AHAttr{DGID: to.GID, SGIDIndex: p.path.Index, HopLimit: hopLimit, Port: 1})
 }
 
 // Window binds a memory window of type 2 by the queue pair, which must be in
@@ -121,7 +109,7 @@ func (p *Peer) Window(ctx context.Context, qp QP, m Memory, off, n uint64) (ib.R
 	}
 	const wrid = 0xb12d
 	key := mw.RKey&^0xff | (mw.RKey+1)&0xff
-	err = qp.(peerQP).q.PostSend(ctx, testagent.SendWR{
+	err = qp.(peerQP).QP.PostSend(ctx, testagent.SendWR{
 		WRID: wrid, Opcode: ib.WRBindMW, Flags: ib.SendSignaled, RKey: key,
 		Bind: &testagent.Bind{MW: mw, MR: m.(peerMemory).MR, Off: off, Len: n, Access: ib.AccessRemoteWrite | ib.AccessRemoteRead},
 	})
@@ -161,15 +149,11 @@ func (p *Peer) Notified(ctx context.Context, wait time.Duration) (bool, error) {
 }
 
 // Events returns the asynchronous events.
-func (p *Peer) Events(ctx context.Context, wait time.Duration) ([]Event, error) {
+func (p *Peer) Events(ctx context.Context, wait time.Duration) ([]ib.EventType, error) {
 	list, err := p.client.Events(ctx, wait)
-	var all []Event
+	var all []ib.EventType
 	for _, e := range list {
-		event := Event{Type: e.Type}
-		if e.Kind == "qp" {
-			event.QPN = p.qpns[e.ID]
-		}
-		all = append(all, event)
+		all = append(all, e.Type)
 	}
 	return all, err
 }

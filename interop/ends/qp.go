@@ -14,10 +14,6 @@ type ourQP struct{ q *verbs.QP }
 
 type ourSRQ struct{ q *verbs.SRQ }
 
-type ourAH struct{ a *verbs.AH }
-
-func (ourAH) address() {}
-
 func (q ourQP) QPN() ib.QPN { return q.q.QPN() }
 
 func (q ourQP) Modify(_ context.Context, attr *ib.QPAttr, mask ib.AttrMask) error {
@@ -51,7 +47,7 @@ func ourSend(w *Send, n uint64) (verbs.SendWR, error) {
 		CompareAdd: w.CompareAdd, Swap: w.Swap, RemoteQPN: w.RemoteQPN, RemoteQKey: w.RemoteQKey,
 	}
 	if w.AH != nil {
-		wr.AH = w.AH.(ourAH).a
+		wr.AH = w.AH.(*verbs.AH)
 	}
 	list := ourSGEs(w.SGList, n*uint64(w.Stride))
 	if w.Flags&ib.SendInline == 0 {
@@ -75,7 +71,7 @@ func ourSend(w *Send, n uint64) (verbs.SendWR, error) {
 func ourSGEs(list []SGE, shift uint64) []verbs.SGE {
 	all := make([]verbs.SGE, len(list))
 	for i, s := range list {
-		all[i] = verbs.SGE{Addr: s.Memory.Addr() + s.Off + shift, Length: s.Length, LKey: s.Memory.LKey()}
+		all[i] = verbs.SGE{Addr: s.Memory.Addr() + s.Off + shift, Length: s.Length, LKey: s.Memory.(*memory).mr.LKey()}
 		if s.LKey != 0 {
 			all[i].LKey = s.LKey
 		}
@@ -99,27 +95,10 @@ func ourRecvs(wrs []Recv) (all []verbs.RecvWR) {
 }
 
 // peerQP is a queue pair of the test agent's.
-type peerQP struct{ q *testagent.QP }
+type peerQP struct{ *testagent.QP }
+type peerSRQ struct{ *testagent.SRQ }
 
-type peerSRQ struct{ q *testagent.SRQ }
-
-type peerAH struct{ a *testagent.AH }
-
-func (peerAH) address() {}
-
-func (q peerQP) QPN() ib.QPN { return q.q.QPN }
-
-func (q peerQP) Modify(ctx context.Context, attr *ib.QPAttr, mask ib.AttrMask) error {
-	return q.q.Modify(ctx, attr, mask)
-}
-
-func (q peerQP) Query(ctx context.Context) (ib.QPAttr, error) { return q.q.Query(ctx) }
-
-func (q peerQP) AttachMcast(ctx context.Context, group ib.GID) error {
-	return q.q.AttachMcast(ctx, group)
-}
-
-func (q peerQP) Destroy(ctx context.Context) error { return q.q.Destroy(ctx) }
+func (q peerQP) QPN() ib.QPN { return q.QP.QPN }
 
 func (q peerQP) PostSend(ctx context.Context, wrs ...Send) error {
 	all := make([]testagent.SendWR, len(wrs))
@@ -129,18 +108,18 @@ func (q peerQP) PostSend(ctx context.Context, wrs ...Send) error {
 			RemoteAddr: w.RemoteAddr, RKey: w.RKey, CompareAdd: w.CompareAdd, Swap: w.Swap, RemoteQPN: w.RemoteQPN, RemoteQKey: w.RemoteQKey,
 		}
 		if w.AH != nil {
-			all[i].AH = w.AH.(peerAH).a
+			all[i].AH = w.AH.(*testagent.AH)
 		}
 	}
-	return q.q.PostSend(ctx, all...)
+	return q.QP.PostSend(ctx, all...)
 }
 
 func (q peerQP) PostRecv(ctx context.Context, wrs ...Recv) error {
-	return q.q.PostRecv(ctx, peerRecvs(wrs)...)
+	return q.QP.PostRecv(ctx, peerRecvs(wrs)...)
 }
 
 func (s peerSRQ) PostRecv(ctx context.Context, wrs ...Recv) error {
-	return s.q.PostRecv(ctx, peerRecvs(wrs)...)
+	return s.SRQ.PostRecv(ctx, peerRecvs(wrs)...)
 }
 
 func peerRecvs(wrs []Recv) []testagent.RecvWR {

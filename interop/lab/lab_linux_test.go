@@ -49,16 +49,6 @@ func TestAgreed(t *testing.T) {
 	}
 }
 
-func TestListens(t *testing.T) {
-	const table = `  sl  local_address rem_address   st
-   0: 00000000:4853 00000000:0000 0A 00000000
-   1: 0100007F:1F90 0100007F:9999 01 00000000
-`
-	if !listens(table, 18515) || listens(table, 8080) || listens(table, 0x53) {
-		t.Error("the kernel's table is read wrong")
-	}
-}
-
 func TestAddressesOfACell(t *testing.T) {
 	l := &Lab{}
 	for _, c := range matrix.All([]matrix.Dim{matrix.IP()}, nil) {
@@ -190,9 +180,7 @@ func TestOnLibraryEnds(t *testing.T) {
 	if r, err := p.Wait(); err == nil || r.Exit != 137 || l.own.Silent != 1 {
 		t.Errorf("%+v, %v: %d told nothing", r, err, l.own.Silent)
 	}
-	if err := held.Close(); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, held.Close())
 }
 
 // An adapter with rules of faults that does not tell what they did tells nothing.

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -14,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/softhca/softhca/internal/namespace"
 	"github.com/softhca/softhca/interop/remote"
 )
 
@@ -172,14 +172,8 @@ func (l *Lab) CMListener(ctx context.Context) error {
 // OwnTCPListener waits until a program here listens on a TCP port.
 func (l *Lab) OwnTCPListener(ctx context.Context, port int) error {
 	for {
-		for _, file := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				return fmt.Errorf("lab: %w", err)
-			}
-			if listens(string(text), port) {
-				return nil
-			}
+		if is, err := namespace.Listens(port); is || err != nil {
+			return err
 		}
 		if err := l.Pause(ctx); err != nil {
 			return err
@@ -200,15 +194,3 @@ func (l *Lab) Pause(ctx context.Context) error {
 
 // pause is the length of a Pause.
 const pause = 5 * time.Millisecond
-
-// listens reports whether a table of the kernel's TCP sockets has a listener
-// on the port.
-func listens(table string, port int) bool {
-	for line := range strings.Lines(table) {
-		f := strings.Fields(line)
-		if len(f) > 3 && f[3] == "0A" && strings.HasSuffix(f[1], fmt.Sprintf(":%04X", port)) {
-			return true
-		}
-	}
-	return false
-}

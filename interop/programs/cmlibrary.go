@@ -5,7 +5,6 @@ package programs
 import (
 	"context"
 	"regexp"
-	"strings"
 	"time"
 
 	"github.com/softhca/softhca/interop/lab"
@@ -13,14 +12,12 @@ import (
 	"github.com/softhca/softhca/interop/suite"
 )
 
-// connecting is a program of Debian's that connects through
-// librdmacm.so.1, over our library here and over the kernel in the guest. In its command
-// lines OWN is the address of the server, whichever side that is.
+// connecting is a program of Debian's that connects through librdmacm.so.1.
 type connecting struct {
-	server, server6, client string
-	says                    *regexp.Regexp // what each side prints when it has succeeded
-	noV6                    bool
-	faults                  string // of our adapter, when the client is ours
+	program
+	says   *regexp.Regexp // what each side prints when it has succeeded
+	noV6   bool
+	faults string // of our adapter, when the client is ours
 }
 
 // The last lines that the programs print.
@@ -32,16 +29,12 @@ var (
 
 // connectings are the programs.
 var connectings = map[string]connecting{
-	"rping": {
-		server: "rping -s -a OWN -v -C 10 -S 3000", client: "rping -c -a OWN -v -V -C 10 -S 3000", says: validated,
-	},
-	"ucmatose": {server: "ucmatose -b OWN -c 5 -C 30 -S 10000", client: "ucmatose -s OWN -c 5 -C 30 -S 10000", says: returned},
-	"udaddy":   {server: "udaddy -b OWN -c 3 -C 10", client: "udaddy -s OWN -c 3 -C 10", says: returned},
-	"rdma_client": {
-		server: "rdma_server", server6: "rdma_server -s OWN", client: "rdma_client -s OWN", says: ended,
-	},
+	"rping":       {program: program{server: "rping -s -a SERVER -v -C 10 -S 3000", client: "rping -c -a SERVER -v -V -C 10 -S 3000"}, says: validated},
+	"ucmatose":    {program: program{server: "ucmatose -b SERVER -c 5 -C 30 -S 10000", client: "ucmatose -s SERVER -c 5 -C 30 -S 10000"}, says: returned},
+	"udaddy":      {program: program{server: "udaddy -b SERVER -c 3 -C 10", client: "udaddy -s SERVER -c 3 -C 10"}, says: returned},
+	"rdma_client": {program: simple, says: ended},
 	"ib_write_bw": {
-		server: "ib_write_bw -R -F -n 100 -s 65536", client: "ib_write_bw -R -F -n 100 -s 65536 OWN", says: rated, noV6: true,
+		program: program{server: "ib_write_bw -R -F -n 100 -s 65536", client: "ib_write_bw -R -F -n 100 -s 65536 SERVER"}, says: rated, noV6: true,
 		// perftest connects twice. Its server listens again only after it has sent the last message
 		// over the first connection, and its client does not repeat a REQ that the peer rejects.
 		faults: "delay 1s op=REQ nth=2",
@@ -91,19 +84,7 @@ func runConnecting(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome
 
 // pair returns the two sides of a cell.
 func (pr *connecting) pair(l *lab.Lab, c matrix.Cell) *pair {
-	server, at := pr.server, l.Peer(c)
-	if pr.server6 != "" && c.Is("ip", "ipv6") {
-		server = pr.server6
-	}
-	if c.Is("dir", "server") {
-		at = l.Own(c)
-	}
-	fill := func(line string) string { return strings.ReplaceAll(line, "OWN", at.String()) }
-	ours, guest := fill(pr.client), "exec "+fill(server)
-	if c.Is("dir", "server") {
-		ours, guest = fill(server), "exec "+fill(pr.client)
-	}
-	p := &pair{Lab: l, own: l.Own(c), ours: strings.Fields(ours), guest: guest, ready: l.CMListener, ourReady: said}
+	p := pr.program.pair(l, c, "")
 	if pr.faults != "" && c.Is("dir", "client") {
 		p.options = []string{"--fault", pr.faults}
 	}

@@ -33,10 +33,13 @@ func crowd() []suite.Family {
 	}}
 }
 
+// persistent is the server, which serves any number of clients.
+var persistent = program{server: "rping -s -P -a SERVER -S 3000"}
+
 func runCrowd(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	server, err := crowdServer(ctx, l, c)
+	server, err := persistent.pair(l, c, "").serve(ctx, c)
 	if err != nil {
 		return suite.Failed("%s", firstLine(err.Error()))
 	}
@@ -75,22 +78,6 @@ func runCrowd(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
 		return suite.Failed("server: exit code %d %s", r.Exit, lastLine(r))
 	}
 	return suite.Passed("")
-}
-
-// crowdServer starts the server and returns when it listens.
-func crowdServer(ctx context.Context, l *lab.Lab, c matrix.Cell) (lab.Process, error) {
-	if c.Is("dir", "server") {
-		p, err := l.OnLibrary(ctx, l.Own(c), nil, "rping", "-s", "-P", "-a", l.Own(c).String(), "-S", "3000")
-		if err == nil {
-			err = said(ctx, p)
-		}
-		return p, err
-	}
-	p, err := l.Peers(ctx, "exec rping -s -P -S 3000 -a "+l.Peer(c).String())
-	if err == nil {
-		err = l.CMListener(ctx)
-	}
-	return p, err
 }
 
 // crowdClient starts client i. Each of our clients is an adapter with its own

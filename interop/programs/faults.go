@@ -103,11 +103,7 @@ func (x exchange) run(ctx context.Context, l *lab.Lab, c matrix.Cell, fault stri
 		return 0, suite.Failed("%v", err)
 	}
 	p := x.pair(l, c)
-	for _, rule := range faultRules[fault] {
-		// Not the connection manager's: its messages have cases of their own.
-		p.options = append(p.options, "--fault", rule+" dir="+c.Get("way")+" op="+rcOpcodes)
-	}
-	p.options = append(p.options, "--fault-seed", faultSeed)
+	p.fault(c.Get("way"), faultRules[fault]...)
 	o := p.bothEnd(ctx, c)
 	all, err := l.Frames(ctx)
 	if err != nil {

@@ -5,6 +5,7 @@ package programs
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,12 +22,14 @@ const (
 	groupMAC = "01005e4d0001"
 )
 
-// mckeyVariants are what the receivers and the senders get, and how many messages
+// mckeyVariant is what the receivers and the senders get, and how many messages
 // the latter send.
-var mckeyVariants = []struct {
+type mckeyVariant struct {
 	name, receivers, senders string
 	messages                 int
-}{
+}
+
+var mckeyVariants = []mckeyVariant{
 	{"plain", "", "", 10}, {"send-only", "", "-o", 10}, {"large", "-S 1024 -C 50", "-S 1024 -C 50", 50}, {"none", "-C 0", "-C 0", 0},
 	{"two", "-c 2 -C 20", "-c 2 -C 10", 20},
 }
@@ -50,14 +53,8 @@ func mckey() []suite.Family {
 }
 
 func runMckey(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
-	var receivers, senders string
-	messages := 0
-	for _, v := range mckeyVariants {
-		if c.Is("variant", v.name) {
-			receivers, senders, messages = v.receivers, v.senders+" -s", v.messages
-		}
-	}
-	ours, guest := receivers, senders
+	v := mckeyVariants[slices.IndexFunc(mckeyVariants, func(v mckeyVariant) bool { return c.Is("variant", v.name) })]
+	ours, guest := v.receivers, v.senders+" -s"
 	if c.Is("dir", "client") {
 		ours, guest = guest, ours
 	}
@@ -79,8 +76,8 @@ func runMckey(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
 	const note = "rxe now and then sends fewer messages than it is told to; each that was on the wire came"
 	if o.Verdict == suite.Fail {
 		fs, err := l.Frames(ctx)
-		if sent := multicasts(fs); err == nil && 0 < sent && sent < messages {
-			o = suite.Passed(note).With("%d of %d on the wire", sent, messages)
+		if sent := multicasts(fs); err == nil && 0 < sent && sent < v.messages {
+			o = suite.Passed(note).With("%d of %d on the wire", sent, v.messages)
 			o.Spoiled = true
 		}
 		return o

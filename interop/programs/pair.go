@@ -48,6 +48,24 @@ func (p *pair) more(ours, guest string) {
 	}
 }
 
+// moreOf appends flags to the server and to the client of a cell.
+func (p *pair) moreOf(c matrix.Cell, server, client string) {
+	if c.Is("dir", "server") {
+		p.more(server, client)
+	} else {
+		p.more(client, server)
+	}
+}
+
+// fault makes our port apply rules to packets of queue pairs, in the directions of way. The
+// messages of the connection manager have cases of their own.
+func (p *pair) fault(way string, rules ...string) {
+	for _, rule := range rules {
+		p.options = append(p.options, "--fault", rule+" dir="+way+" op="+rcOpcodes)
+	}
+	p.options = append(p.options, "--fault-seed", faultSeed)
+}
+
 // side is a program that runs, and how it ended.
 type side struct {
 	who string
@@ -76,20 +94,25 @@ func (p *pair) start(ctx context.Context, ours bool) (s *side, err error) {
 	return s, nil
 }
 
+// serve starts the server, and returns when it listens. With an error it still returns the server
+// if it has started it.
+func (p *pair) serve(ctx context.Context, c matrix.Cell) (*side, error) {
+	ours := c.Is("dir", "server")
+	server, err := p.start(ctx, ours)
+	switch {
+	case err != nil:
+		return nil, err
+	case ours:
+		return server, p.ourReady(ctx, server)
+	}
+	return server, p.ready(ctx)
+}
+
 // open starts the server and, when it listens, the client. With an error it
 // still returns the side that it has started.
 func (p *pair) open(ctx context.Context, c matrix.Cell) (server, client *side, err error) {
-	ours := c.Is("dir", "server")
-	if server, err = p.start(ctx, ours); err != nil {
-		return nil, nil, err
-	}
-	if ours {
-		err = p.ourReady(ctx, server)
-	} else {
-		err = p.ready(ctx)
-	}
-	if err == nil {
-		client, err = p.start(ctx, !ours)
+	if server, err = p.serve(ctx, c); err == nil {
+		client, err = p.start(ctx, !c.Is("dir", "server"))
 	}
 	return server, client, err
 }

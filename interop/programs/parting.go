@@ -92,7 +92,6 @@ func runParting(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
 // talk is a running rping between the sides.
 type talk struct {
 	client, server *side
-	ours           *side // one of them
 	cancel         context.CancelFunc
 }
 
@@ -100,25 +99,20 @@ type talk struct {
 // ping each other.
 func begin(ctx context.Context, p *pair, c matrix.Cell, clientFlags string) (*talk, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	ours := c.Is("dir", "server")
-	if ours {
-		p.more("", clientFlags)
-	} else {
-		p.more(clientFlags, "")
-	}
+	p.moreOf(c, "", clientFlags)
 	server, client, err := p.open(ctx, c)
-	t := &talk{client: client, server: server, ours: client, cancel: cancel}
-	if ours {
-		t.ours = server
+	ours := client
+	if c.Is("dir", "server") {
+		ours = server
 	}
 	if err == nil {
-		err = t.ours.Await(ctx, pinging)
+		err = ours.Await(ctx, pinging)
 	}
 	if err != nil {
 		cancel()
 		return nil, err
 	}
-	return t, nil
+	return &talk{client, server, cancel}, nil
 }
 
 // slowServer stops the server before a client connects, and continues it later.
@@ -128,27 +122,15 @@ func slowServer(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	p := rping.pair(l, c, "")
-	var server, client lab.Process
-	var err error
-	if c.Is("dir", "server") {
-		p.more("", "-C 3")
-		if server, err = l.OnLibrary(ctx, p.own, nil, p.ours...); err == nil {
-			err = said(ctx, server)
-		}
-	} else {
-		p.more("-C 3", "")
-		if server, err = l.Peers(ctx, p.guest); err == nil {
-			err = p.ready(ctx)
-		}
-	}
+	p.moreOf(c, "", "-C 3")
+	server, err := p.serve(ctx, c)
 	if err == nil {
 		err = server.Signal(syscall.SIGSTOP)
 	}
-	if err == nil && c.Is("dir", "server") {
-		client, err = l.Peers(ctx, p.guest)
-	} else if err == nil {
-		client, err = l.OnLibrary(ctx, p.own, nil, p.ours...)
+	if err != nil {
+		return suite.Failed("%s", firstLine(err.Error()))
 	}
+	client, err := p.start(ctx, !c.Is("dir", "server"))
 	if err != nil {
 		return suite.Failed("%s", firstLine(err.Error()))
 	}
@@ -168,7 +150,7 @@ func slowServer(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
 		return suite.Failed("%v", err)
 	}
 	var results [2]remote.Result
-	for i, side := range []lab.Process{client, server} {
+	for i, side := range []*side{client, server} {
 		r, waited := side.Wait()
 		results[i], err = r, errors.Join(err, waited)
 		l.Log("%v", r)

@@ -115,19 +115,14 @@ func refused() []suite.Family {
 
 func (r refusal) run(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
 	p := r.program.pair(l, c, "")
-	server := c.Is("dir", "server")
-	ours, guest := r.server, r.client
-	if !server {
-		ours, guest = r.client, r.server
-	}
-	p.more(ours, guest)
+	p.moreOf(c, r.server, r.client)
 	p.stopServer = r.stop
 	e, err := p.run(ctx, c)
 	if err != nil {
 		return suite.Failed("%s%s", firstLine(err.Error()), e.tell())
 	}
 	ourEnd, guestEnd := r.serverEnds, r.clientEnds
-	if !server {
+	if c.Is("dir", "client") {
 		ourEnd, guestEnd = guestEnd, ourEnd
 	}
 	if text := ourEnd.check("ours", e.ours); text != "" {

@@ -39,10 +39,7 @@ func volume() []suite.Family {
 			p := volumes[c.Get("program")](l, c)
 			// If the last packet of a message is lost, the requester waits for
 			// the retry timer, which with rdma_cm is two seconds.
-			for _, rule := range []string{"drop p=0.00002", "dup p=0.005", "reorder p=0.0005"} {
-				p.options = append(p.options, "--fault", rule+" dir=both op="+rcOpcodes)
-			}
-			p.options = append(p.options, "--fault-seed", faultSeed)
+			p.fault("both", "drop p=0.00002", "dup p=0.005", "reorder p=0.0005")
 			o := p.bothEnd(ctx, c)
 			fs, err := l.Frames(ctx)
 			if err != nil {

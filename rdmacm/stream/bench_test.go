@@ -3,6 +3,8 @@ package stream
 import (
 	"io"
 	"testing"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 // bench measures a step, of some bytes unless 0, at one end of a connection, whose other end serves.
@@ -19,12 +21,12 @@ func bench(b *testing.B, bytes int, serve func(c *Conn), step func(c *Conn) erro
 			b.SetBytes(int64(bytes))
 			b.ReportAllocs()
 			for b.Loop() {
-				must(b, step(c1))
+				must.Do(b, step(c1))
 			}
-			must(b, c1.Close())
+			must.Do(b, c1.Close())
 			<-done
-			must(b, c2.Close())
-			must(b, l.Close())
+			must.Do(b, c2.Close())
+			must.Do(b, l.Close())
 		})
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/verbs"
 )
 
@@ -22,7 +23,7 @@ import (
 func retransmitted(t testing.TB, h *host) uint64 {
 	t.Helper()
 	all, err := h.m.Devices()[0].Counters()
-	must(t, err)
+	must.Do(t, err)
 	for _, c := range all {
 		if c.Name == "retrans_pkts" {
 			return c.Value
@@ -58,15 +59,15 @@ func TestD3_CompanyComes(t *testing.T) {
 			flow(t, d1, d2, func() { flow(t, f1, f2, func() {}) })
 			closeBoth(t, d1, d2)
 			closeBoth(t, f1, f2)
-			must(t, near.Close())
-			must(t, back.Close())
-			must(t, b.m.Close())
+			must.Do(t, near.Close())
+			must.Do(t, back.Close())
+			must.Do(t, b.m.Close())
 		})
 	})
 	closeBoth(t, c1, c2)
 	closeBoth(t, e1, e2)
-	must(t, l.Close())
-	must(t, fromFar.Close())
+	must.Do(t, l.Close())
+	must.Do(t, fromFar.Close())
 }
 
 // another is another process of a test.
@@ -81,14 +82,14 @@ type another struct {
 func other(t *testing.T, name string, env ...string) *another {
 	t.Helper()
 	self, err := os.Executable()
-	must(t, err)
+	must.Do(t, err)
 	cmd := exec.Command(self, "-test.run", "^"+name+"$", "-test.timeout", "120s")
 	cmd.Env = append(os.Environ(), env...)
 	in, err := cmd.StdinPipe()
-	must(t, err)
+	must.Do(t, err)
 	out, err := cmd.StdoutPipe()
-	must(t, err)
-	must(t, cmd.Start())
+	must.Do(t, err)
+	must.Do(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -113,7 +114,7 @@ func (p *another) says(t *testing.T, what string) {
 func (p *another) tell(t *testing.T) {
 	t.Helper()
 	_, err := p.in.Write([]byte("\n"))
-	must(t, err)
+	must.Do(t, err)
 }
 
 // roleVar is the environment variable by which TestD3_KilledHost selects the role of the
@@ -130,10 +131,10 @@ func TestHelperListener(t *testing.T) {
 	}
 	h := newHost(t, verbs.Config{Addr: addr})
 	l, err := ListenOn(t.Context(), h.m, addr+":7")
-	must(t, err)
+	must.Do(t, err)
 	fmt.Println("listens")
 	_, err = l.Accept(t.Context())
-	must(t, err)
+	must.Do(t, err)
 	fmt.Println("accepted")
 	select {}
 }
@@ -151,17 +152,17 @@ func TestD3_KilledHost(t *testing.T) {
 	first := other(t, "TestHelperListener", roleVar+"="+shared)
 	first.says(t, "listens")
 	c, err := DialOn(soon(t), far.m, shared+":7")
-	must(t, err)
+	must.Do(t, err)
 	first.says(t, "accepted")
 
 	b, d := newHost(t, verbs.Config{Addr: shared}), newHost(t, verbs.Config{Addr: shared})
 	id := b.id()
-	want(t, id.BindAddr(netip.MustParseAddrPort(shared+":7")), ib.EADDRINUSE, "the port of the one who was alone")
-	must(t, id.Destroy())
+	must.Fail(t, id.BindAddr(netip.MustParseAddrPort(shared+":7")), ib.EADDRINUSE, "the port of the one who was alone")
+	must.Do(t, id.Destroy())
 	c1, c2, l := newConns(t, b, d)
 	flow(t, c1, c2, func() {
 		killed := time.Now()
-		must(t, first.cmd.Process.Kill())
+		must.Do(t, first.cmd.Process.Kill())
 		b := make([]byte, 1)
 		_, err := c.Read(b)
 		if !errors.Is(err, ib.ECONNRESET) || time.Since(killed) > toldLimit {
@@ -173,6 +174,6 @@ func TestD3_KilledHost(t *testing.T) {
 	x1, x2, again := newConns(t, far, b)
 	closeBoth(t, x1, x2)
 	closeBoth(t, c1, c2)
-	must(t, l.Close())
-	must(t, again.Close())
+	must.Do(t, l.Close())
+	must.Do(t, again.Close())
 }

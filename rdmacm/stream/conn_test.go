@@ -15,6 +15,7 @@ import (
 	"golang.org/x/net/nettest"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/rdmacm"
 	"github.com/softhca/softhca/verbs"
 )
@@ -23,7 +24,7 @@ import (
 func newConns(t testing.TB, a, b *host, opts ...Option) (c1, c2 *Conn, l *Listener) {
 	t.Helper()
 	l, err := ListenOn(soon(t), b.m, b.at(0).String(), opts...)
-	must(t, err)
+	must.Do(t, err)
 	c1, c2 = dialed(t, a, l, opts...)
 	return c1, c2, l
 }
@@ -38,8 +39,8 @@ func dialed(t testing.TB, a *host, l *Listener, opts ...Option) (c1, c2 *Conn) {
 		got <- err
 	}()
 	c1, err := DialOn(soon(t), a.m, l.Addr().String(), opts...)
-	must(t, err)
-	must(t, <-got)
+	must.Do(t, err)
+	must.Do(t, <-got)
 	return c1, c2
 }
 
@@ -66,7 +67,7 @@ func TestC11_NetConn(t *testing.T) {
 				x, y, l := newConns(t, a, b)
 				return x, y, func() {
 					closeBoth(t, x, y)
-					must(t, l.Close())
+					must.Do(t, l.Close())
 				}, nil
 			})
 		})
@@ -104,7 +105,7 @@ func TestC11_Stream(t *testing.T) {
 				}
 				wg.Wait()
 				closeBoth(t, c1, c2)
-				must(t, l.Close())
+				must.Do(t, l.Close())
 			})
 		}
 	}
@@ -133,7 +134,7 @@ func TestC11_StreamEnd(t *testing.T) {
 	if n, err := c1.Write(text); err != nil || n != len(text) {
 		t.Fatal(n, err)
 	}
-	must(t, c1.Close())
+	must.Do(t, c1.Close())
 	got, err := io.ReadAll(c2)
 	if err != nil || !bytes.Equal(got, text) {
 		t.Errorf("%d bytes, %v; want %d and the end", len(got), err, len(text))
@@ -141,13 +142,13 @@ func TestC11_StreamEnd(t *testing.T) {
 	if n, err := c2.Write(text); n != 0 || !errors.Is(err, ib.ECONNRESET) {
 		t.Errorf("write to a closed peer: %d, %v; want ECONNRESET", n, err)
 	}
-	must(t, c2.Close())
+	must.Do(t, c2.Close())
 	for _, err := range []error{c2.Close(), c2.CloseWrite(), second(c2.Read(got)), second(c2.Write(got))} {
 		if !errors.Is(err, net.ErrClosed) {
 			t.Errorf("a call on a closed Conn: %v, want net.ErrClosed", err)
 		}
 	}
-	must(t, l.Close())
+	must.Do(t, l.Close())
 }
 
 func second(_ int, err error) error { return err }
@@ -156,7 +157,7 @@ func second(_ int, err error) error { return err }
 func TestC11_HalfClose(t *testing.T) {
 	a, b := newPair(t)
 	c1, c2, l := newConns(t, a, b)
-	must(t, c1.CloseWrite())
+	must.Do(t, c1.CloseWrite())
 	if n, err := c2.Read(make([]byte, 1)); n != 0 || err != io.EOF {
 		t.Errorf("read after CloseWrite: %d, %v; want the end", n, err)
 	}
@@ -171,7 +172,7 @@ func TestC11_HalfClose(t *testing.T) {
 		t.Errorf("write after CloseWrite: %v", err)
 	}
 	closeBoth(t, c1, c2)
-	must(t, l.Close())
+	must.Do(t, l.Close())
 }
 
 // TestC11_Deadlines checks that calls end at their deadlines, also calls that already
@@ -188,11 +189,11 @@ func TestC11_Deadlines(t *testing.T) {
 			t.Errorf("%s: %v, want a timeout", what, err)
 		}
 	}
-	must(t, c1.SetDeadline(past))
+	must.Do(t, c1.SetDeadline(past))
 	timeout("read in the past", second(c1.Read(buf)))
 	timeout("write in the past", second(c1.Write(buf)))
 	timeout("close in the past", c1.CloseWrite())
-	must(t, c1.SetDeadline(time.Time{}))
+	must.Do(t, c1.SetDeadline(time.Time{}))
 	if _, err := c1.Write(buf); err != nil {
 		t.Errorf("write after the deadline was taken back: %v", err)
 	}
@@ -200,24 +201,24 @@ func TestC11_Deadlines(t *testing.T) {
 	got := make(chan error, 1)
 	go func() { got <- second(c1.Read(buf)) }()
 	waitUntil(t, func() bool { return c1.waiters() == 1 })
-	must(t, c1.SetReadDeadline(time.Now().Add(time.Hour)))
-	must(t, c1.SetReadDeadline(past))
+	must.Do(t, c1.SetReadDeadline(time.Now().Add(time.Hour)))
+	must.Do(t, c1.SetReadDeadline(past))
 	timeout("read that waits", <-got)
 
-	must(t, c1.SetReadDeadline(time.Now().Add(time.Millisecond)))
+	must.Do(t, c1.SetReadDeadline(time.Now().Add(time.Millisecond)))
 	timeout("read in the future", second(c1.Read(buf)))
 
 	big := make([]byte, 4<<20)
-	must(t, c2.SetWriteDeadline(time.Now().Add(time.Millisecond)))
+	must.Do(t, c2.SetWriteDeadline(time.Now().Add(time.Millisecond)))
 	n, err := c2.Write(big)
 	timeout("write that nobody reads", err)
-	must(t, c1.SetReadDeadline(time.Time{}))
-	must(t, c2.SetWriteDeadline(time.Time{}))
+	must.Do(t, c1.SetReadDeadline(time.Time{}))
+	must.Do(t, c2.SetWriteDeadline(time.Time{}))
 	if _, err := io.ReadFull(c1, big[:n]); err != nil {
 		t.Errorf("reading the data written before the deadline: %v", err)
 	}
 	closeBoth(t, c1, c2)
-	must(t, l.Close())
+	must.Do(t, l.Close())
 }
 
 // waiters returns the number of sleeping calls.
@@ -259,8 +260,8 @@ func TestC11_CloseWakes(t *testing.T) {
 			} else if !errors.Is(r, net.ErrClosed) || !errors.Is(w, net.ErrClosed) {
 				t.Errorf("read: %v, write: %v; want net.ErrClosed", r, w)
 			}
-			must(t, next.Close())
-			must(t, l.Close())
+			must.Do(t, next.Close())
+			must.Do(t, l.Close())
 		})
 	}
 }
@@ -273,32 +274,32 @@ func TestC11_Linger(t *testing.T) {
 	wrote := make(chan error, 1)
 	go func() { wrote <- second(c1.Write(make([]byte, 4096))) }()
 	waitUntil(t, c1.stuck)
-	must(t, c1.SetWriteDeadline(time.Unix(1, 0)))
-	want(t, <-wrote, os.ErrDeadlineExceeded, "a write that nobody reads")
-	want(t, c1.Close(), os.ErrDeadlineExceeded, "a close that loses the end")
+	must.Do(t, c1.SetWriteDeadline(time.Unix(1, 0)))
+	must.Fail(t, <-wrote, os.ErrDeadlineExceeded, "a write that nobody reads")
+	must.Fail(t, c1.Close(), os.ErrDeadlineExceeded, "a close that loses the end")
 	if _, err := io.ReadAll(c2); !errors.Is(err, ib.ECONNRESET) {
 		t.Errorf("read of a stream without its end: %v, want ECONNRESET", err)
 	}
-	must(t, c2.Close())
-	must(t, l.Close())
+	must.Do(t, c2.Close())
+	must.Do(t, l.Close())
 }
 
 // TestC11_PeerVanishes makes the peer's adapter vanish.
 func TestC11_PeerVanishes(t *testing.T) {
 	a, b := newPair(t)
 	c1, c2, l := newConns(t, a, b)
-	must(t, b.m.Devices()[0].Close())
+	must.Do(t, b.m.Devices()[0].Close())
 	if _, err := c1.Read(make([]byte, 1)); !errors.Is(err, ib.ECONNRESET) {
 		t.Errorf("read: %v, want ECONNRESET", err)
 	}
 	if _, err := c2.Read(make([]byte, 1)); !errors.Is(err, ib.ENODEV) {
 		t.Errorf("read without an adapter: %v, want ENODEV", err)
 	}
-	must(t, c1.Close())
-	must(t, c2.Close())
+	must.Do(t, c1.Close())
+	must.Do(t, c2.Close())
 	_, err := l.Accept(soon(t))
-	want(t, err, ib.ENODEV, "Accept without an adapter")
-	must(t, l.Close())
+	must.Fail(t, err, ib.ENODEV, "Accept without an adapter")
+	must.Do(t, l.Close())
 }
 
 // TestC11_ManagerGone closes the Manager of a waiting Conn.
@@ -308,16 +309,16 @@ func TestC11_ManagerGone(t *testing.T) {
 	got := make(chan error, 1)
 	go func() { got <- second(c1.Read(make([]byte, 1))) }()
 	waitUntil(t, func() bool { return c1.waiters() == 1 })
-	must(t, a.m.Close())
+	must.Do(t, a.m.Close())
 	if err := <-got; err == nil || err == io.EOF {
 		t.Errorf("read when the Manager is closed: %v", err)
 	}
-	must(t, c1.Close()) // there is nothing to disconnect
+	must.Do(t, c1.Close()) // there is nothing to disconnect
 	if _, err := c2.Read(make([]byte, 1)); !errors.Is(err, ib.ECONNRESET) {
 		t.Errorf("read: %v, want ECONNRESET", err)
 	}
-	must(t, c2.Close())
-	must(t, l.Close())
+	must.Do(t, c2.Close())
+	must.Do(t, l.Close())
 }
 
 // TestC11_EndedUnderTheConn closes a Manager of the program's adapter, or destroys the ID,
@@ -330,24 +331,24 @@ func TestC11_EndedUnderTheConn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a, b := newPair(t)
 			m, err := rdmacm.New(a.m.Devices()...)
-			must(t, err)
+			must.Do(t, err)
 			defer func() { _ = m.Close() }() // fails if that was the end
 			c1, c2, l := newConns(t, &host{t, m, a.addr}, b)
-			must(t, c1.SetReadDeadline(time.Now().Add(waitLimit)))
+			must.Do(t, c1.SetReadDeadline(time.Now().Add(waitLimit)))
 			got := make(chan error, 1)
 			go func() { got <- second(c1.Read(make([]byte, 1))) }()
 			waitUntil(t, func() bool { return c1.waiters() == 1 })
-			must(t, end(m, c1))
-			want(t, <-got, rdmacm.ErrClosed, "a read that waits")
-			want(t, second(c1.Write([]byte("x"))), rdmacm.ErrClosed, "a write")
-			must(t, c1.Close())
+			must.Do(t, end(m, c1))
+			must.Fail(t, <-got, rdmacm.ErrClosed, "a read that waits")
+			must.Fail(t, second(c1.Write([]byte("x"))), rdmacm.ErrClosed, "a write")
+			must.Do(t, c1.Close())
 			left, err := a.m.Devices()[0].Resources()
-			must(t, err)
+			must.Do(t, err)
 			if left.CMIDs = 0; left != (verbs.Resources{}) { // they may be in TIMEWAIT
 				t.Errorf("%+v are left", left)
 			}
-			must(t, c2.Close())
-			must(t, l.Close())
+			must.Do(t, c2.Close())
+			must.Do(t, l.Close())
 		})
 	}
 }
@@ -365,7 +366,7 @@ func TestC11_StreamFaults(t *testing.T) {
 		t.Errorf("%d bytes of %d, %v", len(got), len(data), err)
 	}
 	closeBoth(t, c1, c2)
-	must(t, l.Close())
+	must.Do(t, l.Close())
 }
 
 // TestC11_Racing uses a Conn from many goroutines; the race detector watches.
@@ -399,7 +400,7 @@ func TestC11_Racing(t *testing.T) {
 	}
 	wg.Wait()
 	closeBoth(t, c1, c2)
-	must(t, l.Close())
+	must.Do(t, l.Close())
 }
 
 // TestC11_HostileStream makes a peer violate the protocol of streams.
@@ -415,22 +416,22 @@ func TestC11_HostileStream(t *testing.T) {
 		t.Run(tt.what, func(t *testing.T) {
 			a, b := newPair(t)
 			l, err := ListenOn(soon(t), b.m, b.at(port).String(), WithBuffers(4, 64), WithLinger(20*time.Millisecond))
-			must(t, err)
+			must.Do(t, err)
 			accepted := make(chan *Conn, 1)
 			go func() {
 				c, _ := l.Accept(soon(t))
 				accepted <- c
 			}()
 			client := a.resolved(b.at(port))
-			must(t, client.Connect(&rdmacm.ConnParam{PrivateData: greeting{8, 64}.encode(), RetryCount: 7, RNRRetryCount: 7}))
+			must.Do(t, client.Connect(&rdmacm.ConnParam{PrivateData: greeting{8, 64}.encode(), RetryCount: 7, RNRRetryCount: 7}))
 			c := <-accepted
-			must(t, client.QP().PostSend(tt.wr))
+			must.Do(t, client.QP().PostSend(tt.wr))
 			if _, err := c.Read(make([]byte, 1)); !errors.Is(err, ib.ECONNRESET) {
 				t.Errorf("read: %v, want ECONNRESET", err)
 			}
-			must(t, c.Close())
+			must.Do(t, c.Close())
 			destroy(t, client)
-			must(t, l.Close())
+			must.Do(t, l.Close())
 		})
 	}
 }
@@ -447,16 +448,16 @@ func TestC11_CloseWakesAtOnce(t *testing.T) {
 	go func() { read <- second(c1.Read(make([]byte, 1))) }()
 	waitUntil(t, func() bool { return c1.waiters() == 2 })
 	go func() { closed <- c1.Close() }()
-	want(t, <-read, net.ErrClosed, "a read when its own side closes")
-	want(t, <-wrote, net.ErrClosed, "a write when its own side closes")
+	must.Fail(t, <-read, net.ErrClosed, "a read when its own side closes")
+	must.Fail(t, <-wrote, net.ErrClosed, "a write when its own side closes")
 	select {
 	case err := <-closed:
 		t.Fatalf("Close returned %v before the calls that wait did", err)
 	default:
 	}
-	must(t, c2.Close()) // and Close need not wait longer
+	must.Do(t, c2.Close()) // and Close need not wait longer
 	<-closed
-	must(t, l.Close())
+	must.Do(t, l.Close())
 }
 
 // TestC11_Faults makes verbs fail in Dial and Accept: both return the error, and no
@@ -466,24 +467,24 @@ func TestC11_Faults(t *testing.T) {
 		t.Run("dial, "+verb, func(t *testing.T) {
 			a, b := newFaultyPair(t, "fail errno=ENOMEM nth=1 op="+verb)
 			l, err := ListenOn(soon(t), b.m, ":0")
-			must(t, err)
+			must.Do(t, err)
 			to := b.at(l.ID().LocalAddr().Port()).String()
 			_, err = DialOn(soon(t), a.m, to)
-			want(t, err, ib.ENOMEM, "Dial")
+			must.Fail(t, err, ib.ENOMEM, "Dial")
 			got := make(chan *Conn, 1)
 			go func() {
 				c, _ := l.Accept(soon(t))
 				got <- c
 			}()
 			c, err := DialOn(soon(t), a.m, to) // the second attempt
-			must(t, err)
+			must.Do(t, err)
 			closeBoth(t, c, <-got)
-			must(t, l.Close())
+			must.Do(t, l.Close())
 		})
 		t.Run("accept, "+verb, func(t *testing.T) {
 			a, b := newFaultyPair(t, "fail errno=ENOMEM nth=1 op="+verb)
 			l, err := ListenOn(soon(t), a.m, ":0")
-			must(t, err)
+			must.Do(t, err)
 			to := a.at(l.ID().LocalAddr().Port()).String()
 			got := make(chan *Conn, 1)
 			go func() {
@@ -491,11 +492,11 @@ func TestC11_Faults(t *testing.T) {
 				got <- c
 			}()
 			_, err = DialOn(soon(t), b.m, to)
-			want(t, err, ib.ECONNREFUSED, "Dial to a listener that cannot")
+			must.Fail(t, err, ib.ECONNREFUSED, "Dial to a listener that cannot")
 			c, err := DialOn(soon(t), b.m, to)
-			must(t, err)
+			must.Do(t, err)
 			closeBoth(t, c, <-got)
-			must(t, l.Close())
+			must.Do(t, l.Close())
 		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/verbs"
 )
 
@@ -35,12 +36,12 @@ func TestHelperOfCrowd(t *testing.T) {
 		t.Skip("no address")
 	}
 	place, err := strconv.Atoi(os.Getenv(crowdPlace))
-	must(t, err)
+	must.Do(t, err)
 	size, err := strconv.Atoi(os.Getenv(crowdSize))
-	must(t, err)
+	must.Do(t, err)
 	h := newHost(t, verbs.Config{Addr: addr})
 	l, err := ListenOn(t.Context(), h.m, fmt.Sprintf("%s:%d", addr, crowdPort+place))
-	must(t, err)
+	must.Do(t, err)
 	go func() {
 		for {
 			c, err := l.Accept(t.Context())
@@ -70,7 +71,7 @@ func echoed(t *testing.T, h *host, to string, c *Conn, fill byte) *Conn {
 	if c == nil {
 		var err error
 		c, err = DialOn(soon(t), h.m, to)
-		must(t, err)
+		must.Do(t, err)
 	}
 	sent, got := bytes.Repeat([]byte{fill}, 100<<10), make([]byte, 100<<10)
 	written := make(chan error, 1)
@@ -79,8 +80,8 @@ func echoed(t *testing.T, h *host, to string, c *Conn, fill byte) *Conn {
 		written <- err
 	}()
 	_, err := io.ReadFull(c, got)
-	must(t, err)
-	must(t, <-written)
+	must.Do(t, err)
+	must.Do(t, <-written)
 	if !bytes.Equal(sent, got) {
 		t.Errorf("%x… came back, not %x…", got[:8], sent[:8])
 	}
@@ -115,7 +116,7 @@ func TestD3_ManyProcesses(t *testing.T) {
 	for _, p := range all[1 : size-1] { // the last is connected to the first
 		p.tell(t)
 	}
-	must(t, all[0].cmd.Process.Kill())
+	must.Do(t, all[0].cmd.Process.Kill())
 	for _, p := range all[1 : size-1] {
 		p.says(t, "still connected, and again")
 	}

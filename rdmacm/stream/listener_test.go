@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/rdmacm"
 	"github.com/softhca/softhca/verbs"
 )
@@ -54,15 +55,15 @@ func TestC11_DialErrors(t *testing.T) {
 		got <- err
 	}()
 	server, err := l.GetRequest(soon(t))
-	must(t, err)
+	must.Do(t, err)
 	if _, err := parseGreeting(server.Event().Param.PrivateData); err != nil {
 		t.Error(err)
 	}
 	if from := peerOf(server); from != a.addr {
 		t.Errorf("the request is from %v, want %v", from, a.addr)
 	}
-	must(t, withQP(t, server).Accept(nil)) // without a greeting
-	want(t, <-got, ib.EINVAL, "Dial to a program that is no Listener")
+	must.Do(t, withQP(t, server).Accept(nil)) // without a greeting
+	must.Fail(t, <-got, ib.EINVAL, "Dial to a program that is no Listener")
 	destroy(t, server, l)
 	waitUntil(t, func() bool { return a.m.IDs() == 0 })
 }
@@ -78,11 +79,11 @@ func TestC11_DialCanceled(t *testing.T) {
 		got <- err
 	}()
 	server, err := l.GetRequest(soon(t))
-	must(t, err)
+	must.Do(t, err)
 	withQP(t, server)
 	cancel()
 	err = <-got
-	want(t, err, context.Canceled, "Dial that is taken back")
+	must.Fail(t, err, context.Canceled, "Dial that is taken back")
 	if text := err.Error(); !strings.HasPrefix(text, "dial 10.0.0.2:") || !strings.Contains(text, "no answer to the request to connect") {
 		t.Errorf("a canceled Dial does not say what it waited for: %s", text)
 	}
@@ -90,7 +91,7 @@ func TestC11_DialCanceled(t *testing.T) {
 		n, _ := b.cm()
 		return n.Received[2] == 1
 	}) // its REJ
-	want(t, server.Accept(nil), ib.EINVAL, "Accept of a request that is taken back")
+	must.Fail(t, server.Accept(nil), ib.EINVAL, "Accept of a request that is taken back")
 	destroy(t, server, l)
 	if _, n := a.cm(); n != 0 {
 		t.Errorf("%d connections are left of the Dial", n)
@@ -105,7 +106,7 @@ func TestC11_DialCanceled(t *testing.T) {
 func TestC11_AcceptContext(t *testing.T) {
 	a, b := newPair(t)
 	l, err := ListenOn(soon(t), b.m, b.at(0).String())
-	must(t, err)
+	must.Do(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	got := make(chan error, 3)
 	go func() {
@@ -113,7 +114,7 @@ func TestC11_AcceptContext(t *testing.T) {
 		got <- err
 	}()
 	cancel()
-	want(t, <-got, context.Canceled, "Accept with a context that ends")
+	must.Fail(t, <-got, context.Canceled, "Accept with a context that ends")
 
 	conns := make(chan *Conn, 3)
 	for range 3 {
@@ -126,8 +127,8 @@ func TestC11_AcceptContext(t *testing.T) {
 	var all []*Conn
 	for range 3 {
 		c, err := DialOn(soon(t), a.m, l.Addr().String())
-		must(t, err)
-		must(t, <-got)
+		must.Do(t, err)
+		must.Do(t, <-got)
 		all = append(all, c)
 	}
 	for _, c := range all {
@@ -139,10 +140,10 @@ func TestC11_AcceptContext(t *testing.T) {
 			got <- err
 		}()
 	}
-	must(t, l.Close())
-	want(t, <-got, net.ErrClosed, "Accept when the listener is closed")
-	want(t, <-got, net.ErrClosed, "Accept when the listener is closed")
-	want(t, l.Close(), net.ErrClosed, "a second Close")
+	must.Do(t, l.Close())
+	must.Fail(t, <-got, net.ErrClosed, "Accept when the listener is closed")
+	must.Fail(t, <-got, net.ErrClosed, "Accept when the listener is closed")
+	must.Fail(t, l.Close(), net.ErrClosed, "a second Close")
 	if _, err := ListenOn(soon(t), b.m, "10.0.0.9:1"); !errors.Is(err, ib.EADDRNOTAVAIL) {
 		t.Errorf("listen on a foreign address: %v", err)
 	}
@@ -153,7 +154,7 @@ func TestC11_AcceptContext(t *testing.T) {
 func TestC11_Strangers(t *testing.T) {
 	a, b := newFaultyPair(t, "drop op=RTU")
 	l, err := ListenOn(soon(t), b.m, b.at(port).String(), WithBacklog(1))
-	must(t, err)
+	must.Do(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
@@ -167,19 +168,19 @@ func TestC11_Strangers(t *testing.T) {
 	}
 	ask := func() (*rdmacm.ID, *rdmacm.EventChannel) {
 		id, ch := a.resolved(b.at(port)), a.m.NewEventChannel()
-		must(t, id.Connect(&rdmacm.ConnParam{PrivateData: greeting{16, 64}.encode()})) // its RTU is lost
-		must(t, id.Migrate(ch))
+		must.Do(t, id.Connect(&rdmacm.ConnParam{PrivateData: greeting{16, 64}.encode()})) // its RTU is lost
+		must.Do(t, id.Migrate(ch))
 		return id, ch
 	}
 	slow, ofSlow := ask()
 	late, ofLate := ask()
 	_, err = await(soon(t), ofSlow, rdmacm.EventRejected)
-	want(t, err, ib.ECONNREFUSED, "the slower of one connection too many")
+	must.Fail(t, err, ib.ECONNREFUSED, "the slower of one connection too many")
 	cancel()
-	want(t, <-done, context.Canceled, "Accept with a context that ends")
-	must(t, l.Close())
+	must.Fail(t, <-done, context.Canceled, "Accept with a context that ends")
+	must.Do(t, l.Close())
 	_, err = await(soon(t), ofLate, rdmacm.EventRejected)
-	want(t, err, ib.ECONNREFUSED, "a connection that is not established when the listener closes")
+	must.Fail(t, err, ib.ECONNREFUSED, "a connection that is not established when the listener closes")
 	destroy(t, stranger, slow, late)
 }
 
@@ -188,41 +189,41 @@ func TestC11_Strangers(t *testing.T) {
 func TestC11_OwnAdapters(t *testing.T) {
 	addr := loopback()
 	l, err := Listen(soon(t), addr+":0")
-	must(t, err)
+	must.Do(t, err)
 	got := make(chan *Conn, 1)
 	go func() {
 		c, _ := l.Accept(soon(t))
 		got <- c
 	}()
 	c1, err := Dial(soon(t), l.Addr().String())
-	must(t, err)
+	must.Do(t, err)
 	c2 := <-got
 	if c1.QP() == nil || c1.ID().QP() != c1.QP() || c1.RemoteAddr().String() != l.Addr().String() || c1.LocalAddr().Network() != "rdma" {
 		t.Errorf("%v to %v", c1.LocalAddr(), c1.RemoteAddr())
 	}
-	must(t, l.Close())
+	must.Do(t, l.Close())
 	if _, err := verbs.Open(verbs.Config{Addr: addr, Exclusive: true}); !errors.Is(err, ib.EADDRINUSE) {
 		t.Errorf("the listener's adapter did not stay for its connection: %v", err)
 	}
 	closeBoth(t, c1, c2)
 	again, err := verbs.Open(verbs.Config{Addr: addr})
-	must(t, err)
-	must(t, again.Close())
+	must.Do(t, err)
+	must.Do(t, again.Close())
 
 	_, err = Dial(soon(t), addr+":1", WithConfig(verbs.Config{Addr: "nowhere"}))
-	want(t, err, ib.EINVAL, "Dial with a bad configuration")
+	must.Fail(t, err, ib.EINVAL, "Dial with a bad configuration")
 	_, err = Listen(soon(t), "nonsense")
-	want(t, err, ib.EINVAL, "Listen on nonsense")
+	must.Fail(t, err, ib.EINVAL, "Listen on nonsense")
 	n := verbs.NewNetwork()
 	_, err = Dial(soon(t), "10.0.0.1:1", WithConfig(verbs.Config{Network: n, Addr: "10.0.0.1"}))
-	want(t, err, ib.ECONNREFUSED, "Dial to itself, where nobody listens")
+	must.Fail(t, err, ib.ECONNREFUSED, "Dial to itself, where nobody listens")
 }
 
 // TestC11_HTTP serves HTTP over Conns.
 func TestC11_HTTP(t *testing.T) {
 	a, b := newPair(t)
 	l, err := ListenOn(soon(t), b.m, ":80")
-	must(t, err)
+	must.Do(t, err)
 	srv := &http.Server{ReadHeaderTimeout: waitLimit, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprintf(w, "%s over %s", r.URL.Path, r.Context().Value(http.LocalAddrContextKey).(net.Addr).Network())
 	})}
@@ -244,13 +245,13 @@ func TestC11_HTTP(t *testing.T) {
 			if want := fmt.Sprintf("/%d over rdma", i); err != nil || string(body) != want {
 				t.Errorf("%q, %v; want %q", body, err, want)
 			}
-			must(t, r.Body.Close())
+			must.Do(t, r.Body.Close())
 		})
 	}
 	wg.Wait()
 	transport.CloseIdleConnections()
-	must(t, srv.Shutdown(soon(t)))
-	want(t, <-served, http.ErrServerClosed, "Serve")
+	must.Do(t, srv.Shutdown(soon(t)))
+	must.Fail(t, <-served, http.ErrServerClosed, "Serve")
 }
 
 // TestC11_Lookup parses addresses.
@@ -312,7 +313,7 @@ func TestC11_AcceptAfterRemoval(t *testing.T) {
 	for _, host := range []string{"10.0.0.1", ""} {
 		h := newHost(t, verbs.Config{Network: verbs.NewNetwork(), Addr: "10.0.0.1"})
 		l, err := ListenOn(soon(t), h.m, net.JoinHostPort(host, "0"))
-		must(t, err)
+		must.Do(t, err)
 		const waiting = 3
 		got := make(chan error, waiting)
 		for range waiting {
@@ -321,13 +322,13 @@ func TestC11_AcceptAfterRemoval(t *testing.T) {
 				got <- err
 			}()
 		}
-		must(t, h.m.Devices()[0].Close())
+		must.Do(t, h.m.Devices()[0].Close())
 		for range waiting {
-			want(t, <-got, ib.ENODEV, "Accept when the adapter goes")
+			must.Fail(t, <-got, ib.ENODEV, "Accept when the adapter goes")
 		}
 		_, err = l.Accept(soon(t))
-		want(t, err, ib.ENODEV, "Accept without an adapter")
-		must(t, l.Close())
+		must.Fail(t, err, ib.ENODEV, "Accept without an adapter")
+		must.Do(t, l.Close())
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/cm"
 	"github.com/softhca/softhca/internal/device"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/rdmacm"
 	"github.com/softhca/softhca/verbs"
 )
@@ -27,22 +28,6 @@ const waitLimit = 20 * time.Second
 const port = 7471
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// must ends the test on an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// want fails the test unless err is target.
-func want(t testing.TB, err, target error, what string) {
-	t.Helper()
-	if !errors.Is(err, target) {
-		t.Errorf("%s: error %v, want one that is %v", what, err, target)
-	}
-}
 
 // soon returns a context that ends after waitLimit.
 func soon(t testing.TB) context.Context {
@@ -56,7 +41,7 @@ func soon(t testing.TB) context.Context {
 func waitUntil(t testing.TB, so func() bool) {
 	t.Helper()
 	for ctx := soon(t); !so(); {
-		must(t, ctx.Err())
+		must.Do(t, ctx.Err())
 	}
 }
 
@@ -71,7 +56,7 @@ type host struct {
 func newHost(t testing.TB, cfg verbs.Config) *host {
 	t.Helper()
 	m, err := rdmacm.Open(cfg)
-	must(t, err)
+	must.Do(t, err)
 	t.Cleanup(func() {
 		if err := m.Close(); err != nil && !errors.Is(err, rdmacm.ErrClosed) && !errors.Is(err, ib.ENODEV) {
 			t.Errorf("close: %v", err)
@@ -118,7 +103,7 @@ func (h *host) at(port uint16) netip.AddrPort { return netip.AddrPortFrom(h.addr
 func (h *host) cm() (n cm.Counters, conns int) {
 	h.t.Helper()
 	d := device.Of(h.m.Devices()[0])
-	must(h.t, d.Do(func(clock.Instant) error {
+	must.Do(h.t, d.Do(func(clock.Instant) error {
 		n, conns = d.HCA.CM().Counters(), d.HCA.CM().Conns()
 		return nil
 	}))
@@ -129,7 +114,7 @@ func (h *host) cm() (n cm.Counters, conns int) {
 func (h *host) id() *rdmacm.ID {
 	h.t.Helper()
 	id, err := h.m.CreateID(nil, rdmacm.TCP)
-	must(h.t, err)
+	must.Do(h.t, err)
 	return id
 }
 
@@ -137,8 +122,8 @@ func (h *host) id() *rdmacm.ID {
 func (h *host) listener() *rdmacm.ID {
 	h.t.Helper()
 	id := h.id()
-	must(h.t, id.BindAddr(h.at(port)))
-	must(h.t, id.Listen(0))
+	must.Do(h.t, id.BindAddr(h.at(port)))
+	must.Do(h.t, id.Listen(0))
 	return id
 }
 
@@ -146,15 +131,15 @@ func (h *host) listener() *rdmacm.ID {
 func (h *host) resolved(to netip.AddrPort) *rdmacm.ID {
 	h.t.Helper()
 	id := h.id()
-	must(h.t, id.ResolveAddr(netip.AddrPort{}, to, time.Second))
-	must(h.t, id.ResolveRoute(time.Second))
+	must.Do(h.t, id.ResolveAddr(netip.AddrPort{}, to, time.Second))
+	must.Do(h.t, id.ResolveRoute(time.Second))
 	return withQP(h.t, id)
 }
 
 // withQP gives an ID a QP.
 func withQP(t testing.TB, id *rdmacm.ID) *rdmacm.ID {
 	t.Helper()
-	must(t, id.CreateQP(nil, &verbs.QPInitAttr{
+	must.Do(t, id.CreateQP(nil, &verbs.QPInitAttr{
 		SQSig: ib.SigAll, Cap: verbs.QPCap{MaxSendWR: 8, MaxRecvWR: 8, MaxSendSGE: 1, MaxRecvSGE: 1, MaxInlineData: 256},
 	}))
 	return id
@@ -164,6 +149,6 @@ func withQP(t testing.TB, id *rdmacm.ID) *rdmacm.ID {
 func destroy(t testing.TB, ids ...*rdmacm.ID) {
 	t.Helper()
 	for _, id := range ids {
-		must(t, id.Destroy())
+		must.Do(t, id.Destroy())
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/broker"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/verbs"
 )
 
@@ -21,13 +22,13 @@ import (
 func share(t testing.TB, addr string) (end func()) {
 	t.Helper()
 	b, err := broker.Open(broker.Config{Addrs: []netip.Addr{netip.MustParseAddr(addr)}, Slots: 8, GUID: 0x0200_0000_0000_0077, Log: t.Logf})
-	must(t, err)
+	must.Do(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- b.Serve(ctx) }()
 	end = sync.OnceFunc(func() {
 		cancel()
-		must(t, <-ended)
+		must.Do(t, <-ended)
 	})
 	t.Cleanup(end)
 	return end
@@ -90,11 +91,11 @@ func TestD3_OneAddress(t *testing.T) {
 	e1, e2, fromFar := newConns(t, far, a)
 	id := a.id()
 	port := netip.AddrPortFrom(a.addr, netip.MustParseAddrPort(near.Addr().String()).Port())
-	want(t, id.BindAddr(port), ib.EADDRINUSE, "a second program on a port")
-	must(t, id.SetReuseAddr(true))
-	must(t, id.BindAddr(port))
-	want(t, id.Listen(1), ib.EADDRINUSE, "a second listener on a port")
-	must(t, id.Destroy())
+	must.Fail(t, id.BindAddr(port), ib.EADDRINUSE, "a second program on a port")
+	must.Do(t, id.SetReuseAddr(true))
+	must.Do(t, id.BindAddr(port))
+	must.Fail(t, id.Listen(1), ib.EADDRINUSE, "a second listener on a port")
+	must.Do(t, id.Destroy())
 
 	flow(t, c1, c2, func() {
 		flow(t, d1, d2, func() {
@@ -122,8 +123,8 @@ func TestD3_OneAddress(t *testing.T) {
 				case <-time.After(300 * time.Millisecond):
 				}
 				share(t, shared)
-				must(t, <-dialing)
-				must(t, <-accepting)
+				must.Do(t, <-dialing)
+				must.Do(t, <-accepting)
 			})
 		})
 	})
@@ -131,7 +132,7 @@ func TestD3_OneAddress(t *testing.T) {
 	closeBoth(t, d1, d2)
 	closeBoth(t, e1, e2)
 	for _, x := range []*Listener{near, l, fromFar} {
-		must(t, x.Close())
+		must.Do(t, x.Close())
 	}
 }
 
@@ -146,7 +147,7 @@ func TestD3_Ports(t *testing.T) {
 	for range many {
 		for _, h := range []*host{a, b} {
 			id := h.id()
-			must(t, id.BindAddr(h.at(0)))
+			must.Do(t, id.BindAddr(h.at(0)))
 			if p := id.LocalAddr().Port(); seen[p] {
 				t.Fatalf("both programs have port %d", p)
 			} else {
@@ -155,19 +156,19 @@ func TestD3_Ports(t *testing.T) {
 		}
 	}
 	x, y := a.id(), b.id()
-	must(t, x.BindAddr(a.at(7)))
-	want(t, y.BindAddr(b.at(7)), ib.EADDRINUSE, "a port that another program's ID is bound to")
-	want(t, y.ResolveAddr(b.at(7), a.at(port), time.Second), ib.EADDRINUSE, "to connect from it")
+	must.Do(t, x.BindAddr(a.at(7)))
+	must.Fail(t, y.BindAddr(b.at(7)), ib.EADDRINUSE, "a port that another program's ID is bound to")
+	must.Fail(t, y.ResolveAddr(b.at(7), a.at(port), time.Second), ib.EADDRINUSE, "to connect from it")
 	if p := y.LocalAddr(); p.IsValid() {
 		t.Errorf("the ID that is not bound has %v", p)
 	}
-	must(t, y.BindAddr(b.at(8)))
-	want(t, y.BindAddr(b.at(9)), ib.EINVAL, "a second port")
+	must.Do(t, y.BindAddr(b.at(8)))
+	must.Fail(t, y.BindAddr(b.at(9)), ib.EINVAL, "a second port")
 	destroy(t, x, y)
 	y = b.id()
-	must(t, y.ResolveAddr(b.at(7), a.at(port), time.Second)) // the port was released
+	must.Do(t, y.ResolveAddr(b.at(7), a.at(port), time.Second)) // the port was released
 	x = a.id()
-	want(t, x.BindAddr(netip.AddrPortFrom(netip.IPv4Unspecified(), 7)), ib.EADDRINUSE, "the port at all addresses")
+	must.Fail(t, x.BindAddr(netip.AddrPortFrom(netip.IPv4Unspecified(), 7)), ib.EADDRINUSE, "the port at all addresses")
 	destroy(t, x, y)
 }
 
@@ -175,6 +176,6 @@ func TestD3_Ports(t *testing.T) {
 func guidOf(t testing.TB, h *host) ib.GUID {
 	t.Helper()
 	attr, err := h.m.Devices()[0].QueryDevice()
-	must(t, err)
+	must.Do(t, err)
 	return attr.NodeGUID
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/softhca/softhca/internal/broker"
 	"github.com/softhca/softhca/internal/fabric/udp"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/verbs"
 )
 
@@ -51,7 +52,7 @@ func TestHelperVisitor(t *testing.T) {
 	told := bufio.NewScanner(os.Stdin)
 	fmt.Println("listens")
 	told.Scan()
-	must(t, echoed(t, h, addr+":"+told.Text(), nil, byte(os.Getpid())).Close())
+	must.Do(t, echoed(t, h, addr+":"+told.Text(), nil, byte(os.Getpid())).Close())
 	fmt.Println("has exchanged")
 	told.Scan()
 }
@@ -60,7 +61,7 @@ func TestHelperVisitor(t *testing.T) {
 func returning(t *testing.T, h *host, port string) {
 	t.Helper()
 	l, err := ListenOn(t.Context(), h.m, h.addr.String()+":"+port)
-	must(t, err)
+	must.Do(t, err)
 	t.Cleanup(func() { _ = l.Close() }) // fails if its Manager was closed
 	go func() {
 		for {
@@ -93,7 +94,7 @@ func visit(t *testing.T, addr string, n int) *visitor {
 func (v *visitor) exchange(t *testing.T, port string) {
 	t.Helper()
 	_, err := io.WriteString(v.in, port+"\n")
-	must(t, err)
+	must.Do(t, err)
 	v.says(t, "has exchanged")
 }
 
@@ -101,13 +102,13 @@ func (v *visitor) exchange(t *testing.T, port string) {
 func (v *visitor) leave(t *testing.T, killed bool) {
 	t.Helper()
 	if killed {
-		must(t, v.cmd.Process.Kill())
+		must.Do(t, v.cmd.Process.Kill())
 		_ = v.cmd.Wait() // reports that it was killed
 		return
 	}
 	v.tell(t)
 	v.says(t, "PASS")
-	must(t, v.cmd.Wait())
+	must.Do(t, v.cmd.Wait())
 }
 
 // TestD3_VisitorsComeAndGo starts and ends many processes on an address, 16 at a time; half
@@ -160,10 +161,10 @@ func TestD3_VisitorsComeAndGo(t *testing.T) {
 	echoed(t, b, "", near, 3)
 	echoed(t, far, "", away, 4)
 	nobodyElse(t, a, *visitors)
-	must(t, near.Close())
-	must(t, away.Close())
+	must.Do(t, near.Close())
+	must.Do(t, away.Close())
 	for _, h := range []*host{b, a, far} {
-		must(t, h.m.Close())
+		must.Do(t, h.m.Close())
 	}
 	nothingLeft(t, a.addr, before)
 }
@@ -185,11 +186,11 @@ func nobodyElse(t *testing.T, h *host, visitors int) {
 	}
 	for n := range visitors {
 		id := h.id()
-		must(t, id.BindAddr(netip.AddrPortFrom(h.addr, uint16(firstVisitorPort+n))))
+		must.Do(t, id.BindAddr(netip.AddrPortFrom(h.addr, uint16(firstVisitorPort+n))))
 		if err := id.Listen(1); err != nil {
 			t.Errorf("port %d of a visitor that has ended: %v", firstVisitorPort+n, err)
 		}
-		must(t, id.Destroy())
+		must.Do(t, id.Destroy())
 	}
 }
 
@@ -204,7 +205,7 @@ func nothingLeft(t *testing.T, a netip.Addr, before int) {
 		"/proc/net/unix": "@softhca/broker/" + a.String() + "\n",
 	} {
 		sockets, err := os.ReadFile(name)
-		must(t, err)
+		must.Do(t, err)
 		if strings.Contains(string(sockets), what) {
 			t.Errorf("%s has a socket of %v", name, a)
 		}
@@ -216,13 +217,13 @@ func nothingLeft(t *testing.T, a netip.Addr, before int) {
 func openFiles(t *testing.T) (n int) {
 	t.Helper()
 	all, err := os.ReadDir("/proc/self/fd")
-	must(t, err)
+	must.Do(t, err)
 	for _, f := range all {
 		to, err := os.Readlink("/proc/self/fd/" + f.Name())
 		if errors.Is(err, syscall.ENOENT) {
 			continue // the descriptor by which the directory was read
 		}
-		must(t, err)
+		must.Do(t, err)
 		if strings.HasPrefix(to, "socket:") || strings.HasPrefix(to, "/memfd:") {
 			n++
 		}

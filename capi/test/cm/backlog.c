@@ -25,26 +25,21 @@ static int waiting(struct rdma_event_channel *ch, struct rdma_cm_id **taken)
 // request has arrived, all have.
 static void overtake(struct rdma_event_channel *clients, struct rdma_cm_id **id, int n)
 {
-	struct rdma_conn_param p = params(NULL, 0);
 	struct rdma_event_channel *own = open_channel();
 	struct rdma_cm_id *listener = listen_on(own, RDMA_PS_TCP, OTHER, 1);
 	id[n] = ready(clients, RDMA_PS_TCP, OTHER);
 	for (int i = 0; i <= n; i++)
-		must(rdma_connect(id[i], &p) == 0);
+		ask(id[i]);
 	struct rdma_cm_id *last = pass(own, RDMA_CM_EVENT_CONNECT_REQUEST);
 	must(rdma_destroy_id(last) == 0 && rdma_destroy_id(listener) == 0);
 	rdma_destroy_event_channel(own);
-	struct rdma_cm_event *e = event_of(clients, RDMA_CM_EVENT_REJECTED); // the ID of the request was destroyed
-	must(e->id == id[n] && rdma_ack_cm_event(e) == 0);
+	must(failure(clients, RDMA_CM_EVENT_REJECTED, CONSUMER_REJECTS) == id[n]); // the ID of the request was destroyed
 }
 
 static void destroy_all(struct rdma_cm_id **id, int n)
 {
-	for (int i = 0; i < n; i++) {
-		if (id[i]->qp != NULL)
-			rdma_destroy_qp(id[i]);
-		must(rdma_destroy_id(id[i]) == 0);
-	}
+	for (int i = 0; i < n; i++)
+		destroy(id[i]);
 }
 
 static void backlog(void)
@@ -60,10 +55,8 @@ static void backlog(void)
 	for (int i = PLACES; i < CLIENTS; i++)
 		taken[i] = pass(ch, RDMA_CM_EVENT_CONNECT_REQUEST); // repeated by the client after some seconds
 	destroy_all(taken, CLIENTS);
-	for (int i = 0; i < CLIENTS; i++) {
-		struct rdma_cm_event *e = event_of(clients, RDMA_CM_EVENT_REJECTED);
-		must(e->status == 28 && rdma_ack_cm_event(e) == 0); // rejected by the consumer
-	}
+	for (int i = 0; i < CLIENTS; i++)
+		failure(clients, RDMA_CM_EVENT_REJECTED, CONSUMER_REJECTS);
 	destroy_all(id, CLIENTS + 1);
 	must(rdma_destroy_id(listener) == 0);
 }
@@ -80,10 +73,8 @@ static void unbounded(void)
 		overtake(clients, id, MANY);
 		must(waiting(ch, taken) == MANY);
 		destroy_all(taken, MANY);
-		for (int k = 0; k < MANY; k++) {
-			struct rdma_cm_event *e = event_of(clients, RDMA_CM_EVENT_REJECTED);
-			must(rdma_ack_cm_event(e) == 0);
-		}
+		for (int k = 0; k < MANY; k++)
+			failure(clients, RDMA_CM_EVENT_REJECTED, CONSUMER_REJECTS);
 		destroy_all(id, MANY + 1);
 		must(rdma_destroy_id(listener) == 0);
 		rdma_destroy_event_channel(ch);
@@ -101,10 +92,8 @@ static void abandoned(void)
 	overtake(clients, id, 2);
 	must(rdma_destroy_id(listener) == 0);
 	quiet(ch);
-	for (int i = 0; i < 2; i++) {
-		struct rdma_cm_event *e = event_of(clients, RDMA_CM_EVENT_REJECTED);
-		must(e->status == 28 && rdma_ack_cm_event(e) == 0);
-	}
+	for (int i = 0; i < 2; i++)
+		failure(clients, RDMA_CM_EVENT_REJECTED, CONSUMER_REJECTS);
 	destroy_all(id, 3);
 }
 

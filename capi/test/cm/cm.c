@@ -25,6 +25,14 @@ struct rdma_cm_id *make_id(struct rdma_event_channel *ch, enum rdma_port_space p
 	return id;
 }
 
+// destroy destroys an ID, and its queue pair if it has one.
+void destroy(struct rdma_cm_id *id)
+{
+	if (id->qp != NULL)
+		rdma_destroy_qp(id);
+	must(rdma_destroy_id(id) == 0);
+}
+
 int bind_to(struct rdma_cm_id *id, int port)
 {
 	struct sockaddr_in a = here(port);
@@ -52,14 +60,17 @@ struct rdma_cm_event *event_of(struct rdma_event_channel *ch, enum rdma_cm_event
 	return e;
 }
 
-// pass waits for an event of a type with status 0, acknowledges it and returns its ID.
-struct rdma_cm_id *pass(struct rdma_event_channel *ch, enum rdma_cm_event_type type)
+// failure waits for an event of a type and with a status, acknowledges it and returns its ID.
+struct rdma_cm_id *failure(struct rdma_event_channel *ch, enum rdma_cm_event_type type, int status)
 {
 	struct rdma_cm_event *e = event_of(ch, type);
 	struct rdma_cm_id *id = e->id;
-	must(e->status == 0 && rdma_ack_cm_event(e) == 0);
+	must(e->status == status && rdma_ack_cm_event(e) == 0);
 	return id;
 }
+
+// pass waits for an event of a type with status 0, acknowledges it and returns its ID.
+struct rdma_cm_id *pass(struct rdma_event_channel *ch, enum rdma_cm_event_type type) { return failure(ch, type, 0); }
 
 // quiet ends the program if an event is pending.
 void quiet(struct rdma_event_channel *ch)
@@ -68,11 +79,17 @@ void quiet(struct rdma_event_channel *ch)
 	must(poll(&p, 1, 0) == 0);
 }
 
-// resolve resolves address and route of an ID with an event channel, so that it may connect.
-void resolve(struct rdma_cm_id *id, int port)
+// begin_resolve resolves the address of an ID, which gets an event.
+void begin_resolve(struct rdma_cm_id *id, int port)
 {
 	struct sockaddr_in to = here(port);
 	must(rdma_resolve_addr(id, NULL, (struct sockaddr *)&to, TIMEOUT_MS) == 0);
+}
+
+// resolve resolves address and route of an ID with an event channel, so that it may connect.
+void resolve(struct rdma_cm_id *id, int port)
+{
+	begin_resolve(id, port);
 	must(pass(id->channel, RDMA_CM_EVENT_ADDR_RESOLVED) == id);
 	must(rdma_resolve_route(id, TIMEOUT_MS) == 0);
 	must(pass(id->channel, RDMA_CM_EVENT_ROUTE_RESOLVED) == id);
@@ -98,29 +115,48 @@ struct rdma_conn_param params(const void *data, int n)
 	return (struct rdma_conn_param){.private_data = data, .private_data_len = (uint8_t)n, .retry_count = 7, .rnr_retry_count = 7};
 }
 
+// ask connects an ID with the usual parameters.
+void ask(struct rdma_cm_id *client)
+{
+	struct rdma_conn_param p = params(NULL, 0);
+	must(rdma_connect(client, &p) == 0);
+}
+
+// establish accepts a client's request with a queue pair. Both IDs are on one channel.
+void establish(struct rdma_cm_id *client, struct rdma_cm_id *server, struct rdma_conn_param p)
+{
+	struct rdma_event_channel *ch = server->channel;
+	add_qp(server);
+	must(rdma_accept(server, &p) == 0);
+	struct rdma_cm_id *first = pass(ch, RDMA_CM_EVENT_ESTABLISHED), *second = pass(ch, RDMA_CM_EVENT_ESTABLISHED);
+	must(first != second && (first == client || first == server) && (second == client || second == server));
+}
+
+// hang_up destroys the IDs of a connection that the client ends.
+void hang_up(struct rdma_cm_id *client, struct rdma_cm_id *server, struct rdma_cm_id *listener)
+{
+	destroy(client);
+	must(pass(server->channel, RDMA_CM_EVENT_DISCONNECTED) == server);
+	destroy(server);
+	destroy(listener);
+}
+
 // link_up connects the program with itself.
 void link_up(struct link *l, enum rdma_port_space ps)
 {
-	struct rdma_conn_param p = params(NULL, 0);
 	l->ch = open_channel();
 	l->listener = listen_on(l->ch, ps, PORT, 1);
 	l->client = ready(l->ch, ps, PORT);
-	must(rdma_connect(l->client, &p) == 0);
+	ask(l->client);
 	l->server = pass(l->ch, RDMA_CM_EVENT_CONNECT_REQUEST);
-	add_qp(l->server);
-	must(rdma_accept(l->server, &p) == 0);
-	struct rdma_cm_id *first = pass(l->ch, RDMA_CM_EVENT_ESTABLISHED), *second = pass(l->ch, RDMA_CM_EVENT_ESTABLISHED);
-	must(first != second && (first == l->client || first == l->server) && (second == l->client || second == l->server));
+	establish(l->client, l->server, params(NULL, 0));
 }
 
 void link_down(struct link *l)
 {
-	struct rdma_cm_id *all[] = {l->client, l->server, l->listener};
-	for (int i = 0; i < 3; i++) {
-		if (all[i]->qp != NULL)
-			rdma_destroy_qp(all[i]);
-		must(rdma_destroy_id(all[i]) == 0);
-	}
+	destroy(l->client);
+	destroy(l->server);
+	destroy(l->listener);
 	quiet(l->ch);
 	rdma_destroy_event_channel(l->ch);
 }

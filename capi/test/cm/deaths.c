@@ -46,11 +46,10 @@ static void of_servers(void)
 	pid_t child = start(serves, &from, &to);
 	hear(from);
 	struct rdma_event_channel *ch = open_channel();
-	struct rdma_conn_param p = params(NULL, 0);
 	struct rdma_cm_id *connected = ready(ch, RDMA_PS_TCP, PORT), *waits = ready(ch, RDMA_PS_TCP, PORT);
-	must(rdma_connect(connected, &p) == 0);
+	ask(connected);
 	must(pass(ch, RDMA_CM_EVENT_ESTABLISHED) == connected);
-	must(rdma_connect(waits, &p) == 0);
+	ask(waits);
 	hear(from);
 	quiet(ch);
 	int64_t since = now();
@@ -65,14 +64,11 @@ static void of_servers(void)
 
 	// The listener is gone.
 	struct rdma_cm_id *late = ready(ch, RDMA_PS_TCP, PORT);
-	must(rdma_connect(late, &p) == 0);
-	struct rdma_cm_event *e = event_of(ch, RDMA_CM_EVENT_REJECTED);
-	must(e->id == late && e->status == 8 && rdma_ack_cm_event(e) == 0); // invalid service ID
-	struct rdma_cm_id *all[] = {connected, waits, late};
-	for (int i = 0; i < 3; i++) {
-		rdma_destroy_qp(all[i]);
-		must(rdma_destroy_id(all[i]) == 0);
-	}
+	ask(late);
+	must(failure(ch, RDMA_CM_EVENT_REJECTED, INVALID_SERVICE) == late);
+	destroy(connected);
+	destroy(waits);
+	destroy(late);
 }
 
 // The client establishes a connection, and requests another.
@@ -80,10 +76,9 @@ static void asks(int parent, int from)
 {
 	hear(from);
 	struct rdma_event_channel *ch = open_channel();
-	struct rdma_conn_param p = params(NULL, 0);
-	must(rdma_connect(ready(ch, RDMA_PS_TCP, PORT), &p) == 0);
+	ask(ready(ch, RDMA_PS_TCP, PORT));
 	pass(ch, RDMA_CM_EVENT_ESTABLISHED);
-	must(rdma_connect(ready(ch, RDMA_PS_TCP, PORT), &p) == 0);
+	ask(ready(ch, RDMA_PS_TCP, PORT));
 	say(parent);
 	hear(from);
 }
@@ -107,8 +102,9 @@ static void of_clients(void)
 	must(pass(ch, RDMA_CM_EVENT_DISCONNECTED) == connected);
 	soon(since);
 	quiet(ch); // the request that was not accepted raises no event
-	rdma_destroy_qp(connected);
-	must(rdma_destroy_id(connected) == 0 && rdma_destroy_id(waits) == 0 && rdma_destroy_id(listener) == 0);
+	destroy(connected);
+	destroy(waits);
+	destroy(listener);
 }
 
 const struct scenario deaths[] = {{"death-server", of_servers}, {"death-client", of_clients}, {NULL, NULL}};

@@ -77,13 +77,13 @@ static void sends(void)
 	int from, to, n;
 	char buf[SIZE] = {0};
 	struct ibv_wc wc;
-	struct rdma_conn_param p = params(NULL, 0);
 	pid_t child = start(receives, &from, &to);
 	hear(from);
 	struct rdma_event_channel *ch = open_channel();
 	struct rdma_cm_id *id = ready(ch, RDMA_PS_TCP, PORT);
 	struct ibv_mr *mr = rdma_reg_msgs(id, buf, SIZE);
-	must(mr != NULL && rdma_connect(id, &p) == 0);
+	must(mr != NULL);
+	ask(id);
 	pass(ch, RDMA_CM_EVENT_ESTABLISHED);
 	hear(from);
 	time_t until = time(NULL) + SOON_S;

@@ -7,12 +7,6 @@
 #include <pthread.h>
 #include <sys/epoll.h>
 
-static void begin_resolve(struct rdma_cm_id *id)
-{
-	struct sockaddr_in to = here(PORT);
-	must(rdma_resolve_addr(id, NULL, (struct sockaddr *)&to, TIMEOUT_MS) == 0);
-}
-
 static void nonblocking(void)
 {
 	struct rdma_event_channel *ch = open_channel();
@@ -20,7 +14,7 @@ static void nonblocking(void)
 	struct rdma_cm_event *e;
 	must(fcntl(ch->fd, F_SETFL, fcntl(ch->fd, F_GETFL) | O_NONBLOCK) == 0);
 	refused(rdma_get_cm_event(ch, &e), EAGAIN);
-	begin_resolve(id);
+	begin_resolve(id, PORT);
 	struct pollfd p = {.fd = ch->fd, .events = POLLIN | POLLOUT};
 	must(poll(&p, 1, 20000) == 1 && (p.revents & POLLIN) != 0);
 	pass(ch, RDMA_CM_EVENT_ADDR_RESOLVED);
@@ -46,10 +40,10 @@ static void by_epoll(void)
 		must(epoll_ctl(ep, EPOLL_CTL_ADD, ch[i]->fd, &want) == 0);
 	}
 	must(epoll_wait(ep, got, CHANNELS + 1, 0) == 0);
-	begin_resolve(id[0]);
+	begin_resolve(id[0], PORT);
 	must(epoll_wait(ep, got, CHANNELS + 1, 20000) == 1 && got[0].data.u32 == 0 && got[0].events == EPOLLIN);
 	must(epoll_wait(ep, got, CHANNELS + 1, 0) == 0); // an edge is reported once
-	begin_resolve(id[2]);
+	begin_resolve(id[2], PORT);
 	for (int i = 0; i < 2; i++)
 		must(epoll_wait(ep, got, CHANNELS + 1, 20000) == 1 && got[0].data.u32 == 2);
 	must(pass(ch[2], RDMA_CM_EVENT_ADDR_RESOLVED) == id[2]);
@@ -70,7 +64,7 @@ static void vanish(void)
 	struct rdma_event_channel *ch = open_channel();
 	struct rdma_cm_id *id[3];
 	for (int i = 0; i < 3; i++)
-		begin_resolve(id[i] = make_id(ch, RDMA_PS_TCP));
+		begin_resolve(id[i] = make_id(ch, RDMA_PS_TCP), PORT);
 	must(rdma_destroy_id(id[0]) == 0 && rdma_destroy_id(id[2]) == 0);
 	must(pass(ch, RDMA_CM_EVENT_ADDR_RESOLVED) == id[1]);
 	quiet(ch);
@@ -88,7 +82,7 @@ struct destroyer {
 	atomic_int destroyed;
 };
 
-static void *destroy(void *arg)
+static void *run_destroyer(void *arg)
 {
 	struct destroyer *d = arg;
 	atomic_store(&d->thread, gettid());
@@ -100,7 +94,7 @@ static void *destroy(void *arg)
 // begin_destroy starts the destruction of an ID in another thread, which must wait.
 static void begin_destroy(struct destroyer *d)
 {
-	must(pthread_create(&d->handle, NULL, destroy, d) == 0);
+	must(pthread_create(&d->handle, NULL, run_destroyer, d) == 0);
 	while (atomic_load(&d->thread) == 0)
 		sched_yield();
 	until_locked(d->thread);
@@ -111,7 +105,7 @@ static void unacknowledged(void)
 {
 	struct rdma_event_channel *ch = open_channel();
 	struct destroyer d = {.id = make_id(ch, RDMA_PS_TCP)};
-	begin_resolve(d.id);
+	begin_resolve(d.id, PORT);
 	struct rdma_cm_event *first = event_of(ch, RDMA_CM_EVENT_ADDR_RESOLVED);
 	must(rdma_resolve_route(d.id, TIMEOUT_MS) == 0);
 	struct rdma_cm_event *second = event_of(ch, RDMA_CM_EVENT_ROUTE_RESOLVED);
@@ -129,16 +123,13 @@ static void of_listeners(void)
 	struct rdma_event_channel *ch = open_channel();
 	struct destroyer d = {.id = listen_on(ch, RDMA_PS_TCP, PORT, 1)};
 	struct rdma_cm_id *client = ready(ch, RDMA_PS_TCP, PORT);
-	struct rdma_conn_param p = params(NULL, 0);
-	must(rdma_connect(client, &p) == 0);
+	ask(client);
 	struct rdma_cm_event *e = event_of(ch, RDMA_CM_EVENT_CONNECT_REQUEST);
 	must(e->listen_id == d.id && rdma_destroy_id(e->id) == 0);
 	begin_destroy(&d);
 	must(rdma_ack_cm_event(e) == 0 && pthread_join(d.handle, NULL) == 0);
-	e = event_of(ch, RDMA_CM_EVENT_REJECTED);
-	must(rdma_ack_cm_event(e) == 0);
-	rdma_destroy_qp(client);
-	must(rdma_destroy_id(client) == 0);
+	must(failure(ch, RDMA_CM_EVENT_REJECTED, CONSUMER_REJECTS) == client);
+	destroy(client);
 }
 
 const struct scenario events[] = {

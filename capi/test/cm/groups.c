@@ -82,8 +82,7 @@ static void end(struct member *m)
 	if (m->ah != NULL)
 		must(ibv_destroy_ah(m->ah) == 0);
 	rdma_dereg_mr(m->mr);
-	rdma_destroy_qp(m->id);
-	must(rdma_destroy_id(m->id) == 0);
+	destroy(m->id);
 	quiet(m->ch);
 	rdma_destroy_event_channel(m->ch);
 }

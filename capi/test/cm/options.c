@@ -10,13 +10,6 @@ enum { ACK_TIMEOUT = RDMA_OPTION_ID_ACK_TIMEOUT };
 static int set(struct rdma_cm_id *id, int option, int v) { return rdma_set_option(id, ID, option, &v, sizeof v); }
 static int set_byte(struct rdma_cm_id *id, int option, uint8_t v) { return rdma_set_option(id, ID, option, &v, sizeof v); }
 
-static void destroy(struct rdma_cm_id *id)
-{
-	if (id->qp != NULL)
-		rdma_destroy_qp(id);
-	must(rdma_destroy_id(id) == 0);
-}
-
 // Several IDs share a port; one of them may listen.
 static void reuse(void)
 {
@@ -60,10 +53,8 @@ static void afonly(void)
 
 		// Without the IPv4 listener, requests over IPv4 are rejected.
 		struct rdma_cm_id *client = ready(ch, RDMA_PS_TCP, PORT);
-		struct rdma_conn_param p = params(NULL, 0);
-		must(rdma_connect(client, &p) == 0);
-		struct rdma_cm_event *e = event_of(ch, RDMA_CM_EVENT_REJECTED);
-		must(e->id == client && e->status == 28 && rdma_ack_cm_event(e) == 0);
+		ask(client);
+		must(failure(ch, RDMA_CM_EVENT_REJECTED, CONSUMER_REJECTS) == client);
 		destroy(client);
 		destroy(six);
 	}
@@ -72,11 +63,9 @@ static void afonly(void)
 	must(bind_any(both, AF_INET6) == 0 && rdma_listen(both, 1) == 0);
 	refused(bind_any(four, AF_INET), EADDRNOTAVAIL);
 	client = ready(ch, RDMA_PS_TCP, PORT);
-	struct rdma_conn_param p = params(NULL, 0);
-	must(rdma_connect(client, &p) == 0);
+	ask(client);
 	destroy(pass(ch, RDMA_CM_EVENT_CONNECT_REQUEST));
-	struct rdma_cm_event *e = event_of(ch, RDMA_CM_EVENT_REJECTED);
-	must(rdma_ack_cm_event(e) == 0);
+	must(failure(ch, RDMA_CM_EVENT_REJECTED, CONSUMER_REJECTS) == client);
 	destroy(client);
 	destroy(both);
 	// An IPv4 ID with AFONLY set to 0 takes the port in both families.
@@ -94,7 +83,6 @@ static void attributes(void)
 	enum { CLASS = 0x68, CLIENT_TIMEOUT = 12, SERVER_TIMEOUT = 11 };
 	struct rdma_event_channel *ch = open_channel();
 	struct rdma_cm_id *listener = listen_on(ch, RDMA_PS_TCP, PORT, 1), *client = make_id(ch, RDMA_PS_TCP);
-	struct rdma_conn_param p = params(NULL, 0);
 	struct ibv_qp_attr a;
 	struct ibv_qp_init_attr init;
 	must(set_byte(client, TOS, CLASS) == 0 && set_byte(client, ACK_TIMEOUT, CLIENT_TIMEOUT) == 0);
@@ -102,21 +90,15 @@ static void attributes(void)
 	must(client->route.num_paths == 1 && client->route.path_rec->traffic_class == CLASS);
 	must(client->route.path_rec->packet_life_time == CLIENT_TIMEOUT - 1);
 	add_qp(client);
-	must(rdma_connect(client, &p) == 0);
+	ask(client);
 	struct rdma_cm_id *server = pass(ch, RDMA_CM_EVENT_CONNECT_REQUEST);
 	must(set_byte(server, ACK_TIMEOUT, SERVER_TIMEOUT) == 0);
-	add_qp(server);
-	must(rdma_accept(server, &p) == 0);
-	pass(ch, RDMA_CM_EVENT_ESTABLISHED);
-	pass(ch, RDMA_CM_EVENT_ESTABLISHED);
+	establish(client, server, params(NULL, 0));
 	must(ibv_query_qp(client->qp, &a, IBV_QP_TIMEOUT | IBV_QP_AV, &init) == 0);
 	must(a.timeout == CLIENT_TIMEOUT && a.ah_attr.grh.traffic_class == CLASS);
 	must(ibv_query_qp(server->qp, &a, IBV_QP_TIMEOUT | IBV_QP_AV, &init) == 0);
 	must(a.timeout == SERVER_TIMEOUT && a.ah_attr.grh.traffic_class == CLASS);
-	destroy(client);
-	pass(ch, RDMA_CM_EVENT_DISCONNECTED);
-	destroy(server);
-	destroy(listener);
+	hang_up(client, server, listener);
 
 	struct rdma_cm_id *datagrams = make_id(ch, RDMA_PS_UDP);
 	refused(set_byte(datagrams, ACK_TIMEOUT, 12), EINVAL); // nothing is acknowledged
@@ -153,13 +135,12 @@ static void path(void)
 {
 	struct rdma_event_channel *ch = open_channel();
 	struct rdma_cm_id *listener = listen_on(ch, RDMA_PS_TCP, PORT, 1), *id = make_id(ch, RDMA_PS_TCP), *other = make_id(ch, RDMA_PS_TCP);
-	struct sockaddr_in to = here(PORT);
 	struct ibv_path_data data = {0};
 	must(sizeof data == 72);
 	refused(rdma_set_option(id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, &data, sizeof data), EINVAL); // no flag says what the path is for
 	data.flags = IBV_PATH_FLAG_GMP | IBV_PATH_FLAG_PRIMARY | IBV_PATH_FLAG_BIDIRECTIONAL;
 	refused(rdma_set_option(id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, &data, sizeof data), EINVAL); // no adapter
-	must(rdma_resolve_addr(id, NULL, (struct sockaddr *)&to, TIMEOUT_MS) == 0);
+	begin_resolve(id, PORT);
 	pass(ch, RDMA_CM_EVENT_ADDR_RESOLVED);
 
 	// A path with the addresses of another ID's.
@@ -178,22 +159,15 @@ static void path(void)
 	must(id->route.num_paths == 1 && id->route.path_rec->mtu == IBV_MTU_512 && id->route.path_rec->traffic_class == 0x20);
 	must(id->route.path_rec->packet_life_time == 13 && ntohl(id->route.path_rec->flow_label) == 0x12345);
 
-	struct rdma_conn_param p = params(NULL, 0);
 	add_qp(id);
-	must(rdma_connect(id, &p) == 0);
+	ask(id);
 	struct rdma_cm_id *server = pass(ch, RDMA_CM_EVENT_CONNECT_REQUEST);
-	add_qp(server);
-	must(rdma_accept(server, &p) == 0);
-	pass(ch, RDMA_CM_EVENT_ESTABLISHED);
-	pass(ch, RDMA_CM_EVENT_ESTABLISHED);
+	establish(id, server, params(NULL, 0));
 	struct ibv_qp_attr a;
 	struct ibv_qp_init_attr init;
 	must(ibv_query_qp(server->qp, &a, IBV_QP_PATH_MTU | IBV_QP_AV, &init) == 0);
 	must(a.path_mtu == IBV_MTU_512 && a.ah_attr.grh.traffic_class == 0x20 && a.ah_attr.grh.flow_label == 0x12345);
-	destroy(id);
-	pass(ch, RDMA_CM_EVENT_DISCONNECTED);
-	destroy(server);
-	destroy(listener);
+	hang_up(id, server, listener);
 	destroy(other);
 }
 

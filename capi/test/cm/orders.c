@@ -1,13 +1,6 @@
 // Calls in the wrong order, and other calls that rdma_cm refuses.
 #include "cm.h"
 
-static void destroy(struct rdma_cm_id *id)
-{
-	if (id->qp != NULL)
-		rdma_destroy_qp(id);
-	must(rdma_destroy_id(id) == 0);
-}
-
 static int resolve_addr(struct rdma_cm_id *id, const char *from, const char *to)
 {
 	struct sockaddr_in src = {.sin_family = AF_INET}, dst = {.sin_family = AF_INET, .sin_port = htons(PORT)};
@@ -49,8 +42,7 @@ static void active(void)
 	refused(rdma_listen(server, 1), EINVAL);
 	refused(bind_to(server, 0), EINVAL);
 	destroy(server);
-	struct rdma_cm_event *e = event_of(ch, RDMA_CM_EVENT_REJECTED);
-	must(e->status == 28 && rdma_ack_cm_event(e) == 0);
+	failure(ch, RDMA_CM_EVENT_REJECTED, CONSUMER_REJECTS);
 	refused(rdma_connect(id, &p), EINVAL); // after a rejection, a program needs a new ID
 	destroy(id);
 	resolve(id = make_id(ch, RDMA_PS_TCP), PORT);
@@ -59,8 +51,7 @@ static void active(void)
 	must(rdma_reject(server, NULL, 0) == 0);
 	refused(rdma_reject(server, NULL, 0), EINVAL);
 	refused(rdma_accept(server, &p), EINVAL);
-	e = event_of(ch, RDMA_CM_EVENT_REJECTED);
-	must(rdma_ack_cm_event(e) == 0);
+	failure(ch, RDMA_CM_EVENT_REJECTED, CONSUMER_REJECTS);
 	destroy(server);
 	destroy(id);
 	destroy(listener);
@@ -119,8 +110,7 @@ static void addresses(void)
 	refused(resolve_addr(id, "192.0.2.1", own), EADDRNOTAVAIL); // no host has this address
 	struct rdma_cm_id *far = make_id(ch, RDMA_PS_TCP);
 	if (resolve_addr(far, NULL, "192.0.2.9") == 0) { // the host has a route, but from no adapter
-		struct rdma_cm_event *e = event_of(ch, RDMA_CM_EVENT_ADDR_ERROR);
-		must(e->id == far && e->status == -ENODEV && rdma_ack_cm_event(e) == 0);
+		must(failure(ch, RDMA_CM_EVENT_ADDR_ERROR, -ENODEV) == far);
 	} else {
 		int why = errno;
 		must(why == ENETUNREACH || why == EHOSTUNREACH);
@@ -146,16 +136,13 @@ static void addresses(void)
 static void nobody(void)
 {
 	struct rdma_event_channel *ch = open_channel();
-	struct rdma_conn_param p = params(NULL, 0);
 	struct rdma_cm_id *listener = listen_on(ch, RDMA_PS_IB, PORT, 1), *id = ready(ch, RDMA_PS_TCP, PORT);
-	must(rdma_connect(id, &p) == 0);
-	struct rdma_cm_event *e = event_of(ch, RDMA_CM_EVENT_REJECTED);
-	must(e->id == id && e->status == 8 && rdma_ack_cm_event(e) == 0); // invalid service ID
+	ask(id);
+	must(failure(ch, RDMA_CM_EVENT_REJECTED, INVALID_SERVICE) == id);
 	destroy(id);
 	id = ready(ch, RDMA_PS_UDP, PORT);
-	must(rdma_connect(id, &p) == 0);
-	e = event_of(ch, RDMA_CM_EVENT_UNREACHABLE);
-	must(e->id == id && e->status == 1 && rdma_ack_cm_event(e) == 0); // not supported
+	ask(id);
+	must(failure(ch, RDMA_CM_EVENT_UNREACHABLE, 1) == id); // not supported
 	destroy(id);
 	destroy(listener);
 }
@@ -167,8 +154,7 @@ static void ipoib(void)
 	struct rdma_cm_id *id = make_id(ch, RDMA_PS_IPOIB);
 	refused(bind_to(id, PORT), EINVAL);
 	must(resolve_addr(id, NULL, getenv("SOFTHCA_ADDR")) == 0);
-	struct rdma_cm_event *e = event_of(ch, RDMA_CM_EVENT_ADDR_ERROR);
-	must(e->id == id && e->status == -EINVAL && rdma_ack_cm_event(e) == 0);
+	must(failure(ch, RDMA_CM_EVENT_ADDR_ERROR, -EINVAL) == id);
 	destroy(id);
 	refused(rdma_create_id(ch, &id, NULL, 0x0555), EINVAL);
 }
@@ -201,10 +187,7 @@ static void ece(void)
 	must(ibv_query_ece(with->qp, &got) == EOPNOTSUPP && ibv_set_ece(with->qp, &offer) == EOPNOTSUPP);
 	refused(rdma_set_local_ece(with, &offer), EINVAL); // the queue pair would have to support it
 	destroy(with);
-	destroy(id);
-	pass(ch, RDMA_CM_EVENT_DISCONNECTED);
-	destroy(server);
-	destroy(listener);
+	hang_up(id, server, listener);
 }
 
 const struct scenario orders[] = {

@@ -2,13 +2,6 @@
 // on the queue pairs, and the time wait after the end of a connection.
 #include "cm.h"
 
-static void destroy(struct rdma_cm_id *id)
-{
-	if (id->qp != NULL)
-		rdma_destroy_qp(id);
-	must(rdma_destroy_id(id) == 0);
-}
-
 static struct ibv_qp_attr attributes(struct rdma_cm_id *id)
 {
 	struct ibv_qp_attr a;
@@ -79,17 +72,11 @@ static void most(void)
 	must(e->param.conn.responder_resources == dev.max_qp_init_rd_atom && e->param.conn.initiator_depth == dev.max_qp_rd_atom);
 	struct rdma_cm_id *server = e->id;
 	must(rdma_ack_cm_event(e) == 0);
-	add_qp(server);
-	must(rdma_accept(server, &p) == 0);
-	pass(ch, RDMA_CM_EVENT_ESTABLISHED);
-	pass(ch, RDMA_CM_EVENT_ESTABLISHED);
+	establish(client, server, p);
 	struct ibv_qp_attr c = attributes(client), s = attributes(server);
 	must(c.max_rd_atomic == dev.max_qp_init_rd_atom && c.max_dest_rd_atomic == dev.max_qp_rd_atom);
 	must(s.max_rd_atomic == c.max_dest_rd_atomic && s.max_dest_rd_atomic == c.max_rd_atomic);
-	destroy(client);
-	pass(ch, RDMA_CM_EVENT_DISCONNECTED);
-	destroy(server);
-	destroy(listener);
+	hang_up(client, server, listener);
 }
 
 // A program that moves its queue pair itself, or has none, passes the fields that the peer's
@@ -111,10 +98,7 @@ static void without_qp(void)
 	must(e->id == client && e->param.conn.qp_num == 0x5678 && e->param.conn.srq == 0 && rdma_ack_cm_event(e) == 0);
 	must(rdma_establish(client) == 0);
 	must(pass(ch, RDMA_CM_EVENT_ESTABLISHED) == server);
-	destroy(client);
-	pass(ch, RDMA_CM_EVENT_DISCONNECTED);
-	destroy(server);
-	destroy(listener);
+	hang_up(client, server, listener);
 }
 
 // An ACK timeout of 0 disables the timer, and leaves the packet lifetime of the path unchanged.
@@ -122,25 +106,18 @@ static void no_timeout(void)
 {
 	struct rdma_event_channel *ch = open_channel();
 	struct rdma_cm_id *listener = listen_on(ch, RDMA_PS_TCP, PORT, 1), *client = make_id(ch, RDMA_PS_TCP), *other = make_id(ch, RDMA_PS_TCP);
-	struct rdma_conn_param p = params(NULL, 0);
 	uint8_t none = 0;
 	must(rdma_set_option(client, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &none, sizeof none) == 0);
 	resolve(client, PORT);
 	resolve(other, PORT);
 	must(client->route.path_rec->packet_life_time == other->route.path_rec->packet_life_time);
 	add_qp(client);
-	must(rdma_connect(client, &p) == 0);
+	ask(client);
 	struct rdma_cm_id *server = pass(ch, RDMA_CM_EVENT_CONNECT_REQUEST);
-	add_qp(server);
-	must(rdma_accept(server, &p) == 0);
-	pass(ch, RDMA_CM_EVENT_ESTABLISHED);
-	pass(ch, RDMA_CM_EVENT_ESTABLISHED);
+	establish(client, server, params(NULL, 0));
 	must(attributes(client).timeout == 0 && attributes(server).timeout != 0);
-	destroy(client);
-	pass(ch, RDMA_CM_EVENT_DISCONNECTED);
-	destroy(server);
+	hang_up(client, server, listener);
 	destroy(other);
-	destroy(listener);
 }
 
 // An ID that is kept after the disconnect gets TIMEWAIT_EXIT after the packet lifetime of the

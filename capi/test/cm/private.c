@@ -2,7 +2,7 @@
 // to the end of the message's field.
 #include "cm.h"
 
-enum { CONSUMER_REJECTS = 28, SIDR_REJECTS = 2, REP_DATA = 196, REJ_DATA = 148, SIDR_REP_DATA = 136 };
+enum { SIDR_REJECTS = 2, REP_DATA = 196, REJ_DATA = 148, SIDR_REP_DATA = 136 };
 
 // The room for private data in each message; in a request, after the addresses of rdma_cm.
 static int room_of_request(enum rdma_port_space ps) { return ps == RDMA_PS_UDP ? 180 : 56; }
@@ -43,12 +43,6 @@ static struct rdma_cm_id *asks(struct rdma_event_channel *ch, struct rdma_cm_id 
 	must(rdma_ack_cm_event(e) == 0);
 	add_qp(server);
 	return server;
-}
-
-static void destroy(struct rdma_cm_id *id)
-{
-	rdma_destroy_qp(id);
-	must(rdma_destroy_id(id) == 0);
 }
 
 // accepted makes a request with asked bytes of private data and accepts it with n.

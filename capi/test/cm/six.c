@@ -2,7 +2,7 @@
 // of SOFTHCA_ADDR.
 #include "cm.h"
 
-enum { GRH = 40, LENGTH = 100, CONSUMER_REJECTS = 28 };
+enum { GRH = 40, LENGTH = 100 };
 
 static struct sockaddr_in6 six(const char *addr, int port)
 {
@@ -35,13 +35,6 @@ static struct rdma_cm_id *ready_six(struct rdma_event_channel *ch, enum rdma_por
 	return id;
 }
 
-static void destroy(struct rdma_cm_id *id)
-{
-	if (id->qp != NULL)
-		rdma_destroy_qp(id);
-	must(rdma_destroy_id(id) == 0);
-}
-
 // is checks that an address is the adapter's IPv6 address.
 static void is(struct sockaddr *a, in_port_t port)
 {
@@ -61,11 +54,16 @@ static struct rdma_cm_id *asked(struct rdma_event_channel *ch, struct rdma_cm_id
 	return id;
 }
 
-static void turned_away(struct rdma_event_channel *ch, struct rdma_cm_id *client)
+// by_both connects a client of each family. The listeners take the requests, and reject them.
+static void by_both(struct rdma_event_channel *ch, struct rdma_cm_id *four, struct rdma_cm_id *of_six)
 {
-	struct rdma_cm_event *e = event_of(ch, RDMA_CM_EVENT_REJECTED);
-	must(e->id == client && e->status == CONSUMER_REJECTS && rdma_ack_cm_event(e) == 0);
-	destroy(client);
+	for (int by_six = 0; by_six <= 1; by_six++) {
+		struct rdma_cm_id *client = by_six ? ready_six(ch, RDMA_PS_TCP, PORT) : ready(ch, RDMA_PS_TCP, PORT);
+		ask(client);
+		destroy(asked(ch, by_six ? of_six : four, client));
+		must(failure(ch, RDMA_CM_EVENT_REJECTED, CONSUMER_REJECTS) == client);
+		destroy(client);
+	}
 }
 
 static void connection(void)
@@ -87,20 +85,13 @@ static void connection(void)
 	must(rdma_ack_cm_event(e) == 0);
 	is(rdma_get_local_addr(server), htons(PORT));
 	is(rdma_get_peer_addr(server), rdma_get_src_port(client));
-	add_qp(server);
-	p = params(NULL, 0);
-	must(rdma_accept(server, &p) == 0);
-	pass(ch, RDMA_CM_EVENT_ESTABLISHED);
-	pass(ch, RDMA_CM_EVENT_ESTABLISHED);
+	establish(client, server, params(NULL, 0));
 	struct ibv_qp_attr a;
 	struct ibv_qp_init_attr init;
 	union ibv_gid gid;
 	must(ibv_query_qp(client->qp, &a, IBV_QP_AV, &init) == 0 && memcmp(&a.ah_attr.grh.dgid, &((struct sockaddr_in6 *)rdma_get_peer_addr(client))->sin6_addr, 16) == 0);
 	must(ibv_query_gid(client->verbs, 1, a.ah_attr.grh.sgid_index, &gid) == 0 && memcmp(&gid, &a.ah_attr.grh.dgid, 16) == 0);
-	destroy(client);
-	must(pass(ch, RDMA_CM_EVENT_DISCONNECTED) == server);
-	destroy(server);
-	destroy(listener);
+	hang_up(client, server, listener);
 }
 
 // Listeners on all addresses of a family coexist: each takes the requests of its family. A
@@ -108,32 +99,22 @@ static void connection(void)
 static void wildcards(void)
 {
 	struct rdma_event_channel *ch = open_channel();
-	struct rdma_cm_id *four = make_id(ch, RDMA_PS_TCP), *only = make_id(ch, RDMA_PS_TCP), *client;
+	struct rdma_cm_id *four = make_id(ch, RDMA_PS_TCP), *only = make_id(ch, RDMA_PS_TCP);
 	struct sockaddr_in any = {.sin_family = AF_INET, .sin_port = htons(PORT)};
-	struct rdma_conn_param p = params(NULL, 0);
 	int on = 1;
 	must(rdma_set_option(only, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &on, sizeof on) == 0);
 	must(bind_six(only, six("::", PORT)) == 0 && bind_four(four, any) == 0 && rdma_listen(four, 1) == 0 && rdma_listen(only, 1) == 0);
-	for (int by_six = 0; by_six <= 1; by_six++) {
-		client = by_six ? ready_six(ch, RDMA_PS_TCP, PORT) : ready(ch, RDMA_PS_TCP, PORT);
-		must(rdma_connect(client, &p) == 0);
-		destroy(asked(ch, by_six ? only : four, client));
-		turned_away(ch, client);
-	}
+	by_both(ch, four, only);
 	destroy(only);
-	client = ready_six(ch, RDMA_PS_TCP, PORT); // the IPv4 listener does not take it
-	must(rdma_connect(client, &p) == 0);
-	turned_away(ch, client);
+	struct rdma_cm_id *client = ready_six(ch, RDMA_PS_TCP, PORT); // the IPv4 listener does not take it
+	ask(client);
+	must(failure(ch, RDMA_CM_EVENT_REJECTED, CONSUMER_REJECTS) == client);
+	destroy(client);
 	destroy(four);
 
 	struct rdma_cm_id *both = make_id(ch, RDMA_PS_TCP);
 	must(bind_six(both, six("::", PORT)) == 0 && rdma_listen(both, 1) == 0);
-	for (int by_six = 0; by_six <= 1; by_six++) {
-		client = by_six ? ready_six(ch, RDMA_PS_TCP, PORT) : ready(ch, RDMA_PS_TCP, PORT);
-		must(rdma_connect(client, &p) == 0);
-		destroy(asked(ch, both, client));
-		turned_away(ch, client);
-	}
+	by_both(ch, both, both);
 	destroy(both);
 	quiet(ch);
 }
@@ -182,10 +163,24 @@ static void addresses(void)
 	destroy(id);
 }
 
+// deliver sends a datagram by the parameters of an event, and waits for it.
+static void deliver(struct rdma_cm_id *from, struct rdma_cm_id *to, struct rdma_ud_param *u)
+{
+	static char out[LENGTH], in[GRH + LENGTH];
+	struct ibv_mr *mr = rdma_reg_msgs(to, in, sizeof in), *mr2 = rdma_reg_msgs(from, out, sizeof out);
+	must(mr != NULL && mr2 != NULL && rdma_post_recv(to, NULL, in, sizeof in, mr) == 0);
+	struct ibv_ah *ah = ibv_create_ah(from->pd, &u->ah_attr);
+	must(ah != NULL);
+	memset(out, 'x', sizeof out);
+	must(rdma_post_ud_send(from, NULL, out, sizeof out, mr2, IBV_SEND_SIGNALED, ah, u->qp_num) == 0);
+	struct ibv_wc wc;
+	must(rdma_get_recv_comp(to, &wc) == 1 && wc.status == IBV_WC_SUCCESS && wc.byte_len == GRH + LENGTH && in[GRH + LENGTH - 1] == 'x');
+	must(ibv_destroy_ah(ah) == 0 && rdma_dereg_mr(mr) == 0 && rdma_dereg_mr(mr2) == 0);
+}
+
 // Datagrams: the client's event has everything that it needs to send to the service.
 static void datagrams(void)
 {
-	static char out[LENGTH], in[GRH + LENGTH];
 	struct rdma_event_channel *ch = open_channel();
 	struct rdma_cm_id *listener = make_id(ch, RDMA_PS_UDP);
 	struct rdma_conn_param p = params("hello", 5);
@@ -198,8 +193,6 @@ static void datagrams(void)
 	is(rdma_get_local_addr(server), htons(PORT));
 	is(rdma_get_peer_addr(server), rdma_get_src_port(client));
 	add_qp(server);
-	struct ibv_mr *mr = rdma_reg_msgs(server, in, sizeof in), *mr2 = rdma_reg_msgs(client, out, sizeof out);
-	must(mr != NULL && mr2 != NULL && rdma_post_recv(server, NULL, in, sizeof in, mr) == 0);
 	p = params(NULL, 0);
 	p.qp_num = server->qp->qp_num;
 	must(rdma_accept(server, &p) == 0);
@@ -208,13 +201,8 @@ static void datagrams(void)
 	must(e->id == client && u->qp_num == server->qp->qp_num && u->qkey == RDMA_UDP_QKEY && u->ah_attr.is_global == 1);
 	struct sockaddr_in6 to = own(0);
 	must(memcmp(&u->ah_attr.grh.dgid, &to.sin6_addr, 16) == 0);
-	struct ibv_ah *ah = ibv_create_ah(client->pd, &u->ah_attr);
-	must(ah != NULL);
-	memset(out, 'x', sizeof out);
-	must(rdma_post_ud_send(client, NULL, out, sizeof out, mr2, IBV_SEND_SIGNALED, ah, u->qp_num) == 0);
-	struct ibv_wc wc;
-	must(rdma_get_recv_comp(server, &wc) == 1 && wc.status == IBV_WC_SUCCESS && wc.byte_len == GRH + LENGTH && in[GRH + LENGTH - 1] == 'x');
-	must(rdma_ack_cm_event(e) == 0 && ibv_destroy_ah(ah) == 0 && rdma_dereg_mr(mr) == 0 && rdma_dereg_mr(mr2) == 0);
+	deliver(client, server, u);
+	must(rdma_ack_cm_event(e) == 0);
 	destroy(client);
 	destroy(server);
 	destroy(listener);
@@ -224,7 +212,6 @@ static void datagrams(void)
 // An IPv6 multicast group: its address is its GID.
 static void group(void)
 {
-	static char out[LENGTH], in[GRH + LENGTH];
 	struct rdma_event_channel *ch = open_channel();
 	struct rdma_cm_id *id = make_id(ch, RDMA_PS_UDP);
 	struct sockaddr_in6 g = six("ff15::4791", 0), from = own(0);
@@ -232,21 +219,13 @@ static void group(void)
 	must(rdma_resolve_addr(id, (struct sockaddr *)&from, (struct sockaddr *)&g, TIMEOUT_MS) == 0);
 	must(pass(ch, RDMA_CM_EVENT_ADDR_RESOLVED) == id);
 	add_qp(id);
-	struct ibv_mr *mr = rdma_reg_msgs(id, in, sizeof in), *mr2 = rdma_reg_msgs(id, out, sizeof out);
-	must(mr != NULL && mr2 != NULL && rdma_post_recv(id, NULL, in, sizeof in, mr) == 0);
 	refused(rdma_join_multicast(id, (struct sockaddr *)&four, NULL), EINVAL);
 	must(rdma_join_multicast(id, (struct sockaddr *)&g, &g) == 0);
 	struct rdma_cm_event *e = event_of(ch, RDMA_CM_EVENT_MULTICAST_JOIN);
 	struct rdma_ud_param *u = &e->param.ud;
 	must(e->status == 0 && u->private_data == &g && u->qkey == RDMA_UDP_QKEY && memcmp(&u->ah_attr.grh.dgid, &g.sin6_addr, 16) == 0);
-	struct ibv_ah *ah = ibv_create_ah(id->pd, &u->ah_attr);
-	must(ah != NULL);
-	memset(out, 'g', sizeof out);
-	must(rdma_post_ud_send(id, NULL, out, sizeof out, mr2, IBV_SEND_SIGNALED, ah, u->qp_num) == 0);
-	struct ibv_wc wc;
-	must(rdma_get_recv_comp(id, &wc) == 1 && wc.status == IBV_WC_SUCCESS && wc.byte_len == GRH + LENGTH && in[GRH + LENGTH - 1] == 'g');
+	deliver(id, id, u);
 	must(rdma_ack_cm_event(e) == 0 && rdma_leave_multicast(id, (struct sockaddr *)&g) == 0);
-	must(ibv_destroy_ah(ah) == 0 && rdma_dereg_mr(mr) == 0 && rdma_dereg_mr(mr2) == 0);
 	destroy(id);
 	quiet(ch);
 }

@@ -6,12 +6,6 @@
 
 enum { THREADS = 8, IDS = 400, ROUNDS = 25 };
 
-static void begin_resolve(struct rdma_cm_id *id)
-{
-	struct sockaddr_in to = here(PORT);
-	must(rdma_resolve_addr(id, NULL, (struct sockaddr *)&to, TIMEOUT_MS) == 0);
-}
-
 // taker is one of the threads that read the events of a channel, until it reads one whose ID
 // has no counter.
 struct taker {
@@ -49,7 +43,7 @@ static void one_channel(void)
 	}
 	for (int i = 0; i < IDS + THREADS; i++) {
 		must(rdma_create_id(ch, &id[i], i < IDS ? &seen[i] : NULL, RDMA_PS_TCP) == 0);
-		begin_resolve(id[i]);
+		begin_resolve(id[i], PORT);
 	}
 	int taken = 0;
 	for (int i = 0; i < THREADS; i++) {
@@ -69,15 +63,13 @@ static void *cycle(void *arg)
 	(void)arg;
 	for (int i = 0; i < ROUNDS; i++) {
 		struct rdma_cm_id *id;
-		struct rdma_conn_param p = params(NULL, 0);
 		must(rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP) == 0);
-		begin_resolve(id);
+		begin_resolve(id, PORT);
 		must(rdma_resolve_route(id, TIMEOUT_MS) == 0);
 		add_qp(id);
-		must(rdma_connect(id, &p) == 0);
+		ask(id);
 		must(rdma_disconnect(id) == 0);
-		rdma_destroy_qp(id);
-		must(rdma_destroy_id(id) == 0);
+		destroy(id);
 	}
 	return NULL;
 }
@@ -108,8 +100,7 @@ static void cycles(void)
 		default:
 			must(what == RDMA_CM_EVENT_DISCONNECTED && ++over <= established);
 			must(rdma_disconnect(id) == 0);
-			rdma_destroy_qp(id);
-			must(rdma_destroy_id(id) == 0);
+			destroy(id);
 		}
 	}
 	for (int i = 0; i < THREADS; i++)

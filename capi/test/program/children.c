@@ -20,8 +20,7 @@ static void generation(int n)
 	rig_close(&r);
 	if (n == 0)
 		return;
-	pid_t pid = fork();
-	must(pid >= 0);
+	pid_t pid = begin_child();
 	if (pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		for (int fd = 3; fd < 256; fd++)
@@ -68,15 +67,13 @@ static void fork_closes(void)
 	rig_open(&r, IBV_QPT_RC);
 	must(pthread_create(&t, NULL, have_events, &r) == 0);
 	for (int i = 0; i < FORKS; i++) {
-		int status;
-		pid_t pid = fork();
-		must(pid >= 0);
+		pid_t pid = begin_child();
 		if (pid == 0) {
 			alarm(HANGS_S);
 			ibv_close_device(r.ctx);
 			_exit(0);
 		}
-		must(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+		ended_well(pid);
 	}
 	puts("ok");
 	fflush(stdout);
@@ -95,13 +92,10 @@ enum { REFUSED = 77 };
 // in_child runs f in a child process and returns its exit status.
 static int in_child(int (*f)(void))
 {
-	int status;
-	pid_t pid = fork();
-	must(pid >= 0);
+	pid_t pid = begin_child();
 	if (pid == 0)
 		exit(f());
-	must(waitpid(pid, &status, 0) == pid && WIFEXITED(status));
-	return WEXITSTATUS(status);
+	return exit_code(pid);
 }
 
 // next_number sets the PID of the next process in a PID namespace.
@@ -124,12 +118,10 @@ static void open_and_fork(int told)
 	if (!next_number(number))
 		_exit(REFUSED);
 	double from = now();
-	pid_t pid = fork();
-	must(pid >= 0);
+	pid_t pid = begin_child();
 	if (pid == 0)
 		exit(getpid() != number);
-	int status;
-	must(waitpid(pid, &status, 0) == pid && status == 0);
+	ended_well(pid);
 	_exit(now() - from < 0.9 ? 0 : 1);
 }
 
@@ -138,11 +130,10 @@ static int as_first(void)
 {
 	int tell[2], status;
 	must(getpid() == 1 && pipe(tell) == 0);
-	pid_t pid = fork();
-	must(pid >= 0);
+	pid_t pid = begin_child();
 	if (pid == 0)
 		open_and_fork(tell[0]);
-	must(waitpid(pid, &status, 0) == pid && status == 0);
+	ended_well(pid);
 	must(write(tell[1], &pid, sizeof pid) == sizeof pid);
 	must(wait(&status) > 0 && WIFEXITED(status));
 	return WEXITSTATUS(status);

@@ -109,17 +109,17 @@ static void descriptor(void)
 // The child of a fork has its parent's descriptor, but not its engine.
 static void descriptor_fork(void)
 {
-	int fd = open(DEVICE, O_RDWR), status;
+	int fd = open(DEVICE, O_RDWR);
 	must(fd >= 0);
 	uint32_t id = create_id(fd);
 	resolve(fd, id);
-	pid_t child = fork();
+	pid_t child = begin_child();
 	if (child == 0) {
 		struct rdma_ucm_event_resp r;
 		must(get_event(fd, &r) == -1 && errno == EIO);
 		_exit(0);
 	}
-	must(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+	ended_well(child);
 	want_resolved(fd, id); // the child has not taken the event
 	close(fd);
 }
@@ -276,7 +276,7 @@ static void leaving(void (*end)(void))
 	for (int establish = 0; establish <= 1; establish++) {
 		int listens[2], status;
 		must(pipe(listens) == 0);
-		pid_t child = fork();
+		pid_t child = begin_child();
 		if (child == 0) {
 			char c;
 			setenv("SOFTHCA_ADDR", getenv("LEAVING_ADDR"), 1);
@@ -284,7 +284,6 @@ static void leaving(void (*end)(void))
 			must(read(listens[0], &c, 1) == 1);
 			leave(server, establish, end);
 		}
-		must(child > 0);
 		int fd = open(DEVICE, O_RDWR);
 		must(fd >= 0);
 		listen_at(fd, server);
@@ -351,13 +350,12 @@ static void no_descriptors(void)
 {
 	struct rlimit none = {0, 0};
 	struct rig r = {0};
-	int up[2], down[2], status;
+	int up[2], down[2];
 	const char *server = getenv("SOFTHCA_ADDR");
 	must(pipe(up) == 0 && pipe(down) == 0);
-	pid_t child = fork();
+	pid_t child = begin_child();
 	if (child == 0)
 		serve(server, down[0], up[1]);
-	must(child > 0);
 	rig_open(&r, IBV_QPT_RC);
 	int fd = open(DEVICE, O_RDWR), other = open(DEVICE, O_RDWR);
 	must(fd >= 0 && other >= 0);
@@ -379,7 +377,7 @@ static void no_descriptors(void)
 	must(want_event(fd, DISCONNECTED) == id);
 	establish_id(other, connect_to(other, server));
 	close(other); // disconnects
-	must(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	ended_well(child);
 	close(fd);
 	rig_close(&r);
 }

@@ -38,8 +38,8 @@ static void send_too_much(struct rig *r)
 static void send_by_foreign_handle(struct rig *r)
 {
 	struct ibv_pd *other = ibv_alloc_pd(r->ctx);
-	struct ibv_ah_attr a = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 64}};
-	must(other != NULL && ibv_query_gid(r->ctx, 1, 0, &a.grh.dgid) == 0);
+	struct ibv_ah_attr a = to_self(r->ctx);
+	must(other != NULL);
 	struct ibv_ah *ah = ibv_create_ah(other, &a);
 	must(ah != NULL);
 	struct ibv_sge s = {(uintptr_t)r->buf[0], 8, r->mr[0]->lkey};
@@ -117,9 +117,7 @@ static void each_status(void)
 		statuses[i].provoke(&r);
 		want(r.cq[statuses[i].side], s);
 		say("status", statuses[i].name, statuses[i].side == 0 ? "requester" : "responder", statuses[i].how);
-		must(ibv_close_device(r.ctx) == 0); // destroys all objects in it
-		free(r.buf[0]);
-		free(r.buf[1]);
+		rig_drop(&r);
 	}
 }
 
@@ -272,9 +270,7 @@ static void each_event(void)
 		events[i].provoke(&r);
 		take(&r, t, events[i].about);
 		say("event", events[i].name, about_names[events[i].about], events[i].how);
-		must(ibv_close_device(r.ctx) == 0);
-		free(r.buf[0]);
-		free(r.buf[1]);
+		rig_drop(&r);
 	}
 }
 
@@ -300,9 +296,7 @@ static void raised_events(void)
 		take(&r, raised[i].type, raised[i].about);
 		say("event", raised[i].name, about_names[raised[i].about], "a rule");
 	}
-	must(ibv_close_device(r.ctx) == 0);
-	free(r.buf[0]);
-	free(r.buf[1]);
+	rig_drop(&r);
 }
 
 // Fault rules make each of these calls fail the first time, and failed prints it. ERRNO is
@@ -357,14 +351,13 @@ static void failing_pair(struct rig *r)
 	const int init = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY;
 	struct ibv_qp_init_attr qi;
 	struct ibv_recv_wr *badr, rw = {0};
-	struct ibv_ah_attr aa = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 64}};
+	struct ibv_ah_attr aa = to_self(r->ctx);
 	union ibv_gid group = {.raw = {[10] = 0xff, 0xff, 239, 1, 2, 3}};
 	failed("ibv_modify_qp", CODE(ibv_modify_qp(r->qp[0], &a, init)), EFAULT);
 	must(ibv_modify_qp(r->qp[0], &a, init) == 0);
 	failed("ibv_query_qp", CODE(ibv_query_qp(r->qp[0], &a, IBV_QP_STATE, &qi)), ENOENT);
 	failed("ibv_post_recv", CODE(ibv_post_recv(r->qp[0], &rw, &badr)), ENOMEM);
 	must(badr == &rw && ibv_post_recv(r->qp[0], &rw, &badr) == 0);
-	must(ibv_query_gid(r->ctx, 1, 0, &aa.grh.dgid) == 0);
 	failed("ibv_create_ah", ERRNO(ibv_create_ah(r->pd, &aa) == NULL), EOPNOTSUPP);
 	struct ibv_ah *ah = ibv_create_ah(r->pd, &aa);
 	must(ah != NULL);
@@ -481,7 +474,7 @@ static void keep_of_queues(struct rig *r)
 static void keep_of_objects(struct rig *r)
 {
 	static char buf[2][64];
-	struct ibv_ah_attr aa = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 64}};
+	struct ibv_ah_attr aa = to_self(r->ctx);
 	struct ibv_srq_init_attr sa = {.attr = {.max_wr = DEPTH, .max_sge = 2}};
 	struct ibv_srq_attr limit = {.srq_limit = 1};
 	struct ibv_qp_attr a = {.qp_state = IBV_QPS_ERR};
@@ -491,7 +484,6 @@ static void keep_of_objects(struct rig *r)
 	struct ibv_mr *mr;
 	struct ibv_ah *ah;
 	struct ibv_srq *srq;
-	must(ibv_query_gid(r->ctx, 1, 0, &aa.grh.dgid) == 0);
 	KEEPS((pd = ibv_alloc_pd(r->ctx)) != NULL);
 	KEEPS((mr = ibv_reg_mr(pd, buf[0], sizeof buf[0], 0)) != NULL);
 	KEEPS(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, buf[1], sizeof buf[1], 0) == 0);
@@ -525,9 +517,7 @@ static void errno_kept(void)
 	KEEPS((list = ibv_get_device_list(NULL)) != NULL);
 	KEEPS((r.ctx = ibv_open_device(list[0])) != NULL);
 	ibv_free_device_list(list);
-	must(ibv_close_device(r.ctx) == 0);
-	free(r.buf[0]);
-	free(r.buf[1]);
+	rig_drop(&r);
 }
 
 // fail_unseen moves a queue pair to ERR by an error, without a call that would report the

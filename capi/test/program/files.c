@@ -54,14 +54,12 @@ static void transfer(struct rig *r)
 // in_child runs f in a child process, which must exit with 0.
 static void in_child(void (*f)(int), int arg)
 {
-	int status;
-	pid_t pid = fork();
-	must(pid >= 0);
+	pid_t pid = begin_child();
 	if (pid == 0) {
 		f(arg);
 		exit(0);
 	}
-	must(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	ended_well(pid);
 }
 
 static void close_by(int way)
@@ -175,12 +173,6 @@ static int kept(void)
 		fd++;
 	must(fd < MOST && close(fd) == -1 && errno == EBADF);
 	return fd;
-}
-
-static void ended_well(pid_t pid)
-{
-	int status;
-	must(pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
 // reuse ends a child, with 0 if the child can replace the descriptor by its own file.
@@ -308,11 +300,9 @@ static void closes_unkept(void)
 static void none_inherited(void)
 {
 	struct rig r = {0}, own = {0};
-	int status;
 	rig_open(&r, IBV_QPT_RC);
 	sleep_for_completion(&r);
-	pid_t pid = fork();
-	must(pid >= 0);
+	pid_t pid = begin_child();
 	if (pid == 0) {
 		for (int fd = 0; fd < MOST; fd++)
 			if (fcntl(fd, F_GETSIG) == SOFTHCA_MARK) {
@@ -325,7 +315,7 @@ static void none_inherited(void)
 		rig_close(&own);
 		exit(0);
 	}
-	must(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	ended_well(pid);
 	transfer(&r);
 	rig_close(&r);
 }
@@ -394,8 +384,7 @@ static void close_input(int unused)
 	char c = (char)unused;
 	must(pipe(closed) == 0 && pipe(joined) == 0 && pipe(checked) == 0);
 	rig_open(&r, IBV_QPT_RC);
-	pid_t pid = fork();
-	must(pid >= 0);
+	pid_t pid = begin_child();
 	if (pid == 0) {
 		must(read(closed[0], &c, 1) == 1);
 		rig_open(&own, IBV_QPT_RC);

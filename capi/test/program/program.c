@@ -68,9 +68,9 @@ static void datagrams(void)
 {
 	enum { GRH = 40, IPV4_WITH_UDP = 8 | 2 };
 	struct rig r = {0};
-	struct ibv_ah_attr a = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 64, .flow_label = UINT32_MAX}};
 	rig_open(&r, IBV_QPT_UD);
-	must(ibv_query_gid(r.ctx, 1, 0, &a.grh.dgid) == 0);
+	struct ibv_ah_attr a = to_self(r.ctx);
+	a.grh.flow_label = UINT32_MAX;
 	struct ibv_ah *ah = ibv_create_ah(r.pd, &a);
 	must(ah != NULL);
 	strcpy(r.buf[0], "to whom it concerns");
@@ -96,9 +96,8 @@ static void datagrams(void)
 static void domains(void)
 {
 	struct rig r = {0};
-	struct ibv_ah_attr a = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 64}};
 	rig_open(&r, IBV_QPT_UD);
-	must(ibv_query_gid(r.ctx, 1, 0, &a.grh.dgid) == 0);
+	struct ibv_ah_attr a = to_self(r.ctx);
 	struct ibv_parent_domain_init_attr of = {.pd = r.pd};
 	struct ibv_pd *parent = ibv_alloc_parent_domain(r.ctx, &of);
 	must(parent != NULL && ibv_dealloc_pd(r.pd) == EBUSY);
@@ -291,8 +290,7 @@ static void handler_once(void)
 	struct rig r = {0};
 	for (int sent = 0; sent < 2; sent++) {
 		int status;
-		pid_t pid = fork();
-		must(pid >= 0);
+		pid_t pid = begin_child();
 		if (pid > 0) {
 			must(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
 			continue;
@@ -347,9 +345,7 @@ static void cycles(void)
 			rig_close(&r);
 			continue;
 		}
-		must(ibv_close_device(r.ctx) == 0); // destroys all objects in it
-		free(r.buf[0]);
-		free(r.buf[1]);
+		rig_drop(&r);
 	}
 	printf("%ld KiB, then %ld KiB\n", kb, resident());
 	must(descriptors() == fds && resident() < kb + 20000);
@@ -362,8 +358,7 @@ static void outlived(void)
 {
 	struct rig old = {.shared = true}, r = {.shared = true};
 	rig_open(&old, IBV_QPT_RC);
-	struct ibv_ah_attr to = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 64}};
-	must(ibv_query_gid(old.ctx, 1, 0, &to.grh.dgid) == 0);
+	struct ibv_ah_attr to = to_self(old.ctx);
 	struct ibv_ah *ah = ibv_create_ah(old.pd, &to);
 	must(ah != NULL && ibv_close_device(old.ctx) == 0);
 	rig_open(&r, IBV_QPT_RC);
@@ -598,15 +593,14 @@ static void forks(int before)
 	enum { FORKS = 100, TOGETHER = 4 };
 	struct rig r = {0};
 	pid_t pid[TOGETHER];
-	int status;
 	if (!before)
 		rig_open(&r, IBV_QPT_RC);
 	for (int i = 0; i < FORKS; i++) {
-		must((pid[i % TOGETHER] = fork()) >= 0);
+		pid[i % TOGETHER] = begin_child();
 		if (pid[i % TOGETHER] == 0)
 			child(i % 2);
 		for (int k = 0; i % TOGETHER == TOGETHER - 1 && k < TOGETHER; k++)
-			must(waitpid(pid[k], &status, 0) == pid[k] && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+			ended_well(pid[k]);
 	}
 	if (before)
 		rig_open(&r, IBV_QPT_RC);
@@ -623,10 +617,10 @@ static void fork_after(void) { forks(0); }
 static void fork_keeps(void)
 {
 	struct rig r = {0};
-	int go[2], status;
+	int go[2];
 	must(pipe(go) == 0);
 	rig_open(&r, IBV_QPT_RC);
-	pid_t pid = fork();
+	pid_t pid = begin_child();
 	if (pid == 0) {
 		char c;
 		struct ibv_wc wc;
@@ -639,7 +633,8 @@ static void fork_keeps(void)
 	rig_close(&r);
 	memset(&r, 0, sizeof r);
 	rig_open(&r, IBV_QPT_RC);
-	must(write(go[1], "x", 1) == 1 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	must(write(go[1], "x", 1) == 1);
+	ended_well(pid);
 	rig_close(&r);
 }
 

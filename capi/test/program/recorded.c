@@ -125,13 +125,10 @@ static void config(void)
 // in_child runs f in a child process and returns its result.
 static int in_child(int (*f)(void))
 {
-	int status;
-	pid_t pid = fork();
-	must(pid >= 0);
+	pid_t pid = begin_child();
 	if (pid == 0)
 		_exit(f());
-	must(waitpid(pid, &status, 0) == pid && WIFEXITED(status));
-	return WEXITSTATUS(status);
+	return exit_code(pid);
 }
 
 static int one_adapter(void)

@@ -86,9 +86,8 @@ static void sleeps(void)
 static void child_keeps(struct recording *r)
 {
 	enum { FILES = 64 };
-	int fd[FILES], status;
-	pid_t pid = fork();
-	must(pid >= 0);
+	int fd[FILES];
+	pid_t pid = begin_child();
 	if (pid == 0) {
 		for (int i = 0; i < FILES; i++)
 			must((fd[i] = memfd_create("file", MFD_CLOEXEC)) >= 0);
@@ -97,7 +96,7 @@ static void child_keeps(struct recording *r)
 			must(fcntl(fd[i], F_GETFD) == FD_CLOEXEC);
 		_exit(0);
 	}
-	must(waitpid(pid, &status, 0) == pid && status == 0);
+	ended_well(pid);
 }
 
 // marked returns a descriptor that the library has marked, which the program cannot close.
@@ -114,7 +113,7 @@ static int marked(void)
 // same signal, and, in a child created without fork handlers, those of its parent.
 static void closable(void)
 {
-	int p[2], status, fd = marked();
+	int p[2], fd = marked();
 	must(close(fd) == -1 && errno == EBADF);
 	must(pipe(p) == 0 && fcntl(p[0], F_SETSIG, SOFTHCA_MARK) == 0 && fcntl(p[0], F_SETFL, O_ASYNC) == 0);
 	must(close(p[0]) == 0 && close(p[1]) == 0);
@@ -122,7 +121,7 @@ static void closable(void)
 	must(pid >= 0);
 	if (pid == 0)
 		_exit(close(fd) != 0);
-	must(waitpid(pid, &status, 0) == pid && status == 0);
+	ended_well(pid);
 }
 
 // Closing an adapter and its objects closes all their descriptors, and so does a failed
@@ -165,18 +164,16 @@ static void try(const char *wrong, bool (*run)(void))
 {
 	enum { TRIES = 3 };
 	for (int i = 0; i < TRIES; i++) {
-		int status;
-		pid_t pid = fork();
-		must(pid >= 0);
+		pid_t pid = begin_child();
 		if (pid == 0) {
 			unsetenv("SOFTHCA_ADDR");
 			alarm(60);
 			_exit(run() ? 0 : 1);
 		}
-		must(waitpid(pid, &status, 0) == pid);
-		if (status == 0)
+		int code = exit_code(pid);
+		if (code == 0)
 			return;
-		must(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+		must(code == 1);
 	}
 	fprintf(stderr, "failed: %s\n", wrong);
 	exit(1);
@@ -210,23 +207,21 @@ static void *poll_one(void *arg)
 static bool child_sets_handler(void)
 {
 	pthread_t t;
-	int status;
 	recording_open(&common);
 	rec->hold_progress = 1;
 	must(pthread_create(&t, NULL, poll_one, NULL) == 0);
 	while (!rec->in_progress)
 		sched_yield();
-	pid_t pid = fork();
-	must(pid >= 0);
+	pid_t pid = begin_child();
 	if (pid == 0) {
 		int64_t from = now_mono();
 		set(SIGUSR1, 0);
 		_exit(took_long(from));
 	}
-	must(waitpid(pid, &status, 0) == pid && WIFEXITED(status));
+	int code = exit_code(pid);
 	rec->hold_progress = 0;
 	must(pthread_join(t, NULL) == 0);
-	return status == 0;
+	return code == 0;
 }
 
 // The program sets a handler while a thread is in the engine: the call returns when the thread
@@ -313,17 +308,14 @@ static bool cancel_outside(void)
 static bool child_cancels(void)
 {
 	pthread_t t, own;
-	int status;
 	start_sleeper(&t);
-	pid_t pid = fork();
-	must(pid >= 0);
+	pid_t pid = begin_child();
 	if (pid == 0) {
 		must(open_first() != NULL); // loads an engine for the child
 		must(pthread_create(&own, NULL, hold_still, NULL) == 0);
 		_exit(!cancel_one(own));
 	}
-	must(waitpid(pid, &status, 0) == pid && WIFEXITED(status));
-	return status == 0;
+	return exit_code(pid) == 0;
 }
 
 // The end of a program flushes each adapter, and does not wait for one that hangs.
@@ -332,10 +324,9 @@ static void ends(void)
 	static const int64_t LONGEST_NS = 5000000000LL;
 	char b[4];
 	for (int hangs = 0; hangs < 2; hangs++) {
-		int p[2], status;
+		int p[2];
 		must(pipe(p) == 0);
-		pid_t pid = fork();
-		must(pid >= 0);
+		pid_t pid = begin_child();
 		if (pid == 0) {
 			setenv("SOFTHCA_ADDR", "one;two", 1);
 			find_recorder();
@@ -346,7 +337,7 @@ static void ends(void)
 		}
 		close(p[1]);
 		int64_t from = now_mono();
-		must(waitpid(pid, &status, 0) == pid && status == 0);
+		ended_well(pid);
 		SAME(now_mono() - from < LONGEST_NS, true);
 		SAME(read(p[0], b, sizeof b), hangs ? 1 : 2);
 		close(p[0]);

@@ -122,12 +122,10 @@ static void caught_signals(void)
 {
 	static void (*const ways[])(void (*)(int)) = {by_sigaction, by_signal, by_ssignal, by_sysv_signal, by_sigset};
 	for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
-		int status;
-		pid_t pid = fork();
-		must(pid >= 0);
+		pid_t pid = begin_child();
 		if (pid == 0)
 			catch_by(ways[i]);
-		must(waitpid(pid, &status, 0) == pid && status == 0);
+		ended_well(pid);
 	}
 }
 

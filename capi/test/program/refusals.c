@@ -182,8 +182,7 @@ void refuse_domains(struct rig *r)
 	must(srq != NULL);
 	CODE_OF("ibv_dealloc_pd", "an SRQ is in it", ibv_dealloc_pd(pd));
 	must(ibv_destroy_srq(srq) == 0);
-	struct ibv_ah_attr aa = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 64}};
-	must(ibv_query_gid(r->ctx, 1, 0, &aa.grh.dgid) == 0);
+	struct ibv_ah_attr aa = to_self(r->ctx);
 	struct ibv_ah *ah = ibv_create_ah(pd, &aa);
 	must(ah != NULL);
 	CODE_OF("ibv_dealloc_pd", "an address handle is in it", ibv_dealloc_pd(pd));

@@ -2,6 +2,7 @@
 #include "asleep.h"
 #include "rig.h"
 
+#include <sys/wait.h>
 #include <time.h>
 
 struct ibv_context *open_first(void)
@@ -93,6 +94,41 @@ void rig_close(struct rig *r)
 	must(ibv_dealloc_pd(r->pd) == 0);
 	must(ibv_close_device(r->ctx) == 0);
 }
+
+// rig_drop closes the adapter, which destroys all objects in it.
+void rig_drop(struct rig *r)
+{
+	must(ibv_close_device(r->ctx) == 0);
+	free(r->buf[0]);
+	free(r->buf[1]);
+}
+
+// to_self returns the attributes of an address handle for the adapter itself.
+struct ibv_ah_attr to_self(struct ibv_context *c)
+{
+	struct ibv_ah_attr a = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 64}};
+	must(ibv_query_gid(c, 1, 0, &a.grh.dgid) == 0);
+	return a;
+}
+
+// begin_child forks.
+pid_t begin_child(void)
+{
+	pid_t pid = fork();
+	must(pid >= 0);
+	return pid;
+}
+
+// exit_code waits until a child exits.
+int exit_code(pid_t child)
+{
+	int status;
+	must(child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+// ended_well waits until a child exits with 0.
+void ended_well(pid_t child) { must(exit_code(child) == 0); }
 
 int post(struct rig *r, int side, enum ibv_wr_opcode op, uint32_t n)
 {

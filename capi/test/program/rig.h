@@ -57,6 +57,12 @@ void to_rts(struct rig *r, struct ibv_qp *q);
 void connect_qp(struct rig *r, struct ibv_qp *q, struct ibv_qp *to);
 void rig_open(struct rig *r, enum ibv_qp_type t);
 void rig_close(struct rig *r);
+void rig_drop(struct rig *r);
+struct ibv_ah_attr to_self(struct ibv_context *c);
+
+pid_t begin_child(void);
+int exit_code(pid_t child);
+void ended_well(pid_t child);
 
 int post(struct rig *r, int side, enum ibv_wr_opcode op, uint32_t n);
 void receive(struct rig *r, int side, uint32_t n);

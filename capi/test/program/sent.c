@@ -68,8 +68,7 @@ enum { HANGS_S = 60 };
 static void ends_by(int sig, void (*handler)(int), void (*f)(void))
 {
 	int status;
-	pid_t pid = fork();
-	must(pid >= 0);
+	pid_t pid = begin_child();
 	if (pid == 0) {
 		alarm(HANGS_S);
 		struct rlimit none = {0, 0};

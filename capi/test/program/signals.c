@@ -65,8 +65,7 @@ static void asleep(void)
 	void *context;
 	pthread_t t, writer;
 	int status;
-	pid_t pid = fork();
-	must(pid >= 0);
+	pid_t pid = begin_child();
 	if (pid == 0)
 		unsetenv("SOFTHCA_ADDR");
 	rig_open(&r, IBV_QPT_RC);
@@ -178,14 +177,12 @@ static void sudden_once(bool old_way)
 static void sudden(void)
 {
 	for (int i = 0; i < ROUNDS; i++) {
-		int status;
-		pid_t pid = fork();
-		must(pid >= 0);
+		pid_t pid = begin_child();
 		if (pid == 0) {
 			sudden_once(i % 2 == 0);
 			_exit(0);
 		}
-		must(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+		ended_well(pid);
 	}
 }
 
@@ -288,8 +285,7 @@ static void bare_in_child(void)
 {
 	int status, masks = 0;
 	must(ibv_close_device(open_first()) == 0); // the engine is loaded
-	pid_t pid = fork();
-	must(pid >= 0);
+	pid_t pid = begin_child();
 	if (pid == 0)
 		poll_traced();
 	must(waitpid(pid, &status, 0) == pid && WIFSTOPPED(status));

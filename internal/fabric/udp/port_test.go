@@ -253,9 +253,7 @@ func TestCloseEndsEverything(t *testing.T) {
 	if err != nil {
 		t.Fatalf("the address is not free after Close: %v", err)
 	}
-	if err := again.Close(); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, again.Close())
 }
 
 // Close may come at any moment, also within system calls.

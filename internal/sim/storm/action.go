@@ -3,6 +3,7 @@ package storm
 import (
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/softhca/softhca/ib"
@@ -102,7 +103,7 @@ func (w *world) connect(from, to *host, id uint64, k kind) {
 		}
 		s.sock.owner = s
 	}
-	w.mark(markTried)
+	w.Mark("connections tried")
 	if !s.program.request() {
 		s.program.layDown()
 		s.destroyed = true
@@ -114,14 +115,7 @@ func (w *world) connect(from, to *host, id uint64, k kind) {
 // pick returns a random living side for which fit is true, nil if there is
 // none.
 func (w *world) pick(r *rand.Rand, fit func(*side) bool) *side {
-	var all []*side
-	for _, h := range w.hosts {
-		for _, s := range h.sides {
-			if s.alive() && fit(s) {
-				all = append(all, s)
-			}
-		}
-	}
+	all := slices.DeleteFunc(w.living(), func(s *side) bool { return !fit(s) })
 	if len(all) == 0 {
 		return nil
 	}
@@ -150,7 +144,7 @@ func (w *world) actDestroy(r *rand.Rand) {
 // actBothHangUp ends a connection at both ends at once (C5).
 func (w *world) actBothHangUp(r *rand.Rand) {
 	if s := w.pick(r, (*side).together); s != nil {
-		w.mark(markBoth)
+		w.Mark("left by both at once")
 		s.do((*program).hangUp)
 		s.peer.do((*program).hangUp)
 	}
@@ -247,7 +241,7 @@ func (w *world) actService(r *rand.Rand) {
 }
 
 func (w *world) actRestart(r *rand.Rand) {
-	w.mark(markRestarts)
+	w.Mark("adapters restarted")
 	w.hosts[r.IntN(len(w.hosts))].restart()
 }
 

@@ -28,9 +28,9 @@ func (h *host) handle(_ clock.Instant, c *cm.Conn, e *cm.Event) {
 // incoming creates the passive side of a request.
 func (h *host) incoming(c *cm.Conn, e *cm.Event) {
 	w := h.w
-	first, what := asked, sayREQ
+	first, what := asked, mad.AttrREQ
 	if e.Type == cm.SIDRREQReceived {
-		first, what = queried, saySIDRREQ
+		first, what = queried, mad.AttrSIDRREQ
 	}
 	from, try := w.speaker(h, e)
 	switch {
@@ -63,13 +63,13 @@ func (h *host) incoming(c *cm.Conn, e *cm.Event) {
 
 // checkRequest checks an arrived request: it is unchanged, its host offers the
 // service, and it creates no second connection (C3, C7).
-func (s *side) checkRequest(e *cm.Event, what speech) {
+func (s *side) checkRequest(e *cm.Event, what mad.AttrID) {
 	h, w, from := s.host, s.host.w, s.peer
 	l := s.conn.Listener()
 	if l == nil || l.Service() != s.conn.Service() || h.services[l.Service()] != l || from.asks.to != h || from.asks.service != l.Service() {
 		w.Fail("event", "adapter %d: %v at a listener that it is not for, or that is closed", h.Index, e.Type)
 	}
-	if what == sayREQ && from.try == s.try && e.REQ.LocalQPN != from.qpn {
+	if what == mad.AttrREQ && from.try == s.try && e.REQ.LocalQPN != from.qpn {
 		w.Fail("terms", "adapter %d: REQ names qp %v, and %s has %v", h.Index, e.REQ.LocalQPN, from, from.qpn)
 	}
 	for _, o := range h.sides {
@@ -78,7 +78,7 @@ func (s *side) checkRequest(e *cm.Event, what speech) {
 		case st == cm.Idle:
 		case !o.active && o.peer == from && o.try == s.try:
 			w.Fail("twice", "adapter %d: %s asks once, and %s and another one hear it", h.Index, from, o)
-		case what == sayREQ && o.usesQP(s.conn.RemoteQPN(), s.peerAddr):
+		case what == mad.AttrREQ && o.usesQP(s.conn.RemoteQPN(), s.peerAddr):
 			w.Fail("stale", "adapter %d: a REQ for qp %v of %v is taken while %s has it, in %v", h.Index, s.conn.RemoteQPN(), s.peerAddr, o, st)
 		}
 	}
@@ -105,7 +105,7 @@ func (s *side) onEvent(e *cm.Event) {
 	}
 	if e.REJ != nil && e.REJ.Reason == mad.RejStaleConnection && next == over {
 		next = quiet
-		w.mark(markStale)
+		w.Mark("rejected as stale")
 	}
 	from, try := w.speaker(h, e)
 	if !s.fromPeer(e, from, try) {
@@ -180,7 +180,7 @@ func (s *side) learn(e *cm.Event, from *side) {
 		s.lap, s.limit = lapNone, clock.Never
 	case cm.TimewaitExit:
 		if s.host.step.givesWay {
-			w.mark(markGivenUp)
+			w.Mark("given up for another")
 		} else if w.Now != s.limit {
 			w.Fail("timer", "adapter %d: %s hears %v at %d, due at %d", s.host.Index, s, e.Type, w.Now, s.limit)
 		}

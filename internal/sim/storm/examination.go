@@ -72,7 +72,7 @@ func (h *host) weighDoubts(before *cm.Counters, to ib.QPN) {
 		if e := s.exam; e != nil && !e.isOver(w.Now) {
 			w.Fail("examination", "adapter %d: %s is examined again", h.Index, s)
 		}
-		w.mark(markExamined)
+		w.Mark("examined")
 		s.exam = &examination{began: w.Now, message: d.message, trusted: clock.Never}
 		h.step.dues = append(h.step.dues, due{attr: mad.AttrDREQ, local: s.localID, why: "an examination"})
 	case s.exam == nil || s.exam.isOver(w.Now-1): // at the last instant its timer may still have to fire
@@ -113,7 +113,7 @@ func (h *host) trust(to ib.QPN) {
 		}
 		silent := to == 0 && e.asked == inquiries && (w.Now == e.last.Add(inquiryWait) || w.Now == e.last.Add(inquiryWait+lastWait))
 		if silent || to != 0 && s.qpn == to {
-			w.mark(markTrusted)
+			w.Mark("trusted after all")
 			e.trusted = w.Now
 			return
 		}
@@ -163,7 +163,7 @@ func (h *host) endExaminations() {
 // network. The message that caused the examination is rejected.
 func (s *side) endExamination() {
 	h, w, e := s.host, s.host.w, s.exam
-	w.mark(markEnded)
+	w.Mark("ended by an examination")
 	silent := s.kind == reliable && e.asked == inquiries && w.Now > e.last.Add(inquiryWait)
 	whole := w.plan.loss == 0 || e.began >= w.Net.Healed
 	switch {

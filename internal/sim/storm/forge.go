@@ -23,7 +23,7 @@ func (w *world) actForge(r *rand.Rand) {
 	if s == nil {
 		return
 	}
-	w.mark(markForged)
+	w.Mark("MADs forged")
 	from, to := s.conn.RemoteID(), s.localID
 	switch r.IntN(8) {
 	case 0, 1:

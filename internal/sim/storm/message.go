@@ -120,7 +120,7 @@ func (t *socket) sendDone(wc *ib.WC) {
 			h.w.Fail("data", "adapter %d: message %d of %s is acknowledged, and %s has %d", h.Index, number, s, s.peer, s.peer.rcvd)
 		}
 	case wc.Status == ib.WCRetryExcErr:
-		h.w.mark(markNoAnswer)
+		h.w.Mark("messages to nobody")
 		if s.phase == up {
 			s.program.after(0, (*program).hangUp)
 		}
@@ -144,7 +144,7 @@ func (t *socket) delivered(wc *ib.WC) {
 		w.Fail("data", "adapter %d qp %v: a message that nobody sent: % x", h.Index, t.num, b)
 		return
 	}
-	w.mark(markMessages)
+	w.Mark("messages delivered")
 	s := t.owner
 	switch {
 	case t == h.ud:

@@ -1,36 +1,19 @@
 package storm
 
 import (
+	"bytes"
 	"encoding/binary"
 
 	"github.com/softhca/softhca/internal/cm"
 	"github.com/softhca/softhca/mad"
 )
 
-// speech is a kind of message with private data.
-type speech uint8
-
-const (
-	sayREQ speech = iota
-	sayMRA
-	sayREJ
-	sayREP
-	sayRTU
-	sayDREQ
-	sayDREP
-	saySIDRREQ
-	saySIDRREP
-	sayLAP
-	sayAPR
-	numSpeech
-)
-
 // room is the size of the private data of each message in bytes.
-var room = [numSpeech]int{
-	sayREQ: mad.REQPrivateData, sayMRA: mad.MRAPrivateData, sayREJ: mad.REJPrivateData, sayREP: mad.REPPrivateData,
-	sayRTU: mad.RTUPrivateData, sayDREQ: mad.DREQPrivateData, sayDREP: mad.DREPPrivateData,
-	saySIDRREQ: mad.SIDRREQPrivateData, saySIDRREP: mad.SIDRREPPrivateData,
-	sayLAP: mad.LAPPrivateData, sayAPR: mad.APRPrivateData,
+var room = map[mad.AttrID]int{
+	mad.AttrREQ: mad.REQPrivateData, mad.AttrMRA: mad.MRAPrivateData, mad.AttrREJ: mad.REJPrivateData, mad.AttrREP: mad.REPPrivateData,
+	mad.AttrRTU: mad.RTUPrivateData, mad.AttrDREQ: mad.DREQPrivateData, mad.AttrDREP: mad.DREPPrivateData,
+	mad.AttrSIDRREQ: mad.SIDRREQPrivateData, mad.AttrSIDRREP: mad.SIDRREPPrivateData,
+	mad.AttrLAP: mad.LAPPrivateData, mad.AttrAPR: mad.APRPrivateData,
 }
 
 // titleLen is the size of the title of private data: the number of the side,
@@ -38,7 +21,7 @@ var room = [numSpeech]int{
 const titleLen = 8 + 4 + 1 + 1
 
 // say returns private data of random length for a message of a side.
-func (p *program) say(what speech) []byte {
+func (p *program) say(what mad.AttrID) []byte {
 	p.lastTry[what] = p.try
 	return script(title{p.id, p.try, what}, p.rand.IntN(room[what]-titleLen+1))
 }
@@ -47,7 +30,7 @@ func (p *program) say(what speech) []byte {
 type title struct {
 	id   uint64
 	try  uint32
-	what speech
+	what mad.AttrID
 }
 
 // script returns private data with n bytes after its title. All bytes after the
@@ -66,7 +49,7 @@ func script(t title, n int) []byte {
 // parse parses the whole private data field of a message. It reports whether
 // the field is empty, and ok is false for data that no program gave.
 func parse(b []byte) (t title, empty, ok bool) {
-	t = title{binary.BigEndian.Uint64(b), binary.BigEndian.Uint32(b[8:]), speech(b[12])}
+	t = title{binary.BigEndian.Uint64(b), binary.BigEndian.Uint32(b[8:]), mad.AttrID(b[12])}
 	n := int(b[13])
 	if t == (title{}) && n == 0 {
 		return t, true, zero(b)
@@ -77,40 +60,33 @@ func parse(b []byte) (t title, empty, ok bool) {
 	return t, false, zero(b[titleLen+n:])
 }
 
-func zero(b []byte) bool {
-	for _, v := range b {
-		if v != 0 {
-			return false
-		}
-	}
-	return true
-}
+func zero(b []byte) bool { return len(bytes.TrimLeft(b, "\x00")) == 0 }
 
 // privateData returns the private data of an event's message.
-func privateData(e *cm.Event) (what speech, data []byte) {
+func privateData(e *cm.Event) (what mad.AttrID, data []byte) {
 	switch {
 	case e.REQ != nil:
-		return sayREQ, e.REQ.PrivateData[:]
+		return mad.AttrREQ, e.REQ.PrivateData[:]
 	case e.MRA != nil:
-		return sayMRA, e.MRA.PrivateData[:]
+		return mad.AttrMRA, e.MRA.PrivateData[:]
 	case e.REJ != nil:
-		return sayREJ, e.REJ.PrivateData[:]
+		return mad.AttrREJ, e.REJ.PrivateData[:]
 	case e.REP != nil:
-		return sayREP, e.REP.PrivateData[:]
+		return mad.AttrREP, e.REP.PrivateData[:]
 	case e.RTU != nil:
-		return sayRTU, e.RTU.PrivateData[:]
+		return mad.AttrRTU, e.RTU.PrivateData[:]
 	case e.DREQ != nil:
-		return sayDREQ, e.DREQ.PrivateData[:]
+		return mad.AttrDREQ, e.DREQ.PrivateData[:]
 	case e.DREP != nil:
-		return sayDREP, e.DREP.PrivateData[:]
+		return mad.AttrDREP, e.DREP.PrivateData[:]
 	case e.SIDRREQ != nil:
-		return saySIDRREQ, e.SIDRREQ.PrivateData[:]
+		return mad.AttrSIDRREQ, e.SIDRREQ.PrivateData[:]
 	case e.SIDRREP != nil:
-		return saySIDRREP, e.SIDRREP.PrivateData[:]
+		return mad.AttrSIDRREP, e.SIDRREP.PrivateData[:]
 	case e.LAP != nil:
-		return sayLAP, e.LAP.PrivateData[:]
+		return mad.AttrLAP, e.LAP.PrivateData[:]
 	case e.APR != nil:
-		return sayAPR, e.APR.PrivateData[:]
+		return mad.AttrAPR, e.APR.PrivateData[:]
 	}
 	return 0, nil
 }

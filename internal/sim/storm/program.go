@@ -13,9 +13,9 @@ import (
 // the connection, and the oracle's expectations.
 type program struct {
 	*side
-	rand    *rand.Rand        // of its decisions
-	lastTry [numSpeech]uint32 // last try in which it gave private data, by message
-	sent    uint32            // number of its last message
+	rand    *rand.Rand              // of its decisions
+	lastTry [mad.AttrAPR + 1]uint32 // last try in which it gave private data, by message
+	sent    uint32                  // number of its last message
 }
 
 // aWhile draws a time in which a peer repeats its message, and may give up.
@@ -112,7 +112,7 @@ func (p *program) weigh() {
 			p.forget()
 		}
 	default:
-		p.host.w.mark(markNever)
+		p.host.w.Mark("never answered")
 	}
 }
 
@@ -213,7 +213,7 @@ func (p *program) retry() {
 		}
 		p.sock.owner = p.side
 	}
-	w.mark(markRetried)
+	w.Mark("tried again")
 	if !p.request() {
 		p.layDown()
 	}

@@ -28,7 +28,7 @@ func (h *host) receive(p *virtual.Packet) {
 		h.step.quiet = p.Forged
 	case isMAD:
 		if w.Now.Sub(p.Sent) > mad.Timeout(ackDelay+1) {
-			w.mark(markLate)
+			w.Mark("MADs very late")
 		}
 		if want = h.expect(&r); want == (heard{}) {
 			h.step.quiet, silent = "a message that means nothing had an effect", r.local

@@ -3,7 +3,6 @@ package storm
 import (
 	"time"
 
-	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/cm"
 	"github.com/softhca/softhca/internal/virtual"
 	"github.com/softhca/softhca/mad"
@@ -114,7 +113,7 @@ func (w *world) compare() {
 		if s.phase != up || s.together() {
 			continue
 		}
-		w.mark(markWidows)
+		w.Mark("sides left alone")
 		p := s.peer
 		if p.unpaid() {
 			continue // it could not report it
@@ -143,7 +142,7 @@ func (w *world) part() {
 		switch {
 		case s.phase != up:
 		case !s.together() && s.kind == reliable && s.program.rand.IntN(2) == 0:
-			w.mark(markWidowsByData)
+			w.Mark("found out by data")
 			s.do((*program).talk)
 		case !s.together():
 			s.do((*program).hangUp)
@@ -226,7 +225,7 @@ func (w *world) tearDown() {
 		for _, t := range append(h.shelf, h.ud) {
 			t.destroy()
 		}
-		m, shard := h.HCA.CM(), h.HCA.Shard()
+		m := h.HCA.CM()
 		if m.Conns() != 0 || m.HalfOpen() != 0 || len(h.sides) != 0 || len(h.ids) != 0 {
 			w.Fail("leak", "adapter %d: %d connections are left, %d of them half open", h.Index, m.Conns(), m.HalfOpen())
 		}
@@ -237,12 +236,7 @@ func (w *world) tearDown() {
 		if err := h.HCA.DestroyCQ(h.cq); err != nil {
 			w.Fail("leak", "adapter %d: %v", h.Index, err)
 		}
-		if err := h.PD.Dealloc(); err != nil {
-			w.Fail("leak", "adapter %d: %v", h.Index, err)
-		}
-		if d := shard.Deadline(); d != clock.Never || shard.Pending() {
-			w.Fail("leak", "adapter %d, which holds nothing, has a timer at %d, pending %v", h.Index, d, shard.Pending())
-		}
+		w.Close(h.Adapter)
 	}
 }
 
@@ -262,7 +256,7 @@ func (s *side) unanswered(e *cm.Event) {
 	}
 	switch {
 	case s.host.step.givesWay:
-		w.mark(markGivenUp)
+		w.Mark("given up for another")
 	case s.since > w.Net.Healed && !full:
 		w.Fail("liveness", "adapter %d: %s hears %v, and the network is whole since %d", s.host.Index, s, e.Type, w.Net.Healed)
 	}

@@ -147,7 +147,7 @@ func (s *side) enter(p phase) {
 	if p == up {
 		s.pay.limited = false
 		s.of(s.try).up = true
-		s.host.w.mark(markUp)
+		s.host.w.Mark("sides connected")
 	}
 }
 

@@ -35,7 +35,7 @@ func (h *host) take(k kind, r *rand.Rand) *socket {
 		h.shelf = h.shelf[:n-1]
 		t.modify(ib.RESET)
 		w.Must(h.HCA.Prepare(w.Now, t.qp))
-		w.mark(markReused)
+		w.Mark("queue pairs used again")
 		return t
 	}
 	if len(h.slabs) == 0 {

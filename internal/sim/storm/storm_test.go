@@ -25,7 +25,7 @@ type sum struct{ marks, cells []uint64 }
 // runAll makes runs, each of which must be clean.
 func runAll(t *testing.T, first, last uint64) sum {
 	t.Helper()
-	all := sum{make([]uint64, numMarks), make([]uint64, len(spots))}
+	all := sum{make([]uint64, len(markNames)), make([]uint64, len(spots))}
 	for seed := first; seed <= last; seed++ {
 		r := virtual.Run(virtual.Config{Seed: seed, Ops: testOps, Ladder: 200}, Open)
 		if v := r.Violation; v != nil {
@@ -143,7 +143,7 @@ func TestOracle(t *testing.T) {
 		}},
 		{"words that nobody said", "private data", together, func(s *side) {
 			e := cm.Event{Type: cm.DREQReceived, DREQ: new(mad.DREQ)}
-			copy(e.DREQ.PrivateData[:], script(title{s.peer.id, s.try, sayDREQ}, 3))
+			copy(e.DREQ.PrivateData[:], script(title{s.peer.id, s.try, mad.AttrDREQ}, 3))
 			s.host.w.speaker(s.host, &e)
 		}},
 	} {
@@ -212,18 +212,18 @@ func TestPhases(t *testing.T) {
 
 // TestPrivateData reads what was said, and sees what was changed.
 func TestPrivateData(t *testing.T) {
-	for what := range numSpeech {
+	for what := mad.AttrREQ; what <= mad.AttrAPR; what++ {
 		for _, n := range []int{0, 1, room[what] - titleLen} {
 			want := title{7<<sideBits | 2, 3, what}
 			data := make([]byte, room[what])
 			copy(data, script(want, n))
 			if got, empty, ok := parse(data); got != want || empty || !ok {
-				t.Errorf("speech %d with %d bytes reads as %v, %v, %v", what, n, got, empty, ok)
+				t.Errorf("%v with %d bytes reads as %v, %v, %v", what, n, got, empty, ok)
 			}
 			for i := range data {
 				data[i] ^= 0x40
 				if got, _, ok := parse(data); ok && got == want {
-					t.Errorf("speech %d with %d bytes: a change of byte %d is not seen", what, n, i)
+					t.Errorf("%v with %d bytes: a change of byte %d is not seen", what, n, i)
 				}
 				data[i] ^= 0x40
 			}

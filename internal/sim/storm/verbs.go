@@ -64,7 +64,7 @@ func (p *program) request() bool {
 	if p.kind == datagrams {
 		p.interval = mad.Timeout(a.response)
 		err = p.conn.SendSIDRREQ(w.Now, &cm.SIDRREQParams{
-			Service: a.service, Path: p.path(), ResponseTimeout: a.response, MaxRetries: a.retries, PrivateData: p.say(saySIDRREQ),
+			Service: a.service, Path: p.path(), ResponseTimeout: a.response, MaxRetries: a.retries, PrivateData: p.say(mad.AttrSIDRREQ),
 		})
 	} else {
 		p.interval, p.ack = 2*mad.Timeout(a.lifetime)+mad.Timeout(a.response), a.lifetime+1
@@ -72,7 +72,7 @@ func (p *program) request() bool {
 		err = p.conn.SendREQ(w.Now, &cm.REQParams{
 			Service: a.service, Transport: transportOf[p.kind], QPN: p.qpn, Path: p.path(),
 			ResponderResources: a.serves, InitiatorDepth: a.depth, RetryCount: 3 + a.depth%5, RNRRetryCount: 7,
-			ResponseTimeout: a.response, MaxRetries: a.retries, PrivateData: p.say(sayREQ),
+			ResponseTimeout: a.response, MaxRetries: a.retries, PrivateData: p.say(mad.AttrREQ),
 		})
 	}
 	h.step.givesWay = false
@@ -111,7 +111,7 @@ func (p *program) accept() {
 	p.establish()
 	p.cell(cm.CallREP)
 	p.call(cm.CallREP, p.conn.SendREP(w.Now, &cm.REPParams{
-		QPN: p.qpn, ResponderResources: serves, InitiatorDepth: depth, RNRRetryCount: 7, PrivateData: p.say(sayREP),
+		QPN: p.qpn, ResponderResources: serves, InitiatorDepth: depth, RNRRetryCount: 7, PrivateData: p.say(mad.AttrREP),
 	}))
 	p.enter(offered)
 }
@@ -120,7 +120,7 @@ func (p *program) accept() {
 func (p *program) confirm() {
 	p.establish()
 	p.cell(cm.CallRTU)
-	p.call(cm.CallRTU, p.conn.SendRTU(p.host.w.Now, p.say(sayRTU)))
+	p.call(cm.CallRTU, p.conn.SendRTU(p.host.w.Now, p.say(mad.AttrRTU)))
 	p.enter(up)
 	p.begin()
 }
@@ -150,10 +150,10 @@ func (p *program) hesitate(later bool) {
 	code := w.plan.mra + uint8(p.rand.IntN(w.plan.spread))
 	if later {
 		p.cell(cm.CallMRALater)
-		p.call(cm.CallMRALater, p.conn.PrepareMRA(w.Now, code, p.say(sayMRA)))
+		p.call(cm.CallMRALater, p.conn.PrepareMRA(w.Now, code, p.say(mad.AttrMRA)))
 	} else {
 		p.cell(cm.CallMRA)
-		p.call(cm.CallMRA, p.conn.SendMRA(w.Now, code, p.say(sayMRA)))
+		p.call(cm.CallMRA, p.conn.SendMRA(w.Now, code, p.say(mad.AttrMRA)))
 	}
 	p.hesitated = true
 }
@@ -170,7 +170,7 @@ func (p *program) reject(why mad.RejReason) {
 		next, p.withdrew = quiet, true // data of the peer may be in the network
 	}
 	p.cell(cm.CallREJ)
-	p.call(cm.CallREJ, p.conn.SendREJ(p.host.w.Now, &cm.REJParams{Reason: why, PrivateData: p.say(sayREJ)}))
+	p.call(cm.CallREJ, p.conn.SendREJ(p.host.w.Now, &cm.REJParams{Reason: why, PrivateData: p.say(mad.AttrREJ)}))
 	p.enter(next)
 	p.parted()
 }
@@ -184,7 +184,7 @@ func (p *program) answerSIDR(status mad.SIDRStatus) {
 	}
 	p.cell(cm.CallSIDRREP)
 	p.call(cm.CallSIDRREP, p.conn.SendSIDRREP(w.Now, &cm.SIDRREPParams{
-		Status: status, QPN: p.grant.qpn, QKey: p.grant.qkey, PrivateData: p.say(saySIDRREP),
+		Status: status, QPN: p.grant.qpn, QKey: p.grant.qkey, PrivateData: p.say(mad.AttrSIDRREP),
 	}))
 	p.enter(over)
 	p.parted()
@@ -194,14 +194,14 @@ func (p *program) answerSIDR(status mad.SIDRStatus) {
 func (p *program) hangUp() {
 	p.sock.stop()
 	p.cell(cm.CallDREQ)
-	p.call(cm.CallDREQ, p.conn.SendDREQ(p.host.w.Now, p.say(sayDREQ)))
+	p.call(cm.CallDREQ, p.conn.SendDREQ(p.host.w.Now, p.say(mad.AttrDREQ)))
 	p.enter(leaving)
 }
 
 // agree answers the peer's DREQ.
 func (p *program) agree() {
 	p.cell(cm.CallDREP)
-	p.call(cm.CallDREP, p.conn.SendDREP(p.host.w.Now, p.say(sayDREP)))
+	p.call(cm.CallDREP, p.conn.SendDREP(p.host.w.Now, p.say(mad.AttrDREP)))
 	p.enter(quiet)
 	p.parted()
 }
@@ -216,15 +216,15 @@ func (p *program) reroute() {
 	alt := p.path()
 	alt.Local, alt.Remote, alt.FlowLabel = p.host.address(!a.v6), a.to.address(!a.v6), uint32(p.rand.IntN(3))
 	p.cell(cm.CallLAP)
-	p.call(cm.CallLAP, p.conn.SendLAP(w.Now, &alt, p.say(sayLAP)))
+	p.call(cm.CallLAP, p.conn.SendLAP(w.Now, &alt, p.say(mad.AttrLAP)))
 	p.lap, p.limit, p.repeats = lapAsked, w.Now.Add(p.exchange()), repeats{}
-	w.mark(markLAP)
+	w.Mark("alternate paths asked for")
 }
 
 // answerLAP answers the peer's LAP.
 func (p *program) answerLAP(status mad.APRStatus) {
 	p.cell(cm.CallAPR)
-	p.call(cm.CallAPR, p.conn.SendAPR(p.host.w.Now, &cm.APRParams{Status: status, PrivateData: p.say(sayAPR)}))
+	p.call(cm.CallAPR, p.conn.SendAPR(p.host.w.Now, &cm.APRParams{Status: status, PrivateData: p.say(mad.AttrAPR)}))
 	p.lap, p.hesitated = lapNone, false
 }
 

@@ -114,7 +114,7 @@ func (w *world) sniff(h *host, seg []byte) {
 	case w.Now != due:
 		w.Fail("repetition", "adapter %d: %s repeats %v at %d, which is due at %d", h.Index, s, r.attr, w.Now, due)
 	default:
-		w.mark(markRepeated)
+		w.Mark("MADs repeated")
 	}
 	p.count++
 	p.last = w.Now
@@ -241,7 +241,7 @@ func (h *host) staleBy(r *reading, s *side) *side {
 // supersede models a connection that the peer has forgotten: the manager ends
 // an established one by itself.
 func (s *side) supersede() {
-	s.host.w.mark(markSuperseded)
+	s.host.w.Mark("superseded")
 	if s.phase == up && s.alive() {
 		s.sock.stop()
 		s.enter(leaving)

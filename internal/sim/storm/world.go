@@ -27,7 +27,6 @@ type world struct {
 	cut   virtual.Cuts[way] // ways on which nothing arrives
 	burst clock.Instant     // until which nothing arrives at all
 
-	marks   [numMarks]uint64
 	cells   cells
 	before  []where // scratch
 	serials uint64  // number of REQs and REPs that named a queue pair
@@ -39,6 +38,7 @@ func Open(c virtual.Config) virtual.Simulation { return newWorld(c) }
 func newWorld(c virtual.Config) *world {
 	w := &world{plan: newPlan(c.Seed), sides: make(map[uint64]*side), cut: make(virtual.Cuts[way])}
 	w.Init(c, w.plan.net)
+	w.Count(markNames[:])
 	w.Gap, w.loss = w.plan.gap, w.plan.loss
 	return w
 }
@@ -50,9 +50,9 @@ func (w *world) Simulate() {
 	w.settle()
 }
 
-// Report adds the faults, marks and cells to the result.
+// Report adds the faults and cells to the result.
 func (w *world) Report(r *virtual.Result) {
-	r.Troubles, r.Marks, r.Cells = w.plan.about, w.marks[:], w.cells.list()
+	r.Troubles, r.Cells = w.plan.about, w.cells.list()
 }
 
 func (w *world) setUp() {

@@ -121,14 +121,10 @@ type target struct {
 // fuzzTargets returns the fuzz targets of a module in the order of their
 // packages.
 func fuzzTargets(m *rules.Module) (ts []target) {
-	for _, p := range m.Packages {
-		for _, f := range p.Files {
-			for _, d := range f.AST.Decls {
-				if fn, ok := d.(*ast.FuncDecl); ok && f.Test && fn.Recv == nil && strings.HasPrefix(fn.Name.Name, "Fuzz") {
-					ts = append(ts, target{p.Path, fn.Name.Name})
-				}
-			}
+	m.EachFunc(func(f *rules.File, fn *ast.FuncDecl) {
+		if f.Test && fn.Recv == nil && strings.HasPrefix(fn.Name.Name, "Fuzz") {
+			ts = append(ts, target{path.Dir(f.Name), fn.Name.Name})
 		}
-	}
+	})
 	return ts
 }

@@ -33,9 +33,9 @@ func byThreads(root fs.FS) (parts threads, err error) {
 	for _, p := range m.Packages {
 		switch {
 		case len(p.Files) == len(p.Sources()):
-		case anyOf(p.Files, func(f *rules.File) bool { return threaded(f, pkgs, known) }):
+		case slices.ContainsFunc(p.Files, func(f *rules.File) bool { return threaded(f, pkgs, known) }):
 			parts.several = append(parts.several, "./"+p.Path)
-		case anyOf(p.Files, usesUnsafe):
+		case slices.ContainsFunc(p.Files, usesUnsafe):
 			parts.pointers = append(parts.pointers, "./"+p.Path)
 		default:
 			parts.one = append(parts.one, "./"+p.Path)
@@ -63,18 +63,9 @@ func threaded(f *rules.File, pkgs map[string]*rules.Package, known map[string]bo
 			continue // of other modules and of the standard library: startsThread knows its methods that start one
 		}
 		if _, ok := known[path]; !ok {
-			known[path] = anyOf(p.Sources(), func(f *rules.File) bool { return threaded(f, pkgs, known) })
+			known[path] = slices.ContainsFunc(p.Sources(), func(f *rules.File) bool { return threaded(f, pkgs, known) })
 		}
 		if known[path] {
-			return true
-		}
-	}
-	return false
-}
-
-func anyOf(files []*rules.File, is func(*rules.File) bool) bool {
-	for _, f := range files {
-		if is(f) {
 			return true
 		}
 	}

@@ -18,7 +18,7 @@ const unprovableFile = "docs/unprovable.tsv"
 type exception struct {
 	kind    string // "status" or "event"
 	name    string
-	scripts []*script
+	scripts []*scriptFile
 	why     string // there is no script
 }
 
@@ -31,9 +31,9 @@ func exceptions(fsys fs.FS, e *evidence) (list []exception, ps []string, err err
 	}
 	known := map[string]bool{}
 	for _, x := range allExceptions() {
-		of := func(s *script) []string { return s.status }
+		of := func(s *scriptFile) []string { return s.Status }
 		if x.kind == "event" {
-			of = func(s *script) []string { return s.event }
+			of = func(s *scriptFile) []string { return s.Event }
 		}
 		key := x.kind + " " + x.name
 		known[key] = true
@@ -59,15 +59,15 @@ func exceptions(fsys fs.FS, e *evidence) (list []exception, ps []string, err err
 
 // unknown lists the statuses and events that a script names and that do not
 // exist, and a script that does not say how it provokes them.
-func (s *script) unknown(known map[string]bool) (ps []string) {
-	for kind, names := range map[string][]string{"status": s.status, "event": s.event} {
+func (s *scriptFile) unknown(known map[string]bool) (ps []string) {
+	for kind, names := range map[string][]string{"status": s.Status, "event": s.Event} {
 		for _, name := range names {
 			if !known[kind+" "+name] {
 				ps = append(ps, fmt.Sprintf("%s: there is no %s %s", s.file, kind, name))
 			}
 		}
 	}
-	if len(s.status)+len(s.event) > 0 && s.provoked == "" {
+	if len(s.Status)+len(s.Event) > 0 && s.Provoked == "" {
 		ps = append(ps, s.file+": the header does not say how it is provoked")
 	}
 	return ps
@@ -116,7 +116,7 @@ func writeExceptions(w io.Writer, kind string, list []exception) {
 		}
 		for _, s := range x.scripts {
 			fmt.Fprintf(w, "| %s | %s | %s | %s | [`%s`](../%s) |\n",
-				x.name, cell(s.provoked), cell(s.requester), cell(s.responder), path.Base(s.file), s.file)
+				x.name, cell(s.Provoked), cell(s.Requester), cell(s.Responder), path.Base(s.file), s.file)
 		}
 	}
 }

@@ -33,7 +33,7 @@ func (p *proof) String() string {
 // evidence is the tests and scripts of the module.
 type evidence struct {
 	proofs  []*proof
-	scripts []*script
+	scripts []*scriptFile
 }
 
 // of returns the proofs of a requirement.

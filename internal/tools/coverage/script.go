@@ -6,77 +6,48 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/softhca/softhca/internal/script"
 )
 
-// script is the header of a protocol script, the comments at its top.
-type script struct {
-	file      string
-	covers    []string
-	status    []string // completion statuses that it provokes
-	event     []string // asynchronous events that it provokes
-	provoked  string   // how it provokes them
-	requester string   // what the requester sees
-	responder string
+// scriptFile is a protocol script: its file, and its header.
+type scriptFile struct {
+	file string
+	script.Header
 }
 
 // scriptTest is the test that runs the scripts beside it, each as a subtest.
 const scriptTest = "TestScripts"
 
-// readScript reads the header of a script: lines "# key: words" before the
-// first that is neither empty nor a comment.
+// readScript reads the header of a script.
 func (e *evidence) readScript(fsys fs.FS, name string) error {
 	text, err := fs.ReadFile(fsys, name)
 	if err != nil {
 		return err
 	}
-	s := &script{file: name}
-	for _, line := range strings.Split(string(text), "\n") {
-		line = strings.TrimSpace(line)
-		comment, ok := strings.CutPrefix(line, "#")
-		if line != "" && !ok {
-			break
-		}
-		key, words, _ := strings.Cut(strings.TrimSpace(comment), ":")
-		s.set(key, strings.TrimSpace(words))
+	h, err := script.ReadHeader(name, string(text))
+	if err != nil {
+		return err
 	}
-	if len(s.covers) == 0 {
+	if len(h.Covers) == 0 {
 		return fmt.Errorf("%s: the header has no \"# covers:\" line", name)
 	}
-	for _, id := range s.covers {
+	for _, id := range h.Covers {
 		if !idPattern.MatchString(id) {
 			return fmt.Errorf("%s: %q is not a requirement", name, id)
 		}
 	}
-	e.scripts = append(e.scripts, s)
+	e.scripts = append(e.scripts, &scriptFile{name, h})
 	e.proofs = append(e.proofs, &proof{
 		dir: path.Dir(path.Dir(name)), test: scriptTest + "/" + strings.TrimSuffix(path.Base(name), path.Ext(name)),
-		script: name, ids: s.covers,
+		script: name, ids: h.Covers,
 	})
 	return nil
 }
 
-// set takes one line of the header; keys that it does not know are prose.
-func (s *script) set(key, text string) {
-	words := strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == ',' || r == '\t' })
-	switch key {
-	case "covers":
-		s.covers = append(s.covers, words...)
-	case "status":
-		s.status = append(s.status, words...)
-	case "event":
-		s.event = append(s.event, words...)
-	case "provoked":
-		s.provoked = text
-	case "requester":
-		s.requester = text
-	case "responder":
-		s.responder = text
-	}
-}
-
 // provoking returns the scripts that provoke a status or an event.
-func (e *evidence) provoking(of func(*script) []string, name string) []*script {
-	var ss []*script
+func (e *evidence) provoking(of func(*scriptFile) []string, name string) []*scriptFile {
+	var ss []*scriptFile
 	for _, s := range e.scripts {
 		if slices.Contains(of(s), name) {
 			ss = append(ss, s)

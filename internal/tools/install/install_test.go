@@ -37,9 +37,7 @@ func TestWritePages(t *testing.T) {
 			t.Errorf("%s is installed in silence:\n%s", name, out.String())
 		}
 	}
-	if err := os.WriteFile(command, []byte("#!/bin/sh\necho broken >&2; exit 1\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(command, []byte("#!/bin/sh\necho broken >&2; exit 1\n"), 0o755))
 	if err := i.writePages(t.Context(), command); err == nil || !strings.Contains(err.Error(), "broken") {
 		t.Errorf("a command that fails: %v", err)
 	}

@@ -134,9 +134,7 @@ func TestAcceptFails(t *testing.T) {
 	if err != nil {
 		t.Fatalf("the server ends with %v", err)
 	}
-	if err := c.Close(); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, c.Close())
 }
 
 // TestAddAfterClose has a connection arrive while the listener closes: it is closed, and not

@@ -78,7 +78,7 @@ func (o Opener) Client(ctx context.Context, host string, port uint16) (*Adapter,
 		return nil, fmt.Errorf("%v is no server's address: name the one that the server has: %w", peer, ib.EINVAL)
 	}
 	if o.Addr == "" {
-		if local, err = route(ctx, peer); err != nil {
+		if local, err = Route(ctx, peer); err != nil {
 			return nil, err
 		}
 	}

@@ -32,8 +32,8 @@ func lookupHost(ctx context.Context, host string, like netip.Addr) (netip.Addr, 
 	return all[0].Unmap(), nil // without an error there is an answer
 }
 
-// route returns the address from which the kernel would send to peer.
-func route(ctx context.Context, peer netip.Addr) (netip.Addr, error) {
+// Route returns the address from which the kernel would send to peer.
+func Route(ctx context.Context, peer netip.Addr) (netip.Addr, error) {
 	// Connecting a UDP socket looks up the route and sends nothing.
 	conn, err := (&net.Dialer{}).DialContext(ctx, "udp", netip.AddrPortFrom(peer, roce.Port).String())
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/softhca/softhca/cmd/softhca/internal/adapter"
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/verbs"
 )
 
@@ -110,9 +111,7 @@ func TestC11_Connections(t *testing.T) {
 			t.Errorf("%s: %s", to, text)
 		}
 	}
-	if err := stop(); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, stop())
 }
 
 // TestC11_NoListener has every connection rejected: there is a result all the same.
@@ -143,9 +142,7 @@ func TestC3_C4_C5_LostMessages(t *testing.T) {
 	if sum, err := measure(t, from.side(), "10.0.0.1"); err != nil || sum.Failed != 0 {
 		t.Errorf("%v, %+v", err, sum)
 	}
-	if err := stop(); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, stop())
 }
 
 // local measures within one process, over the kernel's UDP.

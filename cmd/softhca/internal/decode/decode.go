@@ -62,8 +62,7 @@ func JSON(r io.Reader, w io.Writer, o Options) (Summary, error) {
 	enc := json.NewEncoder(w)
 	return walk(r, &o, func(p *Packet, _ time.Duration) error {
 		if o.Payload {
-			data := hex.EncodeToString(p.payload)
-			p.Data = &data
+			p.Data = new(hex.EncodeToString(p.payload))
 		}
 		return enc.Encode(p)
 	})

@@ -117,8 +117,7 @@ func newPacket(raw *pcapfile.Packet) *Packet {
 		Record: raw.Record, Time: raw.Time, Src: raw.Src, SrcPort: raw.SrcPort, Dst: raw.Dst, Length: len(raw.Payload),
 	}
 	if raw.Src.Is4() {
-		id := binary.BigEndian.Uint16(raw.IP[4:])
-		p.TClass, p.TTL, p.ID = raw.IP[1], raw.IP[8], &id
+		p.TClass, p.TTL, p.ID = raw.IP[1], raw.IP[8], new(binary.BigEndian.Uint16(raw.IP[4:]))
 	} else {
 		p.TClass, p.TTL = raw.IP[0]<<4|raw.IP[1]>>4, raw.IP[7]
 	}
@@ -134,8 +133,7 @@ func newPacket(raw *pcapfile.Packet) *Packet {
 	p.payload, p.Payload = pkt.Payload, len(pkt.Payload)
 	icrc, ok := roce.HeaderICRC(raw.IP, raw.UDP, raw.Payload)
 	p.ICRCOK = ok && icrc == pkt.ICRC
-	sum := pkt.ICRC
-	p.ICRC = &sum
+	p.ICRC = new(pkt.ICRC)
 	return p
 }
 
@@ -190,14 +188,12 @@ func (p *Packet) extended(pkt *roce.Packet) {
 		p.AETH = &AETH{uint8(s), s.String(), uint32(pkt.AETH.MSN)}
 	}
 	if has(roce.HasAtomicAckETH) {
-		v := Hex64(pkt.AtomicAck)
-		p.AtomicAck = &v
+		p.AtomicAck = new(Hex64(pkt.AtomicAck))
 	}
 	if has(roce.HasImmDt) {
 		p.Imm = &pkt.Imm
 	}
 	if has(roce.HasIETH) {
-		key := uint32(pkt.InvRKey)
-		p.InvRKey = &key
+		p.InvRKey = new(uint32(pkt.InvRKey))
 	}
 }

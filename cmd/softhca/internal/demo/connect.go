@@ -114,7 +114,6 @@ func (s *stage) connect(ctx context.Context) error {
 		"its QP from RESET to RTS as they agree.")
 	err := s.join(ctx)
 	moves := s.draw()
-	s.end()
 	if err != nil {
 		return err
 	}
@@ -204,18 +203,19 @@ func (s *stage) disconnect(ctx context.Context) error {
 	s.bTrace.record(true)
 	err := s.hangUp(ctx)
 	parted := time.Now()
-	s.draw()
+	s.ladder(s.a, s.b, s.steps())
 	for _, n := range [...]*node{s.a, s.b} {
 		if err == nil {
 			_, err = n.wait(ctx, rdmacm.EventTimewaitExit)
 		}
 	}
+	if err == nil {
+		s.rung(dim, center("TIMEWAIT"), "for "+time.Since(parted).Round(time.Millisecond).String())
+	}
+	s.end()
 	if err != nil {
-		s.end()
 		return err
 	}
-	s.rung(dim, center("TIMEWAIT"), "for "+time.Since(parted).Round(time.Millisecond).String())
-	s.end()
 	s.told()
 	s.check(s.a.qp.State() == ib.ERR && s.b.qp.State() == ib.ERR, "both queue pairs are in ERR")
 	return s.leave()
@@ -234,15 +234,19 @@ func (s *stage) leave() error {
 	return nil
 }
 
-// draw draws the records of both sides since the last call, and returns the number of
+// steps returns the records of both sides since the last call.
+func (s *stage) steps() []step { return interleave(s.aTrace.take(), s.bTrace.take()) }
+
+// draw draws the records of both sides since the last call as a ladder, and returns the number of
 // moves of queue pairs among them.
 func (s *stage) draw() (moves int) {
-	steps := interleave(s.aTrace.take(), s.bTrace.take())
+	steps := s.steps()
 	for i := range steps {
 		if steps[i].Kind == verbs.TraceState {
 			moves++
 		}
 	}
 	s.ladder(s.a, s.b, steps)
+	s.end()
 	return moves
 }

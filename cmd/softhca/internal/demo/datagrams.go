@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/rdmacm"
@@ -24,41 +23,36 @@ type link struct {
 
 // RunDatagrams shows reliable datagrams: two pairs of queue pairs share one channel; one
 // pair is not ready, and the other continues. Otherwise it is like Run.
-func RunDatagrams(ctx context.Context, o Options) (err error) {
+func RunDatagrams(ctx context.Context, o Options) error {
 	s := &stage{printer: newPrinter(&o), space: rdmacm.RD}
-	s.printer.write(s.paint(bold, "softhca: two queue pairs share one channel of reliable datagrams") + "\n")
-	defer func() { err = errors.Join(err, s.close()) }()
-	if err := s.open(&o); err != nil {
-		return err
-	}
-	if err := s.adapters(); err != nil {
-		return err
-	}
-	first, err := s.link(ctx, "Connect: a channel", "A reliable datagram channel is what makes messages reliable. Each adapter has one end of it, an EE "+
+	var first, second link
+	return s.play(ctx, &o, "softhca: two queue pairs share one channel of reliable datagrams", "softhca states --type eec, softhca cm-states --state channel_up",
+		s.adapters,
+		func(ctx context.Context) (err error) {
+			first, second, err = s.links(ctx)
+			return err
+		},
+		func(ctx context.Context) error { return s.goOn(ctx, first, second) },
+		func(ctx context.Context) error { return s.partOneByOne(ctx, first, second) })
+}
+
+// links connects two pairs of queue pairs over one channel.
+func (s *stage) links(ctx context.Context) (first, second link, err error) {
+	first, err = s.link(ctx, "Connect: a channel", "A reliable datagram channel is what makes messages reliable. Each adapter has one end of it, an EE "+
 		"context, with the path, the PSNs and the retries that a queue pair of RC has. REQ and REP name the EE contexts, the queue "+
 		"pairs and a Q_Key of each, and the connection managers move all four.")
 	if err != nil {
-		return err
+		return first, second, err
 	}
 	s.a.over = first.a.Channel()
-	second, err := s.link(ctx, "Connect: another pair of queue pairs", "The second connection joins the channel: REQ says that it exists. Only the two queue pairs "+
+	second, err = s.link(ctx, "Connect: another pair of queue pairs", "The second connection joins the channel: REQ says that it exists. Only the two queue pairs "+
 		"are moved.")
 	if err != nil {
-		return err
+		return first, second, err
 	}
 	s.check(second.a.Channel() == first.a.Channel() && second.b.Channel() == first.b.Channel() && first.a.Channel().Users() == 2,
 		"two connections, one channel: EE context %v of A, %v of B", first.a.Channel().EEC().EECN(), first.b.Channel().EEC().EECN())
-	if err := s.goOn(ctx, first, second); err != nil {
-		return err
-	}
-	if err := s.partOneByOne(ctx, first, second); err != nil {
-		return err
-	}
-	if s.failed > 0 {
-		return fmt.Errorf("%d checks failed: %w", s.failed, ErrNotVerified)
-	}
-	s.printer.write("\n" + s.paint(green, "Everything was verified.") + "\nNext: softhca states --type eec, softhca cm-states --state channel_up\n")
-	return s.err
+	return first, second, nil
 }
 
 // link is the scene of one connection.
@@ -67,7 +61,6 @@ func (s *stage) link(ctx context.Context, title, text string) (link, error) {
 	s.text(0, "%s", text)
 	err := s.join(ctx)
 	s.draw()
-	s.end()
 	s.told()
 	l := link{s.a.id, s.b.id, s.a.peer}
 	if err == nil {
@@ -109,7 +102,6 @@ func (s *stage) goOn(ctx context.Context, first, second link) error {
 		return err
 	}
 	s.draw()
-	s.end()
 	s.check(early.WRID == 2 && early.Status == ib.WCSuccess, "the second SEND is done first: %v, while the other one waits", early.Status)
 	s.check(late.WRID == 1 && late.Status == ib.WCSuccess, "then the first one: %v", late.Status)
 	for _, want := range [...]struct {
@@ -136,7 +128,6 @@ func (s *stage) partOneByOne(ctx context.Context, first, second link) error {
 		s.a.id, s.b.id = l.a, l.b
 		err := s.hangUp(ctx)
 		s.draw()
-		s.end()
 		if err != nil {
 			return err
 		}

@@ -49,29 +49,30 @@ type stage struct {
 
 // Run shows everything. It returns an error if anything failed or was not verified. Each
 // wait is limited: Run takes seconds at most, in addition to Measure.
-func Run(ctx context.Context, o Options) (err error) {
+func Run(ctx context.Context, o Options) error {
 	s := &stage{printer: newPrinter(&o), measure: o.Measure}
-	p := s.printer
-	p.write(p.paint(bold, "softhca: two RDMA adapters talk RoCEv2 over UDP port 4791") + "\n")
+	return s.play(ctx, &o, "softhca: two RDMA adapters talk RoCEv2 over UDP port 4791", "softhca run --help, softhca perf --help, softhca states",
+		s.adapters, s.connect, s.send, s.write, s.read, s.atomics, s.wrongKey, s.counters, s.throughput, s.disconnect)
+}
+
+// play opens both adapters, and shows scenes until one returns an error. next is what a reader may
+// try then.
+func (s *stage) play(ctx context.Context, o *Options, title, next string, scenes ...func(context.Context) error) (err error) {
+	s.printer.write(s.paint(bold, title) + "\n")
 	defer func() { err = errors.Join(err, s.close()) }()
-	if err := s.open(&o); err != nil {
+	if err := s.open(o); err != nil {
 		return err
 	}
-	for _, scene := range [...]func(context.Context) error{
-		func(context.Context) error { return s.adapters() },
-		s.connect, s.send, s.write, s.read, s.atomics, s.wrongKey,
-		func(context.Context) error { return s.counters() },
-		s.throughput, s.disconnect,
-	} {
+	for _, scene := range scenes {
 		if err := scene(ctx); err != nil {
 			return err
 		}
 	}
-	if p.failed > 0 {
-		return fmt.Errorf("%d checks failed: %w", p.failed, ErrNotVerified)
+	if s.failed > 0 {
+		return fmt.Errorf("%d checks failed: %w", s.failed, ErrNotVerified)
 	}
-	p.write("\n" + p.paint(green, "Everything was verified.") + "\nNext: softhca run --help, softhca perf --help, softhca states\n")
-	return p.err
+	s.printer.write("\n" + s.paint(green, "Everything was verified.") + "\nNext: " + next + "\n")
+	return s.err
 }
 
 // open opens both adapters, and B listens.
@@ -105,7 +106,7 @@ func traced(open Open, trace func(*verbs.TraceRecord)) adapter.Open {
 }
 
 // adapters is the scene that presents both adapters.
-func (s *stage) adapters() error {
+func (s *stage) adapters(context.Context) error {
 	s.title("Open two adapters")
 	for _, n := range [...]*node{s.a, s.b} {
 		port, err := n.Device.QueryPort()

@@ -180,9 +180,7 @@ func TestOpenFails(t *testing.T) {
 	if err != nil {
 		t.Fatalf("the first adapter is still open: %v", err)
 	}
-	if err := hca.Close(); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, hca.Close())
 }
 
 // record returns the trace record of a packet.

@@ -3,8 +3,6 @@ package demo
 import (
 	"bytes"
 	"context"
-	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/softhca/softhca/ib"
@@ -24,31 +22,15 @@ func PathCut(peer string) string { return "drop op=RDMA_WRITE dir=out nth=3 ever
 // RunMigration shows automatic path migration. AddrA and AddrB are two addresses
 // each, with a comma between; OpenA opens an adapter with the rule of PathCut.
 // Otherwise it is like Run.
-func RunMigration(ctx context.Context, o Options) (err error) {
+func RunMigration(ctx context.Context, o Options) error {
 	s := &stage{printer: newPrinter(&o)}
-	s.printer.write(s.paint(bold, "softhca: a connection survives the loss of its path") + "\n")
-	defer func() { err = errors.Join(err, s.close()) }()
-	if err := s.open(&o); err != nil {
-		return err
-	}
-	s.a.timeout, s.a.retries = hastyTimeout, hastyRetries
-	for _, scene := range [...]func(context.Context) error{
-		func(context.Context) error { return s.adapters() },
-		s.joinQuietly, s.arm, s.cut, s.disconnect,
-	} {
-		if err := scene(ctx); err != nil {
-			return err
-		}
-	}
-	if s.failed > 0 {
-		return fmt.Errorf("%d checks failed: %w", s.failed, ErrNotVerified)
-	}
-	s.printer.write("\n" + s.paint(green, "Everything was verified.") + "\nNext: softhca states --type rc (ALT_PATH, PATH_MIG_STATE), softhca faults\n")
-	return s.err
+	return s.play(ctx, &o, "softhca: a connection survives the loss of its path", "softhca states --type rc (ALT_PATH, PATH_MIG_STATE), softhca faults",
+		s.adapters, s.joinQuietly, s.arm, s.cut, s.disconnect)
 }
 
-// joinQuietly connects A to B without drawing it.
+// joinQuietly connects A to B without drawing it. A gives up a path soon.
 func (s *stage) joinQuietly(ctx context.Context) error {
+	s.a.timeout, s.a.retries = hastyTimeout, hastyRetries
 	if err := s.join(ctx); err != nil {
 		return err
 	}

@@ -36,7 +36,6 @@ func (s *stage) post(ctx context.Context, wr verbs.SendWR) error {
 		return fmt.Errorf("%v: wr_id %d completed with %v", wr.Opcode, wc.WRID, wc.Status)
 	}
 	s.draw()
-	s.end()
 	return s.b.settle()
 }
 

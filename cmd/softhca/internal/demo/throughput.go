@@ -13,7 +13,7 @@ import (
 
 // counters is the scene that shows the counters of both adapters. It checks that no
 // packet was lost or refused.
-func (s *stage) counters() error {
+func (s *stage) counters(context.Context) error {
 	s.title("Counters so far")
 	a, err := s.a.Device.Counters()
 	if err != nil {

@@ -179,8 +179,7 @@ func (c *control) expect(m message) *reply {
 	r := &reply{outcome: make(chan error, 1)}
 	go func() {
 		err := c.receive(m, 0)
-		told := (*peerError)(nil)
-		r.closed.Store(err != nil && !errors.As(err, &told))
+		r.closed.Store(err != nil && !errors.As(err, new(*peerError)))
 		r.outcome <- err
 		r.over.Store(true)
 	}()

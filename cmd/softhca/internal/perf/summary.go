@@ -150,8 +150,7 @@ func (s *Summary) count(p *Plan, end *done) {
 		l.Sent += n
 	}
 	if p.Op.info().receives {
-		missing := l.Sent - min(s.Server.Messages, l.Sent)
-		l.Messages = &missing
+		l.Messages = new(l.Sent - min(s.Server.Messages, l.Sent))
 	}
 	s.Lost = l
 }

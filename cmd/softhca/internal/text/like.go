@@ -3,6 +3,8 @@ package text
 import (
 	"slices"
 	"strings"
+
+	"github.com/softhca/softhca/internal/wording"
 )
 
 // maxLike is the maximum number of words that Like returns.
@@ -16,7 +18,7 @@ func Like(word string, all []string) (like []string) {
 	near, begin := map[string]int{}, []string{}
 	for _, candidate := range all {
 		lower := strings.ToLower(candidate)
-		if d := distance(word, lower); d <= max(1, len(word)/3) {
+		if d := wording.Distance(word, lower); d <= max(1, len(word)/3) {
 			near[candidate] = d
 			like = append(like, candidate)
 		} else if len(word) > 1 && strings.HasPrefix(lower, word) {
@@ -48,34 +50,10 @@ func Want(word string, all []string) string {
 	like := Like(word, all)
 	switch {
 	case len(like) == 0:
-		return "want " + Or(all)
+		return "want " + wording.Or(all)
 	case len(all) > maxShort:
-		return "did you mean " + Or(like) + "?"
+		return "did you mean " + wording.Or(like) + "?"
 	default:
-		return "want " + Or(all) + "; did you mean " + Or(like) + "?"
+		return "want " + wording.Or(all) + "; did you mean " + wording.Or(like) + "?"
 	}
-}
-
-// distance returns the number of letters to insert, delete, change or swap with their
-// neighbor that turns a into b.
-func distance(a, b string) int {
-	before, last, next := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range last {
-		last[j] = j
-	}
-	for i := range len(a) {
-		next[0] = i + 1
-		for j := range len(b) {
-			changed := last[j]
-			if a[i] != b[j] {
-				changed++
-			}
-			next[j+1] = min(changed, last[j+1]+1, next[j]+1)
-			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-				next[j+1] = min(next[j+1], before[j-1]+1)
-			}
-		}
-		before, last, next = last, next, before
-	}
-	return last[len(b)]
 }

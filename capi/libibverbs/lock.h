@@ -1,0 +1,72 @@
+// The order of all locks. With -DLOCK_ORDER, as tests compile the library, a thread that takes a
+// lock in another order ends the program; otherwise the ranks cost nothing.
+#ifndef SOFTHCA_LOCK_H
+#define SOFTHCA_LOCK_H
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+// rank is the place of a lock in the order, outermost first: a thread that holds one takes only
+// locks of larger ranks.
+enum rank {
+	LOADING_LOCK = 1, // of loader.c: while an engine is loaded, an adapter is opened or closed, and during fork
+	CM_LOCK,          // of ucm.c: during the calls of the connection manager, and during fork
+	POLLING_LOCK,     // cq.polling: from start_poll to end_poll
+	SEND_LOCK,        // qp.send_lock: while requests are written; from wr_start to wr_complete
+	RECV_LOCK,        // qp.recv_lock, srq.lock: while receives are written
+	ENGINE_LOCKS,     // in the order of internal/lock/order.go
+	DEVICE_LOCK,      // device.mu
+	SOURCE_LOCK,      // source.mu of a context or of a channel
+	RING_LOCK,        // ring.lock: while entries are read
+	OBJECT_LOCK,      // the mutexes in the structures of verbs.h: the counts of acknowledged events
+	FAULTS_LOCK,      // of fault.c: while handlers change
+};
+
+// The engine calls completed and event with its locks held, so no thread calls the engine with
+// a lock of a larger rank. It calls gone of ucm.c without any.
+
+#ifdef LOCK_ORDER
+// take_rank ends the program if the calling thread holds a lock of this or a larger rank, and
+// records the lock. drop_rank forgets it. may_enter ends the program if the thread must not call
+// the engine.
+void take_rank(enum rank r, const void *lock);
+void drop_rank(const void *lock);
+void may_enter(void);
+#else
+static inline void take_rank(enum rank r, const void *lock) { (void)r, (void)lock; }
+static inline void drop_rank(const void *lock) { (void)lock; }
+static inline void may_enter(void) {}
+#endif
+
+static inline void mutex_lock(enum rank r, pthread_mutex_t *m)
+{
+	take_rank(r, m);
+	pthread_mutex_lock(m);
+}
+
+static inline void mutex_unlock(pthread_mutex_t *m)
+{
+	drop_rank(m);
+	pthread_mutex_unlock(m);
+}
+
+// A spin lock is held only for short copies.
+static inline void spin_lock(enum rank r, _Atomic uint32_t *l)
+{
+	uint32_t free = 0;
+	take_rank(r, l);
+	while (__builtin_expect(!atomic_compare_exchange_weak(l, &free, 1), 0)) {
+		free = 0;
+		sched_yield();
+	}
+}
+
+static inline void spin_unlock(_Atomic uint32_t *l)
+{
+	drop_rank(l);
+	atomic_store_explicit(l, 0, memory_order_release);
+}
+
+#endif
