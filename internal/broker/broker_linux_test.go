@@ -215,7 +215,7 @@ func TestSlots(t *testing.T) {
 	for range slots {
 		all = append(all, join(t, b))
 	}
-	if _, _, err := joinOnly(b.cfg); !errors.Is(err, unix.EAGAIN) || errors.Is(err, ErrNone) {
+	if _, _, err := Join(b.cfg); !errors.Is(err, unix.EAGAIN) || errors.Is(err, ErrNone) {
 		t.Errorf("one process too many: %v", err)
 	}
 	p := newPeer(t, b)
@@ -254,10 +254,10 @@ func TestOneBroker(t *testing.T) {
 	if _, err := Open(c); !errors.Is(err, unix.EADDRINUSE) || time.Since(begin) > 2*recoverTime {
 		t.Errorf("a broker where a lone process is: %v after %v", err, time.Since(begin))
 	}
-	if _, _, err := joinOnly(c); !errors.Is(err, ErrNone) {
+	if _, _, err := Join(c); !errors.Is(err, ErrNone) {
 		t.Errorf("join without a broker: %v", err)
 	}
-	if _, _, err := joinOnly(Config{Addrs: []netip.Addr{b.cfg.Addrs[0], c.Addrs[0]}}); !errors.Is(err, unix.EADDRNOTAVAIL) {
+	if _, _, err := Join(Config{Addrs: []netip.Addr{b.cfg.Addrs[0], c.Addrs[0]}}); !errors.Is(err, unix.EADDRNOTAVAIL) {
 		t.Errorf("join with an address that the broker does not serve: %v", err)
 	}
 	if _, err := Open(Config{Addrs: []netip.Addr{c.Addrs[0].Next().Next()}, Slots: udp.MaxSlots, Log: t.Logf}); !errors.Is(err, unix.EINVAL) {

@@ -41,7 +41,7 @@ func told(t *testing.T) netip.Addr {
 // TestHelperOfAnotherUser is another user's process.
 func TestHelperOfAnotherUser(t *testing.T) {
 	a := told(t)
-	if _, _, err := joinOnly(on(a)); !errors.Is(err, ErrNone) || !errors.Is(err, unix.EPERM) {
+	if _, _, err := Join(on(a)); !errors.Is(err, ErrNone) || !errors.Is(err, unix.EPERM) {
 		t.Errorf("join: %v", err)
 	}
 	mine := on(a)
@@ -135,7 +135,7 @@ func TestHelperHost(t *testing.T) {
 // TestHelperMember is a member in a process of its own, with a connection.
 func TestHelperMember(t *testing.T) {
 	a := told(t)
-	seat, sockets, err := joinOnly(on(a))
+	seat, sockets, err := Join(on(a))
 	must.Do(t, err)
 	port, err := udp.Open(udp.Config{Addrs: []netip.Addr{a}, Seat: sockets})
 	must.Do(t, err)
@@ -268,7 +268,7 @@ func TestNextBrokerKnows(t *testing.T) {
 	if y := join(t, next); y.Slot != dies.Slot {
 		t.Errorf("slot %d is given, not %d of the one that died; %d is stopped, %d is here", y.Slot, dies.Slot, 6-x.Slot-dies.Slot, x.Slot)
 	}
-	if _, _, err := joinOnly(on(a)); !errors.Is(err, unix.EAGAIN) {
+	if _, _, err := Join(on(a)); !errors.Is(err, unix.EAGAIN) {
 		t.Errorf("who wants the slot of the one that is stopped gets %v", err)
 	}
 	killed := time.Now()

@@ -48,6 +48,15 @@ type stored struct {
 	ledger    *ledger
 }
 
+// close closes the descriptors.
+func (c *stored) close() {
+	closeAll(slices.Concat(c.groups...))
+	closeAll(c.listeners)
+	if c.ledger != nil {
+		_ = unix.Close(c.ledger.fd)
+	}
+}
+
 // openStore returns the label of a store and copies of its contents. It refuses a store for
 // other addresses, if any are given.
 func openStore(store int, addrs []netip.Addr) (label *message, c stored, err error) {
