@@ -2,6 +2,7 @@ package judge
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -41,10 +42,7 @@ func WritePage(w io.Writer, reports []*Report, topics []Topic) error {
 		p.collect(r, p.names[len(p.names)-1])
 	}
 	slices.SortFunc(p.items, func(a, b *item) int {
-		if c := strings.Compare(a.script, b.script); c != 0 {
-			return c
-		}
-		return a.line - b.line
+		return cmp.Or(strings.Compare(a.script, b.script), cmp.Compare(a.line, b.line))
 	})
 	if err := p.assign(); err != nil {
 		return err
