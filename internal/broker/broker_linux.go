@@ -227,15 +227,9 @@ func (b *Broker) ask() error {
 		return err
 	}
 	defer w.Close()
-	if err := w.SetReadDeadline(time.Now().Add(recoverTime)); err != nil {
-		return err
-	}
-	if err := w.send(&message{Op: opSucceed, Version: version, Addrs: b.cfg.Addrs}); err != nil {
-		return err
-	}
-	m, fds, err := w.receive()
+	m, fds, err := w.exchange(&message{Op: opSucceed, Version: version, Addrs: b.cfg.Addrs}, recoverTime)
 	if err != nil {
-		return w.silent(err)
+		return err
 	}
 	if m.Op != opStore || len(fds) != 2 {
 		closeAll(fds)
@@ -340,14 +334,8 @@ func (b *Broker) closeGroups(but int) {
 		_ = unix.Close(b.ledger.fd)
 		b.ledger = nil
 	}
-	if b.store >= 0 {
-		_ = unix.Close(b.store)
-		b.store = -1
-	}
-	if b.lock >= 0 {
-		_ = unix.Close(b.lock)
-		b.lock = -1
-	}
+	closeAll([]int{b.store, b.lock})
+	b.store, b.lock = -1, -1
 }
 
 // Members returns the members by slot.

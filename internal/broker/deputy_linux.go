@@ -8,8 +8,6 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/softhca/softhca/internal/fabric/fdmark"
 )
 
 // deputize makes this member the deputy of a separate broker that has ended: it accepts the
@@ -17,15 +15,8 @@ import (
 // It returns when it has, or when the Seat closes.
 func (s *Seat) deputize(lock int) {
 	b := newBroker(Config{})
-	b.handed, b.lock = make(chan struct{}), lock
-	label, found, err := openStore(s.store, nil)
-	if err == nil {
-		err = b.inherit(label, found)
-	}
-	if err == nil {
-		b.store, err = fdmark.Copy(s.store)
-	}
-	if err != nil { // for example, no descriptors are left
+	b.handed = make(chan struct{})
+	if b.follow(s.store, lock) != nil { // for example, no descriptors are left
 		b.release()
 		return
 	}

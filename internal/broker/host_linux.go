@@ -260,14 +260,8 @@ func (b *Broker) answered(slot uint8) {
 // whether it is. The caller gives away lock, which holds brokerLock.
 func (s *Seat) succeed(lock int) bool {
 	b := newBroker(Config{Secret: s.secret})
-	b.host, b.lock = s, lock
-	label, found, err := openStore(s.store, nil)
-	if err == nil {
-		err = b.inherit(label, found)
-	}
-	if err == nil {
-		b.store, err = fdmark.Copy(s.store)
-	}
+	b.host = s
+	err := b.follow(s.store, lock)
 	if err == nil {
 		err = b.start()
 	}
@@ -287,6 +281,19 @@ func (s *Seat) succeed(lock int) bool {
 	s.mu.Unlock()
 	s.serving.Go(func() { _ = b.Serve(context.Background()) }) // leave ends it; if it fails, there is no QP1
 	return true
+}
+
+// follow takes over a copy of a member's store, and a descriptor that holds brokerLock.
+func (b *Broker) follow(store, lock int) error {
+	b.lock = lock
+	label, found, err := openStore(store, nil)
+	if err == nil {
+		err = b.inherit(label, found)
+	}
+	if err == nil {
+		b.store, err = fdmark.Copy(store)
+	}
+	return err
 }
 
 // hosts returns the broker that this process runs, nil if it runs none.

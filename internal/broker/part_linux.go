@@ -75,18 +75,25 @@ func (b *Broker) restore() error {
 // settle waits until all living members of the previous broker have rejoined, for at most
 // settleTime.
 func (b *Broker) settle() {
-	tick := time.NewTicker(settlePause)
+	left, last := settleTime, time.Now()
+	b.whilst(settlePause, func() bool {
+		now := time.Now()
+		left -= min(now.Sub(last), stallTime)
+		last = now
+		return left > 0 && b.awaited()
+	})
+}
+
+// whilst calls f, at first and at an interval, until it returns false or the broker ends.
+func (b *Broker) whilst(interval time.Duration, f func() bool) {
+	tick := time.NewTicker(interval)
 	defer tick.Stop()
-	last := time.Now()
-	for left := settleTime; left > 0 && b.awaited(); {
+	for f() {
 		select {
 		case <-tick.C:
 		case <-b.ending:
 			return
 		}
-		now := time.Now()
-		left -= min(now.Sub(last), stallTime)
-		last = now
 	}
 }
 
@@ -124,15 +131,7 @@ const absentPause = 100 * time.Millisecond
 // retireAbsent removes members of the previous broker that have not rejoined, as soon as they
 // have ended. A stopped member keeps its slot and connections.
 func (b *Broker) retireAbsent() {
-	tick := time.NewTicker(absentPause)
-	defer tick.Stop()
-	for b.retireGone() > 0 {
-		select {
-		case <-tick.C:
-		case <-b.ending:
-			return
-		}
-	}
+	b.whilst(absentPause, func() bool { return b.retireGone() > 0 })
 }
 
 // retireGone removes those that have ended, and returns the number of remaining ones.

@@ -562,15 +562,9 @@ func Who(a netip.Addr, secret *identity.Secret) (served []netip.Addr, slots int,
 		return nil, 0, nil, err
 	}
 	defer w.Close()
-	if err := w.SetReadDeadline(time.Now().Add(replyTime)); err != nil {
-		return nil, 0, nil, err
-	}
-	if err := w.send(&message{Op: opWho, Version: version}); err != nil {
-		return nil, 0, nil, err
-	}
-	m, fds, err := w.receive()
+	m, fds, err := w.exchange(&message{Op: opWho, Version: version}, replyTime)
 	if err != nil {
-		return nil, 0, nil, w.silent(err)
+		return nil, 0, nil, err
 	}
 	closeAll(fds)
 	if m.Op != opMembers {

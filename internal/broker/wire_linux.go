@@ -142,6 +142,21 @@ func (w *wire) send(m *message, fds ...int) error {
 	return err
 }
 
+// exchange sends a message and returns the answer with its descriptors, which the caller must
+// close. It waits for the answer for the given time at most.
+func (w *wire) exchange(m *message, wait time.Duration) (answer *message, fds []int, err error) {
+	if err := w.SetReadDeadline(time.Now().Add(wait)); err != nil {
+		return nil, nil, err
+	}
+	if err := w.send(m); err != nil {
+		return nil, nil, err
+	}
+	if answer, fds, err = w.receive(); err != nil {
+		return nil, nil, w.silent(err)
+	}
+	return answer, fds, nil
+}
+
 // receive returns the next message and its descriptors, which the caller must close.
 func (w *wire) receive() (m *message, fds []int, err error) {
 	n, oobn, flags, _, err := w.ReadMsgUnix(w.buf, w.oob)
@@ -192,6 +207,7 @@ func passed(oob []byte) (fds []int, err error) {
 	return fds, nil
 }
 
+// closeAll closes descriptors; -1 stands for none.
 func closeAll(fds []int) {
 	for _, fd := range fds {
 		_ = unix.Close(fd) // sockets without linger: no error to report
