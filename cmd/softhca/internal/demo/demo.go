@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/cmd/softhca/internal/adapter"
+	"github.com/softhca/softhca/cmd/softhca/internal/text"
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/rdmacm"
 	"github.com/softhca/softhca/verbs"
@@ -114,7 +115,7 @@ func (s *stage) adapters(context.Context) error {
 			return err
 		}
 		s.text(3, "%s  %s  port %v, %s, MTU %d, GSO %s, GRO %s, ICRC check %s", s.paint(bold, n.name), n.addr, port.State,
-			port.Transport, port.ActiveMTU.Bytes(), segments(port.MaxSegments), yes(port.GRO), port.Verification)
+			port.Transport, port.ActiveMTU.Bytes(), segments(port.MaxSegments), text.Yes(port.GRO), port.Verification)
 		s.text(3, "   %d bytes of memory at %#x that the key %#08x opens", n.mr.Len(), n.mr.Addr(), uint32(n.mr.RKey()))
 	}
 	return nil
@@ -135,13 +136,6 @@ func (s *stage) told() {
 func segments(n int) string {
 	if n > 1 {
 		return fmt.Sprintf("%d packets", n)
-	}
-	return "no"
-}
-
-func yes(b bool) string {
-	if b {
-		return "yes"
 	}
 	return "no"
 }
