@@ -34,30 +34,37 @@ func (n *node) listen() (err error) {
 	return n.listener.Listen(1)
 }
 
+// inOrder calls functions until one returns an error.
+func inOrder(steps ...func() error) error {
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hears returns a function that waits for an event.
+func (n *node) hears(ctx context.Context, want rdmacm.EventType) func() error {
+	return func() error {
+		_, err := n.wait(ctx, want)
+		return err
+	}
+}
+
 // dial connects to peer.
 func (n *node) dial(ctx context.Context, peer *node) (err error) {
 	if n.id, err = n.NewID(n.ch, n.space); err != nil {
 		return err
 	}
-	if err = n.id.SetAckTimeout(n.timeout); err != nil {
-		return err
-	}
-	if err = n.id.ResolveAddr(netip.AddrPortFrom(n.ip(), 0), peer.Local, waitLimit); err != nil {
-		return err
-	}
-	if _, err = n.wait(ctx, rdmacm.EventAddrResolved); err != nil {
-		return err
-	}
-	if err = n.id.ResolveRoute(waitLimit); err != nil {
-		return err
-	}
-	if _, err = n.wait(ctx, rdmacm.EventRouteResolved); err != nil {
-		return err
-	}
-	if err = n.createQP(); err != nil {
-		return err
-	}
-	return n.id.Connect(n.connParam())
+	return inOrder(
+		func() error { return n.id.SetAckTimeout(n.timeout) },
+		func() error { return n.id.ResolveAddr(netip.AddrPortFrom(n.ip(), 0), peer.Local, waitLimit) },
+		n.hears(ctx, rdmacm.EventAddrResolved),
+		func() error { return n.id.ResolveRoute(waitLimit) },
+		n.hears(ctx, rdmacm.EventRouteResolved),
+		n.createQP,
+		func() error { return n.id.Connect(n.connParam()) })
 }
 
 // accept accepts the next connection request.
@@ -92,18 +99,9 @@ func (n *node) createQP() error {
 
 // join connects A to B.
 func (s *stage) join(ctx context.Context) error {
-	if err := s.a.dial(ctx, s.b); err != nil {
-		return err
-	}
-	if err := s.b.accept(ctx); err != nil {
-		return err
-	}
-	for _, n := range [...]*node{s.a, s.b} {
-		if _, err := n.wait(ctx, rdmacm.EventEstablished); err != nil {
-			return err
-		}
-	}
-	return nil
+	return inOrder(
+		func() error { return s.a.dial(ctx, s.b) }, func() error { return s.b.accept(ctx) },
+		s.a.hears(ctx, rdmacm.EventEstablished), s.b.hears(ctx, rdmacm.EventEstablished))
 }
 
 // connect is the scene in which the connection is set up.
@@ -180,17 +178,9 @@ func (s *stage) attrs(a, b *verbs.QPAttr, show func(q *verbs.QPAttr) string) {
 
 // hangUp makes A end the connection, and B answer.
 func (s *stage) hangUp(ctx context.Context) error {
-	if err := s.a.id.Disconnect(); err != nil {
-		return err
-	}
-	if _, err := s.b.wait(ctx, rdmacm.EventDisconnected); err != nil {
-		return err
-	}
-	if err := s.b.id.Disconnect(); err != nil {
-		return err
-	}
-	_, err := s.a.wait(ctx, rdmacm.EventDisconnected)
-	return err
+	return inOrder(
+		s.a.id.Disconnect, s.b.hears(ctx, rdmacm.EventDisconnected),
+		s.b.id.Disconnect, s.a.hears(ctx, rdmacm.EventDisconnected))
 }
 
 // disconnect is the scene in which the connection is torn down.
@@ -204,10 +194,8 @@ func (s *stage) disconnect(ctx context.Context) error {
 	err := s.hangUp(ctx)
 	parted := time.Now()
 	s.ladder(s.a, s.b, s.steps())
-	for _, n := range [...]*node{s.a, s.b} {
-		if err == nil {
-			_, err = n.wait(ctx, rdmacm.EventTimewaitExit)
-		}
+	if err == nil {
+		err = inOrder(s.a.hears(ctx, rdmacm.EventTimewaitExit), s.b.hears(ctx, rdmacm.EventTimewaitExit))
 	}
 	if err == nil {
 		s.rung(dim, center("TIMEWAIT"), "for "+time.Since(parted).Round(time.Millisecond).String())
@@ -223,15 +211,7 @@ func (s *stage) disconnect(ctx context.Context) error {
 
 // leave destroys the objects of the connection.
 func (s *stage) leave() error {
-	for _, n := range [...]*node{s.a, s.b} {
-		if err := n.id.DestroyQP(); err != nil {
-			return err
-		}
-		if err := n.id.Destroy(); err != nil {
-			return err
-		}
-	}
-	return nil
+	return inOrder(s.a.id.DestroyQP, s.a.id.Destroy, s.b.id.DestroyQP, s.b.id.Destroy)
 }
 
 // steps returns the records of both sides since the last call.

@@ -102,13 +102,7 @@ func (s *stage) throughput(ctx context.Context) error {
 
 // replace ends the connection and creates a new one.
 func (s *stage) replace(ctx context.Context) error {
-	if err := s.hangUp(ctx); err != nil {
-		return err
-	}
-	if err := s.leave(); err != nil {
-		return err
-	}
-	return s.join(ctx)
+	return inOrder(func() error { return s.hangUp(ctx) }, s.leave, func() error { return s.join(ctx) })
 }
 
 // writeFor keeps bigDepth requests outstanding for the time d, and returns the number
