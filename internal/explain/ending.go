@@ -48,7 +48,7 @@ func (c *conversation) unheard(side int) {
 		return
 	}
 	c.find(r.in, refusalLate, "%s: %s", table[r.rule].Name, r.detail)
-	f := c.findings[slices.IndexFunc(c.findings, func(f *Finding) bool { return f.id == refusalLate })]
+	f := c.finding(refusalLate)
 	f.requester = slices.Concat(table[r.rule].Requester, f.requester)
 	f.ErrorPages = slices.Concat(table[r.rule].ErrorPages(), f.ErrorPages)
 }
