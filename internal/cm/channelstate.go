@@ -57,7 +57,7 @@ var channelWords = [numChannelActions]string{
 	channelTake:   "the connection uses it too",
 	channelRefuse: "send REJ: RDC does not exist; a call fails",
 	channelDown:   "move the EE context to ERR",
-	channelFree:   "forget its number",
+	channelFree:   "release its number",
 }
 
 // String returns what is done, in words.
