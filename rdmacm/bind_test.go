@@ -316,7 +316,7 @@ func TestC11_Loopback(t *testing.T) {
 // TestAddrErrorSaysWhy checks that errors name an address that no adapter can reach, and
 // a port space that does not exist on RoCE.
 func TestAddrErrorSaysWhy(t *testing.T) {
-	for ps, why := range map[PortSpace]string{TCP: "no adapter here has a way to 192.0.2.9: ", IPoIB: "port space ipoib does not exist with RoCE: "} {
+	for ps, why := range map[PortSpace]string{TCP: "no open adapter has a route to 192.0.2.9: ", IPoIB: "RoCE has no port space ipoib: "} {
 		if e := addrError(ps, netip.MustParseAddr("192.0.2.9")); e.Err == nil || !strings.HasPrefix(e.Err.Error(), why) {
 			t.Errorf("port space %v: %v, want %q", ps, e.Err, why)
 		}

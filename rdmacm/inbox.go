@@ -50,7 +50,7 @@ func (b *inbox) use(ch *EventChannel) error {
 // room returns an error if the maximum number of events is pending.
 func (b *inbox) room() error {
 	if n := b.pending(); n >= maxWaiting {
-		return fmt.Errorf("%d events of the ID wait to be taken: %w", n, ib.ENOMEM)
+		return fmt.Errorf("the ID has %d events that the program has not read: %w", n, ib.ENOMEM)
 	}
 	return nil
 }

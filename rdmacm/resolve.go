@@ -55,11 +55,11 @@ func (id *ID) resolveAddr(src, dst netip.AddrPort) error {
 
 // addrError returns the event of an address that no adapter can reach.
 func addrError(ps PortSpace, dst netip.Addr) *Event {
-	err := fmt.Errorf("no adapter here has a way to %v: open one on the address that packets to it leave from: %w", dst, ib.ENODEV)
+	err := fmt.Errorf("no open adapter has a route to %v: open one on the source address of that route: %w", dst, ib.ENODEV)
 	errno := ib.ENODEV
 	if ps == IPoIB {
 		errno = ib.EINVAL
-		err = fmt.Errorf("port space %v does not exist with RoCE: %w", ps, errno)
+		err = fmt.Errorf("RoCE has no port space %v: %w", ps, errno)
 	}
 	return &Event{Type: EventAddrError, Status: -int(errno), Err: err}
 }
@@ -77,7 +77,7 @@ func (id *ID) bindFor(src, dst netip.AddrPort) error {
 	}
 	src = plain(src)
 	if a := src.Addr(); a.Is4() != dst.Addr().Is4() {
-		return fmt.Errorf("source %v is of another family: %w", a, ib.EINVAL)
+		return fmt.Errorf("source %v is of another address family: %w", a, ib.EINVAL)
 	}
 	if bound {
 		return nil

@@ -146,7 +146,7 @@ func (n *node) resolve(src, dst netip.AddrPort, ms uint32) error {
 
 func (f *File) resolveRoute(n *node, c *resolveRoute) error {
 	if c.TimeoutMS == 0 {
-		return fmt.Errorf("no time to resolve a route in: %w", ib.EINVAL)
+		return fmt.Errorf("the timeout for the route is 0: %w", ib.EINVAL)
 	}
 	return n.id.ResolveRoute(time.Duration(c.TimeoutMS) * time.Millisecond)
 }

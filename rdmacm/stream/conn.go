@@ -207,7 +207,7 @@ func (c *Conn) Close() error {
 	}
 	err = c.depart(ctx)
 	if err == nil && !flushed {
-		err = fmt.Errorf("the peer has not taken all that was written: %w", os.ErrDeadlineExceeded)
+		err = fmt.Errorf("the peer has not received all written data: %w", os.ErrDeadlineExceeded)
 	}
 	err = errors.Join(err, c.release())
 	if err != nil {

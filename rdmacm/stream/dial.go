@@ -49,7 +49,7 @@ func (o *options) openFor(peer netip.Addr) (*rdmacm.Manager, error) {
 			return nil, err
 		}
 		if !from.IsValid() {
-			return nil, fmt.Errorf("no local address to reach %v from: %w", peer, ib.EADDRNOTAVAIL)
+			return nil, fmt.Errorf("no local address can reach %v: %w", peer, ib.EADDRNOTAVAIL)
 		}
 		return rdmacm.Open(verbs.Config{Addr: from.String()})
 	}

@@ -223,7 +223,7 @@ func (s *stream) arrived(buffer uint32, wc *verbs.WC) {
 	s.credits += wc.ImmData & immCredits
 	s.eof = s.eof || wc.ImmData&immFIN != 0
 	if s.credits > s.peer.buffers || wc.Flags&ib.WCWithImm == 0 {
-		s.fail(fmt.Errorf("the peer breaks the protocol of streams: %w", ib.ECONNRESET))
+		s.fail(fmt.Errorf("the peer violates the stream protocol: %w", ib.ECONNRESET))
 		return
 	}
 	if wc.ByteLen > 0 {
