@@ -484,7 +484,7 @@ const (
 )
 
 // errHeld is returned if all free slots are still held by processes.
-var errHeld = fmt.Errorf("broker: all slots are taken, some by processes that have stopped, or by children of some that have ended: end these, or begin with a larger --slots: %w", unix.EAGAIN)
+var errHeld = fmt.Errorf("broker: all slots are in use, some by stopped processes or by children of processes that have ended: end these, or start with a larger --slots: %w", unix.EAGAIN)
 
 // inspect checks a join and its descriptors, and returns the descriptor of the process's
 // queue.
@@ -499,11 +499,11 @@ func (b *Broker) inspect(m *message, fds []int) (mail int, err error) {
 	case len(fds) != 1:
 		return -1, fmt.Errorf("broker: %d descriptors instead of one: %w", len(fds), unix.EPROTO)
 	case int(m.Slot) > b.cfg.Slots:
-		return -1, fmt.Errorf("broker: there are slots 1 to %d and no %d: %w", b.cfg.Slots, m.Slot, unix.EINVAL)
+		return -1, fmt.Errorf("broker: want a slot from 1 to %d, not %d: %w", b.cfg.Slots, m.Slot, unix.EINVAL)
 	}
 	for _, a := range m.Addrs {
 		if !slices.Contains(b.cfg.Addrs, a) {
-			return -1, fmt.Errorf("broker: the broker serves %v and not %v: name only addresses that it serves: %w", b.cfg.Addrs, a, unix.EADDRNOTAVAIL)
+			return -1, fmt.Errorf("broker: the broker serves %v, not %v: use only addresses that it serves: %w", b.cfg.Addrs, a, unix.EADDRNOTAVAIL)
 		}
 	}
 	return fds[0], isMail(fds[0])
@@ -588,7 +588,7 @@ func (b *Broker) vacancy(m *message) (uint8, error) {
 	case m.Back:
 		return m.Slot, nil
 	case len(b.free) == 0:
-		return 0, fmt.Errorf("broker: all %d slots are taken: end a process, or begin with a larger --slots: %w", b.cfg.Slots, unix.EAGAIN)
+		return 0, fmt.Errorf("broker: all %d slots are in use: end a process, or start with a larger --slots: %w", b.cfg.Slots, unix.EAGAIN)
 	}
 	i := slices.IndexFunc(b.free, func(s uint8) bool { return !slices.Contains(b.absent, s) && !b.ledger.held(int(s)) })
 	if i < 0 {

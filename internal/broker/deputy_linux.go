@@ -37,13 +37,13 @@ func (s *Seat) deputize(lock int) {
 func (b *Broker) hand(w *wire, m *message) error {
 	switch {
 	case b.handed == nil:
-		return fmt.Errorf("broker: processes share %v already, or can: use it, or end them first: %w", b.cfg.Addrs[0], unix.EADDRINUSE)
+		return fmt.Errorf("broker: %v is open already, and its processes share it: use it, or end them first: %w", b.cfg.Addrs[0], unix.EADDRINUSE)
 	case m.Op != opSucceed:
 		return w.send(&message{Op: opAway, Version: version})
 	case m.Version != version:
 		return otherVersion(m)
 	case !slices.Equal(m.Addrs, b.cfg.Addrs):
-		return fmt.Errorf("broker: processes share %v: name the same addresses, in this order: %w", b.cfg.Addrs, unix.EADDRINUSE)
+		return fmt.Errorf("broker: processes share %v: give the same addresses, in this order: %w", b.cfg.Addrs, unix.EADDRINUSE)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -75,7 +75,7 @@ func (c *Config) inUse(none, inUse error) (limit time.Duration, err error) {
 	}
 	for _, name := range namesOf(c.Addrs[0], c.Secret) {
 		if uid, ok := ownerOf(name); ok && ofThisUser(uid) != nil {
-			return strangerTime, fmt.Errorf("broker: UDP port %d on %v is in use, and user %d has the socket %s, by which processes there find each other: choose another address: %w",
+			return strangerTime, fmt.Errorf("broker: UDP port %d on %v is in use, and user %d has %s, the socket for joining the address: use another address: %w",
 				fabric.RoCEPort, c.Addrs[0], uid, name, unix.EADDRINUSE)
 		}
 	}
