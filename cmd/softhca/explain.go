@@ -62,7 +62,7 @@ The exit code gives the verdict:
 			case x.live != "" && len(args) > 0:
 				return usagef("explain --live takes no FILE")
 			case x.live != "" && x.page != "":
-				return usagef("--html is for a FILE; have tcpdump write one")
+				return usagef("--html needs a FILE; write one with tcpdump")
 			}
 			return nil
 		},

@@ -98,7 +98,7 @@ The exit code is 0 if the adapter agrees with every script that is judged, 1 if 
 func (f *judgeFlags) do(cmd *cobra.Command, g *globals) error {
 	out := cmd.OutOrStdout()
 	if f.quiet <= 0 || f.wait <= 0 || f.runs <= 0 {
-		return usagef("--quiet, --wait and --runs are more than 0")
+		return usagef("--quiet, --wait and --runs must be greater than 0")
 	}
 	if err := f.refuseIgnored(cmd); err != nil {
 		return err

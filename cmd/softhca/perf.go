@@ -192,7 +192,7 @@ func (f *perfFlags) parse(cmd *cobra.Command, args []string) (host string, err e
 	}
 	f.plan.Duration = f.duration
 	if f.duration <= 0 {
-		return "", usagef("--duration %v: want more than nothing", f.duration)
+		return "", usagef("--duration %v: want more than 0", f.duration)
 	}
 	if err := f.parseRetries(); err != nil {
 		return "", err
@@ -213,7 +213,7 @@ func (f *perfFlags) parse(cmd *cobra.Command, args []string) (host string, err e
 		return "", err
 	}
 	if !(f.loss >= 0 && f.loss < 1) || f.loss > 0 && f.otherFaults() {
-		return "", usagef("--loss-ratio takes a share below 1, and no other faults")
+		return "", usagef("--loss-ratio: want a share below 1, without other faults")
 	}
 	f.ownFaults = f.local || f.child || host != "" // the result has the statistics of the rules
 	return host, checkRules("--server-fault", f.server)
@@ -253,7 +253,7 @@ func (f *perfFlags) parseRetries() error {
 	}
 	code, ok := timeoutCode(f.timeout)
 	if !ok {
-		return usagef("--timeout %v: want more than nothing and at most %s", f.timeout, readable(ib.AckTimeout(31)))
+		return usagef("--timeout %v: want more than 0 and at most %s", f.timeout, readable(ib.AckTimeout(31)))
 	}
 	f.plan.Timeout = code
 	return nil
@@ -297,11 +297,11 @@ func (f *perfFlags) parseAlt(client bool) error {
 	own, err := netip.ParseAddr(f.addr)
 	switch {
 	case err != nil:
-		return usagef("--alt goes with one IP address as --addr, which is %q", f.addr)
+		return usagef("--alt needs one IP address as --addr, not %q", f.addr)
 	case own.Is4() != alt.Is4():
 		return usagef("--alt %v: want an address of the same family as %v", alt, own)
 	case own == alt, f.local && (own.Next() == alt || alt.Next() == own):
-		return usagef("--alt %v: want another address than those of --addr %v", alt, own)
+		return usagef("--alt %v: want an address that is not in --addr %v", alt, own)
 	}
 	f.plan.Alt = client
 	return nil

@@ -36,7 +36,7 @@ script.`,
 			case list:
 				return play.List(out, asJSON)
 			case len(args) == 0:
-				return usagef("which script? softhca play --list lists them")
+				return usagef("play needs a SCRIPT; softhca play --list lists them")
 			}
 			var scripts []play.Script
 			for _, name := range args {

@@ -120,7 +120,7 @@ func runOptions(cmd *cobra.Command, g *globals, args []string) (*launch.Options,
 		return nil, err
 	}
 	if g.explain && g.capture != "" {
-		return nil, usagef("--explain and --capture: want one of them; softhca explain reads what --capture wrote")
+		return nil, usagef("--explain and --capture: use one of them; softhca explain reads the file that --capture writes")
 	}
 	if g.transport != verbs.UDP.String() {
 		return nil, usagef("--transport %s: programs run over udp; leave --transport out", g.transport)
@@ -184,7 +184,7 @@ func (g *globals) checkRunSettings() error {
 	}
 	if seed := os.Getenv(verbs.FaultsSeedEnv); seed != "" && g.faultSeed == 0 {
 		if n, err := strconv.ParseUint(seed, 0, 64); err != nil || n == 0 {
-			return usagef("%s %q: want a number from 1 on", verbs.FaultsSeedEnv, seed)
+			return usagef("%s %q: want a number of at least 1", verbs.FaultsSeedEnv, seed)
 		}
 	}
 	from, name := given("--capture", g.capture, launch.CaptureEnv)

@@ -161,11 +161,11 @@ func (f *simFlags) campaign(cmd *cobra.Command) (*sim.Campaign, error) {
 	case f.jobs <= 0:
 		return nil, usagef("--jobs %d: want 1 or more", f.jobs)
 	case f.duration < 0:
-		return nil, usagef("--for %v: want more than nothing", f.duration)
+		return nil, usagef("--for %v: want more than 0", f.duration)
 	case f.trace && !cmd.Flags().Changed("seed"):
-		return nil, usagef("--trace shows one run: say which with --seed")
+		return nil, usagef("--trace shows one run: choose it with --seed")
 	case cmd.Flags().Changed("only") && !cmd.Flags().Changed("seed"):
-		return nil, usagef("--only is about one run: say which with --seed")
+		return nil, usagef("--only applies to one run: choose it with --seed")
 	case cmd.Flags().Changed("seed") && f.seed == 0:
 		return nil, usagef("--seed 0: seeds begin with 1")
 	case cmd.Flags().Changed("seed"):

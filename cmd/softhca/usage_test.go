@@ -15,7 +15,7 @@ func TestUsageWords(t *testing.T) {
 		"decode --frobnicate x":                 "softhca decode has no option --frobnicate\n",
 		"decode --captur x":                     "softhca decode has no option --captur\n",
 		"decode -q x":                           "softhca decode has no option -q\n",
-		"perf write --timeout 5h":               "--timeout 5h0m0s: want more than nothing and at most 2h26m",
+		"perf write --timeout 5h":               "--timeout 5h0m0s: want more than 0 and at most 2h26m",
 		"prf write":                             `there is no command "prf"; did you mean "perf"?`,
 		"xyzzy":                                 `there is no command "xyzzy"`,
 		"perf write --qps many":                 `--qps "many": want a number`,

@@ -111,7 +111,7 @@ func secure(f *os.File) error {
 		return nil
 	}
 	name := filepath.Base(f.Name())
-	return fmt.Errorf("%s %s, so the system loads no other libraries into it and it would find no adapter; run a copy of it without that, or as that user (`sudo softhca run -- ...` instead of `softhca run -- %s ...`): %w",
+	return fmt.Errorf("%s %s, so the system does not load our libraries into it, and it would find no adapter; run a copy without these rights, or run it as that user (`sudo softhca run -- ...` instead of `softhca run -- %s ...`): %w",
 		f.Name(), why, name, ib.EPERM)
 }
 
