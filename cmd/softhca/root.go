@@ -171,7 +171,7 @@ func checkFaultFile(from, name string) error {
 		return fmt.Errorf("%s %s: %w: name a file with a rule on each line", from, name, cause(err))
 	}
 	if !utf8.Valid(text) || bytes.IndexByte(text, 0) >= 0 {
-		return usagef("%s %s: want a text file with a rule on each line", from, name)
+		return usagef("%s %s: want text with a rule on each line", from, name)
 	}
 	return checkRules(name, []string{string(text)})
 }

@@ -88,7 +88,7 @@ func TestReplacedCommands(t *testing.T) {
 		"--addr 127.0.0.1 rping -s": "rping", "help udaddy": "udaddy", "cmtime --local": "cmtime", "pingpong --type ud 127.0.0.1": "ibv_rc_pingpong",
 	} {
 		code, out, errs := command(t, strings.Fields(line)...)
-		if code != exitUsage || out != "" || !strings.HasPrefix(errs, "softhca: there is no command ") || !strings.Contains(errs, " softhca run --addr ADDRESS -- "+program+" ...\n") {
+		if code != exitUsage || out != "" || !strings.HasPrefix(errs, "softhca: the command ") || !strings.Contains(errs, " softhca run --addr ADDRESS -- "+program+" ...\n") {
 			t.Errorf("%s: exit code %d, %q, %q", line, code, out, errs)
 		}
 	}

@@ -101,7 +101,7 @@ func TestRefusals(t *testing.T) {
 		wants string
 	}{
 		{client(pipe, "no such host"), nil, "neither an IP address nor a name"},
-		{client(pipe, "0.0.0.0"), ib.EINVAL, "is no server's address"},
+		{client(pipe, "0.0.0.0"), ib.EINVAL, "cannot be a server's address"},
 		{client(on(nil, loopback(2), nil), loopback(2)), ib.EADDRINUSE, "give the server --addr 127.0.0.1 and the client --addr 127.0.0.2"},
 		{client(on(nil, loopback(2), nil), "192.0.2.1"), ib.EADDRINUSE, "end the other process"},
 		{client(on(nil, "192.0.2.1", nil), loopback(2)), ib.EADDRNOTAVAIL, "no interface has address"},
