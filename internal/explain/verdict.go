@@ -10,14 +10,14 @@ type Verdict struct {
 	Outcome   string `json:"outcome"`                    // clean, repaired, unknown, lost, failed; empty if no RoCEv2 packet was there
 	Headline  string `json:"headline"`                   // in a sentence
 	Cause     string `json:"cause,omitempty"`            // the rule of the finding that explains it
-	Means     string `json:"means,omitempty"`            // what that is, and how one knows
+	Means     string `json:"means,omitempty"`            // explanation, and its evidence
 	Fault     string `json:"fault,omitempty"`            // the first that somebody asked for, by a rule
 	Side      string `json:"side,omitempty"`             // where to look
 	Where     string `json:"where,omitempty"`            // addresses and queue pairs
 	Record    int    `json:"record,omitempty"`           // number of the record in the file that shows it
 	Requester string `json:"requester_status,omitempty"` // completion status at the side that sent the request
 	Responder string `json:"responder_status,omitempty"` // completion status at the other side
-	Try       string `json:"try,omitempty"`              // what to do
+	Try       string `json:"try,omitempty"`              // recommended action
 	Page      string `json:"page,omitempty"`             // where the documentation describes the cause
 	// ErrorPages describe the statuses, or the reason of a REJ, that the programs see.
 	ErrorPages []string `json:"error_pages,omitempty"`
