@@ -148,10 +148,10 @@ func TestFailures(t *testing.T) {
 		{Failure{Type: rdmacm.EventUnreachable, Status: int(mad.SIDRUnsupportedService)}, nil, "error 1: nothing listens"},
 		{Failure{Type: rdmacm.EventUnreachable, Status: int(2)}, nil, "refused the request"},
 		{Failure{Type: rdmacm.EventDisconnected}, nil, "ended the connection"},
-		{Failure{Type: rdmacm.EventDeviceRemoval}, nil, "the adapter is gone"},
+		{Failure{Type: rdmacm.EventDeviceRemoval}, nil, "the adapter was removed"},
 		{Failure{Type: rdmacm.EventAddrError, Status: -19}, ib.ENODEV, "no such device"},
 		{Failure{Type: rdmacm.EventConnectError, Status: -1, Err: own}, own, "the adapter's own word"},
-		{Failure{Type: rdmacm.EventConnectRequest}, nil, "not what was to happen"},
+		{Failure{Type: rdmacm.EventConnectRequest}, nil, "an unexpected event"},
 	} {
 		c.f.Peer = peer
 		if text := c.f.Error(); !strings.Contains(text, c.want) || c.is != nil && !errors.Is(&c.f, c.is) {

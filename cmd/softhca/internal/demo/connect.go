@@ -108,8 +108,8 @@ func (s *stage) join(ctx context.Context) error {
 func (s *stage) connect(ctx context.Context) error {
 	s.title("Connect: three messages")
 	s.text(0, "A queue pair (QP) is one end of a connection. B listens, A connects. The connection managers (CM) of both adapters "+
-		"talk from QP 1 to QP 1: each names its QP and the packet sequence number (PSN) that it expects first, and walks "+
-		"its QP from RESET to RTS as they agree.")
+		"exchange messages between their QP1s: each sends the number of its QP and the first packet sequence number (PSN) that "+
+		"it expects, and moves its QP from RESET to RTS.")
 	err := s.join(ctx)
 	moves := s.draw()
 	if err != nil {
@@ -128,18 +128,18 @@ func (s *stage) connect(ctx context.Context) error {
 	s.line("")
 	s.told()
 	s.check(a.DestQPN == s.b.qp.QPN() && b.DestQPN == s.a.qp.QPN() && a.SQPSN == b.RQPSN && b.SQPSN == a.RQPSN,
-		"each sends to the QP, and from the PSN on, that the other named")
+		"each side sends to the QP of the other, from the agreed PSN on")
 	s.check(a.State == ib.RTS && b.State == ib.RTS && moves == 6, "both are in RTS, after %d moves", moves)
 	return nil
 }
 
 // attributes shows the attributes that each move has set on the queue pairs.
 func (s *stage) attributes(a, b *verbs.QPAttr) {
-	s.step("RESET → INIT", "it gets a port, and rights for the peer")
+	s.step("RESET → INIT", "set the port, and the access rights of the peer")
 	s.attrs(a, b, func(q *verbs.QPAttr) string {
 		return fmt.Sprintf("PKEY_INDEX %d  PORT %d  ACCESS_FLAGS %v", q.PKeyIndex, q.Port, q.AccessFlags)
 	})
-	s.step("INIT → RTR", "ready to receive: from whom, and from which PSN on")
+	s.step("INIT → RTR", "ready to receive; set the peer and its first PSN")
 	s.attrs(a, b, func(q *verbs.QPAttr) string {
 		return fmt.Sprintf("PATH_MTU %d  MAX_DEST_RD_ATOMIC %d  MIN_RNR_TIMER %d (%v)",
 			q.PathMTU.Bytes(), q.MaxDestRDAtomic, q.MinRNRTimer, ib.RNRTimer(q.MinRNRTimer))
@@ -147,7 +147,7 @@ func (s *stage) attributes(a, b *verbs.QPAttr) {
 	s.attrs(a, b, func(q *verbs.QPAttr) string {
 		return fmt.Sprintf("AV %v  DEST_QPN %v  RQ_PSN %v", q.AV.DGID.Addr(), q.DestQPN, q.RQPSN)
 	})
-	s.step("RTR → RTS", "ready to send: from which PSN on, and how patiently")
+	s.step("RTR → RTS", "ready to send; set the first PSN and the retries")
 	s.attrs(a, b, func(q *verbs.QPAttr) string {
 		return fmt.Sprintf("TIMEOUT %d (%v)  RETRY_CNT %d  RNR_RETRY %d%s  MAX_QP_RD_ATOMIC %d", q.Timeout,
 			ib.AckTimeout(q.Timeout).Round(1e6), q.RetryCnt, q.RNRRetry, forEver(q.RNRRetry), q.MaxRDAtomic)
@@ -186,8 +186,8 @@ func (s *stage) hangUp(ctx context.Context) error {
 // disconnect is the scene in which the connection is torn down.
 func (s *stage) disconnect(ctx context.Context) error {
 	s.title("Disconnect: two messages")
-	s.text(0, "A's program disconnects, B's is told and does so too. Their CMs exchange DREQ and DREP, both queue pairs go to ERR, "+
-		"and both connections rest in TIMEWAIT until no packet of theirs can be under way any more.")
+	s.text(0, "A's program disconnects; B's program gets an event and disconnects too. The CMs exchange DREQ and DREP, both queue pairs go "+
+		"to ERR, and both connections stay in TIMEWAIT until none of their packets can be in flight.")
 	s.a.told, s.b.told = nil, nil
 	s.aTrace.record(true)
 	s.bTrace.record(true)

@@ -52,7 +52,7 @@ type stage struct {
 // wait is limited: Run takes seconds at most, in addition to Measure.
 func Run(ctx context.Context, o Options) error {
 	s := &stage{printer: newPrinter(&o), measure: o.Measure}
-	return s.play(ctx, &o, "softhca: two RDMA adapters talk RoCEv2 over UDP port 4791", "softhca run --help, softhca perf --help, softhca states",
+	return s.play(ctx, &o, "softhca: two RDMA adapters communicate by RoCEv2 on UDP port 4791", "softhca run --help, softhca perf --help, softhca states",
 		s.adapters, s.connect, s.send, s.write, s.read, s.atomics, s.wrongKey, s.counters, s.throughput, s.disconnect)
 }
 
@@ -116,7 +116,7 @@ func (s *stage) adapters(context.Context) error {
 		}
 		s.text(3, "%s  %s  port %v, %s, MTU %d, GSO %s, GRO %s, ICRC check %s", s.paint(bold, n.name), n.addr, port.State,
 			port.Transport, port.ActiveMTU.Bytes(), segments(port.MaxSegments), text.Yes(port.GRO), port.Verification)
-		s.text(3, "   %d bytes of memory at %#x that the key %#08x opens", n.mr.Len(), n.mr.Addr(), uint32(n.mr.RKey()))
+		s.text(3, "   %d bytes of memory at %#x, R_Key %#08x", n.mr.Len(), n.mr.Addr(), uint32(n.mr.RKey()))
 	}
 	return nil
 }
@@ -128,7 +128,7 @@ func (s *stage) told() {
 		for _, t := range n.told {
 			names = append(names, strings.TrimPrefix(t.String(), "RDMA_CM_EVENT_"))
 		}
-		s.check(len(names) > 0, "%s was told: %s", n.name, strings.Join(names, ", "))
+		s.check(len(names) > 0, "%s got the events %s", n.name, strings.Join(names, ", "))
 		n.told = nil
 	}
 }

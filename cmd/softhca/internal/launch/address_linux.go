@@ -51,7 +51,7 @@ func freeAddress() (free netip.Addr, file *os.File, notice string, err error) {
 // crowded returns the notice of an adapter on an unusual address.
 func crowded(reserved int, a netip.Addr) string {
 	first := device.FirstLoopback()
-	return fmt.Sprintf("softhca: the adapter is on %v: of the first %d loopback addresses none is free, and other runs have reserved %d addresses, the first by %s",
+	return fmt.Sprintf("softhca: the adapter is on %v: none of the first %d loopback addresses is free; other runs have reserved %d addresses, the first one by %s",
 		a, device.LoopbacksInOrder, reserved, reserver(first))
 }
 

@@ -51,7 +51,7 @@ func TestV18_MeasuredFailures(t *testing.T) {
 		channels       [2]string // states of the client's and the server's EE context
 		told           string    // in the text
 	}{
-		{Write, "drop p=1 after=20ms", "", "RETRY_EXC_ERR", [2]string{"ERR", "RTS"}, "it was told nothing and waits for PSN"},
+		{Write, "drop p=1 after=20ms", "", "RETRY_EXC_ERR", [2]string{"ERR", "RTS"}, "it got no error and waits for PSN"},
 		{Read, "", "nak REMOTE_ACCESS nth=9", "REM_ACCESS_ERR", [2]string{"RTS", "RTS"}, "NAK remote access error"},
 		{Send, "", "nak INVALID_REQUEST nth=9", "REM_INV_REQ_ERR", [2]string{"RTS", "RTS"}, "NAK invalid request"},
 	} {
