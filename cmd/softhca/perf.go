@@ -233,7 +233,7 @@ func (f *perfFlags) refuseIgnored(cmd *cobra.Command, host string) error {
 	if host != "" {
 		return refuseGiven(cmd, "it is for the server", "forever", "child")
 	}
-	return refuseGiven(cmd, "it is for the client, with HOST, and the server has it from there",
+	return refuseGiven(cmd, "it is for the client, with HOST, which sends it to the server",
 		"depth", "duration", "events", "json", "latency", "mtu", "post-list", "qps", "rate-limit", "retry", "size", "static-rate", "timeout", "type")
 }
 
