@@ -93,14 +93,14 @@ type (
 	// the completion channel is taken under it.
 	Completions struct{ under[Shard] }
 
-	// Events guards a device's events, and its objects while one is removed.
-	Events struct{ under[Shard] }
 	// SendQueue guards the end of a send queue that programs fill (internal/qp).
-	SendQueue struct{ under[Events] }
+	SendQueue struct{ under[Shard] }
 	// RecvQueue guards the same of a receive queue, or of a shared one. The readers of a
 	// completion queue exclude each other by a word in its memory (internal/ring), also under
 	// this lock; a reader that holds the word takes no lock.
 	RecvQueue struct{ under[SendQueue] }
+	// Events guards a device's events, and the table of objects that they can be about.
+	Events struct{ under[RecvQueue] }
 
 	// Capture guards the file of a port that writes captures (internal/fabric/capture).
 	Capture struct{ under[Shard] }
