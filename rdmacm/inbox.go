@@ -76,6 +76,13 @@ func (b *inbox) post(e *Event) {
 	b.ch.put(e)
 }
 
+// signal makes the channel ready, for programs that wait on Ready and look at the ID.
+func (b *inbox) signal() {
+	b.id.m.mu.Lock()
+	defer b.id.m.mu.Unlock()
+	b.ch.signal()
+}
+
 // postIfRoom posts an event unless too many are pending.
 func (b *inbox) postIfRoom(e *Event) bool {
 	if b.room() != nil {

@@ -210,7 +210,11 @@ func (id *ID) DestroyQP() error {
 		if id.link.qp == nil {
 			return errNoQP
 		}
-		return id.destroyQP()
+		if err := id.destroyQP(); err != nil {
+			return err
+		}
+		id.inbox.signal()
+		return nil
 	})
 }
 
