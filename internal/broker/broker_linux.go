@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/fabric/fdmark"
 	"golang.org/x/sys/unix"
 
@@ -38,8 +39,7 @@ type Broker struct {
 	groups [][]int                 // by address, as udp.OpenGroup returns them; only the first socket of each while the host is alone
 	ledger *ledger
 	store  int
-	lock   int // descriptor that holds brokerLock; -1 while the host is alone
-	port   *udp.Port
+	lock   int     // descriptor that holds brokerLock; -1 while the host is alone
 	engine *engine // nil while the host is alone; once set, it and the fields opened with it do not change
 
 	free      []uint8 // slots without a member, the longest free first
@@ -130,15 +130,13 @@ func (b *Broker) start() error {
 		}
 		seat.Sockets = append(seat.Sockets, fd)
 	}
-	var err error
-	if b.port, err = udp.Open(udp.Config{Addrs: b.cfg.Addrs, Seat: seat, DisableGRO: true}); err != nil {
-		return err
-	}
-	e, err := newEngine(b.port, b.cfg.GUID, b.ledger, b.forward)
+	port, err := udp.Open(udp.Config{Addrs: b.cfg.Addrs, Seat: seat, DisableGRO: true})
 	if err != nil {
 		return err
 	}
-	b.engine = e
+	if b.engine, err = newEngine(port, b.cfg.GUID, b.ledger, b.forward); err != nil {
+		return errors.Join(err, port.Close())
+	}
 	if b.recovered {
 		return b.restore()
 	}
@@ -277,8 +275,13 @@ func (b *Broker) Serve(ctx context.Context) error {
 		b.conns.Go(b.retireAbsent)
 	}
 	close(b.settled)
-	err := b.engine.run()
-	_ = b.Close() // does nothing if Close ended the engine
+	b.engine.run()
+	var err error
+	select {
+	case err = <-b.engine.failed:
+		_ = b.Close() // unless it is already closed
+	case <-b.ending:
+	}
 	b.conns.Wait()
 	return err
 }
@@ -307,9 +310,7 @@ func (b *Broker) Close() error {
 
 // release closes the descriptors of the broker.
 func (b *Broker) release() {
-	if b.port != nil {
-		_ = b.port.Close()
-	}
+	b.engine.close()
 	for _, l := range b.listeners {
 		_ = l.Close()
 	}
@@ -346,17 +347,17 @@ func (b *Broker) Members() []Member {
 		return []Member{b.host.member()}
 	}
 	var all []Member
-	b.engine.mu.Lock()
-	defer b.engine.mu.Unlock()
-	b.mail.Lock()
-	defer b.mail.Unlock()
-	for _, r := range b.members {
-		if r != nil {
-			m := r.Member
-			m.Services = len(b.engine.router.members[m.Slot].services)
-			all = append(all, m)
+	_ = b.engine.do(func(clock.Instant) { // a broker that is closed has no members
+		b.mail.Lock()
+		defer b.mail.Unlock()
+		for _, r := range b.members {
+			if r != nil {
+				m := r.Member
+				m.Services = len(b.engine.router.members[m.Slot].services)
+				all = append(all, m)
+			}
 		}
-	}
+	})
 	return all
 }
 
@@ -570,12 +571,10 @@ func (b *Broker) arrived(slot uint8) {
 // enter makes a process with a slot a member. The caller holds mu.
 func (b *Broker) enter(r *resident) {
 	b.free = slices.DeleteFunc(b.free, func(s uint8) bool { return s == r.Slot })
-	b.engine.mu.Lock()
-	b.engine.router.join(r.Slot)
+	_ = b.engine.do(func(clock.Instant) { b.engine.router.join(r.Slot) }) // an engine that has failed routes nothing
 	b.mail.Lock()
 	b.members[r.Slot] = r
 	b.mail.Unlock()
-	b.engine.mu.Unlock()
 }
 
 // vacancy returns the slot of a returning member. For a new one it returns a free slot that
@@ -602,7 +601,7 @@ func (b *Broker) attend(r *resident) {
 	for {
 		m, answer, ok := b.next(r)
 		if answer != nil && answer.Op == opClaimed && answer.Errno == syscall.EADDRINUSE && b.catchUp(m.Service) {
-			answer.Errno = b.claim(r.Slot, m.Service)
+			answer.Errno = b.engine.claim(r.Slot, m.Service)
 		}
 		if answer != nil && r.wire.send(answer) != nil || !ok {
 			return
@@ -622,8 +621,6 @@ func (b *Broker) obey(r *resident, m *message) (answer *message, ok bool) {
 	if m.Op == opClaim && m.Seq != 0 {
 		b.awaitOthers()
 	}
-	b.engine.mu.Lock()
-	defer b.engine.mu.Unlock()
 	switch m.Op {
 	case opClaim:
 		errno := b.engine.claim(r.Slot, m.Service)
@@ -632,9 +629,9 @@ func (b *Broker) obey(r *resident, m *message) (answer *message, ok bool) {
 		}
 		return &message{Op: opClaimed, Seq: m.Seq, Errno: errno}, true
 	case opRelease:
-		b.engine.router.release(r.Slot, m.Service)
+		b.engine.release(r.Slot, m.Service)
 	case opLeave:
-		b.engine.router.settle(r.Slot)
+		b.engine.settle(r.Slot)
 	default:
 		return &message{Op: opRefused, Error: fmt.Sprintf("broker: a member said %.20q", m.Op)}, false
 	}

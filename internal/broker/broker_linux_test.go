@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/fabric/udp"
 	"github.com/softhca/softhca/internal/must"
@@ -199,9 +200,9 @@ func TestDeath(t *testing.T) {
 		t.Errorf("DREQs %+v and %+v", a, c)
 	}
 	settle(t, "the broker insists no more", func() bool {
-		b.engine.mu.Lock()
-		defer b.engine.mu.Unlock()
-		return len(b.engine.disconnecting) == 0
+		n := 0
+		must.Do(t, b.engine.do(func(clock.Instant) { n = len(b.engine.disconnecting) }))
+		return n == 0
 	})
 }
 

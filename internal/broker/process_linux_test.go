@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/fabric/udp"
 	"github.com/softhca/softhca/internal/identity"
 	"github.com/softhca/softhca/internal/must"
@@ -224,11 +225,11 @@ func TestManyComeAndGo(t *testing.T) {
 		defer b.mu.Unlock()
 		return len(b.free) == slots
 	})
-	b.engine.mu.Lock()
-	defer b.engine.mu.Unlock()
-	if r := b.engine.router; len(r.services)+len(r.remote)+len(r.local) != 0 {
-		t.Errorf("%d services and %d connections are left", len(r.services), len(r.remote))
-	}
+	must.Do(t, b.engine.do(func(clock.Instant) {
+		if r := b.engine.router; len(r.services)+len(r.remote)+len(r.local) != 0 {
+			t.Errorf("%d services and %d connections are left", len(r.services), len(r.remote))
+		}
+	}))
 	if n := descriptors(t); n > before+4 {
 		t.Errorf("%d descriptors are open, %d were", n, before)
 	}
