@@ -36,8 +36,8 @@ func (e *eventQueue) init() {
 	e.objects = make(map[any]*Object)
 }
 
-// raise is called by the shard. It drops events about removed objects, and about one
-// that Remove removes.
+// raise is called by the shard. It drops events about removed objects, as
+// Remove drops pending ones.
 func (e *eventQueue) raise(ev qp.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -54,7 +54,7 @@ func (e *eventQueue) raise(ev qp.Event) {
 		key = ev.QPN
 	}
 	if key != nil {
-		if a.About = e.objects[key]; a.About == nil || a.About.leaving {
+		if a.About = e.objects[key]; a.About == nil {
 			return
 		}
 	}

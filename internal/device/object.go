@@ -24,7 +24,7 @@ type Object struct {
 	gone atomic.Bool
 
 	// The lock of the event queue guards what follows.
-	leaving bool // Remove has begun: events about the object are neither raised nor taken
+	leaving bool // Remove has begun: events about the object cannot be taken
 	queued  int  // pending events
 	unacked int  // taken but unacknowledged events
 }
