@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"time"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
@@ -19,12 +18,12 @@ import (
 // adapter has it, otherwise the first of the same family. A dst that would stand for all
 // adapters in BindAddr means this side.
 //
-// ResolveAddr sends nothing and does not wait: timeout exists for compatibility with
-// librdmacm. Errors: EINVAL in another state, for addresses of different families and
-// for an invalid dst; ENETUNREACH without a route; those of BindAddr. The status of
-// ADDR_ERROR is -ENODEV if no adapter has an address of the family, -EINVAL for IPoIB.
-// After ADDR_ERROR the ID is bound and may resolve again.
-func (id *ID) ResolveAddr(src, dst netip.AddrPort, timeout time.Duration) error {
+// ResolveAddr sends nothing and does not wait, so it has no timeout. Errors: EINVAL in
+// another state, for addresses of different families and for an invalid dst; ENETUNREACH
+// without a route; those of BindAddr. The status of ADDR_ERROR is -ENODEV if no adapter has
+// an address of the family, -EINVAL for IPoIB. After ADDR_ERROR the ID is bound and may
+// resolve again.
+func (id *ID) ResolveAddr(src, dst netip.AddrPort) error {
 	return id.start(fmt.Sprintf("resolve address %v", dst), func() error { return id.resolveAddr(src, dst) }, EventAddrResolved)
 }
 
@@ -146,7 +145,7 @@ func (m *Manager) nearest(a netip.Addr) *adapter {
 // which may have a lower MTU. The MTU of the peer's interface is unknown: if it is
 // lower, set the path MTU with SetRoute. EINVAL unless the address is resolved and the
 // route is not.
-func (id *ID) ResolveRoute(timeout time.Duration) error {
+func (id *ID) ResolveRoute() error {
 	return id.start("resolve route", func() error {
 		if err := id.link.in(stateAddrResolved); err != nil {
 			return err

@@ -111,8 +111,8 @@ func resolved(m *rdmacm.Manager, to netip.AddrPort) (*rdmacm.ID, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = id.ResolveAddr(netip.AddrPort{}, to, 0); err == nil {
-		err = id.ResolveRoute(0)
+	if err = id.ResolveAddr(netip.AddrPort{}, to); err == nil {
+		err = id.ResolveRoute()
 	}
 	if err != nil {
 		return nil, errors.Join(err, id.Destroy())

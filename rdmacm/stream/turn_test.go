@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/softhca/softhca/internal/must"
 )
 
 // busy starts a write that the peer keeps up with for ever, and returns once it runs. Its error
@@ -54,17 +56,17 @@ func TestC11_BusyWrite(t *testing.T) {
 	if err := receives(t, "Read during a Write", read); err != nil {
 		t.Errorf("read during a write: %v", err)
 	}
-	must(t, c1.SetWriteDeadline(time.Unix(1, 0)))
-	want(t, receives(t, "Write at its deadline", written), os.ErrDeadlineExceeded, "a write at its deadline")
+	must.Do(t, c1.SetWriteDeadline(time.Unix(1, 0)))
+	must.Fail(t, receives(t, "Write at its deadline", written), os.ErrDeadlineExceeded, "a write at its deadline")
 
-	must(t, c1.SetWriteDeadline(time.Time{}))
+	must.Do(t, c1.SetWriteDeadline(time.Time{}))
 	written = c1.busy()
 	closed := make(chan error, 1)
 	go func() { closed <- c1.Close() }()
-	want(t, receives(t, "Write on a closed Conn", written), net.ErrClosed, "a write when its own side closes")
-	must(t, c2.Close())
-	must(t, receives(t, "Close during a Write", closed))
-	must(t, l.Close())
+	must.Fail(t, receives(t, "Write on a closed Conn", written), net.ErrClosed, "a write when its own side closes")
+	must.Do(t, c2.Close())
+	must.Do(t, receives(t, "Close during a Write", closed))
+	must.Do(t, l.Close())
 }
 
 // TestC11_WritesTakeTurns writes records from several goroutines, each longer than a message.
@@ -112,7 +114,7 @@ func TestC11_WritesTakeTurns(t *testing.T) {
 		}
 	}
 	closeBoth(t, c1, c2)
-	must(t, l.Close())
+	must.Do(t, l.Close())
 }
 
 // TestC11_CallsWaitForTheirTurn closes a Conn while several calls of each direction wait: for the
@@ -130,11 +132,11 @@ func TestC11_CallsWaitForTheirTurn(t *testing.T) {
 	closed := make(chan error, 1)
 	go func() { closed <- c1.Close() }()
 	for range 2 * each {
-		want(t, receives(t, "a call on a closed Conn", calls), net.ErrClosed, "a call on a closed Conn")
+		must.Fail(t, receives(t, "a call on a closed Conn", calls), net.ErrClosed, "a call on a closed Conn")
 	}
-	must(t, c2.Close())
+	must.Do(t, c2.Close())
 	if err := receives(t, "Close", closed); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Error(err)
 	}
-	must(t, l.Close())
+	must.Do(t, l.Close())
 }

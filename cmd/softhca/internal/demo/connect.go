@@ -59,9 +59,9 @@ func (n *node) dial(ctx context.Context, peer *node) (err error) {
 	}
 	return inOrder(
 		func() error { return n.id.SetAckTimeout(n.timeout) },
-		func() error { return n.id.ResolveAddr(netip.AddrPortFrom(n.ip(), 0), peer.Local, waitLimit) },
+		func() error { return n.id.ResolveAddr(netip.AddrPortFrom(n.ip(), 0), peer.Local) },
 		n.hears(ctx, rdmacm.EventAddrResolved),
-		func() error { return n.id.ResolveRoute(waitLimit) },
+		func() error { return n.id.ResolveRoute() },
 		n.hears(ctx, rdmacm.EventRouteResolved),
 		n.createQP,
 		func() error { return n.id.Connect(n.connParam()) })
