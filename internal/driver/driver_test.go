@@ -393,7 +393,8 @@ func TestNoQueueForTheLock(t *testing.T) {
 			for start := time.Now(); seen < turns && time.Since(start) < enough; {
 				before := a.drv.pollers.state.Load() &^ allFlags
 				a.drv.Progress()
-				a.port.Wake() // it may wait for ever, because it has seen no poller
+				a.port.Wake()     // it may wait for ever, because it has seen no poller
+				runtime.Gosched() // to it, if there is one processor
 				if a.drv.pollers.state.Load()&^allFlags <= before {
 					seen++
 				}
