@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // returns calls f, and ends the process if it hangs: it holds the adapter's lock, so that
@@ -13,7 +14,7 @@ func returns(t testing.TB, what string, f func() error) {
 	t.Helper()
 	hangs := time.AfterFunc(waitLimit, func() { panic(what + " hangs") })
 	defer hangs.Stop()
-	must(t, f())
+	must.Do(t, f())
 }
 
 // TestDestroyEECOverflowsCQ destroys an EE context. The request that this ends completes with
@@ -22,25 +23,25 @@ func returns(t testing.TB, what string, f func() error) {
 func TestDestroyEECOverflowsCQ(t *testing.T) {
 	a, b := newChannel(t)
 	cq, err := a.ctx.CreateCQ(1, nil)
-	must(t, err)
+	must.Do(t, err)
 	srq, err := a.pd.CreateSRQ(&SRQInitAttr{MaxWR: 1})
-	must(t, err)
+	must.Do(t, err)
 	init := a.init(ib.RD)
 	init.RDD, init.SendCQ, init.RecvCQ, init.SRQ = a.rdd, cq, cq, srq
 	q, err := a.pd.CreateQP(init)
-	must(t, err)
-	must(t, q.ModifyToRTS(QPAttr{Port: 1, QKey: testQKey, AccessFlags: ib.AccessRemote}))
+	must.Do(t, err)
+	must.Do(t, q.ModifyToRTS(QPAttr{Port: 1, QKey: testQKey, AccessFlags: ib.AccessRemote}))
 
 	n := int(cq.obj.CQ.Cap())
 	for i := range n {
-		must(t, q.PostSend(a.to(b.qp, a.write(uint64(i), 8, b.endpoint))))
+		must.Do(t, q.PostSend(a.to(b.qp, a.write(uint64(i), 8, b.endpoint))))
 	}
 	for end := time.Now().Add(waitLimit); cq.obj.CQ.Pending() < n; a.settle(t) {
 		if time.Now().After(end) {
 			t.Fatalf("%d of %d requests complete", cq.obj.CQ.Pending(), n)
 		}
 	}
-	must(t, q.PostSend(a.to(b.qp, a.send(uint64(n), 8)))) // the peer has no receive for it
+	must.Do(t, q.PostSend(a.to(b.qp, a.send(uint64(n), 8)))) // the peer has no receive for it
 	returns(t, "EEC.Destroy", a.eec.Destroy)
 	for _, want := range []AsyncEvent{
 		{Type: ib.EventCQErr, CQ: cq}, {Type: ib.EventQPFatal, QP: q}, {Type: ib.EventQPLastWQEReached, QP: q},

@@ -76,7 +76,12 @@ var fullMutants = slices.Concat(
 		{name: "lost-events-not-counted", in: "raise", test: "verbs TestV16_ManyEventsAreCounted",
 			old: "e.lost++"},
 		{name: "next-reader-of-events-not-woken", in: "TakeEvent", test: "verbs TestAsyncEventReadyAgain",
-			old: "if len(e.queue) > 0 || e.death != nil || e.shut { e.signal() }"},
+			old: "if e.oldest() >= 0 || e.death != nil || e.shut { e.signal() }"},
+		{name: "event-taken-while-its-object-is-removed", in: "oldest", test: "TestRemoveFails",
+			old: "ev.About == nil || !ev.About.leaving",
+			new: "true"},
+		{name: "reader-not-woken-when-a-removal-fails", in: "stay", test: "TestRemoveFails",
+			old: "if o.queued > 0 { e.signal() }"},
 	}),
 	bugsIn("internal/fault", []mutant{
 		{name: "packets-held-back-without-bound", in: "hold.add", test: "TestHeldBound",
