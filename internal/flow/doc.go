@@ -1,10 +1,14 @@
-// Package flow decides when a sender may send: how many bytes of it, and of all senders to the
-// same address, may be in flight, how fast it may send, and how long it waits for an answer. A
-// sender tells it what it sent, what was acknowledged and lost, and the round trips; it answers
-// whether one more request may go, and when to ask again. It sends nothing itself.
+// Package flow decides when a sender may send, and what it sends again: how many bytes of it, and of
+// all senders to the same address, may be in flight, how fast it may send, how long it waits for an
+// answer, and which packets it repeats then. A sender tells it what it sent, what was acknowledged and
+// what is missing; it answers which packet is next, whether it may go, and when to ask again. It
+// knows packets only by their PSNs and sizes, and sends nothing itself.
 //
 // Reading order:
 //
+//   - flight.go: the packets in flight of one sender, and which one is next
+//   - recovery.go, repair.go: which of them are repeated after a loss, and when
+//   - retry.go: the retries that the verbs allow, and their timers
 //   - share.go: the bytes in flight of one sender, and whether it may send more
 //   - window.go: the window of one sender, which answers losses and queueing delay
 //   - peer.go: what all senders to one address share

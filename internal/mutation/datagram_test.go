@@ -22,7 +22,7 @@ var datagramMutants = bugsIn("internal/qp", []mutant{
 		old: "half && synchronise",
 		new: "(half || true) && synchronise"},
 	{name: "rd-resync-after-psns-that-were-never-sent", in: "EEC.idle", breaks: "V18",
-		old: "r.alloc = r.fresh"},
+		old: "r.alloc = r.flight.Fresh()"},
 	{name: "rd-rnr-retries-not-counted", in: "EEC.suspend", breaks: "V18",
 		old: "d.rnrLeft--"},
 	{name: "rd-rnr-retries-reloaded-when-sent-anew", in: "EEC.takeUp", breaks: "V18",

@@ -65,7 +65,7 @@ var pathMutants = slices.Concat(
 			breaks: "V15", sim: "channel liveness path wire delay", profile: "rd",
 			old: "$m.req.moved(now)"},
 		{name: "retries-not-reloaded-on-the-new-path", in: "moved", breaks: "V15",
-			old: "$r.retries = $r.ep.attr.RetryCnt"},
+			old: "$r.retry.Reload()"},
 		{name: "retries-end-an-armed-connection", in: "countRetry", breaks: "V15", sim: "channel", profile: "rd",
 			old: "$r.ep.mig.mayMigrate()",
 			new: "false"},

@@ -94,10 +94,10 @@ func (e *End) carryOut(now clock.Instant, m *change) {
 		e.ep.mtu = e.ep.attr.PathMTU.Bytes()
 		if e.ep.reliable() {
 			e.req.chunk = newChunkSize(e.ep.env.Settings.WindowBytes, e.ep.mtu)
-			e.req.share.Join(e.ep.env.Peers, e.ep.path.Dst)
-			e.req.repair.peer = e.req.share.Known()
+			e.req.flight.Join(e.ep.env.Peers, e.ep.path.Dst)
 		}
 	}
+	e.req.setPolicy()
 }
 
 // store copies the attributes that the mask names.
@@ -114,8 +114,8 @@ func (e *End) store(a *ib.QPAttr, m ib.AttrMask) {
 		{ib.AttrAV, func() { e.ep.attr.AV = a.AV; e.ep.prefixes = prefixCache{} }},
 		{ib.AttrPathMTU, func() { e.ep.attr.PathMTU = a.PathMTU }},
 		{ib.AttrTimeout, func() { e.ep.attr.Timeout = a.Timeout }},
-		{ib.AttrRetryCnt, func() { e.ep.attr.RetryCnt = a.RetryCnt; e.req.retries = a.RetryCnt }},
-		{ib.AttrRNRRetry, func() { e.ep.attr.RNRRetry = a.RNRRetry; e.req.rnrLeft = a.RNRRetry }},
+		{ib.AttrRetryCnt, func() { e.ep.attr.RetryCnt = a.RetryCnt; e.req.retry.SetRetries(a.RetryCnt) }},
+		{ib.AttrRNRRetry, func() { e.ep.attr.RNRRetry = a.RNRRetry; e.req.retry.SetRNRRetries(a.RNRRetry) }},
 		{ib.AttrRQPSN, func() { e.in.epsn = a.RQPSN }},
 		{ib.AttrMaxRDAtomic, func() { e.ep.attr.MaxRDAtomic = a.MaxRDAtomic }},
 		{ib.AttrMinRNRTimer, func() { e.ep.attr.MinRNRTimer = a.MinRNRTimer }},

@@ -149,10 +149,10 @@ func (c *challenge) rounds() uint8 {
 // a request yet: whether its peer is gone is no urgent question there. A peer that has migrated
 // repeats its requests no longer than its retries last, so a shorter retry timer shortens the time.
 func (c *challenge) time() time.Duration {
-	t, least := &c.end.req.rtt, time.Duration(challengeTime)
+	f, least := &c.end.req.flight, time.Duration(challengeTime)
 	switch c.claims {
 	case claimGone:
-		if t.Least() == 0 {
+		if !f.Measured() {
 			return challengeUnmeasured
 		}
 	case claimMoved:
@@ -160,7 +160,7 @@ func (c *challenge) time() time.Duration {
 			least = min(least, d)
 		}
 	}
-	return t.Patience(least)
+	return f.Patience(least)
 }
 
 // ask makes the next probe ready. The answer acknowledges what the peer has executed, so it also
@@ -232,7 +232,7 @@ func (c *challenge) psn() ib.PSN {
 	if c.end.ep.distrusts(claimNAK) && !r.drained() && r.queue.oldest().kind == begunAnswered {
 		return r.queue.oldest().first.Prev()
 	}
-	return r.una.Prev()
+	return r.flight.Una().Prev()
 }
 
 // holds reports whether no request may be sent: if the NAK is true, the peer takes none.
@@ -258,7 +258,7 @@ func (c *challenge) weigh(now clock.Instant) {
 	if now >= c.nakFrom && c.nak.fatal() {
 		refuted |= claimNAK
 	}
-	if c.end.req.una.Diff(c.nak.psn) > 0 {
+	if c.end.req.flight.Una().Diff(c.nak.psn) > 0 {
 		refuted |= claimNAK
 	}
 	if refuted &= c.claims; refuted != 0 {
@@ -344,6 +344,6 @@ func (c *challenge) stop() {
 
 func (c *challenge) trace(cause string) {
 	if c.end.ep.env.Trace != nil {
-		c.end.ep.record(trace.Record{Kind: trace.Challenge, PSN: c.end.req.una, Cause: cause})
+		c.end.ep.record(trace.Record{Kind: trace.Challenge, PSN: c.end.req.flight.Una(), Cause: cause})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/counters"
+	"github.com/softhca/softhca/internal/flow"
 	"github.com/softhca/softhca/internal/memory"
 	"github.com/softhca/softhca/roce"
 )
@@ -30,11 +31,11 @@ type completer struct {
 func (c *completer) receiveResponse(now clock.Instant, p *Packet) bool {
 	r := c.req
 	psn := p.BTH.PSN
-	switch ahead := psn.Diff(r.una); {
+	switch ahead := psn.Diff(r.flight.Una()); {
 	case ahead < 0:
 		c.oldResponse(now, p)
 		return false
-	case psn.Diff(r.fresh) >= 0:
+	case psn.Diff(r.flight.Fresh()) >= 0:
 		if !c.answersProbe(now, p) {
 			c.ep.drop(counters.DropGhost, p)
 		}
@@ -49,7 +50,7 @@ func (c *completer) receiveResponse(now clock.Instant, p *Packet) bool {
 	c.ep.ipid.learn(p)
 	c.take(now, p)
 	c.catchUp(now)
-	c.req.repair.judge(now)
+	c.req.judge(now)
 	c.req.reapFailed(now)
 	return true
 }
@@ -86,9 +87,9 @@ func (c *completer) catchUp(now clock.Instant) {
 		c.take(now, &k.Packet)
 		c.ep.env.Keep.put(k)
 	}
-	if k := c.acked; k != nil && (taken || c.req.una.Diff(c.after) > 0) && c.ep.behaviour().takesResponses() {
+	if k := c.acked; k != nil && (taken || c.req.flight.Una().Diff(c.after) > 0) && c.ep.behaviour().takesResponses() {
 		c.acked = nil
-		if k.BTH.PSN.Diff(c.req.una) >= 0 {
+		if k.BTH.PSN.Diff(c.req.flight.Una()) >= 0 {
 			c.take(now, &k.Packet)
 		}
 		c.ep.env.Keep.putOne(k)
@@ -104,8 +105,8 @@ func (c *completer) wanted() (*begunWR, ib.PSN) {
 	r := c.req
 	for i := r.queue.Cons(); i != r.began; i++ {
 		if w := r.queue.at(i); w.kind == begunAnswered {
-			if r.una.Diff(w.first) > 0 {
-				return w, r.una
+			if r.flight.Una().Diff(w.first) > 0 {
+				return w, r.flight.Una()
 			}
 			return w, w.first
 		}
@@ -142,7 +143,7 @@ func (c *completer) keep(now clock.Instant, next ib.PSN, p *Packet) {
 	}
 	if c.early.keep(now, next, p) {
 		c.ep.env.Counters.EarlyKept++
-		c.req.repair.land(p.BTH.PSN.Next()) // responses are sent in order, so earlier ones have arrived or are lost
+		c.req.flight.Landed(p.BTH.PSN.Next()) // responses are sent in order, so earlier ones have arrived or are lost
 	} else {
 		c.ep.env.Counters.EarlyRefused++
 	}
@@ -181,9 +182,9 @@ func (c *completer) oldResponse(now clock.Instant, p *Packet) {
 	s := p.AETH.Syndrome
 	switch {
 	case p.Info.Kind != roce.KindAck:
-	case p.BTH.PSN != c.req.una.Prev() && c.answersProbe(now, p):
+	case p.BTH.PSN != c.req.flight.Una().Prev() && c.answersProbe(now, p):
 		return
-	case s.IsACK() && p.BTH.PSN == c.req.una.Prev():
+	case s.IsACK() && p.BTH.PSN == c.req.flight.Una().Prev():
 		if c.refusesMSN(p, c.req.done) {
 			return
 		}
@@ -192,7 +193,7 @@ func (c *completer) oldResponse(now clock.Instant, p *Packet) {
 		c.end.Wake()
 		return
 	case s.IsNAK() && s != roce.NAKSequence && c.answersRead(p.BTH.PSN):
-		if n := (refusal{c.req.una, s}); !c.refusesMSN(p, c.req.done) && !(c.ends(n) && c.end.challenge.refuses(now, n)) {
+		if n := (refusal{c.req.flight.Una(), s}); !c.refusesMSN(p, c.req.done) && !(c.ends(n) && c.end.challenge.refuses(now, n)) {
 			c.receiveNAK(now, s)
 		}
 		return
@@ -220,7 +221,7 @@ func (c *completer) answersRead(psn ib.PSN) bool {
 		return false
 	}
 	w := c.req.queue.oldest()
-	return w.request().operation().psns == psnPerResponse && psn.InWindow(w.first, c.req.una.Distance(w.first))
+	return w.request().operation().psns == psnPerResponse && psn.InWindow(w.first, c.req.flight.Una().Distance(w.first))
 }
 
 // receiveAck handles ACKNOWLEDGE: an acknowledgement or a NAK.
@@ -255,21 +256,11 @@ func (c *completer) receiveAck(now clock.Instant, p *Packet) {
 
 // ends reports whether a NAK would end its work request with an error.
 func (c *completer) ends(n refusal) bool {
-	r, attr := c.req, &c.ep.attr
-	retries, rnrLeft := r.retries, r.rnrLeft
-	if n.psn != r.una { // the acknowledgement in it reloads the retry counters
-		retries, rnrLeft = attr.RetryCnt, attr.RNRRetry
-	}
-	switch {
-	case n.fatal():
+	if n.fatal() {
 		return true
-	case r.waitRNR:
-		return false
-	case n.syndrome.IsRNR():
-		return rnrLeft == 0
-	default:
-		return retries == 0 && !r.retrying && c.ep.mig.state != ib.ARMED
 	}
+	rnr, progress := n.syndrome.IsRNR(), n.psn != c.req.flight.Una()
+	return c.req.retry.Exhausted(rnr, progress) && (rnr || c.ep.mig.state != ib.ARMED)
 }
 
 // believe acts on a NAK after a challenge: everything before its PSN is acknowledged.
@@ -294,7 +285,7 @@ func (c *completer) receiveNAK(now clock.Instant, s roce.Syndrome) {
 	switch s {
 	case roce.NAKSequence:
 		c.ep.env.Counters.RcvdSeqErr++
-		c.req.lostPackets(now, "sequence NAK", 1, causeTold)
+		c.req.lostPackets(now, "sequence NAK", 1, flow.Told)
 	case roce.NAKInvalidRequest:
 		c.end.fail(now, ib.WCRemInvReqErr, "NAK invalid request")
 	case roce.NAKRemoteAccess:
@@ -319,7 +310,7 @@ type coverage struct {
 // first READ or atomic that still waits for data (E22).
 func (c *completer) covered(psn ib.PSN) coverage {
 	r := c.req
-	v := coverage{r.queue.Cons(), r.una, r.done, true}
+	v := coverage{r.queue.Cons(), r.flight.Una(), r.done, true}
 	for ; v.end != r.began; v.end++ {
 		w := r.queue.at(v.end)
 		if psn.Diff(w.first) < 0 {
@@ -340,7 +331,7 @@ func (c *completer) covered(psn ib.PSN) coverage {
 
 // before returns what a NAK for psn acknowledges: everything before it (E8).
 func (c *completer) before(psn ib.PSN) coverage {
-	if psn == c.req.una {
+	if psn == c.req.flight.Una() {
 		return coverage{c.req.queue.Cons(), psn, c.req.done, true}
 	}
 	return c.covered(psn.Prev())
@@ -381,14 +372,14 @@ type doubt struct {
 // the time of a challenge, and the peer acknowledged nothing in between, it is believed.
 func (c *completer) doubts(now clock.Instant, p *Packet) bool {
 	d := &c.doubt
-	same := d.raised && d.psn == p.BTH.PSN && d.una == c.req.una
+	same := d.raised && d.psn == p.BTH.PSN && d.una == c.req.flight.Una()
 	if !c.end.challenge.on(claimNAK) || same && now >= d.until {
 		return false
 	}
 	c.ep.drop(counters.DropDoubt, p)
 	if !same {
-		*d = doubt{true, p.BTH.PSN, c.req.una, now.Add(c.end.challenge.time())}
-		c.req.repeat("answer in doubt")
+		*d = doubt{true, p.BTH.PSN, c.req.flight.Una(), now.Add(c.end.challenge.time())}
+		c.req.repeat(now, "answer in doubt")
 	}
 	return true
 }
@@ -401,7 +392,7 @@ func (c *completer) receiveReadResponse(now clock.Instant, p *Packet) {
 	}
 	r := c.req
 	psn := p.BTH.PSN
-	if psn != r.una { // an earlier response is missing
+	if psn != r.flight.Una() { // an earlier response is missing
 		c.missing(now, p)
 		return
 	}
@@ -418,7 +409,7 @@ func (c *completer) receiveReadResponse(now clock.Instant, p *Packet) {
 	end := psn == last
 	off := psn.Distance(w.first) * uint32(c.ep.mtu)
 	ends := p.Info.Flags&roce.FlagEnd != 0
-	if len(p.Payload) != int(min(w.returned()-off, uint32(c.ep.mtu))) || ends != end && !(ends && r.repair.read.parts) {
+	if len(p.Payload) != int(min(w.returned()-off, uint32(c.ep.mtu))) || ends != end && !(ends && r.flight.Parts()) {
 		if c.doubts(now, p) {
 			return
 		}
@@ -484,9 +475,7 @@ func (c *completer) answered(now clock.Instant, p *Packet, whole bool) {
 		c.req.credit.update(p.AETH.MSN, p.AETH.Syndrome.Value())
 	}
 	if whole {
-		if parts := &c.req.repair.read; parts.parts && p.BTH.PSN.Diff(parts.end) >= 0 {
-			parts.parts = false
-		}
+		c.req.flight.Answered(p.BTH.PSN)
 		c.req.complete(now, ib.WCSuccess)
 	}
 }
@@ -522,7 +511,7 @@ func (c *completer) awaiting(now clock.Instant, p *Packet, cause string) *begunW
 		c.missing(now, p)
 		return nil
 	}
-	if v.to != r.una {
+	if v.to != r.flight.Una() {
 		if c.complete(now, v); c.ep.State() == ib.ERR {
 			return nil
 		}
@@ -545,12 +534,15 @@ func (c *completer) badResponse(now clock.Instant, p *Packet, cause string) {
 // impliedNAK goes back to the oldest PSN: a later response shows that a READ or
 // atomic response was lost. It does so once until there is progress.
 func (c *completer) impliedNAK(now clock.Instant) {
-	if c.req.retrying || c.req.waitRNR {
+	if c.req.retry.Repeated() || c.req.retry.Waiting() {
 		return
 	}
 	c.ep.env.Counters.ImpliedNAKSeqErr++
-	c.req.lostPackets(now, "implied NAK", c.hole(), causeHole)
+	c.req.lostPackets(now, "implied NAK", c.hole(), flow.Hole)
 }
+
+// buffers reports whether responses after a gap are buffered.
+func (c *completer) buffers() bool { return c.early.holds() }
 
 // hole returns the number of missing responses before the first buffered one, or
 // else to the end of the oldest request.
@@ -560,8 +552,8 @@ func (c *completer) hole() uint32 {
 		return 1
 	}
 	if first, ok := c.early.first(next); ok {
-		return first.Distance(c.req.una)
+		return first.Distance(c.req.flight.Una())
 	}
 	_, last := c.req.chunk.at(w, next)
-	return last.Next().Distance(c.req.una)
+	return last.Next().Distance(c.req.flight.Una())
 }

@@ -12,9 +12,8 @@
 // (its two paths), pace.go (the rates of an end); then
 //
 //   - sending: post.go, sendqueue.go, requester.go, chunk.go, completer.go;
-//     package flow says when a packet may go;
-//   - loss recovery: retry.go (the retry timer and counts of the verbs),
-//     repair.go (selective retransmission);
+//     package flow says when a packet may go, and which are repeated after a loss;
+//     retry.go carries that out;
 //   - receiving: receiver.go, and for RC responder.go, resource.go, for UC and UD
 //     unreliable.go; keep.go, keeppool.go: the reorder buffers of both sides; resend.go:
 //     follows a peer that retransmits; ipid.go: detects damage that the ICRC misses;

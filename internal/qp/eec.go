@@ -198,7 +198,7 @@ func (e *EEC) settled(now clock.Instant) {
 func (e *EEC) abandon(now clock.Instant, synchronise bool) {
 	r := &e.req
 	q := r.qp
-	half := r.began != e.at && q.sq.Cons() == e.at && r.fresh.Diff(q.sq.at(e.at).first) > 0
+	half := r.began != e.at && q.sq.Cons() == e.at && r.flight.Fresh().Diff(q.sq.at(e.at).first) > 0
 	e.handBack()
 	e.idle()
 	if half && synchronise {
@@ -212,10 +212,10 @@ func (e *EEC) abandon(now clock.Instant, synchronise bool) {
 // that was never sent.
 func (e *EEC) idle() {
 	r, t := &e.req, &e.ep.timers
-	r.share.GoBack()
-	r.alloc = r.fresh
+	r.flight.Drop()
+	r.alloc = r.flight.Fresh()
 	r.idle()
-	r.retries = e.ep.attr.RetryCnt
+	r.retry.Reload()
 	e.comp.clear()
 	t[timerAck], t[timerLoss], t[timerLanding] = clock.Never, clock.Never, clock.Never
 }
@@ -315,7 +315,7 @@ func (e *EEC) stop(now clock.Instant, status ib.WCStatus, cause string) {
 	e.challenge.stop()
 	e.sqd = drainState{}
 	e.resp.silence()
-	r.share.Release()
+	r.flight.Release()
 	e.in.abort(now, ib.WCLocEECOpErr)
 	var q *QP
 	if r.qp != nil {

@@ -57,11 +57,17 @@ func (e *End) init(env *Env, num ib.QPN, typ ib.QPType, o owner) {
 	if e.ep.reliable() {
 		e.ep.mig.req = &e.req
 	}
-	e.req = requester{ep: &e.ep, end: e, share: flow.NewShare(e, num, &e.ep.timers[timerProbe])}
+	e.req = requester{ep: &e.ep, end: e, flight: newFlight(e), retry: flow.NewRetry(&e.ep.timers[timerAck], &e.ep.timers[timerRNR])}
 	e.comp = completer{ep: &e.ep, end: e, req: &e.req}
 	e.in = receiver{ep: &e.ep}
 	e.resp = responder{ep: &e.ep, end: e, in: &e.in}
 	e.challenge.end = e
+}
+
+// newFlight returns the flight of an end's requester.
+func newFlight(e *End) flow.Recovery {
+	t := &e.ep.timers
+	return flow.NewRecovery(e, e.ep.num, flow.Timers{Room: &t[timerProbe], Probe: &t[timerLoss], Landing: &t[timerLanding]})
 }
 
 // State returns the state. Any goroutine may call it.
@@ -92,7 +98,7 @@ func (e *End) Transmit(now clock.Instant, b *fabric.Batch) (more bool) {
 			e.resp.first = e.resp.owes() // requests used up the rate
 		}
 	}
-	e.req.share.Yield()
+	e.req.flight.Yield()
 	return more
 }
 
@@ -109,11 +115,11 @@ func (e *End) Advance(now clock.Instant) {
 		case timerRNR:
 			e.ep.owner.resume(now)
 		case timerProbe:
-			e.req.share.Timeout(now)
+			e.req.flight.RoomTimeout(now)
 		case timerLoss:
-			e.req.repair.probe(now)
+			e.req.probe(now)
 		case timerLanding:
-			e.req.repair.step(now)
+			e.req.flight.LandingTimeout(now)
 		case timerPace:
 			e.Wake()
 		case timerChallenge:

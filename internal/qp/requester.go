@@ -14,37 +14,26 @@ import (
 // share a batch.
 const sendQuantum = 64
 
-// ackRun is the maximum number of packets in a row without an acknowledge
-// request, even if the window allows more; rxe does the same.
-const ackRun = 64
-
 // requester is the sending side of an end. Work requests between the queue's
 // consumer index and began have PSNs; later ones have not started. The next
-// packet to send is at psn and belongs to work request next; psn is before
-// fresh during retransmission.
+// packet to send is at flight.Next and belongs to work request next.
 type requester struct {
-	ep    *endpoint
-	end   *End
-	qp    *QP        // owner of the work requests; nil for an EE context without a current one
-	queue *sendQueue // the QP's, or the EE context's own
-	share flow.Share
+	ep     *endpoint
+	end    *End
+	qp     *QP        // owner of the work requests; nil for an EE context without a current one
+	queue  *sendQueue // the QP's, or the EE context's own
+	flight flow.Recovery
+	retry  flow.Retry
 
-	next     uint32 // index of the work request that contains psn
-	began    uint32 // index of the first that has not started
-	psn      ib.PSN // next to send
-	una      ib.PSN // oldest unacknowledged
-	fresh    ib.PSN // first PSN never sent
-	alloc    ib.PSN // first PSN not assigned to a work request
-	ssn      uint32 // number of the last message started
-	done     uint32 // number of the last message completed
-	rdOut    uint32 // READ and atomic requests that wait for an answer
-	chunk    chunkSize
-	rdBegun  uint32 // READ and atomic work requests begun and not complete
-	sinceAck uint32 // packets sent since the last acknowledge request
-	retries  uint8  // left before RETRY_EXC_ERR
-	rnrLeft  uint8  // left before RNR_RETRY_EXC_ERR
-	waitRNR  bool   // RNR NAK received: nothing is sent until the RNR timer expires
-	retrying bool   // retransmitting, without progress yet
+	next    uint32 // index of the work request that contains the packet to send
+	resume  uint32 // while packets are repaired: next afterwards
+	began   uint32 // index of the first that has not started
+	alloc   ib.PSN // first PSN not assigned to a work request
+	ssn     uint32 // number of the last message started
+	done    uint32 // number of the last message completed
+	rdOut   uint32 // READ and atomic requests that wait for an answer
+	chunk   chunkSize
+	rdBegun uint32 // READ and atomic work requests begun and not complete
 
 	// failed is the local error of work request next, reported once that is the
 	// oldest; SUCCESS: none.
@@ -53,8 +42,6 @@ type requester struct {
 	turn   func() bool
 	read   readProgress
 	credit creditState
-	repair repair
-	rtt    flow.RoundTrip
 }
 
 // readProgress tracks the responses to the oldest READ.
@@ -67,32 +54,27 @@ type readProgress struct {
 func (r *requester) reset() {
 	at := r.queue.Cons()
 	r.next, r.began = at, at
-	r.ssn, r.done, r.retries, r.rnrLeft = 0, 0, 0, 0
+	r.ssn, r.done, r.alloc = 0, 0, ib.PSN{}
 	r.credit = creditState{unlimited: true}
-	r.repair, r.rtt = repair{}, flow.RoundTrip{}
-	r.start(ib.PSN{})
+	r.flight.Reset()
+	r.retry.Reset()
 	r.idle()
 }
 
 // start sets the first PSN (RTR→RTS).
 func (r *requester) start(p ib.PSN) {
-	r.psn, r.una, r.fresh, r.alloc = p, p, p, p
-	r.repair.reset(r, p)
+	r.alloc = p
+	r.flight.Start(p)
 }
 
 // idle is called when no work request is left and nothing is outstanding. The
 // next packet uses a PSN that was never used.
 func (r *requester) idle() {
-	r.psn, r.una, r.fresh = r.alloc, r.alloc, r.alloc
-	r.done, r.rdOut, r.rdBegun, r.sinceAck = r.ssn, 0, 0, 0
-	r.waitRNR, r.retrying, r.failed = false, false, ib.WCSuccess
+	r.done, r.rdOut, r.rdBegun, r.failed = r.ssn, 0, 0, ib.WCSuccess
 	r.read = readProgress{}
-	r.repair.reset(r, r.una)
-	r.rtt.Cancel()
+	r.flight.Start(r.alloc)
+	r.retry.Stop()
 }
-
-// outstanding reports whether sent packets are unacknowledged.
-func (r *requester) outstanding() bool { return r.fresh != r.una }
 
 // drained reports whether every work request that was begun is complete.
 func (r *requester) drained() bool { return r.queue.Cons() == r.began }
@@ -115,7 +97,7 @@ func (r *requester) transmit(now clock.Instant, b *fabric.Batch) (more bool) {
 // nextRequest returns the work request whose packet may be sent now, nil if
 // there is none. It starts a new one if state, fence and credits allow.
 func (r *requester) nextRequest(now clock.Instant) *begunWR {
-	if r.waitRNR || r.failed != ib.WCSuccess || r.end.challenge.holds() {
+	if r.retry.Waiting() || r.failed != ib.WCSuccess || r.end.challenge.holds() {
 		return nil
 	}
 	if r.next != r.began {
@@ -123,12 +105,12 @@ func (r *requester) nextRequest(now clock.Instant) *begunWR {
 		if !r.inPace(now) {
 			return nil
 		}
-		if !r.ep.reliable() || r.repair.sending() || !r.repair.holding() && r.mayTransmit(now, w, r.psn) {
+		if !r.ep.reliable() || r.flight.Sending() || !r.flight.Holding(now) && r.mayTransmit(now, w, r.flight.Next()) {
 			return w
 		}
 		return nil
 	}
-	if r.ep.behaviour().requester != sendAll || r.repair.holding() || r.turn != nil && !r.turn() || !r.waiting(now) || !r.inPace(now) {
+	if r.ep.behaviour().requester != sendAll || r.flight.Holding(now) || r.turn != nil && !r.turn() || !r.waiting(now) || !r.inPace(now) {
 		return nil
 	}
 	w := r.queue.note(r.next)
@@ -176,7 +158,7 @@ func (r *requester) mayBegin(w *begunWR) bool {
 	if w.flags&ib.SendFence != 0 && r.rdBegun > 0 {
 		return false
 	}
-	return !r.outstanding() || r.credit.allows(w.request(), r.ssn+1)
+	return !r.flight.Outstanding() || r.credit.allows(w.request(), r.ssn+1)
 }
 
 // mayTransmit applies the window, and the depth of READs and atomics, to the
@@ -186,7 +168,7 @@ func (r *requester) mayTransmit(now clock.Instant, w *begunWR, psn ib.PSN) bool 
 	if w.kind == begunAnswered && r.rdOut >= max(1, uint32(r.ep.attr.MaxRDAtomic)) {
 		return false
 	}
-	return r.share.Admit(now, r.cost(w, psn), r.sinceAck > 0)
+	return r.flight.Admit(now, r.cost(w, psn))
 }
 
 // cost returns the bytes that the request packet of w at psn puts in flight:
@@ -246,7 +228,7 @@ func (r *requester) sendRequest(now clock.Instant, b *fabric.Batch, w *begunWR) 
 	if n == 0 {
 		return false
 	}
-	if w.kind == begunAnswered && !r.repair.sending() {
+	if w.kind == begunAnswered && !r.flight.Sending() {
 		r.rdOut++
 	}
 	r.sent(now, w, n)
@@ -255,33 +237,22 @@ func (r *requester) sendRequest(now clock.Instant, b *fabric.Batch, w *begunWR) 
 
 // sent advances by n PSNs after a packet of w was appended.
 func (r *requester) sent(now clock.Instant, w *begunWR, n uint32) {
-	if r.psn != r.fresh {
+	if r.flight.Next() != r.flight.Fresh() {
 		r.ep.env.Counters.RetransPkts++
-	} else if r.sinceAck == 0 && r.ep.reliable() && r.repair.stage == repairNone {
-		if r.rtt.Begin(r.psn, now) { // the packet requests an acknowledgement
-			r.share.BeginRound()
-		}
 	}
-	r.psn = r.psn.Add(n)
-	if r.psn.Diff(r.fresh) > 0 {
-		r.fresh = r.psn
-	}
-	last := r.psn == w.last.Next()
+	last := r.flight.Next().Add(n) == w.last.Next()
 	if last {
 		r.next++
 	}
 	if r.ep.reliable() {
-		if r.ep.timers[timerAck] == clock.Never {
-			r.startAckTimer(now)
+		r.retry.Sent(now)
+		if m := r.flight.Sent(now, n); m != 0 {
+			r.goTo(m)
 		}
-		if r.ep.timers[timerLoss] == clock.Never {
-			r.repair.startProbe(now)
-		}
-		r.repair.sent(now)
 		return
 	}
 	// UC and UD requests complete when they are handed to the network.
-	r.una = r.psn
+	r.flight.Pass(n)
 	if last {
 		r.complete(now, ib.WCSuccess)
 		r.qp.checkDrained()
@@ -355,15 +326,16 @@ func (r *requester) flush(now clock.Instant) {
 // batch is full.
 func (r *requester) sendData(b *fabric.Batch, w *begunWR) (uint32, ib.WCStatus) {
 	ep, e := r.ep, r.queue.At(r.next)
-	off := r.psn.Distance(w.first) * uint32(ep.mtu)
+	psn := r.flight.Next()
+	off := psn.Distance(w.first) * uint32(ep.mtu)
 	rest := w.length - off
 	n := min(rest, uint32(ep.mtu))
 	end := rest == n
 	req := w.request()
-	p := ep.header(req.opcode(ep.service, off == 0, end), r.psn)
+	p := ep.header(req.opcode(ep.service, off == 0, end), psn)
 	p.BTH.SE = end && w.flags&ib.SendSolicited != 0 && req.takesReceive()
 	cost := flow.PacketCost(n)
-	p.BTH.AckReq = ep.reliable() && (end || r.ackDue(cost) || r.repair.asks(r.psn) || ep.pace.Last(ep.env.now, int(n)))
+	p.BTH.AckReq = ep.reliable() && (end || r.flight.AckDue(cost) || ep.pace.Last(ep.env.now, int(n)))
 	req.operation().encode(p, e, 0, w.length)
 	seg, payload, id := ep.append(b, &ep.path.Path, n)
 	if seg == nil {
@@ -373,22 +345,10 @@ func (r *requester) sendData(b *fabric.Batch, w *begunWR) (uint32, ib.WCStatus) 
 		b.Unappend()
 		return 0, ib.WCLocProtErr
 	}
-	if !r.repair.sending() { // otherwise it is already counted as in flight
-		r.share.Charge(cost, 1)
-	}
+	r.flight.Charge(cost, 1, p.BTH.AckReq)
 	ep.finish(seg, id)
 	ep.pace.Sent(ep.env.now, ipLength(&ep.path, seg))
-	r.sinceAck++
-	if p.BTH.AckReq {
-		r.sinceAck = 0
-	}
 	return 1, ib.WCSuccess
-}
-
-// ackDue requests an acknowledgement in the middle of a message, often enough
-// to keep the window moving.
-func (r *requester) ackDue(cost uint32) bool {
-	return r.share.Last(cost) || r.sinceAck+1 >= min(ackRun, r.share.AckEvery(cost))
 }
 
 // gather copies payload of the work request next, from byte off of its
@@ -410,24 +370,22 @@ func (r *requester) gather(dst []byte, w *begunWR, off uint32) bool {
 func (r *requester) sendBare(b *fabric.Batch, w *begunWR) uint32 {
 	req := w.request()
 	op := req.operation()
-	_, end := r.chunk.at(w, r.psn)
-	n := end.Distance(r.psn) + 1
-	if r.repair.sending() && op.psns == psnPerResponse {
-		n = r.repair.cutRead(n, w)
+	psn := r.flight.Next()
+	first, end := r.chunk.at(w, psn)
+	n := end.Distance(psn) + 1
+	if r.flight.Sending() && op.psns == psnPerResponse {
+		n = r.flight.Cut(r.ep.env.now, n, first, w.last)
 	}
-	p := r.ep.header(req.opcode(r.ep.service, true, true), r.psn)
+	p := r.ep.header(req.opcode(r.ep.service, true, true), psn)
 	p.BTH.AckReq = true
-	done := r.psn.Distance(w.first) * uint32(r.ep.mtu)
+	done := psn.Distance(w.first) * uint32(r.ep.mtu)
 	op.encode(p, r.queue.At(r.next), done, uint32(min(uint64(w.length-done), uint64(n)*uint64(r.ep.mtu))))
 	seg := r.ep.appendBare(b)
 	if seg == nil {
 		return 0
 	}
 	r.ep.pace.Sent(r.ep.env.now, ipLength(&r.ep.path, seg))
-	r.sinceAck = 0
-	if !r.repair.sending() { // otherwise it is already counted as in flight
-		r.share.Charge(r.cost(w, r.psn), n)
-	}
+	r.flight.Charge(r.cost(w, psn), n, true)
 	return n
 }
 
@@ -435,7 +393,7 @@ func (r *requester) sendBare(b *fabric.Batch, w *begunWR) uint32 {
 // as a retry.
 func (r *requester) traceBack(kind trace.Kind, cause string) {
 	if r.ep.env.Trace != nil {
-		r.ep.record(trace.Record{Kind: kind, PSN: r.psn, Cause: cause})
+		r.ep.record(trace.Record{Kind: kind, PSN: r.flight.Next(), Cause: cause})
 	}
 }
 

@@ -69,7 +69,7 @@ func (q *QP) stop(now clock.Instant) {
 	q.sqd = drainState{}
 	q.resp.silence()
 	q.comp.clear()
-	q.req.share.Release()
+	q.req.flight.Release()
 	q.req.flush(now)
 	q.in.flush(now)
 	if q.srq != nil {
@@ -134,7 +134,7 @@ func (e *End) clear() {
 	e.ep.timers.stopAll()
 	e.challenge.stop()
 	e.sqd = drainState{}
-	e.req.share.Leave(e.ep.env.Peers)
+	e.req.flight.Leave(e.ep.env.Peers)
 	e.req.reset()
 	e.in.reset()
 	e.resp.reset()

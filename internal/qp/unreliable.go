@@ -195,7 +195,7 @@ func (r *requester) sendDatagram(b *fabric.Batch, w *begunWR) (uint32, ib.WCStat
 	case w.length > uint32(ep.env.Limits.ActiveMTU.Bytes()):
 		return 0, ib.WCLocLenErr
 	}
-	p := ep.header(w.request().opcode(ep.service, true, true), r.psn)
+	p := ep.header(w.request().opcode(ep.service, true, true), r.flight.Next())
 	p.BTH.DestQP = to.QPN & ib.QPNMask
 	p.BTH.SE = w.flags&ib.SendSolicited != 0
 	p.BTH.AckReq = ep.typ == ib.GSI // Linux asks for it on QP1; receivers ignore it
