@@ -10,13 +10,14 @@
 //   - recovery.go, repair.go: which of them are repeated after a loss, and when
 //   - retry.go: the retries that the verbs allow, and their timers
 //   - share.go: the bytes in flight of one sender, and whether it may send more
-//   - window.go: the window of one sender, which answers losses and queueing delay
+//   - controller.go: the congestion control of one sender, an interface
+//   - window.go: its implementation, a window that answers losses and queueing delay
 //   - peer.go: what all senders to one address share
 //   - table.go: the peers by address, and what is known of those without senders
 //   - roundtrip.go: round trips, and the timeouts that follow from them
 //   - landing.go: which packets beyond a gap have arrived
 //   - pace.go: a rate limit
 //
-// A congestion control that answers marks with a rate, such as DCQCN, belongs next to the window:
-// it sets a Pacer, which the sender asks together with its Share.
+// A congestion control that answers marks with a rate, such as DCQCN, is another Controller. Ports
+// do not report marks yet.
 package flow

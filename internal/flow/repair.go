@@ -130,7 +130,7 @@ func (f *Recovery) missing(now clock.Instant, s Sign, o Oldest) Move {
 			n = 2 * p.run
 		}
 		if past >= 0 && f.rtt.Queued() {
-			f.share.Crowded(ackRun * int(f.packet))
+			f.share.Marked(ackRun * int(f.packet))
 		}
 	}
 	move := f.begin(n, s, o)
