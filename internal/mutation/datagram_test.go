@@ -135,7 +135,7 @@ var datagramMutants = bugsIn("internal/qp", []mutant{
 		old: "f.syndrome != roce.NAKRemoteOperational || in.qp == nil",
 		new: "in.qp == nil"},
 	{name: "rd-region-gone-leaves-a-read-unanswered", in: "EEC.regionGone", breaks: "V18",
-		old: "e.resp.reply.nak(roce.NAKRemoteAccess, psn)",
+		old: "e.resp.nak(roce.NAKRemoteAccess, psn)",
 		new: ""},
 	{name: "rd-resync-skips-a-psn", in: "EEC.resynced", sim: "channel liveness status", profile: "rd",
 		old: "p.BTH.PSN.Next()",

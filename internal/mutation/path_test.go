@@ -67,7 +67,7 @@ var pathMutants = slices.Concat(
 		{name: "retries-not-reloaded-on-the-new-path", in: "moved", breaks: "V15",
 			old: "$r.retry.Reload()"},
 		{name: "retries-end-an-armed-connection", in: "countRetry", breaks: "V15", sim: "channel", profile: "rd",
-			old: "$r.ep.mig.mayMigrate()",
+			old: "r.ep.mayMigrate()",
 			new: "false"},
 		{name: "lost-address-migrates-to-a-lost-one", in: "mayMigrate", breaks: "V15",
 			old: "!$m.usable()",

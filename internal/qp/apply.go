@@ -53,11 +53,12 @@ type change struct {
 
 // plan checks a modify call and works out its effect.
 func (e *End) plan(attr *ib.QPAttr, mask ib.AttrMask) (m change, err error) {
+	mig := &e.ep.mig
 	from := ModifyFrom{
 		Type: e.ep.typ, State: e.State(), Draining: e.sqd.draining, Port: e.ep.attr.Port,
-		Migration: e.ep.mig.state, AltPath: e.ep.mig.loaded,
+		Migration: mig.state, AltPath: mig.loaded,
 	}
-	m = change{from: from.State, attr: attr, mask: mask, path: e.ep.path, alt: e.ep.mig.path}
+	m = change{from: from.State, attr: attr, mask: mask, path: e.ep.path, alt: mig.path}
 	if m.to, err = CheckModify(from, attr, mask, &e.ep.env.Limits); err != nil {
 		return m, err
 	}
@@ -84,11 +85,12 @@ func (e *End) forget() {
 
 // carryOut applies the stored attributes of a change to the parts of the end.
 func (e *End) carryOut(now clock.Instant, m *change) {
-	e.ep.path, e.ep.mig.path = m.path, m.alt
+	mig := &e.ep.mig
+	e.ep.path, mig.path = m.path, m.alt
 	e.ep.setPace()
 	if m.mask&ib.AttrPathMigState != 0 {
 		e.in.peer = place{next: e.in.epsn}
-		e.ep.mig.set(now, m.attr.PathMigState)
+		mig.set(now, m.attr.PathMigState)
 	}
 	if m.mask&(ib.AttrPathMTU|ib.AttrAV) != 0 {
 		e.ep.mtu = e.ep.attr.PathMTU.Bytes()
@@ -102,6 +104,7 @@ func (e *End) carryOut(now clock.Instant, m *change) {
 
 // store copies the attributes that the mask names.
 func (e *End) store(a *ib.QPAttr, m ib.AttrMask) {
+	mig := &e.ep.mig
 	for _, f := range [...]struct {
 		bit ib.AttrMask
 		set func()
@@ -121,7 +124,7 @@ func (e *End) store(a *ib.QPAttr, m ib.AttrMask) {
 		{ib.AttrMinRNRTimer, func() { e.ep.attr.MinRNRTimer = a.MinRNRTimer }},
 		{ib.AttrSQPSN, func() { e.req.start(a.SQPSN) }},
 		{ib.AttrMaxDestRDAtomic, func() { e.ep.attr.MaxDestRDAtomic = a.MaxDestRDAtomic }},
-		{ib.AttrAltPath, func() { e.ep.mig.load(a) }},
+		{ib.AttrAltPath, func() { mig.load(a) }},
 		{ib.AttrDestQPN, func() { e.ep.attr.DestQPN, e.ep.dest.qpn, e.in.src = a.DestQPN, a.DestQPN, a.DestQPN }},
 	} {
 		if m&f.bit != 0 {
@@ -186,9 +189,9 @@ func (e *End) Query() ib.QPAttr {
 	if st == ib.RESET {
 		return ib.QPAttr{State: st, CurState: st}
 	}
-	a := e.ep.attr
+	a, mig := e.ep.attr, &e.ep.mig
 	a.State, a.CurState = st, st
 	a.SQPSN, a.RQPSN = e.req.alloc, e.in.epsn
-	a.SQDraining, a.PathMigState = e.sqd.draining, e.ep.mig.state
+	a.SQDraining, a.PathMigState = e.sqd.draining, mig.state
 	return a
 }

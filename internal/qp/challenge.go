@@ -6,6 +6,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/flow"
 	"github.com/softhca/softhca/internal/trace"
 	"github.com/softhca/softhca/roce"
 )
@@ -43,7 +44,11 @@ const (
 
 // challenge is the examination of claims about the peer. All of them share its probes.
 type challenge struct {
+	ep     *endpoint
 	end    *End
+	req    *requester
+	comp   *completer
+	flight *flow.Recovery // the requester's
 	claims claims
 	probes uint8 // started since the last kind of claim was added
 	owed   bool  // a probe waits to be sent
@@ -74,7 +79,7 @@ func (e *endpoint) distrusts(k claims) bool {
 
 // on reports whether claims of one of the kinds k are examined.
 func (c *challenge) on(k claims) bool {
-	return c.end.ep.distrusts(k) && c.end.ep.behaviour().takesResponses()
+	return c.ep.distrusts(k) && c.ep.behaviour().takesResponses()
 }
 
 // refuses starts a challenge for a NAK that would end the connection, and reports whether
@@ -129,7 +134,7 @@ func (c *challenge) add(now clock.Instant, k claims, what string) {
 		return
 	}
 	c.claims |= k
-	c.end.ep.env.Counters.Challenges++
+	c.ep.env.Counters.Challenges++
 	c.trace("challenge: " + what)
 	c.since, c.probes = now, 0
 	c.step = c.time() / challengeProbes
@@ -149,14 +154,14 @@ func (c *challenge) rounds() uint8 {
 // a request yet: whether its peer is gone is no urgent question there. A peer that has migrated
 // repeats its requests no longer than its retries last, so a shorter retry timer shortens the time.
 func (c *challenge) time() time.Duration {
-	f, least := &c.end.req.flight, time.Duration(challengeTime)
+	f, least := c.flight, time.Duration(challengeTime)
 	switch c.claims {
 	case claimGone:
 		if !f.Measured() {
 			return challengeUnmeasured
 		}
 	case claimMoved:
-		if d := ib.AckTimeout(c.end.ep.attr.Timeout); d != 0 {
+		if d := ib.AckTimeout(c.ep.attr.Timeout); d != 0 {
 			least = min(least, d)
 		}
 	}
@@ -183,7 +188,7 @@ func (c *challenge) arm(now clock.Instant) {
 	if c.claims&claimNAK != 0 && c.nakUntil > now {
 		at = min(at, c.nakUntil)
 	}
-	c.end.ep.timers[timerChallenge] = at
+	c.ep.timers[timerChallenge] = at
 }
 
 // timeout sends the next probe, or ends the challenge after the last. A probe that has not
@@ -192,13 +197,13 @@ func (c *challenge) timeout(now clock.Instant) {
 	if c.claims&claimNAK != 0 && now >= c.nakUntil && c.nakProbes >= c.rounds() {
 		c.claims &^= claimNAK
 		c.trace("challenge: the peer is silent")
-		if c.end.comp.believe(now, c.nak); c.end.State() == ib.ERR {
+		if c.comp.believe(now, c.nak); c.end.State() == ib.ERR {
 			return // the other claims ended with the queue pair
 		}
 	}
 	switch {
 	case c.claims == 0:
-		c.end.ep.timers[timerChallenge] = clock.Never
+		c.ep.timers[timerChallenge] = clock.Never
 	case now < c.next:
 		c.arm(now)
 	case c.owed:
@@ -212,7 +217,7 @@ func (c *challenge) timeout(now clock.Instant) {
 
 // send appends the pending probe. It reports false when the batch has no room.
 func (c *challenge) send(b *fabric.Batch) bool {
-	ep := &c.end.ep
+	ep := c.ep
 	p := ep.header(inService(roce.RCRDMAWriteOnly, ep.service), c.psn())
 	p.BTH.AckReq, p.RETH = true, roce.RETH{}
 	seg := ep.appendBare(b)
@@ -228,12 +233,15 @@ func (c *challenge) send(b *fabric.Batch) bool {
 // psn returns the PSN of a probe. In the middle of a READ of an RC queue pair it is the one before the READ: an
 // acknowledgement of a part of it would look like the loss of its responses.
 func (c *challenge) psn() ib.PSN {
-	r := &c.end.req
-	if c.end.ep.distrusts(claimNAK) && !r.drained() && r.queue.oldest().kind == begunAnswered {
+	r := c.req
+	if c.ep.distrusts(claimNAK) && !r.drained() && r.queue.oldest().kind == begunAnswered {
 		return r.queue.oldest().first.Prev()
 	}
-	return r.flight.Una().Prev()
+	return c.flight.Una().Prev()
 }
+
+// idle reports whether no claim is examined.
+func (c *challenge) idle() bool { return c.claims == 0 }
 
 // holds reports whether no request may be sent: if the NAK is true, the peer takes none.
 func (c *challenge) holds() bool { return c.claims&claimNAK != 0 }
@@ -258,7 +266,7 @@ func (c *challenge) weigh(now clock.Instant) {
 	if now >= c.nakFrom && c.nak.fatal() {
 		refuted |= claimNAK
 	}
-	if c.end.req.flight.Una().Diff(c.nak.psn) > 0 {
+	if c.flight.Una().Diff(c.nak.psn) > 0 {
 		refuted |= claimNAK
 	}
 	if refuted &= c.claims; refuted != 0 {
@@ -271,11 +279,11 @@ func (n *refusal) fatal() bool { return n.syndrome.IsNAK() && n.syndrome != roce
 
 // refute drops claims that the peer's answer has refuted.
 func (c *challenge) refute(now clock.Instant, k claims) {
-	c.end.ep.env.Counters.ChallengesRefuted++
+	c.ep.env.Counters.ChallengesRefuted++
 	c.trace("challenge: the peer answers")
 	if c.claims &^= k; c.claims == 0 {
 		c.owed = false
-		c.end.ep.timers[timerChallenge] = clock.Never
+		c.ep.timers[timerChallenge] = clock.Never
 	}
 	c.end.Wake()
 	if k&claimGone != 0 {
@@ -290,8 +298,8 @@ func (c *challenge) believe(now clock.Instant) {
 	if k != claimGone {
 		c.trace("challenge: the peer is silent")
 	}
-	if k&claimMoved != 0 && e.ep.mig.mayMigrate() {
-		e.ep.mig.migrate(now)
+	if k&claimMoved != 0 && e.ep.mayMigrate() {
+		e.ep.migrate(now)
 		if k&claimGone != 0 {
 			c.add(now, claimGone, "connection") // on the new path
 			return
@@ -312,7 +320,7 @@ func (c *challenge) conclude(now clock.Instant) {
 	if c.claims&claimNAK != 0 && c.nak.fatal() {
 		c.claims &^= claimNAK
 		c.trace("challenge: the connection ends")
-		c.end.comp.believe(now, c.nak)
+		c.comp.believe(now, c.nak)
 	}
 }
 
@@ -328,22 +336,22 @@ func (c *challenge) moveOn() {
 	c.unheard = true
 	if c.claims &^= claimNAK | claimMoved; c.claims == 0 {
 		c.owed = false
-		c.end.ep.timers[timerChallenge] = clock.Never
+		c.ep.timers[timerChallenge] = clock.Never
 	}
 }
 
 // stop drops all claims of an end whose timers were just stopped. If the connection manager waits
 // for a result, the next Advance reports false.
 func (c *challenge) stop() {
-	c.claims, c.owed, c.unheard, c.next = 0, false, false, c.end.ep.env.now
+	c.claims, c.owed, c.unheard, c.next = 0, false, false, c.ep.env.now
 	if c.result != nil {
 		c.claims, c.probes = claimGone, challengeProbes
-		c.end.ep.timers[timerChallenge] = c.end.ep.env.now
+		c.ep.timers[timerChallenge] = c.ep.env.now
 	}
 }
 
 func (c *challenge) trace(cause string) {
-	if c.end.ep.env.Trace != nil {
-		c.end.ep.record(trace.Record{Kind: trace.Challenge, PSN: c.end.req.flight.Una(), Cause: cause})
+	if c.ep.env.Trace != nil {
+		c.ep.record(trace.Record{Kind: trace.Challenge, PSN: c.flight.Una(), Cause: cause})
 	}
 }

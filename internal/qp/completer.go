@@ -13,15 +13,18 @@ import (
 
 // completer matches the peer's responses to the requests that were sent.
 type completer struct {
-	ep    *endpoint
-	end   *End
-	req   *requester
-	early *keeper     // reorder buffer for responses after a gap
-	acked *keptPacket // last acknowledgement received after a missing response; nil if none
-	after ib.PSN      // with acked: the last PSN of the missing response
-	port  uint16      // UDP source port of the last response with data; 0: none
-	msn   msnPolicy
-	doubt doubt
+	ep        *endpoint
+	end       *End
+	req       *requester
+	challenge *challenge
+	flight    *flow.Recovery // the requester's
+	retry     *flow.Retry    // the requester's
+	early     *keeper        // reorder buffer for responses after a gap
+	acked     *keptPacket    // last acknowledgement received after a missing response; nil if none
+	after     ib.PSN         // with acked: the last PSN of the missing response
+	port      uint16         // UDP source port of the last response with data; 0: none
+	msn       msnPolicy
+	doubt     doubt
 }
 
 // receiveResponse matches a response to the requests by its PSN: before una it
@@ -29,25 +32,24 @@ type completer struct {
 // work requests, the oldest first (E20–E28). It reports whether it answers any: they
 // may be complete.
 func (c *completer) receiveResponse(now clock.Instant, p *Packet) bool {
-	r := c.req
 	psn := p.BTH.PSN
-	switch ahead := psn.Diff(r.flight.Una()); {
+	switch ahead := psn.Diff(c.flight.Una()); {
 	case ahead < 0:
 		c.oldResponse(now, p)
 		return false
-	case psn.Diff(r.flight.Fresh()) >= 0:
+	case psn.Diff(c.flight.Fresh()) >= 0:
 		if !c.answersProbe(now, p) {
 			c.ep.drop(counters.DropGhost, p)
 		}
 		return false
-	case c.ep.ipid.refuses(p):
+	case c.ep.refusesID(p):
 		c.ep.drop(counters.DropICRC, p)
 		return false
 	}
-	if c.ep.mig.state != ib.MIGRATED && !c.ep.mig.follow(now, p) {
+	if !c.ep.follow(now, p) {
 		return false
 	}
-	c.ep.ipid.learn(p)
+	c.ep.learnID(p)
 	c.take(now, p)
 	c.catchUp(now)
 	c.req.judge(now)
@@ -87,9 +89,9 @@ func (c *completer) catchUp(now clock.Instant) {
 		c.take(now, &k.Packet)
 		c.ep.env.Keep.put(k)
 	}
-	if k := c.acked; k != nil && (taken || c.req.flight.Una().Diff(c.after) > 0) && c.ep.behaviour().takesResponses() {
+	if k := c.acked; k != nil && (taken || c.flight.Una().Diff(c.after) > 0) && c.ep.behaviour().takesResponses() {
 		c.acked = nil
-		if k.BTH.PSN.Diff(c.req.flight.Una()) >= 0 {
+		if k.BTH.PSN.Diff(c.flight.Una()) >= 0 {
 			c.take(now, &k.Packet)
 		}
 		c.ep.env.Keep.putOne(k)
@@ -105,8 +107,8 @@ func (c *completer) wanted() (*begunWR, ib.PSN) {
 	r := c.req
 	for i := r.queue.Cons(); i != r.began; i++ {
 		if w := r.queue.at(i); w.kind == begunAnswered {
-			if r.flight.Una().Diff(w.first) > 0 {
-				return w, r.flight.Una()
+			if c.flight.Una().Diff(w.first) > 0 {
+				return w, c.flight.Una()
 			}
 			return w, w.first
 		}
@@ -143,7 +145,7 @@ func (c *completer) keep(now clock.Instant, next ib.PSN, p *Packet) {
 	}
 	if c.early.keep(now, next, p) {
 		c.ep.env.Counters.EarlyKept++
-		c.req.flight.Landed(p.BTH.PSN.Next()) // responses are sent in order, so earlier ones have arrived or are lost
+		c.flight.Landed(p.BTH.PSN.Next()) // responses are sent in order, so earlier ones have arrived or are lost
 	} else {
 		c.ep.env.Counters.EarlyRefused++
 	}
@@ -182,18 +184,18 @@ func (c *completer) oldResponse(now clock.Instant, p *Packet) {
 	s := p.AETH.Syndrome
 	switch {
 	case p.Info.Kind != roce.KindAck:
-	case p.BTH.PSN != c.req.flight.Una().Prev() && c.answersProbe(now, p):
+	case p.BTH.PSN != c.flight.Una().Prev() && c.answersProbe(now, p):
 		return
-	case s.IsACK() && p.BTH.PSN == c.req.flight.Una().Prev():
+	case s.IsACK() && p.BTH.PSN == c.flight.Una().Prev():
 		if c.refusesMSN(p, c.req.done) {
 			return
 		}
-		c.req.credit.update(p.AETH.MSN, s.Value())
-		c.end.challenge.heard(now)
+		c.req.credits(p.AETH.MSN, s.Value())
+		c.challenge.heard(now)
 		c.end.Wake()
 		return
 	case s.IsNAK() && s != roce.NAKSequence && c.answersRead(p.BTH.PSN):
-		if n := (refusal{c.req.flight.Una(), s}); !c.refusesMSN(p, c.req.done) && !(c.ends(n) && c.end.challenge.refuses(now, n)) {
+		if n := (refusal{c.flight.Una(), s}); !c.refusesMSN(p, c.req.done) && !(c.ends(n) && c.challenge.refuses(now, n)) {
 			c.receiveNAK(now, s)
 		}
 		return
@@ -205,11 +207,11 @@ func (c *completer) oldResponse(now clock.Instant, p *Packet) {
 // probe. Linux rxe acknowledges a probe with the PSN of the last request that it executed and
 // that was no READ, or with 0xffffff if there was none.
 func (c *completer) answersProbe(now clock.Instant, p *Packet) bool {
-	if p.Info.Kind != roce.KindAck || !p.AETH.Syndrome.IsACK() || c.end.challenge.claims == 0 {
+	if p.Info.Kind != roce.KindAck || !p.AETH.Syndrome.IsACK() || c.challenge.idle() {
 		return false
 	}
 	if !c.refusesMSN(p, c.req.done) {
-		c.end.challenge.heard(now)
+		c.challenge.heard(now)
 	}
 	return true
 }
@@ -220,8 +222,9 @@ func (c *completer) answersRead(psn ib.PSN) bool {
 	if c.req.drained() {
 		return false
 	}
-	w := c.req.queue.oldest()
-	return w.request().operation().psns == psnPerResponse && psn.InWindow(w.first, c.req.flight.Una().Distance(w.first))
+	r := c.req
+	w := r.queue.oldest()
+	return w.request().operation().psns == psnPerResponse && psn.InWindow(w.first, c.flight.Una().Distance(w.first))
 }
 
 // receiveAck handles ACKNOWLEDGE: an acknowledgement or a NAK.
@@ -233,15 +236,15 @@ func (c *completer) receiveAck(now clock.Instant, p *Packet) {
 		if c.refusesMSN(p, v.msn) {
 			return
 		}
-		c.req.credit.update(p.AETH.MSN, s.Value())
+		c.req.credits(p.AETH.MSN, s.Value())
 		if !c.complete(now, v) {
 			c.missing(now, p)
 		}
-		c.end.challenge.heard(now)
+		c.challenge.heard(now)
 	case s.IsRNR(), s.IsNAK() && s <= c.ep.maxNAK:
 		n := refusal{p.BTH.PSN, s}
 		v := c.before(n.psn)
-		if c.refusesMSN(p, v.msn) || c.ends(n) && c.end.challenge.refuses(now, n) {
+		if c.refusesMSN(p, v.msn) || c.ends(n) && c.challenge.refuses(now, n) {
 			return
 		}
 		if !c.complete(now, v) {
@@ -259,8 +262,8 @@ func (c *completer) ends(n refusal) bool {
 	if n.fatal() {
 		return true
 	}
-	rnr, progress := n.syndrome.IsRNR(), n.psn != c.req.flight.Una()
-	return c.req.retry.Exhausted(rnr, progress) && (rnr || c.ep.mig.state != ib.ARMED)
+	rnr := n.syndrome.IsRNR()
+	return c.retry.Exhausted(rnr, n.psn != c.flight.Una()) && (rnr || !c.ep.armed())
 }
 
 // believe acts on a NAK after a challenge: everything before its PSN is acknowledged.
@@ -270,7 +273,7 @@ func (c *completer) believe(now clock.Instant, n refusal) {
 		return
 	}
 	c.receiveNAK(now, n.syndrome)
-	c.req.qp.checkDrained()
+	c.req.checkDrained()
 }
 
 // receiveNAK handles a NAK for the oldest packet (E8, E10, E12, E14–E16).
@@ -310,7 +313,7 @@ type coverage struct {
 // first READ or atomic that still waits for data (E22).
 func (c *completer) covered(psn ib.PSN) coverage {
 	r := c.req
-	v := coverage{r.queue.Cons(), r.flight.Una(), r.done, true}
+	v := coverage{r.queue.Cons(), c.flight.Una(), r.done, true}
 	for ; v.end != r.began; v.end++ {
 		w := r.queue.at(v.end)
 		if psn.Diff(w.first) < 0 {
@@ -331,8 +334,8 @@ func (c *completer) covered(psn ib.PSN) coverage {
 
 // before returns what a NAK for psn acknowledges: everything before it (E8).
 func (c *completer) before(psn ib.PSN) coverage {
-	if psn == c.req.flight.Una() {
-		return coverage{c.req.queue.Cons(), psn, c.req.done, true}
+	if r := c.req; psn == c.flight.Una() {
+		return coverage{r.queue.Cons(), psn, r.done, true}
 	}
 	return c.covered(psn.Prev())
 }
@@ -372,13 +375,13 @@ type doubt struct {
 // the time of a challenge, and the peer acknowledged nothing in between, it is believed.
 func (c *completer) doubts(now clock.Instant, p *Packet) bool {
 	d := &c.doubt
-	same := d.raised && d.psn == p.BTH.PSN && d.una == c.req.flight.Una()
-	if !c.end.challenge.on(claimNAK) || same && now >= d.until {
+	same := d.raised && d.psn == p.BTH.PSN && d.una == c.flight.Una()
+	if !c.challenge.on(claimNAK) || same && now >= d.until {
 		return false
 	}
 	c.ep.drop(counters.DropDoubt, p)
 	if !same {
-		*d = doubt{true, p.BTH.PSN, c.req.flight.Una(), now.Add(c.end.challenge.time())}
+		*d = doubt{true, p.BTH.PSN, c.flight.Una(), now.Add(c.challenge.time())}
 		c.req.repeat(now, "answer in doubt")
 	}
 	return true
@@ -392,7 +395,7 @@ func (c *completer) receiveReadResponse(now clock.Instant, p *Packet) {
 	}
 	r := c.req
 	psn := p.BTH.PSN
-	if psn != r.flight.Una() { // an earlier response is missing
+	if psn != c.flight.Una() { // an earlier response is missing
 		c.missing(now, p)
 		return
 	}
@@ -409,7 +412,7 @@ func (c *completer) receiveReadResponse(now clock.Instant, p *Packet) {
 	end := psn == last
 	off := psn.Distance(w.first) * uint32(c.ep.mtu)
 	ends := p.Info.Flags&roce.FlagEnd != 0
-	if len(p.Payload) != int(min(w.returned()-off, uint32(c.ep.mtu))) || ends != end && !(ends && r.flight.Parts()) {
+	if len(p.Payload) != int(min(w.returned()-off, uint32(c.ep.mtu))) || ends != end && !(ends && c.flight.Parts()) {
 		if c.doubts(now, p) {
 			return
 		}
@@ -422,7 +425,7 @@ func (c *completer) receiveReadResponse(now clock.Instant, p *Packet) {
 	}
 	c.from(p)
 	c.req.advance(now, psn.Next())
-	c.end.challenge.heard(now)
+	c.challenge.heard(now)
 	r.read.inMessage = !end
 	if end {
 		c.answered(now, p, psn == w.last)
@@ -447,7 +450,7 @@ func (c *completer) receiveAtomicAck(now clock.Instant, p *Packet) {
 	}
 	c.from(p)
 	c.req.advance(now, p.BTH.PSN.Next())
-	c.end.challenge.heard(now)
+	c.challenge.heard(now)
 	c.answered(now, p, true)
 }
 
@@ -472,10 +475,10 @@ func (c *completer) answered(now clock.Instant, p *Packet, whole bool) {
 		c.req.rdOut--
 	}
 	if p.Info.Headers&roce.HasAETH != 0 {
-		c.req.credit.update(p.AETH.MSN, p.AETH.Syndrome.Value())
+		c.req.credits(p.AETH.MSN, p.AETH.Syndrome.Value())
 	}
 	if whole {
-		c.req.flight.Answered(p.BTH.PSN)
+		c.flight.Answered(p.BTH.PSN)
 		c.req.complete(now, ib.WCSuccess)
 	}
 }
@@ -495,7 +498,7 @@ func (c *completer) awaiting(now clock.Instant, p *Packet, cause string) *begunW
 		if c.doubts(now, p) {
 			return nil
 		}
-		if !c.end.challenge.on(claimAny) { // otherwise nothing proves that the peer received the earlier requests
+		if !c.challenge.on(claimAny) { // otherwise nothing proves that the peer received the earlier requests
 			c.complete(now, c.before(psn))
 		}
 		if c.ep.State() != ib.ERR {
@@ -507,11 +510,11 @@ func (c *completer) awaiting(now clock.Instant, p *Packet, cause string) *begunW
 		if c.refusesMSN(p, v.msn) {
 			return nil
 		}
-	} else if v.end != r.queue.Cons() && c.end.challenge.on(claimAny) { // nothing proves that the peer received the earlier messages
+	} else if v.end != r.queue.Cons() && c.challenge.on(claimAny) { // nothing proves that the peer received the earlier messages
 		c.missing(now, p)
 		return nil
 	}
-	if v.to != r.flight.Una() {
+	if v.to != c.flight.Una() {
 		if c.complete(now, v); c.ep.State() == ib.ERR {
 			return nil
 		}
@@ -534,7 +537,7 @@ func (c *completer) badResponse(now clock.Instant, p *Packet, cause string) {
 // impliedNAK goes back to the oldest PSN: a later response shows that a READ or
 // atomic response was lost. It does so once until there is progress.
 func (c *completer) impliedNAK(now clock.Instant) {
-	if c.req.retry.Repeated() || c.req.retry.Waiting() {
+	if c.retry.Repeated() || c.retry.Waiting() {
 		return
 	}
 	c.ep.env.Counters.ImpliedNAKSeqErr++
@@ -552,8 +555,8 @@ func (c *completer) hole() uint32 {
 		return 1
 	}
 	if first, ok := c.early.first(next); ok {
-		return first.Distance(c.req.flight.Una())
+		return first.Distance(c.flight.Una())
 	}
 	_, last := c.req.chunk.at(w, next)
-	return last.Next().Distance(c.req.flight.Una())
+	return last.Next().Distance(c.flight.Una())
 }

@@ -141,6 +141,12 @@ func (e *EEC) Destroy(now clock.Instant) {
 	e.unschedule()
 }
 
+// started reports whether the current work request has started.
+func (e *EEC) started() bool { return e.req.began != e.at }
+
+// leaveLine takes a queue pair out of the line.
+func (e *EEC) leaveLine(q *QP) { e.line.remove(q) }
+
 // turn reports whether the requester may start its next work request. If there
 // is no current one, it takes that of the queue pair that has waited longest.
 func (e *EEC) turn() bool {

@@ -30,7 +30,7 @@ func (e *EEC) receiveRequest(now clock.Instant, p *Packet) {
 func (e *EEC) admit(now clock.Instant, p *Packet) bool {
 	e.in.src = p.DETH.SrcQP
 	if e.shut != 0 {
-		e.resp.reply.nak(e.shut, p.BTH.PSN)
+		e.resp.nak(e.shut, p.BTH.PSN)
 		return false
 	}
 	if f := e.direct(p); f.syndrome != 0 {
@@ -38,11 +38,17 @@ func (e *EEC) admit(now clock.Instant, p *Packet) bool {
 		return false
 	}
 	// A request that will be refused for its opcode does not establish communication.
-	if f := e.resp.checkOpcode(p); f.syndrome == 0 && !(e.in.established(now) && e.in.qp.in.established(now)) {
+	if f := e.resp.checkOpcode(p); f.syndrome == 0 && !(e.in.established(now) && e.in.establishedQP(now)) {
 		e.ep.drop(counters.DropState, p)
 		return false
 	}
 	return true
+}
+
+// establishedQP does what established does, for the queue pair that the request is for.
+func (r *receiver) establishedQP(now clock.Instant) bool {
+	in := &r.qp.in
+	return in.established(now)
 }
 
 // direct finds the queue pair that a request is for: the first packet of a
@@ -76,7 +82,7 @@ func (e *EEC) direct(p *Packet) fault {
 // of the message, and its next packets belong to another one.
 func (e *EEC) close(s roce.Syndrome) {
 	e.shut = s
-	e.resp.early.clear()
+	e.resp.dropEarly()
 }
 
 // notReady notes that an RNR NAK refuses a message.
@@ -89,7 +95,7 @@ func (e *EEC) notReady(s roce.Syndrome) { e.close(s) }
 func (e *EEC) refuse(psn ib.PSN, f fault) {
 	in, now := &e.in, e.ep.env.now
 	e.close(f.syndrome)
-	e.resp.reply.nak(f.syndrome, psn)
+	e.resp.nak(f.syndrome, psn)
 	reported := in.slot.taken && (f.status == ib.WCLocLenErr || f.status == ib.WCLocProtErr)
 	if reported {
 		in.complete(now, &ib.WC{Status: f.status}, false)
@@ -117,11 +123,11 @@ func (e *EEC) resyncs(p *Packet, ahead int32) bool {
 
 // receiveResync processes an acceptable RESYNC.
 func (e *EEC) receiveResync(now clock.Instant, p *Packet) {
-	if e.ep.ipid.refuses(p) {
+	if e.ep.refusesID(p) {
 		e.ep.drop(counters.DropICRC, p)
 		return
 	}
-	if e.ep.mig.state == ib.MIGRATED || e.ep.mig.follow(now, p) {
+	if e.ep.follow(now, p) {
 		e.resynced(now, p)
 	}
 	if e.resp.owes() {
@@ -158,14 +164,14 @@ func (r *receiver) abort(now clock.Instant, status ib.WCStatus) {
 // message, the peer may not have received the NAK.
 func (e *EEC) cannotRepeat(p *Packet) {
 	if e.shut != 0 {
-		e.resp.reply.nak(e.shut, p.BTH.PSN)
+		e.resp.nak(e.shut, p.BTH.PSN)
 		return
 	}
 	e.ep.drop(counters.DropDuplicate, p)
 }
 
 // regionGone refuses to answer a READ again: the channel outlives the fault of the queue pair.
-func (e *EEC) regionGone(psn ib.PSN) { e.resp.reply.nak(roce.NAKRemoteAccess, psn) }
+func (e *EEC) regionGone(psn ib.PSN) { e.resp.nak(roce.NAKRemoteAccess, psn) }
 
 // left handles a queue pair that stops receiving. A message being received for
 // it is dropped; a READ being answered for it can no longer read its memory. The

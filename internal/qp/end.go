@@ -53,15 +53,17 @@ type owner interface {
 func (e *End) init(env *Env, num ib.QPN, typ ib.QPType, o owner) {
 	e.ep.env, e.ep.num, e.ep.typ, e.ep.traits, e.ep.owner = env, num, typ, traitsOf(typ), o
 	e.ep.timers.stopAll()
-	e.ep.mig.ep = &e.ep
+	mig := &e.ep.mig
+	mig.ep = &e.ep
 	if e.ep.reliable() {
-		e.ep.mig.req = &e.req
+		mig.req, mig.challenge = &e.req, &e.challenge
 	}
-	e.req = requester{ep: &e.ep, end: e, flight: newFlight(e), retry: flow.NewRetry(&e.ep.timers[timerAck], &e.ep.timers[timerRNR])}
-	e.comp = completer{ep: &e.ep, end: e, req: &e.req}
+	e.req = requester{ep: &e.ep, end: e, comp: &e.comp, resp: &e.resp, challenge: &e.challenge,
+		flight: newFlight(e), retry: flow.NewRetry(&e.ep.timers[timerAck], &e.ep.timers[timerRNR])}
+	e.comp = completer{ep: &e.ep, end: e, req: &e.req, challenge: &e.challenge, flight: &e.req.flight, retry: &e.req.retry}
 	e.in = receiver{ep: &e.ep}
 	e.resp = responder{ep: &e.ep, end: e, in: &e.in}
-	e.challenge.end = e
+	e.challenge = challenge{ep: &e.ep, end: e, req: &e.req, comp: &e.comp, flight: &e.req.flight}
 }
 
 // newFlight returns the flight of an end's requester.

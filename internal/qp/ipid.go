@@ -64,3 +64,13 @@ func (y *ipidPolicy) refuses(p *Packet) bool {
 func (y *ipidPolicy) suspects(p *Packet) bool {
 	return p.IDDerived && p.ID >= runSegments && y.streak == demandAfter
 }
+
+// refusesID reports whether the identification of a packet at a PSN that only the peer should know shows
+// damage.
+func (e *endpoint) refusesID(p *Packet) bool { return e.ipid.refuses(p) }
+
+// suspectsID reports whether refusesID would refuse a packet, without counting it.
+func (e *endpoint) suspectsID(p *Packet) bool { return e.ipid.suspects(p) }
+
+// learnID takes the identification of a packet into account that was believed.
+func (e *endpoint) learnID(p *Packet) { e.ipid.learn(p) }

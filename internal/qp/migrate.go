@@ -23,8 +23,9 @@ import (
 
 // migration is the migration state of an endpoint, and its alternate path.
 type migration struct {
-	ep  *endpoint
-	req *requester // of a reliable service: retransmits outstanding packets on the new path
+	ep        *endpoint
+	req       *requester // of a reliable service: retransmits outstanding packets on the new path
+	challenge *challenge // of the same service: examines the peer's claim that it has migrated
 	// used: software has asked for REARM. From then on MigReq carries the
 	// migration state; before, Settings.MigReq.
 	used  bool
@@ -82,6 +83,35 @@ func (m *migration) admit(p *Packet) (counters.Drop, bool) {
 	return 0, true
 }
 
+// follow handles the migration state in a packet at a PSN that only the peer should know, and
+// reports whether it may be processed.
+func (e *endpoint) follow(now clock.Instant, p *Packet) bool {
+	return e.migrated() || e.mig.follow(now, p)
+}
+
+// followReplay is follow for a duplicate request.
+func (e *endpoint) followReplay(now clock.Instant, p *Packet, behind uint32) bool {
+	return p.sign == signNone || e.mig.followReplay(now, p, behind)
+}
+
+// stay forgets the alternate path and all migrations, as RESET does.
+func (e *endpoint) stay() {
+	m := &e.mig
+	m.alternate, m.used, m.moved = alternate{}, false, nil
+}
+
+// migrated reports whether packets show nothing about migration.
+func (e *endpoint) migrated() bool { return e.mig.state == ib.MIGRATED }
+
+// armed reports whether the endpoint may migrate by itself, over a path that may not be usable.
+func (e *endpoint) armed() bool { return e.mig.state == ib.ARMED }
+
+// mayMigrate reports whether the endpoint may migrate by itself.
+func (e *endpoint) mayMigrate() bool { return e.mig.mayMigrate() }
+
+// migrate makes the alternate path the primary one.
+func (e *endpoint) migrate(now clock.Instant) { e.mig.migrate(now) }
+
 // follow handles the migration state in a packet at a PSN that only the peer
 // should know, and reports whether it may be processed.
 func (m *migration) follow(now clock.Instant, p *Packet) bool {
@@ -110,7 +140,7 @@ func (m *migration) follow(now clock.Instant, p *Packet) bool {
 func (m *migration) examines(now clock.Instant) bool {
 	switch {
 	case m.req != nil:
-		return m.req.end.challenge.moved(now)
+		return m.challenge.moved(now)
 	case m.ep.env.Settings.NoChallenge:
 		return false
 	case m.claim == 0:
@@ -151,7 +181,7 @@ func (m *migration) migrate(now clock.Instant) {
 	ep.setPace()
 	ep.raise(ib.EventPathMig)
 	if m.req != nil {
-		m.req.end.challenge.moveOn()
+		m.challenge.moveOn()
 		m.req.moved(now)
 	}
 	if m.moved != nil {
@@ -161,7 +191,10 @@ func (m *migration) migrate(now clock.Instant) {
 
 // OnMigrate sets a function that is called after each migration of the QP or EE
 // context, until it is reset. The function must not change its state.
-func (e *End) OnMigrate(f func(now clock.Instant)) { e.ep.mig.moved = f }
+func (e *End) OnMigrate(f func(now clock.Instant)) {
+	m := &e.ep.mig
+	m.moved = f
+}
 
 // load sets the alternate path. The caller has resolved its address vector.
 func (m *migration) load(a *ib.QPAttr) {

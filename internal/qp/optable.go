@@ -106,7 +106,7 @@ func executeFetchAdd(r *responder, p *Packet) fault {
 // original value.
 func executeAtomic(r *responder, p *Packet, change func(mem []byte, a *roce.AtomicETH) uint64) fault {
 	a := &p.AtomicETH
-	mem, err := r.ep.env.Mem.Remote(r.in.qp.pd, a.RKey, a.VA, atomicSize, ib.AccessRemoteAtomic)
+	mem, err := r.ep.env.Mem.Remote(r.in.pd(), a.RKey, a.VA, atomicSize, ib.AccessRemoteAtomic)
 	if err != memory.FaultNone {
 		return remoteAccess("rkey: " + err.String())
 	}

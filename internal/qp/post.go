@@ -62,8 +62,9 @@ func (s *Sends) Posted() Posted { return s.posted }
 
 // Done publishes the posted requests to the requester.
 func (s *Sends) Done() {
-	s.q.sq.Publish(s.prod)
-	s.q.sq.mu.Unlock()
+	sq := &s.q.sq
+	sq.Publish(s.prod)
+	sq.mu.Unlock()
 }
 
 // Post adds a work request, as QP.PostSend does. It copies wr.

@@ -68,7 +68,7 @@ func New(env *Env, c Config) (*QP, error) {
 	}
 	if c.SRQ != nil {
 		q.in.from = c.SRQ
-		q.in.slot.sges = make([]ib.SGE, 0, c.SRQ.rq.maxSGE)
+		q.in.hold(c.SRQ.rq.maxSGE)
 		c.SRQ.Hold()
 	} else if err := q.rq.init(env.Queues, c.Cap.MaxRecvWR, c.Cap.MaxRecvSGE); err != nil {
 		q.sq.Free(env.Queues)
@@ -95,6 +95,9 @@ func (q *QP) PD() memory.PD { return q.pd }
 
 // SendCQ returns the CQ of send completions.
 func (q *QP) SendCQ() *CQ { return q.sq.cq }
+
+// RecvCQ returns the CQ of receive completions.
+func (q *QP) RecvCQ() *CQ { return q.in.cq }
 
 // SRQ returns the shared receive queue, nil if the QP has one of its own.
 func (q *QP) SRQ() *SRQ { return q.srq }
@@ -167,7 +170,7 @@ func (q *QP) Destroy() {
 	rq.mu.Unlock()
 	sq.mu.Unlock()
 	sq.cq.Release()
-	q.in.cq.Release()
+	q.RecvCQ().Release()
 	q.rd.destroy()
 	sq.Free(q.ep.env.Queues)
 	if q.srq != nil {

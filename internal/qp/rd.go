@@ -94,7 +94,7 @@ func (atOnce) credits() (uint32, bool) { return 0, false }
 
 // begun reports whether the oldest work request has started: SQD lets it finish.
 func (d *rdSide) begun() bool {
-	return d != nil && (d.again || d.place == placeTurn && d.at.req.began != d.at.at)
+	return d != nil && (d.again || d.place == placeTurn && d.at.started())
 }
 
 // sendPosted has an EE context send the next work request.
@@ -142,7 +142,7 @@ func (d *rdSide) stopSending(now clock.Instant) {
 	case placeQueue:
 		return
 	case placeLine:
-		d.at.line.remove(d.qp)
+		d.at.leaveLine(d.qp)
 	case placeTurn:
 		d.at.abandon(now, true)
 	case placeSuspended:
@@ -172,7 +172,8 @@ func (l *line) push(q *QP) {
 	if l.tail == nil {
 		l.head = q
 	} else {
-		l.tail.rd.next = q
+		last := l.tail.rd
+		last.next = q
 	}
 	l.tail = q
 }
@@ -191,12 +192,14 @@ func (l *line) remove(q *QP) {
 	if d.prev == nil {
 		l.head = d.next
 	} else {
-		d.prev.rd.next = d.next
+		before := d.prev.rd
+		before.next = d.next
 	}
 	if d.next == nil {
 		l.tail = d.prev
 	} else {
-		d.next.rd.prev = d.prev
+		after := d.next.rd
+		after.prev = d.prev
 	}
 	d.next, d.prev = nil, nil
 }

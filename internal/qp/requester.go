@@ -18,12 +18,15 @@ const sendQuantum = 64
 // consumer index and began have PSNs; later ones have not started. The next
 // packet to send is at flight.Next and belongs to work request next.
 type requester struct {
-	ep     *endpoint
-	end    *End
-	qp     *QP        // owner of the work requests; nil for an EE context without a current one
-	queue  *sendQueue // the QP's, or the EE context's own
-	flight flow.Recovery
-	retry  flow.Retry
+	ep        *endpoint
+	end       *End
+	comp      *completer
+	resp      *responder
+	challenge *challenge
+	qp        *QP        // owner of the work requests; nil for an EE context without a current one
+	queue     *sendQueue // the QP's, or the EE context's own
+	flight    flow.Recovery
+	retry     flow.Retry
 
 	next    uint32 // index of the work request that contains the packet to send
 	resume  uint32 // while packets are repaired: next afterwards
@@ -76,6 +79,12 @@ func (r *requester) idle() {
 	r.retry.Stop()
 }
 
+// credits takes the credit count of an AETH.
+func (r *requester) credits(msn ib.MSN, code uint8) { r.credit.update(msn, code) }
+
+// checkDrained ends the draining of SQD if work requests have completed.
+func (r *requester) checkDrained() { r.qp.checkDrained() }
+
 // drained reports whether every work request that was begun is complete.
 func (r *requester) drained() bool { return r.queue.Cons() == r.began }
 
@@ -97,7 +106,7 @@ func (r *requester) transmit(now clock.Instant, b *fabric.Batch) (more bool) {
 // nextRequest returns the work request whose packet may be sent now, nil if
 // there is none. It starts a new one if state, fence and credits allow.
 func (r *requester) nextRequest(now clock.Instant) *begunWR {
-	if r.retry.Waiting() || r.failed != ib.WCSuccess || r.end.challenge.holds() {
+	if r.retry.Waiting() || r.failed != ib.WCSuccess || r.challenge.holds() {
 		return nil
 	}
 	if r.next != r.began {
@@ -255,7 +264,7 @@ func (r *requester) sent(now clock.Instant, w *begunWR, n uint32) {
 	r.flight.Pass(n)
 	if last {
 		r.complete(now, ib.WCSuccess)
-		r.qp.checkDrained()
+		r.checkDrained()
 	}
 }
 
@@ -303,7 +312,7 @@ func (r *requester) completeNext(now clock.Instant, status ib.WCStatus) {
 		return
 	}
 	r.queue.Release() // before the program knows
-	wc.QPN = r.qp.ep.num
+	wc.QPN = r.qp.Num()
 	r.ep.countStatus(status, &r.ep.env.Counters.ReqCQEError)
 	r.qp.push(now, r.queue.cq, &wc, false)
 }

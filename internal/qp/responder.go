@@ -117,21 +117,21 @@ func (r *responder) request(now clock.Instant, p *Packet) {
 		r.outOfSequence(now, p)
 		return
 	case d < 0:
-		if p.sign == signNone || r.ep.mig.followReplay(now, p, uint32(-d)) {
+		if r.ep.followReplay(now, p, uint32(-d)) {
 			r.duplicate(now, p)
 		}
 		return
 	case r.awaits(now, p):
 		return
 	}
-	if r.ep.ipid.refuses(p) {
+	if r.ep.refusesID(p) {
 		r.ep.drop(counters.DropICRC, p)
 		return
 	}
 	if r.row == demandAfter && !r.late && r.doubts(p) {
 		return
 	}
-	if r.ep.mig.state != ib.MIGRATED && !r.ep.mig.follow(now, p) {
+	if !r.ep.follow(now, p) {
 		return
 	}
 	if r.admit != nil && !r.admit(now, p) {
@@ -155,7 +155,7 @@ func (r *responder) request(now clock.Instant, p *Packet) {
 	if !r.carryOut(p) {
 		return
 	}
-	r.ep.ipid.learn(p)
+	r.ep.learnID(p)
 	r.from(p.Data.SrcPort)
 	r.in.epsn = r.in.epsn.Add(operationOf(p.Info.Kind).requestPSNs(p, r.ep.mtu))
 	r.resend.long = endsLong(p)
@@ -182,7 +182,7 @@ func (r *responder) carryOut(p *Packet) bool {
 		return true
 	}
 	if r.judge(p, f) {
-		r.in.msg, r.in.received, r.in.slot.spare = msg, received, msg == messageNone
+		r.in.undo(msg, received)
 	}
 	return false
 }
@@ -227,7 +227,7 @@ func (r *responder) missing() {
 // did: not a copy of a buffered one, nor a packet from another port than the
 // peer's. Execution checks the request later.
 func (r *responder) keep(now clock.Instant, p *Packet) bool {
-	if r.ep.env.Keep == nil || r.early.has(p.BTH.PSN) || r.ep.ipid.suspects(p) || r.port != 0 && r.port != p.Data.SrcPort {
+	if r.ep.env.Keep == nil || r.early.has(p.BTH.PSN) || r.ep.suspectsID(p) || r.port != 0 && r.port != p.Data.SrcPort {
 		return false
 	}
 	if r.early == nil {
@@ -245,7 +245,7 @@ func (r *responder) keep(now clock.Instant, p *Packet) bool {
 // none (E12). The packets after it are dropped without an answer.
 func (r *responder) notReady(p *Packet) {
 	r.ep.env.Counters.SendRNRErr++
-	s := roce.RNRNAK(r.in.qp.ep.attr.MinRNRTimer)
+	s := roce.RNRNAK(r.in.rnrTimer())
 	r.ep.owner.notReady(s)
 	r.nakSent, r.ahead = true, p.BTH.PSN
 	r.reply.nak(s, p.BTH.PSN)
@@ -314,7 +314,7 @@ func (r *responder) judge(p *Packet, f fault) (doubted bool) {
 // the QP fails.
 func (q *QP) refuse(psn ib.PSN, f fault) {
 	q.resp.dying = f
-	q.resp.reply.nak(f.syndrome, psn)
+	q.resp.nak(f.syndrome, psn)
 }
 
 // notReady has nothing to do: the peer sends the refused request again.
@@ -324,12 +324,12 @@ func (q *QP) notReady(roce.Syndrome) {}
 func (r *responder) die(now clock.Instant) {
 	f := r.dying
 	r.dying = fault{}
-	if r.in.slot.taken && !r.in.slot.spare {
+	if r.in.began() {
 		r.in.complete(now, &ib.WC{Status: f.status}, false)
 	} else {
 		r.ep.raise(f.event)
 	}
-	r.in.qp.fail(now, f.cause)
+	r.in.failQP(now, f.cause)
 }
 
 // checkOpcode checks that the opcode follows the one before, that the
@@ -343,7 +343,7 @@ func (r *responder) checkOpcode(p *Packet) fault {
 		return invalidRequest(ib.WCRemInvReqErr, "operation not supported")
 	case start != (r.in.msg == messageNone), !start && op.message != r.in.msg:
 		return invalidRequest(ib.WCRemInvReqErr, "opcode out of sequence")
-	case r.in.qp.ep.attr.AccessFlags&op.right != op.right:
+	case !r.in.allows(op.right):
 		return invalidRequest(ib.WCRemInvReqErr, "QP does not allow "+op.right.String())
 	case op.answered() && !r.kept.ready(uint32(r.ep.attr.MaxDestRDAtomic), limit):
 		return invalidRequest(ib.WCRemInvReqErr, "more READs and atomics than responder resources")
@@ -391,6 +391,9 @@ func (r *responder) forgetEarly() {
 	r.port, r.row = 0, 0
 	r.early.clear()
 }
+
+// dropEarly empties the reorder buffer.
+func (r *responder) dropEarly() { r.early.clear() }
 
 // silence drops the responder's pending responses.
 func (r *responder) silence() {
@@ -478,7 +481,7 @@ func (r *responder) syndrome() roce.Syndrome {
 	if !ok || !r.ep.env.Settings.Credits {
 		return roce.ACKUnlimited
 	}
-	if r.in.slot.taken {
+	if r.in.took() {
 		n--
 	}
 	return roce.ACKCredits(ib.CreditCode(n))
@@ -562,6 +565,9 @@ func (r *responder) endRead(e *resource, err memory.Fault) {
 
 // regionGone has nothing to do: a duplicate is never refused.
 func (q *QP) regionGone(ib.PSN) {}
+
+// nak makes a NAK the answer to the request at psn.
+func (r *responder) nak(s roce.Syndrome, psn ib.PSN) { r.reply.nak(s, psn) }
 
 // readResponse returns the opcode of a READ response by its place.
 func readResponse(start, end bool) roce.Opcode {

@@ -21,7 +21,7 @@ func (r *requester) setPolicy() {
 func (r *requester) oldest() flow.Oldest {
 	o := flow.Oldest{N: 1, Data: !r.drained() && r.queue.oldest().kind == begunAnswered}
 	if o.Data {
-		o.N, o.Bound = r.end.comp.hole(), r.end.comp.buffers()
+		o.N, o.Bound = r.comp.hole(), r.comp.buffers()
 	}
 	return o
 }
@@ -32,7 +32,7 @@ func (r *requester) ackTimeout(now clock.Instant) {
 	if !r.flight.Outstanding() || r.retry.Waiting() {
 		return
 	}
-	if r.end.challenge.holds() {
+	if r.challenge.holds() {
 		r.retry.Start(now)
 		return
 	}
@@ -76,7 +76,7 @@ func (r *requester) probe(now clock.Instant) {
 	if !r.flight.Outstanding() || r.retry.Waiting() {
 		return
 	}
-	m, cause := r.flight.Probe(now, r.oldest(), r.end.challenge.holds())
+	m, cause := r.flight.Probe(now, r.oldest(), r.challenge.holds())
 	if m&flow.Ask != 0 {
 		r.ep.env.Counters.Probes++
 	}
@@ -100,8 +100,8 @@ func (r *requester) countRetry(now clock.Instant) bool {
 	case r.retry.Count():
 		r.ep.env.Counters.CompleterRetryErr++
 		return true
-	case r.ep.mig.mayMigrate():
-		r.ep.mig.migrate(now)
+	case r.ep.mayMigrate():
+		r.ep.migrate(now)
 	default:
 		r.ep.env.Counters.RetryExceededErr++
 		r.end.fail(now, ib.WCRetryExcErr, "retries exceeded")
@@ -159,8 +159,8 @@ func (r *requester) seek() {
 // the new path, with all retries. It drops buffered responses, which describe the
 // old path.
 func (r *requester) moved(now clock.Instant) {
-	r.end.resp.forgetEarly()
-	r.end.comp.clear()
+	r.resp.forgetEarly()
+	r.comp.clear()
 	r.setPolicy()
 	r.goTo(r.flight.Rejoin(r.ep.env.Peers, r.ep.path.Dst))
 	r.retry.Reload()

@@ -124,7 +124,7 @@ func (q *QP) clear() {
 	}
 	q.SendCQ().Remove(q.ep.num)
 	if q.in.cq != q.SendCQ() {
-		q.in.cq.Remove(q.ep.num)
+		q.RecvCQ().Remove(q.ep.num)
 	}
 	q.End.clear()
 }
@@ -141,7 +141,8 @@ func (e *End) clear() {
 	e.comp.clear()
 	e.comp.msn, e.comp.doubt = msnPolicy{}, doubt{}
 	e.ep.prefixes, e.ep.ipid = prefixCache{}, ipidPolicy{}
-	e.ep.mig.alternate, e.ep.mig.used, e.ep.mig.moved, e.ep.pace = alternate{}, false, nil, flow.Pacer{}
+	e.ep.pace = flow.Pacer{}
+	e.ep.stay()
 }
 
 // suspend makes the requester wait after an RNR NAK.
