@@ -75,7 +75,7 @@ func (c *completer) take(now clock.Instant, p *Packet) {
 // asks for the next missing one.
 func (c *completer) catchUp(now clock.Instant) {
 	taken := false
-	for c.early.holds() && c.ep.behaviour().takesResponses() {
+	for c.buffers() && c.ep.behaviour().takesResponses() {
 		w, next := c.wanted()
 		if w == nil {
 			c.early.clear()
@@ -96,7 +96,7 @@ func (c *completer) catchUp(now clock.Instant) {
 		}
 		c.ep.env.Keep.putOne(k)
 	}
-	if taken && c.early.holds() {
+	if taken && c.buffers() {
 		c.impliedNAK(now)
 	}
 }
@@ -545,7 +545,7 @@ func (c *completer) impliedNAK(now clock.Instant) {
 }
 
 // buffers reports whether responses after a gap are buffered.
-func (c *completer) buffers() bool { return c.early.holds() }
+func (c *completer) buffers() bool { return c.early != nil && c.early.holds() }
 
 // hole returns the number of missing responses before the first buffered one, or
 // else to the end of the oldest request.

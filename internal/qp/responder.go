@@ -68,8 +68,8 @@ func (r *responder) receiveRequest(now clock.Instant, p *Packet) {
 	}
 	expected := r.in.epsn
 	if r.request(now, p); r.in.epsn != expected && p.BTH.PSN.Diff(expected) >= 0 {
-		r.resend.executed(p, r.in.epsn.Prev(), r.early.holds())
-		if r.early.holds() {
+		r.resend.executed(p, r.in.epsn.Prev(), r.buffers())
+		if r.buffers() {
 			r.catchUp(now, p.BTH.AckReq)
 		}
 	}
@@ -281,7 +281,9 @@ func (r *responder) from(port uint16) {
 		r.row++
 	}
 	r.doubt = doubt{}
-	r.early.from(port)
+	if r.early != nil {
+		r.early.from(port)
+	}
 }
 
 // doubts reports whether the request p is dropped because a stranger may have sent it: it came
@@ -402,6 +404,9 @@ func (r *responder) silence() {
 	r.kept.clear()
 	r.early.clear()
 }
+
+// buffers reports whether requests beyond a gap are buffered.
+func (r *responder) buffers() bool { return r.early != nil && r.early.holds() }
 
 // owes reports whether responses are waiting to be sent.
 func (r *responder) owes() bool { return r.reply.kind != replyNone || r.kept.pending() }
