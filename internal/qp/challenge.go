@@ -72,11 +72,6 @@ type refusal struct {
 	syndrome roce.Syndrome
 }
 
-// distrusts reports whether the endpoint doubts claims of one of the kinds k.
-func (e *endpoint) distrusts(k claims) bool {
-	return e.doubted&k != 0 && !e.env.Settings.NoChallenge
-}
-
 // on reports whether claims of one of the kinds k are examined.
 func (c *challenge) on(k claims) bool {
 	return c.ep.distrusts(k) && c.ep.behaviour().takesResponses()
@@ -242,20 +237,6 @@ func (c *challenge) psn() ib.PSN {
 
 // idle reports whether no claim is examined.
 func (c *challenge) idle() bool { return c.claims == 0 }
-
-// holds reports whether no request may be sent: if the NAK is true, the peer takes none.
-func (c *challenge) holds() bool { return c.claims&claimNAK != 0 }
-
-// heard notes that the peer has acknowledged something, on the known path. An answer that
-// comes before the second probe may be from before the claim, and refutes it only if it
-// acknowledges the request that the NAK names. An answer to a probe does not refute an RNR NAK or
-// a sequence NAK: a live peer sends those too.
-func (c *challenge) heard(now clock.Instant) {
-	c.unheard = false
-	if c.claims != 0 {
-		c.weigh(now)
-	}
-}
 
 // weigh drops the claims that an answer refutes.
 func (c *challenge) weigh(now clock.Instant) {

@@ -1,13 +1,11 @@
 package qp
 
 import (
-	"encoding/binary"
-
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/flow"
-	"github.com/softhca/softhca/internal/memory"
+	"github.com/softhca/softhca/internal/trace"
 	"github.com/softhca/softhca/roce"
 )
 
@@ -101,81 +99,6 @@ func (c *completer) catchUp(now clock.Instant) {
 	}
 }
 
-// wanted returns the next work request that is answered by data, nil if there
-// is none, and the PSN of that answer.
-func (c *completer) wanted() (*begunWR, ib.PSN) {
-	r := c.req
-	for i := r.queue.Cons(); i != r.began; i++ {
-		if w := r.queue.at(i); w.kind == begunAnswered {
-			if c.flight.Una().Diff(w.first) > 0 {
-				return w, c.flight.Una()
-			}
-			return w, w.first
-		}
-	}
-	return nil, ib.PSN{}
-}
-
-// missing handles a response that arrives ahead of a missing one: it buffers
-// the response and requests the missing one again.
-func (c *completer) missing(now clock.Instant, p *Packet) {
-	if w, next := c.wanted(); w != nil && c.ep.env.Keep != nil {
-		if p.Info.Kind == roce.KindAck {
-			c.keepAck(w, p)
-		} else if p.BTH.PSN.Diff(next) > 0 {
-			c.keep(now, next, p)
-		}
-	}
-	c.impliedNAK(now)
-}
-
-// keep buffers a response until the earlier ones arrive. It drops a copy of a
-// buffered one.
-func (c *completer) keep(now clock.Instant, next ib.PSN, p *Packet) {
-	if c.early.has(p.BTH.PSN) {
-		c.ep.drop(counters.DropDuplicate, p)
-		return
-	}
-	if c.port != 0 && c.port != p.Data.SrcPort {
-		c.ep.drop(counters.DropDoubt, p)
-		return
-	}
-	if c.early == nil {
-		c.early = &keeper{pool: c.ep.env.Keep}
-	}
-	if c.early.keep(now, next, p) {
-		c.ep.env.Counters.EarlyKept++
-		c.flight.Landed(p.BTH.PSN.Next()) // responses are sent in order, so earlier ones have arrived or are lost
-	} else {
-		c.ep.env.Counters.EarlyRefused++
-	}
-}
-
-// keepAck holds the acknowledgement with the highest PSN until the response to
-// w arrives.
-func (c *completer) keepAck(w *begunWR, p *Packet) {
-	if c.acked == nil {
-		if c.acked = c.ep.env.Keep.getOne(0); c.acked == nil {
-			c.ep.env.Counters.EarlyRefused++
-			return
-		}
-	} else if p.BTH.PSN.Diff(c.acked.BTH.PSN) < 0 {
-		return
-	}
-	c.acked.copy(p)
-	c.after = w.last
-}
-
-// clear forgets buffered responses and the peer's port.
-func (c *completer) clear() {
-	c.port = 0
-	c.early.clear()
-	if c.acked != nil {
-		c.ep.env.Keep.putOne(c.acked)
-		c.acked = nil
-	}
-}
-
 // oldResponse handles a response to an already acknowledged request: a
 // duplicate (E23). The one just before the oldest may bring new credits. A peer
 // that refuses a READ in the middle may name the PSN of the request, as Linux
@@ -216,17 +139,6 @@ func (c *completer) answersProbe(now clock.Instant, p *Packet) bool {
 	return true
 }
 
-// answersRead reports whether psn is in the part of the oldest work request, a
-// READ, that has been answered.
-func (c *completer) answersRead(psn ib.PSN) bool {
-	if c.req.drained() {
-		return false
-	}
-	r := c.req
-	w := r.queue.oldest()
-	return w.request().operation().psns == psnPerResponse && psn.InWindow(w.first, c.flight.Una().Distance(w.first))
-}
-
 // receiveAck handles ACKNOWLEDGE: an acknowledgement or a NAK.
 func (c *completer) receiveAck(now clock.Instant, p *Packet) {
 	s := p.AETH.Syndrome
@@ -254,6 +166,17 @@ func (c *completer) receiveAck(now clock.Instant, p *Packet) {
 		c.receiveNAK(now, s)
 	default:
 		c.ep.drop(counters.DropResponse, p) // reserved syndrome
+	}
+}
+
+// heard notes that the peer has acknowledged something, on the known path. An answer that
+// comes before the second probe may be from before the claim, and refutes it only if it
+// acknowledges the request that the NAK names. An answer to a probe does not refute an RNR NAK or
+// a sequence NAK: a live peer sends those too.
+func (c *challenge) heard(now clock.Instant) {
+	c.unheard = false
+	if c.claims != 0 {
+		c.weigh(now)
 	}
 }
 
@@ -352,6 +275,28 @@ func (c *completer) complete(now clock.Instant, v coverage) (all bool) {
 	return v.all
 }
 
+// advance moves una forward. This is progress, so it reloads the retry counters
+// and the timer.
+func (r *requester) advance(now clock.Instant, to ib.PSN) {
+	if to.Diff(r.flight.Una()) <= 0 {
+		return
+	}
+	if m := r.flight.Acknowledged(now, to); m != 0 {
+		r.goTo(m)
+	}
+	if r.retry.Progress(now, r.flight.Outstanding()) {
+		r.flight.Await(now)
+	}
+}
+
+// judge evaluates the answer just received, if a repair waits for it.
+func (r *requester) judge(now clock.Instant) {
+	if r.flight.Waiting() && r.ep.behaviour().takesResponses() {
+		m, cause := r.flight.Judge(now, r.oldest())
+		r.follow(m, trace.Repair, cause)
+	}
+}
+
 // refusesMSN drops a response whose message sequence number (MSN) does not fit, once the
 // peer's MSNs have fitted so far. The response acknowledges the messages up to number least.
 func (c *completer) refusesMSN(p *Packet, least uint32) bool {
@@ -387,176 +332,121 @@ func (c *completer) doubts(now clock.Instant, p *Packet) bool {
 	return true
 }
 
-// receiveReadResponse places the data of a READ (E26, E28).
-func (c *completer) receiveReadResponse(now clock.Instant, p *Packet) {
-	w := c.awaiting(now, p, "READ response to another operation")
-	if w == nil {
-		return
-	}
-	r := c.req
-	psn := p.BTH.PSN
-	if psn != c.flight.Una() { // an earlier response is missing
-		c.missing(now, p)
-		return
-	}
-	start := p.Info.Flags&roce.FlagStart != 0
-	if start == r.read.inMessage && psn != r.read.restart {
-		c.badResponse(now, p, "READ response out of order")
-		return
-	}
-	if p.Info.Headers&roce.HasAETH != 0 && !p.AETH.Syndrome.IsACK() {
-		c.badResponse(now, p, "READ response with a NAK syndrome")
-		return
-	}
-	_, last := c.req.chunk.at(w, psn)
-	end := psn == last
-	off := psn.Distance(w.first) * uint32(c.ep.mtu)
-	ends := p.Info.Flags&roce.FlagEnd != 0
-	if len(p.Payload) != int(min(w.returned()-off, uint32(c.ep.mtu))) || ends != end && !(ends && c.flight.Parts()) {
-		if c.doubts(now, p) {
-			return
-		}
-		c.end.fail(now, ib.WCLocLenErr, "READ response of a wrong length")
-		return
-	}
-	if !c.store(p.Payload, off) {
-		c.end.fail(now, ib.WCLocProtErr, "READ data cannot be stored")
-		return
-	}
-	c.from(p)
-	c.req.advance(now, psn.Next())
-	c.challenge.heard(now)
-	r.read.inMessage = !end
-	if end {
-		c.answered(now, p, psn == w.last)
-	}
-}
-
-// receiveAtomicAck stores the original value of an atomic.
-func (c *completer) receiveAtomicAck(now clock.Instant, p *Packet) {
-	w := c.awaiting(now, p, "atomic acknowledge to another operation")
-	if w == nil {
-		return
-	}
-	if !p.AETH.Syndrome.IsACK() {
-		c.badResponse(now, p, "atomic acknowledge with a NAK syndrome")
-		return
-	}
-	var value [atomicSize]byte
-	binary.NativeEndian.PutUint64(value[:], p.AtomicAck) // atomics exchange numbers, not bytes
-	if !c.store(value[:], 0) {
-		c.end.fail(now, ib.WCLocProtErr, "atomic result cannot be stored")
-		return
-	}
-	c.from(p)
-	c.req.advance(now, p.BTH.PSN.Next())
-	c.challenge.heard(now)
-	c.answered(now, p, true)
-}
-
-// from notes the source port of the expected response.
-func (c *completer) from(p *Packet) {
-	c.port = p.Data.SrcPort
-	c.early.from(c.port)
-}
-
-// store scatters data at byte offset off of the response to the oldest work
-// request.
-func (c *completer) store(data []byte, off uint32) bool {
-	r := c.req
-	return len(data) == 0 ||
-		c.ep.env.Mem.Scatter(data, r.qp.pd, r.queue.sges(r.queue.Cons()), uint64(off)) == memory.FaultNone
-}
-
-// answered ends one READ or atomic request; whole: its work request is
-// complete.
-func (c *completer) answered(now clock.Instant, p *Packet, whole bool) {
-	if c.req.rdOut > 0 {
-		c.req.rdOut--
-	}
-	if p.Info.Headers&roce.HasAETH != 0 {
-		c.req.credits(p.AETH.MSN, p.AETH.Syndrome.Value())
-	}
-	if whole {
-		c.flight.Answered(p.BTH.PSN)
-		c.req.complete(now, ib.WCSuccess)
-	}
-}
-
-// awaiting acknowledges the requests before the work request that p answers and
-// returns that work request, now the oldest. It returns nil if an earlier READ
-// or atomic still lacks its response, which it requests again, or if the QP
-// failed, with the given cause if p answers another kind of request.
-func (c *completer) awaiting(now clock.Instant, p *Packet, cause string) *begunWR {
-	r, psn := c.req, p.BTH.PSN
-	v := c.covered(psn)
-	var w *begunWR
-	if !v.all {
-		w = r.queue.at(v.end)
-	}
-	if w == nil || psn.Diff(w.last) <= 0 && w.request().operation().answer.kind != p.Info.Kind {
-		if c.doubts(now, p) {
-			return nil
-		}
-		if !c.challenge.on(claimAny) { // otherwise nothing proves that the peer received the earlier requests
-			c.complete(now, c.before(psn))
-		}
-		if c.ep.State() != ib.ERR {
-			c.end.fail(now, ib.WCBadRespErr, cause)
-		}
-		return nil
-	}
-	if p.Info.Headers&roce.HasAETH != 0 {
-		if c.refusesMSN(p, v.msn) {
-			return nil
-		}
-	} else if v.end != r.queue.Cons() && c.challenge.on(claimAny) { // nothing proves that the peer received the earlier messages
-		c.missing(now, p)
-		return nil
-	}
-	if v.to != c.flight.Una() {
-		if c.complete(now, v); c.ep.State() == ib.ERR {
-			return nil
-		}
-	}
-	if psn.Diff(w.last) > 0 {
-		c.missing(now, p)
-		return nil
-	}
-	return w
-}
-
-// badResponse fails the oldest work request: the peer's response does not fit
-// it (E24).
-func (c *completer) badResponse(now clock.Instant, p *Packet, cause string) {
-	if c.ep.State() != ib.ERR && !c.doubts(now, p) {
-		c.end.fail(now, ib.WCBadRespErr, cause)
-	}
-}
-
-// impliedNAK goes back to the oldest PSN: a later response shows that a READ or
-// atomic response was lost. It does so once until there is progress.
-func (c *completer) impliedNAK(now clock.Instant) {
-	if c.retry.Repeated() || c.retry.Waiting() {
-		return
-	}
-	c.ep.env.Counters.ImpliedNAKSeqErr++
-	c.req.lostPackets(now, "implied NAK", c.hole(), flow.Hole)
-}
-
 // buffers reports whether responses after a gap are buffered.
 func (c *completer) buffers() bool { return c.early != nil && c.early.holds() }
 
-// hole returns the number of missing responses before the first buffered one, or
-// else to the end of the oldest request.
-func (c *completer) hole() uint32 {
-	w, next := c.wanted()
-	if w == nil {
-		return 1
+// credits takes the credit count of an AETH.
+func (r *requester) credits(msn ib.MSN, code uint8) { r.credit.update(msn, code) }
+
+// update takes the count of an AETH.
+func (c *creditState) update(msn ib.MSN, code uint8) {
+	n, ok := ib.Credits(code)
+	l := uint32(msn) + n
+	if ok && (c.unlimited || seqDiff(l, c.limit) > 0) {
+		c.limit = l
 	}
-	if first, ok := c.early.first(next); ok {
-		return first.Distance(c.flight.Una())
+	c.unlimited = !ok
+}
+
+// reapFailed completes a work request with a local error when it has become
+// the oldest.
+func (r *requester) reapFailed(now clock.Instant) {
+	if r.failed != ib.WCSuccess && r.next == r.queue.Cons() {
+		r.end.fail(now, r.failed, "local error: "+r.failed.String())
 	}
-	_, last := c.req.chunk.at(w, next)
-	return last.Next().Distance(c.flight.Una())
+}
+
+// complete ends the oldest send work request: an entry in the CQ if it is
+// signalled or failed, and its slot is free again.
+func (r *requester) complete(now clock.Instant, status ib.WCStatus) {
+	r.completeNext(now, status)
+	r.queue.Release()
+}
+
+// completeNext is complete for one of several. The slots of requests that
+// complete without a CQ entry become free when the caller calls Release.
+func (r *requester) completeNext(now clock.Instant, status ib.WCStatus) {
+	i := r.queue.Cons()
+	e, w := r.queue.At(i), r.queue.at(i)
+	signalled := r.queue.signalled(i)
+	wc := ib.WC{WRID: e.WRID, Status: status}
+	if status == ib.WCSuccess {
+		wc.Opcode, wc.ByteLen = w.request().wc, w.length
+		if w.request().kind == roce.KindSend {
+			r.ep.env.Counters.RDMASends++
+		}
+	}
+	switch {
+	case i == r.began: // never sent: a flush
+		r.began++
+		w.ssn = r.done
+	case w.kind == begunAnswered && r.rdBegun > 0:
+		r.rdBegun--
+	}
+	if int32(r.next-i) <= 0 {
+		r.next = i + 1
+	}
+	r.done = w.ssn
+	r.queue.Retire()
+	if status == ib.WCSuccess && !signalled {
+		return
+	}
+	r.queue.Release() // before the program knows
+	wc.QPN = r.qp.Num()
+	r.ep.countStatus(status, &r.ep.env.Counters.ReqCQEError)
+	r.qp.push(now, r.queue.cq, &wc, false)
+}
+
+// push adds an entry to a CQ. A CQ that is full fails with CQ_ERR and so do its
+// QPs (E18, E27), this one first; lost entries are counted.
+func (q *QP) push(now clock.Instant, cq *CQ, wc *ib.WC, solicited bool) {
+	if q.ep.env.Trace != nil {
+		q.ep.record(trace.Record{Kind: trace.Completion, WRID: wc.WRID, Status: wc.Status, Len: int(wc.ByteLen)})
+	}
+	r := cq.push(wc, solicited)
+	if r == pushed {
+		return
+	}
+	q.ep.env.Counters.CQEOverflow++
+	if r == overflowed {
+		q.ep.env.Raise(Event{Type: ib.EventCQErr, CQ: cq})
+	}
+	q.fatal(now, causeCQFull)
+	if r == overflowed {
+		q.ep.env.CQFailed(now, cq)
+	}
+}
+
+const causeCQFull = "completion queue full"
+
+// checkDrained ends the draining of SQD when every begun work request is
+// complete (E6, Q12).
+func (q *QP) checkDrained() {
+	if q.sqd.draining && !q.rd.begun() {
+		q.End.checkDrained()
+	}
+}
+
+// pushResult is the outcome of adding a completion.
+type pushResult uint8
+
+const (
+	pushed pushResult = iota
+	overflowed
+	refused // the CQ had failed before
+)
+
+// push adds an entry. solicited marks a receive whose packet had SE set.
+func (c *CQ) push(wc *ib.WC, solicited bool) pushResult {
+	switch {
+	case c.Failed():
+		return refused
+	case !c.Push(wc):
+		c.Fail()
+		return overflowed
+	}
+	if c.Fire(solicited || wc.Status != ib.WCSuccess) && c.onEvent != nil {
+		c.onEvent()
+	}
+	return pushed
 }

@@ -6,7 +6,6 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/counters"
-	"github.com/softhca/softhca/internal/fabric"
 )
 
 // Automatic path migration (V15). Software loads an alternate path and asks for
@@ -33,11 +32,6 @@ type migration struct {
 	alternate
 }
 
-// bit returns the MigReq of sent packets.
-func (m *migration) bit() bool {
-	return m.state == ib.MIGRATED && (m.used || m.ep.env.Settings.MigReq)
-}
-
 // alternate is the alternate path and its state. Its zero value is MIGRATED
 // without one.
 type alternate struct {
@@ -62,11 +56,6 @@ const (
 // retransmission.
 const replayPSNs = 1 << 15
 
-// comesBy reports whether a packet arrived on a path.
-func comesBy(path *Path, d *fabric.Datagram) bool {
-	return d.Src == path.Dst && d.Dst == path.Src
-}
-
 // admit judges the path of a packet with MigReq 1 at an ARMED endpoint.
 func (m *migration) admit(p *Packet) (counters.Drop, bool) {
 	e := m.ep
@@ -83,12 +72,6 @@ func (m *migration) admit(p *Packet) (counters.Drop, bool) {
 	return 0, true
 }
 
-// follow handles the migration state in a packet at a PSN that only the peer should know, and
-// reports whether it may be processed.
-func (e *endpoint) follow(now clock.Instant, p *Packet) bool {
-	return e.migrated() || e.mig.follow(now, p)
-}
-
 // followReplay is follow for a duplicate request.
 func (e *endpoint) followReplay(now clock.Instant, p *Packet, behind uint32) bool {
 	return p.sign == signNone || e.mig.followReplay(now, p, behind)
@@ -99,9 +82,6 @@ func (e *endpoint) stay() {
 	m := &e.mig
 	m.alternate, m.used, m.moved = alternate{}, false, nil
 }
-
-// migrated reports whether packets show nothing about migration.
-func (e *endpoint) migrated() bool { return e.mig.state == ib.MIGRATED }
 
 // armed reports whether the endpoint may migrate by itself, over a path that may not be usable.
 func (e *endpoint) armed() bool { return e.mig.state == ib.ARMED }

@@ -57,11 +57,6 @@ func (r *recvQueue) complete() {
 	r.Release()
 }
 
-func (r *recvQueue) credits() (uint32, bool) {
-	n, _ := r.Len()
-	return n, true
-}
-
 // recvSlot is the receive work request that a message is being placed in.
 type recvSlot struct {
 	wrid   uint64

@@ -7,7 +7,6 @@ import (
 	"github.com/softhca/softhca/internal/flow"
 	"github.com/softhca/softhca/internal/memory"
 	"github.com/softhca/softhca/internal/trace"
-	"github.com/softhca/softhca/roce"
 )
 
 // sendQuantum is the maximum number of packets per turn of a QP, so that QPs
@@ -79,9 +78,6 @@ func (r *requester) idle() {
 	r.retry.Stop()
 }
 
-// credits takes the credit count of an AETH.
-func (r *requester) credits(msn ib.MSN, code uint8) { r.credit.update(msn, code) }
-
 // checkDrained ends the draining of SQD if work requests have completed.
 func (r *requester) checkDrained() { r.qp.checkDrained() }
 
@@ -133,6 +129,9 @@ func (r *requester) nextRequest(now clock.Instant) *begunWR {
 	r.begin(w)
 	return w
 }
+
+// holds reports whether no request may be sent: if the NAK is true, the peer takes none.
+func (c *challenge) holds() bool { return c.claims&claimNAK != 0 }
 
 // inPace reports whether the rates of the path, of the queue pair and of the
 // datagram's address handle allow a packet now.
@@ -268,55 +267,6 @@ func (r *requester) sent(now clock.Instant, w *begunWR, n uint32) {
 	}
 }
 
-// reapFailed completes a work request with a local error when it has become
-// the oldest.
-func (r *requester) reapFailed(now clock.Instant) {
-	if r.failed != ib.WCSuccess && r.next == r.queue.Cons() {
-		r.end.fail(now, r.failed, "local error: "+r.failed.String())
-	}
-}
-
-// complete ends the oldest send work request: an entry in the CQ if it is
-// signalled or failed, and its slot is free again.
-func (r *requester) complete(now clock.Instant, status ib.WCStatus) {
-	r.completeNext(now, status)
-	r.queue.Release()
-}
-
-// completeNext is complete for one of several. The slots of requests that
-// complete without a CQ entry become free when the caller calls Release.
-func (r *requester) completeNext(now clock.Instant, status ib.WCStatus) {
-	i := r.queue.Cons()
-	e, w := r.queue.At(i), r.queue.at(i)
-	signalled := r.queue.signalled(i)
-	wc := ib.WC{WRID: e.WRID, Status: status}
-	if status == ib.WCSuccess {
-		wc.Opcode, wc.ByteLen = w.request().wc, w.length
-		if w.request().kind == roce.KindSend {
-			r.ep.env.Counters.RDMASends++
-		}
-	}
-	switch {
-	case i == r.began: // never sent: a flush
-		r.began++
-		w.ssn = r.done
-	case w.kind == begunAnswered && r.rdBegun > 0:
-		r.rdBegun--
-	}
-	if int32(r.next-i) <= 0 {
-		r.next = i + 1
-	}
-	r.done = w.ssn
-	r.queue.Retire()
-	if status == ib.WCSuccess && !signalled {
-		return
-	}
-	r.queue.Release() // before the program knows
-	wc.QPN = r.qp.Num()
-	r.ep.countStatus(status, &r.ep.env.Counters.ReqCQEError)
-	r.qp.push(now, r.queue.cq, &wc, false)
-}
-
 // flush completes every send work request with a flush error, in order (Q15,
 // Q19).
 func (r *requester) flush(now clock.Instant) {
@@ -425,16 +375,6 @@ func (c *creditState) begin(w *request, n uint32) {
 	if !c.unlimited && !w.takesReceive() {
 		c.limit += n
 	}
-}
-
-// update takes the count of an AETH.
-func (c *creditState) update(msn ib.MSN, code uint8) {
-	n, ok := ib.Credits(code)
-	l := uint32(msn) + n
-	if ok && (c.unlimited || seqDiff(l, c.limit) > 0) {
-		c.limit = l
-	}
-	c.unlimited = !ok
 }
 
 // seqDiff returns the signed distance of two 24-bit sequence numbers.

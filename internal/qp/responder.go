@@ -4,8 +4,6 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/counters"
-	"github.com/softhca/softhca/internal/fabric"
-	"github.com/softhca/softhca/internal/memory"
 	"github.com/softhca/softhca/roce"
 )
 
@@ -408,9 +406,6 @@ func (r *responder) silence() {
 // buffers reports whether requests beyond a gap are buffered.
 func (r *responder) buffers() bool { return r.early != nil && r.early.holds() }
 
-// owes reports whether responses are waiting to be sent.
-func (r *responder) owes() bool { return r.reply.kind != replyNone || r.kept.pending() }
-
 // replyKind is the kind of the pending ACKNOWLEDGE.
 type replyKind uint8
 
@@ -446,150 +441,85 @@ func (r *reply) ack(p ib.PSN) (merged bool) {
 // nak schedules a NAK in place of any pending reply.
 func (r *reply) nak(s roce.Syndrome, p ib.PSN) { *r = reply{kind: replyNAK, syndrome: s, psn: p} }
 
-// responseQuantum is the maximum number of READ responses per turn.
-const responseQuantum = 64
-
-// sendResponses appends READ and atomic responses in PSN order and then the
-// acknowledgement. It reports whether it could send more at once.
-func (r *responder) sendResponses(now clock.Instant, b *fabric.Batch) (more bool) {
-	for n := 0; ; n++ {
-		e := r.kept.front()
-		if e == nil {
-			break
-		}
-		if n == responseQuantum {
-			return true
-		}
-		answer := &operationOf(e.kind).answer
-		if r.ep.pace.Rate() != 0 && answer.returns == returnsData && !r.ep.mayPace(&r.ep.pace, now) {
-			return false
-		}
-		switch ok, err := answer.respond(r, b, e); {
-		case err != memory.FaultNone:
-			r.endRead(e, err)
-		case !ok:
-			return true
-		}
-	}
-	if r.reply.kind != replyNone && !r.sendAck(b) {
-		return true
-	}
-	if r.dying.syndrome != 0 && r.reply.kind == replyNone {
-		r.die(now)
-	}
-	return false
-}
-
-// syndrome returns the AETH syndrome of a positive answer.
-func (r *responder) syndrome() roce.Syndrome {
-	n, ok := r.in.from.credits()
-	if !ok || !r.ep.env.Settings.Credits {
-		return roce.ACKUnlimited
-	}
-	if r.in.took() {
-		n--
-	}
-	return roce.ACKCredits(ib.CreditCode(n))
-}
-
-// header starts a response to a queue pair.
-func (r *responder) header(op roce.Opcode, psn ib.PSN, to ib.QPN) *roce.Packet {
-	p := r.ep.header(inService(op, r.ep.service), psn)
-	p.BTH.DestQP = to
-	return p
-}
-
-// sendAck appends the ACKNOWLEDGE that is pending.
-func (r *responder) sendAck(b *fabric.Batch) bool {
-	p := r.header(roce.RCAcknowledge, r.reply.psn, r.in.src)
-	p.AETH = roce.AETH{Syndrome: r.reply.syndrome, MSN: r.msn}
-	if r.reply.kind == replyACK {
-		p.AETH.Syndrome = r.syndrome()
-	}
-	if r.ep.appendBare(b) == nil {
-		return false
-	}
-	r.reply = reply{}
-	return true
-}
-
-// sendAtomicAck appends the answer to an atomic.
-func (r *responder) sendAtomicAck(b *fabric.Batch, e *resource) (bool, memory.Fault) {
-	p := r.header(roce.RCAtomicAcknowledge, e.first, e.src)
-	p.AETH = roce.AETH{Syndrome: r.syndrome(), MSN: e.msn}
-	p.AtomicAck = e.value
-	if r.ep.appendBare(b) == nil {
-		return false, memory.FaultNone
-	}
-	e.pending = false
-	return true, memory.FaultNone
-}
-
-// sendReadResponse appends the next response packet of a READ. The key is
-// checked again for each: if the region has gone, the peer is told (E14).
-func (r *responder) sendReadResponse(b *fabric.Batch, e *resource) (bool, memory.Fault) {
-	off := e.next.Distance(e.first) * uint32(e.mtu)
-	n := min(e.stop-min(off, e.stop), uint32(e.mtu))
-	var src []byte
-	if n > 0 {
-		var err memory.Fault
-		src, err = r.ep.env.Mem.Remote(e.qp.pd, e.rkey, e.va+uint64(off), uint64(n), ib.AccessRemoteRead)
-		if err != memory.FaultNone {
-			return false, err
-		}
-	}
-	// A replay from the middle of a READ continues with MIDDLE or LAST, as on
-	// Linux; a partial replay still ends with LAST.
-	op := readResponse(e.next == e.first, e.next == e.end)
-	p := r.header(op, e.next, e.src)
-	p.AETH = roce.AETH{Syndrome: r.syndrome(), MSN: e.msn}
-	seg, payload, id := r.ep.append(b, &r.ep.path.Path, n)
-	if seg == nil {
-		return false, memory.FaultNone
-	}
-	if err := r.ep.env.Mem.Touch(func() { copy(payload, src) }); err != memory.FaultNone {
-		b.Unappend()
-		return false, err
-	}
-	r.ep.finish(seg, id)
-	r.ep.pace.Sent(r.ep.env.now, ipLength(&r.ep.path, seg))
-	e.pending = e.next != e.end
-	e.next = e.next.Next()
-	return true, memory.FaultNone
-}
-
-// endRead ends a READ whose memory is no longer accessible.
-func (r *responder) endRead(e *resource, err memory.Fault) {
-	e.pending = false
-	if e.replay {
-		r.ep.owner.regionGone(e.next)
-	} else {
-		r.abandonRead(e, err)
-	}
-}
-
-// regionGone has nothing to do: a duplicate is never refused.
-func (q *QP) regionGone(ib.PSN) {}
-
 // nak makes a NAK the answer to the request at psn.
 func (r *responder) nak(s roce.Syndrome, psn ib.PSN) { r.reply.nak(s, psn) }
 
-// readResponse returns the opcode of a READ response by its place.
-func readResponse(start, end bool) roce.Opcode {
-	switch {
-	case start && end:
-		return roce.RCRDMAReadResponseOnly
-	case start:
-		return roce.RCRDMAReadResponseFirst
-	case end:
-		return roce.RCRDMAReadResponseLast
-	default:
-		return roce.RCRDMAReadResponseMiddle
-	}
+// resend follows a peer that sends packets again, so that a message of several packets
+// completes, and is acknowledged, only when the peer has sent its last packet.
+//
+// After a NAK some requesters send everything again, also the packets that the responder
+// keeps. If the responder executed the kept end of a message as soon as the missing packet
+// came, its ACK would arrive before the peer sent that end again. Such an ACK is legal, but
+// Linux rxe cannot use it: it advances the PSN that it expects an ACK for past the end of the
+// message, but does not complete the message, as its last packet is still to be sent. When
+// that packet, or the ACK of it, is lost, its timer finds nothing unacknowledged and rxe waits
+// forever. An ACK that stopped before the end would not help a program that exits after its
+// last completion: nothing would acknowledge the end when it comes again. So the end stays
+// kept until it comes again. A requester that sends again only what is missing asks for the
+// ACK, and that executes the end too.
+type resend struct {
+	at        ib.PSN // PSN of the latest packet that the peer is known to have sent
+	again     bool   // a NAK was sent, and the peer may still have to retransmit packets that it sent before
+	selective bool   // the peer retransmits only missing packets
+	long      bool   // the last packet executed ended a message of several packets
 }
 
-// abandonRead refuses a READ in the middle of its responses.
-func (r *responder) abandonRead(e *resource, err memory.Fault) {
-	r.ep.owner.refuse(e.next, remoteAccess("rkey: "+err.String()))
-	r.kept.clear()
+// endsLong reports whether p ends, but does not start, a message.
+func endsLong(p *Packet) bool { return p.Info.Flags&(roce.FlagStart|roce.FlagEnd) == roce.FlagEnd }
+
+// selects reports whether p, sent again, shows that the peer sends only what is missing.
+// A requester that goes back seldom asks in the middle of a message: Linux rxe does so when
+// more than 64 packets have not asked. Its next packet then shows that it goes back.
+func selects(p *Packet) bool { return p.BTH.AckReq && p.Info.Flags&roce.FlagEnd == 0 }
+
+// closed notes that p closed the gap of a sent NAK; last is the last executed PSN.
+func (s *resend) closed(p *Packet, last ib.PSN) {
+	s.at, s.again = last, true
+	s.selective = s.selective || selects(p)
+}
+
+// executed notes that p arrived in sequence; last is the last executed PSN. kept:
+// packets beyond last are buffered, which a go-back-N peer sends again. After a NAK p
+// may be late rather than sent again, unless it follows the packet before.
+func (s *resend) executed(p *Packet, last ib.PSN, kept bool) {
+	if s.again && p.BTH.PSN != s.at.Next() {
+		return
+	}
+	s.at, s.again = last, s.again && kept
+}
+
+// duplicate notes that p, which uses n PSNs, is a duplicate; last is the last executed PSN;
+// kept is as for executed. It reports whether p is a packet that the peer retransmits
+// selectively after a NAK, and for which it requests an ACK. It considers only the latest
+// packet and the next one: any other duplicate may be late or forged.
+func (s *resend) duplicate(p *Packet, n uint32, last ib.PSN, kept bool) (asks bool) {
+	again, follows := p.BTH.PSN == s.at, p.BTH.PSN == s.at.Next()
+	switch {
+	case !s.again:
+	case (again || follows) && p.BTH.AckReq:
+		s.selective = s.selective || selects(p)
+		asks = s.selective
+	case follows: // only a requester that goes back does not ask
+		s.selective = false
+	}
+	if s.at = p.BTH.PSN.Add(n - 1); s.at.Diff(last) > 0 {
+		s.at = last
+	}
+	s.again = s.again && (s.at != last || kept)
+	return asks
+}
+
+// comesAgain reports whether p, which is at the expected PSN, is the end of a message that
+// the peer will send again. asked reports whether the packet that came now asks for an ACK.
+func (s *resend) comesAgain(p *Packet, asked bool) bool {
+	return s.again && endsLong(p) && !(asked && s.selective)
+}
+
+// limit returns the PSN with which to acknowledge the duplicate p; last is the last executed
+// PSN. It stops before the end of a message that the peer is about to send again.
+func (s *resend) limit(p *Packet, last ib.PSN) ib.PSN {
+	if p.BTH.AckReq || p.BTH.PSN == last || !s.long {
+		return last
+	}
+	return last.Prev()
 }

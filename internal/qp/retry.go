@@ -83,14 +83,6 @@ func (r *requester) probe(now clock.Instant) {
 	r.follow(m, trace.Repair, cause)
 }
 
-// judge evaluates the answer just received, if a repair waits for it.
-func (r *requester) judge(now clock.Instant) {
-	if r.flight.Waiting() && r.ep.behaviour().takesResponses() {
-		m, cause := r.flight.Judge(now, r.oldest())
-		r.follow(m, trace.Repair, cause)
-	}
-}
-
 // countRetry counts a retry, or fails the oldest work request when no retry is
 // left.
 func (r *requester) countRetry(now clock.Instant) bool {
@@ -195,19 +187,5 @@ func (r *requester) rnrTimeout(now clock.Instant) {
 	if r.retry.Ready(now) {
 		r.flight.StartProbe(now)
 		r.end.Wake()
-	}
-}
-
-// advance moves una forward. This is progress, so it reloads the retry counters
-// and the timer.
-func (r *requester) advance(now clock.Instant, to ib.PSN) {
-	if to.Diff(r.flight.Una()) <= 0 {
-		return
-	}
-	if m := r.flight.Acknowledged(now, to); m != 0 {
-		r.goTo(m)
-	}
-	if r.retry.Progress(now, r.flight.Outstanding()) {
-		r.flight.Await(now)
 	}
 }

@@ -94,14 +94,6 @@ func (q *QP) sendError(now clock.Instant, status ib.WCStatus, cause string) {
 	q.req.flush(now)
 }
 
-// checkDrained ends the draining of SQD when every begun work request is
-// complete (E6, Q12).
-func (q *QP) checkDrained() {
-	if q.sqd.draining && !q.rd.begun() {
-		q.End.checkDrained()
-	}
-}
-
 // checkDrained ends the draining when every started work request of the end is
 // complete.
 func (e *End) checkDrained() {
@@ -153,28 +145,6 @@ func (q *QP) resume(now clock.Instant) { q.req.rnrTimeout(now) }
 
 // event returns an event of the queue pair.
 func (q *QP) event(t ib.EventType) Event { return Event{Type: t, QPN: q.ep.num} }
-
-// push adds an entry to a CQ. A CQ that is full fails with CQ_ERR and so do its
-// QPs (E18, E27), this one first; lost entries are counted.
-func (q *QP) push(now clock.Instant, cq *CQ, wc *ib.WC, solicited bool) {
-	if q.ep.env.Trace != nil {
-		q.ep.record(trace.Record{Kind: trace.Completion, WRID: wc.WRID, Status: wc.Status, Len: int(wc.ByteLen)})
-	}
-	r := cq.push(wc, solicited)
-	if r == pushed {
-		return
-	}
-	q.ep.env.Counters.CQEOverflow++
-	if r == overflowed {
-		q.ep.env.Raise(Event{Type: ib.EventCQErr, CQ: cq})
-	}
-	q.fatal(now, causeCQFull)
-	if r == overflowed {
-		q.ep.env.CQFailed(now, cq)
-	}
-}
-
-const causeCQFull = "completion queue full"
 
 // cqFailed fails the QP if it completes to cq, which overflowed. In RESET it
 // has nothing to complete.
