@@ -15,7 +15,7 @@ import (
 // the number of bytes that may be in flight now, which the peer may have made smaller than the
 // Window. bounds says that the Window has held packets back in this round.
 type Controller interface {
-	// Sent counts n packets.
+	// Sent counts n packets, before the control is told what became of them.
 	Sent(n uint32)
 	// Acknowledged counts acknowledged bytes, in packets of the given cost.
 	Acknowledged(now clock.Instant, bytes int, packet uint32, bounds bool)

@@ -10,11 +10,6 @@ import (
 // Flight is what one sender has in flight: the packets from Una up to the first that was never
 // sent. It says whether another one may follow. The sender sends next the packet at Next.
 type Flight struct {
-	share  Share
-	rtt    RoundTrip
-	timers Timers
-	packet uint32 // cost of a full packet
-
 	una      ib.PSN // oldest that is not acknowledged
 	next     ib.PSN // next to send; before fresh while packets are repeated
 	fresh    ib.PSN // first that was never sent
@@ -22,6 +17,10 @@ type Flight struct {
 	stage    repairStage
 	goOn     ib.PSN // where sending continues after a repair; everything before it was sent
 	landed   ib.PSN // oldest packet that may be in flight; earlier ones take no room in the window
+	packet   uint32 // cost of a full packet
+	timers   Timers
+	rtt      RoundTrip
+	share    Share
 	landing  Landing
 }
 
@@ -121,11 +120,21 @@ func (f *Flight) sentUpTo() ib.PSN {
 	return f.next
 }
 
-// sent goes on by n PSNs after the packet at Next was sent.
-func (f *Flight) sent(now clock.Instant, n uint32) {
-	if f.next == f.fresh && f.sinceAck == 0 && f.stage == repairNone && f.rtt.Begin(f.next, now) {
+// beginRound starts a round of the window with the packet at Next, unless one is on.
+func (f *Flight) beginRound(now clock.Instant) {
+	if f.rtt.Begin(f.next, now) {
 		f.share.BeginRound()
 	}
+}
+
+// timeable reports whether the answer to the packet at Next, which was just sent, shows the round trip: it
+// requests one, and it was not sent before.
+func (f *Flight) timeable() bool {
+	return f.next == f.fresh && f.sinceAck == 0 && f.stage == repairNone
+}
+
+// sent goes on by n PSNs after the packet at Next was sent.
+func (f *Flight) sent(n uint32) {
 	f.next = f.next.Add(n)
 	if f.next.Diff(f.fresh) > 0 {
 		f.fresh = f.next

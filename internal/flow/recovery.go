@@ -82,7 +82,10 @@ func (f *Recovery) AckDue(cost uint32) bool { return f.Asks() || f.ackDue(cost) 
 
 // Sent goes on by n PSNs after the packet at Next was sent, and arms the probe timeout.
 func (f *Recovery) Sent(now clock.Instant, n uint32) Move {
-	f.sent(now, n)
+	if f.timeable() {
+		f.beginRound(now)
+	}
+	f.sent(n)
 	if *f.timers.Probe == clock.Never {
 		f.StartProbe(now)
 	}

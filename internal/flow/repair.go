@@ -141,11 +141,19 @@ func (f *Recovery) missing(now clock.Instant, s Sign, o Oldest) Move {
 	return move
 }
 
-// repaired continues with new packets after the last packet of a repair was sent or
+// repaired continues with new packets if the last packet of a repair was sent or
 // acknowledged.
 func (f *Recovery) repaired(now clock.Instant) Move {
+	if !f.Sending() {
+		return 0
+	}
+	return f.jump(now)
+}
+
+// jump ends the sending of a repair if all of it is sent or acknowledged.
+func (f *Recovery) jump(now clock.Instant) Move {
 	p := &f.repair
-	if !f.Sending() || f.next.Diff(p.until) < 0 {
+	if f.next.Diff(p.until) < 0 {
 		return 0
 	}
 	f.stage, p.at = repairWaiting, now

@@ -23,12 +23,13 @@ type Share struct {
 	timer   *clock.Instant // when the sender is to call Timeout; the sender owns it
 	peer    *peer
 	control Controller // of this sender alone
-	window  window     // the control of every sender so far
 	own     int        // control.Window(), which Admit asks for each packet
-	full    bool       // the control limited sending in this round
 	cost    int
+	sent    uint32 // packets of which the control does not know yet
+	full    bool   // the control limited sending in this round
 	waiting bool
-	probing bool // the next request may exceed the window, after probeTimeout
+	probing bool   // the next request may exceed the window, after probeTimeout
+	window  window // the control of every sender so far
 }
 
 // NewShare returns the share of a sender, which calls Timeout at *timer.
@@ -96,13 +97,20 @@ func (s *Share) Charge(cost, n uint32) {
 		return
 	}
 	s.cost += int(cost)
-	s.control.Sent(n)
+	s.sent += n
 	s.peer.inFlight += int(cost)
 	s.peer.buffer.sent += n
 }
 
 // steer gives the sender a new congestion control.
-func (s *Share) steer(c Controller) { s.control, s.own, s.full = c, c.Window(), false }
+func (s *Share) steer(c Controller) { s.control, s.own, s.sent, s.full = c, c.Window(), 0, false }
+
+// tellSent tells the control how many packets were sent since the last time. It must know before it
+// hears what became of them, and not at each packet.
+func (s *Share) tellSent() {
+	s.control.Sent(s.sent)
+	s.sent = 0
+}
 
 // admits reports whether another request may be sent with inFlight bytes
 // outstanding. That request may exceed the window; otherwise a long READ would
@@ -122,6 +130,7 @@ func (s *Share) part(n, m uint32) int {
 // packets of the given cost.
 func (s *Share) Credit(now clock.Instant, n, m, packet uint32) {
 	freed := s.part(n, m)
+	s.tellSent()
 	s.control.Acknowledged(now, freed, packet, s.full)
 	s.own = s.control.Window()
 	s.peer.buffer.acked(freed, 2*s.peer.inFlight >= s.peer.buffer.limit, packet)
@@ -153,6 +162,7 @@ func (s *Share) limit() int { return min(s.own, s.peer.buffer.limit) }
 
 // Lost counts n packets that were lost.
 func (s *Share) Lost(n uint32) {
+	s.tellSent()
 	s.control.Lost(n, s.limit())
 	s.own = s.control.Window()
 	s.peer.lost(s.id, n)
@@ -160,6 +170,7 @@ func (s *Share) Lost(n uint32) {
 
 // LostAll counts a loss after which everything is retransmitted.
 func (s *Share) LostAll() {
+	s.tellSent()
 	s.control.LostAll(s.limit())
 	s.own = s.control.Window()
 	s.peer.lostAll(s.id)
