@@ -18,6 +18,6 @@
 //   - landing.go: which packets beyond a gap have arrived
 //   - pace.go: a rate limit
 //
-// A congestion control that answers marks with a rate, such as DCQCN, is another Controller. Ports
-// do not report marks yet.
+// A congestion control that answers marks with a rate, such as DCQCN, is another Controller. The
+// marks of arriving packets do not reach it yet.
 package flow
