@@ -30,9 +30,9 @@ type adapter struct {
 	unwatch func()
 
 	dev      *device.Device                 // behind ctx
-	hca      *hca.HCA                       // adapter's thread only
-	services map[mad.ServiceID]*serviceUser // adapter's thread only
-	channels map[*qp.EEC]*Channel           // that IDs use; adapter's thread only
+	hca      *hca.HCA                       // control plane only
+	services map[mad.ServiceID]*serviceUser // control plane only
+	channels map[*qp.EEC]*Channel           // that IDs use; control plane only
 
 	pdMu  lock.Mutex[lock.Domains] // guards what follows
 	pd    *verbs.PD                // default, for IDs without a protection domain of the program
@@ -70,11 +70,11 @@ func newAdapter(m *Manager, ctx *verbs.Context) (*adapter, error) {
 	return d, nil
 }
 
-// do runs f on the adapter's thread. If f could not run, it returns errGone, whether
+// do runs f in the adapter's control plane. If f could not run, it returns errGone, whether
 // the adapter was closed or has failed.
 func (d *adapter) do(f func(now clock.Instant) error) error {
 	ran := false
-	err := d.dev.Do(func(now clock.Instant) error {
+	err := d.dev.Control(func(now clock.Instant) error {
 		ran = true
 		return f(now)
 	})
@@ -165,8 +165,8 @@ func (d *adapter) claim(s mad.ServiceID, backlog int) error {
 	return err
 }
 
-// open makes the adapter accept requests for a service. It runs on the adapter's
-// thread.
+// open makes the adapter accept requests for a service. It runs in the adapter's
+// control plane.
 func (d *adapter) open(s mad.ServiceID, backlog int) error {
 	u := d.services[s]
 	if u == nil {
@@ -197,7 +197,7 @@ func (d *adapter) shut(s mad.ServiceID) {
 }
 
 // lost tells the IDs of an adapter that it is gone, and with the last adapter the listeners
-// on all adapters. It is called once, on the adapter's thread; cause is nil if the adapter is
+// on all adapters. It is called once, in the control plane; cause is nil if the adapter is
 // being closed, and then connections still disconnect.
 func (d *adapter) lost(now clock.Instant, cause error) {
 	why := errGone

@@ -19,7 +19,7 @@ import (
 //
 // The fields are written with ID.call and m.mu held: either suffices to read. Service,
 // adapter and addresses are final once the peer's address is resolved, and in the ID of a
-// request from the start; then the adapter's thread reads them without a lock.
+// request from the start; then the adapter's control plane reads them without a lock.
 type binding struct {
 	m   *Manager
 	ps  PortSpace
@@ -71,7 +71,7 @@ func (id *ID) bind(a netip.AddrPort, alone bool) error {
 	return err
 }
 
-// do runs f on the adapter's thread or, while there is no adapter, here. ID.call is held.
+// do runs f in the adapter's control plane or, while there is no adapter, here. ID.call is held.
 func (b *binding) do(f func(now clock.Instant) error) error {
 	if b.dev == nil {
 		return f(0)

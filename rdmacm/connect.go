@@ -44,7 +44,7 @@ func (id *ID) Connect(p *ConnParam) error {
 	}, EventEstablished, EventConnectResponse)
 }
 
-// connect runs on the adapter's thread.
+// connect runs in the control plane.
 func (l *link) connect(now clock.Instant, p *ConnParam) error {
 	switch {
 	case l.state != stateRouteResolved:
@@ -134,7 +134,13 @@ func (l *link) offer(p *ConnParam) (ConnParam, error) {
 		}
 		o.QPN, o.SRQ = q.Num(), l.qp.srq
 		if l.at.typ == ib.RD {
-			o.QKey = q.Query().QKey
+			err := l.at.dev.hca.Enter(func() error {
+				o.QKey = q.Query().QKey
+				return nil
+			})
+			if err != nil {
+				return o, err
+			}
 		}
 	}
 	for _, n := range [...]uint8{o.ResponderResources, o.InitiatorDepth} {
@@ -180,7 +186,7 @@ func (id *ID) Accept(p *ConnParam) error {
 	return id.inbox.complete("accept", EventEstablished)
 }
 
-// accept runs on the adapter's thread.
+// accept runs in the control plane.
 func (l *link) accept(now clock.Instant, p *ConnParam) error {
 	if !l.asked() {
 		return errNotAsked

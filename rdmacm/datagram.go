@@ -29,7 +29,7 @@ type Channel struct {
 	dev    *adapter
 	eec    *verbs.EEC
 	engine *qp.EEC
-	conn   *cm.Channel // adapter's thread only; nil before the first connection is requested or accepted
+	conn   *cm.Channel // control plane only; nil before the first connection is requested or accepted
 	ids    int         // IDs that have the channel, at first one; no more once it is 0; guarded by m.mu
 }
 
@@ -152,12 +152,12 @@ func (l *link) leaveChannel() error {
 	if err := l.channel.leave(); err != nil {
 		return err
 	}
-	l.channel = nil // not on the adapter's thread, which reads it only while there is a connection
+	l.channel = nil // not in the control plane, which reads it only while there is a connection
 	return nil
 }
 
 // joined gives the ID of a request its channel, if the peer joins one, and returns
-// false if no ID of the Manager has that channel. It runs on the adapter's thread,
+// false if no ID of the Manager has that channel. It runs in the control plane,
 // before other goroutines can see the ID.
 func (l *link) joined() bool {
 	if l.at.typ != ib.RD || !l.conn.Channel().JoinedBy(l.conn) {
@@ -173,7 +173,7 @@ func (l *link) joined() bool {
 }
 
 // left removes the ID of a refused request from the channel that it would have joined.
-// Other IDs are connected over the channel. It runs on the adapter's thread.
+// Other IDs are connected over the channel. It runs in the control plane.
 func (l *link) left() {
 	if l.channel != nil {
 		l.channel.letGo()
@@ -198,7 +198,7 @@ func (l *link) askRD(r *cm.REQParams, o *ConnParam) error {
 }
 
 // connectRD is connect for IDs of RD. It creates the channel first, which needs a
-// separate call on the adapter's thread. call is held.
+// separate call of the control plane. call is held.
 func (id *ID) connectRD(p *ConnParam) error {
 	if err := id.link.in(stateRouteResolved); err != nil {
 		return err

@@ -167,7 +167,7 @@ func (id *ID) run(what string, f func() error) error {
 	return nil
 }
 
-// runOn is run with f on the thread of the ID's adapter.
+// runOn is run with f in the control plane of the ID's adapter.
 func (id *ID) runOn(what string, f func(now clock.Instant) error) error {
 	return id.run(what, func() error { return id.at.do(f) })
 }

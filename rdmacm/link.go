@@ -14,7 +14,7 @@ import (
 // path, and the queue pair and channel that it moves. conn is nil before state "connect". For
 // UD, the connection resolves a service; the link of a listener has only a state.
 //
-// It belongs to the adapter's thread; while the ID has no adapter, ID.call guards it.
+// It belongs to the adapter's control plane; while the ID has no adapter, ID.call guards it.
 type link struct {
 	at    *binding
 	inbox *inbox

@@ -19,8 +19,8 @@ const maxIDs = 1 << 17
 // addresses, and share the ports of the port spaces.
 //
 // Several goroutines may use a Manager and its objects at once. The state of an ID
-// belongs to the thread of its adapter. One lock of the Manager guards the state that
-// threads of several adapters share; it is taken last and never held during a wait.
+// belongs to the control plane of its adapter. One lock of the Manager guards the state that
+// several adapters share; it is taken last and never held during a wait.
 type Manager struct {
 	devices []*adapter
 	owned   bool

@@ -10,7 +10,7 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// request handles a REQ or SIDR_REQ for an open service, on the adapter's thread. It
+// request handles a REQ or SIDR_REQ for an open service, in the control plane. It
 // rejects a request without a listener by destroying its connection, as Linux does (IBA
 // annex A11). If the backlog is full, it forgets the request, and the peer repeats it.
 func (d *adapter) request(now clock.Instant, c *cm.Conn, e *cm.Event) {

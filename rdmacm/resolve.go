@@ -154,7 +154,7 @@ func (id *ID) ResolveRoute() error {
 		r := Route{
 			FlowLabel: flowLabel(src.Port(), dst.Port()), HopLimit: cm.DefaultHopLimit, Lifetime: cm.DefaultLifetime,
 			TrafficClass: id.link.settings.tos,
-			MTU:          id.at.dev.mtuTo(src.Addr(), dst.Addr()), // a system call, which the adapter's thread must not make
+			MTU:          id.at.dev.mtuTo(src.Addr(), dst.Addr()), // a system call, which the control plane must not make
 		}
 		if t := id.link.settings.ackTimeout; t != 0 {
 			r.Lifetime = max(t-1, 1)

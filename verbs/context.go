@@ -246,7 +246,7 @@ type Resources struct {
 // Resources counts the objects of the adapter. A count that grows shows objects that
 // the program does not destroy.
 func (c *Context) Resources() (r Resources, err error) {
-	err = c.dev().Do(func(clock.Instant) error {
+	err = c.dev().Control(func(clock.Instant) error {
 		n := c.dev().HCA.Resources()
 		r = Resources{PDs: n.PDs, CQs: n.CQs, SRQs: n.SRQs, QPs: n.QPs, MRs: n.MRs, CMIDs: n.Conns}
 		return nil

@@ -26,7 +26,7 @@ func TestC1_C12_MADsOverUDP(t *testing.T) {
 		want error
 	}{{b.ctx.QueryGID(0).Addr().String(), nil}, {nowhere, gsi.ErrTimeout}} {
 		ended := make(chan error, 1)
-		must.Do(t, a.ctx.dev().Do(func(now clock.Instant) error { return ask(a.ctx, now, c.to, ended) }))
+		must.Do(t, a.ctx.dev().Control(func(now clock.Instant) error { return ask(a.ctx, now, c.to, ended) }))
 		select {
 		case err := <-ended:
 			if !errors.Is(err, c.want) {
@@ -107,7 +107,7 @@ func TestNodeGUID(t *testing.T) {
 func TestC3_C7_CMCounters(t *testing.T) {
 	a, b := newUDPPair(t, ib.UD)
 	path := cm.Path{Local: a.ctx.QueryGID(0).Addr(), Remote: b.ctx.QueryGID(0).Addr(), MTU: ib.MTU1024}
-	must.Do(t, a.ctx.dev().Do(func(now clock.Instant) error {
+	must.Do(t, a.ctx.dev().Control(func(now clock.Instant) error {
 		return a.ctx.dev().HCA.CM().NewConn(nil).SendREQ(now, &cm.REQParams{Service: 1, QPN: a.qp.QPN(), Path: path})
 	}))
 	a.reaches(t, "cm_rx_msgs_rej", 1) // no listener

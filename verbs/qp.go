@@ -51,7 +51,7 @@ func (p *PD) CreateQP(attr *QPInitAttr) (*QP, error) {
 	return q, nil
 }
 
-// config returns the engine's form of the description, on the device's thread.
+// config returns the engine's form of the description, in the device's control plane.
 func (a *QPInitAttr) config(d *device.Device) (hca.QPConfig, error) {
 	c := hca.QPConfig{Type: a.Type, Cap: a.Cap, SigAll: a.SQSig == ib.SigAll}
 	if !a.SendCQ.usableIn(d) || !a.RecvCQ.usableIn(d) {

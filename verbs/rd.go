@@ -41,7 +41,7 @@ func (d *RDD) call(verb string, f func(now clock.Instant) error) error {
 	if d == nil {
 		return ErrInvalidRDD
 	}
-	return d.dev.Call(verb, nil, f)
+	return d.dev.Call(verb, f)
 }
 
 // EEC is an end-to-end (EE) context: one end of a reliable datagram channel

@@ -38,7 +38,7 @@ func softhca_create_cq(dev C.handle_t, c *C.struct_softhca_cq) C.int {
 	return q.code("create CQ", err)
 }
 
-// notify is called on the device's thread when the armed queue gets an entry.
+// notify is called on the shard's thread when the armed queue gets an entry.
 func (q *completions) notify() {
 	q.host.completed(q.user)
 }

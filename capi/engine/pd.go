@@ -10,7 +10,7 @@ import (
 	"github.com/softhca/softhca/internal/device"
 )
 
-// instant is the time at which a call runs on the device's thread.
+// instant is the time at which a call runs in the engine.
 type instant = clock.Instant
 
 // domain is a protection domain.

@@ -74,7 +74,7 @@ func newEngine(port fabric.Port, guid uint64, ledger io.WriterAt, deliver func(s
 	env := &qp.Env{
 		Settings: qp.Settings{InOrderOnly: true}, Ports: []*qp.Port{{Addrs: caps.Addrs, SrcPort: caps.SrcPort}}, Counters: counts,
 	}
-	e.drv = driver.New(port, shard.New(env, 0, services{e.gsi, e}), func(cause error) { e.failed <- cause })
+	e.drv = driver.New(port, shard.New(env, 0, services{e.gsi, e}), nil, func(cause error) { e.failed <- cause })
 	return e, nil
 }
 

@@ -59,8 +59,8 @@ type Event struct {
 	SIDRREP *mad.SIDRREP
 }
 
-// Handler receives the events of a connection, on the thread that holds the
-// shard. It must not block. It may call the verbs of c and of any other
+// Handler receives the events of a connection, on the thread of the manager. It
+// must not block. It may call the verbs of c and of any other
 // connection. After Destroy it gets no more events. It gets UserEstablished
 // while the QP processes the peer's first request; it may end the QP then, but
 // must not connect it again.

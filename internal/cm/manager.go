@@ -62,7 +62,7 @@ type Config struct {
 	ChannelDown func(now clock.Instant, h *Channel)
 	// Challenge checks whether the peer of a local queue pair is alive, by requests on its
 	// path that a live peer must acknowledge. It calls done once with the outcome, on the
-	// thread that holds the shard and not before it returns; if the queue pair changes state
+	// thread of the manager and not before it returns; if the queue pair changes state
 	// or is destroyed meanwhile, done may never be called. Challenge reports false, and does
 	// not call done, if the queue pair is not RC, not in RTS, or does not exist. nil: a
 	// message that suggests that the peer has forgotten a connection is believed at once.

@@ -120,6 +120,24 @@ func (p *paths) Migrated(now clock.Instant) bool {
 	return true
 }
 
+// MigratedTo is Migrated for a report that names the path and may be late: another alternate
+// path may have been agreed on since the QP migrated.
+func (p *paths) MigratedTo(now clock.Instant, to Path) {
+	alt, ok := p.alternate()
+	switch {
+	case !ok || to.Local == p.path.Local && to.Remote == p.path.Remote:
+	case alt.Local == to.Local && alt.Remote == to.Remote:
+		p.Migrated(now)
+	default:
+		left, agreed := p.path, p.alt
+		p.follow(p.path.over(&to))
+		p.alt = agreed
+		if p.OnMove != nil {
+			p.OnMove(now, left)
+		}
+	}
+}
+
 // follow makes messages take the connection's new path.
 func (p *paths) follow(to Path) {
 	p.path, p.alt, p.moved, p.strayed = to, mad.Path{}, true, false

@@ -74,13 +74,14 @@ const (
 	DropMADVersion // QP1: not a management datagram of a known version
 	DropMADAgent   // QP1: no agent takes it, and it needs no answer
 	DropMADAnswer  // QP1: it needs an answer, and the queue of answers is full
+	DropMADQueue   // QP1: too many datagrams wait for the control plane
 	NumDrops
 )
 
 var dropNames = [NumDrops]string{
 	"malformed", "icrc_errors", "address", "no_qp", "state", "service", "pkey_violations",
 	"qkey_violations", "duplicate", "sequence", "ghost_ack", "response", "no_wqe", "length",
-	"access", "message", "opcode", "no_eec", "doubt", "msn", "migration", "mad_version", "mad_agent", "mad_answer",
+	"access", "message", "opcode", "no_eec", "doubt", "msn", "migration", "mad_version", "mad_agent", "mad_answer", "mad_queue",
 }
 
 // String returns the name of the reason as it appears among the counters.

@@ -21,7 +21,7 @@ import (
 // Device is an open adapter. Calls on a nil one fail like those on a closed
 // one; any goroutine may make them.
 type Device struct {
-	HCA  *hca.HCA    // for its thread, except for what never changes
+	HCA  *hca.HCA    // for the thread of its control plane, except for what never changes
 	Port fabric.Port // as the driver sees it: with all wrappers
 
 	drv    *driver.Driver
@@ -71,7 +71,7 @@ func Open(cfg Config) (*Device, error) {
 		return nil, err
 	}
 	faults.attach(d.HCA)
-	d.drv = driver.Start(port, d.HCA.Shard(), d.fatal)
+	d.drv = driver.Start(port, d.HCA, d.fatal)
 	if seat != nil {
 		seat.Introduce(d.connections)
 	}
@@ -91,7 +91,7 @@ func (d *Device) Close() error {
 	d.faults.stop()
 	d.addresses.stop()
 	// A failed adapter has already notified its watchers.
-	_ = d.drv.Do(func(now clock.Instant) { d.watchers.tell(now, nil) })
+	_ = d.drv.Control(func(now clock.Instant) { d.watchers.tell(now, nil) })
 	if !d.drv.Failed() {
 		d.seat.Leave()
 	}
@@ -104,14 +104,17 @@ func (d *Device) Close() error {
 // Leave is called before the process ends without Close. It returns when all packets are
 // sent and no peer waits for an answer.
 func (d *Device) Leave() error {
-	err := d.Do(func(clock.Instant) error { return nil })
+	err := d.Control(func(clock.Instant) error { return nil })
+	if err == nil {
+		err = d.Do(func(clock.Instant) error { return nil })
+	}
 	if err == nil {
 		d.seat.Leave()
 	}
 	return err
 }
 
-// fatal is called by the driver, on the device's thread, when it dies.
+// fatal is called by the driver, on the thread of the control plane, when it dies.
 func (d *Device) fatal(cause error) {
 	d.events.fatal(cause)
 	d.watchers.tell(0, cause)
@@ -132,31 +135,40 @@ func (d *Device) Alive() error {
 	return nil
 }
 
-// Do runs f as the device's thread and sends the resulting packets. f must not block
-// and not call Do. Errors: f's, ib.ErrInvalidHCA, or that of a device that has
-// failed.
-func (d *Device) Do(f func(now clock.Instant) error) error {
+// Control runs f as the thread of the control plane, and sends the resulting packets: for
+// everything that uses the tables of objects or the connection manager. The data path goes on.
+// f must not block, and calls neither Control nor Do. Errors: f's, ib.ErrInvalidHCA, or that of
+// a device that has failed.
+func (d *Device) Control(f func(now clock.Instant) error) error {
+	return d.run((*driver.Driver).Control, f)
+}
+
+// Do runs f as the shard's thread, as Control does for the control plane: for what concerns
+// only one object of the data path, or its counters.
+func (d *Device) Do(f func(now clock.Instant) error) error { return d.run((*driver.Driver).Do, f) }
+
+// run runs f in a plane.
+func (d *Device) run(in func(*driver.Driver, func(now clock.Instant)) error, f func(now clock.Instant) error) error {
 	if !d.Usable() {
 		return ib.ErrInvalidHCA
 	}
 	var err error
-	if e := d.drv.Do(func(now clock.Instant) { err = f(now) }); e != nil {
+	if e := in(d.drv, func(now clock.Instant) { err = f(now) }); e != nil {
 		return e
 	}
 	return err
 }
 
-// Settle waits until the device's thread has finished its current work. A
+// Settle waits until the shard's thread has finished its current work. A
 // closed or failed device has none.
 func (d *Device) Settle() { _ = d.Do(func(clock.Instant) error { return nil }) }
 
-// Call is Do for a verb, given by its Go name, which fault rules may make fail.
-// o is the object of the call, or nil.
-func (d *Device) Call(verb string, o *Object, f func(now clock.Instant) error) error {
-	if err := d.Called(verb, o); err != nil {
+// Call is Control for a verb, given by its Go name, which fault rules may make fail.
+func (d *Device) Call(verb string, f func(now clock.Instant) error) error {
+	if err := d.Called(verb, nil); err != nil {
 		return err
 	}
-	return d.Do(f)
+	return d.Control(f)
 }
 
 // Post sends the requests posted to q, at once or together with later ones; see
@@ -198,9 +210,11 @@ func (d *Device) EachCounter(f func(name string, value uint64)) error {
 	var n counters.Set
 	var m gsi.Counters
 	var k cm.Counters
-	err := d.Do(func(clock.Instant) error {
-		n, m, k = d.HCA.Counters(), d.HCA.GSI().Counters(), d.HCA.CM().Counters()
-		return nil
+	err := d.Control(func(clock.Instant) error {
+		return d.HCA.Enter(func() error {
+			n, m, k = d.HCA.Counters(), d.HCA.GSI().Counters(), d.HCA.CM().Counters()
+			return nil
+		})
 	})
 	if err != nil {
 		return err

@@ -31,7 +31,7 @@ func TestDo(t *testing.T) {
 		t.Errorf("Do returns %v, not the error of what it runs", err)
 	}
 	must.Do(t, d.Close())
-	for name, err := range map[string]error{"Do": d.Do(nil), "Call": d.Call("AllocPD", nil, nil), "Close": d.Close(), "Alive": d.Alive()} {
+	for name, err := range map[string]error{"Do": d.Do(nil), "Control": d.Control(nil), "Call": d.Call("AllocPD", nil), "Close": d.Close(), "Alive": d.Alive()} {
 		if !errors.Is(err, ib.ErrInvalidHCA) {
 			t.Errorf("%s of a closed device returns %v", name, err)
 		}
@@ -95,7 +95,7 @@ func TestQueueMemory(t *testing.T) {
 			delete(held, &b[0])
 		},
 	}})
-	err := d.Do(func(clock.Instant) error {
+	err := d.Control(func(clock.Instant) error {
 		cq, err := d.HCA.CreateCQ(16, nil)
 		if err != nil {
 			return err

@@ -19,7 +19,7 @@ type PD struct {
 
 // AllocPD makes p a new protection domain.
 func (d *Device) AllocPD(p *PD) error {
-	return d.Call("AllocPD", nil, func(clock.Instant) (err error) {
+	return d.Call("AllocPD", func(clock.Instant) (err error) {
 		p.dev = d
 		p.pd, err = d.HCA.AllocPD()
 		return err
@@ -36,7 +36,7 @@ func (p *PD) call(verb string, f func(now clock.Instant) error) error {
 	if p == nil {
 		return ib.ErrInvalidPD
 	}
-	return p.dev.Call(verb, nil, f)
+	return p.dev.Call(verb, f)
 }
 
 // CreateAH resolves an address vector into an address handle.
@@ -61,7 +61,7 @@ type MR struct {
 	dev  *Device
 	view atomic.Pointer[MRView] // of the latest registration
 
-	// The device's thread guards what follows.
+	// The control plane guards what follows.
 	pd *hca.PD
 	r  *memory.Region
 }
@@ -83,7 +83,7 @@ func (m *MR) View() MRView {
 	return *m.view.Load()
 }
 
-// publish renews the view. It runs on the device's thread.
+// publish renews the view. The control plane calls it.
 func (m *MR) publish(buf []byte) {
 	m.view.Store(&MRView{buf, m.r.Addr(), m.r.LKey(), m.r.RKey(), m.r.Access()})
 }
@@ -109,7 +109,7 @@ func (m *MR) Rereg(what memory.Change, c memory.RegionConfig, to *PD) error {
 	if what&memory.ChangePD != 0 && (to == nil || to.dev != m.dev) {
 		return ib.ErrInvalidPD
 	}
-	return m.dev.Call("ReregMR", nil, func(clock.Instant) error {
+	return m.dev.Call("ReregMR", func(clock.Instant) error {
 		pd := m.pd
 		if what&memory.ChangePD != 0 {
 			pd = to.pd
@@ -131,5 +131,5 @@ func (m *MR) Dereg() error {
 	if m == nil {
 		return ErrNoMR
 	}
-	return m.dev.Call("DeregMR", nil, func(clock.Instant) error { return m.pd.DeregMR(m.r) })
+	return m.dev.Call("DeregMR", func(clock.Instant) error { return m.pd.DeregMR(m.r) })
 }

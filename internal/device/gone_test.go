@@ -16,14 +16,14 @@ func TestNothingIsDoneWithWhatIsGone(t *testing.T) {
 	o := new(Object)
 	done := 0
 	work := func(clock.Instant) error { done++; return nil }
-	err := d.Do(func(clock.Instant) (err error) {
+	err := d.Control(func(clock.Instant) (err error) {
 		o.CQ, err = d.HCA.CreateCQ(1, nil)
 		d.Add(o)
 		return err
 	})
 	must.Do(t, err)
 	remove := func(end func() error) error {
-		return d.Do(func(clock.Instant) error { return o.Remove(end) })
+		return d.Control(func(clock.Instant) error { return o.Remove(end) })
 	}
 	if err := remove(func() error { return busy }); !errors.Is(err, busy) || o.Gone() {
 		t.Errorf("removing what does not end: %v; gone: %t", err, o.Gone())
@@ -35,7 +35,7 @@ func TestNothingIsDoneWithWhatIsGone(t *testing.T) {
 	var none *Object
 	for what, o := range map[string]*Object{"an object that is gone": o, "no object": none} {
 		for call, err := range map[string]error{
-			"Do": o.Do(invalid, work), "Call": o.Call("DestroyCQ", invalid, work), "Called": o.Called("DestroyCQ", invalid), "Usable": o.Usable(invalid),
+			"Do": o.Do(invalid, work), "Control": o.Control(invalid, work), "Manage": o.Manage("DestroyCQ", invalid, work), "Call": o.Call("DestroyCQ", invalid, work), "Called": o.Called("DestroyCQ", invalid), "Usable": o.Usable(invalid),
 		} {
 			if !errors.Is(err, invalid) {
 				t.Errorf("%s of %s returns %v", call, what, err)

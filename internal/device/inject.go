@@ -164,17 +164,19 @@ func (d *Device) recordFault(cause error, n ib.QPN) {
 // object of the call or, for a timed rule, to all objects.
 func (d *Device) inject(l *fault.Live, o *Object) {
 	// After Close there are no objects.
-	_ = d.Do(func(now clock.Instant) error {
-		var err error
-		if o != nil {
-			err = d.injectOne(now, l, o)
-		} else {
-			err = d.injectAll(now, l)
-		}
-		if err == nil {
-			l.Applied()
-		}
-		return err
+	_ = d.Control(func(now clock.Instant) error {
+		return d.HCA.Enter(func() error {
+			var err error
+			if o != nil {
+				err = d.injectOne(now, l, o)
+			} else {
+				err = d.injectAll(now, l)
+			}
+			if err == nil {
+				l.Applied()
+			}
+			return err
+		})
 	})
 }
 

@@ -83,12 +83,25 @@ func (o *Object) Do(invalid error, f func(now clock.Instant) error) error {
 	if o == nil {
 		return invalid
 	}
-	return o.dev.Do(func(now clock.Instant) error {
-		if o.Gone() { // a concurrent call removed it
+	return o.dev.Do(o.existing(invalid, f))
+}
+
+// Control is Device.Control if the object exists; otherwise it returns invalid.
+func (o *Object) Control(invalid error, f func(now clock.Instant) error) error {
+	if o == nil {
+		return invalid
+	}
+	return o.dev.Control(o.existing(invalid, f))
+}
+
+// existing returns f for an object that a concurrent call may remove.
+func (o *Object) existing(invalid error, f func(now clock.Instant) error) func(now clock.Instant) error {
+	return func(now clock.Instant) error {
+		if o.Gone() {
 			return invalid
 		}
 		return f(now)
-	})
+	}
 }
 
 // Call is Called, and then Do.
@@ -99,7 +112,15 @@ func (o *Object) Call(verb string, invalid error, f func(now clock.Instant) erro
 	return o.Do(invalid, f)
 }
 
-// Add registers a new object for events. The device's thread calls it.
+// Manage is Called, and then Control.
+func (o *Object) Manage(verb string, invalid error, f func(now clock.Instant) error) error {
+	if err := o.Called(verb, invalid); err != nil {
+		return err
+	}
+	return o.Control(invalid, f)
+}
+
+// Add registers a new object for events. The control plane calls it.
 func (d *Device) Add(o *Object) {
 	o.dev = d
 	e := &d.events
@@ -108,7 +129,7 @@ func (d *Device) Add(o *Object) {
 	e.objects[o.key()] = o
 }
 
-// Remove removes the object, on the device's thread: end removes it from the
+// Remove removes the object, in the control plane: end removes it from the
 // engine, and may raise events. ib.ErrBusy while an event about the object is
 // unacknowledged. If end fails, the object stays as it was. Otherwise its pending
 // events vanish, and those that end raised about it.

@@ -90,7 +90,7 @@ func (c *Config) join(addrs []netip.Addr, u *udp.Config) (*broker.Seat, error) {
 
 // connections returns the device's connections for the broker.
 func (d *Device) connections() (all []broker.Connection) {
-	_ = d.Do(func(clock.Instant) error { // a failed device has no connections to end
+	_ = d.Control(func(clock.Instant) error { // a failed device has no connections to end
 		d.HCA.CM().EachConn(func(c *cm.Conn) {
 			k := broker.Connection{LocalID: c.LocalID(), RemoteID: c.RemoteID()}
 			switch c.State() {

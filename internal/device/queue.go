@@ -10,11 +10,11 @@ import (
 // error ib.ErrInvalidCQ.
 type CQ struct{ Object }
 
-// CreateCQ creates the completion queue q of at least n entries. The device's thread calls notify
+// CreateCQ creates the completion queue q of at least n entries. The shard's thread calls notify
 // when the armed queue gets an entry; any thread may call wake when the device ends, even
 // just after the queue was destroyed.
 func (d *Device) CreateCQ(q *CQ, n uint32, owner any, notify, wake func()) error {
-	return d.Call("CreateCQ", nil, func(clock.Instant) (err error) {
+	return d.Call("CreateCQ", func(clock.Instant) (err error) {
 		q.CQ, err = d.HCA.CreateCQ(n, func() {
 			d.Woke()
 			notify()
@@ -40,7 +40,7 @@ func (q *CQ) Resize(n uint32) error {
 	if q == nil {
 		return ib.ErrInvalidCQ
 	}
-	return q.Call("ResizeCQ", ib.ErrInvalidCQ, func(clock.Instant) error { return q.dev.HCA.ResizeCQ(q.CQ, n) })
+	return q.Manage("ResizeCQ", ib.ErrInvalidCQ, func(clock.Instant) error { return q.dev.HCA.ResizeCQ(q.CQ, n) })
 }
 
 // Destroy destroys the queue, which no queue pair may use any more.
@@ -48,7 +48,7 @@ func (q *CQ) Destroy() error {
 	if q == nil {
 		return ib.ErrInvalidCQ
 	}
-	return q.Call("DestroyCQ", ib.ErrInvalidCQ, func(clock.Instant) error {
+	return q.Manage("DestroyCQ", ib.ErrInvalidCQ, func(clock.Instant) error {
 		return q.Remove(func() error { return q.dev.HCA.DestroyCQ(q.CQ) })
 	})
 }
@@ -92,7 +92,7 @@ func (s *SRQ) Destroy() error {
 	if s == nil {
 		return ib.ErrInvalidSRQ
 	}
-	return s.Call("DestroySRQ", ib.ErrInvalidSRQ, func(clock.Instant) error {
+	return s.Manage("DestroySRQ", ib.ErrInvalidSRQ, func(clock.Instant) error {
 		return s.Remove(func() error { return s.pd.DestroySRQ(s.SRQ) })
 	})
 }

@@ -24,10 +24,10 @@ var (
 type QP struct {
 	Object
 	pd     *hca.PD
-	groups int // multicast groups to which it is attached; the device's thread guards it
+	groups int // multicast groups to which it is attached; the shard's thread guards it
 }
 
-// CreateQP creates the queue pair q in the protection domain. The device's thread calls config,
+// CreateQP creates the queue pair q in the protection domain. The control plane calls config,
 // so that no object that the configuration names can be destroyed meanwhile.
 func (p *PD) CreateQP(q *QP, owner any, config func() (hca.QPConfig, error)) error {
 	return p.call("CreateQP", func(clock.Instant) error {
@@ -117,15 +117,19 @@ func (q *QP) Detach(gid ib.GID) error {
 // the queue pair is attached to a multicast group; else it ends the attachments.
 func (q *QP) Destroy(detach bool) error {
 	var groups []netip.Addr
-	err := q.call("DestroyQP", func(clock.Instant) error {
-		return q.Remove(func() error {
-			if q.groups > 0 && !detach {
-				return fmt.Errorf("the QP is attached to %d multicast groups: %w", q.groups, ib.EBUSY)
-			}
-			groups = q.dev.HCA.LeaveGroups(q.QP)
-			q.dev.HCA.DestroyQP(q.pd, q.QP)
-			return nil
-		})
+	if q == nil {
+		return ErrNoQP
+	}
+	end := func() error {
+		if q.groups > 0 && !detach {
+			return fmt.Errorf("the QP is attached to %d multicast groups: %w", q.groups, ib.EBUSY)
+		}
+		groups = q.dev.HCA.LeaveGroups(q.QP)
+		q.dev.HCA.DestroyQP(q.pd, q.QP)
+		return nil
+	}
+	err := q.Manage("DestroyQP", ErrNoQP, func(clock.Instant) error {
+		return q.dev.HCA.Enter(func() error { return q.Remove(end) })
 	})
 	q.leave(groups...)
 	return err
@@ -152,7 +156,7 @@ type EEC struct{ Object }
 
 // CreateEEC creates the EE context e in a domain.
 func (d *Device) CreateEEC(e *EEC, domain *qp.RDD, owner any) error {
-	return d.Call("CreateEEC", nil, func(clock.Instant) (err error) {
+	return d.Call("CreateEEC", func(clock.Instant) (err error) {
 		if e.EEC, err = d.HCA.CreateEEC(domain); err != nil {
 			return err
 		}
@@ -178,11 +182,15 @@ func (e *EEC) Query() (a ib.QPAttr, err error) {
 
 // Destroy destroys the EE context in any state.
 func (e *EEC) Destroy() error {
-	return e.call("DestroyEEC", func(now clock.Instant) error {
-		return e.Remove(func() error {
+	if e == nil {
+		return ErrNoEEC
+	}
+	return e.Manage("DestroyEEC", ErrNoEEC, func(now clock.Instant) error {
+		end := func() error {
 			e.dev.HCA.DestroyEEC(now, e.EEC)
 			return nil
-		})
+		}
+		return e.dev.HCA.Enter(func() error { return e.Remove(end) })
 	})
 }
 

@@ -5,7 +5,7 @@ import (
 	"github.com/softhca/softhca/internal/lock"
 )
 
-// Watch registers gone, which is called once on the device's thread: when the
+// Watch registers gone, which is called once by the control plane: when the
 // device is closed (cause is nil, and packets that gone sends still leave), or
 // when it has failed (now is zero, and the device must not be used). If that
 // has already happened, gone is called at once. stop ends the watch.
@@ -35,7 +35,7 @@ type watchers struct {
 	cause error // cause of a failure; nil after Close
 }
 
-// tell is called on the device's thread, or after that has ended.
+// tell is called by the control plane.
 func (s *watchers) tell(now clock.Instant, cause error) {
 	s.mu.Lock()
 	all := s.all

@@ -19,12 +19,14 @@ func (s *side) silentQP(t *testing.T, peer *side) *qp.QP {
 		Port: 1, PathMTU: ib.MTU1024, DestQPN: 0x777777,
 		AV: ib.AHAttr{DGID: ib.GIDFromAddr(peer.addr), HopLimit: 64, Port: 1},
 	}
-	s.do(t, func(now clock.Instant) {
+	must.Do(t, s.drv.Control(func(clock.Instant) {
 		var err error
 		q, err = s.hca.CreateQP(s.pd, hca.QPConfig{
 			Type: ib.UC, SendCQ: s.cq, RecvCQ: s.cq, SigAll: true, Cap: ib.QPCap{MaxSendWR: 1},
 		})
 		must.Do(t, err)
+	}))
+	s.do(t, func(now clock.Instant) {
 		for _, step := range []struct {
 			to   ib.QPState
 			mask ib.AttrMask

@@ -1,5 +1,6 @@
 // Package driver gives an adapter time and a network: it has the only
-// goroutine and reads the only clock. It binds a shard to a port.
+// goroutine and reads the only clock. It binds a shard to a port, and runs the
+// control plane beside it.
 //
 // The thread that holds the driver's lock is the shard's thread. A post that gets
 // the lock transmits at once; a post that does not rings a doorbell, which the
@@ -30,7 +31,13 @@
 // doorbell is expensive, need not ring it for more posts to the same queue: the
 // transmitting thread looks there.
 //
-// Reading order: driver.go, pollers.go (which thread reads the port), linger.go (waiting
+// The control plane has a lock of its own, which is taken before that of the shard. A
+// call of the verbs or of the connection manager takes it, and enters the shard for
+// single steps, so data flows meanwhile. A thread that has received a MAD leaves the
+// shard and then runs the control plane, unless another thread does: that one finds the
+// MAD before it is done. See control.go.
+//
+// Reading order: driver.go, control.go, pollers.go (which thread reads the port), linger.go (waiting
 // between arrivals), sleep.go, coalesce.go (posts that wait), spared.go (suppressed
 // doorbells).
 package driver

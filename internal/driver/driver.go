@@ -11,6 +11,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/hca"
 	"github.com/softhca/softhca/internal/lock"
 	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/internal/shard"
@@ -26,16 +27,18 @@ const (
 	roundBatches = 8         // batches sent before the lock is released
 )
 
-// Driver runs one shard over one port.
+// Driver runs one adapter over one port: its shard and its control plane.
 type Driver struct {
-	port  fabric.Port
-	shard *shard.Shard
-	fatal func(cause error)
-	start time.Time
+	port    fabric.Port
+	shard   *shard.Shard
+	control control
+	fatal   func(cause error)
+	start   time.Time
 
 	pollers pollers
-	failed  atomic.Bool  // dead, by failure
-	queued  atomic.Int32 // calls of Do that wait for the lock
+	failed  atomic.Bool           // dead, by failure
+	ended   atomic.Pointer[error] // dead, for threads that are not in the shard
+	queued  atomic.Int32          // calls of Do and Control that wait for a lock
 	done    chan struct{}
 
 	sleepers atomic.Int32 // threads that sleep elsewhere than at the port
@@ -54,28 +57,37 @@ type Driver struct {
 	coalesce coalescer
 	woke     bool  // this round has woken a program
 	guest    bool  // this round is that of a thread that sleeps at the port
+	entered  bool  // this round is a step of the control plane
 	runs     bool  // Run was called
 	dead     error // why the device no longer runs
 }
 
-// Start runs the shard over the port until Close. It is New, and then Run.
-func Start(port fabric.Port, shard *shard.Shard, fatal func(cause error)) *Driver {
-	d := New(port, shard, fatal)
+// Start runs the adapter over the port until Close. It is New, and then Run.
+func Start(port fabric.Port, h *hca.HCA, fatal func(cause error)) *Driver {
+	d := New(port, h.Shard(), h, fatal)
 	d.Run()
 	return d
 }
 
-// New returns a driver of the shard over the port. Until Run, calls send, but arriving packets
-// wait at the port, and no timer fires. fatal is called once, with the lock held, if an invariant
-// of the engine breaks or the port fails; then the device is dead.
-func New(port fabric.Port, shard *shard.Shard, fatal func(cause error)) *Driver {
-	return &Driver{
-		port: port, shard: shard, fatal: fatal, start: time.Now(), done: make(chan struct{}),
+// New returns a driver of a shard and its control plane, nil for none, over the port. Until Run,
+// calls send, but arriving packets wait at the port, and no timer fires. If an invariant of the
+// engine breaks or the port fails, the device is dead, and the thread that runs the control plane
+// calls fatal once.
+func New(port fabric.Port, s *shard.Shard, plane Plane, fatal func(cause error)) *Driver {
+	d := &Driver{
+		port: port, shard: s, fatal: fatal, start: time.Now(), done: make(chan struct{}),
 		batch: fabric.NewBatch(batchBytes, port.Caps()),
 		in:    make([]fabric.Datagram, inbox),
 
 		roused: make(chan struct{}, 1), napEnds: time.NewTimer(0),
 	}
+	if plane == nil {
+		plane = noPlane{}
+	}
+	d.control.plane = plane
+	d.control.due.Store(int64(plane.Expires()))
+	plane.SetGuard(d)
+	return d
 }
 
 // Run starts the goroutine, once. It does nothing after Close.
@@ -91,15 +103,23 @@ func (d *Driver) Run() {
 // now returns the time since the driver was made.
 func (d *Driver) now() clock.Instant { return clock.Instant(time.Since(d.start)) }
 
-// Do runs f as the shard's thread and sends the resulting packets. It blocks until
-// it has the lock. If the device has failed, or fails in f, it returns ErrDead;
-// after Close, an error that unwraps to ENODEV.
-func (d *Driver) Do(f func(now clock.Instant)) (err error) {
+// deadline returns when the next timer of either plane is due.
+func (d *Driver) deadline() clock.Instant { return min(d.shard.Deadline(), d.control.deadline()) }
+
+// lock makes the caller the shard's thread.
+func (d *Driver) lock() {
 	if !d.mu.TryLock() {
 		d.queued.Add(1)
 		d.mu.Lock()
 		d.queued.Add(-1)
 	}
+}
+
+// Do runs f as the shard's thread and sends the resulting packets. It blocks until
+// it has the lock. f must not use the control plane; see Control. If the device has failed,
+// or fails in f, it returns ErrDead; after Close, an error that unwraps to ENODEV.
+func (d *Driver) Do(f func(now clock.Instant)) (err error) {
+	d.lock()
 	defer func() {
 		if dead := d.release(recover()); err == nil {
 			err = dead
@@ -109,15 +129,19 @@ func (d *Driver) Do(f func(now clock.Instant)) (err error) {
 		return d.dead
 	}
 	now := d.now()
-	if d.shard.Owes() || d.coalesce.waiting.Load() {
-		// Packets that are owed are sent before f can destroy the objects that owe them.
-		// MADs belong to no such object, so they leave together with those of f; if f
-		// creates QP1 as a queue pair, they wait until it is destroyed.
-		d.transmit(now)
-	}
+	d.sendOwed(now)
 	f(now)
 	d.transmit(now)
 	return nil
+}
+
+// sendOwed sends the packets that are owed before the caller can destroy the objects that owe
+// them. MADs belong to no such object, so they leave together with those of the caller; if it
+// creates QP1 as a queue pair, they wait until it is destroyed.
+func (d *Driver) sendOwed(now clock.Instant) {
+	if d.shard.Owes() || d.coalesce.waiting.Load() {
+		d.transmit(now)
+	}
 }
 
 // Failed reports whether the device has failed. Any goroutine may call it.
@@ -178,7 +202,8 @@ func (d *Driver) Progress() {
 	if !d.mu.TryLock() {
 		return
 	}
-	defer func() { _ = d.release(recover()) }()
+	send := true
+	defer func() { _ = d.releaseFor(recover(), send) }()
 	if d.dead != nil {
 		return
 	}
@@ -188,6 +213,7 @@ func (d *Driver) Progress() {
 	if aside {
 		// The caller goes on polling: packets that this round makes us owe are sent
 		// with its next post, in one datagram, or with its next poll.
+		send = false
 		d.transmit(now)
 		d.receive(now)
 		return
@@ -213,46 +239,65 @@ func (d *Driver) Woke() { d.woke = true }
 // before it releases the lock.
 const releaseRounds = 4
 
-// release unlocks, and returns the error of a dead device. panicked is the value
-// that the caller recovered. Doorbells that rang while the lock was held are
-// answered first, by the thread that gets the lock again; if they keep ringing, by
-// the goroutine.
-func (d *Driver) release(panicked any) error {
+// release unlocks, runs the control plane for the shard, and returns the error of a dead
+// device. panicked is the value that the caller recovered.
+func (d *Driver) release(panicked any) error { return d.releaseFor(panicked, true) }
+
+// releaseFor is release for a thread that sends the packets of the control plane later unless
+// send is true.
+func (d *Driver) releaseFor(panicked any, send bool) error {
 	if panicked != nil {
 		d.die(fmt.Errorf("%w: %v\n%s", ErrDead, panicked, debug.Stack()))
 	}
+	dead := d.unlock()
+	d.attend(send)
+	return dead
+}
+
+// unlock unlocks, and returns the error of a dead device. Doorbells that rang while the lock
+// was held are answered first, and packets of the control plane sent, by the thread that gets
+// the lock again; if they keep ringing, by the goroutine.
+func (d *Driver) unlock() error {
 	for rounds := 0; ; rounds++ {
 		if woke := d.wokeGuest(); d.dead == nil && (woke || d.needsWake()) {
 			d.port.Wake()
 		}
+		d.entered = false
 		dead := d.dead
 		d.mu.Unlock()
-		if dead != nil || !d.shard.DoorbellRung() {
+		if dead != nil || !d.shard.DoorbellRung() && !d.control.owes.Load() {
 			return dead
 		}
 		if rounds == releaseRounds {
-			if d.pollers.recall() {
-				d.rouse()
-			}
-			d.port.Wake()
+			d.recall()
 			return nil
 		}
 		if !d.mu.TryLock() {
 			return nil
 		}
+		d.control.owes.Store(false)
 		d.answerDoorbells()
 	}
 }
 
+// recall makes the goroutine take its next turn at once.
+func (d *Driver) recall() {
+	if d.pollers.recall() {
+		d.rouse()
+	}
+	d.port.Wake()
+}
+
 // needsWake reports whether the goroutine waits wrongly: for arrivals only although
 // the port is full, beyond a deadline, or at all although this round could not send
-// everything. While the goroutine is aside, pollers take care of all this.
+// everything. While the goroutine is aside, pollers take care of all this; after a step of the
+// control plane, that does.
 func (d *Driver) needsWake() bool {
-	if d.awake || d.pollers.aside() {
+	if d.awake || d.entered || d.pollers.aside() {
 		return false
 	}
 	sendBlocked := d.blocked && !d.writing
-	late := d.shard.Deadline() < d.asleep
+	late := d.deadline() < d.asleep
 	more := !d.blocked && d.shard.Pending() && !d.shard.DoorbellRung() // the thread that releases the lock answers doorbells
 	return sendBlocked || late || more
 }
@@ -277,12 +322,13 @@ func (d *Driver) answerDoorbells() {
 	}
 }
 
-// die stops the device after a broken invariant or a failure of the port.
+// die stops the device after a broken invariant or a failure of the port. The control plane
+// reports it.
 func (d *Driver) die(cause error) {
 	if d.dead == nil {
 		d.dead = cause
+		d.ended.Store(&cause)
 		d.failed.Store(true)
-		d.fatal(cause)
 		d.port.Wake()
 		d.rouse()
 	}
@@ -296,11 +342,17 @@ const backlog = 16
 // datagrams of the first read, and the time of its last action.
 func (d *Driver) receive(now clock.Instant) (int, clock.Instant) {
 	n, now := d.take(now)
-	for i, k := 0, n; k > 0 && i < backlog && d.shard.Deadline() <= now; i++ {
+	for i, k := 0, n; k > 0 && i < backlog && d.deadline() <= now; i++ {
 		k, now = d.take(now)
 	}
-	if d.dead == nil && d.shard.Deadline() <= now {
+	if d.dead != nil {
+		return n, now
+	}
+	if d.shard.Deadline() <= now {
 		d.shard.Advance(now)
+	}
+	if d.control.deadline() <= now {
+		d.control.late.Store(true)
 	}
 	return n, now
 }
@@ -403,9 +455,8 @@ func (d *Driver) loop() {
 			continue
 		}
 		if err := d.await(next); err != nil {
-			d.mu.Lock()
-			d.die(fmt.Errorf("%w: wait: %w", ErrDead, err)) // does nothing if the device was closed
-			d.mu.Unlock()
+			_ = d.fail(fmt.Errorf("%w: wait: %w", ErrDead, err)) // does nothing if the device was closed
+			d.attend(true)
 			return
 		}
 	}
@@ -487,6 +538,11 @@ func (d *Driver) round() (next wait, alive bool) {
 	d.woke = false
 	_, now := d.receive(d.now())
 	more := d.answer(now)
+	if d.attends() {
+		if now, more = d.leave(); d.dead != nil {
+			return wait{}, false
+		}
+	}
 	if d.woke && !more && !d.blocked && d.pollers.offer() {
 		d.awake = false
 		return wait{yield: true, aside: leastAside}, d.dead == nil
@@ -496,12 +552,24 @@ func (d *Driver) round() (next wait, alive bool) {
 	return next, d.dead == nil
 }
 
+// leave runs the control plane out of the shard, during a round of the goroutine.
+func (d *Driver) leave() (now clock.Instant, more bool) {
+	woke := d.woke
+	d.awake = true // it looks again before it waits
+	_ = d.unlock()
+	d.attend(false)
+	d.mu.Lock()
+	d.woke = d.woke || woke
+	now = d.now()
+	return now, d.dead == nil && d.answer(now)
+}
+
 // pause decides how to wait; awake means that there is a reason not to sleep. A timer
 // that is due sooner than a thread can be woken is another reason, unless the machine
 // is busy: a thread that yields then runs again later than one that sleeps.
 func (d *Driver) pause(now clock.Instant, awake bool) wait {
 	how := d.linger.next(now)
-	awake = awake || d.shard.Deadline().Sub(now) < lingerTime && !d.linger.isCrowded(now)
+	awake = awake || d.deadline().Sub(now) < lingerTime && !d.linger.isCrowded(now)
 	if awake && how == pauseSleep {
 		how = pauseYield
 	}
@@ -515,7 +583,7 @@ func (d *Driver) pause(now clock.Instant, awake bool) wait {
 // the port if it is full.
 func (d *Driver) untilWoken() wait {
 	next := wait{timeout: -1, read: true, write: d.blocked}
-	d.asleep, d.writing = d.shard.Deadline(), d.blocked
+	d.asleep, d.writing = d.deadline(), d.blocked
 	if d.asleep != clock.Never {
 		next.timeout = max(d.asleep.Sub(d.now()), time.Microsecond)
 	}
@@ -549,17 +617,31 @@ func (d *Driver) rouse() {
 // an error.
 func (d *Driver) Close() error {
 	// The last acknowledgement may still be owed.
-	_ = d.Do(func(clock.Instant) {}) // a failed device sends nothing
-	d.mu.Lock()
-	if d.dead == nil {
-		d.dead = fmt.Errorf("device is closed: %w", ib.ENODEV)
-	}
-	runs := d.runs
-	d.mu.Unlock()
+	_ = d.Control(func(clock.Instant) {}) // a failed device sends nothing
+	_ = d.Do(func(clock.Instant) {})
+	runs := d.end(fmt.Errorf("device is closed: %w", ib.ENODEV))
 	err := d.port.Close()
 	d.rouse()
 	if runs {
 		<-d.done
 	}
 	return err
+}
+
+// end makes later calls return an error, and reports whether the goroutine runs. No call of
+// Control is under way when it returns.
+func (d *Driver) end(why error) (runs bool) {
+	c := &d.control
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	d.mu.Lock()
+	if d.dead == nil {
+		d.dead = why
+		d.ended.Store(&why)
+	}
+	runs = d.runs
+	d.mu.Unlock()
+	d.tell()
+	c.told.Store(true)
+	return runs
 }

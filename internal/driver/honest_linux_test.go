@@ -99,14 +99,14 @@ func newHost(t testing.TB, r *rand.Rand, steady bool) *host {
 	h.port = &jumper{Port: p, steady: steady, r: rand.New(rand.NewPCG(r.Uint64(), 2))}
 	h.hca, err = hca.New(hca.Config{Caps: p.Caps(), Rand: rand.New(rand.NewPCG(r.Uint64(), 3)).Uint32, NodeGUID: r.Uint64(), Raise: func(e qp.Event) { h.told[e.Type]++ }})
 	must.Do(t, err)
-	h.drv = driver.Start(h.port, h.hca.Shard(), func(cause error) { h.fatal <- cause })
+	h.drv = driver.Start(h.port, h.hca, func(cause error) { h.fatal <- cause })
 	t.Cleanup(func() {
 		must.Do(t, h.drv.Close())
 		if len(h.fatal) > 0 {
 			t.Errorf("the device died: %v", <-h.fatal)
 		}
 	})
-	h.do(func(clock.Instant) {
+	h.control(func(clock.Instant) {
 		h.pd, err = h.hca.AllocPD()
 		must.Do(t, err)
 		h.mr, err = h.pd.RegMR(memory.RegionConfig{Buf: h.buf, Access: ib.AccessLocalWrite | ib.AccessRemote})
@@ -118,6 +118,12 @@ func newHost(t testing.TB, r *rand.Rand, steady bool) *host {
 func (h *host) do(f func(now clock.Instant)) {
 	h.t.Helper()
 	must.Do(h.t, h.drv.Do(f))
+}
+
+// control runs f in the control plane.
+func (h *host) control(f func(now clock.Instant)) {
+	h.t.Helper()
+	must.Do(h.t, h.drv.Control(f))
 }
 
 func (h *host) count(d counters.Drop) (n uint64) {
@@ -245,8 +251,8 @@ func connect(t *testing.T, a, b *host) *link {
 	a.peer, b.peer = b, a
 	l := &link{}
 	for i, typ := range []ib.QPType{ib.RC, ib.UC, ib.UD} {
-		a.do(func(clock.Instant) { l.a[i] = a.newEnd(typ) })
-		b.do(func(clock.Instant) { l.b[i] = b.newEnd(typ) })
+		a.control(func(clock.Instant) { l.a[i] = a.newEnd(typ) })
+		b.control(func(clock.Instant) { l.b[i] = b.newEnd(typ) })
 		l.a[i].walk(l.b[i])
 		l.b[i].walk(l.a[i])
 	}
@@ -339,7 +345,7 @@ func (l *link) unreliable(stop <-chan struct{}) (int, error) {
 func (l *link) datagrams(stop <-chan struct{}) (int, error) {
 	var ah ib.AHHandle
 	a := l.a[2]
-	a.do(func(clock.Instant) {
+	a.control(func(clock.Instant) {
 		var err error
 		ah, err = a.pd.CreateAH(&ib.AHAttr{DGID: ib.GIDFromAddr(l.b[2].addr), HopLimit: 64, Port: 1})
 		must.Do(a.t, err)
@@ -414,7 +420,7 @@ type connector struct {
 
 func newConnector(a, b *host) *connector {
 	c := &connector{a: a, b: b, heard: make(chan cm.EventType, 16)}
-	b.do(func(clock.Instant) {
+	b.control(func(clock.Instant) {
 		_, err := b.hca.CM().Listen(connectService, c.accept)
 		must.Do(b.t, err)
 	})
@@ -469,7 +475,7 @@ func (l *link) connections(stop <-chan struct{}) (int, error) {
 	c := l.connecting
 	return until(stop, func(int) error {
 		var conn *cm.Conn
-		c.a.do(func(now clock.Instant) {
+		c.a.control(func(now clock.Instant) {
 			c.active = c.a.newEnd(ib.RC)
 			conn = c.a.hca.CM().NewConn(c.ask)
 			must.Do(c.a.t, c.a.hca.Prepare(now, c.active.qp))
@@ -485,15 +491,18 @@ func (l *link) connections(stop <-chan struct{}) (int, error) {
 		if err != nil {
 			return err
 		}
-		c.a.do(func(now clock.Instant) { must.Do(c.a.t, conn.SendDREQ(now, nil)) })
+		c.a.control(func(now clock.Instant) { must.Do(c.a.t, conn.SendDREQ(now, nil)) })
 		if err := c.awaits(cm.DREPReceived); err != nil {
 			return err
 		}
 		var passive *end
-		c.b.do(func(clock.Instant) { passive = c.passive })
+		c.b.control(func(clock.Instant) { passive = c.passive })
 		for _, e := range []*end{c.active, passive} {
-			e.do(func(clock.Instant) {
-				e.hca.DestroyQP(e.pd, e.qp)
+			e.control(func(clock.Instant) {
+				must.Do(e.t, e.hca.Enter(func() error {
+					e.hca.DestroyQP(e.pd, e.qp)
+					return nil
+				}))
 				must.Do(e.t, e.hca.DestroyCQ(e.cq))
 			})
 		}

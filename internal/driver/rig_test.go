@@ -145,9 +145,9 @@ func newStillSide(t testing.TB, n *pipe.Network, last byte) *side {
 		},
 	})
 	must.Do(t, err)
-	s.drv = New(s.port, s.hca.Shard(), func(cause error) { s.fatal <- cause })
+	s.drv = New(s.port, s.hca.Shard(), s.hca, func(cause error) { s.fatal <- cause })
 	t.Cleanup(func() { _ = s.drv.Close() }) // tests close it too
-	s.do(t, func(clock.Instant) {
+	must.Do(t, s.drv.Control(func(clock.Instant) {
 		s.pd, err = s.hca.AllocPD()
 		must.Do(t, err)
 		s.cq, err = s.hca.CreateCQ(64, func() { s.event <- struct{}{} })
@@ -159,7 +159,7 @@ func newStillSide(t testing.TB, n *pipe.Network, last byte) *side {
 			Cap: ib.QPCap{MaxSendWR: 16, MaxSendSGE: 1, MaxRecvWR: 1, MaxRecvSGE: 1},
 		})
 		must.Do(t, err)
-	})
+	}))
 	return s
 }
 

@@ -85,7 +85,7 @@ func (d *Driver) beforeWait() (next wait, alive bool) {
 // afterWait reads arrived datagrams and fires due timers.
 func (d *Driver) afterWait() (woke bool) {
 	d.mu.Lock()
-	defer func() { _ = d.release(recover()) }()
+	defer func() { _ = d.releaseFor(recover(), false) }()
 	if d.dead == nil {
 		d.guest = true
 		d.receive(d.now())

@@ -254,7 +254,7 @@ func (p *play) post() {
 			p.failed = true // the queue pair is in ERR
 			return
 		}
-		near.HCA.Shard().RingDoorbell(near.QP)
+		near.HCA.Single().RingDoorbell(near.QP)
 	}
 }
 
@@ -262,7 +262,7 @@ func (p *play) post() {
 func (p *play) step() (moved bool) {
 	ds := make([]fabric.Datagram, 16)
 	for i, s := range p.rig.Sides {
-		s.HCA.Shard().Transmit(p.rig.Now, s.Batch)
+		s.HCA.Single().Transmit(p.rig.Now, s.Batch)
 		moved = moved || len(s.Batch.Pending()) > 0
 		rig.Must(p.t, p.ports[i].Send(s.Batch)) // also what a rule held back until now
 		s.Batch.Reset()
@@ -272,7 +272,7 @@ func (p *play) step() (moved bool) {
 		n, err := p.ports[i].Receive(ds)
 		rig.Must(p.t, err)
 		for k := range ds[:n] {
-			s.HCA.Shard().Receive(p.rig.Now, &ds[k])
+			s.HCA.Single().Receive(p.rig.Now, &ds[k])
 		}
 		moved = moved || n > 0
 		for _, wc := range p.rig.Poll(i) {
@@ -310,11 +310,11 @@ func (p *play) run() *Report {
 		}
 		next := p.rig.Now.Add(playTick)
 		for _, s := range p.rig.Sides {
-			next = min(next, max(s.HCA.Shard().Deadline(), p.rig.Now))
+			next = min(next, max(s.HCA.Single().Deadline(), p.rig.Now))
 		}
 		p.rig.Now = next
 		for _, s := range p.rig.Sides {
-			s.HCA.Shard().Advance(p.rig.Now)
+			s.HCA.Single().Advance(p.rig.Now)
 		}
 	}
 	must.Do(p.t, p.ports[p.watched()].Close())

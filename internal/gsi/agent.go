@@ -30,6 +30,9 @@ type Received struct {
 	// MAD was sent, PKey the matching entry of the port's table, and HopLimit
 	// is 0.
 	From Address
+
+	psn  ib.PSN // of its packet, for the trace
+	size int    // bytes of the UDP payload
 }
 
 // AgentConfig configures the MADs of an agent.
@@ -135,7 +138,7 @@ func (a *Agent) Answer(_ clock.Instant, to Address, m *mad.MAD) error {
 	if err != nil {
 		return err
 	}
-	if g := a.g; g.queue.count >= g.queue.max/2 {
+	if g := a.g; g.queue.len() >= g.queue.max/2 {
 		g.counters.QueueFull++
 		return ErrQueueFull
 	}

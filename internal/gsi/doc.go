@@ -1,8 +1,11 @@
 // Package gsi is the general services interface: QP1 of an adapter, through
 // which management datagrams (MADs) travel (C1, C12). It is not a queue pair of
-// the verbs: it has no work requests, no completions and no memory regions. An
-// arriving MAD goes to its agent at once; a sent one waits in a bounded queue
-// for Transmit.
+// the verbs: it has no work requests, no completions and no memory regions.
+//
+// The interface has two sides. The data path calls Admit for arriving packets, Refuse, and
+// Transmit, which empties the bounded queue of MADs to send. The control plane calls the rest:
+// agents and requests, Deliver, Advance and Deadline. Each side is used by one thread at a
+// time; the queue has a lock. Receive needs both sides.
 //
 // Reading order: address.go (destinations), gsi.go (the interface, the calls of the engine
 // and the counters), agent.go (users of MAD classes), transaction.go with table.go (requests
@@ -10,6 +13,6 @@
 // and transmit.go.
 //
 // The package does no I/O and reads no clock. It knows classes and methods, but
-// not the attributes of a class. Every call, and every function that the
-// interface calls, runs on the thread that holds the shard.
+// not the attributes of a class. Every function that the interface calls runs on the
+// thread of the control plane.
 package gsi

@@ -73,8 +73,8 @@ func New(c Config) *Interface {
 	return g
 }
 
-// Pending reports whether Transmit has something to send.
-func (g *Interface) Pending() bool { return g.queue.count > 0 }
+// Pending reports whether Transmit has something to send. Any goroutine may call it.
+func (g *Interface) Pending() bool { return g.queue.len() > 0 }
 
 // Deadline returns when Advance is next needed; clock.Never when no request
 // waits for an answer.
@@ -88,7 +88,7 @@ func (g *Interface) Advance(now clock.Instant) {
 	}
 }
 
-// Counters returns the counts so far.
+// Counters returns the counts so far. The caller has both planes.
 func (g *Interface) Counters() Counters { return g.counters }
 
 // Counters are the counts of an interface in addition to those of its adapter.

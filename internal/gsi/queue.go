@@ -1,6 +1,11 @@
 package gsi
 
-import "github.com/softhca/softhca/mad"
+import (
+	"sync/atomic"
+
+	"github.com/softhca/softhca/internal/lock"
+	"github.com/softhca/softhca/mad"
+)
 
 // outgoing is a MAD on its way out.
 type outgoing struct {
@@ -12,26 +17,36 @@ type outgoing struct {
 // bound.
 const queueStep = 16
 
-// queue is a bounded ring of MADs that wait to be sent.
+// queue is a bounded ring of MADs that wait to be sent. The agents fill it; the thread that
+// sends empties it.
 type queue struct {
-	max   int
+	max    int
+	waited atomic.Int32 // count, for threads without the lock
+
+	mu    lock.Mutex[lock.MADs] // guards what follows
 	buf   []outgoing
 	head  int
 	count int
 }
 
-// push returns the new last entry for the caller to fill, nil when the queue
-// is full.
-func (q *queue) push() *outgoing {
+// len returns the number of MADs.
+func (q *queue) len() int { return int(q.waited.Load()) }
+
+// push adds an entry unless the queue is full.
+func (q *queue) push(r *route, m *mad.MAD) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	if q.count == len(q.buf) && !q.grow() {
-		return nil
+		return false
 	}
 	e := &q.buf[(q.head+q.count)%len(q.buf)]
+	e.route, e.mad = *r, *m
 	q.count++
-	return e
+	q.waited.Store(int32(q.count))
+	return true
 }
 
-// grow makes room for more entries and reports whether there may be more.
+// grow makes room for more entries and reports whether there may be more. mu is held.
 func (q *queue) grow() bool {
 	n := min(max(2*len(q.buf), queueStep), q.max)
 	if n <= len(q.buf) {
@@ -44,9 +59,10 @@ func (q *queue) grow() bool {
 	return true
 }
 
-// front returns the oldest entry, nil if there is none. It is valid until the
-// next push.
+// front returns the oldest entry, nil if there is none. It is valid until pop.
 func (q *queue) front() *outgoing {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	if q.count == 0 {
 		return nil
 	}
@@ -55,17 +71,18 @@ func (q *queue) front() *outgoing {
 
 // pop removes the oldest entry.
 func (q *queue) pop() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	q.head = (q.head + 1) % len(q.buf)
 	q.count--
+	q.waited.Store(int32(q.count))
 }
 
 // enqueue copies a MAD to the end of the queue.
 func (g *Interface) enqueue(r *route, m *mad.MAD) error {
-	e := g.queue.push()
-	if e == nil {
+	if !g.queue.push(r, m) {
 		g.counters.QueueFull++
 		return ErrQueueFull
 	}
-	e.route, e.mad = *r, *m
 	return nil
 }

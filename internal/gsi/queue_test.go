@@ -20,12 +20,11 @@ func TestC12_QueueOrder(t *testing.T) {
 	next := byte(0)
 	for step := range 20_000 {
 		if src.IntN(500) < 250+(step/500)%2*100-50 {
-			e := q.push()
-			if (e == nil) != (len(model) == q.max) {
-				t.Fatalf("seed %d, step %d: a push with %d entries gives room: %v", seed, step, len(model), e != nil)
+			ok := q.push(&route{}, &mad.MAD{next})
+			if ok != (len(model) < q.max) {
+				t.Fatalf("seed %d, step %d: a push with %d entries gives room: %v", seed, step, len(model), ok)
 			}
-			if e != nil {
-				e.mad[0] = next
+			if ok {
 				model = append(model, next)
 				next++
 			}
@@ -38,6 +37,9 @@ func TestC12_QueueOrder(t *testing.T) {
 		if e != nil {
 			q.pop()
 			model = model[1:]
+		}
+		if q.len() != len(model) {
+			t.Fatalf("seed %d, step %d: the queue has %d entries, want %d", seed, step, q.len(), len(model))
 		}
 	}
 	if len(q.buf) != q.max {

@@ -11,25 +11,43 @@ import (
 )
 
 // Receive processes a packet to QP1, which the caller has parsed and whose ICRC
-// it has checked; d is its datagram. Neither is retained.
+// it has checked; d is its datagram. Neither is retained. It is Admit, Deliver and Refuse in
+// one thread.
 func (g *Interface) Receive(now clock.Instant, p *roce.Packet, d *fabric.Datagram) {
 	r := &g.in
-	*r = Received{From: Address{
+	if !g.Admit(now, p, d, r) {
+		return
+	}
+	if drop, ok := g.Deliver(now, r); !ok {
+		g.Refuse(now, r, drop)
+	}
+}
+
+// Admit checks a packet to QP1 as far as this needs no agent, and counts it. r becomes its MAD,
+// which is in the packet's memory.
+func (g *Interface) Admit(now clock.Instant, p *roce.Packet, d *fabric.Datagram, r *Received) bool {
+	*r = Received{psn: p.BTH.PSN, size: sizeOf(p), From: Address{
 		Local: d.Dst, Remote: d.Src, QPN: p.DETH.SrcQP, TClass: d.TClass, FlowLabel: d.FlowLabel,
 	}}
-	out := g.cfg.Out
 	drop, ok := g.admit(p, r)
 	if ok {
-		out.Counters.RcvdPkts++
+		g.cfg.Out.Counters.RcvdPkts++
 		g.counters.Received++
 		g.traceIn(now, p)
-		drop, ok = g.deliver(now, p, r)
+		drop, ok = r.take(p)
 	}
 	if !ok {
-		out.Counters.Drops[drop]++
-		if out.Trace != nil {
-			out.Record(now, ib.QPNGSI, trace.Record{Kind: trace.Drop, PSN: p.BTH.PSN, Len: sizeOf(p), Cause: drop.String()})
-		}
+		g.Refuse(now, r, drop)
+	}
+	return ok
+}
+
+// Refuse counts a packet that Deliver has dropped.
+func (g *Interface) Refuse(now clock.Instant, r *Received, drop counters.Drop) {
+	out := g.cfg.Out
+	out.Counters.Drops[drop]++
+	if out.Trace != nil {
+		out.Record(now, ib.QPNGSI, trace.Record{Kind: trace.Drop, PSN: r.psn, Len: r.size, Cause: drop.String()})
 	}
 }
 
@@ -59,8 +77,8 @@ func (g *Interface) admit(p *roce.Packet, r *Received) (counters.Drop, bool) {
 	return 0, true
 }
 
-// deliver passes the MAD to its request or agent.
-func (g *Interface) deliver(now clock.Instant, p *roce.Packet, r *Received) (counters.Drop, bool) {
+// take takes the MAD of a packet.
+func (r *Received) take(p *roce.Packet) (counters.Drop, bool) {
 	switch {
 	case p.BTH.Opcode != roce.UDSendOnly:
 		return counters.DropOpcode, false
@@ -68,6 +86,11 @@ func (g *Interface) deliver(now clock.Instant, p *roce.Packet, r *Received) (cou
 		return counters.DropLength, false
 	}
 	r.MAD = (*mad.MAD)(p.Payload)
+	return 0, true
+}
+
+// Deliver passes a MAD to its request or agent. If none takes it, Deliver returns the reason.
+func (g *Interface) Deliver(now clock.Instant, r *Received) (counters.Drop, bool) {
 	h := r.MAD.Header()
 	switch {
 	case h.BaseVersion != mad.BaseVersion:

@@ -2,7 +2,6 @@ package hca
 
 import (
 	"fmt"
-	"net/netip"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
@@ -20,21 +19,25 @@ const rdRNRTimer = 12
 // the channel owns the EE context: it moves to ERR when the channel has no users
 // left, and when it migrates, the messages of all connections of the channel
 // follow. If one of the two belongs to another domain, nothing changes.
-func (h *HCA) EstablishRD(now clock.Instant, c *cm.Conn, e *qp.EEC, q *qp.QP) error {
+func (h *connector) EstablishRD(now clock.Instant, c *cm.Conn, e *qp.EEC, q *qp.QP) error {
 	if c.Channel() == nil {
 		return fmt.Errorf("connection %#08x has no channel: %w", c.LocalID(), ib.EINVAL)
 	}
 	if q != nil && q.RDD() != e.RDD() {
 		return fmt.Errorf("connection %#08x: queue pair %v is in another domain than EE context %v: %w", c.LocalID(), q.Num(), e.Num(), ib.ErrInvalidRDD)
 	}
-	if !c.Channel().JoinedBy(c) {
-		c.Channel().Consumer = e
+	return h.Enter(func() error { return h.establishRD(now, c, e, q) })
+}
+
+// establishRD is EstablishRD in the shard.
+func (h *connector) establishRD(now clock.Instant, c *cm.Conn, e *qp.EEC, q *qp.QP) error {
+	if k := c.Channel(); !k.JoinedBy(c) {
+		k.Consumer = e
 		if err := h.climb(now, c, e); err != nil {
 			return fmt.Errorf("connection %#08x: EE context %v: %w", c.LocalID(), e.Num(), err)
 		}
-		k := c.Channel()
-		e.OnMigrate(func(clock.Instant) { k.Migrated(pathOf(&e.End, h.cfg.Caps.Addrs)) })
-		finishBy(&e.End, c)
+		h.onMigrate(e, func(_ clock.Instant, to cm.Path) { migrated(k, to) })
+		h.finishBy(&e.End, c)
 	}
 	if q == nil || q.State() != ib.INIT {
 		return nil
@@ -42,15 +45,22 @@ func (h *HCA) EstablishRD(now clock.Instant, c *cm.Conn, e *qp.EEC, q *qp.QP) er
 	if err := moveRD(now, c, q); err != nil {
 		return fmt.Errorf("connection %#08x: queue pair %v: %w", c.LocalID(), q.Num(), err)
 	}
-	finishBy(&q.End, c)
+	h.finishBy(&q.End, c)
 	return nil
 }
 
-// pathOf returns the current path of an end; addrs is the GID table.
-func pathOf(e *qp.End, addrs []netip.Addr) cm.Path {
-	a := e.Query().AV
+// migrated moves a channel to the path of its EE context, unless it is there already.
+func migrated(k *cm.Channel, to cm.Path) {
+	if at := k.Path(); at.Local != to.Local || at.Remote != to.Remote {
+		k.Migrated(to)
+	}
+}
+
+// pathOf returns the current path of a QP or EE context. It is called in the shard.
+func (h *connector) pathOf(m mover) cm.Path {
+	a := m.Query().AV
 	return cm.Path{
-		Local: addrs[a.SGIDIndex], Remote: a.DGID.Addr(), FlowLabel: a.FlowLabel, TClass: a.TrafficClass, HopLimit: a.HopLimit, SL: a.SL,
+		Local: h.cfg.Caps.Addrs[a.SGIDIndex], Remote: a.DGID.Addr(), FlowLabel: a.FlowLabel, TClass: a.TrafficClass, HopLimit: a.HopLimit, SL: a.SL,
 	}
 }
 
@@ -86,9 +96,9 @@ func channelUsable(k *cm.Channel) bool {
 
 // channelDown ends the EE context of a channel without users, as Disconnect
 // does with the QP of a connection.
-func channelDown(now clock.Instant, k *cm.Channel) {
+func (h *connector) channelDown(now clock.Instant, k *cm.Channel) {
 	if e := contextOf(k); e != nil && e.State() != ib.RESET {
 		// Every state allows this move.
-		_ = e.Modify(now, &ib.QPAttr{State: ib.ERR}, ib.AttrState)
+		_ = h.modify(now, e, &ib.QPAttr{State: ib.ERR}, ib.AttrState)
 	}
 }

@@ -163,7 +163,7 @@ func (p *party) hear() {
 func (p *party) say(id uint64) {
 	_, err := p.qp.PostSend(ib.SendWR{WRID: id, Opcode: ib.WRSend, EEC: p.eec.Num(), RemoteQPN: p.peerQPN, RemoteQKey: p.peerQKey})
 	rig.Must(p.s.T, err)
-	p.s.Sides[p.side].HCA.Shard().RingDoorbell(p.qp)
+	p.s.Sides[p.side].HCA.Single().RingDoorbell(p.qp)
 }
 
 // works reports whether what a party sends leaves.
@@ -326,8 +326,8 @@ func (s *channelStorm) settle() {
 	for i, side := range s.Sides {
 		rig.Must(s.T, side.HCA.DeallocRDD(s.rdd[i]))
 		m, r := side.HCA.CM(), side.HCA.Resources()
-		if m.Conns() != 0 || m.HalfOpen() != 0 || r.EECs != 0 || side.HCA.Shard().Deadline() != clock.Never {
-			s.T.Fatalf("side %d has %d connections left, %d half open, %d EE contexts, a timer at %v", i, m.Conns(), m.HalfOpen(), r.EECs, side.HCA.Shard().Deadline())
+		if m.Conns() != 0 || m.HalfOpen() != 0 || r.EECs != 0 || side.HCA.Single().Deadline() != clock.Never {
+			s.T.Fatalf("side %d has %d connections left, %d half open, %d EE contexts, a timer at %v", i, m.Conns(), m.HalfOpen(), r.EECs, side.HCA.Single().Deadline())
 		}
 	}
 }

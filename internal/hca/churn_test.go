@@ -296,7 +296,7 @@ func (w *world) use(m *qpModel, by int) {
 func (w *world) endQP() {
 	m := w.qps.Take(w.rng)
 	if w.rng.IntN(4) == 0 { // the shard has not looked yet when it ends
-		w.hca.Shard().RingDoorbell(m.q)
+		w.hca.Single().RingDoorbell(m.q)
 	}
 	w.hca.DestroyQP(m.pd.pd, m.q)
 	w.use(m, -1)
@@ -356,7 +356,7 @@ func (n *numbers) reach(q ib.QPN) {
 		Bytes: []byte{4, 0, 0xff, 0xff, 0, byte(q >> 16), byte(q >> 8), byte(q), 0, 0, 0, 0, 0, 0, 0, 0},
 		Src:   netip.MustParseAddr("10.0.0.2"), Dst: churnAddr, DstPort: fabric.RoCEPort, IDKnown: true, HopLimit: 64,
 	}
-	n.w.hca.Shard().Receive(n.w.now, &d)
+	n.w.hca.Single().Receive(n.w.now, &d)
 	after := n.w.hca.Counters()
 	want := counters.DropNoQP
 	if n.live[q] {

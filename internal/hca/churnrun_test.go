@@ -68,8 +68,8 @@ func (w *world) look() {
 		}
 	}
 	if w.rng.IntN(4) == 0 { // the doorbells of those that ended
-		w.hca.Shard().Transmit(w.now, w.batch)
-		if len(w.batch.Pending()) != 0 || w.hca.Shard().Pending() {
+		w.hca.Single().Transmit(w.now, w.batch)
+		if len(w.batch.Pending()) != 0 || w.hca.Single().Pending() {
 			w.t.Fatal("an adapter on which nothing was posted has something to send")
 		}
 	}
@@ -187,8 +187,8 @@ func (s *udSender) send(h ib.AHHandle) ib.WCStatus {
 	s.w.t.Helper()
 	_, err := s.q.PostSend(ib.SendWR{Opcode: ib.WRSend, AH: h, RemoteQPN: 5, RemoteQKey: 1})
 	s.w.must(err)
-	s.w.hca.Shard().RingDoorbell(s.q)
-	s.w.hca.Shard().Transmit(s.w.now, s.w.batch)
+	s.w.hca.Single().RingDoorbell(s.q)
+	s.w.hca.Single().Transmit(s.w.now, s.w.batch)
 	var wc [1]ib.WC
 	if s.cq.Poll(wc[:]) != 1 {
 		s.w.t.Fatal("a datagram without a completion")

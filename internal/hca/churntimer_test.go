@@ -88,7 +88,7 @@ func (w *timerWorld) connect(m *timed) {
 func (w *timerWorld) post(m *timed) {
 	_, err := m.q.PostSend(ib.SendWR{Opcode: ib.WRSend})
 	w.must(err)
-	w.hca.Shard().RingDoorbell(m.q)
+	w.hca.Single().RingDoorbell(m.q)
 	w.turn()
 	w.happened(m, 1, 0)
 	m.due = w.now.Add(m.timeout)
@@ -104,7 +104,7 @@ func (w *timerWorld) answer(m *timed) {
 	b[9], b[10], b[11] = byte(psn>>16), byte(psn>>8), byte(psn)
 	d := fabric.Datagram{Bytes: b, Src: m.peer, Dst: churnAddr, SrcPort: 49152, DstPort: fabric.RoCEPort, IDKnown: true, HopLimit: 64}
 	roce.Seal(b, roce.NewPrefix(d.Src, d.Dst, d.SrcPort, d.DstPort, len(b)).WithID(0))
-	w.hca.Shard().Receive(w.now, &d)
+	w.hca.Single().Receive(w.now, &d)
 	w.turn()
 	w.happened(m, 0, 1)
 	m.due, m.psn = clock.Never, m.psn.Next()
@@ -117,7 +117,7 @@ func (w *timerWorld) turn() {
 	clear(w.ended)
 	var p roce.Packet
 	for more := true; more; {
-		more = w.hca.Shard().Transmit(w.now, w.batch)
+		more = w.hca.Single().Transmit(w.now, w.batch)
 		for i := range w.batch.Pending() {
 			run := &w.batch.Pending()[i]
 			if f := p.Parse(run.Bytes); f != roce.FaultNone {
@@ -159,7 +159,7 @@ func (w *timerWorld) first() clock.Instant {
 func (w *timerWorld) pass(to clock.Instant) {
 	for {
 		due := w.first()
-		if next := w.hca.Shard().Deadline(); next > due {
+		if next := w.hca.Single().Deadline(); next > due {
 			w.t.Fatalf("at %v a timer is due at %v, and the adapter waits until %v", w.now, due, next)
 		}
 		if due > to {
@@ -174,8 +174,8 @@ func (w *timerWorld) pass(to clock.Instant) {
 
 // fire lets the timers fire that are due at an instant.
 func (w *timerWorld) fire(at clock.Instant) {
-	w.hca.Shard().Advance(at)
-	if next := w.hca.Shard().Deadline(); next <= at {
+	w.hca.Single().Advance(at)
+	if next := w.hca.Single().Deadline(); next <= at {
 		w.t.Fatalf("after all timers have fired at %v the adapter wants to be woken at %v", at, next)
 	}
 	w.turn()
@@ -240,7 +240,7 @@ func TestChurnTimers(t *testing.T) {
 	for w.all.Len() > 0 {
 		w.end()
 	}
-	if next := w.hca.Shard().Deadline(); next != clock.Never {
+	if next := w.hca.Single().Deadline(); next != clock.Never {
 		t.Errorf("without a queue pair a timer is due at %v", next)
 	}
 }

@@ -182,7 +182,7 @@ func TestCMVictimNotices(t *testing.T) {
 		"is not held":            func(v *cmVictim) { v.guests = []*guest{{conn: newCMVictim(t, &program{}).bond.conn[1]}} },
 		"is done with is in":     func(v *cmVictim) { v.bond.conn[1].Consumer = &guest{conn: v.bond.conn[1], over: true} },
 		"that is gone hears":     func(v *cmVictim) { v.onEvent(0, &cm.Conn{Consumer: &guest{over: true}}, &cm.Event{}) },
-		"0 and 0 completions":    func(v *cmVictim) { v.Sides[0].HCA.Shard().Remove(v.bond.qp[0]); v.talk() },
+		"0 and 0 completions":    func(v *cmVictim) { v.Sides[0].HCA.Single().Remove(v.bond.qp[0]); v.talk() },
 		"QPs are left":           func(v *cmVictim) { v.equip(&guest{}); v.finish() },
 		"now: side 0 has 1 conn": func(v *cmVictim) { v.wantEmpty("now") },
 	} {

@@ -79,7 +79,7 @@ func (p *program) runCM(v *cmVictim) {
 		case cmWait:
 			v.pass(v.Now.Add(time.Microsecond << (p.byte() % 34)))
 		case cmTimer:
-			v.pass(min(v.Sides[1].HCA.Shard().Deadline(), v.Now.Add(time.Hour)))
+			v.pass(min(v.Sides[1].HCA.Single().Deadline(), v.Now.Add(time.Hour)))
 		}
 		for v.carry() {
 		}
@@ -91,8 +91,8 @@ func (p *program) runCM(v *cmVictim) {
 func (v *cmVictim) pass(to clock.Instant) {
 	for _, side := range v.Sides {
 		v.Now = max(v.Now, to)
-		side.HCA.Shard().Advance(v.Now)
-		if d := side.HCA.Shard().Deadline(); d <= v.Now {
+		side.HCA.Single().Advance(v.Now)
+		if d := side.HCA.Single().Deadline(); d <= v.Now {
 			v.T.Fatalf("after Advance to %d the deadline is %d", v.Now, d)
 		}
 	}
@@ -270,7 +270,7 @@ func (v *cmVictim) stepShape(p *program) {
 	b := make([]byte, roce.Size(q.BTH.Opcode, len(q.Payload)))
 	q.Build(b)
 	d := v.sealed(from, b)
-	v.Sides[1].HCA.Shard().Receive(v.Now, &d)
+	v.Sides[1].HCA.Single().Receive(v.Now, &d)
 	if v.replies() != before || v.Sides[1].HCA.CM().Counters() != conns {
 		v.T.Fatalf("a packet that is no MAD, of kind %d, has an effect", what%7)
 	}
@@ -309,7 +309,7 @@ func (v *cmVictim) stepData(p *program) {
 		from = stranger2
 	}
 	d := v.sealed(from, b)
-	v.Sides[1].HCA.Shard().Receive(v.Now, &d)
+	v.Sides[1].HCA.Single().Receive(v.Now, &d)
 }
 
 // stepCall makes a call on a guest's connection; what the state does not allow

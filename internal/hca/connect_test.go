@@ -112,8 +112,8 @@ func (m *meeting) over() {
 	m.T.Helper()
 	m.Run(time.Hour, func() bool { return false })
 	for i, s := range m.Sides {
-		if n := s.HCA.CM().Conns(); n != 0 || s.HCA.CM().HalfOpen() != 0 || s.HCA.Shard().Deadline() != clock.Never {
-			m.T.Errorf("side %d: %d connections, %d half-open, deadline %v", i, n, s.HCA.CM().HalfOpen(), s.HCA.Shard().Deadline())
+		if n := s.HCA.CM().Conns(); n != 0 || s.HCA.CM().HalfOpen() != 0 || s.HCA.Single().Deadline() != clock.Never {
+			m.T.Errorf("side %d: %d connections, %d half-open, deadline %v", i, n, s.HCA.CM().HalfOpen(), s.HCA.Single().Deadline())
 		}
 	}
 }

@@ -46,7 +46,7 @@ func TestCProgram(t *testing.T) {
 			}
 			cpeer.PostSend(send, e, w.mem[0].sge(0, 32))
 		}
-		w.Sides[0].HCA.Shard().RingDoorbell(w.Sides[0].QP)
+		w.Sides[0].HCA.Single().RingDoorbell(w.Sides[0].QP)
 		w.settle()
 		n := w.Sides[0].QP.Num()
 		want := []cpeer.Taken{

@@ -25,7 +25,8 @@ func (h *HCA) CreateQP(p *PD, c QPConfig) (*qp.QP, error) {
 	}
 	num := uint32(ib.QPNGSI)
 	if c.Type == ib.GSI {
-		if h.shard.QP(ib.QPNGSI) != nil {
+		exists := false
+		if h.look(func() { exists = h.shard.QP(ib.QPNGSI) != nil }); exists {
 			return nil, fmt.Errorf("QP1 exists: %w", ib.EINVAL)
 		}
 	} else {
@@ -44,7 +45,12 @@ func (h *HCA) CreateQP(p *PD, c QPConfig) (*qp.QP, error) {
 	if q.Num() != ib.QPNGSI {
 		h.qpns.Take(num)
 	}
-	h.shard.Add(q)
+	if err := h.Enter(func() error {
+		h.shard.Add(q)
+		return nil
+	}); err != nil {
+		return nil, err
+	}
 	h.use.QPs++
 	p.users++
 	return q, nil
@@ -75,7 +81,7 @@ func (h *HCA) checkQP(p *PD, c *QPConfig) error {
 
 // DestroyQP destroys a QP in any state (V13). It detaches the QP from its
 // multicast groups (call LeaveGroups before, to make the port leave them), and
-// quarantines its QPN.
+// quarantines its QPN. The caller is in the shard.
 func (h *HCA) DestroyQP(p *PD, q *qp.QP) {
 	h.LeaveGroups(q)
 	q.Destroy()

@@ -21,7 +21,7 @@ func TestRingDuringAnswer(t *testing.T) {
 		_, err := q.PostSend(ib.SendWR{Opcode: ib.WRSend, WRID: uint64(posted)})
 		w.must(err)
 		posted++
-		w.hca.Shard().RingDoorbell(q)
+		w.hca.Single().RingDoorbell(q)
 	}
 	send, err := w.hca.CreateCQ(16, nil)
 	w.must(err)
@@ -40,9 +40,9 @@ func TestRingDuringAnswer(t *testing.T) {
 		recv.Arm(false)
 		_, err := q.PostRecv(ib.RecvWR{WRID: uint64(i)})
 		w.must(err)
-		w.hca.Shard().RingDoorbell(q)
-		for w.hca.Shard().Pending() {
-			w.hca.Shard().Transmit(w.now, w.batch)
+		w.hca.Single().RingDoorbell(q)
+		for w.hca.Single().Pending() {
+			w.hca.Single().Transmit(w.now, w.batch)
 		}
 		if n := recv.Poll(wc[:]); n != 1 || posted != i+1 {
 			t.Fatalf("round %d: %d receives flushed, %d sends posted by then", i, n, posted)

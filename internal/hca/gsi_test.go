@@ -57,7 +57,7 @@ func TestC1_BetweenAdapters(t *testing.T) {
 			status = append(status, m.MAD.Header().Status)
 		})
 	rig.Must(t, err)
-	if s := a.HCA.Shard(); !s.Pending() || s.Deadline() != r.Now.Add(time.Second) {
+	if s := a.HCA.Single(); !s.Pending() || s.Deadline() != r.Now.Add(time.Second) {
 		t.Errorf("with MADs to send: pending %v, deadline %v", s.Pending(), s.Deadline())
 	}
 	r.Run(time.Minute, func() bool { return len(status) > 0 })
@@ -68,7 +68,7 @@ func TestC1_BetweenAdapters(t *testing.T) {
 		if c := s.HCA.Counters(); c.SentPkts != uint64(2-i) || c.RcvdPkts != uint64(1+i) {
 			t.Errorf("side %d counts %d packets sent and %d received", i, c.SentPkts, c.RcvdPkts)
 		}
-		if s.HCA.Shard().Pending() || s.HCA.Shard().Deadline() != clock.Never {
+		if s.HCA.Single().Pending() || s.HCA.Single().Deadline() != clock.Never {
 			t.Errorf("side %d does not come to rest", i)
 		}
 	}
@@ -105,8 +105,8 @@ func TestC1_QP1ByHand(t *testing.T) {
 	_, err := a.Request(s.Now, gsi.Address{Remote: s.Peer}, perfMAD(mad.MethodGet, 2), gsi.Retry{Timeout: time.Second},
 		func(_ clock.Instant, _ *gsi.Received, err error) { ended++ })
 	rig.Must(t, err)
-	if s.HCA.Shard().Pending() || got != 0 {
-		t.Errorf("with QP1 replaced: pending %v, the agent gets %d", s.HCA.Shard().Pending(), got)
+	if s.HCA.Single().Pending() || got != 0 {
+		t.Errorf("with QP1 replaced: pending %v, the agent gets %d", s.HCA.Single().Pending(), got)
 	}
 	s.WantPackets("with QP1 replaced", s.Pass(2*time.Second))
 	if ended != 1 {
@@ -140,7 +140,7 @@ func TestC12_TurnsWithQueuePairs(t *testing.T) {
 			for a.Send(r.Now, gsi.Address{Remote: r.Sides[1].Addr}, perfMAD(mad.MethodSend, 1)) == nil {
 			}
 			r.Post(0, wr)
-			if !side.HCA.Shard().Transmit(r.Now, side.Batch) {
+			if !side.HCA.Single().Transmit(r.Now, side.Batch) {
 				t.Fatalf("batches of %d bytes: nothing is left to send", size)
 			}
 			absent[roce.ServiceUD]++
@@ -194,7 +194,7 @@ func TestC12_FloodAndData(t *testing.T) {
 	size := 0
 	for i := range 1000 {
 		for range 100 {
-			victim.HCA.Shard().Receive(f.Now, &d)
+			victim.HCA.Single().Receive(f.Now, &d)
 		}
 		f.Request(1)
 		f.Arrive(0)

@@ -23,11 +23,14 @@ var errGUID = fmt.Errorf("the adapter has no node GUID: %w", ib.EINVAL)
 // errMTU is returned by New for a port too small for any RoCE path.
 var errMTU = errors.New("the port's MTU is below the smallest path MTU of 256 bytes")
 
-// HCA is one adapter with one port and one shard: the objects, their numbers and
-// keys, the tables of the port, and the connection manager.
+// HCA is the control plane of one adapter with one port and one shard: the objects, their
+// numbers and keys, the tables of the port, and the connection manager.
 type HCA struct {
+	planes
+	connector
+
 	cfg   Config
-	env   qp.Env // of the queue pairs
+	env   qp.Env // of the queue pairs, and so of the shard
 	shard *shard.Shard
 	gsi   *gsi.Interface
 	cm    *cm.Manager
@@ -58,7 +61,8 @@ func New(c Config) (*HCA, error) {
 		Addrs: c.Caps.Addrs, PKeys: c.PKeys, MigReq: c.Settings.MigReq, SrcPort: c.Caps.SrcPort, Out: h.env.Out,
 	})
 	h.cm = h.newCM(mtu)
-	h.shard = shard.New(&h.env, c.QPNSlot, services{h.gsi, h.cm})
+	h.shard = shard.New(&h.env, c.QPNSlot, &port{gsi: h.gsi, over: &h.over})
+	h.connector = connector{&h.planes, &h.cfg, h.shard}
 	return h, nil
 }
 
@@ -81,21 +85,6 @@ func newEnv(c *Config, mtu ib.MTU) qp.Env {
 		Raise:    c.Raise,
 	}
 }
-
-// services is QP1 with the connection manager, whose timers are its own.
-type services struct {
-	*gsi.Interface
-	cm *cm.Manager
-}
-
-// Advance fires the timers that are due.
-func (s services) Advance(now clock.Instant) {
-	s.Interface.Advance(now)
-	s.cm.Advance(now)
-}
-
-// Deadline returns when Advance is next needed.
-func (s services) Deadline() clock.Instant { return min(s.Interface.Deadline(), s.cm.Deadline()) }
 
 // headroom is the maximum size of a packet minus its payload: an RD WRITE with
 // immediate data has BTH, RDETH, DETH, RETH, ImmDt and ICRC.
@@ -121,7 +110,7 @@ func (h *HCA) ActiveMTU() ib.MTU { return h.env.Limits.ActiveMTU }
 // PKeys returns the port's P_Key table, which the caller must not change.
 func (h *HCA) PKeys() []ib.PKey { return h.cfg.PKeys }
 
-// Counters returns the counts so far.
+// Counters returns the counts so far. The caller is in the shard.
 func (h *HCA) Counters() counters.Set { return *h.cfg.Counters }
 
 // Count returns the live counters, for callers that check them after each step.
@@ -141,7 +130,8 @@ type Resources struct {
 // Resources counts the objects.
 func (h *HCA) Resources() Resources {
 	r := h.use
-	r.PDs, r.RDDs, r.MRs, r.Conns = len(h.pds), len(h.rdds), h.env.Mem.Len(), h.cm.Conns()
+	r.PDs, r.RDDs, r.Conns = len(h.pds), len(h.rdds), h.cm.Conns()
+	h.look(func() { r.MRs = h.env.Mem.Len() })
 	return r
 }
 
@@ -181,7 +171,7 @@ func (h *HCA) ResizeCQ(c *qp.CQ, n uint32) error {
 	if n == 0 || n > h.cfg.Limits.MaxCQE {
 		return fmt.Errorf("CQ of %d entries: the adapter takes 1 to %d: %w", n, h.cfg.Limits.MaxCQE, ib.EINVAL)
 	}
-	return c.Resize(n)
+	return h.Enter(func() error { return c.Resize(n) })
 }
 
 // DestroyCQ destroys a completion queue; EBUSY while QPs complete to it.
@@ -195,12 +185,12 @@ func (h *HCA) DestroyCQ(c *qp.CQ) error {
 }
 
 // Inject sets the function that RC responders call before they execute a
-// request; nil, the default, for none.
+// request; nil, the default, for none. It must be set before the shard runs.
 func (h *HCA) Inject(f qp.Inject) { h.env.Inject = f }
 
 // OverflowCQ makes a CQ fail as if an entry had overflowed it (E18): CQ_ERR,
 // and every QP that completes there goes to ERR. It reports whether the CQ had
-// not failed before.
+// not failed before. The caller is in the shard.
 func (h *HCA) OverflowCQ(now clock.Instant, c *qp.CQ) bool {
 	if !c.Fail() {
 		return false
@@ -214,5 +204,5 @@ func (h *HCA) OverflowCQ(now clock.Instant, c *qp.CQ) bool {
 // Raise raises an asynchronous event without a cause in the engine.
 func (h *HCA) Raise(e qp.Event) { h.cfg.Raise(e) }
 
-// EachQP calls f for every QP but QP1.
+// EachQP calls f for every QP but QP1. The caller is in the shard.
 func (h *HCA) EachQP(f func(*qp.QP)) { h.env.QPs.Each(f) }

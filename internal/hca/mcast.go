@@ -24,7 +24,7 @@ func McastGroup(q *qp.QP, gid ib.GID) (netip.Addr, error) {
 // AttachMcast attaches a queue pair to a group; added is false if it was
 // already attached. The caller makes the port join the group, once for each
 // attachment, because that is I/O. Errors are those of McastGroup, and ENOMEM
-// beyond the limits.
+// beyond the limits. The caller is in the shard, as with DetachMcast and LeaveGroups.
 func (h *HCA) AttachMcast(q *qp.QP, gid ib.GID) (added bool, err error) {
 	group, err := McastGroup(q, gid)
 	if err != nil {

@@ -258,7 +258,7 @@ func TestAttachMcast(t *testing.T) {
 		t.Errorf("copies went to %v, want 1: it was attached once, 0 was detached", got)
 	}
 	a.HCA.DestroyQP(a.PD, a.qps[1])
-	if g := a.HCA.Shard().Groups(); g.Attached() != 0 || g.Len() != 0 {
+	if g := a.HCA.Single().Groups(); g.Attached() != 0 || g.Len() != 0 {
 		t.Errorf("%d attachments, %d groups are left of a queue pair that was destroyed", g.Attached(), g.Len())
 	}
 	a.Deliver(a.message(nil, nil))

@@ -136,8 +136,8 @@ func TestV10_TrafficClass(t *testing.T) {
 	s := rig.NewSolo(t, rig.SoloConfig{Attr: func(a *ib.QPAttr) { a.AV.TrafficClass, a.AV.HopLimit, a.AV.FlowLabel = 0x68, 9, 0x54321 }})
 	_, err := s.QP.PostSend(s.WR(ib.WRSend, 1, 0, 8))
 	rig.Must(t, err)
-	s.HCA.Shard().RingDoorbell(s.QP)
-	s.HCA.Shard().Transmit(s.Now, s.Batch)
+	s.HCA.Single().RingDoorbell(s.QP)
+	s.HCA.Single().Transmit(s.Now, s.Batch)
 	p := s.Batch.Pending()[0].Path
 	if p.TClass != 0x68 || p.HopLimit != 9 || p.FlowLabel != 0x54321 || p.SrcPort != roce.SourcePort(0x54321) {
 		t.Errorf("a packet leaves on %+v", p)
@@ -156,7 +156,7 @@ func TestV13_Destroy(t *testing.T) {
 			if st == ib.RTS {
 				s.Send(s.WR(ib.WRSend, 2, 0, 8))
 			}
-			s.HCA.Shard().RingDoorbell(s.QP)
+			s.HCA.Single().RingDoorbell(s.QP)
 			s.HCA.DestroyQP(s.PD, s.QP)
 			s.WantPackets("destroyed", s.Pass(time.Hour))
 			s.WantWCs("destroyed in " + st.String())

@@ -35,7 +35,11 @@ func (p *PD) RegMR(c memory.RegionConfig) (*memory.Region, error) {
 		return nil, ib.ErrInvalidPD
 	}
 	c.PD = p.ID
-	r, err := p.hca.env.Mem.Register(c)
+	var r *memory.Region
+	err := p.hca.Enter(func() (err error) {
+		r, err = p.hca.env.Mem.Register(c)
+		return err
+	})
 	if err == nil {
 		p.users++
 	}
@@ -49,7 +53,7 @@ func (p *PD) ReregMR(r *memory.Region, what memory.Change, c memory.RegionConfig
 		return ib.ErrInvalidPD
 	}
 	c.PD = to.ID
-	if err := p.hca.env.Mem.Reregister(r, what, c); err != nil {
+	if err := p.hca.Enter(func() error { return p.hca.env.Mem.Reregister(r, what, c) }); err != nil {
 		return err
 	}
 	if what&memory.ChangePD != 0 {
@@ -61,7 +65,7 @@ func (p *PD) ReregMR(r *memory.Region, what memory.Change, c memory.RegionConfig
 
 // DeregMR deregisters a region: no packet accesses its memory afterwards.
 func (p *PD) DeregMR(r *memory.Region) error {
-	err := p.hca.env.Mem.Deregister(r)
+	err := p.hca.Enter(func() error { return p.hca.env.Mem.Deregister(r) })
 	if err == nil {
 		p.users--
 	}
@@ -117,24 +121,35 @@ func (p *PD) CreateAH(av *ib.AHAttr) (ib.AHHandle, error) {
 	if !av.StaticRate.Valid() {
 		return 0, fmt.Errorf("no static rate has the code %d: %w", uint8(av.StaticRate), ib.EINVAL)
 	}
-	path, err := p.hca.env.Resolve(av, 0)
-	if err != nil {
-		return 0, err
+	var h ib.AHHandle
+	err := p.hca.Enter(func() error {
+		path, err := p.hca.env.Resolve(av, 0)
+		if err != nil {
+			return err
+		}
+		var ok bool
+		if h, ok = p.hca.env.AHs.Add(qp.NewAH(&p.hca.env, p.ID, path, av.StaticRate)); !ok {
+			return ib.ErrInsufficientResources
+		}
+		return nil
+	})
+	if err == nil {
+		p.users++
 	}
-	h, ok := p.hca.env.AHs.Add(qp.NewAH(&p.hca.env, p.ID, path, av.StaticRate))
-	if !ok {
-		return 0, ib.ErrInsufficientResources
-	}
-	p.users++
-	return h, nil
+	return h, err
 }
 
 // DestroyAH destroys an address handle. A work request that still names it
 // completes with LOC_QP_OP_ERR.
 func (p *PD) DestroyAH(a ib.AHHandle) error {
-	if !p.hca.env.AHs.Remove(a) {
-		return fmt.Errorf("no such address handle: %w", ib.EINVAL)
+	err := p.hca.Enter(func() error {
+		if !p.hca.env.AHs.Remove(a) {
+			return fmt.Errorf("no such address handle: %w", ib.EINVAL)
+		}
+		return nil
+	})
+	if err == nil {
+		p.users--
 	}
-	p.users--
-	return nil
+	return err
 }

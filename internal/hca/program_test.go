@@ -81,7 +81,7 @@ func (p *program) run(v *victim) {
 		case stepWait:
 			v.advance(v.Now.Add(time.Microsecond << (p.byte() & 31)))
 		case stepTimer:
-			if d := v.HCA.Shard().Deadline(); d != clock.Never {
+			if d := v.HCA.Single().Deadline(); d != clock.Never {
 				v.advance(max(v.Now, d))
 			}
 		case stepSend:
@@ -464,7 +464,7 @@ func (v *victim) stepSend(p *program) {
 		v.nextID++
 		v.sends = append(v.sends, posted{id: id, unsignaled: v.unsig && wr.Flags&ib.SendSignaled == 0})
 	}
-	v.HCA.Shard().RingDoorbell(v.QP)
+	v.HCA.Single().RingDoorbell(v.QP)
 }
 
 // slot returns an element of n bytes of the inbox, with a bad lkey if asked.
@@ -492,7 +492,7 @@ func (v *victim) stepRecv(p *program) {
 		v.nextID++
 		v.recvs = append(v.recvs, posted{id: id})
 	}
-	v.HCA.Shard().RingDoorbell(v.QP)
+	v.HCA.Single().RingDoorbell(v.QP)
 }
 
 // stepModify makes a modify call, of the queue pair or its EE context: a legal one,

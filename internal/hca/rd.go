@@ -45,13 +45,18 @@ func (h *HCA) CreateEEC(d *qp.RDD) (*qp.EEC, error) {
 		return nil, err
 	}
 	h.eecs.Take(n)
-	h.shard.AddEEC(e)
+	if err := h.Enter(func() error {
+		h.shard.AddEEC(e)
+		return nil
+	}); err != nil {
+		return nil, err
+	}
 	h.use.EECs++
 	return e, nil
 }
 
 // DestroyEEC destroys an EE context in any state. Work requests that it carries
-// complete in error, and its number is quarantined.
+// complete in error, and its number is quarantined. The caller is in the shard.
 func (h *HCA) DestroyEEC(now clock.Instant, e *qp.EEC) {
 	h.shard.RemoveEEC(e)
 	h.eecs.Free(uint32(e.Num()))

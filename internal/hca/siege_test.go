@@ -166,7 +166,7 @@ func (l *link) send(from, n int) {
 	rig.Must(l.s.T, err)
 	_, err = l.qp[from].PostSend(ib.SendWR{WRID: 2, Opcode: ib.WRSend, SGList: []ib.SGE{l.s.Sides[from].SGE(0, n)}})
 	rig.Must(l.s.T, err)
-	l.s.Sides[from].HCA.Shard().RingDoorbell(l.qp[from])
+	l.s.Sides[from].HCA.Single().RingDoorbell(l.qp[from])
 }
 
 // poll returns how many work requests of a side have completed with success.
@@ -197,7 +197,7 @@ func (s *siege) hit(from netip.Addr) {
 	}
 	p.Build(s.wire)
 	d := s.sealed(from, s.wire)
-	s.Sides[1].HCA.Shard().Receive(s.Now, &d)
+	s.Sides[1].HCA.Single().Receive(s.Now, &d)
 }
 
 // sealed gives bytes that end with room for the ICRC the right one.
@@ -215,7 +215,7 @@ const batches = 8
 func (s *siege) carry() (moved bool) {
 	for i, side := range s.Sides {
 		for range batches {
-			more := side.HCA.Shard().Transmit(s.Now, side.Batch)
+			more := side.HCA.Single().Transmit(s.Now, side.Batch)
 			for k := range side.Batch.Pending() {
 				moved = true
 				s.deliver(i, &side.Batch.Pending()[k])
@@ -235,7 +235,7 @@ func (s *siege) deliver(from int, run *fabric.Run) {
 	for i, side := range s.Sides {
 		if run.Path.Dst == side.Addr && i != from {
 			d := virtual.Arrival(run, 0, run.Count)
-			side.HCA.Shard().Receive(s.Now, &d)
+			side.HCA.Single().Receive(s.Now, &d)
 			return
 		}
 	}
@@ -260,13 +260,13 @@ func (s *siege) settle(limit time.Duration) {
 	for end := s.Now.Add(limit); ; {
 		for s.carry() {
 		}
-		next := min(s.Sides[0].HCA.Shard().Deadline(), s.Sides[1].HCA.Shard().Deadline())
+		next := min(s.Sides[0].HCA.Single().Deadline(), s.Sides[1].HCA.Single().Deadline())
 		if next > end {
 			return
 		}
 		s.Now = max(s.Now, next)
 		for _, side := range s.Sides {
-			side.HCA.Shard().Advance(s.Now)
+			side.HCA.Single().Advance(s.Now)
 		}
 	}
 }
@@ -275,7 +275,7 @@ func (s *siege) settle(limit time.Duration) {
 func (s *siege) wantEmpty(why string) {
 	s.T.Helper()
 	for i, side := range s.Sides {
-		m, shard := side.HCA.CM(), side.HCA.Shard()
+		m, shard := side.HCA.CM(), side.HCA.Single()
 		if m.Conns() != 0 || m.HalfOpen() != 0 || shard.Deadline() != clock.Never || shard.Pending() {
 			s.T.Fatalf("%s: side %d has %d connections, %d half-open, a deadline at %d, pending %v",
 				why, i, m.Conns(), m.HalfOpen(), shard.Deadline(), shard.Pending())

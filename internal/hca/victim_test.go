@@ -202,7 +202,7 @@ func (v *victim) flush() {
 			v.T.Fatal("the adapter does not stop sending")
 		}
 		before, count := v.End().State(), v.Counters().SentPkts
-		more := v.HCA.Shard().Transmit(v.Now, v.Batch)
+		more := v.HCA.Single().Transmit(v.Now, v.Batch)
 		for _, run := range v.Batch.Pending() {
 			for k := range run.Count {
 				p := v.Parse(&run, k)
@@ -468,7 +468,7 @@ func (v *victim) finish() {
 		v.flush()
 		v.check()
 		v.reap()
-		next := v.HCA.Shard().Deadline()
+		next := v.HCA.Single().Deadline()
 		if next > end {
 			break
 		}
@@ -549,8 +549,8 @@ func (v *victim) checkRest() {
 // advance moves time on and fires what is due.
 func (v *victim) advance(to clock.Instant) {
 	v.Now = to
-	v.HCA.Shard().Advance(to)
-	if d := v.HCA.Shard().Deadline(); d <= to {
+	v.HCA.Single().Advance(to)
+	if d := v.HCA.Single().Deadline(); d <= to {
 		v.T.Fatalf("after Advance to %d the deadline is %d", to, d)
 	}
 }

@@ -220,7 +220,7 @@ func (w *wild) nurse() {
 			_, err := q.PostSend(wr)
 			rig.Must(w.T, err)
 		}
-		s.HCA.Shard().RingDoorbell(q)
+		s.HCA.Single().RingDoorbell(q)
 	}
 }
 
@@ -275,7 +275,7 @@ func (in *wildInput) attack(t testing.TB) wildOutcome {
 		w.Drop = w.shifting(in)
 	}
 	w.provoke()
-	w.Sides[0].HCA.Shard().RingDoorbell(w.Sides[0].QP)
+	w.Sides[0].HCA.Single().RingDoorbell(w.Sides[0].QP)
 	w.settle()
 	w.Drop = nil
 

@@ -144,7 +144,7 @@ func TestWildSends(t *testing.T) {
 				legal.WRID = uint64(k)
 				w.writeSend(legal, change)
 			}
-			w.Sides[0].HCA.Shard().RingDoorbell(w.Sides[0].QP)
+			w.Sides[0].HCA.Single().RingDoorbell(w.Sides[0].QP)
 			w.settle()
 			w.expect(c.what, ib.WCSuccess, ib.WCLocQPOpErr, ib.WCWRFlushErr)
 			want := ib.SQE
@@ -240,7 +240,7 @@ func TestWildIndices(t *testing.T) {
 			w.Transmit(0)
 			h := (*ring.Header)(unsafe.Pointer(&w.send[0]))
 			h.Prod.Store(prod)
-			w.Sides[0].HCA.Shard().RingDoorbell(w.Sides[0].QP)
+			w.Sides[0].HCA.Single().RingDoorbell(w.Sides[0].QP)
 			w.settle()
 			if st := w.Sides[0].QP.State(); st != ib.ERR || sent != 3 {
 				t.Errorf("%v: after 3 messages an index of %d leaves the queue pair in %v, %d messages sent", kind.typ, prod, st, sent)

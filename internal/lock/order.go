@@ -76,9 +76,13 @@ type (
 	// (internal/device).
 	Faults struct{ under[EngineEvents] }
 
+	// Control guards the control plane of an adapter: its objects and their numbers, and the
+	// connection manager (internal/driver). The holder enters the shard for single steps. A
+	// thread that receives and sends packets only tries this lock.
+	Control struct{ under[Groups] }
 	// Shard guards a shard; its holder is the shard's thread (internal/driver). What a shard
 	// calls may take only the locks below: it must not wait for a program.
-	Shard struct{ under[Groups] }
+	Shard struct{ under[Control] }
 	// Residents guards the table of members, to which a broker forwards packets
 	// (internal/broker).
 	Residents struct{ under[Shard] }
@@ -100,6 +104,9 @@ type (
 	RecvQueue struct{ under[SendQueue] }
 	// Events guards a device's events, and the table of objects that they can be about.
 	Events struct{ under[RecvQueue] }
+	// MADs guards the management datagrams, and the notices of queue pairs, that wait to pass
+	// between the shard and the control plane (internal/gsi, internal/hca).
+	MADs struct{ under[RecvQueue] }
 
 	// Capture guards the file of a port that writes captures (internal/fabric/capture).
 	Capture struct{ under[Shard] }

@@ -26,7 +26,7 @@ func TestProbesThatCannotLeave(t *testing.T) {
 	s.Deliver(s.Datagram(s.AckTo(rig.PSN, roce.NAKRemoteAccess)))
 	for range 100 { // nothing is transmitted
 		s.Now = s.Now.Add(time.Millisecond)
-		s.HCA.Shard().Advance(s.Now)
+		s.HCA.Single().Advance(s.Now)
 	}
 	s.WantWCs("the port is blocked")
 	s.WantState("the port is blocked", ib.RTS)
@@ -40,7 +40,7 @@ func TestProbesThatCannotLeave(t *testing.T) {
 	s.QP.Challenge(s.Now, func(clock.Instant, bool) { silent++ })
 	for range 500 {
 		s.Now = s.Now.Add(time.Millisecond)
-		s.HCA.Shard().Advance(s.Now)
+		s.HCA.Single().Advance(s.Now)
 	}
 	if silent != 0 {
 		t.Error("a peer that was not asked is taken for silent")

@@ -20,7 +20,7 @@ func TestV4_Inline(t *testing.T) {
 	_, err := s.QP.PostSend(wr)
 	rig.Must(t, err)
 	clear(wr.InlineData)
-	s.HCA.Shard().RingDoorbell(s.QP)
+	s.HCA.Single().RingDoorbell(s.QP)
 	if got := s.Out(); len(got) != 1 || !bytes.Equal(got[0].Payload, data) {
 		t.Errorf("inline data leaves as %q", got[0].Payload)
 	}
@@ -54,7 +54,7 @@ func TestQ22_QueueFull(t *testing.T) {
 	if n, err := s.QP.PostRecv(recvs...); n != 16 || !errors.Is(err, ib.ENOMEM) {
 		t.Errorf("20 receives into a queue of 16: %d, %v", n, err)
 	}
-	s.HCA.Shard().RingDoorbell(s.QP)
+	s.HCA.Single().RingDoorbell(s.QP)
 	if got := s.Out(); len(got) != 16 {
 		t.Errorf("%d of the 16 that were taken leave", len(got))
 	}
@@ -92,7 +92,7 @@ func TestPosted(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", c.why, got, c.want)
 		}
 	}
-	s.HCA.Shard().RingDoorbell(s.QP)
+	s.HCA.Single().RingDoorbell(s.QP)
 	s.Out()
 	s.Inject(s.AckTo(0x204, roce.ACKUnlimited))
 	if got, want := post(wr(8)), (qp.Posted{Requests: 1, Bytes: 8}); got != want {
@@ -123,7 +123,7 @@ func TestE2_TooManyElements(t *testing.T) {
 			t.Errorf("a receive of %d elements into an SRQ: %v", n, err)
 		}
 	}
-	s.HCA.Shard().RingDoorbell(s.QP)
+	s.HCA.Single().RingDoorbell(s.QP)
 	if got := s.Out(); len(got) != 6 {
 		t.Errorf("%d packets are sent, want the 6 requests that were posted", len(got))
 	}

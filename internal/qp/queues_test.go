@@ -28,7 +28,7 @@ func TestProducersRingInERR(t *testing.T) {
 	if n, err := s.QP.PostRecv(ib.RecvWR{WRID: 7}); n != 1 {
 		t.Fatal(err)
 	}
-	s.HCA.Shard().RingDoorbell(s.QP)
+	s.HCA.Single().RingDoorbell(s.QP)
 	s.Out()
 	if recv.Cons.Load() != recv.Prod.Load() {
 		t.Error("a receive that was rung for in ERR is not flushed")

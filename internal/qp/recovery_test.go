@@ -39,7 +39,7 @@ func write(r *rig.Rig, q *qp.QP, id uint64, n int) {
 		WRID: id, Opcode: ib.WRRDMAWrite, SGList: []ib.SGE{a.SGE(0, n)}, RemoteAddr: b.MR.Addr(), RKey: b.MR.RKey(),
 	})
 	rig.Must(r.T, err)
-	a.HCA.Shard().RingDoorbell(q)
+	a.HCA.Single().RingDoorbell(q)
 }
 
 // TestL1_ManyQueuePairs lets a thousand queue pairs send 4 KiB at once to a peer

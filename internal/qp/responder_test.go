@@ -236,9 +236,9 @@ func TestE19_ACKWithoutRoom(t *testing.T) {
 	s := rig.NewSolo(t, rig.SoloConfig{Batch: room})
 	_, err := s.QP.PostSend(s.WR(ib.WRSend, 1, 0, 8000))
 	rig.Must(t, err)
-	s.HCA.Shard().RingDoorbell(s.QP)
+	s.HCA.Single().RingDoorbell(s.QP)
 	s.Deliver(s.Datagram(s.Packet(roce.RCRDMAWriteOnly, 0x100, []byte{1})))
-	if !s.HCA.Shard().Transmit(s.Now, s.Batch) {
+	if !s.HCA.Single().Transmit(s.Now, s.Batch) {
 		t.Error("there is more to send and Transmit says no")
 	}
 	if n := s.Packets(); n != 16 {
@@ -377,7 +377,7 @@ func TestE11_ResourcesChangeUnderReads(t *testing.T) {
 			p.RETH.VA += uint64(i) * n
 			s.Deliver(s.Datagram(p))
 		}
-		s.HCA.Shard().Transmit(s.Now, s.Batch) // some of the first
+		s.HCA.Single().Transmit(s.Now, s.Batch) // some of the first
 		got := s.Packets()
 		s.Batch.Reset()
 		s.Modify(ib.SQD)

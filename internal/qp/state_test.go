@@ -122,7 +122,7 @@ func TestQ24_Q4_Q6_Q7_PostingByState(t *testing.T) {
 			s := rig.InState(t, typ, st)
 			_, errRecv := s.QP.PostRecv(ib.RecvWR{WRID: 1, SGList: []ib.SGE{s.SGE(0, 100)}})
 			_, errSend := s.QP.PostSend(s.WR(ib.WRSend, 2, 0, 8))
-			s.HCA.Shard().RingDoorbell(s.QP)
+			s.HCA.Single().RingDoorbell(s.QP)
 			sent := s.Out()
 			if refuse := st == ib.RESET; refuse != errors.Is(errRecv, ib.EINVAL) {
 				t.Errorf("%v in %v: a receive is posted: %v", typ, st, errRecv)

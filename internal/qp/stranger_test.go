@@ -74,12 +74,12 @@ func (g *siege) run(d time.Duration) {
 		}
 		moved := g.Transmit(0)
 		if moved = g.Transmit(1) || moved; !moved {
-			g.Now = max(g.Now, min(g.Sides[0].HCA.Shard().Deadline(), g.Sides[1].HCA.Shard().Deadline(), next))
+			g.Now = max(g.Now, min(g.Sides[0].HCA.Single().Deadline(), g.Sides[1].HCA.Single().Deadline(), next))
 		} else {
 			g.Now = g.Now.Add(siegeTransit)
 		}
 		for i, s := range g.Sides {
-			s.HCA.Shard().Advance(g.Now)
+			s.HCA.Single().Advance(g.Now)
 			for _, wc := range g.Poll(i) {
 				if wc.Status != ib.WCSuccess {
 					g.failed = wc.Status
@@ -108,7 +108,7 @@ func (g *siege) stranger() {
 	d := fabric.Datagram{Bytes: buf, Src: b.Addr, Dst: a.Addr, SrcPort: 40000, DstPort: fabric.RoCEPort, IDKnown: true, HopLimit: 64}
 	roce.Seal(buf, roce.NewPrefix(d.Src, d.Dst, d.SrcPort, d.DstPort, len(buf)).WithID(0))
 	for range g.copies {
-		a.HCA.Shard().Receive(g.Now, &d)
+		a.HCA.Single().Receive(g.Now, &d)
 	}
 }
 

@@ -39,7 +39,7 @@ func TestWindowShrinksInAMessage(t *testing.T) {
 	if _, err := first.PostSend(ib.SendWR{WRID: 1, Opcode: ib.WRRDMAWrite, SGList: []ib.SGE{s.SGE(0, rig.Bytes)}}); err != nil {
 		t.Fatal(err)
 	}
-	sh := s.HCA.Shard()
+	sh := s.HCA.Single()
 	sh.RingDoorbell(first)
 	sent := 0
 	for range 2 {
@@ -103,7 +103,7 @@ func TestE8_WindowIsNoRetry(t *testing.T) {
 		Opcode: ib.WRRDMAWrite, SGList: []ib.SGE{a.SGE(0, 8192)}, RemoteAddr: b.MR.Addr(), RKey: b.MR.RKey(),
 	})
 	rig.Must(t, err)
-	a.HCA.Shard().RingDoorbell(lost)
+	a.HCA.Single().RingDoorbell(lost)
 	r.Post(0, ib.SendWR{
 		WRID: 1, Opcode: ib.WRRDMARead, SGList: []ib.SGE{a.SGE(1<<20, 1<<20)}, RemoteAddr: b.MR.Addr(), RKey: b.MR.RKey(),
 	})
@@ -186,7 +186,7 @@ func TestReadsFillTheWindow(t *testing.T) {
 			f.Post(0, f.WR)
 		}
 		n := 0
-		f.Sides[0].HCA.Shard().Transmit(f.Now, f.Sides[0].Batch)
+		f.Sides[0].HCA.Single().Transmit(f.Now, f.Sides[0].Batch)
 		for _, run := range f.Sides[0].Batch.Pending() {
 			n += int(run.Count)
 		}

@@ -9,7 +9,7 @@ import (
 )
 
 // Allocator allocates the memory of queues. The zero value uses Go's heap and
-// needs no Free. Both functions are called by the thread that holds the shard.
+// needs no Free. Several threads may call both functions at once.
 type Allocator struct {
 	// Alloc returns size zeroed bytes, aligned to 8, or nil if there are none.
 	// The queue owns them until Free.

@@ -139,7 +139,7 @@ func (w *world) post(q *pair, a *args) error {
 	if n, err := q.PostSend(wrs...); err != nil {
 		w.refusedAt(lo+uint64(n), err)
 	}
-	w.HCA.Shard().RingDoorbell(q.QP)
+	w.HCA.Single().RingDoorbell(q.QP)
 	return nil
 }
 
@@ -192,7 +192,7 @@ func (w *world) recv(a *args) error {
 		if n, err := o.PostRecv(wrs...); err != nil {
 			w.refusedAt(lo+uint64(n), err)
 		}
-		w.HCA.Shard().RingDoorbell(o.QP)
+		w.HCA.Single().RingDoorbell(o.QP)
 		return nil
 	}
 	return fmt.Errorf("there is no queue pair or shared receive queue called %q", name)

@@ -27,7 +27,7 @@ func (w *world) flush() {
 
 // transmitOnce fills one batch and shows it.
 func (w *world) transmitOnce() (more bool) {
-	more = w.HCA.Shard().Transmit(w.now, w.Batch)
+	more = w.HCA.Single().Transmit(w.now, w.Batch)
 	w.settle()
 	runs := w.Batch.Pending()
 	n := 0

@@ -22,7 +22,7 @@ const (
 // meanwhile, each at its time.
 func (w *world) pass(s string, a *args) error {
 	w.flush()
-	began, next := w.now, w.HCA.Shard().Deadline()
+	began, next := w.now, w.HCA.Single().Deadline()
 	end := next
 	if s != "next" {
 		d, err := time.ParseDuration(s)
@@ -38,10 +38,10 @@ func (w *world) pass(s string, a *args) error {
 			return fmt.Errorf("timers fired %d times", fired)
 		}
 		w.now = max(w.now, next)
-		w.HCA.Shard().Advance(w.now)
+		w.HCA.Single().Advance(w.now)
 		w.settle()
 		w.flush()
-		if next = w.HCA.Shard().Deadline(); next <= w.now && w.blocked {
+		if next = w.HCA.Single().Deadline(); next <= w.now && w.blocked {
 			break
 		}
 	}
@@ -88,7 +88,7 @@ func (w *world) address(a *args) error {
 	if what != "lost" && what != "back" {
 		return cmp.Or(a.err, fmt.Errorf("want lost or back, not %q", what))
 	}
-	w.HCA.Shard().AddressLost(w.now, addr, what == "lost")
+	w.HCA.Single().AddressLost(w.now, addr, what == "lost")
 	return nil
 }
 

@@ -18,17 +18,18 @@ import (
 // MTU, the longest headers and the ICRC.
 const maxPacket = 4096 + 64
 
-// GSI is the port's management interface: QP1, and the connection manager above it. It is
-// an interface so that the data path does not import them. While a program has QP1 as a
-// queue pair, the shard gives it only time.
+// GSI is the port's management interface, QP1. It is an interface so that the data path
+// imports neither its agents nor the connection manager. While a program has QP1 as a queue
+// pair, the shard does not use it.
 type GSI interface {
-	// Receive processes a packet for QP1, whose ICRC is right.
+	// Receive takes a packet for QP1, whose ICRC is right. It does not retain it.
 	Receive(now clock.Instant, p *roce.Packet, d *fabric.Datagram)
 	// Transmit appends a bounded number of MADs, and reports whether there are more.
 	Transmit(now clock.Instant, b *fabric.Batch) (more bool)
 	// Pending reports whether Transmit has something to do.
 	Pending() bool
-	// Advance fires the timers that are due.
+	// Advance fires the timers that are due, if they belong to the shard and not to a control
+	// plane.
 	Advance(now clock.Instant)
 	// Deadline returns when Advance is next needed; clock.Never when idle.
 	Deadline() clock.Instant
@@ -192,9 +193,7 @@ func (s *Shard) Advance(now clock.Instant) {
 }
 
 // Deadline returns when Advance is next needed; clock.Never when idle.
-func (s *Shard) Deadline() clock.Instant {
-	return min(s.env.Timers.Next(), s.gsi.Deadline())
-}
+func (s *Shard) Deadline() clock.Instant { return min(s.env.Timers.Next(), s.gsi.Deadline()) }
 
 // Pending reports whether Transmit has something to do. The shard's thread
 // calls it; see DoorbellRung for others.

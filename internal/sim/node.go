@@ -125,7 +125,7 @@ func (n *node) pump() {
 	w := n.w
 	for range pumpBound {
 		more := n.Transmit(w.Now, func(run *fabric.Run) { w.carry(n, run) })
-		if !more && !n.HCA.Shard().Pending() {
+		if !more && !n.HCA.Single().Pending() {
 			n.settled()
 			return
 		}
@@ -138,15 +138,15 @@ const pumpBound = 10000
 
 // settled checks the invariants between steps.
 func (n *node) settled() {
-	n.Deadline = n.HCA.Shard().Deadline()
+	n.Deadline = n.HCA.Single().Deadline()
 	for _, e := range n.ends {
 		if e.qp != nil && e.qp.Deadline() < n.Deadline {
 			n.w.Fail("timer", "adapter %d: a queue pair's timer is due before the adapter's deadline %d", n.Index, n.Deadline)
 		}
 	}
 	if n.Deadline <= n.w.Now {
-		n.HCA.Shard().Advance(n.w.Now)
-		if d := n.HCA.Shard().Deadline(); d <= n.w.Now {
+		n.HCA.Single().Advance(n.w.Now)
+		if d := n.HCA.Single().Deadline(); d <= n.w.Now {
 			n.w.Fail("liveness", "adapter %d: the deadline %d is due after Advance at %d", n.Index, d, n.w.Now)
 			return
 		}
@@ -167,7 +167,7 @@ func (n *node) settled() {
 // wake is called after every event that may give the adapter work.
 func (n *node) wake(e *end) {
 	if e != nil && e.qp != nil {
-		n.HCA.Shard().RingDoorbell(e.qp)
+		n.HCA.Single().RingDoorbell(e.qp)
 	}
 	n.pump()
 }
@@ -264,7 +264,7 @@ func (n *node) receive(p *virtual.Packet) {
 		n.expect(p)
 	}
 	in, kept := n.tally.in, c.EarlyKept
-	n.HCA.Shard().Receive(w.Now, &p.Datagram)
+	n.HCA.Single().Receive(w.Now, &p.Datagram)
 	n.quiet = ""
 	if p.Damaged && c.Dropped(foreign...) != bad+1 {
 		w.Fail("corrupt", "adapter %d took a damaged packet, or did not count it", n.Index)

@@ -102,7 +102,7 @@ func (w *world) loseAddress(r *rand.Rand) {
 	a := n.Addrs[r.IntN(len(n.Addrs))]
 	n.lost[a] = true
 	w.down[a] = w.Now.Add(time.Duration(r.Int64N(int64(20 * time.Millisecond))))
-	n.HCA.Shard().AddressLost(w.Now, a, true)
+	n.HCA.Single().AddressLost(w.Now, a, true)
 	n.wake(nil)
 }
 
@@ -112,7 +112,7 @@ func (w *world) addressesBack() {
 		for _, a := range n.Addrs {
 			if n.lost[a] {
 				delete(n.lost, a)
-				n.HCA.Shard().AddressLost(w.Now, a, false)
+				n.HCA.Single().AddressLost(w.Now, a, false)
 			}
 		}
 		n.wake(nil)

@@ -125,7 +125,7 @@ func (w *world) Receive(p *virtual.Packet) { w.nodes[p.To.Index].receive(p) }
 
 // Advance fires the timers of an adapter.
 func (w *world) Advance(a *virtual.Adapter) {
-	a.HCA.Shard().Advance(w.Now)
+	a.HCA.Single().Advance(w.Now)
 	w.nodes[a.Index].pump()
 }
 
@@ -149,7 +149,7 @@ func (w *world) jump(d time.Duration) {
 		p.harmed()
 	}
 	for _, n := range w.nodes {
-		n.HCA.Shard().Advance(w.Now)
+		n.HCA.Single().Advance(w.Now)
 		n.pump()
 	}
 }

@@ -38,7 +38,7 @@ func (a *Adapter) Open(c hca.Config, batch int) (err error) {
 // Transmit lets the adapter fill its batch and carries the runs in it. It
 // reports whether there is more.
 func (a *Adapter) Transmit(now clock.Instant, carry func(*fabric.Run)) (more bool) {
-	more = a.HCA.Shard().Transmit(now, a.Batch)
+	more = a.HCA.Single().Transmit(now, a.Batch)
 	runs := a.Batch.Pending()
 	for i := range runs {
 		carry(&runs[i])

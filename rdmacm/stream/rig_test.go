@@ -103,7 +103,7 @@ func (h *host) at(port uint16) netip.AddrPort { return netip.AddrPortFrom(h.addr
 func (h *host) cm() (n cm.Counters, conns int) {
 	h.t.Helper()
 	d := device.Of(h.m.Devices()[0])
-	must.Do(h.t, d.Do(func(clock.Instant) error {
+	must.Do(h.t, d.Control(func(clock.Instant) error {
 		n, conns = d.HCA.CM().Counters(), d.HCA.CM().Conns()
 		return nil
 	}))

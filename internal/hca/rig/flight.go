@@ -50,7 +50,7 @@ func (f *Flight) Request(n int) {
 		}
 		f.Post(0, f.WR)
 	}
-	f.Sides[0].HCA.Shard().Transmit(f.Now, f.Sides[0].Batch)
+	f.Sides[0].HCA.Single().Transmit(f.Now, f.Sides[0].Batch)
 }
 
 // Arrive delivers the packets of side i to the other side.
@@ -58,13 +58,13 @@ func (f *Flight) Arrive(i int) {
 	s, peer := f.Sides[i], f.Sides[1-i]
 	for _, run := range s.Batch.Pending() {
 		f.d = virtual.Arrival(&run, 0, run.Count)
-		peer.HCA.Shard().Receive(f.Now, &f.d)
+		peer.HCA.Single().Receive(f.Now, &f.d)
 	}
 	s.Batch.Reset()
 }
 
 // Respond lets the responder transmit its responses.
-func (f *Flight) Respond() { f.Sides[1].HCA.Shard().Transmit(f.Now, f.Sides[1].Batch) }
+func (f *Flight) Respond() { f.Sides[1].HCA.Single().Transmit(f.Now, f.Sides[1].Batch) }
 
 // Complete takes the completions of n messages and fails if one failed.
 func (f *Flight) Complete(n int) {

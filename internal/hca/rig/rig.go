@@ -170,7 +170,7 @@ func (r *Rig) Post(i int, wrs ...ib.SendWR) {
 	if _, err := r.Sides[i].QP.PostSend(wrs...); err != nil {
 		r.T.Fatal(err)
 	}
-	r.Sides[i].HCA.Shard().RingDoorbell(r.Sides[i].QP)
+	r.Sides[i].HCA.Single().RingDoorbell(r.Sides[i].QP)
 }
 
 // Recv posts receives on side i.
@@ -185,7 +185,7 @@ func (r *Rig) Recv(i int, wrs ...ib.RecvWR) {
 // there were any.
 func (r *Rig) Transmit(i int) bool {
 	s, peer := r.Sides[i], r.Sides[1-i]
-	s.HCA.Shard().Transmit(r.Now, s.Batch)
+	s.HCA.Single().Transmit(r.Now, s.Batch)
 	runs := s.Batch.Pending()
 	if len(runs) == 0 {
 		return false
@@ -195,7 +195,7 @@ func (r *Rig) Transmit(i int) bool {
 		run := &runs[k]
 		if r.Drop == nil {
 			d := virtual.Arrival(run, 0, run.Count)
-			peer.HCA.Shard().Receive(r.Now, &d)
+			peer.HCA.Single().Receive(r.Now, &d)
 			continue
 		}
 		for j := range run.Count {
@@ -207,7 +207,7 @@ func (r *Rig) Transmit(i int) bool {
 				continue
 			}
 			d := virtual.Arrival(run, j, j+1)
-			peer.HCA.Shard().Receive(r.Now, &d)
+			peer.HCA.Single().Receive(r.Now, &d)
 		}
 	}
 	s.Batch.Reset()
@@ -226,13 +226,13 @@ func (r *Rig) Run(limit time.Duration, done func() bool) {
 			r.Now = r.Now.Add(Latency)
 			continue
 		}
-		next := min(r.Sides[0].HCA.Shard().Deadline(), r.Sides[1].HCA.Shard().Deadline())
+		next := min(r.Sides[0].HCA.Single().Deadline(), r.Sides[1].HCA.Single().Deadline())
 		if next > end {
 			return
 		}
 		r.Now = max(r.Now, next)
 		for _, s := range r.Sides {
-			s.HCA.Shard().Advance(r.Now)
+			s.HCA.Single().Advance(r.Now)
 		}
 	}
 }

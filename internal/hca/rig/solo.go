@@ -259,7 +259,7 @@ func (s *Solo) Sealed(b []byte) fabric.Datagram {
 }
 
 // Deliver delivers a datagram without transmitting.
-func (s *Solo) Deliver(d fabric.Datagram) { s.HCA.Shard().Receive(s.Now, &d) }
+func (s *Solo) Deliver(d fabric.Datagram) { s.HCA.Single().Receive(s.Now, &d) }
 
 // Inject delivers packets one by one and returns the adapter's packets.
 func (s *Solo) Inject(ps ...roce.Packet) []roce.Packet {
@@ -307,7 +307,7 @@ func (s *Solo) Send(wrs ...ib.SendWR) []roce.Packet {
 	if _, err := s.QP.PostSend(wrs...); err != nil {
 		s.T.Fatal(err)
 	}
-	s.HCA.Shard().RingDoorbell(s.QP)
+	s.HCA.Single().RingDoorbell(s.QP)
 	return s.Out()
 }
 
@@ -324,7 +324,7 @@ func (s *Solo) Recv(first uint64, sizes ...int) {
 		}
 		Must(s.T, err)
 	}
-	s.HCA.Shard().RingDoorbell(s.QP)
+	s.HCA.Single().RingDoorbell(s.QP)
 }
 
 // Pass advances time, fires timers and returns the packets that are sent.
@@ -332,9 +332,9 @@ func (s *Solo) Pass(d time.Duration) []roce.Packet {
 	s.T.Helper()
 	end := s.Now.Add(d)
 	ps := s.Out()
-	for next := s.HCA.Shard().Deadline(); next <= end; next = s.HCA.Shard().Deadline() {
+	for next := s.HCA.Single().Deadline(); next <= end; next = s.HCA.Single().Deadline() {
 		s.Now = max(s.Now, next)
-		s.HCA.Shard().Advance(s.Now)
+		s.HCA.Single().Advance(s.Now)
 		ps = append(ps, s.Out()...)
 	}
 	s.Now = end

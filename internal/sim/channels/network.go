@@ -82,13 +82,13 @@ func (w *world) arrive(p *virtual.Packet) {
 // reason: then no EE context may change, and nothing may complete.
 func (w *world) hand(n *node, d *fabric.Datagram, idle string) {
 	if idle == "" {
-		n.HCA.Shard().Receive(w.Now, d)
+		n.HCA.Single().Receive(w.Now, d)
 		n.poll()
 		return
 	}
 	before := n.shape()
 	w.quiet = idle
-	n.HCA.Shard().Receive(w.Now, d)
+	n.HCA.Single().Receive(w.Now, d)
 	n.poll()
 	w.quiet = ""
 	if now := n.shape(); now != before {

@@ -132,11 +132,11 @@ func (e *end) loseAddress() {
 	for _, o := range n.ends {
 		o.route.told = o.route.at == e.route.at
 	}
-	n.HCA.Shard().AddressLost(w.Now, lost, true)
+	n.HCA.Single().AddressLost(w.Now, lost, true)
 	for _, o := range n.ends {
 		o.route.told = false
 	}
-	n.HCA.Shard().AddressLost(w.Now, lost, false)
+	n.HCA.Single().AddressLost(w.Now, lost, false)
 	n.poll()
 }
 

@@ -262,7 +262,7 @@ func (p *program) send(r *rand.Rand) {
 	if w.Telling() {
 		w.Say(p.n.Index, "qp %v posts %d: %v of %d bytes to %d qp %v by %v, wrong %d", p.q.Num(), o.id, o.op, o.n, to.n.Index, to.q.Num(), e.eec.Num(), o.bad)
 	}
-	p.n.HCA.Shard().Doorbell(w.Now, p.q)
+	p.n.HCA.Single().Doorbell(w.Now, p.q)
 	p.n.poll()
 }
 

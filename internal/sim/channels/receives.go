@@ -70,7 +70,7 @@ func (p *program) receive(n int) {
 		v.free, v.out[slot] = v.free[1:], true
 	}
 	if p.q.State() == ib.ERR { // the shard flushes it; otherwise receives need no doorbell
-		p.n.HCA.Shard().Doorbell(p.n.w.Now, p.q)
+		p.n.HCA.Single().Doorbell(p.n.w.Now, p.q)
 		p.n.poll()
 	}
 }

@@ -119,14 +119,14 @@ func (w *world) Simulate() {
 func (w *world) step(latest clock.Instant) {
 	at := min(latest, w.Net.Next())
 	for _, n := range w.nodes {
-		at = min(at, n.HCA.Shard().Deadline())
+		at = min(at, n.HCA.Single().Deadline())
 	}
 	w.Now = max(w.Now, at)
 	for w.Deliver(w.arrive) {
 	}
 	for _, n := range w.nodes {
-		if n.HCA.Shard().Deadline() <= w.Now {
-			n.HCA.Shard().Advance(w.Now)
+		if n.HCA.Single().Deadline() <= w.Now {
+			n.HCA.Single().Advance(w.Now)
 			n.poll()
 		}
 	}
@@ -139,7 +139,7 @@ const maxTurns = 10_000
 // turn lets every adapter transmit.
 func (w *world) turn() {
 	for _, n := range w.nodes {
-		for k := 0; n.HCA.Shard().Pending() && w.Violation == nil; k++ {
+		for k := 0; n.HCA.Single().Pending() && w.Violation == nil; k++ {
 			n.Transmit(w.Now, func(run *fabric.Run) { w.carry(n, run) })
 			n.poll()
 			if k == maxTurns {

@@ -64,7 +64,7 @@ func (h *host) fire() {
 		s.oweRepetition()
 	}
 	counts := h.HCA.CM().Counters()
-	h.HCA.Shard().Advance(h.w.Now)
+	h.HCA.Single().Advance(h.w.Now)
 	h.weighDoubts(&counts, 0)
 }
 

@@ -170,7 +170,7 @@ func (h *host) restart() {
 // between steps.
 func (h *host) pump() {
 	w := h.w
-	shard := h.HCA.Shard()
+	shard := h.HCA.Single()
 	for range pumpBound {
 		h.Transmit(w.Now, func(run *fabric.Run) { w.carry(h, run) })
 		if h.poll() || shard.Pending() {

@@ -46,7 +46,7 @@ func (p *program) talk() {
 		})
 		w.Must(err)
 	}
-	p.host.HCA.Shard().RingDoorbell(p.sock.qp)
+	p.host.HCA.Single().RingDoorbell(p.sock.qp)
 }
 
 // talkLoosely sends datagrams to the service that was resolved.
@@ -68,7 +68,7 @@ func (p *program) talkLoosely() {
 		AH: ah, RemoteQPN: p.grant.qpn, RemoteQKey: p.grant.qkey,
 	})
 	w.Must(err)
-	h.HCA.Shard().RingDoorbell(h.ud.qp)
+	h.HCA.Single().RingDoorbell(h.ud.qp)
 	h.handles = append(h.handles, ah)
 }
 

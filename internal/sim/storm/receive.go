@@ -36,7 +36,7 @@ func (h *host) receive(p *virtual.Packet) {
 	}
 	h.step.heard = heard{}
 	counts, to := h.HCA.CM().Counters(), ib.QPN(uint32(b[5])<<16|uint32(b[6])<<8|uint32(b[7]))
-	h.HCA.Shard().Receive(w.Now, &p.Datagram)
+	h.HCA.Single().Receive(w.Now, &p.Datagram)
 	h.weighDoubts(&counts, to)
 	if s := h.step.knowsNot; s != nil && s.phase == up {
 		w.Fail("examination", "adapter %d: the peer of %s says that it does not know it, and the connection stays", h.Index, s)
