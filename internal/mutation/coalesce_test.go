@@ -33,7 +33,7 @@ var coalesceMutants = slices.Concat(
 			new: "_ = $s"},
 		{name: "posts-without-a-doorbell-not-counted", in: "coalescer.polled", test: "TestSparedPostsPay",
 			old: "$c.posts += $c.spared.posted()"},
-		{name: "posts-wait-while-a-verb-is-called", in: "Do", test: "TestPostsDoNotOutlast",
+		{name: "posts-wait-while-a-verb-is-called", in: "sendOwed", test: "TestPostsDoNotOutlast",
 			old: "$d.shard.Owes() || $d.coalesce.waiting.Load()",
 			new: "false"},
 	}),

@@ -48,7 +48,7 @@ var delayMutants = slices.Concat(
 	}),
 	bugsIn("internal/driver", []mutant{
 		{name: "timer-left-behind-wakes-nobody", in: "needsWake", test: "TestWhoLetsGoMindsDeadlines",
-			old: "d.shard.Deadline() < d.asleep",
+			old: "d.deadline() < d.asleep",
 			new: "false"},
 		{name: "searches-that-paid-once-pay-for-ever", in: "linger.arrived", test: "TestLooksAreBounded",
 			old: "min(l.looks+1, mostLooks)",
