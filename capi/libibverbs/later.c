@@ -96,18 +96,6 @@ LATER(int, ibv_dm_export_dmabuf_fd, struct ibv_dm *d)
 	return -1;
 }
 
-LATER(void *, ibv_alloc_dmah, struct ibv_context *c, const void *attr)
-{
-	(void)c, (void)attr;
-	return fail(EOPNOTSUPP);
-}
-
-LATER(int, ibv_dealloc_dmah, void *dmah)
-{
-	(void)dmah;
-	return unsupported();
-}
-
 LATER(int, _ibv_query_comp_cntr_caps, struct ibv_context *c, void *caps, size_t size)
 {
 	(void)c;
@@ -115,42 +103,14 @@ LATER(int, _ibv_query_comp_cntr_caps, struct ibv_context *c, void *caps, size_t 
 	return unsupported();
 }
 
-LATER(void *, ibv_create_comp_cntr, struct ibv_context *c, const void *attr)
-{
-	(void)c, (void)attr;
-	return fail(EOPNOTSUPP);
-}
-
-LATER(int, ibv_destroy_comp_cntr, void *counter)
-{
-	(void)counter;
-	return unsupported();
-}
-
-LATER(int, ibv_qp_attach_comp_cntr, struct ibv_qp *q, void *counter, const void *attr)
-{
-	(void)q, (void)counter, (void)attr;
-	return unsupported();
-}
-
-#define CHANGE(name)                                         \
-	LATER(int, name, void *counter, uint64_t value)      \
-	{                                                    \
-		(void)counter, (void)value;                  \
-		return unsupported();                        \
-	}
-
-CHANGE(ibv_set_comp_cntr)
-CHANGE(ibv_set_err_comp_cntr)
-CHANGE(ibv_inc_comp_cntr)
-CHANGE(ibv_inc_err_comp_cntr)
-
-#define READ(name)                                           \
-	LATER(int, name, void *counter, uint64_t *value)     \
-	{                                                    \
-		(void)counter, (void)value;                  \
-		return unsupported();                        \
-	}
-
-READ(ibv_read_comp_cntr)
-READ(ibv_read_err_comp_cntr)
+REFUSES_POINTER(ibv_alloc_dmah)
+REFUSES(ibv_dealloc_dmah)
+REFUSES_POINTER(ibv_create_comp_cntr)
+REFUSES(ibv_destroy_comp_cntr)
+REFUSES(ibv_qp_attach_comp_cntr)
+REFUSES(ibv_set_comp_cntr)
+REFUSES(ibv_set_err_comp_cntr)
+REFUSES(ibv_inc_comp_cntr)
+REFUSES(ibv_inc_err_comp_cntr)
+REFUSES(ibv_read_comp_cntr)
+REFUSES(ibv_read_err_comp_cntr)

@@ -201,12 +201,7 @@ EXPORT VERB(struct ibv_mr *, ibv_reg_mr_iova2, (struct ibv_pd *pd, void *addr, s
 	return reg(pd, addr, length, iova, access);
 }
 
-EXPORT VERB(struct ibv_mr *, ibv_reg_dmabuf_mr, (struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
-	int fd, int access), pd, offset, length, iova, fd, access)
-{
-	(void)pd, (void)offset, (void)length, (void)iova, (void)fd, (void)access;
-	return fail(EOPNOTSUPP);
-}
+REFUSES_POINTER(ibv_reg_dmabuf_mr)
 
 EXPORT VERB(int, ibv_rereg_mr, (struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr, size_t length, int access),
 	ibv, flags, pd, addr, length, access)
@@ -332,14 +327,8 @@ EXPORT VERB(struct ibv_ah *, ibv_create_ah_from_wc, (struct ibv_pd *pd, struct i
 	return ibv_create_ah(pd, &a);
 }
 
-// The operating system resolves Ethernet addresses. The address that a program gets is derived
-// from the GID, and is only good for comparisons.
-EXPORT VERB(int, ibv_resolve_eth_l2_from_gid, (struct ibv_context *c, struct ibv_ah_attr *attr,
-	uint8_t mac[ETHERNET_LL_SIZE], uint16_t *vid), c, attr, mac, vid)
-{
-	(void)c, (void)attr, (void)mac, (void)vid;
-	return EOPNOTSUPP;
-}
+// The operating system resolves Ethernet addresses.
+REFUSES(ibv_resolve_eth_l2_from_gid)
 
 static int end_srq(struct srq *s, bool wait)
 {

@@ -44,9 +44,5 @@ EXPORT int ibv_dofork_range(void *base, size_t size)
 }
 
 // The adapter has no device memory to share.
-EXPORT struct ibv_dm *ibv_import_dm(struct ibv_context *c, uint32_t handle)
-{
-	(void)c, (void)handle;
-	return fail(EOPNOTSUPP);
-}
+REFUSES_POINTER(ibv_import_dm)
 EXPORT void ibv_unimport_dm(struct ibv_dm *d) { (void)d; }

@@ -196,17 +196,8 @@ EXPORT int ibv_query_qp_data_in_order(struct ibv_qp *q, enum ibv_wr_opcode op, u
 }
 
 // Extended connection establishment: the adapter has no options to negotiate.
-EXPORT VERB(int, ibv_query_ece, (struct ibv_qp *q, struct ibv_ece *e), q, e)
-{
-	(void)q, (void)e;
-	return EOPNOTSUPP;
-}
-
-EXPORT VERB(int, ibv_set_ece, (struct ibv_qp *q, struct ibv_ece *e), q, e)
-{
-	(void)q, (void)e;
-	return EOPNOTSUPP;
-}
+REFUSES(ibv_query_ece)
+REFUSES(ibv_set_ece)
 
 EXPORT VERB(int, ibv_destroy_qp, (struct ibv_qp *q), q)
 {

@@ -26,6 +26,13 @@
 	EXPORT result later_##name(__VA_ARGS__) __asm__(#name);      \
 	result later_##name(__VA_ARGS__)
 
+// REFUSES defines a function for something that the adapter does not support. It takes no
+// parameters: it looks at none.
+#define REFUSES(name) \
+	LATER(int, name, void) { return unsupported(); }
+#define REFUSES_POINTER(name) \
+	LATER(void *, name, void) { return fail(EOPNOTSUPP); }
+
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define CONTAINER(p, type, member) ((type *)((char *)(p)-offsetof(type, member)))
 

@@ -76,6 +76,14 @@ static inline bool suspect(const char *path)
 	if (unlikely(way == WAY_INTO)) \
 		path = led;
 
+// LED replaces a function that needs only another path, and returns -1 on failure.
+#define LED(type, name, dirfd, parameters, arguments) \
+	SHOWN type name parameters \
+	{ \
+		LEAD(dirfd, -1) \
+		return NEXT_CALL(name) arguments; \
+	}
+
 // Whether the process has opened a directory of the image, or has it as its working
 // directory. Then relative paths may be in the image too.
 bool been_inside(void);
