@@ -18,10 +18,8 @@ LATER(void *, ibv_alloc_buf, struct ibv_pd *pd, size_t size, struct buf **out)
 	if (b == NULL)
 		return fail(ENOMEM);
 	int code = posix_memalign(&b->addr, (size_t)sysconf(_SC_PAGESIZE), size);
-	if (code != 0) {
-		free(b);
-		return fail(code);
-	}
+	if (code != 0)
+		return abandon(b, code);
 	b->length = size, b->pd = pd;
 	*out = b;
 	return b->addr;
@@ -37,8 +35,7 @@ LATER(void, ibv_free_buf, struct buf *b)
 LATER(int, ibv_export_buf_dmabuf_fd, struct buf *b)
 {
 	(void)b;
-	errno = ENODATA;
-	return -1;
+	return failure(ENODATA);
 }
 
 // The memory that a region can have, by the bits of mr_init.mask.
@@ -92,8 +89,7 @@ LATER(struct ibv_mr *, ibv_reg_buf_mr, struct ibv_pd *pd, struct buf *b, void *a
 LATER(int, ibv_dm_export_dmabuf_fd, struct ibv_dm *d)
 {
 	(void)d;
-	errno = EOPNOTSUPP;
-	return -1;
+	return failure(EOPNOTSUPP);
 }
 
 LATER(int, _ibv_query_comp_cntr_caps, struct ibv_context *c, void *caps, size_t size)

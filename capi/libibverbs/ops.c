@@ -32,16 +32,8 @@ void set_ops(struct context *c)
 // place.
 EXPORT int ibv_fork_init(void) { return 0; }
 EXPORT enum ibv_fork_status ibv_is_fork_initialized(void) { return IBV_FORK_UNNEEDED; }
-EXPORT int ibv_dontfork_range(void *base, size_t size)
-{
-	(void)base, (void)size;
-	return 0;
-}
-EXPORT int ibv_dofork_range(void *base, size_t size)
-{
-	(void)base, (void)size;
-	return 0;
-}
+LATER(int, ibv_dontfork_range, void) { return 0; }
+LATER(int, ibv_dofork_range, void) { return 0; }
 
 // The adapter has no device memory to share.
 REFUSES_POINTER(ibv_import_dm)

@@ -180,17 +180,13 @@ static int begin(struct cm_file *f, const int ends[2])
 static int open_file(int flags)
 {
 	int ends[2], code = 0;
-	if (!lock_reading()) {
-		errno = EDEADLK;
-		return -1;
-	}
+	if (!lock_reading())
+		return failure(EDEADLK);
 	bool have = manager != 0;
 	let_go();
 	errno = 0;
-	if (!have && (code = open_manager()) != 0) {
-		errno = code;
-		return -1;
-	}
+	if (!have && (code = open_manager()) != 0)
+		return failure(code);
 	struct cm_file *f = calloc(1, sizeof *f);
 	if (f == NULL || pipe2(ends, O_CLOEXEC) != 0) {
 		free(f);
@@ -201,8 +197,7 @@ static int open_file(int flags)
 		close(ends[0]);
 		close(ends[1]);
 		free(f);
-		errno = code;
-		return -1;
+		return failure(code);
 	}
 	if ((flags & O_NONBLOCK) != 0)
 		fcntl(ends[0], F_SETFL, O_NONBLOCK);
