@@ -9,17 +9,13 @@
 
 EXPORT void ibv_copy_ah_attr_from_kern(struct ibv_ah_attr *dst, struct ib_uverbs_ah_attr *src)
 {
+	*dst = (struct ibv_ah_attr){
+		.grh = {.flow_label = src->grh.flow_label, .sgid_index = src->grh.sgid_index, .hop_limit = src->grh.hop_limit,
+			.traffic_class = src->grh.traffic_class},
+		.dlid = src->dlid, .sl = src->sl, .src_path_bits = src->src_path_bits, .static_rate = src->static_rate,
+		.is_global = src->is_global, .port_num = src->port_num,
+	};
 	memcpy(dst->grh.dgid.raw, src->grh.dgid, sizeof dst->grh.dgid.raw);
-	dst->grh.flow_label = src->grh.flow_label;
-	dst->grh.sgid_index = src->grh.sgid_index;
-	dst->grh.hop_limit = src->grh.hop_limit;
-	dst->grh.traffic_class = src->grh.traffic_class;
-	dst->dlid = src->dlid;
-	dst->sl = src->sl;
-	dst->src_path_bits = src->src_path_bits;
-	dst->static_rate = src->static_rate;
-	dst->is_global = src->is_global;
-	dst->port_num = src->port_num;
 }
 
 EXPORT void ibv_copy_qp_attr_from_kern(struct ibv_qp_attr *dst, struct ib_uverbs_qp_attr *src)

@@ -154,13 +154,13 @@ SHOWN DIR *opendir(const char *path)
 }
 
 LED(int, scandir, AT_FDCWD, (const char *path, struct dirent ***names, selector *choose, sorter *compare),
-    (path, names, choose, compare))
+	(path, names, choose, compare))
 LED(int, scandir64, AT_FDCWD, (const char *path, struct dirent64 ***names, selector64 *choose, sorter64 *compare),
-    (path, names, choose, compare))
+	(path, names, choose, compare))
 LED(int, scandirat, dirfd, (int dirfd, const char *path, struct dirent ***names, selector *choose, sorter *compare),
-    (dirfd, path, names, choose, compare))
+	(dirfd, path, names, choose, compare))
 LED(int, scandirat64, dirfd, (int dirfd, const char *path, struct dirent64 ***names, selector64 *choose, sorter64 *compare),
-    (dirfd, path, names, choose, compare))
+	(dirfd, path, names, choose, compare))
 
 static void close_directory(void *directory) { closedir(directory); }
 
