@@ -6,6 +6,7 @@
 
 #include "next.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 static _Atomic(void (*)(void)) told_cancel;

@@ -9,7 +9,10 @@
 
 #include "next.h"
 
+#include <signal.h>
 #include <stdatomic.h>
+
+typedef __typeof__(sigaction) next_sigaction;
 
 static _Atomic(next_sigaction *) told;
 
@@ -82,6 +85,8 @@ SIGNAL(ssignal)
 		return NEXT_CALL(name)(sig, handler); \
 	}
 
+// Headers declare sigset as deprecated; programs call it.
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 OLD_SIGNAL(sysv_signal)
 OLD_SIGNAL(__sysv_signal)
 OLD_SIGNAL(sigset)

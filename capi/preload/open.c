@@ -5,10 +5,13 @@
 
 #include "next.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -152,6 +155,11 @@ SHOWN DIR *opendir(const char *path)
 		went_inside();
 	return NEXT_CALL(opendir)(path);
 }
+
+typedef int selector(const struct dirent *);
+typedef int sorter(const struct dirent **, const struct dirent **);
+typedef int selector64(const struct dirent64 *);
+typedef int sorter64(const struct dirent64 **, const struct dirent64 **);
 
 LED(int, scandir, AT_FDCWD, (const char *path, struct dirent ***names, selector *choose, sorter *compare),
 	(path, names, choose, compare))
