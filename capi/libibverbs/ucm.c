@@ -396,12 +396,9 @@ static bool replace_file(int from, int fd, int flags, int *result) { return from
 static const struct rdma_cm_calls calls = {.files = files, .max = MAX_FILES, .open = open_file, .is = is_cm, .write = write_file, .close = close_file,
 	.replace = replace_file};
 
-#define NAME(x) NAME_(x)
-#define NAME_(x) #x
-
 __attribute__((constructor)) static void tell_preload(void)
 {
-	void (*tell)(const struct rdma_cm_calls *) = dlsym(RTLD_DEFAULT, NAME(TELL_RDMA_CM));
+	void (*tell)(const struct rdma_cm_calls *) = dlsym(RTLD_DEFAULT, "softhca_tell_rdma_cm");
 	if (tell != NULL)
 		tell(&calls);
 }
