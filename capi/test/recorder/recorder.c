@@ -45,14 +45,12 @@ static int open_adapter(struct softhca_config *c, handle_t *dev)
 
 static int close_adapter(handle_t dev)
 {
-	(void)dev;
 	recorder.closes++;
 	return recorder.code;
 }
 
 static int flush(handle_t dev)
 {
-	(void)dev;
 	if (recorder.flushed != 0 && write(recorder.flushed, "f", 1) != 1)
 		abort();
 	while (recorder.hold_flush)
@@ -62,14 +60,12 @@ static int flush(handle_t dev)
 
 static int describe(handle_t dev, struct softhca_adapter *out)
 {
-	(void)dev;
 	*out = recorder.adapter;
 	return recorder.code;
 }
 
 static int make(handle_t of, handle_t *made)
 {
-	(void)of;
 	*made = next_handle();
 	return recorder.code;
 }
@@ -79,7 +75,6 @@ static int nothing() { return recorder.code; }
 
 static int reg_mr(handle_t pd, struct softhca_mr *m)
 {
-	(void)pd;
 	recorder.mr = *m;
 	m->handle = next_handle(), m->lkey = 0x11, m->rkey = 0x22;
 	return recorder.code;
@@ -95,7 +90,6 @@ static int rereg_mr(struct softhca_mr *m, uint32_t what, handle_t pd)
 // The memory of a queue lives until the process ends.
 static int create_cq(handle_t dev, struct softhca_cq *c)
 {
-	(void)dev;
 	c->handle = next_handle(), c->ring = new_ring(c->cqe, sizeof(struct ring_cqe)), c->cqe = c->ring->mask + 1;
 	recorder.cq = *c;
 	return recorder.code;
@@ -103,14 +97,12 @@ static int create_cq(handle_t dev, struct softhca_cq *c)
 
 static int arm_cq(handle_t cq, int solicited)
 {
-	(void)cq;
 	recorder.arms++, recorder.solicited = solicited;
 	return recorder.code;
 }
 
 static int create_srq(handle_t pd, struct softhca_srq *s)
 {
-	(void)pd;
 	s->handle = next_handle(), s->watched = recorder.watched;
 	s->ring = new_recv_ring(s->max_wr, s->max_sge);
 	recorder.srq = *s;
@@ -119,21 +111,18 @@ static int create_srq(handle_t pd, struct softhca_srq *s)
 
 static int limit_srq(handle_t srq, uint32_t limit)
 {
-	(void)srq;
 	recorder.limit = limit;
 	return recorder.code;
 }
 
 static int query_srq(handle_t srq, struct softhca_srq *s)
 {
-	(void)srq;
 	*s = (struct softhca_srq){.max_wr = 31, .max_sge = 32, .limit = recorder.limit_is};
 	return recorder.code;
 }
 
 static int create_qp(handle_t pd, struct softhca_qp *c)
 {
-	(void)pd;
 	recorder.qp = *c;
 	c->handle = next_handle(), c->qpn = 0x123, c->watched = recorder.watched;
 	c->send = new_send_ring(&c->cap);
@@ -144,35 +133,30 @@ static int create_qp(handle_t pd, struct softhca_qp *c)
 
 static int modify_qp(handle_t qp, struct softhca_qp_attr *a, uint32_t mask)
 {
-	(void)qp;
 	recorder.modified = *a, recorder.mask = mask;
 	return recorder.code;
 }
 
 static int query_qp(handle_t qp, struct softhca_qp_attr *a)
 {
-	(void)qp;
 	*a = recorder.queried;
 	return recorder.code;
 }
 
 static int limit_qp(handle_t qp, uint32_t rate, uint32_t burst)
 {
-	(void)qp;
 	recorder.rate = rate, recorder.burst = burst;
 	return recorder.code;
 }
 
 static int destroy_qp(handle_t qp, int detach)
 {
-	(void)qp;
 	recorder.detach = detach;
 	return recorder.code;
 }
 
 static int create_ah(handle_t pd, struct softhca_av *av, uint64_t *ah)
 {
-	(void)pd;
 	recorder.av = *av;
 	*ah = next_handle();
 	return recorder.code;
@@ -180,20 +164,17 @@ static int create_ah(handle_t pd, struct softhca_av *av, uint64_t *ah)
 
 static int check_srq(handle_t srq)
 {
-	(void)srq;
 	return ++recorder.checks == recorder.checked_code ? ENOMEM : recorder.code;
 }
 
 static int check(handle_t qp, int kind)
 {
-	(void)kind;
 	return check_srq(qp);
 }
 
 // doorbell consumes the requests in the send queue of the newest queue pair.
 static int doorbell(handle_t qp, struct softhca_posted *p, int *waits)
 {
-	(void)qp;
 	struct ring *r = recorder.qp.send;
 	recorder.doorbells++, recorder.requests += p->requests, recorder.bytes += p->bytes;
 	atomic_store(&r->cons, atomic_load(&r->prod));
@@ -222,7 +203,6 @@ static void linger(void)
 static int sleep_for(handle_t dev, int *awake, int channel, int ends)
 {
 	struct pollfd p = {ends, POLLIN, 0};
-	(void)dev, (void)awake, (void)channel;
 	recorder.sleeps++;
 	if (recorder.raise != 0)
 		raise(recorder.raise);
@@ -240,7 +220,6 @@ static int sleep_for(handle_t dev, int *awake, int channel, int ends)
 static int progress(handle_t cq, int *waits)
 {
 	sigset_t blocked;
-	(void)cq;
 	recorder.bare = pthread_sigmask(SIG_BLOCK, NULL, &blocked) == 0 && sigismember(&blocked, SIGUSR1) == 0;
 	recorder.progresses++;
 	recorder.in_progress = 1;
@@ -254,7 +233,6 @@ static int progress(handle_t cq, int *waits)
 
 static int overdue(handle_t dev, int *waits)
 {
-	(void)dev;
 	recorder.overdues++;
 	*waits = recorder.waits;
 	return recorder.code;
