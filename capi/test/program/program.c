@@ -1,8 +1,10 @@
 // Scenarios for the tests of the library. The command line names one; the program prints
 // "ok" if it succeeds, and otherwise what failed. Errors are in errors.c, many threads in
 // crowd.c, signals in signals.c, child processes in children.c, the newest verbs in later.c.
+#define _GNU_SOURCE
 #include "asleep.h"
 #include "rig.h"
+#include "count.h"
 
 #include <dirent.h>
 #include <endian.h>
@@ -308,14 +310,6 @@ static void handler_once(void)
 }
 
 // Adapters are opened and closed, and leave nothing behind.
-static long descriptors(void)
-{
-	long n = 0;
-	for (int fd = 0; fd < 1024; fd++)
-		n += fcntl(fd, F_GETFD) >= 0;
-	return n;
-}
-
 static long resident(void)
 {
 	long all, pages = 0;
@@ -331,7 +325,7 @@ static void cycles(void)
 	for (int i = 0; i < 1000; i++) {
 		struct rig r = {0};
 		if (i == 300)
-			fds = descriptors(), kb = resident();
+			fds = count_descriptors(), kb = resident();
 		rig_open(&r, IBV_QPT_RC);
 		must(post(&r, 0, IBV_WR_RDMA_WRITE, 8) == 0);
 		want(r.cq[0], IBV_WC_SUCCESS);
@@ -342,7 +336,7 @@ static void cycles(void)
 		rig_drop(&r);
 	}
 	printf("%ld KiB, then %ld KiB\n", kb, resident());
-	must(descriptors() == fds && resident() < kb + 20000);
+	must(count_descriptors() == fds && resident() < kb + 20000);
 }
 
 // outlived closes a device before the objects in it are destroyed, as Python's garbage

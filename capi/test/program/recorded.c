@@ -4,12 +4,10 @@
 #include "recorded.h"
 
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <dlfcn.h>
 #include <endian.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <time.h>
 
 // A function that the header does not declare.
 int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size);
@@ -21,25 +19,6 @@ void find_recorder(void)
 {
 	void *so = dlopen(getenv("SOFTHCA_ENGINE"), RTLD_NOW);
 	must(so != NULL && (rec = dlsym(so, "recorder")) != NULL);
-}
-
-int64_t now_mono(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
-// open_files returns the number of open descriptors.
-int open_files(void)
-{
-	int n = 0;
-	DIR *d = opendir("/proc/self/fd");
-	must(d != NULL);
-	while (readdir(d) != NULL)
-		n++;
-	closedir(d);
-	return n;
 }
 
 void recording_open(struct recording *r)
