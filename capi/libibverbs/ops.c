@@ -4,13 +4,11 @@
 #define _GNU_SOURCE
 #include "softhca.h"
 
-static int old_query_port(struct ibv_context *c, uint8_t port, struct _compat_ibv_port_attr *a) { return ibv_query_port(c, port, a); }
-
 void set_ops(struct context *c)
 {
 	struct ibv_context_ops *o = &c->v.context.ops;
 	o->_compat_query_device = ibv_query_device;
-	o->_compat_query_port = old_query_port;
+	o->_compat_query_port = ibv_query_port;
 	o->poll_cq = poll_cq;
 	o->req_notify_cq = req_notify_cq;
 	o->post_send = post_send;
