@@ -7,9 +7,9 @@ import (
 
 const pageHead = `# How fast programs run on our libraries
 
-Debian's programs, unmodified, run by ` + "`softhca run`" + `: two processes on loopback. Each is measured beside something else in
-the same run, in turns; a figure is the median of the rounds, with the least and the greatest. Only the ratio of two neighbours
-counts: machines differ, and are never quiet. Written by ` + "`make bench-libraries`" + `, which keeps its results, and the command of each
+Debian's programs, unmodified, run by ` + "`softhca run`" + `: two processes on loopback. Each row compares a program with a reference in
+the same run, in turns; a figure is the median of the rounds, with minimum and maximum. Only the ratio of a row is meaningful:
+machines differ, and other load disturbs them. Written by ` + "`make bench-libraries`" + `, which keeps its results, and the command of each
 measurement, in [bench/results](../bench/results).
 
 `
@@ -17,21 +17,21 @@ measurement, in [bench/results](../bench/results).
 const pageTail = `
 Both sides of a row send messages of the same size, over RC with a path MTU of 4096 unless it says otherwise.
 
-- **ibv_rc_pingpong** and ` + "`softhca perf send --latency`" + ` do the same, in C over libibverbs and in Go: each tells the mean round trip of
-  many. UDP is a socket that spins (beside -e: sleeps) until the segment is back, of the same size, and does nothing else: no
-  checksum of its own, no copy, no acknowledgement.
-- **ib_write_bw** and ` + "`softhca perf write`" + ` keep 128 requests in flight, and post one at a time. From 16 KiB on both have each request
-  signalled. Of small ones ib_write_bw has each hundredth signalled, as it does if it is not told otherwise, and takes up to 16
-  completions with a poll; in the row *each signalled* it does as perf does, which takes up to 64.
-- **ib_send_lat**, ucx_perftest and fi_pingpong tell half of the mean round trip, of as many. UCX sends tagged messages over TCP.
-  libfabric's provider udp is compared as udp;ofi_rxd, which repeats what is lost, as RC does. What it is without that, a datagram
-  of the kernel's UDP that nobody checks or acknowledges, stands beside UD for the record: adapters of RoCE compute an ICRC
-  over each packet, and look at its P_Key and Q_Key. Nor is there a row of it with 4 KiB, which it does not send.
-- **cmtime** takes 500 connections through each of its steps together; a figure is the time of the step that connects them, by
-  connection. Ours takes its turns in one thread that polls, Debian's sleeps until there is an event. What cmtime and rping take
-  between two adapters of rdma_rxe, in a guest that is emulated, and between these and ours, is [beside the other meetings with
-  Linux](interop.md#connections).
-- With **-e** both programs sleep until something arrives; libfabric's has no such mode.
+- **ibv_rc_pingpong** and ` + "`softhca perf send --latency`" + ` do the same, in C over libibverbs and in Go: each prints the mean round trip of
+  many messages. UDP is a socket that polls (with -e: sleeps) until a segment of the same size returns. It has no checksum of its
+  own, no copy and no acknowledgement.
+- **ib_write_bw** and ` + "`softhca perf write`" + ` keep 128 requests in flight, and post one at a time. From 16 KiB on, both signal each
+  request. Below, ib_write_bw signals every hundredth request, its default, and polls up to 16
+  completions at a time; in the row *each signalled* both signal each request, and perf polls up to 64.
+- **ib_send_lat**, ucx_perftest and fi_pingpong print half of the mean round trip, of the same number of messages. UCX sends tagged messages over TCP.
+  libfabric's provider udp is compared as udp;ofi_rxd, which retransmits lost packets, as RC does. Without ofi_rxd it sends plain
+  datagrams of the kernel's UDP, without checks or acknowledgements; the row with UD shows it for information only, because RoCE
+  adapters compute an ICRC over each packet and check its P_Key and Q_Key. It cannot send 4 KiB.
+- **cmtime** takes 500 connections through each of its steps together; a figure is the time of the connect step, per
+  connection. softhca's command polls in one thread, Debian's sleeps until an event. For the times of cmtime and rping
+  between two adapters of rdma_rxe in an emulated guest, and between rdma_rxe and softhca, see
+  [interop.md](interop.md#connections).
+- With **-e** both programs sleep until a message arrives; libfabric's has no such mode.
 `
 
 // markdown returns the table of programs over our libraries as a page in

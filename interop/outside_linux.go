@@ -225,17 +225,10 @@ func (o *options) report(begun time.Time, images map[string]*image.Image, result
 	for i := range results {
 		results[i].Dir = "" // captures lie on this machine only
 	}
-	r := report.Report{Date: begun, Host: host(), Seconds: time.Since(begun).Seconds(), Results: results}
+	r := report.Report{Date: begun, Host: host(), Seconds: time.Since(begun).Seconds(), Families: families(), Results: results}
 	for _, version := range o.kernels() {
 		img := images[version]
 		r.Peers = append(r.Peers, report.Peer{Kernel: version, Release: img.Release, Packages: img.Packages})
-	}
-	for _, f := range families() {
-		h := report.Family{Name: f.Name, About: f.About, Counting: f.Counting()}
-		for _, d := range f.Dims {
-			h.Dims = append(h.Dims, d.Name)
-		}
-		r.Families = append(r.Families, h)
 	}
 	return r.Write(markdown, machine)
 }

@@ -76,7 +76,7 @@ func (l *link) askAltPath(now clock.Instant, p AltPath) error {
 	path := l.conn.Path()
 	p = AltPath{p.Local.Unmap().WithZone(""), p.Remote.Unmap().WithZone("")}
 	if path.Local == p.Local && path.Remote == p.Remote {
-		return fmt.Errorf("the connection is on the path from %v to %v: %w", p.Local, p.Remote, ib.EINVAL)
+		return fmt.Errorf("the connection already uses the path from %v to %v: %w", p.Local, p.Remote, ib.EINVAL)
 	}
 	path.Local, path.Remote = p.Local, p.Remote
 	return l.conn.SendLAP(now, &path, nil)

@@ -239,7 +239,7 @@ func TestC11_Resolve(t *testing.T) {
 		if tt.src == "fd00::1" { // without any address
 			src = netip.AddrPortFrom(netip.MustParseAddr(tt.src), 0)
 		}
-		err := id.ResolveAddr(src, dst, 0)
+		err := id.ResolveAddr(src, dst)
 		if !errors.Is(err, tt.err) || err != nil && tt.err == nil {
 			t.Errorf("%+v: %v", tt, err)
 		}
@@ -256,7 +256,7 @@ func TestC11_Resolve(t *testing.T) {
 		destroy(t, id)
 	}
 	id := h.id(IPoIB)
-	must.Do(t, id.ResolveAddr(netip.AddrPort{}, netip.MustParseAddrPort("10.0.0.9:1"), 0))
+	must.Do(t, id.ResolveAddr(netip.AddrPort{}, netip.MustParseAddrPort("10.0.0.9:1")))
 	if e := h.take(EventAddrError); e.Status != -int(ib.EINVAL) {
 		t.Errorf("ADDR_ERROR of IPoIB has status %d, want -EINVAL", e.Status)
 	}
@@ -274,13 +274,13 @@ func TestC11_ResolveOnHost(t *testing.T) {
 	}
 	destroy(t, id)
 	id = a.id(TCP)
-	err := id.ResolveAddr(netip.AddrPort{}, netip.MustParseAddrPort("192.0.2.1:1"), 0)
+	err := id.ResolveAddr(netip.AddrPort{}, netip.MustParseAddrPort("192.0.2.1:1"))
 	if err == nil { // the host has a route, which the adapter cannot use
 		a.take(EventAddrError)
 	} else {
 		must.Fail(t, err, syscall.ENETUNREACH, "an address that no route leads to")
 	}
-	must.Do(t, id.ResolveAddr(netip.AddrPort{}, b.at(1), 0)) // it may try again
+	must.Do(t, id.ResolveAddr(netip.AddrPort{}, b.at(1))) // it may try again
 	a.take(EventAddrResolved)
 	destroy(t, id)
 }
@@ -299,7 +299,7 @@ func TestC11_Loopback(t *testing.T) {
 			to = netip.MustParseAddrPort("127.0.0.1:7471")
 		}
 		id := from.id(TCP)
-		must.Do(t, id.ResolveAddr(netip.AddrPort{}, to, 0))
+		must.Do(t, id.ResolveAddr(netip.AddrPort{}, to))
 		from.take(EventAddrResolved)
 		if id.LocalAddr().Addr() != from.addr || id.PeerAddr() != b.at(port) {
 			t.Errorf("from %v to %v", id.LocalAddr(), id.PeerAddr())
@@ -316,7 +316,7 @@ func TestC11_Loopback(t *testing.T) {
 // TestAddrErrorSaysWhy checks that errors name an address that no adapter can reach, and
 // a port space that does not exist on RoCE.
 func TestAddrErrorSaysWhy(t *testing.T) {
-	for ps, why := range map[PortSpace]string{TCP: "no adapter here has a way to 192.0.2.9: ", IPoIB: "port space ipoib does not exist with RoCE: "} {
+	for ps, why := range map[PortSpace]string{TCP: "no open adapter has a route to 192.0.2.9: ", IPoIB: "RoCE has no port space ipoib: "} {
 		if e := addrError(ps, netip.MustParseAddr("192.0.2.9")); e.Err == nil || !strings.HasPrefix(e.Err.Error(), why) {
 			t.Errorf("port space %v: %v, want %q", ps, e.Err, why)
 		}

@@ -111,7 +111,7 @@ func (b *binding) bind(a netip.AddrPort, alone bool) error {
 			return err
 		}
 	}
-	return fmt.Errorf("other processes have the ports of %v: %w", b.ps, ib.EADDRNOTAVAIL)
+	return fmt.Errorf("other processes use the ports of %v: %w", b.ps, ib.EADDRNOTAVAIL)
 }
 
 // claim claims a port, on an adapter unless dev is nil. With alone, it fails if another

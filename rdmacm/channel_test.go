@@ -29,12 +29,12 @@ func TestC11_EventNames(t *testing.T) {
 func TestC11_AckBlocksDestroy(t *testing.T) {
 	a, b := newPair(t)
 	id := a.id(TCP)
-	must.Do(t, id.ResolveAddr(netip.AddrPort{}, b.at(port), 0))
+	must.Do(t, id.ResolveAddr(netip.AddrPort{}, b.at(port)))
 	e, ok := a.ch.TryGet()
 	if !ok {
 		t.Fatal("no event after ResolveAddr")
 	}
-	must.Do(t, id.ResolveRoute(0)) // its event is never taken
+	must.Do(t, id.ResolveRoute()) // its event is never taken
 	done := make(chan error, 1)
 	go func() { done <- id.Destroy() }()
 	for {
@@ -171,15 +171,15 @@ func TestC11_Bounds(t *testing.T) {
 	far := netip.MustParseAddrPort("[fd00::1]:1")
 	must.Do(t, id.BindAddr(netip.MustParseAddrPort("[::]:0")))
 	for range maxWaiting {
-		must.Do(t, id.ResolveAddr(netip.AddrPort{}, far, 0))
+		must.Do(t, id.ResolveAddr(netip.AddrPort{}, far))
 	}
-	must.Fail(t, id.ResolveAddr(netip.AddrPort{}, far, 0), ib.ENOMEM, "one event too many")
+	must.Fail(t, id.ResolveAddr(netip.AddrPort{}, far), ib.ENOMEM, "one event too many")
 	e, _ := ch.TryGet()
 	if e.Type != EventAddrError || e.Status != -int(ib.ENODEV) || !errors.Is(e.Err, ib.ENODEV) {
 		t.Errorf("event %v, status %d, %v; want ADDR_ERROR and ENODEV", e.Type, e.Status, e.Err)
 	}
 	e.Ack()
-	must.Do(t, id.ResolveAddr(netip.AddrPort{}, far, 0))
+	must.Do(t, id.ResolveAddr(netip.AddrPort{}, far))
 
 	for range maxIDs - 1 {
 		if _, err := m.CreateID(ch, TCP); err != nil {
@@ -222,8 +222,8 @@ func TestC11_NewManager(t *testing.T) {
 func TestChannelLen(t *testing.T) {
 	a, b := newPair(t)
 	id := a.id(TCP)
-	must.Do(t, id.ResolveAddr(netip.AddrPort{}, b.at(port), 0))
-	must.Do(t, id.ResolveRoute(0))
+	must.Do(t, id.ResolveAddr(netip.AddrPort{}, b.at(port)))
+	must.Do(t, id.ResolveRoute())
 	if n := a.ch.Len(); n != 2 {
 		t.Errorf("%d events wait after two calls", n)
 	}

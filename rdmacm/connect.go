@@ -25,7 +25,7 @@ const mostRetries = 7
 var errNoQP = fmt.Errorf("the ID has no queue pair: %w", ib.EINVAL)
 
 // errNotAsked is returned by calls that answer a request if there is none.
-var errNotAsked = fmt.Errorf("no request waits for the answer: %w", ib.EINVAL)
+var errNotAsked = fmt.Errorf("no connection request waits for an answer: %w", ib.EINVAL)
 
 // Connect requests a connection from the peer or, for an ID of UDP, the queue pair of
 // its service. ESTABLISHED reports that both sides may send; for an ID without a QP
@@ -50,7 +50,7 @@ func (l *link) connect(now clock.Instant, p *ConnParam) error {
 	case l.state != stateRouteResolved:
 		return l.state.refuses()
 	case l.path.Remote.IsMulticast():
-		return fmt.Errorf("%v is a group: %w", l.path.Remote, ib.EINVAL)
+		return fmt.Errorf("%v is a multicast group: %w", l.path.Remote, ib.EINVAL)
 	}
 	var err error
 	c := l.at.dev.hca.CM().NewConn(handle)
@@ -139,7 +139,7 @@ func (l *link) offer(p *ConnParam) (ConnParam, error) {
 	}
 	for _, n := range [...]uint8{o.ResponderResources, o.InitiatorDepth} {
 		if l.at.ps == TCP && n != AllResources && n > l.at.dev.maxRD {
-			return o, fmt.Errorf("%d READs and atomics; the adapter has %d: %w", n, l.at.dev.maxRD, ib.EINVAL)
+			return o, fmt.Errorf("%d outstanding READs and atomics; the adapter allows %d: %w", n, l.at.dev.maxRD, ib.EINVAL)
 		}
 	}
 	if o.QPN == 0 {
@@ -297,7 +297,7 @@ func (l *link) answered() bool {
 func (id *ID) Establish() error {
 	return id.runOn("establish", func(now clock.Instant) error {
 		if id.link.qp != nil || !id.link.answered() {
-			return fmt.Errorf("no response of a peer waits for it: %w", ib.EINVAL)
+			return fmt.Errorf("the peer has sent no response to complete: %w", ib.EINVAL)
 		}
 		return id.link.conn.SendRTU(now, nil)
 	})

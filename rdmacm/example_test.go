@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log"
 	"net/netip"
-	"time"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/rdmacm"
@@ -72,9 +71,9 @@ func Example() {
 	answers := client.NewEventChannel()
 	id, err := client.CreateID(answers, rdmacm.TCP)
 	check(err)
-	check(id.ResolveAddr(netip.AddrPort{}, netip.MustParseAddrPort("10.0.0.1:7471"), 2*time.Second))
+	check(id.ResolveAddr(netip.AddrPort{}, netip.MustParseAddrPort("10.0.0.1:7471")))
 	expect(answers, rdmacm.EventAddrResolved)
-	check(id.ResolveRoute(2 * time.Second))
+	check(id.ResolveRoute())
 	expect(answers, rdmacm.EventRouteResolved)
 	check(id.CreateQP(nil, attr()))
 	check(id.Connect(&rdmacm.ConnParam{PrivateData: []byte("hello"), RetryCount: 7, RNRRetryCount: 7}))
@@ -119,8 +118,8 @@ func ExampleID_GetRequest() {
 		defer close(done)
 		id, err := client.CreateID(nil, rdmacm.TCP)
 		check(err)
-		check(id.ResolveAddr(netip.AddrPort{}, netip.MustParseAddrPort("10.0.0.1:7471"), 2*time.Second))
-		check(id.ResolveRoute(2 * time.Second))
+		check(id.ResolveAddr(netip.AddrPort{}, netip.MustParseAddrPort("10.0.0.1:7471")))
+		check(id.ResolveRoute())
 		check(id.CreateQP(nil, attr()))
 		check(id.Connect(nil))
 		check(id.QP().PostSend(verbs.SendWR{Opcode: ib.WRSend, Flags: ib.SendInline, InlineData: []byte("hello")}))
@@ -158,8 +157,8 @@ func ExampleID_Channel() {
 	connect := func(over *rdmacm.Channel) *rdmacm.ID {
 		id, err := client.CreateID(nil, rdmacm.RD)
 		check(err)
-		check(id.ResolveAddr(netip.AddrPort{}, netip.MustParseAddrPort("10.0.0.1:7471"), 2*time.Second))
-		check(id.ResolveRoute(2 * time.Second))
+		check(id.ResolveAddr(netip.AddrPort{}, netip.MustParseAddrPort("10.0.0.1:7471")))
+		check(id.ResolveRoute())
 		check(id.CreateQP(nil, attr()))
 		check(id.Connect(&rdmacm.ConnParam{RetryCount: 7, RNRRetryCount: 7, Channel: over}))
 		return id
@@ -223,9 +222,9 @@ func ExampleID_Connect_datagrams() {
 	answers := client.NewEventChannel()
 	id, err := client.CreateID(answers, rdmacm.UDP)
 	check(err)
-	check(id.ResolveAddr(netip.AddrPort{}, netip.MustParseAddrPort("10.0.0.1:7174"), 2*time.Second))
+	check(id.ResolveAddr(netip.AddrPort{}, netip.MustParseAddrPort("10.0.0.1:7174")))
 	expect(answers, rdmacm.EventAddrResolved)
-	check(id.ResolveRoute(2 * time.Second))
+	check(id.ResolveRoute())
 	expect(answers, rdmacm.EventRouteResolved)
 	check(id.CreateQP(nil, attr()))
 	check(id.Connect(nil))
@@ -261,7 +260,7 @@ func ExampleID_JoinMulticast() {
 		events := m.NewEventChannel()
 		id, err := m.CreateID(events, rdmacm.UDP)
 		check(err)
-		check(id.ResolveAddr(netip.AddrPort{}, group, 2*time.Second))
+		check(id.ResolveAddr(netip.AddrPort{}, group))
 		expect(events, rdmacm.EventAddrResolved)
 		check(id.CreateQP(nil, attr()))
 		check(id.JoinMulticast(group, nil))
@@ -305,9 +304,9 @@ func ExampleID_LoadAltPath() {
 	check(listener.Listen(8))
 	id, err := client.CreateID(answers, rdmacm.TCP)
 	check(err)
-	check(id.ResolveAddr(netip.AddrPort{}, netip.MustParseAddrPort("10.0.0.1:7471"), 2*time.Second))
+	check(id.ResolveAddr(netip.AddrPort{}, netip.MustParseAddrPort("10.0.0.1:7471")))
 	expect(answers, rdmacm.EventAddrResolved)
-	check(id.ResolveRoute(2 * time.Second))
+	check(id.ResolveRoute())
 	expect(answers, rdmacm.EventRouteResolved)
 	check(id.CreateQP(nil, attr()))
 	check(id.SetAltPath(rdmacm.AutoAltPath))

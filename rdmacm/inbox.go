@@ -50,7 +50,7 @@ func (b *inbox) use(ch *EventChannel) error {
 // room returns an error if the maximum number of events is pending.
 func (b *inbox) room() error {
 	if n := b.pending(); n >= maxWaiting {
-		return fmt.Errorf("%d events of the ID wait to be taken: %w", n, ib.ENOMEM)
+		return fmt.Errorf("the ID has %d events that the program has not read: %w", n, ib.ENOMEM)
 	}
 	return nil
 }
@@ -74,6 +74,13 @@ func (b *inbox) post(e *Event) {
 		e.count = &b.acks
 	}
 	b.ch.put(e)
+}
+
+// signal makes the channel ready, for programs that wait on Ready and look at the ID.
+func (b *inbox) signal() {
+	b.id.m.mu.Lock()
+	defer b.id.m.mu.Unlock()
+	b.ch.signal()
 }
 
 // postIfRoom posts an event unless too many are pending.

@@ -417,7 +417,7 @@ func TestC11_OwnDestroy(t *testing.T) {
 func TestC11_ManagerCloseEndsWaits(t *testing.T) {
 	a, b := newPair(t)
 	id := a.id(TCP)
-	must.Do(t, id.ResolveAddr(netip.AddrPort{}, b.at(port), 0))
+	must.Do(t, id.ResolveAddr(netip.AddrPort{}, b.at(port)))
 	if _, err := a.ch.Get(soon(t)); err != nil { // never acknowledged
 		t.Fatal(err)
 	}

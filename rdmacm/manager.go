@@ -47,7 +47,7 @@ func New(devices ...*verbs.Context) (*Manager, error) {
 		ids: make(map[*ID]struct{}), ports: make(portTable),
 	}
 	for i, ctx := range devices {
-		d, err := (*adapter)(nil), fmt.Errorf("it is there twice: %w", ib.EINVAL)
+		d, err := (*adapter)(nil), fmt.Errorf("it is given twice: %w", ib.EINVAL)
 		if !slices.Contains(devices[:i], ctx) {
 			d, err = newAdapter(m, ctx)
 		}
@@ -151,7 +151,7 @@ func (m *Manager) add(id *ID) error {
 	case m.closed:
 		return ErrClosed
 	case len(m.ids) >= maxIDs:
-		return fmt.Errorf("%d IDs are all there can be: %w", len(m.ids), ib.ENOMEM)
+		return fmt.Errorf("%d IDs are the maximum: %w", len(m.ids), ib.ENOMEM)
 	}
 	m.ids[id] = struct{}{}
 	return nil

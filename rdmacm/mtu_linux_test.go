@@ -39,7 +39,7 @@ func addRoute(t *testing.T, network, via string, mtu int) {
 func (h *host) routeMTU(to string) ib.MTU {
 	h.t.Helper()
 	id := h.addressed(TCP, netip.AddrPortFrom(netip.MustParseAddr(to), port))
-	must.Do(h.t, id.ResolveRoute(time.Second))
+	must.Do(h.t, id.ResolveRoute())
 	h.take(EventRouteResolved)
 	r, ok := id.Route()
 	if !ok {

@@ -51,7 +51,7 @@ func (g *groups) join(group netip.Addr, context any) error {
 	ev := &Event{Type: EventMulticastJoin, Context: context, UD: g.param(group), count: &j.acks}
 	err := g.attach(j)
 	if err == nil && !group.IsMulticast() {
-		err = fmt.Errorf("%v is no group: %w", group, ib.EINVAL)
+		err = fmt.Errorf("%v is not a multicast group: %w", group, ib.EINVAL)
 	}
 	if err != nil {
 		ev = &Event{Type: EventMulticastError, Status: -1, Err: err, Context: context}
@@ -71,9 +71,9 @@ func (g *groups) mayJoin(group netip.Addr) error {
 	case at.dev == nil:
 		return fmt.Errorf("the ID has no adapter yet: %w", ib.EINVAL)
 	case !group.IsValid() || group.IsUnspecified() || group.Is4() != at.src.Addr().Is4():
-		return fmt.Errorf("not an address of the family of %v: %w", at.src.Addr(), ib.EINVAL)
+		return fmt.Errorf("its address family is not that of %v: %w", at.src.Addr(), ib.EINVAL)
 	case len(g.joins) >= maxJoins:
-		return fmt.Errorf("%d joins are all there can be: %w", len(g.joins), ib.ENOMEM)
+		return fmt.Errorf("%d joins are the maximum: %w", len(g.joins), ib.ENOMEM)
 	}
 	return g.link.in(stateBound, stateAddrResolved)
 }

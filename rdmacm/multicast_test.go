@@ -15,7 +15,7 @@ import (
 func (h *host) member(group netip.AddrPort) (*ID, UDParam) {
 	h.t.Helper()
 	id := h.id(UDP)
-	must.Do(h.t, id.ResolveAddr(netip.AddrPort{}, group, 0))
+	must.Do(h.t, id.ResolveAddr(netip.AddrPort{}, group))
 	h.take(EventAddrResolved)
 	withQP(h.t, id)
 	must.Do(h.t, id.JoinMulticast(group, "context"))

@@ -93,9 +93,9 @@ func (b *binding) takesQP(pd *verbs.PD, attr *verbs.QPInitAttr) error {
 	case b.dev == nil:
 		return fmt.Errorf("the ID has no adapter yet: %w", ib.EINVAL)
 	case attr == nil || attr.Type != b.typ:
-		return fmt.Errorf("the ID takes one of service %v: %w", b.typ, ib.EINVAL)
+		return fmt.Errorf("the ID needs a queue pair of service %v: %w", b.typ, ib.EINVAL)
 	case attr.RDD != rdd:
-		return fmt.Errorf("the ID takes one of the reliable datagram domain that its RDD returns: %w", ib.EINVAL)
+		return fmt.Errorf("the ID needs a queue pair of the reliable datagram domain that its method RDD returns: %w", ib.EINVAL)
 	case pd != nil && pd.Context() != b.dev.ctx:
 		return fmt.Errorf("the protection domain is of another adapter: %w", ib.EINVAL)
 	}
@@ -210,7 +210,11 @@ func (id *ID) DestroyQP() error {
 		if id.link.qp == nil {
 			return errNoQP
 		}
-		return id.destroyQP()
+		if err := id.destroyQP(); err != nil {
+			return err
+		}
+		id.inbox.signal()
+		return nil
 	})
 }
 
@@ -249,7 +253,7 @@ func (o *ownQP) next(ctx context.Context, q queue) (verbs.WC, error) {
 	case o.qp == nil:
 		return verbs.WC{}, fmt.Errorf("get completion: %w", errNoQP)
 	case q.ch == nil:
-		return verbs.WC{}, fmt.Errorf("get completion: the queue is the program's own: %w", ib.EINVAL)
+		return verbs.WC{}, fmt.Errorf("get completion: the program created the completion queue: poll it instead: %w", ib.EINVAL)
 	}
 	var wc [1]verbs.WC
 	for {

@@ -18,7 +18,7 @@ func (id *ID) QPAttr(to ib.QPState) (a ib.QPAttr, mask ib.AttrMask, err error) {
 			return fmt.Errorf("the ID has no adapter yet: %w", ib.EINVAL)
 		}
 		if id.at.typ == ib.RD {
-			return fmt.Errorf("an RD queue pair needs nothing of a connection, which moves its EE context by itself: %w", ib.EINVAL)
+			return fmt.Errorf("an RD queue pair needs no attributes of a connection, which moves its EE context by itself: %w", ib.EINVAL)
 		}
 		if id.link.conn == nil || id.at.typ == ib.UD {
 			a, mask, err = plainAttr(id.at.typ, to)

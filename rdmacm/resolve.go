@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"time"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
@@ -19,12 +18,12 @@ import (
 // adapter has it, otherwise the first of the same family. A dst that would stand for all
 // adapters in BindAddr means this side.
 //
-// ResolveAddr sends nothing and does not wait: timeout exists for compatibility with
-// librdmacm. Errors: EINVAL in another state, for addresses of different families and
-// for an invalid dst; ENETUNREACH without a route; those of BindAddr. The status of
-// ADDR_ERROR is -ENODEV if no adapter has an address of the family, -EINVAL for IPoIB.
-// After ADDR_ERROR the ID is bound and may resolve again.
-func (id *ID) ResolveAddr(src, dst netip.AddrPort, timeout time.Duration) error {
+// ResolveAddr sends nothing and does not wait, so it has no timeout. Errors: EINVAL in
+// another state, for addresses of different families and for an invalid dst; ENETUNREACH
+// without a route; those of BindAddr. The status of ADDR_ERROR is -ENODEV if no adapter has
+// an address of the family, -EINVAL for IPoIB. After ADDR_ERROR the ID is bound and may
+// resolve again.
+func (id *ID) ResolveAddr(src, dst netip.AddrPort) error {
 	return id.start(fmt.Sprintf("resolve address %v", dst), func() error { return id.resolveAddr(src, dst) }, EventAddrResolved)
 }
 
@@ -55,11 +54,11 @@ func (id *ID) resolveAddr(src, dst netip.AddrPort) error {
 
 // addrError returns the event of an address that no adapter can reach.
 func addrError(ps PortSpace, dst netip.Addr) *Event {
-	err := fmt.Errorf("no adapter here has a way to %v: open one on the address that packets to it leave from: %w", dst, ib.ENODEV)
+	err := fmt.Errorf("no open adapter has a route to %v: open one on the source address of that route: %w", dst, ib.ENODEV)
 	errno := ib.ENODEV
 	if ps == IPoIB {
 		errno = ib.EINVAL
-		err = fmt.Errorf("port space %v does not exist with RoCE: %w", ps, errno)
+		err = fmt.Errorf("RoCE has no port space %v: %w", ps, errno)
 	}
 	return &Event{Type: EventAddrError, Status: -int(errno), Err: err}
 }
@@ -77,7 +76,7 @@ func (id *ID) bindFor(src, dst netip.AddrPort) error {
 	}
 	src = plain(src)
 	if a := src.Addr(); a.Is4() != dst.Addr().Is4() {
-		return fmt.Errorf("source %v is of another family: %w", a, ib.EINVAL)
+		return fmt.Errorf("source %v is of another address family: %w", a, ib.EINVAL)
 	}
 	if bound {
 		return nil
@@ -146,7 +145,7 @@ func (m *Manager) nearest(a netip.Addr) *adapter {
 // which may have a lower MTU. The MTU of the peer's interface is unknown: if it is
 // lower, set the path MTU with SetRoute. EINVAL unless the address is resolved and the
 // route is not.
-func (id *ID) ResolveRoute(timeout time.Duration) error {
+func (id *ID) ResolveRoute() error {
 	return id.start("resolve route", func() error {
 		if err := id.link.in(stateAddrResolved); err != nil {
 			return err

@@ -149,9 +149,9 @@ func (h *host) resolved(ps PortSpace, to netip.AddrPort) *ID {
 // resolve resolves address and route of an ID, so that it may connect.
 func (h *host) resolve(id *ID, to netip.AddrPort) *ID {
 	h.t.Helper()
-	must.Do(h.t, id.ResolveAddr(netip.AddrPort{}, to, time.Second))
+	must.Do(h.t, id.ResolveAddr(netip.AddrPort{}, to))
 	h.take(EventAddrResolved)
-	must.Do(h.t, id.ResolveRoute(time.Second))
+	must.Do(h.t, id.ResolveRoute())
 	h.take(EventRouteResolved)
 	return id
 }

@@ -25,7 +25,7 @@ func (r *Route) check(d *adapter) error {
 	const maxFlowLabel, maxSL = 1<<20 - 1, 15
 	switch {
 	case r.MTU < ib.MTU256 || r.MTU > d.mtu:
-		return fmt.Errorf("a path MTU of %v, and the port has %v: %w", r.MTU, d.mtu, ib.EINVAL)
+		return fmt.Errorf("a path MTU of %v exceeds %v of the port: %w", r.MTU, d.mtu, ib.EINVAL)
 	case r.FlowLabel > maxFlowLabel || r.SL > maxSL || r.HopLimit == 0 || r.Lifetime > mad.MaxTimeout:
 		return fmt.Errorf("flow label %#x (20 bits), SL %d (0 to %d), hop limit %d, packet lifetime %d (0 to %d): %w",
 			r.FlowLabel, r.SL, maxSL, r.HopLimit, r.Lifetime, mad.MaxTimeout, ib.EINVAL)

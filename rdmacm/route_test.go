@@ -3,7 +3,6 @@ package rdmacm
 import (
 	"net/netip"
 	"testing"
-	"time"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/cm"
@@ -16,7 +15,7 @@ var ownRoute = Route{FlowLabel: 0x12345, TrafficClass: 0x20, HopLimit: 7, SL: 2,
 func (h *host) addressed(ps PortSpace, to netip.AddrPort) *ID {
 	h.t.Helper()
 	id := h.id(ps)
-	must.Do(h.t, id.ResolveAddr(netip.AddrPort{}, to, time.Second))
+	must.Do(h.t, id.ResolveAddr(netip.AddrPort{}, to))
 	h.take(EventAddrResolved)
 	return id
 }
@@ -91,7 +90,7 @@ func TestC11_RouteRefused(t *testing.T) {
 		must.Fail(t, id.SetRoute(r), ib.EINVAL, what)
 	}
 	a.quiet("no route")
-	must.Do(t, id.ResolveRoute(time.Second))
+	must.Do(t, id.ResolveRoute())
 	a.take(EventRouteResolved)
 	destroy(t, id)
 }

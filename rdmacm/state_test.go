@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/golden"
@@ -38,7 +37,7 @@ var stages = []stage{
 	}},
 	{"address resolved", func(a, b *host) *ID {
 		id := a.id(TCP)
-		must.Do(a.t, id.ResolveAddr(netip.AddrPort{}, b.at(port), 0))
+		must.Do(a.t, id.ResolveAddr(netip.AddrPort{}, b.at(port)))
 		a.take(EventAddrResolved)
 		return id
 	}},
@@ -123,8 +122,8 @@ var calls = []struct {
 	{"SetAckTimeout", func(id *ID, _ netip.AddrPort) error { return id.SetAckTimeout(14) }},
 	{"SetResponseTimeout", func(id *ID, _ netip.AddrPort) error { return id.SetResponseTimeout(14, 3) }},
 	{"BindAddr", func(id *ID, _ netip.AddrPort) error { return id.BindAddr(netip.MustParseAddrPort("10.0.0.1:0")) }},
-	{"ResolveAddr", func(id *ID, p netip.AddrPort) error { return id.ResolveAddr(netip.AddrPort{}, p, time.Second) }},
-	{"ResolveRoute", func(id *ID, _ netip.AddrPort) error { return id.ResolveRoute(time.Second) }},
+	{"ResolveAddr", func(id *ID, p netip.AddrPort) error { return id.ResolveAddr(netip.AddrPort{}, p) }},
+	{"ResolveRoute", func(id *ID, _ netip.AddrPort) error { return id.ResolveRoute() }},
 	{"SetRoute", func(id *ID, _ netip.AddrPort) error { return id.SetRoute(ownRoute) }},
 	{"Listen", func(id *ID, _ netip.AddrPort) error { return id.Listen(0) }},
 	{"GetRequest", func(id *ID, _ netip.AddrPort) error {

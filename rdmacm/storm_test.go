@@ -185,8 +185,8 @@ func (s *storm) client(id *ID, r *rand.Rand) {
 	to := s.hosts[r.IntN(2)].at(stormPort(r))
 	param := &ConnParam{QPN: ib.QPN(0x100 + r.IntN(1000)), ResponderResources: 1, InitiatorDepth: 1}
 	s.calls.Go(func() { // the calls may wait for the peer
-		_ = id.ResolveAddr(netip.AddrPort{}, to, 0)
-		_ = id.ResolveRoute(0)
+		_ = id.ResolveAddr(netip.AddrPort{}, to)
+		_ = id.ResolveRoute()
 		if param.QPN%2 == 0 {
 			_ = id.CreateQP(nil, small()) // fails for UDP
 		}

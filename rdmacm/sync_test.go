@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/netip"
 	"testing"
-	"time"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/must"
@@ -23,8 +22,8 @@ func (h *host) syncID(ps PortSpace) *ID {
 func (h *host) syncClient(to netip.AddrPort) *ID {
 	h.t.Helper()
 	id := h.syncID(TCP)
-	must.Do(h.t, id.ResolveAddr(netip.AddrPort{}, to, time.Second))
-	must.Do(h.t, id.ResolveRoute(time.Second))
+	must.Do(h.t, id.ResolveAddr(netip.AddrPort{}, to))
+	must.Do(h.t, id.ResolveRoute())
 	return withQP(h.t, id)
 }
 
@@ -98,8 +97,8 @@ func TestC3_C4_C5_SynchronousLosses(t *testing.T) {
 		}()
 		client := a.syncID(TCP)
 		impatient(t, client, 15)
-		must.Do(t, client.ResolveAddr(netip.AddrPort{}, b.at(port), time.Second))
-		must.Do(t, client.ResolveRoute(time.Second))
+		must.Do(t, client.ResolveAddr(netip.AddrPort{}, b.at(port)))
+		must.Do(t, client.ResolveRoute())
 		must.Do(t, withQP(t, client).Connect(nil))
 		must.Do(t, <-served)
 		server := <-accepted
@@ -136,7 +135,7 @@ func TestC11_SynchronousErrors(t *testing.T) {
 	destroy(t, client)
 
 	client = a.syncID(TCP)
-	must.Fail(t, client.ResolveAddr(netip.AddrPort{}, netip.MustParseAddrPort("10.0.0.9:0"), 0), nil, "resolve")
+	must.Fail(t, client.ResolveAddr(netip.AddrPort{}, netip.MustParseAddrPort("10.0.0.9:0")), nil, "resolve")
 	destroy(t, client)
 
 	ctx, cancel := context.WithCancel(context.Background())

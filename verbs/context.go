@@ -13,7 +13,7 @@ import (
 
 // errNetwork is returned for a Network that NewNetwork did not create: with it, an
 // adapter would open sockets.
-var errNetwork = fmt.Errorf("open adapter: the Network is not one of NewNetwork: %w", ib.EINVAL)
+var errNetwork = fmt.Errorf("open adapter: the Network was not created by NewNetwork: %w", ib.EINVAL)
 
 // Context is an open adapter.
 type Context struct{ door }

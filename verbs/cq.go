@@ -34,7 +34,7 @@ func (c *Context) CreateCQ(n int, ch *CompChannel) (*CQ, error) {
 	}
 	q.channel = ch
 	if !ch.join(q.dev) {
-		return nil, fmt.Errorf("create CQ: the completion channel has %d: %w", ch.most, ErrInsufficientResources)
+		return nil, fmt.Errorf("create CQ: the completion channel already serves %d: %w", ch.most, ErrInsufficientResources)
 	}
 	if err := q.dev.CreateCQ(&q.obj, uint32(n), q, q.wake, q.wake); err != nil {
 		ch.leave()

@@ -79,7 +79,7 @@ func (q *QP) Connect(own, peer Endpoint, attr QPAttr) error {
 		return wrap("connect QP", err)
 	}
 	if own.QPN != q.QPN() {
-		return fmt.Errorf("connect QP %v: the own end is that of QP %v: %w", q.QPN(), own.QPN, ib.EINVAL)
+		return fmt.Errorf("connect QP %v: the local endpoint belongs to QP %v: %w", q.QPN(), own.QPN, ib.EINVAL)
 	}
 	for i := 0; ; i++ {
 		switch gid := q.dev.HCA.GID(i); gid {
@@ -114,7 +114,7 @@ func (e *Endpoint) UnmarshalText(text []byte) error {
 	for part := range bytes.FieldsSeq(text) {
 		name, value, _ := strings.Cut(string(part), "=")
 		if seen[name] {
-			return fmt.Errorf("endpoint: %s is there twice: %w", name, ib.EINVAL)
+			return fmt.Errorf("endpoint: %s is given twice: %w", name, ib.EINVAL)
 		}
 		seen[name] = true
 		if err := read.set(name, value); err != nil {
@@ -123,7 +123,7 @@ func (e *Endpoint) UnmarshalText(text []byte) error {
 	}
 	for _, name := range []string{"qpn", "psn", "gid"} {
 		if !seen[name] {
-			return fmt.Errorf("endpoint %q has no %s=: want such as %v: %w", text, name,
+			return fmt.Errorf("endpoint %q has no %s=; an example is %v: %w", text, name,
 				Endpoint{0x2a, NewPSN(0x5a3c01), GIDFromAddr(netip.AddrFrom4([4]byte{10, 0, 0, 1}))}, ib.EINVAL)
 		}
 	}

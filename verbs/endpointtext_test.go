@@ -42,7 +42,7 @@ func TestEndpointRefusesGarbage(t *testing.T) {
 	for text, says := range map[string]string{
 		"":                                 "no qpn=",
 		"qpn=1 psn=2":                      "no gid=",
-		"qpn=1 psn=2 gid=10.0.0.1 qpn=1":   "qpn is there twice",
+		"qpn=1 psn=2 gid=10.0.0.1 qpn=1":   "qpn is given twice",
 		"qpn=0x1000000 psn=2 gid=10.0.0.1": `qpn="0x1000000"`,
 		"qpn=1 psn=-2 gid=10.0.0.1":        `psn="-2"`,
 		"qpn=1 psn=2 gid=10.0.0":           `gid="10.0.0"`,

@@ -25,7 +25,7 @@ const (
 // FaultStat is what a rule has done so far.
 type FaultStat struct {
 	Rule     string `json:"rule"`               // text of the rule
-	Matched  uint64 `json:"matched"`            // packets or calls that matched its selectors other than those that count
+	Matched  uint64 `json:"matched"`            // packets or calls that matched its selectors, except nth, every, p and count
 	Applied  uint64 `json:"applied"`            // number of times that it acted
 	Overflow uint64 `json:"overflow,omitempty"` // packets lost because too many were held back
 }

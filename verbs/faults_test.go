@@ -26,8 +26,8 @@ func newFaultyPair(t testing.TB, typ ib.QPType, rulesA, rulesB string) (a, b *en
 }
 
 // brief has attributes of connections with short retries, still long enough for a
-// busy machine.
-func brief(a *QPAttr) { a.PathMTU, a.Timeout, a.MinRNRTimer = ib.MTU1024, 13, 1 }
+// busy machine: a peer that does not run for a second keeps the connection.
+func brief(a *QPAttr) { a.PathMTU, a.Timeout, a.MinRNRTimer = ib.MTU1024, 15, 1 }
 
 // faultCase is a rule, the side on which it acts, and its effect on a WRITE of 64
 // packets, or on a SEND if send is set.

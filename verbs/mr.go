@@ -8,7 +8,8 @@ import (
 	"github.com/softhca/softhca/internal/memory"
 )
 
-// MR is a memory region.
+// MR is a memory region: memory that the adapter may access for work requests and, with
+// remote rights, for the peer. The methods of a nil MR return zero values.
 type MR struct{ obj device.MR }
 
 // object returns the device's object; nil for a nil MR.
@@ -73,22 +74,26 @@ func (p *PD) RegMREx(attr *MRAttr) (*MR, error) {
 	return m, nil
 }
 
-// LKey returns the key for scatter/gather elements.
+// LKey returns the key for scatter/gather elements. ReregMemory changes it.
 func (m *MR) LKey() LKey { return m.object().View().LKey }
 
-// RKey returns the key for the peer; 0 if the region gives it no rights.
+// RKey returns the key for the peer; 0 if the region gives it no rights. ReregMemory
+// changes it.
 func (m *MR) RKey() RKey { return m.object().View().RKey }
 
-// Addr returns the address of the region's first byte.
+// Addr returns the address of the region's first byte in work requests and for the peer:
+// that of the memory, or the IOVA of RegMREx.
 func (m *MR) Addr() uint64 { return m.object().View().Addr }
 
-// Len returns the region's bytes.
+// Len returns the size of the region in bytes.
 func (m *MR) Len() uint64 { return uint64(len(m.Bytes())) }
 
-// Bytes returns the memory.
+// Bytes returns the memory itself, not a copy. After Dereg the slice is still valid, unless
+// the program has freed memory that it registered by its address.
 func (m *MR) Bytes() []byte { return m.object().View().Buf }
 
-// SGE returns a scatter/gather element for n bytes from offset off.
+// SGE returns a scatter/gather element for n bytes from offset off. It checks neither: a
+// request whose element exceeds the region completes with LOC_PROT_ERR.
 func (m *MR) SGE(off uint64, n uint32) SGE {
 	v := m.object().View()
 	return SGE{Addr: v.Addr + off, Length: n, LKey: v.LKey}

@@ -162,12 +162,13 @@ func walkToRTS(t QPType, attr QPAttr, modify func(*QPAttr, AttrMask) error) erro
 // and the sizes are defined. EINVAL for a QP that is destroyed.
 func (q *QP) Query() (QPAttr, error) { return q.verbs().Query() }
 
-// PostSend posts send work requests in order. An error is a *PostError that
-// names the first request that was refused; those before it stay posted. It does
-// not block: if no other thread holds the adapter, it sends on the caller's
-// thread, otherwise the holder sends. While a program polls, a few requests that
-// follow others may wait for its next poll, to be sent together; if that poll is
-// late, the adapter's goroutine sends them.
+// PostSend posts send work requests in order. It copies the requests, their lists and
+// inline data; the memory that the elements name must not change until the request
+// completes. An error is a *PostError that names the first request that was refused; those
+// before it stay posted. PostSend does not block: if no other thread holds the adapter, it
+// sends on the caller's thread, otherwise the holder sends. While a program polls, a few
+// requests that follow others may wait for its next poll, to be sent together; if that poll
+// is late, the adapter's goroutine sends them.
 func (q *QP) PostSend(wrs ...SendWR) error {
 	if err := q.object().Usable(device.ErrNoQP); err != nil {
 		return err
@@ -182,7 +183,8 @@ func (q *QP) PostSend(wrs ...SendWR) error {
 	return nil
 }
 
-// PostRecv posts receives in order, as PostSend does sends.
+// PostRecv posts receives in order, as PostSend does sends. The adapter may write to the memory
+// that they name until they complete.
 func (q *QP) PostRecv(wrs ...RecvWR) error {
 	if err := q.object().Usable(device.ErrNoQP); err != nil {
 		return err

@@ -42,7 +42,7 @@ func (q *CQ) Wait(ctx context.Context) error {
 	}
 	w := q.waiter
 	if w == nil {
-		return fmt.Errorf("wait for CQ: its events go to its completion channel, wait with CompChannel.Get: %w", ib.EINVAL)
+		return fmt.Errorf("wait for CQ: its events go to a completion channel: wait with CompChannel.Get: %w", ib.EINVAL)
 	}
 	// One goroutine at a time sleeps for the event. When it returns, the next one continues,
 	// and checks for remaining completions itself.

@@ -175,7 +175,7 @@ func (a *adapter) openAt(cfg device.Config, addr string) (err error) {
 		}
 		tried++
 	}
-	return fmt.Errorf("%d addresses of 127.0.0.0/8 are taken, or another program has port 4791 of all addresses (SOFTHCA_ADDR names an address): %w", tried, err)
+	return fmt.Errorf("%d addresses of 127.0.0.0/8 are in use, or another program has port 4791 on all addresses; set SOFTHCA_ADDR to an address: %w", tried, err)
 }
 
 // closeFiles closes the adapter's files when it is closed.

@@ -43,17 +43,17 @@ var failing = [][2]string{
 }
 
 const (
-	noRD = "of reliable datagrams: libibverbs has no calls for them, Go's package `verbs` has"
-	noEE = "of EE contexts: libibverbs has no calls for them and no number, Go's package `verbs` has"
+	noRD = "reliable datagrams: libibverbs has no calls for them; the Go package `verbs` has"
+	noEE = "EE contexts: libibverbs has neither calls nor numbers for them; the Go package `verbs` has"
 )
 
 // unseen are the statuses that no program in C sees, with the reasons.
 var unseen = map[string]string{
 	"LOC_EEC_OP_ERR": noRD, "LOC_RDD_VIOL_ERR": noRD, "REM_INV_RD_REQ_ERR": noRD, "REM_ABORT_ERR": noRD, "INV_EECN_ERR": noRD, "INV_EEC_STATE_ERR": noRD,
 	"MW_BIND_ERR":        "the adapter has no memory windows",
-	"FATAL_ERR":          "Soft-RoCE gives it for a response of the wrong kind; here that is BAD_RESP_ERR",
-	"RESP_TIMEOUT_ERR":   "no transport gives it: drivers of management classes do",
-	"GENERAL_ERR":        "for errors without a status of their own: here every one has",
+	"FATAL_ERR":          "Soft-RoCE reports it for a response of the wrong kind; here that is BAD_RESP_ERR",
+	"RESP_TIMEOUT_ERR":   "no transport reports it; the kernel's management agents do",
+	"GENERAL_ERR":        "for errors without a status of their own; here every error has one",
 	"TM_ERR":             "tag matching is an extension of one vendor",
 	"TM_RNDV_INCOMPLETE": "tag matching is an extension of one vendor",
 }
@@ -143,13 +143,13 @@ func wantAll(t *testing.T, all []sight) {
 	}
 }
 
-const errorsHead = `# What programs in C see go wrong
+const errorsHead = `# Errors that programs in C see
 
 <!-- Generated: go test ./capi/test -run TestD1_Program -rewrite -->
 
-A program that is run by [softhca run](run.md) sees every completion status and every asynchronous event that libibverbs has calls
-for, by wrong use or by [rules](faults.md), and each of its calls can be made to fail. Each line was seen by
-[a small program](../capi/test/program/errors.c) through libibverbs.
+A program under [softhca run](run.md) can get every completion status and asynchronous event for which libibverbs has calls,
+after wrong use or by [fault rules](faults.md), and a rule can make each of its calls fail.
+[A small program](../capi/test/program/errors.c) over libibverbs got each line.
 `
 
 // render returns the page.
@@ -174,10 +174,10 @@ func render(all []sight) []byte {
 			return s.how + ": `" + s.rule + "`"
 		}
 	}
-	table("status", "| completion status | seen by the | after |", func(s *sight) { fmt.Fprintf(&b, "| %s | %s | %s |\n", s.name, s.who, how(s)) })
+	table("status", "| completion status | at the | after |", func(s *sight) { fmt.Fprintf(&b, "| %s | %s | %s |\n", s.name, s.who, how(s)) })
 	table("event", "| asynchronous event | about | after |", func(s *sight) { fmt.Fprintf(&b, "| %s | %s | %s |\n", s.name, s.who, how(s)) })
 	table("call", "| call | fails with | after |", func(s *sight) { fmt.Fprintf(&b, "| `%s` | %s | %s |\n", s.name, s.who, how(s)) })
-	b.WriteString("\nThese a program in C does not see:\n\n| | why not |\n|---|---|\n")
+	b.WriteString("\nA program in C never sees these:\n\n| | why not |\n|---|---|\n")
 	for s := ib.WCSuccess; !strings.Contains(s.String(), "("); s++ {
 		if why := unseen[s.String()]; why != "" {
 			fmt.Fprintf(&b, "| status %v | %s |\n", s, why)

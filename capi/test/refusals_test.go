@@ -218,11 +218,11 @@ kernel, the provider and driver of Soft-RoCE (rxe), and mlx5 where rxe does not 
 are compared with rdma-core 65. The commands that librdmacm writes to /dev/infiniband/rdma_cm follow at the end. A test makes each of these
 calls.
 
-- When a function that returns an error code is refused, ` + "`errno`" + ` is that code. "kept" means that errno is as before the call. Where rdma-core
-  itself refuses a call, without the kernel, it does not always set errno.
-- Outputs and the fields of public structures (` + "`qp->state`, `cq->cqe`, `mr->addr`, `attr->cap`" + `) are as before a refused call.
+- When a function that returns an error code is refused, ` + "`errno`" + ` is that code. "kept" means that the call does not change errno. If rdma-core
+  itself, not the kernel, refuses a call, it does not always set errno.
+- Outputs and the fields of public structures (` + "`qp->state`, `cq->cqe`, `mr->addr`, `attr->cap`" + `) are not changed by a refused call.
 - ` + "`bad_wr`" + ` names the request that is refused; those before it in the list are posted.
-- What goes wrong later, with a completion or an event, is on [another page](errors-in-c.md).
+- For errors that completions and events report later, see [another page](errors-in-c.md).
 - ` + "`ibv_rereg_mr`" + ` returns -1 for IBV_REREG_MR_ERR_INPUT and -4 for IBV_REREG_MR_ERR_CMD.
 `
 

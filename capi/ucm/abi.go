@@ -267,7 +267,7 @@ func decode[T any](in []byte) (c T, err error) {
 	case len(in) >= want-eceSize && hasECE(c):
 		in = append(append(make([]byte, 0, want), in...), make([]byte, want-len(in))...)
 	default:
-		return c, fmt.Errorf("a command of %d bytes where there are to be %d: %w", len(in), want, ib.EINVAL)
+		return c, fmt.Errorf("a command has %d bytes; it needs %d: %w", len(in), want, ib.EINVAL)
 	}
 	_, err = binary.Decode(in, binary.NativeEndian, &c)
 	return c, err
@@ -285,7 +285,7 @@ func hasECE(c any) bool {
 // least.
 func encode(c any, room, least int) ([]byte, error) {
 	if room < least {
-		return nil, fmt.Errorf("room for %d bytes of an answer of %d: %w", room, least, ib.ENOSPC)
+		return nil, fmt.Errorf("room for %d bytes; the answer needs %d: %w", room, least, ib.ENOSPC)
 	}
 	b, err := binary.Append(nil, binary.NativeEndian, c)
 	return b[:min(len(b), room)], err

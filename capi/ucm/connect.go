@@ -60,7 +60,7 @@ func (f *File) accept(n *node, c *accept) error {
 func (f *File) reject(n *node, c *reject) error {
 	reason := cmp.Or(mad.RejReason(c.Reason), mad.RejConsumer)
 	if reason != mad.RejConsumer && reason != mad.RejVendorOptionUnsupported {
-		return fmt.Errorf("reject for reason %d, which is not the program's to give: %w", c.Reason, ib.EINVAL)
+		return fmt.Errorf("reject with reason %d, which a program may not use: %w", c.Reason, ib.EINVAL)
 	}
 	return n.id.RejectWith(reason, c.PrivateData[:c.PrivateDataLen])
 }

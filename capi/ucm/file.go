@@ -43,7 +43,7 @@ func (m *Manager) Open(fd int, gone func()) (*File, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.files) >= maxFiles {
-		return nil, fmt.Errorf("%d open files are all there can be: %w", len(m.files), unix.EMFILE)
+		return nil, fmt.Errorf("%d open files are the maximum: %w", len(m.files), unix.EMFILE)
 	}
 	if err := unix.SetNonblock(fd, true); err != nil {
 		return nil, err

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"time"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/rdmacm"
@@ -112,7 +111,7 @@ func (f *File) resolveIP(n *node, c *resolveIP) error {
 	if err != nil {
 		return err
 	}
-	return f.m.claim(func() error { return n.resolve(src, dst, c.TimeoutMS) })
+	return f.m.claim(func() error { return n.id.ResolveAddr(src, dst) })
 }
 
 func (f *File) resolveAddr(n *node, c *resolveAddr) (err error) {
@@ -129,19 +128,14 @@ func (f *File) resolveAddr(n *node, c *resolveAddr) (err error) {
 	if err != nil {
 		return err
 	}
-	return f.m.claim(func() error { return n.resolve(src, dst, c.TimeoutMS) })
-}
-
-// resolve resolves an address, which takes no time here.
-func (n *node) resolve(src, dst netip.AddrPort, ms uint32) error {
-	return n.id.ResolveAddr(src, dst, time.Duration(ms)*time.Millisecond)
+	return f.m.claim(func() error { return n.id.ResolveAddr(src, dst) })
 }
 
 func (f *File) resolveRoute(n *node, c *resolveRoute) error {
 	if c.TimeoutMS == 0 {
-		return fmt.Errorf("no time to resolve a route in: %w", ib.EINVAL)
+		return fmt.Errorf("the timeout for the route is 0: %w", ib.EINVAL)
 	}
-	return n.id.ResolveRoute(time.Duration(c.TimeoutMS) * time.Millisecond)
+	return n.id.ResolveRoute()
 }
 
 // migrateID moves an ID to the file to which the command was written.

@@ -74,7 +74,7 @@ func (n *node) setPath(v []byte) error {
 		}
 		dst, src := d.Path.ends()
 		if dst != gidOf(n.id.PeerAddr()) || src != gidOf(n.id.LocalAddr()) {
-			return fmt.Errorf("a path from %v to %v for an ID of others: %w", src, dst, ib.EINVAL)
+			return fmt.Errorf("the path from %v to %v does not match the addresses of the ID: %w", src, dst, ib.EINVAL)
 		}
 		return n.id.SetRoute(d.Path.route())
 	}

@@ -15,26 +15,26 @@ func newBrokerCommand(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "broker",
 		Short: "Let many processes share one address",
-		Long: `broker serves an address until it is interrupted. Every process of the same user that then opens an adapter on the address,
-in Go or through libibverbs, shares the address, UDP port 4791 and the node GUID with the others. The processes need no option but
-the same --addr.
+		Long: `broker serves an address until it is interrupted. All processes of the same user that open an adapter on the address,
+in Go or through libibverbs, then share the address, UDP port 4791 and the node GUID. Start them with the same --addr;
+they need no other option.
 
-Processes share an address without this command, too: the first one is the broker for later ones, and another takes over when it
-ends. Use broker to run the broker as a separate process, which outlives the programs or has more --slots. Start it before the
-programs.
+Processes share an address without this command, too: the first one is the broker, and another takes over when it ends.
+Use this command if the broker must outlive the programs or needs more --slots. Start it before the programs.
 
 The broker opens the sockets and hands them out. The kernel selects the process for a packet by the upper 8 bits of the
-destination QPN, so data does not pass through the broker. The broker gets only connection messages; it forwards each to the
-process that listens on the port or has the connection. When a process dies, the broker disconnects its peers.
+destination QPN, so data does not pass through the broker. The broker receives only connection messages, and
+forwards each to the process that listens on the port or has the connection. When a process dies, the broker disconnects
+its peers.
 
-When the broker ends or is killed, data still flows. New connections wait until a broker with the same --addr starts; it gets
-the sockets back from the processes that use them.
+When the broker ends or is killed, data still flows. New connections wait until a broker with the same --addr
+starts; it takes over the sockets from the processes that use them.
 
---addr is an address, several (a,b) that processes use together or one by one, or a network interface. The broker needs
-(slots + 4) x addresses sockets, at most 252. Each network namespace, and so each container that has its own, has brokers of
-its own.
+--addr is an address, several (a,b) that processes use together or singly, or a network interface. The broker needs
+(slots + 4) x addresses sockets, at most 252. Each network
+namespace, and so each container with its own, has its own brokers.
 
-The exit code is 1 if the address is in use, also by processes that share it already.`,
+The exit code is 1 if the address is in use, also if processes already share it.`,
 		Example: `  softhca broker --addr 127.0.0.1
   softhca broker --addr eth0 --slots 100
   softhca run --addr 127.0.0.1 -- rping -s         in other terminals
@@ -70,6 +70,6 @@ The exit code is 1 if the address is in use, also by processes that share it alr
 			return b.Serve(cmd.Context())
 		},
 	}
-	cmd.Flags().IntVar(&slots, "slots", defaultSlots, "how many processes can share the address")
+	cmd.Flags().IntVar(&slots, "slots", defaultSlots, "maximum number of processes that share the address")
 	return cmd
 }

@@ -44,7 +44,7 @@ func (f *connectFlags) opener(cmd *cobra.Command) (adapter.Opener, error) {
 	}
 	code, ok := timeoutCode(f.timeout)
 	if !ok {
-		return o, usagef("--cm-timeout %v: want more than nothing and at most %s", f.timeout, readable(ib.AckTimeout(31)))
+		return o, usagef("--cm-timeout %v: want more than 0 and at most %s", f.timeout, readable(ib.AckTimeout(31)))
 	}
 	if f.retries < 1 || f.retries > cmRetries {
 		return o, usagef("--cm-retries %d: want 1 to %d", f.retries, cmRetries)

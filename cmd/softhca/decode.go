@@ -19,28 +19,27 @@ func newDecodeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "decode FILE",
 		Short: "Print the RoCEv2 packets of a capture file and check their ICRC",
-		Long: `decode prints a line for each RoCEv2 packet (UDP port 4791) of a pcap or pcapng file: Ethernet, VLAN,
-raw IP, Linux cooked and BSD loopback. FILE may be - for standard input.
+		Long: `decode prints a line for each RoCEv2 packet (UDP port 4791) of a pcap or pcapng file. It knows the link types Ethernet
+(with VLANs), raw IP, Linux cooked and BSD loopback. FILE may be - for standard input, and may be compressed with gzip.
 
---qp, --op, --time and --addr select packets. Each takes a list with commas and may be repeated; a packet must match one
-value of each option given:
+--qp, --op, --time and --addr select packets. Each takes a comma-separated list and may be repeated; a packet must match
+one value of each given option:
 
-  --qp 0x11,18                 to this queue pair, or a datagram from it
+  --qp 0x11,18                 to this queue pair, or datagrams from it
   --op WRITE,NAK               an opcode (RC_SEND_ONLY), some of its words (SEND, WRITE, UD), a kind of acknowledgement (ACK, NAK, RNR_NAK, NAK_SEQUENCE) or a message of the connection manager (REQ, REJ)
   --time 1.5..2 or ..20ms      from and to, since the first RoCE packet, as the second column shows; or dates: 2026-01-31T12:00:00Z.. (UTC if no zone is given)
   --addr 10.0.0.1,fd00::/8     to or from this address or network
 
--x prints the payload as tcpdump -X does: offset, bytes, text; for a malformed packet it prints all that follows the UDP
-header. With --json the payload is in the member "data".
+-x prints the payload as tcpdump -X does: offset, bytes, text; for a malformed packet, everything after the UDP header.
+With --json the payload is in the member "data".
 
-For a packet to QP1 decode shows the management datagram, and for a packet of the connection manager the message: REQ,
-REP, RTU, REJ and so on. The line has the fields that tell connections apart, --json has every field. Zeros at the end of
-private data, which always fills its field, are left out.
+For packets to QP1 decode shows the management datagram, and for those of the connection manager the message: REQ, REP,
+RTU, REJ and so on. The line has the fields that identify the connection; --json has every field. Trailing zeros of
+private data, which always fills its field, are omitted.
 
-The last line counts the packets to port 4791 with a right ICRC, with a wrong one, malformed, and not selected.
-Packets that the capture cut off ("truncated") count as malformed. With --json the last line goes to standard error,
-and standard output has one object per packet and nothing else. decode uses colors only on terminals, and not if NO_COLOR is
-set. The file may be compressed with gzip.
+The last line counts the packets to port 4791: with a right ICRC, with a wrong ICRC, malformed, and not selected.
+Packets that the capture cut off ("truncated") count as malformed. With --json the last line goes to standard error, and
+standard output has one object per packet and nothing else. The output is colored on terminals, unless NO_COLOR is set.
 
 The exit code is 1 if a selected packet is bad or the file is damaged.`,
 		Example: `  softhca decode capture.pcapng

@@ -25,27 +25,27 @@ func newDemoCommand(g *globals) *cobra.Command {
 	apm, asJSON, service := false, false, "rc"
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Watch two adapters talk: data moved and verified, an error provoked and explained",
-		Long: `demo opens two adapters on this host and lets them talk RoCEv2 through the kernel's UDP. It connects a queue
-pair of each through the connection manager, moves data with every operation, draws every packet, provokes an error,
-measures, and disconnects. It takes about two seconds. The exit code is 0 only if everything that it shows was verified.
+		Short: "Watch two adapters communicate, and an error happen",
+		Long: `demo opens two adapters on this host, which communicate over the kernel's UDP. It connects a queue pair of each by
+the connection manager, moves data with every operation, provokes an error, measures the throughput, and disconnects.
+It draws every packet, verifies the data, and takes about two seconds. The exit code is 0 only if all checks succeed.
 
-The adapters open on 127.0.0.1, or --addr, and on --peer. With --capture the first one records its packets; the
-measurement is then short, unless --measure gives its duration. --fault acts on the first adapter; checks that
-then fail are the effect of your fault.`,
+The first adapter opens on 127.0.0.1 or --addr, the second one on --peer. --capture records the packets of the first
+adapter; the measurement is then short, unless you set --measure. --fault acts on the first adapter; if a check fails
+then, your fault caused it.`,
 		Example: `  softhca demo
   softhca demo --capture demo.pcapng
   softhca demo --explain                         and explain the error from its packets
   softhca demo --addr 127.0.0.3 --peer 127.0.0.4
   softhca demo --apm                             a connection survives the loss of its path
-  softhca demo --type rd                         two queue pairs share a channel: one waits, the other goes on
+  softhca demo --type rd                         two queue pairs share a channel: one waits, the other continues
   softhca demo --fault 'drop op=REP nth=1'       a message of the connection manager is lost and repeated`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			stage := demoStage(cmd, asJSON)
 			switch {
 			case apm && service == "rd":
-				return usagef("--apm shows connections of RC: leave --type out")
+				return usagef("--apm works only with RC: leave --type out")
 			case (apm || service == "rd") && cmd.Flags().Changed("measure"):
 				return usagef("--measure has no effect here: --apm and --type rd measure nothing")
 			case apm:
@@ -61,9 +61,9 @@ then fail are the effect of your fault.`,
 		},
 	}
 	cmd.Flags().StringVar(&peer, "peer", peer, "`address` of the second adapter")
-	cmd.Flags().DurationVar(&measure, "measure", measure, "how long to measure the throughput; 0: not at all")
-	cmd.Flags().BoolVar(&apm, "apm", false, "show automatic path migration; --addr and --peer are two addresses each, A,B")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the checks as one JSON object, and no drawing")
+	cmd.Flags().DurationVar(&measure, "measure", measure, "how long to measure the throughput; 0 skips the measurement")
+	cmd.Flags().BoolVar(&apm, "apm", false, "show automatic path migration; give two addresses, A,B, each in --addr and --peer")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the checks as one JSON object, without the drawing")
 	addChoice(cmd.Flags(), &service, "type", "`service` to show: rc, or rd for reliable datagrams", "rc", "rd")
 	return cmd
 }

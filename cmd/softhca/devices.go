@@ -13,10 +13,10 @@ func newDevicesCommand(g *globals) *cobra.Command {
 	asJSON := false
 	cmd := &cobra.Command{
 		Use:   "devices",
-		Short: "Describe the adapters of this host and what their ports can do",
-		Long: `devices describes adapters as ibv_devinfo does: the one on --addr, or one for each network interface that is
-up. It opens no adapter, and disturbs no process. It shows the processes of this user that share an adapter. It shows an
-adapter as not usable if another user's process, or another program, has its address.
+		Short: "Describe the adapters of this host and their ports",
+		Long: `devices describes adapters as ibv_devinfo does: the one on --addr, or one for each network interface that is up. It
+opens no adapter, and does not disturb running processes. It lists the processes of this user that share an adapter. An
+adapter is not usable if a process of another user, or another program, has its address.
 
 The exit code is 1 if no adapter is usable.`,
 		Example: `  softhca devices

@@ -25,31 +25,33 @@ func newExplainCommand() *cobra.Command {
 	x := &explaining{}
 	cmd := &cobra.Command{
 		Use:   "explain {FILE | --live INTERFACE}",
-		Short: "Say what went wrong in a capture file, and why",
-		Long: `explain follows the RoCEv2 connections of a pcap or pcapng file, also compressed with gzip, and says what happened:
-the verdict and a summary first (what broke, on which side to look, which status the programs have seen, what to try), then
-the conversations, the findings, and the packets around what explains the verdict. The lists have 10 entries each; --all
-prints all of them. FILE may be - for standard input. The report is colored on terminals, unless NO_COLOR is set.
+		Short: "Explain what went wrong in a capture file, and why",
+		Long: `explain follows the RoCEv2 connections of a pcap or pcapng file, also compressed with gzip, and reports what happened:
+first the verdict and a summary (what failed, on which side to look, which status the programs got, what to try), then
+the conversations, the findings, and the packets around the finding that explains the verdict. The lists have 10 entries
+each; --all prints all of them. FILE may be - for standard input. The report is colored on terminals, unless NO_COLOR is
+set.
 
 With --live, explain follows the packets of a network interface (Linux, CAP_NET_RAW) until Ctrl-C, and then prints the
-report; it reports at once each connection that fails. Every command with an adapter takes --explain, which follows the
-packets of that adapter and needs no privilege.
+report; it reports failed connections at once. With --explain, any command follows its own adapter's packets; no
+privilege needed.
 
-explain never counts a packet as lost that is merely missing from the capture: the lines "not shown" say what the capture
-does not contain. It reads the file once, and needs memory only for the connections that are open. docs/explain.md
+A packet that is merely missing from the capture does not count as lost: the lines "not shown" say what the capture does
+not contain. explain reads the file once, and needs memory only for open connections. docs/explain.md
 describes every finding, docs/json.md the output of --json.
 
---html writes a page that needs no network: a ladder of the packets to scroll, filter and search, their PSNs and the
-throughput over time, the messages, every packet's fields and the states of both queue pairs. The page has at most
-100,000 packets; of a larger capture it has those around the cause of the verdict.
+--html writes a page that needs no network access: a ladder of the packets to scroll, filter and search, their PSNs and
+the throughput over time, the messages, every packet's fields and the states of both queue pairs. The page has at most
+100,000 packets; for a larger capture, those around the cause of the verdict.
 
 The exit code gives the verdict:
 
   0  clean or repaired: every request in the capture was answered
-  1  failed or lost: a program saw an error, or a message is gone
-  2  wrong command line, the capture cannot be read (what comes before the damage is explained), or
-     the report cannot be written
-  3  unknown or empty: the capture does not show the outcome of requests, or has no RoCEv2 packet`,
+  1  failed or lost: a program got an error, or a message was lost
+  2  wrong command line, unreadable capture (the part before the damage is explained), or
+     unwritable report
+  3  unknown or empty: the capture does not show the outcome of all requests, or has no
+     RoCEv2 packet`,
 		Example: `  softhca explain capture.pcapng
   softhca explain --json capture.pcap.gz
   softhca explain --html page.html capture.pcapng
@@ -62,7 +64,7 @@ The exit code gives the verdict:
 			case x.live != "" && len(args) > 0:
 				return usagef("explain --live takes no FILE")
 			case x.live != "" && x.page != "":
-				return usagef("--html is for a FILE; have tcpdump write one")
+				return usagef("--html needs a FILE; write one with tcpdump")
 			}
 			return nil
 		},
@@ -79,7 +81,7 @@ The exit code gives the verdict:
 	cmd.Flags().StringVar(&x.live, "live", "", "follow the packets of this network `interface`, until Ctrl-C")
 	cmd.Flags().BoolVar(&x.asJSON, "json", false, "print one JSON object")
 	cmd.Flags().BoolVar(&x.all, "all", false, "list all conversations and findings, not only 10 of each")
-	cmd.Flags().StringVar(&x.page, "html", "", "also write a page for browsers to this `file.html`")
+	cmd.Flags().StringVar(&x.page, "html", "", "also write an HTML page to this `file.html`")
 	return cmd
 }
 
@@ -138,7 +140,7 @@ func (x *explaining) hear(cmd *cobra.Command) error {
 		return unreadable(fmt.Errorf("explain --live: %w", err))
 	}
 	if missed > 0 {
-		say(cmd.ErrOrStderr(), "%d packets were not heard: they came faster than they were followed", missed)
+		say(cmd.ErrOrStderr(), "%d packets were missed: they came faster than explain could follow", missed)
 	}
 	return x.tell(cmd, "--live "+x.live, report, nil)
 }

@@ -181,7 +181,7 @@ func TestExplainLive(t *testing.T) {
 	}{
 		{[]string{"--live", "no0"}, exitUsage, "explain --live: interface no0: "},
 		{[]string{"--live", "lo", "x.pcap"}, exitUsage, "--live takes no FILE"},
-		{[]string{"--live", "lo", "--html", "x.html"}, exitUsage, "--html is for a FILE"},
+		{[]string{"--live", "lo", "--html", "x.html"}, exitUsage, "--html needs a FILE"},
 		{nil, exitUsage, "needs one FILE"},
 	} {
 		if code, _, errs := command(t, append([]string{"explain"}, c.args...)...); code != c.code || !strings.Contains(errs, c.want) {

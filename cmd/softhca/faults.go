@@ -14,14 +14,14 @@ func newFaultsCommand(g *globals) *cobra.Command {
 	var list, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "faults [RULE...]",
-		Short: "Explain the rules of faults on demand, and check your own",
+		Short: "Explain and check fault rules",
 		Long: `faults explains the rules of --fault. Give rules, as arguments or by --fault and --fault-file, to check them and to
-see in words what they will do; the exit code is 2 if one is wrong. With --list, or without rules, faults lists every
-fault, argument and selector with an example.`,
+read what they do; the exit code is 2 if one is wrong. With --list, or without rules, faults lists every fault, argument
+and selector with an example.`,
 		Example: `  softhca faults --list
   softhca faults 'drop nth=3 op=RDMA_WRITE_MIDDLE' 'delay 5ms op=ACK'
   softhca faults 'drop op=REP nth=1'        a message of the connection manager
-  softhca faults 'drop path=primary after=1s'   one path of two fails
+  softhca faults 'drop path=primary after=1s'   one of two paths fails
   softhca faults --fault-file rules.txt`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text := strings.Join(append(args, g.faults...), "\n")
@@ -33,7 +33,7 @@ fault, argument and selector with an example.`,
 				text += "\n" + string(b)
 			}
 			if list && strings.TrimSpace(text) != "" {
-				return usagef("--list lists every fault: leave it out to have rules explained")
+				return usagef("--list takes no rules: leave it out to explain rules")
 			}
 			out := cmd.OutOrStdout()
 			if list || strings.TrimSpace(text) == "" {

@@ -50,7 +50,7 @@ func TestPerfFault(t *testing.T) {
 		len(s.Client.Faults) != 1 || s.Client.Faults[0].Applied != 1 || s.Server.Faults != nil {
 		t.Errorf("the summary is %s", out)
 	}
-	if text := s.String(); !strings.Contains(text, "drop nth=100: acted 1 time of 100 that fitted") || !strings.Contains(text, "seed 9") {
+	if text := s.String(); !strings.Contains(text, "drop nth=100: acted 1 time; 100 matches") || !strings.Contains(text, "seed 9") {
 		t.Errorf("the text is %s", text)
 	}
 }
@@ -64,7 +64,7 @@ func TestPerfFails(t *testing.T) {
 	}{
 		{[]string{"write", "--fault", "drop p=1 dir=out after=100ms", "--timeout", "9ms", "--retry", "1"}, []string{
 			"failed with RETRY_EXC_ERR", "local ACK timeout 16.8 ms (code 12) and 1 retry: 2 timeouts in a row make 33.6 ms",
-			"requester:  sent", "its queue pairs: ERR", "responder:  received", "its queue pairs: RTS; it was told nothing",
+			"requester:  sent", "its queue pairs: ERR", "responder:  received", "its queue pairs: RTS; it got no error",
 		}},
 		{[]string{"write", "--server-fault", "nak REMOTE_ACCESS nth=50"}, []string{
 			"failed with REM_ACCESS_ERR", "the peer refused: NAK remote access error", "faults at the server",

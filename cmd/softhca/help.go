@@ -14,7 +14,7 @@ func newHelpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND]",
 		Short: "Show the help of a command",
-		Long:  "help shows what softhca COMMAND --help does.",
+		Long:  "help shows the help of a command, as softhca COMMAND --help does.",
 		Example: `  softhca help
   softhca help perf
   softhca help completion bash`,
@@ -48,14 +48,14 @@ func initCompletion(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	cmd, _, err := root.Find([]string{"completion"})
 	assert(err)
-	cmd.Short = "Write the script by which a shell completes commands, options and their values"
-	cmd.Long = `completion writes a script that has a shell complete commands, options, and values such as services, path MTUs,
-scripts and this host's addresses. The help of each of its commands says where that shell wants it.`
-	cmd.Example = `  source <(softhca completion bash)       for this session of bash
+	cmd.Short = "Write a shell completion script"
+	cmd.Long = `completion writes a script for shell completion of commands, options, and values such as services, path MTUs, scripts
+and this host's addresses. The help of each subcommand says how to install the script.`
+	cmd.Example = `  source <(softhca completion bash)       for this bash session
   softhca completion zsh --help`
 	var shells []string
 	for _, sub := range cmd.Commands() {
-		sub.Short, sub.Args = "Write it for "+sub.Name(), noArgs
+		sub.Short, sub.Args = "Write the script for "+sub.Name(), noArgs
 		shells = append(shells, sub.Name())
 	}
 	cmd.Args = func(_ *cobra.Command, args []string) error {

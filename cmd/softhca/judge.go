@@ -45,34 +45,35 @@ func newJudgeCommand(g *globals) *cobra.Command {
 	f := &judgeFlags{}
 	cmd := &cobra.Command{
 		Use:   "judge",
-		Short: "Play protocol scripts to an adapter that is not ours, and show where it differs",
+		Short: "Test another adapter with the protocol scripts",
 		Long: `judge is a conformance test for RoCEv2 adapters. It plays the peer of an adapter, packet by packet, from the protocol
 scripts of this project: requests with wrong keys, gaps in the sequence, duplicates, responses that match no request. It compares
 the adapter's packets, completions, asynchronous events, states and memory with those that the scripts expect.
 
-On the adapter's host run a small C program, the test agent. It makes the verbs calls of the scripts and needs only libibverbs:
+Run a small C program, the test agent, on the adapter's host. It makes the verbs calls of the scripts and needs only
+libibverbs:
 
-  softhca judge --agent-source > agent.c        compile it there as its first lines say, and start it
+  softhca judge --agent-source > agent.c        compile it there (its first lines say how) and start it
 
-This host needs a path to the adapter's network and a free UDP port 4791; no RDMA hardware, and no privilege with
---transport udp. A switch in between must not reorder or lose packets. judge compares the order of events, never their
-times; a difference counts if each of several runs shows it. For a script, or a part of one, that cannot be played to a
-foreign adapter, judge says why.
+This host needs a route to the adapter and a free UDP port 4791; no RDMA hardware and, with --transport udp, no
+privilege. The network must not reorder or lose packets. judge compares the order of events, never their times; a
+difference counts only if every run shows it (--runs). If a script, or a part of it, cannot be played to another adapter, judge says
+why.
 
-Do not judge a machine that others need. Most packets are wrong on purpose, and any of them may crash a peer with a bug. Packets
-that end within their headers have crashed peers: judge sends them only with --hostile.
+Do not judge a machine that others use: most packets are wrong on purpose, and any of them may crash a peer with a bug.
+Packets that end within their headers have crashed peers: judge sends them only with --hostile.
 
---json writes a report with the adapter's description and every difference with its packets, without addresses. If the
-documentation does not have your adapter yet, please send us the report.
+--json writes a report: the description of the adapter, and every difference with its packets, without addresses. If
+your adapter is not in the documentation yet, please send us the report.
 
-The exit code is 0 if the adapter agrees with every script that is judged, 1 if it differs from one.`,
-		Example: `  softhca judge --list                               what can be judged
+The exit code is 0 if the adapter agrees with all scripts that were judged, and 1 if it differs from one.`,
+		Example: `  softhca judge --list                               list what can be judged
   softhca judge --list --json -                      the same for machines
   softhca judge --agent-source > agent.c             the program for the adapter's host
   softhca judge --peer 10.77.0.2                     judge the adapter with that address
   softhca judge --peer 10.77.0.2 --run e08 -v        some scripts, with the packets of each difference
   softhca judge --peer fd00:77::2 --json report.json --capture judge.pcapng
-  softhca judge --page report.json > page.md         reports as a page for people`,
+  softhca judge --page report.json > page.md         reports as a Markdown page`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return named(cmd, f.do(cmd, g)) },
 	}
@@ -82,14 +83,14 @@ The exit code is 0 if the adapter agrees with every script that is judged, 1 if 
 	s.StringVar(&f.run, "run", "", "only scripts whose name matches this `regexp`")
 	s.BoolVar(&f.list, "list", false, "list the scripts, and which parts can be judged")
 	s.BoolVar(&f.source, "agent-source", false, "print the C source of the test agent")
-	s.StringSliceVar(&f.pages, "page", nil, "print a page in Markdown about the adapters of these `reports`")
+	s.StringSliceVar(&f.pages, "page", nil, "print a Markdown page about the adapters of these `reports`")
 	s.StringVar(&f.topics, "topics", "", "with --page: a `file` with remarks on the differences")
 	s.StringVar(&f.json, "json", "", "write the report, or the list, to this `file`; - is standard output")
 	s.BoolVarP(&f.verbose, "verbose", "v", false, "print each difference with its packets")
 	s.BoolVar(&f.hostile, "hostile", false, "also send packets that end within their headers, which can crash the peer's machine")
 	s.DurationVar(&f.quiet, "quiet", judge.DefaultQuiet, "time without a packet that counts as silence")
 	s.DurationVar(&f.wait, "wait", judge.DefaultWait, "how long to wait for an expected packet or event")
-	s.IntVar(&f.runs, "runs", judge.DefaultRuns, "number of runs, each of which must show a difference")
+	s.IntVar(&f.runs, "runs", judge.DefaultRuns, "number of runs; a difference counts only if each one shows it")
 	cmd.MarkFlagsMutuallyExclusive("peer", "list", "agent-source", "page")
 	cmd.MarkFlagsOneRequired("peer", "list", "agent-source", "page")
 	return cmd
@@ -98,7 +99,7 @@ The exit code is 0 if the adapter agrees with every script that is judged, 1 if 
 func (f *judgeFlags) do(cmd *cobra.Command, g *globals) error {
 	out := cmd.OutOrStdout()
 	if f.quiet <= 0 || f.wait <= 0 || f.runs <= 0 {
-		return usagef("--quiet, --wait and --runs are more than 0")
+		return usagef("--quiet, --wait and --runs must be greater than 0")
 	}
 	if err := f.refuseIgnored(cmd); err != nil {
 		return err

@@ -37,7 +37,7 @@ func TestJudgeUsage(t *testing.T) {
 		"no script has":      {"judge", "--list", "--run", "zzz"},
 		"--peer":             {"judge", "--peer", "nonsense"},
 		"want one of --peer": {"judge"},
-		"more than 0":        {"judge", "--list", "--quiet", "0"},
+		"greater than 0":     {"judge", "--list", "--quiet", "0"},
 	} {
 		code, _, errs := command(t, args...)
 		if code != exitUsage || !strings.Contains(errs, want) {

@@ -15,8 +15,8 @@ func newManCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "man DIRECTORY",
 		Short: "Write a manual page of each command",
-		Long: `man writes the pages softhca.1, softhca-decode.1 and so on into a DIRECTORY, which it creates if it does not exist.
-make install puts them where man looks for them.`,
+		Long: `man writes the pages softhca.1, softhca-decode.1 and so on into DIRECTORY, which it creates if it does not exist.
+make install installs the same pages where man finds them.`,
 		Example: `  softhca man ~/.local/share/man/man1     then: man softhca-decode`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {

@@ -54,7 +54,7 @@ func TestIgnoredOptions(t *testing.T) {
 		{"perf cm --window 3", "--window has no effect here: it needs --local"},
 		{"perf cm 127.0.0.1 --events", "--events has no effect here: it needs --local"},
 		{"perf cm --local --window 3", "--window has no effect here: it is about --cycles"},
-		{"faults --list drop", "--list lists every fault"},
+		{"faults --list drop", "--list takes no rules"},
 		{"judge --agent-source --json x", "--json has no effect here: it goes with --peer or --list"},
 		{"judge --agent-source --run e08", "--run has no effect here: it goes with --peer or --list"},
 		{"judge --peer 127.0.0.1 --topics x", "--topics has no effect here: it goes with --page"},

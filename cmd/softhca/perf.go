@@ -57,51 +57,50 @@ func newPerfCommand(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "perf " + strings.Join(perf.OpNames(), "|") + " [HOST]",
 		Short: "Measure bandwidth and message rate, latency, or connections",
-		Long: `perf measures an operation between two adapters; perf cm measures connections. Without HOST it is the server, which serves one client and
-ends (or serves one after another, with --forever). With HOST it is the client, which measures. With --local it
-does both, as two processes on 127.0.0.1 and 127.0.0.2, or on --addr and the address after it.
+		Long: `perf measures an operation between two adapters; perf cm measures connections. Without HOST it is the server, which serves one client
+and ends (with --forever, one client after another). With HOST it is the client, which measures. With --local it runs both sides, as two processes on 127.0.0.1
+and 127.0.0.2, or on --addr and the address after it.
 
-Name the same operation on both sides. The client's size, depth, number of queue pairs and path MTU hold for both;
-it sends them over a TCP connection. HOST is the server's address for TCP and for its adapter.
+Give the same operation on both sides. The client's size, depth, number of queue pairs and path MTU apply to both sides;
+the client sends them over a TCP connection. HOST is the server's address, for TCP and of its adapter.
 
-Bandwidth counts payload, with --depth messages outstanding on each queue pair. Each post carries --post-list messages,
-the last of them signalled, as with the option --post_list of perftest. With --latency one message is on its way at a
-time. For write, write-imm and send it goes back and forth, and the latency is half a round trip. Both sides busy-poll:
-for write the memory that a WRITE changes, for the others the completion queue; with --events they sleep until a
-completion instead. For read and the atomics the latency is
-the time from the post to the completion.
+Bandwidth counts payload, with --depth messages outstanding on each queue pair. Each post
+has --post-list messages, of which only the last is signalled, as with the option --post_list of perftest. With --latency one message is in flight at a time. For write, write-imm and send it goes back and forth, and the latency
+is half a round trip. Both sides busy-poll: for write the memory that the WRITE changes, otherwise the completion queue;
+with --events they sleep until a completion instead. For read and the atomics the latency is the time from the post to
+the completion.
 
-The last message of each queue pair carries a pattern, which its receiver checks. The exit code is 0 only if everything
-completed with success and the data was right. perf writes a line of progress to standard error each second, and the
+The receiver checks a pattern in the last message of each queue pair. The exit code is 0 only if all requests succeeded
+and the data was right. perf writes a line of progress to standard error each second, and the
 result to standard output.
 
-A side that fails informs the other one, which then ends too.
+If one side fails, the other one ends too.
 
-With --type uc or ud nothing is retransmitted: the rate is that of the sender, and the result says how much arrived. UD
+--type uc and ud do not retransmit: the rate is the sender's, and the result says how much arrived. UD
 sends datagrams of at most the path MTU.
 
-With --type rd the queue pairs share one reliable datagram channel. It carries one message at a time, and the queue
-pairs take turns: more queue pairs or a greater depth make it no faster, larger messages do. --static-rate paces the
+With --type rd the queue pairs share one reliable datagram channel. It carries one message at a time,
+and the queue pairs take turns: larger messages make it faster, more queue pairs or a greater depth do not. --static-rate paces the
 channel; queue pairs of this type have no --rate-limit.
 
 With --alt the queue pairs, or the channel that they share, have an alternate path, to which they migrate when the first
-one fails; the server needs a second address too. As HOST, choose an address that works after the first path has failed.
-The result says when the queue pairs migrated and what they retransmitted.
+one fails; the server needs a second address too. As HOST, use an
+address that works after the first path has failed. The result says when the queue pairs migrated and what they
+retransmitted.
 
-With --fault things go wrong on this side (with --local on the client's, and with --server-fault on the server's). The
-result says what the rules did and how the protocol reacted. A connection that fails is an error, reported as each side
-saw it.`,
+--fault injects faults on this side (with --local on the client's; --server-fault on the server's). The result says what
+the rules did and how the protocol reacted. A failed connection is an error, which both sides report.`,
 		Example: `  softhca perf write --local
   softhca perf write --latency --local --json
-  softhca perf send --latency --events --local              both programs asleep between messages
-  softhca perf write --local --size 64 --post-list 1        each request posted alone, and signalled
+  softhca perf send --latency --events --local              both sides sleep between messages
+  softhca perf write --local --size 64 --post-list 1        each request posted alone and signalled
   softhca perf write --local --fault 'drop nth=100'
   softhca perf write --local --fault 'drop p=1 dir=out after=1s' --timeout 20ms --retry 3
   softhca perf write --local --fault 'drop p=1 dir=out after=1s' --explain    how it looks on the wire
   softhca perf write --local --loss-ratio 0.01
   softhca perf write --local --static-rate 2.5
   softhca perf send --local --rate-limit 10M --size 4096
-  softhca perf write --local --type uc --static-rate 2.5    counts what does not arrive
+  softhca perf write --local --type uc --static-rate 2.5    counts lost messages
   softhca perf write --local --type rd --qps 4 --size 1M    queue pairs that share a channel, compared with:
   softhca perf write --local --type rc --qps 4 --size 1M
   softhca perf write --local --alt 127.0.0.3 --timeout 10ms --fault 'drop path=primary after=1s'
@@ -192,7 +191,7 @@ func (f *perfFlags) parse(cmd *cobra.Command, args []string) (host string, err e
 	}
 	f.plan.Duration = f.duration
 	if f.duration <= 0 {
-		return "", usagef("--duration %v: want more than nothing", f.duration)
+		return "", usagef("--duration %v: want more than 0", f.duration)
 	}
 	if err := f.parseRetries(); err != nil {
 		return "", err
@@ -213,7 +212,7 @@ func (f *perfFlags) parse(cmd *cobra.Command, args []string) (host string, err e
 		return "", err
 	}
 	if !(f.loss >= 0 && f.loss < 1) || f.loss > 0 && f.otherFaults() {
-		return "", usagef("--loss-ratio takes a share below 1, and no other faults")
+		return "", usagef("--loss-ratio: want a share below 1, without other faults")
 	}
 	f.ownFaults = f.local || f.child || host != "" // the result has the statistics of the rules
 	return host, checkRules("--server-fault", f.server)
@@ -234,7 +233,7 @@ func (f *perfFlags) refuseIgnored(cmd *cobra.Command, host string) error {
 	if host != "" {
 		return refuseGiven(cmd, "it is for the server", "forever", "child")
 	}
-	return refuseGiven(cmd, "it is for the client, with HOST, and the server has it from there",
+	return refuseGiven(cmd, "it is for the client, with HOST, which sends it to the server",
 		"depth", "duration", "events", "json", "latency", "mtu", "post-list", "qps", "rate-limit", "retry", "size", "static-rate", "timeout", "type")
 }
 
@@ -253,7 +252,7 @@ func (f *perfFlags) parseRetries() error {
 	}
 	code, ok := timeoutCode(f.timeout)
 	if !ok {
-		return usagef("--timeout %v: want more than nothing and at most %s", f.timeout, readable(ib.AckTimeout(31)))
+		return usagef("--timeout %v: want more than 0 and at most %s", f.timeout, readable(ib.AckTimeout(31)))
 	}
 	f.plan.Timeout = code
 	return nil
@@ -297,11 +296,11 @@ func (f *perfFlags) parseAlt(client bool) error {
 	own, err := netip.ParseAddr(f.addr)
 	switch {
 	case err != nil:
-		return usagef("--alt goes with one IP address as --addr, which is %q", f.addr)
+		return usagef("--alt needs one IP address as --addr, not %q", f.addr)
 	case own.Is4() != alt.Is4():
 		return usagef("--alt %v: want an address of the same family as %v", alt, own)
 	case own == alt, f.local && (own.Next() == alt || alt.Next() == own):
-		return usagef("--alt %v: want another address than those of --addr %v", alt, own)
+		return usagef("--alt %v: want an address that is not in --addr %v", alt, own)
 	}
 	f.plan.Alt = client
 	return nil

@@ -21,16 +21,16 @@ func newPerfCMCommand(g *globals) *cobra.Command {
 	f := &perfCMFlags{connectFlags: connectFlags{globals: g}}
 	cmd := &cobra.Command{
 		Use:   "cm [HOST]",
-		Short: "Measure how fast connections are made and ended",
-		Long: `perf cm makes many connections through the connection manager and says how long each step takes. Without HOST it is
-the server, which serves any number of clients until it is interrupted. With HOST it is the client: it takes all
-connections through one step after the other. A connection that fails is left out of the next steps. The other side may
-be rdma-core's cmtime.
+		Short: "Measure the set-up and the end of connections",
+		Long: `perf cm makes many connections through the connection manager and prints the time of each step. Without HOST it is the
+server, which serves any number of clients until it is interrupted. With HOST it is the client, which takes all
+connections through each step before the next one, and leaves failed connections out. The other side may be rdma-core's
+cmtime.
 
-With --local both sides are in this process, on 127.0.0.1 and 127.0.0.2, or on --addr and the address after it. Then
---cycles takes connections through whole lives, --window at a time: create, resolve, connect, send a message, disconnect,
-destroy. At the end it checks that none of their IDs, queue pairs, connections, goroutines and memory is left. In the same
-run it measures exchanges of three plain UDP messages of the same size, and prints the ratio.`,
+With --local both sides are in this process, on 127.0.0.1 and 127.0.0.2, or on --addr and the address after it. --cycles
+then takes connections through their whole lives, --window at a time: create, resolve, connect, send a message,
+disconnect, destroy. At the end perf cm checks that no ID, queue pair, connection, goroutine or memory is left. It also
+measures exchanges of three plain UDP messages of the same size, and prints the ratio.`,
 		Example: `  softhca perf cm --local --cycles 20000
   softhca perf cm --local --connections 1000 --cycles 2000 --window 1 --json
   softhca perf cm --addr 127.0.0.1                a server, and in another terminal its client:

@@ -12,19 +12,17 @@ func newPlayCommand() *cobra.Command {
 	var list, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "play SCRIPT...",
-		Short: "Play protocol scripts to an adapter in virtual time, and show all that happens",
-		Long: `play runs protocol scripts. A script builds one adapter and plays its peer, packet by packet: it
-shows what causes a completion status or an event, and what the packets look like. SCRIPT is the
-name of a built-in script, or a file. play uses no network and takes no real time.
+		Short: "Play protocol scripts to an adapter in virtual time",
+		Long: `play runs protocol scripts. A script creates one adapter and plays its peer, packet by packet: it shows what causes a
+completion status or an event, and how the packets look. SCRIPT is the name of a built-in script, or a file. play uses
+no network, and does not wait: time is virtual.
 
-In the output, a line that begins with < is a packet that the adapter gets. Below each step,
-further to the right, is the adapter's reaction: > is a packet that it sends, wc a completion,
-event an asynchronous event, -> a state change of a queue pair or a connection, count the values
-of counters.
+In the output, a line that begins with < is a packet that the adapter receives. The indented lines below each step are
+the adapter's reaction: > is a packet that it sends, wc a completion, event an asynchronous event, -> a state change of
+a queue pair or a connection, count the values of counters.
 
-The exit code is 0 if exactly what the script says happened, 1 if not, 2 if there is no such
-script.`,
-		Example: `  softhca play --list                       the scripts that are built in, and what they provoke
+The exit code is 0 if the adapter reacts exactly as the script says, 1 if not, and 2 if there is no such script.`,
+		Example: `  softhca play --list                       list the built-in scripts, with the statuses and events that they provoke
   softhca play e08_retries_exceeded
   softhca play --json e15_send_too_long
   softhca play my.qp`,
@@ -36,7 +34,7 @@ script.`,
 			case list:
 				return play.List(out, asJSON)
 			case len(args) == 0:
-				return usagef("which script? softhca play --list lists them")
+				return usagef("play needs a SCRIPT; softhca play --list lists them")
 			}
 			var scripts []play.Script
 			for _, name := range args {
@@ -49,7 +47,7 @@ script.`,
 			return play.Run(out, scripts, asJSON)
 		},
 	}
-	cmd.Flags().BoolVar(&list, "list", false, "list the scripts that are built in")
+	cmd.Flags().BoolVar(&list, "list", false, "list the built-in scripts")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: an array of scripts")
 	return cmd
 }

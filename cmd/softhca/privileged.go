@@ -9,8 +9,8 @@ import (
 
 // Errors of a command that has more rights than the user who starts it.
 var (
-	errSetID = errors.New("this file is set-user-ID or set-group-ID, and the command reads and writes files that its user names: remove the bits (chmod ug-s), or use sudo; " +
-		"explain --live needs no more than setcap cap_net_raw+ep")
+	errSetID = errors.New("this file is set-user-ID or set-group-ID, so the command could read and write files that its user may not: remove the bits (chmod ug-s), or use sudo; " +
+		"for explain --live, setcap cap_net_raw+ep suffices")
 	errRunPrivileged = errors.New("this file has capabilities, so it ignores the environment that the program needs: use a copy of softhca without them")
 )
 

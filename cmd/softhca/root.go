@@ -43,13 +43,13 @@ func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "softhca",
 		Short: "A software RDMA adapter that speaks RoCEv2 over UDP",
-		Long: `softhca is an RDMA adapter in software. It speaks RoCEv2 on UDP port 4791, in user space:
-no kernel module, no root, no RDMA hardware.`,
-		Example: `  softhca run -- ibv_devinfo -v           run a program that uses RDMA, unmodified
+		Long: `softhca is a software RDMA adapter. It speaks RoCEv2 on UDP port 4791, in user space: no kernel module, no root,
+no RDMA hardware.`,
+		Example: `  softhca run -- ibv_devinfo -v           run an unmodified RDMA program
   softhca demo                            see two adapters talk
-  softhca devices                         what adapters this host can have
-  softhca perf write --local              measure bandwidth; --latency measures that, and perf cm connections
-  softhca decode capture.pcapng           look into captured packets`,
+  softhca devices                         list the adapters of this host
+  softhca perf write --local              measure bandwidth; --latency for latency, perf cm for connections
+  softhca decode capture.pcapng           print the captured packets`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          noCommand,
@@ -60,12 +60,12 @@ no kernel module, no root, no RDMA hardware.`,
 	f := root.PersistentFlags()
 	f.StringVar(&g.addr, "addr", "", "local `address`, addresses (a,b) or network interface of the adapter; they become its GID table")
 	f.StringVar(&g.capture, "capture", "", "write every packet of the adapter to this `file.pcapng`")
-	f.BoolVar(&g.explain, "explain", false, "follow every packet of the adapter: say when a connection fails and, at the end, what went wrong and why")
+	f.BoolVar(&g.explain, "explain", false, "follow every packet of the adapter: report failed connections at once and, at the end, what went wrong and why")
 	addChoice(f, &g.logLevel, "log-level", "`level`: debug (every packet), info, warn or error; logs go to standard error", "debug", "info", "warn", "error")
 	addChoice(f, &g.transport, "transport", "`kind`: udp (a socket), or raw (whole IP packets; Linux, privileged)", verbs.UDP.String(), verbs.Raw.String())
-	f.StringArrayVar(&g.faults, "fault", nil, "inject the fault of this `rule`, such as 'drop nth=100'; may be repeated (see softhca faults)")
-	f.StringVar(&g.faultFile, "fault-file", "", "a `file` with more rules")
-	f.Uint64Var(&g.faultSeed, "fault-seed", 0, "`seed` of the random choices of rules; 0 draws one")
+	f.StringArrayVar(&g.faults, "fault", nil, "inject faults by this `rule`, such as 'drop nth=100'; may be repeated (see softhca faults)")
+	f.StringVar(&g.faultFile, "fault-file", "", "read more rules from this `file`")
+	f.Uint64Var(&g.faultSeed, "fault-seed", 0, "`seed` of the rules' random choices; 0 draws one")
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		if err := cmd.ValidateFlagGroups(); err != nil { // cobra's own check would not return a usageError
 			return groupError(err)
@@ -171,7 +171,7 @@ func checkFaultFile(from, name string) error {
 		return fmt.Errorf("%s %s: %w: name a file with a rule on each line", from, name, cause(err))
 	}
 	if !utf8.Valid(text) || bytes.IndexByte(text, 0) >= 0 {
-		return usagef("%s %s: want text with a rule on each line; this is something else", from, name)
+		return usagef("%s %s: want text with a rule on each line", from, name)
 	}
 	return checkRules(name, []string{string(text)})
 }

@@ -29,28 +29,28 @@ func newRunCommand(g *globals) *cobra.Command {
 	device, addrs := "", []string(nil)
 	cmd := &cobra.Command{
 		Use:   runName + " [flags] [--] PROGRAM [ARGUMENT...]",
-		Short: "Run a program that uses RDMA, unmodified, on an adapter of its own",
-		Long: `run runs a program that was written for RDMA hardware: in C, C++, Python or Rust, over libibverbs, UCX, libfabric or
-MPI. The program and its children find a RoCE adapter with the name softhca0 in libibverbs and in /sys/class/infiniband, and no
-other adapter of the host. They need no kernel module, no hardware and no privilege.
+		Short: "Run an unmodified RDMA program on a software adapter",
+		Long: `run runs an unmodified program for RDMA hardware: in C, C++, Python or Rust, over libibverbs, UCX, libfabric or MPI.
+The program and its children find the RoCE adapter softhca0 in libibverbs and in /sys/class/infiniband, and no other
+adapter of the host. They need no kernel module, no hardware and no privilege.
 
-The adapter is on --addr, else on SOFTHCA_ADDR, else on the first free address from 127.0.0.1 on. Processes of the same
-user share it, for example those that MPI starts. Repeat --addr to give the program several adapters, softhca0, softhca1 and
-so on; in SOFTHCA_ADDR, separate their addresses with semicolons.
+The adapter uses the address of --addr, otherwise that of SOFTHCA_ADDR, otherwise the first free address from 127.0.0.1
+on. Processes of one user share an address, for example the ranks of an MPI program. Repeat --addr to give the program
+several adapters, softhca0, softhca1 and so on; in SOFTHCA_ADDR, separate their addresses by semicolons.
 
 --fault and --fault-file inject faults into the adapter, --capture writes every packet, --device names the adapter. The variables
 SOFTHCA_FAULTS, SOFTHCA_CAPTURE, SOFTHCA_LOG_LEVEL and SOFTHCA_DEVICE do the same, and the program's children
 inherit them.
 
-The libraries are in the directory of this command or in ../lib/softhca; in a source tree, run builds them at first use. run
-refuses programs that are linked statically, and programs to which the system gives more rights than you have.
+The libraries are in the directory of this command or in ../lib/softhca; in a source tree, run builds them at first use. run refuses statically linked programs, and programs
+that get more rights than you have, such as set-user-ID programs.
 
---explain follows the packets of the program and of its children, reports at once each connection that fails, and says at the end
+--explain follows the packets of the program and its children, reports failed connections at once, and says at the end
 what went wrong on the wire, and why.
 
-The program replaces this command; with --explain it is a child of this command. Either way the exit code is the program's. It
-is 127 if there is no such program, 126 if the program cannot be executed, and 125 if run itself fails: an option or a variable
-is wrong, the address or the capture file cannot be used, or the libraries are missing.`,
+The program replaces this command, or with --explain is its child. The exit code is the program's. It is 127 if there is
+no such program, 126 if the program cannot be executed, and 125 if run itself fails: an option or a variable is wrong,
+the address or the capture file cannot be used, or the libraries are missing.`,
 		Example: `  softhca run -- ibv_devinfo -v
   softhca run -- ibv_rc_pingpong -g 0                             a server, and in another terminal its client:
   softhca run -- ibv_rc_pingpong -g 0 127.0.0.1
@@ -120,7 +120,7 @@ func runOptions(cmd *cobra.Command, g *globals, args []string) (*launch.Options,
 		return nil, err
 	}
 	if g.explain && g.capture != "" {
-		return nil, usagef("--explain and --capture: want one of them; softhca explain reads what --capture wrote")
+		return nil, usagef("--explain and --capture: use one of them; softhca explain reads the file that --capture writes")
 	}
 	if g.transport != verbs.UDP.String() {
 		return nil, usagef("--transport %s: programs run over udp; leave --transport out", g.transport)
@@ -184,7 +184,7 @@ func (g *globals) checkRunSettings() error {
 	}
 	if seed := os.Getenv(verbs.FaultsSeedEnv); seed != "" && g.faultSeed == 0 {
 		if n, err := strconv.ParseUint(seed, 0, 64); err != nil || n == 0 {
-			return usagef("%s %q: want a number from 1 on", verbs.FaultsSeedEnv, seed)
+			return usagef("%s %q: want a number of at least 1", verbs.FaultsSeedEnv, seed)
 		}
 	}
 	from, name := given("--capture", g.capture, launch.CaptureEnv)

@@ -33,7 +33,7 @@ const (
 func runExplained(ctx context.Context, cmd *cobra.Command, o *launch.Options) error {
 	dir, err := os.MkdirTemp("", "softhca-run-*")
 	if err != nil {
-		return fmt.Errorf("run: a directory for packets: %w; TMPDIR names another place", err)
+		return fmt.Errorf("run: create a directory for packets: %w; set TMPDIR to use another one", err)
 	}
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "capture")

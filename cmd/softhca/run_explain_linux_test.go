@@ -30,7 +30,7 @@ func TestRunExplain(t *testing.T) {
 		{[]string{"--", "sh", "-c", "kill -TERM $$"}, 143, "", "ended with exit code 143"},
 		{[]string{"--", "/no/such/program"}, 127, "", "no such file or directory"},
 		{[]string{"--", "/etc/passwd"}, 126, "", "permission denied"},
-		{[]string{"--capture", "x.pcapng", "--", "true"}, 125, "", "want one of them"},
+		{[]string{"--capture", "x.pcapng", "--", "true"}, 125, "", "use one of them"},
 		{[]string{"--", "sh", "-c", "test -S ${SOFTHCA_CAPTURE#unix:} && echo $SOFTHCA_CAPTURE | cut -c1-5"}, 0, "unix:\n", "no packet passed"},
 		// The shell sends the signal to the command, which passes it on to the program; the
 		// program prints that it got one.

@@ -157,8 +157,8 @@ func failsBefore(dir string) []failure {
 		{"SOFTHCA_DEVICE=a/b", nil, []string{"SOFTHCA_DEVICE: ", `"a/b": want 1 to 63 letters`}},
 		{"SOFTHCA_ADDR=192.0.2.99", nil, []string{"SOFTHCA_ADDR 192.0.2.99: ", "`ip address` lists"}},
 		{"SOFTHCA_GUID=x", nil, []string{`SOFTHCA_GUID="x": want a GUID`}},
-		{"TMPDIR=/no/such", nil, []string{"/no/such", "TMPDIR names another place"}},
-		{"TMPDIR=/no/such", []string{"--explain"}, []string{"/no/such", "TMPDIR names another place"}},
+		{"TMPDIR=/no/such", nil, []string{"/no/such", "set TMPDIR to use another one"}},
+		{"TMPDIR=/no/such", []string{"--explain"}, []string{"/no/such", "set TMPDIR to use another one"}},
 	}
 }
 

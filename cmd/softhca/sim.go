@@ -38,26 +38,27 @@ func newSimCommand() *cobra.Command {
 	f := &simFlags{}
 	cmd := &cobra.Command{
 		Use:   "sim",
-		Short: "Run adapters on a faulty network in virtual time and check all that they promise",
-		Long: `sim runs two to four adapters with the programs that use them on a network that loses, repeats, delays, damages and
-forges packets, in virtual time, all from one seed. After every step an oracle checks that each work request completes
-once, in order and with a status that the faults explain, that memory holds what was written and nothing else, that
-atomics happen once, that states move along legal edges, and that the counters add up. At the end the network has no more
-faults, and everything must finish.
+		Short: "Test adapters on a simulated faulty network",
+		Long: `sim runs two to four adapters, and programs that use them, on a network that loses, repeats, delays, damages and forges
+packets, in virtual time, all from one seed. After every step an oracle checks that each work request completes once, in
+order and with a status that the faults explain, that memory holds exactly the written data, that each atomic executes
+once, that state changes are legal, and that the counters are consistent. Finally the faults end, and everything must
+complete.
 
 The profile connect tests connections: two to five adapters whose programs connect, accept, refuse, delay, disconnect and
-vanish while a fifth of all packets is lost. After every step the oracle checks that each program gets exactly the events of its
-connection, that a side that gives up reports it, that messages are repeated in time and not for ever, that a request leads
-to one connection, and that data comes from its peer. When the network has no more faults, both ends must agree, and at the
-end no connection may be left.
+vanish while a fifth of all packets is lost. After every step the oracle checks that each program gets exactly the
+events of its connection, that a side reports when it gives up, that messages are repeated on time and a limited number
+of times, that a request leads to one connection, and that data comes from the right peer. Finally the faults end, both
+ends must agree, and no connection may remain.
 
 The profile rd tests reliable datagrams: two or three adapters with up to six queue pairs each over a few EE contexts, which
 migrate between two paths while these fail and recover. The oracle checks that each message arrives once and in the order of
-its queue pair, that no queue pair starves, that a channel stays up whatever its queue pairs do, and that forged packets, and
-packets over a path that the channel has left, have no effect.
+its queue pair, that no queue pair starves, that a channel stays up whatever its queue pairs do, and that
+forged packets, and packets over an abandoned path, have no effect.
 
-Without --seed or --seeds sim runs seeds 1..100. The same seed, ops and profile always make the same run. When a run fails,
-sim searches for the smallest run that still fails in the same way, and prints it with its last packets; the exit code is 1.
+Without --seed or --seeds, sim runs the seeds 1..100. The same seed, ops and profile always give the same run. When a
+run fails, sim searches for the smallest run that fails in the same way, and prints it with its last packets; the exit
+code is 1.
 
 Profiles:
 ` + simProfiles(),
@@ -74,15 +75,15 @@ Profiles:
 	s := cmd.Flags()
 	s.Uint64Var(&f.seed, "seed", 0, "run only this `seed`")
 	s.StringVar(&f.seeds, "seeds", "", "run the seeds `A..B`, or from A on with A..")
-	s.IntVar(&f.ops, "ops", sim.DefaultOps, "actions of the programs in a run")
+	s.IntVar(&f.ops, "ops", sim.DefaultOps, "number of actions of the programs in a run")
 	f.profile = sim.Profiles()[0].Name
 	addChoice(s, &f.profile, "profile", "`profile` of faults, one of those above", profileNames()...)
 	s.BoolVar(&f.trace, "trace", false, "print everything that happens (with --seed)")
-	s.BoolVar(&f.minimize, "minimize", true, "when a run fails, search for the smallest run that fails like it")
+	s.BoolVar(&f.minimize, "minimize", true, "when a run fails, search for the smallest run that fails in the same way")
 	s.Uint64Var(&f.packets, "packets", 0, "stop after this number of packets")
-	s.DurationVar(&f.duration, "for", 0, "run seed after seed for this time")
+	s.DurationVar(&f.duration, "for", 0, "run one seed after another for this time")
 	s.IntSliceVar(&f.only, "only", nil, "run only the actions with these `numbers` (with --seed)")
-	s.IntVar(&f.jobs, "jobs", runtime.GOMAXPROCS(0), "runs at the same time")
+	s.IntVar(&f.jobs, "jobs", runtime.GOMAXPROCS(0), "number of concurrent runs")
 	s.BoolVar(&f.asJSON, "json", false, "print the result as one JSON object")
 	s.Float64Var(&f.lossRatio, "loss-ratio", 0, "measure the WRITE throughput without loss and with this `share` of packets lost")
 	cmd.MarkFlagsMutuallyExclusive("seed", "seeds", "loss-ratio")
@@ -135,7 +136,7 @@ func (f *simFlags) run(cmd *cobra.Command) error {
 	var small *sim.Smallest
 	if sum.Failed != nil && f.minimize {
 		// A failure to print progress does not stop the search.
-		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "seed %d fails: looking for the smallest run that does\n", sum.Failed.Seed)
+		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "seed %d fails: searching for the smallest run that fails\n", sum.Failed.Seed)
 		small = sim.Minimize(ctx, sim.Config{Seed: sum.Failed.Seed, Ops: f.ops, Profile: f.profile, Skip: c.Skip}, sum.Failed)
 	}
 	out := cmd.OutOrStdout()
@@ -161,11 +162,11 @@ func (f *simFlags) campaign(cmd *cobra.Command) (*sim.Campaign, error) {
 	case f.jobs <= 0:
 		return nil, usagef("--jobs %d: want 1 or more", f.jobs)
 	case f.duration < 0:
-		return nil, usagef("--for %v: want more than nothing", f.duration)
+		return nil, usagef("--for %v: want more than 0", f.duration)
 	case f.trace && !cmd.Flags().Changed("seed"):
-		return nil, usagef("--trace shows one run: say which with --seed")
+		return nil, usagef("--trace shows one run: choose it with --seed")
 	case cmd.Flags().Changed("only") && !cmd.Flags().Changed("seed"):
-		return nil, usagef("--only is about one run: say which with --seed")
+		return nil, usagef("--only applies to one run: choose it with --seed")
 	case cmd.Flags().Changed("seed") && f.seed == 0:
 		return nil, usagef("--seed 0: seeds begin with 1")
 	case cmd.Flags().Changed("seed"):
@@ -252,14 +253,14 @@ func (f *simFlags) print(w io.Writer, s *sim.Summary, small *sim.Smallest) error
 	fmt.Fprintf(&b, "%s: %s (profile %s, %d ops, seeds up to %d), %d packets, %d work requests, %d completions, %v of virtual time\n",
 		what, text.Count(s.Runs, "run", "runs"), f.profile, f.ops, s.NextSeed-1, s.Packets, s.Posted, s.Completions, s.Virtual.Round(time.Millisecond))
 	fmt.Fprintf(&b, "took %v: %.0f packets/s/core\n", s.Elapsed.Round(time.Millisecond), s.PerCore())
-	fmt.Fprintf(&b, "what came up, and how often:\n")
+	fmt.Fprintf(&b, "situations, and how often each occurred:\n")
 	for i, name := range sim.MarkNames(f.profile) {
 		if s.Marks[i] > 0 {
 			fmt.Fprintf(&b, "  %-28s %12d\n", name, s.Marks[i])
 		}
 	}
 	printReached(&b, "situations", sim.MarkNames(f.profile), s.Marks)
-	printReached(&b, "places of the connection manager's machine", sim.CellNames(f.profile), s.Cells)
+	printReached(&b, "cells of the connection manager's state table", sim.CellNames(f.profile), s.Cells)
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -55,7 +55,7 @@ func TestSimConnect(t *testing.T) {
 	if code != exitOK || !strings.HasPrefix(out, "clean: 4 runs (profile connect, 400 ops, seeds up to 4)") {
 		t.Errorf("exit code %d, output %q, errors %q", code, out, errs)
 	}
-	for _, want := range []string{"connections tried", "situations", "places of the connection manager's machine"} {
+	for _, want := range []string{"connections tried", "situations", "cells of the connection manager's state table"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the output lacks %q:\n%s", want, out)
 		}

@@ -17,9 +17,9 @@ func newStatesCommand() *cobra.Command {
 	format := formats[ib.QPType]{states.Table, states.JSON, states.Dot}
 	cmd := &cobra.Command{
 		Use:   "states",
-		Short: "Print the table of queue pair states and the attributes of each move",
-		Long: `states prints the table that the adapter enforces: from which state a modify call may move a queue pair to
-which, and the attributes that the call must and may name.`,
+		Short: "Print the queue pair states and the attributes of each move",
+		Long: `states prints the table that the adapter enforces: the moves between states that a modify call may make, and for each
+move the required and the optional attributes.`,
 		Example: `  softhca states
   softhca states --type rc
   softhca states --type ud --json
@@ -74,9 +74,9 @@ func newCMStatesCommand() *cobra.Command {
 	format := formats[cmstates.State]{cmstates.Table, cmstates.JSON, cmstates.Dot}
 	cmd := &cobra.Command{
 		Use:   "cm-states",
-		Short: "Print the machines of the connection manager",
-		Long: `cm-states prints what each message, call and timer does in each state of a connection, on the active and on
-the passive side: the table that the adapter executes. With --json it also prints the inputs that a state refuses or drops.`,
+		Short: "Print the state machines of the connection manager",
+		Long: `cm-states prints the effect of each message, call and timer in each state of a connection, on the active and the passive
+side: the table that the adapter executes. With --json it also prints the inputs that a state refuses or drops.`,
 		Example: `  softhca cm-states
   softhca cm-states --state established
   softhca cm-states --json

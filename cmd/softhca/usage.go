@@ -135,7 +135,7 @@ func refuseReplaced(args []string) error {
 	if len(args) == 0 || replaced[args[0]] == "" {
 		return nil
 	}
-	return usagef("there is no command %q any more; %s", args[0], replaced[args[0]])
+	return usagef("the command %q was removed; %s", args[0], replaced[args[0]])
 }
 
 // noCommand refuses a word that is no command, and suggests similar commands.

@@ -15,7 +15,7 @@ func TestUsageWords(t *testing.T) {
 		"decode --frobnicate x":                 "softhca decode has no option --frobnicate\n",
 		"decode --captur x":                     "softhca decode has no option --captur\n",
 		"decode -q x":                           "softhca decode has no option -q\n",
-		"perf write --timeout 5h":               "--timeout 5h0m0s: want more than nothing and at most 2h26m",
+		"perf write --timeout 5h":               "--timeout 5h0m0s: want more than 0 and at most 2h26m",
 		"prf write":                             `there is no command "prf"; did you mean "perf"?`,
 		"xyzzy":                                 `there is no command "xyzzy"`,
 		"perf write --qps many":                 `--qps "many": want a number`,
@@ -88,7 +88,7 @@ func TestReplacedCommands(t *testing.T) {
 		"--addr 127.0.0.1 rping -s": "rping", "help udaddy": "udaddy", "cmtime --local": "cmtime", "pingpong --type ud 127.0.0.1": "ibv_rc_pingpong",
 	} {
 		code, out, errs := command(t, strings.Fields(line)...)
-		if code != exitUsage || out != "" || !strings.HasPrefix(errs, "softhca: there is no command ") || !strings.Contains(errs, " softhca run --addr ADDRESS -- "+program+" ...\n") {
+		if code != exitUsage || out != "" || !strings.HasPrefix(errs, "softhca: the command ") || !strings.Contains(errs, " softhca run --addr ADDRESS -- "+program+" ...\n") {
 			t.Errorf("%s: exit code %d, %q, %q", line, code, out, errs)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/fabric/fdmark"
 	"golang.org/x/sys/unix"
 
@@ -38,8 +39,7 @@ type Broker struct {
 	groups [][]int                 // by address, as udp.OpenGroup returns them; only the first socket of each while the host is alone
 	ledger *ledger
 	store  int
-	lock   int // descriptor that holds brokerLock; -1 while the host is alone
-	port   *udp.Port
+	lock   int     // descriptor that holds brokerLock; -1 while the host is alone
 	engine *engine // nil while the host is alone; once set, it and the fields opened with it do not change
 
 	free      []uint8 // slots without a member, the longest free first
@@ -130,15 +130,13 @@ func (b *Broker) start() error {
 		}
 		seat.Sockets = append(seat.Sockets, fd)
 	}
-	var err error
-	if b.port, err = udp.Open(udp.Config{Addrs: b.cfg.Addrs, Seat: seat, DisableGRO: true}); err != nil {
-		return err
-	}
-	e, err := newEngine(b.port, b.cfg.GUID, b.ledger, b.forward)
+	port, err := udp.Open(udp.Config{Addrs: b.cfg.Addrs, Seat: seat, DisableGRO: true})
 	if err != nil {
 		return err
 	}
-	b.engine = e
+	if b.engine, err = newEngine(port, b.cfg.GUID, b.ledger, b.forward); err != nil {
+		return errors.Join(err, port.Close())
+	}
 	if b.recovered {
 		return b.restore()
 	}
@@ -227,15 +225,9 @@ func (b *Broker) ask() error {
 		return err
 	}
 	defer w.Close()
-	if err := w.SetReadDeadline(time.Now().Add(recoverTime)); err != nil {
-		return err
-	}
-	if err := w.send(&message{Op: opSucceed, Version: version, Addrs: b.cfg.Addrs}); err != nil {
-		return err
-	}
-	m, fds, err := w.receive()
+	m, fds, err := w.exchange(&message{Op: opSucceed, Version: version, Addrs: b.cfg.Addrs}, recoverTime)
 	if err != nil {
-		return w.silent(err)
+		return err
 	}
 	if m.Op != opStore || len(fds) != 2 {
 		closeAll(fds)
@@ -283,8 +275,13 @@ func (b *Broker) Serve(ctx context.Context) error {
 		b.conns.Go(b.retireAbsent)
 	}
 	close(b.settled)
-	err := b.engine.run()
-	_ = b.Close() // does nothing if Close ended the engine
+	b.engine.run()
+	var err error
+	select {
+	case err = <-b.engine.failed:
+		_ = b.Close() // unless it is already closed
+	case <-b.ending:
+	}
 	b.conns.Wait()
 	return err
 }
@@ -313,9 +310,7 @@ func (b *Broker) Close() error {
 
 // release closes the descriptors of the broker.
 func (b *Broker) release() {
-	if b.port != nil {
-		_ = b.port.Close()
-	}
+	b.engine.close()
 	for _, l := range b.listeners {
 		_ = l.Close()
 	}
@@ -340,14 +335,8 @@ func (b *Broker) closeGroups(but int) {
 		_ = unix.Close(b.ledger.fd)
 		b.ledger = nil
 	}
-	if b.store >= 0 {
-		_ = unix.Close(b.store)
-		b.store = -1
-	}
-	if b.lock >= 0 {
-		_ = unix.Close(b.lock)
-		b.lock = -1
-	}
+	closeAll([]int{b.store, b.lock})
+	b.store, b.lock = -1, -1
 }
 
 // Members returns the members by slot.
@@ -358,17 +347,17 @@ func (b *Broker) Members() []Member {
 		return []Member{b.host.member()}
 	}
 	var all []Member
-	b.engine.mu.Lock()
-	defer b.engine.mu.Unlock()
-	b.mail.Lock()
-	defer b.mail.Unlock()
-	for _, r := range b.members {
-		if r != nil {
-			m := r.Member
-			m.Services = len(b.engine.router.members[m.Slot].services)
-			all = append(all, m)
+	_ = b.engine.do(func(clock.Instant) { // a broker that is closed has no members
+		b.mail.Lock()
+		defer b.mail.Unlock()
+		for _, r := range b.members {
+			if r != nil {
+				m := r.Member
+				m.Services = len(b.engine.router.members[m.Slot].services)
+				all = append(all, m)
+			}
 		}
-	}
+	})
 	return all
 }
 
@@ -496,7 +485,7 @@ const (
 )
 
 // errHeld is returned if all free slots are still held by processes.
-var errHeld = fmt.Errorf("broker: all slots are taken, some by processes that have stopped, or by children of some that have ended: end these, or begin with a larger --slots: %w", unix.EAGAIN)
+var errHeld = fmt.Errorf("broker: all slots are in use, some by stopped processes or by children of processes that have ended: end these, or start with a larger --slots: %w", unix.EAGAIN)
 
 // inspect checks a join and its descriptors, and returns the descriptor of the process's
 // queue.
@@ -511,11 +500,11 @@ func (b *Broker) inspect(m *message, fds []int) (mail int, err error) {
 	case len(fds) != 1:
 		return -1, fmt.Errorf("broker: %d descriptors instead of one: %w", len(fds), unix.EPROTO)
 	case int(m.Slot) > b.cfg.Slots:
-		return -1, fmt.Errorf("broker: there are slots 1 to %d and no %d: %w", b.cfg.Slots, m.Slot, unix.EINVAL)
+		return -1, fmt.Errorf("broker: want a slot from 1 to %d, not %d: %w", b.cfg.Slots, m.Slot, unix.EINVAL)
 	}
 	for _, a := range m.Addrs {
 		if !slices.Contains(b.cfg.Addrs, a) {
-			return -1, fmt.Errorf("broker: the broker serves %v and not %v: name only addresses that it serves: %w", b.cfg.Addrs, a, unix.EADDRNOTAVAIL)
+			return -1, fmt.Errorf("broker: the broker serves %v, not %v: use only addresses that it serves: %w", b.cfg.Addrs, a, unix.EADDRNOTAVAIL)
 		}
 	}
 	return fds[0], isMail(fds[0])
@@ -582,12 +571,10 @@ func (b *Broker) arrived(slot uint8) {
 // enter makes a process with a slot a member. The caller holds mu.
 func (b *Broker) enter(r *resident) {
 	b.free = slices.DeleteFunc(b.free, func(s uint8) bool { return s == r.Slot })
-	b.engine.mu.Lock()
-	b.engine.router.join(r.Slot)
+	_ = b.engine.do(func(clock.Instant) { b.engine.router.join(r.Slot) }) // an engine that has failed routes nothing
 	b.mail.Lock()
 	b.members[r.Slot] = r
 	b.mail.Unlock()
-	b.engine.mu.Unlock()
 }
 
 // vacancy returns the slot of a returning member. For a new one it returns a free slot that
@@ -600,7 +587,7 @@ func (b *Broker) vacancy(m *message) (uint8, error) {
 	case m.Back:
 		return m.Slot, nil
 	case len(b.free) == 0:
-		return 0, fmt.Errorf("broker: all %d slots are taken: end a process, or begin with a larger --slots: %w", b.cfg.Slots, unix.EAGAIN)
+		return 0, fmt.Errorf("broker: all %d slots are in use: end a process, or start with a larger --slots: %w", b.cfg.Slots, unix.EAGAIN)
 	}
 	i := slices.IndexFunc(b.free, func(s uint8) bool { return !slices.Contains(b.absent, s) && !b.ledger.held(int(s)) })
 	if i < 0 {
@@ -614,7 +601,7 @@ func (b *Broker) attend(r *resident) {
 	for {
 		m, answer, ok := b.next(r)
 		if answer != nil && answer.Op == opClaimed && answer.Errno == syscall.EADDRINUSE && b.catchUp(m.Service) {
-			answer.Errno = b.claim(r.Slot, m.Service)
+			answer.Errno = b.engine.claim(r.Slot, m.Service)
 		}
 		if answer != nil && r.wire.send(answer) != nil || !ok {
 			return
@@ -634,8 +621,6 @@ func (b *Broker) obey(r *resident, m *message) (answer *message, ok bool) {
 	if m.Op == opClaim && m.Seq != 0 {
 		b.awaitOthers()
 	}
-	b.engine.mu.Lock()
-	defer b.engine.mu.Unlock()
 	switch m.Op {
 	case opClaim:
 		errno := b.engine.claim(r.Slot, m.Service)
@@ -644,9 +629,9 @@ func (b *Broker) obey(r *resident, m *message) (answer *message, ok bool) {
 		}
 		return &message{Op: opClaimed, Seq: m.Seq, Errno: errno}, true
 	case opRelease:
-		b.engine.router.release(r.Slot, m.Service)
+		b.engine.release(r.Slot, m.Service)
 	case opLeave:
-		b.engine.router.settle(r.Slot)
+		b.engine.settle(r.Slot)
 	default:
 		return &message{Op: opRefused, Error: fmt.Sprintf("broker: a member said %.20q", m.Op)}, false
 	}

@@ -3,8 +3,7 @@
 package broker
 
 import (
-	"syscall"
-
+	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/fabric/poll"
 	"github.com/softhca/softhca/mad"
 )
@@ -56,9 +55,7 @@ func (b *Broker) catchUp(id mad.ServiceID) bool {
 		_, answer, ok := b.read(r)
 		if !ok {
 			_ = r.wire.CloseRead() // ends attend
-			b.engine.mu.Lock()
-			b.engine.router.release(r.Slot, id)
-			b.engine.mu.Unlock()
+			b.engine.release(r.Slot, id)
 			return true
 		}
 		if answer != nil {
@@ -73,20 +70,12 @@ func (b *Broker) holder(id mad.ServiceID) (slot uint8, ok bool) {
 	if b.engine == nil {
 		return 0, false
 	}
-	b.engine.mu.Lock()
-	defer b.engine.mu.Unlock()
-	a := b.engine.router.services[id]
-	if a == nil {
-		return 0, false
-	}
-	return a.slot, true
-}
-
-// claim gives a service to the member of a slot, unless another member has it.
-func (b *Broker) claim(slot uint8, id mad.ServiceID) syscall.Errno {
-	b.engine.mu.Lock()
-	defer b.engine.mu.Unlock()
-	return b.engine.claim(slot, id)
+	_ = b.engine.do(func(clock.Instant) { // an engine that is closed has no services
+		if a := b.engine.router.services[id]; a != nil {
+			slot, ok = a.slot, true
+		}
+	})
+	return slot, ok
 }
 
 // await waits until the connection is readable, and returns false if it never will be.

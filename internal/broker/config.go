@@ -9,8 +9,8 @@ import (
 // Config is the configuration of a broker, and of a process that joins one.
 type Config struct {
 	Addrs []netip.Addr                     // without zones, in the order of the GID table
-	Slots int                              // maximum number of members; Enter ignores it
-	GUID  uint64                           // node GUID of all of them; Enter uses it for a host
+	Slots int                              // maximum number of members; Enter and Join ignore it
+	GUID  uint64                           // node GUID of all of them; Join ignores it
 	Log   func(format string, args ...any) // nil discards
 
 	// Secret is the user's secret. From it processes derive the private name of the broker's

@@ -8,8 +8,6 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/softhca/softhca/internal/fabric/fdmark"
 )
 
 // deputize makes this member the deputy of a separate broker that has ended: it accepts the
@@ -17,15 +15,8 @@ import (
 // It returns when it has, or when the Seat closes.
 func (s *Seat) deputize(lock int) {
 	b := newBroker(Config{})
-	b.handed, b.lock = make(chan struct{}), lock
-	label, found, err := openStore(s.store, nil)
-	if err == nil {
-		err = b.inherit(label, found)
-	}
-	if err == nil {
-		b.store, err = fdmark.Copy(s.store)
-	}
-	if err != nil { // for example, no descriptors are left
+	b.handed = make(chan struct{})
+	if b.follow(s.store, lock) != nil { // for example, no descriptors are left
 		b.release()
 		return
 	}
@@ -46,13 +37,13 @@ func (s *Seat) deputize(lock int) {
 func (b *Broker) hand(w *wire, m *message) error {
 	switch {
 	case b.handed == nil:
-		return fmt.Errorf("broker: processes share %v already, or can: use it, or end them first: %w", b.cfg.Addrs[0], unix.EADDRINUSE)
+		return fmt.Errorf("broker: %v is open already, and its processes share it: use it, or end them first: %w", b.cfg.Addrs[0], unix.EADDRINUSE)
 	case m.Op != opSucceed:
 		return w.send(&message{Op: opAway, Version: version})
 	case m.Version != version:
 		return otherVersion(m)
 	case !slices.Equal(m.Addrs, b.cfg.Addrs):
-		return fmt.Errorf("broker: processes share %v: name the same addresses, in this order: %w", b.cfg.Addrs, unix.EADDRINUSE)
+		return fmt.Errorf("broker: processes share %v: give the same addresses, in this order: %w", b.cfg.Addrs, unix.EADDRINUSE)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -14,7 +14,7 @@
 // connections, and the ledger: memory with the connections of all members, and with
 // locks that show which slots are held by a process, and whether one is the broker.
 //
-// The broker receives the packets for QP1. It checks them like any adapter, and forwards
+// The broker receives the packets for QP1, as an adapter without queue pairs. It forwards
 // a message of the connection manager to the member that listens to the service, or
 // whose slot is the upper byte of the communication ID. It answers other messages like an
 // adapter without listeners and connections; a request for a service without a listener

@@ -47,12 +47,24 @@ func wanted(m *mad.MAD) (s mad.ServiceID, ok bool) {
 
 // claim gives a service to a member, and forwards the requests that wait for it.
 func (e *engine) claim(slot uint8, s mad.ServiceID) syscall.Errno {
-	errno := e.router.claim(slot, s)
-	if errno == 0 {
-		e.early.Listened(s)
-		e.takeEarly(e.now())
-	}
+	errno := syscall.ESHUTDOWN
+	_ = e.do(func(now clock.Instant) { // if it fails, nothing listens here any more
+		if errno = e.router.claim(slot, s); errno == 0 {
+			e.early.Listened(s)
+			e.takeEarly(now)
+		}
+	})
 	return errno
+}
+
+// release ends a member's claim of a service.
+func (e *engine) release(slot uint8, s mad.ServiceID) {
+	_ = e.do(func(clock.Instant) { e.router.release(slot, s) }) // an engine that is closed has no services
+}
+
+// settle notes that a member has answered all DREQs of its peers.
+func (e *engine) settle(slot uint8) {
+	_ = e.do(func(clock.Instant) { e.router.settle(slot) }) // an engine that is closed answers none
 }
 
 // takeEarly forwards the stored requests that have a listener now, and refuses those whose

@@ -6,21 +6,22 @@ import (
 	"testing"
 	"time"
 
+	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/cm"
 	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/mad"
 )
 
 // waiting returns the number of requests that wait for a listener.
-func waiting(b *Broker) int {
-	b.engine.mu.Lock()
-	defer b.engine.mu.Unlock()
-	n := 0
-	for e := b.engine.early; ; n++ {
-		if _, ok := e.Due(e.Deadline()); !ok {
-			return n
+func waiting(t *testing.T, b *Broker) (n int) {
+	t.Helper()
+	must.Do(t, b.engine.do(func(clock.Instant) {
+		e := b.engine.early
+		for _, ok := e.Due(e.Deadline()); ok; _, ok = e.Due(e.Deadline()) {
+			n++
 		}
-	}
+	}))
+	return n
 }
 
 // TestListenedInTime shows that a request which comes before any member listens is for the
@@ -28,12 +29,10 @@ func waiting(b *Broker) int {
 func TestListenedInTime(t *testing.T) {
 	b := serve(t, 1)
 	p, x := newPeer(t, b), join(t, b)
-	b.engine.mu.Lock()
-	b.engine.early.Grace = waitLimit
-	b.engine.mu.Unlock()
+	must.Do(t, b.engine.do(func(clock.Instant) { b.engine.early.Grace = waitLimit }))
 	p.send(mad.AttrSIDRREQ, &mad.SIDRREQ{RequestID: 5, ServiceID: service})
 	p.send(mad.AttrREQ, reqFor(service, 6))
-	settle(t, "both wait", func() bool { return waiting(b) == 2 })
+	settle(t, "both wait", func() bool { return waiting(t, b) == 2 })
 	must.Do(t, x.Claim(service))
 	if q := expect(t, x.port, mad.AttrSIDRREQ, &mad.SIDRREQ{}); q.RequestID != 5 {
 		t.Errorf("%+v", q)
@@ -41,9 +40,7 @@ func TestListenedInTime(t *testing.T) {
 	if q := expect(t, x.port, mad.AttrREQ, &mad.REQ{}); q.LocalCommID != 6 {
 		t.Errorf("%+v", q)
 	}
-	b.engine.mu.Lock()
-	b.engine.early.Grace = cm.DefaultListenGrace
-	b.engine.mu.Unlock()
+	must.Do(t, b.engine.do(func(clock.Instant) { b.engine.early.Grace = cm.DefaultListenGrace }))
 	begun := time.Now()
 	p.send(mad.AttrSIDRREQ, &mad.SIDRREQ{RequestID: 7, ServiceID: service + 1})
 	if r := expect(t, p.port, mad.AttrSIDRREP, &mad.SIDRREP{}); r.RequestID != 7 || r.Status != mad.SIDRUnsupportedService {

@@ -14,11 +14,13 @@ import (
 
 // peersOf returns the number of a slot's connections whose peers would be told that
 // the member has ended.
-func peersOf(b *Broker, slot uint8) (all, asked int) {
-	b.engine.mu.Lock()
-	defer b.engine.mu.Unlock()
-	a := b.engine.router.members[slot]
-	return a.known.Len(), a.asked.Len()
+func peersOf(t *testing.T, b *Broker, slot uint8) (all, asked int) {
+	t.Helper()
+	must.Do(t, b.engine.do(func(clock.Instant) {
+		a := b.engine.router.members[slot]
+		all, asked = a.known.Len(), a.asked.Len()
+	}))
+	return all, asked
 }
 
 // asksToEnd has a peer connect and ask to end the connection, as the member sees it.
@@ -84,12 +86,12 @@ func TestOthersEndNothing(t *testing.T) {
 	for range 5 {
 		receive(t, x.port)
 	}
-	if all, asked := peersOf(b, x.Slot); all != 1 || asked != 0 {
+	if all, asked := peersOf(t, b, x.Slot); all != 1 || asked != 0 {
 		t.Errorf("%d connections are left, of which %d end", all, asked)
 	}
 	p.send(mad.AttrREJ, &mad.REJ{RemoteCommID: own | 1, Reason: mad.RejConsumer}) // of a peer that has no ID
 	receive(t, x.port)
-	if all, _ := peersOf(b, x.Slot); all != 0 {
+	if all, _ := peersOf(t, b, x.Slot); all != 0 {
 		t.Error("a REJ ends no connection")
 	}
 }

@@ -3,41 +3,37 @@ package broker
 import (
 	"crypto/rand"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/cm"
 	"github.com/softhca/softhca/internal/counters"
+	"github.com/softhca/softhca/internal/driver"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/fabric/udp"
 	"github.com/softhca/softhca/internal/gsi"
-	"github.com/softhca/softhca/internal/lock"
 	"github.com/softhca/softhca/internal/packet"
+	"github.com/softhca/softhca/internal/qp"
+	"github.com/softhca/softhca/internal/shard"
 	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/roce"
 )
 
 // Limits of the engine.
 const (
-	maxQueue    = 4096 // MADs
-	maxLeaving  = 1024 // peers that are being disconnected at a time
-	batchBytes  = 64 << 10
-	inbox       = 16
-	maxForward  = 1024 // bytes of a packet with a MAD, and its header
-	longestWait = time.Second
+	maxQueue   = 4096 // MADs
+	maxLeaving = 1024 // peers that are being disconnected at a time
+	maxForward = 1024 // bytes of a packet with a MAD, and its header
 )
 
-// engine is QP1 of an address that processes share.
+// engine is QP1 of an address that processes share: a shard without queue pairs.
 type engine struct {
-	port  fabric.Port
-	start time.Time
-	batch *fabric.Batch
+	drv    *driver.Driver
+	failed chan error // gets the reason why the driver no longer runs
 
-	mu            lock.Mutex[lock.BrokerEngine] // guards what follows
+	// The driver's thread guards what follows.
 	router        *router
 	gsi           *gsi.Interface
 	agent         *gsi.Agent
@@ -45,23 +41,23 @@ type engine struct {
 	early         cm.Early[*visit]
 	disconnecting map[uint32]*parting // by the communication ID of the member that has ended
 	deliver       func(slot uint8, forwarded []byte)
-	in            roce.Packet
-	verifier      packet.Verifier
-	current       fabric.Datagram // the packet being processed, alone
+	current       fabric.Datagram // of the MAD being processed
 	buf           [maxForward]byte
 }
 
-// newEngine returns the QP1 of a port, which writes connections to a ledger. It calls
-// deliver with packets for a member; deliver must not keep them.
+// newEngine returns the QP1 of a port whose datagrams hold one packet each, because members get
+// whole datagrams. It writes connections to a ledger. It calls deliver with packets for a member;
+// deliver must not keep them. The engine owns the port, unless newEngine fails.
 func newEngine(port fabric.Port, guid uint64, ledger io.WriterAt, deliver func(slot uint8, forwarded []byte)) (*engine, error) {
 	caps := port.Caps()
 	e := &engine{
-		port: port, start: time.Now(), batch: fabric.NewBatch(batchBytes, caps), router: newRouter(ledger),
+		failed: make(chan error, 1), router: newRouter(ledger),
 		disconnecting: make(map[uint32]*parting), deliver: deliver, early: cm.Early[*visit]{Grace: cm.DefaultListenGrace},
 	}
+	counts := new(counters.Set)
 	e.gsi = gsi.New(gsi.Config{
 		Addrs: caps.Addrs, SrcPort: caps.SrcPort, MigReq: true, MaxQueue: maxQueue, MaxTransactions: maxLeaving,
-		Out: &packet.Writer{Counters: new(counters.Set)},
+		Out: &packet.Writer{Counters: counts},
 	})
 	var err error
 	e.agent, err = e.gsi.Register(gsi.AgentConfig{
@@ -75,6 +71,10 @@ func newEngine(port fabric.Port, guid uint64, ledger io.WriterAt, deliver func(s
 	e.cm = cm.New(cm.Config{
 		GUID: guid, Rand: random, MTU: ib.MTU4096, Addrs: caps.Addrs, TID: e.agent.TID, Send: e.agent.Send, Answer: e.agent.Answer,
 	})
+	env := &qp.Env{
+		Settings: qp.Settings{InOrderOnly: true}, Ports: []*qp.Port{{Addrs: caps.Addrs, SrcPort: caps.SrcPort}}, Counters: counts,
+	}
+	e.drv = driver.New(port, shard.New(env, 0, services{e.gsi, e}), func(cause error) { e.failed <- cause })
 	return e, nil
 }
 
@@ -85,78 +85,40 @@ func random() uint32 {
 	return binary.NativeEndian.Uint32(b[:])
 }
 
-// do runs f on the router, and makes the engine send the resulting packets.
-func (e *engine) do(f func(now clock.Instant, r *router)) {
-	e.mu.Lock()
-	f(e.now(), e.router)
-	e.mu.Unlock()
-	e.port.Wake()
-}
+// run starts to read QP1, and to repeat messages that are not answered.
+func (e *engine) run() { e.drv.Run() }
 
-func (e *engine) now() clock.Instant { return clock.Instant(time.Since(e.start)) }
-
-// run receives and sends until the port is closed.
-func (e *engine) run() error {
-	ds := make([]fabric.Datagram, inbox)
-	for {
-		n, blocked, wait, err := e.round(ds)
-		if err == nil && n == 0 {
-			err = e.port.Wait(wait, true, blocked)
-		}
-		switch {
-		case errors.Is(err, fabric.ErrClosed):
-			return nil
-		case err != nil:
-			return err
-		}
+// close closes the port. A nil engine has none.
+func (e *engine) close() {
+	if e != nil {
+		_ = e.drv.Close() // the port is of no further use
 	}
 }
 
-// round receives and sends. It returns the number of datagrams received, whether the port
-// was full, and the time until the next deadline.
-func (e *engine) round(ds []fabric.Datagram) (n int, blocked bool, wait time.Duration, err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	now := e.now()
-	if n, err = e.port.Receive(ds); err != nil {
-		return n, false, 0, err
-	}
-	for i := range ds[:n] {
-		e.receive(now, &ds[i])
-	}
-	e.takeEarly(now)
-	e.gsi.Advance(now)
-	for more := true; more; {
-		more = e.gsi.Transmit(now, e.batch)
-		err = e.port.Send(e.batch)
-		if blocked = errors.Is(err, fabric.ErrBlocked); blocked {
-			more, err = false, nil
-		}
-		if err != nil {
-			return n, false, 0, err
-		}
-	}
-	return n, blocked, min(max(min(e.gsi.Deadline(), e.early.Deadline()).Sub(now), 0), longestWait), nil
+// do runs f on the driver's thread, and sends the resulting packets. It fails once the engine is
+// closed or has failed.
+func (e *engine) do(f func(now clock.Instant)) error { return e.drv.Do(f) }
+
+// services is QP1 with the requests that wait for a listener.
+type services struct {
+	*gsi.Interface
+	e *engine
 }
 
-// receive checks the packets of a datagram like an adapter, and passes those for QP1 to
-// it.
-func (e *engine) receive(now clock.Instant, d *fabric.Datagram) {
-	e.verifier.Begin()
-	for off, k := 0, 0; off < len(d.Bytes); k++ {
-		var seg []byte
-		seg, off = d.Segment(off)
-		if e.in.Parse(seg) != roce.FaultNone || e.in.BTH.DestQP != ib.QPNGSI {
-			continue
-		}
-		if _, ok := e.verifier.Verify(d, seg, k); !ok {
-			continue
-		}
-		e.current = *d
-		e.current.Bytes, e.current.Stride = seg, 0
-		e.gsi.Receive(now, &e.in, &e.current)
-	}
+// Receive notes the datagram of a packet, which forward needs.
+func (s services) Receive(now clock.Instant, p *roce.Packet, d *fabric.Datagram) {
+	s.e.current = *d
+	s.Interface.Receive(now, p, d)
 }
+
+// Advance fires the timers that are due.
+func (s services) Advance(now clock.Instant) {
+	s.e.takeEarly(now)
+	s.Interface.Advance(now)
+}
+
+// Deadline returns when Advance is next needed.
+func (s services) Deadline() clock.Instant { return min(s.Interface.Deadline(), s.e.early.Deadline()) }
 
 // take forwards a message of the connection manager, or answers it like an adapter without
 // services and connections.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/fabric/pipe"
 	"github.com/softhca/softhca/internal/must"
@@ -14,22 +15,38 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
+// feed is a port that receives the datagrams of a test.
+type feed struct {
+	fabric.Port
+	next *fabric.Datagram
+}
+
+func (f *feed) Receive(ds []fabric.Datagram) (int, error) {
+	if f.next == nil {
+		return 0, nil
+	}
+	ds[0], f.next = *f.next, nil
+	return 1, nil
+}
+
 // TestEngineVerifies has a REQ for a member arrive at a port that sees the IP header. Like an
 // adapter, the engine accepts it only with the identification and the don't-fragment flag that
 // its ICRC covers.
 func TestEngineVerifies(t *testing.T) {
 	const sealedID, sid = 7, mad.ServiceID(0x1061234)
 	ours, theirs := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
-	port, err := pipe.NewNetwork(pipe.Options{}).Port(ours)
+	end, err := pipe.NewNetwork(pipe.Options{}).Port(ours)
 	must.Do(t, err)
+	port := &feed{Port: end}
 	ledger, err := os.Create(filepath.Join(t.TempDir(), "ledger"))
 	must.Do(t, err)
 	t.Cleanup(func() { _ = ledger.Close() })
 	forwarded := 0
 	e, err := newEngine(port, 42, ledger, func(uint8, []byte) { forwarded++ })
 	must.Do(t, err)
-	e.router.join(0)
-	if no := e.router.claim(0, sid); no != 0 {
+	t.Cleanup(e.close)
+	must.Do(t, e.do(func(clock.Instant) { e.router.join(0) }))
+	if no := e.claim(0, sid); no != 0 {
 		t.Fatal(no)
 	}
 	for i, c := range []struct {
@@ -58,10 +75,11 @@ func TestEngineVerifies(t *testing.T) {
 		}
 		roce.Seal(seg, pre)
 		forwarded = 0
-		e.receive(e.now(), &fabric.Datagram{
+		port.next = &fabric.Datagram{
 			Bytes: seg, Src: theirs, Dst: ours, SrcPort: fabric.RoCEPort, DstPort: fabric.RoCEPort,
 			ID: c.id, IDKnown: true, NoDF: c.noDF, HopLimit: 64,
-		})
+		}
+		e.drv.Progress()
 		if forwarded != c.want {
 			t.Errorf("case %d (%+v): %d packets are forwarded", i, c, forwarded)
 		}

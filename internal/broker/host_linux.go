@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/fabric/fdmark"
 	"github.com/softhca/softhca/internal/fabric/iface"
@@ -75,7 +76,7 @@ func (c *Config) inUse(none, inUse error) (limit time.Duration, err error) {
 	}
 	for _, name := range namesOf(c.Addrs[0], c.Secret) {
 		if uid, ok := ownerOf(name); ok && ofThisUser(uid) != nil {
-			return strangerTime, fmt.Errorf("broker: UDP port %d on %v is in use, and user %d has the socket %s, by which processes there find each other: choose another address: %w",
+			return strangerTime, fmt.Errorf("broker: UDP port %d on %v is in use, and user %d has %s, the socket for joining the address: use another address: %w",
 				fabric.RoCEPort, c.Addrs[0], uid, name, unix.EADDRINUSE)
 		}
 	}
@@ -165,17 +166,15 @@ func (b *Broker) awake() error {
 		k, err = b.keysFor(b.host)
 	}
 	if err != nil {
-		if b.port != nil {
-			_ = b.port.Close()
-		}
-		b.port, b.engine, b.free = nil, nil, nil
+		b.engine.close()
+		b.engine, b.free = nil, nil
 		b.closeGroups(1)
 		return err
 	}
 	b.host.give(k)
 	b.host.shared.Store(true)
-	b.install(k.mail)                         // before QP1 is read: otherwise requests for its services would be rejected
-	b.conns.Go(func() { _ = b.engine.run() }) // if it fails, there is no QP1, as after the end of the host
+	b.install(k.mail) // before QP1 is read: otherwise requests for its services would be rejected
+	b.engine.run()    // if it fails, there is no QP1, as after the end of the host
 	return nil
 }
 
@@ -206,16 +205,14 @@ func (b *Broker) install(mail int) {
 	b.arrived(s.Slot)
 	b.enter(&resident{Member: Member{Slot: s.Slot, PID: os.Getpid(), Program: s.program}, mail: mail})
 	for _, id := range s.services() {
-		b.engine.mu.Lock()
 		b.engine.claim(s.Slot, id)
-		b.engine.mu.Unlock()
 	}
 	all := s.past()
-	b.engine.mu.Lock()
-	defer b.engine.mu.Unlock()
-	for i := range all {
-		b.engine.router.introduce(s.Slot, &all[i])
-	}
+	_ = b.engine.do(func(clock.Instant) { // an engine that has failed routes nothing
+		for i := range all {
+			b.engine.router.introduce(s.Slot, &all[i])
+		}
+	})
 }
 
 // adjust claims or releases a service for the host, as the host's own claims say.
@@ -236,12 +233,10 @@ func (b *Broker) adjustTo(id mad.ServiceID) syscall.Errno {
 		s.grant(id) // the host is alone
 		return 0
 	}
-	b.engine.mu.Lock()
-	defer b.engine.mu.Unlock()
 	if wanted {
 		return b.engine.claim(s.Slot, id)
 	}
-	b.engine.router.release(s.Slot, id)
+	b.engine.release(s.Slot, id)
 	return 0
 }
 
@@ -250,9 +245,7 @@ func (b *Broker) answered(slot uint8) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.engine != nil && !b.closed {
-		b.engine.mu.Lock()
-		defer b.engine.mu.Unlock()
-		b.engine.router.settle(slot)
+		b.engine.settle(slot)
 	}
 }
 
@@ -260,14 +253,8 @@ func (b *Broker) answered(slot uint8) {
 // whether it is. The caller gives away lock, which holds brokerLock.
 func (s *Seat) succeed(lock int) bool {
 	b := newBroker(Config{Secret: s.secret})
-	b.host, b.lock = s, lock
-	label, found, err := openStore(s.store, nil)
-	if err == nil {
-		err = b.inherit(label, found)
-	}
-	if err == nil {
-		b.store, err = fdmark.Copy(s.store)
-	}
+	b.host = s
+	err := b.follow(s.store, lock)
 	if err == nil {
 		err = b.start()
 	}
@@ -287,6 +274,19 @@ func (s *Seat) succeed(lock int) bool {
 	s.mu.Unlock()
 	s.serving.Go(func() { _ = b.Serve(context.Background()) }) // leave ends it; if it fails, there is no QP1
 	return true
+}
+
+// follow takes over a copy of a member's store, and a descriptor that holds brokerLock.
+func (b *Broker) follow(store, lock int) error {
+	b.lock = lock
+	label, found, err := openStore(store, nil)
+	if err == nil {
+		err = b.inherit(label, found)
+	}
+	if err == nil {
+		b.store, err = fdmark.Copy(store)
+	}
+	return err
 }
 
 // hosts returns the broker that this process runs, nil if it runs none.

@@ -160,7 +160,7 @@ func TestFailedJoin(t *testing.T) {
 	join(t, b)
 	before := descriptors(t)
 	for range 20 {
-		if _, _, err := joinOnly(b.cfg); !errors.Is(err, unix.EAGAIN) {
+		if _, _, err := Join(b.cfg); !errors.Is(err, unix.EAGAIN) {
 			t.Fatalf("a broker without a free slot: %v", err)
 		}
 	}

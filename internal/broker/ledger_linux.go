@@ -44,7 +44,7 @@ func openLedger(fd int) (*ledger, error) {
 	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
 	var is unix.Stat_t
 	if err = errors.Join(err, unix.Fstat(fd, &is)); err != nil || seals&ledgerSeals != ledgerSeals || is.Size != ledgerSize {
-		return nil, fmt.Errorf("broker: descriptor %d of a member is no ledger: %w", fd, errors.Join(unix.EINVAL, err))
+		return nil, fmt.Errorf("broker: descriptor %d of a member is no connection table: %w", fd, errors.Join(unix.EINVAL, err))
 	}
 	return &ledger{fd}, nil
 }
@@ -82,7 +82,7 @@ func (l *ledger) WriteAt(b []byte, off int64) (int, error) { return unix.Pwrite(
 func (l *ledger) connections(now clock.Instant, slot uint8) ([]*connection, error) {
 	b := make([]byte, maxKnown*recordSize)
 	if _, err := unix.Pread(l.fd, b, recordAt(slot, 0)); err != nil {
-		return nil, fmt.Errorf("broker: read what the last broker wrote: %w", err)
+		return nil, fmt.Errorf("broker: read the connection table of the last broker: %w", err)
 	}
 	var all []*connection
 	for place := range uint16(maxKnown) {

@@ -30,7 +30,7 @@ const (
 var ErrNone = errors.New("no broker serves the address")
 
 // errAway is returned while there is no broker.
-var errAway = fmt.Errorf("the broker is away: if it was softhca broker, start it again with the same --addr: %w", syscall.EAGAIN)
+var errAway = fmt.Errorf("the broker has ended: if it was softhca broker, start it again with the same --addr: %w", syscall.EAGAIN)
 
 // The kinds of messages.
 const (
@@ -110,7 +110,7 @@ func (m *message) encode() ([]byte, error) {
 func decode(b []byte) (*message, error) {
 	m := new(message)
 	if err := json.Unmarshal(b, m); err != nil {
-		return nil, fmt.Errorf("broker: a message that is none: %w", err)
+		return nil, fmt.Errorf("broker: malformed message: %w", err)
 	}
 	return m, nil
 }

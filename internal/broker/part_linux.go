@@ -3,6 +3,7 @@
 package broker
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -44,13 +45,16 @@ func (b *Broker) vacate(r *resident) {
 // retire disconnects the peers of a slot's member, and drains its sockets. The caller holds
 // mu.
 func (b *Broker) retire(slot uint8) {
-	b.engine.do(func(now clock.Instant, rt *router) {
-		for _, c := range rt.leave(now, slot) {
+	err := b.engine.do(func(now clock.Instant) {
+		for _, c := range b.engine.router.leave(now, slot) {
 			if err := b.engine.disconnect(now, c); err != nil {
 				b.cfg.log("the peer %v of a process that is gone, in slot %d, is not told: %v", c.peer.Remote, slot, err)
 			}
 		}
 	})
+	if err != nil {
+		b.cfg.log("the peers of a process that is gone, in slot %d, are not told: %v", slot, err)
+	}
 	for _, group := range b.groups {
 		drain(socketOf(group, slot))
 	}
@@ -58,9 +62,16 @@ func (b *Broker) retire(slot uint8) {
 
 // restore reads the members and connections of the previous broker from the ledger.
 func (b *Broker) restore() error {
+	var err error
+	dead := b.engine.do(func(now clock.Instant) { err = b.restoreAll(now) })
+	return cmp.Or(dead, err)
+}
+
+// restoreAll is restore on the engine's thread.
+func (b *Broker) restoreAll(now clock.Instant) error {
 	for i := range b.cfg.Slots + 1 {
 		slot := uint8(i)
-		all, err := b.ledger.connections(b.engine.now(), slot)
+		all, err := b.ledger.connections(now, slot)
 		if err != nil {
 			return err
 		}
@@ -75,18 +86,25 @@ func (b *Broker) restore() error {
 // settle waits until all living members of the previous broker have rejoined, for at most
 // settleTime.
 func (b *Broker) settle() {
-	tick := time.NewTicker(settlePause)
+	left, last := settleTime, time.Now()
+	b.whilst(settlePause, func() bool {
+		now := time.Now()
+		left -= min(now.Sub(last), stallTime)
+		last = now
+		return left > 0 && b.awaited()
+	})
+}
+
+// whilst calls f, at first and at an interval, until it returns false or the broker ends.
+func (b *Broker) whilst(interval time.Duration, f func() bool) {
+	tick := time.NewTicker(interval)
 	defer tick.Stop()
-	last := time.Now()
-	for left := settleTime; left > 0 && b.awaited(); {
+	for f() {
 		select {
 		case <-tick.C:
 		case <-b.ending:
 			return
 		}
-		now := time.Now()
-		left -= min(now.Sub(last), stallTime)
-		last = now
 	}
 }
 
@@ -124,15 +142,7 @@ const absentPause = 100 * time.Millisecond
 // retireAbsent removes members of the previous broker that have not rejoined, as soon as they
 // have ended. A stopped member keeps its slot and connections.
 func (b *Broker) retireAbsent() {
-	tick := time.NewTicker(absentPause)
-	defer tick.Stop()
-	for b.retireGone() > 0 {
-		select {
-		case <-tick.C:
-		case <-b.ending:
-			return
-		}
-	}
+	b.whilst(absentPause, func() bool { return b.retireGone() > 0 })
 }
 
 // retireGone removes those that have ended, and returns the number of remaining ones.

@@ -253,19 +253,20 @@ func TestDisconnectIsThePeersToEnd(t *testing.T) {
 	receive(t, x.port)
 	x.die()
 	d := expect(t, p.port, mad.AttrDREQ, &mad.DREQ{})
-	b.engine.mu.Lock()
-	before := b.engine.disconnecting[own] != nil
-	var m mad.MAD
-	m.PutHeader(mad.CMHeader(mad.AttrDREP, 1))
-	(&mad.DREP{LocalCommID: d.RemoteCommID, RemoteCommID: d.LocalCommID}).Put(&m)
-	b.engine.heard(b.engine.now(), &m, &gsi.Address{Remote: otherAddr})
-	(&mad.DREP{LocalCommID: d.RemoteCommID + 1, RemoteCommID: d.LocalCommID}).Put(&m)
-	b.engine.heard(b.engine.now(), &m, &gsi.Address{Remote: p.port.Caps().Addrs[0]})
-	after := b.engine.disconnecting[own] != nil
-	(&mad.DREP{LocalCommID: d.RemoteCommID, RemoteCommID: d.LocalCommID}).Put(&m)
-	b.engine.heard(b.engine.now(), &m, &gsi.Address{Remote: p.port.Caps().Addrs[0]})
-	ended := b.engine.disconnecting[own] == nil
-	b.engine.mu.Unlock()
+	var before, after, ended bool
+	must.Do(t, b.engine.do(func(now clock.Instant) {
+		before = b.engine.disconnecting[own] != nil
+		var m mad.MAD
+		m.PutHeader(mad.CMHeader(mad.AttrDREP, 1))
+		(&mad.DREP{LocalCommID: d.RemoteCommID, RemoteCommID: d.LocalCommID}).Put(&m)
+		b.engine.heard(now, &m, &gsi.Address{Remote: otherAddr})
+		(&mad.DREP{LocalCommID: d.RemoteCommID + 1, RemoteCommID: d.LocalCommID}).Put(&m)
+		b.engine.heard(now, &m, &gsi.Address{Remote: p.port.Caps().Addrs[0]})
+		after = b.engine.disconnecting[own] != nil
+		(&mad.DREP{LocalCommID: d.RemoteCommID, RemoteCommID: d.LocalCommID}).Put(&m)
+		b.engine.heard(now, &m, &gsi.Address{Remote: p.port.Caps().Addrs[0]})
+		ended = b.engine.disconnecting[own] == nil
+	}))
 	if before && !after { // on a busy machine all may have been sent before
 		t.Error("a stranger's answer has ended the disconnect")
 	}

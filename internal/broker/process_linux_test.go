@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/fabric/udp"
 	"github.com/softhca/softhca/internal/identity"
 	"github.com/softhca/softhca/internal/must"
@@ -41,7 +42,7 @@ func told(t *testing.T) netip.Addr {
 // TestHelperOfAnotherUser is another user's process.
 func TestHelperOfAnotherUser(t *testing.T) {
 	a := told(t)
-	if _, _, err := joinOnly(on(a)); !errors.Is(err, ErrNone) || !errors.Is(err, unix.EPERM) {
+	if _, _, err := Join(on(a)); !errors.Is(err, ErrNone) || !errors.Is(err, unix.EPERM) {
 		t.Errorf("join: %v", err)
 	}
 	mine := on(a)
@@ -135,7 +136,7 @@ func TestHelperHost(t *testing.T) {
 // TestHelperMember is a member in a process of its own, with a connection.
 func TestHelperMember(t *testing.T) {
 	a := told(t)
-	seat, sockets, err := joinOnly(on(a))
+	seat, sockets, err := Join(on(a))
 	must.Do(t, err)
 	port, err := udp.Open(udp.Config{Addrs: []netip.Addr{a}, Seat: sockets})
 	must.Do(t, err)
@@ -224,11 +225,11 @@ func TestManyComeAndGo(t *testing.T) {
 		defer b.mu.Unlock()
 		return len(b.free) == slots
 	})
-	b.engine.mu.Lock()
-	defer b.engine.mu.Unlock()
-	if r := b.engine.router; len(r.services)+len(r.remote)+len(r.local) != 0 {
-		t.Errorf("%d services and %d connections are left", len(r.services), len(r.remote))
-	}
+	must.Do(t, b.engine.do(func(clock.Instant) {
+		if r := b.engine.router; len(r.services)+len(r.remote)+len(r.local) != 0 {
+			t.Errorf("%d services and %d connections are left", len(r.services), len(r.remote))
+		}
+	}))
 	if n := descriptors(t); n > before+4 {
 		t.Errorf("%d descriptors are open, %d were", n, before)
 	}
@@ -268,7 +269,7 @@ func TestNextBrokerKnows(t *testing.T) {
 	if y := join(t, next); y.Slot != dies.Slot {
 		t.Errorf("slot %d is given, not %d of the one that died; %d is stopped, %d is here", y.Slot, dies.Slot, 6-x.Slot-dies.Slot, x.Slot)
 	}
-	if _, _, err := joinOnly(on(a)); !errors.Is(err, unix.EAGAIN) {
+	if _, _, err := Join(on(a)); !errors.Is(err, unix.EAGAIN) {
 		t.Errorf("who wants the slot of the one that is stopped gets %v", err)
 	}
 	killed := time.Now()

@@ -80,25 +80,10 @@ type process struct {
 	port *udp.Port
 }
 
-// joinOnly is Enter for a process that never becomes the host.
-func joinOnly(c Config) (*Seat, *udp.Seat, error) {
-	began := time.Now()
-	for pause := firstPause; ; pause = nextPause(pause, began) {
-		s, sockets, err := try(&c)
-		if err == nil || errors.Is(err, ErrNone) || errors.As(err, new(*refusal)) || time.Since(began) > joinTime {
-			return s, sockets, err
-		}
-		if errors.Is(err, errFull) {
-			pause = fullPause
-		}
-		time.Sleep(pause) // the broker has closed the connection: it has its maximum number
-	}
-}
-
 // join returns a member.
 func join(t *testing.T, b *Broker) *process {
 	t.Helper()
-	seat, sockets, err := joinOnly(b.cfg)
+	seat, sockets, err := Join(b.cfg)
 	must.Do(t, err)
 	port, err := udp.Open(udp.Config{Addrs: b.cfg.Addrs, Seat: sockets})
 	must.Do(t, err)

@@ -56,11 +56,26 @@ type Seat struct {
 	changed     chan struct{}          // closed when wire changes
 }
 
-// joinTime is how long Enter retries with a busy broker.
+// joinTime is how long Join retries with a busy broker.
 const joinTime = 5 * time.Second
 
-// try joins the broker of this user on addresses; ErrNone if there is none. The caller opens
-// its port with the udp.Seat, and closes it before the Seat.
+// Join joins the broker of this user on addresses; ErrNone if there is none. The caller
+// opens its port with the udp.Seat, and closes it before the Seat.
+func Join(c Config) (*Seat, *udp.Seat, error) {
+	began := time.Now()
+	for pause := firstPause; ; pause = nextPause(pause, began) {
+		s, sockets, err := try(&c)
+		if err == nil || errors.Is(err, ErrNone) || errors.As(err, new(*refusal)) || time.Since(began) > joinTime {
+			return s, sockets, err
+		}
+		if errors.Is(err, errFull) {
+			pause = fullPause
+		}
+		time.Sleep(pause) // the broker has closed the connection: it has its maximum number
+	}
+}
+
+// try is Join without retries.
 func try(c *Config) (*Seat, *udp.Seat, error) {
 	if err := distinct(); err != nil {
 		return nil, nil, fmt.Errorf("%w for this user: %w", ErrNone, err)
@@ -547,15 +562,9 @@ func Who(a netip.Addr, secret *identity.Secret) (served []netip.Addr, slots int,
 		return nil, 0, nil, err
 	}
 	defer w.Close()
-	if err := w.SetReadDeadline(time.Now().Add(replyTime)); err != nil {
-		return nil, 0, nil, err
-	}
-	if err := w.send(&message{Op: opWho, Version: version}); err != nil {
-		return nil, 0, nil, err
-	}
-	m, fds, err := w.receive()
+	m, fds, err := w.exchange(&message{Op: opWho, Version: version}, replyTime)
 	if err != nil {
-		return nil, 0, nil, w.silent(err)
+		return nil, 0, nil, err
 	}
 	closeAll(fds)
 	if m.Op != opMembers {

@@ -20,7 +20,7 @@ import (
 func newStore(label *message, c stored) (int, error) {
 	all := append(append(slices.Concat(c.groups...), c.listeners...), c.ledger.fd)
 	if len(all) > maxPassed {
-		return -1, fmt.Errorf("broker: %d addresses with %d slots each need %d sockets, and %d are possible: name fewer: %w",
+		return -1, fmt.Errorf("broker: %d addresses with %d slots each need %d sockets, and the maximum is %d: use fewer: %w",
 			len(c.groups), label.Slots, len(all)-1, maxPassed-1, unix.EINVAL)
 	}
 	b, err := label.encode()
@@ -48,6 +48,15 @@ type stored struct {
 	ledger    *ledger
 }
 
+// close closes the descriptors.
+func (c *stored) close() {
+	closeAll(slices.Concat(c.groups...))
+	closeAll(c.listeners)
+	if c.ledger != nil {
+		_ = unix.Close(c.ledger.fd)
+	}
+}
+
 // openStore returns the label of a store and copies of its contents. It refuses a store for
 // other addresses, if any are given.
 func openStore(store int, addrs []netip.Addr) (label *message, c stored, err error) {
@@ -57,7 +66,7 @@ func openStore(store int, addrs []netip.Addr) (label *message, c stored, err err
 	b, oob := make([]byte, maxMessage), make([]byte, unix.CmsgSpace(4*maxPassed))
 	n, oobn, flags, _, err := unix.Recvmsg(store, b, oob, unix.MSG_PEEK|unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
 	if err != nil {
-		return nil, c, fmt.Errorf("broker: look into what a member brought: %w", err)
+		return nil, c, fmt.Errorf("broker: inspect the descriptors of a member: %w", err)
 	}
 	fds, err := passed(oob[:oobn])
 	if err != nil {
@@ -67,7 +76,7 @@ func openStore(store int, addrs []netip.Addr) (label *message, c stored, err err
 		err = tooMany(len(fds))
 	}
 	if err == nil && !label.describes(len(fds), addrs) {
-		err = fmt.Errorf("broker: a member brought %d descriptors of version %d for %v: %w", len(fds), label.Version, label.Addrs, unix.EINVAL)
+		err = fmt.Errorf("broker: a member sent %d descriptors of version %d for %v: %w", len(fds), label.Version, label.Addrs, unix.EINVAL)
 	}
 	if err == nil {
 		n := len(fds) - 1

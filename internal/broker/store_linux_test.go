@@ -118,10 +118,7 @@ func TestFalseStore(t *testing.T) {
 		must.Do(t, err)
 		defer closeAll([]int{store})
 		_, got, err := openStore(store, b.cfg.Addrs)
-		closeAll(append(slices.Concat(got.groups...), got.listeners...))
-		if got.ledger != nil {
-			must.Do(t, unix.Close(got.ledger.fd))
-		}
+		got.close()
 		return err
 	}
 	if err := try(func(*message, *stored) {}); err != nil {

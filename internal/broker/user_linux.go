@@ -15,7 +15,7 @@ import (
 func credentials(fd int) (*unix.Ucred, error) {
 	who, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	if err != nil {
-		return nil, fmt.Errorf("broker: who is at the other end: %w", err)
+		return nil, fmt.Errorf("broker: find the user of the other process: %w", err)
 	}
 	return who, nil
 }
@@ -24,7 +24,7 @@ func credentials(fd int) (*unix.Ucred, error) {
 // that of this process and of no other user.
 func ofThisUser(uid uint32) error {
 	if int(uid) != os.Geteuid() {
-		return fmt.Errorf("broker: user %d is at the other end, this is user %d: an address is shared by processes of one user: %w", uid, os.Geteuid(), unix.EPERM)
+		return fmt.Errorf("broker: the other process runs as user %d, this one as user %d: only processes of one user share an address: %w", uid, os.Geteuid(), unix.EPERM)
 	}
 	return distinct()
 }
@@ -36,6 +36,6 @@ func distinct() error {
 	if !userns.Ambiguous(os.Geteuid()) {
 		return nil
 	}
-	return fmt.Errorf("broker: this process runs as user %d, whose ID the kernel reports for all users that the user namespace does not map: it shares no address: %w",
+	return fmt.Errorf("broker: this process runs as user %d, the ID of all users that the user namespace does not map, so it cannot share an address: %w",
 		os.Geteuid(), unix.EPERM)
 }

@@ -121,7 +121,7 @@ func (w *wire) silent(cause error) error {
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("process %d, which was here first and through which others connect, gives no answer: if it has been stopped (Ctrl-Z, a debugger), let it go on, or end it: %w",
+	return fmt.Errorf("process %d, the broker of the address, does not answer: if it is stopped (Ctrl-Z, a debugger), continue or end it: %w",
 		who.Pid, unix.ETIMEDOUT)
 }
 
@@ -140,6 +140,21 @@ func (w *wire) send(m *message, fds ...int) error {
 	}
 	_, _, err = w.WriteMsgUnix(b, oob, nil)
 	return err
+}
+
+// exchange sends a message and returns the answer with its descriptors, which the caller must
+// close. It waits for the answer for the given time at most.
+func (w *wire) exchange(m *message, wait time.Duration) (answer *message, fds []int, err error) {
+	if err := w.SetReadDeadline(time.Now().Add(wait)); err != nil {
+		return nil, nil, err
+	}
+	if err := w.send(m); err != nil {
+		return nil, nil, err
+	}
+	if answer, fds, err = w.receive(); err != nil {
+		return nil, nil, w.silent(err)
+	}
+	return answer, fds, nil
 }
 
 // receive returns the next message and its descriptors, which the caller must close.
@@ -171,7 +186,7 @@ func (w *wire) receive() (m *message, fds []int, err error) {
 // tooMany returns the error of a process that has room for only a few of the descriptors in a
 // message.
 func tooMany(few int) error {
-	return fmt.Errorf("broker: this process has room for only %d of the descriptors in a message (ulimit -n): %w", few, unix.EMFILE)
+	return fmt.Errorf("broker: the limit of open files (ulimit -n) leaves room for only %d of the descriptors in a message: %w", few, unix.EMFILE)
 }
 
 // passed returns the descriptors in control messages.
@@ -192,6 +207,7 @@ func passed(oob []byte) (fds []int, err error) {
 	return fds, nil
 }
 
+// closeAll closes descriptors; -1 stands for none.
 func closeAll(fds []int) {
 	for _, fd := range fds {
 		_ = unix.Close(fd) // sockets without linger: no error to report
@@ -204,7 +220,7 @@ func isMail(fd int) error {
 	family, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN)
 	kind, err2 := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE)
 	if err = errors.Join(err, err2); err != nil || family != unix.AF_UNIX || kind != unix.SOCK_SEQPACKET {
-		return fmt.Errorf("broker: descriptor %d takes no mail: %w", fd, errors.Join(syscall.EINVAL, err))
+		return fmt.Errorf("broker: descriptor %d is not a Unix socket for messages: %w", fd, errors.Join(syscall.EINVAL, err))
 	}
 	return nil
 }

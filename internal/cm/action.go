@@ -77,13 +77,13 @@ func private(dst, src []byte, what string) error {
 	return nil
 }
 
-// information copies additional information into its field and returns its
-// length; EINVAL if there is no room for it.
-func information(dst *[mad.InfoSize]byte, src []byte, what string) (uint8, error) {
-	if len(src) > len(dst) {
-		return 0, fmt.Errorf("%d bytes of additional information: %s has room for %d: %w", len(src), what, len(dst), ib.EINVAL)
+// reasons copies additional information and private data into their fields and
+// returns the length of the information; EINVAL if there is no room for one.
+func reasons(info *[mad.InfoSize]byte, data, fromInfo, fromData []byte, what string) (uint8, error) {
+	if len(fromInfo) > len(info) {
+		return 0, fmt.Errorf("%d bytes of additional information: %s has room for %d: %w", len(fromInfo), what, len(info), ib.EINVAL)
 	}
-	return uint8(copy(dst[:], src)), nil
+	return uint8(copy(info[:], fromInfo)), private(data, fromData, what)
 }
 
 // message is a CM message that can be written into a MAD.
@@ -375,10 +375,7 @@ func (x *stimulus) reject(c *Conn, a Action) error {
 	case sendREJ:
 		msg.Reason = x.rej.Reason
 		var err error
-		if msg.InfoLength, err = information(&msg.Info, x.rej.Info, "REJ"); err != nil {
-			return err
-		}
-		if err = private(msg.PrivateData[:], x.rej.PrivateData, "REJ"); err != nil {
+		if msg.InfoLength, err = reasons(&msg.Info, msg.PrivateData[:], x.rej.Info, x.rej.PrivateData, "REJ"); err != nil {
 			return err
 		}
 	case rejectTimeout:

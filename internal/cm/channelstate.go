@@ -57,44 +57,26 @@ var channelWords = [numChannelActions]string{
 	channelTake:   "the connection uses it too",
 	channelRefuse: "send REJ: RDC does not exist; a call fails",
 	channelDown:   "move the EE context to ERR",
-	channelFree:   "forget its number",
+	channelFree:   "release its number",
 }
 
 // String returns what is done, in words.
 func (a channelAction) String() string { return nameOf(channelWords[:], a, "invalid channel action") }
 
-type channelCell = cellOf[channelAction, ChannelState]
-
-type channelRow struct {
-	in   ChannelState
-	on   ChannelInput
-	do   channelAction
-	next ChannelState
-}
+type channelRow = rowOf[channelAction, ChannelState, ChannelInput]
 
 func channelRows() []channelRow {
 	return []channelRow{
-		{ChannelOpening, ChannelJoin, channelRefuse, ChannelOpening},
-		{ChannelOpening, ChannelReady, channelNone, ChannelUp},
-		{ChannelOpening, ChannelLeft, channelDown, ChannelDown},
-		{ChannelUp, ChannelJoin, channelTake, ChannelUp},
-		{ChannelUp, ChannelReady, channelNone, ChannelUp},
-		{ChannelUp, ChannelLeft, channelDown, ChannelDown},
-		{ChannelDown, ChannelJoin, channelRefuse, ChannelDown},
-		{ChannelDown, ChannelGone, channelFree, ChannelOver},
-		{ChannelOver, ChannelJoin, channelRefuse, ChannelOver},
+		{in(ChannelOpening), ChannelJoin, channelRefuse, stay, NoEvent},
+		{in(ChannelOpening), ChannelReady, channelNone, ChannelUp, NoEvent},
+		{in(ChannelOpening), ChannelLeft, channelDown, ChannelDown, NoEvent},
+		{in(ChannelUp), ChannelJoin, channelTake, stay, NoEvent},
+		{in(ChannelUp), ChannelReady, channelNone, stay, NoEvent},
+		{in(ChannelUp), ChannelLeft, channelDown, ChannelDown, NoEvent},
+		{in(ChannelDown), ChannelJoin, channelRefuse, stay, NoEvent},
+		{in(ChannelDown), ChannelGone, channelFree, ChannelOver, NoEvent},
+		{in(ChannelOver), ChannelJoin, channelRefuse, stay, NoEvent},
 	}
 }
 
-type channelTable [numChannelStates][numChannelInputs]channelCell
-
-// channelMachine holds the rows by state and input. It never changes.
-var channelMachine = newChannelTable()
-
-func newChannelTable() *channelTable {
-	t := new(channelTable)
-	for _, r := range channelRows() {
-		t[r.in][r.on] = cellFor(r.do, r.next, NoEvent)
-	}
-	return t
-}
+var channelMachine = newMachine(numChannelStates, numChannelInputs, channelRows())

@@ -57,6 +57,11 @@ func (c *Counters) Each(f func(name string, v uint64)) {
 		}
 	}
 	f("cm_unexpected", unexpected)
+	c.EachSingle(f)
+}
+
+// EachSingle is Each for the counters that are no array.
+func (c *Counters) EachSingle(f func(name string, v uint64)) {
 	f("cm_unmatched", c.Unmatched)
 	f("cm_foreign", c.Foreign)
 	f("cm_invalid", c.Invalid)

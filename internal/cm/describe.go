@@ -144,29 +144,29 @@ const (
 )
 
 var stateWords = [numStates]words{
-	Idle:        {either, "nothing was sent, or all is over"},
+	Idle:        {either, "no connection yet, or no longer"},
 	Listen:      {passive, "a listener"},
 	ReqSent:     {active, "waits for REP"},
 	ReqRcvd:     {passive, "the consumer decides"},
-	MRAReqSent:  {passive, "the consumer decides; the peer was told to wait, or will be"},
-	MRAReqRcvd:  {active, "waits for REP, longer"},
+	MRAReqSent:  {passive, "the consumer decides; an MRA makes the peer wait"},
+	MRAReqRcvd:  {active, "waits for REP; the peer sent an MRA"},
 	RepSent:     {passive, "waits for RTU"},
-	RepRcvd:     {active, "the consumer readies its QP"},
-	MRARepSent:  {active, "the consumer readies its QP; the peer was told to wait, or will be"},
-	MRARepRcvd:  {passive, "waits for RTU, longer"},
+	RepRcvd:     {active, "the consumer moves its QP to RTS"},
+	MRARepSent:  {active, "the consumer moves its QP to RTS; an MRA makes the peer wait"},
+	MRARepRcvd:  {passive, "waits for RTU; the peer sent an MRA"},
 	Established: {either, "connected"},
 	DReqSent:    {either, "waits for DREP"},
-	DReqRcvd:    {either, "the consumer owes DREP"},
-	Timewait:    {either, "packets of the connection may still be under way"},
+	DReqRcvd:    {either, "the peer waits for DREP"},
+	Timewait:    {either, "packets of the connection may still arrive"},
 	SIDRReqSent: {active, "waits for SIDR_REP"},
 	SIDRReqRcvd: {passive, "the consumer decides"},
-	Unknown:     {either, "what a message finds that belongs to nothing"},
+	Unknown:     {either, "answers messages that belong to no connection"},
 }
 
 var channelStateWords = [numChannelStates]words{
-	ChannelOpening: {either, "a reliable datagram channel whose first connection is being made"},
+	ChannelOpening: {either, "the first connection of a reliable datagram channel is being set up"},
 	ChannelUp:      {either, "connections use it, and others may join them"},
-	ChannelDown:    {either, "nobody uses it any more; packets may still be under way"},
+	ChannelDown:    {either, "no connection uses it; packets may still arrive"},
 	ChannelOver:    {either, "its EE context may serve another channel"},
 }
 
@@ -174,6 +174,6 @@ var lapStateWords = [numLAPStates]words{
 	LAPIdle:    {either, "no alternate path is being loaded"},
 	LAPSent:    {active, "waits for APR"},
 	LAPRcvd:    {passive, "the consumer decides"},
-	LAPMRASent: {passive, "the consumer decides; the peer was told to wait"},
-	LAPMRARcvd: {active, "waits for APR, longer"},
+	LAPMRASent: {passive, "the consumer decides; an MRA makes the peer wait"},
+	LAPMRARcvd: {active, "waits for APR; the peer sent an MRA"},
 }

@@ -68,14 +68,7 @@ const (
 	numExamActions
 )
 
-type examCell = cellOf[examAction, examState]
-
-type examRow struct {
-	in   examState
-	on   examInput
-	do   examAction
-	next examState
-}
+type examRow = rowOf[examAction, examState, examInput]
 
 // examRows is the machine. A live peer answers the challenge; a restarted one answers the
 // inquiry that it does not know the connection. If both stay unanswered, a second challenge
@@ -83,34 +76,19 @@ type examRow struct {
 // peer's answer ends the connection, never silence: a host that is gone sends no REQ.
 func examRows() []examRow {
 	return []examRow{
-		{examBoth, examForgotten, examEnd, examOver},
-		{examBoth, examAlive, examTrust, examLiving},
-		{examBoth, examDead, examNone, examAsked},
-		{examBoth, examTimer, examNone, examLast},
-		{examAsked, examForgotten, examEnd, examOver},
-		{examAsked, examTimer, examChallenge, examLast},
-		{examAlone, examForgotten, examEnd, examOver},
-		{examAlone, examTimer, examTrust, examLiving},
-		{examLast, examForgotten, examEnd, examOver},
-		{examLast, examAlive, examTrust, examLiving},
-		{examLast, examDead, examEnd, examOver},
-		{examLast, examTimer, examTrust, examLiving},
-		{examLiving, examTimer, examForget, examOver},
+		{in(examBoth, examAsked, examAlone, examLast), examForgotten, examEnd, examOver, NoEvent},
+		{in(examBoth), examAlive, examTrust, examLiving, NoEvent},
+		{in(examBoth), examDead, examNone, examAsked, NoEvent},
+		{in(examBoth), examTimer, examNone, examLast, NoEvent},
+		{in(examAsked), examTimer, examChallenge, examLast, NoEvent},
+		{in(examLast), examAlive, examTrust, examLiving, NoEvent},
+		{in(examLast), examDead, examEnd, examOver, NoEvent},
+		{in(examAlone, examLast), examTimer, examTrust, examLiving, NoEvent},
+		{in(examLiving), examTimer, examForget, examOver, NoEvent},
 	}
 }
 
-type examTable [numExamStates][numExamInputs]examCell
-
-// examMachine holds the rows by state and input. It never changes.
-var examMachine = newExamTable()
-
-func newExamTable() *examTable {
-	t := new(examTable)
-	for _, r := range examRows() {
-		t[r.in][r.on] = cellFor(r.do, r.next, NoEvent)
-	}
-	return t
-}
+var examMachine = newMachine(numExamStates, numExamInputs, examRows())
 
 // examination checks whether the peer of a connection has forgotten it.
 type examination struct {

@@ -86,10 +86,7 @@ func (x *stimulus) sendAPR(c *Conn) error {
 	p := x.apr
 	msg := mad.APR{LocalCommID: c.localID, RemoteCommID: c.remoteID, Status: p.Status}
 	var err error
-	if msg.InfoLength, err = information(&msg.Info, p.Info, "APR"); err != nil {
-		return err
-	}
-	if err = private(msg.PrivateData[:], p.PrivateData, "APR"); err != nil {
+	if msg.InfoLength, err = reasons(&msg.Info, msg.PrivateData[:], p.Info, p.PrivateData, "APR"); err != nil {
 		return err
 	}
 	if p.Status == mad.APRAccepted {

@@ -127,14 +127,19 @@ func (m *Manager) receiveREQ(x *stimulus) {
 		_ = c.step(MsgREQ, x)
 		return
 	}
-	l := m.listeners[q.ServiceID]
-	if l == nil {
-		if !x.keep(m, q.ServiceID) {
-			m.unmatched(MsgREQ, x)
-		}
-		return
+	if l := m.listens(MsgREQ, q.ServiceID, x); l != nil {
+		m.accept(l, x)
 	}
-	m.accept(l, x)
+}
+
+// listens returns the listener of a service for a request. Without one, the request
+// is kept for a while, or answered.
+func (m *Manager) listens(on Input, s mad.ServiceID, x *stimulus) *Listener {
+	l := m.listeners[s]
+	if l == nil && !x.keep(m, s) {
+		m.unmatched(on, x)
+	}
+	return l
 }
 
 // receiveREJ handles a REJ. With reason timeout, it contains its sender's GUID
@@ -216,14 +221,9 @@ func (m *Manager) receiveSIDRREQ(x *stimulus) {
 		_ = c.step(MsgSIDRREQ, x)
 		return
 	}
-	l := m.listeners[q.ServiceID]
-	if l == nil {
-		if !x.keep(m, q.ServiceID) {
-			m.unmatched(MsgSIDRREQ, x)
-		}
-		return
+	if l := m.listens(MsgSIDRREQ, q.ServiceID, x); l != nil {
+		m.acceptSIDR(l, x)
 	}
-	m.acceptSIDR(l, x)
 }
 
 // refuseSIDR answers a SIDR_REQ for a service without a listener.

@@ -36,10 +36,7 @@ func (x *stimulus) sendSIDRREQ(c *Conn) error {
 func (x *stimulus) sendSIDRREP(c *Conn, p *SIDRREPParams) error {
 	msg := mad.SIDRREP{RequestID: c.remoteID, Status: p.Status, QPN: p.QPN, ServiceID: c.service, QKey: p.QKey}
 	var err error
-	if msg.InfoLength, err = information(&msg.Info, p.Info, "SIDR_REP"); err != nil {
-		return err
-	}
-	if err = private(msg.PrivateData[:], p.PrivateData, "SIDR_REP"); err != nil {
+	if msg.InfoLength, err = reasons(&msg.Info, msg.PrivateData[:], p.Info, p.PrivateData, "SIDR_REP"); err != nil {
 		return err
 	}
 	x.reply(c, build(mad.AttrSIDRREP, c.tid, &msg))

@@ -43,41 +43,44 @@ const (
 
 var actionWords = [numActions]string{
 	none:            "nothing",
-	accept:          "make a connection, or refuse it",
-	acceptSIDR:      "make a resolution, or drop it",
+	accept:          "create a connection, or reject it",
+	acceptSIDR:      "create a resolution, or drop it",
 	sendREQ:         "send REQ, repeat until answered",
 	sendREP:         "send REP, repeat until answered",
 	resendREP:       "send REP again",
 	sendRTU:         "send RTU",
 	resendRTU:       "send RTU again",
 	sendMRA:         "send MRA",
-	answerMRA:       "send MRA, perhaps again",
-	prepareMRA:      "have MRA ready for a repetition",
+	answerMRA:       "send the MRA again, or the prepared one",
+	prepareMRA:      "prepare an MRA for repetitions",
 	sendREJ:         "send REJ with the consumer's reason",
 	rejectTimeout:   "send REJ: timeout",
 	rejectConsumer:  "send REJ: consumer reject",
 	rejectStale:     "send REJ: stale connection",
-	resendREJ:       "send REJ again, if that was the end",
+	resendREJ:       "send REJ again if a REJ ended it",
 	rejectUnknownID: "send REJ: invalid communication ID",
 	rejectService:   "send REJ: invalid service ID",
 	sendDREQ:        "send DREQ, repeat until answered",
 	sendDREP:        "send DREP",
-	resendDREP:      "send DREP, perhaps again",
+	resendDREP:      "send DREP",
 	answerDREP:      "send DREP",
-	learnREP:        "learn what it says, or refuse it",
-	extendTimer:     "wait as long as it asks for",
-	retransmit:      "send it again",
-	stop:            "wait no more",
+	learnREP:        "accept the attributes, or reject it",
+	extendTimer:     "extend the timer as it requests",
+	retransmit:      "repeat the message",
+	stop:            "stop the timer",
 	sendSIDRREQ:     "send SIDR_REQ, repeat until answered",
 	sendSIDRREP:     "send SIDR_REP",
 	rejectSIDR:      "send SIDR_REP: rejected",
 	unknownSIDR:     "send SIDR_REP: unsupported service ID",
-	lap:             "as the sub-state says",
-	lapStop:         "wait no more, also not for APR",
+	lap:             "see the sub-state",
+	lapStop:         "stop the timer, abort LAP",
 }
 
 // String returns what is done, in words.
 func (a Action) String() string { return nameOf(actionWords[:], a, "invalid action") }
+
+// machineOf holds the reactions of a machine by state and input. It never changes.
+type machineOf[A, S, I ~uint8] [][]cellOf[A, S]
 
 // cellOf is the reaction to an input in a state. A zero cell means an error for
 // a call, a counted drop for a message, and a bug for a timer.
@@ -89,36 +92,49 @@ type cellOf[A, S ~uint8] struct {
 	raise     EventType
 }
 
-type (
-	cell    = cellOf[Action, State]
-	lapCell = cellOf[lapAction, LAPState] // in a sub-state of Established
-)
-
-// cellFor returns the cell of a row for one state.
-func cellFor[A, S ~uint8](do A, next S, raise EventType) cellOf[A, S] {
-	if raise == repeated {
-		return cellOf[A, S]{defined: true, duplicate: true, do: do, next: next}
-	}
-	return cellOf[A, S]{defined: true, do: do, next: next, raise: raise}
-}
-
-// row is a line of the machine: the reaction of these states to this input.
-type row struct {
-	in    []State
-	on    Input
-	do    Action
-	next  State
+// rowOf is a line of a machine: the reaction of these states to this input.
+type rowOf[A, S, I ~uint8] struct {
+	in    []S
+	on    I
+	do    A
+	next  S
 	raise EventType
 }
 
+type (
+	row    = rowOf[Action, State, Input]
+	lapRow = rowOf[lapAction, LAPState, Input] // in a sub-state of Established
+)
+
+// newMachine returns the machine with these rows.
+func newMachine[A, S, I ~uint8](states S, inputs I, rows []rowOf[A, S, I]) machineOf[A, S, I] {
+	m := make(machineOf[A, S, I], states)
+	for i := range m {
+		m[i] = make([]cellOf[A, S], inputs)
+	}
+	for _, r := range rows {
+		for _, s := range r.in {
+			c := cellOf[A, S]{defined: true, do: r.do, next: r.next, raise: r.raise}
+			if c.next == stay {
+				c.next = s
+			}
+			if c.raise == repeated {
+				c.raise, c.duplicate = NoEvent, true
+			}
+			m[s][r.on] = c
+		}
+	}
+	return m
+}
+
 // stay means that the state does not change.
-const stay = numStates
+const stay = 0xff
 
 // repeated marks a row of a message that the peer sent again.
 const repeated = EventType(0xff)
 
 // in lists states.
-func in(s ...State) []State { return s }
+func in[S ~uint8](s ...S) []S { return s }
 
 // rows is the machine (C6): all states of both sides. Where IBA and Linux can
 // leave the two ends in different states, the rows resolve that: a side that
@@ -264,73 +280,34 @@ var lapWords = [numLAPActions]string{
 	lapAnswer:      "send APR",
 	lapMRA:         "send MRA",
 	lapAgainMRA:    "send MRA again",
-	lapLoad:        "wait no more; note the path, if accepted",
+	lapLoad:        "stop the timer; note the path if accepted",
 	lapNote:        "note the path; passive side only",
-	lapExtendTimer: "wait as long as it asks for",
-	lapRetransmit:  "send it again",
-	lapGiveUp:      "wait no more",
+	lapExtendTimer: "extend the timer as it requests",
+	lapRetransmit:  "repeat the message",
+	lapGiveUp:      "stop the timer",
 }
 
 // String returns what is done, in words.
 func (a lapAction) String() string { return nameOf(lapWords[:], a, "invalid LAP action") }
 
-type lapRow struct {
-	in    LAPState
-	on    Input
-	do    lapAction
-	next  LAPState
-	raise EventType
-}
-
 func lapRows() []lapRow {
 	return []lapRow{
-		{LAPIdle, CallLAP, lapSend, LAPSent, NoEvent},
-		{LAPSent, MsgAPR, lapLoad, LAPIdle, APRReceived},
-		{LAPMRARcvd, MsgAPR, lapLoad, LAPIdle, APRReceived},
-		{LAPSent, MsgMRAOther, lapExtendTimer, LAPMRARcvd, MRAReceived},
-		{LAPMRARcvd, MsgMRAOther, lapNone, LAPMRARcvd, repeated},
-		{LAPSent, TimerRetransmit, lapRetransmit, LAPSent, NoEvent},
-		{LAPMRARcvd, TimerRetransmit, lapRetransmit, LAPMRARcvd, NoEvent},
-		{LAPSent, TimerExhausted, lapGiveUp, LAPIdle, LAPError},
-		{LAPMRARcvd, TimerExhausted, lapGiveUp, LAPIdle, LAPError},
-		{LAPIdle, MsgLAP, lapNote, LAPRcvd, LAPReceived},
-		{LAPRcvd, MsgLAP, lapNone, LAPRcvd, repeated},
-		{LAPMRASent, MsgLAP, lapAgainMRA, LAPMRASent, repeated},
-		{LAPRcvd, CallMRA, lapMRA, LAPMRASent, NoEvent},
-		{LAPRcvd, CallAPR, lapAnswer, LAPIdle, NoEvent},
-		{LAPMRASent, CallAPR, lapAnswer, LAPIdle, NoEvent},
+		{in(LAPIdle), CallLAP, lapSend, LAPSent, NoEvent},
+		{in(LAPSent), MsgAPR, lapLoad, LAPIdle, APRReceived},
+		{in(LAPMRARcvd), MsgAPR, lapLoad, LAPIdle, APRReceived},
+		{in(LAPSent), MsgMRAOther, lapExtendTimer, LAPMRARcvd, MRAReceived},
+		{in(LAPMRARcvd), MsgMRAOther, lapNone, stay, repeated},
+		{in(LAPSent, LAPMRARcvd), TimerRetransmit, lapRetransmit, stay, NoEvent},
+		{in(LAPSent, LAPMRARcvd), TimerExhausted, lapGiveUp, LAPIdle, LAPError},
+		{in(LAPIdle), MsgLAP, lapNote, LAPRcvd, LAPReceived},
+		{in(LAPRcvd), MsgLAP, lapNone, stay, repeated},
+		{in(LAPMRASent), MsgLAP, lapAgainMRA, stay, repeated},
+		{in(LAPRcvd), CallMRA, lapMRA, LAPMRASent, NoEvent},
+		{in(LAPRcvd, LAPMRASent), CallAPR, lapAnswer, LAPIdle, NoEvent},
 	}
 }
 
-type (
-	table    [numStates][numInputs]cell
-	lapTable [numLAPStates][numInputs]lapCell
-)
-
-// machine and lapMachine hold the rows by state and input. They never change.
 var (
-	machine    = newTable()
-	lapMachine = newLAPTable()
+	machine    = newMachine(numStates, numInputs, rows())
+	lapMachine = newMachine(numLAPStates, numInputs, lapRows())
 )
-
-func newTable() *table {
-	t := new(table)
-	for _, r := range rows() {
-		for _, s := range r.in {
-			next := r.next
-			if next == stay {
-				next = s
-			}
-			t[s][r.on] = cellFor(r.do, next, r.raise)
-		}
-	}
-	return t
-}
-
-func newLAPTable() *lapTable {
-	t := new(lapTable)
-	for _, r := range lapRows() {
-		t[r.in][r.on] = cellFor(r.do, r.next, r.raise)
-	}
-	return t
-}

@@ -21,7 +21,7 @@ func resolve(spec string) ([]netip.Addr, error) {
 	for part := range strings.SplitSeq(spec, ",") {
 		a, err := netip.ParseAddr(strings.TrimSpace(part))
 		if err != nil {
-			return nil, fmt.Errorf("address %q: neither an IP address nor a network interface; `ip address` lists those there are: %w", part, ib.EINVAL)
+			return nil, fmt.Errorf("address %q: neither an IP address nor a network interface; `ip address` lists them: %w", part, ib.EINVAL)
 		}
 		addrs = append(addrs, a.Unmap().WithZone(""))
 	}

@@ -1,6 +1,8 @@
 package device
 
 import (
+	"slices"
+
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/lock"
 	"github.com/softhca/softhca/internal/qp"
@@ -92,11 +94,9 @@ func (d *Device) TakeEvent() (a Event, ok bool, err error) {
 	e := &d.events
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	switch {
-	case len(e.queue) > 0:
-		a = e.queue[0]
-		e.queue[0] = Event{}
-		e.queue = e.queue[1:] // append moves the rest when the array is used up
+	switch i := e.oldest(); {
+	case i >= 0:
+		a = e.take(i)
 		if a.About != nil {
 			a.About.queued--
 			a.About.unacked++
@@ -108,10 +108,57 @@ func (d *Device) TakeEvent() (a Event, ok bool, err error) {
 	default:
 		return a, false, nil
 	}
-	if len(e.queue) > 0 || e.death != nil || e.shut {
+	if e.oldest() >= 0 || e.death != nil || e.shut {
 		e.signal()
 	}
 	return a, err == nil, err
+}
+
+// oldest returns the index of the oldest event that a program may take, -1 if there is
+// none. Events about an object that is being removed wait for the outcome.
+func (e *eventQueue) oldest() int {
+	return slices.IndexFunc(e.queue, func(ev Event) bool { return ev.About == nil || !ev.About.leaving })
+}
+
+// take removes and returns event i.
+func (e *eventQueue) take(i int) Event {
+	a := e.queue[i]
+	if i > 0 {
+		e.queue = slices.Delete(e.queue, i, i+1)
+		return a
+	}
+	e.queue[0] = Event{}
+	e.queue = e.queue[1:] // append moves the rest when the array is used up
+	return a
+}
+
+// leave marks an object that is about to be removed. If events about it are
+// unacknowledged, it returns their number instead.
+func (e *eventQueue) leave(o *Object) (unacked int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	o.leaving = o.unacked == 0
+	return o.unacked
+}
+
+// stay undoes leave.
+func (e *eventQueue) stay(o *Object) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	o.leaving = false
+	if o.queued > 0 {
+		e.signal()
+	}
+}
+
+// forget removes an object, and the events about it.
+func (e *eventQueue) forget(o *Object) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.objects, o.key())
+	if o.queued > 0 {
+		e.queue = slices.DeleteFunc(e.queue, func(ev Event) bool { return ev.About == o })
+	}
 }
 
 // close tells waiting threads that there will be no more events, and wakes

@@ -2,7 +2,6 @@ package device
 
 import (
 	"fmt"
-	"slices"
 	"sync/atomic"
 
 	"github.com/softhca/softhca/ib"
@@ -25,8 +24,9 @@ type Object struct {
 	gone atomic.Bool
 
 	// The lock of the event queue guards what follows.
-	queued  int // pending events
-	unacked int // taken but unacknowledged events
+	leaving bool // Remove has begun: events about the object cannot be taken
+	queued  int  // pending events
+	unacked int  // taken but unacknowledged events
 }
 
 // key returns the value that identifies the object in events of the engine.
@@ -109,24 +109,20 @@ func (d *Device) Add(o *Object) {
 }
 
 // Remove removes the object, on the device's thread: end removes it from the
-// engine and must not raise events. ib.ErrBusy while an event about it is
-// unacknowledged. Its pending events vanish; events are taken under the same
-// lock, so none refers to a removed object.
+// engine, and may raise events. ib.ErrBusy while an event about the object is
+// unacknowledged. If end fails, the object stays as it was. Otherwise its pending
+// events vanish, and those that end raised about it.
 func (o *Object) Remove(end func() error) error {
 	e := &o.dev.events
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if o.unacked > 0 {
-		return fmt.Errorf("%d events are not acknowledged: %w", o.unacked, ib.ErrBusy)
+	if n := e.leave(o); n > 0 {
+		return fmt.Errorf("%d events are not acknowledged: %w", n, ib.ErrBusy)
 	}
 	if err := end(); err != nil {
+		e.stay(o)
 		return err
 	}
 	o.gone.Store(true)
-	delete(e.objects, o.key())
-	if o.queued > 0 {
-		e.queue = slices.DeleteFunc(e.queue, func(ev Event) bool { return ev.About == o })
-	}
+	e.forget(o)
 	return nil
 }
 

@@ -54,7 +54,7 @@ func (c *Config) seed() (uint64, error) {
 	if env := c.Env.FaultsSeed; env != "" {
 		n, err := strconv.ParseUint(env, 0, 64)
 		if err != nil || n == 0 {
-			return 0, fmt.Errorf("%s=%q: want a number from 1 on: %w", faultsSeedEnv, env, ib.EINVAL)
+			return 0, fmt.Errorf("%s=%q: want a number of at least 1: %w", faultsSeedEnv, env, ib.EINVAL)
 		}
 		return n, nil
 	}

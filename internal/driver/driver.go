@@ -54,20 +54,21 @@ type Driver struct {
 	coalesce coalescer
 	woke     bool  // this round has woken a program
 	guest    bool  // this round is that of a thread that sleeps at the port
+	runs     bool  // Run was called
 	dead     error // why the device no longer runs
 }
 
-// Start runs the shard over the port until Close. fatal is called once, with the
-// lock held, if an invariant of the engine breaks or the port fails; then the
-// device is dead.
+// Start runs the shard over the port until Close. It is New, and then Run.
 func Start(port fabric.Port, shard *shard.Shard, fatal func(cause error)) *Driver {
-	d := newDriver(port, shard, fatal)
-	go d.loop()
+	d := New(port, shard, fatal)
+	d.Run()
 	return d
 }
 
-// newDriver returns a driver whose goroutine does not run yet.
-func newDriver(port fabric.Port, shard *shard.Shard, fatal func(cause error)) *Driver {
+// New returns a driver of the shard over the port. Until Run, calls send, but arriving packets
+// wait at the port, and no timer fires. fatal is called once, with the lock held, if an invariant
+// of the engine breaks or the port fails; then the device is dead.
+func New(port fabric.Port, shard *shard.Shard, fatal func(cause error)) *Driver {
 	return &Driver{
 		port: port, shard: shard, fatal: fatal, start: time.Now(), done: make(chan struct{}),
 		batch: fabric.NewBatch(batchBytes, port.Caps()),
@@ -77,7 +78,17 @@ func newDriver(port fabric.Port, shard *shard.Shard, fatal func(cause error)) *D
 	}
 }
 
-// now returns the time since the driver started.
+// Run starts the goroutine, once. It does nothing after Close.
+func (d *Driver) Run() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.dead == nil {
+		d.runs = true
+		go d.loop()
+	}
+}
+
+// now returns the time since the driver was made.
 func (d *Driver) now() clock.Instant { return clock.Instant(time.Since(d.start)) }
 
 // Do runs f as the shard's thread and sends the resulting packets. It blocks until
@@ -543,9 +554,12 @@ func (d *Driver) Close() error {
 	if d.dead == nil {
 		d.dead = fmt.Errorf("device is closed: %w", ib.ENODEV)
 	}
+	runs := d.runs
 	d.mu.Unlock()
 	err := d.port.Close()
 	d.rouse()
-	<-d.done
+	if runs {
+		<-d.done
+	}
 	return err
 }

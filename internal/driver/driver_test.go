@@ -3,6 +3,7 @@ package driver
 import (
 	"bytes"
 	"errors"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -392,7 +393,8 @@ func TestNoQueueForTheLock(t *testing.T) {
 			for start := time.Now(); seen < turns && time.Since(start) < enough; {
 				before := a.drv.pollers.state.Load() &^ allFlags
 				a.drv.Progress()
-				a.port.Wake() // it may wait for ever, because it has seen no poller
+				a.port.Wake()     // it may wait for ever, because it has seen no poller
+				runtime.Gosched() // to it, if there is one processor
 				if a.drv.pollers.state.Load()&^allFlags <= before {
 					seen++
 				}
@@ -469,4 +471,32 @@ func TestClose(t *testing.T) {
 	a.drv.Post(a.qp, qp.Posted{})
 	a.drv.Progress()
 	must.Do(t, b.drv.Close())
+}
+
+// TestRun shows what a driver does before Run: its calls send, and arrivals wait at the port.
+// Close then does not wait for a goroutine, and Run after it starts none.
+func TestRun(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	n := pipe.NewNetwork(pipe.Options{})
+	a, b := newStillSide(t, n, 1), newStillSide(t, n, 2)
+	a.connect(t, b, 0, 7)
+	b.connect(t, a, 0, 7)
+	a.post(t, b, 8)
+	received := func() (n uint64) {
+		b.do(t, func(clock.Instant) { n = b.hca.Counters().RcvdPkts })
+		return n
+	}
+	if received() != 0 {
+		t.Error("a packet was read before Run")
+	}
+	b.drv.Run()
+	for end := time.Now().Add(waitLimit); received() == 0; runtime.Gosched() {
+		if time.Now().After(end) {
+			t.Fatal("the packet is not read after Run")
+		}
+	}
+	for _, s := range []*side{a, b} {
+		must.Do(t, s.drv.Close())
+		s.drv.Run()
+	}
 }

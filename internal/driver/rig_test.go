@@ -121,12 +121,11 @@ func newSide(t testing.TB, n *pipe.Network, last byte) *side {
 	t.Helper()
 	s := newStillSide(t, n, last)
 	s.still = false
-	go s.drv.loop()
+	s.drv.Run()
 	return s
 }
 
-// newStillSide is newSide without the driver's goroutine until the test ends: what
-// that would do, the test does.
+// newStillSide is newSide without the driver's goroutine: what that would do, the test does.
 func newStillSide(t testing.TB, n *pipe.Network, last byte) *side {
 	t.Helper()
 	s := &side{
@@ -146,13 +145,8 @@ func newStillSide(t testing.TB, n *pipe.Network, last byte) *side {
 		},
 	})
 	must.Do(t, err)
-	s.drv = newDriver(s.port, s.hca.Shard(), func(cause error) { s.fatal <- cause })
-	t.Cleanup(func() {
-		if s.still {
-			go s.drv.loop() // Close ends it
-		}
-		_ = s.drv.Close() // tests close it too
-	})
+	s.drv = New(s.port, s.hca.Shard(), func(cause error) { s.fatal <- cause })
+	t.Cleanup(func() { _ = s.drv.Close() }) // tests close it too
 	s.do(t, func(clock.Instant) {
 		s.pd, err = s.hca.AllocPD()
 		must.Do(t, err)

@@ -103,12 +103,8 @@ func (f *Follower) connected(p *pcapfile.Packet) flow {
 		f.end(fl.conv)
 		ok = false
 	}
-	if ok && !fl.conv.wants(&f.pkt, fl.side) {
-		ok = !f.adopt(fl)
-		if !ok {
-			fl = f.flows[key]
-			ok = true
-		}
+	if ok && !fl.conv.wants(&f.pkt, fl.side) && f.adopt(fl) {
+		fl = f.flows[key]
 	}
 	if !ok {
 		if fl, ok = f.partner(key, p.SrcPort); !ok {

@@ -166,6 +166,6 @@ func (c *conversation) forgive() {
 func (f *Follower) noteOwn(c *conversation) {
 	own := func(a netip.Addr) bool { return slices.Contains(f.own, a) }
 	if own(c.ends[0].addr) && own(c.ends[1].addr) && f.report.Twice > 0 {
-		c.note("both ends were captured here: what came in was followed when it left")
+		c.note("both ends are on the capturing host: of each packet only the outgoing copy was followed")
 	}
 }

@@ -105,7 +105,7 @@ func TestLossInAnAdapter(t *testing.T) {
 	if names(got) != "request-lost" || got.Findings[0].Count != 1 {
 		t.Errorf("%s, %d times", names(got), got.Findings[0].Count)
 	}
-	if n := got.Conversations[0].Notes; len(n) == 0 || !strings.Contains(n[len(n)-1], "both ends were captured here") {
+	if n := got.Conversations[0].Notes; len(n) == 0 || !strings.Contains(n[len(n)-1], "both ends are on the capturing host") {
 		t.Errorf("the notes are %q", n)
 	}
 }

@@ -137,15 +137,7 @@ type qkeyOf struct {
 type qkeys struct{ known map[qpAt]qkeyOf }
 
 // announce records the Q_Key of a queue pair.
-func (k *qkeys) announce(at qpAt, q qkeyOf) {
-	if _, ok := k.known[at]; !ok && len(k.known) >= maxQKeys {
-		return
-	}
-	if k.known == nil {
-		k.known = map[qpAt]qkeyOf{}
-	}
-	k.known[at] = q
-}
+func (k *qkeys) announce(at qpAt, q qkeyOf) { remember(&k.known, maxQKeys, at, q) }
 
 // checkQKey compares the Q_Key of a datagram with the known Q_Key of its destination.
 func (f *Follower) checkQKey(c *conversation, to qpAt) {

@@ -48,7 +48,7 @@ func (c *conversation) unheard(side int) {
 		return
 	}
 	c.find(r.in, refusalLate, "%s: %s", table[r.rule].Name, r.detail)
-	f := c.findings[slices.IndexFunc(c.findings, func(f *Finding) bool { return f.id == refusalLate })]
+	f := c.finding(refusalLate)
 	f.requester = slices.Concat(table[r.rule].Requester, f.requester)
 	f.ErrorPages = slices.Concat(table[r.rule].ErrorPages(), f.ErrorPages)
 }
@@ -108,7 +108,7 @@ func (c *conversation) outcome(side int) (id ruleID, in instant, detail string) 
 		id, retry := c.notReady(side)
 		return id, h.rnr.in, fmt.Sprintf("%s; %s with a timer of %v%s", what, count(h.waits.naks, "RNR NAK"), ib.RNRTimer(h.timer), retry)
 	case h.nak.on && h.repeats >= enough:
-		return retriesUsedUp, h.nak.in, fmt.Sprintf("%s; %s in vain; the last NAK was in record %d", what, count(h.repeats, "repeat"), h.nak.in.record)
+		return retriesUsedUp, h.nak.in, fmt.Sprintf("%s; %s without success; the last NAK was in record %d", what, count(h.repeats, "repeat"), h.nak.in.record)
 	case h.ignored >= enough && len(h.spoiled) > 0:
 		return answersLost, c.last, fmt.Sprintf("%s of what was answered, from %v", count(h.ignored, "repeat"), c.ends[side].addr)
 	case h.ignored >= enough:

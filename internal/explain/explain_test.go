@@ -276,8 +276,8 @@ const pageHead = `<!-- Written by "go test ./internal/explain -run TestPage -rew
     softhca explain FILE
 
 prints what went wrong in a capture and why: the verdict, a summary, the conversations, the findings, and the packets around the finding that explains the
-verdict. A finding is *repaired* (it cost time only, or had no effect), *unknown* (the capture does not show the outcome of a request), *lost* (a message is gone and
-no program gets an error) or *failed* (a program saw an error). A capture is *clean* if every request was answered and nothing was found, and *empty* if it has no
+verdict. The *capture point* is the interface at which the packets were captured. A finding is *repaired* (it cost time only, or had no effect), *unknown* (the capture does not show the outcome of a request), *lost* (a message is gone and
+no program gets an error) or *failed* (a program saw an error). A capture is *clean* if every request was answered and there is no finding, and *empty* if it has no
 RoCEv2 packet. Messages of UC and UD have no answers, so a capture with any of them is never clean. A packet that is merely missing from the capture does not count as
 lost: the verdict's caveats say what the capture cannot show.
 
@@ -286,21 +286,21 @@ The exit code is 0 for clean and repaired, 1 for failed and lost, 2 if the comma
 Statuses, events and reasons of rejected connections have pages of their own: [statuses](statuses.md), [events](events.md), [rejects](rejects.md).
 
 ` + "`--json`" + ` prints one object with all of it: [its fields](json.md#softhca-explain---json-file). Records are numbered from 1, as Wireshark does. A record
-may be several packets where the host that captured sends or receives them in runs (GSO, GRO).
+can hold several packets if the capturing host uses segmentation offload (GSO, GRO).
 
-A file is read once. One core follows 1.6 to 1.9 million packets a second, in 23 MB of memory, in a pcapng with two million packets of 64 bytes and
-their answers ([measured](../bench/results/2026-11-23-explain.json)). Memory grows with the connections that are open, not with the packets.
+A file is read once. One core follows 1.6 to 1.9 million packets per second in 23 MB of memory, measured with a pcapng of two million packets of 64 bytes and
+their answers ([measured](../bench/results/2026-11-23-explain.json)). Memory grows with the number of open connections, not of packets.
 
-` + "`--html FILE`" + ` writes a page that needs no network. It has the verdict, a ladder of the packets to scroll, filter and search
+` + "`--html FILE`" + ` writes a page that needs no network access. It has the verdict, a ladder of the packets to scroll, filter and search
 (a minus before a word excludes it), their PSNs and the throughput over time, the first 5000 messages and up to 5000 later ones with a problem, every packet's fields,
-and the state of both queue pairs after it. The keys are those of a pager: arrows, ` + "`n`" + ` and ` + "`N`" + ` for the next and the previous packet with a finding or a mark, ` + "`/`" + ` to filter;
-in the list of messages arrows choose one and Enter goes to its packets. Its links go to these pages on the project's site, so the page can be passed on alone.
+and the state of both queue pairs after it. It has the keys of a pager: arrows, ` + "`n`" + ` and ` + "`N`" + ` for the next and the previous packet with a finding or a mark, ` + "`/`" + ` to filter;
+in the list of messages, arrows choose a message and Enter goes to its packets. Links go to the project's site, so the page works without other files.
 
-` + "`softhca explain --live INTERFACE`" + ` follows the packets of a network interface of Linux, and prints the report when it is interrupted; it needs CAP_NET_RAW. Without
-privilege, ` + "`--explain`" + ` follows the packets of one adapter: every command that opens an adapter has it, and so has ` + "`softhca run`" + ` for programs in C.
-Meanwhile both print each connection that fails at once: when a NAK refuses a request, or when the connection was silent for four times as long as before its
-last repeats, and for a second at least. If an answer refutes the NAK later, they print that the connection did not fail. They also print when a message of the
-connection manager is repeated because nothing has answered it so far.
+` + "`softhca explain --live INTERFACE`" + ` follows the packets of a network interface (Linux, CAP_NET_RAW) until you press Ctrl-C, and then prints the report. With ` + "`--explain`" + `,
+every command that opens an adapter follows the packets of that adapter, and ` + "`softhca run`" + ` those of its programs; this needs no privilege.
+Both report a failed connection at once: when a NAK refuses a request, or when the connection has been silent for at least a second and four times as long as between its
+last repeats. If an answer refutes the NAK later, they report that the connection did not fail. They also report when a message of the
+connection manager is repeated without an answer.
 
 ## Findings
 
@@ -308,7 +308,7 @@ connection manager is repeated because nothing has answered it so far.
 
 const captureHead = `## Captures of Linux
 
-The verdict on each capture between Linux's own adapters. Where there are two, one was taken at each end, and packets that were lost between them are in one only.
+The verdict on each capture between Linux's own adapters. If there are two, one was taken at each end, and only one of them has the packets that were lost between the ends.
 
 | capture | how it was made | verdict | cause |
 |---|---|---|---|
@@ -317,8 +317,8 @@ The verdict on each capture between Linux's own adapters. Where there are two, o
 const programHead = `
 ## Captures of programs
 
-The verdict on captures of our own programs that were killed or had one fault or two, and on parts of captures. Those of "what one side sends" and of killed processes
-were taken at the host's interface, the others at the adapter that has the fault, or that connects.
+The verdict on captures of softhca's commands that were killed or had one or two faults, and on parts of captures. The captures of one direction and of killed processes
+were taken at the host's interface, the others at the adapter that has the fault, or at the connecting one.
 
 | capture | how it was made | verdict | cause |
 |---|---|---|---|
@@ -327,7 +327,7 @@ were taken at the host's interface, the others at the adapter that has the fault
 const faultHead = `
 ## Captures with faults
 
-The verdict on captures between two adapters of ours. One of them has a rule of [faults](faults.md) and captures, as with ` + "`--fault` and `--capture`" + `. The verdict also
+The verdict on captures between two adapters of ours. One of them has a [fault rule](faults.md) and captures, as with ` + "`--fault` and `--capture`" + `. The verdict also
 names the rule if it affected packets. The capture has each packet as it was before the rule: outbound packets before they leave, inbound packets as they arrived.
 
 | rule | at the | what it does | verdict | cause |

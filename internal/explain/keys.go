@@ -44,14 +44,18 @@ func (k *keys) executed(responder netip.Addr, o *op) {
 	}
 }
 
-func (k *keys) put(of keyOf, use keyUse) {
-	if _, ok := k.known[of]; !ok && len(k.known) >= maxKeys {
+func (k *keys) put(of keyOf, use keyUse) { remember(&k.known, maxKeys, of, use) }
+
+// remember sets a value of a map, which may be nil, unless the key is new and the map has its
+// maximum number of keys.
+func remember[K comparable, V any](known *map[K]V, limit int, key K, value V) {
+	if _, ok := (*known)[key]; !ok && len(*known) >= limit {
 		return
 	}
-	if k.known == nil {
-		k.known = map[keyOf]keyUse{}
+	if *known == nil {
+		*known = map[K]V{}
 	}
-	k.known[of] = use
+	(*known)[key] = value
 }
 
 // history describes the earlier use of the key of a refused request, and reports

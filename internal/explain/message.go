@@ -12,9 +12,9 @@ import (
 // Message is one request of a program, as its packets tell.
 type Message struct {
 	Conversation int           `json:"conversation"`   // ID
-	From         string        `json:"from"`           // a or b: who asked
+	From         string        `json:"from"`           // a or b: the requester
 	Operation    string        `json:"operation"`      // SEND, WRITE, READ, COMPARE_SWAP, FETCH_ADD, FLUSH, ATOMIC_WRITE
-	Bytes        int           `json:"bytes"`          // of SENDs those seen
+	Bytes        int           `json:"bytes"`          // for SENDs, only captured bytes
 	VA           string        `json:"va,omitempty"`   // in hexadecimal; of SENDs there is none
 	RKey         *uint32       `json:"rkey,omitempty"` // of the memory at the responder; of SENDs there is none
 	PSN          int           `json:"psn"`            // the first

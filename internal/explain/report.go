@@ -27,7 +27,7 @@ type Finding struct {
 	At           time.Duration `json:"at_ns"`                 // of the first, since the first packet of the file
 	Detail       string        `json:"detail"`                // of the first: which packet, and when
 	Page         string        `json:"page"`                  // where the documentation describes the rule
-	ErrorPages   []string      `json:"error_pages,omitempty"` // of what the programs see
+	ErrorPages   []string      `json:"error_pages,omitempty"` // of the statuses that the programs get
 	id           ruleID
 	requester    Statuses      // the requester's program gets one of these
 	heard, until time.Duration // time of its end's last packet, and the latest time of a next one
@@ -37,7 +37,7 @@ type Finding struct {
 type Conversation struct {
 	ID        int           `json:"id"`                 // from 1, in the order of the first packets
 	Service   string        `json:"service"`            // RC, UC, RD, UD, XRC; CM for what connection managers say
-	A         End           `json:"a"`                  // who was heard first
+	A         End           `json:"a"`                  // the end whose packet came first
 	B         End           `json:"b"`                  // the other end
 	Paired    string        `json:"paired,omitempty"`   // how the ends were found to belong together: cm, answers, addresses, datagrams
 	PathMTU   int           `json:"path_mtu,omitempty"` // in bytes; missing if no packet tells it
@@ -45,11 +45,11 @@ type Conversation struct {
 	Bytes     int           `json:"payload_bytes"`      // of both directions
 	First     int           `json:"first_record"`       // number of the record in the file, from 1
 	Last      int           `json:"last_record"`        // likewise
-	Start     time.Duration `json:"start_ns"`           // of its first packet, since the first of the file
+	Start     time.Duration `json:"start_ns"`           // of its first packet, since the first packet of the file
 	Length    time.Duration `json:"length_ns"`          // from its first packet to its last
-	AToB      Requests      `json:"a_to_b"`             // what A asked for
-	BToA      Requests      `json:"b_to_a"`             // what B asked for
-	Notes     []string      `json:"notes,omitempty"`    // what the capture tells otherwise, or cannot tell
+	AToB      Requests      `json:"a_to_b"`             // requests of A
+	BToA      Requests      `json:"b_to_a"`             // requests of B
+	Notes     []string      `json:"notes,omitempty"`    // limits of the analysis
 	ladder    []rung
 	unmatched int
 	doubt     time.Duration // the silence before an answer that may have been too late for its requester
@@ -66,7 +66,7 @@ type End struct {
 
 // Requests is what one side asked for.
 type Requests struct {
-	Messages int           `json:"messages"`   // completed, as far as seen
+	Messages int           `json:"messages"`   // the first 500, and up to 500 more with a problem; --html lists 5000
 	Bytes    int           `json:"bytes"`      // of these messages
 	Mean     time.Duration `json:"mean_ns"`    // from the first packet to the answer; 0 where nothing answers
 	Longest  time.Duration `json:"longest_ns"` // likewise
@@ -75,23 +75,23 @@ type Requests struct {
 
 // Report is what was found in all packets.
 type Report struct {
-	Version       int            `json:"version"`        // of the form of this object; it grows when a field changes its meaning or goes
-	Verdict       Verdict        `json:"verdict"`        // what became of everything
-	Conversations []Conversation `json:"conversations"`  // the first 256, and those with trouble, 4096 at most
-	Findings      []*Finding     `json:"findings"`       // the gravest first; empty for a clean capture
+	Version       int            `json:"version"`        // version of this format; it grows when a field changes its meaning or is removed
+	Verdict       Verdict        `json:"verdict"`        // the overall result
+	Conversations []Conversation `json:"conversations"`  // the first 256, and further ones with findings, at most 4096
+	Findings      []*Finding     `json:"findings"`       // the most severe first; empty for a clean capture
 	Messages      []Message      `json:"messages"`       // the first 500, and as many more with which something was wrong; --html lists 5000
 	Records       int            `json:"records"`        // of the file, of any kind
 	Packets       int            `json:"packets"`        // to UDP port 4791
 	BadICRC       int            `json:"bad_icrc"`       // packets with a wrong ICRC
-	Malformed     int            `json:"malformed"`      // packets that are none of RoCEv2
+	Malformed     int            `json:"malformed"`      // malformed packets
 	Truncated     int            `json:"truncated"`      // cut off by the capture; their headers were followed
-	Twice         int            `json:"captured_twice"` // that came in after they were followed when they left
-	Tally         Tally          `json:"tally"`          // what became of all conversations, and the first trouble
-	Ended         int            `json:"ended_early"`    // conversations that were ended for others, as too many were alive
-	Unlisted      int            `json:"unlisted"`       // conversations beyond those in the list
+	Twice         int            `json:"captured_twice"` // incoming copies of packets that were captured when they left
+	Tally         Tally          `json:"tally"`          // number of conversations by outcome, and the first failure
+	Ended         int            `json:"ended_early"`    // conversations that were not followed to the end, because too many were open
+	Unlisted      int            `json:"unlisted"`       // further conversations, not in the list
 	// Kept are packets, Config.Packets at most.
 	Kept             []Packet      `json:"-"`
-	UnlistedMessages int           `json:"unlisted_messages"` // beyond those in the list
+	UnlistedMessages int           `json:"unlisted_messages"` // further ones, not in the list
 	Start            time.Time     `json:"start"`             // of the first packet
 	Duration         time.Duration `json:"duration_ns"`       // from the first packet to the last
 	kept             int
@@ -104,7 +104,7 @@ type Tally struct {
 	Conversations int `json:"conversations"`                  // in all, listed or not
 	Clean         int `json:"clean"`                          // nothing was found
 	Repaired      int `json:"repaired"`                       // something cost time only, or had no effect
-	Unknown       int `json:"unknown"`                        // the capture does not tell what became of it
+	Unknown       int `json:"unknown"`                        // the capture does not show the outcome
 	Lost          int `json:"lost"`                           // a message is gone
 	Failed        int `json:"failed"`                         // a program saw an error
 	FirstFailure  int `json:"first_failure_record,omitempty"` // record of the first failure or lost message; missing if there is none

@@ -102,109 +102,109 @@ const (
 
 var table = [numRules]Rule{
 	requestLost: {
-		Name: "request-lost", Severity: Repaired, Side: Network, Title: "a request was lost on its way, after it passed here",
-		Means: "The request was seen here, and yet the responder asked for it by a NAK for a missing PSN. It was sent again.",
-		Try:   "Look for drops between this place and the responder: its receive queue, its socket buffer, a switch without flow control.",
+		Name: "request-lost", Severity: Repaired, Side: Network, Title: "a request was lost after it passed the capture point",
+		Means: "The request was captured, but the responder reported its PSN missing by a NAK. The requester sent it again.",
+		Try:   "Look for drops between the capture point and the responder: its receive queue, its socket buffer, a switch without flow control.",
 	},
 	requestLostUpstream: {
-		Name: "request-lost-upstream", Severity: Repaired, Side: Network, Title: "a request was lost, or came late, before it got here",
-		Means: "A PSN was skipped here, and came only after a NAK of the responder or a timeout of the requester.",
-		Try:   "Look for drops between the requester and this place: its send queue, its port, a switch.",
+		Name: "request-lost-upstream", Severity: Repaired, Side: Network, Title: "a request was lost or delayed before the capture point",
+		Means: "The capture skips a PSN, which came only after a NAK of the responder or a timeout of the requester.",
+		Try:   "Look for drops between the requester and the capture point: its send queue, its port, a switch.",
 	},
 	requestLate: {
-		Name: "request-late", Severity: Repaired, Side: Network, Title: "requests overtook each other",
-		Means: "A PSN was skipped and came a moment later, without being asked for: the network delivers out of order.",
-		Try:   "Look for several paths without a fixed hash of the flow (the UDP source port), or for a bond that sprays packets.",
+		Name: "request-late", Severity: Repaired, Side: Network, Title: "requests arrived out of order",
+		Means: "A PSN was skipped and came a moment later, without a NAK or a timeout: the network delivers out of order.",
+		Try:   "Look for several paths without a fixed hash of the flow (the UDP source port), or for a bond that spreads the packets of a flow.",
 	},
 	requestDuplicated: {
-		Name: "request-duplicated", Severity: Repaired, Side: Network, Title: "requests came twice at once",
-		Means: "The same request was seen twice within a quarter of a millisecond, and nothing had asked for it again: the network delivered it twice, or its sender repeated it while this host was too busy to take the first.",
-		Try:   "Look for a mirror port or a loop that feeds copies back; a capture on two interfaces at once shows the same. On a busy host, nothing.",
+		Name: "request-duplicated", Severity: Repaired, Side: Network, Title: "requests were duplicated",
+		Means: "The same request came twice within 250 µs, without a NAK: the network delivered it twice, or its sender repeated it while this host was too busy to receive the first.",
+		Try:   "Look for a mirror port or a loop that feeds copies back; a capture on two interfaces at once shows the same. On a busy host you need not do anything.",
 	},
 	sequenceNAK: {
-		Name: "sequence-nak", Severity: Repaired, Side: Network, Title: "a responder asked for requests that did not reach it",
-		Means: "A NAK for a missing PSN was seen. The requests are not in this capture, so it does not tell where they were lost, nor whether they came again.",
+		Name: "sequence-nak", Severity: Repaired, Side: Network, Title: "a responder reported missing requests",
+		Means: "The capture has a NAK for a missing PSN, but not the requests. So it does not show where they were lost, nor whether they came again.",
 		Try:   "Capture both directions, at the responder.",
 	},
 	timeoutRepeat: {
-		Name: "timeout-repeat", Severity: Repaired, Side: Network, Title: "a request was repeated after silence",
-		Means: "Nothing answered until a timer of the requester ended. The request or its answer was lost, or the answer was late, as from a host that is busy; this capture does not tell which.",
+		Name: "timeout-repeat", Severity: Repaired, Side: Network, Title: "a request was repeated after a timeout",
+		Means: "No answer came before a timer of the requester expired. The request or its answer was lost, or the answer was late, for example because the host is busy; this capture does not show which.",
 		Try:   "Capture at the other end too. If the request is missing there, the request was lost; if its answer is there, the answer was lost.",
 	},
 	answerLost: {
-		Name: "answer-lost", Severity: Repaired, Side: Network, Title: "an answer was lost on its way, or was too late, after it passed here",
-		Means: "The answer was seen here, and the requester sent its request again all the same.",
-		Try:   "Look for drops between this place and the requester, and for a retry timer that is shorter than the round trip.",
+		Name: "answer-lost", Severity: Repaired, Side: Network, Title: "an answer was lost or late after it passed the capture point",
+		Means: "The answer was captured, but the requester sent its request again.",
+		Try:   "Look for drops between the capture point and the requester, and for a retry timer that is shorter than the round trip.",
 	},
 	nakLost: {
 		Name: "nak-lost", Severity: Repaired, Side: Network, Title: "a NAK did not reach the requester",
-		Means: "The responder asked for a missing PSN, and only the retry timer, much later, made the requester send it.",
-		Try:   "Look for drops between this place and the requester.",
+		Means: "The responder reported a missing PSN, but the requester sent it only when its retry timer expired, much later.",
+		Try:   "Look for drops between the capture point and the requester.",
 	},
 	readResponseLost: {
-		Name: "read-response-lost", Severity: Repaired, Side: Network, Title: "responses to a READ were lost after they passed here",
-		Means: "The responses were seen here, and the requester read that part again.",
-		Try:   "Look for drops between this place and the requester: READ responses arrive in bursts that its buffers must take.",
+		Name: "read-response-lost", Severity: Repaired, Side: Network, Title: "responses to a READ were lost after they passed the capture point",
+		Means: "The responses were captured, but the requester requested that part again.",
+		Try:   "Look for drops between the capture point and the requester: READ responses arrive in bursts that its buffers must take.",
 	},
 	readResponseGap: {
-		Name: "read-response-lost-upstream", Severity: Repaired, Side: Network, Title: "responses to a READ were lost before they got here",
-		Means: "The responses skip PSNs here, and the requester read that part again.",
-		Try:   "Look for drops between the responder and this place.",
+		Name: "read-response-lost-upstream", Severity: Repaired, Side: Network, Title: "responses to a READ were lost before the capture point",
+		Means: "The captured responses skip PSNs, and the requester requested that part again.",
+		Try:   "Look for drops between the responder and the capture point.",
 	},
 	answerMissing: {
 		Name: "answer-skipped", Severity: Repaired, Side: Network, Title: "the answer to a READ or an atomic is missing while a later request was answered",
-		Means: "An answer to a later request tells the requester that this one was lost: it repeats the request.",
-		Try:   "Look for drops between the responder and this place.",
+		Means: "The answer to a later request shows the requester that this answer was lost, so it repeats the request.",
+		Try:   "Look for drops between the responder and the capture point.",
 	},
 	atomicReplayed: {
-		Name: "atomic-replayed", Severity: Repaired, Side: Network, Title: "an atomic came again and was answered from memory",
-		Means: "The responder gave the same original value twice: it did not execute the atomic again, as it must not.",
-		Try:   "Nothing, if it is rare: the first answer was lost.",
+		Name: "atomic-replayed", Severity: Repaired, Side: Network, Title: "an atomic came again, and the responder repeated its answer",
+		Means: "The responder returned the same original value twice. It did not execute the atomic again, as the protocol requires.",
+		Try:   "If it is rare, you need not do anything: the first answer was lost.",
 	},
 	noAnswer: {
 		Name: "no-answer", Severity: Failed, Side: Responder, Title: "the requester repeated its request and never got an answer",
-		Means: "No answer on this connection was seen at all. The queue pair named by the request does not exist, is not yet in RTR, is in an error state, " +
+		Means: "The capture has no answer on this connection. The queue pair named by the request does not exist, is not yet in RTR, is in an error state, " +
 			"knows another address of the requester, or cannot be reached on UDP port 4791.",
 		Requester: Statuses{ib.WCRetryExcErr},
 		Try:       "Check that the responder's queue pair is in RTR or RTS, that both sides exchanged the right QP numbers and GIDs, and that no firewall drops UDP port 4791.",
 	},
 	wentSilent: {
-		Name: "went-silent", Severity: Failed, Side: Responder, Title: "the responder answered at first, then stopped answering",
+		Name: "went-silent", Severity: Failed, Side: Responder, Title: "the responder stopped answering",
 		Means:     "The responder answered earlier requests; later ones were repeated and got no answer. Its program ended, its queue pair went to ERR, or the path was cut.",
 		Requester: Statuses{ib.WCRetryExcErr},
-		Try:       "See whether the responder's program still runs, and what its last completion was; then see whether the host can be reached.",
+		Try:       "Check whether the responder's program still runs, and what its last completion was; then check whether its host can be reached.",
 	},
 	answersIgnored: {
-		Name: "answers-ignored", Severity: Unknown, Side: Requester, Title: "answers pass here, and the requester repeats its requests all the same",
-		Means: "The answers get lost or late between here and the requester, or it drops them: a wrong destination QP, address or P_Key. " +
-			"If the last one did not reach it either, its retries were used up (RETRY_EXC_ERR); the capture does not tell.",
-		Try: "See the requester's completions. Check that the responder's dest_qp_num and address vector are those of the requester, and the requester's counters of drops.",
+		Name: "answers-ignored", Severity: Unknown, Side: Requester, Title: "the requester repeats its requests although answers pass the capture point",
+		Means: "The answers are lost or delayed between the capture point and the requester, or the requester drops them because of a wrong destination QP, address or P_Key. " +
+			"If the last one did not reach it either, its retries were used up (RETRY_EXC_ERR); the capture does not show that.",
+		Try: "Check the requester's completions. Check that the responder's dest_qp_num and address vector are those of the requester, and the requester's counters of drops.",
 	},
 	answersLost: {
-		Name: "answers-lost-by-rule", Severity: Failed, Side: Both, Title: "a rule of faults lost or changed the answers to a request, whose retries were used up",
-		Means:     "The answers are in the capture and did not reach the requester. It repeated its request several times, and then sent no more.",
+		Name: "answers-lost-by-rule", Severity: Failed, Side: Both, Title: "a fault rule lost or changed the answers to a request until its retries were used up",
+		Means:     "The answers were captured, but did not reach the requester. It repeated its request several times and then stopped.",
 		Requester: Statuses{ib.WCRetryExcErr},
 		Try:       "Run without --fault.",
 	},
 	answersLate: {
 		Name: "answers-late", Severity: Failed, Side: Both, Title: "answers came after the requester had given up",
-		Means: "The requester repeated its request in vain. Then it was silent for several times as long as before these repeats, so its retries were used up. " +
-			"The answers came only after that, and the requester sent no more.",
+		Means: "The requester repeated its request without an answer. Then it was silent for several times its retry interval, so its retries were used up. " +
+			"The answers came only after that, and the requester sent nothing more.",
 		Requester: Statuses{ib.WCRetryExcErr},
-		Try:       "Find what delays requests or answers: a queue on the way, or a busy host of the responder. A greater timeout lets the requester wait for longer.",
+		Try:       "Find what delays requests or answers: a queue on the way, or a busy host of the responder. A greater timeout makes the requester wait longer.",
 	},
 	answersDoubtful: {
 		Name: "answers-perhaps-late", Severity: Unknown, Side: Both, Title: "answers came so late that the requester may have given up",
-		Means: "The requester repeated its request. The answer came later than another repeat was due, and the requester sent nothing more: either it had nothing more to " +
-			"send, or its retries were used up before the answer came (RETRY_EXC_ERR). How many retries it has (retry_cnt) is not in the capture.",
-		Try: "See the requester's completions. Find what delays requests or answers: a queue on the way, or a busy host of the responder.",
+		Means: "The requester repeated its request. The answer came after the next repeat was due, and the requester sent nothing more. Either it had nothing more to " +
+			"send, or its retries were used up before the answer came (RETRY_EXC_ERR). The capture does not contain its number of retries (retry_cnt).",
+		Try: "Check the requester's completions. Find what delays requests or answers: a queue on the way, or a busy host of the responder.",
 	},
 	retriesUsedUp: {
-		Name: "retries-used-up", Severity: Failed, Side: Network, Title: "losses went on until the retries were used up",
-		Means: "The responder is alive and asks for what is missing. The requester repeated it several times, and then sent no more. " +
+		Name: "retries-used-up", Severity: Failed, Side: Network, Title: "packets were lost until the retries were used up",
+		Means: "The responder answers, and reports missing packets. The requester repeated them several times and then stopped. " +
 			"Each repeat lost packets again.",
 		Requester: Statuses{ib.WCRetryExcErr},
-		Try:       "Find where packets are lost: the other findings say on which side of this place. A greater retry_cnt only hides it.",
+		Try:       "Find where packets are lost: the other findings say on which side of the capture point. A greater retry_cnt only hides the problem.",
 	},
 	psnAhead: {
 		Name: "psn-ahead", Severity: Failed, Side: Both, Title: "the two sides disagree on the first PSN: the requester is ahead",
@@ -215,48 +215,48 @@ var table = [numRules]Rule{
 	},
 	psnBehind: {
 		Name: "psn-behind", Severity: Failed, Side: Both, Title: "the two sides disagree on the first PSN: the requester is behind",
-		Means: "The responder takes the first requests for old ones and acknowledges something else (MSN 0: it has executed nothing). " +
+		Means: "The responder treats the first requests as duplicates and acknowledges another PSN (MSN 0: it has executed nothing). " +
 			"The requester's sq_psn and the responder's rq_psn differ.",
 		Requester: Statuses{ib.WCRetryExcErr},
 		Try:       "Set rq_psn of each side to sq_psn of the other.",
 	},
 	rnrWait: {
 		Name: "rnr-wait", Severity: Repaired, Side: Responder, Title: "the receiver was not ready: no receive was posted",
-		Means: "The responder answered with an RNR NAK, and the requester waited for the time in it and sent again.",
-		Try:   "Post more receives, earlier: before the peer can send. min_rnr_timer says how long each wait is.",
+		Means: "The responder answered with an RNR NAK. The requester waited for the time in the NAK and sent the request again.",
+		Try:   "Post more receives, and post them before the peer can send. min_rnr_timer sets the time of each wait.",
 	},
 	rnrUnresolved: {
 		Name: "rnr-unresolved", Severity: Failed, Side: Responder, Title: "the receiver was not ready, up to the end of the capture",
-		Means: "The last packet is an RNR NAK: no receive was posted. The requester waited as each one asks. It fails after rnr_retry of them; " +
-			"if the capture ends before that, it may still wait.",
+		Means: "The last packet is an RNR NAK: no receive was posted. After each RNR NAK the requester waited for the time in it. The request fails after rnr_retry of them; " +
+			"if the capture ends before that, the requester may still wait.",
 		Requester: Statuses{ib.WCRNRRetryExcErr},
-		Try:       "Post receives at the responder before the requester sends; see whether its program still polls its completion queue.",
+		Try:       "Post receives at the responder before the requester sends; check whether its program still polls its completion queue.",
 	},
 	rnrUnheard: {
 		Name: "rnr-unheard", Severity: Failed, Side: Network, Title: "RNR NAKs did not reach the requester in time, and its retries were used up",
-		Means: "The responder answered each request with an RNR NAK. The requester may send again after RNR NAKs without end (rnr_retry 7), " +
-			"but it repeated at other times than they ask for: its retry timer ended. After retry_cnt repeats it fails.",
+		Means: "The responder answered each request with an RNR NAK. RNR NAKs alone never fail the request (rnr_retry 7), " +
+			"but the requester did not wait for the times in them: its retry timer expired, and after retry_cnt repeats the request fails.",
 		Requester: Statuses{ib.WCRetryExcErr},
 		Try:       "Look for drops and delays between the responder and the requester, and for a timeout that is shorter than the round trip. Then post receives earlier.",
 	},
 	rnrOrSilence: {
 		Name: "rnr-or-silence", Severity: Failed, Side: Both, Title: "the receiver was not ready, and the requester did not get every RNR NAK",
-		Means: "The last packet is an RNR NAK, and some repeats came at other times than RNR NAKs ask for. Either the requester got rnr_retry of them, " +
-			"or they were lost or late and its retries were used up. With rnr_retry 7 its retries were used up. The capture does not show rnr_retry, or does not show which it was.",
+		Means: "The last packet is an RNR NAK, and some repeats came without the wait that the RNR NAKs ask for. Either the requester got rnr_retry of them, " +
+			"or they were lost or late and its retries were used up; with rnr_retry 7 it is always the latter. The capture does not show which.",
 		Requester: Statuses{ib.WCRNRRetryExcErr, ib.WCRetryExcErr},
 		Try:       "Post receives at the responder before the requester sends. Look for drops and delays between the responder and the requester.",
 	},
 	rnrWaits: {
-		Name: "rnr-waits", Severity: Unknown, Side: Responder, Title: "the receiver was not ready, and the requester waits for it without end",
-		Means: "The last packet is an RNR NAK. The requester waited as each one asks, and never fails because of them (rnr_retry 7: the connection managers agreed on it, or " +
-			"more than 6 in a row show it). The capture ends there, or a program ended the connection.",
-		Try: "Post receives at the responder; see whether its program still polls its completion queue.",
+		Name: "rnr-waits", Severity: Unknown, Side: Responder, Title: "the receiver was not ready, and the requester waits for it indefinitely",
+		Means: "The last packet is an RNR NAK. After each RNR NAK the requester waited for the time in it. RNR NAKs never fail the request (rnr_retry is 7: the connection managers agreed on it, or " +
+			"more than 6 RNR NAKs in a row show it). The capture ends there, or a program ended the connection.",
+		Try: "Post receives at the responder; check whether its program still polls its completion queue.",
 	},
 	keyInvalidated: {
-		Name: "key-invalidated", Severity: Failed, Side: Requester, Title: "a request was refused: an earlier SEND with invalidate had invalidated its R_Key",
+		Name: "key-invalidated", Severity: Failed, Side: Requester, Title: "a request was refused: an earlier SEND with invalidate invalidated its R_Key",
 		Means:     "The responder executed a SEND with invalidate that named this R_Key, and answered a later request that uses the key with a remote access error.",
 		Requester: Statuses{ib.WCRemAccessErr},
-		Try:       "Do not use a key after a SEND that invalidates it: the responder has to bind a memory window, or register memory, again and send the new key.",
+		Try:       "Do not use a key after a SEND that invalidates it: the responder must bind a memory window, or register memory, again and send the new key.",
 	},
 	writeRefused: {
 		Name: "write-refused", Severity: Failed, Side: Both, Title: "a WRITE was refused: remote access error",
@@ -304,29 +304,29 @@ var table = [numRules]Rule{
 	},
 	refusalLate: {
 		Name: "refusal-late", Severity: Failed, Side: Both, Title: "a request was refused, and the NAK may not have reached the requester",
-		Means: "The responder answered by a NAK that ends the request. The requester repeated after it, an earlier request has no answer here, " +
-			"or a rule of faults lost, changed or delayed the NAK. A requester that did not get both in time used up its retries. The detail names the refusal.",
+		Means: "The responder answered by a NAK that ends the request. The requester repeated the request after it, an earlier request has no answer in the capture, " +
+			"or a fault rule lost, changed or delayed the NAK. If these did not reach the requester in time, its retries were used up. The detail names the refusal.",
 		Requester: Statuses{ib.WCRetryExcErr},
-		Try:       "See what the responder refused, and the requester's completion.",
+		Try:       "Check what the responder refused, and the requester's completion.",
 	},
 	unknownNAK: {
 		Name: "unknown-nak", Severity: Failed, Side: Responder, Title: "a NAK has a reserved code",
 		Means: "The syndrome is reserved. Adapters ignore the NAK or fail the request.",
-		Try:   "Look for an adapter that is not up to date at the responder.",
+		Try:   "Check whether the responder's adapter and its firmware are up to date.",
 	},
 	nakRefuted: {
 		Name: "nak-refuted", Severity: Repaired, Side: Responder, Title: "a NAK refused a request that the responder acknowledged later",
 		Means: "A responder that refuses a request goes to ERR and acknowledges nothing more. This one acknowledged the request, or a later one, after the NAK. " +
-			"So the NAK is forged, by a stranger that sends packets from the responder's address, or the responder is broken. The detail names the refusal. " +
-			"No completion with error follows from the NAK: a requester that examines a NAK before it believes it, as softhca does, goes on.",
-		Try: "See where the NAK comes from: compare its Ethernet source address, its TTL and its IPv4 identification with those of the responder's other packets.",
+			"So the NAK is forged by a third host that uses the responder's address, or the responder is broken. The detail names the refusal. " +
+			"The NAK causes no error completion: a requester that verifies NAKs, as softhca does, continues.",
+		Try: "Find the source of the NAK: compare its Ethernet source address, its TTL and its IPv4 identification with those of the responder's other packets.",
 	},
 	nakDoubtful: {
-		Name: "nak-perhaps-refuted", Severity: Unknown, Side: Both, Title: "a NAK refused a request, which came again and was acknowledged",
+		Name: "nak-perhaps-refuted", Severity: Unknown, Side: Both, Title: "a NAK refused a request that came again and was acknowledged",
 		Means: "The responder acknowledged nothing before the NAK. Afterwards the requests came again, and the responder acknowledged the refused one. " +
-			"Either the NAK is forged, or the responder is broken: then no completion with error follows from it. " +
+			"Either the NAK is forged or the responder is broken, and then it causes no error completion. " +
 			"Or the request failed, and the connection was set up again with the same queue pairs and PSNs. The detail names the refusal.",
-		Try: "See the requester's completions. If there is no error, see where the NAK comes from, as for nak-refuted.",
+		Try: "Check the requester's completions. If there is no error, find the source of the NAK, as for nak-refuted.",
 	},
 	invalidateFailed: {
 		Name: "invalidate-failed", Severity: Failed, Side: Both, Title: "SEND with invalidate was acknowledged but not counted as executed",
@@ -335,29 +335,29 @@ var table = [numRules]Rule{
 		Try:       "Check which R_Key the request invalidates: it must be a bound memory window of type 2 of that queue pair.",
 	},
 	resync: {
-		Name: "rd-resync", Severity: Repaired, Side: Requester, Title: "a reliable datagram was abandoned or put off, and the channel resynchronised",
-		Means: "The requester sent a RESYNC to give up the message in flight: the message failed, or the requester sends it again when the receiver is ready.",
-		Try:   "See the completion of the message before it: it failed, the receiver had posted no receive for it, or its queue pair was reset.",
+		Name: "rd-resync", Severity: Repaired, Side: Requester, Title: "a reliable datagram was abandoned or suspended, and the channel resynchronised",
+		Means: "The requester sent a RESYNC to end the message in flight: the message failed, or the requester sends it again when the receiver is ready.",
+		Try:   "Check the completion of the message before the RESYNC: it failed, the receiver had posted no receive for it, or its queue pair was reset.",
 	},
 	migrated: {
 		Name: "migrated", Severity: Repaired, Side: Network, Title: "a connection moved to its alternate path",
-		Means: "Requests of the same queue pair go on between other addresses. The old path failed, or a program asked for it.",
-		Try:   "Look at the old path. Load a new alternate path, or the next failure ends the connection.",
+		Means: "Requests of the same queue pair continue between other addresses. The old path failed, or a program requested the migration.",
+		Try:   "Repair the old path. Load a new alternate path; otherwise the next failure ends the connection.",
 	},
 	lengthWrong: {
-		Name: "length-wrong", Severity: Failed, Side: Requester, Title: "a packet is longer or shorter than its place in the message allows",
+		Name: "length-wrong", Severity: Failed, Side: Requester, Title: "a packet has a length that its position in the message does not allow",
 		Means:     "FIRST and MIDDLE packets of one connection must have the path MTU's length. A device on the way cut the packet, or the sender is wrong.",
 		Requester: Statuses{ib.WCRemInvReqErr}, Try: "Check the path MTU of both queue pairs and the sender's adapter.",
 	},
 	ucGap: {
-		Name: "uc-gap", Severity: Lost, Side: Network, Title: "packets of an unreliable connection are missing here",
-		Means: "PSNs are missing. UC repeats no packet: the messages that they belong to are lost, or the capture missed the packets.",
-		Try:   "Look for drops between the sender and this place, unless the capture itself dropped packets.",
+		Name: "uc-gap", Severity: Lost, Side: Network, Title: "packets of an unreliable connection are missing",
+		Means: "PSNs are missing. UC does not retransmit: the messages of these packets are lost, or the capture missed the packets.",
+		Try:   "Look for drops between the sender and the capture point, unless the capture itself dropped packets.",
 	},
 	ucCut: {
 		Name: "uc-message-cut", Severity: Lost, Side: Network, Title: "a message of an unreliable connection has no beginning or no end",
 		Means: "The receiver drops such a message, and no program gets an error.",
-		Try:   "The missing packet was lost between the sender and this place, or the sender was stopped.",
+		Try:   "Look for drops between the sender and the capture point; check whether the sender stopped.",
 	},
 	ucLength: {
 		Name: "uc-length-wrong", Severity: Lost, Side: Requester, Title: "a message of an unreliable connection has a wrong length",
@@ -365,18 +365,18 @@ var table = [numRules]Rule{
 		Try:   "Check the path MTU of both queue pairs, the sender's adapter, and devices on the way that cut packets.",
 	},
 	udQKeyWrong: {
-		Name: "ud-qkey-wrong", Severity: Lost, Side: Requester, Title: "datagrams have another Q_Key than their receiver announced",
-		Means: "The SIDR_REP named the Q_Key of the queue pair. The receiver drops datagrams that have another, and no program gets an error.",
+		Name: "ud-qkey-wrong", Severity: Lost, Side: Requester, Title: "datagrams do not have the Q_Key that their receiver announced",
+		Means: "The SIDR_REP named the Q_Key of the queue pair. The receiver drops datagrams with another Q_Key, and no program gets an error.",
 		Try:   "Set remote_qkey of the work requests to the Q_Key of the SIDR_REP (rdma_cm: param.ud.qkey of the ESTABLISHED event).",
 	},
 	udTooLong: {
 		Name: "ud-too-long", Severity: Lost, Side: Requester, Title: "a datagram is longer than the largest path MTU",
-		Means: "A datagram has to fit into one packet of at most 4096 bytes. The receiver drops it.",
+		Means: "A datagram must fit into one packet of at most 4096 bytes. The receiver drops it.",
 		Try:   "Send at most the active MTU of the port; check the sender's adapter.",
 	},
 	udQKeys: {
 		Name: "ud-qkeys-differ", Severity: Lost, Side: Requester, Title: "datagrams from one queue pair to another have different Q_Keys",
-		Means: "A queue pair has one Q_Key: it drops datagrams that have another, and no program gets an error.",
+		Means: "A queue pair has one Q_Key. It drops datagrams with another one, and no program gets an error.",
 		Try:   "Check remote_qkey of the work requests.",
 	},
 	pkeysDiffer: {
@@ -385,33 +385,33 @@ var table = [numRules]Rule{
 		Try:   "Check pkey_index of both queue pairs, and the P_Key table of both ports.",
 	},
 	congestionMark: {
-		Name: "congestion-mark", Severity: Repaired, Side: Network, Title: "packets were marked: they met congestion",
+		Name: "congestion-mark", Severity: Repaired, Side: Network, Title: "packets were marked because of congestion",
 		Means: "A switch or router set the ECN field to CE.",
-		Try:   "Look at the queues on the way, and whether the sender reacts to congestion notifications.",
+		Try:   "Check the queues on the path, and whether the sender reacts to congestion notifications.",
 	},
 	congestionNotice: {
 		Name: "congestion-notice", Severity: Repaired, Side: Network, Title: "congestion notifications were sent",
 		Means: "The receiver of marked packets asked their sender to slow down (CNP).",
-		Try:   "Look at the queues on the way: the sender is slower than the line.",
+		Try:   "Check the queues on the path: the notifications slow the sender down.",
 	},
 	icrcID: {
 		Name: "icrc-id-rewritten", Severity: Failed, Side: Network, Title: "the IPv4 identification was rewritten on the way",
-		Means: "With another identification the ICRC is right. A router, a NAT or a segmentation offload changed a field that the ICRC covers; every receiver drops such packets.",
-		Try:   "Let nothing on the way touch IP headers of UDP port 4791; at the sender, see whether a tunnel or a firewall rewrites the identification.",
+		Means: "The ICRC is right for another identification. A router, a NAT or a segmentation offload changed a field that the ICRC covers; every receiver drops such packets.",
+		Try:   "Make sure that no device on the path changes IP headers of UDP port 4791; at the sender, check whether a tunnel or a firewall rewrites the identification.",
 	},
 	icrcFragmentFlag: {
 		Name: "icrc-df-cleared", Severity: Failed, Side: Network, Title: "the don't-fragment flag was changed on the way",
-		Means: "With the flag as it is usually sent the ICRC is right. A tunnel or firewall that clears it makes every receiver drop the packet.",
-		Try:   "Switch off the clearing of the don't-fragment flag (as \"scrub no-df\") for UDP port 4791.",
+		Means: "The ICRC is right for the usual value of the flag. If a tunnel or firewall clears the flag, every receiver drops the packet.",
+		Try:   "Configure the device not to clear the don't-fragment flag (for example by \"scrub no-df\") for UDP port 4791.",
 	},
 	icrcPort: {
 		Name: "icrc-port-translated", Severity: Failed, Side: Network, Title: "the UDP source port was translated on the way",
-		Means: "With another source port the ICRC is right. A NAT changed it, and the ICRC covers it.",
+		Means: "The ICRC is right for another source port. A NAT changed the port, which the ICRC covers.",
 		Try:   "RoCEv2 does not pass a NAT. Route between the hosts, or tunnel.",
 	},
 	icrcAddress: {
 		Name: "icrc-address-translated", Severity: Failed, Side: Network, Title: "an IP address was translated on the way",
-		Means: "With another address that this capture shows the ICRC is right. A NAT changed it, and the ICRC covers it.",
+		Means: "The ICRC is right for another address in this capture. A NAT changed the address, which the ICRC covers.",
 		Try:   "RoCEv2 does not pass a NAT. Route between the hosts, or tunnel.",
 	},
 	icrcDamaged: {
@@ -420,14 +420,14 @@ var table = [numRules]Rule{
 		Try:   "Look for a bad cable, port or memory on the way; the Ethernet FCS does not protect packets inside devices.",
 	},
 	icrcLost: {
-		Name: "icrc-lost-message", Severity: Lost, Side: Network, Title: "packets of messages that are not sent again were damaged on the way",
-		Means: "The ICRC is wrong and no known rewriting explains it. The receiver drops the packet, and with it the message: UC and UD repeat nothing.",
+		Name: "icrc-lost-message", Severity: Lost, Side: Network, Title: "packets of unreliable messages were damaged on the way",
+		Means: "The ICRC is wrong and no known rewriting explains it. The receiver drops the packet, and so the message is lost: UC and UD do not retransmit.",
 		Try:   "Look for a bad cable, port or memory on the way; the Ethernet FCS does not protect packets inside devices.",
 	},
 	icrcSender: {
 		Name: "icrc-sender", Severity: Failed, Side: Requester, Title: "every packet of a sender has a wrong ICRC",
-		Means: "No ICRC of the sender is right. The sender computes it wrongly, its adapter fills it in after the place of capture, or everything is rewritten on the way.",
-		Try:   "Capture at the receiver: if it is wrong there too, look at the sender's driver and at what rewrites headers on the way.",
+		Means: "The sender computes the ICRC wrongly, its adapter fills it in after the capture point, or a device on the path rewrites every packet.",
+		Try:   "Capture at the receiver: if it is wrong there too, check the sender's driver, and devices on the path that rewrite headers.",
 	},
 	badOpcode: {
 		Name: "malformed-opcode", Severity: Unknown, Side: Network, Title: "packets with an opcode that is not assigned",
@@ -441,7 +441,7 @@ var table = [numRules]Rule{
 	},
 	badLength: {
 		Name: "malformed-length", Severity: Unknown, Side: Network, Title: "packets too short for their headers, or not a multiple of 4 bytes long",
-		Means: "A packet was cut on its way. Adapters drop it.",
+		Means: "The packet was cut on the way. Adapters drop it.",
 		Try:   "Look for a device that cuts packets, or an MTU that is smaller than the path MTU needs.",
 	},
 	badPad: {
@@ -450,94 +450,94 @@ var table = [numRules]Rule{
 		Try:   "Find the sender.",
 	},
 	answerSpoilt: {
-		Name: "answer-spoilt", Severity: Unknown, Side: Both, Title: "a rule of faults lost or changed an answer, and the requester did not repeat",
-		Means: "The answer is in the capture and did not reach the requester. Nothing was sent again: the requester was not allowed a retry (retry_cnt 0), " +
-			"its program or its queue pair ended, or the capture did.",
-		Try: "See the requester's completions.",
+		Name: "answer-spoilt", Severity: Unknown, Side: Both, Title: "a fault rule lost or changed an answer, and the requester did not repeat its request",
+		Means: "The answer was captured, but did not reach the requester. The requester did not send the request again: it has no retries (retry_cnt 0), " +
+			"its program or queue pair ended, or the capture ended.",
+		Try: "Check the requester's completions.",
 	},
 	unfinished: {
 		Name: "unanswered", Severity: Unknown, Side: Both, Title: "requests had no answer when the capture ended",
-		Means: "Nothing in the capture tells whether they were answered later, or what their program got. The capture ended too early, or the requester sent no more: " +
-			"its program or its queue pair ended.",
-		Try: "See the requester's completions, or capture for longer.",
+		Means: "The capture does not show whether they were answered later, or how they completed. The capture ended too early, or the requester stopped: " +
+			"its program or queue pair ended.",
+		Try: "Check the requester's completions, or capture for longer.",
 	},
 	oneDirection: {
 		Name: "one-direction", Severity: Unknown, Side: Both, Title: "only one direction of a connection is in the capture",
-		Means: "Either the answers or the requests are missing: the capture does not have them, or nothing answered. So nothing tells what became of the requests.",
-		Try:   "Capture both directions: at one of both hosts, without a filter for one address.",
+		Means: "The answers or the requests are missing: they were not captured, or nothing answered. So the capture does not show the outcome of the requests.",
+		Try:   "Capture both directions: on one of the two hosts, without a filter for one address.",
 	},
 	nothingAnswers: {
-		Name: "no-acknowledgements", Severity: Unknown, Side: Responder, Title: "nothing in the capture tells whether messages of UC or UD arrived",
-		Means: "No packet acknowledges them, and no sender gets an error. A receiver drops a message without an answer if no receive is posted or the receive is too short, " +
-			"if the Q_Key or P_Key is wrong, if a WRITE has a wrong R_Key, address or length, and if its queue pair is not in RTR or RTS.",
-		Try: "See the completions and the counters of drops at the receiver.",
+		Name: "no-acknowledgements", Severity: Unknown, Side: Responder, Title: "the capture does not show whether messages of UC or UD arrived",
+		Means: "UC and UD have no acknowledgements, and the sender gets no error. A receiver silently drops a message if no receive is posted or the receive is too short, " +
+			"if the Q_Key or P_Key is wrong, if a WRITE has a wrong R_Key, address or length, or if its queue pair is not in RTR or RTS.",
+		Try: "Check the completions and the drop counters at the receiver.",
 	},
 	noPackets: {
 		Name: "no-packets", Severity: Unknown, Side: Both, Title: "no RoCEv2 packet (UDP port 4791) is in this capture",
-		Means: "Another interface was captured, a filter left the packets out, nothing was sent while it ran, or they are not RoCEv2: RoCEv1 and InfiniBand have no UDP port. " +
-			"RDMA hardware sends packets that the interfaces of the host do not show.",
-		Try: "Capture on the interface of the adapter (loopback: lo) with the filter \"udp port 4791\"; for hardware use its vendor's tool. Programs on softhca capture by --capture or --explain.",
+		Means: "The packets passed another interface, a filter excluded them, none were sent during the capture, or they are not RoCEv2: RoCEv1 and InfiniBand have no UDP port. " +
+			"The interfaces of a host do not show packets of RDMA hardware.",
+		Try: "Capture on the interface of the adapter (loopback: lo) with the filter \"udp port 4791\"; for hardware, use the vendor's tool. For programs on softhca, use --capture or --explain.",
 	},
 	faultAsked: {
-		Name: "fault-asked-for", Severity: Repaired, Side: Both, Title: "a rule of faults (--fault) caused this",
+		Name: "fault-asked-for", Severity: Repaired, Side: Both, Title: "a fault rule (--fault) caused this",
 		Means: "Comments in the capture name the rule that lost, delayed or changed packets.",
 		Try:   "Run without --fault.",
 	},
 	faultDelayed: {
-		Name: "fault-delayed", Severity: Unknown, Side: Both, Title: "a rule of faults (--fault) delayed the last packets",
-		Means: "Comments in the capture name the rule. The capture does not show when the delayed packets went on, nor whether the requester was still waiting. " +
-			"If it was not, it got RETRY_EXC_ERR. Too few requests follow to show that it was.",
-		Try: "See the requester's completions, or run without --fault.",
+		Name: "fault-delayed", Severity: Unknown, Side: Both, Title: "a fault rule (--fault) delayed the last packets",
+		Means: "Comments in the capture name the rule. The capture does not show when the delayed packets continued, nor whether the requester was still waiting; " +
+			"too few requests follow. If it was not waiting, it got RETRY_EXC_ERR.",
+		Try: "Check the requester's completions, or run without --fault.",
 	},
 	faultLost: {
-		Name: "fault-lost-message", Severity: Lost, Side: Both, Title: "a rule of faults (--fault) lost a message that is not sent again",
-		Means: "Comments in the capture name the rule. UC and UD repeat nothing.",
+		Name: "fault-lost-message", Severity: Lost, Side: Both, Title: "a fault rule (--fault) lost an unreliable message",
+		Means: "Comments in the capture name the rule. UC and UD do not retransmit.",
 		Try:   "Run without --fault.",
 	},
 	cmNobodyListens: {
-		Name: "cm-nobody-listens", Severity: Failed, Side: Responder, Title: "nobody listens on that port: REJ, invalid service ID",
+		Name: "cm-nobody-listens", Severity: Failed, Side: Responder, Title: "no program listens on that port: REJ, invalid service ID",
 		Means: "The connection request arrived, and no program of the responder listens on its service ID. rdma_cm reports REJECTED with status 8.",
 		Try:   "Start the server, or correct the port and the port space.",
 	},
 	cmRefused: {
 		Name: "cm-refused", Severity: Failed, Side: Responder, Title: "the program refused the connection: REJ, consumer reject",
-		Means: "A program called rdma_reject, or ended with the request unanswered. rdma_cm reports REJECTED with status 28.",
-		Try:   "See the log of the program that refused; the private data of the REJ may say why.",
+		Means: "The program called rdma_reject, or ended before it answered the request. rdma_cm reports REJECTED with status 28.",
+		Try:   "Read the log of that program; the private data of the REJ may contain the reason.",
 	},
 	cmGaveUp: {
-		Name: "cm-gave-up", Severity: Failed, Side: Both, Title: "a side gave the connection up: REJ, timeout",
+		Name: "cm-gave-up", Severity: Failed, Side: Both, Title: "one side gave up the connection: REJ, timeout",
 		Means: "The sender of the REJ waited too long for the next message, or its program ended.",
-		Try:   "See which message stayed unanswered before it.",
+		Try:   "Find the message before the REJ that was not answered.",
 	},
 	cmStale: {
 		Name: "cm-stale", Severity: Failed, Side: Both, Title: "the peer still has an old connection of that queue pair: REJ, stale connection",
-		Means: "The QP number or communication ID is still in use by a connection that one side has forgotten. The next attempt usually works.",
-		Try:   "Try again; see why the last connection ended without DREQ.",
+		Means: "A connection that one side has forgotten still uses the QP number or communication ID. The next attempt usually works.",
+		Try:   "Try again; find out why the last connection ended without a DREQ.",
 	},
 	cmBadPath: {
 		Name: "cm-bad-path", Severity: Failed, Side: Both, Title: "the peer cannot use the path: REJ about an address or a path attribute",
-		Means: "GID, LID, service level, traffic class, hop limit, packet rate, flow label or redirection: the REJ names it.",
+		Means: "The REJ names the attribute: GID, LID, service level, traffic class, hop limit, packet rate, flow label or redirection.",
 		Try:   "Check the addresses of both sides: the GID must be of the port that the request arrived at.",
 	},
 	cmNoResources: {
 		Name: "cm-no-resources", Severity: Failed, Side: Responder, Title: "the peer had no resources for the connection",
-		Means: "The peer has no queue pair or EE context left, or allows fewer READs and atomics at once than the request asks for.",
-		Try:   "Ask for fewer responder_resources, or look at the limits of the peer.",
+		Means: "The peer has no queue pair or EE context left, or allows fewer outstanding READs and atomics than the request asks for.",
+		Try:   "Request fewer responder_resources, or check the limits of the peer.",
 	},
 	cmUnsupported: {
 		Name: "cm-unsupported", Severity: Failed, Side: Both, Title: "the peer does not support what the request asks for",
-		Means: "The transport service, the path MTU, the RNR retry count, a version or an option: the REJ names it.",
+		Means: "The REJ names the parameter: the transport service, the path MTU, the RNR retry count, a version or an option.",
 		Try:   "Compare both programs' parameters; the transport service must be the same.",
 	},
 	cmOtherReject: {
 		Name: "cm-rejected", Severity: Failed, Side: Both, Title: "the connection was rejected",
-		Means: "The REJ names the reason, for example IDs of a connection that the peer does not know.",
-		Try:   "See the reason in the detail of the finding.",
+		Means: "The REJ names the reason, for example an unknown connection.",
+		Try:   "The detail of the finding has the reason.",
 	},
 	cmREQRepeated: {
 		Name: "cm-req-repeated", Severity: Repaired, Side: Network, Title: "a connection request was repeated",
 		Means: "No answer came in time: the REQ or its answer was lost, or the peer is slow.",
-		Try:   "Look for drops; let a server that takes long to accept send an MRA.",
+		Try:   "Look for drops. If the server needs long to accept, let it send an MRA.",
 	},
 	cmREQUnanswered: {
 		Name: "cm-req-unanswered", Severity: Failed, Side: Responder, Title: "a connection request was repeated and never answered",
@@ -546,37 +546,37 @@ var table = [numRules]Rule{
 	},
 	cmREPRepeated: {
 		Name: "cm-rep-repeated", Severity: Repaired, Side: Network, Title: "a REP was repeated: the RTU, or the REP, was lost",
-		Means: "The passive side accepted, and waited in vain for the RTU or the first data packet.",
-		Try:   "Look for drops between the two.",
+		Means: "The passive side accepted the connection, but the RTU or the first data packet did not arrive in time.",
+		Try:   "Look for drops between the two hosts.",
 	},
 	cmDREQRepeated: {
 		Name: "cm-dreq-repeated", Severity: Repaired, Side: Network, Title: "a disconnect request was repeated",
 		Means: "The DREQ or its DREP was lost.",
-		Try:   "Look for drops between the two.",
+		Try:   "Look for drops between the two hosts.",
 	},
 	cmDREQUnanswered: {
 		Name: "cm-dreq-unanswered", Severity: Repaired, Side: Responder, Title: "a disconnect request was repeated and never answered",
-		Means: "The peer's program or host had ended before. The side that sends the DREQ waits until its retries are used up; then the connection is closed.",
-		Try:   "See whether the peer still runs.",
+		Means: "The peer's program or host had already ended. The sender of the DREQ waits until its retries are used up; then the connection is closed.",
+		Try:   "Check whether the peer still runs.",
 	},
 	cmSlow: {
-		Name: "cm-slow", Severity: Repaired, Side: Responder, Title: "a program takes long to answer a connection request (MRA)",
+		Name: "cm-slow", Severity: Repaired, Side: Responder, Title: "a program needs long to answer a connection request (MRA)",
 		Means: "Its host asked the other side to wait longer (MRA).",
-		Try:   "See what the program does between the request and rdma_accept.",
+		Try:   "Check what the program does between the connection request and rdma_accept.",
 	},
 	cmLAPRepeated: {
 		Name: "cm-lap-repeated", Severity: Repaired, Side: Network, Title: "an alternate path was offered again (LAP)",
 		Means: "The LAP or its APR was lost.",
-		Try:   "Look for drops between the two.",
+		Try:   "Look for drops between the two hosts.",
 	},
 	cmLAPUnanswered: {
 		Name: "cm-lap-unanswered", Severity: Repaired, Side: Responder, Title: "an alternate path was offered again and never answered (LAP)",
-		Means: "The peer's connection manager or its program does not answer. The connection goes on without an alternate path.",
-		Try:   "See whether the peer takes alternate paths at all: programs over Linux's rdma_cm have no call for it.",
+		Means: "The peer's connection manager or its program does not answer. The connection continues without an alternate path.",
+		Try:   "Check whether the peer supports alternate paths: Linux's rdma_cm has no call for them.",
 	},
 	cmAlternateRefused: {
 		Name: "cm-alternate-refused", Severity: Failed, Side: Responder, Title: "an alternate path was refused (APR)",
-		Means: "The APR has the reason. The connection goes on without an alternate path.",
+		Means: "The APR contains the reason. The connection continues without an alternate path.",
 		Try:   "Check the addresses of the alternate path on both sides.",
 	},
 	sidrRefused: {
@@ -587,7 +587,7 @@ var table = [numRules]Rule{
 	sidrRepeated: {
 		Name: "sidr-repeated", Severity: Repaired, Side: Network, Title: "the look-up of a UD service was repeated",
 		Means: "The SIDR_REQ or its answer was lost.",
-		Try:   "Look for drops between the two.",
+		Try:   "Look for drops between the two hosts.",
 	},
 	sidrUnanswered: {
 		Name: "sidr-unanswered", Severity: Failed, Side: Responder, Title: "the look-up of a UD service was repeated and never answered",

@@ -101,8 +101,8 @@ var cases = []struct {
 		s.repeat(6, 300*time.Millisecond)
 		s.repeat(6, 300*time.Millisecond)
 	}, "from 10.77.0.3"},
-	{retriesUsedUp, "loss_every5_send.client", nil, "repeats in vain"},
-	{retriesUsedUp, "loss_every5_send.server", nil, "repeats in vain"},
+	{retriesUsedUp, "loss_every5_send.client", nil, "repeats without success"},
+	{retriesUsedUp, "loss_every5_send.server", nil, "repeats without success"},
 	{psnAhead, "errs_psn_ahead", nil, "0x123455"},
 	{psnBehind, "errs_psn_behind", nil, "0x12344d"},
 	{psnBehind, "errs_psn_behind_read", nil, "0x12344d"},

@@ -10,14 +10,14 @@ type Verdict struct {
 	Outcome   string `json:"outcome"`                    // clean, repaired, unknown, lost, failed; empty if no RoCEv2 packet was there
 	Headline  string `json:"headline"`                   // in a sentence
 	Cause     string `json:"cause,omitempty"`            // the rule of the finding that explains it
-	Means     string `json:"means,omitempty"`            // what that is, and how one knows
+	Means     string `json:"means,omitempty"`            // explanation, and its evidence
 	Fault     string `json:"fault,omitempty"`            // the first that somebody asked for, by a rule
 	Side      string `json:"side,omitempty"`             // where to look
 	Where     string `json:"where,omitempty"`            // addresses and queue pairs
 	Record    int    `json:"record,omitempty"`           // number of the record in the file that shows it
 	Requester string `json:"requester_status,omitempty"` // completion status at the side that sent the request
 	Responder string `json:"responder_status,omitempty"` // completion status at the other side
-	Try       string `json:"try,omitempty"`              // what to do
+	Try       string `json:"try,omitempty"`              // recommended action
 	Page      string `json:"page,omitempty"`             // where the documentation describes the cause
 	// ErrorPages describe the statuses, or the reason of a REJ, that the programs see.
 	ErrorPages []string `json:"error_pages,omitempty"`
@@ -131,10 +131,6 @@ const noRetriesLeft = "it had no retries left, it got RETRY_EXC_ERR"
 
 // caveats returns what the capture cannot show.
 func (r *Report) caveats() []string {
-	c := []string{}
-	if r.Truncated > 0 {
-		c = append(c, count(r.Truncated, "packet")+" cut off by the capture (snap length): no ICRC was checked there")
-	}
 	alone, missed, late, disorder, refuted := 0, 0, time.Duration(0), false, 0
 	for i := range r.Conversations {
 		s := &r.Conversations[i]
@@ -149,24 +145,19 @@ func (r *Report) caveats() []string {
 		}
 		late, disorder = max(late, s.doubt), disorder || s.disorder
 	}
-	if alone > 0 {
-		c = append(c, "only one direction of "+count(alone, "connection")+" is in this capture: what seems to be missing may have passed elsewhere")
+	c := []string{}
+	add := func(is bool, text string) {
+		if is {
+			c = append(c, text)
+		}
 	}
-	if missed > 0 {
-		c = append(c, count(missed, "connection")+" with answers to requests that are not in the capture: it missed packets, or began in the middle")
-	}
-	if late > 0 {
-		c = append(c, fmt.Sprintf("an answer came after %v, and its requester sent nothing more: if its timer was shorter and %s before", round(late), noRetriesLeft))
-	}
-	if disorder {
-		c = append(c, "the last answers to a requester came out of order: if "+noRetriesLeft)
-	}
-	if refuted > 0 {
-		c = append(c, count(refuted, "requester")+" sent nothing more after a refuted NAK: an adapter that believes each NAK completes the request with an error")
-	}
-	if r.Ended > 0 {
-		c = append(c, count(r.Ended, "connection")+" not followed to the end, as too many were open at once")
-	}
+	add(r.Truncated > 0, count(r.Truncated, "packet")+" cut off by the capture (snap length): no ICRC was checked there")
+	add(alone > 0, "only one direction of "+count(alone, "connection")+" is in this capture: what seems to be missing may have passed elsewhere")
+	add(missed > 0, count(missed, "connection")+" with answers to requests that are not in the capture: it missed packets, or began in the middle")
+	add(late > 0, fmt.Sprintf("an answer came after %v, and its requester sent nothing more: if its timer was shorter and %s before", round(late), noRetriesLeft))
+	add(disorder, "the last answers to a requester came out of order: if "+noRetriesLeft)
+	add(refuted > 0, count(refuted, "requester")+" sent nothing more after a refuted NAK: an adapter that believes each NAK completes the request with an error")
+	add(r.Ended > 0, count(r.Ended, "connection")+" not followed to the end, as too many were open at once")
 	return c
 }
 

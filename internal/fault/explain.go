@@ -24,9 +24,9 @@ func (r *Rule) Explain() string {
 	case Truncate:
 		s = fmt.Sprintf("cuts %s to %d bytes%s", what, r.num(Length, 0), r.sealing("the receiver drops it"))
 	case Reorder:
-		s = fmt.Sprintf("holds %s back until %d of its queue pair overtook it, or %v", what, r.num(By, 1), maxLate)
+		s = fmt.Sprintf("holds %s back until %d of its queue pair overtook it, at most %v", what, r.num(By, 1), maxLate)
 	case Rate:
-		s = fmt.Sprintf("lets %s through at %s at most, with up to %d in a queue", what, r.values[Speed].text, r.num(Queue, defaultQueue))
+		s = fmt.Sprintf("limits %s to %s, with at most %d in a queue", what, r.values[Speed].text, r.num(Queue, defaultQueue))
 	case RNR:
 		s = "answers " + what + " with an RNR NAK"
 	case NAK:

@@ -45,18 +45,18 @@ func markdown() string {
 func cell(s string) string { return strings.ReplaceAll(s, "|", "\\|") }
 
 var layerTexts = [...]string{
-	Packets: "They act at the adapter's port, packet by packet, also where the system merges packets or cuts runs. " +
-		"A capture shows what the adapter sends and receives: a packet that is lost on the way out is in it, one that is lost on the way in is not.",
-	Responder: "They act on requests that an RC responder is about to execute: in sequence, of an operation that the queue pair allows.",
-	Verbs:     "They act when the program calls, before the call is carried out, or by themselves at a time.",
+	Packets: "These faults act at the adapter's port on each packet, also with segmentation offload (GSO, GRO). " +
+		"A capture has the packets that the adapter sends and receives: it contains an outgoing packet that a rule loses, but not an incoming one.",
+	Responder: "These faults act on requests that an RC responder is about to execute: in sequence, and of an operation that the queue pair allows.",
+	Verbs:     "These faults act on calls of the program, before the call is carried out; with after= alone they act at that time, without a call.",
 }
 
 const preface = `# Faults on demand
 
 <!-- Generated from internal/fault: go test ./internal/fault -rewrite -->
 
-An adapter can be told to go wrong: to lose, repeat, delay, change and reorder packets, to refuse requests, to fail
-calls, to move queue pairs, to overflow completion queues, to raise events. From Go:
+You can make an adapter lose, repeat, delay, change and reorder packets, refuse requests, fail calls, move queue
+pairs to an error state, overflow completion queues, and raise events. From Go:
 
 ` + "```go" + `
 hca, err := verbs.Open(verbs.Config{}, verbs.WithFaults("drop p=0.01; fail op=RegMR nth=3", 42))
@@ -72,10 +72,10 @@ softhca perf send --fault-file rules.txt --fault-seed 42
 SOFTHCA_FAULTS='delay 5ms op=ACK; drop p=0.01' SOFTHCA_FAULTS_SEED=42 program
 SOFTHCA_FAULTS=@rules.txt program
 softhca faults --list                     # this page, in the terminal
-softhca faults 'drop nth=3 op=SEND'       # check rules, and read what they will do
+softhca faults 'drop nth=3 op=SEND'       # check rules, and print what they will do
 ` + "```" + `
 
-A seed of 0, or none, draws one; the command prints it. What each rule did is in ` + "`Context.FaultStats`" + `, and each time it
-acts there is a record of the kind Fault in the trace.
+Without a seed, or with seed 0, the adapter draws one, and the command prints it. ` + "`Context.FaultStats`" + ` counts what each rule
+did, and the trace has a record of the kind Fault each time that a rule acts.
 
 `

@@ -71,35 +71,35 @@ type paramInfo struct {
 }
 
 var params = [NumParams]paramInfo{
-	Time:     {"time", kindDuration, "How much later, such as 5ms."},
-	Length:   {"length", kindLength, "Bytes that are left."},
-	Speed:    {"speed", kindSpeed, "Such as 100Mbit/s or 5000packets/s."},
-	Syndrome: {"syndrome", kindSyndrome, "SEQUENCE, INVALID_REQUEST, REMOTE_ACCESS, REMOTE_OPERATIONAL or RNR."},
+	Time:     {"time", kindDuration, "The delay, such as 5ms."},
+	Length:   {"length", kindLength, "The length to cut the packet to, in bytes."},
+	Speed:    {"speed", kindSpeed, "The rate, such as 100Mbit/s or 5000packets/s."},
+	Syndrome: {"syndrome", kindSyndrome, "The NAK: SEQUENCE, INVALID_REQUEST, REMOTE_ACCESS, REMOTE_OPERATIONAL or RNR."},
 	Type:     {"type", kindEvent, "The event, by its name in verbs without the prefix, such as PORT_ERR."},
-	Byte:     {"byte", kindOffset, "The byte to change, from 0, the opcode; -1 is the last, of the ICRC."},
-	Bit:      {"bit", kindBit, "The bit to flip: bit 0 is the lowest of byte 0."},
-	Xor:      {"xor", kindMask, "What the byte is combined with by exclusive or (default 255)."},
-	Reseal:   {"reseal", kindFlag, "Make the ICRC right again."},
-	By:       {"by", kindCount, "How many packets overtake it (default 1)."},
-	Queue:    {"queue", kindQueue, "Packets that may wait (default 1000, at most 4096)."},
+	Byte:     {"byte", kindOffset, "The byte to change: 0 is the first byte, the opcode; -1 is the last byte, part of the ICRC."},
+	Bit:      {"bit", kindBit, "The bit to flip: 0 is the lowest bit of byte 0."},
+	Xor:      {"xor", kindMask, "XOR the byte with this value (default 255)."},
+	Reseal:   {"reseal", kindFlag, "Compute the ICRC of the changed packet."},
+	By:       {"by", kindCount, "The number of packets that overtake it (default 1)."},
+	Queue:    {"queue", kindQueue, "The maximum number of packets that wait (default 1000, at most 4096)."},
 	Errno:    {"errno", kindErrno, "The error number, by its name."},
 	To:       {"to", kindState, "The state: ERR or SQE."},
-	Nth:      {"nth", kindCount, "The nth that matches all else, once; with every= it is the first."},
-	Every:    {"every", kindCount, "Every nth that matches all else."},
-	P:        {"p", kindShare, "With this probability, 0 to 1, drawn from the seed."},
-	Count:    {"count", kindCount, "At most so many times."},
-	After:    {"after", kindDuration, "Not before so long after the adapter was opened."},
-	For:      {"for", kindDuration, "Only for so long from then on."},
-	Op: {"op", kindOps, "Only packets with this opcode: its name with or without RC_, UC_, UD_, RD_ or XRC_, or how it begins " +
-		"(RDMA_WRITE for FIRST, MIDDLE, LAST and ONLY); also ACK, ATOMIC_ACK, NAK (ACKNOWLEDGE with any NAK) and RNR_NAK; several with commas."},
-	Call: {"op", kindCall, "The call that is meant (default PostSend)."},
-	Dir:  {"dir", kindDir, "out, in or both. Without it: out; with op=, which tells packets apart, and with path=, both."},
-	QPN:  {"qpn", kindNumber, "The queue pair: of packets the destination QPN, of calls and events that of the QP."},
-	PSN:  {"psn", kindNumber, "The packet sequence number; hexadecimal, as traces show it, after 0x."},
-	Src:  {"src", kindAddr, "The IP address that the packet comes from."},
-	Dst:  {"dst", kindAddr, "The IP address that the packet goes to."},
-	Path: {"path", kindPath, "primary: the packets from and to the adapter's first address; alternate: from and to another one of its addresses, " +
-		"where an alternate path begins."},
+	Nth:      {"nth", kindCount, "Only the nth match; with every=, the first one."},
+	Every:    {"every", kindCount, "Every nth match."},
+	P:        {"p", kindShare, "Each match with this probability, 0 to 1, drawn from the seed."},
+	Count:    {"count", kindCount, "The maximum number of times that the rule acts."},
+	After:    {"after", kindDuration, "Only after this time since the adapter was opened."},
+	For:      {"for", kindDuration, "Only for this time, from after= on."},
+	Op: {"op", kindOps, "Only packets with this opcode: its name with or without RC_, UC_, UD_, RD_ or XRC_, or the beginning of its name " +
+		"(RDMA_WRITE for FIRST, MIDDLE, LAST and ONLY); also ACK, ATOMIC_ACK, NAK (ACKNOWLEDGE with any NAK) and RNR_NAK. Separate several by commas."},
+	Call: {"op", kindCall, "Only this call (default PostSend)."},
+	Dir:  {"dir", kindDir, "out, in or both. The default is out; with op= or path= it is both."},
+	QPN:  {"qpn", kindNumber, "The number of the queue pair: for packets the destination QPN, for calls and events that of their queue pair."},
+	PSN:  {"psn", kindNumber, "The packet sequence number; write 0x before hexadecimal digits."},
+	Src:  {"src", kindAddr, "The source IP address of the packet."},
+	Dst:  {"dst", kindAddr, "The destination IP address of the packet."},
+	Path: {"path", kindPath, "primary: packets from and to the adapter's first address; alternate: packets from and to its other addresses, " +
+		"at which alternate paths begin."},
 }
 
 // String returns the name of the parameter in a rule.
@@ -115,8 +115,8 @@ func (p Param) Text() string {
 		}
 		return params[p].text + " One of " + wording.Or(names) + "."
 	case kindOps:
-		return params[p].text + " On packets also a message of the connection manager: " + wording.Or(messageNames()) +
-			", or " + allMessages + " for all of them. They are UD_SEND_ONLY too: RC_SEND leaves them alone, SEND does not."
+		return params[p].text + " Rules on packets also accept a message of the connection manager: " + wording.Or(messageNames()) +
+			", or " + allMessages + " for all of them. These messages are UD_SEND_ONLY packets too: SEND matches them, RC_SEND does not."
 	default:
 		return params[p].text
 	}

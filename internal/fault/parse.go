@@ -19,7 +19,7 @@ const (
 // the line. An error is a *SyntaxError.
 func Parse(text string) ([]Rule, error) {
 	if len(text) > maxText {
-		return nil, &SyntaxError{Text: text[:maxText], Msg: fmt.Sprintf("rules of more than %d bytes", maxText)}
+		return nil, &SyntaxError{Text: text[:maxText], Msg: fmt.Sprintf("the rules have more than %d bytes", maxText)}
 	}
 	p := parser{text: text}
 	for p.at < len(text) {
@@ -191,13 +191,13 @@ func (p *parser) complete(r *Rule, begin, end int) error {
 	}
 	switch {
 	case given > 1:
-		return p.errorAt(begin, fmt.Sprintf("%s takes one of %s and %s", info.name, info.either[0], info.either[1]), "")
+		return p.errorAt(begin, fmt.Sprintf("give %s either %s= or %s=, not both", info.name, info.either[0], info.either[1]), "")
 	case r.Action.Layer() == Verbs && !r.Timed() && !callReaches(r.Call(), r.Object()):
-		return p.errorAt(begin, fmt.Sprintf("a call of %s has no %v that %s could be about", r.Call(), r.Object(), info.name), "")
+		return p.errorAt(begin, fmt.Sprintf("%s needs a call that affects a %v; %s does not", info.name, r.Object(), r.Call()), "")
 	case r.Action.Layer() == Responder && r.values[Op].ops.messages != 0:
-		return p.errorAt(begin, "CM messages are datagrams: no RC responder gets them", "drop, delay and the other faults on packets do")
+		return p.errorAt(begin, "CM messages are datagrams, which an RC responder never gets", "use a fault on packets, such as drop")
 	case r.Has(Xor) && r.Has(Bit):
-		return p.errorAt(begin, "bit= flips one bit: xor= is for byte=", "")
+		return p.errorAt(begin, "use xor= with byte=, not with bit=", "")
 	case r.Action == Truncate && r.Has(Reseal) && r.num(Length, 0) < roce.MinSize:
 		return p.errorAt(begin, fmt.Sprintf("a packet with an ICRC has at least %d bytes", roce.MinSize), "")
 	}

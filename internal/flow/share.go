@@ -22,10 +22,14 @@ type Share struct {
 	id      ib.QPN         // differs from those of the other shares of a peer
 	timer   *clock.Instant // when the sender is to call Timeout; the sender owns it
 	peer    *peer
-	window  window
+	control Controller // of this sender alone
+	own     int        // control.Window(), which Admit asks for each packet
 	cost    int
+	sent    uint32 // packets of which the control does not know yet
+	full    bool   // the control limited sending in this round
 	waiting bool
-	probing bool // the next request may exceed the window, after probeTimeout
+	probing bool   // the next request may exceed the window, after probeTimeout
+	window  window // the control of every sender so far
 }
 
 // NewShare returns the share of a sender, which calls Timeout at *timer.
@@ -50,13 +54,13 @@ const proberTimeout = 5 * probeTimeout
 // of its own packets.
 func (s *Share) Admit(now clock.Instant, cost uint32, unasked bool) bool {
 	p := s.peer
-	own := s.window.admits(s.cost)
+	own := s.admits(s.cost)
 	if own && (p.fits(cost) || p.inFlight == 0) || unasked || s.probing {
 		s.probing = false
 		*s.timer = clock.Never
 		return true
 	}
-	s.window.full = true
+	s.full = true
 	if !own {
 		return false
 	}
@@ -93,10 +97,25 @@ func (s *Share) Charge(cost, n uint32) {
 		return
 	}
 	s.cost += int(cost)
-	s.window.loss.sent += n
+	s.sent += n
 	s.peer.inFlight += int(cost)
 	s.peer.buffer.sent += n
 }
+
+// steer gives the sender a new congestion control.
+func (s *Share) steer(c Controller) { s.control, s.own, s.sent, s.full = c, c.Window(), 0, false }
+
+// tellSent tells the control how many packets were sent since the last time. It must know before it
+// hears what became of them, and not at each packet.
+func (s *Share) tellSent() {
+	s.control.Sent(s.sent)
+	s.sent = 0
+}
+
+// admits reports whether another request may be sent with inFlight bytes
+// outstanding. That request may exceed the window; otherwise a long READ would
+// never fit.
+func (s *Share) admits(inFlight int) bool { return inFlight < s.own }
 
 // part returns what n of m packets in flight cost.
 func (s *Share) part(n, m uint32) int {
@@ -111,7 +130,9 @@ func (s *Share) part(n, m uint32) int {
 // packets of the given cost.
 func (s *Share) Credit(now clock.Instant, n, m, packet uint32) {
 	freed := s.part(n, m)
-	s.window.acked(now, freed, packet)
+	s.tellSent()
+	s.control.Acknowledged(now, freed, packet, s.full)
+	s.own = s.control.Window()
 	s.peer.buffer.acked(freed, 2*s.peer.inFlight >= s.peer.buffer.limit, packet)
 	s.uncharge(freed)
 	s.peer.wake()
@@ -121,7 +142,7 @@ func (s *Share) Credit(now clock.Instant, n, m, packet uint32) {
 // lost, so they are no longer in the peer's socket buffer.
 func (s *Share) Landed(n, m uint32) {
 	s.uncharge(s.part(n, m))
-	if s.window.full {
+	if s.full {
 		s.sender.Wake()
 	}
 	s.peer.wake()
@@ -137,23 +158,27 @@ func (s *Share) GoBack() {
 }
 
 // limit returns how many bytes of this QP may be in flight.
-func (s *Share) limit() int { return min(s.window.limit(), s.peer.buffer.limit) }
+func (s *Share) limit() int { return min(s.own, s.peer.buffer.limit) }
 
 // Lost counts n packets that were lost.
 func (s *Share) Lost(n uint32) {
-	s.window.loss.lose(n, s.limit())
+	s.tellSent()
+	s.control.Lost(n, s.limit())
+	s.own = s.control.Window()
 	s.peer.lost(s.id, n)
 }
 
 // LostAll counts a loss after which everything is retransmitted.
 func (s *Share) LostAll() {
-	s.window.loss.loseAll(s.limit())
+	s.tellSent()
+	s.control.LostAll(s.limit())
+	s.own = s.control.Window()
 	s.peer.lostAll(s.id)
 }
 
 // Last reports whether the window is full after one more packet of that cost.
 func (s *Share) Last(cost uint32) bool {
-	return !s.peer.fits(2*cost) || !s.window.admits(s.cost+int(cost))
+	return !s.peer.fits(2*cost) || !s.admits(s.cost+int(cost))
 }
 
 // AckEvery returns the number of packets of the given cost between two
@@ -200,6 +225,7 @@ func (s *Share) Release() {
 // about which nothing is known.
 func (s *Share) Join(t *Table, dst netip.Addr) {
 	s.window = newWindow(t.most)
+	s.steer(&s.window)
 	if s.peer != nil && s.peer.dst == dst {
 		return
 	}
@@ -217,13 +243,22 @@ func (s *Share) Leave(t *Table) {
 }
 
 // BeginRound starts a round of the window: the packet sent now is timed.
-func (s *Share) BeginRound() { s.window.begin() }
+func (s *Share) BeginRound() {
+	s.full = false
+	s.control.BeginRound()
+}
 
 // EndRound ends a round, in which the timed packet took d; the minimum is least.
-func (s *Share) EndRound(d, least time.Duration) { s.window.end(d, least) }
+func (s *Share) EndRound(d, least time.Duration) {
+	s.control.RoundTrip(d, least, s.full)
+	s.own = s.control.Window()
+}
 
-// Crowded makes the window by one eighth smaller, but not below one batch of bytes.
-func (s *Share) Crowded(batch int) { s.window.crowded(batch) }
+// Marked counts a sign of congestion without loss; packets come in batches of so many bytes.
+func (s *Share) Marked(batch int) {
+	s.control.Marked(batch)
+	s.own = s.control.Window()
+}
 
 // Heard notes that the peer has acknowledged something.
 func (s *Share) Heard(now clock.Instant) { s.peer.heard = now }

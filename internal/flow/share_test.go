@@ -36,6 +36,7 @@ func probeRig(n int) (*peer, []*sender) {
 		s := &sender{at: clock.Never}
 		s.Share = NewShare(s, ib.QPN(i+2), &s.at)
 		s.peer, s.window = p, newWindow(p.buffer.most)
+		s.steer(&s.window)
 		senders[i] = s
 	}
 	return p, senders
@@ -155,6 +156,7 @@ func TestL1_OneLosesAlone(t *testing.T) {
 		for i, s := range senders {
 			shares[i] = &s.Share
 			shares[i].window = newWindow(limit)
+			shares[i].steer(&shares[i].window)
 		}
 		return p, shares
 	}
@@ -174,10 +176,10 @@ func TestL1_OneLosesAlone(t *testing.T) {
 	}
 	p, s := start(2)
 	send(s, 2000, func(i int) bool { return i == 0 })
-	if p.buffer.limit != limit || s[1].window.limit() != limit {
-		t.Errorf("one of two queue pairs loses a quarter: both together may have %d bytes in flight, and the other %d, want %d", p.buffer.limit, s[1].window.limit(), limit)
+	if p.buffer.limit != limit || s[1].window.Window() != limit {
+		t.Errorf("one of two queue pairs loses a quarter: both together may have %d bytes in flight, and the other %d, want %d", p.buffer.limit, s[1].window.Window(), limit)
 	}
-	if got := s[0].window.limit(); got > limit/8 {
+	if got := s[0].window.Window(); got > limit/8 {
 		t.Errorf("a queue pair that loses a quarter may have %d bytes in flight, want no more than %d", got, limit/8)
 	}
 	p, s = start(2)
@@ -190,7 +192,7 @@ func TestL1_OneLosesAlone(t *testing.T) {
 	if p.buffer.limit > limit/2 {
 		t.Errorf("each of a hundred queue pairs loses four of 16 packets: together they may have %d bytes in flight, want no more than %d", p.buffer.limit, limit/2)
 	}
-	if got := s[0].window.limit(); got != limit {
+	if got := s[0].window.Window(); got != limit {
 		t.Errorf("a queue pair has lost four packets, and its window is %d bytes, want %d", got, limit)
 	}
 
@@ -199,8 +201,8 @@ func TestL1_OneLosesAlone(t *testing.T) {
 	for range 3 {
 		s[0].LostAll()
 	}
-	if p.buffer.limit != limit || s[0].window.limit() > limit/4 {
-		t.Errorf("one queue pair sends everything again three times: all together may have %d bytes in flight, want %d, and it %d, want no more than %d", p.buffer.limit, limit, s[0].window.limit(), limit/4)
+	if p.buffer.limit != limit || s[0].window.Window() > limit/4 {
+		t.Errorf("one queue pair sends everything again three times: all together may have %d bytes in flight, want %d, and it %d, want no more than %d", p.buffer.limit, limit, s[0].window.Window(), limit/4)
 	}
 	if s[1].LostAll(); p.buffer.limit != limit/2 {
 		t.Errorf("then another one does: all together may have %d bytes in flight, want %d", p.buffer.limit, limit/2)
@@ -215,6 +217,7 @@ func TestL1_OwnWindow(t *testing.T) {
 	p.buffer.limit, p.inFlight = 64<<10, 0
 	s := senders[0]
 	s.window.loss.limit = minWindow
+	s.steer(&s.window)
 	n := 0
 	for ; s.Admit(0, 1152, false) && n < 100; n++ {
 		s.Charge(1152, 1)
@@ -233,6 +236,7 @@ func TestL1_OwnWindow(t *testing.T) {
 	}
 	s.GoBack()
 	s.window.loss.limit = 1
+	s.steer(&s.window)
 	if !s.Admit(0, probeChunk, false) {
 		t.Error("nothing is in flight, and a request waits for its own window")
 	}
@@ -245,7 +249,8 @@ func TestL1_WindowOfANewPath(t *testing.T) {
 	s, peers := &senders[0].Share, NewTable(probeChunk)
 	s.Join(peers, s.peer.dst)
 	s.window.loss.limit = minWindow
-	if s.Join(peers, s.peer.dst); s.window.limit() != probeChunk {
-		t.Errorf("the window of a new path is %d bytes, want %d", s.window.limit(), probeChunk)
+	s.steer(&s.window)
+	if s.Join(peers, s.peer.dst); s.window.Window() != probeChunk || s.own != probeChunk {
+		t.Errorf("the window of a new path is %d bytes, want %d", s.own, probeChunk)
 	}
 }

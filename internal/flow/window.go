@@ -6,18 +6,16 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 )
 
-// window is the congestion control of one queue pair: how many bytes its own path
-// may have in flight. Its inputs are packets sent, acknowledged and lost, and round
-// trip times. A single loss does not shrink it; two things do: more losses in a
+// window is the congestion control of one queue pair, a Controller: how many bytes its own path
+// may have in flight. A single loss does not shrink it; two things do: more losses in a
 // round than chance explains, and queueing delay above half of the round trip.
 // Losses of several queue pairs at once are handled by their peer (peer.go).
 type window struct {
 	loss lossLimit
 	rate int // window that keeps the peer busy with a minimal queue
 
-	delivered int  // total bytes acknowledged
-	mark      int  // delivered at the start of the round
-	full      bool // the window limited sending in this round
+	delivered int // total bytes acknowledged
+	mark      int // delivered at the start of the round
 	together  together
 	best      [2]int // largest target of a round in this period and in the one before
 	rounds    uint8  // rounds so far in this period
@@ -40,16 +38,20 @@ func newWindow(most int) window {
 	return window{loss: lossLimit{limit: most, most: most}, rate: most}
 }
 
-// limit returns how many bytes may be in flight.
-func (w *window) limit() int { return min(w.loss.limit, w.rate) }
+// Window returns how many bytes may be in flight.
+func (w *window) Window() int { return min(w.loss.limit, w.rate) }
 
-// admits reports whether another request may be sent with inFlight bytes
-// outstanding. That request may exceed the window; otherwise a long READ would
-// never fit.
-func (w *window) admits(inFlight int) bool { return inFlight < w.limit() }
+// Sent counts n packets.
+func (w *window) Sent(n uint32) { w.loss.sent += n }
 
-// acked counts acknowledged bytes, in packets of the given cost.
-func (w *window) acked(now clock.Instant, bytes int, packet uint32) {
+// Lost counts n lost packets.
+func (w *window) Lost(n uint32, limit int) { w.loss.lose(n, limit) }
+
+// LostAll counts a loss after which everything is sent again.
+func (w *window) LostAll(limit int) { w.loss.loseAll(limit) }
+
+// Acknowledged counts acknowledged bytes, in packets of the given cost.
+func (w *window) Acknowledged(now clock.Instant, bytes int, packet uint32, bounds bool) {
 	w.delivered += bytes
 	if t := &w.together; t.at == now {
 		t.bytes += bytes
@@ -57,23 +59,21 @@ func (w *window) acked(now clock.Instant, bytes int, packet uint32) {
 		t.at, t.bytes = now, bytes
 	}
 	w.together.most = max(w.together.most, w.together.bytes)
-	w.loss.acked(bytes, w.full, packet)
+	w.loss.acked(bytes, bounds, packet)
 }
 
-// begin starts a round: the packet sent now is timed.
-func (w *window) begin() {
-	w.mark, w.full, w.together.most = w.delivered, false, 0
-}
+// BeginRound starts a round: the packet sent now is timed.
+func (w *window) BeginRound() { w.mark, w.together.most = w.delivered, 0 }
 
 // wakeTime is the time to wake the peer's thread. The minimum round trip was
 // measured with a thread that was awake, so it lacks this time.
 const wakeTime = 50 * time.Microsecond
 
-// end ends a round of duration d. The target is the number of bytes delivered
+// RoundTrip ends a round of duration d. The target is the number of bytes delivered
 // in the minimum round trip at the rate of this round, plus one burst that may
 // wait for the peer, plus the largest ACK aggregation, which shows how long the
 // peer was not scheduled.
-func (w *window) end(d, least time.Duration) {
+func (w *window) RoundTrip(d, least time.Duration, bounds bool) {
 	bytes := int64(w.delivered - w.mark)
 	target := int(bytes*int64(least+wakeTime)/int64(d)) + burstBytes + w.together.most
 	if w.rounds++; w.rounds > rateRounds {
@@ -83,14 +83,14 @@ func (w *window) end(d, least time.Duration) {
 	switch {
 	case target >= w.rate:
 		w.rate = min(target, w.loss.most)
-	case w.full && d > 2*least:
+	case bounds && d > 2*least:
 		w.rate = min(max(w.best[0], w.best[1]), w.rate)
 	}
 }
 
-// crowded makes the window by one eighth smaller, but not below one batch.
-func (w *window) crowded(batch int) {
-	limit := w.limit()
+// Marked makes the window by one eighth smaller, but not below one batch.
+func (w *window) Marked(batch int) {
+	limit := w.Window()
 	w.loss.limit = max(min(limit, batch), limit-limit/8)
 }
 

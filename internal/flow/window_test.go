@@ -14,15 +14,14 @@ const testWindow = 256 << 10
 // stream sends n packets through a window that is always full, loses some, and
 // returns the smallest window.
 func stream(w *window, n int, lost func(i int) bool) (least int) {
-	least = w.limit()
+	least = w.Window()
 	for i := range n {
-		w.loss.sent++
-		w.full = true
+		w.Sent(1)
 		if lost(i) {
-			w.loss.lose(1, w.limit())
+			w.Lost(1, w.Window())
 		}
-		w.acked(clock.Instant(i), minPacketCost, minPacketCost)
-		least = min(least, w.limit())
+		w.Acknowledged(clock.Instant(i), minPacketCost, minPacketCost, true)
+		least = min(least, w.Window())
 	}
 	return least
 }
@@ -44,12 +43,12 @@ func TestL1_LossIsNoFullBuffer(t *testing.T) {
 		t.Errorf("one packet of eleven is lost in a round, and the window is %d bytes", least)
 	}
 	w = newWindow(testWindow)
-	if stream(&w, 512, every(4)); w.limit() > testWindow*5/8 {
-		t.Errorf("a quarter of the packets is lost, and the window is %d bytes, want no more than %d", w.limit(), testWindow*5/8)
+	if stream(&w, 512, every(4)); w.Window() > testWindow*5/8 {
+		t.Errorf("a quarter of the packets is lost, and the window is %d bytes, want no more than %d", w.Window(), testWindow*5/8)
 	}
 	stream(&w, 50000, every(4))
-	if w.limit() < minWindow || w.limit() > 2*minWindow {
-		t.Errorf("a quarter of the packets is lost for long, and the window is %d bytes, want %d", w.limit(), minWindow)
+	if w.Window() < minWindow || w.Window() > 2*minWindow {
+		t.Errorf("a quarter of the packets is lost for long, and the window is %d bytes, want %d", w.Window(), minWindow)
 	}
 
 	// Chance loses more than one of twenty in half of the rounds.
@@ -58,7 +57,7 @@ func TestL1_LossIsNoFullBuffer(t *testing.T) {
 	w = newWindow(testWindow)
 	cuts := 0
 	for range 1000 {
-		before := w.limit()
+		before := w.Window()
 		if stream(&w, lossRound, func(int) bool { return r.IntN(20) == 0 }) < before {
 			cuts++
 		}
@@ -75,14 +74,14 @@ func TestL1_WindowOfGoBack(t *testing.T) {
 	w := newWindow(testWindow)
 	for range 10 {
 		stream(&w, testWindow/minPacketCost, none)
-		w.loss.loseAll(w.limit())
+		w.LostAll(w.Window())
 	}
-	if w.limit() != testWindow {
-		t.Errorf("everything was sent again once in a window, which is %d bytes, want %d", w.limit(), testWindow)
+	if w.Window() != testWindow {
+		t.Errorf("everything was sent again once in a window, which is %d bytes, want %d", w.Window(), testWindow)
 	}
 	stream(&w, testWindow/minPacketCost/2, none)
-	if w.loss.loseAll(w.limit()); w.limit() != testWindow/2 {
-		t.Errorf("everything was sent again twice within a window, which is %d bytes, want %d", w.limit(), testWindow/2)
+	if w.LostAll(w.Window()); w.Window() != testWindow/2 {
+		t.Errorf("everything was sent again twice within a window, which is %d bytes, want %d", w.Window(), testWindow/2)
 	}
 }
 
@@ -91,25 +90,24 @@ func TestL1_WindowOfGoBack(t *testing.T) {
 func TestL1_CrowdedWindow(t *testing.T) {
 	const batch = 64 << 10
 	w := newWindow(testWindow)
-	if w.crowded(batch); w.limit() != testWindow-testWindow/8 {
-		t.Errorf("once crowded, the window is %d bytes, want %d", w.limit(), testWindow-testWindow/8)
+	if w.Marked(batch); w.Window() != testWindow-testWindow/8 {
+		t.Errorf("once crowded, the window is %d bytes, want %d", w.Window(), testWindow-testWindow/8)
 	}
 	for range 100 {
-		w.crowded(batch)
+		w.Marked(batch)
 	}
-	if w.limit() != batch {
-		t.Errorf("crowded for long, the window is %d bytes, want %d", w.limit(), batch)
+	if w.Window() != batch {
+		t.Errorf("crowded for long, the window is %d bytes, want %d", w.Window(), batch)
 	}
-	if w.acked(0, batch, minPacketCost); w.limit() != batch {
-		t.Errorf("a window of %d bytes that was never full has grown to %d", batch, w.limit())
+	if w.Acknowledged(0, batch, minPacketCost, false); w.Window() != batch {
+		t.Errorf("a window of %d bytes that was never full has grown to %d", batch, w.Window())
 	}
-	w.full = true
-	if w.acked(0, batch, minPacketCost); w.limit() != batch+minPacketCost {
-		t.Errorf("a window of %d bytes that was used has grown to %d, want a packet more", batch, w.limit())
+	if w.Acknowledged(0, batch, minPacketCost, true); w.Window() != batch+minPacketCost {
+		t.Errorf("a window of %d bytes that was used has grown to %d, want a packet more", batch, w.Window())
 	}
 	w.loss.limit = minWindow
-	if w.crowded(batch); w.limit() != minWindow {
-		t.Errorf("crowded, a window of less than a batch is %d bytes, want %d", w.limit(), minWindow)
+	if w.Marked(batch); w.Window() != minWindow {
+		t.Errorf("crowded, a window of less than a batch is %d bytes, want %d", w.Window(), minWindow)
 	}
 }
 
@@ -123,9 +121,8 @@ type bottleneck struct {
 // round sends one window. Acknowledgements come in steps, or all at once if the
 // peer was late.
 func (b *bottleneck) round(w *window, late time.Duration) {
-	w.begin()
-	w.full = true
-	bytes := w.limit()
+	w.BeginRound()
+	bytes := w.Window()
 	d := max(b.least, time.Duration(bytes*int(time.Second)/b.perSec)) + late
 	steps := 16
 	if late > 0 {
@@ -133,9 +130,9 @@ func (b *bottleneck) round(w *window, late time.Duration) {
 	}
 	for range steps {
 		b.now = b.now.Add(d / time.Duration(steps))
-		w.acked(b.now, bytes/steps, minPacketCost)
+		w.Acknowledged(b.now, bytes/steps, minPacketCost, true)
 	}
-	w.end(d, b.least)
+	w.RoundTrip(d, b.least, true)
 }
 
 // TestL1_WindowKeepsTheQueueShort shows that a window has as much in flight as its
@@ -158,24 +155,24 @@ func TestL1_WindowKeepsTheQueueShort(t *testing.T) {
 		for range 100 {
 			b.round(&w, 0)
 		}
-		if got := w.limit(); got < c.lower || got > c.most {
+		if got := w.Window(); got < c.lower || got > c.most {
 			t.Errorf("%s: the window is %d bytes, want %d to %d", c.name, got, c.lower, c.most)
 		}
-		held := w.limit()
+		held := w.Window()
 		for i := range 100 {
 			late := time.Duration(0)
 			if i%4 != 0 {
 				late = 5 * time.Millisecond
 			}
 			b.round(&w, late)
-			if w.limit() < held {
-				t.Fatalf("%s: the peer was late, and a window of %d bytes is %d", c.name, held, w.limit())
+			if w.Window() < held {
+				t.Fatalf("%s: the peer was late, and a window of %d bytes is %d", c.name, held, w.Window())
 			}
 		}
-		held = w.limit()
+		held = w.Window()
 		for range 100 {
-			if b.round(&w, 5*time.Millisecond); w.limit() < held {
-				t.Fatalf("%s: the peer is always late, and a window of %d bytes is %d", c.name, held, w.limit())
+			if b.round(&w, 5*time.Millisecond); w.Window() < held {
+				t.Fatalf("%s: the peer is always late, and a window of %d bytes is %d", c.name, held, w.Window())
 			}
 		}
 	}
@@ -185,23 +182,23 @@ func TestL1_WindowKeepsTheQueueShort(t *testing.T) {
 	for range 100 {
 		slow.round(&w, 0)
 	}
-	small := w.limit()
+	small := w.Window()
 	fast := bottleneck{least: slow.least, perSec: 1_000_000_000_000, now: slow.now}
 	for range 10 {
 		fast.round(&w, 0)
 	}
-	if small > most/8 || w.limit() != most {
-		t.Errorf("with a queue of others the window is %d bytes, want no more than %d, and without %d, want %d", small, most/8, w.limit(), most)
+	if small > most/8 || w.Window() != most {
+		t.Errorf("with a queue of others the window is %d bytes, want no more than %d, and without %d, want %d", small, most/8, w.Window(), most)
 	}
 
 	// The rate is below the bottleneck's: no queue builds up.
 	w = newWindow(most)
 	for i := range 100 {
-		w.begin()
-		w.acked(clock.Instant(i), minPacketCost, minPacketCost)
-		w.end(time.Second, time.Microsecond)
+		w.BeginRound()
+		w.Acknowledged(clock.Instant(i), minPacketCost, minPacketCost, false)
+		w.RoundTrip(time.Second, time.Microsecond, false)
 	}
-	if w.limit() != most {
-		t.Errorf("a window that was never full is %d bytes, want %d", w.limit(), most)
+	if w.Window() != most {
+		t.Errorf("a window that was never full is %d bytes, want %d", w.Window(), most)
 	}
 }

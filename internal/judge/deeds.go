@@ -3,6 +3,7 @@ package judge
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 
 	"github.com/softhca/softhca/ib"
@@ -65,10 +66,7 @@ func (s *stage) create(ctx context.Context, line int, d script.Deed) error {
 	case script.CreateQP:
 		return s.createQP(ctx, line, &d)
 	}
-	if refused(err) != nil {
-		return nil
-	}
-	return err
+	return fatal(err)
 }
 
 func (s *stage) register(ctx context.Context, d *script.RegMR) error {
@@ -215,20 +213,24 @@ func (s *stage) postSend(ctx context.Context, line int, a *script.Act, d *script
 		}
 		wrs, p.sends[w.WRID] = append(wrs, v), true
 	}
-	for len(wrs) > 0 {
-		n := min(len(wrs), maxPosts)
-		if err := p.qp.PostSend(ctx, wrs[:n]...); err != nil || len(wrs) == n {
-			p.note("post %d * %v, id %d", len(d.WRs), d.WRs[0].Opcode, d.WRs[0].WRID)
-			return s.verb(line, p, a, err)
-		}
-		wrs = wrs[n:]
-	}
-	return nil
+	err := post(ctx, wrs, p.qp.PostSend)
+	p.note("post %d * %v, id %d", len(d.WRs), d.WRs[0].Opcode, d.WRs[0].WRID)
+	return s.verb(line, p, a, err)
 }
 
 // maxPosts bounds the requests of one call, which is one line to the test
 // agent.
 const maxPosts = 128
+
+// post posts requests, in lists that call takes.
+func post[W any](ctx context.Context, wrs []W, call func(context.Context, ...W) error) error {
+	for list := range slices.Chunk(wrs, maxPosts) {
+		if err := call(ctx, list...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // inline writes bytes to memory from which the test agent's post copies them.
 func (s *stage) inline(ctx context.Context, b []byte) (testagent.SGE, error) {
@@ -263,15 +265,9 @@ func (s *stage) postRecv(ctx context.Context, line int, a *script.Act, d *script
 			}
 		}
 	}
-	for len(wrs) > 0 {
-		n := min(len(wrs), maxPosts)
-		if err := p.qp.PostRecv(ctx, wrs[:n]...); err != nil || len(wrs) == n {
-			p.note("post %d * receive, id %d", len(d.WRs), d.WRs[0].WRID)
-			return s.verb(line, p, a, err)
-		}
-		wrs = wrs[n:]
-	}
-	return nil
+	err := post(ctx, wrs, p.qp.PostRecv)
+	p.note("post %d * receive, id %d", len(d.WRs), d.WRs[0].WRID)
+	return s.verb(line, p, a, err)
 }
 
 func (s *stage) postShared(ctx context.Context, a *script.Act, to string, wrs []testagent.RecvWR) error {
@@ -279,11 +275,7 @@ func (s *stage) postShared(ctx context.Context, a *script.Act, to string, wrs []
 	if q == nil || a.Refused {
 		return nil
 	}
-	err := q.PostRecv(ctx, wrs...)
-	if refused(err) != nil {
-		return nil
-	}
-	return err
+	return fatal(post(ctx, wrs, q.PostRecv))
 }
 
 func (s *stage) inject(line int, in *script.Injection) error {
@@ -321,10 +313,7 @@ func (s *stage) destroy(ctx context.Context, a *script.Act, name string) error {
 		delete(s.cqs, name)
 		err = q.Destroy(ctx)
 	}
-	if refused(err) != nil {
-		return nil
-	}
-	return err
+	return fatal(err)
 }
 
 func (s *stage) dereg(ctx context.Context, a *script.Act, name string) error {
@@ -333,7 +322,7 @@ func (s *stage) dereg(ctx context.Context, a *script.Act, name string) error {
 			continue
 		}
 		r.gone = true
-		if err := r.mr.Destroy(ctx); err != nil && refused(err) == nil {
+		if err := fatal(r.mr.Destroy(ctx)); err != nil {
 			return err
 		}
 	}
@@ -358,8 +347,5 @@ func (s *stage) own(ctx context.Context, words []string) error {
 	if err != nil {
 		return nil // our adapter refuses this number too
 	}
-	if err = s.srqs[words[1]].SetLimit(ctx, uint32(n)); refused(err) != nil {
-		return nil
-	}
-	return err
+	return fatal(s.srqs[words[1]].SetLimit(ctx, uint32(n)))
 }

@@ -110,11 +110,8 @@ func merge(all []*Result) *Result {
 				out.Unstable = append(out.Unstable, *d)
 			}
 		}
-		if r.Verdict == Agrees {
-			out.Verdict, out.Reason = NotJudged, fmt.Sprintf("its %d runs differ from each other", len(all))
-		}
 	}
-	if out.Verdict == Differs && len(out.Differences) == 0 {
+	if len(out.Differences) == 0 {
 		out.Verdict, out.Reason = NotJudged, fmt.Sprintf("its %d runs differ from each other", len(all))
 	}
 	return &out

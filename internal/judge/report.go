@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -213,12 +214,8 @@ func (r *Result) Line(all bool) string {
 
 // first is the most telling difference: events come last.
 func (r *Result) first() *Difference {
-	for i := range r.Differences {
-		if r.Differences[i].Kind != KindEvent {
-			return &r.Differences[i]
-		}
-	}
-	return &r.Differences[0]
+	i := slices.IndexFunc(r.Differences, func(d Difference) bool { return d.Kind != KindEvent })
+	return &r.Differences[max(i, 0)]
 }
 
 const shortLen = 60

@@ -28,8 +28,8 @@ type Difference struct {
 	Step   string   `json:"step"`              // its commands
 	QP     string   `json:"qp"`                // the queue pair, by its name in the script
 	Kind   Kind     `json:"kind"`              // packet, completion, event, state or memory
-	Want   string   `json:"want"`              // what the script expects
-	Got    string   `json:"got"`               // what came
+	Want   string   `json:"want"`              // expectation of the script
+	Got    string   `json:"got"`               // reaction of the adapter
 	Ladder []string `json:"ladder,omitempty"`  // > to the adapter, < from it, the newest last
 	Sent   []string `json:"sent,omitempty"`    // packets of this step, hex, from the BTH on
 	Hex    []string `json:"got_hex,omitempty"` // packets that came, from the BTH on

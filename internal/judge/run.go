@@ -211,16 +211,23 @@ func (s *stage) expects(st *script.PlayStep) bool {
 // answer at once.
 func (s *stage) stimulated(st *script.PlayStep) bool {
 	return slices.ContainsFunc(st.Acts, func(a script.Act) bool {
-		switch d := a.Deed.(type) {
-		case script.Inject:
-			return s.live(d.QP) != nil
-		case script.PostSend:
-			return s.live(d.QP) != nil
-		case script.Modify:
-			return s.live(d.QP) != nil && (d.Attr.State == ib.ERR || d.Attr.State == ib.RTS)
-		}
-		return false
+		d, modifies := a.Deed.(script.Modify)
+		return s.live(affected(a)) != nil && (!modifies || d.Attr.State == ib.ERR || d.Attr.State == ib.RTS)
 	})
+}
+
+// affected returns the name of the queue pair that an action affects, "" if it
+// affects none.
+func affected(a script.Act) string {
+	switch d := a.Deed.(type) {
+	case script.Inject:
+		return d.QP
+	case script.PostSend:
+		return d.QP
+	case script.Modify:
+		return d.QP
+	}
+	return ""
 }
 
 // met reports whether everything expected has come, and whether something wrong
@@ -240,9 +247,9 @@ func (s *stage) met(st *script.PlayStep) (met, contradicted bool) {
 	return met && !contradicted, contradicted
 }
 
-// differ adds a difference with its evidence.
-func (s *stage) differ(p *pair, d Difference) {
-	d.QP = p.Name
+// differ adds a difference of a step with its evidence.
+func (s *stage) differ(st *script.PlayStep, p *pair, d Difference) {
+	d.Line, d.Step, d.QP = st.Line, strings.Join(st.Text, " & "), p.Name
 	d.Ladder = slices.Clone(p.ladder)
 	d.Sent = slices.Clone(p.sentHex)
 	for i := range p.packets {
@@ -250,20 +257,7 @@ func (s *stage) differ(p *pair, d Difference) {
 			d.Hex = append(d.Hex, hexOf(p.packets[i].bytes))
 		}
 	}
-	if len(d.Step) == 0 {
-		d.Step = s.text(d.Line)
-	}
 	s.result.Differences = append(s.result.Differences, d)
-}
-
-// text returns the commands of the step at a line.
-func (s *stage) text(line int) string {
-	for i := range s.plan.play.Steps {
-		if st := &s.plan.play.Steps[i]; st.Line == line {
-			return strings.Join(st.Text, " & ")
-		}
-	}
-	return ""
 }
 
 // judgePair compares the packets and the completions of a queue pair.
@@ -286,7 +280,7 @@ func (s *stage) judgePair(st *script.PlayStep, p *pair) {
 	s.result.Requester = s.result.Requester || requester && len(want) > 0
 	s.result.Responder = s.result.Responder || responder
 	if c.verdict != equal {
-		s.differ(p, Difference{Line: st.Line, Kind: KindPacket, Want: s.showAll(c.want, c.at), Got: s.showAll(c.got, c.at)})
+		s.differ(st, p, Difference{Kind: KindPacket, Want: s.showAll(c.want, c.at), Got: s.showAll(c.got, c.at)})
 		if comparePackets(want, got, false).verdict != equal {
 			s.stop(p, st.Line, "after the difference in line %d", st.Line)
 			return
@@ -297,7 +291,7 @@ func (s *stage) judgePair(st *script.PlayStep, p *pair) {
 	}
 	wants, gots := wcsOf(st, p.Name), p.wcs
 	if a, b := p.showWCs(wants), p.showWCs(gots); a != b {
-		s.differ(p, Difference{Line: st.Line, Kind: KindCompletion, Want: a, Got: b})
+		s.differ(st, p, Difference{Kind: KindCompletion, Want: a, Got: b})
 		if len(wants) != len(gots) {
 			s.stop(p, st.Line, "after the difference in line %d", st.Line)
 		}
@@ -332,7 +326,7 @@ func (s *stage) judgeEvents(st *script.PlayStep) {
 		}
 		want, got := s.eventsOf(st, p)
 		if a, b := listed(want), listed(got); a != b {
-			s.differ(p, Difference{Line: st.Line, Kind: KindEvent, Want: a, Got: b})
+			s.differ(st, p, Difference{Kind: KindEvent, Want: a, Got: b})
 		} else if len(want) > 0 {
 			s.result.Same++
 		}
@@ -369,7 +363,7 @@ func (s *stage) judgeState(ctx context.Context, st *script.PlayStep, p *pair) er
 		return err
 	}
 	if at.State != want {
-		s.differ(p, Difference{Line: st.Line, Kind: KindState, Want: want.String(), Got: at.State.String()})
+		s.differ(st, p, Difference{Kind: KindState, Want: want.String(), Got: at.State.String()})
 		s.stop(p, st.Line, "after the difference in line %d", st.Line)
 		return nil
 	}
@@ -379,17 +373,7 @@ func (s *stage) judgeState(ctx context.Context, st *script.PlayStep, p *pair) er
 
 // concerns reports whether a step affects a queue pair.
 func concerns(st *script.PlayStep, qp string) bool {
-	return slices.ContainsFunc(st.Acts, func(a script.Act) bool {
-		switch d := a.Deed.(type) {
-		case script.Inject:
-			return d.QP == qp
-		case script.PostSend:
-			return d.QP == qp
-		case script.Modify:
-			return d.QP == qp
-		}
-		return false
-	})
+	return slices.ContainsFunc(st.Acts, func(a script.Act) bool { return affected(a) == qp })
 }
 
 // judgeMemory compares the regions with the script's, and writes the script's
@@ -442,8 +426,8 @@ func (s *stage) judgeRegion(ctx context.Context, st *script.PlayStep, p *pair, r
 	switch {
 	case !judged:
 	case differs:
-		s.differ(p, Difference{
-			Line: st.Line, Kind: KindMemory, Want: fmt.Sprintf("%s+%d: %s", r.Name, from, script.ShowData(r.want[from:to])),
+		s.differ(st, p, Difference{
+			Kind: KindMemory, Want: fmt.Sprintf("%s+%d: %s", r.Name, from, script.ShowData(r.want[from:to])),
 			Got: script.ShowData(got[from:to]),
 		})
 	default:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -119,6 +120,14 @@ func refused(err error) *testagent.Error {
 	return nil
 }
 
+// fatal returns an error that ends the judgement, nil for a refusal.
+func fatal(err error) error {
+	if refused(err) != nil {
+		return nil
+	}
+	return err
+}
+
 // live returns the queue pair of a name if it is still judged.
 func (s *stage) live(name string) *pair {
 	if p := s.byName[name]; p != nil && !p.stopped {
@@ -181,13 +190,8 @@ func (s *stage) key(k uint32, of func(*testagent.MR) uint32) uint32 {
 			return of(r.mr) ^ k ^ r.Key
 		}
 	}
-	for taken := true; taken; {
-		taken = false
-		for _, r := range s.regions {
-			if r.mr != nil && k != 0 && of(r.mr)>>8 == k>>8 {
-				k, taken = k+1<<20, true
-			}
-		}
+	for k != 0 && slices.ContainsFunc(s.regions, func(r *region) bool { return r.mr != nil && of(r.mr)>>8 == k>>8 }) {
+		k += 1 << 20
 	}
 	return k
 }
@@ -203,18 +207,11 @@ func (s *stage) lkey(k ib.LKey) ib.LKey {
 // number translates the number of a queue pair; the number of no queue pair
 // becomes one that the adapter does not have.
 func (s *stage) number(n ib.QPN) ib.QPN {
-	for i := len(s.pairs) - 1; i >= 0; i-- {
-		if p := s.pairs[i]; p.Num == n && p.qp != nil {
-			return p.qp.QPN
-		}
+	if p := s.latest(func(p *pair) bool { return p.Num == n }); p != nil {
+		return p.qp.QPN
 	}
-	for taken := true; taken; {
-		taken = false
-		for _, p := range s.pairs {
-			if p.qp != nil && p.qp.QPN == n {
-				n, taken = (n+0x10000)&0xffffff, true
-			}
-		}
+	for s.owner(n) != nil {
+		n = (n + 0x10000) & 0xffffff
 	}
 	return n
 }
@@ -270,17 +267,12 @@ func (s *stage) route() {
 }
 
 func (s *stage) sender(k *roce.Packet) *pair {
-	for i := len(s.pairs) - 1; i >= 0; i-- {
-		p := s.pairs[i]
-		datagram := k.Info.Service == roce.ServiceUD
-		if p.qp == nil || datagram != (p.Type == ib.UD) {
-			continue
+	return s.latest(func(p *pair) bool {
+		if k.Info.Service == roce.ServiceUD {
+			return p.Type == ib.UD && k.DETH.SrcQP == p.qp.QPN
 		}
-		if datagram && k.DETH.SrcQP == p.qp.QPN || !datagram && k.BTH.DestQP == p.peer {
-			return p
-		}
-	}
-	return nil
+		return p.Type != ib.UD && k.BTH.DestQP == p.peer
+	})
 }
 
 // collect takes in packets, completions and events.
@@ -306,9 +298,16 @@ func (s *stage) collect(ctx context.Context, d time.Duration) error {
 	return err
 }
 
+// owner returns the queue pair with a number of the adapter.
 func (s *stage) owner(n ib.QPN) *pair {
-	for i := len(s.pairs) - 1; i >= 0; i-- {
-		if p := s.pairs[i]; p.qp != nil && p.qp.QPN == n {
+	return s.latest(func(p *pair) bool { return p.qp.QPN == n })
+}
+
+// latest returns the queue pair that was created last of those for which is
+// returns true; nil if the adapter has none.
+func (s *stage) latest(is func(*pair) bool) *pair {
+	for _, p := range slices.Backward(s.pairs) {
+		if p.qp != nil && is(p) {
 			return p
 		}
 	}

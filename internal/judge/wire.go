@@ -21,7 +21,7 @@ const (
 
 // errOddLength says that the kernel's IPv4 ID would spoil the ICRC of a packet
 // of such a length on a raw port.
-var errOddLength = errors.New("a raw port sends no packet whose length is no multiple of four")
+var errOddLength = errors.New("a raw port cannot send a packet whose length is not a multiple of 4")
 
 // wire sends the packets of a script and collects those of the adapter.
 type wire struct {

@@ -65,10 +65,6 @@ type (
 	Broker struct{ under[MemberTurn] }
 	// Seat guards what a process has of its broker: connection, slot and claimed services.
 	Seat struct{ under[Broker] }
-	// BrokerEngine guards the engine of the broker, which serves QP1 for the members.
-	BrokerEngine struct{ under[Broker] }
-	// Residents guards the table of members, to which packets are forwarded.
-	Residents struct{ under[BrokerEngine] }
 
 	// EngineEvents is held while events are passed to a program in C, and while an object is
 	// destroyed that they could name (capi/engine).
@@ -83,6 +79,9 @@ type (
 	// Shard guards a shard; its holder is the shard's thread (internal/driver). What a shard
 	// calls may take only the locks below: it must not wait for a program.
 	Shard struct{ under[Groups] }
+	// Residents guards the table of members, to which a broker forwards packets
+	// (internal/broker).
+	Residents struct{ under[Shard] }
 	// Watchers guards the functions to call when a device is gone; it is not held during the calls.
 	Watchers struct{ under[Shard] }
 	// Manager guards what adapters share in a connection manager of rdmacm.
@@ -93,14 +92,14 @@ type (
 	// the completion channel is taken under it.
 	Completions struct{ under[Shard] }
 
-	// Events guards a device's events, and its objects while one is removed.
-	Events struct{ under[Shard] }
 	// SendQueue guards the end of a send queue that programs fill (internal/qp).
-	SendQueue struct{ under[Events] }
+	SendQueue struct{ under[Shard] }
 	// RecvQueue guards the same of a receive queue, or of a shared one. The readers of a
 	// completion queue exclude each other by a word in its memory (internal/ring), also under
 	// this lock; a reader that holds the word takes no lock.
 	RecvQueue struct{ under[SendQueue] }
+	// Events guards a device's events, and the table of objects that they can be about.
+	Events struct{ under[RecvQueue] }
 
 	// Capture guards the file of a port that writes captures (internal/fabric/capture).
 	Capture struct{ under[Shard] }

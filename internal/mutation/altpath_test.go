@@ -62,7 +62,7 @@ var altPathMutants = slices.Concat(
 			old: "comesBy(&$m.path, p.Data) && $m.pkey.Matches(p.BTH.PKey)",
 			new: "true"},
 		{name: "answers-never-migrate", in: "receiveResponse", breaks: "V15",
-			old: "$c.ep.mig.state != ib.MIGRATED && !$c.ep.mig.follow(now, p)",
+			old: "!c.ep.follow(now, p)",
 			new: "false"},
 		{name: "software-migrates-what-is-not-armed", in: "migration.set", breaks: "V15",
 			old: "$m.state == ib.ARMED",

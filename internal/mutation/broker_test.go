@@ -74,7 +74,7 @@ var brokerMutants = slices.Concat(
 		{name: "only-the-public-name", in: "namesOf", test: "TestForkedChildClosesNames",
 			old: "$secret == nil",
 			new: "true"},
-		{name: "names-not-in-the-store", in: "succeed", test: "TestD3_HostGoes",
+		{name: "names-not-in-the-store", in: "follow", test: "TestD3_HostGoes",
 			old: "$b.inherit($label, $found)",
 			new: "$b.inherit($label, stored{groups: $found.groups, ledger: $found.ledger})"},
 		{name: "deputy-keeps-the-lock", in: "hand", test: "TestBrokerDies",

@@ -109,8 +109,8 @@ var connectionMutants = slices.Concat(
 			old: "$c.lap = LAPIdle; $c.stopRetry()",
 			new: "$c.lap = LAPIdle"},
 		{name: "apr-after-mra-ignored", in: "lapRows", breaks: "C10", sim: "event", profile: "connect",
-			old: "{LAPMRARcvd, MsgAPR, lapLoad, LAPIdle, APRReceived}",
-			new: "{LAPMRARcvd, MsgAPR, lapNone, LAPMRARcvd, NoEvent}"},
+			old: "{in(LAPMRARcvd), MsgAPR, lapLoad, LAPIdle, APRReceived}",
+			new: "{in(LAPMRARcvd), MsgAPR, lapNone, stay, NoEvent}"},
 	}),
 	bugsIn("internal/hca", []mutant{
 		{name: "data-before-rtu-does-not-connect", in: "finishBy", breaks: "C4", sim: "data", profile: "connect",

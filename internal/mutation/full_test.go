@@ -64,7 +64,7 @@ var fullMutants = slices.Concat(
 	}),
 	bugsIn("internal/qp", []mutant{
 		{name: "receive-says-not-who-sent", in: "completeMessage", sim: "poll", profile: "clean",
-			old: "ib.WC{Opcode: $opcode, ByteLen: r.received, SrcQP: attr.DestQPN, $*rest}",
+			old: "ib.WC{Opcode: $opcode, ByteLen: r.received, SrcQP: r.src, $*rest}",
 			new: "ib.WC{Opcode: $opcode, ByteLen: r.received, $*rest}"},
 		{name: "datagram-over-ipv4-called-one-over-ipv6", in: "receiver.receiveUD", sim: "poll", profile: "clean",
 			old: "wc.SL = ib.SLIPv4"},
@@ -76,7 +76,12 @@ var fullMutants = slices.Concat(
 		{name: "lost-events-not-counted", in: "raise", test: "verbs TestV16_ManyEventsAreCounted",
 			old: "e.lost++"},
 		{name: "next-reader-of-events-not-woken", in: "TakeEvent", test: "verbs TestAsyncEventReadyAgain",
-			old: "if len(e.queue) > 0 || e.death != nil || e.shut { e.signal() }"},
+			old: "if e.oldest() >= 0 || e.death != nil || e.shut { e.signal() }"},
+		{name: "event-taken-while-its-object-is-removed", in: "oldest", test: "TestRemoveFails",
+			old: "ev.About == nil || !ev.About.leaving",
+			new: "true"},
+		{name: "reader-not-woken-when-a-removal-fails", in: "stay", test: "TestRemoveFails",
+			old: "if o.queued > 0 { e.signal() }"},
 	}),
 	bugsIn("internal/fault", []mutant{
 		{name: "packets-held-back-without-bound", in: "hold.add", test: "TestHeldBound",

@@ -195,11 +195,11 @@ func TestInteropRow(t *testing.T) {
 	}
 }
 
-const interopHead = `# What the interop runner notices
+const interopHead = `# Bugs that the interop runner notices
 
-Written by ` + "`make interop-gate`" + ` on %s; do not edit. Each row is a bug that is built into the adapter, one at a time; then cases
-of the short run meet Linux %s, and some must fail and say why. Without a bug all of them pass. Linux itself minds few of these: it takes
-any MSN, looks at no credits, sends again what was lost, and takes the first data for an RTU.
+Written by ` + "`make interop-gate`" + ` on %s; do not edit. Each row is a bug that is built into the adapter, one at a time. Then cases
+of the short run are run against Linux %s, and some must fail and name the reason. Without a bug all of them pass. Linux itself tolerates most of these bugs: it accepts
+any MSN, ignores credits, retransmits lost packets, and treats the first data as an RTU.
 
 | bug | in | cases that fail | one of them | what it says |
 |---|---|---|---|---|

@@ -4,9 +4,9 @@ package mutation
 
 // refusalMutants are bugs of calls that must be refused.
 var refusalMutants = bugsIn("internal/qp", []mutant{
-	{name: "refused-modify-changes-something", in: "QP.accept", sim: "post", profile: "lifecycle",
-		old: "if err != nil { return $m, err }",
-		new: "if err != nil { if mask&ib.AttrState != 0 && attr.State == ib.RTS { q.ep.attr.RetryCnt++ }; return $m, err }"},
+	{name: "refused-modify-changes-something", in: "QP.Modify", sim: "post", profile: "lifecycle",
+		old: "if err != nil { return err }",
+		new: "if err != nil { if mask&ib.AttrState != 0 && attr.State == ib.RTS { q.ep.attr.RetryCnt++ }; return err }"},
 	{name: "required-attributes-not-required", in: "checkAttributes", breaks: "Q3", sim: "post", profile: "lifecycle",
 		old: "required &^ $c.mask",
 		new: "required &^ $c.mask &^ required"},

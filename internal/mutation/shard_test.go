@@ -26,7 +26,7 @@ var shardMutants = slices.Concat(
 			new: "!$q.pkeyMatches($p.BTH.PKey) && !$q.connected()"},
 		{name: "service-not-checked", in: "admit", sim: "corrupt panic", profile: "corrupt",
 			old: "$p.Info.Service != $q.service",
-			new: "$p.Info.Service != $q.service && $p.Info.Service != serviceOf(ib.UC)"},
+			new: "$p.Info.Service != $q.service && $p.Info.Service != roce.ServiceUC"},
 		{name: "timer-of-a-destroyed-queue-pair-stays", in: "End.unschedule", sim: "leak", profile: "lifecycle",
 			old: "$Timers.Remove($e)"},
 		{name: "line-of-senders-cut-when-the-last-leaves", in: "ActiveList.remove", breaks: "E1",

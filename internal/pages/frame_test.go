@@ -36,9 +36,9 @@ type framedPage struct {
 
 func framedPages() []framedPage {
 	return []framedPage{
-		{"statuses.md", statuses, []string{"**Means.**", "**Comes about.**", "**On hardware.**"}},
-		{"events.md", events, []string{"**Means.**", "**Comes about.**", "**On hardware.**"}},
-		{"rejects.md", rejects, []string{"**Means.**", "**Look at.**"}},
+		{"statuses.md", statuses, []string{"**Meaning.**", "**Cause.**", "**On hardware.**"}},
+		{"events.md", events, []string{"**Meaning.**", "**Cause.**", "**On hardware.**"}},
+		{"rejects.md", rejects, []string{"**Meaning.**", "**Check.**"}},
 	}
 }
 
@@ -168,7 +168,7 @@ func events(t *testing.T) (list []subject) {
 	}
 	for v := ib.EventCQErr; !strings.Contains(v.String(), "("); v++ {
 		if e := v.OfEEC(); !strings.Contains(e.String(), "(") {
-			list = append(list, subject{e.String(), fmt.Sprintf("`verbs.Event%s` in Go: of an EE context what %v is of a queue pair.\n%s", goName(e.String()), v, rows(e.String()))})
+			list = append(list, subject{e.String(), fmt.Sprintf("`verbs.Event%s` in Go: %v for an EE context.\n%s", goName(e.String()), v, rows(e.String()))})
 		}
 	}
 	return list
@@ -196,7 +196,7 @@ func rejects(t *testing.T) (list []subject) {
 		}
 		list = append(list, subject{
 			fmt.Sprintf("%d %v", r, r),
-			fmt.Sprintf("`%s`. What a program makes of it:\n\n```console\n$ softhca run --addr 127.0.0.1 --log-level info -- rping -s -a 127.0.0.1 &\n…listening on 127.0.0.1:7174…\n"+
+			fmt.Sprintf("`%s`. How a program reports it:\n\n```console\n$ softhca run --addr 127.0.0.1 --log-level info -- rping -s -a 127.0.0.1 &\n…listening on 127.0.0.1:7174…\n"+
 				"$ softhca run --addr 127.0.0.2%s -- rping -c -a 127.0.0.1 -p 7175\ncma event RDMA_CM_EVENT_REJECTED, error %d\n…\n(exit code 255)\n```\n", names[r], fault, r),
 		})
 	}

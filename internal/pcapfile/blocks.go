@@ -32,11 +32,11 @@ const maxPacketBlock = 1 << 20
 
 // ErrPacket is returned for a block with a packet, or comments, longer than in any real
 // capture.
-var ErrPacket = errors.New("a packet with its comments is longer than any capture's")
+var ErrPacket = errors.New("a packet with its comments is too long")
 
 // ErrInterfaces is returned for a section that describes more interfaces than
 // any real capture.
-var ErrInterfaces = errors.New("the descriptions of interfaces are longer than any capture's")
+var ErrInterfaces = errors.New("the descriptions of interfaces are too long")
 
 // blocks filters a pcapng file: it removes the blocks that are not about packets
 // (names, secrets and statistics), which the pcapng reader would accumulate.

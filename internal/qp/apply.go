@@ -12,33 +12,35 @@ import (
 func (q *QP) Modify(now clock.Instant, attr *ib.QPAttr, mask ib.AttrMask) error {
 	q.ep.env.Enter(now)
 	defer q.Arm()
-	m, err := q.accept(attr, mask)
-	if err == nil && m.to != ib.RESET {
-		q.carryOut(now, &m)
-		q.enter(now, &m)
+	m, err := q.plan(attr, mask)
+	if err != nil {
+		return err
 	}
-	return err
+	if m.to == ib.RESET {
+		q.rd.leave(now, ib.WCSuccess)
+		q.accept(&m)
+		return nil
+	}
+	q.accept(&m)
+	q.carryOut(now, &m)
+	q.enter(now, &m)
+	return nil
 }
 
-// accept checks a modify call and either stores its attributes or resets the QP. It holds
-// both posting locks. Events that attributes cause are raised afterwards, without them.
-func (q *QP) accept(attr *ib.QPAttr, mask ib.AttrMask) (change, error) {
+// accept stores the attributes of a change, or resets the QP. It holds both posting locks,
+// so it raises no event.
+func (q *QP) accept(m *change) {
 	q.sq.mu.Lock()
 	defer q.sq.mu.Unlock()
 	q.rq.mu.Lock()
 	defer q.rq.mu.Unlock()
-	m, err := q.plan(attr, mask)
-	if err != nil {
-		return m, err
-	}
 	if m.to == ib.RESET {
 		q.clear()
 		q.forget()
 		q.setState(ib.RESET, "modify")
-		return m, nil
+		return
 	}
-	q.store(attr, mask)
-	return m, nil
+	q.store(m.attr, m.mask)
 }
 
 // change is a modify call that passed all checks.
@@ -51,11 +53,12 @@ type change struct {
 
 // plan checks a modify call and works out its effect.
 func (e *End) plan(attr *ib.QPAttr, mask ib.AttrMask) (m change, err error) {
+	mig := &e.ep.mig
 	from := ModifyFrom{
 		Type: e.ep.typ, State: e.State(), Draining: e.sqd.draining, Port: e.ep.attr.Port,
-		Migration: e.ep.mig.state, AltPath: e.ep.mig.loaded,
+		Migration: mig.state, AltPath: mig.loaded,
 	}
-	m = change{from: from.State, attr: attr, mask: mask, path: e.ep.path, alt: e.ep.mig.path}
+	m = change{from: from.State, attr: attr, mask: mask, path: e.ep.path, alt: mig.path}
 	if m.to, err = CheckModify(from, attr, mask, &e.ep.env.Limits); err != nil {
 		return m, err
 	}
@@ -77,29 +80,31 @@ func (e *End) plan(attr *ib.QPAttr, mask ib.AttrMask) (m change, err error) {
 // forget clears all attributes, as RESET does.
 func (e *End) forget() {
 	e.ep.attr, e.ep.limit = ib.QPAttr{}, RateLimit{}
-	e.ep.path, e.ep.pkey, e.ep.mtu = Path{}, 0, 0
+	e.ep.path, e.ep.pkey, e.ep.mtu, e.ep.dest = Path{}, 0, 0, destination{}
 }
 
 // carryOut applies the stored attributes of a change to the parts of the end.
 func (e *End) carryOut(now clock.Instant, m *change) {
-	e.ep.path, e.ep.mig.path = m.path, m.alt
+	mig := &e.ep.mig
+	e.ep.path, mig.path = m.path, m.alt
 	e.ep.setPace()
 	if m.mask&ib.AttrPathMigState != 0 {
 		e.in.peer = place{next: e.in.epsn}
-		e.ep.mig.set(now, m.attr.PathMigState)
+		mig.set(now, m.attr.PathMigState)
 	}
 	if m.mask&(ib.AttrPathMTU|ib.AttrAV) != 0 {
 		e.ep.mtu = e.ep.attr.PathMTU.Bytes()
 		if e.ep.reliable() {
 			e.req.chunk = newChunkSize(e.ep.env.Settings.WindowBytes, e.ep.mtu)
-			e.req.share.Join(e.ep.env.Peers, e.ep.path.Dst)
-			e.req.repair.peer = e.req.share.Known()
+			e.req.flight.Join(e.ep.env.Peers, e.ep.path.Dst)
 		}
 	}
+	e.req.setPolicy()
 }
 
 // store copies the attributes that the mask names.
 func (e *End) store(a *ib.QPAttr, m ib.AttrMask) {
+	mig := &e.ep.mig
 	for _, f := range [...]struct {
 		bit ib.AttrMask
 		set func()
@@ -112,15 +117,15 @@ func (e *End) store(a *ib.QPAttr, m ib.AttrMask) {
 		{ib.AttrAV, func() { e.ep.attr.AV = a.AV; e.ep.prefixes = prefixCache{} }},
 		{ib.AttrPathMTU, func() { e.ep.attr.PathMTU = a.PathMTU }},
 		{ib.AttrTimeout, func() { e.ep.attr.Timeout = a.Timeout }},
-		{ib.AttrRetryCnt, func() { e.ep.attr.RetryCnt = a.RetryCnt; e.req.retries = a.RetryCnt }},
-		{ib.AttrRNRRetry, func() { e.ep.attr.RNRRetry = a.RNRRetry; e.req.rnrLeft = a.RNRRetry }},
+		{ib.AttrRetryCnt, func() { e.ep.attr.RetryCnt = a.RetryCnt; e.req.retry.SetRetries(a.RetryCnt) }},
+		{ib.AttrRNRRetry, func() { e.ep.attr.RNRRetry = a.RNRRetry; e.req.retry.SetRNRRetries(a.RNRRetry) }},
 		{ib.AttrRQPSN, func() { e.in.epsn = a.RQPSN }},
 		{ib.AttrMaxRDAtomic, func() { e.ep.attr.MaxRDAtomic = a.MaxRDAtomic }},
 		{ib.AttrMinRNRTimer, func() { e.ep.attr.MinRNRTimer = a.MinRNRTimer }},
 		{ib.AttrSQPSN, func() { e.req.start(a.SQPSN) }},
 		{ib.AttrMaxDestRDAtomic, func() { e.ep.attr.MaxDestRDAtomic = a.MaxDestRDAtomic }},
-		{ib.AttrAltPath, func() { e.ep.mig.load(a) }},
-		{ib.AttrDestQPN, func() { e.ep.attr.DestQPN = a.DestQPN }},
+		{ib.AttrAltPath, func() { mig.load(a) }},
+		{ib.AttrDestQPN, func() { e.ep.attr.DestQPN, e.ep.dest.qpn, e.in.src = a.DestQPN, a.DestQPN, a.DestQPN }},
 	} {
 		if m&f.bit != 0 {
 			f.set()
@@ -155,14 +160,12 @@ func (q *QP) enter(now clock.Instant, m *change) {
 	q.setState(to, "modify")
 	switch to {
 	case ib.SQD:
-		if q.rd != nil {
-			q.rd.pause(now)
-		}
+		q.rd.pause(now)
 		q.drain(m)
 		q.checkDrained()
 	case ib.RTS:
 		q.sqd = drainState{}
-		q.sendOn(now)
+		q.sender.sendPosted(now)
 	}
 }
 
@@ -186,9 +189,9 @@ func (e *End) Query() ib.QPAttr {
 	if st == ib.RESET {
 		return ib.QPAttr{State: st, CurState: st}
 	}
-	a := e.ep.attr
+	a, mig := e.ep.attr, &e.ep.mig
 	a.State, a.CurState = st, st
 	a.SQPSN, a.RQPSN = e.req.alloc, e.in.epsn
-	a.SQDraining, a.PathMigState = e.sqd.draining, e.ep.mig.state
+	a.SQDraining, a.PathMigState = e.sqd.draining, mig.state
 	return a
 }

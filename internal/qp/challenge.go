@@ -6,6 +6,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/flow"
 	"github.com/softhca/softhca/internal/trace"
 	"github.com/softhca/softhca/roce"
 )
@@ -37,11 +38,17 @@ const (
 	claimNAK   claims = 1 << iota // a NAK says that a request cannot succeed
 	claimMoved                    // a packet shows MigReq on the alternate path
 	claimGone                     // the connection manager doubts that the peer is there
+
+	claimAny = claimNAK | claimMoved | claimGone
 )
 
 // challenge is the examination of claims about the peer. All of them share its probes.
 type challenge struct {
+	ep     *endpoint
 	end    *End
+	req    *requester
+	comp   *completer
+	flight *flow.Recovery // the requester's
 	claims claims
 	probes uint8 // started since the last kind of claim was added
 	owed   bool  // a probe waits to be sent
@@ -65,16 +72,15 @@ type refusal struct {
 	syndrome roce.Syndrome
 }
 
-// on reports whether claims are examined.
-func (c *challenge) on() bool {
-	return c.end.ep.reliable() && !c.end.ep.env.Settings.NoChallenge && c.end.ep.behaviour().takesResponses()
+// on reports whether claims of one of the kinds k are examined.
+func (c *challenge) on(k claims) bool {
+	return c.ep.distrusts(k) && c.ep.behaviour().takesResponses()
 }
 
 // refuses starts a challenge for a NAK that would end the connection, and reports whether
-// it did. EE contexts act on every NAK at once: a NAK ends one message, not the channel,
-// and the peer's EE context still answers after it.
+// it did.
 func (c *challenge) refuses(now clock.Instant, n refusal) bool {
-	if !c.on() || c.end.eec != nil {
+	if !c.on(claimNAK) {
 		return false
 	}
 	if c.claims&claimNAK == 0 || n.psn.Diff(c.nak.psn) < 0 {
@@ -92,7 +98,7 @@ func (c *challenge) refuses(now clock.Instant, n refusal) bool {
 // moved starts a challenge for the claim that the peer has migrated, and reports
 // whether it did.
 func (c *challenge) moved(now clock.Instant) bool {
-	if !c.on() {
+	if !c.on(claimMoved) {
 		return false
 	}
 	c.add(now, claimMoved, "migration")
@@ -107,7 +113,7 @@ func (c *challenge) moved(now clock.Instant) bool {
 // drops result.
 func (e *End) Challenge(now clock.Instant, result func(now clock.Instant, alive bool)) bool {
 	c := &e.challenge
-	if !c.on() || e.eec != nil || c.result != nil {
+	if !c.on(claimGone) || c.result != nil {
 		return false
 	}
 	c.result = result
@@ -123,7 +129,7 @@ func (c *challenge) add(now clock.Instant, k claims, what string) {
 		return
 	}
 	c.claims |= k
-	c.end.ep.env.Counters.Challenges++
+	c.ep.env.Counters.Challenges++
 	c.trace("challenge: " + what)
 	c.since, c.probes = now, 0
 	c.step = c.time() / challengeProbes
@@ -143,18 +149,18 @@ func (c *challenge) rounds() uint8 {
 // a request yet: whether its peer is gone is no urgent question there. A peer that has migrated
 // repeats its requests no longer than its retries last, so a shorter retry timer shortens the time.
 func (c *challenge) time() time.Duration {
-	t, least := &c.end.req.rtt, time.Duration(challengeTime)
+	f, least := c.flight, time.Duration(challengeTime)
 	switch c.claims {
 	case claimGone:
-		if t.Least() == 0 {
+		if !f.Measured() {
 			return challengeUnmeasured
 		}
 	case claimMoved:
-		if d := ib.AckTimeout(c.end.ep.attr.Timeout); d != 0 {
+		if d := ib.AckTimeout(c.ep.attr.Timeout); d != 0 {
 			least = min(least, d)
 		}
 	}
-	return t.Patience(least)
+	return f.Patience(least)
 }
 
 // ask makes the next probe ready. The answer acknowledges what the peer has executed, so it also
@@ -177,7 +183,7 @@ func (c *challenge) arm(now clock.Instant) {
 	if c.claims&claimNAK != 0 && c.nakUntil > now {
 		at = min(at, c.nakUntil)
 	}
-	c.end.ep.timers[timerChallenge] = at
+	c.ep.timers[timerChallenge] = at
 }
 
 // timeout sends the next probe, or ends the challenge after the last. A probe that has not
@@ -186,13 +192,13 @@ func (c *challenge) timeout(now clock.Instant) {
 	if c.claims&claimNAK != 0 && now >= c.nakUntil && c.nakProbes >= c.rounds() {
 		c.claims &^= claimNAK
 		c.trace("challenge: the peer is silent")
-		if c.end.comp.believe(now, c.nak); c.end.State() == ib.ERR {
+		if c.comp.believe(now, c.nak); c.end.State() == ib.ERR {
 			return // the other claims ended with the queue pair
 		}
 	}
 	switch {
 	case c.claims == 0:
-		c.end.ep.timers[timerChallenge] = clock.Never
+		c.ep.timers[timerChallenge] = clock.Never
 	case now < c.next:
 		c.arm(now)
 	case c.owed:
@@ -206,9 +212,8 @@ func (c *challenge) timeout(now clock.Instant) {
 
 // send appends the pending probe. It reports false when the batch has no room.
 func (c *challenge) send(b *fabric.Batch) bool {
-	ep := &c.end.ep
+	ep := c.ep
 	p := ep.header(inService(roce.RCRDMAWriteOnly, ep.service), c.psn())
-	c.end.address(p)
 	p.BTH.AckReq, p.RETH = true, roce.RETH{}
 	seg := ep.appendBare(b)
 	if seg == nil {
@@ -220,29 +225,18 @@ func (c *challenge) send(b *fabric.Batch) bool {
 	return true
 }
 
-// psn returns the PSN of a probe. In the middle of a READ it is the one before the READ: an
+// psn returns the PSN of a probe. In the middle of a READ of an RC queue pair it is the one before the READ: an
 // acknowledgement of a part of it would look like the loss of its responses.
 func (c *challenge) psn() ib.PSN {
-	r := &c.end.req
-	if c.end.eec == nil && !r.drained() && r.queue.oldest().kind == begunAnswered {
+	r := c.req
+	if c.ep.distrusts(claimNAK) && !r.drained() && r.queue.oldest().kind == begunAnswered {
 		return r.queue.oldest().first.Prev()
 	}
-	return r.una.Prev()
+	return c.flight.Una().Prev()
 }
 
-// holds reports whether no request may be sent: if the NAK is true, the peer takes none.
-func (c *challenge) holds() bool { return c.claims&claimNAK != 0 }
-
-// heard notes that the peer has acknowledged something, on the known path. An answer that
-// comes before the second probe may be from before the claim, and refutes it only if it
-// acknowledges the request that the NAK names. An answer to a probe does not refute an RNR NAK or
-// a sequence NAK: a live peer sends those too.
-func (c *challenge) heard(now clock.Instant) {
-	c.unheard = false
-	if c.claims != 0 {
-		c.weigh(now)
-	}
-}
+// idle reports whether no claim is examined.
+func (c *challenge) idle() bool { return c.claims == 0 }
 
 // weigh drops the claims that an answer refutes.
 func (c *challenge) weigh(now clock.Instant) {
@@ -253,7 +247,7 @@ func (c *challenge) weigh(now clock.Instant) {
 	if now >= c.nakFrom && c.nak.fatal() {
 		refuted |= claimNAK
 	}
-	if c.end.req.una.Diff(c.nak.psn) > 0 {
+	if c.flight.Una().Diff(c.nak.psn) > 0 {
 		refuted |= claimNAK
 	}
 	if refuted &= c.claims; refuted != 0 {
@@ -266,11 +260,11 @@ func (n *refusal) fatal() bool { return n.syndrome.IsNAK() && n.syndrome != roce
 
 // refute drops claims that the peer's answer has refuted.
 func (c *challenge) refute(now clock.Instant, k claims) {
-	c.end.ep.env.Counters.ChallengesRefuted++
+	c.ep.env.Counters.ChallengesRefuted++
 	c.trace("challenge: the peer answers")
 	if c.claims &^= k; c.claims == 0 {
 		c.owed = false
-		c.end.ep.timers[timerChallenge] = clock.Never
+		c.ep.timers[timerChallenge] = clock.Never
 	}
 	c.end.Wake()
 	if k&claimGone != 0 {
@@ -285,8 +279,8 @@ func (c *challenge) believe(now clock.Instant) {
 	if k != claimGone {
 		c.trace("challenge: the peer is silent")
 	}
-	if k&claimMoved != 0 && e.ep.mig.mayMigrate() {
-		e.ep.mig.migrate(now)
+	if k&claimMoved != 0 && e.ep.mayMigrate() {
+		e.ep.migrate(now)
 		if k&claimGone != 0 {
 			c.add(now, claimGone, "connection") // on the new path
 			return
@@ -307,7 +301,7 @@ func (c *challenge) conclude(now clock.Instant) {
 	if c.claims&claimNAK != 0 && c.nak.fatal() {
 		c.claims &^= claimNAK
 		c.trace("challenge: the connection ends")
-		c.end.comp.believe(now, c.nak)
+		c.comp.believe(now, c.nak)
 	}
 }
 
@@ -323,22 +317,22 @@ func (c *challenge) moveOn() {
 	c.unheard = true
 	if c.claims &^= claimNAK | claimMoved; c.claims == 0 {
 		c.owed = false
-		c.end.ep.timers[timerChallenge] = clock.Never
+		c.ep.timers[timerChallenge] = clock.Never
 	}
 }
 
 // stop drops all claims of an end whose timers were just stopped. If the connection manager waits
 // for a result, the next Advance reports false.
 func (c *challenge) stop() {
-	c.claims, c.owed, c.unheard, c.next = 0, false, false, c.end.ep.env.now
+	c.claims, c.owed, c.unheard, c.next = 0, false, false, c.ep.env.now
 	if c.result != nil {
 		c.claims, c.probes = claimGone, challengeProbes
-		c.end.ep.timers[timerChallenge] = c.end.ep.env.now
+		c.ep.timers[timerChallenge] = c.ep.env.now
 	}
 }
 
 func (c *challenge) trace(cause string) {
-	if c.end.ep.env.Trace != nil {
-		c.end.ep.record(trace.Record{Kind: trace.Challenge, PSN: c.end.req.una, Cause: cause})
+	if c.ep.env.Trace != nil {
+		c.ep.record(trace.Record{Kind: trace.Challenge, PSN: c.flight.Una(), Cause: cause})
 	}
 }

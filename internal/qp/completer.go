@@ -1,59 +1,58 @@
 package qp
 
 import (
-	"encoding/binary"
-
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/counters"
-	"github.com/softhca/softhca/internal/memory"
+	"github.com/softhca/softhca/internal/flow"
+	"github.com/softhca/softhca/internal/trace"
 	"github.com/softhca/softhca/roce"
 )
 
 // completer matches the peer's responses to the requests that were sent.
 type completer struct {
-	ep    *endpoint
-	end   *End
-	req   *requester
-	early *keeper     // reorder buffer for responses after a gap
-	acked *keptPacket // last acknowledgement received after a missing response; nil if none
-	after ib.PSN      // with acked: the last PSN of the missing response
-	port  uint16      // UDP source port of the last response with data; 0: none
-	msn   msnPolicy
-	doubt doubt
+	ep        *endpoint
+	end       *End
+	req       *requester
+	challenge *challenge
+	flight    *flow.Recovery // the requester's
+	retry     *flow.Retry    // the requester's
+	early     *keeper        // reorder buffer for responses after a gap
+	acked     *keptPacket    // last acknowledgement received after a missing response; nil if none
+	after     ib.PSN         // with acked: the last PSN of the missing response
+	port      uint16         // UDP source port of the last response with data; 0: none
+	msn       msnPolicy
+	doubt     doubt
 }
 
 // receiveResponse matches a response to the requests by its PSN: before una it
 // is old, from fresh on it was never sent, between them it answers outstanding
-// work requests, the oldest first (E20–E28).
-func (c *completer) receiveResponse(now clock.Instant, p *Packet) {
-	r := c.req
+// work requests, the oldest first (E20–E28). It reports whether it answers any: they
+// may be complete.
+func (c *completer) receiveResponse(now clock.Instant, p *Packet) bool {
 	psn := p.BTH.PSN
-	switch ahead := psn.Diff(r.una); {
+	switch ahead := psn.Diff(c.flight.Una()); {
 	case ahead < 0:
 		c.oldResponse(now, p)
-		return
-	case psn.Diff(r.fresh) >= 0:
+		return false
+	case psn.Diff(c.flight.Fresh()) >= 0:
 		if !c.answersProbe(now, p) {
 			c.ep.drop(counters.DropGhost, p)
 		}
-		return
-	case c.ep.ipid.refuses(p):
+		return false
+	case c.ep.refusesID(p):
 		c.ep.drop(counters.DropICRC, p)
-		return
+		return false
 	}
-	if c.ep.mig.state != ib.MIGRATED && !c.ep.mig.follow(now, p) {
-		return
+	if !c.ep.follow(now, p) {
+		return false
 	}
-	c.ep.ipid.learn(p)
+	c.ep.learnID(p)
 	c.take(now, p)
 	c.catchUp(now)
-	c.req.repair.judge(now)
+	c.req.judge(now)
 	c.req.reapFailed(now)
-	c.end.settled(now)
-	if c.ep.behaviour().sends() {
-		c.end.Wake()
-	}
+	return true
 }
 
 // take handles a response to a request in flight.
@@ -74,7 +73,7 @@ func (c *completer) take(now clock.Instant, p *Packet) {
 // asks for the next missing one.
 func (c *completer) catchUp(now clock.Instant) {
 	taken := false
-	for c.early.holds() && c.ep.behaviour().takesResponses() {
+	for c.buffers() && c.ep.behaviour().takesResponses() {
 		w, next := c.wanted()
 		if w == nil {
 			c.early.clear()
@@ -88,90 +87,15 @@ func (c *completer) catchUp(now clock.Instant) {
 		c.take(now, &k.Packet)
 		c.ep.env.Keep.put(k)
 	}
-	if k := c.acked; k != nil && (taken || c.req.una.Diff(c.after) > 0) && c.ep.behaviour().takesResponses() {
+	if k := c.acked; k != nil && (taken || c.flight.Una().Diff(c.after) > 0) && c.ep.behaviour().takesResponses() {
 		c.acked = nil
-		if k.BTH.PSN.Diff(c.req.una) >= 0 {
+		if k.BTH.PSN.Diff(c.flight.Una()) >= 0 {
 			c.take(now, &k.Packet)
 		}
 		c.ep.env.Keep.putOne(k)
 	}
-	if taken && c.early.holds() {
+	if taken && c.buffers() {
 		c.impliedNAK(now)
-	}
-}
-
-// wanted returns the next work request that is answered by data, nil if there
-// is none, and the PSN of that answer.
-func (c *completer) wanted() (*begunWR, ib.PSN) {
-	r := c.req
-	for i := r.queue.Cons(); i != r.began; i++ {
-		if w := r.queue.at(i); w.kind == begunAnswered {
-			if r.una.Diff(w.first) > 0 {
-				return w, r.una
-			}
-			return w, w.first
-		}
-	}
-	return nil, ib.PSN{}
-}
-
-// missing handles a response that arrives ahead of a missing one: it buffers
-// the response and requests the missing one again.
-func (c *completer) missing(now clock.Instant, p *Packet) {
-	if w, next := c.wanted(); w != nil && c.ep.env.Keep != nil {
-		if p.Info.Kind == roce.KindAck {
-			c.keepAck(w, p)
-		} else if p.BTH.PSN.Diff(next) > 0 {
-			c.keep(now, next, p)
-		}
-	}
-	c.impliedNAK(now)
-}
-
-// keep buffers a response until the earlier ones arrive. It drops a copy of a
-// buffered one.
-func (c *completer) keep(now clock.Instant, next ib.PSN, p *Packet) {
-	if c.early.has(p.BTH.PSN) {
-		c.ep.drop(counters.DropDuplicate, p)
-		return
-	}
-	if c.port != 0 && c.port != p.Data.SrcPort {
-		c.ep.drop(counters.DropDoubt, p)
-		return
-	}
-	if c.early == nil {
-		c.early = &keeper{pool: c.ep.env.Keep}
-	}
-	if c.early.keep(now, next, p) {
-		c.ep.env.Counters.EarlyKept++
-		c.req.repair.land(p.BTH.PSN.Next()) // responses are sent in order, so earlier ones have arrived or are lost
-	} else {
-		c.ep.env.Counters.EarlyRefused++
-	}
-}
-
-// keepAck holds the acknowledgement with the highest PSN until the response to
-// w arrives.
-func (c *completer) keepAck(w *begunWR, p *Packet) {
-	if c.acked == nil {
-		if c.acked = c.ep.env.Keep.getOne(0); c.acked == nil {
-			c.ep.env.Counters.EarlyRefused++
-			return
-		}
-	} else if p.BTH.PSN.Diff(c.acked.BTH.PSN) < 0 {
-		return
-	}
-	c.acked.copy(p)
-	c.after = w.last
-}
-
-// clear forgets buffered responses and the peer's port.
-func (c *completer) clear() {
-	c.port = 0
-	c.early.clear()
-	if c.acked != nil {
-		c.ep.env.Keep.putOne(c.acked)
-		c.acked = nil
 	}
 }
 
@@ -183,18 +107,18 @@ func (c *completer) oldResponse(now clock.Instant, p *Packet) {
 	s := p.AETH.Syndrome
 	switch {
 	case p.Info.Kind != roce.KindAck:
-	case p.BTH.PSN != c.req.una.Prev() && c.answersProbe(now, p):
+	case p.BTH.PSN != c.flight.Una().Prev() && c.answersProbe(now, p):
 		return
-	case s.IsACK() && p.BTH.PSN == c.req.una.Prev():
+	case s.IsACK() && p.BTH.PSN == c.flight.Una().Prev():
 		if c.refusesMSN(p, c.req.done) {
 			return
 		}
-		c.req.credit.update(p.AETH.MSN, s.Value())
-		c.end.challenge.heard(now)
+		c.req.credits(p.AETH.MSN, s.Value())
+		c.challenge.heard(now)
 		c.end.Wake()
 		return
 	case s.IsNAK() && s != roce.NAKSequence && c.answersRead(p.BTH.PSN):
-		if n := (refusal{c.req.una, s}); !c.refusesMSN(p, c.req.done) && !(c.ends(n) && c.end.challenge.refuses(now, n)) {
+		if n := (refusal{c.flight.Una(), s}); !c.refusesMSN(p, c.req.done) && !(c.ends(n) && c.challenge.refuses(now, n)) {
 			c.receiveNAK(now, s)
 		}
 		return
@@ -206,23 +130,13 @@ func (c *completer) oldResponse(now clock.Instant, p *Packet) {
 // probe. Linux rxe acknowledges a probe with the PSN of the last request that it executed and
 // that was no READ, or with 0xffffff if there was none.
 func (c *completer) answersProbe(now clock.Instant, p *Packet) bool {
-	if p.Info.Kind != roce.KindAck || !p.AETH.Syndrome.IsACK() || c.end.challenge.claims == 0 {
+	if p.Info.Kind != roce.KindAck || !p.AETH.Syndrome.IsACK() || c.challenge.idle() {
 		return false
 	}
 	if !c.refusesMSN(p, c.req.done) {
-		c.end.challenge.heard(now)
+		c.challenge.heard(now)
 	}
 	return true
-}
-
-// answersRead reports whether psn is in the part of the oldest work request, a
-// READ, that has been answered.
-func (c *completer) answersRead(psn ib.PSN) bool {
-	if c.req.drained() {
-		return false
-	}
-	w := c.req.queue.oldest()
-	return w.request().operation().psns == psnPerResponse && psn.InWindow(w.first, c.req.una.Distance(w.first))
 }
 
 // receiveAck handles ACKNOWLEDGE: an acknowledgement or a NAK.
@@ -234,15 +148,15 @@ func (c *completer) receiveAck(now clock.Instant, p *Packet) {
 		if c.refusesMSN(p, v.msn) {
 			return
 		}
-		c.req.credit.update(p.AETH.MSN, s.Value())
+		c.req.credits(p.AETH.MSN, s.Value())
 		if !c.complete(now, v) {
 			c.missing(now, p)
 		}
-		c.end.challenge.heard(now)
-	case s.IsRNR(), s.IsNAK() && c.knowsNAK(s):
+		c.challenge.heard(now)
+	case s.IsRNR(), s.IsNAK() && s <= c.ep.maxNAK:
 		n := refusal{p.BTH.PSN, s}
 		v := c.before(n.psn)
-		if c.refusesMSN(p, v.msn) || c.ends(n) && c.end.challenge.refuses(now, n) {
+		if c.refusesMSN(p, v.msn) || c.ends(n) && c.challenge.refuses(now, n) {
 			return
 		}
 		if !c.complete(now, v) {
@@ -255,28 +169,24 @@ func (c *completer) receiveAck(now clock.Instant, p *Packet) {
 	}
 }
 
-// knowsNAK reports whether the code of a NAK is one that the peer may send.
-func (c *completer) knowsNAK(s roce.Syndrome) bool {
-	return s < roce.NAKInvalidRD || s == roce.NAKInvalidRD && c.end.eec != nil
+// heard notes that the peer has acknowledged something, on the known path. An answer that
+// comes before the second probe may be from before the claim, and refutes it only if it
+// acknowledges the request that the NAK names. An answer to a probe does not refute an RNR NAK or
+// a sequence NAK: a live peer sends those too.
+func (c *challenge) heard(now clock.Instant) {
+	c.unheard = false
+	if c.claims != 0 {
+		c.weigh(now)
+	}
 }
 
 // ends reports whether a NAK would end its work request with an error.
 func (c *completer) ends(n refusal) bool {
-	r, attr := c.req, &c.ep.attr
-	retries, rnrLeft := r.retries, r.rnrLeft
-	if n.psn != r.una { // the acknowledgement in it reloads the retry counters
-		retries, rnrLeft = attr.RetryCnt, attr.RNRRetry
-	}
-	switch {
-	case n.fatal():
+	if n.fatal() {
 		return true
-	case r.waitRNR:
-		return false
-	case n.syndrome.IsRNR():
-		return rnrLeft == 0
-	default:
-		return retries == 0 && !r.retrying && c.ep.mig.state != ib.ARMED
 	}
+	rnr := n.syndrome.IsRNR()
+	return c.retry.Exhausted(rnr, n.psn != c.flight.Una()) && (rnr || !c.ep.armed())
 }
 
 // believe acts on a NAK after a challenge: everything before its PSN is acknowledged.
@@ -286,7 +196,7 @@ func (c *completer) believe(now clock.Instant, n refusal) {
 		return
 	}
 	c.receiveNAK(now, n.syndrome)
-	c.end.settled(now)
+	c.req.checkDrained()
 }
 
 // receiveNAK handles a NAK for the oldest packet (E8, E10, E12, E14–E16).
@@ -295,13 +205,13 @@ func (c *completer) receiveNAK(now clock.Instant, s roce.Syndrome) {
 		return
 	}
 	if s.IsRNR() {
-		c.req.receiveRNR(now, s.Value())
+		c.ep.owner.suspend(now, s.Value())
 		return
 	}
 	switch s {
 	case roce.NAKSequence:
 		c.ep.env.Counters.RcvdSeqErr++
-		c.req.lostPackets(now, "sequence NAK", 1, causeTold)
+		c.req.lostPackets(now, "sequence NAK", 1, flow.Told)
 	case roce.NAKInvalidRequest:
 		c.end.fail(now, ib.WCRemInvReqErr, "NAK invalid request")
 	case roce.NAKRemoteAccess:
@@ -326,7 +236,7 @@ type coverage struct {
 // first READ or atomic that still waits for data (E22).
 func (c *completer) covered(psn ib.PSN) coverage {
 	r := c.req
-	v := coverage{r.queue.Cons(), r.una, r.done, true}
+	v := coverage{r.queue.Cons(), c.flight.Una(), r.done, true}
 	for ; v.end != r.began; v.end++ {
 		w := r.queue.at(v.end)
 		if psn.Diff(w.first) < 0 {
@@ -347,8 +257,8 @@ func (c *completer) covered(psn ib.PSN) coverage {
 
 // before returns what a NAK for psn acknowledges: everything before it (E8).
 func (c *completer) before(psn ib.PSN) coverage {
-	if psn == c.req.una {
-		return coverage{c.req.queue.Cons(), psn, c.req.done, true}
+	if r := c.req; psn == c.flight.Una() {
+		return coverage{r.queue.Cons(), psn, r.done, true}
 	}
 	return c.covered(psn.Prev())
 }
@@ -365,10 +275,32 @@ func (c *completer) complete(now clock.Instant, v coverage) (all bool) {
 	return v.all
 }
 
+// advance moves una forward. This is progress, so it reloads the retry counters
+// and the timer.
+func (r *requester) advance(now clock.Instant, to ib.PSN) {
+	if to.Diff(r.flight.Una()) <= 0 {
+		return
+	}
+	if m := r.flight.Acknowledged(now, to); m != 0 {
+		r.goTo(m)
+	}
+	if r.retry.Progress(now, r.flight.Outstanding()) {
+		r.flight.Await(now)
+	}
+}
+
+// judge evaluates the answer just received, if a repair waits for it.
+func (r *requester) judge(now clock.Instant) {
+	if r.flight.Waiting() && r.ep.behaviour().takesResponses() {
+		m, cause := r.flight.Judge(now, r.oldest())
+		r.follow(m, trace.Repair, cause)
+	}
+}
+
 // refusesMSN drops a response whose message sequence number (MSN) does not fit, once the
 // peer's MSNs have fitted so far. The response acknowledges the messages up to number least.
 func (c *completer) refusesMSN(p *Packet, least uint32) bool {
-	if c.ep.typ != ib.RC || c.ep.env.Settings.NoChallenge || !c.msn.refuses(c.ep.env.now, p.AETH.MSN, least, c.req.ssn) {
+	if !c.ep.distrusts(claimNAK) || !c.msn.refuses(c.ep.env.now, p.AETH.MSN, least, c.req.ssn) {
 		return false
 	}
 	c.ep.drop(counters.DropMSN, p)
@@ -388,187 +320,133 @@ type doubt struct {
 // the time of a challenge, and the peer acknowledged nothing in between, it is believed.
 func (c *completer) doubts(now clock.Instant, p *Packet) bool {
 	d := &c.doubt
-	same := d.raised && d.psn == p.BTH.PSN && d.una == c.req.una
-	if !c.end.challenge.on() || c.end.eec != nil || same && now >= d.until {
+	same := d.raised && d.psn == p.BTH.PSN && d.una == c.flight.Una()
+	if !c.challenge.on(claimNAK) || same && now >= d.until {
 		return false
 	}
 	c.ep.drop(counters.DropDoubt, p)
 	if !same {
-		*d = doubt{true, p.BTH.PSN, c.req.una, now.Add(c.end.challenge.time())}
-		c.req.repeat("answer in doubt")
+		*d = doubt{true, p.BTH.PSN, c.flight.Una(), now.Add(c.challenge.time())}
+		c.req.repeat(now, "answer in doubt")
 	}
 	return true
 }
 
-// receiveReadResponse places the data of a READ (E26, E28).
-func (c *completer) receiveReadResponse(now clock.Instant, p *Packet) {
-	w := c.awaiting(now, p, "READ response to another operation")
-	if w == nil {
-		return
+// buffers reports whether responses after a gap are buffered.
+func (c *completer) buffers() bool { return c.early != nil && c.early.holds() }
+
+// credits takes the credit count of an AETH.
+func (r *requester) credits(msn ib.MSN, code uint8) { r.credit.update(msn, code) }
+
+// update takes the count of an AETH.
+func (c *creditState) update(msn ib.MSN, code uint8) {
+	n, ok := ib.Credits(code)
+	l := uint32(msn) + n
+	if ok && (c.unlimited || seqDiff(l, c.limit) > 0) {
+		c.limit = l
 	}
-	r := c.req
-	psn := p.BTH.PSN
-	if psn != r.una { // an earlier response is missing
-		c.missing(now, p)
-		return
-	}
-	start := p.Info.Flags&roce.FlagStart != 0
-	if start == r.read.inMessage && psn != r.read.restart {
-		c.badResponse(now, p, "READ response out of order")
-		return
-	}
-	if p.Info.Headers&roce.HasAETH != 0 && !p.AETH.Syndrome.IsACK() {
-		c.badResponse(now, p, "READ response with a NAK syndrome")
-		return
-	}
-	_, last := c.req.chunk.at(w, psn)
-	end := psn == last
-	off := psn.Distance(w.first) * uint32(c.ep.mtu)
-	ends := p.Info.Flags&roce.FlagEnd != 0
-	if len(p.Payload) != int(min(w.returned()-off, uint32(c.ep.mtu))) || ends != end && !(ends && r.repair.read.parts) {
-		if c.doubts(now, p) {
-			return
-		}
-		c.end.fail(now, ib.WCLocLenErr, "READ response of a wrong length")
-		return
-	}
-	if !c.store(p.Payload, off) {
-		c.end.fail(now, ib.WCLocProtErr, "READ data cannot be stored")
-		return
-	}
-	c.from(p)
-	c.req.advance(now, psn.Next())
-	c.end.challenge.heard(now)
-	r.read.inMessage = !end
-	if end {
-		c.answered(now, p, psn == w.last)
+	c.unlimited = !ok
+}
+
+// reapFailed completes a work request with a local error when it has become
+// the oldest.
+func (r *requester) reapFailed(now clock.Instant) {
+	if r.failed != ib.WCSuccess && r.next == r.queue.Cons() {
+		r.end.fail(now, r.failed, "local error: "+r.failed.String())
 	}
 }
 
-// receiveAtomicAck stores the original value of an atomic.
-func (c *completer) receiveAtomicAck(now clock.Instant, p *Packet) {
-	w := c.awaiting(now, p, "atomic acknowledge to another operation")
-	if w == nil {
-		return
-	}
-	if !p.AETH.Syndrome.IsACK() {
-		c.badResponse(now, p, "atomic acknowledge with a NAK syndrome")
-		return
-	}
-	var value [atomicSize]byte
-	binary.NativeEndian.PutUint64(value[:], p.AtomicAck) // atomics exchange numbers, not bytes
-	if !c.store(value[:], 0) {
-		c.end.fail(now, ib.WCLocProtErr, "atomic result cannot be stored")
-		return
-	}
-	c.from(p)
-	c.req.advance(now, p.BTH.PSN.Next())
-	c.end.challenge.heard(now)
-	c.answered(now, p, true)
+// complete ends the oldest send work request: an entry in the CQ if it is
+// signalled or failed, and its slot is free again.
+func (r *requester) complete(now clock.Instant, status ib.WCStatus) {
+	r.completeNext(now, status)
+	r.queue.Release()
 }
 
-// from notes the source port of the expected response.
-func (c *completer) from(p *Packet) {
-	c.port = p.Data.SrcPort
-	c.early.from(c.port)
-}
-
-// store scatters data at byte offset off of the response to the oldest work
-// request.
-func (c *completer) store(data []byte, off uint32) bool {
-	r := c.req
-	return len(data) == 0 ||
-		c.ep.env.Mem.Scatter(data, r.qp.pd, r.queue.sges(r.queue.Cons()), uint64(off)) == memory.FaultNone
-}
-
-// answered ends one READ or atomic request; whole: its work request is
-// complete.
-func (c *completer) answered(now clock.Instant, p *Packet, whole bool) {
-	if c.req.rdOut > 0 {
-		c.req.rdOut--
-	}
-	if p.Info.Headers&roce.HasAETH != 0 {
-		c.req.credit.update(p.AETH.MSN, p.AETH.Syndrome.Value())
-	}
-	if whole {
-		if parts := &c.req.repair.read; parts.parts && p.BTH.PSN.Diff(parts.end) >= 0 {
-			parts.parts = false
-		}
-		c.req.complete(now, ib.WCSuccess)
-	}
-}
-
-// awaiting acknowledges the requests before the work request that p answers and
-// returns that work request, now the oldest. It returns nil if an earlier READ
-// or atomic still lacks its response, which it requests again, or if the QP
-// failed, with the given cause if p answers another kind of request.
-func (c *completer) awaiting(now clock.Instant, p *Packet, cause string) *begunWR {
-	r, psn := c.req, p.BTH.PSN
-	v := c.covered(psn)
-	var w *begunWR
-	if !v.all {
-		w = r.queue.at(v.end)
-	}
-	if w == nil || psn.Diff(w.last) <= 0 && w.request().operation().answer.kind != p.Info.Kind {
-		if c.doubts(now, p) {
-			return nil
-		}
-		if !c.end.challenge.on() { // otherwise nothing proves that the peer received the earlier requests
-			c.complete(now, c.before(psn))
-		}
-		if c.ep.State() != ib.ERR {
-			c.end.fail(now, ib.WCBadRespErr, cause)
-		}
-		return nil
-	}
-	if p.Info.Headers&roce.HasAETH != 0 {
-		if c.refusesMSN(p, v.msn) {
-			return nil
-		}
-	} else if v.end != r.queue.Cons() && c.end.challenge.on() { // nothing proves that the peer received the earlier messages
-		c.missing(now, p)
-		return nil
-	}
-	if v.to != r.una {
-		if c.complete(now, v); c.ep.State() == ib.ERR {
-			return nil
+// completeNext is complete for one of several. The slots of requests that
+// complete without a CQ entry become free when the caller calls Release.
+func (r *requester) completeNext(now clock.Instant, status ib.WCStatus) {
+	i := r.queue.Cons()
+	e, w := r.queue.At(i), r.queue.at(i)
+	signalled := r.queue.signalled(i)
+	wc := ib.WC{WRID: e.WRID, Status: status}
+	if status == ib.WCSuccess {
+		wc.Opcode, wc.ByteLen = w.request().wc, w.length
+		if w.request().kind == roce.KindSend {
+			r.ep.env.Counters.RDMASends++
 		}
 	}
-	if psn.Diff(w.last) > 0 {
-		c.missing(now, p)
-		return nil
+	switch {
+	case i == r.began: // never sent: a flush
+		r.began++
+		w.ssn = r.done
+	case w.kind == begunAnswered && r.rdBegun > 0:
+		r.rdBegun--
 	}
-	return w
-}
-
-// badResponse fails the oldest work request: the peer's response does not fit
-// it (E24).
-func (c *completer) badResponse(now clock.Instant, p *Packet, cause string) {
-	if c.ep.State() != ib.ERR && !c.doubts(now, p) {
-		c.end.fail(now, ib.WCBadRespErr, cause)
+	if int32(r.next-i) <= 0 {
+		r.next = i + 1
 	}
-}
-
-// impliedNAK goes back to the oldest PSN: a later response shows that a READ or
-// atomic response was lost. It does so once until there is progress.
-func (c *completer) impliedNAK(now clock.Instant) {
-	if c.req.retrying || c.req.waitRNR {
+	r.done = w.ssn
+	r.queue.Retire()
+	if status == ib.WCSuccess && !signalled {
 		return
 	}
-	c.ep.env.Counters.ImpliedNAKSeqErr++
-	c.req.lostPackets(now, "implied NAK", c.hole(), causeHole)
+	r.queue.Release() // before the program knows
+	wc.QPN = r.qp.Num()
+	r.ep.countStatus(status, &r.ep.env.Counters.ReqCQEError)
+	r.qp.push(now, r.queue.cq, &wc, false)
 }
 
-// hole returns the number of missing responses before the first buffered one, or
-// else to the end of the oldest request.
-func (c *completer) hole() uint32 {
-	w, next := c.wanted()
-	if w == nil {
-		return 1
+// push adds an entry to a CQ. A CQ that is full fails with CQ_ERR and so do its
+// QPs (E18, E27), this one first; lost entries are counted.
+func (q *QP) push(now clock.Instant, cq *CQ, wc *ib.WC, solicited bool) {
+	if q.ep.env.Trace != nil {
+		q.ep.record(trace.Record{Kind: trace.Completion, WRID: wc.WRID, Status: wc.Status, Len: int(wc.ByteLen)})
 	}
-	if first, ok := c.early.first(next); ok {
-		return first.Distance(c.req.una)
+	r := cq.push(wc, solicited)
+	if r == pushed {
+		return
 	}
-	_, last := c.req.chunk.at(w, next)
-	return last.Next().Distance(c.req.una)
+	q.ep.env.Counters.CQEOverflow++
+	if r == overflowed {
+		q.ep.env.Raise(Event{Type: ib.EventCQErr, CQ: cq})
+	}
+	q.fatal(now, causeCQFull)
+	if r == overflowed {
+		q.ep.env.CQFailed(now, cq)
+	}
+}
+
+const causeCQFull = "completion queue full"
+
+// checkDrained ends the draining of SQD when every begun work request is
+// complete (E6, Q12).
+func (q *QP) checkDrained() {
+	if q.sqd.draining && !q.rd.begun() {
+		q.End.checkDrained()
+	}
+}
+
+// pushResult is the outcome of adding a completion.
+type pushResult uint8
+
+const (
+	pushed pushResult = iota
+	overflowed
+	refused // the CQ had failed before
+)
+
+// push adds an entry. solicited marks a receive whose packet had SE set.
+func (c *CQ) push(wc *ib.WC, solicited bool) pushResult {
+	switch {
+	case c.Failed():
+		return refused
+	case !c.Push(wc):
+		c.Fail()
+		return overflowed
+	}
+	if c.Fire(solicited || wc.Status != ib.WCSuccess) && c.onEvent != nil {
+		c.onEvent()
+	}
+	return pushed
 }

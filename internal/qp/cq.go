@@ -3,7 +3,6 @@ package qp
 import (
 	"sync/atomic"
 
-	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/ring"
 )
 
@@ -24,30 +23,6 @@ func NewCQ(a ring.Allocator, n uint32, onEvent func()) (*CQ, error) {
 		return nil, err
 	}
 	return &CQ{CQ: q, onEvent: onEvent}, nil
-}
-
-// pushResult is the outcome of adding a completion.
-type pushResult uint8
-
-const (
-	pushed pushResult = iota
-	overflowed
-	refused // the CQ had failed before
-)
-
-// push adds an entry. solicited marks a receive whose packet had SE set.
-func (c *CQ) push(wc *ib.WC, solicited bool) pushResult {
-	switch {
-	case c.Failed():
-		return refused
-	case !c.Push(wc):
-		c.Fail()
-		return overflowed
-	}
-	if c.Fire(solicited || wc.Status != ib.WCSuccess) && c.onEvent != nil {
-		c.onEvent()
-	}
-	return pushed
 }
 
 // Hold counts a queue that completes here; Release takes it back; Users

@@ -5,24 +5,30 @@
 // requests of a reliable service. They share one endpoint: the queue pair's
 // identity, its peer and its timers.
 //
-// Reading order: qp.go and end.go (the structures and their entry points),
-// endpoint.go, operation.go, optable.go and services.go (the one table of operations); modify_table.go,
-// modify.go, modify_values.go and apply.go (how software moves a QP), state.go
-// (how it moves by itself), behaviour.go (what each state does), migrate.go
-// (its two paths), pace.go (the rates of an end); then
+// A message of a reliable service takes four steps, each in five files at most (a test of
+// internal/hca counts them), of which all have qp.go (the structures, their turns and timers),
+// endpoint.go (what all packets of an end share, in both directions) and operation.go (the one
+// table of operations):
 //
-//   - sending: post.go, sendqueue.go, requester.go, chunk.go, completer.go;
-//     package flow says when a packet may go;
-//   - loss recovery: retry.go (the retry timer and counts of the verbs),
-//     repair.go (selective retransmission);
-//   - receiving: receiver.go, and for RC responder.go, resource.go, for UC and UD
-//     unreliable.go; keep.go, keeppool.go: the reorder buffers of both sides; resend.go:
-//     follows a peer that retransmits; ipid.go: detects damage that the ICRC misses;
+//   - it is posted and sent: post.go, requester.go; package flow says when a packet may go;
+//   - executed: responder.go for RC, receiver.go;
+//   - answered: answer.go;
+//   - completed: completer.go.
+//
+// The other files:
+//
+//   - modify_table.go, modify.go, modify_values.go and apply.go: how software moves a QP; state.go:
+//     how it moves by itself; migrate.go: its two paths;
+//   - after a loss: retry.go carries out what package flow decides; keep.go, keeppool.go: the
+//     reorder buffers of both sides;
+//   - READs and atomics: chunk.go, response.go (their answers);
+//   - UC and UD: unreliable.go;
 //   - forged packets: challenge.go (probes the peer before a packet ends or moves the
 //     connection), msn.go (checks acknowledgements);
 //   - reliable datagrams: rd.go (a queue pair's side), eec.go (the EE context,
 //     an end, as an RC queue pair is) and eecrecv.go (checks of its requests
-//     that RC does not have);
+//     that RC does not have). The other files do not know them: they call an end's
+//     owner (qp.go), and nil functions of requester and responder add nothing;
 //   - cq.go, srq.go and ah.go: the objects that a QP uses; env.go: the state that
 //     all QPs share; port.go: ports and paths; inject.go: faults on demand.
 //

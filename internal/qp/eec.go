@@ -6,7 +6,6 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/deadline"
-	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/ring"
 	"github.com/softhca/softhca/internal/trace"
 	"github.com/softhca/softhca/roce"
@@ -37,9 +36,11 @@ type EEC struct {
 	line      line              // queue pairs that wait for their turn
 	suspended deadline.Heap[QP] // queue pairs that wait after an RNR NAK
 	at        uint32            // index of the current work request, in its queue
-	dest      ib.QPN            // destination QP of the current message, or of the one abandoned last,
-	deth      roce.DETH         // and its Q_Key and source QP
 	own       sendQueue         // holds the RESYNC request
+
+	// shut is the NAK with which the responder has refused a message: it executes nothing
+	// more until the peer's RESYNC.
+	shut roce.Syndrome
 }
 
 // EECConfig says what a new EE context is made of.
@@ -51,8 +52,9 @@ type EECConfig struct {
 // NewEEC returns an EE context in RESET.
 func NewEEC(env *Env, c EECConfig) (*EEC, error) {
 	e := &EEC{rdd: c.RDD, suspended: deadline.New(func(q *QP) *deadline.Link { return &q.rd.timer })}
-	e.eec = e
-	e.init(env, ib.QPN(c.Num), ib.EEC)
+	e.init(env, ib.QPN(c.Num), ib.EEC, e)
+	e.in.eec, e.in.from = c.Num, atOnce{} // the first request brings receives
+	e.req.turn, e.resp.admit = e.turn, e.admit
 	if err := e.own.init(ring.Allocator{}, ib.EEC, ib.QPCap{MaxSendWR: 1}); err != nil {
 		return nil, err
 	}
@@ -74,9 +76,12 @@ func (e *EEC) Receive(now clock.Instant, p *Packet) {
 	switch {
 	case !e.ep.take(p):
 	case p.Info.Flags&roce.FlagResponse != 0:
-		e.comp.receiveResponse(now, p)
+		if e.comp.receiveResponse(now, p) {
+			e.settled(now)
+			e.sendOn()
+		}
 	default:
-		e.resp.receiveRequest(now, p)
+		e.receiveRequest(now, p)
 	}
 }
 
@@ -93,11 +98,15 @@ func (e *EEC) Modify(now clock.Instant, attr *ib.QPAttr, mask ib.AttrMask) error
 	if m.to == ib.RESET {
 		e.stop(now, ib.WCInvEECStateErr, "EE context reset")
 		e.clear()
+		e.shut = 0
 		e.forget()
 		e.setState(ib.RESET, "modify")
 		return nil
 	}
 	e.store(attr, mask)
+	if mask&ib.AttrDestQPN != 0 {
+		e.ep.dest = destination{rdeth: roce.RDETH{EEC: uint32(attr.DestQPN)}}
+	}
 	e.carryOut(now, &m)
 	if m.from == m.to {
 		return nil
@@ -132,6 +141,12 @@ func (e *EEC) Destroy(now clock.Instant) {
 	e.unschedule()
 }
 
+// started reports whether the current work request has started.
+func (e *EEC) started() bool { return e.req.began != e.at }
+
+// leaveLine takes a queue pair out of the line.
+func (e *EEC) leaveLine(q *QP) { e.line.remove(q) }
+
 // turn reports whether the requester may start its next work request. If there
 // is no current one, it takes that of the queue pair that has waited longest.
 func (e *EEC) turn() bool {
@@ -149,12 +164,13 @@ func (e *EEC) turn() bool {
 func (e *EEC) takeUp(q *QP) {
 	r, d := &e.req, q.rd
 	d.place = placeTurn
-	if !d.begun {
+	if !d.again {
 		d.rnrLeft = e.ep.attr.RNRRetry
 	}
-	e.dest, e.deth = d.to.QPN&ib.QPNMask, roce.DETH{QKey: d.to.QKey, SrcQP: q.ep.num}
+	to := &e.ep.dest
+	to.qpn, to.deth = d.to.QPN&ib.QPNMask, roce.DETH{QKey: d.to.QKey, SrcQP: q.ep.num}
 	if d.to.QKey&ib.QKeyControlled != 0 {
-		e.deth.QKey = q.ep.attr.QKey
+		to.deth.QKey = q.ep.attr.QKey
 	}
 	r.qp, r.queue, e.at = q, &q.sq, q.sq.Cons()
 	r.next, r.began = e.at, e.at
@@ -166,7 +182,7 @@ func (e *EEC) handBack() *QP {
 	r := &e.req
 	q := r.qp
 	q.req.next, q.req.began = q.sq.Cons(), q.sq.Cons()
-	q.rd.at, q.rd.place, q.rd.begun = nil, placeQueue, false
+	q.rd.at, q.rd.place, q.rd.again = nil, placeQueue, false
 	r.qp, r.queue = nil, &e.own
 	r.next, r.began = e.own.Cons(), e.own.Cons()
 	return q
@@ -188,7 +204,7 @@ func (e *EEC) settled(now clock.Instant) {
 func (e *EEC) abandon(now clock.Instant, synchronise bool) {
 	r := &e.req
 	q := r.qp
-	half := r.began != e.at && q.sq.Cons() == e.at && r.fresh.Diff(q.sq.at(e.at).first) > 0
+	half := r.began != e.at && q.sq.Cons() == e.at && r.flight.Fresh().Diff(q.sq.at(e.at).first) > 0
 	e.handBack()
 	e.idle()
 	if half && synchronise {
@@ -202,10 +218,10 @@ func (e *EEC) abandon(now clock.Instant, synchronise bool) {
 // that was never sent.
 func (e *EEC) idle() {
 	r, t := &e.req, &e.ep.timers
-	r.share.GoBack()
-	r.alloc = r.fresh
+	r.flight.Drop()
+	r.alloc = r.flight.Fresh()
 	r.idle()
-	r.retries = e.ep.attr.RetryCnt
+	r.retry.Reload()
 	e.comp.clear()
 	t[timerAck], t[timerLoss], t[timerLanding] = clock.Never, clock.Never, clock.Never
 }
@@ -216,28 +232,16 @@ func (e *EEC) resync() {
 	r, i := &e.req, e.own.Prod()
 	*e.own.At(i) = ring.SendWQE{}
 	w := e.own.at(i)
-	*w = begunWR{opcode: ib.WRRDMAWrite, kind: begunResync, first: r.alloc, last: r.alloc}
+	*w = begunWR{opcode: wrResync, first: r.alloc, last: r.alloc}
 	e.own.Publish(i + 1)
 	r.begin(w)
 	e.ep.env.Counters.Resyncs++
 }
 
-// sendResync appends the RESYNC, and returns the number of PSNs used; 0 when
-// the batch is full.
-func (e *EEC) sendResync(b *fabric.Batch, w *begunWR) uint32 {
-	p := e.ep.header(roce.RDResync, e.req.psn)
-	e.address(p)
-	p.BTH.AckReq = true
-	if !e.req.appendAlone(b, w, 1) {
-		return 0
-	}
-	return 1
-}
-
-// fail ends the current work request with an error: its queue pair goes to SQE,
+// sendError ends the current work request with an error: its queue pair goes to SQE,
 // and the channel goes on. If the retries are exhausted, the peer is unreachable,
 // and the channel ends.
-func (e *EEC) fail(now clock.Instant, status ib.WCStatus, cause string) {
+func (e *EEC) sendError(now clock.Instant, status ib.WCStatus, cause string) {
 	dead := status == ib.WCRetryExcErr
 	if e.req.qp == nil {
 		if dead {
@@ -256,6 +260,10 @@ func (e *EEC) fail(now clock.Instant, status ib.WCStatus, cause string) {
 // suspend puts the current message on hold after an RNR NAK and serves other
 // queue pairs meanwhile. The message later restarts from its beginning.
 func (e *EEC) suspend(now clock.Instant, code uint8) {
+	e.ep.env.Counters.RcvdRNRErr++
+	if e.req.drained() {
+		return
+	}
 	q := e.req.qp
 	if q == nil {
 		return
@@ -264,7 +272,7 @@ func (e *EEC) suspend(now clock.Instant, code uint8) {
 	if e.ep.attr.RNRRetry != ib.RNRInfiniteRetry {
 		if d.rnrLeft == 0 {
 			e.ep.env.Counters.RetryRNRExceeded++
-			e.fail(now, ib.WCRNRRetryExcErr, "RNR retries exceeded")
+			e.sendError(now, ib.WCRNRRetryExcErr, "RNR retries exceeded")
 			return
 		}
 		d.rnrLeft--
@@ -272,7 +280,7 @@ func (e *EEC) suspend(now clock.Instant, code uint8) {
 	e.ep.env.Counters.RDSuspended++
 	e.req.traceBack(trace.Retry, "receiver not ready")
 	e.abandon(now, true)
-	d.at, d.place, d.begun = e, placeSuspended, true
+	d.at, d.place, d.again = e, placeSuspended, true
 	e.suspended.Set(q, now.Add(ib.RNRTimer(code)))
 	e.ep.timers[timerRNR] = e.suspended.Next()
 }
@@ -313,7 +321,7 @@ func (e *EEC) stop(now clock.Instant, status ib.WCStatus, cause string) {
 	e.challenge.stop()
 	e.sqd = drainState{}
 	e.resp.silence()
-	r.share.Release()
+	r.flight.Release()
 	e.in.abort(now, ib.WCLocEECOpErr)
 	var q *QP
 	if r.qp != nil {
@@ -340,6 +348,9 @@ func (e *EEC) dismiss() *QP {
 		q = e.suspended.All()[0]
 		e.suspended.Remove(q)
 	}
-	q.rd.at, q.rd.place, q.rd.begun = nil, placeQueue, false
+	q.rd.at, q.rd.place, q.rd.again = nil, placeQueue, false
 	return q
 }
+
+// event returns the event of an EE context that is to it what t is to a queue pair.
+func (e *EEC) event(t ib.EventType) Event { return Event{Type: t.OfEEC(), EEC: e.Num()} }

@@ -3,6 +3,7 @@ package qp
 import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/roce"
 )
 
@@ -10,23 +11,44 @@ import (
 // EE context.
 func invalidRD(cause string) fault { return fault{syndrome: roce.NAKInvalidRD, cause: cause} }
 
+// receiveRequest processes an RD request as an RC request, except for a RESYNC, and for
+// requests beyond a refused one, which come again.
+func (e *EEC) receiveRequest(now clock.Instant, p *Packet) {
+	e.in.src = p.DETH.SrcQP
+	switch ahead := p.BTH.PSN.Diff(e.in.epsn); {
+	case p.Info.Kind == roce.KindResync && e.resyncs(p, ahead):
+		e.receiveResync(now, p)
+	case e.shut != 0 && ahead > 0 && p.sign == signNone:
+		e.ep.drop(counters.DropSequence, p)
+	default:
+		e.resp.receiveRequest(now, p)
+	}
+}
+
 // admit makes the checks that RD requests need in addition to those of RC, at
 // the expected PSN. It reports whether the RC checks follow.
 func (e *EEC) admit(now clock.Instant, p *Packet) bool {
-	r := &e.resp
-	switch {
-	case p.Info.Kind == roce.KindResync:
-		e.resynced(now, p)
-		return false
-	case r.shut != 0:
-		r.reply.nak(r.shut, p.BTH.PSN)
+	e.in.src = p.DETH.SrcQP
+	if e.shut != 0 {
+		e.resp.nak(e.shut, p.BTH.PSN)
 		return false
 	}
 	if f := e.direct(p); f.syndrome != 0 {
 		e.refuse(p.BTH.PSN, f)
 		return false
 	}
+	// A request that will be refused for its opcode does not establish communication.
+	if f := e.resp.checkOpcode(p); f.syndrome == 0 && !(e.in.established(now) && e.in.establishedQP(now)) {
+		e.ep.drop(counters.DropState, p)
+		return false
+	}
 	return true
+}
+
+// establishedQP does what established does, for the queue pair that the request is for.
+func (r *receiver) establishedQP(now clock.Instant) bool {
+	in := &r.qp.in
+	return in.established(now)
 }
 
 // direct finds the queue pair that a request is for: the first packet of a
@@ -58,10 +80,13 @@ func (e *EEC) direct(p *Packet) fault {
 
 // close stops execution until the peer's RESYNC: the peer takes a NAK as the end
 // of the message, and its next packets belong to another one.
-func (r *responder) close(s roce.Syndrome) {
-	r.shut = s
-	r.early.clear()
+func (e *EEC) close(s roce.Syndrome) {
+	e.shut = s
+	e.resp.dropEarly()
 }
+
+// notReady notes that an RNR NAK refuses a message.
+func (e *EEC) notReady(s roce.Syndrome) { e.close(s) }
 
 // refuse answers with a NAK, after which the peer abandons the message. The
 // current receive completes at once if it is too short or has a protection error;
@@ -69,8 +94,8 @@ func (r *responder) close(s roce.Syndrome) {
 // pair.
 func (e *EEC) refuse(psn ib.PSN, f fault) {
 	in, now := &e.in, e.ep.env.now
-	e.resp.close(f.syndrome)
-	e.resp.reply.nak(f.syndrome, psn)
+	e.close(f.syndrome)
+	e.resp.nak(f.syndrome, psn)
 	reported := in.slot.taken && (f.status == ib.WCLocLenErr || f.status == ib.WCLocProtErr)
 	if reported {
 		in.complete(now, &ib.WC{Status: f.status}, false)
@@ -92,8 +117,22 @@ const resyncPSNs = 1 << 15
 // resyncs reports whether a RESYNC is acceptable at ahead PSNs past the expected one.
 // If it is not at the expected PSN, it must come from the peer's UDP source port, if
 // that is known: another process on the peer's host would soon guess a PSN.
-func (r *responder) resyncs(p *Packet, ahead int32) bool {
-	return ahead == 0 || ahead > 0 && ahead < resyncPSNs && (r.port == 0 || r.port == p.Data.SrcPort)
+func (e *EEC) resyncs(p *Packet, ahead int32) bool {
+	return ahead == 0 || ahead > 0 && ahead < resyncPSNs && (e.resp.port == 0 || e.resp.port == p.Data.SrcPort)
+}
+
+// receiveResync processes an acceptable RESYNC.
+func (e *EEC) receiveResync(now clock.Instant, p *Packet) {
+	if e.ep.refusesID(p) {
+		e.ep.drop(counters.DropICRC, p)
+		return
+	}
+	if e.ep.follow(now, p) {
+		e.resynced(now, p)
+	}
+	if e.resp.owes() {
+		e.Wake()
+	}
 }
 
 // resynced executes a RESYNC: it aborts a partly received message and expects
@@ -103,8 +142,8 @@ func (e *EEC) resynced(now clock.Instant, p *Packet) {
 	if !e.in.established(now) {
 		return
 	}
-	r.shut, r.nakSent, r.reply = 0, false, reply{}
-	r.resend = resend{}
+	e.shut, r.nakSent, r.reply = 0, false, reply{}
+	r.resend = resend{at: p.BTH.PSN}
 	r.kept.clear()
 	r.early.clear()
 	e.in.abort(now, ib.WCRemAbortErr)
@@ -120,6 +159,19 @@ func (r *receiver) abort(now clock.Instant, status ib.WCStatus) {
 	}
 	r.qp = nil
 }
+
+// cannotRepeat drops a duplicate whose answer is not kept. If it belongs to a refused
+// message, the peer may not have received the NAK.
+func (e *EEC) cannotRepeat(p *Packet) {
+	if e.shut != 0 {
+		e.resp.nak(e.shut, p.BTH.PSN)
+		return
+	}
+	e.ep.drop(counters.DropDuplicate, p)
+}
+
+// regionGone refuses to answer a READ again: the channel outlives the fault of the queue pair.
+func (e *EEC) regionGone(psn ib.PSN) { e.resp.nak(roce.NAKRemoteAccess, psn) }
 
 // left handles a queue pair that stops receiving. A message being received for
 // it is dropped; a READ being answered for it can no longer read its memory. The

@@ -1,6 +1,8 @@
 package qp
 
 import (
+	"fmt"
+	"math"
 	"slices"
 	"sync/atomic"
 
@@ -8,6 +10,7 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/fabric/ipudp"
 	"github.com/softhca/softhca/internal/flow"
 	"github.com/softhca/softhca/internal/trace"
 	"github.com/softhca/softhca/roce"
@@ -20,8 +23,10 @@ type endpoint struct {
 	env *Env
 	num ib.QPN // of an EE context, its own number
 	typ ib.QPType
+	traits
 
-	service roce.Service // of typ
+	owner owner
+	dest  destination
 
 	state atomic.Uint32 // ib.QPState; written by the shard's thread only
 	attr  ib.QPAttr     // as last set; the current PSNs and state are elsewhere
@@ -35,6 +40,14 @@ type endpoint struct {
 	timers   timers
 	prefixes prefixCache
 	ipid     ipidPolicy
+}
+
+// destination is what the headers of requests say about where they go. It changes with the
+// connection; that of an EE context also with the message. A datagram has its own.
+type destination struct {
+	qpn   ib.QPN
+	deth  roce.DETH
+	rdeth roce.RDETH
 }
 
 // timer names the timers of an endpoint.
@@ -124,16 +137,14 @@ func (e *endpoint) pkeyMatches(k ib.PKey) bool {
 	return slices.ContainsFunc(e.port().PKeys, k.Matches)
 }
 
-// header starts the scratch packet with the BTH common to all packets of this
-// endpoint.
+// header starts the scratch packet with the headers common to all packets of this
+// endpoint. The opcode says which of them are sent.
 func (e *endpoint) header(op roce.Opcode, psn ib.PSN) *roce.Packet {
 	p := &e.env.Out.Headers
 	p.BTH = roce.BTH{
-		Opcode: op, MigReq: e.mig.bit(), PKey: e.pkey, DestQP: e.attr.DestQPN, PSN: psn,
+		Opcode: op, MigReq: e.mig.bit(), PKey: e.pkey, DestQP: e.dest.qpn, PSN: psn,
 	}
-	if e.typ == ib.EEC {
-		p.RDETH = roce.RDETH{EEC: uint32(e.attr.DestQPN)} // the caller sets the queue pair
-	}
+	p.DETH, p.RDETH = e.dest.deth, e.dest.rdeth
 	return p
 }
 
@@ -203,10 +214,7 @@ func (e *endpoint) countStatus(s ib.WCStatus, failed *uint64) {
 // raise posts an event of the queue pair, or the corresponding event of the EE
 // context.
 func (e *endpoint) raise(t ib.EventType) {
-	ev := Event{Type: t, QPN: e.num}
-	if e.typ == ib.EEC {
-		ev = Event{Type: t.OfEEC(), EEC: ib.EECN(e.num)}
-	}
+	ev := e.owner.event(t)
 	if e.env.Trace != nil {
 		e.record(trace.Record{Kind: trace.Event, Event: ev.Type})
 	}
@@ -232,4 +240,238 @@ func (c *prefixCache) get(p *fabric.Path, size int) roce.Prefix {
 	c.size[i] = int32(size)
 	c.pre[i] = roce.NewPrefix(p.Src, p.Dst, p.SrcPort, fabric.RoCEPort, size)
 	return c.pre[i]
+}
+
+// posting says how a state treats a posted work request.
+type posting uint8
+
+const (
+	postRefuse  posting = iota // the post fails at once with EINVAL
+	postQueue                  // queued; not started in this state
+	postProcess                // queued and processed
+	postFlush                  // completes with WR_FLUSH_ERR, in order
+)
+
+var postingNames = [...]string{"refuse", "queue", "process", "flush"}
+
+// String returns the posting rule in lower case.
+func (p posting) String() string {
+	if int(p) < len(postingNames) {
+		return postingNames[p]
+	}
+	return fmt.Sprintf("posting(%d)", uint8(p))
+}
+
+// sending says which packets the requester may send.
+type sending uint8
+
+const (
+	sendNothing sending = iota // no request packet
+	sendBegun                  // only packets of messages that it has already started
+	sendAll
+)
+
+var sendingNames = [...]string{"nothing", "begun", "all"}
+
+// String returns the range in lower case.
+func (s sending) String() string {
+	if int(s) < len(sendingNames) {
+		return sendingNames[s]
+	}
+	return fmt.Sprintf("sending(%d)", uint8(s))
+}
+
+// behaviour holds the rules of one QP state for posting, processing and packets
+// (Q24).
+type behaviour struct {
+	postRecv  posting // receive work requests, queued ones and new ones
+	postSend  posting // send work requests that are not begun, and new ones
+	requests  bool    // the peer's requests are executed and answered; otherwise silently dropped
+	responses bool    // the peer's responses are accepted; otherwise silently dropped
+	requester sending // which requests this side sends
+}
+
+// behaviours is the behaviour of every state: Q4 RESET, Q6 INIT, Q7 RTR, Q8
+// RTS, Q11 SQD, Q15 SQE, Q19 and Q20 ERR.
+var behaviours = [ib.NumQPStates]behaviour{
+	ib.RESET: {postRefuse, postRefuse, false, false, sendNothing},
+	ib.INIT:  {postQueue, postRefuse, false, false, sendNothing},
+	ib.RTR:   {postProcess, postRefuse, true, false, sendNothing},
+	ib.RTS:   {postProcess, postProcess, true, true, sendAll},
+	ib.SQD:   {postProcess, postQueue, true, true, sendBegun},
+	ib.SQE:   {postProcess, postFlush, true, false, sendNothing},
+	ib.ERR:   {postFlush, postFlush, false, false, sendNothing},
+}
+
+// behaviourOf returns the row of a state, which must exist.
+func behaviourOf(s ib.QPState) *behaviour { return &behaviours[s] }
+
+// takesRequests reports whether arriving requests are executed and answered.
+func (b *behaviour) takesRequests() bool { return b.requests }
+
+// takesResponses reports whether arriving responses are accepted.
+func (b *behaviour) takesResponses() bool { return b.responses }
+
+// sends reports whether any packet leaves in this state: responses, or requests
+// of this side.
+func (b *behaviour) sends() bool { return b.requests || b.requester != sendNothing }
+
+// ipLength returns the length of the IP packet that carries a segment.
+func ipLength(path *Path, seg []byte) int {
+	if path.Src.Is4() {
+		return ipudp.IPv4Len + ipudp.UDPLen + len(seg)
+	}
+	return ipudp.IPv6Len + ipudp.UDPLen + len(seg)
+}
+
+// RateLimit is the maximum rate of a queue pair (V17).
+type RateLimit struct {
+	Rate  uint32 // kbit/s; 0: no limit
+	Burst uint32 // bytes that may be sent at once; 0: 64 KiB, or 100 µs at the rate
+}
+
+// staticPacer returns the pacer of a static rate. A rate at or above the port's
+// has no effect.
+func (e *Env) staticPacer(r ib.Rate) flow.Pacer {
+	mbps := uint64(r.Mbps())
+	if mbps >= uint64(e.Limits.PortMbps) {
+		return flow.Pacer{}
+	}
+	return flow.NewPacer(mbps*1e6, 0)
+}
+
+// SetRateLimit changes the maximum rate of the QP. EINVAL in RESET and ERR,
+// where nothing is sent, and for an RD queue pair, which sends at the rates of
+// its EE contexts.
+func (q *QP) SetRateLimit(l RateLimit) error {
+	if st := q.State(); st == ib.RESET || st == ib.ERR {
+		return fmt.Errorf("a queue pair in %v has no rate limit: %w", st, ib.EINVAL)
+	}
+	if err := q.rd.rateError(); err != nil {
+		return err
+	}
+	q.ep.limit = l
+	q.ep.setPace()
+	if q.ep.behaviour().sends() {
+		q.Wake() // waiting packets may leave earlier or later
+	}
+	return nil
+}
+
+// setPace makes the endpoint keep to the lower of the rate of its path and its
+// limit.
+func (e *endpoint) setPace() {
+	p := e.env.staticPacer(e.attr.AV.StaticRate)
+	if kbps := uint64(e.limit.Rate); kbps != 0 && (p.Rate() == 0 || kbps*1000 < p.Rate()) {
+		p = flow.NewPacer(kbps*1000, uint64(e.limit.Burst))
+	}
+	e.pace.Set(p)
+	e.timers[timerPace] = clock.Never
+}
+
+// mayPace reports whether the rate allows a packet now; if not, it arms the pace
+// timer for when it will.
+func (e *endpoint) mayPace(p *flow.Pacer, now clock.Instant) bool {
+	if p.Allows(now) {
+		return true
+	}
+	e.timers[timerPace] = min(e.timers[timerPace], p.Next())
+	return false
+}
+
+// The ICRC covers the IPv4 identification. If the port does not show it, it is
+// derived from the ICRC, and one damaged packet in 65536 passes with an
+// arbitrary identification. A peer on a UDP socket, such as another adapter of
+// this kind, numbers the segments of each run from 0, so only one in 1024 of
+// these packets has an identification that such a peer uses; the others are
+// detected.
+//
+// A sender on a UDP socket can choose the identification through the ICRC, and
+// strangers can do so in the peer's name. So the policy learns only from packets
+// that are likely the peer's: requests at the expected PSN and answers to
+// requests in flight. It judges only those too: a duplicate or a packet beyond a
+// gap does no harm. The policy demands only the segment index, never a counter,
+// which any process of the peer's host can advance on Linux.
+//
+// The peer may change how it numbers packets at any time, and the connection
+// must survive that. The first refused packet ends the demand, so its
+// retransmission passes, and the policy learns anew before the next demand. UC
+// accepts a request at any PSN, so there a stranger can be at the expected PSN.
+// The peer's next packet then is not; it resets what the policy has learnt, and
+// is not judged.
+
+const (
+	// runSegments bounds the segments of a run.
+	runSegments = 64
+	// demandAfter is the number of consecutive packets with a segment index
+	// after which the policy demands one. A counter yields at most runSegments
+	// in a row.
+	demandAfter = math.MaxUint8
+)
+
+// ipidPolicy checks the identifications of a connected peer's packets. Its zero
+// value demands nothing.
+type ipidPolicy struct {
+	streak uint8 // packets in a row with a segment index, up to demandAfter
+}
+
+// learn takes a packet that is likely the peer's into account.
+func (y *ipidPolicy) learn(p *Packet) {
+	switch {
+	case !p.IDDerived:
+	case p.ID >= runSegments:
+		y.streak = 0
+	case y.streak < demandAfter:
+		y.streak++
+	}
+}
+
+// refuses reports whether a packet counts as damaged. A refusal ends the demand
+// until the policy has learnt anew.
+func (y *ipidPolicy) refuses(p *Packet) bool {
+	refused := y.suspects(p)
+	if refused {
+		y.streak = 0
+	}
+	return refused
+}
+
+// suspects reports whether a packet that is not at the expected PSN would be
+// refused there.
+func (y *ipidPolicy) suspects(p *Packet) bool {
+	return p.IDDerived && p.ID >= runSegments && y.streak == demandAfter
+}
+
+// refusesID reports whether the identification of a packet at a PSN that only the peer should know shows
+// damage.
+func (e *endpoint) refusesID(p *Packet) bool { return e.ipid.refuses(p) }
+
+// suspectsID reports whether refusesID would refuse a packet, without counting it.
+func (e *endpoint) suspectsID(p *Packet) bool { return e.ipid.suspects(p) }
+
+// learnID takes the identification of a packet into account that was believed.
+func (e *endpoint) learnID(p *Packet) { e.ipid.learn(p) }
+
+// bit returns the MigReq of sent packets.
+func (m *migration) bit() bool {
+	return m.state == ib.MIGRATED && (m.used || m.ep.env.Settings.MigReq)
+}
+
+// comesBy reports whether a packet arrived on a path.
+func comesBy(path *Path, d *fabric.Datagram) bool {
+	return d.Src == path.Dst && d.Dst == path.Src
+}
+
+// follow handles the migration state in a packet at a PSN that only the peer should know, and
+// reports whether it may be processed.
+func (e *endpoint) follow(now clock.Instant, p *Packet) bool {
+	return e.migrated() || e.mig.follow(now, p)
+}
+
+// migrated reports whether packets show nothing about migration.
+func (e *endpoint) migrated() bool { return e.mig.state == ib.MIGRATED }
+
+// distrusts reports whether the endpoint doubts claims of one of the kinds k.
+func (e *endpoint) distrusts(k claims) bool {
+	return e.doubted&k != 0 && !e.env.Settings.NoChallenge
 }

@@ -37,11 +37,11 @@ func (r *responder) injected(p *Packet) bool {
 		r.nakSent, r.ahead = true, p.BTH.PSN
 		r.reply.nak(s, p.BTH.PSN)
 	case s == roce.NAKRemoteAccess:
-		r.refuse(p.BTH.PSN, remoteAccess(causeInjected))
+		r.ep.owner.refuse(p.BTH.PSN, remoteAccess(causeInjected))
 	case s == roce.NAKRemoteOperational:
-		r.refuse(p.BTH.PSN, remoteOperational(causeInjected))
+		r.ep.owner.refuse(p.BTH.PSN, remoteOperational(causeInjected))
 	case s == roce.NAKInvalidRequest:
-		r.refuse(p.BTH.PSN, invalidRequest(ib.WCRemInvReqErr, causeInjected))
+		r.ep.owner.refuse(p.BTH.PSN, invalidRequest(ib.WCRemInvReqErr, causeInjected))
 	default:
 		panic(fmt.Sprintf("qp: a request is to be answered with %v, which refuses nothing", s))
 	}
@@ -62,9 +62,7 @@ func (q *QP) Force(now clock.Instant, to ib.QPState) error {
 	case to == ib.SQE && onSQE.has(q.ep.typ) && (from == ib.RTS || from == ib.SQD):
 		q.setState(ib.SQE, causeInjected)
 		q.sqd = drainState{}
-		if q.rd != nil {
-			q.rd.stopSending(now)
-		}
+		q.rd.stopSending(now)
 		q.req.failed = ib.WCSuccess
 		q.req.flush(now)
 	default:

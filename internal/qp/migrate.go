@@ -6,7 +6,6 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/counters"
-	"github.com/softhca/softhca/internal/fabric"
 )
 
 // Automatic path migration (V15). Software loads an alternate path and asks for
@@ -23,18 +22,14 @@ import (
 
 // migration is the migration state of an endpoint, and its alternate path.
 type migration struct {
-	ep  *endpoint
-	req *requester // of a reliable service: retransmits outstanding packets on the new path
+	ep        *endpoint
+	req       *requester // of a reliable service: retransmits outstanding packets on the new path
+	challenge *challenge // of the same service: examines the peer's claim that it has migrated
 	// used: software has asked for REARM. From then on MigReq carries the
 	// migration state; before, Settings.MigReq.
 	used  bool
 	moved func(now clock.Instant) // called after each migration
 	alternate
-}
-
-// bit returns the MigReq of sent packets.
-func (m *migration) bit() bool {
-	return m.state == ib.MIGRATED && (m.used || m.ep.env.Settings.MigReq)
 }
 
 // alternate is the alternate path and its state. Its zero value is MIGRATED
@@ -61,11 +56,6 @@ const (
 // retransmission.
 const replayPSNs = 1 << 15
 
-// comesBy reports whether a packet arrived on a path.
-func comesBy(path *Path, d *fabric.Datagram) bool {
-	return d.Src == path.Dst && d.Dst == path.Src
-}
-
 // admit judges the path of a packet with MigReq 1 at an ARMED endpoint.
 func (m *migration) admit(p *Packet) (counters.Drop, bool) {
 	e := m.ep
@@ -81,6 +71,26 @@ func (m *migration) admit(p *Packet) (counters.Drop, bool) {
 	p.sign = signAstray
 	return 0, true
 }
+
+// followReplay is follow for a duplicate request.
+func (e *endpoint) followReplay(now clock.Instant, p *Packet, behind uint32) bool {
+	return p.sign == signNone || e.mig.followReplay(now, p, behind)
+}
+
+// stay forgets the alternate path and all migrations, as RESET does.
+func (e *endpoint) stay() {
+	m := &e.mig
+	m.alternate, m.used, m.moved = alternate{}, false, nil
+}
+
+// armed reports whether the endpoint may migrate by itself, over a path that may not be usable.
+func (e *endpoint) armed() bool { return e.mig.state == ib.ARMED }
+
+// mayMigrate reports whether the endpoint may migrate by itself.
+func (e *endpoint) mayMigrate() bool { return e.mig.mayMigrate() }
+
+// migrate makes the alternate path the primary one.
+func (e *endpoint) migrate(now clock.Instant) { e.mig.migrate(now) }
 
 // follow handles the migration state in a packet at a PSN that only the peer
 // should know, and reports whether it may be processed.
@@ -110,7 +120,7 @@ func (m *migration) follow(now clock.Instant, p *Packet) bool {
 func (m *migration) examines(now clock.Instant) bool {
 	switch {
 	case m.req != nil:
-		return m.req.end.challenge.moved(now)
+		return m.challenge.moved(now)
 	case m.ep.env.Settings.NoChallenge:
 		return false
 	case m.claim == 0:
@@ -151,7 +161,7 @@ func (m *migration) migrate(now clock.Instant) {
 	ep.setPace()
 	ep.raise(ib.EventPathMig)
 	if m.req != nil {
-		m.req.end.challenge.moveOn()
+		m.challenge.moveOn()
 		m.req.moved(now)
 	}
 	if m.moved != nil {
@@ -161,7 +171,10 @@ func (m *migration) migrate(now clock.Instant) {
 
 // OnMigrate sets a function that is called after each migration of the QP or EE
 // context, until it is reset. The function must not change its state.
-func (e *End) OnMigrate(f func(now clock.Instant)) { e.ep.mig.moved = f }
+func (e *End) OnMigrate(f func(now clock.Instant)) {
+	m := &e.ep.mig
+	m.moved = f
+}
 
 // load sets the alternate path. The caller has resolved its address vector.
 func (m *migration) load(a *ib.QPAttr) {

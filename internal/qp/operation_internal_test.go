@@ -62,7 +62,7 @@ func TestRequestsFollowTheOpcodes(t *testing.T) {
 		}
 		o := r.operation()
 		for _, typ := range queuePairTypes {
-			s := serviceOf(typ)
+			s := traitsOf(typ).service
 			if r.types.has(typ) && !r.opcode(s, true, true).Info().Known {
 				t.Errorf("%v: %v queue pairs may post it, and the service has no opcode for it", op, typ)
 			}
@@ -101,7 +101,7 @@ func TestUnknownTypes(t *testing.T) {
 					t.Errorf("%v has opcodes", typ)
 				}
 			}()
-			serviceOf(typ)
+			traitsOf(typ)
 		}()
 	}
 }

@@ -6,6 +6,9 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/counters"
+	"github.com/softhca/softhca/internal/deadline"
+	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/flow"
 	"github.com/softhca/softhca/internal/memory"
 	"github.com/softhca/softhca/internal/ring"
 	"github.com/softhca/softhca/roce"
@@ -21,9 +24,17 @@ type QP struct {
 	sq  sendQueue
 	rq  recvQueue // without memory if there is an SRQ
 	srq *SRQ      // nil: the QP has its own receive queue
-	rd  *rdSide   // nil unless the service is RD
+	rd  *rdSide   // nil unless the service is RD; its methods then do nothing
+
+	sender sender // the queue pair's end; for RD, the EE contexts
 
 	Doorbells Doorbells // the shard's
+}
+
+// sender sends the posted work requests of a queue pair.
+type sender interface {
+	// sendPosted schedules work requests for sending. The state of the queue pair allows it.
+	sendPosted(now clock.Instant)
 }
 
 // Doorbells belong to the shard: they link its list of queue pairs whose doorbell
@@ -50,8 +61,8 @@ type Config struct {
 // ENOMEM or EINVAL if there is no memory for the queues.
 func New(env *Env, c Config) (*QP, error) {
 	q := &QP{srq: c.SRQ}
-	q.init(env, c.Num, c.Type)
-	q.pd = c.PD
+	q.init(env, c.Num, c.Type, q)
+	q.pd, q.sender = c.PD, &q.End
 	q.req.qp, q.req.queue = q, &q.sq
 	q.in.qp, q.in.from, q.in.cq = q, &q.rq, c.RecvCQ
 	q.sq.cq, q.sq.sigAll = c.SendCQ, c.SigAll
@@ -60,7 +71,7 @@ func New(env *Env, c Config) (*QP, error) {
 	}
 	if c.SRQ != nil {
 		q.in.from = c.SRQ
-		q.in.slot.sges = make([]ib.SGE, 0, c.SRQ.rq.maxSGE)
+		q.in.hold(c.SRQ.rq.maxSGE)
 		c.SRQ.Hold()
 	} else if err := q.rq.init(env.Queues, c.Cap.MaxRecvWR, c.Cap.MaxRecvSGE); err != nil {
 		q.sq.Free(env.Queues)
@@ -68,6 +79,7 @@ func New(env *Env, c Config) (*QP, error) {
 	}
 	if c.Type == ib.RD {
 		q.rd = newRDSide(q, c.RDD)
+		q.sender = q.rd
 	}
 	c.SendCQ.Hold()
 	c.RecvCQ.Hold()
@@ -86,6 +98,9 @@ func (q *QP) PD() memory.PD { return q.pd }
 
 // SendCQ returns the CQ of send completions.
 func (q *QP) SendCQ() *CQ { return q.sq.cq }
+
+// RecvCQ returns the CQ of receive completions.
+func (q *QP) RecvCQ() *CQ { return q.in.cq }
 
 // SRQ returns the shared receive queue, nil if the QP has one of its own.
 func (q *QP) SRQ() *SRQ { return q.srq }
@@ -114,7 +129,10 @@ func (q *QP) Receive(now clock.Instant, p *Packet) {
 	switch {
 	case !q.ep.take(p):
 	case q.ep.typ == ib.RC && p.Info.Flags&roce.FlagResponse != 0:
-		q.comp.receiveResponse(now, p)
+		if q.comp.receiveResponse(now, p) {
+			q.checkDrained()
+			q.sendOn()
+		}
 	case q.ep.typ == ib.RC:
 		q.resp.receiveRequest(now, p)
 	case q.ep.typ == ib.UC:
@@ -137,17 +155,8 @@ func (q *QP) Doorbell(now clock.Instant) {
 		q.in.flush(now)
 	}
 	if b.sends() {
-		q.sendOn(now)
+		q.sender.sendPosted(now)
 	}
-}
-
-// sendOn schedules posted requests for sending, as far as the state allows.
-func (q *QP) sendOn(now clock.Instant) {
-	if q.rd != nil {
-		q.rd.lineUp(now)
-		return
-	}
-	q.Wake()
 }
 
 // Destroy takes the QP out of use, whatever its state (V13). Its work requests
@@ -155,6 +164,7 @@ func (q *QP) sendOn(now clock.Instant) {
 // allocator, so posting must have ended.
 func (q *QP) Destroy() {
 	sq, rq := &q.sq, &q.rq
+	q.rd.leave(q.ep.env.now, ib.WCSuccess)
 	sq.mu.Lock()
 	rq.mu.Lock()
 	q.clear()
@@ -163,14 +173,254 @@ func (q *QP) Destroy() {
 	rq.mu.Unlock()
 	sq.mu.Unlock()
 	sq.cq.Release()
-	q.in.cq.Release()
-	if q.rd != nil {
-		q.rd.rdd.users--
-	}
+	q.RecvCQ().Release()
+	q.rd.destroy()
 	sq.Free(q.ep.env.Queues)
 	if q.srq != nil {
 		q.srq.Release()
 	} else {
 		rq.Free(q.ep.env.Queues)
 	}
+}
+
+// End is the unit that a shard schedules: an RC, UC or UD queue pair's own end,
+// or an EE context. It is an endpoint and the parts that work on it.
+type End struct {
+	ep   endpoint
+	req  requester // sends this side's requests
+	comp completer // handles their responses
+	in   receiver  // receives the peer's messages
+	resp responder // answers them, for a reliable service
+	sqd  drainState
+
+	challenge challenge // checks claims that packets make about the peer
+
+	links links
+}
+
+// owner is what an end belongs to: a queue pair, or an EE context, which works for many
+// queue pairs. The parts of an end call it where the two differ, which is when something
+// goes wrong.
+type owner interface {
+	// sendError ends the oldest work request with an error.
+	sendError(now clock.Instant, status ib.WCStatus, cause string)
+	// suspend puts the oldest work request on hold after an RNR NAK with a timer code.
+	suspend(now clock.Instant, code uint8)
+	// resume continues when the timer of suspend expires.
+	resume(now clock.Instant)
+
+	// refuse answers the request at psn with the NAK of a fault, and ends what the fault ends.
+	refuse(psn ib.PSN, f fault)
+	// notReady is called before a request is answered with an RNR NAK.
+	notReady(s roce.Syndrome)
+	// cannotRepeat is called for a duplicate request whose answer is not kept.
+	cannotRepeat(p *Packet)
+	// regionGone is called when a READ is answered again and its memory is no longer
+	// accessible from the response at psn on.
+	regionGone(psn ib.PSN)
+
+	// event returns an event of a queue pair, or the same about an EE context.
+	event(t ib.EventType) Event
+}
+
+// init puts the parts together.
+func (e *End) init(env *Env, num ib.QPN, typ ib.QPType, o owner) {
+	e.ep.env, e.ep.num, e.ep.typ, e.ep.traits, e.ep.owner = env, num, typ, traitsOf(typ), o
+	e.ep.timers.stopAll()
+	mig := &e.ep.mig
+	mig.ep = &e.ep
+	if e.ep.reliable() {
+		mig.req, mig.challenge = &e.req, &e.challenge
+	}
+	e.req = requester{ep: &e.ep, end: e, comp: &e.comp, resp: &e.resp, challenge: &e.challenge,
+		flight: newFlight(e), retry: flow.NewRetry(&e.ep.timers[timerAck], &e.ep.timers[timerRNR])}
+	e.comp = completer{ep: &e.ep, end: e, req: &e.req, challenge: &e.challenge, flight: &e.req.flight, retry: &e.req.retry}
+	e.in = receiver{ep: &e.ep}
+	e.resp = responder{ep: &e.ep, end: e, in: &e.in}
+	e.challenge = challenge{ep: &e.ep, end: e, req: &e.req, comp: &e.comp, flight: &e.req.flight}
+}
+
+// newFlight returns the flight of an end's requester.
+func newFlight(e *End) flow.Recovery {
+	t := &e.ep.timers
+	return flow.NewRecovery(e, e.ep.num, flow.Timers{Room: &t[timerProbe], Probe: &t[timerLoss], Landing: &t[timerLanding]})
+}
+
+// State returns the state. Any goroutine may call it.
+func (e *End) State() ib.QPState { return e.ep.State() }
+
+// Transmit appends up to a quantum of the packets that the end may send. It
+// reports whether it could send more at once.
+func (e *End) Transmit(now clock.Instant, b *fabric.Batch) (more bool) {
+	if !e.ep.behaviour().sends() {
+		return false
+	}
+	// In the last turn the batch or the rate may have had no room for
+	// responses.
+	responsesFirst := e.resp.first || e.ep.env.AnswersFirst && e.resp.owes()
+	if responsesFirst {
+		if e.resp.first = e.resp.sendResponses(now, b); e.resp.first {
+			return true
+		}
+	}
+	if e.challenge.owed && !e.challenge.send(b) {
+		return true
+	}
+	more = e.req.transmit(now, b)
+	if e.resp.owes() {
+		e.resp.first = e.resp.sendResponses(now, b)
+		more = more || e.resp.first
+		if !responsesFirst && !e.ep.pace.Allows(now) {
+			e.resp.first = e.resp.owes() // requests used up the rate
+		}
+	}
+	e.req.flight.Yield()
+	return more
+}
+
+// owes reports whether responses are waiting to be sent.
+func (r *responder) owes() bool { return r.reply.kind != replyNone || r.kept.pending() }
+
+// pending reports whether an entry has something to send.
+func (s *resources) pending() bool { return s.out < s.n }
+
+// Advance fires the timers that are due.
+func (e *End) Advance(now clock.Instant) {
+	for t := range numTimers {
+		if e.ep.timers[t] > now {
+			continue
+		}
+		e.ep.timers[t] = clock.Never
+		switch t {
+		case timerAck:
+			e.req.ackTimeout(now)
+		case timerRNR:
+			e.ep.owner.resume(now)
+		case timerProbe:
+			e.req.flight.RoomTimeout(now)
+		case timerLoss:
+			e.req.probe(now)
+		case timerLanding:
+			e.req.flight.LandingTimeout(now)
+		case timerPace:
+			e.Wake()
+		case timerChallenge:
+			e.challenge.timeout(now)
+		}
+	}
+}
+
+// Deadline returns when Advance is next needed.
+func (e *End) Deadline() clock.Instant { return e.ep.timers.next() }
+
+// OnFirst sets a function that is called once, before the next in-sequence
+// request is executed. It may end the QP or the EE context: move it to ERR or
+// RESET, or destroy it; it may make no other move. Nil calls nothing.
+func (e *End) OnFirst(f func(now clock.Instant)) { e.in.onFirst = f }
+
+// fail ends the oldest work request with an error.
+func (e *End) fail(now clock.Instant, status ib.WCStatus, cause string) {
+	e.ep.owner.sendError(now, status, cause)
+}
+
+// Enter sets the current time. Every call into the shard, or into one of its ends, begins
+// with it, for code that has no parameter for the time.
+func (e *Env) Enter(now clock.Instant) { e.now = now }
+
+// links are an end's entries in the shard's list of active ends and in its heap of
+// timers, so that scheduling allocates nothing.
+type links struct {
+	active bool
+	next   *End          // on the list of active ends
+	timer  deadline.Link // due no later than the end's deadline
+}
+
+// Timers is a heap of ends by an instant that is not later than their
+// deadline. A deadline that moves later, as a retry timer does with each
+// acknowledgement, costs nothing: the end comes up early and is put back.
+type Timers struct{ deadline.Heap[End] }
+
+// NewTimers returns an empty heap.
+func NewTimers() Timers {
+	return Timers{deadline.New(func(e *End) *deadline.Link { return &e.links.timer })}
+}
+
+// Arm puts the end into the heap of timers at its deadline, unless it is already there at
+// an earlier instant. The shard calls it after each packet and timer; Modify, Force,
+// Challenge and AddressLost call it themselves.
+func (e *End) Arm() {
+	if at := e.Deadline(); at < e.links.timer.At() {
+		e.ep.env.Timers.Set(e, at)
+	}
+}
+
+// Wake puts the end on the list of ends that may have packets to transmit.
+func (e *End) Wake() { e.ep.env.Active.push(e) }
+
+// sendPosted has the posted work requests sent in the end's next turn.
+func (e *End) sendPosted(clock.Instant) { e.Wake() }
+
+// sendOn wakes the end if its state sends.
+func (e *End) sendOn() {
+	if e.ep.behaviour().sends() {
+		e.Wake()
+	}
+}
+
+// unschedule removes the end from the heap of timers and the list of active ends.
+func (e *End) unschedule() {
+	e.ep.env.Timers.Remove(e)
+	e.ep.env.Active.remove(e)
+}
+
+// ActiveList is the queue of ends that may have packets to transmit.
+type ActiveList struct{ head, tail *End }
+
+// Empty reports whether the list is empty.
+func (l *ActiveList) Empty() bool { return l.head == nil }
+
+// Pop removes and returns the first end, nil if there is none.
+func (l *ActiveList) Pop() *End {
+	e := l.head
+	if e == nil {
+		return nil
+	}
+	l.head = e.links.next
+	if l.head == nil {
+		l.tail = nil
+	}
+	e.links.next, e.links.active = nil, false
+	return e
+}
+
+func (l *ActiveList) push(e *End) {
+	if e.links.active {
+		return
+	}
+	e.links.active = true
+	if l.tail == nil {
+		l.head = e
+	} else {
+		l.tail.links.next = e
+	}
+	l.tail = e
+}
+
+func (l *ActiveList) remove(e *End) {
+	if !e.links.active {
+		return
+	}
+	var before *End
+	for x := l.head; x != e; x = x.links.next {
+		before = x
+	}
+	if before == nil {
+		l.Pop()
+		return
+	}
+	before.links.next = e.links.next
+	if l.tail == e {
+		l.tail = before
+	}
+	e.links.next, e.links.active = nil, false
 }

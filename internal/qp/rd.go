@@ -1,6 +1,8 @@
 package qp
 
 import (
+	"fmt"
+
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/deadline"
@@ -9,7 +11,8 @@ import (
 
 // rdSide is the state of an RD queue pair in addition to its queues. The queue
 // pair sends and receives nothing itself: EE contexts do it for the queue pair,
-// one work request at a time (Q38).
+// one work request at a time (Q38). Other queue pairs have a nil rdSide, on which the
+// methods that the queue pair calls do nothing.
 type rdSide struct {
 	qp       *QP
 	rdd      *RDD
@@ -18,7 +21,7 @@ type rdSide struct {
 	at      *EEC // EE context with the oldest work request; nil: none
 	place   rdPlace
 	to      ring.SendTo // its destination, read once
-	begun   bool        // it has started: SQD lets it finish
+	again   bool        // it has started before, up to an RNR NAK
 	rnrLeft uint8       // RNR retries left
 
 	next, prev *QP           // in the line at the EE context
@@ -49,7 +52,23 @@ func newRDSide(q *QP, rdd *RDD) *rdSide {
 	if q.srq != nil {
 		d.receives = q.srq
 	}
+	q.req.turn = func() bool { return false }
 	return d
+}
+
+// destroy takes the queue pair out of the domain.
+func (d *rdSide) destroy() {
+	if d != nil {
+		d.rdd.users--
+	}
+}
+
+// rateError returns the error of a rate limit.
+func (d *rdSide) rateError() error {
+	if d == nil {
+		return nil
+	}
+	return fmt.Errorf("a queue pair of reliable datagrams has no rate limit: give its EE contexts a static rate: %w", ib.EINVAL)
 }
 
 // atOnce is a queue pair's own receive queue used by several EE contexts, each
@@ -69,6 +88,17 @@ func (a atOnce) take(s *recvSlot) bool {
 
 // complete has nothing to do: the work request left the queue when it was taken.
 func (atOnce) complete() {}
+
+// credits reports none: the peer's EE context serves many queue pairs, with a queue each.
+func (atOnce) credits() (uint32, bool) { return 0, false }
+
+// begun reports whether the oldest work request has started: SQD lets it finish.
+func (d *rdSide) begun() bool {
+	return d != nil && (d.again || d.place == placeTurn && d.at.started())
+}
+
+// sendPosted has an EE context send the next work request.
+func (d *rdSide) sendPosted(now clock.Instant) { d.lineUp(now) }
 
 // lineUp queues the next work request at the EE context that it names, if it
 // may start and none is in progress.
@@ -98,29 +128,35 @@ func (d *rdSide) lineUp(now clock.Instant) {
 
 // pause takes back a work request that has not started (Q11).
 func (d *rdSide) pause(now clock.Instant) {
-	if !d.begun {
+	if !d.begun() {
 		d.stopSending(now)
 	}
 }
 
 // stopSending takes the work request back from the EE context.
 func (d *rdSide) stopSending(now clock.Instant) {
+	if d == nil {
+		return
+	}
 	switch d.place {
 	case placeQueue:
 		return
 	case placeLine:
-		d.at.line.remove(d.qp)
+		d.at.leaveLine(d.qp)
 	case placeTurn:
 		d.at.abandon(now, true)
 	case placeSuspended:
 		d.at.unsuspend(d.qp)
 	}
-	d.at, d.place, d.begun = nil, placeQueue, false
+	d.at, d.place, d.again = nil, placeQueue, false
 }
 
 // leave removes the queue pair from all EE contexts. Receives that they have
 // taken complete with status, or vanish if status is SUCCESS.
 func (d *rdSide) leave(now clock.Instant, status ib.WCStatus) {
+	if d == nil {
+		return
+	}
 	d.stopSending(now)
 	for _, e := range d.rdd.eecs {
 		e.left(now, d.qp, status)
@@ -136,7 +172,8 @@ func (l *line) push(q *QP) {
 	if l.tail == nil {
 		l.head = q
 	} else {
-		l.tail.rd.next = q
+		last := l.tail.rd
+		last.next = q
 	}
 	l.tail = q
 }
@@ -155,12 +192,14 @@ func (l *line) remove(q *QP) {
 	if d.prev == nil {
 		l.head = d.next
 	} else {
-		d.prev.rd.next = d.next
+		before := d.prev.rd
+		before.next = d.next
 	}
 	if d.next == nil {
 		l.tail = d.prev
 	} else {
-		d.next.rd.prev = d.prev
+		after := d.next.rd
+		after.prev = d.prev
 	}
 	d.next, d.prev = nil, nil
 }

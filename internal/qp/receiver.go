@@ -57,11 +57,6 @@ func (r *recvQueue) complete() {
 	r.Release()
 }
 
-func (r *recvQueue) credits() (uint32, bool) {
-	n, _ := r.Len()
-	return n, true
-}
-
 // recvSlot is the receive work request that a message is being placed in.
 type recvSlot struct {
 	wrid   uint64
@@ -88,8 +83,10 @@ type receiver struct {
 	qp   *QP      // owner of the receives, and of their completions
 	from receives // the QP's own queue, or its SRQ
 	cq   *CQ
+	eec  ib.EECN // of an EE context, its number
 	slot recvSlot
 
+	src      ib.QPN // queue pair that sends the requests: the connection's; for RD, of the last request
 	epsn     ib.PSN // next expected
 	peer     place  // UC, since software asked for REARM
 	msg      message
@@ -107,11 +104,43 @@ type writeTarget struct {
 	length uint32 // of the whole message
 }
 
+// hold makes room for a copy of a receive's elements, for a shared queue.
+func (r *receiver) hold(maxSGE uint32) { r.slot.sges = make([]ib.SGE, 0, maxSGE) }
+
 // reset resets the receiver for a new connection.
 func (r *receiver) reset() {
 	r.slot = recvSlot{sges: r.slot.sges[:0]}
 	r.epsn, r.msg, r.dropping, r.received, r.write = ib.PSN{}, messageNone, false, 0, writeTarget{}
 	r.commEst, r.onFirst, r.peer = false, nil, place{}
+}
+
+// pd returns the protection domain of the requests.
+func (r *receiver) pd() memory.PD { return r.qp.pd }
+
+// allows reports whether the queue pair gives the peer a right.
+func (r *receiver) allows(right ib.Access) bool {
+	ep := &r.qp.ep
+	return ep.attr.AccessFlags&right == right
+}
+
+// rnrTimer returns the code of the time that the peer is to wait for a receive.
+func (r *receiver) rnrTimer() uint8 {
+	ep := &r.qp.ep
+	return ep.attr.MinRNRTimer
+}
+
+// failQP ends the queue pair.
+func (r *receiver) failQP(now clock.Instant, cause string) { r.qp.fail(now, cause) }
+
+// took reports whether a receive has left the queue, but is not complete.
+func (r *receiver) took() bool { return r.slot.taken }
+
+// began reports whether a message is being placed in a receive.
+func (r *receiver) began() bool { return r.slot.taken && !r.slot.spare }
+
+// undo goes back to a state before a request that was dropped as doubtful.
+func (r *receiver) undo(msg message, received uint32) {
+	r.msg, r.received, r.slot.spare = msg, received, msg == messageNone
 }
 
 // established raises COMM_EST at the first request in RTR (Q9), and calls
@@ -276,10 +305,7 @@ func (r *receiver) completeMessage(now clock.Instant, p *Packet) {
 	}
 	attr := &r.ep.attr
 	wc := ib.WC{
-		Opcode: op.receive.opcode, ByteLen: r.received, SrcQP: attr.DestQPN, PKeyIndex: attr.PKeyIndex, SL: attr.AV.SL,
-	}
-	if r.ep.typ == ib.EEC {
-		wc.SrcQP, wc.EEC = p.DETH.SrcQP, ib.EECN(r.ep.num)
+		Opcode: op.receive.opcode, ByteLen: r.received, SrcQP: r.src, EEC: r.eec, PKeyIndex: attr.PKeyIndex, SL: attr.AV.SL,
 	}
 	if p.Info.Flags&roce.FlagImm != 0 {
 		wc.Flags |= ib.WCWithImm
@@ -295,7 +321,7 @@ func (r *receiver) completeMessage(now clock.Instant, p *Packet) {
 // complete completes the current receive. The caller sets the fields of wc that
 // depend on the service; the others are set here.
 func (r *receiver) complete(now clock.Instant, wc *ib.WC, solicited bool) {
-	wc.WRID, wc.QPN = r.slot.wrid, r.qp.ep.num
+	wc.WRID, wc.QPN = r.slot.wrid, r.qp.Num()
 	r.slot.taken = false
 	r.from.complete()
 	if wc.Status == ib.WCSuccess {
@@ -320,7 +346,8 @@ func (r *receiver) flush(now clock.Instant) {
 	if r.qp.srq != nil {
 		return
 	}
-	for n, _ := r.qp.rq.Len(); n > 0 && r.qp.rq.take(&r.slot); n-- {
+	q := &r.qp.rq
+	for n, _ := q.Len(); n > 0 && q.take(&r.slot); n-- {
 		r.complete(now, &ib.WC{Status: ib.WCWRFlushErr}, false)
 	}
 }

@@ -7,52 +7,43 @@ import (
 	"github.com/softhca/softhca/internal/flow"
 	"github.com/softhca/softhca/internal/memory"
 	"github.com/softhca/softhca/internal/trace"
-	"github.com/softhca/softhca/roce"
 )
 
 // sendQuantum is the maximum number of packets per turn of a QP, so that QPs
 // share a batch.
 const sendQuantum = 64
 
-// ackRun is the maximum number of packets in a row without an acknowledge
-// request, even if the window allows more; rxe does the same.
-const ackRun = 64
-
 // requester is the sending side of an end. Work requests between the queue's
 // consumer index and began have PSNs; later ones have not started. The next
-// packet to send is at psn and belongs to work request next; psn is before
-// fresh during retransmission.
+// packet to send is at flight.Next and belongs to work request next.
 type requester struct {
-	ep    *endpoint
-	end   *End
-	qp    *QP        // owner of the work requests; nil for an EE context without a current one
-	queue *sendQueue // the QP's, or the EE context's own
-	share flow.Share
+	ep        *endpoint
+	end       *End
+	comp      *completer
+	resp      *responder
+	challenge *challenge
+	qp        *QP        // owner of the work requests; nil for an EE context without a current one
+	queue     *sendQueue // the QP's, or the EE context's own
+	flight    flow.Recovery
+	retry     flow.Retry
 
-	next     uint32 // index of the work request that contains psn
-	began    uint32 // index of the first that has not started
-	psn      ib.PSN // next to send
-	una      ib.PSN // oldest unacknowledged
-	fresh    ib.PSN // first PSN never sent
-	alloc    ib.PSN // first PSN not assigned to a work request
-	ssn      uint32 // number of the last message started
-	done     uint32 // number of the last message completed
-	rdOut    uint32 // READ and atomic requests that wait for an answer
-	chunk    chunkSize
-	rdBegun  uint32 // READ and atomic work requests begun and not complete
-	sinceAck uint32 // packets sent since the last acknowledge request
-	retries  uint8  // left before RETRY_EXC_ERR
-	rnrLeft  uint8  // left before RNR_RETRY_EXC_ERR
-	waitRNR  bool   // RNR NAK received: nothing is sent until the RNR timer expires
-	retrying bool   // retransmitting, without progress yet
+	next    uint32 // index of the work request that contains the packet to send
+	resume  uint32 // while packets are repaired: next afterwards
+	began   uint32 // index of the first that has not started
+	alloc   ib.PSN // first PSN not assigned to a work request
+	ssn     uint32 // number of the last message started
+	done    uint32 // number of the last message completed
+	rdOut   uint32 // READ and atomic requests that wait for an answer
+	chunk   chunkSize
+	rdBegun uint32 // READ and atomic work requests begun and not complete
 
 	// failed is the local error of work request next, reported once that is the
 	// oldest; SUCCESS: none.
 	failed ib.WCStatus
+	// turn reports whether the requester may start its next work request; nil: it always may.
+	turn   func() bool
 	read   readProgress
 	credit creditState
-	repair repair
-	rtt    flow.RoundTrip
 }
 
 // readProgress tracks the responses to the oldest READ.
@@ -65,32 +56,30 @@ type readProgress struct {
 func (r *requester) reset() {
 	at := r.queue.Cons()
 	r.next, r.began = at, at
-	r.ssn, r.done, r.retries, r.rnrLeft = 0, 0, 0, 0
+	r.ssn, r.done, r.alloc = 0, 0, ib.PSN{}
 	r.credit = creditState{unlimited: true}
-	r.repair, r.rtt = repair{}, flow.RoundTrip{}
-	r.start(ib.PSN{})
+	r.flight.Reset()
+	r.retry.Reset()
 	r.idle()
 }
 
 // start sets the first PSN (RTR→RTS).
 func (r *requester) start(p ib.PSN) {
-	r.psn, r.una, r.fresh, r.alloc = p, p, p, p
-	r.repair.reset(r, p)
+	r.alloc = p
+	r.flight.Start(p)
 }
 
 // idle is called when no work request is left and nothing is outstanding. The
 // next packet uses a PSN that was never used.
 func (r *requester) idle() {
-	r.psn, r.una, r.fresh = r.alloc, r.alloc, r.alloc
-	r.done, r.rdOut, r.rdBegun, r.sinceAck = r.ssn, 0, 0, 0
-	r.waitRNR, r.retrying, r.failed = false, false, ib.WCSuccess
+	r.done, r.rdOut, r.rdBegun, r.failed = r.ssn, 0, 0, ib.WCSuccess
 	r.read = readProgress{}
-	r.repair.reset(r, r.una)
-	r.rtt.Cancel()
+	r.flight.Start(r.alloc)
+	r.retry.Stop()
 }
 
-// outstanding reports whether sent packets are unacknowledged.
-func (r *requester) outstanding() bool { return r.fresh != r.una }
+// checkDrained ends the draining of SQD if work requests have completed.
+func (r *requester) checkDrained() { r.qp.checkDrained() }
 
 // drained reports whether every work request that was begun is complete.
 func (r *requester) drained() bool { return r.queue.Cons() == r.began }
@@ -113,7 +102,7 @@ func (r *requester) transmit(now clock.Instant, b *fabric.Batch) (more bool) {
 // nextRequest returns the work request whose packet may be sent now, nil if
 // there is none. It starts a new one if state, fence and credits allow.
 func (r *requester) nextRequest(now clock.Instant) *begunWR {
-	if r.waitRNR || r.failed != ib.WCSuccess || r.end.challenge.holds() {
+	if r.retry.Waiting() || r.failed != ib.WCSuccess || r.challenge.holds() {
 		return nil
 	}
 	if r.next != r.began {
@@ -121,12 +110,12 @@ func (r *requester) nextRequest(now clock.Instant) *begunWR {
 		if !r.inPace(now) {
 			return nil
 		}
-		if !r.ep.reliable() || r.repair.sending() || !r.repair.holding() && r.mayTransmit(now, w, r.psn) {
+		if !r.ep.reliable() || r.flight.Sending() || !r.flight.Holding(now) && r.mayTransmit(now, w, r.flight.Next()) {
 			return w
 		}
 		return nil
 	}
-	if r.ep.behaviour().requester != sendAll || r.repair.holding() || !r.end.mine() || !r.waiting(now) || !r.inPace(now) {
+	if r.ep.behaviour().requester != sendAll || r.flight.Holding(now) || r.turn != nil && !r.turn() || !r.waiting(now) || !r.inPace(now) {
 		return nil
 	}
 	w := r.queue.note(r.next)
@@ -140,6 +129,9 @@ func (r *requester) nextRequest(now clock.Instant) *begunWR {
 	r.begin(w)
 	return w
 }
+
+// holds reports whether no request may be sent: if the NAK is true, the peer takes none.
+func (c *challenge) holds() bool { return c.claims&claimNAK != 0 }
 
 // inPace reports whether the rates of the path, of the queue pair and of the
 // datagram's address handle allow a packet now.
@@ -174,7 +166,7 @@ func (r *requester) mayBegin(w *begunWR) bool {
 	if w.flags&ib.SendFence != 0 && r.rdBegun > 0 {
 		return false
 	}
-	return !r.outstanding() || r.credit.allows(w.request(), r.ssn+1)
+	return !r.flight.Outstanding() || r.credit.allows(w.request(), r.ssn+1)
 }
 
 // mayTransmit applies the window, and the depth of READs and atomics, to the
@@ -184,7 +176,7 @@ func (r *requester) mayTransmit(now clock.Instant, w *begunWR, psn ib.PSN) bool 
 	if w.kind == begunAnswered && r.rdOut >= max(1, uint32(r.ep.attr.MaxRDAtomic)) {
 		return false
 	}
-	return r.share.Admit(now, r.cost(w, psn), r.sinceAck > 0)
+	return r.flight.Admit(now, r.cost(w, psn))
 }
 
 // cost returns the bytes that the request packet of w at psn puts in flight:
@@ -207,9 +199,6 @@ func (r *requester) cost(w *begunWR, psn ib.PSN) uint32 {
 func (r *requester) begin(w *begunWR) {
 	r.alloc = w.last.Next()
 	r.began++
-	if r.end.eec != nil && r.qp != nil {
-		r.qp.rd.begun = true
-	}
 	n := uint32(1)
 	if w.kind == begunAnswered {
 		r.rdBegun++
@@ -229,19 +218,13 @@ func (r *requester) sendRequest(now clock.Instant, b *fabric.Batch, w *begunWR) 
 	case w.kind == begunWild:
 		status = ib.WCLocQPOpErr
 	case answered && r.ep.attr.MaxRDAtomic == 0: // changed after the post, or never set on an EE context
-		if status = ib.WCLocQPOpErr; r.end.eec != nil {
-			status = ib.WCLocEECOpErr
-		}
-	case w.kind == begunResync:
-		n = r.end.eec.sendResync(b, w)
+		status = r.ep.opError
 	case !w.request().operation().carries:
 		n = r.sendBare(b, w)
 	case r.ep.connected():
 		n, status = r.sendData(b, w)
-	case onDatagrams.has(r.ep.typ):
+	default:
 		n, status = r.sendDatagram(b, w)
-	default: // an EE context sends for RD queue pairs
-		status = ib.WCLocQPOpErr
 	}
 	if status != ib.WCSuccess {
 		// The request completes in error once all earlier ones are complete, so
@@ -253,7 +236,7 @@ func (r *requester) sendRequest(now clock.Instant, b *fabric.Batch, w *begunWR) 
 	if n == 0 {
 		return false
 	}
-	if w.kind == begunAnswered && !r.repair.sending() {
+	if w.kind == begunAnswered && !r.flight.Sending() {
 		r.rdOut++
 	}
 	r.sent(now, w, n)
@@ -262,86 +245,26 @@ func (r *requester) sendRequest(now clock.Instant, b *fabric.Batch, w *begunWR) 
 
 // sent advances by n PSNs after a packet of w was appended.
 func (r *requester) sent(now clock.Instant, w *begunWR, n uint32) {
-	if r.psn != r.fresh {
+	if r.flight.Next() != r.flight.Fresh() {
 		r.ep.env.Counters.RetransPkts++
-	} else if r.sinceAck == 0 && r.ep.reliable() && r.repair.stage == repairNone {
-		if r.rtt.Begin(r.psn, now) { // the packet requests an acknowledgement
-			r.share.BeginRound()
-		}
 	}
-	r.psn = r.psn.Add(n)
-	if r.psn.Diff(r.fresh) > 0 {
-		r.fresh = r.psn
-	}
-	last := r.psn == w.last.Next()
+	last := r.flight.Next().Add(n) == w.last.Next()
 	if last {
 		r.next++
 	}
 	if r.ep.reliable() {
-		if r.ep.timers[timerAck] == clock.Never {
-			r.startAckTimer(now)
+		r.retry.Sent(now)
+		if m := r.flight.Sent(now, n); m != 0 {
+			r.goTo(m)
 		}
-		if r.ep.timers[timerLoss] == clock.Never {
-			r.repair.startProbe(now)
-		}
-		r.repair.sent(now)
 		return
 	}
 	// UC and UD requests complete when they are handed to the network.
-	r.una = r.psn
+	r.flight.Pass(n)
 	if last {
 		r.complete(now, ib.WCSuccess)
-		r.end.settled(now)
+		r.checkDrained()
 	}
-}
-
-// reapFailed completes a work request with a local error when it has become
-// the oldest.
-func (r *requester) reapFailed(now clock.Instant) {
-	if r.failed != ib.WCSuccess && r.next == r.queue.Cons() {
-		r.end.fail(now, r.failed, "local error: "+r.failed.String())
-	}
-}
-
-// complete ends the oldest send work request: an entry in the CQ if it is
-// signalled or failed, and its slot is free again.
-func (r *requester) complete(now clock.Instant, status ib.WCStatus) {
-	r.completeNext(now, status)
-	r.queue.Release()
-}
-
-// completeNext is complete for one of several. The slots of requests that
-// complete without a CQ entry become free when the caller calls Release.
-func (r *requester) completeNext(now clock.Instant, status ib.WCStatus) {
-	i := r.queue.Cons()
-	e, w := r.queue.At(i), r.queue.at(i)
-	signalled := r.queue.signalled(i)
-	wc := ib.WC{WRID: e.WRID, Status: status}
-	if status == ib.WCSuccess {
-		wc.Opcode, wc.ByteLen = w.request().wc, w.length
-		if w.request().kind == roce.KindSend {
-			r.ep.env.Counters.RDMASends++
-		}
-	}
-	switch {
-	case i == r.began: // never sent: a flush
-		r.began++
-		w.ssn = r.done
-	case w.kind == begunAnswered && r.rdBegun > 0:
-		r.rdBegun--
-	}
-	if int32(r.next-i) <= 0 {
-		r.next = i + 1
-	}
-	r.done = w.ssn
-	r.queue.Retire()
-	if status == ib.WCSuccess && !signalled {
-		return
-	}
-	r.queue.Release() // before the program knows
-	wc.QPN = r.qp.ep.num
-	r.ep.countStatus(status, &r.ep.env.Counters.ReqCQEError)
-	r.qp.push(now, r.queue.cq, &wc, false)
 }
 
 // flush completes every send work request with a flush error, in order (Q15,
@@ -362,16 +285,16 @@ func (r *requester) flush(now clock.Instant) {
 // batch is full.
 func (r *requester) sendData(b *fabric.Batch, w *begunWR) (uint32, ib.WCStatus) {
 	ep, e := r.ep, r.queue.At(r.next)
-	off := r.psn.Distance(w.first) * uint32(ep.mtu)
+	psn := r.flight.Next()
+	off := psn.Distance(w.first) * uint32(ep.mtu)
 	rest := w.length - off
 	n := min(rest, uint32(ep.mtu))
 	end := rest == n
 	req := w.request()
-	p := ep.header(req.opcode(ep.service, off == 0, end), r.psn)
-	r.end.address(p)
+	p := ep.header(req.opcode(ep.service, off == 0, end), psn)
 	p.BTH.SE = end && w.flags&ib.SendSolicited != 0 && req.takesReceive()
 	cost := flow.PacketCost(n)
-	p.BTH.AckReq = ep.reliable() && (end || r.ackDue(cost) || r.repair.asks(r.psn) || ep.pace.Last(ep.env.now, int(n)))
+	p.BTH.AckReq = ep.reliable() && (end || r.flight.AckDue(cost) || ep.pace.Last(ep.env.now, int(n)))
 	req.operation().encode(p, e, 0, w.length)
 	seg, payload, id := ep.append(b, &ep.path.Path, n)
 	if seg == nil {
@@ -381,22 +304,10 @@ func (r *requester) sendData(b *fabric.Batch, w *begunWR) (uint32, ib.WCStatus) 
 		b.Unappend()
 		return 0, ib.WCLocProtErr
 	}
-	if !r.repair.sending() { // otherwise it is already counted as in flight
-		r.share.Charge(cost, 1)
-	}
+	r.flight.Charge(cost, 1, p.BTH.AckReq)
 	ep.finish(seg, id)
 	ep.pace.Sent(ep.env.now, ipLength(&ep.path, seg))
-	r.sinceAck++
-	if p.BTH.AckReq {
-		r.sinceAck = 0
-	}
 	return 1, ib.WCSuccess
-}
-
-// ackDue requests an acknowledgement in the middle of a message, often enough
-// to keep the window moving.
-func (r *requester) ackDue(cost uint32) bool {
-	return r.share.Last(cost) || r.sinceAck+1 >= min(ackRun, r.share.AckEvery(cost))
 }
 
 // gather copies payload of the work request next, from byte off of its
@@ -413,47 +324,35 @@ func (r *requester) gather(dst []byte, w *begunWR, off uint32) bool {
 }
 
 // sendBare appends a request without payload: a READ of the missing part of w's
-// current chunk, or an atomic. It returns the number of PSNs used, 0 when the
+// current chunk, an atomic, or a RESYNC. It returns the number of PSNs used, 0 when the
 // batch is full.
 func (r *requester) sendBare(b *fabric.Batch, w *begunWR) uint32 {
 	req := w.request()
 	op := req.operation()
-	_, end := r.chunk.at(w, r.psn)
-	n := end.Distance(r.psn) + 1
-	if r.repair.sending() && op.psns == psnPerResponse {
-		n = r.repair.cutRead(n, w)
+	psn := r.flight.Next()
+	first, end := r.chunk.at(w, psn)
+	n := end.Distance(psn) + 1
+	if r.flight.Sending() && op.psns == psnPerResponse {
+		n = r.flight.Cut(r.ep.env.now, n, first, w.last)
 	}
-	p := r.ep.header(req.opcode(r.ep.service, true, true), r.psn)
-	r.end.address(p)
+	p := r.ep.header(req.opcode(r.ep.service, true, true), psn)
 	p.BTH.AckReq = true
-	done := r.psn.Distance(w.first) * uint32(r.ep.mtu)
+	done := psn.Distance(w.first) * uint32(r.ep.mtu)
 	op.encode(p, r.queue.At(r.next), done, uint32(min(uint64(w.length-done), uint64(n)*uint64(r.ep.mtu))))
-	if r.appendAlone(b, w, n) {
-		return n
-	}
-	return 0
-}
-
-// appendAlone appends a request without payload that uses n PSNs, and reports
-// whether there was room.
-func (r *requester) appendAlone(b *fabric.Batch, w *begunWR, n uint32) bool {
 	seg := r.ep.appendBare(b)
 	if seg == nil {
-		return false
+		return 0
 	}
 	r.ep.pace.Sent(r.ep.env.now, ipLength(&r.ep.path, seg))
-	r.sinceAck = 0
-	if !r.repair.sending() { // otherwise it is already counted as in flight
-		r.share.Charge(r.cost(w, r.psn), n)
-	}
-	return true
+	r.flight.Charge(r.cost(w, psn), n, true)
+	return n
 }
 
 // traceBack records a retransmission: a Retry, or a Repair, which does not count
 // as a retry.
 func (r *requester) traceBack(kind trace.Kind, cause string) {
 	if r.ep.env.Trace != nil {
-		r.ep.record(trace.Record{Kind: kind, PSN: r.psn, Cause: cause})
+		r.ep.record(trace.Record{Kind: kind, PSN: r.flight.Next(), Cause: cause})
 	}
 }
 
@@ -476,16 +375,6 @@ func (c *creditState) begin(w *request, n uint32) {
 	if !c.unlimited && !w.takesReceive() {
 		c.limit += n
 	}
-}
-
-// update takes the count of an AETH.
-func (c *creditState) update(msn ib.MSN, code uint8) {
-	n, ok := ib.Credits(code)
-	l := uint32(msn) + n
-	if ok && (c.unlimited || seqDiff(l, c.limit) > 0) {
-		c.limit = l
-	}
-	c.unlimited = !ok
 }
 
 // seqDiff returns the signed distance of two 24-bit sequence numbers.

@@ -4,8 +4,6 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/counters"
-	"github.com/softhca/softhca/internal/fabric"
-	"github.com/softhca/softhca/internal/memory"
 	"github.com/softhca/softhca/roce"
 )
 
@@ -25,12 +23,11 @@ type responder struct {
 	doubt   doubt   // a suspicious request that was requested again
 	late    bool    // the current request comes from the reorder buffer
 	first   bool    // responses go before requests in the next batch
-	peer    ib.QPN  // RD: source QP of the last request
 	resend  resend
 
-	// shut is the NAK with which an EE context has refused a message: it executes
-	// nothing more until the peer's RESYNC.
-	shut roce.Syndrome
+	// admit makes further checks of a request at the expected PSN, and reports whether it
+	// may be executed; nil: there are none.
+	admit func(now clock.Instant, p *Packet) bool
 
 	kept  resources
 	reply reply
@@ -67,11 +64,10 @@ func (r *responder) receiveRequest(now clock.Instant, p *Packet) {
 		r.ep.drop(counters.DropState, p)
 		return
 	}
-	r.peer = p.DETH.SrcQP
 	expected := r.in.epsn
 	if r.request(now, p); r.in.epsn != expected && p.BTH.PSN.Diff(expected) >= 0 {
-		r.resend.executed(p, r.in.epsn.Prev(), r.early.holds())
-		if r.early.holds() {
+		r.resend.executed(p, r.in.epsn.Prev(), r.buffers())
+		if r.buffers() {
 			r.catchUp(now, p.BTH.AckReq)
 		}
 	}
@@ -111,7 +107,6 @@ func (r *responder) catchUp(now clock.Instant, asked bool) {
 
 func (r *responder) request(now clock.Instant, p *Packet) {
 	switch d := p.BTH.PSN.Diff(r.in.epsn); {
-	case p.Info.Kind == roce.KindResync && r.resyncs(p, d):
 	case d > 0:
 		if p.sign != signNone { // a migrated peer starts at the expected PSN or before it
 			r.ep.drop(counters.DropMigration, p)
@@ -120,31 +115,31 @@ func (r *responder) request(now clock.Instant, p *Packet) {
 		r.outOfSequence(now, p)
 		return
 	case d < 0:
-		if p.sign == signNone || r.ep.mig.followReplay(now, p, uint32(-d)) {
+		if r.ep.followReplay(now, p, uint32(-d)) {
 			r.duplicate(now, p)
 		}
 		return
 	case r.awaits(now, p):
 		return
 	}
-	if r.ep.ipid.refuses(p) {
+	if r.ep.refusesID(p) {
 		r.ep.drop(counters.DropICRC, p)
 		return
 	}
 	if r.row == demandAfter && !r.late && r.doubts(p) {
 		return
 	}
-	if r.ep.mig.state != ib.MIGRATED && !r.ep.mig.follow(now, p) {
+	if !r.ep.follow(now, p) {
 		return
 	}
-	if r.end.eec != nil && !r.end.eec.admit(now, p) {
+	if r.admit != nil && !r.admit(now, p) {
 		return
 	}
 	if f := r.checkOpcode(p); f.syndrome != 0 {
 		r.judge(p, f)
 		return
 	}
-	if !r.in.established(now) || r.end.eec != nil && !r.in.qp.in.established(now) {
+	if !r.in.established(now) {
 		r.ep.drop(counters.DropState, p)
 		return
 	}
@@ -158,7 +153,7 @@ func (r *responder) request(now clock.Instant, p *Packet) {
 	if !r.carryOut(p) {
 		return
 	}
-	r.ep.ipid.learn(p)
+	r.ep.learnID(p)
 	r.from(p.Data.SrcPort)
 	r.in.epsn = r.in.epsn.Add(operationOf(p.Info.Kind).requestPSNs(p, r.ep.mtu))
 	r.resend.long = endsLong(p)
@@ -185,7 +180,7 @@ func (r *responder) carryOut(p *Packet) bool {
 		return true
 	}
 	if r.judge(p, f) {
-		r.in.msg, r.in.received, r.in.slot.spare = msg, received, msg == messageNone
+		r.in.undo(msg, received)
 	}
 	return false
 }
@@ -205,10 +200,6 @@ func (r *responder) awaits(now clock.Instant, p *Packet) bool {
 // outOfSequence answers the first packet beyond a gap with a NAK for the
 // expected PSN, once (E8).
 func (r *responder) outOfSequence(now clock.Instant, p *Packet) {
-	if r.shut != 0 {
-		r.ep.drop(counters.DropSequence, p)
-		return
-	}
 	kept := r.keep(now, p)
 	if r.nakSent {
 		if p.BTH.PSN.Diff(r.ahead) > 0 {
@@ -234,7 +225,7 @@ func (r *responder) missing() {
 // did: not a copy of a buffered one, nor a packet from another port than the
 // peer's. Execution checks the request later.
 func (r *responder) keep(now clock.Instant, p *Packet) bool {
-	if r.ep.env.Keep == nil || r.early.has(p.BTH.PSN) || r.ep.ipid.suspects(p) || r.port != 0 && r.port != p.Data.SrcPort {
+	if r.ep.env.Keep == nil || r.early.has(p.BTH.PSN) || r.ep.suspectsID(p) || r.port != 0 && r.port != p.Data.SrcPort {
 		return false
 	}
 	if r.early == nil {
@@ -252,10 +243,8 @@ func (r *responder) keep(now clock.Instant, p *Packet) bool {
 // none (E12). The packets after it are dropped without an answer.
 func (r *responder) notReady(p *Packet) {
 	r.ep.env.Counters.SendRNRErr++
-	s := roce.RNRNAK(r.in.qp.ep.attr.MinRNRTimer)
-	if r.end.eec != nil {
-		r.close(s)
-	}
+	s := roce.RNRNAK(r.in.rnrTimer())
+	r.ep.owner.notReady(s)
 	r.nakSent, r.ahead = true, p.BTH.PSN
 	r.reply.nak(s, p.BTH.PSN)
 }
@@ -290,7 +279,9 @@ func (r *responder) from(port uint16) {
 		r.row++
 	}
 	r.doubt = doubt{}
-	r.early.from(port)
+	if r.early != nil {
+		r.early.from(port)
+	}
 }
 
 // doubts reports whether the request p is dropped because a stranger may have sent it: it came
@@ -299,7 +290,7 @@ func (r *responder) from(port uint16) {
 func (r *responder) doubts(p *Packet) bool {
 	d := doubt{raised: true, psn: p.BTH.PSN, una: p.BTH.PSN}
 	other := r.port != 0 && r.port != p.Data.SrcPort
-	if !(other && r.doubt != d || r.late) || r.end.eec != nil || r.ep.env.Settings.NoChallenge || p.sign != signNone {
+	if !(other && r.doubt != d || r.late) || !r.ep.distrusts(claimNAK) || p.sign != signNone {
 		return false
 	}
 	r.doubt = d
@@ -315,31 +306,30 @@ func (r *responder) judge(p *Packet, f fault) (doubted bool) {
 	if r.doubts(p) {
 		return true
 	}
-	r.refuse(p.BTH.PSN, f)
+	r.ep.owner.refuse(p.BTH.PSN, f)
 	return false
 }
 
 // refuse ends the connection: the NAK follows the pending responses, and then
-// the QP fails. An EE context goes on.
-func (r *responder) refuse(psn ib.PSN, f fault) {
-	if r.end.eec != nil {
-		r.end.eec.refuse(psn, f)
-		return
-	}
-	r.dying = f
-	r.reply.nak(f.syndrome, psn)
+// the QP fails.
+func (q *QP) refuse(psn ib.PSN, f fault) {
+	q.resp.dying = f
+	q.resp.nak(f.syndrome, psn)
 }
+
+// notReady has nothing to do: the peer sends the refused request again.
+func (q *QP) notReady(roce.Syndrome) {}
 
 // die reports the fault after its NAK was sent, and fails the QP.
 func (r *responder) die(now clock.Instant) {
 	f := r.dying
 	r.dying = fault{}
-	if r.in.slot.taken && !r.in.slot.spare {
+	if r.in.began() {
 		r.in.complete(now, &ib.WC{Status: f.status}, false)
 	} else {
 		r.ep.raise(f.event)
 	}
-	r.in.qp.fail(now, f.cause)
+	r.in.failQP(now, f.cause)
 }
 
 // checkOpcode checks that the opcode follows the one before, that the
@@ -353,7 +343,7 @@ func (r *responder) checkOpcode(p *Packet) fault {
 		return invalidRequest(ib.WCRemInvReqErr, "operation not supported")
 	case start != (r.in.msg == messageNone), !start && op.message != r.in.msg:
 		return invalidRequest(ib.WCRemInvReqErr, "opcode out of sequence")
-	case r.in.qp.ep.attr.AccessFlags&op.right != op.right:
+	case !r.in.allows(op.right):
 		return invalidRequest(ib.WCRemInvReqErr, "QP does not allow "+op.right.String())
 	case op.answered() && !r.kept.ready(uint32(r.ep.attr.MaxDestRDAtomic), limit):
 		return invalidRequest(ib.WCRemInvReqErr, "more READs and atomics than responder resources")
@@ -390,7 +380,7 @@ func (r *responder) acknowledge(p *Packet) {
 
 // reset puts the responder at the start of a connection.
 func (r *responder) reset() {
-	r.msn, r.nakSent, r.ahead, r.first, r.port, r.row, r.shut = 0, false, ib.PSN{}, false, 0, 0, 0
+	r.msn, r.nakSent, r.ahead, r.first, r.port, r.row = 0, false, ib.PSN{}, false, 0, 0
 	r.doubt = doubt{}
 	r.resend = resend{}
 	r.silence()
@@ -402,6 +392,9 @@ func (r *responder) forgetEarly() {
 	r.early.clear()
 }
 
+// dropEarly empties the reorder buffer.
+func (r *responder) dropEarly() { r.early.clear() }
+
 // silence drops the responder's pending responses.
 func (r *responder) silence() {
 	r.dying = fault{}
@@ -410,8 +403,8 @@ func (r *responder) silence() {
 	r.early.clear()
 }
 
-// owes reports whether responses are waiting to be sent.
-func (r *responder) owes() bool { return r.reply.kind != replyNone || r.kept.pending() }
+// buffers reports whether requests beyond a gap are buffered.
+func (r *responder) buffers() bool { return r.early != nil && r.early.holds() }
 
 // replyKind is the kind of the pending ACKNOWLEDGE.
 type replyKind uint8
@@ -448,152 +441,85 @@ func (r *reply) ack(p ib.PSN) (merged bool) {
 // nak schedules a NAK in place of any pending reply.
 func (r *reply) nak(s roce.Syndrome, p ib.PSN) { *r = reply{kind: replyNAK, syndrome: s, psn: p} }
 
-// responseQuantum is the maximum number of READ responses per turn.
-const responseQuantum = 64
+// nak makes a NAK the answer to the request at psn.
+func (r *responder) nak(s roce.Syndrome, psn ib.PSN) { r.reply.nak(s, psn) }
 
-// sendResponses appends READ and atomic responses in PSN order and then the
-// acknowledgement. It reports whether it could send more at once.
-func (r *responder) sendResponses(now clock.Instant, b *fabric.Batch) (more bool) {
-	for n := 0; ; n++ {
-		e := r.kept.front()
-		if e == nil {
-			break
-		}
-		if n == responseQuantum {
-			return true
-		}
-		answer := &operationOf(e.kind).answer
-		if r.ep.pace.Rate() != 0 && answer.returns == returnsData && !r.ep.mayPace(&r.ep.pace, now) {
-			return false
-		}
-		switch ok, err := answer.respond(r, b, e); {
-		case err != memory.FaultNone:
-			r.endRead(e, err)
-		case !ok:
-			return true
-		}
-	}
-	if r.reply.kind != replyNone && !r.sendAck(b) {
-		return true
-	}
-	if r.dying.syndrome != 0 && r.reply.kind == replyNone {
-		r.die(now)
-	}
-	return false
+// resend follows a peer that sends packets again, so that a message of several packets
+// completes, and is acknowledged, only when the peer has sent its last packet.
+//
+// After a NAK some requesters send everything again, also the packets that the responder
+// keeps. If the responder executed the kept end of a message as soon as the missing packet
+// came, its ACK would arrive before the peer sent that end again. Such an ACK is legal, but
+// Linux rxe cannot use it: it advances the PSN that it expects an ACK for past the end of the
+// message, but does not complete the message, as its last packet is still to be sent. When
+// that packet, or the ACK of it, is lost, its timer finds nothing unacknowledged and rxe waits
+// forever. An ACK that stopped before the end would not help a program that exits after its
+// last completion: nothing would acknowledge the end when it comes again. So the end stays
+// kept until it comes again. A requester that sends again only what is missing asks for the
+// ACK, and that executes the end too.
+type resend struct {
+	at        ib.PSN // PSN of the latest packet that the peer is known to have sent
+	again     bool   // a NAK was sent, and the peer may still have to retransmit packets that it sent before
+	selective bool   // the peer retransmits only missing packets
+	long      bool   // the last packet executed ended a message of several packets
 }
 
-// syndrome returns the AETH syndrome of a positive answer. An EE context
-// reports no credits, since it has no receives of its own.
-func (r *responder) syndrome() roce.Syndrome {
-	if r.end.eec != nil {
-		return roce.ACKUnlimited
-	}
-	n, ok := r.in.from.credits()
-	if !ok || !r.ep.env.Settings.Credits {
-		return roce.ACKUnlimited
-	}
-	if r.in.slot.taken {
-		n--
-	}
-	return roce.ACKCredits(ib.CreditCode(n))
+// endsLong reports whether p ends, but does not start, a message.
+func endsLong(p *Packet) bool { return p.Info.Flags&(roce.FlagStart|roce.FlagEnd) == roce.FlagEnd }
+
+// selects reports whether p, sent again, shows that the peer sends only what is missing.
+// A requester that goes back seldom asks in the middle of a message: Linux rxe does so when
+// more than 64 packets have not asked. Its next packet then shows that it goes back.
+func selects(p *Packet) bool { return p.BTH.AckReq && p.Info.Flags&roce.FlagEnd == 0 }
+
+// closed notes that p closed the gap of a sent NAK; last is the last executed PSN.
+func (s *resend) closed(p *Packet, last ib.PSN) {
+	s.at, s.again = last, true
+	s.selective = s.selective || selects(p)
 }
 
-// header starts a response; for RD it names the requesting queue pair.
-func (r *responder) header(op roce.Opcode, psn ib.PSN, to ib.QPN) *roce.Packet {
-	p := r.ep.header(inService(op, r.ep.service), psn)
-	if r.end.eec != nil {
-		p.BTH.DestQP = to
+// executed notes that p arrived in sequence; last is the last executed PSN. kept:
+// packets beyond last are buffered, which a go-back-N peer sends again. After a NAK p
+// may be late rather than sent again, unless it follows the packet before.
+func (s *resend) executed(p *Packet, last ib.PSN, kept bool) {
+	if s.again && p.BTH.PSN != s.at.Next() {
+		return
 	}
-	return p
+	s.at, s.again = last, s.again && kept
 }
 
-// sendAck appends the ACKNOWLEDGE that is pending.
-func (r *responder) sendAck(b *fabric.Batch) bool {
-	p := r.header(roce.RCAcknowledge, r.reply.psn, r.peer)
-	p.AETH = roce.AETH{Syndrome: r.reply.syndrome, MSN: r.msn}
-	if r.reply.kind == replyACK {
-		p.AETH.Syndrome = r.syndrome()
-	}
-	if r.ep.appendBare(b) == nil {
-		return false
-	}
-	r.reply = reply{}
-	return true
-}
-
-// sendAtomicAck appends the answer to an atomic.
-func (r *responder) sendAtomicAck(b *fabric.Batch, e *resource) (bool, memory.Fault) {
-	p := r.header(roce.RCAtomicAcknowledge, e.first, e.peer)
-	p.AETH = roce.AETH{Syndrome: r.syndrome(), MSN: e.msn}
-	p.AtomicAck = e.value
-	if r.ep.appendBare(b) == nil {
-		return false, memory.FaultNone
-	}
-	e.pending = false
-	return true, memory.FaultNone
-}
-
-// sendReadResponse appends the next response packet of a READ. The key is
-// checked again for each: if the region has gone, the peer is told (E14).
-func (r *responder) sendReadResponse(b *fabric.Batch, e *resource) (bool, memory.Fault) {
-	off := e.next.Distance(e.first) * uint32(e.mtu)
-	n := min(e.stop-min(off, e.stop), uint32(e.mtu))
-	var src []byte
-	if n > 0 {
-		var err memory.Fault
-		src, err = r.ep.env.Mem.Remote(e.qp.pd, e.rkey, e.va+uint64(off), uint64(n), ib.AccessRemoteRead)
-		if err != memory.FaultNone {
-			return false, err
-		}
-	}
-	// A replay from the middle of a READ continues with MIDDLE or LAST, as on
-	// Linux; a partial replay still ends with LAST.
-	op := readResponse(e.next == e.first, e.next == e.end)
-	p := r.header(op, e.next, e.peer)
-	p.AETH = roce.AETH{Syndrome: r.syndrome(), MSN: e.msn}
-	seg, payload, id := r.ep.append(b, &r.ep.path.Path, n)
-	if seg == nil {
-		return false, memory.FaultNone
-	}
-	if err := r.ep.env.Mem.Touch(func() { copy(payload, src) }); err != memory.FaultNone {
-		b.Unappend()
-		return false, err
-	}
-	r.ep.finish(seg, id)
-	r.ep.pace.Sent(r.ep.env.now, ipLength(&r.ep.path, seg))
-	e.pending = e.next != e.end
-	e.next = e.next.Next()
-	return true, memory.FaultNone
-}
-
-// endRead ends a READ whose memory is no longer accessible.
-func (r *responder) endRead(e *resource, err memory.Fault) {
-	e.pending = false
+// duplicate notes that p, which uses n PSNs, is a duplicate; last is the last executed PSN;
+// kept is as for executed. It reports whether p is a packet that the peer retransmits
+// selectively after a NAK, and for which it requests an ACK. It considers only the latest
+// packet and the next one: any other duplicate may be late or forged.
+func (s *resend) duplicate(p *Packet, n uint32, last ib.PSN, kept bool) (asks bool) {
+	again, follows := p.BTH.PSN == s.at, p.BTH.PSN == s.at.Next()
 	switch {
-	case !e.replay:
-		r.abandonRead(e, err)
-	case r.end.eec != nil: // the channel outlives the queue pair's fault
-		r.reply.nak(roce.NAKRemoteAccess, e.next)
-	default: // a duplicate is never refused
+	case !s.again:
+	case (again || follows) && p.BTH.AckReq:
+		s.selective = s.selective || selects(p)
+		asks = s.selective
+	case follows: // only a requester that goes back does not ask
+		s.selective = false
 	}
+	if s.at = p.BTH.PSN.Add(n - 1); s.at.Diff(last) > 0 {
+		s.at = last
+	}
+	s.again = s.again && (s.at != last || kept)
+	return asks
 }
 
-// readResponse returns the opcode of a READ response by its place.
-func readResponse(start, end bool) roce.Opcode {
-	switch {
-	case start && end:
-		return roce.RCRDMAReadResponseOnly
-	case start:
-		return roce.RCRDMAReadResponseFirst
-	case end:
-		return roce.RCRDMAReadResponseLast
-	default:
-		return roce.RCRDMAReadResponseMiddle
-	}
+// comesAgain reports whether p, which is at the expected PSN, is the end of a message that
+// the peer will send again. asked reports whether the packet that came now asks for an ACK.
+func (s *resend) comesAgain(p *Packet, asked bool) bool {
+	return s.again && endsLong(p) && !(asked && s.selective)
 }
 
-// abandonRead refuses a READ in the middle of its responses.
-func (r *responder) abandonRead(e *resource, err memory.Fault) {
-	r.refuse(e.next, remoteAccess("rkey: "+err.String()))
-	r.kept.clear()
+// limit returns the PSN with which to acknowledge the duplicate p; last is the last executed
+// PSN. It stops before the end of a message that the peer is about to send again.
+func (s *resend) limit(p *Packet, last ib.PSN) ib.PSN {
+	if p.BTH.AckReq || p.BTH.PSN == last || !s.long {
+		return last
+	}
+	return last.Prev()
 }

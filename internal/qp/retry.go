@@ -7,27 +7,39 @@ import (
 	"github.com/softhca/softhca/internal/trace"
 )
 
-// startAckTimer arms the retry timer (E5). A timeout code of 0 is never.
-func (r *requester) startAckTimer(now clock.Instant) {
-	if d := ib.AckTimeout(r.ep.attr.Timeout); d != 0 {
-		r.ep.timers[timerAck] = now.Add(d)
+// setPolicy applies the attributes that say how the requester recovers. A queue pair with timeout
+// code 0 waits forever and sends no probes.
+func (r *requester) setPolicy() {
+	r.retry.SetTimeout(ib.AckTimeout(r.ep.attr.Timeout))
+	r.flight.SetPolicy(flow.Policy{
+		Selective: r.ep.env.Keep != nil, Probes: r.ep.attr.Timeout != 0,
+		ProbeAfter: r.ep.env.Settings.ProbeAfter,
+	}, flow.PacketCost(uint32(r.ep.mtu)))
+}
+
+// oldest describes the oldest packets in flight: of a READ, the missing responses that are known.
+func (r *requester) oldest() flow.Oldest {
+	o := flow.Oldest{N: 1, Data: !r.drained() && r.queue.oldest().kind == begunAnswered}
+	if o.Data {
+		o.N, o.Bound = r.comp.hole(), r.comp.buffers()
 	}
+	return o
 }
 
 // ackTimeout fires the retry timer: outstanding packets are sent again, or the
 // retry count is exhausted (E5, E8).
 func (r *requester) ackTimeout(now clock.Instant) {
-	if !r.outstanding() || r.waitRNR {
+	if !r.flight.Outstanding() || r.retry.Waiting() {
 		return
 	}
-	if r.end.challenge.holds() {
-		r.startAckTimer(now)
+	if r.challenge.holds() {
+		r.retry.Start(now)
 		return
 	}
-	if r.psn == r.una {
+	if r.flight.Next() == r.flight.Una() {
 		// Nothing was sent since sending went back: the window is full or this
 		// side is late, not the peer.
-		r.startAckTimer(now)
+		r.retry.Start(now)
 		r.end.Wake()
 		return
 	}
@@ -35,202 +47,145 @@ func (r *requester) ackTimeout(now clock.Instant) {
 	if !r.countRetry(now) {
 		return
 	}
-	if r.repair.possible(causeProbe) {
-		r.repair.timeout(now)
-		r.traceBack(trace.Retry, "timeout")
-	} else {
-		r.share.LostAll()
-		r.goBack(trace.Retry, "timeout")
-	}
-	r.startAckTimer(now)
+	r.follow(r.flight.Timeout(now, r.oldest()), trace.Retry, "timeout")
+	r.retry.Start(now)
 }
 
-// lostPackets handles a report that packets were lost: the oldest n, if that is
-// known. Only the first report counts until there is progress; during an RNR
-// wait, sending goes back anyway.
-func (r *requester) lostPackets(now clock.Instant, cause string, n uint32, c repairCause) {
-	if r.retrying || r.waitRNR || !r.countRetry(now) {
+// lostPackets handles a report that packets were lost: the oldest n, or those and possibly more. Only
+// the first report counts until there is progress; during an RNR wait, sending goes back anyway.
+func (r *requester) lostPackets(now clock.Instant, cause string, n uint32, s flow.Sign) {
+	if r.retry.Repeated() || r.retry.Waiting() || !r.countRetry(now) {
 		return
 	}
-	r.rtt.Lossy()
-	if r.repair.possible(c) {
-		r.repair.missing(now, n, c)
-		r.traceBack(trace.Retry, cause)
-	} else {
-		r.share.LostAll()
-		r.goBack(trace.Retry, cause)
-	}
-	r.startAckTimer(now)
+	o := r.oldest()
+	o.N = n
+	r.follow(r.flight.Lost(now, s, o), trace.Retry, cause)
+	r.retry.Start(now)
 }
 
 // repeat sends the oldest request again because its answer is doubtful. It does not count as
 // a retry.
-func (r *requester) repeat(cause string) {
-	switch {
-	case r.waitRNR, r.psn == r.una, r.repair.sending(): // it is sent anyway
-	case r.repair.possible(causeProbe):
-		r.repair.again(r.repair.oldest(), cause)
-	default:
-		r.goBack(trace.Repair, cause)
+func (r *requester) repeat(now clock.Instant, cause string) {
+	if !r.retry.Waiting() { // otherwise it is sent anyway
+		r.follow(r.flight.Again(now, r.oldest()), trace.Repair, cause)
 	}
+}
+
+// probe fires the probe timer.
+func (r *requester) probe(now clock.Instant) {
+	if !r.flight.Outstanding() || r.retry.Waiting() {
+		return
+	}
+	m, cause := r.flight.Probe(now, r.oldest(), r.challenge.holds())
+	if m&flow.Ask != 0 {
+		r.ep.env.Counters.Probes++
+	}
+	r.follow(m, trace.Repair, cause)
 }
 
 // countRetry counts a retry, or fails the oldest work request when no retry is
 // left.
 func (r *requester) countRetry(now clock.Instant) bool {
-	if r.drained() {
+	switch {
+	case r.drained():
 		return false
-	}
-	if r.retries == 0 {
-		if r.ep.mig.mayMigrate() {
-			r.ep.mig.migrate(now)
-			return false
-		}
+	case r.retry.Count():
+		r.ep.env.Counters.CompleterRetryErr++
+		return true
+	case r.ep.mayMigrate():
+		r.ep.migrate(now)
+	default:
 		r.ep.env.Counters.RetryExceededErr++
 		r.end.fail(now, ib.WCRetryExcErr, "retries exceeded")
-		return false
 	}
-	r.retries--
-	r.retrying = true
-	r.ep.env.Counters.CompleterRetryErr++
-	return true
+	return false
 }
 
-// goBack sends everything again from the oldest packet that is not
-// acknowledged.
-func (r *requester) goBack(kind trace.Kind, cause string) {
-	r.rewind()
+// follow sends again what a move says, and traces it: a Retry, or a Repair, which does not count as a
+// retry.
+func (r *requester) follow(m flow.Move, kind trace.Kind, cause string) {
+	if m == 0 {
+		return
+	}
+	r.goTo(m)
 	r.traceBack(kind, cause)
-	r.end.Wake()
+	if m&flow.Back != 0 {
+		r.end.Wake()
+	}
 }
 
-// rewind makes the oldest unacknowledged packet the next to be sent, followed
-// by all later ones (E4): none of them counts as in flight.
-func (r *requester) rewind() {
-	r.share.GoBack()
-	r.repair.end(r.una)
-	r.rdOut, r.sinceAck = 0, 0
-	r.rtt.Cancel()
-	r.goTo(r.una)
+// goTo makes the packet at flight.Next, to which a move leads, the next to be sent.
+func (r *requester) goTo(m flow.Move) {
+	if m&(flow.Repeat|flow.Anew) == flow.Repeat {
+		r.resume = r.next
+	}
+	if m&flow.Back != 0 {
+		r.rdOut = 0
+	}
+	if m&(flow.Repeat|flow.Back) != 0 {
+		r.next = r.queue.Cons()
+		r.read.inMessage = false
+		r.seek()
+	}
+	if m&flow.Jump != 0 {
+		if r.next = r.resume; int32(r.next-r.queue.Cons()) < 0 {
+			r.next = r.queue.Cons()
+		}
+	}
+	if m&flow.Skip != 0 {
+		r.seek()
+	}
 }
 
-// goTo makes the packet at psn, which was sent before, the next to be sent.
-func (r *requester) goTo(psn ib.PSN) {
-	r.psn = psn
-	r.next = r.queue.Cons()
-	r.failed = ib.WCSuccess // the error recurs when that request is next
-	r.read.inMessage = false
-	r.read.restart = psn
-	r.seek()
+// seek sets next to the work request that contains the packet to send. An error of another one
+// recurs when that is next.
+func (r *requester) seek() {
+	psn := r.flight.Next()
+	r.failed, r.read.restart = ib.WCSuccess, psn
+	for r.next != r.began && psn.Diff(r.queue.at(r.next).last) > 0 {
+		r.next++
+	}
 }
 
 // moved restarts sending after a migration: outstanding packets are sent again on
 // the new path, with all retries. It drops buffered responses, which describe the
 // old path.
 func (r *requester) moved(now clock.Instant) {
-	r.end.resp.forgetEarly()
-	r.end.comp.clear()
-	r.rewind()
-	r.share.Join(r.ep.env.Peers, r.ep.path.Dst)
-	r.repair.peer, r.rtt = r.share.Known(), flow.RoundTrip{}
-	r.ep.timers[timerLoss] = clock.Never
-	r.retries = r.ep.attr.RetryCnt
+	r.resp.forgetEarly()
+	r.comp.clear()
+	r.setPolicy()
+	r.goTo(r.flight.Rejoin(r.ep.env.Peers, r.ep.path.Dst))
+	r.retry.Reload()
 	if r.drained() {
 		return
 	}
 	r.traceBack(trace.Retry, "path migration")
-	if r.waitRNR {
-		return
+	if r.retry.Restart(now) {
+		r.end.Wake()
 	}
-	r.retrying = true
-	r.ep.timers[timerAck] = clock.Never
-	r.startAckTimer(now)
-	r.end.Wake()
 }
 
 // receiveRNR handles an RNR NAK for the oldest packet: wait, then send again
 // (E12, E25).
 func (r *requester) receiveRNR(now clock.Instant, code uint8) {
 	r.ep.env.Counters.RcvdRNRErr++
-	if r.waitRNR || r.drained() {
+	if r.retry.Waiting() || r.drained() {
 		return
 	}
-	if r.end.eec != nil {
-		r.end.eec.suspend(now, code)
+	if !r.retry.Refused(now, ib.RNRTimer(code)) {
+		r.ep.env.Counters.RetryRNRExceeded++
+		r.end.fail(now, ib.WCRNRRetryExcErr, "RNR retries exceeded")
 		return
 	}
-	if r.ep.attr.RNRRetry != ib.RNRInfiniteRetry {
-		if r.rnrLeft == 0 {
-			r.ep.env.Counters.RetryRNRExceeded++
-			r.end.fail(now, ib.WCRNRRetryExcErr, "RNR retries exceeded")
-			return
-		}
-		r.rnrLeft--
-	}
-	r.waitRNR = true
-	if r.repair.possible(causeTold) && r.repair.kind() == flow.Keeps {
-		r.repair.refused()
-	} else {
-		r.rewind()
-	}
+	r.goTo(r.flight.Refused(now, r.oldest()))
 	r.traceBack(trace.Retry, "receiver not ready")
-	r.ep.timers[timerAck], r.ep.timers[timerLoss] = clock.Never, clock.Never
-	r.ep.timers[timerRNR] = now.Add(ib.RNRTimer(code))
+	r.flight.Rest()
 }
 
 // rnrTimeout ends the RNR wait.
 func (r *requester) rnrTimeout(now clock.Instant) {
-	if r.end.eec != nil {
-		r.end.eec.resume(now)
-		return
-	}
-	if !r.waitRNR {
-		return
-	}
-	r.waitRNR = false
-	r.startAckTimer(now)
-	r.repair.startProbe(now)
-	r.end.Wake()
-}
-
-// advance moves una forward. This is progress, so it reloads the retry counters
-// and the timer.
-func (r *requester) advance(now clock.Instant, to ib.PSN) {
-	if to.Diff(r.una) <= 0 {
-		return
-	}
-	from, end := r.repair.landed, r.repair.sentUpTo()
-	if n, m := to.Diff(from), end.Diff(from); n > 0 && m > 0 {
-		r.share.Credit(now, uint32(min(n, m)), uint32(m), flow.PacketCost(uint32(r.ep.mtu)))
-	}
-	r.share.Heard(now)
-	r.una = to
-	r.repair.advanced(to)
-	if r.psn.Diff(to) < 0 {
-		// The packets about to be retransmitted have been acknowledged.
-		r.psn, r.read.restart = to, to
-		r.failed = ib.WCSuccess
-		r.seek()
-	}
-	r.repair.sent(now)
-	if d, ok := r.rtt.End(to, now); ok {
-		r.share.EndRound(d, r.rtt.Least())
-	}
-	r.retrying = false
-	r.retries, r.rnrLeft = r.ep.attr.RetryCnt, r.ep.attr.RNRRetry
-	if r.waitRNR {
-		return
-	}
-	r.ep.timers[timerAck], r.ep.timers[timerLoss] = clock.Never, clock.Never
-	if r.outstanding() {
-		r.startAckTimer(now)
-		r.repair.startProbe(now)
-	}
-}
-
-// seek sets next to the work request that contains psn.
-func (r *requester) seek() {
-	for r.next != r.began && r.psn.Diff(r.queue.at(r.next).last) > 0 {
-		r.next++
+	if r.retry.Ready(now) {
+		r.flight.StartProbe(now)
+		r.end.Wake()
 	}
 }

@@ -63,15 +63,13 @@ func (q *QP) enterError(now clock.Instant, cause string, event bool) {
 
 // stop ends all activity of a QP that has just entered ERR and flushes it.
 func (q *QP) stop(now clock.Instant) {
-	if q.rd != nil {
-		q.rd.leave(now, ib.WCWRFlushErr)
-	}
+	q.rd.leave(now, ib.WCWRFlushErr)
 	q.ep.timers.stopAll()
 	q.challenge.stop()
 	q.sqd = drainState{}
 	q.resp.silence()
 	q.comp.clear()
-	q.req.share.Release()
+	q.req.flight.Release()
 	q.req.flush(now)
 	q.in.flush(now)
 	if q.srq != nil {
@@ -80,7 +78,7 @@ func (q *QP) stop(now clock.Instant) {
 }
 
 // sendError ends a send work request with an error: ERR for RC, SQE for the
-// services that have it (Q14, Q18). It is not the current one of an EE context.
+// services that have it (Q14, Q18). No EE context works on it.
 func (q *QP) sendError(now clock.Instant, status ib.WCStatus, cause string) {
 	q.req.complete(now, status)
 	if q.State() == ib.ERR { // the completion found its CQ full
@@ -96,14 +94,6 @@ func (q *QP) sendError(now clock.Instant, status ib.WCStatus, cause string) {
 	q.req.flush(now)
 }
 
-// checkDrained ends the draining of SQD when every begun work request is
-// complete (E6, Q12).
-func (q *QP) checkDrained() {
-	if q.rd == nil || !q.rd.begun {
-		q.End.checkDrained()
-	}
-}
-
 // checkDrained ends the draining when every started work request of the end is
 // complete.
 func (e *End) checkDrained() {
@@ -117,18 +107,16 @@ func (e *End) checkDrained() {
 }
 
 // clear empties the QP as RESET and destruction do (Q4, Q5): no work request,
-// no completion, no timer. Both posting locks are held.
+// no completion, no timer. Both posting locks are held, and an RD queue pair has left its
+// EE contexts: that may raise an event.
 func (q *QP) clear() {
-	if q.rd != nil {
-		q.rd.leave(q.ep.env.now, ib.WCSuccess)
-	}
 	q.sq.Reset()
 	if q.srq == nil {
 		q.rq.Reset()
 	}
 	q.SendCQ().Remove(q.ep.num)
 	if q.in.cq != q.SendCQ() {
-		q.in.cq.Remove(q.ep.num)
+		q.RecvCQ().Remove(q.ep.num)
 	}
 	q.End.clear()
 }
@@ -138,37 +126,25 @@ func (e *End) clear() {
 	e.ep.timers.stopAll()
 	e.challenge.stop()
 	e.sqd = drainState{}
-	e.req.share.Leave(e.ep.env.Peers)
+	e.req.flight.Leave(e.ep.env.Peers)
 	e.req.reset()
 	e.in.reset()
 	e.resp.reset()
 	e.comp.clear()
 	e.comp.msn, e.comp.doubt = msnPolicy{}, doubt{}
 	e.ep.prefixes, e.ep.ipid = prefixCache{}, ipidPolicy{}
-	e.ep.mig.alternate, e.ep.mig.used, e.ep.mig.moved, e.ep.pace = alternate{}, false, nil, flow.Pacer{}
+	e.ep.pace = flow.Pacer{}
+	e.ep.stay()
 }
 
-// push adds an entry to a CQ. A CQ that is full fails with CQ_ERR and so do its
-// QPs (E18, E27), this one first; lost entries are counted.
-func (q *QP) push(now clock.Instant, cq *CQ, wc *ib.WC, solicited bool) {
-	if q.ep.env.Trace != nil {
-		q.ep.record(trace.Record{Kind: trace.Completion, WRID: wc.WRID, Status: wc.Status, Len: int(wc.ByteLen)})
-	}
-	r := cq.push(wc, solicited)
-	if r == pushed {
-		return
-	}
-	q.ep.env.Counters.CQEOverflow++
-	if r == overflowed {
-		q.ep.env.Raise(Event{Type: ib.EventCQErr, CQ: cq})
-	}
-	q.fatal(now, causeCQFull)
-	if r == overflowed {
-		q.ep.env.CQFailed(now, cq)
-	}
-}
+// suspend makes the requester wait after an RNR NAK.
+func (q *QP) suspend(now clock.Instant, code uint8) { q.req.receiveRNR(now, code) }
 
-const causeCQFull = "completion queue full"
+// resume ends the wait.
+func (q *QP) resume(now clock.Instant) { q.req.rnrTimeout(now) }
+
+// event returns an event of the queue pair.
+func (q *QP) event(t ib.EventType) Event { return Event{Type: t, QPN: q.ep.num} }
 
 // cqFailed fails the QP if it completes to cq, which overflowed. In RESET it
 // has nothing to complete.

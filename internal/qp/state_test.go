@@ -8,6 +8,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/hca/rig"
+	"github.com/softhca/softhca/internal/lock"
 	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/roce"
 )
@@ -342,21 +343,56 @@ func TestEventsOfModify(t *testing.T) {
 			s.Recv(1, 8)
 			s.Inject(s.Packet(roce.RCSendOnly, rig.PeerPSN, make([]byte, 8))) // of an armed peer
 		}
-		s.OnEvent = func(qp.Event) {
-			posted := make(chan struct{})
-			go func() {
-				defer close(posted)
-				sends := s.QP.Sends()
-				sends.Done()
-				_, _ = s.QP.PostRecv() // EINVAL with an SRQ
-			}()
-			select {
-			case <-posted:
-			case <-time.After(10 * time.Second):
-				t.Fatalf("%v is raised with a lock of the queues", c.event)
-			}
-		}
+		wantUnlocked(s)
 		rig.Must(t, s.QP.Modify(s.Now, &c.attr, c.mask))
 		s.WantEvents("the modify call", c.event)
+	}
+}
+
+// TestEventsOfLeaving shows the same of an RD queue pair that is reset or destroyed: if its EE
+// context drains and only its work request was begun, the EE context has drained.
+func TestEventsOfLeaving(t *testing.T) {
+	for what, leave := range map[string]func(s *rig.Solo) error{
+		"reset":       func(s *rig.Solo) error { return s.QP.Modify(s.Now, &ib.QPAttr{State: ib.RESET}, ib.AttrState) },
+		"destruction": func(s *rig.Solo) error { s.HCA.DestroyQP(s.PD, s.QP); return nil },
+		"move to ERR": func(s *rig.Solo) error { return s.QP.Modify(s.Now, &ib.QPAttr{State: ib.ERR}, ib.AttrState) },
+	} {
+		// READ responses fill two batches, so the work request begins, and nothing of it is sent.
+		s := rig.NewSolo(t, rig.SoloConfig{Type: ib.RD, Batch: rig.MaxPacket})
+		read := s.Read(rig.PeerPSN, 2*(rig.MaxPacket/256-1)*256)
+		read.BTH.Opcode = roce.RDRDMAReadRequest
+		s.Deliver(s.Datagram(read))
+		s.HCA.Shard().Transmit(s.Now, s.Batch)
+		s.Batch.Reset()
+		_, err := s.QP.PostSend(ib.SendWR{Opcode: ib.WRSend, EEC: s.EEC.Num(), SGList: []ib.SGE{s.SGE(0, 8)}})
+		rig.Must(t, err)
+		s.HCA.Shard().RingDoorbell(s.QP)
+		s.HCA.Shard().Transmit(s.Now, s.Batch)
+		rig.Must(t, s.EEC.Modify(s.Now, &ib.QPAttr{State: ib.SQD, EnSQDAsyncNotify: true}, ib.AttrState|ib.AttrEnSQDAsyncNotify))
+		s.WantEvents("the work request is not complete, so the EE context drains")
+		wantUnlocked(s)
+		rig.Must(t, leave(s))
+		s.WantEvents(what, ib.EventSQDrained.OfEEC())
+	}
+}
+
+// wantUnlocked makes an event fail the test if it is raised with a lock of the queues.
+func wantUnlocked(s *rig.Solo) {
+	var events lock.Mutex[lock.Events]
+	s.OnEvent = func(e qp.Event) {
+		events.Lock() // a build that checks the order of locks panics
+		defer events.Unlock()
+		posted := make(chan struct{})
+		go func() {
+			defer close(posted)
+			sends := s.QP.Sends()
+			sends.Done()
+			_, _ = s.QP.PostRecv() // EINVAL with an SRQ
+		}()
+		select {
+		case <-posted:
+		case <-time.After(10 * time.Second):
+			s.T.Fatalf("%v is raised with a lock of the queues", e.Type)
+		}
 	}
 }

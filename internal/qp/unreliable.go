@@ -15,14 +15,14 @@ import (
 // receive serves the next one (IBA 9.8.2).
 func (r *receiver) receiveUC(now clock.Instant, p *Packet) {
 	start, end := p.Info.Flags&roce.FlagStart != 0, p.Info.Flags&roce.FlagEnd != 0
-	if refused := r.ep.ipid.refuses(p); p.BTH.PSN == r.epsn {
+	if refused := r.ep.refusesID(p); p.BTH.PSN == r.epsn {
 		if refused {
 			r.ep.drop(counters.DropICRC, p)
 			return
 		}
-		r.ep.ipid.learn(p)
+		r.ep.learnID(p)
 	}
-	if r.ep.mig.state != ib.MIGRATED && !r.followUC(now, p) {
+	if !r.ep.migrated() && !r.followUC(now, p) {
 		return
 	}
 	if p.BTH.PSN != r.epsn || start && r.msg != messageNone {
@@ -98,7 +98,7 @@ func (r *receiver) followUC(now clock.Instant, p *Packet) bool {
 		}
 		return p.sign == signNone
 	}
-	ok := r.ep.mig.follow(now, p)
+	ok := r.ep.follow(now, p)
 	if !ok && p.sign == signMoved {
 		r.peer = before
 	}
@@ -195,7 +195,7 @@ func (r *requester) sendDatagram(b *fabric.Batch, w *begunWR) (uint32, ib.WCStat
 	case w.length > uint32(ep.env.Limits.ActiveMTU.Bytes()):
 		return 0, ib.WCLocLenErr
 	}
-	p := ep.header(w.request().opcode(ep.service, true, true), r.psn)
+	p := ep.header(w.request().opcode(ep.service, true, true), r.flight.Next())
 	p.BTH.DestQP = to.QPN & ib.QPNMask
 	p.BTH.SE = w.flags&ib.SendSolicited != 0
 	p.BTH.AckReq = ep.typ == ib.GSI // Linux asks for it on QP1; receivers ignore it

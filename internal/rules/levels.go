@@ -129,6 +129,7 @@ var table = []Row{
 // footing are the packages that all packages of their level may import; of that
 // level, they import only each other.
 var footing = []string{
+	"internal/driver",
 	"internal/fabric/ident",
 	"internal/fabric/iface",
 	"internal/fabric/poll",

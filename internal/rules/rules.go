@@ -39,6 +39,7 @@ var all = [...]Rule{
 	{"environment", checkEnvironment},
 	{"init", checkInit},
 	{"globals", checkGlobals},
+	{"reach", checkReach},
 	{"file-lines", checkFileLines},
 	{"function-lines", checkFunctionLines},
 	{"parameters", checkParameters},

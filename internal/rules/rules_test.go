@@ -40,6 +40,16 @@ func load(t *testing.T, src source) *Module {
 	return m
 }
 
+// parts are the structures of a package whose parts know each other.
+const parts = `package qp
+type end struct { comp comp; env *Env }
+type comp struct { early early }
+type early struct { n int }
+type Env struct { n int }
+type req struct { end *end; comp *comp }
+func (c *comp) g() {}
+`
+
 // rejected are sources that break one rule at one place each.
 var rejected = []struct {
 	rule string
@@ -109,6 +119,8 @@ var rejected = []struct {
 	{"globals", "a method that calls one that writes", source{"ib/a.go": "package ib\ntype T struct{ n int }\nfunc (t *T) a() { t.b() }\nfunc (t *T) b() { *t = T{} }\nvar v = T{1}\nfunc f() { v.a() }"}},
 	{"globals", "a write through a local pointer", source{"ib/a.go": "package ib\nvar t = [...]int{1}\nfunc f() { p := &t[0]; *p = 2 }"}},
 	{"globals", "an address that is handed on", source{"ib/a.go": "package ib\nvar t = [...]int{1}\nfunc f() { g(&t) }\nfunc g(*[1]int) {}"}},
+	{"reach", "a part of a neighbour", source{"internal/qp/a.go": parts + "func (r *req) f() { r.end.comp.g() }"}},
+	{"reach", "a part of a part of a neighbour", source{"internal/qp/a.go": parts + "func (r *req) f() { _ = (r.comp.early).n }"}},
 	{"file-lines", "801 lines", source{"ib/a.go": "package ib\n" + strings.Repeat("\n", maxFileLines)}},
 	{"function-lines", "71 lines", source{"ib/a.go": "package ib\nfunc f() {" + strings.Repeat("\n", maxFunctionLines) + "}"}},
 	{"function-lines", "71 lines of a test", source{"ib/a_test.go": "package ib\nfunc f() {" + strings.Repeat("\n", maxFunctionLines) + "}"}},
@@ -230,6 +242,10 @@ var accepted = []struct {
 	why string
 	src source
 }{
+	{"a neighbour's field, and what all share", source{
+		"internal/qp/doc.go": "// Package qp is it.\npackage qp",
+		"internal/qp/a.go":   strings.Replace(parts, "type Env", "// Env is it.\ntype Env", 1) + "func (r *req) f() { _, _ = r.comp.early, r.end.env.n }",
+	}},
 	{"a table with look-ups, a sentinel and an interface check", source{
 		"ib/doc.go": "// Package ib is it.\npackage ib",
 		"ib/a.go": `package ib

@@ -79,9 +79,18 @@ func sharedState(v ast.Expr, names map[string]string) string {
 	return ""
 }
 
-// checkVarUses resolves names with go/types but without the imports: names of
-// the package itself resolve anyway, and type errors do not matter here.
 func checkVarUses(m *Module, p *Package, report reporter) {
+	info, files := m.resolve(p)
+	w := writes{info: info, report: report, aliases: map[types.Object]bool{}, local: map[ast.Expr]bool{}}
+	w.methods = writingMethods(info, files)
+	for _, f := range files {
+		ast.Inspect(f, w.visit)
+	}
+}
+
+// resolve resolves the names of a package with go/types but without the imports: names of
+// the package itself resolve anyway, and type errors do not matter to the rules.
+func (m *Module) resolve(p *Package) (*types.Info, []*ast.File) {
 	var files []*ast.File
 	for _, f := range p.Sources() {
 		files = append(files, f.AST)
@@ -94,11 +103,7 @@ func checkVarUses(m *Module, p *Package, report reporter) {
 	conf := types.Config{Importer: emptyImporter{}, Error: func(error) {}, FakeImportC: true}
 	// The error is one of those given to conf.Error: an unresolved import.
 	_, _ = conf.Check(m.Path+"/"+p.Path, m.Fset, files, info)
-	w := writes{info: info, report: report, aliases: map[types.Object]bool{}, local: map[ast.Expr]bool{}}
-	w.methods = writingMethods(info, files)
-	for _, f := range files {
-		ast.Inspect(f, w.visit)
-	}
+	return info, files
 }
 
 // emptyImporter gives packages that declare nothing.

@@ -23,7 +23,7 @@ func (cs *connections) caller(a *args) (*connection, error) {
 	case c.conn == nil, c.over && c.vacant():
 		c.conn, c.over, c.state, c.lap = cs.HCA.CM().NewConn(cs.heard), false, cm.Idle, cm.LAPIdle
 	case c.over:
-		return nil, fmt.Errorf("%s is destroyed: nobody can call it", c.name)
+		return nil, fmt.Errorf("%s is destroyed: it takes no calls", c.name)
 	}
 	return c, nil
 }

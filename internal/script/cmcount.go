@@ -5,11 +5,10 @@ import (
 
 	"github.com/softhca/softhca/internal/cm"
 	"github.com/softhca/softhca/internal/gsi"
-	"github.com/softhca/softhca/mad"
 )
 
 // cmKinds is the number of messages of the communication manager.
-const cmKinds = int(mad.AttrAPR-mad.AttrREQ) + 1
+const cmKinds = len(cm.Counters{}.Sent)
 
 // managed holds the counters of QP1 and of the communication manager as of the
 // last step.
@@ -46,16 +45,9 @@ func (cs *connections) cmChanges() []string {
 		add(fmt.Sprintf("cm_duplicate(%v)", cm.Input(i)), was.cm.Duplicates[i], is.cm.Duplicates[i])
 		add(fmt.Sprintf("cm_unexpected(%v)", cm.Input(i)), was.cm.Unexpected[i], is.cm.Unexpected[i])
 	}
-	add("cm_unmatched", was.cm.Unmatched, is.cm.Unmatched)
-	add("cm_foreign", was.cm.Foreign, is.cm.Foreign)
-	add("cm_invalid", was.cm.Invalid, is.cm.Invalid)
-	add("cm_refused", was.cm.Refused, is.cm.Refused)
-	add("cm_given_up", was.cm.GivenUp, is.cm.GivenUp)
-	add("cm_unsent", was.cm.Unsent, is.cm.Unsent)
-	add("cm_withheld", was.cm.Withheld, is.cm.Withheld)
-	add("cm_examined", was.cm.Examined, is.cm.Examined)
-	add("cm_trusted", was.cm.Trusted, is.cm.Trusted)
-	add("cm_doubted", was.cm.Doubted, is.cm.Doubted)
+	before := make(map[string]uint64)
+	was.cm.EachSingle(func(name string, v uint64) { before[name] = v })
+	is.cm.EachSingle(func(name string, v uint64) { add(name, before[name], v) })
 	add("mad_unsupported", was.gsi.Unsupported, is.gsi.Unsupported)
 	add("mad_class_port_info", was.gsi.Informed, is.gsi.Informed)
 	add("mad_queue_full", was.gsi.QueueFull, is.gsi.QueueFull)

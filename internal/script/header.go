@@ -56,7 +56,7 @@ func (h *Header) read(f *file, n int, line string) error {
 		return nil
 	}
 	if text == "" {
-		return f.fail(n, "", fmt.Errorf("%s: says nothing", key))
+		return f.fail(n, "", fmt.Errorf("%s: no text follows", key))
 	}
 	return nil
 }

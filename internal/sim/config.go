@@ -108,19 +108,19 @@ const storms = "connect"
 const datagrams = "rd"
 
 var profiles = [...]Profile{
-	{mixed, "each seed has some of all troubles, and some have none", 0},
-	{"clean", "no trouble: nothing may be lost, repeated or refused", 0},
-	{"loss", "packets are lost, repeated and overtaken", loss | duplication | reordering | lateReceives | lateAnswers},
-	{"corrupt", "packets are damaged, cut short and forged, also in the name of the peer", corruption | forgery | loss},
-	{"slow", "receives come late, buffers and batches are small", lateReceives | tightBuffers | smallBatches | lateAnswers},
-	{"errors", "bad requests, regions that go, completion queues that overflow", badRequests | deregistration | smallCQs | lateReceives},
-	{"lifecycle", "queue pairs modified, drained, reset, destroyed and reused in mid-flight", lifecycle | draining | loss | reordering},
-	{"restart", "adapters restart, networks part, clocks jump", restarts | partitions | clockJumps | loss},
-	{"migration", "connections have two paths, which fail, heal, and are left by both ends at once", migration | loss | duplication | reordering | draining | lateAnswers},
+	{mixed, "a random mix of faults for each seed, sometimes none", 0},
+	{"clean", "no faults: nothing may be lost, repeated or refused", 0},
+	{"loss", "packets are lost, duplicated and reordered", loss | duplication | reordering | lateReceives | lateAnswers},
+	{"corrupt", "packets are damaged, truncated and forged, also with the peer's address", corruption | forgery | loss},
+	{"slow", "receives are posted late; buffers and batches are small", lateReceives | tightBuffers | smallBatches | lateAnswers},
+	{"errors", "bad requests, deregistered regions, completion queues that overflow", badRequests | deregistration | smallCQs | lateReceives},
+	{"lifecycle", "queue pairs are modified, drained, reset, destroyed and reused during transfers", lifecycle | draining | loss | reordering},
+	{"restart", "adapters restart, the network is partitioned, clocks jump", restarts | partitions | clockJumps | loss},
+	{"migration", "connections have two paths, which fail and recover; both ends may migrate at once", migration | loss | duplication | reordering | draining | lateAnswers},
 	{"chaos", "everything at once", allFeatures &^ longMessages},
-	{"bulk", "long messages over a network that loses a little, for the number of packets", longMessages | loss},
-	{storms, "connection storms: programs connect, refuse, hesitate, part and vanish, and a fifth of all packets is lost", 0},
-	{datagrams, "reliable datagrams: many queue pairs over few EE contexts, reset and destroyed with work in flight; paths fail, strangers forge", 0},
+	{"bulk", "long messages over a network with little loss, to reach many packets", longMessages | loss},
+	{storms, "connection storms: programs connect, refuse, delay, disconnect and vanish; a fifth of all packets is lost", 0},
+	{datagrams, "reliable datagrams: many queue pairs over few EE contexts, reset and destroyed during transfers; paths fail, packets are forged", 0},
 }
 
 func findProfile(name string) (Profile, bool) {

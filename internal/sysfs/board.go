@@ -94,7 +94,7 @@ func (a *Attached) take(at int) error {
 	own := unix.Flock_t{Type: unix.F_WRLCK, Start: int64(at), Len: int64(boardSize)}
 	if err := unix.FcntlFlock(uintptr(fd), unix.F_OFD_SETLK, &own); err != nil {
 		if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
-			return fmt.Errorf("another process counts there: %w", ib.EBUSY)
+			return fmt.Errorf("another process already writes the counters: %w", ib.EBUSY)
 		}
 		return err
 	}

@@ -30,7 +30,7 @@ func home() (string, error) {
 	}
 	temp := environ.TempDir()
 	if err := safe(temp); err != nil {
-		return "", fmt.Errorf("a directory for the sysfs image in %s: %w; TMPDIR names another place", temp, err)
+		return "", fmt.Errorf("create a directory for the sysfs image in %s: %w; set TMPDIR to use another one", temp, err)
 	}
 	dir := filepath.Join(temp, fmt.Sprintf("softhca-%d", os.Geteuid()))
 	err := ours(dir)
@@ -38,7 +38,7 @@ func home() (string, error) {
 		dir, err = another(dir + "-")
 	}
 	if err != nil {
-		return "", fmt.Errorf("a directory for the sysfs image: %w; TMPDIR names another place", err)
+		return "", fmt.Errorf("create a directory for the sysfs image: %w; set TMPDIR to use another one", err)
 	}
 	// Programs see paths without symbolic links, which must begin like this.
 	return filepath.EvalSymlinks(dir)
@@ -74,7 +74,7 @@ func another(prefix string) (string, error) {
 }
 
 // errNotPrivate is the error of a directory that others may use.
-var errNotPrivate = fmt.Errorf("it is not a directory of this user alone: %w", ib.EPERM)
+var errNotPrivate = fmt.Errorf("the directory is not private to this user: %w", ib.EPERM)
 
 // private returns an error unless dir is a directory, and not a symbolic link to one, that
 // this user owns and only this user may use. A user namespace shows all users outside of it
@@ -93,7 +93,7 @@ func private(dir string) error {
 }
 
 // errUnsafe is the error of a directory in which another user may replace this user's.
-var errUnsafe = fmt.Errorf("another user may replace directories there: %w", ib.EPERM)
+var errUnsafe = fmt.Errorf("another user can replace directories in it: %w", ib.EPERM)
 
 // safe returns an error if another user could replace a directory of this user in dir: if the
 // other owns dir or a directory above it, or may write there and no sticky bit protects what

@@ -40,7 +40,7 @@ func Show(ds ...Description) (*Image, error) {
 	}
 	p, err := show(base, ds, time.Now())
 	if err != nil {
-		return nil, fmt.Errorf("the sysfs image in %s: %w; TMPDIR names another place", base, err)
+		return nil, fmt.Errorf("the sysfs image in %s: %w; set TMPDIR to use another one", base, err)
 	}
 	return p, nil
 }

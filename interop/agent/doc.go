@@ -1,3 +1,5 @@
+//go:build linux
+
 // Command agent is the first process of a guest of the interop runner: it sets
 // up the machine and then runs the runner's commands.
 //

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -50,8 +49,7 @@ func (l *Lab) OnLibrary(ctx context.Context, addr netip.Addr, options []string, 
 	}
 	args := append([]string{"run", "--addr", addr.String(), "--capture", capture, "--log-level", "info"}, options...)
 	args = append(args, "--", "sh", "-c", observe, "sh")
-	cmd := exec.CommandContext(ctx, filepath.Join(l.files, Command), append(args, program...)...)
-	cmd.Args[0] = Command
+	cmd := l.command(ctx, append(args, program...)...)
 	cmd.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+pictures)
 	// The shell and the program end together.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -40,6 +40,13 @@ type local struct {
 	err   error
 }
 
+// command returns our command, which is killed when ctx ends.
+func (l *Lab) command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, filepath.Join(l.files, Command), args...)
+	cmd.Args[0] = Command
+	return cmd
+}
+
 // Ours starts our command, with its own capture if it opens an adapter, whose
 // counters the case then gets. When ctx ends it is killed.
 func (l *Lab) Ours(ctx context.Context, args ...string) (Process, error) {
@@ -48,9 +55,7 @@ func (l *Lab) Ours(ctx context.Context, args ...string) (Process, error) {
 	if args[0] != "judge" { // judge has no adapter that logs
 		args = append(args, "--log-level", "info")
 	}
-	cmd := exec.CommandContext(ctx, filepath.Join(l.files, Command), args...)
-	cmd.Args[0] = Command
-	p := &local{cmd: cmd}
+	p := &local{cmd: l.command(ctx, args...)}
 	p.ended = func() {
 		t, ok := parseTold(p.Result(0).Stderr)
 		l.ended(ctx, own, t, ok)
@@ -63,9 +68,7 @@ func (l *Lab) Ours(ctx context.Context, args ...string) (Process, error) {
 // ctx ends it is killed.
 func (l *Lab) Broker(ctx context.Context, addr netip.Addr) error {
 	l.opening()
-	cmd := exec.CommandContext(ctx, filepath.Join(l.files, Command), "broker", "--addr", addr.String())
-	cmd.Args[0] = Command
-	p := &local{cmd: cmd}
+	p := &local{cmd: l.command(ctx, "broker", "--addr", addr.String())}
 	if err := l.start(ctx, p); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ package programs
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -49,12 +50,8 @@ func lost() []suite.Family {
 		Loose: suite.Gone,
 		Run: func(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
 			name, message, _ := strings.Cut(c.Get("lost"), "-")
-			for i := range losses {
-				if losses[i].program.name == name {
-					return losses[i].run(ctx, l, c, message)
-				}
-			}
-			return suite.Failed("no program %s", name)
+			i := slices.IndexFunc(losses, func(lo loss) bool { return lo.program.name == name })
+			return losses[i].run(ctx, l, c, message)
 		},
 	}}
 }

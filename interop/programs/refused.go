@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -103,12 +104,8 @@ func refused() []suite.Family {
 		Cost:  2 * time.Second,
 		Loose: suite.Gone,
 		Run: func(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
-			for i := range refusals {
-				if c.Is("what", refusals[i].name) {
-					return refusals[i].run(ctx, l, c)
-				}
-			}
-			return suite.Failed("no case %s", c.Get("what"))
+			i := slices.IndexFunc(refusals, func(r refusal) bool { return c.Is("what", r.name) })
+			return refusals[i].run(ctx, l, c)
 		},
 	}}
 }

@@ -68,13 +68,13 @@ func (r *Report) totals(b *bytes.Buffer) {
 }
 
 // table writes the cases of a family.
-func (r *Report) table(b *bytes.Buffer, f *Family) {
+func (r *Report) table(b *bytes.Buffer, f *suite.Family) {
 	rows := slices.DeleteFunc(slices.Clone(r.Results), func(x suite.Result) bool { return x.Family != f.Name })
 	if len(rows) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "\n## %s\n\n%s.%s\n\n", f.Name, strings.TrimSuffix(f.About, "."), strings.TrimSuffix(" "+f.Counting, " "))
-	cols := append([]string{"kernel"}, f.Dims...)
+	fmt.Fprintf(b, "\n## %s\n\n%s.%s\n\n", f.Name, strings.TrimSuffix(f.About, "."), strings.TrimSuffix(" "+f.Counting(), " "))
+	cols := append([]string{"kernel"}, f.DimNames()...)
 	head := slices.Clone(cols)
 	for i, c := range head {
 		if h := headings[c]; h != "" {

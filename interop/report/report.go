@@ -20,7 +20,7 @@ type Report struct {
 	Host     string         `json:"host"` // the machine that ran it
 	Seconds  float64        `json:"seconds"`
 	Peers    []Peer         `json:"peers"`
-	Families []Family       `json:"-"`
+	Families []suite.Family `json:"-"` // the headings
 	Results  []suite.Result `json:"results"`
 }
 
@@ -29,13 +29,6 @@ type Peer struct {
 	Kernel   string            `json:"kernel"`  // version in the names of cases
 	Release  string            `json:"release"` // release from uname
 	Packages map[string]string `json:"packages"`
-}
-
-// Family is a heading of the report.
-type Family struct {
-	Name, About string
-	Counting    string // which cases cannot account for all packets; "" if all can
-	Dims        []string
 }
 
 // Write writes the report to both files.

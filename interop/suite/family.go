@@ -91,6 +91,14 @@ type Family struct {
 	Run func(ctx context.Context, l *lab.Lab, c matrix.Cell) Outcome
 }
 
+// DimNames returns the names of the dimensions.
+func (f *Family) DimNames() (names []string) {
+	for _, d := range f.Dims {
+		names = append(names, d.Name)
+	}
+	return names
+}
+
 // Counting says in sentences which cases cannot account for all packets, "" if
 // all can.
 func (f *Family) Counting() string {

@@ -47,7 +47,7 @@ const defaultLimit = 2 * time.Minute
 // of a failed case below dir; with keep also those of the others.
 func Run(ctx context.Context, l *lab.Lab, c Case, dir string, keep bool) (Result, error) {
 	r := Result{ID: c.ID(), Family: c.Name, Values: map[string]string{}}
-	for _, name := range append([]string{"kernel"}, dimNames(c)...) {
+	for _, name := range append([]string{"kernel"}, c.DimNames()...) {
 		r.Values[name] = c.Cell.Get(name)
 	}
 	start := time.Now()
@@ -79,13 +79,6 @@ func Run(ctx context.Context, l *lab.Lab, c Case, dir string, keep bool) (Result
 		}
 	}
 	return r, l.Save()
-}
-
-func dimNames(c Case) (names []string) {
-	for _, d := range c.Dims {
-		names = append(names, d.Name)
-	}
-	return names
 }
 
 // attempt runs a case once. An error is one of the lab, not of the case.

@@ -57,7 +57,8 @@ func newConn(id *rdmacm.ID, o *options) (*Conn, error) {
 	return c, nil
 }
 
-// ID returns the connection's ID.
+// ID returns the connection's ID. If the program destroys it or its queue pair, the calls of the
+// Conn fail with an error that unwraps to rdmacm.ErrClosed; Close still destroys the rest.
 func (c *Conn) ID() *rdmacm.ID {
 	if c == nil {
 		return nil
@@ -84,10 +85,11 @@ func (c *Conn) RemoteAddr() net.Addr { return Addr{c.ID().PeerAddr()} }
 func (c *Conn) SetDeadline(t time.Time) error { return c.setDeadlines(t, true, true) }
 
 // SetReadDeadline sets when Read stops waiting, with os.ErrDeadlineExceeded; the zero
-// time is never. It also applies to waiting calls. It fails only on a nil Conn.
+// time is never. It also applies to calls in progress. It fails only on a nil Conn.
 func (c *Conn) SetReadDeadline(t time.Time) error { return c.setDeadlines(t, true, false) }
 
-// SetWriteDeadline does the same for Write and CloseWrite.
+// SetWriteDeadline does the same for Write and CloseWrite. A Write ends at its deadline even if
+// the peer takes the data as fast as it comes.
 func (c *Conn) SetWriteDeadline(t time.Time) error { return c.setDeadlines(t, false, true) }
 
 func (c *Conn) setDeadlines(t time.Time, read, write bool) error {
@@ -105,30 +107,35 @@ func (c *Conn) setDeadlines(t time.Time, read, write bool) error {
 
 // Read waits for bytes and moves them to b.
 func (c *Conn) Read(b []byte) (n int, err error) {
-	err = c.call("read", true, func(s *stream) (bool, error) {
+	err = c.call("read", true, func(s *stream) (outcome, error) {
 		switch {
 		case len(b) == 0:
-			return true, nil
+			return stepDone, nil
 		case len(s.full) > 0:
 			n = s.read(b)
-			return true, nil
+			return stepDone, nil
 		case s.eof:
-			return true, io.EOF
+			return stepDone, io.EOF
 		}
-		return false, s.err
+		return stepWaits, s.err
 	})
 	return n, err
 }
 
-// Write sends b and returns once all of it is posted for sending. If it fails, the n
-// bytes may have reached the peer or not.
+// Write sends b and returns once all of it is posted for sending. Its bytes are not mixed with
+// those of concurrent calls. If it fails, the n bytes may have reached the peer or not.
 func (c *Conn) Write(b []byte) (n int, err error) {
-	err = c.call("write", false, func(s *stream) (bool, error) {
-		for n < len(b) && s.ready() {
-			n += s.send(b[n:])
+	err = c.call("write", false, func(s *stream) (outcome, error) {
+		switch {
+		case n < len(b) && !s.ready():
+			return stepWaits, s.err
+		case n < len(b):
+			if n += s.send(b[n:]); n < len(b) {
+				return stepMoves, nil
+			}
 			s.poll()
 		}
-		return n == len(b), s.err
+		return stepDone, s.err
 	})
 	return n, err
 }
@@ -137,15 +144,28 @@ func (c *Conn) Write(b []byte) (n int, err error) {
 // continues. CloseWrite waits until the peer can take the end; the write deadline applies.
 // Afterwards Write and CloseWrite return net.ErrClosed.
 func (c *Conn) CloseWrite() error {
-	return c.call("close", false, func(s *stream) (bool, error) {
-		done := s.err == nil && s.finish()
-		return done, s.err
+	return c.call("close", false, func(s *stream) (outcome, error) {
+		if s.err == nil && s.finish() {
+			return stepDone, nil
+		}
+		return stepWaits, s.err
 	})
 }
 
+// outcome is how far a step of a call has come.
+type outcome uint8
+
+const (
+	stepWaits outcome = iota // for the peer
+	stepMoves                // the next step can follow at once
+	stepDone
+)
+
 // call runs step, with the lock of the stream, until it is done or fails, and
-// sleeps in between. One call of each direction runs at a time.
-func (c *Conn) call(op string, reading bool, step func(*stream) (done bool, err error)) error {
+// sleeps while it waits. Before each step it looks whether the Conn was closed or the
+// deadline has passed, and other calls get the lock. One call of each direction runs at a
+// time.
+func (c *Conn) call(op string, reading bool, step func(*stream) (outcome, error)) error {
 	if c == nil {
 		return errNoConn
 	}
@@ -161,25 +181,29 @@ func (c *Conn) call(op string, reading bool, step func(*stream) (done bool, err 
 	defer s.mu.Unlock()
 	for {
 		s.poll()
-		var done bool
+		var o outcome
 		var err error
 		switch {
-		case s.closed, s.done && !reading:
+		case s.closed.Load(), s.done && !reading:
 			err = net.ErrClosed
 		case isClosed(expired):
 			err = os.ErrDeadlineExceeded
 		default:
-			done, err = step(s)
+			o, err = step(s)
 		}
 		switch {
 		case err == io.EOF: // not wrapped: readers compare with ==
 			return err
 		case err != nil:
 			return c.failure(op, err)
-		case done:
+		case o == stepDone:
 			return nil
+		case o == stepMoves:
+			s.mu.Unlock()
+			s.mu.Lock()
+		default:
+			s.wait(expired)
 		}
-		s.wait(expired)
 	}
 }
 
@@ -193,7 +217,7 @@ func (c *Conn) failure(op string, err error) error {
 // by then, Close returns an error that unwraps to os.ErrDeadlineExceeded. Close returns nil
 // if only the answer to the disconnect is missing, and if the connection was already
 // broken: to know that the peer's program has all data, call CloseWrite, and Read until
-// io.EOF. Data that was received and not read is discarded. Waiting calls of Read and Write
+// io.EOF. Data that was received and not read is discarded. Calls of Read and Write in progress
 // return net.ErrClosed at once, and so does Close if the Conn is already closed.
 func (c *Conn) Close() error {
 	if c == nil {
@@ -207,7 +231,7 @@ func (c *Conn) Close() error {
 	}
 	err = c.depart(ctx)
 	if err == nil && !flushed {
-		err = fmt.Errorf("the peer has not taken all that was written: %w", os.ErrDeadlineExceeded)
+		err = fmt.Errorf("the peer has not received all written data: %w", os.ErrDeadlineExceeded)
 	}
 	err = errors.Join(err, c.release())
 	if err != nil {
@@ -220,12 +244,12 @@ func (c *Conn) Close() error {
 // took too long; a broken stream has nothing left to send.
 func (c *Conn) flush(late <-chan struct{}) (bool, error) {
 	s := c.stream
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
+	if s.closed.Swap(true) {
 		return false, net.ErrClosed
 	}
-	s.close()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wakeAll()
 	for {
 		s.poll()
 		if s.err != nil || s.finish() && s.idle() {

@@ -321,12 +321,13 @@ func TestC11_ManagerGone(t *testing.T) {
 	must.Do(t, l.Close())
 }
 
-// TestC11_EndedUnderTheConn closes a Manager of the program's adapter, or destroys the ID,
-// before the Conn is closed. Its calls say so, and its Close destroys what it has.
+// TestC11_EndedUnderTheConn closes a Manager of the program's adapter, or destroys the ID or
+// its queue pair, before the Conn is closed. Its calls say so, and its Close destroys what it has.
 func TestC11_EndedUnderTheConn(t *testing.T) {
 	for name, end := range map[string]func(*rdmacm.Manager, *Conn) error{
 		"Manager": func(m *rdmacm.Manager, _ *Conn) error { return m.Close() },
 		"ID":      func(_ *rdmacm.Manager, c *Conn) error { return c.ID().Destroy() },
+		"QP":      func(_ *rdmacm.Manager, c *Conn) error { return c.ID().DestroyQP() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, b := newPair(t)

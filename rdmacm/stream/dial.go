@@ -49,7 +49,7 @@ func (o *options) openFor(peer netip.Addr) (*rdmacm.Manager, error) {
 			return nil, err
 		}
 		if !from.IsValid() {
-			return nil, fmt.Errorf("no local address to reach %v from: %w", peer, ib.EADDRNOTAVAIL)
+			return nil, fmt.Errorf("no local address can reach %v: %w", peer, ib.EADDRNOTAVAIL)
 		}
 		return rdmacm.Open(verbs.Config{Addr: from.String()})
 	}
@@ -111,8 +111,8 @@ func resolved(m *rdmacm.Manager, to netip.AddrPort) (*rdmacm.ID, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = id.ResolveAddr(netip.AddrPort{}, to, 0); err == nil {
-		err = id.ResolveRoute(0)
+	if err = id.ResolveAddr(netip.AddrPort{}, to); err == nil {
+		err = id.ResolveRoute()
 	}
 	if err != nil {
 		return nil, errors.Join(err, id.Destroy())

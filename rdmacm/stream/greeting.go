@@ -32,7 +32,7 @@ func (g greeting) encode() []byte {
 // if the values are invalid.
 func parseGreeting(b []byte) (greeting, error) {
 	if len(b) < greetingSize || string(b[:len(greetingHead)]) != greetingHead {
-		return greeting{}, fmt.Errorf("the peer does not speak the protocol of streams: %w", ib.EINVAL)
+		return greeting{}, fmt.Errorf("the peer does not speak the stream protocol: %w", ib.EINVAL)
 	}
 	g := greeting{buffers: binary.BigEndian.Uint32(b[8:]), size: binary.BigEndian.Uint32(b[12:])}
 	if g.buffers < minBuffers || g.buffers > maxBuffers || g.size < 1 || g.size > maxSize {

@@ -131,8 +131,8 @@ func (h *host) listener() *rdmacm.ID {
 func (h *host) resolved(to netip.AddrPort) *rdmacm.ID {
 	h.t.Helper()
 	id := h.id()
-	must.Do(h.t, id.ResolveAddr(netip.AddrPort{}, to, time.Second))
-	must.Do(h.t, id.ResolveRoute(time.Second))
+	must.Do(h.t, id.ResolveAddr(netip.AddrPort{}, to))
+	must.Do(h.t, id.ResolveRoute())
 	return withQP(h.t, id)
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/lock"
@@ -58,6 +59,8 @@ type stream struct {
 	made   []func() error       // destroy the objects of the stream apart from the queue pair, the last one first
 	events *rdmacm.EventChannel // of the ID alone; nil until the connection is established
 
+	closed atomic.Bool // waiting calls return; set without the lock, which others may hold long
+
 	mu      lock.Mutex[lock.Stream] // guards what follows
 	wake    chan struct{}           // closed and replaced when completions or events were taken
 	waiters int
@@ -71,9 +74,8 @@ type stream struct {
 	free    []uint32 // buffers for sending
 	control int      // messages without bytes in flight
 	done    bool     // this side has ended its data
-	closed  bool
-	over    bool  // an event has ended the connection
-	err     error // reason why no more can be sent
+	over    bool     // an event has ended the connection
+	err     error    // reason why no more can be sent
 }
 
 // piece is a buffer with bytes that were received.
@@ -223,7 +225,7 @@ func (s *stream) arrived(buffer uint32, wc *verbs.WC) {
 	s.credits += wc.ImmData & immCredits
 	s.eof = s.eof || wc.ImmData&immFIN != 0
 	if s.credits > s.peer.buffers || wc.Flags&ib.WCWithImm == 0 {
-		s.fail(fmt.Errorf("the peer breaks the protocol of streams: %w", ib.ECONNRESET))
+		s.fail(fmt.Errorf("the peer violates the stream protocol: %w", ib.ECONNRESET))
 		return
 	}
 	if wc.ByteLen > 0 {
@@ -350,7 +352,8 @@ func (s *stream) sleep(expired <-chan struct{}) bool {
 }
 
 // news takes the events of the ID. Any event that an established connection raises is its
-// end. No event tells that the program or the Manager has destroyed the ID.
+// end. No event tells that the program or the Manager has destroyed the ID, or the program the
+// queue pair, but the event channel is ready then.
 func (s *stream) news() {
 	for e, ok := s.events.TryGet(); ok; e, ok = s.events.TryGet() {
 		e.Ack()
@@ -361,11 +364,5 @@ func (s *stream) news() {
 		s.over = true
 		s.fail(fmt.Errorf("the connection was destroyed: %w", rdmacm.ErrClosed))
 	}
-	s.wakeAll()
-}
-
-// close makes all waiting calls return.
-func (s *stream) close() {
-	s.closed = true
 	s.wakeAll()
 }

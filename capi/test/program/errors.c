@@ -97,9 +97,9 @@ static const struct {
 	{STATUS(LOC_QP_OP_ERR), 0, send_by_foreign_handle, "UD SEND by an address handle of another protection domain", IBV_QPT_UD},
 	{STATUS(LOC_PROT_ERR), 0, write_from_elsewhere, "an invalid lkey", IBV_QPT_RC},
 	{STATUS(WR_FLUSH_ERR), 1, end_with_receives, "the queue pair is moved to ERR with a receive posted", IBV_QPT_RC},
-	{STATUS(BAD_RESP_ERR), 0, read_eight, "a rule that changes the opcode of what answers a READ", IBV_QPT_RC},
+	{STATUS(BAD_RESP_ERR), 0, read_eight, "a rule that changes the opcode of a READ response", IBV_QPT_RC},
 	{STATUS(LOC_ACCESS_ERR), 1, write_elsewhere_and_tell, "WRITE with immediate with an invalid rkey", IBV_QPT_RC},
-	{STATUS(REM_INV_REQ_ERR), 0, atomic_between, "atomic on an address that is no multiple of 8", IBV_QPT_RC},
+	{STATUS(REM_INV_REQ_ERR), 0, atomic_between, "atomic on an address that is not a multiple of 8", IBV_QPT_RC},
 	{STATUS(REM_ACCESS_ERR), 0, write_elsewhere, "an invalid rkey", IBV_QPT_RC},
 	{STATUS(REM_OP_ERR), 0, receive_elsewhere, "SEND to a receive with an invalid lkey", IBV_QPT_RC},
 	{STATUS(RETRY_EXC_ERR), 0, send_to_nobody, "the peer has destroyed its queue pair", IBV_QPT_RC},
@@ -249,15 +249,15 @@ static const struct {
 	void (*provoke)(struct rig *r);
 	const char *how;
 } events[] = {
-	{EVENT(CQ_ERR), CQ0, overflow, "a completion more than the queue holds"},
-	{EVENT(QP_FATAL), QP0, overflow, "a completion more than the queue holds"},
-	{EVENT(QP_REQ_ERR), QP1, atomic_between, "atomic on an address that is no multiple of 8"},
+	{EVENT(CQ_ERR), CQ0, overflow, "one completion more than the queue holds"},
+	{EVENT(QP_FATAL), QP0, overflow, "one completion more than the queue holds"},
+	{EVENT(QP_REQ_ERR), QP1, atomic_between, "atomic on an address that is not a multiple of 8"},
 	{EVENT(QP_ACCESS_ERR), QP1, write_elsewhere, "an invalid rkey"},
 	{EVENT(COMM_EST), QP1, write_before_ready, "WRITE while the responder is in RTR"},
-	{EVENT(SQ_DRAINED), QP0, drain, "the queue pair is moved to SQD, and the event asked for"},
+	{EVENT(SQ_DRAINED), QP0, drain, "the queue pair is moved to SQD with the event requested"},
 	{EVENT(PATH_MIG), QP0, migrate_together, "the queue pair is moved to its alternate path"},
-	{EVENT(PATH_MIG_ERR), QP1, migrate_apart, "the peer migrates by a path that is not the alternate one here"},
-	{EVENT(SRQ_LIMIT_REACHED), SRQ, run_low, "a SEND takes the receive that leaves fewer than the limit"},
+	{EVENT(PATH_MIG_ERR), QP1, migrate_apart, "the peer migrates to a path other than the alternate path here"},
+	{EVENT(SRQ_LIMIT_REACHED), SRQ, run_low, "a SEND consumes a receive, and fewer than the limit are left"},
 	{EVENT(QP_LAST_WQE_REACHED), QP1, end_with_receives, "a queue pair with an SRQ is moved to ERR"},
 };
 

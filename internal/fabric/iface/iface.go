@@ -32,7 +32,7 @@ func Clean(addrs []netip.Addr) ([]netip.Addr, error) {
 	for i, a := range addrs {
 		own[i] = a.Unmap().WithZone("")
 		if !a.IsValid() || a.IsUnspecified() || a.IsMulticast() {
-			return nil, fmt.Errorf("%v is not the address of an interface; `ip address` lists those there are", a)
+			return nil, fmt.Errorf("%v is not the address of an interface; `ip address` lists them", a)
 		}
 		if seen[own[i]] {
 			return nil, fmt.Errorf("address %v is given twice", a)
@@ -54,7 +54,7 @@ func Owner(a netip.Addr) (*net.Interface, error) {
 			return &all[i], nil
 		}
 	}
-	return nil, fmt.Errorf("no interface has address %v; `ip address` lists those there are: %w", a, ib.EADDRNOTAVAIL)
+	return nil, fmt.Errorf("no interface has address %v; `ip address` lists them: %w", a, ib.EADDRNOTAVAIL)
 }
 
 func has(nif *net.Interface, a netip.Addr) bool {

@@ -190,7 +190,7 @@ func (n *node) openOthers() {
 	few := ib.QPCap{MaxSendWR: 1, MaxRecvWR: 1, MaxSendSGE: 1, MaxRecvSGE: 1}
 	n.outsider, err = n.HCA.CreateQP(n.PD, hca.QPConfig{Type: ib.RD, SendCQ: n.cq, RecvCQ: n.cq, RDD: n.apart, Cap: few})
 	w.Must(err)
-	w.Must(walk(w, n.outsider, &ib.QPAttr{Port: 1, QKey: outsiderKey, AccessFlags: ib.AccessRemote}))
+	w.Must(n.walk(n.outsider, &ib.QPAttr{Port: 1, QKey: outsiderKey, AccessFlags: ib.AccessRemote}))
 	n.connected, err = n.HCA.CreateQP(n.PD, hca.QPConfig{Type: ib.RC, SendCQ: n.cq, RecvCQ: n.cq, Cap: few})
 	w.Must(err)
 }
@@ -199,15 +199,20 @@ func (n *node) openOthers() {
 const outsiderKey ib.QKey = 0x2222
 
 // walk moves a queue pair of reliable datagrams from RESET to RTS.
-func walk(w *world, q *qp.QP, a *ib.QPAttr) error {
-	from := ib.RESET
-	for _, to := range [...]ib.QPState{ib.INIT, ib.RTR, ib.RTS} {
-		required, _, _ := qp.Transition(ib.RD, from, to)
-		if to == ib.RTR && a.MinRNRTimer != 0 {
-			required |= ib.AttrMinRNRTimer
+func (n *node) walk(q *qp.QP, a *ib.QPAttr) error {
+	return climb(ib.RD, a, func(a *ib.QPAttr, mask ib.AttrMask) error {
+		if a.State == ib.RTR && a.MinRNRTimer != 0 {
+			mask |= ib.AttrMinRNRTimer
 		}
-		a.State, from = to, to
-		if err := q.Modify(w.Now, a, required|ib.AttrState); err != nil {
+		return q.Modify(n.w.Now, a, mask)
+	})
+}
+
+// climb makes the calls of modify from RESET to RTS.
+func climb(t ib.QPType, a *ib.QPAttr, modify func(*ib.QPAttr, ib.AttrMask) error) error {
+	for a.State = ib.INIT; a.State <= ib.RTS; a.State++ {
+		required, _, _ := qp.Transition(t, a.State-1, a.State)
+		if err := modify(a, required|ib.AttrState); err != nil {
 			return err
 		}
 	}
@@ -233,12 +238,7 @@ func (w *world) connect(c *channel, a, b *node, r *rand.Rand) {
 			Port: 1, PathMTU: ib.MTU(w.plan.mtu), DestQPN: ib.QPN(e.peer.eec.Num()), RQPSN: first[1-i], SQPSN: first[i],
 			MaxDestRDAtomic: 2, MaxRDAtomic: 2, Timeout: timeout, RetryCnt: 7, RNRRetry: w.plan.rnrRetry, AV: *e.addressOf(0),
 		}
-		from := ib.RESET
-		for _, to := range [...]ib.QPState{ib.INIT, ib.RTR, ib.RTS} {
-			required, _, _ := qp.Transition(ib.EEC, from, to)
-			attr.State, from = to, to
-			w.Must(e.modify(&attr, required|ib.AttrState))
-		}
+		w.Must(climb(ib.EEC, &attr, e.modify))
 	}
 }
 

@@ -104,7 +104,7 @@ func (p *program) begin() {
 		p.recvs = newReceives(atRecv+p.local*depth*recvLen, depth)
 	}
 	p.qkey = ib.QKey(p.index*1000 + p.life)
-	p.n.w.Must(walk(p.n.w, p.q, &ib.QPAttr{Port: 1, QKey: p.qkey, AccessFlags: ib.AccessRemote, MinRNRTimer: uint8(4 + p.index%8)}))
+	p.n.w.Must(p.n.walk(p.q, &ib.QPAttr{Port: 1, QKey: p.qkey, AccessFlags: ib.AccessRemote, MinRNRTimer: uint8(4 + p.index%8)}))
 	p.trouble, p.wavered = false, p.n.w.Now
 }
 

@@ -44,14 +44,14 @@ var actionTable = [numActions]struct {
 	do          func(*world, *rand.Rand)
 }{
 	actCall:       {"call", 100, 0, false, nil}, // the action's number is the connection's
-	actHangUp:     {"hang up", 2, 12, false, (*world).actHangUp},
+	actHangUp:     {"hang up", 2, 12, false, one(inPhase(up), (*program).hangUp)},
 	actBothHangUp: {"both hang up", 1, 6, false, (*world).actBothHangUp},
-	actDestroy:    {"destroy", 2, 14, false, (*world).actDestroy},
+	actDestroy:    {"destroy", 2, 14, false, one(func(*side) bool { return true }, (*program).destroy)},
 	actAbort:      {"destroy the queue pair too", 0, 4, false, (*world).actAbort},
-	actTalk:       {"talk", 10, 30, false, (*world).actTalk},
-	actDecide:     {"decide", 2, 10, false, (*world).actDecide},
+	actTalk:       {"talk", 10, 30, false, one(inPhase(up), (*program).talk)},
+	actDecide:     {"decide", 2, 10, false, one(func(s *side) bool { return s.phase.owes() }, (*program).yes)},
 	actReject:     {"reject", 1, 6, false, (*world).actReject},
-	actReroute:    {"load an alternate path", 1, 8, false, (*world).actReroute},
+	actReroute:    {"load an alternate path", 1, 8, false, one(func(s *side) bool { return s.active && s.phase == up && s.lap == lapNone }, (*program).reroute)},
 	actWrong:      {"wrong calls", 1, 5, false, (*world).actWrong},
 	actService:    {"open or close a service", 0, 4, false, (*world).actService},
 	actForge:      {"forge", 1, 8, true, (*world).actForge},
@@ -133,12 +133,9 @@ func (s *side) do(what func(*program)) {
 	}
 }
 
-func (w *world) actHangUp(r *rand.Rand) { w.pick(r, inPhase(up)).do((*program).hangUp) }
-
-func (w *world) actTalk(r *rand.Rand) { w.pick(r, inPhase(up)).do((*program).talk) }
-
-func (w *world) actDestroy(r *rand.Rand) {
-	w.pick(r, func(*side) bool { return true }).do((*program).destroy)
+// one returns an action that makes the program of a side for which fit is true perform what.
+func one(fit func(*side) bool, what func(*program)) func(*world, *rand.Rand) {
+	return func(w *world, r *rand.Rand) { w.pick(r, fit).do(what) }
 }
 
 // actBothHangUp ends a connection at both ends at once (C5).
@@ -161,18 +158,9 @@ func (w *world) actAbort(r *rand.Rand) {
 	s.do((*program).destroy)
 }
 
-// actDecide makes an undecided program answer.
-func (w *world) actDecide(r *rand.Rand) {
-	w.pick(r, func(s *side) bool { return s.phase.owes() }).do((*program).yes)
-}
-
 func (w *world) actReject(r *rand.Rand) {
 	s := w.pick(r, func(s *side) bool { return s.phase == queried || s.phase.allows(cm.CallREJ) })
 	s.do(func(p *program) { p.reject(mad.RejConsumer) })
-}
-
-func (w *world) actReroute(r *rand.Rand) {
-	w.pick(r, func(s *side) bool { return s.active && s.phase == up && s.lap == lapNone }).do((*program).reroute)
 }
 
 // actWrong makes every call that a connection does not allow now: each must be

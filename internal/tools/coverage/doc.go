@@ -20,10 +20,9 @@
 //
 // Usage:
 //
-//	go run ./internal/tools/coverage [-root DIR] [-check]
+//	go run ./internal/tools/coverage [-root DIR]
 //	go run ./internal/tools/coverage [-root DIR] -results FILE
 //
-// With -check nothing is written; the exit code is 1 if the file is out of date.
 // The file says nothing about passing: it is the same on every machine, so that a
 // check can compare it. With -results, which takes the output of "go test -json
 // ./...", the page is printed with pass or fail in place of "done", and the exit

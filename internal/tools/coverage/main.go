@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"flag"
 	"fmt"
@@ -22,14 +21,13 @@ const modulePath = "github.com/softhca/softhca"
 
 func main() {
 	root := flag.String("root", ".", "root of the module")
-	check := flag.Bool("check", false, "only report whether the file is up to date")
 	file := flag.String("results", "", "output of go test -json: verify that every proof passed, and print the page with that")
 	flag.Parse()
 	var err error
 	if *file != "" {
 		err = verify(os.Stdout, *root, *file)
 	} else {
-		err = run(*root, *check)
+		err = run(*root)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "coverage:", err)
@@ -37,26 +35,15 @@ func main() {
 	}
 }
 
-// run writes the page, or compares it. It fails for problems of the catalogue,
-// after it has written the page.
-func run(root string, check bool) error {
+// run writes the page. It fails for problems of the catalogue, after it has
+// written the page.
+func run(root string) error {
 	c, err := load(os.DirFS(root))
 	if err != nil {
 		return err
 	}
-	want := c.render(nil)
 	name := filepath.Join(root, filepath.FromSlash(coverageFile))
-	if !check {
-		return errors.Join(os.WriteFile(name, want, 0o644), c.err())
-	}
-	have, err := os.ReadFile(name)
-	if err != nil {
-		return err
-	}
-	if !bytes.Equal(have, want) {
-		return fmt.Errorf("%s is out of date: run make generate", coverageFile)
-	}
-	return c.err()
+	return errors.Join(os.WriteFile(name, c.render(nil), 0o644), c.err())
 }
 
 // err returns the problems as one error.

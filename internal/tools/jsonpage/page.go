@@ -24,13 +24,13 @@ func (p *page) problem(format string, args ...any) {
 }
 
 const head = `<!-- Written by "make generate" from the source. Do not edit. -->
-# What is printed as JSON
+# JSON output
 
-Each command that has ` + "`--json`" + ` (or ` + "`--format json`" + `), what it prints, and each field. Standard output has the JSON and nothing else; progress and errors go to
-standard error. New fields may come at any time: readers skip what they do not know. %s have a version; what the others print belongs
-to the version of softhca that prints it, and [the changes](../CHANGELOG.md) say what became different.
+Each command that has ` + "`--json`" + ` (or ` + "`--format json`" + `), with its output and every field. Standard output contains only the JSON; progress and errors go to
+standard error. New fields can be added at any time: ignore unknown fields. The formats of %s have a version; those of the other commands belong
+to the version of softhca, and [the changes](../CHANGELOG.md) describe how they change.
 
-A value of a kind has the same type everywhere:
+Each kind of value has the same type everywhere:
 
 | kind | type | |
 |---|---|---|
@@ -48,7 +48,7 @@ func (p *page) write(outputs []output) string {
 	for _, k := range kinds {
 		fmt.Fprintf(p, "| %s | %s | %s |\n", k.name, k.json, k.meaning)
 	}
-	p.WriteString("\n\"Or missing\" is a field that is left out where there is nothing to say; \"or null\" one that is there all the same. An object that several commands print is described\nwhere it comes first.\n")
+	p.WriteString("\n\"Or missing\" means that the field is omitted if it has no value; \"or null\" means that it is null. An object that several commands print is described\nwhere it first occurs.\n")
 	for _, o := range outputs {
 		fmt.Fprintf(p, "\n## %s\n\n%s", o.command, fmt.Sprintf(o.form, link(title(o.pkg, o.object))))
 		if o.version != "" {

@@ -75,7 +75,7 @@ func (o Opener) Client(ctx context.Context, host string, port uint16) (*Adapter,
 		return nil, err
 	}
 	if peer.IsUnspecified() {
-		return nil, fmt.Errorf("%v is no server's address: name the one that the server has: %w", peer, ib.EINVAL)
+		return nil, fmt.Errorf("%v cannot be a server's address: give the address that the server has: %w", peer, ib.EINVAL)
 	}
 	if o.Addr == "" {
 		if local, err = Route(ctx, peer); err != nil {

@@ -101,7 +101,7 @@ func TestRefusals(t *testing.T) {
 		wants string
 	}{
 		{client(pipe, "no such host"), nil, "neither an IP address nor a name"},
-		{client(pipe, "0.0.0.0"), ib.EINVAL, "is no server's address"},
+		{client(pipe, "0.0.0.0"), ib.EINVAL, "cannot be a server's address"},
 		{client(on(nil, loopback(2), nil), loopback(2)), ib.EADDRINUSE, "give the server --addr 127.0.0.1 and the client --addr 127.0.0.2"},
 		{client(on(nil, loopback(2), nil), "192.0.2.1"), ib.EADDRINUSE, "end the other process"},
 		{client(on(nil, "192.0.2.1", nil), loopback(2)), ib.EADDRNOTAVAIL, "no interface has address"},
@@ -148,10 +148,10 @@ func TestFailures(t *testing.T) {
 		{Failure{Type: rdmacm.EventUnreachable, Status: int(mad.SIDRUnsupportedService)}, nil, "error 1: nothing listens"},
 		{Failure{Type: rdmacm.EventUnreachable, Status: int(2)}, nil, "refused the request"},
 		{Failure{Type: rdmacm.EventDisconnected}, nil, "ended the connection"},
-		{Failure{Type: rdmacm.EventDeviceRemoval}, nil, "the adapter is gone"},
+		{Failure{Type: rdmacm.EventDeviceRemoval}, nil, "the adapter was removed"},
 		{Failure{Type: rdmacm.EventAddrError, Status: -19}, ib.ENODEV, "no such device"},
 		{Failure{Type: rdmacm.EventConnectError, Status: -1, Err: own}, own, "the adapter's own word"},
-		{Failure{Type: rdmacm.EventConnectRequest}, nil, "not what was to happen"},
+		{Failure{Type: rdmacm.EventConnectRequest}, nil, "an unexpected event"},
 	} {
 		c.f.Peer = peer
 		if text := c.f.Error(); !strings.Contains(text, c.want) || c.is != nil && !errors.Is(&c.f, c.is) {
@@ -190,9 +190,9 @@ func TestWaitEither(t *testing.T) {
 	defer st.Close()
 	ch := st.NewEventChannel()
 	id, err := st.NewID(ch, rdmacm.TCP)
-	must.Do(t, errors.Join(err, listener.Listen(0), id.ResolveAddr(st.Local, st.Peer, time.Second)))
+	must.Do(t, errors.Join(err, listener.Listen(0), id.ResolveAddr(st.Local, st.Peer)))
 	next(t, ch, rdmacm.EventAddrResolved)
-	must.Do(t, id.ResolveRoute(time.Second))
+	must.Do(t, id.ResolveRoute())
 	next(t, ch, rdmacm.EventRouteResolved)
 	res := NewResources(st.Device)
 	queue := res.NewQueue(1)

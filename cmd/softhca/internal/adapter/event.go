@@ -95,13 +95,13 @@ func (f *Failure) meaning() string {
 	case f.Type == rdmacm.EventDisconnected && f.Status == 0:
 		return fmt.Sprintf("%v ended the connection", f.Peer)
 	case f.Type == rdmacm.EventDeviceRemoval:
-		return "the adapter is gone"
+		return "the adapter was removed"
 	case f.Err != nil:
 		return f.Err.Error()
 	case f.Status < 0:
 		return ib.Errno(-f.Status).Error()
 	default:
-		return "not what was to happen now"
+		return "an unexpected event"
 	}
 }
 

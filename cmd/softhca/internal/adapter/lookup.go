@@ -37,11 +37,11 @@ func Route(ctx context.Context, peer netip.Addr) (netip.Addr, error) {
 	// Connecting a UDP socket looks up the route and sends nothing.
 	conn, err := (&net.Dialer{}).DialContext(ctx, "udp", netip.AddrPortFrom(peer, roce.Port).String())
 	if err != nil {
-		return netip.Addr{}, fmt.Errorf("no way to %v: %w", peer, text.Bare(err))
+		return netip.Addr{}, fmt.Errorf("no route to %v: %w", peer, text.Bare(err))
 	}
 	local := conn.LocalAddr().(*net.UDPAddr).AddrPort().Addr()
 	if err := conn.Close(); err != nil {
-		return netip.Addr{}, fmt.Errorf("find the way to %v: %w", peer, err)
+		return netip.Addr{}, fmt.Errorf("find the route to %v: %w", peer, err)
 	}
 	return local.Unmap().WithZone(""), nil
 }

@@ -47,9 +47,9 @@ func Find(name string) (State, bool) {
 // Table prints the states as text of at most 100 columns.
 func Table(w io.Writer, states []State) error {
 	var b strings.Builder
-	b.WriteString("What an input does in a state: a message of the peer, a call of the consumer, or a timer. What is\n" +
-		"not listed cannot occur. Beside the table, a REQ or a REP of a QP that another connection has is\n" +
-		"rejected as stale; of an RD connection, one of an EE context that another channel has.\n")
+	b.WriteString("The reaction of each state to each input: a message of the peer, a call of the consumer, or a timer.\n" +
+		"Inputs that are not listed cannot occur. In addition, a REQ or REP is rejected as stale if another\n" +
+		"connection has its QP or, for reliable datagrams, if another channel has its EE context.\n")
 	for _, s := range states {
 		fmt.Fprintf(&b, "\n%s (%s): %s\n\n", s.Name, s.Side, s.Meaning)
 		for _, c := range s.Cells {

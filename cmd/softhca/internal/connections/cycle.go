@@ -106,7 +106,7 @@ func (l *lives) begin(v *life) (err error) {
 	}
 	v.id.Context = v
 	l.enter(v, resolveAddr)
-	return v.id.ResolveAddr(l.source, l.client.Peer, resolveDue)
+	return v.id.ResolveAddr(l.source, l.client.Peer)
 }
 
 // take handles an event.
@@ -116,7 +116,7 @@ func (l *lives) take(e *rdmacm.Event) error {
 	switch {
 	case e.Type == rdmacm.EventAddrResolved:
 		l.enter(v, resolveRoute)
-		return v.id.ResolveRoute(resolveDue)
+		return v.id.ResolveRoute()
 	case e.Type == rdmacm.EventRouteResolved:
 		return l.connect(v)
 	case e.Type == rdmacm.EventEstablished:

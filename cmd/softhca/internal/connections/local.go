@@ -123,7 +123,7 @@ func (r *rerun) run(ctx context.Context, sum *Summary) (err error) {
 		PerSecond: float64(r.o.Cycles) / r.elapsed.Seconds(), Steps: r.times.steps(r.o.Cycles),
 	}
 	if !l.Clean {
-		return errors.New("the cycles left something over")
+		return errors.New("the cycles left resources behind")
 	}
 	return nil
 }

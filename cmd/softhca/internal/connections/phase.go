@@ -58,10 +58,10 @@ func (c *client) createID(k *conn) (err error) {
 }
 
 func (c *client) resolveAddr(k *conn) error {
-	return k.id.ResolveAddr(netip.AddrPort{}, c.st.Peer, resolveDue)
+	return k.id.ResolveAddr(netip.AddrPort{}, c.st.Peer)
 }
 
-func (c *client) resolveRoute(k *conn) error { return k.id.ResolveRoute(resolveDue) }
+func (c *client) resolveRoute(k *conn) error { return k.id.ResolveRoute() }
 
 func (c *client) createQP(k *conn) error { return k.id.CreateQP(c.pd, qpAttr(c.queue.CQ)) }
 

@@ -146,7 +146,7 @@ func (x *exchange) request(i int) error {
 func (x *exchange) readyOne() error {
 	from, kind, i, err := rawReceive(x.ask, &x.in)
 	if err == nil && kind != rawReply {
-		err = fmt.Errorf("a message of kind %d in place of a reply", kind)
+		err = fmt.Errorf("a message of kind %d instead of a reply", kind)
 	}
 	if err != nil {
 		return err

@@ -140,7 +140,7 @@ func (s *server) accept(id *rdmacm.ID) error {
 }
 
 // errNoSlot means that there are more connections than slots for messages.
-var errNoSlot = errors.New("more connections than can have a message")
+var errNoSlot = errors.New("too many connections: no buffer is free for a message")
 
 // post posts the receive of a connection's message.
 func (s *server) post(id *rdmacm.ID, p *peer) error {
@@ -162,7 +162,7 @@ func (s *server) receive(n int) {
 		case wc.Status != ib.WCSuccess:
 			s.bad = fmt.Errorf("receive a message: %v", wc.Status)
 		case !rightMessage(s.mr.Bytes()[wc.WRID*messageLen:][:wc.ByteLen]):
-			s.bad = errors.New("a message arrived wrong")
+			s.bad = errors.New("a message arrived with wrong data")
 		default:
 			s.got++
 		}

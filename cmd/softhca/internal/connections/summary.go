@@ -18,8 +18,8 @@ type Summary struct {
 	ConnectsPerSecond float64 `json:"connects_per_second"`
 
 	Cycles *Cycles `json:"cycles,omitempty"`  // of the second part, with --cycles
-	Leaks  *Leaks  `json:"leaks,omitempty"`   // what that left behind
-	Raw    *Raw    `json:"raw_udp,omitempty"` // plain messages beside it, with --local
+	Leaks  *Leaks  `json:"leaks,omitempty"`   // resources left after the cycles
+	Raw    *Raw    `json:"raw_udp,omitempty"` // the same exchange with plain UDP messages, with --local
 	// ConnectRatio and CycleRatio compare with plain messages: establishing, and
 	// whole lives.
 	ConnectRatio float64 `json:"connect_ratio,omitempty"`
@@ -30,8 +30,8 @@ type Summary struct {
 type Step struct {
 	Name    string `json:"name"`    // such as "connect"
 	Samples int    `json:"samples"` // connections that finished it
-	// TotalMs is how long the step took for all connections. Those of cycles
-	// are in different steps at once, so there it is the sum of their times.
+	// TotalMs is the time of the step for all connections. In cycles, where
+	// connections are in different steps, it is the sum of their times.
 	TotalMs float64   `json:"total_ms"`
 	MaxMs   float64   `json:"max_ms"`            // of the slowest connection
 	MinUs   float64   `json:"min_us"`            // of the fastest connection
@@ -160,7 +160,7 @@ type timings [numSteps]timing
 
 // Quantiles are times in microseconds.
 type Quantiles struct {
-	P50  float64 `json:"p50"`  // half of the connections took at most so long
+	P50  float64 `json:"p50"`  // median
 	P90  float64 `json:"p90"`  // nine tenths
 	P99  float64 `json:"p99"`  // 99 of a hundred
 	P999 float64 `json:"p999"` // 999 of a thousand

@@ -34,30 +34,37 @@ func (n *node) listen() (err error) {
 	return n.listener.Listen(1)
 }
 
+// inOrder calls functions until one returns an error.
+func inOrder(steps ...func() error) error {
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hears returns a function that waits for an event.
+func (n *node) hears(ctx context.Context, want rdmacm.EventType) func() error {
+	return func() error {
+		_, err := n.wait(ctx, want)
+		return err
+	}
+}
+
 // dial connects to peer.
 func (n *node) dial(ctx context.Context, peer *node) (err error) {
 	if n.id, err = n.NewID(n.ch, n.space); err != nil {
 		return err
 	}
-	if err = n.id.SetAckTimeout(n.timeout); err != nil {
-		return err
-	}
-	if err = n.id.ResolveAddr(netip.AddrPortFrom(n.ip(), 0), peer.Local, waitLimit); err != nil {
-		return err
-	}
-	if _, err = n.wait(ctx, rdmacm.EventAddrResolved); err != nil {
-		return err
-	}
-	if err = n.id.ResolveRoute(waitLimit); err != nil {
-		return err
-	}
-	if _, err = n.wait(ctx, rdmacm.EventRouteResolved); err != nil {
-		return err
-	}
-	if err = n.createQP(); err != nil {
-		return err
-	}
-	return n.id.Connect(n.connParam())
+	return inOrder(
+		func() error { return n.id.SetAckTimeout(n.timeout) },
+		func() error { return n.id.ResolveAddr(netip.AddrPortFrom(n.ip(), 0), peer.Local) },
+		n.hears(ctx, rdmacm.EventAddrResolved),
+		func() error { return n.id.ResolveRoute() },
+		n.hears(ctx, rdmacm.EventRouteResolved),
+		n.createQP,
+		func() error { return n.id.Connect(n.connParam()) })
 }
 
 // accept accepts the next connection request.
@@ -92,26 +99,17 @@ func (n *node) createQP() error {
 
 // join connects A to B.
 func (s *stage) join(ctx context.Context) error {
-	if err := s.a.dial(ctx, s.b); err != nil {
-		return err
-	}
-	if err := s.b.accept(ctx); err != nil {
-		return err
-	}
-	for _, n := range [...]*node{s.a, s.b} {
-		if _, err := n.wait(ctx, rdmacm.EventEstablished); err != nil {
-			return err
-		}
-	}
-	return nil
+	return inOrder(
+		func() error { return s.a.dial(ctx, s.b) }, func() error { return s.b.accept(ctx) },
+		s.a.hears(ctx, rdmacm.EventEstablished), s.b.hears(ctx, rdmacm.EventEstablished))
 }
 
 // connect is the scene in which the connection is set up.
 func (s *stage) connect(ctx context.Context) error {
 	s.title("Connect: three messages")
 	s.text(0, "A queue pair (QP) is one end of a connection. B listens, A connects. The connection managers (CM) of both adapters "+
-		"talk from QP 1 to QP 1: each names its QP and the packet sequence number (PSN) that it expects first, and walks "+
-		"its QP from RESET to RTS as they agree.")
+		"exchange messages between their QP1s: each sends the number of its QP and the first packet sequence number (PSN) that "+
+		"it expects, and moves its QP from RESET to RTS.")
 	err := s.join(ctx)
 	moves := s.draw()
 	if err != nil {
@@ -130,18 +128,18 @@ func (s *stage) connect(ctx context.Context) error {
 	s.line("")
 	s.told()
 	s.check(a.DestQPN == s.b.qp.QPN() && b.DestQPN == s.a.qp.QPN() && a.SQPSN == b.RQPSN && b.SQPSN == a.RQPSN,
-		"each sends to the QP, and from the PSN on, that the other named")
+		"each side sends to the QP of the other, from the agreed PSN on")
 	s.check(a.State == ib.RTS && b.State == ib.RTS && moves == 6, "both are in RTS, after %d moves", moves)
 	return nil
 }
 
 // attributes shows the attributes that each move has set on the queue pairs.
 func (s *stage) attributes(a, b *verbs.QPAttr) {
-	s.step("RESET → INIT", "it gets a port, and rights for the peer")
+	s.step("RESET → INIT", "set the port, and the access rights of the peer")
 	s.attrs(a, b, func(q *verbs.QPAttr) string {
 		return fmt.Sprintf("PKEY_INDEX %d  PORT %d  ACCESS_FLAGS %v", q.PKeyIndex, q.Port, q.AccessFlags)
 	})
-	s.step("INIT → RTR", "ready to receive: from whom, and from which PSN on")
+	s.step("INIT → RTR", "ready to receive; set the peer and its first PSN")
 	s.attrs(a, b, func(q *verbs.QPAttr) string {
 		return fmt.Sprintf("PATH_MTU %d  MAX_DEST_RD_ATOMIC %d  MIN_RNR_TIMER %d (%v)",
 			q.PathMTU.Bytes(), q.MaxDestRDAtomic, q.MinRNRTimer, ib.RNRTimer(q.MinRNRTimer))
@@ -149,7 +147,7 @@ func (s *stage) attributes(a, b *verbs.QPAttr) {
 	s.attrs(a, b, func(q *verbs.QPAttr) string {
 		return fmt.Sprintf("AV %v  DEST_QPN %v  RQ_PSN %v", q.AV.DGID.Addr(), q.DestQPN, q.RQPSN)
 	})
-	s.step("RTR → RTS", "ready to send: from which PSN on, and how patiently")
+	s.step("RTR → RTS", "ready to send; set the first PSN and the retries")
 	s.attrs(a, b, func(q *verbs.QPAttr) string {
 		return fmt.Sprintf("TIMEOUT %d (%v)  RETRY_CNT %d  RNR_RETRY %d%s  MAX_QP_RD_ATOMIC %d", q.Timeout,
 			ib.AckTimeout(q.Timeout).Round(1e6), q.RetryCnt, q.RNRRetry, forEver(q.RNRRetry), q.MaxRDAtomic)
@@ -180,34 +178,24 @@ func (s *stage) attrs(a, b *verbs.QPAttr, show func(q *verbs.QPAttr) string) {
 
 // hangUp makes A end the connection, and B answer.
 func (s *stage) hangUp(ctx context.Context) error {
-	if err := s.a.id.Disconnect(); err != nil {
-		return err
-	}
-	if _, err := s.b.wait(ctx, rdmacm.EventDisconnected); err != nil {
-		return err
-	}
-	if err := s.b.id.Disconnect(); err != nil {
-		return err
-	}
-	_, err := s.a.wait(ctx, rdmacm.EventDisconnected)
-	return err
+	return inOrder(
+		s.a.id.Disconnect, s.b.hears(ctx, rdmacm.EventDisconnected),
+		s.b.id.Disconnect, s.a.hears(ctx, rdmacm.EventDisconnected))
 }
 
 // disconnect is the scene in which the connection is torn down.
 func (s *stage) disconnect(ctx context.Context) error {
 	s.title("Disconnect: two messages")
-	s.text(0, "A's program disconnects, B's is told and does so too. Their CMs exchange DREQ and DREP, both queue pairs go to ERR, "+
-		"and both connections rest in TIMEWAIT until no packet of theirs can be under way any more.")
+	s.text(0, "A's program disconnects; B's program gets an event and disconnects too. The CMs exchange DREQ and DREP, both queue pairs go "+
+		"to ERR, and both connections stay in TIMEWAIT until none of their packets can be in flight.")
 	s.a.told, s.b.told = nil, nil
 	s.aTrace.record(true)
 	s.bTrace.record(true)
 	err := s.hangUp(ctx)
 	parted := time.Now()
 	s.ladder(s.a, s.b, s.steps())
-	for _, n := range [...]*node{s.a, s.b} {
-		if err == nil {
-			_, err = n.wait(ctx, rdmacm.EventTimewaitExit)
-		}
+	if err == nil {
+		err = inOrder(s.a.hears(ctx, rdmacm.EventTimewaitExit), s.b.hears(ctx, rdmacm.EventTimewaitExit))
 	}
 	if err == nil {
 		s.rung(dim, center("TIMEWAIT"), "for "+time.Since(parted).Round(time.Millisecond).String())
@@ -223,15 +211,7 @@ func (s *stage) disconnect(ctx context.Context) error {
 
 // leave destroys the objects of the connection.
 func (s *stage) leave() error {
-	for _, n := range [...]*node{s.a, s.b} {
-		if err := n.id.DestroyQP(); err != nil {
-			return err
-		}
-		if err := n.id.Destroy(); err != nil {
-			return err
-		}
-	}
-	return nil
+	return inOrder(s.a.id.DestroyQP, s.a.id.Destroy, s.b.id.DestroyQP, s.b.id.Destroy)
 }
 
 // steps returns the records of both sides since the last call.

@@ -38,9 +38,9 @@ func RunDatagrams(ctx context.Context, o Options) error {
 
 // links connects two pairs of queue pairs over one channel.
 func (s *stage) links(ctx context.Context) (first, second link, err error) {
-	first, err = s.link(ctx, "Connect: a channel", "A reliable datagram channel is what makes messages reliable. Each adapter has one end of it, an EE "+
-		"context, with the path, the PSNs and the retries that a queue pair of RC has. REQ and REP name the EE contexts, the queue "+
-		"pairs and a Q_Key of each, and the connection managers move all four.")
+	first, err = s.link(ctx, "Connect: a channel", "A reliable datagram channel makes messages reliable. Each adapter has one end of the channel, an EE "+
+		"context, with the path, the PSNs and the retries of an RC queue pair. REQ and REP contain the numbers of the EE contexts and "+
+		"the queue pairs, and their Q_Keys, and the connection managers move all four to RTS.")
 	if err != nil {
 		return first, second, err
 	}
@@ -80,10 +80,10 @@ func (l link) send(s *stage, id, off uint64, size uint32) error {
 // goOn is the scene in which one queue pair waits and the other continues.
 func (s *stage) goOn(ctx context.Context, first, second link) error {
 	const size = 1500
-	s.title("One waits, the other goes on")
-	s.text(0, "A sends %d bytes to B's first queue pair, which has no receive, and as many to the second, which has one. The first message "+
-		"is put aside for %v; a RESYNC has B begin anew with the next PSN, and the second message has its turn. Then B posts a "+
-		"receive, and the first message is sent again from its beginning.", size, ib.RNRTimer(unready))
+	s.title("One waits, the other continues")
+	s.text(0, "A sends %d bytes to B's first queue pair, which has no receive, and the same to the second, which has one. The first message "+
+		"is suspended for %v; after a RESYNC B continues with the next PSN, and A sends the second message. Then B posts a "+
+		"receive, and A sends the first message again from its beginning.", size, ib.RNRTimer(unready))
 	if err := second.b.QP().PostRecv(verbs.RecvWR{WRID: 2, SGList: []verbs.SGE{s.b.mr.SGE(landing, size)}}); err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (s *stage) goOn(ctx context.Context, first, second link) error {
 		return err
 	}
 	s.draw()
-	s.check(early.WRID == 2 && early.Status == ib.WCSuccess, "the second SEND is done first: %v, while the other one waits", early.Status)
+	s.check(early.WRID == 2 && early.Status == ib.WCSuccess, "the second SEND completes first: %v, while the other one waits", early.Status)
 	s.check(late.WRID == 1 && late.Status == ib.WCSuccess, "then the first one: %v", late.Status)
 	for _, want := range [...]struct {
 		id  uint64
@@ -121,8 +121,8 @@ func (s *stage) goOn(ctx context.Context, first, second link) error {
 
 // partOneByOne is the scene in which the connections end, one after the other.
 func (s *stage) partOneByOne(ctx context.Context, first, second link) error {
-	s.title("Disconnect: the channel ends with the last")
-	s.text(0, "The first connection ends and takes its queue pairs with it. The channel stays up for the second, and ends with that.")
+	s.title("Disconnect: the channel ends with the last connection")
+	s.text(0, "The first connection ends, and its queue pairs go to ERR. The channel stays up for the second connection, and ends with it.")
 	k := first.a.Channel()
 	for i, l := range [...]link{first, second} {
 		s.a.id, s.b.id = l.a, l.b

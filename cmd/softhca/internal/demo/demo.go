@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/cmd/softhca/internal/adapter"
+	"github.com/softhca/softhca/cmd/softhca/internal/text"
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/rdmacm"
 	"github.com/softhca/softhca/verbs"
@@ -35,7 +36,7 @@ type Options struct {
 }
 
 // ErrNotVerified means that a check of the demonstration failed.
-var ErrNotVerified = errors.New("not everything was as it should be")
+var ErrNotVerified = errors.New("the result is not what the protocol requires")
 
 // stage is the demonstration while it runs.
 type stage struct {
@@ -51,7 +52,7 @@ type stage struct {
 // wait is limited: Run takes seconds at most, in addition to Measure.
 func Run(ctx context.Context, o Options) error {
 	s := &stage{printer: newPrinter(&o), measure: o.Measure}
-	return s.play(ctx, &o, "softhca: two RDMA adapters talk RoCEv2 over UDP port 4791", "softhca run --help, softhca perf --help, softhca states",
+	return s.play(ctx, &o, "softhca: two RDMA adapters communicate by RoCEv2 on UDP port 4791", "softhca run --help, softhca perf --help, softhca states",
 		s.adapters, s.connect, s.send, s.write, s.read, s.atomics, s.wrongKey, s.counters, s.throughput, s.disconnect)
 }
 
@@ -114,8 +115,8 @@ func (s *stage) adapters(context.Context) error {
 			return err
 		}
 		s.text(3, "%s  %s  port %v, %s, MTU %d, GSO %s, GRO %s, ICRC check %s", s.paint(bold, n.name), n.addr, port.State,
-			port.Transport, port.ActiveMTU.Bytes(), segments(port.MaxSegments), yes(port.GRO), port.Verification)
-		s.text(3, "   %d bytes of memory at %#x that the key %#08x opens", n.mr.Len(), n.mr.Addr(), uint32(n.mr.RKey()))
+			port.Transport, port.ActiveMTU.Bytes(), segments(port.MaxSegments), text.Yes(port.GRO), port.Verification)
+		s.text(3, "   %d bytes of memory at %#x, R_Key %#08x", n.mr.Len(), n.mr.Addr(), uint32(n.mr.RKey()))
 	}
 	return nil
 }
@@ -127,7 +128,7 @@ func (s *stage) told() {
 		for _, t := range n.told {
 			names = append(names, strings.TrimPrefix(t.String(), "RDMA_CM_EVENT_"))
 		}
-		s.check(len(names) > 0, "%s was told: %s", n.name, strings.Join(names, ", "))
+		s.check(len(names) > 0, "%s got the events %s", n.name, strings.Join(names, ", "))
 		n.told = nil
 	}
 }
@@ -135,13 +136,6 @@ func (s *stage) told() {
 func segments(n int) string {
 	if n > 1 {
 		return fmt.Sprintf("%d packets", n)
-	}
-	return "no"
-}
-
-func yes(b bool) string {
-	if b {
-		return "yes"
 	}
 	return "no"
 }

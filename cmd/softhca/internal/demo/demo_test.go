@@ -270,8 +270,7 @@ func TestC3_LadderOfConnection(t *testing.T) {
     │ RTR → RTS                                       │  ready to send to B
     │─ RTU comm 0x0000000a remote 0x0000000b ────────▶│  ready to use: the
     │                                                 │  connection is set up
-    │                                       RTS → ERR │  B is done: nothing
-    │                                                 │  moves any more
+    │                                       RTS → ERR │  B has disconnected
 `
 	if out.String() != want {
 		t.Errorf("the ladder is\n%s\nwant\n%s", out.String(), want)
@@ -305,7 +304,7 @@ func TestV15_RunMigration(t *testing.T) {
 	}
 	for _, want := range []string{
 		"A REARM, B REARM", "A is ARMED, B is ARMED", "A moves to the alternate path", "B moves to the alternate path",
-		"sends again from psn", "event PATH_MIG", "B's memory holds what A wrote", "DISCONNECTED", "Everything was verified.",
+		"sends again from psn", "event PATH_MIG", "B's memory has the data of A", "DISCONNECTED", "Everything was verified.",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the output has no %q:\n%s", want, out.String())
@@ -336,7 +335,7 @@ func TestC14_RunDatagrams(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
 	for _, want := range []string{
-		"over a new channel", "over the channel that", "A has an EE context", "two connections, one channel", "RNR", "RESYNC",
+		"over a new channel", "over the existing", "A has an EE context", "two connections, one channel", "RNR", "RESYNC",
 		"while the other one waits", "in RTS; connections over it: 1", "in ERR; connections over it: 0", "Everything was verified.",
 	} {
 		if !strings.Contains(out.String(), want) {

@@ -16,7 +16,7 @@ func explain(p *roce.Packet, n int) string {
 		return part(start, end) + please(p)
 	case roce.KindWrite:
 		if start && end && p.RETH == (roce.RETH{}) && n == 0 {
-			return "an old PSN, nothing to write: do you still answer?"
+			return "a probe: do you still answer?"
 		}
 		if start {
 			return fmt.Sprintf("put %d B at %#x, key %#08x", p.RETH.Length, p.RETH.VA, uint32(p.RETH.RKey))
@@ -27,15 +27,15 @@ func explain(p *roce.Packet, n int) string {
 	case roce.KindReadResponse:
 		return "the answer: " + answerPart(start, end, n)
 	case roce.KindCompareSwap:
-		return fmt.Sprintf("if %d is there, make it %d", p.AtomicETH.Compare, p.AtomicETH.SwapAdd)
+		return fmt.Sprintf("if the value is %d, set it to %d", p.AtomicETH.Compare, p.AtomicETH.SwapAdd)
 	case roce.KindFetchAdd:
-		return fmt.Sprintf("add %d to what is there", p.AtomicETH.SwapAdd)
+		return fmt.Sprintf("add %d to the value", p.AtomicETH.SwapAdd)
 	case roce.KindAtomicAck:
-		return fmt.Sprintf("done: it was %d before", p.AtomicAck)
+		return fmt.Sprintf("done; the old value was %d", p.AtomicAck)
 	case roce.KindAck:
 		return verdict(p.AETH)
 	case roce.KindResync:
-		return "the message before is put aside: begin anew after this PSN" + please(p)
+		return "the last message is suspended: continue after this PSN" + please(p)
 	default:
 		return ""
 	}
@@ -46,11 +46,11 @@ func part(start, end bool) string {
 	case start && end:
 		return "the whole message"
 	case start:
-		return "a message begins, too long for one packet"
+		return "the beginning of a long message"
 	case end:
 		return "it ends"
 	default:
-		return "it goes on"
+		return "it continues"
 	}
 }
 
@@ -84,11 +84,11 @@ func verdict(h roce.AETH) string {
 	case s == roce.NAKSequence:
 		return "a packet before this one is missing"
 	case s == roce.NAKRemoteAccess:
-		return "refused: this key opens nothing here"
+		return "refused: no access with this key"
 	case s == roce.NAKInvalidRequest:
 		return "refused: not a valid request"
 	default:
-		return "refused: it could not be done here"
+		return "refused: an error of the responder"
 	}
 }
 
@@ -136,7 +136,7 @@ func explainMAD(first *[mad.SummarySize]byte) (label, meaning string) {
 // explainRD explains a REQ for reliable datagrams.
 func explainRD(r *mad.REQ) string {
 	if r.RDCExists {
-		return fmt.Sprintf("connect me to %v over the channel that exists; my QP is %v", r.ServiceID, r.LocalQPN)
+		return fmt.Sprintf("connect me to %v over the existing channel; my QP is %v", r.ServiceID, r.LocalQPN)
 	}
 	return fmt.Sprintf("connect me to %v over a new channel; my EE context is %v, my QP %v", r.ServiceID, ib.EECN(r.LocalEECN), r.LocalQPN)
 }
@@ -156,13 +156,13 @@ func explainAnswer(m *mad.MAD, attr mad.AttrID) string {
 	case mad.AttrMRA:
 		var r mad.MRA
 		r.Decode(m)
-		return fmt.Sprintf("patience: my answer may take %v", mad.Timeout(r.ServiceTimeout).Round(1e6))
+		return fmt.Sprintf("wait: my answer may take %v", mad.Timeout(r.ServiceTimeout).Round(1e6))
 	case mad.AttrREJ:
 		var r mad.REJ
 		r.Decode(m)
 		return fmt.Sprintf("refused: %v", r.Reason)
 	case mad.AttrDREQ:
-		return "let us end the connection"
+		return "end the connection"
 	case mad.AttrDREP:
 		return "it has ended"
 	case mad.AttrLAP:
@@ -197,7 +197,7 @@ func explainMove(r *step) string {
 		return name + "'s end of the channel is closed"
 	}
 	if r.Cause == "modify" { // by the CM
-		return name + " is done: nothing moves any more"
+		return name + " has disconnected"
 	}
 	return r.Cause
 }

@@ -54,9 +54,9 @@ func (n *node) migrationState() string {
 // arm is the scene in which both sides load their alternate path.
 func (s *stage) arm(ctx context.Context) error {
 	s.title("Load an alternate path")
-	s.text(0, "Both adapters have two addresses. The connection was made over the first ones; each program gives its queue "+
-		"pair the second ones as alternate path, and asks for REARM. From then on its packets say so, in the bit MigReq, and the "+
-		"first of them that the other one gets makes that ARMED.")
+	s.text(0, "Both adapters have two addresses. The connection uses the first ones. Each program loads the second ones into its queue "+
+		"pair as the alternate path, and requests REARM. From then on its packets have MigReq 0, and the first such packet that "+
+		"arrives makes the other queue pair ARMED.")
 	for _, p := range [...][2]*node{{s.a, s.b}, {s.b, s.a}} {
 		attr := verbs.QPAttr{
 			State: ib.RTS, PathMigState: ib.REARM, AltPort: 1, AltTimeout: hastyTimeout,
@@ -86,9 +86,9 @@ func (s *stage) arm(ctx context.Context) error {
 func (s *stage) cut(ctx context.Context) error {
 	size := uint32(3*s.mtu.Bytes() + 1000)
 	s.title("Cut the path")
-	s.text(0, "A writes %d bytes into B's memory, and from the third packet on nothing gets through on the primary path. A sends "+
-		"again, as often as its retry count says; then, rather than give up the connection, it moves. Its packets come over the "+
-		"alternate path with MigReq set, and B follows.", size)
+	s.text(0, "A writes %d bytes into B's memory, and from the third packet on all packets are lost on the primary path. A retransmits "+
+		"until its retries are used up. Then it migrates instead of failing: it sends over the alternate path with MigReq set, and "+
+		"B follows.", size)
 	err := s.post(ctx, verbs.SendWR{
 		WRID: 2, Opcode: ib.WRRDMAWrite, SGList: []verbs.SGE{s.a.mr.SGE(source, size)},
 		RemoteAddr: s.b.mr.Addr() + target, RKey: s.b.mr.RKey(),
@@ -108,7 +108,7 @@ func (s *stage) cut(ctx context.Context) error {
 		s.check(attr.PathMigState == ib.MIGRATED && attr.AV.DGID == p[1].Device.QueryGID(1),
 			"%s: event %s, state %v, its path now leads to %v", n.name, s.paint(yellow, ib.EventPathMig.String()), attr.State, attr.AV.DGID.Addr())
 	}
-	s.check(bytes.Equal(s.a.part(source, int(size)), s.b.part(target, int(size))), "B's memory holds what A wrote: nothing is lost, nothing was done twice")
+	s.check(bytes.Equal(s.a.part(source, int(size)), s.b.part(target, int(size))), "B's memory has the data of A: nothing was lost or written twice")
 	return nil
 }
 

@@ -43,8 +43,8 @@ func (s *stage) post(ctx context.Context, wr verbs.SendWR) error {
 func (s *stage) send(ctx context.Context) error {
 	size := uint32(2*s.mtu.Bytes() + 452)
 	s.title("Send and receive")
-	s.text(0, "B posts a buffer and A sends %d bytes, which land in it. Both programs take part. The path carries %d bytes in "+
-		"a packet, so the adapter makes several.", size, s.mtu.Bytes())
+	s.text(0, "B posts a receive buffer, and A sends %d bytes to it: both programs take part. The path MTU is %d bytes, so the message "+
+		"takes several packets.", size, s.mtu.Bytes())
 	if err := s.b.qp.PostRecv(verbs.RecvWR{WRID: 1, SGList: []verbs.SGE{s.b.mr.SGE(landing, target-landing)}}); err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (s *stage) send(ctx context.Context) error {
 	}
 	s.check(wc.Status == ib.WCSuccess && wc.Opcode == ib.WCRecv && wc.ByteLen == size,
 		"A: SEND completed.  B: %v completed, %d bytes", wc.Opcode, wc.ByteLen)
-	s.check(bytes.Equal(s.a.part(source, int(size)), s.b.part(landing, int(size))), "B's buffer holds what A sent")
+	s.check(bytes.Equal(s.a.part(source, int(size)), s.b.part(landing, int(size))), "B's buffer has the data that A sent")
 	return nil
 }
 
@@ -66,8 +66,8 @@ func (s *stage) send(ctx context.Context) error {
 func (s *stage) write(ctx context.Context) error {
 	const size = 600
 	s.title("RDMA write")
-	s.text(0, "A writes %d bytes straight into B's memory, at an address and with a key that B gave it. B's program does "+
-		"nothing, and is not told.", size)
+	s.text(0, "A writes %d bytes directly into B's memory, at an address and with a key from B. B's program does nothing, and gets no "+
+		"completion.", size)
 	behind := s.b.mr.Bytes()[target+size]
 	err := s.post(ctx, verbs.SendWR{
 		WRID: 2, Opcode: ib.WRRDMAWrite, SGList: []verbs.SGE{s.a.mr.SGE(source, size)},
@@ -78,7 +78,7 @@ func (s *stage) write(ctx context.Context) error {
 	}
 	var none [1]verbs.WC
 	s.check(bytes.Equal(s.a.part(source, size), s.b.part(target, size)) && s.b.mr.Bytes()[target+size] == behind,
-		"B's memory holds what A wrote, and not a byte more changed")
+		"B's memory has the data of A, and no other byte changed")
 	n, err := s.b.cq.Poll(none[:])
 	s.check(err == nil && n == 0, "B has no completion")
 	return nil
@@ -88,7 +88,7 @@ func (s *stage) write(ctx context.Context) error {
 func (s *stage) read(ctx context.Context) error {
 	size := uint32(s.mtu.Bytes() + 476)
 	s.title("RDMA read")
-	s.text(0, "A fetches %d bytes of B's memory. The answer takes as many PSNs as it has packets.", size)
+	s.text(0, "A reads %d bytes of B's memory. The response uses one PSN for each packet.", size)
 	err := s.post(ctx, verbs.SendWR{
 		WRID: 3, Opcode: ib.WRRDMARead, SGList: []verbs.SGE{s.a.mr.SGE(landing, size)},
 		RemoteAddr: s.b.mr.Addr() + source, RKey: s.b.mr.RKey(),
@@ -96,14 +96,14 @@ func (s *stage) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.check(bytes.Equal(s.a.part(landing, int(size)), s.b.part(source, int(size))), "A's memory holds what B's does")
+	s.check(bytes.Equal(s.a.part(landing, int(size)), s.b.part(source, int(size))), "A's memory has the data of B")
 	return nil
 }
 
 // atomics is the scene of COMPARE&SWAP and FETCH&ADD.
 func (s *stage) atomics(ctx context.Context) error {
 	s.title("Atomic operations")
-	s.text(0, "A changes a number of 64 bits in B's memory and gets what it was before. Nothing comes between.")
+	s.text(0, "A changes a 64-bit number in B's memory and gets the old value, atomically.")
 	number := func(n *node, off int) uint64 { return binary.NativeEndian.Uint64(n.part(off, 8)) }
 	binary.NativeEndian.PutUint64(s.b.part(cell, 8), 41)
 	wr := verbs.SendWR{
@@ -128,9 +128,9 @@ func (s *stage) atomics(ctx context.Context) error {
 func (s *stage) wrongKey(ctx context.Context) error {
 	const size = 64
 	s.title("Provoke an error: a wrong key")
-	s.text(0, "A posts two more writes and a receive. The first write has a key that B never gave: B refuses it (a NAK) and "+
-		"gives up the connection. Any program on B's host could have sent the NAK, so A asks three times whether B still "+
-		"answers. B is silent: at A that write fails, and all other work is flushed.")
+	s.text(0, "A posts two more writes and a receive. The first write has a wrong key: B refuses it by a NAK, and its queue pair goes to "+
+		"ERR. Any program on B's host could have sent the NAK, so A asks three times whether B still answers. B does not answer: "+
+		"the write fails, and all other work requests of A are flushed.")
 	before := bytes.Clone(s.b.mr.Bytes())
 	if err := s.postWrong(size); err != nil {
 		return err
@@ -158,8 +158,8 @@ func (s *stage) wrongKey(ctx context.Context) error {
 		why    string
 	}{
 		{"RDMA_WRITE, wrong key", ib.WCRemAccessErr, "the peer refused it"},
-		{"RDMA_WRITE, right key", ib.WCWRFlushErr, "flushed: it was behind"},
-		{"receive", ib.WCWRFlushErr, "flushed: nothing can come"},
+		{"RDMA_WRITE, right key", ib.WCWRFlushErr, "flushed: it follows the failed write"},
+		{"receive", ib.WCWRFlushErr, "flushed: no message can arrive"},
 	} {
 		wc := &wcs[i]
 		s.check(wc.WRID == uint64(6+i) && wc.Status == want.status, "A: wr_id %d  %-21s  %s  %s",
@@ -167,7 +167,7 @@ func (s *stage) wrongKey(ctx context.Context) error {
 	}
 	s.fallen(s.a, aSeen, "the completion reports it")
 	s.fallen(s.b, bSeen, "event "+s.paint(yellow, ib.EventQPAccessErr.String()))
-	s.check(bytes.Equal(before, s.b.mr.Bytes()), "B's memory is untouched")
+	s.check(bytes.Equal(before, s.b.mr.Bytes()), "B's memory is unchanged")
 	return nil
 }
 

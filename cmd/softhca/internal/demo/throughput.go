@@ -59,8 +59,8 @@ func (s *stage) throughput(ctx context.Context) error {
 	if err := s.replace(ctx); err != nil {
 		return err
 	}
-	s.text(0, "A connection that broke is not mended: both sides disconnected, and connected again with new queue pairs. A keeps "+
-		"%d writes of 1 MiB on their way.", bigDepth)
+	s.text(0, "A failed connection cannot be repaired: both sides disconnect, and connect again with new queue pairs. A keeps "+
+		"%d writes of 1 MiB in flight.", bigDepth)
 	src, err := s.a.pd.RegMR(make([]byte, bigBytes), ib.AccessLocalWrite)
 	if err != nil {
 		return err
@@ -90,25 +90,19 @@ func (s *stage) throughput(ctx context.Context) error {
 	}
 	s.line("")
 	gbps := float64(n) * bigBytes * 8 / elapsed.Seconds() / 1e9
-	s.text(0, "%s  %d MiB in %.2f s, one queue pair, with ICRC; %d packets sent again",
+	s.text(0, "%s  %d MiB in %.2f s, one queue pair, with ICRC; %d packets retransmitted",
 		s.paint(bold, fmt.Sprintf("%.1f Gbit/s", gbps)), n, elapsed.Seconds(), after-before)
 	s.sum.Throughput = &Throughput{Bytes: int64(n) * bigBytes, Seconds: elapsed.Seconds(), Gbps: gbps, Retransmits: after - before}
 	if err := s.b.settle(); err != nil {
 		return err
 	}
-	s.check(n > 0 && bytes.Equal(src.Bytes(), dst.Bytes()), "B's memory holds what A wrote")
+	s.check(n > 0 && bytes.Equal(src.Bytes(), dst.Bytes()), "B's memory has the data of A")
 	return nil
 }
 
 // replace ends the connection and creates a new one.
 func (s *stage) replace(ctx context.Context) error {
-	if err := s.hangUp(ctx); err != nil {
-		return err
-	}
-	if err := s.leave(); err != nil {
-		return err
-	}
-	return s.join(ctx)
+	return inOrder(func() error { return s.hangUp(ctx) }, s.leave, func() error { return s.join(ctx) })
 }
 
 // writeFor keeps bigDepth requests outstanding for the time d, and returns the number

@@ -189,7 +189,7 @@ func (d *Device) text(b *strings.Builder) {
 	line(8, "link_layer", "%s", p.LinkLayer)
 	line(8, "port kind", "%s%s", p.Transport, on(p.Interface))
 	line(8, "GSO", "%s", gso(p.GSOSegments))
-	line(8, "GRO", "%s", yes(p.GRO))
+	line(8, "GRO", "%s", text.Yes(p.GRO))
 	line(8, "ICRC check", "%s", verification(p.Verification))
 	if p.RecvBuffer > 0 {
 		line(8, "receive buffer", "%d KiB", p.RecvBuffer>>10)
@@ -222,13 +222,6 @@ func on(ifc string) string {
 		return ""
 	}
 	return " on " + ifc
-}
-
-func yes(b bool) string {
-	if b {
-		return "yes"
-	}
-	return "no"
 }
 
 func gso(segments int) string {

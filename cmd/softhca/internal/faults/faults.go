@@ -20,7 +20,7 @@ type entry struct {
 	Usage     string  `json:"usage"`               // the name with its arguments
 	Text      string  `json:"text"`                // description of the fault
 	Example   string  `json:"example"`             // a rule
-	Explained string  `json:"explained"`           // what the example does
+	Explained string  `json:"explained"`           // effect of the example
 	Arguments []param `json:"arguments,omitempty"` // arguments of the fault
 	Selectors []param `json:"selectors"`           // selectors of the packets or objects that it acts on
 }

@@ -44,14 +44,14 @@ func freeAddress() (free netip.Addr, file *os.File, notice string, err error) {
 	if sockets := socketsOn(netip.IPv4Unspecified()); len(sockets) > 0 {
 		return first, nil, "", busy(first)
 	}
-	return first, nil, "", fmt.Errorf("none of %d addresses of 127.0.0.0/8 is free, %d are reserved by other runs, the first by %s: end those, or name an address by --addr: %w",
+	return first, nil, "", fmt.Errorf("none of %d addresses of 127.0.0.0/8 is free, %d are reserved by other runs, the first by %s: end those, or give an address by --addr: %w",
 		tried, reserved, reserver(first), unix.EADDRINUSE)
 }
 
 // crowded returns the notice of an adapter on an unusual address.
 func crowded(reserved int, a netip.Addr) string {
 	first := device.FirstLoopback()
-	return fmt.Sprintf("softhca: the adapter is on %v: of the first %d loopback addresses none is free, and other runs have reserved %d addresses, the first by %s",
+	return fmt.Sprintf("softhca: the adapter is on %v: none of the first %d loopback addresses is free; other runs have reserved %d addresses, the first one by %s",
 		a, device.LoopbacksInOrder, reserved, reserver(first))
 }
 
@@ -83,6 +83,6 @@ func tryPort(a netip.Addr) error {
 
 // busy returns the error of an address whose port is taken.
 func busy(a netip.Addr) error {
-	return fmt.Errorf("UDP port %d of %v is taken by %s: an address belongs to one process at a time, and without --addr a free one is found: %w",
+	return fmt.Errorf("UDP port %d of %v is in use by %s: use another address, or leave --addr out to get a free one: %w",
 		rocePort, a, owner(a), unix.EADDRINUSE)
 }

@@ -245,7 +245,7 @@ func (o *Options) look(addrs []netip.Addr) (reserved []*os.File) {
 	secret := env.Secret()
 	for _, a := range addrs {
 		if err := broker.Look([]netip.Addr{a}, true, secret); errors.Is(err, unix.EADDRINUSE) {
-			o.Say("softhca: %v; programs that only look at the adapter work, one that opens it fails", busy(a))
+			o.Say("softhca: %v; programs that only list the adapter work, but opening it fails", busy(a))
 		}
 		// Reserve the address, so that no other run chooses it. If another run has done so,
 		// the check above reports its adapter.

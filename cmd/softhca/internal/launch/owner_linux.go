@@ -69,16 +69,16 @@ func owner(a netip.Addr) string {
 		return "Linux's own Soft-RoCE, it seems (`rdma link` lists its devices; `modprobe -r rdma_rxe` ends it)"
 	}
 	if len(sockets) > 0 {
-		return "a process that this user cannot see, of user " + sockets[0].uid
+		return "a process that is not visible to this user, of user " + sockets[0].uid
 	}
-	return "a process that is not seen from here"
+	return "a process that is not visible from here"
 }
 
 // reserver describes the owner of the reservation of an address.
 func reserver(a netip.Addr) string {
 	text, err := os.ReadFile("/proc/net/unix")
 	if err != nil {
-		return "a process that is not seen from here"
+		return "a process that is not visible from here"
 	}
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	for lines.Scan() {
@@ -91,7 +91,7 @@ func reserver(a netip.Addr) string {
 			return "a process of another user"
 		}
 	}
-	return "a process that is not seen from here"
+	return "a process that is not visible from here"
 }
 
 // process returns the process that has a socket open, or "" if none is visible.

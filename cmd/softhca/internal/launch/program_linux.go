@@ -111,7 +111,7 @@ func secure(f *os.File) error {
 		return nil
 	}
 	name := filepath.Base(f.Name())
-	return fmt.Errorf("%s %s, so the system loads no other libraries into it and it would find no adapter; run a copy of it without that, or as that user (`sudo softhca run -- ...` instead of `softhca run -- %s ...`): %w",
+	return fmt.Errorf("%s %s, so the system does not load our libraries into it, and it would find no adapter; run a copy without these rights, or run it as that user (`sudo softhca run -- ...` instead of `softhca run -- %s ...`): %w",
 		f.Name(), why, name, ib.EPERM)
 }
 
@@ -141,11 +141,11 @@ func examine(name string, e *elf.File) *program {
 	p.sanitized = slices.ContainsFunc(libs, func(l string) bool { return strings.HasPrefix(l, "libasan.so") })
 	switch {
 	case e.Machine != machines[runtime.GOARCH] || e.Class != elf.ELFCLASS64:
-		p.warnings = append(p.warnings, fmt.Sprintf("%s is for %v (%v) and the libraries are for %s: it can find no adapter; what it starts may", name, e.Machine, e.Class, runtime.GOARCH))
+		p.warnings = append(p.warnings, fmt.Sprintf("%s is for %v (%v) and the libraries are for %s: it cannot find the adapter; programs that it starts may", name, e.Machine, e.Class, runtime.GOARCH))
 	case interp == "" && len(soname) == 0:
-		p.warnings = append(p.warnings, name+" is linked statically: it can find no adapter, as no library can be loaded into it; what it starts can")
+		p.warnings = append(p.warnings, name+" is linked statically: it cannot find the adapter, because no library can be loaded into it; programs that it starts can")
 	case strings.Contains(filepath.Base(interp), "musl"):
-		p.warnings = append(p.warnings, name+" is for the C library musl and the libraries are for glibc: it can find no adapter; what it starts may")
+		p.warnings = append(p.warnings, name+" is for the C library musl and the libraries are for glibc: it cannot find the adapter; programs that it starts may")
 	}
 	return p
 }

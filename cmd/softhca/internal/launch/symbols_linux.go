@@ -28,7 +28,7 @@ type lack struct {
 }
 
 func (l *lack) String() string {
-	return fmt.Sprintf("%s needs %s (version %s) of %s, which softhca's does not have: "+
+	return fmt.Sprintf("%s needs %s (version %s) of %s, which softhca's library does not have: "+
 		"the file is probably from a newer rdma-core; update softhca, or use the file of an older rdma-core",
 		l.file, l.symbol, l.version, libraries.Verbs)
 }

@@ -144,8 +144,8 @@ func (c *collector) undecoded() string {
 func (c *collector) add(p *explain.Packet) {
 	at := p.At.Nanoseconds()
 	values := [len(columnTypes)]int64{
-		int64(p.Record), at & 0xffffffff, at >> 32, c.addr(p.Src), c.addr(p.Dst), int64(p.SrcPort), int64(p.TClass), int64(p.TTL), int64(p.ID),
-		int64(p.Length), int64(p.Conversation), int64(p.Side), int64(p.Marks), int64(c.rules[p.Finding]), c.comment(p.Comment), int64(len(p.Head)),
+		int64(p.Record), at & 0xffffffff, at >> 32, indexOf(c.addrs, &c.Addrs, p.Src), indexOf(c.addrs, &c.Addrs, p.Dst), int64(p.SrcPort), int64(p.TClass), int64(p.TTL), int64(p.ID),
+		int64(p.Length), int64(p.Conversation), int64(p.Side), int64(p.Marks), int64(c.rules[p.Finding]), indexOf(c.comments, &c.Comments, p.Comment), int64(len(p.Head)),
 	}
 	for side := range p.Ends {
 		s := &p.Ends[side]
@@ -165,24 +165,13 @@ func (c *collector) add(p *explain.Packet) {
 	c.heads = append(c.heads, p.Head...)
 }
 
-// addr returns the index of an address.
-func (c *collector) addr(a netip.Addr) int64 {
-	i, ok := c.addrs[a]
+// indexOf returns the index of a value in a list, to which it adds a new one.
+func indexOf[T comparable](known map[T]int, list *[]T, v T) int64 {
+	i, ok := known[v]
 	if !ok {
-		i = len(c.Addrs)
-		c.addrs[a] = i
-		c.Addrs = append(c.Addrs, a)
-	}
-	return int64(i)
-}
-
-// comment returns the index of a comment.
-func (c *collector) comment(s string) int64 {
-	i, ok := c.comments[s]
-	if !ok {
-		i = len(c.Comments)
-		c.comments[s] = i
-		c.Comments = append(c.Comments, s)
+		i = len(*list)
+		known[v] = i
+		*list = append(*list, v)
 	}
 	return int64(i)
 }

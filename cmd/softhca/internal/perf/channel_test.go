@@ -23,7 +23,7 @@ func TestV18_ReliableDatagrams(t *testing.T) {
 				p.Size = 0
 			}
 			p.Type, p.Op, p.Duration = ib.RD, op, 30*time.Millisecond
-			s, client, server := r.measure(t.Context(), p, op)
+			s, client, server := r.long(t, p, moving)
 			if client != nil || server != nil {
 				t.Fatalf("%+v: client: %v; server: %v", p, client, server)
 			}
@@ -51,7 +51,7 @@ func TestV18_MeasuredFailures(t *testing.T) {
 		channels       [2]string // states of the client's and the server's EE context
 		told           string    // in the text
 	}{
-		{Write, "drop p=1 after=20ms", "", "RETRY_EXC_ERR", [2]string{"ERR", "RTS"}, "it was told nothing and waits for PSN"},
+		{Write, "drop p=1 after=20ms", "", "RETRY_EXC_ERR", [2]string{"ERR", "RTS"}, "it got no error and waits for PSN"},
 		{Read, "", "nak REMOTE_ACCESS nth=9", "REM_ACCESS_ERR", [2]string{"RTS", "RTS"}, "NAK remote access error"},
 		{Send, "", "nak INVALID_REQUEST nth=9", "REM_INV_REQ_ERR", [2]string{"RTS", "RTS"}, "NAK invalid request"},
 	} {
@@ -78,7 +78,8 @@ func TestV18_MeasuredFailures(t *testing.T) {
 func TestV18_ChannelRecovers(t *testing.T) {
 	for _, op := range []Op{Write, Send, Read} {
 		r := newFaultyRig(t, "drop every=50 dir=in", "drop every=50 dir=in")
-		s, client, server := r.measure(t.Context(), Plan{Type: ib.RD, Op: op, QPs: 4, Depth: 8, Duration: 100 * time.Millisecond, Timeout: 15}, op)
+		p := Plan{Type: ib.RD, Op: op, QPs: 4, Depth: 8, Duration: 100 * time.Millisecond, Timeout: 15}
+		s, client, server := r.long(t, p, func(s *Summary) bool { return s.Retransmits > 0 })
 		if client != nil || server != nil || s.Retransmits == 0 {
 			t.Errorf("%v with loss: client: %v; server: %v; %v", op, client, server, s)
 		}

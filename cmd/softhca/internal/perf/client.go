@@ -165,7 +165,7 @@ func (c *client) agree() error {
 	mtu, ok := ib.MTUFor(o.MTU)
 	switch {
 	case !ok || mtu.Bytes() != o.MTU || mtu > want:
-		return fmt.Errorf("the server offers a path MTU of %d, asked was %d", o.MTU, want.Bytes())
+		return fmt.Errorf("the server offers a path MTU of %d instead of %d", o.MTU, want.Bytes())
 	case p.MTU != 0 && mtu != p.MTU:
 		return fmt.Errorf("path MTU %d: the server's port has at most %d", p.MTU.Bytes(), o.MTU)
 	}

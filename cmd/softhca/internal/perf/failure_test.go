@@ -83,7 +83,7 @@ func TestFailure(t *testing.T) {
 
 // TestEndAfterRNRNAKs does not say that nothing answered if RNR NAKs did.
 func TestEndAfterRNRNAKs(t *testing.T) {
-	for naks, want := range map[uint64]string{0: "no retry brought an answer; it gave up", 3: "its retries were used up; it gave up"} {
+	for naks, want := range map[uint64]string{0: "no retry was answered; it gave up", 3: "its retries were used up; it gave up"} {
 		f := Failure{status: ib.WCRetryExcErr, Client: Report{RNRNAKs: naks}}
 		if got := f.end(); !strings.HasPrefix(got, want+";") {
 			t.Errorf("after %d RNR NAKs: %q, want %q", naks, got, want)

@@ -146,7 +146,7 @@ func (p *Plan) Check() error {
 	case p.Latency && (p.QPs != 1 || p.Depth != 1):
 		return fmt.Errorf("latency is measured with one queue pair and one message at a time, not %d and %d", p.QPs, p.Depth)
 	case p.Events && (!p.Latency || !p.Op.info().receives):
-		return fmt.Errorf("sleeping until a completion: that is for the latency of send and write-imm")
+		return fmt.Errorf("sleeping until a completion works only for the latency of send and write-imm")
 	}
 	return p.checkService()
 }

@@ -177,7 +177,7 @@ func (r *Report) faultLines(side string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n  faults at the %s, seed %d:", side, r.Seed)
 	for _, f := range r.Faults {
-		fmt.Fprintf(&b, "\n    %s: acted %s of %d that fitted", f.Rule, text.Count(f.Applied, "time", "times"), f.Matched)
+		fmt.Fprintf(&b, "\n    %s: acted %s; %s", f.Rule, text.Count(f.Applied, "time", "times"), text.Count(f.Matched, "match", "matches"))
 		if f.Overflow > 0 {
 			fmt.Fprintf(&b, ", %s lost to full queues", text.Count(f.Overflow, "packet", "packets"))
 		}
@@ -225,7 +225,7 @@ type Failure struct {
 	Timeout float64 `json:"ack_timeout_ms"`    // configured
 	Code    uint8   `json:"ack_timeout_code"`  // the same as the protocol codes it
 	Retries uint8   `json:"retry_cnt"`         // configured
-	Client  Report  `json:"client"`            // what the client counted
+	Client  Report  `json:"client"`            // counters of the client
 	Server  *Report `json:"server,omitempty"`  // nil if it could not be asked
 	Problem string  `json:"problem,omitempty"` // failure that the server reported, or why it reported none
 
@@ -262,7 +262,7 @@ func (f *Failure) Error() string {
 	case f.Server != nil:
 		b.WriteString("\n  responder:  " + f.responder())
 	default:
-		b.WriteString("\n  responder:  nothing is known of it")
+		b.WriteString("\n  responder:  no report")
 	}
 	if f.Problem != "" {
 		b.WriteString("\n              it says: " + f.Problem)
@@ -282,14 +282,14 @@ func (f *Failure) requester() string {
 // end describes why the requester gave up, and the result.
 func (f *Failure) end() string {
 	why := map[ib.WCStatus]string{
-		ib.WCRetryExcErr:    "no retry brought an answer; it gave up",
+		ib.WCRetryExcErr:    "no retry was answered; it gave up",
 		ib.WCRNRRetryExcErr: "the peer was never ready to receive; it gave up",
 		ib.WCRemAccessErr:   "the peer refused: NAK remote access error",
 		ib.WCRemInvReqErr:   "the peer refused: NAK invalid request",
-		ib.WCRemOpErr:       "the peer could not do it: NAK remote operational error",
+		ib.WCRemOpErr:       "the peer could not execute it: NAK remote operational error",
 		ib.WCWRFlushErr:     "the queue pair had left RTS",
 		ib.WCRemInvRDReqErr: "the peer refused: NAK invalid RD request",
-		ib.WCLocEECOpErr:    "the EE context stopped in the middle of it",
+		ib.WCLocEECOpErr:    "the EE context failed during the message",
 		ib.WCInvEECStateErr: "the EE context had left RTS",
 	}[f.status]
 	switch {
@@ -308,7 +308,7 @@ func (f *Failure) responder() string {
 	s := f.Server
 	line := fmt.Sprintf("received %s, sent %d; %s; %s", text.Count(s.Received, "packet", "packets"), s.Sent, s.happenings(), s.ends())
 	if cmp.Or(s.Channel, s.States) == ib.RTS.String() {
-		line += fmt.Sprintf("; it was told nothing and waits for PSN %v", ib.NewPSN(s.ExpectedPSN))
+		line += fmt.Sprintf("; it got no error and waits for PSN %v", ib.NewPSN(s.ExpectedPSN))
 	}
 	return line
 }

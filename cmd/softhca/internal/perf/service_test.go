@@ -25,7 +25,7 @@ func TestUnreliableServices(t *testing.T) {
 	r := newRig(t)
 	for _, p := range unreliable {
 		p.Duration, p.Limit = 30*time.Millisecond, 100_000
-		s, client, server := r.measure(t.Context(), p, p.Op)
+		s, client, server := r.long(t, p, func(s *Summary) bool { return s.Messages > 0 })
 		if client != nil || server != nil {
 			t.Fatalf("%+v: client: %v; server: %v", p, client, server)
 		}
@@ -46,7 +46,7 @@ func TestLossIsCounted(t *testing.T) {
 	for _, p := range unreliable[1:4] {
 		r := newFaultyRig(t, "", "drop every=5 dir=in")
 		p.Duration, p.Limit = 50*time.Millisecond, 100_000
-		s, client, server := r.measure(t.Context(), p, p.Op)
+		s, client, server := r.long(t, p, func(s *Summary) bool { return s.Lost != nil && s.Lost.Sent > 100 })
 		if client != nil || server != nil {
 			t.Errorf("%+v: client: %v; server: %v", p, client, server)
 			continue

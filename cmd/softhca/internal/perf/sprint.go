@@ -180,7 +180,7 @@ func (s *sprint) finish(read uint64) (*done, error) {
 		}
 		if op == Read {
 			if err := newPattern(read, i).check(s.own.in(i)); err != nil {
-				return nil, fmt.Errorf("READ on queue pair %d brought wrong data: %w", i, err)
+				return nil, fmt.Errorf("READ on queue pair %d returned wrong data: %w", i, err)
 			}
 		}
 		end.Messages = append(end.Messages, l.posted)
@@ -196,7 +196,7 @@ func (s *sprint) checkAtomic(i int) error {
 		return nil
 	}
 	if v := binary.NativeEndian.Uint64(s.own.in(i)); v != n-1 {
-		return fmt.Errorf("queue pair %d: atomic number %d brought %d instead of %d", i, n, v, n-1)
+		return fmt.Errorf("queue pair %d: atomic number %d returned %d instead of %d", i, n, v, n-1)
 	}
 	return nil
 }

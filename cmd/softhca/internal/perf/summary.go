@@ -104,7 +104,7 @@ type Summary struct {
 	Mpps        float64 `json:"mpps"`        // messages, in millions a second
 	Latency     Latency `json:"lat_us"`      // in microseconds
 	Retransmits uint64  `json:"retransmits"` // packets, both sides together
-	// Lost counts what an unreliable service did not deliver.
+	// Lost counts messages and packets that an unreliable service did not deliver.
 	Lost *Loss `json:"lost,omitempty"`
 	// Migrated is the path migration of the queue pairs, if they had an
 	// alternate path.

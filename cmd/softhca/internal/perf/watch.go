@@ -15,7 +15,7 @@ import (
 type Migration struct {
 	QPs   uint64  `json:"queue_pairs"`      // queue pairs that migrated; with RD EE contexts
 	After float64 `json:"after_s"`          // when the first did, from the start of the measurement
-	Pause float64 `json:"longest_pause_ms"` // longest time without a completion in the whole measurement
+	Pause float64 `json:"longest_pause_ms"` // longest time without a completion during the measurement
 	Again uint64  `json:"retransmits"`      // packets that the client retransmitted
 }
 

@@ -23,10 +23,13 @@ func TestV15_Migration(t *testing.T) {
 		{"drop path=primary nth=2000 every=1", Plan{Type: ib.RD, Op: Write, QPs: 3}, 1}, // the channel that they share
 		{"drop path=alternate", Plan{Op: Write}, 0},
 	} {
-		r := newRigAt(t, addrs, c.rules, "")
 		p := c.plan
 		p.Alt, p.Timeout, p.Retry, p.Duration = true, 15, 3, 400*time.Millisecond
-		s, client, server := r.measure(t.Context(), p, p.Op)
+		s, client, server := newRigAt(t, addrs, c.rules, "").measure(t.Context(), p, p.Op)
+		for ; c.moved > 0 && s.Client.Migrations == 0 && client == nil && p.Duration < longestTry; p.Duration *= 4 {
+			// On a busy machine too few packets left to reach the cut.
+			s, client, server = newRigAt(t, addrs, c.rules, "").measure(t.Context(), p, p.Op)
+		}
 		if client != nil || server != nil {
 			t.Errorf("%s, %+v: client: %v; server: %v", c.rules, p, client, server)
 			continue

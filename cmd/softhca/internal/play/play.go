@@ -44,9 +44,9 @@ type outcome struct {
 	Title     string   `json:"title"`               // its first line
 	Statuses  []string `json:"statuses"`            // completion statuses that the script provokes
 	Events    []string `json:"events"`              // asynchronous events that the script provokes
-	Provoked  string   `json:"provoked,omitempty"`  // what provokes them
-	Requester string   `json:"requester,omitempty"` // what the requester sees
-	Responder string   `json:"responder,omitempty"` // what the responder sees
+	Provoked  string   `json:"provoked,omitempty"`  // how the script provokes them
+	Requester string   `json:"requester,omitempty"` // effect at the requester
+	Responder string   `json:"responder,omitempty"` // effect at the responder
 	Text      string   `json:"text,omitempty"`      // the script with its output
 	Error     string   `json:"error,omitempty"`     // how the output differs from the script
 }

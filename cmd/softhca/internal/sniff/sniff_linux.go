@@ -51,8 +51,8 @@ func Open(name string) (*Sniffer, error) {
 	// Without a protocol the socket gets no packet until it has the filter and is bound.
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
-		return nil, fmt.Errorf("to hear interface %s needs CAP_NET_RAW: run it as root, give the command the capability "+
-			"(sudo setcap cap_net_raw+ep softhca), or let tcpdump hear (sudo tcpdump -i %s -U -w - udp port 4791 | softhca explain -): %w", name, name, err)
+		return nil, fmt.Errorf("following interface %s needs CAP_NET_RAW: run explain as root, give softhca the capability "+
+			"(sudo setcap cap_net_raw+ep softhca), or use tcpdump (sudo tcpdump -i %s -U -w - udp port 4791 | softhca explain -): %w", name, name, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("packet socket: %w", err)
@@ -141,7 +141,7 @@ func (s *Sniffer) Listen(ctx context.Context, emit func(ip []byte, at time.Time)
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded) && end.IsZero():
 			if end, err = time.Now(), s.file.SetReadDeadline(time.Time{}); err != nil {
-				return fmt.Errorf("hear interface %s: %w", s.file.Name(), err)
+				return fmt.Errorf("read from interface %s: %w", s.file.Name(), err)
 			}
 			continue
 		case errors.Is(err, unix.EAGAIN), !end.IsZero() && at.After(end):
@@ -152,7 +152,7 @@ func (s *Sniffer) Listen(ctx context.Context, emit func(ip []byte, at time.Time)
 		case errors.Is(err, unix.ENETDOWN): // the interface may come up again
 			continue
 		case err != nil:
-			return fmt.Errorf("hear interface %s: %w", s.file.Name(), err)
+			return fmt.Errorf("read from interface %s: %w", s.file.Name(), err)
 		case packet == nil:
 			continue
 		}

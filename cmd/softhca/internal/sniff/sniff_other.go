@@ -14,7 +14,7 @@ type Sniffer struct{}
 
 // Open fails: captures need Linux.
 func Open(name string) (*Sniffer, error) {
-	return nil, fmt.Errorf("interface %s can be heard on Linux; elsewhere tcpdump can (tcpdump -i %s -U -w - udp port 4791 | softhca explain -): %w",
+	return nil, fmt.Errorf("following interface %s needs Linux; elsewhere use tcpdump (tcpdump -i %s -U -w - udp port 4791 | softhca explain -): %w",
 		name, name, errors.ErrUnsupported)
 }
 

@@ -35,7 +35,7 @@ func title(t ib.QPType) string {
 	case ib.RD:
 		return "RD: reliable datagram"
 	case ib.EEC:
-		return "EEC: end-to-end context of reliable datagrams, whose DEST_QPN is a context too"
+		return "EEC: end-to-end context of reliable datagrams; its DEST_QPN is the number of an EE context"
 	default:
 		return t.String() + ": general services interface (QP1)"
 	}
@@ -51,8 +51,7 @@ const (
 func Table(w io.Writer, types []ib.QPType) error {
 	var b strings.Builder
 	b.WriteString("A modify call names STATE, all required attributes, and any of the optional ones. Any other attribute\n" +
-		"is refused, and a refused call changes nothing. CAP needs an ability that the adapter does not\n" +
-		"have: it refuses it too.\n")
+		"is refused, and so is CAP: this adapter cannot resize queues. A refused call changes nothing.\n")
 	for _, t := range types {
 		fmt.Fprintf(&b, "\n%s\n\n", title(t))
 		row(&b, "from", "to", "required", "optional")
@@ -71,7 +70,7 @@ func Table(w io.Writer, types []ib.QPType) error {
 		}
 		row(&b, "any", "RESET", "-", "-")
 		row(&b, "any", "ERR", "-", "-")
-		fmt.Fprintf(&b, "\nThe device itself moves it: %s.\n", automatic(t))
+		fmt.Fprintf(&b, "\nThe adapter itself moves it %s.\n", automatic(t))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -108,11 +107,11 @@ func hasSQE(t ib.QPType) bool { return t != ib.RC && t != ib.EEC }
 func automatic(t ib.QPType) string {
 	switch t {
 	case ib.RC:
-		return "to ERR after an error of any kind"
+		return "to ERR after any error"
 	case ib.EEC:
 		return "to ERR when its retries are used up"
 	}
-	return "RTS to SQE after a failed send, to ERR after other errors"
+	return "from RTS to SQE after a failed send, and to ERR after other errors"
 }
 
 // Move is a legal move, for programs. STATE is always given and not listed.

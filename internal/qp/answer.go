@@ -4,8 +4,160 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/counters"
+	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/memory"
 	"github.com/softhca/softhca/roce"
 )
+
+// responseQuantum is the maximum number of READ responses per turn.
+const responseQuantum = 64
+
+// sendResponses appends READ and atomic responses in PSN order and then the
+// acknowledgement. It reports whether it could send more at once.
+func (r *responder) sendResponses(now clock.Instant, b *fabric.Batch) (more bool) {
+	for n := 0; ; n++ {
+		e := r.kept.front()
+		if e == nil {
+			break
+		}
+		if n == responseQuantum {
+			return true
+		}
+		answer := &operationOf(e.kind).answer
+		if r.ep.pace.Rate() != 0 && answer.returns == returnsData && !r.ep.mayPace(&r.ep.pace, now) {
+			return false
+		}
+		switch ok, err := answer.respond(r, b, e); {
+		case err != memory.FaultNone:
+			r.endRead(e, err)
+		case !ok:
+			return true
+		}
+	}
+	if r.reply.kind != replyNone && !r.sendAck(b) {
+		return true
+	}
+	if r.dying.syndrome != 0 && r.reply.kind == replyNone {
+		r.die(now)
+	}
+	return false
+}
+
+// syndrome returns the AETH syndrome of a positive answer.
+func (r *responder) syndrome() roce.Syndrome {
+	n, ok := r.in.from.credits()
+	if !ok || !r.ep.env.Settings.Credits {
+		return roce.ACKUnlimited
+	}
+	if r.in.took() {
+		n--
+	}
+	return roce.ACKCredits(ib.CreditCode(n))
+}
+
+func (r *recvQueue) credits() (uint32, bool) {
+	n, _ := r.Len()
+	return n, true
+}
+
+// header starts a response to a queue pair.
+func (r *responder) header(op roce.Opcode, psn ib.PSN, to ib.QPN) *roce.Packet {
+	p := r.ep.header(inService(op, r.ep.service), psn)
+	p.BTH.DestQP = to
+	return p
+}
+
+// sendAck appends the ACKNOWLEDGE that is pending.
+func (r *responder) sendAck(b *fabric.Batch) bool {
+	p := r.header(roce.RCAcknowledge, r.reply.psn, r.in.src)
+	p.AETH = roce.AETH{Syndrome: r.reply.syndrome, MSN: r.msn}
+	if r.reply.kind == replyACK {
+		p.AETH.Syndrome = r.syndrome()
+	}
+	if r.ep.appendBare(b) == nil {
+		return false
+	}
+	r.reply = reply{}
+	return true
+}
+
+// sendAtomicAck appends the answer to an atomic.
+func (r *responder) sendAtomicAck(b *fabric.Batch, e *resource) (bool, memory.Fault) {
+	p := r.header(roce.RCAtomicAcknowledge, e.first, e.src)
+	p.AETH = roce.AETH{Syndrome: r.syndrome(), MSN: e.msn}
+	p.AtomicAck = e.value
+	if r.ep.appendBare(b) == nil {
+		return false, memory.FaultNone
+	}
+	e.pending = false
+	return true, memory.FaultNone
+}
+
+// sendReadResponse appends the next response packet of a READ. The key is
+// checked again for each: if the region has gone, the peer is told (E14).
+func (r *responder) sendReadResponse(b *fabric.Batch, e *resource) (bool, memory.Fault) {
+	off := e.next.Distance(e.first) * uint32(e.mtu)
+	n := min(e.stop-min(off, e.stop), uint32(e.mtu))
+	var src []byte
+	if n > 0 {
+		var err memory.Fault
+		src, err = r.ep.env.Mem.Remote(e.qp.pd, e.rkey, e.va+uint64(off), uint64(n), ib.AccessRemoteRead)
+		if err != memory.FaultNone {
+			return false, err
+		}
+	}
+	// A replay from the middle of a READ continues with MIDDLE or LAST, as on
+	// Linux; a partial replay still ends with LAST.
+	op := readResponse(e.next == e.first, e.next == e.end)
+	p := r.header(op, e.next, e.src)
+	p.AETH = roce.AETH{Syndrome: r.syndrome(), MSN: e.msn}
+	seg, payload, id := r.ep.append(b, &r.ep.path.Path, n)
+	if seg == nil {
+		return false, memory.FaultNone
+	}
+	if err := r.ep.env.Mem.Touch(func() { copy(payload, src) }); err != memory.FaultNone {
+		b.Unappend()
+		return false, err
+	}
+	r.ep.finish(seg, id)
+	r.ep.pace.Sent(r.ep.env.now, ipLength(&r.ep.path, seg))
+	e.pending = e.next != e.end
+	e.next = e.next.Next()
+	return true, memory.FaultNone
+}
+
+// endRead ends a READ whose memory is no longer accessible.
+func (r *responder) endRead(e *resource, err memory.Fault) {
+	e.pending = false
+	if e.replay {
+		r.ep.owner.regionGone(e.next)
+	} else {
+		r.abandonRead(e, err)
+	}
+}
+
+// regionGone has nothing to do: a duplicate is never refused.
+func (q *QP) regionGone(ib.PSN) {}
+
+// readResponse returns the opcode of a READ response by its place.
+func readResponse(start, end bool) roce.Opcode {
+	switch {
+	case start && end:
+		return roce.RCRDMAReadResponseOnly
+	case start:
+		return roce.RCRDMAReadResponseFirst
+	case end:
+		return roce.RCRDMAReadResponseLast
+	default:
+		return roce.RCRDMAReadResponseMiddle
+	}
+}
+
+// abandonRead refuses a READ in the middle of its responses.
+func (r *responder) abandonRead(e *resource, err memory.Fault) {
+	r.ep.owner.refuse(e.next, remoteAccess("rkey: "+err.String()))
+	r.kept.clear()
+}
 
 // resource is a READ or atomic that the responder has accepted: its remaining
 // responses, and the data to repeat them (E9, E11).
@@ -25,7 +177,7 @@ type resource struct {
 	va      uint64
 	value   uint64 // original value of an atomic
 	qp      *QP    // of a READ: whose memory is read; nil: it is gone
-	peer    ib.QPN // RD: requesting queue pair
+	src     ib.QPN // requesting queue pair
 }
 
 // resources holds the most recent READs and atomics, up to the responder
@@ -95,13 +247,10 @@ func (s *resources) add(p *Packet, msn ib.MSN, n uint32) *resource {
 	e, last := s.at(s.n-1), p.BTH.PSN.Add(n-1)
 	*e = resource{
 		kind: p.Info.Kind, pending: true, msn: msn,
-		first: p.BTH.PSN, next: p.BTH.PSN, last: last, end: last, peer: p.DETH.SrcQP,
+		first: p.BTH.PSN, next: p.BTH.PSN, last: last, end: last,
 	}
 	return e
 }
-
-// pending reports whether an entry has something to send.
-func (s *resources) pending() bool { return s.out < s.n }
 
 // front returns the entry to answer next.
 func (s *resources) front() *resource {
@@ -164,21 +313,14 @@ func (r *responder) acknowledgeAgain(p *Packet) { r.reply.ack(r.acknowledges(p))
 func (r *responder) duplicateAtomic(p *Packet) {
 	e, i := r.kept.find(p.BTH.PSN)
 	if e == nil || e.kind != p.Info.Kind {
-		r.forgotten(p)
+		r.ep.owner.cannotRepeat(p)
 		return
 	}
 	r.kept.again(i, e.first, e.last, r.msn)
 }
 
-// forgotten drops a duplicate that cannot be answered. If an EE context has
-// refused it, the peer may not have heard.
-func (r *responder) forgotten(p *Packet) {
-	if r.shut != 0 {
-		r.reply.nak(r.shut, p.BTH.PSN)
-		return
-	}
-	r.ep.drop(counters.DropDuplicate, p)
-}
+// cannotRepeat drops a duplicate whose answer is not kept.
+func (q *QP) cannotRepeat(p *Packet) { q.ep.drop(counters.DropDuplicate, p) }
 
 // lastExecuted returns the PSN to acknowledge for a duplicate at p: the last
 // one executed, but not past a READ or atomic whose answer the peer may lack.
@@ -208,7 +350,7 @@ func (r *responder) acknowledges(p *Packet) ib.PSN {
 func (r *responder) duplicateRead(p *Packet) {
 	e, i := r.kept.find(p.BTH.PSN)
 	if e == nil || e.kind != roce.KindReadRequest || e.rkey != p.RETH.RKey {
-		r.forgotten(p)
+		r.ep.owner.cannotRepeat(p)
 		return
 	}
 	if e.qp == nil {
