@@ -18,7 +18,7 @@ import (
 // open opens a socket on a loopback address and closes it with the test.
 func open(t *testing.T, merge bool) (*socket, netip.AddrPort) {
 	t.Helper()
-	s, err := openSocket(netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), 0), merge)
+	s, err := openSocket(netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), 0), config{pingpong: !merge})
 	must.Do(t, err)
 	at, err := s.local()
 	must.Do(t, err)

@@ -83,16 +83,11 @@ func run(c config) error {
 	if err != nil {
 		return fmt.Errorf("address of the sender: %w", err)
 	}
-	sock, err := openSocket(netip.AddrPortFrom(bind, 0), !c.pingpong)
+	sock, err := openSocket(netip.AddrPortFrom(bind, 0), c)
 	if err != nil {
 		return err
 	}
 	defer sock.close()
-	if c.sleep {
-		if err := sock.sleep(); err != nil {
-			return err
-		}
-	}
 	var result any
 	duration := time.Duration(c.seconds * float64(time.Second))
 	if c.pingpong {
@@ -147,14 +142,9 @@ func runReceiver(c config) error {
 	if err != nil {
 		return fmt.Errorf("address of the receiver: %w", err)
 	}
-	sock, err := openSocket(at, !c.pingpong)
+	sock, err := openSocket(at, c)
 	if err != nil {
 		return err
-	}
-	if c.sleep {
-		if err := sock.sleep(); err != nil {
-			return err
-		}
 	}
 	if at, err = sock.local(); err != nil {
 		return err

@@ -42,9 +42,9 @@ type socket struct {
 	receiveSpace [1 << 16]byte
 }
 
-// openSocket binds a socket; with merge the system may merge segments that
-// arrive.
-func openSocket(at netip.AddrPort, merge bool) (*socket, error) {
+// openSocket binds a socket. Except in a ping-pong, the system may merge segments
+// that arrive.
+func openSocket(at netip.AddrPort, c config) (*socket, error) {
 	if !at.Addr().Is4() {
 		return nil, fmt.Errorf("%v is not an IPv4 address", at.Addr())
 	}
@@ -60,9 +60,12 @@ func openSocket(at netip.AddrPort, merge bool) (*socket, error) {
 	}
 	err = errors.Join(
 		unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO),
-		unix.SetsockoptInt(fd, unix.SOL_UDP, unix.UDP_GRO, option(merge)),
+		unix.SetsockoptInt(fd, unix.SOL_UDP, unix.UDP_GRO, option(!c.pingpong)),
 		unix.Bind(fd, &unix.SockaddrInet4{Addr: at.Addr().As4(), Port: int(at.Port())}),
 	)
+	if err == nil && c.sleep {
+		err = s.sleep()
+	}
 	if err != nil {
 		s.close()
 		return nil, fmt.Errorf("open %v: %w", at, err)
@@ -125,16 +128,21 @@ func (s *socket) send(b []byte, segment int) error {
 	}
 	for {
 		_, _, errno := unix.RawSyscall(unix.SYS_SENDMSG, uintptr(s.fd), uintptr(unsafe.Pointer(&s.out)), 0)
-		switch errno {
-		case 0:
-			return nil
-		case unix.EAGAIN, unix.ENOBUFS, unix.EINTR:
-			if err := s.poll(unix.POLLOUT, time.Millisecond); err != nil {
-				return err
-			}
-		default:
-			return fmt.Errorf("sendmsg: %w", errno)
+		if sent, err := s.sent(errno); sent || err != nil {
+			return err
 		}
+	}
+}
+
+// sent reports whether a call has sent. If the buffer is full, it waits for room.
+func (s *socket) sent(errno unix.Errno) (bool, error) {
+	switch errno {
+	case 0:
+		return true, nil
+	case unix.EAGAIN, unix.ENOBUFS, unix.EINTR:
+		return false, s.poll(unix.POLLOUT, time.Millisecond)
+	default:
+		return false, fmt.Errorf("send: %w", errno)
 	}
 }
 
@@ -144,19 +152,27 @@ func (s *socket) receive() (b []byte, segment int, err error) {
 	s.in.Namelen = unix.SizeofSockaddrInet4
 	s.in.SetControllen(len(s.inControl))
 	n, _, errno := unix.RawSyscall(unix.SYS_RECVMSG, uintptr(s.fd), uintptr(unsafe.Pointer(&s.in)), 0)
-	switch {
-	case s.shut.Load():
-		return nil, 0, errShut
-	case errno == unix.EAGAIN || errno == unix.EINTR:
-		return nil, 0, nil
-	case errno != 0:
-		return nil, 0, fmt.Errorf("recvmsg: %w", errno)
+	if b, err = s.arrived(n, errno); b == nil {
+		return nil, 0, err
 	}
 	segment = int(n)
 	if s.in.Controllen >= uint64(unix.CmsgLen(4)) { // UDP_GRO is the only possible control message
 		segment = int(binary.NativeEndian.Uint32(s.inControl[unix.CmsgLen(0):]))
 	}
-	return s.receiveSpace[:n], segment, nil
+	return b, segment, nil
+}
+
+// arrived returns the n bytes that a call has received, if any.
+func (s *socket) arrived(n uintptr, errno unix.Errno) ([]byte, error) {
+	switch {
+	case s.shut.Load():
+		return nil, errShut
+	case errno == unix.EAGAIN || errno == unix.EINTR:
+		return nil, nil
+	case errno != 0:
+		return nil, fmt.Errorf("receive: %w", errno)
+	}
+	return s.receiveSpace[:n], nil
 }
 
 // sendTo sends b as one segment, waiting while the buffer of the socket is
@@ -165,15 +181,8 @@ func (s *socket) sendTo(b []byte) error {
 	for {
 		_, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(s.fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)),
 			0, uintptr(unsafe.Pointer(&s.to)), unix.SizeofSockaddrInet4)
-		switch errno {
-		case 0:
-			return nil
-		case unix.EAGAIN, unix.ENOBUFS, unix.EINTR:
-			if err := s.poll(unix.POLLOUT, time.Millisecond); err != nil {
-				return err
-			}
-		default:
-			return fmt.Errorf("sendto: %w", errno)
+		if sent, err := s.sent(errno); sent || err != nil {
+			return err
 		}
 	}
 }
@@ -201,15 +210,7 @@ func (s *socket) receiveFrom() ([]byte, error) {
 	}
 	n, _, errno := call(unix.SYS_RECVFROM, uintptr(s.fd), uintptr(unsafe.Pointer(&s.receiveSpace)),
 		uintptr(len(s.receiveSpace)), 0, uintptr(unsafe.Pointer(&s.from)), uintptr(unsafe.Pointer(&s.in.Namelen)))
-	switch {
-	case s.shut.Load():
-		return nil, errShut
-	case errno == unix.EAGAIN || errno == unix.EINTR:
-		return nil, nil
-	case errno != 0:
-		return nil, fmt.Errorf("recvfrom: %w", errno)
-	}
-	return s.receiveSpace[:n], nil
+	return s.arrived(n, errno)
 }
 
 // spins is how often await polls before it sleeps: some tens of microseconds.

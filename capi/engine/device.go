@@ -13,7 +13,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"net/netip"
 	"os"
 	"strconv"
 	"strings"
@@ -25,6 +24,7 @@ import (
 	"github.com/softhca/softhca/internal/device"
 	"github.com/softhca/softhca/internal/environ"
 	"github.com/softhca/softhca/internal/fabric/fdmark"
+	"github.com/softhca/softhca/internal/fabric/iface"
 	"github.com/softhca/softhca/internal/lock"
 	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/internal/ring"
@@ -300,30 +300,11 @@ func softhca_describe(dev C.handle_t, out *C.struct_softhca_adapter) C.int {
 	for i := range int(out.pkeys) {
 		out.pkey[i] = C.uint16_t(h.PKeys()[i])
 	}
-	name := interfaceOf(p.Addrs[0])
-	for i := range min(len(name.Name), len(out._interface)-1) {
-		out._interface[i] = C.char(name.Name[i])
+	if nif, err := iface.Owner(p.Addrs[0]); err == nil {
+		for i := range min(len(nif.Name), len(out._interface)-1) {
+			out._interface[i] = C.char(nif.Name[i])
+		}
+		out.if_index = C.uint32_t(nif.Index)
 	}
-	out.if_index = C.uint32_t(name.Index)
 	return 0
-}
-
-// interfaceOf returns the network interface with an address, the zero value if there is none.
-func interfaceOf(addr netip.Addr) net.Interface {
-	all, err := net.Interfaces()
-	if err != nil {
-		return net.Interface{}
-	}
-	for i := range all {
-		addrs, err := all[i].Addrs()
-		if err != nil {
-			continue // it has just disappeared
-		}
-		for _, a := range addrs {
-			if p, err := netip.ParsePrefix(a.String()); err == nil && (p.Addr() == addr || addr.IsLoopback() && p.Contains(addr)) {
-				return all[i]
-			}
-		}
-	}
-	return net.Interface{}
 }

@@ -5,13 +5,7 @@ package main
 // #include "engine.h"
 import "C"
 
-import (
-	"github.com/softhca/softhca/internal/clock"
-	"github.com/softhca/softhca/internal/device"
-)
-
-// instant is the time at which a call runs in the engine.
-type instant = clock.Instant
+import "github.com/softhca/softhca/internal/device"
 
 // domain is a protection domain.
 type domain struct {

@@ -76,15 +76,12 @@ struct ibv_context *open_context(struct node *n, int fd)
 	if (c == NULL)
 		return fail(ENOMEM);
 	int code = source_init(&c->source);
-	if (code != 0) {
-		free(c);
-		return fail(code);
-	}
+	if (code != 0)
+		return abandon(c, code);
 	if ((c->dev = open_device(n)) == NULL) {
 		code = errno;
 		source_free(&c->source);
-		free(c);
-		return fail(code);
+		return abandon(c, code);
 	}
 	c->v.sz = sizeof c->v;
 	c->v.context.device = &n->ibv;
@@ -276,10 +273,8 @@ EXPORT VERB(int, ibv_query_gid, (struct ibv_context *c, uint8_t port, int index,
 	c, port, index, gid)
 {
 	const struct softhca_adapter *i = &device_of(c)->info;
-	if (port != PORT || index < 0 || index >= (int)i->gids) {
-		errno = EINVAL;
-		return -1;
-	}
+	if (port != PORT || index < 0 || index >= (int)i->gids)
+		return failure(EINVAL);
 	memcpy(gid->raw, i->gid[index], sizeof gid->raw);
 	return 0;
 }
@@ -323,10 +318,8 @@ enum { SYSFS_ROCE_V2 = 1 };
 
 EXPORT int query_gid_type(struct ibv_context *c, uint8_t port, unsigned index, int *type)
 {
-	if (port != PORT || index >= device_of(c)->info.gids) {
-		errno = EINVAL;
-		return -1;
-	}
+	if (port != PORT || index >= device_of(c)->info.gids)
+		return failure(EINVAL);
 	*type = SYSFS_ROCE_V2;
 	return 0;
 }
@@ -335,10 +328,8 @@ PRIVATE(query_gid_type, ibv_query_gid_type)
 EXPORT VERB(int, ibv_query_pkey, (struct ibv_context *c, uint8_t port, int index, __be16 *pkey), c, port, index, pkey)
 {
 	const struct softhca_adapter *i = &device_of(c)->info;
-	if (port != PORT || index < 0 || index >= (int)i->pkeys) {
-		errno = ENOENT; // like the sysfs file that rdma-core reads
-		return -1;
-	}
+	if (port != PORT || index < 0 || index >= (int)i->pkeys)
+		return failure(ENOENT); // like the sysfs file that rdma-core reads
 	*pkey = htons(i->pkey[index]);
 	return 0;
 }
@@ -349,8 +340,7 @@ EXPORT int ibv_get_pkey_index(struct ibv_context *c, uint8_t port, __be16 pkey)
 	for (int i = 0; port == PORT && i < (int)a->pkeys; i++)
 		if (htons(a->pkey[i]) == pkey)
 			return i;
-	errno = ENOENT;
-	return -1;
+	return failure(ENOENT);
 }
 
 EXPORT const char *ibv_get_sysfs_path(void)

@@ -50,10 +50,8 @@ static struct cq *create(struct ibv_context *c, uint32_t cqe, void *cq_context, 
 	pthread_cond_init(&q->ibv.cond, NULL);
 	struct softhca_cq a = {.object = q, .cqe = cqe};
 	int code = ENGINE(d, create_cq, d->handle, &a);
-	if (code != 0) {
-		free(q);
-		return fail(code);
-	}
+	if (code != 0)
+		return abandon(q, code);
 	q->handle = a.handle, q->ring = a.ring;
 	q->ibv.handle = (uint32_t)a.handle, q->ibv.cqe = (int)a.cqe;
 	if (channel != NULL) {

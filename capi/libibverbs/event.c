@@ -206,8 +206,7 @@ EXPORT VERB(int, ibv_get_cq_event, (struct ibv_comp_channel *ibv, struct ibv_cq 
 		case SLEPT:
 			break;
 		case INTERRUPTED:
-			errno = EINTR;
-			return -1;
+			return failure(EINTR);
 		case NOT_HERE:
 			if (wait_fd(&ch->source) < 0)
 				return -1;
@@ -306,10 +305,8 @@ EXPORT VERB(struct ibv_comp_channel *, ibv_create_comp_channel, (struct ibv_cont
 	if (ch == NULL)
 		return fail(ENOMEM);
 	int code = source_init(&ch->source);
-	if (code != 0) {
-		free(ch);
-		return fail(code);
-	}
+	if (code != 0)
+		return abandon(ch, code);
 	ch->ends = -1;
 	ch->ibv.context = c;
 	ch->ibv.fd = ch->source.fd;

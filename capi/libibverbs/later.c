@@ -18,10 +18,8 @@ LATER(void *, ibv_alloc_buf, struct ibv_pd *pd, size_t size, struct buf **out)
 	if (b == NULL)
 		return fail(ENOMEM);
 	int code = posix_memalign(&b->addr, (size_t)sysconf(_SC_PAGESIZE), size);
-	if (code != 0) {
-		free(b);
-		return fail(code);
-	}
+	if (code != 0)
+		return abandon(b, code);
 	b->length = size, b->pd = pd;
 	*out = b;
 	return b->addr;
@@ -37,8 +35,7 @@ LATER(void, ibv_free_buf, struct buf *b)
 LATER(int, ibv_export_buf_dmabuf_fd, struct buf *b)
 {
 	(void)b;
-	errno = ENODATA;
-	return -1;
+	return failure(ENODATA);
 }
 
 // The memory that a region can have, by the bits of mr_init.mask.
@@ -92,20 +89,7 @@ LATER(struct ibv_mr *, ibv_reg_buf_mr, struct ibv_pd *pd, struct buf *b, void *a
 LATER(int, ibv_dm_export_dmabuf_fd, struct ibv_dm *d)
 {
 	(void)d;
-	errno = EOPNOTSUPP;
-	return -1;
-}
-
-LATER(void *, ibv_alloc_dmah, struct ibv_context *c, const void *attr)
-{
-	(void)c, (void)attr;
-	return fail(EOPNOTSUPP);
-}
-
-LATER(int, ibv_dealloc_dmah, void *dmah)
-{
-	(void)dmah;
-	return unsupported();
+	return failure(EOPNOTSUPP);
 }
 
 LATER(int, _ibv_query_comp_cntr_caps, struct ibv_context *c, void *caps, size_t size)
@@ -115,42 +99,14 @@ LATER(int, _ibv_query_comp_cntr_caps, struct ibv_context *c, void *caps, size_t 
 	return unsupported();
 }
 
-LATER(void *, ibv_create_comp_cntr, struct ibv_context *c, const void *attr)
-{
-	(void)c, (void)attr;
-	return fail(EOPNOTSUPP);
-}
-
-LATER(int, ibv_destroy_comp_cntr, void *counter)
-{
-	(void)counter;
-	return unsupported();
-}
-
-LATER(int, ibv_qp_attach_comp_cntr, struct ibv_qp *q, void *counter, const void *attr)
-{
-	(void)q, (void)counter, (void)attr;
-	return unsupported();
-}
-
-#define CHANGE(name)                                         \
-	LATER(int, name, void *counter, uint64_t value)      \
-	{                                                    \
-		(void)counter, (void)value;                  \
-		return unsupported();                        \
-	}
-
-CHANGE(ibv_set_comp_cntr)
-CHANGE(ibv_set_err_comp_cntr)
-CHANGE(ibv_inc_comp_cntr)
-CHANGE(ibv_inc_err_comp_cntr)
-
-#define READ(name)                                           \
-	LATER(int, name, void *counter, uint64_t *value)     \
-	{                                                    \
-		(void)counter, (void)value;                  \
-		return unsupported();                        \
-	}
-
-READ(ibv_read_comp_cntr)
-READ(ibv_read_err_comp_cntr)
+REFUSES_POINTER(ibv_alloc_dmah)
+REFUSES(ibv_dealloc_dmah)
+REFUSES_POINTER(ibv_create_comp_cntr)
+REFUSES(ibv_destroy_comp_cntr)
+REFUSES(ibv_qp_attach_comp_cntr)
+REFUSES(ibv_set_comp_cntr)
+REFUSES(ibv_set_err_comp_cntr)
+REFUSES(ibv_inc_comp_cntr)
+REFUSES(ibv_inc_err_comp_cntr)
+REFUSES(ibv_read_comp_cntr)
+REFUSES(ibv_read_err_comp_cntr)

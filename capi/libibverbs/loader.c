@@ -382,10 +382,8 @@ static struct device *open_new(struct node *n)
 	int code = ENGINE(d, open, &c, &d->handle);
 	if (code == 0 && (code = ENGINE(d, describe, d->handle, &d->info)) != 0)
 		ENGINE(d, close, d->handle);
-	if (code != 0) {
-		free(d);
-		return fail(code);
-	}
+	if (code != 0)
+		return abandon(d, code);
 	d->next = devices;
 	return devices = d;
 }

@@ -9,17 +9,13 @@
 
 EXPORT void ibv_copy_ah_attr_from_kern(struct ibv_ah_attr *dst, struct ib_uverbs_ah_attr *src)
 {
+	*dst = (struct ibv_ah_attr){
+		.grh = {.flow_label = src->grh.flow_label, .sgid_index = src->grh.sgid_index, .hop_limit = src->grh.hop_limit,
+			.traffic_class = src->grh.traffic_class},
+		.dlid = src->dlid, .sl = src->sl, .src_path_bits = src->src_path_bits, .static_rate = src->static_rate,
+		.is_global = src->is_global, .port_num = src->port_num,
+	};
 	memcpy(dst->grh.dgid.raw, src->grh.dgid, sizeof dst->grh.dgid.raw);
-	dst->grh.flow_label = src->grh.flow_label;
-	dst->grh.sgid_index = src->grh.sgid_index;
-	dst->grh.hop_limit = src->grh.hop_limit;
-	dst->grh.traffic_class = src->grh.traffic_class;
-	dst->dlid = src->dlid;
-	dst->sl = src->sl;
-	dst->src_path_bits = src->src_path_bits;
-	dst->static_rate = src->static_rate;
-	dst->is_global = src->is_global;
-	dst->port_num = src->port_num;
 }
 
 EXPORT void ibv_copy_qp_attr_from_kern(struct ibv_qp_attr *dst, struct ib_uverbs_qp_attr *src)
@@ -38,28 +34,22 @@ EXPORT void ibv_copy_qp_attr_from_kern(struct ibv_qp_attr *dst, struct ib_uverbs
 	ibv_copy_ah_attr_from_kern(&dst->alt_ah_attr, &src->alt_ah_attr);
 }
 
+// The members that both forms of a path record have.
+#define PATH_MEMBERS(X) \
+	X(dlid) X(slid) X(raw_traffic) X(flow_label) X(hop_limit) X(traffic_class) X(reversible) X(numb_path) X(pkey) X(sl) \
+	X(mtu_selector) X(mtu) X(rate_selector) X(rate) X(packet_life_time_selector) X(packet_life_time) X(preference)
+#define COPY(member) .member = src->member,
+
 EXPORT void ibv_copy_path_rec_from_kern(struct ibv_sa_path_rec *dst, struct ib_user_path_rec *src)
 {
-	*dst = (struct ibv_sa_path_rec){
-		.dlid = src->dlid, .slid = src->slid, .raw_traffic = (int)src->raw_traffic, .flow_label = src->flow_label,
-		.hop_limit = (uint8_t)src->hop_limit, .traffic_class = src->traffic_class, .reversible = (int)src->reversible,
-		.numb_path = src->numb_path, .pkey = src->pkey, .sl = src->sl, .mtu_selector = src->mtu_selector, .mtu = (enum ibv_mtu)src->mtu,
-		.rate_selector = src->rate_selector, .rate = src->rate, .packet_life_time_selector = src->packet_life_time_selector,
-		.packet_life_time = src->packet_life_time, .preference = src->preference,
-	};
+	*dst = (struct ibv_sa_path_rec){PATH_MEMBERS(COPY)};
 	memcpy(dst->dgid.raw, src->dgid, sizeof dst->dgid.raw);
 	memcpy(dst->sgid.raw, src->sgid, sizeof dst->sgid.raw);
 }
 
 EXPORT void ibv_copy_path_rec_to_kern(struct ib_user_path_rec *dst, struct ibv_sa_path_rec *src)
 {
-	*dst = (struct ib_user_path_rec){
-		.dlid = src->dlid, .slid = src->slid, .raw_traffic = (uint32_t)src->raw_traffic, .flow_label = src->flow_label,
-		.reversible = (uint32_t)src->reversible, .mtu = (uint32_t)src->mtu, .pkey = src->pkey, .hop_limit = src->hop_limit,
-		.traffic_class = src->traffic_class, .numb_path = src->numb_path, .sl = src->sl, .mtu_selector = src->mtu_selector,
-		.rate_selector = src->rate_selector, .rate = src->rate, .packet_life_time_selector = src->packet_life_time_selector,
-		.packet_life_time = src->packet_life_time, .preference = src->preference,
-	};
+	*dst = (struct ib_user_path_rec){PATH_MEMBERS(COPY)};
 	memcpy(dst->dgid, src->dgid.raw, sizeof dst->dgid);
 	memcpy(dst->sgid, src->sgid.raw, sizeof dst->sgid);
 }

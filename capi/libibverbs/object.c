@@ -45,10 +45,8 @@ EXPORT VERB(struct ibv_pd *, ibv_alloc_pd, (struct ibv_context *c), c)
 	if (p == NULL)
 		return fail(ENOMEM);
 	int code = ENGINE(d, alloc_pd, d->handle, &p->handle);
-	if (code != 0) {
-		free(p);
-		return fail(code);
-	}
+	if (code != 0)
+		return abandon(p, code);
 	p->ibv.context = c;
 	p->ibv.handle = (uint32_t)p->handle;
 	add_object(c, &p->o, RANK_PD, free_pd);
@@ -171,10 +169,8 @@ static struct ibv_mr *reg(struct ibv_pd *pd, void *addr, size_t length, uint64_t
 	struct softhca_mr a = {
 		.addr = (uintptr_t)addr, .length = length, .iova = iova, .access = access, .zero_iova = iova == 0 && addr != NULL,
 	};
-	if ((code = ENGINE(d, reg_mr, CONTAINER(pd, struct pd, ibv)->handle, &a)) != 0) {
-		free(m);
-		return fail(code);
-	}
+	if ((code = ENGINE(d, reg_mr, CONTAINER(pd, struct pd, ibv)->handle, &a)) != 0)
+		return abandon(m, code);
 	m->handle = a.handle;
 	m->ibv = (struct ibv_mr){
 		.context = pd->context, .pd = pd, .addr = addr, .length = length, .handle = (uint32_t)a.handle, .lkey = a.lkey, .rkey = a.rkey,
@@ -201,12 +197,7 @@ EXPORT VERB(struct ibv_mr *, ibv_reg_mr_iova2, (struct ibv_pd *pd, void *addr, s
 	return reg(pd, addr, length, iova, access);
 }
 
-EXPORT VERB(struct ibv_mr *, ibv_reg_dmabuf_mr, (struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
-	int fd, int access), pd, offset, length, iova, fd, access)
-{
-	(void)pd, (void)offset, (void)length, (void)iova, (void)fd, (void)access;
-	return fail(EOPNOTSUPP);
-}
+REFUSES_POINTER(ibv_reg_dmabuf_mr)
 
 EXPORT VERB(int, ibv_rereg_mr, (struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr, size_t length, int access),
 	ibv, flags, pd, addr, length, access)
@@ -261,10 +252,8 @@ EXPORT VERB(struct ibv_ah *, ibv_create_ah, (struct ibv_pd *pd, struct ibv_ah_at
 		return fail(ENOMEM);
 	a->pd = CONTAINER(pd, struct pd, ibv)->handle;
 	int code = ENGINE(device_of(pd->context), create_ah, a->pd, &av, &a->handle);
-	if (code != 0) {
-		free(a);
-		return fail(code);
-	}
+	if (code != 0)
+		return abandon(a, code);
 	a->ibv = (struct ibv_ah){.context = pd->context, .pd = pd, .handle = (uint32_t)a->handle};
 	add_object(pd->context, &a->o, RANK_SRQ_AND_MR, free_ah);
 	return &a->ibv;
@@ -309,8 +298,7 @@ EXPORT VERB(int, ibv_init_ah_from_wc, (struct ibv_context *c, uint8_t port, stru
 		mapped_gid(src, b + GRH_IPV4 + 12);
 		mapped_gid(dst, b + GRH_IPV4 + 16);
 	} else {
-		errno = EPROTONOSUPPORT;
-		return -1;
+		return failure(EPROTONOSUPPORT);
 	}
 	memcpy(out->grh.dgid.raw, src, sizeof src);
 	for (uint32_t i = 0; port == PORT && i < info->gids; i++) {
@@ -319,8 +307,7 @@ EXPORT VERB(int, ibv_init_ah_from_wc, (struct ibv_context *c, uint8_t port, stru
 			return 0;
 		}
 	}
-	errno = EINVAL;
-	return -1;
+	return failure(EINVAL);
 }
 
 EXPORT VERB(struct ibv_ah *, ibv_create_ah_from_wc, (struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh,
@@ -332,14 +319,8 @@ EXPORT VERB(struct ibv_ah *, ibv_create_ah_from_wc, (struct ibv_pd *pd, struct i
 	return ibv_create_ah(pd, &a);
 }
 
-// The operating system resolves Ethernet addresses. The address that a program gets is derived
-// from the GID, and is only good for comparisons.
-EXPORT VERB(int, ibv_resolve_eth_l2_from_gid, (struct ibv_context *c, struct ibv_ah_attr *attr,
-	uint8_t mac[ETHERNET_LL_SIZE], uint16_t *vid), c, attr, mac, vid)
-{
-	(void)c, (void)attr, (void)mac, (void)vid;
-	return EOPNOTSUPP;
-}
+// The operating system resolves Ethernet addresses.
+REFUSES(ibv_resolve_eth_l2_from_gid)
 
 static int end_srq(struct srq *s, bool wait)
 {
@@ -367,10 +348,8 @@ EXPORT VERB(struct ibv_srq *, ibv_create_srq, (struct ibv_pd *pd, struct ibv_srq
 	s->ibv = (struct ibv_srq){.context = pd->context, .srq_context = a->srq_context, .pd = pd};
 	struct softhca_srq c = {.object = s, .max_wr = a->attr.max_wr, .max_sge = a->attr.max_sge};
 	int code = ENGINE(device_of(pd->context), create_srq, CONTAINER(pd, struct pd, ibv)->handle, &c);
-	if (code != 0) {
-		free(s);
-		return fail(code);
-	}
+	if (code != 0)
+		return abandon(s, code);
 	pthread_mutex_init(&s->ibv.mutex, NULL);
 	pthread_cond_init(&s->ibv.cond, NULL);
 	s->handle = c.handle, s->ring = c.ring, s->watched = c.watched;

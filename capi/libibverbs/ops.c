@@ -4,13 +4,11 @@
 #define _GNU_SOURCE
 #include "softhca.h"
 
-static int old_query_port(struct ibv_context *c, uint8_t port, struct _compat_ibv_port_attr *a) { return ibv_query_port(c, port, a); }
-
 void set_ops(struct context *c)
 {
 	struct ibv_context_ops *o = &c->v.context.ops;
 	o->_compat_query_device = ibv_query_device;
-	o->_compat_query_port = old_query_port;
+	o->_compat_query_port = ibv_query_port;
 	o->poll_cq = poll_cq;
 	o->req_notify_cq = req_notify_cq;
 	o->post_send = post_send;
@@ -32,21 +30,9 @@ void set_ops(struct context *c)
 // place.
 EXPORT int ibv_fork_init(void) { return 0; }
 EXPORT enum ibv_fork_status ibv_is_fork_initialized(void) { return IBV_FORK_UNNEEDED; }
-EXPORT int ibv_dontfork_range(void *base, size_t size)
-{
-	(void)base, (void)size;
-	return 0;
-}
-EXPORT int ibv_dofork_range(void *base, size_t size)
-{
-	(void)base, (void)size;
-	return 0;
-}
+LATER(int, ibv_dontfork_range, void) { return 0; }
+LATER(int, ibv_dofork_range, void) { return 0; }
 
 // The adapter has no device memory to share.
-EXPORT struct ibv_dm *ibv_import_dm(struct ibv_context *c, uint32_t handle)
-{
-	(void)c, (void)handle;
-	return fail(EOPNOTSUPP);
-}
+REFUSES_POINTER(ibv_import_dm)
 EXPORT void ibv_unimport_dm(struct ibv_dm *d) { (void)d; }

@@ -71,10 +71,8 @@ static struct qp *create(struct ibv_pd *pd, struct ibv_qp_init_attr *a)
 	pthread_cond_init(&q->ibv.cond, NULL);
 	seek_handlers();
 	int code = ENGINE(q->dev, create_qp, CONTAINER(pd, struct pd, ibv)->handle, &c);
-	if (code != 0) {
-		free(q);
-		return fail(code);
-	}
+	if (code != 0)
+		return abandon(q, code);
 	q->handle = c.handle, q->send = c.send, q->recv = c.recv, q->cap = c.cap, q->watched = c.watched, q->sig_all = a->sq_sig_all;
 	q->ibv.handle = (uint32_t)c.handle, q->ibv.qp_num = c.qpn;
 	a->cap = (struct ibv_qp_cap){c.cap.send_wr, c.cap.recv_wr, c.cap.send_sge, c.cap.recv_sge, c.cap.inline_data};
@@ -189,24 +187,11 @@ EXPORT VERB(int, ibv_query_qp, (struct ibv_qp *ibv, struct ibv_qp_attr *a, int m
 
 // The adapter places packets in order of arrival, but READ responses, and packets that fill a
 // gap, may come in any order.
-EXPORT int ibv_query_qp_data_in_order(struct ibv_qp *q, enum ibv_wr_opcode op, uint32_t flags)
-{
-	(void)q, (void)op, (void)flags;
-	return 0;
-}
+LATER(int, ibv_query_qp_data_in_order, void) { return 0; }
 
 // Extended connection establishment: the adapter has no options to negotiate.
-EXPORT VERB(int, ibv_query_ece, (struct ibv_qp *q, struct ibv_ece *e), q, e)
-{
-	(void)q, (void)e;
-	return EOPNOTSUPP;
-}
-
-EXPORT VERB(int, ibv_set_ece, (struct ibv_qp *q, struct ibv_ece *e), q, e)
-{
-	(void)q, (void)e;
-	return EOPNOTSUPP;
-}
+REFUSES(ibv_query_ece)
+REFUSES(ibv_set_ece)
 
 EXPORT VERB(int, ibv_destroy_qp, (struct ibv_qp *q), q)
 {

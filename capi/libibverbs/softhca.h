@@ -20,11 +20,18 @@
 #undef ibv_get_device_list
 
 #define EXPORT __attribute__((visibility("default")))
-// LATER defines a function of libibverbs that only some headers declare. In C it has another
-// name, so that it compiles with all headers.
+// LATER defines a function of libibverbs under another name in C, so that it compiles with all
+// headers: a function that only some headers declare, or that takes no parameters because it looks
+// at none.
 #define LATER(result, name, ...)                                     \
 	EXPORT result later_##name(__VA_ARGS__) __asm__(#name);      \
 	result later_##name(__VA_ARGS__)
+
+// REFUSES defines a function for something that the adapter does not support.
+#define REFUSES(name) \
+	LATER(int, name, void) { return unsupported(); }
+#define REFUSES_POINTER(name) \
+	LATER(void *, name, void) { return fail(EOPNOTSUPP); }
 
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define CONTAINER(p, type, member) ((type *)((char *)(p)-offsetof(type, member)))
@@ -219,6 +226,20 @@ static inline void *fail(int code)
 {
 	errno = code;
 	return NULL;
+}
+
+// abandon is the failure of a call that has allocated memory for an object.
+static inline void *abandon(void *memory, int code)
+{
+	free(memory);
+	return fail(code);
+}
+
+// The failure of a call that returns -1.
+static inline int failure(int code)
+{
+	errno = code;
+	return -1;
 }
 
 // VERB defines a function that programs call. When it fails, errno is the code that it returns;

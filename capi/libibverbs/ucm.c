@@ -180,17 +180,13 @@ static int begin(struct cm_file *f, const int ends[2])
 static int open_file(int flags)
 {
 	int ends[2], code = 0;
-	if (!lock_reading()) {
-		errno = EDEADLK;
-		return -1;
-	}
+	if (!lock_reading())
+		return failure(EDEADLK);
 	bool have = manager != 0;
 	let_go();
 	errno = 0;
-	if (!have && (code = open_manager()) != 0) {
-		errno = code;
-		return -1;
-	}
+	if (!have && (code = open_manager()) != 0)
+		return failure(code);
 	struct cm_file *f = calloc(1, sizeof *f);
 	if (f == NULL || pipe2(ends, O_CLOEXEC) != 0) {
 		free(f);
@@ -201,8 +197,7 @@ static int open_file(int flags)
 		close(ends[0]);
 		close(ends[1]);
 		free(f);
-		errno = code;
-		return -1;
+		return failure(code);
 	}
 	if ((flags & O_NONBLOCK) != 0)
 		fcntl(ends[0], F_SETFL, O_NONBLOCK);
@@ -230,36 +225,21 @@ static int command(int fd, const void *b, size_t n)
 	return code;
 }
 
-// alive reports whether a file's engine runs in this process: in the child of a fork it does not.
-static bool alive(int fd)
+// header_of returns the header of a command; one of no command if it is not complete.
+static struct rdma_ucm_cmd_hdr header_of(const void *b, size_t n)
 {
-	struct cm_file *f = hold(fd, fd);
-	if (f == NULL)
-		return false;
-	bool is = !f->device->gone;
-	let_go();
-	return is;
+	struct rdma_ucm_cmd_hdr h = {.cmd = UINT32_MAX};
+	if (n >= sizeof h)
+		memcpy(&h, b, sizeof h);
+	return h;
 }
 
-static bool of_command(const void *b, size_t n, uint32_t cmd)
+// takes_event reports whether a command of n bytes is a GET_EVENT that waits for an event. A
+// GET_EVENT without room for the event is refused at once.
+static bool takes_event(const struct rdma_ucm_cmd_hdr *h, size_t n)
 {
-	struct rdma_ucm_cmd_hdr h;
-	if (n < sizeof h)
-		return false;
-	memcpy(&h, b, sizeof h);
-	return h.cmd == cmd;
-}
-
-// takes_event reports whether a command is a GET_EVENT that waits for an event. A GET_EVENT without
-// room for the event is refused at once.
-static bool takes_event(const void *b, size_t n)
-{
-	struct rdma_ucm_cmd_hdr h;
-	if (!of_command(b, n, RDMA_USER_CM_CMD_GET_EVENT))
-		return false;
-	memcpy(&h, b, sizeof h);
-	return h.in >= sizeof(struct rdma_ucm_get_event) && h.in <= n - sizeof h &&
-	       h.out >= offsetof(struct rdma_ucm_event_resp, reserved);
+	return h->cmd == RDMA_USER_CM_CMD_GET_EVENT && h->in >= sizeof(struct rdma_ucm_get_event) && h->in <= n - sizeof *h &&
+	       h->out >= offsetof(struct rdma_ucm_event_resp, reserved);
 }
 
 // waiter is a thread that waits for an event, with its own copy of the descriptor. As in the
@@ -361,14 +341,16 @@ static void let_return(int fd)
 
 static bool write_file(int fd, const void *b, size_t n, ssize_t *result)
 {
-	int code;
-	if (!is_cm(fd))
+	struct cm_file *f = hold(fd, fd);
+	if (f == NULL)
 		return false;
-	if (!alive(fd))
-		code = EIO;
-	else
-		code = takes_event(b, n) ? take_event(fd, b, n) : command(fd, b, n);
-	if (of_command(b, n, RDMA_USER_CM_CMD_DESTROY_ID))
+	bool alive = !f->device->gone; // in the child of a fork the file's engine does not run
+	let_go();
+	const struct rdma_ucm_cmd_hdr h = header_of(b, n);
+	int code = EIO;
+	if (alive)
+		code = takes_event(&h, n) ? take_event(fd, b, n) : command(fd, b, n);
+	if (h.cmd == RDMA_USER_CM_CMD_DESTROY_ID)
 		let_return(fd);
 	*result = code == 0 ? (ssize_t)n : -1;
 	if (code != 0)
@@ -401,12 +383,9 @@ static bool replace_file(int from, int fd, int flags, int *result) { return from
 static const struct rdma_cm_calls calls = {.files = files, .max = MAX_FILES, .open = open_file, .is = is_cm, .write = write_file, .close = close_file,
 	.replace = replace_file};
 
-#define NAME(x) NAME_(x)
-#define NAME_(x) #x
-
 __attribute__((constructor)) static void tell_preload(void)
 {
-	void (*tell)(const struct rdma_cm_calls *) = dlsym(RTLD_DEFAULT, NAME(TELL_RDMA_CM));
+	void (*tell)(const struct rdma_cm_calls *) = dlsym(RTLD_DEFAULT, "softhca_tell_rdma_cm");
 	if (tell != NULL)
 		tell(&calls);
 }

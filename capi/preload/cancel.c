@@ -6,20 +6,14 @@
 
 #include "next.h"
 
-#include <stdatomic.h>
+#include <pthread.h>
 
-static _Atomic(void (*)(void)) told_cancel;
-
-// softhca_tell_cancels registers f, which is called before the program cancels
-// a thread.
-SHOWN void softhca_tell_cancels(void (*f)(void))
-{
-	atomic_store_explicit(&told_cancel, f, memory_order_release);
-}
+// Called before the program cancels a thread.
+TELL(cancels, call_before)
 
 SHOWN int pthread_cancel(pthread_t thread)
 {
-	void (*f)(void) = atomic_load_explicit(&told_cancel, memory_order_acquire);
+	const call_before f = told_cancels();
 
 	if (f != NULL)
 		f();

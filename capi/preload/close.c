@@ -12,26 +12,21 @@
 #include <limits.h>
 #include <linux/close_range.h>
 #include <sched.h>
-#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static _Atomic(bool (*)(int)) told;
+typedef bool (*is_adapters)(int fd);
 
-// softhca_tell_files registers f, which is called before a descriptor is closed and
-// reports whether it is the adapter's.
-SHOWN void softhca_tell_files(bool (*f)(int fd))
-{
-	atomic_store_explicit(&told, f, memory_order_release);
-}
+// Called before a descriptor is closed: reports whether it is the adapter's.
+TELL(files, is_adapters)
 
 // kept reports whether a descriptor has to stay open.
 static inline bool kept(int fd)
 {
-	bool (*f)(int) = atomic_load_explicit(&told, memory_order_acquire);
+	const is_adapters f = told_files();
 
 	return unlikely(f != NULL) && fd >= 0 && f(fd);
 }
@@ -151,7 +146,7 @@ SHOWN int close_range(unsigned from, unsigned to, int flags)
 {
 	// With CLOSE_RANGE_CLOEXEC only exec closes descriptors, also those of the
 	// adapter.
-	if (likely(atomic_load_explicit(&told, memory_order_acquire) == NULL) || (flags & CLOSE_RANGE_CLOEXEC) != 0)
+	if (likely(told_files() == NULL) || (flags & CLOSE_RANGE_CLOEXEC) != 0)
 		return (int)syscall(SYS_close_range, from, to, flags);
 	if (from > to || (flags & ~CLOSE_RANGE_UNSHARE) != 0) {
 		errno = EINVAL;
@@ -168,7 +163,7 @@ SHOWN void closefrom(int from)
 	const int had = errno;
 	const unsigned first = from < 0 ? 0 : (unsigned)from;
 
-	if (atomic_load_explicit(&told, memory_order_acquire) != NULL || syscall(SYS_close_range, first, UINT_MAX, 0) != 0)
+	if (told_files() != NULL || syscall(SYS_close_range, first, UINT_MAX, 0) != 0)
 		end_all(first, UINT_MAX);
 	errno = had;
 }

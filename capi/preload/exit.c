@@ -6,23 +6,17 @@
 
 #include "next.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-static _Atomic(void (*)(void)) told_end;
-
-// softhca_tell_end registers f, which is called before the program ends by _exit: by
-// any thread, in a signal handler, or in the child of a fork or vfork.
-SHOWN void softhca_tell_end(void (*f)(void))
-{
-	atomic_store_explicit(&told_end, f, memory_order_release);
-}
+// Called before the program ends by _exit: by any thread, in a signal handler, or in the
+// child of a fork or vfork.
+TELL(end, call_before)
 
 #define EXIT(name) \
 	SHOWN void name(int status) \
 	{ \
-		void (*f)(void) = atomic_load_explicit(&told_end, memory_order_acquire); \
+		const call_before f = told_end(); \
 		if (f != NULL) \
 			f(); \
 		NEXT_CALL(name)(status); \

@@ -9,7 +9,9 @@
 
 #include "next.h"
 
-#include <stdatomic.h>
+#include <signal.h>
+
+typedef __typeof__(sigaction) next_sigaction;
 
 static _Atomic(next_sigaction *) told;
 
@@ -21,19 +23,13 @@ SHOWN void softhca_tell_handlers(next_sigaction *f, next_sigaction **next)
 	atomic_store_explicit(&told, f, memory_order_release);
 }
 
-static _Atomic(void (*)(void)) told_caught;
-
-// softhca_tell_signals registers f, which is called before the program sets a
-// handler for a signal that is not a fault signal.
-SHOWN void softhca_tell_signals(void (*f)(void))
-{
-	atomic_store_explicit(&told_caught, f, memory_order_release);
-}
+// Called before the program sets a handler for a signal that is not a fault signal.
+TELL(signals, call_before)
 
 static inline void catches(int sig, sighandler_t handler)
 {
 	bool fault = sig == SIGSEGV || sig == SIGBUS || sig == SIGFPE || sig == SIGILL || sig == SIGTRAP;
-	void (*f)(void) = atomic_load_explicit(&told_caught, memory_order_acquire);
+	const call_before f = told_signals();
 	if (f != NULL && !fault && handler != SIG_DFL && handler != SIG_IGN)
 		f();
 }
@@ -82,6 +78,8 @@ SIGNAL(ssignal)
 		return NEXT_CALL(name)(sig, handler); \
 	}
 
+// Headers declare sigset as deprecated; programs call it.
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 OLD_SIGNAL(sysv_signal)
 OLD_SIGNAL(__sysv_signal)
 OLD_SIGNAL(sigset)

@@ -10,7 +10,7 @@
 
 static _Atomic(void *) functions[NEXT_COUNT];
 
-#define NEXT_NAME(result, name, parameters) #name,
+#define NEXT_NAME(name) #name,
 static const char *const names[NEXT_COUNT] = { NEXT_FUNCTIONS(NEXT_NAME) };
 
 // find stores a pointer that is the same for all threads, so they need no lock.

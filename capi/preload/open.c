@@ -5,10 +5,13 @@
 
 #include "next.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -70,64 +73,38 @@ static inline int opened(int fd, const char *path, int flags)
 	return in_picture(fd) ? present(fd, flags) : fd;
 }
 
-#define MODE(flags, last) \
+// OPEN replaces a function that opens files; last reads the mode of one that may create them.
+#define OPEN(name, dirfd, last, parameters, arguments) \
+	SHOWN int name parameters \
+	{ \
+		int fd; \
+		last \
+		if (unlikely(suspect(path)) && open_led(dirfd, path, flags, &fd)) \
+			return fd; \
+		return opened(NEXT_CALL(name) arguments, path, flags); \
+	}
+
+#define MODE \
 	mode_t mode = 0; \
-	if (((flags) & O_CREAT) != 0 || ((flags) & O_TMPFILE) == O_TMPFILE) { \
+	if ((flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE) { \
 		va_list list; \
-		va_start(list, last); \
+		va_start(list, flags); \
 		mode = va_arg(list, mode_t); \
 		va_end(list); \
 	}
 
-#define OPEN(name) \
-	SHOWN int name(const char *path, int flags, ...) \
-	{ \
-		int fd; \
-		MODE(flags, flags) \
-		if (unlikely(suspect(path)) && open_led(AT_FDCWD, path, flags, &fd)) \
-			return fd; \
-		return opened(NEXT_CALL(name)(path, flags, mode), path, flags); \
-	}
-
-#define OPENAT(name) \
-	SHOWN int name(int dirfd, const char *path, int flags, ...) \
-	{ \
-		int fd; \
-		MODE(flags, flags) \
-		if (unlikely(suspect(path)) && open_led(dirfd, path, flags, &fd)) \
-			return fd; \
-		return opened(NEXT_CALL(name)(dirfd, path, flags, mode), path, flags); \
-	}
+OPEN(open, AT_FDCWD, MODE, (const char *path, int flags, ...), (path, flags, mode))
+OPEN(open64, AT_FDCWD, MODE, (const char *path, int flags, ...), (path, flags, mode))
+OPEN(__open, AT_FDCWD, MODE, (const char *path, int flags, ...), (path, flags, mode))
+OPEN(__open64, AT_FDCWD, MODE, (const char *path, int flags, ...), (path, flags, mode))
+OPEN(openat, dirfd, MODE, (int dirfd, const char *path, int flags, ...), (dirfd, path, flags, mode))
+OPEN(openat64, dirfd, MODE, (int dirfd, const char *path, int flags, ...), (dirfd, path, flags, mode))
 
 // Variants for programs compiled with _FORTIFY_SOURCE.
-#define OPEN_2(name) \
-	SHOWN int name(const char *path, int flags) \
-	{ \
-		int fd; \
-		if (unlikely(suspect(path)) && open_led(AT_FDCWD, path, flags, &fd)) \
-			return fd; \
-		return opened(NEXT_CALL(name)(path, flags), path, flags); \
-	}
-
-#define OPENAT_2(name) \
-	SHOWN int name(int dirfd, const char *path, int flags) \
-	{ \
-		int fd; \
-		if (unlikely(suspect(path)) && open_led(dirfd, path, flags, &fd)) \
-			return fd; \
-		return opened(NEXT_CALL(name)(dirfd, path, flags), path, flags); \
-	}
-
-OPEN(open)
-OPEN(open64)
-OPEN(__open)
-OPEN(__open64)
-OPEN_2(__open_2)
-OPEN_2(__open64_2)
-OPENAT(openat)
-OPENAT(openat64)
-OPENAT_2(__openat_2)
-OPENAT_2(__openat64_2)
+OPEN(__open_2, AT_FDCWD, , (const char *path, int flags), (path, flags))
+OPEN(__open64_2, AT_FDCWD, , (const char *path, int flags), (path, flags))
+OPEN(__openat_2, dirfd, , (int dirfd, const char *path, int flags), (dirfd, path, flags))
+OPEN(__openat64_2, dirfd, , (int dirfd, const char *path, int flags), (dirfd, path, flags))
 
 // fopen_led is open_led for streams. It also opens a relative path into the image,
 // because a stream that fopen has opened cannot be replaced.
@@ -179,29 +156,19 @@ SHOWN DIR *opendir(const char *path)
 	return NEXT_CALL(opendir)(path);
 }
 
-SHOWN int scandir(const char *path, struct dirent ***names, selector *choose, sorter *compare)
-{
-	LEAD(AT_FDCWD, -1)
-	return NEXT_CALL(scandir)(path, names, choose, compare);
-}
+typedef int selector(const struct dirent *);
+typedef int sorter(const struct dirent **, const struct dirent **);
+typedef int selector64(const struct dirent64 *);
+typedef int sorter64(const struct dirent64 **, const struct dirent64 **);
 
-SHOWN int scandir64(const char *path, struct dirent64 ***names, selector64 *choose, sorter64 *compare)
-{
-	LEAD(AT_FDCWD, -1)
-	return NEXT_CALL(scandir64)(path, names, choose, compare);
-}
-
-SHOWN int scandirat(int dirfd, const char *path, struct dirent ***names, selector *choose, sorter *compare)
-{
-	LEAD(dirfd, -1)
-	return NEXT_CALL(scandirat)(dirfd, path, names, choose, compare);
-}
-
-SHOWN int scandirat64(int dirfd, const char *path, struct dirent64 ***names, selector64 *choose, sorter64 *compare)
-{
-	LEAD(dirfd, -1)
-	return NEXT_CALL(scandirat64)(dirfd, path, names, choose, compare);
-}
+LED(int, scandir, AT_FDCWD, (const char *path, struct dirent ***names, selector *choose, sorter *compare),
+	(path, names, choose, compare))
+LED(int, scandir64, AT_FDCWD, (const char *path, struct dirent64 ***names, selector64 *choose, sorter64 *compare),
+	(path, names, choose, compare))
+LED(int, scandirat, dirfd, (int dirfd, const char *path, struct dirent ***names, selector *choose, sorter *compare),
+	(dirfd, path, names, choose, compare))
+LED(int, scandirat64, dirfd, (int dirfd, const char *path, struct dirent64 ***names, selector64 *choose, sorter64 *compare),
+	(dirfd, path, names, choose, compare))
 
 static void close_directory(void *directory) { closedir(directory); }
 

@@ -18,6 +18,7 @@
 #define SOFTHCA_PRELOAD_H
 
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/stat.h>
@@ -26,6 +27,15 @@
 #define COLD __attribute__((noinline, cold))
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
+
+// TELL defines softhca_tell_NAME, by which libibverbs registers what this library calls, and
+// told_NAME, which returns that; NULL if there is none.
+#define TELL(name, type) \
+	static _Atomic(type) given_##name; \
+	SHOWN void softhca_tell_##name(type what) { atomic_store_explicit(&given_##name, what, memory_order_release); } \
+	static inline type told_##name(void) { return atomic_load_explicit(&given_##name, memory_order_acquire); }
+
+typedef void (*call_before)(void);
 
 // The longest root of an image, and of a path in it.
 enum { ROOT_MAX = 512, LED_MAX = ROOT_MAX + PATH_MAX };
@@ -75,6 +85,14 @@ static inline bool suspect(const char *path)
 		return failure; \
 	if (unlikely(way == WAY_INTO)) \
 		path = led;
+
+// LED replaces a function that needs only another path, and returns -1 on failure.
+#define LED(type, name, dirfd, parameters, arguments) \
+	SHOWN type name parameters \
+	{ \
+		LEAD(dirfd, -1) \
+		return NEXT_CALL(name) arguments; \
+	}
 
 // Whether the process has opened a directory of the image, or has it as its working
 // directory. Then relative paths may be in the image too.

@@ -9,21 +9,17 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdatomic.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-static const struct rdma_cm_calls *_Atomic told;
+typedef const struct rdma_cm_calls *rdma_cm_calls;
 
-SHOWN void TELL_RDMA_CM(const struct rdma_cm_calls *calls)
-{
-	atomic_store_explicit(&told, calls, memory_order_release);
-}
+TELL(rdma_cm, rdma_cm_calls)
 
 int open_rdma_cm(int flags)
 {
-	const struct rdma_cm_calls *calls = atomic_load_explicit(&told, memory_order_acquire);
+	const rdma_cm_calls calls = told_rdma_cm();
 
 	if (calls != NULL)
 		return calls->open(flags);
@@ -35,7 +31,7 @@ int open_rdma_cm(int flags)
 // one of the device. For most calls this check is the only cost.
 static inline const struct rdma_cm_calls *suspected(int fd)
 {
-	const struct rdma_cm_calls *calls = atomic_load_explicit(&told, memory_order_acquire);
+	const rdma_cm_calls calls = told_rdma_cm();
 
 	if (calls == NULL || fd < 0 || fd >= calls->max)
 		return NULL;

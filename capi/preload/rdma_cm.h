@@ -1,5 +1,5 @@
-// The calls that libibverbs, which implements the connection manager, registers with
-// the preload library, which redirects the path and the descriptors of
+// The calls that libibverbs, which implements the connection manager, registers by
+// softhca_tell_rdma_cm with the preload library, which redirects the path and the descriptors of
 // /dev/infiniband/rdma_cm.
 
 #ifndef SOFTHCA_RDMA_CM_H
@@ -26,8 +26,5 @@ struct rdma_cm_calls {
 	// replace closes a descriptor and makes it a copy of another, as dup3 does.
 	bool (*replace)(int from, int fd, int flags, int *result);
 };
-
-// The function of the preload library that registers these calls.
-#define TELL_RDMA_CM softhca_tell_rdma_cm
 
 #endif

@@ -113,14 +113,7 @@ ACCESS(faccessat, dirfd, (int dirfd, const char *path, int wanted, int flags), (
 
 // Programs that list files read these too, and report the file as missing if that
 // fails.
-#define XATTR(name, parameters, arguments) \
-	SHOWN ssize_t name parameters \
-	{ \
-		LEAD(AT_FDCWD, -1) \
-		return NEXT_CALL(name) arguments; \
-	}
-
-XATTR(getxattr, (const char *path, const char *attr, void *value, size_t size), (path, attr, value, size))
-XATTR(lgetxattr, (const char *path, const char *attr, void *value, size_t size), (path, attr, value, size))
-XATTR(listxattr, (const char *path, char *list, size_t size), (path, list, size))
-XATTR(llistxattr, (const char *path, char *list, size_t size), (path, list, size))
+LED(ssize_t, getxattr, AT_FDCWD, (const char *path, const char *attr, void *value, size_t size), (path, attr, value, size))
+LED(ssize_t, lgetxattr, AT_FDCWD, (const char *path, const char *attr, void *value, size_t size), (path, attr, value, size))
+LED(ssize_t, listxattr, AT_FDCWD, (const char *path, char *list, size_t size), (path, list, size))
+LED(ssize_t, llistxattr, AT_FDCWD, (const char *path, char *list, size_t size), (path, list, size))

@@ -26,7 +26,7 @@ type handler func(f *File, in []byte, room int) (answer, error)
 
 // commands are the kernel's commands, by their numbers. GET_OPTION was never used.
 var commands = [...]handler{
-	0:  (*File).createID,
+	0:  plain(binary4, (*File).createID),
 	1:  ask(binary4, func(c *destroyID) uint32 { return c.ID }, (*File).destroyID),
 	2:  on(func(c *bindIP) uint32 { return c.ID }, (*File).bindIP),
 	3:  on(func(c *resolveIP) uint32 { return c.ID }, (*File).resolveIP),
@@ -38,13 +38,13 @@ var commands = [...]handler{
 	9:  on(func(c *reject) uint32 { return c.ID }, (*File).reject),
 	10: on(func(c *disconnect) uint32 { return c.ID }, (*File).disconnect),
 	11: ask(0, func(c *initQPAttr) uint32 { return c.ID }, (*File).initQPAttr),
-	12: (*File).getEvent,
+	12: plain(shortEvent, (*File).getEvent),
 	13: nil,
 	14: on(func(c *setOption) uint32 { return c.ID }, (*File).setOption),
 	15: on(func(c *notify) uint32 { return c.ID }, (*File).notify),
 	16: ask(0, func(c *joinIPMcast) uint32 { return c.ID }, (*File).joinIPMcast),
-	17: (*File).leaveMcast,
-	18: (*File).migrateID,
+	17: plain(binary4, (*File).leaveMcast),
+	18: plain(0, (*File).migrateID),
 	19: ask(0, func(c *query) uint32 { return c.ID }, (*File).query),
 	20: on(func(c *bind) uint32 { return c.ID }, (*File).bind),
 	21: on(func(c *resolveAddr) uint32 { return c.ID }, (*File).resolveAddr),
@@ -84,9 +84,20 @@ func on[T any](number func(*T) uint32, do func(f *File, n *node, c *T) error) ha
 	return ask(0, number, func(f *File, n *node, c *T, _ int) (answer, error) { return answer{}, do(f, n, c) })
 }
 
-// ask returns a command about an ID that has an answer. It does nothing unless there is room for
-// least bytes.
+// ask returns a command about an ID that has an answer.
 func ask[T any](least int, number func(*T) uint32, do func(f *File, n *node, c *T, room int) (answer, error)) handler {
+	return plain(least, func(f *File, c *T, room int) (answer, error) {
+		n, err := f.m.find(f, number(c))
+		if err != nil {
+			return answer{}, err
+		}
+		return do(f, n, c, room)
+	})
+}
+
+// plain returns a command that has an answer. It does nothing unless there is room for least
+// bytes.
+func plain[T any](least int, do func(f *File, c *T, room int) (answer, error)) handler {
 	return func(f *File, in []byte, room int) (answer, error) {
 		if room < least {
 			return answer{}, errNoRoom
@@ -95,10 +106,6 @@ func ask[T any](least int, number func(*T) uint32, do func(f *File, n *node, c *
 		if err != nil {
 			return answer{}, err
 		}
-		n, err := f.m.find(f, number(&c))
-		if err != nil {
-			return answer{}, err
-		}
-		return do(f, n, &c, room)
+		return do(f, &c, room)
 	}
 }

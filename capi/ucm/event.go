@@ -11,14 +11,7 @@ import (
 
 // getEvent takes the oldest event. A connection request comes with an ID that the program does
 // not know yet: it gets its number here.
-func (f *File) getEvent(in []byte, room int) (answer, error) {
-	c, err := decode[getEvent](in)
-	if err != nil {
-		return answer{}, err
-	}
-	if room < shortEvent {
-		return answer{}, errNoRoom
-	}
+func (f *File) getEvent(c *getEvent, room int) (a answer, err error) {
 	e, ok := f.take()
 	if !ok {
 		return answer{}, ErrAgain
@@ -36,8 +29,9 @@ func (f *File) getEvent(in []byte, room int) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	b, err := encode(r, room, shortEvent)
-	return answer{at: c.Response, bytes: b}, err
+	a.at = c.Response
+	a.bytes, err = encode(r, room, shortEvent)
+	return a, err
 }
 
 // name sets the numbers in an event: that of the ID and the program's own. It returns the ID,

@@ -11,17 +11,10 @@ import (
 	"github.com/softhca/softhca/rdmacm"
 )
 
-func (f *File) createID(in []byte, room int) (answer, error) {
-	c, err := decode[createID](in)
-	if err != nil {
-		return answer{}, err
-	}
+func (f *File) createID(c *createID, room int) (answer, error) {
 	ps := rdmacm.PortSpace(c.PS)
 	if ps == rdmacm.RD {
 		return answer{}, fmt.Errorf("port space %#x: %w", c.PS, ib.EINVAL) // a port space that Linux does not have
-	}
-	if room < binary4 {
-		return answer{}, errNoRoom
 	}
 	id, err := f.m.cm.CreateID(f.ch, ps)
 	if err != nil {
@@ -146,11 +139,7 @@ func (f *File) resolveRoute(n *node, c *resolveRoute) error {
 }
 
 // migrateID moves an ID to the file to which the command was written.
-func (f *File) migrateID(in []byte, room int) (answer, error) {
-	c, err := decode[migrateID](in)
-	if err != nil {
-		return answer{}, err
-	}
+func (f *File) migrateID(c *migrateID, room int) (answer, error) {
 	f.m.mu.Lock()
 	n := f.m.ids[c.ID]
 	var from *File

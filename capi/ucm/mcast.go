@@ -94,14 +94,7 @@ func (m *Manager) forgetJoin(g *group) bool {
 
 // leaveMcast leaves a group. Its command has the layout of DESTROY_ID's, with the number of the
 // join.
-func (f *File) leaveMcast(in []byte, room int) (answer, error) {
-	c, err := decode[destroyID](in)
-	if err != nil {
-		return answer{}, err
-	}
-	if room < binary4 {
-		return answer{}, errNoRoom
-	}
+func (f *File) leaveMcast(c *destroyID, room int) (answer, error) {
 	f.m.mu.Lock()
 	g := f.m.joins[c.ID]
 	failed := false

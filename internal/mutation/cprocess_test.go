@@ -116,7 +116,7 @@ var cManagerMutants = cBugsIn("capi/libibverbs/ucm.c", []cMutant{
 	{name: "failure-without-errno", in: "write_file",
 		old: "errno = code;", new: ";",
 		sees: "errno as it was before"},
-	{name: "commands-of-the-child-reach-the-parents-engine", in: "alive",
+	{name: "commands-of-the-child-reach-the-parents-engine", in: "write_file",
 		old: "!f->device->gone", new: "true",
 		sees: "a child that waits for its parent's events"},
 	{name: "wait-without-a-descriptor-of-its-own", in: "begin_wait",

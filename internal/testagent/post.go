@@ -8,9 +8,6 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// MaxList is the most work requests that one call posts, copies included.
-const MaxList = 512
-
 // SGE is an element of a work request: a part of a region or, if MR is nil,
 // Addr and LKey.
 type SGE struct {
@@ -153,17 +150,5 @@ func postRecv(ctx context.Context, h handle, key string, wrs []RecvWR) error {
 		words[i] = wrs[i].keys()
 	}
 	_, err := h.client.Do(ctx, fmt.Sprintf("recv %s=%d %s", key, h.id, strings.Join(words, " ; ")), 0)
-	return err
-}
-
-// BindMW binds a window of type 1, whose key changes; one of type 2 is bound by
-// posting BIND_MW.
-func (q *QP) BindMW(ctx context.Context, wrid uint64, flags ib.SendFlags, b *Bind) error {
-	r, err := q.client.Do(ctx, fmt.Sprintf("bind qp=%d wr=%d flags=%#x%s", q.id, wrid, uint8(flags), b.keys()), 0)
-	if err != nil {
-		return err
-	}
-	key, err := r.Uint("rkey", 32)
-	b.MW.RKey = ib.RKey(key)
 	return err
 }

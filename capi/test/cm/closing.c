@@ -91,8 +91,7 @@ static void interrupted(void)
 	must(sigaction(SIGALRM, &a, NULL) == 0 && setitimer(ITIMER_REAL, &every, NULL) == 0);
 	for (int i = 0; i < ROUNDS || looks < ROUNDS; i++) {
 		int status;
-		pid_t pid = fork();
-		must(pid >= 0);
+		pid_t pid = begin_child();
 		if (pid == 0)
 			_exit(0);
 		while (waitpid(pid, &status, 0) < 0)

@@ -167,8 +167,7 @@ pid_t start(void (*child)(int to_parent, int from_parent), int *from_child, int 
 {
 	int up[2], down[2];
 	must(pipe(up) == 0 && pipe(down) == 0);
-	pid_t pid = fork();
-	must(pid >= 0);
+	pid_t pid = begin_child();
 	if (pid == 0) {
 		alarm(120);
 		close(up[0]);
@@ -188,13 +187,6 @@ void hear(int fd)
 {
 	char c;
 	must(read(fd, &c, 1) == 1);
-}
-
-// ends waits for a child process, which must exit with 0.
-void ends(pid_t child)
-{
-	int status;
-	must(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
 int main(int argc, char **argv)

@@ -64,4 +64,3 @@ void link_down(struct link *l);
 pid_t start(void (*child)(int to_parent, int from_parent), int *from_child, int *to_child);
 void say(int fd);
 void hear(int fd);
-void ends(pid_t child);

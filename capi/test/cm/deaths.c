@@ -7,13 +7,6 @@
 
 enum { SECOND = 1000000000 };
 
-static int64_t now(void)
-{
-	struct timespec t;
-	must(clock_gettime(CLOCK_MONOTONIC, &t) == 0);
-	return (int64_t)t.tv_sec * SECOND + t.tv_nsec;
-}
-
 static void kill_off(pid_t child)
 {
 	int status;
@@ -22,7 +15,7 @@ static void kill_off(pid_t child)
 
 // soon checks that less than 10 seconds have passed: a busy machine may take so long for a step
 // that should happen at once.
-static void soon(int64_t since) { must(now() - since < (int64_t)10 * SECOND); }
+static void soon(int64_t since) { must(now_ns() - since < (int64_t)10 * SECOND); }
 
 // The server accepts one of two connections, and leaves the other request pending.
 static void serves(int parent, int from)
@@ -52,7 +45,7 @@ static void of_servers(void)
 	ask(waits);
 	hear(from);
 	quiet(ch);
-	int64_t since = now();
+	int64_t since = now_ns();
 	kill_off(child);
 	for (int i = 0; i < 2; i++) {
 		struct rdma_cm_event *e;
@@ -97,7 +90,7 @@ static void of_clients(void)
 	must(pass(ch, RDMA_CM_EVENT_ESTABLISHED) == connected);
 	struct rdma_cm_id *waits = pass(ch, RDMA_CM_EVENT_CONNECT_REQUEST);
 	hear(from);
-	int64_t since = now();
+	int64_t since = now_ns();
 	kill_off(child);
 	must(pass(ch, RDMA_CM_EVENT_DISCONNECTED) == connected);
 	soon(since);

@@ -94,7 +94,7 @@ static void sends(void)
 		must(n == 1 && wc.status == IBV_WC_SUCCESS);
 	}
 	pass(ch, RDMA_CM_EVENT_DISCONNECTED);
-	ends(child);
+	ended_well(child);
 	exit(0);
 }
 
@@ -104,11 +104,10 @@ static void ending(void (*how)(int))
 	for (int i = 0; i < ROUNDS; i++) {
 		asleep = i % 2 != 0;
 		// A child cannot use an adapter that its parent has opened, so each round has new processes.
-		pid_t pid = fork();
-		must(pid >= 0);
+		pid_t pid = begin_child();
 		if (pid == 0)
 			sends();
-		ends(pid);
+		ended_well(pid);
 	}
 }
 

@@ -81,7 +81,7 @@ static void second(void)
 	hear(from);
 	must(listens(RDMA_PS_TCP, PORT) == 0); // the other process destroyed its ID
 	say(to);
-	ends(child);
+	ended_well(child);
 }
 
 // Later processes take the port one after the other. Each is killed or releases the port before
@@ -121,7 +121,7 @@ static void guests(void)
 	}
 	for (int i = 1; i < GUESTS; i += 2) {
 		say(to[i]);
-		ends(child[i]);
+		ended_well(child[i]);
 	}
 }
 
@@ -188,7 +188,7 @@ static void distinct(void)
 	for (int i = 0; i < 65536; i++)
 		must(taken[i] + theirs[i] <= 1);
 	say(to);
-	ends(child);
+	ended_well(child);
 }
 
 // All ports are taken: another ID gets no port, and later the port that was released.

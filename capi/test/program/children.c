@@ -80,14 +80,7 @@ static void fork_closes(void)
 	_exit(0);
 }
 
-static double now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
-enum { REFUSED = 77 };
+enum { REFUSED = 77, SHORT_NS = 900000000 };
 
 // in_child runs f in a child process and returns its exit status.
 static int in_child(int (*f)(void))
@@ -117,12 +110,12 @@ static void open_and_fork(int told)
 	must(read(told, &number, sizeof number) == sizeof number);
 	if (!next_number(number))
 		_exit(REFUSED);
-	double from = now();
+	int64_t from = now_ns();
 	pid_t pid = begin_child();
 	if (pid == 0)
 		exit(getpid() != number);
 	ended_well(pid);
-	_exit(now() - from < 0.9 ? 0 : 1);
+	_exit(now_ns() - from < SHORT_NS ? 0 : 1);
 }
 
 // as_first is the first process of a PID namespace: orphans become its children.

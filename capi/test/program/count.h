@@ -3,7 +3,7 @@
 #include <sched.h>
 #include <time.h>
 
-static int count_descriptors(void)
+static inline int count_descriptors(void)
 {
 	int n = 0;
 	DIR *dir = opendir("/proc/self/fd");
@@ -16,7 +16,7 @@ static int count_descriptors(void)
 
 // others_wait confines all other threads to the calling thread's processor, where they run only
 // while it sleeps. A descriptor that they close later than they should is then still open.
-static void others_wait(void)
+static inline void others_wait(void)
 {
 	DIR *dir = opendir("/proc/self/task");
 	cpu_set_t one;
@@ -38,7 +38,7 @@ enum { COUNTS_S = 20 };
 // at_once ends the program unless the number of descriptors is back to before within COUNTS_S
 // seconds: another thread of the engine may have one open for a moment. It reports whether the
 // first count was right.
-static bool at_once(int before)
+static inline bool at_once(int before)
 {
 	time_t end = time(NULL) + COUNTS_S;
 	int first = count_descriptors(), n = first;
@@ -55,7 +55,7 @@ static bool at_once(int before)
 
 // mostly ends the program unless three quarters of n counts were right at once. A descriptor
 // that is closed after the call returned would be late each time.
-static void mostly(int right, int n)
+static inline void mostly(int right, int n)
 {
 	if (right * 4 < n * 3) {
 		fprintf(stderr, "descriptors were closed late %d times of %d\n", n - right, n);

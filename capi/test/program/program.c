@@ -1,8 +1,10 @@
 // Scenarios for the tests of the library. The command line names one; the program prints
 // "ok" if it succeeds, and otherwise what failed. Errors are in errors.c, many threads in
 // crowd.c, signals in signals.c, child processes in children.c, the newest verbs in later.c.
+#define _GNU_SOURCE
 #include "asleep.h"
 #include "rig.h"
+#include "count.h"
 
 #include <dirent.h>
 #include <endian.h>
@@ -152,6 +154,19 @@ static void refusals(void)
 	rig_close(&r);
 }
 
+// write_fails posts a WRITE from a region whose memory is protected after it was registered.
+static void write_fails(struct rig *r, struct ibv_mr *m)
+{
+	struct ibv_mr *mine = r->mr[0];
+	char *buf = r->buf[0];
+	must(m != NULL && mprotect(m->addr, m->length, PROT_NONE) == 0);
+	r->mr[0] = m, r->buf[0] = m->addr;
+	must(post(r, 0, IBV_WR_RDMA_WRITE, 100) == 0);
+	want(r->cq[0], IBV_WC_LOC_PROT_ERR);
+	must(ibv_dereg_mr(m) == 0);
+	r->mr[0] = mine, r->buf[0] = buf;
+}
+
 // Memory that is not mapped, and memory that is protected after it was registered.
 static void gone(void)
 {
@@ -168,15 +183,7 @@ static void gone(void)
 	}
 	struct ibv_mr *ro = ibv_reg_mr(r.pd, p + 3 * 4096, 4096, IBV_ACCESS_REMOTE_READ);
 	must(ro != NULL && ibv_dereg_mr(ro) == 0);
-	struct ibv_mr *mine = r.mr[0], *m = ibv_reg_mr(r.pd, p, 4096, ALL_ACCESS);
-	must(m != NULL);
-	char *buf = r.buf[0];
-	r.mr[0] = m, r.buf[0] = p;
-	must(mprotect(p, 4096, PROT_NONE) == 0);
-	must(post(&r, 0, IBV_WR_RDMA_WRITE, 100) == 0);
-	want(r.cq[0], IBV_WC_LOC_PROT_ERR);
-	must(ibv_dereg_mr(m) == 0);
-	r.mr[0] = mine, r.buf[0] = buf;
+	write_fails(&r, ibv_reg_mr(r.pd, p, 4096, ALL_ACCESS));
 	rig_close(&r);
 }
 
@@ -236,16 +243,10 @@ static void handler(bool before)
 	want(r.cq[0], IBV_WC_SUCCESS);
 	own_fault();
 	char *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	struct ibv_mr *mine = r.mr[0], *m = ibv_reg_mr(r.pd, p, 4096, ALL_ACCESS);
-	char *buf = r.buf[0];
-	r.mr[0] = m, r.buf[0] = p;
-	must(m != NULL && mprotect(p, 4096, PROT_NONE) == 0);
 	int seen = faults;
-	must(post(&r, 0, IBV_WR_RDMA_WRITE, 100) == 0);
-	want(r.cq[0], IBV_WC_LOC_PROT_ERR);
-	must(faults == seen && ibv_dereg_mr(m) == 0);
+	write_fails(&r, ibv_reg_mr(r.pd, p, 4096, ALL_ACCESS));
+	must(faults == seen);
 	own_fault();
-	r.mr[0] = mine, r.buf[0] = buf;
 	rig_close(&r);
 }
 
@@ -261,23 +262,18 @@ static void handler_late(void)
 	struct ibv_wc wc;
 	rig_open(&r, IBV_QPT_RC);
 	char *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	struct ibv_mr *mine = r.mr[0], *m = ibv_reg_mr(r.pd, p, 4096, ALL_ACCESS);
-	char *buf = r.buf[0];
-	must(m != NULL && signal(SIGBUS, on_fault) != SIG_ERR && sigaction(SIGSEGV, &a, NULL) == 0);
+	struct ibv_mr *m = ibv_reg_mr(r.pd, p, 4096, ALL_ACCESS);
+	must(signal(SIGBUS, on_fault) != SIG_ERR && sigaction(SIGSEGV, &a, NULL) == 0);
 	for (int i = 0; getenv("LD_PRELOAD") == NULL && i < 1000; i++)
 		must(ibv_poll_cq(r.cq[0], 1, &wc) == 0);
 	if (getenv("LD_PRELOAD") != NULL) {
 		must(sigaction(SIGSEGV, NULL, &had) == 0 && had.sa_handler == on_fault && had.sa_flags == SA_NODEFER);
 		must(signal(SIGBUS, on_fault) == on_fault);
 	}
-	r.mr[0] = m, r.buf[0] = p;
-	must(mprotect(p, 4096, PROT_NONE) == 0);
-	must(post(&r, 0, IBV_WR_RDMA_WRITE, 100) == 0);
-	want(r.cq[0], IBV_WC_LOC_PROT_ERR);
-	must(faults == 0 && ibv_dereg_mr(m) == 0);
+	write_fails(&r, m);
+	must(faults == 0);
 	own_fault();
 	own_fault();
-	r.mr[0] = mine, r.buf[0] = buf;
 	rig_close(&r);
 }
 
@@ -314,14 +310,6 @@ static void handler_once(void)
 }
 
 // Adapters are opened and closed, and leave nothing behind.
-static long descriptors(void)
-{
-	long n = 0;
-	for (int fd = 0; fd < 1024; fd++)
-		n += fcntl(fd, F_GETFD) >= 0;
-	return n;
-}
-
 static long resident(void)
 {
 	long all, pages = 0;
@@ -337,7 +325,7 @@ static void cycles(void)
 	for (int i = 0; i < 1000; i++) {
 		struct rig r = {0};
 		if (i == 300)
-			fds = descriptors(), kb = resident();
+			fds = count_descriptors(), kb = resident();
 		rig_open(&r, IBV_QPT_RC);
 		must(post(&r, 0, IBV_WR_RDMA_WRITE, 8) == 0);
 		want(r.cq[0], IBV_WC_SUCCESS);
@@ -348,7 +336,7 @@ static void cycles(void)
 		rig_drop(&r);
 	}
 	printf("%ld KiB, then %ld KiB\n", kb, resident());
-	must(descriptors() == fds && resident() < kb + 20000);
+	must(count_descriptors() == fds && resident() < kb + 20000);
 }
 
 // outlived closes a device before the objects in it are destroyed, as Python's garbage

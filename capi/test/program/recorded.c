@@ -4,12 +4,10 @@
 #include "recorded.h"
 
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <dlfcn.h>
 #include <endian.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <time.h>
 
 // A function that the header does not declare.
 int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size);
@@ -21,25 +19,6 @@ void find_recorder(void)
 {
 	void *so = dlopen(getenv("SOFTHCA_ENGINE"), RTLD_NOW);
 	must(so != NULL && (rec = dlsym(so, "recorder")) != NULL);
-}
-
-int64_t now_mono(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
-// open_files returns the number of open descriptors.
-int open_files(void)
-{
-	int n = 0;
-	DIR *d = opendir("/proc/self/fd");
-	must(d != NULL);
-	while (readdir(d) != NULL)
-		n++;
-	closedir(d);
-	return n;
 }
 
 void recording_open(struct recording *r)
@@ -160,7 +139,15 @@ static void table(void)
 	ibv_free_device_list(list);
 }
 
-#define MODIFIED(field, of) SAME(rec->modified.field, of)
+// The attributes of a queue pair, each with its member in the structure of the engine.
+#define QP_ATTRIBUTES(X) \
+	X(qp_state, state) X(cur_qp_state, cur_state) X(path_mtu, path_mtu) X(path_mig_state, mig_state) \
+	X(qkey, qkey) X(rq_psn, rq_psn) X(sq_psn, sq_psn) X(dest_qp_num, dest_qpn) \
+	X(qp_access_flags, access) X(rate_limit, rate_limit) X(pkey_index, pkey_index) \
+	X(alt_pkey_index, alt_pkey_index) X(en_sqd_async_notify, sqd_notify) \
+	X(max_rd_atomic, max_rd_atomic) X(max_dest_rd_atomic, max_dest_rd_atomic) \
+	X(min_rnr_timer, min_rnr_timer) X(port_num, port) X(timeout, timeout) X(retry_cnt, retry_cnt) \
+	X(rnr_retry, rnr_retry) X(alt_port_num, alt_port) X(alt_timeout, alt_timeout)
 
 static void want_av(const struct softhca_av *v, const struct ibv_ah_attr *a)
 {
@@ -196,28 +183,8 @@ static void modify(struct recording *r)
 	int mask = (2 * IBV_QP_RATE_LIMIT - 1) & ~IBV_QP_CAP;
 	must(ibv_modify_qp(r->qp, &a, mask) == 0);
 	SAME(rec->mask, mask);
-	MODIFIED(state, a.qp_state);
-	MODIFIED(cur_state, a.cur_qp_state);
-	MODIFIED(path_mtu, a.path_mtu);
-	MODIFIED(mig_state, a.path_mig_state);
-	MODIFIED(qkey, a.qkey);
-	MODIFIED(rq_psn, a.rq_psn);
-	MODIFIED(sq_psn, a.sq_psn);
-	MODIFIED(dest_qpn, a.dest_qp_num);
-	MODIFIED(access, a.qp_access_flags);
-	MODIFIED(pkey_index, a.pkey_index);
-	MODIFIED(alt_pkey_index, a.alt_pkey_index);
-	MODIFIED(sqd_notify, a.en_sqd_async_notify);
-	MODIFIED(max_rd_atomic, a.max_rd_atomic);
-	MODIFIED(max_dest_rd_atomic, a.max_dest_rd_atomic);
-	MODIFIED(min_rnr_timer, a.min_rnr_timer);
-	MODIFIED(port, a.port_num);
-	MODIFIED(timeout, a.timeout);
-	MODIFIED(retry_cnt, a.retry_cnt);
-	MODIFIED(rnr_retry, a.rnr_retry);
-	MODIFIED(alt_port, a.alt_port_num);
-	MODIFIED(alt_timeout, a.alt_timeout);
-	MODIFIED(rate_limit, a.rate_limit);
+#define MODIFIED(of, field) SAME(rec->modified.field, a.of);
+	QP_ATTRIBUTES(MODIFIED)
 	want_av(&rec->modified.av, &a.ah_attr);
 	want_av(&rec->modified.alt_av, &a.alt_ah_attr);
 	must(ibv_modify_qp(r->qp, &a, IBV_QP_CAP) == EINVAL);
@@ -229,8 +196,6 @@ static void modify(struct recording *r)
 	want_av(&rec->av, &a.ah_attr);
 	must(ibv_destroy_ah(h) == 0);
 }
-
-#define QUERIED(field, of) SAME(a.field, rec->queried.of)
 
 static void query(struct recording *r)
 {
@@ -244,29 +209,9 @@ static void query(struct recording *r)
 		.av = {{1, 2, 3}, 21, 22, 23, 24, 25, 26, 27}, .alt_av = {{4, 5, 6}, 31, 32, 33, 34, 35, 36, 37},
 	};
 	must(ibv_query_qp(r->qp, &a, 2 * IBV_QP_RATE_LIMIT - 1, &init) == 0);
-	QUERIED(qp_state, state);
-	QUERIED(cur_qp_state, cur_state);
-	QUERIED(path_mtu, path_mtu);
-	QUERIED(path_mig_state, mig_state);
-	QUERIED(qkey, qkey);
-	QUERIED(rq_psn, rq_psn);
-	QUERIED(sq_psn, sq_psn);
-	QUERIED(dest_qp_num, dest_qpn);
-	QUERIED(qp_access_flags, access);
-	QUERIED(rate_limit, rate_limit);
-	QUERIED(pkey_index, pkey_index);
-	QUERIED(alt_pkey_index, alt_pkey_index);
-	QUERIED(en_sqd_async_notify, sqd_notify);
-	QUERIED(sq_draining, sq_draining);
-	QUERIED(max_rd_atomic, max_rd_atomic);
-	QUERIED(max_dest_rd_atomic, max_dest_rd_atomic);
-	QUERIED(min_rnr_timer, min_rnr_timer);
-	QUERIED(port_num, port);
-	QUERIED(timeout, timeout);
-	QUERIED(retry_cnt, retry_cnt);
-	QUERIED(rnr_retry, rnr_retry);
-	QUERIED(alt_port_num, alt_port);
-	QUERIED(alt_timeout, alt_timeout);
+#define QUERIED(field, of) SAME(a.field, rec->queried.of);
+	QP_ATTRIBUTES(QUERIED)
+	SAME(a.sq_draining, rec->queried.sq_draining);
 	want_av(&rec->queried.av, &a.ah_attr);
 	want_av(&rec->queried.alt_av, &a.alt_ah_attr);
 	must(a.ah_attr.is_global && a.alt_ah_attr.is_global && ibv_query_qp(r->qp, &a, 2 * IBV_QP_RATE_LIMIT, &init) == EOPNOTSUPP);

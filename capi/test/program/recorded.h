@@ -29,6 +29,4 @@ extern struct recorder *rec;
 void find_recorder(void);
 void recording_open(struct recording *r);
 void recording_close(struct recording *r);
-int64_t now_mono(void);
-int open_files(void);
 

@@ -1,6 +1,7 @@
 // The ends of sleeps, closed descriptors, and the longest waits of the program's calls.
 #define _GNU_SOURCE
 #include "recorded.h"
+#include "count.h"
 
 #include <fcntl.h>
 #include <sched.h>
@@ -131,21 +132,21 @@ static void descriptors(void)
 	struct recording r = {0};
 	recording_open(&r);
 	recording_close(&r); // the first one opens some permanently
-	int had = open_files();
+	int had = count_descriptors();
 	recording_open(&r);
 	SAME(sleep_once(&r), 0);
 	child_keeps(&r);
 	closable();
 	recording_close(&r);
-	SAME(open_files(), had);
+	SAME(count_descriptors(), had);
 	recording_open(&r);
 	must(ibv_close_device(r.ctx) == 0);
-	SAME(open_files(), had);
+	SAME(count_descriptors(), had);
 	struct ibv_device **list = ibv_get_device_list(NULL);
 	rec->code = ENODEV;
 	errno = 0;
 	must(list != NULL && ibv_open_device(list[0]) == NULL && errno == ENODEV);
-	SAME(open_files(), had);
+	SAME(count_descriptors(), had);
 	rec->code = EIO; // a failed adapter can be closed
 	must(ibv_open_device(list[0]) == NULL && errno == EIO);
 	rec->code = 0;
@@ -154,7 +155,7 @@ static void descriptors(void)
 	must(c != NULL && ibv_close_device(c) == 0);
 	rec->code = 0;
 	must((c = ibv_open_device(list[0])) != NULL && ibv_close_device(c) == 0);
-	SAME(open_files(), had);
+	SAME(count_descriptors(), had);
 	ibv_free_device_list(list);
 }
 
@@ -179,7 +180,7 @@ static void try(const char *wrong, bool (*run)(void))
 	exit(1);
 }
 
-static bool took_long(int64_t from) { return now_mono() - from >= PROMPT_NS; }
+static bool took_long(int64_t from) { return now_ns() - from >= PROMPT_NS; }
 
 // The program sets a handler after calls into the engine.
 static bool handler_is_set(void)
@@ -189,7 +190,7 @@ static bool handler_is_set(void)
 	recording_open(&r);
 	for (int i = 0; i < 100; i++)
 		must(ibv_poll_cq(r.cq, 1, &wc) == 0);
-	int64_t from = now_mono();
+	int64_t from = now_ns();
 	set(SIGUSR1, 0);
 	return !took_long(from);
 }
@@ -214,7 +215,7 @@ static bool child_sets_handler(void)
 		sched_yield();
 	pid_t pid = begin_child();
 	if (pid == 0) {
-		int64_t from = now_mono();
+		int64_t from = now_ns();
 		set(SIGUSR1, 0);
 		_exit(took_long(from));
 	}
@@ -234,7 +235,7 @@ static bool handler_waits(void)
 	must(pthread_create(&t, NULL, poll_one, NULL) == 0);
 	while (!rec->in_progress && rec->progresses == 0)
 		sched_yield();
-	int64_t from = now_mono();
+	int64_t from = now_ns();
 	set(SIGUSR1, 0);
 	bool right = !rec->in_progress || took_long(from);
 	must(pthread_join(t, NULL) == 0);
@@ -259,7 +260,7 @@ static void *hold_still(void *arg)
 static bool cancel_one(pthread_t t)
 {
 	void *how;
-	int64_t from = now_mono();
+	int64_t from = now_ns();
 	must(pthread_cancel(t) == 0);
 	bool quick = !took_long(from);
 	must(pthread_join(t, &how) == 0 && how == PTHREAD_CANCELED);
@@ -336,9 +337,9 @@ static void ends(void)
 			exit(0);
 		}
 		close(p[1]);
-		int64_t from = now_mono();
+		int64_t from = now_ns();
 		ended_well(pid);
-		SAME(now_mono() - from < LONGEST_NS, true);
+		SAME(now_ns() - from < LONGEST_NS, true);
 		SAME(read(p[0], b, sizeof b), hangs ? 1 : 2);
 		close(p[0]);
 	}

@@ -19,8 +19,8 @@ static struct ring_send *sent(uint32_t back)
 // later returns when more time has passed than a request may wait.
 static void later(void)
 {
-	int64_t end = now_mono() + OVERDUE_NS;
-	while (now_mono() <= end)
+	int64_t end = now_ns() + OVERDUE_NS;
+	while (now_ns() <= end)
 		sched_yield();
 }
 
@@ -106,7 +106,7 @@ static int64_t begin_waits(struct recording *r)
 	rec->waits = 1;
 	post_many(r, 1, 8); // nothing waits yet, so this rings
 	SAME(unsent(), 0);
-	return now_mono();
+	return now_ns();
 }
 
 // A queue whose doorbell is suppressed: requests are sent at the latest when there are too many,
@@ -158,7 +158,7 @@ static void overdue(struct recording *r)
 	must(ibv_poll_cq(r->cq, 1, &wc) == 1);
 	SAME(rec->overdues, had + 1);
 	int64_t end = begin_waits(r) + OVERDUE_NS;
-	while (now_mono() <= end) // polls while requests wait do not prolong the time
+	while (now_ns() <= end) // polls while requests wait do not prolong the time
 		must(ibv_poll_cq(r->cq, 1, &wc) == 0);
 	complete(2);
 	must(ibv_poll_cq(r->cq, 1, &wc) == 1);
@@ -192,11 +192,11 @@ static void wallclock(struct recording *r)
 	complete(1);
 	must(ibv_start_poll(x, &a) == 0);
 	int64_t ts = (int64_t)ibv_wc_read_completion_ts(x), least = INT64_MAX, best = 0;
-	while (now_mono() < ts + SPAN_NS)
+	while (now_ns() < ts + SPAN_NS)
 		sched_yield();
 	for (int i = 0; i < TRIES; i++) {
 		clock_gettime(CLOCK_REALTIME, &t);
-		int64_t was = (int64_t)t.tv_sec * 1000000000 + t.tv_nsec - (now_mono() - ts), at = (int64_t)ibv_wc_read_completion_wallclock_ns(x);
+		int64_t was = (int64_t)t.tv_sec * 1000000000 + t.tv_nsec - (now_ns() - ts), at = (int64_t)ibv_wc_read_completion_wallclock_ns(x);
 		best = was > best ? was : best; // was is not later than the moment, and at not earlier
 		least = at < least ? at : least;
 	}

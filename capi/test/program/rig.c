@@ -2,7 +2,6 @@
 #include "asleep.h"
 #include "rig.h"
 
-#include <sys/wait.h>
 #include <time.h>
 
 struct ibv_context *open_first(void)
@@ -110,25 +109,6 @@ struct ibv_ah_attr to_self(struct ibv_context *c)
 	must(ibv_query_gid(c, 1, 0, &a.grh.dgid) == 0);
 	return a;
 }
-
-// begin_child forks.
-pid_t begin_child(void)
-{
-	pid_t pid = fork();
-	must(pid >= 0);
-	return pid;
-}
-
-// exit_code waits until a child exits.
-int exit_code(pid_t child)
-{
-	int status;
-	must(child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status));
-	return WEXITSTATUS(status);
-}
-
-// ended_well waits until a child exits with 0.
-void ended_well(pid_t child) { must(exit_code(child) == 0); }
 
 int post(struct rig *r, int side, enum ibv_wr_opcode op, uint32_t n)
 {

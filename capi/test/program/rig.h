@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 // must ends the program if an expression is false, and prints it.
@@ -49,6 +51,31 @@ extern const struct scenario errors[], crowds[], connects[], caught[], children[
 
 enum { ALL_ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC };
 
+static inline pid_t begin_child(void)
+{
+	pid_t pid = fork();
+	must(pid >= 0);
+	return pid;
+}
+
+// exit_code waits until a child exits.
+static inline int exit_code(pid_t child)
+{
+	int status;
+	must(child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+static inline void ended_well(pid_t child) { must(exit_code(child) == 0); }
+
+// now_ns returns the time of a clock that is never set.
+static inline int64_t now_ns(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
 struct ibv_context *open_first(void);
 struct ibv_qp *make_qp(struct rig *r, enum ibv_qp_type t, int side);
 void to_init(struct ibv_qp *q);
@@ -59,10 +86,6 @@ void rig_open(struct rig *r, enum ibv_qp_type t);
 void rig_close(struct rig *r);
 void rig_drop(struct rig *r);
 struct ibv_ah_attr to_self(struct ibv_context *c);
-
-pid_t begin_child(void);
-int exit_code(pid_t child);
-void ended_well(pid_t child);
 
 int post(struct rig *r, int side, enum ibv_wr_opcode op, uint32_t n);
 void receive(struct rig *r, int side, uint32_t n);

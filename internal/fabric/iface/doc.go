@@ -1,5 +1,5 @@
 // Package iface finds the network interface behind an address, for ports that
-// are opened by address, and sets socket options that the ports share.
+// are opened by address, and has the code for sockets that the ports share.
 //
 // Reading order: iface.go, socket_linux.go.
 //

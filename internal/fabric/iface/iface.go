@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/fabric/ipudp"
 )
 
@@ -93,6 +94,22 @@ func SourceTo(dst netip.Addr) (netip.Addr, error) {
 	defer func() { _ = c.Close() }() // nothing was sent
 	a, _ := netip.AddrFromSlice(c.LocalAddr().(*net.UDPAddr).IP)
 	return a.Unmap(), nil
+}
+
+// BindError returns the error of binding a port of a kind to an address, with advice; nil
+// for none.
+func BindError(kind string, a netip.Addr, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("%s: port %d on %v is in use: another adapter (or the rdma_rxe module) owns it; choose another address: %w",
+			kind, fabric.RoCEPort, a, err)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return fmt.Errorf("%s: %v is not an address of this host, or not usable yet: %w", kind, a, err)
+	default:
+		return fmt.Errorf("%s: bind %v: %w", kind, netip.AddrPortFrom(a, fabric.RoCEPort), err)
+	}
 }
 
 // Payload returns the bytes of the largest UDP payload that leaves an

@@ -4,7 +4,25 @@ import (
 	"net/netip"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/softhca/softhca/internal/fabric"
 )
+
+// Family returns the address family of sockets for an address.
+func Family(a netip.Addr) int {
+	if a.Is6() {
+		return unix.AF_INET6
+	}
+	return unix.AF_INET
+}
+
+// Sockaddr returns RoCE's port of an address. scope is the interface of a link-local one.
+func Sockaddr(a netip.Addr, scope uint32) unix.Sockaddr {
+	if a.Is4() {
+		return &unix.SockaddrInet4{Port: fabric.RoCEPort, Addr: a.As4()}
+	}
+	return &unix.SockaddrInet6{Port: fabric.RoCEPort, Addr: a.As16(), ZoneId: scope}
+}
 
 // Subscribe makes the host a member of a group on an interface while the socket
 // fd is open.

@@ -85,12 +85,8 @@ func (p *Port) Leave(group netip.Addr) error {
 // enter makes the host a member of a group on the interfaces of its family and
 // updates the filters. A failed call changes nothing.
 func (p *Port) enter(group netip.Addr) error {
-	family := unix.AF_INET
-	if group.Is6() {
-		family = unix.AF_INET6
-	}
 	// The socket has no port, so it receives nothing.
-	fd, err := unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.IPPROTO_UDP)
+	fd, err := unix.Socket(iface.Family(group), unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.IPPROTO_UDP)
 	if err != nil {
 		return fmt.Errorf("socket: %w", err)
 	}

@@ -106,14 +106,14 @@ func (p *Port) owns(ifindex int, a netip.Addr) {
 
 // openSender opens the raw socket of the family of a, once.
 func (p *Port) openSender(s *sockets, a netip.Addr, c *Config) error {
-	to, family := &p.send.v6, unix.AF_INET6
+	to := &p.send.v6
 	if a.Is4() {
-		to, family = &p.send.v4, unix.AF_INET
+		to = &p.send.v4
 	}
 	if to.index != poll.NoSocket {
 		return nil
 	}
-	fd, err := s.sender(family, c)
+	fd, err := s.sender(iface.Family(a), c)
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/fabric/iface"
 )
 
@@ -80,15 +79,7 @@ func (s *sockets) sender(family int, c *Config) (int, error) {
 
 // reserve adds a UDP socket that owns port 4791 of a and receives nothing.
 func (s *sockets) reserve(a netip.Addr, scope uint32) error {
-	family := unix.AF_INET
-	var to unix.Sockaddr
-	if a.Is4() {
-		to = &unix.SockaddrInet4{Port: fabric.RoCEPort, Addr: a.As4()}
-	} else {
-		family = unix.AF_INET6
-		to = &unix.SockaddrInet6{Port: fabric.RoCEPort, Addr: a.As16(), ZoneId: scope}
-	}
-	_, err := s.add(family, unix.SOCK_DGRAM, unix.IPPROTO_UDP, func(fd int) error {
+	_, err := s.add(iface.Family(a), unix.SOCK_DGRAM, unix.IPPROTO_UDP, func(fd int) error {
 		if err := attach(fd, rejectAll()); err != nil {
 			return fmt.Errorf("raw: attach filter: %w", err)
 		}
@@ -97,15 +88,7 @@ func (s *sockets) reserve(a netip.Addr, scope uint32) error {
 				return fmt.Errorf("raw: IPV6_V6ONLY: %w", err)
 			}
 		}
-		err := unix.Bind(fd, to)
-		if errors.Is(err, unix.EADDRINUSE) {
-			return fmt.Errorf("raw: port %d on %v is in use: another adapter (or the rdma_rxe module) owns it; choose another address: %w",
-				fabric.RoCEPort, a, err)
-		}
-		if err != nil {
-			return fmt.Errorf("raw: bind %v: %w", netip.AddrPortFrom(a, fabric.RoCEPort), err)
-		}
-		return nil
+		return iface.BindError("raw", a, unix.Bind(fd, iface.Sockaddr(a, scope)))
 	})
 	return err
 }

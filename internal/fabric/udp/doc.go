@@ -1,7 +1,7 @@
 // Package udp is the fabric.Port over the UDP sockets of the system. It needs
 // no privilege.
 //
-// Reading order: config.go, errors.go; on Linux port_linux.go,
+// Reading order: config.go; on Linux port_linux.go,
 // socket_linux.go, group_linux.go, send_linux.go, segments_linux.go,
 // receive_linux.go, message_linux.go, control_linux.go; on other systems
 // port_other.go. steer_linux.go, seat_linux.go and forward.go are for addresses

@@ -120,7 +120,7 @@ func (p *Port) listen(a netip.Addr, c *Config) error {
 	local := net.UDPAddrFromAddrPort(netip.AddrPortFrom(a.WithZone(zone), fabric.RoCEPort))
 	conn, err := net.ListenUDP(network, local)
 	if err != nil {
-		return bindError(a, err)
+		return iface.BindError("udp", a, err)
 	}
 	p.conns, p.zones = append(p.conns, conn), append(p.zones, zone)
 	p.caps.Interface = cmp.Or(p.caps.Interface, nif.Name)

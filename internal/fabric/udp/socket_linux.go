@@ -11,7 +11,6 @@ import (
 	"github.com/softhca/softhca/internal/fabric/fdmark"
 	"golang.org/x/sys/unix"
 
-	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/fabric/iface"
 )
 
@@ -69,11 +68,7 @@ func newSocket(a netip.Addr, nif *net.Interface, c *Config) *socket {
 
 // open opens a socket of the family of the address.
 func (s *socket) open() (err error) {
-	family := unix.AF_INET
-	if s.addr.Is6() {
-		family = unix.AF_INET6
-	}
-	s.fd, err = unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.IPPROTO_UDP)
+	s.fd, err = unix.Socket(iface.Family(s.addr), unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.IPPROTO_UDP)
 	if err != nil {
 		return fmt.Errorf("socket for %v: %w", s.addr, err)
 	}
@@ -92,10 +87,7 @@ func (s *socket) bind(nif *net.Interface, c *Config) error {
 	if c.Idle {
 		return nil
 	}
-	if err := unix.Bind(s.fd, s.sockaddr()); err != nil {
-		return bindError(s.addr, err)
-	}
-	return nil
+	return iface.BindError("udp", s.addr, unix.Bind(s.fd, s.sockaddr()))
 }
 
 // setup sets the options that every socket has. Only options on which the ICRC
@@ -189,9 +181,4 @@ func (s *socket) offload(nif *net.Interface, g GSO) bool {
 	}
 }
 
-func (s *socket) sockaddr() unix.Sockaddr {
-	if s.addr.Is4() {
-		return &unix.SockaddrInet4{Port: fabric.RoCEPort, Addr: s.addr.As4()}
-	}
-	return &unix.SockaddrInet6{Port: fabric.RoCEPort, Addr: s.addr.As16(), ZoneId: s.scope}
-}
+func (s *socket) sockaddr() unix.Sockaddr { return iface.Sockaddr(s.addr, s.scope) }

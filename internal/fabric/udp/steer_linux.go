@@ -59,9 +59,7 @@ func OpenFirst(a netip.Addr) (fd int, err error) {
 	err = errors.Join(share(alone.fd), share(s.fd), s.bind(nif, c))
 	_ = unix.Close(alone.fd)
 	if errors.Is(err, unix.EADDRINUSE) { // a kernel that reads SO_REUSEPORT only when a socket is bound
-		if err = unix.Bind(s.fd, s.sockaddr()); err != nil {
-			err = bindError(s.addr, err)
-		}
+		err = iface.BindError("udp", s.addr, unix.Bind(s.fd, s.sockaddr()))
 	}
 	if err != nil {
 		return -1, errors.Join(err, unix.Close(s.fd))
@@ -168,7 +166,7 @@ func (s *socket) alone() (*socket, error) {
 		return nil, fmt.Errorf("udp: %w", err)
 	}
 	if err := unix.Bind(a.fd, a.sockaddr()); err != nil {
-		return nil, errors.Join(bindError(s.addr, err), unix.Close(a.fd))
+		return nil, errors.Join(iface.BindError("udp", s.addr, err), unix.Close(a.fd))
 	}
 	return a, nil
 }

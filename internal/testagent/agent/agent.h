@@ -46,7 +46,9 @@ extern bool failed; // an error was written into reply
 void begin_reply(void);
 __attribute__((format(printf, 1, 2))) void put(const char *format, ...);
 __attribute__((format(printf, 2, 3))) void fail(int err, const char *format, ...);
+bool ready(void);
 int error_of(int rc);
+bool done(int rc, const char *verb);
 const char *find(int from, int to, const char *key);
 bool given(const char *key);
 uint64_t to_number(const char *key, const char *s, uint64_t max);
@@ -80,15 +82,14 @@ struct object {
 extern const char *const KIND_NAMES[];
 extern struct object objects[OBJECTS_MAX]; // the handle is the index; 0 is none
 
-int new_object(enum kind kind, void *any);
-void created(int h);
-bool room_for_object(void);
+bool may_create(void);
+int created(enum kind kind, void *any, const char *verb);
 struct object *object(enum kind kind, const char *key, uint64_t handle);
 struct object *object_in(int from, int to, enum kind kind, const char *key);
 struct object *arg(enum kind kind, const char *key);
 int handle_of(enum kind kind, const void *any);
 void destroy_all(void);
-void do_destroy(void), do_reset(void);
+void do_destroy(void);
 
 // device.c
 void do_hello(void), do_counters(void);

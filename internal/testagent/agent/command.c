@@ -14,7 +14,7 @@ static const struct command {
 	{ "hello", do_hello, "" },
 	{ "counters", do_counters, "" },
 	{ "events", do_events, "ms" },
-	{ "reset", do_reset, "" },
+	{ "reset", destroy_all, "" },
 	{ "destroy", do_destroy, "id" },
 	{ "pd", do_pd, "" },
 	{ "mr", do_mr, "pd size access align iova" },

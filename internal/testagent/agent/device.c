@@ -3,30 +3,21 @@
 #include "agent.h"
 
 #include <arpa/inet.h>
-#include <ctype.h>
 #include <dirent.h>
 #include <endian.h>
-#include <fcntl.h>
 #include <sys/utsname.h>
-#include <unistd.h>
 
 enum { PROTOCOL = 1 };
 
 void do_hello(void)
 {
-	struct ibv_device_attr d;
-	struct ibv_port_attr p;
+	struct ibv_device_attr d = { 0 };
+	struct ibv_port_attr p = { 0 };
 	struct utsname u;
 	char gid[INET6_ADDRSTRLEN];
-	int rc;
 
-	memset(&d, 0, sizeof d);
-	memset(&p, 0, sizeof p);
-	errno = 0;
-	if ((rc = ibv_query_device(ctx, &d)) || (rc = ibv_query_port(ctx, port, &p))) {
-		fail(error_of(rc), "query the device");
+	if (!ready() || !done(ibv_query_device(ctx, &d), "query the device") || !done(ibv_query_port(ctx, port, &p), "query the device"))
 		return;
-	}
 	uname(&u);
 	put("protocol=%d device=%s kernel=%s node_guid=0x%016" PRIx64 " fw=%.32s vendor=0x%x part=0x%x hw=0x%x caps=0x%x", PROTOCOL, ibv_get_device_name(ctx->device),
 	    u.release, be64toh(d.node_guid), d.fw_ver[0] ? d.fw_ver : "-", d.vendor_id, d.vendor_part_id, d.hw_ver, d.device_cap_flags);
@@ -48,7 +39,7 @@ void do_hello(void)
 
 static void put_counters(const char *dir)
 {
-	char path[512], text[64];
+	char path[512], text[32];
 	struct dirent *e;
 	DIR *d;
 
@@ -57,22 +48,16 @@ static void put_counters(const char *dir)
 		return;
 	while ((e = readdir(d))) {
 		char file[1024];
-		ssize_t n;
-		int fd;
+		FILE *f;
 
 		if (e->d_name[0] == '.' || strcspn(e->d_name, " =\n") != strlen(e->d_name))
 			continue;
 		snprintf(file, sizeof file, "%s/%s", path, e->d_name);
-		if ((fd = open(file, O_RDONLY)) < 0)
+		if (!(f = fopen(file, "r")))
 			continue;
-		n = read(fd, text, sizeof text - 1);
-		close(fd);
-		if (n <= 0)
-			continue;
-		text[n] = 0;
-		text[strcspn(text, "\n")] = 0;
-		if (isdigit((unsigned char)text[0]) && strcmp(e->d_name, "lifespan"))
+		if (fscanf(f, "%31[0-9]", text) == 1 && strcmp(e->d_name, "lifespan"))
 			put(" %s=%" PRIu64, e->d_name, (uint64_t)strtoull(text, NULL, 10));
+		fclose(f);
 	}
 	closedir(d);
 }

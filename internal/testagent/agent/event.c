@@ -4,7 +4,7 @@
 
 #include <poll.h>
 
-static struct {
+static struct event {
 	int type;
 	enum kind kind;
 	int handle;
@@ -18,6 +18,29 @@ void forget_events(void)
 	events_lost = 0;
 }
 
+// The kind of the object that an event is about, FREE for the port and the device.
+static enum kind subject(enum ibv_event_type type)
+{
+	switch (type) {
+	case IBV_EVENT_CQ_ERR:
+		return CQ;
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+	case IBV_EVENT_COMM_EST:
+	case IBV_EVENT_SQ_DRAINED:
+	case IBV_EVENT_PATH_MIG:
+	case IBV_EVENT_PATH_MIG_ERR:
+	case IBV_EVENT_QP_LAST_WQE_REACHED:
+		return QP;
+	case IBV_EVENT_SRQ_ERR:
+	case IBV_EVENT_SRQ_LIMIT_REACHED:
+		return SRQ;
+	default:
+		return FREE;
+	}
+}
+
 // Takes the pending asynchronous events. It acknowledges them at once, because a queue pair cannot
 // be destroyed before.
 void take_events(void)
@@ -26,41 +49,13 @@ void take_events(void)
 	struct pollfd p = { .fd = ctx->async_fd, .events = POLLIN };
 
 	for (int i = 0; i < EVENTS_MAX && poll(&p, 1, 0) == 1 && (p.revents & POLLIN) && !ibv_get_async_event(ctx, &e); i++) {
-		enum kind kind = FREE;
-		int handle = 0;
+		enum kind kind = subject(e.event_type);
 
-		switch (e.event_type) {
-		case IBV_EVENT_CQ_ERR:
-			kind = CQ;
-			handle = handle_of(CQ, e.element.cq);
-			break;
-		case IBV_EVENT_QP_FATAL:
-		case IBV_EVENT_QP_REQ_ERR:
-		case IBV_EVENT_QP_ACCESS_ERR:
-		case IBV_EVENT_COMM_EST:
-		case IBV_EVENT_SQ_DRAINED:
-		case IBV_EVENT_PATH_MIG:
-		case IBV_EVENT_PATH_MIG_ERR:
-		case IBV_EVENT_QP_LAST_WQE_REACHED:
-			kind = QP;
-			handle = handle_of(QP, e.element.qp);
-			break;
-		case IBV_EVENT_SRQ_ERR:
-		case IBV_EVENT_SRQ_LIMIT_REACHED:
-			kind = SRQ;
-			handle = handle_of(SRQ, e.element.srq);
-			break;
-		default:
-			break;
-		}
-		if (events_n < EVENTS_MAX) {
-			events[events_n].type = e.event_type;
-			events[events_n].kind = kind;
-			events[events_n].handle = handle;
-			events_n++;
-		} else {
+		// The members of the union are pointers, but for the number of the port.
+		if (events_n < EVENTS_MAX)
+			events[events_n++] = (struct event){ e.event_type, kind, kind == FREE ? 0 : handle_of(kind, e.element.qp) };
+		else
 			events_lost++;
-		}
 		ibv_ack_async_event(&e);
 	}
 }

@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include "agent.h"
 
-#include <endian.h>
 #include <sys/mman.h>
 
 enum {
@@ -27,16 +26,8 @@ const struct name ACCESS[] = {
 
 void do_pd(void)
 {
-	struct ibv_pd *pd;
-
-	if (!room_for_object())
-		return;
-	errno = 0;
-	if (!(pd = ibv_alloc_pd(ctx))) {
-		fail(error_of(0), "alloc_pd");
-		return;
-	}
-	created(new_object(PD, pd));
+	if (may_create())
+		created(PD, ibv_alloc_pd(ctx), "alloc_pd");
 }
 
 void do_mr(void)
@@ -49,7 +40,7 @@ void do_mr(void)
 	uint8_t *map;
 	int h;
 
-	if (failed || !room_for_object())
+	if (!may_create())
 		return;
 	if (memory_used + map_len > MEMORY_MAX) {
 		fail(ENOMEM, "more than %" PRIu64 " bytes of regions", MEMORY_MAX);
@@ -62,21 +53,17 @@ void do_mr(void)
 	}
 	memset(map, GUARD_BYTE, map_len);
 	memset(map + GUARD + align, 0, size);
-	errno = 0;
 	mr = given("iova") ? ibv_reg_mr_iova(pd->pd, map + GUARD + align, size, iova, access) : ibv_reg_mr(pd->pd, map + GUARD + align, size, access);
-	if (!mr) {
-		fail(error_of(0), "reg_mr");
+	if (!(h = created(MR, mr, "reg_mr"))) {
 		munmap(map, map_len);
 		return;
 	}
 	memory_used += map_len;
-	h = new_object(MR, mr);
 	o = &objects[h];
 	o->map = map;
 	o->map_len = map_len;
 	o->addr = map + GUARD + align;
 	o->len = size;
-	created(h);
 	put(" addr=0x%" PRIx64 " lkey=0x%x rkey=0x%x", given("iova") ? iova : (uint64_t)(uintptr_t)o->addr, mr->lkey, mr->rkey);
 }
 
@@ -84,17 +71,10 @@ void do_mw(void)
 {
 	struct object *pd = arg(PD, "pd");
 	uint64_t type = number("type", 2, 2);
-	struct ibv_mw *mw;
+	int h;
 
-	if (failed || !room_for_object())
-		return;
-	errno = 0;
-	if (!(mw = ibv_alloc_mw(pd->pd, type == 1 ? IBV_MW_TYPE_1 : IBV_MW_TYPE_2))) {
-		fail(error_of(0), "alloc_mw");
-		return;
-	}
-	created(new_object(MW, mw));
-	put(" rkey=0x%x", mw->rkey);
+	if (may_create() && (h = created(MW, ibv_alloc_mw(pd->pd, type == 1 ? IBV_MW_TYPE_1 : IBV_MW_TYPE_2), "alloc_mw")))
+		put(" rkey=0x%x", objects[h].mw->rkey);
 }
 
 // The bytes off..off+len of the region that the request names, NULL if the region has no such
@@ -114,19 +94,14 @@ static uint8_t *range(uint64_t *len, uint64_t otherwise)
 	return failed ? NULL : mr->addr + off;
 }
 
-// The 8 bytes of the pattern SEED from position 8*WORD, little endian: splitmix64.
-static uint64_t pattern(uint64_t seed, uint64_t word)
+// A byte of the pattern SEED: each word of 8 bytes, little endian, is a number of splitmix64.
+static uint8_t pattern(uint64_t seed, uint64_t at)
 {
-	uint64_t z = seed + (word + 1) * 0x9e3779b97f4a7c15ull;
+	uint64_t z = seed + (at / 8 + 1) * 0x9e3779b97f4a7c15ull;
 
 	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
 	z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-	return z ^ (z >> 31);
-}
-
-static uint8_t pattern_byte(uint64_t seed, uint64_t at)
-{
-	return pattern(seed, at / 8) >> (8 * (at % 8));
+	return (z ^ (z >> 31)) >> (8 * (at % 8));
 }
 
 void do_fill(void)
@@ -135,23 +110,12 @@ void do_fill(void)
 	int byte = number("byte", 0, 255);
 	uint8_t *p = range(&len, UINT64_MAX);
 
+	bool constant = given("byte");
+
 	if (!p || failed)
 		return;
-	if (given("byte")) {
-		memset(p, byte, len);
-		return;
-	}
-	for (uint64_t i = 0; i < len;) {
-		if ((at + i) % 8 == 0 && len - i >= 8) {
-			uint64_t w = htole64(pattern(seed, (at + i) / 8));
-
-			memcpy(p + i, &w, 8);
-			i += 8;
-		} else {
-			p[i] = pattern_byte(seed, at + i);
-			i++;
-		}
-	}
+	for (uint64_t i = 0; i < len; i++)
+		p[i] = constant ? byte : pattern(seed, at + i);
 }
 
 void do_verify(void)
@@ -164,20 +128,9 @@ void do_verify(void)
 	if (!p || failed)
 		return;
 	for (uint64_t i = 0; i < len; i++) {
-		uint8_t w;
+		uint8_t w = constant ? byte : pattern(seed, at + i);
 
-		if (!constant && (at + i) % 8 == 0 && len - i >= 8) {
-			uint64_t word = htole64(pattern(seed, (at + i) / 8));
-
-			if (!memcmp(p + i, &word, 8)) {
-				i += 7;
-				continue;
-			}
-		}
-		w = constant ? byte : pattern_byte(seed, at + i);
-		if (p[i] == w)
-			continue;
-		if (!bad++) {
+		if (p[i] != w && !bad++) {
 			first = i;
 			want = w;
 			got = p[i];
@@ -231,14 +184,6 @@ void do_read(void)
 		put("%02x", p[i]);
 }
 
-static int nibble(int c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 void do_write(void)
 {
 	const char *hex = find(0, rq.n, "hex");
@@ -252,11 +197,10 @@ void do_write(void)
 		fail(EINVAL, "hex= wants pairs of digits, for at most %d bytes", HEX_MAX);
 		return;
 	}
-	for (size_t i = 0; i < n; i++)
-		if (nibble(hex[i]) < 0) {
-			fail(EINVAL, "hex= has something else than digits");
-			return;
-		}
+	if (strspn(hex, "0123456789abcdefABCDEF") != n) {
+		fail(EINVAL, "hex= has something else than digits");
+		return;
+	}
 	for (size_t i = 0; i < n / 2; i++)
-		p[i] = nibble(hex[2 * i]) << 4 | nibble(hex[2 * i + 1]);
+		sscanf(hex + 2 * i, "%2hhx", &p[i]);
 }

@@ -7,35 +7,34 @@ const char *const KIND_NAMES[] = { "nothing", "pd", "mr", "cq", "srq", "qp", "ah
 struct object objects[OBJECTS_MAX];
 static int object_next = 1;
 
-// A handle is reused only after all others, so that a stale one names no object.
-int new_object(enum kind kind, void *any)
+static void next_handle(void)
 {
-	for (int i = 0; i < OBJECTS_MAX - 1; i++) {
-		int h = object_next;
-
-		object_next = object_next + 1 < OBJECTS_MAX ? object_next + 1 : 1;
-		if (objects[h].kind == FREE) {
-			memset(&objects[h], 0, sizeof objects[h]);
-			objects[h].kind = kind;
-			objects[h].any = any;
-			return h;
-		}
-	}
-	return 0;
+	object_next = object_next + 1 < OBJECTS_MAX ? object_next + 1 : 1;
 }
 
-void created(int h)
+// Finds a handle for the object that the verb that follows creates; false if there is none, or
+// the request has failed already. A handle is reused only after all others, so that a stale one
+// names no object.
+bool may_create(void)
 {
+	for (int i = 1; i < OBJECTS_MAX && objects[object_next].kind != FREE; i++)
+		next_handle();
+	if (objects[object_next].kind != FREE)
+		fail(ENOSPC, "more than %d objects", OBJECTS_MAX - 1);
+	return ready();
+}
+
+// Adds the object that a verb has created, and returns its handle; 0 if the verb failed.
+int created(enum kind kind, void *any, const char *verb)
+{
+	int h = object_next;
+
+	if (!done(any ? 0 : -1, verb))
+		return 0;
+	objects[h] = (struct object){ .kind = kind, .any = any };
+	next_handle();
 	put("id=%d", h);
-}
-
-bool room_for_object(void)
-{
-	for (int i = 1; i < OBJECTS_MAX; i++)
-		if (objects[i].kind == FREE)
-			return true;
-	fail(ENOSPC, "more than %d objects", OBJECTS_MAX - 1);
-	return false;
+	return h;
 }
 
 struct object *object(enum kind kind, const char *key, uint64_t handle)
@@ -148,9 +147,4 @@ void do_destroy(void)
 	take_events();
 	if ((rc = destroy(h)))
 		fail(rc, "destroy the %s", KIND_NAMES[objects[h].kind]);
-}
-
-void do_reset(void)
-{
-	destroy_all();
 }

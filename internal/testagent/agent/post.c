@@ -115,6 +115,8 @@ static void send_operation(int from, int to, struct ibv_send_wr *wr, struct ibv_
 	uint32_t rkey = number_in(from, to, "rkey", 0, UINT32_MAX);
 	struct object *o;
 
+	wr->opcode = opcode_in(from, to);
+	wr->send_flags = names_in(from, to, SEND_FLAGS, "flags", 0);
 	if (find(from, to, "imm"))
 		wr->imm_data = htonl(number_in(from, to, "imm", 0, UINT32_MAX));
 	if (find(from, to, "inv"))
@@ -155,49 +157,62 @@ static uint64_t copies(int from, int to, int have)
 	return failed ? 0 : count;
 }
 
+// Repeats work request n for its copies.
+static void repeat(int n, uint64_t count, uint64_t stride, uint64_t rstride, bool remote)
+{
+	for (uint64_t i = 0; i < count; i++) {
+		struct ibv_send_wr *wr = &send_wrs[n + i];
+
+		*wr = send_wrs[n];
+		wr->wr_id += i;
+		wr->sg_list = sges[n + i];
+		for (int k = 0; k < wr->num_sge; k++) {
+			sges[n + i][k] = sges[n][k];
+			sges[n + i][k].addr += i * stride;
+		}
+		if (wr->send_flags & IBV_SEND_INLINE)
+			check_inline(wr->sg_list, wr->num_sge);
+		if (remote)
+			wr->wr.rdma.remote_addr += i * rstride;
+	}
+}
+
+// Writes the work requests into send_wrs and returns their number. A receive, without a queue pair
+// here, has the members that it shares with a send.
+static int work_requests(struct ibv_qp *qp)
+{
+	int n = 0;
+
+	for (int from = 0, to; !failed && from < rq.n; from = to + 1) {
+		struct ibv_send_wr *wr = &send_wrs[n];
+		uint64_t count;
+
+		to = segment(from);
+		count = copies(from, to, n);
+		if (failed)
+			break;
+		memset(wr, 0, sizeof *wr);
+		wr->wr_id = number_in(from, to, "wr", 0, UINT64_MAX);
+		wr->num_sge = sge_list(from, to, sges[n]);
+		if (qp)
+			send_operation(from, to, wr, qp);
+		repeat(n, count, number_in(from, to, "stride", 0, UINT32_MAX), number_in(from, to, "rstride", 0, UINT32_MAX),
+		       qp && wr->opcode != IBV_WR_BIND_MW && qp->qp_type != IBV_QPT_UD);
+		n += count;
+	}
+	return n;
+}
+
 void do_post(void)
 {
 	struct object *qp = arg(QP, "qp");
 	struct ibv_send_wr *bad = NULL;
-	int n = 0, rc, from = 0;
+	int n = qp ? work_requests(qp->qp) : 0, rc;
 
-	while (!failed && from < rq.n) {
-		int to = segment(from);
-		uint64_t count = copies(from, to, n), stride = number_in(from, to, "stride", 0, UINT32_MAX), rstride = number_in(from, to, "rstride", 0, UINT32_MAX);
-		struct ibv_send_wr *wr = &send_wrs[n];
-
-		if (failed)
-			return;
-		memset(wr, 0, sizeof *wr);
-		wr->opcode = opcode_in(from, to);
-		wr->wr_id = number_in(from, to, "wr", 0, UINT64_MAX);
-		wr->send_flags = names_in(from, to, SEND_FLAGS, "flags", 0);
-		wr->sg_list = sges[n];
-		wr->num_sge = sge_list(from, to, sges[n]);
-		send_operation(from, to, wr, qp->qp);
-		if (failed)
-			return;
-		for (uint64_t i = 0; i < count; i++) {
-			send_wrs[n + i] = *wr;
-			send_wrs[n + i].wr_id += i;
-			send_wrs[n + i].sg_list = sges[n + i];
-			for (int k = 0; k < wr->num_sge; k++) {
-				sges[n + i][k] = sges[n][k];
-				sges[n + i][k].addr += i * stride;
-			}
-			if (wr->send_flags & IBV_SEND_INLINE)
-				check_inline(sges[n + i], wr->num_sge);
-			if (wr->opcode != IBV_WR_BIND_MW && qp->qp->qp_type != IBV_QPT_UD)
-				send_wrs[n + i].wr.rdma.remote_addr += i * rstride;
-		}
-		n += count;
-		from = to + 1;
-	}
-	if (failed)
+	for (int i = 0; i + 1 < n; i++)
+		send_wrs[i].next = &send_wrs[i + 1];
+	if (!ready())
 		return;
-	for (int i = 0; i < n; i++)
-		send_wrs[i].next = i + 1 < n ? &send_wrs[i + 1] : NULL;
-	errno = 0;
 	if ((rc = ibv_post_send(qp->qp, send_wrs, &bad)))
 		fail(error_of(rc), "post_send bad=%d", bad ? (int)(bad - send_wrs) : 0);
 	else
@@ -208,38 +223,14 @@ void do_recv(void)
 {
 	struct object *qp = given("srq") ? NULL : arg(QP, "qp"), *srq = given("srq") ? arg(SRQ, "srq") : NULL;
 	struct ibv_recv_wr *bad = NULL;
-	int n = 0, rc, from = 0;
+	int n = work_requests(NULL), rc;
 
-	while (!failed && from < rq.n) {
-		int to = segment(from);
-		uint64_t count = copies(from, to, n), stride = number_in(from, to, "stride", 0, UINT32_MAX);
-		struct ibv_recv_wr *wr = &recv_wrs[n];
-
-		if (failed)
-			return;
-		memset(wr, 0, sizeof *wr);
-		wr->wr_id = number_in(from, to, "wr", 0, UINT64_MAX);
-		wr->sg_list = sges[n];
-		wr->num_sge = sge_list(from, to, sges[n]);
-		if (failed)
-			return;
-		for (uint64_t i = 1; i < count; i++) {
-			recv_wrs[n + i] = *wr;
-			recv_wrs[n + i].wr_id += i;
-			recv_wrs[n + i].sg_list = sges[n + i];
-			for (int k = 0; k < wr->num_sge; k++) {
-				sges[n + i][k] = sges[n][k];
-				sges[n + i][k].addr += i * stride;
-			}
-		}
-		n += count;
-		from = to + 1;
-	}
-	if (failed)
-		return;
 	for (int i = 0; i < n; i++)
-		recv_wrs[i].next = i + 1 < n ? &recv_wrs[i + 1] : NULL;
-	errno = 0;
+		recv_wrs[i] = (struct ibv_recv_wr){
+			.wr_id = send_wrs[i].wr_id, .sg_list = send_wrs[i].sg_list, .num_sge = send_wrs[i].num_sge, .next = i + 1 < n ? &recv_wrs[i + 1] : NULL
+		};
+	if (!ready())
+		return;
 	rc = srq ? ibv_post_srq_recv(srq->srq, recv_wrs, &bad) : ibv_post_recv(qp->qp, recv_wrs, &bad);
 	if (rc)
 		fail(error_of(rc), "%s bad=%d", srq ? "post_srq_recv" : "post_recv", bad ? (int)(bad - recv_wrs) : 0);
@@ -252,7 +243,6 @@ void do_bind(void)
 {
 	struct object *qp = arg(QP, "qp"), *mw = arg(MW, "mw"), *mr = arg(MR, "mr");
 	struct ibv_mw_bind b;
-	int rc;
 
 	memset(&b, 0, sizeof b);
 	b.wr_id = number("wr", 0, UINT64_MAX);
@@ -263,11 +253,6 @@ void do_bind(void)
 		return;
 	b.bind_info.mr = mr->mr;
 	b.bind_info.addr = (uint64_t)(uintptr_t)mr->addr + number("off", 0, UINT64_MAX);
-	if (failed)
-		return;
-	errno = 0;
-	if ((rc = ibv_bind_mw(qp->qp, mw->mw, &b)))
-		fail(error_of(rc), "bind_mw");
-	else
+	if (ready() && done(ibv_bind_mw(qp->qp, mw->mw, &b), "bind_mw"))
 		put("rkey=0x%x", mw->mw->rkey);
 }

@@ -11,6 +11,15 @@ static const struct name QP_STATES[] = {
 	{ "SQD", IBV_QPS_SQD }, { "SQE", IBV_QPS_SQE }, { "ERR", IBV_QPS_ERR }, { 0, 0 }
 };
 
+static struct ibv_qp_cap caps(uint32_t send_wr, uint32_t recv_wr, uint32_t sge)
+{
+	return (struct ibv_qp_cap){
+		.max_send_wr = number("swr", send_wr, UINT32_MAX), .max_recv_wr = number("rwr", recv_wr, UINT32_MAX),
+		.max_send_sge = number("ssge", sge, UINT32_MAX), .max_recv_sge = number("rsge", sge, UINT32_MAX),
+		.max_inline_data = number("inline", 0, UINT32_MAX),
+	};
+}
+
 static void put_caps(const struct ibv_qp_cap *c)
 {
 	put(" swr=%u rwr=%u ssge=%u rsge=%u inline=%u", c->max_send_wr, c->max_recv_wr, c->max_send_sge, c->max_recv_sge, c->max_inline_data);
@@ -19,34 +28,32 @@ static void put_caps(const struct ibv_qp_cap *c)
 void do_qp(void)
 {
 	struct object *pd = arg(PD, "pd"), *scq = arg(CQ, "scq"), *rcq = given("rcq") ? arg(CQ, "rcq") : scq, *srq = given("srq") ? arg(SRQ, "srq") : NULL;
-	struct ibv_qp_init_attr a;
-	struct ibv_qp *qp;
+	struct ibv_qp_init_attr a = {
+		.qp_type = names_in(0, rq.n, QP_TYPES, "type", IBV_QPT_RC), .cap = caps(16, srq ? 0 : 16, 1), .sq_sig_all = number("sigall", 0, 1)
+	};
+	int h;
 
-	memset(&a, 0, sizeof a);
-	a.qp_type = names_in(0, rq.n, QP_TYPES, "type", IBV_QPT_RC);
-	a.cap.max_send_wr = number("swr", 16, UINT32_MAX);
-	a.cap.max_recv_wr = number("rwr", srq ? 0 : 16, UINT32_MAX);
-	a.cap.max_send_sge = number("ssge", 1, UINT32_MAX);
-	a.cap.max_recv_sge = number("rsge", 1, UINT32_MAX);
-	a.cap.max_inline_data = number("inline", 0, UINT32_MAX);
-	a.sq_sig_all = number("sigall", 0, 1);
-	if (failed || !room_for_object())
+	if (!may_create())
 		return;
 	a.send_cq = scq->cq;
 	a.recv_cq = rcq->cq;
 	a.srq = srq ? srq->srq : NULL;
-	errno = 0;
-	if (!(qp = ibv_create_qp(pd->pd, &a))) {
-		fail(error_of(0), "create_qp");
+	if (!(h = created(QP, ibv_create_qp(pd->pd, &a), "create_qp")))
 		return;
-	}
-	created(new_object(QP, qp));
-	put(" qpn=0x%x", qp->qp_num);
+	put(" qpn=0x%x", objects[h].qp->qp_num);
 	put_caps(&a.cap);
 }
 
+static uint64_t prefixed(const char *prefix, const char *name, uint64_t otherwise, uint64_t max)
+{
+	char key[40];
+
+	snprintf(key, sizeof key, "%s%s", prefix, name);
+	return number(key, otherwise, max);
+}
+
 // An address vector from keys that begin with prefix; false if dgid is not given.
-bool address(const char *prefix, struct ibv_ah_attr *av)
+static bool address(const char *prefix, struct ibv_ah_attr *av)
 {
 	char key[40];
 	const char *s;
@@ -57,21 +64,13 @@ bool address(const char *prefix, struct ibv_ah_attr *av)
 		return false;
 	to_gid(key, s, &av->grh.dgid);
 	av->is_global = 1;
-	av->port_num = port;
-	snprintf(key, sizeof key, "%ssgid_index", prefix);
-	av->grh.sgid_index = number(key, 0, 255);
-	snprintf(key, sizeof key, "%shop_limit", prefix);
-	av->grh.hop_limit = number(key, 64, 255);
-	snprintf(key, sizeof key, "%straffic_class", prefix);
-	av->grh.traffic_class = number(key, 0, 255);
-	snprintf(key, sizeof key, "%sflow_label", prefix);
-	av->grh.flow_label = number(key, 0, UINT32_MAX);
-	snprintf(key, sizeof key, "%ssl", prefix);
-	av->sl = number(key, 0, 255);
-	snprintf(key, sizeof key, "%srate", prefix);
-	av->static_rate = number(key, 0, 255);
-	snprintf(key, sizeof key, "%sav_port", prefix);
-	av->port_num = number(key, port, 255);
+	av->grh.sgid_index = prefixed(prefix, "sgid_index", 0, 255);
+	av->grh.hop_limit = prefixed(prefix, "hop_limit", 64, 255);
+	av->grh.traffic_class = prefixed(prefix, "traffic_class", 0, 255);
+	av->grh.flow_label = prefixed(prefix, "flow_label", 0, UINT32_MAX);
+	av->sl = prefixed(prefix, "sl", 0, 255);
+	av->static_rate = prefixed(prefix, "rate", 0, 255);
+	av->port_num = prefixed(prefix, "av_port", port, 255);
 	return true;
 }
 
@@ -120,11 +119,7 @@ static int attributes(struct ibv_qp_attr *a)
 	}
 	if (given("swr")) {
 		mask |= IBV_QP_CAP;
-		a->cap.max_send_wr = number("swr", 0, UINT32_MAX);
-		a->cap.max_recv_wr = number("rwr", 0, UINT32_MAX);
-		a->cap.max_send_sge = number("ssge", 0, UINT32_MAX);
-		a->cap.max_recv_sge = number("rsge", 0, UINT32_MAX);
-		a->cap.max_inline_data = number("inline", 0, UINT32_MAX);
+		a->cap = caps(0, 0, 0);
 	}
 	return mask;
 }
@@ -135,10 +130,7 @@ void do_modify(void)
 	struct ibv_qp_attr a;
 	int mask = attributes(&a), rc;
 
-	if (failed)
-		return;
-	errno = 0;
-	if ((rc = ibv_modify_qp(qp->qp, &a, mask)))
+	if (ready() && (rc = ibv_modify_qp(qp->qp, &a, mask)))
 		fail(error_of(rc), "modify_qp mask=0x%x", mask);
 }
 
@@ -148,20 +140,12 @@ void do_query(void)
 			 IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_RQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER | IBV_QP_SQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
 			 IBV_QP_PATH_MIG_STATE | IBV_QP_CAP | IBV_QP_DEST_QPN;
 	struct object *qp = arg(QP, "qp");
-	struct ibv_qp_init_attr init;
+	struct ibv_qp_init_attr init = { 0 };
+	struct ibv_qp_attr a = { 0 };
 	char gid[INET6_ADDRSTRLEN];
-	struct ibv_qp_attr a;
-	int rc;
 
-	if (failed)
+	if (!ready() || !done(ibv_query_qp(qp->qp, &a, mask, &init), "query_qp"))
 		return;
-	memset(&a, 0, sizeof a);
-	memset(&init, 0, sizeof init);
-	errno = 0;
-	if ((rc = ibv_query_qp(qp->qp, &a, mask, &init))) {
-		fail(error_of(rc), "query_qp");
-		return;
-	}
 	put("state=%d cur_state=%d access=0x%x pkey_index=%u port=%u qkey=0x%x path_mtu=%d", a.qp_state, a.cur_qp_state, a.qp_access_flags, a.pkey_index, a.port_num, a.qkey,
 	    a.path_mtu ? 128 << a.path_mtu : 0);
 	put(" timeout=%u retry_cnt=%u rnr_retry=%u min_rnr_timer=%u rq_psn=0x%x sq_psn=0x%x max_rd_atomic=%u max_dest_rd_atomic=%u dest_qpn=0x%x", a.timeout, a.retry_cnt, a.rnr_retry,
@@ -177,16 +161,9 @@ void do_ah(void)
 {
 	struct object *pd = arg(PD, "pd");
 	struct ibv_ah_attr av;
-	struct ibv_ah *ah;
 
 	if (!address("", &av))
 		fail(EINVAL, "dgid= is missing");
-	if (failed || !room_for_object())
-		return;
-	errno = 0;
-	if (!(ah = ibv_create_ah(pd->pd, &av))) {
-		fail(error_of(0), "create_ah");
-		return;
-	}
-	created(new_object(AH, ah));
+	if (may_create())
+		created(AH, ibv_create_ah(pd->pd, &av), "create_ah");
 }

@@ -14,43 +14,30 @@ void do_cq(void)
 {
 	uint64_t cqe = number("cqe", 64, INT32_MAX), with_events = number("events", 0, 1);
 	struct ibv_comp_channel *channel = NULL;
-	struct ibv_cq *cq;
 	int h;
 
-	if (failed || !room_for_object())
+	if (!may_create())
 		return;
-	errno = 0;
 	if (with_events) {
-		if (!(channel = ibv_create_comp_channel(ctx))) {
-			fail(error_of(0), "create_comp_channel");
+		channel = ibv_create_comp_channel(ctx);
+		if (!done(channel ? 0 : -1, "create_comp_channel"))
 			return;
-		}
 		fcntl(channel->fd, F_SETFL, fcntl(channel->fd, F_GETFL) | O_NONBLOCK);
 	}
-	if (!(cq = ibv_create_cq(ctx, cqe, NULL, channel, 0))) {
-		fail(error_of(0), "create_cq");
-		if (channel)
-			ibv_destroy_comp_channel(channel);
-		return;
+	if ((h = created(CQ, ibv_create_cq(ctx, cqe, NULL, channel, 0), "create_cq"))) {
+		objects[h].channel = channel;
+		put(" cqe=%d", objects[h].cq->cqe);
+	} else if (channel) {
+		ibv_destroy_comp_channel(channel);
 	}
-	h = new_object(CQ, cq);
-	objects[h].channel = channel;
-	created(h);
-	put(" cqe=%d", cq->cqe);
 }
 
 void do_resize(void)
 {
 	struct object *cq = arg(CQ, "cq");
 	uint64_t cqe = number("cqe", 0, INT32_MAX);
-	int rc;
 
-	if (failed)
-		return;
-	errno = 0;
-	if ((rc = ibv_resize_cq(cq->cq, cqe)))
-		fail(error_of(rc), "resize_cq");
-	else
+	if (ready() && done(ibv_resize_cq(cq->cq, cqe), "resize_cq"))
 		put("cqe=%d", cq->cq->cqe);
 }
 
@@ -78,7 +65,7 @@ void do_poll(void)
 		errno = 0;
 		k = ibv_poll_cq(cq->cq, limit - got, wc + got);
 		if (k < 0) {
-			fail(error_of(0), "poll_cq");
+			fail(error_of(k), "poll_cq");
 			return;
 		}
 		got += k;
@@ -101,13 +88,9 @@ void do_arm(void)
 {
 	struct object *cq = arg(CQ, "cq");
 	uint64_t solicited = number("solicited", 0, 1);
-	int rc;
 
-	if (failed)
-		return;
-	errno = 0;
-	if ((rc = ibv_req_notify_cq(cq->cq, solicited)))
-		fail(error_of(rc), "req_notify_cq");
+	if (ready())
+		done(ibv_req_notify_cq(cq->cq, solicited), "req_notify_cq");
 }
 
 // Takes completion events of a CQ until there is one, or ms have passed.
@@ -139,28 +122,16 @@ void do_srq(void)
 {
 	struct object *pd = arg(PD, "pd");
 	struct ibv_srq_init_attr a = { .attr = { .max_wr = number("wr", 16, UINT32_MAX), .max_sge = number("sge", 1, UINT32_MAX), .srq_limit = number("limit", 0, UINT32_MAX) } };
-	struct ibv_srq *srq;
 
-	if (failed || !room_for_object())
-		return;
-	errno = 0;
-	if (!(srq = ibv_create_srq(pd->pd, &a))) {
-		fail(error_of(0), "create_srq");
-		return;
-	}
-	created(new_object(SRQ, srq));
-	put(" wr=%u sge=%u", a.attr.max_wr, a.attr.max_sge);
+	if (may_create() && created(SRQ, ibv_create_srq(pd->pd, &a), "create_srq"))
+		put(" wr=%u sge=%u", a.attr.max_wr, a.attr.max_sge);
 }
 
 void do_srq_limit(void)
 {
 	struct object *srq = arg(SRQ, "srq");
 	struct ibv_srq_attr a = { .srq_limit = number("limit", 0, UINT32_MAX) };
-	int rc;
 
-	if (failed)
-		return;
-	errno = 0;
-	if ((rc = ibv_modify_srq(srq->srq, &a, IBV_SRQ_LIMIT)))
-		fail(error_of(rc), "modify_srq");
+	if (ready())
+		done(ibv_modify_srq(srq->srq, &a, IBV_SRQ_LIMIT), "modify_srq");
 }

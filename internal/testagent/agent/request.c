@@ -59,6 +59,21 @@ int error_of(int rc)
 	return errno ? errno : EIO;
 }
 
+// Clears errno for the verb that follows; false if the request has failed already.
+bool ready(void)
+{
+	errno = 0;
+	return !failed;
+}
+
+// Whether a verb succeeded; otherwise the reply says why not.
+bool done(int rc, const char *verb)
+{
+	if (rc)
+		fail(error_of(rc), "%s", verb);
+	return !rc;
+}
+
 const char *find(int from, int to, const char *key)
 {
 	for (int i = from; i < to; i++)
