@@ -120,7 +120,7 @@ func softhca_check(h C.handle_t, kind C.int) C.int {
 //export softhca_doorbell
 func softhca_doorbell(h C.handle_t, p *C.struct_softhca_posted, waits *C.int) C.int {
 	q := of[*pair](h)
-	q.dev.Post(q.QP.QP, qp.Posted{Requests: int(p.requests), Bytes: uint64(p.bytes), Behind: p.behind != 0, Heeds: true})
+	q.dev.Post(q.QP.QP, qp.Posted{Requests: int(p.requests), Bytes: uint64(p.bytes), Behind: p.behind != 0, HonorsSuppression: true})
 	*waits = flag(q.dev.PostsWait())
 	return 0
 }

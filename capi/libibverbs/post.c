@@ -91,7 +91,7 @@ static int put_send(struct qp *q, uint32_t prod, const struct ibv_send_wr *wr)
 
 // The largest number of requests, and of payload bytes, that a producer posts without ringing
 // the doorbell: half of the amount at which the engine sends by itself.
-enum { SPARED_REQUESTS = 32, SPARED_BYTES = 8 << 10 };
+enum { SUPPRESSED_REQUESTS = 32, SUPPRESSED_BYTES = 8 << 10 };
 
 // publish makes the requests before index prod visible to the engine, and reports whether the
 // caller has to ring the doorbell: not while the engine suppresses it, unless it has been
@@ -100,16 +100,16 @@ enum { SPARED_REQUESTS = 32, SPARED_BYTES = 8 << 10 };
 static bool publish(struct qp *q, uint32_t prod, struct softhca_posted *p)
 {
 	atomic_store(&q->send->prod, prod);
-	if (atomic_load(&q->send->flags) & RING_SPARE) {
+	if (atomic_load(&q->send->flags) & RING_SUPPRESS) {
 		uint64_t since = atomic_load_explicit(&q->dev->waits, memory_order_relaxed);
-		p->requests += q->spared.requests;
-		p->bytes += q->spared.bytes;
-		if (p->requests < SPARED_REQUESTS && p->bytes < SPARED_BYTES && now_ns() - since < OVERDUE) {
-			q->spared = *p;
+		p->requests += q->suppressed.requests;
+		p->bytes += q->suppressed.bytes;
+		if (p->requests < SUPPRESSED_REQUESTS && p->bytes < SUPPRESSED_BYTES && now_ns() - since < OVERDUE) {
+			q->suppressed = *p;
 			return false;
 		}
 	}
-	q->spared = (struct softhca_posted){0};
+	q->suppressed = (struct softhca_posted){0};
 	return p->requests > 0;
 }
 

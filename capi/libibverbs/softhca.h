@@ -176,7 +176,7 @@ struct qp {
 	struct device *dev;
 	_Atomic uint32_t send_lock, recv_lock; // of threads that post
 	struct softhca_cap cap;
-	struct softhca_posted spared; // posted without a doorbell; guarded by send_lock
+	struct softhca_posted suppressed; // posted without a doorbell; guarded by send_lock
 	bool watched, sig_all, extended;
 	unsigned async_taken; // guarded by the source of the context
 

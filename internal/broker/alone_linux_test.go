@@ -29,12 +29,12 @@ func TestAloneWithASquatter(t *testing.T) {
 			c := on(a)
 			c.Secret, c.Log = nil, func(format string, args ...any) { log = append(log, fmt.Sprintf(format, args...)) }
 			began := time.Now()
-			seat, sockets, err := Enter(c)
+			lease, sockets, err := Enter(c)
 			if took := time.Since(began); took > runnable(t)*time.Second/2 {
 				t.Errorf("the first process enters after %v", took)
 			}
-			if seat != nil || sockets != nil || err != nil {
-				t.Fatalf("the first process enters with %v, %v", seat, err)
+			if lease != nil || sockets != nil || err != nil {
+				t.Fatalf("the first process enters with %v, %v", lease, err)
 			}
 			if all := strings.Join(log, "\n"); !strings.Contains(all, "user 4242 has") || !strings.Contains(all, "one process at a time") {
 				t.Errorf("the log says %q", log)

@@ -184,8 +184,8 @@ func TestDeafMember(t *testing.T) {
 		for range 100 {
 			p.send(mad.AttrMRA, &mad.MRA{RemoteCommID: uint32(deaf.Slot) << 24})
 		}
-		b.mail.Lock()
-		defer b.mail.Unlock()
+		b.membersMu.Lock()
+		defer b.membersMu.Unlock()
 		return b.unmailed > 0
 	})
 	p.send(mad.AttrMRA, &mad.MRA{LocalCommID: 5, RemoteCommID: uint32(x.Slot) << 24})

@@ -27,7 +27,7 @@ type Broker struct {
 	cfg       Config
 	listeners []*listener
 	names     []string      // of the listeners
-	host      *Seat         // of the member that runs the broker; nil: no member does
+	host      *Lease        // of the member that runs the broker; nil: no member does
 	handed    chan struct{} // of a deputy: closed when another process has its store; nil: not a deputy
 	recovered bool
 	settled   chan struct{} // closed once members of the previous broker have rejoined or had settleTime
@@ -35,12 +35,12 @@ type Broker struct {
 
 	conns sync.WaitGroup
 
-	mu     lock.Mutex[lock.Broker] // guards what follows
-	groups [][]int                 // by address, as udp.OpenGroup returns them; only the first socket of each while the host is alone
-	ledger *ledger
-	store  int
-	lock   int     // descriptor that holds brokerLock; -1 while the host is alone
-	engine *engine // nil while the host is alone; once set, it and the fields opened with it do not change
+	mu        lock.Mutex[lock.Broker] // guards what follows
+	groups    [][]int                 // by address, as udp.OpenGroup returns them; only the first socket of each while the host is alone
+	connTable *connTable
+	store     int
+	lock      int     // descriptor that holds brokerLock; -1 while the host is alone
+	engine    *engine // nil while the host is alone; once set, it and the fields opened with it do not change
 
 	free      []uint8 // slots without a member, the longest free first
 	absent    []uint8 // slots whose member has not rejoined and claimed its services since the takeover
@@ -48,17 +48,17 @@ type Broker struct {
 	open      map[*wire]bool
 	closed    bool
 
-	mail     lock.Mutex[lock.Residents] // guards members
-	members  [256]*resident
-	unmailed uint64 // MADs dropped because a member's queue was full
+	membersMu lock.Mutex[lock.Residents] // guards members
+	members   [256]*resident
+	unmailed  uint64 // MADs dropped because a member's queue was full
 }
 
 // resident is a member as the broker sees it.
 type resident struct {
 	Member
-	wire *wire // nil for the host
-	mail int
-	turn lock.Mutex[lock.MemberTurn] // held to read a message from wire and to process it
+	wire    *wire // nil for the host
+	forward int
+	turn    lock.Mutex[lock.MemberTurn] // held to read a message from wire and to process it
 
 	ended atomic.Bool // whether the process has ended; its children may still hold the slot
 }
@@ -121,20 +121,20 @@ func (b *Broker) start() error {
 	for i := range b.cfg.Slots {
 		b.free = append(b.free, uint8(i+1))
 	}
-	seat := &udp.Seat{Mail: -1}
+	lease := &udp.Lease{Forwarded: -1}
 	for _, group := range b.groups {
 		fd, err := fdmark.Copy(group[udp.QP1Socket])
 		if err != nil {
-			closeAll(seat.Sockets)
+			closeAll(lease.Sockets)
 			return fmt.Errorf("broker: %w", err)
 		}
-		seat.Sockets = append(seat.Sockets, fd)
+		lease.Sockets = append(lease.Sockets, fd)
 	}
-	port, err := udp.Open(udp.Config{Addrs: b.cfg.Addrs, Seat: seat, DisableGRO: true})
+	port, err := udp.Open(udp.Config{Addrs: b.cfg.Addrs, Lease: lease, DisableGRO: true})
 	if err != nil {
 		return err
 	}
-	if b.engine, err = newEngine(port, b.cfg.GUID, b.ledger, b.forward); err != nil {
+	if b.engine, err = newEngine(port, b.cfg.GUID, b.connTable, b.forward); err != nil {
 		return errors.Join(err, port.Close())
 	}
 	if b.recovered {
@@ -185,17 +185,17 @@ func (b *Broker) expand() (err error) {
 			return err
 		}
 	}
-	if b.ledger, err = newLedger(); err != nil {
+	if b.connTable, err = newConnTable(); err != nil {
 		return err
 	}
-	if b.lock, err = b.ledger.hold(brokerLock); err != nil {
+	if b.lock, err = b.connTable.hold(brokerLock); err != nil {
 		return err
 	}
 	var listening []int
 	for _, l := range b.listeners {
 		listening = append(listening, l.fd)
 	}
-	b.store, err = newStore(b.label(), stored{b.groups, listening, b.ledger})
+	b.store, err = newStore(b.label(), stored{b.groups, listening, b.connTable})
 	return err
 }
 
@@ -246,7 +246,7 @@ func (b *Broker) ask() error {
 
 // inherit takes over the contents of a store, which it closes if there is an error.
 func (b *Broker) inherit(label *message, found stored) error {
-	b.groups, b.ledger, b.names = found.groups, found.ledger, label.Names
+	b.groups, b.connTable, b.names = found.groups, found.connTable, label.Names
 	b.cfg.Addrs, b.cfg.Slots, b.cfg.GUID, b.cfg.hosted, b.recovered = label.Addrs, label.Slots, label.GUID, label.Hosted, true
 	for i, fd := range found.listeners {
 		l, err := newListener(fd)
@@ -315,25 +315,25 @@ func (b *Broker) release() {
 		_ = l.Close()
 	}
 	b.closeGroups(0)
-	b.mail.Lock()
+	b.membersMu.Lock()
 	if b.host != nil && b.members[b.host.Slot] != nil { // those of others are closed with their connections
-		_ = unix.Close(b.members[b.host.Slot].mail)
+		_ = unix.Close(b.members[b.host.Slot].forward)
 		b.members[b.host.Slot] = nil
 	}
-	b.mail.Unlock()
+	b.membersMu.Unlock()
 	close(b.ending)
 }
 
 // closeGroups closes the sockets of the groups except the first but of each, and the
-// store, ledger and lock that belong to them.
+// store, connection table and lock that belong to them.
 func (b *Broker) closeGroups(but int) {
 	for i, g := range b.groups {
 		closeAll(g[but:])
 		b.groups[i] = g[:but]
 	}
-	if b.ledger != nil {
-		_ = unix.Close(b.ledger.fd)
-		b.ledger = nil
+	if b.connTable != nil {
+		_ = unix.Close(b.connTable.fd)
+		b.connTable = nil
 	}
 	closeAll([]int{b.store, b.lock})
 	b.store, b.lock = -1, -1
@@ -348,8 +348,8 @@ func (b *Broker) Members() []Member {
 	}
 	var all []Member
 	_ = b.engine.do(func(clock.Instant) { // a broker that is closed has no members
-		b.mail.Lock()
-		defer b.mail.Unlock()
+		b.membersMu.Lock()
+		defer b.membersMu.Unlock()
 		for _, r := range b.members {
 			if r != nil {
 				m := r.Member
@@ -363,13 +363,13 @@ func (b *Broker) Members() []Member {
 
 // forward sends a packet to a member. The engine calls it.
 func (b *Broker) forward(slot uint8, p []byte) {
-	b.mail.Lock()
-	defer b.mail.Unlock()
+	b.membersMu.Lock()
+	defer b.membersMu.Unlock()
 	r := b.members[slot]
 	if r == nil {
 		return
 	}
-	if unix.Sendto(r.mail, p, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, nil) != nil {
+	if unix.Sendto(r.forward, p, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, nil) != nil {
 		b.unmailed++ // the peer repeats it
 	}
 }
@@ -418,7 +418,7 @@ func (b *Broker) admit(fd int) {
 			stop := watch(r)
 			b.attend(r)
 			stop()
-			b.part(r)
+			b.shutDown(r)
 		}
 		b.mu.Lock()
 		delete(b.open, w)
@@ -466,9 +466,9 @@ func (b *Broker) greet(w *wire) (*resident, error) {
 	if !m.Back {
 		<-b.settled // it must not get the slot of a member that is yet to rejoin
 	}
-	r := &resident{Member: Member{PID: int(who.Pid), Program: m.Program}, wire: w, mail: mail}
-	err = b.seat(r, m)
-	for end := time.Now().Add(vacateTime); errors.Is(err, errHeld) && time.Now().Before(end); err = b.seat(r, m) {
+	r := &resident{Member: Member{PID: int(who.Pid), Program: m.Program}, wire: w, forward: mail}
+	err = b.assignSlot(r, m)
+	for end := time.Now().Add(vacateTime); errors.Is(err, errHeld) && time.Now().Before(end); err = b.assignSlot(r, m) {
 		time.Sleep(vacatePause)
 	}
 	if err != nil {
@@ -507,7 +507,7 @@ func (b *Broker) inspect(m *message, fds []int) (mail int, err error) {
 			return -1, fmt.Errorf("broker: the broker serves %v, not %v: use only addresses that it serves: %w", b.cfg.Addrs, a, unix.EADDRNOTAVAIL)
 		}
 	}
-	return fds[0], isMail(fds[0])
+	return fds[0], isForwardSocket(fds[0])
 }
 
 // otherVersion returns the error of a message of another version.
@@ -518,14 +518,14 @@ func otherVersion(m *message) error {
 // maxProgram bounds the name of a program.
 const maxProgram = 64
 
-// seat assigns a slot to a joining process: its previous one if it was a member before.
-func (b *Broker) seat(r *resident, m *message) error {
+// lease assigns a slot to a joining process: its previous one if it was a member before.
+func (b *Broker) assignSlot(r *resident, m *message) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
 		return net.ErrClosed
 	}
-	if m.Back && (b.engine == nil || !b.ledger.held(int(m.Slot))) {
+	if m.Back && (b.engine == nil || !b.connTable.held(int(m.Slot))) {
 		return fmt.Errorf("broker: no process has slot %d: %w", m.Slot, unix.EPROTO)
 	}
 	if err := b.awake(); err != nil {
@@ -537,7 +537,7 @@ func (b *Broker) seat(r *resident, m *message) error {
 	}
 	var fds []int
 	if !m.Back {
-		slotLock, err := b.ledger.hold(int(r.Slot))
+		slotLock, err := b.connTable.hold(int(r.Slot))
 		if err != nil {
 			return err
 		}
@@ -572,9 +572,9 @@ func (b *Broker) arrived(slot uint8) {
 func (b *Broker) enter(r *resident) {
 	b.free = slices.DeleteFunc(b.free, func(s uint8) bool { return s == r.Slot })
 	_ = b.engine.do(func(clock.Instant) { b.engine.router.join(r.Slot) }) // an engine that has failed routes nothing
-	b.mail.Lock()
+	b.membersMu.Lock()
 	b.members[r.Slot] = r
-	b.mail.Unlock()
+	b.membersMu.Unlock()
 }
 
 // vacancy returns the slot of a returning member. For a new one it returns a free slot that
@@ -589,7 +589,7 @@ func (b *Broker) vacancy(m *message) (uint8, error) {
 	case len(b.free) == 0:
 		return 0, fmt.Errorf("broker: all %d slots are in use: end a process, or start with a larger --slots: %w", b.cfg.Slots, unix.EAGAIN)
 	}
-	i := slices.IndexFunc(b.free, func(s uint8) bool { return !slices.Contains(b.absent, s) && !b.ledger.held(int(s)) })
+	i := slices.IndexFunc(b.free, func(s uint8) bool { return !slices.Contains(b.absent, s) && !b.connTable.held(int(s)) })
 	if i < 0 {
 		return 0, errHeld
 	}

@@ -12,8 +12,8 @@ import (
 
 // deputize makes this member the deputy of a separate broker that has ended: it accepts the
 // connections to the broker's names, and gives the store to the next broker, with brokerLock.
-// It returns when it has, or when the Seat closes.
-func (s *Seat) deputize(lock int) {
+// It returns when it has, or when the lease closes.
+func (s *Lease) deputize(lock int) {
 	b := newBroker(Config{})
 	b.handed = make(chan struct{})
 	if b.follow(s.store, lock) != nil { // for example, no descriptors are left

@@ -13,8 +13,8 @@ import (
 // within a second.
 func disconnectRetry() gsi.Retry { return gsi.Retry{Timeout: 300 * time.Millisecond, Retries: 2} }
 
-// parting is a disconnect that is repeated until the peer answers.
-type parting struct {
+// disconnecting is a disconnect that is repeated until the peer answers.
+type disconnecting struct {
 	request *gsi.Transaction
 	peer    remoteKey
 }
@@ -46,7 +46,7 @@ func (e *engine) disconnect(now clock.Instant, c *connection) error {
 	case err != nil:
 		return err
 	}
-	e.disconnecting[c.localID] = &parting{request, c.key}
+	e.disconnecting[c.localID] = &disconnecting{request, c.key}
 	return nil
 }
 

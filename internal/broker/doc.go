@@ -11,7 +11,7 @@
 // socket of its slot, each member has the store, a Unix socket in whose queue lies an
 // unread message with all sockets of the groups. The groups exist as long as one member
 // does. The message also contains the listeners, at which the broker accepts
-// connections, and the ledger: memory with the connections of all members, and with
+// connections, and the connection table: memory with the connections of all members, and with
 // locks that show which slots are held by a process, and whether one is the broker.
 //
 // The broker receives the packets for QP1, as an adapter without queue pairs. It forwards
@@ -29,7 +29,7 @@
 // socket of a group, the listeners, and no store. When another process joins, the host
 // creates the group around this socket, registers its own services and connections, and
 // becomes a member. When the host ends, the first member to take the broker's lock in the
-// ledger is the next host, with the store that it has. When a separate broker ends, that
+// connTable is the next host, with the store that it has. When a separate broker ends, that
 // member is its deputy: it gives the next broker the store and the lock, and tells other
 // processes that the broker is away.
 //
@@ -87,7 +87,7 @@
 // most. If no deputy answers, another program has the address. The next broker takes over
 // the groups and listens again, by which the kernel names the new process to those that
 // connect. It lets members rejoin for settleTime, and then starts to read QP1. Connections
-// are in the ledger: the broker disconnects the peers of members that have ended meanwhile. A
+// are in the connection table: the broker disconnects the peers of members that have ended meanwhile. A
 // stopped member, which cannot rejoin, keeps its slot and connections while it lives; other
 // members may claim its services until it continues.
 //
@@ -103,7 +103,7 @@
 // Reading order: message.go, router.go (routing messages to members), ending.go and
 // disconnect.go (disconnecting peers of members that have ended), record.go, config.go,
 // engine.go and early.go (QP1), broker_linux.go with listener_linux.go, store_linux.go,
-// ledger_linux.go, watch_linux.go and part_linux.go, seat_linux.go (the member's side),
+// conntable_linux.go, watch_linux.go and part_linux.go, lease_linux.go (the member's side),
 // host_linux.go with known.go (both in one process), deputy_linux.go; wire_linux.go,
 // name_linux.go and user_linux.go are shared by all.
 //

@@ -108,7 +108,7 @@ func asking(r *router, now clock.Instant, slot uint8, id uint32) {
 	r.route(now, &dreq, from)
 }
 
-// nowhere is an unused ledger.
+// nowhere is an unused connection table.
 type nowhere struct{}
 
 func (nowhere) WriteAt(b []byte, _ int64) (int, error) { return len(b), nil }

@@ -39,20 +39,20 @@ type engine struct {
 	agent         *gsi.Agent
 	cm            *cm.Manager // without listeners and connections
 	early         cm.Early[*visit]
-	disconnecting map[uint32]*parting // by the communication ID of the member that has ended
+	disconnecting map[uint32]*disconnecting // by the communication ID of the member that has ended
 	deliver       func(slot uint8, forwarded []byte)
 	current       fabric.Datagram // of the MAD being processed
 	buf           [maxForward]byte
 }
 
 // newEngine returns the QP1 of a port whose datagrams hold one packet each, because members get
-// whole datagrams. It writes connections to a ledger. It calls deliver with packets for a member;
+// whole datagrams. It writes connections to a connection table. It calls deliver with packets for a member;
 // deliver must not keep them. The engine owns the port, unless newEngine fails.
-func newEngine(port fabric.Port, guid uint64, ledger io.WriterAt, deliver func(slot uint8, forwarded []byte)) (*engine, error) {
+func newEngine(port fabric.Port, guid uint64, connTable io.WriterAt, deliver func(slot uint8, forwarded []byte)) (*engine, error) {
 	caps := port.Caps()
 	e := &engine{
-		failed: make(chan error, 1), router: newRouter(ledger),
-		disconnecting: make(map[uint32]*parting), deliver: deliver, early: cm.Early[*visit]{Grace: cm.DefaultListenGrace},
+		failed: make(chan error, 1), router: newRouter(connTable),
+		disconnecting: make(map[uint32]*disconnecting), deliver: deliver, early: cm.Early[*visit]{Grace: cm.DefaultListenGrace},
 	}
 	counts := new(counters.Set)
 	e.gsi = gsi.New(gsi.Config{

@@ -38,11 +38,11 @@ func TestEngineVerifies(t *testing.T) {
 	end, err := pipe.NewNetwork(pipe.Options{}).Port(ours)
 	must.Do(t, err)
 	port := &feed{Port: end}
-	ledger, err := os.Create(filepath.Join(t.TempDir(), "ledger"))
+	connTable, err := os.Create(filepath.Join(t.TempDir(), "connTable"))
 	must.Do(t, err)
-	t.Cleanup(func() { _ = ledger.Close() })
+	t.Cleanup(func() { _ = connTable.Close() })
 	forwarded := 0
-	e, err := newEngine(port, 42, ledger, func(uint8, []byte) { forwarded++ })
+	e, err := newEngine(port, 42, connTable, func(uint8, []byte) { forwarded++ })
 	must.Do(t, err)
 	t.Cleanup(e.close)
 	must.Do(t, e.do(func(clock.Instant) { e.router.join(0) }))

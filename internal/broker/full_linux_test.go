@@ -25,8 +25,8 @@ func connects(r *router, slot uint8, n uint32) {
 	r.route(0, &m, &gsi.Address{Local: ourAddr, Remote: peerAddr})
 }
 
-// recordedIDs returns the peers' IDs of a slot's connections in the ledger, with their places.
-func recordedIDs(t *testing.T, l *ledger, slot uint8) map[uint32]uint16 {
+// recordedIDs returns the peers' IDs of a slot's connections in the connection table, with their places.
+func recordedIDs(t *testing.T, l *connTable, slot uint8) map[uint32]uint16 {
 	t.Helper()
 	all, err := l.connections(0, slot)
 	must.Do(t, err)
@@ -42,7 +42,7 @@ func recordedIDs(t *testing.T, l *ledger, slot uint8) map[uint32]uint16 {
 // connections, also when some have ended and left gaps.
 func TestLedgerIsFull(t *testing.T) {
 	const slot, extra = 7, 5
-	l, err := newLedger()
+	l, err := newConnTable()
 	must.Do(t, err)
 	t.Cleanup(func() { closeAll([]int{l.fd}) })
 	r := newRouter(l)
@@ -75,7 +75,7 @@ func TestLedgerIsFull(t *testing.T) {
 			}
 		}
 	}
-	check(r, "a full ledger", extra+1, maxKnown)
+	check(r, "a full connTable", extra+1, maxKnown)
 	var m mad.MAD // connections end, in the middle
 	for n := range uint32(10) {
 		id := 100 + 3*n

@@ -33,9 +33,9 @@ const enterTime = 2 * time.Second
 
 // Enter joins the processes of this user on addresses. If there are none, this process
 // becomes the host of later ones; c.GUID is then the node GUID. If Enter returns neither a
-// Seat nor an error, the addresses cannot be shared here, and the caller opens them for
-// itself. The caller opens its port with the udp.Seat, and closes it before the Seat.
-func Enter(c Config) (*Seat, *udp.Seat, error) {
+// Lease nor an error, the addresses cannot be shared here, and the caller opens them for
+// itself. The caller opens its port with the udp.Lease, and closes it before the lease.
+func Enter(c Config) (*Lease, *udp.Lease, error) {
 	addrs, err := iface.Clean(c.Addrs)
 	if err != nil {
 		return nil, nil, fmt.Errorf("broker: %w", err)
@@ -95,8 +95,8 @@ func (c *Config) inUse(none, inUse error) (limit time.Duration, err error) {
 const strangerTime = 500 * time.Millisecond
 
 // first makes this process the host of addresses. It fails with EADDRINUSE if they are in
-// use. If it returns neither a Seat nor an error, they cannot be shared.
-func first(c *Config) (*Seat, *udp.Seat, error) {
+// use. If it returns neither a lease nor an error, they cannot be shared.
+func first(c *Config) (*Lease, *udp.Lease, error) {
 	slots := min(hostedSlots, (maxPassed-1)/len(c.Addrs)-1-udp.QP1Socket-maxNames)
 	if slots < 1 {
 		return nil, nil, nil
@@ -119,8 +119,8 @@ func first(c *Config) (*Seat, *udp.Seat, error) {
 }
 
 // hostAlone opens the descriptors of a process that is alone on addresses.
-func (b *Broker) hostAlone() (*udp.Seat, error) {
-	sockets := &udp.Seat{Mail: -1, Shared: new(atomic.Bool)}
+func (b *Broker) hostAlone() (*udp.Lease, error) {
+	sockets := &udp.Lease{Forwarded: -1, Shared: new(atomic.Bool)}
 	open := func() error {
 		for _, a := range b.cfg.Addrs {
 			fd, err := udp.OpenFirst(a)
@@ -136,12 +136,12 @@ func (b *Broker) hostAlone() (*udp.Seat, error) {
 		if err := b.listen(); err != nil {
 			return err
 		}
-		s, mail, err := newSeat(&b.cfg)
+		s, mail, err := newLease(&b.cfg)
 		if err != nil {
 			return err
 		}
 		s.GUID, s.joined, s.hosted, s.host, s.shared = b.cfg.GUID, true, true, b, sockets.Shared
-		b.host, sockets.Mail = s, mail
+		b.host, sockets.Forwarded = s, mail
 		return nil
 	}
 	if err := open(); err != nil {
@@ -185,14 +185,14 @@ type keys struct {
 }
 
 // keysFor returns keys for the host.
-func (b *Broker) keysFor(s *Seat) (k keys, err error) {
-	if k.mail, err = fdmark.Copy(s.mail); err != nil {
+func (b *Broker) keysFor(s *Lease) (k keys, err error) {
+	if k.mail, err = fdmark.Copy(s.forward); err != nil {
 		return k, fmt.Errorf("broker: %w", err)
 	}
 	if k.store, err = fdmark.Copy(b.store); err != nil {
 		return k, errors.Join(fmt.Errorf("broker: %w", err), unix.Close(k.mail))
 	}
-	if k.slotLock, err = b.ledger.hold(int(s.Slot)); err != nil {
+	if k.slotLock, err = b.connTable.hold(int(s.Slot)); err != nil {
 		return k, errors.Join(err, unix.Close(k.mail), unix.Close(k.store))
 	}
 	return k, nil
@@ -203,7 +203,7 @@ func (b *Broker) keysFor(s *Seat) (k keys, err error) {
 func (b *Broker) install(mail int) {
 	s := b.host
 	b.arrived(s.Slot)
-	b.enter(&resident{Member: Member{Slot: s.Slot, PID: os.Getpid(), Program: s.program}, mail: mail})
+	b.enter(&resident{Member: Member{Slot: s.Slot, PID: os.Getpid(), Program: s.program}, forward: mail})
 	for _, id := range s.services() {
 		b.engine.claim(s.Slot, id)
 	}
@@ -251,7 +251,7 @@ func (b *Broker) answered(slot uint8) {
 
 // succeed tries to make this process the host after the previous one has ended, and reports
 // whether it is. The caller gives away lock, which holds brokerLock.
-func (s *Seat) succeed(lock int) bool {
+func (s *Lease) succeed(lock int) bool {
 	b := newBroker(Config{Secret: s.secret})
 	b.host = s
 	err := b.follow(s.store, lock)
@@ -260,7 +260,7 @@ func (s *Seat) succeed(lock int) bool {
 	}
 	mail := -1
 	if err == nil {
-		mail, err = fdmark.Copy(s.mail)
+		mail, err = fdmark.Copy(s.forward)
 	}
 	if err != nil {
 		b.release()
@@ -290,28 +290,28 @@ func (b *Broker) follow(store, lock int) error {
 }
 
 // hosts returns the broker that this process runs, nil if it runs none.
-func (s *Seat) hosts() *Broker {
+func (s *Lease) hosts() *Broker {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.host
 }
 
-// give stores a member's descriptors in the Seat.
-func (s *Seat) give(k keys) {
+// give stores a member's descriptors in the lease.
+func (s *Lease) give(k keys) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.store, s.slotLock = k.store, k.slotLock
 }
 
 // wants reports whether this process listens to a service.
-func (s *Seat) wants(id mad.ServiceID) bool {
+func (s *Lease) wants(id mad.ServiceID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.claims[id] > 0
 }
 
 // services returns the services that this process listens to.
-func (s *Seat) services() []mad.ServiceID {
+func (s *Lease) services() []mad.ServiceID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Keys(s.granted))
@@ -320,14 +320,14 @@ func (s *Seat) services() []mad.ServiceID {
 // Introduce sets the function that returns the connections of this process. The host calls
 // it when another process joins, so that the broker can disconnect their peers too. Another
 // goroutine calls connections, until Close.
-func (s *Seat) Introduce(connections func() []Connection) {
+func (s *Lease) Introduce(connections func() []Connection) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.connections = connections
 }
 
 // past returns the connections of this process.
-func (s *Seat) past() []Connection {
+func (s *Lease) past() []Connection {
 	s.mu.Lock()
 	f := s.connections
 	s.mu.Unlock()
@@ -338,14 +338,14 @@ func (s *Seat) past() []Connection {
 }
 
 // member describes this process to others while it is alone.
-func (s *Seat) member() Member {
+func (s *Lease) member() Member {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return Member{Slot: s.Slot, PID: os.Getpid(), Program: s.program, Services: len(s.claims)}
 }
 
 // leave ends the broker that this process runs.
-func (s *Seat) leave() {
+func (s *Lease) leave() {
 	if b := s.hosts(); b != nil {
 		_ = b.Close() // a failed broker is already closed
 		s.serving.Wait()

@@ -41,11 +41,11 @@ func enter(t *testing.T, a netip.Addr) *process {
 	t.Helper()
 	c := on(a)
 	c.GUID += uint64(time.Now().UnixNano())
-	seat, sockets, err := Enter(c)
+	lease, sockets, err := Enter(c)
 	must.Do(t, err)
-	port, err := udp.Open(udp.Config{Addrs: c.Addrs, Seat: sockets})
+	port, err := udp.Open(udp.Config{Addrs: c.Addrs, Lease: sockets})
 	must.Do(t, err)
-	p := &process{t: t, Seat: seat, port: port}
+	p := &process{t: t, Lease: lease, port: port}
 	t.Cleanup(p.die)
 	return p
 }
@@ -167,17 +167,17 @@ func TestAllAtOnce(t *testing.T) {
 	var began sync.WaitGroup
 	for i := range all {
 		began.Go(func() {
-			seat, sockets, err := Enter(on(a))
+			lease, sockets, err := Enter(on(a))
 			if err != nil {
 				t.Error(err)
 				return
 			}
-			port, err := udp.Open(udp.Config{Addrs: []netip.Addr{a}, Seat: sockets})
+			port, err := udp.Open(udp.Config{Addrs: []netip.Addr{a}, Lease: sockets})
 			if err != nil {
 				t.Error(err)
 				return
 			}
-			all[i] = &process{t: t, Seat: seat, port: port}
+			all[i] = &process{t: t, Lease: lease, port: port}
 			t.Cleanup(all[i].die)
 		})
 	}
@@ -207,11 +207,11 @@ func TestNamespaces(t *testing.T) {
 		return
 	}
 	a := netip.AddrFrom4([4]byte{127, 0, 0, 9})
-	here, there := enter(t, a), (*Seat)(nil)
+	here, there := enter(t, a), (*Lease)(nil)
 	sandbox.NewPlace(t).Do(t, "enter", func() (err error) {
-		var sockets *udp.Seat
+		var sockets *udp.Lease
 		if there, sockets, err = Enter(on(a)); err == nil {
-			closeAll(append(sockets.Sockets, sockets.Mail))
+			closeAll(append(sockets.Sockets, sockets.Forwarded))
 		}
 		return err
 	})

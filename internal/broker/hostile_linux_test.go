@@ -53,7 +53,7 @@ func TestHostileHost(t *testing.T) {
 	good := boundSocket(t, unix.SOCK_DGRAM, true, netip.AddrPortFrom(a, 4791))
 	other := boundSocket(t, unix.SOCK_DGRAM, true, netip.AddrPortFrom(a, 4792))
 	mail, stream := newMail(t, unix.SOCK_SEQPACKET), newMail(t, unix.SOCK_STREAM)
-	l, err := newLedger()
+	l, err := newConnTable()
 	must.Do(t, err)
 	t.Cleanup(func() { closeAll([]int{l.fd}) })
 	named, err := listenAt(socketName(a).Name)
@@ -82,7 +82,7 @@ func TestHostileHost(t *testing.T) {
 		{"a descriptor too many", &welcome, append(all[:3:3], mail), unix.EPROTO},
 		{"another port's socket", &welcome, []int{other, mail, l.fd}, unix.EINVAL},
 		{"a stream as a store", &welcome, []int{good, stream, l.fd}, unix.EINVAL},
-		{"no ledger", &welcome, []int{good, mail, mail}, unix.EINVAL},
+		{"no connTable", &welcome, []int{good, mail, mail}, unix.EINVAL},
 		{"an answer to a claim", with(func(m *message) { m.Op = opClaimed }), all, unix.EPROTO},
 		{"the store", with(func(m *message) { m.Op = opStore }), all, unix.EPROTO},
 		{"a refusal", &message{Op: opRefused, Error: "no: file exists", Errno: unix.EEXIST}, all, unix.EEXIST},
@@ -100,7 +100,7 @@ func TestHostileHost(t *testing.T) {
 		}
 		if err == nil {
 			s.Close()
-			closeAll(append(sockets.Sockets, sockets.Mail))
+			closeAll(append(sockets.Sockets, sockets.Forwarded))
 		}
 	}
 	settle(t, "all descriptors are closed", func() bool { return descriptors(t) <= before })

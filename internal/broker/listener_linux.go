@@ -86,7 +86,7 @@ func (l *listener) Close() error { return l.file.Close() }
 
 // isListener returns an error if a descriptor does not listen at a name.
 func isListener(fd int, name string) error {
-	err := isMail(fd)
+	err := isForwardSocket(fd)
 	if err != nil {
 		return err
 	}

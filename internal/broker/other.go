@@ -34,32 +34,32 @@ func (b *Broker) Serve(context.Context) error { return errHere }
 // Close does nothing.
 func (b *Broker) Close() error { return nil }
 
-// Seat is a process's place on addresses that it shares.
-type Seat struct {
+// Lease is a process's place on addresses that it shares.
+type Lease struct {
 	Slot uint8
 	GUID uint64
 }
 
-// Enter returns no seat.
-func Enter(Config) (*Seat, *udp.Seat, error) { return nil, nil, nil }
+// Enter returns no lease.
+func Enter(Config) (*Lease, *udp.Lease, error) { return nil, nil, nil }
 
 // Look returns nil: opening the addresses reports the error.
 func Look([]netip.Addr, bool, *identity.Secret) error { return nil }
 
 // Introduce does nothing.
-func (s *Seat) Introduce(func() []Connection) {}
+func (s *Lease) Introduce(func() []Connection) {}
 
 // Claim does nothing.
-func (s *Seat) Claim(mad.ServiceID) error { return nil }
+func (s *Lease) Claim(mad.ServiceID) error { return nil }
 
 // Release does nothing.
-func (s *Seat) Release(mad.ServiceID) {}
+func (s *Lease) Release(mad.ServiceID) {}
 
 // Leave does nothing.
-func (s *Seat) Leave() {}
+func (s *Lease) Leave() {}
 
 // Close does nothing.
-func (s *Seat) Close() {}
+func (s *Lease) Close() {}
 
 // Who returns ErrNone.
 func Who(netip.Addr, *identity.Secret) (served []netip.Addr, slots int, all []Member, err error) {

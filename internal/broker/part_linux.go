@@ -15,11 +15,11 @@ import (
 // part removes a member whose connection has ended. If its process has ended, part disconnects
 // the peers, and appends the slot to the free ones. Otherwise the member keeps its slot and
 // connections, and can return.
-func (b *Broker) part(r *resident) {
+func (b *Broker) shutDown(r *resident) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.vacate(r)
-	_ = unix.Close(r.mail)
+	_ = unix.Close(r.forward)
 	if b.closed { // the broker ends, not the member
 		return
 	}
@@ -34,9 +34,9 @@ func (b *Broker) part(r *resident) {
 
 // vacate removes a member and frees its slot; its connections remain. The caller holds mu.
 func (b *Broker) vacate(r *resident) {
-	b.mail.Lock()
+	b.membersMu.Lock()
 	b.members[r.Slot] = nil
-	b.mail.Unlock()
+	b.membersMu.Unlock()
 	if r.Slot != 0 {
 		b.free = append(b.free, r.Slot)
 	}
@@ -60,7 +60,7 @@ func (b *Broker) retire(slot uint8) {
 	}
 }
 
-// restore reads the members and connections of the previous broker from the ledger.
+// restore reads the members and connections of the previous broker from the connection table.
 func (b *Broker) restore() error {
 	var err error
 	dead := b.engine.do(func(now clock.Instant) { err = b.restoreAll(now) })
@@ -71,11 +71,11 @@ func (b *Broker) restore() error {
 func (b *Broker) restoreAll(now clock.Instant) error {
 	for i := range b.cfg.Slots + 1 {
 		slot := uint8(i)
-		all, err := b.ledger.connections(now, slot)
+		all, err := b.connTable.connections(now, slot)
 		if err != nil {
 			return err
 		}
-		if len(all) > 0 || b.ledger.held(i) {
+		if len(all) > 0 || b.connTable.held(i) {
 			b.engine.router.restore(slot, all)
 			b.absent = append(b.absent, slot)
 		}
@@ -133,7 +133,7 @@ func (b *Broker) awaited() bool {
 }
 
 // lives reports whether a process holds a slot.
-func (b *Broker) lives(slot uint8) bool { return b.ledger.held(int(slot)) }
+func (b *Broker) lives(slot uint8) bool { return b.connTable.held(int(slot)) }
 
 // absentPause is the interval at which the broker checks whether members that have not
 // rejoined are alive.

@@ -26,19 +26,19 @@ const partingSlot = 3
 
 // partings is a router with a member in partingSlot, in virtual time.
 type partings struct {
-	t      *testing.T
-	r      *router
-	ledger *ledger
-	now    clock.Instant
-	tid    uint64
+	t         *testing.T
+	r         *router
+	connTable *connTable
+	now       clock.Instant
+	tid       uint64
 }
 
 func newPartings(t *testing.T) *partings {
 	t.Helper()
-	l, err := newLedger()
+	l, err := newConnTable()
 	must.Do(t, err)
 	t.Cleanup(func() { closeAll([]int{l.fd}) })
-	p := &partings{t: t, r: newRouter(l), ledger: l}
+	p := &partings{t: t, r: newRouter(l), connTable: l}
 	p.r.join(partingSlot)
 	p.r.claim(partingSlot, service)
 	return p
@@ -97,8 +97,8 @@ func (c *parted) run(t *testing.T) {
 	if n := len(p.r.remote) + len(p.r.local); n != 0 {
 		t.Errorf("%d entries are left of the dead", n)
 	}
-	if all, err := p.ledger.connections(p.now, partingSlot); err != nil || len(all) != 0 {
-		t.Errorf("the ledger has %d of the dead (%v)", len(all), err)
+	if all, err := p.connTable.connections(p.now, partingSlot); err != nil || len(all) != 0 {
+		t.Errorf("the connTable has %d of the dead (%v)", len(all), err)
 	}
 }
 

@@ -136,15 +136,15 @@ func TestHelperHost(t *testing.T) {
 // TestHelperMember is a member in a process of its own, with a connection.
 func TestHelperMember(t *testing.T) {
 	a := told(t)
-	seat, sockets, err := Join(on(a))
+	lease, sockets, err := Join(on(a))
 	must.Do(t, err)
-	port, err := udp.Open(udp.Config{Addrs: []netip.Addr{a}, Seat: sockets})
+	port, err := udp.Open(udp.Config{Addrs: []netip.Addr{a}, Lease: sockets})
 	must.Do(t, err)
-	must.Do(t, seat.Claim(service))
+	must.Do(t, lease.Claim(service))
 	// A child that inherits all that a fork leaves in it, and lives on.
-	seat.mu.Lock()
-	conn, err := seat.wire.File()
-	seat.mu.Unlock()
+	lease.mu.Lock()
+	conn, err := lease.wire.File()
+	lease.mu.Unlock()
 	must.Do(t, err)
 	child := exec.Command("sleep", "5")
 	child.ExtraFiles = []*os.File{conn}

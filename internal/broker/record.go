@@ -8,7 +8,7 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 )
 
-// recordSize is the size of a connection in the ledger, in bytes, big endian:
+// recordSize is the size of a connection in the connection table, in bytes, big endian:
 //
 //	 0     1 if there is a connection, 2 if its peer has sent a DREQ
 //	 1     traffic class
@@ -31,11 +31,11 @@ const (
 	recordEnds = 2
 )
 
-// ledgerSize is the size of a ledger in bytes: maxKnown records for each slot. Records that
+// connTableSize is the size of a connection table in bytes: maxKnown records for each slot. Records that
 // were never written take no memory.
-const ledgerSize = 256 * maxKnown * recordSize
+const connTableSize = 256 * maxKnown * recordSize
 
-// recordAt returns the offset of a member's record in the ledger.
+// recordAt returns the offset of a member's record in the connection table.
 func recordAt(slot uint8, place uint16) int64 {
 	return (int64(slot)*maxKnown + int64(place)) * recordSize
 }

@@ -76,18 +76,18 @@ func begin(t *testing.T, b *Broker) {
 // process is a member with its port, as a process has it.
 type process struct {
 	t *testing.T
-	*Seat
+	*Lease
 	port *udp.Port
 }
 
 // join returns a member.
 func join(t *testing.T, b *Broker) *process {
 	t.Helper()
-	seat, sockets, err := Join(b.cfg)
+	lease, sockets, err := Join(b.cfg)
 	must.Do(t, err)
-	port, err := udp.Open(udp.Config{Addrs: b.cfg.Addrs, Seat: sockets})
+	port, err := udp.Open(udp.Config{Addrs: b.cfg.Addrs, Lease: sockets})
 	must.Do(t, err)
-	p := &process{t: t, Seat: seat, port: port}
+	p := &process{t: t, Lease: lease, port: port}
 	t.Cleanup(p.die)
 	return p
 }

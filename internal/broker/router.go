@@ -18,11 +18,11 @@ const maxKnown = 4096
 
 // router finds the member for a message of the connection manager.
 type router struct {
-	ledger   io.WriterAt   // outlives the broker
-	members  [256]*account // by slot
-	services map[mad.ServiceID]*account
-	remote   map[remoteKey]*connection
-	local    map[uint32]*connection
+	connTable io.WriterAt   // outlives the broker
+	members   [256]*account // by slot
+	services  map[mad.ServiceID]*account
+	remote    map[remoteKey]*connection
+	local     map[uint32]*connection
 }
 
 // account is the known state of a member.
@@ -31,7 +31,7 @@ type account struct {
 	services map[mad.ServiceID]bool
 	known    list.List // of *connection, the oldest first
 	asked    list.List // the known connections with a DREQ of the peer, the latest last
-	vacant   []uint16  // places in the ledger below used without a connection
+	vacant   []uint16  // places in the connection table below used without a connection
 	used     uint16    // number of places that ever had a connection
 }
 
@@ -45,7 +45,7 @@ type remoteKey struct {
 type connection struct {
 	of      *account
 	at      *list.Element
-	place   uint16 // in the ledger
+	place   uint16 // in the connection table
 	key     remoteKey
 	localID uint32 // 0 until the peer names it
 	qpn     ib.QPN // the peer's; its EE context for RD
@@ -53,9 +53,9 @@ type connection struct {
 	ending  ending
 }
 
-func newRouter(ledger io.WriterAt) *router {
+func newRouter(connTable io.WriterAt) *router {
 	return &router{
-		ledger: ledger, services: make(map[mad.ServiceID]*account), remote: make(map[remoteKey]*connection), local: make(map[uint32]*connection),
+		connTable: connTable, services: make(map[mad.ServiceID]*account), remote: make(map[remoteKey]*connection), local: make(map[uint32]*connection),
 	}
 }
 
@@ -330,7 +330,7 @@ func (r *router) learn(c *connection) {
 	r.note(c)
 }
 
-// add adds a connection that has its place in the ledger.
+// add adds a connection that has its place in the connection table.
 func (r *router) add(c *connection) {
 	c.at = c.of.known.PushBack(c)
 	r.remote[c.key] = c
@@ -339,11 +339,11 @@ func (r *router) add(c *connection) {
 	}
 }
 
-// note writes a connection to the ledger. If there is no memory for it, the next broker does
+// note writes a connection to the connection table. If there is no memory for it, the next broker does
 // not know it.
 func (r *router) note(c *connection) {
 	b := c.record()
-	_, _ = r.ledger.WriteAt(b[:], recordAt(c.of.slot, c.place))
+	_, _ = r.connTable.WriteAt(b[:], recordAt(c.of.slot, c.place))
 }
 
 // forget removes a connection.
@@ -351,7 +351,7 @@ func (r *router) forget(c *connection) {
 	c.of.known.Remove(c.at)
 	c.ending.end(c)
 	c.of.vacant = append(c.of.vacant, c.place)
-	_, _ = r.ledger.WriteAt(make([]byte, recordSize), recordAt(c.of.slot, c.place)) // cannot fail: the record has memory
+	_, _ = r.connTable.WriteAt(make([]byte, recordSize), recordAt(c.of.slot, c.place)) // cannot fail: the record has memory
 	if r.remote[c.key] == c {
 		delete(r.remote, c.key)
 	}

@@ -246,7 +246,7 @@ func TestHelperAlone(t *testing.T) {
 		fmt.Println("tries")
 	}
 	x := enter(t, a)
-	fmt.Println("enters", x.Seat != nil)
+	fmt.Println("enters", x.Lease != nil)
 	select {}
 }
 

@@ -15,10 +15,10 @@ import (
 )
 
 // newStore returns a socket in whose queue lies a message with the sockets of the groups, one
-// group after the other, the listeners with the label's names, and the ledger. They stay open
+// group after the other, the listeners with the label's names, and the connection table. They stay open
 // as long as a process has the socket open.
 func newStore(label *message, c stored) (int, error) {
-	all := append(append(slices.Concat(c.groups...), c.listeners...), c.ledger.fd)
+	all := append(append(slices.Concat(c.groups...), c.listeners...), c.connTable.fd)
 	if len(all) > maxPassed {
 		return -1, fmt.Errorf("broker: %d addresses with %d slots each need %d sockets, and the maximum is %d: use fewer: %w",
 			len(c.groups), label.Slots, len(all)-1, maxPassed-1, unix.EINVAL)
@@ -45,22 +45,22 @@ func newStore(label *message, c stored) (int, error) {
 type stored struct {
 	groups    [][]int // by address
 	listeners []int   // by name
-	ledger    *ledger
+	connTable *connTable
 }
 
 // close closes the descriptors.
 func (c *stored) close() {
 	closeAll(slices.Concat(c.groups...))
 	closeAll(c.listeners)
-	if c.ledger != nil {
-		_ = unix.Close(c.ledger.fd)
+	if c.connTable != nil {
+		_ = unix.Close(c.connTable.fd)
 	}
 }
 
 // openStore returns the label of a store and copies of its contents. It refuses a store for
 // other addresses, if any are given.
 func openStore(store int, addrs []netip.Addr) (label *message, c stored, err error) {
-	if err := isMail(store); err != nil {
+	if err := isForwardSocket(store); err != nil {
 		return nil, c, err
 	}
 	b, oob := make([]byte, maxMessage), make([]byte, unix.CmsgSpace(4*maxPassed))
@@ -83,7 +83,7 @@ func openStore(store int, addrs []netip.Addr) (label *message, c stored, err err
 		named := n - len(label.Names)
 		c.groups = slices.Collect(slices.Chunk(fds[:named], label.Slots+1+udp.QP1Socket))
 		c.listeners = fds[named:n]
-		c.ledger, err = openLedger(fds[n])
+		c.connTable, err = openConnTable(fds[n])
 	}
 	if err == nil {
 		err = genuine(c.groups, label.Addrs)

@@ -31,8 +31,8 @@ func boundSocket(t *testing.T, kind int, reuse bool, at netip.AddrPort) int {
 	return fd
 }
 
-// memory returns shared memory that is no ledger.
-func memory(t *testing.T, size int64, seals int) *ledger {
+// memory returns shared memory that is no connection table.
+func memory(t *testing.T, size int64, seals int) *connTable {
 	t.Helper()
 	fd, err := unix.MemfdCreate("softhca-broker", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	must.Do(t, err)
@@ -42,7 +42,7 @@ func memory(t *testing.T, size int64, seals int) *ledger {
 		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals)
 	}
 	must.Do(t, err)
-	return &ledger{fd}
+	return &connTable{fd}
 }
 
 // falseStores returns changes of the store of a broker with one slot, each of which makes
@@ -69,7 +69,7 @@ func falseStores(t *testing.T, a netip.Addr) map[string]func(m *message, c *stor
 		"another port's socket":         is(boundSocket(t, unix.SOCK_DGRAM, true, netip.AddrPortFrom(a, 4792))),
 		"a socket that does not listen": func(m *message, c *stored) { m.Names[0], c.listeners[0] = muteName, mute },
 		"no socket":                     is(0),
-		"the ledger as a socket":        first(func(c *stored) int { return c.ledger.fd }),
+		"the connTable as a socket":     first(func(c *stored) int { return c.connTable.fd }),
 		"a socket too few":              func(_ *message, c *stored) { c.groups = [][]int{c.groups[0][1:]} },
 		"a socket too many":             func(_ *message, c *stored) { c.groups = [][]int{append(slices.Clone(c.groups[0]), c.groups[0][0])} },
 		"no sockets":                    func(_ *message, c *stored) { c.groups = nil },
@@ -87,9 +87,9 @@ func falseStores(t *testing.T, a netip.Addr) map[string]func(m *message, c *stor
 		"a listener without a name":     func(_ *message, c *stored) { c.listeners[0] = idle },
 		"a listener with another name":  func(m *message, c *stored) { m.Names[0], m.Names[1] = m.Names[1], m.Names[0] },
 		"a listener of another program": func(m *message, c *stored) { m.Names[0], c.listeners[0] = "@other/"+t.Name(), named.fd },
-		"a ledger of another size":      func(_ *message, c *stored) { c.ledger = memory(t, ledgerSize-1, ledgerSeals) },
-		"a ledger that can shrink":      func(_ *message, c *stored) { c.ledger = memory(t, ledgerSize, unix.F_SEAL_GROW|unix.F_SEAL_SEAL) },
-		"a socket as a ledger":          func(_ *message, c *stored) { c.ledger = &ledger{idle} },
+		"a connTable of another size":   func(_ *message, c *stored) { c.connTable = memory(t, connTableSize-1, connTableSeals) },
+		"a connTable that can shrink":   func(_ *message, c *stored) { c.connTable = memory(t, connTableSize, unix.F_SEAL_GROW|unix.F_SEAL_SEAL) },
+		"a socket as a connTable":       func(_ *message, c *stored) { c.connTable = &connTable{idle} },
 	}
 }
 
@@ -101,7 +101,7 @@ func contents(b *Broker) (*message, stored) {
 	for _, l := range b.listeners {
 		c.listeners = append(c.listeners, l.fd)
 	}
-	c.groups, c.ledger = slices.Clone(b.groups), b.ledger
+	c.groups, c.connTable = slices.Clone(b.groups), b.connTable
 	return &m, c
 }
 

@@ -214,9 +214,9 @@ func closeAll(fds []int) {
 	}
 }
 
-// isMail returns an error if a descriptor is not a Unix socket that preserves message
+// isForwardSocket returns an error if a descriptor is not a Unix socket that preserves message
 // boundaries.
-func isMail(fd int) error {
+func isForwardSocket(fd int) error {
 	family, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN)
 	kind, err2 := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE)
 	if err = errors.Join(err, err2); err != nil || family != unix.AF_UNIX || kind != unix.SOCK_SEQPACKET {

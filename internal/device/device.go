@@ -25,7 +25,7 @@ type Device struct {
 	Port fabric.Port // as the driver sees it: with all wrappers
 
 	drv    *driver.Driver
-	seat   *broker.Seat // nil for a lone process
+	lease  *broker.Lease // nil for a lone process
 	closed atomic.Bool
 	faults *injector // nil if there are no fault rules
 	board  *Board
@@ -47,33 +47,33 @@ func Open(cfg Config) (*Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	port, seat, err := cfg.openPort(faults)
+	port, lease, err := cfg.openPort(faults)
 	if err != nil {
 		return nil, err
 	}
 	guid, _, err := cfg.guid(port.Caps().Addrs[0])
 	if err != nil {
 		err = errors.Join(err, port.Close())
-		seat.Close()
+		lease.Close()
 		return nil, err
 	}
-	d := &Device{Port: port, seat: seat, faults: faults, board: cfg.Board}
+	d := &Device{Port: port, lease: lease, faults: faults, board: cfg.Board}
 	d.events.init()
 	d.watchers.all = make(map[*func(clock.Instant, error)]struct{})
 	d.HCA, err = hca.New(hca.Config{
-		Caps: port.Caps(), Rand: cfg.source(), QPNSlot: cfg.QPNSlot, Shared: seat != nil, NodeGUID: guid, Raise: d.events.raise,
+		Caps: port.Caps(), Rand: cfg.source(), QPNSlot: cfg.QPNSlot, Shared: lease != nil, NodeGUID: guid, Raise: d.events.raise,
 		Settings: cfg.Settings, Queues: cfg.Queues, Trace: cfg.Trace, Privileged: cfg.Privileged,
 		Counters: &cfg.Board.Engine, ListenGrace: cm.DefaultListenGrace,
 	})
 	if err != nil {
 		err = errors.Join(err, port.Close())
-		seat.Close()
+		lease.Close()
 		return nil, err
 	}
 	faults.attach(d.HCA)
 	d.drv = driver.Start(port, d.HCA, d.fatal)
-	if seat != nil {
-		seat.Introduce(d.connections)
+	if lease != nil {
+		lease.Introduce(d.connections)
 	}
 	faults.begin(d)
 	if cfg.Network == nil {
@@ -93,10 +93,10 @@ func (d *Device) Close() error {
 	// A failed adapter has already notified its watchers.
 	_ = d.drv.Control(func(now clock.Instant) { d.watchers.tell(now, nil) })
 	if !d.drv.Failed() {
-		d.seat.Leave()
+		d.lease.Leave()
 	}
 	err := d.drv.Close()
-	d.seat.Close()
+	d.lease.Close()
 	d.events.close()
 	return err
 }
@@ -109,7 +109,7 @@ func (d *Device) Leave() error {
 		err = d.Do(func(clock.Instant) error { return nil })
 	}
 	if err == nil {
-		d.seat.Leave()
+		d.lease.Leave()
 	}
 	return err
 }

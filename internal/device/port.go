@@ -18,9 +18,9 @@ import (
 // openPort opens the configured port. Faults act between the network and the
 // capture, so the capture shows what the adapter sends and receives.
 //
-// The Seat is the process's slot on the port's addresses; the caller closes it
+// The Lease is the process's slot on the port's addresses; the caller closes it
 // after the port. It is nil if the process does not share them.
-func (c *Config) openPort(faults *injector) (p fabric.Port, seat *broker.Seat, err error) {
+func (c *Config) openPort(faults *injector) (p fabric.Port, lease *broker.Lease, err error) {
 	addrs, err := resolve(c.Addr)
 	if err != nil {
 		return nil, nil, err
@@ -35,12 +35,12 @@ func (c *Config) openPort(faults *injector) (p fabric.Port, seat *broker.Seat, e
 		if c.DisableOffload {
 			u.GSO = udp.GSOOff
 		}
-		if seat, err = c.join(addrs, &u); err == nil {
+		if lease, err = c.join(addrs, &u); err == nil {
 			p, err = udp.Open(u)
 		}
 	}
 	if err != nil {
-		seat.Close()
+		lease.Close()
 		return nil, nil, fmt.Errorf("open adapter on %s: %w", strings.Trim(fmt.Sprint(addrs), "[]"), err)
 	}
 	var w *capture.Port
@@ -52,20 +52,20 @@ func (c *Config) openPort(faults *injector) (p fabric.Port, seat *broker.Seat, e
 		p = fault.Wrap(p, f)
 	}
 	if c.Capture == nil {
-		return p, seat, nil
+		return p, lease, nil
 	}
 	w, err = capture.Wrap(p, c.Capture, capture.Options{Prompt: c.PromptCapture})
 	if err != nil {
 		_ = p.Close() // report the error of the capture
-		seat.Close()
+		lease.Close()
 		return nil, nil, err
 	}
-	return w, seat, nil
+	return w, lease, nil
 }
 
 // join gets a slot on the addresses, which processes of one user share. It
 // returns nil if the configuration sets QPNSlot or Exclusive.
-func (c *Config) join(addrs []netip.Addr, u *udp.Config) (*broker.Seat, error) {
+func (c *Config) join(addrs []netip.Addr, u *udp.Config) (*broker.Lease, error) {
 	alone := c.QPNSlot != 0 || c.Exclusive
 	if c.Idle {
 		return nil, broker.Look(addrs, !alone, c.Env.Secret())
@@ -77,15 +77,15 @@ func (c *Config) join(addrs []netip.Addr, u *udp.Config) (*broker.Seat, error) {
 	if err != nil {
 		return nil, err
 	}
-	seat, sockets, err := broker.Enter(broker.Config{Addrs: addrs, GUID: guid, Secret: c.Env.Secret(), Log: c.Warn})
-	if err != nil || seat == nil {
+	lease, sockets, err := broker.Enter(broker.Config{Addrs: addrs, GUID: guid, Secret: c.Env.Secret(), Log: c.Warn})
+	if err != nil || lease == nil {
 		return nil, err
 	}
-	u.Seat, c.QPNSlot = sockets, seat.Slot
+	u.Lease, c.QPNSlot = sockets, lease.Slot
 	if c.NodeGUID == 0 && c.Env.GUID == "" {
-		c.NodeGUID = seat.GUID
+		c.NodeGUID = lease.GUID
 	}
-	return seat, nil
+	return lease, nil
 }
 
 // connections returns the device's connections for the broker.
@@ -113,16 +113,16 @@ func (d *Device) connections() (all []broker.Connection) {
 // may wait for the broker. Errors: EADDRINUSE when another process has the
 // service, EAGAIN without a broker.
 func (d *Device) Claim(s mad.ServiceID) error {
-	if d.seat == nil {
+	if d.lease == nil {
 		return nil
 	}
-	return d.seat.Claim(s)
+	return d.lease.Claim(s)
 }
 
 // Release undoes a Claim.
 func (d *Device) Release(s mad.ServiceID) {
-	if d.seat != nil {
-		d.seat.Release(s)
+	if d.lease != nil {
+		d.lease.Release(s)
 	}
 }
 

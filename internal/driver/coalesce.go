@@ -44,7 +44,7 @@ type coalescer struct {
 	requests int           // waiting requests
 	bytes    uint64        // payload of the waiting requests
 
-	spared spared
+	suppressed suppressed
 
 	posts int           // posts since the last poll that could wait; those without a doorbell count as one
 	last  clock.Instant // time of the latest of these posts
@@ -76,8 +76,8 @@ func (c *coalescer) posted(now clock.Instant, work qp.Posted, attended bool) (wa
 
 // left records that all posts are about to be sent.
 func (c *coalescer) left(now clock.Instant, shard *shard.Shard) {
-	if len(c.spared) > 0 {
-		c.spared.end(now, shard)
+	if len(c.suppressed) > 0 {
+		c.suppressed.end(now, shard)
 	}
 	if c.requests, c.bytes = 0, 0; c.waiting.Load() {
 		c.waiting.Store(false)
@@ -87,7 +87,7 @@ func (c *coalescer) left(now clock.Instant, shard *shard.Shard) {
 // polled adjusts the score: whether waiting has paid, or would have paid, before
 // this poll.
 func (c *coalescer) polled(now clock.Instant) {
-	c.posts += c.spared.posted()
+	c.posts += c.suppressed.posted()
 	switch {
 	case c.posts == 0:
 		return

@@ -85,19 +85,19 @@ func TestCoalescer(t *testing.T) {
 // and then posts are not delayed: no test may depend on that.
 func (s *side) absent(t *testing.T) {
 	t.Helper()
-	s.drv.pollers.state.Store(asideFlag | lentFlag | guestFlag)
+	s.drv.pollers.state.Store(asideFlag | lentToSleeperFlag | sleeperFlag)
 	await(t, "the goroutine's stepping aside", func() bool {
 		if s.still {
 			return true
 		}
-		if s.drv.pollers.state.Load()&deepFlag != 0 {
+		if s.drv.pollers.state.Load()&mustWakeFlag != 0 {
 			return true
 		}
 		s.port.Wake()
-		s.drv.rouse()
+		s.drv.unpark()
 		return false
 	})
-	s.drv.pollers.state.Store(asideFlag | deepFlag)
+	s.drv.pollers.state.Store(asideFlag | mustWakeFlag)
 	s.locked(func() { s.drv.coalesce.score, s.drv.coalesce.posts = mostCoalesce, 0 })
 }
 
@@ -119,14 +119,14 @@ func (s *side) postSend(t testing.TB, peer *side, n uint32) {
 	sends.Done()
 	must.Do(t, err)
 	work := sends.Posted()
-	if work.Heeds = s.heeds; s.heeds && s.spared() {
+	if work.HonorsSuppression = s.heeds; s.heeds && s.spared() {
 		return
 	}
 	s.drv.Post(s.qp, work)
 }
 
-// spared reports whether the engine spares the producer of s's queue pair the doorbell.
-func (s *side) spared() bool { return s.sendRing().Flags.Load()&ring.FlagSpare != 0 }
+// suppressed reports whether the engine spares the producer of s's queue pair the doorbell.
+func (s *side) spared() bool { return s.sendRing().Flags.Load()&ring.FlagSuppressed != 0 }
 
 func (s *side) sendRing() *ring.Header {
 	send, _ := s.qp.Queues()
@@ -243,7 +243,7 @@ func TestOverduePosts(t *testing.T) {
 		"the goroutine": func() {
 			p := &a.drv.pollers
 			p.polling, p.polls, p.since, p.last = true, sustainedPolls, 0, a.drv.now()
-			p.state.Store(asideFlag | deepFlag | 1)
+			p.state.Store(asideFlag | mustWakeFlag | 1)
 			p.latest.Store(int64(a.drv.now().Add(time.Second)))         // however late this thread is, the poller polls
 			if next, alive := a.drv.turn(); next.aside <= 0 || !alive { // as the goroutine's, which is away
 				t.Fatalf("the goroutine does not stay aside: %+v", next)
@@ -465,7 +465,7 @@ func waitingAllocatesNothing(t *testing.T, heeds bool) {
 			must.Do(t, sends.Post(&wr))
 			sends.Done()
 			work := sends.Posted()
-			if work.Heeds = heeds; !heeds || !a.spared() {
+			if work.HonorsSuppression = heeds; !heeds || !a.spared() {
 				a.drv.Post(a.qp, work)
 			}
 		}

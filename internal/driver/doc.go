@@ -37,7 +37,7 @@
 // shard and then runs the control plane, unless another thread does: that one finds the
 // MAD before it is done. See control.go.
 //
-// Reading order: driver.go, control.go, pollers.go (which thread reads the port), linger.go (waiting
-// between arrivals), sleep.go, coalesce.go (posts that wait), spared.go (suppressed
+// Reading order: driver.go, control.go, pollers.go (which thread reads the port), busypoll.go (waiting
+// between arrivals), sleep.go, coalesce.go (posts that wait), suppressed.go (suppressed
 // doorbells).
 package driver

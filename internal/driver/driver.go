@@ -41,25 +41,25 @@ type Driver struct {
 	queued  atomic.Int32          // calls of Do and Control that wait for a lock
 	done    chan struct{}
 
-	sleepers atomic.Int32 // threads that sleep elsewhere than at the port
-	roused   chan struct{}
-	napEnds  *time.Timer // timer of nap
+	sleepers  atomic.Int32 // threads that sleep elsewhere than at the port
+	unparked  chan struct{}
+	parkTimer *time.Timer // timer of park
 
-	mu       lock.Mutex[lock.Shard] // guards the shard and what follows
-	batch    *fabric.Batch
-	in       []fabric.Datagram
-	blocked  bool          // the port was full; the batch waits
-	writing  bool          // the goroutine waits for room in the port
-	awake    bool          // the goroutine takes another turn before it waits
-	asleep   clock.Instant // time until which the goroutine waits, if not awake
-	linger   linger
-	sent     uint64 // batches handed to the port
-	coalesce coalescer
-	woke     bool  // this round has woken a program
-	guest    bool  // this round is that of a thread that sleeps at the port
-	entered  bool  // this round is a step of the control plane
-	runs     bool  // Run was called
-	dead     error // why the device no longer runs
+	mu        lock.Mutex[lock.Shard] // guards the shard and what follows
+	batch     *fabric.Batch
+	in        []fabric.Datagram
+	blocked   bool          // the port was full; the batch waits
+	writing   bool          // the goroutine waits for room in the port
+	awake     bool          // the goroutine takes another turn before it waits
+	asleep    clock.Instant // time until which the goroutine waits, if not awake
+	busyPoll  busyPoll
+	sent      uint64 // batches handed to the port
+	coalesce  coalescer
+	woke      bool  // this round has woken a program
+	bySleeper bool  // this round is that of a thread that sleeps at the port
+	entered   bool  // this round is a step of the control plane
+	runs      bool  // Run was called
+	dead      error // why the device no longer runs
 }
 
 // Start runs the adapter over the port until Close. It is New, and then Run.
@@ -79,7 +79,7 @@ func New(port fabric.Port, s *shard.Shard, plane Plane, fatal func(cause error))
 		batch: fabric.NewBatch(batchBytes, port.Caps()),
 		in:    make([]fabric.Datagram, inbox),
 
-		roused: make(chan struct{}, 1), napEnds: time.NewTimer(0),
+		unparked: make(chan struct{}, 1), parkTimer: time.NewTimer(0),
 	}
 	if plane == nil {
 		plane = noPlane{}
@@ -170,8 +170,8 @@ func (d *Driver) Post(q *qp.QP, work qp.Posted) {
 	switch {
 	case !d.coalesce.posted(now, work, d.pollers.attended()):
 		d.sendPosted(now)
-	case alone && work.Heeds:
-		d.coalesce.spared.add(q)
+	case alone && work.HonorsSuppression:
+		d.coalesce.suppressed.add(q)
 	}
 }
 
@@ -226,7 +226,7 @@ func (d *Driver) Progress() {
 // the goroutine receives, even if programs polled before. Any goroutine may call it.
 func (d *Driver) Armed() {
 	if d.pollers.armed() {
-		d.rouse()
+		d.unpark()
 	}
 	d.sendWaiting(0)
 }
@@ -259,7 +259,7 @@ func (d *Driver) releaseFor(panicked any, send bool) error {
 // the lock again; if they keep ringing, by the goroutine.
 func (d *Driver) unlock() error {
 	for rounds := 0; ; rounds++ {
-		if woke := d.wokeGuest(); d.dead == nil && (woke || d.needsWake()) {
+		if woke := d.wokeSleeper(); d.dead == nil && (woke || d.needsWake()) {
 			d.port.Wake()
 		}
 		d.entered = false
@@ -283,7 +283,7 @@ func (d *Driver) unlock() error {
 // recall makes the goroutine take its next turn at once.
 func (d *Driver) recall() {
 	if d.pollers.recall() {
-		d.rouse()
+		d.unpark()
 	}
 	d.port.Wake()
 }
@@ -302,11 +302,11 @@ func (d *Driver) needsWake() bool {
 	return sendBlocked || late || more
 }
 
-// wokeGuest reports whether another thread has woken the program that sleeps at the
+// wokeSleeper reports whether another thread has woken the program that sleeps at the
 // port.
-func (d *Driver) wokeGuest() bool {
-	woke := d.woke && !d.guest && d.pollers.guest()
-	d.woke, d.guest = false, false
+func (d *Driver) wokeSleeper() bool {
+	woke := d.woke && !d.bySleeper && d.pollers.hasSleeper()
+	d.woke, d.bySleeper = false, false
 	return woke
 }
 
@@ -330,7 +330,7 @@ func (d *Driver) die(cause error) {
 		d.ended.Store(&cause)
 		d.failed.Store(true)
 		d.port.Wake()
-		d.rouse()
+		d.unpark()
 	}
 }
 
@@ -368,7 +368,7 @@ func (d *Driver) take(now clock.Instant) (int, clock.Instant) {
 	}
 	if n > 0 {
 		now = d.now()
-		d.linger.arrived(now)
+		d.busyPoll.arrived(now)
 	}
 	for i := range n {
 		d.shard.Receive(now, &d.in[i])
@@ -383,7 +383,7 @@ func (d *Driver) transmit(now clock.Instant) (more bool) {
 	sent := d.sent
 	more = d.sendBatches(now)
 	if d.sent != sent {
-		d.linger.wrote(d.now().Sub(now))
+		d.busyPoll.wrote(d.now().Sub(now))
 	}
 	return more
 }
@@ -451,7 +451,7 @@ func (d *Driver) loop() {
 			runtime.Gosched()
 		}
 		if next.aside > 0 {
-			d.nap(next.aside)
+			d.park(next.aside)
 			continue
 		}
 		if err := d.await(next); err != nil {
@@ -479,7 +479,7 @@ func (d *Driver) await(next wait) error {
 	from := d.now()
 	err := d.port.Wait(next.timeout, next.read, next.write)
 	if next.timeout == 0 {
-		d.linger.yielded(from, d.now())
+		d.busyPoll.yielded(from, d.now())
 	}
 	return err
 }
@@ -547,7 +547,7 @@ func (d *Driver) round() (next wait, alive bool) {
 		d.awake = false
 		return wait{yield: true, aside: leastAside}, d.dead == nil
 	}
-	next = d.pause(now, more || now.Sub(d.pollers.last) < lingerTime)
+	next = d.pause(now, more || now.Sub(d.pollers.last) < busyPollTime)
 	next.yield = d.woke
 	return next, d.dead == nil
 }
@@ -568,8 +568,8 @@ func (d *Driver) leave() (now clock.Instant, more bool) {
 // that is due sooner than a thread can be woken is another reason, unless the machine
 // is busy: a thread that yields then runs again later than one that sleeps.
 func (d *Driver) pause(now clock.Instant, awake bool) wait {
-	how := d.linger.next(now)
-	awake = awake || d.deadline().Sub(now) < lingerTime && !d.linger.isCrowded(now)
+	how := d.busyPoll.next(now)
+	awake = awake || d.deadline().Sub(now) < busyPollTime && !d.busyPoll.isCrowded(now)
 	if awake && how == pauseSleep {
 		how = pauseYield
 	}
@@ -590,25 +590,25 @@ func (d *Driver) untilWoken() wait {
 	return next
 }
 
-// nap keeps the goroutine away from the port for t, or until rouse. It sleeps in the
+// park keeps the goroutine away from the port for t, or until unpark. It sleeps in the
 // Go runtime: in a system call it would keep the runtime's monitor thread awake, which
 // slows down polling programs.
-func (d *Driver) nap(t time.Duration) {
+func (d *Driver) park(t time.Duration) {
 	var ends <-chan time.Time
 	if t != forever {
-		d.napEnds.Reset(t)
-		ends = d.napEnds.C
+		d.parkTimer.Reset(t)
+		ends = d.parkTimer.C
 	}
 	select {
-	case <-d.roused:
+	case <-d.unparked:
 	case <-ends:
 	}
 }
 
-// rouse ends a nap of the goroutine, or the next one.
-func (d *Driver) rouse() {
+// unpark ends park, or the next park.
+func (d *Driver) unpark() {
 	select {
-	case d.roused <- struct{}{}:
+	case d.unparked <- struct{}{}:
 	default:
 	}
 }
@@ -621,7 +621,7 @@ func (d *Driver) Close() error {
 	_ = d.Do(func(clock.Instant) {})
 	runs := d.end(fmt.Errorf("device is closed: %w", ib.ENODEV))
 	err := d.port.Close()
-	d.rouse()
+	d.unpark()
 	if runs {
 		<-d.done
 	}

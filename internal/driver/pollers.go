@@ -24,10 +24,10 @@ const (
 	mostAside  = time.Millisecond
 )
 
-// lentAside is how long the goroutine stays aside while a sleeping thread waits at the
+// sleeperAside is how long the goroutine stays aside while a sleeping thread waits at the
 // port instead. It is not for ever at first: while such threads come and go, the
 // goroutine returns by itself, and they need not wake it.
-const lentAside = 200 * time.Microsecond
+const sleeperAside = 200 * time.Microsecond
 
 // A program may poll for a completion and then, without polling, watch its memory for
 // the peer's writes. Packets that arrive meanwhile wait in the port until the goroutine
@@ -67,14 +67,14 @@ type pollers struct {
 
 // Flags of the state of pollers.
 const (
-	asideFlag  uint64 = 1 << (63 - iota) // the goroutine has stepped aside
-	recallFlag                           // it was called back since the last look
-	wantFlag                             // a thread would have slept at the port
-	lentFlag                             // the goroutine is aside for a thread that sleeps at the port
-	guestFlag                            // a thread sleeps at the port now
-	deepFlag                             // that thread must wake the goroutine when it leaves
-	cameFlag                             // a thread has come to the port since the last look
-	allFlags   = asideFlag | recallFlag | wantFlag | lentFlag | guestFlag | deepFlag | cameFlag
+	asideFlag         uint64 = 1 << (63 - iota) // the goroutine has stepped aside
+	recallFlag                                  // it was called back since the last look
+	wantFlag                                    // a thread would have slept at the port
+	lentToSleeperFlag                           // the goroutine is aside for a thread that sleeps at the port
+	sleeperFlag                                 // a thread sleeps at the port now
+	mustWakeFlag                                // that thread must wake the goroutine when it leaves
+	cameFlag                                    // a thread has come to the port since the last look
+	allFlags          = asideFlag | recallFlag | wantFlag | lentToSleeperFlag | sleeperFlag | mustWakeFlag | cameFlag
 )
 
 // change replaces the state by f(state), and returns the old state.
@@ -90,28 +90,28 @@ func (p *pollers) change(f func(old uint64) uint64) uint64 {
 func (p *pollers) polled() (aside bool) { return p.state.Add(1)&asideFlag != 0 }
 
 // armed returns the port to the goroutine if pollers have it, because one of them is
-// about to sleep. If armed returns true, the caller must rouse the goroutine.
-func (p *pollers) armed() (rouse bool) {
+// about to sleep. If armed returns true, the caller must unpark the goroutine.
+func (p *pollers) armed() (unpark bool) {
 	old := p.change(func(old uint64) uint64 {
-		if old&lentFlag != 0 {
+		if old&lentToSleeperFlag != 0 {
 			return old // a thread returns to the port at once, or the goroutine soon
 		}
 		return recallFlag
 	})
-	return old&(asideFlag|lentFlag) == asideFlag
+	return old&(asideFlag|lentToSleeperFlag) == asideFlag
 }
 
 // recall returns the port to the goroutine, unless a thread sleeps there. If recall
-// returns true, the caller must rouse the goroutine; otherwise it must wake the thread
+// returns true, the caller must unpark the goroutine; otherwise it must wake the thread
 // at the port.
-func (p *pollers) recall() (rouse bool) {
+func (p *pollers) recall() (unpark bool) {
 	old := p.change(func(old uint64) uint64 {
-		if old&guestFlag != 0 {
+		if old&sleeperFlag != 0 {
 			return old
 		}
 		return recallFlag
 	})
-	return old&(asideFlag|guestFlag) == asideFlag
+	return old&(asideFlag|sleeperFlag) == asideFlag
 }
 
 // enter lets a thread sleep at the port, if the goroutine has stepped aside and no
@@ -119,27 +119,27 @@ func (p *pollers) recall() (rouse bool) {
 func (p *pollers) enter() bool {
 	old := p.change(func(old uint64) uint64 {
 		switch {
-		case old&guestFlag != 0:
+		case old&sleeperFlag != 0:
 			return old
 		case old&asideFlag == 0:
 			return old | wantFlag
 		default:
-			return old | lentFlag | guestFlag | cameFlag
+			return old | lentToSleeperFlag | sleeperFlag | cameFlag
 		}
 	})
-	return old&(asideFlag|guestFlag) == asideFlag
+	return old&(asideFlag|sleeperFlag) == asideFlag
 }
 
 // leave undoes enter. If other threads sleep elsewhere, the goroutine gets the port
 // back; if leave returns true, the caller must rouse it.
-func (p *pollers) leave(others bool) (rouse bool) {
+func (p *pollers) leave(others bool) (unpark bool) {
 	old := p.change(func(old uint64) uint64 {
 		if others {
 			return recallFlag
 		}
-		return old &^ (guestFlag | deepFlag)
+		return old &^ (sleeperFlag | mustWakeFlag)
 	})
-	return others || old&deepFlag != 0
+	return others || old&mustWakeFlag != 0
 }
 
 // offer makes the goroutine, which has just woken a program, step aside if a thread
@@ -149,18 +149,20 @@ func (p *pollers) offer() bool {
 		if old&wantFlag == 0 {
 			return old
 		}
-		return asideFlag | lentFlag
+		return asideFlag | lentToSleeperFlag
 	})
 	return old&wantFlag != 0
 }
 
 // aside reports whether no thread waits at the port: the goroutine has stepped aside,
 // and no thread sleeps there.
-func (p *pollers) aside() bool { return p.state.Load()&(asideFlag|guestFlag) == asideFlag }
+func (p *pollers) aside() bool { return p.state.Load()&(asideFlag|sleeperFlag) == asideFlag }
 
 // attended reports whether the goroutine has stepped aside for threads that poll, and
 // not for a thread that sleeps at the port.
-func (p *pollers) attended() bool { return p.state.Load()&(asideFlag|lentFlag|guestFlag) == asideFlag }
+func (p *pollers) attended() bool {
+	return p.state.Load()&(asideFlag|lentToSleeperFlag|sleeperFlag) == asideFlag
+}
 
 // away reports whether the goroutine has stepped aside for threads that poll, but none
 // has polled or posted for awayTime.
@@ -179,8 +181,8 @@ func (p *pollers) distrust(now clock.Instant) {
 	p.change(func(uint64) uint64 { return recallFlag })
 }
 
-// guest reports whether a thread sleeps at the port.
-func (p *pollers) guest() bool { return p.state.Load()&guestFlag != 0 }
+// hasSleeper reports whether a thread sleeps at the port.
+func (p *pollers) hasSleeper() bool { return p.state.Load()&sleeperFlag != 0 }
 
 // look returns how long the goroutine steps or stays aside; 0 means that it reads the
 // port.
@@ -189,11 +191,11 @@ func (p *pollers) look(now clock.Instant) (aside time.Duration) {
 		old, next := p.state.Load(), uint64(0)
 		switch aside = p.judge(now, old); {
 		case aside == forever:
-			next = asideFlag | deepFlag | old&(lentFlag|guestFlag)
+			next = asideFlag | mustWakeFlag | old&(lentToSleeperFlag|sleeperFlag)
 		case aside > 0:
-			next = asideFlag | old&guestFlag
-			if old&(guestFlag|cameFlag) != 0 {
-				next |= lentFlag // otherwise it is aside for pollers
+			next = asideFlag | old&sleeperFlag
+			if old&(sleeperFlag|cameFlag) != 0 {
+				next |= lentToSleeperFlag // otherwise it is aside for pollers
 			}
 		default:
 			next = old & wantFlag
@@ -212,9 +214,9 @@ func (p *pollers) judge(now clock.Instant, state uint64) (aside time.Duration) {
 	case state&recallFlag != 0:
 		p.polling = false
 		return 0
-	case state&(guestFlag|cameFlag) != 0:
+	case state&(sleeperFlag|cameFlag) != 0:
 		p.polling = false
-		return lent(state&guestFlag != 0, state&cameFlag != 0)
+		return asideForSleepers(state&sleeperFlag != 0, state&cameFlag != 0)
 	case now < p.alone:
 		p.polling = false
 		return 0
@@ -233,14 +235,14 @@ func (p *pollers) judge(now clock.Instant, state uint64) (aside time.Duration) {
 	return min(max(lasted/4, leastAside), mostAside)
 }
 
-// lent is judge for threads that sleep at the port: guest means that one is there now,
+// asideForSleepers is judge for threads that sleep at the port: sleeper means that one is there now,
 // came that one has come since the last look.
-func lent(guest, came bool) (aside time.Duration) {
+func asideForSleepers(sleeper, came bool) (aside time.Duration) {
 	switch {
-	case guest && !came:
+	case sleeper && !came:
 		return forever
-	case guest:
-		return lentAside
+	case sleeper:
+		return sleeperAside
 	default:
 		return leastAside
 	}

@@ -35,7 +35,7 @@ func (d *Driver) sleep(ctx context.Context, fd int, awake func() bool, elsewhere
 	alive := d.sleepAtPort(ctx, awake)
 	d.port.WakeOn(-1)
 	if d.pollers.leave(d.sleepers.Load() > 0) {
-		d.rouse()
+		d.unpark()
 	}
 	if !alive {
 		elsewhere()
@@ -77,7 +77,7 @@ func (d *Driver) beforeWait() (next wait, alive bool) {
 		return wait{}, false
 	}
 	now := d.now()
-	d.guest = true
+	d.bySleeper = true
 	next = d.pause(now, d.transmit(now))
 	return next, d.dead == nil
 }
@@ -87,7 +87,7 @@ func (d *Driver) afterWait() (woke bool) {
 	d.mu.Lock()
 	defer func() { _ = d.releaseFor(recover(), false) }()
 	if d.dead == nil {
-		d.guest = true
+		d.bySleeper = true
 		d.receive(d.now())
 		woke = d.woke
 		d.awake = true // the caller looks again or leaves the port

@@ -123,8 +123,8 @@ func (f *Follower) log(l *link, p *pcapfile.Packet, text string) {
 	l.log.ladder.add(rung{Record: f.now.record, At: f.now.at, Side: side, text: text})
 }
 
-// patience returns the longest silence after which the sender may still repeat the message.
-func (s *sent) patience() time.Duration {
+// overdueAfter returns the longest silence after which the sender may still repeat the message.
+func (s *sent) overdueAfter() time.Duration {
 	return max(sweep, patience*s.last.since(s.in)/time.Duration(max(s.n-1, 1)))
 }
 
@@ -333,7 +333,7 @@ func (f *Follower) endLink(e *list.Element) {
 	log := &l.log
 	if id := l.unanswered(); id < numRules {
 		log.find(l.asked.second, id, "%s", l.vain())
-		log.awaits(id, l.asked.last.at, l.asked.patience())
+		log.awaits(id, l.asked.last.at, l.asked.overdueAfter())
 	} else if l.asked.n == 1 && l.reply.n == 0 && !l.over {
 		log.find(l.asked.in, unfinished, "the request for %s", l.service)
 	}

@@ -25,7 +25,7 @@ func (c *conversation) conclude(side int) {
 	}
 	c.find(in, id, "%s", detail)
 	if table[id].Severity == Failed {
-		c.awaits(id, c.halves[side].last(), c.halves[side].patience())
+		c.awaits(id, c.halves[side].last(), c.halves[side].overdueAfter())
 	}
 }
 

@@ -69,8 +69,8 @@ type State struct {
 	MSN      int    // MSN of the last answer; -1 before
 }
 
-// keeper keeps packets for the report: the first, or those around a record.
-type keeper struct {
+// packetLog keeps packets for the report: the first, or those around a record.
+type packetLog struct {
 	limit, around int
 	packets       []Packet
 	full          bool
@@ -97,20 +97,20 @@ type sight struct {
 	left bool
 	// twice: it was already followed as an outbound packet.
 	twice bool
-	deed  deed
+	deed  faultEffect
 }
 
-// deed is the effect of a fault rule on a packet.
-type deed uint8
+// faultEffect is the effect of a fault rule on a packet.
+type faultEffect uint8
 
 const (
-	spared  deed = iota // no effect at the receiver, or no rule
-	delayed             // it arrived late
-	spoiled             // it did not arrive, or the receiver drops it
+	spared  faultEffect = iota // no effect at the receiver, or no rule
+	delayed                    // it arrived late
+	spoiled                    // it did not arrive, or the receiver drops it
 )
 
-// deedOf returns the effect of a rule from the comment on the packet.
-func deedOf(comment string) deed {
+// effectOf returns the effect of a rule from the comment on the packet.
+func effectOf(comment string) faultEffect {
 	did, _, _ := strings.Cut(comment, byRule)
 	switch did = did[strings.LastIndexByte(did, '\n')+1:]; {
 	case strings.HasSuffix(did, "lost"), strings.HasSuffix(did, "changed"), strings.HasSuffix(did, "cut"):
@@ -157,7 +157,7 @@ func (f *Follower) keep(p *pcapfile.Packet) {
 }
 
 // head copies the headers of a UDP payload.
-func (k *keeper) head(b []byte) []byte {
+func (k *packetLog) head(b []byte) []byte {
 	n := min(len(b), roce.MaxHeaderLen)
 	if len(b) >= roce.BTHLen {
 		if i := roce.Opcode(b[0]).Info(); i.Service != roce.ServiceUD || len(b) != int(i.HeaderLen)+mad.Size+roce.ICRCLen {
@@ -176,7 +176,7 @@ func (k *keeper) head(b []byte) []byte {
 
 // room reports whether there is room for another packet. To make room it drops up to half
 // of the packets, but keeps limit/2 of them before the wanted record.
-func (k *keeper) room() bool {
+func (k *packetLog) room() bool {
 	if len(k.packets) < k.limit {
 		return true
 	}
@@ -194,14 +194,14 @@ func (k *keeper) room() bool {
 }
 
 // join records that a conversation is a part of another.
-func (k *keeper) join(from, to int, flip bool) {
+func (k *packetLog) join(from, to int, flip bool) {
 	if len(k.joined) < 2*k.limit {
 		k.joined[from] = joined{to, flip}
 	}
 }
 
 // rename replaces the finding of the packets of a record.
-func (k *keeper) rename(record int, from, to string) {
+func (k *packetLog) rename(record int, from, to string) {
 	for i := sort.Search(len(k.packets), func(i int) bool { return k.packets[i].Record >= record }); i < len(k.packets) && k.packets[i].Record == record; i++ {
 		if k.packets[i].Finding == from {
 			k.packets[i].Finding = to
@@ -210,7 +210,7 @@ func (k *keeper) rename(record int, from, to string) {
 }
 
 // finish sets the conversation numbers of the packets to those of the report.
-func (k *keeper) finish(number map[int]int) []Packet {
+func (k *packetLog) finish(number map[int]int) []Packet {
 	for i := range k.packets {
 		p := &k.packets[i]
 		if j, ok := k.joined[p.Conversation]; ok {

@@ -87,7 +87,7 @@ func (f *Follower) sweep(at time.Duration) {
 		c := e.Value.(*conversation)
 		for side := range c.halves {
 			h := &c.halves[side]
-			if c.told || at-h.last() < h.patience() {
+			if c.told || at-h.last() < h.overdueAfter() {
 				continue
 			}
 			if id, in, detail := c.outcome(side); id < numRules && table[id].Severity == Failed {
@@ -98,7 +98,7 @@ func (f *Follower) sweep(at time.Duration) {
 	for e := f.order.Front(); e != nil; e = e.Next() {
 		l := e.Value.(*link)
 		id := l.unanswered()
-		if id == numRules || l.log.told || at-l.asked.last.at < l.asked.patience() {
+		if id == numRules || l.log.told || at-l.asked.last.at < l.asked.overdueAfter() {
 			continue
 		}
 		f.died(&l.log, newFinding(l.log.id, l.asked.second, id, l.vain()))
@@ -129,8 +129,8 @@ func (f *Follower) tell(c *conversation, turn Turn, found *Finding) {
 	f.cfg.Tell(News{turn, found.verdict(where, f.report.asked)})
 }
 
-// patience returns the silence after which the half counts as having given up.
-func (h *half) patience() time.Duration {
+// overdueAfter returns the silence after which the half counts as having given up.
+func (h *half) overdueAfter() time.Duration {
 	longest := h.silence
 	if h.rnr.on {
 		longest = max(longest, ib.RNRTimer(h.timer))

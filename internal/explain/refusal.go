@@ -18,15 +18,15 @@ type refusal struct {
 	in      instant
 	detail  string
 	psn     ib.PSN
-	deed    deed   // effect of a fault rule on the NAK
-	deaf    int    // repeats of the refused request by a requester that did not get the NAK
-	naks    int    // more than one only if there are too many to examine one by one
-	final   bool   // the connection was set up again, so later answers refute nothing
-	stray   bool   // no request was seen before it
-	msn     int    // MSN of the last other answer before it; 0 or less if there was none
-	una     ib.PSN // lowest PSN that no other answer before it acknowledges; not of a stray one
-	next    ib.PSN // PSN after the highest sent before it; not of a stray one
-	skips   bool   // this NAK, and no other answer, says that skipped has no answer
+	deed    faultEffect // effect of a fault rule on the NAK
+	deaf    int         // repeats of the refused request by a requester that did not get the NAK
+	naks    int         // more than one only if there are too many to examine one by one
+	final   bool        // the connection was set up again, so later answers refute nothing
+	stray   bool        // no request was seen before it
+	msn     int         // MSN of the last other answer before it; 0 or less if there was none
+	una     ib.PSN      // lowest PSN that no other answer before it acknowledges; not of a stray one
+	next    ib.PSN      // PSN after the highest sent before it; not of a stray one
+	skips   bool        // this NAK, and no other answer, says that skipped has no answer
 	skipped ib.PSN
 	after   sentAfter
 }

@@ -13,8 +13,8 @@ import (
 // maxLate is how long reorder holds a packet that no other overtakes.
 const maxLate = 10 * time.Millisecond
 
-// fate is the combined decision of the rules about a packet.
-type fate struct {
+// verdict is the combined decision of the rules about a packet.
+type verdict struct {
 	drop   bool
 	copies int           // beyond the packet itself
 	due    clock.Instant // when it is passed on; 0: at once
@@ -25,16 +25,16 @@ type fate struct {
 }
 
 // plain reports whether the packet passes at once and unchanged.
-func (f *fate) plain() bool {
+func (f *verdict) plain() bool {
 	return !f.drop && f.copies == 0 && f.due == 0 && f.late == nil && len(f.edits) == 0
 }
 
 // judge applies the rules to a packet, in order; rules after one that drops it
 // do not see it. The fate is valid until the next call.
-func (p *Port) judge(now clock.Instant, seg []byte, s *Subject) *fate {
+func (p *Port) judge(now clock.Instant, seg []byte, s *Subject) *verdict {
 	s.read(&p.pkt, seg)
 	f := &p.fate
-	*f = fate{edits: f.edits[:0]}
+	*f = verdict{edits: f.edits[:0]}
 	for _, l := range p.rules {
 		if l.Action == Reorder && l.late != nil || !l.fits(len(seg)) || !l.Fires(now, s) {
 			continue
@@ -69,11 +69,11 @@ func (p *Port) judge(now clock.Instant, seg []byte, s *Subject) *fate {
 
 // waiting reports whether copy i of the packet, 0 being the packet itself, must
 // be held back: all copies of a delayed packet, the first of a reordered one.
-func (f *fate) waiting(i int) bool { return f.due != 0 || i == 0 && f.late != nil }
+func (f *verdict) waiting(i int) bool { return f.due != 0 || i == 0 && f.late != nil }
 
 // hold returns an entry for a copy of the packet, for the caller to fill and
 // push; nil if there is no room and the copy is lost.
-func (f *fate) hold(h *hold, now clock.Instant, b []byte, i int) *held {
+func (f *verdict) hold(h *hold, now clock.Instant, b []byte, i int) *held {
 	e := h.add(b)
 	if e == nil {
 		f.waits.overflow.Add(1)
@@ -104,7 +104,7 @@ func (p *Port) overtake(h *hold, fl flow, release func(*held)) {
 
 // shape adds a packet to the queue of a rate rule and reports whether it must
 // wait there, or is lost because the queue is full.
-func (f *fate) shape(now clock.Instant, l *Live, size int) bool {
+func (f *verdict) shape(now clock.Instant, l *Live, size int) bool {
 	start := max(now, l.free)
 	if start > now && int64(l.waiting) >= l.num(Queue, defaultQueue) {
 		l.overflow.Add(1)

@@ -31,7 +31,7 @@ type Port struct {
 	addrs []netip.Addr // of the port, in the order of the GID table
 
 	pkt  roce.Packet
-	fate fate
+	fate verdict
 	rec  trace.Record
 
 	out     *fabric.Batch // packets after the rules, and held packets that are due

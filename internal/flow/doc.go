@@ -15,7 +15,7 @@
 //   - peer.go: what all senders to one address share
 //   - table.go: the peers by address, and what is known of those without senders
 //   - roundtrip.go: round trips, and the timeouts that follow from them
-//   - landing.go: which packets beyond a gap have arrived
+//   - inflight.go: which packets beyond a gap have arrived
 //   - pace.go: a rate limit
 //
 // A congestion control that answers marks with a rate, such as DCQCN, is another Controller. The

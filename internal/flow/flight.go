@@ -21,7 +21,7 @@ type Flight struct {
 	timers   Timers
 	rtt      RoundTrip
 	share    Share
-	landing  Landing
+	estimate InFlight
 }
 
 // repairStage is the stage of the repair of a gap.
@@ -39,15 +39,15 @@ const ackRun = 64
 
 // Timers are the instants at which a Flight is to be asked again. The sender owns them.
 type Timers struct {
-	Room    *clock.Instant // for RoomTimeout
-	Probe   *clock.Instant // for Probe
-	Landing *clock.Instant // for LandingTimeout
+	Room     *clock.Instant // for RoomTimeout
+	Probe    *clock.Instant // for Probe
+	Estimate *clock.Instant // for EstimateTimeout
 }
 
 // start begins at psn with nothing in flight.
 func (f *Flight) start(psn ib.PSN) {
 	f.una, f.next, f.fresh, f.sinceAck, f.stage = psn, psn, psn, 0, repairNone
-	f.landed, f.landing = psn, Landing{}
+	f.landed, f.estimate = psn, InFlight{}
 	f.rtt.Cancel()
 }
 
@@ -163,15 +163,15 @@ func (f *Flight) endRound(now clock.Instant) {
 func (f *Flight) back() {
 	f.share.GoBack()
 	f.stage, f.next, f.landed, f.sinceAck = repairNone, f.una, f.una, 0
-	f.stopLanding()
+	f.stopEstimate()
 	f.rtt.Cancel()
 }
 
 // Measured reports whether a round trip was measured.
 func (f *Flight) Measured() bool { return f.rtt.Least() != 0 }
 
-// Patience returns the time, at least least, after which an answer is overdue.
-func (f *Flight) Patience(least time.Duration) time.Duration { return f.rtt.Patience(least) }
+// OverdueAfter returns the time, at least least, after which an answer is overdue.
+func (f *Flight) OverdueAfter(least time.Duration) time.Duration { return f.rtt.OverdueAfter(least) }
 
 // Landed marks packets before psn as no longer in flight: they have arrived or are
 // lost.
@@ -184,22 +184,22 @@ func (f *Flight) Landed(psn ib.PSN) {
 	f.landed = f.landed.Add(uint32(n))
 }
 
-// startLanding starts the in-flight estimate: all packets sent so far count as
+// startEstimate starts the in-flight estimate: all packets sent so far count as
 // delivered over the next round trip.
-func (f *Flight) startLanding(now clock.Instant) {
-	f.landing = NewLanding(f.landed, f.sentUpTo(), now, f.rtt.Smoothed())
-	f.LandingTimeout(now)
+func (f *Flight) startEstimate(now clock.Instant) {
+	f.estimate = NewInFlight(f.landed, f.sentUpTo(), now, f.rtt.Smoothed())
+	f.EstimateTimeout(now)
 }
 
-// stopLanding ends the estimate; acknowledgements count again.
-func (f *Flight) stopLanding() {
-	f.landing = Landing{}
-	*f.timers.Landing = clock.Never
+// stopEstimate ends the estimate; acknowledgements count again.
+func (f *Flight) stopEstimate() {
+	f.estimate = InFlight{}
+	*f.timers.Estimate = clock.Never
 }
 
-// LandingTimeout fires Timers.Landing: it updates the in-flight estimate.
-func (f *Flight) LandingTimeout(now clock.Instant) {
-	psn, next := f.landing.At(now, f.landed)
+// EstimateTimeout fires Timers.Estimate: it updates the in-flight estimate.
+func (f *Flight) EstimateTimeout(now clock.Instant) {
+	psn, next := f.estimate.At(now, f.landed)
 	f.Landed(psn)
-	*f.timers.Landing = next
+	*f.timers.Estimate = next
 }

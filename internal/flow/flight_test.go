@@ -87,7 +87,7 @@ func TestRepairOfOnePacket(t *testing.T) {
 	if m, cause := r.Judge(ms(3), one); m != 0 {
 		t.Errorf("everything is acknowledged: move %06b, %q", m, cause)
 	}
-	if r.Kind(ms(3)) != Keeps || r.Holding(ms(3)) {
+	if r.Kind(ms(3)) != SelectiveRepeat || r.Holding(ms(3)) {
 		t.Errorf("the peer had the packets behind the gap: kind %v, holding %v", r.Kind(ms(3)), r.Holding(ms(3)))
 	}
 }
@@ -116,7 +116,7 @@ func TestRepairOfAPeerThatDrops(t *testing.T) {
 func TestOvertakenRepair(t *testing.T) {
 	r := newFlightRig(t, selective)
 	r.send(ms(1), 10)
-	r.Lost(ms(2), Hole, Oldest{N: 4, Data: true})
+	r.Lost(ms(2), Gap, Oldest{N: 4, Data: true})
 	r.wantMove("the first of four", r.send(ms(2), 1), 0)
 	r.wantMove("two of four are acknowledged", r.Acknowledged(ms(2), psn(2)), Skip)
 	r.want("two of four", 2, 2, 10)
@@ -132,7 +132,7 @@ func TestOvertakenRepair(t *testing.T) {
 func TestMovesOfARepairInARepair(t *testing.T) {
 	r := newFlightRig(t, selective)
 	r.send(ms(1), 10)
-	r.wantMove("four are missing", r.Lost(ms(2), Hole, Oldest{N: 4, Data: true}), Repeat)
+	r.wantMove("four are missing", r.Lost(ms(2), Gap, Oldest{N: 4, Data: true}), Repeat)
 	r.send(ms(2), 2)
 	r.wantMove("timeout", r.Timeout(ms(3), one), Repeat|Anew)
 	r.want("timeout", 0, 0, 10)
@@ -185,7 +185,7 @@ func TestFlightGoesBack(t *testing.T) {
 		"doubt":          func(r *flightRig) Move { return r.Again(ms(2), one) },
 		"not ready":      func(r *flightRig) Move { return r.Refused(ms(2), one) },
 		"migration":      func(r *flightRig) Move { return r.Rejoin(NewTable(1<<20), netip.MustParseAddr("10.0.0.3")) },
-		"missing answer": func(r *flightRig) Move { return r.Lost(ms(2), Hole, Oldest{N: 3, Data: true}) },
+		"missing answer": func(r *flightRig) Move { return r.Lost(ms(2), Gap, Oldest{N: 3, Data: true}) },
 	} {
 		r := newFlightRig(t, Policy{})
 		r.send(ms(1), 5)
@@ -202,10 +202,10 @@ func TestFlightGoesBack(t *testing.T) {
 func TestCut(t *testing.T) {
 	r := newFlightRig(t, selective)
 	r.send(ms(1), 10) // a READ of ten packets
-	if r.Lost(ms(2), Hole, Oldest{N: 3, Data: true, Bound: true}); r.Cut(ms(2), 10, psn(0), psn(9)) != 10 {
+	if r.Lost(ms(2), Gap, Oldest{N: 3, Data: true, Bound: true}); r.Cut(ms(2), 10, psn(0), psn(9)) != 10 {
 		t.Error("a part is asked of a peer of which nothing is known")
 	}
-	r.learn(ms(2), Keeps)
+	r.learn(ms(2), SelectiveRepeat)
 	if n := r.Cut(ms(2), 10, psn(0), psn(9)); n != 3 || !r.Parts() {
 		t.Errorf("%d packets are asked for, want the 3 that are missing", n)
 	}

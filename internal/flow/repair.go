@@ -28,7 +28,7 @@ type Sign uint8
 const (
 	Silence Sign = iota // the peer is silent
 	Told                // the peer reports the oldest packet as missing
-	Hole                // answers are missing before one that has arrived
+	Gap                 // answers are missing before one that has arrived
 )
 
 // Oldest describes the oldest packets in flight.
@@ -81,7 +81,7 @@ func (f *Recovery) Asks() bool { return f.Sending() && f.next.Next() == f.repair
 // answers are on this side, whatever the peer is.
 func (f *Recovery) possible(now clock.Instant, s Sign) bool {
 	sent := f.next != f.una || f.Sending()
-	return sent && f.policy.Selective && (s != Told || f.Kind(now) != Drops)
+	return sent && f.policy.Selective && (s != Told || f.Kind(now) != GoBackN)
 }
 
 // begin makes the oldest n packets that are not acknowledged the next to be
@@ -135,8 +135,8 @@ func (f *Recovery) missing(now clock.Instant, s Sign, o Oldest) Move {
 	}
 	move := f.begin(n, s, o)
 	f.share.Lost(p.run)
-	if s == Told && f.Kind(now) == Keeps {
-		f.startLanding(now)
+	if s == Told && f.Kind(now) == SelectiveRepeat {
+		f.startEstimate(now)
 	}
 	return move
 }
@@ -182,9 +182,9 @@ func (f *Recovery) Judge(now clock.Instant, o Oldest) (m Move, cause string) {
 		f.stage = repairNone // everything sent is acknowledged, so the answer shows nothing
 	case past < 0, f.rtt.TooSoon(now.Sub(p.at)), p.stopped:
 		// The answer precedes the repair, or waits for settled.
-	case p.sign == Hole, p.sign == Told && p.data && f.Kind(now) == Keeps:
+	case p.sign == Gap, p.sign == Told && p.data && f.Kind(now) == SelectiveRepeat:
 		f.stage = repairNone
-	case p.data, p.sign == Silence && f.Kind(now) != Keeps:
+	case p.data, p.sign == Silence && f.Kind(now) != SelectiveRepeat:
 		// More answers may be on their way: those with data come one by one, and
 		// so do those of a peer that was late.
 		p.stopped = true
@@ -202,10 +202,10 @@ func (f *Recovery) closed(now clock.Instant, o Oldest) (answered bool) {
 	p := &f.repair
 	age, late := now.Sub(p.at), p.stopped && !p.data
 	f.stage, p.stopped = repairNone, false
-	f.stopLanding()
+	f.stopEstimate()
 	switch p.sign {
 	case Told:
-		f.learn(now, Keeps)
+		f.learn(now, SelectiveRepeat)
 		if answered = !f.rtt.TooSoon(age); answered && !p.data {
 			f.rtt.Sample(age)
 		}
@@ -215,8 +215,8 @@ func (f *Recovery) closed(now clock.Instant, o Oldest) (answered bool) {
 		if late = !p.certain && (late || early); late {
 			f.rtt.Spurious()
 		}
-		answered = !late && (age >= f.rtt.Smoothed() || f.Kind(now) == Keeps && !f.rtt.TooSoon(age))
-	case Hole:
+		answered = !late && (age >= f.rtt.Smoothed() || f.Kind(now) == SelectiveRepeat && !f.rtt.TooSoon(age))
+	case Gap:
 	}
 	// Retransmitted responses can overtake the original ones.
 	if answered = answered && !p.data && !o.Data; answered {
@@ -232,10 +232,10 @@ func (f *Recovery) wentNoFurther(now clock.Instant, o Oldest) (m Move, cause str
 	p := &f.repair
 	switch {
 	case p.sign == Told && p.run == 1: // with more packets, the answer may be to an earlier copy
-		f.learn(now, Drops)
+		f.learn(now, GoBackN)
 		f.share.Lost(1)
 		return f.goBack(), "repair went no further"
-	case f.Kind(now) == Keeps:
+	case f.Kind(now) == SelectiveRepeat:
 		m = f.begin(2*p.run, Silence, o)
 		f.share.Lost(p.run)
 	default:
@@ -248,12 +248,12 @@ func (f *Recovery) wentNoFurther(now clock.Instant, o Oldest) (m Move, cause str
 // Refused repeats the packet for which the peer was not ready, after its wait. A
 // selective-repeat peer holds the packets after it.
 func (f *Recovery) Refused(now clock.Instant, o Oldest) Move {
-	if !f.possible(now, Told) || f.Kind(now) != Keeps {
+	if !f.possible(now, Told) || f.Kind(now) != SelectiveRepeat {
 		return f.goBack()
 	}
 	move := f.begin(1, Told, o)
 	f.Landed(f.goOn)
-	f.stopLanding()
+	f.stopEstimate()
 	return move
 }
 
@@ -327,7 +327,7 @@ func (f *Recovery) Cut(now clock.Instant, n uint32, first, last ib.PSN) uint32 {
 	p := &f.repair
 	m := p.until.Distance(f.next)
 	begun := f.next != first || p.bound && m < n
-	if p.part = m < n && begun && !f.whole && f.Kind(now) == Keeps; !p.part {
+	if p.part = m < n && begun && !f.whole && f.Kind(now) == SelectiveRepeat; !p.part {
 		return n
 	}
 	if !p.parts || last.Diff(p.end) > 0 {

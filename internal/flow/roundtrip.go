@@ -95,11 +95,11 @@ func (t *RoundTrip) Timeout(certain bool) time.Duration {
 	if certain {
 		least /= 4
 	}
-	return t.Patience(least<<t.late) << t.doubled
+	return t.OverdueAfter(least<<t.late) << t.doubled
 }
 
-// Patience returns the time, at least least, after which an answer is overdue.
-func (t *RoundTrip) Patience(least time.Duration) time.Duration {
+// OverdueAfter returns the time, at least least, after which an answer is overdue.
+func (t *RoundTrip) OverdueAfter(least time.Duration) time.Duration {
 	return max(2*t.smoothed, t.smoothed+4*t.variance, least)
 }
 

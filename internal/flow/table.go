@@ -48,9 +48,9 @@ type Kind uint8
 
 // The kinds of peers.
 const (
-	Unknown Kind = iota
-	Keeps        // buffers them: selective repeat
-	Drops        // drops them: go-back-N
+	Unknown         Kind = iota
+	SelectiveRepeat      // buffers them: selective repeat
+	GoBackN              // drops them: go-back-N
 )
 
 // A peer counts as go-back-N for dropsFor; it may only have run out of memory, or
@@ -73,7 +73,7 @@ type Knowledge struct {
 // Learn returns the updated Knowledge.
 func (k Knowledge) Learn(now clock.Instant, kind Kind) Knowledge {
 	d := dropsFor
-	if k.kind == Keeps {
+	if k.kind == SelectiveRepeat {
 		d = doubtFor
 	}
 	return Knowledge{kind, now.Add(d)}
@@ -81,7 +81,7 @@ func (k Knowledge) Learn(now clock.Instant, kind Kind) Knowledge {
 
 // KindAt returns the kind, if it has not expired.
 func (k Knowledge) KindAt(now clock.Instant) Kind {
-	if k.kind == Drops && now >= k.until {
+	if k.kind == GoBackN && now >= k.until {
 		return Unknown
 	}
 	return k.kind

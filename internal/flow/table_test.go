@@ -28,7 +28,7 @@ func TestL2_KnownPeers(t *testing.T) {
 		return known
 	}
 	for i := range 3 * knownPeers {
-		if got := visit(i, Keeps); got != Unknown {
+		if got := visit(i, SelectiveRepeat); got != Unknown {
 			t.Fatalf("of a new address %v is known", got)
 		}
 	}
@@ -36,13 +36,13 @@ func TestL2_KnownPeers(t *testing.T) {
 	if n := len(peers.known.m); n != knownPeers || len(peers.known.order) != knownPeers || len(peers.m) != 0 {
 		t.Errorf("%d addresses are remembered, in %d places, want %d", n, len(peers.known.order), knownPeers)
 	}
-	if got := visit(3*knownPeers-1, Drops); got != Keeps {
+	if got := visit(3*knownPeers-1, GoBackN); got != SelectiveRepeat {
 		t.Errorf("of the newest address %v is known", got)
 	}
-	if got := visit(3*knownPeers-1, Unknown); got != Drops {
+	if got := visit(3*knownPeers-1, Unknown); got != GoBackN {
 		t.Errorf("of an address that changed %v is known", got)
 	}
-	if got := visit(2*knownPeers, Unknown); got != Keeps {
+	if got := visit(2*knownPeers, Unknown); got != SelectiveRepeat {
 		t.Errorf("of the oldest that has a place %v is known", got)
 	}
 	if got := visit(2*knownPeers-1, Unknown); got != Unknown {
@@ -55,9 +55,9 @@ func TestL2_KnownPeers(t *testing.T) {
 		d         time.Duration
 		want      Kind
 	}{
-		{Unknown, Drops, dropsFor - 1, Drops}, {Unknown, Drops, dropsFor, Unknown},
-		{Keeps, Drops, doubtFor - 1, Drops}, {Keeps, Drops, doubtFor, Unknown},
-		{Drops, Drops, dropsFor - 1, Drops}, {Unknown, Keeps, 1000 * dropsFor, Keeps},
+		{Unknown, GoBackN, dropsFor - 1, GoBackN}, {Unknown, GoBackN, dropsFor, Unknown},
+		{SelectiveRepeat, GoBackN, doubtFor - 1, GoBackN}, {SelectiveRepeat, GoBackN, doubtFor, Unknown},
+		{GoBackN, GoBackN, dropsFor - 1, GoBackN}, {Unknown, SelectiveRepeat, 1000 * dropsFor, SelectiveRepeat},
 	} {
 		k := Knowledge{}.Learn(at, c.before).Learn(at, c.k)
 		if got := k.KindAt(at.Add(c.d)); got != c.want {

@@ -14,16 +14,16 @@ type window struct {
 	loss lossLimit
 	rate int // window that keeps the peer busy with a minimal queue
 
-	delivered int // total bytes acknowledged
-	mark      int // delivered at the start of the round
-	together  together
-	best      [2]int // largest target of a round in this period and in the one before
-	rounds    uint8  // rounds so far in this period
+	delivered   int // total bytes acknowledged
+	mark        int // delivered at the start of the round
+	aggregation ackAggregation
+	best        [2]int // largest target of a round in this period and in the one before
+	rounds      uint8  // rounds so far in this period
 }
 
-// together measures ACK aggregation: the bytes acknowledged at one instant,
+// ackAggregation measures ACK aggregation: the bytes acknowledged at one instant,
 // because the peer, or this program, had no processor before.
-type together struct {
+type ackAggregation struct {
 	at    clock.Instant
 	bytes int
 	most  int // maximum in this round
@@ -53,17 +53,17 @@ func (w *window) LostAll(limit int) { w.loss.loseAll(limit) }
 // Acknowledged counts acknowledged bytes, in packets of the given cost.
 func (w *window) Acknowledged(now clock.Instant, bytes int, packet uint32, bounds bool) {
 	w.delivered += bytes
-	if t := &w.together; t.at == now {
+	if t := &w.aggregation; t.at == now {
 		t.bytes += bytes
 	} else {
 		t.at, t.bytes = now, bytes
 	}
-	w.together.most = max(w.together.most, w.together.bytes)
+	w.aggregation.most = max(w.aggregation.most, w.aggregation.bytes)
 	w.loss.acked(bytes, bounds, packet)
 }
 
 // BeginRound starts a round: the packet sent now is timed.
-func (w *window) BeginRound() { w.mark, w.together.most = w.delivered, 0 }
+func (w *window) BeginRound() { w.mark, w.aggregation.most = w.delivered, 0 }
 
 // wakeTime is the time to wake the peer's thread. The minimum round trip was
 // measured with a thread that was awake, so it lacks this time.
@@ -75,7 +75,7 @@ const wakeTime = 50 * time.Microsecond
 // peer was not scheduled.
 func (w *window) RoundTrip(d, least time.Duration, bounds bool) {
 	bytes := int64(w.delivered - w.mark)
-	target := int(bytes*int64(least+wakeTime)/int64(d)) + burstBytes + w.together.most
+	target := int(bytes*int64(least+wakeTime)/int64(d)) + burstBytes + w.aggregation.most
 	if w.rounds++; w.rounds > rateRounds {
 		w.best, w.rounds = [2]int{0, w.best[0]}, 1
 	}

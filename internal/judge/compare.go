@@ -110,9 +110,9 @@ func streams(list []*roce.Packet) (out [2][]*roce.Packet) {
 	return out
 }
 
-// parted is the result of comparing a queue pair's packets, and the stream with
+// comparison is the result of comparing a queue pair's packets, and the stream with
 // the first difference.
-type parted struct {
+type comparison struct {
 	verdict   verdict
 	at        int
 	want, got []*roce.Packet
@@ -120,11 +120,11 @@ type parted struct {
 
 // comparePackets compares both streams and returns the one with the worst
 // difference.
-func comparePackets(want, got []*roce.Packet, msn bool) parted {
+func comparePackets(want, got []*roce.Packet, msn bool) comparison {
 	w, g := streams(want), streams(got)
-	var out parted
+	var out comparison
 	for i := range w {
-		p := parted{want: thin(w[i]), got: thin(g[i])}
+		p := comparison{want: thin(w[i]), got: thin(g[i])}
 		if p.verdict, p.at = compareStream(p.want, p.got, msn); p.verdict > out.verdict {
 			out = p
 		}

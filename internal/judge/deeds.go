@@ -14,7 +14,7 @@ import (
 // do carries out one action. Its error ends the judgement of the script; a
 // refusal by the adapter is judged.
 func (s *stage) do(ctx context.Context, line int, a *script.Act) error {
-	switch d := a.Deed.(type) {
+	switch d := a.Step.(type) {
 	case script.Modify:
 		return s.modify(ctx, line, a, &d)
 	case script.PostSend:
@@ -35,12 +35,12 @@ func (s *stage) do(ctx context.Context, line int, a *script.Act) error {
 	if a.Refused {
 		return nil // our adapter refused it, so the script never uses the object
 	}
-	return s.create(ctx, line, a.Deed)
+	return s.create(ctx, line, a.Step)
 }
 
 // create makes an object. If the adapter refuses it, everything that needs it
 // is left out.
-func (s *stage) create(ctx context.Context, line int, d script.Deed) error {
+func (s *stage) create(ctx context.Context, line int, d script.Step) error {
 	var err error
 	switch d := d.(type) {
 	case script.AllocPD:

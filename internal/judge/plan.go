@@ -109,7 +109,7 @@ func (w *planner) step(s *script.PlayStep) {
 	}
 	for i := range s.Acts {
 		a := &s.Acts[i]
-		switch d := a.Deed.(type) {
+		switch d := a.Step.(type) {
 		case script.PostSend:
 			w.plan.Requester = w.plan.Requester || !a.Refused && w.known[d.QP] && !w.closed[d.QP] && sends(s, d.QP)
 		case script.Inject:
@@ -127,7 +127,7 @@ func sends(s *script.PlayStep, qp string) bool {
 
 // act plans one action.
 func (w *planner) act(s *script.PlayStep, a *script.Act) {
-	switch d := a.Deed.(type) {
+	switch d := a.Step.(type) {
 	case script.Own:
 		w.own(s.Line, d.Words)
 	case script.RegMR:

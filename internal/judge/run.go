@@ -106,7 +106,7 @@ func (s *stage) countUnseen(st *script.PlayStep) {
 // else has, or the time is over; and then until nothing more comes.
 func (s *stage) await(ctx context.Context, st *script.PlayStep) error {
 	wants, patience := s.expects(st), s.patience(st)
-	met, deadline, last := !wants, time.Now().Add(patience), time.Now().Add(maxPatience*patience)
+	met, deadline, last := !wants, time.Now().Add(patience), time.Now().Add(maxExtensions*patience)
 	for !met {
 		before := s.count()
 		if err := s.collect(ctx, s.cfg.Quiet/8); err != nil {
@@ -169,14 +169,14 @@ func (s *stage) eventsOf(st *script.PlayStep, p *pair) (want, got []string) {
 	return want, got
 }
 
-// maxPatience bounds how often an arrival may prolong the wait.
-const maxPatience = 20
+// maxExtensions bounds how often an arrival may prolong the wait.
+const maxExtensions = 20
 
 // patience is how long to wait for what a step expects. A timer that is set to
 // T may fire after 4T.
 func (s *stage) patience(st *script.PlayStep) time.Duration {
 	d := s.cfg.Wait
-	timers := slices.ContainsFunc(st.Acts, func(a script.Act) bool { _, ok := a.Deed.(script.Pass); return ok })
+	timers := slices.ContainsFunc(st.Acts, func(a script.Act) bool { _, ok := a.Step.(script.Pass); return ok })
 	for _, r := range st.Retries {
 		timers = timers || r.Cause != retryNAK && r.Cause != retryRNR
 	}
@@ -211,7 +211,7 @@ func (s *stage) expects(st *script.PlayStep) bool {
 // answer at once.
 func (s *stage) stimulated(st *script.PlayStep) bool {
 	return slices.ContainsFunc(st.Acts, func(a script.Act) bool {
-		d, modifies := a.Deed.(script.Modify)
+		d, modifies := a.Step.(script.Modify)
 		return s.live(affected(a)) != nil && (!modifies || d.Attr.State == ib.ERR || d.Attr.State == ib.RTS)
 	})
 }
@@ -219,7 +219,7 @@ func (s *stage) stimulated(st *script.PlayStep) bool {
 // affected returns the name of the queue pair that an action affects, "" if it
 // affects none.
 func affected(a script.Act) string {
-	switch d := a.Deed.(type) {
+	switch d := a.Step.(type) {
 	case script.Inject:
 		return d.QP
 	case script.PostSend:
@@ -304,7 +304,7 @@ func (s *stage) judgePair(st *script.PlayStep, p *pair) {
 // responder.
 func roles(st *script.PlayStep, qp string) (requester, responder bool) {
 	for i := range st.Acts {
-		switch d := st.Acts[i].Deed.(type) {
+		switch d := st.Acts[i].Step.(type) {
 		case script.PostSend:
 			requester = requester || d.QP == qp && !st.Acts[i].Refused
 		case script.Inject:
@@ -394,7 +394,7 @@ func (s *stage) judgeMemory(ctx context.Context, st *script.PlayStep) error {
 // cause is the queue pair that may have written in a step; nil if there is none.
 func (s *stage) cause(st *script.PlayStep) *pair {
 	for i := range st.Acts {
-		if d, ok := st.Acts[i].Deed.(script.Inject); ok {
+		if d, ok := st.Acts[i].Step.(script.Inject); ok {
 			if p := s.byName[d.QP]; p != nil && p.qp != nil {
 				return p
 			}

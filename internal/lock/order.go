@@ -63,8 +63,8 @@ type (
 	MemberTurn struct{ under[Domains] }
 	// Broker guards the sockets, slots and connections of the broker.
 	Broker struct{ under[MemberTurn] }
-	// Seat guards what a process has of its broker: connection, slot and claimed services.
-	Seat struct{ under[Broker] }
+	// Lease guards what a process has of its broker: connection, slot and claimed services.
+	Lease struct{ under[Broker] }
 
 	// EngineEvents is held while events are passed to a program in C, and while an object is
 	// destroyed that they could name (capi/engine).

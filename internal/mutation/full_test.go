@@ -87,7 +87,7 @@ var fullMutants = slices.Concat(
 		{name: "packets-held-back-without-bound", in: "hold.add", test: "TestHeldBound",
 			old: "h.heap.Len() == maxQueue",
 			new: "false"},
-		{name: "packet-lost-for-want-of-room-not-counted", in: "fate.hold", test: "TestHeldBound",
+		{name: "packet-lost-for-want-of-room-not-counted", in: "verdict.hold", test: "TestHeldBound",
 			old: "f.waits.overflow.Add(1)"},
 		{name: "packet-held-back-after-it-is-due", in: "hold.pop", test: "TestHeldBound",
 			old: "h.heap.Next() > now",

@@ -22,10 +22,10 @@ var secureMutants = slices.Concat(
 			old: "tables < 0 && packets >= 0 && $m.letGo(classCost(packets))",
 			new: "false"},
 		{name: "kept-acknowledgements-without-a-bound", in: "getOne", test: "TestL2_KeptAcknowledgements",
-			old: "$m.used+keptCost(n) > keepAdapter",
+			old: "$m.used+heldCost(n) > maxHeldAdapter",
 			new: "false"},
 		{name: "kept-acknowledgements-counted-for-ever", in: "putOne", test: "TestL2_KeptAcknowledgements",
-			old: "$m.used -= keptCost(len(k.room))"},
+			old: "$m.used -= heldCost(len(k.room))"},
 	}),
 	bugsIn("internal/device", []mutant{
 		{name: "loopback-addresses-that-strangers-foresee", in: "Loopbacks", test: "TestLoopbacks",

@@ -294,14 +294,14 @@ func (r *responder) duplicate(now clock.Instant, p *Packet) {
 	asks := false
 	if p.Data.SrcPort == r.port { // otherwise it may be a stranger's
 		n := operationOf(p.Info.Kind).requestPSNs(p, r.ep.mtu)
-		asks = r.resend.duplicate(p, n, r.in.epsn.Prev(), r.early.holds())
+		asks = r.resend.duplicate(p, n, r.in.epsn.Prev(), r.reorder.holds())
 	}
 	if op := operationOf(p.Info.Kind); op.duplicate != nil {
 		op.duplicate(r, p)
 	} else {
 		r.ep.drop(counters.DropDuplicate, p)
 	}
-	if asks && r.early.has(r.in.epsn) {
+	if asks && r.reorder.has(r.in.epsn) {
 		r.catchUp(now, true)
 	}
 }
@@ -339,7 +339,7 @@ func (r *responder) lastExecuted(p ib.PSN) ib.PSN {
 // acknowledges returns the PSN with which the duplicate p is acknowledged.
 func (r *responder) acknowledges(p *Packet) ib.PSN {
 	psn := r.lastExecuted(p.BTH.PSN)
-	if r.ep.env.Keep != nil && psn == r.in.epsn.Prev() {
+	if r.ep.env.Reorder != nil && psn == r.in.epsn.Prev() {
 		return r.resend.limit(p, psn)
 	}
 	return psn

@@ -160,7 +160,7 @@ func (c *challenge) time() time.Duration {
 			least = min(least, d)
 		}
 	}
-	return f.Patience(least)
+	return f.OverdueAfter(least)
 }
 
 // ask makes the next probe ready. The answer acknowledges what the peer has executed, so it also

@@ -17,8 +17,8 @@ type completer struct {
 	challenge *challenge
 	flight    *flow.Recovery // the requester's
 	retry     *flow.Retry    // the requester's
-	early     *keeper        // reorder buffer for responses after a gap
-	acked     *keptPacket    // last acknowledgement received after a missing response; nil if none
+	reorder   *reorderBuffer // reorder buffer for responses after a gap
+	acked     *heldPacket    // last acknowledgement received after a missing response; nil if none
 	after     ib.PSN         // with acked: the last PSN of the missing response
 	port      uint16         // UDP source port of the last response with data; 0: none
 	msn       msnPolicy
@@ -76,23 +76,23 @@ func (c *completer) catchUp(now clock.Instant) {
 	for c.buffers() && c.ep.behaviour().takesResponses() {
 		w, next := c.wanted()
 		if w == nil {
-			c.early.clear()
+			c.reorder.clear()
 			break
 		}
-		k := c.early.take(now, next)
+		k := c.reorder.take(now, next)
 		if k == nil {
 			break
 		}
 		taken = true
 		c.take(now, &k.Packet)
-		c.ep.env.Keep.put(k)
+		c.ep.env.Reorder.put(k)
 	}
 	if k := c.acked; k != nil && (taken || c.flight.Una().Diff(c.after) > 0) && c.ep.behaviour().takesResponses() {
 		c.acked = nil
 		if k.BTH.PSN.Diff(c.flight.Una()) >= 0 {
 			c.take(now, &k.Packet)
 		}
-		c.ep.env.Keep.putOne(k)
+		c.ep.env.Reorder.putOne(k)
 	}
 	if taken && c.buffers() {
 		c.impliedNAK(now)
@@ -333,7 +333,7 @@ func (c *completer) doubts(now clock.Instant, p *Packet) bool {
 }
 
 // buffers reports whether responses after a gap are buffered.
-func (c *completer) buffers() bool { return c.early != nil && c.early.holds() }
+func (c *completer) buffers() bool { return c.reorder != nil && c.reorder.holds() }
 
 // credits takes the credit count of an AETH.
 func (r *requester) credits(msn ib.MSN, code uint8) { r.credit.update(msn, code) }

@@ -19,7 +19,7 @@
 //
 //   - modify_table.go, modify.go, modify_values.go and apply.go: how software moves a QP; state.go:
 //     how it moves by itself; migrate.go: its two paths;
-//   - after a loss: retry.go carries out what package flow decides; keep.go, keeppool.go: the
+//   - after a loss: retry.go carries out what package flow decides; reorder.go, reorderpool.go: the
 //     reorder buffers of both sides;
 //   - READs and atomics: chunk.go, response.go (their answers);
 //   - UC and UD: unreliable.go;

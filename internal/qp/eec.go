@@ -223,7 +223,7 @@ func (e *EEC) idle() {
 	r.idle()
 	r.retry.Reload()
 	e.comp.clear()
-	t[timerAck], t[timerLoss], t[timerLanding] = clock.Never, clock.Never, clock.Never
+	t[timerAck], t[timerLoss], t[timerEstimate] = clock.Never, clock.Never, clock.Never
 }
 
 // resync queues a RESYNC, which is sent like a work request. Nothing else is

@@ -82,7 +82,7 @@ func (e *EEC) direct(p *Packet) fault {
 // of the message, and its next packets belong to another one.
 func (e *EEC) close(s roce.Syndrome) {
 	e.shut = s
-	e.resp.dropEarly()
+	e.resp.dropReordered()
 }
 
 // notReady notes that an RNR NAK refuses a message.
@@ -145,7 +145,7 @@ func (e *EEC) resynced(now clock.Instant, p *Packet) {
 	e.shut, r.nakSent, r.reply = 0, false, reply{}
 	r.resend = resend{at: p.BTH.PSN}
 	r.kept.clear()
-	r.early.clear()
+	r.reorder.clear()
 	e.in.abort(now, ib.WCRemAbortErr)
 	e.in.epsn = p.BTH.PSN.Next()
 	r.reply.ack(p.BTH.PSN)

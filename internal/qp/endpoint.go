@@ -58,7 +58,7 @@ const (
 	timerRNR                    // waits for the peer to be ready
 	timerProbe                  // a QP with nothing in flight waits for window room
 	timerLoss                   // probe timeout, from measured round trips
-	timerLanding                // next step of the in-flight estimate behind a gap
+	timerEstimate               // next step of the in-flight estimate behind a gap
 	timerPace                   // the rate limit allows the next packet
 	timerChallenge              // waits for the peer's answer to a challenge
 	numTimers

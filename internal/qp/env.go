@@ -80,7 +80,7 @@ type Env struct {
 	Peers  *flow.Table // bounds what is in flight to each address
 	// Keep is the memory of the reorder buffers. With nil there is no buffering
 	// and no selective retransmission.
-	Keep *KeepPool
+	Reorder *ReorderPool
 	// AnswersFirst makes QPs send responses before requests. Otherwise responses
 	// follow the requests of the same turn.
 	AnswersFirst bool

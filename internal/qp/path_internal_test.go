@@ -27,7 +27,7 @@ func TestV15_NewPathIsUnknown(t *testing.T) {
 	q := new(QP)
 	q.init(new(Env), 2, ib.RC, q)
 	q.resp.port, q.comp.port = 49152, 49153
-	q.resp.forgetEarly()
+	q.resp.dropHeld()
 	q.comp.clear()
 	if q.resp.port != 0 || q.comp.port != 0 {
 		t.Errorf("after a migration requests are kept of port %d only, and answers of port %d", q.resp.port, q.comp.port)

@@ -44,10 +44,10 @@ type Sends struct {
 
 // Posted summarises the requests of one posting call.
 type Posted struct {
-	Requests int
-	Bytes    uint64 // payload of all requests; for a READ, the bytes requested
-	Behind   bool   // the queue was not empty: requests are in flight, or about to be
-	Heeds    bool   // the poster observes ring.FlagSpare (doorbell suppression)
+	Requests          int
+	Bytes             uint64 // payload of all requests; for a READ, the bytes requested
+	Behind            bool   // the queue was not empty: requests are in flight, or about to be
+	HonorsSuppression bool   // the poster observes ring.FlagSuppressed
 }
 
 // Sends returns the posting side of the send queue. It waits until no other
@@ -211,9 +211,9 @@ type begunWR struct {
 type begunKind uint8
 
 const (
-	begunAcked    begunKind = iota // an acknowledgement, of others too; for UC and UD, that it is sent
-	begunAnswered                  // responses of its own: a READ or an atomic
-	begunWild                      // an error: the entry makes no sense, and is not sent
+	begunAcked     begunKind = iota // an acknowledgement, of others too; for UC and UD, that it is sent
+	begunAnswered                   // responses of its own: a READ or an atomic
+	begunMalformed                  // an error: the entry makes no sense, and is not sent
 )
 
 // request returns the row of the work request's opcode.
@@ -260,7 +260,7 @@ func (s *sendQueue) note(i uint32) *begunWR {
 	e, w := s.At(i), s.at(i)
 	*w = begunWR{length: e.Length, opcode: e.Opcode, flags: e.Flags, numSGE: e.NumSGE}
 	if s.foreign && !s.sane(w, i) {
-		*w = begunWR{opcode: ib.WRSend, kind: begunWild}
+		*w = begunWR{opcode: ib.WRSend, kind: begunMalformed}
 	} else if w.request().operation().answered() {
 		w.kind = begunAnswered
 	}

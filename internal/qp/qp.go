@@ -243,7 +243,7 @@ func (e *End) init(env *Env, num ib.QPN, typ ib.QPType, o owner) {
 // newFlight returns the flight of an end's requester.
 func newFlight(e *End) flow.Recovery {
 	t := &e.ep.timers
-	return flow.NewRecovery(e, e.ep.num, flow.Timers{Room: &t[timerProbe], Probe: &t[timerLoss], Landing: &t[timerLanding]})
+	return flow.NewRecovery(e, e.ep.num, flow.Timers{Room: &t[timerProbe], Probe: &t[timerLoss], Estimate: &t[timerEstimate]})
 }
 
 // State returns the state. Any goroutine may call it.
@@ -300,8 +300,8 @@ func (e *End) Advance(now clock.Instant) {
 			e.req.flight.RoomTimeout(now)
 		case timerLoss:
 			e.req.probe(now)
-		case timerLanding:
-			e.req.flight.LandingTimeout(now)
+		case timerEstimate:
+			e.req.flight.EstimateTimeout(now)
 		case timerPace:
 			e.Wake()
 		case timerChallenge:

@@ -43,8 +43,8 @@ func (r *recvQueue) take(s *recvSlot) bool {
 	}
 	i := r.Cons()
 	e := *r.At(i) // read once: a foreign writer may change the entry at any time
-	*s = recvSlot{wrid: e.WRID, length: e.Length, taken: true, wild: !ok || e.NumSGE > r.maxSGE}
-	if s.wild {
+	*s = recvSlot{wrid: e.WRID, length: e.Length, taken: true, malformed: !ok || e.NumSGE > r.maxSGE}
+	if s.malformed {
 		s.length = 0
 	} else {
 		s.sges = r.SGEs(i, e.NumSGE)
@@ -59,12 +59,12 @@ func (r *recvQueue) complete() {
 
 // recvSlot is the receive work request that a message is being placed in.
 type recvSlot struct {
-	wrid   uint64
-	sges   []ib.SGE // in the queue, or from a shared queue a copy
-	length uint32   // total bytes of the elements
-	taken  bool
-	wild   bool // the entry is malformed: no data can be placed
-	spare  bool // taken for a request that was then dropped as doubtful; the next request uses it
+	wrid      uint64
+	sges      []ib.SGE // in the queue, or from a shared queue a copy
+	length    uint32   // total bytes of the elements
+	taken     bool
+	malformed bool // the entry is malformed: no data can be placed
+	spare     bool // taken for a request that was then dropped as doubtful; the next request uses it
 }
 
 // message is the kind of message that a receiver is in the middle of.
@@ -191,7 +191,7 @@ func (r *receiver) checkSendLength(p *Packet) fault {
 	if p.Info.Flags&roce.FlagStart != 0 {
 		r.received = 0
 	}
-	if uint64(r.received)+uint64(len(p.Payload)) > uint64(r.slot.length) && !r.slot.wild {
+	if uint64(r.received)+uint64(len(p.Payload)) > uint64(r.slot.length) && !r.slot.malformed {
 		return invalidRequest(ib.WCLocLenErr, "SEND longer than the receive work request")
 	}
 	return fault{}
@@ -271,7 +271,7 @@ func (r *receiver) executeSend(p *Packet) fault {
 
 // placeAt scatters b into the current receive at byte off.
 func (r *receiver) placeAt(b []byte, off uint32) bool {
-	if r.slot.wild {
+	if r.slot.malformed {
 		return false
 	}
 	return len(b) == 0 || r.ep.env.Mem.Scatter(b, r.qp.pd, r.slot.sges, uint64(off)) == memory.FaultNone

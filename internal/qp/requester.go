@@ -215,7 +215,7 @@ func (r *requester) sendRequest(now clock.Instant, b *fabric.Batch, w *begunWR) 
 	var n uint32
 	status := ib.WCSuccess
 	switch answered := w.kind == begunAnswered; {
-	case w.kind == begunWild:
+	case w.kind == begunMalformed:
 		status = ib.WCLocQPOpErr
 	case answered && r.ep.attr.MaxRDAtomic == 0: // changed after the post, or never set on an EE context
 		status = r.ep.opError

@@ -14,15 +14,15 @@ type responder struct {
 	end *End
 	in  *receiver
 
-	msn     ib.MSN  // messages completed
-	nakSent bool    // a NAK is pending or sent, and the expected packet has not arrived: send no other
-	ahead   ib.PSN  // with nakSent: the last packet beyond the gap
-	early   *keeper // reorder buffer for requests beyond a gap
-	port    uint16  // UDP source port of the last executed request; 0: none
-	row     uint8   // requests in a row executed from that port, up to demandAfter
-	doubt   doubt   // a suspicious request that was requested again
-	late    bool    // the current request comes from the reorder buffer
-	first   bool    // responses go before requests in the next batch
+	msn     ib.MSN         // messages completed
+	nakSent bool           // a NAK is pending or sent, and the expected packet has not arrived: send no other
+	ahead   ib.PSN         // with nakSent: the last packet beyond the gap
+	reorder *reorderBuffer // reorder buffer for requests beyond a gap
+	port    uint16         // UDP source port of the last executed request; 0: none
+	row     uint8          // requests in a row executed from that port, up to demandAfter
+	doubt   doubt          // a suspicious request that was requested again
+	late    bool           // the current request comes from the reorder buffer
+	first   bool           // responses go before requests in the next batch
 	resend  resend
 
 	// admit makes further checks of a request at the expected PSN, and reports whether it
@@ -86,11 +86,11 @@ func (r *responder) receiveRequest(now clock.Instant, p *Packet) {
 func (r *responder) catchUp(now clock.Instant, asked bool) {
 	selected := asked
 	for r.dying.syndrome == 0 {
-		if k := r.early.at(r.in.epsn); k != nil && r.resend.comesAgain(&k.Packet, selected) {
+		if k := r.reorder.at(r.in.epsn); k != nil && r.resend.comesAgain(&k.Packet, selected) {
 			r.nakSent = true
 			return
 		}
-		k := r.early.take(now, r.in.epsn)
+		k := r.reorder.take(now, r.in.epsn)
 		if k == nil {
 			break
 		}
@@ -98,9 +98,9 @@ func (r *responder) catchUp(now clock.Instant, asked bool) {
 		r.late = true
 		r.request(now, &k.Packet)
 		r.late = false
-		r.ep.env.Keep.put(k)
+		r.ep.env.Reorder.put(k)
 	}
-	if asked && r.early.holds() && !r.nakSent && r.dying.syndrome == 0 {
+	if asked && r.reorder.holds() && !r.nakSent && r.dying.syndrome == 0 {
 		r.missing()
 	}
 }
@@ -190,7 +190,7 @@ func (r *responder) carryOut(p *Packet) bool {
 // follows a late packet, the peer sent it before it went back.
 func (r *responder) awaits(now clock.Instant, p *Packet) bool {
 	if r.nakSent || p.BTH.PSN == r.resend.at.Next() || !r.resend.comesAgain(p, p.BTH.AckReq) ||
-		p.sign != signNone || !r.keep(now, p) {
+		p.sign != signNone || !r.hold(now, p) {
 		return false
 	}
 	r.nakSent = true
@@ -200,7 +200,7 @@ func (r *responder) awaits(now clock.Instant, p *Packet) bool {
 // outOfSequence answers the first packet beyond a gap with a NAK for the
 // expected PSN, once (E8).
 func (r *responder) outOfSequence(now clock.Instant, p *Packet) {
-	kept := r.keep(now, p)
+	kept := r.hold(now, p)
 	if r.nakSent {
 		if p.BTH.PSN.Diff(r.ahead) > 0 {
 			r.ahead = p.BTH.PSN
@@ -224,14 +224,14 @@ func (r *responder) missing() {
 // keep buffers a request until the earlier ones arrive, and reports whether it
 // did: not a copy of a buffered one, nor a packet from another port than the
 // peer's. Execution checks the request later.
-func (r *responder) keep(now clock.Instant, p *Packet) bool {
-	if r.ep.env.Keep == nil || r.early.has(p.BTH.PSN) || r.ep.suspectsID(p) || r.port != 0 && r.port != p.Data.SrcPort {
+func (r *responder) hold(now clock.Instant, p *Packet) bool {
+	if r.ep.env.Reorder == nil || r.reorder.has(p.BTH.PSN) || r.ep.suspectsID(p) || r.port != 0 && r.port != p.Data.SrcPort {
 		return false
 	}
-	if r.early == nil {
-		r.early = &keeper{pool: r.ep.env.Keep}
+	if r.reorder == nil {
+		r.reorder = &reorderBuffer{pool: r.ep.env.Reorder}
 	}
-	if !r.early.keep(now, r.in.epsn, p) {
+	if !r.reorder.store(now, r.in.epsn, p) {
 		r.ep.env.Counters.EarlyRefused++
 		return false
 	}
@@ -279,8 +279,8 @@ func (r *responder) from(port uint16) {
 		r.row++
 	}
 	r.doubt = doubt{}
-	if r.early != nil {
-		r.early.from(port)
+	if r.reorder != nil {
+		r.reorder.from(port)
 	}
 }
 
@@ -387,24 +387,24 @@ func (r *responder) reset() {
 }
 
 // forgetEarly empties the reorder buffer and forgets the peer's port.
-func (r *responder) forgetEarly() {
+func (r *responder) dropHeld() {
 	r.port, r.row = 0, 0
-	r.early.clear()
+	r.reorder.clear()
 }
 
 // dropEarly empties the reorder buffer.
-func (r *responder) dropEarly() { r.early.clear() }
+func (r *responder) dropReordered() { r.reorder.clear() }
 
 // silence drops the responder's pending responses.
 func (r *responder) silence() {
 	r.dying = fault{}
 	r.reply = reply{}
 	r.kept.clear()
-	r.early.clear()
+	r.reorder.clear()
 }
 
 // buffers reports whether requests beyond a gap are buffered.
-func (r *responder) buffers() bool { return r.early != nil && r.early.holds() }
+func (r *responder) buffers() bool { return r.reorder != nil && r.reorder.holds() }
 
 // replyKind is the kind of the pending ACKNOWLEDGE.
 type replyKind uint8

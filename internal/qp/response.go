@@ -29,11 +29,11 @@ func (c *completer) wanted() (*begunWR, ib.PSN) {
 // missing handles a response that arrives ahead of a missing one: it buffers
 // the response and requests the missing one again.
 func (c *completer) missing(now clock.Instant, p *Packet) {
-	if w, next := c.wanted(); w != nil && c.ep.env.Keep != nil {
+	if w, next := c.wanted(); w != nil && c.ep.env.Reorder != nil {
 		if p.Info.Kind == roce.KindAck {
-			c.keepAck(w, p)
+			c.holdAck(w, p)
 		} else if p.BTH.PSN.Diff(next) > 0 {
-			c.keep(now, next, p)
+			c.hold(now, next, p)
 		}
 	}
 	c.impliedNAK(now)
@@ -41,8 +41,8 @@ func (c *completer) missing(now clock.Instant, p *Packet) {
 
 // keep buffers a response until the earlier ones arrive. It drops a copy of a
 // buffered one.
-func (c *completer) keep(now clock.Instant, next ib.PSN, p *Packet) {
-	if c.early.has(p.BTH.PSN) {
+func (c *completer) hold(now clock.Instant, next ib.PSN, p *Packet) {
+	if c.reorder.has(p.BTH.PSN) {
 		c.ep.drop(counters.DropDuplicate, p)
 		return
 	}
@@ -50,10 +50,10 @@ func (c *completer) keep(now clock.Instant, next ib.PSN, p *Packet) {
 		c.ep.drop(counters.DropDoubt, p)
 		return
 	}
-	if c.early == nil {
-		c.early = &keeper{pool: c.ep.env.Keep}
+	if c.reorder == nil {
+		c.reorder = &reorderBuffer{pool: c.ep.env.Reorder}
 	}
-	if c.early.keep(now, next, p) {
+	if c.reorder.store(now, next, p) {
 		c.ep.env.Counters.EarlyKept++
 		c.flight.Landed(p.BTH.PSN.Next()) // responses are sent in order, so earlier ones have arrived or are lost
 	} else {
@@ -63,9 +63,9 @@ func (c *completer) keep(now clock.Instant, next ib.PSN, p *Packet) {
 
 // keepAck holds the acknowledgement with the highest PSN until the response to
 // w arrives.
-func (c *completer) keepAck(w *begunWR, p *Packet) {
+func (c *completer) holdAck(w *begunWR, p *Packet) {
 	if c.acked == nil {
-		if c.acked = c.ep.env.Keep.getOne(0); c.acked == nil {
+		if c.acked = c.ep.env.Reorder.getOne(0); c.acked == nil {
 			c.ep.env.Counters.EarlyRefused++
 			return
 		}
@@ -79,9 +79,9 @@ func (c *completer) keepAck(w *begunWR, p *Packet) {
 // clear forgets buffered responses and the peer's port.
 func (c *completer) clear() {
 	c.port = 0
-	c.early.clear()
+	c.reorder.clear()
 	if c.acked != nil {
-		c.ep.env.Keep.putOne(c.acked)
+		c.ep.env.Reorder.putOne(c.acked)
 		c.acked = nil
 	}
 }
@@ -167,7 +167,7 @@ func (c *completer) receiveAtomicAck(now clock.Instant, p *Packet) {
 // from notes the source port of the expected response.
 func (c *completer) from(p *Packet) {
 	c.port = p.Data.SrcPort
-	c.early.from(c.port)
+	c.reorder.from(c.port)
 }
 
 // store scatters data at byte offset off of the response to the oldest work
@@ -251,17 +251,17 @@ func (c *completer) impliedNAK(now clock.Instant) {
 		return
 	}
 	c.ep.env.Counters.ImpliedNAKSeqErr++
-	c.req.lostPackets(now, "implied NAK", c.hole(), flow.Hole)
+	c.req.lostPackets(now, "implied NAK", c.gap(), flow.Gap)
 }
 
 // hole returns the number of missing responses before the first buffered one, or
 // else to the end of the oldest request.
-func (c *completer) hole() uint32 {
+func (c *completer) gap() uint32 {
 	w, next := c.wanted()
 	if w == nil {
 		return 1
 	}
-	if first, ok := c.early.first(next); ok {
+	if first, ok := c.reorder.first(next); ok {
 		return first.Distance(c.flight.Una())
 	}
 	_, last := c.req.chunk.at(w, next)

@@ -12,7 +12,7 @@ import (
 func (r *requester) setPolicy() {
 	r.retry.SetTimeout(ib.AckTimeout(r.ep.attr.Timeout))
 	r.flight.SetPolicy(flow.Policy{
-		Selective: r.ep.env.Keep != nil, Probes: r.ep.attr.Timeout != 0,
+		Selective: r.ep.env.Reorder != nil, Probes: r.ep.attr.Timeout != 0,
 		ProbeAfter: r.ep.env.Settings.ProbeAfter,
 	}, flow.PacketCost(uint32(r.ep.mtu)))
 }
@@ -21,7 +21,7 @@ func (r *requester) setPolicy() {
 func (r *requester) oldest() flow.Oldest {
 	o := flow.Oldest{N: 1, Data: !r.drained() && r.queue.oldest().kind == begunAnswered}
 	if o.Data {
-		o.N, o.Bound = r.comp.hole(), r.comp.buffers()
+		o.N, o.Bound = r.comp.gap(), r.comp.buffers()
 	}
 	return o
 }
@@ -151,7 +151,7 @@ func (r *requester) seek() {
 // the new path, with all retries. It drops buffered responses, which describe the
 // old path.
 func (r *requester) moved(now clock.Instant) {
-	r.resp.forgetEarly()
+	r.resp.dropHeld()
 	r.comp.clear()
 	r.setPolicy()
 	r.goTo(r.flight.Rejoin(r.ep.env.Peers, r.ep.path.Dst))

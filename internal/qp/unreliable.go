@@ -159,7 +159,7 @@ func (r *receiver) receiveUD(now clock.Instant, p *Packet) {
 		r.ep.env.Counters.OutOfBuffer++
 		r.ep.drop(counters.DropNoWQE, p)
 		return
-	case !r.slot.wild && grhBytes+len(p.Payload) > int(r.slot.length):
+	case !r.slot.malformed && grhBytes+len(p.Payload) > int(r.slot.length):
 		r.ep.drop(counters.DropLength, p)
 		return
 	}

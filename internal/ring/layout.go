@@ -29,7 +29,7 @@ type Header struct {
 	Cons    atomic.Uint32 // 4: the oldest index in use; equal to Prod when the queue is empty
 	Lock    atomic.Uint32 // 8: completion queue: 1 while a reader holds it, otherwise 0; taken by compare-and-swap
 	Armed   atomic.Uint32 // 12: completion queue: one of ArmNone, ArmSolicited, ArmAny
-	Flags   atomic.Uint32 // 16: FlagOverflow, FlagDoorbell, FlagSpare
+	Flags   atomic.Uint32 // 16: FlagOverflow, FlagDoorbell, FlagSuppressed
 	Mask    uint32        // 20: number of entries minus 1
 	Stride  uint32        // 24: bytes from one entry to the next
 	_       uint32
@@ -53,17 +53,17 @@ const FlagOverflow uint32 = 1
 // doorbell. Otherwise posting a receive needs no doorbell.
 const FlagDoorbell uint32 = 2
 
-// FlagSpare is set in Header.Flags of a send queue while posted requests wait to
+// FlagSuppressed is set in Header.Flags of a send queue while posted requests wait to
 // be sent with later ones (doorbell suppression): the engine checks the queue
 // again before it sends. A producer that sees it after publishing need not ring
 // the doorbell for a few requests.
-const FlagSpare uint32 = 4
+const FlagSuppressed uint32 = 4
 
-// SpareDoorbell suppresses the doorbells of producers that observe FlagSpare
+// SuppressDoorbell suppresses the doorbells of producers that observe FlagSuppressed
 // until WantDoorbell. It returns the next index to publish; first is false if
 // they were already suppressed.
-func (h *Header) SpareDoorbell() (prod uint32, first bool) {
-	if h.Flags.Or(FlagSpare)&FlagSpare != 0 {
+func (h *Header) SuppressDoorbell() (prod uint32, first bool) {
+	if h.Flags.Or(FlagSuppressed)&FlagSuppressed != 0 {
 		return 0, false
 	}
 	return h.Prod.Load(), true
@@ -72,7 +72,7 @@ func (h *Header) SpareDoorbell() (prod uint32, first bool) {
 // WantDoorbell ends doorbell suppression: producers that publish afterwards see
 // that, and entries published before are below the returned index.
 func (h *Header) WantDoorbell() (prod uint32) {
-	h.Flags.And(^FlagSpare)
+	h.Flags.And(^FlagSuppressed)
 	return h.Prod.Load()
 }
 

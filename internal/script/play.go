@@ -37,12 +37,12 @@ type PlayStep struct {
 // Act is one action of a step, and whether our adapter refused it.
 type Act struct {
 	Verb    string // the command's first word
-	Deed    Deed
+	Step    Step
 	Refused bool
 }
 
-// Deed is one of the types below.
-type Deed any
+// Step is one of the types below.
+type Step any
 
 type (
 	// AllocPD allocates a protection domain. One called pd exists.

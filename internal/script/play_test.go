@@ -78,7 +78,7 @@ modify a SQE
 	if err != nil && !errors.As(err, &mismatch) {
 		t.Fatal(err)
 	}
-	deed := func(step, n int) Deed { return p.Steps[step].Acts[n].Deed }
+	deed := func(step, n int) Step { return p.Steps[step].Acts[n].Step }
 	mr := deed(0, 0).(RegMR)
 	if mr.Name != "m" || mr.PD != "pd" || mr.Len != 64 || mr.Key == 0 || mr.IOVA != 1<<32 {
 		t.Errorf("the region is %+v", mr)

@@ -49,9 +49,9 @@ func (r *recorder) end(w *world, s *step) {
 }
 
 // did records an action.
-func (r *recorder) did(verb string, d Deed) {
+func (r *recorder) did(verb string, d Step) {
 	if r != nil {
-		r.step.Acts = append(r.step.Acts, Act{Verb: verb, Deed: d})
+		r.step.Acts = append(r.step.Acts, Act{Verb: verb, Step: d})
 	}
 }
 
@@ -63,7 +63,7 @@ func (r *recorder) own(before int, words []string) {
 }
 
 // deeds returns how many actions the step has so far.
-func (r *recorder) deeds() int {
+func (r *recorder) steps() int {
 	if r == nil {
 		return 0
 	}

@@ -160,7 +160,7 @@ func (w *world) command(line string) error {
 	var known []string
 	for _, v := range verbs {
 		if v.name == verb {
-			a, before := newArgs(w, words[1:]), w.rec.deeds()
+			a, before := newArgs(w, words[1:]), w.rec.steps()
 			if err := v.do(w, a); err != nil {
 				return err
 			}

@@ -65,7 +65,7 @@ func New(env *qp.Env, slot uint8, gsi GSI) *Shard {
 	env.Timers = qp.NewTimers()
 	env.Peers = flow.NewTable(env.Settings.WindowBytes)
 	if !env.Settings.InOrderOnly {
-		env.Keep = new(qp.KeepPool)
+		env.Reorder = new(qp.ReorderPool)
 	}
 	return s
 }

@@ -109,8 +109,8 @@ func remake(root string, all []entry, adapters int) error {
 	return nil
 }
 
-// patience is how long another process may take to set up an image.
-const patience = 10 * time.Second
+// waitLimit is how long another process may take to set up an image.
+const waitLimit = 10 * time.Second
 
 // alone returns the file, which it locks against other calls of alone.
 func alone(name string) (*os.File, error) {
@@ -118,7 +118,7 @@ func alone(name string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(waitLimit); ; time.Sleep(time.Millisecond) {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil {
 			return f, nil

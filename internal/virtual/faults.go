@@ -14,12 +14,12 @@ type Faults struct {
 	Damage  Damage
 }
 
-// Fate is what happens to a packet.
-type Fate uint8
+// Outcome is what happens to a packet.
+type Outcome uint8
 
 // The fates.
 const (
-	Whole Fate = iota
+	Whole Outcome = iota
 	Lost
 	Duplicated
 	Delayed
@@ -27,15 +27,15 @@ const (
 	Damaged
 )
 
-var fateNames = [...]string{"sent", "lost", "duplicated", "delayed", "repeated much later", "damaged"}
+var outcomeNames = [...]string{"sent", "lost", "duplicated", "delayed", "repeated much later", "damaged"}
 
 // String returns the name, such as "lost".
-func (f Fate) String() string { return fateNames[f] }
+func (f Outcome) String() string { return outcomeNames[f] }
 
 // Share is the share of packets that have a fate.
 type Share struct {
 	Share float64
-	Fate  Fate
+	Fate  Outcome
 }
 
 // Odds are the shares of fates. All other packets stay whole.
@@ -51,7 +51,7 @@ func (o Odds) Sum() float64 {
 }
 
 // At returns the fate at a point of [0, 1), which the shares divide in order.
-func (o Odds) At(v float64) Fate {
+func (o Odds) At(v float64) Outcome {
 	for _, s := range o {
 		if v -= s.Share; v < 0 {
 			return s.Fate
@@ -62,7 +62,7 @@ func (o Odds) At(v float64) Fate {
 
 // Suffer lets a packet have its fate: ship sends it with an additional delay,
 // and may return nil.
-func (n *Network) Suffer(f Fate, ship func(delay time.Duration) *Packet) {
+func (n *Network) Suffer(f Outcome, ship func(delay time.Duration) *Packet) {
 	switch f {
 	case Lost:
 	case Duplicated:

@@ -106,7 +106,7 @@ func TestDamage(t *testing.T) {
 // TestFates draws fates by their shares, and counts the copies that arrive.
 func TestFates(t *testing.T) {
 	o := Odds{{0.1, Lost}, {0.1, Duplicated}, {0.1, Delayed}, {0.1, Repeated}, {0.3, Whole}, {0.3, Damaged}}
-	for v, want := range map[float64]Fate{0: Lost, 0.15: Duplicated, 0.25: Delayed, 0.35: Repeated, 0.65: Whole, 0.75: Damaged} {
+	for v, want := range map[float64]Outcome{0: Lost, 0.15: Duplicated, 0.25: Delayed, 0.35: Repeated, 0.65: Whole, 0.75: Damaged} {
 		if got := o.At(v); got != want {
 			t.Errorf("at %v a packet is %v, want %v", v, got, want)
 		}
@@ -114,7 +114,7 @@ func TestFates(t *testing.T) {
 	w := new(World)
 	w.Init(Config{}, Faults{Odds: o, Late: Delay{Usual: 1}, Again: Delay{Usual: 1}, Damage: Damage{Bits: 1}})
 	to := w.Add(here)
-	for fate, want := range map[Fate]int{Whole: 1, Lost: 0, Duplicated: 2, Delayed: 1, Repeated: 2, Damaged: 1} {
+	for fate, want := range map[Outcome]int{Whole: 1, Lost: 0, Duplicated: 2, Delayed: 1, Repeated: 2, Damaged: 1} {
 		before := w.Net.Len()
 		w.Net.Suffer(fate, func(d time.Duration) *Packet { return w.Ship(to, fabric.Datagram{Bytes: make([]byte, 20)}, 1, d) })
 		if n := w.Net.Len() - before; n != want {

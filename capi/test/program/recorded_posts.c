@@ -7,7 +7,7 @@
 
 // The library's bounds on requests without a doorbell, and the maximum wait of a request for
 // later ones.
-enum { SPARED_REQUESTS = 32, SPARED_BYTES = 8 << 10, OVERDUE_NS = 20000 };
+enum { SUPPRESSED_REQUESTS = 32, SUPPRESSED_BYTES = 8 << 10, OVERDUE_NS = 20000 };
 
 static struct ring_send *sent(uint32_t back)
 {
@@ -45,9 +45,9 @@ static int post_one(struct recording *r, struct ibv_send_wr wr)
 
 static int post_writes(struct recording *r, int n, uint32_t size)
 {
-	static char mem[SPARED_BYTES];
+	static char mem[SUPPRESSED_BYTES];
 	struct ibv_sge sge = {(uintptr_t)mem, size, 1};
-	struct ibv_send_wr wr[SPARED_REQUESTS], *bad;
+	struct ibv_send_wr wr[SUPPRESSED_REQUESTS], *bad;
 	for (int i = 0; i < n; i++)
 		wr[i] = (struct ibv_send_wr){.next = i + 1 < n ? &wr[i + 1] : NULL, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE};
 	return ibv_post_send(r->qp, wr, &bad);
@@ -93,7 +93,7 @@ static void post_many(struct recording *r, int n, uint32_t size)
 {
 	must(post_writes(r, n, size) == 0);
 	posted += (uint64_t)n;
-	SAME(unsent() < SPARED_REQUESTS, true);
+	SAME(unsent() < SUPPRESSED_REQUESTS, true);
 }
 
 // begin_waits makes the library record that requests wait from now on. All posted
@@ -111,27 +111,27 @@ static int64_t begin_waits(struct recording *r)
 
 // A queue whose doorbell is suppressed: requests are sent at the latest when there are too many,
 // when they are too long, or with the first post after OVERDUE_NS.
-static void spared(struct recording *r)
+static void suppressed(struct recording *r)
 {
 	enum { ROUNDS = 1000, ENOUGH = 20 };
 	int full = 0, long_enough = 0;
 	posted = rec->requests;
-	atomic_store(&rec->qp.send->flags, RING_SPARE);
+	atomic_store(&rec->qp.send->flags, RING_SUPPRESS);
 	for (int i = 0; i < ROUNDS && (i < ENOUGH || full == 0 || long_enough == 0); i++) {
 		begin_waits(r);
-		post_many(r, SPARED_REQUESTS - 1, 8);
-		bool was = unsent() == SPARED_REQUESTS - 1;
+		post_many(r, SUPPRESSED_REQUESTS - 1, 8);
+		bool was = unsent() == SUPPRESSED_REQUESTS - 1;
 		full += was;
 		post_many(r, 1, 8);
 		SAME(was && unsent() != 0, false);
 		begin_waits(r);
-		post_many(r, 1, SPARED_BYTES - 1);
+		post_many(r, 1, SUPPRESSED_BYTES - 1);
 		was = unsent() == 1;
 		long_enough += was;
 		post_many(r, 1, 1);
 		SAME(was && unsent() != 0, false);
 		begin_waits(r);
-		post_many(r, SPARED_REQUESTS, 1);
+		post_many(r, SUPPRESSED_REQUESTS, 1);
 		SAME(unsent(), 0);
 		if (i < 10) { // later takes a while
 			begin_waits(r);
@@ -269,7 +269,7 @@ static void posts(void)
 	struct recording r = {0};
 	recording_open(&r);
 	entries(&r);
-	spared(&r);
+	suppressed(&r);
 	overdue(&r);
 	wallclock(&r);
 	dead(&r);

@@ -29,16 +29,16 @@ type Config struct {
 	// Idle is for a port that only reports its capabilities: on Linux it binds no
 	// address and receives nothing. Other systems ignore it.
 	Idle bool
-	// Seat, if set, provides sockets that another process opened, instead of
+	// Lease, if set, provides sockets that another process opened, instead of
 	// the port's own; Linux only.
-	Seat *Seat
+	Lease *Lease
 }
 
-// Seat is a slot on addresses that several processes share. A port opened with
+// Lease is a slot on addresses that several processes share. A port opened with
 // it owns its descriptors, even if opening fails.
-type Seat struct {
-	Sockets []int // sockets of the slot, in the order of Config.Addrs
-	Mail    int   // Unix socket with datagrams of PutForwarded, or -1
+type Lease struct {
+	Sockets   []int // sockets of the slot, in the order of Config.Addrs
+	Forwarded int   // Unix socket with datagrams of PutForwarded, or -1
 	// Shared becomes true when other processes join the addresses of a process that
 	// was alone. Until then Mail is empty, and received datagrams are merged. Nil
 	// means true.
@@ -46,7 +46,7 @@ type Seat struct {
 }
 
 // shared reports whether other processes may be on the addresses.
-func (t *Seat) shared() bool { return t.Shared == nil || t.Shared.Load() }
+func (t *Lease) shared() bool { return t.Shared == nil || t.Shared.Load() }
 
 // GSO selects whether runs are sent with UDP segmentation offload. A network
 // card that segments in hardware may number IPv4 identifications differently,
@@ -88,8 +88,8 @@ func (c Config) normal() (Config, error) {
 		return c, fmt.Errorf("udp: %w", err)
 	}
 	c.Addrs = addrs
-	if c.Seat != nil && len(c.Seat.Sockets) != len(addrs) {
-		return c, fmt.Errorf("udp: %d sockets for %d addresses: %w", len(c.Seat.Sockets), len(addrs), syscall.EINVAL)
+	if c.Lease != nil && len(c.Lease.Sockets) != len(addrs) {
+		return c, fmt.Errorf("udp: %d sockets for %d addresses: %w", len(c.Lease.Sockets), len(addrs), syscall.EINVAL)
 	}
 	c.RecvBuffer = cmp.Or(max(c.RecvBuffer, 0), defaultBuffer)
 	c.SendBuffer = cmp.Or(max(c.SendBuffer, 0), defaultBuffer)

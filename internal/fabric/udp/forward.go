@@ -18,7 +18,7 @@ import (
 const ForwardHeader = 40
 
 // PutForwarded writes a datagram of one packet, as another port received it, for
-// Seat.Mail. It returns its length, 0 if it does not fit b.
+// Lease.Mail. It returns its length, 0 if it does not fit b.
 func PutForwarded(b []byte, d *fabric.Datagram) int {
 	n := ForwardHeader + len(d.Bytes)
 	if len(b) < n {

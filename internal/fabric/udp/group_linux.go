@@ -99,7 +99,7 @@ func (m *membership) remove(group netip.Addr, keep int) []*socket {
 func (p *Port) openGroup(group netip.Addr) ([]*socket, error) {
 	var socks []*socket
 	for _, own := range p.socks {
-		if own.mail || own.addr.Is4() != group.Is4() || slices.ContainsFunc(socks, own.sameInterface) {
+		if own.forwarded || own.addr.Is4() != group.Is4() || slices.ContainsFunc(socks, own.sameInterface) {
 			continue
 		}
 		s, err := own.openGroup(group, &p.cfg)

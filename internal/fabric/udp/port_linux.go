@@ -23,13 +23,13 @@ type Port struct {
 	cfg    Config
 	caps   fabric.Caps
 	socks  []*socket // sockets of the addresses, followed,
-	mail   bool      // if mail is set, by Seat.Mail
+	mail   bool      // if mail is set, by Lease.Mail
 	member membership
 	poll   *poll.Poller
 	send   *sender
 	recv   *receiver
 
-	waited  atomic.Bool  // since the last read of Seat.Mail
+	waited  atomic.Bool  // since the last read of Lease.Mail
 	blocked atomic.Int32 // index of the last socket without room, or poll.NoSocket
 }
 
@@ -41,10 +41,10 @@ const gsoSegments = 64
 // Open opens a port on UDP port 4791 of every address of c. It fails if one of
 // them is in use or not local.
 func Open(c Config) (*Port, error) {
-	seat := c.Seat
+	lease := c.Lease
 	c, err := c.normal()
 	if err != nil {
-		seat.close()
+		lease.close()
 		return nil, err
 	}
 	p := &Port{Counts: c.Counts, cfg: c}
@@ -52,17 +52,17 @@ func Open(c Config) (*Port, error) {
 	for _, a := range c.Addrs {
 		s, err := openSocket(a, &c)
 		if err != nil {
-			if seat == nil {
+			if lease == nil {
 				closeAll(p.socks)
 			}
-			seat.close()
+			lease.close()
 			return nil, err
 		}
 		p.socks = append(p.socks, s)
 		fds = append(fds, s.fd)
 	}
 	p.caps = capsOf(p.socks, &c)
-	if mail := seat.mailbox(); mail != nil {
+	if mail := lease.forwardSocket(); mail != nil {
 		p.socks, p.mail = append(p.socks, mail), true
 		fds = append(fds, mail.fd)
 	}

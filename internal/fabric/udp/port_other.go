@@ -69,7 +69,7 @@ func Open(c Config) (*Port, error) {
 	if runtime.GOOS == "js" || runtime.GOOS == "wasip1" {
 		return nil, fmt.Errorf("udp: %s has no UDP sockets; use a port inside the process: %w", runtime.GOOS, errors.ErrUnsupported)
 	}
-	if c.Seat != nil {
+	if c.Lease != nil {
 		return nil, fmt.Errorf("udp: processes share addresses on Linux only: %w", errors.ErrUnsupported)
 	}
 	p := &Port{

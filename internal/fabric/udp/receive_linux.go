@@ -56,22 +56,22 @@ func (p *Port) Receive(ds []fabric.Datagram) (int, error) {
 	return p.receive(p.due(), ds)
 }
 
-// mailTurn is the number of Receive calls between two reads of Seat.Mail, which
+// forwardedTurn is the number of Receive calls between two reads of Lease.Mail, which
 // is also read after each Wait, since it may have ended the Wait. So polling does
 // not need a second system call each time.
-const mailTurn = 64
+const forwardedTurn = 64
 
 // due returns the sockets to read in this call.
 func (p *Port) due() []*socket {
 	if !p.mail {
 		return p.socks
 	}
-	if p.cfg.Seat.shared() {
+	if p.cfg.Lease.shared() {
 		waited := p.waited.Load()
 		if waited {
 			p.waited.Store(false)
 		}
-		if p.recv.calls++; waited || p.recv.calls%mailTurn == 0 {
+		if p.recv.calls++; waited || p.recv.calls%forwardedTurn == 0 {
 			return p.socks
 		}
 	}
@@ -88,7 +88,7 @@ func (p *Port) receive(socks []*socket, ds []fabric.Datagram) (int, error) {
 			r.next = 0
 		}
 		s := socks[r.next]
-		if s.mail && !p.cfg.Seat.shared() {
+		if s.forwarded && !p.cfg.Lease.shared() {
 			r.next++
 			continue
 		}
@@ -153,7 +153,7 @@ func (p *Port) datagram(i int, s *socket, d *fabric.Datagram) bool {
 		p.Truncated.Add(1)
 		return false
 	}
-	if s.mail {
+	if s.forwarded {
 		return forwarded(d, p.recv.buf(i)[:m.len:m.len])
 	}
 	*d = fabric.Datagram{Bytes: p.recv.buf(i)[:m.len:m.len], Dst: s.addr, DstPort: fabric.RoCEPort}

@@ -155,18 +155,18 @@ func (p *Port) refuse(packets int) error {
 	return nil
 }
 
-// fate is the reaction to a failed system call.
-type fate uint8
+// reaction is the reaction to a failed system call.
+type reaction uint8
 
 const (
-	dropped     fate = iota // the run cannot be sent
-	again                   // retry at once
-	blocked                 // no room
-	stale                   // the error may belong to an earlier packet
-	unsupported             // perhaps only the offload was refused
+	dropped     reaction = iota // the run cannot be sent
+	again                       // retry at once
+	blocked                     // no room
+	stale                       // the error may belong to an earlier packet
+	unsupported                 // perhaps only the offload was refused
 )
 
-func verdict(e unix.Errno) fate {
+func verdict(e unix.Errno) reaction {
 	switch e {
 	case unix.EINTR:
 		return again

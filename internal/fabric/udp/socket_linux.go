@@ -20,19 +20,19 @@ const defaultHops = 64
 
 // socket is the UDP socket of one address, or of one group on one interface.
 type socket struct {
-	fd      int
-	index   int32 // index in the port
-	addr    netip.Addr
-	ifname  string
-	ifindex int
-	scope   uint32 // interface of a link-local address
-	mtu     int    // largest UDP payload
-	rcvbuf  int    // as the kernel counts it
-	gso     bool
-	gro     bool
-	mail    bool   // a Unix socket with forwarded datagrams
-	depth   int    // number of messages to request at once
-	drops   uint32 // the kernel's drop count, which wraps
+	fd        int
+	index     int32 // index in the port
+	addr      netip.Addr
+	ifname    string
+	ifindex   int
+	scope     uint32 // interface of a link-local address
+	mtu       int    // largest UDP payload
+	rcvbuf    int    // as the kernel counts it
+	gso       bool
+	gro       bool
+	forwarded bool   // a Unix socket with forwarded datagrams
+	depth     int    // number of messages to request at once
+	drops     uint32 // the kernel's drop count, which wraps
 }
 
 // openSocket opens, configures and binds the socket of address a.
@@ -42,7 +42,7 @@ func openSocket(a netip.Addr, c *Config) (*socket, error) {
 		return nil, fmt.Errorf("udp: %w", err)
 	}
 	s := newSocket(a, nif, c)
-	if c.Seat != nil {
+	if c.Lease != nil {
 		s.adopt(nif, c)
 		return s, nil
 	}

@@ -45,7 +45,7 @@ func openGroup(t *testing.T, slots int) (netip.Addr, []int) {
 // take opens the port of one socket of a group.
 func take(t *testing.T, a netip.Addr, fd, mail int) *udp.Port {
 	t.Helper()
-	p, err := udp.Open(udp.Config{Addrs: []netip.Addr{a}, Seat: &udp.Seat{Sockets: []int{fd}, Mail: mail}})
+	p, err := udp.Open(udp.Config{Addrs: []netip.Addr{a}, Lease: &udp.Lease{Sockets: []int{fd}, Forwarded: mail}})
 	must.Do(t, err)
 	t.Cleanup(func() { _ = p.Close() })
 	return p
@@ -298,7 +298,7 @@ func TestSeatIsClosed(t *testing.T) {
 	addr, fds := openGroup(t, 1)
 	defer unix.Close(fds[1])
 	defer unix.Close(fds[2])
-	if _, err := udp.Open(udp.Config{Addrs: []netip.Addr{addr, netip.MustParseAddr("127.0.0.1")}, Seat: &udp.Seat{Sockets: fds[:1], Mail: -1}}); err == nil {
+	if _, err := udp.Open(udp.Config{Addrs: []netip.Addr{addr, netip.MustParseAddr("127.0.0.1")}, Lease: &udp.Lease{Sockets: fds[:1], Forwarded: -1}}); err == nil {
 		t.Fatal("one socket for two addresses is enough")
 	}
 	if _, err := unix.FcntlInt(uintptr(fds[0]), unix.F_GETFD, 0); !errors.Is(err, unix.EBADF) {

@@ -19,7 +19,7 @@ struct ring {
 enum {
 	RING_OVERFLOW = 1, // completion queue: it takes no more
 	RING_DOORBELL = 2, // receive queue: who publishes rings the doorbell
-	RING_SPARE = 4,    // send queue: who publishes is spared it for a few requests
+	RING_SUPPRESS = 4, // send queue: producers ring no doorbell for a few requests
 };
 
 enum { RING_ARMED = 2 }; // in armed: any entry raises an event

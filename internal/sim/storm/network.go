@@ -25,7 +25,7 @@ func (w *world) carry(from *host, run *fabric.Run) {
 			w.note(from, "lost: cut off", seg)
 			continue
 		}
-		fate := w.fate(seg)
+		fate := w.outcome(seg)
 		w.note(from, fate.String(), seg)
 		w.Net.Suffer(fate, func(delay time.Duration) *virtual.Packet {
 			return w.Ship(to, virtual.Arrival(run, i, i+1), 1, delay)
@@ -37,7 +37,7 @@ func (w *world) carry(from *host, run *fabric.Run) {
 // a message of an earlier connection, if the peer has restarted and drawn the
 // same QPN: the protocol has no protection from that, so no packet of UC
 // outlives its connection.
-func (w *world) fate(seg []byte) virtual.Fate {
+func (w *world) outcome(seg []byte) virtual.Outcome {
 	if w.Net.Rand.Float64() < w.loss {
 		return virtual.Lost
 	}

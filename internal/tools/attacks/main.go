@@ -91,16 +91,16 @@ func runAll(ctx context.Context, w io.Writer, groups []attack) (failed int) {
 	return failed
 }
 
-// patience is how long go and its tests have after an interruption to end and to close their
+// waitLimit is how long go and its tests have after an interruption to end and to close their
 // output.
-const patience = 10 * time.Second
+const waitLimit = 10 * time.Second
 
 // test runs the tests of a group. A group without a test fails: its pattern is out of date.
 func (a *attack) test(ctx context.Context) (string, error) {
 	args := []string{"test", "-count=1", "-timeout", "20m", "-v", "-run", a.run, a.pkg}
 	cmd := exec.CommandContext(ctx, "go", append(args, a.flags...)...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	cmd.WaitDelay = patience
+	cmd.WaitDelay = waitLimit
 	out, err := cmd.CombinedOutput()
 	if passed, skipped := count(string(out)); err == nil && passed+skipped == 0 {
 		err = fmt.Errorf("no test of %s matches %q", a.pkg, a.run)

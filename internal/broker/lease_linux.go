@@ -24,9 +24,9 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// Seat is a process's slot on addresses that it shares. Any goroutine may call its
+// Lease is a process's slot on addresses that it shares. Any goroutine may call its
 // methods.
-type Seat struct {
+type Lease struct {
 	Slot uint8  // of the QPNs and communication IDs
 	GUID uint64 // of the node
 
@@ -36,17 +36,17 @@ type Seat struct {
 	shared  *atomic.Bool // the port's, if this process was the first on the addresses
 	joined  bool         // has joined before, so that it can return
 	hosted  bool         // a member runs the broker
-	mail    int          // the end that the broker writes to
+	forward int          // the end that the broker writes to
 	lock    int          // descriptor that holds brokerLock, which again uses; or -1
 	closing chan struct{}
 	ended   sync.WaitGroup
 	serving sync.WaitGroup // the broker that this process became
 
-	mu       lock.Mutex[lock.Seat] // guards what follows
-	wire     *wire                 // nil while the broker is away
-	host     *Broker               // that this process runs; nil: none
-	store    int                   // -1 while the process is alone
-	slotLock int                   // descriptor that holds the slot; -1 while the process is alone
+	mu       lock.Mutex[lock.Lease] // guards what follows
+	wire     *wire                  // nil while the broker is away
+	host     *Broker                // that this process runs; nil: none
+	store    int                    // -1 while the process is alone
+	slotLock int                    // descriptor that holds the slot; -1 while the process is alone
 	seq      uint64
 
 	connections func() []Connection // nil before Introduce
@@ -60,8 +60,8 @@ type Seat struct {
 const joinTime = 5 * time.Second
 
 // Join joins the broker of this user on addresses; ErrNone if there is none. The caller
-// opens its port with the udp.Seat, and closes it before the Seat.
-func Join(c Config) (*Seat, *udp.Seat, error) {
+// opens its port with the udp.Lease, and closes it before the lease.
+func Join(c Config) (*Lease, *udp.Lease, error) {
 	began := time.Now()
 	for pause := firstPause; ; pause = nextPause(pause, began) {
 		s, sockets, err := try(&c)
@@ -76,7 +76,7 @@ func Join(c Config) (*Seat, *udp.Seat, error) {
 }
 
 // try is Join without retries.
-func try(c *Config) (*Seat, *udp.Seat, error) {
+func try(c *Config) (*Lease, *udp.Lease, error) {
 	if err := distinct(); err != nil {
 		return nil, nil, fmt.Errorf("%w for this user: %w", ErrNone, err)
 	}
@@ -84,36 +84,36 @@ func try(c *Config) (*Seat, *udp.Seat, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	s, mail, err := newSeat(c)
+	s, mail, err := newLease(c)
 	if err != nil {
 		return nil, nil, errors.Join(&refusal{err}, w.Close())
 	}
 	s.wire = w
 	sockets, err := s.join(w)
 	if err != nil {
-		closeAll([]int{s.mail, mail})
+		closeAll([]int{s.forward, mail})
 		return nil, nil, errors.Join(err, w.Close())
 	}
 	n := len(c.Addrs)
 	s.store, s.slotLock = sockets[n], sockets[n+1]
 	s.ended.Go(s.stay)
-	return s, &udp.Seat{Sockets: sockets[:n], Mail: mail}, nil
+	return s, &udp.Lease{Sockets: sockets[:n], Forwarded: mail}, nil
 }
 
 // mailBuffer is the size of a member's queue in bytes: for as many MADs as in the socket of a
 // process that is alone. The system may grant less.
-const mailBuffer = 4 << 20
+const forwardBuffer = 4 << 20
 
-// newSeat returns a Seat without a slot, and the socket from which its port reads its
+// newLease returns a lease without a slot, and the socket from which its port reads its
 // queue.
-func newSeat(c *Config) (s *Seat, mail int, err error) {
+func newLease(c *Config) (s *Lease, mail int, err error) {
 	ends, err := socketPair()
 	if err != nil {
 		return nil, -1, err
 	}
-	iface.SendBuffer(ends[1], mailBuffer)
-	return &Seat{
-		addrs: c.Addrs, secret: c.Secret, program: programName(), store: -1, slotLock: -1, lock: -1, mail: ends[1], closing: make(chan struct{}),
+	iface.SendBuffer(ends[1], forwardBuffer)
+	return &Lease{
+		addrs: c.Addrs, secret: c.Secret, program: programName(), store: -1, slotLock: -1, lock: -1, forward: ends[1], closing: make(chan struct{}),
 		waiting: make(map[uint64]chan syscall.Errno), claims: make(map[mad.ServiceID]int), granted: make(map[mad.ServiceID]bool), changed: make(chan struct{}),
 	}, ends[0], nil
 }
@@ -171,9 +171,9 @@ func dialName(name string) (*wire, error) {
 }
 
 // join sends a join to a broker, and returns the descriptors that a new member gets.
-func (s *Seat) join(w *wire) (fds []int, err error) {
+func (s *Lease) join(w *wire) (fds []int, err error) {
 	m := &message{Op: opJoin, Version: version, Addrs: s.addrs, Program: s.program, Slot: s.Slot, Back: s.joined}
-	if err := w.send(m, s.mail); err != nil {
+	if err := w.send(m, s.forward); err != nil {
 		return nil, err
 	}
 	if err := s.await(w); err != nil {
@@ -199,9 +199,9 @@ func (s *Seat) join(w *wire) (fds []int, err error) {
 }
 
 // await waits for the answer of a broker, for at most replyTime. A returning member waits until
-// it holds brokerLock itself, or the Seat closes: the next broker answers what the last one has
+// it holds brokerLock itself, or the lease closes: the next broker answers what the last one has
 // not read.
-func (s *Seat) await(w *wire) error {
+func (s *Lease) await(w *wire) error {
 	for {
 		wait := replyTime
 		if s.joined {
@@ -227,7 +227,7 @@ func (s *Seat) await(w *wire) error {
 }
 
 // welcomed checks a welcome and its descriptors.
-func (s *Seat) welcomed(m *message, fds []int) error {
+func (s *Lease) welcomed(m *message, fds []int) error {
 	n, want := len(s.addrs), len(s.addrs)+2
 	if s.joined {
 		want = 0
@@ -242,12 +242,12 @@ func (s *Seat) welcomed(m *message, fds []int) error {
 	for i := range groups {
 		groups[i] = fds[i : i+1]
 	}
-	_, err := openLedger(fds[n+1])
-	return errors.Join(genuine(groups, s.addrs), isMail(fds[n]), err)
+	_, err := openConnTable(fds[n+1])
+	return errors.Join(genuine(groups, s.addrs), isForwardSocket(fds[n]), err)
 }
 
 // stay reads the messages of the broker, and looks for the next broker when it has ended.
-func (s *Seat) stay() {
+func (s *Lease) stay() {
 	for w := s.wire; w != nil; w = s.again() { // only this goroutine sets it
 		for {
 			m, fds, err := w.receive()
@@ -263,7 +263,7 @@ func (s *Seat) stay() {
 }
 
 // answer passes an answer to the call that waits for it.
-func (s *Seat) answer(m *message) {
+func (s *Lease) answer(m *message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c := s.waiting[m.Seq]; c != nil && m.Op == opClaimed {
@@ -273,7 +273,7 @@ func (s *Seat) answer(m *message) {
 }
 
 // set changes the connection to the broker, and wakes calls that wait for a change.
-func (s *Seat) set(w *wire) {
+func (s *Lease) set(w *wire) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.wire = w
@@ -303,9 +303,9 @@ func nextPause(pause time.Duration, since time.Time) time.Duration {
 	return min(2*pause, lastPause)
 }
 
-// again returns a connection to the next broker; nil once the Seat is closed or this process
+// again returns a connection to the next broker; nil once the lease is closed or this process
 // is the broker.
-func (s *Seat) again() *wire {
+func (s *Lease) again() *wire {
 	began := time.Now()
 	for pause := firstPause; ; pause = nextPause(pause, began) {
 		timer := time.NewTimer(pause)
@@ -344,14 +344,14 @@ func (s *Seat) again() *wire {
 
 // elect returns a descriptor that holds brokerLock. It fails while a process is the broker, or
 // this one closes.
-func (s *Seat) elect() (lock int, err error) {
+func (s *Lease) elect() (lock int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return (&ledger{s.slotLock}).hold(brokerLock)
+	return (&connTable{s.slotLock}).hold(brokerLock)
 }
 
-// closes reports whether the Seat is being closed.
-func (s *Seat) closes() bool {
+// closes reports whether the lease is being closed.
+func (s *Lease) closes() bool {
 	select {
 	case <-s.closing:
 		return true
@@ -363,7 +363,7 @@ func (s *Seat) closes() bool {
 // reclaim claims the services of this process with a new broker. No other process can have
 // them, because members of the previous broker rejoin before others join. So it requests no
 // answers, which this goroutine could not read meanwhile.
-func (s *Seat) reclaim(w *wire) error {
+func (s *Lease) reclaim(w *wire) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for id := range s.granted {
@@ -380,7 +380,7 @@ const claimTime = 5 * time.Second
 // Claim makes this process receive the requests for a service, until the same number of
 // calls of Release. It waits while there is no broker. Errors: EADDRINUSE if another process
 // listens to the service, EAGAIN if there is still no broker after claimTime.
-func (s *Seat) Claim(id mad.ServiceID) error {
+func (s *Lease) Claim(id mad.ServiceID) error {
 	timer := time.NewTimer(claimTime)
 	defer timer.Stop()
 	s.mu.Lock()
@@ -410,7 +410,7 @@ func (s *Seat) Claim(id mad.ServiceID) error {
 }
 
 // away returns the reason why the broker does not answer.
-func (s *Seat) away() error {
+func (s *Lease) away() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.wire == nil {
@@ -420,7 +420,7 @@ func (s *Seat) away() error {
 }
 
 // claimed returns the error of a claim, and undoes the claim unless it was granted.
-func (s *Seat) claimed(id mad.ServiceID, errno syscall.Errno) error {
+func (s *Lease) claimed(id mad.ServiceID, errno syscall.Errno) error {
 	if errno == 0 {
 		s.grant(id)
 		return nil
@@ -430,7 +430,7 @@ func (s *Seat) claimed(id mad.ServiceID, errno syscall.Errno) error {
 }
 
 // grant records that this process has a service that it has claimed.
-func (s *Seat) grant(id mad.ServiceID) {
+func (s *Lease) grant(id mad.ServiceID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.claims[id] > 0 { // not released meanwhile
@@ -440,7 +440,7 @@ func (s *Seat) grant(id mad.ServiceID) {
 
 // ask sends a claim. Without a broker there is no reply; changed closes when the caller
 // should ask again.
-func (s *Seat) ask(id mad.ServiceID) (reply chan syscall.Errno, changed chan struct{}) {
+func (s *Lease) ask(id mad.ServiceID) (reply chan syscall.Errno, changed chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.wire == nil {
@@ -454,7 +454,7 @@ func (s *Seat) ask(id mad.ServiceID) (reply chan syscall.Errno, changed chan str
 }
 
 // Release undoes a claim.
-func (s *Seat) Release(id mad.ServiceID) {
+func (s *Lease) Release(id mad.ServiceID) {
 	s.mu.Lock()
 	if s.claims[id]--; s.claims[id] <= 0 {
 		delete(s.claims, id)
@@ -472,7 +472,7 @@ func (s *Seat) Release(id mad.ServiceID) {
 
 // Leave tells the broker that this process ends, and has answered all DREQs of its peers, so
 // that the broker does not answer them again.
-func (s *Seat) Leave() {
+func (s *Lease) Leave() {
 	if s == nil {
 		return
 	}
@@ -487,8 +487,8 @@ func (s *Seat) Leave() {
 	}
 }
 
-// Close releases the slot. Closing a nil Seat does nothing.
-func (s *Seat) Close() {
+// Close releases the slot. Closing a nil lease does nothing.
+func (s *Lease) Close() {
 	if s == nil {
 		return
 	}
@@ -500,11 +500,11 @@ func (s *Seat) Close() {
 	s.mu.Unlock()
 	s.ended.Wait()
 	s.leave()
-	closeAll([]int{s.mail, s.store, s.slotLock}) // give may have set store and slotLock a moment ago
+	closeAll([]int{s.forward, s.store, s.slotLock}) // give may have set store and slotLock a moment ago
 }
 
-// hurry makes the goroutine that reads from the broker stop, if the Seat is being closed.
-func (s *Seat) hurry() {
+// hurry makes the goroutine that reads from the broker stop, if the lease is being closed.
+func (s *Lease) hurry() {
 	if s.closes() && s.wire != nil {
 		_ = s.wire.SetReadDeadline(time.Unix(1, 0)) // the reading goroutine closes it
 	}

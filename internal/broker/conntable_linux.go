@@ -13,40 +13,40 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 )
 
-// ledger is memory in the store, so that it outlives a broker. It contains the connections
+// connTable is memory in the store, so that it outlives a broker. It contains the connections
 // of members, and a lock on one byte for each slot that is held. The kernel releases the
 // lock when the process, and all that it forked, have closed the descriptor or ended.
-type ledger struct{ fd int }
+type connTable struct{ fd int }
 
-var _ io.WriterAt = (*ledger)(nil)
+var _ io.WriterAt = (*connTable)(nil)
 
-// ledgerSeals prevent members from changing the size of the ledger.
-const ledgerSeals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
+// connTableSeals prevent members from changing the size of the connection table.
+const connTableSeals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
-func newLedger() (*ledger, error) {
+func newConnTable() (*connTable, error) {
 	fd, err := unix.MemfdCreate("softhca-broker", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		return nil, fmt.Errorf("broker: memory that members share: %w", err)
 	}
 	fd = fdmark.Take(fd)
-	err = unix.Ftruncate(fd, ledgerSize)
+	err = unix.Ftruncate(fd, connTableSize)
 	if err == nil {
-		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, ledgerSeals)
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, connTableSeals)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("broker: memory that members share: %w", err), unix.Close(fd))
 	}
-	return &ledger{fd}, nil
+	return &connTable{fd}, nil
 }
 
-// openLedger checks a descriptor that a member brought, and returns its ledger.
-func openLedger(fd int) (*ledger, error) {
+// openConnTable checks a descriptor that a member brought, and returns its connection table.
+func openConnTable(fd int) (*connTable, error) {
 	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
 	var is unix.Stat_t
-	if err = errors.Join(err, unix.Fstat(fd, &is)); err != nil || seals&ledgerSeals != ledgerSeals || is.Size != ledgerSize {
+	if err = errors.Join(err, unix.Fstat(fd, &is)); err != nil || seals&connTableSeals != connTableSeals || is.Size != connTableSize {
 		return nil, fmt.Errorf("broker: descriptor %d of a member is no connection table: %w", fd, errors.Join(unix.EINVAL, err))
 	}
-	return &ledger{fd}, nil
+	return &connTable{fd}, nil
 }
 
 // brokerLock is the lock of the broker, after those of the slots. A process that holds it
@@ -54,7 +54,7 @@ func openLedger(fd int) (*ledger, error) {
 const brokerLock = 256
 
 // hold returns a descriptor that keeps a slot, or brokerLock, until it is closed everywhere.
-func (l *ledger) hold(slot int) (int, error) {
+func (l *connTable) hold(slot int) (int, error) {
 	// A lock belongs to an open file, not to a process, so each slot needs its own open.
 	fd, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", l.fd), unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -69,17 +69,17 @@ func (l *ledger) hold(slot int) (int, error) {
 }
 
 // held reports whether a process holds a slot, or brokerLock, by another descriptor.
-func (l *ledger) held(slot int) bool {
+func (l *connTable) held(slot int) bool {
 	lock := unix.Flock_t{Type: unix.F_WRLCK, Start: int64(slot), Len: 1}
 	err := unix.FcntlFlock(uintptr(l.fd), unix.F_OFD_GETLK, &lock)
 	return err != nil || lock.Type != unix.F_UNLCK
 }
 
 // WriteAt implements io.WriterAt.
-func (l *ledger) WriteAt(b []byte, off int64) (int, error) { return unix.Pwrite(l.fd, b, off) }
+func (l *connTable) WriteAt(b []byte, off int64) (int, error) { return unix.Pwrite(l.fd, b, off) }
 
 // connections returns the recorded connections of a slot, in the order of their places.
-func (l *ledger) connections(now clock.Instant, slot uint8) ([]*connection, error) {
+func (l *connTable) connections(now clock.Instant, slot uint8) ([]*connection, error) {
 	b := make([]byte, maxKnown*recordSize)
 	if _, err := unix.Pread(l.fd, b, recordAt(slot, 0)); err != nil {
 		return nil, fmt.Errorf("broker: read the connection table of the last broker: %w", err)

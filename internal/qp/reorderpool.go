@@ -12,63 +12,63 @@ import (
 // until the garbage collector has certainly run, so the heap never holds more than the
 // sum of both.
 const (
-	keepAdapter = 60 << 20 // held packets, and idle memory for reuse
-	keepGarbage = 4 << 20  // freed within the last period
+	maxHeldAdapter = 60 << 20 // held packets, and idle memory for reuse
+	maxGarbage     = 4 << 20  // freed within the last period
 )
 
-// keepPeriod is the longest time between two runs of the garbage collector: Go's runtime
+// collectionPeriod is the longest time between two runs of the garbage collector: Go's runtime
 // forces one after two minutes.
-const keepPeriod = 2 * time.Minute
+const collectionPeriod = 2 * time.Minute
 
 // A held packet has room for 256 bytes of payload or a power-of-two multiple,
 // up to the largest path MTU.
 const (
-	keptSmallest = 256
-	keptClasses  = 5
-	keptOverhead = 328 // bytes of a held packet without payload, including its entry in idle
+	heldSmallest = 256
+	heldClasses  = 5
+	heldOverhead = 328 // bytes of a held packet without payload, including its entry in idle
 	slotSize     = 8   // bytes of a slot
 	firstSlots   = 16
-	slotClasses  = 9   // sizes of tables of slots, from firstSlots to keepAhead
-	keptIdle     = 256 // packets of each size that are pooled for reuse
+	slotClasses  = 9   // sizes of tables of slots, from firstSlots to reorderWindow
+	heldIdle     = 256 // packets of each size that are pooled for reuse
 	slotsIdle    = 4   // slot tables of each size that are pooled
 )
 
-// KeepPool is the memory of an adapter's reorder buffers. A peer can open gaps
+// ReorderPool is the memory of an adapter's reorder buffers. A peer can open gaps
 // and never close them, on all of its queue pairs. So each buffer leaves room for
 // others, and the buffers whose gaps have been open longest are evicted first.
-type KeepPool struct {
+type ReorderPool struct {
 	used   int // bytes in the reorder buffers
 	held   int // used, plus the bytes of idle and slots
-	idle   [keptClasses][]*keptPacket
-	slots  [slotClasses][][]*keptPacket // pooled slot tables
-	oldest *keeper                      // list of the nonempty buffers, from the one whose gap has been open longest
-	newest *keeper                      // to the one that made progress last
+	idle   [heldClasses][]*heldPacket
+	slots  [slotClasses][][]*heldPacket // pooled slot tables
+	oldest *reorderBuffer               // list of the nonempty buffers, from the one whose gap has been open longest
+	newest *reorderBuffer               // to the one that made progress last
 
 	since   clock.Instant // when this period began
 	garbage [2]int        // bytes freed in this period and in the one before
 }
 
-// keptPacket is a packet in a reorder buffer.
-type keptPacket struct {
+// heldPacket is a packet in a reorder buffer.
+type heldPacket struct {
 	Packet
 	from fabric.Datagram // copy of Data, without the payload, which the port owns
 	room []byte          // for the payload
 }
 
 // copy copies p, its payload into room.
-func (c *keptPacket) copy(p *Packet) {
+func (c *heldPacket) copy(p *Packet) {
 	c.Packet, c.from = *p, *p.Data
 	c.from.Bytes, c.Data = nil, &c.from
 	c.Payload = c.room[:copy(c.room, p.Payload)]
 }
 
 // keptClass returns the size class for n bytes.
-func keptClass(n int) int { return bits.Len(uint(max(n, 1)-1) / keptSmallest) }
+func heldClass(n int) int { return bits.Len(uint(max(n, 1)-1) / heldSmallest) }
 
 // keptCost returns the bytes that a packet with n bytes of payload uses.
-func keptCost(n int) int { return classCost(keptClass(n)) }
+func heldCost(n int) int { return classCost(heldClass(n)) }
 
-func classCost(c int) int { return keptSmallest<<c + keptOverhead }
+func classCost(c int) int { return heldSmallest<<c + heldOverhead }
 
 // slotClass returns the size class of a table of n slots.
 func slotClass(n int) int { return bits.Len(uint(n) / (2 * firstSlots)) }
@@ -76,18 +76,18 @@ func slotClass(n int) int { return bits.Len(uint(n) / (2 * firstSlots)) }
 func tableCost(c int) int { return firstSlots << c * slotSize }
 
 // begin starts a new period if this one is over.
-func (m *KeepPool) begin(now clock.Instant) {
+func (m *ReorderPool) begin(now clock.Instant) {
 	switch age := now.Sub(m.since); {
-	case age >= 2*keepPeriod:
+	case age >= 2*collectionPeriod:
 		m.since, m.garbage = now, [2]int{}
-	case age >= keepPeriod:
+	case age >= collectionPeriod:
 		m.since, m.garbage = now, [2]int{0, m.garbage[0]}
 	}
 }
 
 // get returns a packet with room for n bytes of payload; nil if there is no memory for it.
-func (m *KeepPool) get(n int) *keptPacket {
-	c := keptClass(n)
+func (m *ReorderPool) get(n int) *heldPacket {
+	c := heldClass(n)
 	if i := len(m.idle[c]) - 1; i >= 0 {
 		k := m.idle[c][i]
 		m.idle[c] = m.idle[c][:i]
@@ -96,16 +96,16 @@ func (m *KeepPool) get(n int) *keptPacket {
 	if !m.hold(classCost(c)) {
 		return nil
 	}
-	return &keptPacket{room: make([]byte, keptSmallest<<c)}
+	return &heldPacket{room: make([]byte, heldSmallest<<c)}
 }
 
 // put frees a packet; k may be nil.
-func (m *KeepPool) put(k *keptPacket) {
+func (m *ReorderPool) put(k *heldPacket) {
 	if k == nil {
 		return
 	}
-	c := keptClass(len(k.room))
-	if len(m.idle[c]) >= keptIdle && m.letGo(classCost(c)) {
+	c := heldClass(len(k.room))
+	if len(m.idle[c]) >= heldIdle && m.letGo(classCost(c)) {
 		return
 	}
 	k.Packet = Packet{}
@@ -114,26 +114,26 @@ func (m *KeepPool) put(k *keptPacket) {
 
 // getOne returns a packet outside of any reorder buffer, with room for n bytes; nil if the
 // adapter's bound is reached. putOne frees it.
-func (m *KeepPool) getOne(n int) *keptPacket {
-	if m.used+keptCost(n) > keepAdapter {
+func (m *ReorderPool) getOne(n int) *heldPacket {
+	if m.used+heldCost(n) > maxHeldAdapter {
 		return nil
 	}
 	k := m.get(n)
 	if k != nil {
-		m.used += keptCost(n)
+		m.used += heldCost(n)
 	}
 	return k
 }
 
-func (m *KeepPool) putOne(k *keptPacket) {
-	m.used -= keptCost(len(k.room))
+func (m *ReorderPool) putOne(k *heldPacket) {
+	m.used -= heldCost(len(k.room))
 	m.put(k)
 }
 
 // hold counts bytes of new memory. At the bound it first frees pooled memory of other
 // sizes. It reports false if that would exceed the bound on garbage.
-func (m *KeepPool) hold(bytes int) bool {
-	for m.held+bytes > keepAdapter {
+func (m *ReorderPool) hold(bytes int) bool {
+	for m.held+bytes > maxHeldAdapter {
 		if !m.shed() {
 			return false
 		}
@@ -144,8 +144,8 @@ func (m *KeepPool) hold(bytes int) bool {
 
 // letGo reports whether bytes of memory may become garbage, and if so counts
 // them.
-func (m *KeepPool) letGo(bytes int) bool {
-	if m.garbage[0]+m.garbage[1]+bytes > keepGarbage {
+func (m *ReorderPool) letGo(bytes int) bool {
+	if m.garbage[0]+m.garbage[1]+bytes > maxGarbage {
 		return false
 	}
 	m.garbage[0] += bytes
@@ -154,7 +154,7 @@ func (m *KeepPool) letGo(bytes int) bool {
 }
 
 // shed frees one pooled packet or table, of the size class that uses most bytes.
-func (m *KeepPool) shed() bool {
+func (m *ReorderPool) shed() bool {
 	most, packets, tables := 0, -1, -1
 	for c, all := range m.idle {
 		if n := len(all) * classCost(c); n > most {
@@ -185,7 +185,7 @@ func dropLast[T any](s []T) []T {
 }
 
 // enter puts a reorder buffer at the end of the list.
-func (m *KeepPool) enter(k *keeper, now clock.Instant) {
+func (m *ReorderPool) enter(k *reorderBuffer, now clock.Instant) {
 	k.since, k.before, k.after = now, m.newest, nil
 	if m.newest == nil {
 		m.oldest = k
@@ -196,7 +196,7 @@ func (m *KeepPool) enter(k *keeper, now clock.Instant) {
 }
 
 // leave removes a reorder buffer from the list.
-func (m *KeepPool) leave(k *keeper) {
+func (m *ReorderPool) leave(k *reorderBuffer) {
 	if k.before == nil {
 		m.oldest = k.after
 	} else {
@@ -212,9 +212,9 @@ func (m *KeepPool) leave(k *keeper) {
 
 // evict empties the reorder buffer whose gap has been open longest, to make room
 // for other. It reports false if that gap is not open long enough.
-func (m *KeepPool) evict(other *keeper, now clock.Instant) bool {
+func (m *ReorderPool) evict(other *reorderBuffer, now clock.Instant) bool {
 	k := m.oldest
-	if k == nil || k == other || now.Sub(k.since) < keepStale {
+	if k == nil || k == other || now.Sub(k.since) < staleGap {
 		return false
 	}
 	k.clear()
@@ -222,7 +222,7 @@ func (m *KeepPool) evict(other *keeper, now clock.Instant) bool {
 }
 
 // table returns n empty slots; nil if there is no memory for them.
-func (m *KeepPool) table(n int) []*keptPacket {
+func (m *ReorderPool) table(n int) []*heldPacket {
 	c := slotClass(n)
 	if last := len(m.slots[c]) - 1; last >= 0 {
 		t := m.slots[c][last]
@@ -232,11 +232,11 @@ func (m *KeepPool) table(n int) []*keptPacket {
 	if !m.hold(tableCost(c)) {
 		return nil
 	}
-	return make([]*keptPacket, n)
+	return make([]*heldPacket, n)
 }
 
 // putTable frees a table of empty slots.
-func (m *KeepPool) putTable(t []*keptPacket) {
+func (m *ReorderPool) putTable(t []*heldPacket) {
 	if len(t) == 0 {
 		return
 	}

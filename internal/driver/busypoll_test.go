@@ -13,7 +13,7 @@ import (
 
 // steps feeds a linger arrivals at these distances, with a poll every
 // microsecond between, and returns the pauses before the last arrival.
-func (l *linger) steps(now clock.Instant, gaps ...time.Duration) (clock.Instant, map[pause]int) {
+func (l *busyPoll) steps(now clock.Instant, gaps ...time.Duration) (clock.Instant, map[pause]int) {
 	var seen map[pause]int
 	for _, gap := range gaps {
 		seen = make(map[pause]int)
@@ -30,7 +30,7 @@ func (l *linger) steps(now clock.Instant, gaps ...time.Duration) (clock.Instant,
 // where that pays, makes way for others where it does not, and sleeps when
 // nothing came for long, or comes seldom.
 func TestLinger(t *testing.T) {
-	var l linger
+	var l busyPoll
 	now, seen := l.steps(0, brisk, brisk)
 	if seen[pauseSleep] != int(brisk/time.Microsecond) {
 		t.Errorf("between arrivals that come seldom: %v", seen)
@@ -64,7 +64,7 @@ func TestLinger(t *testing.T) {
 // TestLooksAreBounded shows that a search pays for a bounded number of arrivals,
 // and a series without any is forgotten after a bounded number.
 func TestLooksAreBounded(t *testing.T) {
-	var l linger
+	var l busyPoll
 	now := clock.Instant(time.Second)
 	for range 10 * mostLooks {
 		now = now.Add(lookTime - 1)
@@ -92,7 +92,7 @@ func TestLooksAreBounded(t *testing.T) {
 // TestLingerInACrowd shows that a thread does not make way for programs that
 // compute: it sleeps, until the machine may be free again.
 func TestLingerInACrowd(t *testing.T) {
-	var l linger
+	var l busyPoll
 	now, _ := l.steps(0, 30*time.Microsecond, 30*time.Microsecond)
 	l.yielded(now, now.Add(crowdedAfter-1))
 	if got := l.next(now); got != pauseYield {
@@ -113,7 +113,7 @@ func TestLingerInACrowd(t *testing.T) {
 // TestLingerCrowdStays shows that a thread keeps away for longer from programs
 // that stay than from one that comes by, and for a bounded time.
 func TestLingerCrowdStays(t *testing.T) {
-	var l linger
+	var l busyPoll
 	avoids := func(now clock.Instant) time.Duration {
 		return clock.Instant(l.crowded.Load()).Sub(now)
 	}
@@ -167,11 +167,11 @@ func TestPauseBeforeADeadline(t *testing.T) {
 			sends.Done()
 			a.qp.Doorbell(now)
 			a.drv.transmit(now)
-			a.drv.linger = linger{gap: brisk}
+			a.drv.busyPoll = busyPoll{gap: brisk}
 			if w := a.drv.pause(now, false); (w.timeout != 0) != sleeps {
 				t.Errorf("at %d kb/s it waits %v for the next packet", kbps, w.timeout)
 			}
-			a.drv.linger.yielded(now, now.Add(crowdedAfter))
+			a.drv.busyPoll.yielded(now, now.Add(crowdedAfter))
 			if w := a.drv.pause(now.Add(crowdedAfter), false); w.timeout == 0 {
 				t.Errorf("at %d kb/s it makes way for others on a busy machine", kbps)
 			}

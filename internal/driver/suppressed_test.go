@@ -46,7 +46,7 @@ func TestSparedPostsPay(t *testing.T) {
 			if !c.posted(now, qp.Posted{Requests: 1, Behind: true}, true) {
 				t.Fatal("a post does not wait")
 			}
-			c.spared.add(a.qp)
+			c.suppressed.add(a.qp)
 			if several {
 				a.sendRing().Prod.Add(2) // two more
 			}
@@ -62,9 +62,9 @@ func TestSparedPostsPay(t *testing.T) {
 // TestSparedIsBounded spares the producers of more queue pairs than it may.
 func TestSparedIsBounded(t *testing.T) {
 	a, b := newSides(t)
-	var s spared
+	var s suppressed
 	var all []*qp.QP
-	for range mostSpared + 1 {
+	for range maxSuppressed + 1 {
 		all = append(all, a.silentQP(t, b))
 	}
 	a.locked(func() {
@@ -73,8 +73,8 @@ func TestSparedIsBounded(t *testing.T) {
 				s.add(q)
 			}
 		}
-		if len(s) != mostSpared {
-			t.Errorf("the producers of %d queue pairs are spared, want %d", len(s), mostSpared)
+		if len(s) != maxSuppressed {
+			t.Errorf("the producers of %d queue pairs are spared, want %d", len(s), maxSuppressed)
 		}
 		s.end(a.drv.now(), a.hca.Shard())
 	})

@@ -9,44 +9,44 @@ import (
 
 // Bounds of a reorder buffer, in PSNs and in bytes of memory.
 const (
-	keepAhead     = 1 << 12 // PSNs from the gap on
-	keepQueuePair = 4 << 20
-	keepShare     = 5 // a queue pair takes at most 1/5 of the remaining memory
+	reorderWindow    = 1 << 12 // PSNs from the gap on
+	maxHeldQueuePair = 4 << 20
+	heldShare        = 5 // a queue pair takes at most 1/5 of the remaining memory
 )
 
-// keepStale is how long a gap may stay open before other queue pairs may reclaim
+// staleGap is how long a gap may stay open before other queue pairs may reclaim
 // the memory of its reorder buffer.
-const keepStale = time.Second
+const staleGap = time.Second
 
-// keeper is the reorder buffer of one direction of a queue pair: it holds
+// reorderBuffer is the reorder buffer of one direction of a queue pair: it holds
 // packets that arrived beyond a gap, by PSN. The first packet with a PSN wins.
 //
 // It accepts any PSN within reach, which is easier to guess than the expected
 // PSN. So all its packets must come from one UDP source port: that of the packet
 // that closes the gap, and the peer's, once known.
-type keeper struct {
-	pool  *KeepPool
-	slots []*keptPacket // by PSN, modulo their number, which is a power of two; none while nothing is held
+type reorderBuffer struct {
+	pool  *ReorderPool
+	slots []*heldPacket // by PSN, modulo their number, which is a power of two; none while nothing is held
 	n     int           // packets
 	port  uint16        // the UDP source port of all of them
 	used  int           // bytes, including the slots
 	next  ib.PSN        // next expected PSN: nothing before it is held
 
-	since         clock.Instant // time of the last progress
-	before, after *keeper       // in the pool's list, oldest first
+	since         clock.Instant  // time of the last progress
+	before, after *reorderBuffer // in the pool's list, oldest first
 }
 
 // keep copies p, whose PSN comes after next and is not held yet. It reports
 // false when a bound is reached, or when the held packets came from another
 // port.
-func (k *keeper) keep(now clock.Instant, next ib.PSN, p *Packet) bool {
+func (k *reorderBuffer) store(now clock.Instant, next ib.PSN, p *Packet) bool {
 	k.pass(next)
 	k.pool.begin(now)
 	ahead := p.BTH.PSN.Distance(next)
-	if ahead >= keepAhead || len(p.Payload) > keptSmallest<<(keptClasses-1) || k.n > 0 && p.Data.SrcPort != k.port {
+	if ahead >= reorderWindow || len(p.Payload) > heldSmallest<<(heldClasses-1) || k.n > 0 && p.Data.SrcPort != k.port {
 		return false
 	}
-	cost, slots := keptCost(len(p.Payload)), k.reach(ahead)
+	cost, slots := heldCost(len(p.Payload)), k.reach(ahead)
 	if !k.charge(cost+(slots-len(k.slots))*slotSize, now) {
 		return false
 	}
@@ -66,28 +66,28 @@ func (k *keeper) keep(now clock.Instant, next ib.PSN, p *Packet) bool {
 }
 
 // charge counts bytes, if the bounds allow.
-func (k *keeper) charge(bytes int, now clock.Instant) bool {
+func (k *reorderBuffer) charge(bytes int, now clock.Instant) bool {
 	for {
-		left := keepAdapter - (k.pool.used - k.used) // by others
-		if k.used+bytes <= min(keepQueuePair, left/keepShare) {
+		left := maxHeldAdapter - (k.pool.used - k.used) // by others
+		if k.used+bytes <= min(maxHeldQueuePair, left/heldShare) {
 			k.count(bytes)
 			return true
 		}
-		if k.used+bytes > keepQueuePair || !k.pool.evict(k, now) {
+		if k.used+bytes > maxHeldQueuePair || !k.pool.evict(k, now) {
 			return false
 		}
 	}
 }
 
 // count adds to the byte counts of the buffer and the pool.
-func (k *keeper) count(bytes int) {
+func (k *reorderBuffer) count(bytes int) {
 	k.used += bytes
 	k.pool.used += bytes
 }
 
 // reach returns the number of slots needed for a packet that is ahead PSNs
 // beyond next.
-func (k *keeper) reach(ahead uint32) int {
+func (k *reorderBuffer) reach(ahead uint32) int {
 	n := max(len(k.slots), firstSlots)
 	for uint32(n) <= ahead {
 		n *= 2
@@ -96,7 +96,7 @@ func (k *keeper) reach(ahead uint32) int {
 }
 
 // grow makes room for n slots, and reports whether there is memory for them.
-func (k *keeper) grow(n int) bool {
+func (k *reorderBuffer) grow(n int) bool {
 	old := k.slots
 	if n == len(old) {
 		return true
@@ -117,12 +117,12 @@ func (k *keeper) grow(n int) bool {
 }
 
 // slot returns the slot of a PSN that is within reach.
-func (k *keeper) slot(p ib.PSN) **keptPacket {
+func (k *reorderBuffer) slot(p ib.PSN) **heldPacket {
 	return &k.slots[p.Distance(ib.PSN{})&uint32(len(k.slots)-1)]
 }
 
 // pass advances to next and drops packets held before it.
-func (k *keeper) pass(next ib.PSN) {
+func (k *reorderBuffer) pass(next ib.PSN) {
 	for n := next.Distance(k.next); n > 0 && k.n > 0; n-- {
 		if c := *k.slot(k.next); c != nil && c.BTH.PSN == k.next {
 			k.remove(c)
@@ -135,7 +135,7 @@ func (k *keeper) pass(next ib.PSN) {
 
 // take removes and returns the packet at next, nil if it is not held. The
 // caller gives it back to the pool.
-func (k *keeper) take(now clock.Instant, next ib.PSN) *keptPacket {
+func (k *reorderBuffer) take(now clock.Instant, next ib.PSN) *heldPacket {
 	if !k.holds() {
 		return nil
 	}
@@ -151,9 +151,9 @@ func (k *keeper) take(now clock.Instant, next ib.PSN) *keptPacket {
 }
 
 // remove removes one packet; removing the last one also frees the slots.
-func (k *keeper) remove(c *keptPacket) {
+func (k *reorderBuffer) remove(c *heldPacket) {
 	*k.slot(c.BTH.PSN) = nil
-	k.count(-keptCost(len(c.Payload)))
+	k.count(-heldCost(len(c.Payload)))
 	if k.n--; k.n == 0 {
 		k.count(-k.used)
 		k.pool.putTable(k.slots)
@@ -163,7 +163,7 @@ func (k *keeper) remove(c *keptPacket) {
 }
 
 // clear drops all packets.
-func (k *keeper) clear() {
+func (k *reorderBuffer) clear() {
 	if k == nil {
 		return
 	}
@@ -176,7 +176,7 @@ func (k *keeper) clear() {
 }
 
 // first returns the lowest PSN from next on that is held, if one is.
-func (k *keeper) first(next ib.PSN) (ib.PSN, bool) {
+func (k *reorderBuffer) first(next ib.PSN) (ib.PSN, bool) {
 	if k == nil || k.n == 0 {
 		return next, false
 	}
@@ -190,7 +190,7 @@ func (k *keeper) first(next ib.PSN) (ib.PSN, bool) {
 }
 
 // at returns the packet that is held at p, nil if there is none.
-func (k *keeper) at(p ib.PSN) *keptPacket {
+func (k *reorderBuffer) at(p ib.PSN) *heldPacket {
 	if !k.holds() {
 		return nil
 	}
@@ -201,15 +201,15 @@ func (k *keeper) at(p ib.PSN) *keptPacket {
 }
 
 // has reports whether the packet at p is held.
-func (k *keeper) has(p ib.PSN) bool { return k.at(p) != nil }
+func (k *reorderBuffer) has(p ib.PSN) bool { return k.at(p) != nil }
 
 // from tells the buffer the peer's port: packets from another port are a
 // stranger's and are dropped.
-func (k *keeper) from(port uint16) {
+func (k *reorderBuffer) from(port uint16) {
 	if k.holds() && k.port != port {
 		k.clear()
 	}
 }
 
 // holds reports whether anything is held.
-func (k *keeper) holds() bool { return k != nil && k.n > 0 }
+func (k *reorderBuffer) holds() bool { return k != nil && k.n > 0 }

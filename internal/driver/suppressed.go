@@ -7,13 +7,13 @@ import (
 	"github.com/softhca/softhca/internal/shard"
 )
 
-// mostSpared bounds the number of queue pairs with suppressed doorbells.
-const mostSpared = 64
+// maxSuppressed bounds the number of queue pairs with suppressed doorbells.
+const maxSuppressed = 64
 
-// spared holds the queue pairs with waiting posts whose producers need not ring the
+// suppressed holds the queue pairs with waiting posts whose producers need not ring the
 // doorbell for more: for a producer outside Go the call is expensive. The driver's
 // lock guards it.
-type spared []sparing
+type suppressed []sparing
 
 type sparing struct {
 	q    *qp.QP
@@ -22,19 +22,19 @@ type sparing struct {
 }
 
 // add suppresses the doorbell of q.
-func (s *spared) add(q *qp.QP) {
-	if len(*s) == mostSpared {
+func (s *suppressed) add(q *qp.QP) {
+	if len(*s) == maxSuppressed {
 		return
 	}
 	send, _ := q.Queues()
-	if prod, first := send.SpareDoorbell(); first {
+	if prod, first := send.SuppressDoorbell(); first {
 		*s = append(*s, sparing{q, send, prod})
 	}
 }
 
 // posted returns the number of queues with posts without a doorbell since its last
 // call.
-func (s spared) posted() (queues int) {
+func (s suppressed) posted() (queues int) {
 	for i := range s {
 		if prod := s[i].send.Prod.Load(); prod != s[i].prod {
 			s[i].prod = prod
@@ -45,7 +45,7 @@ func (s spared) posted() (queues int) {
 }
 
 // end enables all doorbells again, and makes the shard process the posts without one.
-func (s *spared) end(now clock.Instant, shard *shard.Shard) {
+func (s *suppressed) end(now clock.Instant, shard *shard.Shard) {
 	for _, p := range *s {
 		p.send.WantDoorbell()
 		shard.Doorbell(now, p.q)

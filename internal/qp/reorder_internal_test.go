@@ -31,14 +31,14 @@ func (k *keptModel) pass(next ib.PSN) {
 // cost returns the bytes that the packets take.
 func (k *keptModel) cost() (sum int) {
 	for _, b := range k.m {
-		sum += keptCost(len(b))
+		sum += heldCost(len(b))
 	}
 	return sum
 }
 
 // first returns the lowest PSN that is held.
 func (k *keptModel) first() ib.PSN {
-	least := uint32(keepAhead)
+	least := uint32(reorderWindow)
 	for p := range k.m {
 		least = min(least, p.Distance(k.next))
 	}
@@ -49,7 +49,7 @@ func (k *keptModel) first() ib.PSN {
 type keepRun struct {
 	*testing.T
 	rand  *rand.Rand
-	k     keeper
+	k     reorderBuffer
 	model keptModel
 	most  int // payload
 }
@@ -75,15 +75,15 @@ func (r *keepRun) keep(ahead uint32) {
 	for slots < len(r.k.slots) || uint32(slots) <= ahead {
 		slots *= 2
 	}
-	cost := keptCost(len(p.Payload)) + slotSize*(slots-len(r.k.slots))
+	cost := heldCost(len(p.Payload)) + slotSize*(slots-len(r.k.slots))
 	held := r.model.cost() + slotSize*len(r.k.slots)
 	others := r.k.pool.used - held
 	p.Data.SrcPort = 7
 	if len(r.model.m) > 0 && r.rand.IntN(20) == 0 {
 		p.Data.SrcPort = 8
 	}
-	want := ahead < keepAhead && held+cost <= min(keepQueuePair, (keepAdapter-others)/keepShare) && p.Data.SrcPort == 7
-	if got := r.k.keep(0, r.model.next, &p); got != want {
+	want := ahead < reorderWindow && held+cost <= min(maxHeldQueuePair, (maxHeldAdapter-others)/heldShare) && p.Data.SrcPort == 7
+	if got := r.k.store(0, r.model.next, &p); got != want {
 		r.Fatalf("a packet %d ahead that takes %d bytes beside %d (of others %d) from port %d is kept: %t", ahead, cost, held, others, p.Data.SrcPort, got)
 	}
 	if want {
@@ -140,11 +140,11 @@ func TestL2_KeeperModel(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, 1))
 			elsewhere := 0 // of other queue pairs
 			if seed%4 == 1 {
-				elsewhere = keepAdapter - rnd.IntN(64<<10)
+				elsewhere = maxHeldAdapter - rnd.IntN(64<<10)
 			}
 			r := &keepRun{
 				T: t, rand: rnd, most: []int{0, 256, 1024, 4096}[rnd.IntN(4)],
-				k: keeper{pool: &KeepPool{used: elsewhere}}, model: keptModel{m: map[ib.PSN][]byte{}},
+				k: reorderBuffer{pool: &ReorderPool{used: elsewhere}}, model: keptModel{m: map[ib.PSN][]byte{}},
 			}
 			r.model.next = ib.NewPSN(1<<24 - uint32(rnd.IntN(40)) - 1)
 			for range 400 {
@@ -152,15 +152,15 @@ func TestL2_KeeperModel(t *testing.T) {
 				case n < 60:
 					r.keep(1 + uint32(rnd.IntN(40)))
 				case n < 61:
-					r.keep(uint32(rnd.IntN(2 * keepAhead)))
+					r.keep(uint32(rnd.IntN(2 * reorderWindow)))
 				case n < 62:
-					r.keep(keepAhead - uint32(rnd.IntN(2)))
+					r.keep(reorderWindow - uint32(rnd.IntN(2)))
 				case n < 90:
 					r.take()
 				case n < 96:
 					r.model.pass(r.model.next.Add(1 + uint32(rnd.IntN(3))))
 				case n < 98:
-					r.model.pass(r.model.next.Add(uint32(rnd.IntN(2 * keepAhead))))
+					r.model.pass(r.model.next.Add(uint32(rnd.IntN(2 * reorderWindow))))
 				default:
 					r.k.clear()
 					clear(r.model.m)
@@ -177,16 +177,16 @@ func TestL2_KeeperModel(t *testing.T) {
 // TestL2_KeptSize compares the accounted size of a buffered packet with its real
 // size.
 func TestL2_KeptSize(t *testing.T) {
-	if n := int(unsafe.Sizeof(keptPacket{})); n > keptOverhead-slotSize {
-		t.Errorf("a kept packet takes %d bytes beside its payload, and %d are counted", n, keptOverhead)
+	if n := int(unsafe.Sizeof(heldPacket{})); n > heldOverhead-slotSize {
+		t.Errorf("a kept packet takes %d bytes beside its payload, and %d are counted", n, heldOverhead)
 	}
 }
 
 // fill buffers packets of 4096 bytes until the room is used up.
-func (k *keeper) fill(now clock.Instant) {
+func (k *reorderBuffer) fill(now clock.Instant) {
 	p := Packet{Data: new(fabric.Datagram)}
 	p.Payload = make([]byte, 4096)
-	for p.BTH.PSN = ib.NewPSN(1); k.keep(now, ib.PSN{}, &p); p.BTH.PSN = p.BTH.PSN.Next() {
+	for p.BTH.PSN = ib.NewPSN(1); k.store(now, ib.PSN{}, &p); p.BTH.PSN = p.BTH.PSN.Next() {
 	}
 }
 
@@ -195,16 +195,16 @@ func (k *keeper) fill(now clock.Instant) {
 // adapter's memory, and an honest queue pair always has room for its packets in
 // flight.
 func TestL2_KeeperBounds(t *testing.T) {
-	pool := new(KeepPool)
-	var keepers []*keeper
-	add := func() *keeper {
-		k := &keeper{pool: pool}
+	pool := new(ReorderPool)
+	var keepers []*reorderBuffer
+	add := func() *reorderBuffer {
+		k := &reorderBuffer{pool: pool}
 		k.fill(0)
 		keepers = append(keepers, k)
 		return k
 	}
-	if k := add(); k.used > keepQueuePair || k.used < keepQueuePair-keptCost(4096)-slotSize*2048 {
-		t.Errorf("one queue pair takes %d bytes, want %d", k.used, keepQueuePair)
+	if k := add(); k.used > maxHeldQueuePair || k.used < maxHeldQueuePair-heldCost(4096)-slotSize*2048 {
+		t.Errorf("one queue pair takes %d bytes, want %d", k.used, maxHeldQueuePair)
 	}
 	for len(keepers) < 16 {
 		add()
@@ -215,8 +215,8 @@ func TestL2_KeeperBounds(t *testing.T) {
 	for len(keepers) < 1000 {
 		add()
 	}
-	if pool.used > keepAdapter {
-		t.Errorf("1000 queue pairs take %d bytes, want no more than %d", pool.used, keepAdapter)
+	if pool.used > maxHeldAdapter {
+		t.Errorf("1000 queue pairs take %d bytes, want no more than %d", pool.used, maxHeldAdapter)
 	}
 	if last := keepers[999]; last.n > 4 {
 		t.Fatalf("the last of 1000 keeps %d packets: the pool is not full, and the rest shows nothing", last.n)
@@ -224,13 +224,13 @@ func TestL2_KeeperBounds(t *testing.T) {
 
 	// Packets that have waited for long are dropped for others, but no more than
 	// those need.
-	k := &keeper{pool: pool}
-	late := clock.Instant(keepStale)
+	k := &reorderBuffer{pool: pool}
+	late := clock.Instant(staleGap)
 	if k.fill(late - 1); k.n > 4 {
-		t.Errorf("after %v a queue pair keeps %d packets: who waits for less than %v has lost what it held", keepStale-1, k.n, keepStale)
+		t.Errorf("after %v a queue pair keeps %d packets: who waits for less than %v has lost what it held", staleGap-1, k.n, staleGap)
 	}
 	if k.fill(late); k.used < 1<<20 {
-		t.Errorf("after %v a queue pair keeps %d bytes where others have held theirs for so long", keepStale, k.used)
+		t.Errorf("after %v a queue pair keeps %d bytes where others have held theirs for so long", staleGap, k.used)
 	}
 	if keepers[0].n != 0 || keepers[11].n == 0 {
 		t.Errorf("the first to have come keeps %d packets, the twelfth %d: the first gives way, and no more than it takes", keepers[0].n, keepers[11].n)
@@ -242,7 +242,7 @@ func TestL2_KeeperBounds(t *testing.T) {
 	if pool.used != 0 || pool.oldest != nil || pool.newest != nil {
 		t.Errorf("%d bytes are counted in the end", pool.used)
 	}
-	if n := len(pool.idle[keptClass(4096)]); n <= keptIdle || pool.held > keepAdapter || pool.garbage[0] < keepGarbage-keptCost(4096) {
+	if n := len(pool.idle[heldClass(4096)]); n <= heldIdle || pool.held > maxHeldAdapter || pool.garbage[0] < maxGarbage-heldCost(4096) {
 		t.Errorf("%d idle packets, %d bytes are held and %d let go: want all that may go, to go, and the rest to be held", n, pool.held, pool.garbage[0])
 	}
 	if n := len(pool.slots[slotClass(16)]); n < slotsIdle {
@@ -250,7 +250,7 @@ func TestL2_KeeperBounds(t *testing.T) {
 	}
 	p := Packet{Data: new(fabric.Datagram)}
 	p.Payload = make([]byte, 4097)
-	if p.BTH.PSN = ib.NewPSN(1); keepers[0].keep(0, ib.PSN{}, &p) {
+	if p.BTH.PSN = ib.NewPSN(1); keepers[0].store(0, ib.PSN{}, &p) {
 		t.Error("a packet longer than any path MTU is kept")
 	}
 }
@@ -258,17 +258,17 @@ func TestL2_KeeperBounds(t *testing.T) {
 // TestL2_ProgressKeepsThePlace shows that a queue pair which closes one gap
 // after another keeps its packets.
 func TestL2_ProgressKeepsThePlace(t *testing.T) {
-	pool := new(KeepPool)
-	busy, stuck, other := &keeper{pool: pool}, &keeper{pool: pool}, &keeper{pool: pool}
+	pool := new(ReorderPool)
+	busy, stuck, other := &reorderBuffer{pool: pool}, &reorderBuffer{pool: pool}, &reorderBuffer{pool: pool}
 	busy.fill(0)
 	stuck.fill(0)
 	n := busy.n
 	for i := range 8 {
-		pool.put(busy.take(clock.Instant(keepStale/8)*clock.Instant(i+1), ib.NewPSN(uint32(i+1))))
+		pool.put(busy.take(clock.Instant(staleGap/8)*clock.Instant(i+1), ib.NewPSN(uint32(i+1))))
 	}
-	pool.used += keepAdapter / 8 * 7 // others
-	other.fill(clock.Instant(keepStale))
-	pool.used -= keepAdapter / 8 * 7
+	pool.used += maxHeldAdapter / 8 * 7 // others
+	other.fill(clock.Instant(staleGap))
+	pool.used -= maxHeldAdapter / 8 * 7
 	if busy.n != n-8 || stuck.n != 0 || other.n == 0 {
 		t.Errorf("who closes gaps keeps %d of %d packets, who closes none %d, and who comes %d", busy.n, n-8, stuck.n, other.n)
 	}

@@ -11,8 +11,8 @@ import (
 // waking it would take about as long, and would cost the sender time. It does so
 // while arrivals follow each other within brisk.
 const (
-	lingerTime = 50 * time.Microsecond
-	brisk      = 200 * time.Microsecond
+	busyPollTime = 50 * time.Microsecond
+	brisk        = 200 * time.Microsecond
 )
 
 // First it looks continuously for lookTime, if that has paid: each arrival in time adds
@@ -45,9 +45,9 @@ const (
 	pauseSleep       // sleep until an arrival
 )
 
-// linger decides on pauses from the times of arrivals. The driver's lock guards it,
+// busyPoll decides on pauses from the times of arrivals. The driver's lock guards it,
 // except for yielded and the fields that yielded writes.
-type linger struct {
+type busyPoll struct {
 	active  clock.Instant // time of the last arrival, plus the time spent sending since
 	gap     time.Duration // time that the thread waited for that arrival
 	looks   int
@@ -58,7 +58,7 @@ type linger struct {
 }
 
 // arrived records an arrival.
-func (l *linger) arrived(now clock.Instant) {
+func (l *busyPoll) arrived(now clock.Instant) {
 	l.gap, l.active = now.Sub(l.active), now
 	if l.looking || l.gap < lookTime {
 		l.looks = min(l.looks+1, mostLooks)
@@ -67,12 +67,12 @@ func (l *linger) arrived(now clock.Instant) {
 }
 
 // wrote records the time that the thread spent sending: it was not waiting.
-func (l *linger) wrote(took time.Duration) { l.active = l.active.Add(took) }
+func (l *busyPoll) wrote(took time.Duration) { l.active = l.active.Add(took) }
 
 // next returns the pause to take if nothing has arrived.
-func (l *linger) next(now clock.Instant) pause {
+func (l *busyPoll) next(now clock.Instant) pause {
 	waited := now.Sub(l.active)
-	if l.gap >= brisk || waited >= lingerTime || l.isCrowded(now) {
+	if l.gap >= brisk || waited >= busyPollTime || l.isCrowded(now) {
 		return pauseSleep
 	}
 	if l.looks > 0 && waited < lookTime {
@@ -87,12 +87,12 @@ func (l *linger) next(now clock.Instant) pause {
 }
 
 // isCrowded reports whether the machine is considered busy.
-func (l *linger) isCrowded(now clock.Instant) bool { return now < clock.Instant(l.crowded.Load()) }
+func (l *busyPoll) isCrowded(now clock.Instant) bool { return now < clock.Instant(l.crowded.Load()) }
 
 // yielded records that other threads ran on the processor from one instant to another.
 // Any thread may call it. If the machine is busy again soon after a period, the next
 // period is twice as long.
-func (l *linger) yielded(from, to clock.Instant) {
+func (l *busyPoll) yielded(from, to clock.Instant) {
 	if to.Sub(from) < crowdedAfter {
 		return
 	}
