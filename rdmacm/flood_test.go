@@ -104,7 +104,7 @@ type server struct {
 	inbox    *verbs.MR
 	honest   netip.Addr
 	served   int // connections of the honest client that had a message
-	strange  int // requests of the flood; one in strangers is accepted
+	strange  int // requests of the flood; one of 64 (strangers) is accepted
 	accepted int
 	keen     bool // all are
 }

@@ -63,7 +63,7 @@ struct device {
 	int contexts;                // guarded by the lock of loader.c
 	_Atomic int gone;            // in the child of a fork: the engine is the parent's
 	_Atomic uint64_t waits;      // time since which requests wait to be sent with later ones, in ns; 0: none wait
-	pthread_mutex_t mu;          // guards first
+	pthread_mutex_t mu;          // guards the list that begins at first
 	struct context *first;       // the contexts that get events of the port
 	struct device *next;         // of all open devices
 };

@@ -89,7 +89,7 @@ type Report struct {
 	Tally         Tally          `json:"tally"`          // number of conversations by outcome, and the first failure
 	Ended         int            `json:"ended_early"`    // conversations that were not followed to the end, because too many were open
 	Unlisted      int            `json:"unlisted"`       // further conversations, not in the list
-	// Kept are packets, Config.Packets at most.
+	// Kept are the packets that the report keeps, Config.Packets at most.
 	Kept             []Packet      `json:"-"`
 	UnlistedMessages int           `json:"unlisted_messages"` // further ones, not in the list
 	Start            time.Time     `json:"start"`             // of the first packet

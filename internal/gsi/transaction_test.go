@@ -254,7 +254,7 @@ func TestC12_Cancel(t *testing.T) {
 	}
 }
 
-// TestC12_FromWithin shows that the end of a request may begin the next, with
+// TestC12_FromWithin shows that the function called at a request's end may start another, with
 // the same transaction ID too, for as long as it likes.
 func TestC12_FromWithin(t *testing.T) {
 	r := newRig(t, Config{})

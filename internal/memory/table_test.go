@@ -55,7 +55,7 @@ func TestRegister(t *testing.T) {
 	}
 }
 
-// TestRegisterErrors: each misuse has its error number and leaves nothing.
+// TestRegisterErrors: each misuse has its error number and registers nothing.
 func TestRegisterErrors(t *testing.T) {
 	buf := make([]byte, 100)
 	tab := NewTable(seeded(), 8)

@@ -78,7 +78,7 @@ type Env struct {
 	Active ActiveList
 	Timers Timers
 	Peers  *flow.Table // bounds what is in flight to each address
-	// Keep is the memory of the reorder buffers. With nil there is no buffering
+	// Reorder is the memory of the reorder buffers. With nil there is no buffering
 	// and no selective retransmission.
 	Reorder *ReorderPool
 	// AnswersFirst makes QPs send responses before requests. Otherwise responses

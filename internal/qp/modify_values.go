@@ -85,7 +85,7 @@ func (c *modifyCall) checkQKey() *ModifyError {
 
 // checkPath checks the primary path. Its port is the one given at INIT, or the
 // one that the same call gives; in SQD the address vector alone may name a new
-// port, if the service can change it.
+// port, if the table allows a new port in this transition.
 func (c *modifyCall) checkPath() *ModifyError {
 	want := c.from.Port
 	switch _, optional, _ := Transition(c.from.Type, c.from.State, c.next); {

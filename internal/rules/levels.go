@@ -108,7 +108,6 @@ var table = []Row{
 	{"cmd/softhca/...", 11, Shell, false},
 	{"bench/...", 11, Shell, false},
 	{"examples/...", 11, Shell, false},
-	{"lab/...", 11, Shell, false},
 	{"capi/...", 11, Shell, false},
 	{"interop/...", 11, Shell, false},
 

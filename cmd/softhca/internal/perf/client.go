@@ -174,7 +174,7 @@ func (c *client) agree() error {
 	return c.own.connect(&c.peer, mtu)
 }
 
-// measure runs the measurement and returns the second message to the server.
+// measure runs the measurement and returns `done`, which tells the server what to check.
 func (c *client) measure(ctx context.Context) (*done, error) {
 	// Every 10 ms the Go scheduler interrupts this loop, and may move it to the
 	// processor of the server's thread, which then waits for the kernel's next
