@@ -13,24 +13,23 @@ import (
 //
 // A round is the time from a packet whose round trip is measured to its acknowledgement. limit is
 // the number of bytes that may be in flight now, which the peer may have made smaller than the
-// Window. bounds says that the Window has held packets back in this round.
+// window. bounds says that the window has held packets back in this round. sent is the number of
+// packets that were sent since the last call with that argument. The methods return how many
+// bytes may be in flight from now on.
 type Controller interface {
-	// Sent counts n packets, before the control is told what became of them.
-	Sent(n uint32)
+	// Window changes nothing.
+	Window() int
 	// Acknowledged counts acknowledged bytes, in packets of the given cost.
-	Acknowledged(now clock.Instant, bytes int, packet uint32, bounds bool)
+	Acknowledged(now clock.Instant, sent uint32, bytes int, packet uint32, bounds bool) int
 	// Lost counts n lost packets.
-	Lost(n uint32, limit int)
+	Lost(sent, n uint32, limit int) int
 	// LostAll counts a loss of unknown size, after which everything is sent again.
-	LostAll(limit int)
+	LostAll(sent uint32, limit int) int
 	// Marked counts a sign of congestion without loss: a mark of a switch, or a queue that
-	// shows in another way. The sender's packets come in batches of so many bytes.
-	Marked(batch int)
+	// shows in another way. batch is the size of the sender's bursts in bytes.
+	Marked(batch int) int
 	// BeginRound starts a round.
 	BeginRound()
 	// RoundTrip ends a round that took d; the minimum so far is least.
-	RoundTrip(d, least time.Duration, bounds bool)
-	// Window returns how many bytes may be in flight. Each of the other methods may
-	// change it.
-	Window() int
+	RoundTrip(d, least time.Duration, bounds bool) int
 }

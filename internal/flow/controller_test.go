@@ -21,32 +21,38 @@ func (c *recorder) note(format string, args ...any) {
 	c.told = append(c.told, fmt.Sprintf(format, args...))
 }
 
-func (c *recorder) Sent(n uint32) { c.note("sent %d", n) }
-
-func (c *recorder) Acknowledged(_ clock.Instant, bytes int, packet uint32, bounds bool) {
+func (c *recorder) Acknowledged(_ clock.Instant, sent uint32, bytes int, packet uint32, bounds bool) int {
+	c.note("sent %d", sent)
 	c.note("acknowledged %d, bounds %v", bytes, bounds)
 	c.most += int(packet)
+	return c.most
 }
 
-func (c *recorder) Lost(n uint32, limit int) {
+func (c *recorder) Lost(sent, n uint32, limit int) int {
+	c.note("sent %d", sent)
 	c.note("lost %d", n)
 	c.most = limit / 2
+	return c.most
 }
 
-func (c *recorder) LostAll(limit int) {
+func (c *recorder) LostAll(sent uint32, limit int) int {
+	c.note("sent %d", sent)
 	c.note("lost all")
 	c.most = limit / 2
+	return c.most
 }
 
-func (c *recorder) Marked(int) {
+func (c *recorder) Marked(int) int {
 	c.note("marked")
 	c.most /= 2
+	return c.most
 }
 
 func (c *recorder) BeginRound() { c.note("round") }
 
-func (c *recorder) RoundTrip(d, least time.Duration, bounds bool) {
+func (c *recorder) RoundTrip(d, least time.Duration, bounds bool) int {
 	c.note("round trip %v of %v, bounds %v", d, least, bounds)
+	return c.most
 }
 
 func (c *recorder) Window() int { return c.most }

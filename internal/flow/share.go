@@ -105,11 +105,12 @@ func (s *Share) Charge(cost, n uint32) {
 // steer gives the sender a new congestion control.
 func (s *Share) steer(c Controller) { s.control, s.own, s.sent, s.full = c, c.Window(), 0, false }
 
-// tellSent tells the control how many packets were sent since the last time. It must know before it
-// hears what became of them, and not at each packet.
-func (s *Share) tellSent() {
-	s.control.Sent(s.sent)
+// sentNow returns how many packets were sent since the last time. The control hears of packets
+// together with what became of some, and not at each packet.
+func (s *Share) sentNow() uint32 {
+	n := s.sent
 	s.sent = 0
+	return n
 }
 
 // admits reports whether another request may be sent with inFlight bytes
@@ -130,9 +131,7 @@ func (s *Share) part(n, m uint32) int {
 // packets of the given cost.
 func (s *Share) Credit(now clock.Instant, n, m, packet uint32) {
 	freed := s.part(n, m)
-	s.tellSent()
-	s.control.Acknowledged(now, freed, packet, s.full)
-	s.own = s.control.Window()
+	s.own = s.control.Acknowledged(now, s.sentNow(), freed, packet, s.full)
 	s.peer.buffer.acked(freed, 2*s.peer.inFlight >= s.peer.buffer.limit, packet)
 	s.uncharge(freed)
 	s.peer.wake()
@@ -162,17 +161,13 @@ func (s *Share) limit() int { return min(s.own, s.peer.buffer.limit) }
 
 // Lost counts n packets that were lost.
 func (s *Share) Lost(n uint32) {
-	s.tellSent()
-	s.control.Lost(n, s.limit())
-	s.own = s.control.Window()
+	s.own = s.control.Lost(s.sentNow(), n, s.limit())
 	s.peer.lost(s.id, n)
 }
 
 // LostAll counts a loss after which everything is retransmitted.
 func (s *Share) LostAll() {
-	s.tellSent()
-	s.control.LostAll(s.limit())
-	s.own = s.control.Window()
+	s.own = s.control.LostAll(s.sentNow(), s.limit())
 	s.peer.lostAll(s.id)
 }
 
@@ -250,14 +245,12 @@ func (s *Share) BeginRound() {
 
 // EndRound ends a round, in which the timed packet took d; the minimum is least.
 func (s *Share) EndRound(d, least time.Duration) {
-	s.control.RoundTrip(d, least, s.full)
-	s.own = s.control.Window()
+	s.own = s.control.RoundTrip(d, least, s.full)
 }
 
 // Marked counts a sign of congestion without loss; packets come in batches of so many bytes.
 func (s *Share) Marked(batch int) {
-	s.control.Marked(batch)
-	s.own = s.control.Window()
+	s.own = s.control.Marked(batch)
 }
 
 // Heard notes that the peer has acknowledged something.

@@ -41,17 +41,23 @@ func newWindow(most int) window {
 // Window returns how many bytes may be in flight.
 func (w *window) Window() int { return min(w.loss.limit, w.rate) }
 
-// Sent counts n packets.
-func (w *window) Sent(n uint32) { w.loss.sent += n }
-
 // Lost counts n lost packets.
-func (w *window) Lost(n uint32, limit int) { w.loss.lose(n, limit) }
+func (w *window) Lost(sent, n uint32, limit int) int {
+	w.loss.sent += sent
+	w.loss.lose(n, limit)
+	return w.Window()
+}
 
 // LostAll counts a loss after which everything is sent again.
-func (w *window) LostAll(limit int) { w.loss.loseAll(limit) }
+func (w *window) LostAll(sent uint32, limit int) int {
+	w.loss.sent += sent
+	w.loss.loseAll(limit)
+	return w.Window()
+}
 
 // Acknowledged counts acknowledged bytes, in packets of the given cost.
-func (w *window) Acknowledged(now clock.Instant, bytes int, packet uint32, bounds bool) {
+func (w *window) Acknowledged(now clock.Instant, sent uint32, bytes int, packet uint32, bounds bool) int {
+	w.loss.sent += sent
 	w.delivered += bytes
 	if t := &w.aggregation; t.at == now {
 		t.bytes += bytes
@@ -60,6 +66,7 @@ func (w *window) Acknowledged(now clock.Instant, bytes int, packet uint32, bound
 	}
 	w.aggregation.most = max(w.aggregation.most, w.aggregation.bytes)
 	w.loss.acked(bytes, bounds, packet)
+	return w.Window()
 }
 
 // BeginRound starts a round: the packet sent now is timed.
@@ -73,7 +80,7 @@ const wakeTime = 50 * time.Microsecond
 // in the minimum round trip at the rate of this round, plus one burst that may
 // wait for the peer, plus the largest ACK aggregation, which shows how long the
 // peer was not scheduled.
-func (w *window) RoundTrip(d, least time.Duration, bounds bool) {
+func (w *window) RoundTrip(d, least time.Duration, bounds bool) int {
 	bytes := int64(w.delivered - w.mark)
 	target := int(bytes*int64(least+wakeTime)/int64(d)) + burstBytes + w.aggregation.most
 	if w.rounds++; w.rounds > rateRounds {
@@ -86,12 +93,14 @@ func (w *window) RoundTrip(d, least time.Duration, bounds bool) {
 	case bounds && d > 2*least:
 		w.rate = min(max(w.best[0], w.best[1]), w.rate)
 	}
+	return w.Window()
 }
 
 // Marked makes the window by one eighth smaller, but not below one batch.
-func (w *window) Marked(batch int) {
+func (w *window) Marked(batch int) int {
 	limit := w.Window()
 	w.loss.limit = max(min(limit, batch), limit-limit/8)
+	return w.Window()
 }
 
 // lossLimit is the number of bytes that may be in flight, derived from losses. It

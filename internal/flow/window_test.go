@@ -16,11 +16,11 @@ const testWindow = 256 << 10
 func stream(w *window, n int, lost func(i int) bool) (least int) {
 	least = w.Window()
 	for i := range n {
-		w.Sent(1)
+		w.loss.sent++
 		if lost(i) {
-			w.Lost(1, w.Window())
+			w.Lost(0, 1, w.Window())
 		}
-		w.Acknowledged(clock.Instant(i), minPacketCost, minPacketCost, true)
+		w.Acknowledged(clock.Instant(i), 0, minPacketCost, minPacketCost, true)
 		least = min(least, w.Window())
 	}
 	return least
@@ -74,13 +74,13 @@ func TestL1_WindowOfGoBack(t *testing.T) {
 	w := newWindow(testWindow)
 	for range 10 {
 		stream(&w, testWindow/minPacketCost, none)
-		w.LostAll(w.Window())
+		w.LostAll(0, w.Window())
 	}
 	if w.Window() != testWindow {
 		t.Errorf("everything was sent again once in a window, which is %d bytes, want %d", w.Window(), testWindow)
 	}
 	stream(&w, testWindow/minPacketCost/2, none)
-	if w.LostAll(w.Window()); w.Window() != testWindow/2 {
+	if w.LostAll(0, w.Window()); w.Window() != testWindow/2 {
 		t.Errorf("everything was sent again twice within a window, which is %d bytes, want %d", w.Window(), testWindow/2)
 	}
 }
@@ -99,10 +99,10 @@ func TestL1_CrowdedWindow(t *testing.T) {
 	if w.Window() != batch {
 		t.Errorf("crowded for long, the window is %d bytes, want %d", w.Window(), batch)
 	}
-	if w.Acknowledged(0, batch, minPacketCost, false); w.Window() != batch {
+	if w.Acknowledged(0, 0, batch, minPacketCost, false); w.Window() != batch {
 		t.Errorf("a window of %d bytes that was never full has grown to %d", batch, w.Window())
 	}
-	if w.Acknowledged(0, batch, minPacketCost, true); w.Window() != batch+minPacketCost {
+	if w.Acknowledged(0, 0, batch, minPacketCost, true); w.Window() != batch+minPacketCost {
 		t.Errorf("a window of %d bytes that was used has grown to %d, want a packet more", batch, w.Window())
 	}
 	w.loss.limit = minWindow
@@ -130,7 +130,7 @@ func (b *bottleneck) round(w *window, late time.Duration) {
 	}
 	for range steps {
 		b.now = b.now.Add(d / time.Duration(steps))
-		w.Acknowledged(b.now, bytes/steps, minPacketCost, true)
+		w.Acknowledged(b.now, 0, bytes/steps, minPacketCost, true)
 	}
 	w.RoundTrip(d, b.least, true)
 }
@@ -195,7 +195,7 @@ func TestL1_WindowKeepsTheQueueShort(t *testing.T) {
 	w = newWindow(most)
 	for i := range 100 {
 		w.BeginRound()
-		w.Acknowledged(clock.Instant(i), minPacketCost, minPacketCost, false)
+		w.Acknowledged(clock.Instant(i), 0, minPacketCost, minPacketCost, false)
 		w.RoundTrip(time.Second, time.Microsecond, false)
 	}
 	if w.Window() != most {
