@@ -73,7 +73,8 @@ static inline int opened(int fd, const char *path, int flags)
 	return in_picture(fd) ? present(fd, flags) : fd;
 }
 
-// OPEN replaces a function that opens files; last reads the mode of one that may create them.
+// OPEN replaces a function that opens files. last reads the mode argument of the functions that can
+// create files.
 #define OPEN(name, dirfd, last, parameters, arguments) \
 	SHOWN int name parameters \
 	{ \

@@ -1,6 +1,6 @@
 // Package driver gives an adapter time and a network: it has the only
 // goroutine and reads the only clock. It binds a shard to a port, and runs the
-// control plane beside it.
+// adapter's control plane on the same threads.
 //
 // The thread that holds the driver's lock is the shard's thread. A post that gets
 // the lock transmits at once; a post that does not rings a doorbell, which the

@@ -13,7 +13,7 @@ type Flight struct {
 	una      ib.PSN // oldest that is not acknowledged
 	next     ib.PSN // next to send; before fresh while packets are repeated
 	fresh    ib.PSN // first that was never sent
-	sinceAck uint32 // packets sent since the last one that requests an acknowledgement
+	sinceAck uint32 // packets sent since the last acknowledge request
 	stage    repairStage
 	goOn     ib.PSN // where sending continues after a repair; everything before it was sent
 	landed   ib.PSN // oldest packet that may be in flight; earlier ones take no room in the window

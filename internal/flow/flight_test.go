@@ -68,7 +68,7 @@ var one = Oldest{N: 1}
 func ms(n int) clock.Instant { return clock.Instant(0).Add(time.Duration(n) * time.Millisecond) }
 
 // TestRepairOfOnePacket shows that one missing packet is repeated alone, that sending then goes on
-// where it was, and that an answer which acknowledges more makes the peer known as one that keeps.
+// where it was, and that the peer counts as a selective-repeat peer when its answer acknowledges more.
 func TestRepairOfOnePacket(t *testing.T) {
 	r := newFlightRig(t, selective)
 	r.send(ms(1), 10)

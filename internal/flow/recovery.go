@@ -26,7 +26,7 @@ type Policy struct {
 }
 
 // Move says what a sender sends next. A sender that repeats packets sends those from Una up to
-// the one that Asks names, and then gets a Jump.
+// the packet for which Asks reports true, and then gets a Jump.
 type Move uint8
 
 // The moves. Several may come at once: a Skip follows a Jump.

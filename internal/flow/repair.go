@@ -28,7 +28,7 @@ type Sign uint8
 const (
 	Silence Sign = iota // the peer is silent
 	Told                // the peer reports the oldest packet as missing
-	Gap                 // answers are missing before one that has arrived
+	Gap                 // an answer arrived, and earlier answers are missing
 )
 
 // Oldest describes the oldest packets in flight.

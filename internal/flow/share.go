@@ -248,7 +248,7 @@ func (s *Share) EndRound(d, least time.Duration) {
 	s.own = s.control.RoundTrip(d, least, s.full)
 }
 
-// Marked counts a sign of congestion without loss; packets come in batches of so many bytes.
+// Marked counts a sign of congestion without loss; batch is the size of a burst in bytes.
 func (s *Share) Marked(batch int) {
 	s.own = s.control.Marked(batch)
 }

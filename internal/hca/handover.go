@@ -74,7 +74,7 @@ func (h *handover) take(f func(*handed)) {
 	}
 }
 
-// port is QP1 as the shard sees it: it hands arrived MADs over, and sends those that wait.
+// port is QP1 as the shard sees it: it hands arrived MADs over, and sends the waiting ones.
 type port struct {
 	gsi  *gsi.Interface
 	over *handover

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestListens distinguishes a listening port from a free one and from one that is only
+// TestListens distinguishes a listening port from a free port and from a port that is only
 // connected.
 func TestListens(t *testing.T) {
 	for _, addr := range []string{"127.0.0.1:0", "[::1]:0"} {

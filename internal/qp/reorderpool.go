@@ -42,7 +42,7 @@ type ReorderPool struct {
 	idle   [heldClasses][]*heldPacket
 	slots  [slotClasses][][]*heldPacket // pooled slot tables
 	oldest *reorderBuffer               // list of the nonempty buffers, from the one whose gap has been open longest
-	newest *reorderBuffer               // to the one that made progress last
+	newest *reorderBuffer               // to the buffer with the latest progress
 
 	since   clock.Instant // when this period began
 	garbage [2]int        // bytes freed in this period and in the one before

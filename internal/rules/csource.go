@@ -177,7 +177,8 @@ var (
 	forever = regexp.MustCompile(`^while \((1|true)\)`)
 )
 
-// The calls that take locks of the system, and the files that may: those that give locks ranks.
+// The calls that take locks of the system, and the files that may call them because they give locks
+// ranks.
 var (
 	cLocks  = regexp.MustCompile(`\bpthread_(mutex_(try)?lock|spin_(try)?lock|rwlock_(try)?(rd|wr)lock)\(`)
 	cRanked = []string{"capi/libibverbs/lock.h", "capi/libibverbs/ucm.c"}
