@@ -93,6 +93,14 @@ type QPCap struct {
 	MaxInlineData uint32 // bytes of inline data of a send work request
 }
 
+// QPCreateFlags are options with which a queue pair is created.
+type QPCreateFlags uint32
+
+// CreateBlockSelfMcastLB keeps the messages that a UD queue pair sends to a multicast group
+// from being received by itself. Other queue pairs of the group receive them, also those of
+// the same adapter.
+const CreateBlockSelfMcastLB QPCreateFlags = 1 << 1
+
 // AHAttr is an address vector: the way to a remote port.
 type AHAttr struct {
 	DGID         GID    // destination

@@ -123,6 +123,13 @@ const (
 	SigAll   SigType = ib.SigAll   // all of them
 )
 
+// The options of QPInitAttr.Flags.
+const (
+	// CreateBlockSelfMcastLB keeps the messages that a UD queue pair sends to a multicast
+	// group from being received by itself.
+	CreateBlockSelfMcastLB QPCreateFlags = ib.CreateBlockSelfMcastLB
+)
+
 // The states of path migration. Programs set only MIGRATED and REARM.
 const (
 	MIGRATED MigState = ib.MIGRATED // on the path in use; no alternate path is armed

@@ -21,6 +21,9 @@ type QPInitAttr struct {
 	RDD    *RDD    // RD only: the domain of its EE contexts
 	Cap    QPCap   // CreateQP sets the actual sizes, never less than requested
 	SQSig  SigType // SigPerWR: requests choose with SendSignaled; SigAll: each completes
+
+	// Flags are options. CreateBlockSelfMcastLB is for UD only: EINVAL otherwise.
+	Flags QPCreateFlags
 }
 
 // QP is a queue pair.
@@ -53,7 +56,7 @@ func (p *PD) CreateQP(attr *QPInitAttr) (*QP, error) {
 
 // config returns the engine's form of the description, in the device's control plane.
 func (a *QPInitAttr) config(d *device.Device) (hca.QPConfig, error) {
-	c := hca.QPConfig{Type: a.Type, Cap: a.Cap, SigAll: a.SQSig == ib.SigAll}
+	c := hca.QPConfig{Type: a.Type, Cap: a.Cap, SigAll: a.SQSig == ib.SigAll, Flags: a.Flags}
 	if !a.SendCQ.usableIn(d) || !a.RecvCQ.usableIn(d) {
 		return c, ErrInvalidCQ
 	}

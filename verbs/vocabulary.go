@@ -112,6 +112,9 @@ type (
 	//	}
 	QPCap = ib.QPCap
 
+	// QPCreateFlags are options with which a queue pair is created.
+	QPCreateFlags = ib.QPCreateFlags
+
 	// AHAttr is an address vector: the way to a remote port.
 	//
 	//	type AHAttr struct {

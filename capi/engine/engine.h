@@ -84,7 +84,7 @@ struct softhca_qp {
 	struct ring *send, *recv;
 	void *object;
 	struct softhca_cap cap;
-	uint32_t type, qpn;
+	uint32_t type, qpn, create_flags;
 	int sig_all;
 	int watched; // call softhca_calls.check before each post
 };

@@ -32,7 +32,7 @@ type pair struct {
 func softhca_create_qp(pd C.handle_t, c *C.struct_softhca_qp) C.int {
 	q := &pair{domain: of[*domain](pd)}
 	q.subject = subject{unsafe.Pointer(c.object)}
-	cfg := hca.QPConfig{Type: ib.QPType(c._type), Cap: capOf(&c.cap), SigAll: c.sig_all != 0}
+	cfg := hca.QPConfig{Type: ib.QPType(c._type), Cap: capOf(&c.cap), SigAll: c.sig_all != 0, Flags: ib.QPCreateFlags(c.create_flags)}
 	cfg.SendCQ, cfg.RecvCQ = of[*completions](c.send_cq).CQ.CQ, of[*completions](c.recv_cq).CQ.CQ
 	if c.srq != 0 {
 		cfg.SRQ = of[*shared](c.srq).SRQ.SRQ

@@ -50,7 +50,7 @@ static bool is_service(enum ibv_qp_type t)
 	}
 }
 
-static struct qp *create(struct ibv_pd *pd, struct ibv_qp_init_attr *a)
+static struct qp *create(struct ibv_pd *pd, struct ibv_qp_init_attr *a, uint32_t flags)
 {
 	if (a->send_cq == NULL || a->recv_cq == NULL || !is_service(a->qp_type))
 		return fail(EINVAL);
@@ -58,7 +58,8 @@ static struct qp *create(struct ibv_pd *pd, struct ibv_qp_init_attr *a)
 	if (q == NULL)
 		return fail(ENOMEM);
 	struct softhca_qp c = {
-		.send_cq = cq_handle(a->send_cq), .recv_cq = cq_handle(a->recv_cq), .object = q, .type = a->qp_type, .sig_all = a->sq_sig_all,
+		.send_cq = cq_handle(a->send_cq), .recv_cq = cq_handle(a->recv_cq), .object = q, .type = a->qp_type, .create_flags = flags,
+		.sig_all = a->sq_sig_all,
 		.srq = a->srq != NULL ? CONTAINER(a->srq, struct srq, ibv)->handle : 0,
 		.cap = {a->cap.max_send_wr, a->srq != NULL ? 0 : a->cap.max_recv_wr, a->cap.max_send_sge,
 			a->srq != NULL ? 0 : a->cap.max_recv_sge, inline_data(&a->cap)},
@@ -82,7 +83,7 @@ static struct qp *create(struct ibv_pd *pd, struct ibv_qp_init_attr *a)
 
 EXPORT VERB(struct ibv_qp *, ibv_create_qp, (struct ibv_pd *pd, struct ibv_qp_init_attr *a), pd, a)
 {
-	struct qp *q = create(pd, a);
+	struct qp *q = create(pd, a, 0);
 	return q != NULL ? &q->ibv : NULL;
 }
 
@@ -94,13 +95,12 @@ VERB(struct ibv_qp *, create_qp_ex, (struct ibv_context *c, struct ibv_qp_init_a
 		return fail(EOPNOTSUPP);
 	if (!(a->comp_mask & IBV_QP_INIT_ATTR_PD))
 		return fail(EINVAL);
-	if (a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && a->create_flags != 0)
-		return fail(EOPNOTSUPP);
+	uint32_t flags = a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS ? a->create_flags : 0;
 	bool extended = a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 	if (extended && a->send_ops_flags & ~wr_ops(a->qp_type))
 		return fail(EOPNOTSUPP);
 	// The members of the old structure come first.
-	struct qp *q = create(a->pd, (struct ibv_qp_init_attr *)a);
+	struct qp *q = create(a->pd, (struct ibv_qp_init_attr *)a, flags);
 	if (q == NULL)
 		return NULL;
 	if (extended)

@@ -16,6 +16,7 @@ type QPConfig struct {
 	RDD    *qp.RDD // RD only
 	Cap    ib.QPCap
 	SigAll bool
+	Flags  ib.QPCreateFlags
 }
 
 // CreateQP returns a QP in RESET with a QPN of its own (V5, V6).
@@ -37,7 +38,7 @@ func (h *HCA) CreateQP(p *PD, c QPConfig) (*qp.QP, error) {
 	}
 	q, err := qp.New(&h.env, qp.Config{
 		Num: ib.QPN(num), Type: c.Type, PD: p.ID, SendCQ: c.SendCQ, RecvCQ: c.RecvCQ, SRQ: c.SRQ, RDD: c.RDD,
-		Cap: c.Cap, SigAll: c.SigAll,
+		Cap: c.Cap, SigAll: c.SigAll, Flags: c.Flags,
 	})
 	if err != nil {
 		return nil, err
@@ -63,6 +64,10 @@ func (h *HCA) checkQP(p *PD, c *QPConfig) error {
 		return ib.ErrInvalidPD
 	case c.Type != ib.RC && c.Type != ib.UC && c.Type != ib.UD && c.Type != ib.GSI && c.Type != ib.RD:
 		return fmt.Errorf("%v: %w", c.Type, ib.ErrInvalidServiceType)
+	case c.Flags&^ib.CreateBlockSelfMcastLB != 0:
+		return fmt.Errorf("flags %#x: only CreateBlockSelfMcastLB is provided: %w", uint32(c.Flags), ib.EOPNOTSUPP)
+	case c.Flags != 0 && c.Type != ib.UD:
+		return fmt.Errorf("CreateBlockSelfMcastLB for %v, which sends to no multicast group: %w", c.Type, ib.EINVAL)
 	case c.SendCQ == nil || c.RecvCQ == nil:
 		return ib.ErrInvalidCQ
 	case c.SRQ != nil && c.SRQ.PD() != p.ID:

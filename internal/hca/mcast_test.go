@@ -43,10 +43,16 @@ func (a *audience) another(typ ib.QPType, to ib.QPState) *qp.QP {
 	a.T.Helper()
 	q, err := a.HCA.CreateQP(a.PD, hca.QPConfig{Type: typ, SendCQ: a.CQ, RecvCQ: a.CQ, Cap: rig.Cap, SigAll: true})
 	rig.Must(a.T, err)
+	return a.walk(q, to)
+}
+
+// walk moves a queue pair from RESET to a state.
+func (a *audience) walk(q *qp.QP, to ib.QPState) *qp.QP {
+	a.T.Helper()
 	for st := ib.INIT; st <= to; st++ {
 		attr := a.Attr
 		attr.State = st
-		rig.Must(a.T, q.Modify(a.Now, &attr, rig.WalkMask(typ, st)))
+		rig.Must(a.T, q.Modify(a.Now, &attr, rig.WalkMask(q.Type(), st)))
 	}
 	return q
 }
@@ -141,6 +147,55 @@ func TestV14_MulticastCopies(t *testing.T) {
 		if n := a.Counters().OutOfBuffer; n != 2 || len(a.Poll()) != 0 {
 			t.Errorf("2 copies without a receive count as %d", n)
 		}
+	}
+}
+
+// TestV14_MulticastBlocksSelf shows which messages a queue pair with
+// CreateBlockSelfMcastLB does not receive: its own, and no others.
+func TestV14_MulticastBlocksSelf(t *testing.T) {
+	a := newAudience(t, 1, rig.SoloConfig{})
+	cfg := hca.QPConfig{Type: ib.UD, SendCQ: a.CQ, RecvCQ: a.CQ, Cap: rig.Cap, SigAll: true, Flags: ib.CreateBlockSelfMcastLB}
+	for range 2 {
+		q, err := a.HCA.CreateQP(a.PD, cfg)
+		rig.Must(t, err)
+		a.qps = append(a.qps, a.walk(q, ib.RTS))
+	}
+	a.attach(3)
+	const room = 200
+	from := func(src netip.Addr, q ib.QPN) {
+		t.Helper()
+		d := a.message([]byte("who hears this?"), func(p *roce.Packet) { p.DETH.SrcQP = q })
+		d.Src = src
+		a.Deliver(a.Resealed(d))
+	}
+	for _, c := range []struct {
+		what string
+		src  netip.Addr
+		qpn  ib.QPN
+		want []uint64
+	}{
+		{"one that blocks its own messages", a.Addr, a.qps[1].Num(), []uint64{0, 2}},
+		{"the other", a.Addr, a.qps[2].Num(), []uint64{0, 1}},
+		{"one that does not", a.Addr, a.qps[0].Num(), []uint64{0, 1, 2}},
+		{"a queue pair of the same number elsewhere", a.Peer, a.qps[1].Num(), []uint64{0, 1, 2}},
+	} {
+		a.provide(room)
+		from(c.src, c.qpn)
+		if got := a.heard(); !slices.Equal(got, c.want) {
+			t.Errorf("a message of %s reaches %v, want %v", c.what, got, c.want)
+		}
+		for _, q := range a.qps { // empties the receive queues
+			rig.Must(t, q.Modify(a.Now, &ib.QPAttr{State: ib.RESET}, ib.AttrState))
+			a.walk(q, ib.RTS)
+		}
+	}
+	cfg.Type = ib.RC
+	if _, err := a.HCA.CreateQP(a.PD, cfg); !errors.Is(err, ib.EINVAL) {
+		t.Errorf("an RC queue pair that blocks its multicasts: %v", err)
+	}
+	cfg.Type, cfg.Flags = ib.UD, 1
+	if _, err := a.HCA.CreateQP(a.PD, cfg); !errors.Is(err, ib.EOPNOTSUPP) {
+		t.Errorf("an unknown flag: %v", err)
 	}
 }
 

@@ -55,6 +55,7 @@ type Config struct {
 	RDD    *RDD     // RD only
 	Cap    ib.QPCap // actual sizes are rounded up
 	SigAll bool
+	Flags  ib.QPCreateFlags
 }
 
 // New returns a QP in RESET (Q4). The caller has checked the configuration.
@@ -65,6 +66,7 @@ func New(env *Env, c Config) (*QP, error) {
 	q.pd, q.sender = c.PD, &q.End
 	q.req.qp, q.req.queue = q, &q.sq
 	q.in.qp, q.in.from, q.in.cq = q, &q.rq, c.RecvCQ
+	q.in.blocksSelf = c.Flags&ib.CreateBlockSelfMcastLB != 0
 	q.sq.cq, q.sq.sigAll = c.SendCQ, c.SigAll
 	if err := q.sq.init(env.Queues, c.Type, c.Cap); err != nil {
 		return nil, err

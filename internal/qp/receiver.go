@@ -94,7 +94,9 @@ type receiver struct {
 	received uint32 // bytes of the message placed so far
 	write    writeTarget
 	commEst  bool // COMM_EST was raised since the QP entered RTR
-	onFirst  func(now clock.Instant)
+	// blocksSelf keeps the queue pair's own messages to a multicast group from it.
+	blocksSelf bool
+	onFirst    func(now clock.Instant)
 }
 
 // writeTarget is where the RDMA WRITE in progress goes.

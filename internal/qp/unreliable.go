@@ -223,6 +223,10 @@ func (r *requester) sendDatagram(b *fabric.Batch, w *begunWR) (uint32, ib.WCStat
 	return 1, ib.WCSuccess
 }
 
+// BlockedBy reports whether a message to a multicast group, from an address of the adapter,
+// is one that the queue pair sent and does not receive (ib.CreateBlockSelfMcastLB).
+func (p *Packet) BlockedBy(q *QP) bool { return q.in.blocksSelf && p.DETH.SrcQP == q.ep.num }
+
 // putGRH fills the 40 bytes before a UD payload with the IP header that the
 // packet came with: IPv6 whole, IPv4 in the last 20 bytes.
 func putGRH(b *[grhBytes]byte, p *Packet) {

@@ -67,8 +67,9 @@ func (g *Groups) Leave(q *qp.QP) []netip.Addr {
 
 // receiveMcast processes a packet that was not sent to an address of the
 // adapter. If it is for a group, every attached queue pair gets a copy and
-// checks it against its state and keys. This includes the sender's queue pair:
-// a network returns a packet to a sending host that is in the group.
+// checks it against its state and keys. This includes the sender's queue pair,
+// unless it was created with CreateBlockSelfMcastLB: a network returns a packet
+// to a sending host that is in the group.
 func (s *Shard) receiveMcast(now clock.Instant, d *fabric.Datagram, seg []byte, k int) {
 	p := &s.in
 	members := s.groups.members[d.Dst]
@@ -88,8 +89,11 @@ func (s *Shard) receiveMcast(now clock.Instant, d *fabric.Datagram, seg []byte, 
 		return
 	}
 	p.Data, p.Size = d, len(seg)
-	received := s.counters.RcvdPkts
+	received, loops := s.counters.RcvdPkts, s.local[d.Src] != nil
 	for _, q := range members {
+		if loops && p.BlockedBy(q) {
+			continue
+		}
 		q.Receive(now, p)
 		q.Arm()
 	}

@@ -47,6 +47,8 @@ static void refuse_new(struct rig *r)
 	refuse_qp_ex(r, "an unknown bit of comp_mask", (struct ibv_qp_init_attr_ex){.qp_type = IBV_QPT_RC, .comp_mask = PD | 1u << 31});
 	refuse_qp_ex(r, "no protection domain", (struct ibv_qp_init_attr_ex){.qp_type = IBV_QPT_RC, .comp_mask = FLAGS});
 	refuse_qp_ex(r, "an unknown bit of create_flags", (struct ibv_qp_init_attr_ex){.qp_type = IBV_QPT_RC, .comp_mask = PD | FLAGS, .create_flags = 1u << 31});
+	refuse_qp_ex(r, "IBV_QP_CREATE_BLOCK_SELF_MCAST_LB, RC",
+		     (struct ibv_qp_init_attr_ex){.qp_type = IBV_QPT_RC, .comp_mask = PD | FLAGS, .create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB});
 	refuse_qp_ex(r, "an operation that the service does not have",
 		     (struct ibv_qp_init_attr_ex){.qp_type = IBV_QPT_UD, .comp_mask = PD | OPS, .send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE});
 	refuse_qp_ex(r, "IBV_QP_EX_WITH_BIND_MW", (struct ibv_qp_init_attr_ex){.qp_type = IBV_QPT_RC, .comp_mask = PD | OPS, .send_ops_flags = IBV_QP_EX_WITH_BIND_MW});
