@@ -3,6 +3,7 @@
 package udp_test
 
 import (
+	"bytes"
 	"errors"
 	"net/netip"
 	"os"
@@ -204,6 +205,47 @@ func TestGroupFromTheNetwork(t *testing.T) {
 		must.Do(t, p.Leave(way.Dst))
 		arrive()
 		silent(t, p, "no member any more")
+	}
+}
+
+// Routers and switches learn of a join and of a leave from the reports of IGMP and MLD.
+func TestGroupIsReported(t *testing.T) {
+	if !sandbox.Enter(t) {
+		return
+	}
+	tun := sandbox.Tap(t, "tap0", netip.MustParsePrefix("10.9.0.1/24"), netip.MustParsePrefix("fd00::1/64"))
+	p := openAt(t, "10.9.0.1", "fd00::1")
+	for _, group := range []netip.Addr{netip.MustParseAddr("239.1.2.3"), netip.MustParseAddr("ff0e::77:2")} {
+		must.Do(t, p.Join(group))
+		reported(t, tun, group)
+		must.Do(t, p.Leave(group))
+		reported(t, tun, group)
+		reported(t, tun, group) // the host repeats what it reports: one of these is the leave
+	}
+}
+
+// reported waits until the host reports a change of a group's members.
+func reported(t *testing.T, tun *os.File, group netip.Addr) {
+	t.Helper()
+	const ether, igmp, hopByHop = 14, 2, 0
+	frame, fd := make([]byte, 1<<12), int(tun.Fd())
+	for {
+		ready := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		if n, err := unix.Poll(ready, int(waitLimit.Milliseconds())); errors.Is(err, unix.EINTR) {
+			continue
+		} else if n != 1 {
+			t.Fatalf("no report of %v within %v: %v", group, waitLimit, err)
+		}
+		n, err := unix.Read(fd, frame)
+		must.Do(t, err)
+		ip := frame[ether:n]
+		isReport := ip[9] == igmp
+		if group.Is6() {
+			isReport = ip[6] == hopByHop // the router alert of MLD
+		}
+		if isReport && bytes.HasSuffix(ip, group.AsSlice()) {
+			return
+		}
 	}
 }
 
