@@ -59,8 +59,8 @@ type programs struct {
 	seconds           float64
 }
 
-// build compiles both into dir, and the libraries if libs is set. The working
-// directory is in the module.
+// build compiles the two commands into dir, and the libraries if libs is set. The
+// working directory is in the module.
 func build(ctx context.Context, dir string, libs bool) (programs, error) {
 	p := programs{baseline: filepath.Join(dir, "baseline"), softhca: filepath.Join(dir, "softhca")}
 	for out, pkg := range map[string]string{

@@ -60,7 +60,7 @@ func TestC11_Unreachable(t *testing.T) {
 			a, b := newFaultyPair(t, "drop dir=out op=REQ,SIDR_REQ")
 			l := b.listener(ps, 0)
 			client := a.id(ps)
-			impatient(t, client, 2)
+			shortTimeout(t, client, 2)
 			withQP(t, a.resolve(client, b.at(port)))
 			must.Do(t, client.Connect(nil))
 			if e := a.take(EventUnreachable); e.Status != -int(ib.ETIMEDOUT) || !errors.Is(e.Err, ib.ETIMEDOUT) {
@@ -80,7 +80,7 @@ func TestC11_Unreachable(t *testing.T) {
 func TestC11_REPUnanswered(t *testing.T) {
 	a, b := newFaultyPair(t, "drop op=RTU; drop dir=in op=REJ")
 	l := b.listener(TCP, 0)
-	client := a.impatient(b, 3)
+	client := a.shortTimeout(b, 3)
 	server := accepted(t, b, client, nil)
 	a.take(EventEstablished)
 	b.take(EventUnreachable)
@@ -122,7 +122,7 @@ func TestC4_Notify(t *testing.T) {
 func TestC3_C4_C5_C11_Losses(t *testing.T) {
 	eachLoss(t, func(t *testing.T, a, b *host) {
 		l := b.listener(TCP, 0)
-		client := a.impatient(b, 15)
+		client := a.shortTimeout(b, 15)
 		server := established(t, a, b, client)
 		message(t, client, server, "connected")
 		message(t, server, client, "connected")
@@ -163,7 +163,7 @@ func TestC7_SecondIsRejected(t *testing.T) {
 func TestC11_DisconnectUnanswered(t *testing.T) {
 	a, b := newFaultyPair(t, "drop op=DREQ")
 	l := b.listener(TCP, 0)
-	client := a.impatient(b, 3)
+	client := a.shortTimeout(b, 3)
 	server := established(t, a, b, client)
 	must.Do(t, client.Disconnect())
 	if e := a.take(EventDisconnected); e.Status != -int(ib.ETIMEDOUT) || !errors.Is(e.Err, ib.ETIMEDOUT) {
@@ -348,7 +348,7 @@ func TestC11_Leak(t *testing.T) {
 	a, b := newPair(t)
 	l := b.listener(TCP, 0)
 	for range 300 {
-		client := a.impatient(b, 15)
+		client := a.shortTimeout(b, 15)
 		server := established(t, a, b, client)
 		message(t, client, server, "x")
 		part(t, a, client, b, server)
@@ -375,7 +375,7 @@ func TestC11_NoTimewaitExit(t *testing.T) {
 	first, second := a.resolved(TCP, b.at(port)), a.id(TCP)
 	must.Do(t, first.Connect(&ConnParam{QPN: 0x77}))
 	server := b.take(EventConnectRequest).ID
-	impatient(t, second, 3)
+	shortTimeout(t, second, 3)
 	a.resolve(second, b.at(port))
 	must.Do(t, second.Connect(&ConnParam{QPN: 0x78}))
 	must.Do(t, b.take(EventConnectRequest).ID.Reject(nil))

@@ -13,10 +13,10 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// impatient sets a CM response timeout of about 70 ms: a lost message does not delay the
+// shortTimeout sets a CM response timeout of about 70 ms: a lost message does not delay the
 // test by seconds, and a busy machine still answers in time. TIMEWAIT lasts as long as
 // the adapter's ACK delay, 134 ms.
-func impatient(t testing.TB, id *ID, retries uint8) {
+func shortTimeout(t testing.TB, id *ID, retries uint8) {
 	t.Helper()
 	if id.PortSpace() == TCP {
 		must.Do(t, id.SetAckTimeout(10))
@@ -32,7 +32,7 @@ func TestC11_Backlog(t *testing.T) {
 	l := b.listener(TCP, backlog)
 	var clients []*ID
 	for range backlog + extra {
-		client := a.impatient(b, 15)
+		client := a.shortTimeout(b, 15)
 		must.Do(t, client.Connect(nil))
 		clients = append(clients, client)
 	}

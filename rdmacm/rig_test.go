@@ -156,11 +156,11 @@ func (h *host) resolve(id *ID, to netip.AddrPort) *ID {
 	return id
 }
 
-// impatient returns an ID with a QP that may connect to a peer. Its CM waits are short.
-func (h *host) impatient(to *host, retries uint8) *ID {
+// shortTimeout returns an ID with a QP that may connect to a peer. Its CM waits are short.
+func (h *host) shortTimeout(to *host, retries uint8) *ID {
 	h.t.Helper()
 	id := h.id(TCP)
-	impatient(h.t, id, retries)
+	shortTimeout(h.t, id, retries)
 	return withQP(h.t, h.resolve(id, to.at(port)))
 }
 

@@ -147,7 +147,7 @@ func TestC9_Losses(t *testing.T) {
 		must.Do(t, l.BindAddr(to))
 		must.Do(t, l.Listen(0))
 		client := a.id(UDP)
-		impatient(t, client, 15)
+		shortTimeout(t, client, 15)
 		withQP(t, a.resolve(client, to))
 		server := accepted(t, b, client, nil)
 		for a.ch.Len() == 0 {

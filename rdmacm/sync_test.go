@@ -96,7 +96,7 @@ func TestC3_C4_C5_SynchronousLosses(t *testing.T) {
 			served <- err
 		}()
 		client := a.syncID(TCP)
-		impatient(t, client, 15)
+		shortTimeout(t, client, 15)
 		must.Do(t, client.ResolveAddr(netip.AddrPort{}, b.at(port)))
 		must.Do(t, client.ResolveRoute())
 		must.Do(t, withQP(t, client).Connect(nil))

@@ -47,14 +47,14 @@ type faultCase struct {
 // connection.
 func TestFaultsOnPackets(t *testing.T) {
 	hopeless := func(a *QPAttr) { a.Timeout, a.RetryCnt = 8, 2 }
-	impatient := func(a *QPAttr) { a.RNRRetry = 1 }
+	failsFast := func(a *QPAttr) { a.RNRRetry = 1 }
 	// Only a probe can end the wait for an ACK before 4 s, however busy the machine is.
-	patient := func(a *QPAttr) { a.Timeout = 20 }
+	retriesLong := func(a *QPAttr) { a.Timeout = 20 }
 	for _, c := range []faultCase{
 		{rule: "drop nth=3 op=RDMA_WRITE_MIDDLE dir=out", counterA: "rcvd_seq_err", counterB: "out_of_seq_request"},
 		{rule: "drop nth=3 dir=in", atB: true, counterA: "rcvd_seq_err", counterB: "out_of_seq_request"},
 		{rule: "drop p=1", status: ib.WCRetryExcErr, counterA: "local_ack_timeout_err", change: hopeless},
-		{rule: "drop count=1 op=ACK", counterA: "probes", counterB: "duplicate_request", change: patient},
+		{rule: "drop count=1 op=ACK", counterA: "probes", counterB: "duplicate_request", change: retriesLong},
 		{rule: "dup every=2", counterB: "duplicate_request"},
 		{rule: "delay 20ms op=ACK", takes: 20 * time.Millisecond},
 		{rule: "delay 20ms nth=1 op=RDMA_WRITE", counterB: "out_of_seq_request"},
@@ -69,7 +69,7 @@ func TestFaultsOnPackets(t *testing.T) {
 		{rule: "rate 20Mbit/s queue=1", counterB: "out_of_seq_request"},
 		{rule: "partition for=100ms", counterA: "local_ack_timeout_err", change: func(a *QPAttr) { a.Timeout = 13 }},
 		{rule: "rnr count=2", atB: true, send: true, counterA: "rcvd_rnr_err", counterB: "send_rnr_err"},
-		{rule: "rnr", atB: true, send: true, status: ib.WCRNRRetryExcErr, change: impatient},
+		{rule: "rnr", atB: true, send: true, status: ib.WCRNRRetryExcErr, change: failsFast},
 		{rule: "rnr", atB: true}, // a WRITE needs no receive
 		{rule: "nak SEQUENCE nth=5", atB: true, counterA: "rcvd_seq_err"},
 		{rule: "nak RNR nth=5", atB: true, counterA: "rcvd_rnr_err"},

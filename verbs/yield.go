@@ -10,10 +10,10 @@ import (
 // completion that it polls for may depend on one of them. If no goroutine is waiting, a yield
 // still has a cost: the runtime wakes another thread to look for work, perhaps on the peer's
 // processor. So each yield that turns out useless doubles the number of polls until the next
-// one, up to leastIdle<<mostPatience.
+// one, up to leastIdle<<maxBackoff.
 const (
-	leastIdle    = 32
-	mostPatience = 4
+	leastIdle  = 32
+	maxBackoff = 4
 )
 
 // othersRan is the shortest time that a thread is gone if other goroutines needed it: a
@@ -22,8 +22,8 @@ const othersRan = 15 * time.Microsecond
 
 // yielder decides when a poll yields. Many goroutines may call it at once.
 type yielder struct {
-	idle     atomic.Uint32 // polls in vain since the last time
-	patience atomic.Uint32
+	idle    atomic.Uint32 // polls in vain since the last time
+	backoff atomic.Uint32
 }
 
 // empty counts a poll in vain, and yields the thread now and then.
@@ -38,7 +38,7 @@ func (y *yielder) empty() {
 
 // due counts a poll in vain and reports whether it has to yield.
 func (y *yielder) due() bool {
-	if y.idle.Add(1) < leastIdle<<y.patience.Load() {
+	if y.idle.Add(1) < leastIdle<<y.backoff.Load() {
 		return false
 	}
 	y.idle.Store(0)
@@ -48,11 +48,11 @@ func (y *yielder) due() bool {
 // learn takes into account how long the thread was gone, and the number of processors. With one
 // processor, any other goroutine needs it.
 func (y *yielder) learn(gone time.Duration, processors int) {
-	patience := y.patience.Load()
+	backoff := y.backoff.Load()
 	switch {
 	case gone >= othersRan || processors == 1:
-		y.patience.Store(0)
-	case patience < mostPatience:
-		y.patience.Store(patience + 1)
+		y.backoff.Store(0)
+	case backoff < maxBackoff:
+		y.backoff.Store(backoff + 1)
 	}
 }

@@ -85,12 +85,12 @@ func prepareDisk(ctx context.Context, socket, image string) error {
 	return nil
 }
 
-// patientInitiator is the time limit of an initiator: those of libiscsi wait for ever.
-const patientInitiator = 20 * time.Second
+// initiatorLimit is the time limit of an initiator. Those of libiscsi have none.
+const initiatorLimit = 20 * time.Second
 
 // initiate runs one initiator.
 func (s *stand) initiate(ctx context.Context, addrs [2]string, line string) error {
-	ctx, cancel := context.WithTimeout(ctx, patientInitiator)
+	ctx, cancel := context.WithTimeout(ctx, initiatorLimit)
 	defer cancel()
 	var said bytes.Buffer
 	args := append(strings.Fields(line), "-i", initiatorName, "iser://"+addrs[0]+":3260/"+targetName+"/1")

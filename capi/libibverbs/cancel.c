@@ -15,7 +15,7 @@ static _Atomic bool cancels = true;
 static _Atomic int sleepers; // threads that sleep in the engine, or are about to
 static int off = -1;         // readable once all sleepers are to wake, and from then on; -1: no descriptor
 
-enum { PATIENCE = 1000000000 }; // ns: bound of the delay of pthread_cancel
+enum { MAX_WAIT = 1000000000 }; // ns: bound of the delay of pthread_cancel
 
 bool enter_sleep(void)
 {
@@ -39,7 +39,7 @@ static void cancelled(void)
 	if (atomic_exchange(&cancels, true))
 		return;
 	eventfd_write(off, 1);
-	while (atomic_load(&sleepers) > 0 && now_ns() - from < PATIENCE)
+	while (atomic_load(&sleepers) > 0 && now_ns() - from < MAX_WAIT)
 		sched_yield();
 }
 

@@ -16,7 +16,7 @@ static _Atomic int bare; // threads in the engine with signals unblocked
 
 // ns: bound of the delay of a call that installs a handler. No hot call takes that long, except
 // by mischance.
-enum { PATIENCE = 1000000000 };
+enum { MAX_WAIT = 1000000000 };
 
 bool enter_bare(void)
 {
@@ -38,7 +38,7 @@ static void caught(void)
 	if (sets_engines())
 		return;
 	atomic_store(&catches, true);
-	while (atomic_load(&bare) > 0 && now_ns() - from < PATIENCE)
+	while (atomic_load(&bare) > 0 && now_ns() - from < MAX_WAIT)
 		sched_yield();
 }
 

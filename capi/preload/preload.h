@@ -114,9 +114,9 @@ bool in_picture(int fd);
 // it closes fd and returns -1 with errno.
 int present(int fd, int flags);
 
-// dress patches the stat of a file that represents a device into that of a
+// patch_device_stat patches the stat of a file that represents a device into that of a
 // character device.
-void dress(struct stat *s);
+void patch_device_stat(struct stat *s);
 bool stands_for_device(unsigned mode, unsigned long long dev);
 unsigned long long device_number(unsigned long long size);
 

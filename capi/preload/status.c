@@ -23,16 +23,16 @@ static COLD bool stat_led(int dirfd, const char *path, void *status, int flags, 
 	if (way == WAY_INTO)
 		*result = (int)syscall(SYS_newfstatat, AT_FDCWD, led, status, flags & AT_SYMLINK_NOFOLLOW);
 	if (*result == 0)
-		dress(status);
+		patch_device_stat(status);
 	return way != WAY_PAST;
 }
 
-// dressed patches the result of a call that may have reached the image by a relative
+// patched patches the result of a call that may have reached the image by a relative
 // path.
-static inline int dressed(int result, void *status)
+static inline int patched(int result, void *status)
 {
 	if (unlikely(been_inside()) && result == 0)
-		dress(status);
+		patch_device_stat(status);
 	return result;
 }
 
@@ -42,7 +42,7 @@ static inline int dressed(int result, void *status)
 		int result = -1; \
 		if (unlikely(suspect(path)) && stat_led(dirfd, path, s, flags, &result)) \
 			return result; \
-		return dressed(NEXT_CALL(name) arguments, s); \
+		return patched(NEXT_CALL(name) arguments, s); \
 	}
 
 STATUS(stat, AT_FDCWD, 0, (const char *path, struct stat *s), (path, s))

@@ -35,7 +35,7 @@ unsigned long long device_number(unsigned long long size)
 	return size == RDMA_CM_MINOR ? makedev(MISC_MAJOR, RDMA_CM_MINOR) : makedev(DEVICE_MAJOR, DEVICE_MINOR + (unsigned)size);
 }
 
-void dress(struct stat *s)
+void patch_device_stat(struct stat *s)
 {
 	if (likely(!stands_for_device(s->st_mode, s->st_dev)))
 		return;

@@ -46,7 +46,7 @@ func (b *builds) buildCM(t *testing.T, path string) {
 
 // do runs the program with the name of a scenario, or without arguments to list all names.
 func (p *cmProgram) do(t *testing.T, env []string, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(t.Context(), *patience)
+	ctx, cancel := context.WithTimeout(t.Context(), *scenarioTime)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, p.path, args...)
 	cmd.Env = append(os.Environ(), env...)

@@ -77,7 +77,7 @@ func bound(t *testing.T, addr string) bool {
 // meet runs a server, and clients until one connects. The clients use the address from, or the
 // server's if from is empty.
 func (s *stand) meet(t *testing.T, server, client, from string) {
-	ctx, cancel := context.WithTimeout(t.Context(), *patience)
+	ctx, cancel := context.WithTimeout(t.Context(), *scenarioTime)
 	defer cancel()
 	addr := s.addresses(1)
 	program := func(line string, env []string, out *bytes.Buffer) *exec.Cmd {

@@ -89,7 +89,7 @@ func (b *bait) environment() []string {
 // run runs the program as the attacker.
 func (b *bait) run(t *testing.T, env []string, args ...string) (string, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), *patience)
+	ctx, cancel := context.WithTimeout(t.Context(), *scenarioTime)
 	defer cancel()
 	cmd := setid.AsStranger(exec.CommandContext(ctx, b.program(), args...))
 	cmd.Env = env

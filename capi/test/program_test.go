@@ -194,8 +194,8 @@ func (s *stand) pass(t *testing.T, name string, env ...string) {
 	}
 }
 
-// patience bounds a scenario.
-var patience = flag.Duration("patience", 3*time.Minute, "time after which a scenario that has not ended fails")
+// scenarioTime bounds a scenario.
+var scenarioTime = flag.Duration("scenario-time", 3*time.Minute, "time after which a scenario that has not ended fails")
 
 // run runs a scenario to its end.
 func (s *stand) run(t *testing.T, name string, env ...string) (string, error) {
@@ -206,7 +206,7 @@ func (s *stand) run(t *testing.T, name string, env ...string) (string, error) {
 // runArgs runs the program with arguments.
 func (s *stand) runArgs(t *testing.T, args []string, env ...string) (string, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), *patience)
+	ctx, cancel := context.WithTimeout(t.Context(), *scenarioTime)
 	defer cancel()
 	dir := filepath.Join(s.dir, s.variant.name)
 	line := append(append(slices.Clone(s.tool), filepath.Join(dir, s.program)), args...)

@@ -112,6 +112,6 @@ func (m *Manager) destroyAll(is func(*node) bool) {
 	}
 }
 
-// Part destroys the IDs of all files for a program that ends: like the kernel, it notifies the
+// Shutdown destroys the IDs of all files for a program that ends: like the kernel, it notifies the
 // peers. Later commands of other threads find no ID.
-func (m *Manager) Part() { m.destroyAll(func(*node) bool { return true }) }
+func (m *Manager) Shutdown() { m.destroyAll(func(*node) bool { return true }) }

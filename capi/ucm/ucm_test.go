@@ -214,7 +214,7 @@ func TestCMPart(t *testing.T) {
 		asks = append(asks, id)
 	}
 	a.event(rdmacm.EventConnectRequest)
-	ha.m.Part()
+	ha.m.Shutdown()
 	heard := make(map[uint32]rdmacm.EventType)
 	for range 3 {
 		r := b.anyEvent()

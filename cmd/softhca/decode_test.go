@@ -11,7 +11,7 @@ import (
 	"github.com/softhca/softhca/internal/must"
 )
 
-// TestDecodeChooses gives filters in lists and repeated, and of a compressed file.
+// TestDecodeChooses tests filters: lists, repeated options, and a compressed file.
 func TestDecodeChooses(t *testing.T) {
 	data, err := os.ReadFile(captures + "cm_rdma_client.pcap")
 	must.Do(t, err)

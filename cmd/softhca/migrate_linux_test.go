@@ -54,10 +54,10 @@ func setDown(t *testing.T, ifname string) {
 
 // Timeout and retries of the queue pairs of the test.
 const (
-	cutTimeout = 33 * time.Millisecond // a step of the protocol
-	cutPatient = 30 * time.Second      // if the adapters are informed: no timer may be needed
-	cutRetries = 4
-	cutSlack   = 8 * time.Second // of a machine that does other things, too
+	cutTimeout  = 33 * time.Millisecond // a step of the protocol
+	cutInformed = 30 * time.Second      // if the adapters are informed: no timer may be needed
+	cutRetries  = 4
+	cutSlack    = 8 * time.Second // of a machine that does other things, too
 )
 
 // TestV15_TwoPaths cuts one of two paths between two hosts in the middle of
@@ -88,7 +88,7 @@ func (c *cut) run(t *testing.T, n byte) {
 	startServer(t, server, addr(0, 2), addr(1, 2))
 	timeout, limit := cutTimeout, (cutRetries+1)*cutTimeout
 	if c.told {
-		timeout, limit = cutPatient, 0
+		timeout, limit = cutInformed, 0
 	}
 	// The TCP connection uses the remaining path.
 	args := []string{

@@ -286,7 +286,7 @@ func printReached(b *strings.Builder, things string, names []string, counts sim.
 
 // printFailure writes the failed run, or the smallest run that fails like it.
 func (f *simFlags) printFailure(b *strings.Builder, r *sim.Result, small *sim.Smallest) {
-	fmt.Fprintf(b, "seed %d (profile %s: %s) fails\n  %v\n", r.Seed, r.Profile, r.Troubles, r.Violation)
+	fmt.Fprintf(b, "seed %d (profile %s: %s) fails\n  %v\n", r.Seed, r.Profile, r.Faults, r.Violation)
 	again := fmt.Sprintf("softhca sim --seed %d --profile %s --ops %d --trace", r.Seed, f.profile, f.ops)
 	if small != nil {
 		r = small.Result

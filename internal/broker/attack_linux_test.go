@@ -68,8 +68,8 @@ func attack(t *testing.T, b *Broker, lies map[string]lie) {
 	}
 }
 
-// newMail returns a Unix socket of a kind.
-func newMail(t *testing.T, kind int) int {
+// newQueue returns a Unix socket of a kind.
+func newQueue(t *testing.T, kind int) int {
 	t.Helper()
 	ends, err := unix.Socketpair(unix.AF_UNIX, kind|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	must.Do(t, err)
@@ -88,7 +88,7 @@ func TestD3_Attacks(t *testing.T) {
 	must.Do(t, err)
 	defer pipe.Close()
 	null := int(pipe.Fd())
-	good, stream := newMail(t, unix.SOCK_SEQPACKET), newMail(t, unix.SOCK_STREAM)
+	good, stream := newQueue(t, unix.SOCK_SEQPACKET), newQueue(t, unix.SOCK_STREAM)
 	text := func(m message) string {
 		b, err := json.Marshal(m)
 		must.Do(t, err)
@@ -175,12 +175,12 @@ func TestStrangers(t *testing.T) {
 	settle(t, "the descriptors are closed", func() bool { return descriptors(t) < before+64 })
 }
 
-// TestDeafMember shows that a member that never reads its mail keeps nobody
+// TestDeafMember shows that a member that never reads its queue keeps nobody
 // waiting.
 func TestDeafMember(t *testing.T) {
 	b := serve(t, 2)
 	p, deaf, x := newPeer(t, b), join(t, b), join(t, b)
-	settle(t, "the deaf member's mail is full", func() bool {
+	settle(t, "the deaf member's queue is full", func() bool {
 		for range 100 {
 			p.send(mad.AttrMRA, &mad.MRA{RemoteCommID: uint32(deaf.Slot) << 24})
 		}

@@ -48,13 +48,13 @@ type Broker struct {
 	open      map[*wire]bool
 	closed    bool
 
-	membersMu lock.Mutex[lock.Residents] // guards members
-	members   [256]*resident
+	membersMu lock.Mutex[lock.MemberConns] // guards members
+	members   [256]*memberConn
 	unmailed  uint64 // MADs dropped because a member's queue was full
 }
 
-// resident is a member as the broker sees it.
-type resident struct {
+// memberConn is a member as the broker sees it.
+type memberConn struct {
 	Member
 	wire    *wire // nil for the host
 	forward int
@@ -407,7 +407,7 @@ func (b *Broker) admit(fd int) {
 	b.strangers++
 	b.open[w] = true
 	b.conns.Go(func() {
-		r, err := b.greet(w)
+		r, err := b.join(w)
 		b.mu.Lock()
 		b.strangers--
 		b.mu.Unlock()
@@ -416,7 +416,7 @@ func (b *Broker) admit(fd int) {
 		}
 		if r != nil {
 			stop := watch(r)
-			b.attend(r)
+			b.serve(r)
 			stop()
 			b.shutDown(r)
 		}
@@ -436,9 +436,9 @@ func errnoOf(err error) syscall.Errno {
 	return syscall.EINVAL
 }
 
-// greet reads the first message of a connection. If it is a join, greet admits the process
+// join reads the first message of a connection. If it is a join, it admits the process
 // and returns the member.
-func (b *Broker) greet(w *wire) (*resident, error) {
+func (b *Broker) join(w *wire) (*memberConn, error) {
 	who, err := w.peer()
 	if err != nil {
 		return nil, err
@@ -452,13 +452,13 @@ func (b *Broker) greet(w *wire) (*resident, error) {
 	}
 	if b.handed != nil || m.Op == opSucceed {
 		closeAll(fds)
-		return nil, b.hand(w, m)
+		return nil, b.handOver(w, m)
 	}
 	if m.Op == opWho {
 		closeAll(fds)
 		return nil, w.send(&message{Op: opMembers, Version: version, Addrs: b.cfg.Addrs, Slots: b.cfg.Slots, Members: b.Members()})
 	}
-	mail, err := b.inspect(m, fds)
+	forward, err := b.inspect(m, fds)
 	if err != nil {
 		closeAll(fds)
 		return nil, err
@@ -466,13 +466,13 @@ func (b *Broker) greet(w *wire) (*resident, error) {
 	if !m.Back {
 		<-b.settled // it must not get the slot of a member that is yet to rejoin
 	}
-	r := &resident{Member: Member{PID: int(who.Pid), Program: m.Program}, wire: w, forward: mail}
+	r := &memberConn{Member: Member{PID: int(who.Pid), Program: m.Program}, wire: w, forward: forward}
 	err = b.assignSlot(r, m)
 	for end := time.Now().Add(vacateTime); errors.Is(err, errHeld) && time.Now().Before(end); err = b.assignSlot(r, m) {
 		time.Sleep(vacatePause)
 	}
 	if err != nil {
-		return nil, errors.Join(err, unix.Close(mail))
+		return nil, errors.Join(err, unix.Close(forward))
 	}
 	return r, nil
 }
@@ -489,7 +489,7 @@ var errHeld = fmt.Errorf("broker: all slots are in use, some by stopped processe
 
 // inspect checks a join and its descriptors, and returns the descriptor of the process's
 // queue.
-func (b *Broker) inspect(m *message, fds []int) (mail int, err error) {
+func (b *Broker) inspect(m *message, fds []int) (forward int, err error) {
 	switch {
 	case m.Op != opJoin:
 		return -1, fmt.Errorf("broker: %q from a process that has not joined: %w", m.Op, unix.EPROTO)
@@ -519,7 +519,7 @@ func otherVersion(m *message) error {
 const maxProgram = 64
 
 // lease assigns a slot to a joining process: its previous one if it was a member before.
-func (b *Broker) assignSlot(r *resident, m *message) error {
+func (b *Broker) assignSlot(r *memberConn, m *message) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
@@ -569,7 +569,7 @@ func (b *Broker) arrived(slot uint8) {
 }
 
 // enter makes a process with a slot a member. The caller holds mu.
-func (b *Broker) enter(r *resident) {
+func (b *Broker) enter(r *memberConn) {
 	b.free = slices.DeleteFunc(b.free, func(s uint8) bool { return s == r.Slot })
 	_ = b.engine.do(func(clock.Instant) { b.engine.router.join(r.Slot) }) // an engine that has failed routes nothing
 	b.membersMu.Lock()
@@ -596,8 +596,8 @@ func (b *Broker) vacancy(m *message) (uint8, error) {
 	return b.free[i], nil
 }
 
-// attend processes the messages of a member until its connection ends.
-func (b *Broker) attend(r *resident) {
+// serve processes the messages of a member until its connection ends.
+func (b *Broker) serve(r *memberConn) {
 	for {
 		m, answer, ok := b.next(r)
 		if answer != nil && answer.Op == opClaimed && answer.Errno == syscall.EADDRINUSE && b.catchUp(m.Service) {
@@ -609,9 +609,9 @@ func (b *Broker) attend(r *resident) {
 	}
 }
 
-// obey processes a message of a member, and returns the answer, or nil if there is none. It
+// handle processes a message of a member, and returns the answer, or nil if there is none. It
 // returns false for a message that a member must not send.
-func (b *Broker) obey(r *resident, m *message) (answer *message, ok bool) {
+func (b *Broker) handle(r *memberConn, m *message) (answer *message, ok bool) {
 	if m.Op == opReady {
 		b.mu.Lock()
 		defer b.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 // next processes the next message of a member, and returns it with the answer. The message
 // is nil if another goroutine has just processed it. next returns false once the connection
 // has ended.
-func (b *Broker) next(r *resident) (m, answer *message, ok bool) {
+func (b *Broker) next(r *memberConn) (m, answer *message, ok bool) {
 	if !r.wire.await() {
 		return nil, nil, false
 	}
@@ -26,13 +26,13 @@ func (b *Broker) next(r *resident) (m, answer *message, ok bool) {
 // read reads and processes a message, and returns it with the answer, which is nil if there
 // is none. It returns false once the connection has ended, and for a message that a member
 // must not send. The caller holds the member's turn.
-func (b *Broker) read(r *resident) (m, answer *message, ok bool) {
+func (b *Broker) read(r *memberConn) (m, answer *message, ok bool) {
 	m, fds, err := r.wire.receive()
 	if err != nil {
 		return nil, nil, false
 	}
 	closeAll(fds) // members must not send descriptors
-	answer, ok = b.obey(r, m)
+	answer, ok = b.handle(r, m)
 	return m, answer, ok
 }
 
@@ -41,7 +41,7 @@ func (b *Broker) read(r *resident) (m, answer *message, ok bool) {
 // end, before another one claims the port: the claim must then succeed.
 func (b *Broker) catchUp(id mad.ServiceID) bool {
 	b.mu.Lock()
-	var r *resident
+	var r *memberConn
 	if slot, ok := b.holder(id); ok {
 		r = b.members[slot]
 	}
@@ -54,7 +54,7 @@ func (b *Broker) catchUp(id mad.ServiceID) bool {
 	for r.wire.readable() {
 		_, answer, ok := b.read(r)
 		if !ok {
-			_ = r.wire.CloseRead() // ends attend
+			_ = r.wire.CloseRead() // ends serve
 			b.engine.release(r.Slot, id)
 			return true
 		}

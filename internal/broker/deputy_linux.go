@@ -33,8 +33,8 @@ func (s *Lease) deputize(lock int) {
 	b.conns.Wait()
 }
 
-// hand answers a process that asks a deputy for something, or any broker for the store.
-func (b *Broker) hand(w *wire, m *message) error {
+// handOver answers a process that asks a deputy for something, or any broker for the store.
+func (b *Broker) handOver(w *wire, m *message) error {
 	switch {
 	case b.handed == nil:
 		return fmt.Errorf("broker: %v is open already, and its processes share it: use it, or end them first: %w", b.cfg.Addrs[0], unix.EADDRINUSE)

@@ -103,7 +103,7 @@
 // Reading order: message.go, router.go (routing messages to members), ending.go and
 // disconnect.go (disconnecting peers of members that have ended), record.go, config.go,
 // engine.go and early.go (QP1), broker_linux.go with listener_linux.go, store_linux.go,
-// conntable_linux.go, watch_linux.go and part_linux.go, lease_linux.go (the member's side),
+// conntable_linux.go, watch_linux.go and shutdown_linux.go, lease_linux.go (the member's side),
 // host_linux.go with known.go (both in one process), deputy_linux.go; wire_linux.go,
 // name_linux.go and user_linux.go are shared by all.
 //

@@ -136,12 +136,12 @@ func (b *Broker) hostAlone() (*udp.Lease, error) {
 		if err := b.listen(); err != nil {
 			return err
 		}
-		s, mail, err := newLease(&b.cfg)
+		s, forward, err := newLease(&b.cfg)
 		if err != nil {
 			return err
 		}
 		s.GUID, s.joined, s.hosted, s.host, s.shared = b.cfg.GUID, true, true, b, sockets.Shared
-		b.host, sockets.Forwarded = s, mail
+		b.host, sockets.Forwarded = s, forward
 		return nil
 	}
 	if err := open(); err != nil {
@@ -173,37 +173,37 @@ func (b *Broker) awake() error {
 	}
 	b.host.give(k)
 	b.host.shared.Store(true)
-	b.install(k.mail) // before QP1 is read: otherwise requests for its services would be rejected
-	b.engine.run()    // if it fails, there is no QP1, as after the end of the host
+	b.install(k.forward) // before QP1 is read: otherwise requests for its services would be rejected
+	b.engine.run()       // if it fails, there is no QP1, as after the end of the host
 	return nil
 }
 
 // keys are descriptors that make the host a member.
 type keys struct {
-	mail            int // the broker's
+	forward         int // the broker's
 	store, slotLock int // the member's
 }
 
 // keysFor returns keys for the host.
 func (b *Broker) keysFor(s *Lease) (k keys, err error) {
-	if k.mail, err = fdmark.Copy(s.forward); err != nil {
+	if k.forward, err = fdmark.Copy(s.forward); err != nil {
 		return k, fmt.Errorf("broker: %w", err)
 	}
 	if k.store, err = fdmark.Copy(b.store); err != nil {
-		return k, errors.Join(fmt.Errorf("broker: %w", err), unix.Close(k.mail))
+		return k, errors.Join(fmt.Errorf("broker: %w", err), unix.Close(k.forward))
 	}
 	if k.slotLock, err = b.connTable.hold(int(s.Slot)); err != nil {
-		return k, errors.Join(err, unix.Close(k.mail), unix.Close(k.store))
+		return k, errors.Join(err, unix.Close(k.forward), unix.Close(k.store))
 	}
 	return k, nil
 }
 
 // install makes the host a member, with its services and connections. The caller
-// holds mu; the broker owns mail.
-func (b *Broker) install(mail int) {
+// holds mu; the broker owns forward.
+func (b *Broker) install(forward int) {
 	s := b.host
 	b.arrived(s.Slot)
-	b.enter(&resident{Member: Member{Slot: s.Slot, PID: os.Getpid(), Program: s.program}, forward: mail})
+	b.enter(&memberConn{Member: Member{Slot: s.Slot, PID: os.Getpid(), Program: s.program}, forward: forward})
 	for _, id := range s.services() {
 		b.engine.claim(s.Slot, id)
 	}
@@ -258,15 +258,15 @@ func (s *Lease) succeed(lock int) bool {
 	if err == nil {
 		err = b.start()
 	}
-	mail := -1
+	forward := -1
 	if err == nil {
-		mail, err = fdmark.Copy(s.forward)
+		forward, err = fdmark.Copy(s.forward)
 	}
 	if err != nil {
 		b.release()
 		return false
 	}
-	b.install(mail)
+	b.install(forward)
 	s.mu.Lock()
 	s.host = b
 	close(s.changed)

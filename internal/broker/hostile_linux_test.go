@@ -52,7 +52,7 @@ func TestHostileHost(t *testing.T) {
 	a := freeAddress(t)
 	good := boundSocket(t, unix.SOCK_DGRAM, true, netip.AddrPortFrom(a, 4791))
 	other := boundSocket(t, unix.SOCK_DGRAM, true, netip.AddrPortFrom(a, 4792))
-	mail, stream := newMail(t, unix.SOCK_SEQPACKET), newMail(t, unix.SOCK_STREAM)
+	queue, stream := newQueue(t, unix.SOCK_SEQPACKET), newQueue(t, unix.SOCK_STREAM)
 	l, err := newConnTable()
 	must.Do(t, err)
 	t.Cleanup(func() { closeAll([]int{l.fd}) })
@@ -65,7 +65,7 @@ func TestHostileHost(t *testing.T) {
 		change(&m)
 		return &m
 	}
-	all := []int{good, mail, l.fd}
+	all := []int{good, queue, l.fd}
 	before := descriptors(t)
 	for _, c := range []struct {
 		name string
@@ -79,10 +79,10 @@ func TestHostileHost(t *testing.T) {
 		{"slot 255", with(func(m *message) { m.Slot = 255 }), all, unix.EPROTO},
 		{"no descriptors", &welcome, nil, unix.EPROTO},
 		{"a descriptor too few", &welcome, all[:2], unix.EPROTO},
-		{"a descriptor too many", &welcome, append(all[:3:3], mail), unix.EPROTO},
-		{"another port's socket", &welcome, []int{other, mail, l.fd}, unix.EINVAL},
+		{"a descriptor too many", &welcome, append(all[:3:3], queue), unix.EPROTO},
+		{"another port's socket", &welcome, []int{other, queue, l.fd}, unix.EINVAL},
 		{"a stream as a store", &welcome, []int{good, stream, l.fd}, unix.EINVAL},
-		{"no connTable", &welcome, []int{good, mail, mail}, unix.EINVAL},
+		{"no connTable", &welcome, []int{good, queue, queue}, unix.EINVAL},
 		{"an answer to a claim", with(func(m *message) { m.Op = opClaimed }), all, unix.EPROTO},
 		{"the store", with(func(m *message) { m.Op = opStore }), all, unix.EPROTO},
 		{"a refusal", &message{Op: opRefused, Error: "no: file exists", Errno: unix.EEXIST}, all, unix.EEXIST},
@@ -111,7 +111,7 @@ func TestHostileHost(t *testing.T) {
 func TestHostileMember(t *testing.T) {
 	b := serve(t, 3)
 	x := join(t, b)
-	mail := newMail(t, unix.SOCK_SEQPACKET)
+	queue := newQueue(t, unix.SOCK_SEQPACKET)
 	before := descriptors(t)
 	for name, say := range map[string]string{
 		"no JSON":             "{",
@@ -125,14 +125,14 @@ func TestHostileMember(t *testing.T) {
 		"a long message":      `{"op":"claim","service":1}` + strings.Repeat(" ", maxMessage),
 	} {
 		w := knock(t, b)
-		must.Do(t, w.send(&message{Op: opJoin, Version: version, Addrs: b.cfg.Addrs}, mail))
+		must.Do(t, w.send(&message{Op: opJoin, Version: version, Addrs: b.cfg.Addrs}, queue))
 		m, fds, err := w.receive()
 		closeAll(fds)
 		if err != nil || m.Op != opWelcome {
 			t.Fatalf("%s: the broker refuses a member: %+v, %v", name, m, err)
 		}
 		began := time.Now()
-		if _, _, err := w.WriteMsgUnix([]byte(say), unix.UnixRights(mail, mail), nil); err != nil {
+		if _, _, err := w.WriteMsgUnix([]byte(say), unix.UnixRights(queue, queue), nil); err != nil {
 			t.Fatal(err)
 		}
 		for err == nil { // a refusal may come first

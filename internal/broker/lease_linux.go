@@ -84,29 +84,29 @@ func try(c *Config) (*Lease, *udp.Lease, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	s, mail, err := newLease(c)
+	s, forwarded, err := newLease(c)
 	if err != nil {
 		return nil, nil, errors.Join(&refusal{err}, w.Close())
 	}
 	s.wire = w
 	sockets, err := s.join(w)
 	if err != nil {
-		closeAll([]int{s.forward, mail})
+		closeAll([]int{s.forward, forwarded})
 		return nil, nil, errors.Join(err, w.Close())
 	}
 	n := len(c.Addrs)
 	s.store, s.slotLock = sockets[n], sockets[n+1]
 	s.ended.Go(s.stay)
-	return s, &udp.Lease{Sockets: sockets[:n], Forwarded: mail}, nil
+	return s, &udp.Lease{Sockets: sockets[:n], Forwarded: forwarded}, nil
 }
 
-// mailBuffer is the size of a member's queue in bytes: for as many MADs as in the socket of a
+// queueSize is the size of a member's queue in bytes: for as many MADs as in the socket of a
 // process that is alone. The system may grant less.
 const forwardBuffer = 4 << 20
 
 // newLease returns a lease without a slot, and the socket from which its port reads its
 // queue.
-func newLease(c *Config) (s *Lease, mail int, err error) {
+func newLease(c *Config) (s *Lease, forwarded int, err error) {
 	ends, err := socketPair()
 	if err != nil {
 		return nil, -1, err

@@ -286,7 +286,7 @@ func TestHelperJoiner(t *testing.T) {
 	}
 	w := newWire(c)
 	must.Do(t, w.SetReadDeadline(time.Now().Add(waitLimit)))
-	if err := w.send(&message{Op: opJoin, Version: version, Addrs: []netip.Addr{a}}, newMail(t, unix.SOCK_SEQPACKET)); err != nil {
+	if err := w.send(&message{Op: opJoin, Version: version, Addrs: []netip.Addr{a}}, newQueue(t, unix.SOCK_SEQPACKET)); err != nil {
 		return // it has closed the connection
 	}
 	if m, fds, err := w.receive(); err == nil && m.Op == opWelcome {

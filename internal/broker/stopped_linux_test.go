@@ -78,7 +78,7 @@ func TestLoneHostIsAttacked(t *testing.T) {
 	x := enter(t, a)
 	b := x.hosts()
 	before := descriptors(t)
-	good := newMail(t, unix.SOCK_SEQPACKET)
+	good := newQueue(t, unix.SOCK_SEQPACKET)
 	attack(t, b, map[string]lie{
 		"no JSON":                      {"\x00\xff{", nil},
 		"a member's message":           {`{"op":"claim","service":1}`, nil},

@@ -56,7 +56,7 @@ func falseStores(t *testing.T, a netip.Addr) map[string]func(m *message, c *stor
 	named, err := listenAt("@other/" + t.Name())
 	must.Do(t, err)
 	t.Cleanup(func() { _ = named.Close() })
-	idle := newMail(t, unix.SOCK_SEQPACKET)
+	idle := newQueue(t, unix.SOCK_SEQPACKET)
 	first := func(fd func(b *stored) int) func(*message, *stored) {
 		return func(_ *message, c *stored) { c.groups = [][]int{{fd(c), c.groups[0][1], c.groups[0][2]}} }
 	}
@@ -133,7 +133,7 @@ func TestFalseStore(t *testing.T) {
 	if _, _, err := openStore(null, b.cfg.Addrs); err == nil {
 		t.Error("a UDP socket is a store")
 	}
-	if _, _, err := openStore(newMail(t, unix.SOCK_SEQPACKET), b.cfg.Addrs); err == nil {
+	if _, _, err := openStore(newQueue(t, unix.SOCK_SEQPACKET), b.cfg.Addrs); err == nil {
 		t.Error("an empty socket is a store")
 	}
 	settle(t, "all descriptors of refused stores are closed", func() bool { return descriptors(t) <= before+10 })
@@ -148,7 +148,7 @@ func TestFalseDeputy(t *testing.T) {
 	l, err := listenAt(socketName(a).Name)
 	must.Do(t, err)
 	t.Cleanup(func() { _ = l.Close() })
-	lock := newMail(t, unix.SOCK_SEQPACKET)
+	lock := newQueue(t, unix.SOCK_SEQPACKET)
 	before := descriptors(t)
 	for name, answer := range map[string]func(w *wire){
 		"a store of another address": func(w *wire) {

@@ -12,7 +12,7 @@ import (
 // watch ends a member's connection when its process has ended, and returns a function that
 // stops watching. The kernel ends the connection too, but only after children that
 // inherited it have ended.
-func watch(r *resident) (stop func()) {
+func watch(r *memberConn) (stop func()) {
 	fd, err := unix.PidfdOpen(r.PID, unix.PIDFD_NONBLOCK)
 	if err != nil { // an old kernel, or a process of another PID namespace
 		return func() {}

@@ -441,7 +441,7 @@ func (r *replay) act(e *end, f *frame) {
 // reject sends the REJ, or returns why not.
 func (r *replay) reject(e *end, j *mad.REJ) {
 	c := e.conn(j.LocalCommID)
-	if j.Reason == mad.RejTimeout { // the consumer lost patience
+	if j.Reason == mad.RejTimeout { // the consumer gave up
 		c.Destroy(r.now)
 		return
 	}

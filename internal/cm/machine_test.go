@@ -217,7 +217,7 @@ func checkImpossible(r *rig, c *Conn, on Input, row Row) {
 	t.Helper()
 	switch {
 	case on >= firstTimer && c != nil && c.timer.At() != clock.Never:
-		// The running timer is another one.
+		// Another timer is running.
 		if (c.state == Timewait) == (on == TimerTimewait) {
 			t.Errorf("a timer runs in %s, and %v fires", row.State, on)
 		}

@@ -9,10 +9,10 @@ import (
 
 // After an arrival a thread looks for more datagrams for lingerTime before it sleeps:
 // waking it would take about as long, and would cost the sender time. It does so
-// while arrivals follow each other within brisk.
+// while arrivals follow each other within closeArrivals.
 const (
-	busyPollTime = 50 * time.Microsecond
-	brisk        = 200 * time.Microsecond
+	busyPollTime  = 50 * time.Microsecond
+	closeArrivals = 200 * time.Microsecond
 )
 
 // First it looks continuously for lookTime, if that has paid: each arrival in time adds
@@ -72,7 +72,7 @@ func (l *busyPoll) wrote(took time.Duration) { l.active = l.active.Add(took) }
 // next returns the pause to take if nothing has arrived.
 func (l *busyPoll) next(now clock.Instant) pause {
 	waited := now.Sub(l.active)
-	if l.gap >= brisk || waited >= busyPollTime || l.isCrowded(now) {
+	if l.gap >= closeArrivals || waited >= busyPollTime || l.isCrowded(now) {
 		return pauseSleep
 	}
 	if l.looks > 0 && waited < lookTime {

@@ -31,8 +31,8 @@ func (l *busyPoll) steps(now clock.Instant, gaps ...time.Duration) (clock.Instan
 // nothing came for long, or comes seldom.
 func TestLinger(t *testing.T) {
 	var l busyPoll
-	now, seen := l.steps(0, brisk, brisk)
-	if seen[pauseSleep] != int(brisk/time.Microsecond) {
+	now, seen := l.steps(0, closeArrivals, closeArrivals)
+	if seen[pauseSleep] != int(closeArrivals/time.Microsecond) {
 		t.Errorf("between arrivals that come seldom: %v", seen)
 	}
 	now, seen = l.steps(now, 10*time.Microsecond, 10*time.Microsecond, 10*time.Microsecond)
@@ -167,7 +167,7 @@ func TestPauseBeforeADeadline(t *testing.T) {
 			sends.Done()
 			a.qp.Doorbell(now)
 			a.drv.transmit(now)
-			a.drv.busyPoll = busyPoll{gap: brisk}
+			a.drv.busyPoll = busyPoll{gap: closeArrivals}
 			if w := a.drv.pause(now, false); (w.timeout != 0) != sleeps {
 				t.Errorf("at %d kb/s it waits %v for the next packet", kbps, w.timeout)
 			}

@@ -103,7 +103,7 @@ func (s *side) absent(t *testing.T) {
 
 // eachProducer runs a test with producers that ring the doorbell of each post, and
 // with those that are spared it.
-func eachProducer(t *testing.T, test func(t *testing.T, heeds bool)) {
+func eachProducer(t *testing.T, test func(t *testing.T, suppressible bool)) {
 	t.Run("ringing", func(t *testing.T) { test(t, false) })
 	t.Run("spared", func(t *testing.T) { test(t, true) })
 }
@@ -119,7 +119,7 @@ func (s *side) postSend(t testing.TB, peer *side, n uint32) {
 	sends.Done()
 	must.Do(t, err)
 	work := sends.Posted()
-	if work.HonorsSuppression = s.heeds; s.heeds && s.spared() {
+	if work.HonorsSuppression = s.suppressible; s.suppressible && s.spared() {
 		return
 	}
 	s.drv.Post(s.qp, work)
@@ -178,9 +178,9 @@ func (s *side) drain(t testing.TB, n int, want ib.WCStatus) {
 // polling, so it may take a few tries to see.
 func TestPostsLeaveWithThePoll(t *testing.T) { eachProducer(t, postsLeaveWithThePoll) }
 
-func postsLeaveWithThePoll(t *testing.T, heeds bool) {
+func postsLeaveWithThePoll(t *testing.T, suppressible bool) {
 	a, b := newSides(t)
-	a.heeds = heeds
+	a.suppressible = suppressible
 	a.connect(t, b, 0, 7)
 	b.connect(t, a, 0, 7)
 	const posts = 3 // more of them take the race detector longer than posts may wait
@@ -213,9 +213,9 @@ func postsLeaveWithThePoll(t *testing.T, heeds bool) {
 // polls: the goroutine sends what waits.
 func TestPostsOfWhoDoesNotPoll(t *testing.T) { eachProducer(t, postsOfWhoDoesNotPoll) }
 
-func postsOfWhoDoesNotPoll(t *testing.T, heeds bool) {
+func postsOfWhoDoesNotPoll(t *testing.T, suppressible bool) {
 	a, b := newSides(t)
-	a.heeds = heeds
+	a.suppressible = suppressible
 	a.connect(t, b, 0, 7)
 	b.connect(t, a, 0, 7)
 	for range 20 {
@@ -286,7 +286,7 @@ func TestOverduePosts(t *testing.T) {
 // sends them a moment later: not each time.
 func TestPostsDoNotOutlast(t *testing.T) { eachProducer(t, postsDoNotOutlast) }
 
-func postsDoNotOutlast(t *testing.T, heeds bool) {
+func postsDoNotOutlast(t *testing.T, suppressible bool) {
 	defer goleak.VerifyNone(t)
 	for name, c := range map[string]struct {
 		then func(t *testing.T, a *side)
@@ -308,7 +308,7 @@ func postsDoNotOutlast(t *testing.T, heeds bool) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, b := newSides(t)
-			a.heeds = heeds
+			a.suppressible = suppressible
 			a.connect(t, b, 0, 7)
 			b.connect(t, a, 0, 7)
 			const rounds = 20
@@ -342,10 +342,10 @@ func postsDoNotOutlast(t *testing.T, heeds bool) {
 // TestPostsLeaveBeforeTheClose closes an adapter while posts wait.
 func TestPostsLeaveBeforeTheClose(t *testing.T) { eachProducer(t, postsLeaveBeforeTheClose) }
 
-func postsLeaveBeforeTheClose(t *testing.T, heeds bool) {
+func postsLeaveBeforeTheClose(t *testing.T, suppressible bool) {
 	defer goleak.VerifyNone(t)
 	a, b := newSides(t)
-	a.heeds = heeds
+	a.suppressible = suppressible
 	a.connect(t, b, 0, 7)
 	a.absent(t)
 	for range 5 {
@@ -361,9 +361,9 @@ func postsLeaveBeforeTheClose(t *testing.T, heeds bool) {
 // TestPostsWaitAsTheAdapterFails has the port fail when posts that wait are sent.
 func TestPostsWaitAsTheAdapterFails(t *testing.T) { eachProducer(t, postsWaitAsTheAdapterFails) }
 
-func postsWaitAsTheAdapterFails(t *testing.T, heeds bool) {
+func postsWaitAsTheAdapterFails(t *testing.T, suppressible bool) {
 	a, b := newSides(t)
-	a.heeds = heeds
+	a.suppressible = suppressible
 	a.connect(t, b, 0, 7)
 	a.absent(t)
 	for range 5 {
@@ -422,9 +422,9 @@ func TestUnansweredPostsDoNotWait(t *testing.T) {
 // does: all that they post completes.
 func TestManyPosters(t *testing.T) { eachProducer(t, manyPosters) }
 
-func manyPosters(t *testing.T, heeds bool) {
+func manyPosters(t *testing.T, suppressible bool) {
 	a, b := newSides(t)
-	a.heeds = heeds
+	a.suppressible = suppressible
 	a.connect(t, b, 0, 7)
 	b.connect(t, a, 0, 7)
 	const threads, each, rounds = 4, 4, 200 // the queue takes 16
@@ -451,9 +451,9 @@ func manyPosters(t *testing.T, heeds bool) {
 // TestWaitingAllocatesNothing counts allocations of posts that wait.
 func TestWaitingAllocatesNothing(t *testing.T) { eachProducer(t, waitingAllocatesNothing) }
 
-func waitingAllocatesNothing(t *testing.T, heeds bool) {
+func waitingAllocatesNothing(t *testing.T, suppressible bool) {
 	a, b := newSides(t)
-	a.heeds = heeds
+	a.suppressible = suppressible
 	a.connect(t, b, 0, 7)
 	b.connect(t, a, 0, 7)
 	wr := ib.SendWR{Opcode: ib.WRRDMAWrite, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()}
@@ -465,7 +465,7 @@ func waitingAllocatesNothing(t *testing.T, heeds bool) {
 			must.Do(t, sends.Post(&wr))
 			sends.Done()
 			work := sends.Posted()
-			if work.HonorsSuppression = heeds; !heeds || !a.spared() {
+			if work.HonorsSuppression = suppressible; !suppressible || !a.spared() {
 				a.drv.Post(a.qp, work)
 			}
 		}

@@ -101,20 +101,20 @@ func (p *troublePort) waited() waitCounts {
 
 // side is a driven adapter with the usual objects.
 type side struct {
-	addr  netip.Addr
-	port  *troublePort
-	hca   *hca.HCA
-	drv   *Driver
-	pd    *hca.PD
-	cq    *qp.CQ
-	qp    *qp.QP
-	mr    *memory.Region
-	buf   []byte
-	trace atomic.Pointer[func(*trace.Record)]
-	fatal chan error    // has the cause when the device dies
-	event chan struct{} // has an element when the armed CQ gets a completion
-	still bool          // the driver's goroutine does not run
-	heeds bool          // postSend rings no doorbell that it is spared
+	addr         netip.Addr
+	port         *troublePort
+	hca          *hca.HCA
+	drv          *Driver
+	pd           *hca.PD
+	cq           *qp.CQ
+	qp           *qp.QP
+	mr           *memory.Region
+	buf          []byte
+	trace        atomic.Pointer[func(*trace.Record)]
+	fatal        chan error    // has the cause when the device dies
+	event        chan struct{} // has an element when the armed CQ gets a completion
+	still        bool          // the driver's goroutine does not run
+	suppressible bool          // postSend rings no doorbell that it is spared
 }
 
 func newSide(t testing.TB, n *pipe.Network, last byte) *side {

@@ -17,7 +17,7 @@ func TestSparedPostsInError(t *testing.T) {
 	n := pipe.NewNetwork(pipe.Options{})
 	a, b := newStillSide(t, n, 1), newSide(t, n, 2) // the test is a's goroutine
 	a.connect(t, b, 0, 7)
-	a.heeds = true
+	a.suppressible = true
 	a.absent(t)
 	a.postSend(t, b, 8)
 	a.postSend(t, b, 8)

@@ -34,11 +34,11 @@ func (c *conversation) answer(f *Follower, side int) {
 // one. An answer that reached the requester once is not missing when a copy is lost.
 func (h *half) spoil(f *Follower) {
 	psn, own := f.pkt.BTH.PSN, f.pkt.Info.Kind != roce.KindAck
-	if f.sight.deed == delayed {
+	if f.sight.effect == delayed {
 		h.held.note(f.now)
 	}
 	switch {
-	case f.sight.deed != spoiled:
+	case f.sight.effect != spoiled:
 		if own {
 			h.intact.add(psn)
 		}
@@ -114,15 +114,15 @@ func (h *half) overtaken(now instant) {
 		return
 	}
 	quiet := now.since(h.lastSend)
-	if h.timeouts >= enough && quiet >= max(overdue*h.silence, lateAnswer) {
+	if h.timeouts >= enough && quiet >= max(overdueFactor*h.silence, lateAnswer) {
 		h.late = late{true, now, quiet, h.ops[0].String()}
 		return
 	}
-	if quiet = now.since(later(h.lastSend, h.lastGood)); quiet < prompt || quiet <= max(h.doubt.borne, h.doubt.quiet) {
+	if quiet = now.since(later(h.lastSend, h.lastGood)); quiet < maxReaction || quiet <= max(h.doubt.borne, h.doubt.quiet) {
 		return
 	}
 	h.doubt.quiet, h.doubt.in = quiet, now
-	h.doubt.due = h.doubt.due || h.timeouts > 0 && quiet >= backsOff*h.silence
+	h.doubt.due = h.doubt.due || h.timeouts > 0 && quiet >= backoffFactor*h.silence
 	h.doubt.strong = h.doubt.due && h.doubt.quiet >= lateAnswer
 }
 
@@ -140,7 +140,7 @@ func (c *conversation) acknowledge(f *Follower, side int) {
 	psn, syndrome := p.BTH.PSN, p.AETH.Syndrome
 	defer func() { h.msn = int(p.AETH.MSN) }()
 	if !syndrome.IsACK() {
-		c.twins.recent[side].forget() // a request repeated because of a NAK is no copy
+		c.copies.recent[side].forget() // a request repeated because of a NAK is no copy
 	}
 	switch {
 	case psn.Diff(h.una) < 0 || psn.Diff(h.next) >= 0:
@@ -162,7 +162,7 @@ func (c *conversation) acknowledge(f *Follower, side int) {
 			c.retract(requestLost)
 		}
 		h.missed.on = false
-		h.rnr, h.timer = wait{true, psn, f.now, f.sight.deed == spoiled}, syndrome.Value()
+		h.rnr, h.timer = wait{true, psn, f.now, f.sight.effect == spoiled}, syndrome.Value()
 	case syndrome == roce.NAKSequence:
 		h.good++
 		h.lastGood = f.now
@@ -353,7 +353,7 @@ func (c *conversation) atomicAnswer(f *Follower, side int) {
 // refused processes a NAK that ends a request.
 func (c *conversation) refused(f *Follower, side int, psn ib.PSN, s roce.Syndrome) {
 	h := &c.halves[side]
-	r := refusal{in: f.now, psn: psn, deed: f.sight.deed, naks: 1, msn: h.msn, una: h.una, next: h.next}
+	r := refusal{in: f.now, psn: psn, effect: f.sight.effect, naks: 1, msn: h.msn, una: h.una, next: h.next}
 	if h.failed() { // the earlier NAK may be as false as this one
 		r.msn, r.una = h.refusals[0].msn, h.refusals[0].una
 	}

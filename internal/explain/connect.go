@@ -125,7 +125,7 @@ func (f *Follower) log(l *link, p *pcapfile.Packet, text string) {
 
 // overdueAfter returns the longest silence after which the sender may still repeat the message.
 func (s *sent) overdueAfter() time.Duration {
-	return max(sweep, patience*s.last.since(s.in)/time.Duration(max(s.n-1, 1)))
+	return max(sweep, silenceFactor*s.last.since(s.in)/time.Duration(max(s.n-1, 1)))
 }
 
 func (f *Follower) connectRequest(p *pcapfile.Packet, m *mad.MAD) {

@@ -57,7 +57,7 @@ type conversation struct {
 	pkeys    [2]uint32 // the P_Key of each direction, with a higher bit set if it is known
 	mtu      int       // payload of FIRST and MIDDLE packets, 0 if unknown
 	port     uint16    // UDP source port of the last packet
-	twins    twins
+	copies   copies
 	rnrRetry [2]retryCount
 	told     bool // its failure was reported
 	waits    bool // its wait for an answer was reported
@@ -280,7 +280,7 @@ func (f *Follower) heard(fl flow, p *pcapfile.Packet) {
 	if f.alive.Front() != c.element {
 		f.alive.MoveToFront(c.element)
 	}
-	f.twin(c, fl.side, p)
+	f.copied(c, fl.side, p)
 	c.packets++
 	c.bytes += len(f.pkt.Payload)
 	c.last, c.port = f.now, p.SrcPort

@@ -55,8 +55,8 @@ func (r *recent) forget() {
 	}
 }
 
-// twins counts the packets of a conversation that are in the capture more than once.
-type twins struct {
+// copies counts the packets of a conversation that are in the capture more than once.
+type copies struct {
 	recent [2]*recent // nil before the first packet of the side
 	n      int        // packets identical to an earlier one
 	taken  int        // of these, packets taken for repeats
@@ -97,9 +97,9 @@ func (f *Follower) flowOf(p *pcapfile.Packet) flowKey {
 	return key
 }
 
-// twin records whether the packet is identical to one that the side sent just now.
+// copied records whether the packet is identical to one that the side sent just now.
 // Such a copy is ignored unless something requested a repeat.
-func (f *Follower) twin(c *conversation, side int, p *pcapfile.Packet) {
+func (f *Follower) copied(c *conversation, side int, p *pcapfile.Packet) {
 	f.sight.left = p.Direction == pcapfile.Outbound
 	sum := f.pkt.ICRC
 	if p.Truncated {
@@ -108,7 +108,7 @@ func (f *Follower) twin(c *conversation, side int, p *pcapfile.Packet) {
 			sum ^= uint32(binary.BigEndian.Uint16(p.IP[4:]))
 		}
 	}
-	t := &c.twins
+	t := &c.copies
 	if t.recent[side] == nil {
 		t.recent[side] = new(recent)
 	}
@@ -118,7 +118,7 @@ func (f *Follower) twin(c *conversation, side int, p *pcapfile.Packet) {
 		return // an adapter that sends a packet again has not captured it twice
 	}
 	f.sight.turned = way != p.Direction && way != pcapfile.Unmarked && p.Direction != pcapfile.Unmarked
-	f.sight.copy = f.sight.turned || c.doubled() || ago < together && !c.halves[side].settled(&f.pkt)
+	f.sight.copy = f.sight.turned || c.doubled() || ago < maxCopyDelay && !c.halves[side].settled(&f.pkt)
 	t.n++
 	if f.sight.turned {
 		t.own++
@@ -138,7 +138,7 @@ func (h *half) settled(p *roce.Packet) bool {
 }
 
 // doubled reports whether nearly every packet so far was in the capture twice.
-func (c *conversation) doubled() bool { return c.packets >= minMerged && 20*c.twins.n >= 9*c.packets }
+func (c *conversation) doubled() bool { return c.packets >= minMerged && 20*c.copies.n >= 9*c.packets }
 
 // copied records a copy.
 func (c *conversation) copied(f *Follower, side int) {
@@ -157,7 +157,7 @@ func (c *conversation) forgive() {
 		return
 	}
 	c.findings = slices.DeleteFunc(c.findings, func(f *Finding) bool {
-		return f.id == requestDuplicated || f.id == atomicReplayed || f.Severity == Repaired && f.id != nakRefuted && f.Count <= c.twins.taken
+		return f.id == requestDuplicated || f.id == atomicReplayed || f.Severity == Repaired && f.id != nakRefuted && f.Count <= c.copies.taken
 	})
 	c.note("nearly every packet was captured twice: captures of two places were merged, or of two interfaces of one host")
 }

@@ -87,8 +87,8 @@ func TestAdapterThatTalksToItself(t *testing.T) {
 			}
 		}
 		if frames, _ := twice(s.frames, 1, 10*time.Microsecond, never); k.outcome == "clean" {
-			if r := read(t, ng(t, frames, nil), Config{}); len(troubles(r)) > 0 {
-				t.Errorf("%s, without marks: %s: %s", k.name, names(r), troubles(r)[0].Detail)
+			if r := read(t, ng(t, frames, nil), Config{}); len(problems(r)) > 0 {
+				t.Errorf("%s, without marks: %s: %s", k.name, names(r), problems(r)[0].Detail)
 			}
 		}
 	}
@@ -128,12 +128,12 @@ func TestDelayedCopies(t *testing.T) {
 				both.frames = append(both.frames, frame{f.at.Add(apart), f.data})
 			}
 			both.sort()
-			if r := both.explain(); len(troubles(r)) > 0 {
-				t.Errorf("%s, %v apart: %s: %s", name, apart, names(r), troubles(r)[0].Detail)
+			if r := both.explain(); len(problems(r)) > 0 {
+				t.Errorf("%s, %v apart: %s: %s", name, apart, names(r), problems(r)[0].Detail)
 			}
 			both.each(0, func(f *frame) { f.data = f.data[:min(len(f.data), snap)] })
-			if r := both.explain(); len(troubles(r)) > 0 {
-				t.Errorf("%s, %v apart and cut off: %s: %s", name, apart, names(r), troubles(r)[0].Detail)
+			if r := both.explain(); len(problems(r)) > 0 {
+				t.Errorf("%s, %v apart and cut off: %s: %s", name, apart, names(r), problems(r)[0].Detail)
 			}
 		}
 	}

@@ -39,8 +39,8 @@ func TestAnswersInDoubt(t *testing.T) {
 		outcome string
 		doubt   bool
 	}{
-		{"an answer at once", []func(*scene){answeredLate(0, prompt-time.Microsecond)}, "clean", false},
-		{"an answer after the shortest timer", []func(*scene){answeredLate(0, prompt)}, "clean", true},
+		{"an answer at once", []func(*scene){answeredLate(0, maxReaction-time.Microsecond)}, "clean", false},
+		{"an answer after the shortest timer", []func(*scene){answeredLate(0, maxReaction)}, "clean", true},
 		{"an answer after which the requester goes on", []func(*scene){answeredLate(0, 3*time.Millisecond), next}, "clean", false},
 		{"an answer sooner than one before", []func(*scene){waited}, "clean", false},
 		{"responses out of order", []func(*scene){reordered}, "clean", true},

@@ -39,11 +39,11 @@ func (c *conversation) unheard(side int) {
 	r := h.refusal()
 	// The requester completes earlier requests first, and may wait for their answers in vain.
 	waits := h.una.Diff(r.psn) < 0 || slices.ContainsFunc(h.spoiled, func(s spoilt) bool { return s.psn.Diff(r.psn) < 0 })
-	if r.deed == spared && r.deaf == 0 && !waits && !h.late.on && !h.doubt.leavesOpen() && h.held.overcome() {
+	if r.effect == unharmed && r.deaf == 0 && !waits && !h.late.on && !h.doubt.leavesOpen() && h.held.overcome() {
 		return
 	}
 	c.findings = slices.DeleteFunc(c.findings, func(f *Finding) bool { return f.id == r.rule })
-	if r.deed == spoiled || r.deaf >= enough && h.held.overcome() {
+	if r.effect == spoiled || r.deaf >= enough && h.held.overcome() {
 		c.find(r.in, refusalUnheard, "%s: %s", table[r.rule].Name, r.detail)
 		return
 	}

@@ -60,9 +60,9 @@ func TestLinuxCaptures(t *testing.T) {
 	}
 }
 
-// troubles returns the findings that say more than that the capture does not tell something.
-func troubles(r *Report) []*Finding {
-	return slices.DeleteFunc(slices.Clone(r.Findings), func(f *Finding) bool { return !f.trouble() })
+// problems returns the findings that say more than that the capture does not tell something.
+func problems(r *Report) []*Finding {
+	return slices.DeleteFunc(slices.Clone(r.Findings), func(f *Finding) bool { return !f.problem() })
 }
 
 // clean returns the captures in which nothing is seen to go wrong.
@@ -86,15 +86,15 @@ func TestPartsOfCleanCaptures(t *testing.T) {
 		for _, who := range []byte{client, server} {
 			s := &scene{t, slices.Clone(all.frames)}
 			s.keep(func(_ int, f *frame) bool { return f.from() == who })
-			if r := s.explain(); len(troubles(r)) > 0 {
-				t.Errorf("%s, only what .%d sends: %s: %s", name, who, names(r), troubles(r)[0].Detail)
+			if r := s.explain(); len(problems(r)) > 0 {
+				t.Errorf("%s, only what .%d sends: %s: %s", name, who, names(r), problems(r)[0].Detail)
 			}
 		}
 		step := max(1, len(all.frames)/40)
 		for k := 0; k < len(all.frames); k += step {
 			for part, frames := range map[string][]frame{"from": all.frames[k:], "up to": all.frames[:k]} {
-				if r := (&scene{t, frames}).explain(); len(troubles(r)) > 0 {
-					t.Errorf("%s, %s packet %d: %s: %s", name, part, k, names(r), troubles(r)[0].Detail)
+				if r := (&scene{t, frames}).explain(); len(problems(r)) > 0 {
+					t.Errorf("%s, %s packet %d: %s: %s", name, part, k, names(r), problems(r)[0].Detail)
 				}
 			}
 		}
@@ -110,7 +110,7 @@ func TestTruncatedCaptures(t *testing.T) {
 		s.each(0, func(f *frame) { f.data = f.data[:min(len(f.data), snap)] })
 		r, err := Read(bytes.NewReader(s.file()), Config{})
 		must.Do(t, err)
-		if k.outcome == "clean" && len(troubles(r)) > 0 {
+		if k.outcome == "clean" && len(problems(r)) > 0 {
 			t.Errorf("%s: %s", k.name, names(r))
 		}
 		if r.Truncated > 0 && len(r.Verdict.Caveats) == 0 {
@@ -125,7 +125,7 @@ func TestRunsOfPackets(t *testing.T) {
 	b, err := os.ReadFile("../../cmd/softhca/internal/decode/testdata/gso.pcap")
 	must.Do(t, err)
 	r, err := Read(bytes.NewReader(b), Config{Packets: 100})
-	if err != nil || len(troubles(r)) > 0 || r.Records != 8 || r.Packets != 23 || len(r.Kept) != 23 || r.Conversations[0].AToB.Messages != 16 {
+	if err != nil || len(problems(r)) > 0 || r.Records != 8 || r.Packets != 23 || len(r.Kept) != 23 || r.Conversations[0].AToB.Messages != 16 {
 		t.Errorf("%v; found %s; %d packets in %d records, %d kept; %+v", err, names(r), r.Packets, r.Records, len(r.Kept), r.Conversations)
 	}
 }
@@ -145,15 +145,15 @@ func TestMergedCaptures(t *testing.T) {
 		}
 		both := &scene{t, append(slices.Clone(a.frames), b.frames...)}
 		both.sort()
-		if r := both.explain(); len(troubles(r)) > 0 {
-			t.Errorf("%s and %s: %s: %s", name, list[(i+7)%len(list)], names(r), troubles(r)[0].Detail)
+		if r := both.explain(); len(problems(r)) > 0 {
+			t.Errorf("%s and %s: %s: %s", name, list[(i+7)%len(list)], names(r), problems(r)[0].Detail)
 		}
 		twice := &scene{t: t}
 		for _, f := range a.frames {
 			twice.frames = append(twice.frames, f, frame{f.at.Add(20 * time.Microsecond), f.data})
 		}
-		if r := twice.explain(); len(troubles(r)) > 0 {
-			t.Errorf("%s, each packet twice: %s: %s", name, names(r), troubles(r)[0].Detail)
+		if r := twice.explain(); len(problems(r)) > 0 {
+			t.Errorf("%s, each packet twice: %s: %s", name, names(r), problems(r)[0].Detail)
 		}
 	}
 }
@@ -228,7 +228,7 @@ func TestBounds(t *testing.T) {
 	if r.Ended != 2*many-limit || len(r.Conversations)+r.Unlisted != 2*many {
 		t.Errorf("%d ended early, %d listed, %d not; of %d", r.Ended, len(r.Conversations), r.Unlisted, 2*many)
 	}
-	if len(troubles(r)) > 0 {
+	if len(problems(r)) > 0 {
 		t.Errorf("found %s", names(r))
 	}
 }

@@ -291,11 +291,11 @@ func (p *play) step() (moved bool) {
 // run plays until all is done or nothing more happens, and explains what was captured.
 func (p *play) run() *Report {
 	end := p.rig.Now.Add(playLimit)
-	patience := 3
+	maxIdle := 3
 	if p.watched() == requester {
-		patience = playIdle // for late answers
+		maxIdle = playIdle // for late answers
 	}
-	for idle, steps := 0, 0; idle < patience && p.rig.Now < end && steps < playSteps; steps++ {
+	for idle, steps := 0, 0; idle < maxIdle && p.rig.Now < end && steps < playSteps; steps++ {
 		if p.timed && !p.failed && p.live.Active(p.rig.Now) {
 			p.timed = false
 			p.act()

@@ -325,8 +325,9 @@ func TestEarlyAcknowledgements(t *testing.T) {
 	}
 }
 
-// TestFlippedSides merges a connection of which the second direction was heard first as one of
-// its own: sides, states and marks of its packets are those of the whole.
+// TestFlippedSides merges the two directions of a connection that were captured as two
+// conversations, the second direction first: its packets get the sides, states and marks of
+// the merged one.
 func TestFlippedSides(t *testing.T) {
 	s := &scene{t: t}
 	s.add(client, time.Microsecond, &roce.Packet{BTH: bth(roce.RCSendOnly, 0x22, 5)})

@@ -58,7 +58,7 @@ type Follower struct {
 	pending int // messages in flight of all alive conversations
 
 	messages messages
-	keeper   packetLog
+	kept     packetLog
 	sight    sight
 	swept    time.Duration // time of the last sweep
 }
@@ -82,7 +82,7 @@ func New(c Config) *Follower {
 	}
 	return &Follower{
 		messages: messages{room: c.Messages},
-		keeper:   packetLog{limit: c.Packets, around: c.Around, joined: map[int]joined{}},
+		kept:     packetLog{limit: c.Packets, around: c.Around, joined: map[int]joined{}},
 		cfg:      c, flows: map[flowKey]flow{}, alone: map[addrPair][]*conversation{}, byQPN: map[ib.QPN]*conversation{},
 		alive: list.New(), links: map[linkKey]*link{}, order: list.New(),
 		damage: damage{senders: map[netip.Addr]*senderSums{}},
@@ -213,7 +213,7 @@ const byRule = " by rule '"
 // asked adds a finding for a packet that a fault rule affected.
 func (f *Follower) asked(p *pcapfile.Packet) {
 	f.sight.marks |= marksOf(p.Comment)
-	f.sight.deed = effectOf(p.Comment)
+	f.sight.effect = effectOf(p.Comment)
 	rule := faultAsked
 	if f.sight.marks&LostByRule != 0 && f.unrepeated() {
 		rule = faultLost

@@ -18,22 +18,22 @@ const (
 	// maxJump is the maximum distance of a PSN from the expected one within one use of a
 	// queue pair number.
 	maxJump = 1 << 16
-	// prompt is the maximum delay between an event and its direct effect; a retry timer
+	// maxReaction is the maximum delay between an event and its direct effect; a retry timer
 	// takes longer.
-	prompt = time.Millisecond
-	// together is the maximum delay of a copy that the network makes; adapters that probe
+	maxReaction = time.Millisecond
+	// maxCopyDelay is the maximum delay of a copy that the network makes; adapters that probe
 	// a quiet peer wait longer.
-	together = 250 * time.Microsecond
-	// heedful is the maximum delay of the repeat after the time in an RNR NAK.
-	heedful = 20 * time.Millisecond
-	// unasked is the maximum delay of a packet that the network reordered.
-	unasked = 20 * time.Millisecond
-	// overdue times the silence before its last repeats is the longest silence before a
+	maxCopyDelay = 250 * time.Microsecond
+	// maxRNRDelay is the maximum delay of the repeat after the time in an RNR NAK.
+	maxRNRDelay = 20 * time.Millisecond
+	// maxReorderDelay is the maximum delay of a packet that the network reordered.
+	maxReorderDelay = 20 * time.Millisecond
+	// overdueFactor times the silence before its last repeats is the longest silence before a
 	// requester's next repeat; adapters that back off double the time.
-	overdue = 3
-	// backsOff times the silence before its last repeat is the silence of an adapter that
+	overdueFactor = 3
+	// backoffFactor times the silence before its last repeat is the silence of an adapter that
 	// doubles the time before each repeat.
-	backsOff = 2
+	backoffFactor = 2
 	// smallestMTU gives the maximum number of PSNs of a READ.
 	smallestMTU = 256
 )
@@ -154,7 +154,7 @@ type waits struct {
 
 // again counts a repeat at a time after an RNR NAK, which may have been lost.
 func (w *waits) again(after, timer time.Duration, lost bool) {
-	if lost || after < timer*9/10 || after > timer+max(timer/2, heedful) {
+	if lost || after < timer*9/10 || after > timer+max(timer/2, maxRNRDelay) {
 		w.other++
 		return
 	}
@@ -240,7 +240,7 @@ func (f *Follower) reliable(p *pcapfile.Packet) {
 	defer func() { f.pending += c.open() - before }()
 	response := f.pkt.Info.Flags&roce.FlagResponse != 0
 	if f.sight.copy {
-		if h := &c.halves[1-fl.side]; response && !f.sight.turned && f.sight.deed != spoiled && h.seen {
+		if h := &c.halves[1-fl.side]; response && !f.sight.turned && f.sight.effect != spoiled && h.seen {
 			h.spoil(f) // a fault rule may have lost only the first copy
 		}
 		c.copied(f, fl.side)
@@ -256,7 +256,7 @@ func (f *Follower) reliable(p *pcapfile.Packet) {
 	}
 	c.learnMTU(&f.pkt)
 	c.request(f, fl.side)
-	if f.sight.deed == delayed {
+	if f.sight.effect == delayed {
 		c.halves[fl.side].held.note(f.now)
 	}
 }

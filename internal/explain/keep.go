@@ -96,17 +96,17 @@ type sight struct {
 	// left: the capturing adapter sent it. The network did not duplicate such a packet.
 	left bool
 	// twice: it was already followed as an outbound packet.
-	twice bool
-	deed  faultEffect
+	twice  bool
+	effect faultEffect
 }
 
 // faultEffect is the effect of a fault rule on a packet.
 type faultEffect uint8
 
 const (
-	spared  faultEffect = iota // no effect at the receiver, or no rule
-	delayed                    // it arrived late
-	spoiled                    // it did not arrive, or the receiver drops it
+	unharmed faultEffect = iota // no effect at the receiver, or no rule
+	delayed                     // it arrived late
+	spoiled                     // it did not arrive, or the receiver drops it
 )
 
 // effectOf returns the effect of a rule from the comment on the packet.
@@ -116,7 +116,7 @@ func effectOf(comment string) faultEffect {
 	case strings.HasSuffix(did, "lost"), strings.HasSuffix(did, "changed"), strings.HasSuffix(did, "cut"):
 		return spoiled
 	case strings.HasSuffix(did, "doubled"):
-		return spared
+		return unharmed
 	default:
 		return delayed
 	}
@@ -127,7 +127,7 @@ const arenaSize = 1 << 16
 
 // keep keeps the current packet if there is room.
 func (f *Follower) keep(p *pcapfile.Packet) {
-	k := &f.keeper
+	k := &f.kept
 	if !k.room() {
 		return
 	}

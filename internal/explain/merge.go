@@ -62,9 +62,9 @@ func (f *Follower) merge(c, other *conversation, how string) {
 	c.ends[0].qpn, c.paired = other.ends[1].qpn, how
 	c.packets, c.bytes, c.mtu = c.packets+other.packets, c.bytes+other.bytes, max(c.mtu, other.mtu)
 	c.last, c.told, c.waits = later(c.last, other.last), c.told || other.told, c.waits || other.waits
-	c.twins = twins{
-		recent: [2]*recent{c.twins.recent[0], other.twins.recent[0]}, n: c.twins.n + other.twins.n,
-		taken: c.twins.taken + other.twins.taken, own: c.twins.own + other.twins.own,
+	c.copies = copies{
+		recent: [2]*recent{c.copies.recent[0], other.copies.recent[0]}, n: c.copies.n + other.copies.n,
+		taken: c.copies.taken + other.copies.taken, own: c.copies.own + other.copies.own,
 	}
 	for _, found := range other.findings {
 		c.absorb(found)
@@ -76,7 +76,7 @@ func (f *Follower) merge(c, other *conversation, how string) {
 	}
 	f.byQPN[other.ends[1].qpn] = c
 	f.alive.Remove(other.element)
-	f.keeper.join(other.id, c.id, true)
+	f.kept.join(other.id, c.id, true)
 }
 
 // disprove drops the second direction of a conversation that was paired by a guess: an answer

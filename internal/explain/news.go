@@ -11,9 +11,9 @@ import (
 const (
 	// sweep is the interval of searches for requesters that have given up.
 	sweep = time.Second
-	// patience times the silence before its last repeats, and at least sweep, is the
+	// silenceFactor times the silence before its last repeats, and at least sweep, is the
 	// silence after which a requester counts as having given up.
-	patience = 4
+	silenceFactor = 4
 )
 
 // Turn is the kind of news about a connection.
@@ -135,7 +135,7 @@ func (h *half) overdueAfter() time.Duration {
 	if h.rnr.on {
 		longest = max(longest, ib.RNRTimer(h.timer))
 	}
-	return max(sweep, patience*longest)
+	return max(sweep, silenceFactor*longest)
 }
 
 // last returns the time of the last packet of a half or to it.

@@ -99,7 +99,7 @@ func TestMomentOfDeath(t *testing.T) {
 		if len(at) != 2 {
 			t.Fatalf("%d connections failed, want 2", len(at))
 		}
-		if late := at[1].Sub(silent); late < patience*timeout || late > patience*timeout+sweep {
+		if late := at[1].Sub(silent); late < silenceFactor*timeout || late > silenceFactor*timeout+sweep {
 			t.Errorf("by the clock %v: told of %v after the last repeat", clock, late)
 		}
 	}

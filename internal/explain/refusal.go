@@ -18,7 +18,7 @@ type refusal struct {
 	in      instant
 	detail  string
 	psn     ib.PSN
-	deed    faultEffect // effect of a fault rule on the NAK
+	effect  faultEffect // effect of a fault rule on the NAK
 	deaf    int         // repeats of the refused request by a requester that did not get the NAK
 	naks    int         // more than one only if there are too many to examine one by one
 	final   bool        // the connection was set up again, so later answers refute nothing
@@ -70,7 +70,7 @@ func withRefusal(list []refusal, r refusal) []refusal {
 
 // goesOn records a request with n PSNs that is sent after fatal NAKs, or after their refutation.
 func (h *half) goesOn(now instant, p *roce.Packet, n uint32) {
-	if h.refuted.on && now.since(h.refuted.in) >= prompt {
+	if h.refuted.on && now.since(h.refuted.in) >= maxReaction {
 		h.refuted.on = false
 	}
 	changed := false
@@ -274,7 +274,7 @@ func (c *conversation) refute(f *Follower, side int, r *refusal, id ruleID) {
 		}
 	}
 	c.find(r.in, id, "%s: %s; record %d acknowledges it", table[r.rule].Name, r.detail, f.now.record)
-	f.keeper.rename(r.in.record, table[r.rule].Name, table[id].Name)
+	f.kept.rename(r.in.record, table[r.rule].Name, table[id].Name)
 	if !slices.ContainsFunc(c.findings, func(g *Finding) bool { return g.Severity == Failed }) {
 		c.ladder.grave = int(table[id].Severity) + 1
 		if id == nakRefuted {

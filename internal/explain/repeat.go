@@ -20,13 +20,13 @@ func (c *conversation) again(f *Follower, side int, n uint32) {
 	if i >= 0 {
 		h.ops[i].again++
 	}
-	if h.failed() && f.now.since(h.refusal().in) >= prompt && psn.Diff(h.refusal().psn) >= 0 {
+	if h.failed() && f.now.since(h.refusal().in) >= maxReaction && psn.Diff(h.refusal().psn) >= 0 {
 		h.refusal().deaf++
 	}
 	f.sight.marks |= Repeated
-	c.twins.recent[1-side].forget() // the same answers may follow
+	c.copies.recent[1-side].forget() // the same answers may follow
 	h.atomic.again = h.atomic.again || h.atomic.known && psn == h.atomic.psn
-	if h.una.Diff(h.repeat.next) > 0 && f.now.since(h.lastGood) < prompt && !h.nak.on && !h.rnr.on {
+	if h.una.Diff(h.repeat.next) > 0 && f.now.since(h.lastGood) < maxReaction && !h.nak.on && !h.rnr.on {
 		h.repeat.next = h.una // requests acknowledged just now need no repeat
 	}
 	if h.continues(f.now, psn) {
@@ -47,13 +47,13 @@ func (c *conversation) again(f *Follower, side int, n uint32) {
 // may send only that request.
 func (h *half) continues(now instant, psn ib.PSN) bool {
 	ahead := psn.Diff(h.repeat.next)
-	return h.repeat.active && (ahead == 0 || !h.nak.on || h.nak.psn != psn) && (ahead == 0 || ahead > 0 && ahead <= maxGaps && now.since(h.lastSend) < prompt)
+	return h.repeat.active && (ahead == 0 || !h.nak.on || h.nak.psn != psn) && (ahead == 0 || ahead > 0 && ahead <= maxGaps && now.since(h.lastSend) < maxReaction)
 }
 
 // ignore counts repeats from the same PSN, which was answered. It does not count a repeat
 // that comes sooner than a retry timer ends: such a repeat has another cause.
 func (h *half) ignore(psn ib.PSN, quiet time.Duration) {
-	if quiet < prompt {
+	if quiet < maxReaction {
 		return
 	}
 	if h.ignored == 0 || psn != h.again {
@@ -111,9 +111,9 @@ func (c *conversation) blame(f *Follower, side int, i int) {
 		c.find(f.now, answerLost, "%v at PSN %v was answered, and came again %v later", op, psn, round(quiet))
 	case i >= 0 && h.ops[i].skipped:
 		h.repeat.active = true
-	case !f.sight.left && f.now.since(h.lastSend) < together && h.next.Diff(psn) <= maxGaps && (i < 0 || !h.ops[i].answered()):
+	case !f.sight.left && f.now.since(h.lastSend) < maxCopyDelay && h.next.Diff(psn) <= maxGaps && (i < 0 || !h.ops[i].answered()):
 		c.find(f.now, requestDuplicated, "%v at PSN %v", op, psn)
-	case i >= 0 && h.ops[i].answered() && quiet < prompt:
+	case i >= 0 && h.ops[i].answered() && quiet < maxReaction:
 		c.find(f.now, answerMissing, "%v at PSN %v came again %v after an answer to another", op, psn, round(quiet))
 	default:
 		if h.answers == 0 && psn.Diff(h.stuck) > 0 { // the capture lacks the answer to the earlier repeats
@@ -143,7 +143,7 @@ func (c *conversation) fill(f *Follower, side int, n uint32) bool {
 		h.gaps = slices.Insert(h.gaps, k+min(int(at), 1), gap{psn.Add(n), uint32(left), g.in, g.asked})
 	}
 	rule := requestLostUpstream
-	if !g.asked && f.now.since(g.in) < unasked && !(h.repeat.active && psn == h.repeat.next) {
+	if !g.asked && f.now.since(g.in) < maxReorderDelay && !(h.repeat.active && psn == h.repeat.next) {
 		rule = requestLate
 	}
 	c.find(f.now, rule, "PSN %v, missing since record %d, came %v later", psn, g.in.record, round(f.now.since(g.in)))

@@ -166,10 +166,10 @@ func (c *conversation) onPage(id ruleID, page string) {
 }
 
 // awaits marks a finding as a conclusion from silence: heard is the time of the end's last
-// packet, patience the silence after which it could still have continued.
-func (c *conversation) awaits(id ruleID, heard, patience time.Duration) {
+// packet, grace the silence after which it could still have continued.
+func (c *conversation) awaits(id ruleID, heard, grace time.Duration) {
 	if f := c.finding(id); f != nil {
-		f.heard, f.until = heard, heard+patience
+		f.heard, f.until = heard, heard+grace
 	}
 }
 
@@ -195,8 +195,8 @@ func (c *conversation) note(s string) { c.notes = append(c.notes, s) }
 // defaultListed is the maximum number of listed conversations without findings.
 const defaultListed = 256
 
-// trouble reports whether a finding is more than a gap of the capture.
-func (f *Finding) trouble() bool { return f.Severity != Unknown }
+// problem reports whether a finding is more than a gap of the capture.
+func (f *Finding) problem() bool { return f.Severity != Unknown }
 
 // add adds an ended conversation.
 func (r *Report) add(c *conversation) {
@@ -208,7 +208,7 @@ func (r *Report) add(c *conversation) {
 		return
 	}
 	r.Tally.count(c.findings)
-	if !slices.ContainsFunc(c.findings, (*Finding).trouble) && r.kept >= defaultListed || r.kept >= defaultKept {
+	if !slices.ContainsFunc(c.findings, (*Finding).problem) && r.kept >= defaultListed || r.kept >= defaultKept {
 		r.Unlisted++
 		if len(c.findings) > 0 {
 			r.merge(c.findings)
@@ -312,7 +312,7 @@ func (f *Follower) conclude() {
 	})
 	number := r.number()
 	r.listMessages(&f.messages, number)
-	r.Kept = f.keeper.finish(number)
+	r.Kept = f.kept.finish(number)
 	for _, found := range r.Findings {
 		if found.Severity >= Lost && (r.Tally.FirstFailure == 0 || found.First < r.Tally.FirstFailure) {
 			r.Tally.FirstFailure = found.First

@@ -99,7 +99,7 @@ func tell(t *testing.T, profile string, seed uint64) (*story, *Report) {
 	if err != nil || r.Violation != nil {
 		t.Fatalf("%s, seed %d: %v, %v", profile, seed, err, r.Violation)
 	}
-	s.calm = !harmed && r.Troubles == "none"
+	s.calm = !harmed && r.Faults == "none"
 	return s, s.follower.Report()
 }
 

@@ -64,7 +64,7 @@ func (r *Report) judge() Verdict {
 // the gravest finding that is no gap of the capture, or else the record of the verdict.
 func (r *Report) Notable() int {
 	for _, f := range r.Findings {
-		if f.trouble() {
+		if f.problem() {
 			return f.First
 		}
 	}

@@ -4,7 +4,7 @@
 // Reading order: catalogue.go, params.go and words.go (the actions, their arguments and the
 // selectors, as tables), rule.go, object.go, parse.go, value.go and syntax.go (the language),
 // explain.go (the tables as prose), live.go (when a rule acts); then port.go, outbound.go,
-// inbound.go, fate.go, edit.go and hold.go (faults on packets). Rules on verbs are parsed and
+// inbound.go, verdict.go, edit.go and hold.go (faults on packets). Rules on verbs are parsed and
 // decided here, and applied by package device.
 //
 // The package reads no clock: time and the seed of its choices are given to it.

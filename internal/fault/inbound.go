@@ -102,7 +102,7 @@ func part(d *fabric.Datagram, lo, hi int) fabric.Datagram {
 
 // admit carries out the last judge's decision on one packet.
 func (p *Port) admit(now clock.Instant, d fabric.Datagram, fl flow) {
-	f := &p.fate
+	f := &p.verdict
 	if f.drop {
 		return
 	}

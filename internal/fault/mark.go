@@ -14,8 +14,8 @@ type Mark struct {
 	Before   int  // incoming: number of packets that Receive returns before it
 }
 
-// deeds are the effects of rules on packets, in words.
-var deeds = [NumActions]string{
+// effects are the effects of rules on packets, in words.
+var effects = [NumActions]string{
 	Drop: "lost", Dup: "doubled", Delay: "delayed", Corrupt: "changed", Truncate: "cut", Reorder: "held back", Rate: "slowed down", Partition: "lost",
 }
 
@@ -24,10 +24,10 @@ func (p *Port) mark(l *Live, seg []byte, s *Subject) {
 	if p.cfg.Mark == nil {
 		return
 	}
-	lost := l.Action == Drop || l.Action == Partition || p.fate.drop
-	deed := deeds[l.Action]
+	lost := l.Action == Drop || l.Action == Partition || p.verdict.drop
+	effect := effects[l.Action]
 	if lost {
-		deed = deeds[Drop]
+		effect = effects[Drop]
 	}
 	before := 0
 	if s.Dir == In {
@@ -37,7 +37,7 @@ func (p *Port) mark(l *Live, seg []byte, s *Subject) {
 		}
 	}
 	p.cfg.Mark(&Mark{
-		Dir: s.Dir, Src: s.Src, Dst: s.Dst, SrcPort: s.SrcPort, Bytes: seg, Text: deed + " by rule '" + l.text + "'",
+		Dir: s.Dir, Src: s.Src, Dst: s.Dst, SrcPort: s.SrcPort, Bytes: seg, Text: effect + " by rule '" + l.text + "'",
 		Before: before, Lost: lost, Changed: l.Action == Corrupt || l.Action == Truncate,
 	})
 }

@@ -112,7 +112,7 @@ func (p *Port) copyHead(runs []fabric.Run, i, k int) {
 
 // emit carries out the last judge's decision on packet k of a run.
 func (p *Port) emit(now clock.Instant, r *fabric.Run, k int, fl flow) {
-	f := &p.fate
+	f := &p.verdict
 	if f.drop {
 		return
 	}

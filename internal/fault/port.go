@@ -30,9 +30,9 @@ type Port struct {
 	ways  Direction    // directions of all rules
 	addrs []netip.Addr // of the port, in the order of the GID table
 
-	pkt  roce.Packet
-	fate verdict
-	rec  trace.Record
+	pkt     roce.Packet
+	verdict verdict
+	rec     trace.Record
 
 	out     *fabric.Batch // packets after the rules, and held packets that are due
 	passed  int           // packets at the start of the caller's batch that the rules have seen

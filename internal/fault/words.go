@@ -143,7 +143,7 @@ func (s *OpSet) has(p *Subject) bool {
 	}
 }
 
-// opAliases are names of sets of opcodes that no opcode begins with.
+// opAliases are names of sets of opcodes. No opcode's name begins with one of them.
 var opAliases = [...]struct {
 	name, op string
 	answers  answers

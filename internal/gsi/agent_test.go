@@ -94,8 +94,8 @@ func TestC12_Register(t *testing.T) {
 }
 
 // TestC12_TransactionIDs shows the layout of Linux: the first agent, which is
-// the connection manager's, has number 2; a later agent never has the number of
-// one before.
+// the connection manager's, has number 2; numbers of
+// agents are not reused.
 func TestC12_TransactionIDs(t *testing.T) {
 	r := newRig(t, Config{})
 	cm := r.agent(mad.ClassCM, 2)

@@ -101,19 +101,19 @@ func join(parts ...[]byte) (all []byte) {
 // others, and everything else that can be wrong.
 func cmSeeds() (seeds [][]byte) {
 	call := func(what byte) []byte { return []byte{byte(cmCall), 0, what, 20} }
-	temper := func(t byte) []byte { return []byte{byte(cmTemper), t} }
+	reaction := func(t byte) []byte { return []byte{byte(cmTemper), t} }
 	req := forgery(mad.AttrREQ, pickNobody, 3)
 	ask := []byte{byte(cmAsk), 0, 0}
 	rep := forgery(mad.AttrREP, pickGuest, 5)
 	passive := [][]byte{
-		join(temper(0), req), join(temper(0), req, call(4)), join(temper(1), req),
-		join(temper(1), req, forgery(mad.AttrRTU, pickGuest, 0)), join(temper(0), req, call(11), forgery(mad.AttrRTU, pickGuest, 0), call(7)),
-		join(temper(0), req, call(11), forgery(mad.AttrDREQ, pickGuest, 0)), join(temper(1), req, forgery(mad.AttrDREQ, pickGuest, 0)),
-		join(temper(0), forgery(mad.AttrSIDRREQ, pickNobody, 3)), join(temper(2), req),
+		join(reaction(0), req), join(reaction(0), req, call(4)), join(reaction(1), req),
+		join(reaction(1), req, forgery(mad.AttrRTU, pickGuest, 0)), join(reaction(0), req, call(11), forgery(mad.AttrRTU, pickGuest, 0), call(7)),
+		join(reaction(0), req, call(11), forgery(mad.AttrDREQ, pickGuest, 0)), join(reaction(1), req, forgery(mad.AttrDREQ, pickGuest, 0)),
+		join(reaction(0), forgery(mad.AttrSIDRREQ, pickNobody, 3)), join(reaction(2), req),
 	}
 	active := [][]byte{
-		join(temper(0), ask), join(temper(0), ask, rep), join(temper(0), ask, rep, call(5)), join(temper(1), ask, rep),
-		join(temper(1), ask, rep, call(9)), join(temper(1), ask, rep, call(7)), {byte(cmAsk), 0, 1}, {byte(cmAsk), 1, 0},
+		join(reaction(0), ask), join(reaction(0), ask, rep), join(reaction(0), ask, rep, call(5)), join(reaction(1), ask, rep),
+		join(reaction(1), ask, rep, call(9)), join(reaction(1), ask, rep, call(7)), {byte(cmAsk), 0, 1}, {byte(cmAsk), 1, 0},
 	}
 	for i, life := range append(passive, active...) {
 		for attr := mad.AttrREQ; attr <= mad.AttrAPR; attr++ {
@@ -141,10 +141,10 @@ func cmSeeds() (seeds [][]byte) {
 		for at := 0; at < mad.DataSize; at += 12 {
 			m := forgery(attr, pickGuest, byte(at))
 			m[3], m[4] = 1+byte(at/12)&3, byte(at)
-			seeds = append(seeds, join(temper(1), req, m, []byte{byte(cmHeader), byte(at), byte(at), 0, byte(cmShape), byte(at / 12), byte(at), 0}))
+			seeds = append(seeds, join(reaction(1), req, m, []byte{byte(cmHeader), byte(at), byte(at), 0, byte(cmShape), byte(at / 12), byte(at), 0}))
 		}
 		for t := range byte(8) {
-			seeds = append(seeds, join(temper(t), []byte{byte(cmBurst), byte(attr - mad.AttrREQ), 31, t, 7, byte(cmPeer), 0, byte(cmTimer), byte(cmPeer), t}))
+			seeds = append(seeds, join(reaction(t), []byte{byte(cmBurst), byte(attr - mad.AttrREQ), 31, t, 7, byte(cmPeer), 0, byte(cmTimer), byte(cmPeer), t}))
 		}
 	}
 	return append(seeds,

@@ -68,12 +68,12 @@ func accepts(s *siege) cm.Handler {
 
 // flood is MADs without end.
 type flood struct {
-	what   string
-	temper func(*siege) cm.Handler // nil: no event
-	inject func(s *siege, i int)
-	most   int // connections of strangers at a time
-	least  int // MADs that it takes to reach the limits
-	limits cm.Limits
+	what     string
+	reaction func(*siege) cm.Handler // nil: no event
+	inject   func(s *siege, i int)
+	most     int // connections of strangers at a time
+	least    int // MADs that it takes to reach the limits
+	limits   cm.Limits
 }
 
 // narrow are limits that a flood reaches soon.
@@ -154,15 +154,15 @@ func (m *ids) Put(d *mad.MAD) { (&mad.RTU{LocalCommID: m.local, RemoteCommID: m.
 func finish(s *siege, i int) {
 	id := uint32(i) + 1
 	var c *cm.Conn
-	temper := s.stranger
+	reaction := s.stranger
 	s.stranger = func(now clock.Instant, got *cm.Conn, e *cm.Event) {
 		if e.Type == cm.REQReceived {
 			c = got
 		}
-		temper(now, got, e)
+		reaction(now, got, e)
 	}
 	s.forge(hog, mad.AttrREQ, uint64(i), hostileREQ(s, hog, id))
-	s.stranger = temper
+	s.stranger = reaction
 	if c != nil && c.State() == cm.RepSent {
 		s.forge(hog, mad.AttrRTU, uint64(i), &ids{id, c.LocalID()})
 		s.forge(hog, mad.AttrDREQ, uint64(i), &mad.DREQ{LocalCommID: id, RemoteCommID: c.LocalID(), RemoteQPN: 0x77})
@@ -257,8 +257,8 @@ func TestC6_C12_CMFloods(t *testing.T) {
 			if !first.in(cm.Established) {
 				t.Fatal("there is no connection to begin with")
 			}
-			if f.temper != nil {
-				s.stranger = f.temper(s)
+			if f.reaction != nil {
+				s.stranger = f.reaction(s)
 			}
 			e := &endurance{siege: s, flood: f}
 			before := heapInUse()

@@ -62,7 +62,7 @@ func (p *program) runCM(v *cmVictim) {
 		case cmAsk:
 			v.stepAsk(p)
 		case cmTemper:
-			v.temper = p.byte()
+			v.reaction = p.byte()
 		case cmQP:
 			v.stepQP(p)
 		case cmListen:

@@ -28,7 +28,7 @@ type cmVictim struct {
 	spare     *link // of the honest peer, which comes and goes
 	broken    bool  // a sender who knew the bond's IDs has ended it with the peer's address
 	guests    []*guest
-	temper    byte
+	reaction  byte
 	moves     []trace.Record // of the victim's QPs, since the last step
 	states    map[ib.QPN]ib.QPState
 	counts    cm.Counters
@@ -70,7 +70,7 @@ func newCMVictim(t testing.TB, p *program) *cmVictim {
 	if opts := p.byte(); opts&1 != 0 {
 		v.limits.MaxConns = 8
 	}
-	v.temper = p.byte()
+	v.reaction = p.byte()
 	c := hca.Config{Connections: v.limits, Limits: hca.DefaultLimits()}
 	c.Limits.MaxQP = 24
 	c.Trace = func(r *trace.Record) {
@@ -105,7 +105,7 @@ func (v *cmVictim) onEvent(now clock.Instant, c *cm.Conn, e *cm.Event) {
 	if first == known {
 		v.T.Fatalf("the consumer hears %v, known is %v", e.Type, known)
 	}
-	switch v.temper % 8 {
+	switch v.reaction % 8 {
 	case 0:
 	case 1:
 		v.answer(now, g, e.Type)
@@ -117,11 +117,11 @@ func (v *cmVictim) onEvent(now clock.Instant, c *cm.Conn, e *cm.Event) {
 			c.Forget(now)
 		}
 	case 4:
-		_ = c.SendMRA(now, v.temper>>3, nil) // no use for it in most states
+		_ = c.SendMRA(now, v.reaction>>3, nil) // no use for it in most states
 	case 5:
-		_ = c.PrepareMRA(now, v.temper>>3, nil)
+		_ = c.PrepareMRA(now, v.reaction>>3, nil)
 	case 6:
-		_ = c.SendREJ(now, &cm.REJParams{Reason: mad.RejReason(v.temper >> 3)})
+		_ = c.SendREJ(now, &cm.REJParams{Reason: mad.RejReason(v.reaction >> 3)})
 	case 7:
 		_ = c.SendREP(now, &cm.REPParams{QPN: 0x77})
 	}
@@ -363,7 +363,7 @@ func (v *cmVictim) talk() {
 func (v *cmVictim) finish() {
 	v.T.Helper()
 	v.talk()
-	v.temper = 0
+	v.reaction = 0
 	for _, g := range v.guests {
 		v.end(g)
 		v.disarm(g)

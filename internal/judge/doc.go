@@ -5,7 +5,7 @@
 // reports completions, events, states and memory.
 //
 // Reading order: plan.go (which parts of a script can be judged), judge.go
-// (runs), stage.go and deeds.go (the script's objects and actions on the
+// (runs), stage.go and actions.go (the script's objects and actions on the
 // adapter), wire.go (packets out and in), run.go and compare.go (steps, waits,
 // comparison), show.go, result.go, report.go (for machines), page.go (for
 // people).

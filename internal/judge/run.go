@@ -105,15 +105,15 @@ func (s *stage) countUnseen(st *script.PlayStep) {
 // await waits until everything that the step expects has come, or something
 // else has, or the time is over; and then until nothing more comes.
 func (s *stage) await(ctx context.Context, st *script.PlayStep) error {
-	wants, patience := s.expects(st), s.patience(st)
-	met, deadline, last := !wants, time.Now().Add(patience), time.Now().Add(maxExtensions*patience)
+	wants, timeout := s.expects(st), s.timeout(st)
+	met, deadline, last := !wants, time.Now().Add(timeout), time.Now().Add(maxExtensions*timeout)
 	for !met {
 		before := s.count()
 		if err := s.collect(ctx, s.cfg.Quiet/8); err != nil {
 			return err
 		}
 		if s.count() != before {
-			deadline = time.Now().Add(patience)
+			deadline = time.Now().Add(timeout)
 		}
 		var contradicted bool
 		if met, contradicted = s.met(st); contradicted || time.Now().After(deadline) || time.Now().After(last) {
@@ -172,9 +172,9 @@ func (s *stage) eventsOf(st *script.PlayStep, p *pair) (want, got []string) {
 // maxExtensions bounds how often an arrival may prolong the wait.
 const maxExtensions = 20
 
-// patience is how long to wait for what a step expects. A timer that is set to
+// timeout is how long to wait for what a step expects. A timer that is set to
 // T may fire after 4T.
-func (s *stage) patience(st *script.PlayStep) time.Duration {
+func (s *stage) timeout(st *script.PlayStep) time.Duration {
 	d := s.cfg.Wait
 	timers := slices.ContainsFunc(st.Acts, func(a script.Act) bool { _, ok := a.Step.(script.Pass); return ok })
 	for _, r := range st.Retries {

@@ -83,9 +83,9 @@ type (
 	// Shard guards a shard; its holder is the shard's thread (internal/driver). What a shard
 	// calls may take only the locks below: it must not wait for a program.
 	Shard struct{ under[Control] }
-	// Residents guards the table of members, to which a broker forwards packets
+	// MemberConns guards the table of members, to which a broker forwards packets
 	// (internal/broker).
-	Residents struct{ under[Shard] }
+	MemberConns struct{ under[Shard] }
 	// Watchers guards the functions to call when a device is gone; it is not held during the calls.
 	Watchers struct{ under[Shard] }
 	// Manager guards what adapters share in a connection manager of rdmacm.

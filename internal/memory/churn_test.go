@@ -63,7 +63,7 @@ func (w *keyWorld) gave(k *keyed) {
 	w.made++
 }
 
-// died notes that a key leads nowhere.
+// died records that a key is no longer valid.
 func (w *keyWorld) died(key ib.LKey) {
 	index := uint32(key) >> churnShift
 	delete(w.live, index)

@@ -250,7 +250,7 @@ func (g *cRig) ask(ctx context.Context, dir string, j *cJudge) (string, error) {
 	args := append([]string{"-test.count=1", "-test.failfast", "-test.parallel=1", "-test.run=" + j.run}, j.args...)
 	switch j.pkg {
 	case programTests:
-		args = append(args, "-builds", dir, "-patience", scenarioTimeout.String(), "-model-hang", strconv.Itoa(hangSeconds))
+		args = append(args, "-builds", dir, "-scenario-time", scenarioTimeout.String(), "-model-hang", strconv.Itoa(hangSeconds))
 	case preloadTests:
 		args = append(args, "-library", filepath.Join(dir, cLibraries[preloadDir]))
 	}

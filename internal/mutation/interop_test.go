@@ -114,9 +114,9 @@ func TestInterop(t *testing.T) {
 	}
 }
 
-// runInterop builds the runner with all bugs in it, and has it run cases with
-// the one of a number, 0 for none. The command that the runner builds has
-// them too.
+// runInterop builds the runner, which contains all mutants, and runs cases with
+// mutant number, or with none if number is 0. The command that the runner builds
+// contains the mutants too.
 func runInterop(t *testing.T, g *rig, number int, cases string) []interopCase {
 	b := g.of(number)
 	runner, out := filepath.Join(b.dir, "interop.exe"), filepath.Join(b.dir, fmt.Sprint("interop-", number, ".json"))

@@ -183,8 +183,8 @@ func (m *mutant) scripts(covers map[string][]string) (names []string) {
 	return names
 }
 
-// run runs the scripts, the seeds and the test that are to notice a mutant, with the edit of
-// a number.
+// run runs the scripts, the seeds and the test that must kill a mutant. Number selects the
+// mutant in the binary.
 func (m *mutant) run(ctx context.Context, g *rig, number int, scripts []string) (*report, error) {
 	r := new(report)
 	if m.breaks != "" || m.sim != "" || m.test == "" {

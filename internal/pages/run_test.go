@@ -23,8 +23,8 @@ import (
 // peoplesPages are the pages whose commands are run.
 var peoplesPages = []string{"statuses.md", "events.md", "rejects.md", "guide.md", "troubleshooting.md", "faq.md", "ci.md"}
 
-// patience is how long a command may take, on a machine that does much else.
-const patience = 2 * time.Minute
+// commandTimeout is how long a command may take, on a machine that does much else.
+const commandTimeout = 2 * time.Minute
 
 // stage is where blocks are run.
 type stage struct {
@@ -133,7 +133,7 @@ func on(text string, slot int) string {
 
 // run runs a block.
 func (s *stage) run(t *testing.T, c console, slot int) {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), commandTimeout)
 	dir := linked(t)
 	var others sync.WaitGroup
 	defer others.Wait()

@@ -336,8 +336,8 @@ func executeAtomic(r *responder, p *Packet, change func(mem []byte, a *roce.Atom
 // wrResync is the opcode of the work request with which an EE context sends a RESYNC.
 const wrResync ib.WROpcode = 0xff
 
-// requests is the table of work requests, by their opcode. What has no row here, or one
-// without types, cannot be posted.
+// requests is the table of work requests, by their opcode. A work request can be posted if
+// it has a row with types of queue pairs.
 var requests = [1 << 8]request{
 	ib.WRRDMAWrite: {onStreams, roce.KindWrite, 0, ib.WCRDMAWrite, placesOpcodes{
 		roce.RCRDMAWriteFirst, roce.RCRDMAWriteMiddle, roce.RCRDMAWriteLast, roce.RCRDMAWriteOnly,

@@ -178,8 +178,8 @@ func enumField[M any, T enumerated](name string, shown manner, max T, at func(*M
 	return f
 }
 
-// codeField is an enumField that is shown with its number, by which it is known
-// too.
+// codeField is an enumField that is printed with its number, and can be set by its
+// number.
 func codeField[M any, T enumerated](name string, shown manner, max T, at func(*M) *T) field[M] {
 	return field[M]{
 		name: name, shown: shown,

@@ -10,7 +10,7 @@ import (
 
 // TestFollow shows that a script in the form for other adapters has all that
 // its text has: each packet, completion, event, retry and drop of the output,
-// and a deed for each command.
+// and a action for each command.
 func TestFollow(t *testing.T) {
 	for _, name := range Names() {
 		text, err := Text(name)
@@ -22,7 +22,7 @@ func TestFollow(t *testing.T) {
 		}
 		for _, s := range p.Steps {
 			if len(s.Acts) == 0 {
-				t.Errorf("%s:%d: %v is no deed", name, s.Line, s.Text)
+				t.Errorf("%s:%d: %v is no action", name, s.Line, s.Text)
 			}
 			refused := 0
 			for _, a := range s.Acts {
@@ -41,7 +41,7 @@ func TestFollow(t *testing.T) {
 				}
 			}
 			if lines := count(s.Lines, "refused: "); lines < refused {
-				t.Errorf("%s:%d: %d deeds are refused, the output has %d", name, s.Line, refused, lines)
+				t.Errorf("%s:%d: %d actions are refused, the output has %d", name, s.Line, refused, lines)
 			}
 		}
 	}
@@ -57,7 +57,7 @@ func count(lines []string, prefix string) (n int) {
 	return n
 }
 
-// TestFollowNames shows deeds and outcomes with everything resolved.
+// TestFollowNames shows actions and outcomes with everything resolved.
 func TestFollowNames(t *testing.T) {
 	p, err := Follow("t", head+`mr m len=64 access=remote_read
 cq k manual
@@ -78,25 +78,25 @@ modify a SQE
 	if err != nil && !errors.As(err, &mismatch) {
 		t.Fatal(err)
 	}
-	deed := func(step, n int) Step { return p.Steps[step].Acts[n].Step }
-	mr := deed(0, 0).(RegMR)
+	action := func(step, n int) Step { return p.Steps[step].Acts[n].Step }
+	mr := action(0, 0).(RegMR)
 	if mr.Name != "m" || mr.PD != "pd" || mr.Len != 64 || mr.Key == 0 || mr.IOVA != 1<<32 {
 		t.Errorf("the region is %+v", mr)
 	}
-	if k := deed(1, 0).(CreateCQ); !k.Manual || k.Name != "k" {
+	if k := action(1, 0).(CreateCQ); !k.Manual || k.Name != "k" {
 		t.Errorf("the queue is %+v", k)
 	}
-	qp := deed(3, 0).(CreateQP)
+	qp := action(3, 0).(CreateQP)
 	if qp.SRQ != "s" || qp.SendCQ != "cq" || qp.RecvCQ != "k" || qp.PD != "pd" || qp.Num == 0 || qp.PeerQPN != 0x777701 {
 		t.Errorf("the queue pair is %+v", qp)
 	}
 	if n := len(p.Steps[4].Acts); n != 3 {
 		t.Errorf("a walk to RTS is %d calls", n)
 	}
-	if r := deed(5, 0).(PostRecv); r.To != "s" || len(r.WRs) != 2 || r.WRs[1].WRID != 5 {
+	if r := action(5, 0).(PostRecv); r.To != "s" || len(r.WRs) != 2 || r.WRs[1].WRID != 5 {
 		t.Errorf("the receives are %+v", r)
 	}
-	in := deed(6, 0).(Inject)
+	in := action(6, 0).(Inject)
 	if in.Cut != 1 || in.Packet.RETH.VA != mr.IOVA+8 || uint32(in.Packet.RETH.RKey) != mr.Key || in.Packet.BTH.DestQP != qp.Num {
 		t.Errorf("the packet is %+v", in)
 	}

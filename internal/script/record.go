@@ -62,7 +62,7 @@ func (r *recorder) own(before int, words []string) {
 	}
 }
 
-// deeds returns how many actions the step has so far.
+// actions returns how many actions the step has so far.
 func (r *recorder) steps() int {
 	if r == nil {
 		return 0

@@ -83,13 +83,13 @@ func (w *world) act(i int) {
 		w.loseAddress(r)
 	default:
 		if e.qp != nil {
-			w.trouble(a, e, r)
+			w.perturb(a, e, r)
 		}
 	}
 }
 
-// trouble performs the actions that need a queue pair.
-func (w *world) trouble(a action, e *end, r *rand.Rand) {
+// perturb performs the actions that need a queue pair.
+func (w *world) perturb(a action, e *end, r *rand.Rand) {
 	switch a {
 	case actBadSend:
 		e.sendSome(r, 1+r.IntN(3), true)

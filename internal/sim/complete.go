@@ -50,7 +50,7 @@ func (c *queue) push(e *end, wc ib.WC) {
 func (n *node) blame(c *queue) {
 	for _, e := range n.ends {
 		if e.sendQ == c || e.recvQ == c {
-			e.trouble = true
+			e.mayFail = true
 		}
 	}
 }
@@ -97,7 +97,7 @@ func (e *end) finish(o *op, wc *ib.WC) {
 		if e.failed {
 			e.w.Fail("status", "adapter %d qp %v: a second error, %v, after the one that stopped the queue", e.node.Index, e.num, wc.Status)
 		}
-		e.failed, e.trouble = true, true
+		e.failed, e.mayFail = true, true
 		e.node.watch = append(e.node.watch, e)
 	}
 	o.drop()
@@ -131,18 +131,18 @@ func (e *end) verify(o *op) {
 	case o.word != nil:
 		e.verifyAtomic(o)
 	case o.code == ib.WRRDMARead:
-		l := o.landing.bytes()
+		l := o.destination.bytes()
 		if o.space.era == o.spaceEra && !o.target.explains(l[:o.length]) {
 			w.Fail("memory", "adapter %d qp %v: READ wr_id %d returned what was not in the peer's memory", e.node.Index, e.num, o.id)
 		}
-		o.landing.received(e, l[:o.length])
+		o.destination.received(e, l[:o.length])
 	case o.writes() && o.space.era == o.spaceEra && !o.target.wrote(o):
 		w.Fail("memory", "adapter %d qp %v: WRITE wr_id %d is complete and its data is not in the peer's memory", e.node.Index, e.num, o.id)
 	}
 }
 
 func (e *end) verifyAtomic(o *op) {
-	have := binary.NativeEndian.Uint64(o.landing.bytes())
+	have := binary.NativeEndian.Uint64(o.destination.bytes())
 	if o.space.era == o.spaceEra {
 		found, known := o.word.executed(o)
 		if !known || found != have {
@@ -150,7 +150,7 @@ func (e *end) verifyAtomic(o *op) {
 		}
 		binary.NativeEndian.PutUint64(o.space.remote.want[o.word.off:], o.word.value)
 	}
-	o.landing.received(e, o.landing.bytes()[:8])
+	o.destination.received(e, o.destination.bytes()[:8])
 }
 
 // received checks that a slot holds data, followed by its previous contents.

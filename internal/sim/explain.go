@@ -59,7 +59,7 @@ func (e *end) explainRecv(v *receive, s ib.WCStatus) {
 		if e.state != ib.ERR {
 			e.node.watch = append(e.node.watch, e)
 		}
-		e.trouble, e.doomed = true, true
+		e.mayFail, e.failing = true, true
 	}
 	if !ok {
 		e.w.Fail("status", "adapter %d qp %v: receive %d completes with %v in state %v, and nothing that happened explains it", e.node.Index, e.num, v.id, s, e.state)

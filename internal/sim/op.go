@@ -4,22 +4,22 @@ import "github.com/softhca/softhca/ib"
 
 // op is a send work request and its expected effects.
 type op struct {
-	end      *end
-	id       uint64
-	code     ib.WROpcode
-	wr       ib.SendWR // without what id, code and signaled say, until it is posted
-	length   int
-	data     []byte // payload of a SEND or WRITE
-	imm      uint32
-	signaled bool
-	bad      flaw
-	sources  []*slot // slots of the sender, freed at completion
-	landing  *slot   // destination of the response of a READ or an atomic
-	target   *slot   // of RDMA, at the peer
-	word     *word   // of an atomic, at the peer
-	add      uint64
-	compare  uint64
-	swap     uint64
+	end         *end
+	id          uint64
+	code        ib.WROpcode
+	wr          ib.SendWR // without what id, code and signaled say, until it is posted
+	length      int
+	data        []byte // payload of a SEND or WRITE
+	imm         uint32
+	signaled    bool
+	bad         flaw
+	sources     []*slot // slots of the sender, freed at completion
+	destination *slot   // destination of the response of a READ or an atomic
+	target      *slot   // of RDMA, at the peer
+	word        *word   // of an atomic, at the peer
+	add         uint64
+	compare     uint64
+	swap        uint64
 
 	space     *space // of the peer
 	spaceEra  int    // era of space in which the expectations hold
@@ -69,10 +69,10 @@ func (o *op) drop() {
 		s.busy = false
 	}
 	o.sources = nil
-	if o.landing != nil {
-		o.landing.accept()
-		o.landing.busy, o.landing.hot = false, false
-		o.landing = nil
+	if o.destination != nil {
+		o.destination.accept()
+		o.destination.busy, o.destination.hot = false, false
+		o.destination = nil
 	}
 }
 

@@ -135,8 +135,8 @@ type end struct {
 	rq        []*receive // likewise
 	inbox     []*op      // RC: messages that the peer has posted and that have not arrived
 	failed    bool       // a send completed in error since the last connection or resumption
-	trouble   bool       // an event may move the queue pair to ERR
-	doomed    bool       // a receive or a request of the peer failed here
+	mayFail   bool       // an event may move the queue pair to ERR
+	failing   bool       // a receive or a request of the peer failed here
 	fatalDue  bool       // QP_FATAL has to be raised
 	lastWQE   bool       // LAST_WQE_REACHED has to be raised
 	drainAsk  bool       // SQ_DRAINED was asked for
@@ -218,8 +218,8 @@ func (e *end) forget() {
 		v.drop()
 	}
 	e.rq = nil
-	e.failed, e.trouble, e.fatalDue, e.lastWQE = false, false, false, false
-	e.drainAsk, e.doomed = false, false
+	e.failed, e.mayFail, e.fatalDue, e.lastWQE = false, false, false, false
+	e.drainAsk, e.failing = false, false
 }
 
 // attr returns the attributes of the present connection.

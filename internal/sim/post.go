@@ -127,16 +127,16 @@ func (o *op) makeRead(r *rand.Rand) bool {
 	}
 	o.drawTarget(r)
 	o.wr.RemoteAddr, o.wr.RKey = o.target.addr(), o.target.area.mr.RKey()
-	o.wr.SGList = pieces(o.landing, o.length, 1+r.IntN(int(endCap.MaxSendSGE)))
+	o.wr.SGList = pieces(o.destination, o.length, 1+r.IntN(int(endCap.MaxSendSGE)))
 	return true
 }
 
 // land takes a slot for the response, if one is free.
 func (o *op) land() bool {
-	if o.landing = o.end.space.local.free(0, localSlots); o.landing == nil {
+	if o.destination = o.end.space.local.free(0, localSlots); o.destination == nil {
 		return false
 	}
-	o.landing.hot = true
+	o.destination.hot = true
 	return true
 }
 
@@ -162,7 +162,7 @@ func (o *op) makeAtomic(r *rand.Rand) bool {
 	if o.code == ib.WRAtomicFetchAdd {
 		wr.CompareAdd = o.add
 	}
-	wr.SGList = pieces(o.landing, 8, 1)
+	wr.SGList = pieces(o.destination, 8, 1)
 	return true
 }
 

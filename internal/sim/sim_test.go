@@ -34,7 +34,7 @@ func TestProfiles(t *testing.T) {
 				r, err := Run(Config{Seed: seed, Profile: name})
 				must.Do(t, err)
 				if r.Violation != nil {
-					t.Fatalf("seed %d (%s): %v\n%s", seed, r.Troubles, r.Violation, strings.Join(r.Ladder[max(0, len(r.Ladder)-40):], "\n"))
+					t.Fatalf("seed %d (%s): %v\n%s", seed, r.Faults, r.Violation, strings.Join(r.Ladder[max(0, len(r.Ladder)-40):], "\n"))
 				}
 			}
 		})

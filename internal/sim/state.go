@@ -33,7 +33,7 @@ func (e *end) moved(r *trace.Record) {
 	if r.Cause != byModify {
 		switch r.To {
 		case ib.ERR:
-			legal = e.trouble && r.From != ib.RESET
+			legal = e.mayFail && r.From != ib.RESET
 			e.fatalDue = e.sendQ.failed || e.recvQ.failed // no completion can report it
 		case ib.SQE:
 			legal = e.typ() != ib.RC && e.failed && (r.From == ib.RTS || r.From == ib.SQD)
@@ -70,7 +70,7 @@ func (e *end) event(t ib.EventType) {
 	case ib.EventPathMigErr:
 		due = e.paths.asked
 	case ib.EventQPReqErr, ib.EventQPAccessErr:
-		due, e.trouble, e.doomed = true, true, true
+		due, e.mayFail, e.failing = true, true, true
 		e.node.watch = append(e.node.watch, e)
 	}
 	if !due {
@@ -91,7 +91,7 @@ func (e *end) checkSettled() {
 	switch {
 	case e.state == ib.ERR:
 		e.checkFlushed()
-	case e.doomed && e.state != ib.RESET:
+	case e.failing && e.state != ib.RESET:
 		w.Fail("state", "adapter %d qp %v: a request of the peer or a receive failed and the state is %v, want ERR", e.node.Index, e.num, e.state)
 	case e.failed && e.typ() == ib.RC:
 		w.Fail("state", "adapter %d qp %v: a send failed and the state is %v", e.node.Index, e.num, e.state)

@@ -136,7 +136,7 @@ func (e *end) transfer(code ib.WROpcode) bool {
 		if !o.land() {
 			return false
 		}
-		s = o.landing
+		s = o.destination
 	} else {
 		o.data = e.w.text.pattern(0, measureSize)
 		s.fill(o.data)

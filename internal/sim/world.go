@@ -95,7 +95,7 @@ func (w *world) Simulate() {
 }
 
 // Report adds the features to the result.
-func (w *world) Report(r *virtual.Result) { r.Troubles = w.plan.has.String() }
+func (w *world) Report(r *virtual.Result) { r.Faults = w.plan.has.String() }
 
 func (w *world) setUp() {
 	r := rand.New(rand.NewPCG(w.Config.Seed, streamSetup))

@@ -23,7 +23,7 @@ type Config struct {
 
 // Result is the result of a run.
 type Result struct {
-	Troubles    string        // features that the seed drew for the profile
+	Faults      string        // features that the seed drew for the profile
 	Packets     uint64        // sent by all adapters
 	Posted      uint64        // work requests, or messages
 	Completions uint64        // of work requests

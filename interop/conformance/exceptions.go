@@ -66,13 +66,13 @@ func rights(a ib.Access) func(*plan) {
 
 func closed(pl *plan) { pl.attr.Access = 0 }
 
-// impatient makes the requester give up soon: two repetitions, 16.8 ms apart at
+// failsFast makes the requester give up soon: two repetitions, 16.8 ms apart at
 // least.
-func impatient(pl *plan) { pl.attr.RetryCnt, pl.attr.Timeout = 2, 12 }
+func failsFast(pl *plan) { pl.attr.RetryCnt, pl.attr.Timeout = 2, 12 }
 
 func peerIn(state ib.QPState) func(*plan) {
 	return func(pl *plan) {
-		impatient(pl)
+		failsFast(pl)
 		pl.attr.ResponderState = state
 	}
 }
@@ -182,7 +182,7 @@ func stateExceptions() []exception {
 			ours:  &answer{statuses: []ib.WCStatus{flushed}, state: ib.ERR}, why: "rxe before 6.12 leaves a receive that is posted in ERR alone; we flush it (Q19)",
 		},
 		{
-			name: "peer_destroyed", about: "WRITE to a queue pair that was destroyed: no answer", rule: "E1", adapt: impatient, destroyed: true, post: request(ib.WRRDMAWrite, 100, 0, 0), alone: true,
+			name: "peer_destroyed", about: "WRITE to a queue pair that was destroyed: no answer", rule: "E1", adapt: failsFast, destroyed: true, post: request(ib.WRRDMAWrite, 100, 0, 0), alone: true,
 			linux: silence(ib.RESET, 1),
 		},
 		{name: "psn_ahead", about: "the requester begins 5 PSNs further than is expected", rule: "E8", adapt: skip(5), receives: []receive{{n: 4096}}, post: send(100), linux: ahead},
@@ -255,7 +255,7 @@ func datagram(n uint32) func(*stand) ends.Send {
 
 func skip(n uint32) func(*plan) {
 	return func(pl *plan) {
-		impatient(pl)
+		failsFast(pl)
 		pl.attr.SkippedPSNs = n
 	}
 }

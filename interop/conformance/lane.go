@@ -97,10 +97,10 @@ func (t *steps) verifyBatch(l *lane, b batch) {
 func (t *steps) collect(e ends.End, posted, received int) {
 	var sent, got []uint64
 	for total := posted + received; len(sent)+len(got) < total && t.err == nil; {
-		wcs := t.poll(e, min(total-len(sent)-len(got), ends.MaxPoll), patience)
+		wcs := t.poll(e, min(total-len(sent)-len(got), ends.MaxPoll), caseTime)
 		t.do(func() error {
 			if len(wcs) == 0 {
-				return fmt.Errorf("%s has %d of %d completions after %s", e.Name(), len(sent)+len(got), total, patience)
+				return fmt.Errorf("%s has %d of %d completions after %s", e.Name(), len(sent)+len(got), total, caseTime)
 			}
 			for _, w := range wcs {
 				switch {

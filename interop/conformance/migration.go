@@ -51,7 +51,7 @@ func (t *steps) migrate(cut bool) {
 	}
 	begin := time.Now()
 	t.write(3 * uint32(t.MTU.Bytes()))
-	wcs := t.poll(t.Requester, 1, patience)
+	wcs := t.poll(t.Requester, 1, caseTime)
 	took := time.Since(begin)
 	if len(wcs) != 1 || wcs[0].Status != ib.WCRetryExcErr {
 		t.wrong("the WRITE over the new path completes with %v, not %v", statuses(wcs), ib.WCRetryExcErr)
@@ -75,6 +75,6 @@ func (j *judge) inTime(took time.Duration, cut bool) {
 	if cut {
 		least, most = 2*least, 2*most
 	}
-	j.expect(took >= least && took <= most+patience/4, "RETRY_EXC_ERR after %v; the timeout and the retries make %v", took, most)
+	j.expect(took >= least && took <= most+caseTime/4, "RETRY_EXC_ERR after %v; the timeout and the retries make %v", took, most)
 	j.measure("RETRY_EXC_ERR after %d ms of %d", took.Milliseconds(), most.Milliseconds())
 }

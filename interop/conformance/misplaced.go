@@ -50,7 +50,7 @@ func (t *steps) misplace(m misplaced) {
 		t.none(t.Responder)
 		return
 	}
-	wait := patience
+	wait := caseTime
 	if !isOurs(t.Responder) {
 		wait = 4 * quiet // rxe may omit one
 	}

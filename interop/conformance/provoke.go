@@ -117,7 +117,7 @@ func (s *stand) wire() []ends.NAK {
 }
 
 func (t *steps) checkAsker(want asker) {
-	wcs := t.poll(t.Requester, len(want.statuses), patience)
+	wcs := t.poll(t.Requester, len(want.statuses), caseTime)
 	t.expect(slices.Equal(statuses(wcs), want.statuses), "the requester completed with %v, not %v", statuses(wcs), want.statuses)
 	t.none(t.Requester)
 	attr := t.query(t.req)
@@ -126,7 +126,7 @@ func (t *steps) checkAsker(want asker) {
 }
 
 func (t *steps) checkAnswer(x *exception, want answer) {
-	wait := patience
+	wait := caseTime
 	switch {
 	case len(want.statuses) > 0:
 	case len(x.receives) > 0:

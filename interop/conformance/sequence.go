@@ -172,7 +172,7 @@ func solicited(t *steps) {
 	for _, flag := range []ib.SendFlags{0, ib.SendSolicited} {
 		t.post(ends.Send{Opcode: ib.WRSend, Flags: ib.SendSignaled | flag, SGList: part(t.local, 0, 8)})
 		t.sent(1) // acknowledged: the receive is completed
-		wait := patience
+		wait := caseTime
 		if flag == 0 {
 			wait = 0
 		}
@@ -212,7 +212,7 @@ func invalidate(t *steps) {
 	t.checkInvalidated(t.got(1)[0], key)
 	write.WRID = 3
 	t.post(write)
-	refused := statuses(t.poll(t.Requester, 1, patience))
+	refused := statuses(t.poll(t.Requester, 1, caseTime))
 	t.expect(slices.Equal(refused, []ib.WCStatus{ib.WCRemAccessErr}), "a WRITE by the key that ended completed with %v", refused)
 }
 

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// patience is how long a case waits for something that must come. It only
+	// caseTime is how long a case waits for something that must come. It only
 	// bounds the time of a failure.
-	patience = 20 * time.Second
+	caseTime = 20 * time.Second
 
 	// arena is the size of the two regions: a message of 1 MiB, at any place, and
 	// its margins.

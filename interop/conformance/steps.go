@@ -91,7 +91,7 @@ func (t *steps) poll(e ends.End, n int, wait time.Duration) []ib.WC {
 
 // succeeded takes n completions of an end, all of which must be successes.
 func (t *steps) succeeded(e ends.End, n int) []ib.WC {
-	wcs := t.poll(e, n, patience)
+	wcs := t.poll(e, n, caseTime)
 	t.do(func() error {
 		switch {
 		case len(wcs) != n:
@@ -121,7 +121,7 @@ func (t *steps) none(e ends.End) {
 func (t *steps) events(e ends.End, want ...ib.EventType) {
 	wait := time.Duration(0)
 	if len(want) > 0 {
-		wait = patience
+		wait = caseTime
 	}
 	var seen []ib.EventType
 	t.do(func() error {
@@ -142,7 +142,7 @@ func (t *steps) until(what string, there func() (bool, error)) {
 	t.do(func() error {
 		tick := time.NewTicker(2 * time.Millisecond)
 		defer tick.Stop()
-		for end := time.Now().Add(patience); time.Now().Before(end); {
+		for end := time.Now().Add(caseTime); time.Now().Before(end); {
 			if ok, err := there(); ok || err != nil {
 				return err
 			}
@@ -152,7 +152,7 @@ func (t *steps) until(what string, there func() (bool, error)) {
 				return context.Cause(t.ctx)
 			}
 		}
-		return fmt.Errorf("%s did not come in %v", what, patience)
+		return fmt.Errorf("%s did not come in %v", what, caseTime)
 	})
 }
 

@@ -17,7 +17,7 @@ import (
 // recorded is what a recording of two Linux peers shows.
 type recorded struct {
 	outcome
-	naks []string // lines of the packets that are such
+	naks []string // the packets that are NAKs, a line each
 }
 
 var (

@@ -51,13 +51,13 @@ func (g *Guest) Start(ctx context.Context, script string) (*Process, error) {
 	return p, nil
 }
 
-// patience is how long dial tries to reach a guest that does not answer ARP: a
+// dialTime is how long dial tries to reach a guest that does not answer ARP: a
 // guest without CPU time for seconds is slow.
-const patience = 30 * time.Second
+const dialTime = 30 * time.Second
 
 // dial connects to the guest's agent.
 func (g *Guest) dial(ctx context.Context) (conn net.Conn, err error) {
-	for end := time.Now().Add(patience); ; {
+	for end := time.Now().Add(dialTime); ; {
 		conn, err = new(net.Dialer).DialContext(ctx, "tcp", netip.AddrPortFrom(g.Addr, remote.Port).String())
 		if !errors.Is(err, syscall.EHOSTUNREACH) || time.Now().After(end) {
 			return conn, err

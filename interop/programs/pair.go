@@ -194,9 +194,9 @@ func (e *ends) outcome(err error) suite.Outcome {
 	return suite.Passed("")
 }
 
-// patience is a little less than the time of a pingpong's retries, which are
+// retryTime is a little less than the time of a pingpong's retries, which are
 // eight of 67 ms.
-const patience = 450 * time.Millisecond
+const retryTime = 450 * time.Millisecond
 
 // bothEnd is like both, for programs that exit after their last message, although
 // their acknowledgement of the peer's last message may be lost. The peer then
@@ -219,9 +219,9 @@ func (p *pair) bothEnd(ctx context.Context, c matrix.Cell) suite.Outcome {
 func (e *ends) left(fs []frames.Frame) bool {
 	switch {
 	case e.guest.OK():
-		return exhausted.MatchString(e.ours.String()) && frames.Alone(fs, true) > patience
+		return exhausted.MatchString(e.ours.String()) && frames.Alone(fs, true) > retryTime
 	case e.ours.OK():
-		return exhausted.MatchString(e.guest.String()) && frames.Alone(fs, false) > patience
+		return exhausted.MatchString(e.guest.String()) && frames.Alone(fs, false) > retryTime
 	}
 	return false
 }

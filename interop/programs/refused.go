@@ -47,7 +47,7 @@ type refusal struct {
 
 const (
 	elsewhere = "-p 7999"
-	// rejected8 is what the programs print of a port without a listener.
+	// rejected8 matches the output of the programs for a port without a listener.
 	rejected8 = `RDMA_CM_EVENT_REJECTED, (error|status):? 8`
 )
 

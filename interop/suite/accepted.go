@@ -31,13 +31,13 @@ type acceptance struct {
 	accepted int64 // without our own packets to multicast groups that we have joined
 	refused  int64 // refused and not counted as accepted: a lower bound
 	after    int64 // counted as accepted and then refused: an upper bound
-	nobody   int64 // came when maybe no adapter was open
+	late     int64 // arrived when perhaps no adapter was open
 	strays   int64 // our own multicast packets, refused for their address
 }
 
 func newAcceptance(t *lab.Traffic, fs []frames.Frame) acceptance {
 	c := t.Own.Counters
-	a := acceptance{nobody: int64(frames.Late(fs, t.Own.Lives))}
+	a := acceptance{late: int64(frames.Late(fs, t.Own.Lives))}
 	n := c["rcvd_pkts"]
 	own := int64(frames.ToGroups(fs)) // the system copies them to our other adapters
 	copies := max(0, min(n-int64(t.In), own))
@@ -69,9 +69,9 @@ func (a acceptance) check(t *lab.Traffic, loose Loose, refusal string) error {
 	}
 	var errs []error
 	in, faulty := int64(t.In), t.Own.Faulty
-	if got := a.accepted + a.refused; got+a.after < in-a.nobody-faulty || got > in+faulty {
+	if got := a.accepted + a.refused; got+a.after < in-a.late-faulty || got > in+faulty {
 		errs = append(errs, fmt.Errorf("our adapters counted %d packets, and up to %d more, of the %d that came, of which %d came late and %d may have met a fault",
-			got, a.after, in, a.nobody, faulty))
+			got, a.after, in, a.late, faulty))
 	}
 	if n, refused := a.refusals(t, wrongly, refusal); n > faulty {
 		errs = append(errs, fmt.Errorf("our adapters refused packets of the peer: %s", refused))

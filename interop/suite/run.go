@@ -116,7 +116,7 @@ func attempt(ctx context.Context, l *lab.Lab, c Case, r *Result) (Outcome, error
 	r.Accepted, r.Late, r.Exact, r.Messages, r.Verified = 0, 0, false, 0, 0
 	if fs, seen := l.Frames(ctx); seen == nil && len(fs) == t.Out+t.In+t.BadIn+t.BadOut {
 		a := newAcceptance(t, fs)
-		r.Accepted, r.Late, r.Exact, r.Messages = a.accepted, a.nobody, exact(t, c.Loose), frames.Messages(fs)
+		r.Accepted, r.Late, r.Exact, r.Messages = a.accepted, a.late, exact(t, c.Loose), frames.Messages(fs)
 		if c.verified() {
 			r.Verified = r.Messages
 		}
@@ -136,14 +136,14 @@ func attempt(ctx context.Context, l *lab.Lab, c Case, r *Result) (Outcome, error
 	return o, nil
 }
 
-// patience is a little less than the time of most programs' retries, which are
+// retryTime is a little less than the time of most programs' retries, which are
 // eight of 67 ms.
-const patience = 450 * time.Millisecond
+const retryTime = 450 * time.Millisecond
 
 // starved is the outcome of a case that failed. A guest without CPU time loses
 // connections because it is silent; the wire shows that it answers in the end.
 func starved(o Outcome, fs []frames.Frame) Outcome {
-	if d := frames.Silence(fs); d > patience && !o.Spoiled {
+	if d := frames.Silence(fs); d > retryTime && !o.Spoiled {
 		o.Spoiled = true
 		o.Measured = strings.TrimPrefix(fmt.Sprintf("%s; the guest was silent for %v and then answered", o.Measured, d.Round(time.Millisecond)), "; ")
 	}

@@ -166,7 +166,7 @@ func TestAccepted(t *testing.T) {
 			t.Errorf("a wrong Q_Key in a case about %q: %v", refusal, err)
 		}
 	}
-	if a := newAcceptance(good(func(x *lab.Traffic) { x.Own.Counters["rcvd_pkts"] = 4 }), fs); a.accepted != 3 || a.nobody != 1 {
+	if a := newAcceptance(good(func(x *lab.Traffic) { x.Own.Counters["rcvd_pkts"] = 4 }), fs); a.accepted != 3 || a.late != 1 {
 		t.Errorf("%+v: want 3 accepted, our own to the group apart, and 1 late", a)
 	}
 }

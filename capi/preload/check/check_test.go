@@ -57,7 +57,7 @@ var plain = sync.OnceValues(func() (string, error) {
 	return build(os.TempDir())
 })
 
-// build builds the library, with more flags for the compiler.
+// build builds the library, with additional flags of the compiler.
 func build(dir string, flags ...string) (string, error) {
 	return filepath.Join(dir, libraries.Preload), libraries.BuildPreload(context.Background(), "../../..", dir, flags...)
 }
@@ -106,13 +106,13 @@ func newBench(t *testing.T, flags ...string) *bench {
 	return b
 }
 
-// patience bounds a program.
-const patience = 5 * time.Minute
+// scenarioTime bounds a program.
+const scenarioTime = 5 * time.Minute
 
 // command returns a program that runs over the library.
 func (b *bench) command(t *testing.T, preload string, args ...string) *exec.Cmd {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), scenarioTime)
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Env = append(os.Environ(), "SOFTHCA_SYSFS="+b.root, "LD_PRELOAD="+preload+b.lib, "LC_ALL=C")

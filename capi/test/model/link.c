@@ -84,13 +84,13 @@ static void by_lid(const struct end *e, int mask)
 static void connect_end(struct link *l, struct end *e)
 {
 	struct end *to = peer_of(l, e);
-	enum { PATIENT = 18 }; // a second: on a busy machine the peer may be delayed
+	enum { LONG_TIMEOUT = 18 }; // a second: on a busy machine the peer may be delayed
 	bool rc = l->type == IBV_QPT_RC, ud = l->type == IBV_QPT_UD;
 	fill_av(&e->av, to->adapter);
 	e->av.static_rate = IBV_RATE_MAX;
 	e->attr = (struct ibv_qp_attr){
 		.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = ALL_ACCESS, .qkey = QKEY, .path_mtu = l->mtu,
-		.dest_qp_num = to->qp->qp_num, .max_dest_rd_atomic = 4, .max_rd_atomic = 4, .min_rnr_timer = 1, .ah_attr = e->av, .timeout = PATIENT,
+		.dest_qp_num = to->qp->qp_num, .max_dest_rd_atomic = 4, .max_rd_atomic = 4, .min_rnr_timer = 1, .ah_attr = e->av, .timeout = LONG_TIMEOUT,
 		.retry_cnt = 7, .rnr_retry = 7, .rq_psn = ud ? 0 : e->attr.rq_psn, .sq_psn = e->attr.sq_psn,
 	};
 	move(e, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | (ud ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS));

@@ -71,8 +71,8 @@ func TestWhatEndsAWait(t *testing.T) {
 	}
 }
 
-// TestWakeOn has a descriptor of the caller's end waits, whatever else does,
-// until it is taken back.
+// TestWakeOn shows that a descriptor of the caller ends every wait until the caller
+// removes it.
 func TestWakeOn(t *testing.T) {
 	p, _ := pair(t)
 	ends := make([]int, 2)

@@ -27,7 +27,7 @@ func TestChannels(t *testing.T) {
 	for seed := first; seed <= last; seed++ {
 		r := virtual.Run(virtual.Config{Seed: seed, Ops: testOps, Ladder: 200}, Open)
 		if v := r.Violation; v != nil {
-			t.Fatalf("seed %d (%s): %s: %s, at %v after action %d\n%s", seed, r.Troubles, v.Check, v.Detail, v.At, v.Action,
+			t.Fatalf("seed %d (%s): %s: %s, at %v after action %d\n%s", seed, r.Faults, v.Check, v.Detail, v.At, v.Action,
 				strings.Join(r.Ladder[max(0, len(r.Ladder)-60):], "\n"))
 		}
 		for i, n := range r.Marks {

@@ -74,7 +74,7 @@ func (w *world) sent(wc *ib.WC) {
 
 // unfair returns the reason why a status has no explanation, "" if it has one.
 func (w *world) unfair(o *work, s ib.WCStatus) string {
-	wavered := o.to.trouble || o.to.wavered >= o.at || o.to.life != o.toLife
+	wasDisturbed := o.to.disturbed || o.to.disturbedAt >= o.at || o.to.life != o.toLife
 	switch s {
 	case ib.WCSuccess:
 		if o.bad != good {
@@ -86,7 +86,7 @@ func (w *world) unfair(o *work, s ib.WCStatus) string {
 			return "its channel is there"
 		}
 	case ib.WCRemInvRDReqErr:
-		if earned[o.bad] != s && !wavered {
+		if earned[o.bad] != s && !wasDisturbed {
 			return "it names a queue pair that is there"
 		}
 	case ib.WCRNRRetryExcErr:

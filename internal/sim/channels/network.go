@@ -73,7 +73,7 @@ func (w *world) arrive(p *virtual.Packet) {
 		return
 	}
 	if e != nil {
-		e.heed(&h)
+		e.obey(&h)
 	}
 	w.hand(n, &p.Datagram, "")
 }

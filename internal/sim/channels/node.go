@@ -294,8 +294,8 @@ func (e *end) sniff(from *node, p *roce.Packet, path *fabric.Path) {
 	e.sent, e.high = true, last
 }
 
-// heed records the PSNs that an arriving answer acknowledges.
-func (e *end) heed(p *roce.Packet) {
+// obey records the PSNs that an arriving answer acknowledges.
+func (e *end) obey(p *roce.Packet) {
 	if p.Info.Flags&roce.FlagResponse == 0 || !e.sent || p.BTH.PSN.Diff(e.high) > 0 {
 		return
 	}

@@ -21,13 +21,13 @@ type program struct {
 	life  int // number of times that the queue pair was started
 	qkey  ib.QKey
 
-	queue   []*work // incomplete requests, in order
-	free    []int   // slots for them
-	recvs   *receives
-	seq     int // sequence number of the last request
-	met     map[met]int
-	wavered clock.Instant // time until which the queue pair was in trouble
-	trouble bool          // peers cannot count on the queue pair
+	queue       []*work // incomplete requests, in order
+	free        []int   // slots for them
+	recvs       *receives
+	seq         int // sequence number of the last request
+	met         map[met]int
+	disturbedAt clock.Instant // when the queue pair was last disturbed
+	disturbed   bool          // peers cannot count on the queue pair
 }
 
 // met is one life of a sender known to a program, with the sequence number of
@@ -105,7 +105,7 @@ func (p *program) begin() {
 	}
 	p.qkey = ib.QKey(p.index*1000 + p.life)
 	p.n.w.Must(p.n.walk(p.q, &ib.QPAttr{Port: 1, QKey: p.qkey, AccessFlags: ib.AccessRemote, MinRNRTimer: uint8(4 + p.index%8)}))
-	p.trouble, p.wavered = false, p.n.w.Now
+	p.disturbed, p.disturbedAt = false, p.n.w.Now
 }
 
 func (p *program) modify(a *ib.QPAttr, mask ib.AttrMask) error {
@@ -119,7 +119,7 @@ func (p *program) move(to ib.QPState) error {
 }
 
 // disturb records that peers cannot count on the queue pair.
-func (p *program) disturb() { p.trouble = true }
+func (p *program) disturb() { p.disturbed = true }
 
 // act is one action of a program.
 func (w *world) act(r *rand.Rand) {

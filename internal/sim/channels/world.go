@@ -93,7 +93,7 @@ func Open(c virtual.Config) virtual.Simulation {
 }
 
 // Report adds the plan to the result.
-func (w *world) Report(r *virtual.Result) { r.Troubles = w.plan.String() }
+func (w *world) Report(r *virtual.Result) { r.Faults = w.plan.String() }
 
 // Simulate makes the run.
 func (w *world) Simulate() {

@@ -233,8 +233,8 @@ func (w *world) actRestart(r *rand.Rand) {
 	w.hosts[r.IntN(len(w.hosts))].restart()
 }
 
-// trouble draws the duration of a fault: some last longer than all retries.
-func (w *world) trouble(r *rand.Rand) time.Duration {
+// faultTime draws the duration of a fault: some last longer than all retries.
+func (w *world) faultTime(r *rand.Rand) time.Duration {
 	most := 4 * w.plan.interval()
 	if r.IntN(4) == 0 {
 		most *= 6
@@ -243,7 +243,7 @@ func (w *world) trouble(r *rand.Rand) time.Duration {
 }
 
 func (w *world) actCut(r *rand.Rand) {
-	h, until := w.hosts[r.IntN(len(w.hosts))], w.Now.Add(w.trouble(r))
+	h, until := w.hosts[r.IntN(len(w.hosts))], w.Now.Add(w.faultTime(r))
 	for _, o := range w.hosts {
 		w.cut[way{h, o}], w.cut[way{o, h}] = until, until
 	}
@@ -251,7 +251,7 @@ func (w *world) actCut(r *rand.Rand) {
 
 func (w *world) actCutWay(r *rand.Rand) {
 	from, to := w.hosts[r.IntN(len(w.hosts))], w.hosts[r.IntN(len(w.hosts))]
-	w.cut[way{from, to}] = w.Now.Add(w.trouble(r))
+	w.cut[way{from, to}] = w.Now.Add(w.faultTime(r))
 }
 
-func (w *world) actBurst(r *rand.Rand) { w.burst = w.Now.Add(w.trouble(r) / 4) }
+func (w *world) actBurst(r *rand.Rand) { w.burst = w.Now.Add(w.faultTime(r) / 4) }

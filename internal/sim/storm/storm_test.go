@@ -29,7 +29,7 @@ func runAll(t *testing.T, first, last uint64) sum {
 	for seed := first; seed <= last; seed++ {
 		r := virtual.Run(virtual.Config{Seed: seed, Ops: testOps, Ladder: 200}, Open)
 		if v := r.Violation; v != nil {
-			t.Fatalf("seed %d (%s): %s: %s, at %v after action %d\n%s", seed, r.Troubles, v.Check, v.Detail, v.At, v.Action,
+			t.Fatalf("seed %d (%s): %s: %s, at %v after action %d\n%s", seed, r.Faults, v.Check, v.Detail, v.At, v.Action,
 				strings.Join(r.Ladder[max(0, len(r.Ladder)-40):], "\n"))
 		}
 		for i, n := range r.Marks {

@@ -52,7 +52,7 @@ func (w *world) Simulate() {
 
 // Report adds the faults and cells to the result.
 func (w *world) Report(r *virtual.Result) {
-	r.Troubles, r.Cells = w.plan.about, w.cells.list()
+	r.Faults, r.Cells = w.plan.about, w.cells.list()
 }
 
 func (w *world) setUp() {

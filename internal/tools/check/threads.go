@@ -10,16 +10,16 @@ import (
 	"github.com/softhca/softhca/internal/rules"
 )
 
-// threads are the packages of the module that have tests.
+// threads are the packages that have tests, by the threads of their tests.
 type threads struct {
-	several  []string // in whose tests several threads run
-	pointers []string // with one thread, which use package unsafe
-	one      []string // the rest
+	several  []string // several threads
+	pointers []string // one thread, and package unsafe
+	one      []string // one thread
 }
 
-// byThreads sorts the packages by the checks that their tests need. The race detector
-// finds nothing in tests with one thread, and makes them, which simulate for long,
-// several times slower.
+// byThreads sorts the packages by the checks that their tests need. In tests with one
+// thread the race detector finds nothing, and makes long simulations several times
+// slower.
 func byThreads(root fs.FS) (parts threads, err error) {
 	m, err := rules.Load(root)
 	if err != nil {

@@ -1,8 +1,8 @@
-// Command ladder draws the pictures in docs/*.md that come from protocol scripts:
+// Command ladder draws the diagrams in docs/*.md that come from protocol scripts:
 // packets as arrows between the adapter and its peer, and between the arrows the
-// adapter's other actions. So the pictures show what the scripts prove.
+// adapter's other actions. So the diagrams show what the scripts prove.
 //
-// A page marks the place of a picture and names the script of
+// A page marks the place of a diagram and names the script of
 // internal/script/testdata and its first and last line, each by its beginning:
 //
 //	<!-- ladder v18_suspension.qp "post a SEND id=1" "wc a 1 SUCCESS" -->
@@ -16,7 +16,7 @@
 //
 //	go run ./internal/tools/ladder [-root DIR]
 //
-// Reading order: main.go, page.go (marks and excerpts), picture.go.
+// Reading order: main.go, page.go (marks and excerpts), diagram.go.
 package main
 
 //go:generate go run . -root ../../..

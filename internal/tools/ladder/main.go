@@ -16,7 +16,7 @@ func main() {
 	}
 }
 
-// run draws the pictures of all pages anew.
+// run draws the diagrams of all pages anew.
 func run(root string) error {
 	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
 	if err != nil {

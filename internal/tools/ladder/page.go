@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// The marks around a picture.
+// The marks around a diagram.
 const (
 	begin = "<!-- ladder "
 	end   = "<!-- end of ladder -->"
 )
 
-// update returns a page with its pictures drawn anew.
+// update returns a page with its diagrams drawn anew.
 func update(page string, script func(name string) (string, error)) (string, error) {
 	var b strings.Builder
 	inside := ""
@@ -19,20 +19,20 @@ func update(page string, script func(name string) (string, error)) (string, erro
 		text := strings.TrimSpace(line)
 		switch {
 		case text == end && inside == "":
-			return "", fmt.Errorf("%s stands where no picture begins", end)
+			return "", fmt.Errorf("%s stands where no diagram begins", end)
 		case text == end:
 			inside = ""
 		case inside != "" && strings.HasPrefix(text, begin):
-			return "", fmt.Errorf("%s: the picture before it does not end", text)
+			return "", fmt.Errorf("%s: the diagram before it does not end", text)
 		case inside != "":
 			continue
 		case strings.HasPrefix(text, begin):
-			picture, err := drawn(text, script)
+			diagram, err := drawn(text, script)
 			if err != nil {
 				return "", fmt.Errorf("%s: %w", text, err)
 			}
 			inside = text
-			line += "```\n" + picture + "```\n"
+			line += "```\n" + diagram + "```\n"
 		}
 		b.WriteString(line)
 	}
@@ -42,7 +42,7 @@ func update(page string, script func(name string) (string, error)) (string, erro
 	return b.String(), nil
 }
 
-// drawn returns the picture that a mark asks for.
+// drawn returns the diagram that a mark asks for.
 func drawn(mark string, script func(name string) (string, error)) (string, error) {
 	var name, from, through string
 	if _, err := fmt.Sscanf(mark, begin+"%s %q %q -->", &name, &from, &through); err != nil {

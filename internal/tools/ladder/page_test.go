@@ -33,7 +33,7 @@ query a
 post a SEND id=2 m:300
 `
 
-const picture = `adapter                                           peer
+const diagram = `adapter                                           peer
  │ post a SEND id=1 m:300                         │
  │─ a: SEND_FIRST psn 200 256 B ─────────────────▶│
  │─ a: SEND_LAST psn 201 44 B ───────────────────▶│  please acknowledge, MigReq 0
@@ -58,18 +58,18 @@ func read(name string) (string, error) {
 
 const mark = `<!-- ladder a.qp "post a" "> c REJ" -->` + "\n"
 
-// TestUpdate draws a picture in the place of another one.
+// TestUpdate draws a diagram in the place of another one.
 func TestUpdate(t *testing.T) {
 	const before, after = "# A page\n\n", "\nMore of it.\n"
-	want := before + mark + "```\n" + picture + "```\n" + end + "\n" + after
-	for _, old := range []string{"", "```\nan old picture\n```\n", "```\n" + picture + "```\n"} {
+	want := before + mark + "```\n" + diagram + "```\n" + end + "\n" + after
+	for _, old := range []string{"", "```\nan old diagram\n```\n", "```\n" + diagram + "```\n"} {
 		got, err := update(before+mark+old+end+"\n"+after, read)
 		if err != nil || got != want {
 			t.Errorf("%v; the page is\n%s\nwant\n%s", err, got, want)
 		}
 	}
 	if got, err := update(before+after, read); err != nil || got != before+after {
-		t.Errorf("a page without pictures becomes %q, %v", got, err)
+		t.Errorf("a page without diagrams becomes %q, %v", got, err)
 	}
 }
 
@@ -77,8 +77,8 @@ func TestUpdate(t *testing.T) {
 func TestUpdateRefuses(t *testing.T) {
 	for page, want := range map[string]string{
 		mark:                           "there is no " + end,
-		mark + mark:                    "the picture before it does not end",
-		end + "\n":                     "where no picture begins",
+		mark + mark:                    "the diagram before it does not end",
+		end + "\n":                     "where no diagram begins",
 		"<!-- ladder a.qp -->\n" + end: `want <!-- ladder SCRIPT "FROM" "THROUGH" -->`,
 		"<!-- ladder a.qp \"recv\" \"wc a 1\" -->\n" + end:       `a.qp: no line begins with "recv"`,
 		"<!-- ladder a.qp \"post a\" \"wc a 7\" -->\n" + end:     `after "post a" no line begins with "wc a 7"`,

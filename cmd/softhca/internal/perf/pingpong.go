@@ -74,8 +74,8 @@ const looks = 1 << 12
 // answerDue is the time that a client waits for an answer with an unreliable service.
 const answerDue = time.Second
 
-// nap is the longest sleep between checks whether to stop.
-const nap = 20 * time.Millisecond
+// stopCheck is the longest sleep between checks whether to stop.
+const stopCheck = 20 * time.Millisecond
 
 // sleep sleeps until a completion, with Plan.Events, and reports whether it is time to check
 // whether to stop. The next poll returns the error of a sleep.
@@ -83,7 +83,7 @@ func (p *pingpong) sleep() bool {
 	if !p.own.plan.Events {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), nap)
+	ctx, cancel := context.WithTimeout(context.Background(), stopCheck)
 	defer cancel()
 	return p.cq.Wait(ctx) != nil
 }

@@ -22,10 +22,10 @@ var (
 	otherAddr = netip.AddrFrom4([4]byte{10, 0, 0, 3})
 )
 
-const partingSlot = 3
+const goneSlot = 3
 
-// partings is a router with a member in partingSlot, in virtual time.
-type partings struct {
+// disconnectRig is a router with a member in goneSlot, in virtual time.
+type disconnectRig struct {
 	t         *testing.T
 	r         *router
 	connTable *connTable
@@ -33,19 +33,19 @@ type partings struct {
 	tid       uint64
 }
 
-func newPartings(t *testing.T) *partings {
+func newDisconnectRig(t *testing.T) *disconnectRig {
 	t.Helper()
 	l, err := newConnTable()
 	must.Do(t, err)
 	t.Cleanup(func() { closeAll([]int{l.fd}) })
-	p := &partings{t: t, r: newRouter(l), connTable: l}
-	p.r.join(partingSlot)
-	p.r.claim(partingSlot, service)
+	p := &disconnectRig{t: t, r: newRouter(l), connTable: l}
+	p.r.join(goneSlot)
+	p.r.claim(goneSlot, service)
 	return p
 }
 
 // comes has a message come from an address, with the next transaction ID.
-func (p *partings) comes(from netip.Addr, attr mad.AttrID, msg interface{ Put(*mad.MAD) }) {
+func (p *disconnectRig) comes(from netip.Addr, attr mad.AttrID, msg interface{ Put(*mad.MAD) }) {
 	p.tid++
 	var m mad.MAD
 	m.PutHeader(mad.CMHeader(attr, p.tid))
@@ -54,13 +54,13 @@ func (p *partings) comes(from netip.Addr, attr mad.AttrID, msg interface{ Put(*m
 }
 
 // connected has the member be connected to a peer, with IDs that end alike.
-func (p *partings) connected(from netip.Addr, n uint32) {
+func (p *disconnectRig) connected(from netip.Addr, n uint32) {
 	p.comes(from, mad.AttrREQ, reqFor(service, n))
-	p.comes(from, mad.AttrRTU, &mad.RTU{LocalCommID: n, RemoteCommID: partingSlot<<24 | n})
+	p.comes(from, mad.AttrRTU, &mad.RTU{LocalCommID: n, RemoteCommID: goneSlot<<24 | n})
 }
 
 // dies returns what the peers hear of the member's death, a word for each.
-func (p *partings) dies() string { return hear(p.r.leave(p.now, partingSlot)) }
+func (p *disconnectRig) dies() string { return hear(p.r.leave(p.now, goneSlot)) }
 
 func hear(left []*connection) string {
 	var words []string
@@ -82,13 +82,13 @@ func hear(left []*connection) string {
 type parted struct {
 	what  string
 	peer  netip.Addr
-	then  func(p *partings)
+	then  func(p *disconnectRig)
 	hears string
 }
 
 // run shows it.
 func (c *parted) run(t *testing.T) {
-	p := newPartings(t)
+	p := newDisconnectRig(t)
 	p.connected(c.peer, 7)
 	c.then(p)
 	if got := p.dies(); got != c.hears {
@@ -97,7 +97,7 @@ func (c *parted) run(t *testing.T) {
 	if n := len(p.r.remote) + len(p.r.local); n != 0 {
 		t.Errorf("%d entries are left of the dead", n)
 	}
-	if all, err := p.connTable.connections(p.now, partingSlot); err != nil || len(all) != 0 {
+	if all, err := p.connTable.connections(p.now, goneSlot); err != nil || len(all) != 0 {
 		t.Errorf("the connTable has %d of the dead (%v)", len(all), err)
 	}
 }
@@ -105,54 +105,54 @@ func (c *parted) run(t *testing.T) {
 // TestParting shows what a peer that has sent DREQ gets when the member dies before it
 // answers: a DREP, unless it is known to have one or not to need it.
 func TestParting(t *testing.T) {
-	const ours = partingSlot<<24 | 7
+	const ours = goneSlot<<24 | 7
 	dreq := &mad.DREQ{LocalCommID: 7, RemoteCommID: ours}
 	drep := &mad.DREP{LocalCommID: ours, RemoteCommID: 7}
 	for _, c := range []parted{
-		{"nothing has come from the peer", peerAddr, func(*partings) {}, "DREQ to 7"},
-		{"the peer has ended it", peerAddr, func(p *partings) { p.comes(peerAddr, mad.AttrDREQ, dreq) }, "DREP 3 to 7"},
-		{"and says so again", peerAddr, func(p *partings) {
+		{"nothing has come from the peer", peerAddr, func(*disconnectRig) {}, "DREQ to 7"},
+		{"the peer has ended it", peerAddr, func(p *disconnectRig) { p.comes(peerAddr, mad.AttrDREQ, dreq) }, "DREP 3 to 7"},
+		{"and says so again", peerAddr, func(p *disconnectRig) {
 			p.comes(peerAddr, mad.AttrDREQ, dreq)
 			p.now = p.now.Add(askedTime)
 			p.comes(peerAddr, mad.AttrDREQ, dreq)
 			p.now = p.now.Add(askedTime)
 		}, "DREP 4 to 7"},
-		{"long ago", peerAddr, func(p *partings) {
+		{"long ago", peerAddr, func(p *disconnectRig) {
 			p.comes(peerAddr, mad.AttrDREQ, dreq)
 			p.now = p.now.Add(askedTime + 1)
 		}, ""},
-		{"it has answered", peerAddr, func(p *partings) {
+		{"it has answered", peerAddr, func(p *disconnectRig) {
 			p.comes(peerAddr, mad.AttrDREP, &mad.DREP{LocalCommID: 7, RemoteCommID: ours})
 		}, ""},
-		{"both have ended it, and it has answered", peerAddr, func(p *partings) {
+		{"both have ended it, and it has answered", peerAddr, func(p *disconnectRig) {
 			p.comes(peerAddr, mad.AttrDREQ, dreq)
 			p.comes(peerAddr, mad.AttrDREP, &mad.DREP{LocalCommID: 7, RemoteCommID: ours})
 		}, ""},
-		{"the member has answered a peer on its own address", ourAddr, func(p *partings) {
+		{"the member has answered a peer on its own address", ourAddr, func(p *disconnectRig) {
 			p.comes(ourAddr, mad.AttrDREQ, dreq)
 			p.comes(ourAddr, mad.AttrDREP, drep)
 		}, ""},
-		{"the peer knows nothing of it any more", peerAddr, func(p *partings) {
+		{"the peer knows nothing of it any more", peerAddr, func(p *disconnectRig) {
 			p.comes(peerAddr, mad.AttrDREQ, dreq)
 			p.comes(peerAddr, mad.AttrREJ, &mad.REJ{LocalCommID: 7, RemoteCommID: ours, Message: mad.WhichOther})
 		}, ""},
-		{"the peer asks for another one, under the same ID", peerAddr, func(p *partings) {
+		{"the peer asks for another one, under the same ID", peerAddr, func(p *disconnectRig) {
 			p.comes(peerAddr, mad.AttrDREQ, dreq)
 			p.comes(peerAddr, mad.AttrREQ, reqFor(service, 7))
 		}, "REJ to 7"},
-		{"and has it, though our ID is the same", peerAddr, func(p *partings) {
+		{"and has it, though our ID is the same", peerAddr, func(p *disconnectRig) {
 			p.comes(peerAddr, mad.AttrDREQ, dreq)
 			p.connected(peerAddr, 7)
 		}, "DREQ to 7"},
-		{"of nobody", peerAddr, func(p *partings) {
+		{"of nobody", peerAddr, func(p *disconnectRig) {
 			p.comes(peerAddr, mad.AttrDREQ, dreq)
 			p.comes(peerAddr, mad.AttrREQ, reqFor(service+1, 7))
 		}, ""},
-		{"the peer accepts one, under the same ID", peerAddr, func(p *partings) {
+		{"the peer accepts one, under the same ID", peerAddr, func(p *disconnectRig) {
 			p.comes(peerAddr, mad.AttrDREQ, dreq)
 			p.comes(peerAddr, mad.AttrREP, &mad.REP{LocalCommID: 7, RemoteCommID: ours + 1})
 		}, "DREQ to 7"},
-		{"the member's ID is that of its next connection", peerAddr, func(p *partings) {
+		{"the member's ID is that of its next connection", peerAddr, func(p *disconnectRig) {
 			p.comes(peerAddr, mad.AttrDREQ, dreq)
 			p.comes(peerAddr, mad.AttrREQ, reqFor(service, 8))
 			p.comes(peerAddr, mad.AttrRTU, &mad.RTU{LocalCommID: 8, RemoteCommID: ours})
@@ -165,37 +165,37 @@ func TestParting(t *testing.T) {
 // TestPartingStrangers shows that messages from other addresses, or with only one of a
 // connection's IDs, do not change what the peer gets.
 func TestPartingStrangers(t *testing.T) {
-	const ours = partingSlot<<24 | 7
+	const ours = goneSlot<<24 | 7
 	dreq := &mad.DREQ{LocalCommID: 7, RemoteCommID: ours}
 	drep := &mad.DREP{LocalCommID: ours, RemoteCommID: 7}
 	for _, c := range []parted{
-		{"a stranger ends it", peerAddr, func(p *partings) { p.comes(otherAddr, mad.AttrDREQ, dreq) }, "DREQ to 7"},
-		{"a stranger answers for the peer", peerAddr, func(p *partings) {
+		{"a stranger ends it", peerAddr, func(p *disconnectRig) { p.comes(otherAddr, mad.AttrDREQ, dreq) }, "DREQ to 7"},
+		{"a stranger answers for the peer", peerAddr, func(p *disconnectRig) {
 			p.comes(otherAddr, mad.AttrDREP, &mad.DREP{LocalCommID: 7, RemoteCommID: ours})
 		}, "DREQ to 7"},
-		{"who does not know our ID", peerAddr, func(p *partings) {
+		{"who does not know our ID", peerAddr, func(p *disconnectRig) {
 			p.comes(peerAddr, mad.AttrDREQ, &mad.DREQ{LocalCommID: 7, RemoteCommID: ours + 1})
 			p.comes(peerAddr, mad.AttrDREP, &mad.DREP{LocalCommID: 7, RemoteCommID: ours + 1})
 		}, "DREQ to 7"},
-		{"who does not know the peer's ID", peerAddr, func(p *partings) {
+		{"who does not know the peer's ID", peerAddr, func(p *disconnectRig) {
 			p.comes(peerAddr, mad.AttrDREQ, &mad.DREQ{LocalCommID: 8, RemoteCommID: ours})
 			p.comes(peerAddr, mad.AttrDREP, &mad.DREP{LocalCommID: 8, RemoteCommID: ours})
 		}, "DREQ to 7"},
-		{"who names another member's connection", peerAddr, func(p *partings) {
-			p.r.join(partingSlot + 1)
-			p.comes(peerAddr, mad.AttrDREQ, &mad.DREQ{LocalCommID: 7, RemoteCommID: (partingSlot+1)<<24 | 7})
+		{"who names another member's connection", peerAddr, func(p *disconnectRig) {
+			p.r.join(goneSlot + 1)
+			p.comes(peerAddr, mad.AttrDREQ, &mad.DREQ{LocalCommID: 7, RemoteCommID: (goneSlot+1)<<24 | 7})
 		}, "DREQ to 7"},
-		{"a stranger answers for the member", peerAddr, func(p *partings) {
+		{"a stranger answers for the member", peerAddr, func(p *disconnectRig) {
 			p.comes(peerAddr, mad.AttrDREQ, dreq)
 			p.comes(peerAddr, mad.AttrDREP, drep)
 			p.comes(otherAddr, mad.AttrDREP, drep)
 			p.comes(ourAddr, mad.AttrDREP, drep) // to another peer than this one
 		}, "DREP 3 to 7"},
-		{"or does not know whom", ourAddr, func(p *partings) {
+		{"or does not know whom", ourAddr, func(p *disconnectRig) {
 			p.comes(ourAddr, mad.AttrDREQ, dreq)
 			p.comes(ourAddr, mad.AttrDREP, &mad.DREP{LocalCommID: ours, RemoteCommID: 8})
 		}, "DREP 3 to 7"},
-		{"a DREP before anybody has ended it, in the member's name", ourAddr, func(p *partings) {
+		{"a DREP before anybody has ended it, in the member's name", ourAddr, func(p *disconnectRig) {
 			p.comes(ourAddr, mad.AttrDREP, drep)
 		}, "DREQ to 7"},
 	} {
@@ -206,13 +206,13 @@ func TestPartingStrangers(t *testing.T) {
 // TestPartingBeforeRTU has a peer end a connection whose RTU was lost: its DREQ is the
 // first that tells our ID. One that names another's ID ends nothing.
 func TestPartingBeforeRTU(t *testing.T) {
-	p := newPartings(t)
+	p := newDisconnectRig(t)
 	p.connected(peerAddr, 1)
 	for _, n := range []uint32{2, 3} {
 		p.comes(peerAddr, mad.AttrREQ, reqFor(service, n))
 	}
-	p.comes(peerAddr, mad.AttrDREQ, &mad.DREQ{LocalCommID: 2, RemoteCommID: partingSlot<<24 | 2})
-	p.comes(peerAddr, mad.AttrDREQ, &mad.DREQ{LocalCommID: 3, RemoteCommID: partingSlot<<24 | 1})
+	p.comes(peerAddr, mad.AttrDREQ, &mad.DREQ{LocalCommID: 2, RemoteCommID: goneSlot<<24 | 2})
+	p.comes(peerAddr, mad.AttrDREQ, &mad.DREQ{LocalCommID: 3, RemoteCommID: goneSlot<<24 | 1})
 	if got := p.dies(); got != "DREQ to 1, DREP 5 to 2, REJ to 3" {
 		t.Errorf("the peers hear %q", got)
 	}

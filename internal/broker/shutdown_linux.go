@@ -12,10 +12,10 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 )
 
-// part removes a member whose connection has ended. If its process has ended, part disconnects
+// shutDown removes a member whose connection has ended. If its process has ended, it disconnects
 // the peers, and appends the slot to the free ones. Otherwise the member keeps its slot and
 // connections, and can return.
-func (b *Broker) shutDown(r *resident) {
+func (b *Broker) shutDown(r *memberConn) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.vacate(r)
@@ -33,7 +33,7 @@ func (b *Broker) shutDown(r *resident) {
 }
 
 // vacate removes a member and frees its slot; its connections remain. The caller holds mu.
-func (b *Broker) vacate(r *resident) {
+func (b *Broker) vacate(r *memberConn) {
 	b.membersMu.Lock()
 	b.members[r.Slot] = nil
 	b.membersMu.Unlock()
@@ -87,7 +87,7 @@ func (b *Broker) restoreAll(now clock.Instant) error {
 // settleTime.
 func (b *Broker) settle() {
 	left, last := settleTime, time.Now()
-	b.whilst(settlePause, func() bool {
+	b.repeat(settlePause, func() bool {
 		now := time.Now()
 		left -= min(now.Sub(last), stallTime)
 		last = now
@@ -95,8 +95,8 @@ func (b *Broker) settle() {
 	})
 }
 
-// whilst calls f, at first and at an interval, until it returns false or the broker ends.
-func (b *Broker) whilst(interval time.Duration, f func() bool) {
+// repeat calls f, at first and at an interval, until it returns false or the broker ends.
+func (b *Broker) repeat(interval time.Duration, f func() bool) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for f() {
@@ -142,7 +142,7 @@ const absentPause = 100 * time.Millisecond
 // retireAbsent removes members of the previous broker that have not rejoined, as soon as they
 // have ended. A stopped member keeps its slot and connections.
 func (b *Broker) retireAbsent() {
-	b.whilst(absentPause, func() bool { return b.retireGone() > 0 })
+	b.repeat(absentPause, func() bool { return b.retireGone() > 0 })
 }
 
 // retireGone removes those that have ended, and returns the number of remaining ones.

@@ -8,13 +8,13 @@ import (
 // width is the number of columns between the two vertical lines.
 const width = 48
 
-// ladder is a picture while it is drawn.
+// ladder is a diagram while it is drawn.
 type ladder struct {
 	strings.Builder
 	skipped bool // the last command was left out, and so is its output
 }
 
-// draw returns the picture of lines of a script.
+// draw returns the diagram of lines of a script.
 func draw(lines []string) string {
 	l := &ladder{}
 	l.WriteString("adapter" + strings.Repeat(" ", width-5) + "peer\n")

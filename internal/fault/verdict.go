@@ -30,10 +30,10 @@ func (f *verdict) plain() bool {
 }
 
 // judge applies the rules to a packet, in order; rules after one that drops it
-// do not see it. The fate is valid until the next call.
+// do not see it. The verdict is valid until the next call.
 func (p *Port) judge(now clock.Instant, seg []byte, s *Subject) *verdict {
 	s.read(&p.pkt, seg)
-	f := &p.fate
+	f := &p.verdict
 	*f = verdict{edits: f.edits[:0]}
 	for _, l := range p.rules {
 		if l.Action == Reorder && l.late != nil || !l.fits(len(seg)) || !l.Fires(now, s) {
