@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"net/netip"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
@@ -56,7 +57,7 @@ func newEngine(port fabric.Port, guid uint64, connTable io.WriterAt, deliver fun
 	}
 	counts := new(counters.Set)
 	e.gsi = gsi.New(gsi.Config{
-		Addrs: caps.Addrs, SrcPort: caps.SrcPort, MigReq: true, MaxQueue: maxQueue, MaxTransactions: maxLeaving,
+		Ports: [][]netip.Addr{caps.Addrs}, SrcPort: caps.SrcPort, MigReq: true, MaxQueue: maxQueue, MaxTransactions: maxLeaving,
 		Out: &packet.Writer{Counters: counts},
 	})
 	var err error
@@ -74,7 +75,7 @@ func newEngine(port fabric.Port, guid uint64, connTable io.WriterAt, deliver fun
 	env := &qp.Env{
 		Settings: qp.Settings{InOrderOnly: true}, Ports: []*qp.Port{{Addrs: caps.Addrs, SrcPort: caps.SrcPort}}, Counters: counts,
 	}
-	e.drv = driver.New(port, shard.New(env, 0, services{e.gsi, e}), nil, func(cause error) { e.failed <- cause })
+	e.drv = driver.New([]fabric.Port{port}, shard.New(env, 0, services{e.gsi, e}), nil, func(cause error) { e.failed <- cause })
 	return e, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,9 +28,10 @@ const (
 	roundBatches = 8         // batches sent before the lock is released
 )
 
-// Driver runs one adapter over one port: its shard and its control plane.
+// Driver runs one adapter: its shard over its ports, and its control plane.
 type Driver struct {
-	port    fabric.Port
+	ports   ports
+	first   *port // where the goroutine and sleeping threads wait
 	shard   *shard.Shard
 	control control
 	fatal   func(cause error)
@@ -39,48 +41,44 @@ type Driver struct {
 	failed  atomic.Bool           // dead, by failure
 	ended   atomic.Pointer[error] // dead, for threads that are not in the shard
 	queued  atomic.Int32          // calls of Do and Control that wait for a lock
-	done    chan struct{}
+	done    sync.WaitGroup        // of the goroutines
 
 	sleepers  atomic.Int32 // threads that sleep elsewhere than at the port
 	unparked  chan struct{}
 	parkTimer *time.Timer // timer of park
 
 	mu        lock.Mutex[lock.Shard] // guards the shard and what follows
-	batch     *fabric.Batch
 	in        []fabric.Datagram
-	blocked   bool          // the port was full; the batch waits
-	writing   bool          // the goroutine waits for room in the port
 	awake     bool          // the goroutine takes another turn before it waits
 	asleep    clock.Instant // time until which the goroutine waits, if not awake
 	busyPoll  busyPoll
-	sent      uint64 // batches handed to the port
+	sent      uint64 // batches handed to the ports
 	coalesce  coalescer
 	woke      bool  // this round has woken a program
 	bySleeper bool  // this round is that of a thread that sleeps at the port
 	entered   bool  // this round is a step of the control plane
-	runs      bool  // Run was called
 	dead      error // why the device no longer runs
 }
 
-// Start runs the adapter over the port until Close. It is New, and then Run.
+// Start runs an adapter with one port until Close. It is New, and then Run.
 func Start(port fabric.Port, h *hca.HCA, fatal func(cause error)) *Driver {
-	d := New(port, h.Shard(), h, fatal)
+	d := New([]fabric.Port{port}, h.Shard(), h, fatal)
 	d.Run()
 	return d
 }
 
-// New returns a driver of a shard and its control plane, nil for none, over the port. Until Run,
-// calls send, but arriving packets wait at the port, and no timer fires. If an invariant of the
-// engine breaks or the port fails, the device is dead, and the thread that runs the control plane
-// calls fatal once.
-func New(port fabric.Port, s *shard.Shard, plane Plane, fatal func(cause error)) *Driver {
+// New returns a driver of a shard and its control plane, nil for none, over the shard's ports, in
+// their order. Until Run, calls send, but arriving packets wait at the ports, and no timer fires.
+// If an invariant of the engine breaks or a port fails, the device is dead, and the thread that
+// runs the control plane calls fatal once.
+func New(ports []fabric.Port, s *shard.Shard, plane Plane, fatal func(cause error)) *Driver {
 	d := &Driver{
-		port: port, shard: s, fatal: fatal, start: time.Now(), done: make(chan struct{}),
-		batch: fabric.NewBatch(batchBytes, port.Caps()),
-		in:    make([]fabric.Datagram, inbox),
+		ports: newPorts(ports), shard: s, fatal: fatal, start: time.Now(),
+		in: make([]fabric.Datagram, inbox),
 
 		unparked: make(chan struct{}, 1), parkTimer: time.NewTimer(0),
 	}
+	d.first = &d.ports[0]
 	if plane == nil {
 		plane = noPlane{}
 	}
@@ -90,13 +88,16 @@ func New(port fabric.Port, s *shard.Shard, plane Plane, fatal func(cause error))
 	return d
 }
 
-// Run starts the goroutine, once. It does nothing after Close.
+// Run starts the goroutine, once, and one for each port after the first. It does nothing after
+// Close.
 func (d *Driver) Run() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.dead == nil {
-		d.runs = true
-		go d.loop()
+		d.done.Go(d.loop)
+		for i := range d.ports[1:] {
+			d.done.Go(func() { d.watch(&d.ports[1+i]) })
+		}
 	}
 }
 
@@ -260,8 +261,9 @@ func (d *Driver) releaseFor(panicked any, send bool) error {
 func (d *Driver) unlock() error {
 	for rounds := 0; ; rounds++ {
 		if woke := d.wokeSleeper(); d.dead == nil && (woke || d.needsWake()) {
-			d.port.Wake()
+			d.first.Wake()
 		}
+		d.ports.wakeWatchers()
 		d.entered = false
 		dead := d.dead
 		d.mu.Unlock()
@@ -285,20 +287,20 @@ func (d *Driver) recall() {
 	if d.pollers.recall() {
 		d.unpark()
 	}
-	d.port.Wake()
+	d.first.Wake()
 }
 
 // needsWake reports whether the goroutine waits wrongly: for arrivals only although
-// the port is full, beyond a deadline, or at all although this round could not send
+// its port is full, beyond a deadline, or at all although this round could not send
 // everything. While the goroutine is aside, pollers take care of all this; after a step of the
 // control plane, that does.
 func (d *Driver) needsWake() bool {
 	if d.awake || d.entered || d.pollers.aside() {
 		return false
 	}
-	sendBlocked := d.blocked && !d.writing
+	sendBlocked := d.first.ignoresRoom()
 	late := d.deadline() < d.asleep
-	more := !d.blocked && d.shard.Pending() && !d.shard.DoorbellRung() // the thread that releases the lock answers doorbells
+	more := d.ports.canSend(d.shard) && !d.shard.DoorbellRung() // the thread that releases the lock answers doorbells
 	return sendBlocked || late || more
 }
 
@@ -329,7 +331,7 @@ func (d *Driver) die(cause error) {
 		d.dead = cause
 		d.ended.Store(&cause)
 		d.failed.Store(true)
-		d.port.Wake()
+		d.ports.wake()
 		d.unpark()
 	}
 }
@@ -357,11 +359,20 @@ func (d *Driver) receive(now clock.Instant) (int, clock.Instant) {
 	return n, now
 }
 
-// take passes the datagrams of one read to the shard, and returns their number. It
-// dates them after the read: the thread may have been off its processor since now,
-// and the wait that an RNR NAK demands would be too short by that time.
-func (d *Driver) take(now clock.Instant) (int, clock.Instant) {
-	n, err := d.port.Receive(d.in)
+// take passes the datagrams of one read of each port to the shard, and returns their number.
+func (d *Driver) take(now clock.Instant) (n int, at clock.Instant) {
+	for i := range d.ports {
+		k, after := d.takeFrom(&d.ports[i], now)
+		n, now = n+k, after
+	}
+	return n, now
+}
+
+// takeFrom passes the datagrams of one read of a port to the shard, and returns their
+// number. It dates them after the read: the thread may have been off its processor since
+// now, and the wait that an RNR NAK demands would be too short by that time.
+func (d *Driver) takeFrom(p *port, now clock.Instant) (int, clock.Instant) {
+	n, err := p.Receive(d.in)
 	if err != nil && !errors.Is(err, fabric.ErrBlocked) {
 		d.die(fmt.Errorf("%w: receive: %w", ErrDead, err))
 		return 0, now
@@ -371,17 +382,19 @@ func (d *Driver) take(now clock.Instant) (int, clock.Instant) {
 		d.busyPoll.arrived(now)
 	}
 	for i := range n {
-		d.shard.Receive(now, &d.in[i])
+		d.shard.Receive(now, p.num, &d.in[i])
 	}
 	return n, now
 }
 
-// transmit sends until nothing is left or the port is full, and reports whether
+// transmit sends until nothing is left or the ports are full, and reports whether
 // there is more.
 func (d *Driver) transmit(now clock.Instant) (more bool) {
 	d.coalesce.left(now, d.shard)
 	sent := d.sent
-	more = d.sendBatches(now)
+	for i := range d.ports {
+		more = d.sendBatches(now, &d.ports[i]) || more
+	}
 	if d.sent != sent {
 		d.busyPoll.wrote(d.now().Sub(now))
 	}
@@ -408,32 +421,32 @@ func (d *Driver) sendPosted(now clock.Instant) {
 	}
 }
 
-// sendBatches sends up to roundBatches batches, and reports whether there is more.
-func (d *Driver) sendBatches(now clock.Instant) (more bool) {
+// sendBatches sends up to roundBatches batches to a port, and reports whether there is more.
+func (d *Driver) sendBatches(now clock.Instant, p *port) (more bool) {
 	for range roundBatches {
-		if !d.flush() {
+		if !d.flush(p) {
 			return false
 		}
-		if !d.shard.Pending() {
+		if !d.shard.Pending(p.num) {
 			return false
 		}
-		more = d.shard.Transmit(now, d.batch)
-		if !d.flush() || !more {
+		more = d.shard.Transmit(now, p.num, p.batch)
+		if !d.flush(p) || !more {
 			return false
 		}
 	}
 	return more
 }
 
-// flush hands the batch to the port and reports whether it is empty.
-func (d *Driver) flush() bool {
-	if len(d.batch.Pending()) == 0 {
+// flush hands the batch of a port to it and reports whether it is empty.
+func (d *Driver) flush(p *port) bool {
+	if len(p.batch.Pending()) == 0 {
 		return true
 	}
-	err := d.port.Send(d.batch)
+	err := p.Send(p.batch)
 	d.sent++
-	d.blocked = errors.Is(err, fabric.ErrBlocked)
-	if err != nil && !d.blocked {
+	p.blocked = errors.Is(err, fabric.ErrBlocked)
+	if err != nil && !p.blocked {
 		d.die(fmt.Errorf("%w: send: %w", ErrDead, err))
 	}
 	return err == nil
@@ -441,7 +454,6 @@ func (d *Driver) flush() bool {
 
 // loop is the goroutine that serves programs that do not poll.
 func (d *Driver) loop() {
-	defer close(d.done)
 	for !d.failed.Load() {
 		next, alive := d.turn()
 		if !alive {
@@ -477,7 +489,7 @@ func (d *Driver) await(next wait) error {
 		return nil
 	}
 	from := d.now()
-	err := d.port.Wait(next.timeout, next.read, next.write)
+	err := d.first.Wait(next.timeout, next.read, next.write)
 	if next.timeout == 0 {
 		d.busyPoll.yielded(from, d.now())
 	}
@@ -543,7 +555,7 @@ func (d *Driver) round() (next wait, alive bool) {
 			return wait{}, false
 		}
 	}
-	if d.woke && !more && !d.blocked && d.pollers.offer() {
+	if d.woke && !more && !d.first.blocked && d.pollers.offer() {
 		d.awake = false
 		return wait{yield: true, aside: leastAside}, d.dead == nil
 	}
@@ -573,17 +585,17 @@ func (d *Driver) pause(now clock.Instant, awake bool) wait {
 	if awake && how == pauseSleep {
 		how = pauseYield
 	}
-	if d.awake = how != pauseSleep && !d.blocked; d.awake {
+	if d.awake = how != pauseSleep && !d.first.blocked; d.awake {
 		return wait{look: how == pauseNone}
 	}
 	return d.untilWoken()
 }
 
 // untilWoken returns how to wait for arrivals, the next deadline, and room in
-// the port if it is full.
+// the first port if it is full.
 func (d *Driver) untilWoken() wait {
-	next := wait{timeout: -1, read: true, write: d.blocked}
-	d.asleep, d.writing = d.deadline(), d.blocked
+	next := wait{timeout: -1, read: true, write: d.first.blocked}
+	d.asleep, d.first.writing = d.deadline(), d.first.blocked
 	if d.asleep != clock.Never {
 		next.timeout = max(d.asleep.Sub(d.now()), time.Microsecond)
 	}
@@ -613,24 +625,26 @@ func (d *Driver) unpark() {
 	}
 }
 
-// Close stops the goroutine and closes the port. Calls that come later return
+// Close stops the goroutines and closes the ports. Calls that come later return
 // an error.
 func (d *Driver) Close() error {
 	// The last acknowledgement may still be owed.
 	_ = d.Control(func(clock.Instant) {}) // a failed device sends nothing
 	_ = d.Do(func(clock.Instant) {})
-	runs := d.end(fmt.Errorf("device is closed: %w", ib.ENODEV))
-	err := d.port.Close()
-	d.unpark()
-	if runs {
-		<-d.done
+	d.end(fmt.Errorf("device is closed: %w", ib.ENODEV))
+	var err error
+	for i := range d.ports {
+		if e := d.ports[i].Close(); err == nil {
+			err = e
+		}
 	}
+	d.unpark()
+	d.done.Wait()
 	return err
 }
 
-// end makes later calls return an error, and reports whether the goroutine runs. No call of
-// Control is under way when it returns.
-func (d *Driver) end(why error) (runs bool) {
+// end makes later calls return an error. No call of Control is under way when it returns.
+func (d *Driver) end(why error) {
 	c := &d.control
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -639,9 +653,7 @@ func (d *Driver) end(why error) (runs bool) {
 		d.dead = why
 		d.ended.Store(&why)
 	}
-	runs = d.runs
 	d.mu.Unlock()
 	d.tell()
 	c.told.Store(true)
-	return runs
 }

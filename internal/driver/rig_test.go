@@ -145,7 +145,7 @@ func newStillSide(t testing.TB, n *pipe.Network, last byte) *side {
 		},
 	})
 	must.Do(t, err)
-	s.drv = New(s.port, s.hca.Shard(), s.hca, func(cause error) { s.fatal <- cause })
+	s.drv = New([]fabric.Port{s.port}, s.hca.Shard(), s.hca, func(cause error) { s.fatal <- cause })
 	t.Cleanup(func() { _ = s.drv.Close() }) // tests close it too
 	must.Do(t, s.drv.Control(func(clock.Instant) {
 		s.pd, err = s.hca.AllocPD()

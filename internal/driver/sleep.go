@@ -31,9 +31,9 @@ func (d *Driver) sleep(ctx context.Context, fd int, awake func() bool, elsewhere
 			return
 		}
 	}
-	d.port.WakeOn(fd)
+	d.first.WakeOn(fd)
 	alive := d.sleepAtPort(ctx, awake)
-	d.port.WakeOn(-1)
+	d.first.WakeOn(-1)
 	if d.pollers.leave(d.sleepers.Load() > 0) {
 		d.unpark()
 	}
@@ -45,7 +45,7 @@ func (d *Driver) sleep(ctx context.Context, fd int, awake func() bool, elsewhere
 // sleepAtPort takes the role of the goroutine at the port.
 func (d *Driver) sleepAtPort(ctx context.Context, awake func() bool) (alive bool) {
 	if ctx.Done() != nil {
-		defer context.AfterFunc(ctx, d.port.Wake)()
+		defer context.AfterFunc(ctx, d.first.Wake)()
 	}
 	for {
 		next, alive := d.beforeWait()

@@ -36,15 +36,15 @@ func TestWhoLetsGoWakesTheGoroutine(t *testing.T) {
 	}
 	a.hca.Shard().RingDoorbell(a.qp)
 	check("a doorbell, which who lets go answers", false)
-	if !a.hca.Shard().Transmit(d.now(), fabric.NewBatch(8<<10, a.port.Caps())) {
+	if !a.hca.Shard().Transmit(d.now(), 1, fabric.NewBatch(8<<10, a.port.Caps())) {
 		t.Fatal("64 KiB fit into a batch of 8 KiB")
 	}
 	check("more to send", true)
-	d.blocked = true
+	d.first.blocked = true
 	check("the port is full", true)
-	d.writing = true
+	d.first.writing = true
 	check("the port is full, and the goroutine waits for room", false)
-	d.blocked, d.writing = false, false
+	d.first.blocked, d.first.writing = false, false
 }
 
 // TestWhoLetsGoMindsDeadlines shows that a thread which leaves a deadline behind
@@ -66,7 +66,7 @@ func TestWhoLetsGoMindsDeadlines(t *testing.T) {
 	must.Do(t, err)
 	sh := a.hca.Shard()
 	sh.RingDoorbell(a.qp)
-	sh.Transmit(d.now(), fabric.NewBatch(8<<10, a.port.Caps())) // it is lost
+	sh.Transmit(d.now(), 1, fabric.NewBatch(8<<10, a.port.Caps())) // it is lost
 	due := sh.Deadline()
 	if due == clock.Never {
 		t.Fatal("no timer runs")

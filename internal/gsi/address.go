@@ -16,7 +16,7 @@ const defaultHopLimit = 64
 // Address is the path to or from a queue pair of a peer. Zero fields have
 // defaults, so Remote alone suffices.
 type Address struct {
-	Local     netip.Addr // zero: the port's first address of Remote's family
+	Local     netip.Addr // of any port; zero: the first address of Remote's family
 	Remote    netip.Addr
 	QPN       ib.QPN  // of the peer; 0: QP1
 	PKey      ib.PKey // an entry of the port's table; 0: the first
@@ -27,23 +27,24 @@ type Address struct {
 
 // route is a checked address with defaults filled in.
 type route struct {
-	path fabric.Path
-	qpn  ib.QPN
-	pkey ib.PKey
+	path  fabric.Path
+	queue *queue // of the port that has the source address
+	qpn   ib.QPN
+	pkey  ib.PKey
 }
 
 // resolve turns an address into a route. Errors unwrap to EINVAL, or to
-// EADDRNOTAVAIL when Local is not the port's.
+// EADDRNOTAVAIL when no port has Local.
 func (g *Interface) resolve(to *Address) (route, error) {
 	dst := to.Remote.Unmap().WithZone("")
 	if !reachable(dst) {
 		return route{}, fmt.Errorf("MAD to %v: not the address of one host: %w", to.Remote, ib.EINVAL)
 	}
-	src, err := g.source(to.Local.Unmap().WithZone(""), dst)
+	src, q, err := g.source(to.Local.Unmap().WithZone(""), dst)
 	if err != nil {
 		return route{}, err
 	}
-	r := route{qpn: cmp.Or(to.QPN, ib.QPNGSI), pkey: cmp.Or(to.PKey, g.cfg.PKeys[0]), path: fabric.Path{
+	r := route{queue: q, qpn: cmp.Or(to.QPN, ib.QPNGSI), pkey: cmp.Or(to.PKey, g.cfg.PKeys[0]), path: fabric.Path{
 		Src: src, Dst: dst, SrcPort: g.cfg.SrcPort, TClass: to.TClass, HopLimit: cmp.Or(to.HopLimit, defaultHopLimit),
 	}}
 	if dst.Is6() {
@@ -58,14 +59,16 @@ func (g *Interface) resolve(to *Address) (route, error) {
 	return r, nil
 }
 
-// source returns the local address to send from.
-func (g *Interface) source(local, dst netip.Addr) (netip.Addr, error) {
-	for _, a := range g.cfg.Addrs {
-		if a == local && a.Is4() == dst.Is4() || !local.IsValid() && a.Is4() == dst.Is4() {
-			return a, nil
+// source returns the local address to send from, and the queue of its port.
+func (g *Interface) source(local, dst netip.Addr) (netip.Addr, *queue, error) {
+	for i, addrs := range g.cfg.Ports {
+		for _, a := range addrs {
+			if a == local && a.Is4() == dst.Is4() || !local.IsValid() && a.Is4() == dst.Is4() {
+				return a, &g.queues[i], nil
+			}
 		}
 	}
-	return netip.Addr{}, fmt.Errorf("MAD from %v to %v: the port has no such address of that family: %w", local, dst, ib.EADDRNOTAVAIL)
+	return netip.Addr{}, nil, fmt.Errorf("MAD from %v to %v: the port has no such address of that family: %w", local, dst, ib.EADDRNOTAVAIL)
 }
 
 // reachable reports whether a is the address of a single host, which can be

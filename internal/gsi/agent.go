@@ -138,8 +138,8 @@ func (a *Agent) Answer(_ clock.Instant, to Address, m *mad.MAD) error {
 	if err != nil {
 		return err
 	}
-	if g := a.g; g.queue.len() >= g.queue.max/2 {
-		g.counters.QueueFull++
+	if r.queue.len() >= r.queue.max/2 {
+		a.g.counters.QueueFull++
 		return ErrQueueFull
 	}
 	return a.g.enqueue(&r, m)

@@ -41,11 +41,8 @@ func (g *Interface) inform(r *Received, h *mad.Header, a *Agent) (counters.Drop,
 // answer sends the interface's own answers. It uses at most a quarter of the
 // queue, so that a flood of requests cannot fill it.
 func (g *Interface) answer(r *Received, m *mad.MAD, count *uint64) (counters.Drop, bool) {
-	if g.queue.len() >= g.queue.max/4 {
-		return counters.DropMADAnswer, false
-	}
 	to, err := g.resolve(&r.From)
-	if err != nil || g.enqueue(&to, m) != nil {
+	if err != nil || to.queue.len() >= to.queue.max/4 || g.enqueue(&to, m) != nil {
 		return counters.DropMADAnswer, false
 	}
 	*count++

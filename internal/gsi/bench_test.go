@@ -17,7 +17,7 @@ func BenchmarkSend(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		must.Do(b, a.Send(r.now, Address{Remote: rigPeer}, m))
-		r.g.Transmit(r.now, r.batch)
+		r.g.Transmit(r.now, 1, r.batch)
 		r.batch.Reset()
 	}
 }

@@ -93,7 +93,7 @@ func TestChurnTransactions(t *testing.T) {
 		default:
 			r.fireFirst(&live)
 		}
-		r.g.Transmit(r.now, r.batch)
+		r.g.Transmit(r.now, 1, r.batch)
 		r.batch.Reset()
 		r.trace = r.trace[:0]
 	}

@@ -57,8 +57,8 @@ func TestC12_Floods(t *testing.T) {
 		r.g.cfg.Out.Trace = nil
 		a := r.agent(mad.ClassPerf, 1)
 		bytes := r.flood(c.m, n/2, func(int) {})
-		if r.g.queue.count != map[bool]int{true: 16}[c.answered] {
-			t.Errorf("%s: %d answers wait", what, r.g.queue.count)
+		if r.g.queues[0].count != map[bool]int{true: 16}[c.answered] {
+			t.Errorf("%s: %d answers wait", what, r.g.queues[0].count)
 		}
 		for tid := range uint64(48) {
 			if err := a.Send(r.now, Address{Remote: rigPeer}, madOf(mad.ClassPerf, 1, mad.MethodSend, tid)); err != nil {
@@ -125,7 +125,7 @@ func TestC12_NoAllocation(t *testing.T) {
 			r.g.Receive(r.now, &packets[i], &d)
 		}
 		must.Do(t, a.Send(r.now, Address{Remote: rigPeer}, m))
-		r.g.Transmit(r.now, r.batch)
+		r.g.Transmit(r.now, 1, r.batch)
 		r.batch.Reset()
 	}
 	trip()

@@ -28,13 +28,13 @@ const firstNumber = 2
 
 // Config configures an interface.
 type Config struct {
-	Addrs  []netip.Addr // local addresses, without zones
-	PKeys  []ib.PKey    // the port's table; empty means the default key
-	MigReq bool         // migration bit of the BTHs sent
+	Ports  [][]netip.Addr // local addresses of each port, without zones
+	PKeys  []ib.PKey      // the ports' table; empty means the default key
+	MigReq bool           // migration bit of the BTHs sent
 	// SrcPort is the UDP source port of all packets; 0 means that of QP1 on
 	// Linux.
 	SrcPort         uint16
-	MaxQueue        int // maximum of queued MADs; 0 means 1024
+	MaxQueue        int // maximum of queued MADs of a port; 0 means 1024
 	MaxTransactions int // maximum of unanswered requests; 0 means 1024
 	// Out writes the datagrams, and has the counters of packets and drops.
 	Out *packet.Writer
@@ -42,7 +42,10 @@ type Config struct {
 
 // fill replaces zero values by defaults and copies the lists.
 func (c *Config) fill() {
-	c.Addrs, c.PKeys = slices.Clone(c.Addrs), slices.Clone(c.PKeys)
+	c.Ports, c.PKeys = slices.Clone(c.Ports), slices.Clone(c.PKeys)
+	for i, addrs := range c.Ports {
+		c.Ports[i] = slices.Clone(addrs)
+	}
 	if len(c.PKeys) == 0 {
 		c.PKeys = []ib.PKey{ib.PKeyDefault}
 	}
@@ -57,8 +60,8 @@ type Interface struct {
 	agents   []*Agent
 	next     uint32 // number of the next agent
 	waiting  table
-	queue    queue
-	psn      ib.PSN // of the next datagram
+	queues   []queue // of the ports
+	psn      ib.PSN  // of the next datagram
 	counters Counters
 
 	in Received // the MAD being processed
@@ -67,14 +70,17 @@ type Interface struct {
 // New returns an interface without agents.
 func New(c Config) *Interface {
 	c.fill()
-	g := &Interface{cfg: c, next: firstNumber}
+	g := &Interface{cfg: c, next: firstNumber, queues: make([]queue, len(c.Ports))}
 	g.waiting.init(c.MaxTransactions)
-	g.queue.max = c.MaxQueue
+	for i := range g.queues {
+		g.queues[i].max = c.MaxQueue
+	}
 	return g
 }
 
-// Pending reports whether Transmit has something to send. Any goroutine may call it.
-func (g *Interface) Pending() bool { return g.queue.len() > 0 }
+// Pending reports whether Transmit has something to send from a port, numbered from 1. Any
+// goroutine may call it.
+func (g *Interface) Pending(port uint8) bool { return g.queues[port-1].len() > 0 }
 
 // Deadline returns when Advance is next needed; clock.Never when no request
 // waits for an answer.

@@ -78,9 +78,9 @@ func (q *queue) pop() {
 	q.waited.Store(int32(q.count))
 }
 
-// enqueue copies a MAD to the end of the queue.
+// enqueue copies a MAD to the end of the queue of its route.
 func (g *Interface) enqueue(r *route, m *mad.MAD) error {
-	if !g.queue.push(r, m) {
+	if !r.queue.push(r, m) {
 		g.counters.QueueFull++
 		return ErrQueueFull
 	}

@@ -100,7 +100,7 @@ func TestC1_WhatQP1Takes(t *testing.T) {
 func TestC1_From(t *testing.T) {
 	other := netip.MustParseAddr("fd00::1")
 	peer := netip.MustParseAddr("fd00::2")
-	r := newRig(t, Config{Addrs: []netip.Addr{rigLocal, other}, PKeys: []ib.PKey{0xffff, 0x8123}})
+	r := newRig(t, Config{Ports: [][]netip.Addr{{rigLocal, other}}, PKeys: []ib.PKey{0xffff, 0x8123}})
 	a := r.agent(mad.ClassCM, 2, mad.MethodSend)
 	p := r.packet(madOf(mad.ClassCM, 2, mad.MethodSend, 7))
 	p.BTH.PKey, p.DETH.SrcQP = 0x0123, 0x4242

@@ -36,8 +36,8 @@ type rig struct {
 // newRig makes an interface on c's address, rigLocal by default.
 func newRig(t testing.TB, c Config) *rig {
 	r := &rig{t: t, now: 1e9, batch: fabric.NewBatch(64<<10, rigCaps)}
-	if c.Addrs == nil {
-		c.Addrs = []netip.Addr{rigLocal}
+	if c.Ports == nil {
+		c.Ports = [][]netip.Addr{{rigLocal}}
 	}
 	c.Out = &packet.Writer{
 		Counters: &r.counters, Trace: func(rec *trace.Record) { r.trace = append(r.trace, *rec) },
@@ -62,7 +62,7 @@ func (s *sentMAD) header() mad.Header { return s.mad.Header() }
 func (r *rig) sent() (out []sentMAD) {
 	r.t.Helper()
 	for more := true; more; {
-		more = r.g.Transmit(r.now, r.batch)
+		more = r.g.Transmit(r.now, 1, r.batch)
 		for _, run := range r.batch.Pending() {
 			for k := range run.Count {
 				s := sentMAD{path: run.Path, seg: append([]byte(nil), run.Segment(k)...), id: uint16(k)}
@@ -106,7 +106,7 @@ func (r *rig) packet(m *mad.MAD) roce.Packet {
 
 // datagram returns the addresses of the peer's packets.
 func (r *rig) datagram() fabric.Datagram {
-	return fabric.Datagram{Src: rigPeer, Dst: r.g.cfg.Addrs[0], SrcPort: 55410, DstPort: fabric.RoCEPort, HopLimit: 61}
+	return fabric.Datagram{Src: rigPeer, Dst: r.g.cfg.Ports[0][0], SrcPort: 55410, DstPort: fabric.RoCEPort, HopLimit: 61}
 }
 
 // receive delivers a packet as the shard does: parsed from bytes that are

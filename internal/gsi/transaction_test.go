@@ -356,7 +356,7 @@ func TestC12_BadRetry(t *testing.T) {
 	a := r.agent(mad.ClassPerf, 1)
 	for _, retry := range []Retry{{}, {Retries: 3}, {Timeout: -1, Retries: 3}, {Timeout: 1, Retries: -1}} {
 		_, err := a.Request(r.now, Address{Remote: rigPeer}, madOf(mad.ClassPerf, 1, mad.MethodGet, 1), retry, nil)
-		if !errors.Is(err, ib.EINVAL) || r.g.Pending() {
+		if !errors.Is(err, ib.EINVAL) || r.g.Pending(1) {
 			t.Errorf("%+v: %v", retry, err)
 		}
 	}

@@ -12,20 +12,21 @@ import (
 // quantum is the maximum number of MADs per turn.
 const quantum = 16
 
-// Transmit appends up to a quantum of queued MADs to the batch. It reports
-// whether there are more.
-func (g *Interface) Transmit(now clock.Instant, b *fabric.Batch) (more bool) {
+// Transmit appends up to a quantum of MADs to the batch: of those that wait to leave by a port,
+// numbered from 1. It reports whether there are more.
+func (g *Interface) Transmit(now clock.Instant, port uint8, b *fabric.Batch) (more bool) {
+	q := &g.queues[port-1]
 	for range quantum {
-		e := g.queue.front()
+		e := q.front()
 		if e == nil {
 			return false
 		}
 		if !g.send(now, b, e) {
 			return true
 		}
-		g.queue.pop()
+		q.pop()
 	}
-	return g.Pending()
+	return q.len() > 0
 }
 
 // send appends one MAD as Linux sends it: every field of BTH and DETH is the

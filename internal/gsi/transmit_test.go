@@ -22,7 +22,7 @@ func TestC1_SentAsLinuxSends(t *testing.T) {
 	n := 0
 	eachMAD(t, "cm_*.pcap", func(name string, c *pcapfile.Packet, p *roce.Packet) {
 		n++
-		r := newRig(t, Config{Addrs: []netip.Addr{c.Src}})
+		r := newRig(t, Config{Ports: [][]netip.Addr{{c.Src}}})
 		m := (*mad.MAD)(p.Payload)
 		h := m.Header()
 		a := r.agent(h.Class, h.ClassVersion)
@@ -61,7 +61,7 @@ func hopLimit(c *pcapfile.Packet) uint8 {
 // address that it went to: the agent of the connection manager gets it.
 func TestC1_LinuxIsHeard(t *testing.T) {
 	eachMAD(t, "*cm_*.pcap", func(name string, c *pcapfile.Packet, p *roce.Packet) {
-		r := newRig(t, Config{Addrs: []netip.Addr{c.Dst}})
+		r := newRig(t, Config{Ports: [][]netip.Addr{{c.Dst}}})
 		a := r.agent(mad.ClassCM, mad.CMClassVersion, mad.MethodSend)
 		drop, ok := r.hand(p, &fabric.Datagram{Src: c.Src, Dst: c.Dst, HopLimit: hopLimit(c)})
 		if !ok || len(a.got) != 1 || a.got[0] != mad.MAD(p.Payload) {
@@ -144,7 +144,7 @@ func TestC12_BadAddresses(t *testing.T) {
 		if _, err := a.Request(r.now, c.to, m, Retry{Timeout: 1}, nil); !errors.Is(err, c.want) {
 			t.Errorf("a Request to %s: %v, want %v", what, err, c.want)
 		}
-		if r.g.Pending() || len(r.g.waiting.byKey) != 0 {
+		if r.g.Pending(1) || len(r.g.waiting.byKey) != 0 {
 			t.Errorf("%s: something is left of it", what)
 		}
 	}
@@ -158,12 +158,12 @@ func TestC12_BatchFull(t *testing.T) {
 	for tid := range uint64(quantum + 5) {
 		must.Do(t, a.Send(r.now, Address{Remote: rigPeer}, madOf(mad.ClassCM, 2, mad.MethodSend, tid)))
 	}
-	if more := r.g.Transmit(r.now, r.batch); !more || r.counters.SentPkts != quantum {
+	if more := r.g.Transmit(r.now, 1, r.batch); !more || r.counters.SentPkts != quantum {
 		t.Errorf("the first call takes %d, more: %v", r.counters.SentPkts, more)
 	}
 	r.batch.Reset()
 	r.batch = fabric.NewBatch(2*280+279, rigCaps)
-	if more := r.g.Transmit(r.now, r.batch); !more || r.counters.SentPkts != quantum+2 {
+	if more := r.g.Transmit(r.now, 1, r.batch); !more || r.counters.SentPkts != quantum+2 {
 		t.Errorf("a batch for two takes %d, more: %v", r.counters.SentPkts-quantum, more)
 	}
 	r.batch.Reset()
@@ -172,7 +172,7 @@ func TestC12_BatchFull(t *testing.T) {
 			t.Errorf("MAD %d has the transaction ID %#x", i, s.header().TID)
 		}
 	}
-	if r.g.Transmit(r.now, r.batch) || r.g.Pending() {
+	if r.g.Transmit(r.now, 1, r.batch) || r.g.Pending(1) {
 		t.Error("there is more to send than was given")
 	}
 }
@@ -184,7 +184,7 @@ func TestC1_FlowLabel(t *testing.T) {
 		local, remote string
 		want          uint32
 	}{{"fe80::1", "fe80::2", 0x12345}, {"10.0.0.1", "10.0.0.2", 0}} {
-		r := newRig(t, Config{Addrs: []netip.Addr{netip.MustParseAddr(c.local)}})
+		r := newRig(t, Config{Ports: [][]netip.Addr{{netip.MustParseAddr(c.local)}}})
 		a := r.agent(mad.ClassPerf, 1)
 		must.Do(t, a.Send(r.now, Address{Remote: netip.MustParseAddr(c.remote), FlowLabel: 0xfff12345}, madOf(mad.ClassPerf, 1, mad.MethodSend, 1)))
 		if got := r.wantSent(c.remote, 1)[0].path.FlowLabel; got != c.want {

@@ -97,7 +97,7 @@ func (h *HCA) Expire(now clock.Instant) {
 func (h *HCA) Expires() clock.Instant { return min(h.gsi.Deadline(), h.cm.Deadline()) }
 
 // Owes reports whether MADs wait to be sent. Any goroutine may call it.
-func (h *HCA) Owes() bool { return h.gsi.Pending() }
+func (h *HCA) Owes() bool { return h.gsi.Pending(port1) }
 
 // Single is an adapter of which one thread runs both planes, as in virtual time: what the shard
 // hands over is processed at the end of each call.
@@ -111,19 +111,22 @@ func (h *HCA) Single() Single { return Single{h.shard, h} }
 
 // Receive processes a datagram.
 func (s Single) Receive(now clock.Instant, d *fabric.Datagram) {
-	s.Shard.Receive(now, d)
+	s.Shard.Receive(now, port1, d)
 	s.hca.Run(now)
 }
 
 // Transmit appends packets to a batch, and reports whether there are more.
 func (s Single) Transmit(now clock.Instant, b *fabric.Batch) (more bool) {
-	more = s.Shard.Transmit(now, b)
+	more = s.Shard.Transmit(now, port1, b)
 	if !s.hca.Handed() {
 		return more
 	}
 	s.hca.Run(now)
 	return more || s.Pending()
 }
+
+// Pending reports whether Transmit has something to do.
+func (s Single) Pending() bool { return s.Shard.Pending(port1) }
 
 // Advance fires the timers that are due.
 func (s Single) Advance(now clock.Instant) {

@@ -89,12 +89,12 @@ func (p *port) Receive(now clock.Instant, packet *roce.Packet, d *fabric.Datagra
 }
 
 // Transmit appends MADs to a batch.
-func (p *port) Transmit(now clock.Instant, b *fabric.Batch) (more bool) {
-	return p.gsi.Transmit(now, b)
+func (p *port) Transmit(now clock.Instant, n uint8, b *fabric.Batch) (more bool) {
+	return p.gsi.Transmit(now, n, b)
 }
 
 // Pending reports whether Transmit has something to do.
-func (p *port) Pending() bool { return p.gsi.Pending() }
+func (p *port) Pending(n uint8) bool { return p.gsi.Pending(n) }
 
 // Advance does nothing: the timers of QP1's agents belong to the control plane.
 func (p *port) Advance(clock.Instant) {}

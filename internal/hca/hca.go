@@ -3,6 +3,7 @@ package hca
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
@@ -22,6 +23,9 @@ var errGUID = fmt.Errorf("the adapter has no node GUID: %w", ib.EINVAL)
 
 // errMTU is returned by New for a port too small for any RoCE path.
 var errMTU = errors.New("the port's MTU is below the smallest path MTU of 256 bytes")
+
+// port1 is the number of the adapter's only port.
+const port1 = 1
 
 // HCA is the control plane of one adapter with one port and one shard: the objects, their
 // numbers and keys, the tables of the port, and the connection manager.
@@ -58,7 +62,7 @@ func New(c Config) (*HCA, error) {
 	}
 	h.env = newEnv(&c, mtu)
 	h.gsi = gsi.New(gsi.Config{
-		Addrs: c.Caps.Addrs, PKeys: c.PKeys, MigReq: c.Settings.MigReq, SrcPort: c.Caps.SrcPort, Out: h.env.Out,
+		Ports: [][]netip.Addr{c.Caps.Addrs}, PKeys: c.PKeys, MigReq: c.Settings.MigReq, SrcPort: c.Caps.SrcPort, Out: h.env.Out,
 	})
 	h.cm = h.newCM(mtu)
 	h.shard = shard.New(&h.env, c.QPNSlot, &port{gsi: h.gsi, over: &h.over})
@@ -71,7 +75,7 @@ func newEnv(c *Config, mtu ib.MTU) qp.Env {
 	return qp.Env{
 		Settings: c.Settings,
 		Limits: qp.ModifyLimits{
-			Ports: 1, PKeys: len(c.PKeys), GIDs: len(c.Caps.Addrs), ActiveMTU: mtu,
+			Ports: port1, PKeys: len(c.PKeys), GIDs: len(c.Caps.Addrs), ActiveMTU: mtu,
 			MaxRDAtomic: c.Limits.MaxRDAtomic, MaxDestRDAtomic: c.Limits.MaxRDAtomic,
 			Privileged: c.Privileged, APM: true, PortMbps: c.PortMbps,
 		},

@@ -66,6 +66,9 @@ func (e *End) plan(attr *ib.QPAttr, mask ib.AttrMask) (m change, err error) {
 	if mask&ib.AttrDestQPN != 0 {
 		flow = roce.FlowLabel(e.ep.num, attr.DestQPN)
 	}
+	if mask&ib.AttrPort != 0 {
+		m.path.Port = e.ep.env.port(attr.Port)
+	}
 	if mask&ib.AttrAV != 0 {
 		if m.path, err = e.ep.env.Resolve(&attr.AV, flow); err != nil {
 			return m, err
@@ -80,13 +83,18 @@ func (e *End) plan(attr *ib.QPAttr, mask ib.AttrMask) (m change, err error) {
 // forget clears all attributes, as RESET does.
 func (e *End) forget() {
 	e.ep.attr, e.ep.limit = ib.QPAttr{}, RateLimit{}
-	e.ep.path, e.ep.pkey, e.ep.mtu, e.ep.dest = Path{}, 0, 0, destination{}
+	e.setPath(Path{Port: e.ep.env.port(1)})
+	e.ep.pkey, e.ep.mtu, e.ep.dest = 0, 0, destination{}
 }
 
 // carryOut applies the stored attributes of a change to the parts of the end.
 func (e *End) carryOut(now clock.Instant, m *change) {
 	mig := &e.ep.mig
-	e.ep.path, mig.path = m.path, m.alt
+	e.setPath(m.path)
+	mig.path = m.alt
+	if m.mask&(ib.AttrPKeyIndex|ib.AttrPort|ib.AttrAV) != 0 {
+		e.ep.pkey = m.path.Port.PKeys[e.ep.attr.PKeyIndex]
+	}
 	e.ep.setPace()
 	if m.mask&ib.AttrPathMigState != 0 {
 		e.in.peer = place{next: e.in.epsn}
@@ -112,9 +120,9 @@ func (e *End) store(a *ib.QPAttr, m ib.AttrMask) {
 		{ib.AttrEnSQDAsyncNotify, func() { e.ep.attr.EnSQDAsyncNotify = a.EnSQDAsyncNotify }},
 		{ib.AttrAccessFlags, func() { e.ep.attr.AccessFlags = a.AccessFlags }},
 		{ib.AttrPort, func() { e.ep.attr.Port = a.Port }},
-		{ib.AttrPKeyIndex, func() { e.ep.attr.PKeyIndex = a.PKeyIndex; e.ep.pkey = e.ep.port().PKeys[a.PKeyIndex] }},
+		{ib.AttrPKeyIndex, func() { e.ep.attr.PKeyIndex = a.PKeyIndex }},
 		{ib.AttrQKey, func() { e.ep.attr.QKey = a.QKey }},
-		{ib.AttrAV, func() { e.ep.attr.AV = a.AV; e.ep.prefixes = prefixCache{} }},
+		{ib.AttrAV, func() { e.ep.attr.AV, e.ep.attr.Port, e.ep.prefixes = a.AV, a.AV.Port, prefixCache{} }},
 		{ib.AttrPathMTU, func() { e.ep.attr.PathMTU = a.PathMTU }},
 		{ib.AttrTimeout, func() { e.ep.attr.Timeout = a.Timeout }},
 		{ib.AttrRetryCnt, func() { e.ep.attr.RetryCnt = a.RetryCnt; e.req.retry.SetRetries(a.RetryCnt) }},
@@ -147,7 +155,7 @@ func (q *QP) enter(now clock.Instant, m *change) {
 		q.setState(ib.ERR, "modify")
 		q.stop(now)
 		return
-	case to == ib.INIT && !q.ep.connected() && q.ep.port().SrcPort == 0:
+	case to == ib.INIT && !q.ep.connected() && q.ep.path.Port.SrcPort == 0:
 		q.ep.path.SrcPort = roce.SourcePortOfQPN(q.ep.num)
 	case to == ib.RTR:
 		q.in.commEst = false

@@ -31,7 +31,7 @@ type endpoint struct {
 	state atomic.Uint32 // ib.QPState; written by the shard's thread only
 	attr  ib.QPAttr     // as last set; the current PSNs and state are elsewhere
 
-	path     Path // of attr.AV (RC, UC); of attr.AV's port only (UD)
+	path     Path // of attr.AV (RC, UC); only a port and its UDP source port (UD)
 	pkey     ib.PKey
 	mtu      int // bytes of attr.PathMTU
 	mig      migration
@@ -107,7 +107,7 @@ func (e *endpoint) admit(p *Packet) (counters.Drop, bool) {
 		return counters.DropService, false
 	case e.mig.state == ib.ARMED && p.BTH.MigReq:
 		return e.mig.admit(p)
-	case e.connected() && !comesBy(&e.path, p.Data):
+	case e.connected() && !comesBy(&e.path, p.Data), !e.connected() && e.path.Port.Num != p.Port:
 		return counters.DropAddress, false
 	case !e.pkeyMatches(p.BTH.PKey):
 		return counters.DropPKey, false
@@ -134,7 +134,7 @@ func (e *endpoint) pkeyMatches(k ib.PKey) bool {
 	if e.typ != ib.GSI {
 		return e.pkey.Matches(k)
 	}
-	return slices.ContainsFunc(e.port().PKeys, k.Matches)
+	return slices.ContainsFunc(e.path.Port.PKeys, k.Matches)
 }
 
 // header starts the scratch packet with the headers common to all packets of this

@@ -56,7 +56,7 @@ type Env struct {
 
 	Settings Settings
 	Limits   ModifyLimits // what modify calls are checked against
-	Ports    []*Port      // by number, from 1
+	Ports    []*Port      // by number, from 1; at least one
 	Mem      *memory.Table
 	Queues   ring.Allocator // of the memory of work queues
 	AHs      *AHTable
@@ -75,7 +75,6 @@ type Env struct {
 	QPs    *number.Table[QP] // all but QP1
 	QP1    *QP               // nil unless a program has created it
 	EECs   *number.Table[EEC]
-	Active ActiveList
 	Timers Timers
 	Peers  *flow.Table // bounds what is in flight to each address
 	// Reorder is the memory of the reorder buffers. With nil there is no buffering
@@ -112,6 +111,7 @@ type Packet struct {
 	Data *fabric.Datagram // where it came from
 	Size int              // bytes of the UDP payload
 	ID   uint16           // IPv4 identification, known or derived
+	Port uint8            // where it arrived
 
 	IDDerived bool // ID was derived from the ICRC
 	sign      sign // of migration; the endpoint that admits the packet sets it

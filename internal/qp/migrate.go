@@ -23,6 +23,7 @@ import (
 // migration is the migration state of an endpoint, and its alternate path.
 type migration struct {
 	ep        *endpoint
+	end       *End
 	req       *requester // of a reliable service: retransmits outstanding packets on the new path
 	challenge *challenge // of the same service: examines the peer's claim that it has migrated
 	// used: software has asked for REARM. From then on MigReq carries the
@@ -155,7 +156,8 @@ func (m *migration) migrate(now clock.Instant) {
 	ep := m.ep
 	a := &ep.attr
 	a.AV, a.Port, a.PKeyIndex, a.Timeout = a.AltAV, a.AltPort, a.AltPKeyIndex, a.AltTimeout
-	ep.path, ep.pkey = m.path, m.pkey
+	m.end.setPath(m.path)
+	ep.pkey = m.pkey
 	m.alternate = alternate{path: ep.path, pkey: ep.pkey}
 	ep.prefixes, ep.ipid = prefixCache{}, ipidPolicy{}
 	ep.setPace()

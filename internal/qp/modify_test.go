@@ -147,7 +147,8 @@ func TestV10_Ranges(t *testing.T) {
 		{"MTU 6", ib.AttrPathMTU, func(a *ib.QPAttr, l *ModifyLimits) { a.PathMTU, l.ActiveMTU = 6, 6 }, ib.EINVAL},
 		{"P_Key 3", ib.AttrPKeyIndex, func(a *ib.QPAttr, _ *ModifyLimits) { a.PKeyIndex = 3 }, none},
 		{"P_Key 4", ib.AttrPKeyIndex, func(a *ib.QPAttr, _ *ModifyLimits) { a.PKeyIndex = 4 }, ib.EINVAL},
-		{"port 2", ib.AttrPort, func(a *ib.QPAttr, _ *ModifyLimits) { a.Port = 2 }, none},
+		{"port 2", ib.AttrPort | ib.AttrAV, func(a *ib.QPAttr, _ *ModifyLimits) { a.Port, a.AV.Port = 2, 2 }, none},
+		{"port 2 with the path from port 1", ib.AttrPort, func(a *ib.QPAttr, _ *ModifyLimits) { a.Port = 2 }, ib.EINVAL},
 		{"port 3", ib.AttrPort, func(a *ib.QPAttr, _ *ModifyLimits) { a.Port = 3 }, ib.EINVAL},
 		{"port 0", ib.AttrPort, func(a *ib.QPAttr, _ *ModifyLimits) { a.Port = 0 }, ib.EINVAL},
 		{"access as Linux", ib.AttrAccessFlags, func(a *ib.QPAttr, _ *ModifyLimits) {

@@ -25,7 +25,7 @@ var valueChecks = [...]struct {
 }{
 	{ib.AttrAccessFlags, (*modifyCall).checkAccess},
 	{ib.AttrPKeyIndex, func(c *modifyCall) *ModifyError { return c.checkPKey("", c.attr.PKeyIndex) }},
-	{ib.AttrPort, func(c *modifyCall) *ModifyError { return c.checkPort("", c.attr.Port) }},
+	{ib.AttrPort, (*modifyCall).checkOwnPort},
 	{ib.AttrQKey, (*modifyCall).checkQKey},
 	{ib.AttrAV, (*modifyCall).checkPath},
 	{ib.AttrPathMTU, (*modifyCall).checkMTU},
@@ -71,6 +71,18 @@ func (c *modifyCall) checkPKey(which string, index uint16) *ModifyError {
 func (c *modifyCall) checkPort(which string, port uint8) *ModifyError {
 	if port == 0 || port > c.lim.Ports {
 		return c.refuse(ib.EINVAL, "%sport %d; the ports are 1 to %d", which, port, c.lim.Ports)
+	}
+	return nil
+}
+
+// checkOwnPort checks the port of the queue pair. In SQD there is a path, which starts at the
+// port: a new port needs a new path.
+func (c *modifyCall) checkOwnPort() *ModifyError {
+	if e := c.checkPort("", c.attr.Port); e != nil {
+		return e
+	}
+	if c.from.State == ib.SQD && c.attr.Port != c.from.Port && c.mask&ib.AttrAV == 0 {
+		return c.refuse(ib.EINVAL, "port %d without a path from it; the path starts at port %d", c.attr.Port, c.from.Port)
 	}
 	return nil
 }

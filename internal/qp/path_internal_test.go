@@ -25,7 +25,7 @@ func TestV17_PortRate(t *testing.T) {
 // buffered.
 func TestV15_NewPathIsUnknown(t *testing.T) {
 	q := new(QP)
-	q.init(new(Env), 2, ib.RC, q)
+	q.init(&Env{Ports: []*Port{{}}}, 2, ib.RC, q)
 	q.resp.port, q.comp.port = 49152, 49153
 	q.resp.dropHeld()
 	q.comp.clear()

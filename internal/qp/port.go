@@ -10,12 +10,18 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// Port is a port of the adapter as queue pairs see it: its addresses, its P_Keys and its
-// UDP source port.
+// Port is a port of the adapter as queue pairs see it: its addresses, its P_Keys, its UDP
+// source port, and the ends that wait for their turn to send from it.
 type Port struct {
 	Addrs   []netip.Addr // GID table
 	PKeys   []ib.PKey
 	SrcPort uint16 // UDP source port of all packets; 0 if each path has its own
+
+	// The shard sets these.
+
+	Num       uint8      // from 1
+	Active    ActiveList // of ends with a path from the port
+	MADsFirst bool       // MADs go before the ends in the next batch
 
 	lost map[netip.Addr]bool // addresses that the host has taken from the port
 }
@@ -57,7 +63,8 @@ func (p *Port) path(av *ib.AHAttr, flow uint32) (Path, error) {
 	}}, nil
 }
 
-// Path is a fabric.Path and the local port that it starts from.
+// Path is a fabric.Path and the local port that it starts from. The port of an end without an
+// address vector is that of its attributes, port 1 until they name one.
 type Path struct {
 	fabric.Path
 	Port *Port
@@ -77,6 +84,3 @@ func (e *Env) Resolve(av *ib.AHAttr, flow uint32) (Path, error) {
 
 // port returns the port with number n, which must exist.
 func (e *Env) port(n uint8) *Port { return e.Ports[n-1] }
-
-// port returns the port of the endpoint. QP1 is bound to port 1.
-func (e *endpoint) port() *Port { return e.env.port(max(e.attr.Port, 1)) }

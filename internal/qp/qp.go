@@ -228,9 +228,10 @@ type owner interface {
 // init puts the parts together.
 func (e *End) init(env *Env, num ib.QPN, typ ib.QPType, o owner) {
 	e.ep.env, e.ep.num, e.ep.typ, e.ep.traits, e.ep.owner = env, num, typ, traitsOf(typ), o
+	e.ep.path = Path{Port: env.port(1)}
 	e.ep.timers.stopAll()
 	mig := &e.ep.mig
-	mig.ep = &e.ep
+	mig.ep, mig.end = &e.ep, e
 	if e.ep.reliable() {
 		mig.req, mig.challenge = &e.req, &e.challenge
 	}
@@ -329,8 +330,8 @@ func (e *End) fail(now clock.Instant, status ib.WCStatus, cause string) {
 // with it, for code that has no parameter for the time.
 func (e *Env) Enter(now clock.Instant) { e.now = now }
 
-// links are an end's entries in the shard's list of active ends and in its heap of
-// timers, so that scheduling allocates nothing.
+// links are an end's entries in the list of active ends of its path's port and in the
+// shard's heap of timers, so that scheduling allocates nothing.
 type links struct {
 	active bool
 	next   *End          // on the list of active ends
@@ -356,8 +357,20 @@ func (e *End) Arm() {
 	}
 }
 
-// Wake puts the end on the list of ends that may have packets to transmit.
-func (e *End) Wake() { e.ep.env.Active.push(e) }
+// Wake puts the end on the list of ends that may have packets to transmit from the port
+// of its path.
+func (e *End) Wake() { e.ep.path.Port.Active.push(e) }
+
+// setPath changes the path. An end that waits for its turn waits at the port of the new path.
+func (e *End) setPath(p Path) {
+	active := e.links.active
+	if p.Port != e.ep.path.Port {
+		e.ep.path.Port.Active.remove(e)
+	}
+	if e.ep.path = p; active {
+		e.Wake()
+	}
+}
 
 // sendPosted has the posted work requests sent in the end's next turn.
 func (e *End) sendPosted(clock.Instant) { e.Wake() }
@@ -372,10 +385,10 @@ func (e *End) sendOn() {
 // unschedule removes the end from the heap of timers and the list of active ends.
 func (e *End) unschedule() {
 	e.ep.env.Timers.Remove(e)
-	e.ep.env.Active.remove(e)
+	e.ep.path.Port.Active.remove(e)
 }
 
-// ActiveList is the queue of ends that may have packets to transmit.
+// ActiveList is the queue of ends that may have packets to transmit from a port.
 type ActiveList struct{ head, tail *End }
 
 // Empty reports whether the list is empty.

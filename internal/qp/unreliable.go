@@ -184,13 +184,13 @@ func (r *receiver) receiveUD(now clock.Instant, p *Packet) {
 }
 
 // sendDatagram appends a UD message: one packet to the work request's own
-// destination. It returns 0 when the batch is full. A destroyed handle or a
-// message above the MTU fails the work request.
+// destination. It returns 0 when the batch is full. A destroyed handle, one of
+// another port, or a message above the MTU fails the work request.
 func (r *requester) sendDatagram(b *fabric.Batch, w *begunWR) (uint32, ib.WCStatus) {
 	ep, to := r.ep, *r.queue.To(r.next) // read once, like every entry
 	ah := ep.env.AHs.Get(ib.AHHandle(to.AH))
 	switch {
-	case ah == nil, ah.PD != r.qp.pd:
+	case ah == nil, ah.PD != r.qp.pd, ah.Path.Port != ep.path.Port:
 		return 0, ib.WCLocQPOpErr
 	case w.length > uint32(ep.env.Limits.ActiveMTU.Bytes()):
 		return 0, ib.WCLocLenErr

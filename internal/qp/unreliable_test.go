@@ -215,7 +215,7 @@ func TestUnknownOperationsAreDropped(t *testing.T) {
 			info := *c.only.Info()
 			info.Kind = kind
 			p.Info = &info
-			s.QP.Receive(s.Now, &qp.Packet{Packet: p, Data: &d, Size: len(d.Bytes)})
+			s.QP.Receive(s.Now, &qp.Packet{Packet: p, Port: 1, Data: &d, Size: len(d.Bytes)})
 			if n := s.Counters().Drops[counters.DropService]; n != 1 {
 				t.Errorf("%v: %v: %d packets are dropped for their service, want 1", c.typ, kind, n)
 			}

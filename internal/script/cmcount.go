@@ -34,7 +34,7 @@ func (cs *connections) cmChanges() []string {
 		name := cm.KindName(k)
 		shown := &cs.managed.shown[k]
 		*shown += cs.seen.cmSent[k]
-		if !cs.HCA.GSI().Pending() { // a message that waits in QP1 will be shown later
+		if !cs.HCA.GSI().Pending(1) { // a message that waits in QP1 will be shown later
 			add("cm_sent("+name+")", *shown, is.cm.Sent[k])
 			*shown = is.cm.Sent[k]
 		}

@@ -65,8 +65,8 @@ func (g *Groups) Leave(q *qp.QP) []netip.Addr {
 	return left
 }
 
-// receiveMcast processes a packet that was not sent to an address of the
-// adapter. If it is for a group, every attached queue pair gets a copy and
+// receiveMcast processes a packet that was not sent to an address of its
+// port. If it is for a group, every attached queue pair gets a copy and
 // checks it against its state and keys. This includes the sender's queue pair,
 // unless it was created with CreateBlockSelfMcastLB: a network returns a packet
 // to a sending host that is in the group.

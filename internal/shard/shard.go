@@ -18,16 +18,17 @@ import (
 // MTU, the longest headers and the ICRC.
 const maxPacket = 4096 + 64
 
-// GSI is the port's management interface, QP1. It is an interface so that the data path
+// GSI is the management interface of all ports, QP1. It is an interface so that the data path
 // imports neither its agents nor the connection manager. While a program has QP1 as a queue
 // pair, the shard does not use it.
 type GSI interface {
 	// Receive takes a packet for QP1, whose ICRC is right. It does not retain it.
 	Receive(now clock.Instant, p *roce.Packet, d *fabric.Datagram)
-	// Transmit appends a bounded number of MADs, and reports whether there are more.
-	Transmit(now clock.Instant, b *fabric.Batch) (more bool)
-	// Pending reports whether Transmit has something to do.
-	Pending() bool
+	// Transmit appends a bounded number of MADs that leave by a port, and reports whether there
+	// are more.
+	Transmit(now clock.Instant, port uint8, b *fabric.Batch) (more bool)
+	// Pending reports whether Transmit has something to do for a port.
+	Pending(port uint8) bool
 	// Advance fires the timers that are due, if they belong to the shard and not to a control
 	// plane.
 	Advance(now clock.Instant)
@@ -37,16 +38,15 @@ type GSI interface {
 
 // Shard is a single-threaded slice of the adapter. It never blocks and never
 // reads a clock. Its thread is the one that holds the shard's lock, which the
-// driver owns. Only methods that say so may be called without it.
+// driver owns. Only methods that say so may be called without it. Its ports are
+// numbered from 1, in the order of qp.Env.
 type Shard struct {
 	env       *qp.Env
 	counters  *counters.Set
-	local     map[netip.Addr]*qp.Port // the port that has an address
+	local     map[netip.Addr]uint8 // the number of the port that has an address
 	gsi       GSI
 	doorbells doorbells
 	groups    Groups
-
-	madsFirst bool // MADs go before queue pairs in the next batch
 
 	in       qp.Packet // the packet being processed
 	verifier packet.Verifier
@@ -55,10 +55,11 @@ type Shard struct {
 // New returns a shard for queue pairs and EE contexts whose numbers are in a slot. It
 // completes env, in which the adapter has set its part.
 func New(env *qp.Env, slot uint8, gsi GSI) *Shard {
-	s := &Shard{env: env, counters: env.Counters, local: make(map[netip.Addr]*qp.Port), gsi: gsi}
-	for _, p := range env.Ports {
+	s := &Shard{env: env, counters: env.Counters, local: make(map[netip.Addr]uint8), gsi: gsi}
+	for i, p := range env.Ports {
+		p.Num = uint8(i + 1)
 		for _, a := range p.Addrs {
-			s.local[a] = p
+			s.local[a] = p.Num
 		}
 	}
 	env.QPs, env.EECs = number.NewTable[qp.QP](slot), number.NewTable[qp.EEC](slot)
@@ -70,12 +71,13 @@ func New(env *qp.Env, slot uint8, gsi GSI) *Shard {
 	return s
 }
 
-// Receive processes a datagram, which may hold several packets. It does not
-// retain d or its bytes.
-func (s *Shard) Receive(now clock.Instant, d *fabric.Datagram) {
+// Receive processes a datagram that has arrived at a port. It may hold several packets. Receive
+// does not retain d or its bytes.
+func (s *Shard) Receive(now clock.Instant, port uint8, d *fabric.Datagram) {
 	s.env.Enter(now)
 	s.verifier.Begin()
-	ours := s.local[d.Dst] != nil
+	s.in.Port = port
+	ours := s.local[d.Dst] == port
 	for off, k := 0, 0; off < len(d.Bytes); k++ {
 		var seg []byte
 		seg, off = d.Segment(off)
@@ -149,22 +151,23 @@ func (s *Shard) verify(d *fabric.Datagram, seg []byte, k int) (ok bool) {
 	return ok
 }
 
-// Transmit appends packets of the QPs, which take turns, until the batch is
-// full. It reports whether there are more. A bounded number of MADs goes before
-// the QPs in one batch and after them in the next, so that neither starves the
+// Transmit appends packets of the QPs with a path from a port, which take turns, until the
+// batch is full. It reports whether there are more. A bounded number of MADs goes before
+// the QPs in one batch of a port and after them in the next, so that neither starves the
 // other, whatever the size of the batch.
-func (s *Shard) Transmit(now clock.Instant, b *fabric.Batch) (more bool) {
+func (s *Shard) Transmit(now clock.Instant, port uint8, b *fabric.Batch) (more bool) {
 	s.env.Enter(now)
 	if s.doorbells.pending() {
 		s.doorbells.answer(func(q *qp.QP) { s.answer(now, q) })
 	}
-	first := s.madsFirst
-	s.madsFirst = !first
+	p := s.env.Ports[port-1]
+	first := p.MADsFirst
+	p.MADsFirst = !first
 	if first {
-		s.transmitMADs(now, b)
+		s.transmitMADs(now, port, b)
 	}
 	for b.Room() >= maxPacket {
-		e := s.env.Active.Pop()
+		e := p.Active.Pop()
 		if e == nil {
 			break
 		}
@@ -174,9 +177,9 @@ func (s *Shard) Transmit(now clock.Instant, b *fabric.Batch) (more bool) {
 		e.Arm()
 	}
 	if !first {
-		s.transmitMADs(now, b)
+		s.transmitMADs(now, port, b)
 	}
-	return !s.env.Active.Empty() || s.madsPending()
+	return !p.Active.Empty() || s.madsPending(port)
 }
 
 // Advance fires the timers that are due.
@@ -195,14 +198,21 @@ func (s *Shard) Advance(now clock.Instant) {
 // Deadline returns when Advance is next needed; clock.Never when idle.
 func (s *Shard) Deadline() clock.Instant { return min(s.env.Timers.Next(), s.gsi.Deadline()) }
 
-// Pending reports whether Transmit has something to do. The shard's thread
-// calls it; see DoorbellRung for others.
-func (s *Shard) Pending() bool {
-	return s.Owes() || s.madsPending()
+// Pending reports whether Transmit has something to do for a port. The shard's
+// thread calls it; see DoorbellRung for others.
+func (s *Shard) Pending(port uint8) bool {
+	return !s.env.Ports[port-1].Active.Empty() || s.doorbells.pending() || s.madsPending(port)
 }
 
-// Owes reports whether queue pairs or EE contexts have something to transmit.
-func (s *Shard) Owes() bool { return !s.env.Active.Empty() || s.doorbells.pending() }
+// Owes reports whether queue pairs or EE contexts have something to transmit from any port.
+func (s *Shard) Owes() bool {
+	for _, p := range s.env.Ports {
+		if !p.Active.Empty() {
+			return true
+		}
+	}
+	return s.doorbells.pending()
+}
 
 // AnswersFirst sets whether acknowledgements and responses leave before
 // requests or after them in the same run. If the peer's program sleeps for
@@ -210,16 +220,16 @@ func (s *Shard) Owes() bool { return !s.env.Active.Empty() || s.doorbells.pendin
 // before this side's message.
 func (s *Shard) AnswersFirst(first bool) { s.env.AnswersFirst = first }
 
-// transmitMADs gives QP1 its turn.
-func (s *Shard) transmitMADs(now clock.Instant, b *fabric.Batch) {
-	if s.madsPending() {
-		s.gsi.Transmit(now, b)
+// transmitMADs gives QP1 its turn at a port.
+func (s *Shard) transmitMADs(now clock.Instant, port uint8, b *fabric.Batch) {
+	if s.madsPending(port) {
+		s.gsi.Transmit(now, port, b)
 	}
 }
 
-// madsPending reports whether QP1 has something to send and is not replaced by
+// madsPending reports whether QP1 has something to send from a port and is not replaced by
 // a queue pair.
-func (s *Shard) madsPending() bool { return s.env.QP1 == nil && s.gsi.Pending() }
+func (s *Shard) madsPending(port uint8) bool { return s.env.QP1 == nil && s.gsi.Pending(port) }
 
 // DoorbellRung reports whether a doorbell is pending. Any goroutine may call it.
 func (s *Shard) DoorbellRung() bool { return s.doorbells.pending() }
@@ -268,13 +278,13 @@ func (s *Shard) AddEEC(e *qp.EEC) { s.env.EECs.Add(uint32(e.Num()), e) }
 // RemoveEEC makes an EE context unreachable.
 func (s *Shard) RemoveEEC(e *qp.EEC) { s.env.EECs.Remove(uint32(e.Num())) }
 
-// AddressLost reports that the port has lost or regained a local address. Queue pairs and EE
+// AddressLost reports that a port has lost or regained a local address. Queue pairs and EE
 // contexts whose path uses a lost address migrate if they are armed (V15); the others fail
 // by their timers.
 func (s *Shard) AddressLost(now clock.Instant, addr netip.Addr, lost bool) {
 	s.env.Enter(now)
-	if p := s.local[addr]; p != nil {
-		p.SetLost(addr, lost)
+	if port := s.local[addr]; port != 0 {
+		s.env.Ports[port-1].SetLost(addr, lost)
 	}
 	if lost {
 		s.env.QPs.Each(func(q *qp.QP) { q.AddressLost(now, addr) })

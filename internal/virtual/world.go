@@ -88,8 +88,8 @@ func (w *World) Close(a *Adapter) {
 	if err := a.PD.Dealloc(); err != nil {
 		w.Fail("leak", "adapter %d: %v", a.Index, err)
 	}
-	if s := a.HCA.Shard(); s.Deadline() != clock.Never || s.Pending() {
-		w.Fail("leak", "adapter %d, which holds nothing, has a timer at %v, pending %v", a.Index, s.Deadline(), s.Pending())
+	if at, pending := a.HCA.Shard().Deadline(), a.HCA.Single().Pending(); at != clock.Never || pending {
+		w.Fail("leak", "adapter %d, which holds nothing, has a timer at %v, pending %v", a.Index, at, pending)
 	}
 }
 
