@@ -22,14 +22,13 @@ type APR struct {
 	PrivateData  [APRPrivateData]byte
 }
 
-// layout has the fields in the order of their bits.
-func (r *APR) layout(l *layout) {
+// layout has the places of the fields.
+func (r *APR) layout(l layout) {
 	l.ids(&r.LocalCommID, &r.RemoteCommID)
-	number(l, 8, &r.InfoLength)
-	number(l, 8, &r.Status)
-	l.reserved(16)
-	l.bytes(r.Info[:])
-	l.bytes(r.PrivateData[:])
+	u8(l, 8, &r.InfoLength)
+	u8(l, 9, &r.Status)
+	l.bytes(12, r.Info[:])
+	l.bytes(84, r.PrivateData[:])
 }
 
 // Decode sets every field from the data of m, without reading its header.

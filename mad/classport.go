@@ -46,32 +46,30 @@ type ClassPort struct {
 	QKey         ib.QKey
 }
 
-// layout has the fields in the order of their bits.
-func (c *ClassPortInfo) layout(l *layout) {
-	number(l, 8, &c.BaseVersion)
-	number(l, 8, &c.ClassVersion)
-	number(l, 16, &c.CapabilityMask)
-	number(l, 27, &c.CapabilityMask2)
-	number(l, 5, &c.RespTimeValue)
-	c.Redirect.layout(l, false)
-	c.Trap.layout(l, true)
+// layout has the places of the fields.
+func (c *ClassPortInfo) layout(l layout) {
+	u8(l, 0, &c.BaseVersion)
+	u8(l, 1, &c.ClassVersion)
+	u16(l, 2, &c.CapabilityMask)
+	part(l, 4, 0, 27, &c.CapabilityMask2)
+	part(l, 4, 27, 5, &c.RespTimeValue)
+	c.Redirect.layout(l.from(8), false)
+	c.Trap.layout(l.from(40), true)
 }
 
-// layout has the fields in the order of their bits.
-func (p *ClassPort) layout(l *layout, hopLimit bool) {
-	l.bytes(p.GID[:])
-	number(l, 8, &p.TrafficClass)
-	number(l, 4, &p.SL)
-	number(l, 20, &p.FlowLabel)
-	number(l, 16, &p.LID)
-	number(l, 16, &p.PKey)
+// layout has the places of the fields.
+func (p *ClassPort) layout(l layout, hopLimit bool) {
+	l.bytes(0, p.GID[:])
+	part(l, 16, 0, 8, &p.TrafficClass)
+	part(l, 16, 8, 4, &p.SL)
+	part(l, 16, 12, 20, &p.FlowLabel)
+	u16(l, 20, &p.LID)
+	u16(l, 22, &p.PKey)
 	if hopLimit {
-		number(l, 8, &p.HopLimit)
-	} else {
-		l.reserved(8)
+		part(l, 24, 0, 8, &p.HopLimit)
 	}
-	number(l, 24, &p.QPN)
-	number(l, 32, &p.QKey)
+	part(l, 24, 8, 24, &p.QPN)
+	u32(l, 28, &p.QKey)
 }
 
 // Decode sets every field from the data of m, without reading its header.

@@ -20,12 +20,11 @@ type DREQ struct {
 	PrivateData  [DREQPrivateData]byte
 }
 
-// layout has the fields in the order of their bits.
-func (r *DREQ) layout(l *layout) {
+// layout has the places of the fields.
+func (r *DREQ) layout(l layout) {
 	l.ids(&r.LocalCommID, &r.RemoteCommID)
-	number(l, 24, &r.RemoteQPN)
-	l.reserved(8)
-	l.bytes(r.PrivateData[:])
+	u24(l, 8, &r.RemoteQPN)
+	l.bytes(12, r.PrivateData[:])
 }
 
 // Decode sets every field from the data of m, without reading its header.

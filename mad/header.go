@@ -44,18 +44,17 @@ func CMHeader(attr AttrID, tid uint64) Header {
 	}
 }
 
-// layout has the fields in the order of their bits.
-func (h *Header) layout(l *layout) {
-	number(l, 8, &h.BaseVersion)
-	number(l, 8, &h.Class)
-	number(l, 8, &h.ClassVersion)
-	number(l, 8, &h.Method)
-	number(l, 16, &h.Status)
-	number(l, 16, &h.ClassSpecific)
-	number(l, 64, &h.TID)
-	number(l, 16, &h.AttrID)
-	l.reserved(16)
-	number(l, 32, &h.AttrMod)
+// layout has the places of the fields.
+func (h *Header) layout(l layout) {
+	u8(l, 0, &h.BaseVersion)
+	u8(l, 1, &h.Class)
+	u8(l, 2, &h.ClassVersion)
+	u8(l, 3, &h.Method)
+	u16(l, 4, &h.Status)
+	u16(l, 6, &h.ClassSpecific)
+	u64(l, 8, &h.TID)
+	u16(l, 16, &h.AttrID)
+	u32(l, 20, &h.AttrMod)
 }
 
 // Class is a management class: which service a datagram is for (IBA 13.4.4).

@@ -26,16 +26,13 @@ type LAP struct {
 	PrivateData           [LAPPrivateData]byte
 }
 
-// layout has the fields in the order of their bits.
-func (r *LAP) layout(l *layout) {
+// layout has the places of the fields.
+func (r *LAP) layout(l layout) {
 	l.ids(&r.LocalCommID, &r.RemoteCommID)
-	l.reserved(32)
-	number(l, 24, &r.RemoteQPN)
-	number(l, 5, &r.RemoteResponseTimeout)
-	l.reserved(3 + 32)
-	r.Alternate.layout(l, true)
-	l.reserved(3)
-	l.bytes(r.PrivateData[:])
+	u24(l, 12, &r.RemoteQPN)
+	part(l, 12, 24, 5, &r.RemoteResponseTimeout)
+	r.Alternate.layout(l.from(20), true)
+	l.bytes(64, r.PrivateData[:])
 }
 
 // Decode sets every field from the data of m, without reading its header.

@@ -16,12 +16,15 @@ type MAD [Size]byte
 // Header returns the decoded header.
 func (m *MAD) Header() Header {
 	var h Header
-	h.layout(&layout{b: m[:HeaderSize]})
+	h.layout(layout{b: m[:HeaderSize]})
 	return h
 }
 
 // PutHeader writes the header and leaves the data alone.
-func (m *MAD) PutHeader(h Header) { h.layout(&layout{b: m[:HeaderSize], writes: true}) }
+func (m *MAD) PutHeader(h Header) {
+	clear(m[:HeaderSize])
+	h.layout(layout{b: m[:HeaderSize], writes: true})
+}
 
 // Data returns the bytes after the header: those of m, not a copy.
 func (m *MAD) Data() *[DataSize]byte { return (*[DataSize]byte)(m[HeaderSize:]) }

@@ -20,14 +20,12 @@ type MRA struct {
 	PrivateData    [MRAPrivateData]byte
 }
 
-// layout has the fields in the order of their bits.
-func (r *MRA) layout(l *layout) {
+// layout has the places of the fields.
+func (r *MRA) layout(l layout) {
 	l.ids(&r.LocalCommID, &r.RemoteCommID)
-	number(l, 2, &r.Message)
-	l.reserved(6)
-	number(l, 5, &r.ServiceTimeout)
-	l.reserved(3)
-	l.bytes(r.PrivateData[:])
+	part(l, 8, 0, 2, &r.Message)
+	part(l, 8, 8, 5, &r.ServiceTimeout)
+	l.bytes(10, r.PrivateData[:])
 }
 
 // Decode sets every field from the data of m, without reading its header.

@@ -18,8 +18,8 @@ type Path struct {
 	LocalAckTimeout uint8 // 5 bits: Timeout code for the receiver's queue pair
 }
 
-// layout has the fields in the order of their bits: of a REQ, or of a LAP, which differs in
-// three bytes. The last byte ends with 3 bits that are not of the path.
+// layout has the places of the fields: in a REQ, or in a LAP, which differs in three bytes.
+// The last byte ends with 3 bits that are not of the path.
 //
 //	byte    field
 //	 0- 1   LocalLID
@@ -31,26 +31,22 @@ type Path struct {
 //	41      HopLimit; LAP: reserved 2, PacketRate 6
 //	42      SL 4, SubnetLocal 1, reserved 3
 //	43      LocalAckTimeout 5
-func (p *Path) layout(l *layout, lap bool) {
-	number(l, 16, &p.LocalLID)
-	number(l, 16, &p.RemoteLID)
-	l.bytes(p.LocalGID[:])
-	l.bytes(p.RemoteGID[:])
-	number(l, 20, &p.FlowLabel)
+func (p *Path) layout(l layout, lap bool) {
+	u16(l, 0, &p.LocalLID)
+	u16(l, 2, &p.RemoteLID)
+	l.bytes(4, p.LocalGID[:])
+	l.bytes(20, p.RemoteGID[:])
+	part(l, 36, 0, 20, &p.FlowLabel)
 	if lap {
-		l.reserved(4)
+		part(l, 36, 24, 8, &p.TrafficClass)
+		part(l, 40, 0, 8, &p.HopLimit)
+		part(l, 40, 10, 6, &p.PacketRate)
 	} else {
-		l.reserved(6)
-		number(l, 6, &p.PacketRate)
+		part(l, 36, 26, 6, &p.PacketRate)
+		part(l, 40, 0, 8, &p.TrafficClass)
+		part(l, 40, 8, 8, &p.HopLimit)
 	}
-	number(l, 8, &p.TrafficClass)
-	number(l, 8, &p.HopLimit)
-	if lap {
-		l.reserved(2)
-		number(l, 6, &p.PacketRate)
-	}
-	number(l, 4, &p.SL)
-	l.flag(&p.SubnetLocal)
-	l.reserved(3)
-	number(l, 5, &p.LocalAckTimeout)
+	part(l, 40, 16, 4, &p.SL)
+	l.flag(40, 20, &p.SubnetLocal)
+	part(l, 40, 24, 5, &p.LocalAckTimeout)
 }

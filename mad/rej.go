@@ -30,16 +30,14 @@ type REJ struct {
 	PrivateData  [REJPrivateData]byte
 }
 
-// layout has the fields in the order of their bits.
-func (r *REJ) layout(l *layout) {
+// layout has the places of the fields.
+func (r *REJ) layout(l layout) {
 	l.ids(&r.LocalCommID, &r.RemoteCommID)
-	number(l, 2, &r.Message)
-	l.reserved(6)
-	number(l, 7, &r.InfoLength)
-	l.reserved(1)
-	number(l, 16, &r.Reason)
-	l.bytes(r.Info[:])
-	l.bytes(r.PrivateData[:])
+	part(l, 8, 0, 2, &r.Message)
+	part(l, 8, 8, 7, &r.InfoLength)
+	part(l, 8, 16, 16, &r.Reason)
+	l.bytes(12, r.Info[:])
+	l.bytes(84, r.PrivateData[:])
 }
 
 // Decode sets every field from the data of m, without reading its header.

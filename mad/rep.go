@@ -40,27 +40,26 @@ type REP struct {
 	PrivateData         [REPPrivateData]byte
 }
 
-// layout has the fields in the order of their bits.
-func (r *REP) layout(l *layout) {
+// layout has the places of the fields.
+func (r *REP) layout(l layout) {
 	vendor := [...]uint8{uint8(r.VendorID >> 16), uint8(r.VendorID >> 8), uint8(r.VendorID)}
 	l.ids(&r.LocalCommID, &r.RemoteCommID)
-	number(l, 32, &r.LocalQKey)
-	number(l, 24, &r.LocalQPN)
-	number(l, 8, &vendor[0])
-	number(l, 24, &r.LocalEECN)
-	number(l, 8, &vendor[1])
-	l.psn(&r.StartingPSN)
-	number(l, 8, &vendor[2])
-	number(l, 8, &r.ResponderResources)
-	number(l, 8, &r.InitiatorDepth)
-	number(l, 5, &r.TargetAckDelay)
-	number(l, 2, &r.FailoverAccepted)
-	l.flag(&r.EndToEndFlowControl)
-	number(l, 3, &r.RNRRetryCount)
-	l.flag(&r.SRQ)
-	l.reserved(4)
-	number(l, 64, &r.LocalCAGUID)
-	l.bytes(r.PrivateData[:])
+	u32(l, 8, &r.LocalQKey)
+	u24(l, 12, &r.LocalQPN)
+	u8(l, 15, &vendor[0])
+	u24(l, 16, &r.LocalEECN)
+	u8(l, 19, &vendor[1])
+	l.psn(20, &r.StartingPSN)
+	u8(l, 23, &vendor[2])
+	part(l, 24, 0, 8, &r.ResponderResources)
+	part(l, 24, 8, 8, &r.InitiatorDepth)
+	part(l, 24, 16, 5, &r.TargetAckDelay)
+	part(l, 24, 21, 2, &r.FailoverAccepted)
+	l.flag(24, 23, &r.EndToEndFlowControl)
+	part(l, 24, 24, 3, &r.RNRRetryCount)
+	l.flag(24, 27, &r.SRQ)
+	u64(l, 28, &r.LocalCAGUID)
+	l.bytes(36, r.PrivateData[:])
 	if !l.writes {
 		r.VendorID = uint32(vendor[0])<<16 | uint32(vendor[1])<<8 | uint32(vendor[2])
 	}

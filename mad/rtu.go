@@ -16,10 +16,10 @@ type RTU struct {
 	PrivateData  [RTUPrivateData]byte
 }
 
-// layout has the fields in the order of their bits.
-func (r *RTU) layout(l *layout) {
+// layout has the places of the fields.
+func (r *RTU) layout(l layout) {
 	l.ids(&r.LocalCommID, &r.RemoteCommID)
-	l.bytes(r.PrivateData[:])
+	l.bytes(8, r.PrivateData[:])
 }
 
 // Decode sets every field from the data of m, without reading its header.

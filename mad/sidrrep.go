@@ -29,19 +29,19 @@ type SIDRREP struct {
 	PrivateData [SIDRREPPrivateData]byte
 }
 
-// layout has the fields in the order of their bits.
-func (r *SIDRREP) layout(l *layout) {
+// layout has the places of the fields.
+func (r *SIDRREP) layout(l layout) {
 	vendorHigh, vendorLow := uint16(r.VendorID>>8), uint8(r.VendorID)
-	number(l, 32, &r.RequestID)
-	number(l, 8, &r.Status)
-	number(l, 8, &r.InfoLength)
-	number(l, 16, &vendorHigh)
-	number(l, 24, &r.QPN)
-	number(l, 8, &vendorLow)
-	number(l, 64, &r.ServiceID)
-	number(l, 32, &r.QKey)
-	l.bytes(r.Info[:])
-	l.bytes(r.PrivateData[:])
+	u32(l, 0, &r.RequestID)
+	u8(l, 4, &r.Status)
+	u8(l, 5, &r.InfoLength)
+	u16(l, 6, &vendorHigh)
+	u24(l, 8, &r.QPN)
+	u8(l, 11, &vendorLow)
+	u64(l, 12, &r.ServiceID)
+	u32(l, 20, &r.QKey)
+	l.bytes(24, r.Info[:])
+	l.bytes(96, r.PrivateData[:])
 	if !l.writes {
 		r.VendorID = uint32(vendorHigh)<<8 | uint32(vendorLow)
 	}

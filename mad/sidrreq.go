@@ -22,13 +22,12 @@ type SIDRREQ struct {
 	PrivateData [SIDRREQPrivateData]byte
 }
 
-// layout has the fields in the order of their bits.
-func (r *SIDRREQ) layout(l *layout) {
-	number(l, 32, &r.RequestID)
-	number(l, 16, &r.PKey)
-	l.reserved(16)
-	number(l, 64, &r.ServiceID)
-	l.bytes(r.PrivateData[:])
+// layout has the places of the fields.
+func (r *SIDRREQ) layout(l layout) {
+	u32(l, 0, &r.RequestID)
+	u16(l, 4, &r.PKey)
+	u64(l, 8, &r.ServiceID)
+	l.bytes(16, r.PrivateData[:])
 }
 
 // Decode sets every field from the data of m, without reading its header.

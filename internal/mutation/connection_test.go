@@ -16,8 +16,8 @@ var connectionMutants = slices.Concat(
 	}),
 	bugsIn("mad", []mutant{
 		{name: "private-data-of-rtu-left-out", in: "RTU.layout", breaks: "C2", sim: "stranger", profile: "connect",
-			old: "$l.bytes($r.PrivateData[:])",
-			new: "if !$l.writes { $l.bytes($r.PrivateData[:]) }"},
+			old: "$l.bytes(8, $r.PrivateData[:])",
+			new: "if !$l.writes { $l.bytes(8, $r.PrivateData[:]) }"},
 	}),
 	bugsIn("internal/cm", []mutant{
 		{name: "rtu-not-sent-again", in: "perform", breaks: "C4 C6", sim: "answer", profile: "connect",

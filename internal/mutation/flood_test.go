@@ -99,7 +99,7 @@ var floodMutants = slices.Concat(
 	}),
 	bugsIn("mad", []mutant{
 		{name: "length-of-apr-information-not-told", in: "APR.layout", test: "TestC2_AnyBytes",
-			old: "number($l, 8, &$r.InfoLength)",
-			new: "if $l.writes { $l.reserved(8) } else { number($l, 8, &$r.InfoLength) }"},
+			old: "u8($l, 8, &$r.InfoLength)",
+			new: "if !$l.writes { u8($l, 8, &$r.InfoLength) }"},
 	}),
 )
