@@ -89,7 +89,7 @@ func (s *Shard) receiveMcast(now clock.Instant, d *fabric.Datagram, seg []byte, 
 		return
 	}
 	p.Data, p.Size = d, len(seg)
-	received, loops := s.counters.RcvdPkts, s.local[d.Src] != nil
+	received, loops := s.counters.RcvdPkts, s.local[d.Src] != 0
 	for _, q := range members {
 		if loops && p.BlockedBy(q) {
 			continue
