@@ -1,8 +1,10 @@
 package hca_test
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"testing"
 	"unsafe"
 
@@ -130,7 +132,12 @@ func TestWildSends(t *testing.T) {
 		{"the most inline bytes", all, func(e *wildSend) { e.Flags, e.NumSGE, e.Length = ib.SendInline, 0, 1<<32-1 }},
 		{"inline bytes and an element", all, func(e *wildSend) { e.Flags |= ib.SendInline }},
 		{"an inline READ", rc, func(e *wildSend) { e.Opcode, e.Flags, e.NumSGE = ib.WRRDMARead, ib.SendInline, 0 }},
-		{"an atomic of more than 8 bytes", rc, func(e *wildSend) { e.Opcode = ib.WRAtomicFetchAdd }},
+		{"an atomic of fewer than 8 bytes", rc, func(e *wildSend) {
+			e.Opcode, e.Length, e.sge.Length = ib.WRAtomicFetchAdd, 7, 7
+		}},
+		{"an atomic of more than a message", rc, func(e *wildSend) {
+			e.Opcode, e.Length, e.sge.Length = ib.WRAtomicFetchAdd, 1<<31+1, 1<<31+1
+		}},
 		{"an address handle that is none", []ib.QPType{ib.UD}, func(e *wildSend) { e.to.AH = 0 }},
 		{"an address handle that never was", []ib.QPType{ib.UD}, func(e *wildSend) { e.to.AH = 1<<64 - 1 }},
 	} {
@@ -160,6 +167,29 @@ func TestWildSends(t *testing.T) {
 			w.healthyAll()
 			w.recover()
 		}
+	}
+}
+
+// TestWildAtomicList shows that an atomic whose list is longer than its answer is executed, as on
+// Linux: the first 8 bytes get the value, the others stay as they are.
+func TestWildAtomicList(t *testing.T) {
+	for _, op := range []ib.WROpcode{ib.WRAtomicFetchAdd, ib.WRAtomicCmpAndSwp} {
+		rec := &recorder{t: t}
+		w := newWild(t, ib.RC, false, rec.allocator(), rec)
+		w.nurse()
+		page := w.mem[0].buf[wildPage:]
+		want := slices.Clone(page[:64])
+		copy(want, w.mem[1].buf[wildPage:][:8])
+		w.writeSend(w.message(0, op, 32), func(*wildSend) {})
+		w.Sides[0].HCA.Single().RingDoorbell(w.Sides[0].QP)
+		w.settle()
+		if wcs := w.polled(0); len(wcs) != 1 || wcs[0].Status != ib.WCSuccess || wcs[0].ByteLen != 8 {
+			t.Errorf("%v with a list of 32 bytes completes with %+v, want SUCCESS and 8 bytes", op, wcs)
+		}
+		if got := page[:64]; !bytes.Equal(got, want) {
+			t.Errorf("%v with a list of 32 bytes leaves %x, want only the first 8 bytes changed: %x", op, got, want)
+		}
+		w.healthyAll()
 	}
 }
 

@@ -58,6 +58,13 @@ func (d *demand) met(va uint64, n uint32) bool {
 // holds reports whether n bytes are as many as demanded.
 func (d *demand) holds(n uint64) bool { return d.size == 0 || n == uint64(d.size) }
 
+// holdsAnswer reports whether a list of n bytes suits the operation. Programs that write their
+// entries themselves may give an atomic a longer list, as on Linux: the value goes into its first
+// bytes.
+func (o *operation) holdsAnswer(n uint64) bool {
+	return o.demand.holds(n) || o.answer.returns == returnsValue && n > uint64(o.demand.size)
+}
+
 // receiveRule says when an operation takes a receive work request.
 type receiveRule struct {
 	at     roce.OpFlags // flag of the packet that takes it; 0: none does

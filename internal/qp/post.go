@@ -261,8 +261,11 @@ func (s *sendQueue) note(i uint32) *begunWR {
 	*w = begunWR{length: e.Length, opcode: e.Opcode, flags: e.Flags, numSGE: e.NumSGE}
 	if s.foreign && !s.sane(w, i) {
 		*w = begunWR{opcode: ib.WRSend, kind: begunMalformed}
-	} else if w.request().operation().answered() {
+	} else if op := w.request().operation(); op.answered() {
 		w.kind = begunAnswered
+		if op.answer.returns == returnsValue {
+			w.length = atomicSize // the rest of a longer list stays as it is
+		}
 	}
 	return w
 }
@@ -275,7 +278,7 @@ func (s *sendQueue) sane(w *begunWR, i uint32) bool {
 		return false
 	}
 	switch op := req.operation(); {
-	case !op.demand.holds(uint64(w.length)):
+	case !op.holdsAnswer(uint64(w.length)):
 		return false
 	case w.flags&ib.SendInline != 0:
 		return w.length <= s.maxInline && w.numSGE == 0 && op.carries

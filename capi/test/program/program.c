@@ -50,6 +50,9 @@ static void transfer(void)
 	must(post(&r, 0, IBV_WR_ATOMIC_FETCH_AND_ADD, 8) == 0);
 	want(r.cq[0], IBV_WC_SUCCESS);
 	must(*(uint64_t *)r.buf[0] == 9 && *(uint64_t *)r.buf[1] == 14);
+	must(post(&r, 0, IBV_WR_ATOMIC_FETCH_AND_ADD, 24) == 0); // the value goes into the first 8 bytes of a longer list
+	must(wait_wc(r.cq[0]).status == IBV_WC_SUCCESS && *(uint64_t *)r.buf[0] == 14 && *(uint64_t *)r.buf[1] == 19);
+	must(((uint64_t *)r.buf[0])[1] == 0x0909090909090909);
 	must(ibv_dealloc_pd(r.pd) == EBUSY && ibv_destroy_cq(r.cq[0]) == EBUSY && ibv_destroy_comp_channel(r.channel) == EBUSY);
 	rig_close(&r);
 }
