@@ -36,7 +36,7 @@ func (c *Context) CreateCQ(n int, ch *CompChannel) (*CQ, error) {
 	if !ch.join(q.dev) {
 		return nil, fmt.Errorf("create CQ: the completion channel already serves %d: %w", ch.most, ErrInsufficientResources)
 	}
-	if err := q.dev.CreateCQ(&q.obj, uint32(n), q, q.wake, q.wake); err != nil {
+	if err := q.dev.CreateCQ(&q.obj, device.CQConfig{Entries: uint32(n)}, q, q.wake, q.wake); err != nil {
 		ch.leave()
 		return nil, fmt.Errorf("create CQ: %w", err)
 	}

@@ -31,7 +31,7 @@ func ringOf(h *ring.Header) *C.struct_ring { return (*C.struct_ring)(unsafe.Poin
 func softhca_create_cq(dev C.handle_t, c *C.struct_softhca_cq) C.int {
 	q := &completions{adapter: of[*adapter](dev)}
 	q.subject = subject{unsafe.Pointer(c.object)}
-	err := q.dev.CreateCQ(&q.CQ, uint32(c.cqe), &q.subject, q.notify, q.wake)
+	err := q.dev.CreateCQ(&q.CQ, device.CQConfig{Entries: uint32(c.cqe), Timed: false}, &q.subject, q.notify, q.wake)
 	if err == nil {
 		c.handle, c.ring, c.cqe = newHandle(q), ringOf(q.CQ.CQ.Header()), C.uint32_t(q.CQ.CQ.Cap())
 	}

@@ -237,7 +237,7 @@ func (d *Device) injectAt(now clock.Instant, l *fault.Live, o *Object) error {
 	switch {
 	case l.Action == fault.Event:
 		return d.raiseInjected(l, qp.Event{Type: l.Event(), QPN: o.qpn(), CQ: cq, SRQ: srq})
-	case l.Action == fault.FillCQ && cq != nil && d.HCA.OverflowCQ(now, cq):
+	case l.Action == fault.FillCQ && cq != nil && d.HCA.CQs().Overflow(now, cq):
 		return nil
 	case l.Action == fault.QP && o.QP != nil:
 		return o.QP.Force(now, l.State())

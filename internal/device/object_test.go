@@ -27,7 +27,7 @@ func queues(t *testing.T, d *Device, n int) []*CQ {
 	all := make([]*CQ, n)
 	for i := range all {
 		all[i] = new(CQ)
-		must.Do(t, d.CreateCQ(all[i], 1, nil, func() {}, func() {}))
+		must.Do(t, d.CreateCQ(all[i], CQConfig{Entries: 1}, nil, func() {}, func() {}))
 	}
 	return all
 }

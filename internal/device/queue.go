@@ -4,21 +4,29 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/hca"
+	"github.com/softhca/softhca/internal/qp"
 )
 
 // CQ is a completion queue with its verbs, as QP is a queue pair. A nil or destroyed one has the
 // error ib.ErrInvalidCQ.
 type CQ struct{ Object }
 
-// CreateCQ creates the completion queue q of at least n entries. The shard's thread calls notify
-// when the armed queue gets an entry; any thread may call wake when the device ends, even
-// just after the queue was destroyed.
-func (d *Device) CreateCQ(q *CQ, n uint32, owner any, notify, wake func()) error {
+// CQConfig describes a completion queue: its number of entries, and whether they hold the
+// times of their completions.
+type CQConfig struct {
+	Entries uint32
+	Timed   bool
+}
+
+// CreateCQ creates the completion queue q. The shard's thread calls notify when the armed queue
+// gets an entry; any thread may call wake when the device ends, even just after the queue was
+// destroyed.
+func (d *Device) CreateCQ(q *CQ, c CQConfig, owner any, notify, wake func()) error {
 	return d.Call("CreateCQ", func(clock.Instant) (err error) {
-		q.CQ, err = d.HCA.CreateCQ(n, func() {
+		q.CQ, err = d.HCA.CQs().Create(qp.CQConfig{Entries: c.Entries, Timed: c.Timed, OnEvent: func() {
 			d.Woke()
 			notify()
-		})
+		}})
 		if err != nil {
 			return err
 		}
@@ -33,6 +41,22 @@ func (d *Device) CreateCQ(q *CQ, n uint32, owner any, notify, wake func()) error
 func (q *CQ) Arm(solicitedOnly bool) {
 	q.CQ.Arm(solicitedOnly)
 	q.dev.Armed()
+}
+
+// Moderate changes how events of the queue are delayed.
+func (q *CQ) Moderate(m qp.Moderation) error {
+	if q == nil {
+		return ib.ErrInvalidCQ
+	}
+	return q.Manage("ModifyCQ", ib.ErrInvalidCQ, func(now clock.Instant) error { return q.dev.HCA.CQs().Moderate(now, q.CQ, m) })
+}
+
+// Waiting tells the queue, just armed, that it holds n completions that no event has announced.
+func (q *CQ) Waiting(n uint32) error {
+	return q.Do(ib.ErrInvalidCQ, func(now clock.Instant) error {
+		q.dev.HCA.CQs().Waiting(now, q.CQ, n)
+		return nil
+	})
 }
 
 // Resize changes the number of entries to at least n.
@@ -85,6 +109,14 @@ func (s *SRQ) SetLimit(n uint32) error {
 		return err
 	}
 	return s.SRQ.SetLimit(n)
+}
+
+// Resize changes the number of work requests to at least wr.
+func (s *SRQ) Resize(wr uint32) error {
+	if s == nil {
+		return ib.ErrInvalidSRQ
+	}
+	return s.Manage("ResizeSRQ", ib.ErrInvalidSRQ, func(clock.Instant) error { return s.pd.ResizeSRQ(s.SRQ, wr) })
 }
 
 // Destroy destroys the queue, which no queue pair may use any more.

@@ -211,7 +211,7 @@ func (p *play) act() {
 	case fault.QP:
 		rig.Must(p.t, s.QP.Force(p.rig.Now, p.live.State()))
 	case fault.FillCQ:
-		if !s.HCA.OverflowCQ(p.rig.Now, s.CQ) {
+		if !s.HCA.CQs().Overflow(p.rig.Now, s.CQ) {
 			p.t.Fatal("the completion queue does not overflow")
 		}
 	case fault.Event: // changes nothing

@@ -19,8 +19,8 @@ var calls = [...]struct {
 }{
 	{"AllocPD", Device}, {"DeallocPD", Device}, {"RegMR", Device}, {"ReregMR", Device}, {"DeregMR", Device},
 	{"AllocRDD", Device}, {"DeallocRDD", Device}, {"CreateEEC", Device}, {"ModifyEEC", Device}, {"QueryEEC", Device}, {"DestroyEEC", Device},
-	{"CreateCQ", Device}, {"ResizeCQ", CompletionQueue}, {"ReqNotify", CompletionQueue}, {"DestroyCQ", CompletionQueue},
-	{"CreateSRQ", Device}, {"SetSRQLimit", SharedReceiveQueue}, {"PostSRQRecv", SharedReceiveQueue}, {"DestroySRQ", SharedReceiveQueue},
+	{"CreateCQ", Device}, {"ResizeCQ", CompletionQueue}, {"ModifyCQ", CompletionQueue}, {"ReqNotify", CompletionQueue}, {"DestroyCQ", CompletionQueue},
+	{"CreateSRQ", Device}, {"SetSRQLimit", SharedReceiveQueue}, {"ResizeSRQ", SharedReceiveQueue}, {"PostSRQRecv", SharedReceiveQueue}, {"DestroySRQ", SharedReceiveQueue},
 	{"CreateAH", Device}, {"DestroyAH", Device},
 	{"CreateQP", Device}, {"ModifyQP", QueuePair}, {"QueryQP", QueuePair}, {"DestroyQP", QueuePair},
 	{"AttachMcast", QueuePair}, {"DetachMcast", QueuePair}, {postSend, QueuePair}, {"PostRecv", QueuePair},

@@ -6,7 +6,6 @@ import (
 	"net/netip"
 
 	"github.com/softhca/softhca/ib"
-	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/cm"
 	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/gsi"
@@ -157,23 +156,13 @@ func (h *HCA) valid(p *PD) bool { return p != nil && p.hca == h && h.pds[p.ID] =
 // CreateCQ returns a completion queue of at least n entries. onEvent is
 // called when an armed queue gets a matching completion; it must not block.
 func (h *HCA) CreateCQ(n uint32, onEvent func()) (*qp.CQ, error) {
-	switch {
-	case n == 0 || n > h.cfg.Limits.MaxCQE:
-		return nil, fmt.Errorf("CQ of %d entries: the adapter takes 1 to %d: %w", n, h.cfg.Limits.MaxCQE, ib.EINVAL)
-	case h.use.CQs >= h.cfg.Limits.MaxCQ:
-		return nil, ib.ErrInsufficientResources
-	}
-	c, err := qp.NewCQ(h.cfg.Queues, n, onEvent)
-	if err == nil {
-		h.use.CQs++
-	}
-	return c, err
+	return h.CQs().Create(qp.CQConfig{Entries: n, OnEvent: onEvent})
 }
 
 // ResizeCQ changes the number of entries (V3).
 func (h *HCA) ResizeCQ(c *qp.CQ, n uint32) error {
-	if n == 0 || n > h.cfg.Limits.MaxCQE {
-		return fmt.Errorf("CQ of %d entries: the adapter takes 1 to %d: %w", n, h.cfg.Limits.MaxCQE, ib.EINVAL)
+	if err := h.cfg.Limits.checkCQE(n); err != nil {
+		return err
 	}
 	return h.Enter(func() error { return c.Resize(n) })
 }
@@ -183,6 +172,11 @@ func (h *HCA) DestroyCQ(c *qp.CQ) error {
 	if n := c.Users(); n != 0 {
 		return fmt.Errorf("completion queue serves %d work queues: %w", n, ib.ErrBusy)
 	}
+	if c.Moderated() {
+		if err := h.Enter(func() error { h.env.Forget(c); return nil }); err != nil {
+			return err
+		}
+	}
 	h.use.CQs--
 	c.Free()
 	return nil
@@ -191,19 +185,6 @@ func (h *HCA) DestroyCQ(c *qp.CQ) error {
 // Inject sets the function that RC responders call before they execute a
 // request; nil, the default, for none. It must be set before the shard runs.
 func (h *HCA) Inject(f qp.Inject) { h.env.Inject = f }
-
-// OverflowCQ makes a CQ fail as if an entry had overflowed it (E18): CQ_ERR,
-// and every QP that completes there goes to ERR. It reports whether the CQ had
-// not failed before. The caller is in the shard.
-func (h *HCA) OverflowCQ(now clock.Instant, c *qp.CQ) bool {
-	if !c.Fail() {
-		return false
-	}
-	h.env.Enter(now)
-	h.cfg.Raise(qp.Event{Type: ib.EventCQErr, CQ: c})
-	h.env.CQFailed(now, c)
-	return true
-}
 
 // Raise raises an asynchronous event without a cause in the engine.
 func (h *HCA) Raise(e qp.Event) { h.cfg.Raise(e) }

@@ -285,7 +285,7 @@ func TestOverflowCQ(t *testing.T) {
 	r := rig.New(t, ib.RC, rig.Cap).Connect(ib.MTU1024)
 	s := r.Sides[0]
 	r.Recv(0, ib.RecvWR{}, ib.RecvWR{})
-	if !s.HCA.OverflowCQ(r.Now, s.CQ) || s.HCA.OverflowCQ(r.Now, s.CQ) {
+	if !s.HCA.CQs().Overflow(r.Now, s.CQ) || s.HCA.CQs().Overflow(r.Now, s.CQ) {
 		t.Error("a CQ fails once")
 	}
 	if len(s.Events) != 2 || s.Events[0].Type != ib.EventCQErr || s.Events[0].CQ != s.CQ || s.Events[1].Type != ib.EventQPFatal {

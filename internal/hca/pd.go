@@ -79,8 +79,8 @@ func (p *PD) CreateSRQ(wr, sge, limit uint32) (*qp.SRQ, error) {
 	switch {
 	case !h.valid(p):
 		return nil, ib.ErrInvalidPD
-	case wr == 0 || wr > l.MaxSRQWR:
-		return nil, fmt.Errorf("SRQ of %d work requests: the adapter takes 1 to %d: %w", wr, l.MaxSRQWR, ib.EINVAL)
+	case l.checkSRQWR(wr) != nil:
+		return nil, l.checkSRQWR(wr)
 	case sge > l.MaxSGE:
 		return nil, fmt.Errorf("SRQ of %d scatter elements: the adapter takes %d: %w", sge, l.MaxSGE, ib.EINVAL)
 	case h.use.SRQs >= l.MaxSRQ:
@@ -100,6 +100,23 @@ func (p *PD) CreateSRQ(wr, sge, limit uint32) (*qp.SRQ, error) {
 	h.use.SRQs++
 	p.users++
 	return s, nil
+}
+
+// checkSRQWR checks a number of work requests of a shared receive queue.
+func (l *Limits) checkSRQWR(wr uint32) error {
+	if wr == 0 || wr > l.MaxSRQWR {
+		return fmt.Errorf("SRQ of %d work requests: the adapter takes 1 to %d: %w", wr, l.MaxSRQWR, ib.EINVAL)
+	}
+	return nil
+}
+
+// ResizeSRQ changes the number of work requests to at least wr (M7). Programs that write
+// entries themselves must not do so meanwhile.
+func (p *PD) ResizeSRQ(s *qp.SRQ, wr uint32) error {
+	if err := p.hca.cfg.Limits.checkSRQWR(wr); err != nil {
+		return err
+	}
+	return s.Resize(p.hca.cfg.Queues, wr)
 }
 
 // DestroySRQ destroys a shared receive queue; EBUSY while QPs use it.

@@ -403,7 +403,7 @@ func (q *QP) push(now clock.Instant, cq *CQ, wc *ib.WC, solicited bool) {
 	if q.ep.env.Trace != nil {
 		q.ep.record(trace.Record{Kind: trace.Completion, WRID: wc.WRID, Status: wc.Status, Len: int(wc.ByteLen)})
 	}
-	r := cq.push(wc, solicited)
+	r := cq.push(now, q.ep.env, wc, solicited)
 	if r == pushed {
 		return
 	}
@@ -437,16 +437,28 @@ const (
 )
 
 // push adds an entry. solicited marks a receive whose packet had SE set.
-func (c *CQ) push(wc *ib.WC, solicited bool) pushResult {
+func (c *CQ) push(now clock.Instant, e *Env, wc *ib.WC, solicited bool) pushResult {
 	switch {
 	case c.Failed():
 		return refused
-	case !c.Push(wc):
+	case !c.Push(now, wc):
 		c.Fail()
 		return overflowed
 	}
-	if c.Fire(solicited || wc.Status != ib.WCSuccess) && c.onEvent != nil {
-		c.onEvent()
+	solicited = solicited || wc.Status != ib.WCSuccess
+	switch {
+	case !c.Armed(solicited):
+	case c.limits.active():
+		c.count(now, e, 1)
+	default:
+		c.fire(solicited)
 	}
 	return pushed
+}
+
+// fire raises an event if the queue is still armed for such an entry.
+func (c *CQ) fire(solicited bool) {
+	if c.Fire(solicited) && c.onEvent != nil {
+		c.onEvent()
+	}
 }

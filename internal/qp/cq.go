@@ -12,17 +12,25 @@ type CQ struct {
 	*ring.CQ
 	onEvent func() // called when an armed CQ gets a matching entry; must not block
 	users   atomic.Int32
+	moderated
 }
 
-// NewCQ returns a completion queue for at least n entries. onEvent, if not
-// nil, is called at most once per Arm, from the thread that completes. ENOMEM
-// or EINVAL if the allocator fails.
-func NewCQ(a ring.Allocator, n uint32, onEvent func()) (*CQ, error) {
-	q, err := ring.NewCQ(a, n)
+// CQConfig describes a completion queue to create.
+type CQConfig struct {
+	Entries uint32
+	Timed   bool // entries hold the time at which they were added
+	// OnEvent, if not nil, is called at most once per Arm, from the thread that completes.
+	OnEvent func()
+}
+
+// NewCQ returns a completion queue for at least c.Entries entries. ENOMEM or EINVAL if
+// the allocator fails.
+func NewCQ(a ring.Allocator, c CQConfig) (*CQ, error) {
+	q, err := ring.NewCQ(a, c.Entries, c.Timed)
 	if err != nil {
 		return nil, err
 	}
-	return &CQ{CQ: q, onEvent: onEvent}, nil
+	return &CQ{CQ: q, onEvent: c.OnEvent}, nil
 }
 
 // Hold counts a queue that completes here; Release takes it back; Users

@@ -76,7 +76,9 @@ type Env struct {
 	QP1    *QP               // nil unless a program has created it
 	EECs   *number.Table[EEC]
 	Timers Timers
-	Peers  *flow.Table // bounds what is in flight to each address
+	// Delayed are the completion queues with a delayed event.
+	Delayed Delayed
+	Peers   *flow.Table // bounds what is in flight to each address
 	// Reorder is the memory of the reorder buffers. With nil there is no buffering
 	// and no selective retransmission.
 	Reorder *ReorderPool

@@ -38,7 +38,23 @@ func (s *SRQ) Queue() *ring.Header { return s.rq.Header() }
 func (s *SRQ) PD() memory.PD { return s.pd }
 
 // Cap returns the number of work requests and of scatter elements.
-func (s *SRQ) Cap() (wr, sge uint32) { return s.rq.Cap(), s.rq.maxSGE }
+func (s *SRQ) Cap() (wr, sge uint32) {
+	s.rq.mu.Lock()
+	defer s.rq.mu.Unlock()
+	return s.rq.Cap(), s.rq.maxSGE
+}
+
+// Resize changes the number of work requests to at least wr; posted ones stay. EINVAL if
+// these would not fit, or if fewer than the armed limit would; ENOMEM or EINVAL if the
+// allocator fails. A program that writes entries itself must not do so meanwhile.
+func (s *SRQ) Resize(a ring.Allocator, wr uint32) error {
+	s.rq.mu.Lock()
+	defer s.rq.mu.Unlock()
+	if n := ring.Size(wr); n < s.limit {
+		return fmt.Errorf("resize an SRQ to %d work requests: the armed limit is %d: %w", n, s.limit, ib.EINVAL)
+	}
+	return s.rq.Resize(a, wr)
+}
 
 // Limit returns the armed limit, 0 when it is not armed.
 func (s *SRQ) Limit() uint32 {

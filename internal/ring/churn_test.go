@@ -43,7 +43,7 @@ const (
 func newChurn(t *testing.T, a ring.Allocator, seed uint64) *churn {
 	t.Helper()
 	t.Logf("seed %d", seed)
-	cq, err := ring.NewCQ(a, 8)
+	cq, err := ring.NewCQ(a, 8, false)
 	must.Do(t, err)
 	return &churn{t: t, cq: cq, src: rand.New(rand.NewPCG(seed, 5)), onGone: func(ib.QPN, uint64) {}}
 }
@@ -80,7 +80,7 @@ func (c *churn) read() {
 // push adds the next entry of queue pair n and reports whether there was room.
 func (c *churn) push(n ib.QPN) bool {
 	wc := ib.WC{WRID: c.pushed[n], QPN: n, ByteLen: uint32(c.pushed[n])}
-	if !c.cq.Push(&wc) {
+	if !c.cq.Push(0, &wc) {
 		return false
 	}
 	c.pushed[n]++

@@ -69,7 +69,7 @@ func TestCReaders(t *testing.T) {
 func TestLockWorksFromBothSides(t *testing.T) {
 	const each = 20_000
 	var m cpeer.Memory
-	c, err := ring.NewCQ(m.Allocator(), 4)
+	c, err := ring.NewCQ(m.Allocator(), 4, false)
 	must.Do(t, err)
 	h, mem := c.Header(), m.Alloc(8)
 	counter := (*uint64)(unsafe.Pointer(unsafe.SliceData(mem)))

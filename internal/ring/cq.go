@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
 )
 
 // CQ is a completion queue. Only the adapter's thread produces: it calls Push,
@@ -16,9 +17,10 @@ import (
 // takes entries while their Valid is as expected, stores Header.Cons, and
 // releases the lock.
 type CQ struct {
-	hdr   *Header
-	alloc Allocator
-	prod  uint32 // used by the adapter's thread only
+	hdr    *Header
+	alloc  Allocator
+	stride uintptr // bytes from one entry to the next: the size of a CQE or of a TimedCQE
+	prod   uint32  // used by the adapter's thread only
 
 	// Resize changes these under the readers' lock; readers hold the lock, the
 	// adapter's thread needs none to read. They are atomic because the race
@@ -27,20 +29,27 @@ type CQ struct {
 	mask atomic.Uint32
 }
 
-const cqeSize = unsafe.Sizeof(CQE{})
+// Sizes of an entry, without and with its time.
+const (
+	cqeSize      = unsafe.Sizeof(CQE{})
+	timedCQESize = unsafe.Sizeof(TimedCQE{})
+)
 
 // CQSize returns the capacity of a queue for n entries: the next number of the form
 // 2^k-1, at least 1. Adapters keep one slot of a power of two free.
 func CQSize(n uint32) uint32 { return 1<<bits.Len32(max(n, 1)) - 1 }
 
-// NewCQ returns an empty completion queue for at least n entries (CQSize). ENOMEM or
-// EINVAL if the allocator fails.
-func NewCQ(a Allocator, n uint32) (*CQ, error) {
+// NewCQ returns an empty completion queue for at least n entries (CQSize), whose entries are
+// TimedCQEs if timed is set. ENOMEM or EINVAL if the allocator fails.
+func NewCQ(a Allocator, n uint32, timed bool) (*CQ, error) {
 	p, err := a.get(HeaderSize)
 	if err != nil {
 		return nil, err
 	}
-	c := &CQ{hdr: (*Header)(p), alloc: a}
+	c := &CQ{hdr: (*Header)(p), alloc: a, stride: cqeSize}
+	if timed {
+		c.stride = timedCQESize
+	}
 	if err := c.place(CQSize(n) + 1); err != nil {
 		a.put(p, HeaderSize)
 		return nil, err
@@ -50,7 +59,7 @@ func NewCQ(a Allocator, n uint32) (*CQ, error) {
 
 // place allocates memory of n slots for the queue, a power of two.
 func (c *CQ) place(n uint32) error {
-	base, err := c.alloc.get(int(n) * int(cqeSize))
+	base, err := c.alloc.get(int(n) * int(c.stride))
 	if err != nil {
 		return err
 	}
@@ -59,13 +68,13 @@ func (c *CQ) place(n uint32) error {
 	// In zeroed memory the entry would look like valid index 2^32-1. This value
 	// is that of an index already consumed, or still waiting.
 	c.entry(n - 1).Valid.Store(c.prod)
-	c.hdr.Mask, c.hdr.Stride, c.hdr.Entries = n-1, uint32(cqeSize), uint64(uintptr(base))
+	c.hdr.Mask, c.hdr.Stride, c.hdr.Entries = n-1, uint32(c.stride), uint64(uintptr(base))
 	return nil
 }
 
 // Free frees the memory. No method may be called afterwards.
 func (c *CQ) Free() {
-	c.alloc.put(unsafe.Pointer(c.base.Load()), int(c.mask.Load()+1)*int(cqeSize))
+	c.alloc.put(unsafe.Pointer(c.base.Load()), int(c.mask.Load()+1)*int(c.stride))
 	c.alloc.put(unsafe.Pointer(c.hdr), HeaderSize)
 }
 
@@ -92,19 +101,34 @@ func (c *CQ) lock() {
 
 func (c *CQ) unlock() { c.hdr.Lock.Store(0) }
 
-func (c *CQ) entry(i uint32) *CQE { return cqe(c.base.Load(), i&c.mask.Load()) }
+func (c *CQ) entry(i uint32) *CQE { return c.cqe(c.base.Load(), i&c.mask.Load()) }
 
 // cqe returns an entry by its position.
-func cqe(base *CQE, n uint32) *CQE {
-	return (*CQE)(unsafe.Add(unsafe.Pointer(base), uintptr(n)*cqeSize))
+func (c *CQ) cqe(base *CQE, n uint32) *CQE {
+	return (*CQE)(unsafe.Add(unsafe.Pointer(base), uintptr(n)*c.stride))
 }
 
-// Push adds an entry and reports whether there was room.
-func (c *CQ) Push(wc *ib.WC) bool {
+// Timed reports whether the entries hold their times.
+func (c *CQ) Timed() bool { return c.stride == timedCQESize }
+
+// time returns the time of an entry, nil if the queue has none.
+func (c *CQ) time(e *CQE) *int64 {
+	if !c.Timed() {
+		return nil
+	}
+	return &(*TimedCQE)(unsafe.Pointer(e)).Time
+}
+
+// Push adds an entry, completed now, and reports whether there was room.
+func (c *CQ) Push(now clock.Instant, wc *ib.WC) bool {
 	if c.prod-c.hdr.Cons.Load() >= c.mask.Load() {
 		return false
 	}
-	c.entry(c.prod).put(wc, c.prod)
+	e := c.entry(c.prod)
+	if t := c.time(e); t != nil {
+		*t = int64(now)
+	}
+	e.put(wc, c.prod)
 	c.prod++
 	c.hdr.Prod.Store(c.prod)
 	return true
@@ -115,14 +139,24 @@ func (c *CQ) Push(wc *ib.WC) bool {
 func (c *CQ) waiting() uint32 { return min(c.prod-c.hdr.Cons.Load(), c.mask.Load()) }
 
 // Poll moves up to len(out) of the oldest entries to out and returns how many.
-func (c *CQ) Poll(out []ib.WC) (n int) {
+func (c *CQ) Poll(out []ib.WC) int { return c.PollTimes(out, nil) }
+
+// PollTimes is Poll that also stores the times of the entries in times, which is nil, or
+// as long as out. The queue must then be timed.
+func (c *CQ) PollTimes(out []ib.WC, times []clock.Instant) (n int) {
 	if c.hdr.Prod.Load() == c.hdr.Cons.Load() {
 		return 0
 	}
 	c.lock()
 	cons := c.hdr.Cons.Load()
-	for n < len(out) && c.entry(cons).get(&out[n], cons) {
-		n++
+	for ; n < len(out); n++ {
+		e := c.entry(cons)
+		if !e.get(&out[n], cons) {
+			break
+		}
+		if times != nil {
+			times[n] = clock.Instant(*c.time(e))
+		}
 		cons++
 	}
 	c.hdr.Cons.Store(cons)
@@ -139,14 +173,23 @@ func (c *CQ) Remove(n ib.QPN) {
 	to := c.prod
 	for i, end := c.prod, c.prod-c.waiting(); i != end; {
 		i--
-		if c.entry(i).get(&wc, i); wc.QPN == n {
+		e := c.entry(i)
+		if e.get(&wc, i); wc.QPN == n {
 			continue
 		}
 		if to--; to != i {
-			c.entry(to).put(&wc, to)
+			c.move(c.entry(to), to, e, &wc)
 		}
 	}
 	c.hdr.Cons.Store(to)
+}
+
+// move fills entry i with a completion, and with the time of the entry that it comes from.
+func (c *CQ) move(to *CQE, i uint32, from *CQE, wc *ib.WC) {
+	if t := c.time(to); t != nil {
+		*t = *c.time(from)
+	}
+	to.put(wc, i)
 }
 
 // Resize changes the number of entries to at least n; waiting entries stay.
@@ -163,10 +206,11 @@ func (c *CQ) Resize(n uint32) error {
 	}
 	var wc ib.WC
 	for i := c.prod - waiting; i != c.prod; i++ {
-		cqe(base, i&mask).get(&wc, i)
-		c.entry(i).put(&wc, i)
+		e := c.cqe(base, i&mask)
+		e.get(&wc, i)
+		c.move(c.entry(i), i, e, &wc)
 	}
-	c.alloc.put(unsafe.Pointer(base), int(mask+1)*int(cqeSize))
+	c.alloc.put(unsafe.Pointer(base), int(mask+1)*int(c.stride))
 	return nil
 }
 
@@ -179,6 +223,12 @@ func (c *CQ) Arm(solicitedOnly bool) {
 		return
 	}
 	c.hdr.Armed.CompareAndSwap(ArmNone, ArmSolicited)
+}
+
+// Armed reports whether a new entry would raise an event. solicited: as of Fire.
+func (c *CQ) Armed(solicited bool) bool {
+	a := c.hdr.Armed.Load()
+	return a == ArmAny || a == ArmSolicited && solicited
 }
 
 // Fire reports whether a new entry raises an event, and if so disarms the

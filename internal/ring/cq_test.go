@@ -9,13 +9,14 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/must"
 )
 
 // newTestCQ returns a queue whose next index is first, as one that has lived
 // that long and was then resized.
 func newTestCQ(t testing.TB, a Allocator, n, first uint32) *CQ {
-	c, err := NewCQ(a, n)
+	c, err := NewCQ(a, n, false)
 	must.Do(t, err)
 	c.prod = first
 	c.hdr.Prod.Store(first)
@@ -101,7 +102,7 @@ func TestQ5_CQModel(t *testing.T) {
 			"push": func(t *rapid.T) {
 				wc := drawWC(t)
 				room := len(m.wait) < int(m.size)
-				if c.Push(&wc) != room {
+				if c.Push(0, &wc) != room {
 					t.Fatalf("with %d of %d waiting there is room: %v", len(m.wait), m.size, !room)
 				}
 				if room {
@@ -145,6 +146,38 @@ func TestQ5_CQModel(t *testing.T) {
 	})
 }
 
+// TestM7_TimedCQ shows that the entries of a timed queue keep their times while entries before
+// and between them are removed, and while the queue moves.
+func TestM7_TimedCQ(t *testing.T) {
+	a := newArena(t)
+	c, err := NewCQ(a.allocator(), 7, true)
+	must.Do(t, err)
+	if c.Header().Stride != 56 || !c.Timed() {
+		t.Errorf("the entries of a timed queue have %d bytes, want 56", c.Header().Stride)
+	}
+	for i := range uint64(7) {
+		c.Push(clock.Instant(1000+i), &ib.WC{WRID: i, QPN: ib.QPN(i % 3)})
+	}
+	var out [7]ib.WC
+	var at [7]clock.Instant
+	got := c.PollTimes(out[:1], at[:1])
+	c.Remove(1)
+	must.Do(t, c.Resize(15))
+	got += c.PollTimes(out[1:], at[1:])
+	a.check()
+	for i, want := range []uint64{0, 2, 3, 5, 6} {
+		if got != 5 || out[i].WRID != want || at[i] != clock.Instant(1000+want) {
+			t.Errorf("entry %d of %d is %d of %d, want %d of %d", i, got, out[i].WRID, at[i], want, 1000+want)
+		}
+	}
+	c.Push(0, &ib.WC{WRID: 9})
+	if n := c.Poll(out[:]); n != 1 || out[0].WRID != 9 {
+		t.Errorf("a poll that asks for no times gets %d entries, %+v", n, out[0])
+	}
+	c.Free()
+	a.empty()
+}
+
 // TestCQEKeepsEveryField shows that an entry has every field of a completion.
 func TestCQEKeepsEveryField(t *testing.T) {
 	for _, pattern := range []uint64{1<<64 - 1, 0, 0x8182_8384_8586_8788} {
@@ -182,8 +215,8 @@ func TestCQNoAllocation(t *testing.T) {
 	c := newTestCQ(t, Allocator{}, 4, 0)
 	var wc [1]ib.WC
 	if n := testing.AllocsPerRun(100, func() {
-		c.Push(&wc[0])
-		c.Push(&wc[0])
+		c.Push(0, &wc[0])
+		c.Push(0, &wc[0])
 		c.Poll(wc[:])
 		c.Remove(7)
 		c.Remove(0)
@@ -201,7 +234,7 @@ func BenchmarkPushPoll(b *testing.B) {
 			wc, out := ib.WC{WRID: 1, QPN: 2}, make([]ib.WC, n)
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				if c.Push(&wc); (i+1)%n == 0 {
+				if c.Push(0, &wc); (i+1)%n == 0 {
 					c.Poll(out)
 				}
 			}
@@ -219,7 +252,7 @@ func TestCQSize(t *testing.T) {
 	for _, n := range []uint32{1, 3, 4} {
 		c := newTestCQ(t, Allocator{}, n, 1<<32-2)
 		pushed := uint32(0)
-		for c.Push(&ib.WC{}) {
+		for c.Push(0, &ib.WC{}) {
 			pushed++
 		}
 		if pushed != CQSize(n) || c.Cap() != CQSize(n) {

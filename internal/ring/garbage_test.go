@@ -70,7 +70,7 @@ func TestCQGarbage(t *testing.T) {
 					t.Fatalf("seed %d: polled %d entries into %d", seed, n, len(out))
 				}
 			case 5, 6:
-				c.Push(&ib.WC{QPN: ib.QPN(s.IntN(3))})
+				c.Push(0, &ib.WC{QPN: ib.QPN(s.IntN(3))})
 			default:
 				s.scribble(unsafe.Slice((*byte)(unsafe.Pointer(c.base.Load())), uintptr(size+1)*cqeSize))
 			}

@@ -13,12 +13,14 @@ import (
 //	                   a SendWQE or RecvWQE, then its scatter/gather elements
 //	                   (ib.SGE, 16 bytes each) or its inline payload; in the
 //	                   last 16 bytes, for datagrams, a SendTo
-//	completion queue:  Header; Mask+1 entries of Stride bytes, a CQE each,
-//	                   at the address Entries, which Resize moves
+//	completion queue:  Header; Mask+1 entries of Stride bytes, each a CQE, or
+//	                   in a queue with times a TimedCQE, at the address
+//	                   Entries, which Resize moves
 //
 // Indices run freely and wrap at 2^32: index i is in entry i & Mask. Resize of a
 // completion queue changes Mask and Entries with Lock held; a reader must hold
-// Lock to access them and the entries.
+// Lock to access them and the entries. Resize of a receive queue changes them
+// while no producer is active.
 
 // HeaderSize is the size of a Header in bytes.
 const HeaderSize = 64
@@ -126,4 +128,11 @@ type CQE struct {
 	DLIDPathBits uint8         // 40
 	EEC          [3]byte       // 41: an ib.EECN, its low byte first
 	Valid        atomic.Uint32 // 44
+}
+
+// TimedCQE is an entry of a completion queue with times: when it was written, in
+// nanoseconds on the adapter's clock.
+type TimedCQE struct {
+	CQE
+	Time int64 // 48
 }

@@ -38,6 +38,7 @@ func TestLayout(t *testing.T) {
 			{"InvRKey", 24, 4}, {"VendorErr", 28, 4}, {"PKeyIndex", 32, 2}, {"SLID", 34, 2}, {"Status", 36, 1},
 			{"Opcode", 37, 1}, {"Flags", 38, 1}, {"SL", 39, 1}, {"DLIDPathBits", 40, 1}, {"EEC", 41, 3}, {"Valid", 44, 4},
 		}},
+		{TimedCQE{}, 56, []field{{"CQE", 0, 48}, {"Time", 48, 8}}},
 	} {
 		typ := reflect.TypeOf(c.entry)
 		if typ.Size() != c.size {
@@ -69,7 +70,7 @@ func TestLayout(t *testing.T) {
 // TestEntriesHoldNoPointers shows that C can map the queues: their entries have
 // a fixed size and hold no Go pointers.
 func TestEntriesHoldNoPointers(t *testing.T) {
-	for _, e := range []any{Header{}, SendWQE{}, SendTo{}, RecvWQE{}, ib.SGE{}, CQE{}} {
+	for _, e := range []any{Header{}, SendWQE{}, SendTo{}, RecvWQE{}, ib.SGE{}, CQE{}, TimedCQE{}} {
 		if at, ok := flat(reflect.TypeOf(e)); !ok {
 			t.Errorf("%T holds a pointer in %s", e, at)
 		}
@@ -121,7 +122,7 @@ func TestHeaderDescribesEntries(t *testing.T) {
 	if r.SGEs(0, 0) != nil || r.Inline(0, 0) != nil {
 		t.Error("no elements are some")
 	}
-	c, err := NewCQ(Allocator{}, 3)
+	c, err := NewCQ(Allocator{}, 3, false)
 	must.Do(t, err)
 	h = c.Header()
 	if h.Mask != 3 || h.Stride != 48 || h.Entries != uint64(uintptr(unsafe.Pointer(c.entry(0)))) {

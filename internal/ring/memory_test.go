@@ -92,7 +92,7 @@ func TestMemoryIsGivenBack(t *testing.T) {
 	a := newArena(t)
 	var s Ring[SendWQE]
 	must.Do(t, s.Init(a.allocator(), 3, 24))
-	c, err := NewCQ(a.allocator(), 4)
+	c, err := NewCQ(a.allocator(), 4, false)
 	must.Do(t, err)
 	for _, n := range []uint32{64, 2, 2} {
 		must.Do(t, c.Resize(n))
@@ -127,16 +127,16 @@ func TestAllocatorFails(t *testing.T) {
 		for call := 1; call <= 2; call++ {
 			a := newArena(t)
 			a.refuse, a.spoil = call, f.spoil
-			if _, err := NewCQ(a.allocator(), 4); !errors.Is(err, f.want) {
+			if _, err := NewCQ(a.allocator(), 4, false); !errors.Is(err, f.want) {
 				t.Errorf("a completion queue whose block %d is %s: %v, want %v", call, f.what, err, f.want)
 			}
 			a.empty()
 		}
 		a = newArena(t)
 		a.refuse, a.spoil = 3, f.spoil
-		c, err := NewCQ(a.allocator(), 4)
+		c, err := NewCQ(a.allocator(), 4, false)
 		must.Do(t, err)
-		c.Push(&ib.WC{WRID: 7})
+		c.Push(0, &ib.WC{WRID: 7})
 		if err := c.Resize(8); !errors.Is(err, f.want) {
 			t.Errorf("a completion queue that gets %s when resized: %v, want %v", f.what, err, f.want)
 		}
@@ -153,12 +153,12 @@ func TestAllocatorFails(t *testing.T) {
 func TestNoFree(t *testing.T) {
 	a := newArena(t)
 	only := Allocator{Alloc: a.alloc}
-	c, err := NewCQ(only, 4)
+	c, err := NewCQ(only, 4, false)
 	must.Do(t, err)
 	must.Do(t, c.Resize(8))
 	c.Free()
 	a.refuse, a.spoil = a.given+1, func(b []byte) []byte { return b[:1] }
-	if _, err := NewCQ(only, 4); !errors.Is(err, ib.EINVAL) {
+	if _, err := NewCQ(only, 4, false); !errors.Is(err, ib.EINVAL) {
 		t.Errorf("a completion queue of one byte: %v, want EINVAL", err)
 	}
 	a.check()

@@ -1,6 +1,7 @@
 package ring
 
 import (
+	"fmt"
 	"unsafe"
 
 	"github.com/softhca/softhca/ib"
@@ -15,6 +16,7 @@ type Ring[T any] struct {
 	mask   uint32
 	stride uint32
 	cons   uint32 // the consumer's index; the header has a copy for the producer
+	first  uint32 // entries that Init placed behind the header; Resize leaves their memory there
 }
 
 // Sizes in bytes of the parts after an entry.
@@ -35,14 +37,55 @@ func (r *Ring[T]) Init(a Allocator, n, room uint32) error {
 	if err != nil {
 		return err
 	}
-	r.hdr, r.base, r.mask = (*Header)(p), unsafe.Add(p, HeaderSize), n-1
-	r.hdr.Mask, r.hdr.Stride, r.hdr.Entries = r.mask, r.stride, uint64(uintptr(r.base))
+	r.hdr, r.first = (*Header)(p), n
+	r.place(unsafe.Add(p, HeaderSize), n)
 	return nil
+}
+
+// place makes memory at base the n entries of the queue.
+func (r *Ring[T]) place(base unsafe.Pointer, n uint32) {
+	r.base, r.mask = base, n-1
+	r.hdr.Mask, r.hdr.Stride, r.hdr.Entries = r.mask, r.stride, uint64(uintptr(base))
+}
+
+// moved reports whether Resize has moved the entries away from the header.
+func (r *Ring[T]) moved() bool { return r.base != unsafe.Add(unsafe.Pointer(r.hdr), HeaderSize) }
+
+// Resize changes the number of entries to at least n; the entries in use stay, and the header
+// does not move. The caller is the only producer and the only consumer. EINVAL if the entries
+// in use would not fit or the producer's index is invalid; ENOMEM or EINVAL if the allocator
+// fails.
+func (r *Ring[T]) Resize(a Allocator, n uint32) error {
+	used, ok := r.Len()
+	if n = Size(n); !ok || n < used {
+		return fmt.Errorf("resize a queue to %d entries: %d are in use: %w", n, used, ib.EINVAL)
+	}
+	base, err := a.get(int(n) * int(r.stride))
+	if err != nil {
+		return fmt.Errorf("resize a queue: %w", err)
+	}
+	old, size, moved := *r, int(r.Cap())*int(r.stride), r.moved()
+	r.place(base, n)
+	for i := r.cons; i != r.cons+used; i++ {
+		copy(r.bytes(i), old.bytes(i))
+	}
+	if moved {
+		a.put(old.base, size)
+	}
+	return nil
+}
+
+// bytes returns entry i with the room after it.
+func (r *Ring[T]) bytes(i uint32) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(r.At(i))), r.stride)
 }
 
 // Free frees the memory. No method may be called afterwards.
 func (r *Ring[T]) Free(a Allocator) {
-	a.put(unsafe.Pointer(r.hdr), HeaderSize+int(r.Cap())*int(r.stride))
+	if r.moved() {
+		a.put(r.base, int(r.Cap())*int(r.stride))
+	}
+	a.put(unsafe.Pointer(r.hdr), HeaderSize+int(r.first)*int(r.stride))
 }
 
 // Cap returns the number of entries.

@@ -1,11 +1,13 @@
 package ring
 
 import (
+	"errors"
 	"runtime"
 	"testing"
 
 	"pgregory.net/rapid"
 
+	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/must"
 )
 
@@ -51,6 +53,21 @@ func TestModel(t *testing.T) {
 				r.Reset()
 				model = nil
 			},
+			"resize": func(t *rapid.T) {
+				n := uint32(rapid.IntRange(0, 20).Draw(t, "n"))
+				before := *r
+				switch err := r.Resize(a.allocator(), n); {
+				case Size(n) < uint32(len(model)):
+					if !errors.Is(err, ib.EINVAL) || *r != before {
+						t.Fatalf("resize to %d with %d in use: %v", n, len(model), err)
+					}
+				case err != nil:
+					t.Fatalf("resize to %d with %d in use: %v", n, len(model), err)
+				default:
+					size = Size(n)
+				}
+				a.check()
+			},
 			"": func(t *rapid.T) {
 				n, ok := r.Len()
 				if !ok || n != uint32(len(model)) || r.Prod()-r.Cons() != n || r.Cap() != size || r.hdr.Cons.Load() != r.Cons() {
@@ -73,6 +90,23 @@ func TestModel(t *testing.T) {
 		r.Free(a.allocator())
 		a.empty()
 	})
+}
+
+// TestResizeRefused shows that a queue whose producer's index is invalid, or for which there is
+// no memory, keeps its entries.
+func TestResizeRefused(t *testing.T) {
+	a := newArena(t)
+	r := newRing(t, a.allocator(), 4, 0)
+	before := *r
+	none := Allocator{Alloc: func(int) []byte { return nil }}
+	must.Fail(t, r.Resize(none, 8), ib.ENOMEM, "resize without memory")
+	r.hdr.Prod.Store(5)
+	must.Fail(t, r.Resize(a.allocator(), 8), ib.EINVAL, "resize a queue of 4 with 5 entries in use")
+	if *r != before || r.hdr.Mask != 3 {
+		t.Errorf("a refused resize changes the queue from %+v to %+v", before, *r)
+	}
+	r.Free(a.allocator())
+	a.empty()
 }
 
 // TestTwoThreads shows under the race detector that one producer and one

@@ -58,6 +58,8 @@ var reached = map[string]string{
 	"internal/pcapfile.maxPacketBlock": "internal/pcapfile TestLongComments",
 	"internal/pcapfile.maxTags":        "internal/pcapfile TestLinkLayers",
 	"internal/qp.MaxMessage":           "internal/hca TestAttacks",
+	"internal/qp.MaxModerationCount":   "internal/qp TestM7_ModerationBounds",
+	"internal/qp.MaxModerationPeriod":  "internal/qp TestM7_ModerationBounds",
 	"internal/qp.maxGarbage":           "internal/qp TestL2_KeptMemoryOfAnotherSize",
 	"internal/qp.maxHeldAdapter":       "internal/qp TestL2_KeptHeap",
 	"internal/qp.maxHeldQueuePair":     "internal/qp TestL2_KeeperBounds",

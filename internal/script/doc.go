@@ -59,14 +59,16 @@
 //	pd NAME
 //	mr NAME [len=4096] [access=local_write|remote_write|remote_read|remote_atomic] [iova=N] [fast] [quiet] [pd=P]
 //	                                      fast: can be invalidated; quiet: its changes are not shown
-//	cq NAME [size=1024] [manual]          manual: only poll takes entries out, so it can fill up
+//	cq NAME [size=1024] [manual] [timed]  manual: only poll takes entries out, so it can fill up;
+//	                                      timed: its entries hold the time of their completion
 //	srq NAME [wr=16] [sge=4] [limit=0] [pd=P]
 //	ah NAME [dgid=IP] [hop_limit=N] [traffic_class=N] [flow_label=N] [pd=P]
 //	qp NAME RC|UC|UD|GSI [cq=C] [send_cq=C] [recv_cq=C] [srq=S] [pd=P] [sig_per_wr]
 //	        [send_wr=16] [recv_wr=16] [send_sge=4] [recv_sge=4] [inline=64]
 //	rdd NAME                              a reliable datagram domain; one called rdd comes by itself
 //	eec NAME [rdd=rdd]                    an EE context; qp NAME RD has rdd=rdd too
-//	dereg MR · rereg MR [access=...] [pd=P] · destroy NAME · resize CQ N · limit SRQ N
+//	dereg MR · rereg MR [access=...] [pd=P] · destroy NAME · resize CQ|SRQ N · limit SRQ N
+//	moderate CQ [count=N] [period=DURATION]   delays its events
 //
 // # Queue pairs
 //

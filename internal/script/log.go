@@ -198,10 +198,9 @@ func (w *world) settle() {
 		n := k.cq.Pending()
 		grew := n > k.waiting
 		if !k.manual {
-			var wc [1]ib.WC
-			for k.cq.Poll(wc[:]) > 0 {
-				line := w.showWC(k, &wc[0])
-				if c != nil && c.matches(&wc[0]) {
+			for wc, ok := k.poll(); ok; wc, ok = k.poll() {
+				line := w.showWC(k, &wc)
+				if c != nil && c.matches(&wc) {
 					*c.line, c = line, nil
 					continue
 				}

@@ -6,10 +6,13 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/hca"
 	"github.com/softhca/softhca/internal/memory"
+	"github.com/softhca/softhca/internal/qp"
 )
 
 // domainOf takes pd=NAME.
@@ -86,25 +89,42 @@ func parseAccess(s string) (ib.Access, error) {
 	return access, nil
 }
 
-// addCQ creates a completion queue: cq NAME size=N manual.
+// addCQ creates a completion queue: cq NAME size=N manual timed.
 func (w *world) addCQ(a *args) error {
-	name, size, manual := a.word("a name"), a.small("size", 1024, 32), a.flag("manual")
+	k := &queue{name: a.word("a name"), manual: a.flag("manual"), timed: a.flag("timed")}
+	size := a.small("size", 1024, 32)
 	if a.err != nil {
 		return a.err
 	}
-	return w.newCQ(name, uint32(size), manual)
+	return w.newCQ(k, uint32(size))
 }
 
-func (w *world) newCQ(name string, size uint32, manual bool) error {
-	k := &queue{name: name, manual: manual}
-	if name != usualCQ {
-		w.rec.did("cq", CreateCQ{name, size, manual})
+func (w *world) newCQ(k *queue, size uint32) error {
+	if k.name != usualCQ {
+		w.rec.did("cq", CreateCQ{k.name, size, k.manual})
 	}
 	var err error
-	if k.cq, err = w.HCA.CreateCQ(size, func() { w.say("notify %s", name) }); err == nil {
+	c := qp.CQConfig{Entries: size, Timed: k.timed, OnEvent: func() { w.say("notify %s", k.name) }}
+	if k.cq, err = w.HCA.CQs().Create(c); err == nil {
 		w.cqs = append(w.cqs, k)
 	}
-	return w.created(name, k, err)
+	return w.created(k.name, k, err)
+}
+
+// poll takes a completion out of the queue, with its time if the queue is timed.
+func (k *queue) poll() (wc ib.WC, ok bool) {
+	var wcs [1]ib.WC
+	var at []clock.Instant
+	if k.timed {
+		at = []clock.Instant{0}
+	}
+	if k.cq.PollTimes(wcs[:], at) == 0 {
+		return ib.WC{}, false
+	}
+	if k.timed {
+		k.at = at[0]
+	}
+	return wcs[0], true
 }
 
 // addSRQ creates a shared receive queue: srq NAME wr=N sge=N limit=N.
@@ -304,13 +324,31 @@ func (w *world) outcome(err error) error {
 	return nil
 }
 
-// resize changes a completion queue: resize NAME SIZE.
-func (w *world) resize(k *queue, a *args) error {
+// resize changes a completion queue or a shared receive queue: resize NAME SIZE.
+func (w *world) resize(a *args) error {
+	name := a.word("a completion queue or a shared receive queue")
 	n, err := parseWord(a, "a size")
-	if err != nil {
+	if err = cmp.Or(a.err, err); err != nil {
 		return err
 	}
-	return w.outcome(w.HCA.ResizeCQ(k.cq, uint32(n)))
+	switch o := w.objects[name].(type) {
+	case *queue:
+		return w.outcome(w.HCA.ResizeCQ(o.cq, uint32(n)))
+	case *sharedQueue:
+		return w.outcome(o.pd.ResizeSRQ(o.srq, uint32(n)))
+	default:
+		return fmt.Errorf("%s is neither a completion queue nor a shared receive queue", name)
+	}
+}
+
+// moderate delays the events of a completion queue: moderate NAME count=N period=DURATION.
+func (w *world) moderate(k *queue, a *args) error {
+	n, s := a.small("count", 0, 32), a.str("period", "0s")
+	period, err := time.ParseDuration(s)
+	if err = cmp.Or(a.err, err); err != nil {
+		return err
+	}
+	return w.outcome(w.HCA.CQs().Moderate(w.now, k.cq, qp.Moderation{Count: uint32(n), Period: period}))
 }
 
 // limit arms SRQ_LIMIT_REACHED: limit NAME N.
@@ -341,9 +379,12 @@ func (w *world) poll(k *queue, a *args) error {
 		}
 	}
 	w.settle()
-	var wc [1]ib.WC
-	for ; n > 0 && k.cq.Poll(wc[:]) > 0; n-- {
-		w.say("%s", w.showWC(k, &wc[0]))
+	for ; n > 0; n-- {
+		wc, ok := k.poll()
+		if !ok {
+			break
+		}
+		w.say("%s", w.showWC(k, &wc))
 	}
 	w.settle()
 	return nil

@@ -231,5 +231,8 @@ func (w *world) showWC(k *queue, wc *ib.WC) string {
 	if k.name != usualCQ {
 		add("in %s", k.name)
 	}
+	if k.timed {
+		add("at=%v", k.at.Sub(0))
+	}
 	return strings.Join(f, " ")
 }

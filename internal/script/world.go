@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/cm"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/hca"
@@ -63,8 +64,10 @@ type (
 	queue struct {
 		name    string
 		cq      *qp.CQ
-		manual  bool // polled only by poll commands
-		waiting int  // entries as of the last step
+		manual  bool          // polled only by poll commands
+		timed   bool          // its entries hold their times
+		waiting int           // entries as of the last step
+		at      clock.Instant // time of the entry polled last, if timed
 	}
 
 	sharedQueue struct {
@@ -181,7 +184,7 @@ var verbs = [...]struct {
 	{"adapter", (*world).open}, {"pd", (*world).addPD}, {"mr", (*world).addMR}, {"cq", (*world).addCQ},
 	{"rdd", (*world).addRDD}, {"eec", (*world).addEEC}, {"srq", (*world).addSRQ}, {"ah", (*world).addAH}, {"qp", (*world).addQP},
 	{"dereg", of("a region", (*world).dereg)}, {"rereg", of("a region", (*world).rereg)}, {"destroy", (*world).destroy},
-	{"resize", of("a completion queue", (*world).resize)}, {"limit", of("a shared receive queue", (*world).limit)},
+	{"resize", (*world).resize}, {"moderate", of("a completion queue", (*world).moderate)}, {"limit", of("a shared receive queue", (*world).limit)},
 	{"modify", of("a queue pair", (*world).modify)}, {"walk", of("a queue pair", (*world).walk)}, {"query", of("a queue pair", (*world).query)},
 	{"post", ofQP((*world).post)}, {"recv", (*world).recv}, {"<", (*world).inject},
 	{"poll", of("a completion queue", (*world).poll)}, {"arm", of("a completion queue", (*world).arm)},
@@ -336,7 +339,7 @@ func (w *world) open(a *args) error {
 	w.objects = map[string]any{}
 	w.gsi = pair{name: gsiName, attr: ib.QPAttr{QKey: ib.QKeyGSI, DestQPN: ib.QPNGSI}}
 	w.objects["pd"] = &domain{w.PD}
-	return w.newCQ(usualCQ, 1024, false)
+	return w.newCQ(&queue{name: usualCQ}, 1024)
 }
 
 // limits takes the limits of the adapter.

@@ -63,7 +63,7 @@ func New(env *qp.Env, slot uint8, gsi GSI) *Shard {
 		}
 	}
 	env.QPs, env.EECs = number.NewTable[qp.QP](slot), number.NewTable[qp.EEC](slot)
-	env.Timers = qp.NewTimers()
+	env.Timers, env.Delayed = qp.NewTimers(), qp.NewDelayed()
 	env.Peers = flow.NewTable(env.Settings.WindowBytes)
 	if !env.Settings.InOrderOnly {
 		env.Reorder = new(qp.ReorderPool)
@@ -192,11 +192,14 @@ func (s *Shard) Advance(now clock.Instant) {
 		}
 		e.Arm()
 	}
+	s.env.Delayed.Advance(now)
 	s.gsi.Advance(now)
 }
 
 // Deadline returns when Advance is next needed; clock.Never when idle.
-func (s *Shard) Deadline() clock.Instant { return min(s.env.Timers.Next(), s.gsi.Deadline()) }
+func (s *Shard) Deadline() clock.Instant {
+	return min(s.env.Timers.Next(), s.env.Delayed.Next(), s.gsi.Deadline())
+}
 
 // Pending reports whether Transmit has something to do for a port. The shard's
 // thread calls it; see DoorbellRung for others.
