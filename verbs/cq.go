@@ -3,9 +3,12 @@ package verbs
 import (
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/device"
+	"github.com/softhca/softhca/internal/qp"
 )
 
 // CQ is a completion queue.
@@ -19,12 +22,31 @@ type CQ struct {
 	armed   atomic.Bool // since the last poll of the empty queue
 }
 
+// CQInitAttr describes a completion queue to create.
+type CQInitAttr struct {
+	CQE     int          // entries, at least; see CreateCQ
+	Channel *CompChannel // gets the CQ's events; nil: see CreateCQ
+
+	// Timestamps makes the CQ note when each completion was made, for PollTimestamps. An
+	// entry then takes 56 bytes instead of 48.
+	Timestamps bool
+}
+
 // CreateCQ returns a completion queue of at least n entries. As on hardware, their number is
 // 1, 3, 7 or another number just below a power of two; Cap returns it. The CQ's events go to
 // ch. If ch is nil, it has no events, and Wait sleeps until it has completions. EINVAL if n
 // is 0 or above the adapter's limit, ENOMEM at the limit of CQs or if ch has no room.
 func (c *Context) CreateCQ(n int, ch *CompChannel) (*CQ, error) {
+	return c.CreateCQEx(&CQInitAttr{CQE: n, Channel: ch})
+}
+
+// CreateCQEx is CreateCQ with more attributes, which it does not keep. EINVAL if attr is nil.
+func (c *Context) CreateCQEx(attr *CQInitAttr) (*CQ, error) {
 	q := &CQ{dev: c.dev()}
+	if attr == nil {
+		return nil, fmt.Errorf("create CQ: %w", errNoAttr)
+	}
+	n, ch := attr.CQE, attr.Channel
 	if n < 0 || uint64(n) > 1<<31 {
 		return nil, fmt.Errorf("create CQ of %d entries: %w", n, ib.EINVAL)
 	}
@@ -36,7 +58,7 @@ func (c *Context) CreateCQ(n int, ch *CompChannel) (*CQ, error) {
 	if !ch.join(q.dev) {
 		return nil, fmt.Errorf("create CQ: the completion channel already serves %d: %w", ch.most, ErrInsufficientResources)
 	}
-	if err := q.dev.CreateCQ(&q.obj, device.CQConfig{Entries: uint32(n)}, q, q.wake, q.wake); err != nil {
+	if err := q.dev.CreateCQ(&q.obj, device.CQConfig{Entries: uint32(n), Timed: attr.Timestamps}, q, q.wake, q.wake); err != nil {
 		ch.leave()
 		return nil, fmt.Errorf("create CQ: %w", err)
 	}
@@ -69,11 +91,50 @@ func (q *CQ) verbs() *device.CQ {
 // If there are no completions and there can be no more, Poll fails: with
 // ErrInvalidHCA once the adapter is closed, EIO once it has failed, and
 // ErrInvalidCQ for a CQ that is nil or destroyed.
-func (q *CQ) Poll(out []WC) (int, error) {
+func (q *CQ) Poll(out []WC) (int, error) { return q.poll(out, nil) }
+
+// PollTimestamps is Poll that also stores in at, which must not be shorter than out, when each
+// completion was made: when the adapter received the packet that completed it or, if none did,
+// when it processed the request. The times also have readings of the monotonic clock, so their
+// differences are exact even if the system's clock is set. EINVAL for a CQ without timestamps, or
+// if at is too short.
+func (q *CQ) PollTimestamps(out []WC, at []time.Time) (int, error) {
+	switch {
+	case q == nil:
+		return 0, ErrInvalidCQ
+	case q.obj.CQ == nil || !q.obj.CQ.Timed():
+		return 0, fmt.Errorf("poll the timestamps of a CQ: it was created without: %w", ib.EINVAL)
+	case len(at) < len(out):
+		return 0, fmt.Errorf("poll %d completions with %d timestamps: %w", len(out), len(at), ib.EINVAL)
+	}
+	return q.poll(out, at[:len(out):len(out)])
+}
+
+// take moves completions to out, and their times to at unless it is nil.
+func (q *CQ) take(out []WC, at []time.Time) (n int) {
+	if at == nil {
+		return q.obj.CQ.Poll(out)
+	}
+	for n < len(out) {
+		var times [16]clock.Instant
+		k := min(len(out)-n, len(times))
+		got := q.obj.CQ.PollTimes(out[n:n+k], times[:k])
+		for i := range got {
+			at[n+i] = q.dev.Time(times[i])
+		}
+		if n += got; got < k {
+			break
+		}
+	}
+	return n
+}
+
+// poll is Poll, with times unless at is nil.
+func (q *CQ) poll(out []WC, at []time.Time) (int, error) {
 	if q == nil {
 		return 0, ErrInvalidCQ
 	}
-	if n := q.obj.CQ.Poll(out); n > 0 || len(out) == 0 {
+	if n := q.take(out, at); n > 0 || len(out) == 0 {
 		q.dev.SendOverdue()
 		return n, nil
 	}
@@ -84,7 +145,7 @@ func (q *CQ) Poll(out []WC) (int, error) {
 		return 0, nil // a program that arms the CQ polls once more before it sleeps
 	}
 	q.dev.Progress()
-	n := q.obj.CQ.Poll(out)
+	n := q.take(out, at)
 	if n == 0 {
 		q.yield.empty()
 	}
@@ -127,6 +188,29 @@ func (q *CQ) Resize(n int) error {
 		return fmt.Errorf("resize CQ to %d entries: %w", n, ib.EINVAL)
 	}
 	return wrap("resize CQ", q.verbs().Resize(uint32(n)))
+}
+
+// Moderation says how long a CQ delays the events of its completion channel, so that a program
+// wakes once for several completions.
+type Moderation struct {
+	// Count is the number of completions after which the event is sent, at most 65535; 0 or 1
+	// means no delay.
+	Count int
+	// Period is the maximum delay after the first of them, at most 4095 µs; 0 means no
+	// delay.
+	Period time.Duration
+}
+
+// Moderate delays the events of the CQ: once it is armed, its event waits for Count matching
+// completions, or for Period after the first of them. Solicited and unsuccessful completions
+// are delayed like others, as on ConnectX adapters. Wait and CompChannel.Get sleep that
+// much longer; Poll is not affected. If an event is waiting, it follows the new limits at
+// once. EINVAL for values above the maximum.
+func (q *CQ) Moderate(m Moderation) error {
+	if m.Count < 0 || m.Count > qp.MaxModerationCount {
+		return fmt.Errorf("moderate CQ by %d completions: at most %d: %w", m.Count, qp.MaxModerationCount, ib.EINVAL)
+	}
+	return wrap("moderate CQ", q.verbs().Moderate(qp.Moderation{Count: uint32(m.Count), Period: m.Period}))
 }
 
 // Overrun reports whether the CQ overflowed: completions were lost, CQ_ERR

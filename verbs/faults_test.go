@@ -182,6 +182,7 @@ func TestFailEveryVerb(t *testing.T) {
 		"DeregMR":   func(e *endpoint, _ *SRQ) error { m, _ := e.pd.RegMR(make([]byte, 8), 0); return m.Dereg() },
 		"CreateCQ":  func(e *endpoint, _ *SRQ) error { _, err := e.ctx.CreateCQ(4, nil); return err },
 		"ResizeCQ":  func(e *endpoint, _ *SRQ) error { return e.cq.Resize(4096) },
+		"ModifyCQ":  func(e *endpoint, _ *SRQ) error { return e.cq.Moderate(Moderation{}) },
 		"ReqNotify": func(e *endpoint, _ *SRQ) error { return e.cq.ReqNotify(false) },
 		"DestroyCQ": func(e *endpoint, _ *SRQ) error { q, _ := e.ctx.CreateCQ(4, nil); return q.Destroy() },
 		"CreateSRQ": func(e *endpoint, _ *SRQ) error {
@@ -189,6 +190,7 @@ func TestFailEveryVerb(t *testing.T) {
 			return err
 		},
 		"SetSRQLimit": func(_ *endpoint, s *SRQ) error { return s.SetLimit(1) },
+		"ResizeSRQ":   func(_ *endpoint, s *SRQ) error { return s.Resize(4) },
 		"PostSRQRecv": func(e *endpoint, s *SRQ) error { return s.PostRecv(e.recv(1, 0, 8)) },
 		"DestroySRQ": func(e *endpoint, _ *SRQ) error {
 			s, err := e.pd.CreateSRQ(&SRQInitAttr{MaxWR: 4, MaxSGE: 1})

@@ -59,6 +59,12 @@ func (s *SRQ) PostRecv(wrs ...RecvWR) error {
 // receives are left. 0 disarms it. EINVAL if n is more than the queue holds.
 func (s *SRQ) SetLimit(n uint32) error { return s.verbs().SetLimit(n) }
 
+// Resize changes the number of work requests to at least n, rounded up to a power of two; Query
+// returns it. Receives in the queue stay there. EINVAL if these would not fit, if n is 0 or above
+// the adapter's limit, or if the armed limit would be more than the queue holds; ENOMEM
+// without memory.
+func (s *SRQ) Resize(n uint32) error { return wrap("resize SRQ", s.verbs().Resize(n)) }
+
 // Query returns the sizes and the armed limit.
 func (s *SRQ) Query() SRQInitAttr {
 	if s == nil {

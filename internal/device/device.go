@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"sync/atomic"
+	"time"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/broker"
@@ -170,6 +171,9 @@ func (d *Device) Call(verb string, f func(now clock.Instant) error) error {
 	}
 	return d.Control(f)
 }
+
+// Time returns an instant of the engine as a time of the system's clock.
+func (d *Device) Time(t clock.Instant) time.Time { return d.drv.Time(t) }
 
 // Post sends the requests posted to q, at once or together with later ones; see
 // driver.Driver.Post.

@@ -104,6 +104,9 @@ func (d *Driver) Run() {
 // now returns the time since the driver was made.
 func (d *Driver) now() clock.Instant { return clock.Instant(time.Since(d.start)) }
 
+// Time returns an instant of the engine as a time of the system's clock.
+func (d *Driver) Time(t clock.Instant) time.Time { return d.start.Add(t.Sub(0)) }
+
 // deadline returns when the next timer of either plane is due.
 func (d *Driver) deadline() clock.Instant { return min(d.shard.Deadline(), d.control.deadline()) }
 
