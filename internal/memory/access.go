@@ -31,7 +31,7 @@ func (t *Table) Local(pd PD, key ib.LKey, addr, n uint64, need ib.Access) ([]byt
 	}
 	b, ok := r.view(addr, n)
 	if !ok {
-		return nil, FaultRange
+		return r.unbuffered(addr, n, need)
 	}
 	return b, FaultNone
 }
@@ -51,7 +51,7 @@ func (t *Table) Remote(pd PD, key ib.RKey, addr, n uint64, need ib.Access) ([]by
 	}
 	b, ok := r.view(addr, n)
 	if !ok {
-		return nil, FaultRange
+		return r.unbuffered(addr, n, need)
 	}
 	return b, FaultNone
 }

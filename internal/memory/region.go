@@ -11,12 +11,36 @@ import (
 // PD is the number of a protection domain. Zero is none.
 type PD uint32
 
+// Form is what the addresses of a region stand for.
+type Form uint8
+
+// The forms.
+const (
+	FormBuf      Form = iota // the bytes of a buffer
+	FormImplicit             // the whole address space of the process
+	FormNull                 // no memory: reads return zeros, and writes are discarded
+)
+
+const (
+	// implicitEnd bounds the addresses of implicit regions: Linux gives no
+	// program memory above it that did not ask for an address there.
+	implicitEnd = 1 << 48
+	// implicitStart is the end of the page at address 0. The runtime cannot
+	// tell an access to it from a nil pointer of its own.
+	implicitStart = 4096
+	// nullAccess is the length of the longest access to a region without memory: the
+	// payload of a packet.
+	nullAccess = 4096
+)
+
 // Region is a registered memory region. It changes only through its table.
 type Region struct {
 	buf           []byte
 	iova          uint64
+	null          *nullMemory // only with FormNull
 	key           uint32
 	pd            PD
+	form          Form
 	access        ib.Access
 	invalidatable bool
 	invalidated   bool
@@ -37,8 +61,16 @@ func (r *Region) RKey() ib.RKey {
 // Addr returns the address of the first byte that work requests and peers use.
 func (r *Region) Addr() uint64 { return r.iova }
 
-// Len returns the length in bytes.
-func (r *Region) Len() uint64 { return uint64(len(r.buf)) }
+// Len returns the length in bytes; of regions without a buffer, 2^64-1.
+func (r *Region) Len() uint64 {
+	if r.form != FormBuf {
+		return math.MaxUint64
+	}
+	return uint64(len(r.buf))
+}
+
+// Form returns what the addresses of the region stand for.
+func (r *Region) Form() Form { return r.form }
 
 // Access returns the rights.
 func (r *Region) Access() ib.Access { return r.access }
@@ -61,14 +93,38 @@ func (r *Region) view(addr, n uint64) ([]byte, bool) {
 	return r.buf[off : off+n : off+n], true
 }
 
+// nullMemory takes the place of the memory that a region of FormNull lacks.
+type nullMemory struct {
+	zeros [nullAccess]byte // read
+	sink  [nullAccess]byte // written
+}
+
+// unbuffered is view for accesses outside of a buffer: legal for the other
+// forms.
+func (r *Region) unbuffered(addr, n uint64, need ib.Access) ([]byte, Fault) {
+	switch {
+	case r.form == FormImplicit && addr >= implicitStart && addr < implicitEnd && n <= implicitEnd-addr:
+		if b, err := RawBuf(uintptr(addr), n); err == nil {
+			return b, FaultNone
+		}
+	case r.form == FormNull && n <= nullAccess && need&ib.AccessLocalWrite != 0:
+		return r.null.sink[:n], FaultNone
+	case r.form == FormNull && n <= nullAccess:
+		return r.null.zeros[:n], FaultNone
+	}
+	return nil, FaultRange
+}
+
 // RegionConfig configures a region.
 type RegionConfig struct {
 	PD  PD     // not 0
 	Buf []byte // the memory; the region refers to it until it is deregistered
 	// IOVA is the address of Buf[0] that work requests and peers use. 0 means
-	// its address in memory or, if Access has ZERO_BASED, 0.
-	IOVA   uint64
-	Access ib.Access
+	// its address in memory, unless HasIOVA is set or Access has ZERO_BASED.
+	IOVA    uint64
+	HasIOVA bool // IOVA is set, also if it is 0
+	Access  ib.Access
+	Form    Form // without FormBuf, the region has no Buf and no IOVA
 	// Invalidatable regions can be invalidated by SEND with invalidate and
 	// LOCAL_INV, like fast-register regions.
 	Invalidatable bool
@@ -78,9 +134,11 @@ type RegionConfig struct {
 }
 
 const (
-	// accessHints are flags that may be ignored: HUGETLB, and bits 20 to 29,
-	// which the verbs reserve for optional flags.
-	accessHints = ib.AccessHugeTLB | 0x3ff00000
+	// accessHints are flags without an effect: memory is never pinned, so all of
+	// it is on demand, and no table of pages becomes smaller by HUGETLB. The verbs
+	// reserve bits 20 to 29 for optional flags, such as RELAXED_ORDERING: writes
+	// to memory keep their order.
+	accessHints = ib.AccessOnDemand | ib.AccessHugeTLB | 0x3ff00000
 	accessKnown = ib.AccessLocalWrite | ib.AccessRemote | ib.AccessMWBind | ib.AccessZeroBased | accessHints
 	// accessWrites are the remote rights that need LOCAL_WRITE.
 	accessWrites = ib.AccessRemoteWrite | ib.AccessRemoteAtomic
@@ -97,15 +155,24 @@ func (c *RegionConfig) check() error {
 		return fmt.Errorf("access %v without LOCAL_WRITE: %w", c.Access&accessWrites, ib.EINVAL)
 	case c.Access&ib.AccessZeroBased != 0 && c.IOVA != 0:
 		return fmt.Errorf("address %#x of a zero-based region: %w", c.IOVA, ib.EINVAL)
+	case c.Form == FormImplicit && c.Access&ib.AccessOnDemand == 0:
+		return fmt.Errorf("the address space without ON_DEMAND: %w", ib.EINVAL)
+	case c.Form != FormBuf && (len(c.Buf) != 0 || c.IOVA != 0 || c.Access&ib.AccessZeroBased != 0):
+		return fmt.Errorf("an address for a region without a buffer: %w", ib.EINVAL)
+	case c.Form == FormNull && c.Access&^ib.AccessLocalWrite != 0:
+		return fmt.Errorf("access %v to no memory: %w", c.Access, ib.EINVAL)
 	case end < c.start() && end != 0:
 		return fmt.Errorf("%d bytes at address %#x wrap: %w", len(c.Buf), c.start(), ib.EINVAL)
 	}
 	return nil
 }
 
+// foreign reports whether accesses to the region may fail.
+func (c *RegionConfig) foreign() bool { return c.Foreign || c.Form == FormImplicit }
+
 // start returns the address of the first byte.
 func (c *RegionConfig) start() uint64 {
-	if c.IOVA != 0 || c.Access&ib.AccessZeroBased != 0 {
+	if c.HasIOVA || c.IOVA != 0 || c.Access&ib.AccessZeroBased != 0 || c.Form != FormBuf {
 		return c.IOVA
 	}
 	return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(c.Buf))))

@@ -27,9 +27,10 @@ func (t *Table) Len() int { return t.live }
 
 // Register makes memory accessible under a new key. A region without bytes is
 // legal. It fails with EINVAL for a missing protection domain, for REMOTE_WRITE
-// or REMOTE_ATOMIC without LOCAL_WRITE, for an address with ZERO_BASED and for
-// a range that wraps; with EOPNOTSUPP for unknown or unsupported rights; with
-// ENOMEM when the table is full.
+// or REMOTE_ATOMIC without LOCAL_WRITE, for an address with ZERO_BASED, for
+// a range that wraps, for an implicit region without ON_DEMAND, and for remote
+// rights of a null region; with EOPNOTSUPP for unknown or unsupported rights;
+// with ENOMEM when the table is full.
 func (t *Table) Register(c RegionConfig) (*Region, error) {
 	if err := c.check(); err != nil {
 		return nil, fmt.Errorf("register region: %w", err)
@@ -38,10 +39,13 @@ func (t *Table) Register(c RegionConfig) (*Region, error) {
 		return nil, fmt.Errorf("register region: the adapter has %d already: %w", t.live, ib.ENOMEM)
 	}
 	r := &Region{
-		buf: c.Buf, iova: c.start(), pd: c.PD,
+		buf: c.Buf, iova: c.start(), pd: c.PD, form: c.Form,
 		access: c.Access, invalidatable: c.Invalidatable,
 	}
-	t.foreign = t.foreign || c.Foreign
+	if c.Form == FormNull {
+		r.null = new(nullMemory)
+	}
+	t.foreign = t.foreign || c.foreign()
 	if r.key = t.keys.add(entry{kindRegion, r}); r.key == 0 {
 		return nil, fmt.Errorf("register region: no free key: %w", ib.ENOMEM)
 	}
@@ -66,7 +70,7 @@ type Change uint8
 
 // The changes, with the values of enum ibv_rereg_mr_flags.
 const (
-	ChangeTranslation Change = 1 << 0 // Buf and IOVA
+	ChangeTranslation Change = 1 << 0 // Form, Buf and IOVA
 	ChangePD          Change = 1 << 1
 	ChangeAccess      Change = 1 << 2
 )
@@ -79,9 +83,10 @@ const (
 // region usable again.
 //
 // It fails as Register does, and with EINVAL when r is not of this table, when
-// what is empty, when ZERO_BASED changes without the translation, and for an
-// invalidated region without a new translation; with EOPNOTSUPP for a change
-// that does not exist. A failed call changes nothing.
+// what is empty, when ZERO_BASED changes without the translation, for an
+// invalidated region without a new translation, and for a null region, which
+// never changes into or out of another form; with EOPNOTSUPP for a change that
+// does not exist. A failed call changes nothing.
 func (t *Table) Reregister(r *Region, what Change, c RegionConfig) error {
 	if err := t.reregister(r, what, c); err != nil {
 		return fmt.Errorf("reregister region: %w", err)
@@ -100,6 +105,8 @@ func (t *Table) reregister(r *Region, what Change, c RegionConfig) error {
 		return fmt.Errorf("change %#x: %w", uint8(what), ib.EOPNOTSUPP)
 	case r.invalidated && !translate:
 		return fmt.Errorf("invalidated, and no new translation: %w", ib.EINVAL)
+	case r.form == FormNull || translate && c.Form == FormNull:
+		return fmt.Errorf("no memory: %w", ib.EINVAL)
 	}
 	if what&ChangePD == 0 {
 		c.PD = r.pd
@@ -111,7 +118,7 @@ func (t *Table) reregister(r *Region, what Change, c RegionConfig) error {
 		if (c.Access^r.access)&ib.AccessZeroBased != 0 {
 			return fmt.Errorf("ZERO_BASED changes without a new translation: %w", ib.EINVAL)
 		}
-		c.Buf, c.IOVA = r.buf, r.iova
+		c.Form, c.Buf, c.IOVA, c.HasIOVA = r.form, r.buf, r.iova, true
 	}
 	if err := c.check(); err != nil {
 		return err
@@ -122,8 +129,8 @@ func (t *Table) reregister(r *Region, what Change, c RegionConfig) error {
 			return fmt.Errorf("no free key: %w", ib.ENOMEM)
 		}
 		t.keys.retire(r.key)
-		t.foreign = t.foreign || c.Foreign
-		r.key, r.buf, r.iova, r.invalidated = key, c.Buf, c.start(), false
+		t.foreign = t.foreign || c.foreign()
+		r.key, r.form, r.buf, r.iova, r.invalidated = key, c.Form, c.Buf, c.start(), false
 	}
 	r.pd, r.access = c.PD, c.Access
 	return nil

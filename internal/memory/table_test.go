@@ -36,9 +36,10 @@ func TestRegister(t *testing.T) {
 	}{
 		{"own address", RegionConfig{PD: 1, Buf: buf, Access: allRights}, home, true},
 		{"given address", RegionConfig{PD: 1, Buf: buf, IOVA: 1 << 63, Access: ib.AccessRemoteRead}, 1 << 63, true},
+		{"address 0", RegionConfig{PD: 1, Buf: buf, HasIOVA: true, Access: allRights}, 0, true},
 		{"zero based", RegionConfig{PD: 1, Buf: buf, Access: ib.AccessZeroBased}, 0, false},
 		{"local only", RegionConfig{PD: 7, Buf: buf, Access: ib.AccessLocalWrite | ib.AccessMWBind}, home, false},
-		{"hints", RegionConfig{PD: 1, Buf: buf, Access: ib.AccessRelaxedOrdering | ib.AccessHugeTLB | 1<<29}, home, false},
+		{"hints", RegionConfig{PD: 1, Buf: buf, Access: ib.AccessRelaxedOrdering | ib.AccessHugeTLB | ib.AccessOnDemand | 1<<29}, home, false},
 		{"no bytes", RegionConfig{PD: 1, IOVA: 5, Access: allRights}, 5, true},
 		{"up to the last address", RegionConfig{PD: 1, Buf: buf, IOVA: ^uint64(0) - 99}, ^uint64(0) - 99, false},
 	} {
@@ -68,10 +69,15 @@ func TestRegisterErrors(t *testing.T) {
 		{"remote write alone", RegionConfig{PD: 1, Buf: buf, Access: ib.AccessRemoteWrite}, ib.EINVAL},
 		{"remote atomic alone", RegionConfig{PD: 1, Buf: buf, Access: ib.AccessRemoteAtomic}, ib.EINVAL},
 		{"unknown right", RegionConfig{PD: 1, Buf: buf, Access: 1 << 30}, ib.EOPNOTSUPP},
-		{"on demand", RegionConfig{PD: 1, Buf: buf, Access: ib.AccessOnDemand}, ib.EOPNOTSUPP},
 		{"flush", RegionConfig{PD: 1, Buf: buf, Access: ib.AccessFlushGlobal}, ib.EOPNOTSUPP},
 		{"address of zero-based", RegionConfig{PD: 1, Buf: buf, IOVA: 1, Access: ib.AccessZeroBased}, ib.EINVAL},
 		{"wrapping", RegionConfig{PD: 1, Buf: buf, IOVA: ^uint64(0) - 98}, ib.EINVAL},
+		{"implicit, pinned", RegionConfig{PD: 1, Form: FormImplicit, Access: ib.AccessLocalWrite}, ib.EINVAL},
+		{"implicit, with a buffer", RegionConfig{PD: 1, Form: FormImplicit, Buf: buf, Access: ib.AccessOnDemand}, ib.EINVAL},
+		{"implicit, elsewhere", RegionConfig{PD: 1, Form: FormImplicit, IOVA: 1, Access: ib.AccessOnDemand}, ib.EINVAL},
+		{"implicit, zero based", RegionConfig{PD: 1, Form: FormImplicit, Access: ib.AccessOnDemand | ib.AccessZeroBased}, ib.EINVAL},
+		{"null, with a buffer", RegionConfig{PD: 1, Form: FormNull, Buf: buf}, ib.EINVAL},
+		{"null, for peers", RegionConfig{PD: 1, Form: FormNull, Access: ib.AccessRemoteRead}, ib.EINVAL},
 	} {
 		if r, err := tab.Register(c.cfg); !errors.Is(err, c.want) || r != nil {
 			t.Errorf("%s: got %v, %v, want %v", c.name, r, err, c.want)
