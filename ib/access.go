@@ -63,3 +63,17 @@ func (a Access) String() string {
 	}
 	return strings.Join(names, "|")
 }
+
+// Advice is an advice on memory of regions.
+type Advice uint32
+
+// The advices, with the values of enum ibv_advise_mr_advice.
+const (
+	AdvicePrefetch        Advice = 0 // make the pages present, for reading
+	AdvicePrefetchWrite   Advice = 1 // make the pages present, for writing
+	AdvicePrefetchNoFault Advice = 2 // use the pages that are present, and add none
+)
+
+// AdviseFlush makes an advice return only when it was followed; the value of
+// IBV_ADVISE_MR_FLAG_FLUSH.
+const AdviseFlush = 1

@@ -118,6 +118,7 @@ type DeviceAttr struct {
 	MaxMR         int    `json:"max_mr"`              // memory regions
 	MaxPD         int    `json:"max_pd"`              // protection domains
 	MaxAH         int    `json:"max_ah"`              // address handles
+	MaxDMSize     uint64 `json:"max_dm_size"`         // bytes of device memory
 	MaxRDD        int    `json:"max_rdd"`             // reliable datagram domains
 	MaxEE         int    `json:"max_ee"`              // EE contexts
 	MaxQPRDAtom   uint8  `json:"max_qp_rd_atom"`      // as responder
@@ -144,7 +145,7 @@ func (c *Context) QueryDevice() (DeviceAttr, error) {
 	return DeviceAttr{
 		MaxQP: l.MaxQP, MaxQPWR: l.MaxQPWR, MaxSGE: l.MaxSGE, MaxInlineData: l.MaxInlineData,
 		MaxCQ: l.MaxCQ, MaxCQE: l.MaxCQE, MaxSRQ: l.MaxSRQ, MaxSRQWR: l.MaxSRQWR,
-		MaxMR: l.MaxMR, MaxPD: l.MaxPD, MaxAH: l.MaxAH, MaxRDD: l.MaxRDD, MaxEE: l.MaxEEC,
+		MaxMR: l.MaxMR, MaxPD: l.MaxPD, MaxAH: l.MaxAH, MaxDMSize: l.MaxDMSize, MaxRDD: l.MaxRDD, MaxEE: l.MaxEEC,
 		MaxQPRDAtom: l.MaxRDAtomic, MaxQPInitRD: l.MaxRDAtomic, MaxMsgSize: qp.MaxMessage, PhysPortCnt: 1,
 		MaxMcastGrp: l.MaxMcastGrp, MaxMcastQPAttach: l.MaxMcastQPAttach, MaxTotalMcastQPAttach: l.MaxTotalMcastQPAttach,
 		AutoPathMig: true, ReliableDatagram: true, NodeGUID: GUID(c.dev().HCA.NodeGUID()),

@@ -2,6 +2,7 @@ package verbs
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/device"
@@ -33,63 +34,106 @@ func (p *PD) RegMR(buf []byte, access Access) (*MR, error) {
 	return p.RegMREx(&MRAttr{Buf: buf, Access: access})
 }
 
-// MRAttr describes a memory region for RegMREx: either Buf, or memory that Go does not manage,
-// such as C's or a mapped device's, by its Addr and Length in bytes. That memory should stay
-// readable and writable until Dereg: an access to memory that is not mapped fails, here with
-// LOC_PROT_ERR, at the peer with REM_ACCESS_ERR.
+// MRAttr describes a memory region for RegMREx. Its memory is one of these:
+//
+//   - Buf.
+//   - Memory that Go does not manage, such as C's or a mapped device's, by its Addr and Length
+//     in bytes. It should stay readable and writable until Dereg: an access to memory that is
+//     not mapped fails, here with LOC_PROT_ERR, at the peer with REM_ACCESS_ERR.
+//   - The whole address space of the process: Addr 0 and Length math.MaxUint64 with the right
+//     ON_DEMAND. Each mapped byte then has its own address. Remote rights let the peer
+//     read, or change, everything that the process has, and the region keeps no memory alive.
+//   - DM: Length bytes of device memory from its byte Addr on. Addresses of the region count
+//     from IOVA.
 type MRAttr struct {
 	Buf    []byte
 	Addr   uintptr
 	Length uint64
+	DM     *DM
 	Access Access
 	// IOVA is the address of the region's first byte in work requests and for the peer. 0 means
-	// that of the memory or, with the right ZERO_BASED, 0.
-	IOVA uint64
+	// that of the memory, unless HasIOVA is set, the region has the right ZERO_BASED, or the
+	// memory is device memory.
+	IOVA    uint64
+	HasIOVA bool // IOVA is set, also if it is 0
 	// Invalidatable regions can be invalidated by the peer's SEND with invalidate, like
 	// fast-registered regions.
 	Invalidatable bool
 }
 
-// RegMREx registers memory as RegMR does, with all attributes. EINVAL also if the attributes have
-// both Buf and Addr, or if the range wraps or is longer than the address space.
+// config returns the engine's configuration of a region.
+func (a *MRAttr) config() (memory.RegionConfig, error) {
+	c := memory.RegionConfig{Buf: a.Buf, IOVA: a.IOVA, HasIOVA: a.HasIOVA, Access: a.Access, Invalidatable: a.Invalidatable}
+	switch {
+	case a.DM != nil && a.Buf != nil:
+		return c, fmt.Errorf("both Buf and DM are set: %w", ib.EINVAL)
+	case a.DM != nil || a.Addr == 0 && a.Length == 0:
+		return c, nil
+	case a.Buf != nil:
+		return c, fmt.Errorf("both Buf and Addr are set: %w", ib.EINVAL)
+	case a.Addr == 0 && a.Length == math.MaxUint64:
+		c.Form = memory.FormImplicit
+		return c, nil
+	}
+	var err error
+	c.Buf, err = memory.RawBuf(a.Addr, a.Length)
+	c.Foreign = true
+	return c, err
+}
+
+// RegMREx registers memory as RegMR does, with all attributes. EINVAL also if the attributes
+// describe more than one kind of memory, or none that exists: the range wraps, or exceeds the
+// address space or the device memory.
 func (p *PD) RegMREx(attr *MRAttr) (*MR, error) {
 	if attr == nil {
 		return nil, fmt.Errorf("register MR: %w", errNoAttr)
 	}
-	c := memory.RegionConfig{Buf: attr.Buf, IOVA: attr.IOVA, Access: attr.Access, Invalidatable: attr.Invalidatable}
-	if attr.Addr != 0 || attr.Length != 0 {
-		if attr.Buf != nil {
-			return nil, fmt.Errorf("register MR: both Buf and Addr are set: %w", ib.EINVAL)
-		}
-		var err error
-		if c.Buf, err = memory.RawBuf(attr.Addr, attr.Length); err != nil {
-			return nil, fmt.Errorf("register MR at %#x: %w", attr.Addr, err)
-		}
-		c.Foreign = true
+	c, err := attr.config()
+	if err != nil {
+		return nil, fmt.Errorf("register MR: %w", err)
 	}
 	m := &MR{}
-	if err := p.object().RegMR(&m.obj, c); err != nil {
-		return nil, fmt.Errorf("register MR of %d bytes: %w", len(c.Buf), err)
+	if attr.DM != nil {
+		err = p.object().RegDM(&m.obj, attr.DM.object(), uint64(attr.Addr), attr.Length, c)
+	} else {
+		err = p.object().RegMR(&m.obj, c)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("register MR of %d bytes: %w", max(uint64(len(c.Buf)), attr.Length), err)
 	}
 	return m, nil
 }
 
-// LKey returns the key for scatter/gather elements. ReregMemory changes it.
+// AllocNullMR returns a region without memory. A scatter/gather element with its LKey may name
+// any address and length: reads return zeros, and what is written is discarded. It takes the
+// place of elements that a program does not want, without a buffer. The peer cannot use it.
+// ENOMEM at the limit of regions.
+func (p *PD) AllocNullMR() (*MR, error) {
+	m := &MR{}
+	if err := p.object().RegMR(&m.obj, memory.RegionConfig{Form: memory.FormNull, Access: ib.AccessLocalWrite}); err != nil {
+		return nil, fmt.Errorf("allocate null MR: %w", err)
+	}
+	return m, nil
+}
+
+// LKey returns the key for scatter/gather elements. A new translation changes it.
 func (m *MR) LKey() LKey { return m.object().View().LKey }
 
-// RKey returns the key for the peer; 0 if the region gives it no rights. ReregMemory
+// RKey returns the key for the peer; 0 if the region gives it no rights. A new translation
 // changes it.
 func (m *MR) RKey() RKey { return m.object().View().RKey }
 
 // Addr returns the address of the region's first byte in work requests and for the peer:
-// that of the memory, or the IOVA of RegMREx.
+// that of the memory, or the IOVA of RegMREx; 0 for the whole address space.
 func (m *MR) Addr() uint64 { return m.object().View().Addr }
 
-// Len returns the size of the region in bytes.
-func (m *MR) Len() uint64 { return uint64(len(m.Bytes())) }
+// Len returns the size of the region in bytes; math.MaxUint64 for the whole address space and
+// for a null region.
+func (m *MR) Len() uint64 { return m.object().View().Len }
 
-// Bytes returns the memory itself, not a copy. After Dereg the slice is still valid, unless
-// the program has freed memory that it registered by its address.
+// Bytes returns the memory itself, not a copy; nil for the whole address space and for a null
+// region. After Dereg the slice is still valid, unless the program has freed memory that it
+// registered by its address.
 func (m *MR) Bytes() []byte { return m.object().View().Buf }
 
 // SGE returns a scatter/gather element for n bytes from offset off. It checks neither: a
@@ -99,9 +143,43 @@ func (m *MR) SGE(off uint64, n uint32) SGE {
 	return SGE{Addr: v.Addr + off, Length: n, LKey: v.LKey}
 }
 
-// ReregAccess changes the rights of the region; its keys stay. Errors are those of
-// RegMR, and EINVAL for a region that is deregistered or was invalidated; on an
-// error nothing has changed. Both also hold for ReregPD and ReregMemory.
+// ReregFlags selects what Rereg changes.
+type ReregFlags uint8
+
+// The flags, with the values of enum ibv_rereg_mr_flags.
+const (
+	ReregTranslation = ReregFlags(memory.ChangeTranslation) // the memory and its address
+	ReregPD          = ReregFlags(memory.ChangePD)
+	ReregAccess      = ReregFlags(memory.ChangeAccess)
+)
+
+// Rereg changes what the flags select, all at once: the memory and its address to those of
+// attr (Buf, Addr and Length, IOVA and HasIOVA), the rights to attr.Access, and the protection
+// domain to another one of the adapter (ErrInvalidPD for any other). attr may be nil if it is
+// not needed, and so may to. A new translation gives the region new keys; otherwise they stay.
+//
+// Errors are those of RegMREx; EINVAL also for no flag, for a region that is deregistered, for
+// one that was invalidated unless the translation is new, for a change of ZERO_BASED without a
+// new translation, for a null region, and for DM or Invalidatable in attr; EOPNOTSUPP for an
+// unknown flag. On an error nothing has changed.
+func (m *MR) Rereg(what ReregFlags, attr *MRAttr, to *PD) error {
+	if attr == nil {
+		attr = new(MRAttr)
+		if what&(ReregTranslation|ReregAccess) != 0 {
+			return fmt.Errorf("re-register MR: %w", errNoAttr)
+		}
+	}
+	if attr.DM != nil || attr.Invalidatable {
+		return fmt.Errorf("re-register MR: no region becomes one of device memory, or invalidatable: %w", ib.EINVAL)
+	}
+	c, err := attr.config()
+	if err != nil {
+		return fmt.Errorf("re-register MR: %w", err)
+	}
+	return m.rereg(memory.Change(what), c, to.object())
+}
+
+// ReregAccess is Rereg for the rights alone.
 func (m *MR) ReregAccess(access Access) error {
 	return m.rereg(memory.ChangeAccess, memory.RegionConfig{Access: access}, nil)
 }
@@ -112,8 +190,8 @@ func (m *MR) ReregPD(to *PD) error {
 	return m.rereg(memory.ChangePD, memory.RegionConfig{}, to.object())
 }
 
-// ReregMemory registers other memory for the region, under new keys. When it
-// returns, the adapter no longer accesses the previous memory.
+// ReregMemory is Rereg for the memory alone: it registers buf for the region, under
+// new keys. When it returns, the adapter no longer accesses the previous memory.
 func (m *MR) ReregMemory(buf []byte) error {
 	return m.rereg(memory.ChangeTranslation, memory.RegionConfig{Buf: buf}, nil)
 }

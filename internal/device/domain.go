@@ -69,6 +69,7 @@ type MR struct {
 // MRView has the properties of a memory region that a program reads.
 type MRView struct {
 	Buf    []byte
+	Len    uint64
 	Addr   uint64 // that work requests and peers use
 	LKey   ib.LKey
 	RKey   ib.RKey // 0 without remote rights
@@ -85,7 +86,7 @@ func (m *MR) View() MRView {
 
 // publish renews the view. The control plane calls it.
 func (m *MR) publish(buf []byte) {
-	m.view.Store(&MRView{buf, m.r.Addr(), m.r.LKey(), m.r.RKey(), m.r.Access()})
+	m.view.Store(&MRView{buf, m.r.Len(), m.r.Addr(), m.r.LKey(), m.r.RKey(), m.r.Access()})
 }
 
 // RegMR makes m a region of the protection domain.

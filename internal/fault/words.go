@@ -18,6 +18,7 @@ var calls = [...]struct {
 	reaches Object // Device: nothing else
 }{
 	{"AllocPD", Device}, {"DeallocPD", Device}, {"RegMR", Device}, {"ReregMR", Device}, {"DeregMR", Device},
+	{"AllocDM", Device}, {"FreeDM", Device}, {"AdviseMR", Device},
 	{"AllocRDD", Device}, {"DeallocRDD", Device}, {"CreateEEC", Device}, {"ModifyEEC", Device}, {"QueryEEC", Device}, {"DestroyEEC", Device},
 	{"CreateCQ", Device}, {"ResizeCQ", CompletionQueue}, {"ModifyCQ", CompletionQueue}, {"ReqNotify", CompletionQueue}, {"DestroyCQ", CompletionQueue},
 	{"CreateSRQ", Device}, {"SetSRQLimit", SharedReceiveQueue}, {"ResizeSRQ", SharedReceiveQueue}, {"PostSRQRecv", SharedReceiveQueue}, {"DestroySRQ", SharedReceiveQueue},

@@ -25,9 +25,10 @@ type Limits struct {
 	MaxMR         int
 	MaxPD         int
 	MaxAH         int
-	MaxRDD        int   // reliable datagram domains
-	MaxEEC        int   // EE contexts
-	MaxRDAtomic   uint8 // READs and atomics outstanding, as requester and as responder
+	MaxDMSize     uint64 // bytes of device memory, of all allocations together
+	MaxRDD        int    // reliable datagram domains
+	MaxEEC        int    // EE contexts
+	MaxRDAtomic   uint8  // READs and atomics outstanding, as requester and as responder
 
 	MaxMcastGrp           int // multicast groups
 	MaxMcastQPAttach      int // QPs of a group
@@ -40,7 +41,8 @@ func DefaultLimits() Limits {
 		MaxQP: 60000, MaxQPWR: 1 << 15, MaxSGE: 32, MaxInlineData: 512,
 		MaxCQ: 1 << 16, MaxCQE: 1<<22 - 1, MaxSRQ: 1 << 16, MaxSRQWR: 1 << 15,
 		MaxMR: 1 << 19, MaxPD: 1 << 16, MaxAH: 1 << 16, MaxRDAtomic: 128,
-		MaxRDD: 1 << 12, MaxEEC: 1 << 12,
+		MaxDMSize: 1 << 20,
+		MaxRDD:    1 << 12, MaxEEC: 1 << 12,
 		MaxMcastGrp: fabric.MaxGroups, MaxMcastQPAttach: 64, MaxTotalMcastQPAttach: 64 * fabric.MaxGroups,
 	}
 }

@@ -44,6 +44,9 @@ type HCA struct {
 	qpns *number.Pool
 	eecs *number.Pool
 	use  Resources // the counts of CQs, SRQs, QPs and EE contexts
+
+	onDM    map[*memory.Region]*DM // regions of device memory
+	dmBytes uint64                 // allocated device memory
 }
 
 // New returns an adapter for a port with the given capabilities.
@@ -57,7 +60,7 @@ func New(c Config) (*HCA, error) {
 		return nil, errMTU
 	}
 	h := &HCA{
-		cfg: c, pds: make(map[memory.PD]*PD), rdds: make(map[*qp.RDD]bool), qpns: number.NewPool(c.QPNSlot), eecs: number.NewPool(c.QPNSlot),
+		cfg: c, pds: make(map[memory.PD]*PD), rdds: make(map[*qp.RDD]bool), onDM: make(map[*memory.Region]*DM), qpns: number.NewPool(c.QPNSlot), eecs: number.NewPool(c.QPNSlot),
 	}
 	h.env = newEnv(&c, mtu)
 	h.gsi = gsi.New(gsi.Config{

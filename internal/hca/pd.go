@@ -60,6 +60,9 @@ func (p *PD) ReregMR(r *memory.Region, what memory.Change, c memory.RegionConfig
 		p.users--
 		to.users++
 	}
+	if what&memory.ChangeTranslation != 0 {
+		p.hca.leaveDM(r)
+	}
 	return nil
 }
 
@@ -68,8 +71,37 @@ func (p *PD) DeregMR(r *memory.Region) error {
 	err := p.hca.Enter(func() error { return p.hca.env.Mem.Deregister(r) })
 	if err == nil {
 		p.users--
+		p.hca.leaveDM(r)
 	}
 	return err
+}
+
+// View returns the memory of a scatter/gather element, which is valid until its
+// region is deregistered: ENOENT for an unknown or invalidated key, EPERM for
+// another domain or a missing right, EFAULT outside of the region.
+func (p *PD) View(e ib.SGE, need ib.Access) (b []byte, err error) {
+	if !p.hca.valid(p) {
+		return nil, ib.ErrInvalidPD
+	}
+	f := memory.FaultNone
+	err = p.hca.Enter(func() error {
+		b, f = p.hca.env.Mem.Local(p.ID, e.LKey, e.Addr, uint64(e.Length), need)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	switch f {
+	case memory.FaultNone:
+		return b, nil
+	case memory.FaultKey, memory.FaultInvalidated:
+		err = ib.ENOENT
+	case memory.FaultPD, memory.FaultAccess:
+		err = ib.EPERM
+	default:
+		err = ib.EFAULT
+	}
+	return nil, fmt.Errorf("%d bytes at %#x with key %#x: %v: %w", e.Length, e.Addr, uint32(e.LKey), f, err)
 }
 
 // CreateSRQ returns a shared receive queue of at least wr work requests.

@@ -45,6 +45,19 @@ func (a Allocator) put(p unsafe.Pointer, size int) {
 	}
 }
 
+// Take returns size zeroed bytes, aligned to 8, for other memory that both
+// sides of the queues share; errors as for a queue.
+func (a Allocator) Take(size int) ([]byte, error) {
+	p, err := a.get(size)
+	if err != nil {
+		return nil, err
+	}
+	return unsafe.Slice((*byte)(p), size), nil
+}
+
+// Return frees memory of Take.
+func (a Allocator) Return(mem []byte) { a.put(unsafe.Pointer(unsafe.SliceData(mem)), len(mem)) }
+
 // Size returns the number of entries that a queue for n entries gets: the next
 // power of two, at least 1.
 func Size(n uint32) uint32 {

@@ -179,6 +179,7 @@ func (d *Device) text(b *strings.Builder) {
 	line(4, "max_cq, max_cqe", "%d, %d", a.MaxCQ, a.MaxCQE)
 	line(4, "max_srq, max_srq_wr", "%d, %d", a.MaxSRQ, a.MaxSRQWR)
 	line(4, "max_mr, max_pd, max_ah", "%d, %d, %d", a.MaxMR, a.MaxPD, a.MaxAH)
+	line(4, "max_dm_size", "%d bytes", a.MaxDMSize)
 	line(4, "max_mcast_grp, qp_attach", "%d, %d", a.MaxMcastGrp, a.MaxMcastQPAttach)
 	line(4, "max_qp_rd_atom", "%d", a.MaxQPRDAtom)
 	line(4, "max_msg_size", "%d bytes", a.MaxMsgSize)
