@@ -13,6 +13,7 @@ const (
 	ErrInvalidSRQ                             // EINVAL: the SRQ is nil, destroyed, or of another adapter
 	ErrInvalidServiceType                     // EOPNOTSUPP: the adapter has no queue pairs of this type
 	ErrInvalidRDD                             // EINVAL: the reliable datagram domain is nil, deallocated, or of another adapter
+	ErrInvalidXRCD                            // EINVAL: the XRC domain is nil, closed, or of another adapter
 	ErrTooManyWRs                             // EINVAL: a queue would have more entries than the adapter allows
 	ErrTooManySGEs                            // EINVAL: a work request would have more elements than the adapter allows
 	ErrTooMuchInline                          // EINVAL: a work request would have more inline data than the adapter allows
@@ -31,6 +32,7 @@ var errorTable = [...]struct {
 	ErrInvalidSRQ:            {"invalid shared receive queue", EINVAL},
 	ErrInvalidServiceType:    {"invalid service type", EOPNOTSUPP},
 	ErrInvalidRDD:            {"invalid reliable datagram domain", EINVAL},
+	ErrInvalidXRCD:           {"invalid XRC domain", EINVAL},
 	ErrTooManyWRs:            {"more work requests than the adapter's queues hold", EINVAL},
 	ErrTooManySGEs:           {"more scatter/gather elements than a work request has", EINVAL},
 	ErrTooMuchInline:         {"more inline data than a work request has", EINVAL},

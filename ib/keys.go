@@ -27,6 +27,16 @@ const EECNMask EECN = 0xffffff
 // String returns the number as a QPN is printed: 0x and six digits.
 func (n EECN) String() string { return fmt.Sprintf("0x%06x", uint32(n)) }
 
+// SRQN is the 24-bit number of an XRC shared receive queue, which a peer puts
+// into its requests. These numbers are separate from QPNs.
+type SRQN uint32
+
+// SRQNMask keeps the 24 bits of a shared receive queue's number.
+const SRQNMask SRQN = 0xffffff
+
+// String returns the number as a QPN is printed: 0x and six digits.
+func (n SRQN) String() string { return fmt.Sprintf("0x%06x", uint32(n)) }
+
 // LKey names a memory region for local access: the key of a gather or
 // scatter element.
 type LKey uint32

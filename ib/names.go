@@ -13,7 +13,7 @@ func name(names []string, v int, kind string) string {
 
 var (
 	stateNames = [...]string{"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"}
-	typeNames  = [...]string{"SMI", "GSI", "RC", "UC", "UD", "RD", "EEC"}
+	typeNames  = [...]string{"SMI", "GSI", "RC", "UC", "UD", "RD", "EEC", XRCIni: "XRC_INI", XRCTgt: "XRC_TGT"}
 	migNames   = [...]string{"MIGRATED", "REARM", "ARMED"}
 	portNames  = [...]string{"NOP", "DOWN", "INIT", "ARMED", "ACTIVE", "ACTIVE_DEFER"}
 	wrNames    = [...]string{

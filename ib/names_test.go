@@ -11,7 +11,7 @@ func TestNames(t *testing.T) {
 		want  string
 	}{
 		{RESET, "RESET"}, {RTS, "RTS"}, {ERR, "ERR"}, {QPState(NumQPStates), "QPState(7)"}, {QPState(255), "QPState(255)"},
-		{SMI, "SMI"}, {GSI, "GSI"}, {RC, "RC"}, {UC, "UC"}, {UD, "UD"}, {RD, "RD"}, {EEC, "EEC"}, {QPType(7), "QPType(7)"},
+		{SMI, "SMI"}, {GSI, "GSI"}, {RC, "RC"}, {UC, "UC"}, {UD, "UD"}, {RD, "RD"}, {EEC, "EEC"}, {QPType(7), "QPType(7)"}, {XRCIni, "XRC_INI"}, {XRCTgt, "XRC_TGT"}, {QPType(11), "QPType(11)"},
 		{MIGRATED, "MIGRATED"}, {ARMED, "ARMED"}, {MigState(3), "MigState(3)"},
 		{PortActive, "ACTIVE"}, {PortActiveDefer, "ACTIVE_DEFER"}, {PortState(6), "PortState(6)"},
 		{WRRDMAWrite, "RDMA_WRITE"}, {WRSendWithInv, "SEND_WITH_INV"}, {WRFlush, "FLUSH"}, {WRAtomicWrite, "ATOMIC_WRITE"},

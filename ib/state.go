@@ -21,7 +21,8 @@ const NumQPStates = 7
 type QPType uint8
 
 // The services. SMI, GSI and RD have no number in the user verbs of
-// rdma-core; GSI and SMI have the kernel's, RD one that nothing else uses.
+// rdma-core; GSI and SMI have the kernel's, RD one that nothing else uses. The
+// others have the values of enum ibv_qp_type.
 const (
 	SMI QPType = 0 // QP0; RoCE has none
 	GSI QPType = 1 // QP1, which the adapter keeps to itself
@@ -32,6 +33,11 @@ const (
 	// EEC is no queue pair but the EE context of reliable datagrams, which has
 	// states, attributes and moves of its own in the same tables.
 	EEC QPType = 6
+	// XRCIni and XRCTgt are the two ends of an extended reliable connection: the
+	// initiator sends, the target receives into the shared receive queue that each
+	// request names.
+	XRCIni QPType = 9  // IBV_QPT_XRC_SEND
+	XRCTgt QPType = 10 // IBV_QPT_XRC_RECV
 )
 
 // MigState is the state of automatic path migration.

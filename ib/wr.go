@@ -63,6 +63,8 @@ type SendWR struct {
 	RemoteQPN  QPN      // UD, RD
 	RemoteQKey QKey     // UD, RD
 
+	RemoteSRQN SRQN // XRC_INI: the shared receive queue, also of RDMA and atomics
+
 	InlineData []byte // payload with SendInline
 }
 

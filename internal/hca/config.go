@@ -28,6 +28,7 @@ type Limits struct {
 	MaxDMSize     uint64 // bytes of device memory, of all allocations together
 	MaxRDD        int    // reliable datagram domains
 	MaxEEC        int    // EE contexts
+	MaxXRCD       int    // XRC domains
 	MaxRDAtomic   uint8  // READs and atomics outstanding, as requester and as responder
 
 	MaxMcastGrp           int // multicast groups
@@ -42,7 +43,7 @@ func DefaultLimits() Limits {
 		MaxCQ: 1 << 16, MaxCQE: 1<<22 - 1, MaxSRQ: 1 << 16, MaxSRQWR: 1 << 15,
 		MaxMR: 1 << 19, MaxPD: 1 << 16, MaxAH: 1 << 16, MaxRDAtomic: 128,
 		MaxDMSize: 1 << 20,
-		MaxRDD:    1 << 12, MaxEEC: 1 << 12,
+		MaxRDD:    1 << 12, MaxEEC: 1 << 12, MaxXRCD: 1 << 12,
 		MaxMcastGrp: fabric.MaxGroups, MaxMcastQPAttach: 64, MaxTotalMcastQPAttach: 64 * fabric.MaxGroups,
 	}
 }

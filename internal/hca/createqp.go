@@ -12,14 +12,16 @@ type QPConfig struct {
 	Type   ib.QPType
 	SendCQ *qp.CQ
 	RecvCQ *qp.CQ
-	SRQ    *qp.SRQ // nil for a receive queue of its own
-	RDD    *qp.RDD // RD only
+	SRQ    *qp.SRQ  // nil for a receive queue of its own
+	RDD    *qp.RDD  // RD only
+	XRCD   *qp.XRCD // XRC targets only
 	Cap    ib.QPCap
 	SigAll bool
 	Flags  ib.QPCreateFlags
 }
 
-// CreateQP returns a QP in RESET with a QPN of its own (V5, V6).
+// CreateQP returns a QP in RESET with a QPN of its own (V5, V6). An XRC target has no
+// protection domain: p is nil.
 func (h *HCA) CreateQP(p *PD, c QPConfig) (*qp.QP, error) {
 	if err := h.checkQP(p, &c); err != nil {
 		return nil, err
@@ -36,10 +38,14 @@ func (h *HCA) CreateQP(p *PD, c QPConfig) (*qp.QP, error) {
 			return nil, ib.ErrInsufficientResources
 		}
 	}
-	q, err := qp.New(&h.env, qp.Config{
-		Num: ib.QPN(num), Type: c.Type, PD: p.ID, SendCQ: c.SendCQ, RecvCQ: c.RecvCQ, SRQ: c.SRQ, RDD: c.RDD,
+	qc := qp.Config{
+		Num: ib.QPN(num), Type: c.Type, SendCQ: c.SendCQ, RecvCQ: c.RecvCQ, SRQ: c.SRQ, RDD: c.RDD, XRCD: c.XRCD,
 		Cap: c.Cap, SigAll: c.SigAll, Flags: c.Flags,
-	})
+	}
+	if p != nil {
+		qc.PD = p.ID
+	}
+	q, err := qp.New(&h.env, qc)
 	if err != nil {
 		return nil, err
 	}
@@ -53,25 +59,31 @@ func (h *HCA) CreateQP(p *PD, c QPConfig) (*qp.QP, error) {
 		return nil, err
 	}
 	h.use.QPs++
-	p.users++
+	if p != nil {
+		p.users++
+	}
 	return q, nil
 }
 
 func (h *HCA) checkQP(p *PD, c *QPConfig) error {
 	l := &h.cfg.Limits
 	switch {
+	case c.Type == ib.XRCTgt:
+		return h.checkTarget(p, c)
 	case !h.valid(p):
 		return ib.ErrInvalidPD
-	case c.Type != ib.RC && c.Type != ib.UC && c.Type != ib.UD && c.Type != ib.GSI && c.Type != ib.RD:
+	case c.Type != ib.RC && c.Type != ib.UC && c.Type != ib.UD && c.Type != ib.GSI && c.Type != ib.RD && c.Type != ib.XRCIni:
 		return fmt.Errorf("%v: %w", c.Type, ib.ErrInvalidServiceType)
 	case c.Flags&^ib.CreateBlockSelfMcastLB != 0:
 		return fmt.Errorf("flags %#x: only CreateBlockSelfMcastLB is provided: %w", uint32(c.Flags), ib.EOPNOTSUPP)
 	case c.Flags != 0 && c.Type != ib.UD:
 		return fmt.Errorf("CreateBlockSelfMcastLB for %v, which sends to no multicast group: %w", c.Type, ib.EINVAL)
-	case c.SendCQ == nil || c.RecvCQ == nil:
+	case c.SendCQ == nil, (c.RecvCQ == nil) != (c.Type == ib.XRCIni):
 		return ib.ErrInvalidCQ
-	case c.SRQ != nil && c.SRQ.PD() != p.ID:
+	case c.SRQ != nil && (c.SRQ.PD() != p.ID || c.SRQ.XRCD() != nil || c.Type == ib.XRCIni):
 		return ib.ErrInvalidSRQ
+	case c.XRCD != nil:
+		return ib.ErrInvalidXRCD
 	case c.Type == ib.RD && !h.rdds[c.RDD]:
 		return ib.ErrInvalidRDD
 	case c.Cap.MaxSendWR > l.MaxQPWR || c.Cap.MaxRecvWR > l.MaxQPWR:
@@ -95,5 +107,7 @@ func (h *HCA) DestroyQP(p *PD, q *qp.QP) {
 		h.qpns.Free(uint32(q.Num()))
 	}
 	h.use.QPs--
-	p.users--
+	if p != nil {
+		p.users--
+	}
 }

@@ -31,6 +31,7 @@ const port1 = 1
 type HCA struct {
 	planes
 	connector
+	xrcObjects
 
 	cfg   Config
 	env   qp.Env // of the queue pairs, and so of the shard
@@ -69,6 +70,7 @@ func New(c Config) (*HCA, error) {
 	h.cm = h.newCM(mtu)
 	h.shard = shard.New(&h.env, c.QPNSlot, &port{gsi: h.gsi, over: &h.over})
 	h.connector = connector{&h.planes, &h.cfg, h.shard}
+	h.xrcObjects = xrcObjects{&h.planes, &h.cfg, h.shard, make(map[*qp.XRCD]bool), number.NewPool(c.QPNSlot)}
 	return h, nil
 }
 
@@ -128,6 +130,8 @@ type Resources struct {
 	PDs, CQs, SRQs, QPs, MRs int
 	// RDDs and EECs are the domains and EE contexts of reliable datagrams.
 	RDDs, EECs int
+	// XRCDs are the domains of extended reliable connections.
+	XRCDs int
 	// Conns are the connections and resolutions of the communication manager,
 	// including those in TIMEWAIT.
 	Conns int
@@ -136,7 +140,7 @@ type Resources struct {
 // Resources counts the objects.
 func (h *HCA) Resources() Resources {
 	r := h.use
-	r.PDs, r.RDDs, r.Conns = len(h.pds), len(h.rdds), h.cm.Conns()
+	r.PDs, r.RDDs, r.XRCDs, r.Conns = len(h.pds), len(h.rdds), len(h.domains), h.cm.Conns()
 	h.look(func() { r.MRs = h.env.Mem.Len() })
 	return r
 }

@@ -156,6 +156,9 @@ func (p *PD) DestroySRQ(s *qp.SRQ) error {
 	if n := s.Users(); n != 0 {
 		return fmt.Errorf("shared receive queue serves %d QPs: %w", n, ib.ErrBusy)
 	}
+	if err := p.hca.removeXRC(s); err != nil {
+		return err
+	}
 	p.hca.use.SRQs--
 	p.users--
 	s.Free(p.hca.cfg.Queues)

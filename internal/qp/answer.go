@@ -101,7 +101,7 @@ func (r *responder) sendReadResponse(b *fabric.Batch, e *resource) (bool, memory
 	var src []byte
 	if n > 0 {
 		var err memory.Fault
-		src, err = r.ep.env.Mem.Remote(e.qp.pd, e.rkey, e.va+uint64(off), uint64(n), ib.AccessRemoteRead)
+		src, err = r.ep.env.Mem.Remote(e.pd, e.rkey, e.va+uint64(off), uint64(n), ib.AccessRemoteRead)
 		if err != memory.FaultNone {
 			return false, err
 		}
@@ -172,6 +172,7 @@ type resource struct {
 	end     ib.PSN // last response asked for
 	msn     ib.MSN
 	rkey    ib.RKey
+	pd      memory.PD // of the queue pair, or of the SRQ of XRC, that the request named
 	length  uint32
 	stop    uint32 // bytes that the responses up to end carry
 	va      uint64

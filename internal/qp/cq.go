@@ -34,11 +34,19 @@ func NewCQ(a ring.Allocator, c CQConfig) (*CQ, error) {
 }
 
 // Hold counts a queue that completes here; Release takes it back; Users
-// returns the count. A CQ in use is not destroyed.
-func (c *CQ) Hold() { c.users.Add(1) }
+// returns the count. A CQ in use is not destroyed. On nil both do nothing.
+func (c *CQ) Hold() {
+	if c != nil {
+		c.users.Add(1)
+	}
+}
 
 // Release takes one Hold back.
-func (c *CQ) Release() { c.users.Add(-1) }
+func (c *CQ) Release() {
+	if c != nil {
+		c.users.Add(-1)
+	}
+}
 
 // Users returns how many queues complete here.
 func (c *CQ) Users() int { return int(c.users.Load()) }

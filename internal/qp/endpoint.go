@@ -43,11 +43,12 @@ type endpoint struct {
 }
 
 // destination is what the headers of requests say about where they go. It changes with the
-// connection; that of an EE context also with the message. A datagram has its own.
+// connection; that of an EE context, and of an XRC initiator, also with the message. A datagram has its own.
 type destination struct {
 	qpn   ib.QPN
 	deth  roce.DETH
 	rdeth roce.RDETH
+	xrc   roce.XRCETH
 }
 
 // timer names the timers of an endpoint.
@@ -144,7 +145,7 @@ func (e *endpoint) header(op roce.Opcode, psn ib.PSN) *roce.Packet {
 	p.BTH = roce.BTH{
 		Opcode: op, MigReq: e.mig.bit(), PKey: e.pkey, DestQP: e.dest.qpn, PSN: psn,
 	}
-	p.DETH, p.RDETH = e.dest.deth, e.dest.rdeth
+	p.DETH, p.RDETH, p.XRCETH = e.dest.deth, e.dest.rdeth, e.dest.xrc
 	return p
 }
 

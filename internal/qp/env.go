@@ -75,6 +75,7 @@ type Env struct {
 	QPs    *number.Table[QP] // all but QP1
 	QP1    *QP               // nil unless a program has created it
 	EECs   *number.Table[EEC]
+	SRQs   *number.Table[SRQ] // of XRC
 	Timers Timers
 	// Delayed are the completion queues with a delayed event.
 	Delayed Delayed

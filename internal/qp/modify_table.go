@@ -107,6 +107,54 @@ var modifyTable = [...]modifyRows{
 		ib.SQD: datagramRows[ib.SQD],
 		ib.SQE: datagramRows[ib.SQE],
 	},
+	// The ends of XRC share RC's attributes: the initiator has those of requests, the
+	// target those of answers. Both have the row of SQE, as RC does.
+	ib.XRCIni: {
+		ib.RESET: {
+			ib.INIT: {true, aPKey | aPort | aAccess, 0},
+		},
+		ib.INIT: {
+			ib.INIT: {true, 0, aPKey | aPort | aAccess},
+			ib.RTR:  {true, aAV | aMTU | aDestQPN | aRQPSN, aAlt | aAccess | aPKey},
+		},
+		ib.RTR: {
+			ib.RTS: {true, aTimers | aSQPSN | aMaxRD, aCurState | aAlt | aAccess | aMig},
+		},
+		ib.RTS: {
+			ib.RTS: {true, 0, aCurState | aAccess | aAlt | aMig},
+			ib.SQD: {true, 0, aEnSQD},
+		},
+		ib.SQD: {
+			ib.RTS: {true, 0, aCurState | aAlt | aAccess | aMig},
+			ib.SQD: {true, 0, aPort | aAV | aTimers | aMaxRD | aAlt | aAccess | aPKey | aMig},
+		},
+		ib.SQE: {
+			ib.RTS: {true, 0, 0},
+		},
+	},
+	ib.XRCTgt: {
+		ib.RESET: {
+			ib.INIT: {true, aPKey | aPort | aAccess, 0},
+		},
+		ib.INIT: {
+			ib.INIT: {true, 0, aPKey | aPort | aAccess},
+			ib.RTR:  {true, aAV | aMTU | aDestQPN | aRQPSN | aMaxDestRD | aMinRNR, aAlt | aAccess | aPKey},
+		},
+		ib.RTR: {
+			ib.RTS: {true, ib.AttrTimeout | aSQPSN, aCurState | aAlt | aAccess | aMinRNR | aMig},
+		},
+		ib.RTS: {
+			ib.RTS: {true, 0, aCurState | aAccess | aAlt | aMig | aMinRNR},
+			ib.SQD: {true, 0, aEnSQD},
+		},
+		ib.SQD: {
+			ib.RTS: {true, 0, aCurState | aAlt | aAccess | aMinRNR | aMig},
+			ib.SQD: {true, 0, aPort | aAV | ib.AttrTimeout | aMaxDestRD | aAlt | aAccess | aPKey | aMinRNR | aMig},
+		},
+		ib.SQE: {
+			ib.RTS: {true, 0, 0},
+		},
+	},
 	// An EE context is what an RC queue pair is without queues, Q_Key and rights.
 	// Its destination is an EE context; it has no SQE.
 	ib.EEC: {

@@ -10,7 +10,7 @@ import (
 	"github.com/softhca/softhca/internal/golden"
 )
 
-var allTypes = []ib.QPType{ib.RC, ib.UC, ib.UD, ib.RD, ib.EEC, ib.SMI, ib.GSI}
+var allTypes = []ib.QPType{ib.RC, ib.UC, ib.UD, ib.RD, ib.EEC, ib.SMI, ib.GSI, ib.XRCIni, ib.XRCTgt}
 
 // allStates are the states and the first invalid number.
 var allStates = []ib.QPState{ib.RESET, ib.INIT, ib.RTR, ib.RTS, ib.SQD, ib.SQE, ib.ERR, ib.NumQPStates}
@@ -123,6 +123,24 @@ RC  SQE RTS | |
 UC  SQE RTS | | CUR_STATE ACCESS_FLAGS
 UD  SQE RTS | | CUR_STATE QKEY
 SMI SQE RTS | | CUR_STATE QKEY
+XRC_INI RESET INIT | PKEY_INDEX PORT ACCESS_FLAGS |
+XRC_TGT RESET INIT | PKEY_INDEX PORT ACCESS_FLAGS |
+XRC_INI INIT INIT | | PKEY_INDEX PORT ACCESS_FLAGS
+XRC_TGT INIT INIT | | PKEY_INDEX PORT ACCESS_FLAGS
+XRC_INI INIT RTR | AV PATH_MTU DEST_QPN RQ_PSN | ALT_PATH ACCESS_FLAGS PKEY_INDEX
+XRC_TGT INIT RTR | AV PATH_MTU DEST_QPN RQ_PSN MAX_DEST_RD_ATOMIC MIN_RNR_TIMER | ALT_PATH ACCESS_FLAGS PKEY_INDEX
+XRC_INI RTR RTS | TIMEOUT RETRY_CNT RNR_RETRY SQ_PSN MAX_QP_RD_ATOMIC | CUR_STATE ALT_PATH ACCESS_FLAGS PATH_MIG_STATE
+XRC_TGT RTR RTS | TIMEOUT SQ_PSN | CUR_STATE ALT_PATH ACCESS_FLAGS MIN_RNR_TIMER PATH_MIG_STATE
+XRC_INI RTS RTS | | CUR_STATE ACCESS_FLAGS ALT_PATH PATH_MIG_STATE
+XRC_TGT RTS RTS | | CUR_STATE ACCESS_FLAGS ALT_PATH PATH_MIG_STATE MIN_RNR_TIMER
+XRC_INI RTS SQD | | EN_SQD_ASYNC_NOTIFY
+XRC_TGT RTS SQD | | EN_SQD_ASYNC_NOTIFY
+XRC_INI SQD RTS | | CUR_STATE ALT_PATH ACCESS_FLAGS PATH_MIG_STATE
+XRC_TGT SQD RTS | | CUR_STATE ALT_PATH ACCESS_FLAGS MIN_RNR_TIMER PATH_MIG_STATE
+XRC_INI SQD SQD | | PORT AV TIMEOUT RETRY_CNT RNR_RETRY MAX_QP_RD_ATOMIC ALT_PATH ACCESS_FLAGS PKEY_INDEX PATH_MIG_STATE
+XRC_TGT SQD SQD | | PORT AV TIMEOUT MAX_DEST_RD_ATOMIC ALT_PATH ACCESS_FLAGS PKEY_INDEX MIN_RNR_TIMER PATH_MIG_STATE
+XRC_INI SQE RTS | |
+XRC_TGT SQE RTS | |
 `
 
 // verbsTable is the attributes that the architecture's verbs allow but Linux
@@ -265,14 +283,14 @@ func TestQ3_NoSuchTypeOrState(t *testing.T) {
 		ty       ib.QPType
 		from, to ib.QPState
 	}{
-		{ib.EEC + 1, ib.RESET, ib.INIT}, {0xff, ib.RESET, ib.RESET},
+		{ib.XRCTgt + 1, ib.RESET, ib.INIT}, {0xff, ib.RESET, ib.RESET},
 		{ib.RC, ib.NumQPStates, ib.RESET}, {ib.RC, 0xff, ib.ERR}, {ib.RC, ib.RESET, 0xff},
 	} {
 		if _, _, ok := Transition(m.ty, m.from, m.to); ok {
 			t.Errorf("%v %v->%v is legal", m.ty, m.from, m.to)
 		}
 	}
-	if rows := Transitions(ib.EEC + 1); len(rows) != 0 {
+	if rows := Transitions(ib.XRCTgt + 1); len(rows) != 0 {
 		t.Errorf("a type that does not exist has %d moves", len(rows))
 	}
 }

@@ -234,14 +234,14 @@ func PostingOf(o ib.WROpcode) (Posting, bool) {
 // table, which Go does not compile.
 var operations = [1 << 8]operation{
 	roce.KindSend: {
-		services: onAll | setEEC, psns: psnPerPayload, carries: true, message: messageSend,
+		services: onAll | executes, psns: psnPerPayload, carries: true, message: messageSend,
 		receive: receiveRule{at: roce.FlagStart, opcode: ib.WCRecv},
 		answer:  answer{kind: roce.KindAck},
 		encode:  encodeSend, check: (*receiver).checkSendLength,
 		execute: executeSend, duplicate: (*responder).acknowledgeAgain,
 	},
 	roce.KindWrite: {
-		services: onStreams | setEEC, right: ib.AccessRemoteWrite, psns: psnPerPayload, carries: true, message: messageWrite,
+		services: onStreams | executes, right: ib.AccessRemoteWrite, psns: psnPerPayload, carries: true, message: messageWrite,
 		receive: receiveRule{at: roce.FlagImm, opcode: ib.WCRecvRDMAWithImm},
 		answer:  answer{kind: roce.KindAck},
 		counter: func(c *counters.Set) *uint64 { return &c.RxWriteRequests },
@@ -249,19 +249,19 @@ var operations = [1 << 8]operation{
 		execute: executeWrite, duplicate: (*responder).acknowledgeAgain,
 	},
 	roce.KindReadRequest: {
-		services: onReliable | setEEC, right: ib.AccessRemoteRead, psns: psnPerResponse,
+		services: onReliable | executes, right: ib.AccessRemoteRead, psns: psnPerResponse,
 		answer:  answer{kind: roce.KindReadResponse, returns: returnsData, respond: (*responder).sendReadResponse},
 		counter: func(c *counters.Set) *uint64 { return &c.RxReadRequests },
 		encode:  encodeRead, execute: executeRead, duplicate: (*responder).duplicateRead,
 	},
 	roce.KindCompareSwap: {
-		services: onReliable | setEEC, right: ib.AccessRemoteAtomic, demand: onNumber, psns: psnOne,
+		services: onReliable | executes, right: ib.AccessRemoteAtomic, demand: onNumber, psns: psnOne,
 		answer:  answer{kind: roce.KindAtomicAck, returns: returnsValue, respond: (*responder).sendAtomicAck},
 		counter: countAtomic, encode: encodeCompareSwap,
 		execute: executeCompareSwap, duplicate: (*responder).duplicateAtomic,
 	},
 	roce.KindFetchAdd: {
-		services: onReliable | setEEC, right: ib.AccessRemoteAtomic, demand: onNumber, psns: psnOne,
+		services: onReliable | executes, right: ib.AccessRemoteAtomic, demand: onNumber, psns: psnOne,
 		answer:  answer{kind: roce.KindAtomicAck, returns: returnsValue, respond: (*responder).sendAtomicAck},
 		counter: countAtomic, encode: encodeFetchAdd,
 		execute: executeFetchAdd, duplicate: (*responder).duplicateAtomic,
@@ -307,7 +307,7 @@ func executeWrite(r *responder, p *Packet) fault { return r.in.executeWrite(p) }
 // executeRead has a READ answered when its turn to send comes.
 func executeRead(r *responder, p *Packet) fault {
 	e := r.kept.add(p, r.msn.Next(), packetCount(p.RETH.Length, r.ep.mtu))
-	e.qp, e.src = r.in.qp, r.in.src
+	e.qp, e.pd, e.src = r.in.qp, r.in.pd(), r.in.src
 	e.va, e.rkey, e.mtu = p.RETH.VA, p.RETH.RKey, uint16(r.ep.mtu)
 	e.length, e.stop = p.RETH.Length, p.RETH.Length
 	return fault{}
@@ -358,7 +358,7 @@ var requests = [1 << 8]request{
 	ib.WRSendWithImm: {onAll, roce.KindSend, roce.FlagImm, ib.WCSend, placesOpcodes{
 		roce.RCSendFirst, roce.RCSendMiddle, roce.RCSendLastWithImm, roce.RCSendOnlyWithImm,
 	}},
-	ib.WRSendWithInv: {setRC, roce.KindSend, roce.FlagInv, ib.WCSend, placesOpcodes{
+	ib.WRSendWithInv: {setRC | setXRCIni, roce.KindSend, roce.FlagInv, ib.WCSend, placesOpcodes{
 		roce.RCSendFirst, roce.RCSendMiddle, roce.RCSendLastWithInvalidate, roce.RCSendOnlyWithInvalidate,
 	}},
 	ib.WRRDMARead:        {onReliable, roce.KindReadRequest, 0, ib.WCRDMARead, placesOpcodes{only: roce.RCRDMAReadRequest}},
@@ -372,22 +372,30 @@ var requests = [1 << 8]request{
 type typeSet uint32
 
 const (
-	setRC  typeSet = 1 << ib.RC
-	setUC  typeSet = 1 << ib.UC
-	setUD  typeSet = 1 << ib.UD
-	setGSI typeSet = 1 << ib.GSI
-	setRD  typeSet = 1 << ib.RD
-	setEEC typeSet = 1 << ib.EEC
+	setRC     typeSet = 1 << ib.RC
+	setUC     typeSet = 1 << ib.UC
+	setUD     typeSet = 1 << ib.UD
+	setGSI    typeSet = 1 << ib.GSI
+	setRD     typeSet = 1 << ib.RD
+	setEEC    typeSet = 1 << ib.EEC
+	setXRCIni typeSet = 1 << ib.XRCIni
+	setXRCTgt typeSet = 1 << ib.XRCTgt
 
-	onDatagrams = setUD | setGSI // each message names its destination in the network
-	onReliable  = setRC | setRD  // of a queue pair
+	onDatagrams = setUD | setGSI            // each message names its destination in the network
+	onReliable  = setRC | setRD | setXRCIni // queue pairs that post to a reliable service
 	onStreams   = onReliable | setUC
 	onAll       = onStreams | onDatagrams
+	executes    = setEEC | setXRCTgt // ends that execute requests, and post none
 
-	onConnected    = setRC | setUC | setEEC // endpoints that have one peer
-	onAcknowledged = setRC | setEEC         // endpoints whose peer answers
-	onAddressed    = onDatagrams | setRD    // queue pairs whose work requests name where they go
-	onSQE          = setUC | onAddressed    // queue pairs that have the state SQE
+	onAcknowledged = setRC | setEEC | setXRCIni | setXRCTgt // endpoints whose peer answers
+	onConnected    = onAcknowledged | setUC                 // endpoints that have one peer
+	onAddressed    = onDatagrams | setRD                    // queue pairs whose work requests name where they go
+	onSQE          = setUC | onAddressed                    // queue pairs that have the state SQE
+	onSendTo       = onAddressed | setXRCIni                // queue pairs whose entries have a ring.SendTo
+
+	onXRC       = setXRCIni | setXRCTgt
+	onRequests  = setRC | setXRCTgt // queue pairs that answer requests
+	onResponses = setRC | setXRCIni // queue pairs whose requests are answered
 )
 
 func (s typeSet) has(t ib.QPType) bool { return s>>t&1 != 0 }
@@ -405,6 +413,11 @@ func traitsOf(t ib.QPType) traits {
 	switch t {
 	case ib.RC:
 		return traits{roce.ServiceRC, claimNAK | claimMoved | claimGone, roce.NAKRemoteOperational, ib.WCLocQPOpErr}
+	case ib.XRCIni:
+		return traits{roce.ServiceXRC, claimNAK | claimMoved | claimGone, roce.NAKRemoteOperational, ib.WCLocQPOpErr}
+	case ib.XRCTgt:
+		// A target sends no request, so it has no probe to send, and its peer no NAK.
+		return traits{service: roce.ServiceXRC, doubted: claimNAK, opError: ib.WCLocQPOpErr}
 	case ib.UC:
 		return traits{service: roce.ServiceUC, opError: ib.WCLocQPOpErr}
 	case ib.UD, ib.GSI:
@@ -421,11 +434,14 @@ func traitsOf(t ib.QPType) traits {
 }
 
 // sendTo returns the destination of a work request on a queue pair of type t, one of
-// onAddressed.
+// onSendTo.
 func sendTo(t ib.QPType, wr *ib.SendWR) ring.SendTo {
-	to := ring.SendTo{AH: uint64(wr.AH), QPN: wr.RemoteQPN, QKey: wr.RemoteQKey}
-	if t == ib.RD {
-		to.AH = uint64(wr.EEC)
+	switch t {
+	case ib.RD:
+		return ring.SendTo{AH: uint64(wr.EEC), QPN: wr.RemoteQPN, QKey: wr.RemoteQKey}
+	case ib.XRCIni:
+		return ring.SendTo{AH: uint64(wr.RemoteSRQN)}
+	default:
+		return ring.SendTo{AH: uint64(wr.AH), QPN: wr.RemoteQPN, QKey: wr.RemoteQKey}
 	}
-	return to
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // queuePairTypes are the services of queue pairs.
-var queuePairTypes = [...]ib.QPType{ib.RC, ib.UC, ib.UD, ib.GSI, ib.RD}
+var queuePairTypes = [...]ib.QPType{ib.RC, ib.UC, ib.UD, ib.GSI, ib.RD, ib.XRCIni, ib.XRCTgt}
 
 // TestRowsAreWhole shows that a row of operations that is provided has what each of its
 // services asks it for, and that all others are refused.
@@ -37,7 +37,7 @@ func TestRowsAreWhole(t *testing.T) {
 		if own := o.answer.kind != roce.KindAck; own != o.answered() {
 			t.Errorf("%v is answered by %v, has responses of its own: %t", k, o.answer.kind, o.answered())
 		}
-		if o.answered() && o.services&^onReliable&^setEEC != 0 {
+		if o.answered() && o.services&^onReliable&^executes != 0 {
 			t.Errorf("%v is answered, and provided for a service without answers", k)
 		}
 		if o.message != messageNone && !o.carries {
@@ -94,7 +94,7 @@ func TestUnknownTypes(t *testing.T) {
 			t.Errorf("the full set holds type %d: %t", typ, have)
 		}
 	}
-	for _, typ := range []ib.QPType{ib.SMI, 7, 9, 40} {
+	for _, typ := range []ib.QPType{ib.SMI, 7, 8, 11, 40} {
 		func() {
 			defer func() {
 				if recover() == nil {

@@ -145,6 +145,9 @@ func (q *QP) PostRecv(wrs ...ib.RecvWR) (n int, err error) {
 	if q.srq != nil {
 		return 0, fmt.Errorf("post receive: the QP takes its receives from an SRQ: %w", ib.EINVAL)
 	}
+	if !q.rq.exists() {
+		return 0, fmt.Errorf("post receive: %v QPs have no receive queue: %w", q.ep.typ, ib.EINVAL)
+	}
 	own := &q.rq
 	own.mu.Lock()
 	defer own.mu.Unlock()
@@ -191,7 +194,7 @@ type sendQueue struct {
 	cq        *CQ
 	sigAll    bool // every work request is signalled
 	typ       ib.QPType
-	datagrams bool // each entry has its own destination
+	datagrams bool // each entry has its own destination: a ring.SendTo
 	foreign   bool // others can write the memory
 }
 
@@ -226,7 +229,7 @@ func (s *sendQueue) init(a ring.Allocator, t ib.QPType, c ib.QPCap) error {
 	s.maxSGE, s.maxInline, s.foreign = c.MaxSendSGE, c.MaxInlineData, a.Alloc != nil
 	s.typ = t
 	room := max(ring.SGERoom(s.maxSGE), (s.maxInline+7)&^7)
-	if s.datagrams = onAddressed.has(t); s.datagrams {
+	if s.datagrams = onSendTo.has(t); s.datagrams {
 		room += ring.SendToSize
 	}
 	if err := s.Init(a, c.MaxSendWR, room); err != nil {

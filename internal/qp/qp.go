@@ -22,9 +22,10 @@ type QP struct {
 	End
 	pd  memory.PD
 	sq  sendQueue
-	rq  recvQueue // without memory if there is an SRQ
-	srq *SRQ      // nil: the QP has its own receive queue
-	rd  *rdSide   // nil unless the service is RD; its methods then do nothing
+	rq  recvQueue  // without memory unless it exists
+	srq *SRQ       // nil: the QP has its own receive queue
+	rd  *rdSide    // nil unless the service is RD; its methods then do nothing
+	xrc *xrcTarget // nil unless the QP is an XRC target; likewise
 
 	sender sender // the queue pair's end; for RD, the EE contexts
 
@@ -48,12 +49,13 @@ type Doorbells struct {
 type Config struct {
 	Num    ib.QPN
 	Type   ib.QPType
-	PD     memory.PD
-	SendCQ *CQ
-	RecvCQ *CQ
-	SRQ    *SRQ     // nil for a receive queue of its own
-	RDD    *RDD     // RD only
-	Cap    ib.QPCap // actual sizes are rounded up
+	PD     memory.PD // none for an XRC target
+	SendCQ *CQ       // nil for an XRC target
+	RecvCQ *CQ       // nil for both ends of XRC
+	SRQ    *SRQ      // nil for a receive queue of its own
+	RDD    *RDD      // RD only
+	XRCD   *XRCD     // XRC targets only
+	Cap    ib.QPCap  // actual sizes are rounded up
 	SigAll bool
 	Flags  ib.QPCreateFlags
 }
@@ -68,16 +70,21 @@ func New(env *Env, c Config) (*QP, error) {
 	q.in.qp, q.in.from, q.in.cq = q, &q.rq, c.RecvCQ
 	q.in.blocksSelf = c.Flags&ib.CreateBlockSelfMcastLB != 0
 	q.sq.cq, q.sq.sigAll = c.SendCQ, c.SigAll
-	if err := q.sq.init(env.Queues, c.Type, c.Cap); err != nil {
+	if c.Type == ib.XRCTgt {
+		q.xrc = newXRCTarget(q, c.XRCD)
+	}
+	if err := q.sq.init(q.xrc.sendMemory(env.Queues), c.Type, c.Cap); err != nil {
 		return nil, err
 	}
 	if c.SRQ != nil {
 		q.in.from = c.SRQ
 		q.in.hold(c.SRQ.rq.maxSGE)
 		c.SRQ.Hold()
-	} else if err := q.rq.init(env.Queues, c.Cap.MaxRecvWR, c.Cap.MaxRecvSGE); err != nil {
-		q.sq.Free(env.Queues)
-		return nil, err
+	} else if !onXRC.has(c.Type) {
+		if err := q.rq.init(env.Queues, c.Cap.MaxRecvWR, c.Cap.MaxRecvSGE); err != nil {
+			q.sq.Free(env.Queues)
+			return nil, err
+		}
 	}
 	if c.Type == ib.RD {
 		q.rd = newRDSide(q, c.RDD)
@@ -95,14 +102,19 @@ func (q *QP) Num() ib.QPN { return q.ep.num }
 // Type returns the transport service.
 func (q *QP) Type() ib.QPType { return q.ep.typ }
 
-// PD returns the protection domain.
+// PD returns the protection domain; for an XRC target, that of the latest request.
 func (q *QP) PD() memory.PD { return q.pd }
 
-// SendCQ returns the CQ of send completions.
+// SendCQ returns the CQ of send completions, nil for an XRC target.
 func (q *QP) SendCQ() *CQ { return q.sq.cq }
 
-// RecvCQ returns the CQ of receive completions.
-func (q *QP) RecvCQ() *CQ { return q.in.cq }
+// RecvCQ returns the CQ of receive completions, nil for both ends of XRC.
+func (q *QP) RecvCQ() *CQ {
+	if q.xrc != nil {
+		return nil
+	}
+	return q.in.cq
+}
 
 // SRQ returns the shared receive queue, nil if the QP has one of its own.
 func (q *QP) SRQ() *SRQ { return q.srq }
@@ -110,38 +122,45 @@ func (q *QP) SRQ() *SRQ { return q.srq }
 // Cap returns the actual sizes of the queues (V5).
 func (q *QP) Cap() ib.QPCap {
 	sq, rq := &q.sq, &q.rq
+	if q.xrc != nil {
+		return ib.QPCap{}
+	}
 	c := ib.QPCap{MaxSendWR: sq.Cap(), MaxSendSGE: sq.maxSGE, MaxInlineData: sq.maxInline}
-	if q.srq == nil {
+	if q.rq.exists() {
 		c.MaxRecvWR, c.MaxRecvSGE = rq.Cap(), rq.maxSGE
 	}
 	return c
 }
 
-// Queues returns the headers of the send queue and of the receive queue, which
-// is nil for a QP with an SRQ. They do not move until Destroy.
+// Queues returns the headers of the send queue, which is nil for an XRC target, and of
+// the receive queue, which is nil for a QP with an SRQ and for both ends of XRC. They do
+// not move until Destroy.
 func (q *QP) Queues() (send, recv *ring.Header) {
-	if q.srq == nil {
+	if q.xrc == nil {
+		send = q.sq.Header()
+	}
+	if q.rq.exists() {
 		recv = q.rq.Header()
 	}
-	return q.sq.Header(), recv
+	return send, recv
 }
 
 // Receive processes one packet for this QP.
 func (q *QP) Receive(now clock.Instant, p *Packet) {
 	switch {
 	case !q.ep.take(p):
-	case q.ep.typ == ib.RC && p.Info.Flags&roce.FlagResponse != 0:
+	case onResponses.has(q.ep.typ) && p.Info.Flags&roce.FlagResponse != 0:
 		if q.comp.receiveResponse(now, p) {
 			q.checkDrained()
 			q.sendOn()
 		}
-	case q.ep.typ == ib.RC:
+	case onRequests.has(q.ep.typ) && p.Info.Flags&roce.FlagResponse == 0:
 		q.resp.receiveRequest(now, p)
 	case q.ep.typ == ib.UC:
 		q.in.receiveUC(now, p)
 	case onDatagrams.has(q.ep.typ):
 		q.in.receiveUD(now, p)
-	default: // an EE context receives for RD queue pairs
+	default: // an EE context receives for RD queue pairs; an end of XRC takes one direction
 		q.ep.drop(counters.DropService, p)
 	}
 }
@@ -177,10 +196,11 @@ func (q *QP) Destroy() {
 	sq.cq.Release()
 	q.RecvCQ().Release()
 	q.rd.destroy()
-	sq.Free(q.ep.env.Queues)
+	q.xrc.destroy()
+	sq.Free(q.xrc.sendMemory(q.ep.env.Queues))
 	if q.srq != nil {
 		q.srq.Release()
-	} else {
+	} else if q.rq.exists() {
 		rq.Free(q.ep.env.Queues)
 	}
 }

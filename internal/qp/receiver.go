@@ -34,6 +34,9 @@ func (r *recvQueue) init(a ring.Allocator, wr, sge uint32) error {
 	return r.Init(a, wr, ring.SGERoom(sge))
 }
 
+// exists reports whether the queue pair has this queue.
+func (r *recvQueue) exists() bool { return r.Header() != nil }
+
 // take fills the slot with the oldest work request, whose elements stay in
 // the queue.
 func (r *recvQueue) take(s *recvSlot) bool {
@@ -345,10 +348,10 @@ func (r *receiver) flush(now clock.Instant) {
 	if r.slot.taken {
 		r.complete(now, &ib.WC{Status: ib.WCWRFlushErr}, false)
 	}
-	if r.qp.srq != nil {
+	q := &r.qp.rq
+	if !q.exists() {
 		return
 	}
-	q := &r.qp.rq
 	for n, _ := q.Len(); n > 0 && q.take(&r.slot); n-- {
 		r.complete(now, &ib.WC{Status: ib.WCWRFlushErr}, false)
 	}

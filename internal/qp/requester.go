@@ -214,6 +214,9 @@ func (r *requester) begin(w *begunWR) {
 func (r *requester) sendRequest(now clock.Instant, b *fabric.Batch, w *begunWR) bool {
 	var n uint32
 	status := ib.WCSuccess
+	if r.ep.typ == ib.XRCIni {
+		r.ep.dest.xrc.SRQN = uint32(r.queue.To(r.next).AH)
+	}
 	switch answered := w.kind == begunAnswered; {
 	case w.kind == begunMalformed:
 		status = ib.WCLocQPOpErr

@@ -15,6 +15,11 @@ type SRQ struct {
 	onLimit func() // raises SRQ_LIMIT_REACHED; must not block
 	users   atomic.Int32
 
+	// Of XRC only (EnterXRC).
+	num    ib.SRQN
+	domain *XRCD
+	cq     *CQ // of all receives
+
 	rq    recvQueue
 	limit uint32 // guarded by rq.mu
 }

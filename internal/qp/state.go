@@ -17,7 +17,7 @@ type drainState struct {
 // producers that write the queue directly to ring the doorbell.
 func (q *QP) setState(to ib.QPState, cause string) {
 	q.End.setState(to, cause)
-	if q.srq == nil {
+	if q.rq.exists() {
 		q.rq.AskDoorbell(behaviourOf(to).postRecv == postFlush)
 	}
 }
@@ -72,7 +72,7 @@ func (q *QP) stop(now clock.Instant) {
 	q.req.flight.Release()
 	q.req.flush(now)
 	q.in.flush(now)
-	if q.srq != nil {
+	if q.srq != nil || q.xrc != nil {
 		q.ep.raise(ib.EventQPLastWQEReached)
 	}
 }
@@ -111,12 +111,15 @@ func (e *End) checkDrained() {
 // EE contexts: that may raise an event.
 func (q *QP) clear() {
 	q.sq.Reset()
-	if q.srq == nil {
+	if q.rq.exists() {
 		q.rq.Reset()
 	}
-	q.SendCQ().Remove(q.ep.num)
-	if q.in.cq != q.SendCQ() {
-		q.RecvCQ().Remove(q.ep.num)
+	send, recv := q.SendCQ(), q.RecvCQ()
+	if send != nil {
+		send.Remove(q.ep.num)
+	}
+	if recv != nil && recv != send {
+		recv.Remove(q.ep.num)
 	}
 	q.End.clear()
 }

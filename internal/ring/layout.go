@@ -12,7 +12,7 @@ import (
 //	work queue:        Header, then Mask+1 entries of Stride bytes each:
 //	                   a SendWQE or RecvWQE, then its scatter/gather elements
 //	                   (ib.SGE, 16 bytes each) or its inline payload; in the
-//	                   last 16 bytes, for datagrams, a SendTo
+//	                   last 16 bytes, for datagrams and XRC, a SendTo
 //	completion queue:  Header; Mask+1 entries of Stride bytes, each a CQE, or
 //	                   in a queue with times a TimedCQE, at the address
 //	                   Entries, which Resize moves
@@ -93,10 +93,10 @@ type SendWQE struct {
 	_          uint8
 }
 
-// SendTo is the destination of a datagram: the last bytes of every entry of a
-// datagram send queue. Other send queues have none.
+// SendTo is the destination of a work request: the last bytes of every entry of a send
+// queue of datagrams, or of an XRC initiator. Other send queues have none.
 type SendTo struct {
-	AH   uint64  // 0: an ib.AHHandle; for RD, an ib.EECN
+	AH   uint64  // 0: an ib.AHHandle; for RD, an ib.EECN; for XRC, an ib.SRQN
 	QPN  ib.QPN  // 8
 	QKey ib.QKey // 12
 }

@@ -240,7 +240,7 @@ const (
 	plainNumber sense = iota
 	address           // of a region's first byte
 	key               // of a region
-	number            // of a queue pair
+	number            // of a queue pair, or of a shared receive queue of XRC
 	ourID             // communication ID of the adapter's side of a connection
 	peerID            // communication ID of the peer's side
 )
@@ -290,6 +290,9 @@ func (r *registry) term(s string, in sense) (uint64, error) {
 		}
 		return m.mr.Addr(), nil
 	case number:
+		if k, ok := r.objects[s].(*sharedQueue); ok {
+			return uint64(k.srq.Num()), nil
+		}
 		q, err := find[*pair](r, s)
 		if err != nil {
 			return 0, err

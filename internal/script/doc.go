@@ -67,6 +67,9 @@
 //	        [send_wr=16] [recv_wr=16] [send_sge=4] [recv_sge=4] [inline=64]
 //	rdd NAME                              a reliable datagram domain; one called rdd comes by itself
 //	eec NAME [rdd=rdd]                    an EE context; qp NAME RD has rdd=rdd too
+//	xrcd NAME                             an XRC domain
+//	srq NAME xrcd=D [cq=C] [...]          a shared receive queue of XRC: a name for its number, too
+//	qp NAME XRC_INI [...] · qp NAME XRC_TGT xrcd=D
 //	dereg MR · rereg MR [access=...] [pd=P] · destroy NAME · resize CQ|SRQ N · limit SRQ N
 //	moderate CQ [count=N] [period=DURATION]   delays its events
 //
@@ -91,7 +94,7 @@
 //
 //	post QP OPERATION id=N|N..M [ELEMENT ...] [signaled] [fence] [solicited] [inline=BYTES] [inlined]
 //	        [va=0x10000] [rkey=0x777] [imm=N] [inv=KEY] [add=N] [compare=N swap=N] [lkey=KEY]
-//	        [ah=AH] [dest=QPN] [qkey=N] [eec=EEC]   eec: the first one
+//	        [ah=AH] [dest=QPN] [qkey=N] [eec=EEC] [srqn=0x666601]   eec: the first one
 //	                                      OPERATION: SEND, RDMA_WRITE_WITH_IMM, ATOMIC_FETCH_AND_ADD, ...
 //	recv QP|SRQ id=N|N..M [ELEMENT ...]   ELEMENT: MR[+OFFSET][:LENGTH[:KEY]]
 //	poll CQ [N] · arm CQ [solicited]
@@ -133,6 +136,7 @@
 //
 //	< QP OPCODE [psn=N] [len=N|data=BYTES] [FIELD=V ...]
 //	< EEC OPCODE ...                      destqp: the first queue pair of RD; srcqp=0x777701; eec
+//	< XRC_TGT OPCODE ...                  srqn: the first shared receive queue of XRC
 //
 // hands the adapter a packet that is well-formed except for the given fields.
 // OPCODE is a name with or without its service, 0xNN, or ACK, RNR_NAK,

@@ -122,7 +122,7 @@ func (w *world) packet(q *pair, a *args) (*roce.Packet, error) {
 		psn = q.sent
 	}
 	psn = ib.NewPSN(uint32(a.num("psn", uint64(psn.Value()), plainNumber)))
-	reliable, to := info.Service == roce.ServiceRC, q.num()
+	reliable, to := info.Service == roce.ServiceRC || info.Service == roce.ServiceXRC, q.num()
 	if q.eec != nil {
 		reliable, to = true, w.usualRD()
 	}
@@ -144,6 +144,9 @@ func (w *world) extended(q *pair, a *args, p *roce.Packet, syndrome roce.Syndrom
 	has := func(h roce.Headers) bool { return p.Info.Headers&h != 0 }
 	if has(roce.HasRDETH) {
 		p.RDETH.EEC = uint32(a.num("eec", uint64(q.num()), number))
+	}
+	if has(roce.HasXRCETH) {
+		p.XRCETH.SRQN = uint32(a.num("srqn", uint64(w.usualSRQN()), number))
 	}
 	if has(roce.HasDETH) {
 		src, secret := q.attr.DestQPN, q.attr.QKey
@@ -210,10 +213,14 @@ func parsePacketName(t ib.QPType, s string) (roce.Opcode, roce.Syndrome, error) 
 	var known []string
 	for _, n := range acknowledges {
 		if n.name == s {
-			if t == ib.EEC {
+			switch t {
+			case ib.EEC:
 				return roce.RDAcknowledge, n.syndrome, nil
+			case ib.XRCIni, ib.XRCTgt:
+				return roce.XRCAcknowledge, n.syndrome, nil
+			default:
+				return roce.RCAcknowledge, n.syndrome, nil
 			}
-			return roce.RCAcknowledge, n.syndrome, nil
 		}
 		known = append(known, n.name)
 	}
@@ -230,6 +237,8 @@ func parsePacketName(t ib.QPType, s string) (roce.Opcode, roce.Syndrome, error) 
 		service = ib.UD.String()
 	case ib.EEC:
 		service = ib.RD.String()
+	case ib.XRCIni, ib.XRCTgt:
+		service = roce.ServiceXRC.String()
 	}
 	for o := range 256 {
 		op := roce.Opcode(o)

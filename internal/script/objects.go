@@ -138,6 +138,9 @@ func (w *world) addSRQ(a *args) error {
 	if a.err != nil {
 		return a.err
 	}
+	if a.has("xrcd") {
+		return w.addXRCSRQ(a, name, pd, [3]uint32{uint32(wr), uint32(sge), uint32(limit)})
+	}
 	w.rec.did("srq", CreateSRQ{name, w.nameOfPD(pd), uint32(wr), uint32(sge), uint32(limit)})
 	s, err := pd.CreateSRQ(uint32(wr), uint32(sge), uint32(limit))
 	return w.created(name, &sharedQueue{name, pd, s}, err)
@@ -172,7 +175,7 @@ func vector(a *args, dst netip.Addr) ib.AHAttr {
 
 // qpTypes are the services that a script may ask for, including SMI, which the
 // adapter refuses.
-var qpTypes = [...]ib.QPType{ib.RC, ib.UC, ib.UD, ib.GSI, ib.RD, ib.SMI}
+var qpTypes = [...]ib.QPType{ib.RC, ib.UC, ib.UD, ib.GSI, ib.RD, ib.SMI, ib.XRCIni, ib.XRCTgt}
 
 // addQP creates a queue pair: qp NAME TYPE and its sizes.
 func (w *world) addQP(a *args) error {
@@ -212,8 +215,8 @@ func (w *world) addQP(a *args) error {
 		}
 		c.SRQ = s.srq
 	}
-	if a.err != nil {
-		return a.err
+	if err = w.xrcConfig(a, q, &c); err != nil || a.err != nil {
+		return cmp.Or(a.err, err)
 	}
 	q.QP, err = w.HCA.CreateQP(q.pd, c)
 	q.attr = w.defaults(typ)
@@ -307,6 +310,8 @@ func (w *world) destroy(a *args) error {
 		err = o.pd.Dealloc()
 	case *domainRD:
 		err = w.HCA.DeallocRDD(o.rdd)
+	case *domainXRC:
+		err = w.HCA.CloseXRCD(o.xrcd)
 	default:
 		return fmt.Errorf("there is nothing called %q to destroy", name)
 	}

@@ -126,6 +126,9 @@ func (w *world) post(q *pair, a *args) error {
 		wr.RemoteQKey = ib.QKey(a.num("qkey", uint64(q.attr.QKey), plainNumber))
 		wr.EEC = ib.EECN(a.num("eec", uint64(w.usualEEC()), number))
 	}
+	if q.Type() == ib.XRCIni {
+		wr.RemoteSRQN = ib.SRQN(a.num("srqn", peerSRQN, number))
+	}
 	lo, hi := a.ids()
 	wr.SGList = a.sges()
 	if err := a.done(); err != nil {

@@ -140,7 +140,7 @@ func (r *recorder) createdMR(w *world, m *region, c memory.RegionConfig) {
 // createdQP records a queue pair and the names of its PD, CQs and SRQ; one that
 // was refused has no number.
 func (r *recorder) createdQP(w *world, q *pair, c hca.QPConfig) {
-	if r == nil {
+	if r == nil || c.Type == ib.XRCIni || c.Type == ib.XRCTgt { // no peer has them
 		return
 	}
 	d := CreateQP{

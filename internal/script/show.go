@@ -134,6 +134,9 @@ func (w *world) showFields(q *pair, p *roce.Packet) []string {
 	if has(roce.HasRDETH) && p.RDETH.EEC != uint32(q.attr.DestQPN) {
 		add("eec=%#x", p.RDETH.EEC)
 	}
+	if has(roce.HasXRCETH) && p.XRCETH.SRQN != peerSRQN {
+		add("srqn=%#x", p.XRCETH.SRQN)
+	}
 	if has(roce.HasDETH) {
 		add("qkey=%#x", uint32(p.DETH.QKey))
 		if p.DETH.SrcQP != q.num() {

@@ -47,7 +47,8 @@ type registry struct {
 	cqs     []*queue
 	qps     []*pair
 	eecs    []*pair
-	gsi     pair // stands for the adapter's own QP1
+	srqns   []ib.SRQN // of XRC
+	gsi     pair      // stands for the adapter's own QP1
 }
 
 type (
@@ -81,8 +82,9 @@ type (
 		ah ib.AHHandle
 	}
 
-	domainRD struct{ rdd *qp.RDD }
-	pair     struct {
+	domainRD  struct{ rdd *qp.RDD }
+	domainXRC struct{ xrcd *qp.XRCD }
+	pair      struct {
 		*qp.QP          // nil: the adapter's own QP1, or
 		eec     *qp.EEC // an EE context
 		name    string
@@ -103,7 +105,8 @@ const (
 	localPSN  = 200 // first PSN of the adapter
 	peerQPN   = 0x777700
 	peerEEC   = 0x555500
-	peerKey   = 0x777 // rkey of the peer's memory
+	peerSRQN  = 0x666601 // shared receive queue of the peer's XRC
+	peerKey   = 0x777    // rkey of the peer's memory
 	peerAddr  = 0x10000
 	qkey      = 0x11111111
 	usualCQ   = "cq"
@@ -182,7 +185,7 @@ var verbs = [...]struct {
 	do   func(*world, *args) error
 }{
 	{"adapter", (*world).open}, {"pd", (*world).addPD}, {"mr", (*world).addMR}, {"cq", (*world).addCQ},
-	{"rdd", (*world).addRDD}, {"eec", (*world).addEEC}, {"srq", (*world).addSRQ}, {"ah", (*world).addAH}, {"qp", (*world).addQP},
+	{"rdd", (*world).addRDD}, {"xrcd", (*world).addXRCD}, {"eec", (*world).addEEC}, {"srq", (*world).addSRQ}, {"ah", (*world).addAH}, {"qp", (*world).addQP},
 	{"dereg", of("a region", (*world).dereg)}, {"rereg", of("a region", (*world).rereg)}, {"destroy", (*world).destroy},
 	{"resize", (*world).resize}, {"moderate", of("a completion queue", (*world).moderate)}, {"limit", of("a shared receive queue", (*world).limit)},
 	{"modify", of("a queue pair", (*world).modify)}, {"walk", of("a queue pair", (*world).walk)}, {"query", of("a queue pair", (*world).query)},
@@ -350,7 +353,7 @@ func limits(a *args) hca.Limits {
 		v   *int
 	}{
 		{"max_qp", &l.MaxQP}, {"max_cq", &l.MaxCQ}, {"max_srq", &l.MaxSRQ}, {"max_mr", &l.MaxMR},
-		{"max_pd", &l.MaxPD}, {"max_ah", &l.MaxAH}, {"max_rdd", &l.MaxRDD}, {"max_eec", &l.MaxEEC},
+		{"max_pd", &l.MaxPD}, {"max_ah", &l.MaxAH}, {"max_rdd", &l.MaxRDD}, {"max_eec", &l.MaxEEC}, {"max_xrcd", &l.MaxXRCD},
 	} {
 		*f.v = int(a.num(f.key, uint64(*f.v), plainNumber))
 	}

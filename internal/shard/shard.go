@@ -52,7 +52,7 @@ type Shard struct {
 	verifier packet.Verifier
 }
 
-// New returns a shard for queue pairs and EE contexts whose numbers are in a slot. It
+// New returns a shard for objects whose numbers are in a slot. It
 // completes env, in which the adapter has set its part.
 func New(env *qp.Env, slot uint8, gsi GSI) *Shard {
 	s := &Shard{env: env, counters: env.Counters, local: make(map[netip.Addr]uint8), gsi: gsi}
@@ -63,6 +63,7 @@ func New(env *qp.Env, slot uint8, gsi GSI) *Shard {
 		}
 	}
 	env.QPs, env.EECs = number.NewTable[qp.QP](slot), number.NewTable[qp.EEC](slot)
+	env.SRQs = number.NewTable[qp.SRQ](slot)
 	env.Timers, env.Delayed = qp.NewTimers(), qp.NewDelayed()
 	env.Peers = flow.NewTable(env.Settings.WindowBytes)
 	if !env.Settings.InOrderOnly {
@@ -280,6 +281,15 @@ func (s *Shard) AddEEC(e *qp.EEC) { s.env.EECs.Add(uint32(e.Num()), e) }
 
 // RemoveEEC makes an EE context unreachable.
 func (s *Shard) RemoveEEC(e *qp.EEC) { s.env.EECs.Remove(uint32(e.Num())) }
+
+// AddSRQ makes an SRQ of XRC reachable.
+func (s *Shard) AddSRQ(q *qp.SRQ) { s.env.SRQs.Add(uint32(q.Num()), q) }
+
+// RemoveSRQ makes an SRQ of XRC unreachable, and ends its use by targets.
+func (s *Shard) RemoveSRQ(q *qp.SRQ) {
+	s.env.SRQs.Remove(uint32(q.Num()))
+	q.LeaveXRC()
+}
 
 // AddressLost reports that a port has lost or regained a local address. Queue pairs and EE
 // contexts whose path uses a lost address migrate if they are armed (V15); the others fail
