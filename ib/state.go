@@ -33,11 +33,9 @@ const (
 	// EEC is no queue pair but the EE context of reliable datagrams, which has
 	// states, attributes and moves of its own in the same tables.
 	EEC QPType = 6
-	// XRCIni and XRCTgt are the two ends of an extended reliable connection: the
-	// initiator sends, the target receives into the shared receive queue that each
-	// request names.
-	XRCIni QPType = 9  // IBV_QPT_XRC_SEND
-	XRCTgt QPType = 10 // IBV_QPT_XRC_RECV
+	// The two ends of an extended reliable connection (XRC).
+	XRCIni QPType = 9  // initiator: sends to the shared receive queues of the target's domain
+	XRCTgt QPType = 10 // target: receives into the shared receive queue that each request names
 )
 
 // MigState is the state of automatic path migration.

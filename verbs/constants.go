@@ -103,6 +103,10 @@ const (
 	UC QPType = ib.UC // unreliable connection
 	UD QPType = ib.UD // unreliable datagram
 	RD QPType = ib.RD // reliable datagram
+
+	// The two ends of an extended reliable connection (XRC).
+	XRCIni QPType = ib.XRCIni // initiator: sends to the shared receive queues of the target's domain
+	XRCTgt QPType = ib.XRCTgt // target: receives into the shared receive queue that each request names
 )
 
 // The states of a queue pair. A program moves it from RESET through INIT and RTR to

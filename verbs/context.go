@@ -121,6 +121,7 @@ type DeviceAttr struct {
 	MaxDMSize     uint64 `json:"max_dm_size"`         // bytes of device memory
 	MaxRDD        int    `json:"max_rdd"`             // reliable datagram domains
 	MaxEE         int    `json:"max_ee"`              // EE contexts
+	MaxXRCD       int    `json:"max_xrcd"`            // XRC domains
 	MaxQPRDAtom   uint8  `json:"max_qp_rd_atom"`      // as responder
 	MaxQPInitRD   uint8  `json:"max_qp_init_rd_atom"` // as requester
 	MaxMsgSize    uint64 `json:"max_msg_size"`        // bytes
@@ -134,6 +135,7 @@ type DeviceAttr struct {
 	AutoPathMig      bool `json:"auto_path_mig"`     // automatic path migration
 	ChangePhyPort    bool `json:"change_phy_port"`   // a queue pair can move to another port
 	ReliableDatagram bool `json:"reliable_datagram"` // service RD
+	XRC              bool `json:"xrc"`               // extended reliable connections
 }
 
 // QueryDevice returns the limits and capabilities of the adapter.
@@ -145,10 +147,10 @@ func (c *Context) QueryDevice() (DeviceAttr, error) {
 	return DeviceAttr{
 		MaxQP: l.MaxQP, MaxQPWR: l.MaxQPWR, MaxSGE: l.MaxSGE, MaxInlineData: l.MaxInlineData,
 		MaxCQ: l.MaxCQ, MaxCQE: l.MaxCQE, MaxSRQ: l.MaxSRQ, MaxSRQWR: l.MaxSRQWR,
-		MaxMR: l.MaxMR, MaxPD: l.MaxPD, MaxAH: l.MaxAH, MaxDMSize: l.MaxDMSize, MaxRDD: l.MaxRDD, MaxEE: l.MaxEEC,
+		MaxMR: l.MaxMR, MaxPD: l.MaxPD, MaxAH: l.MaxAH, MaxDMSize: l.MaxDMSize, MaxRDD: l.MaxRDD, MaxEE: l.MaxEEC, MaxXRCD: l.MaxXRCD,
 		MaxQPRDAtom: l.MaxRDAtomic, MaxQPInitRD: l.MaxRDAtomic, MaxMsgSize: qp.MaxMessage, PhysPortCnt: 1,
 		MaxMcastGrp: l.MaxMcastGrp, MaxMcastQPAttach: l.MaxMcastQPAttach, MaxTotalMcastQPAttach: l.MaxTotalMcastQPAttach,
-		AutoPathMig: true, ReliableDatagram: true, NodeGUID: GUID(c.dev().HCA.NodeGUID()),
+		AutoPathMig: true, ReliableDatagram: true, XRC: true, NodeGUID: GUID(c.dev().HCA.NodeGUID()),
 	}, nil
 }
 

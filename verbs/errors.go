@@ -19,6 +19,7 @@ const (
 	ErrInvalidSRQ            Error = ib.ErrInvalidSRQ            // EINVAL: the SRQ is nil, destroyed, or of another adapter
 	ErrInvalidServiceType    Error = ib.ErrInvalidServiceType    // EOPNOTSUPP: the adapter has no queue pairs of this type
 	ErrInvalidRDD            Error = ib.ErrInvalidRDD            // EINVAL: the reliable datagram domain is nil, deallocated, or of another adapter
+	ErrInvalidXRCD           Error = ib.ErrInvalidXRCD           // EINVAL: the XRC domain is nil, closed, or of another adapter
 	ErrTooManyWRs            Error = ib.ErrTooManyWRs            // EINVAL: a queue would have more entries than the adapter allows
 	ErrTooManySGEs           Error = ib.ErrTooManySGEs           // EINVAL: a work request would have more elements than the adapter allows
 	ErrTooMuchInline         Error = ib.ErrTooMuchInline         // EINVAL: a work request would have more inline data than the adapter allows

@@ -207,8 +207,15 @@ func TestFailEveryVerb(t *testing.T) {
 		"ModifyEEC": func(e *endpoint, _ *SRQ) error {
 			return newEEC(e).Modify(&QPAttr{State: ib.ERR}, ib.AttrState)
 		},
-		"QueryEEC":    func(e *endpoint, _ *SRQ) error { return second(newEEC(e).Query()) },
-		"DestroyEEC":  func(e *endpoint, _ *SRQ) error { return newEEC(e).Destroy() },
+		"QueryEEC":       func(e *endpoint, _ *SRQ) error { return second(newEEC(e).Query()) },
+		"DestroyEEC":     func(e *endpoint, _ *SRQ) error { return newEEC(e).Destroy() },
+		"OpenXRCDomain":  func(e *endpoint, _ *SRQ) error { return second(e.ctx.OpenXRCDomain()) },
+		"CloseXRCDomain": func(e *endpoint, _ *SRQ) error { d, _ := e.ctx.OpenXRCDomain(); return d.Close() },
+		"OpenQP": func(e *endpoint, _ *SRQ) error {
+			d, _ := e.ctx.OpenXRCDomain()
+			q, _ := d.CreateQP()
+			return second(d.OpenQP(q.QPN()))
+		},
 		"CreateQP":    func(e *endpoint, _ *SRQ) error { _, err := e.pd.CreateQP(e.init(ib.RC)); return err },
 		"ModifyQP":    func(e *endpoint, _ *SRQ) error { return e.qp.Modify(&QPAttr{State: ib.ERR}, ib.AttrState) },
 		"QueryQP":     func(e *endpoint, _ *SRQ) error { _, err := e.qp.Query(); return err },

@@ -20,6 +20,7 @@ type family struct {
 	ah  *AH
 	rdd *RDD
 	eec *EEC
+	xrc *XRCDomain
 }
 
 func newFamily(t *testing.T, e *endpoint) *family {
@@ -31,6 +32,8 @@ func newFamily(t *testing.T, e *endpoint) *family {
 	f.rdd, err = e.ctx.AllocRDD()
 	must.Do(t, err)
 	f.eec, err = f.rdd.CreateEEC()
+	must.Do(t, err)
+	f.xrc, err = e.ctx.OpenXRCDomain()
 	must.Do(t, err)
 	return f
 }
@@ -68,6 +71,11 @@ func (f *family) calls() map[string]func() error {
 		"EEC.ModifyToRTS":        func() error { return f.eec.ModifyToRTS(QPAttr{}) },
 		"EEC.Query":              func() error { return second(f.eec.Query()) },
 		"EEC.Destroy":            func() error { return f.eec.Destroy() },
+		"Context.OpenXRCDomain":  func() error { return second(f.ctx.OpenXRCDomain()) },
+		"XRCDomain.CreateQP":     func() error { return second(f.xrc.CreateQP()) },
+		"XRCDomain.OpenQP":       func() error { return second(f.xrc.OpenQP(2)) },
+		"XRCDomain.Close":        func() error { return f.xrc.Close() },
+		"PD.CreateXRCSRQ":        func() error { return second(f.pd.CreateXRCSRQ(f.xrc, f.cq, &SRQInitAttr{MaxWR: 1})) },
 		"AH.Destroy":             func() error { return f.ah.Destroy() },
 		"CQ.Poll":                func() error { return second(f.cq.Poll(make([]WC, 4))) },
 		"CQ.ReqNotify":           func() error { return f.cq.ReqNotify(false) },
@@ -104,7 +112,7 @@ func TestCallsAfterClose(t *testing.T) {
 func TestCallsOnDestroyedObjects(t *testing.T) {
 	a, b := newPair(t, ib.RC)
 	f := newFamily(t, a)
-	for _, end := range []func() error{f.qp.Destroy, f.srq.Destroy, f.ah.Destroy, f.mr.Dereg, f.cq.Destroy, f.pd.Dealloc, f.eec.Destroy, f.rdd.Dealloc} {
+	for _, end := range []func() error{f.qp.Destroy, f.srq.Destroy, f.ah.Destroy, f.mr.Dereg, f.cq.Destroy, f.pd.Dealloc, f.eec.Destroy, f.rdd.Dealloc, f.xrc.Close} {
 		must.Do(t, end())
 	}
 	for name, call := range f.calls() {

@@ -12,7 +12,7 @@ import (
 func TestNilReceivers(t *testing.T) {
 	wrong, err := rules.NilReceivers(".", []string{"Context.CaptureErr", "PostError.Unwrap"},
 		(*AH)(nil), (*CQ)(nil), (*CompChannel)(nil), (*Context)(nil), (*DM)(nil), (*EEC)(nil), (*Endpoint)(nil), (*MR)(nil), (*PD)(nil), (*PostError)(nil), (*QP)(nil),
-		(*RDD)(nil), (*SRQ)(nil), (*TraceRecord)(nil))
+		(*RDD)(nil), (*SRQ)(nil), (*TraceRecord)(nil), (*XRCDomain)(nil))
 	must.Do(t, err)
 	for _, w := range wrong {
 		t.Error(w)

@@ -14,10 +14,10 @@ var errNoAttr = fmt.Errorf("no attributes: %w", ib.EINVAL)
 
 // QPInitAttr describes a queue pair to create.
 type QPInitAttr struct {
-	Type   QPType // RC, UC, UD or RD
+	Type   QPType // RC, UC, UD, RD or XRCIni; for XRCTgt see XRCDomain.CreateQP
 	SendCQ *CQ
-	RecvCQ *CQ     // may be SendCQ
-	SRQ    *SRQ    // nil for a receive queue of its own
+	RecvCQ *CQ     // may be SendCQ; nil for XRCIni
+	SRQ    *SRQ    // nil for a receive queue of its own, and for XRCIni
 	RDD    *RDD    // RD only: the domain of its EE contexts
 	Cap    QPCap   // CreateQP sets the actual sizes, never less than requested
 	SQSig  SigType // SigPerWR: requests choose with SendSignaled; SigAll: each completes
@@ -57,10 +57,13 @@ func (p *PD) CreateQP(attr *QPInitAttr) (*QP, error) {
 // config returns the engine's form of the description, in the device's control plane.
 func (a *QPInitAttr) config(d *device.Device) (hca.QPConfig, error) {
 	c := hca.QPConfig{Type: a.Type, Cap: a.Cap, SigAll: a.SQSig == ib.SigAll, Flags: a.Flags}
-	if !a.SendCQ.usableIn(d) || !a.RecvCQ.usableIn(d) {
+	if !a.SendCQ.usableIn(d) || !a.RecvCQ.usableIn(d) && (a.RecvCQ != nil || a.Type != ib.XRCIni) {
 		return c, ErrInvalidCQ
 	}
-	c.SendCQ, c.RecvCQ = a.SendCQ.obj.CQ, a.RecvCQ.obj.CQ
+	c.SendCQ = a.SendCQ.obj.CQ
+	if a.RecvCQ != nil {
+		c.RecvCQ = a.RecvCQ.obj.CQ
+	}
 	if s := a.SRQ; s != nil {
 		if s.dev != d || s.obj.Gone() {
 			return c, ErrInvalidSRQ
@@ -286,7 +289,8 @@ func (q *QP) postWatched(verb string, n int, post func(i int) error) (int, error
 
 // Destroy destroys the QP in any state: its work requests and unpolled completions
 // are discarded, it leaves its multicast groups, later packets to it are dropped,
-// and its QPN is not reused for a while. ErrBusy while an event about it is not
+// and its QPN is not reused for a while. Of an XRC target it closes this handle; the last
+// one destroys the target. ErrBusy while an event about it is not
 // acknowledged.
 func (q *QP) Destroy() error { return wrap("destroy QP", q.verbs().Destroy(true)) }
 

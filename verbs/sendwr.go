@@ -25,6 +25,7 @@ type SendWR struct {
 	EEC        *EEC // RD: the EE context to send over
 	RemoteQPN  QPN  // UD, RD
 	RemoteQKey QKey // UD, RD
+	RemoteSRQN SRQN // XRC: the shared receive queue at the target, for RDMA and atomics too
 
 	InlineData []byte // payload with SendInline, and only then
 }
@@ -36,7 +37,7 @@ func (w *SendWR) put(d *device.Device, wr *ib.SendWR) {
 	wr.WRID, wr.SGList, wr.Opcode, wr.Flags, wr.ImmData = w.WRID, w.SGList, w.Opcode, w.Flags, w.ImmData
 	wr.InvRKey, wr.RKey, wr.RemoteAddr, wr.CompareAdd, wr.Swap = w.InvRKey, w.RKey, w.RemoteAddr, w.CompareAdd, w.Swap
 	wr.RemoteQPN, wr.RemoteQKey, wr.InlineData, wr.AH = w.RemoteQPN, w.RemoteQKey, w.InlineData, 0
-	wr.EEC = w.EEC.number(d)
+	wr.EEC, wr.RemoteSRQN = w.EEC.number(d), w.RemoteSRQN
 	if w.AH != nil && w.AH.pd != nil && w.AH.pd.dev == d {
 		wr.AH = w.AH.h
 	}

@@ -173,6 +173,10 @@ type (
 	//
 	//	func (q QPN) String() string
 	QPN = ib.QPN
+	// SRQN is the number of a shared receive queue of XRC.
+	//
+	//	func (n SRQN) String() string
+	SRQN = ib.SRQN
 	// EECN is the number of an EE context.
 	//
 	//	func (n EECN) String() string

@@ -65,7 +65,7 @@ func TestVocabulary(t *testing.T) {
 
 // notForPrograms lists constants that programs do not need.
 var notForPrograms = map[string]bool{
-	"AttrAll": true, "EECNMask": true, "QPNMask": true, "QPNGSI": true, "QKeyGSI": true, "QKeyControlled": true, "SMI": true, "GSI": true, "EEC": true,
+	"AttrAll": true, "EECNMask": true, "SRQNMask": true, "QPNMask": true, "QPNGSI": true, "QKeyGSI": true, "QKeyControlled": true, "SMI": true, "GSI": true, "EEC": true,
 	"PortNop": true, "PortInit": true, "PortArmed": true, "PortActiveDefer": true,
 }
 

@@ -53,11 +53,17 @@ func (e *eventQueue) raise(ev qp.Event) {
 	case ev.QPN != 0:
 		key = ev.QPN
 	}
-	if key != nil {
-		if a.About = e.objects[key]; a.About == nil {
-			return
-		}
+	if key == nil {
+		e.add(a)
+		return
 	}
+	for a.About = e.objects[key]; a.About != nil; a.About = a.About.next {
+		e.add(a)
+	}
+}
+
+// add queues one event.
+func (e *eventQueue) add(a Event) {
 	if len(e.queue) == MaxEvents {
 		e.lost++
 		return
@@ -155,7 +161,17 @@ func (e *eventQueue) stay(o *Object) {
 func (e *eventQueue) forget(o *Object) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	delete(e.objects, o.key())
+	key := o.key()
+	if first := e.objects[key]; first != o {
+		for first.next != o {
+			first = first.next
+		}
+		first.next = o.next
+	} else if o.next != nil {
+		e.objects[key] = o.next
+	} else {
+		delete(e.objects, key)
+	}
 	if o.queued > 0 {
 		e.queue = slices.DeleteFunc(e.queue, func(ev Event) bool { return ev.About == o })
 	}
@@ -188,6 +204,13 @@ func (e *eventQueue) all(want func(*Object) bool) (some []*Object) {
 		}
 	}
 	return some
+}
+
+// alone reports whether no other handle of the object's queue pair exists.
+func (e *eventQueue) alone(o *Object) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.objects[o.key()] == o && o.next == nil
 }
 
 func (e *eventQueue) lostCount() uint64 {

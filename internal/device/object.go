@@ -24,9 +24,10 @@ type Object struct {
 	gone atomic.Bool
 
 	// The lock of the event queue guards what follows.
-	leaving bool // Remove has begun: events about the object cannot be taken
-	queued  int  // pending events
-	unacked int  // taken but unacknowledged events
+	next    *Object // another handle of the same XRC target
+	leaving bool    // Remove has begun: events about the object cannot be taken
+	queued  int     // pending events
+	unacked int     // taken but unacknowledged events
 }
 
 // key returns the value that identifies the object in events of the engine.
@@ -120,12 +121,14 @@ func (o *Object) Manage(verb string, invalid error, f func(now clock.Instant) er
 	return o.Control(invalid, f)
 }
 
-// Add registers a new object for events. The control plane calls it.
+// Add registers a new object for events, in addition to the other handles of the same XRC
+// target. The control plane calls it.
 func (d *Device) Add(o *Object) {
 	o.dev = d
 	e := &d.events
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	o.next = e.objects[o.key()]
 	e.objects[o.key()] = o
 }
 

@@ -100,6 +100,23 @@ func (p *PD) CreateSRQ(s *SRQ, owner any, c SRQConfig) error {
 	})
 }
 
+// CreateXRCSRQ creates the shared receive queue s of an XRC domain, whose receives complete to
+// cq. The control plane calls find for both, so that they cannot be destroyed meanwhile.
+func (p *PD) CreateXRCSRQ(s *SRQ, owner any, c SRQConfig, find func() (*XRCD, *CQ, error)) error {
+	return p.call("CreateSRQ", func(clock.Instant) error {
+		d, cq, err := find()
+		if err != nil {
+			return err
+		}
+		if s.SRQ, err = p.pd.CreateXRCSRQ(d.xrcd, cq.CQ, c.MaxWR, c.MaxSGE, c.Limit); err != nil {
+			return err
+		}
+		s.pd, s.Owner = p.pd, owner
+		p.dev.Add(&s.Object)
+		return nil
+	})
+}
+
 // SetLimit arms the event SRQ_LIMIT_REACHED.
 func (s *SRQ) SetLimit(n uint32) error {
 	if s == nil {

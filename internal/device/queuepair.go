@@ -35,7 +35,7 @@ func (p *PD) CreateQP(q *QP, owner any, config func() (hca.QPConfig, error)) err
 		if err != nil {
 			return err
 		}
-		if c.Type == ib.GSI { // the adapter's own queue pair
+		if c.Type == ib.GSI || c.Type == ib.XRCTgt { // the adapter's own queue pair; one of an XRC domain
 			return ib.ErrInvalidServiceType
 		}
 		if q.QP, err = p.dev.HCA.CreateQP(p.pd, c); err != nil {
@@ -113,7 +113,8 @@ func (q *QP) Detach(gid ib.GID) error {
 	return err
 }
 
-// Destroy destroys the queue pair in any state. If detach is false, it fails with EBUSY while
+// Destroy destroys the queue pair in any state; of an XRC target only the handle, unless it is the
+// last one. If detach is false, it fails with EBUSY while
 // the queue pair is attached to a multicast group; else it ends the attachments.
 func (q *QP) Destroy(detach bool) error {
 	var groups []netip.Addr
@@ -123,6 +124,9 @@ func (q *QP) Destroy(detach bool) error {
 	end := func() error {
 		if q.groups > 0 && !detach {
 			return fmt.Errorf("the QP is attached to %d multicast groups: %w", q.groups, ib.EBUSY)
+		}
+		if !q.dev.events.alone(&q.Object) { // an XRC target that is open elsewhere
+			return nil
 		}
 		groups = q.dev.HCA.LeaveGroups(q.QP)
 		q.dev.HCA.DestroyQP(q.pd, q.QP)

@@ -20,6 +20,7 @@ var calls = [...]struct {
 	{"AllocPD", Device}, {"DeallocPD", Device}, {"RegMR", Device}, {"ReregMR", Device}, {"DeregMR", Device},
 	{"AllocDM", Device}, {"FreeDM", Device}, {"AdviseMR", Device},
 	{"AllocRDD", Device}, {"DeallocRDD", Device}, {"CreateEEC", Device}, {"ModifyEEC", Device}, {"QueryEEC", Device}, {"DestroyEEC", Device},
+	{"OpenXRCDomain", Device}, {"CloseXRCDomain", Device}, {"OpenQP", Device},
 	{"CreateCQ", Device}, {"ResizeCQ", CompletionQueue}, {"ModifyCQ", CompletionQueue}, {"ReqNotify", CompletionQueue}, {"DestroyCQ", CompletionQueue},
 	{"CreateSRQ", Device}, {"SetSRQLimit", SharedReceiveQueue}, {"ResizeSRQ", SharedReceiveQueue}, {"PostSRQRecv", SharedReceiveQueue}, {"DestroySRQ", SharedReceiveQueue},
 	{"CreateAH", Device}, {"DestroyAH", Device},
