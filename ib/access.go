@@ -25,8 +25,11 @@ const (
 	AccessRelaxedOrdering Access = 1 << 20 // the bus may reorder writes
 )
 
-// AccessRemote is every right that a remote peer can use.
+// AccessRemote is every right to the data of a region that a remote peer can use.
 const AccessRemote = AccessRemoteWrite | AccessRemoteRead | AccessRemoteAtomic
+
+// AccessFlush is every right to FLUSH.
+const AccessFlush = AccessFlushGlobal | AccessFlushPersistent
 
 var accessNames = [...]struct {
 	bit  Access

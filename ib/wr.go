@@ -52,11 +52,12 @@ type SendWR struct {
 	Flags      SendFlags
 	ImmData    uint32 // immediate, host order; big-endian on the wire
 	InvRKey    RKey   // SEND with invalidate, LOCAL_INV
-	RKey       RKey   // RDMA and atomics
-	RemoteAddr uint64 // RDMA and atomics
+	RKey       RKey   // RDMA, atomics and FLUSH
+	RemoteAddr uint64 // RDMA, atomics and FLUSH
 
 	CompareAdd uint64 // COMPARE&SWAP: compare; FETCH&ADD: what to add
 	Swap       uint64 // COMPARE&SWAP
+	Flush      Flush  // FLUSH
 
 	AH         AHHandle // UD: destination
 	EEC        EECN     // RD: the local EE context

@@ -59,8 +59,11 @@ type Config struct {
 	// strangers: with it, a stranger who can send from the adapter's address could
 	// end its connections (C7).
 	NodeGUID uint64
-	Settings qp.Settings // zero WindowBytes means the default
-	Limits   Limits      // zero means DefaultLimits
+	// WriteBack has memory written back to storage, as qp.Env.WriteBack says; its end is
+	// reported to HCA.WrittenBack. Nil: no memory needs it.
+	WriteBack func(qp.WriteBack)
+	Settings  qp.Settings // zero WindowBytes means the default
+	Limits    Limits      // zero means DefaultLimits
 	// Connections bound the communication manager; zero means cm.DefaultLimits.
 	Connections cm.Limits
 	// ListenGrace is how long requests to the communication manager wait for a

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/cm"
 	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/gsi"
@@ -91,6 +92,8 @@ func newEnv(c *Config, mtu ib.MTU) qp.Env {
 		Out:      &packet.Writer{Counters: c.Counters, Trace: c.Trace},
 		Trace:    c.Trace,
 		Raise:    c.Raise,
+
+		WriteBack: c.WriteBack,
 	}
 }
 
@@ -187,6 +190,15 @@ func (h *HCA) DestroyCQ(c *qp.CQ) error {
 	h.use.CQs--
 	c.Free()
 	return nil
+}
+
+// WrittenBack reports the end of a job of Config.WriteBack, and whether it succeeded. The caller
+// is in the shard.
+func (h *HCA) WrittenBack(now clock.Instant, w qp.WriteBack, ok bool) {
+	h.env.Enter(now)
+	if q := h.env.QPs.Find(uint32(w.QPN)); q != nil {
+		q.WrittenBack(w.Job, ok)
+	}
 }
 
 // Inject sets the function that RC responders call before they execute a

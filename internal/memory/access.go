@@ -56,10 +56,20 @@ func (t *Table) Remote(pd PD, key ib.RKey, addr, n uint64, need ib.Access) ([]by
 	return b, FaultNone
 }
 
+// RemoteRegion returns a view of the whole region with the remote key, and is otherwise like
+// Remote.
+func (t *Table) RemoteRegion(pd PD, key ib.RKey, need ib.Access) ([]byte, Fault) {
+	r := t.remote(key)
+	if f := r.allowed(pd, need); f != FaultNone {
+		return nil, f
+	}
+	return r.buf, FaultNone
+}
+
 // remote returns the region whose RKey is key. A region without remote rights
 // has no RKey.
 func (t *Table) remote(key ib.RKey) *Region {
-	if r := t.keys.region(uint32(key)); r != nil && r.access&ib.AccessRemote != 0 {
+	if r := t.keys.region(uint32(key)); r != nil && r.access&accessPeer != 0 {
 		return r
 	}
 	return nil

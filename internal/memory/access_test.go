@@ -2,6 +2,7 @@ package memory
 
 import (
 	"bytes"
+	"errors"
 	"testing"
 
 	"github.com/softhca/softhca/ib"
@@ -330,5 +331,58 @@ func BenchmarkGather(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// TestM6_RemoteRegion: a FLUSH of a region takes all of it, and needs the key, the domain and
+// the rights, of which each gives a region an RKey.
+func TestM6_RemoteRegion(t *testing.T) {
+	tab := NewTable(seeded(), 8)
+	buf := make([]byte, 100)
+	global := register(t, tab, RegionConfig{PD: 1, Buf: buf, Access: ib.AccessFlushGlobal})
+	both := register(t, tab, RegionConfig{PD: 1, Buf: buf, Access: ib.AccessFlush, Durable: true, Invalidatable: true})
+	empty := register(t, tab, RegionConfig{PD: 1, Access: ib.AccessFlushGlobal})
+	for _, c := range []struct {
+		name string
+		pd   PD
+		key  ib.RKey
+		need ib.Access
+		n    int
+		want Fault
+	}{
+		{"global", 1, global.RKey(), ib.AccessFlushGlobal, 100, FaultNone},
+		{"both", 1, both.RKey(), ib.AccessFlush, 100, FaultNone},
+		{"no bytes", 1, empty.RKey(), ib.AccessFlushGlobal, 0, FaultNone},
+		{"persistence of a global one", 1, global.RKey(), ib.AccessFlushPersistent, 0, FaultAccess},
+		{"another domain", 2, global.RKey(), ib.AccessFlushGlobal, 0, FaultPD},
+		{"no key", 1, 0, ib.AccessFlushGlobal, 0, FaultKey},
+	} {
+		if b, f := tab.RemoteRegion(c.pd, c.key, c.need); f != c.want || len(b) != c.n {
+			t.Errorf("%s: %d bytes and %v, want %d and %v", c.name, len(b), f, c.n, c.want)
+		}
+	}
+	if f := tab.Invalidate(1, both.RKey()); f != FaultNone {
+		t.Fatal(f)
+	}
+	if _, f := tab.RemoteRegion(1, both.RKey(), ib.AccessFlushGlobal); f != FaultInvalidated {
+		t.Errorf("an invalidated region gives %v", f)
+	}
+}
+
+// TestM6_Durable: memory stays durable as long as its translation does, and no longer.
+func TestM6_Durable(t *testing.T) {
+	tab := NewTable(seeded(), 8)
+	r := register(t, tab, RegionConfig{PD: 1, Buf: make([]byte, 8), Durable: true})
+	if err := tab.Reregister(r, ChangeAccess, RegionConfig{Access: ib.AccessFlushPersistent}); err != nil {
+		t.Errorf("persistence of durable memory: %v", err)
+	}
+	if err := tab.Reregister(r, ChangeTranslation, RegionConfig{Buf: make([]byte, 8)}); !errors.Is(err, ib.EINVAL) {
+		t.Errorf("persistence of memory that is lost: %v", err)
+	}
+	if err := tab.Reregister(r, ChangeTranslation|ChangeAccess, RegionConfig{Buf: make([]byte, 8)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := tab.Reregister(r, ChangeAccess, RegionConfig{Access: ib.AccessFlushPersistent, Durable: true}); !errors.Is(err, ib.EINVAL) {
+		t.Errorf("persistence without a new translation: %v", err)
 	}
 }

@@ -47,6 +47,16 @@ func FetchAdd(b []byte, add uint64) (orig uint64) {
 	return orig
 }
 
+// Store stores a number in b, which is as for CompareSwap: a reader of aligned memory sees the
+// old number or the new one, never a mixture.
+func Store(b []byte, value uint64) {
+	if p := operand(b); p != nil {
+		atomic.StoreUint64(p, value)
+		return
+	}
+	binary.NativeEndian.PutUint64(b, value)
+}
+
 // operand returns b as a number, nil if it is not aligned for atomic
 // instructions.
 func operand(b []byte) *uint64 {

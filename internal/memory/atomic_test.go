@@ -1,8 +1,10 @@
 package memory
 
 import (
+	"bytes"
 	"encoding/binary"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"unsafe"
 )
@@ -102,4 +104,33 @@ func BenchmarkAtomic(b *testing.B) {
 			}
 		})
 	}
+}
+
+// TestM5_Store: a number is stored at any alignment, and nothing beside it. On aligned memory
+// a reader never sees a mixture.
+func TestM5_Store(t *testing.T) {
+	const value = 0x1122334455667788
+	for off := range 8 {
+		b := operandAt(off, 0)
+		around := unsafe.Slice((*byte)(unsafe.Pointer(uintptr(unsafe.Pointer(&b[0]))-uintptr(off))), 24)
+		Store(b, value)
+		want := make([]byte, 24)
+		binary.NativeEndian.PutUint64(want[off:], value)
+		if !bytes.Equal(around, want) {
+			t.Errorf("alignment %d: % x, want % x", off, around, want)
+		}
+	}
+	b := operandAt(0, 0)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for i := range 20000 {
+			Store(b, -uint64(i&1))
+		}
+	})
+	for range 20000 {
+		if v := atomic.LoadUint64(operand(b)); v != 0 && v != ^uint64(0) {
+			t.Errorf("a reader saw %#x", v)
+		}
+	}
+	wg.Wait()
 }

@@ -14,11 +14,12 @@ const (
 	FaultAccess                   // a right is missing
 	FaultRange                    // outside the region, or beyond the end of the list
 	FaultMissing                  // the memory of a foreign region is no longer mapped
+	FaultWriteBack                // the memory could not be written back to its file
 )
 
 var faultNames = [...]string{
 	"none", "no such key", "invalidated", "wrong protection domain",
-	"access right missing", "out of range", "memory not mapped",
+	"access right missing", "out of range", "memory not mapped", "cannot be written back to its file",
 }
 
 // String returns the fault in words.

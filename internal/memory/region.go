@@ -44,6 +44,7 @@ type Region struct {
 	access        ib.Access
 	invalidatable bool
 	invalidated   bool
+	durable       bool
 }
 
 // LKey returns the key for local access.
@@ -52,7 +53,7 @@ func (r *Region) LKey() ib.LKey { return ib.LKey(r.key) }
 // RKey returns the key for remote access: the same number as the LKey when the
 // region has remote rights, otherwise 0.
 func (r *Region) RKey() ib.RKey {
-	if r.access&ib.AccessRemote == 0 {
+	if r.access&accessPeer == 0 {
 		return 0
 	}
 	return ib.RKey(r.key)
@@ -131,6 +132,8 @@ type RegionConfig struct {
 	// Foreign memory, which Go does not manage, may be unmapped or protected
 	// while it is registered. Accesses to it then fail.
 	Foreign bool
+	// Durable memory can be written back to storage. FLUSH_PERSISTENT needs it.
+	Durable bool
 }
 
 const (
@@ -139,7 +142,9 @@ const (
 	// reserve bits 20 to 29 for optional flags, such as RELAXED_ORDERING: writes
 	// to memory keep their order.
 	accessHints = ib.AccessOnDemand | ib.AccessHugeTLB | 0x3ff00000
-	accessKnown = ib.AccessLocalWrite | ib.AccessRemote | ib.AccessMWBind | ib.AccessZeroBased | accessHints
+	accessKnown = ib.AccessLocalWrite | accessPeer | ib.AccessMWBind | ib.AccessZeroBased | accessHints
+	// accessPeer is every right of a peer: a region with one has an RKey.
+	accessPeer = ib.AccessRemote | ib.AccessFlush
 	// accessWrites are the remote rights that need LOCAL_WRITE.
 	accessWrites = ib.AccessRemoteWrite | ib.AccessRemoteAtomic
 )
@@ -153,6 +158,8 @@ func (c *RegionConfig) check() error {
 		return fmt.Errorf("access %v: %w", unknown, ib.EOPNOTSUPP)
 	case c.Access&accessWrites != 0 && c.Access&ib.AccessLocalWrite == 0:
 		return fmt.Errorf("access %v without LOCAL_WRITE: %w", c.Access&accessWrites, ib.EINVAL)
+	case c.Access&ib.AccessFlushPersistent != 0 && !c.Durable:
+		return fmt.Errorf("access FLUSH_PERSISTENT to memory that is not a shared mapping of a file on storage: %w", ib.EINVAL)
 	case c.Access&ib.AccessZeroBased != 0 && c.IOVA != 0:
 		return fmt.Errorf("address %#x of a zero-based region: %w", c.IOVA, ib.EINVAL)
 	case c.Form == FormImplicit && c.Access&ib.AccessOnDemand == 0:

@@ -27,10 +27,11 @@ func (t *Table) Len() int { return t.live }
 
 // Register makes memory accessible under a new key. A region without bytes is
 // legal. It fails with EINVAL for a missing protection domain, for REMOTE_WRITE
-// or REMOTE_ATOMIC without LOCAL_WRITE, for an address with ZERO_BASED, for
-// a range that wraps, for an implicit region without ON_DEMAND, and for remote
-// rights of a null region; with EOPNOTSUPP for unknown or unsupported rights;
-// with ENOMEM when the table is full.
+// or REMOTE_ATOMIC without LOCAL_WRITE, for FLUSH_PERSISTENT to memory that is
+// not durable, for an address with ZERO_BASED, for a range that wraps, for an
+// implicit region without ON_DEMAND, and for remote rights of a null region;
+// with EOPNOTSUPP for unknown or unsupported rights; with ENOMEM when the table
+// is full.
 func (t *Table) Register(c RegionConfig) (*Region, error) {
 	if err := c.check(); err != nil {
 		return nil, fmt.Errorf("register region: %w", err)
@@ -40,7 +41,7 @@ func (t *Table) Register(c RegionConfig) (*Region, error) {
 	}
 	r := &Region{
 		buf: c.Buf, iova: c.start(), pd: c.PD, form: c.Form,
-		access: c.Access, invalidatable: c.Invalidatable,
+		access: c.Access, invalidatable: c.Invalidatable, durable: c.Durable,
 	}
 	if c.Form == FormNull {
 		r.null = new(nullMemory)
@@ -118,7 +119,7 @@ func (t *Table) reregister(r *Region, what Change, c RegionConfig) error {
 		if (c.Access^r.access)&ib.AccessZeroBased != 0 {
 			return fmt.Errorf("ZERO_BASED changes without a new translation: %w", ib.EINVAL)
 		}
-		c.Form, c.Buf, c.IOVA, c.HasIOVA = r.form, r.buf, r.iova, true
+		c.Form, c.Buf, c.IOVA, c.HasIOVA, c.Durable = r.form, r.buf, r.iova, true, r.durable
 	}
 	if err := c.check(); err != nil {
 		return err
@@ -132,7 +133,7 @@ func (t *Table) reregister(r *Region, what Change, c RegionConfig) error {
 		t.foreign = t.foreign || c.foreign()
 		r.key, r.form, r.buf, r.iova, r.invalidated = key, c.Form, c.Buf, c.start(), false
 	}
-	r.pd, r.access = c.PD, c.Access
+	r.pd, r.access, r.durable = c.PD, c.Access, c.Durable
 	return nil
 }
 

@@ -69,7 +69,7 @@ func TestRegisterErrors(t *testing.T) {
 		{"remote write alone", RegionConfig{PD: 1, Buf: buf, Access: ib.AccessRemoteWrite}, ib.EINVAL},
 		{"remote atomic alone", RegionConfig{PD: 1, Buf: buf, Access: ib.AccessRemoteAtomic}, ib.EINVAL},
 		{"unknown right", RegionConfig{PD: 1, Buf: buf, Access: 1 << 30}, ib.EOPNOTSUPP},
-		{"flush", RegionConfig{PD: 1, Buf: buf, Access: ib.AccessFlushGlobal}, ib.EOPNOTSUPP},
+		{"persistence of memory that is lost", RegionConfig{PD: 1, Buf: buf, Access: ib.AccessFlushPersistent}, ib.EINVAL},
 		{"address of zero-based", RegionConfig{PD: 1, Buf: buf, IOVA: 1, Access: ib.AccessZeroBased}, ib.EINVAL},
 		{"wrapping", RegionConfig{PD: 1, Buf: buf, IOVA: ^uint64(0) - 98}, ib.EINVAL},
 		{"implicit, pinned", RegionConfig{PD: 1, Form: FormImplicit, Access: ib.AccessLocalWrite}, ib.EINVAL},

@@ -27,11 +27,13 @@ func (r *responder) sendResponses(now clock.Instant, b *fabric.Batch) (more bool
 		if r.ep.pace.Rate() != 0 && answer.returns == returnsData && !r.ep.mayPace(&r.ep.pace, now) {
 			return false
 		}
-		switch ok, err := answer.respond(r, b, e); {
+		switch done, err := answer.respond(r, b, e); {
 		case err != memory.FaultNone:
 			r.endRead(e, err)
-		case !ok:
+		case done == batchFull:
 			return true
+		case done == responseLate: // what is before it can be acknowledged
+			return r.reply.kind == replyACK && r.reply.psn.Diff(e.first) < 0 && !r.sendAck(b)
 		}
 	}
 	if r.reply.kind != replyNone && !r.sendAck(b) {
@@ -82,20 +84,23 @@ func (r *responder) sendAck(b *fabric.Batch) bool {
 }
 
 // sendAtomicAck appends the answer to an atomic.
-func (r *responder) sendAtomicAck(b *fabric.Batch, e *resource) (bool, memory.Fault) {
+func (r *responder) sendAtomicAck(b *fabric.Batch, e *resource) (progress, memory.Fault) {
+	if f := e.perform(r.ep.env.Mem); f != memory.FaultNone {
+		return responseLate, f
+	}
 	p := r.header(roce.RCAtomicAcknowledge, e.first, e.src)
 	p.AETH = roce.AETH{Syndrome: r.syndrome(), MSN: e.msn}
 	p.AtomicAck = e.value
 	if r.ep.appendBare(b) == nil {
-		return false, memory.FaultNone
+		return batchFull, memory.FaultNone
 	}
 	e.pending = false
-	return true, memory.FaultNone
+	return responseSent, memory.FaultNone
 }
 
 // sendReadResponse appends the next response packet of a READ. The key is
 // checked again for each: if the region has gone, the peer is told (E14).
-func (r *responder) sendReadResponse(b *fabric.Batch, e *resource) (bool, memory.Fault) {
+func (r *responder) sendReadResponse(b *fabric.Batch, e *resource) (progress, memory.Fault) {
 	off := e.next.Distance(e.first) * uint32(e.mtu)
 	n := min(e.stop-min(off, e.stop), uint32(e.mtu))
 	var src []byte
@@ -103,7 +108,7 @@ func (r *responder) sendReadResponse(b *fabric.Batch, e *resource) (bool, memory
 		var err memory.Fault
 		src, err = r.ep.env.Mem.Remote(e.pd, e.rkey, e.va+uint64(off), uint64(n), ib.AccessRemoteRead)
 		if err != memory.FaultNone {
-			return false, err
+			return batchFull, err
 		}
 	}
 	// A replay from the middle of a READ continues with MIDDLE or LAST, as on
@@ -113,17 +118,17 @@ func (r *responder) sendReadResponse(b *fabric.Batch, e *resource) (bool, memory
 	p.AETH = roce.AETH{Syndrome: r.syndrome(), MSN: e.msn}
 	seg, payload, id := r.ep.append(b, &r.ep.path.Path, n)
 	if seg == nil {
-		return false, memory.FaultNone
+		return batchFull, memory.FaultNone
 	}
 	if err := r.ep.env.Mem.Touch(func() { copy(payload, src) }); err != memory.FaultNone {
 		b.Unappend()
-		return false, err
+		return batchFull, err
 	}
 	r.ep.finish(seg, id)
 	r.ep.pace.Sent(r.ep.env.now, ipLength(&r.ep.path, seg))
 	e.pending = e.next != e.end
 	e.next = e.next.Next()
-	return true, memory.FaultNone
+	return responseSent, memory.FaultNone
 }
 
 // endRead ends a READ whose memory is no longer accessible.
@@ -159,12 +164,14 @@ func (r *responder) abandonRead(e *resource, err memory.Fault) {
 	r.kept.clear()
 }
 
-// resource is a READ or atomic that the responder has accepted: its remaining
-// responses, and the data to repeat them (E9, E11).
+// resource is a request with responses of its own that the responder has accepted: its
+// remaining responses, and the data to repeat them (E9, E11).
 type resource struct {
 	kind    roce.Kind
 	pending bool   // next to end have still to be sent
 	replay  bool   // they have been sent before
+	todo    bool   // an atomic, ATOMIC WRITE or FLUSH that is not executed yet
+	failed  bool   // the memory of a FLUSH could not be written back
 	mtu     uint16 // unit of its PSNs; the QP's MTU may have changed since
 	first   ib.PSN // of the original request
 	last    ib.PSN
@@ -176,8 +183,11 @@ type resource struct {
 	length  uint32
 	stop    uint32 // bytes that the responses up to end carry
 	va      uint64
-	value   uint64 // original value of an atomic
-	qp      *QP    // of a READ: whose memory is read; nil: it is gone
+	value   uint64 // original value of an atomic; of what is still to do, its operand
+	compare uint64 // the other operand of a COMPARE&SWAP
+	job     uint64 // of a FLUSH: the number of its WriteBack; 0: it has none yet
+	feth    roce.FETH
+	qp      *QP    // of a READ, and of what is still to do: whose memory it is about; nil: it is gone
 	src     ib.QPN // requesting queue pair
 }
 
@@ -310,11 +320,14 @@ func (r *responder) duplicate(now clock.Instant, p *Packet) {
 // acknowledgeAgain acknowledges a duplicate that has no response of its own.
 func (r *responder) acknowledgeAgain(p *Packet) { r.reply.ack(r.acknowledges(p)) }
 
-// duplicateAtomic answers an atomic again with its saved result.
+// duplicateAtomic answers an atomic, an ATOMIC WRITE or a FLUSH again with its saved result.
 func (r *responder) duplicateAtomic(p *Packet) {
 	e, i := r.kept.find(p.BTH.PSN)
 	if e == nil || e.kind != p.Info.Kind {
 		r.ep.owner.cannotRepeat(p)
+		return
+	}
+	if e.todo { // its answer is still to come
 		return
 	}
 	r.kept.again(i, e.first, e.last, r.msn)

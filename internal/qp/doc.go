@@ -21,7 +21,8 @@
 //     how it moves by itself; migrate.go: its two paths;
 //   - after a loss: retry.go carries out what package flow decides; reorder.go, reorderpool.go: the
 //     reorder buffers of both sides;
-//   - READs and atomics: chunk.go, response.go (their answers);
+//   - READs and atomics: chunk.go, response.go (their answers), ordered.go (atomics, ATOMIC WRITE
+//     and FLUSH at the responder);
 //   - UC and UD: unreliable.go;
 //   - forged packets: challenge.go (probes the peer before a packet ends or moves the
 //     connection), msn.go (checks acknowledgements);

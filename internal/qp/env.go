@@ -69,6 +69,10 @@ type Env struct {
 	// Inject answers requests in place of the RC responders, if not nil. It is a
 	// function because the rules for faults are outside of the engine.
 	Inject Inject
+	// WriteBack has memory written back to storage, for a FLUSH. It is a function because the
+	// engine does no I/O. It returns at once; End.WrittenBack reports the end, in a later call.
+	// Nil: no memory needs it.
+	WriteBack func(WriteBack)
 
 	// The shard sets these.
 
@@ -87,7 +91,8 @@ type Env struct {
 	// follow the requests of the same turn.
 	AnswersFirst bool
 
-	now clock.Instant // of the current call
+	now  clock.Instant // of the current call
+	jobs uint64        // number of the last WriteBack
 }
 
 // CQFailed fails every QP that completes to a CQ that overflowed.

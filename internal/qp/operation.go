@@ -76,10 +76,19 @@ type answer struct {
 	kind    roce.Kind // of the responses; KindAck: acknowledged with others
 	returns returns
 
-	// respond sends the next response of its own to a request. It reports false when the
-	// batch is full, and a fault when the memory has gone. Nil: it has none.
-	respond func(*responder, *fabric.Batch, *resource) (bool, memory.Fault)
+	// respond sends the next response of its own to a request, and reports a fault when the
+	// memory has gone. Nil: it has none.
+	respond func(*responder, *fabric.Batch, *resource) (progress, memory.Fault)
 }
+
+// progress is what became of a response that was to be sent.
+type progress uint8
+
+const (
+	responseSent progress = iota
+	batchFull             // there was no room
+	responseLate          // its request is not executed yet; WrittenBack wakes the end
+)
 
 // returns is what the responses to a request bring back.
 type returns uint8
@@ -266,6 +275,19 @@ var operations = [1 << 8]operation{
 		counter: countAtomic, encode: encodeFetchAdd,
 		execute: executeFetchAdd, duplicate: (*responder).duplicateAtomic,
 	},
+	roce.KindAtomicWrite: {
+		services: setRC, right: ib.AccessRemoteWrite, demand: onWord, psns: psnOne, carries: true,
+		answer:  answer{kind: roce.KindReadResponse, respond: answerAtomicWrite},
+		counter: func(c *counters.Set) *uint64 { return &c.RxWriteRequests },
+		encode:  encodeRead, execute: executeAtomicWrite, duplicate: (*responder).duplicateAtomic,
+	},
+	// Which rights and which key a FLUSH needs depends on its header: checkFlush.
+	roce.KindFlush: {
+		services: setRC, psns: psnOne,
+		answer: answer{kind: roce.KindReadResponse, respond: answerFlush},
+		encode: encodeFlush, check: (*receiver).checkFlush,
+		execute: executeFlush, duplicate: (*responder).duplicateAtomic,
+	},
 	// A RESYNC is no message of a queue pair: EE contexts send and execute it (EEC.resynced).
 	roce.KindResync: {
 		psns: psnOne, answer: answer{kind: roce.KindAck}, encode: encodeResync, duplicate: (*responder).acknowledgeAgain,
@@ -274,6 +296,9 @@ var operations = [1 << 8]operation{
 
 // onNumber is what atomics demand (E17).
 var onNumber = demand{size: atomicSize, align: atomicSize, breach: "atomic at an address that is not a multiple of 8"}
+
+// onWord is what an ATOMIC WRITE demands.
+var onWord = demand{size: atomicSize, align: atomicSize, breach: "ATOMIC WRITE of other than 8 bytes at a multiple of 8"}
 
 func countAtomic(c *counters.Set) *uint64 { return &c.RxAtomicRequests }
 
@@ -298,6 +323,11 @@ func encodeFetchAdd(p *roce.Packet, e *ring.SendWQE, _, _ uint32) {
 	p.AtomicETH = roce.AtomicETH{VA: e.RemoteAddr, RKey: e.RKey, SwapAdd: e.CompareAdd}
 }
 
+func encodeFlush(p *roce.Packet, e *ring.SendWQE, _, _ uint32) {
+	p.FETH = roce.FETH{Placement: uint8(e.Imm) & (1<<flushLevelShift - 1), Selectivity: uint8(e.Imm >> flushLevelShift)}
+	p.RETH = roce.RETH{VA: e.RemoteAddr, RKey: e.RKey, Length: uint32(e.CompareAdd)}
+}
+
 func encodeResync(*roce.Packet, *ring.SendWQE, uint32, uint32) {}
 
 func executeSend(r *responder, p *Packet) fault { return r.in.executeSend(p) }
@@ -310,33 +340,6 @@ func executeRead(r *responder, p *Packet) fault {
 	e.qp, e.pd, e.src = r.in.qp, r.in.pd(), r.in.src
 	e.va, e.rkey, e.mtu = p.RETH.VA, p.RETH.RKey, uint16(r.ep.mtu)
 	e.length, e.stop = p.RETH.Length, p.RETH.Length
-	return fault{}
-}
-
-func executeCompareSwap(r *responder, p *Packet) fault {
-	return executeAtomic(r, p, func(mem []byte, a *roce.AtomicETH) uint64 { return memory.CompareSwap(mem, a.Compare, a.SwapAdd) })
-}
-
-func executeFetchAdd(r *responder, p *Packet) fault {
-	return executeAtomic(r, p, func(mem []byte, a *roce.AtomicETH) uint64 { return memory.FetchAdd(mem, a.SwapAdd) })
-}
-
-// executeAtomic executes an atomic once and keeps its result for duplicates
-// (E9, E11). change does to the memory what the atomic asks for, and returns the
-// original value.
-func executeAtomic(r *responder, p *Packet, change func(mem []byte, a *roce.AtomicETH) uint64) fault {
-	a := &p.AtomicETH
-	mem, err := r.ep.env.Mem.Remote(r.in.pd(), a.RKey, a.VA, atomicSize, ib.AccessRemoteAtomic)
-	if err != memory.FaultNone {
-		return remoteAccess("rkey: " + err.String())
-	}
-	var value uint64
-	err = r.ep.env.Mem.Touch(func() { value = change(mem, a) })
-	if err != memory.FaultNone {
-		return remoteAccess("rkey: " + err.String())
-	}
-	e := r.kept.add(p, r.msn.Next(), 1)
-	e.value, e.src = value, r.in.src
 	return fault{}
 }
 
@@ -364,6 +367,8 @@ var requests = [1 << 8]request{
 	ib.WRRDMARead:        {onReliable, roce.KindReadRequest, 0, ib.WCRDMARead, placesOpcodes{only: roce.RCRDMAReadRequest}},
 	ib.WRAtomicCmpAndSwp: {onReliable, roce.KindCompareSwap, 0, ib.WCCompSwap, placesOpcodes{only: roce.RCCompareSwap}},
 	ib.WRAtomicFetchAdd:  {onReliable, roce.KindFetchAdd, 0, ib.WCFetchAdd, placesOpcodes{only: roce.RCFetchAdd}},
+	ib.WRAtomicWrite:     {setRC, roce.KindAtomicWrite, 0, ib.WCAtomicWrite, placesOpcodes{only: roce.RCAtomicWrite}},
+	ib.WRFlush:           {setRC, roce.KindFlush, 0, ib.WCFlush, placesOpcodes{only: roce.RCFlush}},
 	wrResync:             {kind: roce.KindResync, opcodes: placesOpcodes{only: roce.RDResync}},
 }
 

@@ -47,8 +47,8 @@ func TestRowsAreWhole(t *testing.T) {
 			t.Errorf("%v demands %d bytes and returns %d", k, o.demand.size, o.returned(0))
 		}
 	}
-	if provided != 5 {
-		t.Errorf("%d kinds of packets are provided, want SEND, WRITE, READ, COMPARE&SWAP and FETCH&ADD", provided)
+	if provided != 7 {
+		t.Errorf("%d kinds of packets are provided, want SEND, WRITE, READ, COMPARE&SWAP, FETCH&ADD, ATOMIC WRITE and FLUSH", provided)
 	}
 }
 
@@ -142,7 +142,7 @@ func TestE17_Demands(t *testing.T) {
 // TestEncodersWriteTheirHeaders shows that the headers that a request's opcode has are those
 // that its row writes.
 func TestEncodersWriteTheirHeaders(t *testing.T) {
-	e := ring.SendWQE{RemoteAddr: 0x1000, RKey: 7, Imm: 9, CompareAdd: 11, Swap: 13}
+	e := ring.SendWQE{RemoteAddr: 0x1000, RKey: 7, Imm: 0x13, CompareAdd: 100, Swap: 13}
 	for op := range ib.WROpcode(255) {
 		r := requestOf(op)
 		if r == nil {
@@ -151,13 +151,20 @@ func TestEncodersWriteTheirHeaders(t *testing.T) {
 		var p roce.Packet
 		r.operation().encode(&p, &e, 256, 100)
 		h := r.opcode(roce.ServiceRC, true, true).Info().Headers
-		if has := p.RETH != (roce.RETH{}); has != (h&roce.HasRETH != 0) || has && p.RETH != (roce.RETH{VA: 0x1100, RKey: 7, Length: 100}) {
+		want := roce.RETH{VA: 0x1100, RKey: 7, Length: 100}
+		if op == ib.WRFlush {
+			want.VA = 0x1000
+		}
+		if has := p.RETH != (roce.RETH{}); has != (h&roce.HasRETH != 0) || has && p.RETH != want {
 			t.Errorf("%v: RETH %+v", op, p.RETH)
 		}
 		if has := p.AtomicETH != (roce.AtomicETH{}); has != (h&roce.HasAtomicETH != 0) || has && (p.AtomicETH.VA != 0x1000 || p.AtomicETH.RKey != 7) {
 			t.Errorf("%v: AtomicETH %+v", op, p.AtomicETH)
 		}
-		if h&roce.HasImmDt != 0 && p.Imm != 9 || h&roce.HasIETH != 0 && p.InvRKey != 9 {
+		if has := p.FETH != (roce.FETH{}); has != (h&roce.HasFETH != 0) || has && p.FETH != (roce.FETH{Placement: 3, Selectivity: 1}) {
+			t.Errorf("%v: FETH %+v", op, p.FETH)
+		}
+		if h&roce.HasImmDt != 0 && p.Imm != 0x13 || h&roce.HasIETH != 0 && p.InvRKey != 0x13 {
 			t.Errorf("%v: immediate %d, key to invalidate %v", op, p.Imm, p.InvRKey)
 		}
 	}
@@ -167,7 +174,8 @@ func TestEncodersWriteTheirHeaders(t *testing.T) {
 func TestCountersOfRequests(t *testing.T) {
 	for k, want := range map[roce.Kind]counters.Set{
 		roce.KindSend: {}, roce.KindWrite: {RxWriteRequests: 1}, roce.KindReadRequest: {RxReadRequests: 1},
-		roce.KindCompareSwap: {RxAtomicRequests: 1}, roce.KindFetchAdd: {RxAtomicRequests: 1}, roce.KindFlush: {},
+		roce.KindCompareSwap: {RxAtomicRequests: 1}, roce.KindFetchAdd: {RxAtomicRequests: 1}, roce.KindAtomicWrite: {RxWriteRequests: 1},
+		roce.KindFlush: {}, roce.KindResync: {},
 	} {
 		var c counters.Set
 		if operationOf(k).asked(&c); c != want {

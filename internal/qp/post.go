@@ -117,14 +117,34 @@ func (q *QP) checkSend(wr *ib.SendWR) (uint32, error) {
 	switch op := req.operation(); {
 	case op.answered() && q.ep.attr.MaxRDAtomic == 0 && q.ep.connected() && behaviourOf(q.State()).postSend != postFlush:
 		return 0, fmt.Errorf("post send: %v with max_rd_atomic 0 could never be sent: %w", wr.Opcode, ib.EINVAL)
+	case !op.demand.holds(length) && op.carries:
+		return 0, fmt.Errorf("post send: %v takes %d bytes, the request has %d: %w", wr.Opcode, op.demand.size, length, ib.EINVAL)
 	case !op.demand.holds(length):
 		return 0, fmt.Errorf("post send: %v returns %d bytes, the list holds %d: %w", wr.Opcode, op.demand.size, length, ib.EINVAL)
+	case wr.Opcode == ib.WRFlush:
+		return 0, checkFlush(&wr.Flush, length)
 	}
 	if wr.AH == 0 && onDatagrams.has(q.ep.typ) {
 		return 0, errNoAH
 	}
 	return uint32(length), nil
 }
+
+// checkFlush checks a FLUSH with n bytes in its list.
+func checkFlush(f *ib.Flush, n uint64) error {
+	switch _, ok := ib.FlushRights(f.Type); {
+	case !ok || f.Level > ib.FlushRegion:
+		return fmt.Errorf("post send: FLUSH of type %d and level %d: %w", f.Type, f.Level, ib.EINVAL)
+	case f.Length > MaxMessage:
+		return fmt.Errorf("post send: FLUSH of %d bytes, it flushes at most %d: %w", f.Length, uint64(MaxMessage), ib.EINVAL)
+	case n != 0:
+		return fmt.Errorf("post send: FLUSH has no data, the list holds %d bytes: %w", n, ib.EINVAL)
+	}
+	return nil
+}
+
+// flushLevelShift is where the level of a FLUSH begins in ring.SendWQE.Imm.
+const flushLevelShift = 4
 
 func (q *QP) checkInline(wr *ib.SendWR, req *request) (uint64, error) {
 	switch {
@@ -222,6 +242,14 @@ const (
 // request returns the row of the work request's opcode.
 func (w *begunWR) request() *request { return &requests[w.opcode] }
 
+// carried returns the bytes of payload of the request's packets.
+func (w *begunWR) carried() uint32 {
+	if w.request().operation().carries {
+		return w.length
+	}
+	return 0
+}
+
 // returned returns the bytes that the answer to the work request brings.
 func (w *begunWR) returned() uint32 { return w.request().operation().returned(w.length) }
 
@@ -245,8 +273,12 @@ func (s *sendQueue) write(i uint32, wr *ib.SendWR, length uint32) {
 	e.WRID, e.RemoteAddr, e.CompareAdd, e.Swap = wr.WRID, wr.RemoteAddr, wr.CompareAdd, wr.Swap
 	e.Length, e.RKey, e.Imm = length, wr.RKey, wr.ImmData
 	e.Opcode, e.Flags, e.NumSGE = wr.Opcode, wr.Flags, uint8(len(wr.SGList))
-	if wr.Opcode == ib.WRSendWithInv {
+	switch wr.Opcode {
+	case ib.WRSendWithInv:
 		e.Imm = uint32(wr.InvRKey)
+	case ib.WRFlush:
+		e.Imm, e.CompareAdd = uint32(wr.Flush.Type)|uint32(wr.Flush.Level)<<flushLevelShift, uint64(wr.Flush.Length)
+	default:
 	}
 	if s.datagrams {
 		*s.To(i) = sendTo(s.typ, wr)
@@ -281,7 +313,7 @@ func (s *sendQueue) sane(w *begunWR, i uint32) bool {
 		return false
 	}
 	switch op := req.operation(); {
-	case !op.holdsAnswer(uint64(w.length)):
+	case !op.holdsAnswer(uint64(w.length)), w.opcode == ib.WRFlush && w.length != 0:
 		return false
 	case w.flags&ib.SendInline != 0:
 		return w.length <= s.maxInline && w.numSGE == 0 && op.carries

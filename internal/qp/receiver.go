@@ -237,7 +237,7 @@ func fitsMTU(p *Packet, mtu int) bool {
 
 // checkKey checks the rkey of a request that names one for the whole range: of
 // the first packet of a WRITE, of a READ and of an atomic; a length of zero
-// needs none (E13, E14, E17).
+// needs none (E13, E14, E17). checkFlush has checked that of a FLUSH.
 func (r *receiver) checkKey(p *Packet) fault {
 	op := operationOf(p.Info.Kind)
 	right := op.right
@@ -246,7 +246,7 @@ func (r *receiver) checkKey(p *Packet) fault {
 		va, rkey, n = p.AtomicETH.VA, p.AtomicETH.RKey, op.demand.size
 	}
 	switch {
-	case p.Info.Headers&(roce.HasRETH|roce.HasAtomicETH) == 0:
+	case right == 0, p.Info.Headers&(roce.HasRETH|roce.HasAtomicETH) == 0:
 		return fault{}
 	case !op.demand.met(va, n):
 		return invalidRequest(ib.WCRemInvReqErr, op.demand.breach)

@@ -188,7 +188,7 @@ func (r *requester) cost(w *begunWR, psn ib.PSN) uint32 {
 		return flow.PacketCost(min(w.length-psn.Distance(w.first)*mtu, mtu))
 	}
 	if w.first == w.last {
-		return flow.PacketCost(w.returned())
+		return flow.PacketCost(max(w.returned(), w.carried()))
 	}
 	_, end := r.chunk.at(w, psn)
 	tail := min(w.returned()-end.Distance(w.first)*mtu, mtu)

@@ -100,8 +100,8 @@ func TestE10_OpcodeSequence(t *testing.T) {
 		{"READ in a SEND", []roce.Opcode{roce.RCSendFirst}, roce.RCRDMAReadRequest, ib.WCRemInvReqErr},
 		{"atomic in a WRITE", []roce.Opcode{roce.RCRDMAWriteFirst}, roce.RCFetchAdd, 0},
 		{"MIDDLE after LAST", []roce.Opcode{roce.RCSendFirst, roce.RCSendLast}, roce.RCSendMiddle, 0},
-		{"FLUSH, which is not done here", nil, roce.RCFlush, 0},
-		{"ATOMIC WRITE, which is not done here", nil, roce.RCAtomicWrite, 0},
+		{"FLUSH in a WRITE", []roce.Opcode{roce.RCRDMAWriteFirst}, roce.RCFlush, 0},
+		{"ATOMIC WRITE in a SEND", []roce.Opcode{roce.RCSendFirst}, roce.RCAtomicWrite, ib.WCRemInvReqErr},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			s := rig.NewSolo(t, rig.SoloConfig{})

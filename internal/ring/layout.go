@@ -82,11 +82,11 @@ func (h *Header) WantDoorbell() (prod uint32) {
 type SendWQE struct {
 	WRID       uint64       // 0
 	RemoteAddr uint64       // 8
-	CompareAdd uint64       // 16
+	CompareAdd uint64       // 16; of a FLUSH, its bytes
 	Swap       uint64       // 24
 	Length     uint32       // 32: bytes of payload; for a READ, bytes requested
 	RKey       ib.RKey      // 36
-	Imm        uint32       // 40: immediate data, or the rkey to invalidate
+	Imm        uint32       // 40: immediate data, the rkey to invalidate, or the type of a FLUSH and, from bit 4 on, its level
 	Opcode     ib.WROpcode  // 44
 	Flags      ib.SendFlags // 45
 	NumSGE     uint8        // 46: scatter/gather elements after the entry

@@ -57,8 +57,9 @@
 //	        [mtu=N] [pkeys=K,K] [window=N] [max_qp=N] [max_qp_wr=N] [max_sge=N] ...
 //	        [max_conns=N] [max_half_open=N] [max_listeners=N]                comes first
 //	pd NAME
-//	mr NAME [len=4096] [access=local_write|remote_write|remote_read|remote_atomic] [iova=N] [fast] [quiet] [pd=P]
-//	                                      fast: can be invalidated; quiet: its changes are not shown
+//	mr NAME [len=4096] [access=local_write|remote_write|remote_read|remote_atomic] [iova=N] [fast] [durable] [quiet] [pd=P]
+//	                                      fast: can be invalidated; durable: can be written back, for FLUSH;
+//	                                      quiet: its changes are not shown
 //	cq NAME [size=1024] [manual] [timed]  manual: only poll takes entries out, so it can fill up;
 //	                                      timed: its entries hold the time of their completion
 //	srq NAME [wr=16] [sge=4] [limit=0] [pd=P]
@@ -93,12 +94,13 @@
 // # Work
 //
 //	post QP OPERATION id=N|N..M [ELEMENT ...] [signaled] [fence] [solicited] [inline=BYTES] [inlined]
-//	        [va=0x10000] [rkey=0x777] [imm=N] [inv=KEY] [add=N] [compare=N swap=N] [lkey=KEY]
+//	        [va=0x10000] [rkey=0x777] [plt=1 sel=0 dlen=0] [imm=N] [inv=KEY] [add=N] [compare=N swap=N] [lkey=KEY]
 //	        [ah=AH] [dest=QPN] [qkey=N] [eec=EEC] [srqn=0x666601]   eec: the first one
 //	                                      OPERATION: SEND, RDMA_WRITE_WITH_IMM, ATOMIC_FETCH_AND_ADD, ...
 //	recv QP|SRQ id=N|N..M [ELEMENT ...]   ELEMENT: MR[+OFFSET][:LENGTH[:KEY]]
 //	poll CQ [N] · arm CQ [solicited]
 //	fill MR[+OFFSET] BYTES · dump MR[+OFFSET] [LENGTH]
+//	written [failed]                      the memory of the oldest FLUSH that waits has been written back
 //
 // # Connections
 //
@@ -143,7 +145,7 @@
 // NAK_SEQUENCE, NAK_INVALID_REQUEST, NAK_REMOTE_ACCESS, NAK_REMOTE_OPERATIONAL.
 // The default PSN of a request is the one after the peer's last, that of a
 // response the last PSN that the adapter sent. va=MR+N sets the rkey too.
-// Fields: ackreq se migreq fecn becn tver pkey destqp · va rkey dlen · add
+// Fields: ackreq se migreq fecn becn tver pkey destqp · va rkey dlen plt sel · add
 // compare swap · imm inv · syndrome credits timer msn orig · qkey srcqp · src
 // dst ttl tos · pad=N (PadCnt alone) · cut=N (bytes off the end, before the
 // ICRC) · raw=HEX (all but the ICRC) · corrupt=BYTE (after it).

@@ -170,6 +170,9 @@ func (w *world) extended(q *pair, a *args, p *roce.Packet, syndrome roce.Syndrom
 		p.RETH = roce.RETH{VA: va, RKey: ib.RKey(rkey), Length: uint32(len(p.Payload))}
 		p.AtomicETH = roce.AtomicETH{VA: va, RKey: ib.RKey(rkey)}
 	}
+	if has(roce.HasFETH) {
+		p.FETH = roce.FETH{Placement: uint8(a.small("plt", uint64(roce.PlacementGlobal), 4)), Selectivity: uint8(a.small("sel", uint64(roce.SelectRange), 2))}
+	}
 	if has(roce.HasRETH) {
 		p.RETH.Length = uint32(a.small("dlen", uint64(len(p.Payload)), 32))
 	}

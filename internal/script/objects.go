@@ -55,7 +55,9 @@ func (w *world) addMR(a *args) error {
 	if !a.flag("quiet") {
 		m.last = make([]byte, n)
 	}
-	c := memory.RegionConfig{Buf: m.buf, IOVA: a.num("iova", iova, plainNumber), HasIOVA: true, Access: access, Invalidatable: a.flag("fast")}
+	c := memory.RegionConfig{
+		Buf: m.buf, IOVA: a.num("iova", iova, plainNumber), HasIOVA: true, Access: access, Invalidatable: a.flag("fast"), Durable: a.flag("durable"),
+	}
 	m.mr, err = pd.RegMR(c)
 	w.rec.createdMR(w, m, c)
 	if err == nil {

@@ -111,6 +111,11 @@ func (w *world) post(q *pair, a *args) error {
 	wr.InvRKey = ib.RKey(a.num("inv", 0, key))
 	wr.RKey, wr.RemoteAddr = ib.RKey(a.num("rkey", peerKey, key)), a.num("va", peerAddr, address)
 	wr.CompareAdd, wr.Swap = a.num("compare", 0, plainNumber), a.num("swap", 0, plainNumber)
+	if op == ib.WRFlush {
+		wr.Flush = ib.Flush{
+			Length: uint32(a.small("dlen", 0, 32)), Type: ib.FlushType(a.small("plt", uint64(ib.FlushGlobal), 8)), Level: ib.FlushLevel(a.small("sel", 0, 8)),
+		}
+	}
 	if op == ib.WRAtomicFetchAdd {
 		wr.CompareAdd = a.num("add", 0, plainNumber)
 	}

@@ -152,6 +152,9 @@ func ShowExtended(p *roce.Packet, target func(va uint64, k ib.RKey) string, key 
 	var f []string
 	add := func(format string, args ...any) { f = append(f, fmt.Sprintf(format, args...)) }
 	has := func(x roce.Headers) bool { return p.Info.Headers&x != 0 }
+	if has(roce.HasFETH) {
+		add("plt=%d sel=%d", p.FETH.Placement, p.FETH.Selectivity)
+	}
 	if has(roce.HasRETH) {
 		add("%s dlen=%d", target(p.RETH.VA, p.RETH.RKey), p.RETH.Length)
 	}

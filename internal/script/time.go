@@ -2,6 +2,7 @@ package script
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net/netip"
 	"time"
@@ -184,4 +185,30 @@ func (r *registry) place(a *args) (*region, int, error) {
 		}
 	}
 	return nil, 0, fmt.Errorf("the address is in no region")
+}
+
+// writeBack shows that memory is to be written back to storage.
+func (w *world) writeBack(job qp.WriteBack) {
+	w.writing = append(w.writing, job)
+	where := "memory"
+	for _, m := range w.mrs {
+		for off := range m.buf {
+			if &m.buf[off] == &job.Mem[0] {
+				where = fmt.Sprintf("%s+%d", m.name, off)
+			}
+		}
+	}
+	w.say("write back %s %d", where, len(job.Mem))
+}
+
+// written ends the oldest write back: written [failed].
+func (w *world) written(a *args) error {
+	failed := a.flag("failed")
+	if len(w.writing) == 0 {
+		return errors.New("nothing is being written back")
+	}
+	job := w.writing[0]
+	w.writing = w.writing[1:]
+	w.HCA.WrittenBack(w.now, job, !failed)
+	return nil
 }

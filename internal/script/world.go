@@ -27,7 +27,8 @@ type world struct {
 
 	registry
 	connections *connections
-	rec         *recorder // nil unless Follow runs the script
+	writing     []qp.WriteBack // not ended yet, the oldest first
+	rec         *recorder      // nil unless Follow runs the script
 	log
 }
 
@@ -191,7 +192,7 @@ var verbs = [...]struct {
 	{"modify", of("a queue pair", (*world).modify)}, {"walk", of("a queue pair", (*world).walk)}, {"query", of("a queue pair", (*world).query)},
 	{"post", ofQP((*world).post)}, {"recv", (*world).recv}, {"<", (*world).inject},
 	{"poll", of("a completion queue", (*world).poll)}, {"arm", of("a completion queue", (*world).arm)},
-	{"fill", (*world).fill}, {"dump", (*world).dump},
+	{"fill", (*world).fill}, {"dump", (*world).dump}, {"written", (*world).written},
 	{"net", (*world).net}, {"address", (*world).address}, {"rate", ofQP((*world).rate)}, {"batch", (*world).setBatch}, {"transmit", (*world).transmit},
 	{"deadline", of("a queue pair", (*world).deadline)}, {"counters", (*world).showTotals},
 	{"conn", connected((*connections).addConn)}, {"listen", connected((*connections).addListener)}, {"conns", connected((*connections).showConns)},
@@ -315,7 +316,7 @@ func (w *world) open(a *args) error {
 			MigReq: w.migReq, Credits: a.flag("credits"), InOrderOnly: a.flag("inorder"), FatalEvents: a.flag("fatal_events"), NoChallenge: !a.flag("challenge"),
 			WindowBytes: int(a.num("window", 0, plainNumber)),
 		},
-		Privileged: a.flag("privileged"), Connections: cm.DefaultLimits(),
+		Privileged: a.flag("privileged"), Connections: cm.DefaultLimits(), WriteBack: w.writeBack,
 	}
 	for _, f := range [...]struct {
 		key string
