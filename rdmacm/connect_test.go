@@ -96,7 +96,7 @@ func TestC8_Attributes(t *testing.T) {
 	must.Do(t, err)
 	s, err := server.QP().Query()
 	must.Do(t, err)
-	all := ib.AccessRemoteWrite | ib.AccessRemoteRead | ib.AccessRemoteAtomic
+	all := ib.AccessRemoteWrite | ib.AccessRemoteRead | ib.AccessRemoteAtomic | ib.AccessFlush
 	if c.MaxDestRDAtomic != 1 || c.MaxRDAtomic != 2 || c.RetryCnt != 4 || c.RNRRetry != 6 || c.AccessFlags != all || c.Timeout != 12 {
 		t.Errorf("the client's QP has %+v", c)
 	}

@@ -97,6 +97,22 @@ const (
 // AccessRemote is every right that a remote peer can use.
 const AccessRemote Access = ib.AccessRemote
 
+// AccessFlush is every right to FLUSH. FLUSH_PERSISTENT needs memory that is mapped shared from
+// a file on storage, not in tmpfs.
+const AccessFlush Access = ib.AccessFlush
+
+// The types of Flush.Type, which can be combined.
+const (
+	FlushGlobal     FlushType = ib.FlushGlobal     // earlier WRITEs are visible to every reader at the peer
+	FlushPersistent FlushType = ib.FlushPersistent // earlier WRITEs survive a loss of power
+)
+
+// The levels of Flush.Level.
+const (
+	FlushRange  FlushLevel = ib.FlushRange  // the bytes of an address range
+	FlushRegion FlushLevel = ib.FlushRegion // the whole region; address and length are ignored
+)
+
 // The services of queue pairs.
 const (
 	RC QPType = ib.RC // reliable connection

@@ -61,11 +61,11 @@ func (e Endpoint) Connected(peer Endpoint, attr QPAttr) QPAttr {
 // ConnectionAttr returns attributes that suit most RC and UC connections, for
 // Connect: a path MTU of 1024 bytes, which every Ethernet link carries; an ACK
 // timeout of 67 ms; 7 retries; RNR retries without limit, 0.64 ms apart; up to 16
-// READs and atomics outstanding in each direction; and every remote right, so
+// READs and atomics outstanding in each direction; and every right of a peer, so
 // that the access flags of the MRs decide.
 func ConnectionAttr() QPAttr {
 	return QPAttr{
-		AccessFlags: AccessRemote, PathMTU: MTU1024, Port: 1, Timeout: 14, RetryCnt: 7, RNRRetry: ib.RNRInfiniteRetry, MinRNRTimer: 12,
+		AccessFlags: AccessRemote | AccessFlush, PathMTU: MTU1024, Port: 1, Timeout: 14, RetryCnt: 7, RNRRetry: ib.RNRInfiniteRetry, MinRNRTimer: 12,
 		MaxRDAtomic: 16, MaxDestRDAtomic: 16,
 	}
 }

@@ -111,7 +111,7 @@ const testQKey = 0x1234
 // attrs returns the attributes that connect e's QP to that of peer.
 func (e *endpoint) attrs(peer *endpoint) QPAttr {
 	return QPAttr{
-		Port: 1, AccessFlags: ib.AccessRemote, PathMTU: ib.MTU4096, DestQPN: peer.qp.QPN(),
+		Port: 1, AccessFlags: ib.AccessRemote | ib.AccessFlush, PathMTU: ib.MTU4096, DestQPN: peer.qp.QPN(),
 		RQPSN: ib.NewPSN(100), SQPSN: ib.NewPSN(100), MaxDestRDAtomic: 4, MaxRDAtomic: 4,
 		MinRNRTimer: 12, Timeout: 15, RetryCnt: 7, RNRRetry: 7, QKey: testQKey,
 		AV: AHAttr{DGID: peer.ctx.QueryGID(0), HopLimit: 64, Port: 1},

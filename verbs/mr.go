@@ -24,7 +24,8 @@ func (m *MR) object() *device.MR {
 // RegMR registers buf. The adapter reads and writes it while work requests
 // name it and, with remote rights, whenever the peer does, until Dereg;
 // the memory is kept alive until then. REMOTE_WRITE and REMOTE_ATOMIC need
-// LOCAL_WRITE (EINVAL). Addresses of the region are those of the memory.
+// LOCAL_WRITE, and FLUSH_PERSISTENT needs memory that is mapped shared from a file on
+// storage, not in tmpfs (EINVAL). Addresses of the region are those of the memory.
 // EOPNOTSUPP for unsupported rights, ENOMEM at the limit of regions.
 //
 // A program may read the data of a peer's RDMA WRITE after a completion that

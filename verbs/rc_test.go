@@ -116,10 +116,41 @@ func testAtomics(t *testing.T, a, b *endpoint) {
 	}
 }
 
+// testAtomicWrite stores 8 bytes from memory and inline, and flushes them.
+func testAtomicWrite(t *testing.T, a, b *endpoint) {
+	t.Helper()
+	b.settle(t)
+	must.Do(t, b.mr.ReregAccess(AccessLocalWrite|AccessRemote|AccessFlushGlobal))
+	copy(a.mr.Bytes(), "listed!!")
+	wr := SendWR{
+		WRID: 1, Opcode: WRAtomicWrite, SGList: []SGE{a.mr.SGE(0, 8)}, RemoteAddr: b.mr.Addr() + 64, RKey: b.mr.RKey(),
+	}
+	inline, flush := wr, wr
+	inline.WRID, inline.SGList, inline.Flags, inline.InlineData = 2, nil, SendInline, []byte("inlined!")
+	inline.RemoteAddr += 8
+	flush.WRID, flush.Opcode, flush.SGList, flush.Flush = 3, WRFlush, nil, Flush{Length: 16, Type: FlushGlobal}
+	must.Do(t, a.qp.PostSend(wr, inline, flush))
+	for i, wc := range a.wait(t, 3) {
+		if want := []WCOpcode{WCAtomicWrite, WCAtomicWrite, WCFlush}[i]; wc.Opcode != want || wc.WRID != uint64(i+1) {
+			t.Errorf("completion %d is %+v, want %v", i, wc, want)
+		}
+	}
+	b.settle(t)
+	if got := string(b.mr.Bytes()[64:80]); got != "listed!!inlined!" {
+		t.Errorf("the peer's memory holds %q", got)
+	}
+	flush.Flush.Type = FlushPersistent
+	must.Do(t, a.qp.PostSend(flush))
+	if wc := a.take(t, 1)[0]; wc.Status != WCRemAccessErr {
+		t.Errorf("FLUSH for persistence of a region without it: %v", wc.Status)
+	}
+}
+
 func TestRCInProcess(t *testing.T) {
 	a, b := newConnected(t, ib.RC)
 	testWrite(t, a, b)
 	testRead(t, a, b)
 	testSend(t, a, b)
 	testAtomics(t, a, b)
+	testAtomicWrite(t, a, b)
 }

@@ -8,6 +8,13 @@ import (
 // SendWR is a send work request. Posting copies it whole: the caller may
 // reuse it, its SGList and its InlineData at once; the memory that SGList
 // names belongs to the adapter until the request completes.
+//
+// An ATOMIC WRITE has 8 bytes of payload, in its SGList or inline, for an address that is a
+// multiple of 8. They are written as they are: a reader at the peer sees the old bytes or the
+// new ones, never a mixture. A FLUSH has no payload. Both exist on RC, are answered by the peer
+// like a READ, and count as one towards MaxRDAtomic; with 0 PostSend returns EINVAL. The peer
+// executes both, READs and atomics in order. A later SEND or WRITE may be executed before them,
+// unless it has the flag SendFence.
 type SendWR struct {
 	WRID       uint64
 	SGList     []SGE
@@ -15,11 +22,12 @@ type SendWR struct {
 	Flags      SendFlags
 	ImmData    uint32 // immediate, host order; big-endian on the wire
 	InvRKey    RKey   // SEND with invalidate
-	RKey       RKey   // RDMA and atomics
-	RemoteAddr uint64 // RDMA and atomics
+	RKey       RKey   // RDMA, atomics and FLUSH
+	RemoteAddr uint64 // RDMA, atomics and FLUSH
 
 	CompareAdd uint64 // COMPARE&SWAP: the value to compare; FETCH&ADD: the value to add
 	Swap       uint64 // COMPARE&SWAP
+	Flush      Flush  // FLUSH
 
 	AH         *AH  // UD: destination
 	EEC        *EEC // RD: the EE context to send over
@@ -36,6 +44,7 @@ type SendWR struct {
 func (w *SendWR) put(d *device.Device, wr *ib.SendWR) {
 	wr.WRID, wr.SGList, wr.Opcode, wr.Flags, wr.ImmData = w.WRID, w.SGList, w.Opcode, w.Flags, w.ImmData
 	wr.InvRKey, wr.RKey, wr.RemoteAddr, wr.CompareAdd, wr.Swap = w.InvRKey, w.RKey, w.RemoteAddr, w.CompareAdd, w.Swap
+	wr.Flush = w.Flush
 	wr.RemoteQPN, wr.RemoteQKey, wr.InlineData, wr.AH = w.RemoteQPN, w.RemoteQKey, w.InlineData, 0
 	wr.EEC, wr.RemoteSRQN = w.EEC.number(d), w.RemoteSRQN
 	if w.AH != nil && w.AH.pd != nil && w.AH.pd.dev == d {

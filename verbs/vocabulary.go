@@ -29,6 +29,18 @@ type (
 	//	}
 	SGE = ib.SGE
 
+	// Flush is what a FLUSH waits for at the peer: that earlier WRITEs and ATOMIC WRITEs of
+	// the queue pair to this memory are visible, or safe on storage. The queue pair and the
+	// region of the peer must have the right of each type, FLUSH_GLOBAL or FLUSH_PERSISTENT;
+	// without it the request completes with REM_INV_REQ_ERR or REM_ACCESS_ERR.
+	//
+	//	type Flush struct {
+	//		Length uint32 // bytes from RemoteAddr on, at most 2^31; 0 flushes nothing, and is answered
+	//		Type   FlushType
+	//		Level  FlushLevel
+	//	}
+	Flush = ib.Flush
+
 	// WC is a work completion. With a status other than SUCCESS only WRID, Status,
 	// QPN and VendorErr are valid; Err returns them with an explanation. The page
 	// docs/statuses.md says how each status comes about and what to check.
@@ -137,6 +149,10 @@ type (
 	//
 	//	func (o WROpcode) String() string
 	WROpcode = ib.WROpcode
+	// FlushType is what a FLUSH waits for: one or both of the types.
+	FlushType = ib.FlushType
+	// FlushLevel selects the memory of a FLUSH.
+	FlushLevel = ib.FlushLevel
 	// SendFlags modify a send work request.
 	SendFlags = ib.SendFlags
 	// WCStatus is the outcome of a work request.

@@ -19,6 +19,8 @@ static const struct operation {
 	[IBV_WR_ATOMIC_CMP_AND_SWP] = {1u << IBV_QPT_RC, 8, IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, false, true, false},
 	[IBV_WR_ATOMIC_FETCH_AND_ADD] = {1u << IBV_QPT_RC, 8, IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, false, true, false},
 	[IBV_WR_SEND_WITH_INV] = {1u << IBV_QPT_RC, 0, IBV_QP_EX_WITH_SEND_WITH_INV, true, false, true},
+	[WR_FLUSH] = {1u << IBV_QPT_RC, 0, QP_EX_WITH_FLUSH, false, false, false},
+	[IBV_WR_ATOMIC_WRITE] = {1u << IBV_QPT_RC, 8, IBV_QP_EX_WITH_ATOMIC_WRITE, true, false, false},
 };
 
 #endif

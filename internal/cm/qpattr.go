@@ -36,7 +36,7 @@ func initAttr(c *Conn) (ib.QPAttr, ib.AttrMask, error) {
 	}
 	a.AccessFlags = ib.AccessRemoteWrite
 	if c.ep.responderResources > 0 {
-		a.AccessFlags |= ib.AccessRemoteRead | ib.AccessRemoteAtomic
+		a.AccessFlags |= ib.AccessRemoteRead | ib.AccessRemoteAtomic | ib.AccessFlush
 	}
 	return a, ib.AttrState | ib.AttrAccessFlags | ib.AttrPKeyIndex | ib.AttrPort, nil
 }

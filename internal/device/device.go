@@ -34,6 +34,7 @@ type Device struct {
 	events    eventQueue
 	watchers  watchers
 	addresses addressWatch
+	writes    writeBacks
 }
 
 var _ io.Closer = (*Device)(nil)
@@ -60,11 +61,12 @@ func Open(cfg Config) (*Device, error) {
 	}
 	d := &Device{Port: port, lease: lease, faults: faults, board: cfg.Board}
 	d.events.init()
+	d.writes.write, d.writes.ended = writeBack, d.writtenBack
 	d.watchers.all = make(map[*func(clock.Instant, error)]struct{})
 	d.HCA, err = hca.New(hca.Config{
 		Caps: port.Caps(), Rand: cfg.source(), QPNSlot: cfg.QPNSlot, Shared: lease != nil, NodeGUID: guid, Raise: d.events.raise,
 		Settings: cfg.Settings, Queues: cfg.Queues, Trace: cfg.Trace, Privileged: cfg.Privileged,
-		Counters: &cfg.Board.Engine, ListenGrace: cm.DefaultListenGrace,
+		Counters: &cfg.Board.Engine, ListenGrace: cm.DefaultListenGrace, WriteBack: d.writes.add,
 	})
 	if err != nil {
 		err = errors.Join(err, port.Close())
@@ -91,6 +93,7 @@ func (d *Device) Close() error {
 	}
 	d.faults.stop()
 	d.addresses.stop()
+	d.writes.stop()
 	// A failed adapter has already notified its watchers.
 	_ = d.drv.Control(func(now clock.Instant) { d.watchers.tell(now, nil) })
 	if !d.drv.Failed() {

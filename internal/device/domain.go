@@ -91,6 +91,7 @@ func (m *MR) publish(buf []byte) {
 
 // RegMR makes m a region of the protection domain.
 func (p *PD) RegMR(m *MR, c memory.RegionConfig) error {
+	examine(&c, c.Access, c.Buf)
 	return p.call("RegMR", func(clock.Instant) (err error) {
 		if m.r, err = p.pd.RegMR(c); err != nil {
 			return err
@@ -110,6 +111,13 @@ func (m *MR) Rereg(what memory.Change, c memory.RegionConfig, to *PD) error {
 	if what&memory.ChangePD != 0 && (to == nil || to.dev != m.dev) {
 		return ib.ErrInvalidPD
 	}
+	access, buf := c.Access, c.Buf
+	if v := m.View(); what&memory.ChangeAccess == 0 {
+		access = v.Access
+	} else if what&memory.ChangeTranslation == 0 {
+		buf = v.Buf
+	}
+	examine(&c, access, buf)
 	return m.dev.Call("ReregMR", func(clock.Instant) error {
 		pd := m.pd
 		if what&memory.ChangePD != 0 {

@@ -104,6 +104,8 @@ type (
 	RecvQueue struct{ under[SendQueue] }
 	// Events guards a device's events, and the table of objects that they can be about.
 	Events struct{ under[RecvQueue] }
+	// WriteBacks guards the memory that waits to be written back to its file (internal/device).
+	WriteBacks struct{ under[RecvQueue] }
 	// MADs guards the management datagrams, and the notices of queue pairs, that wait to pass
 	// between the shard and the control plane (internal/gsi, internal/hca).
 	MADs struct{ under[RecvQueue] }

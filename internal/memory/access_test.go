@@ -382,7 +382,10 @@ func TestM6_Durable(t *testing.T) {
 	if err := tab.Reregister(r, ChangeTranslation|ChangeAccess, RegionConfig{Buf: make([]byte, 8)}); err != nil {
 		t.Fatal(err)
 	}
-	if err := tab.Reregister(r, ChangeAccess, RegionConfig{Access: ib.AccessFlushPersistent, Durable: true}); !errors.Is(err, ib.EINVAL) {
-		t.Errorf("persistence without a new translation: %v", err)
+	if err := tab.Reregister(r, ChangeAccess, RegionConfig{Access: ib.AccessFlushPersistent}); !errors.Is(err, ib.EINVAL) {
+		t.Errorf("persistence of lost memory without a new translation: %v", err)
+	}
+	if err := tab.Reregister(r, ChangeAccess, RegionConfig{Access: ib.AccessFlushPersistent, Durable: true}); err != nil {
+		t.Errorf("persistence of memory that turns out to be durable: %v", err)
 	}
 }

@@ -119,7 +119,7 @@ func (t *Table) reregister(r *Region, what Change, c RegionConfig) error {
 		if (c.Access^r.access)&ib.AccessZeroBased != 0 {
 			return fmt.Errorf("ZERO_BASED changes without a new translation: %w", ib.EINVAL)
 		}
-		c.Form, c.Buf, c.IOVA, c.HasIOVA, c.Durable = r.form, r.buf, r.iova, true, r.durable
+		c.Form, c.Buf, c.IOVA, c.HasIOVA, c.Durable = r.form, r.buf, r.iova, true, c.Durable || r.durable
 	}
 	if err := c.check(); err != nil {
 		return err

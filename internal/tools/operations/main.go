@@ -73,7 +73,11 @@ func writeRow(b *bytes.Buffer, o ib.WROpcode, p *qp.Posting) {
 			services = append(services, "1u << IBV_QPT_"+t.String())
 		}
 	}
+	prefix := "IBV_"
+	if o == ib.WRFlush { // older headers lack the names: softhca.h has them
+		prefix = ""
+	}
 	h := p.Only.Info().Headers
-	fmt.Fprintf(b, "\t[IBV_WR_%v] = {%s, %d, IBV_QP_EX_WITH_%v, %t, %t, %t},\n", o, strings.Join(services, " | "), p.Size, o,
+	fmt.Fprintf(b, "\t[%sWR_%v] = {%s, %d, %sQP_EX_WITH_%v, %t, %t, %t},\n", prefix, o, strings.Join(services, " | "), p.Size, prefix, o,
 		p.Inline, h&roce.HasAtomicETH != 0, h&roce.HasIETH != 0)
 }
