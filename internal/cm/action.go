@@ -86,14 +86,11 @@ func reasons(info *[mad.InfoSize]byte, data, fromInfo, fromData []byte, what str
 	return uint8(copy(info[:], fromInfo)), private(data, fromData, what)
 }
 
-// message is a CM message that can be written into a MAD.
-type message interface{ Put(*mad.MAD) }
-
-// build makes the MAD of a message.
-func build(attr mad.AttrID, tid uint64, msg message) *mad.MAD {
+// newMAD returns a MAD with the header of a message. The caller puts the message into it, by a
+// call that the compiler knows: through an interface each message would be allocated.
+func newMAD(attr mad.AttrID, tid uint64) *mad.MAD {
 	m := new(mad.MAD)
 	m.PutHeader(mad.CMHeader(attr, tid))
-	msg.Put(m)
 	return m
 }
 
@@ -212,7 +209,9 @@ func (x *stimulus) sendREQ(c *Conn) error {
 		msg.LocalEECN, msg.RemoteEECN, msg.RDCExists = uint32(h.local), uint32(h.far.eecn), c.joins
 	}
 	msg.LocalCommID, msg.StartingPSN = c.localID, c.ep.localPSN
-	x.request(c, build(mad.AttrREQ, c.tid, &msg))
+	d := newMAD(mad.AttrREQ, c.tid)
+	msg.Put(d)
+	x.request(c, d)
 	return nil
 }
 
@@ -243,7 +242,9 @@ func (x *stimulus) sendREP(c *Conn) error {
 	c.ep.localQPN = p.QPN
 	c.ep.responderResources, c.ep.initiatorDepth = p.ResponderResources, p.InitiatorDepth
 	c.answer = nil
-	x.request(c, build(mad.AttrREP, c.tid, &msg))
+	d := newMAD(mad.AttrREP, c.tid)
+	msg.Put(d)
+	x.request(c, d)
 	return nil
 }
 
@@ -255,7 +256,8 @@ func (x *stimulus) sendRTU(c *Conn) error {
 	if h := c.channel; h != nil {
 		h.step(x.now, ChannelReady)
 	}
-	c.answer = build(mad.AttrRTU, c.tid, &msg)
+	c.answer = newMAD(mad.AttrRTU, c.tid)
+	msg.Put(c.answer)
 	x.transmit(c, c.answer)
 	return nil
 }
@@ -328,7 +330,9 @@ func buildMRA(c *Conn, timeout uint8, data []byte) (*mad.MAD, error) {
 	if msg.Message == mad.WhichOther {
 		tid = c.lapTID
 	}
-	return build(mad.AttrMRA, tid, &msg), nil
+	d := newMAD(mad.AttrMRA, tid)
+	msg.Put(d)
+	return d, nil
 }
 
 func (x *stimulus) sendMRA(c *Conn) error {
@@ -392,10 +396,13 @@ func (x *stimulus) reject(c *Conn, a Action) error {
 	}
 	if a == rejectStale { // answer to a REQ in TIMEWAIT
 		msg.Message = mad.WhichREQ
-		x.reply(c, build(mad.AttrREJ, x.tid, &msg))
+		d := newMAD(mad.AttrREJ, x.tid)
+		msg.Put(d)
+		x.reply(c, d)
 		return nil
 	}
-	c.answer = build(mad.AttrREJ, c.tid, &msg)
+	c.answer = newMAD(mad.AttrREJ, c.tid)
+	msg.Put(c.answer)
 	x.reply(c, c.answer)
 	c.stopTimer()
 	return nil
@@ -408,7 +415,9 @@ func (x *stimulus) sendDREQ(c *Conn) error {
 		return err
 	}
 	c.lap = LAPIdle
-	x.request(c, build(mad.AttrDREQ, c.m.cfg.TID(c.localID), &msg))
+	d := newMAD(mad.AttrDREQ, c.m.cfg.TID(c.localID))
+	msg.Put(d)
+	x.request(c, d)
 	return nil
 }
 
@@ -421,7 +430,8 @@ func (x *stimulus) sendDREP(c *Conn) error {
 	if err := private(msg.PrivateData[:], x.private, "DREP"); err != nil {
 		return err
 	}
-	c.answer = build(mad.AttrDREP, c.dreqTID, &msg)
+	c.answer = newMAD(mad.AttrDREP, c.dreqTID)
+	msg.Put(c.answer)
 	x.transmit(c, c.answer)
 	return nil
 }

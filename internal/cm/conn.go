@@ -243,8 +243,9 @@ func (x *stimulus) raise(c *Conn, t EventType) {
 	if t == NoEvent || c.handler == nil {
 		return
 	}
-	x.ev.Type = t
-	c.handler(x.now, c, &x.ev)
+	ev := x.ev // a copy is allocated here; x, which most calls need without an event, is not
+	ev.Type = t
+	c.handler(x.now, c, &ev)
 }
 
 // settle answers a DREQ for a connection whose consumer is gone: it crossed the

@@ -158,7 +158,9 @@ func (e *examination) ask(now clock.Instant) {
 	e.left--
 	c.m.exams.Set(e, now.Add(inquiryWait))
 	msg := mad.DREQ{LocalCommID: c.localID, RemoteCommID: c.remoteID}
-	c.m.transmit(now, c.way(), build(mad.AttrDREQ, c.m.cfg.TID(c.localID), &msg))
+	d := newMAD(mad.AttrDREQ, c.m.cfg.TID(c.localID))
+	msg.Put(d)
+	c.m.transmit(now, c.way(), d)
 }
 
 // due is called when the timer fires.

@@ -78,7 +78,9 @@ func (x *stimulus) sendLAP(c *Conn) error {
 		return err
 	}
 	c.asked = msg.Alternate
-	x.request(c, build(mad.AttrLAP, c.m.cfg.TID(c.localID), &msg))
+	d := newMAD(mad.AttrLAP, c.m.cfg.TID(c.localID))
+	msg.Put(d)
+	x.request(c, d)
 	return nil
 }
 
@@ -92,6 +94,8 @@ func (x *stimulus) sendAPR(c *Conn) error {
 	if p.Status == mad.APRAccepted {
 		c.alt = c.asked
 	}
-	x.reply(c, build(mad.AttrAPR, c.lapTID, &msg))
+	d := newMAD(mad.AttrAPR, c.lapTID)
+	msg.Put(d)
+	x.reply(c, d)
 	return nil
 }

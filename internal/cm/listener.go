@@ -177,7 +177,9 @@ func (m *Manager) refuse(x *stimulus, why mad.RejReason) {
 
 // answerREJ rejects a message without a connection.
 func (m *Manager) answerREJ(x *stimulus, msg mad.REJ) {
-	m.reply(x.now, x.sender(), build(mad.AttrREJ, x.tid, &msg))
+	d := newMAD(mad.AttrREJ, x.tid)
+	msg.Put(d)
+	m.reply(x.now, x.sender(), d)
 }
 
 // rejectUnknown answers a REP or an RTU for a connection that does not exist

@@ -211,7 +211,10 @@ func (m *Manager) receiveDREQ(x *stimulus) {
 // wait.
 func (m *Manager) answerDREQ(x *stimulus) {
 	d := x.ev.DREQ
-	m.reply(x.now, x.sender(), build(mad.AttrDREP, x.tid, &mad.DREP{LocalCommID: d.RemoteCommID, RemoteCommID: d.LocalCommID}))
+	msg := mad.DREP{LocalCommID: d.RemoteCommID, RemoteCommID: d.LocalCommID}
+	drep := newMAD(mad.AttrDREP, x.tid)
+	msg.Put(drep)
+	m.reply(x.now, x.sender(), drep)
 }
 
 func (m *Manager) receiveSIDRREQ(x *stimulus) {
@@ -229,9 +232,10 @@ func (m *Manager) receiveSIDRREQ(x *stimulus) {
 // refuseSIDR answers a SIDR_REQ for a service without a listener.
 func (m *Manager) refuseSIDR(x *stimulus) {
 	q := x.ev.SIDRREQ
-	m.reply(x.now, x.sender(), build(mad.AttrSIDRREP, x.tid, &mad.SIDRREP{
-		RequestID: q.RequestID, Status: mad.SIDRUnsupportedService, ServiceID: q.ServiceID,
-	}))
+	msg := mad.SIDRREP{RequestID: q.RequestID, Status: mad.SIDRUnsupportedService, ServiceID: q.ServiceID}
+	d := newMAD(mad.AttrSIDRREP, x.tid)
+	msg.Put(d)
+	m.reply(x.now, x.sender(), d)
 }
 
 func (m *Manager) receiveSIDRREP(x *stimulus) {

@@ -82,6 +82,16 @@ func (r *rig) do(err error) {
 }
 
 // receive delivers a message of the peer to the manager.
+// message is a CM message that can be written into a MAD.
+type message interface{ Put(*mad.MAD) }
+
+// build makes the MAD of a message.
+func build(attr mad.AttrID, tid uint64, msg message) *mad.MAD {
+	m := newMAD(attr, tid)
+	msg.Put(m)
+	return m
+}
+
 func (r *rig) receive(attr mad.AttrID, msg message) { r.receiveFrom(r.peer, attr, msg) }
 
 const peerTID = 0x9_8765_4321

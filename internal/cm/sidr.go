@@ -29,7 +29,9 @@ func (x *stimulus) sendSIDRREQ(c *Conn) error {
 	c.role, c.service, c.path, c.to = Active, p.Service, path, path.address()
 	c.retry = retry{max: again, interval: mad.Timeout(wait)}
 	msg.RequestID = c.localID
-	x.request(c, build(mad.AttrSIDRREQ, c.tid, &msg))
+	d := newMAD(mad.AttrSIDRREQ, c.tid)
+	msg.Put(d)
+	x.request(c, d)
 	return nil
 }
 
@@ -39,6 +41,8 @@ func (x *stimulus) sendSIDRREP(c *Conn, p *SIDRREPParams) error {
 	if msg.InfoLength, err = reasons(&msg.Info, msg.PrivateData[:], p.Info, p.PrivateData, "SIDR_REP"); err != nil {
 		return err
 	}
-	x.reply(c, build(mad.AttrSIDRREP, c.tid, &msg))
+	d := newMAD(mad.AttrSIDRREP, c.tid)
+	msg.Put(d)
+	x.reply(c, d)
 	return nil
 }

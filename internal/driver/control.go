@@ -183,17 +183,16 @@ func (d *Driver) attend(send bool) {
 
 // Enter runs a step in the shard. The caller runs the control plane, and sends what it leaves
 // to send when it is done.
-func (d *Driver) Enter(step func()) (err error) {
+func (d *Driver) Enter(step func() error) (err error) {
 	if d.control.reached {
-		step()
-		return nil
+		return step()
 	}
 	c := &d.control
 	c.entered = true
 	d.lock()
 	defer func() {
 		d.entered = true
-		if dead := d.release(recover()); err == nil {
+		if dead := d.release(recover()); dead != nil {
 			err = dead
 		}
 	}()
@@ -203,8 +202,7 @@ func (d *Driver) Enter(step func()) (err error) {
 	if c.called {
 		d.sendOwed(d.now())
 	}
-	step()
-	return nil
+	return step()
 }
 
 // Reach runs a step of the control plane on the shard's thread, which cannot wait for another

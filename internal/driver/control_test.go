@@ -284,7 +284,7 @@ func TestDiesInControl(t *testing.T) {
 	case <-time.After(waitLimit):
 		t.Fatal("nobody was told that the device is dead")
 	}
-	for name, err := range map[string]error{"Control": a.drv.Control(func(clock.Instant) {}), "Do": a.drv.Do(func(clock.Instant) {}), "Enter": a.drv.Enter(func() {})} {
+	for name, err := range map[string]error{"Control": a.drv.Control(func(clock.Instant) {}), "Do": a.drv.Do(func(clock.Instant) {}), "Enter": a.drv.Enter(func() error { return nil })} {
 		if !errors.Is(err, ErrDead) {
 			t.Errorf("%s of a dead device returns %v", name, err)
 		}

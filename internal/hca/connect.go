@@ -70,11 +70,13 @@ func (h *connector) onMigrate(m mover, moved func(now clock.Instant, to cm.Path)
 // climb moves a QP or EE context to RTS with what both sides agreed on, as far as the
 // adapter has resources. It is called in the shard.
 func (h *connector) climb(now clock.Instant, c *cm.Conn, m mover) error {
+	var a ib.QPAttr // of all moves; Modify makes it escape
 	for _, to := range [...]ib.QPState{ib.INIT, ib.RTR, ib.RTS} {
-		a, mask, err := c.QPAttr(to)
+		attr, mask, err := c.QPAttr(to)
 		if err != nil {
 			return err
 		}
+		a = attr
 		a.MaxRDAtomic = min(a.MaxRDAtomic, h.cfg.Limits.MaxRDAtomic)
 		a.MaxDestRDAtomic = min(a.MaxDestRDAtomic, h.cfg.Limits.MaxRDAtomic)
 		if err := m.Modify(now, &a, mask); err != nil {

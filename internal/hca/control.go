@@ -11,8 +11,8 @@ import (
 // Guard lets two threads run the planes of an adapter.
 type Guard interface {
 	// Enter runs a step of the control plane in the shard, and excludes the data path meanwhile.
-	// After an error the step did not run, or the shard has failed.
-	Enter(step func()) error
+	// Errors: that of the step, or why the shard has failed or the step did not run.
+	Enter(step func() error) error
 	// Reach runs a step of the control plane for the shard's thread, which does not leave the
 	// shard. It reports false, and does nothing, if another thread holds the control plane.
 	Reach(step func()) bool
@@ -33,11 +33,7 @@ func (p *planes) Enter(step func() error) error {
 	if p.guard == nil {
 		return step()
 	}
-	var err error
-	if failed := p.guard.Enter(func() { err = step() }); failed != nil {
-		return failed
-	}
-	return err
+	return p.guard.Enter(step)
 }
 
 // look is Enter for a step that cannot fail. A shard that has failed is not looked at.

@@ -89,14 +89,14 @@ func CheckModify(from ModifyFrom, attr *ib.QPAttr, mask ib.AttrMask, lim *Modify
 		c.next = attr.State
 	}
 	// Forbidden attributes are reported before any values are checked.
-	for _, check := range [...]func(*modifyCall) *ModifyError{
-		(*modifyCall).checkMask,
-		(*modifyCall).checkMove,
-		(*modifyCall).checkAttributes,
-		(*modifyCall).checkDrained,
-		(*modifyCall).checkValues,
+	for _, check := range [...]func(modifyCall) *ModifyError{
+		(modifyCall).checkMask,
+		(modifyCall).checkMove,
+		(modifyCall).checkAttributes,
+		(modifyCall).checkDrained,
+		(modifyCall).checkValues,
 	} {
-		if e := check(&c); e != nil {
+		if e := check(c); e != nil {
 			return from.State, e
 		}
 	}
@@ -104,7 +104,7 @@ func CheckModify(from ModifyFrom, attr *ib.QPAttr, mask ib.AttrMask, lim *Modify
 }
 
 // refuse returns the error of a refused call.
-func (c *modifyCall) refuse(errno ib.Errno, format string, args ...any) *ModifyError {
+func (c modifyCall) refuse(errno ib.Errno, format string, args ...any) *ModifyError {
 	return &ModifyError{
 		From: c.from.State, To: c.next, Type: c.from.Type,
 		Reason: fmt.Sprintf(format, args...), errno: errno,
@@ -112,7 +112,7 @@ func (c *modifyCall) refuse(errno ib.Errno, format string, args ...any) *ModifyE
 }
 
 // checkMask refuses attributes that do not exist.
-func (c *modifyCall) checkMask() *ModifyError {
+func (c modifyCall) checkMask() *ModifyError {
 	unknown := c.mask &^ ib.AttrAll
 	if unknown == 0 {
 		return nil
@@ -122,7 +122,7 @@ func (c *modifyCall) checkMask() *ModifyError {
 
 // checkMove refuses a move that is not in the table (Q3), and one from a state
 // that the queue pair is not in.
-func (c *modifyCall) checkMove() *ModifyError {
+func (c modifyCall) checkMove() *ModifyError {
 	if c.next >= ib.NumQPStates {
 		return c.refuse(ib.EINVAL, "no such state")
 	}
@@ -148,7 +148,7 @@ func nextStates(t ib.QPType, from ib.QPState) string {
 }
 
 // checkAttributes compares the mask with the table (V8).
-func (c *modifyCall) checkAttributes() *ModifyError {
+func (c modifyCall) checkAttributes() *ModifyError {
 	required, optional, _ := Transition(c.from.Type, c.from.State, c.next)
 	missing := required &^ c.mask
 	forbidden := c.mask &^ (required | optional | ib.AttrState)
@@ -162,7 +162,7 @@ func (c *modifyCall) checkAttributes() *ModifyError {
 
 // checkDrained refuses attributes in SQD, and the way back to RTS, until the
 // send queue has drained (Q12).
-func (c *modifyCall) checkDrained() *ModifyError {
+func (c modifyCall) checkDrained() *ModifyError {
 	if c.from.State != ib.SQD || !c.from.Draining {
 		return nil
 	}
@@ -173,7 +173,7 @@ func (c *modifyCall) checkDrained() *ModifyError {
 }
 
 // checkValues checks the values of the attributes that are given.
-func (c *modifyCall) checkValues() *ModifyError {
+func (c modifyCall) checkValues() *ModifyError {
 	for i := range valueChecks {
 		if v := &valueChecks[i]; c.mask&v.attr != 0 {
 			if e := v.check(c); e != nil {

@@ -21,54 +21,54 @@ const accessOfQP = ib.AccessRemote | ib.AccessLocalWrite | ib.AccessFlushGlobal 
 // valid.
 var valueChecks = [...]struct {
 	attr  ib.AttrMask
-	check func(*modifyCall) *ModifyError
+	check func(modifyCall) *ModifyError
 }{
-	{ib.AttrAccessFlags, (*modifyCall).checkAccess},
-	{ib.AttrPKeyIndex, func(c *modifyCall) *ModifyError { return c.checkPKey("", c.attr.PKeyIndex) }},
-	{ib.AttrPort, (*modifyCall).checkOwnPort},
-	{ib.AttrQKey, (*modifyCall).checkQKey},
-	{ib.AttrAV, (*modifyCall).checkPath},
-	{ib.AttrPathMTU, (*modifyCall).checkMTU},
-	{ib.AttrTimeout, func(c *modifyCall) *ModifyError { return c.atMost("timeout", c.attr.Timeout, maxTimeout) }},
-	{ib.AttrRetryCnt, func(c *modifyCall) *ModifyError { return c.atMost("retry count", c.attr.RetryCnt, maxRetry) }},
-	{ib.AttrRNRRetry, func(c *modifyCall) *ModifyError { return c.atMost("RNR retry count", c.attr.RNRRetry, maxRetry) }},
-	{ib.AttrMaxRDAtomic, func(c *modifyCall) *ModifyError {
+	{ib.AttrAccessFlags, (modifyCall).checkAccess},
+	{ib.AttrPKeyIndex, func(c modifyCall) *ModifyError { return c.checkPKey("", c.attr.PKeyIndex) }},
+	{ib.AttrPort, (modifyCall).checkOwnPort},
+	{ib.AttrQKey, (modifyCall).checkQKey},
+	{ib.AttrAV, (modifyCall).checkPath},
+	{ib.AttrPathMTU, (modifyCall).checkMTU},
+	{ib.AttrTimeout, func(c modifyCall) *ModifyError { return c.atMost("timeout", c.attr.Timeout, maxTimeout) }},
+	{ib.AttrRetryCnt, func(c modifyCall) *ModifyError { return c.atMost("retry count", c.attr.RetryCnt, maxRetry) }},
+	{ib.AttrRNRRetry, func(c modifyCall) *ModifyError { return c.atMost("RNR retry count", c.attr.RNRRetry, maxRetry) }},
+	{ib.AttrMaxRDAtomic, func(c modifyCall) *ModifyError {
 		return c.atMost("initiator depth", c.attr.MaxRDAtomic, c.lim.MaxRDAtomic)
 	}},
-	{ib.AttrAltPath, (*modifyCall).checkAltPath},
-	{ib.AttrMinRNRTimer, func(c *modifyCall) *ModifyError {
+	{ib.AttrAltPath, (modifyCall).checkAltPath},
+	{ib.AttrMinRNRTimer, func(c modifyCall) *ModifyError {
 		return c.atMost("min RNR timer", c.attr.MinRNRTimer, maxRNRTimer)
 	}},
-	{ib.AttrMaxDestRDAtomic, func(c *modifyCall) *ModifyError {
+	{ib.AttrMaxDestRDAtomic, func(c modifyCall) *ModifyError {
 		return c.atMost("responder resources", c.attr.MaxDestRDAtomic, c.lim.MaxDestRDAtomic)
 	}},
-	{ib.AttrPathMigState, (*modifyCall).checkMigration},
-	{ib.AttrCap, (*modifyCall).checkResize},
-	{ib.AttrDestQPN, (*modifyCall).checkDestQPN},
+	{ib.AttrPathMigState, (modifyCall).checkMigration},
+	{ib.AttrCap, (modifyCall).checkResize},
+	{ib.AttrDestQPN, (modifyCall).checkDestQPN},
 }
 
-func (c *modifyCall) atMost(what string, v, limit uint8) *ModifyError {
+func (c modifyCall) atMost(what string, v, limit uint8) *ModifyError {
 	if v > limit {
 		return c.refuse(ib.EINVAL, "%s %d; the most is %d", what, v, limit)
 	}
 	return nil
 }
 
-func (c *modifyCall) checkAccess() *ModifyError {
+func (c modifyCall) checkAccess() *ModifyError {
 	if bad := c.attr.AccessFlags &^ accessOfQP; bad != 0 {
 		return c.refuse(ib.EINVAL, "a queue pair has no access right %v", bad)
 	}
 	return nil
 }
 
-func (c *modifyCall) checkPKey(which string, index uint16) *ModifyError {
+func (c modifyCall) checkPKey(which string, index uint16) *ModifyError {
 	if int(index) >= c.lim.PKeys {
 		return c.refuse(ib.EINVAL, "%sP_Key index %d; the table has %d entries", which, index, c.lim.PKeys)
 	}
 	return nil
 }
 
-func (c *modifyCall) checkPort(which string, port uint8) *ModifyError {
+func (c modifyCall) checkPort(which string, port uint8) *ModifyError {
 	if port == 0 || port > c.lim.Ports {
 		return c.refuse(ib.EINVAL, "%sport %d; the ports are 1 to %d", which, port, c.lim.Ports)
 	}
@@ -77,7 +77,7 @@ func (c *modifyCall) checkPort(which string, port uint8) *ModifyError {
 
 // checkOwnPort checks the port of the queue pair. In SQD there is a path, which starts at the
 // port: a new port needs a new path.
-func (c *modifyCall) checkOwnPort() *ModifyError {
+func (c modifyCall) checkOwnPort() *ModifyError {
 	if e := c.checkPort("", c.attr.Port); e != nil {
 		return e
 	}
@@ -88,7 +88,7 @@ func (c *modifyCall) checkOwnPort() *ModifyError {
 }
 
 // checkQKey allows controlled Q_Keys only to privileged programs (IBA 10.2.5).
-func (c *modifyCall) checkQKey() *ModifyError {
+func (c modifyCall) checkQKey() *ModifyError {
 	if c.attr.QKey&ib.QKeyControlled != 0 && !c.lim.Privileged && c.from.Type != ib.GSI {
 		return c.refuse(ib.EPERM, "Q_Key %#x is controlled", uint32(c.attr.QKey))
 	}
@@ -98,7 +98,7 @@ func (c *modifyCall) checkQKey() *ModifyError {
 // checkPath checks the primary path. Its port is the one given at INIT, or the
 // one that the same call gives; in SQD the address vector alone may name a new
 // port, if the table allows a new port in this transition.
-func (c *modifyCall) checkPath() *ModifyError {
+func (c modifyCall) checkPath() *ModifyError {
 	want := c.from.Port
 	switch _, optional, _ := Transition(c.from.Type, c.from.State, c.next); {
 	case c.mask&ib.AttrPort != 0:
@@ -112,7 +112,7 @@ func (c *modifyCall) checkPath() *ModifyError {
 	return c.checkAV("", &c.attr.AV)
 }
 
-func (c *modifyCall) checkAV(which string, a *ib.AHAttr) *ModifyError {
+func (c modifyCall) checkAV(which string, a *ib.AHAttr) *ModifyError {
 	if e := c.checkPort(which+"path: ", a.Port); e != nil {
 		return e
 	}
@@ -135,14 +135,14 @@ func (c *modifyCall) checkAV(which string, a *ib.AHAttr) *ModifyError {
 	return nil
 }
 
-func (c *modifyCall) checkMTU() *ModifyError {
+func (c modifyCall) checkMTU() *ModifyError {
 	if m := c.attr.PathMTU; !m.Valid() || m > c.lim.ActiveMTU {
 		return c.refuse(ib.EINVAL, "path MTU code %d; the port's is %d", m, c.lim.ActiveMTU)
 	}
 	return nil
 }
 
-func (c *modifyCall) checkDestQPN() *ModifyError {
+func (c modifyCall) checkDestQPN() *ModifyError {
 	if c.attr.DestQPN > ib.QPNMask {
 		return c.refuse(ib.EINVAL, "destination QPN %v has more than 24 bits", c.attr.DestQPN)
 	}
@@ -150,7 +150,7 @@ func (c *modifyCall) checkDestQPN() *ModifyError {
 }
 
 // checkAltPath checks the path that migration would use (V15).
-func (c *modifyCall) checkAltPath() *ModifyError {
+func (c modifyCall) checkAltPath() *ModifyError {
 	a := c.attr
 	if !c.lim.APM {
 		return c.refuse(ib.EOPNOTSUPP, "ALT_PATH: no automatic path migration here")
@@ -171,7 +171,7 @@ func (c *modifyCall) checkAltPath() *ModifyError {
 // ARMED; REARM needs an alternate path and a state from which RTS is reachable;
 // MIGRATED requested in ARMED is a migration (V15). Every queue pair that
 // cannot migrate is MIGRATED, so that needs no capability.
-func (c *modifyCall) checkMigration() *ModifyError {
+func (c modifyCall) checkMigration() *ModifyError {
 	switch m := c.attr.PathMigState; {
 	case m != ib.MIGRATED && m != ib.REARM:
 		return c.refuse(ib.EINVAL, "migration state %v cannot be asked for", m)
@@ -189,7 +189,7 @@ func (c *modifyCall) checkMigration() *ModifyError {
 	return nil
 }
 
-func (c *modifyCall) checkResize() *ModifyError {
+func (c modifyCall) checkResize() *ModifyError {
 	if !c.lim.Resize {
 		return c.refuse(ib.EOPNOTSUPP, "CAP: queues cannot be resized here")
 	}

@@ -8,6 +8,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 
@@ -192,6 +195,55 @@ func TestLocalWithoutCycles(t *testing.T) {
 	sum, err := local(t, func(l *Local) { l.Cycles = 0 })
 	if err != nil || sum.Cycles != nil || sum.Leaks != nil || sum.ConnectRatio <= 0 || strings.Contains(sum.String(), "cycles") {
 		t.Errorf("%v, %+v", err, sum)
+	}
+}
+
+// mostObjects returns how many objects a connection may allocate. With the race detector the
+// compiler inlines less, and more objects are allocated.
+func mostObjects() uint64 {
+	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+		return 90
+	}
+	return 60
+}
+
+// TestC11_AllocationsOfConnect bounds what connections allocate, on both sides, while they are
+// being established: the garbage collector's share of the time follows from it.
+func TestC11_AllocationsOfConnect(t *testing.T) {
+	at, from := hosts()
+	server, err := at.side().Opener.Server(7471)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	side := from.side()
+	side.Connections = 200
+	cl, err := side.Opener.Client(t.Context(), "10.0.0.1", 7471)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	srv, err := newServer(server, io.Discard, side.Connections)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newClient(&side, cl, oneThread{srv})
+	defer c.close()
+	for i := range phases {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		must.Do(t, c.phase(t.Context(), &phases[i]))
+		if runtime.ReadMemStats(&after); phases[i].step != connect {
+			continue
+		}
+		n := uint64(side.Connections)
+		t.Logf("a connection allocates %d objects, %d bytes", (after.Mallocs-before.Mallocs)/n, (after.TotalAlloc-before.TotalAlloc)/n)
+		if objects := (after.Mallocs - before.Mallocs) / n; objects > mostObjects() {
+			t.Errorf("establishing a connection allocates %d objects, more than %d", objects, mostObjects())
+		}
+	}
+	if c.failed != 0 {
+		t.Error(c.why)
 	}
 }
 
