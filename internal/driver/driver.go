@@ -486,6 +486,21 @@ type wait struct {
 	read, write bool
 }
 
+// sleeps reports whether the goroutine waits at the port.
+func (w wait) sleeps() bool { return !w.look && w.timeout != 0 }
+
+// brief returns the wait of a goroutine that does not know yet whether a program goes on
+// polling: a short one, after a yield. The thread of a longer one could be the last on which
+// the runtime can run that program, when the goroutines of other adapters wait, too: the
+// runtime takes 10 ms or more to notice.
+func (w wait) brief() wait {
+	w.yield = true
+	if w.timeout < 0 || w.timeout > leastAside {
+		w.timeout = leastAside
+	}
+	return w
+}
+
 // await waits as next says.
 func (d *Driver) await(next wait) error {
 	if next.look {
@@ -564,6 +579,9 @@ func (d *Driver) round() (next wait, alive bool) {
 	}
 	next = d.pause(now, more || now.Sub(d.pollers.last) < busyPollTime)
 	next.yield = d.woke
+	if d.pollers.polling && next.sleeps() {
+		next = next.brief()
+	}
 	return next, d.dead == nil
 }
 
