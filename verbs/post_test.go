@@ -220,11 +220,16 @@ func spin(round int) {
 }
 
 // TestPostSendRacesFlush posts sends while the QP fails: each posted request completes
-// exactly once and in order.
+// exactly once and in order. A round in which the peer refuses a request takes as long as the
+// challenge of its NAK. Each connection has PSNs of its own, so that no late acknowledgement
+// of the last one fits.
 func TestPostSendRacesFlush(t *testing.T) {
 	a, b := newPair(t, ib.RC)
 	for round := range 150 {
-		connect(t, a, b, nil)
+		connect(t, a, b, func(attr *QPAttr) {
+			first := ib.NewPSN(uint32(round) << 12)
+			attr.SQPSN, attr.RQPSN = first, first
+		})
 		const n = 60
 		posted := make(chan struct{})
 		go func() {
@@ -250,6 +255,9 @@ func TestPostSendRacesFlush(t *testing.T) {
 				t.Fatalf("round %d: completion %d is %+v, failed before: %v", round, i, wc, failed)
 			}
 			failed = wc.Status != ib.WCSuccess
+		}
+		if round%2 == 1 && !failed {
+			t.Fatalf("round %d: the peer refused no request", round)
 		}
 		a.quiet(t, "one completion too many")
 		a.again(t)
