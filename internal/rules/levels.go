@@ -122,6 +122,7 @@ var table = []Row{
 	{"internal/pages", toolLevel, Tool, false},
 	{"internal/pcapfile/captures", toolLevel, Tool, false},
 	{"internal/rules", toolLevel, Tool, false},
+	{"internal/shard/rig", toolLevel, Tool, false},
 	{"internal/tools/...", toolLevel, Tool, false},
 }
 
