@@ -3,6 +3,7 @@ package gsi
 import (
 	"errors"
 	"math/rand/v2"
+	"net/netip"
 	"testing"
 
 	"github.com/softhca/softhca/ib"
@@ -94,4 +95,26 @@ func TestC12_AnswersLeaveRoom(t *testing.T) {
 	must.Fail(t, a.Answer(r.now, to, madOf(mad.ClassSA, 2, mad.MethodSend, 1)), ib.EINVAL, "an answer of another class")
 	a.Close(r.now)
 	must.Fail(t, a.Answer(r.now, to, madOf(mad.ClassPerf, 1, mad.MethodSend, 1)), ErrAgentClosed, "an answer of an agent that is closed")
+}
+
+// TestQueueOfEachPort shows that a MAD waits in the queue of the port that has its source address:
+// the full queue of one port refuses no MAD of another.
+func TestQueueOfEachPort(t *testing.T) {
+	second := netip.AddrFrom4([4]byte{10, 0, 1, 1})
+	r := newRig(t, Config{MaxQueue: 4, Ports: [][]netip.Addr{{rigLocal}, {second}}})
+	a := r.agent(mad.ClassPerf, 1)
+	m := madOf(mad.ClassPerf, 1, mad.MethodSend, 1)
+	first, other := Address{Remote: rigPeer}, Address{Local: second, Remote: rigPeer}
+	for range 4 {
+		must.Do(t, a.Send(r.now, first, m))
+	}
+	must.Fail(t, a.Send(r.now, first, m), ErrQueueFull, "the 5th of port 1")
+	must.Fail(t, a.Answer(r.now, first, m), ErrQueueFull, "an answer of port 1")
+	must.Do(t, a.Answer(r.now, other, m))
+	must.Do(t, a.Send(r.now, other, m))
+	r.g.Transmit(r.now, 2, r.batch)
+	runs := r.batch.Pending()
+	if len(runs) != 1 || runs[0].Count != 2 || runs[0].Path.Src != second || !r.g.Pending(1) || r.g.Pending(2) {
+		t.Errorf("port 2 sends %+v, pending: %v, %v", runs, r.g.Pending(1), r.g.Pending(2))
+	}
 }

@@ -388,7 +388,7 @@ func TestMADsLeaveByThePortOfTheirSource(t *testing.T) {
 }
 
 // TestTurnsOfMADs shows that MADs and queue pairs of each port take turns, whatever the order in
-// which the ports send: with room for one packet in a batch, both get on.
+// which the ports send: both get on although either would fill every batch.
 func TestTurnsOfMADs(t *testing.T) {
 	w := newWorld(t)
 	w.batch = 4096 + 64
@@ -396,14 +396,16 @@ func TestTurnsOfMADs(t *testing.T) {
 	for port := range uint8(rig.Ports) {
 		port++
 		p, _ := w.pair(ib.RC, port)
-		a.Post(p, a.Write(b, 0, 256<<10))
+		a.Post(p, a.Write(b, 0, rig.Bytes))
 		for range 64 {
 			a.MAD(w.now, 2, port)
 		}
 	}
-	for range 8 {
-		w.send(0, 1)
-		w.send(0, 2)
+	for range 4 {
+		for side := range w.sides {
+			w.send(side, 1)
+			w.send(side, 2)
+		}
 	}
 	for port, n := range w.sent[0] {
 		arrived := 0
