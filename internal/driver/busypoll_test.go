@@ -144,17 +144,16 @@ func TestLingerCrowdStays(t *testing.T) {
 // fires sooner than it could be woken: a paced queue pair would fall behind. It
 // does so on a busy machine, where making way for others takes longer.
 func TestPauseBeforeADeadline(t *testing.T) {
-	n := pipe.NewNetwork(pipe.Options{})
-	a, b := newStillSide(t, n, 1), newSide(t, n, 2) // a's goroutine would write what the test sets
-	a.connect(t, b, 0, 7)
-	b.connect(t, a, 0, 7)
-	// 60 bytes and more take 5 µs, and 0.5 ms: in this order, or the next but one
-	// would wait for what is owed for the last.
 	for _, c := range []struct {
 		kbps   uint32
 		sleeps bool
-	}{{100_000, false}, {1_000, true}} {
+	}{{100_000, false}, {1_000, true}} { // 60 bytes and more take 5 µs, and 0.5 ms
 		kbps, sleeps := c.kbps, c.sleeps
+		// The first packet must leave at once, so no queue pair has sent before.
+		n := pipe.NewNetwork(pipe.Options{})
+		a, b := newStillSide(t, n, 1), newSide(t, n, 2) // a's goroutine would write what the test sets
+		a.connect(t, b, 0, 7)
+		b.connect(t, a, 0, 7)
 		a.do(t, func(now clock.Instant) {
 			must.Do(t, a.qp.SetRateLimit(qp.RateLimit{Rate: kbps, Burst: 1}))
 			sends := a.qp.Sends()
