@@ -1,5 +1,5 @@
 // Package driver gives an adapter time and a network: it has the only
-// goroutine and reads the only clock. It binds a shard to a port, and runs the
+// goroutines and reads the only clock. It binds a shard to its ports, and runs the
 // adapter's control plane on the same threads.
 //
 // The thread that holds the driver's lock is the shard's thread. A post that gets
@@ -8,7 +8,9 @@
 // the shard too. One goroutine waits at the port for all other threads. It steps
 // aside during sustained polling, and returns at once when a completion queue is
 // armed. It also steps aside for a thread that sleeps until there is a completion:
-// that thread then waits at the port itself.
+// that thread then waits at the port itself. All this is about the first port: each other
+// port has a goroutine of its own, which never steps aside. Every thread that receives or
+// sends does so at all ports.
 //
 // While programs poll, a post to a queue that is not empty may wait, to be sent
 // with later posts in one system call, like a list of requests. The next thread
@@ -37,7 +39,7 @@
 // shard and then runs the control plane, unless another thread does: that one finds the
 // MAD before it is done. See control.go.
 //
-// Reading order: driver.go, control.go, pollers.go (which thread reads the port), busypoll.go (waiting
+// Reading order: driver.go, port.go, control.go, pollers.go (which thread reads the port), busypoll.go (waiting
 // between arrivals), sleep.go, coalesce.go (posts that wait), suppressed.go (suppressed
 // doorbells).
 package driver

@@ -151,7 +151,7 @@ func TestMigrationBetweenPorts(t *testing.T) {
 	a, b := newTwins(t)
 	p, q := pair(t, a, b, 1)
 	must.Do(t, b.drv.Do(func(clock.Instant) {
-		must.Do(t, a.drv.Do(func(now clock.Instant) { rig.Arm(now, a.Side, b.Side, p, q, 2) }))
+		must.Do(t, a.drv.Do(func(now clock.Instant) { rig.Pair{A: a.Side, B: b.Side, P: p, Q: q}.Arm(now, 2) }))
 	}))
 	a.write(b, p, 8)
 	a.complete(p)

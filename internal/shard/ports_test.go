@@ -93,7 +93,7 @@ func (w *world) complete(side int) ib.WC {
 func (w *world) pair(typ ib.QPType, port uint8) (p, q *qp.QP) {
 	w.t.Helper()
 	p, q = w.sides[0].QP(typ), w.sides[1].QP(typ)
-	rig.Connect(w.now, w.sides[0], w.sides[1], p, q, port)
+	rig.Pair{A: w.sides[0], B: w.sides[1], P: p, Q: q}.Connect(w.now, port)
 	return p, q
 }
 
@@ -102,7 +102,7 @@ func (w *world) armed(typ ib.QPType) (p, q *qp.QP) {
 	w.t.Helper()
 	a, b := w.sides[0], w.sides[1]
 	p, q = w.pair(typ, 1)
-	rig.Arm(w.now, a, b, p, q, 2)
+	rig.Pair{A: a, B: b, P: p, Q: q}.Arm(w.now, 2)
 	a.Post(p, a.Write(b, 0, 8))
 	w.complete(0)
 	b.Post(q, b.Write(a, 0, 8))
@@ -296,7 +296,7 @@ func TestEndLeavesItsPort(t *testing.T) {
 	if w.send(0, 2) {
 		t.Error("queue pairs send after RESET or destruction")
 	}
-	rig.Connect(w.now, a, b, p, q, 1)
+	rig.Pair{A: a, B: b, P: p, Q: q}.Connect(w.now, 1)
 	a.Post(p, a.Write(b, 0, 100))
 	if w.complete(0); w.sent[0] != [rig.Ports]int{1, 0} {
 		t.Errorf("after RESET the ports have sent %v packets, want one by the first", w.sent[0])

@@ -138,23 +138,26 @@ func (s *Side) Walk(now clock.Instant, q *qp.QP, a ib.QPAttr) {
 	}
 }
 
-// Connect connects queue pairs of two sides from port to port.
-func Connect(now clock.Instant, a, b *Side, p, q *qp.QP, port uint8) {
-	a.T.Helper()
-	a.Walk(now, p, Attr(b, q, port))
-	b.Walk(now, q, Attr(a, p, port))
+// Pair is a queue pair of each of two sides.
+type Pair struct {
+	A, B *Side
+	P, Q *qp.QP // of A and of B
 }
 
-// Arm gives connected queue pairs of two sides an alternate path by another port, and has the
-// first packets in both directions arm it.
-func Arm(now clock.Instant, a, b *Side, p, q *qp.QP, port uint8) {
-	a.T.Helper()
-	for _, e := range []struct {
-		q    *qp.QP
-		peer *Side
-	}{{p, b}, {q, a}} {
-		attr := ib.QPAttr{AltAV: Path(e.peer.last, port), AltPort: port, AltTimeout: 14, PathMigState: ib.REARM}
-		must.Do(a.T, e.q.Modify(now, &attr, ib.AttrAltPath|ib.AttrPathMigState))
+// Connect connects the queue pairs from port to port.
+func (x Pair) Connect(now clock.Instant, port uint8) {
+	x.A.T.Helper()
+	x.A.Walk(now, x.P, Attr(x.B, x.Q, port))
+	x.B.Walk(now, x.Q, Attr(x.A, x.P, port))
+}
+
+// Arm gives the connected queue pairs an alternate path by another port. The first packets in both
+// directions arm it.
+func (x Pair) Arm(now clock.Instant, port uint8) {
+	x.A.T.Helper()
+	for q, peer := range map[*qp.QP]*Side{x.P: x.B, x.Q: x.A} {
+		attr := ib.QPAttr{AltAV: Path(peer.last, port), AltPort: port, AltTimeout: 14, PathMigState: ib.REARM}
+		must.Do(x.A.T, q.Modify(now, &attr, ib.AttrAltPath|ib.AttrPathMigState))
 	}
 }
 
