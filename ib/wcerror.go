@@ -65,8 +65,8 @@ var wcAdvice = [...]struct{ means, look string }{
 		"this is a consequence: look for the first completion of the QP with another status, for an asynchronous event, and for a peer that disconnected",
 	},
 	WCMWBindErr: {
-		"a memory window could not be bound",
-		"check the rights of the region and of the window",
+		"a memory window could not be bound, or LOCAL_INV could not invalidate its key",
+		"check that the region has MW_BIND, and for remote writes LOCAL_WRITE, that its range and PD fit, and that a window of type 2 is invalidated before it is bound again, and only while it is bound",
 	},
 	WCBadRespErr: {
 		"the answer of the peer is not one to the request that it answers",

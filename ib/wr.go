@@ -51,7 +51,7 @@ type SendWR struct {
 	Opcode     WROpcode
 	Flags      SendFlags
 	ImmData    uint32 // immediate, host order; big-endian on the wire
-	InvRKey    RKey   // SEND with invalidate, LOCAL_INV
+	InvRKey    RKey   // SEND with invalidate, LOCAL_INV: the key to invalidate
 	RKey       RKey   // RDMA, atomics and FLUSH
 	RemoteAddr uint64 // RDMA, atomics and FLUSH
 
@@ -67,6 +67,8 @@ type SendWR struct {
 	RemoteSRQN SRQN // XRC_INI: the shared receive queue, also of RDMA and atomics
 
 	InlineData []byte // payload with SendInline
+
+	Bind *MWBind // BIND_MW
 }
 
 // RecvWR is a receive work request. Posting copies it; the memory that

@@ -36,43 +36,49 @@ func (t *Table) Local(pd PD, key ib.LKey, addr, n uint64, need ib.Access) ([]byt
 	return b, FaultNone
 }
 
-// Remote returns a view of n bytes at addr of the region with the remote key,
-// for a peer that needs the given remote rights. For no bytes it looks at
-// nothing (E13). Which addresses an operation may name is its caller's to check
-// (E17). The view is valid until the region is deregistered; Remote allocates
-// nothing.
-func (t *Table) Remote(pd PD, key ib.RKey, addr, n uint64, need ib.Access) ([]byte, Fault) {
+// Remote returns a view of n bytes at addr of the region or window with the
+// remote key, for a peer that needs the given remote rights. For no bytes it
+// looks at nothing (E13). Which addresses an operation may name is its caller's to
+// check (E17). The view is valid until the region is deregistered, or the window
+// dies; Remote allocates nothing.
+func (t *Table) Remote(via Via, key ib.RKey, addr, n uint64, need ib.Access) ([]byte, Fault) {
 	if n == 0 {
 		return nil, FaultNone
 	}
-	r := t.remote(key)
-	if f := r.allowed(pd, need); f != FaultNone {
+	x, r, f := t.remote(via, key, need)
+	if f != FaultNone {
 		return nil, f
 	}
-	b, ok := r.view(addr, n)
-	if !ok {
-		return r.unbuffered(addr, n, need)
+	b, ok := x.view(addr, n)
+	switch {
+	case ok:
+		return b, FaultNone
+	case r == nil:
+		return nil, FaultRange
 	}
-	return b, FaultNone
+	return r.unbuffered(addr, n, need)
 }
 
-// RemoteRegion returns a view of the whole region with the remote key, and is otherwise like
-// Remote.
-func (t *Table) RemoteRegion(pd PD, key ib.RKey, need ib.Access) ([]byte, Fault) {
-	r := t.remote(key)
-	if f := r.allowed(pd, need); f != FaultNone {
+// RemoteRegion returns a view of the whole region or window with the remote key, and is otherwise
+// like Remote.
+func (t *Table) RemoteRegion(via Via, key ib.RKey, need ib.Access) ([]byte, Fault) {
+	x, _, f := t.remote(via, key, need)
+	if f != FaultNone {
 		return nil, f
 	}
-	return r.buf, FaultNone
+	return x.buf, FaultNone
 }
 
-// remote returns the region whose RKey is key. A region without remote rights
-// has no RKey.
-func (t *Table) remote(key ib.RKey) *Region {
-	if r := t.keys.region(uint32(key)); r != nil && r.access&accessPeer != 0 {
-		return r
+// remote returns what a remote key stands for, and the region if it is the key of one. A region
+// without remote rights has no RKey.
+func (t *Table) remote(via Via, key ib.RKey, need ib.Access) (*extent, *Region, Fault) {
+	switch e := t.keys.resolve(uint32(key)); {
+	case e.kind == kindWindow:
+		return &e.window.extent, nil, e.window.allowed(via, need)
+	case e.kind == kindRegion && e.region.access&accessPeer != 0:
+		return &e.region.extent, e.region, e.region.allowed(via.PD, need)
 	}
-	return nil
+	return nil, nil, FaultKey
 }
 
 // Gather fills dst with the bytes that begin at byte off of the list. Gather
@@ -147,17 +153,31 @@ func TotalLength(sges []ib.SGE) uint64 {
 	return n
 }
 
-// Invalidate invalidates the region with the remote key, for SEND with
-// invalidate and LOCAL_INV: later uses of its keys return FaultInvalidated. It
-// returns FaultAccess for a region that was not registered as invalidatable,
-// and FaultPD for one of another protection domain, and leaves both valid.
-func (t *Table) Invalidate(pd PD, key ib.RKey) Fault {
-	r := t.remote(key)
-	if f := r.allowed(pd, 0); f != FaultNone {
-		return f
+// Invalidate invalidates the region or window with the remote key, for SEND with
+// invalidate and LOCAL_INV. A region's keys then return FaultInvalidated; a window
+// of type 2 is unbound. It fails with FaultAccess for a region that was not registered as
+// invalidatable, with FaultBound for one with windows, with FaultType for a window
+// of type 1, with FaultUnbound for one that is not bound, and with FaultPD and
+// FaultQP for those of others. It then changes nothing.
+func (t *Table) Invalidate(via Via, key ib.RKey) Fault {
+	switch e := t.keys.resolve(uint32(key)); {
+	case e.kind == kindWindow:
+		return t.invalidateWindow(via, e.window)
+	case e.kind == kindRegion && e.region.access&accessPeer != 0:
+		return e.region.invalidate(via.PD)
 	}
-	if !r.invalidatable {
+	return FaultKey
+}
+
+func (r *Region) invalidate(pd PD) Fault {
+	f := r.allowed(pd, 0)
+	switch {
+	case f != FaultNone:
+		return f
+	case !r.invalidatable:
 		return FaultAccess
+	case r.windows != 0:
+		return FaultBound
 	}
 	r.invalidated = true
 	return FaultNone

@@ -17,7 +17,7 @@ const (
 // newTable returns a table with a region of 64 bytes at base in domain 1.
 func newTable(t testing.TB, access ib.Access) (*Table, *Region) {
 	t.Helper()
-	tab := NewTable(seeded(), 1<<16)
+	tab := NewTable(seeded(), Limits{1 << 16, 1 << 16})
 	buf := make([]byte, 64)
 	for i := range buf {
 		buf[i] = byte(i)
@@ -31,7 +31,7 @@ func TestE13_ZeroLength(t *testing.T) {
 	tab, r := newTable(t, ib.AccessLocalWrite)
 	for _, key := range []ib.RKey{0, 0xdeadbeef, ib.RKey(r.LKey())} {
 		for _, need := range []ib.Access{ib.AccessRemoteRead, ib.AccessRemoteWrite} {
-			if b, f := tab.Remote(99, key, wrong, 0, need); f != FaultNone || len(b) != 0 {
+			if b, f := tab.Remote(Via{PD: 99}, key, wrong, 0, need); f != FaultNone || len(b) != 0 {
 				t.Errorf("zero-length %v with key %#x: %v", need, key, f)
 			}
 		}
@@ -92,7 +92,7 @@ func TestE14_RemoteFaults(t *testing.T) {
 		{"address 0", 1, r.RKey(), 0, 1, read, FaultRange},
 		{"everything", 1, r.RKey(), 0, ^uint64(0), read, FaultRange},
 	} {
-		b, f := tab.Remote(c.pd, c.key, c.addr, c.n, c.need)
+		b, f := tab.Remote(Via{PD: c.pd}, c.key, c.addr, c.n, c.need)
 		if f != c.want || f != FaultNone && b != nil || f == FaultNone && (uint64(len(b)) != c.n || b[0] != byte(c.addr-base)) {
 			t.Errorf("%s: got %d bytes and %v, want %v", c.name, len(b), f, c.want)
 		}
@@ -101,7 +101,7 @@ func TestE14_RemoteFaults(t *testing.T) {
 
 // TestE14_RegionAtTheEnd: a region that ends with the last address there is.
 func TestE14_RegionAtTheEnd(t *testing.T) {
-	tab := NewTable(seeded(), 1)
+	tab := NewTable(seeded(), Limits{1, 1})
 	start := ^uint64(0) - 15
 	r := register(t, tab, RegionConfig{PD: 1, Buf: make([]byte, 16), IOVA: start, Access: ib.AccessRemoteRead})
 	for _, c := range []struct {
@@ -111,7 +111,7 @@ func TestE14_RegionAtTheEnd(t *testing.T) {
 		{start, 16, FaultNone}, {^uint64(0), 1, FaultNone}, {start, 17, FaultRange},
 		{^uint64(0), 2, FaultRange}, {0, 1, FaultRange}, {start - 1, 1, FaultRange}, {0, 16, FaultRange},
 	} {
-		if _, f := tab.Remote(1, r.RKey(), c.addr, c.n, ib.AccessRemoteRead); f != c.want {
+		if _, f := tab.Remote(Via{PD: 1}, r.RKey(), c.addr, c.n, ib.AccessRemoteRead); f != c.want {
 			t.Errorf("%d bytes at %#x: got %v, want %v", c.n, c.addr, f, c.want)
 		}
 	}
@@ -120,7 +120,7 @@ func TestE14_RegionAtTheEnd(t *testing.T) {
 // TestE14_ViewEnds: a view cannot be grown into the bytes behind it.
 func TestE14_ViewEnds(t *testing.T) {
 	tab, r := newTable(t, allRights)
-	b, f := tab.Remote(1, r.RKey(), base+8, 4, ib.AccessRemoteWrite)
+	b, f := tab.Remote(Via{PD: 1}, r.RKey(), base+8, 4, ib.AccessRemoteWrite)
 	if f != FaultNone || len(b) != 4 || cap(b) != 4 || &b[0] != &r.buf[8] {
 		t.Errorf("view of %d bytes with room for %d: %v", len(b), cap(b), f)
 	}
@@ -217,7 +217,7 @@ func TestInvalidate(t *testing.T) {
 		{"right", 1, r.RKey(), FaultNone},
 		{"again", 1, r.RKey(), FaultInvalidated},
 	} {
-		if f := tab.Invalidate(c.pd, c.key); f != c.want {
+		if f := tab.Invalidate(Via{PD: c.pd}, c.key); f != c.want {
 			t.Errorf("%s: got %v, want %v", c.name, f, c.want)
 		}
 		if _, f := tab.Local(1, fixed.LKey(), base, 1, 0); f != FaultNone {
@@ -227,7 +227,7 @@ func TestInvalidate(t *testing.T) {
 	if _, f := tab.Local(1, r.LKey(), base, 1, 0); f != FaultInvalidated || !r.Invalidated() {
 		t.Errorf("local use: %v", f)
 	}
-	if _, f := tab.Remote(1, r.RKey(), base, 1, ib.AccessRemoteRead); f != FaultInvalidated {
+	if _, f := tab.Remote(Via{PD: 1}, r.RKey(), base, 1, ib.AccessRemoteRead); f != FaultInvalidated {
 		t.Errorf("remote use: %v", f)
 	}
 	if err := tab.Reregister(r, ChangeAccess, cfg); err == nil {
@@ -236,7 +236,7 @@ func TestInvalidate(t *testing.T) {
 	if err := tab.Reregister(r, ChangeTranslation, cfg); err != nil || r.Invalidated() {
 		t.Fatal(err)
 	}
-	if _, f := tab.Remote(1, r.RKey(), base, 1, ib.AccessRemoteRead); f != FaultNone {
+	if _, f := tab.Remote(Via{PD: 1}, r.RKey(), base, 1, ib.AccessRemoteRead); f != FaultNone {
 		t.Errorf("after a new translation: %v", f)
 	}
 	must.Do(t, tab.Deregister(r))
@@ -265,9 +265,9 @@ func TestE14_FaultNames(t *testing.T) {
 // work is one use of each function of the data path.
 func work(t testing.TB, tab *Table, r *Region, list []ib.SGE, buf []byte) {
 	_, f1 := tab.Local(1, r.LKey(), base, 8, ib.AccessLocalWrite)
-	b, f2 := tab.Remote(1, r.RKey(), base, 8, ib.AccessRemoteAtomic)
+	b, f2 := tab.Remote(Via{PD: 1}, r.RKey(), base, 8, ib.AccessRemoteAtomic)
 	f3, f4 := tab.Gather(buf, 1, list, 1), tab.Scatter(buf, 1, list, 1)
-	_, f5 := tab.Remote(1, r.RKey()^1, base, 8, ib.AccessRemoteRead)
+	_, f5 := tab.Remote(Via{PD: 1}, r.RKey()^1, base, 8, ib.AccessRemoteRead)
 	if f1|f2|f3|f4 != FaultNone || f5 != FaultKey {
 		t.Fatal("faults:", f1, f2, f3, f4, f5)
 	}
@@ -292,7 +292,7 @@ func BenchmarkLookup(b *testing.B) {
 		regions int
 	}{{"1 region", 1}, {"10000 regions", 10000}} {
 		b.Run(c.name, func(b *testing.B) {
-			tab := NewTable(seeded(), c.regions)
+			tab := NewTable(seeded(), Limits{c.regions, c.regions})
 			keys := make([]ib.RKey, 1024)
 			for i := range c.regions {
 				r := register(b, tab, RegionConfig{PD: 1, Buf: make([]byte, 64), IOVA: base, Access: allRights})
@@ -304,7 +304,7 @@ func BenchmarkLookup(b *testing.B) {
 			b.ReportAllocs()
 			i := 0
 			for b.Loop() {
-				if _, f := tab.Remote(1, keys[i], base, 64, ib.AccessRemoteWrite); f != FaultNone {
+				if _, f := tab.Remote(Via{PD: 1}, keys[i], base, 64, ib.AccessRemoteWrite); f != FaultNone {
 					b.Fatal(f)
 				}
 				if i++; i == len(keys) {
@@ -319,7 +319,7 @@ func BenchmarkLookup(b *testing.B) {
 func BenchmarkGather(b *testing.B) {
 	for _, n := range []uint32{64, 4096} {
 		b.Run(map[uint32]string{64: "64 B", 4096: "4096 B"}[n], func(b *testing.B) {
-			tab := NewTable(seeded(), 1)
+			tab := NewTable(seeded(), Limits{1, 1})
 			r := register(b, tab, RegionConfig{PD: 1, Buf: make([]byte, 2*n), IOVA: base, Access: allRights})
 			list := []ib.SGE{{Addr: base, Length: n, LKey: r.LKey()}, {Addr: base + uint64(n), Length: n, LKey: r.LKey()}}
 			dst := make([]byte, n)
@@ -337,7 +337,7 @@ func BenchmarkGather(b *testing.B) {
 // TestM6_RemoteRegion: a FLUSH of a region takes all of it, and needs the key, the domain and
 // the rights, of which each gives a region an RKey.
 func TestM6_RemoteRegion(t *testing.T) {
-	tab := NewTable(seeded(), 8)
+	tab := NewTable(seeded(), Limits{8, 8})
 	buf := make([]byte, 100)
 	global := register(t, tab, RegionConfig{PD: 1, Buf: buf, Access: ib.AccessFlushGlobal})
 	both := register(t, tab, RegionConfig{PD: 1, Buf: buf, Access: ib.AccessFlush, Durable: true, Invalidatable: true})
@@ -357,21 +357,21 @@ func TestM6_RemoteRegion(t *testing.T) {
 		{"another domain", 2, global.RKey(), ib.AccessFlushGlobal, 0, FaultPD},
 		{"no key", 1, 0, ib.AccessFlushGlobal, 0, FaultKey},
 	} {
-		if b, f := tab.RemoteRegion(c.pd, c.key, c.need); f != c.want || len(b) != c.n {
+		if b, f := tab.RemoteRegion(Via{PD: c.pd}, c.key, c.need); f != c.want || len(b) != c.n {
 			t.Errorf("%s: %d bytes and %v, want %d and %v", c.name, len(b), f, c.n, c.want)
 		}
 	}
-	if f := tab.Invalidate(1, both.RKey()); f != FaultNone {
+	if f := tab.Invalidate(Via{PD: 1}, both.RKey()); f != FaultNone {
 		t.Fatal(f)
 	}
-	if _, f := tab.RemoteRegion(1, both.RKey(), ib.AccessFlushGlobal); f != FaultInvalidated {
+	if _, f := tab.RemoteRegion(Via{PD: 1}, both.RKey(), ib.AccessFlushGlobal); f != FaultInvalidated {
 		t.Errorf("an invalidated region gives %v", f)
 	}
 }
 
 // TestM6_Durable: memory stays durable as long as its translation does, and no longer.
 func TestM6_Durable(t *testing.T) {
-	tab := NewTable(seeded(), 8)
+	tab := NewTable(seeded(), Limits{8, 8})
 	r := register(t, tab, RegionConfig{PD: 1, Buf: make([]byte, 8), Durable: true})
 	if err := tab.Reregister(r, ChangeAccess, RegionConfig{Access: ib.AccessFlushPersistent}); err != nil {
 		t.Errorf("persistence of durable memory: %v", err)

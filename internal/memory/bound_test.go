@@ -7,8 +7,9 @@ import "testing"
 // that a few draws find one.
 func TestHalfOfTheIndicesAreFree(t *testing.T) {
 	const indices = 1 << (32 - indexShift)
-	if most := NewTable(seeded(), indices).max; most != 1<<22 || most+quarantine > indices/2 {
-		t.Errorf("up to %d regions and %d indices at rest, of %d indices; want 2^22 regions and half of the indices free",
+	most := NewTable(seeded(), Limits{indices, indices}).max
+	if most != (Limits{1 << 21, 1 << 21}) || most.Regions+most.Windows+quarantine > indices/2 {
+		t.Errorf("up to %d regions and windows and %d indices at rest, of %d indices; want 2^21 of each and half of the indices free",
 			most, quarantine, indices)
 	}
 }

@@ -131,7 +131,7 @@ func (w *keyWorld) alive(k *keyed) {
 	if f != memory.FaultNone || &b[0] != &k.buf[0] {
 		w.t.Fatalf("live key %#x leads elsewhere: %v", k.key, f)
 	}
-	b, f = w.tab.Remote(k.pd, ib.RKey(k.key), addr, n, churnRights&ib.AccessRemote)
+	b, f = w.tab.Remote(memory.Via{PD: k.pd}, ib.RKey(k.key), addr, n, churnRights&ib.AccessRemote)
 	switch remote := k.acc&ib.AccessRemote != 0; {
 	case remote && (f != memory.FaultNone || &b[0] != &k.buf[0]):
 		w.t.Fatalf("live remote key %#x leads elsewhere: %v", k.key, f)
@@ -203,7 +203,7 @@ func TestChurnKeys(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			rng := churn.Rand(t)
 			w := &keyWorld{t: t, rng: rng, live: map[uint32]*keyed{}, dead: map[uint32]int{}}
-			w.tab = memory.NewTable(func() uint32 { return rng.Uint32() & c.mask }, c.most)
+			w.tab = memory.NewTable(func() uint32 { return rng.Uint32() & c.mask }, memory.Limits{Regions: c.most})
 			tide := churn.Tide{Most: c.most}
 			objects := churn.Objects()
 			for next := 0; w.made < objects/2; {

@@ -10,7 +10,11 @@ const (
 	FaultNone        Fault = iota // the access is allowed
 	FaultKey                      // no such key
 	FaultInvalidated              // the region was invalidated
+	FaultUnbound                  // the window is not bound
+	FaultBound                    // the window is bound, or the region has windows
+	FaultType                     // a window of the other type
 	FaultPD                       // another protection domain
+	FaultQP                       // a window of another queue pair
 	FaultAccess                   // a right is missing
 	FaultRange                    // outside the region, or beyond the end of the list
 	FaultMissing                  // the memory of a foreign region is no longer mapped
@@ -18,8 +22,9 @@ const (
 )
 
 var faultNames = [...]string{
-	"none", "no such key", "invalidated", "wrong protection domain",
-	"access right missing", "out of range", "memory not mapped", "cannot be written back to its file",
+	"none", "no such key", "invalidated", "window not bound", "bound already", "wrong type of window",
+	"wrong protection domain", "window of another queue pair", "access right missing", "out of range", "memory not mapped",
+	"cannot be written back to its file",
 }
 
 // String returns the fault in words.

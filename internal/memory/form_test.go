@@ -14,14 +14,14 @@ import (
 // access to each mapped byte by its own address, and that an access to any other
 // address fails and changes nothing.
 func TestM3_ImplicitRegion(t *testing.T) {
-	tab := NewTable(seeded(), 8)
+	tab := NewTable(seeded(), Limits{8, 8})
 	r := register(t, tab, RegionConfig{PD: 1, Form: FormImplicit, Access: allRights | ib.AccessOnDemand})
 	if r.Addr() != 0 || r.Len() != math.MaxUint64 {
 		t.Fatalf("the region has %d bytes at %#x, want all", r.Len(), r.Addr())
 	}
 	mem := bytes.Repeat([]byte{7}, 16)
 	at := uint64(uintptr(unsafe.Pointer(&mem[0])))
-	b, f := tab.Remote(1, r.RKey(), at+4, 8, ib.AccessRemoteWrite)
+	b, f := tab.Remote(Via{PD: 1}, r.RKey(), at+4, 8, ib.AccessRemoteWrite)
 	if f != FaultNone || len(b) != 8 || &b[0] != &mem[4] {
 		t.Errorf("remote access to 8 bytes: %v", f)
 	}
@@ -30,7 +30,7 @@ func TestM3_ImplicitRegion(t *testing.T) {
 		t.Errorf("scatter into the address space: %v, %v", f, mem)
 	}
 	for _, addr := range []uint64{0, 1, 4095, 1 << 48, 1<<48 - 7, 1 << 63, math.MaxUint64, math.MaxUint64 - 7} {
-		if _, f := tab.Remote(1, r.RKey(), addr, 8, ib.AccessRemoteRead); f != FaultRange {
+		if _, f := tab.Remote(Via{PD: 1}, r.RKey(), addr, 8, ib.AccessRemoteRead); f != FaultRange {
 			t.Errorf("access to 8 bytes at %#x: %v, want %v", addr, f, FaultRange)
 		}
 	}
@@ -50,7 +50,7 @@ func TestM3_ImplicitRegion(t *testing.T) {
 // TestM3_NullRegion shows that every address of a region without memory reads
 // as zeros, also after writes, and that no peer can name the region.
 func TestM3_NullRegion(t *testing.T) {
-	tab := NewTable(seeded(), 8)
+	tab := NewTable(seeded(), Limits{8, 8})
 	r := register(t, tab, RegionConfig{PD: 1, Form: FormNull, Access: ib.AccessLocalWrite})
 	data := bytes.Repeat([]byte{0xff}, 4096)
 	for _, addr := range []uint64{0, 5, 1 << 40, math.MaxUint64 - 4095} {
@@ -69,7 +69,7 @@ func TestM3_NullRegion(t *testing.T) {
 	if _, f := tab.Local(2, r.LKey(), 0, 1, 0); f != FaultPD {
 		t.Errorf("access from another domain: %v", f)
 	}
-	if _, f := tab.Remote(1, ib.RKey(r.LKey()), 0, 1, 0); f != FaultKey {
+	if _, f := tab.Remote(Via{PD: 1}, ib.RKey(r.LKey()), 0, 1, 0); f != FaultKey {
 		t.Errorf("access by a peer: %v", f)
 	}
 	readOnly := register(t, tab, RegionConfig{PD: 1, Form: FormNull})
@@ -86,11 +86,11 @@ func TestM3_NullRegion(t *testing.T) {
 // TestM3_AddressZero shows that a region can begin at address 0 without the
 // right ZERO_BASED, and stays there when its rights change.
 func TestM3_AddressZero(t *testing.T) {
-	tab := NewTable(seeded(), 8)
+	tab := NewTable(seeded(), Limits{8, 8})
 	buf := make([]byte, 8)
 	r := register(t, tab, RegionConfig{PD: 1, Buf: buf, HasIOVA: true})
 	must.Do(t, tab.Reregister(r, ChangeAccess, RegionConfig{Access: allRights}))
-	if b, f := tab.Remote(1, r.RKey(), 3, 5, ib.AccessRemoteWrite); f != FaultNone || &b[0] != &buf[3] {
+	if b, f := tab.Remote(Via{PD: 1}, r.RKey(), 3, 5, ib.AccessRemoteWrite); f != FaultNone || &b[0] != &buf[3] {
 		t.Errorf("access at address 3: %v", f)
 	}
 	must.Do(t, tab.Reregister(r, ChangeTranslation, RegionConfig{Buf: buf}))

@@ -1,15 +1,17 @@
 package memory
 
+import "github.com/softhca/softhca/ib"
+
 const (
 	// indexShift splits a key: the upper 24 bits, the index, select the object;
 	// the low 8 bits must match too.
 	indexShift = 8
-	// quarantine is the number of registrations during which a freed index is
-	// not reused, so that a peer with an old key finds no region.
+	// quarantine is the number of new keys during which a freed index is
+	// not reused, so that a peer with an old key finds no memory.
 	quarantine = 4096
-	// maxObjects bounds a table so that at least half of the indices are
-	// always free, and a few draws find one.
-	maxObjects = 1 << 22
+	// maxObjects bounds the regions of a table, and its windows, so that at
+	// least half of the indices are always free, and a few draws find one.
+	maxObjects = 1 << 21
 	// maxDraws is the number of draws for a free index. With half of the
 	// indices free, all draws fail once in 2^64 times; with a random source
 	// that repeats itself, registration fails instead of looping forever.
@@ -23,12 +25,14 @@ type kind uint8
 const (
 	kindNone   kind = iota // none: the index is in quarantine
 	kindRegion             // a memory region
+	kindWindow             // a memory window
 )
 
 // entry is the object that a key names.
 type entry struct {
 	kind   kind
 	region *Region
+	window *Window
 }
 
 // slot is a slot of the hash table. Key 0 marks an empty one: index 0 is never
@@ -38,7 +42,7 @@ type slot struct {
 	entry
 }
 
-// keys maps keys to regions: an open-addressed hash table with linear probing,
+// keys maps keys to regions and windows: an open-addressed hash table with linear probing,
 // at most half full. The indices are random, so they serve as the hash, and a
 // peer cannot provoke collisions without knowing them.
 type keys struct {
@@ -81,6 +85,21 @@ func (k *keys) region(key uint32) *Region {
 		return e.region
 	}
 	return nil
+}
+
+// window returns the window with the index of a key, whatever the tag of the key, or nil.
+func (k *keys) window(key uint32) *Window {
+	if s := k.find(key); s.kind == kindWindow {
+		return s.window
+	}
+	return nil
+}
+
+// retag gives a live key another tag, its low 8 bits, and returns the new key.
+func (k *keys) retag(key uint32, tag ib.RKey) uint32 {
+	s := k.find(key)
+	s.key = uint32(ib.RKey(key).Tagged(tag))
+	return s.key
 }
 
 // add adds e under a new key, which it returns; 0 if it finds no free index.

@@ -20,7 +20,7 @@ func TestQuarantineEnds(t *testing.T) {
 		}
 		next++
 		return next << indexShift
-	}, 8)
+	}, Limits{8, 8})
 	must.Do(t, tab.Deregister(register(t, tab, RegionConfig{PD: 1})))
 	for i := 1; i <= registrations+1; i++ {
 		tries = 0
@@ -39,7 +39,7 @@ func TestQuarantineEnds(t *testing.T) {
 func TestKeysChurn(t *testing.T) {
 	const seed, regions, rounds = 3, 300, 30000
 	rng := rand.New(rand.NewPCG(seed, 0))
-	tab := NewTable(func() uint32 { return rng.Uint32() & 0x3fff_ff }, regions) // 2^14 indices
+	tab := NewTable(func() uint32 { return rng.Uint32() & 0x3fff_ff }, Limits{regions, regions}) // 2^14 indices
 	var live []*Region
 	freed := map[uint32]int{} // index to registrations before it was freed
 	registered, reused := 0, 0
@@ -110,7 +110,7 @@ func checkLive(t *testing.T, tab *Table, live []*Region) {
 
 // BenchmarkRegister is one registration and its end, with a full quarantine.
 func BenchmarkRegister(b *testing.B) {
-	tab := NewTable(seeded(), 64)
+	tab := NewTable(seeded(), Limits{64, 64})
 	cfg := RegionConfig{PD: 1, Buf: make([]byte, 64), Access: allRights}
 	b.ReportAllocs()
 	for b.Loop() {

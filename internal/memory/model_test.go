@@ -17,6 +17,8 @@ type model struct {
 	tab  *Table
 	live []*modelRegion
 	dead []uint32 // keys that were good once
+
+	windows []*modelWindow
 }
 
 // modelRegion is what the model knows of a region.
@@ -26,6 +28,7 @@ type modelRegion struct {
 	key         uint32
 	bytes       []byte // what cfg.Buf should hold
 	invalidated bool
+	windows     int // bound to it
 }
 
 // find returns the region of a key.
@@ -129,8 +132,8 @@ func drawAccess(t *rapid.T) ib.Access {
 // drawConfig returns a configuration, of a buffer in most cases.
 func drawConfig(t *rapid.T) RegionConfig {
 	c := RegionConfig{
-		PD: drawPD(t), HasIOVA: true, Access: drawAccess(t),
-		Form: rapid.SampledFrom([]Form{FormBuf, FormBuf, FormBuf, FormImplicit, FormNull}).Draw(t, "form"),
+		PD: drawPD(t), HasIOVA: true, Access: drawRegionAccess(t),
+		Form: rapid.SampledFrom([]Form{FormBuf, FormBuf, FormBuf, FormBuf, FormBuf, FormImplicit, FormNull}).Draw(t, "form"),
 	}
 	switch rapid.IntRange(0, 9).Draw(t, "flags") {
 	case 0, 1:
@@ -145,6 +148,15 @@ func drawConfig(t *rapid.T) RegionConfig {
 		c.IOVA = drawAddr(t)
 	}
 	return c
+}
+
+// drawRegionAccess returns the rights of a region, mostly with MW_BIND.
+func drawRegionAccess(t *rapid.T) ib.Access {
+	a := drawAccess(t)
+	if rapid.IntRange(0, 4).Draw(t, "windows") != 0 {
+		a |= ib.AccessMWBind
+	}
+	return a
 }
 
 func drawPD(t *rapid.T) PD { return PD(rapid.SampledFrom([]int{1, 1, 1, 2}).Draw(t, "pd")) }
@@ -216,23 +228,23 @@ func (m *model) register(t *rapid.T) {
 	c := drawConfig(t)
 	c.Invalidatable = rapid.Bool().Draw(t, "invalidatable")
 	r, err := m.tab.Register(c)
-	if want := good(c) && len(m.live) < m.tab.max; (err == nil) != want {
+	if want := good(c) && len(m.live) < m.tab.max.Regions; (err == nil) != want {
 		t.Fatalf("register %+v: %v", c, err)
 	}
 	if err != nil {
 		return
 	}
 	key := uint32(r.LKey())
-	for _, old := range m.live {
-		if old.key>>8 == key>>8 {
-			t.Fatalf("key %#x has the index of %#x", key, old.key)
-		}
-	}
+	m.fresh(t, key)
 	m.live = append(m.live, &modelRegion{r: r, cfg: c, key: key, bytes: bytes.Clone(c.Buf)})
 }
 
 func (m *model) deregister(t *rapid.T) {
 	r := m.drawLive(t)
+	if r.windows != 0 {
+		must.Fail(t, m.tab.Deregister(r.r), ib.EINVAL, "deregister a region with windows")
+		return
+	}
 	must.Do(t, m.tab.Deregister(r.r))
 	m.dead = append(m.dead, r.key)
 	for i := range m.live {
@@ -257,7 +269,7 @@ func (m *model) reregister(t *rapid.T) {
 		want.Form, want.Buf, want.IOVA = given.Form, given.Buf, given.IOVA
 	}
 	err := m.tab.Reregister(r.r, what, given)
-	legal := r.cfg.Form != FormNull && want.Form != FormNull // a null region is for ever
+	legal := r.windows == 0 && r.cfg.Form != FormNull && want.Form != FormNull // a null region is for ever
 	if what&ChangeTranslation == 0 {
 		legal = legal && !r.invalidated && (r.cfg.Access^want.Access)&ib.AccessZeroBased == 0
 	}
@@ -287,8 +299,10 @@ func (m *model) invalidate(t *rapid.T) {
 		want = FaultPD
 	case !r.cfg.Invalidatable:
 		want = FaultAccess
+	case r.windows != 0:
+		want = FaultBound
 	}
-	if f := m.tab.Invalidate(pd, ib.RKey(key)); f != want {
+	if f := m.tab.Invalidate(Via{PD: pd}, ib.RKey(key)); f != want {
 		t.Fatalf("invalidate %#x: got %v, want %v", key, f, want)
 	}
 	if want == FaultNone {
@@ -312,7 +326,7 @@ func (m *model) one(t *rapid.T) {
 	var b []byte
 	var f Fault
 	if remote {
-		b, f = m.tab.Remote(pd, ib.RKey(key), addr, n, need)
+		b, f = m.tab.Remote(Via{PD: pd}, ib.RKey(key), addr, n, need)
 	} else {
 		b, f = m.tab.Local(pd, ib.LKey(key), addr, n, need)
 	}
@@ -356,6 +370,7 @@ func (m *model) same(t *rapid.T) {
 	if m.tab.Len() != len(m.live) {
 		t.Fatalf("%d regions, want %d", m.tab.Len(), len(m.live))
 	}
+	m.sameWindows(t)
 	for _, r := range m.live {
 		if !bytes.Equal(r.cfg.Buf, r.bytes) {
 			t.Fatalf("region %#x holds %x, want %x", r.key, r.cfg.Buf, r.bytes)
@@ -372,12 +387,18 @@ func TestE14_M3_Model(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 		// 512 indices: draws collide often, and the hash table has long runs.
-		m := &model{tab: NewTable(func() uint32 { return rng.Uint32() & 0x1ffff }, 12)}
+		m := &model{tab: NewTable(func() uint32 { return rng.Uint32() & 0x1ffff }, Limits{12, 12})}
 		t.Repeat(map[string]func(*rapid.T){
 			"register":   m.register,
 			"deregister": m.deregister,
 			"reregister": m.reregister,
 			"invalidate": m.invalidate,
+			"alloc":      m.alloc,
+			"dealloc":    m.dealloc,
+			"bind":       m.bind,
+			"unbind":     m.unbind,
+			"through":    m.through,
+			"leave":      m.leave,
 			"one":        m.one,
 			"gather":     m.gather,
 			"scatter":    m.scatter,

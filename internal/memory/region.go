@@ -35,16 +35,22 @@ const (
 
 // Region is a registered memory region. It changes only through its table.
 type Region struct {
-	buf           []byte
-	iova          uint64
+	extent
 	null          *nullMemory // only with FormNull
 	key           uint32
 	pd            PD
 	form          Form
 	access        ib.Access
+	windows       uint32 // bound to it
 	invalidatable bool
 	invalidated   bool
 	durable       bool
+}
+
+// extent is memory, and the address of its first byte in work requests and for peers.
+type extent struct {
+	buf  []byte
+	iova uint64
 }
 
 // LKey returns the key for local access.
@@ -84,14 +90,14 @@ func (r *Region) PD() PD { return r.pd }
 func (r *Region) Invalidated() bool { return r.invalidated }
 
 // view returns n bytes at addr. The comparisons are safe for any addr and n
-// from a peer: an address before the region wraps to an offset past its end,
-// because no region extends past 2^64.
-func (r *Region) view(addr, n uint64) ([]byte, bool) {
-	size, off := uint64(len(r.buf)), addr-r.iova
+// from a peer: an address before the extent wraps to an offset past its end,
+// because no extent goes past 2^64.
+func (x *extent) view(addr, n uint64) ([]byte, bool) {
+	size, off := uint64(len(x.buf)), addr-x.iova
 	if n > size || off > size-n {
 		return nil, false
 	}
-	return r.buf[off : off+n : off+n], true
+	return x.buf[off : off+n : off+n], true
 }
 
 // nullMemory takes the place of the memory that a region of FormNull lacks.

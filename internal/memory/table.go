@@ -6,18 +6,28 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// Table holds the regions of an adapter. It is not safe for concurrent use.
+// Table holds the regions and windows of an adapter. It is not safe for
+// concurrent use.
 type Table struct {
 	keys    keys
-	max     int
+	max     Limits
 	live    int
-	foreign bool // a region is, or was, foreign
+	windows int
+	bound   map[Serial]*Window // of type 2, the first of each queue pair's list
+	foreign bool               // a region is, or was, foreign
 }
 
-// NewTable returns a table for at most max regions (never more than 2^22).
+// Limits are the most regions and windows of a table.
+type Limits struct{ Regions, Windows int }
+
+// NewTable returns a table with limits, of which none is more than 2^21.
 // rand is the source of the keys: a peer that can predict it can guess keys.
-func NewTable(rand func() uint32, max int) *Table {
-	t := &Table{keys: keys{rand: rand}, max: min(max, maxObjects)}
+func NewTable(rand func() uint32, max Limits) *Table {
+	t := &Table{
+		keys:  keys{rand: rand},
+		max:   Limits{min(max.Regions, maxObjects), min(max.Windows, maxObjects)},
+		bound: make(map[Serial]*Window),
+	}
 	t.keys.grow()
 	return t
 }
@@ -36,18 +46,18 @@ func (t *Table) Register(c RegionConfig) (*Region, error) {
 	if err := c.check(); err != nil {
 		return nil, fmt.Errorf("register region: %w", err)
 	}
-	if t.live >= t.max {
+	if t.live >= t.max.Regions {
 		return nil, fmt.Errorf("register region: the adapter has %d already: %w", t.live, ib.ENOMEM)
 	}
 	r := &Region{
-		buf: c.Buf, iova: c.start(), pd: c.PD, form: c.Form,
+		extent: extent{c.Buf, c.start()}, pd: c.PD, form: c.Form,
 		access: c.Access, invalidatable: c.Invalidatable, durable: c.Durable,
 	}
 	if c.Form == FormNull {
 		r.null = new(nullMemory)
 	}
 	t.foreign = t.foreign || c.foreign()
-	if r.key = t.keys.add(entry{kindRegion, r}); r.key == 0 {
+	if r.key = t.keys.add(entry{kind: kindRegion, region: r}); r.key == 0 {
 		return nil, fmt.Errorf("register region: no free key: %w", ib.ENOMEM)
 	}
 	t.live++
@@ -55,11 +65,14 @@ func (t *Table) Register(c RegionConfig) (*Region, error) {
 }
 
 // Deregister removes a region. Its key becomes invalid, and its upper 24 bits
-// are not reused for the next 4096 registrations. EINVAL if r is not in this
-// table (any more).
+// are not reused for the next 4096 keys. EINVAL if windows are bound to r, or if it is
+// not in this table (any more).
 func (t *Table) Deregister(r *Region) error {
 	if !t.owns(r) {
 		return fmt.Errorf("deregister region: not registered: %w", ib.EINVAL)
+	}
+	if r.windows != 0 {
+		return fmt.Errorf("deregister region: %w", r.errBound())
 	}
 	t.keys.retire(r.key)
 	t.live--
@@ -81,13 +94,13 @@ const (
 // the keys, as with Soft-RoCE (the RKey exists while there are remote rights).
 // A new translation gives the region a new key, so that a peer with the old one
 // cannot reach the new memory. Only a new translation makes an invalidated
-// region usable again.
+// region usable again. A region with windows does not change.
 //
 // It fails as Register does, and with EINVAL when r is not of this table, when
-// what is empty, when ZERO_BASED changes without the translation, for an
-// invalidated region without a new translation, and for a null region, which
-// never changes into or out of another form; with EOPNOTSUPP for a change that
-// does not exist. A failed call changes nothing.
+// windows are bound to it, when what is empty, when ZERO_BASED changes without
+// the translation, for an invalidated region without a new translation, and for
+// a null region, which never changes into or out of another form; with
+// EOPNOTSUPP for a change that does not exist. A failed call changes nothing.
 func (t *Table) Reregister(r *Region, what Change, c RegionConfig) error {
 	if err := t.reregister(r, what, c); err != nil {
 		return fmt.Errorf("reregister region: %w", err)
@@ -100,6 +113,8 @@ func (t *Table) reregister(r *Region, what Change, c RegionConfig) error {
 	switch {
 	case !t.owns(r):
 		return fmt.Errorf("not registered: %w", ib.EINVAL)
+	case r.windows != 0:
+		return r.errBound()
 	case what == 0:
 		return fmt.Errorf("nothing to change: %w", ib.EINVAL)
 	case what&^(ChangeTranslation|ChangePD|ChangeAccess) != 0:
@@ -125,7 +140,7 @@ func (t *Table) reregister(r *Region, what Change, c RegionConfig) error {
 		return err
 	}
 	if translate {
-		key := t.keys.add(entry{kindRegion, r})
+		key := t.keys.add(entry{kind: kindRegion, region: r})
 		if key == 0 {
 			return fmt.Errorf("no free key: %w", ib.ENOMEM)
 		}
@@ -135,6 +150,11 @@ func (t *Table) reregister(r *Region, what Change, c RegionConfig) error {
 	}
 	r.pd, r.access, r.durable = c.PD, c.Access, c.Durable
 	return nil
+}
+
+// errBound is the error of a change that bound windows forbid.
+func (r *Region) errBound() error {
+	return fmt.Errorf("memory windows are bound to it, %d: %w", r.windows, ib.EINVAL)
 }
 
 // owns reports whether r is registered here.

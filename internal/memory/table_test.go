@@ -25,7 +25,7 @@ func register(t testing.TB, tab *Table, c RegionConfig) *Region {
 
 // TestRegister: what the caller gave is what the region says.
 func TestRegister(t *testing.T) {
-	tab := NewTable(seeded(), 8)
+	tab := NewTable(seeded(), Limits{8, 8})
 	buf := make([]byte, 100)
 	home := uint64(uintptr(unsafe.Pointer(&buf[0])))
 	for _, c := range []struct {
@@ -59,7 +59,7 @@ func TestRegister(t *testing.T) {
 // TestRegisterErrors: each misuse has its error number and registers nothing.
 func TestRegisterErrors(t *testing.T) {
 	buf := make([]byte, 100)
-	tab := NewTable(seeded(), 8)
+	tab := NewTable(seeded(), Limits{8, 8})
 	for _, c := range []struct {
 		name string
 		cfg  RegionConfig
@@ -90,7 +90,7 @@ func TestRegisterErrors(t *testing.T) {
 
 // TestFull: the table holds as many regions as it was given room for.
 func TestFull(t *testing.T) {
-	tab := NewTable(seeded(), 100)
+	tab := NewTable(seeded(), Limits{100, 100})
 	var rs []*Region
 	for range 100 {
 		rs = append(rs, register(t, tab, RegionConfig{PD: 1, Buf: []byte{0}}))
@@ -105,15 +105,15 @@ func TestFull(t *testing.T) {
 	if tab.Len() != 100 {
 		t.Errorf("%d regions, want 100", tab.Len())
 	}
-	if huge := NewTable(seeded(), 1<<30); huge.max != maxObjects {
-		t.Errorf("a table for 2^30 regions takes %d", huge.max)
+	if huge := NewTable(seeded(), Limits{1 << 30, 1 << 30}); huge.max != (Limits{maxObjects, maxObjects}) {
+		t.Errorf("a table for 2^30 regions and windows takes %d", huge.max)
 	}
 }
 
 // TestStuckSource: a source that repeats itself makes registering fail; it
 // neither hangs nor gives a key twice. Zero it never gives.
 func TestStuckSource(t *testing.T) {
-	tab := NewTable(func() uint32 { return 0xabcdef01 }, 8)
+	tab := NewTable(func() uint32 { return 0xabcdef01 }, Limits{8, 8})
 	r := register(t, tab, RegionConfig{PD: 1})
 	if _, err := tab.Register(RegionConfig{PD: 1}); !errors.Is(err, ib.ENOMEM) {
 		t.Errorf("second region with the same key: %v", err)
@@ -122,7 +122,7 @@ func TestStuckSource(t *testing.T) {
 	if !errors.Is(err, ib.ENOMEM) || r.LKey() != 0xabcdef01 || r.PD() != 1 || r.Access() != 0 || r.Addr() == 5 {
 		t.Errorf("reregister without a free key: %v, left %+v", err, r)
 	}
-	zero := NewTable(func() uint32 { return 0xff }, 8)
+	zero := NewTable(func() uint32 { return 0xff }, Limits{8, 8})
 	if _, err := zero.Register(RegionConfig{PD: 1}); !errors.Is(err, ib.ENOMEM) {
 		t.Errorf("region with index 0: %v", err)
 	}
@@ -130,7 +130,7 @@ func TestStuckSource(t *testing.T) {
 
 // TestDeregister: only once, only in its table, and the key is dead.
 func TestDeregister(t *testing.T) {
-	tab, other := NewTable(seeded(), 8), NewTable(seeded(), 8)
+	tab, other := NewTable(seeded(), Limits{8, 8}), NewTable(seeded(), Limits{8, 8})
 	r := register(t, tab, RegionConfig{PD: 1, Buf: make([]byte, 8), Access: allRights})
 	twin := register(t, other, RegionConfig{PD: 1, Buf: make([]byte, 8), Access: allRights})
 	if r.LKey() != twin.LKey() {
@@ -145,7 +145,7 @@ func TestDeregister(t *testing.T) {
 	if _, f := tab.Local(1, key, r.Addr(), 1, 0); f != FaultKey {
 		t.Errorf("access with a dead key: %v", f)
 	}
-	if _, f := tab.Remote(1, ib.RKey(key), r.Addr(), 1, ib.AccessRemoteRead); f != FaultKey {
+	if _, f := tab.Remote(Via{PD: 1}, ib.RKey(key), r.Addr(), 1, ib.AccessRemoteRead); f != FaultKey {
 		t.Errorf("remote access with a dead key: %v", f)
 	}
 }
@@ -153,7 +153,7 @@ func TestDeregister(t *testing.T) {
 // TestReregister: each change alone, what stays, and what each does to the
 // keys.
 func TestReregister(t *testing.T) {
-	tab := NewTable(seeded(), 8)
+	tab := NewTable(seeded(), Limits{8, 8})
 	old, fresh := make([]byte, 100), make([]byte, 50)
 	r := register(t, tab, RegionConfig{PD: 1, Buf: old, IOVA: 1000, Access: ib.AccessLocalWrite})
 	key := r.LKey()
@@ -169,10 +169,10 @@ func TestReregister(t *testing.T) {
 	if r.LKey() == key || r.Len() != 50 || r.Addr() != 7000 || r.PD() != 2 || r.Access() != allRights {
 		t.Errorf("after a new translation: %+v", r)
 	}
-	if _, f := tab.Remote(2, ib.RKey(key), 7000, 1, ib.AccessRemoteRead); f != FaultKey {
+	if _, f := tab.Remote(Via{PD: 2}, ib.RKey(key), 7000, 1, ib.AccessRemoteRead); f != FaultKey {
 		t.Errorf("the old key after a new translation: %v", f)
 	}
-	if b, f := tab.Remote(2, r.RKey(), 7049, 1, ib.AccessRemoteRead); f != FaultNone || &b[0] != &fresh[49] {
+	if b, f := tab.Remote(Via{PD: 2}, r.RKey(), 7049, 1, ib.AccessRemoteRead); f != FaultNone || &b[0] != &fresh[49] {
 		t.Errorf("the new key after a new translation: %v", f)
 	}
 	if tab.Len() != 1 {
@@ -182,7 +182,7 @@ func TestReregister(t *testing.T) {
 
 // TestReregisterErrors: a refused change changes nothing.
 func TestReregisterErrors(t *testing.T) {
-	tab := NewTable(seeded(), 8)
+	tab := NewTable(seeded(), Limits{8, 8})
 	r := register(t, tab, RegionConfig{PD: 1, Buf: make([]byte, 100), IOVA: 1000, Access: allRights})
 	gone := register(t, tab, RegionConfig{PD: 1})
 	must.Do(t, tab.Deregister(gone))
