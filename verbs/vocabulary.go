@@ -199,8 +199,17 @@ type (
 	EECN = ib.EECN
 	// LKey names a memory region to the own adapter; see MR.SGE.
 	LKey = ib.LKey
-	// RKey names a memory region to the peer; see MR.RKey.
+	// RKey names a memory region or window to the peer; see MR.RKey and MW.RKey. Tagged returns it
+	// with the low 8 bits, the tag, of another; Inc with the next tag, as ibv_inc_rkey does.
+	//
+	//	func (k RKey) Tagged(tag RKey) RKey
+	//	func (k RKey) Inc() RKey
 	RKey = ib.RKey
+	// MWType is the type of a memory window.
+	//
+	//	func (t MWType) Valid() bool
+	//	func (t MWType) String() string
+	MWType = ib.MWType
 	// QKey protects UD and RD queue pairs: a message is accepted if its Q_Key is the QP's.
 	QKey = ib.QKey
 	// PKey is a partition key.

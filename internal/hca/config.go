@@ -23,6 +23,7 @@ type Limits struct {
 	MaxSRQ        int
 	MaxSRQWR      uint32
 	MaxMR         int
+	MaxMW         int // memory windows
 	MaxPD         int
 	MaxAH         int
 	MaxDMSize     uint64 // bytes of device memory, of all allocations together
@@ -41,7 +42,7 @@ func DefaultLimits() Limits {
 	return Limits{
 		MaxQP: 60000, MaxQPWR: 1 << 15, MaxSGE: 32, MaxInlineData: 512,
 		MaxCQ: 1 << 16, MaxCQE: 1<<22 - 1, MaxSRQ: 1 << 16, MaxSRQWR: 1 << 15,
-		MaxMR: 1 << 19, MaxPD: 1 << 16, MaxAH: 1 << 16, MaxRDAtomic: 128,
+		MaxMR: 1 << 19, MaxMW: 1 << 19, MaxPD: 1 << 16, MaxAH: 1 << 16, MaxRDAtomic: 128,
 		MaxDMSize: 1 << 20,
 		MaxRDD:    1 << 12, MaxEEC: 1 << 12, MaxXRCD: 1 << 12,
 		MaxMcastGrp: fabric.MaxGroups, MaxMcastQPAttach: 64, MaxTotalMcastQPAttach: 64 * fabric.MaxGroups,

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/memory"
 	"github.com/softhca/softhca/internal/qp"
 )
 
@@ -39,11 +40,11 @@ func (h *HCA) CreateQP(p *PD, c QPConfig) (*qp.QP, error) {
 		}
 	}
 	qc := qp.Config{
-		Num: ib.QPN(num), Type: c.Type, SendCQ: c.SendCQ, RecvCQ: c.RecvCQ, SRQ: c.SRQ, RDD: c.RDD, XRCD: c.XRCD,
-		Cap: c.Cap, SigAll: c.SigAll, Flags: c.Flags,
+		Num: ib.QPN(num), Type: c.Type, Via: memory.Via{QP: h.nextVia()}, SendCQ: c.SendCQ, RecvCQ: c.RecvCQ,
+		SRQ: c.SRQ, RDD: c.RDD, XRCD: c.XRCD, Cap: c.Cap, SigAll: c.SigAll, Flags: c.Flags,
 	}
 	if p != nil {
-		qc.PD = p.ID
+		qc.Via.PD = p.ID
 	}
 	q, err := qp.New(&h.env, qc)
 	if err != nil {
@@ -63,6 +64,12 @@ func (h *HCA) CreateQP(p *PD, c QPConfig) (*qp.QP, error) {
 		p.users++
 	}
 	return q, nil
+}
+
+// nextVia returns the serial number of a new queue pair.
+func (h *HCA) nextVia() memory.Serial {
+	h.serial++
+	return h.serial
 }
 
 func (h *HCA) checkQP(p *PD, c *QPConfig) error {

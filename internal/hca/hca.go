@@ -42,10 +42,12 @@ type HCA struct {
 
 	pds  map[memory.PD]*PD
 	next memory.PD
-	rdds map[*qp.RDD]bool
-	qpns *number.Pool
-	eecs *number.Pool
-	use  Resources // the counts of CQs, SRQs, QPs and EE contexts
+
+	serial memory.Serial // of the last queue pair that was created
+	rdds   map[*qp.RDD]bool
+	qpns   *number.Pool
+	eecs   *number.Pool
+	use    Resources // the counts of CQs, SRQs, QPs and EE contexts
 
 	onDM    map[*memory.Region]*DM // regions of device memory
 	dmBytes uint64                 // allocated device memory
@@ -85,7 +87,7 @@ func newEnv(c *Config, mtu ib.MTU) qp.Env {
 			Privileged: c.Privileged, APM: true, PortMbps: c.PortMbps,
 		},
 		Ports:    []*qp.Port{{Addrs: c.Caps.Addrs, PKeys: c.PKeys, SrcPort: c.Caps.SrcPort}},
-		Mem:      memory.NewTable(c.Rand, c.Limits.MaxMR),
+		Mem:      memory.NewTable(c.Rand, memory.Limits{Regions: c.Limits.MaxMR, Windows: c.Limits.MaxMW}),
 		Queues:   c.Queues,
 		AHs:      qp.NewAHTable(c.Limits.MaxAH),
 		Counters: c.Counters,
@@ -130,7 +132,7 @@ func (h *HCA) Count() *counters.Set { return h.cfg.Counters }
 
 // Resources are the numbers of objects that an adapter has.
 type Resources struct {
-	PDs, CQs, SRQs, QPs, MRs int
+	PDs, CQs, SRQs, QPs, MRs, MWs int
 	// RDDs and EECs are the domains and EE contexts of reliable datagrams.
 	RDDs, EECs int
 	// XRCDs are the domains of extended reliable connections.
@@ -144,7 +146,7 @@ type Resources struct {
 func (h *HCA) Resources() Resources {
 	r := h.use
 	r.PDs, r.RDDs, r.XRCDs, r.Conns = len(h.pds), len(h.rdds), len(h.domains), h.cm.Conns()
-	h.look(func() { r.MRs = h.env.Mem.Len() })
+	h.look(func() { r.MRs, r.MWs = h.env.Mem.Len(), h.env.Mem.Windows() })
 	return r
 }
 

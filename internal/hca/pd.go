@@ -15,7 +15,7 @@ type PD struct {
 	users int
 }
 
-// Dealloc deallocates a protection domain; EBUSY while regions, QPs, SRQs or
+// Dealloc deallocates a protection domain; EBUSY while regions, windows, QPs, SRQs or
 // address handles are in it.
 func (p *PD) Dealloc() error {
 	if !p.hca.valid(p) {
@@ -102,6 +102,31 @@ func (p *PD) View(e ib.SGE, need ib.Access) (b []byte, err error) {
 		err = ib.EFAULT
 	}
 	return nil, fmt.Errorf("%d bytes at %#x with key %#x: %v: %w", e.Length, e.Addr, uint32(e.LKey), f, err)
+}
+
+// AllocMW returns a memory window, which is not bound. Errors as memory.Table.AllocWindow.
+func (p *PD) AllocMW(t ib.MWType) (*memory.Window, error) {
+	if !p.hca.valid(p) {
+		return nil, ib.ErrInvalidPD
+	}
+	var w *memory.Window
+	err := p.hca.Enter(func() (err error) {
+		w, err = p.hca.env.Mem.AllocWindow(p.ID, t)
+		return err
+	})
+	if err == nil {
+		p.users++
+	}
+	return w, err
+}
+
+// DeallocMW deallocates a memory window: no packet uses it afterwards.
+func (p *PD) DeallocMW(w *memory.Window) error {
+	err := p.hca.Enter(func() error { return p.hca.env.Mem.DeallocWindow(w) })
+	if err == nil {
+		p.users--
+	}
+	return err
 }
 
 // CreateSRQ returns a shared receive queue of at least wr work requests.

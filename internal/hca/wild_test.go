@@ -258,7 +258,7 @@ type wildOutcome struct {
 // wildStatuses are how a work request may end, whatever is written.
 var wildStatuses = []ib.WCStatus{
 	ib.WCSuccess, ib.WCLocQPOpErr, ib.WCLocProtErr, ib.WCLocLenErr, ib.WCLocAccessErr, ib.WCWRFlushErr,
-	ib.WCRemAccessErr, ib.WCRemInvReqErr, ib.WCRemOpErr, ib.WCRetryExcErr, ib.WCRNRRetryExcErr,
+	ib.WCRemAccessErr, ib.WCRemInvReqErr, ib.WCRemOpErr, ib.WCRetryExcErr, ib.WCRNRRetryExcErr, ib.WCMWBindErr,
 }
 
 // attack writes the input, lets both adapters work on it, and checks what must
@@ -441,7 +441,7 @@ func (g *wildWriter) sends(n, stride int) []byte {
 		s, total := g.sges(k)
 		w := ring.SendWQE{
 			WRID: g.Uint64() &^ wildReceive, RemoteAddr: wildOpen, CompareAdd: g.Uint64(), Swap: g.Uint64(), Length: total, RKey: ib.RKey(g.keys[1][0]),
-			Imm: g.Uint32(), Opcode: ib.WROpcode(g.IntN(8)), Flags: ib.SendFlags(g.IntN(8)), NumSGE: uint8(k),
+			Imm: g.Uint32(), Opcode: ib.WROpcode(g.IntN(10)), Flags: ib.SendFlags(g.IntN(8)), NumSGE: uint8(k),
 		}
 		g.spoilSend(&w)
 		put(e, w)

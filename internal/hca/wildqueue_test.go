@@ -117,7 +117,9 @@ func TestWildSends(t *testing.T) {
 		change func(*wildSend)
 	}{
 		{"an opcode that is none", all, func(e *wildSend) { e.Opcode = 255 }},
-		{"the first opcode that is not provided", all, func(e *wildSend) { e.Opcode = ib.WRLocalInv }},
+		{"the first opcode that is not provided", all, func(e *wildSend) { e.Opcode = ib.WRTSO }},
+		{"a LOCAL_INV of another service", []ib.QPType{ib.UD}, func(e *wildSend) { e.Opcode = ib.WRLocalInv }},
+		{"a BIND_MW with bytes", []ib.QPType{ib.RC, ib.UC}, func(e *wildSend) { e.Opcode = ib.WRBindMW }},
 		{"a READ of another service", []ib.QPType{ib.UC, ib.UD}, func(e *wildSend) { e.Opcode = ib.WRRDMARead }},
 		{"a WRITE of another service", []ib.QPType{ib.UD}, func(e *wildSend) { e.Opcode = ib.WRRDMAWrite }},
 		{"a SEND with invalidate of another service", []ib.QPType{ib.UC, ib.UD}, func(e *wildSend) { e.Opcode = ib.WRSendWithInv }},

@@ -177,6 +177,8 @@ func (w *planner) own(line int, words []string) {
 		w.end(line, "it takes an address from the adapter")
 	case verb == "rereg":
 		w.end(line, "it changes a region by rereg_mr")
+	case verb == "mw":
+		w.plan.Reason = "the keys of memory windows are the adapter's choice"
 	case verb == "<":
 		w.plan.Reason = "QP1 of the peer belongs to its system"
 	default:

@@ -106,7 +106,7 @@ func (r *responder) sendReadResponse(b *fabric.Batch, e *resource) (progress, me
 	var src []byte
 	if n > 0 {
 		var err memory.Fault
-		src, err = r.ep.env.Mem.Remote(e.pd, e.rkey, e.va+uint64(off), uint64(n), ib.AccessRemoteRead)
+		src, err = r.ep.env.Mem.Remote(e.via, e.rkey, e.va+uint64(off), uint64(n), ib.AccessRemoteRead)
 		if err != memory.FaultNone {
 			return batchFull, err
 		}
@@ -179,7 +179,7 @@ type resource struct {
 	end     ib.PSN // last response asked for
 	msn     ib.MSN
 	rkey    ib.RKey
-	pd      memory.PD // of the queue pair, or of the SRQ of XRC, that the request named
+	via     memory.Via // how the memory was named: by the queue pair, with the domain of the SRQ for XRC
 	length  uint32
 	stop    uint32 // bytes that the responses up to end carry
 	va      uint64

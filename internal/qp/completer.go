@@ -5,6 +5,7 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/flow"
+	"github.com/softhca/softhca/internal/memory"
 	"github.com/softhca/softhca/internal/trace"
 	"github.com/softhca/softhca/roce"
 )
@@ -239,7 +240,7 @@ func (c *completer) covered(psn ib.PSN) coverage {
 	v := coverage{r.queue.Cons(), c.flight.Una(), r.done, true}
 	for ; v.end != r.began; v.end++ {
 		w := r.queue.at(v.end)
-		if psn.Diff(w.first) < 0 {
+		if psn.Diff(w.first) < 0 && !w.follows(psn) {
 			break
 		}
 		if w.kind == begunAnswered {
@@ -351,9 +352,14 @@ func (c *creditState) update(msn ib.MSN, code uint8) {
 // reapFailed completes a work request with a local error when it has become
 // the oldest.
 func (r *requester) reapFailed(now clock.Instant) {
-	if r.failed != ib.WCSuccess && r.next == r.queue.Cons() {
-		r.end.fail(now, r.failed, "local error: "+r.failed.String())
+	if r.failed == ib.WCSuccess || r.next != r.queue.Cons() {
+		return
 	}
+	cause := "local error: " + r.failed.String()
+	if f := r.queue.oldest().fault; f != memory.FaultNone {
+		cause += ": " + f.String()
+	}
+	r.end.fail(now, r.failed, cause)
 }
 
 // complete ends the oldest send work request: an entry in the CQ if it is

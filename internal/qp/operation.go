@@ -41,6 +41,10 @@ type operation struct {
 
 	// duplicate answers a request that was executed before (E9); nil: it is dropped.
 	duplicate func(*responder, *Packet)
+
+	// local executes a work request that sends nothing; nil: it sends requests. The entry may
+	// be in memory that the program writes, so each field is read once.
+	local func(*QP, *ring.SendWQE) memory.Fault
 }
 
 // demand is what an operation demands of the memory that its requests name.
@@ -112,6 +116,17 @@ const (
 // operationOf returns the operation of a packet. Its services are none if it asks for
 // nothing that can be done here.
 func operationOf(k roce.Kind) *operation { return &operations[k] }
+
+// begun returns what completes a work request.
+func (o *operation) begun() begunKind {
+	switch {
+	case o.answered():
+		return begunAnswered
+	case o.psns == psnNone:
+		return begunLocal
+	}
+	return begunAcked
+}
 
 // answered reports whether the operation has responses of its own.
 func (o *operation) answered() bool { return o.answer.respond != nil }
@@ -230,7 +245,7 @@ func (p *Posting) On(t ib.QPType) bool { return p.types.has(t) }
 // them.
 func PostingOf(o ib.WROpcode) (Posting, bool) {
 	r := requestOf(o)
-	if r == nil {
+	if r == nil || r.operation().local != nil {
 		return Posting{}, false
 	}
 	op := r.operation()
@@ -292,7 +307,16 @@ var operations = [1 << 8]operation{
 	roce.KindResync: {
 		psns: psnOne, answer: answer{kind: roce.KindAck}, encode: encodeResync, duplicate: (*responder).acknowledgeAgain,
 	},
+	// The local operations of memory windows.
+	kindBindMW:   {local: executeBindMW},
+	kindLocalInv: {local: executeLocalInv},
 }
+
+// The kinds of local operations. No packet has them.
+const (
+	kindBindMW roce.Kind = 0xff - iota
+	kindLocalInv
+)
 
 // onNumber is what atomics demand (E17).
 var onNumber = demand{size: atomicSize, align: atomicSize, breach: "atomic at an address that is not a multiple of 8"}
@@ -337,7 +361,7 @@ func executeWrite(r *responder, p *Packet) fault { return r.in.executeWrite(p) }
 // executeRead has a READ answered when its turn to send comes.
 func executeRead(r *responder, p *Packet) fault {
 	e := r.kept.add(p, r.msn.Next(), packetCount(p.RETH.Length, r.ep.mtu))
-	e.qp, e.pd, e.src = r.in.qp, r.in.pd(), r.in.src
+	e.qp, e.via, e.src = r.in.qp, r.in.via(), r.in.src
 	e.va, e.rkey, e.mtu = p.RETH.VA, p.RETH.RKey, uint16(r.ep.mtu)
 	e.length, e.stop = p.RETH.Length, p.RETH.Length
 	return fault{}
@@ -369,6 +393,8 @@ var requests = [1 << 8]request{
 	ib.WRAtomicFetchAdd:  {onReliable, roce.KindFetchAdd, 0, ib.WCFetchAdd, placesOpcodes{only: roce.RCFetchAdd}},
 	ib.WRAtomicWrite:     {setRC, roce.KindAtomicWrite, 0, ib.WCAtomicWrite, placesOpcodes{only: roce.RCAtomicWrite}},
 	ib.WRFlush:           {setRC, roce.KindFlush, 0, ib.WCFlush, placesOpcodes{only: roce.RCFlush}},
+	ib.WRBindMW:          {types: onWindows, kind: kindBindMW, wc: ib.WCBindMW},
+	ib.WRLocalInv:        {types: onWindows, kind: kindLocalInv, wc: ib.WCLocalInv},
 	wrResync:             {kind: roce.KindResync, opcodes: placesOpcodes{only: roce.RDResync}},
 }
 
@@ -392,6 +418,7 @@ const (
 	onAll       = onStreams | onDatagrams
 	executes    = setEEC | setXRCTgt // ends that execute requests, and post none
 
+	onWindows      = setRC | setUC                          // queue pairs whose peer uses memory windows
 	onAcknowledged = setRC | setEEC | setXRCIni | setXRCTgt // endpoints whose peer answers
 	onConnected    = onAcknowledged | setUC                 // endpoints that have one peer
 	onAddressed    = onDatagrams | setRD                    // queue pairs whose work requests name where they go

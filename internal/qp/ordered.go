@@ -33,7 +33,7 @@ func executeAtomicWrite(r *responder, p *Packet) fault {
 // executeWord executes an operation on 8 bytes once, at once or when its answer is due, and
 // keeps its result for duplicates (E9, E11).
 func executeWord(r *responder, p *Packet, w *resource) fault {
-	w.kind, w.qp = p.Info.Kind, r.in.qp
+	w.kind, w.qp, w.via = p.Info.Kind, r.in.qp, r.in.via()
 	if w.todo = r.kept.delay(w.kind); !w.todo {
 		if f := w.change(r.ep.env.Mem); f != memory.FaultNone {
 			return remoteAccess("rkey: " + f.String())
@@ -41,7 +41,7 @@ func executeWord(r *responder, p *Packet, w *resource) fault {
 		w.qp = nil // the answer needs none
 	}
 	e := r.kept.add(p, r.msn.Next(), 1)
-	e.src, e.qp, e.todo = r.in.src, w.qp, w.todo
+	e.src, e.qp, e.via, e.todo = r.in.src, w.qp, w.via, w.todo
 	e.va, e.rkey, e.value, e.compare = w.va, w.rkey, w.value, w.compare
 	return fault{}
 }
@@ -53,7 +53,7 @@ func (e *resource) change(t *memory.Table) memory.Fault {
 	if e.kind == roce.KindAtomicWrite {
 		right = ib.AccessRemoteWrite
 	}
-	mem, f := t.Remote(e.qp.pd, e.rkey, e.va, atomicSize, right)
+	mem, f := t.Remote(e.via, e.rkey, e.va, atomicSize, right)
 	if f != memory.FaultNone {
 		return f
 	}
@@ -130,9 +130,9 @@ func (r *receiver) checkFlush(p *Packet) fault {
 func (r *receiver) flushed(h roce.FETH, to roce.RETH) ([]byte, memory.Fault) {
 	right, _ := ib.FlushRights(ib.FlushType(h.Placement))
 	if h.Selectivity == roce.SelectRegion {
-		return r.ep.env.Mem.RemoteRegion(r.qp.pd, to.RKey, right)
+		return r.ep.env.Mem.RemoteRegion(r.qp.via, to.RKey, right)
 	}
-	return r.ep.env.Mem.Remote(r.qp.pd, to.RKey, to.VA, uint64(to.Length), right)
+	return r.ep.env.Mem.Remote(r.qp.via, to.RKey, to.VA, uint64(to.Length), right)
 }
 
 // executeFlush has a FLUSH answered when its turn comes. Earlier WRITEs are visible to every

@@ -115,6 +115,8 @@ func (q *QP) checkSend(wr *ib.SendWR) (uint32, error) {
 		return 0, fmt.Errorf("post send: %d bytes, a message has at most %d: %w", length, uint64(MaxMessage), ib.EINVAL)
 	}
 	switch op := req.operation(); {
+	case op.local != nil:
+		return 0, checkLocal(wr)
 	case op.answered() && q.ep.attr.MaxRDAtomic == 0 && q.ep.connected() && behaviourOf(q.State()).postSend != postFlush:
 		return 0, fmt.Errorf("post send: %v with max_rd_atomic 0 could never be sent: %w", wr.Opcode, ib.EINVAL)
 	case !op.demand.holds(length) && op.carries:
@@ -223,11 +225,12 @@ type sendQueue struct {
 type begunWR struct {
 	first, last ib.PSN // its PSNs
 	length      uint32 // bytes of payload; of a READ, bytes asked for
-	ssn         uint32 // number of the last of its messages
+	ssn         uint32 // number of the last of its messages, or of those before it
 	opcode      ib.WROpcode
 	flags       ib.SendFlags
 	numSGE      uint8
 	kind        begunKind
+	fault       memory.Fault // of a local one: why it failed
 }
 
 // begunKind is the kind of answer that completes a work request.
@@ -236,6 +239,7 @@ type begunKind uint8
 const (
 	begunAcked     begunKind = iota // an acknowledgement, of others too; for UC and UD, that it is sent
 	begunAnswered                   // responses of its own: a READ or an atomic
+	begunLocal                      // nothing: it was executed here, and waits for those before it
 	begunMalformed                  // an error: the entry makes no sense, and is not sent
 )
 
@@ -274,8 +278,10 @@ func (s *sendQueue) write(i uint32, wr *ib.SendWR, length uint32) {
 	e.Length, e.RKey, e.Imm = length, wr.RKey, wr.ImmData
 	e.Opcode, e.Flags, e.NumSGE = wr.Opcode, wr.Flags, uint8(len(wr.SGList))
 	switch wr.Opcode {
-	case ib.WRSendWithInv:
+	case ib.WRSendWithInv, ib.WRLocalInv:
 		e.Imm = uint32(wr.InvRKey)
+	case ib.WRBindMW:
+		putBind(e, wr.Bind)
 	case ib.WRFlush:
 		e.Imm, e.CompareAdd = uint32(wr.Flush.Type)|uint32(wr.Flush.Level)<<flushLevelShift, uint64(wr.Flush.Length)
 	default:
@@ -296,9 +302,9 @@ func (s *sendQueue) note(i uint32) *begunWR {
 	*w = begunWR{length: e.Length, opcode: e.Opcode, flags: e.Flags, numSGE: e.NumSGE}
 	if s.foreign && !s.sane(w, i) {
 		*w = begunWR{opcode: ib.WRSend, kind: begunMalformed}
-	} else if op := w.request().operation(); op.answered() {
-		w.kind = begunAnswered
-		if op.answer.returns == returnsValue {
+	} else {
+		op := w.request().operation()
+		if w.kind = op.begun(); op.answer.returns == returnsValue {
 			w.length = atomicSize // the rest of a longer list stays as it is
 		}
 	}
@@ -313,6 +319,8 @@ func (s *sendQueue) sane(w *begunWR, i uint32) bool {
 		return false
 	}
 	switch op := req.operation(); {
+	case op.local != nil:
+		return w.length == 0 && w.numSGE == 0 && w.flags&ib.SendInline == 0
 	case !op.holdsAnswer(uint64(w.length)), w.opcode == ib.WRFlush && w.length != 0:
 		return false
 	case w.flags&ib.SendInline != 0:

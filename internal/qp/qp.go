@@ -20,7 +20,7 @@ import (
 // shard calls everything else.
 type QP struct {
 	End
-	pd  memory.PD
+	via memory.Via
 	sq  sendQueue
 	rq  recvQueue  // without memory unless it exists
 	srq *SRQ       // nil: the QP has its own receive queue
@@ -49,13 +49,13 @@ type Doorbells struct {
 type Config struct {
 	Num    ib.QPN
 	Type   ib.QPType
-	PD     memory.PD // none for an XRC target
-	SendCQ *CQ       // nil for an XRC target
-	RecvCQ *CQ       // nil for both ends of XRC
-	SRQ    *SRQ      // nil for a receive queue of its own
-	RDD    *RDD      // RD only
-	XRCD   *XRCD     // XRC targets only
-	Cap    ib.QPCap  // actual sizes are rounded up
+	Via    memory.Via // its protection domain, none for an XRC target, and a number that no other queue pair ever has
+	SendCQ *CQ        // nil for an XRC target
+	RecvCQ *CQ        // nil for both ends of XRC
+	SRQ    *SRQ       // nil for a receive queue of its own
+	RDD    *RDD       // RD only
+	XRCD   *XRCD      // XRC targets only
+	Cap    ib.QPCap   // actual sizes are rounded up
 	SigAll bool
 	Flags  ib.QPCreateFlags
 }
@@ -65,7 +65,7 @@ type Config struct {
 func New(env *Env, c Config) (*QP, error) {
 	q := &QP{srq: c.SRQ}
 	q.init(env, c.Num, c.Type, q)
-	q.pd, q.sender = c.PD, &q.End
+	q.via, q.sender = c.Via, &q.End
 	q.req.qp, q.req.queue = q, &q.sq
 	q.in.qp, q.in.from, q.in.cq = q, &q.rq, c.RecvCQ
 	q.in.blocksSelf = c.Flags&ib.CreateBlockSelfMcastLB != 0
@@ -103,7 +103,7 @@ func (q *QP) Num() ib.QPN { return q.ep.num }
 func (q *QP) Type() ib.QPType { return q.ep.typ }
 
 // PD returns the protection domain; for an XRC target, that of the latest request.
-func (q *QP) PD() memory.PD { return q.pd }
+func (q *QP) PD() memory.PD { return q.via.PD }
 
 // SendCQ returns the CQ of send completions, nil for an XRC target.
 func (q *QP) SendCQ() *CQ { return q.sq.cq }
@@ -181,7 +181,7 @@ func (q *QP) Doorbell(now clock.Instant) {
 }
 
 // Destroy takes the QP out of use, whatever its state (V13). Its work requests
-// and its unpolled completions vanish. Its queue memory goes back to the
+// and its unpolled completions vanish, and its memory windows of type 2 are unbound. Its queue memory goes back to the
 // allocator, so posting must have ended.
 func (q *QP) Destroy() {
 	sq, rq := &q.sq, &q.rq
@@ -197,6 +197,7 @@ func (q *QP) Destroy() {
 	q.RecvCQ().Release()
 	q.rd.destroy()
 	q.xrc.destroy()
+	q.ep.env.Mem.Leave(q.via.QP)
 	sq.Free(q.xrc.sendMemory(q.ep.env.Queues))
 	if q.srq != nil {
 		q.srq.Release()

@@ -119,8 +119,8 @@ func (r *receiver) reset() {
 	r.commEst, r.onFirst, r.peer = false, nil, place{}
 }
 
-// pd returns the protection domain of the requests.
-func (r *receiver) pd() memory.PD { return r.qp.pd }
+// via returns where the requests come from.
+func (r *receiver) via() memory.Via { return r.qp.via }
 
 // allows reports whether the queue pair gives the peer a right.
 func (r *receiver) allows(right ib.Access) bool {
@@ -251,7 +251,7 @@ func (r *receiver) checkKey(p *Packet) fault {
 	case !op.demand.met(va, n):
 		return invalidRequest(ib.WCRemInvReqErr, op.demand.breach)
 	}
-	if _, err := r.ep.env.Mem.Remote(r.qp.pd, rkey, va, uint64(n), right); err != memory.FaultNone {
+	if _, err := r.ep.env.Mem.Remote(r.qp.via, rkey, va, uint64(n), right); err != memory.FaultNone {
 		return remoteAccess("rkey: " + err.String())
 	}
 	return fault{}
@@ -268,7 +268,7 @@ func (r *receiver) executeSend(p *Packet) fault {
 	if p.Info.Flags&roce.FlagInv == 0 {
 		return fault{}
 	}
-	if err := r.ep.env.Mem.Invalidate(r.qp.pd, p.InvRKey); err != memory.FaultNone {
+	if err := r.ep.env.Mem.Invalidate(r.qp.via, p.InvRKey); err != memory.FaultNone {
 		return remoteAccess("SEND with invalidate: " + err.String())
 	}
 	return fault{}
@@ -279,7 +279,7 @@ func (r *receiver) placeAt(b []byte, off uint32) bool {
 	if r.slot.malformed {
 		return false
 	}
-	return len(b) == 0 || r.ep.env.Mem.Scatter(b, r.qp.pd, r.slot.sges, uint64(off)) == memory.FaultNone
+	return len(b) == 0 || r.ep.env.Mem.Scatter(b, r.qp.via.PD, r.slot.sges, uint64(off)) == memory.FaultNone
 }
 
 // executeWrite copies the payload to its address. It looks up the key for every
@@ -289,7 +289,7 @@ func (r *receiver) executeWrite(p *Packet) fault {
 	if len(p.Payload) == 0 {
 		return fault{}
 	}
-	dst, err := r.ep.env.Mem.Remote(r.qp.pd, r.write.rkey, r.write.va+uint64(r.received), uint64(len(p.Payload)), ib.AccessRemoteWrite)
+	dst, err := r.ep.env.Mem.Remote(r.qp.via, r.write.rkey, r.write.va+uint64(r.received), uint64(len(p.Payload)), ib.AccessRemoteWrite)
 	if err != memory.FaultNone {
 		return remoteAccess("rkey: " + err.String())
 	}

@@ -107,6 +107,9 @@ func (r *requester) nextRequest(now clock.Instant) *begunWR {
 	}
 	if r.next != r.began {
 		w := r.queue.at(r.next)
+		if w.kind == begunLocal {
+			return w
+		}
 		if !r.inPace(now) {
 			return nil
 		}
@@ -123,7 +126,11 @@ func (r *requester) nextRequest(now clock.Instant) *begunWR {
 	if r.ep.connected() {
 		w.last = w.first.Add(w.request().operation().packets(w.length, r.ep.mtu) - 1)
 	}
-	if r.ep.reliable() && !(r.mayBegin(w) && r.mayTransmit(now, w, w.first)) {
+	if w.kind == begunLocal {
+		if !w.mayExecute(r.next == r.queue.Cons(), r.rdBegun) {
+			return nil
+		}
+	} else if r.ep.reliable() && !(r.mayBegin(w) && r.mayTransmit(now, w, w.first)) {
 		return nil
 	}
 	r.begin(w)
@@ -195,22 +202,28 @@ func (r *requester) cost(w *begunWR, psn ib.PSN) uint32 {
 	return end.Distance(psn)*flow.PacketCost(mtu) + flow.PacketCost(tail)
 }
 
-// begin starts work request next: it assigns its PSNs and message numbers.
+// begin starts work request next: it assigns its PSNs and message numbers, and executes a
+// local one.
 func (r *requester) begin(w *begunWR) {
 	r.alloc = w.last.Next()
 	r.began++
 	n := uint32(1)
-	if w.kind == begunAnswered {
+	switch w.kind {
+	case begunAnswered:
 		r.rdBegun++
 		n = r.chunk.requests(w)
+	case begunLocal:
+		n = 0
+		w.fault = w.request().operation().local(r.qp, r.queue.At(r.next))
+	case begunAcked, begunMalformed:
 	}
 	r.ssn += n
 	w.ssn = r.ssn
 	r.credit.begin(w.request(), n)
 }
 
-// sendRequest appends the packet at psn. It reports false when the batch has
-// no room.
+// sendRequest appends the packet at psn, or goes on after a local request. It reports
+// false when the batch has no room.
 func (r *requester) sendRequest(now clock.Instant, b *fabric.Batch, w *begunWR) bool {
 	var n uint32
 	status := ib.WCSuccess
@@ -220,6 +233,13 @@ func (r *requester) sendRequest(now clock.Instant, b *fabric.Batch, w *begunWR) 
 	switch answered := w.kind == begunAnswered; {
 	case w.kind == begunMalformed:
 		status = ib.WCLocQPOpErr
+	case w.kind == begunLocal:
+		if w.fault == memory.FaultNone {
+			r.next++
+			r.comp.reapLocal(now)
+			return true
+		}
+		status = ib.WCMWBindErr
 	case answered && r.ep.attr.MaxRDAtomic == 0: // changed after the post, or never set on an EE context
 		status = r.ep.opError
 	case !w.request().operation().carries:
@@ -323,7 +343,7 @@ func (r *requester) gather(dst []byte, w *begunWR, off uint32) bool {
 	if len(dst) == 0 {
 		return true
 	}
-	return r.ep.env.Mem.Gather(dst, r.qp.pd, r.queue.sges(r.next), uint64(off)) == memory.FaultNone
+	return r.ep.env.Mem.Gather(dst, r.qp.via.PD, r.queue.sges(r.next), uint64(off)) == memory.FaultNone
 }
 
 // sendBare appends a request without payload: a READ of the missing part of w's

@@ -175,7 +175,7 @@ func (c *completer) from(p *Packet) {
 func (c *completer) store(data []byte, off uint32) bool {
 	r := c.req
 	return len(data) == 0 ||
-		c.ep.env.Mem.Scatter(data, r.qp.pd, r.queue.sges(r.queue.Cons()), uint64(off)) == memory.FaultNone
+		c.ep.env.Mem.Scatter(data, r.qp.via.PD, r.queue.sges(r.queue.Cons()), uint64(off)) == memory.FaultNone
 }
 
 // answered ends one READ or atomic request; whole: its work request is
@@ -190,6 +190,7 @@ func (c *completer) answered(now clock.Instant, p *Packet, whole bool) {
 	if whole {
 		c.flight.Answered(p.BTH.PSN)
 		c.req.complete(now, ib.WCSuccess)
+		c.reapLocal(now)
 	}
 }
 

@@ -142,7 +142,7 @@ func (r *requester) goTo(m flow.Move) {
 func (r *requester) seek() {
 	psn := r.flight.Next()
 	r.failed, r.read.restart = ib.WCSuccess, psn
-	for r.next != r.began && psn.Diff(r.queue.at(r.next).last) > 0 {
+	for r.next != r.began && r.queue.at(r.next).before(psn) {
 		r.next++
 	}
 }

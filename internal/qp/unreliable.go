@@ -190,7 +190,7 @@ func (r *requester) sendDatagram(b *fabric.Batch, w *begunWR) (uint32, ib.WCStat
 	ep, to := r.ep, *r.queue.To(r.next) // read once, like every entry
 	ah := ep.env.AHs.Get(ib.AHHandle(to.AH))
 	switch {
-	case ah == nil, ah.PD != r.qp.pd, ah.Path.Port != ep.path.Port:
+	case ah == nil, ah.PD != r.qp.via.PD, ah.Path.Port != ep.path.Port:
 		return 0, ib.WCLocQPOpErr
 	case w.length > uint32(ep.env.Limits.ActiveMTU.Bytes()):
 		return 0, ib.WCLocLenErr

@@ -77,7 +77,7 @@ func (t *xrcTarget) direct(p *Packet) fault {
 	if s == nil || s.domain != t.domain {
 		return invalidRequest(ib.WCRemInvReqErr, "no such shared receive queue in the XRC domain")
 	}
-	t.srq, q.pd, in.from, in.cq = s, s.pd, s, s.cq
+	t.srq, q.via.PD, in.from, in.cq = s, s.pd, s, s.cq
 	return fault{}
 }
 

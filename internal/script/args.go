@@ -239,7 +239,7 @@ type sense uint8
 const (
 	plainNumber sense = iota
 	address           // of a region's first byte
-	key               // of a region
+	key               // of a region, or the present one of a memory window
 	number            // of a queue pair, or of a shared receive queue of XRC
 	ourID             // communication ID of the adapter's side of a connection
 	peerID            // communication ID of the peer's side
@@ -281,6 +281,9 @@ func (r *registry) term(s string, in sense) (uint64, error) {
 	}
 	switch in {
 	case address, key:
+		if o, ok := r.objects[s].(*window); ok && in == key {
+			return uint64(o.mw.RKey()), nil
+		}
 		m, err := find[*region](r, s)
 		if err != nil {
 			return 0, err

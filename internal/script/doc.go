@@ -60,6 +60,7 @@
 //	mr NAME [len=4096] [access=local_write|remote_write|remote_read|remote_atomic] [iova=N] [fast] [durable] [quiet] [pd=P]
 //	                                      fast: can be invalidated; durable: can be written back, for FLUSH;
 //	                                      quiet: its changes are not shown
+//	mw NAME [type=2] [pd=P]               a memory window
 //	cq NAME [size=1024] [manual] [timed]  manual: only poll takes entries out, so it can fill up;
 //	                                      timed: its entries hold the time of their completion
 //	srq NAME [wr=16] [sge=4] [limit=0] [pd=P]
@@ -97,6 +98,8 @@
 //	        [va=0x10000] [rkey=0x777] [plt=1 sel=0 dlen=0] [imm=N] [inv=KEY] [add=N] [compare=N swap=N] [lkey=KEY]
 //	        [ah=AH] [dest=QPN] [qkey=N] [eec=EEC] [srqn=0x666601]   eec: the first one
 //	                                      OPERATION: SEND, RDMA_WRITE_WITH_IMM, ATOMIC_FETCH_AND_ADD, ...
+//	post QP BIND_MW id=N mw=KEY [ELEMENT] [access=remote_write|remote_read|remote_atomic] [tag=N]
+//	                                      KEY: MW or MR, +N and so on; tag: the next one
 //	recv QP|SRQ id=N|N..M [ELEMENT ...]   ELEMENT: MR[+OFFSET][:LENGTH[:KEY]]
 //	poll CQ [N] · arm CQ [solicited]
 //	fill MR[+OFFSET] BYTES · dump MR[+OFFSET] [LENGTH]

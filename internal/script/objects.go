@@ -66,6 +66,21 @@ func (w *world) addMR(a *args) error {
 	return w.created(name, m, err)
 }
 
+// addMW allocates a memory window: mw NAME type=1|2.
+func (w *world) addMW(a *args) error {
+	name := a.word("a name")
+	pd, err := w.domainOf(a)
+	if err != nil {
+		return err
+	}
+	typ := ib.MWType(a.small("type", uint64(ib.MWType2), 8))
+	if a.err != nil {
+		return a.err
+	}
+	mw, err := pd.AllocMW(typ)
+	return w.created(name, &window{pd, mw}, err)
+}
+
 // parseAccess reads rights by their names: remote_write|remote_read, or 0.
 func parseAccess(s string) (ib.Access, error) {
 	if s == "0" {
@@ -306,6 +321,8 @@ func (w *world) destroy(a *args) error {
 		}
 	case *sharedQueue:
 		err = o.pd.DestroySRQ(o.srq)
+	case *window:
+		return w.outcome(o.pd.DeallocMW(o.mw)) // the name stays, for packets with its key
 	case *handle:
 		return w.outcome(o.pd.DestroyAH(o.ah)) // the name stays, for requests that outlive the handle
 	case *domain:

@@ -136,6 +136,11 @@ func (w *world) post(q *pair, a *args) error {
 	}
 	lo, hi := a.ids()
 	wr.SGList = a.sges()
+	if op == ib.WRBindMW {
+		if err := bind(a, &wr); err != nil {
+			return err
+		}
+	}
 	if err := a.done(); err != nil {
 		return err
 	}
@@ -148,6 +153,25 @@ func (w *world) post(q *pair, a *args) error {
 		w.refusedAt(lo+uint64(n), err)
 	}
 	w.HCA.Single().RingDoorbell(q.QP)
+	return nil
+}
+
+// bind takes the fields of a BIND_MW; its element says what the window is bound to, and no element
+// unbinds it.
+func bind(a *args, wr *ib.SendWR) error {
+	access, err := parseAccess(a.str("access", "remote_write|remote_read|remote_atomic"))
+	if err != nil {
+		return err
+	}
+	b := &ib.MWBind{RKey: ib.RKey(a.num("mw", 0, key)), Access: access}
+	b.NewRKey = ib.RKey(a.num("tag", uint64(b.RKey.Inc()), key))
+	if len(wr.SGList) > 1 {
+		return fmt.Errorf("BIND_MW takes one element: part of a region")
+	}
+	for _, e := range wr.SGList {
+		b.LKey, b.Addr, b.Length = e.LKey, e.Addr, uint64(e.Length)
+	}
+	wr.Bind, wr.SGList = b, nil
 	return nil
 }
 

@@ -83,6 +83,11 @@ type (
 		ah ib.AHHandle
 	}
 
+	window struct {
+		pd *hca.PD
+		mw *memory.Window
+	}
+
 	domainRD  struct{ rdd *qp.RDD }
 	domainXRC struct{ xrcd *qp.XRCD }
 	pair      struct {
@@ -185,7 +190,7 @@ var verbs = [...]struct {
 	name string
 	do   func(*world, *args) error
 }{
-	{"adapter", (*world).open}, {"pd", (*world).addPD}, {"mr", (*world).addMR}, {"cq", (*world).addCQ},
+	{"adapter", (*world).open}, {"pd", (*world).addPD}, {"mr", (*world).addMR}, {"mw", (*world).addMW}, {"cq", (*world).addCQ},
 	{"rdd", (*world).addRDD}, {"xrcd", (*world).addXRCD}, {"eec", (*world).addEEC}, {"srq", (*world).addSRQ}, {"ah", (*world).addAH}, {"qp", (*world).addQP},
 	{"dereg", of("a region", (*world).dereg)}, {"rereg", of("a region", (*world).rereg)}, {"destroy", (*world).destroy},
 	{"resize", (*world).resize}, {"moderate", of("a completion queue", (*world).moderate)}, {"limit", of("a shared receive queue", (*world).limit)},
@@ -353,7 +358,7 @@ func limits(a *args) hca.Limits {
 		key string
 		v   *int
 	}{
-		{"max_qp", &l.MaxQP}, {"max_cq", &l.MaxCQ}, {"max_srq", &l.MaxSRQ}, {"max_mr", &l.MaxMR},
+		{"max_qp", &l.MaxQP}, {"max_cq", &l.MaxCQ}, {"max_srq", &l.MaxSRQ}, {"max_mr", &l.MaxMR}, {"max_mw", &l.MaxMW},
 		{"max_pd", &l.MaxPD}, {"max_ah", &l.MaxAH}, {"max_rdd", &l.MaxRDD}, {"max_eec", &l.MaxEEC}, {"max_xrcd", &l.MaxXRCD},
 	} {
 		*f.v = int(a.num(f.key, uint64(*f.v), plainNumber))

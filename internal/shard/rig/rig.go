@@ -59,7 +59,7 @@ func New(t testing.TB, n byte) *Side {
 		Limits: qp.ModifyLimits{
 			Ports: Ports, PKeys: len(PKeys), GIDs: 1, ActiveMTU: ib.MTU1024, MaxRDAtomic: 4, MaxDestRDAtomic: 4, APM: true, PortMbps: 100_000,
 		},
-		Mem: memory.NewTable(rand.New(rand.NewPCG(uint64(n), 1)).Uint32, 4), AHs: qp.NewAHTable(8),
+		Mem: memory.NewTable(rand.New(rand.NewPCG(uint64(n), 1)).Uint32, memory.Limits{Regions: 4}), AHs: qp.NewAHTable(8),
 		Counters: counts, Out: &packet.Writer{Counters: counts},
 		Raise: func(e qp.Event) { s.Events = append(s.Events, e.Type) },
 	}
@@ -82,7 +82,7 @@ func New(t testing.TB, n byte) *Side {
 		},
 	})
 	must.Do(t, err)
-	s.CQ, err = qp.NewCQ(ring.Allocator{}, 256, nil)
+	s.CQ, err = qp.NewCQ(ring.Allocator{}, qp.CQConfig{Entries: 256})
 	must.Do(t, err)
 	s.MR, err = s.Env.Mem.Register(memory.RegionConfig{PD: pd, Buf: s.Buf, Access: ib.AccessLocalWrite | ib.AccessRemote})
 	must.Do(t, err)
@@ -94,7 +94,7 @@ func (s *Side) QP(typ ib.QPType) *qp.QP {
 	s.T.Helper()
 	s.next++
 	q, err := qp.New(s.Env, qp.Config{
-		Num: s.next, Type: typ, PD: pd, SendCQ: s.CQ, RecvCQ: s.CQ, SigAll: true,
+		Num: s.next, Type: typ, Via: memory.Via{PD: pd, QP: memory.Serial(s.next)}, SendCQ: s.CQ, RecvCQ: s.CQ, SigAll: true,
 		Cap: ib.QPCap{MaxSendWR: 16, MaxSendSGE: 1, MaxRecvWR: 16, MaxRecvSGE: 1},
 	})
 	must.Do(s.T, err)
