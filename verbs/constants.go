@@ -79,7 +79,7 @@ const (
 	WCWithInv  WCFlags = ib.WCWithInv  // InvRKey is valid
 )
 
-// The access rights of MRs, and the remote ones of QPs. Local read is always granted.
+// The access rights of MRs, and the remote ones of MWs and QPs. Local read is always granted.
 const (
 	AccessLocalWrite      Access = ib.AccessLocalWrite      // receives, READs and atomics may write to the region
 	AccessRemoteWrite     Access = ib.AccessRemoteWrite     // peers may write with RDMA WRITE
@@ -92,6 +92,12 @@ const (
 	AccessFlushGlobal     Access = ib.AccessFlushGlobal     // peers may flush to global visibility
 	AccessFlushPersistent Access = ib.AccessFlushPersistent // peers may flush to persistence
 	AccessRelaxedOrdering Access = ib.AccessRelaxedOrdering // the bus may reorder writes
+)
+
+// The types of memory windows.
+const (
+	MWType1 MWType = ib.MWType1 // belongs to a protection domain
+	MWType2 MWType = ib.MWType2 // belongs to the queue pair that it was bound on
 )
 
 // AccessRemote is every right that a remote peer can use.

@@ -116,6 +116,7 @@ type DeviceAttr struct {
 	MaxSRQ        int    `json:"max_srq"`             // shared receive queues
 	MaxSRQWR      uint32 `json:"max_srq_wr"`          // work requests of one
 	MaxMR         int    `json:"max_mr"`              // memory regions
+	MaxMW         int    `json:"max_mw"`              // memory windows
 	MaxPD         int    `json:"max_pd"`              // protection domains
 	MaxAH         int    `json:"max_ah"`              // address handles
 	MaxDMSize     uint64 `json:"max_dm_size"`         // bytes of device memory
@@ -131,11 +132,14 @@ type DeviceAttr struct {
 	MaxMcastQPAttach      int `json:"max_mcast_qp_attach"`       // QPs of a group
 	MaxTotalMcastQPAttach int `json:"max_total_mcast_qp_attach"` // QPs of all groups
 
-	ResizeQP         bool `json:"resize_qp"`         // the queues of a queue pair can be resized
-	AutoPathMig      bool `json:"auto_path_mig"`     // automatic path migration
-	ChangePhyPort    bool `json:"change_phy_port"`   // a queue pair can move to another port
-	ReliableDatagram bool `json:"reliable_datagram"` // service RD
-	XRC              bool `json:"xrc"`               // extended reliable connections
+	ResizeQP         bool `json:"resize_qp"`          // the queues of a queue pair can be resized
+	AutoPathMig      bool `json:"auto_path_mig"`      // automatic path migration
+	ChangePhyPort    bool `json:"change_phy_port"`    // a queue pair can move to another port
+	ReliableDatagram bool `json:"reliable_datagram"`  // service RD
+	XRC              bool `json:"xrc"`                // extended reliable connections
+	MemWindow        bool `json:"mem_window"`         // memory windows of type 1
+	MemWindowType2B  bool `json:"mem_window_type_2b"` // memory windows of type 2, which check queue pair and protection domain
+	MemMgtExtensions bool `json:"mem_mgt_extensions"` // LOCAL_INV, and SEND with invalidate
 }
 
 // QueryDevice returns the limits and capabilities of the adapter.
@@ -147,10 +151,12 @@ func (c *Context) QueryDevice() (DeviceAttr, error) {
 	return DeviceAttr{
 		MaxQP: l.MaxQP, MaxQPWR: l.MaxQPWR, MaxSGE: l.MaxSGE, MaxInlineData: l.MaxInlineData,
 		MaxCQ: l.MaxCQ, MaxCQE: l.MaxCQE, MaxSRQ: l.MaxSRQ, MaxSRQWR: l.MaxSRQWR,
-		MaxMR: l.MaxMR, MaxPD: l.MaxPD, MaxAH: l.MaxAH, MaxDMSize: l.MaxDMSize, MaxRDD: l.MaxRDD, MaxEE: l.MaxEEC, MaxXRCD: l.MaxXRCD,
+		MaxMR: l.MaxMR, MaxMW: l.MaxMW, MaxPD: l.MaxPD, MaxAH: l.MaxAH, MaxDMSize: l.MaxDMSize,
+		MaxRDD: l.MaxRDD, MaxEE: l.MaxEEC, MaxXRCD: l.MaxXRCD,
 		MaxQPRDAtom: l.MaxRDAtomic, MaxQPInitRD: l.MaxRDAtomic, MaxMsgSize: qp.MaxMessage, PhysPortCnt: 1,
 		MaxMcastGrp: l.MaxMcastGrp, MaxMcastQPAttach: l.MaxMcastQPAttach, MaxTotalMcastQPAttach: l.MaxTotalMcastQPAttach,
-		AutoPathMig: true, ReliableDatagram: true, XRC: true, NodeGUID: GUID(c.dev().HCA.NodeGUID()),
+		AutoPathMig: true, ReliableDatagram: true, XRC: true, MemWindow: true, MemWindowType2B: true, MemMgtExtensions: true,
+		NodeGUID: GUID(c.dev().HCA.NodeGUID()),
 	}, nil
 }
 
@@ -241,6 +247,7 @@ type Resources struct {
 	SRQs int `json:"srq"` // shared receive queues
 	QPs  int `json:"qp"`  // queue pairs
 	MRs  int `json:"mr"`  // memory regions
+	MWs  int `json:"mw"`  // memory windows
 	// CMIDs is the number of connections that the connection manager holds. A
 	// connection may be in TIMEWAIT long after the last call for it.
 	CMIDs int `json:"cm_id"`
@@ -251,7 +258,7 @@ type Resources struct {
 func (c *Context) Resources() (r Resources, err error) {
 	err = c.dev().Control(func(clock.Instant) error {
 		n := c.dev().HCA.Resources()
-		r = Resources{PDs: n.PDs, CQs: n.CQs, SRQs: n.SRQs, QPs: n.QPs, MRs: n.MRs, CMIDs: n.Conns}
+		r = Resources{PDs: n.PDs, CQs: n.CQs, SRQs: n.SRQs, QPs: n.QPs, MRs: n.MRs, MWs: n.MWs, CMIDs: n.Conns}
 		return nil
 	})
 	return r, err

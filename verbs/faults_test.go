@@ -180,6 +180,8 @@ func TestFailEveryVerb(t *testing.T) {
 		"RegMR":     func(e *endpoint, _ *SRQ) error { _, err := e.pd.RegMR(make([]byte, 8), 0); return err },
 		"ReregMR":   func(e *endpoint, _ *SRQ) error { return e.mr.ReregAccess(ib.AccessLocalWrite) },
 		"DeregMR":   func(e *endpoint, _ *SRQ) error { m, _ := e.pd.RegMR(make([]byte, 8), 0); return m.Dereg() },
+		"AllocMW":   func(e *endpoint, _ *SRQ) error { _, err := e.pd.AllocMW(ib.MWType1); return err },
+		"DeallocMW": func(e *endpoint, _ *SRQ) error { m, _ := e.pd.AllocMW(ib.MWType2); return m.Dealloc() },
 		"CreateCQ":  func(e *endpoint, _ *SRQ) error { _, err := e.ctx.CreateCQ(4, nil); return err },
 		"ResizeCQ":  func(e *endpoint, _ *SRQ) error { return e.cq.Resize(4096) },
 		"ModifyCQ":  func(e *endpoint, _ *SRQ) error { return e.cq.Moderate(Moderation{}) },

@@ -11,8 +11,8 @@ import (
 // error: none panics, and every method that can fail does.
 func TestNilReceivers(t *testing.T) {
 	wrong, err := rules.NilReceivers(".", []string{"Context.CaptureErr", "PostError.Unwrap"},
-		(*AH)(nil), (*CQ)(nil), (*CompChannel)(nil), (*Context)(nil), (*DM)(nil), (*EEC)(nil), (*Endpoint)(nil), (*MR)(nil), (*PD)(nil), (*PostError)(nil), (*QP)(nil),
-		(*RDD)(nil), (*SRQ)(nil), (*TraceRecord)(nil), (*XRCDomain)(nil))
+		(*AH)(nil), (*CQ)(nil), (*CompChannel)(nil), (*Context)(nil), (*DM)(nil), (*EEC)(nil), (*Endpoint)(nil), (*MR)(nil), (*MW)(nil),
+		(*PD)(nil), (*PostError)(nil), (*QP)(nil), (*RDD)(nil), (*SRQ)(nil), (*TraceRecord)(nil), (*XRCDomain)(nil))
 	must.Do(t, err)
 	for _, w := range wrong {
 		t.Error(w)

@@ -108,7 +108,7 @@ func TestPostSendRefuses(t *testing.T) {
 		want error
 	}{
 		{"an operation that does not exist", rc, SendWR{Opcode: 200}, syscall.EOPNOTSUPP},
-		{"an operation that is not provided", rc, SendWR{Opcode: ib.WRBindMW}, syscall.EOPNOTSUPP},
+		{"an operation that is not provided", rc, SendWR{Opcode: ib.WRTSO}, syscall.EOPNOTSUPP},
 		{"READ on UC", uc, SendWR{Opcode: ib.WRRDMARead}, syscall.EINVAL},
 		{"WRITE on UD", ud, SendWR{Opcode: ib.WRRDMAWrite}, syscall.EINVAL},
 		{"UD without address handle", ud, SendWR{Opcode: ib.WRSend}, syscall.EINVAL},

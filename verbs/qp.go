@@ -252,6 +252,11 @@ func (q *QP) postList(wrs []SendWR) (n int, work qp.Posted, err error) {
 	var wr ib.SendWR
 	for n < len(wrs) {
 		wrs[n].put(q.dev, &wr)
+		if wr.Opcode == ib.WRBindMW {
+			if wr.Bind, err = wrs[n].Bind.put(q.dev, ib.MWType2); err != nil {
+				break
+			}
+		}
 		if err = sends.Post(&wr); err != nil {
 			break
 		}

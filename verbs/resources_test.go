@@ -27,11 +27,12 @@ func TestResources(t *testing.T) {
 	srq, err3 := pd.CreateSRQ(&verbs.SRQInitAttr{MaxWR: 1})
 	mr, err4 := pd.RegMR(make([]byte, 1), 0)
 	qp, err5 := pd.CreateQP(&verbs.QPInitAttr{Type: ib.RC, SendCQ: cq, RecvCQ: cq, SRQ: srq})
-	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
+	mw, err6 := pd.AllocMW(ib.MWType1)
+	if err := errors.Join(err1, err2, err3, err4, err5, err6); err != nil {
 		t.Fatal(err)
 	}
-	expect("with one of each", verbs.Resources{PDs: 1, CQs: 1, SRQs: 1, QPs: 1, MRs: 1})
-	if err := errors.Join(qp.Destroy(), mr.Dereg(), srq.Destroy(), cq.Destroy(), pd.Dealloc()); err != nil {
+	expect("with one of each", verbs.Resources{PDs: 1, CQs: 1, SRQs: 1, QPs: 1, MRs: 1, MWs: 1})
+	if err := errors.Join(qp.Destroy(), mw.Dealloc(), mr.Dereg(), srq.Destroy(), cq.Destroy(), pd.Dealloc()); err != nil {
 		t.Fatal(err)
 	}
 	expect("at last", verbs.Resources{})

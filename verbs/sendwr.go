@@ -21,7 +21,7 @@ type SendWR struct {
 	Opcode     WROpcode
 	Flags      SendFlags
 	ImmData    uint32 // immediate, host order; big-endian on the wire
-	InvRKey    RKey   // SEND with invalidate
+	InvRKey    RKey   // SEND with invalidate, LOCAL_INV: the key to invalidate
 	RKey       RKey   // RDMA, atomics and FLUSH
 	RemoteAddr uint64 // RDMA, atomics and FLUSH
 
@@ -36,6 +36,8 @@ type SendWR struct {
 	RemoteSRQN SRQN // XRC: the shared receive queue at the target, for RDMA and atomics too
 
 	InlineData []byte // payload with SendInline, and only then
+
+	Bind *MWBind // BIND_MW: what it binds to a window of type 2
 }
 
 // put converts the request to the form of a device's engine. An address handle or

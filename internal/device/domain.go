@@ -84,6 +84,9 @@ func (m *MR) View() MRView {
 	return *m.view.Load()
 }
 
+// On reports whether the region is one of the device.
+func (m *MR) On(d *Device) bool { return m != nil && m.r != nil && m.dev == d }
+
 // publish renews the view. The control plane calls it.
 func (m *MR) publish(buf []byte) {
 	m.view.Store(&MRView{buf, m.r.Len(), m.r.Addr(), m.r.LKey(), m.r.RKey(), m.r.Access()})

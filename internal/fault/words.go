@@ -18,7 +18,7 @@ var calls = [...]struct {
 	reaches Object // Device: nothing else
 }{
 	{"AllocPD", Device}, {"DeallocPD", Device}, {"RegMR", Device}, {"ReregMR", Device}, {"DeregMR", Device},
-	{"AllocDM", Device}, {"FreeDM", Device}, {"AdviseMR", Device},
+	{"AllocDM", Device}, {"FreeDM", Device}, {"AdviseMR", Device}, {"AllocMW", Device}, {"DeallocMW", Device},
 	{"AllocRDD", Device}, {"DeallocRDD", Device}, {"CreateEEC", Device}, {"ModifyEEC", Device}, {"QueryEEC", Device}, {"DestroyEEC", Device},
 	{"OpenXRCDomain", Device}, {"CloseXRCDomain", Device}, {"OpenQP", Device},
 	{"CreateCQ", Device}, {"ResizeCQ", CompletionQueue}, {"ModifyCQ", CompletionQueue}, {"ReqNotify", CompletionQueue}, {"DestroyCQ", CompletionQueue},
