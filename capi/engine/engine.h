@@ -11,7 +11,7 @@
 
 // SOFTHCA_ENGINE_ABI changes whenever this file does: the library rejects an engine of another
 // build.
-#define SOFTHCA_ENGINE_ABI 8
+#define SOFTHCA_ENGINE_ABI 9
 
 // SOFTHCA_MARK is the signal (F_SETSIG) that marks the descriptors of the adapter: the highest
 // signal number. The engine marks its own descriptors with package fdmark.
@@ -45,7 +45,7 @@ struct softhca_config {
 struct softhca_adapter {
 	uint64_t node_guid, max_msg_size;
 	uint32_t max_qp, max_qp_wr, max_sge, max_inline, max_cq, max_cqe, max_srq, max_srq_wr;
-	uint32_t max_mr, max_pd, max_ah, max_rd_atomic;
+	uint32_t max_mr, max_mw, max_pd, max_ah, max_rd_atomic;
 	uint32_t max_mcast_grp, max_mcast_qp_attach, max_total_mcast_qp_attach;
 	uint32_t port_state, active_mtu, gids, pkeys, if_index;
 	uint16_t pkey[SOFTHCA_PKEYS];
@@ -144,6 +144,9 @@ struct softhca_calls {
 	int (*reg_mr)(handle_t pd, struct softhca_mr *m);
 	int (*rereg_mr)(struct softhca_mr *m, uint32_t what, handle_t pd);
 	int (*dereg_mr)(handle_t mr);
+
+	int (*alloc_mw)(handle_t pd, uint32_t type, handle_t *mw, uint32_t *rkey);
+	int (*dealloc_mw)(handle_t mw);
 
 	int (*create_cq)(handle_t dev, struct softhca_cq *q);
 	int (*resize_cq)(handle_t cq, uint32_t *cqe);

@@ -11,6 +11,7 @@ const struct softhca_calls softhca_calls = {
 	.open = softhca_open, .close = softhca_close, .flush = softhca_flush, .describe = softhca_describe,
 	.alloc_pd = softhca_alloc_pd, .dealloc_pd = softhca_dealloc_pd,
 	.reg_mr = softhca_reg_mr, .rereg_mr = softhca_rereg_mr, .dereg_mr = softhca_dereg_mr,
+	.alloc_mw = softhca_alloc_mw, .dealloc_mw = softhca_dealloc_mw,
 	.create_cq = softhca_create_cq, .resize_cq = softhca_resize_cq, .arm_cq = softhca_arm_cq,
 	.destroy_cq = softhca_destroy_cq,
 	.create_srq = softhca_create_srq, .limit_srq = softhca_limit_srq, .query_srq = softhca_query_srq,

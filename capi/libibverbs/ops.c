@@ -9,6 +9,9 @@ void set_ops(struct context *c)
 	struct ibv_context_ops *o = &c->v.context.ops;
 	o->_compat_query_device = ibv_query_device;
 	o->_compat_query_port = ibv_query_port;
+	o->alloc_mw = alloc_mw;
+	o->bind_mw = bind_mw;
+	o->dealloc_mw = dealloc_mw;
 	o->poll_cq = poll_cq;
 	o->req_notify_cq = req_notify_cq;
 	o->post_send = post_send;

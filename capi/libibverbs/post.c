@@ -55,6 +55,34 @@ static int put_inline(struct qp *q, struct ring_send *e, uint32_t *at, const voi
 	return 0;
 }
 
+// put_bind writes what a request binds to a window.
+static int put_bind(struct ring_send *e, const struct ibv_mw *mw, uint32_t rkey, const struct ibv_mw_bind_info *b)
+{
+	if (b->mr == NULL && b->length != 0)
+		return EINVAL;
+	e->remote_addr = b->addr;
+	e->compare_add = b->length;
+	e->swap = (uint64_t)b->mw_access_flags << 32 | (b->mr != NULL ? b->mr->lkey : 0);
+	e->rkey = mw->rkey;
+	e->imm = rkey;
+	return 0;
+}
+
+// put_local writes a request that sends nothing.
+static int put_local(struct ring_send *e, const struct ibv_send_wr *wr)
+{
+	e->length = 0, e->num_sge = 0;
+	if (wr->num_sge != 0 || wr->send_flags & IBV_SEND_INLINE)
+		return EINVAL;
+	if (wr->opcode == IBV_WR_LOCAL_INV) {
+		e->imm = wr->invalidate_rkey;
+		return 0;
+	}
+	if (wr->bind_mw.mw->type != IBV_MW_TYPE_2)
+		return EINVAL; // ibv_bind_mw binds windows of type 1
+	return put_bind(e, wr->bind_mw.mw, wr->bind_mw.rkey, &wr->bind_mw.bind_info);
+}
+
 // put_send writes a request into the entry of index prod.
 static int put_send(struct qp *q, uint32_t prod, const struct ibv_send_wr *wr)
 {
@@ -64,6 +92,8 @@ static int put_send(struct qp *q, uint32_t prod, const struct ibv_send_wr *wr)
 	e->wr_id = wr->wr_id;
 	e->opcode = (uint8_t)wr->opcode;
 	e->flags = (uint8_t)(wr->send_flags & KNOWN_FLAGS);
+	if (UNLIKELY(operation_of(e)->local))
+		return put_local(e, wr);
 	e->imm = operation_of(e)->invalidates ? wr->invalidate_rkey : ntohl(wr->imm_data);
 	if (operation_of(e)->atomic) {
 		e->remote_addr = wr->wr.atomic.remote_addr;
@@ -304,6 +334,16 @@ static void wr_atomic_fetch_add(struct ibv_qp_ex *q, uint32_t rkey, uint64_t add
 	e->rkey = rkey, e->remote_addr = addr, e->compare_add = add, e->swap = 0;
 }
 
+static void wr_local_inv(struct ibv_qp_ex *q, uint32_t rkey) { begin(q, IBV_WR_LOCAL_INV)->imm = rkey; }
+
+static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey, const struct ibv_mw_bind_info *b)
+{
+	struct qp *q = CONTAINER(ex, struct qp, ex);
+	int code = put_bind(begin(ex, IBV_WR_BIND_MW), mw, rkey, b);
+	if (q->failed == 0)
+		q->failed = code;
+}
+
 static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
 {
 	struct qp *q = CONTAINER(ex, struct qp, ex);
@@ -405,5 +445,7 @@ void fill_wr_ops(struct qp *q, uint64_t ops)
 	OFFER(IBV_QP_EX_WITH_RDMA_READ, wr_rdma_read);
 	OFFER(IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, wr_atomic_cmp_swp);
 	OFFER(IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, wr_atomic_fetch_add);
+	OFFER(IBV_QP_EX_WITH_LOCAL_INV, wr_local_inv);
+	OFFER(IBV_QP_EX_WITH_BIND_MW, wr_bind_mw);
 #undef OFFER
 }

@@ -371,6 +371,9 @@ void drop_notes(struct context *c);
 void events_in_child(struct device *d);
 
 // The functions in ibv_context.ops and verbs_context.
+struct ibv_mw *alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
+int bind_mw(struct ibv_qp *q, struct ibv_mw *m, struct ibv_mw_bind *b);
+int dealloc_mw(struct ibv_mw *m);
 int poll_cq(struct ibv_cq *q, int n, struct ibv_wc *wc);
 int req_notify_cq(struct ibv_cq *q, int solicited);
 int post_send(struct ibv_qp *q, struct ibv_send_wr *wr, struct ibv_send_wr **bad);

@@ -36,7 +36,7 @@ var raised = []string{
 // failing are the calls that rules let fail, with their error numbers, in the order of
 // errors.c.
 var failing = [][2]string{
-	{"AllocPD", "EACCES"}, {"RegMR", "ENOMEM"}, {"ReregMR", "EPERM"}, {"DeregMR", "EBUSY"}, {"CreateCQ", "ENOSPC"}, {"ResizeCQ", "EIO"},
+	{"AllocPD", "EACCES"}, {"RegMR", "ENOMEM"}, {"ReregMR", "EPERM"}, {"DeregMR", "EBUSY"}, {"AllocMW", "ENOSPC"}, {"DeallocMW", "EAGAIN"}, {"CreateCQ", "ENOSPC"}, {"ResizeCQ", "EIO"},
 	{"ReqNotify", "EACCES"}, {"CreateSRQ", "ENOMEM"}, {"SetSRQLimit", "EPERM"}, {"PostSRQRecv", "EAGAIN"}, {"DestroySRQ", "EBUSY"},
 	{"CreateQP", "ENODEV"}, {"ModifyQP", "EFAULT"}, {"QueryQP", "ENOENT"}, {"PostRecv", "ENOMEM"}, {"CreateAH", "EOPNOTSUPP"}, {"PostSend", "EIO"},
 	{"AttachMcast", "EACCES"}, {"DetachMcast", "EPERM"}, {"DestroyAH", "EBUSY"}, {"DestroyQP", "EAGAIN"}, {"DestroyCQ", "EINVAL"}, {"DeallocPD", "EFAULT"},
@@ -50,7 +50,6 @@ const (
 // unseen are the statuses that no program in C sees, with the reasons.
 var unseen = map[string]string{
 	"LOC_EEC_OP_ERR": noRD, "LOC_RDD_VIOL_ERR": noRD, "REM_INV_RD_REQ_ERR": noRD, "REM_ABORT_ERR": noRD, "INV_EECN_ERR": noRD, "INV_EEC_STATE_ERR": noRD,
-	"MW_BIND_ERR":        "the adapter has no memory windows",
 	"FATAL_ERR":          "Soft-RoCE reports it for a response of the wrong kind; here that is BAD_RESP_ERR",
 	"RESP_TIMEOUT_ERR":   "no transport reports it; the kernel's management agents do",
 	"GENERAL_ERR":        "for errors without a status of their own; here every error has one",

@@ -92,8 +92,9 @@ func (t *Table) DeallocWindow(w *Window) error {
 // Windows returns the number of windows.
 func (t *Table) Windows() int { return t.windows }
 
-// windowAccess are the rights that a window can give, and the flags that it ignores.
-const windowAccess = accessPeer | ib.AccessZeroBased | accessHints
+// windowAccess are the rights that a window can give, and the flags that it ignores: programs set
+// LOCAL_WRITE, as for regions.
+const windowAccess = accessPeer | ib.AccessZeroBased | ib.AccessLocalWrite | accessHints
 
 // Bind binds a window for a queue pair, and gives its key the tag of b.NewRKey. The tag of b.RKey
 // does not matter: after a bind that failed, a program need not know the present one. A window of

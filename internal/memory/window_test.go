@@ -66,7 +66,7 @@ func TestM1_M2_BindRefuses(t *testing.T) {
 		{"before the region", nil, func(g *windowRig, b *ib.MWBind) { b.Addr = g.base - 1 }, FaultRange},
 		{"behind the region", nil, func(g *windowRig, b *ib.MWBind) { b.Length = 57 }, FaultRange},
 		{"around the end of memory", nil, func(g *windowRig, b *ib.MWBind) { b.Length = -b.Addr }, FaultRange},
-		{"LOCAL_WRITE of a window", nil, func(g *windowRig, b *ib.MWBind) { b.Access |= ib.AccessLocalWrite }, FaultAccess},
+		{"the right to bind, of a window", nil, func(g *windowRig, b *ib.MWBind) { b.Access |= ib.AccessMWBind }, FaultAccess},
 		{"type 2 without bytes", (*windowRig).second, func(g *windowRig, b *ib.MWBind) { b.Length = 0 }, FaultRange},
 		{"type 1 zero-based", (*windowRig).first, func(g *windowRig, b *ib.MWBind) { b.Access |= ib.AccessZeroBased }, FaultType},
 		{"type 2 that is bound", (*windowRig).second, func(g *windowRig, b *ib.MWBind) {

@@ -123,7 +123,7 @@ func (m *model) bindFault(via Via, b *ib.MWBind) (Fault, int) {
 		return FaultType, 0
 	case w.pd != via.PD:
 		return FaultPD, 0
-	case b.Access&(ib.AccessLocalWrite|ib.AccessMWBind) != 0:
+	case b.Access&(ib.AccessOnDemand|ib.AccessMWBind) != 0:
 		return FaultAccess, 0
 	case b.Length == 0 && w.typ == ib.MWType2:
 		return FaultRange, 0
@@ -159,7 +159,7 @@ func (m *model) bind(t *rapid.T) {
 	b.NewRKey = ib.RKey(rapid.IntRange(0, 255).Draw(t, "tag"))
 	switch rapid.IntRange(0, 9).Draw(t, "odd rights") {
 	case 0:
-		b.Access |= ib.AccessLocalWrite
+		b.Access |= rapid.SampledFrom([]ib.Access{ib.AccessLocalWrite, ib.AccessOnDemand, ib.AccessMWBind}).Draw(t, "right")
 	case 1, 2:
 		b.Access |= ib.AccessZeroBased
 	}

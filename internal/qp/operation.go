@@ -234,6 +234,7 @@ type Posting struct {
 	Only   roce.Opcode // of RC, for a message of one packet
 	Size   uint32      // bytes that its elements hold; 0: any number
 	Inline bool        // it carries payload, which may be inline
+	Local  bool        // it sends nothing and has no elements
 
 	types typeSet
 }
@@ -245,11 +246,11 @@ func (p *Posting) On(t ib.QPType) bool { return p.types.has(t) }
 // them.
 func PostingOf(o ib.WROpcode) (Posting, bool) {
 	r := requestOf(o)
-	if r == nil || r.operation().local != nil {
+	if r == nil {
 		return Posting{}, false
 	}
 	op := r.operation()
-	return Posting{Only: r.opcodes.only, Size: op.demand.size, Inline: op.carries, types: r.types}, true
+	return Posting{Only: r.opcodes.only, Size: op.demand.size, Inline: op.carries, Local: op.local != nil, types: r.types}, true
 }
 
 // operations is the one table of operations, by the kind of their packets. What has no row

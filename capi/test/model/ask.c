@@ -55,10 +55,10 @@ static void ask_device(struct ibv_context *c)
 	WANT(call, a.max_qp_init_rd_atom, a.max_qp_rd_atom);
 	WANT(call, a.max_res_rd_atom, a.max_qp_rd_atom * a.max_qp);
 	WANT(call, a.atomic_cap, IBV_ATOMIC_HCA);
-	const int none[] = {a.max_ee_rd_atom, a.max_ee_init_rd_atom, a.max_ee, a.max_rdd, a.max_mw, a.max_raw_ipv6_qp, a.max_raw_ethy_qp, a.max_fmr, a.max_map_per_fmr};
+	const int none[] = {a.max_ee_rd_atom, a.max_ee_init_rd_atom, a.max_ee, a.max_rdd, a.max_raw_ipv6_qp, a.max_raw_ethy_qp, a.max_fmr, a.max_map_per_fmr};
 	for (size_t i = 0; i < sizeof none / sizeof *none; i++)
 		WANT(call, none[i], 0);
-	const int some[] = {a.max_qp, a.max_qp_wr, a.max_sge, a.max_cq, a.max_cqe, a.max_mr, a.max_pd, a.max_qp_rd_atom, a.max_mcast_grp,
+	const int some[] = {a.max_qp, a.max_qp_wr, a.max_sge, a.max_cq, a.max_cqe, a.max_mr, a.max_mw, a.max_pd, a.max_qp_rd_atom, a.max_mcast_grp,
 		a.max_mcast_qp_attach, a.max_total_mcast_qp_attach, a.max_ah, a.max_srq, a.max_srq_wr};
 	for (size_t i = 0; i < sizeof some / sizeof *some; i++)
 		WANT(call, some[i] > 0, true);

@@ -71,6 +71,14 @@ static void end_with_receives(struct rig *r)
 	must(ibv_modify_qp(r->qp[1], &a, IBV_QP_STATE) == 0);
 }
 
+// bind_to_no_windows binds a window to a region that does not allow it.
+static void bind_to_no_windows(struct rig *r)
+{
+	struct ibv_mw *w = ibv_alloc_mw(r->pd, IBV_MW_TYPE_1);
+	struct ibv_mw_bind b = {.bind_info = {r->mr[0], (uintptr_t)r->buf[0], 8, IBV_ACCESS_REMOTE_READ}};
+	must(w != NULL && ibv_bind_mw(r->qp[0], w, &b) == 0);
+}
+
 static void read_eight(struct rig *r) { must(post(r, 0, IBV_WR_RDMA_READ, 8) == 0); }
 
 static void send_to_nobody(struct rig *r)
@@ -97,6 +105,7 @@ static const struct {
 	{STATUS(LOC_QP_OP_ERR), 0, send_by_foreign_handle, "UD SEND by an address handle of another protection domain", IBV_QPT_UD},
 	{STATUS(LOC_PROT_ERR), 0, write_from_elsewhere, "an invalid lkey", IBV_QPT_RC},
 	{STATUS(WR_FLUSH_ERR), 1, end_with_receives, "the queue pair is moved to ERR with a receive posted", IBV_QPT_RC},
+	{STATUS(MW_BIND_ERR), 0, bind_to_no_windows, "a memory window on a region without IBV_ACCESS_MW_BIND", IBV_QPT_RC},
 	{STATUS(BAD_RESP_ERR), 0, read_eight, "a rule that changes the opcode of a READ response", IBV_QPT_RC},
 	{STATUS(LOC_ACCESS_ERR), 1, write_elsewhere_and_tell, "WRITE with immediate with an invalid rkey", IBV_QPT_RC},
 	{STATUS(REM_INV_REQ_ERR), 0, atomic_between, "atomic on an address that is not a multiple of 8", IBV_QPT_RC},
@@ -385,6 +394,11 @@ static void failing_calls(void)
 	failed("ibv_rereg_mr", ERRNO(ibv_rereg_mr(r.mr[0], IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_LOCAL_WRITE) != 0), EPERM);
 	failed("ibv_dereg_mr", CODE(ibv_dereg_mr(r.mr[0])), EBUSY);
 	must(ibv_dereg_mr(r.mr[0]) == 0);
+	failed("ibv_alloc_mw", ERRNO(ibv_alloc_mw(r.pd, IBV_MW_TYPE_2) == NULL), ENOSPC);
+	struct ibv_mw *mw = ibv_alloc_mw(r.pd, IBV_MW_TYPE_2);
+	must(mw != NULL);
+	failed("ibv_dealloc_mw", CODE(ibv_dealloc_mw(mw)), EAGAIN);
+	must(ibv_dealloc_mw(mw) == 0);
 	failing_queues(&r);
 	failing_pair(&r);
 	failed("ibv_destroy_cq", CODE(ibv_destroy_cq(r.cq[0])), EINVAL);

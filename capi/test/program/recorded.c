@@ -36,7 +36,8 @@ void recording_open(struct recording *r)
 	struct ibv_qp_init_attr_ex a = {
 		.send_cq = r->cq, .recv_cq = r->cq, .srq = r->srq, .qp_type = IBV_QPT_RC, .pd = r->pd, .sq_sig_all = 1,
 		.cap = {DEPTH, 21, 2, 22, 64}, .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
-		.send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_RDMA_WRITE,
+		.send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_BIND_MW |
+				  IBV_QP_EX_WITH_LOCAL_INV,
 	};
 	must((r->with_srq = ibv_create_qp_ex(r->ctx, &a)) != NULL);
 	SAME(rec->qp.cap.recv_wr, 0); // the SRQ has the receives
@@ -319,6 +320,7 @@ static void describe_device(struct recording *r)
 	DEVICE(max_cq, max_cq);
 	DEVICE(max_cqe, max_cqe);
 	DEVICE(max_mr, max_mr);
+	DEVICE(max_mw, max_mw);
 	DEVICE(max_pd, max_pd);
 	DEVICE(max_ah, max_ah);
 	DEVICE(max_srq, max_srq);
@@ -332,7 +334,7 @@ static void describe_device(struct recording *r)
 	DEVICE(max_pkeys, pkeys);
 	SAME(d.local_ca_ack_delay, 15);
 	SAME(d.device_cap_flags, IBV_DEVICE_AUTO_PATH_MIG | IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID |
-					 IBV_DEVICE_RC_RNR_NAK_GEN);
+					 IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS);
 	SAME(x.packet_pacing_caps.qp_rate_limit_min, 1);
 	SAME(x.packet_pacing_caps.qp_rate_limit_max, 100000000);
 }

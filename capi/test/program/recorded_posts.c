@@ -85,6 +85,55 @@ static void entries(struct recording *r)
 	SAME(sent(1)->flags, IBV_SEND_FENCE);
 }
 
+static void local_fields(uint64_t addr, uint64_t length, uint64_t swap, uint32_t rkey, uint32_t imm)
+{
+	const struct ring_send *e = sent(1);
+	SAME(e->remote_addr, addr);
+	SAME(e->compare_add, length);
+	SAME(e->swap, swap);
+	SAME(e->rkey, rkey);
+	SAME(e->imm, imm);
+	SAME(e->length, 0);
+	SAME(e->num_sge, 0);
+}
+
+// Requests of memory windows. A bind of type 1 gives the window another tag, and only if it is posted.
+static void windows(struct recording *r)
+{
+	static char mem[64];
+	struct ibv_mr *m = ibv_reg_mr(r->pd, mem, sizeof mem, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
+	struct ibv_mw *w = ibv_alloc_mw(r->pd, IBV_MW_TYPE_1);
+	must(m != NULL && w != NULL);
+	SAME(rec->what, IBV_MW_TYPE_1);
+	SAME(w->rkey, 0x5566);
+	struct ibv_mw_bind b = {.wr_id = 9, .send_flags = IBV_SEND_FENCE, .bind_info = {m, 0x1122334455667788, 0x99aabbccddeeff00, IBV_ACCESS_REMOTE_READ}};
+	SAME(ibv_bind_mw(r->qp, w, &b), 0);
+	must(w->rkey != 0x5566 && w->rkey >> 8 == 0x55);
+	local_fields(0x1122334455667788, 0x99aabbccddeeff00, (uint64_t)IBV_ACCESS_REMOTE_READ << 32 | m->lkey, 0x5566, w->rkey);
+	SAME(sent(1)->opcode, IBV_WR_BIND_MW);
+	SAME(sent(1)->flags, IBV_SEND_FENCE);
+	SAME(sent(1)->wr_id, 9);
+	SAME(w->type, IBV_MW_TYPE_1);
+	w->type = IBV_MW_TYPE_2, w->rkey = 0x5501;
+	struct ibv_send_wr wr = {.opcode = IBV_WR_BIND_MW, .bind_mw = {w, 0x5502, b.bind_info}};
+	SAME(post_one(r, wr), 0);
+	local_fields(0x1122334455667788, 0x99aabbccddeeff00, (uint64_t)IBV_ACCESS_REMOTE_READ << 32 | m->lkey, 0x5501, 0x5502);
+	wr = (struct ibv_send_wr){.opcode = IBV_WR_LOCAL_INV, .invalidate_rkey = 0x01020304};
+	SAME(post_one(r, wr), 0);
+	SAME(sent(1)->imm, 0x01020304);
+	SAME(sent(1)->opcode, IBV_WR_LOCAL_INV);
+	ibv_wr_start(r->ex);
+	r->ex->wr_id = 6, r->ex->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_bind_mw(r->ex, w, 0x5503, &b.bind_info);
+	SAME(ibv_wr_complete(r->ex), 0);
+	local_fields(0x1122334455667788, 0x99aabbccddeeff00, (uint64_t)IBV_ACCESS_REMOTE_READ << 32 | m->lkey, 0x5501, 0x5503);
+	ibv_wr_start(r->ex);
+	ibv_wr_local_inv(r->ex, 0x05060708);
+	SAME(ibv_wr_complete(r->ex), 0);
+	SAME(sent(1)->imm, 0x05060708);
+	must(ibv_dealloc_mw(w) == 0 && ibv_dereg_mr(m) == 0);
+}
+
 // unsent returns the number of requests that no doorbell has reported yet.
 static uint64_t posted;
 static uint64_t unsent(void) { return posted - rec->requests; }
@@ -269,6 +318,7 @@ static void posts(void)
 	struct recording r = {0};
 	recording_open(&r);
 	entries(&r);
+	windows(&r);
 	suppressed(&r);
 	overdue(&r);
 	wallclock(&r);

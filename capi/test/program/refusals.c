@@ -297,7 +297,6 @@ void refuse_unprovided(struct rig *r)
 	struct ibv_ops_wr op = {0}, *bad = NULL;
 	uint32_t number;
 	static const char always[] = "always";
-	NULL_OF("ibv_alloc_mw", always, ibv_alloc_mw(r->pd, IBV_MW_TYPE_1));
 	NULL_OF("ibv_alloc_dm", always, ibv_alloc_dm(r->ctx, &(struct ibv_alloc_dm_attr){.length = 64}));
 	NULL_OF("ibv_reg_dm_mr", always, ibv_reg_dm_mr(r->pd, NULL, 0, 64, IBV_ACCESS_ZERO_BASED));
 	NULL_OF("ibv_alloc_null_mr", always, ibv_alloc_null_mr(r->pd));
@@ -330,7 +329,7 @@ static void no_events(struct rig *r)
 static void refused(void)
 {
 	static void (*const cases[])(struct rig *) = {
-		refuse_devices, refuse_domains, refuse_memory, refuse_addresses, refuse_srqs, refuse_cqs, refuse_events, refuse_qps,
+		refuse_devices, refuse_domains, refuse_memory, refuse_windows, refuse_addresses, refuse_srqs, refuse_cqs, refuse_events, refuse_qps,
 		refuse_moves, refuse_groups, refuse_posts, refuse_builders, refuse_unprovided, refuse_later,
 	};
 	struct rig r = {.shared = true};

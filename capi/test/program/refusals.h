@@ -36,6 +36,7 @@ void event_of(struct ibv_context *c);
 void refuse_devices(struct rig *r);
 void refuse_domains(struct rig *r);
 void refuse_memory(struct rig *r);
+void refuse_windows(struct rig *r);
 void refuse_addresses(struct rig *r);
 void refuse_srqs(struct rig *r);
 void refuse_cqs(struct rig *r);

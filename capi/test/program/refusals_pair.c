@@ -51,7 +51,7 @@ static void refuse_new(struct rig *r)
 		     (struct ibv_qp_init_attr_ex){.qp_type = IBV_QPT_RC, .comp_mask = PD | FLAGS, .create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB});
 	refuse_qp_ex(r, "an operation that the service does not have",
 		     (struct ibv_qp_init_attr_ex){.qp_type = IBV_QPT_UD, .comp_mask = PD | OPS, .send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE});
-	refuse_qp_ex(r, "IBV_QP_EX_WITH_BIND_MW", (struct ibv_qp_init_attr_ex){.qp_type = IBV_QPT_RC, .comp_mask = PD | OPS, .send_ops_flags = IBV_QP_EX_WITH_BIND_MW});
+	refuse_qp_ex(r, "IBV_QP_EX_WITH_TSO", (struct ibv_qp_init_attr_ex){.qp_type = IBV_QPT_RC, .comp_mask = PD | OPS, .send_ops_flags = IBV_QP_EX_WITH_TSO});
 }
 
 void refuse_qps(struct rig *r)

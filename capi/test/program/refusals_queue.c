@@ -163,7 +163,12 @@ static void refuse_sends_of(struct rig *r, struct ibv_qp *q)
 	refuse_send(q, "more elements than max_send_sge", &(struct ibv_send_wr){.sg_list = s, .num_sge = 64, .opcode = IBV_WR_SEND});
 	refuse_send(q, "-1 elements", &(struct ibv_send_wr){.sg_list = s, .num_sge = -1, .opcode = IBV_WR_SEND});
 	refuse_send(q, "an undefined opcode", &(struct ibv_send_wr){.opcode = 77});
-	refuse_send(q, "IBV_WR_LOCAL_INV", &(struct ibv_send_wr){.opcode = IBV_WR_LOCAL_INV});
+	refuse_send(q, "IBV_WR_LOCAL_INV with an element", &(struct ibv_send_wr){.opcode = IBV_WR_LOCAL_INV, .sg_list = s, .num_sge = 1});
+	refuse_send(q, "IBV_WR_LOCAL_INV with IBV_SEND_INLINE", &(struct ibv_send_wr){.opcode = IBV_WR_LOCAL_INV, .send_flags = IBV_SEND_INLINE});
+	refuse_send(q, "IBV_WR_BIND_MW of a window of type 1",
+		    &(struct ibv_send_wr){.opcode = IBV_WR_BIND_MW, .bind_mw.mw = &(struct ibv_mw){.type = IBV_MW_TYPE_1}});
+	refuse_send(q, "IBV_WR_BIND_MW of bytes of no region",
+		    &(struct ibv_send_wr){.opcode = IBV_WR_BIND_MW, .bind_mw = {.mw = &(struct ibv_mw){.type = IBV_MW_TYPE_2}, .bind_info.length = 1}});
 	refuse_send(q, "IBV_WR_TSO", &(struct ibv_send_wr){.opcode = IBV_WR_TSO});
 	refuse_send(q, "inline data of more than max_inline_data", &(struct ibv_send_wr){.sg_list = s, .num_sge = 1, .send_flags = IBV_SEND_INLINE});
 	refuse_send(q, "IBV_WR_RDMA_READ with IBV_SEND_INLINE",

@@ -44,6 +44,7 @@ static const struct operation {
 	bool carries;      // it carries payload, which may be inline
 	bool atomic;       // it has the fields of an atomic
 	bool invalidates;  // it names a key to invalidate, in place of immediate data
+	bool local;        // it sends nothing and has no list
 } operations[%d] = {
 `
 
@@ -77,7 +78,10 @@ func writeRow(b *bytes.Buffer, o ib.WROpcode, p *qp.Posting) {
 	if o == ib.WRFlush { // older headers lack the names: softhca.h has them
 		prefix = ""
 	}
-	h := p.Only.Info().Headers
-	fmt.Fprintf(b, "\t[%sWR_%v] = {%s, %d, %sQP_EX_WITH_%v, %t, %t, %t},\n", prefix, o, strings.Join(services, " | "), p.Size, prefix, o,
-		p.Inline, h&roce.HasAtomicETH != 0, h&roce.HasIETH != 0)
+	var h roce.Headers
+	if !p.Local {
+		h = p.Only.Info().Headers
+	}
+	fmt.Fprintf(b, "\t[%sWR_%v] = {%s, %d, %sQP_EX_WITH_%v, %t, %t, %t, %t},\n", prefix, o, strings.Join(services, " | "), p.Size, prefix, o,
+		p.Inline, h&roce.HasAtomicETH != 0, h&roce.HasIETH != 0, p.Local)
 }
