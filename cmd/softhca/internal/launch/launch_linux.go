@@ -99,7 +99,7 @@ func (o *Options) prepare(ctx context.Context, p *program) (env []string, kept [
 	}
 	env, err = overLibraries(o.Env, dir)
 	if err == nil {
-		err = o.fits(p, dir, env)
+		err = o.fits(p, env)
 	}
 	if err != nil {
 		return nil, nil, err

@@ -22,6 +22,7 @@ import (
 // program describes a program before it runs.
 type program struct {
 	file      string   // the file that the loader loads, "" if unknown
+	loader    string   // of a dynamically linked program
 	warnings  []string // why it may not work
 	sanitized bool     // it needs the address sanitizer's library
 }
@@ -126,12 +127,11 @@ var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AA
 // examine describes a program, with warnings if it may not find the adapter.
 func examine(name string, e *elf.File) *program {
 	p := &program{file: name}
-	interp := ""
 	for _, s := range e.Progs {
 		if s.Type == elf.PT_INTERP {
 			text, err := io.ReadAll(io.LimitReader(s.Open(), unix.PathMax))
 			if err == nil {
-				interp = string(bytes.TrimRight(text, "\x00"))
+				p.loader = string(bytes.TrimRight(text, "\x00"))
 			}
 		}
 	}
@@ -142,9 +142,9 @@ func examine(name string, e *elf.File) *program {
 	switch {
 	case e.Machine != machines[runtime.GOARCH] || e.Class != elf.ELFCLASS64:
 		p.warnings = append(p.warnings, fmt.Sprintf("%s is for %v (%v) and the libraries are for %s: it cannot find the adapter; programs that it starts may", name, e.Machine, e.Class, runtime.GOARCH))
-	case interp == "" && len(soname) == 0:
+	case p.loader == "" && len(soname) == 0:
 		p.warnings = append(p.warnings, name+" is linked statically: it cannot find the adapter, because no library can be loaded into it; programs that it starts can")
-	case strings.Contains(filepath.Base(interp), "musl"):
+	case strings.Contains(filepath.Base(p.loader), "musl"):
 		p.warnings = append(p.warnings, name+" is for the C library musl and the libraries are for glibc: it cannot find the adapter; programs that it starts may")
 	}
 	return p

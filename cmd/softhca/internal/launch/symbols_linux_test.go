@@ -78,7 +78,7 @@ func TestSymbols(t *testing.T) {
 		must.Do(t, err)
 		var said strings.Builder
 		o := Options{Say: func(format string, args ...any) { fmt.Fprintf(&said, format+"\n", args...) }}
-		err = o.fits(p, ours, []string{"LD_LIBRARY_PATH=" + ours})
+		err = o.fits(p, []string{"LD_LIBRARY_PATH=" + ours})
 		switch {
 		case (err != nil) != (c.refused != ""), err != nil && !strings.Contains(err.Error(), c.refused):
 			t.Errorf("%s: %v, want %q", c.name, err, c.refused)
@@ -99,21 +99,14 @@ func TestSymbols(t *testing.T) {
 	}
 }
 
-// A missing symbol is fatal in a library of LD_LIBRARY_PATH, here of a directory whose name
-// has a bracket. It is not in a library of a default directory: the loader may load another.
-func TestSymbolsOfGuessedLibraries(t *testing.T) {
-	dir := rdmaCore(t)
-	odd := filepath.Join(dir, "a[b")
-	must.Do(t, os.Mkdir(odd, 0o700))
-	const provider = "libsymbol.so.1"
-	must.Do(t, os.Rename(filepath.Join(dir, provider), filepath.Join(odd, provider)))
-	lacks, err := lacking(filepath.Join(dir, "symbol"), filepath.Join(dir, "softhca"), odd)
-	if err != nil || len(lacks) != 1 || !lacks[0].fatal {
-		t.Errorf("in a directory of LD_LIBRARY_PATH: %v, %v, want one fatal lack", lacks, err)
-	}
-	c := &closure{have: map[string]bool{}, seen: map[string]bool{libraries.Verbs: true}}
-	c.visit(filepath.Join(odd, provider), false)
-	if len(c.lacks) != 1 || c.lacks[0].fatal {
-		t.Errorf("in a directory that is a guess: %v, want one lack that is not fatal", c.lacks)
+// Only glibc's loader is traced: another one would start the program.
+func TestIsTraceable(t *testing.T) {
+	for loader, want := range map[string]bool{
+		"/lib64/ld-linux-x86-64.so.2": true, "/lib/ld-linux-aarch64.so.1": true, "/lib64/ld64.so.2": true, "/lib/ld64.so.1": true,
+		"/lib/ld-musl-x86_64.so.1": false, "/lib/ld64-uClibc.so.0": false, "/system/bin/linker64": false, "": false,
+	} {
+		if isTraceable(loader) != want {
+			t.Errorf("%q: %v", loader, !want)
+		}
 	}
 }
