@@ -119,8 +119,8 @@ func TestTruncatedCaptures(t *testing.T) {
 	}
 }
 
-// TestRunsOfPackets explains what was captured on the sending host, where a packet of the
-// file may be a run of them: nothing went wrong.
+// TestRunsOfPackets explains a capture of the sending host, in which a record may be a run of
+// several packets: there is no finding.
 func TestRunsOfPackets(t *testing.T) {
 	b, err := os.ReadFile("../../cmd/softhca/internal/decode/testdata/gso.pcap")
 	must.Do(t, err)

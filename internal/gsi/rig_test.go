@@ -171,7 +171,7 @@ func (r *rig) pass(d time.Duration) {
 	r.now = end
 }
 
-// agent registers one that keeps what it receives.
+// agent registers an agent that keeps the received MADs.
 type agent struct {
 	*Agent
 	got    []mad.MAD

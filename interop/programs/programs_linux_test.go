@@ -63,8 +63,8 @@ func TestEndings(t *testing.T) {
 	}
 }
 
-// TestLeft: retries that were used up are no failure if the peer ended well
-// and nothing more came of it, and are one if it went on or failed itself.
+// TestLeft shows that used-up retries are no failure if the peer has ended without an
+// error and then sent nothing more. They are one if it continued or failed itself.
 func TestLeft(t *testing.T) {
 	at := func(ms int, out bool) frames.Frame { return frames.Frame{Time: time.UnixMilli(int64(ms)), Out: out} }
 	gone := []frames.Frame{at(0, true), at(1, false), at(2, true), at(540, true)}

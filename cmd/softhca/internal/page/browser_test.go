@@ -172,8 +172,8 @@ func TestLinksInABrowser(t *testing.T) {
 	b.quiet()
 }
 
-// TestControlsHaveRoom looks at the bar over the lists on a laptop: what is typed can be
-// seen.
+// TestControlsHaveRoom shows that the bar over the lists has room for typed text on the
+// screen of a laptop.
 func TestControlsHaveRoom(t *testing.T) {
 	b := launch(t)
 	b.screen(1366, 768, "light")

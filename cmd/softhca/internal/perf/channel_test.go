@@ -30,7 +30,7 @@ func TestV18_ReliableDatagrams(t *testing.T) {
 			if s.Type != "rd" || s.Messages == 0 || s.Bytes != s.Messages*uint64(s.Size) || s.Latency.P50 <= 0 {
 				t.Errorf("%+v: nothing measured: %+v", p, s)
 			}
-			// One whose completions this thread was kept from polling misses turns.
+			// A queue pair misses turns if this thread does not get to poll its completions.
 			if most := s.Least + s.Least/4 + uint64(2*p.Depth+2*s.PostList); p.Depth > 0 && s.Most > most {
 				t.Errorf("%+v: queue pairs that take turns have %d to %d messages", p, s.Least, s.Most)
 			}
