@@ -134,7 +134,7 @@ func lastLines(text string) string {
 	return strings.Join(lines[max(0, len(lines)-most):], "\n")
 }
 
-// freePort returns a TCP port that nobody listens on.
+// freePort returns a unused TCP port.
 func freePort() (int, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -155,7 +155,7 @@ func awaitServer(ctx context.Context, port int) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("nobody listens on TCP port %d: %w", port, ctx.Err())
+			return fmt.Errorf("no server listens on TCP port %d: %w", port, ctx.Err())
 		case <-time.After(pause):
 		}
 	}

@@ -66,7 +66,7 @@ func listens(port int) (bool, error) { return namespace.Listens(port) }
 func runPath(ctx context.Context, share float64, args []string) error {
 	at := slices.Index(args, "--")
 	if at < 1 || at == len(args)-1 {
-		return errors.New("-path is what this program calls itself with: want a server's command, -- and a client's")
+		return errors.New("-path is for internal use: want a server's command, -- and a client's")
 	}
 	all, err := net.Interfaces()
 	if err != nil {
@@ -164,7 +164,7 @@ const ethernet = 14
 func meanSize(n *netlink.LinkStatistics) error {
 	for _, way := range [][2]uint64{{n.RxBytes, n.RxPackets}, {n.TxBytes, n.TxPackets}} {
 		if bytes, packets := way[0], way[1]; bytes > packets*(pathMTU+ethernet) {
-			return fmt.Errorf("%d packets have %d bytes: segments were dropped together, the loss is not what it says", packets, bytes)
+			return fmt.Errorf("%d packets have %d bytes: segments were dropped together, so the loss differs from the configured one", packets, bytes)
 		}
 	}
 	return nil

@@ -138,7 +138,7 @@ type QPAttr struct {
 	Port             uint8 // from 1
 	Timeout          uint8 // local ACK timeout code, 0..31; 0 is never
 	RetryCnt         uint8 // 0..7
-	RNRRetry         uint8 // 0..7; 7 is for ever
+	RNRRetry         uint8 // 0..7; 7: unlimited
 	AltPort          uint8
 	AltTimeout       uint8
 	RateLimit        uint32 // kbit/s

@@ -2,7 +2,7 @@ package ib
 
 import "time"
 
-// RNRInfiniteRetry is the rnr_retry value that means for ever.
+// RNRInfiniteRetry is the rnr_retry value that means unlimited retries.
 const RNRInfiniteRetry = 7
 
 // rnrTimer10us holds the RNR timer codes in units of 10 microseconds.

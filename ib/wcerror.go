@@ -70,7 +70,7 @@ var wcAdvice = [...]struct{ means, look string }{
 	},
 	WCBadRespErr: {
 		"the answer of the peer is not one to the request that it answers",
-		"capture the packets: the peer's adapter, or something on the way, does what it should not",
+		"capture the packets: the peer's adapter, or a device on the path, violates the protocol",
 	},
 	WCLocAccessErr: {
 		"the memory of a receive could not be written for the data that came with it",
@@ -94,7 +94,7 @@ var wcAdvice = [...]struct{ means, look string }{
 	},
 	WCRNRRetryExcErr: {
 		"the peer had no receive posted, however often the message was sent",
-		"have the peer post receives before they are needed, or set RNRRetry to 7, which is for ever",
+		"post receives at the peer before they are needed, or set RNRRetry to 7, which means unlimited retries",
 	},
 	WCLocRDDViolErr: {
 		"the QP and the EE context, or the receiver of the message, are of different reliable datagram domains",
@@ -106,7 +106,7 @@ var wcAdvice = [...]struct{ means, look string }{
 	},
 	WCRemAbortErr: {
 		"the peer ended the message in the middle",
-		"look at what the peer's QP was doing, and try again",
+		"check the state of the peer's QP, and try again",
 	},
 	WCInvEECNErr: {
 		"there is no EE context of the number that the request names",

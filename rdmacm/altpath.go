@@ -109,7 +109,7 @@ func (id *ID) AnswerAltPath(status mad.APRStatus) error {
 }
 
 // altPathAsked answers the peer's LAP according to the policy. It raises no event if
-// too many are pending: the peer could repeat LAP for ever.
+// too many are pending: the peer could repeat LAP forever.
 func (l *link) altPathAsked(now clock.Instant) {
 	asked := l.conn.Asked()
 	q := l.qp.engine()

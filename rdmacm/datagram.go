@@ -267,7 +267,7 @@ func (l *link) hint(r mad.RejReason) string {
 		return "nothing listens on that port there, in port space " + l.at.ps.String()
 	case l.at.typ != ib.RD:
 	case r == mad.RejInvalidServiceID || r == mad.RejInvalidTransport:
-		return "nobody there takes reliable datagrams; Linux's rdma_cm never does: connect in port space TCP"
+		return "no listener there accepts reliable datagrams, and Linux's rdma_cm has none: connect in port space TCP"
 	case r == mad.RejRDCNotExist:
 		return "the peer has ended the channel: connect over a new one"
 	}

@@ -320,7 +320,7 @@ func ExampleID_LoadAltPath() {
 
 	check(id.LoadAltPath(rdmacm.AltPath{Local: netip.MustParseAddr("10.0.1.2"), Remote: netip.MustParseAddr("10.0.1.1")}))
 	loaded := expect(answers, rdmacm.EventAltPathLoaded)
-	fmt.Printf("beside the first path there is one from %v to %v\n", loaded.AltPath.Local, loaded.AltPath.Remote)
+	fmt.Printf("alternate path of the first: from %v to %v\n", loaded.AltPath.Local, loaded.AltPath.Remote)
 
 	// The first message arms both sides. Then the path could fail; here the program
 	// migrates.
@@ -333,10 +333,10 @@ func ExampleID_LoadAltPath() {
 	check(err)
 	check(id.QP().Modify(&verbs.QPAttr{State: ib.RTS, PathMigState: ib.MIGRATED}, ib.AttrState|ib.AttrPathMigState))
 	loaded = expect(answers, rdmacm.EventAltPathLoaded)
-	fmt.Printf("beside the second path there is one from %v to %v\n", loaded.AltPath.Local, loaded.AltPath.Remote)
+	fmt.Printf("alternate path of the second: from %v to %v\n", loaded.AltPath.Local, loaded.AltPath.Remote)
 
 	// Output:
-	// beside the first path there is one from 10.0.1.2 to 10.0.1.1
+	// alternate path of the first: from 10.0.1.2 to 10.0.1.1
 	// received: armed
-	// beside the second path there is one from 10.0.0.2 to 10.0.0.1
+	// alternate path of the second: from 10.0.0.2 to 10.0.0.1
 }

@@ -95,7 +95,7 @@ func MoveID(pkt []byte, from, to uint16) {
 		return
 	}
 	if len(pkt) < MinSize || len(pkt)&3 != 0 || len(pkt) > maxUDPPayload {
-		panic("roce: MoveID on what is not a sealed packet")
+		panic("roce: MoveID on a packet that is not sealed")
 	}
 	diff := later.scale(uint32(bits.ReverseBytes16(from^to)), (len(pkt)+idToICRC)/4)
 	binary.LittleEndian.PutUint32(pkt[len(pkt)-ICRCLen:], storedICRC(pkt)^diff)

@@ -229,7 +229,7 @@ func TestDeviceFatal(t *testing.T) {
 	for name, call := range f.calls() {
 		switch name {
 		case "Context.Close", "Context.QueryDevice", "Context.QueryPort", "Context.GetAsyncEvent":
-			continue // work all the same, or would wait
+			continue // still work, or would wait
 		case "Context.PollAsyncEvent":
 			must.Fail(t, call(), syscall.EAGAIN, "DEVICE_FATAL is told once")
 		default:

@@ -99,7 +99,7 @@ func (q *QP) Type() QPType {
 }
 
 // State returns the current state; RESET for a QP that is nil or destroyed. Like
-// Query it waits for what the adapter is doing: whoever has polled the completion
+// Query it waits for the adapter's current work: a program that has polled the completion
 // of an error finds the state that the error led to.
 func (q *QP) State() QPState {
 	if q == nil {

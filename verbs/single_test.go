@@ -33,7 +33,7 @@ func (e *endpoint) stream(t *testing.T, peer *endpoint, n, each int) {
 }
 
 // TestSinglePosts posts one request at a time and polls, so that posts wait to be sent
-// together. Then it stops polling with posts outstanding: each is sent all the same and
+// together. Then it stops polling with posts outstanding: each is still sent and
 // completes.
 func TestSinglePosts(t *testing.T) {
 	const posts = 20

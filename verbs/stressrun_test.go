@@ -303,7 +303,7 @@ func stressAddr(n int) string {
 // TestStress posts, arms, sleeps, drains, fails, resets and destroys in many goroutines
 // on two adapters, and compares the results with a model: each posted request completes
 // once, in order, unless its queue pair is reset or destroyed; each message arrives
-// once, in order; each event is delivered; no goroutine sleeps for ever, and no object
+// once, in order; each event is delivered; no goroutine sleeps forever, and no object
 // is left.
 func TestStress(t *testing.T) {
 	for where, open := range map[string]func() [2]verbs.Config{

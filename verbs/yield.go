@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A program that polls in vain yields its thread to other goroutines after leastIdle polls: the
+// A program whose polls find nothing yields its thread to other goroutines after leastIdle polls: the
 // completion that it polls for may depend on one of them. If no goroutine is waiting, a yield
 // still has a cost: the runtime wakes another thread to look for work, perhaps on the peer's
 // processor. So each yield that turns out useless doubles the number of polls until the next
@@ -22,11 +22,11 @@ const othersRan = 15 * time.Microsecond
 
 // yielder decides when a poll yields. Many goroutines may call it at once.
 type yielder struct {
-	idle    atomic.Uint32 // polls in vain since the last time
+	idle    atomic.Uint32 // empty polls since the last yield
 	backoff atomic.Uint32
 }
 
-// empty counts a poll in vain, and yields the thread now and then.
+// empty counts an empty poll, and yields the thread now and then.
 func (y *yielder) empty() {
 	if !y.due() {
 		return
@@ -36,7 +36,7 @@ func (y *yielder) empty() {
 	y.learn(time.Since(from), runtime.GOMAXPROCS(0))
 }
 
-// due counts a poll in vain and reports whether it has to yield.
+// due counts an empty poll and reports whether it has to yield.
 func (y *yielder) due() bool {
 	if y.idle.Add(1) < leastIdle<<y.backoff.Load() {
 		return false

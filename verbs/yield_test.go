@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestYield checks that a program that polls in vain yields rarely if no other goroutine
+// TestYield checks that a program whose polls find nothing yields rarely if no other goroutine
 // runs meanwhile, and often if others do.
 func TestYield(t *testing.T) {
 	var y yielder

@@ -47,7 +47,7 @@ func main() {
 	flag.IntVar(&c.overhead, "overhead", minOverhead, "bytes of headers and checksum in a segment")
 	flag.IntVar(&c.window, "window", 256<<10, "bytes that may be on their way")
 	flag.Float64Var(&c.seconds, "seconds", 3, "how long to measure")
-	flag.IntVar(&c.trips, "trips", maxSamples, "end a ping-pong after so many round trips, if -seconds are not over before")
+	flag.IntVar(&c.trips, "trips", maxSamples, "end a ping-pong after this number of round trips, or after -seconds")
 	flag.Parse()
 	if err := run(c); err != nil {
 		fmt.Fprintln(os.Stderr, "baseline:", err)
@@ -63,7 +63,7 @@ func run(c config) error {
 		return runReceiver(c)
 	}
 	if c.payload < 1 || c.overhead < minOverhead || c.payload+c.overhead > maxRunBytes {
-		return fmt.Errorf("a segment needs a payload, %d bytes beside it, and at most %d in all", minOverhead, maxRunBytes)
+		return fmt.Errorf("a segment needs a payload, %d more bytes, and at most %d in all", minOverhead, maxRunBytes)
 	}
 	if c.trips < 1 || c.trips > maxSamples {
 		return fmt.Errorf("-trips %d: want 1 to %d", c.trips, maxSamples)

@@ -108,7 +108,7 @@ func fio(verb, rw string) string {
 // blocks at the start. With no more receives than the client's 16 SENDs in flight, the case
 // depends on the scheduler, on every adapter: fio connects with an RNR retry count of 0, and a
 // SEND completes when it arrives, which may be before the server has posted its next receive.
-// The client's next SEND then fails with RNR_RETRY_EXC_ERR, and both sides sleep for ever: the
+// The client's next SEND then fails with RNR_RETRY_EXC_ERR, and both sides sleep forever: the
 // client waits for another completion event, and the server for the rest of the data. Of two
 // equal options, fio takes the last.
 func fioReceiver() string { return fio("send", "read") + " --iodepth=128" }
@@ -152,7 +152,7 @@ func pingpong(endpoint, provider string) meeting {
 
 // qperf returns a test of qperf. The server forks a process for each client. On every adapter
 // that process crashes at the end: it destroys the queue pair of the listening ID, which has
-// none. Its client must be disconnected all the same, and at once.
+// none. Its client must still be disconnected, and at once.
 func qperf(test string) meeting {
 	return meeting{
 		section: "qperf", server: "qperf", client: "qperf -cm 1 -t 1 SERVER " + test,

@@ -56,7 +56,7 @@ func (s *stand) build(ctx context.Context) (name string, err error) {
 // must continue to run.
 func (s *stand) migrate(ctx context.Context, g *migration) (string, error) {
 	if runtime.GOARCH != "amd64" {
-		return "skipped: what the machine runs is translated by x86's assembler", nil
+		return "skipped: the program of the machine needs an x86 assembler", nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

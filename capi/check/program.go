@@ -122,7 +122,7 @@ const afterwards = 200 * time.Millisecond
 // still run, and is killed; otherwise it must end by itself without an error.
 func (p *program) end(stays bool, client error) error {
 	if client != nil {
-		_ = p.kill() // it may have ended, or wait for the client for ever
+		_ = p.kill() // it may have ended, or wait for the client forever
 		return p.Wait()
 	}
 	if !stays {

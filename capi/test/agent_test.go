@@ -30,7 +30,7 @@ func TestTestAgentIgnoresSilentConnections(t *testing.T) {
 	out, err := cmd.StdoutPipe()
 	must.Do(t, err)
 	must.Do(t, cmd.Start())
-	defer func() { _, _ = cmd.Process.Kill(), cmd.Wait() }() // it serves for ever
+	defer func() { _, _ = cmd.Process.Kill(), cmd.Wait() }() // it serves forever
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || !strings.Contains(line, "serves port") {
 		t.Fatalf("the agent says %q, %v", line, err)
 	}

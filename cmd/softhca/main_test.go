@@ -45,7 +45,7 @@ func (s *shared) Write(b []byte) (int, error) {
 	return s.buf.Write(b)
 }
 
-// String returns what was written. Nobody writes any more.
+// String returns the written text, after the last write.
 func (s *shared) String() string { return s.buf.String() }
 
 // commands returns the whole tree, but what cobra adds itself.

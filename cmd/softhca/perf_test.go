@@ -72,7 +72,7 @@ func TestV15_PerfMigrates(t *testing.T) {
 	}
 }
 
-// freePort returns a TCP port that nobody listens on.
+// freePort returns a unused TCP port.
 func freePort(t *testing.T, addr string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", net.JoinHostPort(addr, "0"))

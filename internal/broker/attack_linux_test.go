@@ -175,7 +175,7 @@ func TestStrangers(t *testing.T) {
 	settle(t, "the descriptors are closed", func() bool { return descriptors(t) < before+64 })
 }
 
-// TestDeafMember shows that a member that never reads its queue keeps nobody
+// TestDeafMember shows that a member that never reads its queue does not keep others
 // waiting.
 func TestDeafMember(t *testing.T) {
 	b := serve(t, 2)

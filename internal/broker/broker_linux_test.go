@@ -114,7 +114,7 @@ func TestDamagedMADs(t *testing.T) {
 		})
 	}
 	p.packet(1, q[:100], func([]byte) {})
-	p.packet(2, q[:], func([]byte) {}) // to no queue pair of anybody
+	p.packet(2, q[:], func([]byte) {}) // to a queue pair that no member has
 	p.send(mad.AttrREQ, reqFor(service, 77))
 	if got := expect(t, x.port, mad.AttrREQ, &mad.REQ{}); got.LocalCommID != 77 {
 		t.Errorf("REQ %d is forwarded", got.LocalCommID)

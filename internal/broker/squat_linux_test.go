@@ -23,7 +23,7 @@ import (
 // Users other than that of the tests.
 const (
 	stranger = 4242
-	mapped   = 4343 // who is user 65534 in a user namespace
+	mapped   = 4343 // user 65534 of a user namespace
 )
 
 // kindVar tells a helper what to do.

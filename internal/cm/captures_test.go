@@ -123,7 +123,7 @@ type replay struct {
 // deviations names messages that our ends send and Linux did not, by capture.
 var deviations = map[string][]string{
 	// Linux does not repeat the DREQ of a connection that its consumer has
-	// destroyed. Ours does: otherwise the peer would go on for ever.
+	// destroyed. Ours does: otherwise the peer would go on forever.
 	"loss_cm_dreq": {"DREQ"},
 }
 

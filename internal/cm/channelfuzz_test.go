@@ -186,7 +186,7 @@ func (x *channelFuzzer) program(p []byte) {
 
 // FuzzChannels gives connections that share channels messages, calls and time in any
 // order, with consumers that do anything in their handlers (C14). What the manager
-// holds must be consistent after each step, each channel ends once, when nobody uses
+// holds must be consistent after each step, each channel ends once, when no connection uses
 // it, and nothing is left in the end.
 func FuzzChannels(f *testing.F) {
 	for r := range byte(6) {

@@ -247,7 +247,7 @@ func (n *churnNode) same() {
 // TestChurnConnections connects, refuses, gives up and ends connections in
 // disorder, over a wire that loses messages, while listeners come and go and
 // both managers are full at times. Their counts are those of their tables, no ID
-// names two, no timer is lost, and when nobody does anything more, all that is
+// names two, no timer is lost, and when no more calls follow, all that is
 // left goes, TIMEWAIT at last.
 func TestChurnConnections(t *testing.T) {
 	w := newChurnWorld(t)

@@ -166,7 +166,7 @@ func TestC8_DepthsOfREP(t *testing.T) {
 }
 
 // TestC8_TimeoutOfREQ: the local ACK timeout of a passive QP is that of REQ, but
-// never 0, which would mean waiting for ever.
+// never 0, which would mean waiting forever.
 func TestC8_TimeoutOfREQ(t *testing.T) {
 	for _, row := range []struct{ says, timeout, lifetime uint8 }{{0, 1, 0}, {1, 1, 0}, {18, 18, 17}, {31, 31, 30}} {
 		r := newRig(t)

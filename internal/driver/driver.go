@@ -482,7 +482,7 @@ type wait struct {
 	yield       bool          // first let other goroutines run
 	aside       time.Duration // then keep away from the port for this time
 	look        bool          // or continue at once
-	timeout     time.Duration // or wait; 0: only yield the processor; negative: for ever
+	timeout     time.Duration // or wait; 0: only yield the processor; negative: forever
 	read, write bool
 }
 

@@ -150,8 +150,8 @@ func TestBlockedSendResumes(t *testing.T) {
 }
 
 // TestPostFromIdleArmsTimer posts to a peer that does not answer, while the
-// driver's goroutine waits for ever: the retries are made in time all the
-// same.
+// driver's goroutine waits forever: the retries still are made in
+// time.
 func TestPostFromIdleArmsTimer(t *testing.T) {
 	a, b := newSides(t)
 	const timeout, retries = 10, 2 // 4.2 ms, three times
@@ -393,7 +393,7 @@ func TestNoQueueForTheLock(t *testing.T) {
 			for start := time.Now(); seen < turns && time.Since(start) < enough; {
 				before := a.drv.pollers.state.Load() &^ allFlags
 				a.drv.Progress()
-				a.port.Wake()     // it may wait for ever, because it has seen no poller
+				a.port.Wake()     // it may wait forever, because it has seen no poller
 				runtime.Gosched() // to it, if there is one processor
 				if a.drv.pollers.state.Load()&^allFlags <= before {
 					seen++

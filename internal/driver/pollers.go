@@ -25,7 +25,7 @@ const (
 )
 
 // sleeperAside is how long the goroutine stays aside while a sleeping thread waits at the
-// port instead. It is not for ever at first: while such threads come and go, the
+// port instead. It is not forever at first: while such threads come and go, the
 // goroutine returns by itself, and they need not wake it.
 const sleeperAside = 200 * time.Microsecond
 

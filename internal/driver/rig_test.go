@@ -234,7 +234,7 @@ func await(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// idle waits until the goroutine waits for ever.
+// idle waits until the goroutine waits forever.
 func (s *side) idle(t testing.TB) {
 	t.Helper()
 	before := s.port.waited().forever

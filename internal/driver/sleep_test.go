@@ -84,7 +84,7 @@ func (w *waker) wake() {
 
 // TestSleepers has threads sleep on both sides, while others end their sleep
 // in all the ways there are: something that arrives, something that another
-// thread does, and the end of their context. Nobody sleeps for ever.
+// thread does, and the end of their context. No thread sleeps forever.
 func TestSleepers(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

@@ -37,7 +37,7 @@ func (c *conversation) unheard(side int) {
 		return
 	}
 	r := h.refusal()
-	// The requester completes earlier requests first, and may wait for their answers in vain.
+	// The requester completes earlier requests first, and may wait for their lost answers.
 	waits := h.una.Diff(r.psn) < 0 || slices.ContainsFunc(h.spoiled, func(s spoilt) bool { return s.psn.Diff(r.psn) < 0 })
 	if r.effect == unharmed && r.deaf == 0 && !waits && !h.late.on && !h.doubt.leavesOpen() && h.held.overcome() {
 		return

@@ -33,7 +33,7 @@ type Finding struct {
 	heard, until time.Duration // time of its end's last packet, and the latest time of a next one
 }
 
-// Conversation is what is told of two ends that talk.
+// Conversation describes two ends and their packets.
 type Conversation struct {
 	ID        int           `json:"id"`                 // from 1, in the order of the first packets
 	Service   string        `json:"service"`            // RC, UC, RD, UD, XRC; CM for what connection managers say

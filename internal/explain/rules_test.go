@@ -53,7 +53,7 @@ func from(host byte) func(s *scene) {
 	return func(s *scene) { s.keep(func(_ int, f *frame) bool { return f.from() == host }) }
 }
 
-// gaveUp has the client say so, after requests that nobody answers.
+// gaveUp has the client say so, after unanswered requests.
 func gaveUp(s *scene) {
 	silent(0)(s)
 	last := len(s.frames) - 1
@@ -75,7 +75,7 @@ var cases = []struct {
 	rule    ruleID
 	capture string
 	change  func(s *scene)
-	detail  string // is in what is told
+	detail  string // part of the text
 }{
 	{requestLost, "loss_send_middle.client", nil, "which the NAK in record"},
 	{requestLostUpstream, "loss_send_middle.server", nil, "PSN 0x12345a"},

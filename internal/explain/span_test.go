@@ -9,7 +9,7 @@ import (
 )
 
 // TestSpans receives responses to a READ in any order, and asks again for any of them,
-// beside a list of them one by one.
+// as does a list of them one by one.
 func TestSpans(t *testing.T) {
 	const n = 60
 	t.Logf("seed %d (-damage-seed)", *seed)

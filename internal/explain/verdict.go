@@ -11,7 +11,7 @@ type Verdict struct {
 	Headline  string `json:"headline"`                   // in a sentence
 	Cause     string `json:"cause,omitempty"`            // the rule of the finding that explains it
 	Means     string `json:"means,omitempty"`            // explanation, and its evidence
-	Fault     string `json:"fault,omitempty"`            // the first that somebody asked for, by a rule
+	Fault     string `json:"fault,omitempty"`            // the first effect of a fault rule
 	Side      string `json:"side,omitempty"`             // where to look
 	Where     string `json:"where,omitempty"`            // addresses and queue pairs
 	Record    int    `json:"record,omitempty"`           // number of the record in the file that shows it

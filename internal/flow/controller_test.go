@@ -57,7 +57,7 @@ func (c *recorder) RoundTrip(d, least time.Duration, bounds bool) int {
 
 func (c *recorder) Window() int { return c.most }
 
-// TestController shows what a sender's control is told, and that its window decides at once
+// TestController shows the inputs of a sender's control, and that its window decides at once
 // whether the next packet may go.
 func TestController(t *testing.T) {
 	s := &sender{at: clock.Never}

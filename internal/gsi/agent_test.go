@@ -25,7 +25,7 @@ func TestC12_Dispatch(t *testing.T) {
 		class   mad.Class
 		version uint8
 		method  mad.Method
-		want    string // "": nobody
+		want    string // "": none
 	}{
 		{mad.ClassCM, 2, mad.MethodSend, "CM 2"},
 		{mad.ClassCM, 2, mad.MethodTrap, ""},

@@ -145,7 +145,7 @@ func (v *victim) stepPacket(p *program) {
 			out = append(out, make([]byte, p.byte()&7)...)
 		}
 		d := v.Sealed(out)
-		if how&15 == 5 || how&15 == 8 { // somebody else sends it, perhaps from where the peer may go
+		if how&15 == 5 || how&15 == 8 { // a stranger sends it, perhaps from the peer's alternate address
 			if d.Src = d.Src.Next(); how&15 == 8 {
 				d.Src = d.Src.Next()
 			}
@@ -541,7 +541,7 @@ func (v *victim) stepModify(p *program, legal bool) {
 func (v *victim) variant(code byte) ib.QPAttr {
 	a := v.Attr
 	a.AltAV, a.AltPort, a.AltTimeout = a.AV, 1, a.Timeout
-	a.AltAV.DGID = ib.GIDFromAddr(v.Peer.Next()) // who sends in the peer's place is there
+	a.AltAV.DGID = ib.GIDFromAddr(v.Peer.Next()) // the stranger's address
 	a.PathMigState = [...]ib.MigState{ib.REARM, ib.REARM, ib.MIGRATED, ib.ARMED}[code>>6]
 	switch code & 15 {
 	case 1:

@@ -614,7 +614,7 @@ func TestVictimNotices(t *testing.T) {
 		"which is neither 10.0.0.7": func(v *victim) {
 			v.stepRecv(&program{})
 			d := v.Datagram(v.Packet(roce.RCSendOnly, rig.PeerPSN, nil))
-			v.Peer = netip.MustParseAddr("10.0.0.7") // who sends is not the peer
+			v.Peer = netip.MustParseAddr("10.0.0.7") // the sender is not the peer
 			v.deliverWire(d)
 		},
 		"1 migrations after 0":  func(v *victim) { v.Events = append(v.Events, qp.Event{Type: ib.EventPathMig}); v.check() },

@@ -45,7 +45,7 @@ func (r *recorder) allocator() ring.Allocator {
 	}
 }
 
-// check fails the test if somebody wrote around a block.
+// check fails the test if bytes around a block were written.
 func (r *recorder) check() {
 	for _, b := range r.blocks {
 		first := unsafe.Pointer(&b[0])
@@ -73,7 +73,7 @@ type wild struct {
 }
 
 // wildMemory is what the victim or its peer has registered: a page that all
-// may use, with pages on both sides that nobody may, and a page to read from.
+// may use, with inaccessible pages on both sides, and a page to read from.
 type wildMemory struct {
 	buf, locked []byte
 	open, read  *memory.Region
@@ -240,7 +240,7 @@ func (w *wild) healthyAll() {
 	}
 }
 
-// wildInput is what somebody writes into the victim's queues.
+// wildInput is written into the victim's queues.
 type wildInput struct {
 	typ                ib.QPType
 	shared             bool

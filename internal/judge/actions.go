@@ -99,7 +99,7 @@ func (s *stage) createQP(ctx context.Context, line int, d *script.CreateQP) erro
 	pd, send, recv := s.pds[d.PD], s.cqs[d.SendCQ], s.cqs[d.RecvCQ]
 	cfg := testagent.QPConfig{Type: d.Type, SendCQ: send, RecvCQ: recv, SRQ: s.srqs[d.SRQ], Cap: d.Cap, SigAll: d.SigAll}
 	if pd == nil || send == nil || recv == nil || d.SRQ != "" && cfg.SRQ == nil {
-		s.stop(p, line, "the adapter refused what it needs")
+		s.stop(p, line, "the adapter refused a resource that it needs")
 		return nil
 	}
 	qp, err := pd.CreateQP(ctx, cfg)

@@ -435,7 +435,7 @@ func (s *stand) reset() {
 	}
 	for _, b := range s.maps {
 		if len(s.objects) == 0 {
-			_ = syscall.Munmap(b) // nobody has it any more
+			_ = syscall.Munmap(b) // it is no longer in use
 		}
 	}
 	s.maps = nil

@@ -10,7 +10,7 @@ import (
 
 // ErrNotFound is returned if a command has no libraries.
 var ErrNotFound = errors.New("the libraries " + Verbs + ", " + Engine + " and " + Preload +
-	" are neither beside this command nor in ../lib/softhca: install them by `make install PREFIX=...` in the source tree")
+	" are neither in the directory of this command nor in ../lib/softhca: install them by `make install PREFIX=...` in the source tree")
 
 // Installed returns the directory with the libraries of a command, by its path: its
 // own directory, or ../lib/softhca.

@@ -20,7 +20,7 @@ import (
 func tree(t *testing.T) string {
 	t.Helper()
 	if _, err := Compiler(); err != nil {
-		// What is built is in C.
+		// The built files are in C.
 		t.Skip(err)
 	}
 	dir := t.TempDir()
@@ -53,7 +53,7 @@ func files(t *testing.T, dir string) (names []string) {
 }
 
 // TestBuild builds all libraries, over those that are there, and finds them from a
-// command beside them.
+// command in the same directory.
 func TestBuild(t *testing.T) {
 	src, prefix := tree(t), t.TempDir()
 	lib, command := filepath.Join(prefix, "lib", "softhca"), filepath.Join(prefix, "bin", "softhca")

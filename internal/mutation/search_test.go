@@ -59,7 +59,7 @@ const (
 	maxEquivalent = 10
 )
 
-// equivalentFile lists edits that change nothing that anybody could notice: a
+// equivalentFile lists edits without an observable effect: a
 // line with the edit, a line with the reason, an empty line.
 var equivalentFile = filepath.Join("testdata", "equivalent.txt")
 

@@ -152,7 +152,7 @@ func (s *stage) run(t *testing.T, c console, slot int) {
 		sh.WaitDelay = 10 * time.Second
 		inGroup(sh)
 		if cmd.background {
-			s.beside(t, ctx, cmd, sh, &others)
+			s.background(t, ctx, cmd, sh, &others)
 			continue
 		}
 		out, err := sh.CombinedOutput()
@@ -182,9 +182,9 @@ func linked(t *testing.T) string {
 	return dir
 }
 
-// beside starts a background command, and waits until it has printed the page's
+// background starts a background command, and waits until it has printed the page's
 // output. It ends with the context.
-func (s *stage) beside(t *testing.T, ctx context.Context, cmd command, sh *exec.Cmd, others *sync.WaitGroup) {
+func (s *stage) background(t *testing.T, ctx context.Context, cmd command, sh *exec.Cmd, others *sync.WaitGroup) {
 	out := &watched{news: make(chan struct{}, 1)}
 	sh.Stdout, sh.Stderr = out, out
 	must.Do(t, sh.Start())

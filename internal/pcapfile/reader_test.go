@@ -290,7 +290,7 @@ func TestDamagedFiles(t *testing.T) {
 	}
 }
 
-// TestMemory reads 40 MB of blocks that nobody needs: descriptions of interfaces
+// TestMemory reads 40 MB of unneeded blocks: descriptions of interfaces
 // are an error, names and statistics are passed over; neither is kept.
 func TestMemory(t *testing.T) {
 	const size = 40 << 20

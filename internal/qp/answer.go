@@ -99,7 +99,7 @@ func (r *responder) sendAtomicAck(b *fabric.Batch, e *resource) (progress, memor
 }
 
 // sendReadResponse appends the next response packet of a READ. The key is
-// checked again for each: if the region has gone, the peer is told (E14).
+// checked again for each: if the region is gone, the peer gets a NAK (E14).
 func (r *responder) sendReadResponse(b *fabric.Batch, e *resource) (progress, memory.Fault) {
 	off := e.next.Distance(e.first) * uint32(e.mtu)
 	n := min(e.stop-min(off, e.stop), uint32(e.mtu))

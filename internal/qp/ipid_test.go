@@ -153,7 +153,7 @@ func TestIPIDOfUCStrangers(t *testing.T) {
 }
 
 // TestIPIDIsNotLearntFromDatagrams shows that the policy does not apply to UD
-// and QP1, to which anybody may send.
+// and QP1, to which any host may send.
 func TestIPIDIsNotLearntFromDatagrams(t *testing.T) {
 	for _, typ := range []ib.QPType{ib.UD, ib.GSI} {
 		s := hidden{rig.NewSolo(t, rig.SoloConfig{Type: typ, HCA: hca.Config{Privileged: true}})}

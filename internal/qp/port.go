@@ -49,7 +49,7 @@ func (p *Port) path(av *ib.AHAttr, flow uint32) (Path, error) {
 	case int(av.SGIDIndex) >= len(p.Addrs):
 		return Path{}, fmt.Errorf("address vector: SGID index %d, the GID table has %d entries: %w", av.SGIDIndex, len(p.Addrs), ib.EINVAL)
 	case av.HopLimit == 0:
-		return Path{}, fmt.Errorf("address vector: hop limit 0 reaches nobody: %w", ib.EINVAL)
+		return Path{}, fmt.Errorf("address vector: hop limit 0 reaches no host: %w", ib.EINVAL)
 	case av.DGID.IsZero() || dst.IsUnspecified():
 		return Path{}, fmt.Errorf("address vector: no destination GID: %w", ib.EINVAL)
 	}

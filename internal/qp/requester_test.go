@@ -15,7 +15,7 @@ import (
 )
 
 // TestE2_DepthTakenAway shows that a READ or atomic that was posted while the
-// QP had an initiator depth does not wait for ever after the depth became 0.
+// QP had an initiator depth does not wait forever after the depth became 0.
 func TestE2_DepthTakenAway(t *testing.T) {
 	for _, op := range []ib.WROpcode{ib.WRRDMARead, ib.WRAtomicFetchAdd} {
 		s := rig.NewSolo(t, rig.SoloConfig{})

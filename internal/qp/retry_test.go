@@ -81,7 +81,7 @@ func TestE8_ProgressReloadsTheCount(t *testing.T) {
 }
 
 // TestE12_E25_RNR shows the requester's side: it waits the full time, resends
-// from the NAK's PSN, counts rnr_retry, for which 7 means for ever, and leaves
+// from the NAK's PSN, counts rnr_retry, for which 7 means forever, and leaves
 // the retry count alone.
 func TestE12_E25_RNR(t *testing.T) {
 	for n := range uint8(8) {

@@ -92,7 +92,7 @@ func wantUnchanged(s *rig.Solo, before ib.QPAttr, a *ib.QPAttr, mask ib.AttrMask
 }
 
 // TestV9_V10_BadValue shows the same for a value out of range among valid ones,
-// and for a path that leads nowhere.
+// and for an invalid path.
 func TestV9_V10_BadValue(t *testing.T) {
 	for what, spoil := range map[string]func(*ib.QPAttr){
 		"path MTU":        func(a *ib.QPAttr) { a.PathMTU = 6 },

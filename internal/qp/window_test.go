@@ -78,14 +78,14 @@ func TestWindowShrinksInAMessage(t *testing.T) {
 
 // TestE8_WindowIsNoRetry shows that a request which waits for room in the
 // window does not use up its retries: the room may be taken by a queue pair
-// whose own packets are lost for ever.
+// whose own packets are lost forever.
 func TestE8_WindowIsNoRetry(t *testing.T) {
 	r := rig.New(t, ib.RC, rig.Cap).Connect(ib.MTU4096)
 	a, b := r.Sides[0], r.Sides[1]
 	lost, err := a.HCA.CreateQP(a.PD, hca.QPConfig{Type: ib.RC, SendCQ: a.CQ, RecvCQ: a.CQ, Cap: rig.Cap})
 	rig.Must(t, err)
 	attr := r.Attrs(0, ib.MTU4096)
-	attr.Timeout = 0 // it waits for its answer for ever
+	attr.Timeout = 0 // it waits for its answer forever
 	for st := ib.INIT; st <= ib.RTS; st++ {
 		attr.State = st
 		rig.Must(t, lost.Modify(r.Now, &attr, rig.WalkMask(ib.RC, st)))

@@ -21,7 +21,7 @@ func (s scribbler) index() uint32 {
 }
 
 // scribble overwrites a word of the header or bytes of the entries, but not the
-// lock, which would block everybody for ever.
+// lock, which would block everybody forever.
 func (s scribbler) scribble(entries []byte) {
 	switch s.IntN(8) {
 	case 0:

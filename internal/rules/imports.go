@@ -70,7 +70,7 @@ func checkImports(m *Module, report reporter) {
 					continue
 				}
 				to, ok := Find(rel)
-				if ok && to.Level >= from.Level && !beside(from, to) {
+				if ok && to.Level >= from.Level && !mutual(from, to) {
 					report(spec.Pos(), "%s (level %d) imports %s (level %d)", p.Path, from.Level, rel, to.Level)
 				}
 			}
@@ -78,10 +78,10 @@ func checkImports(m *Module, report reporter) {
 	}
 }
 
-// beside reports whether a package of one row may import one of the other whose
+// mutual reports whether a package of one row may import one of the other whose
 // level is not lower: tools may import tools, packages of one tree each other,
 // and every package the footing of its level.
-func beside(from, to Row) bool {
+func mutual(from, to Row) bool {
 	tree := from.Path == to.Path && strings.HasSuffix(from.Path, "/...")
 	tools := from.Kind == Tool && to.Kind == Tool
 	onFooting := from.Level == to.Level && slices.Contains(footing, to.Path)

@@ -204,7 +204,7 @@ func (w *world) settle() {
 					*c.line, c = line, nil
 					continue
 				}
-				w.say("%s (nobody made it)", line)
+				w.say("%s (unknown)", line)
 			}
 			n = 0
 		} else if grew && c != nil {

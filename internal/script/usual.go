@@ -8,7 +8,7 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// side is who sends a message.
+// side is the sender of a message.
 type side uint8
 
 const (

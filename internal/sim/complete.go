@@ -133,7 +133,7 @@ func (e *end) verify(o *op) {
 	case o.code == ib.WRRDMARead:
 		l := o.destination.bytes()
 		if o.space.era == o.spaceEra && !o.target.explains(l[:o.length]) {
-			w.Fail("memory", "adapter %d qp %v: READ wr_id %d returned what was not in the peer's memory", e.node.Index, e.num, o.id)
+			w.Fail("memory", "adapter %d qp %v: READ wr_id %d returned data that was not in the peer's memory", e.node.Index, e.num, o.id)
 		}
 		o.destination.received(e, l[:o.length])
 	case o.writes() && o.space.era == o.spaceEra && !o.target.wrote(o):

@@ -107,7 +107,7 @@ func (p *pair) examines() {
 	}
 }
 
-// atRisk records that all requests posted so far may have been sent in vain.
+// atRisk records that all requests posted so far may have been lost.
 func (d *delays) atRisk() {
 	if n := len(d.e.sq); n > 0 {
 		d.risk = d.e.sq[n-1].id

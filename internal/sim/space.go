@@ -296,12 +296,12 @@ func (a *area) sweep(s *space, skip func(*slot) bool) {
 			end = l.off
 		}
 		if !bytes.Equal(a.buf[from:end], a.want[from:end]) {
-			s.w.Fail("memory", "adapter %d: bytes %d to %d of a region changed and nobody was to write them", s.node.Index, from, end)
+			s.w.Fail("memory", "adapter %d: bytes %d to %d of a region changed without a request that writes them", s.node.Index, from, end)
 			return
 		}
 		from = l.off + l.size
 	}
 	if !bytes.Equal(a.buf[from:], a.want[from:]) {
-		s.w.Fail("memory", "adapter %d: bytes from %d on of a region changed and nobody was to write them", s.node.Index, from)
+		s.w.Fail("memory", "adapter %d: bytes from %d on of a region changed without a request that writes them", s.node.Index, from)
 	}
 }

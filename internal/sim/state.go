@@ -86,7 +86,7 @@ func (e *end) checkSettled() {
 	}
 	w := e.w
 	if e.state != e.qp.State() {
-		w.Fail("state", "adapter %d qp %v is in %v and nobody was told: last seen in %v", e.node.Index, e.num, e.qp.State(), e.state)
+		w.Fail("state", "adapter %d qp %v is in %v without a traced transition: last seen in %v", e.node.Index, e.num, e.qp.State(), e.state)
 	}
 	switch {
 	case e.state == ib.ERR:

@@ -183,7 +183,7 @@ func (w *World) Must(err error) {
 	}
 }
 
-// Nobody stands for the number of the adapter in a line of the record that is about none.
+// Nobody is the adapter number of lines that concern no adapter.
 const Nobody = -1
 
 // Telling reports whether lines are kept or written.

@@ -33,7 +33,7 @@ func reported(nak roce.Syndrome) *answer {
 	return &answer{nak: nak, state: ib.ERR, events: []ib.EventType{event}}
 }
 
-const tells = "rxe puts the queue pair into ERR and tells nobody; we raise the event that the specification has for it"
+const tells = "rxe moves the queue pair to ERR without an event; we raise the event of the specification"
 
 func request(op ib.WROpcode, n uint32, off uint64, key ib.RKey) func(*stand) ends.Send {
 	return func(s *stand) ends.Send {
@@ -105,7 +105,7 @@ func accessExceptions() []exception {
 			name: "atomic_misaligned", about: "FETCH&ADD at an address that is 4 mod 8", rule: "E17", post: request(ib.WRAtomicFetchAdd, 8, 4, 0),
 			linux:  outcome{asker{refused: syscall.EINVAL, statuses: []ib.WCStatus{ok}, state: ib.RTS}, answer{state: ib.RTS}},
 			asking: &outcome{asker{statuses: []ib.WCStatus{ib.WCRemInvReqErr, flushed}, state: ib.ERR}, answer{nak: inv, state: ib.ERR}},
-			ours:   reported(inv), why: "rxe refuses to post it; ours leaves it to the responder, as adapters do, and E17 says what that does. " + tells,
+			ours:   reported(inv), why: "rxe refuses to post it; our adapter sends it, as hardware does, and the responder refuses it (E17). " + tells,
 		},
 		{
 			name: "zero_length_bad_rkey", about: "WRITE of no bytes by a key that is none: no key is needed", capture: none13, rule: "E13", post: request(ib.WRRDMAWrite, 0, 0, badKey),

@@ -98,5 +98,5 @@ func (t *steps) verifyPieces(m ends.Memory, ps []piece, seed uint64, datagram bo
 // blank checks a margin of piece i.
 func (t *steps) blank(m ends.Memory, off uint64, i int) {
 	mm := take(t, func() (testagent.Mismatch, error) { return m.VerifySet(t.ctx, off, margin, blank) })
-	t.expect(mm.Bytes == 0, "%d bytes beside piece %d were written, at %d: %#02x", mm.Bytes, i, off+mm.First, mm.Got)
+	t.expect(mm.Bytes == 0, "%d bytes outside of piece %d were written, at %d: %#02x", mm.Bytes, i, off+mm.First, mm.Got)
 }

@@ -22,7 +22,7 @@ func TestTapMissesNothing(t *testing.T) {
 	defer func() { _ = to.Close() }()
 	sent := 0
 	for range 500 {
-		// Nobody listens: a write that reports it sends nothing.
+		// There is no listener: a write that reports it sends nothing.
 		if _, err := to.Write(make([]byte, 64)); err == nil {
 			sent++
 		}

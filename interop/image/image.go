@@ -92,8 +92,8 @@ func use(dir string, how int) (*os.File, error) {
 	return f, nil
 }
 
-// tidy removes the images of that kernel that are not in dir and that nobody
-// uses: runs with another version of the agent may boot them.
+// tidy removes the images of that kernel that are neither in dir nor in use:
+// runs with another version of the agent may boot them.
 func (b *Builder) tidy(dir, version string) error {
 	all, err := filepath.Glob(filepath.Join(b.Dir, "image-"+version+"-*"))
 	if err != nil {

@@ -175,7 +175,7 @@ func (l *Lab) guestMTU(ctx context.Context) error {
 	return nil
 }
 
-// Log keeps a line beside the captures of the case.
+// Log keeps a line with the captures of the case.
 func (l *Lab) Log(format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

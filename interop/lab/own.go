@@ -43,7 +43,7 @@ func Acted(stderr string) (all, arriving int64) {
 	for _, m := range acted.FindAllStringSubmatch(stderr, -1) {
 		n, err := strconv.ParseInt(m[2]+m[4], 10, 64)
 		if err != nil {
-			continue // more than 2^63: nobody counted that far
+			continue // more than 2^63: no count gets that far
 		}
 		all += n
 		if Arriving(m[1] + m[3]) {
@@ -121,7 +121,7 @@ func logged(line string) (time.Time, error) {
 // info matches a line of the log of our command or of the library.
 var info = regexp.MustCompile(`^time=\S+ level=INFO `)
 
-// withoutLog returns what a command or a program of ours printed beside its log, and
+// withoutLog returns what a command or a program of ours printed in addition to its log, and
 // what became of rules of faults.
 func withoutLog(stderr string) string {
 	var b strings.Builder

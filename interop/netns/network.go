@@ -19,7 +19,7 @@ import (
 // Tap is the name of the interface whose other end is the guest's.
 const Tap = "tap0"
 
-// Files is an empty directory in memory that nobody outside sees, and that ends with
+// Files is an empty directory in memory that is invisible outside, and that ends with
 // the namespaces. It is mounted over a directory that every /sys has and no case
 // reads.
 const Files = "/sys/firmware"

@@ -58,7 +58,7 @@ func runMckey(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
 	if c.Is("dir", "client") {
 		ours, guest = guest, ours
 	}
-	// A receiver waits for ever for what was lost.
+	// A receiver waits forever for what was lost.
 	const line = "timeout -s INT 20 mckey -m %s -b %v %s"
 	p := pair{Lab: l, own: l.Own(c),
 		ours:     strings.Fields(fmt.Sprintf(line, group, l.Own(c), ours)),
@@ -73,7 +73,7 @@ func runMckey(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
 	if c.Is("dir", "client") {
 		return o
 	}
-	const note = "rxe now and then sends fewer messages than it is told to; each that was on the wire came"
+	const note = "rxe sometimes sends fewer messages than requested; every sent one arrived"
 	if o.Verdict == suite.Fail {
 		fs, err := l.Frames(ctx)
 		if sent := multicasts(fs); err == nil && 0 < sent && sent < v.messages {

@@ -76,7 +76,7 @@ func runParting(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
 	gone, err := victim.Wait()
 	l.Log("ended by a signal:\n%v", gone)
 	if err != nil {
-		return suite.Failed("who was sent %v: %v", signal, err)
+		return suite.Failed("the process that got %v: %v", signal, err)
 	}
 	left, err := witness.Wait()
 	l.Log("the other side:\n%v", left)

@@ -174,7 +174,7 @@ func TestNativeCommandLines(t *testing.T) {
 	}
 }
 
-// What Debian's programs that connect are told, in both roles.
+// What Debian's programs that connect, in both roles.
 func TestConnectingCommandLines(t *testing.T) {
 	f := libraryCM()[0]
 	for name, want := range map[string][2]string{

@@ -438,7 +438,7 @@ func TestC11_HostileStream(t *testing.T) {
 }
 
 // TestC11_CloseWakesAtOnce: a call that waits returns when Close begins, not when Close has
-// waited in vain for the peer to take what was written.
+// waited for the peer to read the written data.
 func TestC11_CloseWakesAtOnce(t *testing.T) {
 	a, b := newPair(t)
 	c1, c2, l := newConns(t, a, b, WithLinger(5*time.Second), WithBuffers(4, 64))

@@ -16,7 +16,7 @@ import (
 	"github.com/softhca/softhca/internal/must"
 )
 
-// busy starts a write that the peer keeps up with for ever, and returns once it runs. Its error
+// busy starts a write that the peer keeps up with forever, and returns once it runs. Its error
 // arrives in the channel.
 func (c *Conn) busy() <-chan error {
 	runs, failed := make(chan struct{}), make(chan error, 1)

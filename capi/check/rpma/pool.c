@@ -1,6 +1,6 @@
 // A server of memory and its client over librpma. The client reads the memory, writes it
 // anew with each of the library's ways to write, makes that visible, and reads it again; the
-// server looks at its memory, says what it finds, and is told so by messages. Both compare.
+// server looks at its memory, says what it finds, and gets the client's report by messages. Both compare.
 //
 //	pool ADDRESS          the server, for one client
 //	pool -s ADDRESS       with a shared receive queue, which has its own completion queue

@@ -13,7 +13,7 @@ static void kill_off(pid_t child)
 	must(kill(child, SIGKILL) == 0 && waitpid(child, &status, 0) == child && WIFSIGNALED(status));
 }
 
-// soon checks that less than 10 seconds have passed: a busy machine may take so long for a step
+// soon checks that less than 10 seconds have passed: a step may take that long on a busy machine
 // that should happen at once.
 static void soon(int64_t since) { must(now_ns() - since < (int64_t)10 * SECOND); }
 

@@ -168,7 +168,7 @@ func (p *Poller) sleep(timeout time.Duration) error {
 }
 
 // sleepFor blocks until an event or the timeout, and fills in Revents. A negative timeout
-// waits for ever.
+// waits forever.
 func (p *Poller) sleepFor(timeout time.Duration) error {
 	var left *unix.Timespec
 	if timeout >= 0 {

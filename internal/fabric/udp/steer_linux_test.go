@@ -67,7 +67,7 @@ func packetTo(t *testing.T, b *fabric.Batch, path fabric.Path, qpn uint32) {
 // TestSteering sends to queue pairs of every slot of an address: each packet reaches the process of
 // its slot, packets for QP1 the socket of QP1, and packets for no slot, or too short for a slot,
 // the first process. A process that dies and one that comes in its place change nothing for the
-// others, as long as somebody keeps the socket open.
+// others, as long as a process keeps the socket open.
 func TestSteering(t *testing.T) {
 	const slots = uint32(5)
 	addr, fds := openGroup(t, int(slots))

@@ -91,7 +91,7 @@ func (w *world) unfair(o *work, s ib.WCStatus) string {
 		}
 	case ib.WCRNRRetryExcErr:
 		if w.plan.rnrRetry == ib.RNRInfiniteRetry {
-			return "it may wait for ever"
+			return "it may wait forever"
 		}
 	default:
 		if s != earned[o.bad] {
@@ -170,7 +170,7 @@ func (w *world) delivered(p *program, b []byte, wc *ib.WC) {
 	o := w.works[id]
 	switch {
 	case o == nil, o.to != p, o.toLife != p.life, !o.takesReceive(), o.bad != good:
-		w.Fail("content", "queue pair %v gets a message that nobody sent to it: %d", p.q.Num(), id)
+		w.Fail("content", "queue pair %v gets a message that was not sent to it: %d", p.q.Num(), id)
 		return
 	case o.got:
 		w.Fail("twice", "message %d is delivered twice", id)
@@ -187,7 +187,7 @@ func (w *world) delivered(p *program, b []byte, wc *ib.WC) {
 	want := make([]byte, o.n)
 	o.fill(want)
 	if wc.Opcode == ib.WCRecv && !bytes.Equal(want, b[:o.n]) {
-		w.Fail("content", "message %d is not what was sent", id)
+		w.Fail("content", "message %d differs from the sent one", id)
 	}
 	o.got = true
 	from := met{o.from, o.life}

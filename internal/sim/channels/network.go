@@ -28,7 +28,7 @@ func (w *world) carry(from *node, run *fabric.Run) {
 		w.Packets++
 		w.tell(from, "sends", seg)
 		if to == nil || h.Parse(seg) != roce.FaultNone || h.Info.Service != roce.ServiceRD {
-			w.Fail("wire", "adapter %d sends to %v what is no packet of reliable datagrams", from.Index, run.Path.Dst)
+			w.Fail("wire", "adapter %d sends %v a packet that is not of reliable datagrams", from.Index, run.Path.Dst)
 			return
 		}
 		e := to.ends[ib.EECN(h.RDETH.EEC)] // nil: it is destroyed
@@ -103,7 +103,7 @@ func (w *world) tell(n *node, what string, seg []byte) {
 	}
 	var p roce.Packet
 	if p.Parse(seg) != roce.FaultNone {
-		w.Say(n.Index, "%s what is no packet", what)
+		w.Say(n.Index, "%s a malformed packet", what)
 		return
 	}
 	more := ""

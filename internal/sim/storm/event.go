@@ -35,7 +35,7 @@ func (h *host) incoming(c *cm.Conn, e *cm.Event) {
 	from, try := w.speaker(h, e)
 	switch {
 	case e.Type != cm.REQReceived && e.Type != cm.SIDRREQReceived:
-		w.Fail("event", "adapter %d: %v for a connection that nobody has", h.Index, e.Type)
+		w.Fail("event", "adapter %d: %v for a connection without an owner", h.Index, e.Type)
 		return
 	case from == nil:
 		w.Fail("private data", "adapter %d: %v without its private data", h.Index, e.Type)

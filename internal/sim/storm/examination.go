@@ -67,7 +67,7 @@ func (h *host) weighDoubts(before *cm.Counters, to ib.QPN) {
 	switch {
 	case s == nil && begun == 0:
 	case s == nil || begun > 1:
-		w.Fail("examination", "adapter %d examines %d connections that nobody doubts", h.Index, begun)
+		w.Fail("examination", "adapter %d examines %d connections without a claim against them", h.Index, begun)
 	case begun == 1:
 		if e := s.exam; e != nil && !e.isOver(w.Now) {
 			w.Fail("examination", "adapter %d: %s is examined again", h.Index, s)

@@ -11,8 +11,8 @@ var markNames = [...]string{
 	"superseded", "examined", "trusted after all", "ended by an examination", "REQ unanswered", "REP unanswered", "given up for another", "asked to wait", "left by the peer", "left", "left by both at once",
 	"DREQ unanswered", "TIMEWAIT over", "services resolved", "services not resolved", "alternate paths asked for",
 	"alternate paths loaded", "never answered", "MADs repeated", "MADs very late", "MADs forged",
-	"adapters restarted", "queue pairs used again", "messages delivered", "messages to nobody",
-	"sides left alone", "found out by data",
+	"adapters restarted", "queue pairs used again", "messages delivered", "messages without a receiver",
+	"sides whose peer was gone", "found out by data",
 }
 
 // MarkNames returns the situations that are counted.

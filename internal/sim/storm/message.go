@@ -120,7 +120,7 @@ func (t *socket) sendDone(wc *ib.WC) {
 			h.w.Fail("data", "adapter %d: message %d of %s is acknowledged, and %s has %d", h.Index, number, s, s.peer, s.peer.rcvd)
 		}
 	case wc.Status == ib.WCRetryExcErr:
-		h.w.Mark("messages to nobody")
+		h.w.Mark("messages without a receiver")
 		if s.phase == up {
 			s.program.after(0, (*program).hangUp)
 		}
@@ -141,7 +141,7 @@ func (t *socket) delivered(wc *ib.WC) {
 	from := w.sides[binary.BigEndian.Uint64(b)]
 	try, number := binary.BigEndian.Uint32(b[8:]), binary.BigEndian.Uint32(b[12:])
 	if from == nil || string(from.compose(try, number)) != string(b) {
-		w.Fail("data", "adapter %d qp %v: a message that nobody sent: % x", h.Index, t.num, b)
+		w.Fail("data", "adapter %d qp %v: a message that was never sent: % x", h.Index, t.num, b)
 		return
 	}
 	w.Mark("messages delivered")

@@ -105,7 +105,7 @@ func (w *world) speaker(h *host, e *cm.Event) (s *side, try uint32) {
 	}
 	s = w.sides[t.id]
 	if !ok || s == nil || t.what != what || s.program.lastTry[what] < t.try || t.try == 0 {
-		w.Fail("private data", "adapter %d: %v brings private data that nobody gave: % x", h.Index, e.Type, data)
+		w.Fail("private data", "adapter %d: %v brings private data that was never given: % x", h.Index, e.Type, data)
 		return nil, 0
 	}
 	return s, t.try

@@ -113,7 +113,7 @@ func (w *world) compare() {
 		if s.phase != up || s.together() {
 			continue
 		}
-		w.Mark("sides left alone")
+		w.Mark("sides whose peer was gone")
 		p := s.peer
 		if p.unpaid() {
 			continue // it could not report it

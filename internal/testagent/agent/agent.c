@@ -47,7 +47,7 @@ static struct ibv_context *open_device(const char *name)
 static void usage(FILE *f)
 {
 	fprintf(f, "usage: agent [-d DEVICE] [-i PORT_OF_DEVICE] [-b ADDRESS] [-p TCP_PORT]\n"
-		   "Does with the adapter what a controller tells it over TCP (port 18516), one controller at a time.\n"
+		   "Drives the adapter for a controller over TCP (port 18516), one controller at a time.\n"
 		   "  agent -d rxe0                    first port, listens on all addresses\n"
 		   "  agent -d mlx5_0 -b 192.0.2.7     listens on one address only\n");
 }

@@ -47,7 +47,7 @@ func readRequirements(fsys fs.FS) ([]requirement, error) {
 			needs = ""
 		}
 		if !idPattern.MatchString(id) || title == "" || seen[id] || !limited && state != "done" && state != "open" {
-			return nil, fmt.Errorf("%s:%d: want an id that is new, a title, and done, open or done with what is needed", requirementsFile, i+1)
+			return nil, fmt.Errorf("%s:%d: want a new id, a title, and done, open, or done with its needs", requirementsFile, i+1)
 		}
 		seen[id] = true
 		reqs = append(reqs, requirement{id, title, state != "open", needs})

@@ -16,7 +16,7 @@ type scriptFile struct {
 	script.Header
 }
 
-// scriptTest is the test that runs the scripts beside it, each as a subtest.
+// scriptTest is the test that runs the scripts of its directory, each as a subtest.
 const scriptTest = "TestScripts"
 
 // readScript reads the header of a script.

@@ -117,7 +117,7 @@ func TestC11_Connections(t *testing.T) {
 	must.Do(t, stop())
 }
 
-// TestC11_NoListener has every connection rejected: there is a result all the same.
+// TestC11_NoListener shows that there is a result even if every connection is rejected.
 func TestC11_NoListener(t *testing.T) {
 	at, from := hosts()
 	dev, closer, err := at.side().Opener.Open(at.addr)

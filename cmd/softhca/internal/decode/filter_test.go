@@ -134,7 +134,7 @@ func TestFilterRefuses(t *testing.T) {
 	}
 }
 
-// TestFilterIsBounded refuses more values than anybody writes.
+// TestFilterIsBounded refuses an absurd number of values.
 func TestFilterIsBounded(t *testing.T) {
 	for _, term := range []string{"qp 1", "op SEND", "addr ::1", "time 1.."} {
 		var f Filter

@@ -36,7 +36,7 @@ type Options struct {
 }
 
 // ErrNotVerified means that a check of the demonstration failed.
-var ErrNotVerified = errors.New("the result is not what the protocol requires")
+var ErrNotVerified = errors.New("the result differs from the one that the protocol requires")
 
 // stage is the demonstration while it runs.
 type stage struct {

@@ -128,7 +128,7 @@ func TestReadme(t *testing.T) {
 }
 
 // TestC6_LostMessages loses a message of each exchange: the connection manager
-// sends it again, and everything is verified all the same.
+// sends it again, and everything is still verified.
 func TestC6_LostMessages(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ rules, want string }{

@@ -62,7 +62,7 @@ func rdmaCore(t *testing.T) (dir string) {
 }
 
 // A program that the loader would not start, because our libibverbs lacks symbols that its
-// libraries need, is refused with advice. If the program may run all the same, there is only
+// libraries need, is refused with advice. If the program may still run, there is only
 // a warning.
 func TestSymbols(t *testing.T) {
 	dir := rdmaCore(t)

@@ -447,7 +447,7 @@ func TestHostileCapture(t *testing.T) {
 func TestPrint(t *testing.T) {
 	b := launch(t)
 	for _, c := range []string{"loss_read_rsp_middle.client", "errs_rnr_exceeded", "errs_send"} {
-		b.screen(720, 1020, "dark") // paper is light all the same
+		b.screen(720, 1020, "dark") // the print is light
 		b.open(written(t, reported(t, c), c+".pcap"))
 		pdf := b.print(c)
 		if pages := len(regexp.MustCompile(`/Type\s*/Page\b`).FindAll(pdf, -1)); !bytes.HasPrefix(pdf, []byte("%PDF")) || pages < 1 || pages > 3 {

@@ -62,7 +62,7 @@ func TestLossIsCounted(t *testing.T) {
 }
 
 // TestLostAnswer has the server's answers lost: the client says so instead of
-// waiting for ever.
+// waiting forever.
 func TestLostAnswer(t *testing.T) {
 	r := newFaultyRig(t, "", "drop nth=5 every=1 dir=out")
 	_, client, _ := r.measure(t.Context(), Plan{Type: ib.UD, Op: Send, Latency: true, Duration: time.Hour}, Send)

@@ -106,7 +106,7 @@ func TestRefusals(t *testing.T) {
 	}
 	refused := make(chan error)
 	go func() {
-		runtime.LockOSThread() // for ever: the thread has no rights any more
+		runtime.LockOSThread() // forever: the thread has no rights any more
 		var none [2]unix.CapUserData
 		err := unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &none[0])
 		if err == nil {
