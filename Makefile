@@ -17,10 +17,10 @@ fuzz: ## each fuzz target for a minute
 generate: ## write generated code and tables anew
 	go generate ./...
 
-bench: ## measure the adapter beside UDP without RDMA, beside itself under loss, and beside TCP
+bench: ## compare the adapter with UDP without RDMA, with itself under loss, and with TCP
 	go run ./bench
 
-bench-libraries: ## measure Debian's programs on our libibverbs.so.1 beside Go, UDP, UCX over TCP and libfabric: writes docs/programs-speed.md
+bench-libraries: ## measure Debian's programs on our libibverbs.so.1 against Go, UDP, UCX over TCP and libfabric: writes docs/programs-speed.md
 	go run ./bench -libraries -page docs/programs-speed.md
 
 demo: ## two adapters talk over UDP

@@ -56,15 +56,15 @@ func checkMeasurements(t *testing.T, all []measurement) {
 	p := programs{baseline: "/x/baseline", softhca: "/x/softhca", seconds: 1}
 	seen := map[string]bool{}
 	for _, m := range all {
-		if seen[m.name] || m.beside.name == "" {
-			t.Errorf("%q is there twice, or nothing is beside it", m.name)
+		if seen[m.name] || m.reference.name == "" {
+			t.Errorf("%q is there twice, or has no reference", m.name)
 		}
 		seen[m.name] = true
 		if own := told(p.command(&m.own, m.loss.share)); !strings.Contains(own, "softhca ") {
 			t.Errorf("%s: measured by %q", m.name, own)
 		}
-		if beside := told(p.command(&m.beside, m.loss.share)); beside == "" && m.beside.run != runConstant {
-			t.Errorf("%s: beside nothing", m.name)
+		if reference := told(p.command(&m.reference, m.loss.share)); reference == "" && m.reference.run != runConstant {
+			t.Errorf("%s: no reference", m.name)
 		}
 	}
 	var text strings.Builder
@@ -124,7 +124,7 @@ func TestTargets(t *testing.T) {
 
 func TestReport(t *testing.T) {
 	m := machine{CPU: "Example(R) CPU @ 2.00GHz", Cores: 2, OS: "linux", Kernel: "6.1", Go: "go1.26"}
-	x := result{Name: "A", Unit: "Gb/s", Beside: "UDP", Baseline: spread{20, 19, 21}, Softhca: spread{10, 9, 11}, Ratio: spread{0.5, 0.45, 0.55}}
+	x := result{Name: "A", Unit: "Gb/s", Reference: "UDP", Baseline: spread{20, 19, 21}, Softhca: spread{10, 9, 11}, Ratio: spread{0.5, 0.45, 0.55}}
 	x.judge(atLeast(0.6))
 	r := report{Machine: m, Rounds: 3, Seconds: 2, Results: []result{
 		x, {Name: "B", Skipped: "needs a moon"}, {Name: "C", Failed: "it fell"},

@@ -70,13 +70,13 @@ func (t target) or(value float64, unit string) target {
 
 // measurement compares a subject with a reference.
 type measurement struct {
-	name   string
-	unit   string
-	own    subject
-	beside subject
-	target target // zero: measured for the record
-	few    bool   // a third of the rounds: the differences are large, or the runs long
-	loss   loss
+	name      string
+	unit      string
+	own       subject
+	reference subject
+	target    target // zero: measured for the record
+	few       bool   // a third of the rounds: the differences are large, or the runs long
+	loss      loss
 }
 
 // loss is the place of a measurement in the plot of throughput against loss.
@@ -143,37 +143,37 @@ func bulk(op string) subject { return perf(gbps, op, "--size", "1048576", "--mtu
 // measurements returns all measurements, in the order of the table.
 func measurements() []measurement {
 	list := []measurement{
-		{name: "WRITE 1 MiB, PMTU 4096, 1 QP", unit: "Gb/s", own: bulk("write"), beside: bandwidth, target: atLeast(0.6)},
-		{name: "READ 1 MiB, PMTU 4096, 1 QP", unit: "Gb/s", own: bulk("read"), beside: bandwidth},
-		{name: "SEND 1 MiB, PMTU 4096, 1 QP", unit: "Gb/s", own: bulk("send"), beside: bandwidth},
+		{name: "WRITE 1 MiB, PMTU 4096, 1 QP", unit: "Gb/s", own: bulk("write"), reference: bandwidth, target: atLeast(0.6)},
+		{name: "READ 1 MiB, PMTU 4096, 1 QP", unit: "Gb/s", own: bulk("read"), reference: bandwidth},
+		{name: "SEND 1 MiB, PMTU 4096, 1 QP", unit: "Gb/s", own: bulk("send"), reference: bandwidth},
 		{
-			name: "WRITE 64 B, 1 QP", unit: "M/s", own: perf(mpps, "write", "--size", "64"), beside: packetRate,
+			name: "WRITE 64 B, 1 QP", unit: "M/s", own: perf(mpps, "write", "--size", "64"), reference: packetRate,
 			target: atLeast(0.15).or(1, "M/s"),
 		},
-		{name: "WRITE 64 B, 8 QPs", unit: "M/s", own: perf(mpps, "write", "--size", "64", "--qps", "8"), beside: packetRate},
+		{name: "WRITE 64 B, 8 QPs", unit: "M/s", own: perf(mpps, "write", "--size", "64", "--qps", "8"), reference: packetRate},
 		{
 			name: "WRITE 64 B, one a post", unit: "M/s", own: perf(mpps, "write", "--size", "64", "--post-list", "1"),
-			beside: perf(mpps, "write", "--size", "64").as("lists"), target: atLeast(0.5).or(1.5, "M/s"),
+			reference: perf(mpps, "write", "--size", "64").as("lists"), target: atLeast(0.5).or(1.5, "M/s"),
 		},
-		{name: "READ 64 B, 1 QP", unit: "M/s", own: perf(mpps, "read", "--size", "64"), beside: packetRate},
-		{name: "FETCH&ADD, 1 QP", unit: "M/s", own: perf(mpps, "fetch-add"), beside: packetRate},
+		{name: "READ 64 B, 1 QP", unit: "M/s", own: perf(mpps, "read", "--size", "64"), reference: packetRate},
+		{name: "FETCH&ADD, 1 QP", unit: "M/s", own: perf(mpps, "fetch-add"), reference: packetRate},
 		{
 			name: "WRITE 8 B round trip", unit: "µs", own: perf(wholeTrip, "write", "--latency", "--size", "8"),
-			beside: roundTrip, target: atMost(2),
+			reference: roundTrip, target: atMost(2),
 		},
 		{
 			name: "SEND 64 B round trip, both programs asleep", unit: "µs", own: pingpong("--events", "--size", "64"),
-			beside: sleepingTrip, target: atMost(1.5),
+			reference: sleepingTrip, target: atMost(1.5),
 		},
 		{
-			name: "WRITE 64 KiB, 2 QPs, fairness", unit: "", own: perf(evenness, "write", "--qps", "2"), beside: equalShares,
+			name: "WRITE 64 KiB, 2 QPs, fairness", unit: "", own: perf(evenness, "write", "--qps", "2"), reference: equalShares,
 			target: atLeast(0.8), few: true,
 		},
 		{
 			name: "WRITE 4 KiB, 1000 QPs, receive buffer 208 KiB", unit: "Gb/s", few: true,
-			own:    perf(gbps, "write", "--size", "4096", "--mtu", "4096", "--qps", "1000", "--depth", "1").by(runUser),
-			beside: perf(gbps, "write", "--size", "4096", "--mtu", "4096").by(runUser).as("1 QP"),
-			target: target{"no timeout", func(r *result) bool { return r.Timeouts == 0 }},
+			own:       perf(gbps, "write", "--size", "4096", "--mtu", "4096", "--qps", "1000", "--depth", "1").by(runUser),
+			reference: perf(gbps, "write", "--size", "4096", "--mtu", "4096").by(runUser).as("1 QP"),
+			target:    target{"no timeout", func(r *result) bool { return r.Timeouts == 0 }},
 		},
 	}
 	return slices.Concat(list, shared(), paced(), faulty(), overPaths())
@@ -187,12 +187,12 @@ func shared() []measurement {
 	return []measurement{
 		{
 			name: "WRITE 1 MiB, addresses shared", unit: "Gb/s", own: bulk("write").by(runShared),
-			beside: bulk("write").as("alone"), target: atLeast(0.95),
+			reference: bulk("write").as("alone"), target: atLeast(0.95),
 		},
-		{name: "WRITE 64 B, addresses shared", unit: "M/s", own: small.by(runShared), beside: small.as("alone"), target: atLeast(0.95)},
+		{name: "WRITE 64 B, addresses shared", unit: "M/s", own: small.by(runShared), reference: small.as("alone"), target: atLeast(0.95)},
 		{
 			name: "WRITE 8 B round trip, addresses shared", unit: "µs", own: trip.by(runShared),
-			beside: trip.as("alone"), target: atMost(1.05),
+			reference: trip.as("alone"), target: atMost(1.05),
 		},
 	}
 }
@@ -206,8 +206,8 @@ func faulty() []measurement {
 		for _, share := range []float64{0.001, 0.01, 0.05} {
 			m := measurement{
 				name: fmt.Sprintf("%s 1 MiB, %g %% lost each way", op.name, 100*share), unit: "Gb/s", few: true,
-				own:    clean.with("--fault", fmt.Sprintf("drop p=%g dir=both", share)),
-				beside: clean.as("no loss"), loss: loss{line: op.name, share: share},
+				own:       clean.with("--fault", fmt.Sprintf("drop p=%g dir=both", share)),
+				reference: clean.as("no loss"), loss: loss{line: op.name, share: share},
 			}
 			switch share {
 			case 0.001:
@@ -219,7 +219,7 @@ func faulty() []measurement {
 		}
 		list = append(list, measurement{
 			name: op.name + " 1 MiB, 1 % reordered each way", unit: "Gb/s", few: true,
-			own: clean.with("--fault", "reorder p=0.01 dir=both"), beside: clean.as("in order"),
+			own: clean.with("--fault", "reorder p=0.01 dir=both"), reference: clean.as("in order"),
 		})
 	}
 	return list
@@ -232,7 +232,7 @@ func overPaths() []measurement {
 	for _, share := range []float64{0, 0.001, 0.01, 0.05} {
 		m := measurement{
 			name: fmt.Sprintf("WRITE 1 MiB, veth, %g %% lost each way", 100*share), unit: "Gb/s", few: true,
-			own: bulk("write").by(runPathPerf), beside: subject{name: "TCP", run: runPathTCP, of: gbps},
+			own: bulk("write").by(runPathPerf), reference: subject{name: "TCP", run: runPathTCP, of: gbps},
 			loss: loss{line: "WRITE over veth", other: "TCP over veth", share: share},
 		}
 		if share > 0 {

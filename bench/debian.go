@@ -29,11 +29,11 @@ func ibvPingpong(rate, size int, args ...string) subject {
 	return over(rate, tripTime, append([]string{"ibv_rc_pingpong", "-g", "0", "-s", strconv.Itoa(size), "-m", sameMTU}, args...)...)
 }
 
-func besideGo(size int, args ...string) subject {
+func goReference(size int, args ...string) subject {
 	return pingpong(append([]string{"--size", strconv.Itoa(size), "--mtu", sameMTU}, args...)...).as("softhca perf")
 }
 
-func besideUDP(rate, size int, args ...string) subject {
+func udpReference(rate, size int, args ...string) subject {
 	s := baseline(meanTrip, append([]string{"-pingpong", "-payload", strconv.Itoa(size), "-overhead", "16"}, args...)...)
 	s.rate = rate
 	return s
@@ -59,9 +59,9 @@ func writeBW(rate int, column string, size int, args ...string) subject {
 		append([]string{"-s", strconv.Itoa(size), "-t", sameDepth, "--report_gbits", "-N"}, args...)...)
 }
 
-// besidePerf is its reference: softhca perf write with as many requests per post
+// perfReference is its reference: softhca perf write with as many requests per post
 // and the same queue depth.
-func besidePerf(of func(*outcome) float64, size int) subject {
+func perfReference(of func(*outcome) float64, size int) subject {
 	return perf(of, "write", "--size", strconv.Itoa(size), "--mtu", sameMTU, "--depth", sameDepth, "--post-list", "1").as("softhca perf")
 }
 
@@ -69,7 +69,7 @@ func sendLat(rate, size int, args ...string) subject {
 	return perftest(rate, halfTripColumn, "ib_send_lat", append([]string{"-s", strconv.Itoa(size)}, args...)...)
 }
 
-// connects is Debian's cmtime, and besideConnects ours: all connections of a round go
+// connects is Debian's cmtime, and connectReference ours: all connections of a round go
 // through each step together, and the figure is the time of the connect step.
 func connects(rate int) subject {
 	s := over(rate, connectTime, "cmtime")
@@ -77,7 +77,7 @@ func connects(rate int) subject {
 	return s
 }
 
-func besideConnects(rate int) subject {
+func connectReference(rate int) subject {
 	return subject{name: "softhca perf cm", run: runConnect, reads: ownConnectTime, rate: rate, serves: true}
 }
 
@@ -99,23 +99,23 @@ func fabric(name, endpoint string, rate, size int) subject {
 // order of the table.
 func programMeasurements() []measurement {
 	var list []measurement
-	add := func(name, unit string, own, beside subject, t target) {
-		list = append(list, measurement{name: name + ", beside " + beside.name, unit: unit, own: own, beside: beside, target: t})
+	add := func(name, unit string, own, reference subject, t target) {
+		list = append(list, measurement{name: name + ", against " + reference.name, unit: unit, own: own, reference: reference, target: t})
 	}
 	const spinning, asleep, connections = 60_000, 20_000, 500
 	for _, size := range []int{64, 4096} {
 		name, own := fmt.Sprintf("ibv_rc_pingpong %s", sizeName(size)), ibvPingpong(spinning, size)
-		add(name, "µs", own, besideGo(size), atMost(1.15))
-		add(name, "µs", own, besideUDP(spinning, size), only(size == 64, atMost(2.2)))
+		add(name, "µs", own, goReference(size), atMost(1.15))
+		add(name, "µs", own, udpReference(spinning, size), only(size == 64, atMost(2.2)))
 	}
 	name, own := "ibv_rc_pingpong -e 64 B", ibvPingpong(asleep, 64, "-e")
-	add(name, "µs", own, besideGo(64, "--events"), target{})
-	add(name, "µs", own, besideUDP(asleep, 64, "-sleep"), atMost(2))
+	add(name, "µs", own, goReference(64, "--events"), target{})
+	add(name, "µs", own, udpReference(asleep, 64, "-sleep"), atMost(2))
 	for _, w := range []struct{ size, rate int }{{64 << 10, 60_000}, {256 << 10, 15_000}, {1 << 20, 4_000}} {
-		add("ib_write_bw "+sizeName(w.size), "Gb/s", writeBW(w.rate, bandwidthColumn, w.size), besidePerf(gbps, w.size), atLeast(0.85))
+		add("ib_write_bw "+sizeName(w.size), "Gb/s", writeBW(w.rate, bandwidthColumn, w.size), perfReference(gbps, w.size), atLeast(0.85))
 	}
-	add("ib_write_bw 64 B", "M/s", writeBW(1_000_000, rateColumn, 64), besidePerf(mpps, 64), atLeast(0.6))
-	add("ib_write_bw 64 B, each signalled", "M/s", writeBW(1_000_000, rateColumn, 64, "-Q", "1"), besidePerf(mpps, 64), atLeast(0.6))
+	add("ib_write_bw 64 B", "M/s", writeBW(1_000_000, rateColumn, 64), perfReference(mpps, 64), atLeast(0.6))
+	add("ib_write_bw 64 B, each signalled", "M/s", writeBW(1_000_000, rateColumn, 64, "-Q", "1"), perfReference(mpps, 64), atLeast(0.6))
 	for _, size := range []int{64, 4096} {
 		name, own := "ib_send_lat "+sizeName(size), sendLat(spinning, size)
 		add(name, "µs", own, overTCP(spinning, size), target{})
@@ -125,7 +125,7 @@ func programMeasurements() []measurement {
 	for _, size := range []int{64, 4096} {
 		add("ib_send_lat -e "+sizeName(size), "µs", sendLat(asleep, size, "-e"), overTCP(asleep, size, "-E", "sleep", "-I"), target{})
 	}
-	add("cmtime, a connection", "µs", connects(connections), besideConnects(connections), target{})
+	add("cmtime, a connection", "µs", connects(connections), connectReference(connections), target{})
 	return list
 }
 

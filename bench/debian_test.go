@@ -78,7 +78,7 @@ func TestReads(t *testing.T) {
 func TestSides(t *testing.T) {
 	p := programs{baseline: "/x/baseline", softhca: "/x/softhca", seconds: 1}
 	for _, m := range programMeasurements() {
-		for _, s := range []subject{m.own, m.beside} {
+		for _, s := range []subject{m.own, m.reference} {
 			if s.reads == nil {
 				continue
 			}
@@ -107,8 +107,8 @@ func TestSides(t *testing.T) {
 // with messages of the same length.
 func TestSameOnBothSides(t *testing.T) {
 	for _, m := range programMeasurements() {
-		if m.beside.rate != 0 && m.own.rate != m.beside.rate {
-			t.Errorf("%s: %d round trips and %d", m.name, m.own.rate, m.beside.rate)
+		if m.reference.rate != 0 && m.own.rate != m.reference.rate {
+			t.Errorf("%s: %d round trips and %d", m.name, m.own.rate, m.reference.rate)
 		}
 		if m.own.serves {
 			continue // connections have no messages
@@ -121,9 +121,9 @@ func TestSameOnBothSides(t *testing.T) {
 			}
 			return ""
 		}
-		own, beside := after(m.own.args, "-s"), after(m.beside.args, "-s", "--size", "-payload", "-S")
-		if own == "" || own != beside {
-			t.Errorf("%s: messages of %q and %q bytes", m.name, own, beside)
+		own, reference := after(m.own.args, "-s"), after(m.reference.args, "-s", "--size", "-payload", "-S")
+		if own == "" || own != reference {
+			t.Errorf("%s: messages of %q and %q bytes", m.name, own, reference)
 		}
 	}
 }
@@ -145,17 +145,17 @@ func TestMissingProgram(t *testing.T) {
 // miss it.
 func TestProgramTargets(t *testing.T) {
 	want := map[string][2]float64{
-		"ibv_rc_pingpong 64 B, beside softhca perf":             {1.15, 1.16},
-		"ibv_rc_pingpong 4 KiB, beside softhca perf":            {1.15, 1.16},
-		"ibv_rc_pingpong 64 B, beside UDP":                      {2.2, 2.21},
-		"ibv_rc_pingpong -e 64 B, beside UDP":                   {2, 2.01},
-		"ib_write_bw 64 KiB, beside softhca perf":               {0.85, 0.84},
-		"ib_write_bw 256 KiB, beside softhca perf":              {0.85, 0.84},
-		"ib_write_bw 1 MiB, beside softhca perf":                {0.85, 0.84},
-		"ib_write_bw 64 B, beside softhca perf":                 {0.6, 0.59},
-		"ib_write_bw 64 B, each signalled, beside softhca perf": {0.6, 0.59},
-		"ib_send_lat 64 B, beside libfabric udp;ofi_rxd":        {1, 1.01},
-		"ib_send_lat 4 KiB, beside libfabric udp;ofi_rxd":       {1, 1.01},
+		"ibv_rc_pingpong 64 B, against softhca perf":             {1.15, 1.16},
+		"ibv_rc_pingpong 4 KiB, against softhca perf":            {1.15, 1.16},
+		"ibv_rc_pingpong 64 B, against UDP":                      {2.2, 2.21},
+		"ibv_rc_pingpong -e 64 B, against UDP":                   {2, 2.01},
+		"ib_write_bw 64 KiB, against softhca perf":               {0.85, 0.84},
+		"ib_write_bw 256 KiB, against softhca perf":              {0.85, 0.84},
+		"ib_write_bw 1 MiB, against softhca perf":                {0.85, 0.84},
+		"ib_write_bw 64 B, against softhca perf":                 {0.6, 0.59},
+		"ib_write_bw 64 B, each signalled, against softhca perf": {0.6, 0.59},
+		"ib_send_lat 64 B, against libfabric udp;ofi_rxd":        {1, 1.01},
+		"ib_send_lat 4 KiB, against libfabric udp;ofi_rxd":       {1, 1.01},
 	}
 	found := 0
 	for _, m := range programMeasurements() {

@@ -156,14 +156,14 @@ func (p *programs) rounds(ctx context.Context, m *measurement, n int) (*result, 
 	if m.few {
 		n = (n + 2) / 3
 	}
-	x := &result{Name: m.name, Unit: m.unit, Rounds: n, Beside: m.beside.name}
-	if x.Skipped = cmp.Or(m.own.missing(), m.beside.missing()); x.Skipped != "" {
+	x := &result{Name: m.name, Unit: m.unit, Rounds: n, Reference: m.reference.name}
+	if x.Skipped = cmp.Or(m.own.missing(), m.reference.missing()); x.Skipped != "" {
 		return x, nil
 	}
-	x.BaselineRun, x.SofthcaRun = told(p.command(&m.beside, m.loss.share)), told(p.command(&m.own, m.loss.share))
+	x.BaselineRun, x.SofthcaRun = told(p.command(&m.reference, m.loss.share)), told(p.command(&m.own, m.loss.share))
 	var base, own, older series
 	for i := range n {
-		b, _, err := p.measure(ctx, &m.beside, m.loss.share)
+		b, _, err := p.measure(ctx, &m.reference, m.loss.share)
 		if err != nil {
 			return x, err
 		}
@@ -206,7 +206,7 @@ func list(w io.Writer, all []measurement) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, m := range all {
 		// The writer keeps everything until Flush, which returns the error.
-		_, _ = fmt.Fprintf(t, "%s\tbeside %s\t%s\n", m.name, m.beside.name, m.target.text)
+		_, _ = fmt.Fprintf(t, "%s\tagainst %s\t%s\n", m.name, m.reference.name, m.target.text)
 	}
 	return t.Flush()
 }

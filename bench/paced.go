@@ -46,8 +46,8 @@ func paced() []measurement {
 			}
 			list = append(list, measurement{
 				name: fmt.Sprintf("%s, %s", s.name, l.text), unit: "",
-				own:    perf(func(r *outcome) float64 { return r.Gbps * s.headers / l.gbps }, s.args...).with(l.option, l.value),
-				beside: subject{name: "the rate"}, target: share,
+				own:       perf(func(r *outcome) float64 { return r.Gbps * s.headers / l.gbps }, s.args...).with(l.option, l.value),
+				reference: subject{name: "the rate"}, target: share,
 			})
 		}
 	}

@@ -33,7 +33,7 @@ type result struct {
 	Skipped     string  `json:"skipped,omitempty"` // why it was not measured
 	Failed      string  `json:"failed,omitempty"`  // the error that prevented the measurement
 	Rounds      int     `json:"rounds"`
-	Beside      string  `json:"beside"` // name of the reference
+	Reference   string  `json:"reference"` // name of the reference
 	Baseline    spread  `json:"baseline"`
 	Softhca     spread  `json:"softhca"`
 	Ratio       spread  `json:"ratio"`
@@ -83,7 +83,7 @@ func (r *result) String() string {
 		return fmt.Sprintf("%s: failed: %s", r.Name, r.Failed)
 	}
 	return fmt.Sprintf("%s: %s, %s %s, ratio %s%s",
-		r.Name, r.Softhca.in(r.Unit), r.Beside, r.Baseline.in(r.Unit), r.Ratio.in(""), r.change())
+		r.Name, r.Softhca.in(r.Unit), r.Reference, r.Baseline.in(r.Unit), r.Ratio.in(""), r.change())
 }
 
 // measured reports whether the result has figures.
@@ -114,13 +114,13 @@ func (r *report) print(w io.Writer) error {
 		// The writer keeps everything until Flush, which returns the error.
 		_, _ = fmt.Fprintln(t, strings.Join(cells, "\t"))
 	}
-	line("", "beside", "", "softhca", "ratio", "target", "")
+	line("", "reference", "", "softhca", "ratio", "target", "")
 	for i := range r.Results {
 		x := &r.Results[i]
 		if !x.measured() {
 			continue
 		}
-		line(x.Name, x.Beside, x.Baseline.in(x.Unit), x.Softhca.in(x.Unit), x.Ratio.in(""), x.Target, x.verdict())
+		line(x.Name, x.Reference, x.Baseline.in(x.Unit), x.Softhca.in(x.Unit), x.Ratio.in(""), x.Target, x.verdict())
 	}
 	if err := t.Flush(); err != nil {
 		return err

@@ -25,7 +25,7 @@ import (
 )
 
 var (
-	searchCount = flag.Int("search-count", 0, "make so many edits anywhere and see which nobody notices")
+	searchCount = flag.Int("search-count", 0, "number of random edits to make, to find those that no test detects")
 	searchSeed  = flag.Uint64("search-seed", 1, "draws the edits of the search")
 	searchIn    = flag.String("search-in", "", "packages to search, comma-separated; empty: all")
 	searchNotes = flag.String("search-notes", "", "file that keeps who noticed; what was noticed by its notes is not judged again")
@@ -381,11 +381,11 @@ func (s *search) page(equivalent map[string]string) string {
 		first[strings.Trim(kind, ",:")]++
 	}
 	delete(first, "")
-	b.WriteString("\nWho noticed first:")
+	b.WriteString("\nFirst to fail:")
 	for _, kind := range slices.SortedFunc(maps.Keys(first), func(a, b string) int { return cmp.Or(first[b]-first[a], strings.Compare(a, b)) }) {
 		fmt.Fprintf(&b, " %s %d,", kind, first[kind])
 	}
-	fmt.Fprintf(&b, " nobody %d.\n", len(survivors))
+	fmt.Fprintf(&b, " none %d.\n", len(survivors))
 	called := 0
 	for _, i := range survivors {
 		name := s.sites[i].String()
@@ -395,7 +395,7 @@ func (s *search) page(equivalent map[string]string) string {
 		}
 		reason := equivalent[name]
 		if reason == "" {
-			reason = "Nobody notices it."
+			reason = "No test fails."
 		} else {
 			called++
 			reason = "Equivalent: " + reason
