@@ -9,13 +9,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static COLD bool readlink_led(int dirfd, const char *path, char *target, size_t size, ssize_t *result)
+static COLD bool readlink_redirected(int dirfd, const char *path, char *target, size_t size, ssize_t *result)
 {
-	char led[LED_MAX];
-	const enum way way = lead(dirfd, path, led);
+	char image_path[IMAGE_PATH_MAX];
+	const enum way way = redirect(dirfd, path, image_path);
 
 	if (way == WAY_INTO)
-		*result = syscall(SYS_readlinkat, AT_FDCWD, led, target, size);
+		*result = syscall(SYS_readlinkat, AT_FDCWD, image_path, target, size);
 	return way != WAY_PAST;
 }
 
@@ -23,7 +23,7 @@ static COLD bool readlink_led(int dirfd, const char *path, char *target, size_t 
 	SHOWN ssize_t name parameters \
 	{ \
 		ssize_t result = -1; \
-		if (unlikely(suspect(path)) && readlink_led(dirfd, path, target, size, &result)) \
+		if (unlikely(suspect(path)) && readlink_redirected(dirfd, path, target, size, &result)) \
 			return result; \
 		return NEXT_CALL(name) arguments; \
 	}
@@ -37,7 +37,7 @@ READLINK(readlinkat, dirfd, (int dirfd, const char *path, char *target, size_t s
 	SHOWN ssize_t name parameters \
 	{ \
 		ssize_t result = -1; \
-		if (unlikely(suspect(path)) && size <= room && readlink_led(dirfd, path, target, size, &result)) \
+		if (unlikely(suspect(path)) && size <= room && readlink_redirected(dirfd, path, target, size, &result)) \
 			return result; \
 		return NEXT_CALL(name) arguments; \
 	}
@@ -63,12 +63,12 @@ REALPATH(canonicalize_file_name, (const char *path), (path))
 
 SHOWN int chdir(const char *path)
 {
-	char led[LED_MAX];
-	const enum way way = suspect(path) ? lead(AT_FDCWD, path, led) : WAY_PAST;
+	char image_path[IMAGE_PATH_MAX];
+	const enum way way = suspect(path) ? redirect(AT_FDCWD, path, image_path) : WAY_PAST;
 
 	if (likely(way == WAY_PAST))
 		return NEXT_CALL(chdir)(path);
-	if (way == WAY_LOST || syscall(SYS_chdir, led) != 0)
+	if (way == WAY_LOST || syscall(SYS_chdir, image_path) != 0)
 		return -1;
 	went_inside();
 	return 0;

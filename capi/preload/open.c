@@ -18,11 +18,11 @@
 
 // Files of the image cannot be written or created, as nearly all files of the
 // real sysfs.
-static int refuse_writing(const char *led, int flags)
+static int refuse_writing(const char *image_path, int flags)
 {
 	struct stat s;
 
-	if (syscall(SYS_newfstatat, AT_FDCWD, led, &s, 0) != 0)
+	if (syscall(SYS_newfstatat, AT_FDCWD, image_path, &s, 0) != 0)
 		errno = (flags & O_CREAT) != 0 && errno == ENOENT ? EACCES : errno;
 	else
 		errno = stands_for_device(s.st_mode, s.st_dev) ? ENXIO : S_ISDIR(s.st_mode) ? EISDIR : EACCES;
@@ -31,22 +31,22 @@ static int refuse_writing(const char *led, int flags)
 
 // is_rdma_cm reports whether a path is that of the file that represents the connection
 // manager.
-static bool is_rdma_cm(const char *led)
+static bool is_rdma_cm(const char *image_path)
 {
 	struct stat s;
 
-	return syscall(SYS_newfstatat, AT_FDCWD, led, &s, 0) == 0 && stands_for_device(s.st_mode, s.st_dev) && s.st_size == RDMA_CM_MINOR;
+	return syscall(SYS_newfstatat, AT_FDCWD, image_path, &s, 0) == 0 && stands_for_device(s.st_mode, s.st_dev) && s.st_size == RDMA_CM_MINOR;
 }
 
-static int open_in_picture(const char *led, int flags)
+static int open_in_image(const char *image_path, int flags)
 {
 	struct stat s;
 
-	if ((flags & (O_PATH | O_DIRECTORY)) == 0 && is_rdma_cm(led))
+	if ((flags & (O_PATH | O_DIRECTORY)) == 0 && is_rdma_cm(image_path))
 		return open_rdma_cm(flags);
 	if ((flags & O_CREAT) != 0 || ((flags & O_ACCMODE) != O_RDONLY && (flags & O_PATH) == 0))
-		return refuse_writing(led, flags);
-	const int fd = (int)syscall(SYS_openat, AT_FDCWD, led, flags & ~O_TRUNC, 0);
+		return refuse_writing(image_path, flags);
+	const int fd = (int)syscall(SYS_openat, AT_FDCWD, image_path, flags & ~O_TRUNC, 0);
 	if (fd < 0)
 		return -1;
 	if (syscall(SYS_newfstatat, fd, "", &s, AT_EMPTY_PATH) == 0 && S_ISDIR(s.st_mode))
@@ -54,12 +54,12 @@ static int open_in_picture(const char *led, int flags)
 	return present(fd, flags);
 }
 
-COLD bool open_led(int dirfd, const char *path, int flags, int *fd)
+COLD bool open_redirected(int dirfd, const char *path, int flags, int *fd)
 {
-	char led[LED_MAX];
-	const enum way way = lead(dirfd, path, led);
+	char image_path[IMAGE_PATH_MAX];
+	const enum way way = redirect(dirfd, path, image_path);
 
-	*fd = way == WAY_INTO ? open_in_picture(led, flags) : -1;
+	*fd = way == WAY_INTO ? open_in_image(image_path, flags) : -1;
 	return way != WAY_PAST;
 }
 
@@ -70,7 +70,7 @@ static inline int opened(int fd, const char *path, int flags)
 {
 	if (likely(!been_inside()) || fd < 0 || path[0] == '/' || (flags & O_ACCMODE) != O_RDONLY)
 		return fd;
-	return in_picture(fd) ? present(fd, flags) : fd;
+	return in_image(fd) ? present(fd, flags) : fd;
 }
 
 // OPEN replaces a function that opens files. last reads the mode argument of the functions that can
@@ -80,7 +80,7 @@ static inline int opened(int fd, const char *path, int flags)
 	{ \
 		int fd; \
 		last \
-		if (unlikely(suspect(path)) && open_led(dirfd, path, flags, &fd)) \
+		if (unlikely(suspect(path)) && open_redirected(dirfd, path, flags, &fd)) \
 			return fd; \
 		return opened(NEXT_CALL(name) arguments, path, flags); \
 	}
@@ -107,15 +107,15 @@ OPEN(__open64_2, AT_FDCWD, , (const char *path, int flags), (path, flags))
 OPEN(__openat_2, dirfd, , (int dirfd, const char *path, int flags), (dirfd, path, flags))
 OPEN(__openat64_2, dirfd, , (int dirfd, const char *path, int flags), (dirfd, path, flags))
 
-// fopen_led is open_led for streams. It also opens a relative path into the image,
+// fopen_redirected is open_redirected for streams. It also opens a relative path into the image,
 // because a stream that fopen has opened cannot be replaced.
-static COLD bool fopen_led(const char *path, const char *mode, FILE **file)
+static COLD bool fopen_redirected(const char *path, const char *mode, FILE **file)
 {
 	int fd, flags = mode[0] != 'r' || strchr(mode, '+') != NULL ? O_RDWR : O_RDONLY;
 
 	if (strchr(mode, 'e') != NULL)
 		flags |= O_CLOEXEC;
-	if (!open_led(AT_FDCWD, path, flags, &fd)) {
+	if (!open_redirected(AT_FDCWD, path, flags, &fd)) {
 		if (!been_inside() || path[0] == '/' || flags & O_RDWR)
 			return false;
 		// O_PATH identifies the file without opening it: opening, for example a
@@ -123,7 +123,7 @@ static COLD bool fopen_led(const char *path, const char *mode, FILE **file)
 		fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_PATH | O_CLOEXEC, 0);
 		if (fd < 0)
 			return false;
-		const bool inside = in_picture(fd);
+		const bool inside = in_image(fd);
 		syscall(SYS_close, fd);
 		if (!inside)
 			return false;
@@ -141,7 +141,7 @@ static COLD bool fopen_led(const char *path, const char *mode, FILE **file)
 	SHOWN FILE *name(const char *path, const char *mode) \
 	{ \
 		FILE *file; \
-		if (unlikely(suspect(path) || been_inside()) && fopen_led(path, mode, &file)) \
+		if (unlikely(suspect(path) || been_inside()) && fopen_redirected(path, mode, &file)) \
 			return file; \
 		return NEXT_CALL(name)(path, mode); \
 	}
@@ -178,8 +178,8 @@ static void close_directory(void *directory) { closedir(directory); }
 #define GLOB(name, type) \
 	SHOWN int name(const char *pattern, int flags, int (*failed)(const char *, int), type *found) \
 	{ \
-		char led[LED_MAX]; \
-		if ((flags & GLOB_ALTDIRFUNC) != 0 || !suspect(pattern) || lead(AT_FDCWD, pattern, led) != WAY_INTO) \
+		char image_path[IMAGE_PATH_MAX]; \
+		if ((flags & GLOB_ALTDIRFUNC) != 0 || !suspect(pattern) || redirect(AT_FDCWD, pattern, image_path) != WAY_INTO) \
 			return NEXT_CALL(name)(pattern, flags, failed, found); \
 		found->gl_opendir = (void *(*)(const char *))opendir; \
 		found->gl_readdir = (__typeof__(found->gl_readdir))readdir; \

@@ -34,7 +34,7 @@ static const char *root_of_environment(char room[ROOT_MAX])
 	return room;
 }
 
-const char *picture_root(char room[ROOT_MAX])
+const char *image_root(char room[ROOT_MAX])
 {
 	if (likely(atomic_load_explicit(&root_kept, memory_order_acquire)))
 		return root;
@@ -140,7 +140,7 @@ static const char *entry_of(const struct place *at, int dirfd, const char *path)
 	}
 }
 
-enum way lead(int dirfd, const char *path, char led[LED_MAX])
+enum way redirect(int dirfd, const char *path, char image_path[IMAGE_PATH_MAX])
 {
 	const int was = errno;
 	char room[ROOT_MAX];
@@ -149,7 +149,7 @@ enum way lead(int dirfd, const char *path, char led[LED_MAX])
 		const char *entry = entry_of(&places[i], dirfd, path);
 		if (entry == NULL)
 			continue;
-		const char *top = picture_root(room);
+		const char *top = image_root(room);
 		if (*top == '\0')
 			break;
 		const size_t n = strlen(entry);
@@ -157,13 +157,13 @@ enum way lead(int dirfd, const char *path, char led[LED_MAX])
 			errno = ENAMETOOLONG;
 			return WAY_LOST;
 		}
-		led = stpcpy(led, top);
+		image_path = stpcpy(image_path, top);
 		for (int k = 0; places[i].parts[k] != NULL; k++) {
-			*led++ = '/';
-			led = stpcpy(led, places[i].parts[k]);
+			*image_path++ = '/';
+			image_path = stpcpy(image_path, places[i].parts[k]);
 		}
-		*led++ = '/';
-		memcpy(led, entry, n + 1);
+		*image_path++ = '/';
+		memcpy(image_path, entry, n + 1);
 		errno = was;
 		return WAY_INTO;
 	}
@@ -174,7 +174,7 @@ enum way lead(int dirfd, const char *path, char led[LED_MAX])
 void without_root(char *path)
 {
 	char room[ROOT_MAX];
-	const char *top = picture_root(room);
+	const char *top = image_root(room);
 	const size_t n = strlen(top);
 
 	if (n > 0 && strncmp(path, top, n) == 0 && path[n] == '/')

@@ -38,7 +38,7 @@
 typedef void (*call_before)(void);
 
 // The longest root of an image, and of a path in it.
-enum { ROOT_MAX = 512, LED_MAX = ROOT_MAX + PATH_MAX };
+enum { ROOT_MAX = 512, IMAGE_PATH_MAX = ROOT_MAX + PATH_MAX };
 
 // Whether a path is redirected into the image; see path.c.
 enum way {
@@ -47,10 +47,10 @@ enum way {
 	WAY_LOST  // too long to redirect: ENAMETOOLONG
 };
 
-// lead writes the path in the image to which a path is redirected.
-enum way lead(int dirfd, const char *path, char led[LED_MAX]);
+// redirect writes the path in the image to which a path is redirected.
+enum way redirect(int dirfd, const char *path, char image_path[IMAGE_PATH_MAX]);
 
-// suspect reports whether lead has to look at a path. For most paths of a
+// suspect reports whether redirect has to look at a path. For most paths of a
 // program this check is the only cost.
 static inline bool suspect(const char *path)
 {
@@ -79,12 +79,12 @@ static inline bool suspect(const char *path)
 // function of the C library; if the path is too long, the function returns
 // failure.
 #define LEAD(dirfd, failure) \
-	char led[LED_MAX]; \
-	const enum way way = suspect(path) ? lead(dirfd, path, led) : WAY_PAST; \
+	char image_path[IMAGE_PATH_MAX]; \
+	const enum way way = suspect(path) ? redirect(dirfd, path, image_path) : WAY_PAST; \
 	if (unlikely(way == WAY_LOST)) \
 		return failure; \
 	if (unlikely(way == WAY_INTO)) \
-		path = led;
+		path = image_path;
 
 // LED replaces a function that needs only another path, and returns -1 on failure.
 #define LED(type, name, dirfd, parameters, arguments) \
@@ -99,15 +99,15 @@ static inline bool suspect(const char *path)
 bool been_inside(void);
 void went_inside(void);
 
-// picture_root returns the root of the image, "" if there is none, in the
+// image_root returns the root of the image, "" if there is none, in the
 // caller's room if it is not stored yet.
-const char *picture_root(char room[ROOT_MAX]);
+const char *image_root(char room[ROOT_MAX]);
 
 // without_root removes the root from the front of a path.
 void without_root(char *path);
 
-// in_picture reports whether an open file is in the image.
-bool in_picture(int fd);
+// in_image reports whether an open file is in the image.
+bool in_image(int fd);
 
 // present returns the result of opening a file of the image for reading: fd, or
 // a file with the current value in its place; for a device, which has no driver,
@@ -140,9 +140,9 @@ bool close_rdma_cm(int fd, int *result);
 // replace_rdma_cm is dup3 onto a descriptor of the connection manager; false if it is another file's.
 bool replace_rdma_cm(int from, int to, int flags, int *result);
 
-// open_led opens a path if it is redirected into the image; false if it is not.
+// open_redirected opens a path if it is redirected into the image; false if it is not.
 // Only such functions have a path buffer on their stack, not those that the program
 // calls, because its stack may be small.
-bool open_led(int dirfd, const char *path, int flags, int *fd);
+bool open_redirected(int dirfd, const char *path, int flags, int *fd);
 
 #endif

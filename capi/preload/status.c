@@ -14,14 +14,14 @@
 
 _Static_assert(sizeof(long) == 8 && sizeof(struct stat) == sizeof(struct stat64), "softhca needs a system of 64 bits");
 
-// stat_led is stat for a path that is redirected into the image.
-static COLD bool stat_led(int dirfd, const char *path, void *status, int flags, int *result)
+// stat_redirected is stat for a path that is redirected into the image.
+static COLD bool stat_redirected(int dirfd, const char *path, void *status, int flags, int *result)
 {
-	char led[LED_MAX];
-	const enum way way = lead(dirfd, path, led);
+	char image_path[IMAGE_PATH_MAX];
+	const enum way way = redirect(dirfd, path, image_path);
 
 	if (way == WAY_INTO)
-		*result = (int)syscall(SYS_newfstatat, AT_FDCWD, led, status, flags & AT_SYMLINK_NOFOLLOW);
+		*result = (int)syscall(SYS_newfstatat, AT_FDCWD, image_path, status, flags & AT_SYMLINK_NOFOLLOW);
 	if (*result == 0)
 		patch_device_stat(status);
 	return way != WAY_PAST;
@@ -40,7 +40,7 @@ static inline int patched(int result, void *status)
 	SHOWN int name parameters \
 	{ \
 		int result = -1; \
-		if (unlikely(suspect(path)) && stat_led(dirfd, path, s, flags, &result)) \
+		if (unlikely(suspect(path)) && stat_redirected(dirfd, path, s, flags, &result)) \
 			return result; \
 		return patched(NEXT_CALL(name) arguments, s); \
 	}
@@ -60,15 +60,15 @@ STATUS(__lxstat64, AT_FDCWD, AT_SYMLINK_NOFOLLOW, (int version, const char *path
 STATUS(__fxstatat, dirfd, flags, (int version, int dirfd, const char *path, struct stat *s, int flags), (version, dirfd, path, s, flags))
 STATUS(__fxstatat64, dirfd, flags, (int version, int dirfd, const char *path, struct stat64 *s, int flags), (version, dirfd, path, s, flags))
 
-static COLD bool statx_led(int dirfd, const char *path, int flags, unsigned mask, struct statx *s, int *result)
+static COLD bool statx_redirected(int dirfd, const char *path, int flags, unsigned mask, struct statx *s, int *result)
 {
-	char led[LED_MAX];
+	char image_path[IMAGE_PATH_MAX];
 	struct stat plain;
-	const enum way way = lead(dirfd, path, led);
+	const enum way way = redirect(dirfd, path, image_path);
 
 	if (way == WAY_INTO)
-		*result = (int)syscall(SYS_statx, AT_FDCWD, led, flags, mask, s);
-	if (*result == 0 && syscall(SYS_newfstatat, AT_FDCWD, led, &plain, AT_SYMLINK_NOFOLLOW) == 0 &&
+		*result = (int)syscall(SYS_statx, AT_FDCWD, image_path, flags, mask, s);
+	if (*result == 0 && syscall(SYS_newfstatat, AT_FDCWD, image_path, &plain, AT_SYMLINK_NOFOLLOW) == 0 &&
 	    stands_for_device(plain.st_mode, plain.st_dev)) {
 		s->stx_mode = DEVICE_MODE;
 		s->stx_rdev_major = major(device_number((unsigned long long)plain.st_size));
@@ -82,18 +82,18 @@ SHOWN int statx(int dirfd, const char *path, int flags, unsigned mask, struct st
 {
 	int result = -1;
 
-	if (unlikely(suspect(path)) && statx_led(dirfd, path, flags, mask, s, &result))
+	if (unlikely(suspect(path)) && statx_redirected(dirfd, path, flags, mask, s, &result))
 		return result;
 	return NEXT_CALL(statx)(dirfd, path, flags, mask, s);
 }
 
-static COLD bool access_led(int dirfd, const char *path, int wanted, int *result)
+static COLD bool access_redirected(int dirfd, const char *path, int wanted, int *result)
 {
-	char led[LED_MAX];
-	const enum way way = lead(dirfd, path, led);
+	char image_path[IMAGE_PATH_MAX];
+	const enum way way = redirect(dirfd, path, image_path);
 
 	if (way == WAY_INTO)
-		*result = (int)syscall(SYS_faccessat, AT_FDCWD, led, wanted);
+		*result = (int)syscall(SYS_faccessat, AT_FDCWD, image_path, wanted);
 	return way != WAY_PAST;
 }
 
@@ -101,7 +101,7 @@ static COLD bool access_led(int dirfd, const char *path, int wanted, int *result
 	SHOWN int name parameters \
 	{ \
 		int result = -1; \
-		if (unlikely(suspect(path)) && access_led(dirfd, path, wanted, &result)) \
+		if (unlikely(suspect(path)) && access_redirected(dirfd, path, wanted, &result)) \
 			return result; \
 		return NEXT_CALL(name) arguments; \
 	}

@@ -26,7 +26,7 @@ bool stands_for_device(unsigned mode, unsigned long long dev)
 
 	if (likely((mode & (S_IFMT | S_ISVTX)) != (S_IFREG | S_ISVTX)))
 		return false;
-	top = picture_root(room);
+	top = image_root(room);
 	return *top != '\0' && syscall(SYS_newfstatat, AT_FDCWD, top, &s, 0) == 0 && s.st_dev == dev;
 }
 
@@ -72,7 +72,7 @@ static int open_board(void)
 {
 	char name[ROOT_MAX + 8], room[ROOT_MAX];
 
-	strcpy(stpcpy(name, picture_root(room)), "/board");
+	strcpy(stpcpy(name, image_root(room)), "/board");
 	return (int)syscall(SYS_openat, AT_FDCWD, name, O_RDONLY | O_CLOEXEC, 0);
 }
 
@@ -168,10 +168,10 @@ int present(int fd, int flags)
 	return file_of(text, len, flags);
 }
 
-bool in_picture(int fd)
+bool in_image(int fd)
 {
 	char link[32] = "/proc/self/fd/", path[PATH_MAX], room[ROOT_MAX];
-	const char *top = picture_root(room);
+	const char *top = image_root(room);
 	const size_t n = strlen(top);
 
 	*decimal(link + strlen(link), (uint64_t)fd) = '\0';
