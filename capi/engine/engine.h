@@ -188,11 +188,11 @@ struct softhca_calls {
 
 	// The connection manager of the kernel's user interface, over adapters that stay open.
 	// write_cm executes a command that a program has written; before GET_EVENT the caller
-	// has read a byte from the pipe. part_cm ends all connections of a program that ends.
+	// has read a byte from the pipe. disconnect_cm ends all connections of a program that ends.
 	int (*open_cm)(handle_t *devs, int n, handle_t *cm);
 	int (*open_cm_file)(handle_t cm, struct softhca_cm_file *f);
 	int (*write_cm)(handle_t file, void *command, size_t size);
-	int (*part_cm)(handle_t cm);
+	int (*disconnect_cm)(handle_t cm);
 	// shut_cm closes a file if the program has closed its end of the pipe. The file may be
 	// gone already.
 	int (*shut_cm)(handle_t file);

@@ -23,6 +23,6 @@ const struct softhca_calls softhca_calls = {
 	.check = softhca_check, .check_srq = softhca_check_srq,
 	.doorbell = softhca_doorbell, .progress = softhca_progress, .overdue = softhca_overdue,
 	.sleep = softhca_sleep,
-	.open_cm = softhca_open_cm, .open_cm_file = softhca_open_cm_file, .write_cm = softhca_write_cm, .part_cm = softhca_part_cm,
+	.open_cm = softhca_open_cm, .open_cm_file = softhca_open_cm_file, .write_cm = softhca_write_cm, .disconnect_cm = softhca_disconnect_cm,
 	.shut_cm = softhca_shut_cm,
 };

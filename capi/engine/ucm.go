@@ -70,8 +70,8 @@ func softhca_open_cm_file(cm C.handle_t, f *C.struct_softhca_cm_file) C.int {
 	return 0
 }
 
-//export softhca_part_cm
-func softhca_part_cm(cm C.handle_t) C.int {
+//export softhca_disconnect_cm
+func softhca_disconnect_cm(cm C.handle_t) C.int {
 	of[*connections](cm).cm.Shutdown()
 	return 0
 }

@@ -17,24 +17,24 @@
 
 // The maximum time in seconds that the exit waits for the thread. The exiting thread may hold a
 // lock that the engine needs, for example in a handler of SIGSEGV, and must end nevertheless.
-enum { PARTING_S = 1 };
+enum { EXIT_WAIT_S = 1 };
 
 // The stack of the thread, in bytes: Go code runs on a stack of its own.
-enum { PARTING_STACK = 256 << 10 };
+enum { EXIT_STACK = 256 << 10 };
 
-static sem_t asked, parted;
+static sem_t asked, disconnected;
 static _Atomic pid_t whose; // the process that owns the thread; 0: none
 
-// part runs on the thread. Other threads of the program continue meanwhile, so it frees nothing
-// that they use.
-static void *part(void *unused)
+// disconnect_all runs on the thread. Other threads of the program continue meanwhile, so it
+// frees nothing that they use.
+static void *disconnect_all(void *unused)
 {
 	for (;;) {
 		while (sem_wait(&asked) != 0)
 			;
-		cm_part();
+		cm_disconnect();
 		flush_devices();
-		sem_post(&parted);
+		sem_post(&disconnected);
 	}
 	return unused;
 }
@@ -49,10 +49,10 @@ void watch_end(void)
 	if (pthread_attr_init(&a) != 0)
 		return;
 	sem_init(&asked, 0, 0);
-	sem_init(&parted, 0, 0);
+	sem_init(&disconnected, 0, 0);
 	pthread_attr_setdetachstate(&a, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&a, PARTING_STACK);
-	if (pthread_create(&thread, &a, part, NULL) == 0)
+	pthread_attr_setstacksize(&a, EXIT_STACK);
+	if (pthread_create(&thread, &a, disconnect_all, NULL) == 0)
 		atomic_store(&whose, getpid());
 	pthread_attr_destroy(&a);
 }
@@ -65,9 +65,9 @@ void at_end(void)
 	if (atomic_load(&whose) != getpid())
 		return;
 	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += PARTING_S;
+	until.tv_sec += EXIT_WAIT_S;
 	sem_post(&asked);
-	while (sem_timedwait(&parted, &until) != 0 && errno == EINTR)
+	while (sem_timedwait(&disconnected, &until) != 0 && errno == EINTR)
 		;
 }
 

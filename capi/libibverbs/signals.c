@@ -12,24 +12,24 @@
 // catches is set before the program has its first handler, and stays set. Without the preload
 // library the program's handlers are unknown.
 static _Atomic bool catches = true;
-static _Atomic int bare; // threads in the engine with signals unblocked
+static _Atomic int unblocked; // threads in the engine with signals unblocked
 
 // ns: bound of the delay of a call that installs a handler. No hot call takes that long, except
 // by mischance.
 enum { MAX_WAIT = 1000000000 };
 
-bool enter_bare(void)
+bool enter_unblocked(void)
 {
 	if (atomic_load_explicit(&catches, memory_order_relaxed))
 		return false;
-	atomic_fetch_add(&bare, 1);
+	atomic_fetch_add(&unblocked, 1);
 	if (!UNLIKELY(atomic_load(&catches)))
 		return true;
-	leave_bare();
+	leave_unblocked();
 	return false;
 }
 
-void leave_bare(void) { atomic_fetch_sub(&bare, 1); }
+void leave_unblocked(void) { atomic_fetch_sub(&unblocked, 1); }
 
 // caught is called before the program sets a handler.
 static void caught(void)
@@ -38,7 +38,7 @@ static void caught(void)
 	if (sets_engines())
 		return;
 	atomic_store(&catches, true);
-	while (atomic_load(&bare) > 0 && now_ns() - from < MAX_WAIT)
+	while (atomic_load(&unblocked) > 0 && now_ns() - from < MAX_WAIT)
 		sched_yield();
 }
 
@@ -71,4 +71,4 @@ void seek_signals(void)
 	seek_handlers();
 }
 
-void signals_in_child(void) { atomic_store(&bare, 0); }
+void signals_in_child(void) { atomic_store(&unblocked, 0); }

@@ -212,9 +212,9 @@ extern const sigset_t *engine_mask(void);
 		int code_ = EIO, errno_ = errno;                                               \
 		if (UNLIKELY((d)->gone))                                                       \
 			;                                                                      \
-		else if (may_enter(), enter_bare()) {                                          \
+		else if (may_enter(), enter_unblocked()) {                                     \
 			code_ = (d)->calls->call(__VA_ARGS__);                                 \
-			leave_bare();                                                          \
+			leave_unblocked();                                                     \
 		} else                                                                         \
 			code_ = ENGINE(d, call, __VA_ARGS__);                                  \
 		errno = errno_;                                                                \
@@ -311,8 +311,8 @@ bool of_engine(uintptr_t pc);
 bool sets_engines(void);
 
 // signals.c
-bool enter_bare(void);
-void leave_bare(void);
+bool enter_unblocked(void);
+void leave_unblocked(void);
 void seek_signals(void);
 void seek_handlers(void);
 void signals_in_child(void);
@@ -343,7 +343,7 @@ void cancels_in_child(void);
 void cm_before_fork(void);
 void cm_after_fork(void);
 void cm_in_child(void);
-void cm_part(void);
+void cm_disconnect(void);
 
 // context.c
 void add_object(struct ibv_context *c, struct object *o, int rank, int (*destroy)(struct object *));

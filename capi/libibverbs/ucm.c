@@ -87,13 +87,13 @@ __attribute__((warn_unused_result)) static bool lock_reading(void)
 	return true;
 }
 
-// cm_part ends the connections that the program leaves.
-void cm_part(void)
+// cm_disconnect ends the connections that the program leaves.
+void cm_disconnect(void)
 {
 	if (!lock_reading())
 		return;
 	if (manager != 0)
-		ENGINE(first, part_cm, manager);
+		ENGINE(first, disconnect_cm, manager);
 	let_go();
 }
 

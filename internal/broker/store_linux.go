@@ -48,15 +48,6 @@ type stored struct {
 	connTable *connTable
 }
 
-// close closes the descriptors.
-func (c *stored) close() {
-	closeAll(slices.Concat(c.groups...))
-	closeAll(c.listeners)
-	if c.connTable != nil {
-		_ = unix.Close(c.connTable.fd)
-	}
-}
-
 // openStore returns the label of a store and copies of its contents. It refuses a store for
 // other addresses, if any are given.
 func openStore(store int, addrs []netip.Addr) (label *message, c stored, err error) {

@@ -105,6 +105,15 @@ func contents(b *Broker) (*message, stored) {
 	return &m, c
 }
 
+// close closes the descriptors.
+func (c *stored) close() {
+	closeAll(slices.Concat(c.groups...))
+	closeAll(c.listeners)
+	if c.connTable != nil {
+		_ = unix.Close(c.connTable.fd)
+	}
+}
+
 // TestFalseStore changes each item of a store: openStore refuses each change, and closes what
 // it received.
 func TestFalseStore(t *testing.T) {

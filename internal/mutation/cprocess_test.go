@@ -44,7 +44,7 @@ var cProcessMutants = slices.Concat(
 		{name: "engine-of-the-child-catches-signals", in: "caught",
 			old: "if (sets_engines())", new: "if (false)",
 			sees: "two system calls for each poll of a child"},
-		{name: "left-engine-not-counted", in: "leave_bare",
+		{name: "left-engine-not-counted", in: "leave_unblocked",
 			old: "atomic_fetch_sub(&bare, 1);", new: "atomic_load(&bare);",
 			sees: "a second of waiting when it sets its first handler"},
 		{name: "handler-set-inside-the-engine", in: "caught",
