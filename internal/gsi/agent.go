@@ -120,7 +120,7 @@ func (a *Agent) TID(low uint32) uint64 {
 }
 
 // Send sends a MAD once. It is copied. Errors: ErrQueueFull, ErrAgentClosed,
-// EADDRNOTAVAIL for a local address that the port does not have, EINVAL for any
+// EADDRNOTAVAIL for a local address that no port has, EINVAL for any
 // other invalid address and for a MAD of another class. It does not block.
 func (a *Agent) Send(_ clock.Instant, to Address, m *mad.MAD) error {
 	r, err := a.admit(&to, m)

@@ -3,9 +3,9 @@
 // the verbs: it has no work requests, no completions and no memory regions.
 //
 // The interface has two sides. The data path calls Admit for arriving packets, Refuse, and
-// Transmit, which empties the bounded queue of MADs to send. The control plane calls the rest:
+// Transmit, which empties a bounded queue of MADs to send by a port. The control plane calls the rest:
 // agents and requests, Deliver, Advance and Deadline. Each side is used by one thread at a
-// time; the queue has a lock. Receive needs both sides.
+// time; each queue has a lock. Receive needs both sides.
 //
 // Reading order: address.go (destinations), gsi.go (the interface, the calls of the engine
 // and the counters), agent.go (users of MAD classes), transaction.go with table.go (requests
