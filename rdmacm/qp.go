@@ -65,6 +65,10 @@ func (id *ID) CreateQP(pd *verbs.PD, attr *verbs.QPInitAttr) error {
 		}
 		own := &ownQP{srq: attr.SRQ != nil, dev: id.at.dev, done: make(chan struct{})}
 		if err = own.create(pd, attr); err == nil {
+			device.OnDestroy(own.qp, func() { // also if the program destroys it by the verb
+				own.wake()
+				id.inbox.signal()
+			})
 			err = id.link.own(own)
 		}
 		if err != nil {
@@ -139,7 +143,7 @@ func (o *ownQP) destroy() error {
 			return err
 		}
 	}
-	o.end.Do(func() { close(o.done) })
+	o.wake()
 	for len(o.created) > 0 {
 		if err := o.created[0].Destroy(); err != nil && !errors.Is(err, verbs.ErrInvalidCQ) { // the program may have destroyed it after its QP
 			return err
@@ -148,6 +152,9 @@ func (o *ownQP) destroy() error {
 	}
 	return nil
 }
+
+// wake ends the calls that wait for completions of the QP, which is destroyed.
+func (o *ownQP) wake() { o.end.Do(func() { close(o.done) }) }
 
 // own moves a QP to a state in which receives can be posted, and makes it the link's.
 // ID.call is held.

@@ -62,6 +62,11 @@ func TestC11_Completions(t *testing.T) {
 	cancel()
 	must.Fail(t, <-got, context.Canceled, "a completion with a context that ends")
 	go wait(soon(t))
+	must.Do(t, id.QP().Destroy())
+	must.Fail(t, <-got, ib.EINVAL, "a completion of a queue pair that the verb destroyed")
+	must.Do(t, id.DestroyQP())
+	withQP(t, id)
+	go wait(soon(t))
 	must.Do(t, id.DestroyQP())
 	must.Fail(t, <-got, ib.EINVAL, "a completion of a queue pair that is destroyed")
 

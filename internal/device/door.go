@@ -44,3 +44,7 @@ func QPOf(q interface{ object() *Object }) *qp.QP {
 	}
 	return nil
 }
+
+// OnDestroy makes Destroy of a queue pair of verbs call f at its end, on its thread. It is
+// called before the program can destroy the queue pair.
+func OnDestroy(q interface{ object() *Object }, f func()) { q.object().destroyed = f }

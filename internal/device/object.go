@@ -20,8 +20,9 @@ type Object struct {
 	Owner any    // the program's object
 	Wake  func() // of a CQ: wakes threads that sleep until it has entries
 
-	dev  *Device
-	gone atomic.Bool
+	dev       *Device
+	gone      atomic.Bool
+	destroyed func() // of a QP, may be nil; see OnDestroy
 
 	// The lock of the event queue guards what follows.
 	next    *Object // another handle of the same XRC target

@@ -136,6 +136,9 @@ func (q *QP) Destroy(detach bool) error {
 		return q.dev.HCA.Enter(func() error { return q.Remove(end) })
 	})
 	q.leave(groups...)
+	if err == nil && q.destroyed != nil {
+		q.destroyed()
+	}
 	return err
 }
 

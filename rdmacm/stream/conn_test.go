@@ -328,6 +328,7 @@ func TestC11_EndedUnderTheConn(t *testing.T) {
 		"Manager": func(m *rdmacm.Manager, _ *Conn) error { return m.Close() },
 		"ID":      func(_ *rdmacm.Manager, c *Conn) error { return c.ID().Destroy() },
 		"QP":      func(_ *rdmacm.Manager, c *Conn) error { return c.ID().DestroyQP() },
+		"verb":    func(_ *rdmacm.Manager, c *Conn) error { return c.QP().Destroy() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, b := newPair(t)

@@ -360,7 +360,7 @@ func (s *stream) news() {
 		s.over = true
 		s.fail(cmp.Or(e.Err, errReset)) // also if no completion comes, as from a peer without receives
 	}
-	if s.id.QP() != s.qp {
+	if _, err := s.qp.Query(); s.id.QP() != s.qp || errors.Is(err, ib.EINVAL) {
 		s.over = true
 		s.fail(fmt.Errorf("the connection was destroyed: %w", rdmacm.ErrClosed))
 	}
