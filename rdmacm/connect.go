@@ -8,6 +8,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/cm"
+	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/mad"
 )
 
@@ -134,11 +135,8 @@ func (l *link) offer(p *ConnParam) (ConnParam, error) {
 		}
 		o.QPN, o.SRQ = q.Num(), l.qp.srq
 		if l.at.typ == ib.RD {
-			err := l.at.dev.hca.Enter(func() error {
-				o.QKey = q.Query().QKey
-				return nil
-			})
-			if err != nil {
+			var err error
+			if o.QKey, err = l.at.dev.qkey(q); err != nil {
 				return o, err
 			}
 		}
@@ -152,6 +150,15 @@ func (l *link) offer(p *ConnParam) (ConnParam, error) {
 		return o, errNoQP
 	}
 	return o, nil
+}
+
+// qkey returns the Q_Key of a queue pair.
+func (d *adapter) qkey(q *qp.QP) (key ib.QKey, err error) {
+	err = d.hca.Enter(func() error {
+		key = q.Query().QKey
+		return nil
+	})
+	return key, err
 }
 
 // private returns the private data of a REQ or SIDR_REQ.

@@ -1,7 +1,6 @@
 package rdmacm
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -195,7 +194,10 @@ func (id *ID) owned() *ownQP {
 	}
 	id.call.Lock()
 	defer id.call.Unlock()
-	return cmp.Or(id.link.qp, &ownQP{})
+	if id.link.qp == nil {
+		return &ownQP{}
+	}
+	return id.link.qp
 }
 
 // PD returns the default protection domain of the ID's adapter. The first call

@@ -52,6 +52,9 @@ func TestC11_Completions(t *testing.T) {
 	_, err = id.GetRecvComp(soon(t))
 	must.Fail(t, err, ib.EINVAL, "a completion without a queue pair")
 	withQP(t, id)
+	if n := testing.AllocsPerRun(10, func() { _ = id.QP() }); n != 0 {
+		t.Errorf("QP allocates %v objects", n)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	got := make(chan error, 1)
 	wait := func(ctx context.Context) {

@@ -202,9 +202,9 @@ func TestLocalWithoutCycles(t *testing.T) {
 // compiler inlines less, and more objects are allocated.
 func mostObjects() uint64 {
 	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
-		return 90
+		return 85
 	}
-	return 60
+	return 55
 }
 
 // TestC11_AllocationsOfConnect bounds what connections allocate, on both sides, while they are
