@@ -80,6 +80,8 @@ var fullMutants = slices.Concat(
 		{name: "event-taken-while-its-object-is-removed", in: "oldest", test: "TestRemoveFails",
 			old: "ev.About == nil || !ev.About.leaving",
 			new: "true"},
+		{name: "end-of-a-queue-pair-told-to-no-id", in: "QP.Destroy", test: "rdmacm TestC11_Completions",
+			old: "if err == nil && $q.destroyed != nil { $q.destroyed() }"},
 		{name: "reader-not-woken-when-a-removal-fails", in: "stay", test: "TestRemoveFails",
 			old: "if o.queued > 0 { e.signal() }"},
 	}),
