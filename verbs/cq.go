@@ -94,8 +94,7 @@ func (q *CQ) verbs() *device.CQ {
 func (q *CQ) Poll(out []WC) (int, error) { return q.poll(out, nil) }
 
 // PollTimestamps is Poll that also stores in at, which must not be shorter than out, when each
-// completion was made: when the adapter received the packet that completed it or, if none did,
-// when it processed the request. The times also have readings of the monotonic clock, so their
+// completion was made. The times also have readings of the monotonic clock, so their
 // differences are exact even if the system's clock is set. EINVAL for a CQ without timestamps, or
 // if at is too short.
 func (q *CQ) PollTimestamps(out []WC, at []time.Time) (int, error) {

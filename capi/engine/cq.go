@@ -6,11 +6,13 @@ package main
 import "C"
 
 import (
+	"time"
 	"unsafe"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/device"
 	"github.com/softhca/softhca/internal/lock"
+	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/internal/ring"
 )
 
@@ -31,7 +33,7 @@ func ringOf(h *ring.Header) *C.struct_ring { return (*C.struct_ring)(unsafe.Poin
 func softhca_create_cq(dev C.handle_t, c *C.struct_softhca_cq) C.int {
 	q := &completions{adapter: of[*adapter](dev)}
 	q.subject = subject{unsafe.Pointer(c.object)}
-	err := q.dev.CreateCQ(&q.CQ, device.CQConfig{Entries: uint32(c.cqe), Timed: false}, &q.subject, q.notify, q.wake)
+	err := q.dev.CreateCQ(&q.CQ, device.CQConfig{Entries: uint32(c.cqe), Timed: c.timed != 0}, &q.subject, q.notify, q.wake)
 	if err == nil {
 		c.handle, c.ring, c.cqe = newHandle(q), ringOf(q.CQ.CQ.Header()), C.uint32_t(q.CQ.CQ.Cap())
 	}
@@ -71,6 +73,18 @@ func softhca_arm_cq(cq C.handle_t, solicited C.int) C.int {
 		q.Arm(solicited != 0)
 	}
 	return q.code("arm CQ", err)
+}
+
+//export softhca_moderate_cq
+func softhca_moderate_cq(cq C.handle_t, count, periodUS C.uint32_t) C.int {
+	q := of[*completions](cq)
+	return q.code("modify CQ", q.Moderate(qp.Moderation{Count: uint32(count), Period: time.Duration(periodUS) * time.Microsecond}))
+}
+
+//export softhca_await_cq
+func softhca_await_cq(cq C.handle_t, n C.uint32_t) C.int {
+	q := of[*completions](cq)
+	return q.code("arm CQ", q.Waiting(uint32(n)))
 }
 
 //export softhca_destroy_cq

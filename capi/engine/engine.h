@@ -44,6 +44,7 @@ struct softhca_config {
 
 struct softhca_adapter {
 	uint64_t node_guid, max_msg_size;
+	uint64_t clock; // CLOCK_MONOTONIC, in ns, when the adapter's clock was 0
 	uint32_t max_qp, max_qp_wr, max_sge, max_inline, max_cq, max_cqe, max_srq, max_srq_wr;
 	uint32_t max_mr, max_mw, max_pd, max_ah, max_rd_atomic;
 	uint32_t max_mcast_grp, max_mcast_qp_attach, max_total_mcast_qp_attach;
@@ -65,6 +66,7 @@ struct softhca_cq {
 	struct ring *ring;
 	void *object;
 	uint32_t cqe;
+	int timed; // its entries are of ring_timed_cqe
 };
 
 struct softhca_srq {
@@ -151,10 +153,16 @@ struct softhca_calls {
 	int (*create_cq)(handle_t dev, struct softhca_cq *q);
 	int (*resize_cq)(handle_t cq, uint32_t *cqe);
 	int (*arm_cq)(handle_t cq, int solicited);
+	// moderate_cq delays events; await_cq counts completions that were in the queue when it
+	// was armed, and that no event has announced.
+	int (*moderate_cq)(handle_t cq, uint32_t count, uint32_t period_us);
+	int (*await_cq)(handle_t cq, uint32_t completions);
 	int (*destroy_cq)(handle_t cq);
 
 	int (*create_srq)(handle_t pd, struct softhca_srq *s);
 	int (*limit_srq)(handle_t srq, uint32_t limit);
+	// The caller of resize_srq excludes posts meanwhile.
+	int (*resize_srq)(handle_t srq, uint32_t wr);
 	int (*query_srq)(handle_t srq, struct softhca_srq *s);
 	int (*destroy_srq)(handle_t srq);
 

@@ -39,6 +39,12 @@ func softhca_limit_srq(srq C.handle_t, limit C.uint32_t) C.int {
 	return s.code("modify SRQ", s.SetLimit(uint32(limit)))
 }
 
+//export softhca_resize_srq
+func softhca_resize_srq(srq C.handle_t, wr C.uint32_t) C.int {
+	s := of[*shared](srq)
+	return s.code("modify SRQ", s.Resize(uint32(wr)))
+}
+
 //export softhca_query_srq
 func softhca_query_srq(srq C.handle_t, c *C.struct_softhca_srq) C.int {
 	s := of[*shared](srq)

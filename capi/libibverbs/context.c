@@ -177,7 +177,7 @@ EXPORT VERB(int, ibv_query_device, (struct ibv_context *c, struct ibv_device_att
 		.max_qp = (int)i->max_qp, .max_qp_wr = (int)i->max_qp_wr,
 		.device_cap_flags = IBV_DEVICE_AUTO_PATH_MIG | IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
 				    IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_MEM_WINDOW |
-				    IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS,
+				    IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_SRQ_RESIZE,
 		.max_sge = (int)i->max_sge, .max_sge_rd = (int)i->max_sge, .max_cq = (int)i->max_cq, .max_cqe = (int)i->max_cqe,
 		.max_mr = (int)i->max_mr, .max_mw = (int)i->max_mw, .max_pd = (int)i->max_pd,
 		.max_qp_rd_atom = (int)i->max_rd_atomic, .max_qp_init_rd_atom = (int)i->max_rd_atomic,
@@ -190,6 +190,8 @@ EXPORT VERB(int, ibv_query_device, (struct ibv_context *c, struct ibv_device_att
 	return 0;
 }
 
+enum { MAX_PERIOD = 4095 }; // of CQ moderation, in µs
+
 VERB(int, query_device_ex, (struct ibv_context *c, const struct ibv_query_device_ex_input *in,
 	struct ibv_device_attr_ex *out, size_t size), c, in, out, size)
 {
@@ -200,6 +202,7 @@ VERB(int, query_device_ex, (struct ibv_context *c, const struct ibv_query_device
 	a.device_cap_flags_ex = a.orig_attr.device_cap_flags;
 	a.completion_timestamp_mask = UINT64_MAX;
 	a.hca_core_clock = 1000000; // kHz: a tick is a nanosecond
+	a.cq_mod_caps = (struct ibv_cq_moderation_caps){.max_cq_count = UINT16_MAX, .max_cq_period = MAX_PERIOD};
 	a.packet_pacing_caps = (struct ibv_packet_pacing_caps){
 		.qp_rate_limit_min = 1, .qp_rate_limit_max = 100000000, .supported_qpts = 1 << IBV_QPT_RC | 1 << IBV_QPT_UC | 1 << IBV_QPT_UD,
 	};

@@ -24,6 +24,8 @@ static int end_cq(struct cq *q, bool wait)
 	int code = ENGINE(q->dev, destroy_cq, q->handle);
 	if (code != 0)
 		return code;
+	if (q->domain != NULL)
+		q->domain->children--;
 	forget_async(q->ibv.context, q);
 	if (!wait)
 		q->ibv.comp_events_completed = q->taken;
@@ -38,7 +40,7 @@ static int end_cq(struct cq *q, bool wait)
 
 static int free_cq(struct object *o) { return end_cq(CONTAINER(o, struct cq, o), false); }
 
-static struct cq *create(struct ibv_context *c, uint32_t cqe, void *cq_context, struct ibv_comp_channel *channel)
+static struct cq *create(struct ibv_context *c, uint32_t cqe, void *cq_context, struct ibv_comp_channel *channel, bool timed)
 {
 	struct device *d = device_of(c);
 	struct cq *q = calloc(1, sizeof *q);
@@ -48,11 +50,11 @@ static struct cq *create(struct ibv_context *c, uint32_t cqe, void *cq_context, 
 	q->ibv.context = c, q->ibv.channel = channel, q->ibv.cq_context = cq_context;
 	pthread_mutex_init(&q->ibv.mutex, NULL);
 	pthread_cond_init(&q->ibv.cond, NULL);
-	struct softhca_cq a = {.object = q, .cqe = cqe};
+	struct softhca_cq a = {.object = q, .cqe = cqe, .timed = timed};
 	int code = ENGINE(d, create_cq, d->handle, &a);
 	if (code != 0)
 		return abandon(q, code);
-	q->handle = a.handle, q->ring = a.ring;
+	q->handle = a.handle, q->ring = a.ring, q->timed = timed;
 	q->ibv.handle = (uint32_t)a.handle, q->ibv.cqe = (int)a.cqe;
 	if (channel != NULL) {
 		struct channel *ch = CONTAINER(channel, struct channel, ibv);
@@ -69,7 +71,7 @@ EXPORT VERB(struct ibv_cq *, ibv_create_cq, (struct ibv_context *c, int cqe, voi
 {
 	if (cqe <= 0 || vector < 0 || vector >= c->num_comp_vectors)
 		return fail(EINVAL);
-	struct cq *q = create(c, (uint32_t)cqe, cq_context, channel);
+	struct cq *q = create(c, (uint32_t)cqe, cq_context, channel, false);
 	return q != NULL ? &q->ibv : NULL;
 }
 
@@ -82,6 +84,19 @@ EXPORT VERB(int, ibv_resize_cq, (struct ibv_cq *ibv, int cqe), ibv, cqe)
 	int code = ENGINE(q->dev, resize_cq, q->handle, &n);
 	if (code == 0)
 		ibv->cqe = (int)n;
+	return code;
+}
+
+VERB(int, modify_cq, (struct ibv_cq *ibv, struct ibv_modify_cq_attr *a), ibv, a)
+{
+	struct cq *q = CONTAINER(ibv, struct cq, ibv);
+	if (a->attr_mask == 0)
+		return EINVAL;
+	if (a->attr_mask & ~(uint32_t)IBV_CQ_ATTR_MODERATE)
+		return EOPNOTSUPP;
+	int code = ENGINE(q->dev, moderate_cq, q->handle, a->moderate.cq_count, a->moderate.cq_period);
+	if (code == 0)
+		atomic_store(&q->moderated, a->moderate.cq_count > 1 && a->moderate.cq_period > 0);
 	return code;
 }
 
@@ -99,13 +114,17 @@ VERB(int, req_notify_cq, (struct ibv_cq *ibv, int solicited), ibv, solicited)
 	// Entries that arrived before, and that no event has announced, raise an event at once.
 	// The verbs do not promise it, but adapters do it and programs rely on it: UCX does not
 	// poll again before it sleeps; perftest polls one queue after an event of another, and
-	// needs an event for each entry.
-	uint32_t prod = atomic_load(&q->ring->prod);
+	// needs an event for each entry. If events are delayed, these entries count like later
+	// ones.
+	uint32_t prod = atomic_load(&q->ring->prod), cons = atomic_load(&q->ring->cons);
 	bool told = q->told && q->told_to == prod;
-	if (code == 0 && !solicited && !told && prod != atomic_load(&q->ring->cons) &&
-	    atomic_compare_exchange_strong(&q->ring->armed, &any, 0))
+	if (code != 0 || solicited || told || prod == cons)
+		return code;
+	if (atomic_load(&q->moderated))
+		return ENGINE(q->dev, await_cq, q->handle, prod - cons);
+	if (atomic_compare_exchange_strong(&q->ring->armed, &any, 0))
 		completed(q);
-	return code;
+	return 0;
 }
 
 // looked notes that the program polls: entries from now on count as new.
@@ -220,6 +239,8 @@ static bool take_one(struct cq *q)
 	const struct ring_cqe *e = next(r, cons);
 	if (e != NULL) {
 		memcpy(&q->cqe, e, offsetof(struct ring_cqe, valid));
+		if (q->timed)
+			q->time = q->dev->info.clock + (uint64_t)((const struct ring_timed_cqe *)e)->time;
 		atomic_store(&r->cons, cons + 1);
 	}
 	spin_unlock(&r->lock);
@@ -227,7 +248,6 @@ static bool take_one(struct cq *q)
 		return false;
 	q->ex.status = (enum ibv_wc_status)q->cqe.status;
 	q->ex.wr_id = q->cqe.wr_id;
-	q->read_at = 0;
 	return true;
 }
 
@@ -271,43 +291,56 @@ static uint32_t read_slid(struct ibv_cq_ex *q) { return CONTAINER(q, struct cq, 
 static uint8_t read_sl(struct ibv_cq_ex *q) { return CONTAINER(q, struct cq, ex)->cqe.sl; }
 static uint8_t read_dlid_path_bits(struct ibv_cq_ex *q) { return CONTAINER(q, struct cq, ex)->cqe.dlid_path_bits; }
 
-// The time of a completion is the time at which the program first asks for it.
-static uint64_t read_ts(struct ibv_cq_ex *ex)
-{
-	struct cq *q = CONTAINER(ex, struct cq, ex);
-	if (q->read_at == 0)
-		q->read_at = now_ns();
-	return q->read_at;
-}
+// The raw clock of the adapter is CLOCK_MONOTONIC: a tick is a nanosecond.
+static uint64_t read_ts(struct ibv_cq_ex *ex) { return CONTAINER(ex, struct cq, ex)->time; }
 
 static uint64_t read_wallclock(struct ibv_cq_ex *ex)
 {
 	struct timespec t;
-	uint64_t at = read_ts(ex), since = now_ns() - at;
+	uint64_t since = now_ns() - read_ts(ex);
 	clock_gettime(CLOCK_REALTIME, &t); // last, so that a thread that is preempted in between does not report a time before the completion
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec - since;
 }
 
+enum { TIMES = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK };
+
+// fill_read_ops sets the functions that read an entry. Those for times are only for programs that
+// ask for them at creation, as with other adapters.
+static void fill_read_ops(struct ibv_cq_ex *x, uint64_t wc_flags)
+{
+	x->start_poll = start_poll, x->next_poll = next_poll, x->end_poll = end_poll;
+	x->read_opcode = read_opcode, x->read_vendor_err = read_vendor_err, x->read_byte_len = read_byte_len;
+	x->read_imm_data = read_imm_data, x->read_qp_num = read_qp_num, x->read_src_qp = read_src_qp;
+	x->read_wc_flags = read_wc_flags, x->read_slid = read_slid, x->read_sl = read_sl;
+	x->read_dlid_path_bits = read_dlid_path_bits;
+	if (wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP)
+		x->read_completion_ts = read_ts;
+	if (wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
+		x->read_completion_wallclock_ns = read_wallclock;
+}
+
 VERB(struct ibv_cq_ex *, create_cq_ex, (struct ibv_context *c, struct ibv_cq_init_attr_ex *a), c, a)
 {
-	const uint64_t readable = IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
 	const uint32_t masks = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
-	if (a->comp_mask & ~masks || a->wc_flags & ~readable)
+	if (a->comp_mask & ~masks || a->wc_flags & ~(uint64_t)(IBV_WC_STANDARD_FLAGS | TIMES))
 		return fail(EOPNOTSUPP);
 	uint32_t flags = a->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? a->flags : 0;
 	if (flags & ~(uint32_t)IBV_CREATE_CQ_ATTR_SINGLE_THREADED)
 		return fail(EOPNOTSUPP);
 	if (a->cqe == 0 || a->cqe > INT32_MAX || (int)a->comp_vector >= c->num_comp_vectors)
 		return fail(EINVAL);
-	struct cq *q = create(c, a->cqe, a->cq_context, a->channel);
+	struct pd *domain = NULL;
+	if (a->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) {
+		if (a->parent_domain == NULL || (domain = CONTAINER(a->parent_domain, struct pd, ibv))->parent == NULL)
+			return fail(EINVAL); // a protection domain is not a parent domain
+	}
+	struct cq *q = create(c, a->cqe, a->cq_context, a->channel, a->wc_flags & TIMES);
 	if (q == NULL)
 		return NULL;
-	q->shared = !(flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED);
-	q->ex.start_poll = start_poll, q->ex.next_poll = next_poll, q->ex.end_poll = end_poll;
-	q->ex.read_opcode = read_opcode, q->ex.read_vendor_err = read_vendor_err, q->ex.read_byte_len = read_byte_len;
-	q->ex.read_imm_data = read_imm_data, q->ex.read_qp_num = read_qp_num, q->ex.read_src_qp = read_src_qp;
-	q->ex.read_wc_flags = read_wc_flags, q->ex.read_slid = read_slid, q->ex.read_sl = read_sl;
-	q->ex.read_dlid_path_bits = read_dlid_path_bits;
-	q->ex.read_completion_ts = read_ts, q->ex.read_completion_wallclock_ns = read_wallclock;
+	if ((q->domain = domain) != NULL)
+		domain->children++;
+	// The objects of a thread domain are used by one thread at a time.
+	q->shared = !(flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) && (domain == NULL || domain->td == NULL);
+	fill_read_ops(&q->ex, a->wc_flags);
 	return &q->ex;
 }

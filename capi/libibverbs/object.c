@@ -23,11 +23,10 @@ int free_pd(struct object *o)
 	int code = 0;
 	if (outlived(o, p))
 		return 0;
-	if (p->parent == NULL) {
-		if (atomic_load(&p->children) != 0)
-			return EBUSY;
+	if (atomic_load(&p->children) != 0)
+		return EBUSY;
+	if (p->parent == NULL)
 		code = ENGINE(device_of(p->ibv.context), dealloc_pd, p->handle);
-	}
 	if (code != 0)
 		return code;
 	if (p->parent != NULL)
@@ -369,14 +368,33 @@ VERB(struct ibv_srq *, create_srq_ex, (struct ibv_context *c, struct ibv_srq_ini
 	return ibv_create_srq(a->pd, (struct ibv_srq_init_attr *)a);
 }
 
+// resize changes the size of the queue; no thread may post meanwhile.
+static int resize(struct srq *s, struct device *d, uint32_t wr)
+{
+	spin_lock(RECV_LOCK, &s->lock);
+	int code = ENGINE(d, resize_srq, s->handle, wr);
+	spin_unlock(&s->lock);
+	return code;
+}
+
 EXPORT VERB(int, ibv_modify_srq, (struct ibv_srq *ibv, struct ibv_srq_attr *a, int flags), ibv, a, flags)
 {
 	struct srq *s = CONTAINER(ibv, struct srq, ibv);
-	if (flags & IBV_SRQ_MAX_WR)
-		return EOPNOTSUPP; // the device capabilities lack IBV_DEVICE_SRQ_RESIZE
-	if (!(flags & IBV_SRQ_LIMIT))
-		return 0;
-	return ENGINE(device_of(ibv->context), limit_srq, s->handle, a->srq_limit);
+	struct device *d = device_of(ibv->context);
+	bool resizes = flags & IBV_SRQ_MAX_WR, limits = flags & IBV_SRQ_LIMIT;
+	struct softhca_srq had = {0};
+	if (!resizes)
+		return limits ? ENGINE(d, limit_srq, s->handle, a->srq_limit) : 0;
+	if (limits && a->srq_limit > a->max_wr)
+		return EINVAL;
+	int code = ENGINE(d, query_srq, s->handle, &had);
+	if (code == 0 && limits) // the old limit may be more than the new size holds
+		code = ENGINE(d, limit_srq, s->handle, 0);
+	if (code == 0)
+		code = resize(s, d, a->max_wr);
+	if (limits && (code != 0 || (code = ENGINE(d, limit_srq, s->handle, a->srq_limit)) != 0))
+		ENGINE(d, limit_srq, s->handle, had.limit);
+	return code;
 }
 
 EXPORT VERB(int, ibv_query_srq, (struct ibv_srq *ibv, struct ibv_srq_attr *a), ibv, a)

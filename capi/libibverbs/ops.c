@@ -21,6 +21,7 @@ void set_ops(struct context *c)
 	c->v.query_device_ex = query_device_ex;
 	c->v.query_rt_values = query_rt_values;
 	c->v.create_cq_ex = create_cq_ex;
+	c->v.modify_cq = modify_cq;
 	c->v.create_qp_ex = create_qp_ex;
 	c->v.create_srq_ex = create_srq_ex;
 	c->v.modify_qp_rate_limit = modify_qp_rate_limit;

@@ -150,8 +150,12 @@ struct cq {
 	// Between start_poll and end_poll.
 	_Atomic uint32_t polling;
 	bool shared; // several threads may call start_poll
+	bool timed;  // entries are of ring_timed_cqe
 	struct ring_cqe cqe;
-	uint64_t read_at; // in ns, when the entry was read
+	uint64_t time; // of the entry, CLOCK_MONOTONIC in ns; in a timed queue
+
+	struct pd *domain;      // the parent domain that it was created with; NULL: none
+	_Atomic bool moderated; // its events are delayed
 };
 
 struct srq {
@@ -381,6 +385,7 @@ int post_recv(struct ibv_qp *q, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad
 int post_srq_recv(struct ibv_srq *s, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 int query_port(struct ibv_context *c, uint8_t port, struct ibv_port_attr *a, size_t size);
 int query_device_ex(struct ibv_context *c, const struct ibv_query_device_ex_input *in, struct ibv_device_attr_ex *a, size_t size);
+int modify_cq(struct ibv_cq *q, struct ibv_modify_cq_attr *a);
 int query_rt_values(struct ibv_context *c, struct ibv_values_ex *v);
 struct ibv_cq_ex *create_cq_ex(struct ibv_context *c, struct ibv_cq_init_attr_ex *a);
 struct ibv_qp *create_qp_ex(struct ibv_context *c, struct ibv_qp_init_attr_ex *a);

@@ -25,13 +25,13 @@ var scenarios = []string{
 	"handler-sent-inside", "signals", "signals-unseen", "signals-sudden", "signals-spared", "cycles", "outlived", "many", "threads", "channel", "arm-late", "slices",
 	"asleep", "cancelled", "fork-before", "fork-after", "fork-keeps", "exit", "_exit", "crowd", "domains",
 	"generations", "fork-closes", "same-number", "errno-kept", "state-told", "draining-told", "controlled-qkey", "reported-once", "later", "counts", "sizes", "windows",
-	"standard-closed", "none-inherited",
+	"standard-closed", "none-inherited", "timestamps", "moderated", "srq-resized", "parent-cq",
 }
 
 // checked are the scenarios that also run with the sanitizers of addresses and of undefined
 // behaviour. The others handle faults, fork or end abruptly, which the sanitizers do not
 // support.
-var checked = []string{"transfer", "datagrams", "refusals", "channel", "threads", "many", "crowd", "domains", "later", "outlived", "windows"}
+var checked = []string{"transfer", "datagrams", "refusals", "channel", "threads", "many", "crowd", "domains", "later", "outlived", "windows", "timestamps", "moderated", "srq-resized", "parent-cq"}
 
 // preloaded are the scenarios that also run with the preload library, as softhca run loads it,
 // because it changes their course.
@@ -181,7 +181,8 @@ func (s *stand) addresses(n int) string {
 	pid := os.Getpid()
 	var all []string
 	for range n {
-		all = append(all, fmt.Sprintf("127.%d.%d.%d", 2+pid>>8&0x7f, pid&0xff, s.runs.Add(1)))
+		run := int(s.runs.Add(1)) - 1
+		all = append(all, fmt.Sprintf("127.%d.%d.%d", 2+pid>>8&0x7f+126*(run/250), pid&0xff, 1+run%250))
 	}
 	return strings.Join(all, ",")
 }

@@ -23,10 +23,14 @@ type CQConfig struct {
 // destroyed.
 func (d *Device) CreateCQ(q *CQ, c CQConfig, owner any, notify, wake func()) error {
 	return d.Call("CreateCQ", func(clock.Instant) (err error) {
-		q.CQ, err = d.HCA.CQs().Create(qp.CQConfig{Entries: c.Entries, Timed: c.Timed, OnEvent: func() {
+		cfg := qp.CQConfig{Entries: c.Entries, OnEvent: func() {
 			d.Woke()
 			notify()
-		}})
+		}}
+		if c.Timed {
+			cfg.Time = d.drv.Now
+		}
+		q.CQ, err = d.HCA.CQs().Create(cfg)
 		if err != nil {
 			return err
 		}

@@ -104,6 +104,9 @@ func (d *Driver) Run() {
 // now returns the time since the driver was made.
 func (d *Driver) now() clock.Instant { return clock.Instant(time.Since(d.start)) }
 
+// Now returns the current time as an instant of the engine. Any goroutine may call it.
+func (d *Driver) Now() clock.Instant { return d.now() }
+
 // Time returns an instant of the engine as a time of the system's clock.
 func (d *Driver) Time(t clock.Instant) time.Time { return d.start.Add(t.Sub(0)) }
 

@@ -447,7 +447,7 @@ func (c *CQ) push(now clock.Instant, e *Env, wc *ib.WC, solicited bool) pushResu
 	switch {
 	case c.Failed():
 		return refused
-	case !c.Push(now, wc):
+	case !c.Push(c.timeOf(now), wc):
 		c.Fail()
 		return overflowed
 	}
@@ -460,6 +460,14 @@ func (c *CQ) push(now clock.Instant, e *Env, wc *ib.WC, solicited bool) pushResu
 		c.fire(solicited)
 	}
 	return pushed
+}
+
+// timeOf returns the time for an entry of a call at an instant; without times, the instant.
+func (c *CQ) timeOf(now clock.Instant) clock.Instant {
+	if c.time == nil {
+		return now
+	}
+	return c.time()
 }
 
 // fire raises an event if the queue is still armed for such an entry.

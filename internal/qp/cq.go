@@ -3,6 +3,7 @@ package qp
 import (
 	"sync/atomic"
 
+	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/ring"
 )
 
@@ -11,6 +12,7 @@ import (
 type CQ struct {
 	*ring.CQ
 	onEvent func() // called when an armed CQ gets a matching entry; must not block
+	time    func() clock.Instant
 	users   atomic.Int32
 	moderated
 }
@@ -18,7 +20,10 @@ type CQ struct {
 // CQConfig describes a completion queue to create.
 type CQConfig struct {
 	Entries uint32
-	Timed   bool // entries hold the time at which they were added
+	// Time returns the current time, which entries then hold; nil if they hold none. It is a
+	// function because the time of a call into the shard may be earlier than the posting of a
+	// request that is completed during the call.
+	Time func() clock.Instant
 	// OnEvent, if not nil, is called at most once per Arm, from the thread that completes.
 	OnEvent func()
 }
@@ -26,11 +31,11 @@ type CQConfig struct {
 // NewCQ returns a completion queue for at least c.Entries entries. ENOMEM or EINVAL if
 // the allocator fails.
 func NewCQ(a ring.Allocator, c CQConfig) (*CQ, error) {
-	q, err := ring.NewCQ(a, c.Entries, c.Timed)
+	q, err := ring.NewCQ(a, c.Entries, c.Time != nil)
 	if err != nil {
 		return nil, err
 	}
-	return &CQ{CQ: q, onEvent: c.OnEvent}, nil
+	return &CQ{CQ: q, onEvent: c.OnEvent, time: c.Time}, nil
 }
 
 // Hold counts a queue that completes here; Release takes it back; Users

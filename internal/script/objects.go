@@ -121,7 +121,10 @@ func (w *world) newCQ(k *queue, size uint32) error {
 		w.rec.did("cq", CreateCQ{k.name, size, k.manual})
 	}
 	var err error
-	c := qp.CQConfig{Entries: size, Timed: k.timed, OnEvent: func() { w.say("notify %s", k.name) }}
+	c := qp.CQConfig{Entries: size, OnEvent: func() { w.say("notify %s", k.name) }}
+	if k.timed {
+		c.Time = func() clock.Instant { return w.now }
+	}
 	if k.cq, err = w.HCA.CQs().Create(c); err == nil {
 		w.cqs = append(w.cqs, k)
 	}

@@ -95,6 +95,7 @@ static struct offset measure_offset(void)
 static void read_times(struct end *e, struct ibv_cq_ex *x, uint64_t posted)
 {
 	struct offset before = measure_offset();
+	uint64_t *last = &e->last_ts[ibv_cq_ex_to_cq(x) != e->send_cq];
 	uint64_t ts = ibv_wc_read_completion_ts(x), wall = ibv_wc_read_completion_wallclock_ns(x), again = ibv_wc_read_completion_ts(x);
 	uint64_t now = now_ns(), wall_now = now_in(CLOCK_REALTIME);
 	struct offset after = measure_offset();
@@ -102,9 +103,9 @@ static void read_times(struct end *e, struct ibv_cq_ex *x, uint64_t posted)
 	if (ts < posted || ts > now)
 		fails("ibv_wc_read_completion_ts", "%llu is not between the posting at %llu and now, %llu", (unsigned long long)ts,
 		      (unsigned long long)posted, (unsigned long long)now);
-	if (ts < e->last_ts)
-		fails("ibv_wc_read_completion_ts", "%llu is before %llu of the last completion", (unsigned long long)ts, (unsigned long long)e->last_ts);
-	e->last_ts = ts;
+	if (ts < *last)
+		fails("ibv_wc_read_completion_ts", "%llu is before %llu of the last completion", (unsigned long long)ts, (unsigned long long)*last);
+	*last = ts;
 	if (before.low > after.high || after.low > before.high)
 		return; // the wall clock was set
 	enum { DRIFT = 1000 }; // ns: some virtual machines calibrate the two clocks separately

@@ -42,7 +42,7 @@ struct end {
 	struct ibv_ah_attr av; // of the path to the peer
 	struct ibv_ah *ah;
 	struct line send, recv;
-	uint64_t last_ts; // timestamp of the last completion
+	uint64_t last_ts[2]; // timestamps of the last completions of send_cq and recv_cq; [0] if they are the same
 	struct ibv_qp_attr attr;
 };
 

@@ -108,6 +108,23 @@ static void resize(struct zoo_cq *q)
 	WANT("ibv_resize_cq", q->cq->cqe, had);
 }
 
+static void moderate(struct zoo_cq *q)
+{
+	struct ibv_modify_cq_attr a = {.attr_mask = IBV_CQ_ATTR_MODERATE, .moderate = {(uint16_t)draw(4), (uint16_t)draw(4096)}};
+	switch (draw(4)) {
+	case 0:
+		a.attr_mask = 0;
+		REFUSES(ibv_modify_cq(q->cq, &a), EINVAL);
+		break;
+	case 1:
+		a.moderate.cq_period = (uint16_t)(4096 + draw(1000));
+		REFUSES(ibv_modify_cq(q->cq, &a), EINVAL);
+		break;
+	default:
+		WORKS(ibv_modify_cq(q->cq, &a));
+	}
+}
+
 static void drop_cq(struct zoo_cq *q)
 {
 	WORKS(ibv_destroy_cq(q->cq));
@@ -124,9 +141,12 @@ static void step_cq(void)
 		new_cq(q);
 		return;
 	}
-	switch (draw(4)) {
+	switch (draw(5)) {
 	case 0:
 		resize(q);
+		break;
+	case 3:
+		moderate(q);
 		break;
 	case 1:
 		poison(wc, sizeof wc);
@@ -183,6 +203,24 @@ static void query_srq(struct zoo_srq *s)
 	WANT("ibv_query_srq", a.srq_limit, s->want.srq_limit);
 }
 
+// resize_srq asks for a size, alone or together with a limit. The queue has the next power of two.
+static void resize_srq(struct zoo_srq *s, uint32_t wr, uint32_t limit, bool both)
+{
+	struct ibv_srq_attr a = {.max_wr = wr, .max_sge = 77, .srq_limit = limit};
+	int mask = IBV_SRQ_MAX_WR | (both ? IBV_SRQ_LIMIT : 0);
+	uint32_t size = 1;
+	while (size < wr)
+		size *= 2;
+	if (wr == 0 || size < s->posted || (both ? limit > wr : s->want.srq_limit > size)) {
+		REFUSES(ibv_modify_srq(s->srq, &a, mask), EINVAL);
+		return;
+	}
+	WORKS(ibv_modify_srq(s->srq, &a, mask));
+	s->want.max_wr = size;
+	if (both)
+		s->want.srq_limit = limit;
+}
+
 static void modify_srq(struct zoo_srq *s)
 {
 	struct ibv_srq_attr a = {.max_wr = 5, .max_sge = 77, .srq_limit = draw(s->want.max_wr + 1)};
@@ -192,7 +230,7 @@ static void modify_srq(struct zoo_srq *s)
 		REFUSES(ibv_modify_srq(s->srq, &a, IBV_SRQ_LIMIT), EINVAL);
 		break;
 	case 1:
-		REFUSES(ibv_modify_srq(s->srq, &a, IBV_SRQ_MAX_WR | (chance(50) ? IBV_SRQ_LIMIT : 0)), EOPNOTSUPP);
+		resize_srq(s, draw(80), draw(80), chance(50));
 		break;
 	default:
 		WORKS(ibv_modify_srq(s->srq, &a, IBV_SRQ_LIMIT));

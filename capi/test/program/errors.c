@@ -341,10 +341,14 @@ static void failing_queues(struct rig *r)
 	failed("ibv_create_cq", ERRNO(ibv_create_cq(r->ctx, DEPTH, NULL, NULL, 0) == NULL), ENOSPC);
 	must((r->cq[0] = ibv_create_cq(r->ctx, DEPTH, NULL, NULL, 0)) != NULL);
 	failed("ibv_resize_cq", CODE(ibv_resize_cq(r->cq[0], 2 * DEPTH)), EIO);
+	struct ibv_modify_cq_attr ma = {.attr_mask = IBV_CQ_ATTR_MODERATE};
+	failed("ibv_modify_cq", CODE(ibv_modify_cq(r->cq[0], &ma)), ENODEV);
 	failed("ibv_req_notify_cq", CODE(ibv_req_notify_cq(r->cq[0], 0)), EACCES);
 	failed("ibv_create_srq", ERRNO(ibv_create_srq(r->pd, &s) == NULL), ENOMEM);
 	must((r->srq = ibv_create_srq(r->pd, &s)) != NULL);
 	failed("ibv_modify_srq", CODE(ibv_modify_srq(r->srq, &limit, IBV_SRQ_LIMIT)), EPERM);
+	limit.max_wr = DEPTH;
+	failed("ibv_modify_srq(IBV_SRQ_MAX_WR)", CODE(ibv_modify_srq(r->srq, &limit, IBV_SRQ_MAX_WR)), EFAULT);
 	failed("ibv_post_srq_recv", CODE(ibv_post_srq_recv(r->srq, &rw, &badr)), EAGAIN);
 	must(badr == &rw && ibv_post_srq_recv(r->srq, &rw, &badr) == 0);
 	failed("ibv_destroy_srq", CODE(ibv_destroy_srq(r->srq)), EBUSY);

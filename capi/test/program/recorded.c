@@ -225,6 +225,22 @@ static void limits(struct recording *r)
 	SAME(rec->limit, 0); // without its flag the limit is not changed
 	must(ibv_modify_srq(r->srq, &a, IBV_SRQ_LIMIT) == 0);
 	SAME(rec->limit, 7);
+	a.max_wr = 9, a.srq_limit = 8;
+	must(ibv_modify_srq(r->srq, &a, IBV_SRQ_MAX_WR) == 0);
+	SAME(rec->resized, 9);
+	SAME(rec->limit, 7);
+	must(ibv_modify_srq(r->srq, &a, IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT) == 0);
+	SAME(rec->limit, 8);
+	a.max_wr = 7;
+	must(ibv_modify_srq(r->srq, &a, IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT) == EINVAL);
+	SAME(rec->resized, 9); // a limit of more than the size
+	struct ibv_modify_cq_attr m = {.attr_mask = IBV_CQ_ATTR_MODERATE, .moderate = {10, 11}};
+	must(ibv_modify_cq(r->cq, &m) == 0);
+	SAME(rec->count, 10);
+	SAME(rec->period, 11);
+	m.attr_mask = 2;
+	must(ibv_modify_cq(r->cq, &m) == EOPNOTSUPP && ibv_modify_cq(r->cq, &(struct ibv_modify_cq_attr){0}) == EINVAL);
+	must(ibv_modify_cq(r->cq, &(struct ibv_modify_cq_attr){.attr_mask = IBV_CQ_ATTR_MODERATE}) == 0);
 	rec->limit_is = 33;
 	must(ibv_query_srq(r->srq, &a) == 0);
 	SAME(a.max_wr, 31);
@@ -334,7 +350,9 @@ static void describe_device(struct recording *r)
 	DEVICE(max_pkeys, pkeys);
 	SAME(d.local_ca_ack_delay, 15);
 	SAME(d.device_cap_flags, IBV_DEVICE_AUTO_PATH_MIG | IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID |
-					 IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS);
+					 IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_SRQ_RESIZE);
+	SAME(x.cq_mod_caps.max_cq_count, UINT16_MAX);
+	SAME(x.cq_mod_caps.max_cq_period, 4095);
 	SAME(x.packet_pacing_caps.qp_rate_limit_min, 1);
 	SAME(x.packet_pacing_caps.qp_rate_limit_max, 100000000);
 }

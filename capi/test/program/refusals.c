@@ -292,7 +292,6 @@ void refuse_addresses(struct rig *r)
 // Inline functions of the header that call an operation which the context does not provide.
 void refuse_unprovided(struct rig *r)
 {
-	struct ibv_modify_cq_attr ma = {.attr_mask = IBV_CQ_ATTR_MODERATE};
 	struct ibv_sge s = {0};
 	struct ibv_ops_wr op = {0}, *bad = NULL;
 	uint32_t number;
@@ -308,7 +307,6 @@ void refuse_unprovided(struct rig *r)
 	NULL_OF("ibv_create_flow_action_esp", always, ibv_create_flow_action_esp(r->ctx, &(struct ibv_flow_action_esp_attr){0}));
 	NULL_OF("ibv_open_qp", always, ibv_open_qp(r->ctx, &(struct ibv_qp_open_attr){0}));
 	CODE_OF("ibv_advise_mr", always, ibv_advise_mr(r->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &s, 1));
-	CODE_OF("ibv_modify_cq", always, ibv_modify_cq(r->cq[0], &ma));
 	poison(&number, sizeof number);
 	CODE_OF("ibv_get_srq_num", always, ibv_get_srq_num(r->srq, &number));
 	CODE_OF("ibv_post_srq_ops", always, ibv_post_srq_ops(r->srq, &op, &bad));

@@ -39,10 +39,14 @@ void refuse_srqs(struct rig *r)
 	refuse_srq_ex(r, "no protection domain", IBV_SRQ_INIT_ATTR_TYPE, IBV_SRQT_BASIC);
 	refuse_srq_ex(r, "IBV_SRQT_XRC", IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_TYPE, IBV_SRQT_XRC);
 	refuse_srq_ex(r, "IBV_SRQT_TM", IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_TYPE, IBV_SRQT_TM);
-	CODE_OF("ibv_modify_srq", "IBV_SRQ_MAX_WR", ibv_modify_srq(r->srq, &a, IBV_SRQ_MAX_WR));
+	CODE_OF("ibv_modify_srq", "a limit of more requests than the new size", ibv_modify_srq(r->srq, &a, IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT));
+	a.max_wr = TOO_MANY;
+	CODE_OF("ibv_modify_srq", "a size of more requests than max_srq_wr", ibv_modify_srq(r->srq, &a, IBV_SRQ_MAX_WR));
+	a.max_wr = 0;
+	CODE_OF("ibv_modify_srq", "a size of no requests", ibv_modify_srq(r->srq, &a, IBV_SRQ_MAX_WR));
 	CODE_OF("ibv_modify_srq", "a limit of more requests than there is room for", ibv_modify_srq(r->srq, &a, IBV_SRQ_LIMIT));
 	CODE_OF("ibv_modify_srq", "nothing is to change", ibv_modify_srq(r->srq, &a, 0));
-	must(ibv_query_srq(r->srq, &now) == 0 && now.srq_limit == 0);
+	must(ibv_query_srq(r->srq, &now) == 0 && now.srq_limit == 0 && now.max_wr == DEPTH);
 	CODE_OF("ibv_destroy_srq", "a queue pair uses it", ibv_destroy_srq(r->srq));
 }
 
@@ -88,6 +92,16 @@ static void refuse_poll(struct rig *r)
 	must(ibv_destroy_cq(ibv_cq_ex_to_cq(q)) == 0);
 }
 
+static void refuse_moderation(struct ibv_cq *q)
+{
+	struct ibv_modify_cq_attr a = {.attr_mask = 0};
+	CODE_OF("ibv_modify_cq", "no bit of attr_mask", ibv_modify_cq(q, &a));
+	a.attr_mask = IBV_CQ_ATTR_MODERATE | 1u << 31;
+	CODE_OF("ibv_modify_cq", "an unknown bit of attr_mask", ibv_modify_cq(q, &a));
+	a = (struct ibv_modify_cq_attr){.attr_mask = IBV_CQ_ATTR_MODERATE, .moderate = {1, 4096}};
+	CODE_OF("ibv_modify_cq", "a period of more than max_cq_period", ibv_modify_cq(q, &a));
+}
+
 void refuse_cqs(struct rig *r)
 {
 	struct ibv_cq *q = r->cq[0];
@@ -102,6 +116,12 @@ void refuse_cqs(struct rig *r)
 		     (struct ibv_cq_init_attr_ex){.cqe = 1, .comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS, .flags = IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN});
 	refuse_cq_ex(r, "no entries", (struct ibv_cq_init_attr_ex){.cqe = 0});
 	refuse_cq_ex(r, "a completion vector of num_comp_vectors", (struct ibv_cq_init_attr_ex){.cqe = 1, .comp_vector = (uint32_t)r->ctx->num_comp_vectors});
+	refuse_cq_ex(r, "IBV_WC_EX_WITH_FLOW_TAG", (struct ibv_cq_init_attr_ex){.cqe = 1, .wc_flags = IBV_WC_EX_WITH_FLOW_TAG});
+	refuse_cq_ex(r, "IBV_WC_EX_WITH_CVLAN", (struct ibv_cq_init_attr_ex){.cqe = 1, .wc_flags = IBV_WC_EX_WITH_CVLAN});
+	refuse_cq_ex(r, "IBV_WC_EX_WITH_TM_INFO", (struct ibv_cq_init_attr_ex){.cqe = 1, .wc_flags = IBV_WC_EX_WITH_TM_INFO});
+	refuse_cq_ex(r, "a parent domain that is a protection domain",
+		     (struct ibv_cq_init_attr_ex){.cqe = 1, .comp_mask = IBV_CQ_INIT_ATTR_MASK_PD, .parent_domain = r->pd});
+	refuse_moderation(q);
 	watch(&q->cqe, sizeof q->cqe);
 	CODE_OF("ibv_resize_cq", "no entries", ibv_resize_cq(q, 0));
 	CODE_OF("ibv_resize_cq", "-1 entries", ibv_resize_cq(q, -1));
@@ -233,6 +253,8 @@ static void refuse_receives(struct rig *r)
 	while (ibv_post_srq_recv(r->srq, &empty, &bad) == 0) {
 	}
 	CODE_OF("ibv_post_srq_recv", "the queue is full", ibv_post_srq_recv(r->srq, &empty, &bad));
+	struct ibv_srq_attr small = {.max_wr = 1};
+	CODE_OF("ibv_modify_srq", "a size of fewer requests than there are receives", ibv_modify_srq(r->srq, &small, IBV_SRQ_MAX_WR));
 }
 
 void refuse_posts(struct rig *r)

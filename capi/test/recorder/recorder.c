@@ -17,7 +17,7 @@
 // No two members of adapter have the same value.
 VISIBLE struct recorder recorder = {
 	.adapter = {
-		.node_guid = 0x0102030405060708, .max_msg_size = 1u << 31,
+		.node_guid = 0x0102030405060708, .clock = 1000000, .max_msg_size = 1u << 31,
 		.max_qp = 101, .max_qp_wr = 102, .max_sge = 103, .max_inline = 104, .max_cq = 105, .max_cqe = 106, .max_srq = 107, .max_srq_wr = 108,
 		.max_mr = 109, .max_mw = 117, .max_pd = 110, .max_ah = 111, .max_rd_atomic = 112, .max_mcast_grp = 113, .max_mcast_qp_attach = 114,
 		.max_total_mcast_qp_attach = 115, .port_state = 4, .active_mtu = 3, .gids = 3, .pkeys = 2, .if_index = 116,
@@ -97,7 +97,7 @@ static int alloc_mw(handle_t pd, uint32_t type, handle_t *mw, uint32_t *rkey)
 // The memory of a queue lives until the process ends.
 static int create_cq(handle_t dev, struct softhca_cq *c)
 {
-	c->handle = next_handle(), c->ring = new_ring(c->cqe, sizeof(struct ring_cqe)), c->cqe = c->ring->mask + 1;
+	c->handle = next_handle(), c->ring = new_ring(c->cqe, c->timed ? sizeof(struct ring_timed_cqe) : sizeof(struct ring_cqe)), c->cqe = c->ring->mask + 1;
 	recorder.cq = *c;
 	return recorder.code;
 }
@@ -105,6 +105,24 @@ static int create_cq(handle_t dev, struct softhca_cq *c)
 static int arm_cq(handle_t cq, int solicited)
 {
 	recorder.arms++, recorder.solicited = solicited;
+	return recorder.code;
+}
+
+static int moderate_cq(handle_t cq, uint32_t count, uint32_t period_us)
+{
+	recorder.count = count, recorder.period = period_us;
+	return recorder.code;
+}
+
+static int await_cq(handle_t cq, uint32_t completions)
+{
+	recorder.awaited = completions;
+	return recorder.code;
+}
+
+static int resize_srq(handle_t srq, uint32_t wr)
+{
+	recorder.resized = wr;
 	return recorder.code;
 }
 
@@ -249,8 +267,8 @@ VISIBLE const struct softhca_calls softhca_calls = {
 	.abi = SOFTHCA_ENGINE_ABI,
 	.open = open_adapter, .close = close_adapter, .flush = flush, .describe = describe,
 	.alloc_pd = make, .dealloc_pd = nothing, .reg_mr = reg_mr, .rereg_mr = rereg_mr, .dereg_mr = nothing, .alloc_mw = alloc_mw, .dealloc_mw = nothing,
-	.create_cq = create_cq, .resize_cq = nothing, .arm_cq = arm_cq, .destroy_cq = nothing,
-	.create_srq = create_srq, .limit_srq = limit_srq, .query_srq = query_srq, .destroy_srq = nothing,
+	.create_cq = create_cq, .resize_cq = nothing, .arm_cq = arm_cq, .moderate_cq = moderate_cq, .await_cq = await_cq, .destroy_cq = nothing,
+	.create_srq = create_srq, .limit_srq = limit_srq, .resize_srq = resize_srq, .query_srq = query_srq, .destroy_srq = nothing,
 	.create_qp = create_qp, .modify_qp = modify_qp, .query_qp = query_qp, .limit_qp = limit_qp, .destroy_qp = destroy_qp,
 	.create_ah = create_ah, .destroy_ah = nothing, .attach = nothing, .detach = nothing,
 	.check = check, .check_srq = check_srq, .doorbell = doorbell, .progress = progress, .overdue = overdue, .sleep = sleep_for,

@@ -25,7 +25,8 @@ struct recorder {
 	handle_t pd;   // of rereg_mr
 	struct softhca_cq cq;
 	struct softhca_srq srq;
-	uint32_t limit;
+	uint32_t limit, resized;
+	uint32_t count, period, awaited; // of moderate_cq and await_cq
 	struct softhca_qp qp;
 	struct softhca_qp_attr modified;
 	uint32_t mask, rate, burst;

@@ -54,6 +54,12 @@ struct ring_cqe {
 	_Atomic uint32_t valid; // the entry's index plus 1, written last
 };
 
+// An entry of a completion queue with times.
+struct ring_timed_cqe {
+	struct ring_cqe cqe;
+	int64_t time; // in ns, on the adapter's clock
+};
+
 #define AT(type, field, offset) _Static_assert(offsetof(struct type, field) == offset, #type "." #field)
 
 AT(ring, prod, 0); AT(ring, cons, 4); AT(ring, lock, 8); AT(ring, armed, 12);
@@ -74,6 +80,8 @@ _Static_assert(sizeof(struct ring_send) == 48, "ring_send");
 _Static_assert(sizeof(struct ring_to) == 16, "ring_to");
 _Static_assert(sizeof(struct ring_recv) == 16, "ring_recv");
 _Static_assert(sizeof(struct ring_cqe) == 48, "ring_cqe");
+AT(ring_timed_cqe, time, 48);
+_Static_assert(sizeof(struct ring_timed_cqe) == 56, "ring_timed_cqe");
 _Static_assert(ATOMIC_INT_LOCK_FREE == 2, "atomics that are free of hidden locks");
 
 #undef AT
