@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
@@ -140,6 +141,12 @@ type DeviceAttr struct {
 	MemWindow        bool `json:"mem_window"`         // memory windows of type 1
 	MemWindowType2B  bool `json:"mem_window_type_2b"` // memory windows of type 2, which check queue pair and protection domain
 	MemMgtExtensions bool `json:"mem_mgt_extensions"` // LOCAL_INV, and SEND with invalidate
+	ResizeSRQ        bool `json:"resize_srq"`        // shared receive queues can be resized
+	Timestamps       bool `json:"timestamps"`        // completion queues can note when completions were made
+	RateLimit        bool `json:"rate_limit"`        // a queue pair can have a rate limit
+
+	MaxCQCount  int `json:"max_cq_count"`  // of Moderation: completions
+	MaxCQPeriod int `json:"max_cq_period"` // of Moderation: microseconds
 }
 
 // QueryDevice returns the limits and capabilities of the adapter.
@@ -155,7 +162,8 @@ func (c *Context) QueryDevice() (DeviceAttr, error) {
 		MaxRDD: l.MaxRDD, MaxEE: l.MaxEEC, MaxXRCD: l.MaxXRCD,
 		MaxQPRDAtom: l.MaxRDAtomic, MaxQPInitRD: l.MaxRDAtomic, MaxMsgSize: qp.MaxMessage, PhysPortCnt: 1,
 		MaxMcastGrp: l.MaxMcastGrp, MaxMcastQPAttach: l.MaxMcastQPAttach, MaxTotalMcastQPAttach: l.MaxTotalMcastQPAttach,
-		AutoPathMig: true, ReliableDatagram: true, XRC: true, MemWindow: true, MemWindowType2B: true, MemMgtExtensions: true,
+		MaxCQCount: qp.MaxModerationCount, MaxCQPeriod: int(qp.MaxModerationPeriod / time.Microsecond),
+		AutoPathMig: true, ReliableDatagram: true, ResizeSRQ: true, Timestamps: true, RateLimit: true, XRC: true, MemWindow: true, MemWindowType2B: true, MemMgtExtensions: true,
 		NodeGUID: GUID(c.dev().HCA.NodeGUID()),
 	}, nil
 }

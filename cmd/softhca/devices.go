@@ -10,7 +10,7 @@ import (
 )
 
 func newDevicesCommand(g *globals) *cobra.Command {
-	asJSON := false
+	asJSON, verbose := false, false
 	cmd := &cobra.Command{
 		Use:   "devices",
 		Short: "Describe the adapters of this host and their ports",
@@ -20,7 +20,7 @@ adapter is not usable if a process of another user, or another program, has its 
 
 The exit code is 1 if no adapter is usable.`,
 		Example: `  softhca devices
-  softhca devices --addr 127.0.0.1,127.0.0.2
+  softhca devices -v --addr 127.0.0.1,127.0.0.2
   softhca devices --addr eth0 --transport raw --json`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -29,13 +29,14 @@ The exit code is 1 if no adapter is usable.`,
 				return err
 			}
 			if !asJSON {
-				return errors.Join(devices.Text(cmd.OutOrStdout(), found), err)
+				return errors.Join(devices.Text(cmd.OutOrStdout(), found, verbose), err)
 			}
 			enc := json.NewEncoder(cmd.OutOrStdout())
 			enc.SetIndent("", "  ")
 			return errors.Join(enc.Encode(found), err)
 		},
 	}
+	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "also print the abilities of each adapter")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
 	return cmd
 }

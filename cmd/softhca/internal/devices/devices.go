@@ -145,20 +145,20 @@ func (d *Device) describe(is *verbs.Description) {
 	}
 }
 
-// Text prints the devices for people.
-func Text(w io.Writer, devices []Device) error {
+// Text prints the devices for people; verbose: with their abilities.
+func Text(w io.Writer, devices []Device, verbose bool) error {
 	var b strings.Builder
 	for i := range devices {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
-		devices[i].text(&b)
+		devices[i].text(&b, verbose)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-func (d *Device) text(b *strings.Builder) {
+func (d *Device) text(b *strings.Builder, verbose bool) {
 	fmt.Fprintf(b, "hca_id: %s\n", d.Name)
 	if d.Error != "" {
 		fmt.Fprintf(b, "    not usable: %s\n", d.Error)
@@ -185,6 +185,9 @@ func (d *Device) text(b *strings.Builder) {
 	line(4, "max_qp_rd_atom", "%d", a.MaxQPRDAtom)
 	line(4, "max_msg_size", "%d bytes", a.MaxMsgSize)
 	line(4, "phys_port_cnt", "%d", a.PhysPortCnt)
+	if verbose {
+		abilities(a, line)
+	}
 	fmt.Fprintf(b, "    port: 1\n")
 	line(8, "state", "%s", p.State)
 	line(8, "active_mtu", "%d", p.ActiveMTU)
@@ -206,6 +209,23 @@ func (d *Device) text(b *strings.Builder) {
 	}
 	for i, k := range p.PKeys {
 		line(8, fmt.Sprintf("PKey[%2d]", i), "%#04x", k)
+	}
+}
+
+// abilities prints what ibv_devinfo -v shows of an adapter's abilities.
+func abilities(a *verbs.DeviceAttr, line func(indent int, name, format string, args ...any)) {
+	line(4, "max_mcast, all attached", "%d", a.MaxTotalMcastQPAttach)
+	line(4, "max_qp_init_rd_atom", "%d", a.MaxQPInitRD)
+	line(4, "max_rdd, max_ee", "%d, %d", a.MaxRDD, a.MaxEE)
+	line(4, "CQ moderation", "up to %d completions, %d µs", a.MaxCQCount, a.MaxCQPeriod)
+	for _, can := range []struct {
+		name string
+		yes  bool
+	}{
+		{"completion timestamps", a.Timestamps}, {"automatic path migration", a.AutoPathMig}, {"reliable datagrams", a.ReliableDatagram},
+		{"rate limit of a QP", a.RateLimit}, {"resize of an SRQ", a.ResizeSRQ}, {"resize of a QP", a.ResizeQP}, {"change of the port", a.ChangePhyPort},
+	} {
+		line(4, can.name, "%s", text.Yes(can.yes))
 	}
 }
 

@@ -50,7 +50,7 @@ func TestProbeDisturbsNobody(t *testing.T) {
 			t.Errorf("%+v %+v is not what it was: %+v %+v", d.Attr, d.Port, free.Attr, free.Port)
 		}
 		var text strings.Builder
-		if err := Text(&text, []Device{d}); err != nil || strings.Contains(text.String(), "not usable") || !strings.Contains(text.String(), "(process ") {
+		if err := Text(&text, []Device{d}, false); err != nil || strings.Contains(text.String(), "not usable") || !strings.Contains(text.String(), "(process ") {
 			t.Errorf("%s, %v", &text, err)
 		}
 	}

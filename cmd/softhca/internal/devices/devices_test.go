@@ -22,8 +22,18 @@ func TestProbe(t *testing.T) {
 		t.Errorf("port %+v, limits %+v", d.Port, d.Attr)
 	}
 	var text strings.Builder
-	must.Do(t, Text(&text, []Device{d}))
+	must.Do(t, Text(&text, []Device{d}, false))
 	for _, want := range []string{"hca_id: pair", "node_guid:                 " + d.Attr.NodeGUID.String() + "\n", "active_mtu:            4096\n", "GID[  1]:              fd00", "ICRC check:            full\n"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %q in\n%s", want, text.String())
+		}
+	}
+	if strings.Contains(text.String(), "moderation") {
+		t.Errorf("abilities without being asked for:\n%s", text.String())
+	}
+	text.Reset()
+	must.Do(t, Text(&text, []Device{d}, true))
+	for _, want := range []string{"    CQ moderation:             up to 65535 completions, 4095 µs\n", "    resize of an SRQ:          yes\n", "    resize of a QP:            no\n"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %q in\n%s", want, text.String())
 		}
@@ -39,7 +49,7 @@ func TestProbeFails(t *testing.T) {
 		t.Errorf("%+v, %v", d, err)
 	}
 	var text strings.Builder
-	if err := Text(&text, []Device{d}); err != nil || !strings.Contains(text.String(), "not usable: ") {
+	if err := Text(&text, []Device{d}, false); err != nil || !strings.Contains(text.String(), "not usable: ") {
 		t.Errorf("%s, %v", text.String(), err)
 	}
 }
