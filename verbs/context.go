@@ -141,9 +141,9 @@ type DeviceAttr struct {
 	MemWindow        bool `json:"mem_window"`         // memory windows of type 1
 	MemWindowType2B  bool `json:"mem_window_type_2b"` // memory windows of type 2, which check queue pair and protection domain
 	MemMgtExtensions bool `json:"mem_mgt_extensions"` // LOCAL_INV, and SEND with invalidate
-	ResizeSRQ        bool `json:"resize_srq"`        // shared receive queues can be resized
-	Timestamps       bool `json:"timestamps"`        // completion queues can note when completions were made
-	RateLimit        bool `json:"rate_limit"`        // a queue pair can have a rate limit
+	ResizeSRQ        bool `json:"resize_srq"`         // shared receive queues can be resized
+	Timestamps       bool `json:"timestamps"`         // completion queues can note when completions were made
+	RateLimit        bool `json:"rate_limit"`         // a queue pair can have a rate limit
 
 	MaxCQCount  int `json:"max_cq_count"`  // of Moderation: completions
 	MaxCQPeriod int `json:"max_cq_period"` // of Moderation: microseconds

@@ -198,6 +198,8 @@ static void parents(void)
 	message(&r);
 	must(ibv_start_poll(q, &p) == 0 && q->status == IBV_WC_SUCCESS && ibv_wc_read_opcode(q) == IBV_WC_RECV);
 	ibv_end_poll(q);
+	must(ibv_destroy_qp(r.qp[0]) == 0 && ibv_destroy_qp(r.qp[1]) == 0 && ibv_destroy_cq(r.cq[1]) == 0);
+	must(ibv_dealloc_pd(parent) == 0 && ibv_dealloc_td(td) == 0);
 	rig_drop(&r);
 }
 
