@@ -300,6 +300,17 @@ func (w *world) actResizeCQ(r *rand.Rand) {
 	if fits := int(c.cq.Cap()) >= len(c.want); !fits || err != nil && len(c.want) <= int(size) {
 		w.Fail("poll", "adapter %d: resize to %d with %d entries waiting: %v, now %d", n.Index, size, len(c.want), err, c.cq.Cap())
 	}
+	w.resizeSRQ(n, 2*size)
+}
+
+// resizeSRQ changes the size of an adapter's shared receive queue. It may refuse only if the posted
+// receives, of which some may have left the queue, are more.
+func (w *world) resizeSRQ(n *node, size uint32) {
+	s := n.srq
+	err := n.PD.ResizeSRQ(s.srq, size)
+	if wr, _ := s.srq.Cap(); err == nil && wr < size || err != nil && len(s.posted) <= int(size) {
+		w.Fail("message", "adapter %d: resize to %d with %d receives posted: %v, now %d", n.Index, size, len(s.posted), err, wr)
+	}
 }
 
 // restart destroys an adapter with all its objects without notice, and opens it

@@ -38,7 +38,7 @@ func (e *end) completed(r *trace.Record) {
 // CQ is full (E18, E27).
 func (c *queue) push(e *end, wc ib.WC) {
 	if !c.failed && len(c.want) < int(c.cq.Cap()) {
-		c.want = append(c.want, wc)
+		c.want = append(c.want, pushed{wc, e.w.Now})
 		return
 	}
 	c.failed = true

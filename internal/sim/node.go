@@ -49,9 +49,15 @@ type tally struct {
 // queue is a completion queue and its expected contents.
 type queue struct {
 	cq      *qp.CQ
-	want    []ib.WC // pushed, not polled
+	want    []pushed // and not polled
 	failed  bool
 	evented bool // CQ_ERR was raised
+}
+
+// pushed is a completion and the time at which it was made.
+type pushed struct {
+	ib.WC
+	at clock.Instant
 }
 
 // sharedQueue is a shared receive queue and its expected contents.
@@ -91,7 +97,11 @@ func (n *node) open() {
 }
 
 func (n *node) newCQ() *queue {
-	cq, err := n.HCA.CreateCQ(n.w.plan.cqe, nil)
+	cfg := qp.CQConfig{Entries: n.w.plan.cqe}
+	if len(n.cqs)%2 == 1 {
+		cfg.Time = func() clock.Instant { return n.w.Now }
+	}
+	cq, err := n.HCA.CQs().Create(cfg)
 	n.w.Must(err)
 	c := &queue{cq: cq}
 	n.cqs = append(n.cqs, c)
@@ -329,7 +339,11 @@ func (n *node) poll(c *queue, k int) {
 	for i := range wcs {
 		wcs[i] = poison
 	}
-	got := c.cq.Poll(wcs)
+	var times []clock.Instant
+	if c.cq.Timed() {
+		times = make([]clock.Instant, k)
+	}
+	got := c.cq.PollTimes(wcs, times)
 	for i := range wcs[:got] {
 		if len(c.want) == 0 {
 			n.w.Fail("poll", "adapter %d: a completion that was never pushed, or was polled before: wr_id %d %v qp %v", n.Index, wcs[i].WRID, wcs[i].Status, wcs[i].QPN)
@@ -337,8 +351,12 @@ func (n *node) poll(c *queue, k int) {
 		}
 		want := c.want[0]
 		c.want = c.want[1:]
-		if !sameWC(&wcs[i], &want) {
-			n.w.Fail("poll", "adapter %d: polled %+v, want %+v", n.Index, wcs[i], want)
+		if !sameWC(&wcs[i], &want.WC) {
+			n.w.Fail("poll", "adapter %d: polled %+v, want %+v", n.Index, wcs[i], want.WC)
+			return
+		}
+		if times != nil && times[i] != want.at {
+			n.w.Fail("poll", "adapter %d: the completion of wr_id %d has the time %d, want %d", n.Index, want.WRID, times[i], want.at)
 			return
 		}
 	}

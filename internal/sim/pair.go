@@ -289,7 +289,7 @@ func (e *end) settle() {
 // dropCompletions removes the end's completions from the model of its CQs.
 func (e *end) dropCompletions() {
 	for _, c := range []*queue{e.sendQ, e.recvQ} {
-		c.want = slices.DeleteFunc(c.want, func(wc ib.WC) bool { return wc.QPN == e.num })
+		c.want = slices.DeleteFunc(c.want, func(p pushed) bool { return p.QPN == e.num })
 	}
 }
 
