@@ -121,7 +121,7 @@ VERB(int, req_notify_cq, (struct ibv_cq *ibv, int solicited), ibv, solicited)
 	if (code != 0 || solicited || told || prod == cons)
 		return code;
 	if (atomic_load(&q->moderated))
-		return ENGINE(q->dev, await_cq, q->handle, prod - cons);
+		return ENGINE(q->dev, await_cq, q->handle, prod - (q->told ? q->told_to : cons));
 	if (atomic_compare_exchange_strong(&q->ring->armed, &any, 0))
 		completed(q);
 	return 0;

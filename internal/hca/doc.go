@@ -3,7 +3,7 @@
 // package shard, which each adapter creates, moves them.
 //
 // Reading order: config.go (configuration and limits), hca.go, control.go and handover.go
-// (between the planes), pd.go and rd.go (objects), createqp.go, connect.go, channel.go and
+// (between the planes), pd.go, cq.go and rd.go (objects), createqp.go, connect.go, channel.go and
 // alternate.go (calls of the connection manager), gid.go (addresses), mcast.go (groups).
 //
 // It reads no clock and does no I/O. Unless a comment says otherwise, every call is made by

@@ -36,6 +36,7 @@ type planner struct {
 	peer    netip.Addr
 	local   netip.Addr
 	manual  map[string]bool // completion queues
+	shared  map[string]bool // shared receive queues
 	closed  map[string]bool // queue pairs that are judged no further
 	ended   bool
 	fast    map[uint32]bool // keys of regions that user space cannot register
@@ -55,7 +56,7 @@ func MakePlan(name, text string, hostile bool) (*Plan, error) {
 	}
 	p := &Plan{Script: name, Title: play.Title, Covers: play.Covers, play: play}
 	w := &planner{
-		plan: p, manual: map[string]bool{}, closed: map[string]bool{}, fast: map[uint32]bool{}, faraway: map[ib.AHHandle]bool{},
+		plan: p, manual: map[string]bool{}, shared: map[string]bool{}, closed: map[string]bool{}, fast: map[uint32]bool{}, faraway: map[ib.AHHandle]bool{},
 		peers: map[ib.QPN]string{}, known: map[string]bool{}, hostile: hostile,
 	}
 	if slices.ContainsFunc(p.Covers, isRecovery) {
@@ -136,6 +137,8 @@ func (w *planner) act(s *script.PlayStep, a *script.Act) {
 		}
 	case script.CreateCQ:
 		w.manual[d.Name] = d.Manual
+	case script.CreateSRQ:
+		w.shared[d.Name] = true
 	case script.CreateAH:
 		if !a.Refused {
 			w.faraway[d.Handle] = d.Attr.DGID.Addr() != w.peer || d.Attr.StaticRate != ib.RateMax
@@ -157,7 +160,7 @@ func (w *planner) act(s *script.PlayStep, a *script.Act) {
 
 // ownVerbs are the commands that need nothing of an adapter, or nothing that is
 // visible from outside.
-var ownVerbs = []string{"poll", "arm", "counters", "deadline", "batch", "query", "dump", "resize", "limit"}
+var ownVerbs = []string{"poll", "arm", "counters", "deadline", "batch", "query", "dump", "resize", "moderate", "limit"}
 
 // own plans an Own command, which only our adapter can carry out.
 func (w *planner) own(line int, words []string) {
@@ -168,6 +171,8 @@ func (w *planner) own(line int, words []string) {
 				w.plan.Reason = "it asks for an option of our own adapter: " + o
 			}
 		}
+	case verb == "resize" && w.shared[words[1]]:
+		w.end(line, "it resizes a shared receive queue")
 	case slices.Contains(ownVerbs, verb):
 	case verb == "net" || verb == "transmit":
 		w.end(line, "it blocks the adapter's network")

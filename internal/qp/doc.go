@@ -30,11 +30,13 @@
 //     an end, as an RC queue pair is) and eecrecv.go (checks of its requests
 //     that RC does not have). The other files do not know them: they call an end's
 //     owner (qp.go), and nil functions of requester and responder add nothing;
-//   - cq.go, srq.go and ah.go: the objects that a QP uses; env.go: the state that
-//     all QPs share; port.go: ports and paths; inject.go: faults on demand.
+//   - cq.go, moderation.go (delays a CQ's events), srq.go and ah.go: the objects that
+//     a QP uses; env.go: the state that all QPs share; port.go: ports and paths;
+//     inject.go: faults on demand.
 //
 // Nothing here does I/O, reads a clock, starts a goroutine or logs: the caller
 // passes in the time and a batch for packets; results are counters, traces,
-// completions and events. Except for the posting calls and the CQ, which any
+// completions and events. A CQ whose entries hold times has a function of its creator
+// for them. Except for the posting calls and the CQ, which any
 // goroutine may use, everything is called by the thread that holds the shard.
 package qp
