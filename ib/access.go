@@ -67,6 +67,16 @@ func (a Access) String() string {
 	return strings.Join(names, "|")
 }
 
+// ReregFlags says what a re-registration changes.
+type ReregFlags uint8
+
+// The flags, with the values of enum ibv_rereg_mr_flags.
+const (
+	ReregTranslation ReregFlags = 1 << 0 // the memory and its address
+	ReregPD          ReregFlags = 1 << 1 // the protection domain
+	ReregAccess      ReregFlags = 1 << 2 // the rights
+)
+
 // Advice is an advice on memory of regions.
 type Advice uint32
 

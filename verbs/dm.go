@@ -22,8 +22,8 @@ type DM struct {
 const dmUnit = 4
 
 // AllocDM allocates size bytes of device memory, zeroed, at a multiple of 2^logAlign bytes.
-// EINVAL for no bytes and for a logAlign above 12; ENOMEM if all device memory together would
-// exceed DeviceAttr.MaxDMSize.
+// EINVAL for no bytes, for more than DeviceAttr.MaxDMSize and for a logAlign above 12; ENOMEM if
+// all device memory together would exceed MaxDMSize.
 func (c *Context) AllocDM(size uint64, logAlign uint32) (*DM, error) {
 	m := new(DM)
 	if err := c.dev().AllocDM(&m.obj, size, logAlign); err != nil {

@@ -144,14 +144,14 @@ func (m *MR) SGE(off uint64, n uint32) SGE {
 	return SGE{Addr: v.Addr + off, Length: n, LKey: v.LKey}
 }
 
-// ReregFlags selects what Rereg changes.
-type ReregFlags uint8
+// ReregFlags says what Rereg changes.
+type ReregFlags = ib.ReregFlags
 
 // The flags, with the values of enum ibv_rereg_mr_flags.
 const (
-	ReregTranslation = ReregFlags(memory.ChangeTranslation) // the memory and its address
-	ReregPD          = ReregFlags(memory.ChangePD)
-	ReregAccess      = ReregFlags(memory.ChangeAccess)
+	ReregTranslation ReregFlags = ib.ReregTranslation // the memory and its address
+	ReregPD          ReregFlags = ib.ReregPD          // the protection domain
+	ReregAccess      ReregFlags = ib.ReregAccess      // the rights
 )
 
 // Rereg changes what the flags select, all at once: the memory and its address to those of
@@ -177,7 +177,7 @@ func (m *MR) Rereg(what ReregFlags, attr *MRAttr, to *PD) error {
 	if err != nil {
 		return fmt.Errorf("re-register MR: %w", err)
 	}
-	return m.rereg(memory.Change(what), c, to.object())
+	return m.rereg(what, c, to.object())
 }
 
 // ReregAccess is Rereg for the rights alone.

@@ -43,7 +43,7 @@ struct softhca_config {
 };
 
 struct softhca_adapter {
-	uint64_t node_guid, max_msg_size;
+	uint64_t node_guid, max_msg_size, max_dm_size;
 	uint64_t clock; // CLOCK_MONOTONIC, in ns, when the adapter's clock was 0
 	uint32_t max_qp, max_qp_wr, max_sge, max_inline, max_cq, max_cqe, max_srq, max_srq_wr;
 	uint32_t max_mr, max_mw, max_pd, max_ah, max_rd_atomic;
@@ -54,11 +54,29 @@ struct softhca_adapter {
 	char interface[16];
 };
 
+// softhca_memory is what a region is of: memory of the program, all of its address space, none at
+// all, or device memory.
+enum softhca_memory { SOFTHCA_PROGRAM, SOFTHCA_IMPLICIT, SOFTHCA_NULL, SOFTHCA_DM };
+
 struct softhca_mr {
 	handle_t handle;
-	uint64_t addr, length, iova;
+	handle_t dm; // with SOFTHCA_DM
+	uint64_t addr, length, iova; // with SOFTHCA_DM, addr is an offset
 	uint32_t access, lkey, rkey;
-	int zero_iova; // iova is set even if it is 0
+	int memory; // enum softhca_memory
+};
+
+// softhca_dm is device memory. The library copies from and to it directly.
+struct softhca_dm {
+	handle_t handle;
+	uint64_t length;
+	uint32_t log_align;
+	uint8_t *memory;
+};
+
+struct softhca_sge {
+	uint64_t addr;
+	uint32_t length, lkey;
 };
 
 struct softhca_cq {
@@ -146,6 +164,12 @@ struct softhca_calls {
 	int (*reg_mr)(handle_t pd, struct softhca_mr *m);
 	int (*rereg_mr)(struct softhca_mr *m, uint32_t what, handle_t pd);
 	int (*dereg_mr)(handle_t mr);
+	// advise_mr follows an advice before it returns; with wait, it returns EFAULT for memory
+	// that is not mapped.
+	int (*advise_mr)(handle_t pd, uint32_t advice, int wait, struct softhca_sge *list, uint32_t n);
+
+	int (*alloc_dm)(handle_t dev, struct softhca_dm *m);
+	int (*free_dm)(handle_t dm);
 
 	int (*alloc_mw)(handle_t pd, uint32_t type, handle_t *mw, uint32_t *rkey);
 	int (*dealloc_mw)(handle_t mw);

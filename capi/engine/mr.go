@@ -6,6 +6,8 @@ package main
 import "C"
 
 import (
+	"unsafe"
+
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/device"
 	"github.com/softhca/softhca/internal/memory"
@@ -15,20 +17,23 @@ import (
 type region struct {
 	*adapter
 	device.MR
-	zero bool // registered at address 0 without the right ZERO_BASED
 }
 
-// regionConfig returns the configuration of the region to register.
-func regionConfig(m *C.struct_softhca_mr) (memory.RegionConfig, error) {
-	c := memory.RegionConfig{IOVA: uint64(m.iova), Access: ib.Access(m.access), Foreign: true}
-	if m.zero_iova != 0 {
-		c.Access |= ib.AccessZeroBased
-	}
-	if c.Access&ib.AccessZeroBased != 0 {
+// regionConfig returns the configuration of a region with the given rights that is not of
+// device memory.
+func regionConfig(m *C.struct_softhca_mr, access ib.Access) (c memory.RegionConfig, err error) {
+	c = memory.RegionConfig{IOVA: uint64(m.iova), HasIOVA: true, Access: access, Foreign: true}
+	if access&ib.AccessZeroBased != 0 {
 		c.IOVA = 0
 	}
-	var err error
-	c.Buf, err = memory.RawBuf(uintptr(m.addr), uint64(m.length))
+	switch m.memory {
+	case C.SOFTHCA_IMPLICIT:
+		c.Form = memory.FormImplicit
+	case C.SOFTHCA_NULL:
+		c.Form = memory.FormNull
+	default:
+		c.Buf, err = memory.RawBuf(uintptr(m.addr), uint64(m.length))
+	}
 	return c, err
 }
 
@@ -39,42 +44,30 @@ func (r *region) putKeys(m *C.struct_softhca_mr) {
 	m.lkey, m.rkey = key, key
 }
 
+// register registers the memory that C describes.
+func (r *region) register(d *domain, m *C.struct_softhca_mr) error {
+	access := ib.Access(m.access)
+	if m.memory == C.SOFTHCA_DM {
+		dm := of[*deviceMemory](m.dm)
+		return d.RegDM(&r.MR, &dm.DM, uint64(m.addr), uint64(m.length), memory.RegionConfig{Access: access})
+	}
+	c, err := regionConfig(m, access)
+	if err != nil {
+		return err
+	}
+	return d.RegMR(&r.MR, c)
+}
+
 //export softhca_reg_mr
 func softhca_reg_mr(pd C.handle_t, m *C.struct_softhca_mr) C.int {
 	d := of[*domain](pd)
 	r := &region{adapter: d.adapter}
-	c, err := regionConfig(m)
-	if err == nil {
-		err = d.RegMR(&r.MR, c)
-	}
+	err := r.register(d, m)
 	if err == nil {
 		m.handle = newHandle(r)
-		r.zero = m.zero_iova != 0 && ib.Access(m.access)&ib.AccessZeroBased == 0
 		r.putKeys(m)
 	}
 	return r.code("register MR", err)
-}
-
-// change returns which properties of a region change, and their new values. It uses the call's
-// address and length only for a new translation, and its rights only if they change. The engine
-// treats a region at address 0 as zero-based until it gets a new translation.
-func (r *region) change(m *C.struct_softhca_mr, what memory.Change) (memory.RegionConfig, memory.Change, error) {
-	moves := what&memory.ChangeTranslation != 0
-	if !moves {
-		m.addr, m.length = 0, 0
-	}
-	if what&memory.ChangeAccess == 0 {
-		m.access = C.uint32_t(r.View().Access)
-		if r.zero {
-			m.access &^= C.uint32_t(ib.AccessZeroBased)
-		}
-		if moves {
-			what |= memory.ChangeAccess
-		}
-	}
-	m.zero_iova = flag(r.zero && !moves)
-	c, err := regionConfig(m)
-	return c, what, err
 }
 
 //export softhca_rereg_mr
@@ -84,12 +77,19 @@ func softhca_rereg_mr(m *C.struct_softhca_mr, what C.uint32_t, pd C.handle_t) C.
 	if pd != 0 {
 		to = &of[*domain](pd).PD
 	}
-	c, change, err := r.change(m, memory.Change(what))
+	change, access := memory.Change(what), ib.Access(m.access)
+	if change&memory.ChangeAccess == 0 {
+		access = r.View().Access
+	}
+	c := memory.RegionConfig{Access: access}
+	var err error
+	if change&memory.ChangeTranslation != 0 {
+		c, err = regionConfig(m, access)
+	}
 	if err == nil {
 		err = r.Rereg(change, c, to)
 	}
 	if err == nil {
-		r.zero = r.zero && change&memory.ChangeTranslation == 0
 		r.putKeys(m)
 	}
 	return r.code("re-register MR", err)
@@ -99,4 +99,14 @@ func softhca_rereg_mr(m *C.struct_softhca_mr, what C.uint32_t, pd C.handle_t) C.
 func softhca_dereg_mr(mr C.handle_t) C.int {
 	r := of[*region](mr)
 	return end(mr, r.code("deregister MR", r.Dereg()))
+}
+
+//export softhca_advise_mr
+func softhca_advise_mr(pd C.handle_t, advice C.uint32_t, wait C.int, list *C.struct_softhca_sge, n C.uint32_t) C.int {
+	d := of[*domain](pd)
+	sges := make([]ib.SGE, n)
+	for i, e := range unsafe.Slice(list, n) {
+		sges[i] = ib.SGE{Addr: uint64(e.addr), Length: uint32(e.length), LKey: ib.LKey(e.lkey)}
+	}
+	return d.code("advise MR", d.Advise(ib.Advice(advice), wait != 0, sges))
 }

@@ -192,6 +192,18 @@ EXPORT VERB(int, ibv_query_device, (struct ibv_context *c, struct ibv_device_att
 
 enum { MAX_PERIOD = 4095 }; // of CQ moderation, in µs
 
+// The adapter pins no memory: every operation works on memory that is mapped on demand.
+enum {
+	ODP_DATAGRAM = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV,
+	ODP_UNRELIABLE = ODP_DATAGRAM | IBV_ODP_SUPPORT_WRITE,
+	ODP_RELIABLE = ODP_UNRELIABLE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC,
+};
+
+static const struct ibv_odp_caps on_demand = {
+	.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT,
+	.per_transport_caps = {.rc_odp_caps = ODP_RELIABLE, .uc_odp_caps = ODP_UNRELIABLE, .ud_odp_caps = ODP_DATAGRAM},
+};
+
 VERB(int, query_device_ex, (struct ibv_context *c, const struct ibv_query_device_ex_input *in,
 	struct ibv_device_attr_ex *out, size_t size), c, in, out, size)
 {
@@ -206,6 +218,8 @@ VERB(int, query_device_ex, (struct ibv_context *c, const struct ibv_query_device
 	a.packet_pacing_caps = (struct ibv_packet_pacing_caps){
 		.qp_rate_limit_min = 1, .qp_rate_limit_max = 100000000, .supported_qpts = 1 << IBV_QPT_RC | 1 << IBV_QPT_UC | 1 << IBV_QPT_UD,
 	};
+	a.odp_caps = on_demand;
+	a.max_dm_size = device_of(c)->info.max_dm_size;
 	memset(out, 0, size);
 	memcpy(out, &a, size < sizeof a ? size : sizeof a);
 	return 0;

@@ -139,7 +139,7 @@ static int mapped(uintptr_t addr, size_t length, unsigned access)
 // in the optional range.
 static bool legal(unsigned access)
 {
-	enum { RIGHTS = (IBV_ACCESS_HUGETLB << 1) - 1 - IBV_ACCESS_ON_DEMAND };
+	enum { RIGHTS = (IBV_ACCESS_HUGETLB << 1) - 1 };
 	return !(access & ~(RIGHTS | (unsigned)IBV_ACCESS_OPTIONAL_RANGE));
 }
 
@@ -151,31 +151,62 @@ int free_mr(struct object *o)
 	int code = ENGINE(device_of(m->ibv.context), dereg_mr, m->handle);
 	if (code != 0)
 		return code;
+	unmap_dmabuf(m);
 	release_object(m->ibv.context, o, m);
 	return 0;
 }
 
-static struct ibv_mr *reg(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned access)
+// new_mr registers what a describes. addr and length are the members of the verbs' region.
+struct mr *new_mr(struct ibv_pd *pd, void *addr, size_t length, struct softhca_mr *a)
 {
-	struct device *d = device_of(pd->context);
-	int code = legal(access) ? mapped((uintptr_t)addr, length, access) : EINVAL;
-	if (code != 0)
-		return fail(code);
 	keep_faults();
 	struct mr *m = calloc(1, sizeof *m);
 	if (m == NULL)
 		return fail(ENOMEM);
-	struct softhca_mr a = {
-		.addr = (uintptr_t)addr, .length = length, .iova = iova, .access = access, .zero_iova = iova == 0 && addr != NULL,
-	};
-	if ((code = ENGINE(d, reg_mr, CONTAINER(pd, struct pd, ibv)->handle, &a)) != 0)
+	int code = ENGINE(device_of(pd->context), reg_mr, CONTAINER(pd, struct pd, ibv)->handle, a);
+	if (code != 0)
 		return abandon(m, code);
-	m->handle = a.handle;
+	m->handle = a->handle;
 	m->ibv = (struct ibv_mr){
-		.context = pd->context, .pd = pd, .addr = addr, .length = length, .handle = (uint32_t)a.handle, .lkey = a.lkey, .rkey = a.rkey,
+		.context = pd->context, .pd = pd, .addr = addr, .length = length, .handle = (uint32_t)a->handle, .lkey = a->lkey, .rkey = a->rkey,
 	};
 	add_object(pd->context, &m->o, RANK_SRQ_AND_MR, free_mr);
-	return &m->ibv;
+	return m;
+}
+
+// mr_of returns the verbs' region of a region; NULL for NULL.
+static struct ibv_mr *mr_of(struct mr *m) { return m != NULL ? &m->ibv : NULL; }
+
+// implicit reports whether memory is the whole address space.
+static bool implicit(const void *addr, size_t length, unsigned access)
+{
+	return addr == NULL && length == SIZE_MAX && access & IBV_ACCESS_ON_DEMAND;
+}
+
+// usable reports whether memory can be a region with the given rights: 0 or an error. That on
+// demand may be mapped later.
+static int usable(const void *addr, size_t length, unsigned access)
+{
+	if (!legal(access) || (access & IBV_ACCESS_ON_DEMAND && (uintptr_t)addr + length < (uintptr_t)addr))
+		return EINVAL;
+	return access & IBV_ACCESS_ON_DEMAND ? 0 : mapped((uintptr_t)addr, length, access);
+}
+
+static struct ibv_mr *reg(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned access)
+{
+	int code = usable(addr, length, access);
+	if (code != 0)
+		return fail(code);
+	struct softhca_mr a = {.addr = (uintptr_t)addr, .length = length, .iova = iova, .access = access};
+	if (implicit(addr, length, access))
+		a.memory = SOFTHCA_IMPLICIT;
+	return mr_of(new_mr(pd, addr, length, &a));
+}
+
+VERB(struct ibv_mr *, alloc_null_mr, (struct ibv_pd *pd), pd)
+{
+	struct softhca_mr a = {.access = IBV_ACCESS_LOCAL_WRITE, .memory = SOFTHCA_NULL};
+	return mr_of(new_mr(pd, NULL, 0, &a));
 }
 
 EXPORT VERB(struct ibv_mr *, ibv_reg_mr, (struct ibv_pd *pd, void *addr, size_t length, int access),
@@ -196,8 +227,6 @@ EXPORT VERB(struct ibv_mr *, ibv_reg_mr_iova2, (struct ibv_pd *pd, void *addr, s
 	return reg(pd, addr, length, iova, access);
 }
 
-REFUSES_POINTER(ibv_reg_dmabuf_mr)
-
 EXPORT VERB(int, ibv_rereg_mr, (struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr, size_t length, int access),
 	ibv, flags, pd, addr, length, access)
 {
@@ -208,7 +237,7 @@ EXPORT VERB(int, ibv_rereg_mr, (struct ibv_mr *ibv, int flags, struct ibv_pd *pd
 		errno = EINVAL;
 		return IBV_REREG_MR_ERR_INPUT;
 	}
-	int code = !legal((unsigned)access) ? EINVAL : moves ? mapped((uintptr_t)addr, length, (unsigned)access) : 0;
+	int code = !legal((unsigned)access) ? EINVAL : moves ? usable(addr, length, (unsigned)access) : 0;
 	struct softhca_mr a = {.handle = m->handle, .addr = (uintptr_t)addr, .length = length, .iova = (uintptr_t)addr, .access = (unsigned)access};
 	if (code == 0)
 		code = ENGINE(device_of(ibv->context), rereg_mr, &a, (uint32_t)flags, pds ? CONTAINER(pd, struct pd, ibv)->handle : 0);
@@ -217,8 +246,10 @@ EXPORT VERB(int, ibv_rereg_mr, (struct ibv_mr *ibv, int flags, struct ibv_pd *pd
 		return IBV_REREG_MR_ERR_CMD;
 	}
 	ibv->lkey = a.lkey, ibv->rkey = a.rkey;
-	if (moves)
+	if (moves) {
 		ibv->addr = addr, ibv->length = length;
+		unmap_dmabuf(m);
+	}
 	if (pds)
 		ibv->pd = pd;
 	return 0;
@@ -227,6 +258,16 @@ EXPORT VERB(int, ibv_rereg_mr, (struct ibv_mr *ibv, int flags, struct ibv_pd *pd
 EXPORT VERB(int, ibv_dereg_mr, (struct ibv_mr *m), m)
 {
 	return free_mr(&CONTAINER(m, struct mr, ibv)->o);
+}
+
+VERB(int, advise_mr, (struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags, struct ibv_sge *list, uint32_t n),
+	pd, advice, flags, list, n)
+{
+	_Static_assert(sizeof *list == sizeof(struct softhca_sge), "the engine reads the program's list");
+	if (flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH)
+		return EINVAL;
+	int wait = (flags & IBV_ADVISE_MR_FLAG_FLUSH) != 0;
+	return ENGINE(device_of(pd->context), advise_mr, CONTAINER(pd, struct pd, ibv)->handle, (uint32_t)advice, wait, (struct softhca_sge *)list, n);
 }
 
 static int free_ah(struct object *o)

@@ -28,6 +28,11 @@ void set_ops(struct context *c)
 	c->v.alloc_td = alloc_td;
 	c->v.dealloc_td = dealloc_td;
 	c->v.alloc_parent_domain = alloc_parent_domain;
+	c->v.alloc_null_mr = alloc_null_mr;
+	c->v.advise_mr = advise_mr;
+	c->v.alloc_dm = alloc_dm;
+	c->v.free_dm = free_dm;
+	c->v.reg_dm_mr = reg_dm_mr;
 }
 
 // Registered memory stays usable in the parent after a fork: the engine reads and writes it in
@@ -37,6 +42,6 @@ EXPORT enum ibv_fork_status ibv_is_fork_initialized(void) { return IBV_FORK_UNNE
 LATER(int, ibv_dontfork_range, void) { return 0; }
 LATER(int, ibv_dofork_range, void) { return 0; }
 
-// The adapter has no device memory to share.
+// Device memory belongs to the process that allocated it.
 REFUSES_POINTER(ibv_import_dm)
 EXPORT void ibv_unimport_dm(struct ibv_dm *d) { (void)d; }

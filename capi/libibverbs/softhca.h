@@ -106,6 +106,16 @@ struct mr {
 	struct ibv_mr ibv;
 	struct object o;
 	handle_t handle;
+	void *mapping; // of a DMA-buf; NULL: the region is of other memory
+	size_t mapped;
+};
+
+struct dm {
+	struct ibv_dm ibv;
+	struct object o;
+	handle_t handle;
+	uint8_t *memory;
+	uint64_t length;
 };
 
 struct ah {
@@ -362,7 +372,11 @@ int command_fd(void);
 // object.c
 int free_pd(struct object *o);
 int free_mr(struct object *o);
+struct mr *new_mr(struct ibv_pd *pd, void *addr, size_t length, struct softhca_mr *a);
 struct ibv_pd *pd_of(struct ibv_context *c, struct pd *parent, struct td *td);
+
+// dmabuf.c
+void unmap_dmabuf(struct mr *m);
 
 // event.c
 int source_init(struct source *s);
@@ -394,6 +408,11 @@ int modify_qp_rate_limit(struct ibv_qp *q, struct ibv_qp_rate_limit_attr *a);
 struct ibv_td *alloc_td(struct ibv_context *c, struct ibv_td_init_attr *a);
 int dealloc_td(struct ibv_td *t);
 struct ibv_pd *alloc_parent_domain(struct ibv_context *c, struct ibv_parent_domain_init_attr *a);
+struct ibv_mr *alloc_null_mr(struct ibv_pd *pd);
+int advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags, struct ibv_sge *list, uint32_t n);
+struct ibv_dm *alloc_dm(struct ibv_context *c, struct ibv_alloc_dm_attr *a);
+int free_dm(struct ibv_dm *ibv);
+struct ibv_mr *reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *ibv, uint64_t offset, size_t length, unsigned access);
 
 // cq.c
 int empty_poll(struct cq *q);

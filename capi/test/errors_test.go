@@ -36,7 +36,8 @@ var raised = []string{
 // failing are the calls that rules let fail, with their error numbers, in the order of
 // errors.c.
 var failing = [][2]string{
-	{"AllocPD", "EACCES"}, {"RegMR", "ENOMEM"}, {"ReregMR", "EPERM"}, {"DeregMR", "EBUSY"}, {"AllocMW", "ENOSPC"}, {"DeallocMW", "EAGAIN"}, {"CreateCQ", "ENOSPC"}, {"ResizeCQ", "EIO"}, {"ModifyCQ", "ENODEV"},
+	{"AllocPD", "EACCES"}, {"RegMR", "ENOMEM"}, {"ReregMR", "EPERM"}, {"AdviseMR", "EIO"}, {"DeregMR", "EBUSY"},
+	{"AllocDM", "ENOSPC"}, {"FreeDM", "EAGAIN"}, {"AllocMW", "ENOSPC"}, {"DeallocMW", "EAGAIN"}, {"CreateCQ", "ENOSPC"}, {"ResizeCQ", "EIO"}, {"ModifyCQ", "ENODEV"},
 	{"ReqNotify", "EACCES"}, {"CreateSRQ", "ENOMEM"}, {"SetSRQLimit", "EPERM"}, {"ResizeSRQ", "EFAULT"}, {"PostSRQRecv", "EAGAIN"}, {"DestroySRQ", "EBUSY"},
 	{"CreateQP", "ENODEV"}, {"ModifyQP", "EFAULT"}, {"QueryQP", "ENOENT"}, {"PostRecv", "ENOMEM"}, {"CreateAH", "EOPNOTSUPP"}, {"PostSend", "EIO"},
 	{"AttachMcast", "EACCES"}, {"DetachMcast", "EPERM"}, {"DestroyAH", "EBUSY"}, {"DestroyQP", "EAGAIN"}, {"DestroyCQ", "EINVAL"}, {"DeallocPD", "EFAULT"},

@@ -25,13 +25,13 @@ var scenarios = []string{
 	"handler-sent-inside", "signals", "signals-unseen", "signals-sudden", "signals-spared", "cycles", "outlived", "many", "threads", "channel", "arm-late", "slices",
 	"asleep", "cancelled", "fork-before", "fork-after", "fork-keeps", "exit", "_exit", "crowd", "domains",
 	"generations", "fork-closes", "same-number", "errno-kept", "state-told", "draining-told", "controlled-qkey", "reported-once", "later", "counts", "sizes", "windows",
-	"standard-closed", "none-inherited", "timestamps", "moderated", "srq-resized", "parent-cq",
+	"standard-closed", "none-inherited", "timestamps", "moderated", "srq-resized", "parent-cq", "device-memory", "null-region", "on-demand", "dmabuf",
 }
 
 // checked are the scenarios that also run with the sanitizers of addresses and of undefined
 // behaviour. The others handle faults, fork or end abruptly, which the sanitizers do not
 // support.
-var checked = []string{"transfer", "datagrams", "refusals", "channel", "threads", "many", "crowd", "domains", "later", "outlived", "windows", "timestamps", "moderated", "srq-resized", "parent-cq"}
+var checked = []string{"transfer", "datagrams", "refusals", "channel", "threads", "many", "crowd", "domains", "later", "outlived", "windows", "timestamps", "moderated", "srq-resized", "parent-cq", "device-memory", "null-region"}
 
 // preloaded are the scenarios that also run with the preload library, as softhca run loads it,
 // because it changes their course.

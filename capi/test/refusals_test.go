@@ -32,7 +32,7 @@ func (r *refusal) name() string { return r.function + ": " + r.condition }
 // infallible are the functions that refuse no call: conversions, functions without arguments
 // that could be wrong, and functions that fail only by fault rules.
 var infallible = strings.Fields(`
-	ibv_ack_async_event ibv_ack_cq_events ibv_alloc_pd ibv_close_device ibv_copy_ah_attr_from_kern ibv_copy_path_rec_from_kern
+	ibv_ack_async_event ibv_ack_cq_events ibv_alloc_null_mr ibv_alloc_pd ibv_close_device ibv_copy_ah_attr_from_kern ibv_copy_path_rec_from_kern
 	ibv_copy_path_rec_to_kern ibv_copy_qp_attr_from_kern ibv_cq_ex_to_cq ibv_dealloc_mw ibv_destroy_ah ibv_dofork_range ibv_dontfork_range
 	ibv_end_poll ibv_event_type_str ibv_flow_label_to_udp_sport ibv_fork_init ibv_free_buf ibv_free_device_list ibv_get_device_guid ibv_get_device_index ibv_get_device_list ibv_get_device_name
 	ibv_get_sysfs_path ibv_inc_rkey ibv_is_fork_initialized ibv_is_qpt_supported ibv_node_type_str ibv_port_state_str ibv_query_device ibv_query_qp_data_in_order
@@ -40,11 +40,11 @@ var infallible = strings.Fields(`
 	ibv_wc_status_str mbps_to_ibv_rate mult_to_ibv_rate`)
 
 // unreachable are the functions that need an object which no call creates: an XRC domain,
-// device memory, a DMA handle, a flow, a work queue or a counter.
+// a DMA handle, a flow, a work queue or a counter.
 var unreachable = strings.Fields(`
 	ibv_attach_counters_point_flow ibv_close_xrcd ibv_dealloc_dmah ibv_destroy_comp_cntr ibv_destroy_counters
-	ibv_destroy_flow ibv_destroy_flow_action ibv_destroy_rwq_ind_table ibv_destroy_wq ibv_dm_export_dmabuf_fd ibv_free_dm ibv_inc_comp_cntr
-	ibv_inc_err_comp_cntr ibv_memcpy_from_dm ibv_memcpy_to_dm ibv_modify_flow_action_esp ibv_modify_wq ibv_post_wq_recv ibv_read_comp_cntr
+	ibv_destroy_flow ibv_destroy_flow_action ibv_destroy_rwq_ind_table ibv_destroy_wq ibv_inc_comp_cntr
+	ibv_inc_err_comp_cntr ibv_modify_flow_action_esp ibv_modify_wq ibv_post_wq_recv ibv_read_comp_cntr
 	ibv_read_counters ibv_read_err_comp_cntr ibv_set_comp_cntr ibv_set_err_comp_cntr`)
 
 // parts are the prefixes of functions whose errors another function reports: ibv_wr_complete

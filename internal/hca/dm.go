@@ -22,12 +22,12 @@ type DM struct {
 }
 
 // AllocDM allocates size bytes of device memory, zeroed, at a multiple of
-// 2^logAlign. EINVAL for no bytes or an alignment beyond a page; ENOMEM if the
-// adapter has less left.
+// 2^logAlign. EINVAL for no bytes, for more than the adapter ever has, and for
+// an alignment beyond a page; ENOMEM if the adapter has less left.
 func (h *HCA) AllocDM(size uint64, logAlign uint32) (*DM, error) {
 	switch most := h.cfg.Limits.MaxDMSize; {
-	case size == 0:
-		return nil, fmt.Errorf("device memory of 0 bytes: %w", ib.EINVAL)
+	case size == 0 || size > most:
+		return nil, fmt.Errorf("%d bytes of device memory, the adapter has 1 to %d: %w", size, most, ib.EINVAL)
 	case logAlign > maxDMAlign:
 		return nil, fmt.Errorf("device memory at a multiple of 2^%d bytes, the adapter aligns to 2^%d: %w", logAlign, maxDMAlign, ib.EINVAL)
 	case size > most-h.dmBytes:

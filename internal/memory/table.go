@@ -80,13 +80,13 @@ func (t *Table) Deregister(r *Region) error {
 }
 
 // Change selects the properties that Reregister changes.
-type Change uint8
+type Change = ib.ReregFlags
 
-// The changes, with the values of enum ibv_rereg_mr_flags.
+// The changes.
 const (
-	ChangeTranslation Change = 1 << 0 // Form, Buf and IOVA
-	ChangePD          Change = 1 << 1
-	ChangeAccess      Change = 1 << 2
+	ChangeTranslation = ib.ReregTranslation // Form, Buf and IOVA
+	ChangePD          = ib.ReregPD
+	ChangeAccess      = ib.ReregAccess
 )
 
 // Reregister changes the properties of a region that what selects to those of

@@ -44,6 +44,7 @@ var reached = map[string]string{
 	"internal/fault.maxShown":          "internal/fault TestLongLine",
 	"internal/fault.maxText":           "internal/fault TestErrors",
 	"internal/gsi.maxAgents":           "internal/gsi TestC12_Register",
+	"internal/hca.maxDMAlign":          "verbs TestM3_DeviceMemoryRefused",
 	"internal/hca.maxArrived":          "internal/driver TestDataFlowsInStorm",
 	"internal/judge.maxArrivals":       "internal/judge TestArrivalsAreBounded",
 	"internal/judge.maxHex":            "- what is printed of a packet",

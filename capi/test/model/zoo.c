@@ -125,7 +125,7 @@ static struct part some_part(void)
 		p.access = IBV_ACCESS_REMOTE_WRITE, p.code = EINVAL;
 		break;
 	case 2:
-		p.access = IBV_ACCESS_ON_DEMAND, p.code = EINVAL;
+		p.access = IBV_ACCESS_ON_DEMAND;
 		break;
 	}
 	return p;

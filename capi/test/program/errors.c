@@ -396,6 +396,8 @@ static void failing_calls(void)
 	failed("ibv_reg_mr", ERRNO(ibv_reg_mr(r.pd, buf, sizeof buf, 0) == NULL), ENOMEM);
 	must((r.mr[0] = ibv_reg_mr(r.pd, buf, sizeof buf, 0)) != NULL);
 	failed("ibv_rereg_mr", ERRNO(ibv_rereg_mr(r.mr[0], IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_LOCAL_WRITE) != 0), EPERM);
+	struct ibv_sge s = {(uintptr_t)buf, sizeof buf, r.mr[0]->lkey};
+	failed("ibv_advise_mr", CODE(ibv_advise_mr(r.pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &s, 1)), EIO);
 	failed("ibv_dereg_mr", CODE(ibv_dereg_mr(r.mr[0])), EBUSY);
 	must(ibv_dereg_mr(r.mr[0]) == 0);
 	failed("ibv_alloc_mw", ERRNO(ibv_alloc_mw(r.pd, IBV_MW_TYPE_2) == NULL), ENOSPC);
@@ -403,6 +405,12 @@ static void failing_calls(void)
 	must(mw != NULL);
 	failed("ibv_dealloc_mw", CODE(ibv_dealloc_mw(mw)), EAGAIN);
 	must(ibv_dealloc_mw(mw) == 0);
+	struct ibv_alloc_dm_attr da = {.length = 64};
+	failed("ibv_alloc_dm", ERRNO(ibv_alloc_dm(r.ctx, &da) == NULL), ENOSPC);
+	struct ibv_dm *d = ibv_alloc_dm(r.ctx, &da);
+	must(d != NULL);
+	failed("ibv_free_dm", CODE(ibv_free_dm(d)), EAGAIN);
+	must(ibv_free_dm(d) == 0);
 	failing_queues(&r);
 	failing_pair(&r);
 	failed("ibv_destroy_cq", CODE(ibv_destroy_cq(r.cq[0])), EINVAL);

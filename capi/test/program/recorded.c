@@ -262,7 +262,7 @@ static void regions(struct recording *r)
 	SAME(rec->mr.length, 100);
 	SAME(rec->mr.iova, 0x5000);
 	SAME(rec->mr.access, IBV_ACCESS_LOCAL_WRITE);
-	SAME(rec->mr.zero_iova, 0);
+	SAME(rec->mr.memory, SOFTHCA_PROGRAM);
 	SAME(m->lkey, 0x11);
 	SAME(m->rkey, 0x22);
 	int what = IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD;
@@ -276,6 +276,38 @@ static void regions(struct recording *r)
 	must(m->pd == other && ibv_rereg_mr(m, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, mem, 0, 0) == IBV_REREG_MR_ERR_INPUT && errno == EINVAL);
 	must(ibv_dereg_mr(m) == 0 && ibv_dealloc_pd(other) == 0);
 	must(ibv_reg_mr(r->pd, (void *)(UINTPTR_MAX - 100), 1000, 0) == NULL && errno == EINVAL); // past the end of the address space
+	must(ibv_reg_mr(r->pd, (void *)(UINTPTR_MAX - 100), 1000, IBV_ACCESS_ON_DEMAND) == NULL && errno == EINVAL);
+	must((m = ibv_reg_mr(r->pd, NULL, SIZE_MAX, IBV_ACCESS_ON_DEMAND)) != NULL && ibv_dereg_mr(m) == 0);
+	SAME(rec->mr.memory, SOFTHCA_IMPLICIT);
+	must((m = ibv_alloc_null_mr(r->pd)) != NULL && ibv_dereg_mr(m) == 0);
+	SAME(rec->mr.memory, SOFTHCA_NULL);
+	SAME(rec->mr.access, IBV_ACCESS_LOCAL_WRITE);
+}
+
+static void device_memory(struct recording *r)
+{
+	char text[8] = "12345678";
+	struct ibv_dm *d = ibv_alloc_dm(r->ctx, &(struct ibv_alloc_dm_attr){.length = 64, .log_align_req = 5});
+	must(d != NULL && d->context == r->ctx && d->comp_mask == 0 && d->handle == (uint32_t)rec->dm.handle);
+	SAME(rec->dm.length, 64);
+	SAME(rec->dm.log_align, 5);
+	must(ibv_memcpy_to_dm(d, 8, text, 8) == 0 && memcmp(rec->dm.memory + 8, text, 8) == 0);
+	must(ibv_memcpy_from_dm(text, d, 12, 4) == 0 && memcmp(text, "56785678", 8) == 0);
+	struct ibv_mr *m = ibv_reg_dm_mr(r->pd, d, 16, 32, IBV_ACCESS_ZERO_BASED | IBV_ACCESS_LOCAL_WRITE);
+	must(m != NULL && m->addr == NULL && m->length == 32);
+	SAME(rec->mr.memory, SOFTHCA_DM);
+	SAME(rec->mr.dm, rec->dm.handle);
+	SAME(rec->mr.addr, 16);
+	SAME(rec->mr.length, 32);
+	must(ibv_dereg_mr(m) == 0 && ibv_free_dm(d) == 0);
+	struct ibv_sge s[2] = {{0x1000, 10, 0x77}, {0x2000, 20, 0x88}};
+	must(ibv_advise_mr(r->pd, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, IBV_ADVISE_MR_FLAG_FLUSH, s, 2) == 0);
+	SAME(rec->advice, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE);
+	SAME(rec->advised, 2);
+	SAME(rec->wait, 1);
+	must(rec->first.addr == 0x1000 && rec->first.length == 10 && rec->first.lkey == 0x77);
+	must(ibv_advise_mr(r->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, s, 1) == 0);
+	SAME(rec->wait, 0);
 }
 
 // Memory that cannot be written is refused with each right to write it.
@@ -353,6 +385,11 @@ static void describe_device(struct recording *r)
 					 IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_SRQ_RESIZE);
 	SAME(x.cq_mod_caps.max_cq_count, UINT16_MAX);
 	SAME(x.cq_mod_caps.max_cq_period, 4095);
+	SAME(x.max_dm_size, rec->adapter.max_dm_size);
+	SAME(x.odp_caps.general_caps, IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT);
+	SAME(x.odp_caps.per_transport_caps.rc_odp_caps, 0x3f);
+	SAME(x.odp_caps.per_transport_caps.uc_odp_caps, 0x27);
+	SAME(x.odp_caps.per_transport_caps.ud_odp_caps, 0x23);
 	SAME(x.packet_pacing_caps.qp_rate_limit_min, 1);
 	SAME(x.packet_pacing_caps.qp_rate_limit_max, 100000000);
 }
@@ -415,6 +452,7 @@ static void fields(void)
 	query(&r);
 	limits(&r);
 	regions(&r);
+	device_memory(&r);
 	read_only(&r);
 	thread_domains(&r);
 	read_file();

@@ -206,14 +206,16 @@ static void refuse_reg(struct rig *r)
 	NULL_OF("ibv_reg_mr", "IBV_ACCESS_REMOTE_WRITE without IBV_ACCESS_LOCAL_WRITE", ibv_reg_mr(r->pd, buf, PAGE, IBV_ACCESS_REMOTE_WRITE));
 	NULL_OF("ibv_reg_mr", "IBV_ACCESS_REMOTE_ATOMIC without IBV_ACCESS_LOCAL_WRITE", ibv_reg_mr(r->pd, buf, PAGE, IBV_ACCESS_REMOTE_ATOMIC));
 	NULL_OF("ibv_reg_mr", "an unknown access right", ibv_reg_mr(r->pd, buf, PAGE, UNKNOWN));
-	NULL_OF("ibv_reg_mr", "IBV_ACCESS_ON_DEMAND", ibv_reg_mr(r->pd, buf, PAGE, IBV_ACCESS_ON_DEMAND));
+	NULL_OF("ibv_reg_mr", "IBV_ACCESS_ON_DEMAND of memory that is not mapped", none = ibv_reg_mr(r->pd, hole, PAGE, IBV_ACCESS_ON_DEMAND));
+	must(ibv_dereg_mr(none) == 0);
+	NULL_OF("ibv_reg_mr", "the address space without IBV_ACCESS_ON_DEMAND", ibv_reg_mr(r->pd, NULL, SIZE_MAX, 0));
 	NULL_OF("ibv_reg_mr", "a length beyond the address space", ibv_reg_mr(r->pd, buf, SIZE_MAX - PAGE, 0));
 	NULL_OF("ibv_reg_mr_iova", "memory that is not mapped", ibv_reg_mr_iova(r->pd, hole, PAGE, 0, 0));
 	NULL_OF("ibv_reg_mr_iova", "an address and an IOVA with different offsets in a page",
 		none = ibv_reg_mr_iova(r->pd, buf, PAGE, (uintptr_t)buf + 1, 0));
 	must(ibv_dereg_mr(none) == 0);
 	NULL_OF("ibv_reg_mr_iova2", "an unknown access right", ibv_reg_mr_iova2(r->pd, buf, PAGE, 0, UNKNOWN));
-	NULL_OF("ibv_reg_dmabuf_mr", "always", ibv_reg_dmabuf_mr(r->pd, 0, PAGE, 0, 0, 0));
+	NULL_OF("ibv_reg_mr_iova2", "the address space at another address", ibv_reg_mr_iova2(r->pd, NULL, SIZE_MAX, PAGE, IBV_ACCESS_ON_DEMAND));
 	must(munmap(hole, PAGE) == 0 && munmap(ro, PAGE) == 0);
 }
 
@@ -292,13 +294,9 @@ void refuse_addresses(struct rig *r)
 // Inline functions of the header that call an operation which the context does not provide.
 void refuse_unprovided(struct rig *r)
 {
-	struct ibv_sge s = {0};
 	struct ibv_ops_wr op = {0}, *bad = NULL;
 	uint32_t number;
 	static const char always[] = "always";
-	NULL_OF("ibv_alloc_dm", always, ibv_alloc_dm(r->ctx, &(struct ibv_alloc_dm_attr){.length = 64}));
-	NULL_OF("ibv_reg_dm_mr", always, ibv_reg_dm_mr(r->pd, NULL, 0, 64, IBV_ACCESS_ZERO_BASED));
-	NULL_OF("ibv_alloc_null_mr", always, ibv_alloc_null_mr(r->pd));
 	NULL_OF("ibv_open_xrcd", always, ibv_open_xrcd(r->ctx, &(struct ibv_xrcd_init_attr){.fd = -1}));
 	NULL_OF("ibv_create_wq", always, ibv_create_wq(r->ctx, &(struct ibv_wq_init_attr){.pd = r->pd}));
 	NULL_OF("ibv_create_flow", always, ibv_create_flow(r->qp[0], &(struct ibv_flow_attr){.port = 1}));
@@ -306,7 +304,6 @@ void refuse_unprovided(struct rig *r)
 	NULL_OF("ibv_create_rwq_ind_table", always, ibv_create_rwq_ind_table(r->ctx, &(struct ibv_rwq_ind_table_init_attr){0}));
 	NULL_OF("ibv_create_flow_action_esp", always, ibv_create_flow_action_esp(r->ctx, &(struct ibv_flow_action_esp_attr){0}));
 	NULL_OF("ibv_open_qp", always, ibv_open_qp(r->ctx, &(struct ibv_qp_open_attr){0}));
-	CODE_OF("ibv_advise_mr", always, ibv_advise_mr(r->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &s, 1));
 	poison(&number, sizeof number);
 	CODE_OF("ibv_get_srq_num", always, ibv_get_srq_num(r->srq, &number));
 	CODE_OF("ibv_post_srq_ops", always, ibv_post_srq_ops(r->srq, &op, &bad));
@@ -328,7 +325,7 @@ static void refused(void)
 {
 	static void (*const cases[])(struct rig *) = {
 		refuse_devices, refuse_domains, refuse_memory, refuse_windows, refuse_addresses, refuse_srqs, refuse_cqs, refuse_events, refuse_qps,
-		refuse_moves, refuse_groups, refuse_posts, refuse_builders, refuse_unprovided, refuse_later,
+		refuse_moves, refuse_groups, refuse_posts, refuse_builders, refuse_unprovided, refuse_later, refuse_device_memory,
 	};
 	struct rig r = {.shared = true};
 	setlinebuf(stdout); // a crash must not lose the lines before it

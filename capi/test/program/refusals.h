@@ -48,3 +48,4 @@ void refuse_posts(struct rig *r);
 void refuse_builders(struct rig *r);
 void refuse_unprovided(struct rig *r);
 void refuse_later(struct rig *r);
+void refuse_device_memory(struct rig *r);

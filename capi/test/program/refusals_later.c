@@ -3,6 +3,8 @@
 
 #include "later.h"
 
+#include <fcntl.h>
+
 static void refuse_reg_ex(struct rig *r, const char *condition, struct mr_init a)
 {
 	a.length = BUF;
@@ -45,7 +47,10 @@ void refuse_later(struct rig *r)
 	refuse_reg_ex(r, "an address and the offset in a DMA-buf", (struct mr_init){.mask = HAS_ADDR | HAS_FD_OFFSET, .addr = r->buf[0]});
 	refuse_reg_ex(r, "a DMA-buf without the offset", (struct mr_init){.mask = HAS_FD | HAS_IOVA});
 	refuse_reg_ex(r, "a DMA-buf without the IOVA", (struct mr_init){.mask = HAS_FD | HAS_FD_OFFSET});
-	refuse_reg_ex(r, "a DMA-buf", (struct mr_init){.mask = HAS_FD | HAS_FD_OFFSET | HAS_IOVA});
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	must(null >= 0);
+	refuse_reg_ex(r, "a file that is no DMA-buf", (struct mr_init){.mask = HAS_FD | HAS_FD_OFFSET | HAS_IOVA, .fd = null});
+	close(null);
 	refuse_reg_ex(r, "a DMA handle", (struct mr_init){.mask = HAS_ADDR | HAS_DMAH, .addr = r->buf[0]});
 	refuse_reg_ex(r, "an unknown bit of comp_mask", (struct mr_init){.mask = HAS_ADDR | HAS_OTHER, .addr = r->buf[0]});
 	refuse_buffers(r);

@@ -20,7 +20,7 @@ VISIBLE struct recorder recorder = {
 		.node_guid = 0x0102030405060708, .clock = 1000000, .max_msg_size = 1u << 31,
 		.max_qp = 101, .max_qp_wr = 102, .max_sge = 103, .max_inline = 104, .max_cq = 105, .max_cqe = 106, .max_srq = 107, .max_srq_wr = 108,
 		.max_mr = 109, .max_mw = 117, .max_pd = 110, .max_ah = 111, .max_rd_atomic = 112, .max_mcast_grp = 113, .max_mcast_qp_attach = 114,
-		.max_total_mcast_qp_attach = 115, .port_state = 4, .active_mtu = 3, .gids = 3, .pkeys = 2, .if_index = 116,
+		.max_total_mcast_qp_attach = 115, .max_dm_size = 118, .port_state = 4, .active_mtu = 3, .gids = 3, .pkeys = 2, .if_index = 116,
 		.pkey = {0xffff, 0x8001}, .gid = {{[15] = 1}, {[15] = 2}, {[15] = 3}},
 	},
 };
@@ -91,6 +91,20 @@ static int alloc_mw(handle_t pd, uint32_t type, handle_t *mw, uint32_t *rkey)
 {
 	recorder.what = type, recorder.pd = pd;
 	*mw = next_handle(), *rkey = 0x5566;
+	return recorder.code;
+}
+
+static int advise_mr(handle_t pd, uint32_t advice, int wait, struct softhca_sge *list, uint32_t n)
+{
+	recorder.advice = advice, recorder.advised = n, recorder.wait = wait, recorder.first = list[0];
+	return recorder.code;
+}
+
+static int alloc_dm(handle_t dev, struct softhca_dm *m)
+{
+	static uint8_t memory[64];
+	m->handle = next_handle(), m->memory = memory;
+	recorder.dm = *m;
 	return recorder.code;
 }
 
@@ -266,7 +280,8 @@ static int overdue(handle_t dev, int *waits)
 VISIBLE const struct softhca_calls softhca_calls = {
 	.abi = SOFTHCA_ENGINE_ABI,
 	.open = open_adapter, .close = close_adapter, .flush = flush, .describe = describe,
-	.alloc_pd = make, .dealloc_pd = nothing, .reg_mr = reg_mr, .rereg_mr = rereg_mr, .dereg_mr = nothing, .alloc_mw = alloc_mw, .dealloc_mw = nothing,
+	.alloc_pd = make, .dealloc_pd = nothing, .reg_mr = reg_mr, .rereg_mr = rereg_mr, .dereg_mr = nothing,
+	.advise_mr = advise_mr, .alloc_dm = alloc_dm, .free_dm = nothing, .alloc_mw = alloc_mw, .dealloc_mw = nothing,
 	.create_cq = create_cq, .resize_cq = nothing, .arm_cq = arm_cq, .moderate_cq = moderate_cq, .await_cq = await_cq, .destroy_cq = nothing,
 	.create_srq = create_srq, .limit_srq = limit_srq, .resize_srq = resize_srq, .query_srq = query_srq, .destroy_srq = nothing,
 	.create_qp = create_qp, .modify_qp = modify_qp, .query_qp = query_qp, .limit_qp = limit_qp, .destroy_qp = destroy_qp,

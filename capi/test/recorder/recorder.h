@@ -23,6 +23,10 @@ struct recorder {
 	struct softhca_mr mr;
 	uint32_t what; // of rereg_mr
 	handle_t pd;   // of rereg_mr
+	struct softhca_dm dm;
+	uint32_t advice, advised; // advised: the number of elements
+	int wait;
+	struct softhca_sge first; // of the elements
 	struct softhca_cq cq;
 	struct softhca_srq srq;
 	uint32_t limit, resized;
