@@ -62,7 +62,7 @@ struct softhca_mr {
 	handle_t handle;
 	handle_t dm; // with SOFTHCA_DM
 	uint64_t addr, length, iova; // with SOFTHCA_DM, addr is an offset
-	uint32_t access, lkey, rkey;
+	uint32_t access, lkey, rkey; // access: the rights, also if they do not change
 	int memory; // enum softhca_memory
 };
 

@@ -19,11 +19,10 @@ type region struct {
 	device.MR
 }
 
-// regionConfig returns the configuration of a region with the given rights that is not of
-// device memory.
-func regionConfig(m *C.struct_softhca_mr, access ib.Access) (c memory.RegionConfig, err error) {
-	c = memory.RegionConfig{IOVA: uint64(m.iova), HasIOVA: true, Access: access, Foreign: true}
-	if access&ib.AccessZeroBased != 0 {
+// regionConfig returns the configuration of a region that is not of device memory.
+func regionConfig(m *C.struct_softhca_mr) (c memory.RegionConfig, err error) {
+	c = memory.RegionConfig{IOVA: uint64(m.iova), HasIOVA: true, Access: ib.Access(m.access), Foreign: true}
+	if c.Access&ib.AccessZeroBased != 0 {
 		c.IOVA = 0
 	}
 	switch m.memory {
@@ -46,12 +45,11 @@ func (r *region) putKeys(m *C.struct_softhca_mr) {
 
 // register registers the memory that C describes.
 func (r *region) register(d *domain, m *C.struct_softhca_mr) error {
-	access := ib.Access(m.access)
 	if m.memory == C.SOFTHCA_DM {
 		dm := of[*deviceMemory](m.dm)
-		return d.RegDM(&r.MR, &dm.DM, uint64(m.addr), uint64(m.length), memory.RegionConfig{Access: access})
+		return d.RegDM(&r.MR, &dm.DM, uint64(m.addr), uint64(m.length), memory.RegionConfig{Access: ib.Access(m.access)})
 	}
-	c, err := regionConfig(m, access)
+	c, err := regionConfig(m)
 	if err != nil {
 		return err
 	}
@@ -77,14 +75,10 @@ func softhca_rereg_mr(m *C.struct_softhca_mr, what C.uint32_t, pd C.handle_t) C.
 	if pd != 0 {
 		to = &of[*domain](pd).PD
 	}
-	change, access := memory.Change(what), ib.Access(m.access)
-	if change&memory.ChangeAccess == 0 {
-		access = r.View().Access
-	}
-	c := memory.RegionConfig{Access: access}
+	change, c := memory.Change(what), memory.RegionConfig{Access: ib.Access(m.access)}
 	var err error
 	if change&memory.ChangeTranslation != 0 {
-		c, err = regionConfig(m, access)
+		c, err = regionConfig(m)
 	}
 	if err == nil {
 		err = r.Rereg(change, c, to)

@@ -166,7 +166,7 @@ struct mr *new_mr(struct ibv_pd *pd, void *addr, size_t length, struct softhca_m
 	int code = ENGINE(device_of(pd->context), reg_mr, CONTAINER(pd, struct pd, ibv)->handle, a);
 	if (code != 0)
 		return abandon(m, code);
-	m->handle = a->handle;
+	m->handle = a->handle, m->access = a->access;
 	m->ibv = (struct ibv_mr){
 		.context = pd->context, .pd = pd, .addr = addr, .length = length, .handle = (uint32_t)a->handle, .lkey = a->lkey, .rkey = a->rkey,
 	};
@@ -237,8 +237,9 @@ EXPORT VERB(int, ibv_rereg_mr, (struct ibv_mr *ibv, int flags, struct ibv_pd *pd
 		errno = EINVAL;
 		return IBV_REREG_MR_ERR_INPUT;
 	}
-	int code = !legal((unsigned)access) ? EINVAL : moves ? usable(addr, length, (unsigned)access) : 0;
-	struct softhca_mr a = {.handle = m->handle, .addr = (uintptr_t)addr, .length = length, .iova = (uintptr_t)addr, .access = (unsigned)access};
+	unsigned rights = flags & IBV_REREG_MR_CHANGE_ACCESS ? (unsigned)access : m->access;
+	int code = !legal(rights) ? EINVAL : moves ? usable(addr, length, rights) : 0;
+	struct softhca_mr a = {.handle = m->handle, .addr = (uintptr_t)addr, .length = length, .iova = (uintptr_t)addr, .access = rights};
 	if (code == 0)
 		code = ENGINE(device_of(ibv->context), rereg_mr, &a, (uint32_t)flags, pds ? CONTAINER(pd, struct pd, ibv)->handle : 0);
 	if (code != 0) {
@@ -246,6 +247,7 @@ EXPORT VERB(int, ibv_rereg_mr, (struct ibv_mr *ibv, int flags, struct ibv_pd *pd
 		return IBV_REREG_MR_ERR_CMD;
 	}
 	ibv->lkey = a.lkey, ibv->rkey = a.rkey;
+	m->access = rights;
 	if (moves) {
 		ibv->addr = addr, ibv->length = length;
 		unmap_dmabuf(m);

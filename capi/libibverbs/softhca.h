@@ -106,6 +106,7 @@ struct mr {
 	struct ibv_mr ibv;
 	struct object o;
 	handle_t handle;
+	unsigned access;
 	void *mapping; // of a DMA-buf; NULL: the region is of other memory
 	size_t mapped;
 };

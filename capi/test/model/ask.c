@@ -85,7 +85,8 @@ static void ask_device_ex(struct ibv_context *c)
 	WANT(call, room.a.completion_timestamp_mask, UINT64_MAX);
 	WANT(call, room.a.hca_core_clock, 1000000);
 	WANT(call, room.a.packet_pacing_caps.supported_qpts, 1 << IBV_QPT_RC | 1 << IBV_QPT_UC | 1 << IBV_QPT_UD);
-	WANT(call, room.a.odp_caps.general_caps, 0);
+	WANT(call, room.a.odp_caps.general_caps, IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT);
+	WANT(call, room.a.max_dm_size, 1 << 20);
 	WANT(call, is_poison(room.more, sizeof room.more), true);
 	struct verbs_context *v = (struct verbs_context *)((char *)c - offsetof(struct verbs_context, context));
 	size_t size = sizeof plain + draw(sizeof room.a - sizeof plain);

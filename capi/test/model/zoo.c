@@ -162,8 +162,8 @@ static void rereg(struct zoo_mr *m)
 	if (p->adapter != m->pd->adapter)
 		p = m->pd;
 	int code = a.code;
-	if (code == EFAULT && !(flags & TRANSLATION))
-		code = 0; // the address is ignored
+	if (code == EFAULT && (!(flags & TRANSLATION) || (!(flags & ACCESS) && m->access & IBV_ACCESS_ON_DEMAND)))
+		code = 0; // the address is ignored, or may be mapped later
 	int access = flags & ACCESS ? a.access : chance(10) ? 1 + (int)draw(1 << 12) : 0;
 	if (code != 0 && code != EFAULT && !(flags & ACCESS))
 		code = 0; // the part's access flags are not used
