@@ -330,7 +330,7 @@ static void step_absent(void)
 	REFUSES(ibv_set_ece(s.qp, &ece), EOPNOTSUPP);
 	ece.vendor_id = 1;
 	REFUSES(ibv_set_ece(s.qp, &ece), EOPNOTSUPP);
-	REFUSES_NULL(ibv_reg_dmabuf_mr(pd, 0, 4096, 0, 0, 0), EOPNOTSUPP);
+	REFUSES_NULL(ibv_reg_dmabuf_mr(pd, 0, 4096, 0, c->cmd_fd, 0), EINVAL); // a file, but no DMA-buf
 	struct ibv_td_init_attr ta = {.comp_mask = 1};
 	REFUSES_NULL(ibv_alloc_td(c, &ta), EINVAL);
 	struct ibv_parent_domain_init_attr da = {.pd = NULL};
