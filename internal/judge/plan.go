@@ -180,6 +180,8 @@ func (w *planner) own(line int, words []string) {
 		w.end(line, "it limits what a queue pair sends")
 	case verb == "address":
 		w.end(line, "it takes an address from the adapter")
+	case verb == "mr":
+		w.end(line, "it has a region without memory")
 	case verb == "rereg":
 		w.end(line, "it changes a region by rereg_mr")
 	case verb == "mw":

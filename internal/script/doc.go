@@ -61,6 +61,7 @@
 //	                                      fast: can be invalidated; durable: can be written back, for FLUSH;
 //	                                      quiet: its changes are not shown
 //	mw NAME [type=2] [pd=P]               a memory window
+//	mr NAME null [pd=P]                   a region without memory
 //	cq NAME [size=1024] [manual] [timed]  manual: only poll takes entries out, so it can fill up;
 //	                                      timed: its entries hold the time of their completion
 //	srq NAME [wr=16] [sge=4] [limit=0] [pd=P]
@@ -72,7 +73,7 @@
 //	xrcd NAME                             an XRC domain
 //	srq NAME xrcd=D [cq=C] [...]          a shared receive queue of XRC: a name for its number, too
 //	qp NAME XRC_INI [...] · qp NAME XRC_TGT xrcd=D
-//	dereg MR · rereg MR [access=...] [pd=P] · destroy NAME · resize CQ|SRQ N · limit SRQ N
+//	dereg MR · rereg MR [access=...] [pd=P] [len=N] [iova=N] · destroy NAME · resize CQ|SRQ N · limit SRQ N
 //	moderate CQ [count=N] [period=DURATION]   delays its events
 //
 // # Queue pairs

@@ -32,12 +32,17 @@ func (w *world) addPD(a *args) error {
 	return w.created(name, &domain{pd}, err)
 }
 
-// addMR registers memory: mr NAME len=N access=A|B iova=N fast quiet.
+// addMR registers memory: mr NAME len=N access=A|B iova=N fast quiet, or mr NAME null.
 func (w *world) addMR(a *args) error {
 	name := a.word("a name")
 	pd, err := w.domainOf(a)
 	if err != nil {
 		return err
+	}
+	if a.flag("null") {
+		m := &region{name: name, pd: pd}
+		m.mr, err = pd.RegMR(memory.RegionConfig{Form: memory.FormNull, Access: ib.AccessLocalWrite})
+		return w.created(name, m, err)
 	}
 	n := a.num("len", 4096, plainNumber)
 	access, err := parseAccess(a.str("access", "local_write|remote_write|remote_read|remote_atomic"))
@@ -271,7 +276,8 @@ func (w *world) dereg(m *region, a *args) error {
 	return w.outcome(m.pd.DeregMR(m.mr))
 }
 
-// rereg changes a region: rereg NAME access=A|B pd=NAME.
+// rereg changes a region: rereg NAME access=A|B pd=NAME len=N iova=N. With len or iova
+// it gets new memory, of zeros.
 func (w *world) rereg(m *region, a *args) error {
 	var err error
 	var what memory.Change
@@ -289,10 +295,23 @@ func (w *world) rereg(m *region, a *args) error {
 			return err
 		}
 	}
+	if a.has("len") || a.has("iova") {
+		what |= memory.ChangeTranslation
+		n := a.num("len", uint64(len(m.buf)), plainNumber)
+		if n > maxBytes {
+			return fmt.Errorf("len: a script's region has at most %d bytes", maxBytes)
+		}
+		c.Buf, c.IOVA, c.HasIOVA = make([]byte, n), a.num("iova", m.mr.Addr(), plainNumber), true
+	}
 	if err := m.pd.ReregMR(m.mr, what, c, to); err != nil {
 		return w.outcome(err)
 	}
-	m.pd = to
+	if m.pd = to; what&memory.ChangeTranslation != 0 {
+		m.buf = c.Buf
+		if m.last != nil {
+			m.last = make([]byte, len(m.buf))
+		}
+	}
 	return nil
 }
 
