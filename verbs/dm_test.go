@@ -65,7 +65,8 @@ func TestM3_DeviceMemoryRefused(t *testing.T) {
 		n    int
 		want error
 	}{
-		{1, 4, ib.EINVAL}, {4, 3, ib.EINVAL}, {attr.MaxDMSize, 4, ib.EFAULT}, {attr.MaxDMSize - 4, 8, ib.EFAULT}, {1 << 63, 4, ib.EFAULT}, {attr.MaxDMSize - 4, 4, nil},
+		{1, 4, ib.EINVAL}, {4, 3, ib.EINVAL}, {attr.MaxDMSize, 4, ib.EFAULT}, {attr.MaxDMSize - 4, 8, ib.EFAULT}, {1 << 63, 4, ib.EFAULT}, {1<<64 - 4, 4, ib.EFAULT},
+		{attr.MaxDMSize - 4, 4, nil},
 	} {
 		if c.want == nil {
 			must.Do(t, all.CopyTo(c.off, make([]byte, c.n)))

@@ -281,6 +281,9 @@ func (m *model) reregister(t *rapid.T) {
 	}
 	r.cfg = want
 	if what&ChangeTranslation != 0 {
+		if uint32(r.r.LKey())>>8 == r.key>>8 {
+			t.Fatalf("new memory under the old key %#x", r.key)
+		}
 		m.dead = append(m.dead, r.key)
 		r.key, r.bytes, r.invalidated = uint32(r.r.LKey()), bytes.Clone(want.Buf), false
 	}
