@@ -98,6 +98,10 @@ func (a *adapter) open(c *C.struct_softhca_config, level slog.Level) error {
 		Adapter:  int(c.adapter),
 		// softhca_modify_qp asks for the capability at each call, as Linux does.
 		Privileged: true,
+		// Adapters with one address list it several times, once for each version of RoCE, and
+		// programs for them use index 1 or 3. A second entry of the version that the adapter
+		// speaks keeps index 1 usable; another address would need another socket.
+		SecondGID: true,
 		Env: device.Environment{
 			ConfigDir: C.GoString(c.config_dir), GUID: C.GoString(c.guid),
 			Faults: C.GoString(c.faults), FaultsSeed: C.GoString(c.faults_seed),

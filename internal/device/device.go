@@ -65,7 +65,7 @@ func Open(cfg Config) (*Device, error) {
 	d.watchers.all = make(map[*func(clock.Instant, error)]struct{})
 	d.HCA, err = hca.New(hca.Config{
 		Caps: port.Caps(), Rand: cfg.source(), QPNSlot: cfg.QPNSlot, Shared: lease != nil, NodeGUID: guid, Raise: d.events.raise,
-		Settings: cfg.Settings, Queues: cfg.Queues, Trace: cfg.Trace, Privileged: cfg.Privileged,
+		Settings: cfg.Settings, Queues: cfg.Queues, Trace: cfg.Trace, Privileged: cfg.Privileged, SecondGID: cfg.SecondGID,
 		Counters: &cfg.Board.Engine, ListenGrace: cm.DefaultListenGrace, WriteBack: d.writes.add,
 	})
 	if err != nil {

@@ -60,7 +60,7 @@ func migrated(k *cm.Channel, to cm.Path) {
 func (h *connector) pathOf(m mover) cm.Path {
 	a := m.Query().AV
 	return cm.Path{
-		Local: h.cfg.Caps.Addrs[a.SGIDIndex], Remote: a.DGID.Addr(), FlowLabel: a.FlowLabel, TClass: a.TrafficClass, HopLimit: a.HopLimit, SL: a.SL,
+		Local: h.cfg.Caps.Addrs[min(int(a.SGIDIndex), len(h.cfg.Caps.Addrs)-1)], Remote: a.DGID.Addr(), FlowLabel: a.FlowLabel, TClass: a.TrafficClass, HopLimit: a.HopLimit, SL: a.SL,
 	}
 }
 

@@ -80,6 +80,9 @@ type Config struct {
 	// Static rates at or above it have no effect. The port itself is not
 	// limited to it.
 	PortMbps uint32
+	// SecondGID gives the GID table of a port with one address a second entry, of
+	// the same address, for programs that use index 1 without looking.
+	SecondGID bool
 	// Privileged allows controlled Q_Keys, as CAP_NET_RAW does in Linux.
 	Privileged bool
 }

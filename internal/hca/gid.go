@@ -11,11 +11,11 @@ func ActiveMTU(c fabric.Caps) (ib.MTU, bool) { return ib.MTUFor(c.MTU - headroom
 
 // GID returns the entry of the port's GID table, the zero GID past its end.
 func (h *HCA) GID(index int) ib.GID {
-	if index < 0 || index >= len(h.cfg.Caps.Addrs) {
+	if index < 0 || index >= h.GIDs() {
 		return ib.GID{}
 	}
-	return ib.GIDFromAddr(h.cfg.Caps.Addrs[index])
+	return ib.GIDFromAddr(h.env.Ports[0].GID(index))
 }
 
 // GIDs returns the length of the GID table.
-func (h *HCA) GIDs() int { return len(h.cfg.Caps.Addrs) }
+func (h *HCA) GIDs() int { return h.env.Ports[0].GIDs() }

@@ -79,14 +79,15 @@ func New(c Config) (*HCA, error) {
 
 // newEnv returns the part of the queue pairs' environment that the adapter sets.
 func newEnv(c *Config, mtu ib.MTU) qp.Env {
+	p := &qp.Port{Addrs: c.Caps.Addrs, PKeys: c.PKeys, SrcPort: c.Caps.SrcPort, SecondGID: c.SecondGID}
 	return qp.Env{
 		Settings: c.Settings,
 		Limits: qp.ModifyLimits{
-			Ports: port1, PKeys: len(c.PKeys), GIDs: len(c.Caps.Addrs), ActiveMTU: mtu,
+			Ports: port1, PKeys: len(c.PKeys), GIDs: p.GIDs(), ActiveMTU: mtu,
 			MaxRDAtomic: c.Limits.MaxRDAtomic, MaxDestRDAtomic: c.Limits.MaxRDAtomic,
 			Privileged: c.Privileged, APM: true, PortMbps: c.PortMbps,
 		},
-		Ports:    []*qp.Port{{Addrs: c.Caps.Addrs, PKeys: c.PKeys, SrcPort: c.Caps.SrcPort}},
+		Ports:    []*qp.Port{p},
 		Mem:      memory.NewTable(c.Rand, memory.Limits{Regions: c.Limits.MaxMR, Windows: c.Limits.MaxMW}),
 		Queues:   c.Queues,
 		AHs:      qp.NewAHTable(c.Limits.MaxAH),

@@ -16,6 +16,9 @@ type Port struct {
 	Addrs   []netip.Addr // GID table
 	PKeys   []ib.PKey
 	SrcPort uint16 // UDP source port of all packets; 0 if each path has its own
+	// SecondGID gives the GID table of a port with one address a second entry, of
+	// the same address.
+	SecondGID bool
 
 	// The shard sets these.
 
@@ -39,6 +42,17 @@ func (p *Port) SetLost(addr netip.Addr, lost bool) {
 	}
 }
 
+// GIDs returns the length of the GID table.
+func (p *Port) GIDs() int {
+	if p.SecondGID && len(p.Addrs) == 1 {
+		return 2
+	}
+	return len(p.Addrs)
+}
+
+// GID returns the address of an entry of the GID table, which must exist.
+func (p *Port) GID(index int) netip.Addr { return p.Addrs[min(index, len(p.Addrs)-1)] }
+
 // path resolves an address vector to a path from this port: the SGID names the
 // local address, the DGID is the remote one, and the flow label, or flow if that
 // is 0, chooses the UDP source port. The DGID of an address handle may be that of
@@ -46,14 +60,14 @@ func (p *Port) SetLost(addr netip.Addr, lost bool) {
 func (p *Port) path(av *ib.AHAttr, flow uint32) (Path, error) {
 	dst := av.DGID.Addr()
 	switch {
-	case int(av.SGIDIndex) >= len(p.Addrs):
-		return Path{}, fmt.Errorf("address vector: SGID index %d, the GID table has %d entries: %w", av.SGIDIndex, len(p.Addrs), ib.EINVAL)
+	case int(av.SGIDIndex) >= p.GIDs():
+		return Path{}, fmt.Errorf("address vector: SGID index %d, the GID table has %d entries: %w", av.SGIDIndex, p.GIDs(), ib.EINVAL)
 	case av.HopLimit == 0:
 		return Path{}, fmt.Errorf("address vector: hop limit 0 reaches no host: %w", ib.EINVAL)
 	case av.DGID.IsZero() || dst.IsUnspecified():
 		return Path{}, fmt.Errorf("address vector: no destination GID: %w", ib.EINVAL)
 	}
-	src := p.Addrs[av.SGIDIndex]
+	src := p.GID(int(av.SGIDIndex))
 	if src.Is4() != dst.Is4() {
 		return Path{}, fmt.Errorf("address vector: SGID %v and DGID %v are of different families: %w", src, dst, ib.EINVAL)
 	}

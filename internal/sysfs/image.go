@@ -107,12 +107,13 @@ func port(d *Description, at string, board boardAt) []entry {
 		{path: at + "sm_sl", text: "0"},
 		{path: at + "state", text: board.downWord("4: ACTIVE", "1: DOWN")},
 	}
-	for i, a := range d.Identity.Addrs {
-		n := strconv.Itoa(i)
+	// Programs in C see a single address twice (device.Config.SecondGID).
+	for i := range max(len(d.Identity.Addrs), 2) {
+		n, of := strconv.Itoa(i), min(i, len(d.Identity.Addrs)-1)
 		all = append(all,
-			entry{path: at + "gids/" + n, text: gid(a)},
+			entry{path: at + "gids/" + n, text: gid(d.Identity.Addrs[of])},
 			entry{path: at + "gid_attrs/types/" + n, text: "RoCE v2"},
-			entry{path: at + "gid_attrs/ndevs/" + n, text: d.Identity.Interfaces[i]})
+			entry{path: at + "gid_attrs/ndevs/" + n, text: d.Identity.Interfaces[of]})
 	}
 	for _, w := range board.portWords() {
 		all = append(all, entry{path: at + "counters/" + w.name, text: w.spec})

@@ -164,6 +164,7 @@ func TestSeveral(t *testing.T) {
 	for name, want := range map[string]string{
 		"infiniband/softhca0/ports/1/gids/0": "0000:0000:0000:0000:0000:ffff:7f00:0001",
 		"infiniband/softhca1/ports/1/gids/0": "0000:0000:0000:0000:0000:ffff:7f00:0002",
+		"infiniband/softhca1/ports/1/gids/1": "0000:0000:0000:0000:0000:ffff:7f00:0002",
 		"infiniband_verbs/uverbs1/ibdev":     "softhca1",
 		"infiniband_verbs/uverbs1/dev":       "231:193",
 	} {

@@ -32,7 +32,7 @@ func TestPrograms(t *testing.T) {
 		{"read x < " + counts + "sent_pkts; echo $x", "4711\n"},
 		{"grep -r . " + counts + " | grep sent_pkts", counts + "sent_pkts:4711\n"},
 		{"find " + class + " -name sent_pkts -exec cat {} +", "4711\n"},
-		{"echo " + class + "/*/ports/*/gids/*", dev + "/ports/1/gids/0\n"},
+		{"echo " + class + "/*/ports/*/gids/*", dev + "/ports/1/gids/0 " + dev + "/ports/1/gids/1\n"},
 		{"stat -c %F /dev/infiniband/uverbs0", "character special file\n"},
 		{"readlink -f " + dev + "/device/net/lo", "/sys/devices/virtual/net/lo\n"},
 		{"realpath " + dev + "/ports/..", dev + "\n"},
@@ -71,7 +71,7 @@ const python = `
 import glob, os, pathlib, stat, subprocess
 c = '/sys/class/infiniband'
 assert os.listdir(c) == ['softhca0'] and [e.name for e in os.scandir(c)] == ['softhca0']
-assert glob.glob(c + '/*/ports/*/gids/*') == [c + '/softhca0/ports/1/gids/0']
+assert sorted(glob.glob(c + '/*/ports/*/gids/*')) == [c + '/softhca0/ports/1/gids/0', c + '/softhca0/ports/1/gids/1']
 assert list(pathlib.Path(c).glob('*/node_type'))[0].read_text() == '1: CA\n'
 assert stat.S_ISCHR(os.stat('/dev/infiniband/uverbs0').st_mode) and os.access('/dev/infiniband/uverbs0', os.R_OK | os.W_OK)
 assert os.path.realpath(c + '/softhca0/device/net/lo') == '/sys/devices/virtual/net/lo'

@@ -97,6 +97,38 @@ static void datagrams(void)
 	rig_close(&r);
 }
 
+// A single address has two entries in the GID table. Queue pairs and address handles of the
+// second one send from it, and tell its index.
+static void second_gid(void)
+{
+	struct rig r = {.sgid_index = 1}, u = {0};
+	struct ibv_port_attr p;
+	union ibv_gid gid[2];
+	char *addrs = strdup(getenv("SOFTHCA_ADDR"));
+	must(setenv("SOFTHCA_ADDR", strtok(addrs, ","), 1) == 0);
+	rig_open(&r, IBV_QPT_RC);
+	must(ibv_query_port(r.ctx, 1, &p) == 0 && p.gid_tbl_len == 2);
+	for (int i = 0; i < 2; i++)
+		must(ibv_query_gid(r.ctx, 1, i, &gid[i]) == 0);
+	must(memcmp(&gid[0], &gid[1], sizeof gid[0]) == 0 && ibv_query_gid(r.ctx, 1, 2, &gid[0]) == -1);
+	struct ibv_qp_attr a;
+	struct ibv_qp_init_attr init;
+	must(ibv_query_qp(r.qp[0], &a, IBV_QP_AV, &init) == 0 && a.ah_attr.grh.sgid_index == 1);
+	must(post(&r, 0, IBV_WR_RDMA_READ, 100) == 0);
+	want(r.cq[0], IBV_WC_SUCCESS);
+	rig_close(&r);
+	rig_open(&u, IBV_QPT_UD);
+	struct ibv_ah_attr to = to_self(u.ctx);
+	to.grh.sgid_index = 1;
+	struct ibv_ah *ah = ibv_create_ah(u.pd, &to);
+	must(ah != NULL);
+	receive(&u, 1, 100);
+	post_datagram(&u, 0, ah, 20);
+	want(u.cq[1], IBV_WC_SUCCESS);
+	must(ibv_destroy_ah(ah) == 0);
+	rig_close(&u);
+}
+
 // An address handle can be destroyed after the parent domain in which it was created. A
 // parent domain of a parent domain uses the protection domain of both.
 static void domains(void)
@@ -660,7 +692,7 @@ static void exits(void) { leave(NULL); }
 static void exits_at_once(void) { leave(&common); }
 
 static const struct scenario basics[] = {
-	{"transfer", transfer}, {"datagrams", datagrams}, {"domains", domains}, {"refusals", refusals}, {"gone", gone}, {"handler-before", handler_before},
+	{"transfer", transfer}, {"datagrams", datagrams}, {"domains", domains}, {"second-gid", second_gid}, {"refusals", refusals}, {"gone", gone}, {"handler-before", handler_before},
 	{"handler-after", handler_after}, {"handler-late", handler_late}, {"handler-once", handler_once}, {"guid", guid},
 	{"cycles", cycles}, {"outlived", outlived}, {"many", many}, {"threads", threads}, {"channel", channel}, {"arm-late", arm_late}, {"sizes", sizes}, {"slices", slices},
 	{"fork-before", fork_before}, {"fork-after", fork_after}, {"fork-keeps", fork_keeps}, {"exit", exits}, {"_exit", exits_at_once}, {NULL, NULL},

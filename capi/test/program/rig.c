@@ -38,6 +38,7 @@ void to_rtr(struct rig *r, struct ibv_qp *q, struct ibv_qp *to)
 		.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = to->qp_num, .max_dest_rd_atomic = 4, .min_rnr_timer = 1,
 		.ah_attr = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 64, .flow_label = UINT32_MAX}},
 	};
+	a.ah_attr.grh.sgid_index = r->sgid_index;
 	must(ibv_query_gid(r->ctx, 1, 0, &a.ah_attr.grh.dgid) == 0);
 	must(ibv_modify_qp(q, &a, IBV_QP_STATE | (ud ? 0 : IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN) |
 					  (rc ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0)) == 0);
