@@ -96,6 +96,10 @@ static void on_demand(void)
 	must(memcmp(p, "demanded", 8) == 0 && memcmp(p + 100, "demanded", 8) == 0);
 	must(munmap(p, PAGE) == 0);
 	write_to(&r, (uintptr_t)p, all->rkey, 8, IBV_WC_REM_ACCESS_ERR);
+	// A new translation alone leaves the region its rights, and what they ask of memory.
+	const char *ro = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	must(ro != MAP_FAILED && ibv_rereg_mr(m, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, p, PAGE, 0) == 0);
+	must(ibv_rereg_mr(r.mr[0], IBV_REREG_MR_CHANGE_TRANSLATION, NULL, (void *)ro, PAGE, 0) == IBV_REREG_MR_ERR_CMD && errno == EFAULT);
 	must(ibv_dereg_mr(m) == 0 && ibv_dereg_mr(all) == 0);
 	rig_close(&r);
 }
