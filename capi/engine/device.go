@@ -289,7 +289,7 @@ func softhca_describe(dev C.handle_t, out *C.struct_softhca_adapter) C.int {
 	h, l, p := a.dev.HCA, a.dev.HCA.Limits(), a.dev.Port.Caps()
 	*out = C.struct_softhca_adapter{
 		node_guid: C.uint64_t(h.NodeGUID()), max_msg_size: qp.MaxMessage,
-		clock:  C.uint64_t(a.clock), max_dm_size: C.uint64_t(l.MaxDMSize),
+		clock: C.uint64_t(a.clock), max_dm_size: C.uint64_t(l.MaxDMSize),
 		max_qp: C.uint32_t(l.MaxQP), max_qp_wr: C.uint32_t(l.MaxQPWR), max_sge: C.uint32_t(l.MaxSGE), max_inline: C.uint32_t(l.MaxInlineData),
 		max_cq: C.uint32_t(l.MaxCQ), max_cqe: C.uint32_t(l.MaxCQE), max_srq: C.uint32_t(l.MaxSRQ), max_srq_wr: C.uint32_t(l.MaxSRQWR),
 		max_mr: C.uint32_t(l.MaxMR), max_mw: C.uint32_t(l.MaxMW), max_pd: C.uint32_t(l.MaxPD), max_ah: C.uint32_t(l.MaxAH), max_rd_atomic: C.uint32_t(l.MaxRDAtomic),
