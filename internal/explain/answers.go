@@ -382,6 +382,8 @@ func (c *conversation) refused(f *Follower, side int, psn ib.PSN, s roce.Syndrom
 			rule = readRefused
 		case kind == roce.KindCompareSwap, kind == roce.KindFetchAdd:
 			rule = atomicRefused
+		case kind == roce.KindFlush:
+			rule = flushRefused
 		default:
 			rule = writeRefused
 		}

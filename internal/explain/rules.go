@@ -36,6 +36,7 @@ const (
 	writeRefused
 	readRefused
 	atomicRefused
+	flushRefused
 	accessRefused
 	invalidRequest
 	operationalError
@@ -273,15 +274,20 @@ var table = [numRules]Rule{
 		Means:     "The R_Key is wrong, the address lies outside the region, or the region lacks REMOTE_ATOMIC.",
 		Requester: Statuses{ib.WCRemAccessErr}, Try: "Compare R_Key and address with the region that the responder registered, and its access flags.",
 	},
+	flushRefused: {
+		Name: "flush-refused", Severity: Failed, Side: Both, Title: "a FLUSH was refused: remote access error",
+		Means:     "The R_Key is wrong or not of this protection domain, the range lies outside the region, the region lacks FLUSH_GLOBAL or FLUSH_PERSISTENT, or the storage failed.",
+		Requester: Statuses{ib.WCRemAccessErr}, Try: "Compare the type of the FLUSH with the access flags of the region that the responder registered. FLUSH_PERSISTENT needs a mapped file.",
+	},
 	accessRefused: {
 		Name: "access-refused", Severity: Failed, Side: Both, Title: "a request was refused: remote access error",
-		Means:     "The R_Key is wrong or not of this protection domain, the range lies outside the region, or the region lacks the right. Whether it was a WRITE, a READ or an atomic is not in this capture.",
+		Means:     "The R_Key is wrong or not of this protection domain, the range lies outside the region, or the region lacks the right. Which operation it was is not in this capture.",
 		Requester: Statuses{ib.WCRemAccessErr},
 		Try:       "Capture both directions. Compare R_Key, address and length in the request with the region that the responder registered, and its access flags.",
 	},
 	invalidRequest: {
 		Name: "invalid-request", Severity: Failed, Side: Both, Title: "a request was refused: remote invalid request",
-		Means:     "The responder's queue pair does not allow the operation, its length or place in the message is wrong, or an atomic is not aligned to 8 bytes.",
+		Means:     "The responder's queue pair does not allow the operation, its length or place in the message is wrong, or an atomic or an ATOMIC WRITE is not aligned to 8 bytes.",
 		Requester: Statuses{ib.WCRemInvReqErr}, Try: "Check qp_access_flags and max_dest_rd_atomic of the responder, the path MTU of both sides, the size of the receive, the alignment of atomics.",
 	},
 	operationalError: {

@@ -122,6 +122,7 @@ var cases = []struct {
 	{writeRefused, "errs_bad_rkey_write_multi", nil, "WRITE of 3072 bytes"},
 	{readRefused, "errs_read_noperm", nil, "READ of 100 bytes"},
 	{atomicRefused, "errs_atomic_noperm", nil, "FETCH_ADD"},
+	{flushRefused, "", refusedFlush, "FLUSH"},
 	{accessRefused, "errs_bad_rkey_write", from(server), "the NAK for PSN 0x"},
 	{invalidRequest, "errs_qp_noperm_write", nil, "WRITE"},
 	{invalidRequest, "errs_qp_noperm_write", from(server), "not in this capture"},
@@ -388,6 +389,17 @@ func TestErrorPages(t *testing.T) {
 func message(s *scene, attr mad.AttrID) int {
 	return slices.IndexFunc(s.frames, func(f frame) bool {
 		return f.op() == roce.UDSendOnly && binary.BigEndian.Uint16(f.data[atMAD+16:]) == uint16(attr)
+	})
+}
+
+// refusedFlush is a FLUSH for persistence of a region without the right.
+func refusedFlush(s *scene) {
+	s.add(client, 0, &roce.Packet{
+		BTH: bth(roce.RCFlush, 0x11, 0x100), FETH: roce.FETH{Placement: roce.PlacementPersistence},
+		RETH: roce.RETH{VA: 0x1000, RKey: 7, Length: 64},
+	})
+	s.add(server, time.Millisecond, &roce.Packet{
+		BTH: bth(roce.RCAcknowledge, 0x12, 0x100), AETH: roce.AETH{Syndrome: roce.NAKRemoteAccess, MSN: 1},
 	})
 }
 
