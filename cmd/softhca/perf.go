@@ -67,10 +67,10 @@ the client sends them over a TCP connection. HOST is the server's address, for T
 Bandwidth counts payload, with --depth messages outstanding on each queue pair. Each post
 has --post-list messages, of which only the last is signalled, as with the option --post_list of perftest. With --latency one message is in flight at a time. For write, write-imm and send it goes back and forth, and the latency
 is half a round trip. Both sides busy-poll: for write the memory that the WRITE changes, otherwise the completion queue;
-with --events they sleep until a completion instead. For read and the atomics the latency is the time from the post to
+with --events they sleep until a completion instead. For read, the atomics, atomic-write and flush the latency is the time from the post to
 the completion.
 
-The receiver checks a pattern in the last message of each queue pair. The exit code is 0 only if all requests succeeded
+flush moves no data: --size is the length of the flushed range. The receiver checks a pattern in the last message of each queue pair. The exit code is 0 only if all requests succeeded
 and the data was right. perf writes a line of progress to standard error each second, and the
 result to standard output.
 

@@ -39,7 +39,7 @@ func TestUsageWords(t *testing.T) {
 		"perf cm --local 127.0.0.1":             `--local runs both sides: no HOST`,
 		"judge":                                 `want one of --peer, --list, --agent-source and --page`,
 		"perf cm --connections x":               `--connections "x": want a number`,
-		"perf wrte --local":                     `operation "wrte": want write, write-imm, send, read, cmp-swap or fetch-add; did you mean write?`,
+		"perf wrte --local":                     `operation "wrte": want write, write-imm, send, read, cmp-swap, fetch-add, atomic-write or flush; did you mean write?`,
 		"perf --type rdx write":                 `--type "rdx": want rc, uc, ud or rd; did you mean rd?`,
 		"sim --profile mixd":                    `--profile "mixd": did you mean mixed?`,
 		"play e08_retries_exceded":              `there is neither a script nor a file "e08_retries_exceded"; did you mean e08_retries_exceeded?`,

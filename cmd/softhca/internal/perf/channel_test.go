@@ -13,13 +13,13 @@ import (
 // pairs share. They take turns, so none has many messages more than another.
 func TestV18_ReliableDatagrams(t *testing.T) {
 	r := newRig(t)
-	for op := range numOps {
+	for _, op := range (&Plan{Type: ib.RD}).service().ops {
 		for _, p := range []Plan{
 			{QPs: 3, Depth: 7},
 			{QPs: 2, Size: 5000, MTU: ib.MTU1024},
 			{Latency: true},
 		} {
-			if op.info().atomic {
+			if op.info().word {
 				p.Size = 0
 			}
 			p.Type, p.Op, p.Duration = ib.RD, op, 30*time.Millisecond

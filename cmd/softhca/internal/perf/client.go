@@ -184,7 +184,7 @@ func (c *client) measure(ctx context.Context) (*done, error) {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 	}
-	if c.plan.Latency && !c.plan.Op.info().fetches {
+	if c.plan.Latency && !c.plan.Op.info().answered {
 		return c.pingpong(ctx)
 	}
 	s := newSprint(c.own, &c.peer)

@@ -57,7 +57,7 @@ func newLocalSide(dev *verbs.Context, p Plan, v4 bool) (*localSide, error) {
 	}
 	s.pd = s.NewPD()
 	s.cq = s.NewCQ(p.QPs*p.Depth*(1+recvSlack), nil)
-	s.mr = s.NewMR(s.pd, 2*p.QPs*p.stride(), ib.AccessLocalWrite|ib.AccessRemote)
+	s.mr = s.NewMR(s.pd, 2*p.QPs*p.stride(), ib.AccessLocalWrite|ib.AccessRemote|ib.AccessFlushGlobal)
 	rdd := s.newChannel()
 	for range p.QPs {
 		s.qps = append(s.qps, s.NewQP(s.pd, &verbs.QPInitAttr{
@@ -78,7 +78,7 @@ func newLocalSide(dev *verbs.Context, p Plan, v4 bool) (*localSide, error) {
 
 // inlineSize returns the maximum inline data of the queue pairs.
 func (s *localSide) inlineSize() uint32 {
-	if s.plan.Latency && !s.plan.Op.info().fetches && s.plan.Size <= maxInline {
+	if s.plan.Latency && !s.plan.Op.info().answered && s.plan.Size <= maxInline {
 		return uint32(s.plan.Size)
 	}
 	return 0
@@ -169,7 +169,7 @@ func (s *localSide) connect(peer *side, mtu ib.MTU) error {
 		return fmt.Errorf("address the peer: %w", err)
 	}
 	attr := ib.QPAttr{
-		Port: 1, AccessFlags: ib.AccessRemote, PathMTU: mtu, MaxRDAtomic: s.atomics(), MaxDestRDAtomic: s.atomics(),
+		Port: 1, AccessFlags: ib.AccessRemote | ib.AccessFlushGlobal, PathMTU: mtu, MaxRDAtomic: s.atomics(), MaxDestRDAtomic: s.atomics(),
 		MinRNRTimer: minRNRTimer, Timeout: s.plan.Timeout, RetryCnt: s.plan.retryCount(), RNRRetry: rnrRetry,
 		AV: s.path(addr, s.gid), QKey: qKey,
 	}

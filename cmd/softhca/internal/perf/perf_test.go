@@ -76,7 +76,7 @@ func TestMeasurements(t *testing.T) {
 			{Op: op, Size: 3000, Latency: true},
 			{Op: op, Latency: true, Events: op.info().receives},
 		} {
-			if op.info().atomic {
+			if op.info().word {
 				p.Size = 0
 			}
 			p.Duration = 30 * time.Millisecond

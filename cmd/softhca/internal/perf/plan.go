@@ -20,6 +20,8 @@ const (
 	Read
 	CmpSwap
 	FetchAdd
+	AtomicWrite
+	Flush
 	numOps
 )
 
@@ -28,17 +30,22 @@ type opInfo struct {
 	name     string
 	wr       ib.WROpcode
 	receives bool // the server posts receives
-	fetches  bool // the answer has data: the latency is the time to the answer
-	atomic   bool // 8 bytes
+	answered bool // by a response of its own: the latency is the time to it
+	fetches  bool // the answer has data
+	atomic   bool // it counts the messages in the peer's memory
+	word     bool // 8 bytes
 }
 
 var ops = [numOps]opInfo{
 	Write:    {name: "write", wr: ib.WRRDMAWrite},
 	WriteImm: {name: "write-imm", wr: ib.WRRDMAWriteWithImm, receives: true},
 	Send:     {name: "send", wr: ib.WRSend, receives: true},
-	Read:     {name: "read", wr: ib.WRRDMARead, fetches: true},
-	CmpSwap:  {name: "cmp-swap", wr: ib.WRAtomicCmpAndSwp, fetches: true, atomic: true},
-	FetchAdd: {name: "fetch-add", wr: ib.WRAtomicFetchAdd, fetches: true, atomic: true},
+	Read:     {name: "read", wr: ib.WRRDMARead, answered: true, fetches: true},
+	CmpSwap:  {name: "cmp-swap", wr: ib.WRAtomicCmpAndSwp, answered: true, fetches: true, atomic: true, word: true},
+	FetchAdd: {name: "fetch-add", wr: ib.WRAtomicFetchAdd, answered: true, fetches: true, atomic: true, word: true},
+
+	AtomicWrite: {name: "atomic-write", wr: ib.WRAtomicWrite, answered: true, word: true},
+	Flush:       {name: "flush", wr: ib.WRFlush, answered: true},
 }
 
 // String returns the name that ParseOp accepts.
@@ -121,7 +128,7 @@ func (p *Plan) Check() error {
 	switch {
 	case p.Op >= numOps:
 		return fmt.Errorf("unknown operation %v", p.Op)
-	case p.Op.info().atomic && p.Size != 8:
+	case p.Op.info().word && p.Size != 8:
 		return fmt.Errorf("size %d: %v is always 8 bytes", p.Size, p.Op)
 	case p.Size < 1 || p.Size > maxBuffer:
 		return fmt.Errorf("size %d: want 1 to %d bytes", p.Size, maxBuffer)
@@ -155,7 +162,7 @@ func (p *Plan) fill() {
 	p.Type = cmp.Or(p.Type, ib.RC)
 	if p.Size == 0 {
 		switch {
-		case p.Op < numOps && p.Op.info().atomic, p.Latency:
+		case p.Op < numOps && p.Op.info().word, p.Latency:
 			p.Size = DefaultLatencySize
 		case p.Type == ib.UD:
 			p.Size = DefaultDatagram

@@ -29,6 +29,8 @@ func TestPlanBounds(t *testing.T) {
 	for why, p := range map[string]Plan{
 		"no such operation":             {Op: numOps},
 		"an atomic of 4 bytes":          {Op: CmpSwap, Size: 4},
+		"an ATOMIC WRITE of 16 bytes":   {Op: AtomicWrite, Size: 16},
+		"a FLUSH without a connection":  {Op: Flush, Type: ib.UC},
 		"a negative size":               {Size: -1},
 		"a size beyond the buffer":      {Size: maxBuffer + 1},
 		"negative queue pairs":          {QPs: -1},

@@ -95,7 +95,7 @@ func (s *server) prepare() (err error) {
 		for i := range s.plan.QPs {
 			newPattern(s.request.Pattern, i).fill(s.own.out(i))
 		}
-	case s.plan.Latency && !info.fetches:
+	case s.plan.Latency && !info.answered:
 		s.pong, err = newPingpong(s.own, &s.request.side)
 	case info.receives:
 		s.sink, err = newSink(s.own)
@@ -233,6 +233,7 @@ func (s *server) check() error {
 	for i, n := range s.end.Messages {
 		switch {
 		case s.plan.Op == Read: // the client checks
+		case s.plan.Op == Flush: // there is nothing to check
 		case s.plan.Op.info().atomic:
 			if v := binary.NativeEndian.Uint64(s.own.in(i)); v != n {
 				return fmt.Errorf("the word of queue pair %d is %d after %d atomics", i, v, n)

@@ -28,7 +28,7 @@ func valid(op Op) *request {
 	r := &request{Op: op.String(), Size: 100, Depth: 4, QPs: 1, MTU: 1024, side: side{
 		GID: "10.0.0.1", Addr: 1, RKey: 1, QPs: []endpoint{{2, 3}},
 	}}
-	if op.info().atomic {
+	if op.info().word {
 		r.Size = 8
 	}
 	return r

@@ -24,7 +24,7 @@ type service struct {
 
 // services are the services that perf measures; the first is the default.
 var services = [...]service{
-	{name: "rc", typ: ib.RC, ops: []Op{Write, WriteImm, Send, Read, CmpSwap, FetchAdd}, reliable: true},
+	{name: "rc", typ: ib.RC, ops: []Op{Write, WriteImm, Send, Read, CmpSwap, FetchAdd, AtomicWrite, Flush}, reliable: true},
 	{name: "uc", typ: ib.UC, ops: []Op{Write, WriteImm, Send}},
 	{name: "ud", typ: ib.UD, ops: []Op{Send}, header: grhBytes, datagram: true},
 	{name: "rd", typ: ib.RD, ops: []Op{Write, WriteImm, Send, Read, CmpSwap, FetchAdd}, reliable: true, channel: true},
@@ -87,6 +87,9 @@ func (p *Plan) checkService() error {
 func (s *localSide) begin(i int, peer *side) verbs.SendWR {
 	wr := verbs.SendWR{
 		Opcode: s.plan.Op.info().wr, SGList: s.outSGE(i), RemoteAddr: peer.Addr + uint64(i*s.plan.stride()), RKey: ib.RKey(peer.RKey),
+	}
+	if s.plan.Op == Flush {
+		wr.SGList, wr.Flush = nil, verbs.Flush{Length: uint32(s.plan.Size), Type: verbs.FlushGlobal}
 	}
 	switch sv := s.plan.service(); {
 	case sv.datagram:

@@ -90,7 +90,7 @@ func (m *meter) gbps(n uint64, d time.Duration) float64 {
 
 // Summary is the result of a measurement, in the form of --json.
 type Summary struct {
-	Op          string  `json:"op"`          // write, write-imm, send, read, cmp-swap or fetch-add
+	Op          string  `json:"op"`          // write, write-imm, send, read, cmp-swap, fetch-add, atomic-write or flush
 	Type        string  `json:"type"`        // of the queue pairs: rc, uc, ud or rd
 	Size        int     `json:"size"`        // bytes of a message
 	QPs         int     `json:"qps"`         // queue pairs
@@ -213,7 +213,7 @@ type trips struct {
 
 func newTrips(p *Plan) *trips {
 	t := &trips{hdrhistogram.New(1, int64(maxLatency), latencyDigits), 1}
-	if p.Latency && !p.Op.info().fetches {
+	if p.Latency && !p.Op.info().answered {
 		t.parts = 2
 	}
 	return t
