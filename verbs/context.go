@@ -147,6 +147,9 @@ type DeviceAttr struct {
 
 	MaxCQCount  int `json:"max_cq_count"`  // of Moderation: completions
 	MaxCQPeriod int `json:"max_cq_period"` // of Moderation: microseconds
+	AtomicWrite      bool `json:"atomic_write"`      // ATOMIC WRITE on RC
+	FlushGlobal      bool `json:"flush_global"`      // FLUSH for global visibility on RC
+	FlushPersistent  bool `json:"flush_persistent"`  // FLUSH for persistence; regions of mapped files can have the right
 }
 
 // QueryDevice returns the limits and capabilities of the adapter.
@@ -163,7 +166,7 @@ func (c *Context) QueryDevice() (DeviceAttr, error) {
 		MaxQPRDAtom: l.MaxRDAtomic, MaxQPInitRD: l.MaxRDAtomic, MaxMsgSize: qp.MaxMessage, PhysPortCnt: 1,
 		MaxMcastGrp: l.MaxMcastGrp, MaxMcastQPAttach: l.MaxMcastQPAttach, MaxTotalMcastQPAttach: l.MaxTotalMcastQPAttach,
 		MaxCQCount: qp.MaxModerationCount, MaxCQPeriod: int(qp.MaxModerationPeriod / time.Microsecond),
-		AutoPathMig: true, ReliableDatagram: true, ResizeSRQ: true, Timestamps: true, RateLimit: true, XRC: true, MemWindow: true, MemWindowType2B: true, MemMgtExtensions: true,
+		AutoPathMig: true, ReliableDatagram: true, AtomicWrite: true, FlushGlobal: true, FlushPersistent: device.WritesBack, ResizeSRQ: true, Timestamps: true, RateLimit: true, XRC: true, MemWindow: true, MemWindowType2B: true, MemMgtExtensions: true,
 		NodeGUID: GUID(c.dev().HCA.NodeGUID()),
 	}, nil
 }

@@ -2,6 +2,7 @@ package verbs
 
 import (
 	"net/netip"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,7 +18,7 @@ func TestV1_QueryDeviceAndPort(t *testing.T) {
 	if d.MaxQP < 10000 || d.MaxQPWR < 16 || d.MaxSGE < 1 || d.MaxCQE < 1 || d.MaxPD < 1 || d.MaxMsgSize != 1<<31 || d.PhysPortCnt != 1 {
 		t.Errorf("device attributes %+v", d)
 	}
-	if d.ResizeQP || !d.AutoPathMig || d.ChangePhyPort || !d.ReliableDatagram {
+	if d.ResizeQP || !d.AutoPathMig || d.ChangePhyPort || !d.ReliableDatagram || !d.AtomicWrite || !d.FlushGlobal || d.FlushPersistent != (runtime.GOOS == "linux") {
 		t.Errorf("the device reports wrong capabilities: %+v", d)
 	}
 	p, err := a.ctx.QueryPort()

@@ -12,6 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// WritesBack says whether memory can be durable on this system.
+const WritesBack = true
+
 // mapping is a line of /proc/self/maps.
 type mapping struct {
 	start, end uint64

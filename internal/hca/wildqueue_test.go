@@ -140,6 +140,12 @@ func TestWildSends(t *testing.T) {
 		{"an atomic of more than a message", rc, func(e *wildSend) {
 			e.Opcode, e.Length, e.sge.Length = ib.WRAtomicFetchAdd, 1<<31+1, 1<<31+1
 		}},
+		{"an ATOMIC WRITE of more than 8 bytes", rc, func(e *wildSend) { e.Opcode = ib.WRAtomicWrite }},
+		{"an inline ATOMIC WRITE of 4 bytes", rc, func(e *wildSend) { e.Opcode, e.Flags, e.NumSGE, e.Length = ib.WRAtomicWrite, ib.SendInline, 0, 4 }},
+		{"an ATOMIC WRITE of another service", []ib.QPType{ib.UC, ib.UD}, func(e *wildSend) { e.Opcode = ib.WRAtomicWrite }},
+		{"a FLUSH with elements", rc, func(e *wildSend) { e.Opcode = ib.WRFlush }},
+		{"a FLUSH with inline bytes", rc, func(e *wildSend) { e.Opcode, e.Flags, e.NumSGE, e.Length = ib.WRFlush, ib.SendInline, 0, 8 }},
+		{"a FLUSH of another service", []ib.QPType{ib.UC, ib.UD}, func(e *wildSend) { e.Opcode, e.NumSGE, e.Length = ib.WRFlush, 0, 0 }},
 		{"an address handle that is none", []ib.QPType{ib.UD}, func(e *wildSend) { e.to.AH = 0 }},
 		{"an address handle that never was", []ib.QPType{ib.UD}, func(e *wildSend) { e.to.AH = 1<<64 - 1 }},
 	} {

@@ -94,7 +94,7 @@ func (s *Side) open(t testing.TB, c hca.Config, seed uint64, mr memory.RegionCon
 	var err error
 	s.CQ, err = s.HCA.CreateCQ(1024, nil)
 	Must(t, err)
-	mr.Access = cmp.Or(mr.Access, ib.AccessLocalWrite|ib.AccessRemote)
+	mr.Access, mr.Durable = cmp.Or(mr.Access, ib.AccessLocalWrite|ib.AccessRemote|ib.AccessFlush), true
 	s.Buf = mr.Buf
 	s.MR, err = s.PD.RegMR(mr)
 	Must(t, err)
@@ -125,7 +125,7 @@ const (
 func (r *Rig) Attrs(i int, mtu ib.MTU) ib.QPAttr {
 	peer := r.Sides[1-i]
 	return ib.QPAttr{
-		Port: 1, AccessFlags: ib.AccessRemote, PathMTU: mtu, DestQPN: peer.QP.Num(),
+		Port: 1, AccessFlags: ib.AccessRemote | ib.AccessFlush, PathMTU: mtu, DestQPN: peer.QP.Num(),
 		RQPSN: ib.NewPSN(0x1000 * uint32(2-i)), SQPSN: ib.NewPSN(0x1000 * uint32(i+1)),
 		MaxDestRDAtomic: 4, MaxRDAtomic: 4, MinRNRTimer: 12, Timeout: 14, RetryCnt: 7, RNRRetry: 7,
 		AV: ib.AHAttr{DGID: ib.GIDFromAddr(peer.Addr), HopLimit: 64, Port: 1},

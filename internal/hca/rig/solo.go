@@ -80,7 +80,7 @@ func NewSolo(t testing.TB, c SoloConfig) *Solo {
 	}
 	s.open(&c)
 	s.Attr = ib.QPAttr{
-		Port: 1, AccessFlags: ib.AccessRemote, PathMTU: max(c.MTU, ib.MTU256), DestQPN: PeerQPN,
+		Port: 1, AccessFlags: ib.AccessRemote | ib.AccessFlush, PathMTU: max(c.MTU, ib.MTU256), DestQPN: PeerQPN,
 		RQPSN: ib.NewPSN(PeerPSN), SQPSN: ib.NewPSN(PSN), QKey: QKey,
 		MaxDestRDAtomic: 4, MaxRDAtomic: 4, MinRNRTimer: 12, Timeout: 14, RetryCnt: 2, RNRRetry: 2,
 		AV: ib.AHAttr{DGID: ib.GIDFromAddr(s.Peer), HopLimit: 64, Port: 1},

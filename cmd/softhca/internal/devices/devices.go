@@ -184,6 +184,8 @@ func (d *Device) text(b *strings.Builder, verbose bool) {
 	line(4, "max_mcast_grp, qp_attach", "%d, %d", a.MaxMcastGrp, a.MaxMcastQPAttach)
 	line(4, "max_qp_rd_atom", "%d", a.MaxQPRDAtom)
 	line(4, "max_msg_size", "%d bytes", a.MaxMsgSize)
+	line(4, "atomic_write", "%s", text.Yes(a.AtomicWrite))
+	line(4, "flush global, persistent", "%s, %s", text.Yes(a.FlushGlobal), text.Yes(a.FlushPersistent))
 	line(4, "phys_port_cnt", "%d", a.PhysPortCnt)
 	if verbose {
 		abilities(a, line)
