@@ -36,7 +36,7 @@ func onStorage(t *testing.T) string {
 			return dir
 		}
 	}
-	t.Skip("no directory is on storage")
+	t.Skip("no directory is on storage") // nothing here survives a loss of power
 	return ""
 }
 

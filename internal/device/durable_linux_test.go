@@ -41,7 +41,7 @@ func onStorage(t *testing.T) string {
 			return dir
 		}
 	}
-	t.Skip("no directory is on storage")
+	t.Skip("no directory is on storage") // nothing here survives a loss of power
 	return ""
 }
 
@@ -82,7 +82,7 @@ func TestM6_TmpfsIsLost(t *testing.T) {
 	const dir = "/dev/shm"
 	var fs unix.Statfs_t
 	if unix.Statfs(dir, &fs) != nil || fs.Type != unix.TMPFS_MAGIC {
-		t.Skip("there is no tmpfs at " + dir)
+		t.Skip("there is no tmpfs at " + dir) // a small container
 	}
 	if mem, _ := mapFile(t, dir, unix.MAP_SHARED); durable(mem) {
 		t.Error("a file in tmpfs is durable")
