@@ -258,7 +258,7 @@ func (w *planner) inject(line int, in *script.Injection) {
 	case in.Src != w.peer || in.Dst != w.local:
 		w.close(in.QP, line, "it needs a packet from another address")
 	case p.Info.Kind == roce.KindFlush || p.Info.Kind == roce.KindAtomicWrite:
-		w.close(in.QP, line, "the script is about ours, which does not serve %v", p.BTH.Opcode)
+		w.close(in.QP, line, "peers serve %v since Linux 6.2: the runner does not try it", p.BTH.Opcode)
 	case w.fast[uint32(p.RETH.RKey)] || w.fast[uint32(p.AtomicETH.RKey)] || w.fast[uint32(p.InvRKey)]:
 		w.close(in.QP, line, "it needs a region that a peer may invalidate")
 	}
