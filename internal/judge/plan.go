@@ -132,6 +132,9 @@ func (w *planner) act(s *script.PlayStep, a *script.Act) {
 	case script.Own:
 		w.own(s.Line, d.Words)
 	case script.RegMR:
+		if d.Access&ib.AccessFlush != 0 {
+			w.end(s.Line, "a region for FLUSH is not for every adapter")
+		}
 		if d.Invalidatable && !a.Refused {
 			w.fast[d.Key] = true
 		}
