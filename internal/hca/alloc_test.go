@@ -23,6 +23,8 @@ func TestNoAllocation(t *testing.T) {
 		{"READ of one packet", ib.WRRDMARead, 64},
 		{"READ of eight packets", ib.WRRDMARead, 32 << 10},
 		{"FETCH&ADD", ib.WRAtomicFetchAdd, 8},
+		{"ATOMIC WRITE", ib.WRAtomicWrite, 8},
+		{"FLUSH", ib.WRFlush, 0},
 	} {
 		f := rig.NewFlight(t, c.op, c.n)
 		for range 64 { // rings and tables reach their sizes

@@ -130,9 +130,9 @@ func (r *receiver) checkFlush(p *Packet) fault {
 func (r *receiver) flushed(h roce.FETH, to roce.RETH) ([]byte, memory.Fault) {
 	right, _ := ib.FlushRights(ib.FlushType(h.Placement))
 	if h.Selectivity == roce.SelectRegion {
-		return r.ep.env.Mem.RemoteRegion(r.qp.via, to.RKey, right)
+		return r.ep.env.Mem.RemoteRegion(r.via(), to.RKey, right)
 	}
-	return r.ep.env.Mem.Remote(r.qp.via, to.RKey, to.VA, uint64(to.Length), right)
+	return r.ep.env.Mem.Remote(r.via(), to.RKey, to.VA, uint64(to.Length), right)
 }
 
 // executeFlush has a FLUSH answered when its turn comes. Earlier WRITEs are visible to every

@@ -32,7 +32,7 @@ func NewFlightOn(r *Rig, op ib.WROpcode, n int) *Flight {
 	a, b := f.Sides[0], f.Sides[1]
 	f.WR = ib.SendWR{
 		Opcode: op, Flags: ib.SendSignaled, SGList: []ib.SGE{a.SGE(0, n)},
-		RemoteAddr: b.MR.Addr(), RKey: b.MR.RKey(), CompareAdd: 1,
+		RemoteAddr: b.MR.Addr(), RKey: b.MR.RKey(), CompareAdd: 1, Flush: ib.Flush{Length: 64, Type: ib.FlushGlobal},
 	}
 	if op == ib.WRSend {
 		f.Recv = ib.RecvWR{SGList: []ib.SGE{b.SGE(0, n)}}
