@@ -34,6 +34,10 @@ type (
 	// region of the peer must have the right of each type, FLUSH_GLOBAL or FLUSH_PERSISTENT;
 	// without it the request completes with REM_INV_REQ_ERR or REM_ACCESS_ERR.
 	//
+	// A FLUSH for persistence is answered when the storage has the data. Until then the
+	// requester repeats it each time that QPAttr.Timeout expires, and gives up with
+	// RETRY_EXC_ERR after QPAttr.RetryCnt times: choose them for the storage.
+	//
 	//	type Flush struct {
 	//		Length uint32 // bytes from RemoteAddr on, at most 2^31; 0 flushes nothing, and is answered
 	//		Type   FlushType

@@ -65,9 +65,9 @@ var orderedMutants = slices.Concat(
 			new: "$e.Length"},
 	}),
 	bugsIn("internal/memory", []mutant{
-		{name: "atomic-write-in-two-halves", in: "Store", test: "TestM5_Store",
+		{name: "atomic-write-byte-by-byte", in: "Store", test: "TestM5_Store",
 			old: "atomic.StoreUint64(p, value)",
-			new: "h := (*[2]uint32)(unsafe.Pointer(p)); h[0] = uint32(value); h[1] = uint32(value >> 32)"},
+			new: "_ = p; for i := range b { b[i] = byte(value >> (8 * i)) }"},
 		{name: "persistence-of-memory-that-is-lost", in: "RegionConfig.check", breaks: "M6",
 			old: "$right && !$c.Durable",
 			new: "$right && false"},
