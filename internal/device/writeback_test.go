@@ -8,6 +8,17 @@ import (
 	"github.com/softhca/softhca/internal/qp"
 )
 
+// within returns the next value of a channel, which must come soon.
+func within[T any](t *testing.T, c <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-c:
+	case <-time.After(20 * time.Second):
+		t.Fatal("nothing happens")
+	}
+	return v
+}
+
 // TestM6_WriteBacks shows that jobs are done one after another, in order, each with its own
 // outcome, and that nothing is begun after the end.
 func TestM6_WriteBacks(t *testing.T) {
@@ -34,20 +45,20 @@ func TestM6_WriteBacks(t *testing.T) {
 		s.add(qp.WriteBack{Job: uint64(i), Mem: []byte{i}})
 	}
 	for i := range byte(3) {
-		if got := <-begun; got != i {
+		if got := within(t, begun); got != i {
 			t.Fatalf("job %d was begun, want %d", got, i)
 		}
 		proceed <- struct{}{}
-		if got, want := <-ends, (end{uint64(i), i != 2}); got != want {
+		if got, want := within(t, ends), (end{uint64(i), i != 2}); got != want {
 			t.Errorf("the end is %+v, want %+v", got, want)
 		}
 	}
-	<-begun
+	within(t, begun)
 	s.add(qp.WriteBack{Job: 4, Mem: []byte{4}})
 	s.stop()
 	s.add(qp.WriteBack{Job: 5, Mem: []byte{5}})
 	proceed <- struct{}{}
-	if got := <-ends; got.job != 3 {
+	if got := within(t, ends); got.job != 3 {
 		t.Errorf("job %d ended, want 3", got.job)
 	}
 	select {
@@ -73,7 +84,7 @@ func TestM6_WriteBacksStartAgain(t *testing.T) {
 	}
 	for job := range uint64(4) {
 		s.add(qp.WriteBack{Job: job})
-		if got := <-ends; got != job {
+		if got := within(t, ends); got != job {
 			t.Errorf("job %d ended, want %d", got, job)
 		}
 	}
