@@ -254,7 +254,7 @@ func (c *conversation) finish(f *Follower, side int, o *op) {
 	h.repeats = 0
 	h.deferred.ends(o.src)
 	h.done.messages++
-	h.done.bytes += o.length
+	h.done.bytes += o.moved()
 	h.done.total += took
 	h.done.longest = max(h.done.longest, took)
 }

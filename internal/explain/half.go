@@ -432,6 +432,14 @@ func begun(now instant, p *roce.Packet) op {
 	return o
 }
 
+// moved returns the bytes that the message moves; a FLUSH only names some.
+func (o *op) moved() int {
+	if o.kind == roce.KindFlush {
+		return 0
+	}
+	return o.length
+}
+
 // invalidates records the key that a packet of the message invalidates.
 func (o *op) invalidates(now instant, p *roce.Packet) {
 	if p.Info.Flags&roce.FlagInv != 0 {

@@ -83,7 +83,7 @@ func (c *conversation) tell(f *Follower, side int, o *op, outcome string) {
 		return
 	}
 	m := Message{
-		Conversation: c.id, From: [...]string{"a", "b"}[side], Operation: operation(o.kind), Bytes: o.length, PSN: int(o.first.Value()),
+		Conversation: c.id, From: [...]string{"a", "b"}[side], Operation: operation(o.kind), Bytes: o.moved(), PSN: int(o.first.Value()),
 		Packets: int(o.n), Record: o.begun.record, At: o.begun.at, Outcome: outcome, Again: o.again,
 	}
 	if o.kind != roce.KindSend {
