@@ -30,7 +30,7 @@ func TestC8_ActiveAttributes(t *testing.T) {
 	c := r.active(RepRcvd)
 	psn := decode(&mad.REQ{}, r.sent[0]).StartingPSN
 	wantAttr(t, c, ib.QPAttr{
-		State: ib.INIT, Port: 1, AccessFlags: ib.AccessRemoteWrite | ib.AccessRemoteRead | ib.AccessRemoteAtomic,
+		State: ib.INIT, Port: 1, AccessFlags: ib.AccessRemote | ib.AccessFlush,
 	}, initMask)
 	wantAttr(t, c, ib.QPAttr{
 		State: ib.RTR, PathMTU: ib.MTU1024, DestQPN: peerQPN, RQPSN: psn, MaxDestRDAtomic: 3, // asked for 3, the peer uses 4
@@ -48,7 +48,7 @@ func TestC8_PassiveAttributes(t *testing.T) {
 	c := r.passive(RepSent)
 	psn := last(r, mad.AttrREP, &mad.REP{}).StartingPSN
 	wantAttr(t, c, ib.QPAttr{
-		State: ib.INIT, Port: 1, AccessFlags: ib.AccessRemoteWrite | ib.AccessRemoteRead | ib.AccessRemoteAtomic,
+		State: ib.INIT, Port: 1, AccessFlags: ib.AccessRemote | ib.AccessFlush,
 	}, initMask)
 	wantAttr(t, c, ib.QPAttr{
 		State: ib.RTR, PathMTU: ib.MTU1024, DestQPN: peerQPN, RQPSN: psn, MaxDestRDAtomic: 2, // what SendREP offered
