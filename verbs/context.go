@@ -144,12 +144,12 @@ type DeviceAttr struct {
 	ResizeSRQ        bool `json:"resize_srq"`         // shared receive queues can be resized
 	Timestamps       bool `json:"timestamps"`         // completion queues can note when completions were made
 	RateLimit        bool `json:"rate_limit"`         // a queue pair can have a rate limit
+	AtomicWrite      bool `json:"atomic_write"`       // ATOMIC WRITE on RC
+	FlushGlobal      bool `json:"flush_global"`       // FLUSH for global visibility on RC
+	FlushPersistent  bool `json:"flush_persistent"`   // FLUSH for persistence; regions of mapped files can have the right
 
 	MaxCQCount  int `json:"max_cq_count"`  // of Moderation: completions
 	MaxCQPeriod int `json:"max_cq_period"` // of Moderation: microseconds
-	AtomicWrite      bool `json:"atomic_write"`      // ATOMIC WRITE on RC
-	FlushGlobal      bool `json:"flush_global"`      // FLUSH for global visibility on RC
-	FlushPersistent  bool `json:"flush_persistent"`  // FLUSH for persistence; regions of mapped files can have the right
 }
 
 // QueryDevice returns the limits and capabilities of the adapter.
@@ -166,7 +166,8 @@ func (c *Context) QueryDevice() (DeviceAttr, error) {
 		MaxQPRDAtom: l.MaxRDAtomic, MaxQPInitRD: l.MaxRDAtomic, MaxMsgSize: qp.MaxMessage, PhysPortCnt: 1,
 		MaxMcastGrp: l.MaxMcastGrp, MaxMcastQPAttach: l.MaxMcastQPAttach, MaxTotalMcastQPAttach: l.MaxTotalMcastQPAttach,
 		MaxCQCount: qp.MaxModerationCount, MaxCQPeriod: int(qp.MaxModerationPeriod / time.Microsecond),
-		AutoPathMig: true, ReliableDatagram: true, AtomicWrite: true, FlushGlobal: true, FlushPersistent: device.WritesBack, ResizeSRQ: true, Timestamps: true, RateLimit: true, XRC: true, MemWindow: true, MemWindowType2B: true, MemMgtExtensions: true,
+		AutoPathMig: true, ReliableDatagram: true, AtomicWrite: true, FlushGlobal: true, FlushPersistent: device.WritesBack,
+		ResizeSRQ: true, Timestamps: true, RateLimit: true, XRC: true, MemWindow: true, MemWindowType2B: true, MemMgtExtensions: true,
 		NodeGUID: GUID(c.dev().HCA.NodeGUID()),
 	}, nil
 }
