@@ -87,7 +87,7 @@ const (
 	AccessRemoteAtomic    Access = ib.AccessRemoteAtomic    // peers may use COMPARE&SWAP and FETCH&ADD
 	AccessMWBind          Access = ib.AccessMWBind          // memory windows may be bound to the region
 	AccessZeroBased       Access = ib.AccessZeroBased       // addresses count from the start of the region
-	AccessOnDemand        Access = ib.AccessOnDemand        // the memory is not pinned; no memory ever is
+	AccessOnDemand        Access = ib.AccessOnDemand        // the memory is not pinned
 	AccessHugeTLB         Access = ib.AccessHugeTLB         // the memory is in huge pages
 	AccessFlushGlobal     Access = ib.AccessFlushGlobal     // peers may flush to global visibility
 	AccessFlushPersistent Access = ib.AccessFlushPersistent // peers may flush to persistence
