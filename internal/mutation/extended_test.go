@@ -51,7 +51,7 @@ var extendedMutants = slices.Concat(
 		{name: "smaller-than-what-is-in-use", in: "Ring.Resize", breaks: "M7",
 			old: "n < used",
 			new: "false"},
-		{name: "entries-moved-from-the-first-slot-on", in: "Ring.Resize", breaks: "M7", sim: "completion message memory status", profile: "errors",
+		{name: "entries-moved-from-the-first-slot-on", in: "Ring.Resize", breaks: "M7", sim: "completion message memory order status", profile: "errors",
 			old: "copy(r.bytes(i), old.bytes(i))",
 			new: "copy(r.bytes(i), old.bytes(i-r.cons))"},
 		{name: "memory-of-moved-entries-leaks", in: "Ring.Resize", test: "TestModel",
