@@ -8,6 +8,7 @@ import (
 	"github.com/softhca/softhca/internal/hca/rig"
 	"github.com/softhca/softhca/internal/memory"
 	"github.com/softhca/softhca/internal/must"
+	"github.com/softhca/softhca/roce"
 )
 
 // TestM1_M2_WindowsHoldTheirDomain shows that a protection domain stays while it has windows, and
@@ -38,4 +39,26 @@ func TestM1_M2_WindowsHoldTheirDomain(t *testing.T) {
 	must.Do(t, pd.Dealloc())
 	_, err = pd.AllocMW(ib.MWType1)
 	must.Fail(t, err, ib.EINVAL, "a window of a domain that is gone")
+}
+
+// TestM2_BindsHaveNoMessageNumber shows that a bind does not count as a message: once the peer's
+// message sequence numbers have fitted often enough to be checked, those after the bind still fit.
+func TestM2_BindsHaveNoMessageNumber(t *testing.T) {
+	s := rig.NewSolo(t, rig.SoloConfig{Challenge: true, MRAccess: ib.AccessLocalWrite | ib.AccessMWBind})
+	w, err := s.PD.AllocMW(ib.MWType2)
+	must.Do(t, err)
+	const often = 300
+	for i := range uint32(often + 2) {
+		s.Send(s.WR(ib.WRSend, uint64(i), 0, 8))
+		ack := s.AckTo(rig.PSN+i, roce.ACKUnlimited)
+		ack.AETH.MSN = ib.MSN(i + 1)
+		s.Inject(ack)
+		s.WantWCs("a SEND", rig.WC(uint64(i), ib.WCSuccess))
+		if i == often {
+			s.Send(ib.SendWR{WRID: often, Opcode: ib.WRBindMW, Bind: &ib.MWBind{
+				RKey: w.RKey(), NewRKey: w.RKey().Inc(), LKey: s.MR.LKey(), Addr: s.MR.Addr(), Length: 8,
+			}})
+			s.WantWCs("the bind", rig.WC(often, ib.WCSuccess))
+		}
+	}
 }

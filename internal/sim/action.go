@@ -342,7 +342,7 @@ func (w *world) forge(e *end, r *rand.Rand) {
 	a := e.qp.Query()
 	p := roce.Packet{
 		BTH:     roce.BTH{Opcode: roce.RCRDMAWriteOnly, PKey: ib.PKeyDefault, DestQP: e.num, PSN: a.RQPSN, AckReq: true},
-		RETH:    roce.RETH{VA: e.space.remote.mr.Addr(), RKey: e.space.remote.mr.RKey(), Length: 16},
+		RETH:    roce.RETH{VA: e.space.remote.mr.Addr(), RKey: e.space.remote.rkey(), Length: 16},
 		Payload: w.text.pattern(r.Uint64N(patternWords), 16),
 	}
 	rt := e.paths.route()

@@ -17,7 +17,7 @@ var markNames = [...]string{
 	"Q9 COMM_EST", "Q19 flush", "Q19 LAST_WQE_REACHED",
 	"E2 LOC_QP_OP_ERR", "E3 LOC_PROT_ERR", "E5 timeout", "E8 sequence NAK", "E8 RETRY_EXC_ERR", "E8 dropped after a gap",
 	"E9 dropped duplicate", "E10 REM_INV_REQ_ERR", "E10 QP_REQ_ERR", "E12 requester waits", "E12 RNR_RETRY_EXC_ERR",
-	"E14 REM_ACCESS_ERR", "E14 QP_ACCESS_ERR", "E15 LOC_LEN_ERR", "E16 REM_OP_ERR", "E18 CQ_ERR", "E22 implied NAK", "E23 ghost ACK", "E24 BAD_RESP_ERR",
+	"E14 REM_ACCESS_ERR", "E14 QP_ACCESS_ERR", "M1 window died", "E15 LOC_LEN_ERR", "E16 REM_OP_ERR", "E18 CQ_ERR", "E22 implied NAK", "E23 ghost ACK", "E24 BAD_RESP_ERR",
 	"L1 probe", "L1 repaired", "L1 repair went no further", "L2 kept",
 	"V15 PATH_MIG", "V15 PATH_MIG_ERR", "V15 REARM", "claim refuted", "claim believed", "answer in doubt", "request in doubt", "other drop",
 }

@@ -29,7 +29,8 @@ type node struct {
 	cqs     []*queue
 	srq     *sharedQueue
 	ends    map[ib.QPN]*end
-	ud      *end          // the node's UD queue pair
+	ud      *end // the node's UD queue pair
+	binder  binder
 	coming  int           // packets on the way to this node
 	busy    clock.Instant // time until which its port is busy sending
 
@@ -85,7 +86,7 @@ func (n *node) open() {
 	}, w.plan.batch))
 	n.tally = tally{}
 	n.ends = make(map[ib.QPN]*end)
-	n.cqs, n.srq, n.ud, n.watch = nil, nil, nil, nil
+	n.cqs, n.srq, n.ud, n.watch, n.binder = nil, nil, nil, nil, binder{}
 	n.lost = make(map[netip.Addr]bool)
 	for range 3 {
 		n.newCQ()
@@ -93,6 +94,7 @@ func (n *node) open() {
 	srq, err := n.PD.CreateSRQ(64, 2, 0)
 	w.Must(err)
 	n.srq = &sharedQueue{srq: srq, space: newSpace(w, n, spaceConfig{recv: 128}), posted: make(map[uint64]*receive)}
+	n.openBinder()
 	n.Deadline = clock.Never
 }
 
@@ -197,6 +199,9 @@ func (n *node) trace(r *trace.Record) {
 	}
 	e := n.ends[r.QPN]
 	if e == nil {
+		if n.binds(r) {
+			return
+		}
 		w.Fail("state", "adapter %d: a record of queue pair %v, which does not exist: %v", n.Index, r.QPN, r)
 		return
 	}

@@ -66,7 +66,7 @@ func (o *op) makeData(r *rand.Rand) bool {
 	if o.writes() {
 		o.drawTarget(r)
 		t := o.target
-		wr.RemoteAddr, wr.RKey = t.addr(), t.area.mr.RKey()
+		wr.RemoteAddr, wr.RKey = t.addr(), t.area.rkey()
 		if o.length == 0 && r.IntN(2) == 0 {
 			wr.RKey, wr.RemoteAddr = 0x12345678, 1 // they are not checked (E13)
 		}
@@ -126,7 +126,7 @@ func (o *op) makeRead(r *rand.Rand) bool {
 		return false
 	}
 	o.drawTarget(r)
-	o.wr.RemoteAddr, o.wr.RKey = o.target.addr(), o.target.area.mr.RKey()
+	o.wr.RemoteAddr, o.wr.RKey = o.target.addr(), o.target.area.rkey()
 	o.wr.SGList = pieces(o.destination, o.length, 1+r.IntN(int(endCap.MaxSendSGE)))
 	return true
 }
@@ -157,7 +157,7 @@ func (o *op) makeAtomic(r *rand.Rand) bool {
 	if r.IntN(4) == 0 {
 		o.compare++
 	}
-	wr.RemoteAddr, wr.RKey = peer.remote.mr.Addr()+uint64(o.word.off), peer.remote.mr.RKey()
+	wr.RemoteAddr, wr.RKey = peer.remote.mr.Addr()+uint64(o.word.off), peer.remote.rkey()
 	wr.CompareAdd, wr.Swap = o.compare, o.swap
 	if o.code == ib.WRAtomicFetchAdd {
 		wr.CompareAdd = o.add

@@ -17,8 +17,9 @@ type space struct {
 	remote area
 	local  area
 	words  []word
-	era    int  // changes with the region or the connection
-	fixed  bool // UC: a target slot has the same contents throughout a connection
+	era    int       // changes with the region, its window or the connection
+	access ib.Access // of the remote region
+	fixed  bool      // UC: a target slot has the same contents throughout a connection
 }
 
 // area is one region.
@@ -26,6 +27,7 @@ type area struct {
 	buf   []byte // memory that the adapter accesses
 	want  []byte // its expected contents, except for hot slots
 	mr    *memory.Region
+	mw    *memory.Window // through which the peer accesses it; nil: by the region's own key
 	slots []slot
 }
 
@@ -64,7 +66,10 @@ type spaceConfig struct {
 const guard = 32
 
 func newSpace(w *world, n *node, c spaceConfig) *space {
-	s := &space{w: w, node: n, fixed: c.fixed}
+	s := &space{w: w, node: n, fixed: c.fixed, access: ib.AccessLocalWrite | ib.AccessRemote}
+	if w.spaces++; c.target > 0 && w.spaces%2 == 0 {
+		s.access = ib.AccessLocalWrite | ib.AccessMWBind
+	}
 	size := w.plan.slot
 	s.remote = newArea(c.target, size, c.words*8+guard)
 	s.local = newArea(c.local+c.recv, size+grhRoom, guard)
@@ -95,22 +100,31 @@ func newArea(slots, size, head int) area {
 func (s *space) register(remote bool) {
 	a, access := &s.local, ib.AccessLocalWrite
 	if remote {
-		a, access = &s.remote, ib.AccessLocalWrite|ib.AccessRemote
+		a, access = &s.remote, s.access
 	}
 	for i := range a.slots {
 		a.slots[i].area = a
 	}
 	mr, err := s.node.PD.RegMR(memory.RegionConfig{Buf: a.buf, IOVA: 1 << 40, Access: access})
 	s.w.Must(err)
-	a.mr = mr
+	if a.mr = mr; remote && s.windowed() {
+		s.openWindow()
+	}
 }
 
-// deregister replaces an area's region by a new one: accesses through the old
+// deregister replaces an area's region by a new one, or only its window: accesses through the old
 // key must not change the memory.
 func (s *space) deregister(remote bool) {
 	a := &s.local
 	if remote {
 		a = &s.remote
+		if s.windowed() {
+			if s.era%2 == 0 {
+				s.replaceWindow()
+				return
+			}
+			s.closeWindow()
+		}
 	}
 	s.w.Must(s.node.PD.DeregMR(a.mr))
 	if remote {
@@ -128,6 +142,9 @@ func (s *space) deregister(remote bool) {
 // close ends the regions.
 func (s *space) close() {
 	s.sweep()
+	if s.remote.mw != nil {
+		s.w.Must(s.node.PD.DeallocMW(s.remote.mw))
+	}
 	s.w.Must(s.node.PD.DeregMR(s.remote.mr))
 	s.w.Must(s.node.PD.DeregMR(s.local.mr))
 }

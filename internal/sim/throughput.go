@@ -141,7 +141,7 @@ func (e *end) transfer(code ib.WROpcode) bool {
 		o.data = e.w.text.pattern(0, measureSize)
 		s.fill(o.data)
 	}
-	o.wr.SGList, o.wr.RemoteAddr, o.wr.RKey = pieces(s, measureSize, 1), o.target.addr(), o.target.area.mr.RKey()
+	o.wr.SGList, o.wr.RemoteAddr, o.wr.RKey = pieces(s, measureSize, 1), o.target.addr(), o.target.area.rkey()
 	e.post(o)
 	e.node.wake(e)
 	return true

@@ -39,6 +39,8 @@ type world struct {
 	wcs  []ib.WC
 	ids  uint64
 
+	spaces int // created so far
+
 	over bool // everything has settled
 	did  [numActions]uint64
 }
@@ -298,6 +300,7 @@ func (w *world) tearDown() {
 // close destroys the adapter's objects: none may be left.
 func (n *node) close() {
 	w := n.w
+	n.closeBinder()
 	w.Must(n.PD.DeregMR(n.srq.space.local.mr))
 	w.Must(n.PD.DeregMR(n.srq.space.remote.mr))
 	if err := n.PD.DestroySRQ(n.srq.srq); err != nil {
