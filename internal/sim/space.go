@@ -19,6 +19,7 @@ type space struct {
 	words  []word
 	era    int       // changes with the region, its window or the connection
 	access ib.Access // of the remote region
+	deaths int       // of its window
 	fixed  bool      // UC: a target slot has the same contents throughout a connection
 }
 
@@ -119,7 +120,7 @@ func (s *space) deregister(remote bool) {
 	if remote {
 		a = &s.remote
 		if s.windowed() {
-			if s.era%2 == 0 {
+			if s.deaths++; s.way() != withRegion {
 				s.replaceWindow()
 				return
 			}

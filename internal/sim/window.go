@@ -94,9 +94,23 @@ func (s *space) bindTo(key ib.LKey, addr, n uint64) {
 	s.node.bind(ib.MWBind{RKey: was, NewRKey: was.Inc(), LKey: key, Addr: addr, Length: n, Access: ib.AccessRemote})
 }
 
-// closeWindow ends the binding: the region can be deregistered afterwards. The ways take turns.
+// way is how a window dies.
+type way uint8
+
+const (
+	withRegion  way = iota // it is deallocated, and its region deregistered
+	boundAgain             // to the same memory
+	unbound                // and then bound again
+	deallocated            // and another one allocated
+	numWays
+)
+
+// way returns how the window dies this time: the ways take turns.
+func (s *space) way() way { return way(s.deaths) % numWays }
+
+// closeWindow ends the binding: the region can be deregistered afterwards.
 func (s *space) closeWindow() {
-	if s.era%2 == 0 {
+	if s.way() == unbound {
 		s.bindTo(0, 0, 0)
 		return
 	}
@@ -106,7 +120,7 @@ func (s *space) closeWindow() {
 
 // replaceWindow takes the peer's key away, while the region stays.
 func (s *space) replaceWindow() {
-	if s.era%3 == 0 {
+	if s.way() == boundAgain {
 		a := &s.remote
 		s.bindTo(a.mr.LKey(), a.mr.Addr(), a.mr.Len())
 		s.died("the window was bound again")
