@@ -54,6 +54,7 @@ func tests() []test {
 			add("ibverbs-utils", "-g", v6, program, "-e")
 		}
 	}
+	add("ibverbs-utils", "-g", false, "ibv_xsrq_pingpong")
 	add("ibverbs-utils", "-g", false, "ibv_rc_pingpong", "-N")
 	add("ibverbs-utils", "-g", false, "ibv_rc_pingpong", "-t")
 	perf := func(args ...string) {
@@ -87,6 +88,10 @@ func tests() []test {
 		perf(program, "-n", "500", "-c", "UD")
 		perf(program, "-n", "500", "-c", "UC", "-s", "2048")
 	}
+	for _, program := range []string{"ib_send_bw", "ib_send_lat", "ib_write_bw", "ib_write_lat", "ib_read_bw", "ib_read_lat", "ib_atomic_bw", "ib_atomic_lat"} {
+		perf(program, "-n", "500", "-c", "XRC")
+	}
+	perf("ib_send_bw", "-n", "500", "-c", "XRC", "--use_old_post_send", "-q", "4")
 	perf("ib_send_lat", "-n", "500", "-c", "UD", "-e")
 	perf("ib_write_lat", "-n", "500", "-c", "UC", "-s", "2048")
 	// Over UC only a rate limit slows the sender down: there are no pause frames.

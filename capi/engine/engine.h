@@ -92,6 +92,8 @@ struct softhca_srq {
 	struct ring *ring;
 	void *object;
 	uint32_t max_wr, max_sge, limit;
+	handle_t xrcd, cq; // of XRC; then it has a number
+	uint32_t srqn;
 	int watched; // call softhca_calls.check before each post
 };
 
@@ -183,6 +185,11 @@ struct softhca_calls {
 	int (*await_cq)(handle_t cq, uint32_t completions);
 	int (*destroy_cq)(handle_t cq);
 
+	// open_xrcd fails with EOPNOTSUPP if another process has a domain of the same file; the
+	// empty name is that of no file.
+	int (*open_xrcd)(handle_t dev, char *file, handle_t *xrcd);
+	int (*close_xrcd)(handle_t xrcd);
+
 	int (*create_srq)(handle_t pd, struct softhca_srq *s);
 	int (*limit_srq)(handle_t srq, uint32_t limit);
 	// The caller of resize_srq excludes posts meanwhile.
@@ -191,6 +198,8 @@ struct softhca_calls {
 	int (*destroy_srq)(handle_t srq);
 
 	int (*create_qp)(handle_t pd, struct softhca_qp *q);
+	// target_qp creates an XRC target, or opens the one with the number qpn, if that is not 0.
+	int (*target_qp)(handle_t xrcd, struct softhca_qp *q);
 	int (*modify_qp)(handle_t qp, struct softhca_qp_attr *a, uint32_t mask);
 	int (*query_qp)(handle_t qp, struct softhca_qp_attr *a);
 	int (*limit_qp)(handle_t qp, uint32_t rate, uint32_t burst);

@@ -23,21 +23,24 @@ var errControlled = fmt.Errorf("a Q_Key with bit 31 set needs CAP_NET_RAW: %w", 
 
 // pair is a queue pair.
 type pair struct {
-	*domain
+	*adapter
 	subject
 	device.QP
 }
 
 //export softhca_create_qp
 func softhca_create_qp(pd C.handle_t, c *C.struct_softhca_qp) C.int {
-	q := &pair{domain: of[*domain](pd)}
-	q.subject = subject{unsafe.Pointer(c.object)}
+	d := of[*domain](pd)
+	q := &pair{adapter: d.adapter, subject: subject{unsafe.Pointer(c.object)}}
 	cfg := hca.QPConfig{Type: ib.QPType(c._type), Cap: capOf(&c.cap), SigAll: c.sig_all != 0, Flags: ib.QPCreateFlags(c.create_flags)}
-	cfg.SendCQ, cfg.RecvCQ = of[*completions](c.send_cq).CQ.CQ, of[*completions](c.recv_cq).CQ.CQ
+	cfg.SendCQ = of[*completions](c.send_cq).CQ.CQ
+	if c.recv_cq != 0 {
+		cfg.RecvCQ = of[*completions](c.recv_cq).CQ.CQ
+	}
 	if c.srq != 0 {
 		cfg.SRQ = of[*shared](c.srq).SRQ.SRQ
 	}
-	err := q.domain.CreateQP(&q.QP, &q.subject, func() (hca.QPConfig, error) { return cfg, nil })
+	err := d.CreateQP(&q.QP, &q.subject, func() (hca.QPConfig, error) { return cfg, nil })
 	if err == nil {
 		send, recv := q.QP.QP.Queues()
 		c.handle, c.send, c.recv, c.qpn = newHandle(q), ringOf(send), ringOf(recv), C.uint32_t(q.QP.QP.Num())

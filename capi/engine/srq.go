@@ -23,8 +23,17 @@ type shared struct {
 func softhca_create_srq(pd C.handle_t, c *C.struct_softhca_srq) C.int {
 	s := &shared{domain: of[*domain](pd)}
 	s.subject = subject{unsafe.Pointer(c.object)}
-	err := s.domain.CreateSRQ(&s.SRQ, &s.subject, device.SRQConfig{MaxWR: uint32(c.max_wr), MaxSGE: uint32(c.max_sge), Limit: uint32(c.limit)})
+	cfg := device.SRQConfig{MaxWR: uint32(c.max_wr), MaxSGE: uint32(c.max_sge), Limit: uint32(c.limit)}
+	var err error
+	if c.xrcd != 0 {
+		err = s.domain.CreateXRCSRQ(&s.SRQ, &s.subject, cfg, func() (*device.XRCD, *device.CQ, error) {
+			return &of[*xrcDomain](c.xrcd).XRCD, &of[*completions](c.cq).CQ, nil
+		})
+	} else {
+		err = s.domain.CreateSRQ(&s.SRQ, &s.subject, cfg)
+	}
 	if err == nil {
+		c.srqn = C.uint32_t(s.SRQ.SRQ.Num())
 		wr, sge := s.SRQ.SRQ.Cap()
 		c.handle, c.ring = newHandle(s), ringOf(s.SRQ.SRQ.Queue())
 		c.max_wr, c.max_sge = C.uint32_t(wr), C.uint32_t(sge)

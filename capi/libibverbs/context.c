@@ -177,7 +177,7 @@ EXPORT VERB(int, ibv_query_device, (struct ibv_context *c, struct ibv_device_att
 		.max_qp = (int)i->max_qp, .max_qp_wr = (int)i->max_qp_wr,
 		.device_cap_flags = IBV_DEVICE_AUTO_PATH_MIG | IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
 				    IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_MEM_WINDOW |
-				    IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_SRQ_RESIZE,
+				    IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC,
 		.max_sge = (int)i->max_sge, .max_sge_rd = (int)i->max_sge, .max_cq = (int)i->max_cq, .max_cqe = (int)i->max_cqe,
 		.max_mr = (int)i->max_mr, .max_mw = (int)i->max_mw, .max_pd = (int)i->max_pd,
 		.max_qp_rd_atom = (int)i->max_rd_atomic, .max_qp_init_rd_atom = (int)i->max_rd_atomic,

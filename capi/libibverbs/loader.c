@@ -136,6 +136,7 @@ static void in_child(void)
 	end_in_child();
 	cancels_in_child();
 	cm_in_child();
+	domains_in_child();
 	if (calls != NULL)
 		forks++;
 	if (calls != NULL)

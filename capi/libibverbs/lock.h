@@ -16,6 +16,7 @@ enum rank {
 	POLLING_LOCK,     // cq.polling: from start_poll to end_poll
 	SEND_LOCK,        // qp.send_lock: while requests are written; from wr_start to wr_complete
 	RECV_LOCK,        // qp.recv_lock, srq.lock: while receives are written
+	DOMAINS_LOCK,     // of xrc.c: while XRC domains are opened and closed
 	ENGINE_LOCKS,     // in the order of internal/lock/order.go
 	DEVICE_LOCK,      // device.mu
 	SOURCE_LOCK,      // source.mu of a context or of a channel

@@ -376,22 +376,29 @@ static int end_srq(struct srq *s, bool wait)
 	while (wait && s->ibv.events_completed != s->async_taken)
 		pthread_cond_wait(&s->ibv.cond, &s->ibv.mutex);
 	mutex_unlock(&s->ibv.mutex);
+	unuse_xrcd(s->xrcd);
 	release_object(s->ibv.context, &s->o, s);
 	return 0;
 }
 
 static int free_srq(struct object *o) { return end_srq(CONTAINER(o, struct srq, o), false); }
 
-EXPORT VERB(struct ibv_srq *, ibv_create_srq, (struct ibv_pd *pd, struct ibv_srq_init_attr *a), pd, a)
+// new_srq creates a shared receive queue, one of XRC if it has a domain and a completion queue.
+static struct ibv_srq *new_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *a, struct ibv_xrcd *xrcd, struct ibv_cq *cq)
 {
 	struct srq *s = calloc(1, sizeof *s);
 	if (s == NULL)
 		return fail(ENOMEM);
 	s->ibv = (struct ibv_srq){.context = pd->context, .srq_context = a->srq_context, .pd = pd};
 	struct softhca_srq c = {.object = s, .max_wr = a->attr.max_wr, .max_sge = a->attr.max_sge};
+	if ((s->xrcd = xrcd) != NULL)
+		c.xrcd = use_xrcd(xrcd), c.cq = CONTAINER(cq, struct cq, ibv)->handle;
 	int code = ENGINE(device_of(pd->context), create_srq, CONTAINER(pd, struct pd, ibv)->handle, &c);
-	if (code != 0)
+	if (code != 0) {
+		unuse_xrcd(xrcd);
 		return abandon(s, code);
+	}
+	s->num = c.srqn;
 	pthread_mutex_init(&s->ibv.mutex, NULL);
 	pthread_cond_init(&s->ibv.cond, NULL);
 	s->handle = c.handle, s->ring = c.ring, s->watched = c.watched;
@@ -401,10 +408,23 @@ EXPORT VERB(struct ibv_srq *, ibv_create_srq, (struct ibv_pd *pd, struct ibv_srq
 	return &s->ibv;
 }
 
+EXPORT VERB(struct ibv_srq *, ibv_create_srq, (struct ibv_pd *pd, struct ibv_srq_init_attr *a), pd, a)
+{
+	return new_srq(pd, a, NULL, NULL);
+}
+
 VERB(struct ibv_srq *, create_srq_ex, (struct ibv_context *c, struct ibv_srq_init_attr_ex *a), c, a)
 {
 	enum { KNOWN = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD };
+	enum { XRC = KNOWN | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ };
 	(void)c;
+	if (a->comp_mask & IBV_SRQ_INIT_ATTR_TYPE && a->srq_type == IBV_SRQT_XRC) {
+		if (a->comp_mask & ~(uint32_t)XRC)
+			return fail(EOPNOTSUPP);
+		if (a->comp_mask != XRC || a->xrcd == NULL || a->cq == NULL)
+			return fail(EINVAL);
+		return new_srq(a->pd, (struct ibv_srq_init_attr *)a, a->xrcd, a->cq);
+	}
 	if (!(a->comp_mask & IBV_SRQ_INIT_ATTR_PD) || a->comp_mask & ~(uint32_t)KNOWN ||
 	    (a->comp_mask & IBV_SRQ_INIT_ATTR_TYPE && a->srq_type != IBV_SRQT_BASIC))
 		return fail(EOPNOTSUPP);

@@ -24,6 +24,10 @@ void set_ops(struct context *c)
 	c->v.modify_cq = modify_cq;
 	c->v.create_qp_ex = create_qp_ex;
 	c->v.create_srq_ex = create_srq_ex;
+	c->v.open_xrcd = open_xrcd;
+	c->v.close_xrcd = close_xrcd;
+	c->v.open_qp = open_qp;
+	c->v.get_srq_num = get_srq_num;
 	c->v.modify_qp_rate_limit = modify_qp_rate_limit;
 	c->v.alloc_td = alloc_td;
 	c->v.dealloc_td = dealloc_td;

@@ -107,6 +107,8 @@ static int put_send(struct qp *q, uint32_t prod, const struct ibv_send_wr *wr)
 		e->remote_addr = wr->wr.rdma.remote_addr;
 		e->rkey = wr->wr.rdma.rkey;
 	}
+	if (q->ibv.qp_type == IBV_QPT_XRC_SEND)
+		*to_of(q->send, e) = (struct ring_to){.ah = wr->qp_type.xrc.remote_srqn};
 	if (!(e->flags & IBV_SEND_INLINE))
 		return put_list(q, e, wr->sg_list, (size_t)wr->num_sge);
 	uint32_t at = 0;
@@ -352,6 +354,14 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn
 		*to_of(q->send, e) = (struct ring_to){CONTAINER(ah, struct ah, ibv)->handle, qpn, qkey};
 }
 
+static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t srqn)
+{
+	struct qp *q = CONTAINER(ex, struct qp, ex);
+	struct ring_send *e = current(q);
+	if (e != NULL)
+		*to_of(q->send, e) = (struct ring_to){.ah = srqn};
+}
+
 static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge *list)
 {
 	struct qp *q = CONTAINER(ex, struct qp, ex);
@@ -434,6 +444,8 @@ void fill_wr_ops(struct qp *q, uint64_t ops)
 	x->wr_set_inline_data = wr_set_inline_data, x->wr_set_inline_data_list = wr_set_inline_data_list;
 	if (q->ibv.qp_type == IBV_QPT_UD)
 		x->wr_set_ud_addr = wr_set_ud_addr;
+	if (q->ibv.qp_type == IBV_QPT_XRC_SEND)
+		x->wr_set_xrc_srqn = wr_set_xrc_srqn;
 #define OFFER(flag, call)                                                                      \
 	if (ops & (flag))                                                                      \
 	x->call = call

@@ -16,13 +16,14 @@ static int end_qp(struct qp *q, bool wait)
 	while (wait && q->ibv.events_completed != q->async_taken)
 		pthread_cond_wait(&q->ibv.cond, &q->ibv.mutex);
 	mutex_unlock(&q->ibv.mutex);
+	unuse_xrcd(q->xrcd);
 	release_object(q->ibv.context, &q->o, q);
 	return 0;
 }
 
 static int free_qp(struct object *o) { return end_qp(CONTAINER(o, struct qp, o), false); }
 
-static handle_t cq_handle(struct ibv_cq *q) { return CONTAINER(q, struct cq, ibv)->handle; }
+static handle_t cq_handle(struct ibv_cq *q) { return q != NULL ? CONTAINER(q, struct cq, ibv)->handle : 0; }
 
 // inline_data returns how much inline data an entry of the send queue holds: the requested
 // amount or the room of its scatter list, whichever is larger, like drivers of hardware and
@@ -33,8 +34,8 @@ static uint32_t inline_data(const struct ibv_qp_cap *cap)
 	return list <= UINT32_MAX && list > cap->max_inline_data ? (uint32_t)list : cap->max_inline_data;
 }
 
-// is_service reports whether rdma-core would pass requests for queue pairs of a type to the
-// device. An XRC receiver needs an XRC domain, which programs cannot create.
+// is_service reports whether rdma-core would pass requests for queue pairs of a type in a
+// protection domain to the device.
 static bool is_service(enum ibv_qp_type t)
 {
 	switch (t) {
@@ -50,35 +51,86 @@ static bool is_service(enum ibv_qp_type t)
 	}
 }
 
-static struct qp *create(struct ibv_pd *pd, struct ibv_qp_init_attr *a, uint32_t flags)
+// An XRC target has no send queue: no_sends is one that is always empty, for posts that fail.
+static struct ring no_sends;
+
+// take_qp makes q what the engine has created or opened.
+static void take_qp(struct qp *q, const struct softhca_qp *c)
 {
-	if (a->send_cq == NULL || a->recv_cq == NULL || !is_service(a->qp_type))
-		return fail(EINVAL);
+	q->handle = c->handle, q->send = c->send != NULL ? c->send : &no_sends, q->recv = c->recv, q->cap = c->cap, q->watched = c->watched;
+	q->ibv.handle = (uint32_t)c->handle, q->ibv.qp_num = c->qpn;
+	add_object(q->ibv.context, &q->o, RANK_QP, free_qp);
+}
+
+// new_qp returns the library's part of a queue pair.
+static struct qp *new_qp(struct ibv_context *c, enum ibv_qp_type t, void *context, uint32_t flags)
+{
 	struct qp *q = calloc(1, sizeof *q);
 	if (q == NULL)
 		return fail(ENOMEM);
+	q->dev = device_of(c);
+	q->ibv.context = c, q->ibv.qp_context = context, q->ibv.qp_type = t;
+	pthread_mutex_init(&q->ibv.mutex, NULL);
+	pthread_cond_init(&q->ibv.cond, NULL);
+	seek_handlers();
+	return q;
+}
+
+static struct qp *create(struct ibv_pd *pd, struct ibv_qp_init_attr *a)
+{
+	bool receives = a->srq == NULL && a->qp_type != IBV_QPT_XRC_SEND;
+	if (a->send_cq == NULL || (a->recv_cq == NULL && a->qp_type != IBV_QPT_XRC_SEND) || !is_service(a->qp_type))
+		return fail(EINVAL);
+	struct qp *q = new_qp(pd->context, a->qp_type, a->qp_context);
+	if (q == NULL)
+		return NULL;
 	struct softhca_qp c = {
 		.send_cq = cq_handle(a->send_cq), .recv_cq = cq_handle(a->recv_cq), .object = q, .type = a->qp_type, .create_flags = flags,
 		.sig_all = a->sq_sig_all,
 		.srq = a->srq != NULL ? CONTAINER(a->srq, struct srq, ibv)->handle : 0,
-		.cap = {a->cap.max_send_wr, a->srq != NULL ? 0 : a->cap.max_recv_wr, a->cap.max_send_sge,
-			a->srq != NULL ? 0 : a->cap.max_recv_sge, inline_data(&a->cap)},
+		.cap = {a->cap.max_send_wr, receives ? a->cap.max_recv_wr : 0, a->cap.max_send_sge, receives ? a->cap.max_recv_sge : 0,
+			inline_data(&a->cap)},
 	};
-	q->dev = device_of(pd->context);
-	q->ibv.context = pd->context, q->ibv.qp_context = a->qp_context, q->ibv.pd = pd;
-	q->ibv.send_cq = a->send_cq, q->ibv.recv_cq = a->recv_cq, q->ibv.srq = a->srq;
-	q->ibv.state = IBV_QPS_RESET, q->ibv.qp_type = a->qp_type;
-	pthread_mutex_init(&q->ibv.mutex, NULL);
-	pthread_cond_init(&q->ibv.cond, NULL);
-	seek_handlers();
+	if (a->qp_type == IBV_QPT_XRC_SEND) // programs may name what Linux ignores
+		c.recv_cq = c.srq = 0;
+	q->ibv.pd = pd, q->ibv.send_cq = a->send_cq, q->ibv.recv_cq = a->recv_cq, q->ibv.srq = a->srq;
+	q->ibv.state = IBV_QPS_RESET;
 	int code = ENGINE(q->dev, create_qp, CONTAINER(pd, struct pd, ibv)->handle, &c);
 	if (code != 0)
 		return abandon(q, code);
-	q->handle = c.handle, q->send = c.send, q->recv = c.recv, q->cap = c.cap, q->watched = c.watched, q->sig_all = a->sq_sig_all;
-	q->ibv.handle = (uint32_t)c.handle, q->ibv.qp_num = c.qpn;
+	q->sig_all = a->sq_sig_all;
+	take_qp(q, &c);
 	a->cap = (struct ibv_qp_cap){c.cap.send_wr, c.cap.recv_wr, c.cap.send_sge, c.cap.recv_sge, c.cap.inline_data};
-	add_object(pd->context, &q->o, RANK_QP, free_qp);
 	return q;
+}
+
+// target creates an XRC target, or opens the one with a number that is not 0.
+static struct qp *target(struct ibv_context *c, struct ibv_xrcd *xrcd, uint32_t num, void *context)
+{
+	struct qp *q = new_qp(c, IBV_QPT_XRC_RECV, context);
+	if (q == NULL)
+		return NULL;
+	struct softhca_qp s = {.object = q, .type = IBV_QPT_XRC_RECV, .qpn = num};
+	q->ibv.state = num == 0 ? IBV_QPS_RESET : IBV_QPS_UNKNOWN;
+	int code = ENGINE(q->dev, target_qp, use_xrcd(xrcd), &s);
+	if (code != 0) {
+		unuse_xrcd(xrcd);
+		return abandon(q, code);
+	}
+	q->xrcd = xrcd;
+	take_qp(q, &s);
+	return q;
+}
+
+VERB(struct ibv_qp *, open_qp, (struct ibv_context *c, struct ibv_qp_open_attr *a), c, a)
+{
+	enum { NEEDED = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE };
+	if (a->comp_mask & ~(uint32_t)(NEEDED | IBV_QP_OPEN_ATTR_CONTEXT))
+		return fail(EOPNOTSUPP);
+	if ((a->comp_mask & NEEDED) != NEEDED || a->qp_type != IBV_QPT_XRC_RECV || a->xrcd == NULL || a->qp_num == 0)
+		return fail(EINVAL);
+	struct qp *q = target(c, a->xrcd, a->qp_num, a->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT ? a->qp_context : NULL);
+	return q != NULL ? &q->ibv : NULL;
 }
 
 EXPORT VERB(struct ibv_qp *, ibv_create_qp, (struct ibv_pd *pd, struct ibv_qp_init_attr *a), pd, a)
@@ -89,18 +141,19 @@ EXPORT VERB(struct ibv_qp *, ibv_create_qp, (struct ibv_pd *pd, struct ibv_qp_in
 
 VERB(struct ibv_qp *, create_qp_ex, (struct ibv_context *c, struct ibv_qp_init_attr_ex *a), c, a)
 {
-	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
-	(void)c;
+	const bool xrc = a->qp_type == IBV_QPT_XRC_RECV;
+	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS |
+			       (xrc ? IBV_QP_INIT_ATTR_XRCD : 0);
 	if (a->comp_mask & ~known)
 		return fail(EOPNOTSUPP);
-	if (!(a->comp_mask & IBV_QP_INIT_ATTR_PD))
+	if (!(a->comp_mask & (xrc ? IBV_QP_INIT_ATTR_XRCD : IBV_QP_INIT_ATTR_PD)) || (xrc && a->xrcd == NULL))
 		return fail(EINVAL);
 	uint32_t flags = a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS ? a->create_flags : 0;
 	bool extended = a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 	if (extended && a->send_ops_flags & ~wr_ops(a->qp_type))
 		return fail(EOPNOTSUPP);
 	// The members of the old structure come first.
-	struct qp *q = create(a->pd, (struct ibv_qp_init_attr *)a, flags);
+	struct qp *q = xrc ? target(c, a->xrcd, 0, a->qp_context) : create(a->pd, (struct ibv_qp_init_attr *)a, flags);
 	if (q == NULL)
 		return NULL;
 	if (extended)
@@ -139,6 +192,11 @@ EXPORT VERB(int, ibv_modify_qp, (struct ibv_qp *ibv, struct ibv_qp_attr *a, int 
 		.min_rnr_timer = a->min_rnr_timer, .port = a->port_num, .timeout = a->timeout, .retry_cnt = a->retry_cnt,
 		.rnr_retry = a->rnr_retry, .alt_port = a->alt_port_num, .alt_timeout = a->alt_timeout,
 	};
+	// Each end of XRC has half of the attributes of RC, and Linux ignores the other half.
+	if (q->ibv.qp_type == IBV_QPT_XRC_SEND)
+		mask &= ~(IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+	else if (q->ibv.qp_type == IBV_QPT_XRC_RECV)
+		mask &= ~(IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY);
 	keep_faults();
 	int code = ENGINE(q->dev, modify_qp, q->handle, &s, (uint32_t)mask);
 	if (code == 0 && mask & IBV_QP_STATE)

@@ -177,6 +177,8 @@ struct srq {
 	_Atomic uint32_t lock;
 	uint32_t max_sge;
 	bool watched;
+	struct ibv_xrcd *xrcd; // of XRC, otherwise NULL; then also
+	uint32_t num;
 	unsigned async_taken; // guarded by the source of the context
 };
 
@@ -187,7 +189,8 @@ struct qp {
 	};
 	struct object o;
 	handle_t handle;
-	struct ring *send, *recv; // recv is NULL with an SRQ
+	struct ring *send, *recv; // recv is NULL with an SRQ, and for XRC
+	struct ibv_xrcd *xrcd;    // of an XRC target, otherwise NULL
 	struct device *dev;
 	_Atomic uint32_t send_lock, recv_lock; // of threads that post
 	struct softhca_cap cap;
@@ -414,6 +417,15 @@ int advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flag
 struct ibv_dm *alloc_dm(struct ibv_context *c, struct ibv_alloc_dm_attr *a);
 int free_dm(struct ibv_dm *ibv);
 struct ibv_mr *reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *ibv, uint64_t offset, size_t length, unsigned access);
+
+// xrc.c
+struct ibv_xrcd *open_xrcd(struct ibv_context *c, struct ibv_xrcd_init_attr *a);
+int close_xrcd(struct ibv_xrcd *x);
+int get_srq_num(struct ibv_srq *s, uint32_t *num);
+struct ibv_qp *open_qp(struct ibv_context *c, struct ibv_qp_open_attr *a);
+handle_t use_xrcd(struct ibv_xrcd *x);
+void unuse_xrcd(struct ibv_xrcd *x);
+void domains_in_child(void);
 
 // cq.c
 int empty_poll(struct cq *q);

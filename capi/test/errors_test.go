@@ -39,6 +39,7 @@ var failing = [][2]string{
 	{"AllocPD", "EACCES"}, {"RegMR", "ENOMEM"}, {"ReregMR", "EPERM"}, {"AdviseMR", "EIO"}, {"DeregMR", "EBUSY"},
 	{"AllocDM", "ENOSPC"}, {"FreeDM", "EAGAIN"}, {"AllocMW", "ENOSPC"}, {"DeallocMW", "EAGAIN"}, {"CreateCQ", "ENOSPC"}, {"ResizeCQ", "EIO"}, {"ModifyCQ", "ENODEV"},
 	{"ReqNotify", "EACCES"}, {"CreateSRQ", "ENOMEM"}, {"SetSRQLimit", "EPERM"}, {"ResizeSRQ", "EFAULT"}, {"PostSRQRecv", "EAGAIN"}, {"DestroySRQ", "EBUSY"},
+	{"OpenXRCDomain", "ENOSPC"}, {"OpenQP", "EACCES"}, {"CloseXRCDomain", "EIO"},
 	{"CreateQP", "ENODEV"}, {"ModifyQP", "EFAULT"}, {"QueryQP", "ENOENT"}, {"PostRecv", "ENOMEM"}, {"CreateAH", "EOPNOTSUPP"}, {"PostSend", "EIO"},
 	{"AttachMcast", "EACCES"}, {"DetachMcast", "EPERM"}, {"DestroyAH", "EBUSY"}, {"DestroyQP", "EAGAIN"}, {"DestroyCQ", "EINVAL"}, {"DeallocPD", "EFAULT"},
 }

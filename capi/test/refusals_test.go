@@ -39,10 +39,10 @@ var infallible = strings.Fields(`
 	ibv_query_srq ibv_rate_to_mbps ibv_rate_to_mult ibv_read_sysfs_file ibv_register_driver ibv_req_notify_cq ibv_unimport_dm ibv_unimport_mr ibv_unimport_pd
 	ibv_wc_status_str mbps_to_ibv_rate mult_to_ibv_rate`)
 
-// unreachable are the functions that need an object which no call creates: an XRC domain,
-// a DMA handle, a flow, a work queue or a counter.
+// unreachable are the functions that need an object which no call creates: a DMA handle, a flow,
+// a work queue or a counter.
 var unreachable = strings.Fields(`
-	ibv_attach_counters_point_flow ibv_close_xrcd ibv_dealloc_dmah ibv_destroy_comp_cntr ibv_destroy_counters
+	ibv_attach_counters_point_flow ibv_dealloc_dmah ibv_destroy_comp_cntr ibv_destroy_counters
 	ibv_destroy_flow ibv_destroy_flow_action ibv_destroy_rwq_ind_table ibv_destroy_wq ibv_inc_comp_cntr
 	ibv_inc_err_comp_cntr ibv_modify_flow_action_esp ibv_modify_wq ibv_post_wq_recv ibv_read_comp_cntr
 	ibv_read_counters ibv_read_err_comp_cntr ibv_set_comp_cntr ibv_set_err_comp_cntr`)

@@ -332,6 +332,17 @@ static void failed(const char *call, int code, int want)
 	say("call", call, strerror(want), "");
 }
 
+static void failing_domain(struct rig *r)
+{
+	struct ibv_xrcd_init_attr a = {.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1};
+	struct ibv_qp_open_attr o = {.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE, .qp_num = 2, .qp_type = IBV_QPT_XRC_RECV};
+	failed("ibv_open_xrcd", ERRNO(ibv_open_xrcd(r->ctx, &a) == NULL), ENOSPC);
+	must((o.xrcd = ibv_open_xrcd(r->ctx, &a)) != NULL);
+	failed("ibv_open_qp", ERRNO(ibv_open_qp(r->ctx, &o) == NULL), EACCES);
+	failed("ibv_close_xrcd", CODE(ibv_close_xrcd(o.xrcd)), EIO);
+	must(ibv_close_xrcd(o.xrcd) == 0);
+}
+
 static void failing_queues(struct rig *r)
 {
 	struct ibv_qp_init_attr q = {.qp_type = IBV_QPT_UD, .cap = {DEPTH, DEPTH, 2, 2, 64}};
@@ -353,6 +364,7 @@ static void failing_queues(struct rig *r)
 	must(badr == &rw && ibv_post_srq_recv(r->srq, &rw, &badr) == 0);
 	failed("ibv_destroy_srq", CODE(ibv_destroy_srq(r->srq)), EBUSY);
 	must(ibv_destroy_srq(r->srq) == 0);
+	failing_domain(r);
 	q.send_cq = q.recv_cq = r->cq[0];
 	failed("ibv_create_qp", ERRNO(ibv_create_qp(r->pd, &q) == NULL), ENODEV);
 	must((r->qp[0] = ibv_create_qp(r->pd, &q)) != NULL);

@@ -382,7 +382,8 @@ static void describe_device(struct recording *r)
 	DEVICE(max_pkeys, pkeys);
 	SAME(d.local_ca_ack_delay, 15);
 	SAME(d.device_cap_flags, IBV_DEVICE_AUTO_PATH_MIG | IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID |
-					 IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_SRQ_RESIZE);
+					 IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_SRQ_RESIZE |
+					 IBV_DEVICE_XRC);
 	SAME(x.cq_mod_caps.max_cq_count, UINT16_MAX);
 	SAME(x.cq_mod_caps.max_cq_period, 4095);
 	SAME(x.max_dm_size, rec->adapter.max_dm_size);

@@ -295,17 +295,12 @@ void refuse_addresses(struct rig *r)
 void refuse_unprovided(struct rig *r)
 {
 	struct ibv_ops_wr op = {0}, *bad = NULL;
-	uint32_t number;
 	static const char always[] = "always";
-	NULL_OF("ibv_open_xrcd", always, ibv_open_xrcd(r->ctx, &(struct ibv_xrcd_init_attr){.fd = -1}));
 	NULL_OF("ibv_create_wq", always, ibv_create_wq(r->ctx, &(struct ibv_wq_init_attr){.pd = r->pd}));
 	NULL_OF("ibv_create_flow", always, ibv_create_flow(r->qp[0], &(struct ibv_flow_attr){.port = 1}));
 	NULL_OF("ibv_create_counters", always, ibv_create_counters(r->ctx, &(struct ibv_counters_init_attr){0}));
 	NULL_OF("ibv_create_rwq_ind_table", always, ibv_create_rwq_ind_table(r->ctx, &(struct ibv_rwq_ind_table_init_attr){0}));
 	NULL_OF("ibv_create_flow_action_esp", always, ibv_create_flow_action_esp(r->ctx, &(struct ibv_flow_action_esp_attr){0}));
-	NULL_OF("ibv_open_qp", always, ibv_open_qp(r->ctx, &(struct ibv_qp_open_attr){0}));
-	poison(&number, sizeof number);
-	CODE_OF("ibv_get_srq_num", always, ibv_get_srq_num(r->srq, &number));
 	CODE_OF("ibv_post_srq_ops", always, ibv_post_srq_ops(r->srq, &op, &bad));
 	must(bad == &op);
 }
@@ -325,7 +320,7 @@ static void refused(void)
 {
 	static void (*const cases[])(struct rig *) = {
 		refuse_devices, refuse_domains, refuse_memory, refuse_windows, refuse_addresses, refuse_srqs, refuse_cqs, refuse_events, refuse_qps,
-		refuse_moves, refuse_groups, refuse_posts, refuse_builders, refuse_unprovided, refuse_later, refuse_device_memory,
+		refuse_moves, refuse_groups, refuse_posts, refuse_builders, refuse_xrc, refuse_unprovided, refuse_later, refuse_device_memory,
 	};
 	struct rig r = {.shared = true};
 	setlinebuf(stdout); // a crash must not lose the lines before it

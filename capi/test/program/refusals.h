@@ -46,6 +46,7 @@ void refuse_moves(struct rig *r);
 void refuse_groups(struct rig *r);
 void refuse_posts(struct rig *r);
 void refuse_builders(struct rig *r);
+void refuse_xrc(struct rig *r);
 void refuse_unprovided(struct rig *r);
 void refuse_later(struct rig *r);
 void refuse_device_memory(struct rig *r);

@@ -35,7 +35,6 @@ static void refuse_new(struct rig *r)
 	refuse_qp(r, "no send completion queue", WITH(r, a.send_cq = NULL));
 	refuse_qp(r, "no receive completion queue", WITH(r, a.recv_cq = NULL));
 	refuse_qp(r, "IBV_QPT_RAW_PACKET", WITH(r, a.qp_type = IBV_QPT_RAW_PACKET));
-	refuse_qp(r, "IBV_QPT_XRC_SEND", WITH(r, a.qp_type = IBV_QPT_XRC_SEND));
 	refuse_qp(r, "IBV_QPT_XRC_RECV", WITH(r, a.qp_type = IBV_QPT_XRC_RECV));
 	refuse_qp(r, "IBV_QPT_DRIVER", WITH(r, a.qp_type = IBV_QPT_DRIVER));
 	refuse_qp(r, "an undefined service", WITH(r, a.qp_type = 77));

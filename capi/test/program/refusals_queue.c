@@ -37,7 +37,6 @@ void refuse_srqs(struct rig *r)
 	refuse_srq(r, "more elements than max_srq_sge", 1, TOO_MANY);
 	refuse_srq_ex(r, "an unknown bit of comp_mask", IBV_SRQ_INIT_ATTR_PD | 1u << 31, IBV_SRQT_BASIC);
 	refuse_srq_ex(r, "no protection domain", IBV_SRQ_INIT_ATTR_TYPE, IBV_SRQT_BASIC);
-	refuse_srq_ex(r, "IBV_SRQT_XRC", IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_TYPE, IBV_SRQT_XRC);
 	refuse_srq_ex(r, "IBV_SRQT_TM", IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_TYPE, IBV_SRQT_TM);
 	CODE_OF("ibv_modify_srq", "a limit of more requests than the new size", ibv_modify_srq(r->srq, &a, IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT));
 	a.max_wr = TOO_MANY;

@@ -69,9 +69,9 @@ func header() ([]byte, error) {
 // writeRow writes what holds of the work requests with an opcode.
 func writeRow(b *bytes.Buffer, o ib.WROpcode, p *qp.Posting) {
 	var services []string
-	for _, t := range []ib.QPType{ib.RC, ib.UC, ib.UD} { // those that programs in C create
+	for _, t := range []ib.QPType{ib.RC, ib.UC, ib.UD, ib.XRCIni} { // those that programs in C create
 		if p.On(t) {
-			services = append(services, "1u << IBV_QPT_"+t.String())
+			services = append(services, "1u << IBV_QPT_"+verbsName(t))
 		}
 	}
 	prefix := "IBV_"
@@ -84,4 +84,12 @@ func writeRow(b *bytes.Buffer, o ib.WROpcode, p *qp.Posting) {
 	}
 	fmt.Fprintf(b, "\t[%sWR_%v] = {%s, %d, %sQP_EX_WITH_%v, %t, %t, %t, %t},\n", prefix, o, strings.Join(services, " | "), p.Size, prefix, o,
 		p.Inline, h&roce.HasAtomicETH != 0, h&roce.HasIETH != 0, p.Local)
+}
+
+// verbsName returns the name of a service in enum ibv_qp_type, without its prefix.
+func verbsName(t ib.QPType) string {
+	if t == ib.XRCIni {
+		return "XRC_SEND"
+	}
+	return t.String()
 }

@@ -1,0 +1,233 @@
+// Extended reliable connections: transfers over both ways to post, targets with several handles,
+// and domains by descriptor.
+#define _GNU_SOURCE
+#include "rig.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+
+enum { FD_OFLAGS = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS };
+
+// ends is an initiator and a target that are connected with each other, and a shared receive queue
+// that the target can reach.
+struct ends {
+	struct rig r;
+	struct ibv_xrcd *xrcd;
+	struct ibv_srq *srq;
+	struct ibv_qp *ini, *tgt;
+	uint32_t srqn;
+};
+
+static struct ibv_xrcd *open_domain(struct ibv_context *c, int fd, int oflags)
+{
+	return ibv_open_xrcd(c, &(struct ibv_xrcd_init_attr){.comp_mask = FD_OFLAGS, .fd = fd, .oflags = oflags});
+}
+
+static struct ibv_qp *make_target(struct ibv_context *c, struct ibv_xrcd *x)
+{
+	return ibv_create_qp_ex(c, &(struct ibv_qp_init_attr_ex){.qp_type = IBV_QPT_XRC_RECV, .comp_mask = IBV_QP_INIT_ATTR_XRCD, .xrcd = x});
+}
+
+static struct ibv_srq *make_srq(struct ends *e)
+{
+	return ibv_create_srq_ex(e->r.ctx, &(struct ibv_srq_init_attr_ex){
+		.attr = {.max_wr = 8, .max_sge = 1}, .srq_type = IBV_SRQT_XRC, .pd = e->r.pd, .xrcd = e->xrcd, .cq = e->r.cq[1],
+		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
+	});
+}
+
+// move_rc moves a queue pair to RTS with all attributes of RC: each end ignores those of the other.
+static void move_rc(struct ends *e, struct ibv_qp *q, struct ibv_qp *to)
+{
+	struct ibv_qp_attr a = {
+		.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = ALL_ACCESS, .path_mtu = IBV_MTU_1024, .dest_qp_num = to->qp_num,
+		.max_dest_rd_atomic = 4, .max_rd_atomic = 4, .min_rnr_timer = 1, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7,
+		.ah_attr = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 64}},
+	};
+	must(ibv_query_gid(e->r.ctx, 1, 0, &a.ah_attr.grh.dgid) == 0);
+	must(ibv_modify_qp(q, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) == 0);
+	a.qp_state = IBV_QPS_RTR;
+	must(ibv_modify_qp(q, &a, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER) == 0);
+	a.qp_state = IBV_QPS_RTS;
+	must(ibv_modify_qp(q, &a, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC) == 0);
+	must(q->state == IBV_QPS_RTS);
+}
+
+static void ends_open(struct ends *e)
+{
+	struct rig *r = &e->r;
+	struct ibv_device_attr d;
+	rig_open(r, IBV_QPT_RC);
+	must(ibv_query_device(r->ctx, &d) == 0 && d.device_cap_flags & IBV_DEVICE_XRC);
+	must((e->xrcd = open_domain(r->ctx, -1, O_CREAT)) != NULL);
+	must((e->srq = make_srq(e)) != NULL && ibv_get_srq_num(e->srq, &e->srqn) == 0 && e->srqn != 0);
+	must((e->tgt = make_target(r->ctx, e->xrcd)) != NULL && e->tgt->qp_type == IBV_QPT_XRC_RECV && e->tgt->pd == NULL);
+	struct ibv_qp_init_attr_ex a = {
+		.send_cq = r->cq[0], .cap = {.max_send_wr = 8, .max_send_sge = 1, .max_recv_wr = 8}, .qp_type = IBV_QPT_XRC_SEND, .pd = r->pd,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS, .send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE,
+	};
+	must((e->ini = ibv_create_qp_ex(r->ctx, &a)) != NULL && a.cap.max_recv_wr == 0 && a.cap.max_send_wr >= 8);
+	move_rc(e, e->ini, e->tgt);
+	move_rc(e, e->tgt, e->ini);
+}
+
+static void ends_close(struct ends *e)
+{
+	must(ibv_destroy_qp(e->ini) == 0 && ibv_destroy_qp(e->tgt) == 0);
+	must(ibv_destroy_srq(e->srq) == 0 && ibv_close_xrcd(e->xrcd) == 0);
+	rig_close(&e->r);
+}
+
+static struct ibv_wc poll_one(struct ibv_cq *q)
+{
+	struct ibv_wc wc;
+	int n;
+	while ((n = ibv_poll_cq(q, 1, &wc)) == 0) {
+	}
+	must(n == 1);
+	return wc;
+}
+
+static void receive_xrc(struct ends *e, uint64_t id)
+{
+	struct ibv_sge s = {(uintptr_t)e->r.buf[1], BUF, e->r.mr[1]->lkey};
+	struct ibv_recv_wr *bad, wr = {.wr_id = id, .sg_list = &s, .num_sge = 1};
+	must(ibv_post_srq_recv(e->srq, &wr, &bad) == 0);
+}
+
+// transfers sends to the shared receive queue, with each way to post.
+static void transfers(struct ends *e)
+{
+	struct rig *r = &e->r;
+	struct ibv_sge s = {(uintptr_t)r->buf[0], 5000, r->mr[0]->lkey};
+	struct ibv_send_wr *bad, wr = {.wr_id = 1, .sg_list = &s, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
+	wr.qp_type.xrc.remote_srqn = e->srqn;
+	memset(r->buf[0], 'x', BUF);
+	receive_xrc(e, 11);
+	must(ibv_post_send(e->ini, &wr, &bad) == 0);
+	struct ibv_wc wc = poll_one(r->cq[0]);
+	must(wc.wr_id == 1 && wc.status == IBV_WC_SUCCESS && wc.qp_num == e->ini->qp_num);
+	wc = poll_one(r->cq[1]);
+	must(wc.wr_id == 11 && wc.status == IBV_WC_SUCCESS && wc.byte_len == 5000 && wc.qp_num == e->tgt->qp_num && wc.src_qp == e->ini->qp_num);
+	must(memcmp(r->buf[0], r->buf[1], 5000) == 0);
+
+	struct ibv_qp_ex *x = ibv_qp_to_qp_ex(e->ini);
+	receive_xrc(e, 12);
+	memset(r->buf[1], 0, BUF);
+	ibv_wr_start(x);
+	x->wr_id = 2, x->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_rdma_write(x, r->mr[1]->rkey, (uintptr_t)r->buf[1] + 100);
+	ibv_wr_set_xrc_srqn(x, e->srqn);
+	ibv_wr_set_sge(x, r->mr[0]->lkey, (uintptr_t)r->buf[0], 10);
+	x->wr_id = 3;
+	ibv_wr_send(x);
+	ibv_wr_set_xrc_srqn(x, e->srqn);
+	ibv_wr_set_inline_data(x, r->buf[0], 4);
+	must(ibv_wr_complete(x) == 0);
+	must(poll_one(r->cq[0]).wr_id == 2 && poll_one(r->cq[0]).wr_id == 3);
+	wc = poll_one(r->cq[1]);
+	must(wc.wr_id == 12 && wc.byte_len == 4 && memcmp(r->buf[1], "xxxx", 5) == 0 && memcmp(r->buf[1] + 99, "\0xxxxxxxxxx", 12) == 0);
+}
+
+// nothing_to_post checks that the ends have no queues to which others post.
+static void nothing_to_post(struct ends *e)
+{
+	struct ibv_send_wr *bad_send = NULL, send = {.opcode = IBV_WR_SEND};
+	struct ibv_recv_wr *bad = NULL, recv = {0};
+	must(ibv_post_send(e->tgt, &send, &bad_send) == EINVAL && bad_send == &send);
+	must(ibv_post_recv(e->tgt, &recv, &bad) == EINVAL && bad == &recv);
+	must(ibv_post_recv(e->ini, &recv, &bad) == EINVAL);
+}
+
+// opens opens the target again: each handle gets the events, and the last one ends the target.
+static void opens(struct ends *e)
+{
+	struct ibv_qp_open_attr o = {
+		.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE | IBV_QP_OPEN_ATTR_CONTEXT,
+		.qp_num = e->tgt->qp_num, .xrcd = e->xrcd, .qp_type = IBV_QPT_XRC_RECV, .qp_context = e,
+	};
+	struct ibv_qp_attr a = {.qp_state = IBV_QPS_ERR};
+	struct ibv_qp_init_attr init;
+	struct ibv_qp *q = ibv_open_qp(e->r.ctx, &o);
+	must(q != NULL && q != e->tgt && q->qp_num == e->tgt->qp_num && q->qp_context == e && q->state == IBV_QPS_UNKNOWN);
+	must(ibv_query_qp(q, &a, IBV_QP_STATE, &init) == 0 && a.qp_state == IBV_QPS_RTS && q->state == IBV_QPS_RTS);
+	a.qp_state = IBV_QPS_ERR;
+	must(ibv_modify_qp(q, &a, IBV_QP_STATE) == 0);
+	bool heard[2] = {false, false};
+	for (int i = 0; i < 2; i++) {
+		struct ibv_async_event ev;
+		must(ibv_get_async_event(e->r.ctx, &ev) == 0 && ev.event_type == IBV_EVENT_QP_LAST_WQE_REACHED);
+		heard[ev.element.qp == q] = true;
+		ibv_ack_async_event(&ev);
+	}
+	must(heard[0] && heard[1]);
+	must(ibv_close_xrcd(e->xrcd) == EBUSY);
+	must(ibv_destroy_qp(e->tgt) == 0);
+	a.qp_state = IBV_QPS_RESET;
+	must(ibv_modify_qp(q, &a, IBV_QP_STATE) == 0);
+	must(ibv_destroy_qp(q) == 0);
+	must(ibv_open_qp(e->r.ctx, &o) == NULL && errno == EINVAL);
+	must((e->tgt = make_target(e->r.ctx, e->xrcd)) != NULL);
+}
+
+static void xrc(void)
+{
+	struct ends e = {0};
+	ends_open(&e);
+	transfers(&e);
+	nothing_to_post(&e);
+	opens(&e);
+	ends_close(&e);
+	// A context that closes destroys what is left.
+	ends_open(&e);
+	rig_drop(&e.r);
+}
+
+// elsewhere opens a domain in another process, which must fail with a code, or succeed if that is 0.
+static void elsewhere(int file, int oflags, int code)
+{
+	pid_t child = begin_child();
+	if (child == 0) {
+		struct ibv_context *c = open_first();
+		struct ibv_xrcd *x;
+		must((x = open_domain(c, file, oflags)) != NULL || errno == code);
+		must((x != NULL) == (code == 0) && (x == NULL || ibv_close_xrcd(x) == 0));
+		must(ibv_close_device(c) == 0);
+		_exit(0);
+	}
+	ended_well(child);
+}
+
+// xrc_files opens domains by descriptors of files.
+static void xrc_files(void)
+{
+	int file = memfd_create("one", 0), other = memfd_create("two", 0), again = dup(file);
+	struct ibv_context *c = open_first(), *c2 = open_first();
+	struct ibv_xrcd *x, *same, *apart;
+	must(open_domain(c, 999, O_CREAT) == NULL && errno == EBADF);
+	must(open_domain(c, file, 0) == NULL && errno == EAGAIN);
+	must((x = open_domain(c, file, O_CREAT | O_EXCL)) != NULL);
+	must(open_domain(c, again, O_CREAT | O_EXCL) == NULL && errno == EINVAL);
+	// The other context has the same domain: it can open a target of the first.
+	must((same = open_domain(c2, again, 0)) != NULL);
+	must((apart = open_domain(c, other, O_CREAT)) != NULL);
+	struct ibv_qp *q = make_target(c, x);
+	struct ibv_qp_open_attr o = {
+		.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE, .qp_num = q->qp_num, .xrcd = apart, .qp_type = IBV_QPT_XRC_RECV,
+	};
+	must(ibv_open_qp(c2, &o) == NULL && errno == EINVAL);
+	o.xrcd = same;
+	struct ibv_qp *handle = ibv_open_qp(c2, &o);
+	must(handle != NULL && ibv_close_xrcd(x) == EBUSY && ibv_close_xrcd(same) == EBUSY);
+	must(ibv_destroy_qp(q) == 0 && ibv_close_xrcd(x) == 0);
+	elsewhere(file, O_CREAT, EOPNOTSUPP);
+	elsewhere(file, 0, EOPNOTSUPP);
+	must(ibv_destroy_qp(handle) == 0 && ibv_close_xrcd(same) == 0);
+	// The last opening has closed the domain.
+	must(open_domain(c, file, 0) == NULL && errno == EAGAIN);
+	elsewhere(file, O_CREAT, 0);
+	elsewhere(file, 0, EAGAIN);
+	must(ibv_close_xrcd(apart) == 0 && ibv_close_device(c2) == 0 && ibv_close_device(c) == 0);
+}
+
+const struct scenario xrcs[] = {{"xrc", xrc}, {"xrc-files", xrc_files}, {NULL, NULL}};
