@@ -88,6 +88,10 @@ func (l *link) askConnection(now clock.Instant, c *cm.Conn, p *ConnParam) error 
 	switch l.at.typ {
 	case ib.UC:
 		req.Transport = mad.TransportUC
+	case ib.XRCIni:
+		req.Transport = mad.TransportExtended
+	case ib.XRCTgt:
+		return fmt.Errorf("an XRC target cannot connect; an initiator does: %w", ib.EINVAL)
 	case ib.RD:
 		if err := l.askRD(&req, &o); err != nil {
 			return err

@@ -24,7 +24,7 @@ const (
 	TCP   = mad.PSTCP   // RC queue pairs
 	RD    = mad.PSRD    // RD queue pairs; Linux has no such space, so peers are of this package
 	UDP   = mad.PSUDP   // UD queue pairs
-	IB    = mad.PSIB    // RC or, after SetQPType, UC or UD queue pairs
+	IB    = mad.PSIB    // RC or, after SetQPType, UC, UD or XRC queue pairs
 	IPoIB = mad.PSIPoIB // UD; an Ethernet adapter resolves no address in it
 )
 

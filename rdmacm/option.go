@@ -98,11 +98,12 @@ func (id *ID) SetAutoDisconnect(on bool) error {
 }
 
 // SetQPType sets the service of the ID's connections: RC, the default, or UC; for port
-// space IB also UD, with which the ID works like an ID of UDP. EINVAL for other services,
+// space IB also UD, with which the ID works like an ID of UDP, XRCIni for the side that
+// connects, and XRCTgt for a listener. EINVAL for other services,
 // for IDs of UDP and RD, and unless the ID is idle.
 func (id *ID) SetQPType(t ib.QPType) error {
 	ps := id.PortSpace()
-	if ud := t == ib.UD && ps == IB; t != ib.RC && t != ib.UC && !ud || ps == UDP || ps == IPoIB || ps == RD {
+	if own := (t == ib.UD || t == ib.XRCIni || t == ib.XRCTgt) && ps == IB; t != ib.RC && t != ib.UC && !own || ps == UDP || ps == IPoIB || ps == RD {
 		return fmt.Errorf("set QP type: %v in port space %v: %w", t, ps, ib.EINVAL)
 	}
 	return id.set("set QP type", func(s idState) bool { return s == stateIdle }, func() { id.at.typ = t })

@@ -47,8 +47,8 @@ func (o *ownQP) engine() *qp.QP {
 // RD queue pair has a random Q_Key; attr.RDD must be nil or the domain that RDD returns.
 // CreateQP writes the actual sizes to attr.Cap.
 //
-// Errors: EINVAL before the ID has an adapter, for a second QP, for another service,
-// and for objects of another adapter; those of verbs' CreateQP.
+// Errors: EINVAL before the ID has an adapter, for a second QP, for another service, for
+// XRC, and for objects of another adapter; those of verbs' CreateQP.
 func (id *ID) CreateQP(pd *verbs.PD, attr *verbs.QPInitAttr) error {
 	return id.run("create QP", func() (err error) {
 		if id.link.qp != nil {
@@ -95,6 +95,8 @@ func (b *binding) takesQP(pd *verbs.PD, attr *verbs.QPInitAttr) error {
 	switch {
 	case b.dev == nil:
 		return fmt.Errorf("the ID has no adapter yet: %w", ib.EINVAL)
+	case b.typ == ib.XRCIni || b.typ == ib.XRCTgt:
+		return fmt.Errorf("create the %v queue pair with package verbs, and name it in ConnParam: %w", b.typ, ib.EINVAL)
 	case attr == nil || attr.Type != b.typ:
 		return fmt.Errorf("the ID needs a queue pair of service %v: %w", b.typ, ib.EINVAL)
 	case attr.RDD != rdd:

@@ -105,6 +105,8 @@ func parseRequest(e *cm.Event) (arrival, bool) {
 			r.typ = ib.UC
 		case mad.TransportRD:
 			r.typ = ib.RD
+		case mad.TransportExtended: // the CM takes only XRC
+			r.typ = ib.XRCTgt
 		default:
 			return r, false
 		}

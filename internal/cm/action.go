@@ -174,6 +174,9 @@ func (x *stimulus) sendREQ(c *Conn) error {
 		MaxCMRetries: cmp.Or(p.MaxRetries, DefaultMaxRetries), SRQ: p.SRQ,
 		Primary: path.wire(ack),
 	}
+	if p.Transport == mad.TransportExtended {
+		p.asXRC(&msg)
+	}
 	if err := private(msg.PrivateData[:], p.PrivateData, "REQ"); err != nil {
 		return err
 	}
@@ -181,8 +184,8 @@ func (x *stimulus) sendREQ(c *Conn) error {
 		return fmt.Errorf("retry count %d, RNR retry count %d (0 to 7), CM retries %d (1 to 15), response timeout %d (1 to 31): %w",
 			p.RetryCount, p.RNRRetryCount, p.MaxRetries, wait, ib.EINVAL)
 	}
-	if !path.MTU.Valid() || p.Transport > mad.TransportRD || !connectable(p.QPN) {
-		return fmt.Errorf("path MTU code %d (1 to 5), transport %v (RC, UC or RD), QPN %v: %w", path.MTU, p.Transport, p.QPN, ib.EINVAL)
+	if !path.MTU.Valid() || p.Transport > mad.TransportExtended || !connectable(p.QPN) {
+		return fmt.Errorf("path MTU code %d (1 to 5), transport %v (RC, UC, RD or XRC), QPN %v: %w", path.MTU, p.Transport, p.QPN, ib.EINVAL)
 	}
 	if err := c.m.cfg.check(&path); err != nil {
 		return err
@@ -222,6 +225,9 @@ func (x *stimulus) sendREP(c *Conn) error {
 		ResponderResources: p.ResponderResources, InitiatorDepth: p.InitiatorDepth,
 		TargetAckDelay: c.m.cfg.AckDelay, EndToEndFlowControl: p.FlowControl, RNRRetryCount: p.RNRRetryCount,
 		SRQ: p.SRQ, LocalCAGUID: c.m.cfg.GUID,
+	}
+	if c.ep.xrc() {
+		p.asXRC(&msg)
 	}
 	if !c.asked.LocalGID.IsZero() {
 		msg.FailoverAccepted = mad.FailoverUnsupported
@@ -267,7 +273,8 @@ func (x *stimulus) sendRTU(c *Conn) error {
 func (x *stimulus) learnREP(c *Conn) error {
 	p := x.ev.REP
 	guid, remote := p.LocalCAGUID, c.to.Remote
-	if p.LocalCommID == 0 || !connectable(p.LocalQPN) {
+	qpn := c.ep.numberIn(p)
+	if p.LocalCommID == 0 || !connectable(qpn) {
 		c.m.counters.Invalid++
 		return errVetoed
 	}
@@ -275,7 +282,7 @@ func (x *stimulus) learnREP(c *Conn) error {
 		c.m.counters.Duplicates[MsgREP]++
 		return errVetoed
 	}
-	if old := c.m.qps[qpKey{p.LocalQPN, guid, remote}]; old != nil {
+	if old := c.m.qps[qpKey{qpn, guid, remote}]; old != nil {
 		if x.doubt(old) {
 			return errVetoed
 		}
@@ -288,7 +295,7 @@ func (x *stimulus) learnREP(c *Conn) error {
 	}
 	c.remoteID, c.guid = p.LocalCommID, guid
 	e := &c.ep
-	e.remoteQPN, e.remotePSN = p.LocalQPN, p.StartingPSN
+	e.remoteQPN, e.remotePSN = qpn, p.StartingPSN
 	e.initiatorDepth = min(e.initiatorDepth, p.ResponderResources)
 	e.responderResources = min(e.responderResources, p.InitiatorDepth)
 	e.rnrRetryCount = p.RNRRetryCount

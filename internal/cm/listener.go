@@ -112,7 +112,7 @@ func (m *Manager) accept(l *Listener, x *stimulus) {
 func (m *Manager) checkREQ(l *Listener, x *stimulus) (mad.RejReason, bool) {
 	q := x.ev.REQ
 	switch {
-	case !l.takes(q.Transport):
+	case !l.takes(q):
 		return mad.RejInvalidTransport, false
 	case !m.cfg.isLocal(q.Primary.RemoteGID), !m.cfg.isMember(q.PKey): // partitions have no reason code of their own; Linux uses this one
 		return mad.RejInvalidGID, false
@@ -129,11 +129,15 @@ func (m *Manager) checkREQ(l *Listener, x *stimulus) (mad.RejReason, bool) {
 }
 
 // takes reports whether the consumer of a listener accepts a service.
-func (l *Listener) takes(t mad.TransportService) bool {
-	if l.RD {
-		return t == mad.TransportRD
+func (l *Listener) takes(q *mad.REQ) bool {
+	switch t := q.Transport; t {
+	case mad.TransportRD:
+		return l.RD
+	case mad.TransportExtended:
+		return !l.RD && q.ExtendedTransport == mad.ExtendedXRC
+	default:
+		return !l.RD
 	}
-	return t == mad.TransportRC || t == mad.TransportUC
 }
 
 func (c *Config) isLocal(g ib.GID) bool {

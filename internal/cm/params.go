@@ -56,13 +56,13 @@ const (
 // REQParams holds the parameters of SendREQ. Slices are copied.
 type REQParams struct {
 	Service            mad.ServiceID
-	Transport          mad.TransportService // RC, UC or RD
+	Transport          mad.TransportService // RC, UC, RD or, for XRC, TransportExtended
 	QPN                ib.QPN               // local QPN
 	QKey               ib.QKey              // RD: of the local QP
 	EECN               ib.EECN              // RD: local EE context, for a new channel
 	Channel            *Channel             // RD: an existing channel to join; nil for a new one
 	Path               Path
-	ResponderResources uint8 // READs and atomics that this side accepts at a time
+	ResponderResources uint8 // READs and atomics that this side accepts at a time; not XRC
 	InitiatorDepth     uint8 // READs and atomics that this side has outstanding
 	RetryCount         uint8 // 0 to 7
 	RNRRetryCount      uint8 // 0 to 7

@@ -53,6 +53,11 @@ func rtrAttr(c *Conn) (ib.QPAttr, ib.AttrMask, error) {
 	}
 	mask := ib.AttrState | ib.AttrAV | ib.AttrPathMTU | ib.AttrDestQPN | ib.AttrRQPSN
 	switch c.ep.transport {
+	case mad.TransportExtended:
+		if c.role == Active { // an initiator answers nothing
+			break
+		}
+		fallthrough
 	case mad.TransportRC:
 		a.MaxDestRDAtomic = c.ep.responderResources
 		mask |= ib.AttrMaxDestRDAtomic | ib.AttrMinRNRTimer
@@ -78,7 +83,11 @@ func (c *Config) av(p *Path) (ib.AHAttr, error) {
 func rtsAttr(c *Conn) (ib.QPAttr, ib.AttrMask, error) {
 	a := ib.QPAttr{State: ib.RTS, SQPSN: c.ep.remotePSN}
 	mask := ib.AttrState | ib.AttrSQPSN
-	if c.ep.transport != mad.TransportUC {
+	switch {
+	case c.ep.xrc() && c.role == Passive: // a target sends no request
+		a.Timeout = c.ep.timeout(c.ep.ackTimeout)
+		mask |= ib.AttrTimeout
+	case c.ep.transport != mad.TransportUC:
 		a.Timeout, a.RetryCnt, a.RNRRetry = c.ep.timeout(c.ep.ackTimeout), c.ep.retryCount, c.ep.rnrRetryCount
 		a.MaxRDAtomic = c.ep.initiatorDepth
 		mask |= ib.AttrTimeout | ib.AttrRetryCnt | ib.AttrRNRRetry | ib.AttrMaxRDAtomic

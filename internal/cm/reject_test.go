@@ -21,7 +21,7 @@ func TestC7_RefusedREQ(t *testing.T) {
 	}{
 		{func(q *mad.REQ) { q.ServiceID++ }, mad.RejInvalidServiceID, ""},
 		{func(q *mad.REQ) { q.Transport = mad.TransportRD }, mad.RejInvalidTransport, ""},
-		{func(q *mad.REQ) { q.Transport, q.ExtendedTransport = mad.TransportExtended, mad.ExtendedXRC }, mad.RejInvalidTransport, ""},
+		{func(q *mad.REQ) { q.Transport, q.ExtendedTransport = mad.TransportExtended, mad.ExtendedXRC+1 }, mad.RejInvalidTransport, ""},
 		{func(q *mad.REQ) { q.Primary.RemoteGID[15]++ }, mad.RejInvalidGID, "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\xff\xff\x0a\x00\x00\x01"},
 		{func(q *mad.REQ) { q.Primary.RemoteGID = ib.GID{} }, mad.RejInvalidGID, "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\xff\xff\x0a\x00\x00\x01"},
 		{func(q *mad.REQ) { q.PKey = 0x8005 }, mad.RejInvalidGID, "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\xff\xff\x0a\x00\x00\x01"},

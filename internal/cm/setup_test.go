@@ -242,7 +242,7 @@ func TestC3_BadParameters(t *testing.T) {
 		"no MTU":              func(p *REQParams) { p.Path.MTU = 0 },
 		"MTU 6":               func(p *REQParams) { p.Path.MTU = 6 },
 		"RD":                  func(p *REQParams) { p.Transport = mad.TransportRD },
-		"XRC":                 func(p *REQParams) { p.Transport = mad.TransportExtended },
+		"no transport":        func(p *REQParams) { p.Transport = mad.TransportExtended + 1 },
 		"QP1":                 func(p *REQParams) { p.QPN = ib.QPNGSI },
 		"QPN of multicast":    func(p *REQParams) { p.QPN = ib.QPNMulticast },
 		"flow label 2^20":     func(p *REQParams) { p.Path.FlowLabel = 1 << 20 },

@@ -69,8 +69,15 @@ func (c *connection) transport() mad.TransportService {
 		return mad.TransportRD
 	case c.qp != nil && c.qp.Type() == ib.UC:
 		return mad.TransportUC
+	case c.xrc():
+		return mad.TransportExtended
 	}
 	return mad.TransportRC
+}
+
+// xrc reports whether the connection's queue pair is an end of XRC.
+func (c *connection) xrc() bool {
+	return c.qp != nil && (c.qp.Type() == ib.XRCIni || c.qp.Type() == ib.XRCTgt)
 }
 
 // ownQPN is the queue pair number that a connection without a queue pair names

@@ -92,6 +92,9 @@ func (c *connection) usualREQ(from side) mad.REQ {
 	}
 	m.LocalCommID, _ = c.ids(from)
 	c.numbersRD(from, &m)
+	if c.xrc() {
+		m.ExtendedTransport = mad.ExtendedXRC
+	}
 	if from == adapter {
 		m.LocalCAGUID = c.of.HCA.NodeGUID()
 		return m
@@ -123,6 +126,9 @@ func (c *connection) usualREP(from side) mad.REP {
 	}
 	m.LocalCAGUID, m.LocalQPN, m.StartingPSN = c.peer.guid, c.peer.qpn, ib.NewPSN(localPSN)
 	m.ResponderResources, m.InitiatorDepth, m.RNRRetryCount = 4, 4, 7
+	if c.xrc() {
+		m.LocalQPN, m.LocalEECN, m.SRQ, m.InitiatorDepth = 0, uint32(c.peer.qpn), true, 0
+	}
 	if c.rd {
 		m.LocalEECN, m.LocalQKey = uint32(c.peer.eecn), peerQKey
 	}
