@@ -58,7 +58,7 @@ var meetings = []meeting{
 	{section: "rdmacm-utils", server: "mckey -m 239.1.2.3 -b SERVER", client: "mckey -m 239.1.2.3 -b CLIENT -s"},
 	{section: "rdmacm-utils", server: "rdma_server", client: "rdma_client -s SERVER"},
 	{section: "rdmacm-utils", server: "rdma_xserver", client: "rdma_xclient -s SERVER"},
-	{section: "rdmacm-utils", server: "rdma_xserver -c x", client: "rdma_xclient -c x -s SERVER", skip: "the adapter has no XRC"},
+	{section: "rdmacm-utils", server: "rdma_xserver -c x", client: "rdma_xclient -c x -s SERVER"},
 	{section: "rdmacm-utils", server: "cmtime -b SERVER", client: "cmtime -c 100 -s SERVER", stays: true, endsIn: []string{"trixie"}},
 	{section: "rdmacm-utils", server: cmtime65 + " SERVER -L -b SERVER -c 100", client: cmtime65 + " SERVER -b CLIENT -c 100"},
 	{section: "rdmacm-utils", server: "rstream -b SERVER", client: "rstream -s SERVER"},

@@ -421,7 +421,7 @@ VERB(struct ibv_srq *, create_srq_ex, (struct ibv_context *c, struct ibv_srq_ini
 	if (a->comp_mask & IBV_SRQ_INIT_ATTR_TYPE && a->srq_type == IBV_SRQT_XRC) {
 		if (a->comp_mask & ~(uint32_t)XRC)
 			return fail(EOPNOTSUPP);
-		if (a->comp_mask != XRC || a->xrcd == NULL || a->cq == NULL)
+		if (a->comp_mask != XRC || a->pd == NULL || a->xrcd == NULL || a->cq == NULL)
 			return fail(EINVAL);
 		return new_srq(a->pd, (struct ibv_srq_init_attr *)a, a->xrcd, a->cq);
 	}

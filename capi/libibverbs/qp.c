@@ -156,6 +156,10 @@ VERB(struct ibv_qp *, create_qp_ex, (struct ibv_context *c, struct ibv_qp_init_a
 	struct qp *q = xrc ? target(c, a->xrcd, 0, a->qp_context) : create(a->pd, (struct ibv_qp_init_attr *)a, flags);
 	if (q == NULL)
 		return NULL;
+	if (xrc) { // the target uses none of these, but programs read them, such as librdmacm
+		q->ibv.pd = a->comp_mask & IBV_QP_INIT_ATTR_PD ? a->pd : NULL;
+		q->ibv.send_cq = a->send_cq, q->ibv.recv_cq = a->recv_cq, q->ibv.srq = a->srq;
+	}
 	if (extended)
 		fill_wr_ops(q, a->send_ops_flags);
 	return &q->ibv;

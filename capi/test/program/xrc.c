@@ -167,6 +167,11 @@ static void opens(struct ends *e)
 	must(ibv_modify_qp(q, &a, IBV_QP_STATE) == 0);
 	must(ibv_destroy_qp(q) == 0);
 	must(ibv_open_qp(e->r.ctx, &o) == NULL && errno == EINVAL);
+	// librdmacm names a protection domain too, and reads it again.
+	q = ibv_create_qp_ex(e->r.ctx, &(struct ibv_qp_init_attr_ex){
+		.qp_type = IBV_QPT_XRC_RECV, .comp_mask = IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_PD, .xrcd = e->xrcd, .pd = e->r.pd,
+	});
+	must(q != NULL && q->pd == e->r.pd && ibv_destroy_qp(q) == 0);
 	must((e->tgt = make_target(e->r.ctx, e->xrcd)) != NULL);
 }
 
