@@ -22,7 +22,10 @@ type xrcTarget struct {
 
 // newXRC returns an initiator, as the queue pair of an endpoint, and a target, connected on a
 // network in memory.
-func newXRC(t testing.TB) (a *endpoint, b *xrcTarget) {
+func newXRC(t testing.TB) (a *endpoint, b *xrcTarget) { return newXRCAt(t, Faults{}) }
+
+// newXRCAt is newXRC with faults at the target's side.
+func newXRCAt(t testing.TB, f Faults) (a *endpoint, b *xrcTarget) {
 	t.Helper()
 	n := NewNetwork()
 	a = newEndpoint(t, Config{Addr: "10.0.0.1", Network: n}, ib.RC)
@@ -32,13 +35,13 @@ func newXRC(t testing.TB) (a *endpoint, b *xrcTarget) {
 	var err error
 	a.qp, err = a.pd.CreateQP(init)
 	must.Do(t, err)
-	b = &xrcTarget{endpoint: newEndpoint(t, Config{Addr: "10.0.0.2", Network: n}, ib.RC)}
+	b = &xrcTarget{endpoint: newEndpoint(t, Config{Addr: "10.0.0.2", Network: n, Faults: f}, ib.RC)}
 	b.domain, err = b.ctx.OpenXRCDomain()
 	must.Do(t, err)
 	for i := range b.srqs {
 		pd, err := b.ctx.AllocPD()
 		must.Do(t, err)
-		b.mrs[i], err = pd.RegMR(make([]byte, 4096), ib.AccessLocalWrite|ib.AccessRemote)
+		b.mrs[i], err = pd.RegMR(make([]byte, 16<<10), ib.AccessLocalWrite|ib.AccessRemote)
 		must.Do(t, err)
 		b.cqs[i], err = b.ctx.CreateCQ(16, nil)
 		must.Do(t, err)
@@ -65,8 +68,13 @@ func joinXRC(t testing.TB, a *endpoint, b *xrcTarget, ini, tgt *QP) {
 // receive posts a receive of 100 bytes to one of the queues.
 func (b *xrcTarget) receive(t testing.TB, i int, id uint64) {
 	t.Helper()
-	m := b.mrs[i]
-	must.Do(t, b.srqs[i].PostRecv(RecvWR{WRID: id, SGList: []SGE{{Addr: m.Addr(), Length: 100, LKey: m.LKey()}}}))
+	must.Do(t, b.srqs[i].PostRecv(RecvWR{WRID: id, SGList: []SGE{b.mrs[i].SGE(0, 100)}}))
+}
+
+// receiveAt posts a receive of n bytes at an offset of the queue's region, which is its ID.
+func (b *xrcTarget) receiveAt(t testing.TB, i int, at uint64, n uint32) {
+	t.Helper()
+	must.Do(t, b.srqs[i].PostRecv(RecvWR{WRID: at, SGList: []SGE{b.mrs[i].SGE(at, n)}}))
 }
 
 // took returns the completion of one of the queues.

@@ -34,7 +34,7 @@ func wanted(i int) bool { return *share < 0 || i%shares == *share%shares }
 func every() []mutant {
 	return slices.Concat(responderMutants, requesterMutants, completerMutants, stateMutants, queueMutants, extendedMutants, shardMutants,
 		refusalMutants, connectionMutants, churnMutants, registrationMutants, strangerMutants, recoveryMutants, coalesceMutants, pathMutants, portMutants, altPathMutants,
-		datagramMutants, channelMutants, brokerMutants, ucmMutants, explainMutants, delayMutants, fullMutants, secureMutants, challengeMutants, floodMutants,
+		datagramMutants, xrcMutants, channelMutants, brokerMutants, ucmMutants, explainMutants, delayMutants, fullMutants, secureMutants, challengeMutants, floodMutants,
 		windowMutants, orderedMutants)
 }
 
@@ -287,7 +287,7 @@ func requirements() []string {
 	for n := range 10 {
 		ids = append(ids, fmt.Sprint("C", n+1))
 	}
-	return append(ids, "C12", "C14", "L1", "L2", "M1", "M2", "M7", "M5", "M6", "V15", "V17", "V18", "Q35", "Q36", "Q37", "Q38")
+	return append(ids, "C12", "C14", "L1", "L2", "M1", "M2", "M7", "M5", "M6", "M4", "V15", "V17", "V18", "Q35", "Q36", "Q37", "Q38")
 }
 
 // summary shows what noticed each mutant that was tried.

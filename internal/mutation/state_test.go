@@ -117,7 +117,7 @@ var stateMutants = slices.Concat(
 		{name: "no-last-wqe-reached", in: "stop", breaks: "E29", sim: "event", profile: "lifecycle",
 			old: "$ep.raise(ib.EventQPLastWQEReached)"},
 		{name: "completions-stay-after-reset", in: "QP.clear", breaks: "Q5", sim: "poll", profile: "lifecycle",
-			old: "$q.SendCQ().Remove($*args)"},
+			old: "send.Remove($*args)"},
 		{name: "timers-run-after-reset", in: "End.clear", breaks: "Q5",
 			old: "$timers.stopAll()"},
 		{name: "moves-not-traced", in: "setState", breaks: "Q1", sim: "state counters", profile: "clean",

@@ -30,6 +30,7 @@
 //     an end, as an RC queue pair is) and eecrecv.go (checks of its requests
 //     that RC does not have). The other files do not know them: they call an end's
 //     owner (qp.go), and nil functions of requester and responder add nothing;
+//   - XRC: xrc.go (a target's checks of the shared receive queue that a request names);
 //   - cq.go, moderation.go (delays a CQ's events), srq.go and ah.go: the objects that
 //     a QP uses; env.go: the state that all QPs share; port.go: ports and paths;
 //     inject.go: faults on demand.

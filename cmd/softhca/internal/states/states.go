@@ -12,7 +12,7 @@ import (
 )
 
 // Types returns the services that have a table, in the order of display.
-func Types() []ib.QPType { return []ib.QPType{ib.RC, ib.UC, ib.UD, ib.RD, ib.EEC, ib.GSI} }
+func Types() []ib.QPType { return []ib.QPType{ib.RC, ib.UC, ib.UD, ib.RD, ib.EEC, ib.XRCIni, ib.XRCTgt, ib.GSI} }
 
 // Parse returns the service with a name such as "rc", or false if there is none.
 func Parse(name string) (ib.QPType, bool) {
@@ -36,6 +36,10 @@ func title(t ib.QPType) string {
 		return "RD: reliable datagram"
 	case ib.EEC:
 		return "EEC: end-to-end context of reliable datagrams; its DEST_QPN is the number of an EE context"
+	case ib.XRCIni:
+		return "XRC_INI: initiator of an extended reliable connection, which sends"
+	case ib.XRCTgt:
+		return "XRC_TGT: target of an extended reliable connection, which receives"
 	default:
 		return t.String() + ": general services interface (QP1)"
 	}
@@ -101,12 +105,12 @@ func at(lines []string, i int) string {
 }
 
 // hasSQE reports whether a service ever gets to SQE (Q14).
-func hasSQE(t ib.QPType) bool { return t != ib.RC && t != ib.EEC }
+func hasSQE(t ib.QPType) bool { return t != ib.RC && t != ib.EEC && t != ib.XRCIni && t != ib.XRCTgt }
 
 // automatic describes the moves that the device makes by itself (Q1, Q14, Q18).
 func automatic(t ib.QPType) string {
 	switch t {
-	case ib.RC:
+	case ib.RC, ib.XRCIni, ib.XRCTgt:
 		return "to ERR after any error"
 	case ib.EEC:
 		return "to ERR when its retries are used up"
@@ -116,7 +120,7 @@ func automatic(t ib.QPType) string {
 
 // Move is a legal move, for programs. STATE is always given and not listed.
 type Move struct {
-	Type     string   `json:"type"`     // the service: RC, UC, UD, RD, EEC or GSI
+	Type     string   `json:"type"`     // the service: RC, UC, UD, RD, EEC, XRC_INI, XRC_TGT or GSI
 	From     string   `json:"from"`     // state
 	To       string   `json:"to"`       // state
 	Required []string `json:"required"` // attributes that the call must name
