@@ -3,6 +3,7 @@ package verbs
 import (
 	"bytes"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -171,6 +172,17 @@ func newEEC(e *endpoint) *EEC {
 	return c
 }
 
+// xrcCalls are the verbs of XRC.
+var xrcCalls = map[string]func(*endpoint, *SRQ) error{
+	"OpenXRCDomain":  func(e *endpoint, _ *SRQ) error { return second(e.ctx.OpenXRCDomain()) },
+	"CloseXRCDomain": func(e *endpoint, _ *SRQ) error { d, _ := e.ctx.OpenXRCDomain(); return d.Close() },
+	"OpenQP": func(e *endpoint, _ *SRQ) error {
+		d, _ := e.ctx.OpenXRCDomain()
+		q, _ := d.CreateQP()
+		return second(d.OpenQP(q.QPN()))
+	},
+}
+
 // TestFailEveryVerb makes each verb fail once with a chosen errno; the next
 // call works.
 func TestFailEveryVerb(t *testing.T) {
@@ -212,15 +224,8 @@ func TestFailEveryVerb(t *testing.T) {
 		"ModifyEEC": func(e *endpoint, _ *SRQ) error {
 			return newEEC(e).Modify(&QPAttr{State: ib.ERR}, ib.AttrState)
 		},
-		"QueryEEC":       func(e *endpoint, _ *SRQ) error { return second(newEEC(e).Query()) },
-		"DestroyEEC":     func(e *endpoint, _ *SRQ) error { return newEEC(e).Destroy() },
-		"OpenXRCDomain":  func(e *endpoint, _ *SRQ) error { return second(e.ctx.OpenXRCDomain()) },
-		"CloseXRCDomain": func(e *endpoint, _ *SRQ) error { d, _ := e.ctx.OpenXRCDomain(); return d.Close() },
-		"OpenQP": func(e *endpoint, _ *SRQ) error {
-			d, _ := e.ctx.OpenXRCDomain()
-			q, _ := d.CreateQP()
-			return second(d.OpenQP(q.QPN()))
-		},
+		"QueryEEC":    func(e *endpoint, _ *SRQ) error { return second(newEEC(e).Query()) },
+		"DestroyEEC":  func(e *endpoint, _ *SRQ) error { return newEEC(e).Destroy() },
 		"CreateQP":    func(e *endpoint, _ *SRQ) error { _, err := e.pd.CreateQP(e.init(ib.RC)); return err },
 		"ModifyQP":    func(e *endpoint, _ *SRQ) error { return e.qp.Modify(&QPAttr{State: ib.ERR}, ib.AttrState) },
 		"QueryQP":     func(e *endpoint, _ *SRQ) error { _, err := e.qp.Query(); return err },
@@ -230,6 +235,7 @@ func TestFailEveryVerb(t *testing.T) {
 		"PostSend":    func(e *endpoint, _ *SRQ) error { return e.qp.PostSend(e.send(1, 8)) },
 		"PostRecv":    func(e *endpoint, _ *SRQ) error { return e.qp.PostRecv(e.recv(1, 0, 8)) },
 	}
+	maps.Copy(calls, xrcCalls)
 	for _, v := range fault.Calls() {
 		t.Run(v, func(t *testing.T) {
 			rule := "fail errno=ENOSPC every=2 op=" + v
