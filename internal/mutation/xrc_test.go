@@ -7,7 +7,7 @@ import "slices"
 // xrcMutants are bugs of extended reliable connections.
 var xrcMutants = slices.Concat(
 	bugsIn("internal/qp", []mutant{
-		{name: "xrc-queue-of-another-domain-reached", in: "xrcTarget.direct", breaks: "M4",
+		{name: "xrc-queue-of-another-domain-reached", in: "xrcTarget.direct", breaks: "M4", test: "internal/hca TestM4_Attacks",
 			old: "s.domain != t.domain",
 			new: "false"},
 		{name: "xrc-queue-changes-in-a-message", in: "xrcTarget.direct", breaks: "M4",
