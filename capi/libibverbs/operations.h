@@ -12,16 +12,16 @@ static const struct operation {
 	bool invalidates;  // it names a key to invalidate, in place of immediate data
 	bool local;        // it sends nothing and has no list
 } operations[32] = {
-	[IBV_WR_RDMA_WRITE] = {1u << IBV_QPT_RC | 1u << IBV_QPT_UC, 0, IBV_QP_EX_WITH_RDMA_WRITE, true, false, false, false},
-	[IBV_WR_RDMA_WRITE_WITH_IMM] = {1u << IBV_QPT_RC | 1u << IBV_QPT_UC, 0, IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM, true, false, false, false},
-	[IBV_WR_SEND] = {1u << IBV_QPT_RC | 1u << IBV_QPT_UC | 1u << IBV_QPT_UD, 0, IBV_QP_EX_WITH_SEND, true, false, false, false},
-	[IBV_WR_SEND_WITH_IMM] = {1u << IBV_QPT_RC | 1u << IBV_QPT_UC | 1u << IBV_QPT_UD, 0, IBV_QP_EX_WITH_SEND_WITH_IMM, true, false, false, false},
-	[IBV_WR_RDMA_READ] = {1u << IBV_QPT_RC, 0, IBV_QP_EX_WITH_RDMA_READ, false, false, false, false},
-	[IBV_WR_ATOMIC_CMP_AND_SWP] = {1u << IBV_QPT_RC, 8, IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, false, true, false, false},
-	[IBV_WR_ATOMIC_FETCH_AND_ADD] = {1u << IBV_QPT_RC, 8, IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, false, true, false, false},
+	[IBV_WR_RDMA_WRITE] = {1u << IBV_QPT_RC | 1u << IBV_QPT_UC | 1u << IBV_QPT_XRC_SEND, 0, IBV_QP_EX_WITH_RDMA_WRITE, true, false, false, false},
+	[IBV_WR_RDMA_WRITE_WITH_IMM] = {1u << IBV_QPT_RC | 1u << IBV_QPT_UC | 1u << IBV_QPT_XRC_SEND, 0, IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM, true, false, false, false},
+	[IBV_WR_SEND] = {1u << IBV_QPT_RC | 1u << IBV_QPT_UC | 1u << IBV_QPT_UD | 1u << IBV_QPT_XRC_SEND, 0, IBV_QP_EX_WITH_SEND, true, false, false, false},
+	[IBV_WR_SEND_WITH_IMM] = {1u << IBV_QPT_RC | 1u << IBV_QPT_UC | 1u << IBV_QPT_UD | 1u << IBV_QPT_XRC_SEND, 0, IBV_QP_EX_WITH_SEND_WITH_IMM, true, false, false, false},
+	[IBV_WR_RDMA_READ] = {1u << IBV_QPT_RC | 1u << IBV_QPT_XRC_SEND, 0, IBV_QP_EX_WITH_RDMA_READ, false, false, false, false},
+	[IBV_WR_ATOMIC_CMP_AND_SWP] = {1u << IBV_QPT_RC | 1u << IBV_QPT_XRC_SEND, 8, IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, false, true, false, false},
+	[IBV_WR_ATOMIC_FETCH_AND_ADD] = {1u << IBV_QPT_RC | 1u << IBV_QPT_XRC_SEND, 8, IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, false, true, false, false},
 	[IBV_WR_LOCAL_INV] = {1u << IBV_QPT_RC | 1u << IBV_QPT_UC, 0, IBV_QP_EX_WITH_LOCAL_INV, false, false, false, true},
 	[IBV_WR_BIND_MW] = {1u << IBV_QPT_RC | 1u << IBV_QPT_UC, 0, IBV_QP_EX_WITH_BIND_MW, false, false, false, true},
-	[IBV_WR_SEND_WITH_INV] = {1u << IBV_QPT_RC, 0, IBV_QP_EX_WITH_SEND_WITH_INV, true, false, true, false},
+	[IBV_WR_SEND_WITH_INV] = {1u << IBV_QPT_RC | 1u << IBV_QPT_XRC_SEND, 0, IBV_QP_EX_WITH_SEND_WITH_INV, true, false, true, false},
 	[WR_FLUSH] = {1u << IBV_QPT_RC, 0, QP_EX_WITH_FLUSH, false, false, false, false},
 	[IBV_WR_ATOMIC_WRITE] = {1u << IBV_QPT_RC, 8, IBV_QP_EX_WITH_ATOMIC_WRITE, true, false, false, false},
 };

@@ -12,7 +12,9 @@ import (
 )
 
 // Types returns the services that have a table, in the order of display.
-func Types() []ib.QPType { return []ib.QPType{ib.RC, ib.UC, ib.UD, ib.RD, ib.EEC, ib.XRCIni, ib.XRCTgt, ib.GSI} }
+func Types() []ib.QPType {
+	return []ib.QPType{ib.RC, ib.UC, ib.UD, ib.RD, ib.EEC, ib.XRCIni, ib.XRCTgt, ib.GSI}
+}
 
 // Parse returns the service with a name such as "rc", or false if there is none.
 func Parse(name string) (ib.QPType, bool) {
