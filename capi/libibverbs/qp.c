@@ -63,7 +63,7 @@ static void take_qp(struct qp *q, const struct softhca_qp *c)
 }
 
 // new_qp returns the library's part of a queue pair.
-static struct qp *new_qp(struct ibv_context *c, enum ibv_qp_type t, void *context, uint32_t flags)
+static struct qp *new_qp(struct ibv_context *c, enum ibv_qp_type t, void *context)
 {
 	struct qp *q = calloc(1, sizeof *q);
 	if (q == NULL)
@@ -76,7 +76,7 @@ static struct qp *new_qp(struct ibv_context *c, enum ibv_qp_type t, void *contex
 	return q;
 }
 
-static struct qp *create(struct ibv_pd *pd, struct ibv_qp_init_attr *a)
+static struct qp *create(struct ibv_pd *pd, struct ibv_qp_init_attr *a, uint32_t flags)
 {
 	bool receives = a->srq == NULL && a->qp_type != IBV_QPT_XRC_SEND;
 	if (a->send_cq == NULL || (a->recv_cq == NULL && a->qp_type != IBV_QPT_XRC_SEND) || !is_service(a->qp_type))
@@ -149,6 +149,8 @@ VERB(struct ibv_qp *, create_qp_ex, (struct ibv_context *c, struct ibv_qp_init_a
 	if (!(a->comp_mask & (xrc ? IBV_QP_INIT_ATTR_XRCD : IBV_QP_INIT_ATTR_PD)) || (xrc && a->xrcd == NULL))
 		return fail(EINVAL);
 	uint32_t flags = a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS ? a->create_flags : 0;
+	if (xrc && flags != 0)
+		return fail(EINVAL);
 	bool extended = a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 	if (extended && a->send_ops_flags & ~wr_ops(a->qp_type))
 		return fail(EOPNOTSUPP);
