@@ -211,7 +211,7 @@ VERB(int, query_device_ex, (struct ibv_context *c, const struct ibv_query_device
 	if (in != NULL && in->comp_mask != 0)
 		return EINVAL;
 	ibv_query_device(c, &a.orig_attr);
-	a.device_cap_flags_ex = a.orig_attr.device_cap_flags;
+	a.device_cap_flags_ex = a.orig_attr.device_cap_flags | DEVICE_FLUSH_GLOBAL | DEVICE_FLUSH_PERSISTENT | DEVICE_ATOMIC_WRITE;
 	a.completion_timestamp_mask = UINT64_MAX;
 	a.hca_core_clock = 1000000; // kHz: a tick is a nanosecond
 	a.cq_mod_caps = (struct ibv_cq_moderation_caps){.max_cq_count = UINT16_MAX, .max_cq_period = MAX_PERIOD};

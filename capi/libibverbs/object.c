@@ -139,7 +139,7 @@ static int mapped(uintptr_t addr, size_t length, unsigned access)
 // in the optional range.
 static bool legal(unsigned access)
 {
-	enum { RIGHTS = (IBV_ACCESS_HUGETLB << 1) - 1 };
+	enum { RIGHTS = ((IBV_ACCESS_HUGETLB << 1) - 1) | ACCESS_FLUSH };
 	return !(access & ~(RIGHTS | (unsigned)IBV_ACCESS_OPTIONAL_RANGE));
 }
 

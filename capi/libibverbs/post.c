@@ -16,6 +16,9 @@ static bool has(const struct operation *o, enum ibv_qp_type t) { return (unsigne
 // operation_of returns the row of an entry, which other threads of the program may overwrite.
 static const struct operation *operation_of(const struct ring_send *e) { return &operations[e->opcode % 32]; }
 
+// suits reports whether n bytes of payload are as many as an operation with payload carries.
+static bool suits(const struct operation *o, uint64_t n) { return !o->carries || o->size == 0 || n == o->size; }
+
 static struct ring_to *to_of(const struct ring *r, struct ring_send *e)
 {
 	return (struct ring_to *)((uint8_t *)e + r->stride) - 1;
@@ -34,7 +37,7 @@ static int put_list(struct qp *q, struct ring_send *e, const struct ibv_sge *lis
 		return EINVAL;
 	for (size_t i = 0; i < n; i++)
 		length += list[i].length;
-	if (length > MAX_MESSAGE || length < operation_of(e)->size)
+	if (length > MAX_MESSAGE || length < operation_of(e)->size || !suits(operation_of(e), length))
 		return EINVAL;
 	if (n > 0)
 		memcpy(e + 1, list, n * sizeof *list);
@@ -89,6 +92,8 @@ static int put_send(struct qp *q, uint32_t prod, const struct ibv_send_wr *wr)
 	struct ring_send *e = ring_entry(q->send, prod);
 	if ((unsigned)wr->opcode > 31 || !has(&operations[wr->opcode], q->ibv.qp_type) || wr->num_sge < 0)
 		return EINVAL;
+	if (UNLIKELY((unsigned)wr->opcode == WR_FLUSH))
+		return EINVAL; // struct ibv_send_wr has no type and level
 	e->wr_id = wr->wr_id;
 	e->opcode = (uint8_t)wr->opcode;
 	e->flags = (uint8_t)(wr->send_flags & KNOWN_FLAGS);
@@ -118,7 +123,7 @@ static int put_send(struct qp *q, uint32_t prod, const struct ibv_send_wr *wr)
 		if (code != 0)
 			return code;
 	}
-	return 0;
+	return suits(operation_of(e), at) ? 0 : EINVAL;
 }
 
 // The largest number of requests, and of payload bytes, that a producer posts without ringing
@@ -346,6 +351,29 @@ static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey, c
 		q->failed = code;
 }
 
+// The 8 bytes are the payload, so no other call sets it.
+static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, const void *value)
+{
+	struct qp *q = CONTAINER(ex, struct qp, ex);
+	uint32_t at = 0;
+	wr_rdma(ex, IBV_WR_ATOMIC_WRITE, rkey, addr, 0);
+	struct ring_send *e = current(q);
+	if (e == NULL)
+		return;
+	e->flags |= IBV_SEND_INLINE;
+	q->failed = put_inline(q, e, &at, value, 8);
+	q->bytes += at;
+}
+
+static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, size_t length, uint8_t type, uint8_t level)
+{
+	struct qp *q = CONTAINER(ex, struct qp, ex);
+	struct ring_send *e = begin(ex, WR_FLUSH);
+	e->rkey = rkey, e->remote_addr = addr, e->compare_add = length, e->imm = type | (uint32_t)level << 4;
+	if (q->failed == 0 && ((type & ~FLUSH_TYPES) != 0 || type == 0 || level > FLUSH_MR || length > MAX_MESSAGE))
+		q->failed = EINVAL;
+}
+
 static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
 {
 	struct qp *q = CONTAINER(ex, struct qp, ex);
@@ -459,5 +487,8 @@ void fill_wr_ops(struct qp *q, uint64_t ops)
 	OFFER(IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, wr_atomic_fetch_add);
 	OFFER(IBV_QP_EX_WITH_LOCAL_INV, wr_local_inv);
 	OFFER(IBV_QP_EX_WITH_BIND_MW, wr_bind_mw);
+	OFFER(IBV_QP_EX_WITH_ATOMIC_WRITE, wr_atomic_write);
+	if (ops & QP_EX_WITH_FLUSH)
+		q->wr_flush = wr_flush;
 #undef OFFER
 }

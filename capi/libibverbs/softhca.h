@@ -182,10 +182,27 @@ struct srq {
 	unsigned async_taken; // guarded by the source of the context
 };
 
+// Names that headers before rdma-core 46 lack.
+enum {
+	WR_FLUSH = 14,              // IBV_WR_FLUSH
+	QP_EX_WITH_FLUSH = 1 << 13, // IBV_QP_EX_WITH_FLUSH
+	FLUSH_TYPES = 3,            // IBV_FLUSH_GLOBAL | IBV_FLUSH_PERSISTENT
+	FLUSH_MR = 1,               // the greatest enum ibv_selectivity_level
+	ACCESS_FLUSH = 3 << 8,      // IBV_ACCESS_FLUSH_GLOBAL | IBV_ACCESS_FLUSH_PERSISTENT
+};
+#define DEVICE_FLUSH_GLOBAL (1ull << 38)     // IB_UVERBS_DEVICE_FLUSH_GLOBAL
+#define DEVICE_FLUSH_PERSISTENT (1ull << 39) // IB_UVERBS_DEVICE_FLUSH_PERSISTENT
+#define DEVICE_ATOMIC_WRITE (1ull << 40)     // IB_UVERBS_DEVICE_ATOMIC_WRITE
+
 struct qp {
 	union {
 		struct ibv_qp ibv;
 		struct ibv_qp_ex ex;
+		struct {
+			char up_to_flush[offsetof(struct ibv_qp_ex, wr_atomic_write) + sizeof(void (*)(void))];
+			// The last member of struct ibv_qp_ex in rdma-core 46.
+			void (*wr_flush)(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t addr, size_t length, uint8_t type, uint8_t level);
+		};
 	};
 	struct object o;
 	handle_t handle;

@@ -21,7 +21,7 @@ import (
 // scenarios are those of the directory program: the library's behaviour that programs in C rely
 // on, and misuse that it must survive.
 var scenarios = []string{
-	"transfer", "datagrams", "refusals", "gone", "guid", "handler-before", "handler-after", "handler-late", "handler-once", "handler-sent",
+	"transfer", "datagrams", "atomic-write", "flush", "flush-file", "refusals", "gone", "guid", "handler-before", "handler-after", "handler-late", "handler-once", "handler-sent",
 	"handler-sent-inside", "signals", "signals-unseen", "signals-sudden", "signals-spared", "cycles", "outlived", "many", "threads", "channel", "arm-late", "slices",
 	"asleep", "cancelled", "fork-before", "fork-after", "fork-keeps", "exit", "_exit", "crowd", "domains",
 	"generations", "fork-closes", "same-number", "errno-kept", "state-told", "draining-told", "controlled-qkey", "reported-once", "later", "xrc", "xrc-files", "counts", "sizes", "windows",
@@ -31,7 +31,7 @@ var scenarios = []string{
 // checked are the scenarios that also run with the sanitizers of addresses and of undefined
 // behaviour. The others handle faults, fork or end abruptly, which the sanitizers do not
 // support.
-var checked = []string{"transfer", "datagrams", "refusals", "channel", "threads", "many", "crowd", "domains", "later", "outlived", "windows", "timestamps", "moderated", "srq-resized", "parent-cq", "device-memory", "null-region", "xrc"}
+var checked = []string{"transfer", "datagrams", "atomic-write", "flush", "flush-file", "refusals", "channel", "threads", "many", "crowd", "domains", "later", "outlived", "windows", "timestamps", "moderated", "srq-resized", "parent-cq", "device-memory", "null-region", "xrc"}
 
 // preloaded are the scenarios that also run with the preload library, as softhca run loads it,
 // because it changes their course.

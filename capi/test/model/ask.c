@@ -81,7 +81,7 @@ static void ask_device_ex(struct ibv_context *c)
 	want_bytes(call, "orig_attr", &room.a.orig_attr, &plain, sizeof plain);
 	WANT(call, room.a.comp_mask, 0);
 	WANT(call, room.a.phys_port_cnt_ex, 1);
-	WANT(call, room.a.device_cap_flags_ex, plain.device_cap_flags);
+	WANT(call, room.a.device_cap_flags_ex, plain.device_cap_flags | 7ull << 38); // FLUSH of both types, ATOMIC WRITE
 	WANT(call, room.a.completion_timestamp_mask, UINT64_MAX);
 	WANT(call, room.a.hca_core_clock, 1000000);
 	WANT(call, room.a.packet_pacing_caps.supported_qpts, 1 << IBV_QPT_RC | 1 << IBV_QPT_UC | 1 << IBV_QPT_UD);

@@ -1,7 +1,7 @@
 // Scenarios for the tests of the library. The command line names one; the program prints
 // "ok" if it succeeds, and otherwise what failed. Errors are in errors.c, many threads in
 // crowd.c, signals in signals.c, child processes in children.c, the newest verbs in later.c, kinds of
-// memory in memory.c.
+// memory in memory.c, ATOMIC WRITE and FLUSH in ordered.c.
 #define _GNU_SOURCE
 #include "asleep.h"
 #include "rig.h"
@@ -700,7 +700,7 @@ static const struct scenario basics[] = {
 
 int main(int argc, char **argv)
 {
-	const struct scenario *all[] = {basics, errors, crowds, connects, caught, children, laters, extending, xrcs, naming, refusing, files, refusing_cm, sending, memories, recorded, recorded_posts, recorded_events, recorded_ends, recorded_handlers, windowed};
+	const struct scenario *all[] = {basics, errors, crowds, connects, caught, children, laters, extending, xrcs, naming, refusing, files, refusing_cm, sending, memories, ordered, recorded, recorded_posts, recorded_events, recorded_ends, recorded_handlers, windowed};
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
 		for (const struct scenario *s = all[i]; argc == 2 && s->name != NULL; s++) {
 			if (strcmp(argv[1], s->name) == 0) {
