@@ -130,6 +130,8 @@ func (e *end) verify(o *op) {
 	switch {
 	case o.word != nil:
 		e.verifyAtomic(o)
+	case o.code == ib.WRFlush:
+		e.verifyFlush(o)
 	case o.code == ib.WRRDMARead:
 		l := o.destination.bytes()
 		if o.space.era == o.spaceEra && !o.target.explains(l[:o.length]) {
@@ -142,15 +144,39 @@ func (e *end) verify(o *op) {
 }
 
 func (e *end) verifyAtomic(o *op) {
-	have := binary.NativeEndian.Uint64(o.destination.bytes())
+	have := uint64(0)
+	if o.destination != nil {
+		have = binary.NativeEndian.Uint64(o.destination.bytes())
+	}
 	if o.space.era == o.spaceEra {
 		found, known := o.word.executed(o)
-		if !known || found != have {
+		if !known || found != have && o.destination != nil {
 			e.w.Fail("atomic", "adapter %d qp %v: wr_id %d found %#x, want %#x: an atomic was executed twice, not at all, or out of turn", e.node.Index, e.num, o.id, have, found)
 		}
 		binary.NativeEndian.PutUint64(o.space.remote.want[o.word.off:], o.word.value)
 	}
-	o.destination.received(e, o.destination.bytes()[:8])
+	if o.destination != nil {
+		o.destination.received(e, o.destination.bytes()[:8])
+	}
+}
+
+// verifyFlush checks that the WRITEs before a FLUSH are in the peer's memory or, for
+// persistence, on its storage.
+func (e *end) verifyFlush(o *op) {
+	if o.space.era != o.spaceEra {
+		return
+	}
+	f, t := &o.wr.Flush, o.target
+	n := t.size
+	if f.Level == ib.FlushRange {
+		n = int(f.Length)
+	}
+	if !t.explains(t.bytes()[:n]) {
+		e.w.Fail("memory", "adapter %d qp %v: FLUSH wr_id %d is complete and earlier data is not in the peer's memory", e.node.Index, e.num, o.id)
+	}
+	if f.Type&ib.FlushPersistent != 0 && !t.explains(o.space.stored[t.off:t.off+n]) {
+		e.w.Fail("memory", "adapter %d qp %v: FLUSH wr_id %d is complete and earlier data is not on the peer's storage", e.node.Index, e.num, o.id)
+	}
 }
 
 // received checks that a slot holds data, followed by its previous contents.
@@ -303,6 +329,10 @@ func opcodeOf(c ib.WROpcode) ib.WCOpcode {
 		return ib.WCFetchAdd
 	case ib.WRAtomicCmpAndSwp:
 		return ib.WCCompSwap
+	case ib.WRAtomicWrite:
+		return ib.WCAtomicWrite
+	case ib.WRFlush:
+		return ib.WCFlush
 	default:
 		return ib.WCSend
 	}

@@ -45,9 +45,9 @@ type delays struct {
 	again  bool          // a packet was harmed or retransmitted: the peer may buffer the end of a message until it comes again
 }
 
-// trip is the longest round trip without harm by the network.
+// trip is the longest round trip without harm by the network. A FLUSH may wait for the storage.
 func (w *world) trip() time.Duration {
-	d := 2 * (w.plan.net.Latency + w.plan.net.jitter)
+	d := 2*(w.plan.net.Latency+w.plan.net.jitter) + storageTime
 	if w.plan.on(lateAnswers) {
 		d += 2 * lateAnswer
 	}

@@ -82,7 +82,8 @@ func (n *node) open() {
 	src := rand.New(rand.NewPCG(w.Config.Seed, streamKeys+uint64(n.Index)<<32+n.starts))
 	w.Must(n.Open(hca.Config{
 		Caps: caps, Rand: src.Uint32, NodeGUID: uint64(n.Index) + 1, Trace: n.trace, Raise: n.raise,
-		Settings: qp.Settings{MigReq: n.Index%2 == 0, Credits: n.Index%3 == 1, InOrderOnly: n.inOrder},
+		Settings:  qp.Settings{MigReq: n.Index%2 == 0, Credits: n.Index%3 == 1, InOrderOnly: n.inOrder},
+		WriteBack: n.writeBack,
 	}, w.plan.batch))
 	n.tally = tally{}
 	n.ends = make(map[ib.QPN]*end)
@@ -96,6 +97,27 @@ func (n *node) open() {
 	n.srq = &sharedQueue{srq: srq, space: newSpace(w, n, spaceConfig{recv: 128}), posted: make(map[uint64]*receive)}
 	n.openBinder()
 	n.Deadline = clock.Never
+}
+
+// storageTime is the longest that memory takes to be written back.
+const storageTime = 10 * time.Microsecond
+
+// writeBack has the memory of a FLUSH written back a little later, unless the adapter starts
+// again before.
+func (n *node) writeBack(job qp.WriteBack) {
+	h, w := n.HCA, n.w
+	w.After(time.Duration(w.Net.Rand.Int64N(int64(storageTime))), func() {
+		if n.HCA != h {
+			return
+		}
+		for _, e := range n.ends {
+			if e.space != nil {
+				e.space.writtenBack(job.Mem)
+			}
+		}
+		h.WrittenBack(w.Now, job, true)
+		n.pump()
+	})
 }
 
 func (n *node) newCQ() *queue {

@@ -15,8 +15,8 @@ type op struct {
 	bad         flaw
 	sources     []*slot // slots of the sender, freed at completion
 	destination *slot   // destination of the response of a READ or an atomic
-	target      *slot   // of RDMA, at the peer
-	word        *word   // of an atomic, at the peer
+	target      *slot   // of RDMA or a FLUSH, at the peer
+	word        *word   // of an atomic or an ATOMIC WRITE, at the peer
 	add         uint64
 	compare     uint64
 	swap        uint64
@@ -34,7 +34,7 @@ const (
 	badLKey
 	badRKey
 	outOfRange
-	unaligned // atomic
+	unaligned // atomic, ATOMIC WRITE
 	deadAH
 )
 
@@ -51,11 +51,13 @@ func (o *op) consumes() bool {
 // writes reports whether it is an RDMA WRITE.
 func (o *op) writes() bool { return o.code == ib.WRRDMAWrite || o.code == ib.WRRDMAWriteWithImm }
 
-// apply returns the result of an atomic on a value.
+// apply returns the result of an atomic, or an ATOMIC WRITE, on a value.
 func (o *op) apply(v uint64) uint64 {
 	switch {
 	case o.code == ib.WRAtomicFetchAdd:
 		return v + o.add
+	case o.code == ib.WRAtomicWrite:
+		return o.swap
 	case v == o.compare:
 		return o.swap
 	default:

@@ -226,7 +226,7 @@ func (e *end) forget() {
 func (e *end) attr() ib.QPAttr {
 	t, gid := &e.terms, e.paths.gid()
 	return ib.QPAttr{
-		Port: 1, AccessFlags: ib.AccessRemote, PathMTU: e.pair.mtu, DestQPN: e.peer.num,
+		Port: 1, AccessFlags: ib.AccessRemote | ib.AccessFlush, PathMTU: e.pair.mtu, DestQPN: e.peer.num,
 		RQPSN: t.psn[1-e.own], SQPSN: t.psn[e.own], MaxDestRDAtomic: t.depth, MaxRDAtomic: t.depth,
 		MinRNRTimer: t.rnrTimer, Timeout: t.timeout, RetryCnt: t.retryCnt, RNRRetry: t.rnrRetry,
 		AV: e.peer.node.destination(gid),

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"encoding/binary"
 	"math/rand/v2"
 
 	"github.com/softhca/softhca/ib"
@@ -11,7 +12,7 @@ import (
 func (e *end) makeOp(r *rand.Rand) *op {
 	codes := []ib.WROpcode{
 		ib.WRRDMAWrite, ib.WRRDMAWrite, ib.WRRDMAWriteWithImm, ib.WRSend, ib.WRSend, ib.WRSendWithImm,
-		ib.WRRDMARead, ib.WRRDMARead, ib.WRAtomicFetchAdd, ib.WRAtomicCmpAndSwp,
+		ib.WRRDMARead, ib.WRRDMARead, ib.WRAtomicFetchAdd, ib.WRAtomicCmpAndSwp, ib.WRAtomicWrite, ib.WRFlush,
 	}
 	if e.typ() == ib.UC {
 		codes = codes[:6]
@@ -29,6 +30,10 @@ func (e *end) makeOp(r *rand.Rand) *op {
 		ok = o.makeRead(r)
 	case ib.WRAtomicFetchAdd, ib.WRAtomicCmpAndSwp:
 		ok = o.makeAtomic(r)
+	case ib.WRAtomicWrite:
+		ok = o.makeAtomicWrite(r)
+	case ib.WRFlush:
+		ok = o.makeFlush(r)
 	default:
 		ok = o.makeData(r)
 	}
@@ -166,10 +171,43 @@ func (o *op) makeAtomic(r *rand.Rand) bool {
 	return true
 }
 
+// makeAtomicWrite fills in an ATOMIC WRITE.
+func (o *op) makeAtomicWrite(r *rand.Rand) bool {
+	o.length = 8
+	peer, wr := o.end.peer.space, &o.wr
+	o.word = &peer.words[r.IntN(len(peer.words))]
+	o.swap = r.Uint64()
+	o.data = binary.NativeEndian.AppendUint64(nil, o.swap)
+	wr.RemoteAddr, wr.RKey = peer.remote.mr.Addr()+uint64(o.word.off), peer.remote.mr.RKey()
+	if r.IntN(2) == 0 && o.length <= int(endCap.MaxInlineData) {
+		wr.Flags |= ib.SendInline
+		wr.InlineData = o.data
+		return true
+	}
+	return o.gather(r)
+}
+
+// makeFlush fills in a FLUSH of a part of a slot, or of the region.
+func (o *op) makeFlush(r *rand.Rand) bool {
+	o.drawTarget(r)
+	wr := &o.wr
+	wr.RemoteAddr, wr.RKey = o.target.addr(), o.target.area.mr.RKey()
+	wr.Flush = ib.Flush{Length: uint32(r.IntN(o.target.size + 1)), Type: ib.FlushType(1 + r.IntN(3))}
+	if r.IntN(4) == 0 {
+		wr.RemoteAddr, wr.Flush = r.Uint64(), ib.Flush{Length: r.Uint32N(1 << 31), Type: wr.Flush.Type, Level: ib.FlushRegion}
+	}
+	return true
+}
+
 // spoil makes a request invalid in a way that its status must show.
 func (o *op) spoil(r *rand.Rand) {
 	remote, wr := o.end.typ() == ib.RC, &o.wr
 	switch {
+	case o.code == ib.WRFlush:
+		if o.wr.Flush.Level == ib.FlushRegion || o.wr.Flush.Length > 0 {
+			o.bad = badRKey
+			wr.RKey ^= 0x5a5a5a5a
+		}
 	case remote && o.word != nil && r.IntN(2) == 0:
 		o.bad = unaligned
 		wr.RemoteAddr += 1 + r.Uint64N(7)
@@ -236,7 +274,7 @@ func (e *end) post(o *op) {
 		if o.writes() && o.bad == flawless {
 			o.target.writers = append(o.target.writers, writer{o, o.data})
 		}
-		if o.word != nil && (o.bad == flawless || o.bad == badLKey) { // it is executed, but its result cannot be stored
+		if o.word != nil && (o.bad == flawless || o.bad == badLKey && o.landing != nil) { // it is executed, but its result cannot be stored
 			o.word.pending = append(o.word.pending, o)
 		}
 	}

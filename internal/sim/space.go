@@ -17,6 +17,7 @@ type space struct {
 	remote area
 	local  area
 	words  []word
+	stored []byte    // the remote area as the storage has it
 	era    int       // changes with the region, its window or the connection
 	access ib.Access // of the remote region
 	deaths int       // of its window
@@ -74,6 +75,7 @@ func newSpace(w *world, n *node, c spaceConfig) *space {
 	size := w.plan.slot
 	s.remote = newArea(c.target, size, c.words*8+guard)
 	s.local = newArea(c.local+c.recv, size+grhRoom, guard)
+	s.stored = make([]byte, len(s.remote.buf))
 	s.words = make([]word, c.words)
 	for i := range s.words {
 		s.words[i].off = i * 8
@@ -101,12 +103,12 @@ func newArea(slots, size, head int) area {
 func (s *space) register(remote bool) {
 	a, access := &s.local, ib.AccessLocalWrite
 	if remote {
-		a, access = &s.remote, s.access
+		a, access = &s.remote, s.access|ib.AccessFlush
 	}
 	for i := range a.slots {
 		a.slots[i].area = a
 	}
-	mr, err := s.node.PD.RegMR(memory.RegionConfig{Buf: a.buf, IOVA: 1 << 40, Access: access})
+	mr, err := s.node.PD.RegMR(memory.RegionConfig{Buf: a.buf, IOVA: 1 << 40, Access: access, Durable: remote})
 	s.w.Must(err)
 	if a.mr = mr; remote && s.windowed() {
 		s.openWindow()
@@ -138,6 +140,16 @@ func (s *space) deregister(remote bool) {
 		}
 	}
 	s.register(remote)
+}
+
+// writtenBack stores memory of the remote area, if it is that.
+func (s *space) writtenBack(mem []byte) {
+	for off := range s.remote.buf {
+		if &s.remote.buf[off] == &mem[0] {
+			copy(s.stored[off:], mem)
+			return
+		}
+	}
 }
 
 // close ends the regions.
