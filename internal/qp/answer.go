@@ -288,6 +288,9 @@ func (s *resources) find(p ib.PSN) (*resource, int) {
 // MSN, as an acknowledgement would carry.
 func (s *resources) again(i int, p, end ib.PSN, msn ib.MSN) {
 	e := s.at(i)
+	if e.todo { // its first answer is still to come
+		return
+	}
 	e.replay = e.replay || !e.pending || p.Diff(e.next) < 0
 	e.pending, e.next, e.end, e.msn = true, p, end, msn
 	s.out = min(s.out, i)
@@ -325,9 +328,6 @@ func (r *responder) duplicateAtomic(p *Packet) {
 	e, i := r.kept.find(p.BTH.PSN)
 	if e == nil || e.kind != p.Info.Kind {
 		r.ep.owner.cannotRepeat(p)
-		return
-	}
-	if e.todo { // its answer is still to come
 		return
 	}
 	r.kept.again(i, e.first, e.last, r.msn)
