@@ -274,7 +274,7 @@ func (e *end) post(o *op) {
 		if o.writes() && o.bad == flawless {
 			o.target.writers = append(o.target.writers, writer{o, o.data})
 		}
-		if o.word != nil && (o.bad == flawless || o.bad == badLKey && o.landing != nil) { // it is executed, but its result cannot be stored
+		if o.word != nil && (o.bad == flawless || o.bad == badLKey && o.destination != nil) { // it is executed, but its result cannot be stored
 			o.word.pending = append(o.word.pending, o)
 		}
 	}
