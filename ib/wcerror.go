@@ -78,7 +78,7 @@ var wcAdvice = [...]struct{ means, look string }{
 	},
 	WCRemInvReqErr: {
 		"the peer refused the request as invalid",
-		"see whether the peer's receive is as long as the message, whether its QP has the rights for this operation, and how many READs and atomics it takes (MaxDestRDAtomic)",
+		"see whether the peer's receive is as long as the message, whether its QP has the rights for this operation, and how many READs and atomics it takes (MaxDestRDAtomic); over XRC, whether RemoteSRQN is the number of an SRQ in the domain of the peer's target",
 	},
 	WCRemAccessErr: {
 		"the peer's memory region does not allow this access",

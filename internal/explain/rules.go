@@ -287,8 +287,8 @@ var table = [numRules]Rule{
 	},
 	invalidRequest: {
 		Name: "invalid-request", Severity: Failed, Side: Both, Title: "a request was refused: remote invalid request",
-		Means:     "The responder's queue pair does not allow the operation, its length or place in the message is wrong, or an atomic or an ATOMIC WRITE is not aligned to 8 bytes.",
-		Requester: Statuses{ib.WCRemInvReqErr}, Try: "Check qp_access_flags and max_dest_rd_atomic of the responder, the path MTU of both sides, the size of the receive, the alignment of atomics.",
+		Means:     "The responder's queue pair does not allow the operation, its length or place in the message is wrong, or an atomic or an ATOMIC WRITE is not aligned to 8 bytes. Over XRC, no shared receive queue of the target's domain has the number in the request.",
+		Requester: Statuses{ib.WCRemInvReqErr}, Try: "Check qp_access_flags and max_dest_rd_atomic of the responder, the path MTU of both sides, the size of the receive, the alignment of atomics; over XRC remote_srqn.",
 	},
 	operationalError: {
 		Name: "operational-error", Severity: Failed, Side: Responder, Title: "the responder could not complete a request: remote operational error",
