@@ -26,9 +26,9 @@ func TestLockOrder(t *testing.T) {
 	}
 	must.Do(t, exec.Command(program, "right").Run())
 	for order, want := range map[string]string{
-		"wrong":  "takes a lock of rank 7 while the thread holds the ranks 8:",
-		"equal":  "takes a lock of rank 8 while the thread holds the ranks 8:",
-		"engine": "calls the engine while the thread holds the ranks 7:",
+		"wrong":  "takes a lock of rank 8 while the thread holds the ranks 9:",
+		"equal":  "takes a lock of rank 9 while the thread holds the ranks 9:",
+		"engine": "calls the engine while the thread holds the ranks 8:",
 		"unheld": "releases another lock while",
 	} {
 		out, err := exec.Command(program, order).CombinedOutput()
