@@ -306,3 +306,35 @@ func ExampleWithFaults() {
 	// no memory: true
 	// no memory: false
 }
+
+// A memory window gives the peer a part of a region, and takes it away.
+func ExampleQP_BindMW() {
+	a, b := pair()
+	defer a.ctx.Close()
+	defer b.ctx.Close()
+
+	region, err := b.pd.RegMR(make([]byte, 4096), ib.AccessLocalWrite|ib.AccessMWBind)
+	must(err)
+	window, err := b.pd.AllocMW(verbs.MWType1)
+	must(err)
+	bind := func(part verbs.MWBind) {
+		must(b.qp.BindMW(1, verbs.SendSignaled, part))
+		fmt.Println("bind:", b.poll().Status)
+	}
+	write := func() {
+		must(a.qp.PostSend(verbs.SendWR{
+			WRID: 2, Opcode: ib.WRRDMAWrite, SGList: []verbs.SGE{a.mr.SGE(0, 8)},
+			RKey: window.RKey(), RemoteAddr: region.Addr() + 64,
+		}))
+		fmt.Println("write:", a.poll().Status)
+	}
+	bind(verbs.MWBind{MW: window, MR: region, Addr: region.Addr() + 64, Length: 64, Access: verbs.AccessRemoteWrite})
+	write()
+	bind(verbs.MWBind{MW: window}) // to nothing
+	write()
+	// Output:
+	// bind: SUCCESS
+	// write: SUCCESS
+	// bind: SUCCESS
+	// write: REM_ACCESS_ERR
+}

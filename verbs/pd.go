@@ -6,7 +6,7 @@ import (
 	"github.com/softhca/softhca/internal/device"
 )
 
-// PD is a protection domain: its regions, QPs, SRQs and address handles can be
+// PD is a protection domain: its regions, windows, QPs, SRQs and address handles can be
 // used together.
 type PD struct {
 	ctx *Context

@@ -21,6 +21,7 @@
 //     how it moves by itself; migrate.go: its two paths;
 //   - after a loss: retry.go carries out what package flow decides; reorder.go, reorderpool.go: the
 //     reorder buffers of both sides;
+//   - requests that send nothing (BIND_MW, LOCAL_INV): local.go;
 //   - READs and atomics: chunk.go, response.go (their answers), ordered.go (atomics, ATOMIC WRITE
 //     and FLUSH at the responder);
 //   - UC and UD: unreliable.go;
