@@ -94,7 +94,7 @@ func (t *Table) Windows() int { return t.windows }
 
 // windowAccess are the rights that a window can give, and the flags that it ignores: programs set
 // LOCAL_WRITE, as for regions.
-const windowAccess = accessPeer | ib.AccessZeroBased | ib.AccessLocalWrite | accessHints
+const windowAccess = accessPeer | ib.AccessZeroBased | ib.AccessLocalWrite | accessHints&^ib.AccessOnDemand
 
 // Bind binds a window for a queue pair, and gives its key the tag of b.NewRKey. The tag of b.RKey
 // does not matter: after a bind that failed, a program need not know the present one. A window of

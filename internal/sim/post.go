@@ -178,7 +178,7 @@ func (o *op) makeAtomicWrite(r *rand.Rand) bool {
 	o.word = &peer.words[r.IntN(len(peer.words))]
 	o.swap = r.Uint64()
 	o.data = binary.NativeEndian.AppendUint64(nil, o.swap)
-	wr.RemoteAddr, wr.RKey = peer.remote.mr.Addr()+uint64(o.word.off), peer.remote.mr.RKey()
+	wr.RemoteAddr, wr.RKey = peer.remote.mr.Addr()+uint64(o.word.off), peer.remote.rkey()
 	if r.IntN(2) == 0 && o.length <= int(endCap.MaxInlineData) {
 		wr.Flags |= ib.SendInline
 		wr.InlineData = o.data
@@ -191,7 +191,7 @@ func (o *op) makeAtomicWrite(r *rand.Rand) bool {
 func (o *op) makeFlush(r *rand.Rand) bool {
 	o.drawTarget(r)
 	wr := &o.wr
-	wr.RemoteAddr, wr.RKey = o.target.addr(), o.target.area.mr.RKey()
+	wr.RemoteAddr, wr.RKey = o.target.addr(), o.target.area.rkey()
 	wr.Flush = ib.Flush{Length: uint32(r.IntN(o.target.size + 1)), Type: ib.FlushType(1 + r.IntN(3))}
 	if r.IntN(4) == 0 {
 		wr.RemoteAddr, wr.Flush = r.Uint64(), ib.Flush{Length: r.Uint32N(1 << 31), Type: wr.Flush.Type, Level: ib.FlushRegion}

@@ -91,7 +91,7 @@ func (s *space) died(why string) {
 // bindTo binds the window to a part of the region, or with no bytes to nothing.
 func (s *space) bindTo(key ib.LKey, addr, n uint64) {
 	was := s.remote.mw.RKey()
-	s.node.bind(ib.MWBind{RKey: was, NewRKey: was.Inc(), LKey: key, Addr: addr, Length: n, Access: ib.AccessRemote})
+	s.node.bind(ib.MWBind{RKey: was, NewRKey: was.Inc(), LKey: key, Addr: addr, Length: n, Access: ib.AccessRemote | ib.AccessFlush})
 }
 
 // way is how a window dies.
