@@ -25,7 +25,7 @@ func everyC() []cMutant {
 }
 
 // verbs are the files of the library that the model watches.
-var verbs = []string{"post.c", "cq.c", "event.c", "object.c", "qp.c", "context.c", "names.c", "import.c", "dm.c", "softhca.h"}
+var verbs = []string{"post.c", "cq.c", "event.c", "object.c", "qp.c", "context.c", "names.c", "import.c", "dm.c", "xrc.c", "softhca.h"}
 
 // recorded are the files of the library that the scenarios over the recorder watch.
 var recorded = append([]string{"loader.c", "fault.c", "signals.c", "cancel.c", "files.c"}, verbs...)
@@ -35,7 +35,7 @@ var cJudges = []cJudge{
 	{pkg: programTests, run: "^TestD1_Model$/^plain$", args: []string{"-model-seed=1", "-model-steps=300"}, lib: verbsDir, of: verbs},
 	{pkg: programTests, run: "^TestD1_Program$/^recorded$", lib: verbsDir, of: recorded},
 	{pkg: programTests, run: "^TestD1_Model$/^plain$", args: []string{"-model-seed=2", "-model-steps=1200"}, lib: verbsDir, of: verbs},
-	{pkg: programTests, run: "^TestD1_Program$/^(refusals|domains|transfer|atomic-write|flush|errors|outlived|timestamps|moderated|srq-resized|parent-cq)$", lib: verbsDir, of: verbs},
+	{pkg: programTests, run: "^TestD1_Program$/^(refusals|domains|transfer|atomic-write|flush|errors|outlived|timestamps|moderated|srq-resized|parent-cq|xrc|xrc-files)$", lib: verbsDir, of: verbs},
 	{pkg: programTests, run: "^TestD1_Program$/^(device-memory|on-demand|refused)$", lib: verbsDir, of: []string{"dm.c", "dmabuf.c", "object.c"}},
 	{pkg: programTests, run: "^TestD1_Program$/^fork-keeps$", lib: verbsDir, of: []string{"loader.c"}},
 	{pkg: programTests, run: "^TestD1_Program$/^preloaded$/^handler-(late|sent|sent-inside)$", lib: verbsDir, of: []string{"fault.c"}},
