@@ -77,7 +77,7 @@ func TestV8_EveryCell(t *testing.T) {
 			}
 		}
 	})
-	if want := 7 * 7 * 8 * 32; cells != want {
+	if want := len(allTypes) * 7 * 8 * 32; cells != want {
 		t.Errorf("walked %d cells, not %d", cells, want)
 	}
 }
