@@ -114,7 +114,7 @@ func (l *link) replied(now clock.Instant, rep *mad.REP) {
 	ev := &Event{Type: EventEstablished, Param: ConnParam{
 		PrivateData:        slices.Clone(rep.PrivateData[:]),
 		ResponderResources: rep.InitiatorDepth, InitiatorDepth: rep.ResponderResources,
-		FlowControl: rep.EndToEndFlowControl, RNRRetryCount: rep.RNRRetryCount, SRQ: rep.SRQ, QPN: rep.LocalQPN,
+		FlowControl: rep.EndToEndFlowControl, RNRRetryCount: rep.RNRRetryCount, SRQ: rep.SRQ, QPN: l.peerQPN(rep),
 		QKey: rep.LocalQKey, Channel: l.channel,
 	}}
 	if l.qp == nil && l.at.typ != ib.RD {
@@ -130,6 +130,14 @@ func (l *link) replied(now clock.Instant, rep *mad.REP) {
 	}
 	_ = l.conn.SendRTU(now, nil) // allowed in this state
 	l.inbox.post(ev)
+}
+
+// peerQPN returns the number of the peer's queue pair; for XRC it is where an EE context's would be.
+func (l *link) peerQPN(rep *mad.REP) ib.QPN {
+	if l.at.typ == ib.XRCIni {
+		return ib.QPN(rep.LocalEECN)
+	}
+	return rep.LocalQPN
 }
 
 // ready moves the QP of CreateQP to RTS.

@@ -86,6 +86,11 @@ var xrcMutants = slices.Concat(
 			old: "!x.xrcd.Has(q.QP)",
 			new: "false"},
 	}),
+	bugsIn("rdmacm", []mutant{
+		{name: "xrc-response-names-no-target", in: "link.peerQPN", test: "TestM4_Connection",
+			old: "l.at.typ == ib.XRCIni",
+			new: "false"},
+	}),
 	bugsIn("internal/cm", []mutant{
 		{name: "xrc-number-of-a-target-not-found", in: "endpoint.numberIn", breaks: "M4",
 			old: "e.xrc()",
