@@ -91,7 +91,7 @@ var queueMutants = slices.Concat(
 		{name: "key-good-after-deregistration", in: "retire",
 			breaks: "E14", sim: "memory status atomic", profile: "errors",
 			old: "$k.find(key).entry = entry{}"},
-		{name: "low-bits-of-the-key-not-compared", in: "resolve", breaks: "E14", sim: "status", profile: "errors",
+		{name: "low-bits-of-the-key-not-compared", in: "resolve", breaks: "E14", sim: "status atomic memory", profile: "errors",
 			old: "$s.key == key",
 			new: "$s.key != 0"},
 		{name: "atomic-compares-nothing", in: "CompareSwap", sim: "atomic", profile: "clean",
