@@ -57,7 +57,10 @@ func (n *node) bind(b ib.MWBind) {
 	w.Must(err)
 	n.HCA.Single().RingDoorbell(n.binder.qp)
 	n.wake(nil)
-	if n.binder.cq.Poll(wcs[:]) != 1 || wcs[0].Status != ib.WCSuccess || wcs[0].Opcode != ib.WCBindMW {
+	switch {
+	case n.binder.cq.Poll(wcs[:]) != 1:
+		w.Fail("liveness", "adapter %d: a bind of %+v does not complete at once", n.Index, b)
+	case wcs[0].Status != ib.WCSuccess || wcs[0].Opcode != ib.WCBindMW:
 		w.Fail("status", "adapter %d: a bind of %+v completes as %+v", n.Index, b, wcs[0])
 	}
 }
