@@ -183,6 +183,18 @@ var xrcCalls = map[string]func(*endpoint, *SRQ) error{
 	},
 }
 
+// callsOfDomains are the verbs of reliable datagrams and XRC, for TestFailEveryVerb.
+var callsOfDomains = map[string]func(*endpoint, *SRQ) error{
+	"AllocRDD":   func(e *endpoint, _ *SRQ) error { return second(e.ctx.AllocRDD()) },
+	"DeallocRDD": func(e *endpoint, _ *SRQ) error { d, _ := e.ctx.AllocRDD(); return d.Dealloc() },
+	"CreateEEC":  func(e *endpoint, _ *SRQ) error { d, _ := e.ctx.AllocRDD(); return second(d.CreateEEC()) },
+	"ModifyEEC": func(e *endpoint, _ *SRQ) error {
+		return newEEC(e).Modify(&QPAttr{State: ib.ERR}, ib.AttrState)
+	},
+	"QueryEEC":   func(e *endpoint, _ *SRQ) error { return second(newEEC(e).Query()) },
+	"DestroyEEC": func(e *endpoint, _ *SRQ) error { return newEEC(e).Destroy() },
+}
+
 // TestFailEveryVerb makes each verb fail once with a chosen errno; the next
 // call works.
 func TestFailEveryVerb(t *testing.T) {
@@ -218,14 +230,6 @@ func TestFailEveryVerb(t *testing.T) {
 			h, err := e.pd.CreateAH(e.attrs(e).AV)
 			return errors.Join(err, h.Destroy())
 		},
-		"AllocRDD":   func(e *endpoint, _ *SRQ) error { return second(e.ctx.AllocRDD()) },
-		"DeallocRDD": func(e *endpoint, _ *SRQ) error { d, _ := e.ctx.AllocRDD(); return d.Dealloc() },
-		"CreateEEC":  func(e *endpoint, _ *SRQ) error { d, _ := e.ctx.AllocRDD(); return second(d.CreateEEC()) },
-		"ModifyEEC": func(e *endpoint, _ *SRQ) error {
-			return newEEC(e).Modify(&QPAttr{State: ib.ERR}, ib.AttrState)
-		},
-		"QueryEEC":    func(e *endpoint, _ *SRQ) error { return second(newEEC(e).Query()) },
-		"DestroyEEC":  func(e *endpoint, _ *SRQ) error { return newEEC(e).Destroy() },
 		"CreateQP":    func(e *endpoint, _ *SRQ) error { _, err := e.pd.CreateQP(e.init(ib.RC)); return err },
 		"ModifyQP":    func(e *endpoint, _ *SRQ) error { return e.qp.Modify(&QPAttr{State: ib.ERR}, ib.AttrState) },
 		"QueryQP":     func(e *endpoint, _ *SRQ) error { _, err := e.qp.Query(); return err },
@@ -236,6 +240,7 @@ func TestFailEveryVerb(t *testing.T) {
 		"PostRecv":    func(e *endpoint, _ *SRQ) error { return e.qp.PostRecv(e.recv(1, 0, 8)) },
 	}
 	maps.Copy(calls, xrcCalls)
+	maps.Copy(calls, callsOfDomains)
 	for _, v := range fault.Calls() {
 		t.Run(v, func(t *testing.T) {
 			rule := "fail errno=ENOSPC every=2 op=" + v

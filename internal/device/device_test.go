@@ -119,7 +119,7 @@ func TestQueueMemory(t *testing.T) {
 			d.HCA.DestroyQP(pd, q)
 			want(2, "DestroyQP")
 		}
-		err = d.HCA.DestroyCQ(cq)
+		err = d.HCA.CQs().Destroy(cq)
 		want(0, "DestroyCQ")
 		return err
 	})

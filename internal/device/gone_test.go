@@ -31,7 +31,7 @@ func TestNothingIsDoneWithWhatIsGone(t *testing.T) {
 	if err := o.Do(invalid, work); err != nil || done != 1 {
 		t.Errorf("a call that finds its object: %v, done %d times", err, done)
 	}
-	must.Do(t, remove(func() error { return d.HCA.DestroyCQ(o.CQ) }))
+	must.Do(t, remove(func() error { return d.HCA.CQs().Destroy(o.CQ) }))
 	var none *Object
 	for what, o := range map[string]*Object{"an object that is gone": o, "no object": none} {
 		for call, err := range map[string]error{

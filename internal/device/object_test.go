@@ -59,7 +59,7 @@ func remove(t *testing.T, q *CQ, about ...*CQ) {
 	err := do(q.dev, func(clock.Instant) error {
 		return q.Remove(func() error {
 			raise(q.dev, about...)
-			return q.dev.HCA.DestroyCQ(q.CQ)
+			return q.dev.HCA.CQs().Destroy(q.CQ)
 		})
 	})
 	must.Do(t, err)

@@ -68,7 +68,7 @@ func (q *CQ) Resize(n uint32) error {
 	if q == nil {
 		return ib.ErrInvalidCQ
 	}
-	return q.Manage("ResizeCQ", ib.ErrInvalidCQ, func(clock.Instant) error { return q.dev.HCA.ResizeCQ(q.CQ, n) })
+	return q.Manage("ResizeCQ", ib.ErrInvalidCQ, func(clock.Instant) error { return q.dev.HCA.CQs().Resize(q.CQ, n) })
 }
 
 // Destroy destroys the queue, which no queue pair may use any more.
@@ -77,7 +77,7 @@ func (q *CQ) Destroy() error {
 		return ib.ErrInvalidCQ
 	}
 	return q.Manage("DestroyCQ", ib.ErrInvalidCQ, func(clock.Instant) error {
-		return q.Remove(func() error { return q.dev.HCA.DestroyCQ(q.CQ) })
+		return q.Remove(func() error { return q.dev.HCA.CQs().Destroy(q.CQ) })
 	})
 }
 

@@ -242,9 +242,9 @@ func TestOverduePosts(t *testing.T) {
 		"a poll that brings something": a.drv.SendOverdue,
 		"the goroutine": func() {
 			p := &a.drv.pollers
-			p.polling, p.polls, p.since, p.last = true, sustainedPolls, 0, a.drv.now()
+			p.polling, p.polls, p.since, p.last = true, sustainedPolls, 0, a.drv.Now()
 			p.state.Store(asideFlag | mustWakeFlag | 1)
-			p.latest.Store(int64(a.drv.now().Add(time.Second)))         // however late this thread is, the poller polls
+			p.latest.Store(int64(a.drv.Now().Add(time.Second)))         // however late this thread is, the poller polls
 			if next, alive := a.drv.turn(); next.aside <= 0 || !alive { // as the goroutine's, which is away
 				t.Fatalf("the goroutine does not stay aside: %+v", next)
 			}
@@ -260,13 +260,13 @@ func TestOverduePosts(t *testing.T) {
 				for range 3 {
 					a.postSend(t, b, 8)
 				}
-				from := a.drv.now()
+				from := a.drv.Now()
 				if !a.drv.PostsWait() { // the third came so late that it sent the second
 					a.drain(t, 3, ib.WCSuccess)
 					continue
 				}
 				rounds++
-				await(t, "the time until they are overdue", func() bool { return a.drv.now().Sub(from) > max(coalesceTime, sustained) })
+				await(t, "the time until they are overdue", func() bool { return a.drv.Now().Sub(from) > max(coalesceTime, sustained) })
 				look()
 				posted := 3
 				if name == "a post" {

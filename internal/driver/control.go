@@ -114,7 +114,7 @@ func (d *Driver) sendControl(send bool) error {
 	}
 	defer func() { _ = d.release(recover()) }()
 	if d.dead == nil && send {
-		d.transmit(d.now())
+		d.transmit(d.Now())
 	}
 	return d.dead
 }
@@ -129,7 +129,7 @@ func (d *Driver) work(f func(now clock.Instant)) (err error) {
 	if dead := d.ended.Load(); dead != nil {
 		return *dead
 	}
-	c, now := &d.control, d.now()
+	c, now := &d.control, d.Now()
 	c.plane.Run(now)
 	if c.late.Swap(false) {
 		c.fired = true
@@ -200,7 +200,7 @@ func (d *Driver) Enter(step func() error) (err error) {
 		return d.dead
 	}
 	if c.called {
-		d.sendOwed(d.now())
+		d.sendOwed(d.Now())
 	}
 	return step()
 }

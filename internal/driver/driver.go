@@ -101,11 +101,9 @@ func (d *Driver) Run() {
 	}
 }
 
-// now returns the time since the driver was made.
-func (d *Driver) now() clock.Instant { return clock.Instant(time.Since(d.start)) }
-
-// Now returns the current time as an instant of the engine. Any goroutine may call it.
-func (d *Driver) Now() clock.Instant { return d.now() }
+// Now returns the time since the driver was made: the current time as an instant of the engine.
+// Any goroutine may call it.
+func (d *Driver) Now() clock.Instant { return clock.Instant(time.Since(d.start)) }
 
 // Time returns an instant of the engine as a time of the system's clock.
 func (d *Driver) Time(t clock.Instant) time.Time { return d.start.Add(t.Sub(0)) }
@@ -135,7 +133,7 @@ func (d *Driver) Do(f func(now clock.Instant)) (err error) {
 	if d.dead != nil {
 		return d.dead
 	}
-	now := d.now()
+	now := d.Now()
 	d.sendOwed(now)
 	f(now)
 	d.transmit(now)
@@ -169,7 +167,7 @@ func (d *Driver) Post(q *qp.QP, work qp.Posted) {
 	if d.dead != nil {
 		return
 	}
-	now := d.now()
+	now := d.Now()
 	d.pollers.latest.Store(int64(now)) // a program with much to post polls only afterwards
 	if alone {
 		d.shard.Doorbell(now, q)
@@ -197,7 +195,7 @@ func (d *Driver) sendWaiting(long time.Duration) {
 		return
 	}
 	defer func() { _ = d.release(recover()) }()
-	if now := d.now(); d.dead == nil && d.coalesce.waited(now, long) {
+	if now := d.Now(); d.dead == nil && d.coalesce.waited(now, long) {
 		d.transmit(now)
 	}
 }
@@ -214,7 +212,7 @@ func (d *Driver) Progress() {
 	if d.dead != nil {
 		return
 	}
-	now := d.now()
+	now := d.Now()
 	d.pollers.latest.Store(int64(now))
 	d.coalesce.polled(now)
 	if aside {
@@ -326,7 +324,7 @@ func (d *Driver) answerDoorbells() {
 		}
 	}()
 	if d.dead == nil { // it may have died under another holder
-		d.sendPosted(d.now())
+		d.sendPosted(d.Now())
 	}
 }
 
@@ -384,7 +382,7 @@ func (d *Driver) takeFrom(p *port, now clock.Instant) (int, clock.Instant) {
 		return 0, now
 	}
 	if n > 0 {
-		now = d.now()
+		now = d.Now()
 		d.busyPoll.arrived(now)
 	}
 	for i := range n {
@@ -402,7 +400,7 @@ func (d *Driver) transmit(now clock.Instant) (more bool) {
 		more = d.sendBatches(now, &d.ports[i]) || more
 	}
 	if d.sent != sent {
-		d.busyPoll.wrote(d.now().Sub(now))
+		d.busyPoll.wrote(d.Now().Sub(now))
 	}
 	return more
 }
@@ -430,22 +428,22 @@ func (d *Driver) sendPosted(now clock.Instant) {
 // sendBatches sends up to roundBatches batches to a port, and reports whether there is more.
 func (d *Driver) sendBatches(now clock.Instant, p *port) (more bool) {
 	for range roundBatches {
-		if !d.flush(p) {
+		if !p.flush(d) {
 			return false
 		}
 		if !d.shard.Pending(p.num) {
 			return false
 		}
 		more = d.shard.Transmit(now, p.num, p.batch)
-		if !d.flush(p) || !more {
+		if !p.flush(d) || !more {
 			return false
 		}
 	}
 	return more
 }
 
-// flush hands the batch of a port to it and reports whether it is empty.
-func (d *Driver) flush(p *port) bool {
+// flush hands the batch to the port and reports whether it is empty.
+func (p *port) flush(d *Driver) bool {
 	if len(p.batch.Pending()) == 0 {
 		return true
 	}
@@ -509,10 +507,10 @@ func (d *Driver) await(next wait) error {
 	if next.look {
 		return nil
 	}
-	from := d.now()
+	from := d.Now()
 	err := d.first.Wait(next.timeout, next.read, next.write)
 	if next.timeout == 0 {
-		d.busyPoll.yielded(from, d.now())
+		d.busyPoll.yielded(from, d.Now())
 	}
 	return err
 }
@@ -523,7 +521,7 @@ func (d *Driver) await(next wait) error {
 // the port: the runtime does not know that this wait blocks, and might leave the call queued
 // behind it.
 func (d *Driver) turn() (next wait, alive bool) {
-	if aside := d.pollers.look(d.now()); aside > 0 {
+	if aside := d.pollers.look(d.Now()); aside > 0 {
 		if d.stranded() { // before sending anything, whose answer could arrive just then
 			return wait{look: true}, true
 		}
@@ -543,14 +541,14 @@ func (d *Driver) turn() (next wait, alive bool) {
 // stranded reads the port if pollers have not polled for awayTime. It reports
 // whether datagrams were waiting: then the goroutine takes the port back.
 func (d *Driver) stranded() bool {
-	if !d.pollers.away(d.now()) || !d.mu.TryLock() {
+	if !d.pollers.away(d.Now()) || !d.mu.TryLock() {
 		return false
 	}
 	defer func() { _ = d.release(recover()) }()
 	if d.dead != nil {
 		return false
 	}
-	n, now := d.receive(d.now())
+	n, now := d.receive(d.Now())
 	if n == 0 {
 		return false
 	}
@@ -569,7 +567,7 @@ func (d *Driver) round() (next wait, alive bool) {
 		return wait{}, false
 	}
 	d.woke = false
-	_, now := d.receive(d.now())
+	_, now := d.receive(d.Now())
 	more := d.answer(now)
 	if d.attends() {
 		if now, more = d.leave(); d.dead != nil {
@@ -596,7 +594,7 @@ func (d *Driver) leave() (now clock.Instant, more bool) {
 	d.attend(false)
 	d.mu.Lock()
 	d.woke = d.woke || woke
-	now = d.now()
+	now = d.Now()
 	return now, d.dead == nil && d.answer(now)
 }
 
@@ -621,7 +619,7 @@ func (d *Driver) untilWoken() wait {
 	next := wait{timeout: -1, read: true, write: d.first.blocked}
 	d.asleep, d.first.writing = d.deadline(), d.first.blocked
 	if d.asleep != clock.Never {
-		next.timeout = max(d.asleep.Sub(d.now()), time.Microsecond)
+		next.timeout = max(d.asleep.Sub(d.Now()), time.Microsecond)
 	}
 	return next
 }

@@ -287,7 +287,7 @@ func TestArrivalsAreDatedWhenTaken(t *testing.T) {
 	late := func() { // b's round has begun when its packet is sent
 		once.Do(func() {
 			a.post(t, b, 8)
-			sent.Store(int64(b.drv.now()))
+			sent.Store(int64(b.drv.Now()))
 		})
 	}
 	b.port.onRecv.Store(&late)

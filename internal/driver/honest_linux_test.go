@@ -503,7 +503,7 @@ func (l *link) connections(stop <-chan struct{}) (int, error) {
 					e.hca.DestroyQP(e.pd, e.qp)
 					return nil
 				}))
-				must.Do(e.t, e.hca.DestroyCQ(e.cq))
+				must.Do(e.t, e.hca.CQs().Destroy(e.cq))
 			})
 		}
 		return nil

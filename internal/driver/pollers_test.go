@@ -195,13 +195,13 @@ func TestWhoPostsIsThere(t *testing.T) {
 	s.drv.Progress()
 	s.drv.pollers.state.Store(asideFlag)
 	polled := clock.Instant(s.drv.pollers.latest.Load())
-	await(t, "the time after which who does not poll is away", func() bool { return s.drv.pollers.away(s.drv.now()) })
-	posted := s.drv.now()
+	await(t, "the time after which who does not poll is away", func() bool { return s.drv.pollers.away(s.drv.Now()) })
+	posted := s.drv.Now()
 	s.postSend(t, peer, 64)
 	if there := posted.Add(awayTime - 1); s.drv.pollers.away(there) {
 		t.Errorf("polled at %v and posted at %v, a program is taken for away at %v", polled, posted, there)
 	}
-	if late := s.drv.now().Add(awayTime); !s.drv.pollers.away(late) {
+	if late := s.drv.Now().Add(awayTime); !s.drv.pollers.away(late) {
 		t.Errorf("who has neither polled nor posted for %v is not taken for away", awayTime)
 	}
 }

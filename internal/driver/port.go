@@ -82,7 +82,7 @@ func (d *Driver) attendPort(p *port) (write, alive bool) {
 	if d.dead != nil {
 		return false, false
 	}
-	_, now := d.receive(d.now())
+	_, now := d.receive(d.Now())
 	d.answer(now)
 	p.writing = p.blocked
 	return p.writing, d.dead == nil

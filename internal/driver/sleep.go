@@ -76,7 +76,7 @@ func (d *Driver) beforeWait() (next wait, alive bool) {
 	if d.dead != nil {
 		return wait{}, false
 	}
-	now := d.now()
+	now := d.Now()
 	d.bySleeper = true
 	next = d.pause(now, d.transmit(now))
 	return next, d.dead == nil
@@ -88,7 +88,7 @@ func (d *Driver) afterWait() (woke bool) {
 	defer func() { _ = d.releaseFor(recover(), false) }()
 	if d.dead == nil {
 		d.bySleeper = true
-		d.receive(d.now())
+		d.receive(d.Now())
 		woke = d.woke
 		d.awake = true // the caller looks again or leaves the port
 	}

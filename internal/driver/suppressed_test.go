@@ -24,7 +24,7 @@ func TestSparedPostsInError(t *testing.T) {
 	if !a.spared() {
 		t.Fatal("a post that waits spares no doorbells")
 	}
-	a.locked(func() { must.Do(t, a.qp.Modify(a.drv.now(), &ib.QPAttr{State: ib.ERR}, ib.AttrState)) })
+	a.locked(func() { must.Do(t, a.qp.Modify(a.drv.Now(), &ib.QPAttr{State: ib.ERR}, ib.AttrState)) })
 	if n := a.cq.Pending(); n != 2 {
 		t.Fatalf("%d of 2 requests are flushed", n)
 	}
@@ -76,7 +76,7 @@ func TestSparedIsBounded(t *testing.T) {
 		if len(s) != maxSuppressed {
 			t.Errorf("the producers of %d queue pairs are spared, want %d", len(s), maxSuppressed)
 		}
-		s.end(a.drv.now(), a.hca.Shard())
+		s.end(a.drv.Now(), a.hca.Shard())
 	})
 	for _, q := range all {
 		if send, _ := q.Queues(); send.Flags.Load() != 0 {

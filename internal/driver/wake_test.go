@@ -36,7 +36,7 @@ func TestWhoLetsGoWakesTheGoroutine(t *testing.T) {
 	}
 	a.hca.Shard().RingDoorbell(a.qp)
 	check("a doorbell, which who lets go answers", false)
-	if !a.hca.Shard().Transmit(d.now(), 1, fabric.NewBatch(8<<10, a.port.Caps())) {
+	if !a.hca.Shard().Transmit(d.Now(), 1, fabric.NewBatch(8<<10, a.port.Caps())) {
 		t.Fatal("64 KiB fit into a batch of 8 KiB")
 	}
 	check("more to send", true)
@@ -66,7 +66,7 @@ func TestWhoLetsGoMindsDeadlines(t *testing.T) {
 	must.Do(t, err)
 	sh := a.hca.Shard()
 	sh.RingDoorbell(a.qp)
-	sh.Transmit(d.now(), 1, fabric.NewBatch(8<<10, a.port.Caps())) // it is lost
+	sh.Transmit(d.Now(), 1, fabric.NewBatch(8<<10, a.port.Caps())) // it is lost
 	due := sh.Deadline()
 	if due == clock.Never {
 		t.Fatal("no timer runs")

@@ -166,7 +166,7 @@ func (w *world) makeCQ() {
 
 func (w *world) endCQ() {
 	i := w.rng.IntN(w.cqs.Len())
-	if c := w.cqs.All[i]; !w.spared(c.users) && w.ends("CQ", w.hca.DestroyCQ(c.cq), c.users) {
+	if c := w.cqs.All[i]; !w.spared(c.users) && w.ends("CQ", w.hca.CQs().Destroy(c.cq), c.users) {
 		w.cqs.Drop(i)
 	}
 }

@@ -154,7 +154,7 @@ func (w *world) handles() {
 	for _, s := range senders {
 		s.end()
 	}
-	w.must(w.hca.DestroyCQ(cq))
+	w.must(w.hca.CQs().Destroy(cq))
 	w.must(pd.Dealloc())
 }
 

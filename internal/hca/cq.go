@@ -8,8 +8,7 @@ import (
 	"github.com/softhca/softhca/internal/qp"
 )
 
-// CQs are the completion queues of an adapter: the calls that few programs make. HCA has the
-// others.
+// CQs are the completion queues of an adapter.
 type CQs struct{ hca *HCA }
 
 // CQs returns the completion queues.
@@ -29,6 +28,30 @@ func (q CQs) Create(c qp.CQConfig) (*qp.CQ, error) {
 		h.use.CQs++
 	}
 	return cq, err
+}
+
+// Resize changes the number of entries (V3).
+func (q CQs) Resize(c *qp.CQ, n uint32) error {
+	if err := q.hca.cfg.Limits.checkCQE(n); err != nil {
+		return err
+	}
+	return q.hca.Enter(func() error { return c.Resize(n) })
+}
+
+// Destroy destroys a completion queue; EBUSY while QPs complete to it.
+func (q CQs) Destroy(c *qp.CQ) error {
+	h := q.hca
+	if n := c.Users(); n != 0 {
+		return fmt.Errorf("completion queue serves %d work queues: %w", n, ib.ErrBusy)
+	}
+	if c.Moderated() {
+		if err := h.Enter(func() error { h.env.Forget(c); return nil }); err != nil {
+			return err
+		}
+	}
+	h.use.CQs--
+	c.Free()
+	return nil
 }
 
 // checkCQE checks a number of entries of a completion queue.

@@ -27,7 +27,7 @@ func TestFullAdapter(t *testing.T) {
 	}{
 		{"CQ", 1, func() (func() error, error) {
 			c, err := s.HCA.CreateCQ(1, nil)
-			return func() error { return s.HCA.DestroyCQ(c) }, err
+			return func() error { return s.HCA.CQs().Destroy(c) }, err
 		}},
 		{"SRQ", 0, func() (func() error, error) {
 			q, err := s.PD.CreateSRQ(1, 1, 0)

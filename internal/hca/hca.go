@@ -172,29 +172,6 @@ func (h *HCA) CreateCQ(n uint32, onEvent func()) (*qp.CQ, error) {
 	return h.CQs().Create(qp.CQConfig{Entries: n, OnEvent: onEvent})
 }
 
-// ResizeCQ changes the number of entries (V3).
-func (h *HCA) ResizeCQ(c *qp.CQ, n uint32) error {
-	if err := h.cfg.Limits.checkCQE(n); err != nil {
-		return err
-	}
-	return h.Enter(func() error { return c.Resize(n) })
-}
-
-// DestroyCQ destroys a completion queue; EBUSY while QPs complete to it.
-func (h *HCA) DestroyCQ(c *qp.CQ) error {
-	if n := c.Users(); n != 0 {
-		return fmt.Errorf("completion queue serves %d work queues: %w", n, ib.ErrBusy)
-	}
-	if c.Moderated() {
-		if err := h.Enter(func() error { h.env.Forget(c); return nil }); err != nil {
-			return err
-		}
-	}
-	h.use.CQs--
-	c.Free()
-	return nil
-}
-
 // WrittenBack reports the end of a job of Config.WriteBack, and whether it succeeded. The caller
 // is in the shard.
 func (h *HCA) WrittenBack(now clock.Instant, w qp.WriteBack, ok bool) {

@@ -263,7 +263,7 @@ func TestQ19_SRQ(t *testing.T) {
 func TestV2_V3_Busy(t *testing.T) {
 	s := rig.NewSolo(t, rig.SoloConfig{SRQ: 4})
 	for what, err := range map[string]error{
-		"PD": s.PD.Dealloc(), "CQ": s.HCA.DestroyCQ(s.CQ), "SRQ": s.PD.DestroySRQ(s.SRQ),
+		"PD": s.PD.Dealloc(), "CQ": s.HCA.CQs().Destroy(s.CQ), "SRQ": s.PD.DestroySRQ(s.SRQ),
 	} {
 		if !errors.Is(err, ib.ErrBusy) || !errors.Is(err, ib.EBUSY) {
 			t.Errorf("a %s in use is destroyed: %v", what, err)
@@ -271,7 +271,7 @@ func TestV2_V3_Busy(t *testing.T) {
 	}
 	s.HCA.DestroyQP(s.PD, s.QP)
 	rig.Must(t, s.PD.DestroySRQ(s.SRQ))
-	rig.Must(t, s.HCA.DestroyCQ(s.CQ))
+	rig.Must(t, s.HCA.CQs().Destroy(s.CQ))
 	rig.Must(t, s.PD.DeregMR(s.MR))
 	rig.Must(t, s.PD.Dealloc())
 	if _, err := s.PD.RegMR(memory.RegionConfig{Buf: make([]byte, 8)}); !errors.Is(err, ib.ErrInvalidPD) {

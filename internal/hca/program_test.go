@@ -346,7 +346,7 @@ func (v *victim) stepPoll(what byte) {
 	case 1:
 		v.CQ.Arm(what&4 != 0)
 	case 2:
-		err := v.HCA.ResizeCQ(v.CQ, uint32(what))
+		err := v.HCA.CQs().Resize(v.CQ, uint32(what))
 		if n := v.CQ.Pending(); n != waiting || err != nil && int(what) >= waiting || err == nil && int(v.CQ.Cap()) < waiting {
 			v.T.Fatalf("a CQ with %d entries waiting is resized to %d: %v; %d wait", waiting, what, err, n)
 		}

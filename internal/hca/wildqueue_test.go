@@ -331,7 +331,7 @@ func TestWildReader(t *testing.T) {
 			w.polled(0)
 			w.healthyAll()
 			rig.Must(t, w.Sides[0].QP.Modify(w.Now, &ib.QPAttr{State: ib.RESET}, ib.AttrState))
-			rig.Must(t, w.Sides[0].HCA.ResizeCQ(w.cq[0], 512))
+			rig.Must(t, w.Sides[0].HCA.CQs().Resize(w.cq[0], 512))
 			rec.check()
 		}
 	}

@@ -42,7 +42,7 @@ var extendedMutants = slices.Concat(
 			old: "$w.length = atomicSize"},
 	}),
 	bugsIn("internal/hca", []mutant{
-		{name: "timer-of-a-destroyed-queue", in: "HCA.DestroyCQ", test: "internal/qp TestM7_DelayedEventEnds",
+		{name: "timer-of-a-destroyed-queue", in: "CQs.Destroy", test: "internal/qp TestM7_DelayedEventEnds",
 			old: "if c.Moderated() { $*body }"},
 	}),
 	bugsIn("internal/ring", []mutant{

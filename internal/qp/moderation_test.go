@@ -97,6 +97,6 @@ func TestM7_DelayedEventEnds(t *testing.T) {
 	m.cq.Arm(false)
 	cqs.Waiting(0, m.cq, 1)
 	m.want(t, "the count begins again after the period", 0, clock.Instant(period))
-	rig.Must(t, m.HCA.DestroyCQ(m.cq))
+	rig.Must(t, m.HCA.CQs().Destroy(m.cq))
 	m.want(t, "destroyed", 0, clock.Never)
 }

@@ -164,7 +164,15 @@ func (w *world) addSRQ(a *args) error {
 		return a.err
 	}
 	if a.has("xrcd") {
-		return w.addXRCSRQ(a, name, pd, [3]uint32{uint32(wr), uint32(sge), uint32(limit)})
+		d, cq, err := w.xrcOf(a)
+		if err != nil {
+			return err
+		}
+		s, err := pd.CreateXRCSRQ(d, cq, uint32(wr), uint32(sge), uint32(limit))
+		if err == nil {
+			w.srqns = append(w.srqns, s.Num())
+		}
+		return w.created(name, &sharedQueue{name, pd, s}, err)
 	}
 	w.rec.did("srq", CreateSRQ{name, w.nameOfPD(pd), uint32(wr), uint32(sge), uint32(limit)})
 	s, err := pd.CreateSRQ(uint32(wr), uint32(sge), uint32(limit))
@@ -338,7 +346,7 @@ func (w *world) destroy(a *args) error {
 	case *listening:
 		o.l.Close()
 	case *queue:
-		if err = w.HCA.DestroyCQ(o.cq); err == nil {
+		if err = w.HCA.CQs().Destroy(o.cq); err == nil {
 			w.cqs = slices.DeleteFunc(w.cqs, func(k *queue) bool { return k == o })
 		}
 	case *sharedQueue:
@@ -379,7 +387,7 @@ func (w *world) resize(a *args) error {
 	}
 	switch o := w.objects[name].(type) {
 	case *queue:
-		return w.outcome(w.HCA.ResizeCQ(o.cq, uint32(n)))
+		return w.outcome(w.HCA.CQs().Resize(o.cq, uint32(n)))
 	case *sharedQueue:
 		return w.outcome(o.pd.ResizeSRQ(o.srq, uint32(n)))
 	default:

@@ -19,10 +19,6 @@ func (w *world) addRDD(a *args) error {
 	if a.err != nil {
 		return a.err
 	}
-	return w.newRDD(name)
-}
-
-func (w *world) newRDD(name string) error {
 	d, err := w.HCA.AllocRDD()
 	return w.created(name, &domainRD{d}, err)
 }
@@ -34,7 +30,8 @@ func (w *world) rddOf(a *args) (*qp.RDD, error) {
 		return nil, nil
 	}
 	if name == usualRDD && w.objects[name] == nil {
-		if err := w.newRDD(name); err != nil {
+		d, err := w.HCA.AllocRDD()
+		if err = w.created(name, &domainRD{d}, err); err != nil {
 			return nil, err
 		}
 	}

@@ -128,7 +128,7 @@ func (w *world) setBatch(a *args) error {
 }
 
 // transmit sends one batch although the network is blocked.
-func (w *world) transmit(*args) error {
+func transmit(w *world, _ *args) error {
 	w.transmitOnce()
 	return nil
 }

@@ -198,7 +198,7 @@ var verbs = [...]struct {
 	{"post", ofQP((*world).post)}, {"recv", (*world).recv}, {"<", (*world).inject},
 	{"poll", of("a completion queue", (*world).poll)}, {"arm", of("a completion queue", (*world).arm)},
 	{"fill", (*world).fill}, {"dump", (*world).dump}, {"written", (*world).written},
-	{"net", (*world).net}, {"address", (*world).address}, {"rate", ofQP((*world).rate)}, {"batch", (*world).setBatch}, {"transmit", (*world).transmit},
+	{"net", (*world).net}, {"address", (*world).address}, {"rate", ofQP((*world).rate)}, {"batch", (*world).setBatch}, {"transmit", transmit},
 	{"deadline", of("a queue pair", (*world).deadline)}, {"counters", (*world).showTotals},
 	{"conn", connected((*connections).addConn)}, {"listen", connected((*connections).addListener)}, {"conns", connected((*connections).showConns)},
 	{"connect", called((*connections).connect)}, {"accept", called((*connections).accept)}, {"rtu", called((*connections).rtu)}, {"reject", called((*connections).reject)},

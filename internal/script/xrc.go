@@ -5,6 +5,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/hca"
+	"github.com/softhca/softhca/internal/qp"
 )
 
 // addXRCD opens an XRC domain: xrcd NAME.
@@ -17,26 +18,21 @@ func (w *world) addXRCD(a *args) error {
 	return w.created(name, &domainXRC{d}, err)
 }
 
-// addXRCSRQ creates a shared receive queue of XRC: srq NAME xrcd=D cq=C. sizes are its work
-// requests, elements and limit.
-func (w *world) addXRCSRQ(a *args, name string, pd *hca.PD, sizes [3]uint32) error {
-	d, err := find[*domainXRC](&w.registry, a.str("xrcd", ""))
+// xrcOf takes what a shared receive queue of XRC has: xrcd=D cq=C.
+func (r *registry) xrcOf(a *args) (*qp.XRCD, *qp.CQ, error) {
+	d, err := find[*domainXRC](r, a.str("xrcd", ""))
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	k, err := find[*queue](&w.registry, a.str("cq", usualCQ))
+	k, err := find[*queue](r, a.str("cq", usualCQ))
 	if err = cmp.Or(a.err, err); err != nil {
-		return err
+		return nil, nil, err
 	}
-	s, err := pd.CreateXRCSRQ(d.xrcd, k.cq, sizes[0], sizes[1], sizes[2])
-	if err == nil {
-		w.srqns = append(w.srqns, s.Num())
-	}
-	return w.created(name, &sharedQueue{name, pd, s}, err)
+	return d.xrcd, k.cq, nil
 }
 
 // xrcConfig takes xrcd=NAME, and leaves out of a queue pair of XRC what it does not have.
-func (w *world) xrcConfig(a *args, q *pair, c *hca.QPConfig) error {
+func (r *registry) xrcConfig(a *args, q *pair, c *hca.QPConfig) error {
 	switch c.Type {
 	case ib.XRCIni:
 		c.RecvCQ = nil
@@ -45,7 +41,7 @@ func (w *world) xrcConfig(a *args, q *pair, c *hca.QPConfig) error {
 		if !a.has("xrcd") {
 			return nil
 		}
-		d, err := find[*domainXRC](&w.registry, a.str("xrcd", ""))
+		d, err := find[*domainXRC](r, a.str("xrcd", ""))
 		if err != nil {
 			return err
 		}

@@ -296,7 +296,7 @@ func (w *world) actResizeCQ(r *rand.Rand) {
 	n := w.nodes[r.IntN(len(w.nodes))]
 	c := n.cqs[r.IntN(len(n.cqs))]
 	size := uint32(1 + r.IntN(64))
-	err := n.HCA.ResizeCQ(c.cq, size)
+	err := n.HCA.CQs().Resize(c.cq, size)
 	if fits := int(c.cq.Cap()) >= len(c.want); !fits || err != nil && len(c.want) <= int(size) {
 		w.Fail("poll", "adapter %d: resize to %d with %d entries waiting: %v, now %d", n.Index, size, len(c.want), err, c.cq.Cap())
 	}

@@ -139,7 +139,7 @@ func (n *node) healthyCQ(r *rand.Rand) *queue {
 		return c
 	}
 	if c.cq.Users() == 0 { // no queue pair uses it
-		n.w.Must(n.HCA.DestroyCQ(c.cq))
+		n.w.Must(n.HCA.CQs().Destroy(c.cq))
 		n.cqs = slices.DeleteFunc(n.cqs, func(o *queue) bool { return o == c })
 	}
 	return n.newCQ()

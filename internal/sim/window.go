@@ -36,7 +36,7 @@ func (n *node) openBinder() {
 // closeBinder destroys the node's binder.
 func (n *node) closeBinder() {
 	n.HCA.DestroyQP(n.PD, n.binder.qp)
-	n.w.Must(n.HCA.DestroyCQ(n.binder.cq))
+	n.w.Must(n.HCA.CQs().Destroy(n.binder.cq))
 }
 
 // binds reports whether a record is of the binder, and counts it.

@@ -308,7 +308,7 @@ func (n *node) close() {
 	}
 	for _, c := range n.cqs {
 		n.poll(c, len(w.wcs))
-		if err := n.HCA.DestroyCQ(c.cq); err != nil {
+		if err := n.HCA.CQs().Destroy(c.cq); err != nil {
 			w.Fail("leak", "adapter %d: %v", n.Index, err)
 		}
 	}

@@ -122,7 +122,7 @@ func (s *Solo) open(c *SoloConfig) {
 		s.Batch = fabric.NewBatch(max(c.Batch, MaxPacket), virtual.Caps(s.Addr))
 	}
 	if c.CQE != 0 {
-		Must(t, s.HCA.DestroyCQ(s.CQ))
+		Must(t, s.HCA.CQs().Destroy(s.CQ))
 		s.CQ, err = s.HCA.CreateCQ(c.CQE, nil)
 		Must(t, err)
 	}

@@ -290,7 +290,7 @@ func (w *world) tearDown() {
 			w.Fail("leak", "adapter %d: %v", n.Index, err)
 		}
 		w.Must(n.PD.DeregMR(n.mr))
-		w.Must(n.HCA.DestroyCQ(n.cq))
+		w.Must(n.HCA.CQs().Destroy(n.cq))
 		w.Close(n.Adapter)
 		if r := n.HCA.Resources(); r.QPs+r.EECs+r.RDDs+r.CQs+r.SRQs+r.PDs+r.MRs != 0 {
 			w.Fail("leak", "adapter %d still has %+v", n.Index, r)

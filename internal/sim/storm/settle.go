@@ -233,7 +233,7 @@ func (w *world) tearDown() {
 			w.Fail("leak", "adapter %d: %d queue pairs are left", h.Index, len(h.socks))
 		}
 		w.Must(h.PD.DeregMR(h.mr))
-		if err := h.HCA.DestroyCQ(h.cq); err != nil {
+		if err := h.HCA.CQs().Destroy(h.cq); err != nil {
 			w.Fail("leak", "adapter %d: %v", h.Index, err)
 		}
 		w.Close(h.Adapter)
