@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/softhca/softhca/ib"
@@ -137,7 +138,8 @@ func (s *stage) connect(ctx context.Context) error {
 func (s *stage) attributes(a, b *verbs.QPAttr) {
 	s.step("RESET → INIT", "set the port, and the access rights of the peer")
 	s.attrs(a, b, func(q *verbs.QPAttr) string {
-		return fmt.Sprintf("PKEY_INDEX %d  PORT %d  ACCESS_FLAGS %v", q.PKeyIndex, q.Port, q.AccessFlags)
+		rights := strings.ReplaceAll(q.AccessFlags.String(), "|", " ") // where lines break
+		return fmt.Sprintf("PKEY_INDEX %d  PORT %d  ACCESS_FLAGS %s", q.PKeyIndex, q.Port, rights)
 	})
 	s.step("INIT → RTR", "ready to receive; set the peer and its first PSN")
 	s.attrs(a, b, func(q *verbs.QPAttr) string {
