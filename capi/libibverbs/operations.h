@@ -22,8 +22,8 @@ static const struct operation {
 	[IBV_WR_LOCAL_INV] = {1u << IBV_QPT_RC | 1u << IBV_QPT_UC, 0, IBV_QP_EX_WITH_LOCAL_INV, false, false, false, true},
 	[IBV_WR_BIND_MW] = {1u << IBV_QPT_RC | 1u << IBV_QPT_UC, 0, IBV_QP_EX_WITH_BIND_MW, false, false, false, true},
 	[IBV_WR_SEND_WITH_INV] = {1u << IBV_QPT_RC | 1u << IBV_QPT_XRC_SEND, 0, IBV_QP_EX_WITH_SEND_WITH_INV, true, false, true, false},
-	[WR_FLUSH] = {1u << IBV_QPT_RC, 0, QP_EX_WITH_FLUSH, false, false, false, false},
-	[IBV_WR_ATOMIC_WRITE] = {1u << IBV_QPT_RC, 8, IBV_QP_EX_WITH_ATOMIC_WRITE, true, false, false, false},
+	[WR_FLUSH] = {1u << IBV_QPT_RC | 1u << IBV_QPT_XRC_SEND, 0, QP_EX_WITH_FLUSH, false, false, false, false},
+	[IBV_WR_ATOMIC_WRITE] = {1u << IBV_QPT_RC | 1u << IBV_QPT_XRC_SEND, 8, IBV_QP_EX_WITH_ATOMIC_WRITE, true, false, false, false},
 };
 
 #endif

@@ -292,14 +292,14 @@ var operations = [1 << 8]operation{
 		execute: executeFetchAdd, duplicate: (*responder).duplicateAtomic,
 	},
 	roce.KindAtomicWrite: {
-		services: setRC, right: ib.AccessRemoteWrite, demand: onWord, psns: psnOne, carries: true,
+		services: onRequests, right: ib.AccessRemoteWrite, demand: onWord, psns: psnOne, carries: true,
 		answer:  answer{kind: roce.KindReadResponse, respond: answerAtomicWrite},
 		counter: func(c *counters.Set) *uint64 { return &c.RxWriteRequests },
 		encode:  encodeRead, execute: executeAtomicWrite, duplicate: (*responder).duplicateAtomic,
 	},
 	// Which rights and which key a FLUSH needs depends on its header: checkFlush.
 	roce.KindFlush: {
-		services: setRC, psns: psnOne,
+		services: onRequests, psns: psnOne,
 		answer: answer{kind: roce.KindReadResponse, respond: answerFlush},
 		encode: encodeFlush, check: (*receiver).checkFlush,
 		execute: executeFlush, duplicate: (*responder).duplicateAtomic,
@@ -392,8 +392,8 @@ var requests = [1 << 8]request{
 	ib.WRRDMARead:        {onReliable, roce.KindReadRequest, 0, ib.WCRDMARead, placesOpcodes{only: roce.RCRDMAReadRequest}},
 	ib.WRAtomicCmpAndSwp: {onReliable, roce.KindCompareSwap, 0, ib.WCCompSwap, placesOpcodes{only: roce.RCCompareSwap}},
 	ib.WRAtomicFetchAdd:  {onReliable, roce.KindFetchAdd, 0, ib.WCFetchAdd, placesOpcodes{only: roce.RCFetchAdd}},
-	ib.WRAtomicWrite:     {setRC, roce.KindAtomicWrite, 0, ib.WCAtomicWrite, placesOpcodes{only: roce.RCAtomicWrite}},
-	ib.WRFlush:           {setRC, roce.KindFlush, 0, ib.WCFlush, placesOpcodes{only: roce.RCFlush}},
+	ib.WRAtomicWrite:     {onResponses, roce.KindAtomicWrite, 0, ib.WCAtomicWrite, placesOpcodes{only: roce.RCAtomicWrite}},
+	ib.WRFlush:           {onResponses, roce.KindFlush, 0, ib.WCFlush, placesOpcodes{only: roce.RCFlush}},
 	ib.WRBindMW:          {types: onWindows, kind: kindBindMW, wc: ib.WCBindMW},
 	ib.WRLocalInv:        {types: onWindows, kind: kindLocalInv, wc: ib.WCLocalInv},
 	wrResync:             {kind: roce.KindResync, opcodes: placesOpcodes{only: roce.RDResync}},
