@@ -54,7 +54,7 @@ var xrcMutants = slices.Concat(
 			old: "traits{service: roce.ServiceXRC, doubted: claimNAK, opError: ib.WCLocQPOpErr}",
 			new: "traits{service: roce.ServiceXRC, opError: ib.WCLocQPOpErr}"},
 		{name: "flush-over-xrc-refused", in: "operations", breaks: "M4",
-			old: "roce.KindFlush: {services: onRequests, $*rest}",
+			old: "roce.KindFlush: {services: onRequests | onResponses, $*rest}",
 			new: "roce.KindFlush: {services: setRC, $*rest}"},
 		{name: "atomic-write-over-xrc-not-posted", in: "requests", breaks: "M4",
 			old: "ib.WRAtomicWrite: {onResponses, $*rest}",

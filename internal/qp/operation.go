@@ -292,14 +292,14 @@ var operations = [1 << 8]operation{
 		execute: executeFetchAdd, duplicate: (*responder).duplicateAtomic,
 	},
 	roce.KindAtomicWrite: {
-		services: onRequests, right: ib.AccessRemoteWrite, demand: onWord, psns: psnOne, carries: true,
+		services: onRequests | onResponses, right: ib.AccessRemoteWrite, demand: onWord, psns: psnOne, carries: true,
 		answer:  answer{kind: roce.KindReadResponse, respond: answerAtomicWrite},
 		counter: func(c *counters.Set) *uint64 { return &c.RxWriteRequests },
 		encode:  encodeRead, execute: executeAtomicWrite, duplicate: (*responder).duplicateAtomic,
 	},
 	// Which rights and which key a FLUSH needs depends on its header: checkFlush.
 	roce.KindFlush: {
-		services: onRequests, psns: psnOne,
+		services: onRequests | onResponses, psns: psnOne,
 		answer: answer{kind: roce.KindReadResponse, respond: answerFlush},
 		encode: encodeFlush, check: (*receiver).checkFlush,
 		execute: executeFlush, duplicate: (*responder).duplicateAtomic,
