@@ -196,7 +196,8 @@ enum { MAX_PERIOD = 4095 }; // of CQ moderation, in µs
 enum {
 	ODP_DATAGRAM = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV,
 	ODP_UNRELIABLE = ODP_DATAGRAM | IBV_ODP_SUPPORT_WRITE,
-	ODP_RELIABLE = ODP_UNRELIABLE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC,
+	ODP_XRC = ODP_UNRELIABLE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC,
+	ODP_RELIABLE = ODP_XRC | ODP_SUPPORT_FLUSH | ODP_SUPPORT_ATOMIC_WRITE,
 };
 
 static const struct ibv_odp_caps on_demand = {
@@ -218,7 +219,7 @@ VERB(int, query_device_ex, (struct ibv_context *c, const struct ibv_query_device
 	a.packet_pacing_caps = (struct ibv_packet_pacing_caps){
 		.qp_rate_limit_min = 1, .qp_rate_limit_max = 100000000, .supported_qpts = 1 << IBV_QPT_RC | 1 << IBV_QPT_UC | 1 << IBV_QPT_UD,
 	};
-	a.odp_caps = on_demand;
+	a.odp_caps = on_demand, a.xrc_odp_caps = ODP_XRC;
 	a.max_dm_size = device_of(c)->info.max_dm_size;
 	memset(out, 0, size);
 	memcpy(out, &a, size < sizeof a ? size : sizeof a);

@@ -182,13 +182,15 @@ struct srq {
 	unsigned async_taken; // guarded by the source of the context
 };
 
-// Names that headers before rdma-core 46 lack.
+// Names that older headers lack: those of rdma-core 44, and for ODP also those of later releases.
 enum {
-	WR_FLUSH = 14,              // IBV_WR_FLUSH
-	QP_EX_WITH_FLUSH = 1 << 13, // IBV_QP_EX_WITH_FLUSH
-	FLUSH_TYPES = 3,            // IBV_FLUSH_GLOBAL | IBV_FLUSH_PERSISTENT
-	FLUSH_MR = 1,               // the greatest enum ibv_selectivity_level
-	ACCESS_FLUSH = 3 << 8,      // IBV_ACCESS_FLUSH_GLOBAL | IBV_ACCESS_FLUSH_PERSISTENT
+	WR_FLUSH = 14,                     // IBV_WR_FLUSH
+	QP_EX_WITH_FLUSH = 1 << 13,        // IBV_QP_EX_WITH_FLUSH
+	FLUSH_TYPES = 3,                   // IBV_FLUSH_GLOBAL | IBV_FLUSH_PERSISTENT
+	FLUSH_MR = 1,                      // the greatest enum ibv_selectivity_level
+	ACCESS_FLUSH = 3 << 8,             // IBV_ACCESS_FLUSH_GLOBAL | IBV_ACCESS_FLUSH_PERSISTENT
+	ODP_SUPPORT_FLUSH = 1 << 6,        // IBV_ODP_SUPPORT_FLUSH
+	ODP_SUPPORT_ATOMIC_WRITE = 1 << 7, // IBV_ODP_SUPPORT_ATOMIC_WRITE
 };
 #define DEVICE_FLUSH_GLOBAL (1ull << 38)     // IB_UVERBS_DEVICE_FLUSH_GLOBAL
 #define DEVICE_FLUSH_PERSISTENT (1ull << 39) // IB_UVERBS_DEVICE_FLUSH_PERSISTENT
@@ -435,7 +437,7 @@ struct ibv_dm *alloc_dm(struct ibv_context *c, struct ibv_alloc_dm_attr *a);
 int free_dm(struct ibv_dm *ibv);
 struct ibv_mr *reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *ibv, uint64_t offset, size_t length, unsigned access);
 
-// xrc.c
+// xrc.c, and open_qp in qp.c
 struct ibv_xrcd *open_xrcd(struct ibv_context *c, struct ibv_xrcd_init_attr *a);
 int close_xrcd(struct ibv_xrcd *x);
 int get_srq_num(struct ibv_srq *s, uint32_t *num);

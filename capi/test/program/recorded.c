@@ -388,7 +388,8 @@ static void describe_device(struct recording *r)
 	SAME(x.cq_mod_caps.max_cq_period, 4095);
 	SAME(x.max_dm_size, rec->adapter.max_dm_size);
 	SAME(x.odp_caps.general_caps, IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT);
-	SAME(x.odp_caps.per_transport_caps.rc_odp_caps, 0x3f);
+	SAME(x.odp_caps.per_transport_caps.rc_odp_caps, 0xff);
+	SAME(x.xrc_odp_caps, 0x3f);
 	SAME(x.odp_caps.per_transport_caps.uc_odp_caps, 0x27);
 	SAME(x.odp_caps.per_transport_caps.ud_odp_caps, 0x23);
 	SAME(x.packet_pacing_caps.qp_rate_limit_min, 1);
