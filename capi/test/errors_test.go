@@ -14,7 +14,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fault"
@@ -37,7 +40,7 @@ var raised = []string{
 // errors.c.
 var failing = [][2]string{
 	{"AllocPD", "EACCES"}, {"RegMR", "ENOMEM"}, {"ReregMR", "EPERM"}, {"AdviseMR", "EIO"}, {"DeregMR", "EBUSY"},
-	{"AllocDM", "ENOSPC"}, {"FreeDM", "EAGAIN"}, {"AllocMW", "ENOSPC"}, {"DeallocMW", "EAGAIN"}, {"CreateCQ", "ENOSPC"}, {"ResizeCQ", "EIO"}, {"ModifyCQ", "ENODEV"},
+	{"AllocMW", "ENOSPC"}, {"DeallocMW", "EAGAIN"}, {"AllocDM", "EACCES"}, {"FreeDM", "EFAULT"}, {"CreateCQ", "ENOSPC"}, {"ResizeCQ", "EIO"}, {"ModifyCQ", "ENODEV"},
 	{"ReqNotify", "EACCES"}, {"CreateSRQ", "ENOMEM"}, {"SetSRQLimit", "EPERM"}, {"ResizeSRQ", "EFAULT"}, {"PostSRQRecv", "EAGAIN"}, {"DestroySRQ", "EBUSY"},
 	{"OpenXRCDomain", "ENOSPC"}, {"OpenQP", "EACCES"}, {"CloseXRCDomain", "EIO"},
 	{"CreateQP", "ENODEV"}, {"ModifyQP", "EFAULT"}, {"QueryQP", "ENOENT"}, {"PostRecv", "ENOMEM"}, {"CreateAH", "EOPNOTSUPP"}, {"PostSend", "EIO"},
@@ -90,6 +93,11 @@ func seeErrors(t *testing.T, s *stand) {
 		return
 	}
 	wantAll(t, all)
+	for i := range all {
+		if all[i].kind == "call" && !all[i].ruled() {
+			t.Errorf("%s fails with %q, and that is not what its rule says: %s", all[i].name, all[i].who, all[i].rule)
+		}
+	}
 	golden.Check(t, errorsPage, render(all))
 }
 
@@ -108,6 +116,32 @@ func sights(out string, rules []string) (all []sight) {
 		all = append(all, s)
 	}
 	return all
+}
+
+// ruled reports whether a call failed with the error number of its rule.
+func (s *sight) ruled() bool {
+	const last = unix.EHWPOISON
+	for e := syscall.Errno(1); e <= last; e++ {
+		name := unix.ErrnoName(e)
+		if e == unix.EOPNOTSUPP {
+			name = "EOPNOTSUPP" // on Linux ENOTSUP has the same number
+		}
+		if strings.EqualFold(s.who, e.Error()) {
+			return strings.Contains(s.rule, " errno="+name+" ")
+		}
+	}
+	return false
+}
+
+// TestErrorRuled checks that a call next to the rule of another one is noticed.
+func TestErrorRuled(t *testing.T) {
+	s := sight{kind: "call", name: "ibv_alloc_pd", who: "Permission denied", rule: "fail op=AllocPD errno=EACCES nth=1"}
+	if !s.ruled() {
+		t.Error("a call that fails as its rule says differs from it")
+	}
+	if s.rule = "fail op=RegMR errno=ENOMEM nth=1"; s.ruled() {
+		t.Error("a call fits a rule with another error number")
+	}
 }
 
 // wantAll fails unless the scenarios have shown each status and event, except those known to be

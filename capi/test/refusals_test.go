@@ -206,6 +206,10 @@ func TestRefusalsTable(t *testing.T) {
 			t.Errorf("the command %s has no row", command)
 		}
 	}
+	ofCommand := func(r refusal) bool { return strings.HasPrefix(r.function, "rdma_cm") }
+	if first := slices.IndexFunc(all, ofCommand); slices.ContainsFunc(all[first:], func(r refusal) bool { return !ofCommand(r) }) {
+		t.Error("rows of functions follow those of the commands, which the page says are at the end")
+	}
 	golden.Check(t, refusalsPage, renderRefusals(all))
 }
 
