@@ -20,6 +20,7 @@ type test struct {
 	Run      bool   // under softhca run, because it reads /sys
 	Terminal bool   // its standard input is a terminal
 	Skip     string // the reason for skipping it; empty: it runs
+	Apart    string // the reason for skipping it on one address; empty: it runs there
 }
 
 // variants returns a test between two addresses, and the same test on one address.
@@ -34,6 +35,7 @@ func (t *test) variants() []test {
 	one := two
 	one.Addrs[1] = one.Addrs[0]
 	one.Name += onOne
+	one.Skip = t.Apart
 	return []test{two, one}
 }
 
@@ -55,6 +57,7 @@ func tests() []test {
 		}
 	}
 	add("ibverbs-utils", "-g", false, "ibv_xsrq_pingpong")
+	all[len(all)-1].Apart = "both processes open the XRC domain of one file, and an address gives it to the first one only"
 	add("ibverbs-utils", "-g", false, "ibv_rc_pingpong", "-N")
 	add("ibverbs-utils", "-g", false, "ibv_rc_pingpong", "-t")
 	perf := func(args ...string) {
