@@ -84,7 +84,7 @@ LATER(struct ibv_mr *, ibv_reg_buf_mr, struct ibv_pd *pd, struct buf *b, void *a
 	return later_ibv_reg_mr_ex(pd, &a);
 }
 
-// The adapter has no device memory, no support for bus hints, and no completion counters.
+// Device memory is in no DMA-buf, and the adapter has neither bus hints nor completion counters.
 
 LATER(int, ibv_dm_export_dmabuf_fd, struct ibv_dm *d)
 {
