@@ -43,7 +43,7 @@ var delayMutants = slices.Concat(
 		{name: "rnr-wait-twice-as-long", in: "Retry.Refused", sim: "delay", profile: "slow",
 			old: "now.Add(d)",
 			new: "now.Add(2 * d)"},
-		{name: "repair-waits-for-the-next-doorbell", in: "Recovery.begin", sim: "delay", profile: "bulk",
+		{name: "repair-waits-for-the-next-doorbell", in: "Recovery.begin", sim: "delay", profile: "migration",
 			old: "$f.share.sender.Wake()"},
 	}),
 	bugsIn("internal/driver", []mutant{

@@ -84,8 +84,8 @@ func TestSearchPage(t *testing.T) {
 	}
 	page := s.page(map[string]string{s.sites[2].String(): "for a reason."})
 	for _, want := range []string{
-		"**1 of 3 were noticed.**", "| `edited` | 3 | 1 |", "script 1, nobody 2",
-		"## `" + s.sites[1].String() + "`\n\nNobody notices it.\n\n```diff\n@@", "Equivalent: for a reason.",
+		"**1 of 3 were noticed.**", "| `edited` | 3 | 1 |", "script 1, none 2",
+		"## `" + s.sites[1].String() + "`\n\nNo test fails.\n\n```diff\n@@", "Equivalent: for a reason.",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page has no %q:\n%s", want, page)

@@ -132,7 +132,7 @@ var responderMutants = bugsIn("internal/qp", []mutant{
 	{name: "atomic-answer-lost-when-the-batch-is-full", in: "sendAtomicAck", breaks: "E19",
 		old: "return batchFull, memory.FaultNone",
 		new: "e.pending = false; return batchFull, memory.FaultNone"},
-	{name: "read-data-from-the-next-packet", in: "sendReadResponse", sim: "memory status delay", profile: "clean",
+	{name: "read-data-from-the-next-packet", in: "sendReadResponse", sim: "memory status delay timer", profile: "clean",
 		old: "$e.next.Distance($e.first) * uint32($e.mtu)",
 		new: "$e.next.Distance($e.first) * 256"},
 	{name: "write-data-at-the-start-of-the-region", in: "receiver.executeWrite",
