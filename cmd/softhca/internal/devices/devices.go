@@ -184,8 +184,6 @@ func (d *Device) text(b *strings.Builder, verbose bool) {
 	line(4, "max_mcast_grp, qp_attach", "%d, %d", a.MaxMcastGrp, a.MaxMcastQPAttach)
 	line(4, "max_qp_rd_atom", "%d", a.MaxQPRDAtom)
 	line(4, "max_msg_size", "%d bytes", a.MaxMsgSize)
-	line(4, "atomic_write", "%s", text.Yes(a.AtomicWrite))
-	line(4, "flush global, persistent", "%s, %s", text.Yes(a.FlushGlobal), text.Yes(a.FlushPersistent))
 	line(4, "phys_port_cnt", "%d", a.PhysPortCnt)
 	if verbose {
 		abilities(a, line)
@@ -219,12 +217,16 @@ func abilities(a *verbs.DeviceAttr, line func(indent int, name, format string, a
 	line(4, "max_mcast, all attached", "%d", a.MaxTotalMcastQPAttach)
 	line(4, "max_qp_init_rd_atom", "%d", a.MaxQPInitRD)
 	line(4, "max_rdd, max_ee", "%d, %d", a.MaxRDD, a.MaxEE)
+	line(4, "max_xrcd", "%d", a.MaxXRCD)
 	line(4, "CQ moderation", "up to %d completions, %d µs", a.MaxCQCount, a.MaxCQPeriod)
 	for _, can := range []struct {
 		name string
 		yes  bool
 	}{
 		{"completion timestamps", a.Timestamps}, {"automatic path migration", a.AutoPathMig}, {"reliable datagrams", a.ReliableDatagram},
+		{"XRC", a.XRC}, {"memory windows, type 1", a.MemWindow}, {"memory windows, type 2B", a.MemWindowType2B},
+		{"LOCAL_INV, SEND_WITH_INV", a.MemMgtExtensions}, {"ATOMIC WRITE", a.AtomicWrite},
+		{"FLUSH, global", a.FlushGlobal}, {"FLUSH, persistent", a.FlushPersistent},
 		{"rate limit of a QP", a.RateLimit}, {"resize of an SRQ", a.ResizeSRQ}, {"resize of a QP", a.ResizeQP}, {"change of the port", a.ChangePhyPort},
 	} {
 		line(4, can.name, "%s", text.Yes(can.yes))
