@@ -27,9 +27,11 @@ func TestTheProgramCompiles(t *testing.T) {
 	files, err := filepath.Glob("agent/*.c")
 	must.Do(t, err)
 	for _, sources := range [][]string{{file}, files} {
-		args := append([]string{"-O2", "-Wall", "-Wextra", "-Werror", "-o", filepath.Join(dir, "agent")}, sources...)
-		if out, err := exec.Command(gcc, append(args, "-libverbs")...).CombinedOutput(); err != nil {
-			t.Errorf("%v\n%s", err, out)
+		for _, with := range []string{"-UWITH_ATOMIC_WRITE", "-DWITH_ATOMIC_WRITE"} {
+			args := append([]string{"-O2", "-Wall", "-Wextra", "-Werror", with, "-o", filepath.Join(dir, "agent")}, sources...)
+			if out, err := exec.Command(gcc, append(args, "-libverbs")...).CombinedOutput(); err != nil {
+				t.Errorf("%s: %v\n%s", with, err, out)
+			}
 		}
 	}
 }

@@ -41,7 +41,8 @@ func (c Copies) keys() string {
 }
 
 // SendWR is a work request. With the flag SendInline the content of the
-// elements is copied at posting.
+// elements is copied at posting, and so is the value of ATOMIC_WRITE, which is
+// posted alone.
 type SendWR struct {
 	WRID   uint64
 	Opcode ib.WROpcode
@@ -64,7 +65,8 @@ type SendWR struct {
 	Bind *Bind // BIND_MW
 }
 
-// Bind is the range and the rights that a memory window gets.
+// Bind is the range and the rights that a memory window gets. Without a region, BindMW unbinds
+// the window.
 type Bind struct {
 	MW       *MW
 	MR       *MR
@@ -73,7 +75,23 @@ type Bind struct {
 }
 
 func (b *Bind) keys() string {
+	if b.MR == nil {
+		return fmt.Sprintf(" mw=%d", b.MW.id)
+	}
 	return fmt.Sprintf(" mw=%d mr=%d off=%d len=%d access=%#x", b.MW.id, b.MR.id, b.Off, b.Len, uint32(b.Access))
+}
+
+// BindMW binds a memory window of type 1, whose key changes, as ibv_bind_mw does.
+func (q *QP) BindMW(ctx context.Context, wrID uint64, flags ib.SendFlags, b Bind) error {
+	r, err := q.client.Do(ctx, fmt.Sprintf("bind qp=%d wr=%d flags=%#x%s", q.id, wrID, uint8(flags), b.keys()), 0)
+	if err != nil {
+		return err
+	}
+	key, err := r.Uint("rkey", 32)
+	if err == nil {
+		b.MW.RKey = ib.RKey(key)
+	}
+	return err
 }
 
 func (w *SendWR) keys() string {

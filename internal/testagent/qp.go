@@ -16,6 +16,7 @@ type QPConfig struct {
 	SRQ            *SRQ      // nil for a receive queue of its own
 	Cap            ib.QPCap
 	SigAll         bool // every send is signaled
+	AtomicWrite    bool // it takes ATOMIC_WRITE; EOPNOTSUPP if the program or its library has none
 }
 
 // QP is a queue pair.
@@ -36,6 +37,9 @@ func (p *PD) CreateQP(ctx context.Context, cfg QPConfig) (*QP, error) {
 	}
 	if cfg.SigAll {
 		request += " sigall=1"
+	}
+	if cfg.AtomicWrite {
+		request += " atomic_write=1"
 	}
 	h, r, err := p.client.create(ctx, request)
 	if err != nil {

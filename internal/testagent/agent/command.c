@@ -31,7 +31,7 @@ static const struct command {
 	{ "notified", do_notified, "cq ms" },
 	{ "srq", do_srq, "pd wr sge limit" },
 	{ "srq_limit", do_srq_limit, "srq limit" },
-	{ "qp", do_qp, "pd type scq rcq srq swr rwr ssge rsge inline sigall" },
+	{ "qp", do_qp, "pd type scq rcq srq swr rwr ssge rsge inline sigall atomic_write" },
 	{ "modify", do_modify,
 	  "qp state cur_state sqd_notify access pkey_index port qkey path_mtu timeout retry_cnt rnr_retry rq_psn sq_psn max_rd_atomic max_dest_rd_atomic"
 	  " min_rnr_timer dest_qpn path_mig rate_limit swr rwr ssge rsge inline " AV_KEYS " " ALT_KEYS },

@@ -21,7 +21,9 @@ void unmap(struct object *o)
 
 const struct name ACCESS[] = {
 	{ "LOCAL_WRITE", IBV_ACCESS_LOCAL_WRITE }, { "REMOTE_WRITE", IBV_ACCESS_REMOTE_WRITE }, { "REMOTE_READ", IBV_ACCESS_REMOTE_READ },
-	{ "REMOTE_ATOMIC", IBV_ACCESS_REMOTE_ATOMIC }, { "MW_BIND", IBV_ACCESS_MW_BIND }, { "ZERO_BASED", IBV_ACCESS_ZERO_BASED }, { 0, 0 }
+	{ "REMOTE_ATOMIC", IBV_ACCESS_REMOTE_ATOMIC }, { "MW_BIND", IBV_ACCESS_MW_BIND }, { "ZERO_BASED", IBV_ACCESS_ZERO_BASED },
+	{ "FLUSH_GLOBAL", 1 << 8 }, { "FLUSH_PERSISTENT", 1 << 9 }, // older headers have no names for these
+	{ 0, 0 }
 };
 
 void do_pd(void)

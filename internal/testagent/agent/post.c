@@ -7,13 +7,14 @@
 enum {
 	SGE_MAX = 32,
 	LIST_MAX = 512, // work requests in one request
+	WR_ATOMIC_WRITE = 15, // IBV_WR_ATOMIC_WRITE, which older headers lack
 };
 
 static const struct name OPCODES[] = {
 	{ "SEND", IBV_WR_SEND }, { "SEND_WITH_IMM", IBV_WR_SEND_WITH_IMM }, { "SEND_WITH_INV", IBV_WR_SEND_WITH_INV },
 	{ "RDMA_WRITE", IBV_WR_RDMA_WRITE }, { "RDMA_WRITE_WITH_IMM", IBV_WR_RDMA_WRITE_WITH_IMM }, { "RDMA_READ", IBV_WR_RDMA_READ },
 	{ "ATOMIC_CMP_AND_SWP", IBV_WR_ATOMIC_CMP_AND_SWP }, { "ATOMIC_FETCH_AND_ADD", IBV_WR_ATOMIC_FETCH_AND_ADD },
-	{ "LOCAL_INV", IBV_WR_LOCAL_INV }, { "BIND_MW", IBV_WR_BIND_MW }, { 0, 0 }
+	{ "LOCAL_INV", IBV_WR_LOCAL_INV }, { "BIND_MW", IBV_WR_BIND_MW }, { "ATOMIC_WRITE", WR_ATOMIC_WRITE }, { 0, 0 }
 };
 
 static const struct name SEND_FLAGS[] = {
@@ -203,14 +204,55 @@ static int work_requests(struct ibv_qp *qp)
 	return n;
 }
 
+// Posts an ATOMIC_WRITE, which only the extended interface has. Its value is the content of the element.
+static void post_atomic_write(struct ibv_qp *qp, const struct ibv_send_wr *wr)
+{
+	const struct ibv_sge *sge = wr->sg_list;
+
+	if (wr->num_sge != 1 || sge->length != 8) {
+		fail(EINVAL, "ATOMIC_WRITE takes one sge= of 8 bytes");
+		return;
+	}
+	check_inline(sge, 1);
+	if (!ready())
+		return;
+#ifdef WITH_ATOMIC_WRITE
+	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(qp);
+	int rc;
+
+	if (!ex) {
+		fail(EOPNOTSUPP, "the queue pair was created without atomic_write=1");
+		return;
+	}
+	ibv_wr_start(ex);
+	ex->wr_id = wr->wr_id;
+	ex->wr_flags = wr->send_flags;
+	ibv_wr_atomic_write(ex, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr, (const void *)(uintptr_t)sge->addr);
+	if ((rc = ibv_wr_complete(ex)))
+		fail(error_of(rc), "wr_complete bad=0");
+	else
+		put("n=1");
+#else
+	(void)qp;
+	fail(EOPNOTSUPP, "this program was compiled without WITH_ATOMIC_WRITE");
+#endif
+}
+
 void do_post(void)
 {
 	struct object *qp = arg(QP, "qp");
 	struct ibv_send_wr *bad = NULL;
 	int n = qp ? work_requests(qp->qp) : 0, rc;
 
-	for (int i = 0; i + 1 < n; i++)
-		send_wrs[i].next = &send_wrs[i + 1];
+	for (int i = 0; i < n; i++) {
+		if ((int)send_wrs[i].opcode == WR_ATOMIC_WRITE && n > 1)
+			fail(EINVAL, "ATOMIC_WRITE is posted alone");
+		send_wrs[i].next = i + 1 < n ? &send_wrs[i + 1] : NULL;
+	}
+	if (n == 1 && (int)send_wrs[0].opcode == WR_ATOMIC_WRITE) {
+		post_atomic_write(qp->qp, send_wrs);
+		return;
+	}
 	if (!ready())
 		return;
 	if ((rc = ibv_post_send(qp->qp, send_wrs, &bad)))
@@ -238,10 +280,10 @@ void do_recv(void)
 		put("n=%d", n);
 }
 
-// Binds a window of type 1; one of type 2 is bound by post op=BIND_MW.
+// Binds a window of type 1, or unbinds it without mr=; one of type 2 is bound by post op=BIND_MW.
 void do_bind(void)
 {
-	struct object *qp = arg(QP, "qp"), *mw = arg(MW, "mw"), *mr = arg(MR, "mr");
+	struct object *qp = arg(QP, "qp"), *mw = arg(MW, "mw"), *mr = given("mr") ? arg(MR, "mr") : NULL;
 	struct ibv_mw_bind b;
 
 	memset(&b, 0, sizeof b);
@@ -251,8 +293,10 @@ void do_bind(void)
 	b.bind_info.mw_access_flags = names_in(0, rq.n, ACCESS, "access", 0);
 	if (failed)
 		return;
-	b.bind_info.mr = mr->mr;
-	b.bind_info.addr = (uint64_t)(uintptr_t)mr->addr + number("off", 0, UINT64_MAX);
+	if (mr) {
+		b.bind_info.mr = mr->mr;
+		b.bind_info.addr = (uint64_t)(uintptr_t)mr->addr + number("off", 0, UINT64_MAX);
+	}
 	if (ready() && done(ibv_bind_mw(qp->qp, mw->mw, &b), "bind_mw"))
 		put("rkey=0x%x", mw->mw->rkey);
 }

@@ -25,6 +25,26 @@ static void put_caps(const struct ibv_qp_cap *c)
 	put(" swr=%u rwr=%u ssge=%u rsge=%u inline=%u", c->max_send_wr, c->max_recv_wr, c->max_send_sge, c->max_recv_sge, c->max_inline_data);
 }
 
+// Creates a queue pair; with atomic_write=1, one that takes ATOMIC_WRITE.
+static struct ibv_qp *create(struct ibv_pd *pd, struct ibv_qp_init_attr *a)
+{
+	if (!number("atomic_write", 0, 1))
+		return ibv_create_qp(pd, a);
+#ifdef WITH_ATOMIC_WRITE
+	struct ibv_qp_init_attr_ex ex = {
+		.send_cq = a->send_cq, .recv_cq = a->recv_cq, .srq = a->srq, .cap = a->cap, .qp_type = a->qp_type, .sq_sig_all = a->sq_sig_all, .pd = pd,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS, .send_ops_flags = IBV_QP_EX_WITH_ATOMIC_WRITE,
+	};
+	struct ibv_qp *qp = ibv_create_qp_ex(ctx, &ex);
+
+	a->cap = ex.cap;
+	return qp;
+#else
+	errno = EOPNOTSUPP;
+	return NULL;
+#endif
+}
+
 void do_qp(void)
 {
 	struct object *pd = arg(PD, "pd"), *scq = arg(CQ, "scq"), *rcq = given("rcq") ? arg(CQ, "rcq") : scq, *srq = given("srq") ? arg(SRQ, "srq") : NULL;
@@ -38,7 +58,7 @@ void do_qp(void)
 	a.send_cq = scq->cq;
 	a.recv_cq = rcq->cq;
 	a.srq = srq ? srq->srq : NULL;
-	if (!(h = created(QP, ibv_create_qp(pd->pd, &a), "create_qp")))
+	if (!(h = created(QP, create(pd->pd, &a), "create_qp")))
 		return;
 	put(" qpn=0x%x", objects[h].qp->qp_num);
 	put_caps(&a.cap);
