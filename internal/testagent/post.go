@@ -65,8 +65,8 @@ type SendWR struct {
 	Bind *Bind // BIND_MW
 }
 
-// Bind is the range and the rights that a memory window gets. Without a region, BindMW unbinds
-// the window.
+// Bind is the range and the rights that a memory window gets. With Len 0, BindMW unbinds the
+// window, and still needs a region.
 type Bind struct {
 	MW       *MW
 	MR       *MR
@@ -75,9 +75,6 @@ type Bind struct {
 }
 
 func (b *Bind) keys() string {
-	if b.MR == nil {
-		return fmt.Sprintf(" mw=%d", b.MW.id)
-	}
 	return fmt.Sprintf(" mw=%d mr=%d off=%d len=%d access=%#x", b.MW.id, b.MR.id, b.Off, b.Len, uint32(b.Access))
 }
 

@@ -72,6 +72,19 @@ func TestOperationsBetweenTwoOfOurs(t *testing.T) {
 	}
 }
 
+func TestExtensionsBetweenTwoOfOurs(t *testing.T) {
+	var results []conformance.Result
+	for _, mtu := range []ib.MTU{ib.MTU1024, ib.MTU4096} {
+		for _, group := range []string{conformance.Windows, conformance.AtomicWrite, conformance.Flush} {
+			results = append(results, conformance.Extensions(limited(t), pair(t, mtu, ""), group)...)
+		}
+	}
+	if len(results) < 30 {
+		t.Errorf("only %d cases", len(results))
+	}
+	report(t, results)
+}
+
 // Every row has our own answer: two of ours give it.
 func TestExceptionsBetweenTwoOfOurs(t *testing.T) {
 	results := conformance.Exceptions(limited(t), pair(t, ib.MTU1024, ""))

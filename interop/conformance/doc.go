@@ -6,7 +6,8 @@
 // Reading order: result.go, stand.go (two ends, connected), steps.go (what a case does with them),
 // layout.go (where the bytes of a message lie), operation.go and operations.go (one message, and
 // the list), sequence.go (several messages that belong together), exception.go, exceptions.go (the
-// table), provoke.go (plays it), misplaced.go, migration.go, forged.go, lane.go (many messages in
+// table), provoke.go (plays it), misplaced.go, windows.go and
+// extensions.go (operations that not every peer has), migration.go, forged.go, lane.go (many messages in
 // one direction), stream.go (data with faults), soak.go (many messages with faults).
 //
 // It opens no adapter and is independent of guests: its callers provide two

@@ -264,7 +264,7 @@ func mismatch(pl *plan) { pl.attr.ResponderMTU = ib.MTU256 }
 
 // exceptions is the whole table.
 func exceptions() []exception {
-	all := slices.Concat(accessExceptions(), receiveExceptions(), stateExceptions(), unreliableExceptions())
+	all := slices.Concat(accessExceptions(), receiveExceptions(), stateExceptions(), unreliableExceptions(), extensionExceptions())
 	for i := range all {
 		if all[i].typ == 0 {
 			all[i].typ = ib.RC
@@ -285,6 +285,16 @@ func ExceptionNames() (names []string) {
 		names = append(names, x.name)
 	}
 	return names
+}
+
+// Extension returns the extension that a case needs: AtomicWrite, Flush or "".
+func Extension(name string) string {
+	for _, x := range exceptions() {
+		if x.name == name {
+			return x.needs
+		}
+	}
+	return ""
 }
 
 // Refusal returns our adapter's counter for the request of a case that it drops

@@ -44,7 +44,9 @@ type plan struct {
 	attr      ends.Attributes
 	farSize   uint64
 	farAccess ib.Access
-	srq       *testagent.SRQConfig
+	// atomicWrite makes the requester's queue pair take ATOMIC WRITE.
+	atomicWrite bool
+	srq         *testagent.SRQConfig
 }
 
 func (p Pair) plan(typ ib.QPType) plan {
@@ -69,14 +71,10 @@ func (p Pair) build(ctx context.Context, pl plan) (s *stand, err error) {
 			return nil, fmt.Errorf("clear %s: %w", e.Name(), err)
 		}
 	}
-	farAccess := pl.farAccess
-	if isOurs(p.Responder) {
-		farAccess &^= ib.AccessMWBind
-	}
 	if s.local, err = p.Requester.RegMR(ctx, arena, ib.AccessLocalWrite|ib.AccessRemote); err != nil {
 		return nil, err
 	}
-	if s.far, err = p.Responder.RegMR(ctx, pl.farSize, farAccess); err != nil {
+	if s.far, err = p.Responder.RegMR(ctx, pl.farSize, pl.farAccess); err != nil {
 		return nil, err
 	}
 	if pl.srq != nil {
@@ -84,7 +82,7 @@ func (p Pair) build(ctx context.Context, pl plan) (s *stand, err error) {
 			return nil, err
 		}
 	}
-	if s.req, err = p.Requester.CreateQP(ctx, ends.QPConfig{Type: pl.typ, Cap: queueSizes}); err != nil {
+	if s.req, err = p.Requester.CreateQP(ctx, ends.QPConfig{Type: pl.typ, Cap: queueSizes, AtomicWrite: pl.atomicWrite}); err != nil {
 		return nil, err
 	}
 	if s.resp, err = p.Responder.CreateQP(ctx, ends.QPConfig{Type: pl.typ, Cap: queueSizes, SRQ: s.srq}); err != nil {

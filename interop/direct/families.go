@@ -65,7 +65,11 @@ func between(f func(ctx context.Context, p conformance.Pair, what string) []conf
 		if err != nil {
 			return nil, err
 		}
-		return f(ctx, p, s.cell.Get("what")), p.Close()
+		results := f(ctx, p, s.cell.Get("what"))
+		if err = p.Close(); slices.ContainsFunc(results, func(r conformance.Result) bool { return r.Verdict == conformance.Fail }) {
+			err = nil // the failure comes first, and often explains why the end did not close
+		}
+		return results, err
 	}
 }
 
@@ -76,6 +80,19 @@ func first(c matrix.Cell) bool {
 	return (c.Is("mtu", "1024") || c.Get("mtu") == "") && (c.Is("transport", "udp") || c.Get("transport") == "") && c.Is("ip", "ipv4")
 }
 
+// lacks reports whether the peer cannot play its role in a cell with an extension: rxe has ATOMIC
+// WRITE and FLUSH in 6.12 but not in 6.1, and its library in the guest cannot post a FLUSH.
+func lacks(c matrix.Cell, extension string) bool {
+	switch extension {
+	case conformance.AtomicWrite:
+		return c.Is("kernel", "6.1")
+	case conformance.Flush:
+		return c.Is("kernel", "6.1") || c.Is("dir", "server")
+	default:
+		return false
+	}
+}
+
 func verbsFamilies(run runner) []suite.Family {
 	everywhere := []matrix.Dim{matrix.Direction(), matrix.IP(), matrix.MTU(), matrix.Transport()}
 	what := func(values ...string) []matrix.Dim {
@@ -83,6 +100,10 @@ func verbsFamilies(run runner) []suite.Family {
 	}
 	services := slices.DeleteFunc(conformance.OperationGroups(), func(g string) bool { return g == together })
 	operations := run(between(conformance.Operations))
+	lacking := func(c matrix.Cell) bool {
+		x := conformance.Extension(c.Get("what"))
+		return x == conformance.Flush || lacks(c, x) // rxe drops a FLUSH of ours before it looks at it, as its cell of the extensions shows
+	}
 	return []suite.Family{
 		{
 			Name: "operations", About: "every operation in every size around the path MTU, at odd addresses, gathered, inline; data and both completions",
@@ -93,7 +114,12 @@ func verbsFamilies(run runner) []suite.Family {
 			Dims: what(together), Always: true, Short: first, Cost: 3 * time.Second, Loose: suite.Gone, Run: operations,
 		},
 		{
-			Name: "exceptions", About: "what goes wrong on purpose: statuses, states and events of both sides, and the NAK on the wire",
+			Name: "extensions", About: "memory windows: bound, invalidated from both sides, used when they have ended; ATOMIC WRITE; FLUSH for global visibility, ours only, since rdma-core 44 cannot post it",
+			Dims: what(conformance.Windows, conformance.AtomicWrite, conformance.Flush), Skip: func(c matrix.Cell) bool { return lacks(c, c.Get("what")) },
+			Short: first, Cost: 3 * time.Second, Loose: suite.Gone, Run: run(between(conformance.Extensions)),
+		},
+		{
+			Name: "exceptions", Skip: lacking, About: "what goes wrong on purpose: statuses, states and events of both sides, and the NAK on the wire",
 			Dims: what(append(conformance.ExceptionNames(), misplaced)...), Short: func(c matrix.Cell) bool { return first(c) && c.Is("kernel", "6.1") }, Cost: time.Second, Loose: suite.Gone,
 			Refusal: func(c matrix.Cell) string {
 				if c.Is("dir", "server") {

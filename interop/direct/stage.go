@@ -37,7 +37,7 @@ func compile() ([]byte, error) {
 	if err := os.WriteFile(source, []byte(testagent.Source()), 0o600); err != nil {
 		return nil, err
 	}
-	if out, err := exec.Command("gcc", "-O2", "-o", program, source, "-libverbs").CombinedOutput(); err != nil {
+	if out, err := exec.Command("gcc", "-O2", "-DWITH_ATOMIC_WRITE", "-o", program, source, "-libverbs").CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("compile the test agent (needs gcc and libibverbs-dev): %w\n%s", err, out)
 	}
 	return os.ReadFile(program)

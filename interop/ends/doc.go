@@ -4,7 +4,7 @@
 // directions, and also between two of our adapters.
 //
 // Reading order: end.go (what an end can do), ours.go, memory.go, qp.go,
-// peer.go, connect.go (two queue pairs, from RESET to RTS).
+// window.go, peer.go, connect.go (two queue pairs, from RESET to RTS).
 //
 // It neither judges nor retries: it passes on the adapters' results.
 package ends

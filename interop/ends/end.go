@@ -29,6 +29,8 @@ type End interface {
 	// Window returns a key for a part of a region that the peer's SEND with
 	// invalidate may end. The addresses are those of the region.
 	Window(ctx context.Context, qp QP, m Memory, off, n uint64) (ib.RKey, error)
+	// AllocMW returns a memory window that is not bound.
+	AllocMW(ctx context.Context, typ ib.MWType) (MW, error)
 	// Poll takes n completions, at most MaxPoll, and waits for them; fewer if
 	// the time runs out.
 	Poll(ctx context.Context, n int, wait time.Duration) ([]ib.WC, error)
@@ -82,6 +84,8 @@ type QPConfig struct {
 	Type ib.QPType
 	SRQ  SRQ // nil for a receive queue of its own
 	Cap  ib.QPCap
+	// AtomicWrite makes a peer's queue pair take ATOMIC WRITE, which stands alone in a PostSend.
+	AtomicWrite bool
 }
 
 // QP is a queue pair.
@@ -96,6 +100,8 @@ type QP interface {
 	PostSend(ctx context.Context, wrs ...Send) error
 	// PostRecv posts receives in order.
 	PostRecv(ctx context.Context, wrs ...Recv) error
+	// BindMW posts a bind of a memory window of type 1; a BIND_MW of PostSend binds one of type 2.
+	BindMW(ctx context.Context, wrID uint64, flags ib.SendFlags, b Bind) error
 	// AttachMcast makes a UD queue pair receive packets to a multicast group.
 	AttachMcast(ctx context.Context, group ib.GID) error
 	// Destroy ends the queue pair.
@@ -135,6 +141,8 @@ type Send struct {
 	RKey       ib.RKey
 	CompareAdd uint64
 	Swap       uint64
+	Flush      ib.Flush
+	Bind       *Bind // BIND_MW: RKey is the new key
 
 	AH         AH // UD
 	RemoteQPN  ib.QPN

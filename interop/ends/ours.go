@@ -30,6 +30,7 @@ type Ours struct {
 	srqs    []*verbs.SRQ
 	ahs     []*verbs.AH
 	mrs     []*verbs.MR
+	mws     []*ourMW
 	opened  time.Time
 	closed  func(Last) error // may be nil
 
@@ -266,10 +267,15 @@ func (o *Ours) Clear(ctx context.Context) error {
 	for _, q := range o.srqs {
 		all = append(all, q.Destroy())
 	}
+	for _, m := range o.mws {
+		if m.mw != nil {
+			all = append(all, m.mw.Dealloc())
+		}
+	}
 	for _, m := range o.mrs {
 		all = append(all, m.Dereg())
 	}
-	o.qps, o.ahs, o.srqs, o.mrs = nil, nil, nil, nil
+	o.qps, o.ahs, o.srqs, o.mrs, o.mws = nil, nil, nil, nil, nil
 	all = append(all, o.cq.Destroy(), o.pd.Dealloc())
 	_, err = o.Events(ctx, 0)
 	all = append(all, err, o.begin())

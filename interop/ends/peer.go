@@ -75,7 +75,7 @@ func (m peerMemory) RKey() ib.RKey { return m.MR.RKey }
 
 // CreateQP returns a queue pair in RESET.
 func (p *Peer) CreateQP(ctx context.Context, cfg QPConfig) (QP, error) {
-	c := testagent.QPConfig{Type: cfg.Type, SendCQ: p.cq, Cap: cfg.Cap}
+	c := testagent.QPConfig{Type: cfg.Type, SendCQ: p.cq, Cap: cfg.Cap, AtomicWrite: cfg.AtomicWrite}
 	if cfg.SRQ != nil {
 		c.SRQ = cfg.SRQ.(peerSRQ).SRQ
 	}

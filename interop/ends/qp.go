@@ -44,7 +44,7 @@ func (q ourQP) PostSend(_ context.Context, wrs ...Send) error {
 func ourSend(w *Send, n uint64) (verbs.SendWR, error) {
 	wr := verbs.SendWR{
 		WRID: w.WRID + n, Opcode: w.Opcode, Flags: w.Flags, ImmData: w.ImmData, InvRKey: w.InvRKey, RKey: w.RKey, RemoteAddr: w.RemoteAddr + n*uint64(w.RemoteStride),
-		CompareAdd: w.CompareAdd, Swap: w.Swap, RemoteQPN: w.RemoteQPN, RemoteQKey: w.RemoteQKey,
+		CompareAdd: w.CompareAdd, Swap: w.Swap, Flush: w.Flush, RemoteQPN: w.RemoteQPN, RemoteQKey: w.RemoteQKey, Bind: w.Bind.our(w.RKey),
 	}
 	if w.AH != nil {
 		wr.AH = w.AH.(*verbs.AH)
@@ -103,9 +103,12 @@ func (q peerQP) QPN() ib.QPN { return q.QP.QPN }
 func (q peerQP) PostSend(ctx context.Context, wrs ...Send) error {
 	all := make([]testagent.SendWR, len(wrs))
 	for i, w := range wrs {
+		if w.Opcode == ib.WRFlush {
+			return errNoFlush
+		}
 		all[i] = testagent.SendWR{
 			WRID: w.WRID, Opcode: w.Opcode, Flags: w.Flags, SGList: peerSGEs(w.SGList), Copies: w.Copies, RemoteStride: w.RemoteStride, ImmData: w.ImmData, InvRKey: w.InvRKey,
-			RemoteAddr: w.RemoteAddr, RKey: w.RKey, CompareAdd: w.CompareAdd, Swap: w.Swap, RemoteQPN: w.RemoteQPN, RemoteQKey: w.RemoteQKey,
+			RemoteAddr: w.RemoteAddr, RKey: w.RKey, CompareAdd: w.CompareAdd, Swap: w.Swap, RemoteQPN: w.RemoteQPN, RemoteQKey: w.RemoteQKey, Bind: w.Bind.peer(),
 		}
 		if w.AH != nil {
 			all[i].AH = w.AH.(*testagent.AH)

@@ -68,7 +68,7 @@ func ToGroups(fs []Frame) (n int) {
 
 // Messages returns the number of complete messages on the wire in either
 // direction, retransmissions not counted: SENDs, WRITEs and atomics by the last
-// packet of their request, READs by the last packet of their response. Each UD
+// packet of their request, READs, FLUSHes and ATOMIC WRITEs by the last packet of their response. Each UD
 // datagram counts, except those of the connection manager.
 func Messages(fs []Frame) int {
 	type place struct {
@@ -79,7 +79,7 @@ func Messages(fs []Frame) int {
 	datagrams := 0
 	for i := range fs {
 		f := &fs[i]
-		whole := f.ends() && f.Opcode != readRequest || f.Opcode == readResponseLast || f.Opcode == readResponseOnly
+		whole := f.ends() && !f.fetches() || f.Opcode == readResponseLast || f.Opcode == readResponseOnly
 		switch {
 		case !whole || f.Err != nil || f.DestQP == managerQP:
 		case f.Opcode == udSendOnly || f.Opcode == udSendOnlyImm:

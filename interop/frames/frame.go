@@ -50,10 +50,18 @@ const (
 	readResponseOnly  = 0x10
 	acknowledge       = 0x11
 	atomicAcknowledge = 0x12
+	flush             = 0x1C
+	atomicWrite       = 0x1D
 )
 
 // operationMask masks the operation of an opcode, without the service.
 const operationMask = 0x1F
+
+// fetches reports whether a packet is a request whose answer is a READ response.
+func (f *Frame) fetches() bool {
+	op := f.Opcode & operationMask
+	return op == readRequest || op == flush || op == atomicWrite
+}
 
 // answer reports whether a packet has an AETH.
 func (f *Frame) answer() bool {

@@ -5,6 +5,7 @@
 // nothing by itself, so that one program serves every test of a peer.
 //
 //   gcc -O2 -Wall -Wextra -o agent agent.c -libverbs
+//   gcc -O2 -Wall -Wextra -DWITH_ATOMIC_WRITE -o agent agent.c -libverbs    # rdma-core 44 and later
 //   ./agent -d rxe0            # listens on port 18516, all addresses
 //
 // One controller at a time: a new connection that sends a request ends the one

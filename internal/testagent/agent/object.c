@@ -114,10 +114,11 @@ static int destroy(int h)
 	return 0;
 }
 
-// Destroys users before the objects that they use.
+// Destroys users before the objects that they use, and windows first: rxe waits a minute for a queue pair
+// with a window that is bound on it.
 void destroy_all(void)
 {
-	static const enum kind order[] = { QP, AH, MW, SRQ, MR, CQ, PD };
+	static const enum kind order[] = { MW, QP, AH, SRQ, MR, CQ, PD };
 
 	take_events();
 	leave_groups();

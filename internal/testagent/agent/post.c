@@ -259,6 +259,10 @@ void do_post(void)
 		fail(error_of(rc), "post_send bad=%d", bad ? (int)(bad - send_wrs) : 0);
 	else
 		put("n=%d", n);
+	// The next bind of a window of type 2 names its present key, which only the program keeps.
+	for (int i = 0; i < n && !rc; i++)
+		if (send_wrs[i].opcode == IBV_WR_BIND_MW)
+			send_wrs[i].bind_mw.mw->rkey = send_wrs[i].bind_mw.rkey;
 }
 
 void do_recv(void)
@@ -280,10 +284,11 @@ void do_recv(void)
 		put("n=%d", n);
 }
 
-// Binds a window of type 1, or unbinds it without mr=; one of type 2 is bound by post op=BIND_MW.
+// Binds a window of type 1, or unbinds it with len=0; one of type 2 is bound by post op=BIND_MW. It
+// needs a region even to unbind: the rxe provider crashes without one.
 void do_bind(void)
 {
-	struct object *qp = arg(QP, "qp"), *mw = arg(MW, "mw"), *mr = given("mr") ? arg(MR, "mr") : NULL;
+	struct object *qp = arg(QP, "qp"), *mw = arg(MW, "mw"), *mr = arg(MR, "mr");
 	struct ibv_mw_bind b;
 
 	memset(&b, 0, sizeof b);
@@ -293,10 +298,8 @@ void do_bind(void)
 	b.bind_info.mw_access_flags = names_in(0, rq.n, ACCESS, "access", 0);
 	if (failed)
 		return;
-	if (mr) {
-		b.bind_info.mr = mr->mr;
-		b.bind_info.addr = (uint64_t)(uintptr_t)mr->addr + number("off", 0, UINT64_MAX);
-	}
+	b.bind_info.mr = mr->mr;
+	b.bind_info.addr = (uint64_t)(uintptr_t)mr->addr + number("off", 0, UINT64_MAX);
 	if (ready() && done(ibv_bind_mw(qp->qp, mw->mw, &b), "bind_mw"))
 		put("rkey=0x%x", mw->mw->rkey);
 }

@@ -1,0 +1,100 @@
+package ends
+
+import (
+	"context"
+	"fmt"
+	"syscall"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/testagent"
+	"github.com/softhca/softhca/verbs"
+)
+
+// MW is a memory window.
+type MW interface {
+	// RKey returns the key: of a window of type 1 that of the last bind, which must have
+	// completed; of type 2 that of the allocation.
+	RKey() ib.RKey
+	// Dealloc ends the window.
+	Dealloc(ctx context.Context) error
+}
+
+// Bind is what a bind binds. With Len 0, BindMW unbinds the window, and still needs Memory.
+type Bind struct {
+	MW       MW
+	Memory   Memory
+	Off, Len uint64 // in the region, which they may exceed
+	Access   ib.Access
+}
+
+// ourMW is a window of ours. A window of type 2 keeps its first key.
+type ourMW struct {
+	mw    *verbs.MW
+	first ib.RKey
+}
+
+// AllocMW returns a memory window that is not bound.
+func (o *Ours) AllocMW(_ context.Context, typ ib.MWType) (MW, error) {
+	mw, err := o.pd.AllocMW(typ)
+	if err != nil {
+		return nil, err
+	}
+	m := &ourMW{mw, mw.RKey()}
+	o.mws = append(o.mws, m)
+	return m, nil
+}
+
+func (m *ourMW) RKey() ib.RKey {
+	if m.mw.Type() == ib.MWType2 {
+		return m.first
+	}
+	return m.mw.RKey()
+}
+
+func (m *ourMW) Dealloc(context.Context) error {
+	mw := m.mw
+	m.mw = nil
+	return mw.Dealloc()
+}
+
+// our converts a bind; key is the window's new key.
+func (b *Bind) our(key ib.RKey) *verbs.MWBind {
+	if b == nil {
+		return nil
+	}
+	return &verbs.MWBind{MW: b.MW.(*ourMW).mw, RKey: key, MR: b.Memory.(*memory).mr, Addr: b.Memory.Addr() + b.Off, Length: b.Len, Access: b.Access}
+}
+
+func (q ourQP) BindMW(_ context.Context, wrID uint64, flags ib.SendFlags, b Bind) error {
+	return q.q.BindMW(wrID, flags, *b.our(0))
+}
+
+// peerMW is a window of the program's.
+type peerMW struct{ mw *testagent.MW }
+
+// AllocMW returns a memory window that is not bound.
+func (p *Peer) AllocMW(ctx context.Context, typ ib.MWType) (MW, error) {
+	mw, err := p.pd.AllocMW(ctx, int(typ))
+	if err != nil {
+		return nil, err
+	}
+	return peerMW{mw}, nil
+}
+
+func (m peerMW) RKey() ib.RKey                     { return m.mw.RKey }
+func (m peerMW) Dealloc(ctx context.Context) error { return m.mw.Destroy(ctx) }
+
+func (b *Bind) peer() *testagent.Bind {
+	if b == nil {
+		return nil
+	}
+	return &testagent.Bind{MW: b.MW.(peerMW).mw, MR: b.Memory.(peerMemory).MR, Off: b.Off, Len: b.Len, Access: b.Access}
+}
+
+func (q peerQP) BindMW(ctx context.Context, wrID uint64, flags ib.SendFlags, b Bind) error {
+	return q.QP.BindMW(ctx, wrID, flags, *b.peer())
+}
+
+// errNoFlush is the refusal of FLUSH at a peer: neither verbs.h nor the rxe provider of rdma-core
+// before 45 has it.
+var errNoFlush = fmt.Errorf("the test agent posts no FLUSH: %w", syscall.EOPNOTSUPP)
