@@ -172,6 +172,38 @@ func callsOnQP(t *testing.T, c *testagent.Client, pd *testagent.PD, mr *testagen
 	must.Fail(t, qp.Destroy(ctx), syscall.EBUSY, "destroy")
 }
 
+// Windows of type 1 are bound by a verb of their own, which changes the key, those of type 2 by a work
+// request; ATOMIC WRITE needs a queue pair that was created for it.
+func TestExtensionsOnTheWire(t *testing.T) {
+	ctx := t.Context()
+	c := dial(t, serve(t,
+		[2]string{"pd", "ok id=1\n"},
+		[2]string{"mr pd=1 size=100 align=0 access=0x113", "ok id=2 addr=0x1000 lkey=0x11 rkey=0x12\n"},
+		[2]string{"cq cqe=10 events=0", "ok id=3 cqe=15\n"},
+		[2]string{"qp pd=1 type=RC scq=3 rcq=3 swr=0 rwr=0 ssge=0 rsge=0 inline=0 atomic_write=1", "ok id=4 qpn=0x11 swr=1 rwr=1 ssge=1 rsge=1 inline=0\n"},
+		[2]string{"mw pd=1 type=1", "ok id=5 rkey=0x8000100\n"},
+		[2]string{"bind qp=4 wr=7 flags=0x2 mw=5 mr=2 off=8 len=16 access=0x6", "ok rkey=0x8000101\n"},
+		[2]string{"bind qp=4 wr=8 flags=0x0 mw=5 mr=2 off=0 len=0 access=0x0", "err 22 bind_mw\n"},
+		[2]string{"post qp=4 wr=9 op=ATOMIC_WRITE flags=0x2 sge=2:16:8 raddr=0x1000 rkey=0x12", "ok n=1\n"},
+	))
+	pd, err := c.AllocPD(ctx)
+	must.Do(t, err)
+	mr, err := pd.RegMR(ctx, testagent.MRConfig{Size: 100, Access: ib.AccessLocalWrite | ib.AccessRemoteWrite | ib.AccessMWBind | ib.AccessFlushGlobal})
+	must.Do(t, err)
+	cq, err := c.CreateCQ(ctx, 10, false)
+	must.Do(t, err)
+	qp, err := pd.CreateQP(ctx, testagent.QPConfig{Type: ib.RC, SendCQ: cq, AtomicWrite: true})
+	must.Do(t, err)
+	mw, err := pd.AllocMW(ctx, 1)
+	must.Do(t, err)
+	must.Do(t, qp.BindMW(ctx, 7, ib.SendSignaled, testagent.Bind{MW: mw, MR: mr, Off: 8, Len: 16, Access: ib.AccessRemoteWrite | ib.AccessRemoteRead}))
+	must.Fail(t, qp.BindMW(ctx, 8, 0, testagent.Bind{MW: mw, MR: mr}), syscall.EINVAL, "bind")
+	if mw.RKey != 0x8000101 {
+		t.Errorf("the window's key is %#x: that of the bind that succeeded is 0x8000101", uint32(mw.RKey))
+	}
+	must.Do(t, qp.PostSend(ctx, testagent.SendWR{WRID: 9, Opcode: ib.WRAtomicWrite, Flags: ib.SendSignaled, SGList: []testagent.SGE{mr.SGE(16, 8)}, RemoteAddr: mr.Addr, RKey: mr.RKey}))
+}
+
 // An invalid reply breaks the connection, and every later call returns that
 // error.
 func TestNonsenseIsAnError(t *testing.T) {

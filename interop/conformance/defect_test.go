@@ -22,6 +22,10 @@ func TestDefectsAreNoticed(t *testing.T) {
 		{"one byte of a READ response", "corrupt byte=100 reseal dir=out op=RDMA_READ_RESPONSE_MIDDLE nth=2", operations("RC"), "RDMA_READ"},
 		{"one bit of an immediate", "corrupt byte=15 xor=1 reseal dir=out op=UC_SEND_ONLY_WITH_IMM nth=1", operations("UC"), "SEND_WITH_IMM"},
 		{"the value that an atomic returns", "corrupt byte=23 xor=1 reseal dir=out op=ATOMIC_ACK nth=1", operations("together"), "atomics"},
+		{"one byte of an ATOMIC WRITE", "corrupt byte=30 reseal dir=out op=ATOMIC_WRITE nth=2", extensions(conformance.AtomicWrite), "ATOMIC WRITE"},
+		{"one byte of a WRITE through a window", "corrupt byte=60 reseal dir=out op=RDMA_WRITE_FIRST nth=1", extensions(conformance.Windows), "window"},
+		{"another NAK for a window that has ended", "corrupt byte=12 xor=1 reseal dir=out op=NAK nth=1", extensions(conformance.Windows), "window"},
+		{"a NAK for a FLUSH that is right", "nak syndrome=REMOTE_ACCESS op=RC_FLUSH nth=2", extensions(conformance.Flush), "FLUSH"},
 		{"another NAK", "nak syndrome=REMOTE_OPERATIONAL op=RDMA_WRITE nth=1", exception("bad_rkey_write"), "bad_rkey_write"},
 		{"a NAK for what is right", "nak syndrome=INVALID_REQUEST op=RDMA_WRITE nth=1", exception("zero_length_bad_rkey"), "zero_length"},
 		{"a message that fits refused", "nak syndrome=REMOTE_ACCESS op=RC_SEND nth=1", exception("peer_rtr"), "peer_rtr"},
@@ -41,6 +45,12 @@ func TestDefectsAreNoticed(t *testing.T) {
 func operations(group string) func(context.Context, conformance.Pair) []conformance.Result {
 	return func(ctx context.Context, p conformance.Pair) []conformance.Result {
 		return conformance.Operations(ctx, p, group)
+	}
+}
+
+func extensions(group string) func(context.Context, conformance.Pair) []conformance.Result {
+	return func(ctx context.Context, p conformance.Pair) []conformance.Result {
+		return conformance.Extensions(ctx, p, group)
 	}
 }
 

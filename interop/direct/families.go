@@ -181,7 +181,9 @@ func outcome(l *lab.Lab, results []conformance.Result) suite.Outcome {
 				l.Log("%s: %s", r.Name, d)
 			}
 		case conformance.Expected:
-			known = append(known, r.Note)
+			if !slices.Contains(known, r.Note) {
+				known = append(known, r.Note)
+			}
 		case conformance.Pass:
 			if r.Note != "" && !slices.Contains(notes, r.Note) {
 				notes = append(notes, r.Note)

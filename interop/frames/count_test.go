@@ -27,6 +27,26 @@ func TestMessages(t *testing.T) {
 	}
 }
 
+// ATOMIC WRITE and FLUSH are messages, and the READ response that answers them counts them.
+func TestAnsweredByReadResponses(t *testing.T) {
+	const qp, peer, psn = 5, 6, 100
+	for _, opcode := range []uint8{0x1C, 0x1D} {
+		for msn, want := range map[uint32]int{1: 1, 2: 0, 3: 1} {
+			fs := []frames.Frame{
+				{Opcode: 0x04, DestQP: qp, PSN: psn}, // a SEND
+				{Opcode: opcode, DestQP: qp, PSN: psn + 1},
+				{Opcode: 0x10, DestQP: peer, PSN: psn + 1, Out: true, AETH: 31<<24 | msn},
+			}
+			if wrong := frames.Answers(fs); len(wrong) != want {
+				t.Errorf("opcode %#x, MSN %d: %q", opcode, msn, wrong)
+			}
+			if n := frames.Messages(fs); n != 2 {
+				t.Errorf("opcode %#x: %d messages, not 2", opcode, n)
+			}
+		}
+	}
+}
+
 // Exactly the packets that come while no adapter is open count as late.
 func TestLate(t *testing.T) {
 	begin := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
