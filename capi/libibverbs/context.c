@@ -98,7 +98,8 @@ struct ibv_context *open_context(struct node *n, int fd)
 	return &c->v.context;
 }
 
-// destroy_left destroys the objects that the program left, dependent objects first.
+// destroy_left destroys the objects that the program left, dependent objects first. In the child of
+// a fork the engine destroys none of them: they are the parent's. They outlive the context too.
 static void destroy_left(struct context *c)
 {
 	for (int rank = 4; rank > 0; rank--) {
@@ -109,6 +110,8 @@ static void destroy_left(struct context *c)
 				o->destroy(o);
 		}
 	}
+	for (struct object *o = c->objects; o != NULL; o = o->next)
+		o->outlives = true;
 }
 
 EXPORT VERB(int, ibv_close_device, (struct ibv_context *ibv), ibv)

@@ -3,6 +3,7 @@
 #include "rig.h"
 
 #include <fcntl.h>
+#include <malloc.h>
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -57,6 +58,17 @@ static void *have_events(void *arg)
 	return NULL;
 }
 
+// close_in_child closes the child's copy of the parent's device, and then its objects, as
+// Python's garbage collector does.
+static void close_in_child(struct rig *r)
+{
+	mallopt(M_PERTURB, 0x5a); // the library finds nothing in memory that it has freed
+	ibv_close_device(r->ctx);
+	for (int i = 0; i < SIDES; i++)
+		must(ibv_destroy_qp(r->qp[i]) == 0 && ibv_destroy_cq(r->cq[i]) == 0 && ibv_dereg_mr(r->mr[i]) == 0);
+	must(ibv_destroy_comp_channel(r->channel) == 0 && ibv_dealloc_pd(r->pd) == 0);
+}
+
 // A child may close its copy of the parent's device, as libraries do at exit, whatever the
 // parent's other threads were doing at the fork.
 static void fork_closes(void)
@@ -70,7 +82,7 @@ static void fork_closes(void)
 		pid_t pid = begin_child();
 		if (pid == 0) {
 			alarm(HANGS_S);
-			ibv_close_device(r.ctx);
+			close_in_child(&r);
 			_exit(0);
 		}
 		ended_well(pid);
