@@ -37,7 +37,7 @@ var cJudges = []cJudge{
 	{pkg: programTests, run: "^TestD1_Model$/^plain$", args: []string{"-model-seed=2", "-model-steps=1200"}, lib: verbsDir, of: verbs},
 	{pkg: programTests, run: "^TestD1_Program$/^(refusals|domains|transfer|atomic-write|flush|errors|outlived|timestamps|moderated|srq-resized|parent-cq|xrc|xrc-files)$", lib: verbsDir, of: verbs},
 	{pkg: programTests, run: "^TestD1_Program$/^(device-memory|on-demand|refused)$", lib: verbsDir, of: []string{"dm.c", "dmabuf.c", "object.c"}},
-	{pkg: programTests, run: "^TestD1_Program$/^fork-keeps$", lib: verbsDir, of: []string{"loader.c"}},
+	{pkg: programTests, run: "^TestD1_Program$/^fork-(keeps|closes)$", lib: verbsDir, of: []string{"loader.c", "context.c"}},
 	{pkg: programTests, run: "^TestD1_Program$/^preloaded$/^handler-(late|sent|sent-inside)$", lib: verbsDir, of: []string{"fault.c"}},
 	{pkg: programTests, run: "^TestD1_Program$/^preloaded$/^signals-of-child$", lib: verbsDir, of: []string{"signals.c"}},
 	{pkg: programTests, run: "^TestD1_Program$/^(standard-closed|other-build|none-inherited)$", lib: verbsDir, of: []string{"loader.c", "files.c"}},
