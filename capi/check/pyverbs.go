@@ -42,7 +42,8 @@ var modules = []string{
 const pyTests = "/usr/share/doc/rdma-core/tests"
 
 var (
-	result = regexp.MustCompile(`(?m)^(test_\w+) \(tests\.(\S+)\)(?:\n[^\n]*?)? \.\.\. (?:[^\n]*\n){0,3}?(ok|skipped [^\n]*|ERROR|FAIL)$`)
+	begun  = regexp.MustCompile(`^test_\w+ \(tests\.(\S+)\)`)
+	result = regexp.MustCompile(`^(?:.* \.\.\. )?(ok|skipped .*|ERROR|FAIL)$`)
 	ran    = regexp.MustCompile(`(?m)^Ran (\d+) tests`)
 )
 
@@ -97,21 +98,31 @@ func (s *stand) pyverbs(ctx context.Context, write bool) (line string, skipped [
 }
 
 // outcomes returns the number of tests that passed, the skipped tests with their reasons, and
-// the failed tests.
+// the failed tests. A test may print any number of lines before its outcome.
 func outcomes(out string) (passed int, skipped, failed []string) {
-	for _, m := range result.FindAllStringSubmatch(out, -1) {
-		what, why, _ := strings.Cut(m[3], " ")
-		lacks, isRefused := refused[m[2]]
+	name := "" // of the test whose outcome follows
+	for line := range strings.Lines(out) {
+		line = strings.TrimSuffix(line, "\n")
+		if m := begun.FindStringSubmatch(line); m != nil {
+			name = m[1]
+		}
+		m := result.FindStringSubmatch(line)
+		if m == nil || name == "" {
+			continue
+		}
+		what, why, _ := strings.Cut(m[1], " ")
+		lacks, isRefused := refused[name]
 		switch {
 		case what == "ok":
 			passed++
 		case what == "skipped":
-			skipped = append(skipped, m[2]+"\t"+strings.Trim(why, `'"`))
+			skipped = append(skipped, name+"\t"+strings.Trim(why, `'"`))
 		case isRefused:
-			skipped = append(skipped, m[2]+"\t"+lacks)
+			skipped = append(skipped, name+"\t"+lacks)
 		default:
-			failed = append(failed, m[2])
+			failed = append(failed, name)
 		}
+		name = ""
 	}
 	slices.Sort(skipped)
 	return passed, skipped, failed
