@@ -185,7 +185,7 @@ struct srq {
 // Names that older headers lack: those of rdma-core 44, and for ODP also those of later releases.
 enum {
 	WR_FLUSH = 14,                     // IBV_WR_FLUSH
-	QP_EX_WITH_FLUSH = 1 << 13,        // IBV_QP_EX_WITH_FLUSH
+	QP_EX_WITH_FLUSH = 1 << 11,        // IBV_QP_EX_WITH_FLUSH
 	FLUSH_TYPES = 3,                   // IBV_FLUSH_GLOBAL | IBV_FLUSH_PERSISTENT
 	FLUSH_MR = 1,                      // the greatest enum ibv_selectivity_level
 	ACCESS_FLUSH = 3 << 8,             // IBV_ACCESS_FLUSH_GLOBAL | IBV_ACCESS_FLUSH_PERSISTENT

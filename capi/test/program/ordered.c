@@ -9,7 +9,7 @@
 #include <sys/vfs.h>
 
 // What headers before rdma-core 46 lack.
-enum { GLOBAL = 1, PERSISTENT = 2, RANGE = 0, REGION = 1, FLUSH_GLOBAL = 1 << 8, FLUSH_PERSISTENT = 1 << 9, WC_FLUSH = 8, WITH_FLUSH = 1 << 13, WR_FLUSH = 14 };
+enum { GLOBAL = 1, PERSISTENT = 2, RANGE = 0, REGION = 1, FLUSH_GLOBAL = 1 << 8, FLUSH_PERSISTENT = 1 << 9, WC_FLUSH = 8, WITH_FLUSH = 1 << 11, WR_FLUSH = 14 };
 
 struct flusher {
 	char up_to_flush[offsetof(struct ibv_qp_ex, wr_atomic_write) + sizeof(void (*)(void))];
