@@ -56,9 +56,9 @@ func (ch *EventChannel) TryGet() (*Event, bool) {
 
 // Ready returns a channel that has an element while events are pending, for use in a
 // select; take them with TryGet until there are no more. It may still have an element
-// after the last event was taken. It also has one when the channel is closed, when
-// DestroyQP destroys the queue pair of an ID that uses it, and when the last ID that uses
-// it is destroyed, by Destroy or with the Manager, or moves away.
+// after the last event was taken. It also has one when the channel is closed, when the
+// queue pair of an ID that uses it is destroyed, by DestroyQP or by its own Destroy, and
+// when the last ID that uses it is destroyed, by Destroy or with the Manager, or moves away.
 func (ch *EventChannel) Ready() <-chan struct{} {
 	if ch == nil {
 		return nil

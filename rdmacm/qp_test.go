@@ -43,6 +43,23 @@ func TestC11_CreateQP(t *testing.T) {
 	destroy(t, id)
 }
 
+// TestC11_ReadyAfterDestroyQP shows that a program that waits on Ready learns that the queue
+// pair was destroyed by the verb, and again when the ID has none any more.
+func TestC11_ReadyAfterDestroyQP(t *testing.T) {
+	a, b := newPair(t)
+	id := withQP(t, a.resolved(TCP, b.at(port)))
+	for _, end := range []func() error{id.QP().Destroy, id.DestroyQP} {
+		for len(a.ch.Ready()) > 0 {
+			<-a.ch.Ready()
+		}
+		must.Do(t, end())
+		if len(a.ch.Ready()) == 0 {
+			t.Errorf("the channel is not ready; the ID's queue pair is %v", id.QP())
+		}
+	}
+	destroy(t, id)
+}
+
 // TestC11_Completions ends waits for completions.
 func TestC11_Completions(t *testing.T) {
 	a, b := newPair(t)

@@ -76,7 +76,9 @@ var floodMutants = slices.Concat(
 			new: "l.leaving"},
 		{name: "silent-peers-of-a-program-not-bounded", in: "adapter.open", test: "TestC11_SilentPeersKeepNobodyOut",
 			old: "$l.MaxSilent = $_"},
-		{name: "read-sleeps-on-a-destroyed-queue-pair", in: "DestroyQP", test: "rdmacm/stream TestC11_EndedUnderTheConn",
+		{name: "read-sleeps-on-a-destroyed-queue-pair", in: "ID.CreateQP", test: "rdmacm/stream TestC11_EndedUnderTheConn",
+			old: "id.inbox.signal()"},
+		{name: "channel-not-ready-when-the-id-has-lost-its-queue-pair", in: "DestroyQP", test: "TestC11_ReadyAfterDestroyQP",
 			old: "id.inbox.signal()"},
 	}),
 	bugsIn("rdmacm/stream", []mutant{

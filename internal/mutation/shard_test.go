@@ -10,7 +10,7 @@ var shardMutants = slices.Concat(
 		{name: "icrc-not-checked", in: "Verify", sim: "corrupt panic", profile: "corrupt",
 			old: "return id, roce.Check($*args)",
 			new: "return id, !d.Src.Is6() || roce.Check($*args)"},
-		{name: "icrc-of-ipv6-not-checked", in: "Verify", sim: "corrupt panic", profile: "corrupt",
+		{name: "icrc-of-ipv6-not-checked", in: "Verify", sim: "corrupt panic retry", profile: "corrupt",
 			old: "return id, roce.Check($*args)",
 			new: "return id, d.Src.Is6() || roce.Check($*args)"},
 		{name: "packets-sent-counted-twice", in: "Seal", sim: "counters", profile: "clean",
