@@ -53,6 +53,9 @@ var xrcMutants = slices.Concat(
 		{name: "xrc-guess-believed-at-once", in: "traitsOf", breaks: "M4",
 			old: "traits{service: roce.ServiceXRC, doubted: claimNAK, opError: ib.WCLocQPOpErr}",
 			new: "traits{service: roce.ServiceXRC, opError: ib.WCLocQPOpErr}"},
+		{name: "flush-written-back-with-the-latest-keys", in: "resource.writeBack", breaks: "M4",
+			old: "e.via()",
+			new: "e.qp.via"},
 		{name: "flush-over-xrc-refused", in: "operations", breaks: "M4",
 			old: "roce.KindFlush: {services: onRequests | onResponses, $*rest}",
 			new: "roce.KindFlush: {services: setRC, $*rest}"},
@@ -60,7 +63,7 @@ var xrcMutants = slices.Concat(
 			old: "ib.WRAtomicWrite: {onResponses, $*rest}",
 			new: "ib.WRAtomicWrite: {setRC, $*rest}"},
 		{name: "xrc-read-answered-with-the-latest-keys", in: "responder.sendReadResponse", breaks: "M4",
-			old: "e.via",
+			old: "e.via()",
 			new: "e.qp.via"},
 	}),
 	bugsIn("internal/hca", []mutant{

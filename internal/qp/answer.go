@@ -106,7 +106,7 @@ func (r *responder) sendReadResponse(b *fabric.Batch, e *resource) (progress, me
 	var src []byte
 	if n > 0 {
 		var err memory.Fault
-		src, err = r.ep.env.Mem.Remote(e.via, e.rkey, e.va+uint64(off), uint64(n), ib.AccessRemoteRead)
+		src, err = r.ep.env.Mem.Remote(e.via(), e.rkey, e.va+uint64(off), uint64(n), ib.AccessRemoteRead)
 		if err != memory.FaultNone {
 			return batchFull, err
 		}
@@ -168,28 +168,31 @@ func (r *responder) abandonRead(e *resource, err memory.Fault) {
 // remaining responses, and the data to repeat them (E9, E11).
 type resource struct {
 	kind    roce.Kind
-	pending bool   // next to end have still to be sent
-	replay  bool   // they have been sent before
-	todo    bool   // an atomic, ATOMIC WRITE or FLUSH that is not executed yet
-	failed  bool   // the memory of a FLUSH could not be written back
-	mtu     uint16 // unit of its PSNs; the QP's MTU may have changed since
-	first   ib.PSN // of the original request
+	pending bool    // next to end have still to be sent
+	replay  bool    // they have been sent before
+	todo    bool    // an atomic, ATOMIC WRITE or FLUSH that is not executed yet
+	failed  bool    // the memory of a FLUSH could not be written back
+	what    flushed // of a FLUSH
+	mtu     uint16  // unit of its PSNs; the QP's MTU may have changed since
+	first   ib.PSN  // of the original request
 	last    ib.PSN
 	next    ib.PSN // next response to send
 	end     ib.PSN // last response asked for
 	msn     ib.MSN
 	rkey    ib.RKey
-	via     memory.Via // how the memory was named: by the queue pair, with the domain of the SRQ for XRC
+	pd      memory.PD // of the queue pair, or of the SRQ of XRC, that the request named
+	src     ib.QPN    // requesting queue pair
 	length  uint32
 	stop    uint32 // bytes that the responses up to end carry
 	va      uint64
 	value   uint64 // original value of an atomic; of what is still to do, its operand
 	compare uint64 // the other operand of a COMPARE&SWAP
 	job     uint64 // of a FLUSH: the number of its WriteBack; 0: it has none yet
-	feth    roce.FETH
 	qp      *QP    // of a READ, and of what is still to do: whose memory it is about; nil: it is gone
-	src     ib.QPN // requesting queue pair
 }
+
+// via returns how the request names memory. Its queue pair is not gone.
+func (e *resource) via() memory.Via { return memory.Via{PD: e.pd, QP: e.qp.via.QP} }
 
 // resources holds the most recent READs and atomics, up to the responder
 // resources of the QP, plus further unanswered ones. It is a FIFO in a circular

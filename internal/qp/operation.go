@@ -362,7 +362,7 @@ func executeWrite(r *responder, p *Packet) fault { return r.in.executeWrite(p) }
 // executeRead has a READ answered when its turn to send comes.
 func executeRead(r *responder, p *Packet) fault {
 	e := r.kept.add(p, r.msn.Next(), packetCount(p.RETH.Length, r.ep.mtu))
-	e.qp, e.via, e.src = r.in.qp, r.in.via(), r.in.src
+	e.qp, e.pd, e.src = r.in.qp, r.in.via().PD, r.in.src
 	e.va, e.rkey, e.mtu = p.RETH.VA, p.RETH.RKey, uint16(r.ep.mtu)
 	e.length, e.stop = p.RETH.Length, p.RETH.Length
 	return fault{}

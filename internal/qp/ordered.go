@@ -33,7 +33,7 @@ func executeAtomicWrite(r *responder, p *Packet) fault {
 // executeWord executes an operation on 8 bytes once, at once or when its answer is due, and
 // keeps its result for duplicates (E9, E11).
 func executeWord(r *responder, p *Packet, w *resource) fault {
-	w.kind, w.qp, w.via = p.Info.Kind, r.in.qp, r.in.via()
+	w.kind, w.qp, w.pd = p.Info.Kind, r.in.qp, r.in.via().PD
 	if w.todo = r.kept.delay(w.kind); !w.todo {
 		if f := w.change(r.ep.env.Mem); f != memory.FaultNone {
 			return remoteAccess("rkey: " + f.String())
@@ -41,7 +41,7 @@ func executeWord(r *responder, p *Packet, w *resource) fault {
 		w.qp = nil // the answer needs none
 	}
 	e := r.kept.add(p, r.msn.Next(), 1)
-	e.src, e.qp, e.via, e.todo = r.in.src, w.qp, w.via, w.todo
+	e.src, e.qp, e.pd, e.todo = r.in.src, w.qp, w.pd, w.todo
 	e.va, e.rkey, e.value, e.compare = w.va, w.rkey, w.value, w.compare
 	return fault{}
 }
@@ -53,7 +53,7 @@ func (e *resource) change(t *memory.Table) memory.Fault {
 	if e.kind == roce.KindAtomicWrite {
 		right = ib.AccessRemoteWrite
 	}
-	mem, f := t.Remote(e.via, e.rkey, e.va, atomicSize, right)
+	mem, f := t.Remote(e.via(), e.rkey, e.va, atomicSize, right)
 	if f != memory.FaultNone {
 		return f
 	}
@@ -120,27 +120,37 @@ func (r *receiver) checkFlush(p *Packet) fault {
 	case !r.allows(right):
 		return invalidRequest(ib.WCRemInvReqErr, "QP does not allow "+right.String())
 	}
-	if _, f := r.flushed(p.FETH, p.RETH); f != memory.FaultNone {
+	if _, f := flushOf(p.FETH).memory(r.ep.env.Mem, r.via(), p.RETH); f != memory.FaultNone {
 		return remoteAccess("rkey: " + f.String())
 	}
 	return fault{}
 }
 
-// flushed returns the memory that a FLUSH names: a range, or the whole region.
-func (r *receiver) flushed(h roce.FETH, to roce.RETH) ([]byte, memory.Fault) {
-	right, _ := ib.FlushRights(ib.FlushType(h.Placement))
-	if h.Selectivity == roce.SelectRegion {
-		return r.ep.env.Mem.RemoteRegion(r.via(), to.RKey, right)
+// flushed is what a FLUSH is about: its type, and whether it is about a whole region.
+type flushed struct {
+	typ    ib.FlushType
+	region bool
+}
+
+func flushOf(h roce.FETH) flushed {
+	return flushed{ib.FlushType(h.Placement), h.Selectivity == roce.SelectRegion}
+}
+
+// memory returns the memory that a FLUSH names: a range, or the whole region.
+func (f flushed) memory(t *memory.Table, via memory.Via, to roce.RETH) ([]byte, memory.Fault) {
+	right, _ := ib.FlushRights(f.typ)
+	if f.region {
+		return t.RemoteRegion(via, to.RKey, right)
 	}
-	return r.ep.env.Mem.Remote(r.via(), to.RKey, to.VA, uint64(to.Length), right)
+	return t.Remote(via, to.RKey, to.VA, uint64(to.Length), right)
 }
 
 // executeFlush has a FLUSH answered when its turn comes. Earlier WRITEs are visible to every
 // reader already: memory is coherent.
 func executeFlush(r *responder, p *Packet) fault {
 	e := r.kept.add(p, r.msn.Next(), 1)
-	e.qp, e.src = r.in.qp, r.in.src
-	e.va, e.rkey, e.length, e.feth = p.RETH.VA, p.RETH.RKey, p.RETH.Length, p.FETH
+	e.qp, e.pd, e.src = r.in.qp, r.in.via().PD, r.in.src
+	e.va, e.rkey, e.length, e.what = p.RETH.VA, p.RETH.RKey, p.RETH.Length, flushOf(p.FETH)
 	e.todo = p.FETH.Placement&roce.PlacementPersistence != 0
 	return fault{}
 }
@@ -168,7 +178,7 @@ func (e *resource) writeBack(in *receiver) memory.Fault {
 	case e.job != 0:
 		return memory.FaultNone
 	}
-	mem, f := in.flushed(e.feth, roce.RETH{VA: e.va, RKey: e.rkey, Length: e.length})
+	mem, f := e.what.memory(in.ep.env.Mem, e.via(), roce.RETH{VA: e.va, RKey: e.rkey, Length: e.length})
 	if f != memory.FaultNone {
 		return f
 	}
