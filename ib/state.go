@@ -21,7 +21,7 @@ const NumQPStates = 7
 type QPType uint8
 
 // The services. SMI, GSI and RD have no number in the user verbs of
-// rdma-core; GSI and SMI have the kernel's, RD one that nothing else uses. The
+// rdma-core; GSI and SMI have the kernel's, and RD has an unused number. The
 // others have the values of enum ibv_qp_type.
 const (
 	SMI QPType = 0 // QP0; RoCE has none

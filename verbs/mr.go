@@ -160,7 +160,7 @@ const (
 // not needed, and so may to. A new translation gives the region new keys; otherwise they stay.
 //
 // Errors are those of RegMREx; EINVAL also for no flag, for a region that is deregistered, for
-// one that was invalidated unless the translation is new, for a change of ZERO_BASED without a
+// an invalidated region without a new translation, for a change of ZERO_BASED without a
 // new translation, for a null region, and for DM or Invalidatable in attr; EOPNOTSUPP for an
 // unknown flag. On an error nothing has changed.
 func (m *MR) Rereg(what ReregFlags, attr *MRAttr, to *PD) error {

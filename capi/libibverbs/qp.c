@@ -51,7 +51,7 @@ static bool is_service(enum ibv_qp_type t)
 	}
 }
 
-// An XRC target has no send queue: no_sends is one that is always empty, for posts that fail.
+// An XRC target has no send queue: posts go to no_sends, which is always empty, and fail.
 static struct ring no_sends;
 
 // take_qp makes q what the engine has created or opened.

@@ -9,7 +9,7 @@
 
 enum { RANK_XRCD = 1 };
 
-// domain is a domain of the engine. Those that programs open by descriptors of one file are one
+// domain is an XRC domain of the engine. Programs that open descriptors of the same file share a
 // domain, in all contexts of a device.
 struct domain {
 	struct domain *next;

@@ -33,7 +33,7 @@ type Config struct {
 	Exclusive      bool // no other process may share the addresses
 	Idle           bool // the adapter only describes itself; on Linux it does not bind its address
 	Privileged     bool
-	SecondGID      bool // with one address, the GID table has it twice
+	SecondGID      bool // an adapter with one address has it at index 0 and 1 of its GID table
 	Settings       qp.Settings
 	Queues         ring.Allocator // allocates the memory of queues; zero: Go's heap
 	Faults         Faults

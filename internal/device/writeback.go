@@ -57,7 +57,7 @@ func (s *writeBacks) next() (w qp.WriteBack, ok bool) {
 	return w, true
 }
 
-// stop forgets the jobs that have not begun. It does not wait for the one that has.
+// stop discards the jobs that wait. It does not wait for the job in progress.
 func (s *writeBacks) stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

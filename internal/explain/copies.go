@@ -97,7 +97,7 @@ func (f *Follower) flowOf(p *pcapfile.Packet) flowKey {
 	return key
 }
 
-// copied records whether the packet is identical to one that the side sent just now.
+// copied records whether the packet is identical to a recent packet of the side.
 // Such a copy is ignored unless something requested a repeat.
 func (f *Follower) copied(c *conversation, side int, p *pcapfile.Packet) {
 	f.sight.left = p.Direction == pcapfile.Outbound

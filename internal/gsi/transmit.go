@@ -12,8 +12,8 @@ import (
 // quantum is the maximum number of MADs per turn.
 const quantum = 16
 
-// Transmit appends up to a quantum of MADs to the batch: of those that wait to leave by a port,
-// numbered from 1. It reports whether there are more.
+// Transmit appends up to a quantum of the MADs that wait at a port, numbered from 1, to the batch.
+// It reports whether there are more.
 func (g *Interface) Transmit(now clock.Instant, port uint8, b *fabric.Batch) (more bool) {
 	q := &g.queues[port-1]
 	for range quantum {

@@ -207,7 +207,7 @@ func (a *windowAttack) destroy(i int) {
 	a.pairs[i] = a.newPair()
 }
 
-// key draws a key that the attacker tries: mostly good, or one that was.
+// key draws a key for the attacker: mostly the key of a live window, else of a dead one.
 func (a *windowAttack) key() ib.RKey {
 	w := a.window()
 	switch k := a.r.IntN(10); {

@@ -11,8 +11,8 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// TestM1_M2_WindowsHoldTheirDomain shows that a protection domain stays while it has windows, and
-// that a window stays in the table that has it.
+// TestM1_M2_WindowsHoldTheirDomain shows that a protection domain cannot be deallocated while
+// it has windows, and that other adapters cannot deallocate its windows.
 func TestM1_M2_WindowsHoldTheirDomain(t *testing.T) {
 	limits := hca.DefaultLimits()
 	limits.MaxMW = 2

@@ -156,9 +156,9 @@ func TotalLength(sges []ib.SGE) uint64 {
 // Invalidate invalidates the region or window with the remote key, for SEND with
 // invalidate and LOCAL_INV. A region's keys then return FaultInvalidated; a window
 // of type 2 is unbound. It fails with FaultAccess for a region that was not registered as
-// invalidatable, with FaultBound for one with windows, with FaultType for a window
-// of type 1, with FaultUnbound for one that is not bound, and with FaultPD and
-// FaultQP for those of others. It then changes nothing.
+// invalidatable, with FaultBound for a region with windows, with FaultType for a window
+// of type 1, with FaultUnbound for an unbound window, with FaultPD for an object of another
+// protection domain, and with FaultQP for a window of another queue pair. It then changes nothing.
 func (t *Table) Invalidate(via Via, key ib.RKey) Fault {
 	switch e := t.keys.resolve(uint32(key)); {
 	case e.kind == kindWindow:

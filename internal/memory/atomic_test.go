@@ -107,7 +107,7 @@ func BenchmarkAtomic(b *testing.B) {
 	}
 }
 
-// TestM5_Store: a number is stored at any alignment, and nothing beside it. On aligned memory
+// TestM5_Store: Store writes 8 bytes at any alignment, and no other bytes. On aligned memory
 // a reader never sees a mixture.
 func TestM5_Store(t *testing.T) {
 	const value = 0x1122334455667788

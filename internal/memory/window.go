@@ -104,7 +104,7 @@ const windowAccess = accessPeer | ib.AccessZeroBased | ib.AccessLocalWrite | acc
 // FaultRange for a window of type 2 without bytes; with FaultBound for a window of type 2 that is
 // bound; with FaultType for a zero-based window of type 1; with FaultAccess for rights
 // that windows do not have, a region without MW_BIND or with ZERO_BASED, and remote writes to a
-// region without LOCAL_WRITE, and FLUSH_PERSISTENT to one that is not durable. It then changes nothing.
+// region without LOCAL_WRITE, and FLUSH_PERSISTENT to a region that is not durable. It then changes nothing.
 func (t *Table) Bind(via Via, b *ib.MWBind) Fault {
 	w := t.keys.window(uint32(b.RKey))
 	if f := w.bindable(via, b); f != FaultNone {

@@ -223,8 +223,8 @@ func (r *requester) sendDatagram(b *fabric.Batch, w *begunWR) (uint32, ib.WCStat
 	return 1, ib.WCSuccess
 }
 
-// BlockedBy reports whether a message to a multicast group, from an address of the adapter,
-// is one that the queue pair sent and does not receive (ib.CreateBlockSelfMcastLB).
+// BlockedBy reports whether the queue pair sent this message to a multicast group itself, and was
+// created not to receive its own (ib.CreateBlockSelfMcastLB). The message has a local source.
 func (p *Packet) BlockedBy(q *QP) bool { return q.in.blocksSelf && p.DETH.SrcQP == q.ep.num }
 
 // putGRH fills the 40 bytes before a UD payload with the IP header that the

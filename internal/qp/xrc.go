@@ -61,7 +61,7 @@ func (t *xrcTarget) admit(_ clock.Instant, p *Packet) bool {
 
 // direct finds the shared receive queue that a request is for: the first packet of a
 // message names one of the target's domain, the others must name the same one. A number
-// of another domain is answered as one that does not exist, so that a peer that tries
+// of another domain and an unknown number get the same NAK, so that a peer that tries
 // numbers learns nothing.
 func (t *xrcTarget) direct(p *Packet) fault {
 	in, q := &t.qp.in, t.qp

@@ -17,7 +17,7 @@ type space struct {
 	remote area
 	local  area
 	words  []word
-	stored []byte    // the remote area as the storage has it
+	stored []byte    // contents of the remote area on simulated storage
 	era    int       // changes with the region, its window or the connection
 	access ib.Access // of the remote region
 	deaths int       // of its window

@@ -71,8 +71,8 @@ func (o boardAt) portWords() []word {
 	return all
 }
 
-// engineWords are the adapter's counters under their own names, except the one that
-// the engine does not count.
+// engineWords are the adapter's counters under their own names, except events_lost,
+// which the engine does not count.
 func (o boardAt) engineWords() (all []word) {
 	var s counters.Set
 	// A Set contains only words: each gets its own offset as value, so that Each

@@ -183,7 +183,7 @@ func (w *World) Must(err error) {
 	}
 }
 
-// Nobody is the adapter number of lines that concern no adapter.
+// Nobody is the adapter number of a line about the whole world, such as the network.
 const Nobody = -1
 
 // Telling reports whether lines are kept or written.

@@ -95,6 +95,6 @@ func (q peerQP) BindMW(ctx context.Context, wrID uint64, flags ib.SendFlags, b B
 	return q.QP.BindMW(ctx, wrID, flags, *b.peer())
 }
 
-// errNoFlush is the refusal of FLUSH at a peer: neither verbs.h nor the rxe provider of rdma-core
-// before 45 has it.
+// errNoFlush is the refusal of FLUSH at a peer: verbs.h and the rxe provider lack FLUSH before
+// rdma-core 45.
 var errNoFlush = fmt.Errorf("the test agent posts no FLUSH: %w", syscall.EOPNOTSUPP)

@@ -32,7 +32,7 @@ static void with_cq(struct rig *r, struct ibv_cq_ex *q)
 	connect_qp(r, r->qp[1], r->qp[0]);
 }
 
-// message moves a message to side 1, which has it when this returns. Its completion stays in the
+// message sends a message to side 1 and waits until it has arrived. Its completion stays in the
 // queue of side 1.
 static void message(struct rig *r)
 {

@@ -211,7 +211,7 @@ func TestCloseEndsEverything(t *testing.T) {
 	must.Fail(t, p.Close(), fabric.ErrClosed, "second close")
 }
 
-// Many ports send to one that waits: nothing is lost, and no wait is too long.
+// Many ports send to a waiting port: no packet is lost, and no wait is too long.
 func TestConcurrentSenders(t *testing.T) {
 	const senders, rounds = 4, 500
 	n := pipe.NewNetwork(pipe.Options{QueueBytes: senders * rounds * 200})

@@ -69,7 +69,7 @@ func header() ([]byte, error) {
 // writeRow writes what holds of the work requests with an opcode.
 func writeRow(b *bytes.Buffer, o ib.WROpcode, p *qp.Posting) {
 	var services []string
-	for _, t := range []ib.QPType{ib.RC, ib.UC, ib.UD, ib.XRCIni} { // those that programs in C create
+	for _, t := range []ib.QPType{ib.RC, ib.UC, ib.UD, ib.XRCIni} { // the types that programs in C can create
 		if p.On(t) {
 			services = append(services, "1u << IBV_QPT_"+verbsName(t))
 		}
