@@ -198,10 +198,12 @@ func (e *resource) via() memory.Via { return memory.Via{PD: e.pd, QP: e.qp.via.Q
 // resources of the QP, plus further unanswered ones. It is a FIFO in a circular
 // array, so entries never move; entry 0 is the oldest.
 type resources struct {
-	ring []resource
-	head int // index of entry 0
-	n    int
-	out  int // entries before this one have nothing to send
+	ring  []resource
+	head  int // index of entry 0
+	n     int
+	out   int // entries before this one have nothing to send
+	todo  int // entries from this one on are executed
+	reads int // entries from this one on are no READs
 }
 
 // at returns entry i.
@@ -237,7 +239,7 @@ func (s *resources) forget(n int) {
 	if n > 0 {
 		s.head = (s.head + n) % len(s.ring)
 		s.n -= n
-		s.out = max(s.out-n, 0)
+		s.out, s.todo, s.reads = max(s.out-n, 0), max(s.todo-n, 0), max(s.reads-n, 0)
 	}
 }
 
@@ -259,9 +261,11 @@ func (s *resources) add(p *Packet, msn ib.MSN, n uint32) *resource {
 	}
 	s.n++
 	e, last := s.at(s.n-1), p.BTH.PSN.Add(n-1)
-	*e = resource{
-		kind: p.Info.Kind, pending: true, msn: msn,
-		first: p.BTH.PSN, next: p.BTH.PSN, last: last, end: last,
+	*e = resource{} // and then field by field: a literal is made elsewhere and copied
+	e.kind, e.pending, e.msn = p.Info.Kind, true, msn
+	e.first, e.next, e.last, e.end = p.BTH.PSN, p.BTH.PSN, last, last
+	if e.kind == roce.KindReadRequest {
+		s.reads = s.n
 	}
 	return e
 }
@@ -300,7 +304,7 @@ func (s *resources) again(i int, p, end ib.PSN, msn ib.MSN) {
 }
 
 // clear forgets everything.
-func (s *resources) clear() { s.head, s.n, s.out = 0, 0, 0 }
+func (s *resources) clear() { *s = resources{ring: s.ring} }
 
 // duplicate answers a request behind the expected PSN (E9): SEND and WRITE are
 // acknowledged again, a READ is read again, an atomic answered from its saved

@@ -142,9 +142,9 @@ func (e *endpoint) pkeyMatches(k ib.PKey) bool {
 // endpoint. The opcode says which of them are sent.
 func (e *endpoint) header(op roce.Opcode, psn ib.PSN) *roce.Packet {
 	p := &e.env.Out.Headers
-	p.BTH = roce.BTH{
-		Opcode: op, MigReq: e.mig.bit(), PKey: e.pkey, DestQP: e.dest.qpn, PSN: psn,
-	}
+	h := &p.BTH
+	*h = roce.BTH{} // and then field by field: a literal is made elsewhere and copied
+	h.Opcode, h.MigReq, h.PKey, h.DestQP, h.PSN = op, e.mig.bit(), e.pkey, e.dest.qpn, psn
 	p.DETH, p.RDETH, p.XRCETH = e.dest.deth, e.dest.rdeth, e.dest.xrc
 	return p
 }

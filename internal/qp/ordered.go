@@ -43,6 +43,9 @@ func executeWord(r *responder, p *Packet, w *resource) fault {
 	e := r.kept.add(p, r.msn.Next(), 1)
 	e.src, e.qp, e.pd, e.todo = r.in.src, w.qp, w.pd, w.todo
 	e.va, e.rkey, e.value, e.compare = w.va, w.rkey, w.value, w.compare
+	if w.todo {
+		r.kept.todo = r.kept.n
+	}
 	return fault{}
 }
 
@@ -82,7 +85,11 @@ func (e *resource) perform(t *memory.Table) memory.Fault {
 // delay reports whether an operation on 8 bytes must not be executed before the unanswered
 // requests.
 func (s *resources) delay(k roce.Kind) bool {
-	for i := s.out; i < s.n; i++ {
+	end := s.todo
+	if k == roce.KindAtomicWrite {
+		end = max(end, s.reads)
+	}
+	for i := s.out; i < end; i++ {
 		e := s.at(i)
 		if e.pending && (e.todo || k == roce.KindAtomicWrite && e.kind == roce.KindReadRequest) {
 			return true
@@ -152,6 +159,9 @@ func executeFlush(r *responder, p *Packet) fault {
 	e.qp, e.pd, e.src = r.in.qp, r.in.via().PD, r.in.src
 	e.va, e.rkey, e.length, e.what = p.RETH.VA, p.RETH.RKey, p.RETH.Length, flushOf(p.FETH)
 	e.todo = p.FETH.Placement&roce.PlacementPersistence != 0
+	if e.todo {
+		r.kept.todo = r.kept.n
+	}
 	return fault{}
 }
 
