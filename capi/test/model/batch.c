@@ -88,7 +88,7 @@ static void want_memory(struct link *l)
 static unsigned one_wrong(struct link *l, struct end *e, struct request *r, unsigned n, bool extended)
 {
 	unsigned wrong = draw(n);
-	spoil_request(e, &r[wrong], l->type, extended);
+	spoil_request(l, e, &r[wrong], extended);
 	if (wrong > 0) // its completion shows that the requests before it are done
 		r[wrong - 1].flags |= IBV_SEND_SIGNALED;
 	return wrong;
@@ -104,9 +104,12 @@ void step_batch(void)
 	for (unsigned i = 0; i < n; i++)
 		draw_request(l, e, &r[i], i);
 	r[n - 1].flags |= IBV_SEND_SIGNALED;
-	fence(r, n);
 	bool wrong = chance(20);
 	bool extended = e->qpx != NULL && chance(60);
+	for (unsigned i = 0; extended && l->type == IBV_QPT_RC && i < n; i++)
+		if (chance(15)) // only the extended calls have a FLUSH
+			draw_flush(l, e, &r[i]);
+	fence(r, n);
 	if (wrong)
 		taken = one_wrong(l, e, r, n, extended);
 	if (wrong && extended)

@@ -120,7 +120,7 @@ static void step_fail(void)
 	r[wrong].num_sge = 1, r[wrong].flags = 0;
 	r[wrong].sge[0] = (struct ibv_sge){(uintptr_t)e->buf, 8, e->mr->lkey};
 	r[wrong].length = 8;
-	switch (l->self ? 2 : draw(4)) { // a QP that is its own peer would flush a request that it refuses
+	switch (l->self ? 2 : draw(5)) { // a QP that is its own peer would flush a request that it refuses
 	case 0:
 		r[wrong].rkey ^= 0x100;
 		break;
@@ -132,6 +132,9 @@ static void step_fail(void)
 		break;
 	case 3:
 		r[wrong].op = IBV_WR_ATOMIC_FETCH_AND_ADD, r[wrong].remote = (uintptr_t)to->buf + 1, status = IBV_WC_REM_INV_REQ_ERR;
+		break;
+	case 4:
+		r[wrong].op = IBV_WR_ATOMIC_WRITE, r[wrong].remote = (uintptr_t)to->buf + 4, status = IBV_WC_REM_INV_REQ_ERR;
 	}
 	for (unsigned i = 0; i < wrong; i++)
 		foresee(l, e, &r[i], NULL);

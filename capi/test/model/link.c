@@ -23,6 +23,7 @@ static uint64_t ops_of(enum ibv_qp_type t)
 	ops |= IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
 	if (t == IBV_QPT_UC)
 		return ops;
+	ops |= IBV_QP_EX_WITH_ATOMIC_WRITE | QP_EX_WITH_FLUSH | IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV;
 	return ops | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV;
 }
 
@@ -51,7 +52,7 @@ static void open_end(struct link *l, struct end *e)
 	e->shadow = MADE(malloc(BUF));
 	scribble(e->buf, BUF);
 	memcpy(e->shadow, e->buf, BUF);
-	e->mr = MADE(ibv_reg_mr(e->pd, e->buf, BUF, ALL_ACCESS));
+	e->mr = MADE(ibv_reg_mr(e->pd, e->buf, BUF, ALL_ACCESS | ACCESS_FLUSH_GLOBAL));
 	e->channel = chance(60) ? MADE(ibv_create_comp_channel(e->ctx)) : NULL;
 	e->ex = chance(50);
 	e->single = e->ex && chance(30);
@@ -89,7 +90,7 @@ static void connect_end(struct link *l, struct end *e)
 	fill_av(&e->av, to->adapter);
 	e->av.static_rate = IBV_RATE_MAX;
 	e->attr = (struct ibv_qp_attr){
-		.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = ALL_ACCESS, .qkey = QKEY, .path_mtu = l->mtu,
+		.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = ALL_ACCESS | (rc ? ACCESS_FLUSH_GLOBAL : 0), .qkey = QKEY, .path_mtu = l->mtu,
 		.dest_qp_num = to->qp->qp_num, .max_dest_rd_atomic = 4, .max_rd_atomic = 4, .min_rnr_timer = 1, .ah_attr = e->av, .timeout = LONG_TIMEOUT,
 		.retry_cnt = 7, .rnr_retry = 7, .rq_psn = ud ? 0 : e->attr.rq_psn, .sq_psn = e->attr.sq_psn,
 	};

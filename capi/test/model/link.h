@@ -12,6 +12,10 @@ enum {
 	SLOT = PART / BATCH, MOST = 1000, MOST_WRITTEN = 5000,
 };
 
+// Names of FLUSH, which headers before rdma-core 46 lack.
+enum { WR_FLUSH = 14, WC_FLUSH = 8, QP_EX_WITH_FLUSH = 1 << 11, ACCESS_FLUSH_GLOBAL = 1 << 8, FLUSH_GLOBAL = 1 };
+
+
 // expected is a completion that is expected.
 struct expected {
 	struct ibv_wc wc;
@@ -80,6 +84,8 @@ struct request {
 	uint32_t length, rkey, lkey;
 	__be32 imm;
 	int flags, num_sge;
+	uint8_t placement; // of a FLUSH
+	bool whole;        // a FLUSH of the whole region
 	struct ibv_sge sge[MAX_SGE + 1];
 	uint8_t data[2 * INLINE]; // inline data
 };
@@ -87,7 +93,8 @@ struct request {
 bool is_answered(enum ibv_wr_opcode op);
 bool is_received(enum ibv_wr_opcode op);
 void draw_request(struct link *l, struct end *e, struct request *r, unsigned i);
-void spoil_request(struct end *e, struct request *r, enum ibv_qp_type t, bool extended);
+void draw_flush(struct link *l, struct end *e, struct request *r);
+void spoil_request(struct link *l, struct end *e, struct request *r, bool extended);
 void foresee(struct link *l, struct end *e, struct request *r, struct ibv_recv_wr *into);
 int post_old(struct link *l, struct end *e, struct request *r, unsigned n, unsigned *bad);
 int post_new(struct link *l, struct end *e, struct request *r, unsigned n, unsigned *bad);

@@ -4,6 +4,13 @@
 #include "link.h"
 
 #include <sched.h>
+#include <stddef.h>
+
+// The member of struct ibv_qp_ex that headers before rdma-core 46 lack.
+struct flusher {
+	char up_to_flush[offsetof(struct ibv_qp_ex, wr_atomic_write) + sizeof(void (*)(void))];
+	void (*wr_flush)(struct ibv_qp_ex *q, uint32_t rkey, uint64_t addr, size_t length, uint8_t type, uint8_t level);
+};
 
 bool is_answered(enum ibv_wr_opcode op) { return op == IBV_WR_RDMA_READ || op == IBV_WR_ATOMIC_CMP_AND_SWP || op == IBV_WR_ATOMIC_FETCH_AND_ADD; }
 
@@ -11,13 +18,18 @@ bool is_received(enum ibv_wr_opcode op) { return op == IBV_WR_SEND || op == IBV_
 
 static bool is_atomic(enum ibv_wr_opcode op) { return is_answered(op) && op != IBV_WR_RDMA_READ; }
 
+static bool is_flush(enum ibv_wr_opcode op) { return (unsigned)op == WR_FLUSH; }
+
+// is_word reports whether an operation is on 8 bytes at a multiple of 8.
+static bool is_word(enum ibv_wr_opcode op) { return is_atomic(op) || op == IBV_WR_ATOMIC_WRITE; }
+
 static enum ibv_wr_opcode draw_op(enum ibv_qp_type t)
 {
 	static const enum ibv_wr_opcode ops[] = {
 		IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_READ, IBV_WR_ATOMIC_CMP_AND_SWP,
-		IBV_WR_ATOMIC_FETCH_AND_ADD,
+		IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_WRITE,
 	};
-	return ops[draw(t == IBV_QPT_UD ? 2 : t == IBV_QPT_UC ? 4 : 7)];
+	return ops[draw(t == IBV_QPT_UD ? 2 : t == IBV_QPT_UC ? 4 : 8)];
 }
 
 // Data to send may start at any address, also inline data.
@@ -33,6 +45,16 @@ static void draw_source(struct end *e, struct request *r)
 		r->length += n;
 	}
 	scribble(r->data, sizeof r->data);
+}
+
+// The value of an ATOMIC WRITE is one element of 8 bytes.
+static void draw_value(struct end *e, struct request *r)
+{
+	r->num_sge = 1, r->length = 8;
+	r->sge[0] = (struct ibv_sge){(uintptr_t)e->buf + SENT + draw(PART - 8), 8, e->mr->lkey};
+	scribble(r->data, sizeof r->data);
+	if (r->flags & IBV_SEND_INLINE)
+		r->sge[0].addr = (uintptr_t)r->data, r->sge[0].lkey = 0xbad;
 }
 
 // A read stores its data in the request's slot, the second element at the lower address.
@@ -57,23 +79,54 @@ void draw_request(struct link *l, struct end *e, struct request *r, unsigned i)
 		draw_target(e, r, i);
 	} else {
 		r->flags |= chance(40) ? IBV_SEND_INLINE : 0;
-		draw_source(e, r);
+		(r->op == IBV_WR_ATOMIC_WRITE ? draw_value : draw_source)(e, r);
 	}
 	r->remote = (uintptr_t)to->buf + REACHED + draw(PART - MOST_WRITTEN) / 8 * 8;
-	if (!is_atomic(r->op))
+	if (!is_word(r->op))
 		r->remote += draw(8);
-	else if (chance(50)) // the comparison succeeds unless another request changes the value
+	else if (is_atomic(r->op) && chance(50)) // the comparison succeeds unless another request changes the value
 		memcpy(&r->compare, to->shadow + (r->remote - (uintptr_t)to->buf), sizeof r->compare);
 }
 
-// spoil_request changes a request so that posting refuses it.
-void spoil_request(struct end *e, struct request *r, enum ibv_qp_type t, bool extended)
+// draw_flush makes a request a FLUSH of a range, or of the whole region, whose length says nothing.
+void draw_flush(struct link *l, struct end *e, struct request *r)
 {
+	struct end *to = peer_of(l, e);
+	r->op = (enum ibv_wr_opcode)WR_FLUSH, r->flags &= ~IBV_SEND_INLINE;
+	r->num_sge = 0, r->length = draw(MOST_WRITTEN);
+	r->placement = FLUSH_GLOBAL, r->whole = chance(50);
+	r->remote = (uintptr_t)to->buf + REACHED + draw(PART - MOST_WRITTEN);
+	if (r->whole && chance(50))
+		r->length += BUF;
+}
+
+// spoil_word makes a request an ATOMIC WRITE of another size than 8 bytes, or an invalid FLUSH.
+static void spoil_word(struct link *l, struct end *e, struct request *r, bool extended)
+{
+	if (extended) { // its ATOMIC WRITE takes no size
+		draw_flush(l, e, r);
+		r->placement = chance(50) ? 0 : 4;
+		return;
+	}
+	r->op = IBV_WR_ATOMIC_WRITE, r->num_sge = 1;
+	r->sge[0] = (struct ibv_sge){(uintptr_t)r->data, chance(50) ? 4 : 12, e->mr->lkey};
+}
+
+// spoil_request changes a request so that posting refuses it.
+void spoil_request(struct link *l, struct end *e, struct request *r, bool extended)
+{
+	const enum ibv_qp_type t = l->type;
+	if (t == IBV_QPT_RC && chance(30)) {
+		spoil_word(l, e, r, extended);
+		return;
+	}
 	switch (draw(extended ? 3 : 4)) { // the extended calls have no functions for invalid operations
 	case 3:
-		r->op = t == IBV_QPT_UD ? IBV_WR_RDMA_WRITE : t == IBV_QPT_UC ? IBV_WR_RDMA_READ : IBV_WR_TSO;
+		r->op = t == IBV_QPT_UD ? IBV_WR_RDMA_WRITE : t == IBV_QPT_UC ? IBV_WR_RDMA_READ : chance(50) ? IBV_WR_TSO : (enum ibv_wr_opcode)WR_FLUSH;
 		break;
 	case 0:
+		if (r->op == IBV_WR_ATOMIC_WRITE || is_flush(r->op))
+			r->op = IBV_WR_SEND; // the extended calls give these no list
 		for (int i = r->num_sge; i <= MAX_SGE; i++)
 			r->sge[i] = (struct ibv_sge){(uintptr_t)e->buf, 1, e->mr->lkey};
 		r->num_sge = (int)e->cap.max_send_sge + 1;
@@ -126,8 +179,10 @@ static enum ibv_wc_opcode completed_as(enum ibv_wr_opcode op)
 		return IBV_WC_COMP_SWAP;
 	case IBV_WR_ATOMIC_FETCH_AND_ADD:
 		return IBV_WC_FETCH_ADD;
+	case IBV_WR_ATOMIC_WRITE:
+		return IBV_WC_ATOMIC_WRITE;
 	default:
-		return IBV_WC_SEND;
+		return is_flush(op) ? (enum ibv_wc_opcode)WC_FLUSH : IBV_WC_SEND;
 	}
 }
 
@@ -170,7 +225,7 @@ void foresee(struct link *l, struct end *e, struct request *r, struct ibv_recv_w
 	uint8_t *there = to->shadow + (r->remote - (uintptr_t)to->buf);
 	if (l->sig_all || r->flags & IBV_SEND_SIGNALED) {
 		struct expected *x = expect(&e->send, r->wr_id, completed_as(r->op));
-		x->wc.byte_len = r->length, x->wc.qp_num = e->qp->qp_num;
+		x->wc.byte_len = is_flush(r->op) ? 0 : r->length, x->wc.qp_num = e->qp->qp_num;
 	}
 	if (is_received(r->op))
 		foresee_receive(l, e, r, into);
@@ -178,7 +233,7 @@ void foresee(struct link *l, struct end *e, struct request *r, struct ibv_recv_w
 		memcpy(data, there, r->length);
 		scatter(e, r->sge, data, r->length);
 	}
-	if (r->op == IBV_WR_RDMA_WRITE || r->op == IBV_WR_RDMA_WRITE_WITH_IMM) {
+	if (r->op == IBV_WR_RDMA_WRITE || r->op == IBV_WR_RDMA_WRITE_WITH_IMM || r->op == IBV_WR_ATOMIC_WRITE) {
 		gather(e, r, data);
 		memcpy(there, data, r->length);
 	}
@@ -214,8 +269,15 @@ int post_old(struct link *l, struct end *e, struct request *r, unsigned n, unsig
 	return code;
 }
 
+// value_of returns the value of an ATOMIC WRITE, which is in the element or inline data.
+static const void *value_of(const struct request *r, uint8_t *to)
+{
+	return memcpy(to, (const void *)(uintptr_t)r->sge[0].addr, 8);
+}
+
 static void build(struct ibv_qp_ex *q, const struct request *r)
 {
+	uint8_t value[8];
 	q->wr_id = r->wr_id;
 	q->wr_flags = (unsigned)r->flags & ~(unsigned)IBV_SEND_INLINE;
 	switch (r->op) {
@@ -240,14 +302,23 @@ static void build(struct ibv_qp_ex *q, const struct request *r)
 	case IBV_WR_ATOMIC_CMP_AND_SWP:
 		ibv_wr_atomic_cmp_swp(q, r->rkey, r->remote, r->compare, r->swap);
 		break;
-	default:
+	case IBV_WR_ATOMIC_WRITE:
+		ibv_wr_atomic_write(q, r->rkey, r->remote, value_of(r, value));
+		break;
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
 		ibv_wr_atomic_fetch_add(q, r->rkey, r->remote, r->compare);
+		break;
+	default:
+		((struct flusher *)q)->wr_flush(q, r->rkey, r->remote, r->length, r->placement, r->whole);
 	}
+	memset(value, 0, sizeof value); // the call has copied it
 }
 
 static void build_payload(struct ibv_qp_ex *q, const struct request *r)
 {
 	struct ibv_data_buf list[MAX_SGE + 1];
+	if (r->op == IBV_WR_ATOMIC_WRITE || is_flush(r->op))
+		return; // the call that builds them has all
 	for (int i = 0; i < r->num_sge; i++)
 		list[i] = (struct ibv_data_buf){(void *)(uintptr_t)r->sge[i].addr, r->sge[i].length};
 	if (r->flags & IBV_SEND_INLINE && r->num_sge == 1 && chance(50))
