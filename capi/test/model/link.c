@@ -119,10 +119,9 @@ void connect_link(struct link *l)
 		connect_end(l, &l->end[i]);
 }
 
-static void open_link(struct link *l)
+static void open_link(struct link *l, enum ibv_qp_type t, bool self)
 {
-	static const enum ibv_qp_type types[] = {IBV_QPT_RC, IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD};
-	*l = (struct link){.type = types[draw(4)], .sig_all = chance(30), .self = chance(20)};
+	*l = (struct link){.type = t, .sig_all = chance(30), .self = self};
 	for (int i = 0; i < (l->self ? 1 : 2); i++)
 		open_end(l, &l->end[i]);
 	connect_link(l);
@@ -130,9 +129,23 @@ static void open_link(struct link *l)
 
 struct link *some_link(void)
 {
+	static const enum ibv_qp_type types[] = {IBV_QPT_RC, IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD};
 	struct link *l = &me->links->link[draw(LINKS)];
-	if (l->type == 0)
-		open_link(l);
+	if (l->type == 0) {
+		enum ibv_qp_type t = types[draw(4)];
+		open_link(l, t, chance(20));
+	}
+	return l;
+}
+
+struct link *own_peer(void)
+{
+	struct link *l = &me->links->link[draw(LINKS)];
+	if (l->type == IBV_QPT_RC && l->self)
+		return l;
+	if (l->type != 0)
+		close_link(l);
+	open_link(l, IBV_QPT_RC, true);
 	return l;
 }
 

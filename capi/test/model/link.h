@@ -65,6 +65,7 @@ static inline struct end *peer_of(struct link *l, struct end *e) { return l->sel
 
 // link.c
 struct link *some_link(void);
+struct link *own_peer(void); // a link of RC whose queue pair is connected to itself
 void connect_link(struct link *l);
 void close_link(struct link *l);
 
