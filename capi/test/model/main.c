@@ -12,7 +12,7 @@ static struct {
 	const char *only; // the only step to run; NULL: all
 } options = {.seed = 1, .steps = 200, .threads = 3, .hang = 20};
 
-static const struct step *const tables[] = {object_steps, queue_steps, link_steps, event_steps, waiter_steps, async_steps, ask_steps, word_steps, break_steps, region_steps, share_steps, window_steps, dm_steps};
+static const struct step *const tables[] = {object_steps, queue_steps, link_steps, event_steps, waiter_steps, async_steps, ask_steps, word_steps, break_steps, region_steps, share_steps, window_steps, dm_steps, xrc_steps};
 enum { TABLES = sizeof tables / sizeof *tables };
 
 // pick draws a step by weight.

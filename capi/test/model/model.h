@@ -145,7 +145,7 @@ struct step {
 };
 
 // The steps of the other files; the last has no name.
-extern const struct step object_steps[], queue_steps[], link_steps[], event_steps[], waiter_steps[], async_steps[], ask_steps[], word_steps[], break_steps[], region_steps[], share_steps[], window_steps[], dm_steps[];
+extern const struct step object_steps[], queue_steps[], link_steps[], event_steps[], waiter_steps[], async_steps[], ask_steps[], word_steps[], break_steps[], region_steps[], share_steps[], window_steps[], dm_steps[], xrc_steps[];
 
 enum {
 	ALL_ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
