@@ -14,6 +14,10 @@ type SRQInitAttr struct {
 	Limit  uint32 // SRQ_LIMIT_REACHED is raised below this number of receives; 0: not armed
 }
 
+func (a *SRQInitAttr) config() device.SRQConfig {
+	return device.SRQConfig{MaxWR: a.MaxWR, MaxSGE: a.MaxSGE, Limit: a.Limit}
+}
+
 // SRQ is a receive queue that several QPs share.
 type SRQ struct {
 	dev *device.Device
@@ -30,7 +34,7 @@ func (p *PD) CreateSRQ(attr *SRQInitAttr) (*SRQ, error) {
 		return nil, fmt.Errorf("create SRQ: %w", errNoAttr)
 	}
 	s := &SRQ{dev: p.dev}
-	if err := p.obj.CreateSRQ(&s.obj, s, device.SRQConfig(*attr)); err != nil {
+	if err := p.obj.CreateSRQ(&s.obj, s, attr.config()); err != nil {
 		return nil, fmt.Errorf("create SRQ: %w", err)
 	}
 	attr.MaxWR, attr.MaxSGE = s.obj.SRQ.Cap()

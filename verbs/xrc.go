@@ -70,7 +70,7 @@ func (p *PD) CreateXRCSRQ(x *XRCDomain, cq *CQ, attr *SRQInitAttr) (*SRQ, error)
 		return nil, fmt.Errorf("create XRC SRQ: %w", errNoAttr)
 	}
 	s := &SRQ{dev: p.dev}
-	err := p.obj.CreateXRCSRQ(&s.obj, s, device.SRQConfig(*attr), func() (*device.XRCD, *device.CQ, error) {
+	err := p.obj.CreateXRCSRQ(&s.obj, s, attr.config(), func() (*device.XRCD, *device.CQ, error) {
 		switch {
 		case !x.verbs().Of(p.dev):
 			return nil, nil, ErrInvalidXRCD

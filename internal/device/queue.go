@@ -5,6 +5,7 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/hca"
 	"github.com/softhca/softhca/internal/qp"
+	"github.com/softhca/softhca/internal/ring"
 )
 
 // CQ is a completion queue with its verbs, as QP is a queue pair. A nil or destroyed one has the
@@ -16,6 +17,7 @@ type CQ struct{ Object }
 type CQConfig struct {
 	Entries uint32
 	Timed   bool
+	Queues  ring.Allocator // of its memory; zero: that of the adapter
 }
 
 // CreateCQ creates the completion queue q. The shard's thread calls notify when the armed queue
@@ -23,7 +25,7 @@ type CQConfig struct {
 // destroyed.
 func (d *Device) CreateCQ(q *CQ, c CQConfig, owner any, notify, wake func()) error {
 	return d.Call("CreateCQ", func(clock.Instant) (err error) {
-		cfg := qp.CQConfig{Entries: c.Entries, OnEvent: func() {
+		cfg := qp.CQConfig{Entries: c.Entries, Queues: c.Queues, OnEvent: func() {
 			d.Woke()
 			notify()
 		}}
@@ -88,14 +90,15 @@ type SRQ struct {
 	pd *hca.PD
 }
 
-// SRQConfig describes a shared receive queue: its work requests, the elements of each, and the
-// limit below which the event SRQ_LIMIT_REACHED is raised, 0 for none.
-type SRQConfig struct{ MaxWR, MaxSGE, Limit uint32 }
+// SRQConfig describes a shared receive queue: its work requests, the elements of each, the
+// limit below which the event SRQ_LIMIT_REACHED is raised, 0 for none, and the allocator of its
+// memory.
+type SRQConfig = hca.SRQConfig
 
 // CreateSRQ creates the shared receive queue s in the protection domain.
 func (p *PD) CreateSRQ(s *SRQ, owner any, c SRQConfig) error {
 	return p.call("CreateSRQ", func(clock.Instant) (err error) {
-		if s.SRQ, err = p.pd.CreateSRQ(c.MaxWR, c.MaxSGE, c.Limit); err != nil {
+		if s.SRQ, err = p.pd.CreateSRQWith(c); err != nil {
 			return err
 		}
 		s.pd, s.Owner = p.pd, owner
@@ -112,7 +115,7 @@ func (p *PD) CreateXRCSRQ(s *SRQ, owner any, c SRQConfig, find func() (*XRCD, *C
 		if err != nil {
 			return err
 		}
-		if s.SRQ, err = p.pd.CreateXRCSRQ(d.xrcd, cq.CQ, c.MaxWR, c.MaxSGE, c.Limit); err != nil {
+		if s.SRQ, err = p.pd.CreateXRCSRQWith(d.xrcd, cq.CQ, c); err != nil {
 			return err
 		}
 		s.pd, s.Owner = p.pd, owner

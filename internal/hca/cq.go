@@ -23,7 +23,7 @@ func (q CQs) Create(c qp.CQConfig) (*qp.CQ, error) {
 	if h.use.CQs >= h.cfg.Limits.MaxCQ {
 		return nil, ib.ErrInsufficientResources
 	}
-	cq, err := qp.NewCQ(h.cfg.Queues, c)
+	cq, err := qp.NewCQ(c.Queues.Or(h.cfg.Queues), c)
 	if err == nil {
 		h.use.CQs++
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/memory"
 	"github.com/softhca/softhca/internal/qp"
+	"github.com/softhca/softhca/internal/ring"
 )
 
 // QPConfig configures a new QP (V4).
@@ -19,6 +20,7 @@ type QPConfig struct {
 	Cap    ib.QPCap
 	SigAll bool
 	Flags  ib.QPCreateFlags
+	Queues ring.Allocator // of the memory of its queues; zero: that of the adapter
 }
 
 // CreateQP returns a QP in RESET with a QPN of its own (V5, V6). An XRC target has no
@@ -41,7 +43,7 @@ func (h *HCA) CreateQP(p *PD, c QPConfig) (*qp.QP, error) {
 	}
 	qc := qp.Config{
 		Num: ib.QPN(num), Type: c.Type, Via: memory.Via{QP: h.nextVia()}, SendCQ: c.SendCQ, RecvCQ: c.RecvCQ,
-		SRQ: c.SRQ, RDD: c.RDD, XRCD: c.XRCD, Cap: c.Cap, SigAll: c.SigAll, Flags: c.Flags,
+		SRQ: c.SRQ, RDD: c.RDD, XRCD: c.XRCD, Cap: c.Cap, SigAll: c.SigAll, Flags: c.Flags, Queues: c.Queues,
 	}
 	if p != nil {
 		qc.Via.PD = p.ID

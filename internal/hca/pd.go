@@ -6,6 +6,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/memory"
 	"github.com/softhca/softhca/internal/qp"
+	"github.com/softhca/softhca/internal/ring"
 )
 
 // PD is a protection domain.
@@ -129,29 +130,41 @@ func (p *PD) DeallocMW(w *memory.Window) error {
 	return err
 }
 
+// SRQConfig describes a shared receive queue: its work requests, the elements of each, and its
+// limit, 0 for none.
+type SRQConfig struct {
+	MaxWR, MaxSGE, Limit uint32
+	Queues               ring.Allocator // of its memory; zero: that of the adapter
+}
+
 // CreateSRQ returns a shared receive queue of at least wr work requests.
 func (p *PD) CreateSRQ(wr, sge, limit uint32) (*qp.SRQ, error) {
+	return p.CreateSRQWith(SRQConfig{MaxWR: wr, MaxSGE: sge, Limit: limit})
+}
+
+// CreateSRQWith is CreateSRQ with all properties of a queue.
+func (p *PD) CreateSRQWith(c SRQConfig) (*qp.SRQ, error) {
 	h := p.hca
 	l := &h.cfg.Limits
 	switch {
 	case !h.valid(p):
 		return nil, ib.ErrInvalidPD
-	case l.checkSRQWR(wr) != nil:
-		return nil, l.checkSRQWR(wr)
-	case sge > l.MaxSGE:
-		return nil, fmt.Errorf("SRQ of %d scatter elements: the adapter takes %d: %w", sge, l.MaxSGE, ib.EINVAL)
+	case l.checkSRQWR(c.MaxWR) != nil:
+		return nil, l.checkSRQWR(c.MaxWR)
+	case c.MaxSGE > l.MaxSGE:
+		return nil, fmt.Errorf("SRQ of %d scatter elements: the adapter takes %d: %w", c.MaxSGE, l.MaxSGE, ib.EINVAL)
 	case h.use.SRQs >= l.MaxSRQ:
 		return nil, ib.ErrInsufficientResources
 	}
 	var s *qp.SRQ
-	s, err := qp.NewSRQ(h.cfg.Queues, p.ID, wr, max(sge, 1), func() {
+	s, err := qp.NewSRQ(c.Queues.Or(h.cfg.Queues), p.ID, c.MaxWR, max(c.MaxSGE, 1), func() {
 		h.cfg.Raise(qp.Event{Type: ib.EventSRQLimitReached, SRQ: s})
 	})
 	if err != nil {
 		return nil, err
 	}
-	if err := s.SetLimit(limit); err != nil {
-		s.Free(h.cfg.Queues)
+	if err := s.SetLimit(c.Limit); err != nil {
+		s.Free()
 		return nil, err
 	}
 	h.use.SRQs++
@@ -173,7 +186,7 @@ func (p *PD) ResizeSRQ(s *qp.SRQ, wr uint32) error {
 	if err := p.hca.cfg.Limits.checkSRQWR(wr); err != nil {
 		return err
 	}
-	return s.Resize(p.hca.cfg.Queues, wr)
+	return s.Resize(wr)
 }
 
 // DestroySRQ destroys a shared receive queue; EBUSY while QPs use it.
@@ -186,7 +199,7 @@ func (p *PD) DestroySRQ(s *qp.SRQ) error {
 	}
 	p.hca.use.SRQs--
 	p.users--
-	s.Free(p.hca.cfg.Queues)
+	s.Free()
 	return nil
 }
 

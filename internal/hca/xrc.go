@@ -44,6 +44,11 @@ func (h *xrcObjects) CloseXRCD(d *qp.XRCD) error {
 // CreateXRCSRQ returns a shared receive queue of an XRC domain, with a number of its own. Its
 // receives complete to cq.
 func (p *PD) CreateXRCSRQ(d *qp.XRCD, cq *qp.CQ, wr, sge, limit uint32) (*qp.SRQ, error) {
+	return p.CreateXRCSRQWith(d, cq, SRQConfig{MaxWR: wr, MaxSGE: sge, Limit: limit})
+}
+
+// CreateXRCSRQWith is CreateXRCSRQ with all properties of a queue.
+func (p *PD) CreateXRCSRQWith(d *qp.XRCD, cq *qp.CQ, c SRQConfig) (*qp.SRQ, error) {
 	h := &p.hca.xrcObjects
 	switch {
 	case !p.hca.valid(p):
@@ -57,7 +62,7 @@ func (p *PD) CreateXRCSRQ(d *qp.XRCD, cq *qp.CQ, wr, sge, limit uint32) (*qp.SRQ
 	if !ok {
 		return nil, ib.ErrInsufficientResources
 	}
-	s, err := p.CreateSRQ(wr, sge, limit)
+	s, err := p.CreateSRQWith(c)
 	if err != nil {
 		return nil, err
 	}

@@ -26,6 +26,7 @@ type CQConfig struct {
 	Time func() clock.Instant
 	// OnEvent, if not nil, is called at most once per Arm, from the thread that completes.
 	OnEvent func()
+	Queues  ring.Allocator // of the memory; zero: that of the adapter
 }
 
 // NewCQ returns a completion queue for at least c.Entries entries. ENOMEM or EINVAL if

@@ -257,14 +257,19 @@ func (w *begunWR) carried() uint32 {
 // returned returns the bytes that the answer to the work request brings.
 func (w *begunWR) returned() uint32 { return w.request().operation().returned(w.length) }
 
-func (s *sendQueue) init(a ring.Allocator, t ib.QPType, c ib.QPCap) error {
-	s.maxSGE, s.maxInline, s.foreign = c.MaxSendSGE, c.MaxInlineData, a.Alloc != nil
-	s.typ = t
-	room := max(ring.SGERoom(s.maxSGE), (s.maxInline+7)&^7)
-	if s.datagrams = onSendTo.has(t); s.datagrams {
+// sendRoom returns the bytes after an entry of a send queue.
+func sendRoom(t ib.QPType, c *ib.QPCap) uint32 {
+	room := max(ring.SGERoom(c.MaxSendSGE), (c.MaxInlineData+7)&^7)
+	if onSendTo.has(t) {
 		room += ring.SendToSize
 	}
-	if err := s.Init(a, c.MaxSendWR, room); err != nil {
+	return room
+}
+
+func (s *sendQueue) init(a ring.Allocator, t ib.QPType, c ib.QPCap) error {
+	s.maxSGE, s.maxInline, s.foreign = c.MaxSendSGE, c.MaxInlineData, a.Alloc != nil
+	s.typ, s.datagrams = t, onSendTo.has(t)
+	if err := s.Init(a, c.MaxSendWR, sendRoom(t, &c)); err != nil {
 		return err
 	}
 	s.begun = make([]begunWR, s.Cap())

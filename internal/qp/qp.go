@@ -58,6 +58,14 @@ type Config struct {
 	Cap    ib.QPCap   // actual sizes are rounded up
 	SigAll bool
 	Flags  ib.QPCreateFlags
+
+	// Queues allocates the memory of the queues; zero: the allocator of Env does.
+	Queues ring.Allocator
+}
+
+// QueueBytes returns how much memory New allocates for a send and a receive queue.
+func QueueBytes(t ib.QPType, c *ib.QPCap) (send, recv int) {
+	return ring.Bytes[ring.SendWQE](c.MaxSendWR, sendRoom(t, c)), SRQBytes(c.MaxRecvWR, c.MaxRecvSGE)
 }
 
 // New returns a QP in RESET (Q4). The caller has checked the configuration.
@@ -73,7 +81,8 @@ func New(env *Env, c Config) (*QP, error) {
 	if c.Type == ib.XRCTgt {
 		q.xrc = newXRCTarget(q, c.XRCD)
 	}
-	if err := q.sq.init(q.xrc.sendMemory(env.Queues), c.Type, c.Cap); err != nil {
+	memory := c.Queues.Or(env.Queues)
+	if err := q.sq.init(q.xrc.sendMemory(memory), c.Type, c.Cap); err != nil {
 		return nil, err
 	}
 	if c.SRQ != nil {
@@ -81,8 +90,8 @@ func New(env *Env, c Config) (*QP, error) {
 		q.in.hold(c.SRQ.rq.maxSGE)
 		c.SRQ.Hold()
 	} else if !onXRC.has(c.Type) {
-		if err := q.rq.init(env.Queues, c.Cap.MaxRecvWR, c.Cap.MaxRecvSGE); err != nil {
-			q.sq.Free(env.Queues)
+		if err := q.rq.init(memory, c.Cap.MaxRecvWR, c.Cap.MaxRecvSGE); err != nil {
+			q.sq.Free()
 			return nil, err
 		}
 	}
@@ -198,11 +207,11 @@ func (q *QP) Destroy() {
 	q.rd.destroy()
 	q.xrc.destroy()
 	q.ep.env.Mem.Leave(q.via.QP)
-	sq.Free(q.xrc.sendMemory(q.ep.env.Queues))
+	sq.Free()
 	if q.srq != nil {
 		q.srq.Release()
 	} else if q.rq.exists() {
-		rq.Free(q.ep.env.Queues)
+		rq.Free()
 	}
 }
 

@@ -17,7 +17,7 @@ func TestEntryChangesMeanwhile(t *testing.T) {
 	var m cpeer.Memory
 	var q recvQueue
 	must.Do(t, q.init(m.Allocator(), 1, most))
-	defer q.Free(m.Allocator())
+	defer q.Free()
 	q.Publish(1)
 	writer := cpeer.StartFlicker(&q.At(0).NumSGE, 1<<27, most)
 	if writer == nil {

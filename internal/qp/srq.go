@@ -34,7 +34,10 @@ func NewSRQ(a ring.Allocator, pd memory.PD, wr, sge uint32, onLimit func()) (*SR
 }
 
 // Free gives the memory of the queue back: posting must have ended.
-func (s *SRQ) Free(a ring.Allocator) { s.rq.Free(a) }
+func (s *SRQ) Free() { s.rq.Free() }
+
+// SRQBytes returns how much memory NewSRQ allocates for the queue.
+func SRQBytes(wr, sge uint32) int { return ring.Bytes[ring.RecvWQE](wr, ring.SGERoom(sge)) }
 
 // Queue returns the header of the queue, which does not move until Free.
 func (s *SRQ) Queue() *ring.Header { return s.rq.Header() }
@@ -52,13 +55,13 @@ func (s *SRQ) Cap() (wr, sge uint32) {
 // Resize changes the number of work requests to at least wr; posted ones stay. EINVAL if
 // these would not fit, or if fewer than the armed limit would; ENOMEM or EINVAL if the
 // allocator fails. A program that writes entries itself must not do so meanwhile.
-func (s *SRQ) Resize(a ring.Allocator, wr uint32) error {
+func (s *SRQ) Resize(wr uint32) error {
 	s.rq.mu.Lock()
 	defer s.rq.mu.Unlock()
 	if n := ring.Size(wr); n < s.limit {
 		return fmt.Errorf("resize an SRQ to %d work requests: the armed limit is %d: %w", n, s.limit, ib.EINVAL)
 	}
-	return s.rq.Resize(a, wr)
+	return s.rq.Resize(wr)
 }
 
 // Limit returns the armed limit, 0 when it is not armed.

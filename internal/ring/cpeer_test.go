@@ -145,7 +145,7 @@ func consume[T comparable](t *testing.T, total uint64, receives bool, room uint3
 		r.Release()
 	}
 	p.Join()
-	r.Free(a)
+	r.Free()
 	if m.Live() != 0 {
 		t.Errorf("%d blocks were not given back", m.Live())
 	}

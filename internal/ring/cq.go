@@ -39,6 +39,17 @@ const (
 // 2^k-1, at least 1. Adapters keep one slot of a power of two free.
 func CQSize(n uint32) uint32 { return 1<<bits.Len32(max(n, 1)) - 1 }
 
+// CQBytes returns how much memory NewCQ allocates for the entries. The header is apart.
+func CQBytes(n uint32, timed bool) int { return int(CQSize(n)+1) * int(cqeBytes(timed)) }
+
+// cqeBytes returns the size of an entry.
+func cqeBytes(timed bool) uintptr {
+	if timed {
+		return timedCQESize
+	}
+	return cqeSize
+}
+
 // NewCQ returns an empty completion queue for at least n entries (CQSize), whose entries are
 // TimedCQEs if timed is set. ENOMEM or EINVAL if the allocator fails.
 func NewCQ(a Allocator, n uint32, timed bool) (*CQ, error) {
@@ -46,10 +57,7 @@ func NewCQ(a Allocator, n uint32, timed bool) (*CQ, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &CQ{hdr: (*Header)(p), alloc: a, stride: cqeSize}
-	if timed {
-		c.stride = timedCQESize
-	}
+	c := &CQ{hdr: (*Header)(p), alloc: a, stride: cqeBytes(timed)}
 	if err := c.place(CQSize(n) + 1); err != nil {
 		a.put(p, HeaderSize)
 		return nil, err

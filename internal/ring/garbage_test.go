@@ -128,7 +128,7 @@ func TestRingGarbage(t *testing.T) {
 			}
 		}
 		a.check()
-		r.Free(a.allocator())
+		r.Free()
 		a.empty()
 	}
 }

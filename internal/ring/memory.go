@@ -18,6 +18,14 @@ type Allocator struct {
 	Free func([]byte)
 }
 
+// Or returns a, or another allocator if a is the zero value.
+func (a Allocator) Or(b Allocator) Allocator {
+	if a.Alloc == nil {
+		return b
+	}
+	return a
+}
+
 // get returns size bytes of memory; ENOMEM if there is none, EINVAL if the
 // allocator violates its contract.
 func (a Allocator) get(size int) (unsafe.Pointer, error) {

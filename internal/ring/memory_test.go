@@ -2,6 +2,7 @@ package ring
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"unsafe"
 
@@ -86,6 +87,29 @@ func TestSize(t *testing.T) {
 	}
 }
 
+// TestBytes shows that callers who bring their own memory learn how much a queue needs.
+func TestBytes(t *testing.T) {
+	for n := uint32(0); n < 70; n++ {
+		var sizes []int
+		a := Allocator{Alloc: func(size int) []byte {
+			sizes = append(sizes, size)
+			return make([]byte, size)
+		}}
+		must.Do(t, new(Ring[RecvWQE]).Init(a, n, n))
+		for _, timed := range []bool{false, true} {
+			_, err := NewCQ(a, n, timed)
+			must.Do(t, err)
+		}
+		want := []int{Bytes[RecvWQE](n, n), HeaderSize, CQBytes(n, false), HeaderSize, CQBytes(n, true)}
+		if !slices.Equal(sizes, want) {
+			t.Errorf("queues for %d entries get blocks of %v bytes, want %v", n, sizes, want)
+		}
+	}
+	if CQBytes(8, true) <= CQBytes(8, false) {
+		t.Error("entries with a time are as small as those without")
+	}
+}
+
 // TestMemoryIsGivenBack shows that every block is given back once, whatever
 // became of the queue before.
 func TestMemoryIsGivenBack(t *testing.T) {
@@ -100,7 +124,7 @@ func TestMemoryIsGivenBack(t *testing.T) {
 			t.Fatalf("%d blocks are in use after resizing, want one of the send queue and two of the completion queue", len(a.blocks))
 		}
 	}
-	s.Free(a.allocator())
+	s.Free()
 	c.Free()
 	a.empty()
 }

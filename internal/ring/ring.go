@@ -11,6 +11,7 @@ import (
 // after each. One thread at a time may produce (write entries, Publish, Full),
 // also one outside Go; one thread at a time may consume (the other methods).
 type Ring[T any] struct {
+	alloc  Allocator
 	hdr    *Header
 	base   unsafe.Pointer // of entry 0
 	mask   uint32
@@ -28,16 +29,24 @@ const (
 // SGERoom returns the bytes that n scatter/gather elements take.
 func SGERoom(n uint32) uint32 { return n * sgeSize }
 
-// Init makes r an empty queue of at least n entries with room bytes after each.
-// ENOMEM or EINVAL if the allocator fails.
-func (r *Ring[T]) Init(a Allocator, n, room uint32) error {
+// strideOf returns the bytes from one entry to the next, with room bytes after each.
+func strideOf[T any](room uint32) uint32 {
 	var entry T
-	n, r.stride = Size(n), (uint32(unsafe.Sizeof(entry))+room+7)&^7
-	p, err := a.get(HeaderSize + int(n)*int(r.stride))
+	return (uint32(unsafe.Sizeof(entry)) + room + 7) &^ 7
+}
+
+// Bytes returns how much memory Init allocates.
+func Bytes[T any](n, room uint32) int { return HeaderSize + int(Size(n))*int(strideOf[T](room)) }
+
+// Init makes r an empty queue of at least n entries with room bytes after each, whose memory is
+// the allocator's. ENOMEM or EINVAL if the allocator fails.
+func (r *Ring[T]) Init(a Allocator, n, room uint32) error {
+	p, err := a.get(Bytes[T](n, room))
 	if err != nil {
 		return err
 	}
-	r.hdr, r.first = (*Header)(p), n
+	n = Size(n)
+	r.alloc, r.hdr, r.stride, r.first = a, (*Header)(p), strideOf[T](room), n
 	r.place(unsafe.Add(p, HeaderSize), n)
 	return nil
 }
@@ -55,12 +64,12 @@ func (r *Ring[T]) moved() bool { return r.base != unsafe.Add(unsafe.Pointer(r.hd
 // does not move. The caller is the only producer and the only consumer. EINVAL if the entries
 // in use would not fit or the producer's index is invalid; ENOMEM or EINVAL if the allocator
 // fails.
-func (r *Ring[T]) Resize(a Allocator, n uint32) error {
+func (r *Ring[T]) Resize(n uint32) error {
 	used, ok := r.Len()
 	if n = Size(n); !ok || n < used {
 		return fmt.Errorf("resize a queue to %d entries: %d are in use: %w", n, used, ib.EINVAL)
 	}
-	base, err := a.get(int(n) * int(r.stride))
+	base, err := r.alloc.get(int(n) * int(r.stride))
 	if err != nil {
 		return fmt.Errorf("resize a queue: %w", err)
 	}
@@ -70,7 +79,7 @@ func (r *Ring[T]) Resize(a Allocator, n uint32) error {
 		copy(r.bytes(i), old.bytes(i))
 	}
 	if moved {
-		a.put(old.base, size)
+		r.alloc.put(old.base, size)
 	}
 	return nil
 }
@@ -81,11 +90,11 @@ func (r *Ring[T]) bytes(i uint32) []byte {
 }
 
 // Free frees the memory. No method may be called afterwards.
-func (r *Ring[T]) Free(a Allocator) {
+func (r *Ring[T]) Free() {
 	if r.moved() {
-		a.put(r.base, int(r.Cap())*int(r.stride))
+		r.alloc.put(r.base, int(r.Cap())*int(r.stride))
 	}
-	a.put(unsafe.Pointer(r.hdr), HeaderSize+int(r.first)*int(r.stride))
+	r.alloc.put(unsafe.Pointer(r.hdr), HeaderSize+int(r.first)*int(r.stride))
 }
 
 // Cap returns the number of entries.
