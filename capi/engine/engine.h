@@ -11,7 +11,7 @@
 
 // SOFTHCA_ENGINE_ABI changes whenever this file does: the library rejects an engine of another
 // build.
-#define SOFTHCA_ENGINE_ABI 9
+#define SOFTHCA_ENGINE_ABI 10
 
 // SOFTHCA_MARK is the signal (F_SETSIG) that marks the descriptors of the adapter: the highest
 // signal number. The engine marks its own descriptors with package fdmark.
@@ -79,9 +79,17 @@ struct softhca_sge {
 	uint32_t length, lkey;
 };
 
+// softhca_room is memory of the program for a queue, which it keeps until the queue is destroyed.
+// addr is NULL if the engine allocates the memory.
+struct softhca_room {
+	void *addr; // a multiple of 8
+	uint64_t size;
+};
+
 struct softhca_cq {
 	handle_t handle;
 	struct ring *ring;
+	struct softhca_room room; // of the entries, until the queue is resized
 	void *object;
 	uint32_t cqe;
 	int timed; // its entries are of ring_timed_cqe
@@ -90,6 +98,7 @@ struct softhca_cq {
 struct softhca_srq {
 	handle_t handle;
 	struct ring *ring;
+	struct softhca_room room;
 	void *object;
 	uint32_t max_wr, max_sge, limit;
 	handle_t xrcd, cq; // of XRC; then it has a number
@@ -104,6 +113,7 @@ struct softhca_cap {
 struct softhca_qp {
 	handle_t handle, send_cq, recv_cq, srq;
 	struct ring *send, *recv;
+	struct softhca_room send_room, recv_room;
 	void *object;
 	struct softhca_cap cap;
 	uint32_t type, qpn, create_flags;
@@ -175,6 +185,12 @@ struct softhca_calls {
 
 	int (*alloc_mw)(handle_t pd, uint32_t type, handle_t *mw, uint32_t *rkey);
 	int (*dealloc_mw)(handle_t mw);
+
+	// size_cq, size_srq and size_qp set the sizes of the rooms of what is to be created. The
+	// numbers of entries and elements are within the adapter's limits.
+	int (*size_cq)(struct softhca_cq *q);
+	int (*size_srq)(struct softhca_srq *s);
+	int (*size_qp)(struct softhca_qp *q);
 
 	int (*create_cq)(handle_t dev, struct softhca_cq *q);
 	int (*resize_cq)(handle_t cq, uint32_t *cqe);

@@ -33,6 +33,7 @@ func softhca_create_qp(pd C.handle_t, c *C.struct_softhca_qp) C.int {
 	d := of[*domain](pd)
 	q := &pair{adapter: d.adapter, subject: subject{unsafe.Pointer(c.object)}}
 	cfg := hca.QPConfig{Type: ib.QPType(c._type), Cap: capOf(&c.cap), SigAll: c.sig_all != 0, Flags: ib.QPCreateFlags(c.create_flags)}
+	cfg.Queues = memoryOf(c.send_room, c.recv_room)
 	cfg.SendCQ = of[*completions](c.send_cq).CQ.CQ
 	if c.recv_cq != 0 {
 		cfg.RecvCQ = of[*completions](c.recv_cq).CQ.CQ

@@ -23,7 +23,7 @@ type shared struct {
 func softhca_create_srq(pd C.handle_t, c *C.struct_softhca_srq) C.int {
 	s := &shared{domain: of[*domain](pd)}
 	s.subject = subject{unsafe.Pointer(c.object)}
-	cfg := device.SRQConfig{MaxWR: uint32(c.max_wr), MaxSGE: uint32(c.max_sge), Limit: uint32(c.limit)}
+	cfg := device.SRQConfig{MaxWR: uint32(c.max_wr), MaxSGE: uint32(c.max_sge), Limit: uint32(c.limit), Queues: memoryOf(c.room)}
 	var err error
 	if c.xrcd != 0 {
 		err = s.domain.CreateXRCSRQ(&s.SRQ, &s.subject, cfg, func() (*device.XRCD, *device.CQ, error) {

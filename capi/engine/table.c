@@ -13,6 +13,7 @@ const struct softhca_calls softhca_calls = {
 	.reg_mr = softhca_reg_mr, .rereg_mr = softhca_rereg_mr, .dereg_mr = softhca_dereg_mr,
 	.alloc_mw = softhca_alloc_mw, .dealloc_mw = softhca_dealloc_mw,
 	.advise_mr = softhca_advise_mr, .alloc_dm = softhca_alloc_dm, .free_dm = softhca_free_dm,
+	.size_cq = softhca_size_cq, .size_srq = softhca_size_srq, .size_qp = softhca_size_qp,
 	.create_cq = softhca_create_cq, .resize_cq = softhca_resize_cq, .arm_cq = softhca_arm_cq,
 	.moderate_cq = softhca_moderate_cq, .await_cq = softhca_await_cq,
 	.destroy_cq = softhca_destroy_cq,

@@ -24,8 +24,6 @@ static int end_cq(struct cq *q, bool wait)
 	int code = ENGINE(q->dev, destroy_cq, q->handle);
 	if (code != 0)
 		return code;
-	if (q->domain != NULL)
-		q->domain->children--;
 	forget_async(q->ibv.context, q);
 	if (!wait)
 		q->ibv.comp_events_completed = q->taken;
@@ -34,13 +32,25 @@ static int end_cq(struct cq *q, bool wait)
 	while (wait && q->ibv.async_events_completed != q->async_taken)
 		pthread_cond_wait(&q->ibv.cond, &q->ibv.mutex);
 	mutex_unlock(&q->ibv.mutex);
+	return_room(&q->room, !wait);
+	if (q->domain != NULL)
+		q->domain->children--;
 	release_object(q->ibv.context, &q->o, q);
 	return 0;
 }
 
 static int free_cq(struct object *o) { return end_cq(CONTAINER(o, struct cq, o), false); }
 
-static struct cq *create(struct ibv_context *c, uint32_t cqe, void *cq_context, struct ibv_comp_channel *channel, bool timed)
+// cq_room takes memory of the program for a queue that the adapter can have.
+static int cq_room(struct cq *q, struct pd *domain, struct softhca_cq *a)
+{
+	if (domain == NULL || domain->alloc == NULL || a->cqe > q->dev->info.max_cqe)
+		return 0;
+	int code = ENGINE(q->dev, size_cq, a);
+	return code != 0 ? code : take_room(domain, &q->room, RESOURCE_CQ, &a->room);
+}
+
+static struct cq *create(struct ibv_context *c, uint32_t cqe, void *cq_context, struct ibv_comp_channel *channel, bool timed, struct pd *domain)
 {
 	struct device *d = device_of(c);
 	struct cq *q = calloc(1, sizeof *q);
@@ -51,9 +61,16 @@ static struct cq *create(struct ibv_context *c, uint32_t cqe, void *cq_context, 
 	pthread_mutex_init(&q->ibv.mutex, NULL);
 	pthread_cond_init(&q->ibv.cond, NULL);
 	struct softhca_cq a = {.object = q, .cqe = cqe, .timed = timed};
-	int code = ENGINE(d, create_cq, d->handle, &a);
+	int code = cq_room(q, domain, &a);
 	if (code != 0)
 		return abandon(q, code);
+	code = ENGINE(d, create_cq, d->handle, &a);
+	if (code != 0) {
+		return_room(&q->room, false);
+		return abandon(q, code);
+	}
+	if ((q->domain = domain) != NULL)
+		domain->children++;
 	q->handle = a.handle, q->ring = a.ring, q->timed = timed;
 	q->ibv.handle = (uint32_t)a.handle, q->ibv.cqe = (int)a.cqe;
 	if (channel != NULL) {
@@ -71,7 +88,7 @@ EXPORT VERB(struct ibv_cq *, ibv_create_cq, (struct ibv_context *c, int cqe, voi
 {
 	if (cqe <= 0 || vector < 0 || vector >= c->num_comp_vectors)
 		return fail(EINVAL);
-	struct cq *q = create(c, (uint32_t)cqe, cq_context, channel, false);
+	struct cq *q = create(c, (uint32_t)cqe, cq_context, channel, false, NULL);
 	return q != NULL ? &q->ibv : NULL;
 }
 
@@ -334,11 +351,9 @@ VERB(struct ibv_cq_ex *, create_cq_ex, (struct ibv_context *c, struct ibv_cq_ini
 		if (a->parent_domain == NULL || (domain = CONTAINER(a->parent_domain, struct pd, ibv))->parent == NULL)
 			return fail(EINVAL); // a protection domain is not a parent domain
 	}
-	struct cq *q = create(c, a->cqe, a->cq_context, a->channel, a->wc_flags & TIMES);
+	struct cq *q = create(c, a->cqe, a->cq_context, a->channel, a->wc_flags & TIMES, domain);
 	if (q == NULL)
 		return NULL;
-	if ((q->domain = domain) != NULL)
-		domain->children++;
 	// The objects of a thread domain are used by one thread at a time.
 	q->shared = !(flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) && (domain == NULL || domain->td == NULL);
 	fill_read_ops(&q->ex, a->wc_flags);

@@ -77,8 +77,8 @@ VERB(int, dealloc_td, (struct ibv_td *t), t)
 	return 0;
 }
 
-// A parent domain is a second name of its protection domain. The library ignores the program's
-// allocators: the queues belong to the engine.
+// A parent domain is a second name of its protection domain. It may have functions that allocate
+// the memory of queues.
 VERB(struct ibv_pd *, alloc_parent_domain, (struct ibv_context *c, struct ibv_parent_domain_init_attr *a), c, a)
 {
 	enum { KNOWN = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT };
@@ -86,7 +86,15 @@ VERB(struct ibv_pd *, alloc_parent_domain, (struct ibv_context *c, struct ibv_pa
 		return fail(EINVAL);
 	if (a->comp_mask & ~(uint32_t)KNOWN)
 		return fail(EOPNOTSUPP);
-	return pd_of(c, CONTAINER(a->pd, struct pd, ibv), a->td != NULL ? CONTAINER(a->td, struct td, ibv) : NULL);
+	struct ibv_pd *pd = pd_of(c, CONTAINER(a->pd, struct pd, ibv), a->td != NULL ? CONTAINER(a->td, struct td, ibv) : NULL);
+	if (pd == NULL)
+		return NULL;
+	struct pd *p = CONTAINER(pd, struct pd, ibv);
+	if (a->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT)
+		p->pd_context = a->pd_context;
+	if (a->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS && a->alloc != NULL && a->free != NULL)
+		p->alloc = a->alloc, p->free = a->free;
+	return pd;
 }
 
 // pd_of creates a second name of a protection domain.
@@ -377,11 +385,22 @@ static int end_srq(struct srq *s, bool wait)
 		pthread_cond_wait(&s->ibv.cond, &s->ibv.mutex);
 	mutex_unlock(&s->ibv.mutex);
 	unuse_xrcd(s->xrcd);
+	return_room(&s->room, !wait);
 	release_object(s->ibv.context, &s->o, s);
 	return 0;
 }
 
 static int free_srq(struct object *o) { return end_srq(CONTAINER(o, struct srq, o), false); }
+
+// srq_room takes memory of the program for a queue that the adapter can have.
+static int srq_room(struct srq *s, struct pd *pd, struct softhca_srq *c)
+{
+	struct device *d = device_of(s->ibv.context);
+	if (pd->alloc == NULL || c->max_wr == 0 || c->max_wr > d->info.max_srq_wr || c->max_sge > d->info.max_sge)
+		return 0;
+	int code = ENGINE(d, size_srq, c);
+	return code != 0 ? code : take_room(pd, &s->room, RESOURCE_SRQ, &c->room);
+}
 
 // new_srq creates a shared receive queue, one of XRC if it has a domain and a completion queue.
 static struct ibv_srq *new_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *a, struct ibv_xrcd *xrcd, struct ibv_cq *cq)
@@ -391,10 +410,14 @@ static struct ibv_srq *new_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *a, s
 		return fail(ENOMEM);
 	s->ibv = (struct ibv_srq){.context = pd->context, .srq_context = a->srq_context, .pd = pd};
 	struct softhca_srq c = {.object = s, .max_wr = a->attr.max_wr, .max_sge = a->attr.max_sge};
+	int code = srq_room(s, CONTAINER(pd, struct pd, ibv), &c);
+	if (code != 0)
+		return abandon(s, code);
 	if ((s->xrcd = xrcd) != NULL)
 		c.xrcd = use_xrcd(xrcd), c.cq = CONTAINER(cq, struct cq, ibv)->handle;
-	int code = ENGINE(device_of(pd->context), create_srq, CONTAINER(pd, struct pd, ibv)->handle, &c);
+	code = ENGINE(device_of(pd->context), create_srq, CONTAINER(pd, struct pd, ibv)->handle, &c);
 	if (code != 0) {
+		return_room(&s->room, false);
 		unuse_xrcd(xrcd);
 		return abandon(s, code);
 	}

@@ -4,6 +4,28 @@
 
 enum { RANK_QP = 4 };
 
+static void return_rooms(struct qp *q, bool left)
+{
+	return_room(&q->send_room, left);
+	return_room(&q->recv_room, left);
+}
+
+// take_rooms takes memory of the program for the queues of a queue pair that the adapter can have.
+static int take_rooms(struct qp *q, struct pd *pd, struct softhca_qp *c, bool receives)
+{
+	const struct softhca_adapter *most = &q->dev->info;
+	const struct softhca_cap *cap = &c->cap;
+	if (pd->alloc == NULL || cap->send_wr > most->max_qp_wr || cap->recv_wr > most->max_qp_wr || cap->send_sge > most->max_sge ||
+	    cap->recv_sge > most->max_sge || cap->inline_data > most->max_inline)
+		return 0;
+	int code = ENGINE(q->dev, size_qp, c);
+	if (code == 0)
+		code = take_room(pd, &q->send_room, RESOURCE_SEND, &c->send_room);
+	if (code == 0 && receives && (code = take_room(pd, &q->recv_room, RESOURCE_RECV, &c->recv_room)) != 0)
+		return_room(&q->send_room, false);
+	return code;
+}
+
 static int end_qp(struct qp *q, bool wait)
 {
 	if (outlived(&q->o, q))
@@ -17,6 +39,7 @@ static int end_qp(struct qp *q, bool wait)
 		pthread_cond_wait(&q->ibv.cond, &q->ibv.mutex);
 	mutex_unlock(&q->ibv.mutex);
 	unuse_xrcd(q->xrcd);
+	return_rooms(q, !wait);
 	release_object(q->ibv.context, &q->o, q);
 	return 0;
 }
@@ -95,9 +118,14 @@ static struct qp *create(struct ibv_pd *pd, struct ibv_qp_init_attr *a, uint32_t
 		c.recv_cq = c.srq = 0;
 	q->ibv.pd = pd, q->ibv.send_cq = a->send_cq, q->ibv.recv_cq = a->recv_cq, q->ibv.srq = a->srq;
 	q->ibv.state = IBV_QPS_RESET;
-	int code = ENGINE(q->dev, create_qp, CONTAINER(pd, struct pd, ibv)->handle, &c);
+	int code = take_rooms(q, CONTAINER(pd, struct pd, ibv), &c, receives);
 	if (code != 0)
 		return abandon(q, code);
+	code = ENGINE(q->dev, create_qp, CONTAINER(pd, struct pd, ibv)->handle, &c);
+	if (code != 0) {
+		return_rooms(q, false);
+		return abandon(q, code);
+	}
 	q->sig_all = a->sq_sig_all;
 	take_qp(q, &c);
 	a->cap = (struct ibv_qp_cap){c.cap.send_wr, c.cap.recv_wr, c.cap.send_sge, c.cap.recv_sge, c.cap.inline_data};

@@ -100,6 +100,21 @@ struct pd {
 	struct pd *parent; // of a parent domain
 	struct td *td;     // of a parent domain; may be NULL
 	_Atomic int children;
+
+	// The program's functions for the memory of queues; NULL: the library allocates it.
+	void *(*alloc)(struct ibv_pd *pd, void *pd_context, size_t size, size_t alignment, uint64_t resource_type);
+	void (*free)(struct ibv_pd *pd, void *pd_context, void *ptr, uint64_t resource_type);
+	void *pd_context;
+};
+
+// resource is the type of a queue that the program's functions for memory get.
+enum resource { RESOURCE_SEND = 1, RESOURCE_RECV, RESOURCE_SRQ, RESOURCE_CQ };
+
+// room is memory of a queue that the program has allocated.
+struct room {
+	struct pd *domain; // NULL: the engine has allocated the memory
+	void *addr;
+	enum resource type;
 };
 
 struct mr {
@@ -166,6 +181,7 @@ struct cq {
 	uint64_t time; // of the entry, CLOCK_MONOTONIC in ns; in a timed queue
 
 	struct pd *domain;      // the parent domain that it was created with; NULL: none
+	struct room room;
 	_Atomic bool moderated; // its events are delayed
 };
 
@@ -175,6 +191,7 @@ struct srq {
 	handle_t handle;
 	struct ring *ring;
 	_Atomic uint32_t lock;
+	struct room room;
 	uint32_t max_sge;
 	bool watched;
 	struct ibv_xrcd *xrcd; // of XRC, otherwise NULL; then also
@@ -209,6 +226,7 @@ struct qp {
 	struct object o;
 	handle_t handle;
 	struct ring *send, *recv; // recv is NULL with an SRQ, and for XRC
+	struct room send_room, recv_room;
 	struct ibv_xrcd *xrcd;    // of an XRC target, otherwise NULL
 	struct device *dev;
 	_Atomic uint32_t send_lock, recv_lock; // of threads that post
@@ -397,6 +415,10 @@ int free_pd(struct object *o);
 int free_mr(struct object *o);
 struct mr *new_mr(struct ibv_pd *pd, void *addr, size_t length, struct softhca_mr *a);
 struct ibv_pd *pd_of(struct ibv_context *c, struct pd *parent, struct td *td);
+
+// room.c
+int take_room(struct pd *d, struct room *r, enum resource type, struct softhca_room *out);
+void return_room(struct room *r, bool left);
 
 // dmabuf.c
 void unmap_dmabuf(struct mr *m);

@@ -46,9 +46,9 @@ var preloaded = []string{"handler-before", "handler-after", "handler-late", "han
 // also run with the sanitizers.
 var (
 	onRecorder = []string{"recorded-config", "recorded-table", "recorded-fields", "recorded-posts", "recorded-watched", "recorded-events",
-		"recorded-ends", "recorded-sought"}
+		"recorded-ends", "recorded-sought", "recorded-rooms", "recorded-xrc"}
 	onRecorderPreloaded = []string{"recorded-sleeps", "recorded-descriptors", "recorded-waits", "recorded-told", "recorded-caught"}
-	onRecorderSanitized = []string{"recorded-config", "recorded-table", "recorded-fields", "recorded-watched", "recorded-events"}
+	onRecorderSanitized = []string{"recorded-config", "recorded-table", "recorded-fields", "recorded-watched", "recorded-events", "recorded-rooms", "recorded-xrc"}
 )
 
 // seeRecorded runs the scenarios over the recorder. It is the only engine that returns any value,

@@ -3,15 +3,38 @@
 
 void links_open(void) { me->links = MADE(calloc(1, sizeof *me->links)); }
 
+// refuses_next draws whether one of the next calls for memory gets none; there will be n of them.
+static bool refuses_next(struct end *e, unsigned n)
+{
+	if (!e->allocates || !chance(20))
+		return false;
+	e->rooms.refuse = e->rooms.calls + 1 + draw(n);
+	e->rooms.before = e->rooms.live;
+	return true;
+}
+
+static void refused_once(struct end *e)
+{
+	WANT("blocks that are left when there is no memory for a queue", e->rooms.live, e->rooms.before);
+	WANT("calls for memory", e->rooms.calls, e->rooms.refuse);
+	e->rooms.refuse = 0;
+}
+
 static struct ibv_cq *new_cq(struct end *e)
 {
 	enum { FLAGS = IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK };
 	if (!e->ex)
 		return MADE(ibv_create_cq(e->ctx, 8 * DEPTH, e, e->channel, 0));
+	bool in = e->pd != e->root && chance(70); // the parent domain
 	struct ibv_cq_init_attr_ex a = {
 		.cqe = 8 * DEPTH, .cq_context = e, .channel = e->channel, .wc_flags = FLAGS,
-		.comp_mask = e->single ? IBV_CQ_INIT_ATTR_MASK_FLAGS : 0, .flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED,
+		.comp_mask = e->single ? IBV_CQ_INIT_ATTR_MASK_FLAGS : 0, .flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED, .parent_domain = e->pd,
 	};
+	a.comp_mask |= in ? IBV_CQ_INIT_ATTR_MASK_PD : 0;
+	if (in && refuses_next(e, 1)) {
+		REFUSES_NULL(ibv_create_cq_ex(e->ctx, &a), ENOMEM);
+		refused_once(e);
+	}
 	return ibv_cq_ex_to_cq(MADE(ibv_create_cq_ex(e->ctx, &a)));
 }
 
@@ -36,6 +59,10 @@ static void new_qp(struct link *l, struct end *e)
 	bool extended = chance(50);
 	if (extended)
 		a.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS, a.send_ops_flags = ops_of(l->type);
+	if (refuses_next(e, e->srq != NULL ? 1 : 2)) {
+		REFUSES_NULL(ibv_create_qp_ex(e->ctx, &a), ENOMEM);
+		refused_once(e);
+	}
 	e->qp = MADE(ibv_create_qp_ex(e->ctx, &a));
 	e->qpx = ibv_qp_to_qp_ex(e->qp);
 	WANT("ibv_qp_to_qp_ex", e->qpx != NULL, extended);
@@ -47,7 +74,7 @@ static void open_end(struct link *l, struct end *e)
 	struct ibv_srq_init_attr sa = {.srq_context = e, .attr = {.max_wr = DEPTH, .max_sge = MAX_SGE}};
 	e->adapter = (int)draw(ADAPTERS);
 	e->ctx = me->ctx[e->adapter];
-	e->pd = MADE(ibv_alloc_pd(e->ctx));
+	open_pd(e);
 	e->buf = MADE(malloc(BUF));
 	e->shadow = MADE(malloc(BUF));
 	scribble(e->buf, BUF);
@@ -58,7 +85,14 @@ static void open_end(struct link *l, struct end *e)
 	e->single = e->ex && chance(30);
 	e->send_cq = new_cq(e);
 	e->recv_cq = chance(50) ? e->send_cq : new_cq(e);
-	e->srq = chance(30) ? MADE(ibv_create_srq(e->pd, &sa)) : NULL;
+	e->srq = NULL;
+	if (chance(30)) {
+		if (refuses_next(e, 1)) {
+			REFUSES_NULL(ibv_create_srq(e->pd, &sa), ENOMEM);
+			refused_once(e);
+		}
+		e->srq = MADE(ibv_create_srq(e->pd, &sa));
+	}
 	new_qp(l, e);
 }
 
@@ -154,7 +188,9 @@ struct link *own_peer(void)
 static void close_end(struct end *e)
 {
 	REFUSES(ibv_destroy_cq(e->send_cq), EBUSY);
-	REFUSES(ibv_dealloc_pd(e->pd), EBUSY);
+	REFUSES(ibv_dealloc_pd(e->root), EBUSY);
+	if (e->rooms.live > 0)
+		REFUSES(ibv_dealloc_pd(e->pd), EBUSY);
 	if (e->srq != NULL)
 		REFUSES(ibv_destroy_srq(e->srq), EBUSY);
 	if (e->ah != NULL)
@@ -170,7 +206,7 @@ static void close_end(struct end *e)
 	if (e->srq != NULL)
 		WORKS(ibv_destroy_srq(e->srq));
 	WORKS(ibv_dereg_mr(e->mr));
-	WORKS(ibv_dealloc_pd(e->pd));
+	close_pd(e);
 	free(e->buf);
 	free(e->shadow);
 }

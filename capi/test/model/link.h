@@ -29,10 +29,21 @@ struct line {
 	unsigned head, tail;
 };
 
+// rooms counts the memory of queues that the program allocates, for a parent domain.
+struct rooms {
+	struct ibv_pd *pd;
+	unsigned live;   // blocks in use
+	unsigned calls;  // for memory so far
+	unsigned refuse; // the number of the call that returns NULL, from 1; 0: none
+	unsigned before; // blocks in use before that call
+};
+
 struct end {
 	int adapter;
 	struct ibv_context *ctx;
-	struct ibv_pd *pd;
+	struct ibv_pd *root, *pd; // pd is root, or a parent domain of it
+	bool allocates;           // the parent domain has functions for memory
+	struct rooms rooms;
 	struct ibv_mr *mr;
 	uint8_t *buf, *shadow; // the memory, and its predicted contents
 	struct ibv_comp_channel *channel;
@@ -68,6 +79,10 @@ struct link *some_link(void);
 struct link *own_peer(void); // a link of RC whose queue pair is connected to itself
 void connect_link(struct link *l);
 void close_link(struct link *l);
+
+// room.c
+void open_pd(struct end *e);
+void close_pd(struct end *e);
 
 // break.c
 void reset_link(struct link *l);

@@ -108,6 +108,47 @@ static int alloc_dm(handle_t dev, struct softhca_dm *m)
 	return recorder.code;
 }
 
+static int open_xrcd(handle_t dev, char *file, handle_t *xrcd)
+{
+	copy(recorder.file, file);
+	recorder.domains++;
+	*xrcd = next_handle();
+	return recorder.code;
+}
+
+static int close_xrcd(handle_t xrcd)
+{
+	recorder.domains_closed++, recorder.in = xrcd;
+	return recorder.code;
+}
+
+static int target_qp(handle_t xrcd, struct softhca_qp *c)
+{
+	recorder.target = *c, recorder.in = xrcd;
+	c->handle = next_handle();
+	c->qpn = c->qpn != 0 ? c->qpn : 0x456;
+	return recorder.code;
+}
+
+// No two queues have the same size.
+static int size_cq(struct softhca_cq *c)
+{
+	c->room.size = 1000;
+	return recorder.code;
+}
+
+static int size_srq(struct softhca_srq *s)
+{
+	s->room.size = 2000;
+	return recorder.code;
+}
+
+static int size_qp(struct softhca_qp *c)
+{
+	c->send_room.size = 3000, c->recv_room.size = 4000;
+	return recorder.code;
+}
+
 // The memory of a queue lives until the process ends.
 static int create_cq(handle_t dev, struct softhca_cq *c)
 {
@@ -142,7 +183,7 @@ static int resize_srq(handle_t srq, uint32_t wr)
 
 static int create_srq(handle_t pd, struct softhca_srq *s)
 {
-	s->handle = next_handle(), s->watched = recorder.watched;
+	s->handle = next_handle(), s->watched = recorder.watched, s->srqn = 0x789;
 	s->ring = new_recv_ring(s->max_wr, s->max_sge);
 	recorder.srq = *s;
 	return recorder.code;
@@ -282,6 +323,8 @@ VISIBLE const struct softhca_calls softhca_calls = {
 	.open = open_adapter, .close = close_adapter, .flush = flush, .describe = describe,
 	.alloc_pd = make, .dealloc_pd = nothing, .reg_mr = reg_mr, .rereg_mr = rereg_mr, .dereg_mr = nothing,
 	.advise_mr = advise_mr, .alloc_dm = alloc_dm, .free_dm = nothing, .alloc_mw = alloc_mw, .dealloc_mw = nothing,
+	.open_xrcd = open_xrcd, .close_xrcd = close_xrcd, .target_qp = target_qp,
+	.size_cq = size_cq, .size_srq = size_srq, .size_qp = size_qp,
 	.create_cq = create_cq, .resize_cq = nothing, .arm_cq = arm_cq, .moderate_cq = moderate_cq, .await_cq = await_cq, .destroy_cq = nothing,
 	.create_srq = create_srq, .limit_srq = limit_srq, .resize_srq = resize_srq, .query_srq = query_srq, .destroy_srq = nothing,
 	.create_qp = create_qp, .modify_qp = modify_qp, .query_qp = query_qp, .limit_qp = limit_qp, .destroy_qp = destroy_qp,

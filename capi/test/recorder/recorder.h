@@ -31,13 +31,16 @@ struct recorder {
 	struct softhca_srq srq;
 	uint32_t limit, resized;
 	uint32_t count, period, awaited; // of moderate_cq and await_cq
-	struct softhca_qp qp;
+	struct softhca_qp qp, target;
+	handle_t in; // the XRC domain of target_qp, or the one that was closed
+	char file[RECORDED_TEXT]; // of open_xrcd
 	struct softhca_qp_attr modified;
 	uint32_t mask, rate, burst;
 	int detach, solicited;
 	struct softhca_av av;
 
 	// The numbers of calls, and the sums of what the doorbells counted.
+	unsigned domains, domains_closed; // of XRC
 	unsigned opens, closes, arms, checks, doorbells, overdues, progresses, sleeps, slept; // slept: sleeps that have returned
 	uint64_t requests, bytes;
 	_Atomic int in_progress; // a thread is in progress

@@ -287,6 +287,7 @@ __attribute__((visibility("default"))) const struct softhca_calls softhca_calls 
 	.abi = SOFTHCA_ENGINE_ABI,
 	.open = open_adapter, .close = close_adapter, .flush = nothing, .describe = describe,
 	.alloc_pd = alloc_pd, .dealloc_pd = nothing, .reg_mr = reg_mr, .rereg_mr = nothing, .dereg_mr = nothing,
+	.size_cq = nothing, .size_srq = nothing, .size_qp = nothing,
 	.create_cq = create_cq, .resize_cq = resize_cq, .arm_cq = arm_cq, .destroy_cq = destroy_cq,
 	.create_srq = create_srq, .limit_srq = nothing, .query_srq = query_srq, .destroy_srq = destroy_srq,
 	.create_qp = create_qp, .modify_qp = nothing, .query_qp = query_qp, .limit_qp = nothing, .destroy_qp = destroy_qp,
