@@ -21,11 +21,14 @@ func everyC() []cMutant {
 	if os.Geteuid() == 0 {
 		secure = cSecureMutants
 	}
-	return slices.Concat(secure, cPostMutants, cQueueMutants, cEventMutants, cObjectMutants, cPairMutants, cProcessMutants, cFileMutants, cManagerMutants, cPreloadMutants)
+	return slices.Concat(secure, cPostMutants, cQueueMutants, cEventMutants, cObjectMutants, cPairMutants, cDomainMutants, cEngineMutants, cProcessMutants, cFileMutants, cManagerMutants, cPreloadMutants)
 }
 
 // verbs are the files of the library that the model watches.
-var verbs = []string{"post.c", "cq.c", "event.c", "object.c", "qp.c", "context.c", "names.c", "import.c", "dm.c", "xrc.c", "softhca.h"}
+var verbs = []string{"post.c", "cq.c", "event.c", "object.c", "qp.c", "context.c", "names.c", "import.c", "dm.c", "xrc.c", "window.c", "room.c", "softhca.h"}
+
+// engine are the files of the engine that the model watches.
+var engine = []string{"room.go", "xrc.go", "mr.go", "mw.go", "dm.go"}
 
 // recorded are the files of the library that the scenarios over the recorder watch.
 var recorded = append([]string{"loader.c", "fault.c", "signals.c", "cancel.c", "files.c"}, verbs...)
@@ -35,7 +38,9 @@ var cJudges = []cJudge{
 	{pkg: programTests, run: "^TestD1_Model$/^plain$", args: []string{"-model-seed=1", "-model-steps=300"}, lib: verbsDir, of: verbs},
 	{pkg: programTests, run: "^TestD1_Program$/^recorded$", lib: verbsDir, of: recorded},
 	{pkg: programTests, run: "^TestD1_Model$/^plain$", args: []string{"-model-seed=2", "-model-steps=1200"}, lib: verbsDir, of: verbs},
-	{pkg: programTests, run: "^TestD1_Program$/^(refusals|domains|transfer|atomic-write|flush|errors|outlived|timestamps|moderated|srq-resized|parent-cq|xrc|xrc-files)$", lib: verbsDir, of: verbs},
+	{pkg: programTests, run: "^TestD1_Program$/^(refusals|domains|transfer|atomic-write|flush|errors|outlived|timestamps|moderated|srq-resized|parent-cq|xrc|xrc-files|windows)$", lib: verbsDir, of: verbs},
+	{pkg: programTests, run: "^TestD1_Model$/^plain$", args: []string{"-model-seed=1", "-model-steps=600"}, lib: engineDir, of: engine},
+	{pkg: programTests, run: "^TestD1_Program$/^(device-memory|on-demand|windows|xrc|xrc-files|refused)$", lib: engineDir, of: engine},
 	{pkg: programTests, run: "^TestD1_Program$/^(device-memory|on-demand|refused)$", lib: verbsDir, of: []string{"dm.c", "dmabuf.c", "object.c"}},
 	{pkg: programTests, run: "^TestD1_Program$/^fork-(keeps|closes)$", lib: verbsDir, of: []string{"loader.c", "context.c"}},
 	{pkg: programTests, run: "^TestD1_Program$/^preloaded$/^handler-(late|sent|sent-inside)$", lib: verbsDir, of: []string{"fault.c"}},

@@ -49,7 +49,7 @@ var cQueueMutants = cBugsIn("capi/libibverbs/cq.c", []cMutant{
 	{name: "count-and-period-swapped", in: "modify_cq",
 		old: "a->moderate.cq_count, a->moderate.cq_period)", new: "a->moderate.cq_period, a->moderate.cq_count)",
 		sees: "events after the wrong number of completions"},
-	{name: "parent-domain-freed-under-a-queue", in: "create_cq_ex",
+	{name: "parent-domain-freed-under-a-queue", in: "create",
 		old: "domain->children++;", new: ";",
 		sees: "a parent domain in use destroyed"},
 	{name: "queue-leaves-its-parent-domain-in-use", in: "end_cq",

@@ -4,6 +4,7 @@ package mutation
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -37,10 +38,11 @@ const (
 const (
 	verbsDir   = "capi/libibverbs"
 	preloadDir = "capi/preload"
+	engineDir  = "capi/engine" // in Go
 )
 
 // cLibraries are where the tests look for the libraries, in a directory of builds.
-var cLibraries = map[string]string{verbsDir: "plain/libibverbs.so.1", preloadDir: "libsofthca-preload.so"}
+var cLibraries = map[string]string{verbsDir: "plain/libibverbs.so.1", preloadDir: "libsofthca-preload.so", engineDir: libraries.Engine}
 
 const (
 	// scenarioTimeout bounds each program that the tests run, and cTestTimeout all programs
@@ -72,7 +74,7 @@ func newCRig(ctx context.Context, root, dir string) (*cRig, error) {
 	if err != nil {
 		return nil, fmt.Errorf("build what the tests of %s test: %w\n%s%s", programTests, err, out, complaint)
 	}
-	for lib := range cLibraries {
+	for _, lib := range []string{verbsDir, preloadDir} {
 		if err := g.compile(ctx, root, lib, filepath.Join(g.dir, lib), "*.c"); err != nil {
 			return nil, err
 		}
@@ -126,6 +128,9 @@ func (g *cRig) build(ctx context.Context, file string, text []byte) (string, err
 		return "", err
 	}
 	lib, name := filepath.Dir(file), filepath.Base(file)
+	if lib == engineDir {
+		return dir, g.buildEngine(ctx, dir, file, text)
+	}
 	tree, objects := filepath.Join(dir, "tree"), filepath.Join(dir, "objects")
 	if err := linkTree(tree, g.root, file, text); err != nil {
 		return "", err
@@ -154,6 +159,20 @@ func (g *cRig) build(ctx context.Context, file string, text []byte) (string, err
 		args = append(args, "-Wl,--version-script="+filepath.Join(verbsDir, "libibverbs.map"))
 	}
 	return dir, g.tool(ctx, "gcc", append(append(args, all...), "-ldl")...)
+}
+
+// buildEngine makes a directory of builds whose engine has a file with another text.
+func (g *cRig) buildEngine(ctx context.Context, dir, file string, text []byte) error {
+	changed, overlay := filepath.Join(dir, "changed.go"), filepath.Join(dir, "overlay.json")
+	list, err := json.Marshal(map[string]map[string]string{"Replace": {filepath.Join(g.root, file): changed}})
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(os.WriteFile(changed, text, 0o600), os.WriteFile(overlay, list, 0o600), linkBuilds(dir, g.base(), cLibraries[engineDir])); err != nil {
+		return err
+	}
+	args := append([]string{"build", "-overlay", overlay, "-o", filepath.Join(dir, cLibraries[engineDir])}, libraries.EngineFlags()...)
+	return g.tool(ctx, "go", append(args, "./"+engineDir)...)
 }
 
 func exists(name string) bool {

@@ -5,6 +5,9 @@ package mutation
 import (
 	"bytes"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"path/filepath"
 	"slices"
@@ -153,7 +156,26 @@ func beforePair(code []byte, open, closing byte) []byte {
 	return nil
 }
 
-// cMutant is a bug in C, on one line.
+// unitsOf finds the units of a file in C or Go.
+func unitsOf(file string, text []byte) []cUnit {
+	if filepath.Ext(file) != ".go" {
+		return cUnits(text)
+	}
+	fset := token.NewFileSet()
+	f, err := parser.ParseFile(fset, file, text, parser.SkipObjectResolution)
+	if err != nil {
+		return nil
+	}
+	var all []cUnit
+	for _, d := range f.Decls {
+		if fn, ok := d.(*ast.FuncDecl); ok && fn.Body != nil {
+			all = append(all, cUnit{fn.Name.Name, fset.Position(fn.Body.Pos()).Offset, fset.Position(fn.Body.End()).Offset})
+		}
+	}
+	return all
+}
+
+// cMutant is a bug in C, or in the engine, on one line.
 type cMutant struct {
 	name string // what is wrong, in a few words with hyphens
 	in   string // the file and its function, variable or macro: capi/libibverbs/post.c:put_inline
@@ -187,7 +209,7 @@ func (m *cMutant) edit(root string) ([]byte, error) {
 		return nil, err
 	}
 	var here, elsewhere []cUnit
-	for _, u := range cUnits(text) {
+	for _, u := range unitsOf(file, text) {
 		switch {
 		case u.name == name:
 			here = append(here, u)
