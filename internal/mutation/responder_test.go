@@ -92,7 +92,7 @@ var responderMutants = bugsIn("internal/qp", []mutant{
 		old: "right := $right",
 		new: "right := $right; if right == ib.AccessRemoteWrite { right = ib.AccessRemoteRead }"},
 	{name: "region-that-went-still-read", in: "endRead", breaks: "E14",
-		old: "$q.abandonRead(e, err)",
+		old: "$r.ep.owner.refuse(e.next, $why)",
 		new: "_ = err"},
 	{name: "refusal-leaves-the-responder-alive", in: "die",
 		breaks: "E14 E15 E16 E17 E10", sim: "state event status message", profile: "errors",

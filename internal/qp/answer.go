@@ -25,18 +25,19 @@ func (r *responder) sendResponses(now clock.Instant, b *fabric.Batch) (more bool
 		}
 		answer := &operationOf(e.kind).answer
 		if r.ep.pace.Rate() != 0 && answer.returns == returnsData && !r.ep.mayPace(&r.ep.pace, now) {
-			return false
+			return !r.acknowledgeBefore(b, e)
 		}
 		switch done, err := answer.respond(r, b, e); {
 		case err != memory.FaultNone:
 			r.endRead(e, err)
 		case done == batchFull:
 			return true
-		case done == responseLate: // what is before it can be acknowledged
-			return r.reply.kind == replyACK && r.reply.psn.Diff(e.first) < 0 && !r.sendAck(b)
+		case done == responseLate:
+			return !r.acknowledgeBefore(b, e)
 		}
 	}
-	if r.reply.kind != replyNone && !r.sendAck(b) {
+	r.alive = reply{} // the answers have said it
+	if r.reply.kind != replyNone && !r.sendAck(b, &r.reply) {
 		return true
 	}
 	if r.dying.syndrome != 0 && r.reply.kind == replyNone {
@@ -69,17 +70,30 @@ func (r *responder) header(op roce.Opcode, psn ib.PSN, to ib.QPN) *roce.Packet {
 	return p
 }
 
-// sendAck appends the ACKNOWLEDGE that is pending.
-func (r *responder) sendAck(b *fabric.Batch) bool {
-	p := r.header(roce.RCAcknowledge, r.reply.psn, r.in.src)
-	p.AETH = roce.AETH{Syndrome: r.reply.syndrome, MSN: r.msn}
-	if r.reply.kind == replyACK {
+// sendAck appends a pending ACKNOWLEDGE.
+func (r *responder) sendAck(b *fabric.Batch, pending *reply) bool {
+	p := r.header(roce.RCAcknowledge, pending.psn, r.in.src)
+	p.AETH = roce.AETH{Syndrome: pending.syndrome, MSN: r.msn}
+	if pending.kind == replyACK {
 		p.AETH.Syndrome = r.syndrome()
 	}
 	if r.ep.appendBare(b) == nil {
 		return false
 	}
-	r.reply = reply{}
+	*pending = reply{}
+	return true
+}
+
+// acknowledgeBefore appends an acknowledgement of what precedes e, whose answer has to wait, if one is
+// pending. It reports false when the batch has no room.
+func (r *responder) acknowledgeBefore(b *fabric.Batch, e *resource) bool {
+	switch {
+	case r.reply.kind == replyACK && r.reply.psn.Diff(e.first) < 0:
+		r.alive = reply{}
+		return r.sendAck(b, &r.reply)
+	case r.alive.kind == replyACK:
+		return r.sendAck(b, &r.alive)
+	}
 	return true
 }
 
@@ -136,9 +150,10 @@ func (r *responder) endRead(e *resource, err memory.Fault) {
 	e.pending = false
 	if e.replay {
 		r.ep.owner.regionGone(e.next)
-	} else {
-		r.abandonRead(e, err)
+		return
 	}
+	r.ep.owner.refuse(e.next, remoteAccess("rkey: "+err.String()))
+	r.kept.clear()
 }
 
 // regionGone has nothing to do: a duplicate is never refused.
@@ -156,12 +171,6 @@ func readResponse(start, end bool) roce.Opcode {
 	default:
 		return roce.RCRDMAReadResponseMiddle
 	}
-}
-
-// abandonRead refuses a READ in the middle of its responses.
-func (r *responder) abandonRead(e *resource, err memory.Fault) {
-	r.ep.owner.refuse(e.next, remoteAccess("rkey: "+err.String()))
-	r.kept.clear()
 }
 
 // resource is a request with responses of its own that the responder has accepted: its
@@ -327,8 +336,15 @@ func (r *responder) duplicate(now clock.Instant, p *Packet) {
 	}
 }
 
-// acknowledgeAgain acknowledges a duplicate that has no response of its own.
-func (r *responder) acknowledgeAgain(p *Packet) { r.reply.ack(r.acknowledges(p)) }
+// acknowledgeAgain acknowledges a duplicate that has no response of its own. The peer may be
+// probing: if the pending reply has to wait for an answer, it does not wait for that.
+func (r *responder) acknowledgeAgain(p *Packet) {
+	psn := r.acknowledges(p)
+	r.reply.ack(psn)
+	if e := r.kept.front(); e != nil && psn.Diff(e.first) < 0 {
+		r.alive = reply{kind: replyACK, psn: psn}
+	}
+}
 
 // duplicateAtomic answers an atomic, an ATOMIC WRITE or a FLUSH again with its saved result.
 func (r *responder) duplicateAtomic(p *Packet) {

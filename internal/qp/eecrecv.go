@@ -143,6 +143,7 @@ func (e *EEC) resynced(now clock.Instant, p *Packet) {
 		return
 	}
 	e.shut, r.nakSent, r.reply = 0, false, reply{}
+	r.alive = reply{}
 	r.resend = resend{at: p.BTH.PSN}
 	r.kept.clear()
 	r.reorder.clear()

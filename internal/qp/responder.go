@@ -31,6 +31,7 @@ type responder struct {
 
 	kept  resources
 	reply reply
+	alive reply // acknowledges a duplicate while the answer to a request has to wait
 	dying fault // a fatal error whose NAK is still to be sent; nothing more is accepted
 }
 
@@ -398,7 +399,7 @@ func (r *responder) dropReordered() { r.reorder.clear() }
 // silence drops the responder's pending responses.
 func (r *responder) silence() {
 	r.dying = fault{}
-	r.reply = reply{}
+	r.reply, r.alive = reply{}, reply{}
 	r.kept.clear()
 	r.reorder.clear()
 }

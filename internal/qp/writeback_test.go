@@ -1,0 +1,155 @@
+package qp_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/hca/rig"
+	"github.com/softhca/softhca/internal/qp"
+	"github.com/softhca/softhca/roce"
+)
+
+// slowStorage is two ends of a connection, of which side 1 needs writeBackTime to write memory back
+// for a FLUSH, and a stranger on side 1's host who sends fatal NAKs to side 0.
+type slowStorage struct {
+	*rig.Rig
+	job   qp.WriteBack
+	until clock.Instant // when the job ends; 0: there is none
+	wcs   []ib.WC       // of side 0
+}
+
+// writeBackTime is longer than three challenges.
+const writeBackTime = 40 * time.Millisecond
+
+func newSlowStorage(t *testing.T) *slowStorage {
+	s := &slowStorage{Rig: &rig.Rig{T: t}}
+	for i := range s.Sides {
+		c := rig.Config{Type: ib.RC, Bytes: 64 << 10, Challenge: true, Cap: rig.Cap}
+		c.HCA.WriteBack = func(w qp.WriteBack) { s.job, s.until = w, s.Now.Add(writeBackTime) }
+		s.Sides[i] = c.NewSide(t, byte(i+1))
+	}
+	s.Connect(ib.MTU1024)
+	return s
+}
+
+// pass lets time pass, one step at a time, and has the memory written back when that is due.
+func (s *slowStorage) pass(d time.Duration) {
+	for end := s.Now.Add(d); s.Now < end; s.Now = s.Now.Add(100 * time.Microsecond) {
+		if s.until != 0 && s.Now >= s.until {
+			s.until = 0
+			s.Sides[1].HCA.WrittenBack(s.Now, s.job, true)
+		}
+		for s.Transmit(0) || s.Transmit(1) {
+		}
+		for i, side := range s.Sides {
+			side.HCA.Single().Advance(s.Now)
+			wcs := s.Poll(i)
+			if i == 0 {
+				s.wcs = append(s.wcs, wcs...)
+			}
+		}
+	}
+}
+
+// forge has the stranger send a fatal NAK for a request in flight.
+func (s *slowStorage) forge(psn ib.PSN) {
+	a, b := s.Sides[0], s.Sides[1]
+	p := roce.Packet{
+		BTH:  roce.BTH{Opcode: roce.RCAcknowledge, PKey: ib.PKeyDefault, DestQP: a.QP.Num(), PSN: psn, MigReq: true},
+		AETH: roce.AETH{Syndrome: roce.NAKRemoteAccess},
+	}
+	buf := make([]byte, roce.Size(p.BTH.Opcode, 0))
+	p.Build(buf)
+	d := fabric.Datagram{Bytes: buf, Src: b.Addr, Dst: a.Addr, SrcPort: 40000, DstPort: fabric.RoCEPort, IDKnown: true, HopLimit: 64}
+	roce.Seal(buf, roce.NewPrefix(d.Src, d.Dst, d.SrcPort, d.DstPort, len(buf)).WithID(0))
+	a.HCA.Single().Receive(s.Now, &d)
+}
+
+// request returns a request about the first bytes of both regions.
+func (s *slowStorage) request(op ib.WROpcode) ib.SendWR {
+	wr := ib.SendWR{Opcode: op, RemoteAddr: s.Sides[1].MR.Addr(), RKey: s.Sides[1].MR.RKey()}
+	switch op {
+	case ib.WRFlush:
+		wr.Flush = ib.Flush{Type: ib.FlushPersistent, Length: 8}
+	default:
+		wr.SGList = []ib.SGE{s.Sides[0].SGE(0, 8)}
+	}
+	return wr
+}
+
+// TestM6_StrangerDuringAWriteBack: while memory is written back for a FLUSH, a responder still answers
+// probes, whatever waits behind the FLUSH. So a stranger's NAK is not believed, and everything
+// completes when the memory is safe.
+func TestM6_StrangerDuringAWriteBack(t *testing.T) {
+	for name, c := range map[string]struct {
+		behind []ib.WROpcode
+		lost   int // of these packets, counted from 1; 0: none
+	}{
+		"alone":                     {},
+		"a WRITE behind it":         {behind: []ib.WROpcode{ib.WRRDMAWrite}},
+		"a WRITE and a READ":        {behind: []ib.WROpcode{ib.WRRDMAWrite, ib.WRRDMARead}},
+		"a READ and a WRITE":        {behind: []ib.WROpcode{ib.WRRDMARead, ib.WRRDMAWrite}},
+		"an ATOMIC WRITE, a WRITE":  {behind: []ib.WROpcode{ib.WRAtomicWrite, ib.WRRDMAWrite}},
+		"another FLUSH and a WRITE": {behind: []ib.WROpcode{ib.WRFlush, ib.WRRDMAWrite}},
+		"a gap":                     {behind: []ib.WROpcode{ib.WRRDMAWrite, ib.WRRDMAWrite, ib.WRRDMAWrite}, lost: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSlowStorage(t)
+			s.Post(0, s.request(ib.WRRDMAWrite))
+			s.pass(time.Millisecond)
+			sent := 0
+			s.Drop = func(from int, p *roce.Packet) bool {
+				if from == 0 && p.Info.Kind == roce.KindWrite {
+					sent++
+				}
+				return sent == c.lost && from == 0 && p.Info.Kind == roce.KindWrite
+			}
+			flush := s.Sides[0].QP.Query().SQPSN
+			s.Post(0, s.request(ib.WRFlush))
+			for _, op := range c.behind {
+				s.Post(0, s.request(op))
+			}
+			s.pass(time.Millisecond)
+			if s.until == 0 {
+				t.Fatal("nothing is written back")
+			}
+			for range len(c.behind) + 1 {
+				s.forge(flush)
+				s.pass(13 * time.Millisecond)
+			}
+			s.pass(3 * writeBackTime)
+			ok := func(wc ib.WC) bool { return wc.Status == ib.WCSuccess }
+			if len(s.wcs) != len(c.behind)+2 || slices.ContainsFunc(s.wcs, func(wc ib.WC) bool { return !ok(wc) }) {
+				t.Errorf("%d requests end as %v", len(c.behind)+2, s.wcs)
+			}
+			if n := s.Sides[0].HCA.Counters(); n.Challenges == 0 || n.Challenges != n.ChallengesRefuted {
+				t.Errorf("%d challenges, %d refuted", n.Challenges, n.ChallengesRefuted)
+			}
+		})
+	}
+}
+
+// TestV17_StrangerDuringAPacedREAD: a responder whose rate limit puts off the rest of a READ for longer than a
+// challenge takes answers probes meanwhile.
+func TestV17_StrangerDuringAPacedREAD(t *testing.T) {
+	s := newSlowStorage(t)
+	rig.Must(t, s.Sides[1].QP.SetRateLimit(qp.RateLimit{Rate: 400, Burst: 1024}))
+	psn := s.Sides[0].QP.Query().SQPSN
+	s.Post(0, ib.SendWR{
+		Opcode: ib.WRRDMARead, RemoteAddr: s.Sides[1].MR.Addr(), RKey: s.Sides[1].MR.RKey(),
+		SGList: []ib.SGE{s.Sides[0].SGE(0, 4096)},
+	})
+	s.pass(5 * time.Millisecond)
+	s.forge(psn.Add(1))
+	s.pass(200 * time.Millisecond)
+	if len(s.wcs) != 1 || s.wcs[0].Status != ib.WCSuccess {
+		t.Errorf("the READ ends as %v", s.wcs)
+	}
+	if n := s.Sides[0].HCA.Counters(); n.Challenges != 1 || n.ChallengesRefuted != 1 {
+		t.Errorf("%d challenges, %d refuted", n.Challenges, n.ChallengesRefuted)
+	}
+}
