@@ -245,7 +245,7 @@ func programSeeds(f testing.TB) (seeds [][]byte) {
 		[]byte{byte(stepModify), byte(ib.ERR), 0, 0, 0, 0, 1, byte(stepPoll), 0, byte(stepRegion), byte(stepWait), 12, byte(stepHold), 1, byte(stepHold), 2},
 		[]byte{byte(stepDamaged), 0, 9, 1},
 	)
-	return slices.Concat(seeds, migrationSeeds(), capturedSeeds(f))
+	return slices.Concat(seeds, migrationSeeds(), windowSeeds(), capturedSeeds(f))
 }
 
 // migrationSeeds returns instructions that arm a queue pair, and packets that say

@@ -60,6 +60,8 @@ const (
 	stepHold                       // transmitting is stopped or goes on, with more or less room
 	stepRegion                     // the open region is deregistered or registered again
 	stepPoll                       // the program takes its completions
+	stepWindow                     // a memory window is freed, and another allocated
+	stepWritten                    // the memory of a FLUSH has been written back, or could not be
 	numInstructions
 )
 
@@ -100,6 +102,10 @@ func (p *program) run(v *victim) {
 			v.toggle()
 		case stepPoll:
 			v.stepPoll(p.byte())
+		case stepWindow:
+			v.windowed.replace(v, p.byte())
+		case stepWritten:
+			v.windowed.written(v, p.byte())
 		}
 		v.flush()
 		v.check()
@@ -185,6 +191,7 @@ func (v *victim) build(p *program) (q roce.Packet, count int) {
 	q.AtomicETH = roce.AtomicETH{VA: q.RETH.VA, RKey: q.RETH.RKey, SwapAdd: uint64(value), Compare: uint64(syndrome)}
 	q.InvRKey, q.Imm, q.AtomicAck = q.RETH.RKey, uint32(value), uint64(value)
 	q.RETH.Length = v.length(size, value)
+	q.FETH = roce.FETH{Placement: value & 7, Selectivity: syndrome & 3}
 	q.AETH = roce.AETH{Syndrome: roce.Syndrome(syndrome), MSN: ib.MSN(value)}
 	q.BTH.AckReq, q.BTH.SE, q.BTH.MigReq = flags&1 != 0, flags&2 != 0, flags&4 != 0
 	if flags&24 == 24 {
@@ -228,9 +235,11 @@ func (v *victim) length(code, value byte) uint32 {
 	}
 }
 
-// target returns a key and an address: of a region or a stale key, at its
-// edges.
+// target returns a key and an address: of a region or a window, at its edges, or a stale key.
 func (v *victim) target(code byte) (ib.RKey, uint64) {
+	if code&15 == 7 {
+		return v.windowed.key(code >> 4)
+	}
 	i := []int{regionOpen, regionRead, regionWrite, regionPrivate, regionForeign, regionInbox, regionOpen, regionOpen}[code&7]
 	key, n := v.keys[i], uint64(len(v.bufs[i]))
 	if code&7 == 6 {
@@ -443,15 +452,22 @@ func (v *victim) stepSend(p *program) {
 	op, size, where, flags := p.byte(), p.byte(), p.byte(), p.byte()
 	kinds := []ib.WROpcode{
 		ib.WRSend, ib.WRRDMAWrite, ib.WRRDMARead, ib.WRAtomicCmpAndSwp, ib.WRAtomicFetchAdd, ib.WRSendWithImm, ib.WRRDMAWriteWithImm, ib.WRSendWithInv,
+		ib.WRAtomicWrite, ib.WRFlush, ib.WRBindMW, ib.WRLocalInv, ib.WRBindMW, ib.WRLocalInv, ib.WRFlush, ib.WRAtomicWrite,
 	}
 	id := v.nextID
 	n := []int{8, 0, 1, 256, 300, 384, 64, 383}[size&7]
 	wr := ib.SendWR{
-		WRID: id, Opcode: kinds[op&7], SGList: []ib.SGE{v.slot(id, n, size&0xf8 == 0xf8)}, RKey: ib.RKey(where), RemoteAddr: uint64(where) << 8,
+		WRID: id, Opcode: kinds[op&15], SGList: []ib.SGE{v.slot(id, n, size&0xf8 == 0xf8)}, RKey: ib.RKey(where), RemoteAddr: uint64(where) << 8,
 		Flags: ib.SendFlags(flags & 7), AH: v.handle, RemoteQPN: rig.PeerQPN, RemoteQKey: rig.QKey, CompareAdd: uint64(size), ImmData: uint32(flags),
 	}
 	if op&16 != 0 {
 		wr.SGList, wr.Flags, wr.InlineData = nil, wr.Flags|ib.SendInline, make([]byte, n)
+	}
+	switch wr.Opcode {
+	case ib.WRBindMW, ib.WRLocalInv:
+		v.windowed.local(v, &wr, size, where, flags)
+	case ib.WRFlush:
+		wr.SGList, wr.Flush = nil, ib.Flush{Type: ib.FlushType(where), Level: ib.FlushLevel(where >> 4), Length: uint32(size)}
 	}
 	if v.EEC != nil {
 		wr.EEC = v.EEC.Num()

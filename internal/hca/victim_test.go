@@ -26,6 +26,7 @@ import (
 // After every step check looks at what must hold whatever they do.
 type victim struct {
 	*rig.Solo
+	windowed windowed
 	arena    []byte // guards of fuzzCanary around the regions
 	gaps     [][]byte
 	regions  [numRegions]*memory.Region // nil: not registered
@@ -75,6 +76,9 @@ const (
 	fuzzSecret = "\x9d\x31never to be read\xe7\x02"
 )
 
+// openAccess is every right that a peer can have.
+const openAccess = anyAccess | ib.AccessFlush
+
 // maxFootprint bounds the bytes of an adapter, whatever was done to it. It
 // begins with up to 140 KiB, most of it for queues; an attack adds the READs
 // and atomics that wait to be answered and the keys that rest.
@@ -113,7 +117,9 @@ func newVictim(t testing.TB, p *program) *victim {
 	if where&32 != 0 {
 		c.HCA.Settings.WindowBytes = 1 // as little as there is
 	}
-	v := &victim{Solo: rig.NewSolo(t, c), unsig: c.Unsig, hidden: more&128 != 0}
+	v := &victim{unsig: c.Unsig, hidden: more&128 != 0}
+	c.HCA.WriteBack = func(job qp.WriteBack) { v.windowed.jobs = append(v.windowed.jobs, job) }
+	v.Solo = rig.NewSolo(t, c)
 	switch {
 	case state == ib.RESET && v.EEC != nil:
 		rig.Must(t, v.EEC.Modify(v.Now, &ib.QPAttr{State: ib.RESET}, ib.AttrState))
@@ -122,6 +128,7 @@ func newVictim(t testing.TB, p *program) *victim {
 	}
 	v.Poll()
 	v.register()
+	v.windowed.open(v)
 	v.roomy, v.tight = v.Batch, fabric.NewBatch(rig.MaxPacket, fabric.Caps{MaxSegments: 64, MaxRunBytes: 65000})
 	if where&64 != 0 {
 		v.Batch = v.tight
@@ -141,7 +148,7 @@ func (v *victim) register() {
 	other, err := v.HCA.AllocPD()
 	rig.Must(v.T, err)
 	sizes := [numRegions]int{fuzzBytes, fuzzSmall, fuzzSmall, fuzzSmall, fuzzSmall, fuzzSlots * fuzzSlot}
-	rights := [numRegions]ib.Access{anyAccess, ib.AccessRemoteRead, ib.AccessLocalWrite | ib.AccessRemoteWrite, ib.AccessLocalWrite, anyAccess, ib.AccessLocalWrite}
+	rights := [numRegions]ib.Access{openAccess, ib.AccessRemoteRead, ib.AccessLocalWrite | ib.AccessRemoteWrite, ib.AccessLocalWrite, anyAccess, ib.AccessLocalWrite}
 	total := fuzzGuard
 	for _, n := range sizes {
 		total += n + fuzzGuard
@@ -159,7 +166,7 @@ func (v *victim) register() {
 			copy(v.bufs[i], bytes.Repeat([]byte(fuzzSecret), n/len(fuzzSecret)))
 		}
 		v.regions[i], err = pd.RegMR(memory.RegionConfig{
-			Buf: v.bufs[i], IOVA: uint64(i+1) << 32, Access: rights[i], Invalidatable: i == regionOpen,
+			Buf: v.bufs[i], IOVA: uint64(i+1) << 32, Access: rights[i], Invalidatable: i == regionOpen, Durable: i == regionOpen,
 		})
 		rig.Must(v.T, err)
 		v.keys[i] = ib.RKey(v.regions[i].LKey())
@@ -184,7 +191,7 @@ func (v *victim) toggle() {
 		v.regions[regionOpen], v.frozen[regionOpen] = nil, bytes.Clone(v.bufs[regionOpen])
 		return
 	}
-	mr, err := v.PD.RegMR(memory.RegionConfig{Buf: v.bufs[regionOpen], IOVA: 1 << 32, Access: anyAccess, Invalidatable: true})
+	mr, err := v.PD.RegMR(memory.RegionConfig{Buf: v.bufs[regionOpen], IOVA: 1 << 32, Access: openAccess, Invalidatable: true, Durable: true})
 	rig.Must(v.T, err)
 	v.regions[regionOpen], v.frozen[regionOpen], v.keys[regionOpen] = mr, nil, ib.RKey(mr.LKey())
 	v.MR = mr
@@ -482,6 +489,7 @@ func (v *victim) finish() {
 	}
 	v.checkRest()
 	v.HCA.DestroyQP(v.PD, v.QP)
+	v.windowed.close(v)
 	if v.EEC != nil {
 		v.destroyEEC()
 	}
