@@ -319,8 +319,8 @@ func (v *victim) stepMessage(p *program) {
 		switch {
 		case v.QP.Type() == ib.UC:
 			op |= roce.UCSendFirst
-		case v.EEC != nil:
-			op |= roce.RDSendFirst
+		case v.reliable():
+			op |= roce.Opcode(services[v.QP.Type()]) << 5
 		case v.handle != 0:
 			op = roce.UDSendOnly + roce.Opcode(kind>>2&1)
 		}
@@ -400,8 +400,8 @@ func (v *victim) stepAnswer(p *program) {
 	}
 	for i := range list {
 		list[i].AETH = roce.AETH{Syndrome: roce.Syndrome(syndrome), MSN: ib.MSN(msn)}
-		if v.EEC != nil {
-			list[i].BTH.Opcode |= roce.RDSendFirst
+		if v.reliable() {
+			list[i].BTH.Opcode |= roce.Opcode(services[v.QP.Type()]) << 5
 		}
 		v.deliverWire(v.Datagram(list[i]))
 	}
@@ -459,6 +459,7 @@ func (v *victim) stepSend(p *program) {
 	wr := ib.SendWR{
 		WRID: id, Opcode: kinds[op&15], SGList: []ib.SGE{v.slot(id, n, size&0xf8 == 0xf8)}, RKey: ib.RKey(where), RemoteAddr: uint64(where) << 8,
 		Flags: ib.SendFlags(flags & 7), AH: v.handle, RemoteQPN: rig.PeerQPN, RemoteQKey: rig.QKey, CompareAdd: uint64(size), ImmData: uint32(flags),
+		RemoteSRQN: ib.SRQN(where),
 	}
 	if op&16 != 0 {
 		wr.SGList, wr.Flags, wr.InlineData = nil, wr.Flags|ib.SendInline, make([]byte, n)

@@ -85,13 +85,13 @@ const openAccess = anyAccess | ib.AccessFlush
 const maxFootprint = 192 << 10
 
 // victimTypes are the services under attack.
-var victimTypes = append(slices.Clone(rig.Types), ib.RD)
+var victimTypes = append(slices.Clone(rig.Types), ib.RD, ib.XRCIni)
 
 // newVictim makes a victim as the first bytes of a program choose.
 func newVictim(t testing.TB, p *program) *victim {
 	typ := victimTypes[int(p.byte())%len(victimTypes)]
 	states := rig.Reachable(typ)
-	if typ == ib.RD { // those of its EE context
+	if typ == ib.RD || typ == ib.XRCIni { // those of its EE context, or of a reliable queue pair
 		states = rig.Reachable(ib.RC)
 	}
 	where, opts, more := p.byte(), p.byte(), p.byte()
@@ -111,7 +111,7 @@ func newVictim(t testing.TB, p *program) *victim {
 			a.RNRRetry = []uint8{2, 0, 7, 1}[more>>5&3]
 		},
 	}
-	if opts&16 != 0 {
+	if opts&16 != 0 && typ != ib.XRCIni {
 		c.SRQ = 16
 	}
 	if where&32 != 0 {
@@ -230,6 +230,7 @@ func (v *victim) flush() {
 // services are the opcode classes of the QP types.
 var services = map[ib.QPType]roce.Service{
 	ib.RC: roce.ServiceRC, ib.UC: roce.ServiceUC, ib.UD: roce.ServiceUD, ib.GSI: roce.ServiceUD, ib.RD: roce.ServiceRD,
+	ib.XRCIni: roce.ServiceXRC,
 }
 
 // inspect checks a packet that was sent in state st: requests leave in RTS and
@@ -350,7 +351,7 @@ var (
 )
 
 // checkMoves follows the moves since the last step. Only a CQ that overflowed
-// takes a QP from INIT to ERR, and RC and EE contexts never enter SQE.
+// takes a QP from INIT to ERR, and RC, XRC and EE contexts never enter SQE.
 func (v *victim) checkMoves() {
 	for _, m := range v.Moves {
 		typ, state := v.QP.Type(), &v.state
@@ -360,7 +361,7 @@ func (v *victim) checkMoves() {
 		case v.EEC != nil:
 			state = &v.ofQP
 		}
-		legal := slices.Contains(deviceMoves[m.From], m.To) && !(m.To == ib.SQE && (typ == ib.RC || typ == ib.EEC))
+		legal := slices.Contains(deviceMoves[m.From], m.To) && !(m.To == ib.SQE && (typ == ib.RC || typ == ib.EEC || typ == ib.XRCIni))
 		switch {
 		case m.Cause == "modify":
 			legal = slices.Contains(softwareMoves[m.From], m.To) && !(m.From == ib.SQE && typ == ib.EEC)
@@ -417,7 +418,9 @@ func (v *victim) deliverWire(d fabric.Datagram) {
 }
 
 // reliable reports whether the victim is of a connected service that acknowledges.
-func (v *victim) reliable() bool { return v.QP.Type() == ib.RC || v.EEC != nil }
+func (v *victim) reliable() bool {
+	return v.QP.Type() == ib.RC || v.EEC != nil || v.QP.Type() == ib.XRCIni
+}
 
 // resyncReach is how far ahead a RESYNC may be.
 const resyncReach = 1 << 15

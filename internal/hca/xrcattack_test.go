@@ -26,16 +26,17 @@ type xrcVictim struct {
 	key     ib.RKey // of the secret
 	attr    ib.QPAttr
 	psn     uint32
+	jobs    []qp.WriteBack // of FLUSHes, not ended
 }
 
 // secretByte fills the memory that the peer has no right to.
 const secretByte = 0x5e
 
 func newXRCVictim(t testing.TB) *xrcVictim {
-	v := &xrcVictim{
-		Solo:   rig.NewSolo(t, rig.SoloConfig{Type: ib.RC, MRAccess: ib.AccessLocalWrite | ib.AccessRemote}),
-		secret: bytes.Repeat([]byte{secretByte}, 4096),
-	}
+	v := &xrcVictim{secret: bytes.Repeat([]byte{secretByte}, 4096)}
+	c := rig.SoloConfig{Type: ib.RC}
+	c.HCA.WriteBack = func(job qp.WriteBack) { v.jobs = append(v.jobs, job) }
+	v.Solo = rig.NewSolo(t, c)
 	pd, err := v.HCA.AllocPD()
 	rig.Must(t, err)
 	mr, err := pd.RegMR(memory.RegionConfig{Buf: v.secret, IOVA: 2 << 32, Access: ib.AccessLocalWrite | ib.AccessRemote})
@@ -88,6 +89,12 @@ func (v *xrcVictim) step(b [8]byte) {
 		}
 	case 3:
 		v.look(v.Pass(time.Duration(b[1]) * time.Millisecond))
+	case 4:
+		if len(v.jobs) > 0 {
+			v.HCA.WrittenBack(v.Now, v.jobs[0], b[1]%4 != 0)
+			v.jobs = v.jobs[b[2]%2:]
+			v.look(v.Out())
+		}
 	default:
 		v.look(v.Inject(v.attack(b)))
 		if v.target.State() == ib.ERR {
@@ -110,6 +117,7 @@ func (v *xrcVictim) attack(b [8]byte) roce.Packet {
 	}
 	p.AtomicETH = roce.AtomicETH{VA: p.RETH.VA, RKey: p.RETH.RKey, SwapAdd: 1}
 	p.InvRKey = p.RETH.RKey
+	p.FETH = roce.FETH{Placement: b[0] >> 5, Selectivity: b[5] >> 6}
 	p.XRCETH.SRQN = uint32(b[6]) << b[7]
 	if s := v.queues[int(b[6])%3]; s != nil && b[7]%8 != 0 {
 		p.XRCETH.SRQN = uint32(s.Num())
@@ -151,7 +159,7 @@ func xrcAttack(t testing.TB, program []byte) {
 // while queues are destroyed and the target is connected anew. The peer reaches only the queues
 // and the memory of its own domain, and afterwards nothing holds the domain.
 func FuzzXRC(f *testing.F) {
-	f.Add([]byte{4, 4, 0, 9, 0, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 4, 4, 0, 9, 0, 1, 0, 1})
+	f.Add([]byte{5, 4, 0, 9, 0, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 5, 4, 0, 9, 0, 1, 0, 1})
 	f.Fuzz(func(t *testing.T, b []byte) { xrcAttack(t, b) })
 }
 

@@ -139,9 +139,11 @@ func (s *Solo) open(c *SoloConfig) {
 		s.EEC, err = s.HCA.CreateEEC(s.RDD)
 		Must(t, err)
 	}
-	s.QP, err = s.HCA.CreateQP(s.PD, hca.QPConfig{
-		Type: c.Type, SendCQ: s.CQ, RecvCQ: s.CQ, SRQ: s.SRQ, RDD: s.RDD, Cap: Cap, SigAll: !c.Unsig,
-	})
+	q := hca.QPConfig{Type: c.Type, SendCQ: s.CQ, RecvCQ: s.CQ, SRQ: s.SRQ, RDD: s.RDD, Cap: Cap, SigAll: !c.Unsig}
+	if c.Type == ib.XRCIni { // it receives nothing
+		q.RecvCQ, q.Cap.MaxRecvWR, q.Cap.MaxRecvSGE = nil, 0, 0
+	}
+	s.QP, err = s.HCA.CreateQP(s.PD, q)
 	Must(t, err)
 }
 
@@ -207,7 +209,7 @@ func (s *Solo) failSend() {
 
 // AH returns an address handle of the peer; 0 for connected services.
 func (s *Solo) AH() ib.AHHandle {
-	if t := s.QP.Type(); t == ib.RC || t == ib.UC || t == ib.RD {
+	if t := s.QP.Type(); t == ib.RC || t == ib.UC || t == ib.RD || t == ib.XRCIni {
 		return 0
 	}
 	h, err := s.PD.CreateAH(&s.Attr.AV)
