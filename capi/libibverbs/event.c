@@ -271,7 +271,8 @@ static int free_channel(struct object *o)
 	mutex_lock(SOURCE_LOCK, &ch->source.mu);
 	int users = ch->ibv.refcnt;
 	mutex_unlock(&ch->source.mu);
-	if (users != 0)
+	// In the child of a fork the queues of a channel are the parent's, and stay.
+	if (users != 0 && !context_of(ch->ibv.context)->closing)
 		return EBUSY;
 	source_free(&ch->source);
 	close_ends(ch);

@@ -63,7 +63,10 @@ static void *have_events(void *arg)
 static void close_in_child(struct rig *r)
 {
 	mallopt(M_PERTURB, 0x5a); // the library finds nothing in memory that it has freed
+	const int fds[] = {r->channel->fd, r->ctx->async_fd, r->ctx->cmd_fd};
 	ibv_close_device(r->ctx);
+	for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
+		must(fcntl(fds[i], F_GETFD) < 0 && errno == EBADF);
 	for (int i = 0; i < SIDES; i++)
 		must(ibv_destroy_qp(r->qp[i]) == 0 && ibv_destroy_cq(r->cq[i]) == 0 && ibv_dereg_mr(r->mr[i]) == 0);
 	must(ibv_destroy_comp_channel(r->channel) == 0 && ibv_dealloc_pd(r->pd) == 0);
