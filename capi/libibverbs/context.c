@@ -220,7 +220,8 @@ VERB(int, query_device_ex, (struct ibv_context *c, const struct ibv_query_device
 	a.hca_core_clock = 1000000; // kHz: a tick is a nanosecond
 	a.cq_mod_caps = (struct ibv_cq_moderation_caps){.max_cq_count = UINT16_MAX, .max_cq_period = MAX_PERIOD};
 	a.packet_pacing_caps = (struct ibv_packet_pacing_caps){
-		.qp_rate_limit_min = 1, .qp_rate_limit_max = 100000000, .supported_qpts = 1 << IBV_QPT_RC | 1 << IBV_QPT_UC | 1 << IBV_QPT_UD,
+		.qp_rate_limit_min = 1, .qp_rate_limit_max = 100000000,
+		.supported_qpts = 1 << IBV_QPT_RC | 1 << IBV_QPT_UC | 1 << IBV_QPT_UD | 1 << IBV_QPT_XRC_SEND | 1 << IBV_QPT_XRC_RECV,
 	};
 	a.odp_caps = on_demand, a.xrc_odp_caps = ODP_XRC;
 	a.max_dm_size = device_of(c)->info.max_dm_size;

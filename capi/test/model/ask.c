@@ -84,7 +84,8 @@ static void ask_device_ex(struct ibv_context *c)
 	WANT(call, room.a.device_cap_flags_ex, plain.device_cap_flags | 7ull << 38); // FLUSH of both types, ATOMIC WRITE
 	WANT(call, room.a.completion_timestamp_mask, UINT64_MAX);
 	WANT(call, room.a.hca_core_clock, 1000000);
-	WANT(call, room.a.packet_pacing_caps.supported_qpts, 1 << IBV_QPT_RC | 1 << IBV_QPT_UC | 1 << IBV_QPT_UD);
+	WANT(call, room.a.packet_pacing_caps.supported_qpts,
+		1 << IBV_QPT_RC | 1 << IBV_QPT_UC | 1 << IBV_QPT_UD | 1 << IBV_QPT_XRC_SEND | 1 << IBV_QPT_XRC_RECV);
 	WANT(call, room.a.odp_caps.general_caps, IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT);
 	WANT(call, room.a.max_dm_size, 1 << 20);
 	WANT(call, is_poison(room.more, sizeof room.more), true);

@@ -129,6 +129,27 @@ static void transfers(struct ends *e)
 	must(wc.wr_id == 12 && wc.byte_len == 4 && memcmp(r->buf[1], "xxxx", 5) == 0 && memcmp(r->buf[1] + 99, "\0xxxxxxxxxx", 12) == 0);
 }
 
+// limited limits the rates of both ends: of the initiator's WRITE, and of the target's answer to a READ.
+static void limited(struct ends *e)
+{
+	enum { KBPS = 400, BYTES = 5000, LEAST_NS = 50000000 }; // half of what the bytes after a burst take
+	struct ibv_qp *const limit[] = {e->ini, e->tgt};
+	struct ibv_device_attr_ex d;
+	must(ibv_query_device_ex(e->r.ctx, NULL, &d) == 0);
+	must(d.packet_pacing_caps.supported_qpts & 1 << IBV_QPT_XRC_SEND && d.packet_pacing_caps.supported_qpts & 1 << IBV_QPT_XRC_RECV);
+	for (int i = 0; i < 2; i++) {
+		struct ibv_sge s = {(uintptr_t)e->r.buf[0], BYTES, e->r.mr[0]->lkey};
+		struct ibv_send_wr *bad, wr = {.sg_list = &s, .num_sge = 1, .opcode = i == 0 ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ, .send_flags = IBV_SEND_SIGNALED};
+		wr.wr.rdma.remote_addr = (uintptr_t)e->r.buf[1], wr.wr.rdma.rkey = e->r.mr[1]->rkey;
+		wr.qp_type.xrc.remote_srqn = e->srqn;
+		must(ibv_modify_qp_rate_limit(limit[i], &(struct ibv_qp_rate_limit_attr){.rate_limit = KBPS, .max_burst_sz = 1024}) == 0);
+		int64_t from = now_ns();
+		must(ibv_post_send(e->ini, &wr, &bad) == 0 && poll_one(e->r.cq[0]).status == IBV_WC_SUCCESS);
+		must(now_ns() - from > LEAST_NS);
+		must(ibv_modify_qp_rate_limit(limit[i], &(struct ibv_qp_rate_limit_attr){0}) == 0);
+	}
+}
+
 // nothing_to_post checks that the ends have no queues to which others post.
 static void nothing_to_post(struct ends *e)
 {
@@ -180,6 +201,7 @@ static void xrc(void)
 	struct ends e = {0};
 	ends_open(&e);
 	transfers(&e);
+	limited(&e);
 	nothing_to_post(&e);
 	opens(&e);
 	ends_close(&e);
