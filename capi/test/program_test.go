@@ -25,19 +25,19 @@ var scenarios = []string{
 	"handler-sent-inside", "signals", "signals-unseen", "signals-sudden", "signals-spared", "cycles", "outlived", "many", "threads", "channel", "arm-late", "slices",
 	"asleep", "cancelled", "fork-before", "fork-after", "fork-keeps", "exit", "_exit", "crowd", "domains",
 	"generations", "fork-closes", "same-number", "errno-kept", "state-told", "draining-told", "controlled-qkey", "reported-once", "later", "xrc", "xrc-files", "counts", "sizes", "windows",
-	"standard-closed", "none-inherited", "timestamps", "moderated", "srq-resized", "parent-cq", "device-memory", "null-region", "on-demand", "dmabuf", "second-gid",
+	"standard-closed", "none-inherited", "timestamps", "moderated", "srq-resized", "parent-cq", "device-memory", "null-region", "on-demand", "dmabuf", "second-gid", "modes",
 }
 
 // checked are the scenarios that also run with the sanitizers of addresses and of undefined
 // behaviour. The others handle faults, fork or end abruptly, which the sanitizers do not
 // support.
-var checked = []string{"transfer", "datagrams", "atomic-write", "flush", "flush-file", "refusals", "channel", "threads", "many", "crowd", "domains", "later", "outlived", "windows", "timestamps", "moderated", "srq-resized", "parent-cq", "device-memory", "null-region", "xrc"}
+var checked = []string{"transfer", "datagrams", "atomic-write", "flush", "flush-file", "refusals", "channel", "threads", "many", "crowd", "domains", "later", "outlived", "windows", "timestamps", "moderated", "srq-resized", "parent-cq", "device-memory", "null-region", "xrc", "modes"}
 
 // preloaded are the scenarios that also run with the preload library, as softhca run loads it,
 // because it changes their course.
 var preloaded = []string{"handler-before", "handler-after", "handler-late", "handler-once", "handler-sent",
 	"handler-sent-inside", "fork-after", "transfer", "signals", "signals-of-child", "signals-unseen", "signals-sudden", "asleep", "cancelled", "closes",
-	"closes-unlisted", "closes-with-few", "limits-kept", "none-inherited", "standard-closed", "daemons", "unseen-children", "counts", "cycles",
+	"closes-unlisted", "closes-with-few", "limits-kept", "none-inherited", "standard-closed", "daemons", "unseen-children", "counts", "cycles", "modes",
 }
 
 // onRecorder are the scenarios over the recorder, an engine in C that records what the library

@@ -1,6 +1,7 @@
 // ATOMIC WRITE and FLUSH.
 #define _GNU_SOURCE
 #include "rig.h"
+#include "ordered.h"
 
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -8,22 +9,17 @@
 #include <sys/mman.h>
 #include <sys/vfs.h>
 
-// What headers before rdma-core 46 lack.
-enum { GLOBAL = 1, PERSISTENT = 2, RANGE = 0, REGION = 1, FLUSH_GLOBAL = 1 << 8, FLUSH_PERSISTENT = 1 << 9, WC_FLUSH = 8, WITH_FLUSH = 1 << 11, WR_FLUSH = 14 };
-
 struct flusher {
 	char up_to_flush[offsetof(struct ibv_qp_ex, wr_atomic_write) + sizeof(void (*)(void))];
 	void (*wr_flush)(struct ibv_qp_ex *q, uint32_t rkey, uint64_t addr, size_t length, uint8_t type, uint8_t level);
 };
 
-static void flush(struct ibv_qp_ex *q, struct ibv_mr *m, size_t length, uint8_t type, uint8_t level)
+void flush(struct ibv_qp_ex *q, struct ibv_mr *m, size_t length, uint8_t type, uint8_t level)
 {
 	((struct flusher *)q)->wr_flush(q, m->rkey, (uintptr_t)m->addr, length, type, level);
 }
 
-// rig_open_ordered opens a rig whose side 0 posts by the extended calls, and whose side 1 allows
-// the flushes.
-static struct ibv_qp_ex *rig_open_ordered(struct rig *r, uint64_t ops, int allowed)
+struct ibv_qp_ex *rig_open_ordered(struct rig *r, uint64_t ops, int allowed)
 {
 	rig_open(r, IBV_QPT_RC);
 	must(ibv_destroy_qp(r->qp[0]) == 0);

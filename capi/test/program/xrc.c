@@ -2,21 +2,12 @@
 // and domains by descriptor.
 #define _GNU_SOURCE
 #include "rig.h"
+#include "ends.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
 
 enum { FD_OFLAGS = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS };
-
-// ends is an initiator and a target that are connected with each other, and a shared receive queue
-// that the target can reach.
-struct ends {
-	struct rig r;
-	struct ibv_xrcd *xrcd;
-	struct ibv_srq *srq;
-	struct ibv_qp *ini, *tgt;
-	uint32_t srqn;
-};
 
 static struct ibv_xrcd *open_domain(struct ibv_context *c, int fd, int oflags)
 {
@@ -53,7 +44,7 @@ static void move_rc(struct ends *e, struct ibv_qp *q, struct ibv_qp *to)
 	must(q->state == IBV_QPS_RTS);
 }
 
-static void ends_open(struct ends *e)
+void ends_open(struct ends *e)
 {
 	struct rig *r = &e->r;
 	struct ibv_device_attr d;
@@ -71,7 +62,7 @@ static void ends_open(struct ends *e)
 	move_rc(e, e->tgt, e->ini);
 }
 
-static void ends_close(struct ends *e)
+void ends_close(struct ends *e)
 {
 	must(ibv_destroy_qp(e->ini) == 0 && ibv_destroy_qp(e->tgt) == 0);
 	must(ibv_destroy_srq(e->srq) == 0 && ibv_close_xrcd(e->xrcd) == 0);
@@ -88,7 +79,7 @@ static struct ibv_wc poll_one(struct ibv_cq *q)
 	return wc;
 }
 
-static void receive_xrc(struct ends *e, uint64_t id)
+void receive_xrc(struct ends *e, uint64_t id)
 {
 	struct ibv_sge s = {(uintptr_t)e->r.buf[1], BUF, e->r.mr[1]->lkey};
 	struct ibv_recv_wr *bad, wr = {.wr_id = id, .sg_list = &s, .num_sge = 1};

@@ -1,0 +1,13 @@
+// ends is an initiator and a target that are connected with each other, and a shared receive queue
+// that the target can reach.
+struct ends {
+	struct rig r;
+	struct ibv_xrcd *xrcd;
+	struct ibv_srq *srq;
+	struct ibv_qp *ini, *tgt;
+	uint32_t srqn;
+};
+
+void ends_open(struct ends *e);
+void ends_close(struct ends *e);
+void receive_xrc(struct ends *e, uint64_t id);
