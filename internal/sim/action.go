@@ -38,6 +38,7 @@ const (
 	actMigrate
 	actCutPath
 	actLoseAddress
+	actDestroySRQ
 	numActions
 )
 
@@ -46,6 +47,7 @@ var actionNames = [numActions]string{
 	"deregister remote region", "deregister local region", "to ERR", "to RESET", "reconnect", "destroy", "SQD",
 	"resize CQ", "restart adapter", "cut off adapter", "clock jump", "forge",
 	"load alternate path", "migrate", "cut path", "lose address",
+	"destroy shared receive queue",
 }
 
 func (a action) String() string { return actionNames[a] }
@@ -94,15 +96,18 @@ func (w *world) perturb(a action, e *end, r *rand.Rand) {
 	case actBadSend:
 		e.sendSome(r, 1+r.IntN(3), true)
 	case actBadRecv:
-		if e.srq == nil && e.state >= ib.INIT && e.typ() == ib.RC {
+		if e.srq == nil && e.state >= ib.INIT && e.reliable && e.receives {
 			e.postRecv(w.plan.slot, true)
 			e.node.wake(e)
 		}
 	case actShortRecv:
-		if e.srq == nil && e.state >= ib.INIT && e.typ() == ib.RC {
+		if e.srq == nil && e.state >= ib.INIT && e.reliable && e.receives {
 			e.shortRecv = true
 			e.postRecv(r.IntN(w.plan.slot), false)
 			e.node.wake(e)
+		}
+		if e.domain != nil {
+			e.domain.postShort(r)
 		}
 	case actRefused:
 		e.actRefused(r)
@@ -126,6 +131,8 @@ func (w *world) perturb(a action, e *end, r *rand.Rand) {
 		e.actSQD(r)
 	case actForge:
 		w.forge(e, r)
+	case actDestroySRQ:
+		e.domain.replace(r)
 	case actRearm:
 		e.paths.rearm()
 		if e.peer.qp != nil && r.IntN(4) > 0 { // as connection managers do for both ends
@@ -142,6 +149,9 @@ func (w *world) actSend(e *end, r *rand.Rand) {
 		w.sendDatagram(r)
 		return
 	}
+	if !e.posts {
+		e = e.peer
+	}
 	if e.qp != nil && e.state >= ib.RTS {
 		e.sendSome(r, 1+r.IntN(6), false)
 	}
@@ -149,7 +159,7 @@ func (w *world) actSend(e *end, r *rand.Rand) {
 
 // sendSome posts n sends with one doorbell.
 func (e *end) sendSome(r *rand.Rand, n int, bad bool) {
-	if e.state < ib.RTS || e.peer.qp == nil {
+	if e.state < ib.RTS || e.peer.qp == nil || !e.posts {
 		return
 	}
 	for range n {
@@ -227,6 +237,7 @@ func (w *world) actMend(p *pair, r *rand.Rand) {
 		}
 		n.ud.fillRecvs(w.plan.recvs)
 	}
+	w.mendDomains(r)
 	w.addressesBack()
 }
 
@@ -331,7 +342,7 @@ func (w *world) restart(n *node, r *rand.Rand) {
 // forge sends an adapter a packet that is valid except for its sender, its
 // partition or its service, or that is a response to no request.
 func (w *world) forge(e *end, r *rand.Rand) {
-	if e.state < ib.RTR || e.typ() != ib.RC || e.peer.qp == nil {
+	if e.state < ib.RTR || !e.reliable || e.peer.qp == nil {
 		w.forgeDatagram(e.node, r)
 		return
 	}
@@ -341,9 +352,12 @@ func (w *world) forge(e *end, r *rand.Rand) {
 	}
 	a := e.qp.Query()
 	p := roce.Packet{
-		BTH:     roce.BTH{Opcode: roce.RCRDMAWriteOnly, PKey: ib.PKeyDefault, DestQP: e.num, PSN: a.RQPSN, AckReq: true},
+		BTH:     roce.BTH{Opcode: inService(roce.RCRDMAWriteOnly, e.service), PKey: ib.PKeyDefault, DestQP: e.num, PSN: a.RQPSN, AckReq: true},
 		RETH:    roce.RETH{VA: e.space.remote.mr.Addr(), RKey: e.space.remote.rkey(), Length: 16},
 		Payload: w.text.pattern(r.Uint64N(patternWords), 16),
+	}
+	if e.domain != nil {
+		p.XRCETH.SRQN = uint32(e.domain.any(r).srq.Num())
 	}
 	rt := e.paths.route()
 	src, dst := rt.to, e.node.Addrs[e.paths.gid()]
@@ -354,10 +368,12 @@ func (w *world) forge(e *end, r *rand.Rand) {
 	case 1:
 		p.BTH.PKey = 0x1234
 	case 2:
-		p.BTH.Opcode |= roce.Opcode(roce.ServiceUC) << 5
-	default: // a response of the peer to a request that was never sent (E23)
-		ghost = true
-		p.BTH.Opcode, p.BTH.AckReq, p.Payload = roce.RCAcknowledge, false, nil
+		p.BTH.Opcode = inService(roce.RCRDMAWriteOnly, roce.ServiceUC)
+	case 3: // a response of the peer to a request that was never sent (E23), or a request to an end that takes none
+		if ghost = true; e.service == roce.ServiceXRC && e.posts {
+			break
+		}
+		p.BTH.Opcode, p.BTH.AckReq, p.Payload = inService(roce.RCAcknowledge, e.service), false, nil
 		p.BTH.PSN, p.AETH.Syndrome = a.SQPSN.Add(1000), roce.ACKUnlimited
 	}
 	pkt := w.inject(&p, e.node, [2]netip.Addr{src, dst})
@@ -370,7 +386,7 @@ func (w *world) forge(e *end, r *rand.Rand) {
 // implausible answer. Its PSN may be in flight.
 func (w *world) forgeClaim(e *end, r *rand.Rand) {
 	p := roce.Packet{
-		BTH:  roce.BTH{Opcode: roce.RCAcknowledge, PKey: ib.PKeyDefault, DestQP: e.num, PSN: e.qp.Query().SQPSN.Add(1<<24 - 1 - r.Uint32N(8))},
+		BTH:  roce.BTH{Opcode: inService(roce.RCAcknowledge, e.service), PKey: ib.PKeyDefault, DestQP: e.num, PSN: e.qp.Query().SQPSN.Add(1<<24 - 1 - r.Uint32N(8))},
 		AETH: roce.AETH{MSN: ib.MSN(r.Uint32N(64))},
 	}
 	switch r.IntN(3) {
@@ -379,10 +395,15 @@ func (w *world) forgeClaim(e *end, r *rand.Rand) {
 	case 1:
 		p.AETH.Syndrome = roce.NAKInvalidRequest
 	default:
-		p.BTH.Opcode, p.Payload = roce.RCRDMAReadResponseMiddle, w.text.pattern(r.Uint64N(patternWords), 16)
+		p.BTH.Opcode, p.Payload = inService(roce.RCRDMAReadResponseMiddle, e.service), w.text.pattern(r.Uint64N(patternWords), 16)
+	}
+	pkt := w.inject(&p, e.node, [2]netip.Addr{e.paths.route().to, e.node.Addrs[e.paths.gid()]})
+	if !e.posts { // a target takes no answers
+		pkt.Serial = 0
+		return
 	}
 	e.wire.lied = true
-	w.inject(&p, e.node, [2]netip.Addr{e.paths.route().to, e.node.Addrs[e.paths.gid()]}).Claim = e.state < ib.RTS || e.qp.Query().SQPSN == e.terms.psn[e.own]
+	pkt.Claim = e.state < ib.RTS || e.qp.Query().SQPSN == e.terms.psn[e.own]
 }
 
 // forgeDatagram sends an adapter's UD queue pair a message with another Q_Key.

@@ -3,6 +3,7 @@ package sim
 import (
 	"bytes"
 	"encoding/binary"
+	"slices"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/trace"
@@ -26,12 +27,14 @@ func (e *end) completed(r *trace.Record) {
 	wc := ib.WC{WRID: r.WRID, Status: r.Status, QPN: e.num, ByteLen: uint32(r.Len)}
 	q := e.sendQ
 	if isRecv(r.WRID) {
-		q = e.recvQ
+		q = e.recvQueueOf(r.WRID)
 		e.completedRecv(&wc)
 	} else {
 		e.completedSend(&wc)
 	}
-	q.push(e, wc)
+	if q != nil {
+		q.push(e, wc)
+	}
 }
 
 // push puts a completion into the model of a CQ, or counts it as lost when the
@@ -49,7 +52,7 @@ func (c *queue) push(e *end, wc ib.WC) {
 // blame marks the queue pairs of a failed CQ, which go to ERR.
 func (n *node) blame(c *queue) {
 	for _, e := range n.ends {
-		if e.sendQ == c || e.recvQ == c {
+		if slices.Contains(e.queues(), c) || e.domain != nil && e.domain.uses(c) {
 			e.mayFail = true
 		}
 	}
@@ -112,7 +115,7 @@ func (e *end) succeeded(o *op) {
 	if o.bad != flawless {
 		w.Fail("status", "adapter %d qp %v: wr_id %d succeeds and cannot (%v)", e.node.Index, e.num, o.id, o.bad)
 	}
-	if e.pair != nil && e.typ() == ib.RC && !e.wire.deceived {
+	if e.reliable && !e.wire.deceived {
 		e.verify(o)
 	}
 	e.ended(o, ib.WCSuccess)
@@ -204,9 +207,8 @@ func (e *end) completedRecv(wc *ib.WC) {
 // takeReceive finds the receive that completed: the oldest of the end's own
 // queue, or any posted one of a shared queue.
 func (e *end) takeReceive(wc *ib.WC) *receive {
-	if e.srq != nil {
-		v := e.srq.posted[wc.WRID]
-		delete(e.srq.posted, wc.WRID)
+	if e.srq != nil || e.domain != nil {
+		v := e.takeShared(wc.WRID)
 		if v == nil {
 			e.w.Fail("completion", "adapter %d qp %v: %v of receive %d, which is not in the shared queue", e.node.Index, e.num, wc.Status, wc.WRID)
 		}
@@ -223,15 +225,15 @@ func (e *end) takeReceive(wc *ib.WC) *receive {
 
 // delivered checks a message that has arrived.
 func (e *end) delivered(v *receive, wc *ib.WC) {
-	if e.pair != nil && e.typ() == ib.RC {
-		e.deliveredRC(v, wc)
+	if e.reliable {
+		e.deliveredReliable(v, wc)
 		return
 	}
 	e.deliveredUnreliable(v, wc)
 }
 
-// deliveredRC: messages arrive whole, in order, each once.
-func (e *end) deliveredRC(v *receive, wc *ib.WC) {
+// deliveredReliable: messages arrive whole, in order, each once.
+func (e *end) deliveredReliable(v *receive, wc *ib.WC) {
 	if len(e.inbox) == 0 {
 		e.w.Fail("message", "adapter %d qp %v: a message arrived and the peer has sent none, or it arrived before", e.node.Index, e.num)
 		return
@@ -239,6 +241,9 @@ func (e *end) deliveredRC(v *receive, wc *ib.WC) {
 	o := e.inbox[0]
 	e.inbox = e.inbox[1:]
 	o.delivered = true
+	if e.domain != nil {
+		e.checkQueue(o, v)
+	}
 	if int(wc.ByteLen) != o.length {
 		e.w.Fail("message", "adapter %d qp %v: a message of %d bytes, want that of %d", e.node.Index, e.num, wc.ByteLen, o.length)
 		return

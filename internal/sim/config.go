@@ -69,13 +69,17 @@ const (
 	longMessages
 	lateAnswers         // adapters receive several packets before they send
 	migration           // connections have two paths, which fail
+	xrc                 // most connections are of XRC
 	allFeatures feature = 1<<iota - 1
 )
+
+// ownFeatures are the features of profiles of their own.
+const ownFeatures = xrc
 
 var featureNames = [...]string{
 	"loss", "duplication", "reordering", "corruption", "forgery", "partitions", "tight buffers", "small batches",
 	"clock jumps", "late receives", "small CQs", "bad requests", "deregistration", "lifecycle", "draining", "restarts",
-	"long messages", "late answers", "migration",
+	"long messages", "late answers", "migration", "XRC",
 }
 
 func (f feature) String() string {
@@ -96,31 +100,36 @@ type Profile struct {
 	Name  string
 	About string
 	has   feature
+	mixes bool // it also draws features from the seed
 }
 
-// mixed draws its features from the seed.
+// mixed is the default.
 const mixed = "mixed"
 
 // storms runs the simulation of package storm.
 const storms = "connect"
 
+// extended has extended reliable connections.
+const extended = "xrc"
+
 // datagrams runs the simulation of package channels.
 const datagrams = "rd"
 
 var profiles = [...]Profile{
-	{mixed, "a random mix of faults for each seed, sometimes none", 0},
-	{"clean", "no faults: nothing may be lost, repeated or refused", 0},
-	{"loss", "packets are lost, duplicated and reordered", loss | duplication | reordering | lateReceives | lateAnswers},
-	{"corrupt", "packets are damaged, truncated and forged, also with the peer's address", corruption | forgery | loss},
-	{"slow", "receives are posted late; buffers and batches are small", lateReceives | tightBuffers | smallBatches | lateAnswers},
-	{"errors", "bad requests, deregistered regions, completion queues that overflow", badRequests | deregistration | smallCQs | lateReceives},
-	{"lifecycle", "queue pairs are modified, drained, reset, destroyed and reused during transfers", lifecycle | draining | loss | reordering},
-	{"restart", "adapters restart, the network is partitioned, clocks jump", restarts | partitions | clockJumps | loss},
-	{"migration", "connections have two paths, which fail and recover; both ends may migrate at once", migration | loss | duplication | reordering | draining | lateAnswers},
-	{"chaos", "everything at once", allFeatures &^ longMessages},
-	{"bulk", "long messages over a network with little loss, to reach many packets", longMessages | loss},
-	{storms, "connection storms: programs connect, refuse, delay, disconnect and vanish; a fifth of all packets is lost", 0},
-	{datagrams, "reliable datagrams: many queue pairs over few EE contexts, reset and destroyed during transfers; paths fail, packets are forged", 0},
+	{mixed, "a random mix of faults for each seed, sometimes none", 0, true},
+	{"clean", "no faults: nothing may be lost, repeated or refused", 0, false},
+	{"loss", "packets are lost, duplicated and reordered", loss | duplication | reordering | lateReceives | lateAnswers, false},
+	{"corrupt", "packets are damaged, truncated and forged, also with the peer's address", corruption | forgery | loss, false},
+	{"slow", "receives are posted late; buffers and batches are small", lateReceives | tightBuffers | smallBatches | lateAnswers, false},
+	{"errors", "bad requests, deregistered regions, completion queues that overflow", badRequests | deregistration | smallCQs | lateReceives, false},
+	{"lifecycle", "queue pairs are modified, drained, reset, destroyed and reused during transfers", lifecycle | draining | loss | reordering, false},
+	{"restart", "adapters restart, the network is partitioned, clocks jump", restarts | partitions | clockJumps | loss, false},
+	{"migration", "connections have two paths, which fail and recover; both ends may migrate at once", migration | loss | duplication | reordering | draining | lateAnswers, false},
+	{"chaos", "everything at once", allFeatures &^ (longMessages | ownFeatures), false},
+	{"bulk", "long messages over a network with little loss, to reach many packets", longMessages | loss, false},
+	{extended, "extended reliable connections: initiators send to the shared receive queues of two domains, which are destroyed and replaced; a random mix of faults", xrc, true},
+	{storms, "connection storms: programs connect, refuse, delay, disconnect and vanish; a fifth of all packets is lost", 0, false},
+	{datagrams, "reliable datagrams: many queue pairs over few EE contexts, reset and destroyed during transfers; paths fail, packets are forged", 0, false},
 }
 
 func findProfile(name string) (Profile, bool) {

@@ -22,7 +22,7 @@ func (w *world) connectUD(n *node, r *rand.Rand) {
 		}
 		e.destroy()
 	}
-	e := &end{w: w, node: n}
+	e := &end{w: w, node: n, traits: traitsOf(ib.UD)}
 	e.sendQ, e.recvQ = n.healthyCQ(r), n.healthyCQ(r)
 	e.create(ib.UD)
 	e.space = newSpace(w, n, spaceConfig{local: localSlots, recv: 40})

@@ -132,7 +132,7 @@ func (e *end) due() bool { return e.sends() && e.state == ib.RTS && len(e.sq) > 
 
 // sends reports whether the end may have requests in flight.
 func (e *end) sends() bool {
-	return e.pair != nil && e.qp != nil && e.typ() == ib.RC && e.state >= ib.RTS && e.state != ib.ERR && len(e.sq) > 0
+	return e.qp != nil && e.reliable && e.state >= ib.RTS && e.state != ib.ERR && len(e.sq) > 0
 }
 
 // begins starts a wait if progress has become due at the end.
@@ -145,7 +145,7 @@ func (d *delays) begins(before bool) {
 // hears is called with each answer that arrives for the end.
 func (d *delays) hears(h header) {
 	until := d.e.w.Now
-	if h.op == roce.RCAcknowledge && h.aeth.IsRNR() {
+	if h.rc == roce.RCAcknowledge && h.aeth.IsRNR() {
 		until = until.Add(ib.RNRTimer(h.aeth.Value()))
 	}
 	d.news("an answer", until)
@@ -236,7 +236,7 @@ func (d *delays) latest() clock.Instant {
 	e := d.e
 	until := d.limit()
 	for _, o := range e.node.ends {
-		if o == e || o.pair == nil || o.peer == nil || o.typ() != ib.RC || o.peer.node != e.peer.node {
+		if o == e || !o.reliable || o.peer == nil || o.peer.node != e.peer.node {
 			continue
 		}
 		if o.sends() {

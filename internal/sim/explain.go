@@ -11,15 +11,15 @@ func (e *end) explain(o *op, s ib.WCStatus) {
 	ok := false
 	switch s {
 	case ib.WCWRFlushErr:
-		ok = e.state == ib.ERR || e.state == ib.SQE && e.typ() != ib.RC
+		ok = e.state == ib.ERR || e.state == ib.SQE && !e.reliable
 	case ib.WCLocProtErr:
 		ok = o.bad == badLKey || e.localGone
 	case ib.WCLocQPOpErr:
 		ok = o.bad == deadAH
 	case ib.WCRemAccessErr:
-		ok = o.bad == badRKey || o.bad == outOfRange || p.remGone
+		ok = o.bad == badRKey || o.bad == outOfRange || o.bad == foreignQueue || p.remGone
 	case ib.WCRemInvReqErr:
-		ok = o.bad == unaligned || o.consumes() && p.shortRecv
+		ok = o.bad == unaligned || o.bad == noQueue || o.consumes() && p.shortRecv || o.queue != nil && (o.queue.gone || o.consumes() && o.queue.short)
 	case ib.WCRemOpErr:
 		ok = o.consumes() && (p.badRecv || p.localGone)
 	case ib.WCRetryExcErr:
@@ -49,11 +49,11 @@ func (e *end) explainRecv(v *receive, s ib.WCStatus) {
 	case ib.WCLocProtErr:
 		ok = v.bad || e.localGone
 	case ib.WCLocLenErr:
-		ok = e.shortRecv
+		ok = e.shortRecv || v.queue != nil && v.queue.short
 	case ib.WCRemInvReqErr, ib.WCLocAccessErr:
 		// The current receive of a refused request: a WRITE with immediate with
 		// a bad key.
-		ok = len(e.inbox) > 0 && (e.inbox[0].bad != flawless || e.remGone)
+		ok = len(e.inbox) > 0 && (e.inbox[0].bad != flawless || e.remGone || e.inbox[0].queue != nil && e.inbox[0].queue.gone)
 	}
 	if s != ib.WCWRFlushErr {
 		if e.state != ib.ERR {
@@ -70,5 +70,6 @@ func (e *end) explainRecv(v *receive, s ib.WCStatus) {
 func (f flaw) String() string {
 	return [...]string{
 		"flawless", "bad lkey", "bad rkey", "out of range", "unaligned", "address handle gone",
+		"no such shared receive queue", "shared receive queue of another protection domain",
 	}[f]
 }

@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"slices"
+
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/sim/channels"
 	"github.com/softhca/softhca/internal/sim/storm"
@@ -22,6 +24,11 @@ var markNames = [...]string{
 	"V15 PATH_MIG", "V15 PATH_MIG_ERR", "V15 REARM", "claim refuted", "claim believed", "answer in doubt", "request in doubt", "other drop",
 }
 
+// ownMarks are the situations of profiles with features of their own, in addition to markNames.
+var ownMarks = map[string][]string{
+	extended: {"M4 wrong SRQ", "M4 SRQ of another PD", "M4 other SRQ than before", "M4 SRQ destroyed", "M4 SRQ destroyed under its CQ"},
+}
+
 // MarkNames returns the situations that are counted in runs of a profile.
 func MarkNames(profile string) []string {
 	if profile == storms {
@@ -30,7 +37,7 @@ func MarkNames(profile string) []string {
 	if profile == datagrams {
 		return channels.MarkNames()
 	}
-	return markNames[:]
+	return slices.Concat(markNames[:], ownMarks[profile])
 }
 
 // CellNames returns the cells of the connection manager's machines that runs of

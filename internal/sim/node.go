@@ -28,6 +28,8 @@ type node struct {
 	inOrder bool                // it is go-back-N: it has no reorder buffer
 	cqs     []*queue
 	srq     *sharedQueue
+	domains []*domain // of XRC
+	otherPD *hca.PD   // of some of their shared receive queues
 	ends    map[ib.QPN]*end
 	ud      *end // the node's UD queue pair
 	binder  binder
@@ -35,6 +37,7 @@ type node struct {
 	busy    clock.Instant // time until which its port is busy sending
 
 	tally tally
+	taken bool   // a queue pair has taken the packet that arrived
 	quiet string // reason why nothing may happen now; empty: it may
 	watch []*end // ends to check after the step
 }
@@ -45,6 +48,7 @@ type tally struct {
 	sent, in, damaged, delivered uint64
 	flushed, reqErr, respErr     uint64
 	lostCQE, moves               uint64
+	turned                       uint64 // packets of the peer that an end of XRC took and dropped: a request at an initiator, an answer at a target
 }
 
 // queue is a completion queue and its expected contents.
@@ -59,13 +63,6 @@ type queue struct {
 type pushed struct {
 	ib.WC
 	at clock.Instant
-}
-
-// sharedQueue is a shared receive queue and its expected contents.
-type sharedQueue struct {
-	srq    *qp.SRQ
-	space  *space
-	posted map[uint64]*receive
 }
 
 // open starts the adapter, for the first time or again.
@@ -96,6 +93,7 @@ func (n *node) open() {
 	w.Must(err)
 	n.srq = &sharedQueue{srq: srq, space: newSpace(w, n, spaceConfig{recv: 128}), posted: make(map[uint64]*receive)}
 	n.openBinder()
+	n.openDomains()
 	n.Deadline = clock.Never
 }
 
@@ -215,6 +213,7 @@ func (n *node) trace(r *trace.Record) {
 	switch r.Kind {
 	case trace.PacketIn:
 		n.tally.in++
+		n.taken = true
 		return
 	case trace.PacketOut:
 		return
@@ -244,6 +243,9 @@ func (n *node) trace(r *trace.Record) {
 	case trace.Challenge:
 		e.wire.challenge(r)
 	case trace.Drop:
+		if n.taken && r.Cause == counters.DropService.String() {
+			n.tally.turned++
+		}
 		w.Mark(cmp.Or(dropMarks[r.Cause], "other drop"))
 		if e.pair != nil && (r.Cause == counters.DropMigration.String() || r.Cause == counters.DropAddress.String()) {
 			e.pair.harmed() // it came over a path from which the end does not take it
@@ -301,6 +303,7 @@ func (n *node) receive(p *virtual.Packet) {
 		n.expect(p)
 	}
 	in, kept := n.tally.in, c.EarlyKept
+	n.taken = false
 	n.HCA.Single().Receive(w.Now, &p.Datagram)
 	n.quiet = ""
 	if p.Damaged && c.Dropped(foreign...) != bad+1 {
@@ -423,7 +426,7 @@ func (n *node) audit() {
 	}{
 		{"sent_pkts", c.SentPkts, t.sent, t.sent},
 		{"rcvd_pkts", c.RcvdPkts, t.in, t.in},
-		{"packets that arrived", c.RcvdPkts + early, t.delivered - min(t.delivered, c.Drops[counters.DropState]), t.delivered},
+		{"packets that arrived", c.RcvdPkts + early, t.delivered - min(t.delivered, c.Drops[counters.DropState]), t.delivered + t.turned},
 		{"damaged packets", c.Dropped(counters.DropMalformed, counters.DropICRC), 0, t.damaged},
 		{"cqe_flush", c.CQEFlush, t.flushed, t.flushed},
 		{"req_cqe_error", c.ReqCQEError, t.reqErr, t.reqErr},

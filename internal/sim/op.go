@@ -21,9 +21,10 @@ type op struct {
 	compare     uint64
 	swap        uint64
 
-	space     *space // of the peer
-	spaceEra  int    // era of space in which the expectations hold
-	delivered bool   // RC: its receive at the peer completed with success
+	queue     *sharedQueue // over XRC
+	space     *space       // of the peer
+	spaceEra  int          // era of space in which the expectations hold
+	delivered bool         // RC: its receive at the peer completed with success
 }
 
 // flaw is a deliberate error in a work request.
@@ -36,6 +37,8 @@ const (
 	outOfRange
 	unaligned // atomic, ATOMIC WRITE
 	deadAH
+	noQueue      // the number of no shared receive queue in the target's domain
+	foreignQueue // the key is of another protection domain than the shared receive queue
 )
 
 // consumes reports whether the peer needs a receive for it.
@@ -80,10 +83,11 @@ func (o *op) drop() {
 
 // receive is a receive work request.
 type receive struct {
-	id   uint64
-	slot *slot
-	size int
-	bad  bool
+	id    uint64
+	queue *sharedQueue // nil: the queue pair's own
+	slot  *slot
+	size  int
+	bad   bool
 }
 
 // drop frees its slot.

@@ -14,7 +14,7 @@ import (
 // pair is a connection between two nodes, or within one: it outlives its queue
 // pairs.
 type pair struct {
-	typ       ib.QPType
+	types     [2]ib.QPType // of the ends
 	v6        bool
 	mtu       ib.MTU
 	at        [2]*node
@@ -31,9 +31,12 @@ type terms struct {
 }
 
 func (w *world) newPair(r *rand.Rand) *pair {
-	p := &pair{typ: ib.RC, v6: r.IntN(2) == 0, mtu: ib.MTU256 + ib.MTU(r.IntN(5))}
+	p := &pair{types: [2]ib.QPType{ib.RC, ib.RC}, v6: r.IntN(2) == 0, mtu: ib.MTU256 + ib.MTU(r.IntN(5))}
 	if r.IntN(5) == 0 {
-		p.typ = ib.UC
+		p.types = [2]ib.QPType{ib.UC, ib.UC}
+	}
+	if w.plan.on(xrc) && r.IntN(4) > 0 {
+		p.types = [2]ib.QPType{ib.XRCIni, ib.XRCTgt}
 	}
 	a := r.IntN(len(w.nodes))
 	b := (a + 1 + r.IntN(len(w.nodes)-1)) % len(w.nodes)
@@ -48,7 +51,7 @@ func (w *world) newPair(r *rand.Rand) *pair {
 // used again, unless fresh is set. UC queue pairs are always new: a UC
 // responder accepts any PSN, also of an earlier connection.
 func (w *world) connect(p *pair, r *rand.Rand, fresh bool) {
-	fresh = fresh || p.typ == ib.UC
+	fresh = fresh || p.types[0] == ib.UC
 	var old []route
 	for i, e := range p.ends {
 		if e != nil {
@@ -56,10 +59,10 @@ func (w *world) connect(p *pair, r *rand.Rand, fresh bool) {
 		}
 		switch {
 		case e == nil || e.qp == nil:
-			p.ends[i] = w.newEnd(p, p.at[i], r)
-		case fresh || e.sendQ.failed || e.recvQ.failed:
+			p.ends[i] = w.newEnd(p, i, r)
+		case fresh || e.sendQ.down() || e.recvQ.down():
 			e.destroy()
-			p.ends[i] = w.newEnd(p, p.at[i], r)
+			p.ends[i] = w.newEnd(p, i, r)
 		default:
 			e.reset()
 		}
@@ -112,19 +115,23 @@ func (w *world) newTerms(p *pair, r *rand.Rand) terms {
 
 // end is one queue pair with the state of its program and of the oracle.
 type end struct {
-	w     *world
-	node  *node
-	pair  *pair // nil for UD
-	peer  *end
-	qp    *qp.QP // nil after destruction
-	num   ib.QPN
-	sendQ *queue
-	recvQ *queue
-	srq   *sharedQueue
-	space *space
-	terms terms
-	own   int // its index in the pair
-	paths paths
+	w    *world
+	node *node
+	traits
+	pair   *pair // nil for UD
+	peer   *end
+	qp     *qp.QP // nil after destruction
+	num    ib.QPN
+	sendQ  *queue
+	recvQ  *queue
+	srq    *sharedQueue
+	domain *domain      // of an XRC target
+	latest *sharedQueue // of its last message
+	pd     *hca.PD
+	space  *space
+	terms  terms
+	own    int // its index in the pair
+	paths  paths
 
 	gen     int    // connections so far
 	since   uint64 // serial of the last packet sent before this connection
@@ -150,23 +157,28 @@ type end struct {
 	delays delays
 }
 
-// newEnd creates a queue pair in RESET.
-func (w *world) newEnd(p *pair, n *node, r *rand.Rand) *end {
-	e := &end{w: w, node: n, pair: p}
-	old := p.ends[0]
-	if n == p.at[1] && (n != p.at[0] || p.ends[0] != nil && p.ends[0].qp != nil) {
-		old = p.ends[1]
-	}
-	if old != nil {
+// newEnd creates the queue pair of end i in RESET.
+func (w *world) newEnd(p *pair, i int, r *rand.Rand) *end {
+	n, typ := p.at[i], p.types[i]
+	e := &end{w: w, node: n, pair: p, traits: traitsOf(typ)}
+	if old := p.ends[i]; old != nil {
 		e.lastPSN, e.gen = old.lastPSN, old.gen
 	}
-	e.sendQ, e.recvQ = n.healthyCQ(r), n.healthyCQ(r)
-	if p.typ == ib.RC && r.IntN(4) == 0 {
+	if e.posts {
+		e.sendQ = n.healthyCQ(r)
+	}
+	if e.receives {
+		e.recvQ = n.healthyCQ(r)
+	}
+	if typ == ib.RC && r.IntN(4) == 0 {
 		e.srq = n.srq
 	}
-	e.create(p.typ)
+	if typ == ib.XRCTgt {
+		e.domain = n.domains[r.IntN(len(n.domains))]
+	}
+	e.create(typ)
 	e.space = newSpace(w, n, spaceConfig{
-		target: 6, words: 4, local: localSlots, recv: 40, fixed: p.typ == ib.UC,
+		target: 6, words: 4, local: localSlots, recv: 40, fixed: !e.reliable,
 	})
 	return e
 }
@@ -176,11 +188,20 @@ var endCap = ib.QPCap{MaxSendWR: 32, MaxRecvWR: 32, MaxSendSGE: 3, MaxRecvSGE: 2
 
 func (e *end) create(typ ib.QPType) {
 	n := e.node
-	c := hca.QPConfig{Type: typ, SendCQ: e.sendQ.cq, RecvCQ: e.recvQ.cq, Cap: endCap}
+	c := hca.QPConfig{Type: typ, Cap: endCap}
+	if e.posts {
+		c.SendCQ, e.pd = e.sendQ.cq, n.PD
+	}
+	if e.receives {
+		c.RecvCQ = e.recvQ.cq
+	}
 	if e.srq != nil {
 		c.SRQ = e.srq.srq
 	}
-	q, err := n.HCA.CreateQP(n.PD, c)
+	if e.domain != nil {
+		c.XRCD = e.domain.xrcd
+	}
+	q, err := n.HCA.CreateQP(e.pd, c)
 	e.w.Must(err)
 	e.qp, e.num = q, q.Num()
 	e.wire.e, e.paths.e, e.delays.e = e, e, e
@@ -269,7 +290,7 @@ func (e *end) destroy() {
 	e.settle()
 	e.dropCompletions()
 	e.forget()
-	e.node.HCA.DestroyQP(e.node.PD, e.qp)
+	e.node.HCA.DestroyQP(e.pd, e.qp)
 	delete(e.node.ends, e.num)
 	e.qp, e.state = nil, ib.RESET
 	e.space.close()
@@ -279,6 +300,7 @@ func (e *end) destroy() {
 // settle ends the predictions about memory that the peer's requests write.
 func (e *end) settle() {
 	e.space.resolve("the connection ended")
+	e.leavesReceives()
 	e.gone()
 	if e.pair != nil {
 		e.pair.broken = true
@@ -288,7 +310,7 @@ func (e *end) settle() {
 
 // dropCompletions removes the end's completions from the model of its CQs.
 func (e *end) dropCompletions() {
-	for _, c := range []*queue{e.sendQ, e.recvQ} {
+	for _, c := range e.queues() {
 		c.want = slices.DeleteFunc(c.want, func(p pushed) bool { return p.QPN == e.num })
 	}
 }
@@ -319,6 +341,7 @@ func (n *node) destination(gid int) ib.AHAttr {
 // header holds the fields of a packet that the oracle reads.
 type header struct {
 	op     roce.Opcode
+	rc     roce.Opcode // the opcode of RC for the same packet
 	dest   ib.QPN
 	psn    ib.PSN
 	aeth   roce.Syndrome
@@ -334,15 +357,23 @@ func headerOf(b []byte) header {
 	}
 	h := header{
 		op:   roce.Opcode(b[0]),
+		rc:   inRC(roce.Opcode(b[0])),
 		dest: ib.QPN(uint32(b[5])<<16 | uint32(b[6])<<8 | uint32(b[7])),
 		psn:  ib.NewPSN(uint32(b[9])<<16 | uint32(b[10])<<8 | uint32(b[11])),
 	}
 	if h.op.Info().Headers&roce.HasAETH != 0 && len(b) > 12 {
 		h.aeth = roce.Syndrome(b[12])
 	}
-	if h.op == roce.RCRDMAReadRequest && len(b) >= 28 {
-		h.length = binary.BigEndian.Uint32(b[24:])
+	reth := b[12:]
+	if h.op.Info().Headers&roce.HasXRCETH != 0 {
+		reth = b[min(16, len(b)):]
 	}
-	h.empty = h.op == roce.RCRDMAWriteOnly && len(b) >= 28 && [16]byte(b[12:]) == [16]byte{}
+	if len(reth) < 16 {
+		return h
+	}
+	if h.rc == roce.RCRDMAReadRequest {
+		h.length = binary.BigEndian.Uint32(reth[12:])
+	}
+	h.empty = h.rc == roce.RCRDMAWriteOnly && [16]byte(reth) == [16]byte{}
 	return h
 }

@@ -46,12 +46,12 @@ func newPlan(c *Config) plan {
 	r := rand.New(rand.NewPCG(c.Seed, streamPlan))
 	profile, _ := findProfile(c.Profile)
 	p := plan{has: profile.has}
-	if c.Profile == mixed {
-		p.has = feature(r.Uint32()) & allFeatures
+	if profile.mixes {
+		has := feature(r.Uint32())
 		if r.IntN(2) == 0 { // fewer features act more often
-			p.has &= feature(r.Uint32())
+			has &= feature(r.Uint32())
 		}
-		p.has &^= longMessages
+		p.has |= has & allFeatures &^ (longMessages | ownFeatures)
 	}
 	p.nodes = 2 + r.IntN(3)
 	p.pairs = 2 + r.IntN(4)
@@ -143,5 +143,8 @@ func (p *plan) drawActions(r *rand.Rand) {
 	p.acts[actMend] = 20
 	if p.on(lateReceives) {
 		p.acts[actRecv] = 25
+	}
+	if p.on(xrc) && p.on(lifecycle) {
+		p.acts[actDestroySRQ] = 1 + r.IntN(4)
 	}
 }

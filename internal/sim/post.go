@@ -14,7 +14,7 @@ func (e *end) makeOp(r *rand.Rand) *op {
 		ib.WRRDMAWrite, ib.WRRDMAWrite, ib.WRRDMAWriteWithImm, ib.WRSend, ib.WRSend, ib.WRSendWithImm,
 		ib.WRRDMARead, ib.WRRDMARead, ib.WRAtomicFetchAdd, ib.WRAtomicCmpAndSwp, ib.WRAtomicWrite, ib.WRFlush,
 	}
-	if e.typ() == ib.UC {
+	if !e.reliable {
 		codes = codes[:6]
 	}
 	o := &op{end: e, id: e.w.nextID(false), code: codes[r.IntN(len(codes))], signaled: r.IntN(4) > 0}
@@ -24,6 +24,7 @@ func (e *end) makeOp(r *rand.Rand) *op {
 	if r.IntN(4) == 0 {
 		o.wr.Flags |= ib.SendSolicited
 	}
+	o.queue = e.peer.domain.draw(r, o.code)
 	ok := false
 	switch o.code {
 	case ib.WRRDMARead:
@@ -63,7 +64,7 @@ func (o *op) drawLength(r *rand.Rand) int {
 func (o *op) makeData(r *rand.Rand) bool {
 	e, wr := o.end, &o.wr
 	o.length = o.drawLength(r)
-	if e.typ() == ib.UC && !o.writes() {
+	if !e.reliable && !o.writes() {
 		o.length = max(o.length, 8) // its first bytes identify it
 	}
 	o.imm = r.Uint32()
@@ -77,7 +78,7 @@ func (o *op) makeData(r *rand.Rand) bool {
 		}
 	}
 	o.data = e.w.text.pattern(o.id, o.length)
-	if e.typ() == ib.UC {
+	if !e.reliable {
 		if o.writes() {
 			o.data = o.target.writers[0].data[:o.length]
 		} else {
@@ -201,8 +202,10 @@ func (o *op) makeFlush(r *rand.Rand) bool {
 
 // spoil makes a request invalid in a way that its status must show.
 func (o *op) spoil(r *rand.Rand) {
-	remote, wr := o.end.typ() == ib.RC, &o.wr
+	remote, wr := o.end.reliable, &o.wr
 	switch {
+	case o.queue != nil && r.IntN(4) == 0:
+		o.misdirect(r)
 	case o.code == ib.WRFlush:
 		if o.wr.Flush.Level == ib.FlushRegion || o.wr.Flush.Length > 0 {
 			o.bad = badRKey
@@ -254,6 +257,9 @@ func (e *end) post(o *op) {
 	if o.signaled {
 		o.wr.Flags |= ib.SendSignaled
 	}
+	if o.queue != nil && o.bad != noQueue {
+		o.wr.RemoteSRQN = o.queue.srq.Num()
+	}
 	if _, err := e.qp.PostSend(o.wr); err != nil {
 		if len(e.sq) < int(e.qp.Cap().MaxSendWR) {
 			e.w.Fail("post", "adapter %d qp %v: %v with %d work requests in the queue", e.node.Index, e.num, err, len(e.sq))
@@ -267,7 +273,7 @@ func (e *end) post(o *op) {
 		return
 	}
 	o.space, o.spaceEra = e.peer.space, e.peer.space.era
-	if e.typ() == ib.RC {
+	if e.reliable {
 		if o.consumes() {
 			e.peer.inbox = append(e.peer.inbox, o)
 		}
@@ -283,8 +289,11 @@ func (e *end) post(o *op) {
 // postRecv posts a receive of n bytes.
 func (e *end) postRecv(n int, bad bool) bool {
 	s := e.space
-	if e.srq != nil {
+	switch {
+	case e.srq != nil:
 		return e.srq.post(e.w, n)
+	case !e.receives:
+		return false
 	}
 	if len(e.rq) >= int(e.qp.Cap().MaxRecvWR) {
 		return false
@@ -294,7 +303,7 @@ func (e *end) postRecv(n int, bad bool) bool {
 		return false
 	}
 	v := &receive{id: e.w.nextID(true), slot: l, size: n, bad: bad}
-	if e.typ() != ib.RC {
+	if !e.reliable {
 		clear(l.bytes()) // the first bytes identify the message
 		clear(l.model())
 	}
@@ -318,12 +327,16 @@ func (e *end) postRecv(n int, bad bool) bool {
 // for receives.
 const localSlots = 12
 
-// post posts a receive to the shared queue.
+// post posts a receive of n bytes to the shared queue.
 func (q *sharedQueue) post(w *world, n int) bool {
-	v := &receive{id: w.nextID(true), size: n, slot: q.free()}
+	v := &receive{id: w.nextID(true), queue: q, size: n, slot: q.free()}
 	wr := ib.RecvWR{WRID: v.id, SGList: pieces(v.slot, n, 1)}
 	if q.srq.PostRecv(&wr) != nil {
 		return false // full
+	}
+	if q.cq != nil && q.posted[v.slot.owner] != nil { // lost: there are slots for all others
+		delete(q.posted, v.slot.owner)
+		q.lost--
 	}
 	v.slot.accept() // an earlier dropped message may have written its start
 	v.slot.owner, v.slot.hot = v.id, true
@@ -351,6 +364,11 @@ func (q *sharedQueue) free() *slot {
 
 // fillRecvs tops the receives up to n.
 func (e *end) fillRecvs(n int) {
+	if e.domain != nil {
+		e.domain.fill(n)
+		e.node.wake(nil)
+		return
+	}
 	for k := len(e.rq); k < n; k++ {
 		size := e.w.plan.slot
 		if e.pair == nil {

@@ -48,7 +48,7 @@ func newTestWorld(c Config) *world {
 
 // TestSameSeedSameRun compares everything that happens in two runs.
 func TestSameSeedSameRun(t *testing.T) {
-	for _, profile := range []string{"chaos", storms, datagrams} {
+	for _, profile := range []string{"chaos", extended, storms, datagrams} {
 		for seed := uint64(1); seed <= 4; seed++ {
 			var traces [2]bytes.Buffer
 			for i := range traces {
@@ -79,6 +79,23 @@ func TestTroublesHappen(t *testing.T) {
 		// request.
 		if sum.Marks[i] == 0 && name != "E24 BAD_RESP_ERR" {
 			t.Errorf("500 seeds of chaos never came to %q", name)
+		}
+	}
+}
+
+// TestOwnTroublesHappen shows that each profile with features of its own brings about the
+// situations that only it has.
+func TestOwnTroublesHappen(t *testing.T) {
+	for profile, own := range ownMarks {
+		c := Campaign{Config: Config{Profile: profile}, First: 1, Last: 150, Workers: 2}
+		sum, err := c.Run(context.Background())
+		if err != nil || sum.Failed != nil {
+			t.Fatalf("%s: %v, %+v", profile, err, sum.Failed)
+		}
+		for i, name := range own {
+			if sum.Marks[len(markNames)+i] == 0 {
+				t.Errorf("%d seeds of %s never came to %q", c.Last, profile, name)
+			}
 		}
 	}
 }

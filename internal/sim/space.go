@@ -2,9 +2,11 @@ package sim
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/hca"
 	"github.com/softhca/softhca/internal/memory"
 )
 
@@ -14,6 +16,7 @@ import (
 type space struct {
 	w      *world
 	node   *node
+	pd     *hca.PD
 	remote area
 	local  area
 	words  []word
@@ -62,13 +65,14 @@ type word struct {
 type spaceConfig struct {
 	target, words, local, recv int
 	fixed                      bool
+	pd                         *hca.PD // nil: the node's first
 }
 
 // guard is the bytes between slots that must not be written.
 const guard = 32
 
 func newSpace(w *world, n *node, c spaceConfig) *space {
-	s := &space{w: w, node: n, fixed: c.fixed, access: ib.AccessLocalWrite | ib.AccessRemote}
+	s := &space{w: w, node: n, pd: cmp.Or(c.pd, n.PD), fixed: c.fixed, access: ib.AccessLocalWrite | ib.AccessRemote}
 	if w.spaces++; c.target > 0 && w.spaces%2 == 0 {
 		s.access = ib.AccessLocalWrite | ib.AccessMWBind
 	}
@@ -108,7 +112,7 @@ func (s *space) register(remote bool) {
 	for i := range a.slots {
 		a.slots[i].area = a
 	}
-	mr, err := s.node.PD.RegMR(memory.RegionConfig{Buf: a.buf, IOVA: 1 << 40, Access: access, Durable: remote})
+	mr, err := s.pd.RegMR(memory.RegionConfig{Buf: a.buf, IOVA: 1 << 40, Access: access, Durable: remote})
 	s.w.Must(err)
 	if a.mr = mr; remote && s.windowed() {
 		s.openWindow()
@@ -129,7 +133,7 @@ func (s *space) deregister(remote bool) {
 			s.closeWindow()
 		}
 	}
-	s.w.Must(s.node.PD.DeregMR(a.mr))
+	s.w.Must(s.pd.DeregMR(a.mr))
 	if remote {
 		s.resolve("the region was deregistered")
 	} else {
@@ -156,10 +160,10 @@ func (s *space) writtenBack(mem []byte) {
 func (s *space) close() {
 	s.sweep()
 	if s.remote.mw != nil {
-		s.w.Must(s.node.PD.DeallocMW(s.remote.mw))
+		s.w.Must(s.pd.DeallocMW(s.remote.mw))
 	}
-	s.w.Must(s.node.PD.DeregMR(s.remote.mr))
-	s.w.Must(s.node.PD.DeregMR(s.local.mr))
+	s.w.Must(s.pd.DeregMR(s.remote.mr))
+	s.w.Must(s.pd.DeregMR(s.local.mr))
 }
 
 // restart starts a new connection.

@@ -15,6 +15,9 @@ var moves = map[[2]ib.QPState]bool{
 // byModify is the cause of a move that the program requested.
 const byModify = "modify"
 
+// queueFull is the cause of a move that a full completion queue causes.
+const queueFull = "completion queue full"
+
 // moved checks a change of state (Q1–Q3, Q14, Q18).
 func (e *end) moved(r *trace.Record) {
 	w := e.w
@@ -34,9 +37,9 @@ func (e *end) moved(r *trace.Record) {
 		switch r.To {
 		case ib.ERR:
 			legal = e.mayFail && r.From != ib.RESET
-			e.fatalDue = e.sendQ.failed || e.recvQ.failed // no completion can report it
+			e.fatalDue = e.sendQ.down() || e.recvQ.down() || e.domain != nil && r.Cause == queueFull // no completion can report it
 		case ib.SQE:
-			legal = e.typ() != ib.RC && e.failed && (r.From == ib.RTS || r.From == ib.SQD)
+			legal = !e.reliable && e.failed && (r.From == ib.RTS || r.From == ib.SQD)
 		default:
 			legal = false
 		}
@@ -46,7 +49,7 @@ func (e *end) moved(r *trace.Record) {
 	}
 	switch r.To {
 	case ib.ERR:
-		e.lastWQE = e.srq != nil
+		e.lastWQE = e.srq != nil || e.domain != nil
 		e.node.watch = append(e.node.watch, e)
 	case ib.RTS:
 		e.failed = false
@@ -93,7 +96,7 @@ func (e *end) checkSettled() {
 		e.checkFlushed()
 	case e.failing && e.state != ib.RESET:
 		w.Fail("state", "adapter %d qp %v: a request of the peer or a receive failed and the state is %v, want ERR", e.node.Index, e.num, e.state)
-	case e.failed && e.typ() == ib.RC:
+	case e.failed && e.reliable:
 		w.Fail("state", "adapter %d qp %v: a send failed and the state is %v", e.node.Index, e.num, e.state)
 	case e.failed && e.state != ib.SQE && e.state != ib.RESET:
 		w.Fail("state", "adapter %d qp %v: a send failed and the state is %v, want SQE", e.node.Index, e.num, e.state)

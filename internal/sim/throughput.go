@@ -83,7 +83,7 @@ func (m *measurement) start() (*world, *end) {
 	w.Net.Faults, w.ports = w.plan.net.Faults, w.plan.net.ports
 	w.plan.pairs = 0
 	w.setUp()
-	p := &pair{typ: ib.RC, mtu: m.mtu, at: [2]*node{w.nodes[0], w.nodes[1]}}
+	p := &pair{types: [2]ib.QPType{ib.RC, ib.RC}, mtu: m.mtu, at: [2]*node{w.nodes[0], w.nodes[1]}}
 	w.pairs = []*pair{p}
 	r := rand.New(rand.NewPCG(1, 1))
 	w.connect(p, r, false)

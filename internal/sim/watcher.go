@@ -99,7 +99,7 @@ func (w *world) sniff(n *node, run *fabric.Run, seg []byte) {
 		w.note(n, "->", seg)
 	}
 	h := headerOf(seg)
-	if h.op.Service() != roce.ServiceRC || h.op.Info().Flags&roce.FlagResponse != 0 {
+	if !isReliable(h.op.Service()) || h.op.Info().Flags&roce.FlagResponse != 0 {
 		return
 	}
 	e := w.routes[route{n, run.Path.Dst, h.dest}]
@@ -127,7 +127,7 @@ func (w *world) sniff(n *node, run *fabric.Run, seg []byte) {
 	}
 	first := !x.sent
 	x.last, x.sent = h.psn, true
-	if h.op == roce.RCRDMAReadRequest { // it also uses the PSNs of its responses
+	if h.rc == roce.RCRDMAReadRequest { // it also uses the PSNs of its responses
 		packets := (int(h.length) + e.pair.mtu.Bytes() - 1) / e.pair.mtu.Bytes()
 		x.last = h.psn.Add(uint32(max(packets, 1) - 1))
 	}
@@ -142,9 +142,9 @@ func (w *world) sniff(n *node, run *fabric.Run, seg []byte) {
 // arrives checks a packet for an end before its adapter gets it.
 func (x *watcher) arrives(h header) {
 	switch {
-	case h.op == roce.RCAcknowledge && h.aeth.IsRNR():
+	case h.rc == roce.RCAcknowledge && h.aeth.IsRNR():
 		x.rnr = ib.RNRTimer(h.aeth.Value())
-	case h.op == roce.RCAcknowledge && h.aeth == roce.NAKSequence:
+	case h.rc == roce.RCAcknowledge && h.aeth == roce.NAKSequence:
 		x.naks++
 	}
 	if h.op.Info().Flags&roce.FlagResponse != 0 {

@@ -79,7 +79,7 @@ func (s *space) openWindow() {
 	a := &s.remote
 	if a.mw == nil {
 		var err error
-		a.mw, err = s.node.PD.AllocMW(ib.MWType1)
+		a.mw, err = s.pd.AllocMW(ib.MWType1)
 		s.w.Must(err)
 	}
 	s.bindTo(a.mr.LKey(), a.mr.Addr(), a.mr.Len())
@@ -117,7 +117,7 @@ func (s *space) closeWindow() {
 		s.bindTo(0, 0, 0)
 		return
 	}
-	s.w.Must(s.node.PD.DeallocMW(s.remote.mw))
+	s.w.Must(s.pd.DeallocMW(s.remote.mw))
 	s.remote.mw = nil
 }
 

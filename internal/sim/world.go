@@ -81,7 +81,7 @@ func newWorld(c Config, k virtual.Config) *world {
 		cut: make(virtual.Cuts[*node]), down: make(virtual.Cuts[netip.Addr]),
 	}
 	w.Init(k, w.plan.net.Faults)
-	w.Count(markNames[:])
+	w.Count(MarkNames(c.Profile))
 	w.Gap, w.ports = w.plan.gap, w.plan.net.ports
 	w.text = newText(w.plan.slot)
 	return w
@@ -168,6 +168,7 @@ func (w *world) sweepSome(turn int) {
 func (w *world) sweep() {
 	for _, n := range w.nodes {
 		n.srq.space.sweep()
+		n.sweepDomains()
 		for _, e := range sorted(n.ends) {
 			e.space.sweep()
 		}
@@ -218,10 +219,13 @@ func (w *world) care() {
 				continue
 			}
 			e.resume()
-			if e.srq != nil {
+			switch {
+			case e.domain != nil:
+				e.fillRecvs(w.plan.recvs)
+			case e.srq != nil:
 				for e.postRecv(w.plan.slot, false) {
 				}
-			} else if e.pair != nil && e.state != ib.ERR {
+			case e.receives && e.pair != nil && e.state != ib.ERR:
 				e.fillRecvs(w.plan.recvs)
 			}
 			e.reveal()
@@ -236,6 +240,7 @@ func (e *end) reveal() {
 		return
 	}
 	o := &op{end: e, id: e.w.nextID(false), code: ib.WRRDMAWrite, signaled: true, target: &e.peer.space.remote.slots[0]}
+	o.queue = e.peer.domain.first()
 	e.post(o)
 	e.node.wake(e)
 }
@@ -301,6 +306,7 @@ func (w *world) tearDown() {
 func (n *node) close() {
 	w := n.w
 	n.closeBinder()
+	n.closeDomains()
 	w.Must(n.PD.DeregMR(n.srq.space.local.mr))
 	w.Must(n.PD.DeregMR(n.srq.space.remote.mr))
 	if err := n.PD.DestroySRQ(n.srq.srq); err != nil {

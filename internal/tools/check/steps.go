@@ -51,6 +51,7 @@ func allSteps(fuzztime time.Duration, results string) []step {
 		{"churn", random, tool("test", "-count=1", "-run=^TestChurn", "./internal/memory")},
 		{"lock-order", random, onLinux(tool(slices.Concat([]string{"test", "-tags=lockorder", "-short", "-skip=" + long}, locking)...))},
 		{"simulation", random, simulation("mixed", 1000)},
+		{"simulation-xrc", random, simulation("xrc", 200)},
 		{"simulation-connect", random, simulation("connect", 1000)},
 		{"simulation-rd", random, simulation("rd", 1000)},
 		{"fuzz", optional, func(ctx context.Context) (string, error) { return fuzzAll(ctx, ".", fuzztime) }},

@@ -1,0 +1,90 @@
+package sim
+
+import (
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/hca"
+	"github.com/softhca/softhca/internal/qp"
+)
+
+// sharedQueue is a shared receive queue and its expected contents.
+type sharedQueue struct {
+	srq    *qp.SRQ
+	space  *space
+	posted map[uint64]*receive
+	// lost is the most receives that queue pairs had taken when they were reset or destroyed:
+	// these never complete.
+	lost int
+
+	// Of XRC only.
+	pd    *hca.PD
+	cq    *queue
+	short bool // it has had a receive that is shorter than a message
+	gone  bool // it was destroyed
+}
+
+// shared returns the shared receive queues from which the end may take receives.
+func (e *end) shared() []*sharedQueue {
+	switch {
+	case e.domain != nil:
+		return e.domain.queues
+	case e.srq != nil:
+		return []*sharedQueue{e.srq}
+	}
+	return nil
+}
+
+// takeShared finds a receive that completed. An end takes the oldest one of the queue and holds
+// one at a time, so that as many older ones may be incomplete as there are other ends.
+func (e *end) takeShared(id uint64) *receive {
+	for _, q := range e.shared() {
+		v := q.posted[id]
+		if v == nil {
+			continue
+		}
+		delete(q.posted, id)
+		older := 0
+		for k := range q.posted {
+			if k < id {
+				older++
+			}
+		}
+		if most := q.holders(e) + q.lost; older > most {
+			e.w.Fail("order", "adapter %d qp %v: receive %d completes before %d older ones of its shared queue, of which at most %d are taken",
+				e.node.Index, e.num, id, older, most)
+		}
+		return v
+	}
+	return nil
+}
+
+// holders counts the other ends that may hold a receive of the queue.
+func (q *sharedQueue) holders(e *end) (n int) {
+	for _, o := range e.node.ends {
+		if o != e && o.holds(q) {
+			n++
+		}
+	}
+	return n
+}
+
+// holds reports whether the end may have taken a receive of a shared queue.
+func (e *end) holds(q *sharedQueue) bool {
+	if e.state < ib.RTR || e.state == ib.ERR {
+		return false
+	}
+	for _, s := range e.shared() {
+		if s == q {
+			return true
+		}
+	}
+	return false
+}
+
+// leavesReceives notes that a receive which the end has taken never completes.
+func (e *end) leavesReceives() {
+	for _, q := range e.shared() {
+		if e.holds(q) {
+			q.lost++
+		}
+	}
+}
