@@ -2,6 +2,7 @@ package qp
 
 import (
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"github.com/softhca/softhca/ib"
@@ -22,6 +23,9 @@ type SRQ struct {
 
 	rq    recvQueue
 	limit uint32 // guarded by rq.mu
+	// returned are work requests that XRC targets took and gave back, at most one for each
+	// target. Guarded by rq.mu.
+	returned []recvSlot
 }
 
 // NewSRQ returns a shared receive queue for at least wr work requests of at
@@ -95,14 +99,11 @@ func (s *SRQ) PostRecv(wr *ib.RecvWR) error {
 // take moves the oldest work request into the slot, and copies its elements
 // into the slot.
 func (s *SRQ) take(slot *recvSlot) bool {
-	room := slot.sges[:0]
 	s.rq.mu.Lock()
-	if !s.rq.take(slot) {
+	if !s.takeOldest(slot) {
 		s.rq.mu.Unlock()
 		return false
 	}
-	slot.sges = append(room, slot.sges...)
-	s.rq.complete()
 	n, _ := s.rq.Len()
 	reached := s.limit != 0 && n < s.limit
 	if reached {
@@ -113,6 +114,36 @@ func (s *SRQ) take(slot *recvSlot) bool {
 		s.onLimit()
 	}
 	return true
+}
+
+// takeOldest moves the oldest work request into the slot, and copies its elements. The queue is
+// locked.
+func (s *SRQ) takeOldest(slot *recvSlot) bool {
+	room := slot.sges[:0]
+	if len(s.returned) > 0 {
+		*slot = s.returned[0]
+		s.returned = slices.Delete(s.returned, 0, 1)
+		slot.sges = append(room, slot.sges...)
+		return true
+	}
+	if !s.rq.take(slot) {
+		return false
+	}
+	slot.sges = append(room, slot.sges...)
+	s.rq.complete()
+	return true
+}
+
+// putBack gives a work request back that was taken for a message which was then dropped as
+// doubtful: the next message to the queue takes it.
+func (s *SRQ) putBack(slot *recvSlot) {
+	slot.spare = false
+	back := *slot
+	back.sges = slices.Clone(slot.sges)
+	slot.taken = false
+	s.rq.mu.Lock()
+	defer s.rq.mu.Unlock()
+	s.returned = append(s.returned, back)
 }
 
 // complete has nothing to do: the work request left the queue when it was
