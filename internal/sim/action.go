@@ -166,17 +166,32 @@ func (e *end) sendSome(r *rand.Rand, n int, bad bool) {
 		if len(e.sq) >= int(endCap.MaxSendWR) {
 			break
 		}
-		o := e.makeOp(r)
+		o := e.draw(r, bad)
 		if o == nil {
 			break
 		}
 		o.signaled = o.signaled || e.unsignaled() >= 6
-		if bad {
+		if bad && o.bad == flawless {
 			o.spoil(r)
 		}
 		e.post(o)
 	}
 	e.node.wake(e)
+}
+
+// draw draws a work request: one that takes care of windows, or another one.
+func (e *end) draw(r *rand.Rand, bad bool) *op {
+	if e.w.plan.on(windows) {
+		if bad && r.IntN(4) == 0 {
+			if o := e.space.remote.binding.bindAgain(r); o != nil {
+				return o
+			}
+		}
+		if o := e.manage(r); o != nil {
+			return o
+		}
+	}
+	return e.makeOp(r)
 }
 
 // unsignaled returns the number of unsignalled sends at the end of the queue.
@@ -353,7 +368,7 @@ func (w *world) forge(e *end, r *rand.Rand) {
 	a := e.qp.Query()
 	p := roce.Packet{
 		BTH:     roce.BTH{Opcode: inService(roce.RCRDMAWriteOnly, e.service), PKey: ib.PKeyDefault, DestQP: e.num, PSN: a.RQPSN, AckReq: true},
-		RETH:    roce.RETH{VA: e.space.remote.mr.Addr(), RKey: e.space.remote.rkey(), Length: 16},
+		RETH:    roce.RETH{VA: e.space.remote.base(), RKey: e.space.remote.rkey(), Length: 16},
 		Payload: w.text.pattern(r.Uint64N(patternWords), 16),
 	}
 	if e.domain != nil {

@@ -96,6 +96,9 @@ func (e *end) finish(o *op, wc *ib.WC) {
 	}
 	e.ended(o, wc.Status)
 	e.explain(o, wc.Status)
+	if o.isLocal() {
+		e.space.remote.binding.refused(o)
+	}
 	if wc.Status != ib.WCWRFlushErr {
 		if e.failed {
 			e.w.Fail("status", "adapter %d qp %v: a second error, %v, after the one that stopped the queue", e.node.Index, e.num, wc.Status)
@@ -117,6 +120,9 @@ func (e *end) succeeded(o *op) {
 	}
 	if e.reliable && !e.wire.deceived {
 		e.verify(o)
+	}
+	if o.isLocal() {
+		e.space.remote.binding.executed(o)
 	}
 	e.ended(o, ib.WCSuccess)
 	o.drop()
@@ -252,7 +258,12 @@ func (e *end) deliveredReliable(v *receive, wc *ib.WC) {
 	if o.code == ib.WRRDMAWriteWithImm {
 		wc.Opcode = ib.WCRecvRDMAWithImm
 	}
-	if o.code != ib.WRSend {
+	switch o.code {
+	case ib.WRSend:
+	case ib.WRSendWithInv:
+		wc.Flags, wc.InvRKey = ib.WCWithInv, o.wr.InvRKey
+		e.space.remote.binding.invalidated(o)
+	default:
 		wc.Flags, wc.ImmData = ib.WCWithImm, o.imm
 	}
 	if o.bad != flawless || v.bad && o.length > 0 && !o.writes() {
@@ -338,6 +349,10 @@ func opcodeOf(c ib.WROpcode) ib.WCOpcode {
 		return ib.WCAtomicWrite
 	case ib.WRFlush:
 		return ib.WCFlush
+	case ib.WRBindMW:
+		return ib.WCBindMW
+	case ib.WRLocalInv:
+		return ib.WCLocalInv
 	default:
 		return ib.WCSend
 	}

@@ -70,16 +70,17 @@ const (
 	lateAnswers         // adapters receive several packets before they send
 	migration           // connections have two paths, which fail
 	xrc                 // most connections are of XRC
+	windows             // RC connections have memory windows of type 2
 	allFeatures feature = 1<<iota - 1
 )
 
 // ownFeatures are the features of profiles of their own.
-const ownFeatures = xrc
+const ownFeatures = xrc | windows
 
 var featureNames = [...]string{
 	"loss", "duplication", "reordering", "corruption", "forgery", "partitions", "tight buffers", "small batches",
 	"clock jumps", "late receives", "small CQs", "bad requests", "deregistration", "lifecycle", "draining", "restarts",
-	"long messages", "late answers", "migration", "XRC",
+	"long messages", "late answers", "migration", "XRC", "memory windows of type 2",
 }
 
 func (f feature) String() string {
@@ -112,6 +113,9 @@ const storms = "connect"
 // extended has extended reliable connections.
 const extended = "xrc"
 
+// windowsOfType2 has memory windows of type 2.
+const windowsOfType2 = "windows"
+
 // datagrams runs the simulation of package channels.
 const datagrams = "rd"
 
@@ -128,6 +132,7 @@ var profiles = [...]Profile{
 	{"chaos", "everything at once", allFeatures &^ (longMessages | ownFeatures), false},
 	{"bulk", "long messages over a network with little loss, to reach many packets", longMessages | loss, false},
 	{extended, "extended reliable connections: initiators send to the shared receive queues of two domains, which are destroyed and replaced; a random mix of faults", xrc, true},
+	{windowsOfType2, "memory windows of type 2: bound, invalidated by either side, and bound again while peers use their keys; a random mix of faults", windows, true},
 	{storms, "connection storms: programs connect, refuse, delay, disconnect and vanish; a fifth of all packets is lost", 0, false},
 	{datagrams, "reliable datagrams: many queue pairs over few EE contexts, reset and destroyed during transfers; paths fail, packets are forged", 0, false},
 }

@@ -14,10 +14,12 @@ func (e *end) explain(o *op, s ib.WCStatus) {
 		ok = e.state == ib.ERR || e.state == ib.SQE && !e.reliable
 	case ib.WCLocProtErr:
 		ok = o.bad == badLKey || e.localGone
+	case ib.WCMWBindErr:
+		ok = o.bad == badBind || o.window != e.space.remote.binding.mw
 	case ib.WCLocQPOpErr:
 		ok = o.bad == deadAH
 	case ib.WCRemAccessErr:
-		ok = o.bad == badRKey || o.bad == outOfRange || o.bad == foreignQueue || p.remGone
+		ok = o.bad == badRKey || o.bad == outOfRange || o.bad == foreignQueue || o.keyDied(p)
 	case ib.WCRemInvReqErr:
 		ok = o.bad == unaligned || o.bad == noQueue || o.consumes() && p.shortRecv || o.queue != nil && (o.queue.gone || o.consumes() && o.queue.short)
 	case ib.WCRemOpErr:
@@ -40,6 +42,14 @@ func (e *end) explain(o *op, s ib.WCStatus) {
 	}
 }
 
+// keyDied reports whether the key that a request to p names may have died.
+func (o *op) keyDied(p *end) bool {
+	if o.grant != nil {
+		return o.grant.dead
+	}
+	return p.remGone && p.space.remote.binding == nil
+}
+
 // explainRecv is explain for a receive (E10, E14–E16).
 func (e *end) explainRecv(v *receive, s ib.WCStatus) {
 	ok := false
@@ -53,7 +63,7 @@ func (e *end) explainRecv(v *receive, s ib.WCStatus) {
 	case ib.WCRemInvReqErr, ib.WCLocAccessErr:
 		// The current receive of a refused request: a WRITE with immediate with
 		// a bad key.
-		ok = len(e.inbox) > 0 && (e.inbox[0].bad != flawless || e.remGone || e.inbox[0].queue != nil && e.inbox[0].queue.gone)
+		ok = len(e.inbox) > 0 && (e.inbox[0].bad != flawless || e.inbox[0].keyDied(e) || e.inbox[0].queue != nil && e.inbox[0].queue.gone)
 	}
 	if s != ib.WCWRFlushErr {
 		if e.state != ib.ERR {
@@ -70,6 +80,6 @@ func (e *end) explainRecv(v *receive, s ib.WCStatus) {
 func (f flaw) String() string {
 	return [...]string{
 		"flawless", "bad lkey", "bad rkey", "out of range", "unaligned", "address handle gone",
-		"no such shared receive queue", "shared receive queue of another protection domain",
+		"no such shared receive queue", "shared receive queue of another protection domain", "bad bind",
 	}[f]
 }

@@ -26,7 +26,8 @@ var markNames = [...]string{
 
 // ownMarks are the situations of profiles with features of their own, in addition to markNames.
 var ownMarks = map[string][]string{
-	extended: {"M4 wrong SRQ", "M4 SRQ of another PD", "M4 other SRQ than before", "M4 SRQ destroyed", "M4 SRQ destroyed under its CQ"},
+	extended:       {"M4 wrong SRQ", "M4 SRQ of another PD", "M4 other SRQ than before", "M4 SRQ destroyed", "M4 SRQ destroyed under its CQ"},
+	windowsOfType2: {"M2 window bound", "M2 window died", "M2 window died in use", "M2 LOCAL_INV", "M2 SEND with invalidate", "M2 wrong bind", "M2 bound window bound again", "M2 MW_BIND_ERR", "M2 dead key", "M2 key of another queue pair"},
 }
 
 // MarkNames returns the situations that are counted in runs of a profile.
@@ -73,7 +74,7 @@ var eventMarks = map[ib.EventType]string{
 var statusMarks = map[ib.WCStatus]string{
 	ib.WCWRFlushErr: "Q19 flush", ib.WCLocQPOpErr: "E2 LOC_QP_OP_ERR", ib.WCLocProtErr: "E3 LOC_PROT_ERR",
 	ib.WCRetryExcErr: "E8 RETRY_EXC_ERR", ib.WCRemInvReqErr: "E10 REM_INV_REQ_ERR", ib.WCRNRRetryExcErr: "E12 RNR_RETRY_EXC_ERR",
-	ib.WCRemAccessErr: "E14 REM_ACCESS_ERR", ib.WCLocLenErr: "E15 LOC_LEN_ERR", ib.WCRemOpErr: "E16 REM_OP_ERR", ib.WCBadRespErr: "E24 BAD_RESP_ERR",
+	ib.WCMWBindErr: "M2 MW_BIND_ERR", ib.WCRemAccessErr: "E14 REM_ACCESS_ERR", ib.WCLocLenErr: "E15 LOC_LEN_ERR", ib.WCRemOpErr: "E16 REM_OP_ERR", ib.WCBadRespErr: "E24 BAD_RESP_ERR",
 }
 
 // moveMark is the situation that a state change shows.

@@ -1,6 +1,9 @@
 package sim
 
-import "github.com/softhca/softhca/ib"
+import (
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/memory"
+)
 
 // op is a send work request and its expected effects.
 type op struct {
@@ -21,10 +24,13 @@ type op struct {
 	compare     uint64
 	swap        uint64
 
-	queue     *sharedQueue // over XRC
-	space     *space       // of the peer
-	spaceEra  int          // era of space in which the expectations hold
-	delivered bool         // RC: its receive at the peer completed with success
+	queue     *sharedQueue   // over XRC
+	window    *memory.Window // of a bind or a LOCAL_INV
+	binds     *grant         // the key that a bind makes
+	grant     *grant         // the key of type 2 that it names
+	space     *space         // of the peer
+	spaceEra  int            // era of space in which the expectations hold
+	delivered bool           // RC: its receive at the peer completed with success
 }
 
 // flaw is a deliberate error in a work request.
@@ -39,12 +45,13 @@ const (
 	deadAH
 	noQueue      // the number of no shared receive queue in the target's domain
 	foreignQueue // the key is of another protection domain than the shared receive queue
+	badBind      // a bind or an invalidation that the window does not allow
 )
 
 // consumes reports whether the peer needs a receive for it.
 func (o *op) consumes() bool {
 	switch o.code {
-	case ib.WRSend, ib.WRSendWithImm, ib.WRRDMAWriteWithImm:
+	case ib.WRSend, ib.WRSendWithImm, ib.WRSendWithInv, ib.WRRDMAWriteWithImm:
 		return true
 	default:
 		return false

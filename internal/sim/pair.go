@@ -177,9 +177,11 @@ func (w *world) newEnd(p *pair, i int, r *rand.Rand) *end {
 		e.domain = n.domains[r.IntN(len(n.domains))]
 	}
 	e.create(typ)
-	e.space = newSpace(w, n, spaceConfig{
-		target: 6, words: 4, local: localSlots, recv: 40, fixed: !e.reliable,
-	})
+	c := spaceConfig{target: 6, words: 4, local: localSlots, recv: 40, fixed: !e.reliable}
+	if typ == ib.RC && w.plan.on(windows) {
+		c.binds = e
+	}
+	e.space = newSpace(w, n, c)
 	return e
 }
 

@@ -17,6 +17,9 @@ func (e *end) makeOp(r *rand.Rand) *op {
 	if !e.reliable {
 		codes = codes[:6]
 	}
+	if !e.peer.space.remote.binding.usable() {
+		codes = codes[3:6] // the SENDs
+	}
 	o := &op{end: e, id: e.w.nextID(false), code: codes[r.IntN(len(codes))], signaled: r.IntN(4) > 0}
 	if r.IntN(8) == 0 {
 		o.wr.Flags |= ib.SendFence
@@ -41,6 +44,9 @@ func (e *end) makeOp(r *rand.Rand) *op {
 	if !ok {
 		o.drop()
 		return nil
+	}
+	if b := e.peer.space.remote.binding; b != nil && (o.target != nil || o.word != nil) {
+		o.grant = b.grant
 	}
 	return o
 }
@@ -95,7 +101,7 @@ func (o *op) makeData(r *rand.Rand) bool {
 
 // drawTarget draws a slot of the peer: mostly one without other pending WRITEs.
 func (o *op) drawTarget(r *rand.Rand) {
-	slots := o.end.peer.space.remote.slots
+	slots := o.end.peer.space.remote.open()
 	o.target = &slots[r.IntN(len(slots))]
 	if len(o.target.writers) > 0 && r.IntN(3) > 0 {
 		o.target = &slots[r.IntN(len(slots))]
@@ -163,7 +169,7 @@ func (o *op) makeAtomic(r *rand.Rand) bool {
 	if r.IntN(4) == 0 {
 		o.compare++
 	}
-	wr.RemoteAddr, wr.RKey = peer.remote.mr.Addr()+uint64(o.word.off), peer.remote.rkey()
+	wr.RemoteAddr, wr.RKey = peer.remote.base()+uint64(o.word.off), peer.remote.rkey()
 	wr.CompareAdd, wr.Swap = o.compare, o.swap
 	if o.code == ib.WRAtomicFetchAdd {
 		wr.CompareAdd = o.add
@@ -179,7 +185,7 @@ func (o *op) makeAtomicWrite(r *rand.Rand) bool {
 	o.word = &peer.words[r.IntN(len(peer.words))]
 	o.swap = r.Uint64()
 	o.data = binary.NativeEndian.AppendUint64(nil, o.swap)
-	wr.RemoteAddr, wr.RKey = peer.remote.mr.Addr()+uint64(o.word.off), peer.remote.rkey()
+	wr.RemoteAddr, wr.RKey = peer.remote.base()+uint64(o.word.off), peer.remote.rkey()
 	if r.IntN(2) == 0 && o.length <= int(endCap.MaxInlineData) {
 		wr.Flags |= ib.SendInline
 		wr.InlineData = o.data
@@ -204,6 +210,12 @@ func (o *op) makeFlush(r *rand.Rand) bool {
 func (o *op) spoil(r *rand.Rand) {
 	remote, wr := o.end.reliable, &o.wr
 	switch {
+	case o.isLocal():
+		o.misbind(r)
+	case o.code == ib.WRSendWithInv:
+		o.bad = badRKey
+		wr.InvRKey ^= 1 << r.IntN(8)
+	case o.grant != nil && (o.length > 0 || o.code == ib.WRFlush) && r.IntN(2) == 0 && o.takeWrongKey(r):
 	case o.queue != nil && r.IntN(4) == 0:
 		o.misdirect(r)
 	case o.code == ib.WRFlush:
@@ -240,11 +252,11 @@ func (o *op) outside(r *rand.Rand) uint64 {
 	if o.word == nil {
 		over = 1 + r.Uint64N(uint64(o.length))
 	}
-	switch mr := o.end.peer.space.remote.mr; r.IntN(3) {
+	switch a := &o.end.peer.space.remote; r.IntN(3) {
 	case 0:
 		return o.wr.RemoteAddr | 0xffff_ffff_0000_0000
 	case 1:
-		return mr.Addr() + mr.Len() - uint64(o.length) + over
+		return a.base() + a.len() - uint64(o.length) + over
 	default:
 		return -over
 	}

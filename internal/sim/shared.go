@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"slices"
+
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/hca"
 	"github.com/softhca/softhca/internal/qp"
@@ -60,30 +62,22 @@ func (e *end) takeShared(id uint64) *receive {
 // holders counts the other ends that may hold a receive of the queue.
 func (q *sharedQueue) holders(e *end) (n int) {
 	for _, o := range e.node.ends {
-		if o != e && o.holds(q) {
+		if o != e && q.heldBy(o) {
 			n++
 		}
 	}
 	return n
 }
 
-// holds reports whether the end may have taken a receive of a shared queue.
-func (e *end) holds(q *sharedQueue) bool {
-	if e.state < ib.RTR || e.state == ib.ERR {
-		return false
-	}
-	for _, s := range e.shared() {
-		if s == q {
-			return true
-		}
-	}
-	return false
+// heldBy reports whether an end may have taken a receive of the queue.
+func (q *sharedQueue) heldBy(e *end) bool {
+	return e.state >= ib.RTR && e.state != ib.ERR && slices.Contains(e.shared(), q)
 }
 
 // leavesReceives notes that a receive which the end has taken never completes.
 func (e *end) leavesReceives() {
 	for _, q := range e.shared() {
-		if e.holds(q) {
+		if q.heldBy(e) {
 			q.lost++
 		}
 	}

@@ -48,7 +48,7 @@ func newTestWorld(c Config) *world {
 
 // TestSameSeedSameRun compares everything that happens in two runs.
 func TestSameSeedSameRun(t *testing.T) {
-	for _, profile := range []string{"chaos", extended, storms, datagrams} {
+	for _, profile := range []string{"chaos", extended, windowsOfType2, storms, datagrams} {
 		for seed := uint64(1); seed <= 4; seed++ {
 			var traces [2]bytes.Buffer
 			for i := range traces {
@@ -87,7 +87,7 @@ func TestTroublesHappen(t *testing.T) {
 // situations that only it has.
 func TestOwnTroublesHappen(t *testing.T) {
 	for profile, own := range ownMarks {
-		c := Campaign{Config: Config{Profile: profile}, First: 1, Last: 150, Workers: 2}
+		c := Campaign{Config: Config{Profile: profile}, First: 1, Last: 100, Workers: 2}
 		sum, err := c.Run(context.Background())
 		if err != nil || sum.Failed != nil {
 			t.Fatalf("%s: %v, %+v", profile, err, sum.Failed)

@@ -29,11 +29,13 @@ type space struct {
 
 // area is one region.
 type area struct {
-	buf   []byte // memory that the adapter accesses
-	want  []byte // its expected contents, except for hot slots
-	mr    *memory.Region
-	mw    *memory.Window // through which the peer accesses it; nil: by the region's own key
-	slots []slot
+	buf  []byte // memory that the adapter accesses
+	want []byte // its expected contents, except for hot slots
+	mr   *memory.Region
+	mw   *memory.Window // of type 1, through which the peer accesses it; nil: by the region's own key
+	// binding is the window of type 2 through which the peer accesses it; nil: there is none.
+	binding *binding
+	slots   []slot
 }
 
 // slot is a piece of an area that one work request uses at a time, or several
@@ -66,6 +68,7 @@ type spaceConfig struct {
 	target, words, local, recv int
 	fixed                      bool
 	pd                         *hca.PD // nil: the node's first
+	binds                      *end    // that has a window of type 2; nil: none has
 }
 
 // guard is the bytes between slots that must not be written.
@@ -76,6 +79,9 @@ func newSpace(w *world, n *node, c spaceConfig) *space {
 	if w.spaces++; c.target > 0 && w.spaces%2 == 0 {
 		s.access = ib.AccessLocalWrite | ib.AccessMWBind
 	}
+	if c.binds != nil {
+		s.access = ib.AccessLocalWrite | ib.AccessMWBind
+	}
 	size := w.plan.slot
 	s.remote = newArea(c.target, size, c.words*8+guard)
 	s.local = newArea(c.local+c.recv, size+grhRoom, guard)
@@ -83,6 +89,9 @@ func newSpace(w *world, n *node, c spaceConfig) *space {
 	s.words = make([]word, c.words)
 	for i := range s.words {
 		s.words[i].off = i * 8
+	}
+	if c.binds != nil {
+		s.remote.binding = &binding{e: c.binds, s: s}
 	}
 	s.register(true)
 	s.register(false)
@@ -125,7 +134,11 @@ func (s *space) deregister(remote bool) {
 	a := &s.local
 	if remote {
 		a = &s.remote
-		if s.windowed() {
+		if b := s.remote.binding; b != nil {
+			if b.replaced() {
+				return
+			}
+		} else if s.windowed() {
 			if s.deaths++; s.way() != withRegion {
 				s.replaceWindow()
 				return
@@ -156,13 +169,19 @@ func (s *space) writtenBack(mem []byte) {
 	}
 }
 
-// close ends the regions.
+// close ends the regions. The queue pair is gone, and with it the binding of its window.
 func (s *space) close() {
+	if b := s.remote.binding; b != nil {
+		b.grant, b.changing = nil, nil
+	}
 	s.sweep()
 	if s.remote.mw != nil {
 		s.w.Must(s.pd.DeallocMW(s.remote.mw))
 	}
 	s.w.Must(s.pd.DeregMR(s.remote.mr))
+	if b := s.remote.binding; b != nil { // it did not keep the region
+		s.w.Must(s.pd.DeallocMW(b.mw))
+	}
 	s.w.Must(s.pd.DeregMR(s.local.mr))
 }
 
@@ -183,6 +202,7 @@ func (s *space) restart(gen int) {
 	for i := range s.words {
 		s.words[i].pending = nil
 	}
+	s.remote.binding.restart()
 }
 
 // free returns a slot from lo to hi that is free, nil if there is none.
@@ -201,7 +221,31 @@ func (l *slot) bytes() []byte { return l.area.buf[l.off : l.off+l.size] }
 func (l *slot) model() []byte { return l.area.want[l.off : l.off+l.size] }
 
 // addr returns the address of the slot's first byte.
-func (l *slot) addr() uint64 { return l.area.mr.Addr() + uint64(l.off) }
+func (l *slot) addr() uint64 { return l.area.base() + uint64(l.off) }
+
+// base returns the address of the area's first byte, len the number of bytes that its user reaches.
+func (a *area) base() uint64 {
+	if b := a.binding; b != nil && b.grant != nil && b.grant.zeroBased {
+		return 0
+	}
+	return a.mr.Addr()
+}
+
+func (a *area) len() uint64 {
+	if b := a.binding; b != nil && b.grant != nil {
+		last := &a.slots[b.grant.slots-1]
+		return uint64(last.off + last.size)
+	}
+	return a.mr.Len()
+}
+
+// open returns the slots that the peer reaches.
+func (a *area) open() []slot {
+	if b := a.binding; b != nil && b.grant != nil {
+		return a.slots[:b.grant.slots]
+	}
+	return a.slots
+}
 
 // accept copies the memory to the model, for unpredictable contents.
 func (l *slot) accept() { copy(l.model(), l.bytes()) }
@@ -309,6 +353,7 @@ func (x *word) executed(o *op) (found uint64, known bool) {
 
 // sweep compares all memory that is not being written with the model.
 func (s *space) sweep() {
+	s.remote.binding.check()
 	s.remote.sweep(s, func(l *slot) bool { return len(l.writers) > 0 })
 	s.local.sweep(s, func(l *slot) bool { return l.hot })
 	for i := range s.words {

@@ -67,6 +67,12 @@ func (n *node) bind(b ib.MWBind) {
 
 // rkey returns the key that the peer uses: of the window, if there is one.
 func (a *area) rkey() ib.RKey {
+	if b := a.binding; b != nil {
+		if b.grant == nil {
+			return 0
+		}
+		return b.grant.key
+	}
 	if a.mw != nil {
 		return a.mw.RKey()
 	}
@@ -77,6 +83,10 @@ func (a *area) rkey() ib.RKey {
 // region.
 func (s *space) openWindow() {
 	a := &s.remote
+	if a.binding != nil {
+		a.binding.open()
+		return
+	}
 	if a.mw == nil {
 		var err error
 		a.mw, err = s.pd.AllocMW(ib.MWType1)
