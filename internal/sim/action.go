@@ -39,6 +39,8 @@ const (
 	actCutPath
 	actLoseAddress
 	actDestroySRQ
+	actArm
+	actModerate
 	numActions
 )
 
@@ -47,7 +49,7 @@ var actionNames = [numActions]string{
 	"deregister remote region", "deregister local region", "to ERR", "to RESET", "reconnect", "destroy", "SQD",
 	"resize CQ", "restart adapter", "cut off adapter", "clock jump", "forge",
 	"load alternate path", "migrate", "cut path", "lose address",
-	"destroy shared receive queue",
+	"destroy shared receive queue", "arm", "moderate",
 }
 
 func (a action) String() string { return actionNames[a] }
@@ -79,6 +81,10 @@ func (w *world) act(i int) {
 		w.jump(time.Duration(r.Int64N(int64(2 * time.Second))))
 	case actResizeCQ:
 		w.actResizeCQ(r)
+	case actArm:
+		w.actArm(r)
+	case actModerate:
+		w.actModerate(r)
 	case actCutPath:
 		w.cutPath(r)
 	case actLoseAddress:

@@ -25,6 +25,7 @@ func (e *end) completed(r *trace.Record) {
 	e.w.Completions++
 	e.w.Mark(statusMarks[r.Status])
 	wc := ib.WC{WRID: r.WRID, Status: r.Status, QPN: e.num, ByteLen: uint32(r.Len)}
+	e.solicited = false
 	q := e.sendQ
 	if isRecv(r.WRID) {
 		q = e.recvQueueOf(r.WRID)
@@ -42,6 +43,7 @@ func (e *end) completed(r *trace.Record) {
 func (c *queue) push(e *end, wc ib.WC) {
 	if !c.failed && len(c.want) < int(c.cq.Cap()) {
 		c.want = append(c.want, pushed{wc, e.w.Now})
+		c.alarm.got(e.solicited || wc.Status != ib.WCSuccess)
 		return
 	}
 	c.failed = true
@@ -246,7 +248,7 @@ func (e *end) deliveredReliable(v *receive, wc *ib.WC) {
 	}
 	o := e.inbox[0]
 	e.inbox = e.inbox[1:]
-	o.delivered = true
+	o.delivered, e.solicited = true, o.solicits()
 	if e.domain != nil {
 		e.checkQueue(o, v)
 	}
@@ -327,6 +329,7 @@ func (e *end) deliveredUnreliable(v *receive, wc *ib.WC) {
 			wc.SL = ib.SLIPv6
 		}
 	}
+	e.solicited = m.solicited
 	if m.code == ib.WRSendWithImm {
 		wc.Flags, wc.ImmData = wc.Flags|ib.WCWithImm, m.imm
 	}

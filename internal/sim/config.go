@@ -71,16 +71,17 @@ const (
 	migration           // connections have two paths, which fail
 	xrc                 // most connections are of XRC
 	windows             // RC connections have memory windows of type 2
+	moderation          // programs arm completion queues, and delay their events
 	allFeatures feature = 1<<iota - 1
 )
 
 // ownFeatures are the features of profiles of their own.
-const ownFeatures = xrc | windows
+const ownFeatures = xrc | windows | moderation
 
 var featureNames = [...]string{
 	"loss", "duplication", "reordering", "corruption", "forgery", "partitions", "tight buffers", "small batches",
 	"clock jumps", "late receives", "small CQs", "bad requests", "deregistration", "lifecycle", "draining", "restarts",
-	"long messages", "late answers", "migration", "XRC", "memory windows of type 2",
+	"long messages", "late answers", "migration", "XRC", "memory windows of type 2", "moderation",
 }
 
 func (f feature) String() string {
@@ -116,6 +117,9 @@ const extended = "xrc"
 // windowsOfType2 has memory windows of type 2.
 const windowsOfType2 = "windows"
 
+// completionEvents has events of completion queues.
+const completionEvents = "events"
+
 // datagrams runs the simulation of package channels.
 const datagrams = "rd"
 
@@ -133,6 +137,7 @@ var profiles = [...]Profile{
 	{"bulk", "long messages over a network with little loss, to reach many packets", longMessages | loss, false},
 	{extended, "extended reliable connections: initiators send to the shared receive queues of two domains, which are destroyed and replaced; a random mix of faults", xrc, true},
 	{windowsOfType2, "memory windows of type 2: bound, invalidated by either side, and bound again while peers use their keys; a random mix of faults", windows, true},
+	{completionEvents, "completion events: programs arm completion queues, and delay the events by a count and a period; a random mix of faults", moderation, true},
 	{storms, "connection storms: programs connect, refuse, delay, disconnect and vanish; a fifth of all packets is lost", 0, false},
 	{datagrams, "reliable datagrams: many queue pairs over few EE contexts, reset and destroyed during transfers; paths fail, packets are forged", 0, false},
 }

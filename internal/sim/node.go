@@ -57,6 +57,7 @@ type queue struct {
 	want    []pushed // and not polled
 	failed  bool
 	evented bool // CQ_ERR was raised
+	alarm   alarm
 }
 
 // pushed is a completion and the time at which it was made.
@@ -123,9 +124,11 @@ func (n *node) newCQ() *queue {
 	if len(n.cqs)%2 == 1 {
 		cfg.Time = func() clock.Instant { return n.w.Now }
 	}
+	c := &queue{alarm: newAlarm(n)}
+	cfg.OnEvent = c.alarm.rings
 	cq, err := n.HCA.CQs().Create(cfg)
 	n.w.Must(err)
-	c := &queue{cq: cq}
+	c.cq = cq
 	n.cqs = append(n.cqs, c)
 	return c
 }
@@ -190,6 +193,7 @@ func (n *node) settled() {
 	}
 	n.watch = n.watch[:0]
 	for _, c := range n.cqs {
+		c.alarm.settled()
 		if c.failed && !c.evented {
 			n.w.Fail("event", "adapter %d: a completion queue overflowed without CQ_ERR", n.Index)
 		}

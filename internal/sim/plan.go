@@ -144,6 +144,9 @@ func (p *plan) drawActions(r *rand.Rand) {
 	if p.on(lateReceives) {
 		p.acts[actRecv] = 25
 	}
+	if p.on(moderation) {
+		p.acts[actArm], p.acts[actModerate] = 60, 6+r.IntN(20)
+	}
 	if p.on(xrc) && p.on(lifecycle) {
 		p.acts[actDestroySRQ] = 1 + r.IntN(4)
 	}

@@ -24,7 +24,7 @@ func (e *end) makeOp(r *rand.Rand) *op {
 	if r.IntN(8) == 0 {
 		o.wr.Flags |= ib.SendFence
 	}
-	if r.IntN(4) == 0 {
+	if r.IntN(4) == 0 && (e.reliable || !o.writes()) { // of a WRITE over UC, the receiver's model knows nothing
 		o.wr.Flags |= ib.SendSolicited
 	}
 	o.queue = e.peer.domain.draw(r, o.code)

@@ -48,11 +48,13 @@ type message struct {
 	at   *node  // to which it was sent,
 	to   ib.QPN // and there
 	from ib.QPN
+
+	solicited bool
 }
 
 // sent remembers a message to an end.
 func (t *text) sent(o *op, to *end) {
-	t.loose[uint32(o.id%patternWords)] = message{o.code, o.data, o.imm, to.node, to.num, o.end.num}
+	t.loose[uint32(o.id%patternWords)] = message{o.code, o.data, o.imm, to.node, to.num, o.end.num, o.solicits()}
 }
 
 // lookup returns the message of UC or UD that b is, if it is one.
