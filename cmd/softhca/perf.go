@@ -67,10 +67,11 @@ the client sends them over a TCP connection. HOST is the server's address, for T
 Bandwidth counts payload, with --depth messages outstanding on each queue pair. Each post
 has --post-list messages, of which only the last is signalled, as with the option --post_list of perftest. With --latency one message is in flight at a time. For write, write-imm and send it goes back and forth, and the latency
 is half a round trip. Both sides busy-poll: for write the memory that the WRITE changes, otherwise the completion queue;
-with --events they sleep until a completion instead. For read, the atomics, atomic-write and flush the latency is the time from the post to
+with --events they sleep until a completion instead. For read, the atomics, atomic-write, flush and bind the latency is the time from the post to
 the completion.
 
-flush moves no data: --size is the length of the flushed range. The receiver checks a pattern in the last message of each queue pair. The exit code is 0 only if all requests succeeded
+flush moves no data: --size is the length of the flushed range. bind sends no packets either: it binds a memory window of --size bytes
+and invalidates it, in turn, and counts both. The receiver checks a pattern in the last message of each queue pair. The exit code is 0 only if all requests succeeded
 and the data was right. perf writes a line of progress to standard error each second, and the
 result to standard output.
 
@@ -82,6 +83,12 @@ sends datagrams of at most the path MTU.
 With --type rd the queue pairs share one reliable datagram channel. It carries one message at a time,
 and the queue pairs take turns: larger messages make it faster, more queue pairs or a greater depth do not. --static-rate paces the
 channel; queue pairs of this type have no --rate-limit.
+
+With --type xrc the client has initiators and the server targets. All receives come from one shared receive queue of the server. For the
+latency of write, write-imm and send, a second connection carries the messages back.
+
+With --window the server's memory gives the client no right. Each queue pair has a memory window of type 2, whose key the
+client uses; it covers one message and gives one right. Messages of the server that go back do not use windows.
 
 With --alt the queue pairs, or the channel that they share, have an alternate path, to which they migrate when the first
 one fails; the server needs a second address too. As HOST, use an
@@ -103,6 +110,9 @@ the rules did and how the protocol reacted. A failed connection is an error, whi
   softhca perf write --local --type uc --static-rate 2.5    counts lost messages
   softhca perf write --local --type rd --qps 4 --size 1M    queue pairs that share a channel, compared with:
   softhca perf write --local --type rc --qps 4 --size 1M
+  softhca perf send --local --type xrc --qps 4              one shared receive queue for all queue pairs
+  softhca perf write --local --window                       with the key of a memory window; compare without --window
+  softhca perf bind --local --latency                       how long a bind, and an invalidation, of a window takes
   softhca perf write --local --alt 127.0.0.3 --timeout 10ms --fault 'drop path=primary after=1s'
   softhca perf read --addr 192.0.2.2                        a server, and on another host its client:
   softhca perf read --addr 192.0.2.1 --size 1M 192.0.2.2`,
@@ -142,6 +152,7 @@ func (f *perfFlags) register(cmd *cobra.Command) {
 	s.StringVar(&f.limit, "rate-limit", "", "maximum rate of each queue pair, in `bits/s` such as 10M or 2.5G; counts whole IP packets")
 	s.StringVar(&f.alt, "alt", "", "`address` of an alternate path, in addition to --addr; both sides need one (with --local the server has the address after it)")
 	s.StringArrayVar(&f.server, "server-fault", nil, "with --local: a `rule` for the server's side; --fault is for the client's")
+	s.BoolVar(&f.plan.Window, "window", false, "the server gives its memory by memory windows of type 2, one for each queue pair")
 	s.Uint16Var(&f.port, "port", perfPort, "TCP `port` of the server")
 	s.BoolVar(&f.asJSON, "json", false, "print the result as one JSON object")
 	s.BoolVar(&f.local, "local", false, "run both sides on this host")
@@ -234,7 +245,7 @@ func (f *perfFlags) refuseIgnored(cmd *cobra.Command, host string) error {
 		return refuseGiven(cmd, "it is for the server", "forever", "child")
 	}
 	return refuseGiven(cmd, "it is for the client, with HOST, which sends it to the server",
-		"depth", "duration", "events", "json", "latency", "mtu", "post-list", "qps", "rate-limit", "retry", "size", "static-rate", "timeout", "type")
+		"depth", "duration", "events", "json", "latency", "mtu", "post-list", "qps", "rate-limit", "retry", "size", "static-rate", "timeout", "type", "window")
 }
 
 // otherFaults reports whether there are rules in addition to that of --loss-ratio.

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"net"
 	"os"
+	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,6 +48,11 @@ func TestPerfLocal(t *testing.T) {
 		{"write", "--type", "rd", "--qps", "4", "--static-rate", "2.5"},
 		{"read", "--type", "rd", "--fault", "drop p=0.01 dir=both"},
 		{"send", "--type", "rd", "--latency"},
+		{"send", "--type", "xrc", "--qps", "4"},
+		{"send", "--type", "xrc", "--latency", "--events"},
+		{"atomic-write", "--type", "xrc"},
+		{"read", "--window", "--qps", "2"},
+		{"bind", "--latency"},
 	} {
 		line := append([]string{"perf", "--local", "--json", "--duration", "100ms", "--addr", loopback(20)}, args...)
 		code, out, errs := command(t, line...)
@@ -53,8 +60,37 @@ func TestPerfLocal(t *testing.T) {
 		if err := json.Unmarshal([]byte(out), &s); err != nil || code != exitOK {
 			t.Fatalf("%v: exit code %d, %q, %s", args, code, out, errs)
 		}
-		if s.Op != args[0] || s.Messages == 0 || s.Seconds < 0.1 || s.Type != typeOf(args) {
+		if s.Op != args[0] || s.Messages == 0 || s.Seconds < 0.1 || s.Type != typeOf(args) || s.Window != slices.Contains(args, "--window") {
 			t.Errorf("%v: %+v", args, s)
+		}
+	}
+}
+
+// TestM4_PerfOnOneAddress has the server and the client of a measurement share an address, and two.
+func TestM4_PerfOnOneAddress(t *testing.T) {
+	addrs := loopback(34) + "," + loopback(35)
+	for _, c := range []struct {
+		op, addr, host string
+		more           []string
+	}{
+		{"send", loopback(33), loopback(33), []string{"--type", "xrc", "--qps", "3"}},
+		{"send", addrs, loopback(35), []string{"--type", "xrc", "--latency", "--events"}},
+		{"write", loopback(33), loopback(33), []string{"--window"}},
+	} {
+		port := freePort(t, c.host)
+		server := exec.CommandContext(t.Context(), os.Args[0], "perf", c.op, "--addr", c.addr, "--port", port)
+		said, err := server.StderrPipe()
+		must.Do(t, err)
+		must.Do(t, server.Start())
+		line, err := bufio.NewReader(said).ReadString('\n') // the server listens
+		must.Do(t, err)
+		code, out, errs := command(t, append([]string{"perf", c.op, "--addr", c.addr, "--port", port, "--json", "--duration", "100ms", c.host}, c.more...)...)
+		var s perf.Summary
+		if err := json.Unmarshal([]byte(out), &s); err != nil || code != exitOK || s.Messages == 0 || s.Type != typeOf(c.more) {
+			t.Errorf("%v: exit code %d, %q, %s; the server said %s", c, code, out, errs, line)
+		}
+		if err := server.Wait(); err != nil {
+			t.Errorf("%v: the server ends with %v", c, err)
 		}
 	}
 }
@@ -144,6 +180,10 @@ func TestPerfRefuses(t *testing.T) {
 		"no such service":         {"write", "--local", "--type", "tcp"},
 		"a READ of UD":            {"read", "--local", "--type", "ud"},
 		"a rate limit of RD":      {"write", "--local", "--type", "rd", "--rate-limit", "10M"},
+		"a window of a SEND":      {"send", "--local", "--window"},
+		"a window of XRC":         {"write", "--local", "--type", "xrc", "--window"},
+		"a server's window":       {"write", "--window"},
+		"a bind of RD":            {"bind", "--local", "--type", "rd"},
 		"no second address":       {"write", "--local", "--alt", "second"},
 		"a path from nowhere":     {"write", "--alt", "127.0.0.3", "127.0.0.2"},
 		"paths of two families":   {"write", "--local", "--alt", "fd00::1"},

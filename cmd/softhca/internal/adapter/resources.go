@@ -77,6 +77,28 @@ func (r *Resources) NewQP(pd *verbs.PD, attr *verbs.QPInitAttr) *verbs.QP {
 	return made(r, func() (*verbs.QP, error) { return pd.CreateQP(attr) }, (*verbs.QP).Destroy)
 }
 
+// NewMW allocates a memory window.
+func (r *Resources) NewMW(pd *verbs.PD, t ib.MWType) *verbs.MW {
+	return made(r, func() (*verbs.MW, error) { return pd.AllocMW(t) }, (*verbs.MW).Dealloc)
+}
+
+// NewXRCDomain opens a domain of extended reliable connections.
+func (r *Resources) NewXRCDomain() *verbs.XRCDomain {
+	return made(r, r.Device.OpenXRCDomain, (*verbs.XRCDomain).Close)
+}
+
+// NewXRCTarget creates a target in an XRC domain.
+func (r *Resources) NewXRCTarget(x *verbs.XRCDomain) *verbs.QP {
+	return made(r, func() (*verbs.QP, error) { return x.CreateQP() }, (*verbs.QP).Destroy)
+}
+
+// NewXRCSRQ creates a shared receive queue of n receives with one element each in an XRC domain.
+func (r *Resources) NewXRCSRQ(pd *verbs.PD, x *verbs.XRCDomain, cq *verbs.CQ, n int) *verbs.SRQ {
+	return made(r, func() (*verbs.SRQ, error) {
+		return pd.CreateXRCSRQ(x, cq, &verbs.SRQInitAttr{MaxWR: uint32(n), MaxSGE: 1})
+	}, (*verbs.SRQ).Destroy)
+}
+
 // NewRDD allocates a reliable datagram domain.
 func (r *Resources) NewRDD() *verbs.RDD { return made(r, r.Device.AllocRDD, (*verbs.RDD).Dealloc) }
 

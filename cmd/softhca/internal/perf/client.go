@@ -43,7 +43,7 @@ func Run(ctx context.Context, dev *verbs.Context, conn net.Conn, p Plan, report 
 	if err := p.Check(); err != nil {
 		return Summary{}, err
 	}
-	own, err := newLocalSide(dev, p, isIPv4(conn))
+	own, err := newLocalSide(dev, p, false, isIPv4(conn))
 	if err != nil {
 		return Summary{}, err
 	}
@@ -152,7 +152,7 @@ func (c *client) agree() error {
 	want := cmp.Or(p.MTU, port.ActiveMTU)
 	c.request = request{
 		Op: p.Op.String(), Type: p.service().name, Size: p.Size, Depth: p.Depth, QPs: p.QPs, MTU: want.Bytes(),
-		Latency: p.Latency, Events: p.Events, Pattern: random(), Timeout: p.Timeout, Retry: p.Retry, Rate: uint8(p.Rate), Limit: p.Limit, Armed: p.Alt,
+		Latency: p.Latency, Events: p.Events, Pattern: random(), Timeout: p.Timeout, Retry: p.Retry, Rate: uint8(p.Rate), Limit: p.Limit, Armed: p.Alt, Window: p.Window,
 		side: c.own.side(),
 	}
 	if err := c.ctl.send(&c.request); err != nil {
@@ -169,6 +169,9 @@ func (c *client) agree() error {
 	case p.MTU != 0 && mtu != p.MTU:
 		return fmt.Errorf("path MTU %d: the server's port has at most %d", p.MTU.Bytes(), o.MTU)
 	}
+	if p.Window && slices.ContainsFunc(o.QPs, func(e endpoint) bool { return e.RKey == 0 }) {
+		return errNoWindow
+	}
 	c.peer = o.side
 	c.reply = c.ctl.expect(&c.verdict)
 	return c.own.connect(&c.peer, mtu)
@@ -184,7 +187,7 @@ func (c *client) measure(ctx context.Context) (*done, error) {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 	}
-	if c.plan.Latency && !c.plan.Op.info().answered {
+	if c.plan.echoed() {
 		return c.pingpong(ctx)
 	}
 	s := newSprint(c.own, &c.peer)

@@ -48,12 +48,16 @@ type side struct {
 	RKey uint32     `json:"rkey"`
 	QPs  []endpoint `json:"queue_pairs"`
 	EEC  *eecEnd    `json:"ee_context,omitempty"` // of RD
+	SRQN uint32     `json:"srqn,omitempty"`       // of XRC: the queue of the receives
+	Back *endpoint  `json:"back,omitempty"`       // of XRC: the end of the connection for messages back
 }
 
 // endpoint is one end of a connection.
 type endpoint struct {
 	QPN uint32 `json:"qpn"`
 	PSN uint32 `json:"psn"`
+	// RKey is the key of the memory window on the queue pair, which replaces the key of the side.
+	RKey uint32 `json:"rkey,omitempty"`
 }
 
 // eecEnd is one end of a channel.
@@ -79,6 +83,7 @@ type request struct {
 	Rate    uint8  `json:"static_rate,omitempty"` // as in Plan
 	Limit   uint32 `json:"rate_limit,omitempty"`
 	Armed   bool   `json:"alternate_path,omitempty"` // as Alt of Plan
+	Window  bool   `json:"window,omitempty"`         // as in Plan
 	Pattern uint64 `json:"pattern"`
 	side
 }
@@ -226,7 +231,7 @@ func (r *request) plan() (Plan, error) {
 	}
 	p := Plan{
 		Op: op, Type: typ, Size: r.Size, Depth: r.Depth, QPs: r.QPs, MTU: mtu, Latency: r.Latency, Events: r.Events, Timeout: r.Timeout, Retry: r.Retry,
-		Rate: ib.Rate(r.Rate), Limit: r.Limit, Alt: r.Armed,
+		Rate: ib.Rate(r.Rate), Limit: r.Limit, Alt: r.Armed, Window: r.Window,
 	}
 	return p, p.Check()
 }

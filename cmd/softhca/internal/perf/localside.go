@@ -30,22 +30,26 @@ const (
 // ones. Each queue pair has a message in each half.
 type localSide struct {
 	*adapter.Resources
-	plan Plan
-	gid  int // index
-	alt  int // index for the alternate path, with Plan.Alt
-	pd   *verbs.PD
-	cq   *verbs.CQ
-	ahs  []*verbs.AH // for datagrams: one for each queue pair
-	mr   *verbs.MR
-	qps  []*verbs.QP
-	psns []uint32
+	plan   Plan
+	serves bool // the server's side
+	gid    int  // index
+	alt    int  // index for the alternate path, with Plan.Alt
+	pd     *verbs.PD
+	cq     *verbs.CQ
+	ahs    []*verbs.AH // for datagrams: one for each queue pair
+	mr     *verbs.MR
+	qps    []*verbs.QP
+	psns   []uint32
 
-	channel *channel // for RD
+	channel *channel    // for RD
+	shared  *shared     // for XRC
+	windows []*verbs.MW // for each queue pair, if this side binds windows
 }
 
-// newLocalSide creates the objects of one side, with an address of the peer's family.
-func newLocalSide(dev *verbs.Context, p Plan, v4 bool) (*localSide, error) {
-	s := &localSide{Resources: adapter.NewResources(dev), plan: p}
+// newLocalSide creates the objects of the client's or the server's side, with an address of
+// the peer's family.
+func newLocalSide(dev *verbs.Context, p Plan, serves, v4 bool) (*localSide, error) {
+	s := &localSide{Resources: adapter.NewResources(dev), plan: p, serves: serves}
 	var err error
 	if s.gid, err = gidIndex(dev, v4, 0); err != nil {
 		return s, err
@@ -57,18 +61,15 @@ func newLocalSide(dev *verbs.Context, p Plan, v4 bool) (*localSide, error) {
 	}
 	s.pd = s.NewPD()
 	s.cq = s.NewCQ(p.QPs*p.Depth*(1+recvSlack), nil)
-	s.mr = s.NewMR(s.pd, 2*p.QPs*p.stride(), ib.AccessLocalWrite|ib.AccessRemote|ib.AccessFlushGlobal)
+	s.mr = s.NewMR(s.pd, 2*p.QPs*p.stride(), s.access())
 	rdd := s.newChannel()
+	s.shared = s.newShared()
 	for range p.QPs {
-		s.qps = append(s.qps, s.NewQP(s.pd, &verbs.QPInitAttr{
-			Type: p.Type, SendCQ: s.cq, RecvCQ: s.cq, RDD: rdd,
-			Cap: ib.QPCap{
-				MaxSendWR: uint32(p.Depth), MaxSendSGE: 1,
-				MaxRecvWR: uint32(p.Depth * recvSlack), MaxRecvSGE: 1,
-				MaxInlineData: s.inlineSize(),
-			},
-		}))
+		s.qps = append(s.qps, s.newQP(rdd))
 		s.psns = append(s.psns, randomPSN())
+		if s.binds() {
+			s.windows = append(s.windows, s.NewMW(s.pd, ib.MWType2))
+		}
 	}
 	if err := s.Err(); err != nil {
 		return s, errors.Join(err, s.Close())
@@ -76,9 +77,25 @@ func newLocalSide(dev *verbs.Context, p Plan, v4 bool) (*localSide, error) {
 	return s, nil
 }
 
+// newQP creates a queue pair of the plan's type, whose messages go from client to server.
+func (s *localSide) newQP(rdd *verbs.RDD) *verbs.QP {
+	if s.shared != nil {
+		return s.newXRC(s.shared.domain, s.serves)
+	}
+	p := &s.plan
+	return s.NewQP(s.pd, &verbs.QPInitAttr{
+		Type: p.Type, SendCQ: s.cq, RecvCQ: s.cq, RDD: rdd,
+		Cap: ib.QPCap{
+			MaxSendWR: uint32(p.Depth), MaxSendSGE: 1,
+			MaxRecvWR: uint32(p.Depth * recvSlack), MaxRecvSGE: 1,
+			MaxInlineData: s.inlineSize(),
+		},
+	})
+}
+
 // inlineSize returns the maximum inline data of the queue pairs.
 func (s *localSide) inlineSize() uint32 {
-	if s.plan.Latency && !s.plan.Op.info().answered && s.plan.Size <= maxInline {
+	if s.plan.echoed() && s.plan.Size <= maxInline {
 		return uint32(s.plan.Size)
 	}
 	return 0
@@ -130,23 +147,33 @@ func (s *localSide) inSGE(i int) []ib.SGE {
 	return []ib.SGE{s.mr.SGE(uint64(s.offset(s.plan.QPs+i)-front), uint32(front+s.plan.Size))}
 }
 
-// side returns the description of this side for the peer. The peer reads the messages
-// that this side would send.
-func (s *localSide) side() side {
-	first := s.plan.QPs
+// remote returns the index of the first message that the peer accesses. The peer reads the
+// messages that this side would send, and writes those that it would receive.
+func (s *localSide) remote() int {
 	if s.plan.Op == Read {
-		first = 0
+		return 0
 	}
+	return s.plan.QPs
+}
+
+// side returns the description of this side for the peer.
+func (s *localSide) side() side {
 	me := side{
 		GID:  s.Device.QueryGID(s.gid).Addr().String(),
-		Addr: s.mr.Addr() + uint64(s.offset(first)), RKey: uint32(s.mr.RKey()),
+		Addr: s.mr.Addr() + uint64(s.offset(s.remote())), RKey: uint32(s.mr.RKey()),
 	}
 	if s.plan.Alt {
 		me.Alt = s.Device.QueryGID(s.alt).Addr().String()
 	}
 	for i, q := range s.qps {
-		me.QPs = append(me.QPs, endpoint{uint32(q.QPN()), s.psns[i]})
+		me.QPs = append(me.QPs, endpoint{QPN: uint32(q.QPN()), PSN: s.psns[i]})
 	}
+	if s.serves {
+		for i, w := range s.windows {
+			me.QPs[i].RKey = uint32(w.RKey())
+		}
+	}
+	s.shared.describe(&me)
 	if c := s.channel; c != nil {
 		me.EEC = &eecEnd{uint32(c.eec.EECN()), c.psn}
 	}
@@ -177,19 +204,28 @@ func (s *localSide) connect(peer *side, mtu ib.MTU) error {
 		return s.connectChannel(attr, peer)
 	}
 	for i, q := range s.qps {
-		attr.DestQPN, attr.RQPSN, attr.SQPSN = ib.QPN(peer.QPs[i].QPN), ib.NewPSN(peer.QPs[i].PSN), ib.NewPSN(s.psns[i])
-		if err := adapter.Move(q, attr, ib.INIT, ib.RTR, ib.RTS); err != nil {
-			return fmt.Errorf("connect queue pair %d: %w", i, err)
+		if err := s.connectQP(q, attr, s.psns[i], peer, &peer.QPs[i]); err != nil {
+			return fmt.Errorf("queue pair %d: %w", i, err)
 		}
-		if err := s.load(q, peer); err != nil {
-			return fmt.Errorf("load the alternate path of queue pair %d: %w", i, err)
-		}
-		if s.plan.Limit == 0 {
-			continue
-		}
-		if err := q.ModifyRateLimit(verbs.RateLimit{Rate: s.plan.Limit}); err != nil {
-			return fmt.Errorf("limit the rate of queue pair %d: %w", i, err)
-		}
+	}
+	return s.connectBack(attr, peer)
+}
+
+// connectQP moves a queue pair with the initial PSN psn to RTS, and connects it to one of the
+// peer.
+func (s *localSide) connectQP(q *verbs.QP, attr ib.QPAttr, psn uint32, peer *side, to *endpoint) error {
+	attr.DestQPN, attr.RQPSN, attr.SQPSN = ib.QPN(to.QPN), ib.NewPSN(to.PSN), ib.NewPSN(psn)
+	if err := adapter.Move(q, attr, ib.INIT, ib.RTR, ib.RTS); err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	if err := s.load(q, peer); err != nil {
+		return fmt.Errorf("load the alternate path: %w", err)
+	}
+	if s.plan.Limit == 0 {
+		return nil
+	}
+	if err := q.ModifyRateLimit(verbs.RateLimit{Rate: s.plan.Limit}); err != nil {
+		return fmt.Errorf("limit the rate: %w", err)
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ type pingpong struct {
 func newPingpong(own *localSide, peer *side) (*pingpong, error) {
 	in := own.in(0)
 	p := &pingpong{
-		own: own, qp: own.qps[0], cq: own.cq, op: own.plan.Op, out: own.out(0), mask: ^uint64(0),
+		own: own, qp: own.sender(), cq: own.cq, op: own.plan.Op, out: own.out(0), mask: ^uint64(0),
 		// A message ends at a multiple of 64 bytes: the word is aligned, and is within the
 		// buffer also if the message is shorter.
 		word: (*uint64)(unsafe.Add(unsafe.Pointer(&in[0]), len(in)-8)),
@@ -55,7 +55,7 @@ func newPingpong(own *localSide, peer *side) (*pingpong, error) {
 	if !p.op.info().receives {
 		return p, nil
 	}
-	return p, p.qp.PostRecv(p.recv, p.recv)
+	return p, own.postRecv(0, p.recv, p.recv)
 }
 
 // send sends message number n.
@@ -127,7 +127,7 @@ func (p *pingpong) poll() error {
 			p.pending = false
 		default:
 			p.arrived++
-			if err := p.qp.PostRecv(p.recv); err != nil {
+			if err := p.own.postRecv(0, p.recv); err != nil {
 				return err
 			}
 		}

@@ -22,6 +22,7 @@ const (
 	FetchAdd
 	AtomicWrite
 	Flush
+	Bind
 	numOps
 )
 
@@ -30,22 +31,25 @@ type opInfo struct {
 	name     string
 	wr       ib.WROpcode
 	receives bool // the server posts receives
-	answered bool // by a response of its own: the latency is the time to it
+	answered bool // completes by itself or by a response: the latency is the time to it
 	fetches  bool // the answer has data
 	atomic   bool // it counts the messages in the peer's memory
 	word     bool // 8 bytes
+	// right is what a memory window must give the peer for the operation; 0 if it uses no window.
+	right ib.Access
 }
 
 var ops = [numOps]opInfo{
-	Write:    {name: "write", wr: ib.WRRDMAWrite},
-	WriteImm: {name: "write-imm", wr: ib.WRRDMAWriteWithImm, receives: true},
+	Write:    {name: "write", wr: ib.WRRDMAWrite, right: ib.AccessRemoteWrite},
+	WriteImm: {name: "write-imm", wr: ib.WRRDMAWriteWithImm, receives: true, right: ib.AccessRemoteWrite},
 	Send:     {name: "send", wr: ib.WRSend, receives: true},
-	Read:     {name: "read", wr: ib.WRRDMARead, answered: true, fetches: true},
-	CmpSwap:  {name: "cmp-swap", wr: ib.WRAtomicCmpAndSwp, answered: true, fetches: true, atomic: true, word: true},
-	FetchAdd: {name: "fetch-add", wr: ib.WRAtomicFetchAdd, answered: true, fetches: true, atomic: true, word: true},
+	Read:     {name: "read", wr: ib.WRRDMARead, answered: true, fetches: true, right: ib.AccessRemoteRead},
+	CmpSwap:  {name: "cmp-swap", wr: ib.WRAtomicCmpAndSwp, answered: true, fetches: true, atomic: true, word: true, right: ib.AccessRemoteAtomic},
+	FetchAdd: {name: "fetch-add", wr: ib.WRAtomicFetchAdd, answered: true, fetches: true, atomic: true, word: true, right: ib.AccessRemoteAtomic},
 
-	AtomicWrite: {name: "atomic-write", wr: ib.WRAtomicWrite, answered: true, word: true},
+	AtomicWrite: {name: "atomic-write", wr: ib.WRAtomicWrite, answered: true, word: true, right: ib.AccessRemoteWrite},
 	Flush:       {name: "flush", wr: ib.WRFlush, answered: true},
+	Bind:        {name: "bind", wr: ib.WRBindMW, answered: true, right: ib.AccessRemote},
 }
 
 // String returns the name that ParseOp accepts.
@@ -119,6 +123,7 @@ type Plan struct {
 	Rate     ib.Rate       // static rate of the paths
 	Limit    uint32        // of each queue pair, in kb/s; 0: none
 	Alt      bool          // an alternate path, between the second addresses of both adapters
+	Window   bool          // the client's requests use keys of memory windows on the server's queue pairs
 }
 
 // Check fills defaults in and returns an error that names the field which is
@@ -179,6 +184,9 @@ func (p *Plan) fill() {
 	p.Depth = cmp.Or(p.Depth, DefaultDepth)
 	p.PostList = cmp.Or(p.PostList, p.usualList())
 }
+
+// echoed reports whether messages go back and forth.
+func (p *Plan) echoed() bool { return p.Latency && !p.Op.info().answered }
 
 // retryCount returns the retries as an attribute.
 func (p *Plan) retryCount() uint8 { return uint8(max(p.Retry, 0)) }

@@ -80,7 +80,8 @@ func (s *localSide) count(before Report) (Report, error) {
 // by their EE context.
 func (s *localSide) states(r *Report) error {
 	count := map[ib.QPState]int{}
-	for i, q := range s.qps {
+	all := s.all()
+	for i, q := range all {
 		a, err := q.Query()
 		if err != nil {
 			return err
@@ -93,7 +94,7 @@ func (s *localSide) states(r *Report) error {
 	var list []string
 	for state := ib.RESET; state <= ib.ERR; state++ {
 		switch n := count[state]; {
-		case n > 0 && len(s.qps) == 1:
+		case n > 0 && len(all) == 1:
 			list = append(list, state.String())
 		case n > 0:
 			list = append(list, fmt.Sprintf("%d in %v", n, state))

@@ -70,11 +70,14 @@ func (s *server) accept(dev *verbs.Context, op Op) error {
 	}
 	mtu := min(p.MTU, port.ActiveMTU)
 	s.plan = p
-	if s.own, err = newLocalSide(dev, p, isIPv4(s.ctl.conn)); err != nil {
+	if s.own, err = newLocalSide(dev, p, true, isIPv4(s.ctl.conn)); err != nil {
 		return err
 	}
 	s.watch = newWatch(s.own)
 	if err := s.own.connect(&s.request.side, mtu); err != nil {
+		return err
+	}
+	if err := s.own.bind(); err != nil {
 		return err
 	}
 	if err := s.prepare(); err != nil {
@@ -95,7 +98,7 @@ func (s *server) prepare() (err error) {
 		for i := range s.plan.QPs {
 			newPattern(s.request.Pattern, i).fill(s.own.out(i))
 		}
-	case s.plan.Latency && !info.answered:
+	case s.plan.echoed():
 		s.pong, err = newPingpong(s.own, &s.request.side)
 	case info.receives:
 		s.sink, err = newSink(s.own)
@@ -214,6 +217,14 @@ func (s *server) wrong(i int, why error) error {
 	return fmt.Errorf("the last message of queue pair %d was sent %d times and never arrived whole: %w", i, tailCopies, why)
 }
 
+// place returns the index of the message of this side that has the last one of queue pair i.
+func (s *server) place(i int) int {
+	if s.sink != nil && s.plan.Op == Send {
+		return s.sink.lanes[i].last
+	}
+	return i
+}
+
 // check checks the data of the client's messages in memory.
 func (s *server) check() error {
 	if len(s.end.Messages) != s.plan.QPs {
@@ -233,13 +244,13 @@ func (s *server) check() error {
 	for i, n := range s.end.Messages {
 		switch {
 		case s.plan.Op == Read: // the client checks
-		case s.plan.Op == Flush: // there is nothing to check
+		case s.plan.Op == Flush || s.plan.Op == Bind: // there is nothing to check
 		case s.plan.Op.info().atomic:
 			if v := binary.NativeEndian.Uint64(s.own.in(i)); v != n {
 				return fmt.Errorf("the word of queue pair %d is %d after %d atomics", i, v, n)
 			}
 		default:
-			if err := newPattern(s.end.Pattern, i).check(s.own.in(i)); err != nil {
+			if err := newPattern(s.end.Pattern, i).check(s.own.in(s.place(i))); err != nil {
 				return s.wrong(i, err)
 			}
 		}

@@ -26,7 +26,7 @@ func (r rig) serve(t *testing.T, op Op) (*control, <-chan error) {
 // has.
 func valid(op Op) *request {
 	r := &request{Op: op.String(), Size: 100, Depth: 4, QPs: 1, MTU: 1024, side: side{
-		GID: "10.0.0.1", Addr: 1, RKey: 1, QPs: []endpoint{{2, 3}},
+		GID: "10.0.0.1", Addr: 1, RKey: 1, QPs: []endpoint{{QPN: 2, PSN: 3}},
 	}}
 	if op.info().word {
 		r.Size = 8
@@ -154,9 +154,9 @@ func TestPeek(t *testing.T) {
 	for _, size := range []int{1, 2, 7, 8, 9, 100} {
 		p := Plan{Op: Write, Size: size, Latency: true}
 		must.Do(t, p.Check())
-		own, err := newLocalSide(r.client, p, true)
+		own, err := newLocalSide(r.client, p, false, true)
 		must.Do(t, err)
-		pp, err := newPingpong(own, &side{})
+		pp, err := newPingpong(own, &side{QPs: make([]endpoint, 1)})
 		must.Do(t, err)
 		for _, n := range []uint64{1, 255, 256, 1 << 40} {
 			if err := pp.send(n); err == nil {
@@ -180,7 +180,7 @@ func TestPeek(t *testing.T) {
 func TestNoFamily(t *testing.T) {
 	p := Plan{Op: Write, MTU: ib.MTU256}
 	must.Do(t, p.Check())
-	if _, err := newLocalSide(newRig(t).client, p, false); err == nil || !strings.Contains(err.Error(), "no IPv6 address") {
+	if _, err := newLocalSide(newRig(t).client, p, false, false); err == nil || !strings.Contains(err.Error(), "no IPv6 address") {
 		t.Errorf("an adapter without IPv6 says %v", err)
 	}
 }

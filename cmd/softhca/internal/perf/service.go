@@ -1,6 +1,7 @@
 package perf
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -20,14 +21,17 @@ type service struct {
 	header   int  // bytes before a received message
 	datagram bool // each request names its destination, and is one packet
 	channel  bool // each request names its destination and the common EE context
+	shared   bool // each request names the one queue with the receives of all queue pairs
+	windows  bool // the receiving queue pair can bind memory windows
 }
 
 // services are the services that perf measures; the first is the default.
 var services = [...]service{
-	{name: "rc", typ: ib.RC, ops: []Op{Write, WriteImm, Send, Read, CmpSwap, FetchAdd, AtomicWrite, Flush}, reliable: true},
-	{name: "uc", typ: ib.UC, ops: []Op{Write, WriteImm, Send}},
+	{name: "rc", typ: ib.RC, ops: []Op{Write, WriteImm, Send, Read, CmpSwap, FetchAdd, AtomicWrite, Flush, Bind}, reliable: true, windows: true},
+	{name: "uc", typ: ib.UC, ops: []Op{Write, WriteImm, Send, Bind}, windows: true},
 	{name: "ud", typ: ib.UD, ops: []Op{Send}, header: grhBytes, datagram: true},
 	{name: "rd", typ: ib.RD, ops: []Op{Write, WriteImm, Send, Read, CmpSwap, FetchAdd}, reliable: true, channel: true},
+	{name: "xrc", typ: ib.XRCIni, ops: []Op{Write, WriteImm, Send, Read, CmpSwap, FetchAdd, AtomicWrite, Flush}, reliable: true, shared: true},
 }
 
 // grhBytes is the size of the GRH that UD places before each message.
@@ -80,16 +84,20 @@ func (p *Plan) checkService() error {
 	case s.channel && p.Limit != 0:
 		return fmt.Errorf("a rate limit of %s queue pairs: they share a channel, which a static rate of its path paces", strings.ToUpper(s.name))
 	}
-	return nil
+	return p.checkWindow()
 }
 
 // begin returns the common part of all requests of queue pair i.
 func (s *localSide) begin(i int, peer *side) verbs.SendWR {
 	wr := verbs.SendWR{
-		Opcode: s.plan.Op.info().wr, SGList: s.outSGE(i), RemoteAddr: peer.Addr + uint64(i*s.plan.stride()), RKey: ib.RKey(peer.RKey),
+		Opcode: s.plan.Op.info().wr, SGList: s.outSGE(i), RemoteAddr: peer.Addr + uint64(i*s.plan.stride()), RKey: ib.RKey(cmp.Or(peer.QPs[i].RKey, peer.RKey)),
+		RemoteSRQN: ib.SRQN(peer.SRQN),
 	}
 	if s.plan.Op == Flush {
 		wr.SGList, wr.Flush = nil, verbs.Flush{Length: uint32(s.plan.Size), Type: verbs.FlushGlobal}
+	}
+	if s.plan.Op == Bind {
+		wr.SGList = nil
 	}
 	switch sv := s.plan.service(); {
 	case sv.datagram:

@@ -91,7 +91,7 @@ func TestServiceBounds(t *testing.T) {
 	if _, client, server := r.measure(t.Context(), p, Send); server == nil || client == nil || !strings.Contains(client.Error(), "at most the path MTU") {
 		t.Errorf("a datagram beyond the path MTU: client: %v; server: %v", client, server)
 	}
-	if _, err := ParseType("xrc"); err == nil || !strings.Contains(err.Error(), "rc, uc, ud, rd") {
+	if _, err := ParseType("dc"); err == nil || !strings.Contains(err.Error(), "rc, uc, ud, rd, xrc") {
 		t.Errorf("an unknown type: %v", err)
 	}
 }

@@ -13,42 +13,80 @@ type sink struct {
 	own   *localSide
 	cq    *verbs.CQ
 	lanes []drain
-	batch []ib.RecvWR // receives of one post
+	byQPN map[ib.QPN]int // index of the lane, if the lanes share their receives
+	batch []ib.RecvWR    // receives of one post
 	wcs   [pollBatch]ib.WC
 }
 
 // drain is one queue pair of a sink.
 type drain struct {
-	qp    *verbs.QP
-	recv  ib.RecvWR
-	owed  int    // receives not posted again yet
+	pool  *pool
 	taken uint64 // messages received
+	last  int    // index of the place that has the last one
+}
+
+// pool keeps receives posted to one queue: of a queue pair, or the one that all share.
+type pool struct {
+	queue int         // index of the queue pair
+	recvs []ib.RecvWR // posted in turn; each has the index of its place as ID
+	next  int         // index of the receive to post next
+	owed  int         // receives not posted again yet
 }
 
 // newSink returns a sink with all receives posted.
 func newSink(own *localSide) (*sink, error) {
 	depth := own.plan.Depth * recvSlack
-	s := &sink{own: own, cq: own.cq, batch: make([]ib.RecvWR, depth)}
+	common := (*pool)(nil)
+	s := &sink{own: own, cq: own.cq}
+	if own.shared != nil {
+		depth = own.receives()
+		common, s.byQPN = &pool{}, map[ib.QPN]int{}
+	}
+	s.batch = make([]ib.RecvWR, depth)
 	for i, q := range own.qps {
-		d := drain{qp: q, recv: ib.RecvWR{WRID: uint64(i)}, owed: depth}
-		if own.plan.Op == Send {
-			d.recv.SGList = own.inSGE(i)
+		p := common
+		if common == nil {
+			p = &pool{queue: i}
+		} else {
+			s.byQPN[q.QPN()] = i
 		}
-		s.lanes = append(s.lanes, d)
-		if err := s.repost(&s.lanes[i]); err != nil {
+		p.owed = depth
+		wr := ib.RecvWR{WRID: uint64(i)}
+		if own.plan.Op == Send {
+			wr.SGList = own.inSGE(i)
+		}
+		p.recvs = append(p.recvs, wr)
+		s.lanes = append(s.lanes, drain{pool: p})
+	}
+	for i := range s.lanes {
+		if err := s.repost(s.lanes[i].pool); err != nil {
 			return nil, err
 		}
 	}
 	return s, nil
 }
 
-func (s *sink) repost(d *drain) error {
-	wrs := s.batch[:d.owed]
+// repost posts the receives that a pool owes. The places of a common pool take turns, so
+// that the last messages of all queue pairs, which arrive one after another, are in different
+// places.
+func (s *sink) repost(p *pool) error {
+	wrs := s.batch[:p.owed]
 	for i := range wrs {
-		wrs[i] = d.recv
+		wrs[i] = p.recvs[p.next]
+		if p.next++; p.next == len(p.recvs) {
+			p.next = 0
+		}
 	}
-	d.owed = 0
-	return d.qp.PostRecv(wrs...)
+	p.owed = 0
+	return s.own.postRecv(p.queue, wrs...)
+}
+
+// lane returns the queue pair whose message completed a receive.
+func (s *sink) lane(wc *ib.WC) *drain {
+	if s.byQPN != nil {
+		return &s.lanes[s.byQPN[wc.QPN]]
+	}
+	return &s.lanes[wc.WRID]
 }
 
 // run receives until stop returns true.
@@ -80,10 +118,11 @@ func (s *sink) poll() (int, error) {
 		if wc.Status != ib.WCSuccess {
 			return n, failure(wc)
 		}
-		d := &s.lanes[wc.WRID]
+		d := s.lane(wc)
 		d.taken++
-		if d.owed++; d.owed*4 >= len(s.batch) {
-			if err := s.repost(d); err != nil {
+		d.last = int(wc.WRID)
+		if d.pool.owed++; d.pool.owed*4 >= len(s.batch) {
+			if err := s.repost(d.pool); err != nil {
 				return n, err
 			}
 		}

@@ -32,6 +32,7 @@ type lane struct {
 	list   []verbs.SendWR // of one post
 	free   int            // lists that may still be posted
 	posted uint64         // messages
+	cycle  *cycle         // of the window that the lane binds
 	begun  []time.Time    // ring of the times at which the outstanding lists were posted
 	first  int            // index of the oldest time
 }
@@ -49,6 +50,9 @@ func newSprint(own *localSide, peer *side) *sprint {
 			wr.CompareAdd = 1
 		}
 		l := lane{qp: own.qps[i], free: p.Depth / p.PostList}
+		if p.Op == Bind {
+			l.cycle = newCycle(own, i)
+		}
 		l.begun = make([]time.Time, l.free)
 		for range p.PostList {
 			l.list = append(l.list, wr)
@@ -102,11 +106,14 @@ func (s *sprint) fill() error {
 
 // post posts work requests that end with a signalled one.
 func (s *sprint) post(l *lane, wrs []verbs.SendWR) error {
-	if s.own.plan.Op == CmpSwap {
+	switch s.own.plan.Op {
+	case CmpSwap:
 		for i := range wrs {
 			wrs[i].CompareAdd = l.posted + uint64(i)
 			wrs[i].Swap = wrs[i].CompareAdd + 1
 		}
+	case Bind:
+		l.cycle.fill(wrs, l.posted)
 	}
 	l.begun[(l.first+len(l.begun)-l.free)%len(l.begun)] = time.Now()
 	if err := l.qp.PostSend(wrs...); err != nil {

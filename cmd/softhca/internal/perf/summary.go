@@ -23,7 +23,7 @@ const tick = 50 * time.Millisecond
 
 // meter counts messages and measures time.
 type meter struct {
-	size     int // bytes of a message
+	size     int // bytes of payload of a message
 	report   func(Interval)
 	start    time.Time
 	end      time.Time // when to stop
@@ -37,7 +37,11 @@ type meter struct {
 }
 
 func newMeter(p *Plan, report func(Interval)) *meter {
-	return &meter{size: p.Size, report: report}
+	m := &meter{size: p.Size, report: report}
+	if p.Op == Bind {
+		m.size = 0 // no payload
+	}
+	return m
 }
 
 // begin starts the clock.
@@ -90,16 +94,17 @@ func (m *meter) gbps(n uint64, d time.Duration) float64 {
 
 // Summary is the result of a measurement, in the form of --json.
 type Summary struct {
-	Op          string  `json:"op"`          // write, write-imm, send, read, cmp-swap, fetch-add, atomic-write or flush
-	Type        string  `json:"type"`        // of the queue pairs: rc, uc, ud or rd
+	Op          string  `json:"op"`          // write, write-imm, send, read, cmp-swap, fetch-add, atomic-write, flush or bind
+	Type        string  `json:"type"`        // of the queue pairs: rc, uc, ud, rd or xrc
 	Size        int     `json:"size"`        // bytes of a message
 	QPs         int     `json:"qps"`         // queue pairs
 	PostList    int     `json:"post_list"`   // requests that a post carried
+	Window      bool    `json:"window"`      // the remote key is that of a memory window on the server's queue pair
 	Seconds     float64 `json:"seconds"`     // from the first post to the last completion
 	Messages    uint64  `json:"messages"`    // completed
 	Least       uint64  `json:"qp_least"`    // messages of the queue pair that had the fewest,
 	Most        uint64  `json:"qp_most"`     // and the most
-	Bytes       uint64  `json:"bytes"`       // of these messages
+	Bytes       uint64  `json:"bytes"`       // of these messages; 0 for bind
 	Gbps        float64 `json:"gbps"`        // of payload
 	Mpps        float64 `json:"mpps"`        // messages, in millions a second
 	Latency     Latency `json:"lat_us"`      // in microseconds
@@ -138,7 +143,7 @@ func (l *Loss) String() string {
 
 // count fills Lost from the counters of both sides.
 func (s *Summary) count(p *Plan, end *done) {
-	if p.service().reliable || p.Latency || s.Client == nil || s.Server == nil {
+	if p.service().reliable || p.Latency || p.Op == Bind || s.Client == nil || s.Server == nil {
 		return
 	}
 	l := &Loss{PacketsSent: s.Client.Sent, Gbps: s.Gbps}
@@ -173,8 +178,16 @@ type Latency struct {
 // String returns the summary as text in lines that fit a terminal: the measurement, its
 // duration, and unusual events if there were any.
 func (s Summary) String() string {
-	line := fmt.Sprintf("%s: %s of %s on %s in %.2f s: %s, %s", s.Op, text.Count(s.Messages, "message", "messages"),
-		text.Count(s.Size, "byte", "bytes"), text.Count(s.QPs, "QP", "QPs"), s.Seconds, text.Rate(s.Gbps*1e9, "b/s"), text.Rate(s.Mpps*1e6, " messages/s"))
+	qps := text.Count(s.QPs, "QP", "QPs")
+	if s.Window {
+		qps = text.Count(s.QPs, "QP with a memory window", "QPs with memory windows")
+	}
+	line := fmt.Sprintf("%s: %s of %s on %s in %.2f s: ", s.Op, text.Count(s.Messages, "message", "messages"),
+		text.Count(s.Size, "byte", "bytes"), qps, s.Seconds)
+	if s.Bytes > 0 {
+		line += text.Rate(s.Gbps*1e9, "b/s") + ", "
+	}
+	line += text.Rate(s.Mpps*1e6, " messages/s")
 	if l := s.Latency; l.Max > 0 {
 		line += fmt.Sprintf("\n  latency p50 %s, p90 %s, p99 %s, p99.9 %s, max %s",
 			text.Period(l.P50), text.Period(l.P90), text.Period(l.P99), text.Period(l.P999), text.Period(l.Max))
@@ -213,7 +226,7 @@ type trips struct {
 
 func newTrips(p *Plan) *trips {
 	t := &trips{hdrhistogram.New(1, int64(maxLatency), latencyDigits), 1}
-	if p.Latency && !p.Op.info().answered {
+	if p.echoed() {
 		t.parts = 2
 	}
 	return t
@@ -236,8 +249,8 @@ func (t *trips) latency() Latency {
 func (m *meter) summary(p *Plan, t *trips) Summary {
 	d := m.stopped.Sub(m.start)
 	return Summary{
-		Op: p.Op.String(), Type: p.service().name, Size: p.Size, QPs: p.QPs, PostList: p.PostList, Seconds: d.Seconds(), Messages: m.messages,
-		Bytes: m.messages * uint64(p.Size), Gbps: m.gbps(m.messages, d), Mpps: rate(m.messages, d),
+		Op: p.Op.String(), Type: p.service().name, Size: p.Size, QPs: p.QPs, PostList: p.PostList, Window: p.Window, Seconds: d.Seconds(), Messages: m.messages,
+		Bytes: m.messages * uint64(m.size), Gbps: m.gbps(m.messages, d), Mpps: rate(m.messages, d),
 		Latency: t.latency(),
 	}
 }

@@ -20,7 +20,7 @@ func TestSummaryJSON(t *testing.T) {
 	trips.add(2 * time.Microsecond)
 	s := m.summary(&p, trips)
 	s.Retransmits = 3
-	const bandwidth = `{"op":"write","type":"rc","size":1000,"qps":2,"post_list":4,"seconds":2,"messages":4000,"qp_least":0,"qp_most":0,"bytes":4000000,` +
+	const bandwidth = `{"op":"write","type":"rc","size":1000,"qps":2,"post_list":4,"window":false,"seconds":2,"messages":4000,"qp_least":0,"qp_most":0,"bytes":4000000,` +
 		`"gbps":0.016,"mpps":0.002,"lat_us":{"p50":2,"p90":2,"p99":2,"p999":2,"max":2,"mean":2},"retransmits":3}`
 	if b, err := json.Marshal(s); err != nil || string(b) != bandwidth {
 		t.Errorf("bandwidth is\n%s (%v), want\n%s", b, err, bandwidth)
