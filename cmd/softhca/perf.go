@@ -52,12 +52,9 @@ var errLocalHost = usagef("--local runs both sides: no HOST")
 // perfPort is the default TCP port of a perf server.
 const perfPort = 18516
 
-func newPerfCommand(g *globals) *cobra.Command {
-	f := &perfFlags{globals: g}
-	cmd := &cobra.Command{
-		Use:   "perf " + strings.Join(perf.OpNames(), "|") + " [HOST]",
-		Short: "Measure bandwidth and message rate, latency, or connections",
-		Long: `perf measures an operation between two adapters; perf cm measures connections. Without HOST it is the server, which serves one client
+// perfLong is the help of perf.
+const perfLong = `perf measures an operation between two adapters; perf cm measures connections. The operations are write, write-imm,
+send, read, cmp-swap, fetch-add, atomic-write, flush and bind. Without HOST it is the server, which serves one client
 and ends (with --forever, one client after another). With HOST it is the client, which measures. With --local it runs both sides, as two processes on 127.0.0.1
 and 127.0.0.2, or on --addr and the address after it.
 
@@ -96,8 +93,10 @@ address that works after the first path has failed. The result says when the que
 retransmitted.
 
 --fault injects faults on this side (with --local on the client's; --server-fault on the server's). The result says what
-the rules did and how the protocol reacted. A failed connection is an error, which both sides report.`,
-		Example: `  softhca perf write --local
+the rules did and how the protocol reacted. A failed connection is an error, which both sides report.`
+
+// perfExamples are the examples of perf.
+const perfExamples = `  softhca perf write --local
   softhca perf write --latency --local --json
   softhca perf send --latency --events --local              both sides sleep between messages
   softhca perf write --local --size 64 --post-list 1        each request posted alone and signalled
@@ -115,7 +114,15 @@ the rules did and how the protocol reacted. A failed connection is an error, whi
   softhca perf bind --local --latency                       how long a bind, and an invalidation, of a window takes
   softhca perf write --local --alt 127.0.0.3 --timeout 10ms --fault 'drop path=primary after=1s'
   softhca perf read --addr 192.0.2.2                        a server, and on another host its client:
-  softhca perf read --addr 192.0.2.1 --size 1M 192.0.2.2`,
+  softhca perf read --addr 192.0.2.1 --size 1M 192.0.2.2`
+
+func newPerfCommand(g *globals) *cobra.Command {
+	f := &perfFlags{globals: g}
+	cmd := &cobra.Command{
+		Use:     "perf OPERATION [HOST]",
+		Short:   "Measure bandwidth and message rate, latency, or connections",
+		Long:    perfLong,
+		Example: perfExamples,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usagef("perf needs an operation: %s", strings.Join(perf.OpNames(), ", "))
