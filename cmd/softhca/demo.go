@@ -27,7 +27,8 @@ func newDemoCommand(g *globals) *cobra.Command {
 		Use:   "demo",
 		Short: "Watch two adapters communicate, and an error happen",
 		Long: `demo opens two adapters on this host, which communicate over the kernel's UDP. It connects a queue pair of each by
-the connection manager, moves data with every operation, provokes an error, measures the throughput, and disconnects.
+the connection manager, moves data with every operation, provokes an error, uses a memory window whose key dies and an
+extended reliable connection (XRC), measures the throughput, and disconnects.
 It draws every packet, verifies the data, and takes about two seconds. The exit code is 0 only if all checks succeed.
 
 The first adapter opens on 127.0.0.1 or --addr, the second one on --peer. --capture records the packets of the first

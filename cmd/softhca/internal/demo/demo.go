@@ -53,7 +53,7 @@ type stage struct {
 func Run(ctx context.Context, o Options) error {
 	s := &stage{printer: newPrinter(&o), measure: o.Measure}
 	return s.play(ctx, &o, "softhca: two RDMA adapters communicate by RoCEv2 on UDP port 4791", "softhca run --help, softhca perf --help, softhca states",
-		s.adapters, s.connect, s.send, s.write, s.read, s.atomics, s.wrongKey, s.counters, s.throughput, s.disconnect)
+		s.adapters, s.connect, s.send, s.write, s.read, s.atomics, s.atomicWrite, s.wrongKey, s.window, s.xrc, s.counters, s.throughput, s.disconnect)
 }
 
 // play opens both adapters, and shows scenes until one returns an error. next is what a reader may

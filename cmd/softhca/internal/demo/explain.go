@@ -13,7 +13,7 @@ func explain(p *roce.Packet, n int) string {
 	start, end := p.Info.Flags&roce.FlagStart != 0, p.Info.Flags&roce.FlagEnd != 0
 	switch p.Info.Kind {
 	case roce.KindSend:
-		return part(start, end) + please(p)
+		return part(start, end) + queue(p) + please(p)
 	case roce.KindWrite:
 		if start && end && p.RETH == (roce.RETH{}) && n == 0 {
 			return "a probe: do you still answer?"
@@ -30,6 +30,10 @@ func explain(p *roce.Packet, n int) string {
 		return fmt.Sprintf("if the value is %d, set it to %d", p.AtomicETH.Compare, p.AtomicETH.SwapAdd)
 	case roce.KindFetchAdd:
 		return fmt.Sprintf("add %d to the value", p.AtomicETH.SwapAdd)
+	case roce.KindAtomicWrite:
+		return fmt.Sprintf("put 8 B at %#x in one piece, key %#08x", p.RETH.VA, uint32(p.RETH.RKey))
+	case roce.KindFlush:
+		return fmt.Sprintf("make %d B at %#x visible, key %#08x", p.RETH.Length, p.RETH.VA, uint32(p.RETH.RKey))
 	case roce.KindAtomicAck:
 		return fmt.Sprintf("done; the old value was %d", p.AtomicAck)
 	case roce.KindAck:
@@ -54,6 +58,14 @@ func part(start, end bool) string {
 	}
 }
 
+// queue names the shared receive queue of a request of XRC.
+func queue(p *roce.Packet) string {
+	if p.Info.Headers&roce.HasXRCETH == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" for queue %v", ib.SRQN(p.XRCETH.SRQN))
+}
+
 func please(p *roce.Packet) string {
 	if p.BTH.AckReq {
 		return "; please acknowledge"
@@ -63,6 +75,8 @@ func please(p *roce.Packet) string {
 
 func answerPart(start, end bool, n int) string {
 	switch {
+	case start && end && n == 0:
+		return "done"
 	case start && end:
 		return fmt.Sprintf("all %d B", n)
 	case start:

@@ -42,7 +42,7 @@ type node struct {
 }
 
 // rights are the peer's access rights to a node's memory.
-const rights = ib.AccessLocalWrite | ib.AccessRemoteWrite | ib.AccessRemoteRead | ib.AccessRemoteAtomic
+const rights = ib.AccessLocalWrite | ib.AccessRemote | ib.AccessFlushGlobal
 
 // open opens the adapter of a side and creates its objects, which closing the adapter
 // destroys. It fills the memory with seed.
@@ -94,8 +94,11 @@ func (n *node) next(ctx context.Context) (verbs.WC, error) {
 	}
 }
 
-// event waits for an event of a kind and keeps the others that come.
-func (n *node) event(ctx context.Context, want ib.EventType) error {
+// event waits for an event about the queue pair of the connection.
+func (n *node) event(ctx context.Context, want ib.EventType) error { return n.eventOf(ctx, want, n.qp) }
+
+// eventOf waits for an event of a kind about a queue pair, and keeps the others that come.
+func (n *node) eventOf(ctx context.Context, want ib.EventType, q *verbs.QP) error {
 	ctx, cancel := context.WithTimeout(ctx, waitLimit)
 	defer cancel()
 	for {
@@ -105,7 +108,7 @@ func (n *node) event(ctx context.Context, want ib.EventType) error {
 		}
 		e.Ack()
 		n.events = append(n.events, e)
-		if e.Type == want && e.QP == n.qp {
+		if e.Type == want && e.QP == q {
 			return nil
 		}
 	}

@@ -19,13 +19,16 @@ const (
 	result  = 49216 // value before the atomic
 )
 
-// post posts a request of A, waits for its completion and shows it.
-func (s *stage) post(ctx context.Context, wr verbs.SendWR) error {
+// post posts a request of A on the connection, waits for its completion and shows it.
+func (s *stage) post(ctx context.Context, wr verbs.SendWR) error { return s.postOn(ctx, s.a.qp, wr) }
+
+// postOn is post for another queue pair of A.
+func (s *stage) postOn(ctx context.Context, q *verbs.QP, wr verbs.SendWR) error {
 	wr.Flags |= ib.SendSignaled
 	if err := s.b.settle(); err != nil {
 		return err
 	}
-	if err := s.a.qp.PostSend(wr); err != nil {
+	if err := q.PostSend(wr); err != nil {
 		return err
 	}
 	wc, err := s.a.next(ctx)
