@@ -22,11 +22,14 @@ func TestExplainFlag(t *testing.T) {
 		t.Errorf("standard error:\n%s", errs)
 	}
 	text, _ := explainedFile(t, file)
+	if !strings.Contains(errs, "a request was refused: its R_Key no longer gives the access that it gave before") {
+		t.Errorf("standard error says nothing of the key that died:\n%s", errs)
+	}
 	if live := errs[strings.Index(errs, "VERDICT"):]; !strings.HasPrefix(live, text) {
 		t.Errorf("of the file explain says\n%s\nand of what passes\n%s", text, live)
 	}
-	if n := strings.Count(errs, "softhca: failed now: RC, "); n != 1 || strings.Index(errs, "failed now") > strings.Index(errs, "VERDICT") {
-		t.Errorf("of a connection that failed was told %d times before the end:\n%s", n, errs)
+	if n := strings.Count(errs, "softhca: failed now: RC, "); n != 2 || strings.Index(errs, "failed now") > strings.Index(errs, "VERDICT") {
+		t.Errorf("of two connections that failed were told %d before the end:\n%s", n, errs)
 	}
 	var code int
 	code, _, errs = command(t, "perf", "write", "--local", "--addr", loopback(82), "--duration", "5s", "--explain", "--timeout", "30ms", "--retry", "2",

@@ -360,40 +360,28 @@ func (c *conversation) refused(f *Follower, side int, psn ib.PSN, s roce.Syndrom
 	before := c.times(answerMissing)
 	c.complete(f, side, psn)
 	r.skips, r.skipped = c.times(answerMissing) > before, h.una
-	rule, what, history := operationalError, "PSN "+psn.String(), ""
-	kind, invalidated := roce.KindSend, false
+	rule, what, o := operationalError, "PSN "+psn.String(), &op{kind: roce.KindSend}
 	if i := h.locate(psn); i >= 0 {
-		kind, what = h.ops[i].kind, h.ops[i].String()
-		history, invalidated = f.keys.history(c.ends[1-side].addr, &h.ops[i])
-		if h.ops[i].refused.record == 0 {
-			h.ops[i].refused = f.now
-			h.deferred.ends(h.ops[i].src)
+		o = &h.ops[i]
+		what = o.String()
+		if o.refused.record == 0 {
+			o.refused = f.now
+			h.deferred.ends(o.src)
 		}
 	}
+	more, responder := "", c.ends[1-side].addr
 	switch s {
 	case roce.NAKInvalidRequest:
-		rule = invalidRequest
+		rule, more = f.keys.invalid(responder, o)
 	case roce.NAKRemoteAccess:
-		what += history
-		switch {
-		case invalidated:
-			rule = keyInvalidated
-		case kind == roce.KindReadRequest:
-			rule = readRefused
-		case kind == roce.KindCompareSwap, kind == roce.KindFetchAdd:
-			rule = atomicRefused
-		case kind == roce.KindFlush:
-			rule = flushRefused
-		default:
-			rule = writeRefused
-		}
+		rule, more = f.keys.access(responder, o)
 	case roce.NAKRemoteOperational:
 	case roce.NAKInvalidRD:
 		rule = invalidRDRequest
 	default:
-		rule = unknownNAK
-		what += ": " + s.String()
+		rule, more = unknownNAK, ": "+s.String()
 	}
+	what += more
 	r.rule, r.detail = rule, what
 	h.refusals = withRefusal(h.refusals, r)
 	c.find(f.now, rule, "%s", what)

@@ -225,6 +225,9 @@ func (f *Follower) asked(p *pcapfile.Packet) {
 	}
 }
 
+// altered reports whether a fault rule had an effect on the packet other than to lose it.
+func (f *Follower) altered() bool { return f.sight.marks&ChangedByRule != 0 }
+
 // unrepeated reports whether the packet is not retransmitted when it is lost.
 func (f *Follower) unrepeated() bool {
 	return f.pkt.Info.Service == roce.ServiceUC || f.pkt.Info.Service == roce.ServiceUD && f.pkt.BTH.DestQP != ib.QPNGSI

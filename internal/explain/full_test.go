@@ -30,6 +30,13 @@ func TestFullTables(t *testing.T) {
 	if n, in := len(q.known), q.known[qpAt{addr, 0}].record; n != maxQKeys || in != 2 {
 		t.Errorf("%d Q_Keys are remembered, want %d; the first is of record %d, want 2", n, maxQKeys, in)
 	}
+	for i := range maxKeys + 10 {
+		k.executed(addr, &op{kind: roce.KindSend, srqn: ib.SRQN(i + 1), begun: instant{record: 1}})
+	}
+	k.executed(addr, &op{kind: roce.KindSend, srqn: 1, begun: instant{record: 2}})
+	if n, in := len(k.queues), k.queues[queueOf{addr, 1}]; n != maxKeys || in != 2 {
+		t.Errorf("%d shared receive queues are remembered, want %d; the first was reached in record %d, want 2", n, maxKeys, in)
+	}
 	var d deferred
 	for i := range maxDeferred + 10 {
 		d.put(&op{src: ib.QPN(i)}, time.Millisecond, instant{})

@@ -180,6 +180,7 @@ type op struct {
 	inv     instant // of the packet that invalidates invKey; zero if there is none
 	invKey  ib.RKey
 	rkey    ib.RKey
+	srqn    ib.SRQN // XRC: the shared receive queue; 0 for others
 	va      uint64
 	length  int // bytes; for SENDs those seen
 	begun   instant
@@ -188,6 +189,7 @@ type op struct {
 	ahead   []span // READ: responses after a gap
 	rspGap  bool
 	skipped bool    // a later message was answered before
+	altered bool    // by a fault rule
 	refused instant // when a NAK refused it; zero if none did
 }
 
@@ -402,6 +404,7 @@ func (h *half) extend(f *Follower, n uint32, vague bool) {
 		return
 	}
 	o := begun(now, p)
+	o.altered = f.altered()
 	h.deferred.begins(o.src)
 	o.n, o.vague = n, vague
 	h.ops = append(h.ops, o)
@@ -414,7 +417,7 @@ func (h *half) extend(f *Follower, n uint32, vague bool) {
 // the message.
 func begun(now instant, p *roce.Packet) op {
 	o := op{
-		kind: p.Info.Kind, src: p.DETH.SrcQP, first: p.BTH.PSN, n: 1, begun: now,
+		kind: p.Info.Kind, src: p.DETH.SrcQP, srqn: ib.SRQN(p.XRCETH.SRQN), first: p.BTH.PSN, n: 1, begun: now,
 		whole: p.Info.Flags&roce.FlagEnd != 0 || p.Info.Kind == roce.KindReadRequest,
 	}
 	if o.kind == roce.KindResync {

@@ -33,12 +33,15 @@ const (
 	rnrOrSilence
 	rnrWaits
 	keyInvalidated
+	keyGone
 	writeRefused
 	readRefused
 	atomicRefused
 	flushRefused
 	accessRefused
 	invalidRequest
+	unalignedAtomic
+	queueUnknown
 	operationalError
 	invalidRDRequest
 	refusalUnheard
@@ -259,6 +262,14 @@ var table = [numRules]Rule{
 		Requester: Statuses{ib.WCRemAccessErr},
 		Try:       "Do not use a key after a SEND that invalidates it: the responder must bind a memory window, or register memory, again and send the new key.",
 	},
+	keyGone: {
+		Name: "key-gone", Severity: Failed, Side: Both, Title: "a request was refused: its R_Key no longer gives the access that it gave before",
+		Means: "The responder executed an earlier request of the same kind, with the same R_Key, for the same bytes, and answered this one with a remote access error. In between, its program " +
+			"invalidated the key (LOCAL_INV), unbound, bound again or deallocated the memory window, or deregistered or re-registered the region; or a fault rule there refuses requests.",
+		Requester: Statuses{ib.WCRemAccessErr},
+		Try: "Find where the responder's program ends the life of the key, and have it wait until the requester has sent its last request with the key. " +
+			"A window that is bound again has a new key: send it to the requester.",
+	},
 	writeRefused: {
 		Name: "write-refused", Severity: Failed, Side: Both, Title: "a WRITE was refused: remote access error",
 		Means:     "The R_Key is wrong or not of this protection domain, the range lies outside the region, or the region lacks REMOTE_WRITE.",
@@ -287,8 +298,21 @@ var table = [numRules]Rule{
 	},
 	invalidRequest: {
 		Name: "invalid-request", Severity: Failed, Side: Both, Title: "a request was refused: remote invalid request",
-		Means:     "The responder's queue pair does not allow the operation, its length or place in the message is wrong, or an atomic or an ATOMIC WRITE is not aligned to 8 bytes. Over XRC, no shared receive queue of the target's domain has the number in the request.",
-		Requester: Statuses{ib.WCRemInvReqErr}, Try: "Check qp_access_flags and max_dest_rd_atomic of the responder, the path MTU of both sides, the size of the receive, the alignment of atomics; over XRC remote_srqn.",
+		Means:     "The responder's queue pair does not allow the operation, its length or place in the message is wrong, or a FLUSH has a type that does not exist. Over XRC, no shared receive queue of the target's domain has the number in the request.",
+		Requester: Statuses{ib.WCRemInvReqErr}, Try: "Check qp_access_flags and max_dest_rd_atomic of the responder, the path MTU of both sides, the size of the receive; over XRC remote_srqn.",
+	},
+	unalignedAtomic: {
+		Name: "atomic-unaligned", Severity: Failed, Side: Requester, Title: "an atomic was refused: its address is not a multiple of 8",
+		Means:     "COMPARE & SWAP, FETCH & ADD and ATOMIC WRITE need an address that is a multiple of 8. The responder answered with a remote invalid request error.",
+		Requester: Statuses{ib.WCRemInvReqErr}, Try: "Align the remote address to 8 bytes.",
+	},
+	queueUnknown: {
+		Name: "srq-unknown", Severity: Failed, Side: Both, Title: "a request over XRC was refused: the responder has no such shared receive queue, or refuses another part of the request",
+		Means: "The responder answered with a remote invalid request error, and executed no earlier request that names this shared receive queue. Most likely no queue of the target's XRC domain " +
+			"has the number. Otherwise the causes are those of invalid-request.",
+		Requester: Statuses{ib.WCRemInvReqErr},
+		Try: "Compare remote_srqn of the request with the number that ibv_get_srq_num returns at the responder: a queue that is created again has another number. " +
+			"Check that the queue and the target (XRC_RECV) are in the same XRC domain.",
 	},
 	operationalError: {
 		Name: "operational-error", Severity: Failed, Side: Responder, Title: "the responder could not complete a request: remote operational error",

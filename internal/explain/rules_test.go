@@ -123,6 +123,13 @@ var cases = []struct {
 	{readRefused, "errs_read_noperm", nil, "READ of 100 bytes"},
 	{atomicRefused, "errs_atomic_noperm", nil, "FETCH_ADD"},
 	{flushRefused, "", refusedFlush, "FLUSH"},
+	{keyGone, "", again(64), "in record 3; record 1 used the same R_Key for the same bytes with success"},
+	{keyGone, "", again(32), "WRITE of 32 bytes"},
+	{writeRefused, "", again(65), "in record 3; record 1 used the same R_Key with success"},
+	{unalignedAtomic, "", refusedAtomic(roce.RCFetchAdd), "FETCH_ADD of 8 bytes to 0x1004"},
+	{unalignedAtomic, "", refusedAtomic(roce.RCAtomicWrite), "ATOMIC_WRITE of 8 bytes to 0x1004"},
+	{queueUnknown, "", overXRC(0x77), "SEND of 4 bytes at PSN 0x000101, in record 3, for shared receive queue 0x000077"},
+	{invalidRequest, "", overXRC(0x55), "for shared receive queue 0x000055, which record 1 reached"},
 	{accessRefused, "errs_bad_rkey_write", from(server), "the NAK for PSN 0x"},
 	{invalidRequest, "errs_qp_noperm_write", nil, "WRITE"},
 	{invalidRequest, "errs_qp_noperm_write", from(server), "not in this capture"},
@@ -401,6 +408,54 @@ func refusedFlush(s *scene) {
 	s.add(server, time.Millisecond, &roce.Packet{
 		BTH: bth(roce.RCAcknowledge, 0x12, 0x100), AETH: roce.AETH{Syndrome: roce.NAKRemoteAccess, MSN: 1},
 	})
+}
+
+// again is a WRITE, and another one of the same bytes with the same key, or of length bytes, which is
+// refused.
+func again(length uint32) func(s *scene) {
+	return func(s *scene) {
+		write := &roce.Packet{BTH: bth(roce.RCRDMAWriteOnly, 0x11, 0x100), RETH: roce.RETH{VA: 0x1000, RKey: 7, Length: 64}, Payload: make([]byte, 64)}
+		s.add(client, 0, write)
+		s.add(server, time.Millisecond, &roce.Packet{
+			BTH: bth(roce.RCAcknowledge, 0x12, 0x100), AETH: roce.AETH{Syndrome: roce.ACKUnlimited, MSN: 1},
+		})
+		write.BTH.PSN, write.RETH.Length, write.Payload = write.BTH.PSN.Next(), length, make([]byte, length)
+		s.add(client, time.Millisecond, write)
+		s.add(server, time.Millisecond, &roce.Packet{
+			BTH: bth(roce.RCAcknowledge, 0x12, 0x101), AETH: roce.AETH{Syndrome: roce.NAKRemoteAccess, MSN: 1},
+		})
+	}
+}
+
+// refusedAtomic is an atomic at an address that is not a multiple of 8.
+func refusedAtomic(op roce.Opcode) func(s *scene) {
+	return func(s *scene) {
+		p := &roce.Packet{BTH: bth(op, 0x11, 0x100)}
+		if op == roce.RCAtomicWrite {
+			p.RETH, p.Payload = roce.RETH{VA: 0x1004, RKey: 7, Length: 8}, make([]byte, 8)
+		} else {
+			p.AtomicETH = roce.AtomicETH{VA: 0x1004, RKey: 7}
+		}
+		s.add(client, 0, p)
+		s.add(server, time.Millisecond, &roce.Packet{
+			BTH: bth(roce.RCAcknowledge, 0x12, 0x100), AETH: roce.AETH{Syndrome: roce.NAKInvalidRequest, MSN: 1},
+		})
+	}
+}
+
+// overXRC is a SEND over XRC to queue 0x55, and one to another queue, which is refused.
+func overXRC(srqn uint32) func(s *scene) {
+	return func(s *scene) {
+		for i, to := range []uint32{0x55, srqn} {
+			s.add(client, time.Millisecond, &roce.Packet{
+				BTH: bth(roce.XRCSendOnly, 0x11, 0x100+uint32(i)), XRCETH: roce.XRCETH{SRQN: to}, Payload: make([]byte, 4),
+			})
+			s.add(server, time.Millisecond, &roce.Packet{
+				BTH:  bth(roce.XRCAcknowledge, 0x12, 0x100+uint32(i)),
+				AETH: roce.AETH{Syndrome: [...]roce.Syndrome{roce.ACKUnlimited, roce.NAKInvalidRequest}[i], MSN: 1},
+			})
+		}
+	}
 }
 
 // refusedRD is a reliable datagram that is refused, and what follows.
