@@ -43,6 +43,18 @@ func TestLinuxCaptures(t *testing.T) {
 	}
 }
 
+// TestM6_Flush names the types and extents of a FLUSH, and prints other values.
+func TestM6_Flush(t *testing.T) {
+	for h, want := range map[FETH]string{
+		{1, 0}: "flush global range", {2, 1}: "flush persistent region", {3, 0}: "flush global|persistent range",
+		{0, 0}: "flush 0x0 range", {4, 2}: "flush 0x4 selectivity 2", {9, 3}: "flush global|0x8 selectivity 3",
+	} {
+		if got := h.text(); got != want {
+			t.Errorf("%+v is %q, want %q", h, got, want)
+		}
+	}
+}
+
 // countObjects parses a stream of JSON objects and returns how many there are.
 func countObjects(t *testing.T, r io.Reader) (n int) {
 	t.Helper()

@@ -87,7 +87,7 @@ func (p *Packet) extensions(b *strings.Builder, st style) {
 		fmt.Fprintf(b, "  srqn %#06x", h.SRQN)
 	}
 	if h := p.FETH; h != nil {
-		fmt.Fprintf(b, "  placement %#x selectivity %d", h.Placement, h.Selectivity)
+		b.WriteString("  " + h.text())
 	}
 	if h := p.RETH; h != nil {
 		fmt.Fprintf(b, "  va %#x rkey %#08x len %d", h.VA, h.RKey, h.Length)
@@ -114,4 +114,26 @@ func (p *Packet) extensions(b *strings.Builder, st style) {
 	if p.MAD != nil {
 		b.WriteString("  " + st.in(cyan, p.MAD.text))
 	}
+}
+
+// text names the type and the extent of a FLUSH. Values without a name are printed as numbers.
+func (h *FETH) text() string {
+	var types []string
+	if h.Placement&roce.PlacementGlobal != 0 {
+		types = append(types, "global")
+	}
+	if h.Placement&roce.PlacementPersistence != 0 {
+		types = append(types, "persistent")
+	}
+	if left := h.Placement &^ (roce.PlacementGlobal | roce.PlacementPersistence); left != 0 || len(types) == 0 {
+		types = append(types, fmt.Sprintf("%#x", left))
+	}
+	extent := fmt.Sprintf("selectivity %d", h.Selectivity)
+	switch h.Selectivity {
+	case roce.SelectRange:
+		extent = "range"
+	case roce.SelectRegion:
+		extent = "region"
+	}
+	return "flush " + strings.Join(types, "|") + " " + extent
 }
