@@ -202,6 +202,10 @@ func TestEveryExampleActs(t *testing.T) {
 			a.fill(t, ib.RC)
 			b := newEndpoint(t, Config{Addr: "10.0.0.2", Network: n}, ib.RC)
 			connect(t, a, b, func(q *QPAttr) { brief(q); q.Timeout = 16 })
+			if act == fault.BindFail {
+				bind := part(a.mw(t, MWType2), a.secret(t, 64), 0, 64)
+				must.Do(t, a.qp.PostSend(SendWR{Opcode: ib.WRBindMW, Bind: &bind}))
+			}
 			for end := time.Now().Add(waitLimit); !acted(); {
 				if !a.exchange(b) || time.Now().After(end) {
 					break
@@ -211,6 +215,59 @@ func TestEveryExampleActs(t *testing.T) {
 				t.Errorf("it has not acted: %+v", ctx.FaultStats())
 			}
 		})
+	}
+}
+
+// TestM1_M2_BindFailsOnDemand has binds and invalidations fail: the window keeps its key and its
+// memory.
+func TestM1_M2_BindFailsOnDemand(t *testing.T) {
+	for _, c := range []struct {
+		rule   string
+		typ    ib.QPType
+		fails  int // the bind, the invalidation, or the bind of type 1 after them
+		state  ib.QPState
+		counts uint64 // matches
+	}{
+		{"bindfail", ib.RC, 0, ib.ERR, 1},
+		{"bindfail op=BIND_MW", ib.UC, 0, ib.SQE, 1},
+		{"bindfail op=LOCAL_INV", ib.RC, 1, ib.ERR, 1},
+		{"bindfail nth=2", ib.RC, 1, ib.ERR, 2},
+		{"bindfail op=BIND_MW nth=2", ib.RC, 2, ib.ERR, 2},
+	} {
+		n := NewNetwork()
+		a := newEndpoint(t, Config{Addr: "10.0.0.1", Network: n, Faults: Faults{Rules: c.rule, Seed: 1}}, c.typ)
+		b := newEndpoint(t, Config{Addr: "10.0.0.2", Network: n}, c.typ)
+		connect(t, a, b, func(*QPAttr) {})
+		mr, one, two := a.secret(t, 64), a.mw(t, MWType1), a.mw(t, MWType2)
+		bind := part(two, mr, 0, 64)
+		before := [2]RKey{one.RKey(), two.RKey()}
+		for i, post := range [3]func() error{
+			func() error { return a.qp.PostSend(SendWR{Opcode: ib.WRBindMW, Bind: &bind}) },
+			func() error { return a.qp.PostSend(SendWR{Opcode: ib.WRLocalInv, InvRKey: two.RKey()}) },
+			func() error { return a.qp.BindMW(3, 0, part(one, mr, 0, 64)) },
+		} {
+			must.Do(t, post())
+			wc := a.take(t, 1)[0]
+			if i < c.fails && wc.Status != ib.WCSuccess || i == c.fails && wc.Status != ib.WCMWBindErr {
+				t.Errorf("%s: request %d completes with %v", c.rule, i, wc.Status)
+			}
+			if i == c.fails {
+				break
+			}
+		}
+		if a.qp.State() != c.state {
+			t.Errorf("%s: the queue pair is in %v, want %v", c.rule, a.qp.State(), c.state)
+		}
+		if changed := two.RKey() != before[1]; changed != (c.fails > 0) || one.RKey() != before[0] {
+			t.Errorf("%s: the key of the window has changed: %v", c.rule, changed)
+		}
+		// A window is bound until its key is invalidated, and then holds its region.
+		if err := mr.Dereg(); (err != nil) != (c.fails == 1) {
+			t.Errorf("%s: deregister the region: %v", c.rule, err)
+		}
+		if s := a.ctx.FaultStats()[0]; s.Applied != 1 || s.Matched != c.counts {
+			t.Errorf("%s: %+v", c.rule, s)
+		}
 	}
 }
 

@@ -21,6 +21,7 @@ type injector struct {
 	calls   map[string][]*fault.Live // rules that wait for a call, by its name
 	timed   []*fault.Live            // rules on verbs that wait for a time
 	answers []*fault.Live            // rules of the responder
+	local   []*fault.Live            // rules on local requests
 	seed    uint64
 	start   time.Time
 	trace   trace.Tracer
@@ -51,6 +52,8 @@ func newInjector(cfg *Config) (*injector, error) {
 			}
 		case fault.Responder:
 			i.answers = append(i.answers, l)
+		case fault.Local:
+			i.local = append(i.local, l)
 		case fault.Packets:
 		}
 	}
@@ -60,11 +63,14 @@ func newInjector(cfg *Config) (*injector, error) {
 // now returns the time since the adapter was opened.
 func (i *injector) now() clock.Instant { return clock.Instant(time.Since(i.start)) }
 
-// attach installs the rules of the responder in an adapter that does not run
-// yet.
+// attach installs the rules of the responder and those on local requests in an adapter that does
+// not run yet.
 func (i *injector) attach(h *hca.HCA) {
 	if i != nil && len(i.answers) > 0 {
 		h.Inject(i.answer)
+	}
+	if i != nil && len(i.local) > 0 {
+		h.InjectLocal(i.refuse)
 	}
 }
 
@@ -107,6 +113,22 @@ func (i *injector) answer(q *qp.QP, p *qp.Packet) roce.Syndrome {
 		return l.Syndrome()
 	}
 	return 0
+}
+
+// refuse is the qp.InjectLocal of the adapter.
+func (i *injector) refuse(q *qp.QP, op ib.WROpcode) bool {
+	now := i.now()
+	for _, l := range i.local {
+		if !l.Fires(now, &fault.Subject{QPN: q.Num(), Request: op}) {
+			continue
+		}
+		l.Applied()
+		if i.trace != nil {
+			i.trace(&trace.Record{At: now, Kind: trace.Fault, QPN: q.Num(), Cause: l.Text()})
+		}
+		return true
+	}
+	return false
 }
 
 // Watched reports whether rules apply to a verb.

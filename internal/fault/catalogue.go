@@ -5,7 +5,7 @@ import "slices"
 // Action is what a rule does.
 type Action uint8
 
-// The actions: those on packets, those of the responder, those on verbs.
+// The actions: those on packets, those of the responder, those on local requests, those on verbs.
 const (
 	Drop Action = iota
 	Dup
@@ -17,6 +17,7 @@ const (
 	Partition
 	RNR
 	NAK
+	BindFail
 	Fail
 	QP
 	FillCQ
@@ -30,14 +31,15 @@ type Layer uint8
 // The layers.
 const (
 	Packets   Layer = iota // a port, on passing packets
-	Responder              // an RC responder, on requests that it is about to execute
+	Responder              // a responder of a reliable service, on requests that it is about to execute
+	Local                  // a queue pair, on its BIND_MW and LOCAL_INV
 	Verbs                  // the calls of a program
 )
 
 // String returns the heading of the layer in the catalogue.
 func (l Layer) String() string { return layerNames[l] }
 
-var layerNames = [...]string{"Packets", "Responder", "Verbs"}
+var layerNames = [...]string{"Packets", "Responder", "Local requests", "Verbs"}
 
 // actionInfo is one row of the catalogue.
 type actionInfo struct {
@@ -104,14 +106,19 @@ var actions = [NumActions]actionInfo{
 	RNR: {
 		name: "rnr", layer: Responder, example: "rnr count=3",
 		text: "Answers a request that needs a receive with an RNR NAK, as if the receive queue were empty. " +
-			"The requester waits for the queue pair's minimum RNR timer and retransmits, rnr_retry times; then it fails with RNR_RETRY_EXC_ERR. RC only.",
+			"The requester waits for the queue pair's minimum RNR timer and retransmits, rnr_retry times; then it fails with RNR_RETRY_EXC_ERR. For RC, XRC and RD.",
 	},
 	NAK: {
 		name: "nak", layer: Responder, example: "nak syndrome=REMOTE_ACCESS op=RDMA_WRITE nth=1",
 		args: []Param{Syndrome}, bare: true, required: []Param{Syndrome},
 		text: "Answers the request with a NAK and does not execute it. SEQUENCE acts as if the packet had been lost; RNR acts as the fault rnr, on any request. " +
 			"After INVALID_REQUEST, REMOTE_ACCESS or REMOTE_OPERATIONAL the requester fails with REM_INV_REQ_ERR, REM_ACCESS_ERR or REM_OP_ERR, " +
-			"and the responder's queue pair goes to ERR and reports QP_REQ_ERR, QP_ACCESS_ERR, or an error completion of its current receive. RC only.",
+			"and the responder's queue pair goes to ERR and reports QP_REQ_ERR, QP_ACCESS_ERR, or an error completion of its current receive. For RC, XRC and RD.",
+	},
+	BindFail: {
+		name: "bindfail", layer: Local, example: "bindfail op=BIND_MW nth=1",
+		text: "Makes a BIND_MW or LOCAL_INV fail with MW_BIND_ERR, and have no effect: the memory window keeps its key and its memory. " +
+			"The queue pair goes to ERR (UC: SQE), and later requests are flushed. No packet shows it.",
 	},
 	Fail: {
 		name: "fail", layer: Verbs, example: "fail op=RegMR errno=ENOMEM nth=1",
@@ -141,6 +148,7 @@ var actions = [NumActions]actionInfo{
 var selectors = [...][]Param{
 	Packets:   {Nth, Every, P, Count, After, For, Op, Dir, QPN, PSN, Src, Dst, Path},
 	Responder: {Nth, Every, P, Count, After, For, Op, QPN, PSN, Src, Dst},
+	Local:     {Nth, Every, P, Count, After, For, Request, QPN},
 	Verbs:     {Nth, Every, P, Count, After, For, Call, QPN},
 }
 

@@ -31,6 +31,8 @@ func (r *Rule) Explain() string {
 		s = "answers " + what + " with an RNR NAK"
 	case NAK:
 		s = "answers " + what + " with NAK " + r.values[Syndrome].text + " instead of executing it"
+	case BindFail:
+		s = "makes " + what + " fail with MW_BIND_ERR"
 	case Fail:
 		s = "makes " + what + " fail with " + r.errnoName()
 	case QP:
@@ -150,6 +152,11 @@ func (r *Rule) noun() string {
 			return "request that needs a receive"
 		}
 		return "incoming request"
+	case Local:
+		if r.Has(Request) {
+			return r.values[Request].text
+		}
+		return "BIND_MW or LOCAL_INV"
 	default:
 		if strings.HasPrefix(r.Call(), "Post") {
 			return "work request of " + r.Call()

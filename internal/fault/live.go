@@ -50,7 +50,8 @@ type Subject struct {
 	Src, Dst netip.Addr
 	SrcPort  uint16
 	Way      Way
-	Call     string // the name of a verb
+	Call     string      // the name of a verb
+	Request  ib.WROpcode // a local request
 }
 
 // Active reports whether the rule can act at this time.
@@ -101,6 +102,8 @@ func (l *Live) matches(s *Subject) bool {
 	switch l.Action.Layer() {
 	case Verbs:
 		return s.Call == l.Call() && (!l.Has(QPN) || s.QPN == ib.QPN(l.values[QPN].num))
+	case Local:
+		return (!l.Has(Request) || s.Request == ib.WROpcode(l.values[Request].num)) && (!l.Has(QPN) || s.QPN == ib.QPN(l.values[QPN].num))
 	case Packets:
 		if s.Dir&l.Dir() == 0 {
 			return false

@@ -27,7 +27,8 @@ const (
 	After
 	For
 	Op
-	Call // op= of rules on verbs
+	Request // op= of rules on local requests
+	Call    // op= of rules on verbs
 	Dir
 	QPN
 	PSN
@@ -52,6 +53,7 @@ const (
 	kindSpeed
 	kindLength
 	kindOps
+	kindRequest
 	kindCall
 	kindDir
 	kindPath
@@ -92,12 +94,13 @@ var params = [NumParams]paramInfo{
 	For:      {"for", kindDuration, "Only for this time, from after= on."},
 	Op: {"op", kindOps, "Only packets with this opcode: its name with or without RC_, UC_, UD_, RD_ or XRC_, or the beginning of its name " +
 		"(RDMA_WRITE for FIRST, MIDDLE, LAST and ONLY); also ACK, ATOMIC_ACK, NAK (ACKNOWLEDGE with any NAK) and RNR_NAK. Separate several by commas."},
-	Call: {"op", kindCall, "Only this call (default PostSend)."},
-	Dir:  {"dir", kindDir, "out, in or both. The default is out; with op= or path= it is both."},
-	QPN:  {"qpn", kindNumber, "The number of the queue pair: for packets the destination QPN, for calls and events that of their queue pair."},
-	PSN:  {"psn", kindNumber, "The packet sequence number; write 0x before hexadecimal digits."},
-	Src:  {"src", kindAddr, "The source IP address of the packet."},
-	Dst:  {"dst", kindAddr, "The destination IP address of the packet."},
+	Request: {"op", kindRequest, "Only this request: BIND_MW or LOCAL_INV. BIND_MW includes ibv_bind_mw."},
+	Call:    {"op", kindCall, "Only this call (default PostSend)."},
+	Dir:     {"dir", kindDir, "out, in or both. The default is out; with op= or path= it is both."},
+	QPN:     {"qpn", kindNumber, "The number of the queue pair: for packets the destination QPN, for calls and events that of their queue pair."},
+	PSN:     {"psn", kindNumber, "The packet sequence number; write 0x before hexadecimal digits."},
+	Src:     {"src", kindAddr, "The source IP address of the packet."},
+	Dst:     {"dst", kindAddr, "The destination IP address of the packet."},
 	Path: {"path", kindPath, "primary: packets from and to the adapter's first address; alternate: packets from and to its other addresses, " +
 		"at which alternate paths begin."},
 }

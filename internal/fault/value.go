@@ -178,6 +178,8 @@ func wordsOf(k kind) (ws []word) {
 		for i, name := range Calls() {
 			ws = append(ws, word{name, int64(i)})
 		}
+	case kindRequest:
+		return requests[:]
 	case kindDir:
 		return directions[:]
 	case kindPath:

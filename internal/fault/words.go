@@ -49,6 +49,9 @@ func callReaches(name string, o Object) bool {
 	return o == Device
 }
 
+// requests are the local requests to which rules can apply.
+var requests = [...]word{{ib.WRBindMW.String(), int64(ib.WRBindMW)}, {ib.WRLocalInv.String(), int64(ib.WRLocalInv)}}
+
 // errnos are the error numbers that a rule can give.
 var errnos = [...]word{
 	{"EPERM", int64(ib.EPERM)}, {"ENOENT", int64(ib.ENOENT)}, {"EIO", int64(ib.EIO)}, {"EAGAIN", int64(ib.EAGAIN)},

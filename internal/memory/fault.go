@@ -19,12 +19,13 @@ const (
 	FaultRange                    // outside the region, or beyond the end of the list
 	FaultMissing                  // the memory of a foreign region is no longer mapped
 	FaultWriteBack                // the memory could not be written back to its file
+	FaultInjected                 // on demand
 )
 
 var faultNames = [...]string{
 	"none", "no such key", "invalidated", "window not bound", "bound already", "wrong type of window",
 	"wrong protection domain", "window of another queue pair", "access right missing", "out of range", "memory not mapped",
-	"cannot be written back to its file",
+	"cannot be written back to its file", "fault on demand",
 }
 
 // String returns the fault in words.

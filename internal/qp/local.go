@@ -45,6 +45,14 @@ func bindOf(e *ring.SendWQE) ib.MWBind {
 	}
 }
 
+// executeLocal executes the local work request w, which is the next.
+func (r *requester) executeLocal(w *begunWR) memory.Fault {
+	if inject := r.ep.env.InjectLocal; inject != nil && inject(r.qp, w.opcode) {
+		return memory.FaultInjected
+	}
+	return w.request().operation().local(r.qp, r.queue.At(r.next))
+}
+
 // executeBindMW executes a BIND_MW.
 func executeBindMW(q *QP, e *ring.SendWQE) memory.Fault {
 	b := bindOf(e)

@@ -214,7 +214,7 @@ func (r *requester) begin(w *begunWR) {
 		n = r.chunk.requests(w)
 	case begunLocal:
 		n = 0
-		w.fault = w.request().operation().local(r.qp, r.queue.At(r.next))
+		w.fault = r.executeLocal(w)
 	case begunAcked, begunMalformed:
 	}
 	r.ssn += n

@@ -289,6 +289,7 @@ func (f *Failure) end() string {
 		ib.WCRemInvReqErr:   "the peer refused: NAK invalid request",
 		ib.WCRemOpErr:       "the peer could not execute it: NAK remote operational error",
 		ib.WCWRFlushErr:     "the queue pair had left RTS",
+		ib.WCMWBindErr:      "the memory window could not be bound or invalidated",
 		ib.WCRemInvRDReqErr: "the peer refused: NAK invalid RD request",
 		ib.WCLocEECOpErr:    "the EE context failed during the message",
 		ib.WCInvEECStateErr: "the EE context had left RTS",
