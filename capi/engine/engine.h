@@ -201,9 +201,9 @@ struct softhca_calls {
 	int (*await_cq)(handle_t cq, uint32_t completions);
 	int (*destroy_cq)(handle_t cq);
 
-	// open_xrcd fails with EOPNOTSUPP if another process has a domain of the same file; the
-	// empty name is that of no file.
-	int (*open_xrcd)(handle_t dev, char *file, handle_t *xrcd);
+	// open_xrcd fails with EOPNOTSUPP if another process has the domain of the file, which name
+	// identifies; the empty name is that of no file.
+	int (*open_xrcd)(handle_t dev, int file, char *name, handle_t *xrcd);
 	int (*close_xrcd)(handle_t xrcd);
 
 	int (*create_srq)(handle_t pd, struct softhca_srq *s);

@@ -8,7 +8,6 @@ import "C"
 import (
 	"errors"
 	"fmt"
-	"os"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -25,48 +24,71 @@ var errElsewhere = fmt.Errorf("another process has the domain of this file, and 
 type xrcDomain struct {
 	*adapter
 	device.XRCD
-	name int // socket whose name says that this process has the domain of a file; -1: none
+	file string // device and inode; "" if the domain is of no file
+	pin  int    // keeps the inode
 }
 
 //export softhca_open_xrcd
-func softhca_open_xrcd(dev C.handle_t, file *C.char, xrcd *C.handle_t) C.int {
-	x := &xrcDomain{adapter: of[*adapter](dev), name: -1}
-	err := x.claim(C.GoString(file))
+func softhca_open_xrcd(dev C.handle_t, fd C.int, file *C.char, xrcd *C.handle_t) C.int {
+	x := &xrcDomain{adapter: of[*adapter](dev), file: C.GoString(file), pin: -1}
+	err := x.claim(int(fd))
 	if err == nil {
-		err = x.dev.OpenXRCD(&x.XRCD)
+		if err = x.dev.OpenXRCD(&x.XRCD); err != nil {
+			err = errors.Join(err, x.unclaim())
+		}
 	}
 	if err == nil {
 		*xrcd = newHandle(x)
-	} else {
-		err = errors.Join(err, x.unclaim())
 	}
 	return x.code("open XRC domain", err)
 }
 
-// claim takes the name of a file for this process: that of a socket, which nothing is sent to, in
-// the abstract namespace. It disappears with the process.
-func (x *xrcDomain) claim(file string) error {
-	if file == "" {
+// claim gives this process the domain of the file that is open as fd.
+func (x *xrcDomain) claim(fd int) (err error) {
+	if x.file == "" {
 		return nil
 	}
-	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
+	if x.pin, err = pin(fd); err != nil {
 		return err
 	}
-	x.name = fdmark.Take(fd)
-	err = unix.Bind(x.name, &unix.SockaddrUnix{Name: fmt.Sprintf("@softhca-xrcd/%d/%v/%s", os.Geteuid(), x.dev.Port.Caps().Addrs[0], file)})
-	if errors.Is(err, unix.EADDRINUSE) {
-		return errElsewhere
-	}
-	return err
-}
-
-// unclaim gives the name back.
-func (x *xrcDomain) unclaim() error {
-	if x.name < 0 {
+	if err = x.dev.ClaimDomain(x.file); err == nil {
 		return nil
 	}
-	return unix.Close(x.name)
+	if errors.Is(err, unix.EADDRINUSE) {
+		err = errElsewhere
+	}
+	return errors.Join(err, unix.Close(x.pin))
+}
+
+// unclaim gives the domain of a file back.
+func (x *xrcDomain) unclaim() error {
+	if x.file == "" {
+		return nil
+	}
+	x.dev.ReleaseDomain(x.file)
+	return unix.Close(x.pin)
+}
+
+// pin keeps the inode of an open file until the returned descriptor is closed, as the kernel does
+// for a domain: otherwise a new file could get the number of a deleted one, and with it the
+// domain. The file waits in the queue of a socket, which fdmark can mark, unlike an O_PATH descriptor.
+func pin(fd int) (int, error) {
+	// A descriptor of its own: a copy of the program's would keep the locks of the program.
+	file, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", fd), unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err == nil {
+		defer unix.Close(file)
+	} else { // without /proc
+		file = fd
+	}
+	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(ends[0])
+	if err := unix.Sendmsg(ends[0], []byte{0}, unix.UnixRights(file), nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL); err != nil {
+		return -1, errors.Join(err, unix.Close(ends[1]))
+	}
+	return fdmark.Take(ends[1]), nil
 }
 
 //export softhca_close_xrcd

@@ -48,8 +48,8 @@ static struct domain *find(const struct device *dev, const struct stat *file)
 	return d;
 }
 
-// make makes a new domain, for a file if there is one. The lock is held.
-static int make(struct device *dev, const struct stat *file, int oflags, struct domain **out)
+// make makes a new domain, for the file of fd if there is one. The lock is held.
+static int make(struct device *dev, int fd, const struct stat *file, int oflags, struct domain **out)
 {
 	char name[40] = "";
 	struct domain *d = calloc(1, sizeof *d);
@@ -60,7 +60,9 @@ static int make(struct device *dev, const struct stat *file, int oflags, struct 
 		d->has_file = true, d->file_dev = file->st_dev, d->file_ino = file->st_ino;
 		snprintf(name, sizeof name, "%llx/%llx", (unsigned long long)file->st_dev, (unsigned long long)file->st_ino);
 	}
-	int code = ENGINE(dev, open_xrcd, dev->handle, name, &d->handle);
+	int code = ENGINE(dev, open_xrcd, dev->handle, fd, name, &d->handle);
+	if (code == EOPNOTSUPP && oflags & O_EXCL)
+		code = EINVAL;
 	if (code == 0 && file != NULL && !(oflags & O_CREAT)) {
 		ENGINE(dev, close_xrcd, d->handle);
 		code = EAGAIN;
@@ -122,7 +124,7 @@ VERB(struct ibv_xrcd *, open_xrcd, (struct ibv_context *c, struct ibv_xrcd_init_
 	mutex_lock(DOMAINS_LOCK, &domains_mu);
 	x->domain = a->fd != -1 ? find(device_of(c), &file) : NULL;
 	if (x->domain == NULL)
-		code = make(device_of(c), a->fd != -1 ? &file : NULL, a->oflags, &x->domain);
+		code = make(device_of(c), a->fd, a->fd != -1 ? &file : NULL, a->oflags, &x->domain);
 	else if (a->oflags & O_EXCL)
 		code = EINVAL;
 	if (code == 0)

@@ -353,7 +353,7 @@ func (b *Broker) Members() []Member {
 		for _, r := range b.members {
 			if r != nil {
 				m := r.Member
-				m.Services = len(b.engine.router.members[m.Slot].services)
+				m.Services = listening(b.engine.router.members[m.Slot].services)
 				all = append(all, m)
 			}
 		}

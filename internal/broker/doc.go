@@ -58,7 +58,8 @@
 //	         of the addresses, the store, and the lock of the slot, unless the
 //	         member has them
 //	refused  the reason
-//	claim    a sequence number, 0 for no answer, and the service ID to listen to
+//	claim    a sequence number, 0 for no answer, and the service ID to listen to, or the
+//	         ID of the XRC domain of a file (domain.go)
 //	claimed  the sequence number, and an errno; 0: the member has the service
 //	release  the service ID
 //	ready    a returning member has claimed its services again
@@ -101,7 +102,7 @@
 // and never block on one.
 //
 // Reading order: message.go, router.go (routing messages to members), ending.go and
-// disconnect.go (disconnecting peers of members that have ended), record.go, config.go,
+// disconnect.go (disconnecting peers of members that have ended), domain.go, record.go, config.go,
 // engine.go and early.go (QP1), broker_linux.go with listener_linux.go, store_linux.go,
 // conntable_linux.go, watch_linux.go and shutdown_linux.go, lease_linux.go (the member's side),
 // host_linux.go with known.go (both in one process), deputy_linux.go; wire_linux.go,

@@ -341,7 +341,7 @@ func (s *Lease) past() []Connection {
 func (s *Lease) member() Member {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Member{Slot: s.Slot, PID: os.Getpid(), Program: s.program, Services: len(s.claims)}
+	return Member{Slot: s.Slot, PID: os.Getpid(), Program: s.program, Services: listening(s.claims)}
 }
 
 // leave ends the broker that this process runs.

@@ -426,6 +426,9 @@ func (s *Lease) claimed(id mad.ServiceID, errno syscall.Errno) error {
 		return nil
 	}
 	s.Release(id)
+	if isDomain(id) {
+		return fmt.Errorf("another process at %v has the XRC domain of the file: %w", s.addrs[0], errno)
+	}
 	return fmt.Errorf("another process at %v listens on service %v: %w", s.addrs[0], id, errno)
 }
 

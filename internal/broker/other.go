@@ -55,6 +55,12 @@ func (s *Lease) Claim(mad.ServiceID) error { return nil }
 // Release does nothing.
 func (s *Lease) Release(mad.ServiceID) {}
 
+// ClaimDomain does nothing.
+func (s *Lease) ClaimDomain(string) error { return nil }
+
+// ReleaseDomain does nothing.
+func (s *Lease) ReleaseDomain(string) {}
+
 // Leave does nothing.
 func (s *Lease) Leave() {}
 

@@ -141,7 +141,7 @@ func (r *router) route(now clock.Instant, m *mad.MAD, from *gsi.Address) *accoun
 	case mad.AttrSIDRREQ:
 		var q mad.SIDRREQ
 		q.Decode(m)
-		return r.services[q.ServiceID]
+		return r.listener(q.ServiceID)
 	case mad.AttrSIDRREP:
 		var p mad.SIDRREP
 		p.Decode(m)
@@ -162,6 +162,14 @@ func (r *router) route(now clock.Instant, m *mad.MAD, from *gsi.Address) *accoun
 		return r.owner(to)
 	}
 	return nil
+}
+
+// listener returns the member that listens to a service, nil if none does.
+func (r *router) listener(s mad.ServiceID) *account {
+	if isDomain(s) {
+		return nil
+	}
+	return r.services[s]
 }
 
 // owner returns the member of a communication ID.
@@ -189,7 +197,7 @@ func (r *router) request(m *mad.MAD, from *gsi.Address) *account {
 	var q mad.REQ
 	q.Decode(m)
 	k := remoteKey{q.LocalCommID, from.Remote}
-	a, c := r.services[q.ServiceID], r.remote[k]
+	a, c := r.listener(q.ServiceID), r.remote[k]
 	if c != nil && c.ending.asked { // the peer now uses its ID for another connection
 		r.forget(c)
 		c = nil

@@ -126,6 +126,23 @@ func (d *Device) Release(s mad.ServiceID) {
 	}
 }
 
+// ClaimDomain gives this process the XRC domain of a file, which at most one of the processes
+// on an address has. It may wait for the broker. Errors: EADDRINUSE when another process has
+// the domain, EAGAIN without a broker.
+func (d *Device) ClaimDomain(file string) error {
+	if d.lease == nil {
+		return nil // no other process opens the address
+	}
+	return d.lease.ClaimDomain(file)
+}
+
+// ReleaseDomain undoes a ClaimDomain.
+func (d *Device) ReleaseDomain(file string) {
+	if d.lease != nil {
+		d.lease.ReleaseDomain(file)
+	}
+}
+
 // record makes the capture note what a fault did to a packet. It also records
 // the original of an incoming packet that a fault dropped or changed.
 func record(w *capture.Port, m *fault.Mark) {

@@ -32,6 +32,8 @@ static void refuse_domain(struct rig *r)
 		struct ibv_context *c = open_first();
 		NULL_OF("ibv_open_xrcd", "a file whose domain another process has",
 			ibv_open_xrcd(c, &(struct ibv_xrcd_init_attr){.comp_mask = DOMAIN, .fd = file, .oflags = O_CREAT}));
+		NULL_OF("ibv_open_xrcd", "a file whose domain another process has, with O_EXCL",
+			ibv_open_xrcd(c, &(struct ibv_xrcd_init_attr){.comp_mask = DOMAIN, .fd = file, .oflags = O_CREAT | O_EXCL}));
 		fflush(stdout);
 		_exit(0);
 	}

@@ -5,7 +5,12 @@
 #include "ends.h"
 
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 
 enum { FD_OFLAGS = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS };
 
@@ -240,6 +245,7 @@ static void xrc_files(void)
 	must(ibv_destroy_qp(q) == 0 && ibv_close_xrcd(x) == 0);
 	elsewhere(file, O_CREAT, EOPNOTSUPP);
 	elsewhere(file, 0, EOPNOTSUPP);
+	elsewhere(file, O_CREAT | O_EXCL, EINVAL);
 	must(ibv_destroy_qp(handle) == 0 && ibv_close_xrcd(same) == 0);
 	// The last opening has closed the domain.
 	must(open_domain(c, file, 0) == NULL && errno == EAGAIN);
@@ -248,4 +254,130 @@ static void xrc_files(void)
 	must(ibv_close_xrcd(apart) == 0 && ibv_close_device(c2) == 0 && ibv_close_device(c) == 0);
 }
 
-const struct scenario xrcs[] = {{"xrc", xrc}, {"xrc-files", xrc_files}, {NULL, NULL}};
+// names counts the names that the process's sockets have in the abstract name space, where another
+// user can take any name first.
+static int names(void)
+{
+	int n = 0;
+	for (int fd = 0; fd < 1024; fd++) {
+		struct sockaddr_un a;
+		socklen_t size = sizeof a;
+		n += getsockname(fd, (struct sockaddr *)&a, &size) == 0 && a.sun_family == AF_UNIX && size > sizeof a.sun_family && a.sun_path[0] == 0;
+	}
+	return n;
+}
+
+// temporary opens a new file that has no name, read-only.
+static int temporary(struct stat *st)
+{
+	char path[4096];
+	const char *dir = getenv("TMPDIR");
+	snprintf(path, sizeof path, "%s/xrc-XXXXXX", dir != NULL ? dir : "/tmp");
+	int fd = mkstemp(path), file = open(path, O_RDONLY | O_CLOEXEC);
+	must(fd >= 0 && file >= 0 && unlink(path) == 0 && close(fd) == 0 && fstat(file, st) == 0);
+	return file;
+}
+
+// xrc_inode checks what identifies the domain of a file: its inode, which no other file gets while
+// the domain is open, even if the file is deleted. The domain keeps no lock of the file, and needs
+// no name.
+static void xrc_inode(void)
+{
+	struct stat first, next;
+	struct ibv_context *c = open_first();
+	int file = temporary(&first), before = names();
+	struct ibv_xrcd *x = open_domain(c, file, O_CREAT), *none = open_domain(c, -1, 0), *dir;
+	must(x != NULL && none != NULL && names() == before);
+	char path[32];
+	snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+	int again = open(path, O_RDONLY), self = open("/proc/self/fd", O_RDONLY);
+	must(again >= 0 && self >= 0 && flock(file, LOCK_EX) == 0 && flock(again, LOCK_EX | LOCK_NB) != 0);
+	must(close(file) == 0 && flock(again, LOCK_EX | LOCK_NB) == 0 && close(again) == 0);
+	for (int i = 0; i < 100; i++) {
+		file = temporary(&next);
+		must(next.st_ino != first.st_ino);
+		must(open_domain(c, file, 0) == NULL && errno == EAGAIN);
+		must(close(file) == 0);
+	}
+	must((dir = open_domain(c, self, O_CREAT | O_EXCL)) != NULL && ibv_close_xrcd(dir) == 0);
+	must(ibv_close_xrcd(x) == 0 && ibv_close_xrcd(none) == 0 && ibv_close_device(c) == 0 && close(self) == 0);
+}
+
+// holder starts a process that opens the domain of a file, lets its child live on, and ends as
+// after says.
+static pid_t holder(int file, void (*after)(struct ibv_context *c, struct ibv_xrcd *x), pid_t *child)
+{
+	int ready[2];
+	must(pipe(ready) == 0);
+	pid_t pid = begin_child();
+	if (pid == 0) {
+		struct ibv_context *c = open_first();
+		struct ibv_xrcd *x = open_domain(c, file, O_CREAT);
+		must(x != NULL);
+		pid_t own = begin_child();
+		if (own == 0)
+			for (;;)
+				pause(); // has all descriptors of its parent
+		must(write(ready[1], &own, sizeof own) == sizeof own);
+		after(c, x);
+		for (;;)
+			pause();
+	}
+	must(read(ready[0], child, sizeof *child) == sizeof *child && close(ready[0]) == 0 && close(ready[1]) == 0);
+	return pid;
+}
+
+static void closes(struct ibv_context *c, struct ibv_xrcd *x) { must(c != NULL && ibv_close_xrcd(x) == 0); }
+
+static void keeps(struct ibv_context *c, struct ibv_xrcd *x) { must(c != NULL && x != NULL); }
+
+static void executes(struct ibv_context *c, struct ibv_xrcd *x)
+{
+	keeps(c, x);
+	execl("/bin/sleep", "sleep", "100", NULL);
+}
+
+// becomes_free opens the domain of a file until that succeeds, for ten seconds at most.
+static void becomes_free(struct ibv_context *c, int file)
+{
+	struct ibv_xrcd *x;
+	int64_t end = now_ns() + 10000000000;
+	while ((x = open_domain(c, file, O_CREAT)) == NULL && errno == EOPNOTSUPP && now_ns() < end)
+		usleep(1000);
+	must(x != NULL && ibv_close_xrcd(x) == 0);
+}
+
+static void end_holder(pid_t pid, pid_t child)
+{
+	int status;
+	kill(child, SIGKILL);
+	kill(pid, SIGKILL);
+	must(waitpid(pid, &status, 0) == pid);
+}
+
+// xrc_processes opens a domain that another process has had: it is free when that process has
+// closed it, has ended or executes another program, although a child has all its descriptors.
+static void xrc_processes(void)
+{
+	int file = memfd_create("one", MFD_CLOEXEC);
+	pid_t child, pid;
+	struct ibv_context *c = open_first();
+	pid = holder(file, keeps, &child);
+	must(open_domain(c, file, O_CREAT) == NULL && errno == EOPNOTSUPP);
+	must(kill(pid, SIGKILL) == 0);
+	becomes_free(c, file);
+	end_holder(pid, child);
+	pid = holder(file, closes, &child);
+	becomes_free(c, file);
+	end_holder(pid, child);
+	pid = holder(file, executes, &child);
+	must(kill(child, SIGKILL) == 0);
+	becomes_free(c, file);
+	must(kill(pid, 0) == 0);
+	end_holder(pid, child);
+	must(ibv_close_device(c) == 0 && close(file) == 0);
+}
+
+const struct scenario xrcs[] = {
+	{"xrc", xrc}, {"xrc-files", xrc_files}, {"xrc-inode", xrc_inode}, {"xrc-processes", xrc_processes}, {NULL, NULL},
+};
