@@ -146,8 +146,7 @@ func (c *challenge) rounds() uint8 {
 }
 
 // time returns how long a challenge takes. An end that has not measured a round trip has not sent
-// a request yet: whether its peer is gone is no urgent question there. A peer that has migrated
-// repeats its requests no longer than its retries last, so a shorter retry timer shortens the time.
+// a request yet: whether its peer is gone is no urgent question there.
 func (c *challenge) time() time.Duration {
 	f, least := c.flight, time.Duration(challengeTime)
 	switch c.claims {
@@ -156,9 +155,7 @@ func (c *challenge) time() time.Duration {
 			return challengeUnmeasured
 		}
 	case claimMoved:
-		if d := ib.AckTimeout(c.ep.attr.Timeout); d != 0 {
-			least = min(least, d)
-		}
+		least = c.ep.mig.silence()
 	}
 	return f.OverdueAfter(least)
 }

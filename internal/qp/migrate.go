@@ -2,6 +2,7 @@ package qp
 
 import (
 	"net/netip"
+	"time"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
@@ -41,7 +42,7 @@ type alternate struct {
 	told   bool // PATH_MIG_ERR was raised in this state
 	path   Path
 	pkey   ib.PKey
-	claim  clock.Instant // UC: time of the first MigReq since the last packet over the primary path; 0: none
+	claim  clock.Instant // UC, XRC target: time of the first MigReq since the last packet over the primary path; 0: none
 }
 
 // sign is what a packet shows about its sender's path.
@@ -115,19 +116,29 @@ func (m *migration) follow(now clock.Instant, p *Packet) bool {
 	return true
 }
 
-// examines reports whether the claim that the peer has migrated still has to be verified. UC has
-// no requests that the peer must answer, so there the claim is accepted when it is repeated after
-// the old path was silent for the time of a challenge.
+// examines reports whether the claim that the peer has migrated still has to be verified. UC and
+// XRC targets send no requests that the peer must answer, so they accept the claim when it is
+// repeated after the old path was silent for the time of a challenge.
 func (m *migration) examines(now clock.Instant) bool {
 	switch {
-	case m.req != nil:
+	case m.ep.doubted&claimMoved != 0:
 		return m.challenge.moved(now)
 	case m.ep.env.Settings.NoChallenge:
 		return false
 	case m.claim == 0:
 		m.claim = max(now, 1)
 	}
-	return now.Sub(m.claim) < challengeTime
+	return now.Sub(m.claim) < m.silence()
+}
+
+// silence returns the minimum time for which the old path of a peer that has migrated is silent.
+// The peer repeats its requests no longer than its retries last, so a shorter retry timer
+// shortens the time.
+func (m *migration) silence() time.Duration {
+	if d := ib.AckTimeout(m.ep.attr.Timeout); d != 0 {
+		return min(d, challengeTime)
+	}
+	return challengeTime
 }
 
 // followReplay is follow for a duplicate request: the peer may have migrated
