@@ -18,7 +18,7 @@ import (
 )
 
 // errElsewhere is returned for a domain that another process has opened.
-var errElsewhere = fmt.Errorf("another process has the domain of this file, and its receives would be in the memory of that process: %w", ib.EOPNOTSUPP)
+var errElsewhere = fmt.Errorf("another process on this address has the domain of this file, and its receives are in the memory of that process: use a file or an address of its own for each process: %w", ib.EOPNOTSUPP)
 
 // xrcDomain is an XRC domain.
 type xrcDomain struct {
