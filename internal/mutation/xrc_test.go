@@ -101,6 +101,20 @@ var xrcMutants = slices.Concat(
 			old: "!x.xrcd.Has(q.QP)",
 			new: "false"},
 	}),
+	bugsIn("internal/hca", []mutant{
+		{name: "xrc-number-never-free-again", in: "xrcObjects.removeXRC", test: "TestM4_AllNumbers",
+			old: "h.srqs.Free(uint32(s.Num()))"},
+		{name: "xrc-number-for-two-queues", in: "PD.CreateXRCSRQ", test: "TestM4_AllNumbers",
+			old: "h.srqs.Take(n)"},
+	}),
+	bugsIn("internal/number", []mutant{
+		{name: "last-numbers-not-found", in: "Pool.Draw", test: "TestPoolGivesAllNumbers",
+			old: "i < 1<<16",
+			new: "i >= 0"},
+		{name: "number-found-in-any-slot", in: "Table.Find", test: "internal/hca TestM4_NumbersOfOthers",
+			old: "n&^0xffff != t.slot",
+			new: "n&^0xffffff != 0"},
+	}),
 	bugsIn("internal/broker", []mutant{
 		{name: "xrc-domain-of-two-processes", in: "Lease.ClaimDomain", test: "TestM4_DomainOfOneProcess",
 			old: "s.Claim(domainID(file))",

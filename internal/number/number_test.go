@@ -1,6 +1,7 @@
 package number
 
 import (
+	"math/rand/v2"
 	"slices"
 	"testing"
 )
@@ -35,6 +36,21 @@ func TestPoolIsExhausted(t *testing.T) {
 	slices.Sort(all)
 	if all[0] != slot<<16|2 || all[len(all)-1] != slot<<16|0xfffe || len(slices.Compact(all)) != 1<<16-3 {
 		t.Errorf("drawn are %#x to %#x, and some twice", all[0], all[len(all)-1])
+	}
+}
+
+// TestPoolGivesAllNumbers draws at random until no number is left: the last ones too.
+func TestPoolGivesAllNumbers(t *testing.T) {
+	for seed := range uint64(3) {
+		p, r := NewPool(1), rand.New(rand.NewPCG(seed, 16))
+		taken := 0
+		for n, ok := p.Draw(r.Uint32); ok; n, ok = p.Draw(r.Uint32) {
+			p.Take(n)
+			taken++
+		}
+		if taken != 1<<16-2 {
+			t.Errorf("seed %d: %d numbers are drawn, want all but 0 and 1", seed, taken)
+		}
 	}
 }
 

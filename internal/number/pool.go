@@ -27,13 +27,15 @@ func (t *Pool) bit(n uint32) (word *uint64, mask uint64) {
 // It is in use after Take.
 func (t *Pool) Draw(rand func() uint32) (uint32, bool) {
 	n := rand() & 0xffff
-	for range 1 << 16 {
+	for i := range 2 << 16 {
 		full := t.slot | n
 		if word, mask := t.bit(n); n > 1 && *word&mask == 0 && full != uint32(ib.QPNMulticast) {
 			return full, true
 		}
 		n = (n + 1) & 0xffff
-		if n&7 == 0 { // redraw, so as not to search a crowded range in order
+		// Redraw, so as not to search a crowded range in order. Random draws may miss the last
+		// numbers, so the second half of the loop looks at all.
+		if n&7 == 0 && i < 1<<16 {
 			n = rand() & 0xffff
 		}
 	}

@@ -24,10 +24,10 @@ static struct ibv_qp *make_target(struct ibv_context *c, struct ibv_xrcd *x)
 	return ibv_create_qp_ex(c, &(struct ibv_qp_init_attr_ex){.qp_type = IBV_QPT_XRC_RECV, .comp_mask = IBV_QP_INIT_ATTR_XRCD, .xrcd = x});
 }
 
-static struct ibv_srq *make_srq(struct ends *e)
+static struct ibv_srq *make_srq(struct ends *e, uint32_t wr)
 {
 	return ibv_create_srq_ex(e->r.ctx, &(struct ibv_srq_init_attr_ex){
-		.attr = {.max_wr = 8, .max_sge = 1}, .srq_type = IBV_SRQT_XRC, .pd = e->r.pd, .xrcd = e->xrcd, .cq = e->r.cq[1],
+		.attr = {.max_wr = wr, .max_sge = 1}, .srq_type = IBV_SRQT_XRC, .pd = e->r.pd, .xrcd = e->xrcd, .cq = e->r.cq[1],
 		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
 	});
 }
@@ -56,7 +56,7 @@ void ends_open(struct ends *e)
 	rig_open(r, IBV_QPT_RC);
 	must(ibv_query_device(r->ctx, &d) == 0 && d.device_cap_flags & IBV_DEVICE_XRC);
 	must((e->xrcd = open_domain(r->ctx, -1, O_CREAT)) != NULL);
-	must((e->srq = make_srq(e)) != NULL && ibv_get_srq_num(e->srq, &e->srqn) == 0 && e->srqn != 0);
+	must((e->srq = make_srq(e, 8)) != NULL && ibv_get_srq_num(e->srq, &e->srqn) == 0 && e->srqn != 0);
 	must((e->tgt = make_target(r->ctx, e->xrcd)) != NULL && e->tgt->qp_type == IBV_QPT_XRC_RECV && e->tgt->pd == NULL);
 	struct ibv_qp_init_attr_ex a = {
 		.send_cq = r->cq[0], .cap = {.max_send_wr = 8, .max_send_sge = 1, .max_recv_wr = 8}, .qp_type = IBV_QPT_XRC_SEND, .pd = r->pd,
@@ -378,6 +378,61 @@ static void xrc_processes(void)
 	must(ibv_close_device(c) == 0 && close(file) == 0);
 }
 
+// RESTS is how many numbers of objects that were destroyed are not used again yet.
+enum { DOMAINS = 4096, NUMBERS = (1 << 16) - 2, RESTS = 2048 };
+
+// full_domains opens domains until there is none left.
+static void full_domains(struct ends *e)
+{
+	static struct ibv_xrcd *all[DOMAINS];
+	all[0] = e->xrcd;
+	for (int i = 1; i < DOMAINS; i++)
+		must((all[i] = open_domain(e->r.ctx, -1, O_CREAT)) != NULL);
+	int file = memfd_create("one more", MFD_CLOEXEC), before = open("/dev/null", O_RDONLY), after;
+	must(open_domain(e->r.ctx, -1, O_CREAT) == NULL && errno == ENOMEM);
+	must(open_domain(e->r.ctx, file, O_CREAT) == NULL && errno == ENOMEM);
+	must((after = open("/dev/null", O_RDONLY)) == before + 1 && close(after) == 0 && close(before) == 0);
+	elsewhere(file, O_CREAT, 0); // the failed call has given the domain of the file back
+	must(ibv_close_xrcd(all[DOMAINS - 1]) == 0 && (all[DOMAINS - 1] = open_domain(e->r.ctx, file, O_CREAT)) != NULL);
+	for (int i = 1; i < DOMAINS; i++)
+		must(ibv_close_xrcd(all[i]) == 0);
+	close(file);
+}
+
+// full_numbers creates shared receive queues until all numbers are taken.
+static void full_numbers(struct ends *e)
+{
+	static struct ibv_srq *all[NUMBERS];
+	static bool taken[1 << 16];
+	uint32_t num, last = 0, falls = 0;
+	all[0] = e->srq;
+	for (int i = 0; i < NUMBERS; i++) {
+		must(i == 0 || (all[i] = make_srq(e, 1)) != NULL);
+		must(ibv_get_srq_num(all[i], &num) == 0 && num >> 16 == e->srqn >> 16 && !taken[num & 0xffff]);
+		taken[num & 0xffff] = true;
+		falls += num < last, last = num;
+	}
+	must(falls > NUMBERS / 4); // the numbers follow no order
+	must(make_srq(e, 1) == NULL && errno == ENOMEM);
+	for (int i = 1; i <= RESTS; i++)
+		must(ibv_destroy_srq(all[i]) == 0);
+	must(make_srq(e, 1) == NULL && errno == ENOMEM);
+	must(ibv_destroy_srq(all[RESTS + 1]) == 0 && (all[RESTS + 1] = make_srq(e, 1)) != NULL);
+	for (int i = RESTS + 1; i < NUMBERS; i++)
+		must(ibv_destroy_srq(all[i]) == 0);
+}
+
+// xrc_full fills the tables of the adapter: a further object gets ENOMEM, and leaves nothing.
+static void xrc_full(void)
+{
+	struct ends e = {0};
+	ends_open(&e);
+	full_domains(&e);
+	full_numbers(&e);
+	transfers(&e);
+	ends_close(&e);
+}
+
 const struct scenario xrcs[] = {
-	{"xrc", xrc}, {"xrc-files", xrc_files}, {"xrc-inode", xrc_inode}, {"xrc-processes", xrc_processes}, {NULL, NULL},
+	{"xrc", xrc}, {"xrc-files", xrc_files}, {"xrc-inode", xrc_inode}, {"xrc-processes", xrc_processes}, {"xrc-full", xrc_full}, {NULL, NULL},
 };
