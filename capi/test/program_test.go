@@ -24,7 +24,7 @@ var scenarios = []string{
 	"transfer", "datagrams", "atomic-write", "flush", "flush-file", "refusals", "gone", "guid", "handler-before", "handler-after", "handler-late", "handler-once", "handler-sent",
 	"handler-sent-inside", "signals", "signals-unseen", "signals-sudden", "signals-spared", "cycles", "outlived", "many", "threads", "channel", "arm-late", "slices",
 	"asleep", "cancelled", "fork-before", "fork-after", "fork-keeps", "exit", "_exit", "crowd", "domains",
-	"generations", "fork-closes", "same-number", "errno-kept", "state-told", "draining-told", "controlled-qkey", "reported-once", "later", "xrc", "xrc-files", "xrc-inode", "xrc-processes", "xrc-full", "counts", "sizes", "windows",
+	"generations", "fork-closes", "same-number", "errno-kept", "state-told", "draining-told", "controlled-qkey", "reported-once", "later", "xrc", "xrc-files", "xrc-inode", "xrc-processes", "xrc-full", "xrc-shared", "counts", "sizes", "windows",
 	"standard-closed", "none-inherited", "timestamps", "moderated", "srq-resized", "parent-cq", "device-memory", "null-region", "on-demand", "dmabuf", "second-gid", "modes",
 }
 

@@ -33,10 +33,10 @@ static struct ibv_srq *make_srq(struct ends *e, uint32_t wr)
 }
 
 // move_rc moves a queue pair to RTS with all attributes of RC: each end ignores those of the other.
-static void move_rc(struct ends *e, struct ibv_qp *q, struct ibv_qp *to)
+static void move_rc(struct ends *e, struct ibv_qp *q, uint32_t to)
 {
 	struct ibv_qp_attr a = {
-		.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = ALL_ACCESS, .path_mtu = IBV_MTU_1024, .dest_qp_num = to->qp_num,
+		.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = ALL_ACCESS, .path_mtu = IBV_MTU_1024, .dest_qp_num = to,
 		.max_dest_rd_atomic = 4, .max_rd_atomic = 4, .min_rnr_timer = 1, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7,
 		.ah_attr = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 64}},
 	};
@@ -49,7 +49,7 @@ static void move_rc(struct ends *e, struct ibv_qp *q, struct ibv_qp *to)
 	must(q->state == IBV_QPS_RTS);
 }
 
-void ends_open(struct ends *e)
+void ends_make(struct ends *e)
 {
 	struct rig *r = &e->r;
 	struct ibv_device_attr d;
@@ -63,8 +63,13 @@ void ends_open(struct ends *e)
 		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS, .send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE,
 	};
 	must((e->ini = ibv_create_qp_ex(r->ctx, &a)) != NULL && a.cap.max_recv_wr == 0 && a.cap.max_send_wr >= 8);
-	move_rc(e, e->ini, e->tgt);
-	move_rc(e, e->tgt, e->ini);
+}
+
+static void ends_open(struct ends *e)
+{
+	ends_make(e);
+	move_rc(e, e->ini, e->tgt->qp_num);
+	move_rc(e, e->tgt, e->ini->qp_num);
 }
 
 void ends_close(struct ends *e)
@@ -378,6 +383,90 @@ static void xrc_processes(void)
 	must(ibv_close_device(c) == 0 && close(file) == 0);
 }
 
+// address is what one process tells the other of its ends.
+struct address {
+	uint32_t ini, tgt, srqn;
+};
+
+// tell sends an address to the other process, and returns that of the other.
+static struct address tell(int other, struct address own)
+{
+	must(write(other, &own, sizeof own) == sizeof own && read(other, &own, sizeof own) == sizeof own);
+	return own;
+}
+
+// send_to posts a message to a shared receive queue, and returns the status of its completion.
+static enum ibv_wc_status send_to(struct ends *e, uint32_t srqn, uint32_t size)
+{
+	struct ibv_sge s = {(uintptr_t)e->r.buf[0], size, e->r.mr[0]->lkey};
+	struct ibv_send_wr *bad, wr = {.sg_list = &s, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
+	wr.qp_type.xrc.remote_srqn = srqn;
+	must(ibv_post_send(e->ini, &wr, &bad) == 0);
+	return poll_one(e->r.cq[0]).status;
+}
+
+// again connects the ends anew, after an error of one of them.
+static void again(struct ends *e, struct address to)
+{
+	struct ibv_qp_attr a = {.qp_state = IBV_QPS_RESET};
+	must(ibv_modify_qp(e->ini, &a, IBV_QP_STATE) == 0 && ibv_modify_qp(e->tgt, &a, IBV_QP_STATE) == 0);
+	move_rc(e, e->ini, to.tgt);
+	move_rc(e, e->tgt, to.ini);
+}
+
+// meet is one of two processes on an address, which are connected with each other. All receives
+// are posted before any message is sent.
+static void meet(int other, char letter)
+{
+	struct ends e = {0};
+	ends_make(&e);
+	struct address own = {e.ini->qp_num, e.tgt->qp_num, e.srqn}, to = tell(other, own);
+	must(own.srqn >> 16 == own.tgt >> 16 && to.srqn >> 16 == to.tgt >> 16 && own.srqn >> 16 != to.srqn >> 16);
+	again(&e, to);
+	receive_xrc(&e, 21);
+	receive_xrc(&e, 22);
+	memset(e.r.buf[0], letter, BUF);
+	tell(other, own);
+	must(send_to(&e, to.srqn, 5000) == IBV_WC_SUCCESS);
+	struct ibv_wc wc = poll_one(e.r.cq[1]);
+	must(wc.wr_id == 21 && wc.status == IBV_WC_SUCCESS && wc.byte_len == 5000 && wc.qp_num == own.tgt && wc.src_qp == to.ini);
+	must(e.r.buf[1][0] == 'A' + 'B' - letter && memcmp(e.r.buf[1], e.r.buf[1] + 1, 4999) == 0);
+	tell(other, own);
+
+	// Wrong are the number of the sender, and that of the receiver in the slot of the sender or of no process.
+	uint32_t wrong[] = {own.srqn, (to.srqn ^ own.srqn) >> 16 << 16 ^ to.srqn, to.srqn ^ 1u << 23};
+	for (int i = 0; i < 3; i++) {
+		must(send_to(&e, wrong[i], 10) == IBV_WC_REM_INV_REQ_ERR);
+		tell(other, own);
+		again(&e, to);
+		tell(other, own);
+	}
+	// Neither do those of the other process for a target of this one.
+	again(&e, own);
+	must(send_to(&e, to.srqn, 10) == IBV_WC_REM_INV_REQ_ERR);
+	again(&e, own);
+	must(send_to(&e, own.srqn, 10) == IBV_WC_SUCCESS && poll_one(e.r.cq[1]).wr_id == 22 && ibv_poll_cq(e.r.cq[1], 1, &wc) == 0);
+	tell(other, own);
+	ends_close(&e);
+}
+
+// xrc_shared has two processes on one address send to each other's shared receive queues.
+static void xrc_shared(void)
+{
+	int ends[2];
+	must(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) == 0);
+	pid_t child = begin_child();
+	if (child == 0) {
+		must(close(ends[0]) == 0);
+		meet(ends[1], 'B');
+		_exit(0);
+	}
+	must(close(ends[1]) == 0);
+	meet(ends[0], 'A');
+	ended_well(child);
+	must(close(ends[0]) == 0);
+}
+
 // RESTS is how many numbers of objects that were destroyed are not used again yet.
 enum { DOMAINS = 4096, NUMBERS = (1 << 16) - 2, RESTS = 2048 };
 
@@ -434,5 +523,6 @@ static void xrc_full(void)
 }
 
 const struct scenario xrcs[] = {
-	{"xrc", xrc}, {"xrc-files", xrc_files}, {"xrc-inode", xrc_inode}, {"xrc-processes", xrc_processes}, {"xrc-full", xrc_full}, {NULL, NULL},
+	{"xrc", xrc}, {"xrc-files", xrc_files}, {"xrc-inode", xrc_inode}, {"xrc-processes", xrc_processes}, {"xrc-full", xrc_full},
+	{"xrc-shared", xrc_shared}, {NULL, NULL},
 };
