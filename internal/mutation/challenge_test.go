@@ -50,7 +50,7 @@ var challengeMutants = bugsIn("internal/qp", []mutant{
 	{name: "xrc-target-believes-a-migration-at-once", in: "migration.examines", breaks: "M4 V15",
 		old: "m.ep.doubted&claimMoved != 0",
 		new: "m.req != nil"},
-	{name: "migration-examined-for-longer-than-the-peer-repeats", in: "migration.silence", breaks: "V15",
+	{name: "migration-examined-for-longer-than-the-peer-repeats", in: "endpoint.silence", breaks: "V15",
 		old: "min($d, challengeTime)",
 		new: "max($d, challengeTime)"},
 	{name: "uc-migrates-though-the-old-path-is-in-use", in: "migration.follow", breaks: "V15",

@@ -155,7 +155,7 @@ func (c *challenge) time() time.Duration {
 			return challengeUnmeasured
 		}
 	case claimMoved:
-		least = c.ep.mig.silence()
+		least = c.ep.silence()
 	}
 	return f.OverdueAfter(least)
 }

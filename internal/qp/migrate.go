@@ -128,14 +128,14 @@ func (m *migration) examines(now clock.Instant) bool {
 	case m.claim == 0:
 		m.claim = max(now, 1)
 	}
-	return now.Sub(m.claim) < m.silence()
+	return now.Sub(m.claim) < m.ep.silence()
 }
 
 // silence returns the minimum time for which the old path of a peer that has migrated is silent.
 // The peer repeats its requests no longer than its retries last, so a shorter retry timer
 // shortens the time.
-func (m *migration) silence() time.Duration {
-	if d := ib.AckTimeout(m.ep.attr.Timeout); d != 0 {
+func (e *endpoint) silence() time.Duration {
+	if d := ib.AckTimeout(e.attr.Timeout); d != 0 {
 		return min(d, challengeTime)
 	}
 	return challengeTime
