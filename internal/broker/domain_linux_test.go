@@ -3,12 +3,15 @@
 package broker
 
 import (
+	"fmt"
 	"os"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/cm"
+	"github.com/softhca/softhca/internal/hca"
 	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/mad"
 )
@@ -68,6 +71,26 @@ func TestM4_DomainIsNoService(t *testing.T) {
 	if err != nil || len(who) != 2 || who[0].PID != os.Getpid() || who[0].Services != 0 || who[1].Services != 1 {
 		t.Errorf("the services of members with a domain: %+v, %v", who, err)
 	}
+}
+
+// TestM4_AllDomainsOfAHost has a process that is alone on an address claim as many services as its
+// connection manager listens to, and as many domains as its adapter has. Another process gets
+// none of them when it joins.
+func TestM4_AllDomainsOfAHost(t *testing.T) {
+	a := freeAddress(t)
+	x := enter(t, a)
+	limits := hca.DefaultLimits()
+	for i := range cm.DefaultLimits().MaxListeners {
+		must.Do(t, x.Claim(service+mad.ServiceID(i)))
+	}
+	for i := range limits.MaxXRCD {
+		must.Do(t, x.ClaimDomain(fmt.Sprint(i)))
+	}
+	y := enter(t, a)
+	for i := range limits.MaxXRCD {
+		must.Fail(t, y.ClaimDomain(fmt.Sprint(i)), unix.EADDRINUSE, "a domain of the host")
+	}
+	must.Do(t, y.ClaimDomain(file))
 }
 
 // TestDomainIDs compares the IDs of files: each file has its own, and no port has one of them.

@@ -18,7 +18,7 @@ const version = 2
 // The bounds of the protocol.
 const (
 	maxMessage   = 32 << 10                // bytes
-	maxServices  = 4096                    // of a member, as of a connection manager
+	maxServices  = 2 * 4096                // of a member: the services of a connection manager, and the XRC domains of an adapter
 	maxStrangers = 256                     // connections that have not joined
 	helloTime    = 2 * time.Second         // until a connection must send its first message
 	replyTime    = 2 * time.Second         // until the broker answers
