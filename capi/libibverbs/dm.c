@@ -32,9 +32,11 @@ static int memcpy_from_dm(void *to, struct ibv_dm *ibv, uint64_t offset, size_t 
 	return code;
 }
 
-static int destroy_dm(struct object *o)
+int destroy_dm(struct object *o)
 {
 	struct dm *m = CONTAINER(o, struct dm, o);
+	if (m->imported)
+		return EINVAL;
 	if (outlived(o, m))
 		return 0;
 	int code = ENGINE(device_of(m->ibv.context), free_dm, m->handle);

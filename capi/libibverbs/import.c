@@ -60,6 +60,7 @@ static struct object *find(struct ibv_context *in, int (*destroy)(struct object 
 
 static bool is_pd(struct object *o, uint32_t handle) { return CONTAINER(o, struct pd, o)->ibv.handle == handle; }
 static bool is_mr(struct object *o, uint32_t handle) { return CONTAINER(o, struct mr, o)->ibv.handle == handle; }
+static bool is_dm(struct object *o, uint32_t handle) { return CONTAINER(o, struct dm, o)->ibv.handle == handle; }
 
 EXPORT VERB(struct ibv_pd *, ibv_import_pd, (struct ibv_context *c, uint32_t handle), c, handle)
 {
@@ -71,15 +72,42 @@ EXPORT VERB(struct ibv_pd *, ibv_import_pd, (struct ibv_context *c, uint32_t han
 
 EXPORT void ibv_unimport_pd(struct ibv_pd *p) { free_pd(&CONTAINER(p, struct pd, ibv)->o); }
 
+// An imported region or device memory is a second name of the object. Only the first name
+// destroys the object; afterwards the others may only be unimported.
 EXPORT VERB(struct ibv_mr *, ibv_import_mr, (struct ibv_pd *pd, uint32_t handle), pd, handle)
 {
 	struct object *o = find(pd->context, free_mr, is_mr, handle);
-	struct ibv_mr *m = o != NULL ? malloc(sizeof *m) : NULL;
+	struct mr *m = o != NULL ? calloc(1, sizeof *m) : NULL;
 	if (m == NULL)
 		return fail(o == NULL ? ENOENT : ENOMEM);
-	*m = CONTAINER(o, struct mr, o)->ibv;
-	m->context = pd->context, m->pd = pd;
-	return m;
+	const struct mr *first = CONTAINER(o, struct mr, o);
+	*m = (struct mr){.ibv = first->ibv, .handle = first->handle, .access = first->access, .imported = true};
+	m->ibv.context = pd->context, m->ibv.pd = pd;
+	return &m->ibv;
 }
 
-EXPORT void ibv_unimport_mr(struct ibv_mr *m) { free(m); }
+EXPORT void ibv_unimport_mr(struct ibv_mr *ibv)
+{
+	struct mr *m = CONTAINER(ibv, struct mr, ibv);
+	if (m->imported)
+		free(m);
+}
+
+EXPORT VERB(struct ibv_dm *, ibv_import_dm, (struct ibv_context *c, uint32_t handle), c, handle)
+{
+	struct object *o = find(c, destroy_dm, is_dm, handle);
+	struct dm *m = o != NULL ? calloc(1, sizeof *m) : NULL;
+	if (m == NULL)
+		return fail(o == NULL ? ENOENT : ENOMEM);
+	const struct dm *first = CONTAINER(o, struct dm, o);
+	*m = (struct dm){.ibv = first->ibv, .handle = first->handle, .memory = first->memory, .length = first->length, .imported = true};
+	m->ibv.context = c;
+	return &m->ibv;
+}
+
+EXPORT void ibv_unimport_dm(struct ibv_dm *ibv)
+{
+	struct dm *m = CONTAINER(ibv, struct dm, ibv);
+	if (m->imported)
+		free(m);
+}

@@ -154,6 +154,8 @@ static bool legal(unsigned access)
 int free_mr(struct object *o)
 {
 	struct mr *m = CONTAINER(o, struct mr, o);
+	if (m->imported)
+		return EINVAL;
 	if (outlived(o, m))
 		return 0;
 	int code = ENGINE(device_of(m->ibv.context), dereg_mr, m->handle);

@@ -45,7 +45,3 @@ EXPORT int ibv_fork_init(void) { return 0; }
 EXPORT enum ibv_fork_status ibv_is_fork_initialized(void) { return IBV_FORK_UNNEEDED; }
 LATER(int, ibv_dontfork_range, void) { return 0; }
 LATER(int, ibv_dofork_range, void) { return 0; }
-
-// Device memory belongs to the process that allocated it.
-REFUSES_POINTER(ibv_import_dm)
-EXPORT void ibv_unimport_dm(struct ibv_dm *d) { (void)d; }

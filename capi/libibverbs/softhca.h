@@ -124,6 +124,7 @@ struct mr {
 	unsigned access;
 	void *mapping; // of a DMA-buf; NULL: the region is of other memory
 	size_t mapped;
+	bool imported; // a second name of the region, which cannot destroy it
 };
 
 struct dm {
@@ -132,6 +133,7 @@ struct dm {
 	handle_t handle;
 	uint8_t *memory;
 	uint64_t length;
+	bool imported; // a second name of the memory, which cannot free it
 };
 
 struct ah {
@@ -413,6 +415,7 @@ int command_fd(void);
 // object.c
 int free_pd(struct object *o);
 int free_mr(struct object *o);
+int destroy_dm(struct object *o);
 struct mr *new_mr(struct ibv_pd *pd, void *addr, size_t length, struct softhca_mr *a);
 struct ibv_pd *pd_of(struct ibv_context *c, struct pd *parent, struct td *td);
 

@@ -282,11 +282,12 @@ static void step_import(void)
 	WANT("ibv_import_mr", mr2->rkey, mr->rkey);
 	REFUSES_NULL(ibv_import_pd(other, 0xdeadbeef), ENOENT);
 	REFUSES_NULL(ibv_import_mr(pd2, 0xdeadbeef), ENOENT);
-	REFUSES_NULL(ibv_import_dm(other, 1), EOPNOTSUPP);
+	REFUSES_NULL(ibv_import_dm(other, 0xdeadbeef), ENOENT);
 	REFUSES_NULL(ibv_import_device(-1), EINVAL);
 	int fd = open("/dev/null", O_RDONLY);
 	REFUSES_NULL(ibv_import_device(fd), ENODEV);
 	close(fd);
+	REFUSES(ibv_dereg_mr(mr2), EINVAL);
 	ibv_unimport_mr(mr2);
 	REFUSES(ibv_dealloc_pd(pd), EBUSY);
 	WORKS(ibv_dereg_mr(mr));

@@ -31,6 +31,32 @@ static void write_from(struct rig *r, struct ibv_sge *s, int n)
 	want(r->cq[0], IBV_WC_SUCCESS);
 }
 
+// Another context imports device memory and a region of it: what is copied or written by one name
+// is read by the other. Only the first name frees the memory.
+static void imported(struct rig *r, struct ibv_dm *d, struct ibv_mr *m)
+{
+	char text[8];
+	struct ibv_context *c = ibv_import_device(dup(r->ctx->cmd_fd));
+	must(c != NULL && c != r->ctx);
+	struct ibv_pd *pd = ibv_import_pd(c, r->pd->handle);
+	struct ibv_dm *d2 = ibv_import_dm(c, d->handle);
+	struct ibv_mr *m2 = pd != NULL ? ibv_import_mr(pd, m->handle) : NULL;
+	must(d2 != NULL && d2 != d && d2->context == c && m2 != NULL && m2 != m && m2->rkey == m->rkey);
+	must(ibv_memcpy_to_dm(d2, 200, "by name2", 8) == 0 && ibv_memcpy_from_dm(text, d, 200, 8) == 0 && memcmp(text, "by name2", 8) == 0);
+	struct ibv_mr *own = ibv_reg_dm_mr(pd, d2, 128, 64, ALL_ACCESS | IBV_ACCESS_ZERO_BASED);
+	must(own != NULL);
+	memcpy(r->buf[0], "a WRITE!", 8);
+	write_to(r, 0, own->rkey, 8, IBV_WC_SUCCESS);
+	must(ibv_memcpy_from_dm(text, d, 128, 8) == 0 && memcmp(text, "a WRITE!", 8) == 0);
+	must(ibv_dereg_mr(own) == 0 && ibv_dereg_mr(m2) == EINVAL && ibv_free_dm(d2) == EINVAL);
+	ibv_unimport_mr(m2);
+	ibv_unimport_dm(d2);
+	ibv_unimport_mr(m); // a first name stays
+	ibv_unimport_dm(d);
+	ibv_unimport_pd(pd);
+	must(ibv_close_device(c) == 0);
+}
+
 // A peer writes to device memory, and a program sends from it. Its context closes with device
 // memory and a region of it left.
 static void device_memory(void)
@@ -48,6 +74,7 @@ static void device_memory(void)
 	struct ibv_sge s = {4, 8, m->lkey};
 	write_from(&r, &s, 1);
 	must(memcmp(r.buf[1], "8 bytes!", 8) == 0);
+	imported(&r, d, m);
 	int pd = IBV_REREG_MR_CHANGE_PD;
 	struct ibv_pd *other = ibv_alloc_pd(r.ctx);
 	must(other != NULL && ibv_rereg_mr(m, pd, other, NULL, 0, 0) == 0 && ibv_rereg_mr(m, pd, r.pd, NULL, 0, 0) == 0);

@@ -132,6 +132,19 @@ static void refuse_open(void)
 	close(fd);
 }
 
+// An imported region cannot be deregistered, nor imported device memory freed.
+static void refuse_imported(struct rig *r)
+{
+	struct ibv_dm *d = ibv_alloc_dm(r->ctx, &(struct ibv_alloc_dm_attr){.length = 64}), *d2;
+	struct ibv_mr *m = ibv_import_mr(r->pd, r->mr[0]->handle);
+	must(d != NULL && m != NULL && (d2 = ibv_import_dm(r->ctx, d->handle)) != NULL);
+	CODE_OF("ibv_dereg_mr", "an imported region", ibv_dereg_mr(m));
+	CODE_OF("ibv_free_dm", "imported memory", ibv_free_dm(d2));
+	ibv_unimport_mr(m);
+	ibv_unimport_dm(d2);
+	must(ibv_free_dm(d) == 0);
+}
+
 void refuse_devices(struct rig *r)
 {
 	struct ibv_query_device_ex_input in = {.comp_mask = 1};
@@ -149,7 +162,8 @@ void refuse_devices(struct rig *r)
 	NULL_OF("ibv_import_device", "a file", ibv_import_device(file));
 	NULL_OF("ibv_import_pd", "an unknown handle", ibv_import_pd(r->ctx, 0xfffff));
 	NULL_OF("ibv_import_mr", "an unknown handle", ibv_import_mr(r->pd, 0xfffff));
-	NULL_OF("ibv_import_dm", "always", ibv_import_dm(r->ctx, 1));
+	NULL_OF("ibv_import_dm", "an unknown handle", ibv_import_dm(r->ctx, 0xfffff));
+	refuse_imported(r);
 	close(null);
 	close(file);
 }
