@@ -73,8 +73,9 @@ var meetings = []meeting{
 	{section: "perftest", server: "ib_send_lat -R -n 500 -F", client: "ib_send_lat -R -n 500 -F SERVER"},
 	{section: "perftest", server: "ib_send_bw -R -c UD -n 200 -F", client: "ib_send_bw -R -c UD -n 200 -F SERVER"},
 	overUCX(),
-	overRPMA(false),
-	overRPMA(true),
+	overRPMA("", ""),
+	overRPMA("-s ", "a server with a shared receive queue"),
+	overRPMA("-p ", "a server whose memory is a file, FLUSH for persistence"),
 	pingpong("msg", "verbs"),
 	pingpong("rdm", "verbs;ofi_rxm"),
 	pingpong("dgram", "verbs"),
@@ -127,16 +128,15 @@ func overUCX() meeting {
 	}
 }
 
-// overRPMA returns a program whose server shares memory by librpma, with or without a shared
-// receive queue.
-func overRPMA(sharedQueue bool) meeting {
+// overRPMA returns a program whose server shares memory by librpma. options are those of the
+// server, and with says what they do.
+func overRPMA(options, with string) meeting {
 	m := meeting{
 		section: "librpma0", source: "rpma/pool.c", libs: []string{"-lrpma", "-libverbs"},
-		server: "DIR/pool SERVER", client: "DIR/pool -c SERVER",
+		server: "DIR/pool " + options + "SERVER", client: "DIR/pool -c SERVER",
 	}
-	if sharedQueue {
-		m.server = "DIR/pool -s SERVER"
-		m.client += " # and a server with a shared receive queue"
+	if with != "" {
+		m.client += " # and " + with
 	}
 	return m
 }

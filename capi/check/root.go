@@ -39,10 +39,10 @@ var base = []string{
 var core = regexp.MustCompile(`^(?:` + strings.Join([]string{
 	`ibv_dev.*`, `ibv_asyncwatch`, `ibv_\w+_pingpong(?: -e)?`, `ibv_rc_pingpong(?: -e)? over IPv6`,
 	`ib_\w+ -n 500 -F`, `ib_\w+ -n 500 -e -F`, `ib_\w+ -n 100 -a -F`, `ib_send_lat -n 500 -c UD(?: -e)? -F`, `ib_send_bw -n 500 --use-srq.*`,
-	`ib_\w+ -R.*`,
+	`ib_\w+ -n 500 -c XRC .*`, `ib_\w+ -R.*`,
 	`ucx_info.*`, `ucx_perftest -t (?:am_lat|am_bw|put_lat|fadd) .* -x rc_verbs -D short`, `ucx_perftest -t am_lat .* -x ud_verbs -D short`,
 	`UCX_TLS=.* ucx_perftest -t tag_lat.*`,
-	`(?:rping|ucmatose|udaddy|rdma_client|cmtime|rstream|riostream) .*`,
+	`(?:rping|ucmatose|udaddy|rdma_client|rdma_xclient|cmtime|rstream|riostream) .*`,
 	`fi_.*`, `fio .*`, `qperf .* rc_(?:lat|bi_bw|rdma_write_poll_lat)`,
 	`UCX_TLS=.* mpirun.openmpi -np [28]: .*`, `rdma-core's unit tests`,
 }, "|") + `)(?:` + onOne + `)?$`)

@@ -4,7 +4,12 @@
 //
 //	pool ADDRESS          the server, for one client
 //	pool -s ADDRESS       with a shared receive queue, which has its own completion queue
+//	pool -p ADDRESS       with memory that is a mapped file: the client also flushes for persistence
 //	pool -c ADDRESS       the client
+//	pool -c -n ADDRESS    the client, of a librpma that posts FLUSH and ATOMIC WRITE; others post
+//	                      a READ and a WRITE in their place
+//
+// The headers of Debian 12 lack the number of a FLUSH's completion.
 #include <arpa/inet.h>
 #include <infiniband/verbs.h>
 #include <librpma.h>
@@ -12,10 +17,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 // The memory is written in parts, with one request each; the last 8 bytes at once.
 enum { SIZE = 1 << 20, PARTS = 8, PART = SIZE / PARTS, LAST = SIZE - 8, MESSAGE = 64, SLOTS = 4 };
+enum { COMPLETES_FLUSH = 8 };
 static const uint32_t immediate = 4711;
 
 static const char port[] = "7474";
@@ -23,6 +30,7 @@ static const char port[] = "7474";
 static unsigned char *memory, *other; // what is shared; what messages are in
 static struct rpma_peer *peer;
 static struct rpma_mr_local *shared, *messages;
+static bool client, with_srq, with_file, posts_new;
 
 static void die(const char *what, const char *why)
 {
@@ -55,17 +63,34 @@ static void same(int kind, const char *what)
 		}
 }
 
-// begin finds the adapter of an address, and registers memory with it.
-static void begin(const char *address, bool mine)
+// map maps a new file, on storage that survives a loss of power, and puts its name into path.
+static unsigned char *map(char *path)
 {
+	int fd = mkstemp(path);
+	void *at = MAP_FAILED;
+	if (fd >= 0 && ftruncate(fd, SIZE) == 0)
+		at = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (at == MAP_FAILED || close(fd) != 0)
+		die(path, "cannot be mapped");
+	return at;
+}
+
+// begin finds the adapter of an address, and registers memory with it.
+static void begin(const char *address)
+{
+	char path[] = "/var/tmp/pool-XXXXXX";
 	struct ibv_context *context;
-	ok(rpma_utils_get_ibv_context(address, mine ? RPMA_UTIL_IBV_CONTEXT_LOCAL : RPMA_UTIL_IBV_CONTEXT_REMOTE, &context), "find the adapter");
+	ok(rpma_utils_get_ibv_context(address, client ? RPMA_UTIL_IBV_CONTEXT_REMOTE : RPMA_UTIL_IBV_CONTEXT_LOCAL, &context), "find the adapter");
 	ok(rpma_peer_new(context, &peer), "make a peer");
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	if ((memory = aligned_alloc(page, SIZE)) == NULL || (other = aligned_alloc(page, page)) == NULL)
+	if ((memory = with_file ? map(path) : aligned_alloc(page, SIZE)) == NULL || (other = aligned_alloc(page, page)) == NULL)
 		die("allocate", "no memory");
 	int both = RPMA_MR_USAGE_READ_SRC | RPMA_MR_USAGE_READ_DST | RPMA_MR_USAGE_WRITE_SRC | RPMA_MR_USAGE_WRITE_DST | RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY;
+	if (with_file)
+		both |= RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT;
 	ok(rpma_mr_reg(peer, memory, SIZE, both, &shared), "register");
+	if (with_file && unlink(path) != 0) // the adapter has seen that it is a file
+		die(path, "cannot be removed");
 	ok(rpma_mr_reg(peer, other, page, RPMA_MR_USAGE_SEND | RPMA_MR_USAGE_RECV, &messages), "register");
 }
 
@@ -124,7 +149,47 @@ static struct rpma_srq *shared_queue(struct rpma_conn_cfg *cfg)
 	return srq;
 }
 
-static void serve(const char *address, bool with_srq)
+// describe writes the descriptor of the memory, and behind it one of this peer, which says whether
+// a WRITE and a FLUSH make data persistent. It returns their length.
+static size_t describe(unsigned char description[UINT8_MAX])
+{
+	struct rpma_peer_cfg *cfg;
+	size_t length, more;
+	ok(rpma_peer_cfg_new(&cfg), "make a configuration of the peer");
+	ok(rpma_peer_cfg_set_direct_write_to_pmem(cfg, with_file), "set what the peer can do");
+	ok(rpma_mr_get_descriptor_size(shared, &length), "ask for the descriptor's size");
+	ok(rpma_peer_cfg_get_descriptor_size(cfg, &more), "ask for the size of the peer's descriptor");
+	if (length + more > UINT8_MAX)
+		die("the descriptors", "too long");
+	ok(rpma_mr_get_descriptor(shared, description), "describe the memory");
+	ok(rpma_peer_cfg_get_descriptor(cfg, description + length), "describe the peer");
+	ok(rpma_peer_cfg_delete(&cfg), "delete the configuration of the peer");
+	return length + more;
+}
+
+// understand returns the server's memory from the server's private data, and tells the
+// connection what the server can do.
+static struct rpma_mr_remote *understand(struct rpma_conn *conn)
+{
+	struct rpma_conn_private_data data;
+	struct rpma_mr_remote *remote;
+	struct rpma_peer_cfg *cfg;
+	size_t length, size;
+	ok(rpma_conn_get_private_data(conn, &data), "get the private data");
+	ok(rpma_mr_get_descriptor_size(shared, &length), "ask for the descriptor's size");
+	if (data.len <= length)
+		die("the private data", "too short");
+	ok(rpma_mr_remote_from_descriptor(data.ptr, length, &remote), "understand the descriptor");
+	ok(rpma_peer_cfg_from_descriptor((char *)data.ptr + length, data.len - length, &cfg), "understand the peer's descriptor");
+	ok(rpma_conn_apply_remote_peer_cfg(conn, cfg), "apply the peer's configuration");
+	ok(rpma_peer_cfg_delete(&cfg), "delete the configuration of the peer");
+	ok(rpma_mr_remote_get_size(remote, &size), "ask for the memory's size");
+	if (size != SIZE)
+		die("the memory", "other size");
+	return remote;
+}
+
+static void serve(const char *address)
 {
 	struct rpma_ep *ep;
 	struct rpma_conn_req *req;
@@ -132,13 +197,8 @@ static void serve(const char *address, bool with_srq)
 	struct rpma_cq *cq, *rcq;
 	struct rpma_srq *srq = NULL;
 	unsigned char description[UINT8_MAX];
-	size_t length;
 	fill(1);
-	ok(rpma_mr_get_descriptor_size(shared, &length), "ask for the descriptor's size");
-	if (length > sizeof description)
-		die("the descriptor", "too long");
-	ok(rpma_mr_get_descriptor(shared, description), "describe the memory");
-	struct rpma_conn_private_data data = {.ptr = description, .len = (uint8_t)length};
+	struct rpma_conn_private_data data = {.ptr = description, .len = (uint8_t)describe(description)};
 	struct rpma_conn_cfg *cfg = configuration();
 	if (with_srq)
 		srq = shared_queue(cfg);
@@ -183,6 +243,22 @@ static void fetch(struct rpma_conn *conn, struct rpma_cq *cq, const struct rpma_
 		next(cq, IBV_WC_RDMA_READ, "read");
 }
 
+// flush makes what was written visible, and persistent if the server's memory is a file.
+static void flush(struct rpma_conn *conn, struct rpma_cq *cq, struct rpma_mr_remote *remote)
+{
+	enum ibv_wc_opcode op = posts_new ? (enum ibv_wc_opcode)COMPLETES_FLUSH : IBV_WC_RDMA_READ;
+	int types;
+	ok(rpma_mr_remote_get_flush_type(remote, &types), "ask for the types of flush");
+	ok(rpma_flush(conn, remote, 0, SIZE, RPMA_FLUSH_TYPE_VISIBILITY, RPMA_F_COMPLETION_ALWAYS, NULL), "flush");
+	next(cq, op, "flush");
+	int code = rpma_flush(conn, remote, 0, SIZE, RPMA_FLUSH_TYPE_PERSISTENT, RPMA_F_COMPLETION_ALWAYS, NULL);
+	if (types & RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT) {
+		ok(code, "flush for persistence");
+		next(cq, op, "flush for persistence");
+	} else if (code != RPMA_E_NOSUPP)
+		die("flush for persistence of memory that is not a file", code == 0 ? "posted" : rpma_err_2str(code));
+}
+
 // put writes the server's memory: a part with immediate data, the others without, and the
 // last bytes by an atomic write.
 static void put(struct rpma_conn *conn, struct rpma_cq *cq, struct rpma_mr_remote *remote)
@@ -193,10 +269,9 @@ static void put(struct rpma_conn *conn, struct rpma_cq *cq, struct rpma_mr_remot
 	memset(memory + LAST, 0, sizeof last);
 	for (size_t at = PART; at < SIZE; at += PART)
 		ok(rpma_write(conn, remote, at, shared, at, PART, RPMA_F_COMPLETION_ON_ERROR, NULL), "write");
-	ok(rpma_flush(conn, remote, 0, SIZE, RPMA_FLUSH_TYPE_VISIBILITY, RPMA_F_COMPLETION_ALWAYS, NULL), "flush");
-	next(cq, IBV_WC_RDMA_READ, "flush");
+	flush(conn, cq, remote);
 	ok(rpma_atomic_write(conn, remote, LAST, (const char *)last, RPMA_F_COMPLETION_ALWAYS, NULL), "write at once");
-	next(cq, IBV_WC_RDMA_WRITE, "write at once");
+	next(cq, posts_new ? IBV_WC_ATOMIC_WRITE : IBV_WC_RDMA_WRITE, "write at once");
 	ok(rpma_write_with_imm(conn, remote, 0, shared, 0, PART, RPMA_F_COMPLETION_ALWAYS, immediate, NULL), "write with immediate data");
 	next(cq, IBV_WC_RDMA_WRITE, "write with immediate data");
 }
@@ -206,20 +281,13 @@ static void use(const char *address)
 	struct rpma_conn_req *req;
 	struct rpma_conn *conn;
 	struct rpma_cq *cq, *rcq;
-	struct rpma_conn_private_data data;
-	struct rpma_mr_remote *remote;
-	size_t size;
 	struct rpma_conn_cfg *cfg = configuration();
 	ok(rpma_conn_req_new(peer, address, port, cfg, &req), "resolve");
 	ok(rpma_conn_cfg_delete(&cfg), "delete the configuration");
 	ok(rpma_conn_req_recv(req, messages, 0, MESSAGE, NULL), "post a receive");
 	ok(rpma_conn_req_connect(&req, NULL, &conn), "connect");
 	expect(conn, RPMA_CONN_ESTABLISHED);
-	ok(rpma_conn_get_private_data(conn, &data), "get the private data");
-	ok(rpma_mr_remote_from_descriptor(data.ptr, data.len, &remote), "understand the descriptor");
-	ok(rpma_mr_remote_get_size(remote, &size), "ask for the memory's size");
-	if (size != SIZE)
-		die("the memory", "other size");
+	struct rpma_mr_remote *remote = understand(conn);
 	ok(rpma_conn_get_cq(conn, &cq), "get the completion queue");
 	ok(rpma_conn_get_rcq(conn, &rcq), "get the completion queue of receives");
 	fetch(conn, cq, remote);
@@ -242,14 +310,21 @@ static void use(const char *address)
 
 int main(int argc, char **argv)
 {
-	bool client = argc == 3 && strcmp(argv[1], "-c") == 0, srq = argc == 3 && strcmp(argv[1], "-s") == 0;
-	if (argc != 2 && !client && !srq)
-		die("usage", "pool [-s | -c] ADDRESS");
-	begin(argv[argc - 1], !client);
+	for (int c; (c = getopt(argc, argv, "cnps")) != -1;)
+		switch (c) {
+		case 'c': client = true; break;
+		case 'n': posts_new = true; break;
+		case 'p': with_file = true; break;
+		case 's': with_srq = true; break;
+		default: return 2;
+		}
+	if (argc - optind != 1)
+		die("usage", "pool [-s] [-p] ADDRESS, or pool -c [-n] ADDRESS");
+	begin(argv[optind]);
 	if (client)
-		use(argv[argc - 1]);
+		use(argv[optind]);
 	else
-		serve(argv[argc - 1], srq);
+		serve(argv[optind]);
 	end();
 	return 0;
 }
