@@ -78,6 +78,9 @@ var cObjectMutants = slices.Concat(
 		{name: "device-memory-with-addresses", in: "reg_dm_mr",
 			old: "if (!(access & IBV_ACCESS_ZERO_BASED))", new: "if (false)",
 			sees: "a region of device memory without IBV_ACCESS_ZERO_BASED"},
+		{name: "imported-memory-is-freed", in: "destroy_dm",
+			old: "if (m->imported)", new: "if (false)",
+			sees: "device memory that is gone, or a crash, when a second name of it is freed"},
 		{name: "alignment-of-device-memory-lost", in: "alloc_dm",
 			old:  ", .log_align = a->log_align_req",
 			sees: "device memory at a smaller alignment"},
@@ -149,8 +152,17 @@ var cObjectMutants = slices.Concat(
 	}),
 	cBugsIn("capi/libibverbs/import.c", []cMutant{
 		{name: "imported-region-of-the-old-domain", in: "ibv_import_mr",
-			old:  "m->context = pd->context, m->pd = pd;",
+			old:  "m->ibv.context = pd->context, m->ibv.pd = pd;",
 			sees: "the domain by which the region was registered"},
+		{name: "unimport-frees-a-region", in: "ibv_unimport_mr",
+			old: "if (m->imported)", new: "if (true)",
+			sees: "a region in freed memory, after its first name was unimported"},
+		{name: "imported-memory-without-an-end", in: "ibv_import_dm",
+			old:  ", .length = first->length",
+			sees: "EFAULT for a copy to imported device memory"},
+		{name: "imported-memory-of-the-old-context", in: "ibv_import_dm",
+			old:  "m->ibv.context = c;",
+			sees: "the context that allocated the memory"},
 	}),
 )
 
