@@ -78,10 +78,12 @@ VERB(int, dealloc_td, (struct ibv_td *t), t)
 }
 
 // A parent domain is a second name of its protection domain. It may have functions that allocate
-// the memory of queues.
+// the memory of queues. Nor does it use the permission to allocate memory
+// that a confidential guest shares with its host: the adapter is in the guest.
 VERB(struct ibv_pd *, alloc_parent_domain, (struct ibv_context *c, struct ibv_parent_domain_init_attr *a), c, a)
 {
-	enum { KNOWN = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT };
+	enum { ALLOW_CC_UNPROTECTED_ALLOC = 1 << 2 }; // not in the header of Debian 12
+	enum { KNOWN = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT | ALLOW_CC_UNPROTECTED_ALLOC };
 	if (a->pd == NULL)
 		return fail(EINVAL);
 	if (a->comp_mask & ~(uint32_t)KNOWN)

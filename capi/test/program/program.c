@@ -130,7 +130,8 @@ static void second_gid(void)
 }
 
 // An address handle can be destroyed after the parent domain in which it was created. A
-// parent domain of a parent domain uses the protection domain of both.
+// parent domain of a parent domain uses the protection domain of both. That of a program that
+// permits memory shared with the host of a confidential guest is like any other.
 static void domains(void)
 {
 	struct rig r = {0};
@@ -146,6 +147,9 @@ static void domains(void)
 	must((of.pd = parent) != NULL && (parent = ibv_alloc_parent_domain(r.ctx, &of)) != NULL);
 	must(ibv_dealloc_pd(of.pd) == 0 && ibv_dealloc_pd(empty) == EBUSY);
 	must(ibv_dealloc_pd(parent) == 0 && ibv_dealloc_pd(empty) == 0);
+	enum { ALLOW_CC_UNPROTECTED_ALLOC = 1 << 2 };
+	of.pd = r.pd, of.comp_mask = ALLOW_CC_UNPROTECTED_ALLOC;
+	must((parent = ibv_alloc_parent_domain(r.ctx, &of)) != NULL && ibv_dealloc_pd(r.pd) == EBUSY && ibv_dealloc_pd(parent) == 0);
 	rig_close(&r);
 }
 
