@@ -73,9 +73,12 @@ var meetings = []meeting{
 	{section: "perftest", server: "ib_send_lat -R -n 500 -F", client: "ib_send_lat -R -n 500 -F SERVER"},
 	{section: "perftest", server: "ib_send_bw -R -c UD -n 200 -F", client: "ib_send_bw -R -c UD -n 200 -F SERVER"},
 	overUCX(),
-	overRPMA("", ""),
-	overRPMA("-s ", "a server with a shared receive queue"),
-	overRPMA("-p ", "a server whose memory is a file, FLUSH for persistence"),
+	overRPMA(rpma12, "", ""),
+	overRPMA(rpma12, "-s ", "and a server with a shared receive queue"),
+	overRPMA(rpma12, "-p ", "and a server whose memory is a file, flushed for persistence"),
+	overRPMA(rpma13, "", "FLUSH and ATOMIC WRITE"),
+	overRPMA(rpma13, "-s ", "and a server with a shared receive queue"),
+	overRPMA(rpma13, "-p ", "and a server whose memory is a file, FLUSH for persistence"),
 	pingpong("msg", "verbs"),
 	pingpong("rdm", "verbs;ofi_rxm"),
 	pingpong("dgram", "verbs"),
@@ -128,15 +131,22 @@ func overUCX() meeting {
 	}
 }
 
+// rpma12 and rpma13 are how the clients of librpma 1.2 and 1.3 begin. Where 1.3 posts FLUSH and
+// ATOMIC WRITE, which -n demands, 1.2 posts a READ and a WRITE.
+const (
+	rpma12 = "DIR/pool -c "
+	rpma13 = "DIR/pool -c -n "
+)
+
 // overRPMA returns a program whose server shares memory by librpma. options are those of the
 // server, and with says what they do.
-func overRPMA(options, with string) meeting {
+func overRPMA(client, options, with string) meeting {
 	m := meeting{
 		section: "librpma0", source: "rpma/pool.c", libs: []string{"-lrpma", "-libverbs"},
-		server: "DIR/pool " + options + "SERVER", client: "DIR/pool -c SERVER",
+		server: "DIR/pool " + options + "SERVER", client: client + "SERVER",
 	}
 	if with != "" {
-		m.client += " # and " + with
+		m.client += " # " + with
 	}
 	return m
 }

@@ -31,6 +31,7 @@ const usage = `check runs Debian's RDMA programs on our libibverbs.so.1 and repo
   go run ./capi/check -root trixie        the core of the programs, from another suite of Debian
   go run ./capi/check -root host,trixie   both
   go run ./capi/check -write              all programs; also writes docs/programs.md
+  go run ./capi/check -write -run 'XRC'   these programs; writes only their rows of the page
 
 If packages are missing, check installs them when run as root, and otherwise prints the command that does.
 
@@ -45,7 +46,7 @@ func main() {
 	list := flag.Bool("list", false, "print the names of the programs")
 	run := flag.String("run", "", "run only programs whose names match this regular `expression`; of a suite, also those that are not in its core")
 	inGate := flag.Bool("gate", false, "run only the programs of the gate, on this machine; installs only the packages that they need")
-	write := flag.Bool("write", false, "write the page of the programs and the list of skipped unit tests")
+	write := flag.Bool("write", false, "write the page of the programs and the list of skipped unit tests; with -run, only what ran")
 	root := flag.String("root", host, "`suites` of Debian, separated by commas: host (this machine), "+strings.Join(rootSuites, ", "))
 	at := flag.String("at", "", "`directory` of the root, with -inside")
 	inside := flag.Bool("inside", false, "this is the process in the namespace")
@@ -58,7 +59,7 @@ func main() {
 	if *inGate && *run == "" {
 		*run = gateCases()
 	}
-	want, err := wanted(*run, *write, suites)
+	want, err := wanted(*run, suites)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "check:", err)
 		os.Exit(2)
@@ -91,7 +92,7 @@ func main() {
 }
 
 // wanted checks the options and returns the expression of -run.
-func wanted(run string, write bool, suites []string) (*regexp.Regexp, error) {
+func wanted(run string, suites []string) (*regexp.Regexp, error) {
 	for _, s := range suites {
 		if s != host && !slices.Contains(rootSuites, s) {
 			return nil, fmt.Errorf("-root %s: want %s or %s", s, host, strings.Join(rootSuites, ", "))
@@ -102,8 +103,6 @@ func wanted(run string, write bool, suites []string) (*regexp.Regexp, error) {
 		return nil, fmt.Errorf("unexpected argument %q: there are only options", flag.Arg(0))
 	case run == "":
 		return nil, nil
-	case write:
-		return nil, errors.New("-write writes a whole page: leave out -run")
 	}
 	want, err := regexp.Compile(run)
 	if err != nil {
@@ -159,8 +158,8 @@ type checker struct {
 	list, write bool
 	names       []string // of the cases, with list
 	suite       string
-	root        string // the root directory of the suite; empty for host
-	table       strings.Builder
+	root        string            // the root directory of the suite; empty for host
+	rows        map[string]string // rows of the page, by the name of their case
 	ran         int
 	skipped     []string
 	failed      []string
@@ -169,6 +168,7 @@ type checker struct {
 
 func (c *checker) all(ctx context.Context) error {
 	s := &stand{port: 20000, suite: c.suite}
+	c.rows = make(map[string]string)
 	if c.list {
 		c.cases(ctx, s)
 		return nil
@@ -192,7 +192,7 @@ func (c *checker) all(ctx context.Context) error {
 	if err := errors.Join(leave(), ctx.Err()); err != nil {
 		return err
 	}
-	return errors.Join(c.page(), c.summary())
+	return errors.Join(c.page(ctx), c.summary())
 }
 
 // summary prints how many cases ran, and returns errFailed if some failed.
@@ -255,46 +255,6 @@ func (c *checker) cases(ctx context.Context, s *stand) {
 	})
 }
 
-// page writes the page of a suite and the list of its skipped unit tests.
-func (c *checker) page() error {
-	if !c.write {
-		return nil
-	}
-	var err error
-	if c.unitSkips != nil {
-		err = os.WriteFile(filepath.Join("capi/check", skipsFile(c.suite)), []byte(strings.Join(c.unitSkips, "\n")+"\n"), 0o644)
-	}
-	if c.suite == host {
-		return errors.Join(err, os.WriteFile("docs/programs.md", []byte(head+c.table.String()), 0o644))
-	}
-	return errors.Join(err, os.WriteFile("docs/programs-"+c.suite+".md", fmt.Appendf(nil, rootHead, c.suite, &c.table), 0o644))
-}
-
-const rootHead = `# Programs of Debian %[1]s on our libibverbs.so.1
-
-The core of [the programs](programs.md), from the packages of Debian %[1]s in a root directory of their own, on libraries that
-were built on Debian 12. Written by ` + "`go run ./capi/check -root %[1]s -write`" + `.
-
-| package | program | outcome |
-|---|---|---|
-%[2]s`
-
-const head = `# Programs that run on our libibverbs.so.1
-
-Unmodified, from Debian 12, in a network namespace without RDMA devices. Written by ` + "`go run ./capi/check -write`" + `.
-The core of these programs also runs from the packages of [Debian 13 (trixie)](programs-trixie.md) and [sid](programs-sid.md).
-
-A server and its client are two processes, with the entry 0 of the GID table: each pair runs between two addresses, and on one. So do
-the ranks of MPI, which reach each other by UCX over our library only. A case fails if its server crashes or ends with an error, even
-after its client has its result. ` + "`softhca run`" + ` starts the programs that need no partner, those of UCX, which read ` + "`/sys`" + `, and those that
-connect by rdma_cm. SERVER, CLIENT and DIR stand for the addresses and a directory. DIR/meet is
-[a program of ours](../capi/check/ucx/meet.c), as Debian has no program that uses UCX's listeners. So is
-[DIR/pool](../capi/check/rpma/pool.c), as librpma comes without programs. There is no package of libfabric's fabtests.
-
-| package | program | outcome |
-|---|---|---|
-`
-
 // one runs a case, if it is selected.
 func (c *checker) one(section, name string, run func() (string, error)) {
 	switch {
@@ -323,7 +283,7 @@ func (c *checker) one(section, name string, run func() (string, error)) {
 	default:
 		fmt.Printf("%-16s %-60s %s (%v)\n", section, name, line, time.Since(began).Round(100*time.Millisecond))
 	}
-	fmt.Fprintf(&c.table, "| %s | `%s` | %s |\n", section, name, line)
+	c.rows[name] = fmt.Sprintf("| %s | `%s` | %s |\n", section, name, line)
 }
 
 // prepare builds the libraries, and gives the namespace its addresses and its own /dev/shm:

@@ -21,10 +21,20 @@ import (
 // rootSuites are the suites of Debian whose programs can run in a root directory.
 var rootSuites = []string{"bookworm", "trixie", "sid"}
 
-// rootPackages have the programs that run in the root of a suite.
-var rootPackages = []string{
-	"ibverbs-utils", "rdmacm-utils", "perftest", "fio", "ucx-utils", "libfabric-bin", "qperf", "openmpi-bin", "python3-pyverbs",
+// rootPackages returns the packages with the programs that run in the root of a suite. sid has
+// librpma no more.
+func rootPackages(suite string) []string {
+	names := []string{
+		"ibverbs-utils", "rdmacm-utils", "perftest", "fio", "ucx-utils", "libfabric-bin", "qperf", "openmpi-bin", "python3-pyverbs",
+	}
+	if suite != "sid" {
+		names = append(names, "librpma0")
+	}
+	return names
 }
+
+// rpmaHeaders are further packages of a root with librpma.
+var rpmaHeaders = []string{"librpma-dev", "libibverbs-dev"}
 
 // base are further packages of a root: a shell, a compiler for our own programs, and what the
 // unit tests call.
@@ -43,7 +53,7 @@ var core = regexp.MustCompile(`^(?:` + strings.Join([]string{
 	`ucx_info.*`, `ucx_perftest -t (?:am_lat|am_bw|put_lat|fadd) .* -x rc_verbs -D short`, `ucx_perftest -t am_lat .* -x ud_verbs -D short`,
 	`UCX_TLS=.* ucx_perftest -t tag_lat.*`,
 	`(?:rping|ucmatose|udaddy|rdma_client|rdma_xclient|cmtime|rstream|riostream) .*`,
-	`fi_.*`, `fio .*`, `qperf .* rc_(?:lat|bi_bw|rdma_write_poll_lat)`,
+	`fi_.*`, `fio .*`, `DIR/pool .*`, `qperf .* rc_(?:lat|bi_bw|rdma_write_poll_lat)`,
 	`UCX_TLS=.* mpirun.openmpi -np [28]: .*`, `rdma-core's unit tests`,
 }, "|") + `)(?:` + onOne + `)?$`)
 
@@ -51,10 +61,32 @@ var core = regexp.MustCompile(`^(?:` + strings.Join([]string{
 // processes have their own connection over TCP, to the address of the option -C.
 const cmtime65 = "cmtime -C"
 
+// editions are the beginnings of the names of cases that run in some suites only, as their programs
+// or libraries differ between the suites. The first that fits a name counts.
+var editions = []struct {
+	begins string
+	suites []string
+}{
+	{cmtime65, []string{"sid"}},
+	{"cmtime ", []string{host, "bookworm", "trixie"}},
+	{rpma13, []string{"trixie"}},
+	{"DIR/pool ", []string{host, "bookworm"}},
+}
+
+// has reports whether a suite has the case of a name.
+func has(suite, name string) bool {
+	for _, e := range editions {
+		if strings.HasPrefix(name, e.begins) {
+			return slices.Contains(e.suites, suite)
+		}
+	}
+	return true
+}
+
 // wants reports whether a case is to run.
 func (c *checker) wants(section, name string) bool {
 	switch {
-	case c.suite != host && !slices.Contains(rootPackages, section), strings.HasPrefix(name, "cmtime") && strings.HasPrefix(name, cmtime65) != (c.suite == "sid"):
+	case c.suite != host && !slices.Contains(rootPackages(c.suite), section), !has(c.suite, name):
 		return false
 	case c.want != nil:
 		return c.want.MatchString(name)
@@ -88,7 +120,11 @@ func makeRoot(ctx context.Context, suite string) (string, error) {
 	if err := a.Update(ctx); err != nil {
 		return "", err
 	}
-	debs, err := a.Fetch(ctx, "", slices.Concat([]string{"install", "--no-install-recommends", "--download-only"}, base, rootPackages)...)
+	wanted := slices.Concat([]string{"install", "--no-install-recommends", "--download-only"}, base, rootPackages(suite))
+	if slices.Contains(wanted, "librpma0") {
+		wanted = append(wanted, rpmaHeaders...)
+	}
+	debs, err := a.Fetch(ctx, "", wanted...)
 	if err != nil {
 		return "", err
 	}
