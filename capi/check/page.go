@@ -31,7 +31,8 @@ the ranks of MPI, which reach each other by UCX over our library only. A case fa
 after its client has its result. ` + "`softhca run`" + ` starts the programs that need no partner, those of UCX, which read ` + "`/sys`" + `, and those that
 connect by rdma_cm. SERVER, CLIENT and DIR stand for the addresses and a directory. DIR/meet is
 [a program of ours](../capi/check/ucx/meet.c), as Debian has no program that uses UCX's listeners. So is
-[DIR/pool](../capi/check/rpma/pool.c), as librpma comes without programs. There is no package of libfabric's fabtests.
+[DIR/pool](../capi/check/rpma/pool.c), as librpma comes without programs: that of Debian 12 posts a READ to flush and a WRITE for an atomic
+write, that of [Debian 13](programs-trixie.md) FLUSH and ATOMIC WRITE. There is no package of libfabric's fabtests.
 
 | package | program | outcome |
 |---|---|---|
@@ -57,10 +58,6 @@ func (c *checker) page(ctx context.Context) error {
 		}
 		c.unitSkips = strings.Split(strings.TrimSpace(string(text)), "\n")
 	}
-	section, err := skipsSection(c.unitSkips)
-	if err != nil {
-		return err
-	}
 	all := &checker{list: true, suite: c.suite}
 	if err := all.all(ctx); err != nil {
 		return err
@@ -69,18 +66,30 @@ func (c *checker) page(ctx context.Context) error {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	text := head
-	if c.suite != host {
-		text = fmt.Sprintf(rootHead, c.suite)
+	text, err := pageText(c.suite, merged(all.names, c.rows, string(old)), c.unitSkips)
+	if err != nil {
+		return err
 	}
-	return os.WriteFile(pageOf(c.suite), []byte(text+merged(all.names, c.rows, string(old))+section), 0o644)
+	return os.WriteFile(pageOf(c.suite), []byte(text), 0o644)
+}
+
+// pageText returns the page of a suite with the given rows and skipped unit tests.
+func pageText(suite, rows string, skipped []string) (string, error) {
+	section, err := skipsSection(skipped)
+	if err != nil {
+		return "", err
+	}
+	text := head
+	if suite != host {
+		text = fmt.Sprintf(rootHead, suite)
+	}
+	return text + rows + section, nil
 }
 
 // merged returns the rows of the named cases: the new one of each, else that of the old page.
 func merged(names []string, rows map[string]string, old string) string {
 	before := make(map[string]string)
-	table, _, _ := strings.Cut(old, skipsTitle)
-	for _, m := range row.FindAllStringSubmatch(table, -1) {
+	for _, m := range rowsOf(old) {
 		before[m[1]] = m[0]
 	}
 	var out strings.Builder
@@ -92,6 +101,12 @@ func merged(names []string, rows map[string]string, old string) string {
 		}
 	}
 	return out.String()
+}
+
+// rowsOf returns the rows of the cases in a page, each with the name of its case.
+func rowsOf(page string) [][]string {
+	table, _, _ := strings.Cut(page, skipsTitle)
+	return row.FindAllStringSubmatch(table, -1)
 }
 
 // pageOf returns the file of the page of a suite.

@@ -2,7 +2,38 @@
 
 package main
 
-import "testing"
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/softhca/softhca/internal/golden"
+	"github.com/softhca/softhca/internal/must"
+)
+
+// TestPages: each page has a row for each case of its suite, no others, and the reasons why unit tests
+// skip themselves. -rewrite writes all of it but rows, which come from runs.
+func TestPages(t *testing.T) {
+	for _, suite := range []string{host, "trixie", "sid"} {
+		page := filepath.Join("../..", pageOf(suite))
+		text, err := os.ReadFile(page)
+		must.Do(t, err)
+		all := names(t, suite)
+		var rows []string
+		for _, m := range rowsOf(string(text)) {
+			rows = append(rows, m[1])
+		}
+		for _, name := range all {
+			if !slices.Contains(rows, name) {
+				t.Errorf("%s has no row of %q: run it with go run ./capi/check -root %s -write -run", pageOf(suite), name, suite)
+			}
+		}
+		want, err := pageText(suite, merged(all, nil, string(text)), skippedIn(t, suite))
+		must.Do(t, err)
+		golden.Check(t, page, want)
+	}
+}
 
 // TestMerged: a page has the cases of the list in its order. Those that did not run keep their rows,
 // and those that the list lacks lose them.
