@@ -121,11 +121,12 @@ func begin(ctx context.Context, suites []string) error {
 		if suite == host {
 			continue
 		}
-		dir, err := makeRoot(ctx, suite)
+		root, err := makeRoot(ctx, suite)
 		if err != nil {
 			return err
 		}
-		options[i] = append(options[i], "-at", dir)
+		defer func() { _ = root.Close() }() // it was only read
+		options[i] = append(options[i], "-at", root.Name())
 	}
 	var failed error
 	for _, o := range options {

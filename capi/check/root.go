@@ -106,13 +106,65 @@ func (c *checker) absent(section string) string {
 }
 
 // makeRoot returns a directory with the programs of a suite and all that they depend on. It
-// stays in the user's cache until the archive has newer packages.
-func makeRoot(ctx context.Context, suite string) (string, error) {
+// stays in the user's cache until the archive has newer packages, or another version of this
+// program wants others; but not while the returned file is open.
+func makeRoot(ctx context.Context, suite string) (*os.File, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	cache = filepath.Join(cache, "softhca")
+	if err := os.MkdirAll(filepath.Join(cache, "roots"), 0o755); err != nil {
+		return nil, err
+	}
+	lock, err := locked(filepath.Join(cache, "roots"), unix.LOCK_EX) // other processes wait
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = lock.Close() }() // closing unlocks
+	dir, err := unpackRoot(ctx, cache, suite)
+	if err != nil {
+		return nil, err
+	}
+	root, err := locked(dir, unix.LOCK_SH)
+	if err != nil {
+		return nil, err
+	}
+	return root, removeRoots(filepath.Join(cache, "roots"), suite)
+}
+
+// locked opens a directory and locks it until the file is closed.
+func locked(dir string, how int) (*os.File, error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), how); err != nil {
+		return nil, errors.Join(fmt.Errorf("lock %s: %w", dir, err), f.Close())
+	}
+	return f, nil
+}
+
+// removeRoots removes the roots of a suite that no process uses.
+func removeRoots(in, suite string) error {
+	all, err := filepath.Glob(filepath.Join(in, suite+"-*"))
+	if err != nil {
+		return err
+	}
+	for _, dir := range all {
+		f, err := locked(dir, unix.LOCK_EX|unix.LOCK_NB)
+		if err != nil {
+			continue // a process uses it
+		}
+		if err := errors.Join(os.RemoveAll(dir), f.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unpackRoot returns the directory of makeRoot in a cache.
+func unpackRoot(ctx context.Context, cache, suite string) (string, error) {
 	a := &debian.Archive{
 		Dir: filepath.Join(cache, "debian", suite), Sources: debian.Main(suite),
 		Say: func(format string, args ...any) { fmt.Fprintf(os.Stderr, "check: "+suite+": "+format+"\n", args...) },
@@ -133,14 +185,11 @@ func makeRoot(ctx context.Context, suite string) (string, error) {
 	if _, err := os.Stat(dir); err == nil {
 		return dir, nil
 	}
-	old, _ := filepath.Glob(filepath.Join(cache, "roots", suite+"-*"))
-	for _, o := range old {
-		if err := os.RemoveAll(o); err != nil {
-			return "", err
-		}
-	}
 	a.Say("unpacking %d packages", len(debs))
 	part := dir + ".part"
+	if err := os.RemoveAll(part); err != nil { // an earlier run may have left it
+		return "", err
+	}
 	for _, d := range []string{"bin", "sbin", "lib", "lib64"} { // base-files of bookworm does not have these links
 		if err := errors.Join(os.MkdirAll(filepath.Join(part, "usr", d), 0o755), os.Symlink("usr/"+d, filepath.Join(part, d))); err != nil {
 			return "", err
