@@ -81,6 +81,9 @@ var reached = map[string]string{
 	"internal/sysfs.maxInterfaces":     "internal/sysfs TestFewInterfacesAreShown",
 	"internal/sysfs.maxName":           "internal/sysfs TestNames",
 	"internal/sysfs.maxSquatted":       "internal/sysfs TestAllNamesSquatted",
+
+	"internal/fabric/near/ring.maxCount": "internal/fabric/near/ring TestPacketsOfARecordAreBounded",
+	"internal/fabric/near/ring.maxSize":  "internal/fabric/near/ring TestSizes",
 }
 
 // bounded are the packages whose bounds are in the table.

@@ -54,6 +54,7 @@ var table = []Row{
 	{"roce", 1, Engine, true},
 	{"mad", 1, Engine, true},
 	{"internal/fabric", 1, Engine, false},
+	{"internal/fabric/near/ring", 1, IO, false},
 	{"internal/ring", 1, Engine, false},
 	{"internal/deadline", 1, Engine, false},
 	{"internal/number", 1, Engine, false},
