@@ -50,6 +50,7 @@ func allSteps(fuzztime time.Duration, results string) []step {
 		{"mutations", seeded, mutations},
 		{"churn", random, tool("test", "-count=1", "-run=^TestChurn", "./internal/memory")},
 		{"lock-order", random, onLinux(tool(slices.Concat([]string{"test", "-tags=lockorder", "-short", "-skip=" + long}, locking)...))},
+		{"ring-model", random, tool("test", "-tags=ringmodel", "./internal/fabric/near/ring")},
 		{"simulation", random, simulation("mixed", 1000)},
 		{"simulation-xrc", random, simulation("xrc", 200)},
 		{"simulation-windows", random, simulation("windows", 200)},
