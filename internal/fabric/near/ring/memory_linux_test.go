@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -177,16 +178,22 @@ func mappings(t *testing.T) (all []string) {
 }
 
 // With a small limit of the size of files, Create fails. Without the check the kernel would
-// send the signal SIGXFSZ, which ends the process.
+// send the signal SIGXFSZ, which ends a program in C.
 func TestLimitOfFileSize(t *testing.T) {
 	const child = "SOFTHCA_TEST_FILE_LIMIT"
 	if os.Getenv(child) != "" {
 		must.Do(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 1 << 16, Max: 1 << 16}))
+		signals := make(chan os.Signal, 2)
+		signal.Notify(signals, unix.SIGXFSZ, unix.SIGIO) // which Go delivers in this order
 		_, err := Create(1 << 16)
 		must.Fail(t, err, unix.EFBIG, "create")
 		m, err := Create(1 << 15)
 		must.Do(t, err)
 		must.Do(t, m.Close())
+		must.Do(t, unix.Kill(unix.Getpid(), unix.SIGIO))
+		if s := <-signals; s != unix.SIGIO {
+			t.Errorf("the kernel sends the signal %v", s)
+		}
 		return
 	}
 	cmd := exec.Command(os.Args[0], "-test.run=^TestLimitOfFileSize$")

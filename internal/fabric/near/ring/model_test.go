@@ -29,11 +29,11 @@ var models = []model{
 	{name: "one record at a time", sizes: []int{40, 40, 40}, publish: 1, release: 1, disarm: true},
 	{name: "plain stores are late", sizes: []int{40, 40}, publish: 1, release: 1, plain: unordered},
 	{name: "a full ring", sizes: []int{112, 112, 112}, publish: 1, release: 1, disarm: true},
-	{name: "a full ring, no disarming", sizes: []int{112, 112, 112}, publish: 1, release: 1},
-	{name: "records as large as the ring", sizes: []int{modelSize - headerLen, modelSize - headerLen, 40}, publish: 1, release: 1, disarm: true},
+	{name: "a full ring, no disarming", sizes: []int{112, 112, 112, 40}, publish: 1, release: 1},
+	{name: "records as large as the ring", sizes: []int{modelSize - headerLen, modelSize - headerLen}, publish: 1, release: 1, disarm: true},
 	{name: "bursts", sizes: []int{40, 40, 112, 112}, publish: 2, release: 2, disarm: true},
 	{name: "a slow consumer", sizes: []int{40, 40, 112, 40}, publish: 3, release: 1},
-	{name: "the last positions", sizes: []int{112, 40, 112, 40}, publish: 1, release: 2, from: 1<<64 - 3*line, disarm: true},
+	{name: "the last positions", sizes: []int{112, 40, 112}, publish: 1, release: 2, from: 1<<64 - 3*line, disarm: true},
 }
 
 // start prepares the machine for a run.

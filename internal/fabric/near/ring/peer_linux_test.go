@@ -13,6 +13,50 @@ import (
 	"github.com/softhca/softhca/internal/must"
 )
 
+// TestGarbage checks that each kind of garbage in a header, a head or a tail is found.
+func TestGarbage(t *testing.T) {
+	for _, c := range []struct {
+		why    string
+		head   uint64
+		header header
+	}{
+		{"no length", 256, newHeader(0, 0, 0)},
+		{"no length, one packet", 256, newHeader(0, 0, 1)},
+		{"no packet", 256, newHeader(100, 100, 0)},
+		{"no size of packets", 256, newHeader(100, 0, 1)},
+		{"packet longer than the record", 256, newHeader(100, 101, 1)},
+		{"packet after the end of the record", 256, newHeader(100, 50, 3)},
+		{"bytes after the last packet", 256, newHeader(100, 33, 3)},
+		{"too many packets", minSize, newHeader(maxCount+1, 1, maxCount+1)},
+		{"record longer than published", 256, newHeader(256-headerLen+1, 256-headerLen+1, 1)},
+		{"record longer than the ring", minSize, newHeader(minSize, minSize, 1)},
+		{"longest record", 256, ^header(0)},
+		{"head inside of a line", 257 + headEnd, newHeader(100, 100, 1)},
+		{"head beyond the ring", minSize + line, newHeader(100, 100, 1)},
+		{"head that goes back", 1<<64 - line, newHeader(100, 100, 1)},
+	} {
+		a, b := pair(t, minSize)
+		b.own.put(b.own.data, uint64(c.header))
+		b.own.store(headAt, c.head)
+		if a.c.Next(new(Record)) || a.c.Err() != ErrGarbage {
+			t.Errorf("%s: the error is %v, want %v", c.why, a.c.Err(), ErrGarbage)
+		}
+		if a.c.Next(new(Record)) || a.c.Arm() {
+			t.Errorf("%s: the consumer goes on", c.why)
+		}
+	}
+	for _, tail := range []uint64{1, 63, 128, 1<<64 - line, minSize} {
+		a, b := pair(t, minSize)
+		a.write(t, 1, 1, 1)
+		a.p.Publish()
+		a.write(t, 1, 1, 1) // the tail cannot have passed what is not published
+		b.own.store(tailAt, tail)
+		if a.p.Reserve(1, minSize) != nil || a.p.Err() != ErrGarbage || a.p.Arm(1) {
+			t.Errorf("tail %#x: the error is %v, want %v", tail, a.p.Err(), ErrGarbage)
+		}
+	}
+}
+
 // poke stores a word into the memory of a peer at an offset that the input chooses, most often
 // that of a word that the ring reads.
 func (e *end) poke(where byte, at uint32, value uint64) {
