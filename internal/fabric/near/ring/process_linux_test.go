@@ -144,8 +144,9 @@ func peerProcess(what string) error {
 	switch name {
 	case "send":
 		return e.sendAll(b, seed, records)
-	case "echo":
-		return e.echo(records)
+	case "echo", "sink":
+		defer pin(1)()
+		return e.serve(name)
 	case "receive":
 		return e.receiveAll(b, seed, records)
 	}
@@ -237,23 +238,6 @@ func (e *end) receiveAll(b bell, seed uint64, records int) error {
 			e.c.Disarm()
 		}
 	}
-}
-
-// echo sends back what it receives, without ever sleeping.
-func (e *end) echo(records int) error {
-	var r Record
-	for range records {
-		for !e.c.Next(&r) {
-			if e.c.Err() != nil {
-				return e.c.Err()
-			}
-		}
-		copy(e.p.Reserve(len(r.Bytes), len(r.Bytes)), r.Bytes)
-		e.p.Commit(len(r.Bytes), r.Stride, r.Count, r.Tag)
-		e.p.Publish()
-		e.c.Release()
-	}
-	return nil
 }
 
 // TestTwoProcesses sends a million records of random sizes from one process to another, over a
