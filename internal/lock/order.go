@@ -114,6 +114,9 @@ type (
 	Capture struct{ under[Shard] }
 	// Hearing guards the sockets of a port's groups while they are read (internal/fabric/udp).
 	Hearing struct{ under[Shard] }
+	// Meetings guards the meetings of a process with its neighbours that are in progress
+	// (internal/fabric/near/meeting).
+	Meetings struct{ under[Shard] }
 	// PipeNetwork guards the ports and groups of a network within the process
 	// (internal/fabric/pipe).
 	PipeNetwork struct{ under[Shard] }

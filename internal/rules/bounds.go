@@ -82,8 +82,12 @@ var reached = map[string]string{
 	"internal/sysfs.maxName":           "internal/sysfs TestNames",
 	"internal/sysfs.maxSquatted":       "internal/sysfs TestAllNamesSquatted",
 
-	"internal/fabric/near/ring.maxCount": "internal/fabric/near/ring TestPacketsOfARecordAreBounded",
-	"internal/fabric/near/ring.maxSize":  "internal/fabric/near/ring TestSizes",
+	"internal/fabric/near/meeting.MaxPeers":     "internal/fabric/near/meeting TestTableKeepsThePeersUsedLast",
+	"internal/fabric/near/meeting.maxAttempts":  "internal/fabric/near/meeting TestAttemptsAreBounded",
+	"internal/fabric/near/meeting.maxStrangers": "internal/fabric/near/meeting TestStrangersAreBounded",
+	"internal/fabric/near/meeting.mostWakes":    "internal/fabric/near/meeting TestWakesNeverBlock",
+	"internal/fabric/near/ring.maxCount":        "internal/fabric/near/ring TestPacketsOfARecordAreBounded",
+	"internal/fabric/near/ring.maxSize":         "internal/fabric/near/ring TestSizes",
 }
 
 // bounded are the packages whose bounds are in the table.

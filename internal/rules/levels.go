@@ -66,6 +66,7 @@ var table = []Row{
 	{"internal/flow", 2, Engine, false},
 	{"internal/fault", 2, Engine, false},
 	{"internal/fabric/pipe", 2, Waiter, false},
+	{"internal/fabric/near/meeting", 2, IO, false},
 	{"internal/fabric/ident", 2, Engine, false},
 	{"internal/fabric/iface", 2, IO, false},
 	{"internal/fabric/poll", 2, IO, false},

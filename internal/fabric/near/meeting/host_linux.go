@@ -1,0 +1,373 @@
+//go:build !portable
+
+package meeting
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/softhca/softhca/internal/fabric/near/ring"
+	"github.com/softhca/softhca/internal/lock"
+)
+
+// The bounds of a host.
+const (
+	maxStrangers = 16              // connections that are served at a time
+	maxAttempts  = 2 * MaxPeers    // meetings in progress
+	helloTime    = 2 * time.Second // for a whole meeting
+	errorPause   = 10 * time.Millisecond
+	backlog      = 64 // connections that wait to be accepted
+)
+
+// Config is the configuration of a Host.
+type Config struct {
+	Self Identity
+	// Name returns what an address contributes to the names of its processes: the same for all
+	// processes of the user, and best if no other user can compute it.
+	Name func(netip.Addr) string
+	Ring int // size of the ring to each peer in bytes
+
+	// Met takes a peer that was met. It is called by several goroutines.
+	Met func(*Peer)
+}
+
+// Counts are the counts of a host.
+type Counts struct {
+	Met     atomic.Uint64 // meetings
+	Refused atomic.Uint64 // connections that this host has refused
+}
+
+// Host is a process that can be met. Any goroutine may call its methods.
+type Host struct {
+	Counts
+	cfg     Config
+	file    *os.File // the socket that listens
+	raw     syscall.RawConn
+	places  chan struct{} // a token for each connection that is served
+	serving sync.WaitGroup
+
+	mu       lock.Mutex[lock.Meetings] // guards what follows, and its elements
+	attempts map[Key]*attempt
+}
+
+// attempt is a meeting in progress with the process at a place.
+type attempt struct {
+	number  uint64        // of the invitation from this process; 0: the other one has invited
+	offered chan struct{} // set when the offer has come, closed when it was answered
+	met     bool          // Met was called
+	ended   chan struct{} // closed after the attempt
+}
+
+// Listen returns a Host. It fails with ErrNotAllowed where Allowed does, and with EADDRINUSE if
+// a socket has the name of Self already.
+func Listen(c Config) (*Host, error) {
+	if err := Allowed(); err != nil {
+		return nil, err
+	}
+	fd, err := newSocket()
+	if err != nil {
+		return nil, fmt.Errorf("meeting: socket: %w", err)
+	}
+	name := nameOf(c.Name(c.Self.Addr), c.Self.Slot)
+	if err = unix.Bind(fd, &unix.SockaddrUnix{Name: name}); err == nil {
+		err = unix.Listen(fd, backlog)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("meeting: listen at %s: %w", name, err), unix.Close(fd))
+	}
+	h := &Host{cfg: c, file: os.NewFile(uintptr(fd), "meeting"), places: make(chan struct{}, maxStrangers), attempts: make(map[Key]*attempt)}
+	if h.raw, err = h.file.SyscallConn(); err != nil {
+		return nil, errors.Join(err, h.file.Close())
+	}
+	h.serving.Go(h.listen)
+	return h, nil
+}
+
+// Close stops meetings and waits until those in progress have ended. Peers that were met stay.
+func (h *Host) Close() error {
+	err := h.file.Close()
+	h.serving.Wait()
+	return err
+}
+
+// listen accepts connections until the host is closed.
+func (h *Host) listen() {
+	for {
+		fd, err := h.accept()
+		if errors.Is(err, os.ErrClosed) {
+			return
+		}
+		if errors.Is(err, ErrUser) {
+			continue
+		}
+		if err != nil {
+			time.Sleep(errorPause) // most likely this process has no descriptor for the connection, which waits
+			continue
+		}
+		select {
+		case h.places <- struct{}{}:
+			h.serving.Go(func() {
+				h.serve(fd)
+				<-h.places
+			})
+		default:
+			h.refuse(fd)
+		}
+	}
+}
+
+// accept waits for a connection of this user.
+func (h *Host) accept() (fd int, err error) {
+	wait := h.raw.Read(func(s uintptr) bool {
+		fd, _, err = unix.Accept4(int(s), unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+		return !errors.Is(err, unix.EAGAIN)
+	})
+	if wait != nil {
+		return -1, os.ErrClosed
+	}
+	if err != nil {
+		return -1, err
+	}
+	if err := ofThisUser(fd); err != nil {
+		h.refuse(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// refuse closes a connection.
+func (h *Host) refuse(fd int) {
+	_ = unix.Close(fd) // nothing was sent
+	h.Refused.Add(1)
+}
+
+// serve answers the first message of a connection.
+func (h *Host) serve(fd int) {
+	c, err := newConn(fd)
+	if err != nil {
+		return
+	}
+	defer c.close()
+	m, memory, err := c.receive()
+	switch {
+	case errors.Is(err, io.EOF):
+		return
+	case err != nil:
+	case m.to.Key() != h.cfg.Self.Key() || m.from.Key() == h.cfg.Self.Key():
+		err = ErrRefused
+		closeAll([]int{memory})
+	case m.kind == invitation:
+		err = h.accepts(&m)
+	case m.kind == offer:
+		err = h.offered(c, &m, memory)
+	default:
+		err = ErrRefused
+		closeAll([]int{memory})
+	}
+	if err != nil {
+		h.Refused.Add(1)
+		_ = c.send(&message{kind: refusal, number: m.number, from: h.cfg.Self, to: m.from}, -1) // the end of the connection says it too
+	}
+}
+
+// accepts accepts an invitation. Where both processes have invited each other, the one with the
+// higher identity accepts, and the other only waits until its own invitation has an answer.
+func (h *Host) accepts(m *message) error {
+	k := m.from.Key()
+	own, wait, err := h.attempt(k)
+	if err != nil {
+		return err
+	}
+	if wait != nil {
+		<-wait
+		return nil
+	}
+	err = h.makeOffer(m)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if a := h.attempts[k]; a != nil && err == nil {
+		a.met = true
+	}
+	if own != nil {
+		h.end(k, own)
+	}
+	return err
+}
+
+// attempt returns what to do about an invitation: an attempt to end later, none if it goes
+// with this process's own invitation, or what to wait for. It fails if one was accepted already.
+func (h *Host) attempt(k Key) (own *attempt, wait chan struct{}, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch a := h.attempts[k]; {
+	case a == nil:
+		own, err = h.begin(k, 0)
+		return own, nil, err
+	case a.number == 0:
+		return nil, nil, ErrRefused
+	case h.cfg.Self.Key().less(k):
+		return nil, a.ended, nil
+	}
+	return nil, nil, nil
+}
+
+// begin begins an attempt. The caller holds the lock.
+func (h *Host) begin(k Key, number uint64) (*attempt, error) {
+	if h.attempts[k] != nil || len(h.attempts) >= maxAttempts {
+		return nil, fmt.Errorf("meeting: %w", unix.EBUSY)
+	}
+	a := &attempt{number: number, ended: make(chan struct{})}
+	h.attempts[k] = a
+	return a, nil
+}
+
+// end ends an attempt. The caller holds the lock.
+func (h *Host) end(k Key, a *attempt) {
+	delete(h.attempts, k)
+	close(a.ended)
+}
+
+// makeOffer makes an offer to the sender of an invitation.
+func (h *Host) makeOffer(m *message) error {
+	c, err := dial(nameOf(h.cfg.Name(m.from.Addr), m.from.Slot))
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	own, err := ring.Create(h.cfg.Ring)
+	if err != nil {
+		return err
+	}
+	if err := c.send(&message{kind: offer, number: m.number, from: h.cfg.Self, to: m.from}, own.FD()); err != nil {
+		return errors.Join(err, own.Close())
+	}
+	answer, memory, err := c.receive()
+	if err != nil {
+		return errors.Join(err, own.Close())
+	}
+	if answer.kind != welcome || answer.number != m.number || answer.from != m.from || answer.to != h.cfg.Self {
+		closeAll([]int{memory})
+		return errors.Join(ErrRefused, own.Close())
+	}
+	return h.meet(c, m.from, own, memory)
+}
+
+// offered answers an offer, if it is for an invitation, of which there is one offer.
+func (h *Host) offered(c *conn, m *message, memory int) error {
+	h.mu.Lock()
+	a := h.attempts[m.from.Key()]
+	known := a != nil && a.number == m.number && m.number != 0 && a.offered == nil && m.to == h.cfg.Self
+	if known {
+		a.offered = make(chan struct{})
+	}
+	h.mu.Unlock()
+	if !known {
+		closeAll([]int{memory})
+		return ErrRefused
+	}
+	err := h.welcome(c, m, memory)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	a.met = a.met || err == nil
+	close(a.offered)
+	return err
+}
+
+// welcome answers an offer.
+func (h *Host) welcome(c *conn, m *message, memory int) error {
+	own, err := ring.Create(h.cfg.Ring)
+	if err == nil {
+		err = c.send(&message{kind: welcome, number: m.number, from: h.cfg.Self, to: m.from}, own.FD())
+		if err != nil {
+			err = errors.Join(err, own.Close())
+		}
+	}
+	if err != nil {
+		closeAll([]int{memory})
+		return err
+	}
+	return h.meet(c, m.from, own, memory)
+}
+
+// meet passes on a peer: its connection, this process's memory, and the descriptor of the peer's.
+func (h *Host) meet(c *conn, who Identity, own *ring.Memory, memory int) error {
+	view, err := ring.Attach(memory)
+	if err != nil {
+		return errors.Join(err, own.Close())
+	}
+	fd, err := c.detach()
+	if err = errors.Join(err, own.CloseFD()); err != nil {
+		return errors.Join(err, own.Close(), view.Close())
+	}
+	h.Met.Add(1)
+	h.cfg.Met(&Peer{Identity: who, Out: ring.NewProducer(own, view), In: ring.NewConsumer(own, view), own: own, view: view, fd: fd})
+	return nil
+}
+
+// Invite invites the process at a place, and waits until Met has its peer. Errors: ErrNone if no
+// process listens there, ErrUser, ErrVersion, ErrRefused, EBUSY while a meeting with that process is
+// in progress, or too many are.
+func (h *Host) Invite(ctx context.Context, to Key) error {
+	if to == h.cfg.Self.Key() {
+		return fmt.Errorf("meeting: invite itself: %w", unix.EINVAL)
+	}
+	h.mu.Lock()
+	a, err := h.begin(to, number())
+	h.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	err = h.invite(ctx, to, a.number)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if answered := a.offered; answered != nil {
+		h.mu.Unlock()
+		<-answered
+		h.mu.Lock()
+	}
+	h.end(to, a)
+	if a.met {
+		return nil
+	}
+	return err
+}
+
+// number draws the number of an invitation, which is not 0.
+func number() uint64 {
+	var random [8]byte
+	_, _ = rand.Read(random[:]) // never fails
+	return binary.NativeEndian.Uint64(random[:]) | 1
+}
+
+// invite sends an invitation, and waits for the end of the connection, which comes after the
+// meeting.
+func (h *Host) invite(ctx context.Context, to Key, number uint64) error {
+	c, err := dial(nameOf(h.cfg.Name(to.Addr), to.Slot))
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	stop := context.AfterFunc(ctx, c.close)
+	defer stop()
+	if err := c.send(&message{kind: invitation, number: number, from: h.cfg.Self, to: Identity{Addr: to.Addr, Slot: to.Slot}}, -1); err != nil {
+		return err
+	}
+	_, memory, err := c.receive()
+	closeAll([]int{memory})
+	if err == nil || errors.Is(err, io.EOF) {
+		return ErrRefused
+	}
+	return err
+}

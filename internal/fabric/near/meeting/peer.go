@@ -1,0 +1,26 @@
+package meeting
+
+import (
+	"errors"
+
+	"github.com/softhca/softhca/internal/fabric/near/ring"
+)
+
+// ErrGone is returned if a peer has ended, or has left the meeting.
+var ErrGone = errors.New("meeting: the peer has ended")
+
+// Peer is a process that was met, with both rings. One thread at a time may use it.
+type Peer struct {
+	Identity Identity
+	Out      *ring.Producer // packets to the peer
+	In       *ring.Consumer // packets from the peer
+
+	own  *ring.Memory
+	view *ring.View
+	fd   int    // the socket of wake-ups
+	used uint64 // when, as Table counts
+}
+
+// FD returns the descriptor to wait for: it is readable after a wake-up, and when the peer has
+// ended.
+func (p *Peer) FD() int { return p.fd }
