@@ -4,9 +4,9 @@ package mutation
 
 import "slices"
 
-// nearMutants are bugs of rings in shared memory. The tests with the tag ringmodel run on a model
-// of that memory.
-var nearMutants = slices.Concat(ringMutants, ringTrustMutants, ringMemoryMutants)
+// nearMutants are bugs of rings in shared memory, and of the meetings of the processes that share
+// them. Tests with the tag ringmodel run on a model of that memory.
+var nearMutants = slices.Concat(ringMutants, ringTrustMutants, ringMemoryMutants, meetingMutants)
 
 // ringMutants lose wake-ups or records.
 var ringMutants = bugsIn("internal/fabric/near/ring", []mutant{
@@ -137,4 +137,68 @@ var ringMemoryMutants = bugsIn("internal/fabric/near/ring", []mutant{
 	{name: "control-words-mapped-after-the-records", in: "mapTwice", test: "TestRecordsCrossTheEnd",
 		old: "int64(r.data)",
 		new: "int64(0)"},
+})
+
+// meetingMutants meet the wrong process, or more than they should.
+var meetingMutants = bugsIn("internal/fabric/near/meeting", []mutant{
+	{name: "host-serves-other-users", in: "Host.accept", test: "TestAnotherUser",
+		old: "ofThisUser(fd)",
+		new: "error(nil)"},
+	{name: "other-users-invited", in: "dial", test: "TestAnotherUser",
+		old: "err = ofThisUser(fd)"},
+	{name: "process-that-is-not-dumpable-shares-memory", in: "Allowed", test: "TestNotAllowed",
+		old: "dumpable != 1",
+		new: "dumpable > 1"},
+	{name: "process-with-the-overflow-user-shares-memory", in: "Allowed", test: "TestNotAllowed",
+		old: "userns.Ambiguous(os.Geteuid())",
+		new: "userns.Ambiguous(os.Geteuid()) && false"},
+	{name: "strangers-not-bounded", in: "Listen", test: "TestStrangersAreBounded",
+		old: "make(chan struct{}, maxStrangers)",
+		new: "make(chan struct{}, 2*maxStrangers)"},
+	{name: "place-of-a-stranger-kept", in: "Host.listen", test: "TestMeetingsLeaveNothing",
+		old: "<-h.places"},
+	{name: "attempts-not-bounded", in: "Host.begin", test: "TestAttemptsAreBounded",
+		old: "h.attempts[k] != nil || len(h.attempts) >= maxAttempts",
+		new: "h.attempts[k] != nil"},
+	{name: "two-attempts-with-one-process", in: "Host.begin", test: "TestLowerInvites",
+		old: "h.attempts[k] != nil || len(h.attempts) >= maxAttempts",
+		new: "len(h.attempts) >= maxAttempts"},
+	{name: "second-invitation-accepted-too", in: "Host.attempt", test: "TestLowerInvites",
+		old: "a.number == 0",
+		new: "a.number == 0 && a.met"},
+	{name: "both-accept-invitations-that-cross", in: "Host.attempt", test: "TestLowerInvites",
+		old: "h.cfg.Self.Key().less(k)",
+		new: "h.cfg.Self.Key().less(k) && false"},
+	{name: "any-offer-taken-for-an-invitation", in: "Host.offered", test: "TestFalseMessages",
+		old: "a != nil && a.number == m.number && m.number != 0 && a.offered == nil && m.to == h.cfg.Self",
+		new: "a != nil && m.number != 0 && a.offered == nil && m.to == h.cfg.Self"},
+	{name: "offer-to-an-earlier-lease-taken", in: "Host.offered", test: "TestFalseMessages",
+		old: "a != nil && a.number == m.number && m.number != 0 && a.offered == nil && m.to == h.cfg.Self",
+		new: "a != nil && a.number == m.number && m.number != 0 && a.offered == nil"},
+	{name: "message-for-another-process-answered", in: "Host.serve", test: "TestFalseMessages",
+		old: "m.to.Key() != h.cfg.Self.Key() || m.from.Key() == h.cfg.Self.Key()",
+		new: "m.from.Key() == h.cfg.Self.Key()"},
+	{name: "failed-meeting-counts-as-one", in: "Host.offered", test: "TestFalseMemory",
+		old: "a.met || err == nil",
+		new: "true"},
+	{name: "memory-for-a-refused-process-leaks", in: "Host.meet", test: "TestFalseMemory",
+		old: "if err != nil { return errors.Join(err, own.Close()) }",
+		new: "if err != nil { return err }"},
+	{name: "descriptors-of-a-false-message-leak", in: "conn.receive", test: "TestFalseMessages",
+		old: "closeAll(fds)"},
+	{name: "version-not-compared", in: "decode", test: "TestMessage",
+		old: "v != version",
+		new: "v > 1<<10"},
+	{name: "end-of-a-peer-not-noticed", in: "Peer.Woken", test: "TestPeerIsKilled",
+		old: "n == 0",
+		new: "n < 0"},
+	{name: "peer-that-floods-keeps-its-neighbour-busy", in: "Peer.Woken", test: "TestWakesNeverBlock",
+		old: "for range mostWakes { $*body }",
+		new: "for range 1<<20 { $*body }"},
+	{name: "peer-used-last-leaves", in: "Table.Add", test: "TestTableKeepsThePeersUsedLast",
+		old: "other.used < leaves.used",
+		new: "other.used > leaves.used"},
+	{name: "end-of-a-peer-removes-its-successor", in: "Table.Remove", test: "TestTableKeepsThePeersUsedLast",
+		old: "t.peers[k] == p",
+		new: "t.peers[k] != nil"},
 })

@@ -198,12 +198,10 @@ func ask(t *testing.T, n *node, b []byte, fds ...int) (message, error) {
 
 // Messages that no correct process sends are refused and counted, and leave no descriptor.
 func TestFalseMessages(t *testing.T) {
-	a := listen(t, identity(1))
+	a, b := listen(t, identity(1)), listen(t, identity(2))
 	own, err := ring.Create(1 << 16)
 	must.Do(t, err)
 	defer own.Close()
-	silent := silentSocket(t, identity(3))
-	defer unix.Close(silent)
 	with := func(change func(m *message)) []byte {
 		m := message{kind: offer, number: 1, from: identity(2), to: identity(1)}
 		change(&m)
@@ -213,6 +211,10 @@ func TestFalseMessages(t *testing.T) {
 	a.mu.Lock()
 	_, err = a.begin(identity(4).Key(), 5)
 	a.mu.Unlock()
+	must.Do(t, err)
+	b.mu.Lock()
+	_, err = b.begin(a.self.Key(), 1) // b waits for an offer with the number 1
+	b.mu.Unlock()
 	must.Do(t, err)
 	before := descriptors(t)
 	for i, c := range []struct {
@@ -233,10 +235,12 @@ func TestFalseMessages(t *testing.T) {
 		{"an offer to another generation", with(func(m *message) { m.from, m.number, m.to.Generation = identity(4), 5, 1 }), []int{own.FD()}},
 		{"a welcome without an offer", with(func(m *message) { m.kind = welcome }), []int{own.FD()}},
 		{"a refusal", with(func(m *message) { m.kind = refusal }), nil},
-		{"for another slot", with(func(m *message) { m.to = identity(5) }), []int{own.FD()}},
-		{"for another address", with(func(m *message) { m.to.Addr = netip.MustParseAddr("10.0.0.2") }), []int{own.FD()}},
+		{"an offer for another slot", with(func(m *message) { m.to = identity(5) }), []int{own.FD()}},
+		{"an invitation for another slot", with(func(m *message) { m.kind, m.to = invitation, identity(5) }), nil},
+		{"an invitation for another address", with(func(m *message) { m.kind, m.to.Addr = invitation, netip.MustParseAddr("10.0.0.2") }), nil},
 		{"from itself", with(func(m *message) { m.kind, m.from = invitation, identity(1) }), nil},
-		{"an invitation from nobody", with(func(m *message) { m.kind = invitation }), nil},
+		{"an invitation with a number that its sender has not drawn", with(func(m *message) { m.kind, m.number = invitation, 2 }), nil},
+		{"an invitation from nobody", with(func(m *message) { m.kind, m.from = invitation, identity(6) }), nil},
 	} {
 		if m, err := ask(t, a, c.b, c.fds...); err != nil || m.kind != refusal {
 			t.Errorf("%s: answer %+v, %v", c.why, m, err)
@@ -246,7 +250,7 @@ func TestFalseMessages(t *testing.T) {
 		}
 	}
 	settle(t, func() bool { return descriptors(t) == before })
-	if a.Met.Load() != 0 {
+	if a.Met.Load()+b.Met.Load() != 0 {
 		t.Error("a false message led to a meeting")
 	}
 }
