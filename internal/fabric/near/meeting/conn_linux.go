@@ -132,7 +132,9 @@ func passed(oob []byte) (fds []int, err error) {
 	all, err := unix.ParseSocketControlMessage(oob)
 	for i := range all {
 		if more, e := unix.ParseUnixRights(&all[i]); e == nil { // otherwise it has none
-			fds = append(fds, more...)
+			for _, fd := range more {
+				fds = append(fds, fdmark.Take(fd))
+			}
 		}
 	}
 	return fds, err

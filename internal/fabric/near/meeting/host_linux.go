@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/softhca/softhca/internal/fabric/fdmark"
 	"github.com/softhca/softhca/internal/fabric/near/ring"
 	"github.com/softhca/softhca/internal/lock"
 )
@@ -144,7 +145,7 @@ func (h *Host) accept() (fd int, err error) {
 		h.refuse(fd)
 		return -1, err
 	}
-	return fd, nil
+	return fdmark.Take(fd), nil
 }
 
 // refuse closes a connection.
@@ -246,7 +247,7 @@ func (h *Host) makeOffer(m *message) error {
 		return err
 	}
 	defer c.close()
-	own, err := ring.Create(h.cfg.Ring)
+	own, err := h.memory()
 	if err != nil {
 		return err
 	}
@@ -262,6 +263,14 @@ func (h *Host) makeOffer(m *message) error {
 		return errors.Join(ErrRefused, own.Close())
 	}
 	return h.meet(c, m.from, own, memory)
+}
+
+// memory returns memory for a peer, unless the process has lost the right to share some since Listen.
+func (h *Host) memory() (*ring.Memory, error) {
+	if err := Allowed(); err != nil {
+		return nil, err
+	}
+	return ring.Create(h.cfg.Ring)
 }
 
 // offered answers an offer, if it is for an invitation, of which there is one offer.
@@ -287,7 +296,7 @@ func (h *Host) offered(c *conn, m *message, memory int) error {
 
 // welcome answers an offer.
 func (h *Host) welcome(c *conn, m *message, memory int) error {
-	own, err := ring.Create(h.cfg.Ring)
+	own, err := h.memory()
 	if err == nil {
 		err = c.send(&message{kind: welcome, number: m.number, from: h.cfg.Self, to: m.from}, own.FD())
 		if err != nil {
@@ -317,11 +326,14 @@ func (h *Host) meet(c *conn, who Identity, own *ring.Memory, memory int) error {
 }
 
 // Invite invites the process at a place, and waits until Met has its peer. Errors: ErrNone if no
-// process listens there, ErrUser, ErrVersion, ErrRefused, EBUSY while a meeting with that process is
+// process listens there, ErrUser, ErrVersion, ErrRefused, ErrNotAllowed, EBUSY while a meeting with that process is
 // in progress, or too many are.
 func (h *Host) Invite(ctx context.Context, to Key) error {
 	if to == h.cfg.Self.Key() {
 		return fmt.Errorf("meeting: invite itself: %w", unix.EINVAL)
+	}
+	if err := Allowed(); err != nil {
+		return err
 	}
 	h.mu.Lock()
 	a, err := h.begin(to, number())

@@ -44,10 +44,7 @@ func other(what string) error {
 	nameOfTest := func(a netip.Addr) string { return "test-" + pid + "-" + a.String() }
 	switch kind {
 	case "undumpable":
-		if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-			return err
-		}
-		return wants(Allowed(), ErrNotAllowed)
+		return undumpable(nameOfTest)
 	case "overflow":
 		return wants(Allowed(), ErrNotAllowed)
 	case "stranger", "pushy":
@@ -75,6 +72,22 @@ func other(what string) error {
 	}
 	<-met
 	select {} // until it is killed
+}
+
+// undumpable is a process that stops being dumpable after it has begun to listen.
+func undumpable(name func(netip.Addr) string) error {
+	c := Config{Self: identity(7), Name: name, Ring: 1 << 16, Met: func(*Peer) {}}
+	h, err := Listen(c)
+	if err != nil {
+		return err
+	}
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return err
+	}
+	c.Self = identity(8)
+	_, err = Listen(c)
+	return errors.Join(wants(err, ErrNotAllowed), wants(h.Invite(context.Background(), identity(1).Key()), ErrNotAllowed),
+		wants(h.makeOffer(&message{kind: invitation, from: identity(7)}), ErrNotAllowed), h.Close())
 }
 
 // wants returns an error if err is not the one that is wanted.
