@@ -146,7 +146,8 @@ func closeAll(fds []int) {
 	}
 }
 
-// detach closes the connection and returns a copy of its descriptor.
+// detach closes the connection and returns a copy of its descriptor, at which the peer can pass no
+// more descriptors, where the kernel supports that (Linux 6.16): closing what a peer passes may block.
 func (c *conn) detach() (fd int, err error) {
 	ctl := c.raw.Control(func(s uintptr) { fd, err = fdmark.Copy(int(s)) })
 	if err = errors.Join(ctl, err); err != nil {
@@ -155,6 +156,7 @@ func (c *conn) detach() (fd int, err error) {
 	if err := c.f.Close(); err != nil {
 		return -1, errors.Join(err, unix.Close(fd))
 	}
+	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PASSRIGHTS, 0) // older kernels lack it
 	return fd, nil
 }
 
