@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"iter"
+	"math/rand/v2"
 )
 
 // A machine runs two threads, each of which accesses memory through it. It executes one access at
@@ -300,6 +301,23 @@ func (m *machine) fingerprint() uint64 {
 		copy(all.threads[i].buffer[:], t.buffer)
 	}
 	return maphash.Comparable(m.seed, all)
+}
+
+// wander runs the threads in a random order, and returns the violation.
+func (m *machine) wander(start func(), random *rand.Rand) (violation string) {
+	m.trace = nil
+	start()
+	defer m.end()
+	var actions []action
+	for m.failure == "" {
+		if actions = m.enabled(actions[:0]); len(actions) == 0 {
+			return m.stuck()
+		}
+		a := actions[random.IntN(len(actions))]
+		m.trace = append(m.trace, m.describe(a))
+		m.do(a)
+	}
+	return m.failure
 }
 
 // choice is which of the actions that were possible happened.

@@ -5,6 +5,7 @@ package ring
 import (
 	"hash/maphash"
 	"io"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -154,6 +155,27 @@ func TestModel(t *testing.T) {
 	for i := range models {
 		if violation := models[i].run(t, nil); violation != "" {
 			t.Errorf("%s: %s", models[i].name, violation)
+		}
+	}
+}
+
+// TestModelAtRandom runs longer programs, of which there are too many interleavings, in random order.
+func TestModelAtRandom(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	s := &model{m: machine{seed: maphash.MakeSeed()}}
+	for range 5000 {
+		s.sizes = s.sizes[:0]
+		for range 1 + random.IntN(30) {
+			s.sizes = append(s.sizes, line*(1+random.IntN(modelSize/line))-headerLen-8*random.IntN(4))
+		}
+		s.publish, s.release = 1+random.IntN(4), 1+random.IntN(4)
+		s.from, s.disarm, s.plain = -(line * random.Uint64N(60)), random.IntN(2) == 0, order(random.IntN(3))
+		s.m.plain = s.plain
+		if violation := s.m.wander(s.start, random); violation != "" {
+			t.Fatalf("records of %v bytes, %d for each Publish, %d for each Release: %s; before:\n%s",
+				s.sizes, s.publish, s.release, violation, strings.Join(s.m.trace, "\n"))
 		}
 	}
 }
