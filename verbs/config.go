@@ -29,6 +29,36 @@ func (t Transport) String() string {
 	return "udp"
 }
 
+// Wire is how packets of an adapter on UDP reach adapters of the same user on the same host. Both
+// kinds carry the same packets.
+type Wire uint8
+
+const (
+	// WireDefault is what the environment variable SOFTHCA_WIRE says, "udp" or "auto", and
+	// WireUDP without it.
+	WireDefault = Wire(device.WireDefault)
+	// WireUDP is UDP, as to other hosts: tcpdump sees the packets, and traffic control and
+	// firewalls act on them.
+	WireUDP = Wire(device.WireUDP)
+	// WireAuto is shared memory, once both processes have met, and UDP to and from processes
+	// that do not use it; Linux. If the network interface has a queueing discipline, it is UDP.
+	WireAuto = Wire(device.WireAuto)
+)
+
+// WireEnv is the environment variable with the Wire of every adapter that does not set one.
+const WireEnv = "SOFTHCA_WIRE"
+
+// String returns "udp", "auto", or "" for WireDefault.
+func (w Wire) String() string {
+	switch w {
+	case WireUDP:
+		return "udp"
+	case WireAuto:
+		return "auto"
+	}
+	return ""
+}
+
 // Network joins adapters of one process without sockets: for tests, for
 // examples and where there is no network.
 type Network struct{ pipe *pipe.Network }
@@ -50,6 +80,8 @@ type Config struct {
 	Addr string
 	// Transport is the kind of port.
 	Transport Transport
+	// Wire is how packets reach adapters of this host.
+	Wire Wire
 	// Network, if set, replaces Transport: the adapter joins it.
 	Network *Network
 	// Capture, if set, receives every packet sent and received as pcapng. The
@@ -131,7 +163,7 @@ type Option func(*Config)
 // device returns the configuration of the device.
 func (c *Config) device() device.Config {
 	d := device.Config{
-		Addr: c.Addr, Raw: c.Transport == Raw, DisableOffload: c.DisableOffload, Capture: c.Capture, Trace: tracer(logged(c.Trace, c.Log)),
+		Addr: c.Addr, Raw: c.Transport == Raw, DisableOffload: c.DisableOffload, Wire: device.Wire(c.Wire), Capture: c.Capture, Trace: tracer(logged(c.Trace, c.Log)),
 		Seed: c.Seed, NodeGUID: uint64(c.NodeGUID), QPNSlot: c.QPNSlot, Exclusive: c.Exclusive, Privileged: c.Privileged, Faults: device.Faults(c.Faults),
 		Env:      device.ProcessEnvironment(),
 		Settings: qp.Settings{MigReq: !c.ClearMigReq, Credits: c.Credits, InOrderOnly: c.InOrderOnly, ProbeAfter: c.ProbeAfter, FatalEvents: c.FatalEvents, NoChallenge: c.NoChallenge},

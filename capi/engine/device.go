@@ -104,7 +104,7 @@ func (a *adapter) open(c *C.struct_softhca_config, level slog.Level) error {
 		SecondGID: true,
 		Env: device.Environment{
 			ConfigDir: C.GoString(c.config_dir), GUID: C.GoString(c.guid),
-			Faults: C.GoString(c.faults), FaultsSeed: C.GoString(c.faults_seed),
+			Faults: C.GoString(c.faults), FaultsSeed: C.GoString(c.faults_seed), Wire: C.GoString(c.wire),
 		},
 	}
 	cfg.Warn = func(format string, args ...any) { a.log.Warn("softhca: " + fmt.Sprintf(format, args...)) }

@@ -32,7 +32,7 @@ struct softhca_config {
 	// Go programs read these from their environment. Here the library reads them, because the
 	// engine's runtime would read the memory that the kernel filled when the program started.
 	char *config_dir; // of the user: $XDG_CONFIG_HOME or $HOME/.config
-	char *guid, *faults, *faults_seed;
+	char *guid, *faults, *faults_seed, *wire;
 	char *sysfs; // root of the adapter's sysfs image, whose counters the engine updates
 	int adapter; // its number there, from 0
 	// The library's functions that the engine calls, from its own threads or from a thread

@@ -378,6 +378,7 @@ static struct device *open_new(struct node *n)
 		.sysfs = (char *)setting("SOFTHCA_SYSFS"), .adapter = n->index,
 		.config_dir = dir, .guid = (char *)setting("SOFTHCA_GUID"),
 		.faults = (char *)setting("SOFTHCA_FAULTS"), .faults_seed = (char *)setting("SOFTHCA_FAULTS_SEED"),
+		.wire = (char *)setting("SOFTHCA_WIRE"),
 		.completed = completed, .event = event, .device = d,
 	};
 	int code = ENGINE(d, open, &c, &d->handle);

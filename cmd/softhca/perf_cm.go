@@ -119,7 +119,7 @@ func (f *perfCMFlags) runLocal(cmd *cobra.Command, side connections.Side) (sum c
 	}
 	// Faults and the capture apply to the client only.
 	plain := f.connectFlags
-	plain.globals = &globals{logLevel: f.logLevel, transport: f.transport}
+	plain.globals = &globals{logLevel: f.logLevel, transport: f.transport, wire: f.wire}
 	l := connections.Local{Side: side}
 	if l.ServerOpener, err = plain.opener(cmd); err != nil {
 		return sum, err

@@ -102,6 +102,9 @@ func (f *perfFlags) startServer(ctx context.Context, cmd *cobra.Command, at neti
 		"perf", f.plan.Op.String(), "--child", "--addr", at.String(), "--transport", f.transport, "--log-level", f.logLevel,
 		"--fault-seed", strconv.FormatUint(f.faultSeed, 10),
 	}
+	if f.wire != "" {
+		args = append(args, "--wire", f.wire)
+	}
 	if f.alt != "" {
 		// parse has checked the address.
 		args = append(args, "--alt", netip.MustParseAddr(f.alt).Next().String())

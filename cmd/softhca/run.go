@@ -140,6 +140,9 @@ func runOptions(cmd *cobra.Command, g *globals, args []string) (*launch.Options,
 	if g.faultSeed != 0 {
 		set(verbs.FaultsSeedEnv, strconv.FormatUint(g.faultSeed, 10))
 	}
+	if g.wire != "" {
+		set(verbs.WireEnv, g.wire)
+	}
 	if cmd.Flags().Changed("log-level") {
 		set(launch.LogLevelEnv, g.logLevel)
 	}
@@ -186,6 +189,9 @@ func (g *globals) checkRunSettings() error {
 		if n, err := strconv.ParseUint(seed, 0, 64); err != nil || n == 0 {
 			return usagef("%s %q: want a number of at least 1", verbs.FaultsSeedEnv, seed)
 		}
+	}
+	if wire := os.Getenv(verbs.WireEnv); wire != "" && g.wire == "" && wire != verbs.WireUDP.String() && wire != verbs.WireAuto.String() {
+		return usagef("%s %q: want udp or auto", verbs.WireEnv, wire)
 	}
 	from, name := given("--capture", g.capture, launch.CaptureEnv)
 	if name == "" || strings.HasPrefix(name, launch.CaptureSocket) {

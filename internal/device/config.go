@@ -24,6 +24,7 @@ type Config struct {
 	Raw            bool
 	Network        *pipe.Network // replaces sockets
 	DisableOffload bool
+	Wire           Wire
 	Capture        io.Writer
 	PromptCapture  bool // captures each packet at once: for a process that may end at any time
 	Trace          trace.Tracer

@@ -13,6 +13,7 @@ type Environment struct {
 	GUID       string // value of SOFTHCA_GUID
 	Faults     string // value of SOFTHCA_FAULTS
 	FaultsSeed string // value of SOFTHCA_FAULTS_SEED
+	Wire       string // value of SOFTHCA_WIRE
 }
 
 // Secret returns the secret of the user, nil if it is not stored, so that no other process
@@ -31,6 +32,7 @@ const (
 	guidEnv       = "SOFTHCA_GUID"
 	faultsEnv     = "SOFTHCA_FAULTS"
 	faultsSeedEnv = "SOFTHCA_FAULTS_SEED"
+	wireEnv       = "SOFTHCA_WIRE"
 )
 
 // ProcessEnvironment returns the environment of a program in Go. It is empty in a
@@ -38,6 +40,6 @@ const (
 func ProcessEnvironment() Environment {
 	return Environment{
 		ConfigDir: environ.ConfigDir(), GUID: environ.Getenv(guidEnv),
-		Faults: environ.Getenv(faultsEnv), FaultsSeed: environ.Getenv(faultsSeedEnv),
+		Faults: environ.Getenv(faultsEnv), FaultsSeed: environ.Getenv(faultsSeedEnv), Wire: environ.Getenv(wireEnv),
 	}
 }

@@ -25,7 +25,11 @@ type Run struct {
 	Bytes []byte // the segments, end to end
 	Size  int    // bytes of the first segment
 	Count int    // segments, at least 1
+	Slot  uint8  // of the destination queue pairs; NoSlot for QP1 and for multicast groups
 }
+
+// NoSlot is a slot that no process has.
+const NoSlot = uint8(ib.QPNMulticast >> 16)
 
 // Segment returns segment i of the run.
 func (r *Run) Segment(i int) []byte {
@@ -40,6 +44,7 @@ type Batch struct {
 	used    int
 	runs    []Run
 	sent    int // runs already sent by the port
+	hidden  int // runs at the end that Pending does not return
 	closed  bool
 	slot    uint8
 	maxSegs int
@@ -67,7 +72,7 @@ func NewBatch(size int, c Caps) *Batch {
 func (b *Batch) Aim(to ib.QPN) {
 	slot := uint8(to >> 16)
 	if to == ib.QPNGSI {
-		slot = uint8(ib.QPNMulticast >> 16) // which no process has
+		slot = NoSlot
 	}
 	if b.slot != slot {
 		b.slot, b.closed = slot, true
@@ -94,7 +99,7 @@ func (b *Batch) Append(p *Path, n int) (seg []byte, index int) {
 		return nil, 0
 	}
 	b.used += n
-	b.runs = append(b.runs, Run{Path: *p, Bytes: b.buf[lo:b.used], Size: n, Count: 1})
+	b.runs = append(b.runs, Run{Path: *p, Bytes: b.buf[lo:b.used], Size: n, Count: 1, Slot: b.slot})
 	b.closed = false
 	return b.buf[lo:b.used:b.used], 0
 }
@@ -136,7 +141,16 @@ func (b *Batch) Room() int {
 
 // Pending returns the runs that are not sent yet. The runs and their bytes are
 // valid until Reset; a port may patch the bytes.
-func (b *Batch) Pending() []Run { return b.runs[b.sent:] }
+func (b *Batch) Pending() []Run { return b.runs[b.sent : len(b.runs)-b.hidden] }
+
+// SendFirst calls send with a batch whose only pending runs are the first n. So a port passes
+// some of its runs to another port.
+func (b *Batch) SendFirst(n int, send func(*Batch) error) error {
+	b.hidden = len(b.runs) - b.sent - n
+	err := send(b)
+	b.hidden = 0
+	return err
+}
 
 // Sent marks the first n pending runs as sent.
 func (b *Batch) Sent(n int) {

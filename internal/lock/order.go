@@ -112,11 +112,14 @@ type (
 
 	// Capture guards the file of a port that writes captures (internal/fabric/capture).
 	Capture struct{ under[Shard] }
+	// Near guards the processes that a port has met, also while it reads the port that it wraps
+	// (internal/fabric/near).
+	Near struct{ under[Shard] }
 	// Hearing guards the sockets of a port's groups while they are read (internal/fabric/udp).
-	Hearing struct{ under[Shard] }
+	Hearing struct{ under[Near] }
 	// Meetings guards the meetings of a process with its neighbours that are in progress
 	// (internal/fabric/near/meeting).
-	Meetings struct{ under[Shard] }
+	Meetings struct{ under[Near] }
 	// PipeNetwork guards the ports and groups of a network within the process
 	// (internal/fabric/pipe).
 	PipeNetwork struct{ under[Shard] }

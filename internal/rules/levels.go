@@ -67,6 +67,7 @@ var table = []Row{
 	{"internal/fault", 2, Engine, false},
 	{"internal/fabric/pipe", 2, Waiter, false},
 	{"internal/fabric/near/meeting", 2, IO, false},
+	{"internal/fabric/near", 3, IO, false},
 	{"internal/fabric/ident", 2, Engine, false},
 	{"internal/fabric/iface", 2, IO, false},
 	{"internal/fabric/poll", 2, IO, false},

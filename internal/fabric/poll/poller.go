@@ -38,11 +38,12 @@ type Poller struct {
 	users atomic.Int64 // calls in progress, and closedBit
 	freed chan struct{}
 
-	socks []int
-	event int
-	also  int           // descriptor set by WakeOn, or -1
-	fds   []unix.PollFd // the sockets, the eventfd, and also; used by Wait only
-	left  unix.Timespec // used by Wait only
+	socks   []int
+	event   int
+	watched atomic.Int32  // descriptor set by Watch, or -1
+	also    int           // descriptor set by WakeOn, or -1
+	fds     []unix.PollFd // the sockets, the eventfd, watched, and also; used by Wait only
+	left    unix.Timespec // used by Wait only
 }
 
 // New returns a poller that owns socks from now on, even if it fails.
@@ -55,13 +56,15 @@ func New(socks ...int) (*Poller, error) {
 		return nil, fmt.Errorf("poll: eventfd: %w", err)
 	}
 	event = fdmark.Take(event)
-	return &Poller{
+	p := &Poller{
 		freed: make(chan struct{}),
 		socks: socks,
 		event: event,
 		also:  -1,
-		fds:   make([]unix.PollFd, len(socks)+2),
-	}, nil
+		fds:   make([]unix.PollFd, len(socks)+3),
+	}
+	p.watched.Store(-1)
+	return p, nil
 }
 
 // Enter keeps the sockets open until Leave. It returns false after Close.
@@ -90,6 +93,7 @@ func (p *Poller) Wait(timeout time.Duration, read bool, write int) error {
 		return fabric.ErrClosed
 	}
 	defer p.Leave()
+	p.fds[len(p.socks)+1].Revents = 0
 	if timeout == 0 {
 		_, _, _ = unix.Syscall(unix.SYS_SCHED_YIELD, 0, 0, 0) // never fails
 		return p.closed()
@@ -139,8 +143,22 @@ func (p *Poller) arm(read bool, write int) {
 		}
 	}
 	p.fds[len(p.socks)] = unix.PollFd{Fd: int32(p.event), Events: unix.POLLIN}
-	p.fds[len(p.socks)+1] = unix.PollFd{Fd: int32(p.also), Events: unix.POLLIN}
+	watched := p.watched.Load()
+	if !read {
+		watched = -1
+	}
+	p.fds[len(p.socks)+1] = unix.PollFd{Fd: watched, Events: unix.POLLIN}
+	p.fds[len(p.socks)+2] = unix.PollFd{Fd: int32(p.also), Events: unix.POLLIN}
 }
+
+// Watch makes each Wait for something to read also end when fd is readable, from the next one
+// on; -1 means none. The caller keeps the descriptor open until Close, or another Watch and a
+// Wake.
+func (p *Poller) Watch(fd int) { p.watched.Store(int32(fd)) }
+
+// Watched reports whether the descriptor of Watch was readable at the end of the last Wait. The
+// goroutine that calls Wait calls it.
+func (p *Poller) Watched() bool { return p.fds[len(p.socks)+1].Revents != 0 }
 
 // WakeOn makes Wait also end when fd is readable; -1 means none. The goroutine
 // that calls Wait calls it.

@@ -137,6 +137,20 @@ func (p *Port) Wake() { p.poll.Wake() }
 // WakeOn implements fabric.Port.
 func (p *Port) WakeOn(fd int) { p.poll.WakeOn(fd) }
 
+// Watch makes each Wait for something to read also end when fd is readable. The caller keeps
+// the descriptor open until Close.
+func (p *Port) Watch(fd int) { p.poll.Watch(fd) }
+
+// Watched reports whether that descriptor was readable at the end of the last Wait. The
+// goroutine that calls Wait calls it.
+func (p *Port) Watched() bool { return p.poll.Watched() }
+
+// Enter keeps Close from returning until Exit. It returns false after Close.
+func (p *Port) Enter() bool { return p.poll.Enter() }
+
+// Exit undoes Enter.
+func (p *Port) Exit() { p.poll.Leave() }
+
 // Close implements fabric.Port. It waits until all other calls have returned.
 func (p *Port) Close() error {
 	if err := p.poll.Close(); err != nil {

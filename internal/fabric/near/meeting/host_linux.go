@@ -321,7 +321,7 @@ func (h *Host) meet(c *conn, who Identity, own *ring.Memory, memory int) error {
 		return errors.Join(err, own.Close(), view.Close())
 	}
 	h.Met.Add(1)
-	h.cfg.Met(&Peer{Identity: who, Out: ring.NewProducer(own, view), In: ring.NewConsumer(own, view), own: own, view: view, fd: fd})
+	h.cfg.Met(NewPeer(who, own, view, fd))
 	return nil
 }
 

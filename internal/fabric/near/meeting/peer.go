@@ -21,6 +21,11 @@ type Peer struct {
 	used uint64 // when, as Table counts
 }
 
+// NewPeer returns a peer. It owns both memories and the socket of wake-ups.
+func NewPeer(who Identity, own *ring.Memory, view *ring.View, fd int) *Peer {
+	return &Peer{Identity: who, Out: ring.NewProducer(own, view), In: ring.NewConsumer(own, view), own: own, view: view, fd: fd}
+}
+
 // FD returns the descriptor to wait for: it is readable after a wake-up, and when the peer has
 // ended.
 func (p *Peer) FD() int { return p.fd }

@@ -1,0 +1,31 @@
+//go:build !portable
+
+package device
+
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/fabric/near"
+	"github.com/softhca/softhca/internal/fabric/udp"
+)
+
+// openUDP opens a port on UDP. With WireAuto, packets to processes of this user on this host take
+// shared memory.
+func (c *Config) openUDP(u udp.Config) (fabric.Port, error) {
+	w, err := c.wire()
+	if err != nil {
+		return nil, err
+	}
+	p, err := udp.Open(u)
+	if err != nil || w != WireAuto {
+		return p, err
+	}
+	return near.Wrap(p, near.Config{Slot: c.QPNSlot, Secret: c.Env.Secret(), Counts: u.Counts, Log: c.Warn})
+}
+
+// dumpable reports whether other processes of the user may read the memory of this one.
+func dumpable() bool {
+	is, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
+	return err == nil && is == 1
+}

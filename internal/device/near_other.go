@@ -1,0 +1,19 @@
+//go:build !linux || portable
+
+package device
+
+import (
+	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/fabric/udp"
+)
+
+// openUDP opens a port on UDP.
+func (c *Config) openUDP(u udp.Config) (fabric.Port, error) {
+	if _, err := c.wire(); err != nil {
+		return nil, err
+	}
+	return udp.Open(u)
+}
+
+// dumpable returns true: processes share no memory on this system.
+func dumpable() bool { return true }

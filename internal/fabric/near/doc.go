@@ -1,0 +1,41 @@
+// Package near carries packets between adapters of one user on one host through shared memory.
+// A Port wraps the port of a network, usually UDP. It sends what is for a process that it has met
+// through a ring in shared memory (package ring), and everything else through the wrapped port.
+// Nothing above the port notices: packets, their order and their checksums are the same.
+//
+// # Meeting
+//
+// A process is known by an address and a slot, the upper byte of its QPNs. A port that sends to an
+// address for the first time invites the process there (package meeting), in a goroutine of its own.
+// Until the two have met, and if nobody answers, packets take the wrapped port; a process that does not
+// answer is invited again after a pause, which doubles. The port does not meet a process whose
+// address is not one of this host, nor one behind a queueing discipline: somebody shapes the
+// packets on purpose.
+//
+// The source address, the slot and the UDP ports of arriving packets are those of the meeting,
+// never those of a record.
+//
+// # Order
+//
+// Receive reads the wrapped port before the rings, but returns what is in the rings first. So a
+// packet in a ring goes before each packet that its sender sends later by the network, such as a
+// message of the connection manager. When two processes have met, the packets in the network go
+// first: a new ring is read once the wrapped port was found empty. What the kernel still holds
+// back at that time arrives out of order, as on a network with several paths.
+//
+// # Waiting
+//
+// A thread that waits first arms all rings. A sender that finds a ring armed sends one byte on the
+// Unix socket of the pair, which ends the wait; a sender to a polling process makes no system
+// call.
+//
+// # What ends a meeting
+//
+// The socket of the two ends, since the peer has ended or left; the peer writes garbage into its
+// memory; or another process needs the place, and to this one nothing was sent for the longest
+// time. What is in the ring is still received, and later packets take the network. A full ring
+// makes the port wait, for fullTime at most, and then loses packets, as the buffer of a socket does.
+//
+// Reading order: port_linux.go, send_linux.go, receive_linux.go, peer_linux.go, meet_linux.go,
+// watch_linux.go, qdisc_linux.go.
+package near

@@ -1,0 +1,45 @@
+//go:build !portable
+
+package near
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/softhca/softhca/internal/fabric/near/meeting"
+)
+
+// peer is a process that the port has met.
+type peer struct {
+	*meeting.Peer // the thread of the shard uses Out, and the port's lock guards In
+	key           key
+
+	touched bool      // is among Port.touched
+	blocked bool      // the ring is full
+	since   time.Time // of blocked
+	stopped bool      // for so long that what is sent is lost
+	used    uint64    // counts up to the last run to it
+	left    bool      // this process sends nothing more, and has said so
+	fresh   bool      // nothing was read yet
+	drained bool      // nothing more will be read
+
+	id   int32       // in the sets of sockets
+	gone atomic.Bool // the peer has ended
+}
+
+// sends reports whether packets may be sent to the peer.
+func (r *peer) sends() bool { return !r.left && !r.gone.Load() }
+
+// leave tells the peer that this process sends nothing more to it. It can still send.
+func (r *peer) leave() {
+	if r.left {
+		return
+	}
+	r.left = true
+	if r.Out.End() {
+		r.wake()
+	}
+}
+
+// wake ends the wait of the peer. If the peer has ended, the watch of its socket reports it.
+func (r *peer) wake() { _ = r.Wake() }

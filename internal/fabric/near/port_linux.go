@@ -1,0 +1,250 @@
+//go:build !portable
+
+package near
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/fabric/near/meeting"
+	"github.com/softhca/softhca/internal/identity"
+	"github.com/softhca/softhca/internal/lock"
+)
+
+// Inner is the port that a Port wraps.
+type Inner interface {
+	fabric.Port
+	// Watch makes each Wait for something to read also end when a descriptor is readable.
+	Watch(fd int)
+	// Watched reports whether that descriptor was readable at the end of the last Wait. The
+	// goroutine that calls Wait calls it.
+	Watched() bool
+	// Enter keeps Close from returning until Exit. It returns false after Close.
+	Enter() bool
+	Exit()
+}
+
+// Config describes a Port.
+type Config struct {
+	Slot   uint8            // of the port's QPNs
+	Secret *identity.Secret // of the user; nil: names are public, and another user may take them
+	Counts *fabric.Counts   // those of the wrapped port
+	Log    func(format string, args ...any)
+}
+
+// Port sends to processes that it has met through shared memory. It implements fabric.Port.
+type Port struct {
+	Inner
+	cfg   Config
+	hosts map[netip.Addr]*meeting.Host // not changed after Wrap
+	watch *watch
+	epoll int // readable when a peer wakes this process
+	ctx   context.Context
+	stop  context.CancelFunc
+	work  sync.WaitGroup
+
+	// The thread of the shard uses these.
+	routes  map[key]*route
+	last    *route
+	touched []*peer // have records that are not published
+	uses    uint64  // runs that were put into rings, and peers
+	calls   uint    // calls of Receive, for networkTurn
+	turn    int     // index of the peer to read first
+	held    []fabric.Datagram
+	inbox   []fabric.Datagram
+	empty   bool // the last read of the wrapped port found nothing
+
+	waited atomic.Bool // since the last read of the wrapped port
+	full   atomic.Bool // the last Send waits for room in a ring
+	news   atomic.Bool // arrived is not empty, or a peer is gone
+
+	mu      lock.Mutex[lock.Near] // guards what follows, and the rings from all peers
+	peers   []*peer
+	arrived []*peer // not among peers yet
+	ids     int32   // the number of the last peer
+	closed  bool
+}
+
+var _ fabric.Port = (*Port)(nil)
+
+// Wrap returns a port that wraps p, which it owns, also if it fails.
+func Wrap(p Inner, c Config) (*Port, error) {
+	n := &Port{Inner: p, cfg: c, hosts: make(map[netip.Addr]*meeting.Host), routes: make(map[key]*route), inbox: make([]fabric.Datagram, inboxLen)}
+	n.ctx, n.stop = context.WithCancel(context.Background())
+	var err error
+	if n.epoll, err = newEpoll(); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	if n.watch, err = newWatch(); err != nil {
+		return nil, errors.Join(err, unix.Close(n.epoll), p.Close())
+	}
+	n.work.Go(func() { n.watch.run(n.ended) })
+	var random [8]byte
+	_, _ = rand.Read(random[:]) // never fails
+	generation := binary.NativeEndian.Uint64(random[:])
+	for _, a := range p.Caps().Addrs {
+		n.listen(a, generation)
+	}
+	p.Watch(n.epoll)
+	return n, nil
+}
+
+// Close implements fabric.Port.
+func (p *Port) Close() error {
+	if err := p.Inner.Close(); err != nil {
+		return err
+	}
+	// From here on, no thread is in Send, Receive or Wait.
+	p.stop()
+	var err error
+	for _, h := range p.hosts {
+		err = errors.Join(err, h.Close())
+	}
+	p.mu.Lock()
+	p.closed = true
+	all := append(p.peers, p.arrived...)
+	p.peers, p.arrived = nil, nil
+	p.mu.Unlock()
+	err = errors.Join(err, p.watch.close())
+	p.work.Wait()
+	for _, r := range all {
+		r.leave()
+		err = errors.Join(err, r.Close())
+	}
+	return errors.Join(err, unix.Close(p.epoll))
+}
+
+// Peer is a process that a port has met.
+type Peer struct {
+	Local, Remote netip.Addr
+	Slot          uint8 // of the remote QPNs
+}
+
+// Peers returns the processes that the port has met. Any goroutine may call it.
+func (p *Port) Peers() (all []Peer) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, r := range p.peers {
+		if r.sends() {
+			all = append(all, Peer{r.key.local, r.key.remote, r.key.slot})
+		}
+	}
+	return all
+}
+
+// adopt takes the new peers. The caller holds mu and is the thread of the shard.
+func (p *Port) adopt() {
+	for _, r := range p.arrived {
+		p.seat(r)
+	}
+	p.arrived = nil
+}
+
+// attend takes the new peers, and forgets those that are gone and have nothing more to read. The
+// caller holds mu and is in Receive, so that nothing uses the records of a peer any more.
+func (p *Port) attend() {
+	p.news.Store(false)
+	p.adopt()
+	for i := 0; i < len(p.peers); {
+		if p.peers[i].drained {
+			p.forget(i)
+			continue
+		}
+		i++
+	}
+}
+
+// forget closes peer i.
+func (p *Port) forget(i int) {
+	r := p.peers[i]
+	last := len(p.peers) - 1
+	p.peers[i], p.peers[last] = p.peers[last], nil
+	p.peers = p.peers[:last]
+	p.unroute(r)
+	_ = r.Close() // memory and a socket: no error to report
+}
+
+// arm arms the rings for a Wait, and reports whether none has anything to read.
+func (p *Port) arm() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.arrived) > 0 || p.news.Load() {
+		return false
+	}
+	for _, r := range p.peers {
+		if !r.In.Arm() && !r.drained {
+			return false
+		}
+	}
+	return true
+}
+
+// disarm ends what arm began.
+func (p *Port) disarm() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, r := range p.peers {
+		r.In.Disarm()
+	}
+}
+
+// Wait implements fabric.Port.
+func (p *Port) Wait(timeout time.Duration, read, write bool) error {
+	if write && p.full.Load() { // the bell that tells of room ends a wait for something to read
+		write, read = false, true
+		if timeout < 0 || timeout > fullTime {
+			timeout = fullTime
+		}
+	}
+	if timeout == 0 || !read {
+		return p.Inner.Wait(timeout, read, write)
+	}
+	if !p.Enter() {
+		return fabric.ErrClosed
+	}
+	defer p.Exit()
+	defer p.disarm()
+	if !p.arm() {
+		return nil
+	}
+	err := p.Inner.Wait(timeout, read, write)
+	p.waited.Store(true)
+	if p.Watched() {
+		p.drainWakes()
+	}
+	return err
+}
+
+// drainWakes reads the bytes by which peers have woken this process.
+func (p *Port) drainWakes() {
+	var events [16]unix.EpollEvent
+	n, err := unix.EpollWait(p.epoll, events[:], 0)
+	if err != nil {
+		return // interrupted: the next Wait ends at once
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, e := range events[:n] {
+		for _, r := range p.peers {
+			if r.id == e.Fd {
+				_ = r.Woken() // the watch reports the end
+			}
+		}
+	}
+}
+
+// log reports what a user may want to know.
+func (p *Port) log(format string, args ...any) {
+	if p.cfg.Log != nil {
+		p.cfg.Log(format, args...)
+	}
+}

@@ -1,0 +1,206 @@
+//go:build !portable
+
+package near
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/softhca/softhca/internal/fabric"
+)
+
+// key names a peer: the addresses of both sides, and the slot of the other one.
+type key struct {
+	local, remote netip.Addr
+	slot          uint8
+}
+
+// route is where packets to a destination go.
+type route struct {
+	key   key
+	peer  *peer // nil: through the wrapped port
+	never bool  // it is this process itself
+	skip  int   // runs until the time is looked at
+	next  time.Time
+	pause time.Duration
+}
+
+const (
+	maxRoutes  = 4096 // destinations that a port remembers
+	skipRuns   = 256
+	firstPause = 100 * time.Millisecond // until a process that does not answer is asked again; it doubles
+	mostPause  = 64 * time.Second
+)
+
+// again delays the next attempt to meet.
+func (t *route) again(now time.Time) {
+	t.pause = min(max(2*t.pause, firstPause), mostPause)
+	t.next = now.Add(t.pause)
+}
+
+// routeOf returns the route to a destination.
+func (p *Port) routeOf(k key) *route {
+	t := p.routes[k]
+	if t == nil {
+		if len(p.routes) >= maxRoutes {
+			p.forgetRoutes()
+		}
+		t = &route{key: k, never: k.local == k.remote && k.slot == p.cfg.Slot}
+		p.routes[k] = t
+	}
+	return t
+}
+
+// forgetRoutes forgets the routes without a peer.
+func (p *Port) forgetRoutes() {
+	for k, t := range p.routes {
+		if t.peer == nil {
+			delete(p.routes, k)
+		}
+	}
+	p.last = nil
+}
+
+// to returns the peer that a run is for; nil if it takes the wrapped port.
+func (p *Port) to(r *fabric.Run) *peer {
+	if r.Slot == fabric.NoSlot {
+		return nil
+	}
+	t := p.last
+	if t == nil || t.key.slot != r.Slot || t.key.remote != r.Path.Dst || t.key.local != r.Path.Src {
+		t = p.routeOf(key{r.Path.Src, r.Path.Dst, r.Slot})
+		p.last = t
+	}
+	if t.peer == nil {
+		p.consider(t)
+		return nil
+	}
+	if !t.peer.sends() {
+		p.unroute(t.peer)
+	}
+	return t.peer
+}
+
+// consider begins to meet the process at the end of a route if it is time to.
+func (p *Port) consider(t *route) {
+	if t.never {
+		return
+	}
+	if t.skip--; t.skip > 0 {
+		return
+	}
+	t.skip = skipRuns
+	now := time.Now()
+	if now.Before(t.next) {
+		return
+	}
+	t.again(now)
+	p.meet(t.key)
+}
+
+// Send implements fabric.Port.
+func (p *Port) Send(b *fabric.Batch) error {
+	if !p.Enter() {
+		return fabric.ErrClosed
+	}
+	defer p.Exit()
+	p.full.Store(false)
+	if p.news.Load() {
+		p.mu.Lock()
+		p.adopt()
+		p.mu.Unlock()
+	}
+	defer p.publish()
+	for {
+		runs := b.Pending()
+		if len(runs) == 0 {
+			return nil
+		}
+		if r := p.to(&runs[0]); r != nil {
+			if !p.put(r, &runs[0]) {
+				p.full.Store(true)
+				return fabric.ErrBlocked
+			}
+			b.Sent(1)
+			continue
+		}
+		n := 1
+		for n < len(runs) && p.to(&runs[n]) == nil {
+			n++
+		}
+		if err := b.SendFirst(n, p.Inner.Send); err != nil {
+			return err
+		}
+	}
+}
+
+// fullTime is how long a port waits for room in the ring of a peer, which may be off its
+// processor. Then the peer counts as stopped until there is room: what is sent to it is lost,
+// as in the full buffer of a socket, and the port's other destinations do not wait.
+const fullTime = 10 * time.Millisecond
+
+// put copies a run into the ring of its destination. It reports false if the port must wait for
+// room; a bell of the peer, or the end of fullTime, ends that wait.
+func (p *Port) put(r *peer, run *fabric.Run) bool {
+	n := len(run.Bytes)
+	room := r.Out.Reserve(n, n)
+	if room == nil {
+		return p.noRoom(r, run)
+	}
+	if r.blocked {
+		r.blocked, r.stopped = false, false
+		r.Out.Disarm()
+	}
+	p.uses++
+	r.used = p.uses
+	copy(room, run.Bytes)
+	r.Out.Commit(n, run.Size, run.Count, tagOf(&run.Path))
+	p.cfg.Counts.Sent(run.Count, n)
+	if !r.touched {
+		r.touched = true
+		p.touched = append(p.touched, r)
+	}
+	return true
+}
+
+// noRoom decides about a run that its ring has no room for.
+func (p *Port) noRoom(r *peer, run *fabric.Run) bool {
+	now := time.Now()
+	switch {
+	case r.Out.Err() != nil:
+		p.garbled(r, r.Out.Err())
+	case r.stopped || len(run.Bytes) > r.Out.MaxRecord():
+	case !r.blocked:
+		r.blocked, r.since = true, now
+		return !r.Out.Arm(len(run.Bytes)) && p.put(r, run) // the peer has made room meanwhile
+	case now.Sub(r.since) < fullTime:
+		return false
+	default:
+		r.stopped = true
+	}
+	r.Out.Drop(run.Count)
+	p.cfg.Counts.Overflows.Add(uint64(run.Count))
+	return true
+}
+
+// publish makes the new records visible, and wakes the peers that sleep.
+func (p *Port) publish() {
+	for _, r := range p.touched {
+		r.touched = false
+		if r.Out.Publish() {
+			r.wake()
+		}
+	}
+	p.touched = p.touched[:0]
+}
+
+// The tag of a record contains the fields of the IP header that a path sets.
+const (
+	hopShift  = 8
+	flowShift = 16
+	flowMask  = 1<<20 - 1
+)
+
+func tagOf(p *fabric.Path) uint64 {
+	return uint64(p.TClass) | uint64(p.HopLimit)<<hopShift | uint64(p.FlowLabel&flowMask)<<flowShift
+}
