@@ -189,7 +189,7 @@ static void another(struct xrc *x, struct handle *h, struct opening *in)
 	struct ibv_qp_open_attr a = {.comp_mask = OPEN, .qp_num = t->qp->qp_num, .xrcd = in->xrcd, .qp_context = h, .qp_type = IBV_QPT_XRC_RECV};
 	struct ibv_context *c = in->xrcd->context;
 	int code = same(t->in, in) ? 0 : EINVAL;
-	switch (draw(15)) {
+	switch (draw(8)) {
 	case 0:
 		a.comp_mask |= 1 << 10, code = EOPNOTSUPP;
 		break;
