@@ -168,6 +168,34 @@ void refuse_devices(struct rig *r)
 	close(file);
 }
 
+static void *no_memory(struct ibv_pd *pd, void *context, size_t size, size_t alignment, uint64_t type)
+{
+	(void)pd, (void)context, (void)size, (void)alignment, (void)type;
+	return NULL;
+}
+
+static void no_free(struct ibv_pd *pd, void *context, void *at, uint64_t type)
+{
+	(void)pd, (void)context, (void)at, (void)type;
+	abort(); // nothing was allocated
+}
+
+// refuse_rooms creates queues for which the program has no memory.
+static void refuse_rooms(struct rig *r)
+{
+	static const char condition[] = "the parent domain has no memory for it";
+	struct ibv_parent_domain_init_attr pa = {.pd = r->pd, .comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS, .alloc = no_memory, .free = no_free};
+	struct ibv_pd *pd = ibv_alloc_parent_domain(r->ctx, &pa);
+	must(pd != NULL);
+	struct ibv_srq_init_attr sa = {.attr = {1, 1, 0}};
+	struct ibv_cq_init_attr_ex ca = {.cqe = 1, .comp_mask = IBV_CQ_INIT_ATTR_MASK_PD, .parent_domain = pd};
+	struct ibv_qp_init_attr qa = {.send_cq = r->cq[0], .recv_cq = r->cq[0], .qp_type = IBV_QPT_RC, .cap = {1, 1, 1, 1, 0}};
+	NULL_OF("ibv_create_srq", condition, ibv_create_srq(pd, &sa));
+	NULL_OF("ibv_create_cq_ex", condition, ibv_create_cq_ex(r->ctx, &ca));
+	NULL_OF("ibv_create_qp", condition, ibv_create_qp(pd, &qa));
+	must(ibv_dealloc_pd(pd) == 0);
+}
+
 void refuse_domains(struct rig *r)
 {
 	struct ibv_td_init_attr ta = {.comp_mask = 1};
@@ -202,6 +230,7 @@ void refuse_domains(struct rig *r)
 	CODE_OF("ibv_dealloc_pd", "an address handle is in it", ibv_dealloc_pd(pd));
 	must(ibv_destroy_ah(ah) == 0 && ibv_dealloc_pd(pd) == 0);
 	CODE_OF("ibv_dealloc_pd", "a queue pair is in it", ibv_dealloc_pd(r->pd));
+	refuse_rooms(r);
 }
 
 // The functions that register memory differ only in their addresses, so most conditions are

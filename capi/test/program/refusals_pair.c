@@ -50,6 +50,12 @@ static void refuse_new(struct rig *r)
 		     (struct ibv_qp_init_attr_ex){.qp_type = IBV_QPT_RC, .comp_mask = PD | FLAGS, .create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB});
 	refuse_qp_ex(r, "an operation that the service does not have",
 		     (struct ibv_qp_init_attr_ex){.qp_type = IBV_QPT_UD, .comp_mask = PD | OPS, .send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE});
+	refuse_qp_ex(r, "IBV_QPT_RAW_PACKET", (struct ibv_qp_init_attr_ex){.qp_type = IBV_QPT_RAW_PACKET, .comp_mask = PD});
+	refuse_qp_ex(r, "IBV_QP_INIT_ATTR_RX_HASH", (struct ibv_qp_init_attr_ex){.qp_type = IBV_QPT_RAW_PACKET, .comp_mask = PD | IBV_QP_INIT_ATTR_RX_HASH});
+	refuse_qp_ex(r, "IBV_QP_INIT_ATTR_IND_TABLE", (struct ibv_qp_init_attr_ex){.qp_type = IBV_QPT_UD, .comp_mask = PD | IBV_QP_INIT_ATTR_IND_TABLE});
+	refuse_qp_ex(r, "IBV_QP_INIT_ATTR_MAX_TSO_HEADER", (struct ibv_qp_init_attr_ex){.qp_type = IBV_QPT_UD, .comp_mask = PD | IBV_QP_INIT_ATTR_MAX_TSO_HEADER});
+	refuse_qp_ex(r, "IBV_QP_CREATE_SOURCE_QPN",
+		     (struct ibv_qp_init_attr_ex){.qp_type = IBV_QPT_UD, .comp_mask = PD | FLAGS, .create_flags = IBV_QP_CREATE_SOURCE_QPN});
 	refuse_qp_ex(r, "IBV_QP_EX_WITH_TSO", (struct ibv_qp_init_attr_ex){.qp_type = IBV_QPT_RC, .comp_mask = PD | OPS, .send_ops_flags = IBV_QP_EX_WITH_TSO});
 }
 
