@@ -14,9 +14,9 @@
 //	go test -tags mutation ./internal/mutation -share 3  an eighth of them
 //	go test -tags mutation -v -run 'TestMutants/each/NAME' ./internal/mutation
 //
-// A mutant of the libraries in C names a file, a function, variable or macro in it, text
-// that occurs there once, and the replacement. The test compiles the changed file, links it
-// with the objects of the other files, and runs the tests of capi/test and
+// A mutant of the libraries in C, or of their engine, names a file, a function, variable or macro
+// in it, text that occurs there once, and the replacement. The test compiles the changed file, links it
+// with the objects of the other files (or builds the engine), and runs the tests of capi/test and
 // capi/preload/check on the result until one fails.
 //
 //	go test -tags mutation -run TestMutantsInC ./internal/mutation
@@ -44,6 +44,6 @@
 // and runs), then the lists: responder, requester, completer, state, queue, extended,
 // shard, refusal, connection, churn, registration, stranger, recovery, path, port, altpath, xrc, broker, ucm, delay, full, secure, flood, challenge, window, ordered, near. The program that is
 // built is in probe. For C read cmutation_test.go (the tests), csource_test.go (one bug, and where it
-// is), crig_test.go (builds and runs), then the lists: cpost, cqueue, cobject, cprocess. For the search read search_test.go and sites_test.go (the
+// is), crig_test.go (builds and runs), then the lists: cpost, cqueue, cobject, cdomain, cprocess. For the search read search_test.go and sites_test.go (the
 // edits), for the interop runner interop_test.go.
 package mutation

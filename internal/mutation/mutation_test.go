@@ -483,7 +483,7 @@ where checks are named; and the test must fail, where one is named.
 const pageC = `
 ## In the libraries in C
 
-Each row is a bug of one line in the C library or the preload library. A test of capi/test or capi/preload/check must fail.
+Each row is a bug of one line in the C library, in its engine or in the preload library. A test of capi/test or capi/preload/check must fail.
 
 | bug | in | what a program sees |
 |---|---|---|
