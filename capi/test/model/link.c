@@ -225,6 +225,17 @@ static void step_close(void)
 		close_link(l);
 }
 
+// Queues of links are resized, with the program's memory or without.
+static void step_resize(void)
+{
+	struct link *l = some_link();
+	struct end *e = &l->end[l->self ? 0 : draw(2)];
+	struct ibv_srq_attr a = {.max_wr = DEPTH + draw(2 * DEPTH)};
+	WORKS(ibv_resize_cq(e->send_cq, 8 * DEPTH + (int)draw(8 * DEPTH)));
+	if (e->srq != NULL)
+		WORKS(ibv_modify_srq(e->srq, &a, IBV_SRQ_MAX_WR));
+}
+
 void links_close(void)
 {
 	for (int i = 0; i < LINKS; i++)
@@ -233,4 +244,4 @@ void links_close(void)
 	free(me->links);
 }
 
-const struct step link_steps[] = {{"batch", 30, step_batch}, {"close-link", 2, step_close}, {NULL, 0, NULL}};
+const struct step link_steps[] = {{"batch", 30, step_batch}, {"close-link", 2, step_close}, {"resize", 2, step_resize}, {NULL, 0, NULL}};
