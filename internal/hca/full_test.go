@@ -17,7 +17,7 @@ func TestFullAdapter(t *testing.T) {
 	const most = 3 // the side of a rig has one of some
 	limits := hca.DefaultLimits()
 	limits.MaxCQ, limits.MaxSRQ, limits.MaxPD, limits.MaxMR, limits.MaxAH = most, most, most, most, most
-	limits.MaxQP, limits.MaxRDD, limits.MaxEEC = most, most, most
+	limits.MaxQP, limits.MaxRDD, limits.MaxEEC, limits.MaxMW, limits.MaxXRCD = most, most, most, most, most
 	s := rig.Config{Type: ib.RC, Cap: rig.Cap, Bytes: 64, HCA: hca.Config{Limits: limits}}.NewSide(t, 1)
 	var rdd *qp.RDD // the last that was made
 	for _, kind := range []struct {
@@ -48,6 +48,14 @@ func TestFullAdapter(t *testing.T) {
 		{"QP", 1, func() (func() error, error) {
 			q, err := s.HCA.CreateQP(s.PD, hca.QPConfig{Type: ib.UD, SendCQ: s.CQ, RecvCQ: s.CQ, Cap: rig.Cap})
 			return func() error { s.HCA.DestroyQP(s.PD, q); return nil }, err
+		}},
+		{"MW", 0, func() (func() error, error) {
+			w, err := s.PD.AllocMW(ib.MWType2)
+			return func() error { return s.PD.DeallocMW(w) }, err
+		}},
+		{"XRCD", 0, func() (func() error, error) {
+			d, err := s.HCA.OpenXRCD()
+			return func() error { return s.HCA.CloseXRCD(d) }, err
 		}},
 		{"RDD", 0, func() (func() error, error) {
 			d, err := s.HCA.AllocRDD()
