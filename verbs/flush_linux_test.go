@@ -1,6 +1,7 @@
 package verbs
 
 import (
+	"context"
 	"errors"
 	"os"
 	"testing"
@@ -96,5 +97,41 @@ func wantInvalid(t *testing.T, what string, err error) {
 	t.Helper()
 	if !errors.Is(err, ib.EINVAL) {
 		t.Errorf("%s: %v, want EINVAL", what, err)
+	}
+}
+
+// TestM6_FlushWhileBothSleep flushes a file while the programs on both sides sleep: the end of a
+// write-back is no packet, and still the answer leaves at once.
+func TestM6_FlushWhileBothSleep(t *testing.T) {
+	const flushes = 30
+	a, b := newUDPPair(t, ib.RC)
+	connect(t, a, b, func(q *QPAttr) { q.Timeout = 22 }) // a repeat would be late
+	_, mr, err := fileMR(t, b.pd, onStorage(t), AccessLocalWrite|AccessRemoteWrite|AccessFlush)
+	must.Do(t, err)
+	defer func() { must.Do(t, mr.Dereg()) }()
+	must.Do(t, b.cq.ReqNotify(false))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go b.ch.Get(ctx)
+	for i := range flushes {
+		must.Do(t, a.cq.ReqNotify(false))
+		write := SendWR{Opcode: WRRDMAWrite, SGList: []SGE{a.mr.SGE(0, 8)}, RemoteAddr: mr.Addr(), RKey: mr.RKey()}
+		flush := SendWR{Opcode: WRFlush, RemoteAddr: mr.Addr(), RKey: mr.RKey(), Flush: Flush{Length: 4096, Type: FlushPersistent}}
+		must.Do(t, a.qp.PostSend(write, flush))
+		for n := 0; n < 2; {
+			get(t, a)
+			must.Do(t, a.cq.ReqNotify(false))
+			wcs := make([]WC, 2)
+			k := poll(t, a.cq, wcs)
+			for _, wc := range wcs[:k] {
+				if wc.Status != ib.WCSuccess {
+					t.Fatalf("FLUSH %d: %+v", i, wc)
+				}
+			}
+			n += k
+		}
+	}
+	if n := a.counter(t, "retrans_pkts"); n >= flushes/2 { // a few are possible on a busy machine
+		t.Errorf("%d requests repeated for %d FLUSHes: their answers come too late", n, flushes)
 	}
 }
