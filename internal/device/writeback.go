@@ -1,6 +1,8 @@
 package device
 
 import (
+	"slices"
+
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/lock"
@@ -9,8 +11,8 @@ import (
 )
 
 // writeBacks writes memory back to its file, for a FLUSH, outside of the shard. A goroutine does
-// one job after another, and ends when there is none. Each queue pair has one job at most, so
-// their number is bounded by that of the queue pairs.
+// one job after another, and ends when there is none. Each connection has one job at most, which is
+// cancelled when it ends, so their number is bounded by that of the queue pairs.
 type writeBacks struct {
 	// write writes memory back, and ended reports its end. It fails when the device is gone.
 	write func(mem []byte) error
@@ -34,6 +36,13 @@ func (s *writeBacks) add(w qp.WriteBack) {
 		s.busy = true
 		go s.run()
 	}
+}
+
+// cancel removes a job that waits. It is called by the shard.
+func (s *writeBacks) cancel(job uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.queue = slices.DeleteFunc(s.queue, func(w qp.WriteBack) bool { return w.Job == job })
 }
 
 func (s *writeBacks) run() {

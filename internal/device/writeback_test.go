@@ -54,6 +54,7 @@ func TestM6_WriteBacks(t *testing.T) {
 		}
 	}
 	within(t, begun)
+	s.cancel(3) // which is being done
 	s.add(qp.WriteBack{Job: 4, Mem: []byte{4}})
 	s.stop()
 	s.add(qp.WriteBack{Job: 5, Mem: []byte{5}})
@@ -66,6 +67,37 @@ func TestM6_WriteBacks(t *testing.T) {
 		t.Errorf("job %d was begun after the end", got)
 	case <-time.After(20 * time.Millisecond):
 	}
+}
+
+// TestM6_WriteBacksAreCancelled shows that jobs that nothing waits for any more are not done, and leave
+// no entry.
+func TestM6_WriteBacksAreCancelled(t *testing.T) {
+	begun, proceed := make(chan byte, 10), make(chan struct{})
+	s := writeBacks{
+		write: func(mem []byte) error {
+			begun <- mem[0]
+			<-proceed
+			return nil
+		},
+		ended: func(qp.WriteBack, bool) error { return nil },
+	}
+	s.add(qp.WriteBack{Job: 1, Mem: []byte{1}})
+	within(t, begun)
+	for job := uint64(2); job < 1000; job++ {
+		s.add(qp.WriteBack{Job: job, Mem: []byte{2}})
+		s.cancel(job)
+	}
+	s.add(qp.WriteBack{Job: 1000, Mem: []byte{3}})
+	s.mu.Lock()
+	if n := len(s.queue); n != 1 {
+		t.Errorf("%d jobs wait, want 1", n)
+	}
+	s.mu.Unlock()
+	proceed <- struct{}{}
+	if got := within(t, begun); got != 3 {
+		t.Errorf("job %d was begun after the first, want the last", got)
+	}
+	proceed <- struct{}{}
 }
 
 // TestM6_WriteBacksStartAgain shows that a job that comes after all others are done is done too,

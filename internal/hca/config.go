@@ -63,8 +63,11 @@ type Config struct {
 	// WriteBack has memory written back to storage, as qp.Env.WriteBack says; its end is
 	// reported to HCA.WrittenBack. Nil: no memory needs it.
 	WriteBack func(qp.WriteBack)
-	Settings  qp.Settings // zero WindowBytes means the default
-	Limits    Limits      // zero means DefaultLimits
+	// CancelWriteBack says that nothing waits for a job of WriteBack any more.
+	CancelWriteBack func(job uint64)
+
+	Settings qp.Settings // zero WindowBytes means the default
+	Limits   Limits      // zero means DefaultLimits
 	// Connections bound the communication manager; zero means cm.DefaultLimits.
 	Connections cm.Limits
 	// ListenGrace is how long requests to the communication manager wait for a

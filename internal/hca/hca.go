@@ -96,7 +96,8 @@ func newEnv(c *Config, mtu ib.MTU) qp.Env {
 		Trace:    c.Trace,
 		Raise:    c.Raise,
 
-		WriteBack: c.WriteBack,
+		WriteBack:       c.WriteBack,
+		CancelWriteBack: c.CancelWriteBack,
 	}
 }
 

@@ -75,6 +75,9 @@ type Env struct {
 	// engine does no I/O. It returns at once; End.WrittenBack reports the end, in a later call.
 	// Nil: no memory needs it.
 	WriteBack func(WriteBack)
+	// CancelWriteBack says that nothing waits for a job any more: it need not be done, and its end
+	// has no effect. Nil: it is done all the same.
+	CancelWriteBack func(job uint64)
 
 	// The shard sets these.
 

@@ -220,6 +220,16 @@ func (e *End) WrittenBack(job uint64, ok bool) {
 
 func (r *responder) writtenBack(job uint64, ok bool) bool { return r.kept.writtenBack(job, ok) }
 
+// cancel cancels the job that the connection waits for. Otherwise a peer that connects again and again
+// could queue any number of them.
+func (s *resources) cancel(env *Env) {
+	for i := range s.n {
+		if e := s.at(i); e.job != 0 && e.todo && env.CancelWriteBack != nil {
+			env.CancelWriteBack(e.job)
+		}
+	}
+}
+
 // writtenBack notes the end of a job, and reports whether a FLUSH waits for it.
 func (s *resources) writtenBack(job uint64, ok bool) bool {
 	for i := range s.n {

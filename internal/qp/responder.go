@@ -400,6 +400,7 @@ func (r *responder) dropReordered() { r.reorder.clear() }
 func (r *responder) silence() {
 	r.dying = fault{}
 	r.reply, r.alive = reply{}, reply{}
+	r.kept.cancel(r.ep.env)
 	r.kept.clear()
 	r.reorder.clear()
 }

@@ -153,3 +153,43 @@ func TestV17_StrangerDuringAPacedREAD(t *testing.T) {
 		t.Errorf("%d challenges, %d refuted", n.Challenges, n.ChallengesRefuted)
 	}
 }
+
+// TestM6_NoWriteBackOutlivesItsConnection has a peer connect, flush, and connect again: however its
+// connection ends, the job is cancelled, and its end means nothing to the next connection.
+func TestM6_NoWriteBackOutlivesItsConnection(t *testing.T) {
+	waiting := map[uint64]bool{}
+	var last qp.WriteBack
+	c := rig.SoloConfig{Type: ib.RC}
+	c.HCA.WriteBack = func(w qp.WriteBack) { waiting[w.Job], last = true, w }
+	c.HCA.CancelWriteBack = func(job uint64) { delete(waiting, job) }
+	s := rig.NewSolo(t, c)
+	flush := s.Packet(roce.RCFlush, rig.PeerPSN, nil)
+	flush.FETH.Placement, flush.RETH.Length = roce.PlacementPersistence, 8
+	for _, end := range []ib.QPState{ib.RESET, ib.ERR, ib.RESET} {
+		s.WantPackets("memory is written back", s.Inject(flush))
+		if len(waiting) != 1 {
+			t.Fatalf("%d jobs wait, want 1", len(waiting))
+		}
+		job := last
+		if s.Modify(end); len(waiting) != 0 {
+			t.Errorf("in %v %d jobs wait", end, len(waiting))
+		}
+		if end != ib.RESET {
+			s.Modify(ib.RESET)
+		}
+		s.Walk(ib.RTS)
+		s.WantPackets("the next connection flushes", s.Inject(flush))
+		s.HCA.WrittenBack(s.Now, job, true)
+		s.WantPackets("the old job ends", s.Out())
+		delete(waiting, last.Job)
+		s.HCA.WrittenBack(s.Now, last, true)
+		s.WantPackets("the new job ends", s.Out(), rig.Sig(roce.RCRDMAReadResponseOnly, rig.PeerPSN, roce.ACKUnlimited))
+		s.Modify(ib.RESET)
+		s.Walk(ib.RTS)
+	}
+	s.Inject(flush)
+	s.HCA.DestroyQP(s.PD, s.QP)
+	if len(waiting) != 0 {
+		t.Errorf("%d jobs of a queue pair that is gone wait", len(waiting))
+	}
+}
