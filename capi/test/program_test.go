@@ -25,7 +25,7 @@ var scenarios = []string{
 	"handler-sent-inside", "signals", "signals-unseen", "signals-sudden", "signals-spared", "cycles", "outlived", "many", "threads", "channel", "arm-late", "slices",
 	"asleep", "cancelled", "fork-before", "fork-after", "fork-keeps", "exit", "_exit", "crowd", "domains",
 	"generations", "fork-closes", "same-number", "errno-kept", "state-told", "draining-told", "controlled-qkey", "reported-once", "later", "xrc", "xrc-files", "xrc-inode", "xrc-processes", "xrc-full", "xrc-shared", "counts", "sizes", "windows",
-	"standard-closed", "none-inherited", "timestamps", "moderated", "srq-resized", "parent-cq", "device-memory", "null-region", "on-demand", "dmabuf", "second-gid", "modes",
+	"standard-closed", "none-inherited", "timestamps", "moderated", "srq-resized", "parent-cq", "device-memory", "null-region", "on-demand", "dmabuf", "second-gid", "modes", "modes-shared",
 }
 
 // checked are the scenarios that also run with the sanitizers of addresses and of undefined
@@ -37,7 +37,7 @@ var checked = []string{"transfer", "datagrams", "atomic-write", "flush", "flush-
 // because it changes their course.
 var preloaded = []string{"handler-before", "handler-after", "handler-late", "handler-once", "handler-sent",
 	"handler-sent-inside", "fork-after", "transfer", "signals", "signals-of-child", "signals-unseen", "signals-sudden", "asleep", "cancelled", "closes",
-	"closes-unlisted", "closes-with-few", "limits-kept", "none-inherited", "standard-closed", "daemons", "unseen-children", "counts", "cycles", "modes",
+	"closes-unlisted", "closes-with-few", "limits-kept", "none-inherited", "standard-closed", "daemons", "unseen-children", "counts", "cycles", "modes", "modes-shared",
 }
 
 // onRecorder are the scenarios over the recorder, an engine in C that records what the library

@@ -301,4 +301,89 @@ static void modes_of_waiting(void)
 	over_xrc(&s);
 }
 
-const struct scenario modes[] = {{"modes", modes_of_waiting}, {NULL, NULL}};
+// told is what each of two processes tells the other.
+struct told {
+	uint32_t qpn, window, rkey;
+	uint64_t bound, addr;
+};
+
+// join connects a queue pair with that of the process at the other end of two pipes.
+static struct told join(struct scene *s, struct ibv_qp *q, int in, int out)
+{
+	struct rig *r = s->r;
+	struct told to, t = {.qpn = q->qp_num, .window = s->key, .rkey = r->mr[1]->rkey, .addr = (uintptr_t)r->buf[1] + AT};
+	t.bound = s->bound == NULL ? 0 : (uintptr_t)s->bound->addr;
+	must(write(out, &t, sizeof t) == sizeof t && read(in, &to, sizeof to) == sizeof to);
+	must(ibv_modify_qp(q, &(struct ibv_qp_attr){.qp_state = IBV_QPS_RESET}, IBV_QP_STATE) == 0);
+	connect_qp(r, q, &(struct ibv_qp){.qp_num = to.qpn});
+	must(write(out, "", 1) == 1 && read(in, &t, 1) == 1);
+	return to;
+}
+
+// writes is the process that sleeps for each of its completions.
+static void writes(int in, int out)
+{
+	struct scene s = {.r = &s.own};
+	struct rig *r = &s.own;
+	s.q = rig_open_ordered(r, IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_ATOMIC_WRITE, 0);
+	struct told to = join(&s, r->qp[0], in, out);
+	uint64_t value;
+	memset(&value, 1, sizeof value);
+	*r->buf[0] = 1;
+	must(ibv_req_notify_cq(r->cq[0], 0) == 0);
+	write_through(&s, to.window, to.bound);
+	take(&s, r->cq[0]);
+	want(r->cq[0], IBV_WC_SUCCESS);
+	must(ibv_req_notify_cq(r->cq[0], 0) == 0);
+	ibv_wr_start(s.q);
+	ibv_wr_atomic_write(s.q, to.rkey, to.addr, &value);
+	must(ibv_wr_complete(s.q) == 0);
+	take(&s, r->cq[0]);
+	want(r->cq[0], IBV_WC_SUCCESS);
+	must(read(in, &(char){0}, 1) == 1); // the other process has a receive
+	struct ibv_send_wr *bad, wr = {
+		.opcode = IBV_WR_SEND_WITH_INV, .send_flags = IBV_SEND_SOLICITED | IBV_SEND_SIGNALED, .invalidate_rkey = to.window,
+	};
+	must(ibv_post_send(r->qp[0], &wr, &bad) == 0);
+	want(r->cq[0], IBV_WC_SUCCESS);
+	write_through(&s, to.window, to.bound);
+	want(r->cq[0], IBV_WC_REM_ACCESS_ERR);
+	rig_close(r);
+}
+
+// One process on an address writes, and another one on it spins on its memory, and sleeps until the
+// message that ends the first one's right to write.
+static void between_processes(void)
+{
+	int in[2], out[2];
+	struct scene s = {.r = &s.own};
+	struct rig *r = &s.own;
+	must(pipe(in) == 0 && pipe(out) == 0);
+	pid_t child = begin_child();
+	if (child == 0) {
+		writes(out[0], in[1]);
+		_exit(0);
+	}
+	rig_open(r, IBV_QPT_RC);
+	must((s.bound = ibv_reg_mr(r->pd, r->buf[1], BUF, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND)) != NULL);
+	must((s.two = ibv_alloc_mw(r->pd, IBV_MW_TYPE_2)) != NULL);
+	s.key = s.two->rkey;
+	bind_two(&s);
+	want(r->cq[1], IBV_WC_SUCCESS);
+	join(&s, r->qp[1], in[0], out[1]);
+	const volatile char *const bytes[] = {r->buf[1], r->buf[1] + AT};
+	for (int i = 0; i < 2; i++)
+		for (time_t end = time(NULL) + WAIT_S; *bytes[i] != 1;)
+			must(time(NULL) < end);
+	must(ibv_req_notify_cq(r->cq[1], 1) == 0);
+	receive(r, 1, 8);
+	must(write(out[1], "", 1) == 1);
+	take(&s, r->cq[1]);
+	struct ibv_wc wc = wait_wc(r->cq[1]);
+	must(wc.status == IBV_WC_SUCCESS && wc.wc_flags & IBV_WC_WITH_INV && wc.invalidated_rkey == s.key);
+	ended_well(child);
+	must(ibv_dealloc_mw(s.two) == 0 && ibv_dereg_mr(s.bound) == 0);
+	rig_close(r);
+}
+
+const struct scenario modes[] = {{"modes", modes_of_waiting}, {"modes-shared", between_processes}, {NULL, NULL}};
