@@ -7,6 +7,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/hca/rig"
 	"github.com/softhca/softhca/internal/qp"
@@ -57,11 +58,13 @@ func (s *slowStorage) pass(d time.Duration) {
 
 // forge has the stranger send a fatal NAK for a request in flight.
 func (s *slowStorage) forge(psn ib.PSN) {
+	s.answer(roce.RCAcknowledge, psn, roce.AETH{Syndrome: roce.NAKRemoteAccess})
+}
+
+// answer has the stranger send an answer.
+func (s *slowStorage) answer(op roce.Opcode, psn ib.PSN, h roce.AETH) {
 	a, b := s.Sides[0], s.Sides[1]
-	p := roce.Packet{
-		BTH:  roce.BTH{Opcode: roce.RCAcknowledge, PKey: ib.PKeyDefault, DestQP: a.QP.Num(), PSN: psn, MigReq: true},
-		AETH: roce.AETH{Syndrome: roce.NAKRemoteAccess},
-	}
+	p := roce.Packet{BTH: roce.BTH{Opcode: op, PKey: ib.PKeyDefault, DestQP: a.QP.Num(), PSN: psn, MigReq: true}, AETH: h}
 	buf := make([]byte, roce.Size(p.BTH.Opcode, 0))
 	p.Build(buf)
 	d := fabric.Datagram{Bytes: buf, Src: b.Addr, Dst: a.Addr, SrcPort: 40000, DstPort: fabric.RoCEPort, IDKnown: true, HopLimit: 64}
@@ -132,6 +135,38 @@ func TestM6_StrangerDuringAWriteBack(t *testing.T) {
 		})
 	}
 }
+
+// TestM6_StrangersAnswerToAFlush: a stranger who knows the PSN of a FLUSH, but not the message sequence
+// number, cannot have it complete before the memory is safe, nor an ATOMIC WRITE behind it.
+func TestM6_StrangersAnswerToAFlush(t *testing.T) {
+	s := newSlowStorage(t)
+	for range demand {
+		s.Post(0, s.request(ib.WRRDMAWrite))
+		s.pass(200 * time.Microsecond)
+	}
+	flush, done := s.Sides[0].QP.Query().SQPSN, len(s.wcs)
+	s.Post(0, s.request(ib.WRFlush))
+	s.Post(0, s.request(ib.WRAtomicWrite))
+	s.pass(time.Millisecond)
+	for n := range 300 {
+		for _, psn := range []ib.PSN{flush, flush.Next()} {
+			s.answer(roce.RCRDMAReadResponseOnly, psn, roce.AETH{Syndrome: roce.ACKUnlimited, MSN: ib.MSN(demand + 3 + 5000*n)})
+		}
+		s.pass(100 * time.Microsecond)
+	}
+	if s.until == 0 || len(s.wcs) != done {
+		t.Fatalf("a stranger's answers complete %d requests, and the memory is still being written back: %t", len(s.wcs)-done, s.until != 0)
+	}
+	if n := s.Sides[0].HCA.Counters().Drops[counters.DropMSN]; n != 600 {
+		t.Errorf("%d of 600 answers are refused for their MSN", n)
+	}
+	if s.pass(3 * writeBackTime); len(s.wcs) != done+2 || s.wcs[done].Status != ib.WCSuccess || s.wcs[done+1].Status != ib.WCSuccess {
+		t.Errorf("afterwards they end as %v", s.wcs[done:])
+	}
+}
+
+// demand is how many answers must have fitted before others are refused.
+const demand = 255
 
 // TestV17_StrangerDuringAPacedREAD: a responder whose rate limit puts off the rest of a READ for longer than a
 // challenge takes answers probes meanwhile.

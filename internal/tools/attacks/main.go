@@ -29,7 +29,7 @@ var attacks = [...]attack{
 	{"the user of a privileged program, in C", "./capi/test", "Privileged", nil},
 	{"the user of a privileged program, in Go", "./verbs", "Privileged", nil},
 	{"the user of the privileged command", "./cmd/softhca", "Privileged", nil},
-	{"a stranger guesses PSNs for two minutes of virtual time", "./internal/qp", "Strangers?(NAKs|Without|During)", []string{"-stranger-time", "2m"}},
+	{"a stranger guesses PSNs for two minutes of virtual time", "./internal/qp", "Strangers?(NAKs|Without|During|Answer)", []string{"-stranger-time", "2m"}},
 	{"strangers on the peer's host, over sockets", "./internal/driver", "Strangers|Forgers", []string{"-strangers", "20s"}},
 	{"hostile packets against a queue pair and a connection manager", "./internal/hca", "Attacks|Sweep|CMFloods", []string{"-attack-packets", "1000000"}},
 	{"a stranger reflects, or fills, the connection manager", "./internal/cm", "Reflected|DrawsThree|Silent|Examin|Outcomes|Stranger|Flood", nil},
