@@ -45,7 +45,7 @@ var queueMutants = slices.Concat(
 		{name: "solicited-bit-not-sent", in: "sendData", breaks: "E29",
 			old: "$p.BTH.SE = $se",
 			new: "$p.BTH.SE = false"},
-		{name: "shared-receive-queue-takes-twice", in: "SRQ.take", sim: "completion", profile: "slow",
+		{name: "shared-receive-queue-takes-twice", in: "SRQ.takeOldest", sim: "completion", profile: "slow",
 			old: "$rq.complete()",
 			new: "if n, _ := $rq.Len(); n > 1 { $rq.complete() }"},
 		{name: "queues-locked-in-the-wrong-order", in: "QP.Destroy", test: "TestL1_DeadQueuePair", tags: "lockorder",
@@ -60,7 +60,7 @@ var queueMutants = slices.Concat(
 	}),
 	bugsIn("internal/ring", []mutant{
 		{name: "full-queue-overwrites-the-oldest", in: "CQ.Push",
-			breaks: "E18 E27", sim: "event poll", profile: "errors",
+			breaks: "E18 E27", sim: "event poll state", profile: "errors",
 			old: "if $c.prod-$c.hdr.Cons.Load() >= $c.mask.Load() { return false }"},
 		{name: "told-of-every-completion", in: "CQ.Fire", breaks: "E29",
 			old: "if $c.hdr.Armed.CompareAndSwap(a, ArmNone) { return true }",

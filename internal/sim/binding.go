@@ -275,8 +275,21 @@ func (o *op) takeWrongKey(r *rand.Rand) bool {
 		if b := e.space.remote.binding; e != peer && b != nil && b.grant != nil {
 			o.end.w.Mark("M2 key of another queue pair")
 			o.bad, o.wr.RKey = badRKey, b.grant.key
+			o.wr.RemoteAddr += e.space.remote.base() - peer.space.remote.base() // where it has the same slot
 			return true
 		}
 	}
 	return false
+}
+
+// exceedWindow makes a request reach beyond the window, but not beyond its region, and reports
+// whether there is room between.
+func (o *op) exceedWindow(r *rand.Rand) bool {
+	a := &o.end.peer.space.remote
+	if o.word != nil || o.length == 0 || o.grant.slots == len(a.slots) {
+		return false
+	}
+	o.end.w.Mark("M2 beyond the window")
+	o.bad, o.wr.RemoteAddr = outOfRange, a.base()+a.len()-uint64(o.length)+1+r.Uint64N(guard)
+	return true
 }

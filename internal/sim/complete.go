@@ -46,7 +46,8 @@ func (c *queue) push(e *end, wc ib.WC) {
 		c.alarm.got(e.solicited || wc.Status != ib.WCSuccess)
 		return
 	}
-	c.failed = true
+	c.failed, e.fullCQ = true, true
+	e.node.watch = append(e.node.watch, e)
 	e.node.tally.lostCQE++
 	e.node.blame(c)
 }

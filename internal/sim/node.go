@@ -322,6 +322,7 @@ func (n *node) receive(p *virtual.Packet) {
 			w.Fail("keep", "adapter %d keeps a packet that it must not", n.Index)
 		}
 	}
+	n.interrupt(&p.Datagram)
 	n.answer()
 }
 

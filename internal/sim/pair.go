@@ -146,6 +146,7 @@ type end struct {
 	failing   bool       // a receive or a request of the peer failed here
 	fatalDue  bool       // QP_FATAL has to be raised
 	lastWQE   bool       // LAST_WQE_REACHED has to be raised
+	fullCQ    bool       // a completion found its queue full
 	drainAsk  bool       // SQ_DRAINED was asked for
 	commEst   bool
 	localGone bool // the local region was deregistered during the connection
@@ -243,7 +244,7 @@ func (e *end) forget() {
 	}
 	e.rq = nil
 	e.failed, e.mayFail, e.fatalDue, e.lastWQE = false, false, false, false
-	e.drainAsk, e.failing = false, false
+	e.drainAsk, e.failing, e.fullCQ = false, false, false
 }
 
 // attr returns the attributes of the present connection.
@@ -348,6 +349,7 @@ type header struct {
 	dest   ib.QPN
 	psn    ib.PSN
 	aeth   roce.Syndrome
+	srqn   ib.SRQN
 	length uint32 // of the RETH of a READ
 	empty  bool   // an RETH of zeros
 }
@@ -368,8 +370,9 @@ func headerOf(b []byte) header {
 		h.aeth = roce.Syndrome(b[12])
 	}
 	reth := b[12:]
-	if h.op.Info().Headers&roce.HasXRCETH != 0 {
-		reth = b[min(16, len(b)):]
+	if h.op.Info().Headers&roce.HasXRCETH != 0 && len(reth) >= 4 {
+		h.srqn = ib.SRQN(binary.BigEndian.Uint32(reth) & 0xffffff)
+		reth = reth[4:]
 	}
 	if len(reth) < 16 {
 		return h

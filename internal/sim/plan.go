@@ -144,6 +144,9 @@ func (p *plan) drawActions(r *rand.Rand) {
 	if p.on(lateReceives) {
 		p.acts[actRecv] = 25
 	}
+	if p.on(xrc | windows) {
+		p.acts[actBadSend] *= 4
+	}
 	if p.on(moderation) {
 		p.acts[actArm], p.acts[actModerate] = 60, 6+r.IntN(20)
 	}

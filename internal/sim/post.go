@@ -216,6 +216,7 @@ func (o *op) spoil(r *rand.Rand) {
 		o.bad = badRKey
 		wr.InvRKey ^= 1 << r.IntN(8)
 	case o.grant != nil && (o.length > 0 || o.code == ib.WRFlush) && r.IntN(2) == 0 && o.takeWrongKey(r):
+	case o.grant != nil && r.IntN(2) == 0 && o.exceedWindow(r):
 	case o.queue != nil && r.IntN(4) == 0:
 		o.misdirect(r)
 	case o.code == ib.WRFlush:

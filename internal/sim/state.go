@@ -94,6 +94,8 @@ func (e *end) checkSettled() {
 	switch {
 	case e.state == ib.ERR:
 		e.checkFlushed()
+	case e.fullCQ && e.state != ib.RESET:
+		w.Fail("state", "adapter %d qp %v: a completion found its queue full and the state is %v, want ERR", e.node.Index, e.num, e.state)
 	case e.failing && e.state != ib.RESET:
 		w.Fail("state", "adapter %d qp %v: a request of the peer or a receive failed and the state is %v, want ERR", e.node.Index, e.num, e.state)
 	case e.failed && e.reliable:

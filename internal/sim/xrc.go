@@ -6,7 +6,9 @@ import (
 	"slices"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/qp"
+	"github.com/softhca/softhca/roce"
 )
 
 // An extended reliable connection (XRC) has an initiator, which only sends, and a target, which
@@ -19,6 +21,7 @@ type domain struct {
 	xrcd   *qp.XRCD
 	queues []*sharedQueue
 	dead   []remains
+	doomed bool // the program destroys a queue in the middle of its next message
 }
 
 // remains is the memory of a shared receive queue that was destroyed, and its contents then.
@@ -89,11 +92,36 @@ func (d *domain) replace(r *rand.Rand) {
 	if d == nil {
 		return
 	}
+	if d.doomed = r.IntN(4) > 0; d.doomed {
+		return
+	}
 	d.node.w.Mark("M4 SRQ destroyed")
 	i := r.IntN(len(d.queues))
 	d.destroy(i)
 	d.open(i, d.node.healthyCQ(r))
 	d.node.wake(nil)
+}
+
+// interrupt replaces the queue that a packet names, if its domain is doomed and the packet ends
+// in the middle of a SEND.
+func (n *node) interrupt(d *fabric.Datagram) {
+	for off := 0; off < len(d.Bytes) && len(n.domains) > 0; {
+		var seg []byte
+		seg, off = d.Segment(off)
+		h := headerOf(seg)
+		e := n.ends[h.dest]
+		if off < len(d.Bytes) || e == nil || e.domain == nil || !e.domain.doomed || h.rc != roce.RCSendFirst && h.rc != roce.RCSendMiddle {
+			continue
+		}
+		e.domain.doomed = false
+		i := slices.IndexFunc(e.domain.queues, func(q *sharedQueue) bool { return q.srq.Num() == h.srqn })
+		if i < 0 {
+			continue
+		}
+		n.w.Mark("M4 SRQ destroyed in a message")
+		e.domain.destroy(i)
+		e.domain.open(i, n.cqs[len(n.cqs)-1])
+	}
 }
 
 // mendDomains replaces the queues whose completion queue has overflowed.
