@@ -367,6 +367,10 @@ func (w *world) forge(e *end, r *rand.Rand) {
 		w.forgeDatagram(e.node, r)
 		return
 	}
+	if e.domain != nil && r.IntN(2) == 0 {
+		w.forgeRequest(e, r)
+		return
+	}
 	if r.IntN(3) == 0 {
 		w.forgeClaim(e, r)
 		return

@@ -226,7 +226,7 @@ func (e *end) start(t terms, own int) {
 	e.space.restart(e.gen)
 	// The causes of the peer's errors are kept until now, because its last
 	// packets may have been in the network when this end was reset.
-	e.commEst, e.localGone, e.remGone = false, false, false
+	e.commEst, e.localGone, e.remGone, e.latest = false, false, false, nil
 	shared := e.srq != nil // other queue pairs post there too
 	e.shortRecv, e.badRecv = shared, shared
 	e.wire, e.paths = watcher{e: e}, paths{e: e}

@@ -35,6 +35,7 @@ type watcher struct {
 	ended       bool          // because the program ended the connection
 	claimed     uint64        // disturbed of the pair, when the last claim came
 	examines    bool          // a claim
+	forgedAt    ib.PSN        // of the last forged request
 	probes      int           // probes that challenges may still send
 }
 

@@ -3,6 +3,7 @@ package sim
 import (
 	"bytes"
 	"math/rand/v2"
+	"net/netip"
 	"slices"
 
 	"github.com/softhca/softhca/ib"
@@ -230,6 +231,26 @@ func (o *op) misdirect(r *rand.Rand) {
 			o.wr.RemoteSRQN = other.any(r).srq.Num()
 		}
 	}
+}
+
+// forgeRequest sends a target the next request in its peer's name, from another port, for any of the
+// queues and with a key of nothing. The target has to ask its peer for the request, and to leave
+// the receive that it took in its queue.
+func (w *world) forgeRequest(e *end, r *rand.Rand) {
+	psn := e.qp.Query().RQPSN
+	if e.latest == nil || psn == e.wire.forgedAt || w.plan.on(migration) { // it knows no port yet, or believes the second
+		return
+	}
+	w.Mark("M4 forged request")
+	e.wire.forgedAt = psn
+	p := roce.Packet{
+		BTH:     roce.BTH{Opcode: roce.XRCRDMAWriteOnlyWithImm, PKey: ib.PKeyDefault, DestQP: e.num, PSN: psn, AckReq: true},
+		RETH:    roce.RETH{VA: 1, RKey: 1, Length: 16},
+		XRCETH:  roce.XRCETH{SRQN: uint32(e.domain.any(r).srq.Num())},
+		Payload: w.text.pattern(r.Uint64N(patternWords), 16),
+	}
+	w.disturb(e.node, e.peer.node)
+	w.inject(&p, e.node, [2]netip.Addr{e.paths.route().to, e.node.Addrs[e.paths.gid()]}).Claim = true
 }
 
 // checkQueue checks that a message takes a receive of the queue that it names.
