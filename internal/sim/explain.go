@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"slices"
+
 	"github.com/softhca/softhca/ib"
 )
 
@@ -50,6 +52,11 @@ func (o *op) keyDied(p *end) bool {
 	return p.remGone && p.space.remote.binding == nil
 }
 
+// readsDeadKey reports whether a pending READ of the end names a key of type 2 that has died.
+func (e *end) readsDeadKey() bool {
+	return slices.ContainsFunc(e.sq, func(o *op) bool { return o.code == ib.WRRDMARead && o.grant != nil && o.grant.dead })
+}
+
 // explainRecv is explain for a receive (E10, E14–E16).
 func (e *end) explainRecv(v *receive, s ib.WCStatus) {
 	ok := false
@@ -62,8 +69,8 @@ func (e *end) explainRecv(v *receive, s ib.WCStatus) {
 		ok = e.shortRecv || v.queue != nil && v.queue.short
 	case ib.WCRemInvReqErr, ib.WCLocAccessErr:
 		// The current receive of a refused request: a WRITE with immediate with
-		// a bad key.
-		ok = len(e.inbox) > 0 && (e.inbox[0].bad != flawless || e.inbox[0].keyDied(e) || e.inbox[0].queue != nil && e.inbox[0].queue.gone)
+		// a bad key. Or a READ before it can no longer be answered.
+		ok = e.peer.readsDeadKey() || len(e.inbox) > 0 && (e.inbox[0].bad != flawless || e.inbox[0].keyDied(e) || e.inbox[0].queue != nil && e.inbox[0].queue.gone)
 	}
 	if s != ib.WCWRFlushErr {
 		if e.state != ib.ERR {
