@@ -9,8 +9,8 @@ import (
 )
 
 // With the feature windows, the ends of RC connections give their peers memory windows of type 2.
-// An end binds its window by a work request, and tells its peer the key when that is complete. The
-// end, by LOCAL_INV, or the peer, by a SEND with invalidate, takes the key away, and the end binds
+// An end binds its window by a work request, and its peer gets the key when that is complete. The
+// end, by LOCAL_INV, or the peer, by a SEND with invalidate, ends the binding, and the end binds
 // the window again under the next tag. Requests may name the key meanwhile, or a dead one.
 
 // binding is a memory window of type 2 on the remote area of a space.
@@ -21,7 +21,7 @@ type binding struct {
 	grant *grant // the key of the peer; nil: it has none
 	// changing is a bind or an invalidation that is not complete.
 	changing *op
-	leaving  bool      // the peer, which invalidates the key, no longer names it
+	leaving  bool      // the peer has posted a SEND that invalidates the key, and no longer names it
 	dead     []ib.RKey // keys that were valid before
 }
 
@@ -68,8 +68,8 @@ func (b *binding) ends(why string) {
 	b.s.resolve(why)
 }
 
-// restart notes that the end has a new connection. The window stays bound, except that nobody
-// knows whether a bind that vanished was executed.
+// restart notes that the end has a new connection. The window stays bound. If a bind vanished with
+// the old connection, it may have been executed, and the program allocates another window.
 func (b *binding) restart() {
 	if b == nil {
 		return
