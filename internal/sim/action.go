@@ -427,6 +427,9 @@ func (w *world) forgeClaim(e *end, r *rand.Rand) {
 		pkt.Serial = 0
 		return
 	}
+	if p.BTH.Opcode == inService(roce.RCRDMAReadResponseMiddle, e.service) {
+		e.wire.forgesAnswer(p.BTH.PSN)
+	}
 	e.wire.lied = true
 	pkt.Claim = e.state < ib.RTS || e.qp.Query().SQPSN == e.terms.psn[e.own]
 }

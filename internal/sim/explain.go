@@ -18,6 +18,8 @@ func (e *end) explain(o *op, s ib.WCStatus) {
 		ok = o.bad == badLKey || e.localGone
 	case ib.WCMWBindErr:
 		ok = o.bad == badBind || o.window != e.space.remote.binding.mw
+	case ib.WCBadRespErr: // an end believes the second of two forged answers
+		ok = e.wire.again
 	case ib.WCLocQPOpErr:
 		ok = o.bad == deadAH
 	case ib.WCRemAccessErr:
@@ -52,9 +54,10 @@ func (o *op) keyDied(p *end) bool {
 	return p.remGone && p.space.remote.binding == nil
 }
 
-// readsDeadKey reports whether a pending READ of the end names a key of type 2 that has died.
-func (e *end) readsDeadKey() bool {
-	return slices.ContainsFunc(e.sq, func(o *op) bool { return o.code == ib.WRRDMARead && o.grant != nil && o.grant.dead })
+// awaitsDeadKey reports whether a pending request of the end names a key of type 2 that has died,
+// and waits for an answer of its own, for which the peer needs the key.
+func (e *end) awaitsDeadKey() bool {
+	return slices.ContainsFunc(e.sq, func(o *op) bool { return o.isAnswered() && o.grant != nil && o.grant.dead })
 }
 
 // explainRecv is explain for a receive (E10, E14–E16).
@@ -69,8 +72,9 @@ func (e *end) explainRecv(v *receive, s ib.WCStatus) {
 		ok = e.shortRecv || v.queue != nil && v.queue.short
 	case ib.WCRemInvReqErr, ib.WCLocAccessErr:
 		// The current receive of a refused request: a WRITE with immediate with
-		// a bad key. Or a READ before it can no longer be answered.
-		ok = e.peer.readsDeadKey() || len(e.inbox) > 0 && (e.inbox[0].bad != flawless || e.inbox[0].keyDied(e) || e.inbox[0].queue != nil && e.inbox[0].queue.gone)
+		// a bad key. Or a READ or a FLUSH before it can no longer be answered; or the peer
+		// believes a forged NAK, and goes on with another request.
+		ok = e.peer.awaitsDeadKey() || e.peer.wire.deceived || len(e.inbox) > 0 && (e.inbox[0].bad != flawless || e.inbox[0].keyDied(e) || e.inbox[0].queue != nil && e.inbox[0].queue.gone)
 	}
 	if s != ib.WCWRFlushErr {
 		if e.state != ib.ERR {

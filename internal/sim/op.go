@@ -58,6 +58,16 @@ func (o *op) consumes() bool {
 	}
 }
 
+// isAnswered reports whether the request has an answer of its own.
+func (o *op) isAnswered() bool {
+	switch o.code {
+	case ib.WRRDMARead, ib.WRAtomicFetchAdd, ib.WRAtomicCmpAndSwp, ib.WRAtomicWrite, ib.WRFlush:
+		return true
+	default:
+		return false
+	}
+}
+
 // writes reports whether it is an RDMA WRITE.
 func (o *op) writes() bool { return o.code == ib.WRRDMAWrite || o.code == ib.WRRDMAWriteWithImm }
 

@@ -26,17 +26,27 @@ type watcher struct {
 	rnr         time.Duration // wait requested by the RNR NAK being processed
 	silent      clock.Instant // end of an RNR wait
 	lastTimeout clock.Instant
-	began       clock.Instant // first request of the connection
-	stuckAt     ib.PSN        // PSN of the last retransmission
-	retries     int           // retransmissions from there after a timeout
-	waits       int           // retransmissions from there after an RNR NAK
-	lied        bool          // a forged NAK was sent
-	deceived    bool          // the forged NAK was believed
-	ended       bool          // because the program ended the connection
-	claimed     uint64        // disturbed of the pair, when the last claim came
-	examines    bool          // a claim
-	forgedAt    ib.PSN        // of the last forged request
-	probes      int           // probes that challenges may still send
+	began       clock.Instant   // first request of the connection
+	stuckAt     ib.PSN          // PSN of the last retransmission
+	retries     int             // retransmissions from there after a timeout
+	waits       int             // retransmissions from there after an RNR NAK
+	lied        bool            // a forged NAK was sent
+	deceived    bool            // the forged NAK was believed
+	ended       bool            // because the program ended the connection
+	claimed     uint64          // disturbed of the pair, when the last claim came
+	examines    bool            // a claim
+	forgedAt    ib.PSN          // of the last forged request
+	answersAt   map[ib.PSN]bool // of forged answers
+	again       bool            // there were two with the same PSN
+	probes      int             // probes that challenges may still send
+}
+
+// forgesAnswer notes a forged answer.
+func (x *watcher) forgesAnswer(psn ib.PSN) {
+	if x.again = x.again || x.answersAt[psn]; x.answersAt == nil {
+		x.answersAt = make(map[ib.PSN]bool)
+	}
+	x.answersAt[psn] = true
 }
 
 // Records of challenges begin with challenged, followed by the kind of claim.
