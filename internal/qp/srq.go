@@ -105,7 +105,7 @@ func (s *SRQ) take(slot *recvSlot) bool {
 		return false
 	}
 	n, _ := s.rq.Len()
-	reached := s.limit != 0 && n < s.limit
+	reached := s.limit != 0 && n+uint32(len(s.returned)) < s.limit
 	if reached {
 		s.limit = 0
 	}

@@ -60,6 +60,9 @@ type queue struct {
 	alarm   alarm
 }
 
+// down reports whether the queue has overflowed; false if there is none.
+func (c *queue) down() bool { return c != nil && c.failed }
+
 // pushed is a completion and the time at which it was made.
 type pushed struct {
 	ib.WC

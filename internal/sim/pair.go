@@ -312,6 +312,16 @@ func (e *end) settle() {
 	}
 }
 
+// queues returns the completion queues of the queue pair.
+func (e *end) queues() (all []*queue) {
+	for _, c := range []*queue{e.sendQ, e.recvQ} {
+		if c != nil {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
 // dropCompletions removes the end's completions from the model of its CQs.
 func (e *end) dropCompletions() {
 	for _, c := range e.queues() {

@@ -82,3 +82,14 @@ func (e *end) leavesReceives() {
 		}
 	}
 }
+
+// recvQueueOf returns the completion queue of a receive: that of the shared receive queue, if the
+// end is a target.
+func (e *end) recvQueueOf(id uint64) *queue {
+	for _, q := range e.shared() {
+		if q.cq != nil && q.posted[id] != nil {
+			return q.cq
+		}
+	}
+	return e.recvQ
+}

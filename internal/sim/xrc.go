@@ -263,27 +263,3 @@ func (e *end) checkQueue(o *op, v *receive) {
 	}
 	e.latest = v.queue
 }
-
-// recvQueueOf returns the completion queue of a receive: that of the shared receive queue, if the
-// end is a target.
-func (e *end) recvQueueOf(id uint64) *queue {
-	for _, q := range e.shared() {
-		if q.cq != nil && q.posted[id] != nil {
-			return q.cq
-		}
-	}
-	return e.recvQ
-}
-
-// queues returns the completion queues of the queue pair.
-func (e *end) queues() (all []*queue) {
-	for _, c := range []*queue{e.sendQ, e.recvQ} {
-		if c != nil {
-			all = append(all, c)
-		}
-	}
-	return all
-}
-
-// down reports whether the queue has overflowed; false if there is none.
-func (c *queue) down() bool { return c != nil && c.failed }
