@@ -255,7 +255,8 @@ func (n *node) trace(r *trace.Record) {
 		}
 		w.Mark(cmp.Or(dropMarks[r.Cause], "other drop"))
 		if e.pair != nil && (r.Cause == counters.DropMigration.String() || r.Cause == counters.DropAddress.String()) {
-			e.pair.harmed() // it came over a path from which the end does not take it
+			e.pair.disturbed++ // it came over a path from which the end does not take it
+			e.pair.harmed()
 			e.wire.astray = r.Cause == counters.DropMigration.String() && !e.wire.examines
 		}
 	}
