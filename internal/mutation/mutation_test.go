@@ -34,7 +34,7 @@ func wanted(i int) bool { return *share < 0 || i%shares == *share%shares }
 func every() []mutant {
 	return slices.Concat(responderMutants, requesterMutants, completerMutants, stateMutants, queueMutants, extendedMutants, shardMutants,
 		refusalMutants, connectionMutants, churnMutants, registrationMutants, strangerMutants, recoveryMutants, coalesceMutants, pathMutants, portMutants, altPathMutants,
-		datagramMutants, xrcMutants, channelMutants, brokerMutants, ucmMutants, explainMutants, delayMutants, fullMutants, secureMutants, challengeMutants, floodMutants,
+		datagramMutants, xrcMutants, measureMutants, channelMutants, brokerMutants, ucmMutants, explainMutants, delayMutants, fullMutants, secureMutants, challengeMutants, floodMutants,
 		windowMutants, orderedMutants, nearMutants)
 }
 
