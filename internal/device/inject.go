@@ -66,12 +66,18 @@ func (i *injector) now() clock.Instant { return clock.Instant(time.Since(i.start
 // attach installs the rules of the responder and those on local requests in an adapter that does
 // not run yet.
 func (i *injector) attach(h *hca.HCA) {
-	if i != nil && len(i.answers) > 0 {
-		h.Inject(i.answer)
+	if i == nil {
+		return
 	}
-	if i != nil && len(i.local) > 0 {
-		h.InjectLocal(i.refuse)
+	var answer qp.Inject
+	var refuse qp.InjectLocal
+	if len(i.answers) > 0 {
+		answer = i.answer
 	}
+	if len(i.local) > 0 {
+		refuse = i.refuse
+	}
+	h.Inject(answer, refuse)
 }
 
 // begin starts the timers of the timed rules.

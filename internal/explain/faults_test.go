@@ -121,7 +121,7 @@ func (c playConfig) play(t *testing.T) *play {
 	p.connect()
 	switch p.live.Action.Layer() {
 	case fault.Responder:
-		p.rig.Sides[c.side].HCA.Inject(p.inject)
+		p.rig.Sides[c.side].HCA.Inject(p.inject, nil)
 	case fault.Verbs:
 		p.timed = p.live.Timed()
 	case fault.Packets:

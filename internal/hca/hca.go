@@ -183,12 +183,9 @@ func (h *HCA) WrittenBack(now clock.Instant, w qp.WriteBack, ok bool) {
 }
 
 // Inject sets the function that responders call before they execute a
-// request; nil, the default, for none. It must be set before the shard runs.
-func (h *HCA) Inject(f qp.Inject) { h.env.Inject = f }
-
-// InjectLocal sets the function that queue pairs call before they execute a BIND_MW or LOCAL_INV;
-// nil, the default, for none. It must be set before the shard runs.
-func (h *HCA) InjectLocal(f qp.InjectLocal) { h.env.InjectLocal = f }
+// request, and the one that queue pairs call before they execute a BIND_MW or LOCAL_INV; nil, the
+// default, for none. They must be set before the shard runs.
+func (h *HCA) Inject(f qp.Inject, local qp.InjectLocal) { h.env.Inject, h.env.InjectLocal = f, local }
 
 // Raise raises an asynchronous event without a cause in the engine.
 func (h *HCA) Raise(e qp.Event) { h.cfg.Raise(e) }

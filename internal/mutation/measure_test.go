@@ -64,9 +64,9 @@ var measureMutants = slices.Concat(
 			new: "len(types) == 0"},
 	}),
 	bugsIn("internal/qp", []mutant{
-		{name: "bind-that-is-to-fail-takes-effect", in: "requester.executeLocal", test: "verbs TestM1_M2_BindFailsOnDemand",
+		{name: "bind-that-is-to-fail-takes-effect", in: "executeLocal", test: "verbs TestM1_M2_BindFailsOnDemand",
 			old: "return memory.FaultInjected",
-			new: "w.request().operation().local(r.qp, r.queue.At(r.next)); return memory.FaultInjected"},
+			new: "w.request().operation().local(q, e); return memory.FaultInjected"},
 	}),
 	bugsIn("internal/fault", []mutant{
 		{name: "rule-for-invalidations-acts-on-binds", in: "Live.matches", test: "verbs TestM1_M2_BindFailsOnDemand",

@@ -37,7 +37,7 @@ func TestL2_KeptRequestsAreAskedAbout(t *testing.T) {
 			return roce.NAKRemoteAccess
 		}
 		return 0
-	})
+	}, nil)
 	for _, psn := range []uint32{0x102, 0x101} {
 		s.Inject(s.Packet(roce.RCRDMAWriteOnly, psn, []byte{1}))
 	}
@@ -72,7 +72,7 @@ func TestInject(t *testing.T) {
 				return c.answer
 			}
 			return 0
-		})
+		}, nil)
 		for i := range r.Sides[0].Buf[:3072] {
 			r.Sides[0].Buf[i] = byte(i % 251)
 		}

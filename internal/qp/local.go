@@ -45,12 +45,12 @@ func bindOf(e *ring.SendWQE) ib.MWBind {
 	}
 }
 
-// executeLocal executes the local work request w, which is the next.
-func (r *requester) executeLocal(w *begunWR) memory.Fault {
-	if inject := r.ep.env.InjectLocal; inject != nil && inject(r.qp, w.opcode) {
+// executeLocal executes the local work request w with the entry e.
+func executeLocal(q *QP, w *begunWR, e *ring.SendWQE) memory.Fault {
+	if inject := q.ep.env.InjectLocal; inject != nil && inject(q, w.opcode) {
 		return memory.FaultInjected
 	}
-	return w.request().operation().local(r.qp, r.queue.At(r.next))
+	return w.request().operation().local(q, e)
 }
 
 // executeBindMW executes a BIND_MW.

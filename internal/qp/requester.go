@@ -214,7 +214,7 @@ func (r *requester) begin(w *begunWR) {
 		n = r.chunk.requests(w)
 	case begunLocal:
 		n = 0
-		w.fault = r.executeLocal(w)
+		w.fault = executeLocal(r.qp, w, r.queue.At(r.next))
 	case begunAcked, begunMalformed:
 	}
 	r.ssn += n
