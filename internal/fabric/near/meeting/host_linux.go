@@ -66,6 +66,7 @@ type Host struct {
 // attempt is a meeting in progress with the process at a place.
 type attempt struct {
 	number  uint64        // of the invitation from this process; 0: the other one has invited
+	accepts bool          // although this process has invited, it has accepted an invitation
 	offered chan struct{} // set when the offer has come, closed when it was answered
 	met     bool          // Met was called
 	ended   chan struct{} // closed after the attempt
@@ -208,7 +209,8 @@ func (h *Host) accepts(m *message) error {
 }
 
 // attempt returns what to do about an invitation: an attempt to end later, none if it goes
-// with this process's own invitation, or what to wait for. It fails if one was accepted already.
+// with this process's own invitation, or what to wait for. It fails while the two are meeting
+// already, so that meetings have one order on both sides.
 func (h *Host) attempt(k Key) (own *attempt, wait chan struct{}, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -220,8 +222,12 @@ func (h *Host) attempt(k Key) (own *attempt, wait chan struct{}, err error) {
 		return nil, nil, ErrRefused
 	case h.cfg.Self.Key().less(k):
 		return nil, a.ended, nil
+	case a.accepts || a.offered != nil:
+		return nil, nil, ErrRefused
+	default:
+		a.accepts = true
+		return nil, nil, nil
 	}
-	return nil, nil, nil
 }
 
 // begin begins an attempt. The caller holds the lock.

@@ -227,6 +227,14 @@ func TestLowerInvites(t *testing.T) {
 	default:
 		t.Error("the lower does not wait until its own invitation has ended")
 	}
+	own = begin(high, low, 7)
+	own.offered = make(chan struct{}) // it answers the offer of the lower
+	must.Fail(t, low.Invite(t.Context(), high.self.Key()), ErrRefused, "invite while an offer is answered")
+	end(high, low, own)
+	own = begin(high, low, 7)
+	own.accepts = true
+	must.Fail(t, low.Invite(t.Context(), high.self.Key()), ErrRefused, "invite while the higher accepts another invitation")
+	end(high, low, own)
 	own = begin(low, high, 0) // it accepts an invitation
 	must.Fail(t, high.Invite(t.Context(), low.self.Key()), ErrRefused, "invite while an invitation is accepted")
 	must.Fail(t, low.Invite(t.Context(), high.self.Key()), unix.EBUSY, "invite a process whose invitation is accepted")
