@@ -199,11 +199,14 @@ func TestInvitationsCross(t *testing.T) {
 // does not accept that of the higher.
 func TestLowerInvites(t *testing.T) {
 	low, high := listen(t, identity(1)), listen(t, identity(2))
-	begin := func(n *node, with *node, number uint64) *attempt {
+	begin := func(n *node, with *node, number uint64, change ...func(*attempt)) *attempt {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		a, err := n.begin(with.self.Key(), number)
 		must.Do(t, err)
+		for _, f := range change {
+			f(a)
+		}
 		return a
 	}
 	end := func(n *node, with *node, a *attempt) {
@@ -227,12 +230,10 @@ func TestLowerInvites(t *testing.T) {
 	default:
 		t.Error("the lower does not wait until its own invitation has ended")
 	}
-	own = begin(high, low, 7)
-	own.offered = make(chan struct{}) // it answers the offer of the lower
+	own = begin(high, low, 7, func(a *attempt) { a.offered = make(chan struct{}) }) // it answers the offer of the lower
 	must.Fail(t, low.Invite(t.Context(), high.self.Key()), ErrRefused, "invite while an offer is answered")
 	end(high, low, own)
-	own = begin(high, low, 7)
-	own.accepts = true
+	own = begin(high, low, 7, func(a *attempt) { a.accepts = true })
 	must.Fail(t, low.Invite(t.Context(), high.self.Key()), ErrRefused, "invite while the higher accepts another invitation")
 	end(high, low, own)
 	own = begin(low, high, 0) // it accepts an invitation
