@@ -25,7 +25,8 @@
 // tells that the peer has ended.
 //
 // If two processes invite each other at once, the one with the higher identity accepts, and the
-// other ignores the invitation that it gets.
+// other waits for that. Invitations are refused while a meeting with the inviter is in progress, so
+// successive meetings of two processes have the same order on both sides.
 //
 // # Trust
 //
