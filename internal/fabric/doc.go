@@ -2,7 +2,7 @@
 // their capabilities, received datagrams and batches to send. The
 // implementations of ports are packages below this one.
 //
-// Reading order: port.go, counts.go, datagram.go, batch.go, groups.go.
+// Reading order: port.go, counts.go, datagram.go, batch.go, groups.go, backlog.go.
 //
 // The package never does I/O.
 package fabric

@@ -3,7 +3,7 @@
 //
 // Reading order: config.go; on Linux port_linux.go,
 // socket_linux.go, group_linux.go, send_linux.go, segments_linux.go,
-// receive_linux.go, message_linux.go, control_linux.go; on other systems
+// receive_linux.go, message_linux.go, control_linux.go, backlog_linux.go; on other systems
 // port_other.go. steer_linux.go, lease_linux.go and forward.go are for addresses
 // that processes share.
 //

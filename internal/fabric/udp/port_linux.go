@@ -28,6 +28,7 @@ type Port struct {
 	poll   *poll.Poller
 	send   *sender
 	recv   *receiver
+	diag   diag
 
 	waited  atomic.Bool  // since the last read of Lease.Mail
 	blocked atomic.Int32 // index of the last socket without room, or poll.NoSocket
@@ -157,5 +158,6 @@ func (p *Port) Close() error {
 		return err
 	}
 	closeAll(p.member.heard[len(p.socks):])
+	p.diag.close()
 	return nil
 }

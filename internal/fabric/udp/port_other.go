@@ -102,6 +102,9 @@ func Open(c Config) (*Port, error) {
 	return p, nil
 }
 
+// Backlog returns nil: these systems do not tell how full other sockets are.
+func (p *Port) Backlog(netip.Addr, ib.QPN) fabric.Backlog { return nil }
+
 // listen adds the socket of address a.
 func (p *Port) listen(a netip.Addr, c *Config) error {
 	nif, err := iface.Owner(a)

@@ -98,6 +98,7 @@ func (s *socket) setup(c *Config) error {
 	}
 	iface.RecvBuffer(s.fd, c.RecvBuffer)
 	iface.SendBuffer(s.fd, c.SendBuffer)
+	mark(s.fd, FirstSocket)
 	if n, err := unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_RCVBUF); err == nil {
 		s.rcvbuf = n
 	}

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fabric/iface"
 )
 
@@ -93,7 +94,7 @@ func OpenGroup(a netip.Addr, first, slots int) (fds []int, err error) {
 			fds = fds[:1]
 		}
 	}()
-	for range slots + QP1Socket {
+	for slot := range slots + QP1Socket {
 		s, nif, c, err := groupSocket(a)
 		if err != nil {
 			return fds, err
@@ -105,6 +106,10 @@ func OpenGroup(a netip.Addr, first, slots int) (fds []int, err error) {
 		if err := errors.Join(share(s.fd), s.bind(nif, c), lockFilter(s.fd)); err != nil {
 			return fds, err
 		}
+		if slot == 0 { // QP1's socket
+			slot = int(ib.QPNMulticast >> 16)
+		}
+		mark(s.fd, uint8(slot))
 	}
 	return fds, nil
 }
