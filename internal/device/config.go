@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/fabric/pipe"
 	"github.com/softhca/softhca/internal/identity"
 	"github.com/softhca/softhca/internal/qp"
@@ -39,9 +40,10 @@ type Config struct {
 	Queues         ring.Allocator // allocates the memory of queues; zero: Go's heap
 	Faults         Faults
 	Env            Environment
-	Board          *Board                           // nil: the adapter creates one
-	Warn           func(format string, args ...any) // logs why the device does not share its addresses; nil discards
-	Adapter        int                              // index, from 0, among the adapters that share an environment
+	Board          *Board                                         // nil: the adapter creates one
+	Warn           func(format string, args ...any)               // logs why the device does not share its addresses; nil discards
+	backlog        func(dst netip.Addr, to ib.QPN) fabric.Backlog // of the port; nil if it knows no sockets
+	Adapter        int                                            // index, from 0, among the adapters that share an environment
 }
 
 // guid returns the GUID of the adapter on an address, and whether another process

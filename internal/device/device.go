@@ -67,7 +67,7 @@ func Open(cfg Config) (*Device, error) {
 		Caps: port.Caps(), Rand: cfg.source(), QPNSlot: cfg.QPNSlot, Shared: lease != nil, NodeGUID: guid, Raise: d.events.raise,
 		Settings: cfg.Settings, Queues: cfg.Queues, Trace: cfg.Trace, Privileged: cfg.Privileged, SecondGID: cfg.SecondGID,
 		Counters: &cfg.Board.Engine, ListenGrace: cm.DefaultListenGrace, WriteBack: d.writes.add,
-		CancelWriteBack: d.writes.cancel,
+		CancelWriteBack: d.writes.cancel, Backlog: cfg.backlog,
 	})
 	if err != nil {
 		err = errors.Join(err, port.Close())

@@ -139,6 +139,13 @@ func (b *Batch) Room() int {
 	return len(b.buf) - b.used
 }
 
+// Finish makes the batch full, unless it is empty: there is no room until it has been sent.
+func (b *Batch) Finish() {
+	if len(b.runs) > 0 {
+		b.used = len(b.buf)
+	}
+}
+
 // Pending returns the runs that are not sent yet. The runs and their bytes are
 // valid until Reset; a port may patch the bytes.
 func (b *Batch) Pending() []Run { return b.runs[b.sent : len(b.runs)-b.hidden] }

@@ -51,6 +51,24 @@ func TestAim(t *testing.T) {
 	}
 }
 
+// TestFinish shows that a finished batch takes nothing until it is sent, and that an empty one cannot be
+// finished: nothing would ever make it take segments again.
+func TestFinish(t *testing.T) {
+	b := NewBatch(400, Caps{MaxSegments: 9, MaxRunBytes: 400})
+	b.Finish()
+	if b.Room() != 400 {
+		t.Fatalf("%d bytes of room in an empty batch, want 400", b.Room())
+	}
+	b.Append(&pathA, 50)
+	b.Finish()
+	if seg, _ := b.Append(&pathA, 50); seg != nil || b.Room() != 0 {
+		t.Errorf("%d bytes of room in a finished batch", b.Room())
+	}
+	if b.Sent(1); b.Room() != 400 {
+		t.Errorf("%d bytes of room after the batch was sent, want 400", b.Room())
+	}
+}
+
 func TestCoalescing(t *testing.T) {
 	tos := pathA
 	tos.TClass = 8

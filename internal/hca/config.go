@@ -1,6 +1,7 @@
 package hca
 
 import (
+	"net/netip"
 	"time"
 
 	"github.com/softhca/softhca/ib"
@@ -66,6 +67,8 @@ type Config struct {
 	// CancelWriteBack says that nothing waits for a job of WriteBack any more.
 	CancelWriteBack func(job uint64)
 
+	// Backlog finds sockets on this host, as qp.Env.Backlog says. Nil: no socket is known.
+	Backlog  func(dst netip.Addr, to ib.QPN) fabric.Backlog
 	Settings qp.Settings // zero WindowBytes means the default
 	Limits   Limits      // zero means DefaultLimits
 	// Connections bound the communication manager; zero means cm.DefaultLimits.

@@ -36,7 +36,8 @@ type endpoint struct {
 	mtu      int // bytes of attr.PathMTU
 	mig      migration
 	limit    RateLimit
-	pace     flow.Pacer // lower of the path's rate and the rate limit
+	pace     flow.Pacer         // lower of the path's rate and the rate limit
+	socket   *flow.SocketCredit // UC: of the last packet; nil before the first
 	timers   timers
 	prefixes prefixCache
 	ipid     ipidPolicy
@@ -60,7 +61,7 @@ const (
 	timerProbe                  // a QP with nothing in flight waits for window room
 	timerLoss                   // probe timeout, from measured round trips
 	timerEstimate               // next step of the in-flight estimate behind a gap
-	timerPace                   // the rate limit allows the next packet
+	timerPace                   // the rate limit, or the receiver's socket buffer, allows the next packet
 	timerChallenge              // waits for the peer's answer to a challenge
 	numTimers
 )
@@ -367,7 +368,9 @@ func (e *endpoint) setPace() {
 		p = flow.NewPacer(kbps*1000, uint64(e.limit.Burst))
 	}
 	e.pace.Set(p)
-	e.timers[timerPace] = clock.Never
+	if e.timers[timerPace] != clock.Never {
+		e.timers[timerPace] = e.env.now // what waits may go earlier or later
+	}
 }
 
 // mayPace reports whether the rate allows a packet now; if not, it arms the pace

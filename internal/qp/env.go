@@ -1,6 +1,7 @@
 package qp
 
 import (
+	"net/netip"
 	"time"
 
 	"github.com/softhca/softhca/ib"
@@ -78,6 +79,10 @@ type Env struct {
 	// CancelWriteBack says that nothing waits for a job any more: it need not be done, and its end
 	// has no effect. Nil: it is done all the same.
 	CancelWriteBack func(job uint64)
+	// Backlog finds the socket on this host that gets the packets to a queue pair at an address;
+	// it returns nil for other hosts. It is a function because the engine does no I/O. Nil: no
+	// socket is known.
+	Backlog func(dst netip.Addr, to ib.QPN) fabric.Backlog
 
 	// The shard sets these.
 
@@ -89,6 +94,8 @@ type Env struct {
 	// Delayed are the completion queues with a delayed event.
 	Delayed Delayed
 	Peers   *flow.Table // bounds what is in flight to each address
+	// Sockets hold back UC packets to full sockets of this host; nil if no socket is known.
+	Sockets *flow.SocketCredits
 	// Reorder is the memory of the reorder buffers. With nil there is no buffering
 	// and no selective retransmission.
 	Reorder *ReorderPool
@@ -96,8 +103,9 @@ type Env struct {
 	// follow the requests of the same turn.
 	AnswersFirst bool
 
-	now  clock.Instant // of the current call
-	jobs uint64        // number of the last WriteBack
+	now   clock.Instant // of the current call
+	batch uint64        // number of the current batch, of any port
+	jobs  uint64        // number of the last WriteBack
 }
 
 // CQFailed fails every QP that completes to a CQ that overflowed.

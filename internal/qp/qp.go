@@ -360,6 +360,14 @@ func (e *End) fail(now clock.Instant, status ib.WCStatus, cause string) {
 // with it, for code that has no parameter for the time.
 func (e *Env) Enter(now clock.Instant) { e.now = now }
 
+// EnterBatch notes that packets will be appended to b. If it is empty, all earlier packets of its
+// port have been sent.
+func (e *Env) EnterBatch(b *fabric.Batch) {
+	if len(b.Pending()) == 0 {
+		e.batch++
+	}
+}
+
 // links are an end's entries in the list of active ends of its path's port and in the
 // shard's heap of timers, so that scheduling allocates nothing.
 type links struct {

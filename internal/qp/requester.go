@@ -88,7 +88,7 @@ func (r *requester) drained() bool { return r.queue.Cons() == r.began }
 // reports whether it could send more at once.
 func (r *requester) transmit(now clock.Instant, b *fabric.Batch) (more bool) {
 	for range sendQuantum {
-		w := r.nextRequest(now)
+		w := r.nextRequest(now, b)
 		if w == nil {
 			return false
 		}
@@ -101,7 +101,7 @@ func (r *requester) transmit(now clock.Instant, b *fabric.Batch) (more bool) {
 
 // nextRequest returns the work request whose packet may be sent now, nil if
 // there is none. It starts a new one if state, fence and credits allow.
-func (r *requester) nextRequest(now clock.Instant) *begunWR {
+func (r *requester) nextRequest(now clock.Instant, b *fabric.Batch) *begunWR {
 	if r.retry.Waiting() || r.failed != ib.WCSuccess || r.challenge.holds() {
 		return nil
 	}
@@ -113,7 +113,11 @@ func (r *requester) nextRequest(now clock.Instant) *begunWR {
 		if !r.inPace(now) {
 			return nil
 		}
-		if !r.ep.reliable() || r.flight.Sending() || !r.flight.Holding(now) && r.mayTransmit(now, w, r.flight.Next()) {
+		if !r.ep.reliable() {
+			if r.end.hasRoom(now, b, r.cost(w, r.flight.Next())) {
+				return w
+			}
+		} else if r.flight.Sending() || !r.flight.Holding(now) && r.mayTransmit(now, w, r.flight.Next()) {
 			return w
 		}
 		return nil
@@ -130,7 +134,11 @@ func (r *requester) nextRequest(now clock.Instant) *begunWR {
 		if !w.mayExecute(r.next == r.queue.Cons(), r.rdBegun) {
 			return nil
 		}
-	} else if r.ep.reliable() && !(r.mayBegin(w) && r.mayTransmit(now, w, w.first)) {
+	} else if r.ep.reliable() {
+		if !r.mayBegin(w) || !r.mayTransmit(now, w, w.first) {
+			return nil
+		}
+	} else if !r.end.hasRoom(now, b, r.cost(w, w.first)) {
 		return nil
 	}
 	r.begin(w)

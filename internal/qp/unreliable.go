@@ -6,6 +6,7 @@ import (
 	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/fabric/ipudp"
+	"github.com/softhca/softhca/internal/flow"
 	"github.com/softhca/softhca/internal/packet"
 	"github.com/softhca/softhca/roce"
 )
@@ -181,6 +182,29 @@ func (r *receiver) receiveUD(now clock.Instant, p *Packet) {
 		wc.ImmData = p.Imm
 	}
 	r.complete(now, &wc, p.BTH.SE)
+}
+
+// hasRoom reports whether a UC end may append a packet of the given cost to a batch: the receive
+// buffer of the socket that gets it has room, or is on another host. Otherwise the end asks again later.
+func (e *End) hasRoom(now clock.Instant, b *fabric.Batch, cost uint32) bool {
+	ep := &e.ep
+	if ep.env.Sockets == nil || ep.typ != ib.UC {
+		return true
+	}
+	if c := ep.socket; c == nil || c.To != flow.SocketOf(ep.path.Dst, ep.dest.qpn) {
+		ep.socket = ep.env.Sockets.Credit(ep.path.Dst, ep.dest.qpn)
+	}
+	answer, again := ep.socket.Admit(now, ep.num, cost, ep.env.batch)
+	switch answer {
+	case flow.SocketFlush:
+		b.Finish()
+		e.Wake()
+	case flow.SocketPause:
+		ep.timers[timerPace] = min(ep.timers[timerPace], again)
+	case flow.SocketOpen:
+		return true
+	}
+	return false
 }
 
 // sendDatagram appends a UD message: one packet to the work request's own

@@ -3,10 +3,14 @@ package qp_test
 import (
 	"bytes"
 	"encoding/binary"
+	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/counters"
+	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/hca"
 	"github.com/softhca/softhca/internal/hca/rig"
 	"github.com/softhca/softhca/internal/qp"
@@ -222,6 +226,133 @@ func TestUnknownOperationsAreDropped(t *testing.T) {
 			if wcs := s.Poll(); len(wcs) != 0 {
 				t.Errorf("%v: %v completes %+v", c.typ, kind, wcs)
 			}
+		}
+	}
+}
+
+// socket is the receive buffer of a peer on the adapter's host.
+type socket struct{ used, size int }
+
+// ucTo returns a UC queue pair at path MTU 4096 whose peer has a socket.
+func ucTo(t *testing.T, to *socket) *rig.Solo {
+	return rig.NewSolo(t, rig.SoloConfig{Type: ib.UC, MTU: ib.MTU4096, HCA: hca.Config{
+		Backlog: func(dst netip.Addr, qpn ib.QPN) fabric.Backlog {
+			if dst != netip.MustParseAddr("10.0.0.2") || qpn>>16 != rig.PeerQPN>>16 {
+				return nil
+			}
+			return func() (int, int) { return to.used, to.size }
+		},
+	}})
+}
+
+// transmit lets the adapter send, and returns the number of packets, which fill the socket.
+func (to *socket) transmit(s *rig.Solo) (n int) {
+	for more := true; more; {
+		more = s.Transmit(s.Now, func(run *fabric.Run) {
+			n += run.Count
+			to.used += len(run.Bytes) + 128*run.Count
+		})
+	}
+	return n
+}
+
+// post posts WRITEs of all bytes of the region.
+func post(t *testing.T, s *rig.Solo, q *qp.QP, n int) {
+	t.Helper()
+	for range n {
+		_, err := q.PostSend(ib.SendWR{Opcode: ib.WRRDMAWrite, SGList: []ib.SGE{s.SGE(0, rig.Bytes)}})
+		rig.Must(t, err)
+	}
+	s.HCA.Single().RingDoorbell(q)
+}
+
+// TestUCFillsNoSocket shows that a UC queue pair waits while the socket of its peer is nearly full, in
+// the middle of a message, that another queue pair of the port does not, and that all packets go as the
+// peer reads.
+func TestUCFillsNoSocket(t *testing.T) {
+	to := &socket{size: 200_000}
+	s := ucTo(t, to)
+	const messages, packets = 8, 8 * rig.Bytes / 4096
+	post(t, s, s.QP, messages)
+	sent := to.transmit(s)
+	if sent == 0 || to.used < to.size/2 || to.used > to.size*3/4 {
+		t.Fatalf("%d packets fill %d bytes of a buffer of %d", sent, to.used, to.size)
+	}
+	for range 100 {
+		s.Now = s.HCA.Single().Deadline()
+		s.HCA.Single().Advance(s.Now)
+		if n := to.transmit(s); n != 0 {
+			t.Fatalf("%d packets after %v although the peer has read nothing", n, s.Now)
+		}
+	}
+	if done := len(s.Poll()); done >= messages || done < sent*4096/rig.Bytes {
+		t.Errorf("%d messages are complete after %d packets", done, sent)
+	}
+	rc, err := s.HCA.CreateQP(s.PD, hca.QPConfig{Type: ib.RC, SendCQ: s.CQ, RecvCQ: s.CQ, Cap: rig.Cap, SigAll: true})
+	rig.Must(t, err)
+	uc := s.QP
+	s.QP = rc
+	s.Walk(ib.RTS)
+	s.QP = uc
+	post(t, s, rc, 1)
+	if n := to.transmit(s); n == 0 {
+		t.Error("an RC queue pair waits for the socket, too")
+	}
+	for to.used = 0; sent < packets; to.used = 0 {
+		s.Now = s.HCA.Single().Deadline()
+		s.HCA.Single().Advance(s.Now)
+		n := to.transmit(s)
+		if sent += n; n == 0 || to.used > to.size*3/4 {
+			t.Fatalf("%d packets fill %d bytes of a buffer of %d, %d are sent of %d", n, to.used, to.size, sent, packets)
+		}
+	}
+}
+
+// TestUCPauseOutlivesModify shows that a queue pair that waits for a socket, or for its rate, goes on
+// after a change of its attributes.
+func TestUCPauseOutlivesModify(t *testing.T) {
+	to := &socket{size: 200_000, used: 200_000}
+	s := ucTo(t, to)
+	rate := func() { rig.Must(t, s.QP.SetRateLimit(qp.RateLimit{Rate: 100, Burst: 4096})) }
+	for _, wait := range []func(){func() {}, func() { to.used = 0; rate() }} {
+		wait()
+		post(t, s, s.QP, 1)
+		to.transmit(s)
+		rig.Must(t, s.QP.Modify(s.Now, &ib.QPAttr{AccessFlags: ib.AccessRemote}, ib.AttrAccessFlags))
+		if s.HCA.Single().Deadline() == clock.Never {
+			t.Fatal("no timer runs: nothing would wake the queue pair")
+		}
+		sent := 0
+		for to.used = 0; sent == 0 && s.Now < clock.Instant(10*time.Second); to.used = 0 {
+			s.Now = s.HCA.Single().Deadline()
+			s.HCA.Single().Advance(s.Now)
+			sent = to.transmit(s)
+		}
+		if sent == 0 {
+			t.Error("no packet")
+		}
+	}
+}
+
+// TestUCToOtherSockets shows that a full socket pauses no queue pair towards another address, or towards
+// another process at the address, also not one that sent to it before.
+func TestUCToOtherSockets(t *testing.T) {
+	for _, change := range []func(*ib.QPAttr){
+		func(a *ib.QPAttr) { a.AV.DGID = ib.GIDFromAddr(netip.MustParseAddr("10.0.0.3")) },
+		func(a *ib.QPAttr) { a.DestQPN ^= 1 << 16 },
+	} {
+		to := &socket{size: 200_000, used: 200_000}
+		s := ucTo(t, to)
+		post(t, s, s.QP, 1)
+		if n := to.transmit(s); n != 0 {
+			t.Fatalf("%d packets to a full socket", n)
+		}
+		s.Modify(ib.RESET)
+		change(&s.Attr)
+		s.Walk(ib.RTS)
+		post(t, s, s.QP, 4)
+		if n := to.transmit(s); n != 4*rig.Bytes/4096 {
+			t.Errorf("%d packets to another socket, want %d at once", n, 4*rig.Bytes/4096)
 		}
 	}
 }

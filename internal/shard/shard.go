@@ -66,6 +66,9 @@ func New(env *qp.Env, slot uint8, gsi GSI) *Shard {
 	env.SRQs = number.NewTable[qp.SRQ](slot)
 	env.Timers, env.Delayed = qp.NewTimers(), qp.NewDelayed()
 	env.Peers = flow.NewTable(env.Settings.WindowBytes)
+	if env.Backlog != nil {
+		env.Sockets = flow.NewSocketCredits(env.Backlog)
+	}
 	if !env.Settings.InOrderOnly {
 		env.Reorder = new(qp.ReorderPool)
 	}
@@ -158,6 +161,7 @@ func (s *Shard) verify(d *fabric.Datagram, seg []byte, k int) (ok bool) {
 // other, whatever the size of the batch.
 func (s *Shard) Transmit(now clock.Instant, port uint8, b *fabric.Batch) (more bool) {
 	s.env.Enter(now)
+	s.env.EnterBatch(b)
 	if s.doorbells.pending() {
 		s.doorbells.answer(func(q *qp.QP) { s.answer(now, q) })
 	}
