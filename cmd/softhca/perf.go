@@ -74,7 +74,8 @@ result to standard output.
 
 If one side fails, the other one ends too.
 
---type uc and ud do not retransmit: the rate is the sender's, and the result says how much arrived. UD
+--type uc and ud do not retransmit: the rate is the sender's, and the result says how much arrived.
+To a receiver on the same host, uc sends no faster than that reads. UD
 sends datagrams of at most the path MTU.
 
 With --type rd the queue pairs share one reliable datagram channel. It carries one message at a time,
