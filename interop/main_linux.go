@@ -34,6 +34,7 @@ Examples:
   go run ./interop                             all pairs of dimensions, both kernels
   go run ./interop -short                      the most telling cases, in a few minutes
   go run ./interop -kernel 6.1 -run '^rping/'  cases by the pattern of their names; writes no report
+  go run ./interop -failed                     once more what failed, on a machine that is idle now; corrects the report
   go run ./interop -list                       the cases that would run
   go run ./interop -kernel 6.1 -run '^$' -keep a shell in a guest, and nothing else
 
@@ -47,6 +48,7 @@ Flags:
 // options are the flags.
 type options struct {
 	list, keep, short, all bool
+	failed                 bool
 	run, kernel            string
 	cache, out, json       string
 	parallel, logs         bool
@@ -77,6 +79,7 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	fs.BoolVar(&o.keep, "keep", false, "in the end open a shell in the guest; with one kernel only")
 	fs.BoolVar(&o.short, "short", false, "only the most telling cases")
 	fs.BoolVar(&o.all, "all", false, "the full product of all dimensions instead of all pairs")
+	fs.BoolVar(&o.failed, "failed", false, "only the cases that failed in docs/interop.json, one at a time; puts their results into the report")
 	fs.StringVar(&o.run, "run", "", "only cases whose names match the `regexp`; every cell that does, not only all pairs")
 	fs.StringVar(&o.kernel, "kernel", "both", "kernel of the guest: "+strings.Join(image.Kernels(), ", ")+" or both")
 	fs.StringVar(&o.cache, "cache", filepath.Join(cache, "softhca", "interop"), "`directory` of packages, guests and what failed cases leave")
@@ -98,6 +101,8 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 		err = fmt.Errorf("no argument %q is known", fs.Arg(0))
 	case !slices.Contains(kernels, o.kernel):
 		err = fmt.Errorf("-kernel %s: want one of %s", o.kernel, strings.Join(kernels, ", "))
+	case o.failed && (o.short || o.all || o.run != "" || o.kernel != "both" || o.out != "" || o.json != ""):
+		err = errors.New("-failed: want none of -short, -all, -run, -kernel, -o and -json with it")
 	case o.short && o.all:
 		err = errors.New("-short and -all: want one of them")
 	case o.keep && o.kernel == "both":

@@ -52,6 +52,16 @@ func outside(args []string) int {
 
 // do carries out the flags. It reports whether all cases passed.
 func (o *options) do(ctx context.Context) (ok bool, err error) {
+	var last *report.Report // with -failed
+	if o.failed {
+		if last, err = report.Read(jsonFile); err != nil {
+			return false, err
+		}
+		if o.run = last.Failed(); o.run == "" {
+			return true, nil
+		}
+		o.parallel = false
+	}
 	whole := order{Kernels: o.kernels(), All: o.all, Short: o.short, Run: o.run, Keep: o.keep, Logs: o.logs}
 	cases, err := whole.cases()
 	if err != nil {
@@ -83,7 +93,16 @@ func (o *options) do(ctx context.Context) (ok bool, err error) {
 	}
 	results := p.results()
 	fmt.Fprintln(os.Stderr, p.summary(time.Since(begun)))
-	return p.failed() == 0 && len(results) == len(cases), o.report(begun, images, results)
+	ok = p.failed() == 0 && len(results) == len(cases)
+	for i := range results {
+		results[i].Dir = "" // captures lie on this machine only
+	}
+	if last != nil {
+		last.Families = families()
+		last.Replace(results)
+		return ok, last.Write(markdownFile, jsonFile)
+	}
+	return ok, o.report(begun, images, results)
 }
 
 // prepare builds our files, the guest's agent and the images.
@@ -216,14 +235,17 @@ func (p *progress) listen(r io.ReadCloser) error {
 	}
 }
 
+// The files of the report of all cases.
+const (
+	markdownFile = "docs/interop.md"
+	jsonFile     = "docs/interop.json"
+)
+
 // report writes the report, to the files in docs only if all cases ran.
 func (o *options) report(begun time.Time, images map[string]*image.Image, results []suite.Result) error {
 	markdown, machine := o.out, o.json
 	if o.kernel == "both" && o.run == "" && !o.short && markdown == "" && machine == "" {
-		markdown, machine = "docs/interop.md", "docs/interop.json"
-	}
-	for i := range results {
-		results[i].Dir = "" // captures lie on this machine only
+		markdown, machine = markdownFile, jsonFile
 	}
 	r := report.Report{Date: begun, Host: host(), Seconds: time.Since(begun).Seconds(), Families: families(), Results: results}
 	for _, version := range o.kernels() {

@@ -33,6 +33,9 @@ func (r *Report) markdown() []byte {
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", p.Kernel, p.Release, strings.Join(names, ", "))
 	}
 	r.totals(&b)
+	if len(r.Repeated) > 0 {
+		fmt.Fprintf(&b, "\nFailed in this run, and repeated one at a time by `go run ./interop -failed`, whose results are below: `%s`.\n", strings.Join(r.Repeated, "`, `"))
+	}
 	b.WriteString("\nWhich bugs of ours the cases notice: [interop-gate.md](interop-gate.md).\n")
 	b.WriteString("\n*Ours* is the role of our side. `expected` is an outcome that differs for the reason in the note.\n")
 	for _, f := range r.Families {

@@ -9,6 +9,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/softhca/softhca/interop/suite"
@@ -22,6 +25,7 @@ type Report struct {
 	Peers    []Peer         `json:"peers"`
 	Families []suite.Family `json:"-"` // the headings
 	Results  []suite.Result `json:"results"`
+	Repeated []string       `json:"repeated,omitempty"` // cases that failed in this run; the results are those of a later one
 }
 
 // Peer is a guest's software.
@@ -29,6 +33,48 @@ type Peer struct {
 	Kernel   string            `json:"kernel"`  // version in the names of cases
 	Release  string            `json:"release"` // release from uname
 	Packages map[string]string `json:"packages"`
+}
+
+// Read reads a report from its file in JSON. It has no headings.
+func Read(jsonFile string) (*Report, error) {
+	r := &Report{}
+	text, err := os.ReadFile(jsonFile)
+	if err == nil {
+		err = json.Unmarshal(text, r)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("report: %w", err)
+	}
+	return r, nil
+}
+
+// Failed returns a regular expression of the cases that failed; "" if none did.
+func (r *Report) Failed() string {
+	var names []string
+	for i := range r.Results {
+		if x := &r.Results[i]; x.Verdict == suite.Fail {
+			names = append(names, regexp.QuoteMeta(x.ID))
+		}
+	}
+	if names == nil {
+		return ""
+	}
+	return "^(?:" + strings.Join(names, "|") + ")$"
+}
+
+// Replace puts the results of a later run in the place of those of the same cases, and says so in
+// the report.
+func (r *Report) Replace(later []suite.Result) {
+	for _, x := range later {
+		at := slices.IndexFunc(r.Results, func(old suite.Result) bool { return old.ID == x.ID })
+		if at < 0 {
+			continue
+		}
+		r.Results[at] = x
+		if !slices.Contains(r.Repeated, x.ID) {
+			r.Repeated = append(r.Repeated, x.ID)
+		}
+	}
 }
 
 // Write writes the report to both files.

@@ -49,6 +49,33 @@ func TestMarkdown(t *testing.T) {
 	}
 }
 
+// TestReplace: the cases that failed are repeated, and the report says which they were, also when
+// they fail again.
+func TestReplace(t *testing.T) {
+	r := example()
+	if got, want := r.Failed(), `^(?:rping/6\.1/client/ipv4)$`; got != want {
+		t.Errorf("%q failed, want %q", got, want)
+	}
+	again := r.Results[1]
+	r.Replace([]suite.Result{again})
+	if again.Verdict, again.Note = suite.Pass, ""; r.Failed() == "" {
+		t.Error("a case that fails again is lost")
+	}
+	r.Replace([]suite.Result{again, {ID: "rping/6.12/client/ipv4", Verdict: suite.Pass}})
+	if got := r.Failed(); got != "" || len(r.Results) != 4 {
+		t.Errorf("%q failed, of %d cases", got, len(r.Results))
+	}
+	text := string(r.markdown())
+	for _, want := range []string{"| 6.1 | client | ipv4 | pass |  |\n", "4 cases: 3 passed,", "whose results are below: `rping/6.1/client/ipv4`.\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the report has no %q:\n%s", want, text)
+		}
+	}
+	if strings.Contains(string(example().markdown()), "repeated one at a time") {
+		t.Error("the report of one run names repeated cases")
+	}
+}
+
 func TestWrite(t *testing.T) {
 	dir := t.TempDir()
 	md, js := filepath.Join(dir, "x.md"), filepath.Join(dir, "x.json")
@@ -58,6 +85,12 @@ func TestWrite(t *testing.T) {
 	var back Report
 	if err := json.Unmarshal(text, &back); err != nil || len(back.Results) != 4 || back.Results[2].Measured != "7 s" {
 		t.Errorf("%v: %+v", err, back)
+	}
+	if back, err := Read(js); err != nil || len(back.Results) != 4 || back.Failed() == "" {
+		t.Errorf("%v: %+v", err, back)
+	}
+	if _, err := Read(md); err == nil {
+		t.Error("Markdown is read as JSON")
 	}
 	if text, err := os.ReadFile(md); err != nil || string(text) != string(example().markdown()) {
 		t.Errorf("the report differs: %v", err)
