@@ -18,8 +18,12 @@ func (c *Config) openUDP(u udp.Config) (fabric.Port, error) {
 		return nil, err
 	}
 	p, err := udp.Open(u)
-	if err != nil || w != WireAuto {
-		return p, err
+	if err != nil {
+		return nil, err
+	}
+	c.backlog = p.Backlog
+	if w != WireAuto {
+		return p, nil
 	}
 	return near.Wrap(p, near.Config{Slot: c.QPNSlot, Secret: c.Env.Secret(), Counts: u.Counts, Log: c.Warn})
 }

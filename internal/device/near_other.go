@@ -12,7 +12,12 @@ func (c *Config) openUDP(u udp.Config) (fabric.Port, error) {
 	if _, err := c.wire(); err != nil {
 		return nil, err
 	}
-	return udp.Open(u)
+	p, err := udp.Open(u)
+	if err != nil {
+		return nil, err
+	}
+	c.backlog = p.Backlog
+	return p, nil
 }
 
 // dumpable returns true: processes share no memory on this system.

@@ -36,10 +36,7 @@ func (c *Config) openPort(faults *injector) (p fabric.Port, lease *broker.Lease,
 			u.GSO = udp.GSOOff
 		}
 		if lease, err = c.join(addrs, &u); err == nil {
-			var sockets *udp.Port
-			if sockets, err = c.openUDP(u); err == nil {
-				p, c.backlog = sockets, sockets.Backlog
-			}
+			p, err = c.openUDP(u)
 		}
 	}
 	if err != nil {

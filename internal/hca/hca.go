@@ -98,7 +98,7 @@ func newEnv(c *Config, mtu ib.MTU) qp.Env {
 
 		WriteBack:       c.WriteBack,
 		CancelWriteBack: c.CancelWriteBack,
-		Backlog:   c.Backlog,
+		Backlog:         c.Backlog,
 	}
 }
 
