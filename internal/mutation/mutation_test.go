@@ -35,7 +35,7 @@ func every() []mutant {
 	return slices.Concat(responderMutants, requesterMutants, completerMutants, stateMutants, queueMutants, extendedMutants, shardMutants,
 		refusalMutants, connectionMutants, churnMutants, registrationMutants, strangerMutants, recoveryMutants, coalesceMutants, pathMutants, portMutants, altPathMutants,
 		datagramMutants, xrcMutants, measureMutants, channelMutants, brokerMutants, ucmMutants, explainMutants, delayMutants, fullMutants, secureMutants, challengeMutants, floodMutants,
-		windowMutants, orderedMutants, nearMutants)
+		windowMutants, orderedMutants, nearMutants, socketMutants)
 }
 
 const (
