@@ -36,13 +36,13 @@ type Wire uint8
 const (
 	// WireDefault is what the environment variable SOFTHCA_WIRE says, "udp" or "auto", and
 	// WireUDP without it.
-	WireDefault = Wire(device.WireDefault)
+	WireDefault Wire = iota
 	// WireUDP is UDP, as to other hosts: tcpdump sees the packets, and traffic control and
 	// firewalls act on them.
-	WireUDP = Wire(device.WireUDP)
+	WireUDP
 	// WireAuto is shared memory, once both processes have met, and UDP to and from processes
 	// that do not use it; Linux. If the network interface has a queueing discipline, it is UDP.
-	WireAuto = Wire(device.WireAuto)
+	WireAuto
 )
 
 // WireEnv is the environment variable with the Wire of every adapter that does not set one.

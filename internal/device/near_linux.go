@@ -25,7 +25,7 @@ func (c *Config) openUDP(u udp.Config) (fabric.Port, error) {
 	if w != WireAuto {
 		return p, nil
 	}
-	return near.Wrap(p, near.Config{Slot: c.QPNSlot, Secret: c.Env.Secret(), Counts: u.Counts, Log: c.Warn})
+	return near.Wrap(p, near.Config{Slot: c.QPNSlot, Secret: c.Env.Secret(), Counts: u.Counts, Permit: unshaped, Log: c.Warn})
 }
 
 // dumpable reports whether other processes of the user may read the memory of this one.

@@ -110,7 +110,7 @@ var xrcMutants = slices.Concat(
 	bugsIn("internal/hca", []mutant{
 		{name: "xrc-number-never-free-again", in: "xrcObjects.removeXRC", test: "TestM4_AllNumbers",
 			old: "h.srqs.Free(uint32(s.Num()))"},
-		{name: "xrc-number-for-two-queues", in: "PD.CreateXRCSRQ", test: "TestM4_AllNumbers",
+		{name: "xrc-number-for-two-queues", in: "PD.CreateXRCSRQWith", test: "TestM4_AllNumbers",
 			old: "h.srqs.Take(n)"},
 	}),
 	bugsIn("internal/number", []mutant{

@@ -32,6 +32,8 @@ var reached = map[string]string{
 	"internal/fabric/iface.maxStack":   "internal/fabric/iface TestVirtualLooksThroughTheStack",
 	"internal/fabric/ipudp.MaxLen":     "- the size of the longest header",
 	"internal/fabric/ipudp.MaxPayload": "internal/fabric/ipudp TestChecksum",
+	"internal/fabric/near.maxRoutes":   "internal/fabric/near TestRoutesAreBounded",
+	"internal/fabric/near.mostPause":   "internal/fabric/near TestPausesAreBounded",
 	"internal/fabric/pipe.maxRunBytes": "internal/fabric/pipe TestWhatCannotBeSentIsCounted",
 	"internal/fabric/raw.maxAddrs":     "internal/fabric/raw TestOpenExplainsWhatIsWrong",
 	"internal/fabric/udp.MaxSlots":     "internal/fabric/udp TestNobodyElseJoins",

@@ -9,8 +9,7 @@
 // address for the first time invites the process there (package meeting), in a goroutine of its own.
 // Until the two have met, and if nobody answers, packets take the wrapped port; a process that does not
 // answer is invited again after a pause, which doubles. The port does not meet a process whose
-// address is not one of this host, nor one behind a queueing discipline: somebody shapes the
-// packets on purpose.
+// address is not one of this host, nor one that its owner does not permit.
 //
 // The source address, the slot and the UDP ports of arriving packets are those of the meeting,
 // never those of a record.
@@ -37,5 +36,5 @@
 // makes the port wait, for fullTime at most, and then loses packets, as the buffer of a socket does.
 //
 // Reading order: port_linux.go, send_linux.go, receive_linux.go, peer_linux.go, meet_linux.go,
-// watch_linux.go, qdisc_linux.go.
+// watch_linux.go.
 package near

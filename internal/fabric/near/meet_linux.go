@@ -48,7 +48,7 @@ func (p *Port) meet(k key) {
 		return
 	}
 	p.work.Go(func() {
-		if unshaped(k.remote) == nil {
+		if p.cfg.Permit(k.remote) == nil {
 			// An error means that packets take the network, as before.
 			_ = h.Invite(p.ctx, meeting.Key{Addr: k.remote, Slot: k.slot})
 		}
@@ -58,20 +58,21 @@ func (p *Port) meet(k key) {
 // errRemote is the error of a process that gives an address of another host as its own.
 var errRemote = errors.New("near: not an address of this host")
 
-// local returns an error unless an address is one of this host, without a queueing discipline.
-func local(a netip.Addr) error {
+// local returns an error unless an address is one of this host, and packets to it may take
+// shared memory.
+func (p *Port) local(a netip.Addr) error {
 	if !a.IsLoopback() {
 		if _, err := iface.Owner(a); err != nil {
 			return fmt.Errorf("%w: %s: %w", errRemote, a, err)
 		}
 	}
-	return unshaped(a)
+	return p.cfg.Permit(a)
 }
 
 // met takes a process that was met. Any goroutine may call it.
 func (p *Port) met(at netip.Addr, m *meeting.Peer) {
 	r := &peer{Peer: m, key: key{at, m.Identity.Addr, m.Identity.Slot}, fresh: true}
-	err := local(r.key.remote)
+	err := p.local(r.key.remote)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ids++

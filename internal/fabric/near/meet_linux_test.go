@@ -11,12 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/softhca/softhca/internal/fabric/near/meeting"
 	"github.com/softhca/softhca/internal/fabric/near/ring"
-	"github.com/softhca/softhca/internal/fabric/sandbox"
 	"github.com/softhca/softhca/internal/must"
 )
 
@@ -51,7 +49,7 @@ func visitorAt(slot uint8) meeting.Identity {
 func TestRemoteVisitor(t *testing.T) {
 	p := open(t, Config{})
 	m := visit(t, p, meeting.Identity{Addr: must4(192, 0, 2, 1), Slot: 3, Generation: 7})
-	for end := time.Now().Add(waitLimit); m.Woken() == nil; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(waitLimit); m.Woken() == nil; pause(t, p) {
 		if time.Now().After(end) {
 			t.Fatal("the meeting goes on")
 		}
@@ -71,7 +69,7 @@ func TestPeersAreBounded(t *testing.T) {
 	for i := range meeting.MaxPeers + 3 {
 		all = append(all, visitorAt(uint8(i+1)))
 		visit(t, p, all[i])
-		for end := time.Now().Add(waitLimit); !e.has(all[i].Addr); time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(waitLimit); !e.has(all[i].Addr); pause(t, e.Port) {
 			e.settle(t)
 			if time.Now().After(end) {
 				t.Fatalf("the port does not use process %d", i)
@@ -163,27 +161,33 @@ func TestPeerEnds(t *testing.T) {
 	t.Error("waiting ends at once")
 }
 
-// TestShaped gives the loopback interface a queueing discipline: packets take the network.
-func TestShaped(t *testing.T) {
-	if !sandbox.Enter(t) {
-		return
-	}
-	lo, err := netlink.LinkByName("lo")
-	must.Do(t, err)
-	must.Do(t, unshaped(must4(127, 0, 0, 1)))
-	must.Do(t, netlink.QdiscAdd(&netlink.GenericQdisc{
-		QdiscAttrs: netlink.QdiscAttrs{LinkIndex: lo.Attrs().Index, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT}, QdiscType: "pfifo",
-	}))
-	must.Fail(t, unshaped(must4(127, 0, 0, 1)), errShaped, "an interface with a queueing discipline")
-	a, b := open(t, Config{}), open(t, Config{})
-	x, y := newEnd(a, b), newEnd(b, a)
-	for i := range 3 * skipRuns {
-		x.add(t, 0, 64, i, 1)
+// TestNotPermitted has owners of ports permit nothing: packets take the network. If only the owner of
+// the receiving port does, a few are lost.
+func TestNotPermitted(t *testing.T) {
+	no := Config{Permit: func(netip.Addr) error { return unix.EPERM }}
+	for _, c := range []struct {
+		sender, receiver Config
+		lost             bool
+	}{{no, no, false}, {no, Config{}, false}, {Config{}, no, true}} {
+		a, b := open(t, c.sender), open(t, c.receiver)
+		x, y := newEnd(a, b), newEnd(b, a)
+		for i := range 3 * skipRuns {
+			x.add(t, 0, 64, i, 1)
+			x.flush(t)
+			if !c.lost {
+				y.expect(t, i, 1)
+			}
+		}
+		for range 20 {
+			pause(t, a)
+			x.settle(t)
+			y.settle(t)
+		}
+		x.awaitPeers(t, 0)
+		y.awaitPeers(t, 0)
+		x.routeOf(key{x.path.Src, x.path.Dst, 0}).skip = skipRuns // no other meeting now
+		x.add(t, 0, 64, 7, 1)
 		x.flush(t)
-		y.expect(t, i, 1)
-	}
-	time.Sleep(20 * time.Millisecond)
-	if len(a.Peers())+len(b.Peers()) != 0 {
-		t.Error("the ports meet")
+		y.expect(t, 7, 1)
 	}
 }

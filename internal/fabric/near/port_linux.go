@@ -30,6 +30,7 @@ type Inner interface {
 	Watched() bool
 	// Enter keeps Close from returning until Exit. It returns false after Close.
 	Enter() bool
+	// Exit undoes Enter.
 	Exit()
 }
 
@@ -38,6 +39,8 @@ type Config struct {
 	Slot   uint8            // of the port's QPNs
 	Secret *identity.Secret // of the user; nil: names are public, and another user may take them
 	Counts *fabric.Counts   // those of the wrapped port
+	// Permit returns an error if packets to an address of this host must take the network.
+	Permit func(netip.Addr) error
 	Log    func(format string, args ...any)
 }
 

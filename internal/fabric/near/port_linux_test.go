@@ -85,7 +85,7 @@ func TestFirstByNetwork(t *testing.T) {
 		for end := time.Now().Add(waitLimit); x.routed() == nil && time.Now().Before(end); n++ {
 			x.add(t, 0, 64, n, 1)
 			x.flush(t)
-			time.Sleep(time.Millisecond)
+			pause(t, a)
 		}
 		x.add(t, 0, 64, n, 50)
 		x.flush(t)
@@ -193,7 +193,7 @@ func TestPeerLeaves(t *testing.T) {
 	at := b.Caps().Addrs[0]
 	must.Do(t, b.Close())
 	x.expect(t, 0, 10)
-	for end := time.Now().Add(waitLimit); len(a.Peers()) > 0; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(waitLimit); len(a.Peers()) > 0; pause(t, a) {
 		x.settle(t)
 		if time.Now().After(end) {
 			t.Fatal("the peer is not forgotten")
@@ -222,7 +222,9 @@ func TestBothConnect(t *testing.T) {
 		x.flush(t)
 		y.flush(t)
 		met(t, a, b)
-		time.Sleep(5 * time.Millisecond) // a second meeting may replace the first
+		for range 5 {
+			pause(t, a) // a second meeting may replace the first
+		}
 		x.awaitPeers(t, 1)
 		y.awaitPeers(t, 1)
 		must.Do(t, a.Close())
@@ -254,5 +256,22 @@ func TestRoutesAreBounded(t *testing.T) {
 	}
 	if n := len(a.routes); n > maxRoutes {
 		t.Errorf("%d routes", n)
+	}
+}
+
+// TestPausesAreBounded: a process that never answers is asked less and less often, and not less than
+// once in mostPause.
+func TestPausesAreBounded(t *testing.T) {
+	var r route
+	now := time.Now()
+	for last := time.Duration(0); last < mostPause; last = r.pause {
+		r.again(now)
+		if r.pause <= last || r.next != now.Add(r.pause) {
+			t.Fatalf("the pause after %v is %v, until %v", last, r.pause, r.next.Sub(now))
+		}
+	}
+	r.again(now)
+	if r.pause != mostPause {
+		t.Errorf("the pause grows to %v", r.pause)
 	}
 }

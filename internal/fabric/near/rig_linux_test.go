@@ -47,6 +47,9 @@ func openAt(a netip.Addr, c Config) (*Port, error) {
 	if c.Secret == nil {
 		c.Secret = testSecret
 	}
+	if c.Permit == nil {
+		c.Permit = func(netip.Addr) error { return nil }
+	}
 	u, err := udp.Open(udp.Config{Addrs: []netip.Addr{a}, Counts: c.Counts})
 	if err != nil {
 		return nil, err
@@ -148,7 +151,7 @@ func (e *end) poke(t testing.TB, at *end) {
 	t.Helper()
 	e.add(t, 0, 64, 0, 1)
 	e.flush(t)
-	time.Sleep(time.Millisecond)
+	pause(t, at.Port)
 	e.settle(t)
 	at.settle(t)
 }
@@ -173,10 +176,16 @@ func must4(b ...byte) netip.Addr { return netip.AddrFrom4([4]byte(b)) }
 // awaitPeers receives until the port has met n processes.
 func (e *end) awaitPeers(t testing.TB, n int) {
 	t.Helper()
-	for end := time.Now().Add(waitLimit); len(e.Peers()) != n; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(waitLimit); len(e.Peers()) != n; pause(t, e.Port) {
 		e.settle(t)
 		if time.Now().After(end) {
 			t.Fatalf("the port has met %d processes, want %d", len(e.Peers()), n)
 		}
 	}
+}
+
+// pause waits for a moment, or until something arrives at a port.
+func pause(t testing.TB, p *Port) {
+	t.Helper()
+	must.Do(t, p.Wait(time.Millisecond, true, false))
 }

@@ -1,6 +1,6 @@
 //go:build !portable
 
-package near
+package device
 
 import (
 	"errors"
@@ -10,25 +10,25 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// errShaped is returned if packets to an address pass a queueing discipline: somebody delays, loses or
-// limits them on purpose.
-var errShaped = errors.New("near: packets to the address are shaped")
+// errShaped is returned if packets to an address pass a queueing discipline: somebody delays, loses
+// or limits them on purpose.
+var errShaped = errors.New("packets to the address are shaped")
 
 // unshaped returns an error unless packets to an address of this host leave without a queueing
 // discipline.
 func unshaped(a netip.Addr) error {
 	routes, err := netlink.RouteGet(a.AsSlice())
 	if err != nil {
-		return fmt.Errorf("near: route to %s: %w", a, err)
+		return fmt.Errorf("route to %s: %w", a, err)
 	}
 	for i := range routes {
 		link, err := netlink.LinkByIndex(routes[i].LinkIndex)
 		if err != nil {
-			return fmt.Errorf("near: interface to %s: %w", a, err)
+			return fmt.Errorf("interface to %s: %w", a, err)
 		}
 		all, err := netlink.QdiscList(link)
 		if err != nil {
-			return fmt.Errorf("near: queueing discipline of %s: %w", link.Attrs().Name, err)
+			return fmt.Errorf("queueing discipline of %s: %w", link.Attrs().Name, err)
 		}
 		for _, q := range all {
 			if q.Type() != "noqueue" {
