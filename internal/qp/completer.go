@@ -444,10 +444,11 @@ const (
 
 // push adds an entry. solicited marks a receive whose packet had SE set.
 func (c *CQ) push(now clock.Instant, e *Env, wc *ib.WC, solicited bool) pushResult {
-	switch {
-	case c.Failed():
+	if c.Failed() {
 		return refused
-	case !c.Push(c.timeOf(now), wc):
+	}
+	at := c.timeOf(now)
+	if !c.Push(at, wc) {
 		c.Fail()
 		return overflowed
 	}
@@ -455,7 +456,7 @@ func (c *CQ) push(now clock.Instant, e *Env, wc *ib.WC, solicited bool) pushResu
 	switch {
 	case !c.Armed(solicited):
 	case c.limits.active():
-		c.count(now, e, 1)
+		c.count(at, e, 1)
 	default:
 		c.fire(solicited)
 	}
