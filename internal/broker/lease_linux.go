@@ -59,13 +59,18 @@ type Lease struct {
 // joinTime is how long Join retries with a busy broker.
 const joinTime = 5 * time.Second
 
+// awayTime is how long Join retries while the broker is away: the next one may be about to take
+// over, and the deputy has accepted the connection a moment before.
+const awayTime = 100 * time.Millisecond
+
 // Join joins the broker of this user on addresses; ErrNone if there is none. The caller
 // opens its port with the udp.Lease, and closes it before the lease.
 func Join(c Config) (*Lease, *udp.Lease, error) {
 	began := time.Now()
 	for pause := firstPause; ; pause = nextPause(pause, began) {
 		s, sockets, err := try(&c)
-		if err == nil || errors.Is(err, ErrNone) || errors.As(err, new(*refusal)) || time.Since(began) > joinTime {
+		retry := !errors.Is(err, ErrNone) || errors.Is(err, errAway) && time.Since(began) < awayTime
+		if err == nil || !retry || errors.As(err, new(*refusal)) || time.Since(began) > joinTime {
 			return s, sockets, err
 		}
 		if errors.Is(err, errFull) {
