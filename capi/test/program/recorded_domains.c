@@ -163,7 +163,7 @@ static void extended(void)
 	SAME(rec->domains, rec->domains_closed); // the engine's was for a moment
 	unsigned before = rec->domains;
 	struct ibv_xrcd *x = open_domain(r.ctx, fd, O_CREAT), *again = open_domain(r.ctx, fd, 0), *alone;
-	must(x != NULL && again != NULL && strcmp(rec->file, name) == 0 && rec->domains == before + 1);
+	must(x != NULL && again != NULL && strcmp(rec->file, name) == 0 && rec->file_descriptor == fd && rec->domains == before + 1);
 	must((alone = open_domain(r.ctx, -1, O_CREAT)) != NULL && strcmp(rec->file, "") == 0 && rec->domains == before + 2);
 
 	struct ibv_srq_init_attr_ex a = {

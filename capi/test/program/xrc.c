@@ -49,7 +49,7 @@ static void move_rc(struct ends *e, struct ibv_qp *q, uint32_t to)
 	must(q->state == IBV_QPS_RTS);
 }
 
-void ends_make(struct ends *e)
+static void ends_make(struct ends *e)
 {
 	struct rig *r = &e->r;
 	struct ibv_device_attr d;
@@ -65,7 +65,7 @@ void ends_make(struct ends *e)
 	must((e->ini = ibv_create_qp_ex(r->ctx, &a)) != NULL && a.cap.max_recv_wr == 0 && a.cap.max_send_wr >= 8);
 }
 
-static void ends_open(struct ends *e)
+void ends_open(struct ends *e)
 {
 	ends_make(e);
 	move_rc(e, e->ini, e->tgt->qp_num);

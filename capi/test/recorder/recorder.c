@@ -108,9 +108,10 @@ static int alloc_dm(handle_t dev, struct softhca_dm *m)
 	return recorder.code;
 }
 
-static int open_xrcd(handle_t dev, char *file, handle_t *xrcd)
+static int open_xrcd(handle_t dev, int file, char *name, handle_t *xrcd)
 {
-	copy(recorder.file, file);
+	copy(recorder.file, name);
+	recorder.file_descriptor = file;
 	recorder.domains++;
 	*xrcd = next_handle();
 	return recorder.code;

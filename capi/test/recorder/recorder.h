@@ -34,6 +34,7 @@ struct recorder {
 	struct softhca_qp qp, target;
 	handle_t in; // the XRC domain of target_qp, or the one that was closed
 	char file[RECORDED_TEXT]; // of open_xrcd
+	int file_descriptor;     // of open_xrcd
 	struct softhca_qp_attr modified;
 	uint32_t mask, rate, burst;
 	int detach, solicited;
