@@ -10,7 +10,9 @@ import (
 )
 
 // Each of these networks makes one of two adapters look as if it had a defect
-// that no ICRC shows. The cases must notice.
+// that no ICRC shows. The cases must notice. A rule for requests acts on each
+// of them, or on the first: a later one can be a retransmission, which nobody
+// executes.
 func TestDefectsAreNoticed(t *testing.T) {
 	for _, c := range []struct {
 		why   string
@@ -18,14 +20,14 @@ func TestDefectsAreNoticed(t *testing.T) {
 		run   func(context.Context, conformance.Pair) []conformance.Result
 		where string // in the name of a case that fails
 	}{
-		{"one byte of a message", "corrupt byte=40 reseal dir=out op=RDMA_WRITE_ONLY nth=4", operations("RC"), "RDMA_WRITE"},
-		{"one byte of a READ response", "corrupt byte=100 reseal dir=out op=RDMA_READ_RESPONSE_MIDDLE nth=2", operations("RC"), "RDMA_READ"},
+		{"one byte of a message", "corrupt byte=40 reseal dir=out op=RDMA_WRITE_ONLY", operations("RC"), "RDMA_WRITE"},
+		{"one byte of a READ response", "corrupt byte=100 reseal dir=out op=RDMA_READ_RESPONSE_MIDDLE", operations("RC"), "RDMA_READ"},
 		{"one bit of an immediate", "corrupt byte=15 xor=1 reseal dir=out op=UC_SEND_ONLY_WITH_IMM nth=1", operations("UC"), "SEND_WITH_IMM"},
 		{"the value that an atomic returns", "corrupt byte=23 xor=1 reseal dir=out op=ATOMIC_ACK nth=1", operations("together"), "atomics"},
-		{"one byte of an ATOMIC WRITE", "corrupt byte=30 reseal dir=out op=ATOMIC_WRITE nth=2", extensions(conformance.AtomicWrite), "ATOMIC WRITE"},
+		{"one byte of an ATOMIC WRITE", "corrupt byte=30 reseal dir=out op=ATOMIC_WRITE", extensions(conformance.AtomicWrite), "ATOMIC WRITE"},
 		{"one byte of a WRITE through a window", "corrupt byte=60 reseal dir=out op=RDMA_WRITE_FIRST nth=1", extensions(conformance.Windows), "window"},
 		{"another NAK for a window that has ended", "corrupt byte=12 xor=1 reseal dir=out op=NAK nth=1", extensions(conformance.Windows), "window"},
-		{"a NAK for a FLUSH that is right", "nak syndrome=REMOTE_ACCESS op=RC_FLUSH nth=2", extensions(conformance.Flush), "FLUSH"},
+		{"a NAK for a FLUSH that is right", "nak syndrome=REMOTE_ACCESS op=RC_FLUSH", extensions(conformance.Flush), "FLUSH"},
 		{"another NAK", "nak syndrome=REMOTE_OPERATIONAL op=RDMA_WRITE nth=1", exception("bad_rkey_write"), "bad_rkey_write"},
 		{"a NAK for what is right", "nak syndrome=INVALID_REQUEST op=RDMA_WRITE nth=1", exception("zero_length_bad_rkey"), "zero_length"},
 		{"a message that fits refused", "nak syndrome=REMOTE_ACCESS op=RC_SEND nth=1", exception("peer_rtr"), "peer_rtr"},
