@@ -50,10 +50,7 @@ type Sum struct{ reg uint32 }
 // Start begins the ICRC of a packet with its first bytes, at least the whole
 // BTH; it panics on fewer. Byte 4, with FECN and BECN, counts as ones.
 func (p Prefix) Start(b []byte) Sum {
-	head := (*[BTHLen]byte)(b)
-	reg := step8(p.reg, binary.LittleEndian.Uint32(head[0:]), binary.LittleEndian.Uint32(head[4:])|0xff)
-	reg = step4(reg, binary.LittleEndian.Uint32(head[8:]))
-	return Sum{update(reg, b[BTHLen:])}
+	return Sum{update(step12(p.reg, (*[BTHLen]byte)(b)), b[BTHLen:])}
 }
 
 // Update returns the sum after further bytes of the packet.
