@@ -11,8 +11,8 @@ import (
 )
 
 // openUDP opens a port on UDP. With WireAuto, packets to processes of this user on this host take
-// shared memory.
-func (c *Config) openUDP(u udp.Config) (fabric.Port, error) {
+// shared memory; sealed means that something above the port writes or damages packets.
+func (c *Config) openUDP(u udp.Config, sealed bool) (fabric.Port, error) {
 	w, err := c.wire()
 	if err != nil {
 		return nil, err
@@ -25,7 +25,7 @@ func (c *Config) openUDP(u udp.Config) (fabric.Port, error) {
 	if w != WireAuto {
 		return p, nil
 	}
-	return near.Wrap(p, near.Config{Slot: c.QPNSlot, Secret: c.Env.Secret(), Counts: u.Counts, Permit: unshaped, Log: c.Warn})
+	return near.Wrap(p, near.Config{Slot: c.QPNSlot, Sealed: sealed, Secret: c.Env.Secret(), Counts: u.Counts, Permit: unshaped, Log: c.Warn})
 }
 
 // dumpable reports whether other processes of the user may read the memory of this one.

@@ -8,7 +8,7 @@ import (
 )
 
 // openUDP opens a port on UDP.
-func (c *Config) openUDP(u udp.Config) (fabric.Port, error) {
+func (c *Config) openUDP(u udp.Config, _ bool) (fabric.Port, error) {
 	if _, err := c.wire(); err != nil {
 		return nil, err
 	}

@@ -36,7 +36,7 @@ func (c *Config) openPort(faults *injector) (p fabric.Port, lease *broker.Lease,
 			u.GSO = udp.GSOOff
 		}
 		if lease, err = c.join(addrs, &u); err == nil {
-			p, err = c.openUDP(u)
+			p, err = c.openUDP(u, faults != nil || c.Capture != nil)
 		}
 	}
 	if err != nil {

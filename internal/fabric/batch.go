@@ -26,6 +26,7 @@ type Run struct {
 	Size  int    // bytes of the first segment
 	Count int    // segments, at least 1
 	Slot  uint8  // of the destination queue pairs; NoSlot for QP1 and for multicast groups
+	Bare  bool   // the segments have no ICRC: their last four bytes are zero
 }
 
 // NoSlot is a slot that no process has.
@@ -49,6 +50,7 @@ type Batch struct {
 	slot    uint8
 	maxSegs int
 	maxRun  int
+	bare    func(*Path, uint8) bool
 }
 
 // batchRuns bounds the runs of a batch.
@@ -62,6 +64,7 @@ func NewBatch(size int, c Caps) *Batch {
 		runs:    make([]Run, 0, batchRuns),
 		maxSegs: max(c.MaxSegments, 1),
 		maxRun:  max(c.MaxRunBytes, 1),
+		bare:    c.Bare,
 	}
 }
 
@@ -100,9 +103,16 @@ func (b *Batch) Append(p *Path, n int) (seg []byte, index int) {
 	}
 	b.used += n
 	b.runs = append(b.runs, Run{Path: *p, Bytes: b.buf[lo:b.used], Size: n, Count: 1, Slot: b.slot})
+	if b.bare != nil {
+		r := &b.runs[len(b.runs)-1]
+		r.Bare = b.bare(&r.Path, b.slot) // not p, which would escape
+	}
 	b.closed = false
 	return b.buf[lo:b.used:b.used], 0
 }
+
+// Bare reports whether the segment that the last Append returned needs no ICRC.
+func (b *Batch) Bare() bool { return b.runs[len(b.runs)-1].Bare }
 
 // Unappend removes the segment that the last Append returned. It must be called
 // before the next Append, at most once.

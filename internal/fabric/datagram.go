@@ -17,6 +17,7 @@ type Datagram struct {
 	DstPort   uint16
 	ID        uint16 // IPv4 identification of the first segment, if IDKnown
 	IDKnown   bool   // the port saw the IP header
+	Bare      bool   // the segments have no ICRC
 	NoDF      bool   // it is IPv4 without "don't fragment", if the port sees that
 	TClass    uint8  // IPv4 TOS or IPv6 traffic class
 	HopLimit  uint8  // IPv4 TTL or IPv6 hop limit

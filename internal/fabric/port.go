@@ -48,6 +48,9 @@ type Caps struct {
 	SrcPort     uint16       // UDP source port of all sent packets; 0 if each path's own is used
 	RecvBuffer  int          // size of the receive buffer, as the system counts bytes; 0 unknown
 	Verify      Verification
+	// Bare reports whether packets to a slot at the end of a path need no ICRC, because they do not
+	// leave the memory of this host; nil: all need one. The thread that holds the shard calls it.
+	Bare func(p *Path, slot uint8) bool
 }
 
 // Stats are the counts of a port since it was opened.

@@ -16,7 +16,8 @@ type Writer struct {
 	Counters *counters.Set
 	Trace    trace.Tracer // nil for none
 
-	rec trace.Record // scratch
+	bare bool         // the packet being built needs no ICRC
+	rec  trace.Record // scratch
 }
 
 // Append writes Headers at the end of the batch, followed by room for n bytes
@@ -31,6 +32,7 @@ func (w *Writer) Append(b *fabric.Batch, path *fabric.Path, n int) (seg, payload
 	if seg == nil {
 		return nil, nil, 0
 	}
+	w.bare = b.Bare()
 	p.BTH.PadCnt = uint8(roce.Pad(n))
 	h := p.PutHeaders(seg)
 	payload = seg[h : h+n]
@@ -43,10 +45,14 @@ func Prefix(path *fabric.Path, size, id int) roce.Prefix {
 	return roce.NewPrefix(path.Src, path.Dst, path.SrcPort, fabric.RoCEPort, size).WithID(uint16(id))
 }
 
-// Seal writes the ICRC of the segment that Append returned last, counts the
-// packet and records it for the QP, or the EE context, that sends it.
+// Seal writes the ICRC of the segment that Append returned last, zeros if it needs none, counts
+// the packet and records it for the QP, or the EE context, that sends it.
 func (w *Writer) Seal(now clock.Instant, from ib.QPN, seg []byte, pre roce.Prefix) {
-	roce.Seal(seg, pre)
+	if w.bare {
+		clear(seg[len(seg)-roce.ICRCLen:])
+	} else {
+		roce.Seal(seg, pre)
+	}
 	w.Counters.SentPkts++
 	if w.Trace != nil {
 		r := trace.Record{Kind: trace.PacketOut, PSN: w.Headers.BTH.PSN, Len: len(seg)}

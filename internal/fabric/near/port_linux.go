@@ -39,6 +39,7 @@ type Config struct {
 	Slot   uint8            // of the port's QPNs
 	Secret *identity.Secret // of the user; nil: names are public, and another user may take them
 	Counts *fabric.Counts   // those of the wrapped port
+	Sealed bool             // a wrapper of the port writes or damages packets: they must have an ICRC
 	// Permit returns an error if packets to an address of this host must take the network.
 	Permit func(netip.Addr) error
 	Log    func(format string, args ...any)
@@ -48,6 +49,7 @@ type Config struct {
 type Port struct {
 	Inner
 	cfg   Config
+	caps  fabric.Caps
 	hosts map[netip.Addr]*meeting.Host // not changed after Wrap
 	watch *watch
 	epoll int // readable when a peer wakes this process
@@ -64,7 +66,8 @@ type Port struct {
 	turn    int     // index of the peer to read first
 	held    []fabric.Datagram
 	inbox   []fabric.Datagram
-	empty   bool // the last read of the wrapped port found nothing
+	sealed  []byte // copies of packets from rings, which got an ICRC
+	empty   bool   // the last read of the wrapped port found nothing
 
 	waited atomic.Bool // since the last read of the wrapped port
 	full   atomic.Bool // the last Send waits for room in a ring
@@ -81,8 +84,11 @@ var _ fabric.Port = (*Port)(nil)
 
 // Wrap returns a port that wraps p, which it owns, also if it fails.
 func Wrap(p Inner, c Config) (*Port, error) {
-	n := &Port{Inner: p, cfg: c, hosts: make(map[netip.Addr]*meeting.Host), routes: make(map[key]*route), inbox: make([]fabric.Datagram, inboxLen)}
+	n := &Port{Inner: p, cfg: c, caps: p.Caps(), hosts: make(map[netip.Addr]*meeting.Host), routes: make(map[key]*route), inbox: make([]fabric.Datagram, inboxLen)}
 	n.ctx, n.stop = context.WithCancel(context.Background())
+	if !c.Sealed {
+		n.caps.Bare = n.bare
+	}
 	var err error
 	if n.epoll, err = newEpoll(); err != nil {
 		return nil, errors.Join(err, p.Close())
@@ -94,12 +100,15 @@ func Wrap(p Inner, c Config) (*Port, error) {
 	var random [8]byte
 	_, _ = rand.Read(random[:]) // never fails
 	generation := binary.NativeEndian.Uint64(random[:])
-	for _, a := range p.Caps().Addrs {
+	for _, a := range n.caps.Addrs {
 		n.listen(a, generation)
 	}
 	p.Watch(n.epoll)
 	return n, nil
 }
+
+// Caps implements fabric.Port.
+func (p *Port) Caps() fabric.Caps { return p.caps }
 
 // Close implements fabric.Port.
 func (p *Port) Close() error {

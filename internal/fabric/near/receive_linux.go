@@ -7,6 +7,7 @@ import (
 
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/fabric/near/ring"
+	"github.com/softhca/softhca/internal/packet"
 )
 
 const (
@@ -37,6 +38,9 @@ func (p *Port) Receive(ds []fabric.Datagram) (int, error) {
 		return 0, err
 	}
 	n := p.readRings(ds)
+	if p.cfg.Sealed {
+		p.seal(ds[:n])
+	}
 	k := copy(ds[n:], p.held)
 	p.held = p.held[k:]
 	return n + k, nil
@@ -92,11 +96,22 @@ func (p *Port) readRings(ds []fabric.Datagram) (n int) {
 	return n
 }
 
+// seal replaces packets without ICRC by copies that have one.
+func (p *Port) seal(ds []fabric.Datagram) {
+	p.sealed = p.sealed[:0]
+	for i := range ds {
+		if ds[i].Bare {
+			p.sealed = packet.SealDatagram(&ds[i], p.sealed)
+		}
+	}
+}
+
 // datagram converts a record. Its addresses are those of the meeting.
 func (r *peer) datagram(rec *ring.Record, d *fabric.Datagram) {
 	*d = fabric.Datagram{
 		Bytes: rec.Bytes, Src: r.key.remote, Dst: r.key.local,
 		SrcPort: fabric.RoCEPort, DstPort: fabric.RoCEPort, IDKnown: r.key.local.Is4(),
+		Bare:   rec.Tag&tagBare != 0,
 		TClass: uint8(rec.Tag), HopLimit: uint8(rec.Tag >> hopShift), FlowLabel: uint32(rec.Tag>>flowShift) & flowMask,
 	}
 	if rec.Count > 1 {

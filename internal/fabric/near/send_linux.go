@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/packet"
 )
 
 // key names a peer: the addresses of both sides, and the slot of the other one.
@@ -67,7 +68,7 @@ func (p *Port) to(r *fabric.Run) *peer {
 		return nil
 	}
 	t := p.last
-	if t == nil || t.key.slot != r.Slot || t.key.remote != r.Path.Dst || t.key.local != r.Path.Src {
+	if t == nil || !t.leadsTo(&r.Path, r.Slot) {
 		t = p.routeOf(key{r.Path.Src, r.Path.Dst, r.Slot})
 		p.last = t
 	}
@@ -79,6 +80,26 @@ func (p *Port) to(r *fabric.Run) *peer {
 		p.unroute(t.peer)
 	}
 	return t.peer
+}
+
+// bare reports whether packets to a slot take shared memory at present. The port may be closed.
+func (p *Port) bare(path *fabric.Path, slot uint8) bool {
+	if slot == fabric.NoSlot {
+		return false
+	}
+	t := p.last
+	if t == nil || !t.leadsTo(path, slot) {
+		if t = p.routes[key{path.Src, path.Dst, slot}]; t == nil {
+			return false
+		}
+		p.last = t
+	}
+	return t.peer != nil && t.peer.sends()
+}
+
+// leadsTo reports whether a route is the one to a slot at the end of a path.
+func (t *route) leadsTo(path *fabric.Path, slot uint8) bool {
+	return t.key.slot == slot && t.key.remote == path.Dst && t.key.local == path.Src
 }
 
 // consider begins to meet the process at the end of a route if it is time to.
@@ -124,8 +145,11 @@ func (p *Port) Send(b *fabric.Batch) error {
 			b.Sent(1)
 			continue
 		}
-		n := 1
-		for n < len(runs) && p.to(&runs[n]) == nil {
+		n := 0
+		for n < len(runs) && (n == 0 || p.to(&runs[n]) == nil) {
+			if runs[n].Bare { // the peer has left meanwhile
+				packet.SealRun(&runs[n])
+			}
 			n++
 		}
 		if err := b.SendFirst(n, p.Inner.Send); err != nil {
@@ -154,7 +178,7 @@ func (p *Port) put(r *peer, run *fabric.Run) bool {
 	p.uses++
 	r.used = p.uses
 	copy(room, run.Bytes)
-	r.Out.Commit(n, run.Size, run.Count, tagOf(&run.Path))
+	r.Out.Commit(n, run.Size, run.Count, tagOf(run))
 	p.cfg.Counts.Sent(run.Count, n)
 	if !r.touched {
 		r.touched = true
@@ -194,13 +218,20 @@ func (p *Port) publish() {
 	p.touched = p.touched[:0]
 }
 
-// The tag of a record contains the fields of the IP header that a path sets.
+// The tag of a record contains the fields of the IP header that a path sets, and whether the
+// packets have no ICRC.
 const (
 	hopShift  = 8
 	flowShift = 16
 	flowMask  = 1<<20 - 1
+	tagBare   = 1 << 63
 )
 
-func tagOf(p *fabric.Path) uint64 {
-	return uint64(p.TClass) | uint64(p.HopLimit)<<hopShift | uint64(p.FlowLabel&flowMask)<<flowShift
+func tagOf(r *fabric.Run) uint64 {
+	p := &r.Path
+	tag := uint64(p.TClass) | uint64(p.HopLimit)<<hopShift | uint64(p.FlowLabel&flowMask)<<flowShift
+	if r.Bare {
+		tag |= tagBare
+	}
+	return tag
 }
