@@ -11,7 +11,7 @@ import (
 // control by rate, as DCQCN is, allows the bytes that its rate sends in a round trip, and sets a
 // Pacer of that rate.
 //
-// A round is the time from a packet whose round trip is measured to its acknowledgement. limit is
+// A round is the time from a packet whose round trip is measured to the end of its answer. limit is
 // the number of bytes that may be in flight now, which the peer may have made smaller than the
 // window. bounds says that the window has held packets back in this round. sent is the number of
 // packets that were sent since the last call with that argument. The methods return how many
@@ -30,6 +30,7 @@ type Controller interface {
 	Marked(batch int) int
 	// BeginRound starts a round.
 	BeginRound()
-	// RoundTrip ends a round that took d; the minimum so far is least.
-	RoundTrip(d, least time.Duration, bounds bool) int
+	// RoundTrip ends a round that took all. The answer to its packet began after d, and was
+	// complete at the end, which for a READ is later; least is the minimum of d so far.
+	RoundTrip(d, least, all time.Duration, bounds bool) int
 }

@@ -50,8 +50,8 @@ func (c *recorder) Marked(int) int {
 
 func (c *recorder) BeginRound() { c.note("round") }
 
-func (c *recorder) RoundTrip(d, least time.Duration, bounds bool) int {
-	c.note("round trip %v of %v, bounds %v", d, least, bounds)
+func (c *recorder) RoundTrip(d, least, all time.Duration, bounds bool) int {
+	c.note("round trip %v of %v in %v, bounds %v", d, least, all, bounds)
 	return c.most
 }
 
@@ -80,7 +80,7 @@ func TestController(t *testing.T) {
 	}{
 		{"a window of 3000", func() {}, 3},
 		{"an acknowledgement of one of three", func() { s.Credit(0, 1, 3, 1000) }, 2},
-		{"a round trip", func() { s.EndRound(2*time.Millisecond, time.Millisecond) }, 0},
+		{"a round trip", func() { s.EndRound(2*time.Millisecond, time.Millisecond, 3*time.Millisecond) }, 0},
 		{"everything is acknowledged", func() { s.Credit(0, 1, 1, 1000) }, 5},
 		{"a loss", func() { s.Lost(1) }, 0},
 		{"the rest arrives", func() { s.GoBack() }, 3},
@@ -93,7 +93,7 @@ func TestController(t *testing.T) {
 		}
 	}
 	want := []string{
-		"round", "sent 3", "acknowledged 1000, bounds true", "round trip 2ms of 1ms, bounds true", "sent 2", "acknowledged 4000, bounds true",
+		"round", "sent 3", "acknowledged 1000, bounds true", "round trip 2ms of 1ms in 3ms, bounds true", "sent 2", "acknowledged 4000, bounds true",
 		"sent 5", "lost 1", "marked", "sent 5", "lost all",
 	}
 	if !slices.Equal(c.told, want) {

@@ -20,8 +20,17 @@ type Flight struct {
 	packet   uint32 // cost of a full packet
 	timers   Timers
 	rtt      RoundTrip
+	round    round
 	share    Share
 	estimate InFlight
+}
+
+// round is a round of the window. It begins with a packet that is timed and ends when all that this
+// packet requests has arrived: for a READ, when its last response has.
+type round struct {
+	begun clock.Instant
+	until ib.PSN        // the first PSN after those of the packet
+	trip  time.Duration // until its answer, or the first part of it; 0 before
 }
 
 // repairStage is the stage of the repair of a gap.
@@ -48,7 +57,7 @@ type Timers struct {
 func (f *Flight) start(psn ib.PSN) {
 	f.una, f.next, f.fresh, f.sinceAck, f.stage = psn, psn, psn, 0, repairNone
 	f.landed, f.estimate = psn, InFlight{}
-	f.rtt.Cancel()
+	f.cancelRound()
 }
 
 // Una returns the oldest PSN that is not acknowledged.
@@ -120,11 +129,19 @@ func (f *Flight) sentUpTo() ib.PSN {
 	return f.next
 }
 
-// beginRound starts a round of the window with the packet at Next, unless one is on.
-func (f *Flight) beginRound(now clock.Instant) {
-	if f.rtt.Begin(f.next, now) {
+// beginRound starts a round of the window with the packet at Next, which uses n PSNs, unless one is
+// on.
+func (f *Flight) beginRound(now clock.Instant, n uint32) {
+	if f.round.trip == 0 && f.rtt.Begin(f.next, now) {
+		f.round.begun, f.round.until = now, f.next.Add(n)
 		f.share.BeginRound()
 	}
+}
+
+// cancelRound ends a round without a result: something else holds the answer back.
+func (f *Flight) cancelRound() {
+	f.rtt.Cancel()
+	f.round.trip = 0
 }
 
 // timeable reports whether the answer to the packet at Next, which was just sent, shows the round trip: it
@@ -152,11 +169,17 @@ func (f *Flight) acknowledged(now clock.Instant, to ib.PSN) {
 	}
 }
 
-// endRound ends the round of the window if the acknowledgement up to Una covers the packet being timed.
+// endRound ends the round of the window if the acknowledgement up to Una covers all of it.
 func (f *Flight) endRound(now clock.Instant) {
+	r := &f.round
 	if d, ok := f.rtt.End(f.una, now); ok {
-		f.share.EndRound(d, f.rtt.Least())
+		r.trip = d
 	}
+	if r.trip == 0 || f.una.Diff(r.until) < 0 {
+		return
+	}
+	f.share.EndRound(r.trip, f.rtt.Least(), max(now.Sub(r.begun), r.trip))
+	r.trip = 0
 }
 
 // back goes back to the oldest packet: nothing counts as in flight.
@@ -164,7 +187,7 @@ func (f *Flight) back() {
 	f.share.GoBack()
 	f.stage, f.next, f.landed, f.sinceAck = repairNone, f.una, f.una, 0
 	f.stopEstimate()
-	f.rtt.Cancel()
+	f.cancelRound()
 }
 
 // Measured reports whether a round trip was measured.

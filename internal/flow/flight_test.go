@@ -226,3 +226,41 @@ func TestCut(t *testing.T) {
 }
 
 func (r *flightRig) bound(yes bool) { r.repair.bound = yes }
+
+// TestRoundsOfReads shows that a window that lets one READ go at a time grows again. A round of a
+// READ ends with its last response: at the first one nothing of it has been delivered yet, and
+// there is no other READ that could show how fast the peer is.
+func TestRoundsOfReads(t *testing.T) {
+	const (
+		packets = 128                   // of a READ: more than a burst
+		way     = 5 * time.Microsecond  // of a packet to the peer
+		each    = 200 * time.Nanosecond // of a response
+	)
+	r := newFlightRig(t, selective)
+	r.share.peer.buffer.limit = 1 << 20 // the peer's buffer is no limit
+	now, ready, most := clock.Instant(0), clock.Instant(0), 0
+	var begins []clock.Instant // when the peer can begin with each READ in flight
+	for done := range 200 {
+		if done == 10 { // the peer was off its processor for some time
+			r.share.window.rate = burstBytes
+			r.share.own = r.share.window.Window()
+		}
+		for r.Admit(now, packets*flightPacket) {
+			r.Charge(packets*flightPacket, packets, true)
+			r.Sent(now, packets)
+			begins = append(begins, now.Add(way))
+		}
+		if most = len(begins); most == 0 {
+			t.Fatalf("after %d READs none may follow", done)
+		}
+		ready, begins = max(begins[0], ready), begins[1:]
+		for range packets {
+			ready = ready.Add(each)
+			now = ready.Add(way)
+			r.Acknowledged(now, r.Una().Add(1))
+		}
+	}
+	if most < 3 {
+		t.Errorf("%d READs are in flight in the end, and the peer waits; the window is %d bytes", most, r.share.own)
+	}
+}

@@ -83,7 +83,7 @@ func (f *Recovery) AckDue(cost uint32) bool { return f.Asks() || f.ackDue(cost) 
 // Sent goes on by n PSNs after the packet at Next was sent, and arms the probe timeout.
 func (f *Recovery) Sent(now clock.Instant, n uint32) Move {
 	if f.timeable() {
-		f.beginRound(now)
+		f.beginRound(now, n)
 	}
 	f.sent(n)
 	if *f.timers.Probe == clock.Never {

@@ -99,7 +99,7 @@ func (f *Recovery) begin(n uint32, s Sign, o Oldest) Move {
 	f.stage, p.sign, p.run = repairSending, s, p.until.Distance(f.una)
 	p.data, p.bound, p.stopped = o.Data, o.Data && o.Bound, false
 	p.silent = p.silent && s == Silence
-	f.rtt.Cancel() // the gap holds the answer back
+	f.cancelRound() // the gap holds the answer back
 	f.next = f.una
 	f.share.sender.Wake()
 	return move

@@ -243,9 +243,9 @@ func (s *Share) BeginRound() {
 	s.control.BeginRound()
 }
 
-// EndRound ends a round, in which the timed packet took d; the minimum is least.
-func (s *Share) EndRound(d, least time.Duration) {
-	s.own = s.control.RoundTrip(d, least, s.full)
+// EndRound ends a round that took all; the answer to its packet began after d; the minimum is least.
+func (s *Share) EndRound(d, least, all time.Duration) {
+	s.own = s.control.RoundTrip(d, least, all, s.full)
 }
 
 // Marked counts a sign of congestion without loss; batch is the size of a burst in bytes.

@@ -76,13 +76,13 @@ func (w *window) BeginRound() { w.mark, w.aggregation.most = w.delivered, 0 }
 // measured with a thread that was awake, so it lacks this time.
 const wakeTime = 50 * time.Microsecond
 
-// RoundTrip ends a round of duration d. The target is the number of bytes delivered
+// RoundTrip ends a round. The target is the number of bytes delivered
 // in the minimum round trip at the rate of this round, plus one burst that may
 // wait for the peer, plus the largest ACK aggregation, which shows how long the
 // peer was not scheduled.
-func (w *window) RoundTrip(d, least time.Duration, bounds bool) int {
+func (w *window) RoundTrip(d, least, all time.Duration, bounds bool) int {
 	bytes := int64(w.delivered - w.mark)
-	target := int(bytes*int64(least+wakeTime)/int64(d)) + burstBytes + w.aggregation.most
+	target := int(bytes*int64(least+wakeTime)/int64(all)) + burstBytes + w.aggregation.most
 	if w.rounds++; w.rounds > rateRounds {
 		w.best, w.rounds = [2]int{0, w.best[0]}, 1
 	}

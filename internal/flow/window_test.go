@@ -132,7 +132,7 @@ func (b *bottleneck) round(w *window, late time.Duration) {
 		b.now = b.now.Add(d / time.Duration(steps))
 		w.Acknowledged(b.now, 0, bytes/steps, minPacketCost, true)
 	}
-	w.RoundTrip(d, b.least, true)
+	w.RoundTrip(d, b.least, d, true)
 }
 
 // TestL1_WindowKeepsTheQueueShort shows that a window has as much in flight as its
@@ -196,7 +196,7 @@ func TestL1_WindowKeepsTheQueueShort(t *testing.T) {
 	for i := range 100 {
 		w.BeginRound()
 		w.Acknowledged(clock.Instant(i), 0, minPacketCost, minPacketCost, false)
-		w.RoundTrip(time.Second, time.Microsecond, false)
+		w.RoundTrip(time.Second, time.Microsecond, time.Second, false)
 	}
 	if w.Window() != most {
 		t.Errorf("a window that was never full is %d bytes, want %d", w.Window(), most)
