@@ -23,7 +23,7 @@ const ringSize = 1 << 20
 func (p *Port) listen(a netip.Addr, generation uint64) {
 	h, err := meeting.Listen(meeting.Config{
 		Self: meeting.Identity{Addr: a, Slot: p.cfg.Slot, Generation: generation},
-		Name: p.name, Ring: ringSize, Met: func(m *meeting.Peer) { p.met(a, m) },
+		Name: p.name, Ring: ringSize, Permit: p.permit, Met: func(m *meeting.Peer) { p.met(a, m) },
 	})
 	if err != nil {
 		p.log("packets between %s and processes of this host take the network: %v", a, err)
@@ -48,19 +48,17 @@ func (p *Port) meet(k key) {
 		return
 	}
 	p.work.Go(func() {
-		if p.cfg.Permit(k.remote) == nil {
-			// An error means that packets take the network, as before.
-			_ = h.Invite(p.ctx, meeting.Key{Addr: k.remote, Slot: k.slot})
-		}
+		// An error means that packets take the network, as before.
+		_ = h.Invite(p.ctx, meeting.Key{Addr: k.remote, Slot: k.slot})
 	})
 }
 
 // errRemote is the error of a process that gives an address of another host as its own.
 var errRemote = errors.New("near: not an address of this host")
 
-// local returns an error unless an address is one of this host, and packets to it may take
+// permit returns an error unless an address is one of this host, and packets to it may take
 // shared memory.
-func (p *Port) local(a netip.Addr) error {
+func (p *Port) permit(a netip.Addr) error {
 	if !a.IsLoopback() {
 		if _, err := iface.Owner(a); err != nil {
 			return fmt.Errorf("%w: %s: %w", errRemote, a, err)
@@ -72,12 +70,12 @@ func (p *Port) local(a netip.Addr) error {
 // met takes a process that was met. Any goroutine may call it.
 func (p *Port) met(at netip.Addr, m *meeting.Peer) {
 	r := &peer{Peer: m, key: key{at, m.Identity.Addr, m.Identity.Slot}, fresh: true}
-	err := p.local(r.key.remote)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ids++
 	r.id = p.ids
-	if err == nil && p.closed {
+	var err error
+	if p.closed {
 		err = context.Canceled
 	}
 	if err == nil {

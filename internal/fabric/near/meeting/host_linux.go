@@ -39,6 +39,10 @@ type Config struct {
 	// processes of the user, and best if no other user can compute it.
 	Name func(netip.Addr) string
 	Ring int // size of the ring to each peer in bytes
+	// Permit returns an error if this process does not meet those of an address. It is asked before
+	// anything is offered: a process that has met another one may send to it at once. nil: it meets
+	// all. Several goroutines call it.
+	Permit func(netip.Addr) error
 
 	// Met takes a peer that was met. It is called by several goroutines.
 	Met func(*Peer)
@@ -187,6 +191,11 @@ func (h *Host) serve(fd int) {
 // accepts accepts an invitation. Where both processes have invited each other, the one with the
 // higher identity accepts, and the other only waits until its own invitation has an answer.
 func (h *Host) accepts(m *message) error {
+	if h.cfg.Permit != nil {
+		if err := h.cfg.Permit(m.from.Addr); err != nil {
+			return err
+		}
+	}
 	k := m.from.Key()
 	own, wait, err := h.attempt(k)
 	if err != nil {
@@ -331,7 +340,7 @@ func (h *Host) meet(c *conn, who Identity, own *ring.Memory, memory int) error {
 	return nil
 }
 
-// Invite invites the process at a place, and waits until Met has its peer. Errors: ErrNone if no
+// Invite invites the process at a place, and waits until Met has its peer. Errors: that of Permit, ErrNone if no
 // process listens there, ErrUser, ErrVersion, ErrRefused, ErrNotAllowed, EBUSY while a meeting with that process is
 // in progress, or too many are.
 func (h *Host) Invite(ctx context.Context, to Key) error {
@@ -340,6 +349,11 @@ func (h *Host) Invite(ctx context.Context, to Key) error {
 	}
 	if err := Allowed(); err != nil {
 		return err
+	}
+	if h.cfg.Permit != nil {
+		if err := h.cfg.Permit(to.Addr); err != nil {
+			return err
+		}
 	}
 	h.mu.Lock()
 	a, err := h.begin(to, number())
