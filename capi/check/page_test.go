@@ -35,8 +35,8 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestMerged: a page has the cases of the list in its order. Those that did not run keep their rows,
-// and those that the list lacks lose them.
+// TestMerged: a page has the cases of the list in its order. Cases that did not run keep their rows;
+// rows of cases that the list lacks go.
 func TestMerged(t *testing.T) {
 	const old = "# Programs\n\n| package | program | outcome |\n|---|---|---|\n| p | `a -x` | ok |\n| p | `gone` | ok |\n| q | `b` | FAILED |\n" +
 		skipsTitle + "| q | `new` | not a case |\n"

@@ -251,10 +251,4 @@ var meetingMutants = bugsIn("internal/fabric/near/meeting", []mutant{
 	{name: "peer-that-floods-keeps-its-neighbour-busy", in: "Peer.Woken", test: "TestWakesNeverBlock",
 		old: "for range mostWakes { $*body }",
 		new: "for range 1<<20 { $*body }"},
-	{name: "peer-used-last-leaves", in: "Table.Add", test: "TestTableKeepsThePeersUsedLast",
-		old: "other.used < leaves.used",
-		new: "other.used > leaves.used"},
-	{name: "end-of-a-peer-removes-its-successor", in: "Table.Remove", test: "TestTableKeepsThePeersUsedLast",
-		old: "t.peers[k] == p",
-		new: "t.peers[k] != nil"},
 })

@@ -1,15 +1,16 @@
 // Package near carries packets between adapters of one user on one host through shared memory.
-// A Port wraps the port of a network, usually UDP. It sends what is for a process that it has met
-// through a ring in shared memory (package ring), and everything else through the wrapped port.
-// Nothing above the port notices: packets, their order and their checksums are the same.
+// A Port wraps the port of a network, usually UDP. Packets for a process that it has met go through
+// a ring in shared memory (package ring), all others through the wrapped port. Nothing above the
+// port notices: packets and their order are the same. Packets in a ring are bare, that is, without
+// an ICRC, unless something above the port of either side needs it, such as a capture.
 //
 // # Meeting
 //
 // A process is known by an address and a slot, the upper byte of its QPNs. A port that sends to an
 // address for the first time invites the process there (package meeting), in a goroutine of its own.
 // Until the two have met, and if nobody answers, packets take the wrapped port; a process that does not
-// answer is invited again after a pause, which doubles. The port does not meet a process whose
-// address is not one of this host, nor one that its owner does not permit.
+// answer is invited again after a pause, which doubles. The port refuses a process
+// whose address is not one of this host, or that its owner does not permit, before it offers a ring.
 //
 // The source address, the slot and the UDP ports of arriving packets are those of the meeting,
 // never those of a record.

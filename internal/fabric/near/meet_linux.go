@@ -113,7 +113,7 @@ func (p *Port) seat(r *peer) {
 	if n >= meeting.MaxPeers {
 		p.unroute(idle)
 	}
-	if left >= meeting.MaxPeers { // one of those that left does not answer
+	if left >= meeting.MaxPeers { // one that this process has left does not close its side
 		p.end(gone)
 	}
 	p.uses++

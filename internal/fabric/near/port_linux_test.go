@@ -118,8 +118,8 @@ func TestSleepers(t *testing.T) {
 	}
 }
 
-// TestFullRing sends to a peer that does not read. The port waits for room for a while, then
-// it loses what is for this peer, and only that. When the peer reads again, nothing is lost.
+// TestFullRing sends to a peer that does not read. The port waits for room for a while, then it
+// loses the packets for this peer, and no others. When the peer reads again, nothing is lost.
 func TestFullRing(t *testing.T) {
 	a, b, c := open(t, Config{}), open(t, Config{}), open(t, Config{})
 	x, y := met(t, a, b)
@@ -200,7 +200,7 @@ func TestPeerLeaves(t *testing.T) {
 		}
 	}
 	x.add(t, 0, 64, 0, 1)
-	x.flush(t) // to nobody
+	x.flush(t) // the process there has ended
 	b, err := openAt(at, Config{})
 	must.Do(t, err)
 	t.Cleanup(func() { _ = b.Close() })

@@ -96,7 +96,7 @@ const (
 
 // find finds the socket. Where sockets share an address, the kernel chooses one for a question by
 // a hash of both addresses and ports, unlike for a packet: find varies the source port until the
-// kernel chooses the one with the mark of the slot. ESRCH: none has it.
+// kernel chooses the socket with the mark of the slot. ESRCH if no socket has the mark.
 func (r *peerSocket) find() (s socketState, e unix.Errno) {
 	var first uint64
 	alone := true

@@ -38,5 +38,5 @@
 // An identity contains the generation of the lease of the slot, which the process draws at random.
 // A process with another generation is another process.
 //
-// Reading order: message.go, table.go, allowed_linux.go, conn_linux.go, peer_linux.go, host_linux.go.
+// Reading order: message.go, allowed_linux.go, conn_linux.go, peer_linux.go, host_linux.go.
 package meeting

@@ -6,6 +6,9 @@ import (
 	"github.com/softhca/softhca/internal/fabric/near/ring"
 )
 
+// MaxPeers is the maximum number of peers of a process.
+const MaxPeers = 64
+
 // ErrGone is returned if a peer has ended, or has left the meeting.
 var ErrGone = errors.New("meeting: the peer has ended")
 
@@ -17,8 +20,7 @@ type Peer struct {
 
 	own  *ring.Memory
 	view *ring.View
-	fd   int    // the socket of wake-ups
-	used uint64 // when, as Table counts
+	fd   int // the socket of wake-ups
 }
 
 // NewPeer returns a peer. It owns both memories and the socket of wake-ups.

@@ -1,7 +1,7 @@
 package ring
 
 // Memory is the memory of this process in a pair of rings: the records and the head of the ring
-// of which it is the producer, and the tail of the ring of which it is the consumer.
+// that it fills, and the tail of the ring that it empties.
 type Memory struct {
 	owned
 	region
