@@ -82,7 +82,10 @@ func (p *Port) met(at netip.Addr, m *meeting.Peer) {
 		err = unix.EpollCtl(p.epoll, unix.EPOLL_CTL_ADD, m.FD(), &unix.EpollEvent{Events: unix.EPOLLIN, Fd: r.id})
 	}
 	if err == nil {
-		err = p.watch.add(m.FD(), r.id)
+		err = p.watch.add(m.FD(), unix.EPOLLRDHUP, r.id)
+	}
+	if err == nil && m.Process() >= 0 {
+		err = p.watch.add(m.Process(), unix.EPOLLIN, r.id)
 	}
 	if err != nil {
 		_ = m.Close() // the other side sees the end
@@ -138,7 +141,7 @@ func (p *Port) end(r *peer) {
 	p.Wake()
 }
 
-// ended ends the meeting with the peer whose socket has ended. The socket would end every Wait.
+// ended ends the meeting with a peer whose socket or process has ended. The socket would end every Wait.
 func (p *Port) ended(id int32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -13,9 +13,9 @@ import (
 	"github.com/softhca/softhca/internal/fabric/fdmark"
 )
 
-// watch is a set of sockets of which a goroutine awaits the end.
+// watch is a set of sockets and processes of which a goroutine awaits the end.
 type watch struct {
-	file *os.File // an epoll descriptor, readable when a socket has ended
+	file *os.File // an epoll descriptor, readable when one of them has ended
 	raw  syscall.RawConn
 }
 
@@ -42,16 +42,16 @@ func newEpoll() (int, error) {
 	return fdmark.Take(fd), nil
 }
 
-// add watches a socket, under a number, until it is closed, or has ended.
-func (w *watch) add(fd int, id int32) error {
+// add watches a descriptor, under a number, until it is closed, or has the event that means the end.
+func (w *watch) add(fd int, end uint32, id int32) error {
 	var err error
 	failed := w.raw.Control(func(epoll uintptr) {
-		err = unix.EpollCtl(int(epoll), unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLRDHUP | unix.EPOLLONESHOT, Fd: id})
+		err = unix.EpollCtl(int(epoll), unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: end | unix.EPOLLONESHOT, Fd: id})
 	})
 	return errors.Join(failed, err)
 }
 
-// run calls ended for each socket that has ended, until close.
+// run calls ended for each descriptor that has ended, until close.
 func (w *watch) run(ended func(id int32)) {
 	var events [16]unix.EpollEvent
 	for {

@@ -21,13 +21,18 @@ type Peer struct {
 	own  *ring.Memory
 	view *ring.View
 	fd   int // the socket of wake-ups
+	end  int // of the peer's process; -1 if the kernel gives none
 }
 
 // NewPeer returns a peer. It owns both memories and the socket of wake-ups.
 func NewPeer(who Identity, own *ring.Memory, view *ring.View, fd int) *Peer {
-	return &Peer{Identity: who, Out: ring.NewProducer(own, view), In: ring.NewConsumer(own, view), own: own, view: view, fd: fd}
+	return &Peer{Identity: who, Out: ring.NewProducer(own, view), In: ring.NewConsumer(own, view), own: own, view: view, fd: fd, end: processOf(fd)}
 }
 
 // FD returns the descriptor to wait for: it is readable after a wake-up, and when the peer has
 // ended.
 func (p *Peer) FD() int { return p.fd }
+
+// Process returns a descriptor that is readable when the process of the peer has ended, also if a
+// child of it keeps the socket of wake-ups open; -1 if the kernel gives none.
+func (p *Peer) Process() int { return p.end }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/softhca/softhca/internal/fabric/fdmark"
 )
 
 // Wake wakes the peer. It never blocks: if the socket is full, wake-ups wait there. It returns
@@ -46,7 +48,28 @@ func (p *Peer) Woken() error {
 	return nil
 }
 
+// processOf returns a descriptor of the process at the other end of a socket; -1 if there is none:
+// before Linux 6.5, if the process belongs to another PID namespace.
+func processOf(fd int) int {
+	end, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PEERPIDFD)
+	if errors.Is(err, unix.ENOPROTOOPT) {
+		var who *unix.Ucred
+		if who, err = unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
+			end, err = unix.PidfdOpen(int(who.Pid), 0)
+		}
+	}
+	if err != nil {
+		return -1
+	}
+	unix.CloseOnExec(end)
+	return fdmark.Take(end)
+}
+
 // Close leaves the meeting: the peer gets ErrGone. Nothing may use the rings afterwards.
 func (p *Peer) Close() error {
-	return errors.Join(unix.Close(p.fd), p.own.Close(), p.view.Close())
+	err := errors.Join(unix.Close(p.fd), p.own.Close(), p.view.Close())
+	if p.end >= 0 {
+		err = errors.Join(err, unix.Close(p.end))
+	}
+	return err
 }
