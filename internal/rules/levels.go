@@ -116,6 +116,7 @@ var table = []Row{
 
 	{"internal/churn", toolLevel, Tool, false},
 	{"internal/environ/setid", toolLevel, Tool, false},
+	{"internal/fabric/near/campaign", toolLevel, Tool, false},
 	{"internal/fabric/sandbox", toolLevel, Tool, false},
 	{"internal/golden", toolLevel, Tool, false},
 	{"internal/hca/rig", toolLevel, Tool, false},

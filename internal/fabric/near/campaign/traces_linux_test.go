@@ -1,0 +1,144 @@
+//go:build !portable
+
+package campaign
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/softhca/softhca/ib"
+)
+
+// waitLimit is how long a test waits for what happens at once.
+const waitLimit = 30 * time.Second
+
+// eventually waits until a condition holds.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(waitLimit); !holds(); <-tick.C {
+		if time.Now().After(end) {
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+// gaveUp reports whether a stream has ended because the other side was silent.
+func gaveUp(err error) bool {
+	return errors.Is(err, ib.WCRetryExcErr)
+}
+
+func addressOf(b *byte) uintptr { return uintptr(unsafe.Pointer(b)) }
+
+// traces are what a process has of its adapters.
+type traces struct {
+	Goroutines int // only of the calling process
+	Sockets    int
+	Files      int // other descriptors: pipes, epoll, eventfd, pidfd, memory
+	Memory     int // descriptors of memory of rings
+	Mappings   int // of rings; each ring has two
+	Shared     int // files in /dev/shm that are mapped or open, and those of softhca
+}
+
+// look returns the traces of a process.
+func look(pid int) (r traces) {
+	if pid == os.Getpid() {
+		r.Goroutines = runtime.NumGoroutine()
+	}
+	fds := fmt.Sprintf("/proc/%d/fd", pid)
+	all, _ := os.ReadDir(fds) // a process that has ended has none
+	for _, e := range all {
+		to, err := os.Readlink(filepath.Join(fds, e.Name()))
+		switch {
+		case err != nil: // ReadDir's own descriptor
+		case strings.HasPrefix(to, "/dev/shm/"):
+			r.Shared++
+		case strings.HasPrefix(to, "/memfd:softhca-ring"):
+			r.Memory++
+		case strings.HasPrefix(to, "socket:"):
+			r.Sockets++
+		default:
+			r.Files++
+		}
+	}
+	maps, _ := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid)) // as above
+	r.Mappings = strings.Count(string(maps), "/memfd:softhca-ring")
+	r.Shared += strings.Count(string(maps), " /dev/shm/")
+	named, _ := filepath.Glob("/dev/shm/*softhca*") // the pattern is well-formed
+	r.Shared += len(named)
+	return r
+}
+
+// minus returns what r has more than before.
+func (r traces) minus(before traces) traces {
+	return traces{r.Goroutines - before.Goroutines, r.Sockets - before.Sockets, r.Files - before.Files, r.Memory - before.Memory, r.Mappings - before.Mappings, r.Shared - before.Shared}
+}
+
+// awaitTraces waits until the calling process has no more traces than before. It returns what it
+// has more after waitLimit.
+func awaitTraces(before traces) (more traces) {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(waitLimit); ; <-tick.C {
+		more = look(os.Getpid()).minus(before)
+		more.Goroutines, more.Sockets, more.Files = max(more.Goroutines, 0), max(more.Sockets, 0), max(more.Files, 0)
+		if more == (traces{}) || time.Now().After(end) {
+			return more
+		}
+	}
+}
+
+// leavesNothing checks that the test's process has no more traces than before.
+func leavesNothing(t *testing.T, before traces) {
+	t.Helper()
+	more := awaitTraces(before)
+	if more == (traces{}) {
+		return
+	}
+	stacks := make([]byte, 1<<16)
+	t.Fatalf("%+v is left\n%s", more, stacks[:runtime.Stack(stacks, true)])
+}
+
+// mappingsOfPeer is the number of mappings that each meeting makes: the process's own memory
+// and that of its peer, both twice.
+const mappingsOfPeer = 4
+
+// peersOf returns the number of peers that a process has.
+func peersOf(pid int) int { return look(pid).Mappings / mappingsOfPeer }
+
+// carried returns the number of bytes that a process has sent by the rings that it has now. The
+// first word of the memory of a process is the position after the last record.
+func carried(pid int) (bytes uint64) {
+	maps, _ := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid)) // a process that has ended has none
+	memory, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))
+	if err != nil {
+		return 0
+	}
+	defer memory.Close()
+	for line := range strings.Lines(string(maps)) {
+		f := strings.Fields(line)
+		if len(f) < 6 || !strings.HasPrefix(f[5], "/memfd:softhca-ring") || !strings.HasPrefix(f[1], "rw") || f[2] != "00000000" {
+			continue
+		}
+		from, _, _ := strings.Cut(f[0], "-")
+		at, err := strconv.ParseInt(from, 16, 64)
+		if err != nil {
+			continue
+		}
+		var word [8]byte
+		if _, err := memory.ReadAt(word[:], at); err == nil {
+			bytes += binary.NativeEndian.Uint64(word[:]) &^ 1
+		}
+	}
+	return bytes
+}
