@@ -21,19 +21,25 @@ import (
 
 // order is a command to the other process, one line of JSON.
 type order struct {
-	Do     string // "open", "renew", "connect", "run", "wait", "exec", "fork" or "close"
-	Addr   string // open
+	Do     string // "open", "renew", "connect", "run", "wait", "exec", "fork", "close"; of a crowd "enter", "introduce", "talk"
+	Addr   string // open, enter
 	To     address
 	Timers timers // connect
 	Job    job    // run
+
+	Self, Members int // enter
+	All           []address
+	Round         uint64
+	With          []int // talk: nil means all
 }
 
 // answer is the reply to an order.
 type answer struct {
-	Error   string
-	Address address // renew
-	Child   int     // fork
-	Traces  traces  // close: what the adapter leaves
+	Error     string
+	Address   address   // renew
+	Addresses []address // enter
+	Child     int       // fork
+	Traces    traces    // close: what the adapter leaves
 }
 
 // leash is a pipe of which the test has the other end. It ends with the test, and with it end the
@@ -46,6 +52,7 @@ type other struct {
 	to     address
 	ended  chan error // of the stream
 	before traces
+	member *member
 }
 
 // serve carries out orders until there are no more.
@@ -94,6 +101,18 @@ func (o *other) obey(do *order, a *answer) (err error) {
 	case "close":
 		err = errors.Join(o.side.drop(), o.side.ctx.Close())
 		a.Traces = awaitTraces(o.before)
+	case "enter":
+		if o.member, err = enter(do.Addr, do.Self, do.Members); err == nil {
+			a.Addresses = o.member.addresses()
+		}
+	case "introduce":
+		err = o.member.introduce(do.All)
+	case "talk":
+		with := do.With
+		if with == nil {
+			with = o.member.others()
+		}
+		err = o.member.talk(do.Round, with)
 	default:
 		err = fmt.Errorf("order %q", do.Do)
 	}
@@ -143,6 +162,14 @@ type process struct {
 // start starts another process and opens its adapter.
 func start(t *testing.T, addr string, attr *syscall.SysProcAttr) *process {
 	t.Helper()
+	p := launch(t, attr)
+	p.tell(t, order{Do: "open", Addr: addr})
+	return p
+}
+
+// launch starts another process.
+func launch(t *testing.T, attr *syscall.SysProcAttr) *process {
+	t.Helper()
 	end, ours, err := os.Pipe()
 	must.Do(t, err)
 	p := &process{cmd: exec.Command("/proc/self/exe"), leash: ours}
@@ -158,7 +185,6 @@ func start(t *testing.T, addr string, attr *syscall.SysProcAttr) *process {
 	must.Do(t, p.cmd.Start())
 	must.Do(t, end.Close())
 	p.enc, p.dec = json.NewEncoder(in), json.NewDecoder(out)
-	p.tell(t, order{Do: "open", Addr: addr})
 	return p
 }
 

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -116,27 +115,49 @@ const mappingsOfPeer = 4
 // peersOf returns the number of peers that a process has.
 func peersOf(pid int) int { return look(pid).Mappings / mappingsOfPeer }
 
+// ring is a mapping of the memory of a ring that a process has made.
+type ring struct {
+	from, to int64
+	first    bool // of its two mappings, which begins with the words
+}
+
+// ringsOf returns the mappings of the rings to which a process writes.
+func ringsOf(pid int) (all []ring) {
+	maps, _ := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid)) // a process that has ended has none
+	for line := range strings.Lines(string(maps)) {
+		f := strings.Fields(line)
+		if len(f) < 6 || !strings.HasPrefix(f[5], "/memfd:softhca-ring") || !strings.HasPrefix(f[1], "rw") {
+			continue
+		}
+		r := ring{first: f[2] == "00000000"}
+		if _, err := fmt.Sscanf(f[0], "%x-%x", &r.from, &r.to); err == nil {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// ownMemory returns the size of the memory that a process has made for rings.
+func ownMemory(pid int) (bytes int) {
+	for _, r := range ringsOf(pid) {
+		if r.first {
+			bytes += int(r.to - r.from)
+		}
+	}
+	return bytes
+}
+
 // carried returns the number of bytes that a process has sent by the rings that it has now. The
 // first word of the memory of a process is the position after the last record.
 func carried(pid int) (bytes uint64) {
-	maps, _ := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid)) // a process that has ended has none
 	memory, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))
 	if err != nil {
 		return 0
 	}
 	defer memory.Close()
-	for line := range strings.Lines(string(maps)) {
-		f := strings.Fields(line)
-		if len(f) < 6 || !strings.HasPrefix(f[5], "/memfd:softhca-ring") || !strings.HasPrefix(f[1], "rw") || f[2] != "00000000" {
-			continue
-		}
-		from, _, _ := strings.Cut(f[0], "-")
-		at, err := strconv.ParseInt(from, 16, 64)
-		if err != nil {
-			continue
-		}
+	for _, r := range ringsOf(pid) {
 		var word [8]byte
-		if _, err := memory.ReadAt(word[:], at); err == nil {
+		if _, err := memory.ReadAt(word[:], r.from); err == nil && r.first {
 			bytes += binary.NativeEndian.Uint64(word[:]) &^ 1
 		}
 	}
