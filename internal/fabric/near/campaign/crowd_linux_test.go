@@ -206,7 +206,7 @@ func TestCrowd(t *testing.T) {
 	round := draw(t).Uint64()
 	qps := make([][]address, *crowd)
 	for i := range all {
-		all[i] = launch(t, nil)
+		all[i] = launch(t, here)
 		qps[i] = all[i].tell(t, order{Do: "enter", Addr: addr, Self: i, Members: *crowd}).Addresses
 	}
 	for i, p := range all {
@@ -267,7 +267,7 @@ func tellAll(t *testing.T, all []*process, o order) {
 func TestMoreThanTheBound(t *testing.T) {
 	const spokes, most = meeting.MaxPeers + 6, 2 * meeting.MaxPeers
 	random := draw(t)
-	hub := launch(t, nil)
+	hub := launch(t, here)
 	own := hub.tell(t, order{Do: "enter", Addr: loopback(), Self: spokes, Members: spokes + 1}).Addresses
 	addrs := []string{loopback(), loopback()} // one has too few slots
 	var rim []*member

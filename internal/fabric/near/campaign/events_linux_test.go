@@ -46,7 +46,7 @@ func play(t *testing.T, round func(*stage)) {
 			}
 			var opened traces // after the first round, in which an adapter on a shared address becomes the broker
 			for i := range 1 + *rounds {
-				other := start(t, addr, nil)
+				other := start(t, addr)
 				s := &stage{&pair{t: t, own: own, other: other}, random, i, addr}
 				s.meet()
 				round(s)
@@ -102,7 +102,7 @@ func (s *stage) byMemory() {
 // again starts the next process at the address, and meets it.
 func (s *stage) again() {
 	s.t.Helper()
-	s.other = start(s.t, s.addr, nil)
+	s.other = start(s.t, s.addr)
 	s.meet()
 }
 

@@ -21,7 +21,7 @@ import (
 
 // order is a command to the other process, one line of JSON.
 type order struct {
-	Do     string // "open", "renew", "connect", "run", "wait", "exec", "fork", "close"; of a crowd "enter", "introduce", "talk"
+	Do     string // "open", "renew", "connect", "run", "wait", "exec", "fork", "user", "close"; of a crowd "enter", "introduce", "talk"
 	Addr   string // open, enter
 	To     address
 	Timers timers // connect
@@ -96,6 +96,8 @@ func (o *other) obey(do *order, a *answer) (err error) {
 		err = <-o.ended
 	case "exec":
 		err = syscall.Exec("/proc/self/exe", os.Args, os.Environ())
+	case "user":
+		err = becomeStranger()
 	case "fork":
 		a.Child, err = fork()
 	case "close":
@@ -117,6 +119,17 @@ func (o *other) obey(do *order, a *answer) (err error) {
 		err = fmt.Errorf("order %q", do.Do)
 	}
 	return err
+}
+
+// stranger is the ID of a user without processes.
+const stranger = 54321
+
+// becomeStranger makes the process one of another user, whose memory processes of that user may share.
+func becomeStranger() error {
+	if err := syscall.Setuid(stranger); err != nil {
+		return err
+	}
+	return unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)
 }
 
 // fork forks a child that has copies of all descriptors, without running handlers of fork, and lives
@@ -160,15 +173,18 @@ type process struct {
 }
 
 // start starts another process and opens its adapter.
-func start(t *testing.T, addr string, attr *syscall.SysProcAttr) *process {
+func start(t *testing.T, addr string) *process {
 	t.Helper()
-	p := launch(t, attr)
+	p := launch(t, here)
 	p.tell(t, order{Do: "open", Addr: addr})
 	return p
 }
 
-// launch starts another process.
-func launch(t *testing.T, attr *syscall.SysProcAttr) *process {
+// here calls f in the network namespace of the test.
+func here(f func() error) error { return f() }
+
+// launch starts another process, where in calls its function.
+func launch(t *testing.T, in func(f func() error) error) *process {
 	t.Helper()
 	end, ours, err := os.Pipe()
 	must.Do(t, err)
@@ -176,15 +192,14 @@ func launch(t *testing.T, attr *syscall.SysProcAttr) *process {
 	t.Cleanup(func() { _ = p.kill() }) // the test may have
 	p.cmd.Env = append(os.Environ(), role+"=1")
 	p.cmd.Stderr = os.Stderr
-	p.cmd.SysProcAttr = attr
-	in, err := p.cmd.StdinPipe()
+	orders, err := p.cmd.StdinPipe()
 	must.Do(t, err)
 	out, err := p.cmd.StdoutPipe()
 	must.Do(t, err)
 	p.cmd.ExtraFiles = []*os.File{end}
-	must.Do(t, p.cmd.Start())
+	must.Do(t, in(p.cmd.Start))
 	must.Do(t, end.Close())
-	p.enc, p.dec = json.NewEncoder(in), json.NewDecoder(out)
+	p.enc, p.dec = json.NewEncoder(orders), json.NewDecoder(out)
 	return p
 }
 

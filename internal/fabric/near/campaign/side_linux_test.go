@@ -129,8 +129,12 @@ func (s *side) drop() error {
 
 // connect connects the queue pair, and posts all receives.
 func (s *side) connect(to *address, w timers) error {
-	err := s.qp.ModifyToRTS(verbs.QPAttr{
-		Port: 1, AccessFlags: ib.AccessRemote, PathMTU: ib.MTU4096, DestQPN: to.QPN,
+	port, err := s.ctx.QueryPort()
+	if err != nil {
+		return err
+	}
+	err = s.qp.ModifyToRTS(verbs.QPAttr{
+		Port: 1, AccessFlags: ib.AccessRemote, PathMTU: port.ActiveMTU, DestQPN: to.QPN,
 		RQPSN: ib.NewPSN(0xfffff0), SQPSN: ib.NewPSN(0xfffff0), MaxDestRDAtomic: 8, MaxRDAtomic: 8,
 		MinRNRTimer: 1, Timeout: w.Timeout, RetryCnt: w.Retries, RNRRetry: 7,
 		AV: verbs.AHAttr{DGID: to.GID, HopLimit: 64, Port: 1},
