@@ -270,6 +270,24 @@ type pair struct {
 	other *process
 	to    address
 	ended chan error
+	waits [2]time.Duration // starved at the beginning of the stream
+}
+
+// found describes what both processes have when a stream has failed.
+func (p *pair) found() string {
+	text := ""
+	for i, pid := range []int{os.Getpid(), p.other.cmd.Process.Pid} {
+		text += fmt.Sprintf("\nprocess %d: waited %v for a processor; rings %s", pid, starved(pid)-p.waits[i], words(pid))
+	}
+	if all, err := p.own.ctx.Counters(); err == nil {
+		text += "\ncounters here:"
+		for _, c := range all {
+			if c.Value != 0 {
+				text += fmt.Sprintf(" %s %d", c.Name, c.Value)
+			}
+		}
+	}
+	return text
 }
 
 // connect connects new queue pairs of both sides.
@@ -287,6 +305,7 @@ func (p *pair) begin(w timers, j job) {
 	p.t.Helper()
 	p.connect(w)
 	p.ended = make(chan error, 1)
+	p.waits = [2]time.Duration{starved(os.Getpid()), starved(p.other.cmd.Process.Pid)}
 	go func() { p.ended <- p.own.run(&p.to, j) }()
 	p.other.tell(p.t, order{Do: "run", Job: j.turned()})
 }
@@ -297,7 +316,7 @@ func (p *pair) until(n uint64) {
 	eventually(p.t, "messages arrive", func() bool {
 		select {
 		case err := <-p.ended:
-			p.t.Fatalf("the stream ends: %v", err)
+			p.t.Fatalf("the stream ends: %v; %s", err, p.found())
 		default:
 		}
 		return p.own.received.Load() >= n
@@ -308,7 +327,7 @@ func (p *pair) until(n uint64) {
 func (p *pair) finish() {
 	p.t.Helper()
 	if err := <-p.ended; err != nil {
-		p.t.Fatalf("this side: %v", err)
+		p.t.Fatalf("this side: %v; %s", err, p.found())
 	}
 	p.other.tell(p.t, order{Do: "wait"})
 }

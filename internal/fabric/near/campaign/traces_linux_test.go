@@ -108,6 +108,19 @@ func leavesNothing(t *testing.T, before traces) {
 	t.Fatalf("%+v is left\n%s", more, stacks[:runtime.Stack(stacks, true)])
 }
 
+// starved returns how long the threads of a process have waited for a processor, in all.
+func starved(pid int) (d time.Duration) {
+	all, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid)) // the pattern is well-formed
+	for _, name := range all {
+		var runs, waits int64
+		b, _ := os.ReadFile(name) // the thread may have ended
+		if _, err := fmt.Sscan(string(b), &runs, &waits); err == nil {
+			d += time.Duration(waits)
+		}
+	}
+	return d
+}
+
 // mappingsOfPeer is the number of mappings that each meeting makes: the process's own memory
 // and that of its peer, both twice.
 const mappingsOfPeer = 4
@@ -115,21 +128,21 @@ const mappingsOfPeer = 4
 // peersOf returns the number of peers that a process has.
 func peersOf(pid int) int { return look(pid).Mappings / mappingsOfPeer }
 
-// ring is a mapping of the memory of a ring that a process has made.
-type ring struct {
+// mapping is a mapping of the memory of a ring that a process has made.
+type mapping struct {
 	from, to int64
 	first    bool // of its two mappings, which begins with the words
 }
 
 // ringsOf returns the mappings of the rings to which a process writes.
-func ringsOf(pid int) (all []ring) {
+func ringsOf(pid int) (all []mapping) {
 	maps, _ := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid)) // a process that has ended has none
 	for line := range strings.Lines(string(maps)) {
 		f := strings.Fields(line)
 		if len(f) < 6 || !strings.HasPrefix(f[5], "/memfd:softhca-ring") || !strings.HasPrefix(f[1], "rw") {
 			continue
 		}
-		r := ring{first: f[2] == "00000000"}
+		r := mapping{first: f[2] == "00000000"}
 		if _, err := fmt.Sscanf(f[0], "%x-%x", &r.from, &r.to); err == nil {
 			all = append(all, r)
 		}
@@ -145,6 +158,28 @@ func ownMemory(pid int) (bytes int) {
 		}
 	}
 	return bytes
+}
+
+// words describes the words of the rings to which a process writes: for each the head, whether it waits
+// for room, the tail, and whether it sleeps.
+func words(pid int) (text string) {
+	memory, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))
+	if err != nil {
+		return err.Error()
+	}
+	defer memory.Close()
+	for _, r := range ringsOf(pid) {
+		var page [4 * 128]byte
+		if _, err := memory.ReadAt(page[:], r.from); err != nil || !r.first {
+			continue
+		}
+		text += "["
+		for at := 0; at < len(page); at += 128 {
+			text += fmt.Sprintf(" %d", binary.NativeEndian.Uint64(page[at:]))
+		}
+		text += " ]"
+	}
+	return text
 }
 
 // carried returns the number of bytes that a process has sent by the rings that it has now. The
