@@ -78,6 +78,9 @@ func (p *Port) met(at netip.Addr, m *meeting.Peer) {
 	if p.closed {
 		err = context.Canceled
 	}
+	if err == nil && len(p.arrived) >= meeting.MaxPeers { // the thread of the shard does not come
+		err = unix.EBUSY
+	}
 	if err == nil {
 		err = unix.EpollCtl(p.epoll, unix.EPOLL_CTL_ADD, m.FD(), &unix.EpollEvent{Events: unix.EPOLLIN, Fd: r.id})
 	}
