@@ -4,13 +4,16 @@ package near
 
 import (
 	"errors"
+	"math/rand/v2"
 	"net/netip"
 	"os"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -22,28 +25,33 @@ import (
 // visitor is a process that meets ports by itself.
 type visitor struct {
 	*meeting.Host
-	met chan *meeting.Peer
+	self meeting.Identity
+	met  chan *meeting.Peer
 }
 
-// visit makes a visitor meet a port, and returns its end of the rings.
-func visit(t testing.TB, p *Port, self meeting.Identity) *meeting.Peer {
+func newVisitor(t testing.TB, p *Port, self meeting.Identity) *visitor {
 	t.Helper()
-	v := listen(t, p, self)
-	must.Do(t, v.Invite(t.Context(), meeting.Key{Addr: p.Caps().Addrs[0], Slot: p.cfg.Slot}))
-	m := <-v.met
-	t.Cleanup(func() { _ = m.Close() })
-	return m
-}
-
-// listen makes a visitor that can meet a port.
-func listen(t testing.TB, p *Port, self meeting.Identity) *visitor {
-	t.Helper()
-	v := &visitor{met: make(chan *meeting.Peer, 1)}
+	v := &visitor{self: self, met: make(chan *meeting.Peer, 1)}
 	var err error
 	v.Host, err = meeting.Listen(meeting.Config{Self: self, Name: p.name, Ring: 1 << 16, Met: func(m *meeting.Peer) { v.met <- m }})
 	must.Do(t, err)
 	t.Cleanup(func() { _ = v.Close() })
 	return v
+}
+
+// invite makes the visitor meet a port.
+func (v *visitor) invite(t testing.TB, p *Port) error {
+	return v.Invite(t.Context(), meeting.Key{Addr: p.Caps().Addrs[0], Slot: p.cfg.Slot})
+}
+
+// visit makes a visitor meet a port, and returns its end of the rings.
+func visit(t testing.TB, p *Port, self meeting.Identity) *meeting.Peer {
+	t.Helper()
+	v := newVisitor(t, p, self)
+	must.Do(t, v.invite(t, p))
+	m := <-v.met
+	t.Cleanup(func() { _ = m.Close() })
+	return m
 }
 
 // visitorAt returns the identity of a visitor.
@@ -56,8 +64,8 @@ func visitorAt(slot uint8) meeting.Identity {
 // meet it.
 func TestRemoteVisitor(t *testing.T) {
 	p := open(t, Config{})
-	v := listen(t, p, meeting.Identity{Addr: must4(192, 0, 2, 1), Slot: 3, Generation: 7})
-	if err := v.Invite(t.Context(), meeting.Key{Addr: p.Caps().Addrs[0], Slot: p.cfg.Slot}); !errors.Is(err, meeting.ErrRefused) {
+	v := newVisitor(t, p, meeting.Identity{Addr: must4(192, 0, 2, 1), Slot: 3, Generation: 7})
+	if err := v.invite(t, p); !errors.Is(err, meeting.ErrRefused) {
 		t.Errorf("the port answers: %v", err)
 	}
 	newEnd(p, p).settle(t)
@@ -104,6 +112,64 @@ func (e *end) has(a netip.Addr) bool {
 	return slices.ContainsFunc(e.Peers(), func(m Peer) bool { return m.Remote == a })
 }
 
+// intruder is a process that a port has met, and that writes what it wants into its memory.
+type intruder struct {
+	self  meeting.Identity
+	words []byte
+	end   int // of the socket of wake-ups
+}
+
+// intrude makes a port meet an intruder.
+func intrude(t testing.TB, p *Port, self meeting.Identity) *intruder {
+	t.Helper()
+	size := os.Getpagesize() + 1<<16
+	memory, err := unix.MemfdCreate("test", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	must.Do(t, err)
+	must.Do(t, unix.Fallocate(memory, 0, 0, int64(size)))
+	words, err := unix.Mmap(memory, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	must.Do(t, err)
+	_, err = unix.FcntlInt(uintptr(memory), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_FUTURE_WRITE|unix.F_SEAL_SEAL)
+	must.Do(t, err)
+	view, err := ring.Attach(memory)
+	must.Do(t, err)
+	own, err := ring.Create(1 << 16)
+	must.Do(t, err)
+	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	must.Do(t, err)
+	p.met(p.Caps().Addrs[0], meeting.NewPeer(self, own, view, ends[0]))
+	return &intruder{self, words, ends[1]}
+}
+
+// leave ends the process of the intruder.
+func (in *intruder) leave(t testing.TB) {
+	t.Helper()
+	must.Do(t, unix.Close(in.end))
+	must.Do(t, unix.Munmap(in.words))
+}
+
+// The offsets of the words and records in the memory of an intruder.
+var wordsAt = []int{0, 128, 256, 384}
+
+// scribble writes something into the memory: often a position, or the header of a record.
+func (in *intruder) scribble(random *rand.Rand) {
+	put := func(at int, x uint64) {
+		atomic.StoreUint64((*uint64)(unsafe.Pointer(&in.words[at])), x)
+	}
+	records := os.Getpagesize()
+	n := uint64(1 + random.IntN(2000))
+	switch random.IntN(4) {
+	case 0: // a record of n bytes at any line
+		put(records+64*random.IntN(1<<10), n|n<<26|1<<52)
+	case 1:
+		put(wordsAt[random.IntN(len(wordsAt))], 64*random.Uint64N(1<<11))
+	case 2:
+		put(wordsAt[random.IntN(len(wordsAt))], random.Uint64()>>random.IntN(64))
+	case 3:
+		put(records+8*random.IntN(1<<13), random.Uint64())
+	}
+	_ = unix.Sendto(in.end, []byte{1}, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, nil) // the socket may be full, or the meeting over
+}
+
 // TestGarbage has a peer write garbage into its memory. The port logs it and ends the meeting.
 func TestGarbage(t *testing.T) {
 	var mu sync.Mutex
@@ -113,27 +179,12 @@ func TestGarbage(t *testing.T) {
 		defer mu.Unlock()
 		told = append(told, format)
 	}})
-	size := os.Getpagesize() + 1<<16
-	memory, err := unix.MemfdCreate("test", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
-	must.Do(t, err)
-	must.Do(t, unix.Fallocate(memory, 0, 0, int64(size)))
-	words, err := unix.Mmap(memory, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	must.Do(t, err)
-	defer func() { _ = unix.Munmap(words) }()
-	_, err = unix.FcntlInt(uintptr(memory), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_FUTURE_WRITE|unix.F_SEAL_SEAL)
-	must.Do(t, err)
-	view, err := ring.Attach(memory)
-	must.Do(t, err)
-	own, err := ring.Create(1 << 16)
-	must.Do(t, err)
-	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET, 0)
-	must.Do(t, err)
-	defer unix.Close(ends[1])
-	p.met(p.Caps().Addrs[0], meeting.NewPeer(visitorAt(1), own, view, ends[0]))
+	in := intrude(t, p, visitorAt(1))
 	e := newEnd(p, p)
 	e.awaitPeers(t, 1)
-	words[0] = 3 // the head: no position
+	in.words[0] = 3 // the head: no position
 	e.awaitPeers(t, 0)
+	in.leave(t)
 	mu.Lock()
 	defer mu.Unlock()
 	if len(told) != 1 || !strings.Contains(told[0], "garbage") {
