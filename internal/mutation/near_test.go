@@ -4,59 +4,9 @@ package mutation
 
 import "slices"
 
-// nearMutants are bugs of rings in shared memory, and of the meetings of the processes that share
-// them. Tests with the tag ringmodel run on a model of that memory.
-var nearMutants = slices.Concat(ringMutants, ringTrustMutants, ringMemoryMutants, meetingMutants, bareMutants)
-
-// bareMutants are bugs of packets that have no ICRC.
-var bareMutants = slices.Concat(
-	bugsIn("internal/fabric/near", []mutant{
-		{name: "capture-does-not-ask-for-icrcs", in: "Wrap", test: "TestBare",
-			old: "!c.Sealed",
-			new: "true"},
-		{name: "arrived-packets-reach-a-capture-without-icrc", in: "Port.Receive", test: "TestBare",
-			old: "p.cfg.Sealed",
-			new: "false"},
-		{name: "packets-of-a-peer-that-left-without-icrc", in: "Port.Send", test: "TestBareAfterTheEnd",
-			old: "runs[n].Bare",
-			new: "false"},
-		{name: "packets-by-the-network-without-icrc", in: "Port.bare", test: "TestBareAfterTheEnd",
-			old: "t.peer != nil && t.peer.sends()",
-			new: "true"},
-		{name: "record-does-not-say-that-the-icrc-is-missing", in: "tagOf", test: "TestBare",
-			old: "tag |= tagBare",
-			new: "_ = tagBare"},
-		{name: "icrc-through-memory-not-looked-at", in: "peer.datagram", test: "TestBare",
-			old: "rec.Tag&tagBare != 0",
-			new: "true"},
-		{name: "owner-is-not-asked-for-permission", in: "Port.permit", test: "TestNotPermitted",
-			old: "p.cfg.Permit(a)",
-			new: "error(nil)"},
-		{name: "address-of-another-host-believed", in: "Port.permit", test: "TestRemoteVisitor",
-			old: "!a.IsLoopback()",
-			new: "false"},
-	}),
-	bugsIn("internal/packet", []mutant{
-		{name: "icrc-of-a-tiny-packet", in: "SealDatagram", test: "TestSealTiny",
-			old: "len(seg) >= roce.MinSize",
-			new: "true"},
-		{name: "icrcs-with-one-identification", in: "SealDatagram", test: "TestBareRun",
-			old: "d.ID+k",
-			new: "d.ID"},
-		{name: "run-sealed-but-called-bare", in: "SealRun", test: "TestBareRun",
-			old: "r.Bare = false"},
-		{name: "old-bytes-in-the-place-of-the-icrc", in: "Writer.Seal", test: "TestBareRun",
-			old: "clear(seg[len(seg)-roce.ICRCLen:])"},
-		{name: "every-packet-bare-if-one-may-be", in: "Writer.Append", test: "TestBareNeedsPermission",
-			old: "w.bare = b.Bare()",
-			new: "w.bare = w.bare || b.Bare()"},
-	}),
-	bugsIn("internal/flow", []mutant{
-		{name: "round-of-a-read-ends-with-its-first-response", in: "Flight.beginRound", test: "TestRoundsOfReads",
-			old: "f.next.Add(n)",
-			new: "f.next.Add(1)"},
-	}),
-)
+// nearMutants are bugs of rings in shared memory, of the meetings of the processes that share
+// them, and of the port. Tests with the tag ringmodel run on a model of that memory.
+var nearMutants = slices.Concat(ringMutants, ringTrustMutants, ringMemoryMutants, meetingMutants, nearPeerMutants, nearPortMutants, bareMutants)
 
 // ringMutants lose wake-ups or records.
 var ringMutants = bugsIn("internal/fabric/near/ring", []mutant{
@@ -251,4 +201,77 @@ var meetingMutants = bugsIn("internal/fabric/near/meeting", []mutant{
 	{name: "peer-that-floods-keeps-its-neighbour-busy", in: "Peer.Woken", test: "TestWakesNeverBlock",
 		old: "for range mostWakes { $*body }",
 		new: "for range 1<<20 { $*body }"},
+	{name: "process-of-a-peer-leaks", in: "Peer.Close", test: "internal/fabric/near TestMeetsAgainAndAgain",
+		old: "p.end >= 0",
+		new: "p.end < 0"},
+})
+
+// nearPeerMutants keep peers that should leave, or let go others.
+var nearPeerMutants = bugsIn("internal/fabric/near", []mutant{
+	{name: "process-that-has-forked-never-ends", in: "Port.met", test: "internal/fabric/near/campaign TestForked",
+		old: "err == nil && m.Process() >= 0",
+		new: "err == nil && m.Process() >= 0 && p.closed"},
+	{name: "processes-not-taken-yet-not-bounded", in: "Port.met", test: "TestArrivalsAreBounded",
+		old: "len(p.arrived) >= meeting.MaxPeers",
+		new: "len(p.arrived) >= 1<<20"},
+	{name: "process-of-another-host-met", in: "Port.permit", test: "TestRemoteVisitor",
+		old: "!a.IsLoopback()",
+		new: "a.IsUnspecified()"},
+	{name: "visitor-met-without-permission", in: "Port.local", test: "TestNotPermitted",
+		old: "return p.cfg.Permit(a)",
+		new: "return nil"},
+	{name: "process-invited-without-permission", in: "Port.meet", test: "TestNotPermitted",
+		old: "p.cfg.Permit(k.remote) == nil",
+		new: "true"},
+	{name: "place-of-the-peer-used-last-given-away", in: "Port.seat", test: "TestPeersAreBounded",
+		old: "old.used < idle.used",
+		new: "old.used > idle.used"},
+	{name: "peers-of-a-port-not-bounded", in: "Port.seat", test: "TestBackToTheNetwork",
+		old: "n >= meeting.MaxPeers",
+		new: "n >= 1<<20"},
+	{name: "peers-that-do-not-answer-not-bounded", in: "Port.seat", test: "TestMeetsAgainAndAgain",
+		old: "left >= meeting.MaxPeers",
+		new: "left >= 1<<20"},
+	{name: "earlier-meeting-with-a-process-stays", in: "Port.seat", test: "TestBothConnect",
+		old: "old.leave()",
+		new: "n--"},
+	{name: "peer-that-writes-garbage-stays", in: "Port.garbled", test: "TestGarbage",
+		old: "p.end(r)"},
+	{name: "socket-that-has-ended-ends-each-wait", in: "Port.ended", test: "TestPeerEnds",
+		old: "_ = unix.EpollCtl(p.epoll, unix.EPOLL_CTL_DEL, r.FD(), nil)"},
+	{name: "end-of-a-peer-wakes-nobody", in: "Port.end", test: "TestPeerEnds",
+		old: "r.gone.Store(true)"},
+	{name: "only-the-first-end-is-noticed", in: "watch.run", test: "TestMeetsAgainAndAgain",
+		old: "for _, e := range events[:n] { ended(e.Fd) }",
+		new: "for _, e := range events[:n] { ended(e.Fd); return }"},
+})
+
+// nearPortMutants lose packets, or their order.
+var nearPortMutants = bugsIn("internal/fabric/near", []mutant{
+	{name: "network-goes-before-the-rings", in: "Port.Receive", test: "TestNetworkFollowsRing",
+		old: "n := p.readRings(ds); k := copy(ds[n:], p.held); p.held = p.held[k:]",
+		new: "k := copy(ds, p.held); n := p.readRings(ds[k:]); p.held = p.held[k:]"},
+	{name: "new-ring-goes-before-the-network", in: "Port.readRings", test: "TestFirstByNetwork",
+		old: "if !p.empty { continue }"},
+	{name: "stopped-peer-blocks-the-port", in: "Port.noRoom", test: "TestFullRing",
+		old: "now.Sub(r.since) < fullTime",
+		new: "now.Sub(r.since) < time.Hour"},
+	{name: "packets-lost-as-soon-as-a-ring-is-full", in: "Port.noRoom", test: "TestNothingIsLost",
+		old: "now.Sub(r.since) < fullTime",
+		new: "now.Sub(r.since) < 0"},
+	{name: "sleeping-peer-not-woken", in: "Port.publish", test: "TestSleepers",
+		old: "r.Out.Publish()",
+		new: "r.Out.Publish() && r.blocked"},
+	{name: "wait-without-arming-the-rings", in: "Port.arm", test: "TestSleepers",
+		old: "!r.In.Arm() && !r.drained",
+		new: "r.In.Err() != nil && !r.drained"},
+	{name: "packets-to-itself-by-a-ring", in: "Port.routeOf", test: "TestToItself",
+		old: "k.local == k.remote && k.slot == p.cfg.Slot",
+		new: "k.local == k.remote && k.slot != p.cfg.Slot"},
+	{name: "routes-not-bounded", in: "Port.routeOf", test: "TestRoutesAreBounded",
+		old: "len(p.routes) >= maxRoutes",
+		new: "len(p.routes) >= 2*maxRoutes"},
+	{name: "memory-of-peers-stays-after-close", in: "Port.Close", test: "internal/fabric/near/campaign TestStopped",
+		old: "err = errors.Join(err, r.Close())",
+		new: "r.wake()"},
 })

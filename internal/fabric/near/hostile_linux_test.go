@@ -24,7 +24,7 @@ import (
 )
 
 var (
-	meetings = flag.Int("near-meetings", 300, "meetings of a process that meets a port again and again")
+	meetings = flag.Int("near-meetings", 500, "meetings of a process that meets a port again and again")
 	garbage  = flag.Int("near-garbage", 40, "processes that write garbage into their memory")
 )
 
@@ -95,9 +95,9 @@ func TestMeetsAgainAndAgain(t *testing.T) {
 			x.settle(t)
 		}
 		switch m := <-v.met; {
-		case random.IntN(2) == 0:
+		case random.IntN(4) == 0:
 			must.Do(t, m.Close())
-		case len(kept) < 3*meeting.MaxPeers:
+		case len(kept) < mostHeld+meeting.MaxPeers:
 			kept = append(kept, m)
 		default:
 			at := random.IntN(len(kept))
