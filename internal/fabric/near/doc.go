@@ -36,6 +36,11 @@
 // time. What is in the ring is still received, and later packets take the network. A full ring
 // makes the port wait, for fullTime at most, and then loses packets, as the buffer of a socket does.
 //
-// Reading order: port_linux.go, send_linux.go, receive_linux.go, peer_linux.go, meet_linux.go,
+// # Systems
+//
+// A Port knows the operating system only as a System. Wrap gives it that of this process; the
+// simulator gives it one in virtual time.
+//
+// Reading order: port.go, send.go, receive.go, peer.go, meet.go, system.go, kernel_linux.go,
 // watch_linux.go.
 package near

@@ -320,7 +320,7 @@ func TestStranger(t *testing.T) {
 	e := newEnd(p, p)
 	e.path.Dst = at
 	ds := make([]fabric.Datagram, inboxLen)
-	host := p.hosts[p.Caps().Addrs[0]]
+	host := p.system.(*kernel).hosts[p.Caps().Addrs[0]]
 	for got, late := 0, time.Now().Add(waitLimit); got < 10*skipRuns || host.Refused.Load() == 0; {
 		e.add(t, 0, 64, 0, 1)
 		e.flush(t)

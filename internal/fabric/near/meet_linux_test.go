@@ -136,7 +136,8 @@ func intrude(t testing.TB, p *Port, self meeting.Identity) *intruder {
 	must.Do(t, err)
 	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	must.Do(t, err)
-	p.met(p.Caps().Addrs[0], meeting.NewPeer(self, own, view, ends[0]))
+	m := meeting.NewPeer(self, own, view, ends[0])
+	p.Met(p.Caps().Addrs[0], Link{m.Identity, m.Out, m.In, m})
 	return &intruder{self, words, ends[1]}
 }
 

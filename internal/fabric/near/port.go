@@ -1,21 +1,12 @@
-//go:build !portable
-
 package near
 
 import (
-	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"net/netip"
-	"sync"
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/softhca/softhca/internal/fabric"
-	"github.com/softhca/softhca/internal/fabric/near/meeting"
 	"github.com/softhca/softhca/internal/identity"
 	"github.com/softhca/softhca/internal/lock"
 )
@@ -48,14 +39,9 @@ type Config struct {
 // Port sends to processes that it has met through shared memory. It implements fabric.Port.
 type Port struct {
 	Inner
-	cfg   Config
-	caps  fabric.Caps
-	hosts map[netip.Addr]*meeting.Host // not changed after Wrap
-	watch *watch
-	epoll int // readable when a peer wakes this process
-	ctx   context.Context
-	stop  context.CancelFunc
-	work  sync.WaitGroup
+	cfg    Config
+	caps   fabric.Caps
+	system System
 
 	// The thread of the shard uses these.
 	routes  map[key]*route
@@ -82,29 +68,13 @@ type Port struct {
 
 var _ fabric.Port = (*Port)(nil)
 
-// Wrap returns a port that wraps p, which it owns, also if it fails.
-func Wrap(p Inner, c Config) (*Port, error) {
-	n := &Port{Inner: p, cfg: c, caps: p.Caps(), hosts: make(map[netip.Addr]*meeting.Host), routes: make(map[key]*route), inbox: make([]fabric.Datagram, inboxLen)}
-	n.ctx, n.stop = context.WithCancel(context.Background())
+// New returns a port that wraps p. It owns p and the system.
+func New(p Inner, c Config, s System) *Port {
+	n := &Port{Inner: p, cfg: c, caps: p.Caps(), system: s, routes: make(map[key]*route), inbox: make([]fabric.Datagram, inboxLen)}
 	if !c.Sealed {
 		n.caps.Bare = n.bare
 	}
-	var err error
-	if n.epoll, err = newEpoll(); err != nil {
-		return nil, errors.Join(err, p.Close())
-	}
-	if n.watch, err = newWatch(); err != nil {
-		return nil, errors.Join(err, unix.Close(n.epoll), p.Close())
-	}
-	n.work.Go(func() { n.watch.run(n.ended) })
-	var random [8]byte
-	_, _ = rand.Read(random[:]) // never fails
-	generation := binary.NativeEndian.Uint64(random[:])
-	for _, a := range n.caps.Addrs {
-		n.listen(a, generation)
-	}
-	p.Watch(n.epoll)
-	return n, nil
+	return n
 }
 
 // Caps implements fabric.Port.
@@ -116,23 +86,17 @@ func (p *Port) Close() error {
 		return err
 	}
 	// From here on, no thread is in Send, Receive or Wait.
-	p.stop()
-	var err error
-	for _, h := range p.hosts {
-		err = errors.Join(err, h.Close())
-	}
 	p.mu.Lock()
 	p.closed = true
 	all := append(p.peers, p.arrived...)
 	p.peers, p.arrived = nil, nil
 	p.mu.Unlock()
-	err = errors.Join(err, p.watch.close())
-	p.work.Wait()
+	err := p.system.Close()
 	for _, r := range all {
 		r.leave()
 		err = errors.Join(err, r.Close())
 	}
-	return errors.Join(err, unix.Close(p.epoll))
+	return err
 }
 
 // Peer is a process that a port has met.
@@ -236,19 +200,15 @@ func (p *Port) Wait(timeout time.Duration, read, write bool) error {
 	return err
 }
 
-// drainWakes reads the bytes by which peers have woken this process.
+// drainWakes takes the wake-ups of the peers.
 func (p *Port) drainWakes() {
-	var events [16]unix.EpollEvent
-	n, err := unix.EpollWait(p.epoll, events[:], 0)
-	if err != nil {
-		return // interrupted: the next Wait ends at once
-	}
+	ids := p.system.Rung()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, e := range events[:n] {
+	for _, id := range ids {
 		for _, r := range p.peers {
-			if r.id == e.Fd {
-				_ = r.Woken() // the watch reports the end
+			if r.id == id {
+				_ = r.Woken() // the system reports the end
 			}
 		}
 	}

@@ -1,18 +1,14 @@
-//go:build !portable
-
 package near
 
 import (
 	"sync/atomic"
 	"time"
-
-	"github.com/softhca/softhca/internal/fabric/near/meeting"
 )
 
 // peer is a process that the port has met.
 type peer struct {
-	*meeting.Peer // the thread of the shard uses Out, and the port's lock guards In
-	key           key
+	Link // the thread of the shard uses Out, and the port's lock guards In
+	key  key
 
 	touched bool      // is among Port.touched
 	blocked bool      // the ring is full
@@ -23,7 +19,7 @@ type peer struct {
 	fresh   bool      // nothing was read yet
 	drained bool      // nothing more will be read
 
-	id   int32       // in the sets of sockets
+	id   int32       // for the system
 	gone atomic.Bool // the peer has ended
 }
 
@@ -41,5 +37,5 @@ func (r *peer) leave() {
 	}
 }
 
-// wake ends the wait of the peer. If the peer has ended, the watch of its socket reports it.
+// wake ends the wait of the peer. If the peer has ended, the system reports it.
 func (r *peer) wake() { _ = r.Wake() }

@@ -1,5 +1,3 @@
-//go:build !portable
-
 package near
 
 import (

@@ -1,5 +1,3 @@
-//go:build !portable
-
 package near
 
 import (
@@ -7,6 +5,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/fabric/near/meeting"
 	"github.com/softhca/softhca/internal/packet"
 )
 
@@ -111,12 +110,12 @@ func (p *Port) consider(t *route) {
 		return
 	}
 	t.skip = skipRuns
-	now := time.Now()
+	now := p.system.Now()
 	if now.Before(t.next) {
 		return
 	}
 	t.again(now)
-	p.meet(t.key)
+	p.system.Invite(t.key.local, meeting.Key{Addr: t.key.remote, Slot: t.key.slot})
 }
 
 // Send implements fabric.Port.
@@ -189,7 +188,7 @@ func (p *Port) put(r *peer, run *fabric.Run) bool {
 
 // noRoom decides about a run that its ring has no room for.
 func (p *Port) noRoom(r *peer, run *fabric.Run) bool {
-	now := time.Now()
+	now := p.system.Now()
 	switch {
 	case r.Out.Err() != nil:
 		p.garbled(r, r.Out.Err())

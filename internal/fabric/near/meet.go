@@ -1,0 +1,90 @@
+package near
+
+import (
+	"net/netip"
+
+	"github.com/softhca/softhca/internal/fabric/near/meeting"
+)
+
+// Met takes a process that was met, for the local address. It closes the bell if it refuses the
+// process. Any goroutine may call it.
+func (p *Port) Met(at netip.Addr, l Link) {
+	r := &peer{Link: l, key: key{at, l.Identity.Addr, l.Identity.Slot}, fresh: true}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ids++
+	r.id = p.ids
+	idle := len(p.arrived) >= meeting.MaxPeers // the thread of the shard does not come
+	if p.closed || idle || p.system.Watch(l.Bell, r.id) != nil {
+		_ = l.Close() // the other side sees the end
+		return
+	}
+	p.arrived = append(p.arrived, r)
+	p.news.Store(true)
+	p.Wake() // a thread that waits arms the new ring, too
+}
+
+// seat adds a peer. An earlier one at its place leaves, or the one to which nothing was sent for
+// the longest time. The caller is adopt.
+func (p *Port) seat(r *peer) {
+	n, left := 0, 0
+	var idle, gone *peer
+	for _, old := range p.peers {
+		switch {
+		case !old.sends():
+			left, gone = left+1, old
+		case old.key == r.key:
+			old.leave()
+		default:
+			if n++; idle == nil || old.used < idle.used {
+				idle = old
+			}
+		}
+	}
+	if n >= meeting.MaxPeers {
+		p.unroute(idle)
+	}
+	if left >= meeting.MaxPeers { // one that this process has left does not close its side
+		p.end(gone)
+	}
+	p.uses++
+	r.used = p.uses
+	p.peers = append(p.peers, r)
+	p.routeOf(r.key).peer = r
+}
+
+// unroute sends nothing more to a peer through memory.
+func (p *Port) unroute(r *peer) {
+	r.leave()
+	if t := p.routes[r.key]; t != nil && t.peer == r {
+		t.peer = nil
+		t.again(p.system.Now())
+	}
+}
+
+// end notes that a peer has ended. Any goroutine may call it.
+func (p *Port) end(r *peer) {
+	r.gone.Store(true)
+	p.news.Store(true)
+	p.Wake()
+}
+
+// Ended ends the meeting with a peer whose bell or process has ended. Any goroutine may call it.
+func (p *Port) Ended(id int32) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, list := range [][]*peer{p.peers, p.arrived} {
+		for _, r := range list {
+			if r.id == id {
+				p.system.Unwatch(r.Bell)
+				p.end(r)
+			}
+		}
+	}
+}
+
+// garbled ends the meeting with a peer that wrote garbage.
+func (p *Port) garbled(r *peer, err error) {
+	p.log("the process with slot %d at %s writes garbage into shared memory: %v", r.key.slot, r.key.remote, err)
+	p.end(r)
+}
