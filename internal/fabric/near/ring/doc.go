@@ -45,7 +45,7 @@
 // reads them, so it reads each header once, too.
 //
 // Reading order: layout.go (words and records), words.go (loads and stores), memory.go and
-// memory_linux.go, producer.go, consumer.go.
+// memory_linux.go, plain.go (memory of one process), producer.go, consumer.go.
 //
 // With the build tag ringmodel, tests replace the memory by a model and explore all interleavings
 // of a producer and a consumer: model_test.go.
