@@ -121,6 +121,7 @@ func (p *Port) Peers() (all []Peer) {
 func (p *Port) adopt() {
 	for _, r := range p.arrived {
 		p.seat(r)
+		p.empty = false // packets that the network brought before the meeting go first
 	}
 	p.arrived = nil
 }
