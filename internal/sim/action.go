@@ -41,6 +41,9 @@ const (
 	actDestroySRQ
 	actArm
 	actModerate
+	actMeet
+	actGarble
+	actStall
 	numActions
 )
 
@@ -49,7 +52,7 @@ var actionNames = [numActions]string{
 	"deregister remote region", "deregister local region", "to ERR", "to RESET", "reconnect", "destroy", "SQD",
 	"resize CQ", "restart adapter", "cut off adapter", "clock jump", "forge",
 	"load alternate path", "migrate", "cut path", "lose address",
-	"destroy shared receive queue", "arm", "moderate",
+	"destroy shared receive queue", "arm", "moderate", "meet again", "write garbage", "stop thread",
 }
 
 func (a action) String() string { return actionNames[a] }
@@ -89,6 +92,8 @@ func (w *world) act(i int) {
 		w.cutPath(r)
 	case actLoseAddress:
 		w.loseAddress(r)
+	case actMeet, actGarble, actStall:
+		w.perturbHost(a, r)
 	default:
 		if e.qp != nil {
 			w.perturb(a, e, r)
@@ -349,6 +354,10 @@ func (w *world) resizeSRQ(n *node, size uint32) {
 // again.
 func (w *world) restart(n *node, r *rand.Rand) {
 	n.audit()
+	if n.carrier != nil {
+		n.carrier.close(r.IntN(2) == 0)
+		w.strained(n)
+	}
 	for _, p := range w.pairs {
 		for i, e := range p.ends {
 			if p.at[i] == n && e.qp != nil {

@@ -67,21 +67,23 @@ const (
 	draining  // SQD and back
 	restarts
 	longMessages
-	lateAnswers         // adapters receive several packets before they send
-	migration           // connections have two paths, which fail
-	xrc                 // most connections are of XRC
-	windows             // RC connections have memory windows of type 2
-	moderation          // programs arm completion queues, and delay their events
-	allFeatures feature = 1<<iota - 1
+	lateAnswers          // adapters receive several packets before they send
+	migration            // connections have two paths, which fail
+	xrc                  // most connections are of XRC
+	windows              // RC connections have memory windows of type 2
+	moderation           // programs arm completion queues, and delay their events
+	sharedMemory         // adapters of one host exchange packets through shared memory
+	allFeatures  feature = 1<<iota - 1
 )
 
 // ownFeatures are the features of profiles of their own.
-const ownFeatures = xrc | windows | moderation
+const ownFeatures = xrc | windows | moderation | sharedMemory
 
 var featureNames = [...]string{
 	"loss", "duplication", "reordering", "corruption", "forgery", "partitions", "tight buffers", "small batches",
 	"clock jumps", "late receives", "small CQs", "bad requests", "deregistration", "lifecycle", "draining", "restarts",
 	"long messages", "late answers", "migration", "XRC", "memory windows of type 2", "moderation",
+	"shared memory",
 }
 
 func (f feature) String() string {
@@ -120,6 +122,9 @@ const windowsOfType2 = "windows"
 // completionEvents has events of completion queues.
 const completionEvents = "events"
 
+// nearby has adapters that share memory.
+const nearby = "near"
+
 // datagrams runs the simulation of package channels.
 const datagrams = "rd"
 
@@ -138,6 +143,7 @@ var profiles = [...]Profile{
 	{extended, "extended reliable connections: initiators send to the shared receive queues of two domains, which are destroyed and replaced; a random mix of faults", xrc, true},
 	{windowsOfType2, "memory windows of type 2: bound, invalidated by either side, and bound again while peers use their keys; a random mix of faults", windows, true},
 	{completionEvents, "completion events: programs arm completion queues, and delay the events by a count and a period; a random mix of faults", moderation, true},
+	{nearby, "adapters of one host exchange packets through shared memory: they meet and part, are killed and stopped, and write garbage; a random mix of faults", sharedMemory, true},
 	{storms, "connection storms: programs connect, refuse, delay, disconnect and vanish; a fifth of all packets is lost", 0, false},
 	{datagrams, "reliable datagrams: many queue pairs over few EE contexts, reset and destroyed during transfers; paths fail, packets are forged", 0, false},
 }

@@ -48,6 +48,9 @@ type delays struct {
 // trip is the longest round trip without harm by the network. A FLUSH may wait for the storage.
 func (w *world) trip() time.Duration {
 	d := 2*(w.plan.net.Latency+w.plan.net.jitter) + storageTime
+	if w.plan.on(sharedMemory) {
+		d += 2 * carrierTime
+	}
 	if w.plan.on(lateAnswers) {
 		d += 2 * lateAnswer
 	}
@@ -264,8 +267,41 @@ func (d *delays) onTime(what string) {
 	}
 }
 
+// strained records that a node may be late with everything: its thread has no processor, or its port
+// waits for room in a ring or has lost packets there.
+func (w *world) strained(n *node) {
+	w.harmed()
+	w.shaken = true
+	for _, p := range w.pairs {
+		if p.at[0] == n || p.at[1] == n {
+			p.disturbed++
+			p.harmed()
+		}
+	}
+}
+
+// strain does so for all nodes of which it is true now, and for the packets in rings that their
+// reader does not know yet.
+func (w *world) strain() {
+	for _, n := range w.nodes {
+		c := n.carrier
+		if c == nil {
+			return
+		}
+		if c.blocked || w.Now < c.stalled {
+			w.strained(n)
+		}
+		for _, l := range c.links {
+			if o := l.other(c); !o.known && !o.closed {
+				w.disturb(n, o.c.n)
+			}
+		}
+	}
+}
+
 // allOnTime checks every end.
 func (w *world) allOnTime() {
+	w.strain()
 	for _, n := range w.nodes {
 		for _, e := range n.ends {
 			if e.qp != nil {

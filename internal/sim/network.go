@@ -31,9 +31,9 @@ func (w *world) carry(from *node, run *fabric.Run) {
 	first := 0 // of the segments that travel together
 	for i := range run.Count {
 		seg := run.Segment(i)
-		w.Packets++
-		w.sniff(from, run, seg)
-		w.leaves(run, i)
+		if from.carrier == nil { // a carrier has counted it
+			w.depart(from, run, i)
+		}
 		if to == nil {
 			continue
 		}
@@ -56,6 +56,13 @@ func (w *world) carry(from *node, run *fabric.Run) {
 	if to != nil {
 		w.ship(journey{from, to, run}, [2]int{first, run.Count}, 0)
 	}
+}
+
+// depart counts and checks segment i of a run that an adapter sends, by whatever way.
+func (w *world) depart(from *node, run *fabric.Run, i int) {
+	w.Packets++
+	w.sniff(from, run, run.Segment(i))
+	w.leaves(run, i)
 }
 
 // journey is a run on its way from one node to another.

@@ -35,6 +35,7 @@ type node struct {
 	binder  binder
 	coming  int           // packets on the way to this node
 	busy    clock.Instant // time until which its port is busy sending
+	carrier *carrier      // nil: the network is its port
 
 	tally tally
 	taken bool   // a queue pair has taken the packet that arrived
@@ -78,6 +79,9 @@ func (n *node) open() {
 	if b := w.plan.net.buffer; b != noLimit {
 		caps.RecvBuffer = max(b*512, 32<<10)
 	}
+	if w.plan.on(sharedMemory) {
+		caps.SrcPort, caps.MaxRunBytes = fabric.RoCEPort, min(caps.MaxRunBytes, w.plan.near.ring/2)
+	}
 	// Each time that it starts, an adapter may run other software.
 	n.inOrder = rand.New(rand.NewPCG(w.Config.Seed, streamWays+uint64(n.Index)<<32+n.starts)).Float64() < w.plan.inOrder
 	src := rand.New(rand.NewPCG(w.Config.Seed, streamKeys+uint64(n.Index)<<32+n.starts))
@@ -99,6 +103,9 @@ func (n *node) open() {
 	n.openBinder()
 	n.openDomains()
 	n.Deadline = clock.Never
+	if w.plan.on(sharedMemory) {
+		n.carrier = newCarrier(n, caps)
+	}
 }
 
 // storageTime is the longest that memory takes to be written back.
@@ -162,13 +169,21 @@ func (n *node) queueOf(cq *qp.CQ) *queue {
 func (n *node) pump() {
 	w := n.w
 	for range pumpBound {
-		more := n.Transmit(w.Now, func(run *fabric.Run) { w.carry(n, run) })
-		if !more && !n.HCA.Single().Pending() {
+		more := n.transmit()
+		if !more && (!n.HCA.Single().Pending() || n.carrier != nil && n.carrier.blocked) {
 			n.settled()
 			return
 		}
 	}
 	w.Fail("liveness", "adapter %d still sends after %d batches at one instant", n.Index, pumpBound)
+}
+
+// transmit lets the adapter send a batch, and reports whether there is more.
+func (n *node) transmit() (more bool) {
+	if n.carrier != nil {
+		return n.carrier.transmit()
+	}
+	return n.Transmit(n.w.Now, func(run *fabric.Run) { n.w.carry(n, run) })
 }
 
 // pumpBound is more batches than any adapter can fill at one instant.
@@ -293,10 +308,20 @@ func (n *node) raise(ev qp.Event) {
 // foreign are the reasons to drop a packet that belongs to no queue pair.
 var foreign = []counters.Drop{counters.DropMalformed, counters.DropICRC, counters.DropNoQP, counters.DropNoEEC}
 
-// receive passes an arrived packet to the adapter.
+// receive takes a packet that the network delivers.
 func (n *node) receive(p *virtual.Packet) {
-	w := n.w
+	if n.carrier != nil {
+		n.carrier.socket.arrives(p)
+		return
+	}
 	n.coming -= p.Segments
+	n.pass(p)
+	n.answer()
+}
+
+// pass passes an arrived packet to the adapter.
+func (n *node) pass(p *virtual.Packet) {
+	w := n.w
 	n.tally.delivered += uint64(p.Segments)
 	w.arrived(p)
 	c := n.HCA.Count()
@@ -327,7 +352,6 @@ func (n *node) receive(p *virtual.Packet) {
 		}
 	}
 	n.interrupt(&p.Datagram)
-	n.answer()
 }
 
 // answer lets the adapter transmit after an arrival: at once or, if its thread

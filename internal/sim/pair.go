@@ -339,6 +339,7 @@ func (e *end) vanish() {
 // disturb records that a packet between two nodes was harmed.
 func (w *world) disturb(a, b *node) {
 	w.harmed()
+	w.shaken = true
 	for _, p := range w.pairs {
 		if p.at[0] == a && p.at[1] == b || p.at[0] == b && p.at[1] == a {
 			p.disturbed++

@@ -23,6 +23,14 @@ type plan struct {
 	slot     int           // bytes of the longest message
 	rnrRetry uint8
 	inOrder  float64 // share of go-back-N adapters
+	near     hosts
+}
+
+// hosts are the parameters of runs with shared memory.
+type hosts struct {
+	hosts    []int   // that of each node; nodes of one host may share memory
+	ring     int     // bytes of each ring
+	refusals float64 // share of invitations that are refused
 }
 
 // faults are the faults of the network and the limits of its ports.
@@ -53,6 +61,7 @@ func newPlan(c *Config) plan {
 		}
 		p.has |= has & allFeatures &^ (longMessages | ownFeatures)
 	}
+	p.drawNear(rand.New(rand.NewPCG(c.Seed, streamNear)), &profile)
 	p.nodes = 2 + r.IntN(3)
 	p.pairs = 2 + r.IntN(4)
 	p.gap = time.Duration(2+r.IntN(60)) * time.Microsecond
@@ -64,7 +73,32 @@ func newPlan(c *Config) plan {
 	p.drawNet(r)
 	p.drawHost(r)
 	p.drawActions(r)
+	if p.on(sharedMemory) {
+		p.acts[actMeet], p.acts[actGarble], p.acts[actStall] = 5, 2, 2
+		p.acts[actRestart] = max(p.acts[actRestart], 1)
+	}
 	return p
+}
+
+// drawNear draws whether processes share memory, from numbers of its own: so the rest of the plan
+// is the same with and without. They do in a quarter of the runs that mix features.
+func (p *plan) drawNear(r *rand.Rand, profile *Profile) {
+	all := profile.Name == nearby
+	if mixes := profile.mixes || profile.Name == "chaos"; !all && (!mixes || r.IntN(4) > 0) {
+		return
+	}
+	p.has |= sharedMemory
+	if all && r.IntN(4) == 0 {
+		p.has = sharedMemory // nothing else can harm a packet
+	}
+	const mostNodes = 4
+	for range mostNodes {
+		p.near.hosts = append(p.near.hosts, r.IntN(3)/2)
+	}
+	p.near.ring = 8 << 10 << r.IntN(5)
+	if r.IntN(2) == 0 {
+		p.near.refusals = r.Float64()
+	}
 }
 
 // on reports whether a feature is in the plan.

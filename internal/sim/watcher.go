@@ -223,7 +223,7 @@ func (x *watcher) countRetry(r *trace.Record) {
 func (x *watcher) retried(r *trace.Record) {
 	e, w := x.e, x.e.w
 	// A full CQ at a peer that polls too rarely can cause this too.
-	if w.plan.has == 0 && r.Cause != notReady && e.peer.state != ib.ERR && !e.pair.broken {
+	if w.plan.has&^sharedMemory == 0 && !w.shaken && r.Cause != notReady && e.peer.state != ib.ERR && !e.pair.broken {
 		w.Fail("timer", "adapter %d qp %v: sending goes back (%s), and nothing was lost", e.node.Index, e.num, r.Cause)
 	}
 	x.countRetry(r)

@@ -56,7 +56,8 @@ func (n *node) bind(b ib.MWBind) {
 	_, err := n.binder.qp.PostSend(ib.SendWR{Opcode: ib.WRBindMW, Bind: &b})
 	w.Must(err)
 	n.HCA.Single().RingDoorbell(n.binder.qp)
-	n.wake(nil)
+	for n.wake(nil); n.carrier != nil && n.carrier.abandon(); n.wake(nil) {
+	}
 	switch {
 	case n.binder.cq.Poll(wcs[:]) != 1:
 		w.Fail("liveness", "adapter %d: a bind of %+v does not complete at once", n.Index, b)

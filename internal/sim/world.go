@@ -19,6 +19,8 @@ const (
 	streamSetup = 3
 	streamKeys  = 1 << 40
 	streamWays  = 1 << 41
+	streamNear  = 4 // how processes share memory
+	streamHost  = 5 // what their hosts do
 )
 
 // world is one run.
@@ -34,6 +36,7 @@ type world struct {
 	nodes  []*node
 	pairs  []*pair
 	routes map[route]*end
+	host   *rand.Rand // draws what the hosts do, in runs with shared memory
 
 	text text
 	wcs  []ib.WC
@@ -41,8 +44,9 @@ type world struct {
 
 	spaces int // created so far
 
-	over bool // everything has settled
-	did  [numActions]uint64
+	shaken bool // something may have been lost although no feature harms packets
+	over   bool // everything has settled
+	did    [numActions]uint64
 }
 
 // Result is the result of a run.
@@ -83,12 +87,14 @@ func newWorld(c Config, k virtual.Config) *world {
 	w.Init(k, w.plan.net.Faults)
 	w.Count(MarkNames(c.Profile))
 	w.Gap, w.ports = w.plan.gap, w.plan.net.ports
+	w.host = rand.New(rand.NewPCG(c.Seed, streamHost))
 	w.text = newText(w.plan.slot)
 	return w
 }
 
 // Simulate makes the run.
 func (w *world) Simulate() {
+	defer w.stopThreads()
 	w.setUp()
 	w.StepAll(w)
 	w.settle()
@@ -251,6 +257,9 @@ func (w *world) idle() bool {
 		return false
 	}
 	for _, n := range w.nodes {
+		if n.carrier != nil && !n.carrier.idle() {
+			return false
+		}
 		for _, e := range n.ends {
 			if !e.idle() {
 				return false
@@ -299,6 +308,15 @@ func (w *world) tearDown() {
 			e.destroy()
 		}
 		n.close()
+	}
+}
+
+// stopThreads ends the threads of all nodes.
+func (w *world) stopThreads() {
+	for _, n := range w.nodes {
+		if n.carrier != nil {
+			n.carrier.thread.stop()
+		}
 	}
 }
 

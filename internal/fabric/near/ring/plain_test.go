@@ -16,14 +16,16 @@ func TestPlain(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	draw := rand.New(rand.NewPCG(seed, 0))
-	a, viewOfA, _ := Plain(minSize)
-	b, viewOfB, _ := Plain(minSize)
-	p, c := NewProducer(a, viewOfB), NewConsumer(b, viewOfA)
+	a, b := NewPlain(minSize), NewPlain(minSize)
+	p, c := NewProducer(a.Memory, b.View), NewConsumer(b.Memory, a.View)
 	var want [][]byte
 	sent := 0
 	for sent < 1000*minSize {
 		n := 1 + draw.IntN(p.MaxRecord())
 		if room := p.Reserve(n, n); room != nil {
+			if !a.Contains(room) || b.Contains(room) {
+				t.Fatal("the record is not where it should be")
+			}
 			for i := range room {
 				room[i] = byte(draw.Uint32())
 			}
@@ -64,7 +66,7 @@ func TestPlainSizes(t *testing.T) {
 					t.Errorf("a ring of %d bytes", size)
 				}
 			}()
-			Plain(size)
+			NewPlain(size)
 		}()
 	}
 }

@@ -1,0 +1,273 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/fabric/near"
+	"github.com/softhca/softhca/internal/fabric/near/meeting"
+	"github.com/softhca/softhca/internal/fabric/near/ring"
+)
+
+// link is a pair of rings between two carriers that have met, and what the oracle knows of it.
+type link struct {
+	w       *world
+	sides   [2]side
+	spoiled bool // a side wrote garbage: records may be lost
+}
+
+// side is one end of a link.
+type side struct {
+	c             *carrier
+	local, remote netip.Addr
+	out           *ring.Producer
+	in            *ring.Consumer
+	own           *ring.Plain // its memory
+	id            int32       // of the peer in the port
+	met           uint64      // arrivals at the socket before the meeting
+	known         bool        // the port has met the peer
+	rung          bool        // a wake-up waits
+	closed        bool
+
+	records []record    // that this side has to receive
+	newest  uint64      // serial of the last record that it received
+	begun   bool        // it has received one
+	counts  ring.Counts // of out, before the current Send
+}
+
+// record is a record in a ring.
+type record struct {
+	sum, serial uint64
+	unsure      bool // it may have found no room
+}
+
+// side returns the end of a carrier.
+func (l *link) side(c *carrier) *side {
+	if l.sides[0].c == c {
+		return &l.sides[0]
+	}
+	return &l.sides[1]
+}
+
+// other returns the end of the peer of a carrier.
+func (l *link) other(c *carrier) *side {
+	if l.sides[0].c == c {
+		return &l.sides[1]
+	}
+	return &l.sides[0]
+}
+
+// meet makes the processes at two addresses meet, if they are on one host.
+func (w *world) meet(a *carrier, local, remote netip.Addr) {
+	to := w.At(remote)
+	if to == nil || w.over {
+		return
+	}
+	b := w.nodes[to.Index].carrier
+	if a == b || a.closed || b.closed || w.plan.near.hosts[a.n.Index] != w.plan.near.hosts[b.n.Index] {
+		return
+	}
+	l := &link{w: w}
+	x, y := ring.NewPlain(w.plan.near.ring), ring.NewPlain(w.plan.near.ring)
+	l.sides[0].own, l.sides[1].own = x, y
+	l.sides[0].out, l.sides[0].in = ring.NewProducer(x.Memory, y.View), ring.NewConsumer(x.Memory, y.View)
+	l.sides[1].out, l.sides[1].in = ring.NewProducer(y.Memory, x.View), ring.NewConsumer(y.Memory, x.View)
+	l.sides[0].c, l.sides[0].local, l.sides[0].remote = a, local, remote
+	l.sides[1].c, l.sides[1].local, l.sides[1].remote = b, remote, local
+	first := w.host.IntN(2)
+	w.Mark("near met")
+	l.begins(first)
+	w.After(a.draw(meetTime), func() { l.begins(1 - first) })
+}
+
+// begins makes the port of a side know the peer.
+func (l *link) begins(i int) {
+	s := &l.sides[i]
+	if s.c.closed || l.sides[1-i].closed {
+		s.closed = true
+		l.told(&l.sides[1-i])
+		return
+	}
+	s.known, s.met = true, s.c.socket.arrived
+	s.c.links = append(s.c.links, l)
+	l.w.disturb(s.c.n, l.sides[1-i].c.n)
+	s.c.port.Met(s.local, near.Link{Identity: meeting.Identity{Addr: s.remote}, Out: s.out, In: s.in, Bell: &bell{l, i}})
+}
+
+// told tells a side that the other has ended.
+func (l *link) told(s *side) {
+	if s.known && !s.closed {
+		s.c.after(s.c.draw(endTime), func() {
+			if !s.closed {
+				s.c.port.Ended(s.id)
+			}
+		})
+	}
+}
+
+// close closes the end of a carrier. Everything in its ring must have been received, unless its
+// process has ended.
+func (l *link) close(c *carrier) {
+	s := l.side(c)
+	if s.closed {
+		return
+	}
+	s.closed = true
+	c.links = slices.DeleteFunc(c.links, func(o *link) bool { return o == l })
+	l.w.Mark("near ended")
+	if n := s.certain(); n > 0 {
+		l.w.disturb(c.n, l.other(c).c.n)
+		if !c.closed && !l.spoiled {
+			l.w.Fail("carrier", "adapter %d leaves %d records in a ring", c.n.Index, n)
+		}
+	}
+	l.told(l.other(c))
+}
+
+// before notes what the side has sent.
+func (s *side) before() { s.counts = s.out.Counts() }
+
+// ofPath reports whether a datagram for the side is from its peer.
+func (s *side) ofPath(d *fabric.Datagram) bool { return d.Src == s.remote && d.Dst == s.local }
+
+// certain returns the number of records that the side must receive.
+func (s *side) certain() (n int) {
+	for _, r := range s.records {
+		if !r.unsure {
+			n++
+		}
+	}
+	return n
+}
+
+// takes takes the next record of the ring, and reports whether it has a sum.
+func (s *side) takes(sum uint64) bool {
+	for i, r := range s.records {
+		if r.sum == sum {
+			s.newest = r.serial
+			s.records = s.records[i+1:]
+			return true
+		}
+		if !r.unsure {
+			return false
+		}
+	}
+	return false
+}
+
+// put notes the runs that the port of a carrier has put into the ring since before, and returns
+// the number of their packets. The other side must be awake.
+func (l *link) put(c *carrier, runs []fabric.Run) (packets uint64) {
+	s, o, w := l.side(c), l.other(c), l.w
+	counts := s.out.Counts()
+	packets = counts.Packets - s.counts.Packets
+	if packets == 0 {
+		return 0
+	}
+	if o.closed { // the process has ended, and this one does not know yet
+		w.strained(c.n)
+		return packets
+	}
+	mine := slices.DeleteFunc(slices.Clone(runs), func(r fabric.Run) bool { return r.Path.Src != s.local || r.Path.Dst != s.remote })
+	for i := range mine {
+		w.Net.Serial++
+		o.records = append(o.records, record{sumOf(mine[i].Bytes, mine[i].Count), w.Net.Serial, uint64(len(mine)) != counts.Records-s.counts.Records})
+	}
+	if o.known {
+		o.c.checkAsleep()
+	}
+	return packets
+}
+
+// dies leaves a ring as a process does that is killed while it writes: with a record that is not
+// published, or not even complete.
+func (s *side) dies(w *world) {
+	n := 1 + w.host.IntN(2000)
+	if b := s.out.Reserve(n, n); b != nil {
+		for i := range b {
+			b[i] = byte(w.host.Uint32())
+		}
+		if w.host.IntN(2) == 0 {
+			s.out.Commit(n, n, 1, 0)
+		}
+	}
+}
+
+// The words of a ring's memory that a hostile process changes (layout.go of package ring).
+const (
+	headWord   = 0
+	tailWord   = 32
+	recordWord = 64
+)
+
+// garble has the process of a carrier write garbage into its memory.
+func (l *link) garble(c *carrier, r *rand.Rand) {
+	l.spoiled = true
+	w := l.side(c).own.Words
+	l.w.strained(c.n)
+	switch r.IntN(4) {
+	case 0: // not a multiple of a line, nor the end
+		w[headWord] |= uint64(2 + r.IntN(62))
+	case 1:
+		w[headWord] += 2 * uint64(l.w.plan.near.ring)
+	case 2:
+		w[tailWord] |= uint64(1 + r.IntN(63))
+	default:
+		clear(w[recordWord:])
+	}
+}
+
+// perturbHost makes two processes meet again, write garbage, or lose their processor.
+func (w *world) perturbHost(a action, r *rand.Rand) {
+	c := w.nodes[r.IntN(len(w.nodes))].carrier
+	switch a {
+	case actMeet:
+		to := w.nodes[r.IntN(len(w.nodes))]
+		i := r.IntN(len(to.Addrs))
+		w.meet(c, c.n.Addrs[i], to.Addrs[i])
+	case actStall:
+		c.stalled = max(c.stalled, w.Now.Add(time.Duration(r.Int64N(int64(stallTime)))))
+		c.after(c.stalled.Sub(w.Now), func() { w.strained(c.n) })
+		w.strained(c.n)
+	case actGarble:
+		if len(c.links) > 0 {
+			w.Mark("near garbage")
+			c.links[r.IntN(len(c.links))].garble(c, r)
+		}
+	}
+}
+
+// bell is the Unix socket between the two processes of a link.
+type bell struct {
+	l *link
+	i int
+}
+
+func (b *bell) side() *side { return &b.l.sides[b.i] }
+
+// Wake implements near.Bell.
+func (b *bell) Wake() error {
+	o := &b.l.sides[1-b.i]
+	if o.closed {
+		return meeting.ErrGone
+	}
+	if o.rung = true; o.known {
+		o.c.wakes()
+	}
+	return nil
+}
+
+// Woken implements near.Bell.
+func (b *bell) Woken() error {
+	b.side().rung = false
+	return nil
+}
+
+// Close implements near.Bell.
+func (b *bell) Close() error {
+	b.l.close(b.side().c)
+	return nil
+}
