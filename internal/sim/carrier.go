@@ -26,6 +26,8 @@ type carrier struct {
 	ids    []int32 // for Rung
 
 	blocked bool          // the port waits for room in a ring
+	head    *byte         // of the run for which it waits
+	since   clock.Instant // and since when
 	stalled clock.Instant // until then the thread has no processor
 	closed  bool
 }
@@ -34,11 +36,12 @@ var _ near.System = (*carrier)(nil)
 
 // Times of the host, at most.
 const (
-	wakeTime  = 5 * time.Microsecond   // from a wake-up until the thread runs
-	pollTime  = time.Microsecond       // between two reads of a thread that polls
-	meetTime  = 300 * time.Microsecond // from an invitation to the meeting
-	endTime   = 50 * time.Microsecond  // from the end of a process until another knows
-	stallTime = 30 * time.Millisecond
+	wakeTime   = 5 * time.Microsecond   // from a wake-up until the thread runs
+	pollTime   = time.Microsecond       // between two reads of a thread that polls
+	meetTime   = 300 * time.Microsecond // from an invitation to the meeting
+	endTime    = 50 * time.Microsecond  // from the end of a process until another knows
+	stallTime  = 30 * time.Millisecond  // without a processor, and most of the time
+	shortStall = 500 * time.Microsecond
 	// carrierTime bounds what a thread of the host adds to the way of a packet: it wakes up, and
 	// reads the network only in some of its polls.
 	carrierTime = wakeTime + 25*pollTime
@@ -96,17 +99,34 @@ func (c *carrier) flush() bool {
 	for _, l := range c.links {
 		l.side(c).before()
 	}
+	c.garble()
 	c.socket.taken = c.socket.taken[:0]
 	err := c.port.Send(b)
 	c.account(runs[:len(runs)-len(b.Pending())], c.counts.Overflows.Load()-lost)
 	if c.blocked || err != nil {
 		w.strained(c.n)
 	}
-	if c.blocked = err != nil; c.blocked {
-		w.Mark("near ring full")
-		c.wakes() // to wait for room
-	}
+	c.blocks(err != nil)
 	return err == nil
+}
+
+// roomTime is how long a port waits for room in a ring.
+const roomTime = 10 * time.Millisecond
+
+// blocks notes whether the port waits for room in a ring. It must not wait too long for one run.
+func (c *carrier) blocks(blocked bool) {
+	if c.blocked = blocked; !blocked {
+		c.head = nil
+		return
+	}
+	c.n.w.Mark("near ring full")
+	if head := &c.n.Batch.Pending()[0].Bytes[0]; c.head != head {
+		c.head, c.since = head, c.n.w.Now
+	}
+	if waits := c.n.w.Now.Sub(c.since); waits > roomTime {
+		c.n.w.Fail("carrier", "adapter %d waits %v for room in a ring", c.n.Index, waits)
+	}
+	c.wakes() // to wait for room
 }
 
 // abandon loses the batch that waits for room in a ring, and reports whether there was one: no
@@ -218,9 +238,10 @@ func (c *carrier) close(killed bool) {
 	}
 }
 
-// idle reports whether nothing is on its way through the port.
+// idle reports whether nothing is on its way through the port, and it has left the links that are
+// over.
 func (c *carrier) idle() bool {
-	pending := slices.ContainsFunc(c.links, func(l *link) bool { return l.side(c).certain() > 0 && !l.spoiled })
+	pending := slices.ContainsFunc(c.links, func(l *link) bool { return l.side(c).certain() > 0 && !l.spoiled || l.over(c) })
 	return len(c.n.Batch.Pending()) == 0 && len(c.socket.waiting) == 0 && len(c.socket.read) == 0 && !pending
 }
 

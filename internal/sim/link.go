@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -35,6 +36,7 @@ type side struct {
 	records []record    // that this side has to receive
 	newest  uint64      // serial of the last record that it received
 	begun   bool        // it has received one
+	garbage func()      // writes it into the memory; nil: the process is correct
 	counts  ring.Counts // of out, before the current Send
 }
 
@@ -79,8 +81,25 @@ func (w *world) meet(a *carrier, local, remote netip.Addr) {
 	l.sides[1].c, l.sides[1].local, l.sides[1].remote = b, remote, local
 	first := w.host.IntN(2)
 	w.Mark("near met")
-	l.begins(first)
-	w.After(a.draw(meetTime), func() { l.begins(1 - first) })
+	l.sides[first].c.soon(func() {
+		l.begins(first)
+		l.sides[1-first].c.soon(func() { l.begins(1 - first) })
+	})
+}
+
+// soon does something after a while, or just after the next packet arrives from the network.
+func (c *carrier) soon(do func()) {
+	done := false
+	once := func() {
+		if !done {
+			done = true
+			do()
+		}
+	}
+	c.n.w.After(c.draw(meetTime), once)
+	if c.socket.next == nil {
+		c.socket.next = once
+	}
 }
 
 // begins makes the port of a side know the peer.
@@ -95,6 +114,7 @@ func (l *link) begins(i int) {
 	s.c.links = append(s.c.links, l)
 	l.w.disturb(s.c.n, l.sides[1-i].c.n)
 	s.c.port.Met(s.local, near.Link{Identity: meeting.Identity{Addr: s.remote}, Out: s.out, In: s.in, Bell: &bell{l, i}})
+	s.c.checkAsleep()
 }
 
 // told tells a side that the other has ended.
@@ -129,6 +149,18 @@ func (l *link) close(c *carrier) {
 
 // before notes what the side has sent.
 func (s *side) before() { s.counts = s.out.Counts() }
+
+// over reports whether the port must leave the link: there was garbage, or a later link with the
+// same addresses has replaced it.
+func (l *link) over(c *carrier) bool {
+	s := l.side(c)
+	for _, o := range c.links[slices.Index(c.links, l)+1:] {
+		if n := o.side(c); n.local == s.local && n.remote == s.remote {
+			return true
+		}
+	}
+	return errors.Is(s.in.Err(), ring.ErrGarbage) || s.out.Err() != nil
+}
 
 // ofPath reports whether a datagram for the side is from its peer.
 func (s *side) ofPath(d *fabric.Datagram) bool { return d.Src == s.remote && d.Dst == s.local }
@@ -203,20 +235,25 @@ const (
 	recordWord = 64
 )
 
-// garble has the process of a carrier write garbage into its memory.
-func (l *link) garble(c *carrier, r *rand.Rand) {
+// spoil makes the process of a carrier write garbage into its memory, again and again.
+func (l *link) spoil(c *carrier, r *rand.Rand) {
 	l.spoiled = true
-	w := l.side(c).own.Words
-	l.w.strained(c.n)
-	switch r.IntN(4) {
-	case 0: // not a multiple of a line, nor the end
-		w[headWord] |= uint64(2 + r.IntN(62))
-	case 1:
-		w[headWord] += 2 * uint64(l.w.plan.near.ring)
-	case 2:
-		w[tailWord] |= uint64(1 + r.IntN(63))
-	default:
-		clear(w[recordWord:])
+	words, x := l.side(c).own.Words, uint64(2+r.IntN(62))
+	l.side(c).garbage = [...]func(){
+		func() { words[headWord] |= x }, // neither a multiple of a line nor the end
+		func() { words[headWord] += 2 * uint64(l.w.plan.near.ring) },
+		func() { words[tailWord] |= x },
+		func() { clear(words[recordWord:]) },
+	}[r.IntN(4)]
+}
+
+// garble writes the garbage of this process.
+func (c *carrier) garble() {
+	for _, l := range c.links {
+		if s := l.side(c); s.garbage != nil {
+			c.n.w.strained(c.n)
+			s.garbage()
+		}
 	}
 }
 
@@ -229,13 +266,18 @@ func (w *world) perturbHost(a action, r *rand.Rand) {
 		i := r.IntN(len(to.Addrs))
 		w.meet(c, c.n.Addrs[i], to.Addrs[i])
 	case actStall:
-		c.stalled = max(c.stalled, w.Now.Add(time.Duration(r.Int64N(int64(stallTime)))))
+		most := stallTime
+		if r.IntN(4) > 0 {
+			most = shortStall
+		}
+		c.stalled = max(c.stalled, w.Now.Add(time.Duration(r.Int64N(int64(most)))))
 		c.after(c.stalled.Sub(w.Now), func() { w.strained(c.n) })
 		w.strained(c.n)
 	case actGarble:
 		if len(c.links) > 0 {
 			w.Mark("near garbage")
-			c.links[r.IntN(len(c.links))].garble(c, r)
+			c.links[r.IntN(len(c.links))].spoil(c, r)
+			c.garble()
 		}
 	}
 }

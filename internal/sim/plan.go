@@ -74,7 +74,7 @@ func newPlan(c *Config) plan {
 	p.drawHost(r)
 	p.drawActions(r)
 	if p.on(sharedMemory) {
-		p.acts[actMeet], p.acts[actGarble], p.acts[actStall] = 5, 2, 2
+		p.acts[actMeet], p.acts[actGarble], p.acts[actStall] = 5, 2, 4
 		p.acts[actRestart] = max(p.acts[actRestart], 1)
 	}
 	return p
@@ -95,7 +95,7 @@ func (p *plan) drawNear(r *rand.Rand, profile *Profile) {
 	for range mostNodes {
 		p.near.hosts = append(p.near.hosts, r.IntN(3)/2)
 	}
-	p.near.ring = 8 << 10 << r.IntN(5)
+	p.near.ring = 8 << 10 << (r.IntN(5) * r.IntN(2))
 	if r.IntN(2) == 0 {
 		p.near.refusals = r.Float64()
 	}

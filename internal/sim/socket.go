@@ -19,6 +19,7 @@ type socket struct {
 	free    []*arrival
 	arrived uint64
 	taken   []*byte // the first bytes of the runs that the network took
+	next    func()  // nil: nothing happens after the next arrival
 }
 
 // arrival is a packet in a socket.
@@ -41,6 +42,10 @@ func (s *socket) arrives(p *virtual.Packet) {
 	a.Datagram.Bytes = bytes
 	s.waiting = append(s.waiting, a)
 	s.c.wakes()
+	if do := s.next; do != nil {
+		s.next = nil
+		s.c.after(s.c.draw(pollTime), do)
+	}
 }
 
 // passed returns the arrival of a datagram that the port passes on, which must be the next that

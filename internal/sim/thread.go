@@ -2,6 +2,7 @@ package sim
 
 import (
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/softhca/softhca/internal/fabric"
@@ -15,9 +16,10 @@ type thread struct {
 	stop   func()
 	yield  func(asleep bool) bool
 	asleep bool
-	waking bool // it has been woken and runs soon
-	woken  bool // the next sleep ends at once
-	sleeps uint64
+	waking bool   // it has been woken and runs soon
+	woken  bool   // the next sleep ends at once
+	sleeps uint64 // waits that came to sleep
+	spins  int    // and those since the last that did not
 	err    error
 }
 
@@ -42,6 +44,7 @@ func (t *thread) wait(timeout time.Duration, ready bool) error {
 		return nil
 	}
 	t.sleeps++
+	t.spins = 0
 	sleep := t.sleeps
 	if timeout >= 0 {
 		t.c.after(timeout, func() {
@@ -78,6 +81,7 @@ func (c *carrier) turn() {
 		_, _ = t.step() // the end of Wait
 		w.Must(t.err)
 	}
+	c.garble()
 	got := 0
 	for range 1 + w.host.IntN(8) {
 		k := c.receive()
@@ -96,11 +100,18 @@ func (c *carrier) turn() {
 		return
 	}
 	if t.asleep, _ = t.step(); !t.asleep {
+		if t.spins++; t.spins > mostSpins {
+			w.Fail("wake", "adapter %d waits %d times without sleeping, and nothing arrives", c.n.Index, t.spins)
+		}
 		c.after(0, c.turn)
 		return
 	}
 	c.checkAsleep()
 }
+
+// mostSpins is more than a thread waits without sleeping while nothing arrives: it reads the network
+// only in one of 16 turns, and a wake-up or a new peer takes one more.
+const mostSpins = 40
 
 // sleeping reports whether the thread sleeps, and nothing has woken it.
 func (t *thread) sleeping() bool { return t.asleep && !t.waking }
@@ -118,17 +129,21 @@ func (c *carrier) checkAsleep() {
 	}
 }
 
-// overslept fails if a thread that waits for room sleeps too long: the reader of each ring has
+// overslept fails if a thread that waits for room sleeps too long: the reader of the ring has
 // released all records and sleeps.
 func (c *carrier) overslept() {
 	if !c.blocked {
 		return
 	}
-	for _, l := range c.links {
-		o := l.other(c)
-		if !o.known || l.spoiled || len(o.records) > 0 || !o.c.thread.sleeping() {
-			return
+	to := &c.n.Batch.Pending()[0].Path
+	for _, l := range slices.Backward(c.links) {
+		s, o := l.side(c), l.other(c)
+		if s.local != to.Src || s.remote != to.Dst {
+			continue
 		}
+		if o.known && !l.spoiled && o.certain() == 0 && o.c.thread.sleeping() {
+			c.n.w.Fail("wake", "adapter %d sleeps until it loses packets, and the ring is empty", c.n.Index)
+		}
+		return
 	}
-	c.n.w.Fail("wake", "adapter %d sleeps until it loses packets, and its rings are empty", c.n.Index)
 }
