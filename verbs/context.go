@@ -244,7 +244,8 @@ type Counter struct {
 }
 
 // Counters returns the adapter's counters, first those of Linux's Soft-RoCE under
-// their Linux names. They never decrease. It fails if the adapter is closed or has
+// their Linux names. They never decrease, but for near_peers and near_memory_bytes: processes
+// with which the adapter shares memory now (Config.Wire), and how much. It fails if the adapter is closed or has
 // failed.
 func (c *Context) Counters() (all []Counter, err error) {
 	err = c.dev().EachCounter(func(name string, value uint64) { all = append(all, Counter{name, value}) })

@@ -45,6 +45,7 @@ func Open(cfg Config) (*Device, error) {
 		cfg.Board = new(Board)
 	}
 	cfg.Board.Down.Store(0)
+	cfg.Board.Port.Begin()
 	faults, err := newInjector(&cfg)
 	if err != nil {
 		return nil, err
@@ -236,5 +237,8 @@ func (d *Device) EachCounter(f func(name string, value uint64)) error {
 	f("port_truncated", port.Truncated)
 	f("port_overflows", port.Overflows)
 	f("port_bad_checksums", port.BadChecksums)
+	for i, v := range port.Near {
+		f(fabric.NearCount(i).String(), v)
+	}
 	return nil
 }

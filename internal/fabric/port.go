@@ -63,6 +63,7 @@ type Stats struct {
 	Truncated       uint64 // datagrams dropped because they were longer than any packet
 	Overflows       uint64 // datagrams that the system dropped for lack of buffer, if it reports them
 	BadChecksums    uint64 // datagrams dropped for a wrong UDP checksum, if the port sees it
+	Near            [NumNear]uint64
 }
 
 // Port is one attachment to a network. Send and Receive are called by the

@@ -17,6 +17,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/device"
+	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/must"
 )
 
@@ -134,6 +135,8 @@ func TestBoardWords(t *testing.T) {
 	b.Port.Received(7, 8192)
 	b.Port.SendErrors.Add(2)
 	b.Port.Overflows.Add(9)
+	b.Port.Near[fabric.NearSent].Add(13)
+	b.Port.Near[fabric.NearMemory].Add(1 << 20)
 	b.Down.Store(1)
 	must.Do(t, b.Close())
 	for name, want := range map[string]uint64{
@@ -141,7 +144,7 @@ func TestBoardWords(t *testing.T) {
 		"hw_counters/drop_icrc_errors": 5, "hw_counters/drop_" + (counters.NumDrops - 1).String(): 1 << 40,
 		"counters/port_xmit_packets": 3, "counters/port_xmit_data": 1024, "counters/port_rcv_packets": 7,
 		"counters/port_rcv_data": 2048, "counters/port_rcv_errors": 11, "counters/port_xmit_discards": 2,
-		"counters/excessive_buffer_overrun_errors": 9,
+		"counters/excessive_buffer_overrun_errors": 9, "hw_counters/near_sent_packets": 13, "hw_counters/near_memory_bytes": 1 << 20,
 	} {
 		if got := value(t, p, name); got != want {
 			t.Errorf("%s is %d, not %d", name, got, want)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/device"
+	"github.com/softhca/softhca/internal/fabric"
 )
 
 // word is a file whose text is made of words of the board. Its spec is what the
@@ -72,7 +73,7 @@ func (o boardAt) portWords() []word {
 }
 
 // engineWords are the adapter's counters under their own names, except events_lost,
-// which the engine does not count.
+// which the engine does not count, and after them those of shared memory.
 func (o boardAt) engineWords() (all []word) {
 	var s counters.Set
 	// A Set contains only words: each gets its own offset as value, so that Each
@@ -93,5 +94,9 @@ func (o boardAt) engineWords() (all []word) {
 		}
 		all = append(all, word{name, o.at(where...)})
 	})
+	near := unsafe.Offsetof(b.Port) + unsafe.Offsetof(b.Port.Near)
+	for i := range b.Port.Near {
+		all = append(all, word{fabric.NearCount(i).String(), o.at(near + uintptr(i)*unsafe.Sizeof(b.Port.Near[i]))})
+	}
 	return all
 }

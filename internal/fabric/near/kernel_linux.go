@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/fabric/iface"
 	"github.com/softhca/softhca/internal/fabric/near/meeting"
 )
@@ -65,6 +66,7 @@ func (k *kernel) listen(a netip.Addr, generation uint64) {
 	h, err := meeting.Listen(meeting.Config{
 		Self: meeting.Identity{Addr: a, Slot: k.port.cfg.Slot, Generation: generation},
 		Name: k.port.name, Ring: ringSize, Permit: k.port.permit,
+		Refused: func() { k.port.count(fabric.NearRefused, 1) },
 		Met: func(m *meeting.Peer) { k.port.Met(a, Link{m.Identity, m.Out, m.In, m}) },
 	})
 	if err != nil {
@@ -91,7 +93,7 @@ func (k *kernel) Invite(local netip.Addr, to meeting.Key) {
 	}
 	k.work.Go(func() {
 		// An error means that packets take the network, as before.
-		_ = h.Invite(k.ctx, to)
+		k.port.countInvited(h.Invite(k.ctx, to))
 	})
 }
 

@@ -3,6 +3,7 @@ package near
 import (
 	"net/netip"
 
+	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/fabric/near/meeting"
 )
 
@@ -16,9 +17,11 @@ func (p *Port) Met(at netip.Addr, l Link) {
 	r.id = p.ids
 	idle := len(p.arrived) >= meeting.MaxPeers // the thread of the shard does not come
 	if p.closed || idle || p.system.Watch(l.Bell, r.id) != nil {
+		p.count(fabric.NearRefused, 1)
 		_ = l.Close() // the other side sees the end
 		return
 	}
+	p.countMet(r)
 	p.arrived = append(p.arrived, r)
 	p.news.Store(true)
 	p.Wake() // a thread that waits arms the new ring, too
@@ -85,6 +88,7 @@ func (p *Port) Ended(id int32) {
 
 // garbled ends the meeting with a peer that wrote garbage.
 func (p *Port) garbled(r *peer, err error) {
+	p.countGarbled(r)
 	p.log("the process with slot %d at %s writes garbage into shared memory: %v", r.key.slot, r.key.remote, err)
 	p.end(r)
 }

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/fabric/near/meeting"
 	"github.com/softhca/softhca/internal/fabric/near/ring"
 	"github.com/softhca/softhca/internal/must"
@@ -191,6 +192,7 @@ func TestGarbage(t *testing.T) {
 	if len(told) != 1 || !strings.Contains(told[0], "garbage") {
 		t.Errorf("the log says %q", told)
 	}
+	p.wantCounts(t, map[fabric.NearCount]uint64{fabric.NearMet: 1, fabric.NearGarbage: 1})
 }
 
 // TestPeerEnds closes the socket of a peer while nothing arrives. A port that waits forgets the

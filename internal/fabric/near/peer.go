@@ -18,6 +18,7 @@ type peer struct {
 	left    bool      // this process sends nothing more, and has said so
 	fresh   bool      // nothing was read yet
 	drained bool      // nothing more will be read
+	garbled bool      // it wrote garbage
 
 	id   int32       // for the system
 	gone atomic.Bool // the peer has ended

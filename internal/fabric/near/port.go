@@ -47,9 +47,10 @@ type Port struct {
 	routes  map[key]*route
 	last    *route
 	touched []*peer // have records that are not published
-	uses    uint64  // runs that were put into rings, and peers
-	calls   uint    // calls of Receive, for networkTurn
-	turn    int     // index of the peer to read first
+	sent    sent
+	uses    uint64 // runs that were put into rings, and peers
+	calls   uint   // calls of Receive, for networkTurn
+	turn    int    // index of the peer to read first
 	held    []fabric.Datagram
 	inbox   []fabric.Datagram
 	sealed  []byte // copies of packets from rings, which got an ICRC
@@ -94,7 +95,7 @@ func (p *Port) Close() error {
 	err := p.system.Close()
 	for _, r := range all {
 		r.leave()
-		err = errors.Join(err, r.Close())
+		err = errors.Join(err, p.closePeer(r))
 	}
 	return err
 }
@@ -147,7 +148,7 @@ func (p *Port) forget(i int) {
 	p.peers[i], p.peers[last] = p.peers[last], nil
 	p.peers = p.peers[:last]
 	p.unroute(r)
-	_ = r.Close() // memory and a socket: no error to report
+	_ = p.closePeer(r) // memory and a socket: no error to report
 }
 
 // arm arms the rings for a Wait, and reports whether none has anything to read.

@@ -89,7 +89,7 @@ func (p *Port) readRings(ds []fabric.Datagram) (n int) {
 	}
 	p.turn++
 	if n > 0 {
-		p.cfg.Counts.Received(packets, bytes)
+		p.countReceived(packets, bytes)
 	}
 	return n
 }

@@ -178,7 +178,7 @@ func (p *Port) put(r *peer, run *fabric.Run) bool {
 	r.used = p.uses
 	copy(room, run.Bytes)
 	r.Out.Commit(n, run.Size, run.Count, tagOf(run))
-	p.cfg.Counts.Sent(run.Count, n)
+	p.sent.add(run.Count, n)
 	if !r.touched {
 		r.touched = true
 		p.touched = append(p.touched, r)
@@ -202,7 +202,7 @@ func (p *Port) noRoom(r *peer, run *fabric.Run) bool {
 		r.stopped = true
 	}
 	r.Out.Drop(run.Count)
-	p.cfg.Counts.Overflows.Add(uint64(run.Count))
+	p.countDropped(run.Count)
 	return true
 }
 
@@ -215,6 +215,7 @@ func (p *Port) publish() {
 		}
 	}
 	p.touched = p.touched[:0]
+	p.countSent()
 }
 
 // The tag of a record contains the fields of the IP header that a path sets, and whether the

@@ -46,6 +46,8 @@ type Config struct {
 
 	// Met takes a peer that was met. It is called by several goroutines.
 	Met func(*Peer)
+	// Refused, unless nil, is called for each connection that this host refuses, by several goroutines.
+	Refused func()
 }
 
 // Counts are the counts of a host.
@@ -156,7 +158,15 @@ func (h *Host) accept() (fd int, err error) {
 // refuse closes a connection.
 func (h *Host) refuse(fd int) {
 	_ = unix.Close(fd) // nothing was sent
+	h.refused()
+}
+
+// refused counts a connection that was refused.
+func (h *Host) refused() {
 	h.Refused.Add(1)
+	if h.cfg.Refused != nil {
+		h.cfg.Refused()
+	}
 }
 
 // serve answers the first message of a connection.
@@ -183,7 +193,7 @@ func (h *Host) serve(fd int) {
 		closeAll([]int{memory})
 	}
 	if err != nil {
-		h.Refused.Add(1)
+		h.refused()
 		_ = c.send(&message{kind: refusal, number: m.number, from: h.cfg.Self, to: m.from}, -1) // the end of the connection says it too
 	}
 }
@@ -393,12 +403,14 @@ func (h *Host) invite(ctx context.Context, to Key, number uint64) error {
 	defer c.close()
 	stop := context.AfterFunc(ctx, c.close)
 	defer stop()
-	if err := c.send(&message{kind: invitation, number: number, from: h.cfg.Self, to: Identity{Addr: to.Addr, Slot: to.Slot}}, -1); err != nil {
-		return err
+	err = c.send(&message{kind: invitation, number: number, from: h.cfg.Self, to: Identity{Addr: to.Addr, Slot: to.Slot}}, -1)
+	if err == nil {
+		var memory int
+		_, memory, err = c.receive()
+		closeAll([]int{memory})
 	}
-	_, memory, err := c.receive()
-	closeAll([]int{memory})
-	if err == nil || errors.Is(err, io.EOF) {
+	// A host that refuses a connection may close it before the invitation arrives, or is read.
+	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) {
 		return ErrRefused
 	}
 	return err

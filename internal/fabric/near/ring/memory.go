@@ -23,5 +23,8 @@ type region struct {
 // Size returns the size of the ring in bytes.
 func (r *region) Size() int { return int(r.size) }
 
+// Bytes returns the size of the memory in bytes.
+func (r *region) Bytes() int { return int(r.data + r.size) }
+
 // place returns the offset of a position.
 func (r *region) place(position uint64) uint64 { return r.data + position&(r.size-1) }

@@ -26,6 +26,9 @@ func NewProducer(own *Memory, peer *View) *Producer {
 	return &Producer{own: own, peer: peer, size: own.size}
 }
 
+// Bytes returns the size of the memory in which the ring is, in bytes.
+func (p *Producer) Bytes() int { return p.own.Bytes() }
+
 // MaxRecord returns the maximum number of bytes in a record.
 func (p *Producer) MaxRecord() int { return int(p.size) - headerLen }
 
