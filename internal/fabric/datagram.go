@@ -9,7 +9,7 @@ const RoCEPort = 4791
 // that the system merged (GRO). Addresses never carry a zone; the port keeps
 // the scope of link-local addresses to itself.
 type Datagram struct {
-	Bytes     []byte     // the segments, end to end; owned by the port until its next Receive
+	Bytes     []byte     // the segments, end to end; owned by the port until its next Receive; read-only
 	Stride    int        // size of every segment but the last, which may be shorter; 0 means one segment
 	Src       netip.Addr // IPv4 or IPv6, never v4-mapped
 	Dst       netip.Addr // the local (or multicast) address it was sent to

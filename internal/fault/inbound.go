@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"bytes"
 	"errors"
 
 	"github.com/softhca/softhca/internal/clock"
@@ -108,6 +109,7 @@ func (p *Port) admit(now clock.Instant, d fabric.Datagram, fl flow) {
 	}
 	if len(f.edits) > 0 {
 		s := sealOf(&d)
+		d.Bytes = bytes.Clone(d.Bytes) // they may be in memory that is read-only
 		for _, l := range f.edits {
 			d.Bytes = l.edit(d.Bytes, &s)
 		}
