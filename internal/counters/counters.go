@@ -70,6 +70,7 @@ const (
 	DropDoubt     // may be forged; the peer is asked to repeat it
 	DropMSN       // answer whose message sequence number does not fit
 	DropMigration // MigReq at a wrong PSN or over a wrong path
+	DropForged    // from the network, in the name of a process whose packets take shared memory
 
 	DropMADVersion // QP1: not a management datagram of a known version
 	DropMADAgent   // QP1: no agent takes it, and it needs no answer
@@ -81,7 +82,7 @@ const (
 var dropNames = [NumDrops]string{
 	"malformed", "icrc_errors", "address", "no_qp", "state", "service", "pkey_violations",
 	"qkey_violations", "duplicate", "sequence", "ghost_ack", "response", "no_wqe", "length",
-	"access", "message", "opcode", "no_eec", "doubt", "msn", "migration", "mad_version", "mad_agent", "mad_answer", "mad_queue",
+	"access", "message", "opcode", "no_eec", "doubt", "msn", "migration", "forged", "mad_version", "mad_agent", "mad_answer", "mad_queue",
 }
 
 // String returns the name of the reason as it appears among the counters.

@@ -22,6 +22,7 @@ type Datagram struct {
 	TClass    uint8  // IPv4 TOS or IPv6 traffic class
 	HopLimit  uint8  // IPv4 TTL or IPv6 hop limit
 	FlowLabel uint32 // IPv6, if the port saw it
+	Barred    *Slots // slots at Src that send only packets for QP1 this way: others in their name are forged
 }
 
 // Segment returns the segment at byte offset off and the offset of the next.

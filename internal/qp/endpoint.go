@@ -107,6 +107,8 @@ func (e *endpoint) admit(p *Packet) (counters.Drop, bool) {
 		return counters.DropState, false
 	case p.Info.Service != e.service:
 		return counters.DropService, false
+	case p.Data.Barred != nil && e.forged(p):
+		return counters.DropForged, false
 	case e.mig.state == ib.ARMED && p.BTH.MigReq:
 		return e.mig.admit(p)
 	case e.connected() && !comesBy(&e.path, p.Data), !e.connected() && e.path.Port.Num != p.Port:
@@ -117,6 +119,21 @@ func (e *endpoint) admit(p *Packet) (counters.Drop, bool) {
 		return counters.DropQKey, false
 	}
 	return 0, true
+}
+
+// forged reports whether a packet is in the name of a process that sends its packets another way.
+// QP1 belongs to no slot.
+func (e *endpoint) forged(p *Packet) bool {
+	from := e.dest.qpn
+	switch {
+	case e.typ == ib.GSI || onDatagrams.has(e.typ) && p.DETH.SrcQP == ib.QPNGSI:
+		return false
+	case onDatagrams.has(e.typ):
+		from = p.DETH.SrcQP
+	case e.typ == ib.EEC:
+		from = ib.QPN(e.dest.rdeth.EEC)
+	}
+	return p.Data.Barred.Has(uint8(from >> 16))
 }
 
 // take counts and records a packet that passes admit, drops any other, and

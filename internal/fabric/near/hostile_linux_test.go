@@ -254,15 +254,15 @@ func TestMain(m *testing.M) {
 	if os.Getenv(role) == "" {
 		os.Exit(m.Run())
 	}
-	if err := stranger(os.Getenv(role)); err != nil {
+	if err := foreigner(os.Getenv(role)); err != nil {
 		fmt.Fprintln(os.Stderr, "the stranger:", err)
 		os.Exit(1)
 	}
 }
 
-// stranger is a process of another user that knows the user's secret. It sends packets to a port until
+// foreigner is a process of another user that knows the user's secret. It sends packets to a port until
 // its input ends.
-func stranger(where string) error {
+func foreigner(where string) error {
 	var own, to string
 	if _, err := fmt.Sscan(where, &own, &to); err != nil {
 		return err

@@ -67,7 +67,7 @@ func (k *kernel) listen(a netip.Addr, generation uint64) {
 		Self: meeting.Identity{Addr: a, Slot: k.port.cfg.Slot, Generation: generation},
 		Name: k.port.name, Ring: ringSize, Permit: k.port.permit,
 		Refused: func() { k.port.count(fabric.NearRefused, 1) },
-		Met: func(m *meeting.Peer) { k.port.Met(a, Link{m.Identity, m.Out, m.In, m}) },
+		Met:     func(m *meeting.Peer) { k.port.Met(a, Link{m.Identity, m.Out, m.In, m}) },
 	})
 	if err != nil {
 		k.port.log("packets between %s and processes of this host take the network: %v", a, err)

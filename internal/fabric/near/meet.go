@@ -54,6 +54,7 @@ func (p *Port) seat(r *peer) {
 	r.used = p.uses
 	p.peers = append(p.peers, r)
 	p.routeOf(r.key).peer = r
+	r.Out.Switch()
 }
 
 // unroute sends nothing more to a peer through memory.

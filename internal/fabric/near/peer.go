@@ -20,6 +20,9 @@ type peer struct {
 	drained bool      // nothing more will be read
 	garbled bool      // it wrote garbage
 
+	switched time.Time // when this process noticed that the peer sends all to its ring
+	barred   bool      // packets in its name from the network are refused
+
 	id   int32       // for the system
 	gone atomic.Bool // the peer has ended
 }

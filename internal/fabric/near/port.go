@@ -48,6 +48,7 @@ type Port struct {
 	last    *route
 	touched []*peer // have records that are not published
 	sent    sent
+	barred  map[pair]*barred
 	uses    uint64 // runs that were put into rings, and peers
 	calls   uint   // calls of Receive, for networkTurn
 	turn    int    // index of the peer to read first
@@ -148,6 +149,9 @@ func (p *Port) forget(i int) {
 	p.peers[i], p.peers[last] = p.peers[last], nil
 	p.peers = p.peers[:last]
 	p.unroute(r)
+	if r.barred {
+		p.gatherBarred()
+	}
 	_ = p.closePeer(r) // memory and a socket: no error to report
 }
 

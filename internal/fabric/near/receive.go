@@ -57,6 +57,7 @@ func (p *Port) readNetwork() error {
 		return err
 	}
 	p.held, p.empty = p.inbox[:n], n == 0
+	p.screen(p.held)
 	return nil
 }
 

@@ -82,6 +82,11 @@ func (c *Consumer) readHead() bool {
 	return h != c.next
 }
 
+// Switched reports whether the producer has called Switch, and not End.
+func (c *Consumer) Switched() bool {
+	return c.peer.load(switchedAt) != 0 && c.peer.load(headAt)%line != headEnd
+}
+
 // Release gives the room of all records that Next returned back to the producer. It reports
 // whether the producer has to be woken: it waits for room, and half of the ring is free.
 func (c *Consumer) Release() (wake bool) {

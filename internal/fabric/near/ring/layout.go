@@ -8,12 +8,13 @@ var ErrGarbage = errors.New("ring: the peer wrote garbage")
 // line is the size in bytes of a cache line. Records begin at multiples of it.
 const line = 64
 
-// The words of a Memory, by their offsets. The first two belong to the ring that its owner fills,
+// The words of a Memory, by their offsets. The first three belong to the ring that its owner fills,
 // the others to the ring that its owner empties. Processors prefetch lines in pairs, so words are
 // two lines apart.
 const (
 	headAt     = 0 * line // position after the last published record; headEnd is added at the end
 	waitingAt  = 2 * line // odd while the producer waits for room
+	switchedAt = 3 * line // 1 after Switch; changes once, so the line before does not suffer
 	tailAt     = 4 * line // position after the last released record
 	sleepingAt = 6 * line // odd while the consumer sleeps
 )

@@ -87,6 +87,9 @@ func (p *Producer) Publish() (wake bool) {
 	return p.consumerSleeps()
 }
 
+// Switch announces that everything for the peer goes through the ring from now on, until End.
+func (p *Producer) Switch() { p.own.store(switchedAt, 1) }
+
 // End publishes all committed records and the end of the ring. It reports whether the consumer
 // has to be woken.
 func (p *Producer) End() (wake bool) {
