@@ -3,11 +3,15 @@
 package device
 
 import (
+	"net/netip"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/fabric/near"
+	"github.com/softhca/softhca/internal/fabric/near/meeting"
 	"github.com/softhca/softhca/internal/fabric/udp"
+	"github.com/softhca/softhca/internal/identity"
 )
 
 // openUDP opens a port on UDP. With WireAuto, packets to processes of this user on this host take
@@ -26,6 +30,30 @@ func (c *Config) openUDP(u udp.Config, sealed bool) (fabric.Port, error) {
 		return p, nil
 	}
 	return near.Wrap(p, near.Config{Slot: c.QPNSlot, Sealed: sealed, Secret: c.Env.Secret(), Counts: u.Counts, Permit: unshaped, Log: c.Warn})
+}
+
+// MaxNear is the maximum number of processes with which one shares memory.
+const MaxNear = meeting.MaxPeers
+
+// AskNear returns the number of processes with which the one with a slot on an address shares
+// memory. ok is false if it uses UDP only, or does not answer.
+func AskNear(secret *identity.Secret, a netip.Addr, slot uint8) (peers int, ok bool) {
+	n, err := near.Ask(secret, a, slot)
+	return n, err == nil
+}
+
+// sharesMemory returns the reason why this process takes UDP to other processes of this host, whatever its
+// Wire, or nil.
+func sharesMemory(addrs []netip.Addr) error {
+	if err := meeting.Allowed(); err != nil {
+		return err
+	}
+	for _, a := range addrs {
+		if err := unshaped(a); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // dumpable reports whether other processes of the user may read the memory of this one.

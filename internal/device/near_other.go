@@ -3,8 +3,12 @@
 package device
 
 import (
+	"errors"
+	"net/netip"
+
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/fabric/udp"
+	"github.com/softhca/softhca/internal/identity"
 )
 
 // openUDP opens a port on UDP.
@@ -19,6 +23,15 @@ func (c *Config) openUDP(u udp.Config, _ bool) (fabric.Port, error) {
 	c.backlog = p.Backlog
 	return p, nil
 }
+
+// MaxNear is the maximum number of processes with which one shares memory.
+const MaxNear = 0
+
+// AskNear reports that the process with a slot on an address uses UDP only.
+func AskNear(*identity.Secret, netip.Addr, uint8) (peers int, ok bool) { return 0, false }
+
+// sharesMemory returns the reason why processes of this system do not.
+func sharesMemory([]netip.Addr) error { return errors.New("this system has no shared memory for it") }
 
 // dumpable returns true: processes share no memory on this system.
 func dumpable() bool { return true }

@@ -1,6 +1,7 @@
 package device
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/softhca/softhca/ib"
@@ -30,14 +31,46 @@ func ParseWire(name string) (Wire, error) {
 	return 0, fmt.Errorf("%q: want udp or auto: %w", name, ib.EINVAL)
 }
 
+// WireOf returns how packets of an adapter with a configuration would reach other adapters of this
+// host. If that is by UDP although WireAuto was asked for, why is the reason.
+func WireOf(c Config) (w Wire, why error) {
+	w, err := c.asked()
+	if err != nil || w != WireAuto {
+		return WireUDP, err
+	}
+	if c.Raw || c.Network != nil {
+		return WireUDP, errNotUDP
+	}
+	addrs, err := resolve(c.Addr)
+	if err == nil {
+		err = sharesMemory(addrs)
+	}
+	if err != nil {
+		return WireUDP, err
+	}
+	return WireAuto, nil
+}
+
+// errNotUDP is the reason of adapters that do not use UDP.
+var errNotUDP = errors.New("only adapters on UDP sockets take shared memory")
+
+// asked returns the kind that the configuration asks for.
+func (c *Config) asked() (Wire, error) {
+	if c.Wire != WireDefault {
+		return c.Wire, nil
+	}
+	w, err := ParseWire(c.Env.Wire)
+	if err != nil {
+		return 0, fmt.Errorf("%s=%w", wireEnv, err)
+	}
+	return w, nil
+}
+
 // wire returns the kind to use.
 func (c *Config) wire() (Wire, error) {
-	w := c.Wire
-	if w == WireDefault {
-		var err error
-		if w, err = ParseWire(c.Env.Wire); err != nil {
-			return 0, fmt.Errorf("%s=%w", wireEnv, err)
-		}
+	w, err := c.asked()
+	if err != nil {
+		return 0, err
 	}
 	// A process that others may not trace shares no memory either.
 	if c.Idle || environ.Privileged() || !dumpable() {

@@ -18,6 +18,7 @@ import (
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/fabric/iface"
 	"github.com/softhca/softhca/internal/fabric/near/meeting"
+	"github.com/softhca/softhca/internal/identity"
 )
 
 // kernel is the System of a port of this process.
@@ -66,6 +67,7 @@ func (k *kernel) listen(a netip.Addr, generation uint64) {
 	h, err := meeting.Listen(meeting.Config{
 		Self: meeting.Identity{Addr: a, Slot: k.port.cfg.Slot, Generation: generation},
 		Name: k.port.name, Ring: ringSize, Permit: k.port.permit,
+		Peers:   func() int { return int(k.port.cfg.Counts.Near[fabric.NearPeers].Load()) },
 		Refused: func() { k.port.count(fabric.NearRefused, 1) },
 		Met:     func(m *meeting.Peer) { k.port.Met(a, Link{m.Identity, m.Out, m.In, m}) },
 	})
@@ -78,11 +80,19 @@ func (k *kernel) listen(a netip.Addr, generation uint64) {
 
 // name returns what an address contributes to the names of its processes. Without a secret,
 // another user may take the name: then the processes do not meet.
-func (p *Port) name(a netip.Addr) string {
-	if p.cfg.Secret == nil {
+func (p *Port) name(a netip.Addr) string { return nameOf(p.cfg.Secret, a) }
+
+func nameOf(secret *identity.Secret, a netip.Addr) string {
+	if secret == nil {
 		return fmt.Sprintf("%d/%s", os.Geteuid(), a)
 	}
-	return p.cfg.Secret.Name(a)
+	return secret.Name(a)
+}
+
+// Ask returns the number of processes with which the one with a slot on an address shares memory.
+// It fails with meeting.ErrNone if that process does not use shared memory.
+func Ask(secret *identity.Secret, a netip.Addr, slot uint8) (peers int, err error) {
+	return meeting.Ask(nameOf(secret, a), meeting.Key{Addr: a, Slot: slot})
 }
 
 // Invite implements System.

@@ -5,13 +5,17 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/softhca/softhca/cmd/softhca/internal/text"
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/broker"
 	"github.com/softhca/softhca/internal/device"
+	"github.com/softhca/softhca/internal/identity"
 	"github.com/softhca/softhca/internal/printable"
 	"github.com/softhca/softhca/verbs"
 )
@@ -29,24 +33,34 @@ type Device struct {
 // Share says which processes have the adapter open that share its address. This
 // process is not among them.
 type Share struct {
-	Slots     int             `json:"slots"`     // maximum number of processes
-	Processes []broker.Member `json:"processes"` // processes that have the adapter open
+	Slots     int             `json:"slots"`          // maximum number of processes
+	Processes []broker.Member `json:"processes"`      // processes that have the adapter open
+	Near      []Near          `json:"near,omitempty"` // those of them that use shared memory
+}
+
+// Near describes a process that uses shared memory to others of this host (--wire auto).
+type Near struct {
+	Slot  uint8 `json:"slot"`  // its slot on the address
+	Peers int   `json:"peers"` // processes that it shares memory with now
+	Max   int   `json:"max"`   // maximum number of them
 }
 
 // Port describes the only port of an adapter.
 type Port struct {
-	State         string   `json:"state"`               // ACTIVE or DOWN
-	LinkLayer     string   `json:"link_layer"`          // Ethernet
-	Transport     string   `json:"transport"`           // how packets reach the network
-	Interface     string   `json:"interface,omitempty"` // of the network
-	ActiveMTU     int      `json:"active_mtu"`          // bytes of payload
-	GSOSegments   int      `json:"gso_segments"`        // packets in one call; 1 without GSO
-	GRO           bool     `json:"gro"`                 // arriving packets are merged
-	Verification  string   `json:"icrc_ipv4"`           // "full" or "derived-id"; on IPv6 always full
-	RecvBuffer    int      `json:"recv_buffer"`         // bytes
-	SourceUDPPort uint16   `json:"source_udp_port"`     // 0: each path has its own
-	GIDs          []GID    `json:"gids"`                // the GID table
-	PKeys         []uint16 `json:"pkeys"`               // the P_Key table
+	State         string   `json:"state"`                 // ACTIVE or DOWN
+	LinkLayer     string   `json:"link_layer"`            // Ethernet
+	Transport     string   `json:"transport"`             // how packets reach the network
+	Wire          string   `json:"wire"`                  // how they reach other adapters of this user on this host: udp, or auto (shared memory)
+	WireReason    string   `json:"wire_reason,omitempty"` // why that is udp although auto was asked for
+	Interface     string   `json:"interface,omitempty"`   // of the network
+	ActiveMTU     int      `json:"active_mtu"`            // bytes of payload
+	GSOSegments   int      `json:"gso_segments"`          // packets in one call; 1 without GSO
+	GRO           bool     `json:"gro"`                   // arriving packets are merged
+	Verification  string   `json:"icrc_ipv4"`             // "full" or "derived-id"; on IPv6 always full
+	RecvBuffer    int      `json:"recv_buffer"`           // bytes
+	SourceUDPPort uint16   `json:"source_udp_port"`       // 0: each path has its own
+	GIDs          []GID    `json:"gids"`                  // the GID table
+	PKeys         []uint16 `json:"pkeys"`                 // the P_Key table
 }
 
 // GID is an entry of a GID table.
@@ -98,7 +112,21 @@ func (d *Device) ask(cfg verbs.Config) (err error) {
 		return err
 	}
 	d.describe(is)
+	d.Port.wire(cfg)
 	return nil
+}
+
+// wire fills in how packets reach adapters of this host.
+func (p *Port) wire(cfg verbs.Config) {
+	c := device.Config{Addr: cfg.Addr, Raw: cfg.Transport == verbs.Raw, Wire: device.Wire(cfg.Wire), Env: device.ProcessEnvironment()}
+	w, why := device.WireOf(c)
+	if cfg.Network != nil {
+		w, why = device.WireUDP, nil
+	}
+	p.Wire = verbs.Wire(w).String()
+	if why != nil {
+		p.WireReason = printable.Line(why.Error(), 0)
+	}
 }
 
 // sharing returns the processes on an adapter's address, or nil if there are none with
@@ -116,7 +144,27 @@ func sharing(addr string) (*Share, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Share{Slots: slots, Processes: shown(all)}, nil
+	return &Share{Slots: slots, Processes: shown(all), Near: near(who.Addrs[0], all, env.Secret())}, nil
+}
+
+// near asks processes on an address whether they use shared memory. One that is stopped delays it.
+func near(a netip.Addr, all []broker.Member, secret *identity.Secret) (found []Near) {
+	answers := make([]*Near, len(all))
+	var asked sync.WaitGroup
+	for i, m := range all {
+		asked.Go(func() {
+			if n, ok := device.AskNear(secret, a, m.Slot); ok {
+				answers[i] = &Near{m.Slot, n, device.MaxNear}
+			}
+		})
+	}
+	asked.Wait()
+	for _, n := range answers {
+		if n != nil {
+			found = append(found, *n)
+		}
+	}
+	return found
 }
 
 // shown returns processes with names that are safe to print: a process chooses its name.
@@ -193,6 +241,9 @@ func (d *Device) text(b *strings.Builder, verbose bool) {
 	line(8, "active_mtu", "%d", p.ActiveMTU)
 	line(8, "link_layer", "%s", p.LinkLayer)
 	line(8, "port kind", "%s%s", p.Transport, on(p.Interface))
+	if verbose {
+		line(8, "to this host", "%s", p.toThisHost())
+	}
 	line(8, "GSO", "%s", gso(p.GSOSegments))
 	line(8, "GRO", "%s", text.Yes(p.GRO))
 	line(8, "ICRC check", "%s", verification(p.Verification))
@@ -239,8 +290,28 @@ func (s *Share) text(b *strings.Builder) {
 	}
 	fmt.Fprintf(b, "    open in %s, of at most %d\n", text.Count(len(s.Processes), "process", "processes"), s.Slots)
 	for _, m := range s.Processes {
-		fmt.Fprintf(b, "        slot %3d: %s (process %d), listens on %s\n", m.Slot, strconv.Quote(m.Program), m.PID, text.Count(m.Services, "service", "services"))
+		fmt.Fprintf(b, "        slot %3d: %s (process %d), listens on %s%s\n", m.Slot, strconv.Quote(m.Program), m.PID, text.Count(m.Services, "service", "services"), s.nearText(m.Slot))
 	}
+}
+
+// toThisHost explains how packets reach other adapters of this host.
+func (p *Port) toThisHost() string {
+	switch {
+	case p.Wire == verbs.WireAuto.String():
+		return "shared memory with processes of this user that use it, others as to other hosts"
+	case p.WireReason != "":
+		return "as to other hosts, although --wire is auto: " + p.WireReason
+	}
+	return "as to other hosts (see --wire)"
+}
+
+// nearText tells how a process reaches others of this host.
+func (s *Share) nearText(slot uint8) string {
+	i := slices.IndexFunc(s.Near, func(n Near) bool { return n.Slot == slot })
+	if i < 0 {
+		return ""
+	}
+	return fmt.Sprintf(", shares memory with %s, of at most %d", text.Count(s.Near[i].Peers, "process", "processes"), s.Near[i].Max)
 }
 
 func on(ifc string) string {

@@ -28,6 +28,10 @@
 // other waits for that. Invitations are refused while a meeting with the inviter is in progress, so
 // successive meetings of two processes have the same order on both sides.
 //
+// # Inquiries
+//
+// Any process of the user may ask a host how many peers it has, for "softhca devices".
+//
 // # Trust
 //
 // Each side gets the user of the other from the kernel and refuses other users, before it spends a
@@ -38,5 +42,5 @@
 // An identity contains the generation of the lease of the slot, which the process draws at random.
 // A process with another generation is another process.
 //
-// Reading order: message.go, allowed_linux.go, conn_linux.go, peer_linux.go, host_linux.go.
+// Reading order: message.go, allowed_linux.go, conn_linux.go, peer_linux.go, host_linux.go, ask_linux.go.
 package meeting

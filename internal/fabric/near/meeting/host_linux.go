@@ -46,6 +46,8 @@ type Config struct {
 
 	// Met takes a peer that was met. It is called by several goroutines.
 	Met func(*Peer)
+	// Peers, unless nil, returns the number of peers that the process has. Several goroutines call it.
+	Peers func() int
 	// Refused, unless nil, is called for each connection that this host refuses, by several goroutines.
 	Refused func()
 }
@@ -184,6 +186,8 @@ func (h *Host) serve(fd int) {
 	case m.to.Key() != h.cfg.Self.Key() || m.from.Key() == h.cfg.Self.Key():
 		err = ErrRefused
 		closeAll([]int{memory})
+	case m.kind == inquiry:
+		err = h.tell(c, &m)
 	case m.kind == invitation:
 		err = h.accepts(&m)
 	case m.kind == offer:

@@ -49,12 +49,14 @@ const (
 	offer           // with a descriptor
 	welcome         // with a descriptor
 	refusal
+	inquiry // from any process of the user: with how many processes do you share memory?
+	status  // the answer, as the number
 )
 
 // message is a message of a meeting.
 type message struct {
 	kind   kind
-	number uint64   // of the invitation
+	number uint64   // of the invitation; in a status, the number of peers
 	from   Identity // the sender
 	to     Identity // the receiver; an invitation does not know the generation
 }
@@ -96,7 +98,7 @@ func decode(b []byte) (m message, err error) {
 		return m, fmt.Errorf("%w: %d, this one %d", ErrVersion, v, version)
 	}
 	m.kind = kind(b[6])
-	if len(b) != messageLen || m.kind < invitation || m.kind > refusal {
+	if len(b) != messageLen || m.kind < invitation || m.kind > status {
 		return message{}, ErrMessage
 	}
 	m.number = binary.BigEndian.Uint64(b[7:])

@@ -35,7 +35,7 @@ func TestMessage(t *testing.T) {
 		{"shorter than a head", b[:6], ErrMessage},
 		{"another magic", append([]byte("SHNN"), b[4:]...), ErrMessage},
 		{"kind 0", change(b, 6, 0), ErrMessage},
-		{"kind 5", change(b, 6, 5), ErrMessage},
+		{"kind 7", change(b, 6, 7), ErrMessage},
 		{"another version", change(b, 5, version+1), ErrVersion},
 		{"another version, shorter", change(b, 5, version+1)[:7], ErrVersion},
 	} {
