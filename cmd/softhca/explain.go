@@ -18,6 +18,8 @@ import (
 
 	"github.com/softhca/softhca/cmd/softhca/internal/page"
 	"github.com/softhca/softhca/cmd/softhca/internal/sniff"
+	"github.com/softhca/softhca/cmd/softhca/internal/text"
+	"github.com/softhca/softhca/internal/device"
 	"github.com/softhca/softhca/internal/explain"
 )
 
@@ -34,7 +36,8 @@ set.
 
 With --live, explain follows the packets of a network interface (Linux, CAP_NET_RAW) until Ctrl-C, and then prints the
 report; it reports failed connections at once. With --explain, any command follows its own adapter's packets; no
-privilege needed.
+privilege needed. Packets that take shared memory (--wire auto) pass no interface: --live and tcpdump see them only if the
+programs run with --wire udp, --explain and --capture see them on either way.
 
 A packet that is merely missing from the capture does not count as lost: the lines "not shown" say what the capture does
 not contain. explain reads the file once, and needs memory only for open connections. docs/explain.md
@@ -126,6 +129,7 @@ func (x *explaining) hear(cmd *cobra.Command) error {
 	}
 	say(cmd.ErrOrStderr(), "following interface %s until Ctrl-C", x.live)
 	l := explainLive(&newsroom{w: cmd.ErrOrStderr()})
+	stop := countPairs(device.NearPairs)
 	b := bufio.NewWriterSize(l, 1<<16)
 	w := pcapgo.NewWriterNanos(b)
 	if err = w.WriteFileHeader(1<<16, layers.LinkTypeRaw); err == nil {
@@ -133,6 +137,7 @@ func (x *explaining) hear(cmd *cobra.Command) error {
 			return w.WritePacket(gopacket.CaptureInfo{Timestamp: at, CaptureLength: len(ip), Length: len(ip)}, ip)
 		})
 	}
+	unseen := stop()
 	err = errors.Join(err, b.Flush())
 	missed, closeErr := s.Close()
 	report := l.end()
@@ -141,6 +146,10 @@ func (x *explaining) hear(cmd *cobra.Command) error {
 	}
 	if missed > 0 {
 		say(cmd.ErrOrStderr(), "%d packets were missed: they came faster than explain could follow", missed)
+	}
+	if unseen > 0 {
+		say(cmd.ErrOrStderr(), "not shown: %s of processes on this host exchanged packets through shared memory, which no interface sees; to follow them, start the programs with --wire udp, "+
+			"or explain a capture of --capture", text.Count(unseen, "pair", "pairs"))
 	}
 	return x.tell(cmd, "--live "+x.live, report, nil)
 }

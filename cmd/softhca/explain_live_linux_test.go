@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/softhca/softhca/internal/fabric/sandbox"
@@ -53,5 +54,52 @@ func TestExplainLiveHears(t *testing.T) {
 	}
 	if strings.Contains(out.String(), "icrc") || strings.Contains(out.String(), "bad-length") {
 		t.Errorf("packets that were right are found wrong:\n%s", out.String())
+	}
+}
+
+// TestExplainLiveIsBlind follows the loopback interface while two adapters share memory. The command says
+// what it does not see.
+func TestExplainLiveIsBlind(t *testing.T) {
+	if !sandbox.Enter(t) {
+		return
+	}
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	errs := &begun{said: make(chan struct{})}
+	ended := make(chan int, 1)
+	go func() { ended <- run(ctx, []string{"explain", "--live", "lo"}, io.Discard, errs) }()
+	<-errs.said
+	var said shared
+	if code := run(t.Context(), []string{"perf", "write", "--local", "--wire", "auto", "--explain", "--duration", "2s"}, io.Discard, &said); code != 0 {
+		t.Errorf("perf: exit code %d: %s", code, said.String())
+	}
+	interrupt()
+	<-ended
+	if want := "not shown: 1 pair of processes on this host exchanged packets through shared memory"; !strings.Contains(errs.String(), want) {
+		t.Errorf("no %q in %s", want, errs.String())
+	}
+	if want := " took shared memory: tcpdump does not see them"; !strings.Contains(said.String(), want) {
+		t.Errorf("no %q in %s", want, said.String())
+	}
+}
+
+// TestCountPairs counts pairs that are there at the beginning, meanwhile, and at the end.
+func TestCountPairs(t *testing.T) {
+	for _, all := range [][3]int{{3, 1, 1}, {1, 3, 1}, {1, 1, 3}} {
+		var phase atomic.Int32
+		seen := make(chan bool, 1000)
+		stop := countPairs(func() int {
+			n := all[phase.Load()]
+			seen <- n == all[1]
+			return n
+		})
+		if phase.Store(1); all[1] == 3 {
+			for !<-seen {
+			}
+		}
+		phase.Store(2)
+		if n := stop(); n != 3 {
+			t.Errorf("%v: %d pairs, want 3", all, n)
+		}
 	}
 }

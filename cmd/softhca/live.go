@@ -8,7 +8,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/softhca/softhca/cmd/softhca/internal/text"
 	"github.com/softhca/softhca/internal/explain"
+	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/verbs"
 )
 
 // liveBlocks is the maximum number of blocks of packets that wait to be explained.
@@ -49,6 +52,29 @@ func (d *newsroom) tell(n explain.News) {
 		}
 	}
 	say(d.w, "softhca: %v: %s\n  %s", n.Turn, n.Where, strings.Join(more, "; "))
+}
+
+// countPairs counts the pairs of processes that share memory, now and then, until the function that it
+// returns is called, which returns the maximum.
+func countPairs(now func() int) (stop func() int) {
+	most, done, ended := now(), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for each := time.NewTicker(idle); ; {
+			select {
+			case <-each.C:
+				most = max(most, now())
+			case <-done:
+				each.Stop()
+				return
+			}
+		}
+	}()
+	return func() int {
+		close(done)
+		<-ended
+		return max(most, now())
+	}
 }
 
 // live explains the packets of an adapter while they pass. It is the writer of the
@@ -124,5 +150,22 @@ func (r blockReader) next() (block []byte, ok bool) {
 		case now := <-tick.C:
 			r.follower.Idle(now)
 		}
+	}
+}
+
+// tellNear reports how many packets of an adapter took shared memory.
+func tellNear(w io.Writer, hca *verbs.Context) {
+	all, err := hca.Counters()
+	if err != nil {
+		return // it has failed, and the report says why
+	}
+	n := uint64(0)
+	for _, c := range all {
+		if c.Name == fabric.NearSent.String() || c.Name == fabric.NearReceived.String() {
+			n += c.Value
+		}
+	}
+	if n > 0 {
+		say(w, "%s of adapter %v took shared memory: tcpdump does not see them, unless both programs use --wire udp", text.Count(n, "packet", "packets"), hca.QueryGID(0).Addr())
 	}
 }

@@ -246,6 +246,9 @@ func (g *globals) open(stderr io.Writer, tweaks ...func(*verbs.Config)) (hca *ve
 				say(stderr, "fault %q acted %s", s.Rule, text.Count(s.Applied, "time", "times"))
 			}
 		}
+		if g.explain {
+			tellNear(stderr, hca)
+		}
 		return errors.Join(hca.Close(), file(), told())
 	}, nil
 }

@@ -42,6 +42,16 @@ func AskNear(secret *identity.Secret, a netip.Addr, slot uint8) (peers int, ok b
 	return n, err == nil
 }
 
+// NearPairs returns the number of pairs of processes of this host, of any user, that share memory. It
+// is 0 if the system does not say.
+func NearPairs() int {
+	n, err := near.Pairs()
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
 // sharesMemory returns the reason why this process takes UDP to other processes of this host, whatever its
 // Wire, or nil.
 func sharesMemory(addrs []netip.Addr) error {

@@ -30,6 +30,9 @@ const MaxNear = 0
 // AskNear reports that the process with a slot on an address uses UDP only.
 func AskNear(*identity.Secret, netip.Addr, uint8) (peers int, ok bool) { return 0, false }
 
+// NearPairs returns the number of pairs of processes that share memory.
+func NearPairs() int { return 0 }
+
 // sharesMemory returns the reason why processes of this system do not.
 func sharesMemory([]netip.Addr) error { return errors.New("this system has no shared memory for it") }
 

@@ -162,7 +162,11 @@ func (c *conn) detach() (fd int, err error) {
 
 func (c *conn) close() { _ = c.f.Close() }
 
+// NamePrefix begins the names of the sockets of all hosts. The first character stands for the zero byte
+// of an abstract name, also where the kernel lists them.
+const NamePrefix = "@softhca/near/"
+
 // nameOf returns the name of the socket of a place. Base is what the address contributes.
 func nameOf(base string, slot uint8) string {
-	return "@softhca/near/" + base + "/" + strconv.Itoa(int(slot))
+	return NamePrefix + base + "/" + strconv.Itoa(int(slot))
 }
