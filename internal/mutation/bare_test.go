@@ -7,7 +7,7 @@ import "slices"
 // bareMutants are bugs of packets that have no ICRC.
 var bareMutants = slices.Concat(
 	bugsIn("internal/fabric/near", []mutant{
-		{name: "capture-does-not-ask-for-icrcs", in: "Wrap", test: "TestBare",
+		{name: "capture-does-not-ask-for-icrcs", in: "New", test: "TestBare",
 			old: "!c.Sealed",
 			new: "true"},
 		{name: "arrived-packets-reach-a-capture-without-icrc", in: "Port.Receive", test: "TestBare",
@@ -25,9 +25,14 @@ var bareMutants = slices.Concat(
 		{name: "icrc-through-memory-not-looked-at", in: "peer.datagram", test: "TestBare",
 			old: "rec.Tag&tagBare != 0",
 			new: "true"},
-		{name: "owner-is-not-asked-for-permission", in: "Port.permit", test: "TestNotPermitted",
-			old: "p.cfg.Permit(a)",
-			new: "error(nil)"},
+	}),
+	bugsIn("internal/fabric/near/meeting", []mutant{
+		{name: "process-invited-without-permission", in: "Host.Invite", test: "internal/fabric/near TestNotPermitted",
+			old: "h.cfg.Permit != nil",
+			new: "false"},
+		{name: "owner-asked-after-the-offer", in: "Host.accepts", test: "internal/fabric/near TestNotPermitted",
+			old: "h.cfg.Permit != nil",
+			new: "false"},
 	}),
 	bugsIn("internal/packet", []mutant{
 		{name: "icrc-of-a-tiny-packet", in: "SealDatagram", test: "TestSealTiny",

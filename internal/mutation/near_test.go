@@ -6,7 +6,8 @@ import "slices"
 
 // nearMutants are bugs of rings in shared memory, of the meetings of the processes that share
 // them, and of the port. Tests with the tag ringmodel run on a model of that memory.
-var nearMutants = slices.Concat(ringMutants, ringTrustMutants, ringMemoryMutants, meetingMutants, nearPeerMutants, nearPortMutants, bareMutants)
+var nearMutants = slices.Concat(ringMutants, ringTrustMutants, ringMemoryMutants, meetingMutants,
+	nearPeerMutants, nearPortMutants, nearCountMutants, forgedMutants, bareMutants)
 
 // ringMutants lose wake-ups or records.
 var ringMutants = bugsIn("internal/fabric/near/ring", []mutant{
@@ -204,74 +205,4 @@ var meetingMutants = bugsIn("internal/fabric/near/meeting", []mutant{
 	{name: "process-of-a-peer-leaks", in: "Peer.Close", test: "internal/fabric/near TestMeetsAgainAndAgain",
 		old: "p.end >= 0",
 		new: "p.end < 0"},
-})
-
-// nearPeerMutants keep peers that should leave, or let go others.
-var nearPeerMutants = bugsIn("internal/fabric/near", []mutant{
-	{name: "process-that-has-forked-never-ends", in: "Port.met", test: "internal/fabric/near/campaign TestForked",
-		old: "err == nil && m.Process() >= 0",
-		new: "err == nil && m.Process() >= 0 && p.closed"},
-	{name: "processes-not-taken-yet-not-bounded", in: "Port.met", test: "TestArrivalsAreBounded",
-		old: "len(p.arrived) >= meeting.MaxPeers",
-		new: "len(p.arrived) >= 1<<20"},
-	{name: "process-of-another-host-met", in: "Port.permit", test: "TestRemoteVisitor",
-		old: "!a.IsLoopback()",
-		new: "a.IsUnspecified()"},
-	{name: "visitor-met-without-permission", in: "Port.local", test: "TestNotPermitted",
-		old: "return p.cfg.Permit(a)",
-		new: "return nil"},
-	{name: "process-invited-without-permission", in: "Port.meet", test: "TestNotPermitted",
-		old: "p.cfg.Permit(k.remote) == nil",
-		new: "true"},
-	{name: "place-of-the-peer-used-last-given-away", in: "Port.seat", test: "TestPeersAreBounded",
-		old: "old.used < idle.used",
-		new: "old.used > idle.used"},
-	{name: "peers-of-a-port-not-bounded", in: "Port.seat", test: "TestBackToTheNetwork",
-		old: "n >= meeting.MaxPeers",
-		new: "n >= 1<<20"},
-	{name: "peers-that-do-not-answer-not-bounded", in: "Port.seat", test: "TestMeetsAgainAndAgain",
-		old: "left >= meeting.MaxPeers",
-		new: "left >= 1<<20"},
-	{name: "earlier-meeting-with-a-process-stays", in: "Port.seat", test: "TestBothConnect",
-		old: "old.leave()",
-		new: "n--"},
-	{name: "peer-that-writes-garbage-stays", in: "Port.garbled", test: "TestGarbage",
-		old: "p.end(r)"},
-	{name: "socket-that-has-ended-ends-each-wait", in: "Port.ended", test: "TestPeerEnds",
-		old: "_ = unix.EpollCtl(p.epoll, unix.EPOLL_CTL_DEL, r.FD(), nil)"},
-	{name: "end-of-a-peer-wakes-nobody", in: "Port.end", test: "TestPeerEnds",
-		old: "r.gone.Store(true)"},
-	{name: "only-the-first-end-is-noticed", in: "watch.run", test: "TestMeetsAgainAndAgain",
-		old: "for _, e := range events[:n] { ended(e.Fd) }",
-		new: "for _, e := range events[:n] { ended(e.Fd); return }"},
-})
-
-// nearPortMutants lose packets, or their order.
-var nearPortMutants = bugsIn("internal/fabric/near", []mutant{
-	{name: "network-goes-before-the-rings", in: "Port.Receive", test: "TestNetworkFollowsRing",
-		old: "n := p.readRings(ds); k := copy(ds[n:], p.held); p.held = p.held[k:]",
-		new: "k := copy(ds, p.held); n := p.readRings(ds[k:]); p.held = p.held[k:]"},
-	{name: "new-ring-goes-before-the-network", in: "Port.readRings", test: "TestFirstByNetwork",
-		old: "if !p.empty { continue }"},
-	{name: "stopped-peer-blocks-the-port", in: "Port.noRoom", test: "TestFullRing",
-		old: "now.Sub(r.since) < fullTime",
-		new: "now.Sub(r.since) < time.Hour"},
-	{name: "packets-lost-as-soon-as-a-ring-is-full", in: "Port.noRoom", test: "TestNothingIsLost",
-		old: "now.Sub(r.since) < fullTime",
-		new: "now.Sub(r.since) < 0"},
-	{name: "sleeping-peer-not-woken", in: "Port.publish", test: "TestSleepers",
-		old: "r.Out.Publish()",
-		new: "r.Out.Publish() && r.blocked"},
-	{name: "wait-without-arming-the-rings", in: "Port.arm", test: "TestSleepers",
-		old: "!r.In.Arm() && !r.drained",
-		new: "r.In.Err() != nil && !r.drained"},
-	{name: "packets-to-itself-by-a-ring", in: "Port.routeOf", test: "TestToItself",
-		old: "k.local == k.remote && k.slot == p.cfg.Slot",
-		new: "k.local == k.remote && k.slot != p.cfg.Slot"},
-	{name: "routes-not-bounded", in: "Port.routeOf", test: "TestRoutesAreBounded",
-		old: "len(p.routes) >= maxRoutes",
-		new: "len(p.routes) >= 2*maxRoutes"},
-	{name: "memory-of-peers-stays-after-close", in: "Port.Close", test: "internal/fabric/near/campaign TestStopped",
-		old: "err = errors.Join(err, r.Close())",
-		new: "r.wake()"},
 })

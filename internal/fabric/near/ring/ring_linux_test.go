@@ -269,3 +269,31 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations for each record, want none", n)
 	}
 }
+
+// TestSwitch announces that everything goes through the ring, and then its end.
+func TestSwitch(t *testing.T) {
+	a, b := pair(t, 1<<16)
+	want := func(when string, want bool) {
+		t.Helper()
+		if b.c.Switched() != want {
+			t.Errorf("%s: switched is %v, want %v", when, !want, want)
+		}
+		if a.c.Switched() {
+			t.Errorf("%s: the other ring has switched", when)
+		}
+	}
+	want("in the beginning", false)
+	a.write(t, 64, 1, 1)
+	a.p.Publish()
+	want("after a record", false)
+	a.p.Switch()
+	want("after the switch", true)
+	b.read(t, 64, 1, 1)
+	a.write(t, 64, 1, 2)
+	a.p.Publish()
+	want("after another record", true)
+	a.p.End()
+	want("after the end, with a record unread", false)
+	b.read(t, 64, 1, 2)
+	b.none(t, io.EOF)
+}
