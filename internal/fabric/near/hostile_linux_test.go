@@ -69,10 +69,6 @@ func (e *end) until(t testing.TB, what string, holds func() bool) {
 	}
 }
 
-// mostHeld is the number of peers of which a port may have the memory at a time: those that it uses,
-// those that left, and those that have arrived.
-const mostHeld = 3*meeting.MaxPeers + 1
-
 // TestMeetsAgainAndAgain has a process meet a port again and again, in the name of any slot, and leave some
 // meetings and not others. The port never has the memory of more peers than the bound, goes on with
 // another peer, and forgets them all when they have ended.
