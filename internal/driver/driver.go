@@ -223,7 +223,7 @@ func (d *Driver) Progress() {
 		d.receive(now)
 		return
 	}
-	_, now = d.receive(now)
+	now = d.receiveRest(d.receive(now))
 	d.answer(now)
 }
 
@@ -361,6 +361,23 @@ func (d *Driver) receive(now clock.Instant) (int, clock.Instant) {
 		d.control.late.Store(true)
 	}
 	return n, now
+}
+
+// restReads bounds the reads of receiveRest.
+const restReads = 4
+
+// receiveRest continues after receive, which has read n datagrams, until nothing is left, if
+// the goroutine is alone at the port. The program that polls may find a completion among what
+// receive has read, and watch its memory instead of polling on: what it waits for there often
+// arrives together with the completion, and only the goroutine would read it.
+func (d *Driver) receiveRest(n int, now clock.Instant) clock.Instant {
+	if !d.pollers.isAlone(now) {
+		return now
+	}
+	for i := 0; n > 0 && i < restReads; i++ {
+		n, now = d.take(now)
+	}
+	return now
 }
 
 // take passes the datagrams of one read of each port to the shard, and returns their number.
@@ -528,11 +545,16 @@ func (d *Driver) turn() (next wait, alive bool) {
 		d.sendWaiting(coalesceTime)
 		return wait{aside: aside}, true
 	}
-	if !d.pollers.polling {
+	if !d.mu.TryLock() {
+		switch {
+		case d.pollers.polling:
+			return wait{yield: true}, true
+		case d.pollers.miss(d.Now()):
+			return wait{timeout: awayTime}, true
+		}
 		d.mu.Lock()
-	} else if !d.mu.TryLock() {
-		return wait{yield: true}, true
 	}
+	d.pollers.missed = 0
 	next, alive = d.round()
 	next.yield = next.yield || d.queued.Load() > 0
 	return next, alive
@@ -600,9 +622,13 @@ func (d *Driver) leave() (now clock.Instant, more bool) {
 
 // pause decides how to wait; awake means that there is a reason not to sleep. A timer
 // that is due sooner than a thread can be woken is another reason, unless the machine
-// is busy: a thread that yields then runs again later than one that sleeps.
+// is busy: a thread that yields then runs again later than one that sleeps. While a program
+// watches its memory, the thread sleeps between arrivals, too.
 func (d *Driver) pause(now clock.Instant, awake bool) wait {
 	how := d.busyPoll.next(now)
+	if d.pollers.isAlone(now) {
+		how = pauseSleep
+	}
 	awake = awake || d.deadline().Sub(now) < busyPollTime && !d.busyPoll.isCrowded(now)
 	if awake && how == pauseSleep {
 		how = pauseYield

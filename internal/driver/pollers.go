@@ -33,10 +33,19 @@ const sleeperAside = 200 * time.Microsecond
 // the peer's writes. Packets that arrive meanwhile wait in the port until the goroutine
 // looks. If it finds some, and no thread has polled or posted for awayTime, it stays at
 // the port: for leastAlone at first, and up to mostAlone if this is repeated.
+//
+// Meanwhile such a program keeps its processor, and perhaps shares it with the goroutine's
+// thread. A thread that yields gets the processor back only at the end of the program's time
+// slice, but an arrival wakes a sleeping thread at once. So the goroutine sleeps between
+// arrivals. If it finds the lock taken, a program's thread is just using the adapter and
+// probably polls next, so that it reads the arrivals itself: the goroutine leaves the port to it
+// for awayTime, at most mostMissed times in a row. Waiting for the lock would take as long,
+// because Go's runtime would move the goroutine to another thread.
 const (
 	awayTime   = 50 * time.Microsecond
 	leastAlone = time.Millisecond
 	mostAlone  = 64 * time.Millisecond
+	mostMissed = 4
 )
 
 // forever is how long the goroutine stays aside after one thread has slept at the port
@@ -61,8 +70,10 @@ type pollers struct {
 	since   clock.Instant // first look that found rounds
 	last    clock.Instant // last look that found rounds
 
-	alone clock.Instant // time until which it does not step aside for polling
-	avoid time.Duration // length of the last such period
+	avoid  time.Duration // length of the last period alone at the port
+	missed int           // times in a row that it found the lock taken in such a period
+
+	alone atomic.Int64 // clock.Instant until which the goroutine does not step aside for polling
 }
 
 // Flags of the state of pollers.
@@ -174,11 +185,25 @@ func (p *pollers) away(now clock.Instant) bool {
 // again for threads that poll.
 func (p *pollers) distrust(now clock.Instant) {
 	again := p.avoid
-	if p.avoid = leastAlone; now.Sub(p.alone) < again {
+	if p.avoid = leastAlone; now.Sub(clock.Instant(p.alone.Load())) < again {
 		p.avoid = min(2*again, mostAlone)
 	}
-	p.alone = now.Add(p.avoid)
+	p.alone.Store(int64(now.Add(p.avoid)))
 	p.change(func(uint64) uint64 { return recallFlag })
+}
+
+// isAlone reports whether the goroutine stays at the port although programs poll, because a
+// program has left packets there. Any thread may call it.
+func (p *pollers) isAlone(now clock.Instant) bool { return now < clock.Instant(p.alone.Load()) }
+
+// miss records that the goroutine found the lock taken, and reports whether it leaves the port
+// to the thread that has the lock.
+func (p *pollers) miss(now clock.Instant) bool {
+	if !p.isAlone(now) || p.missed == mostMissed {
+		return false
+	}
+	p.missed++
+	return true
 }
 
 // hasSleeper reports whether a thread sleeps at the port.
@@ -217,7 +242,7 @@ func (p *pollers) judge(now clock.Instant, state uint64) (aside time.Duration) {
 	case state&(sleeperFlag|cameFlag) != 0:
 		p.polling = false
 		return asideForSleepers(state&sleeperFlag != 0, state&cameFlag != 0)
-	case now < p.alone:
+	case p.isAlone(now):
 		p.polling = false
 		return 0
 	case polls == 0:
