@@ -116,6 +116,7 @@ func (a *adapter) open(c *C.struct_softhca_config, level slog.Level) error {
 		return err
 	}
 	a.poller = markRuntime()
+	addProcessors()
 	if name := C.GoString(c.capture); name != "" {
 		w, err := openCapture(name)
 		switch {

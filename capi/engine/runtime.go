@@ -11,10 +11,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/softhca/softhca/internal/environ"
 	"github.com/softhca/softhca/internal/fabric/fdmark"
 )
 
@@ -88,6 +90,29 @@ func markRuntime() int {
 		}
 	}
 	return poller
+}
+
+// leastProcessors is how many processors the runtime of a machine with several gets at least.
+// A program's thread keeps one of them while it runs outside the engine. If the goroutine that
+// waits at the port has the last one, the runtime's monitor thread takes that one away every
+// 100 µs, and each time two threads interrupt the program.
+const leastProcessors = 4
+
+// processors returns the number of processors that the runtime gets instead of n. The user's
+// choice in GOMAXPROCS, if not empty, stays, as does a single processor.
+func processors(n int, chosen string) int {
+	if chosen != "" || n == 1 {
+		return n
+	}
+	return max(n, leastProcessors)
+}
+
+// addProcessors gives the runtime the number of processors that processors returns.
+func addProcessors() {
+	now := runtime.GOMAXPROCS(0)
+	if want := processors(now, environ.Getenv("GOMAXPROCS")); want != now {
+		runtime.GOMAXPROCS(want)
+	}
 }
 
 // limitOf returns the name of the processor-limit file behind a descriptor that the runtime may
