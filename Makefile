@@ -1,6 +1,6 @@
 # Every target is one command; what it does is written in Go.
 
-.PHONY: check test attacks fuzz generate bench bench-libraries demo sim soak mutations search transfer transfer-lossy transfer-rd interop interop-gate capi capi-check capi-check-suites install
+.PHONY: check test attacks fuzz generate bench bench-libraries bench-epoll demo sim soak mutations search transfer transfer-lossy transfer-rd interop interop-gate capi capi-check capi-check-suites install
 
 check: ## all that the continuous integration checks
 	go run ./internal/tools/check
@@ -22,6 +22,9 @@ bench: ## compare the adapter with UDP without RDMA, with itself under loss, and
 
 bench-libraries: ## measure Debian's programs on our libibverbs.so.1 against Go, UDP, UCX over TCP and libfabric: writes docs/programs-speed.md
 	go run ./bench -libraries -page docs/programs-speed.md
+
+bench-epoll: ## a server and clients that sleep in epoll_wait, on our libraries and over TCP
+	go run ./bench -epoll
 
 demo: ## two adapters talk over UDP
 	go run ./cmd/softhca demo

@@ -19,6 +19,7 @@ type subject struct {
 	rate  int
 	// The server runs until it is killed, and does not listen on a TCP port.
 	serves bool
+	wire   string // of runEpoll
 }
 
 // runner says how to run a subject.
@@ -34,6 +35,8 @@ const (
 	runPlain                  // ucx_perftest over TCP, both sides on loopback
 	runFabric                 // fi_pingpong, both sides on loopback
 	runConnect                // softhca perf cm, both sides on loopback
+	runEpoll                  // bench/epoll over our libraries, both sides on loopback
+	runEpollTCP               // bench/epoll over TCP, both sides on loopback
 	runPathPerf               // softhca perf over a network that loses packets
 	runPathTCP                // bench/baseline -tcp over the same
 )

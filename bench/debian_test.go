@@ -181,7 +181,7 @@ func TestProgramTargets(t *testing.T) {
 func TestPage(t *testing.T) {
 	x := result{Name: "A", Unit: "µs", Baseline: spread{20, 19, 21}, Softhca: spread{10, 9, 11}, Ratio: spread{0.5, 0.45, 0.55}}
 	x.judge(atMost(0.4))
-	r := report{Rounds: 3, Seconds: 1, libraries: true, Results: []result{
+	r := report{Rounds: 3, Seconds: 1, kind: "programs", Results: []result{
 		x, {Name: "B", Skipped: "needs a moon"}, {Name: "C", Failed: "it | fell\nover"},
 	}}
 	page := r.markdown()
@@ -200,9 +200,9 @@ func TestPage(t *testing.T) {
 	if _, err := os.Stat(names[0]); err != nil {
 		t.Error(err)
 	}
-	for _, o := range []options{{path: -1, page: "x"}, {path: -1, page: "x", libraries: true, only: "A"}} {
+	for _, o := range []options{{path: -1, page: "x"}, {path: -1, page: "x", libraries: true, only: "A"}, {path: -1, libraries: true, epoll: true}} {
 		if err := do(t.Context(), o, nil); err == nil {
-			t.Errorf("%+v: a page of a part of it", o)
+			t.Errorf("%+v: a page of a part of it, or two tables", o)
 		}
 	}
 }

@@ -9,7 +9,8 @@
 //
 //	go run ./bench [-rounds 9] [-seconds 1] [-only NAME] [-before PROGRAM] [-no-targets] [-results DIR]
 //	go run ./bench -libraries [-page docs/programs-speed.md] ...
-//	go run ./bench -list [-libraries]
+//	go run ./bench -epoll ...
+//	go run ./bench -list [-libraries] [-epoll]
 //
 // With -before, an older build of softhca is measured in the same rounds; with
 // -libraries too, if its libraries are in its directory.
@@ -35,8 +36,12 @@
 // ibverbs-utils, perftest, ucx-utils and libfabric-bin; the table says what is
 // missing.
 //
+// With -epoll it measures a server and a client whose threads sleep in
+// epoll_wait, over rdma_cm and verbs, compared with the same over TCP: the
+// program in bench/epoll, which needs gcc, libibverbs-dev and librdmacm-dev.
+//
 // Reading order: cases.go (measurements and targets), main.go, debian.go
-// (measurements with -libraries), programs.go (building and running both sides),
+// (measurements with -libraries), epoll.go (with -epoll), programs.go (building and running both sides),
 // pair.go (a server and its client), shared.go (addresses that processes share),
 // path.go and path_linux.go (a network that loses packets), series.go (medians and
 // spread), report.go, page.go, plot.go, machine.go.

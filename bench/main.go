@@ -25,6 +25,7 @@ type options struct {
 	before    string
 	list      bool
 	libraries bool
+	epoll     bool
 	page      string
 	path      float64
 }
@@ -38,6 +39,7 @@ func main() {
 	flag.StringVar(&o.results, "results", "bench/results", "directory for the results; empty for none")
 	flag.StringVar(&o.before, "before", "", "another softhca `program`, of an older commit, to be measured in the same rounds")
 	flag.BoolVar(&o.libraries, "libraries", false, "measure Debian's programs over the libraries for programs in C instead")
+	flag.BoolVar(&o.epoll, "epoll", false, "measure a server and a client that sleep in epoll_wait instead, on these libraries and over TCP")
 	flag.StringVar(&o.page, "page", "", "with -libraries: write the table to this `file` as Markdown too")
 	flag.BoolVar(&o.list, "list", false, "only list the cases")
 	flag.Float64Var(&o.path, "path", -1, "for this program itself: run a server and a client where this `share` of packets is lost")
@@ -53,10 +55,26 @@ func main() {
 
 // measurements returns all measurements that the options could choose by name.
 func (o *options) measurements() []measurement {
-	if o.libraries {
+	switch {
+	case o.epoll:
+		return epollMeasurements()
+	case o.libraries:
 		return programMeasurements()
+	default:
+		return measurements()
 	}
-	return measurements()
+}
+
+// kind names the table in the names of files, "" for the first one.
+func (o *options) kind() string {
+	switch {
+	case o.epoll:
+		return "epoll"
+	case o.libraries:
+		return "programs"
+	default:
+		return ""
+	}
 }
 
 // do carries out the command line.
@@ -68,6 +86,8 @@ func do(ctx context.Context, o options, args []string) error {
 		return fmt.Errorf("%q is no flag: -only chooses by name, -help shows all", args[0])
 	case o.list:
 		return list(os.Stdout, o.measurements())
+	case o.epoll && o.libraries:
+		return errors.New("-epoll and -libraries are two tables: choose one")
 	case o.page != "" && (!o.libraries || o.only != ""):
 		return errors.New("-page is for all of -libraries")
 	}
@@ -84,7 +104,7 @@ func run(ctx context.Context, o options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	p, err := build(ctx, dir, o.libraries)
+	p, err := build(ctx, dir, &o)
 	if err != nil {
 		return err
 	}
@@ -121,7 +141,7 @@ func run(ctx context.Context, o options) (err error) {
 func (p *programs) compare(ctx context.Context, o options) (*report, error) {
 	r := &report{
 		Date: time.Now().Format(time.DateOnly), Machine: thisMachine(), Rounds: o.rounds, Seconds: o.seconds,
-		Command: strings.Join(append([]string{"go run ./bench"}, os.Args[1:]...), " "), libraries: o.libraries,
+		Command: strings.Join(append([]string{"go run ./bench"}, os.Args[1:]...), " "), kind: o.kind(),
 	}
 	if o.before != "" {
 		var err error

@@ -39,7 +39,7 @@ func (p *programs) side(s *subject, server bool, port string) []string {
 		if !server {
 			args = append(args, "--json", "--connections", strconv.Itoa(p.trips(s)))
 		}
-	case runOver:
+	case runOver, runEpoll:
 		args = slices.Insert(args, slices.Index(args, "--"), "--addr", own)
 	case runFabric:
 		portFlag = "-P"

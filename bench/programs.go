@@ -56,13 +56,14 @@ type outcome struct {
 type programs struct {
 	baseline, softhca string // paths
 	before            string // path of an older softhca; empty for none
+	epoll             string // path of the program of bench/epoll
 	seconds           float64
 }
 
-// build compiles the two commands into dir, and the libraries if libs is set. The
-// working directory is in the module.
-func build(ctx context.Context, dir string, libs bool) (programs, error) {
-	p := programs{baseline: filepath.Join(dir, "baseline"), softhca: filepath.Join(dir, "softhca")}
+// build compiles the two commands into dir, and the libraries and programs in C that the options
+// need. The working directory is in the module.
+func build(ctx context.Context, dir string, o *options) (programs, error) {
+	p := programs{baseline: filepath.Join(dir, "baseline"), softhca: filepath.Join(dir, "softhca"), epoll: filepath.Join(dir, "epoll")}
 	for out, pkg := range map[string]string{
 		p.baseline: "github.com/softhca/softhca/bench/baseline",
 		p.softhca:  "github.com/softhca/softhca/cmd/softhca",
@@ -73,12 +74,17 @@ func build(ctx context.Context, dir string, libs bool) (programs, error) {
 			return p, fmt.Errorf("build %s: %w", pkg, err)
 		}
 	}
-	if !libs {
+	if !o.libraries && !o.epoll {
 		return p, nil
 	}
 	tree, ok := libraries.Tree()
 	if !ok {
 		return p, libraries.ErrNotFound
+	}
+	if o.epoll && epollMissing() == "" {
+		if err := buildEpoll(ctx, tree, p.epoll); err != nil {
+			return p, err
+		}
 	}
 	return p, libraries.Build(ctx, tree, dir, io.Discard) // softhca run finds them in its own directory
 }
@@ -106,6 +112,8 @@ func (p *programs) command(s *subject, share float64) []string {
 			count = "-c"
 		}
 		return slices.Concat([]string{p.softhca, "run", "--"}, s.args, []string{count, trips})
+	case runEpoll, runEpollTCP:
+		return p.epollCommand(s)
 	case runPlain:
 		return slices.Concat(s.args, []string{"-n", trips})
 	case runFabric:
@@ -142,6 +150,8 @@ func (s *subject) missing() string {
 		return sharedMissing()
 	case runPathPerf, runPathTCP:
 		return pathMissing()
+	case runEpoll, runEpollTCP:
+		return epollMissing()
 	default:
 		return s.programMissing()
 	}
@@ -154,7 +164,7 @@ func (p *programs) measure(ctx context.Context, s *subject, share float64) (floa
 	switch s.run {
 	case runConstant:
 		return 1, r, nil
-	case runOver, runPlain, runFabric, runConnect:
+	case runOver, runPlain, runFabric, runConnect, runEpoll, runEpollTCP:
 		v, err := p.measurePair(ctx, s)
 		return v, r, err
 	case runShared:

@@ -22,7 +22,7 @@ type report struct {
 	Seconds float64  `json:"seconds"` // length of each measurement
 	Results []result `json:"results"`
 
-	libraries bool // the report is about programs on our libraries
+	kind string // of the table, in the names of files
 }
 
 // result is one line of the table. Ratio is over the rounds, each of which
@@ -157,8 +157,8 @@ func (r *report) write(dir string, now time.Time) (names []string, err error) {
 		return nil, err
 	}
 	base := filepath.Join(dir, now.Format(time.DateOnly)+"-"+r.Machine.kind())
-	if r.libraries {
-		base += "-programs"
+	if r.kind != "" {
+		base += "-" + r.kind
 	}
 	names = append(names, base+".json")
 	if err := os.WriteFile(names[0], append(b, '\n'), 0o644); err != nil {
