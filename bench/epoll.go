@@ -57,7 +57,7 @@ func epollMissing() string {
 // asleep returns the program over a transport. wire is empty for TCP.
 func asleep(wire string, size, connections, threads int) subject {
 	s := subject{
-		name: "TCP", run: runEpollTCP, serves: true, reads: requestRate,
+		name: "TCP", run: runEpollTCP, reads: requestRate,
 		args: []string{"tcp", "-b", strconv.Itoa(size), "-c", strconv.Itoa(connections), "-t", strconv.Itoa(threads)},
 	}
 	if wire != "" {

@@ -7,6 +7,7 @@
 #ifndef BENCH_EPOLL_H
 #define BENCH_EPOLL_H
 
+#include <netinet/in.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -80,6 +81,10 @@ void watch(struct worker *w, struct source *s);
 void opened(struct program *p);
 void closed(struct program *p);
 bool answered(struct worker *w);
+
+// tcp.c
+struct sockaddr_in address(const struct program *p);
+int listen_on(const struct program *p);
 
 // message.c
 void number_message(char *message, uint32_t size, uint64_t number);

@@ -3,10 +3,8 @@
 #define _GNU_SOURCE
 #include "rdma.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
 
 enum { TIMEOUT_MS = 5000 };
@@ -80,13 +78,6 @@ static void meet_ready(struct source *s)
 	need(errno == EAGAIN);
 }
 
-static struct sockaddr_in address(const struct program *p)
-{
-	struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(p->port)};
-	need(p->server == NULL || inet_pton(AF_INET, p->server, &a.sin_addr) == 1);
-	return a;
-}
-
 void listen_rdma(struct program *p)
 {
 	static struct source s = {.ready = meet_ready};
@@ -98,6 +89,7 @@ void listen_rdma(struct program *p)
 	need(rdma_bind_addr(id, (struct sockaddr *)&a) == 0 && rdma_listen(id, MAX_CONNECTIONS) == 0);
 	s.fd = channel->fd;
 	watch(&p->worker[0], &s);
+	listen_on(p); // shows those who start a client that the server is ready
 }
 
 // expect waits for the next event, which must be of a type.

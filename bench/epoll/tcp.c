@@ -23,7 +23,7 @@ struct stream {
 	uint64_t number;         // of the last request
 };
 
-static struct sockaddr_in address(const struct program *p)
+struct sockaddr_in address(const struct program *p)
 {
 	struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(p->port)};
 	need(p->server == NULL || inet_pton(AF_INET, p->server, &a.sin_addr) == 1);
@@ -137,15 +137,20 @@ static void accept_ready(struct source *s)
 	new_stream(&p->worker[p->opened++ % p->threads], fd);
 }
 
+int listen_on(const struct program *p)
+{
+	struct sockaddr_in a = address(p);
+	int on = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	need(fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0);
+	need(bind(fd, (struct sockaddr *)&a, sizeof a) == 0 && listen(fd, MAX_CONNECTIONS) == 0);
+	return fd;
+}
+
 static void listen_tcp(struct program *p)
 {
 	static struct source s = {.ready = accept_ready};
-	struct sockaddr_in a = address(p);
-	int on = 1;
 	listening = &p->worker[0];
-	need((s.fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)) >= 0);
-	need(setsockopt(s.fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0);
-	need(bind(s.fd, (struct sockaddr *)&a, sizeof a) == 0 && listen(s.fd, MAX_CONNECTIONS) == 0);
+	s.fd = listen_on(p);
 	watch(listening, &s);
 }
 
