@@ -11,7 +11,7 @@
 
 // SOFTHCA_ENGINE_ABI changes whenever this file does: the library rejects an engine of another
 // build.
-#define SOFTHCA_ENGINE_ABI 10
+#define SOFTHCA_ENGINE_ABI 11
 
 // SOFTHCA_MARK is the signal (F_SETSIG) that marks the descriptors of the adapter: the highest
 // signal number. The engine marks its own descriptors with package fdmark.
@@ -161,6 +161,17 @@ struct softhca_cm_file {
 // to read the next byte.
 enum { SOFTHCA_CM_AGAIN = -1 };
 
+// softhca_sleep says until when a thread sleeps: until *awake is not 0, which also makes one of the
+// descriptors readable, or until one of them is readable, at most for limit ns, negative for no
+// limit.
+struct softhca_sleep {
+	int *awake;
+	int channel; // of a channel with an event, readable only if *awake is not 0; -1: none
+	int set;     // an epoll set of the program; -1: none
+	int ends;    // readable for what ends any sleep
+	int64_t limit;
+};
+
 struct softhca_calls {
 	uint32_t abi;
 
@@ -234,10 +245,9 @@ struct softhca_calls {
 	int (*check_srq)(handle_t srq);
 	// doorbell makes the engine send what was posted; polling does so too.
 	int (*doorbell)(handle_t qp, struct softhca_posted *p, int *waits);
-	// sleep sleeps until *awake is not 0, which also makes channel readable, or until
-	// signals is readable; it may return early. The calling thread waits at the network,
-	// unless another thread does.
-	int (*sleep)(handle_t dev, int *awake, int channel, int signals);
+	// sleep may return early. The calling thread waits at the network, unless another thread
+	// does.
+	int (*sleep)(handle_t dev, struct softhca_sleep *s);
 	// progress receives and sends on the calling thread; overdue sends requests that wait
 	// to be sent with later ones.
 	int (*progress)(handle_t cq, int *waits);

@@ -7,26 +7,37 @@ import "C"
 
 import (
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/softhca/softhca/internal/driver"
 	"github.com/softhca/softhca/internal/fabric/poll"
 )
 
 //export softhca_sleep
-func softhca_sleep(dev C.handle_t, awake *C.int, channel, signals C.int) C.int {
-	a, flag := of[*adapter](dev), (*atomic.Int32)(unsafe.Pointer(awake))
+func softhca_sleep(dev C.handle_t, s *C.struct_softhca_sleep) C.int {
+	a, flag := of[*adapter](dev), (*atomic.Int32)(unsafe.Pointer(s.awake))
 	if err := a.dev.Alive(); err != nil {
 		return errno(err)
 	}
-	// Signals are blocked during the sleep: a pending signal ends it, and is delivered when
-	// the library unblocks signals.
-	ended := func() bool { return flag.Load() != 0 || poll.Readable(int(signals)) }
-	elsewhere := func() {
-		fds := []unix.PollFd{{Fd: int32(channel), Events: unix.POLLIN}, {Fd: int32(signals), Events: unix.POLLIN}}
-		_ = poll.Wait(fds, nil) // the library looks again, whatever ended the wait
-	}
-	a.dev.SleepOn(int(signals), ended, elsewhere)
+	channel, set, ends := int(s.channel), int(s.set), int(s.ends)
+	// Signals are blocked during the sleep: a pending signal makes ends readable, and is delivered
+	// when the library unblocks signals.
+	a.dev.SleepOn(&driver.Sleeper{
+		Awake: func() bool { return flag.Load() != 0 },
+		FDs:   [2]int{set, ends},
+		Ready: func() bool { return poll.Readable(set, ends) },
+		Limit: time.Duration(s.limit),
+		// The library looks again, whatever ends the wait.
+		Elsewhere: func(left time.Duration) {
+			var limit *unix.Timespec
+			if left >= 0 {
+				limit = new(unix.NsecToTimespec(int64(left)))
+			}
+			_ = poll.Wait(poll.Reading(channel, set, ends), limit)
+		},
+	})
 	return 0
 }

@@ -4,9 +4,7 @@
 #include "softhca.h"
 
 #include <fcntl.h>
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/signalfd.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -80,6 +78,7 @@ void completed(void *p)
 		if (ch->head == NULL) {
 			set_head(ch, q);
 			raise_fd(&ch->source);
+			ready_set(ch);
 		} else {
 			ch->tail->next = q;
 		}
@@ -108,51 +107,6 @@ static struct cq *take_completion(struct channel *ch)
 	return q;
 }
 
-// interrupts reports whether a pending signal would interrupt a system call: its handler was
-// set without SA_RESTART.
-static bool interrupts(const sigset_t *blocked)
-{
-	sigset_t waiting;
-	sigpending(&waiting);
-	for (int sig = 1; sig < NSIG; sig++) {
-		struct sigaction a;
-		if (sigismember(&waiting, sig) != 1 || sigismember(blocked, sig) == 1 || sigaction(sig, NULL, &a) != 0)
-			continue;
-		if (!(a.sa_flags & SA_RESTART) && (a.sa_flags & SA_SIGINFO || (a.sa_handler != SIG_DFL && a.sa_handler != SIG_IGN)))
-			return true;
-	}
-	return false;
-}
-
-// ends_of returns a descriptor that becomes readable when a sleeping thread has to wake: for a
-// pending signal that the program does not block, or because all sleepers are to wake. It
-// returns -1 if there is no such descriptor.
-static int ends_of(struct channel *ch, const sigset_t *blocked)
-{
-	if (ch->ends >= 0 && memcmp(&ch->blocked, blocked, sizeof *blocked) == 0)
-		return ch->ends;
-	sigset_t told = *engine_mask();
-	for (int sig = 1; sig < NSIG; sig++)
-		if (sigismember(blocked, sig) == 1)
-			sigdelset(&told, sig);
-	int signals = signalfd(ch->ends >= 0 ? ch->signals : -1, &told, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (signals < 0)
-		return -1;
-	ch->blocked = *blocked;
-	if (ch->ends >= 0)
-		return ch->ends;
-	struct epoll_event in = {.events = EPOLLIN};
-	signals = keep_open(signals);
-	int ends = epoll_create1(EPOLL_CLOEXEC);
-	if (ends < 0 || epoll_ctl(ends, EPOLL_CTL_ADD, signals, &in) != 0 || epoll_ctl(ends, EPOLL_CTL_ADD, sleep_off(), &in) != 0) {
-		close_kept(signals);
-		close(ends);
-		return -1;
-	}
-	ch->signals = signals;
-	return ch->ends = keep_open(ends);
-}
-
 enum sleep { SLEPT, NOT_HERE, INTERRUPTED };
 
 // sleep_in_engine waits for the network on the calling thread until there is a completion, so
@@ -170,9 +124,9 @@ static enum sleep sleep_in_engine(struct channel *ch)
 		return NOT_HERE;
 	}
 	pthread_sigmask(SIG_SETMASK, engine_mask(), &old);
-	int ends = ends_of(ch, &old);
-	if (ends >= 0 && d->calls->sleep(d->handle, &ch->ready, ch->ibv.fd, ends) == 0)
-		how = !__atomic_load_n(&ch->ready, __ATOMIC_SEQ_CST) && interrupts(&old) ? INTERRUPTED : SLEPT;
+	struct softhca_sleep s = {.awake = &ch->ready, .channel = ch->ibv.fd, .set = -1, .ends = ends_of(&ch->ends, &old, -1), .limit = -1};
+	if (s.ends >= 0 && d->calls->sleep(d->handle, &s) == 0)
+		how = !__atomic_load_n(&ch->ready, __ATOMIC_SEQ_CST) && interrupts(&old, false) ? INTERRUPTED : SLEPT;
 	atomic_store(&ch->asleep, 0);
 	leave_sleep();
 	pthread_sigmask(SIG_SETMASK, &old, NULL); // delivers pending signals
@@ -253,16 +207,6 @@ void forget_completions(struct cq *q)
 	mutex_unlock(&q->ibv.mutex);
 }
 
-// close_ends closes the descriptors that end a sleep in the engine.
-static void close_ends(struct channel *ch)
-{
-	if (ch->ends < 0)
-		return;
-	close_kept(ch->ends);
-	close_kept(ch->signals);
-	ch->ends = -1;
-}
-
 static int free_channel(struct object *o)
 {
 	struct channel *ch = CONTAINER(o, struct channel, o);
@@ -274,8 +218,9 @@ static int free_channel(struct object *o)
 	// In the child of a fork the queues of a channel are the parent's, and stay.
 	if (users != 0 && !context_of(ch->ibv.context)->closing)
 		return EBUSY;
+	forget_channel(ch);
 	source_free(&ch->source);
-	close_ends(ch);
+	close_ends(&ch->ends);
 	release_object(ch->ibv.context, o, ch);
 	return 0;
 }
@@ -284,7 +229,8 @@ static int free_channel(struct object *o)
 static void channel_in_child(struct channel *ch)
 {
 	pthread_mutex_init(&ch->source.mu, NULL);
-	close_ends(ch);
+	close_ends(&ch->ends);
+	forget_in_child(ch);
 }
 
 // events_in_child makes new locks for the objects that the child of a fork may close: the
@@ -308,10 +254,11 @@ EXPORT VERB(struct ibv_comp_channel *, ibv_create_comp_channel, (struct ibv_cont
 	int code = source_init(&ch->source);
 	if (code != 0)
 		return abandon(ch, code);
-	ch->ends = -1;
+	ch->ends.fd = -1;
 	ch->ibv.context = c;
 	ch->ibv.fd = ch->source.fd;
 	add_object(c, &ch->o, RANK_CHANNEL, free_channel);
+	watch_channel(ch);
 	return &ch->ibv;
 }
 

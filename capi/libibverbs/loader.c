@@ -135,6 +135,7 @@ static void in_child(void)
 	signals_in_child();
 	end_in_child();
 	cancels_in_child();
+	sets_in_child();
 	cm_in_child();
 	domains_in_child();
 	if (calls != NULL)

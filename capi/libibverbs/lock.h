@@ -23,6 +23,7 @@ enum rank {
 	RING_LOCK,        // ring.lock: while entries are read
 	OBJECT_LOCK,      // the mutexes in the structures of verbs.h: the counts of acknowledged events
 	FAULTS_LOCK,      // of fault.c: while handlers change
+	SETS_LOCK,        // of epoll.c: while the program's epoll sets change
 };
 
 // The engine calls completed and event with its locks held, so no thread calls the engine with

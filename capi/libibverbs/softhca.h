@@ -74,6 +74,13 @@ struct source {
 	pthread_mutex_t mu;
 };
 
+// ends is what ends the sleep of a thread in the engine. One thread at a time uses it.
+struct ends {
+	int fd;           // readable when the thread is to wake; -1: not created yet
+	int signals;      // readable for pending signals that are not in blocked
+	sigset_t blocked; // the signals that the program blocks
+};
+
 struct context {
 	struct device *dev;
 	struct source source; // of asynchronous events
@@ -149,10 +156,10 @@ struct channel {
 	struct source source;
 	struct cq *head, *tail;
 	int ready;           // head is not NULL; written with the lock held, atomically
-	_Atomic int asleep;  // a thread sleeps in the engine and uses the members below
-	int ends;            // readable when the thread is to wake: for signals, or because all sleepers are to wake; -1: not created yet
-	int signals;         // readable for pending signals that are not in blocked
-	sigset_t blocked;    // the signals that the program blocks
+	_Atomic int asleep;  // a thread sleeps in the engine and uses ends
+	struct ends ends;
+	struct set *_Atomic set; // the program's epoll set with the descriptor, NULL for none; it is still that if its
+	unsigned served;         // number of periods is this; guarded by the lock of epoll.c
 };
 
 struct cq {
@@ -395,6 +402,18 @@ void leave_sleep(void);
 int sleep_off(void);
 void seek_cancels(void);
 void cancels_in_child(void);
+
+// ends.c
+bool interrupts(const sigset_t *blocked, bool any);
+int ends_of(struct ends *e, const sigset_t *blocked, int also);
+void close_ends(struct ends *e);
+
+// epoll.c
+void watch_channel(struct channel *ch);
+void forget_channel(struct channel *ch);
+void forget_in_child(struct channel *ch);
+void ready_set(struct channel *ch);
+void sets_in_child(void);
 
 // ucm.c
 void cm_before_fork(void);

@@ -43,6 +43,7 @@ static int refuse(void)
 		int result; \
 		if (kept(fd)) \
 			return refuse(); \
+		close_epoll(fd); \
 		return close_rdma_cm(fd, &result) ? result : NEXT_CALL(name)(fd); \
 	}
 
@@ -55,6 +56,8 @@ CLOSE(__close)
 		int result; \
 		if (from != to && kept(to)) \
 			return refuse(); \
+		if (from != to) \
+			close_epoll(to); \
 		return from != to && replace_rdma_cm(from, to, 0, &result) ? result : NEXT_CALL(name)(from, to); \
 	}
 
@@ -67,6 +70,7 @@ SHOWN int dup3(int from, int to, int flags)
 
 	if (kept(to))
 		return refuse();
+	close_epoll(to);
 	return replace_rdma_cm(from, to, flags, &result) ? result : NEXT_CALL(dup3)(from, to, flags);
 }
 
@@ -75,7 +79,10 @@ static void end(int fd)
 {
 	int none;
 
-	if (!kept(fd) && !close_rdma_cm(fd, &none))
+	if (kept(fd))
+		return;
+	close_epoll(fd);
+	if (!close_rdma_cm(fd, &none))
 		syscall(SYS_close, fd);
 }
 

@@ -17,7 +17,8 @@
 	NEXT(__readlinkat_chk) NEXT(realpath) NEXT(__realpath_chk) NEXT(canonicalize_file_name) \
 	NEXT(chdir) NEXT(getcwd) NEXT(__getcwd_chk) NEXT(sigaction) NEXT(__sigaction) NEXT(signal) \
 	NEXT(bsd_signal) NEXT(ssignal) NEXT(sysv_signal) NEXT(__sysv_signal) NEXT(sigset) NEXT(_exit) \
-	NEXT(_Exit) NEXT(close) NEXT(__close) NEXT(dup2) NEXT(__dup2) NEXT(dup3) NEXT(pthread_cancel)
+	NEXT(_Exit) NEXT(close) NEXT(__close) NEXT(dup2) NEXT(__dup2) NEXT(dup3) NEXT(pthread_cancel) \
+	NEXT(epoll_ctl) NEXT(epoll_wait) NEXT(epoll_pwait)
 
 #define NEXT_NUMBER(name) NEXT_##name,
 enum { NEXT_FUNCTIONS(NEXT_NUMBER) NEXT_COUNT };

@@ -7,7 +7,7 @@
 // Reading order: path.c (the redirected paths), value.c (files whose text is made when they
 // are opened, devices), next.c (the C library's functions), and the functions that replace
 // them: open.c, status.c, name.c. rdma_cm.c handles the device of the connection manager
-// and its descriptors; close.c keeps the adapter's descriptors open; handler.c, cancel.c
+// and its descriptors; epoll.c shows libibverbs the program's epoll sets; close.c keeps the adapter's descriptors open; handler.c, cancel.c
 // and exit.c report other calls of the program to libibverbs.
 //
 // Nothing here allocates memory, takes a lock or has state that a fork could
@@ -139,6 +139,9 @@ bool close_rdma_cm(int fd, int *result);
 
 // replace_rdma_cm is dup3 onto a descriptor of the connection manager; false if it is another file's.
 bool replace_rdma_cm(int from, int to, int flags, int *result);
+
+// close_epoll reports that a descriptor will be closed.
+void close_epoll(int fd);
 
 // open_redirected opens a path if it is redirected into the image; false if it is not.
 // Only such functions have a path buffer on their stack, not those that the program

@@ -26,6 +26,7 @@ var scenarios = []string{
 	"asleep", "cancelled", "fork-before", "fork-after", "fork-keeps", "exit", "_exit", "crowd", "domains",
 	"generations", "fork-closes", "same-number", "errno-kept", "state-told", "draining-told", "controlled-qkey", "reported-once", "later", "xrc", "xrc-files", "xrc-inode", "xrc-processes", "xrc-full", "xrc-shared", "counts", "sizes", "windows",
 	"standard-closed", "none-inherited", "timestamps", "moderated", "srq-resized", "parent-cq", "device-memory", "null-region", "on-demand", "dmabuf", "second-gid", "modes", "modes-shared",
+	"sets", "sets-interrupted", "sets-shared", "sets-replaced", "sets-left", "sets-of-child", "sets-cancelled",
 }
 
 // checked are the scenarios that also run with the sanitizers of addresses and of undefined
@@ -38,6 +39,7 @@ var checked = []string{"transfer", "datagrams", "atomic-write", "flush", "flush-
 var preloaded = []string{"handler-before", "handler-after", "handler-late", "handler-once", "handler-sent",
 	"handler-sent-inside", "fork-after", "transfer", "signals", "signals-of-child", "signals-unseen", "signals-sudden", "asleep", "cancelled", "closes",
 	"closes-unlisted", "closes-with-few", "limits-kept", "none-inherited", "standard-closed", "daemons", "unseen-children", "counts", "cycles", "modes", "modes-shared",
+	"sets", "sets-interrupted", "sets-shared", "sets-replaced", "sets-left", "sets-of-child", "sets-cancelled", "sets-served",
 }
 
 // onRecorder are the scenarios over the recorder, an engine in C that records what the library
@@ -47,7 +49,7 @@ var preloaded = []string{"handler-before", "handler-after", "handler-late", "han
 var (
 	onRecorder = []string{"recorded-config", "recorded-table", "recorded-fields", "recorded-posts", "recorded-watched", "recorded-events",
 		"recorded-ends", "recorded-sought", "recorded-rooms", "recorded-xrc"}
-	onRecorderPreloaded = []string{"recorded-sleeps", "recorded-descriptors", "recorded-waits", "recorded-told", "recorded-caught"}
+	onRecorderPreloaded = []string{"recorded-sleeps", "recorded-descriptors", "recorded-waits", "recorded-told", "recorded-caught", "recorded-sets"}
 	onRecorderSanitized = []string{"recorded-config", "recorded-table", "recorded-fields", "recorded-watched", "recorded-events", "recorded-rooms", "recorded-xrc"}
 )
 

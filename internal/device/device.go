@@ -204,11 +204,9 @@ func (d *Device) Sleep(ctx context.Context, awake func() bool, elsewhere func())
 	d.drv.Sleep(ctx, awake, elsewhere)
 }
 
-// SleepOn is Sleep that also ends when a descriptor is readable, which awake
-// checks; see driver.Driver.SleepOn.
-func (d *Device) SleepOn(fd int, awake func() bool, elsewhere func()) {
-	d.drv.SleepOn(fd, awake, elsewhere)
-}
+// SleepOn is Sleep with a limit, and with descriptors that end the sleep; see
+// driver.Driver.SleepOn.
+func (d *Device) SleepOn(s *driver.Sleeper) { d.drv.SleepOn(s) }
 
 // Progress lets the device receive and send; see driver.Driver.Progress.
 func (d *Device) Progress() { d.drv.Progress() }

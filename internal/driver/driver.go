@@ -43,7 +43,6 @@ type Driver struct {
 	queued  atomic.Int32          // calls of Do and Control that wait for a lock
 	done    sync.WaitGroup        // of the goroutines
 
-	sleepers  atomic.Int32 // threads that sleep elsewhere than at the port
 	unparked  chan struct{}
 	parkTimer *time.Timer // timer of park
 

@@ -141,16 +141,12 @@ func (p *pollers) enter() bool {
 	return old&(asideFlag|sleeperFlag) == asideFlag
 }
 
-// leave undoes enter. If other threads sleep elsewhere, the goroutine gets the port
-// back; if leave returns true, the caller must rouse it.
-func (p *pollers) leave(others bool) (unpark bool) {
-	old := p.change(func(old uint64) uint64 {
-		if others {
-			return recallFlag
-		}
-		return old &^ (sleeperFlag | mustWakeFlag)
-	})
-	return others || old&mustWakeFlag != 0
+// leave undoes enter. If leave returns true, the caller must unpark the goroutine. Other
+// threads may sleep elsewhere: the next one that goes to sleep takes the port, or the
+// goroutine does when sleeperAside ends.
+func (p *pollers) leave() (unpark bool) {
+	old := p.change(func(old uint64) uint64 { return old &^ (sleeperFlag | mustWakeFlag) })
+	return old&mustWakeFlag != 0
 }
 
 // offer makes the goroutine, which has just woken a program, step aside if a thread

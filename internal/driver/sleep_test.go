@@ -41,14 +41,14 @@ func TestGuests(t *testing.T) {
 	is("a second one: entered", p.enter(), false)
 	is("nobody waits at the port", p.aside(), false)
 	look("one has come", sleeperAside)
-	is("it leaves: roused", p.leave(false), false)
+	is("it leaves: roused", p.leave(), false)
 	is("and comes again: entered", p.enter(), true)
 	look("one has come again", sleeperAside)
 	look("it stays", forever)
 	is("the poster hands over: roused", p.recall(), false)
-	is("it leaves: roused", p.leave(false), true)
+	is("it leaves: roused", p.leave(), true)
 	is("comes again: entered", p.enter(), true)
-	is("and leaves: roused", p.leave(false), false)
+	is("and leaves: roused", p.leave(), false)
 	look("one has come and left", leastAside)
 	is("all is done by nobody", p.aside(), true)
 	p.polled()
@@ -56,8 +56,6 @@ func TestGuests(t *testing.T) {
 	is("the goroutine has the port: entered", p.enter(), false)
 	is("it is offered", p.offer(), true)
 	is("entered", p.enter(), true)
-	is("it leaves while others sleep elsewhere: roused", p.leave(true), true)
-	look("others sleep", 0)
 }
 
 // waker ends the sleep of all that have asked since the last time.

@@ -96,10 +96,10 @@ type Port interface {
 	Leave(group netip.Addr) error
 	// Wake ends the current or the next Wait.
 	Wake()
-	// WakeOn makes later calls of Wait also end when a descriptor of the caller
-	// is readable; -1 ends that. The goroutine that calls Wait calls it. Ports
-	// that do not wait for descriptors ignore it.
-	WakeOn(fd int)
+	// WakeOn makes later calls of Wait also end when one of two descriptors of the
+	// caller is readable; -1 stands for none. The goroutine that calls Wait calls
+	// it. Ports that do not wait for descriptors ignore it.
+	WakeOn(fds [2]int)
 	// Stats returns the counts so far.
 	Stats() Stats
 	// Close releases the port; a Wait in progress returns ErrClosed.

@@ -5,6 +5,7 @@
 
 #ifndef SYS_poll
 #define SYS_poll SYS_ppoll // arm64 has no other
+#define SYS_epoll_wait SYS_epoll_pwait
 #endif
 
 enum { RUNS = -1, ENDED = -2 };
@@ -34,6 +35,9 @@ static inline void until_locked(pid_t thread)
 // until_reading returns when a thread sleeps until a descriptor is readable, or has ended.
 static inline void until_reading(pid_t thread)
 {
-	for (long call = RUNS; call != SYS_read && call != SYS_poll && call != SYS_ppoll && call != ENDED; call = sleeps_in(thread))
+	long call = RUNS;
+	do {
 		sched_yield();
+		call = sleeps_in(thread);
+	} while (call != SYS_read && call != SYS_poll && call != SYS_ppoll && call != SYS_epoll_wait && call != SYS_epoll_pwait && call != ENDED);
 }

@@ -281,10 +281,11 @@ static void linger(void)
 }
 
 // sleep_for raises an event of the newest completion queue, unless it is to return early.
-static int sleep_for(handle_t dev, int *awake, int channel, int ends)
+static int sleep_for(handle_t dev, struct softhca_sleep *s)
 {
-	struct pollfd p = {ends, POLLIN, 0};
+	struct pollfd p = {s->ends, POLLIN, 0};
 	recorder.sleeps++;
+	recorder.sleep = *s;
 	if (recorder.raise != 0)
 		raise(recorder.raise);
 	recorder.raise = 0;

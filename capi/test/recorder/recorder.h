@@ -63,6 +63,7 @@ struct recorder {
 	int raise;        // signal that the next call of sleep raises; 0: none
 	int sleep_on;     // sleep waits until its descriptor for ends is readable
 	int ended;        // the descriptor for ends was readable in the newest call of sleep
+	struct softhca_sleep sleep; // its argument
 };
 
 #endif

@@ -262,11 +262,11 @@ static int doorbell(handle_t qp, struct softhca_posted *p, int *waits)
 	return 0;
 }
 
-static int sleep_for(handle_t dev, int *awake, int channel, int signals)
+static int sleep_for(handle_t dev, struct softhca_sleep *s)
 {
-	struct pollfd fds[] = {{channel, POLLIN, 0}, {signals, POLLIN, 0}};
-	if (__atomic_load_n(awake, __ATOMIC_SEQ_CST) == 0)
-		poll(fds, 2, -1);
+	struct pollfd fds[] = {{s->channel, POLLIN, 0}, {s->set, POLLIN, 0}, {s->ends, POLLIN, 0}};
+	if (__atomic_load_n(s->awake, __ATOMIC_SEQ_CST) == 0)
+		poll(fds, 3, s->limit < 0 ? -1 : (int)(s->limit / 1000000) + 1);
 	return 0;
 }
 

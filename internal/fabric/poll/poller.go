@@ -41,7 +41,7 @@ type Poller struct {
 	socks   []int
 	event   int
 	watched atomic.Int32  // descriptor set by Watch, or -1
-	also    int           // descriptor set by WakeOn, or -1
+	also    [2]int        // descriptors set by WakeOn, or -1
 	fds     []unix.PollFd // the sockets, the eventfd, watched, and also; used by Wait only
 	left    unix.Timespec // used by Wait only
 }
@@ -60,8 +60,8 @@ func New(socks ...int) (*Poller, error) {
 		freed: make(chan struct{}),
 		socks: socks,
 		event: event,
-		also:  -1,
-		fds:   make([]unix.PollFd, len(socks)+3),
+		also:  [2]int{-1, -1},
+		fds:   make([]unix.PollFd, len(socks)+4),
 	}
 	p.watched.Store(-1)
 	return p, nil
@@ -148,7 +148,9 @@ func (p *Poller) arm(read bool, write int) {
 		watched = -1
 	}
 	p.fds[len(p.socks)+1] = unix.PollFd{Fd: watched, Events: unix.POLLIN}
-	p.fds[len(p.socks)+2] = unix.PollFd{Fd: int32(p.also), Events: unix.POLLIN}
+	for i, fd := range p.also {
+		p.fds[len(p.socks)+2+i] = unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}
+	}
 }
 
 // Watch makes each Wait for something to read also end when fd is readable, from the next one
@@ -160,9 +162,9 @@ func (p *Poller) Watch(fd int) { p.watched.Store(int32(fd)) }
 // goroutine that calls Wait calls it.
 func (p *Poller) Watched() bool { return p.fds[len(p.socks)+1].Revents != 0 }
 
-// WakeOn makes Wait also end when fd is readable; -1 means none. The goroutine
+// WakeOn makes Wait also end when one of fds is readable; -1 means none. The goroutine
 // that calls Wait calls it.
-func (p *Poller) WakeOn(fd int) { p.also = fd }
+func (p *Poller) WakeOn(fds [2]int) { p.also = fds }
 
 // brief is how long sleep blocks before it first yields to other goroutines.
 const brief = 100 * time.Microsecond

@@ -80,19 +80,22 @@ func TestWakeOn(t *testing.T) {
 	for _, fd := range ends {
 		t.Cleanup(func() { _ = unix.Close(fd) })
 	}
-	p.WakeOn(ends[0])
+	p.WakeOn([2]int{ends[0], -1})
 	if d := elapsed(t, p, nap, true, poll.NoSocket); d < almost {
 		t.Errorf("a descriptor with nothing to read ended a wait after %v", d)
 	}
 	if _, err := unix.Write(ends[1], []byte("x")); err != nil {
 		t.Fatal(err)
 	}
-	for _, read := range []bool{true, false} {
-		if d := elapsed(t, p, long, read, poll.NoSocket); d > long/2 {
-			t.Errorf("a wait took %v though the caller's descriptor can be read", d)
+	for _, fds := range [][2]int{{ends[0], -1}, {-1, ends[0]}} {
+		p.WakeOn(fds)
+		for _, read := range []bool{true, false} {
+			if d := elapsed(t, p, long, read, poll.NoSocket); d > long/2 {
+				t.Errorf("a wait took %v though one of the descriptors %d can be read", d, fds)
+			}
 		}
 	}
-	p.WakeOn(-1)
+	p.WakeOn([2]int{-1, -1})
 	if d := elapsed(t, p, nap, true, poll.NoSocket); d < almost {
 		t.Errorf("a descriptor that was taken back ended a wait after %v", d)
 	}

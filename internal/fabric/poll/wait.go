@@ -3,17 +3,27 @@
 package poll
 
 import (
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// Readable reports whether a read of a descriptor would return at once: with data, at the end
-// of the file, or with an error. The writing end of a pipe is readable once all readers have
-// closed the other end.
-func Readable(fd int) bool {
-	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-	return Wait(fds, &unix.Timespec{}) == nil && fds[0].Revents != 0
+// Readable reports whether a read of one of some descriptors would return at once: with data, at
+// the end of the file, or with an error. The writing end of a pipe is readable once all readers
+// have closed the other end. It ignores negative descriptors.
+func Readable(fds ...int) bool {
+	all := Reading(fds...)
+	return Wait(all, &unix.Timespec{}) == nil && slices.ContainsFunc(all, func(f unix.PollFd) bool { return f.Revents != 0 })
+}
+
+// Reading returns what Wait needs to wait until a descriptor is readable.
+func Reading(fds ...int) []unix.PollFd {
+	all := make([]unix.PollFd, len(fds))
+	for i, fd := range fds {
+		all[i] = unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}
+	}
+	return all
 }
 
 // Wait waits as ppoll(2) does, without a limit if timeout is nil, and continues after a signal.

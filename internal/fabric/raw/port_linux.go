@@ -133,7 +133,7 @@ func (p *Port) Wait(timeout time.Duration, read, write bool) error {
 func (p *Port) Wake() { p.poll.Wake() }
 
 // WakeOn implements fabric.Port.
-func (p *Port) WakeOn(fd int) { p.poll.WakeOn(fd) }
+func (p *Port) WakeOn(fds [2]int) { p.poll.WakeOn(fds) }
 
 // Stats implements fabric.Port.
 func (p *Port) Stats() fabric.Stats {

@@ -136,7 +136,7 @@ func (p *Port) Wait(timeout time.Duration, read, write bool) error {
 func (p *Port) Wake() { p.poll.Wake() }
 
 // WakeOn implements fabric.Port.
-func (p *Port) WakeOn(fd int) { p.poll.WakeOn(fd) }
+func (p *Port) WakeOn(fds [2]int) { p.poll.WakeOn(fds) }
 
 // Watch makes each Wait for something to read also end when fd is readable. The caller keeps
 // the descriptor open until Close.

@@ -73,7 +73,7 @@ func (w *Waiter) Arrived() { offer(w.arrived) }
 func (w *Waiter) Wake() { offer(w.woken) }
 
 // WakeOn does nothing: this Wait does not wait for descriptors.
-func (w *Waiter) WakeOn(int) {}
+func (w *Waiter) WakeOn([2]int) {}
 
 // Shut ends every Wait with fabric.ErrClosed. It reports false if it was
 // already called.
