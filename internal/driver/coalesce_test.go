@@ -25,9 +25,9 @@ func TestCoalescer(t *testing.T) {
 	one := qp.Posted{Requests: 1, Bytes: 64, Behind: true}
 	var c coalescer
 	now := clock.Instant(0)
-	post := func(why string, work qp.Posted, attended, want bool) {
+	post := func(why string, work qp.Posted, by attendance, want bool) {
 		t.Helper()
-		if got := c.posted(now, work, attended); got != want {
+		if got := c.posted(now, work, by); got != want {
 			t.Errorf("%s: it waits: %v, want %v", why, got, want)
 		} else if !got {
 			c.left(now, nil)
@@ -37,47 +37,47 @@ func TestCoalescer(t *testing.T) {
 		for range times {
 			for range posts {
 				now = now.Add(each)
-				c.posted(now, one, false)
+				c.posted(now, one, byGoroutine)
 				c.left(now, nil)
 			}
 			now = now.Add(poll)
 			c.polled(now)
 		}
 	}
-	post("a program of which nothing is known", one, true, false)
+	post("a program of which nothing is known", one, byPollers, false)
 	round(100, 1, us, us)
-	post("a program that polls after each post", one, true, false)
+	post("a program that polls after each post", one, byPollers, false)
 	round(-leastCoalesce+1, 3, 5*us, coalesceTime)
-	post("one that polls after three", one, true, true)
-	post("the next one", one, true, true)
+	post("one that polls after three", one, byPollers, true)
+	post("the next one", one, byPollers, true)
 	if c.left(now, nil); c.waiting.Load() {
 		t.Error("posts that were sent still wait")
 	}
-	post("nobody polls any more", one, false, false)
-	post("nothing is in flight", qp.Posted{Requests: 1}, true, false)
-	post("a list that fills a system call", qp.Posted{Requests: coalesceRequests, Behind: true}, true, false)
-	post("a message beside which a call is little", qp.Posted{Requests: 1, Bytes: coalesceBytes, Behind: true}, true, false)
+	post("nobody polls any more", one, byGoroutine, false)
+	post("nothing is in flight", qp.Posted{Requests: 1}, byPollers, false)
+	post("a list that fills a system call", qp.Posted{Requests: coalesceRequests, Behind: true}, byPollers, false)
+	post("a message beside which a call is little", qp.Posted{Requests: 1, Bytes: coalesceBytes, Behind: true}, byPollers, false)
 	for range coalesceRequests - 1 {
-		post("one of few", one, true, true)
+		post("one of few", one, byPollers, true)
 	}
-	post("the one that fills the call", one, true, false)
-	post("the first to wait", one, true, true)
+	post("the one that fills the call", one, byPollers, false)
+	post("the first to wait", one, byPollers, true)
 	if now = now.Add(coalesceTime - 1); c.waited(now, coalesceTime) {
 		t.Error("it is overdue too early")
 	}
-	post("one in the last moment", one, true, true)
+	post("one in the last moment", one, byPollers, true)
 	if now = now.Add(1); !c.waited(now, coalesceTime) {
 		t.Error("it is not overdue in time")
 	}
-	post("one too late", one, true, false)
+	post("one too late", one, byPollers, false)
 	if now = now.Add(coalesceTime); c.waited(now, 0) {
 		t.Error("what was sent is overdue")
 	}
 	round(mostCoalesce, 3, us, us)
 	round(mostCoalesce/lateCoalesce, 3, us, coalesceTime+1)
-	post("polls that are late", one, true, false)
+	post("polls that are late", one, byPollers, false)
 	round(1, 2, us, us)
-	post("a poll in time", one, true, true)
+	post("a poll in time", one, byPollers, true)
 }
 
 // absent keeps s's goroutine away from the port until it is woken, as threads
@@ -98,7 +98,7 @@ func (s *side) absent(t *testing.T) {
 		return false
 	})
 	s.drv.pollers.state.Store(asideFlag | mustWakeFlag)
-	s.locked(func() { s.drv.coalesce.score, s.drv.coalesce.posts = mostCoalesce, 0 })
+	s.locked(func() { s.drv.coalesce.polling = benefit{score: mostCoalesce} })
 }
 
 // eachProducer runs a test with producers that ring the doorbell of each post, and
@@ -209,6 +209,103 @@ func postsLeaveWithThePoll(t *testing.T, suppressible bool) {
 	})
 }
 
+// TestCoalescerOfSleepers walks through what programs do that sleep between their posts: posts wait,
+// also those to an empty queue, if a sleep comes soon after several, and only then.
+func TestCoalescerOfSleepers(t *testing.T) {
+	one := qp.Posted{Requests: 1, Bytes: 64}
+	var c coalescer
+	now := clock.Instant(0)
+	is := func(why string, by attendance, want bool) {
+		t.Helper()
+		had := c.sleeping
+		if got := c.posted(now, one, by); got != want {
+			t.Errorf("%s: a post waits: %v, want %v", why, got, want)
+		}
+		c.left(now, nil)
+		c.sleeping = had
+	}
+	round := func(posts int, then time.Duration) {
+		for range posts {
+			c.posted(now, one, bySleeper)
+		}
+		c.left(now, nil)
+		now = now.Add(then)
+		c.slept(now)
+	}
+	is("nothing is known of the program", bySleeper, false)
+	round(2, 1)
+	is("it sleeps after several posts", bySleeper, true)
+	is("a thread is at the port, or the goroutine", byGoroutine, false)
+	is("programs poll, and the queue is empty", byPollers, false)
+	round(0, 1)
+	round(0, 1)
+	is("sleeps without a post count for nothing", bySleeper, true)
+	round(1, 1)
+	is("it sleeps after each post", bySleeper, false)
+	round(2, 1)
+	is("it sleeps after two", bySleeper, true)
+	round(2, coalesceTime+1)
+	is("it sleeps late", bySleeper, false)
+}
+
+// TestPostsLeaveWithTheSleep lets a thread that has left the port post. What it has posted is sent
+// when it sleeps again, there or elsewhere, or by the goroutine if it does not.
+func TestPostsLeaveWithTheSleep(t *testing.T) {
+	n := pipe.NewNetwork(pipe.Options{})
+	a, b := newStillSide(t, n, 1), newSide(t, n, 2) // the test is a's goroutine
+	a.connect(t, b, 0, 7)
+	b.connect(t, a, 0, 7)
+	const posts = 4
+	awake := func() bool { return true }
+	for name, then := range map[string]func(before uint64){
+		"at the port": func(uint64) {
+			a.drv.SleepOn(&Sleeper{Awake: awake, FDs: none, Limit: -1, Elsewhere: func(time.Duration) { t.Error("it sleeps elsewhere") }})
+		},
+		"elsewhere": func(before uint64) {
+			a.drv.pollers.state.Store(asideFlag | lentToSleeperFlag | sleeperFlag)
+			called := false
+			a.drv.SleepOn(&Sleeper{Awake: awake, FDs: none, Limit: -1, Elsewhere: func(time.Duration) {
+				if called = true; a.sent() != before+posts {
+					t.Errorf("%d posts are sent before the thread sleeps", a.sent()-before)
+				}
+			}})
+			if !called {
+				t.Error("two threads sleep at the port")
+			}
+		},
+		"not": func(uint64) {
+			from := a.drv.Now()
+			await(t, "the time until they are overdue", func() bool { return a.drv.Now().Sub(from) > coalesceTime })
+			if next, alive := a.drv.turn(); next.aside != leastAside || !alive {
+				t.Errorf("the goroutine does not stay aside: %+v", next)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			waited := 0
+			for range 20 {
+				a.drv.pollers.state.Store(asideFlag | lentToSleeperFlag | cameFlag)
+				a.locked(func() { a.drv.coalesce.sleeping = benefit{score: mostCoalesce} })
+				before := a.sent()
+				for range posts {
+					a.postSend(t, b, 8)
+				}
+				if a.sent() == before { // none came so late that it sent the others
+					waited++
+				}
+				then(before)
+				if a.sent() != before+posts {
+					t.Fatalf("%d of %d posts are sent", a.sent()-before, posts)
+				}
+				a.drain(t, posts, ib.WCSuccess)
+			}
+			if waited == 0 {
+				t.Error("posts never wait")
+			}
+		})
+	}
+}
+
 // TestPostsOfWhoDoesNotPoll polls until posts wait, and then posts and never
 // polls: the goroutine sends what waits.
 func TestPostsOfWhoDoesNotPoll(t *testing.T) { eachProducer(t, postsOfWhoDoesNotPoll) }
@@ -220,7 +317,7 @@ func postsOfWhoDoesNotPoll(t *testing.T, suppressible bool) {
 	b.connect(t, a, 0, 7)
 	for range 20 {
 		a.stepAside(t)
-		a.locked(func() { a.drv.coalesce.score = mostCoalesce })
+		a.locked(func() { a.drv.coalesce.polling.score = mostCoalesce })
 		before := a.sent()
 		for range 3 {
 			a.postSend(t, b, 8)

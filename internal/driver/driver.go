@@ -172,9 +172,9 @@ func (d *Driver) Post(q *qp.QP, work qp.Posted) {
 		d.shard.Doorbell(now, q)
 	}
 	switch {
-	case !d.coalesce.posted(now, work, d.pollers.attended()):
+	case !d.coalesce.posted(now, work, d.pollers.attendance()):
 		d.sendPosted(now)
-	case alone && work.HonorsSuppression:
+	case alone && work.HonorsSuppression && work.Behind:
 		d.coalesce.suppressed.add(q)
 	}
 }

@@ -171,6 +171,18 @@ func (p *pollers) attended() bool {
 	return p.state.Load()&(asideFlag|lentToSleeperFlag|sleeperFlag) == asideFlag
 }
 
+// attendance returns who reads the port.
+func (p *pollers) attendance() attendance {
+	switch p.state.Load() & (asideFlag | lentToSleeperFlag | sleeperFlag) {
+	case asideFlag:
+		return byPollers
+	case asideFlag | lentToSleeperFlag:
+		return bySleeper
+	default:
+		return byGoroutine
+	}
+}
+
 // away reports whether the goroutine has stepped aside for threads that poll, but none
 // has polled or posted for awayTime.
 func (p *pollers) away(now clock.Instant) bool {

@@ -49,6 +49,7 @@ func (d *Driver) SleepOn(s *Sleeper) {
 		until = d.Now().Add(s.Limit)
 	}
 	if !d.pollers.enter() {
+		d.sendBeforeSleep()
 		s.Elsewhere(s.Limit)
 		return
 	}
@@ -60,6 +61,18 @@ func (d *Driver) SleepOn(s *Sleeper) {
 	}
 	if !alive {
 		s.Elsewhere(d.left(until))
+	}
+}
+
+// sendBeforeSleep sends waiting posts of a thread that will not sleep at the port.
+func (d *Driver) sendBeforeSleep() {
+	if !d.coalesce.waiting.Load() {
+		return
+	}
+	d.lock()
+	defer func() { _ = d.release(recover()) }()
+	if d.dead == nil {
+		d.transmit(d.Now())
 	}
 }
 
@@ -110,6 +123,7 @@ func (d *Driver) beforeWait(until clock.Instant) (next wait, alive bool) {
 	}
 	now := d.Now()
 	d.bySleeper = true
+	d.coalesce.slept(now)
 	next = d.pause(now, d.transmit(now))
 	if left := until.Sub(now); until != clock.Never && next.sleeps() && (next.timeout < 0 || next.timeout > left) {
 		next.timeout = max(left, time.Microsecond)

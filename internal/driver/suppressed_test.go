@@ -40,10 +40,10 @@ func TestSparedPostsInError(t *testing.T) {
 func TestSparedPostsPay(t *testing.T) {
 	a := newStillSide(t, pipe.NewNetwork(pipe.Options{}), 1)
 	for _, several := range []bool{false, true} {
-		c, now := coalescer{score: 8}, clock.Instant(0)
+		c, now := coalescer{polling: benefit{score: 8}}, clock.Instant(0)
 		for range 4 {
 			now = now.Add(time.Microsecond)
-			if !c.posted(now, qp.Posted{Requests: 1, Behind: true}, true) {
+			if !c.posted(now, qp.Posted{Requests: 1, Behind: true}, byPollers) {
 				t.Fatal("a post does not wait")
 			}
 			c.suppressed.add(a.qp)
@@ -53,8 +53,8 @@ func TestSparedPostsPay(t *testing.T) {
 			c.polled(now)
 			c.left(now, a.hca.Shard())
 		}
-		if want := map[bool]int{false: 8 - 4, true: 8 + 4}[several]; c.score != want {
-			t.Errorf("several at a time %v: score %d, want %d", several, c.score, want)
+		if want := map[bool]int{false: 8 - 4, true: 8 + 4}[several]; c.polling.score != want {
+			t.Errorf("several at a time %v: score %d, want %d", several, c.polling.score, want)
 		}
 	}
 }
