@@ -29,6 +29,11 @@ const (
 // goroutine returns by itself, and they need not wake it.
 const sleeperAside = 200 * time.Microsecond
 
+// A thread that has slept at the port and runs its program usually comes back. The goroutine
+// waits for it for leastAside, then twice as long, and so on mostAbsences times in all, before it
+// takes the port. Packets wait for that long at most while the program computes.
+const mostAbsences = 3
+
 // A program may poll for a completion and then, without polling, watch its memory for
 // the peer's writes. Packets that arrive meanwhile wait in the port until the goroutine
 // looks. If it finds some, and no thread has polled or posted for awayTime, it stays at
@@ -70,8 +75,10 @@ type pollers struct {
 	since   clock.Instant // first look that found rounds
 	last    clock.Instant // last look that found rounds
 
-	avoid  time.Duration // length of the last period alone at the port
-	missed int           // times in a row that it found the lock taken in such a period
+	lends    bool          // the last look left the port to threads that sleep there
+	absences int           // looks in a row that found none of them there; mostAbsences if none has come yet
+	avoid    time.Duration // length of the last period alone at the port
+	missed   int           // times in a row that it found the lock taken in such a period
 
 	alone atomic.Int64 // clock.Instant until which the goroutine does not step aside for polling
 }
@@ -158,6 +165,7 @@ func (p *pollers) offer() bool {
 		}
 		return asideFlag | lentToSleeperFlag
 	})
+	p.absences = mostAbsences
 	return old&wantFlag != 0
 }
 
@@ -227,7 +235,7 @@ func (p *pollers) look(now clock.Instant) (aside time.Duration) {
 			next = asideFlag | mustWakeFlag | old&(lentToSleeperFlag|sleeperFlag)
 		case aside > 0:
 			next = asideFlag | old&sleeperFlag
-			if old&(sleeperFlag|cameFlag) != 0 {
+			if p.lends {
 				next |= lentToSleeperFlag // otherwise it is aside for pollers
 			}
 		default:
@@ -243,13 +251,14 @@ func (p *pollers) look(now clock.Instant) (aside time.Duration) {
 // judge is look for a given state.
 func (p *pollers) judge(now clock.Instant, state uint64) (aside time.Duration) {
 	polls, wasAside := state&^allFlags, state&asideFlag != 0
+	p.lends = false
 	switch {
 	case state&recallFlag != 0:
 		p.polling = false
 		return 0
-	case state&(sleeperFlag|cameFlag) != 0:
-		p.polling = false
-		return asideForSleepers(state&sleeperFlag != 0, state&cameFlag != 0)
+	case state&(sleeperFlag|cameFlag) != 0 || state&lentToSleeperFlag != 0 && p.absences < mostAbsences:
+		p.polling, p.lends = false, true
+		return p.asideForSleepers(state&sleeperFlag != 0, state&cameFlag != 0)
 	case p.isAlone(now):
 		p.polling = false
 		return 0
@@ -270,13 +279,17 @@ func (p *pollers) judge(now clock.Instant, state uint64) (aside time.Duration) {
 
 // asideForSleepers is judge for threads that sleep at the port: sleeper means that one is there now,
 // came that one has come since the last look.
-func asideForSleepers(sleeper, came bool) (aside time.Duration) {
+func (p *pollers) asideForSleepers(sleeper, came bool) (aside time.Duration) {
+	if came || sleeper {
+		p.absences = 0
+	}
 	switch {
 	case sleeper && !came:
 		return forever
 	case sleeper:
 		return sleeperAside
 	default:
-		return leastAside
+		p.absences++
+		return leastAside << (p.absences - 1)
 	}
 }
