@@ -127,7 +127,7 @@ VERB(int, req_notify_cq, (struct ibv_cq *ibv, int solicited), ibv, solicited)
 	struct cq *q = CONTAINER(ibv, struct cq, ibv);
 	uint32_t any = RING_ARMED;
 	atomic_store_explicit(&q->armed, 1, memory_order_relaxed);
-	int code = ENGINE(q->dev, arm_cq, q->handle, solicited);
+	int code = HOT(q->dev, arm_cq, q->handle, solicited);
 	// Entries that arrived before, and that no event has announced, raise an event at once.
 	// The verbs do not promise it, but adapters do it and programs rely on it: UCX does not
 	// poll again before it sleeps; perftest polls one queue after an event of another, and

@@ -174,6 +174,7 @@ static enum lent serve(struct set *s, int number, int64_t limit)
 	if (d == NULL || d->gone)
 		return LENT_NOT;
 	pthread_sigmask(SIG_SETMASK, engine_mask(), &old);
+	atomic_store_explicit(&d->waits, 0, memory_order_relaxed); // the sleep sends what waits
 	__atomic_store_n(&s->ready, 0, __ATOMIC_SEQ_CST);
 	struct softhca_sleep z = {.awake = &s->ready, .channel = -1, .set = number, .ends = ends_of(&s->ends, &old, s->kick), .limit = limit};
 	if (z.ends >= 0 && d->calls->sleep(d->handle, &z) == 0)
