@@ -24,11 +24,6 @@ type Peer struct {
 	end  int // of the peer's process; -1 if the kernel gives none
 }
 
-// NewPeer returns a peer. It owns both memories and the socket of wake-ups.
-func NewPeer(who Identity, own *ring.Memory, view *ring.View, fd int) *Peer {
-	return &Peer{Identity: who, Out: ring.NewProducer(own, view), In: ring.NewConsumer(own, view), own: own, view: view, fd: fd, end: processOf(fd)}
-}
-
 // FD returns the descriptor to wait for: it is readable after a wake-up, and when the peer has
 // ended.
 func (p *Peer) FD() int { return p.fd }

@@ -9,7 +9,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/softhca/softhca/internal/fabric/fdmark"
+	"github.com/softhca/softhca/internal/fabric/near/ring"
 )
+
+// NewPeer returns a peer. It owns both memories and the socket of wake-ups.
+func NewPeer(who Identity, own *ring.Memory, view *ring.View, fd int) *Peer {
+	return &Peer{Identity: who, Out: ring.NewProducer(own, view), In: ring.NewConsumer(own, view), own: own, view: view, fd: fd, end: processOf(fd)}
+}
 
 // Wake wakes the peer. It never blocks: if the socket is full, wake-ups wait there. It returns
 // ErrGone if the peer has ended.
