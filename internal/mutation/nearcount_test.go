@@ -31,8 +31,8 @@ var nearCountMutants = slices.Concat(bugsIn("internal/fabric/near", []mutant{
 		new: "m.kind != status || m.number > MaxPeers"},
 }), bugsIn("internal/device", []mutant{
 	{name: "shaping-is-no-reason-for-the-network", in: "sharesMemory", test: "TestShaped",
-		old: "unshaped(a)",
-		new: "error(nil)"},
+		old: "if err := unshaped(a); err != nil { return err }",
+		new: "_ = a"},
 }), bugsIn("internal/fault", []mutant{
 	{name: "packet-damaged-where-it-arrived", in: "Port.admit", test: "TestReceivedPacketsAreNotChanged",
 		old: "d.Bytes = bytes.Clone(d.Bytes)",

@@ -23,6 +23,15 @@
 // first: a new ring is read once the wrapped port was found empty. What the kernel still holds
 // back at that time arrives out of order, as on a network with several paths.
 //
+// # Forged packets
+//
+// Any process of the host can send packets from its addresses to the network. So a process announces
+// in its ring that it switches to it; from then on, and until it ends the ring, it sends to the network only
+// packets for QP1 and multicast groups. Datagrams that arrive from the network meanwhile carry the
+// slots at their source address that have switched (Datagram.Barred), and the queue pair that knows
+// the slot of the sender refuses them. This begins settleTime after the switch, and once the wrapped
+// port was found empty, since what was sent before it may still be on its way.
+//
 // # Waiting
 //
 // A thread that waits first arms all rings. A sender that finds a ring armed sends one byte on the
@@ -41,6 +50,6 @@
 // A Port knows the operating system only as a System. Wrap gives it that of this process; the
 // simulator gives it one in virtual time.
 //
-// Reading order: port.go, send.go, receive.go, peer.go, meet.go, system.go, kernel_linux.go,
-// watch_linux.go.
+// Reading order: port.go, send.go, receive.go, peer.go, meet.go, forged.go, count.go, system.go,
+// kernel_linux.go, watch_linux.go, pairs_linux.go.
 package near
