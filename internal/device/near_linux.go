@@ -32,8 +32,8 @@ func (c *Config) openUDP(u udp.Config, sealed bool) (fabric.Port, error) {
 	return near.Wrap(p, near.Config{Slot: c.QPNSlot, Sealed: sealed, Secret: c.Env.Secret(), Counts: u.Counts, Permit: unshaped, Log: c.Warn})
 }
 
-// MaxNear is the maximum number of processes with which one shares memory.
-const MaxNear = meeting.MaxPeers
+// NearLimit is the maximum number of processes with which one shares memory.
+const NearLimit = meeting.MaxPeers
 
 // AskNear returns the number of processes with which the one with a slot on an address shares
 // memory. ok is false if it uses UDP only, or does not answer.

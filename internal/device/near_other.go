@@ -24,8 +24,8 @@ func (c *Config) openUDP(u udp.Config, _ bool) (fabric.Port, error) {
 	return p, nil
 }
 
-// MaxNear is the maximum number of processes with which one shares memory.
-const MaxNear = 0
+// NearLimit is the maximum number of processes with which one shares memory.
+const NearLimit = 0
 
 // AskNear reports that the process with a slot on an address uses UDP only.
 func AskNear(*identity.Secret, netip.Addr, uint8) (peers int, ok bool) { return 0, false }

@@ -61,7 +61,7 @@ func TestForgedPackets(t *testing.T) {
 			want = [2]uint64{1, 0}
 		}
 		if got := [2]uint64{n.Drops[counters.DropForged], n.RcvdPkts}; got != want {
-			t.Errorf("%v %v from %#x, slot %#x barred: %d dropped and %d received, want %d and %d", c.typ, c.op, c.from, c.barred, got[0], got[1], want[0], want[1])
+			t.Errorf("%v %v from %v, slot %#x barred: %d dropped and %d received, want %d and %d", c.typ, c.op, c.from, c.barred, got[0], got[1], want[0], want[1])
 		}
 	}
 }

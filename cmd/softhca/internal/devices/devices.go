@@ -154,7 +154,7 @@ func near(a netip.Addr, all []broker.Member, secret *identity.Secret) (found []N
 	for i, m := range all {
 		asked.Go(func() {
 			if n, ok := device.AskNear(secret, a, m.Slot); ok {
-				answers[i] = &Near{m.Slot, n, device.MaxNear}
+				answers[i] = &Near{m.Slot, n, device.NearLimit}
 			}
 		})
 	}

@@ -71,10 +71,10 @@ func TestNearProcesses(t *testing.T) {
 	newTalker(t, addr, verbs.WireUDP)
 	b := newTalker(t, addr, verbs.WireAuto)
 	d := probe(t, addr)
-	if want := []Near{{0, 0, device.MaxNear}, {2, 0, device.MaxNear}}; !slices.Equal(d.Share.Near, want) {
+	if want := []Near{{0, 0, device.NearLimit}, {2, 0, device.NearLimit}}; !slices.Equal(d.Share.Near, want) {
 		t.Fatalf("%+v use shared memory, want %+v", d.Share.Near, want)
 	}
-	want := []Near{{0, 1, device.MaxNear}, {2, 1, device.MaxNear}}
+	want := []Near{{0, 1, device.NearLimit}, {2, 1, device.NearLimit}}
 	for end := time.Now().Add(time.Minute); !slices.Equal(d.Share.Near, want); d = probe(t, addr) {
 		a.send(t, b)
 		if time.Now().After(end) {
