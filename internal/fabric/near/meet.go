@@ -36,11 +36,12 @@ func (p *Port) Met(at netip.Addr, l Link) {
 // the longest time. The caller is adopt.
 func (p *Port) seat(r *peer) {
 	n, left := 0, 0
-	var idle, gone *peer
+	var idle, slow *peer
 	for _, old := range p.peers {
 		switch {
-		case !old.sends():
-			left, gone = left+1, old
+		case old.gone.Load(): // Receive forgets it
+		case old.left:
+			left, slow = left+1, old
 		case old.key == r.key:
 			old.leave()
 		default:
@@ -53,7 +54,7 @@ func (p *Port) seat(r *peer) {
 		p.unroute(idle)
 	}
 	if left >= meeting.MaxPeers { // one that this process has left does not close its side
-		p.end(gone)
+		p.end(slow)
 	}
 	p.uses++
 	r.used = p.uses
