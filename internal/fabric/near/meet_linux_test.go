@@ -172,25 +172,42 @@ func (in *intruder) scribble(random *rand.Rand) {
 	_ = unix.Sendto(in.end, []byte{1}, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, nil) // the socket may be full, or the meeting over
 }
 
-// TestGarbage has a peer write garbage into its memory. The port logs it and ends the meeting.
+// TestGarbage has peers write garbage into their memory: a head while the port reads, and a tail while it
+// sends. The port logs it and ends the meeting.
 func TestGarbage(t *testing.T) {
-	var mu sync.Mutex
-	var told []string
-	p := open(t, Config{Log: func(format string, args ...any) {
-		mu.Lock()
-		defer mu.Unlock()
-		told = append(told, format)
-	}})
-	in := intrude(t, p, visitorAt(1))
-	e := newEnd(p, p)
-	e.awaitPeers(t, 1)
-	in.words[0] = 3 // the head: no position
-	e.awaitPeers(t, 0)
-	in.leave(t)
-	mu.Lock()
-	defer mu.Unlock()
-	if len(told) != 1 || !strings.Contains(told[0], "garbage") {
-		t.Errorf("the log says %q", told)
+	for word, name := range []string{"head", "", "tail"} {
+		if name == "" { // the port only compares it with the last one
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			var mu sync.Mutex
+			var told []string
+			p := open(t, Config{Log: func(format string, args ...any) {
+				mu.Lock()
+				defer mu.Unlock()
+				told = append(told, format)
+			}})
+			in := intrude(t, p, visitorAt(1))
+			e := newEnd(p, p)
+			e.path.Dst = in.self.Addr
+			e.awaitPeers(t, 1)
+			in.words[wordsAt[word]] = 3 // no position
+			for end := time.Now().Add(waitLimit); len(p.Peers()) > 0; e.settle(t) {
+				if name == "tail" {
+					e.add(t, 1, 1024, 0, 8)
+					e.flush(t)
+				}
+				if time.Now().After(end) {
+					t.Fatal("the meeting goes on")
+				}
+			}
+			in.leave(t)
+			mu.Lock()
+			defer mu.Unlock()
+			if len(told) != 1 || !strings.Contains(told[0], "garbage") {
+				t.Errorf("the log says %q", told)
+			}
+		})
 	}
 	p.wantCounts(t, map[fabric.NearCount]uint64{fabric.NearMet: 1, fabric.NearGarbage: 1})
 }

@@ -23,6 +23,9 @@ type attack struct {
 // attacks are the groups, by the sections of docs/security.md.
 var attacks = [...]attack{
 	{"another user squats, floods or outlives the names of an address", "./internal/broker", "Squat|Name|Flood|Stranger|Deputy|Away|Overflow|Hostile|Forked|ClosesNames", nil},
+	{"a process that shares memory writes garbage, or meets ten thousand times", "./internal/fabric/near", "Garbage|Meets|Arrivals|Bounded|Visitor|Stranger", []string{"-near-meetings", "10000", "-near-garbage", "1000"}},
+	{"a process that shares memory sends hostile packets, or never reads", "./internal/fabric/near/campaign", "Hostile|NeverReads|AnotherUser", []string{"-near-rounds", "10"}},
+	{"a process lies when it meets another", "./internal/fabric/near/meeting", "Another|False|Strangers|Attempts|NotAllowed|WakesNever", nil},
 	{"another user has the secret, or replaces it", "./internal/identity", "Secret", nil},
 	{"another user squats directories of sysfs images", "./internal/sysfs", "Home", nil},
 	{"another user reserves all names", "./cmd/softhca/internal/launch", "Reserved", nil},

@@ -279,6 +279,12 @@ func (p *pair) found() string {
 	for i, pid := range []int{os.Getpid(), p.other.cmd.Process.Pid} {
 		text += fmt.Sprintf("\nprocess %d: waited %v for a processor; rings %s", pid, starved(pid)-p.waits[i], words(pid))
 	}
+	// A process that has lost a wake-up never reads what is in its ring; one that waits for a processor does.
+	began := time.Now()
+	for head := headOf(os.Getpid()); tailOf(p.other.cmd.Process.Pid) < head && time.Since(began) < waitLimit; {
+		<-time.After(time.Millisecond)
+	}
+	text += fmt.Sprintf("\nthe other process has read its ring %v later: %s", time.Since(began), words(p.other.cmd.Process.Pid))
 	if all, err := p.own.ctx.Counters(); err == nil {
 		text += "\ncounters here:"
 		for _, c := range all {

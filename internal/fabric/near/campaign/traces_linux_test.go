@@ -160,41 +160,51 @@ func ownMemory(pid int) (bytes int) {
 	return bytes
 }
 
-// words describes the words of the rings to which a process writes: for each the head, whether it waits
-// for room, the tail, and whether it sleeps.
-func words(pid int) (text string) {
+// The words of the memory of a process, by their offsets.
+const (
+	headAt     = 0   // of the ring to which it writes
+	waitingAt  = 128 // odd while it waits for room
+	tailAt     = 256 // of the ring that it reads
+	sleepingAt = 384 // odd while it sleeps
+)
+
+// word returns the sum of a word in all rings to which a process writes, and a text that lists them.
+func word(pid int, at int64) (sum uint64, text string) {
 	memory, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))
 	if err != nil {
-		return err.Error()
+		return 0, err.Error()
 	}
 	defer memory.Close()
 	for _, r := range ringsOf(pid) {
-		var page [4 * 128]byte
-		if _, err := memory.ReadAt(page[:], r.from); err != nil || !r.first {
-			continue
+		var b [8]byte
+		if _, err := memory.ReadAt(b[:], r.from+at); err == nil && r.first {
+			x := binary.NativeEndian.Uint64(b[:])
+			sum += x
+			text += fmt.Sprintf(" %d", x)
 		}
-		text += "["
-		for at := 0; at < len(page); at += 128 {
-			text += fmt.Sprintf(" %d", binary.NativeEndian.Uint64(page[at:]))
-		}
-		text += " ]"
+	}
+	return sum, text
+}
+
+// words describes the words of the rings to which a process writes.
+func words(pid int) (text string) {
+	for at, name := range map[int64]string{headAt: "head", waitingAt: "waiting", tailAt: "tail", sleepingAt: "sleeping"} {
+		_, all := word(pid, at)
+		text += " " + name + all
 	}
 	return text
 }
 
-// carried returns the number of bytes that a process has sent by the rings that it has now. The
-// first word of the memory of a process is the position after the last record.
-func carried(pid int) (bytes uint64) {
-	memory, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))
-	if err != nil {
-		return 0
-	}
-	defer memory.Close()
-	for _, r := range ringsOf(pid) {
-		var word [8]byte
-		if _, err := memory.ReadAt(word[:], r.from); err == nil && r.first {
-			bytes += binary.NativeEndian.Uint64(word[:]) &^ 1
-		}
-	}
-	return bytes
+func headOf(pid int) uint64 {
+	sum, _ := word(pid, headAt)
+	return sum
 }
+
+func tailOf(pid int) uint64 {
+	sum, _ := word(pid, tailAt)
+	return sum
+}
+
+// carried returns the number of bytes that a process has sent by the rings that it has now, with the
+// room between them.
+func carried(pid int) uint64 { return headOf(pid) &^ 1 }
