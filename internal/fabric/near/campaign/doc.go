@@ -7,7 +7,7 @@
 // carries out orders (process_linux_test.go). Both sides send a stream of messages whose contents
 // follow from a seed, and check what they receive (side_linux_test.go).
 //
-//	go test ./internal/fabric/near/campaign                      a few rounds of each test
+//	go test ./internal/fabric/near/campaign                      one round of each test
 //	go test ./internal/fabric/near/campaign -near-rounds 100     as many as before a release
 //	go test ./internal/fabric/near/campaign -near-crowd 64       64 processes, which need 4 GiB of memory
 //	go test ./internal/fabric/near/campaign -near-seed 7         the rounds of a run that printed this seed

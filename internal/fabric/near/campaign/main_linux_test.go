@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	rounds = flag.Int("near-rounds", 3, "rounds of each test that kills, stops, replaces or forks a process")
+	rounds = flag.Int("near-rounds", 1, "rounds of each test that kills, stops, replaces or forks a process")
 	crowd  = flag.Int("near-crowd", 8, "processes that all meet each other; each pair takes 2 MiB of memory")
 	seed   = flag.Uint64("near-seed", 0, "seed of everything random; 0 draws one")
 )
