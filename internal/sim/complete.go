@@ -124,6 +124,7 @@ func (e *end) succeeded(o *op) {
 	if e.reliable && !e.wire.deceived {
 		e.verify(o)
 	}
+	o.doubtful = e.wire.deceived && !o.delivered
 	if o.isLocal() {
 		e.space.remote.binding.executed(o)
 	}
@@ -247,6 +248,9 @@ func (e *end) deliveredReliable(v *receive, wc *ib.WC) {
 		e.w.Fail("message", "adapter %d qp %v: a message arrived and the peer has sent none, or it arrived before", e.node.Index, e.num)
 		return
 	}
+	for len(e.inbox) > 1 && e.inbox[0].doubtful && !e.inbox[0].arrives(v, wc) {
+		e.inbox = e.inbox[1:]
+	}
 	o := e.inbox[0]
 	e.inbox = e.inbox[1:]
 	o.delivered, e.solicited = true, o.solicits()
@@ -283,6 +287,11 @@ func (e *end) deliveredReliable(v *receive, wc *ib.WC) {
 	if o.writes() && o.space.era == o.spaceEra && !o.target.holds(o) {
 		e.w.Fail("memory", "adapter %d qp %v: a WRITE with immediate completes its receive before its data is there", e.node.Index, e.num)
 	}
+}
+
+// arrives reports whether a receive shows that it has the message of a request, by its data.
+func (o *op) arrives(v *receive, wc *ib.WC) bool {
+	return o.length > 0 && int(wc.ByteLen) == o.length && (o.writes() || bytes.HasPrefix(v.slot.bytes(), o.data))
 }
 
 // holds reports whether the data of a WRITE is in place, except for bytes that

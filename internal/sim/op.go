@@ -31,6 +31,7 @@ type op struct {
 	space     *space         // of the peer
 	spaceEra  int            // era of space in which the expectations hold
 	delivered bool           // RC: its receive at the peer completed with success
+	doubtful  bool           // a forged NAK has acknowledged it: it may never be delivered
 }
 
 // flaw is a deliberate error in a work request.
