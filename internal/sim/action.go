@@ -93,7 +93,7 @@ func (w *world) act(i int) {
 	case actLoseAddress:
 		w.loseAddress(r)
 	case actMeet, actGarble, actStall:
-		w.perturbHost(a, r)
+		w.perturbHost(a, e, r)
 	default:
 		if e.qp != nil {
 			w.perturb(a, e, r)

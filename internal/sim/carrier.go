@@ -223,6 +223,16 @@ func (c *carrier) passRing(d *fabric.Datagram) {
 	c.n.pass(&virtual.Packet{To: c.n.Adapter, Datagram: *d, Segments: d.Segments(), Serial: s.newest, Sent: w.Now})
 }
 
+// linkTo returns the last link between two addresses, which is the one in use; nil if there is none.
+func (c *carrier) linkTo(local, remote netip.Addr) *link {
+	for _, l := range slices.Backward(c.links) {
+		if s := l.side(c); s.local == local && s.remote == remote {
+			return l
+		}
+	}
+	return nil
+}
+
 // close ends the process: its port leaves all meetings, unless it is killed.
 func (c *carrier) close(killed bool) {
 	c.closed = true

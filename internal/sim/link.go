@@ -258,13 +258,14 @@ func (c *carrier) garble() {
 }
 
 // perturbHost makes two processes meet again, write garbage, or lose their processor.
-func (w *world) perturbHost(a action, r *rand.Rand) {
+func (w *world) perturbHost(a action, e *end, r *rand.Rand) {
 	c := w.nodes[r.IntN(len(w.nodes))].carrier
 	switch a {
-	case actMeet:
-		to := w.nodes[r.IntN(len(w.nodes))]
-		i := r.IntN(len(to.Addrs))
-		w.meet(c, c.n.Addrs[i], to.Addrs[i])
+	case actMeet: // the processes of a connection, on the addresses in use; sometimes again
+		from, local, remote := e.node.carrier, e.node.Addrs[e.paths.gid()], e.peer.node.Addrs[e.paths.gid()]
+		if from.linkTo(local, remote) == nil || r.IntN(8) == 0 {
+			w.meet(from, local, remote)
+		}
 	case actStall:
 		most := stallTime
 		if r.IntN(4) > 0 {

@@ -80,7 +80,7 @@ func (n *node) open() {
 		caps.RecvBuffer = max(b*512, 32<<10)
 	}
 	if w.plan.on(sharedMemory) {
-		caps.SrcPort, caps.MaxRunBytes = fabric.RoCEPort, min(caps.MaxRunBytes, w.plan.near.ring/2)
+		caps.SrcPort, caps.MaxRunBytes = fabric.RoCEPort, min(caps.MaxRunBytes, w.plan.near.ring/4)
 	}
 	// Each time that it starts, an adapter may run other software.
 	n.inOrder = rand.New(rand.NewPCG(w.Config.Seed, streamWays+uint64(n.Index)<<32+n.starts)).Float64() < w.plan.inOrder

@@ -31,6 +31,7 @@ type hosts struct {
 	hosts    []int   // that of each node; nodes of one host may share memory
 	ring     int     // bytes of each ring
 	refusals float64 // share of invitations that are refused
+	polls    float64 // share of reads that found nothing after which a thread reads again
 }
 
 // faults are the faults of the network and the limits of its ports.
@@ -74,7 +75,7 @@ func newPlan(c *Config) plan {
 	p.drawHost(r)
 	p.drawActions(r)
 	if p.on(sharedMemory) {
-		p.acts[actMeet], p.acts[actGarble], p.acts[actStall] = 5, 2, 4
+		p.acts[actMeet], p.acts[actGarble], p.acts[actStall] = 15, 2, 4
 		p.acts[actRestart] = max(p.acts[actRestart], 1)
 	}
 	return p
@@ -93,9 +94,10 @@ func (p *plan) drawNear(r *rand.Rand, profile *Profile) {
 	}
 	const mostNodes = 4
 	for range mostNodes {
-		p.near.hosts = append(p.near.hosts, r.IntN(3)/2)
+		p.near.hosts = append(p.near.hosts, r.IntN(4)/3)
 	}
-	p.near.ring = 8 << 10 << (r.IntN(5) * r.IntN(2))
+	p.near.ring = 16 << 10 << (r.IntN(4) * r.IntN(2))
+	p.near.polls = [...]float64{0.25, 0.5, 0.95}[r.IntN(3)]
 	if r.IntN(2) == 0 {
 		p.near.refusals = r.Float64()
 	}

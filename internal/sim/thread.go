@@ -2,7 +2,6 @@ package sim
 
 import (
 	"iter"
-	"slices"
 	"time"
 
 	"github.com/softhca/softhca/internal/fabric"
@@ -49,7 +48,6 @@ func (t *thread) wait(timeout time.Duration, ready bool) error {
 	if timeout >= 0 {
 		t.c.after(timeout, func() {
 			if sleep == t.sleeps && t.asleep && !t.waking {
-				t.c.overslept()
 				t.c.wakes()
 			}
 		})
@@ -95,7 +93,7 @@ func (c *carrier) turn() {
 	} else {
 		c.n.pump()
 	}
-	if got > 0 || w.host.IntN(4) == 0 {
+	if got > 0 || w.host.Float64() < w.plan.near.polls {
 		c.after(c.draw(pollTime), c.turn)
 		return
 	}
@@ -116,34 +114,30 @@ const mostSpins = 40
 // sleeping reports whether the thread sleeps, and nothing has woken it.
 func (t *thread) sleeping() bool { return t.asleep && !t.waking }
 
-// checkAsleep fails if the thread sleeps although there is a packet for it.
+// checkAsleep fails if the thread sleeps although there is a packet for it, or if the sender of
+// an empty ring sleeps until there is room.
 func (c *carrier) checkAsleep() {
 	w := c.n.w
 	if w.Now < c.stalled || !c.thread.sleeping() {
 		return
 	}
 	for _, l := range c.links {
-		if s := l.side(c); s.certain() > 0 && !l.spoiled {
-			w.Fail("wake", "adapter %d sleeps, and %d records wait in a ring", c.n.Index, s.certain())
+		s, o := l.side(c), l.other(c).c
+		switch n := s.certain(); {
+		case l.spoiled:
+		case n > 0:
+			w.Fail("wake", "adapter %d sleeps, and %d records wait in a ring", c.n.Index, n)
+		case o.waitsFor(l) && o.thread.sleeping():
+			w.Fail("wake", "adapter %d sleeps until there is room in a ring, which is empty", o.n.Index)
 		}
 	}
 }
 
-// overslept fails if a thread that waits for room sleeps too long: the reader of the ring has
-// released all records and sleeps.
-func (c *carrier) overslept() {
-	if !c.blocked {
-		return
+// waitsFor reports whether the port waits for room in the ring of a link.
+func (c *carrier) waitsFor(l *link) bool {
+	if !c.blocked || c.closed {
+		return false
 	}
 	to := &c.n.Batch.Pending()[0].Path
-	for _, l := range slices.Backward(c.links) {
-		s, o := l.side(c), l.other(c)
-		if s.local != to.Src || s.remote != to.Dst {
-			continue
-		}
-		if o.known && !l.spoiled && o.certain() == 0 && o.c.thread.sleeping() {
-			c.n.w.Fail("wake", "adapter %d sleeps until it loses packets, and the ring is empty", c.n.Index)
-		}
-		return
-	}
+	return c.linkTo(to.Src, to.Dst) == l
 }
