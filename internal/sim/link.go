@@ -261,11 +261,8 @@ func (c *carrier) garble() {
 func (w *world) perturbHost(a action, e *end, r *rand.Rand) {
 	c := w.nodes[r.IntN(len(w.nodes))].carrier
 	switch a {
-	case actMeet: // the processes of a connection, on the addresses in use; sometimes again
-		from, local, remote := e.node.carrier, e.node.Addrs[e.paths.gid()], e.peer.node.Addrs[e.paths.gid()]
-		if from.linkTo(local, remote) == nil || r.IntN(8) == 0 {
-			w.meet(from, local, remote)
-		}
+	case actMeet: // the processes of a connection, on the addresses in use
+		w.meet(e.node.carrier, e.node.Addrs[e.paths.gid()], e.peer.node.Addrs[e.paths.gid()])
 	case actStall:
 		most := stallTime
 		if r.IntN(4) > 0 {

@@ -30,6 +30,7 @@ type plan struct {
 type hosts struct {
 	hosts    []int   // that of each node; nodes of one host may share memory
 	ring     int     // bytes of each ring
+	full     bool    // threads stop more often than they meet, so that rings become full
 	refusals float64 // share of invitations that are refused
 	polls    float64 // share of reads that found nothing after which a thread reads again
 }
@@ -70,12 +71,18 @@ func newPlan(c *Config) plan {
 	p.cqe = 1024
 	p.batch = 64 << 10
 	p.slot = 256 << r.IntN(4)
+	if p.near.full {
+		p.slot = 2048
+	}
 	p.rnrRetry, p.inOrder = 7, 1.0/3
 	p.drawNet(r)
 	p.drawHost(r)
 	p.drawActions(r)
 	if p.on(sharedMemory) {
-		p.acts[actMeet], p.acts[actGarble], p.acts[actStall] = 15, 2, 4
+		p.acts[actMeet], p.acts[actGarble], p.acts[actStall] = 15, 2, 2
+		if p.near.full {
+			p.acts[actMeet], p.acts[actStall] = 2, 12
+		}
 		p.acts[actRestart] = max(p.acts[actRestart], 1)
 	}
 	return p
@@ -96,7 +103,11 @@ func (p *plan) drawNear(r *rand.Rand, profile *Profile) {
 	for range mostNodes {
 		p.near.hosts = append(p.near.hosts, r.IntN(4)/3)
 	}
-	p.near.ring = 16 << 10 << (r.IntN(4) * r.IntN(2))
+	if p.near.full = r.IntN(2) == 0; p.near.full {
+		p.near.ring = 16 << 10
+	} else {
+		p.near.ring = 16 << 10 << r.IntN(4)
+	}
 	p.near.polls = [...]float64{0.25, 0.5, 0.95}[r.IntN(3)]
 	if r.IntN(2) == 0 {
 		p.near.refusals = r.Float64()
