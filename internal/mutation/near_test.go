@@ -7,7 +7,7 @@ import "slices"
 // nearMutants are bugs of rings in shared memory, of the meetings of the processes that share
 // them, and of the port. Tests with the tag ringmodel run on a model of that memory.
 var nearMutants = slices.Concat(ringMutants, ringTrustMutants, ringMemoryMutants, meetingMutants,
-	nearPeerMutants, nearPortMutants, nearCountMutants, forgedMutants, bareMutants)
+	nearPeerMutants, nearPortMutants, nearCountMutants, forgedMutants, bareMutants, portOfRingsMutants)
 
 // ringMutants lose wake-ups or records.
 var ringMutants = bugsIn("internal/fabric/near/ring", []mutant{

@@ -144,7 +144,7 @@ func (s *socket) Join(netip.Addr) error { return ib.EOPNOTSUPP }
 func (s *socket) Leave(netip.Addr) error { return ib.EINVAL }
 
 // WakeOn implements fabric.Port.
-func (s *socket) WakeOn(int) {}
+func (s *socket) WakeOn([2]int) {}
 
 // Stats implements fabric.Port.
 func (s *socket) Stats() fabric.Stats { return s.c.counts.Stats() }
