@@ -93,7 +93,7 @@ func (w *world) act(i int) {
 	case actLoseAddress:
 		w.loseAddress(r)
 	case actMeet, actGarble, actStall:
-		w.perturbHost(a, e, r)
+		w.nodes[r.IntN(len(w.nodes))].carrier.perturb(a, e, r)
 	default:
 		if e.qp != nil {
 			w.perturb(a, e, r)
@@ -356,7 +356,7 @@ func (w *world) restart(n *node, r *rand.Rand) {
 	n.audit()
 	if n.carrier != nil {
 		n.carrier.close(r.IntN(2) == 0)
-		w.strained(n)
+		n.strained()
 	}
 	for _, p := range w.pairs {
 		for i, e := range p.ends {

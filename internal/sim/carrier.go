@@ -82,7 +82,7 @@ func (c *carrier) transmit() (more bool) {
 	runs := n.Batch.Pending()
 	for i := range runs {
 		for k := range runs[i].Count {
-			n.w.depart(n, &runs[i], k)
+			n.depart(&runs[i], k)
 		}
 	}
 	return c.flush() && more
@@ -90,7 +90,7 @@ func (c *carrier) transmit() (more bool) {
 
 // flush sends the batch, and reports whether it is empty.
 func (c *carrier) flush() bool {
-	b, w := c.n.Batch, c.n.w
+	b := c.n.Batch
 	runs := b.Pending()
 	if len(runs) == 0 {
 		return true
@@ -104,7 +104,7 @@ func (c *carrier) flush() bool {
 	err := c.port.Send(b)
 	c.account(runs[:len(runs)-len(b.Pending())], c.counts.Overflows.Load()-lost)
 	if c.blocked || err != nil {
-		w.strained(c.n)
+		c.n.strained()
 	}
 	c.blocks(err != nil)
 	return err == nil
@@ -136,8 +136,8 @@ func (c *carrier) abandon() bool {
 		return false
 	}
 	c.n.Batch.Reset()
-	c.blocked = false
-	c.n.w.strained(c.n)
+	c.blocks(false)
+	c.n.strained()
 	return true
 }
 
@@ -158,7 +158,7 @@ func (c *carrier) account(runs []fabric.Run, lost uint64) {
 	}
 	if lost > 0 {
 		w.MarkTimes("near packet lost", lost)
-		w.strained(c.n)
+		c.n.strained()
 	}
 }
 
@@ -264,7 +264,7 @@ func (c *carrier) Invite(local netip.Addr, k meeting.Key) {
 	if w.host.Float64() < w.plan.near.refusals {
 		return
 	}
-	c.after(c.draw(meetTime), func() { w.meet(c, local, k.Addr) })
+	c.after(c.draw(meetTime), func() { c.meet(local, k.Addr) })
 }
 
 // Watch implements near.System.

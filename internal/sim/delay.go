@@ -267,9 +267,10 @@ func (d *delays) onTime(what string) {
 	}
 }
 
-// strained records that a node may be late with everything: its thread has no processor, or its port
+// strained records that the node may be late with everything: its thread has no processor, or its port
 // waits for room in a ring or has lost packets there.
-func (w *world) strained(n *node) {
+func (n *node) strained() {
+	w := n.w
 	w.harmed()
 	w.shaken = true
 	for _, p := range w.pairs {
@@ -280,28 +281,26 @@ func (w *world) strained(n *node) {
 	}
 }
 
-// strain does so for all nodes of which it is true now, and for the packets in rings that their
-// reader does not know yet.
-func (w *world) strain() {
-	for _, n := range w.nodes {
-		c := n.carrier
-		if c == nil {
-			return
-		}
-		if c.blocked || w.Now < c.stalled {
-			w.strained(n)
-		}
-		for _, l := range c.links {
-			if o := l.other(c); !o.known && !o.closed {
-				w.disturb(n, o.c.n)
-			}
+// strain does so if it is true now, and for the packets in rings that their reader does not know
+// yet.
+func (c *carrier) strain() {
+	if c.blocked || c.n.w.Now < c.stalled {
+		c.n.strained()
+	}
+	for _, l := range c.links {
+		if o := l.other(c); !o.known && !o.closed {
+			c.n.w.disturb(c.n, o.c.n)
 		}
 	}
 }
 
 // allOnTime checks every end.
 func (w *world) allOnTime() {
-	w.strain()
+	for _, n := range w.nodes {
+		if n.carrier != nil {
+			n.carrier.strain()
+		}
+	}
 	for _, n := range w.nodes {
 		for _, e := range n.ends {
 			if e.qp != nil {

@@ -62,14 +62,15 @@ func (l *link) other(c *carrier) *side {
 	return &l.sides[0]
 }
 
-// meet makes the processes at two addresses meet, if they are on one host.
-func (w *world) meet(a *carrier, local, remote netip.Addr) {
+// meet makes the process, at an address, meet the one at another, if they are on one host.
+func (c *carrier) meet(local, remote netip.Addr) {
+	w := c.n.w
 	to := w.At(remote)
 	if to == nil || w.over {
 		return
 	}
-	b := w.nodes[to.Index].carrier
-	if a == b || a.closed || b.closed || w.plan.near.hosts[a.n.Index] != w.plan.near.hosts[b.n.Index] {
+	o := w.nodes[to.Index].carrier
+	if c == o || c.closed || o.closed || w.plan.near.hosts[c.n.Index] != w.plan.near.hosts[o.n.Index] {
 		return
 	}
 	l := &link{w: w}
@@ -77,8 +78,8 @@ func (w *world) meet(a *carrier, local, remote netip.Addr) {
 	l.sides[0].own, l.sides[1].own = x, y
 	l.sides[0].out, l.sides[0].in = ring.NewProducer(x.Memory, y.View), ring.NewConsumer(x.Memory, y.View)
 	l.sides[1].out, l.sides[1].in = ring.NewProducer(y.Memory, x.View), ring.NewConsumer(y.Memory, x.View)
-	l.sides[0].c, l.sides[0].local, l.sides[0].remote = a, local, remote
-	l.sides[1].c, l.sides[1].local, l.sides[1].remote = b, remote, local
+	l.sides[0].c, l.sides[0].local, l.sides[0].remote = c, local, remote
+	l.sides[1].c, l.sides[1].local, l.sides[1].remote = o, remote, local
 	first := w.host.IntN(2)
 	w.Mark("near met")
 	l.sides[first].c.soon(func() {
@@ -200,7 +201,7 @@ func (l *link) put(c *carrier, runs []fabric.Run) (packets uint64) {
 		return 0
 	}
 	if o.closed { // the process has ended, and this one does not know yet
-		w.strained(c.n)
+		c.n.strained()
 		return packets
 	}
 	mine := slices.DeleteFunc(slices.Clone(runs), func(r fabric.Run) bool { return r.Path.Src != s.local || r.Path.Dst != s.remote })
@@ -251,26 +252,27 @@ func (l *link) spoil(c *carrier, r *rand.Rand) {
 func (c *carrier) garble() {
 	for _, l := range c.links {
 		if s := l.side(c); s.garbage != nil {
-			c.n.w.strained(c.n)
+			c.n.strained()
 			s.garbage()
 		}
 	}
 }
 
-// perturbHost makes two processes meet again, write garbage, or lose their processor.
-func (w *world) perturbHost(a action, e *end, r *rand.Rand) {
-	c := w.nodes[r.IntN(len(w.nodes))].carrier
+// perturb makes the processes of a connection meet again, or this one write garbage or lose its
+// processor.
+func (c *carrier) perturb(a action, e *end, r *rand.Rand) {
+	w := c.n.w
 	switch a {
 	case actMeet: // the processes of a connection, on the addresses in use
-		w.meet(e.node.carrier, e.node.Addrs[e.paths.gid()], e.peer.node.Addrs[e.paths.gid()])
+		e.node.carrier.meet(e.node.Addrs[e.paths.gid()], e.peer.node.Addrs[e.paths.gid()])
 	case actStall:
 		most := stallTime
 		if r.IntN(4) > 0 {
 			most = shortStall
 		}
 		c.stalled = max(c.stalled, w.Now.Add(time.Duration(r.Int64N(int64(most)))))
-		c.after(c.stalled.Sub(w.Now), func() { w.strained(c.n) })
-		w.strained(c.n)
+		c.after(c.stalled.Sub(w.Now), func() { c.n.strained() })
+		c.n.strained()
 	case actGarble:
 		if len(c.links) > 0 {
 			w.Mark("near garbage")

@@ -32,7 +32,7 @@ func (w *world) carry(from *node, run *fabric.Run) {
 	for i := range run.Count {
 		seg := run.Segment(i)
 		if from.carrier == nil { // a carrier has counted it
-			w.depart(from, run, i)
+			from.depart(run, i)
 		}
 		if to == nil {
 			continue
@@ -58,11 +58,11 @@ func (w *world) carry(from *node, run *fabric.Run) {
 	}
 }
 
-// depart counts and checks segment i of a run that an adapter sends, by whatever way.
-func (w *world) depart(from *node, run *fabric.Run, i int) {
-	w.Packets++
-	w.sniff(from, run, run.Segment(i))
-	w.leaves(run, i)
+// depart counts and checks segment i of a run that the adapter sends, by whatever way.
+func (n *node) depart(run *fabric.Run, i int) {
+	n.w.Packets++
+	n.w.sniff(n, run, run.Segment(i))
+	n.w.leaves(run, i)
 }
 
 // journey is a run on its way from one node to another.

@@ -48,7 +48,7 @@ func newTestWorld(c Config) *world {
 
 // TestSameSeedSameRun compares everything that happens in two runs.
 func TestSameSeedSameRun(t *testing.T) {
-	for _, profile := range []string{"chaos", extended, windowsOfType2, completionEvents, storms, datagrams} {
+	for _, profile := range []string{"chaos", extended, windowsOfType2, completionEvents, nearby, storms, datagrams} {
 		for seed := uint64(1); seed <= 4; seed++ {
 			var traces [2]bytes.Buffer
 			for i := range traces {

@@ -94,7 +94,13 @@ func newWorld(c Config, k virtual.Config) *world {
 
 // Simulate makes the run.
 func (w *world) Simulate() {
-	defer w.stopThreads()
+	defer func() {
+		for _, n := range w.nodes {
+			if n.carrier != nil {
+				n.carrier.thread.stop()
+			}
+		}
+	}()
 	w.setUp()
 	w.StepAll(w)
 	w.settle()
@@ -308,15 +314,6 @@ func (w *world) tearDown() {
 			e.destroy()
 		}
 		n.close()
-	}
-}
-
-// stopThreads ends the threads of all nodes.
-func (w *world) stopThreads() {
-	for _, n := range w.nodes {
-		if n.carrier != nil {
-			n.carrier.thread.stop()
-		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 // System is what a Port needs in addition to the port that it wraps: a clock, meetings, and the
 // wake-ups of peers. Its calls do not block, except Close.
 type System interface {
+	// Now returns the time.
 	Now() time.Time
 	// Invite begins to meet the process at a place, for a local address. If they meet, the system
 	// calls Port.Met.
