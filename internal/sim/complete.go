@@ -289,9 +289,9 @@ func (e *end) deliveredReliable(v *receive, wc *ib.WC) {
 	}
 }
 
-// arrives reports whether a receive shows that it has the message of a request, by its data.
+// arrives reports whether a receive may have the message of a request.
 func (o *op) arrives(v *receive, wc *ib.WC) bool {
-	return o.length > 0 && int(wc.ByteLen) == o.length && (o.writes() || bytes.HasPrefix(v.slot.bytes(), o.data))
+	return int(wc.ByteLen) == o.length && (o.writes() || bytes.HasPrefix(v.slot.bytes(), o.data))
 }
 
 // holds reports whether the data of a WRITE is in place, except for bytes that
