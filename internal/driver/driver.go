@@ -366,11 +366,11 @@ func (d *Driver) receive(now clock.Instant) (int, clock.Instant) {
 const restReads = 4
 
 // receiveRest continues after receive, which has read n datagrams, until nothing is left, if
-// the goroutine is alone at the port. The program that polls may find a completion among what
-// receive has read, and watch its memory instead of polling on: what it waits for there often
+// a program watches its memory. That program may find a completion among what
+// receive has read, and then not poll again: what it waits for there often
 // arrives together with the completion, and only the goroutine would read it.
 func (d *Driver) receiveRest(n int, now clock.Instant) clock.Instant {
-	if !d.pollers.isAlone(now) {
+	if !d.pollers.isWatched(now) {
 		return now
 	}
 	for i := 0; n > 0 && i < restReads; i++ {
@@ -588,7 +588,10 @@ func (d *Driver) round() (next wait, alive bool) {
 		return wait{}, false
 	}
 	d.woke = false
-	_, now := d.receive(d.Now())
+	n, now := d.receive(d.Now())
+	if n > 0 {
+		d.pollers.found(now)
+	}
 	more := d.answer(now)
 	if d.attends() {
 		if now, more = d.leave(); d.dead != nil {
@@ -625,7 +628,7 @@ func (d *Driver) leave() (now clock.Instant, more bool) {
 // watches its memory, the thread sleeps between arrivals, too.
 func (d *Driver) pause(now clock.Instant, awake bool) wait {
 	how := d.busyPoll.next(now)
-	if d.pollers.isAlone(now) {
+	if d.pollers.isWatched(now) {
 		how = pauseSleep
 	}
 	awake = awake || d.deadline().Sub(now) < busyPollTime && !d.busyPoll.isCrowded(now)

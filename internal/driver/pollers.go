@@ -46,11 +46,18 @@ const mostAbsences = 3
 // probably polls next, so that it reads the arrivals itself: the goroutine leaves the port to it
 // for awayTime, at most mostMissed times in a row. Waiting for the lock would take as long,
 // because Go's runtime would move the goroutine to another thread.
+//
+// All this lasts for watchedTime after each time that the goroutine found packets at the port,
+// and no thread had polled or posted for absentTime. A program that keeps polling or posting
+// gains nothing from it.
 const (
 	awayTime   = 50 * time.Microsecond
 	leastAlone = time.Millisecond
 	mostAlone  = 64 * time.Millisecond
 	mostMissed = 4
+
+	absentTime  = 5 * time.Microsecond
+	watchedTime = time.Millisecond
 )
 
 // forever is how long the goroutine stays aside after one thread has slept at the port
@@ -78,9 +85,11 @@ type pollers struct {
 	lends    bool          // the last look left the port to threads that sleep there
 	absences int           // looks in a row that found none of them there; mostAbsences if none has come yet
 	avoid    time.Duration // length of the last period alone at the port
-	missed   int           // times in a row that it found the lock taken in such a period
+	missed   int           // times in a row that it left the port to the thread with the lock
 
-	alone atomic.Int64 // clock.Instant until which the goroutine does not step aside for polling
+	alone clock.Instant // time until which it does not step aside for polling
+
+	watched atomic.Int64 // clock.Instant until which a program is considered to watch its memory
 }
 
 // Flags of the state of pollers.
@@ -201,21 +210,29 @@ func (p *pollers) away(now clock.Instant) bool {
 // again for threads that poll.
 func (p *pollers) distrust(now clock.Instant) {
 	again := p.avoid
-	if p.avoid = leastAlone; now.Sub(clock.Instant(p.alone.Load())) < again {
+	if p.avoid = leastAlone; now.Sub(p.alone) < again {
 		p.avoid = min(2*again, mostAlone)
 	}
-	p.alone.Store(int64(now.Add(p.avoid)))
+	p.alone = now.Add(p.avoid)
+	p.watched.Store(int64(now.Add(watchedTime)))
 	p.change(func(uint64) uint64 { return recallFlag })
 }
 
-// isAlone reports whether the goroutine stays at the port although programs poll, because a
-// program has left packets there. Any thread may call it.
-func (p *pollers) isAlone(now clock.Instant) bool { return now < clock.Instant(p.alone.Load()) }
+// found records that the goroutine has found packets at the port.
+func (p *pollers) found(now clock.Instant) {
+	if now < p.alone && now.Sub(clock.Instant(p.latest.Load())) >= absentTime {
+		p.watched.Store(int64(now.Add(watchedTime)))
+	}
+}
+
+// isWatched reports whether a program is considered to watch its memory instead of polling. Any
+// thread may call it.
+func (p *pollers) isWatched(now clock.Instant) bool { return now < clock.Instant(p.watched.Load()) }
 
 // miss records that the goroutine found the lock taken, and reports whether it leaves the port
 // to the thread that has the lock.
 func (p *pollers) miss(now clock.Instant) bool {
-	if !p.isAlone(now) || p.missed == mostMissed {
+	if !p.isWatched(now) || p.missed == mostMissed {
 		return false
 	}
 	p.missed++
@@ -259,7 +276,7 @@ func (p *pollers) judge(now clock.Instant, state uint64) (aside time.Duration) {
 	case state&(sleeperFlag|cameFlag) != 0 || state&lentToSleeperFlag != 0 && p.absences < mostAbsences:
 		p.polling, p.lends = false, true
 		return p.asideForSleepers(state&sleeperFlag != 0, state&cameFlag != 0)
-	case p.isAlone(now):
+	case now < p.alone:
 		p.polling = false
 		return 0
 	case polls == 0:
