@@ -51,6 +51,7 @@ const (
 	bandwidthColumn = "BW average[Gb/sec]"
 	rateColumn      = "MsgRate[Mpps]"
 	halfTripColumn  = "t_avg[usec]"
+	typicalColumn   = "t_typical[usec]"
 )
 
 // writeBW is ib_write_bw, which posts one request at a time.
@@ -67,6 +68,20 @@ func perfReference(of func(*outcome) float64, size int) subject {
 
 func sendLat(rate, size int, args ...string) subject {
 	return perftest(rate, halfTripColumn, "ib_send_lat", append([]string{"-s", strconv.Itoa(size)}, args...)...)
+}
+
+// writeLat is ib_write_lat: both programs spin on their memory until the peer's WRITE is there.
+// The figure is the median. Its reference is softhca perf write --latency, which polls.
+func writeLat(rate, size int) subject {
+	return perftest(rate, typicalColumn, "ib_write_lat", "-s", strconv.Itoa(size))
+}
+
+func perfHalfTrip(r *outcome) float64 { return r.Latency.P50 }
+
+// putLat is UCX's put test over our libraries: it spins on its memory, too.
+func putLat(rate, size int) subject {
+	return over(rate, ucxHalfTrip, "env", "UCX_TLS=rc_v,self", "UCX_NET_DEVICES=softhca0:1",
+		"ucx_perftest", "-t", "ucp_put_lat", "-f", "-s", strconv.Itoa(size))
 }
 
 // connects is Debian's cmtime, and connectReference ours: all connections of a round go
@@ -94,6 +109,9 @@ func fabric(name, endpoint string, rate, size int) subject {
 		args: []string{"fi_pingpong", "-p", "udp", "-e", endpoint, "-S", strconv.Itoa(size)},
 	}
 }
+
+// within20 is the target of programs that spin on their memory, whatever the reference.
+var within20 = target{"<= 20 µs", func(r *result) bool { return r.Softhca.Median <= 20 }}
 
 // programMeasurements returns the measurements of programs on our libraries, in the
 // order of the table.
@@ -125,6 +143,9 @@ func programMeasurements() []measurement {
 	for _, size := range []int{64, 4096} {
 		add("ib_send_lat -e "+sizeName(size), "µs", sendLat(asleep, size, "-e"), overTCP(asleep, size, "-E", "sleep", "-I"), target{})
 	}
+	spins := perf(perfHalfTrip, "write", "--latency", "--size", "8").as("softhca perf")
+	add("ib_write_lat 8 B", "µs", writeLat(asleep, 8), spins, within20)
+	add("UCX put 8 B", "µs", putLat(asleep, 8), spins, within20)
 	add("cmtime, a connection", "µs", connects(connections), connectReference(connections), target{})
 	return list
 }
@@ -160,6 +181,9 @@ func (s *subject) program() (name, pkg string) {
 	case runOver:
 		if strings.HasPrefix(s.args[0], "ibv_") {
 			return s.args[0], "ibverbs-utils"
+		}
+		if slices.Contains(s.args, "ucx_perftest") {
+			return "ucx_perftest", "ucx-utils"
 		}
 		if s.serves {
 			return s.args[0], "rdmacm-utils"

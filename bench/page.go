@@ -27,6 +27,8 @@ Both sides of a row send messages of the same size, over RC with a path MTU of 4
   libfabric's provider udp is compared as udp;ofi_rxd, which retransmits lost packets, as RC does. Without ofi_rxd it sends plain
   datagrams of the kernel's UDP, without checks or acknowledgements; the row with UD shows it for information only, because RoCE
   adapters compute an ICRC over each packet and check its P_Key and Q_Key. It cannot send 4 KiB.
+- **ib_write_lat** and UCX's put wait for the peer's WRITE by reading their own memory, without calling the library: a thread of ours
+  has to get a processor first. Their figure is the median of half a round trip; softhca perf write --latency polls instead.
 - **cmtime** takes 500 connections through each of its steps together; a figure is the time of the connect step, per
   connection. softhca's command polls in one thread, Debian's sleeps until an event. For the times of cmtime and rping
   between two adapters of rdma_rxe in an emulated guest, and between rdma_rxe and softhca, see
