@@ -222,7 +222,8 @@ func (d *Driver) Progress() {
 		d.receive(now)
 		return
 	}
-	now = d.receiveRest(d.receive(now))
+	n, now := d.receive(now)
+	now = receiveRest(d, n, now)
 	d.answer(now)
 }
 
@@ -369,7 +370,7 @@ const restReads = 4
 // a program watches its memory. That program may find a completion among what
 // receive has read, and then not poll again: what it waits for there often
 // arrives together with the completion, and only the goroutine would read it.
-func (d *Driver) receiveRest(n int, now clock.Instant) clock.Instant {
+func receiveRest(d *Driver, n int, now clock.Instant) clock.Instant {
 	if !d.pollers.isWatched(now) {
 		return now
 	}

@@ -25,6 +25,7 @@ var reached = map[string]string{
 	"internal/driver.mostCoalesce":     "internal/driver TestCoalescer",
 	"internal/driver.mostCrowded":      "internal/driver TestLingerCrowdStays",
 	"internal/driver.mostLooks":        "internal/driver TestLooksAreBounded",
+	"internal/driver.mostMissed":       "internal/driver TestTakenLockWhileWatched",
 	"internal/driver.maxSuppressed":    "internal/driver TestSparedIsBounded",
 	"internal/fabric.MaxGroups":        "internal/fabric/udp TestGroupsAreBoundedAndLeaveNothing",
 	"internal/fabric/capture.maxNotes": "internal/fabric/capture TestNotesAreBounded",
