@@ -45,10 +45,6 @@ static void lower_fd(struct source *s)
 	}
 }
 
-// blocks reports whether the program waits for a list without an entry: it has not made the
-// descriptor nonblocking.
-static bool blocks(const struct source *s) { return !(fcntl(s->fd, F_GETFL) & O_NONBLOCK); }
-
 // wait_fd waits until the list has an entry. If the program has made the descriptor
 // nonblocking, it does not wait. A signal handler interrupts it as it interrupts any read.
 static int wait_fd(struct source *s)
@@ -114,14 +110,14 @@ static struct cq *take_completion(struct channel *ch)
 enum sleep { SLEPT, NOT_HERE, INTERRUPTED };
 
 // sleep_in_engine waits for the network on the calling thread until there is a completion, so
-// no other thread has to wake this one. A second thread on the channel waits for the descriptor
-// instead.
+// no other thread has to wake this one. A thread that must not block, and a second thread on
+// the channel, wait for the descriptor instead.
 static enum sleep sleep_in_engine(struct channel *ch)
 {
 	struct device *d = device_of(ch->ibv.context);
 	enum sleep how = NOT_HERE;
 	sigset_t old = {0}; // the kernel writes only a part of it
-	if (d->gone || !enter_sleep())
+	if (d->gone || fcntl(ch->ibv.fd, F_GETFL) & O_NONBLOCK || !enter_sleep())
 		return NOT_HERE;
 	if (atomic_exchange(&ch->asleep, 1)) {
 		leave_sleep();
@@ -150,7 +146,8 @@ EXPORT VERB(int, ibv_get_cq_event, (struct ibv_comp_channel *ibv, struct ibv_cq 
 {
 	struct channel *ch = CONTAINER(ibv, struct channel, ibv);
 	for (bool waited = false;;) {
-		mutex_lock(SOURCE_LOCK, &ch->source.mu);
+		// The thread that raises the descriptor, and so wakes this one, still has the lock.
+		mutex_lock_soon(SOURCE_LOCK, &ch->source.mu);
 		struct cq *q = take_completion(ch);
 		more(&ch->source, ch->head, waited);
 		waited = false;
@@ -160,8 +157,6 @@ EXPORT VERB(int, ibv_get_cq_event, (struct ibv_comp_channel *ibv, struct ibv_cq 
 			*cq_context = q->ibv.cq_context;
 			return 0;
 		}
-		if (!blocks(&ch->source))
-			return failure(EAGAIN);
 		switch (sleep_in_engine(ch)) {
 		case SLEPT:
 			break;
