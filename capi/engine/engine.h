@@ -246,7 +246,7 @@ struct softhca_calls {
 	// doorbell makes the engine send what was posted; polling does so too.
 	int (*doorbell)(handle_t qp, struct softhca_posted *p, int *waits);
 	// sleep may return early. The calling thread waits at the network, unless another thread
-	// does.
+	// does: then a thread with a set gets EBUSY, without having waited.
 	int (*sleep)(handle_t dev, struct softhca_sleep *s);
 	// progress receives and sends on the calling thread; overdue sends requests that wait
 	// to be sent with later ones.

@@ -17,7 +17,7 @@ import (
 )
 
 //export softhca_sleep
-func softhca_sleep(dev C.handle_t, s *C.struct_softhca_sleep) C.int {
+func softhca_sleep(dev C.handle_t, s *C.struct_softhca_sleep) (code C.int) {
 	a, flag := of[*adapter](dev), (*atomic.Int32)(unsafe.Pointer(s.awake))
 	if err := a.dev.Alive(); err != nil {
 		return errno(err)
@@ -27,11 +27,15 @@ func softhca_sleep(dev C.handle_t, s *C.struct_softhca_sleep) C.int {
 	// when the library unblocks signals.
 	a.dev.SleepOn(&driver.Sleeper{
 		Awake: func() bool { return flag.Load() != 0 },
-		FDs:   [2]int{set, ends},
+		FDs:   [2]int{set, ends}, Foreign: true,
 		Ready: func() bool { return poll.Readable(set, ends) },
 		Limit: time.Duration(s.limit),
 		// The library looks again, whatever ends the wait.
 		Elsewhere: func(left time.Duration) {
+			if set >= 0 {
+				code = C.int(unix.EBUSY)
+				return
+			}
 			var limit *unix.Timespec
 			if left >= 0 {
 				limit = new(unix.NsecToTimespec(int64(left)))
@@ -39,5 +43,5 @@ func softhca_sleep(dev C.handle_t, s *C.struct_softhca_sleep) C.int {
 			_ = poll.Wait(poll.Reading(channel, set, ends), limit)
 		},
 	})
-	return 0
+	return code
 }

@@ -18,6 +18,9 @@ type Sleeper struct {
 	Ready func() bool
 	// Limit is that of the sleep; negative for none.
 	Limit time.Duration
+	// Foreign is set for a thread of a program in C. Go's scheduler cannot run goroutines on it
+	// without handing over to another thread and back.
+	Foreign bool
 	// Elsewhere sleeps, once, if the thread cannot do so at the port. left is the rest of Limit.
 	Elsewhere func(left time.Duration)
 }
@@ -108,7 +111,7 @@ func (d *Driver) sleepAtPort(s *Sleeper, until clock.Instant) (alive bool) {
 			}
 			looked = now
 		}
-		if others {
+		if others && !s.Foreign {
 			runtime.Gosched() // the woken program may need this thread
 		}
 	}

@@ -28,6 +28,9 @@ const (
 	woken
 )
 
+// none stands for no descriptors of WakeOn.
+var none = [2]int{-1, -1}
+
 // closedBit marks the use count of a Poller that was closed.
 const closedBit = 1 << 32
 
@@ -60,7 +63,7 @@ func New(socks ...int) (*Poller, error) {
 		freed: make(chan struct{}),
 		socks: socks,
 		event: event,
-		also:  [2]int{-1, -1},
+		also:  none,
 		fds:   make([]unix.PollFd, len(socks)+4),
 	}
 	p.watched.Store(-1)
@@ -172,9 +175,11 @@ const brief = 100 * time.Microsecond
 // sleep waits for the events. The runtime does not know that ppoll blocks, so a goroutine
 // that the caller made runnable may stay queued behind this thread for 10 ms or more.
 // Therefore sleep blocks for brief, yields, and blocks again. Yielding first would wake an
-// idle thread of the runtime, which costs some microseconds when the answer comes soon.
+// idle thread of the runtime, which costs some microseconds when the answer comes soon. A
+// caller with descriptors of its own (WakeOn) is a thread of a program in C, which cannot yield
+// without another thread that takes over and hands back. The runtime notices its sleep.
 func (p *Poller) sleep(timeout time.Duration) error {
-	if timeout < 0 || timeout > brief {
+	if p.also == none && (timeout < 0 || timeout > brief) {
 		began := time.Now()
 		if err := p.sleepFor(brief); err != nil || p.happened() {
 			return err
