@@ -63,7 +63,11 @@ func (d *Driver) SleepOn(s *Sleeper) {
 		d.unpark()
 	}
 	if !alive {
-		s.Elsewhere(d.left(until))
+		left := time.Duration(-1)
+		if until != clock.Never {
+			left = max(until.Sub(d.Now()), 0)
+		}
+		s.Elsewhere(left)
 	}
 }
 
@@ -77,14 +81,6 @@ func (d *Driver) sendBeforeSleep() {
 	if d.dead == nil {
 		d.transmit(d.Now())
 	}
-}
-
-// left returns the time until an instant, negative if it never comes.
-func (d *Driver) left(until clock.Instant) time.Duration {
-	if until == clock.Never {
-		return -1
-	}
-	return max(until.Sub(d.Now()), 0)
 }
 
 // sleepAtPort takes the role of the goroutine at the port.

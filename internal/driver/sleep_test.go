@@ -10,6 +10,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/fabric/pipe"
 	"github.com/softhca/softhca/internal/qp"
 )
 
@@ -59,6 +60,34 @@ func TestGuests(t *testing.T) {
 	is("the goroutine has the port: entered", p.enter(), false)
 	is("it is offered", p.offer(), true)
 	is("entered", p.enter(), true)
+}
+
+// TestSleepEndsInTime sleeps with a limit, at the port and elsewhere.
+func TestSleepEndsInTime(t *testing.T) {
+	const limit = 20 * time.Millisecond
+	s := newStillSide(t, pipe.NewNetwork(pipe.Options{}), 1)
+	never := func() bool { return false }
+	s.drv.pollers.state.Store(asideFlag | lentToSleeperFlag)
+	ended := make(chan time.Duration, 1)
+	go func() {
+		from := time.Now()
+		s.drv.SleepOn(&Sleeper{Awake: never, FDs: none, Limit: limit, Elsewhere: func(time.Duration) { t.Error("it sleeps elsewhere") }})
+		ended <- time.Since(from)
+	}()
+	select {
+	case took := <-ended:
+		if took < limit {
+			t.Errorf("a sleep of %v ends after %v", limit, took)
+		}
+	case <-time.After(waitLimit):
+		t.Fatalf("a sleep of %v does not end", limit)
+	}
+	s.drv.pollers.state.Store(asideFlag | lentToSleeperFlag | sleeperFlag)
+	left := time.Duration(0)
+	s.drv.SleepOn(&Sleeper{Awake: never, FDs: none, Limit: limit, Elsewhere: func(d time.Duration) { left = d }})
+	if left != limit {
+		t.Errorf("elsewhere it sleeps for %v of %v", left, limit)
+	}
 }
 
 // waker ends the sleep of all that have asked since the last time.

@@ -21,17 +21,17 @@ func everyC() []cMutant {
 	if os.Geteuid() == 0 {
 		secure = cSecureMutants
 	}
-	return slices.Concat(secure, cPostMutants, cQueueMutants, cEventMutants, cObjectMutants, cPairMutants, cDomainMutants, cEngineMutants, cProcessMutants, cFileMutants, cManagerMutants, cPreloadMutants)
+	return slices.Concat(secure, cPostMutants, cQueueMutants, cEventMutants, cSetMutants, cObjectMutants, cPairMutants, cDomainMutants, cEngineMutants, cProcessMutants, cFileMutants, cManagerMutants, cPreloadMutants)
 }
 
 // verbs are the files of the library that the model watches.
-var verbs = []string{"post.c", "cq.c", "event.c", "object.c", "qp.c", "context.c", "names.c", "import.c", "dm.c", "xrc.c", "window.c", "room.c", "softhca.h"}
+var verbs = []string{"post.c", "cq.c", "event.c", "ends.c", "object.c", "qp.c", "context.c", "names.c", "import.c", "dm.c", "xrc.c", "window.c", "room.c", "softhca.h"}
 
 // engine are the files of the engine that the model watches.
 var engine = []string{"room.go", "xrc.go", "mr.go", "mw.go", "dm.go"}
 
 // recorded are the files of the library that the scenarios over the recorder watch.
-var recorded = append([]string{"loader.c", "fault.c", "signals.c", "cancel.c", "files.c"}, verbs...)
+var recorded = append([]string{"loader.c", "fault.c", "signals.c", "cancel.c", "files.c", "epoll.c"}, verbs...)
 
 // cJudges are asked in this order until one notices. Each judges the mutants of some files.
 var cJudges = []cJudge{
@@ -54,6 +54,7 @@ var cJudges = []cJudge{
 	{pkg: programTests, run: "^TestD2_CMCalls$/^title$", lib: verbsDir, of: []string{"loader.c"}},
 	{pkg: programTests, run: "^TestD1_Program$/^preloaded$/^closes", lib: preloadDir, of: []string{"close.c"}},
 	{pkg: programTests, run: "^TestD1_Program$/^recorded$/^recorded-(told|waits|caught)$", lib: preloadDir, of: []string{"handler.c", "cancel.c"}},
+	{pkg: programTests, run: "^TestD1_Program$/^recorded$/^recorded-sets$", lib: preloadDir, of: []string{"epoll.c"}},
 	{pkg: programTests, run: "^TestD2_CMPrograms$/^rdma-cm$", lib: preloadDir, of: []string{"rdma_cm.c"}},
 	{pkg: programTests, run: "^TestD2_CMCalls$/^ends-_exit$", lib: preloadDir, of: []string{"exit.c"}},
 }

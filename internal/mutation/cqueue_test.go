@@ -2,6 +2,8 @@
 
 package mutation
 
+import "slices"
+
 // cQueueMutants are bugs of completion queues.
 var cQueueMutants = cBugsIn("capi/libibverbs/cq.c", []cMutant{
 	{name: "byte-len-not-copied", in: "take",
@@ -122,12 +124,6 @@ var cEventMutants = cBugsIn("capi/libibverbs/event.c", []cMutant{
 	{name: "port-event-of-one-context", in: "event",
 		old: "c != NULL; c = c->next)", new: "c != NULL; c = NULL)",
 		sees: "no event of the port in another context"},
-	{name: "blocked-signal-ends-a-sleep", in: "interrupts",
-		old:  " || sigismember(blocked, sig) == 1",
-		sees: "EINTR for a signal that it blocks"},
-	{name: "signals-of-the-first-sleeper", in: "ends_of",
-		old: "ch->ends >= 0 && memcmp(&ch->blocked, blocked, sizeof *blocked) == 0", new: "ch->ends >= 0",
-		sees: "a thread that does not sleep while a signal that it blocks is pending"},
 	{name: "sleep-that-must-not-block", in: "sleep_in_engine",
 		old:  "fcntl(ch->ibv.fd, F_GETFL) & O_NONBLOCK || ",
 		sees: "a call that blocks on a descriptor that does not"},
@@ -135,6 +131,58 @@ var cEventMutants = cBugsIn("capi/libibverbs/event.c", []cMutant{
 		old:  " && !context_of(ch->ibv.context)->closing",
 		sees: "one descriptor more in each child that closes its copy of the context"},
 	{name: "sleepers-descriptors-left-open", in: "free_channel",
-		old:  "close_ends(ch);",
+		old:  "close_ends(&ch->ends);",
 		sees: "two descriptors more for each channel"},
 })
+
+// cSetMutants are bugs of threads that wait for epoll sets, and of what ends their sleeps.
+var cSetMutants = slices.Concat(
+	cBugsIn("capi/libibverbs/ends.c", []cMutant{
+		{name: "blocked-signal-ends-a-sleep", in: "interrupts",
+			old:  " || sigismember(blocked, sig) == 1",
+			sees: "EINTR for a signal that it blocks"},
+		{name: "signals-of-the-first-sleeper", in: "ends_of",
+			old: "e->fd >= 0 && memcmp(&e->blocked, blocked, sizeof *blocked) == 0", new: "e->fd >= 0",
+			sees: "a thread that does not sleep while a signal that it blocks is pending"},
+	}),
+	cBugsIn("capi/libibverbs/epoll.c", []cMutant{
+		{name: "set-without-a-channel-served", in: "leave_set",
+			old: "--s->channels == 0", new: "false",
+			sees: "three descriptors more for each set from which a channel was removed"},
+		{name: "channel-of-a-closed-set-kept", in: "join_set",
+			old:  " && in->served == ch->served",
+			sees: "two wake-ups for each event after it has made its set anew"},
+		{name: "channel-destroyed-in-its-set", in: "forget_channel",
+			old: "leave_set(ch);", new: ";",
+			sees: "a crash when it waits for a set whose channel is gone"},
+		{name: "event-does-not-wake-the-thread", in: "ready_set",
+			old: "if (s != NULL)", new: "if (false)",
+			sees: "events later than they could be"},
+		{name: "handler-does-not-end-a-wait", in: "serve",
+			old: "interrupts(&old, true)", new: "false",
+			sees: "epoll_wait that a signal does not interrupt"},
+		{name: "restarting-handler-does-not-end-a-wait", in: "serve",
+			old: "interrupts(&old, true)", new: "interrupts(&old, false)",
+			sees: "epoll_wait that a signal does not interrupt if its handler has SA_RESTART"},
+		{name: "time-of-a-wait-lost", in: "lend",
+			old: "(int64_t)(*end - now)", new: "-1",
+			sees: "epoll_wait that does not end in time"},
+		{name: "time-of-a-wait-begins-again", in: "lend",
+			old:  " && *end == 0",
+			sees: "epoll_wait that lasts longer while packets arrive"},
+	}),
+	cBugsIn("capi/preload/epoll.c", []cMutant{
+		{name: "sets-not-told", in: "epoll_ctl",
+			old: "calls->changed(set, fd, op == EPOLL_CTL_ADD);", new: ";",
+			sees: "two wake-ups for each event"},
+		{name: "removed-descriptor-is-an-added-one", in: "epoll_ctl",
+			old: "op == EPOLL_CTL_ADD", new: "true",
+			sees: "three descriptors more for each set from which a channel was removed"},
+		{name: "interrupted-without-a-reason", in: "wait_lent",
+			old: "errno = EINTR;", new: "errno = 0;",
+			sees: "epoll_wait that fails with errno 0"},
+		{name: "wait-ends-with-any-packet", in: "wait_lent",
+			old: "n == 0 && timeout != 0", new: "false",
+			sees: "epoll_wait that returns 0 before its time"},
+	}),
+)

@@ -20,6 +20,7 @@ var reached = map[string]string{
 	"internal/cm.maxPeerWait":          "internal/cm TestC6_PeersTimesAreBounded",
 	"internal/cm.maxSL":                "internal/cm TestC3_BadParameters",
 	"internal/device.MaxEvents":        "verbs TestV16_ManyEventsAreCounted",
+	"internal/driver.mostAbsences":     "internal/driver TestGuests",
 	"internal/driver.mostAlone":        "internal/driver TestDistrust",
 	"internal/driver.mostAside":        "internal/driver TestPollers",
 	"internal/driver.mostCoalesce":     "internal/driver TestCoalescer",
