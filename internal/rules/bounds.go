@@ -90,7 +90,7 @@ var reached = map[string]string{
 	"internal/sysfs.maxName":           "internal/sysfs TestNames",
 	"internal/sysfs.maxSquatted":       "internal/sysfs TestAllNamesSquatted",
 
-	"internal/fabric/near/meeting.MaxPeers":     "internal/fabric/near/meeting TestTableKeepsThePeersUsedLast",
+	"internal/fabric/near/meeting.MaxPeers":     "internal/fabric/near TestPeersAreBounded",
 	"internal/fabric/near/meeting.maxAttempts":  "internal/fabric/near/meeting TestAttemptsAreBounded",
 	"internal/fabric/near/meeting.maxStrangers": "internal/fabric/near/meeting TestStrangersAreBounded",
 	"internal/fabric/near/meeting.mostWakes":    "internal/fabric/near/meeting TestWakesNeverBlock",

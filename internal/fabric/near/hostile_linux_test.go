@@ -97,7 +97,7 @@ func TestMeetsAgainAndAgain(t *testing.T) {
 		switch m := <-v.met; {
 		case random.IntN(4) == 0:
 			must.Do(t, m.Close())
-		case len(kept) < mostHeld+meeting.MaxPeers:
+		case len(kept) < 4*meeting.MaxPeers:
 			kept = append(kept, m)
 		default:
 			at := random.IntN(len(kept))

@@ -7,10 +7,6 @@ import (
 	"github.com/softhca/softhca/internal/fabric/near/meeting"
 )
 
-// mostHeld bounds the peers of which a port has the memory: those that it uses, as many that it has
-// left, and as many that it has not taken yet.
-const mostHeld = 3 * meeting.MaxPeers
-
 // Met takes a process that was met, for the local address. It closes the bell if it refuses the
 // process. Any goroutine may call it.
 func (p *Port) Met(at netip.Addr, l Link) {
@@ -19,9 +15,8 @@ func (p *Port) Met(at netip.Addr, l Link) {
 	defer p.mu.Unlock()
 	p.ids++
 	r.id = p.ids
-	// The thread of the shard may not come, and peers that this process has left may not leave.
-	full := len(p.arrived) >= meeting.MaxPeers || len(p.peers)+len(p.arrived) >= mostHeld
-	if p.closed || full || p.system.Watch(l.Bell, r.id) != nil {
+	idle := len(p.arrived) >= meeting.MaxPeers // the thread of the shard does not come
+	if p.closed || idle || p.system.Watch(l.Bell, r.id) != nil {
 		p.count(fabric.NearRefused, 1)
 		_ = l.Close() // the other side sees the end
 		return

@@ -159,8 +159,8 @@ func (h *Host) accept() (fd int, err error) {
 
 // refuse closes a connection.
 func (h *Host) refuse(fd int) {
-	_ = unix.Close(fd) // nothing was sent
 	h.refused()
+	_ = unix.Close(fd) // nothing was sent
 }
 
 // refused counts a connection that was refused.
