@@ -20,11 +20,10 @@ import (
 // benchRing is the size of the ring in benchmarks that do not compare sizes.
 const benchRing = 1 << 20
 
-// message is what the benchmarks of throughput send, in records of several sizes.
+// message is the size of the messages in throughput benchmarks, in bytes.
 const message = 1 << 20
 
-// pin keeps the goroutine on the first (0) or the last processor (1) of this process. The function
-// that it returns undoes that.
+// pin keeps the goroutine on the first (0) or the last processor (1) of this process, until undo.
 func pin(which int) (undo func()) {
 	runtime.LockOSThread()
 	var all, one unix.CPUSet
@@ -47,8 +46,8 @@ func pin(which int) (undo func()) {
 	}
 }
 
-// laps are the times of parts of a benchmark. Their median says more than the mean: on a busy
-// machine a thread often loses its processor for long.
+// laps are the times of parts of a benchmark. Benchmarks report the median, because on a busy
+// machine long preemptions distort the mean.
 type laps struct {
 	last  time.Time
 	every int // iterations of a part
@@ -78,8 +77,8 @@ func (l *laps) median() float64 {
 	return float64(l.times[len(l.times)/2]) / float64(l.every)
 }
 
-// peers runs a benchmark with a peer on another thread, and with one in another process. Serve is
-// what the peer does, and the role of that process.
+// peers runs a benchmark with a peer on another thread, and with one in another process. Role
+// tells the peer what to do (serve).
 func peers(b *testing.B, size int, role string, run func(b *testing.B, e *end)) {
 	b.Run("threads", func(b *testing.B) {
 		e, other := pair(b, size)
@@ -102,8 +101,8 @@ func peers(b *testing.B, size int, role string, run func(b *testing.B, e *end)) 
 	})
 }
 
-// burst is the number of small records, or of 4 KiB, that benchmarks publish at once and release at
-// once, as a port does.
+// burst is the number of small or 4 KiB records that benchmarks publish together and release
+// together, as a port does.
 const burst = 16
 
 // serve polls until the ring ends: it sends all records back ("echo"), or copies them to memory of

@@ -21,14 +21,14 @@ type Consumer struct {
 	head uint64 // as read last, without headEnd
 	tail uint64 // as released
 
-	sleeping uint64 // the value of the word
-	woken    uint64 // the value of the producer's word for which a wake-up was requested last
+	sleeping uint64 // the value of the word at sleepingAt
+	woken    uint64 // the value of the producer's word at the last request for a wake-up
 	ended    bool   // the head has headEnd
 	err      error
 	counts   Counts
 }
 
-// NewConsumer returns the consuming end of the ring in peer, from which nothing was read before.
+// NewConsumer returns the consuming end of the ring in peer, which must be new.
 func NewConsumer(own *Memory, peer *View) *Consumer {
 	return &Consumer{own: own, peer: peer, size: peer.size}
 }
@@ -59,8 +59,8 @@ func (c *Consumer) Next(r *Record) bool {
 	return true
 }
 
-// readHead reads the head. It reports whether there is a record. The head moves forward, to at
-// most the size of the ring after the tail, and not after the end.
+// readHead reads the head, and reports whether there is a record. A correct producer moves the head
+// forward, to at most the size of the ring past the tail, and no further once the ring has ended.
 func (c *Consumer) readHead() bool {
 	if c.ended {
 		c.err = io.EOF
@@ -105,13 +105,13 @@ func (c *Consumer) Release() (wake bool) {
 }
 
 // Arm asks the producer for a wake-up when there is a record. It reports false, and asks for none,
-// if Next has something to report, or records are not released. After the wake-up, which may
-// come early, call Disarm or Arm again.
+// if Next has a record or an error to report, or if records were not released. After the wake-up,
+// which may come early, call Disarm or Arm again.
 func (c *Consumer) Arm() bool {
 	if c.tail != c.next || c.next != c.head || c.err != nil {
 		return false
 	}
-	c.sleeping = (c.sleeping + 1) | 1 // another odd number, even if it is odd
+	c.sleeping = (c.sleeping + 1) | 1 // the next odd number
 	c.own.store(sleepingAt, c.sleeping)
 	if c.readHead() || c.err != nil {
 		c.Disarm()
@@ -120,7 +120,7 @@ func (c *Consumer) Arm() bool {
 	return true
 }
 
-// Disarm ends the wait for a record: the producer does not wake any more.
+// Disarm ends the wait for a record: the producer requests no more wake-ups.
 func (c *Consumer) Disarm() {
 	if c.sleeping&1 != 0 {
 		c.sleeping++

@@ -15,15 +15,15 @@
 //
 // A page fault in the peer's memory cannot end the process with SIGBUS: Attach requires a memfd
 // whose size is sealed and whose pages are all allocated, and F_SEAL_FUTURE_WRITE prevents its
-// owner from freeing pages (fallocate, MADV_REMOVE). Hardware errors are left.
+// owner from freeing pages (fallocate, MADV_REMOVE). Only a hardware error still can.
 //
 // # Positions
 //
 // Head and tail are positions: counts of bytes since the ring was created, of which the low bits
 // are an offset in the ring. A position is a multiple of a cache line. The producer writes records
 // and publishes them with one store of the head; the consumer reads records and releases
-// their room with one store of the tail. Each end reads the other's position only when it has
-// used up what it knew.
+// their room with one store of the tail. Each end reads the other's position again only when it
+// has used all records or all room up to the position that it read last.
 //
 // # Waking
 //
@@ -42,7 +42,7 @@
 // The peer may write anything into its memory at any time. Every word of it is loaded once and
 // then checked; a word that no correct peer writes ends this end of the ring with ErrGarbage.
 // Each call takes a bounded number of steps. The bytes of a record may change while the caller
-// reads them, so it reads each header once, too.
+// reads them, so the caller must read each header only once, too.
 //
 // Reading order: layout.go (words and records), words.go (loads and stores), memory.go and
 // memory_linux.go, plain.go (memory of one process), producer.go, consumer.go.

@@ -17,7 +17,7 @@ type hostile struct {
 	loads  int    // since the last call
 }
 
-// load returns what a hostile peer may have written there.
+// load returns a word that a hostile peer may have written.
 func (h *hostile) load() uint64 {
 	h.loads++
 	switch h.random.IntN(8) {
@@ -89,7 +89,7 @@ func (v *victim) step() {
 	v.check()
 }
 
-// next reads a record, in which everything has to fit.
+// next reads a record and checks its lengths.
 func (v *victim) next() {
 	failed := v.c.Err() != nil
 	if !v.c.Next(&v.b) {
@@ -101,7 +101,7 @@ func (v *victim) next() {
 	}
 }
 
-// check checks what holds whatever the peer writes.
+// check checks the invariants, which hold whatever the peer writes.
 func (v *victim) check() {
 	if v.h.loads > 3 {
 		v.t.Errorf("a call loads %d words of the peer's, want at most 3", v.h.loads)
@@ -121,7 +121,7 @@ func (v *victim) check() {
 }
 
 // TestHostilePeer calls everything in random order while each load of the peer's memory returns
-// something else: no call panics, believes what cannot be, or loads many words.
+// something else: no call panics, accepts impossible positions or lengths, or loads many words.
 func TestHostilePeer(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

@@ -12,17 +12,17 @@ const line = 64
 // the others to the ring that its owner empties. Processors prefetch lines in pairs, so words are
 // two lines apart.
 const (
-	headAt     = 0 * line // position after the last published record; headEnd is added at the end
+	headAt     = 0 * line // position after the last published record; headEnd is added when the ring ends
 	waitingAt  = 2 * line // odd while the producer waits for room
 	switchedAt = 3 * line // 1 after Switch; changes once, so the line before does not suffer
 	tailAt     = 4 * line // position after the last released record
 	sleepingAt = 6 * line // odd while the consumer sleeps
 )
 
-// headEnd is the flag in the head that no record follows.
+// headEnd is the flag in the head that says that no more records follow.
 const headEnd = 1
 
-// The bounds of a ring. A power of two between them is the size of the records, in bytes.
+// The bounds of the size of the records in bytes, which is a power of two.
 const (
 	minSize = 1 << 12
 	maxSize = 1 << 24
@@ -74,7 +74,7 @@ type Counts struct {
 	Bytes   uint64 // of these packets
 	Full    uint64 // reservations for which a producer had no room
 	Dropped uint64 // packets that the caller of a producer dropped (Drop)
-	Wakes   uint64 // wake-ups of the peer that the caller was asked for
+	Wakes   uint64 // times that the caller was asked to wake the peer
 }
 
 func (c *Counts) add(packets, bytes int) {

@@ -32,11 +32,11 @@ const (
 	opPut          // plain
 	opSleep        // until there is a wake-up, which it takes
 	opWake         // wakes the other thread
-	opMark         // no access: value is all that the thread's state depends on from now on
+	opMark         // no access: from now on the thread's state depends only on value
 	opFail         // a violation
 )
 
-// op is what a thread asks the machine for.
+// op is an access that a thread asks the machine to execute.
 type op struct {
 	kind  opKind
 	at    int // index of the word
@@ -90,11 +90,11 @@ type thread struct {
 	name   string
 	next   func() (op, bool)
 	stop   func()
-	wants  op // the access that is next
+	wants  op // its next access
 	done   bool
-	woken  bool      // a wake-up waits
+	woken  bool      // a wake-up is pending
 	buffer []pending // at most maxBuffer
-	local  uint64    // hash of all that the thread's state depends on
+	local  uint64    // hash of the thread's state
 	result uint64    // of the last access
 }
 
@@ -110,7 +110,7 @@ type machine struct {
 	yields  [2]func(op) bool
 	failure string
 	trace   []string // what happened before the violation
-	hostile *hostile // the second area's memory, if there are no threads
+	hostile *hostile // in place of threads: answers loads from the peer's area
 }
 
 // stopped is the panic that ends a thread that is not needed any more.
@@ -158,7 +158,7 @@ func (m *machine) ask(o op) uint64 {
 	return m.threads[i].result
 }
 
-// mark tells the machine that all that the thread's state depends on is the value.
+// mark tells the machine that the thread's state depends only on value.
 func (m *machine) mark(value uint64) { m.ask(op{kind: opMark, value: value}) }
 
 func (m *machine) fail(format string, args ...any) {
@@ -320,7 +320,7 @@ func (m *machine) wander(start func(), random *rand.Rand) (violation string) {
 	return m.failure
 }
 
-// choice is which of the actions that were possible happened.
+// choice is the index of the action taken, and the number of possible actions.
 type choice struct{ taken, of int }
 
 // explore runs the threads in every order, and returns the number of different states and the

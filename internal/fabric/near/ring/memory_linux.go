@@ -13,8 +13,8 @@ import (
 	"github.com/softhca/softhca/internal/fabric/fdmark"
 )
 
-// seals fix the size of a Memory and prevent everybody from mapping it for writing and from
-// freeing its pages. Its owner's first mapping stays writable.
+// seals fix the size of a Memory, and prevent new writable mappings and the freeing of pages. The
+// mapping that its owner made before stays writable.
 const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_FUTURE_WRITE | unix.F_SEAL_SEAL
 
 // Create returns a Memory for a ring of size bytes, a power of two, at least a page and at most
@@ -52,8 +52,8 @@ func validSize(size int64) bool {
 	return size >= max(minSize, int64(os.Getpagesize())) && size <= maxSize && size&(size-1) == 0
 }
 
-// withinLimit returns an error if the process must not have files of n bytes. Allocating a
-// larger one would send it SIGXFSZ.
+// withinLimit returns an error if the process must not have files of n bytes: allocating one would
+// raise SIGXFSZ.
 func withinLimit(n int) error {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &limit); err == nil && limit.Cur < uint64(n) {
@@ -86,9 +86,8 @@ func (m *Memory) CloseFD() error {
 // Close unmaps the memory. Nothing may use it afterwards, nor slices from Reserve.
 func (m *Memory) Close() error { return errors.Join(m.CloseFD(), m.unmap(m.base)) }
 
-// Attach maps the Memory of the peer, whose descriptor it received, and closes the descriptor,
-// also if there is an error. It fails unless the peer can neither change the size nor free
-// pages, and all pages are allocated.
+// Attach maps the Memory of the peer, and closes its descriptor, even if it fails. It fails if the
+// peer can change the size or free pages, or if some pages are not allocated.
 func Attach(fd int) (*View, error) {
 	v := new(View)
 	err := v.check(fd)
@@ -116,7 +115,7 @@ func (v *View) check(fd int) error {
 	if err := errors.Join(unix.Fstatfs(fd, &fs), unix.Fstat(fd, &is)); err != nil {
 		return err
 	}
-	if fs.Type != unix.TMPFS_MAGIC { // huge pages may be missing although they are allocated
+	if fs.Type != unix.TMPFS_MAGIC { // huge pages can be missing although blocks are allocated
 		return fmt.Errorf("file system %#x: %w", fs.Type, unix.EINVAL)
 	}
 	page := int64(os.Getpagesize())

@@ -32,8 +32,8 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// Nobody can change the size of the memory, write to it, or free its pages, through the
-// descriptor that the peer gets.
+// With the descriptor that the peer gets, it cannot resize the memory, write to it, or free its
+// pages.
 func TestPeerCannotChangeTheMemory(t *testing.T) {
 	m, err := Create(minSize)
 	must.Do(t, err)

@@ -21,11 +21,11 @@ type model struct {
 	disarm  bool   // both disarm after a wake-up
 	plain   order  // of plain stores
 	m       machine
-	memory  [2]Memory // always the same, because states contain their addresses
+	memory  [2]Memory // the same in all runs, because states contain the addresses
 	views   [2]View
 }
 
-// models differ in what is small: the ring has four lines.
+// models use a ring of four lines.
 var models = []model{
 	{name: "one record at a time", sizes: []int{40, 40, 40}, publish: 1, release: 1, disarm: true},
 	{name: "plain stores are late", sizes: []int{40, 40}, publish: 1, release: 1, plain: unordered},

@@ -49,7 +49,7 @@ func TestGarbage(t *testing.T) {
 		a, b := pair(t, minSize)
 		a.write(t, 1, 1, 1)
 		a.p.Publish()
-		a.write(t, 1, 1, 1) // the tail cannot have passed what is not published
+		a.write(t, 1, 1, 1) // not published, so the tail must not pass it
 		b.own.store(tailAt, tail)
 		if a.p.Reserve(1, minSize) != nil || a.p.Err() != ErrGarbage || a.p.Arm(1) {
 			t.Errorf("tail %#x: the error is %v, want %v", tail, a.p.Err(), ErrGarbage)
@@ -100,7 +100,7 @@ func (e *end) call(t *testing.T, what byte, n int) {
 }
 
 // FuzzPeer lets a peer write anything anywhere in its memory between the calls of the other end,
-// which must neither fail nor leave its memory.
+// which must neither panic nor access other memory.
 func FuzzPeer(f *testing.F) {
 	var seed []byte
 	for _, s := range []struct {

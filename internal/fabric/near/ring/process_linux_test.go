@@ -19,8 +19,8 @@ import (
 	"github.com/softhca/softhca/internal/must"
 )
 
-// role is the variable of the environment that makes the test binary a peer: what to do, a seed
-// and a number of records.
+// role is the environment variable that makes the test binary a peer. Its value is what to do, the
+// size of the ring, a seed and a number of records.
 const role = "SOFTHCA_TEST_RING"
 
 // The descriptors that a peer inherits: its end of the socket of wake-ups, and the parent's
@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 // bell is the socket through which one process wakes the other.
 type bell struct{ f *os.File }
 
-// wake wakes the other process, if needed. A socket that is full holds a wake-up already.
+// wake wakes the other process, if needed. It waits while the socket is full.
 func (b bell) wake(needed bool) error {
 	if !needed {
 		return nil

@@ -12,16 +12,16 @@ type Producer struct {
 	next     uint64 // position after the last committed record
 	head     uint64 // as published, without headEnd
 	tail     uint64 // as read last
-	reserved int    // bytes that Reserve returned last
+	reserved int    // bytes that the last Reserve returned
 
-	waiting uint64 // the value of the word
-	woken   uint64 // the value of the consumer's word for which a wake-up was requested last
+	waiting uint64 // the value of the word at waitingAt
+	woken   uint64 // the value of the consumer's word at the last request for a wake-up
 	ended   bool
 	err     error
 	counts  Counts
 }
 
-// NewProducer returns the producing end of the ring in own, which nothing used before.
+// NewProducer returns the producing end of the ring in own, which must be new.
 func NewProducer(own *Memory, peer *View) *Producer {
 	return &Producer{own: own, peer: peer, size: own.size}
 }
@@ -41,9 +41,9 @@ func (p *Producer) Counts() Counts { return p.counts }
 // Drop counts packets that the caller dropped because the ring was full.
 func (p *Producer) Drop(packets int) { p.counts.Dropped += uint64(packets) }
 
-// Reserve returns room for a record: at most most bytes, and nil if there are fewer than least,
-// after End, and after an error. It replaces a reservation that was not committed. The
-// room is shared memory that the consumer ignores until Publish.
+// Reserve returns room for a record of at most most bytes. It returns nil if fewer than least are
+// free, after End, and after an error. It replaces a reservation that was not committed. The
+// consumer ignores this part of the shared memory until Publish.
 func (p *Producer) Reserve(least, most int) []byte {
 	p.reserved = 0
 	if p.free() < span(most) {
@@ -99,7 +99,7 @@ func (p *Producer) End() (wake bool) {
 	return p.consumerSleeps()
 }
 
-// consumerSleeps reports, once each time the consumer sleeps, that it does.
+// consumerSleeps reports that the consumer sleeps, once for each time that it armed.
 func (p *Producer) consumerSleeps() bool {
 	now := p.peer.load(sleepingAt)
 	if now&1 == 0 || now == p.woken {
@@ -114,7 +114,7 @@ func (p *Producer) consumerSleeps() bool {
 // there is already room for a record of n bytes, or the ring has an error. After the wake-up,
 // which may come early, call Disarm or Arm again.
 func (p *Producer) Arm(n int) bool {
-	p.waiting = (p.waiting + 1) | 1 // another odd number, even if it is odd
+	p.waiting = (p.waiting + 1) | 1 // the next odd number
 	p.own.store(waitingAt, p.waiting)
 	p.readTail()
 	if p.err != nil || p.free() >= span(n) {
@@ -132,10 +132,10 @@ func (p *Producer) Disarm() {
 	}
 }
 
-// free returns the bytes that are free, as far as is known.
+// free returns the number of free bytes, according to the tail read last.
 func (p *Producer) free() uint64 { return p.size - (p.next - p.tail) }
 
-// readTail reads the tail, which moves between its last value and the head.
+// readTail reads the tail. A correct consumer moves it forward, and not past the head.
 func (p *Producer) readTail() {
 	t := p.peer.load(tailAt)
 	if t%line != 0 || p.head-t > p.head-p.tail {

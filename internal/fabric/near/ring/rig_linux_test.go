@@ -81,7 +81,7 @@ func (e *end) read(t testing.TB, stride, count int, fill byte) {
 	}
 }
 
-// none checks that there is no record, for want of which the consumer has the error.
+// none checks that there is no record and that the consumer has the error.
 func (e *end) none(t testing.TB, err error) {
 	t.Helper()
 	var r Record

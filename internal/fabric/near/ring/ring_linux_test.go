@@ -69,7 +69,7 @@ func TestRecordsCrossTheEnd(t *testing.T) {
 
 func TestFullRing(t *testing.T) {
 	a, b := pair(t, minSize)
-	for round := range 3 { // room that was used comes back
+	for round := range 3 { // room is used again
 		n := 0
 		for ; a.p.Reserve(48, 48) != nil; n++ {
 			a.p.Commit(48, 48, 1, uint64(n))

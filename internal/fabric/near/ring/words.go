@@ -7,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// shared is a mapping that another process writes: offsets are those of the memfd, of which the
-// records are mapped a second time after their end. The callers keep offsets within the mapping.
+// shared is a mapping of memory that another process writes. Offsets are those in the memfd; after
+// its end the mapping continues with its records a second time. Callers check offsets.
 type shared struct{ base unsafe.Pointer }
 
 // load loads a word. It is atomic, so the compiler neither repeats nor delays it.
@@ -30,5 +30,5 @@ func (m owned) store(at, x uint64) {
 	atomic.StoreUint64((*uint64)(unsafe.Add(m.base, at)), x)
 }
 
-// put stores a word that the peer does not read before a later store.
+// put stores a word that the peer reads only after it has seen a later store.
 func (m owned) put(at, x uint64) { *(*uint64)(unsafe.Add(m.base, at)) = x }
