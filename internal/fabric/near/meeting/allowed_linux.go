@@ -18,7 +18,7 @@ var ErrNotAllowed = errors.New("meeting: this process must not share memory")
 
 // Allowed returns an error that wraps ErrNotAllowed if the process has more rights than its user
 // (set-user-ID, file capabilities), if it is not dumpable, so that the kernel protects its memory from
-// its user, or if the kernel reports its user ID for other users, too.
+// its user, or if the kernel also reports its user ID for other users.
 func Allowed() error {
 	if environ.Privileged() {
 		return fmt.Errorf("%w: it has more rights than its user", ErrNotAllowed)

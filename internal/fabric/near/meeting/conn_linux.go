@@ -31,7 +31,8 @@ func newSocket() (int, error) {
 	return fdmark.Take(fd), nil
 }
 
-// newConn returns the connection of a socket, which it owns. The whole meeting has helloTime.
+// newConn returns a connection that owns a socket, and closes the socket if it fails. Its deadline,
+// for the whole meeting, is helloTime from now.
 func newConn(fd int) (*conn, error) {
 	f := os.NewFile(uintptr(fd), "meeting")
 	raw, err := f.SyscallConn()
@@ -89,8 +90,8 @@ func (c *conn) send(m *message, fd int) error {
 	return errors.Join(wait, err)
 }
 
-// receive receives a message and its descriptor, which is -1 if there is none, and otherwise the
-// caller's. It fails with io.EOF if the connection has ended.
+// receive receives a message and its descriptor, which the caller owns; without a descriptor it
+// returns -1. It fails with io.EOF if the connection has ended.
 func (c *conn) receive() (m message, fd int, err error) {
 	b := make([]byte, messageLen+1)
 	oob := make([]byte, unix.CmsgSpace(2*4))
@@ -146,8 +147,8 @@ func closeAll(fds []int) {
 	}
 }
 
-// detach closes the connection and returns a copy of its descriptor, at which the peer can pass no
-// more descriptors, where the kernel supports that (Linux 6.16): closing what a peer passes may block.
+// detach closes the connection and returns a copy of its descriptor. On Linux 6.16 and later, the
+// peer cannot pass more descriptors: closing these might block.
 func (c *conn) detach() (fd int, err error) {
 	ctl := c.raw.Control(func(s uintptr) { fd, err = fdmark.Copy(int(s)) })
 	if err = errors.Join(ctl, err); err != nil {

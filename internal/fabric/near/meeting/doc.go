@@ -10,11 +10,11 @@
 // # The meeting
 //
 // The inviter connects to the name of the process that it wants to meet, and sends an invitation
-// with a random number. The process that is invited does not know who has sent it, so it connects
-// to the name that the invitation gives, and sends an offer: that number, and its memory. The
-// inviter answers with a welcome, and its own memory. Now both know that the other has its name:
-// the inviter because the number came back, which only the holder of the invited name has
-// received, and the invited because the holder of the inviting name has welcomed it.
+// with a random number. The invited process does not know who sent the invitation, so it connects
+// to the name in it, and sends an offer: the number, and its memory. The inviter answers with a
+// welcome, and its own memory. Now each knows that the other holds its name: the inviter because
+// only the holder of the invited name received the number that came back, and the invited process
+// because the holder of the inviter's name has welcomed it.
 //
 //	inviter                                      invited
 //	   │  invitation (number) ─────────────────▶    │   to the name of the invited
@@ -22,11 +22,11 @@
 //	   │  welcome, memory ─────────────────────▶    │
 //
 // The second connection stays: its datagrams of one byte are the wake-ups of the rings, and its end
-// tells that the peer has ended.
+// shows that the peer has ended.
 //
-// If two processes invite each other at once, the one with the higher identity accepts, and the
-// other waits for that. Invitations are refused while a meeting with the inviter is in progress, so
-// successive meetings of two processes have the same order on both sides.
+// If two processes invite each other at once, the one with the higher key accepts, and the other
+// waits until its own invitation is answered. A process refuses an invitation while it is already
+// meeting the inviter, so successive meetings of two processes have the same order on both sides.
 //
 // # Inquiries
 //
@@ -34,13 +34,13 @@
 //
 // # Trust
 //
-// Each side gets the user of the other from the kernel and refuses other users, before it spends a
+// Each side asks the kernel for the user of the other and refuses other users, before it spends a
 // goroutine. A process does not take part at all if the kernel gives it more rights than its user
-// (Allowed). A connection has helloTime for its message; at most maxStrangers connections are
-// served at a time. A message has one length, so it cannot ask for memory.
+// (Allowed). A connection has helloTime for its messages; at most maxStrangers connections are
+// served at a time. All messages have the same length, so none makes its receiver allocate more.
 //
-// An identity contains the generation of the lease of the slot, which the process draws at random.
-// A process with another generation is another process.
+// An identity contains a random number, the generation, which differs between two processes that
+// hold the same address and slot one after the other.
 //
 // Reading order: message.go, allowed_linux.go, conn_linux.go, peer_linux.go, host_linux.go, ask_linux.go.
 package meeting

@@ -35,16 +35,16 @@ const (
 // Config is the configuration of a Host.
 type Config struct {
 	Self Identity
-	// Name returns what an address contributes to the names of its processes: the same for all
-	// processes of the user, and best if no other user can compute it.
+	// Name returns the part of socket names that depends on the address. It has to be the same in
+	// all processes of the user, and other users should be unable to compute it.
 	Name func(netip.Addr) string
 	Ring int // size of the ring to each peer in bytes
-	// Permit returns an error if this process does not meet those of an address. It is asked before
-	// anything is offered: a process that has met another one may send to it at once. nil: it meets
-	// all. Several goroutines call it.
+	// Permit returns an error if this process must not meet the processes at an address; nil permits
+	// all. The host calls it before it offers memory, because a peer may send as soon as the two
+	// have met. Several goroutines call it.
 	Permit func(netip.Addr) error
 
-	// Met takes a peer that was met. It is called by several goroutines.
+	// Met takes each new peer. Several goroutines call it.
 	Met func(*Peer)
 	// Peers, unless nil, returns the number of peers that the process has. Several goroutines call it.
 	Peers func() int
@@ -73,9 +73,9 @@ type Host struct {
 
 // attempt is a meeting in progress with the process at a place.
 type attempt struct {
-	number  uint64        // of the invitation from this process; 0: the other one has invited
-	accepts bool          // although this process has invited, it has accepted an invitation
-	offered chan struct{} // set when the offer has come, closed when it was answered
+	number  uint64        // of the invitation from this process; 0: only the other process has invited
+	accepts bool          // this process has invited, and has also accepted an invitation
+	offered chan struct{} // made when the offer arrives, closed when it is answered
 	met     bool          // Met was called
 	ended   chan struct{} // closed after the attempt
 }
@@ -123,7 +123,7 @@ func (h *Host) listen() {
 			continue
 		}
 		if err != nil {
-			time.Sleep(errorPause) // most likely this process has no descriptor for the connection, which waits
+			time.Sleep(errorPause) // most likely out of descriptors; the connection stays in the queue
 			continue
 		}
 		select {
@@ -202,8 +202,8 @@ func (h *Host) serve(fd int) {
 	}
 }
 
-// accepts accepts an invitation. Where both processes have invited each other, the one with the
-// higher identity accepts, and the other only waits until its own invitation has an answer.
+// accepts accepts an invitation. If both processes have invited each other, the one with the
+// higher key accepts, and the other only waits until its own invitation is answered.
 func (h *Host) accepts(m *message) error {
 	if h.cfg.Permit != nil {
 		if err := h.cfg.Permit(m.from.Addr); err != nil {
@@ -231,9 +231,10 @@ func (h *Host) accepts(m *message) error {
 	return err
 }
 
-// attempt returns what to do about an invitation: an attempt to end later, none if it goes
-// with this process's own invitation, or what to wait for. It fails while the two are meeting
-// already, so that meetings have one order on both sides.
+// attempt decides about an invitation. It returns a new attempt, which the caller ends; or a
+// channel, if the caller must only wait until it is closed; or neither, if the invitation is
+// accepted as part of the attempt that this process began with Invite. It fails if the two are
+// already meeting, so that successive meetings have the same order on both sides.
 func (h *Host) attempt(k Key) (own *attempt, wait chan struct{}, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -294,7 +295,7 @@ func (h *Host) makeOffer(m *message) error {
 	return h.meet(c, m.from, own, memory)
 }
 
-// memory returns memory for a peer, unless the process has lost the right to share some since Listen.
+// memory returns memory for a peer. It fails if the process has lost the right to share memory.
 func (h *Host) memory() (*ring.Memory, error) {
 	if err := Allowed(); err != nil {
 		return nil, err
@@ -302,7 +303,8 @@ func (h *Host) memory() (*ring.Memory, error) {
 	return ring.Create(h.cfg.Ring)
 }
 
-// offered answers an offer, if it is for an invitation, of which there is one offer.
+// offered answers an offer: a welcome to the first one for an invitation of this process, a
+// refusal to all others.
 func (h *Host) offered(c *conn, m *message, memory int) error {
 	h.mu.Lock()
 	a := h.attempts[m.from.Key()]
@@ -339,7 +341,8 @@ func (h *Host) welcome(c *conn, m *message, memory int) error {
 	return h.meet(c, m.from, own, memory)
 }
 
-// meet passes on a peer: its connection, this process's memory, and the descriptor of the peer's.
+// meet maps the peer's memory, whose descriptor is memory, and passes the peer to Met. It owns own
+// and memory.
 func (h *Host) meet(c *conn, who Identity, own *ring.Memory, memory int) error {
 	view, err := ring.Attach(memory)
 	if err != nil {
@@ -354,9 +357,9 @@ func (h *Host) meet(c *conn, who Identity, own *ring.Memory, memory int) error {
 	return nil
 }
 
-// Invite invites the process at a place, and waits until Met has its peer. Errors: that of Permit, ErrNone if no
-// process listens there, ErrUser, ErrVersion, ErrRefused, ErrNotAllowed, EBUSY while a meeting with that process is
-// in progress, or too many are.
+// Invite invites the process at a place, and returns nil after Met has taken it. Errors: that of Permit, ErrNone if
+// no process listens there, ErrUser, ErrVersion, ErrRefused, ErrNotAllowed, EBUSY if a meeting with that process is
+// in progress or if maxAttempts meetings are.
 func (h *Host) Invite(ctx context.Context, to Key) error {
 	if to == h.cfg.Self.Key() {
 		return fmt.Errorf("meeting: invite itself: %w", unix.EINVAL)

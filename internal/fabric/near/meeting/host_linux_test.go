@@ -19,7 +19,7 @@ import (
 	"github.com/softhca/softhca/internal/must"
 )
 
-// waitLimit is how long a test waits for what happens at once.
+// waitLimit bounds each wait for something that should happen at once.
 const waitLimit = 20 * time.Second
 
 // node is a host and the peers that it has met.
@@ -50,7 +50,7 @@ func listen(t *testing.T, self Identity) *node {
 	must.Do(t, err)
 	n := &node{h, self, met}
 	t.Cleanup(func() {
-		_ = h.Close() // the test may have
+		_ = h.Close() // the test may have closed it
 		for len(met) > 0 {
 			must.Do(t, (<-met).Close())
 		}
@@ -139,7 +139,7 @@ func TestMeeting(t *testing.T) {
 	gone(t, q)
 }
 
-// A wake-up never blocks, and a peer that floods is noticed after what its socket holds.
+// A wake-up never blocks, and the end of a peer that floods is noticed after its wake-ups.
 func TestWakesNeverBlock(t *testing.T) {
 	a, b := listen(t, identity(1)), listen(t, identity(2))
 	must.Do(t, a.Invite(t.Context(), b.self.Key()))
@@ -147,7 +147,7 @@ func TestWakesNeverBlock(t *testing.T) {
 	for range 10000 {
 		must.Do(t, p.Wake())
 	}
-	// Linux 6.16 refuses descriptors; an older kernel discards them.
+	// Linux 6.16 refuses descriptors; on older kernels Woken discards them.
 	if err := unix.Sendmsg(q.fd, []byte("any length"), unix.UnixRights(1, 2), nil, 0); err != nil && !errors.Is(err, unix.EPERM) {
 		t.Fatal(err)
 	}
@@ -166,8 +166,8 @@ func TestWakesNeverBlock(t *testing.T) {
 	gone(t, q)
 }
 
-// Two processes that invite each other at any time meet equally often, and the last meeting of
-// one is that of the other.
+// Two processes that invite each other at the same time have the same meetings, and the same last
+// one.
 func TestInvitationsCross(t *testing.T) {
 	for range 100 {
 		a, b := listen(t, identity(1)), listen(t, identity(2))
@@ -195,8 +195,8 @@ func TestInvitationsCross(t *testing.T) {
 	}
 }
 
-// While the invitation of the lower of two processes waits, the higher accepts it, and the lower
-// does not accept that of the higher.
+// If two processes invite each other, the one with the higher key accepts, and the other only
+// waits until its own invitation has ended.
 func TestLowerInvites(t *testing.T) {
 	low, high := listen(t, identity(1)), listen(t, identity(2))
 	begin := func(n *node, with *node, number uint64, change ...func(*attempt)) *attempt {
@@ -230,20 +230,20 @@ func TestLowerInvites(t *testing.T) {
 	default:
 		t.Error("the lower does not wait until its own invitation has ended")
 	}
-	own = begin(high, low, 7, func(a *attempt) { a.offered = make(chan struct{}) }) // it answers the offer of the lower
+	own = begin(high, low, 7, func(a *attempt) { a.offered = make(chan struct{}) }) // high is answering an offer of low
 	must.Fail(t, low.Invite(t.Context(), high.self.Key()), ErrRefused, "invite while an offer is answered")
 	end(high, low, own)
 	own = begin(high, low, 7, func(a *attempt) { a.accepts = true })
 	must.Fail(t, low.Invite(t.Context(), high.self.Key()), ErrRefused, "invite while the higher accepts another invitation")
 	end(high, low, own)
-	own = begin(low, high, 0) // it accepts an invitation
+	own = begin(low, high, 0) // low is accepting an invitation
 	must.Fail(t, high.Invite(t.Context(), low.self.Key()), ErrRefused, "invite while an invitation is accepted")
 	must.Fail(t, low.Invite(t.Context(), high.self.Key()), unix.EBUSY, "invite a process whose invitation is accepted")
 	end(low, high, own)
 	must.Do(t, high.Invite(t.Context(), low.self.Key()))
 }
 
-// A name belongs to one process, and to the next when that has ended.
+// Only one host at a time can have a name.
 func TestNames(t *testing.T) {
 	a := listen(t, identity(1))
 	c, _ := configOf(identity(1))
@@ -271,7 +271,7 @@ func TestInviteEnds(t *testing.T) {
 	}
 }
 
-// silentSocket returns a socket that listens in the name of a process, and accepts nothing.
+// silentSocket returns a socket that listens at the name of a process, and accepts nothing.
 func silentSocket(t *testing.T, as Identity) int {
 	t.Helper()
 	fd, err := newSocket()
@@ -297,7 +297,7 @@ func mappings(t *testing.T) int {
 	return strings.Count(string(b), "/memfd:softhca-ring")
 }
 
-// A thousand meetings of the same two processes leave nothing.
+// A thousand meetings of the same two processes leave no descriptors and no mappings.
 func TestMeetingsLeaveNothing(t *testing.T) {
 	a, b := listen(t, identity(1)), listen(t, identity(2))
 	var before [2]int

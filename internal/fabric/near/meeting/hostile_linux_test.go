@@ -23,8 +23,8 @@ import (
 	"github.com/softhca/softhca/internal/must"
 )
 
-// role is the variable of the environment that makes the test binary another process: what it is,
-// and the process ID in the names of the sockets.
+// role is the environment variable that makes the test binary play another process. Its value is
+// the kind of process, and the process ID of the test, which socket names contain.
 const role = "SOFTHCA_TEST_MEETING"
 
 func TestMain(m *testing.M) {
@@ -59,7 +59,7 @@ func other(what string) error {
 			c.close()
 		}
 		return wants(err, ErrUser)
-	case "pushy": // does not look whom it talks to
+	case "pushy": // does not check the user of the other side
 		return push(nameOf(nameOfTest(identity(1).Addr), 1))
 	}
 	met := make(chan *Peer, 1)
@@ -90,7 +90,7 @@ func undumpable(name func(netip.Addr) string) error {
 		wants(h.makeOffer(&message{kind: invitation, from: identity(7)}), ErrNotAllowed), h.Close())
 }
 
-// wants returns an error if err is not the one that is wanted.
+// wants returns an error unless err is want.
 func wants(err, want error) error {
 	if errors.Is(err, want) {
 		return nil
@@ -112,7 +112,7 @@ func push(to string) error {
 		return err
 	}
 	defer c.close()
-	_ = c.send(&message{kind: invitation, number: 1, from: identity(2), to: identity(1)}, -1) // it may be closed already
+	_ = c.send(&message{kind: invitation, number: 1, from: identity(2), to: identity(1)}, -1) // the connection may be closed already
 	_, _, err = c.receive()
 	if errors.Is(err, unix.ECONNRESET) {
 		err = io.EOF
@@ -154,7 +154,7 @@ func TestNotAllowed(t *testing.T) {
 	}
 }
 
-// Neither side takes part in a meeting with another user, and the host counts what it refuses.
+// Neither side meets a process of another user, and the host counts the refusals.
 func TestAnotherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can start processes of other users") // the test needs one
@@ -268,7 +268,7 @@ func TestFalseMessages(t *testing.T) {
 	}
 }
 
-// An inviter whose memory is not as it should be is refused, and so is an answer of that kind.
+// An offer of memory without seals leads to no meeting.
 func TestFalseMemory(t *testing.T) {
 	a := listen(t, identity(1))
 	plain, err := unix.MemfdCreate("test", unix.MFD_CLOEXEC)

@@ -20,14 +20,14 @@ var (
 	ErrMessage = errors.New("meeting: malformed message")
 )
 
-// Identity is a process on an address that processes share.
+// Identity identifies a process on an address that several processes share.
 type Identity struct {
 	Addr       netip.Addr // without zone, never v4-mapped
 	Slot       uint8
-	Generation uint64 // of the lease of the slot; random
+	Generation uint64 // random, new for each process that holds the slot
 }
 
-// Key is an identity without the generation: the place that a process holds.
+// Key is an identity without the generation: the place of a process.
 type Key struct {
 	Addr netip.Addr
 	Slot uint8
@@ -36,7 +36,7 @@ type Key struct {
 // Key returns the place of the identity.
 func (i Identity) Key() Key { return Key{i.Addr, i.Slot} }
 
-// less orders places.
+// less orders keys by address, then by slot.
 func (k Key) less(o Key) bool {
 	return cmp.Or(k.Addr.Compare(o.Addr), cmp.Compare(k.Slot, o.Slot)) < 0
 }
@@ -58,7 +58,7 @@ type message struct {
 	kind   kind
 	number uint64   // of the invitation; in a status, the number of peers
 	from   Identity // the sender
-	to     Identity // the receiver; an invitation does not know the generation
+	to     Identity // the receiver; in an invitation without its generation
 }
 
 // A message has these bytes, in network byte order. The first seven are the same in all versions.

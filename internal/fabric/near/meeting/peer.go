@@ -12,7 +12,7 @@ const MaxPeers = 64
 // ErrGone is returned if a peer has ended, or has left the meeting.
 var ErrGone = errors.New("meeting: the peer has ended")
 
-// Peer is a process that was met, with both rings. One thread at a time may use it.
+// Peer is a process that was met, with both rings. One thread at a time may use each ring.
 type Peer struct {
 	Identity Identity
 	Out      *ring.Producer // packets to the peer

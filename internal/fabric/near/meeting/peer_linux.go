@@ -31,8 +31,8 @@ func (p *Peer) Wake() error {
 	}
 }
 
-// mostWakes bounds the wake-ups that a call of Woken takes. The rings suppress others, so more
-// come only from a peer that floods.
+// mostWakes is the maximum number of wake-ups that a call of Woken takes. The rings suppress
+// superfluous wake-ups, so only a peer that floods sends more.
 const mostWakes = 16
 
 // Woken takes the wake-ups that have arrived. It returns ErrGone if the peer has ended. Whatever a
@@ -47,7 +47,7 @@ func (p *Peer) Woken() error {
 		case errors.Is(err, unix.EINTR):
 		case err != nil:
 			return fmt.Errorf("%w: %w", ErrGone, err)
-		case n == 0: // the end; an empty datagram, too, comes from no correct peer
+		case n == 0: // the end, or an empty datagram, which no correct peer sends
 			return ErrGone
 		}
 	}
