@@ -30,7 +30,7 @@ type peer struct {
 // sends reports whether packets may be sent to the peer.
 func (r *peer) sends() bool { return !r.left && !r.gone.Load() }
 
-// leave tells the peer that this process sends nothing more to it. It can still send.
+// leave ends the ring to the peer. The peer can still send.
 func (r *peer) leave() {
 	if r.left {
 		return

@@ -28,9 +28,9 @@ type Inner interface {
 // Config describes a Port.
 type Config struct {
 	Slot   uint8            // of the port's QPNs
-	Secret *identity.Secret // of the user; nil: names are public, and another user may take them
-	Counts *fabric.Counts   // those of the wrapped port
-	Sealed bool             // a wrapper of the port writes or damages packets: they must have an ICRC
+	Secret *identity.Secret // of the user; nil: another user can compute the socket names, and take them
+	Counts *fabric.Counts   // of the wrapped port
+	Sealed bool             // a wrapper of this Port captures or damages packets, so they need an ICRC
 	// Permit returns an error if packets to an address of this host must take the network.
 	Permit func(netip.Addr) error
 	Log    func(format string, args ...any)
@@ -43,7 +43,7 @@ type Port struct {
 	caps   fabric.Caps
 	system System
 
-	// The thread of the shard uses these.
+	// Only the shard's thread uses the fields from here to empty.
 	routes  map[key]*route
 	last    *route
 	touched []*peer // have records that are not published
@@ -54,16 +54,16 @@ type Port struct {
 	turn    int    // index of the peer to read first
 	held    []fabric.Datagram
 	inbox   []fabric.Datagram
-	sealed  []byte // copies of packets from rings, which got an ICRC
+	sealed  []byte // copies of packets from rings, with an ICRC
 	empty   bool   // the last read of the wrapped port found nothing
 
-	waited atomic.Bool // since the last read of the wrapped port
-	full   atomic.Bool // the last Send waits for room in a ring
-	news   atomic.Bool // arrived is not empty, or a peer is gone
+	waited atomic.Bool // a Wait has ended since the last read of the wrapped port
+	full   atomic.Bool // the last Send found a ring full, and the port must wait
+	news   atomic.Bool // arrived is not empty, or a peer is gone or drained
 
 	mu      lock.Mutex[lock.Near] // guards what follows, and the rings from all peers
 	peers   []*peer
-	arrived []*peer // not among peers yet
+	arrived []*peer // met, but not in peers yet
 	ids     int32   // the number of the last peer
 	closed  bool
 }
@@ -119,7 +119,7 @@ func (p *Port) Peers() (all []Peer) {
 	return all
 }
 
-// adopt takes the new peers. The caller holds mu and is the thread of the shard.
+// adopt moves the new peers from arrived to peers. The caller is the shard's thread and holds mu.
 func (p *Port) adopt() {
 	for _, r := range p.arrived {
 		p.seat(r)
@@ -128,8 +128,8 @@ func (p *Port) adopt() {
 	p.arrived = nil
 }
 
-// attend takes the new peers, and forgets those that are gone and have nothing more to read. The
-// caller holds mu and is in Receive, so that nothing uses the records of a peer any more.
+// attend adopts new peers, and closes those whose rings are drained. The caller is Receive, so the
+// datagrams of earlier calls, which are in the memory of peers, are no longer used. It holds mu.
 func (p *Port) attend() {
 	p.news.Store(false)
 	p.adopt()
@@ -155,7 +155,8 @@ func (p *Port) forget(i int) {
 	_ = p.closePeer(r) // memory and a socket: no error to report
 }
 
-// arm arms the rings for a Wait, and reports whether none has anything to read.
+// arm arms all rings before a Wait. It reports false, so that the port does not wait, if there is
+// something to read, or a peer to adopt or to close.
 func (p *Port) arm() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -170,7 +171,7 @@ func (p *Port) arm() bool {
 	return true
 }
 
-// disarm ends what arm began.
+// disarm disarms all rings after a Wait.
 func (p *Port) disarm() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -181,7 +182,7 @@ func (p *Port) disarm() {
 
 // Wait implements fabric.Port.
 func (p *Port) Wait(timeout time.Duration, read, write bool) error {
-	if write && p.full.Load() { // the bell that tells of room ends a wait for something to read
+	if write && p.full.Load() { // the peer's wake-up when there is room ends only a wait for reading
 		write, read = false, true
 		if timeout < 0 || timeout > fullTime {
 			timeout = fullTime
@@ -220,7 +221,7 @@ func (p *Port) drainWakes() {
 	}
 }
 
-// log reports what a user may want to know.
+// log logs with Config.Log, if there is one.
 func (p *Port) log(format string, args ...any) {
 	if p.cfg.Log != nil {
 		p.cfg.Log(format, args...)

@@ -10,7 +10,7 @@ import (
 
 const (
 	inboxLen    = 16 // datagrams read from the wrapped port at once
-	networkTurn = 16 // calls of Receive between two reads of the wrapped port, while nothing waits
+	networkTurn = 16 // calls of Receive between two reads of the wrapped port, while it is empty and no Wait ends
 )
 
 // Receive implements fabric.Port.
@@ -44,8 +44,8 @@ func (p *Port) Receive(ds []fabric.Datagram) (int, error) {
 	return n + k, nil
 }
 
-// readNetwork reads the wrapped port if it is its turn, and everything that it returned last was
-// passed on.
+// readNetwork reads the wrapped port if it is due, and Receive has returned all datagrams of the
+// last read.
 func (p *Port) readNetwork() error {
 	p.calls++
 	if len(p.held) > 0 || p.empty && !p.waited.Load() && p.calls%networkTurn != 0 {
@@ -61,7 +61,7 @@ func (p *Port) readNetwork() error {
 	return nil
 }
 
-// readRings fills ds from the rings, which take turns.
+// readRings fills ds from the rings. Each call begins with another ring.
 func (p *Port) readRings(ds []fabric.Datagram) (n int) {
 	var packets, bytes int
 	for i := range p.peers {
@@ -95,7 +95,7 @@ func (p *Port) readRings(ds []fabric.Datagram) (n int) {
 	return n
 }
 
-// seal replaces packets without ICRC by copies that have one.
+// seal replaces packets without an ICRC by copies with one.
 func (p *Port) seal(ds []fabric.Datagram) {
 	p.sealed = p.sealed[:0]
 	for i := range ds {

@@ -9,26 +9,26 @@ import (
 	"github.com/softhca/softhca/internal/packet"
 )
 
-// key names a peer: the addresses of both sides, and the slot of the other one.
+// key identifies a peer by the addresses of both sides and the peer's slot.
 type key struct {
 	local, remote netip.Addr
 	slot          uint8
 }
 
-// route is where packets to a destination go.
+// route determines where packets to a destination go.
 type route struct {
 	key   key
-	peer  *peer // nil: through the wrapped port
-	never bool  // it is this process itself
-	skip  int   // runs until the time is looked at
-	next  time.Time
-	pause time.Duration
+	peer  *peer         // nil: through the wrapped port
+	never bool          // it is this process itself
+	skip  int           // runs until consider reads the clock again
+	next  time.Time     // of the next invitation, at the earliest
+	pause time.Duration // before it
 }
 
 const (
 	maxRoutes  = 4096 // destinations that a port remembers
 	skipRuns   = 256
-	firstPause = 100 * time.Millisecond // until a process that does not answer is asked again; it doubles
+	firstPause = 100 * time.Millisecond // before a process that did not answer is invited again; doubles each time
 	mostPause  = 64 * time.Second
 )
 
@@ -61,7 +61,7 @@ func (p *Port) forgetRoutes() {
 	p.last = nil
 }
 
-// to returns the peer that a run is for; nil if it takes the wrapped port.
+// to returns the peer to whose ring a run goes, or nil if the run takes the wrapped port.
 func (p *Port) to(r *fabric.Run) *peer {
 	if r.Slot == fabric.NoSlot {
 		return nil
@@ -81,7 +81,7 @@ func (p *Port) to(r *fabric.Run) *peer {
 	return t.peer
 }
 
-// bare reports whether packets to a slot take shared memory at present. The port may be closed.
+// bare reports whether packets to a slot take shared memory at present. It works after Close, too.
 func (p *Port) bare(path *fabric.Path, slot uint8) bool {
 	if slot == fabric.NoSlot {
 		return false
@@ -101,7 +101,7 @@ func (t *route) leadsTo(path *fabric.Path, slot uint8) bool {
 	return t.key.slot == slot && t.key.remote == path.Dst && t.key.local == path.Src
 }
 
-// consider begins to meet the process at the end of a route if it is time to.
+// consider invites the process at the end of a route if an invitation is due.
 func (p *Port) consider(t *route) {
 	if t.never {
 		return
@@ -146,7 +146,7 @@ func (p *Port) Send(b *fabric.Batch) error {
 		}
 		n := 0
 		for n < len(runs) && (n == 0 || p.to(&runs[n]) == nil) {
-			if runs[n].Bare { // the peer has left meanwhile
+			if runs[n].Bare { // its peer left after the run was built
 				packet.SealRun(&runs[n])
 			}
 			n++
@@ -157,13 +157,13 @@ func (p *Port) Send(b *fabric.Batch) error {
 	}
 }
 
-// fullTime is how long a port waits for room in the ring of a peer, which may be off its
-// processor. Then the peer counts as stopped until there is room: what is sent to it is lost,
-// as in the full buffer of a socket, and the port's other destinations do not wait.
+// fullTime is how long a port waits for room in the ring to a peer, which may be waiting for a
+// CPU. After fullTime the port drops what it sends to this peer, as a full socket buffer does,
+// until there is room, so that other destinations do not wait.
 const fullTime = 10 * time.Millisecond
 
-// put copies a run into the ring of its destination. It reports false if the port must wait for
-// room; a bell of the peer, or the end of fullTime, ends that wait.
+// put copies a run into the ring to its destination, or drops the run. It reports false if the
+// port must wait for room, until the peer wakes it or fullTime is over.
 func (p *Port) put(r *peer, run *fabric.Run) bool {
 	n := len(run.Bytes)
 	room := r.Out.Reserve(n, n)
@@ -186,7 +186,7 @@ func (p *Port) put(r *peer, run *fabric.Run) bool {
 	return true
 }
 
-// noRoom decides about a run that its ring has no room for.
+// noRoom handles a run for which the ring has no room, with the result of put.
 func (p *Port) noRoom(r *peer, run *fabric.Run) bool {
 	now := p.system.Now()
 	switch {
@@ -195,7 +195,7 @@ func (p *Port) noRoom(r *peer, run *fabric.Run) bool {
 	case r.stopped || len(run.Bytes) > r.Out.MaxRecord():
 	case !r.blocked:
 		r.blocked, r.since = true, now
-		return !r.Out.Arm(len(run.Bytes)) && p.put(r, run) // the peer has made room meanwhile
+		return !r.Out.Arm(len(run.Bytes)) && p.put(r, run) // if it does not arm, there is room now
 	case now.Sub(r.since) < fullTime:
 		return false
 	default:
