@@ -12,7 +12,7 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// see receives a datagram and reports whether it has no ICRC. One that has an ICRC has the right one.
+// see receives a datagram and reports whether it has no ICRC. It fails if an ICRC is wrong.
 func (e *end) see(t *testing.T) (bare bool) {
 	t.Helper()
 	ds := make([]fabric.Datagram, inboxLen)
@@ -32,7 +32,7 @@ func (e *end) see(t *testing.T) (bare bool) {
 	return d.Bare
 }
 
-// seal completes what add appended, as the engine does.
+// seal adds an ICRC to the packets of the batch that are not bare, as the engine does.
 func (e *end) seal() {
 	runs := e.batch.Pending()
 	for i := range runs {
@@ -42,7 +42,7 @@ func (e *end) seal() {
 	}
 }
 
-// newSealer returns an end whose packets can be verified when they come by the network.
+// newSealer sets the source port of e, so that the ICRC of its packets is right on the network, too.
 func newSealer(e *end) *end {
 	e.path.SrcPort = e.caps.SrcPort
 	return e
@@ -73,7 +73,8 @@ func TestBare(t *testing.T) {
 	}
 }
 
-// The peer may leave between the packet and its Send. Then it takes the network, with an ICRC.
+// If the peer leaves after a packet was built and before Send, the packet takes the network, with
+// an ICRC.
 func TestBareAfterTheEnd(t *testing.T) {
 	a, b := open(t, Config{}), open(t, Config{})
 	x, y := met(t, a, b)
@@ -97,7 +98,7 @@ func TestBareAfterTheEnd(t *testing.T) {
 	y.see(t)
 }
 
-// Packets that the peer writes may be too short for what reads them.
+// Packets that the peer writes may be shorter than any header.
 func TestTinyPackets(t *testing.T) {
 	a, b := open(t, Config{}), open(t, Config{Sealed: true})
 	x, y := met(t, a, b)

@@ -23,7 +23,7 @@ import (
 	"github.com/softhca/softhca/internal/must"
 )
 
-// visitor is a process that meets ports by itself.
+// visitor is a host of package meeting that takes the part of another process.
 type visitor struct {
 	*meeting.Host
 	self meeting.Identity
@@ -61,8 +61,7 @@ func visitorAt(slot uint8) meeting.Identity {
 	return meeting.Identity{Addr: must4(127, 250, byte(n>>8), byte(n)), Slot: slot, Generation: 7}
 }
 
-// TestRemoteVisitor has a process give an address of another host as its own. The port refuses to
-// meet it.
+// TestRemoteVisitor: a port refuses to meet a process whose address is not one of this host.
 func TestRemoteVisitor(t *testing.T) {
 	p := open(t, Config{})
 	v := newVisitor(t, p, meeting.Identity{Addr: must4(192, 0, 2, 1), Slot: 3, Generation: 7})
@@ -75,8 +74,8 @@ func TestRemoteVisitor(t *testing.T) {
 	}
 }
 
-// TestPeersAreBounded has more processes meet the port than it has places. Those to which nothing
-// was sent for the longest time leave.
+// TestPeersAreBounded lets more than MaxPeers processes meet the port, which leaves the least
+// recently used ones.
 func TestPeersAreBounded(t *testing.T) {
 	p := open(t, Config{})
 	e := newEnd(p, p)
@@ -90,7 +89,7 @@ func TestPeersAreBounded(t *testing.T) {
 				t.Fatalf("the port does not use process %d", i)
 			}
 		}
-		if i == meeting.MaxPeers-1 { // something is sent to the first two
+		if i == meeting.MaxPeers-1 { // use the first two again
 			for _, to := range all[:2] {
 				e.path.Dst = to.Addr
 				e.add(t, to.Slot, 64, 0, 1)
@@ -215,7 +214,7 @@ func TestGarbage(t *testing.T) {
 }
 
 // TestPeerEnds closes the socket of a peer while nothing arrives. A port that waits forgets the
-// peer, and then waits as long as it should.
+// peer, and its later waits do not end early.
 func TestPeerEnds(t *testing.T) {
 	p := open(t, Config{})
 	e := newEnd(p, p)
@@ -229,7 +228,7 @@ func TestPeerEnds(t *testing.T) {
 			t.Fatal("the meeting goes on")
 		}
 	}
-	for range 10 { // the end of the meeting may end some
+	for range 10 { // the end of the meeting may end some early
 		began := time.Now()
 		must.Do(t, p.Wait(50*time.Millisecond, true, false))
 		if time.Since(began) >= 40*time.Millisecond {
@@ -240,7 +239,7 @@ func TestPeerEnds(t *testing.T) {
 	t.Error("waiting ends at once")
 }
 
-// TestNotPermitted has owners of ports permit nothing: all packets take the network.
+// TestNotPermitted: if either side permits no address, all packets take the network.
 func TestNotPermitted(t *testing.T) {
 	no := Config{Permit: func(netip.Addr) error { return unix.EPERM }}
 	for _, c := range []struct {
@@ -260,7 +259,7 @@ func TestNotPermitted(t *testing.T) {
 		}
 		x.awaitPeers(t, 0)
 		y.awaitPeers(t, 0)
-		x.routeOf(key{x.path.Src, x.path.Dst, 0}).skip = skipRuns // no other meeting now
+		x.routeOf(key{x.path.Src, x.path.Dst, 0}).skip = skipRuns // no invitation now
 		x.add(t, 0, 64, 7, 1)
 		x.flush(t)
 		y.expect(t, 7, 1)

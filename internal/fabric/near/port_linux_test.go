@@ -16,7 +16,7 @@ import (
 func slotQPN(slot uint8) ib.QPN { return ib.QPN(slot)<<16 | 5 }
 
 // TestMeet sends packets of several sizes in both directions. They arrive once, in order, with the
-// addresses of the meeting and the fields of their path, and none of them by the network.
+// addresses of the meeting and the fields of their path, and none arrives by the network.
 func TestMeet(t *testing.T) {
 	a, b := open(t, Config{}), open(t, Config{})
 	x, y := met(t, a, b)
@@ -75,8 +75,8 @@ func TestNetworkFollowsRing(t *testing.T) {
 	}
 }
 
-// TestFirstByNetwork sends packets before and after two ports meet, with none received between.
-// Those of the network, which left first, arrive first.
+// TestFirstByNetwork sends packets before and after two ports meet, and only then receives. The
+// earlier packets, in the network, arrive first.
 func TestFirstByNetwork(t *testing.T) {
 	for range 20 {
 		a, b := open(t, Config{}), open(t, Config{})
@@ -118,8 +118,8 @@ func TestSleepers(t *testing.T) {
 	}
 }
 
-// TestFullRing sends to a peer that does not read. The port waits for room for a while, then it
-// loses the packets for this peer, and no others. When the peer reads again, nothing is lost.
+// TestFullRing sends to a peer that does not read. The port waits for fullTime, then drops the
+// packets for this peer only. When the peer reads again, packets arrive again.
 func TestFullRing(t *testing.T) {
 	a, b, c := open(t, Config{}), open(t, Config{}), open(t, Config{})
 	x, y := met(t, a, b)
@@ -134,7 +134,7 @@ func TestFullRing(t *testing.T) {
 			if blocked.IsZero() {
 				blocked = time.Now()
 			}
-			must.Do(t, x.Wait(-1, true, true)) // ends, although no room comes
+			must.Do(t, x.Wait(-1, true, true)) // ends although there is never room
 		} else {
 			must.Do(t, err)
 		}
@@ -183,8 +183,8 @@ func TestNothingIsLost(t *testing.T) {
 	}
 }
 
-// TestPeerLeaves closes one of two ports that have met. What it sent still arrives, and the other
-// sends by the network, and meets the next port at the address.
+// TestPeerLeaves closes one of two ports that have met. Packets that the closed port sent still
+// arrive. The other port then sends by the network, and meets the next port at that address.
 func TestPeerLeaves(t *testing.T) {
 	a, b := open(t, Config{}), open(t, Config{})
 	x, y := met(t, a, b)
@@ -259,8 +259,8 @@ func TestRoutesAreBounded(t *testing.T) {
 	}
 }
 
-// TestPausesAreBounded: a process that never answers is asked less and less often, and not less than
-// once in mostPause.
+// TestPausesAreBounded: the pause between invitations of a process that never answers grows to
+// mostPause.
 func TestPausesAreBounded(t *testing.T) {
 	var r route
 	now := time.Now()

@@ -17,16 +17,16 @@ import (
 	"github.com/softhca/softhca/internal/must"
 )
 
-// waitLimit is how long a test waits for what happens at once.
+// waitLimit bounds each wait for something that should happen at once.
 const waitLimit = 10 * time.Second
 
 // nextAddr numbers the addresses of this process's tests.
 var nextAddr atomic.Uint32
 
-// testSecret is that of the user in all tests.
+// testSecret is the user's secret in all tests.
 var testSecret = &identity.Secret{1: 2, 3: 4}
 
-// open opens a port on an address that nothing else has.
+// open opens a port on an unused address.
 func open(t testing.TB, c Config) *Port {
 	t.Helper()
 	for {
@@ -146,7 +146,7 @@ func met(t testing.TB, a, b *Port) (*end, *end) {
 	return x, y
 }
 
-// poke sends one packet, and takes what arrives at the other end.
+// poke sends one packet, and discards what arrives at both ends.
 func (e *end) poke(t testing.TB, at *end) {
 	t.Helper()
 	e.add(t, 0, 64, 0, 1)
@@ -156,7 +156,7 @@ func (e *end) poke(t testing.TB, at *end) {
 	at.settle(t)
 }
 
-// settle receives until nothing more arrives.
+// settle receives and discards what has arrived.
 func (e *end) settle(t testing.TB) {
 	t.Helper()
 	ds := make([]fabric.Datagram, inboxLen)

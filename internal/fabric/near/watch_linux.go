@@ -24,7 +24,7 @@ func newWatch() (*watch, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.SetNonblock(fd, true); err != nil { // so that the runtime waits for it
+	if err := unix.SetNonblock(fd, true); err != nil { // so that the runtime's poller accepts it
 		return nil, errors.Join(fmt.Errorf("near: epoll: %w", err), unix.Close(fd))
 	}
 	w := &watch{file: os.NewFile(uintptr(fd), "near")}
