@@ -36,7 +36,7 @@ func (r *responder) sendResponses(now clock.Instant, b *fabric.Batch) (more bool
 			return !r.acknowledgeBefore(b, e)
 		}
 	}
-	r.alive = reply{} // the answers have said it
+	r.alive = reply{} // the answers have acknowledged the duplicate
 	if r.reply.kind != replyNone && !r.sendAck(b, &r.reply) {
 		return true
 	}
@@ -84,8 +84,8 @@ func (r *responder) sendAck(b *fabric.Batch, pending *reply) bool {
 	return true
 }
 
-// acknowledgeBefore appends an acknowledgement of what precedes e, whose answer has to wait, if one is
-// pending. It reports false when the batch has no room.
+// acknowledgeBefore appends the pending acknowledgement, if any, of requests before e, whose answer
+// has to wait. It reports false when the batch has no room.
 func (r *responder) acknowledgeBefore(b *fabric.Batch, e *resource) bool {
 	switch {
 	case r.reply.kind == replyACK && r.reply.psn.Diff(e.first) < 0:
@@ -177,8 +177,8 @@ func readResponse(start, end bool) roce.Opcode {
 // remaining responses, and the data to repeat them (E9, E11).
 type resource struct {
 	kind    roce.Kind
-	pending bool    // next to end have still to be sent
-	replay  bool    // they have been sent before
+	pending bool    // the responses from next to end have still to be sent
+	replay  bool    // these responses have been sent before
 	todo    bool    // an atomic, ATOMIC WRITE or FLUSH that is not executed yet
 	failed  bool    // the memory of a FLUSH could not be written back
 	what    flushed // of a FLUSH
@@ -200,7 +200,7 @@ type resource struct {
 	qp      *QP    // of a READ, and of what is still to do: whose memory it is about; nil: it is gone
 }
 
-// via returns how the request names memory. Its queue pair is not gone.
+// via returns how the request names memory. e.qp is not nil.
 func (e *resource) via() memory.Via { return memory.Via{PD: e.pd, QP: e.qp.via.QP} }
 
 // resources holds the most recent READs and atomics, up to the responder
@@ -211,8 +211,8 @@ type resources struct {
 	head  int // index of entry 0
 	n     int
 	out   int // entries before this one have nothing to send
-	todo  int // entries from this one on are executed
-	reads int // entries from this one on are no READs
+	todo  int // no entry from this one on has todo set
+	reads int // no entry from this one on is a READ
 }
 
 // at returns entry i.
@@ -270,7 +270,7 @@ func (s *resources) add(p *Packet, msn ib.MSN, n uint32) *resource {
 	}
 	s.n++
 	e, last := s.at(s.n-1), p.BTH.PSN.Add(n-1)
-	*e = resource{} // and then field by field: a literal is made elsewhere and copied
+	*e = resource{} // then field by field: a literal would be built in a temporary and copied
 	e.kind, e.pending, e.msn = p.Info.Kind, true, msn
 	e.first, e.next, e.last, e.end = p.BTH.PSN, p.BTH.PSN, last, last
 	if e.kind == roce.KindReadRequest {
@@ -337,7 +337,7 @@ func (r *responder) duplicate(now clock.Instant, p *Packet) {
 }
 
 // acknowledgeAgain acknowledges a duplicate that has no response of its own. The peer may be
-// probing: if the pending reply has to wait for an answer, it does not wait for that.
+// probing, so this acknowledgement is sent even while the answer to a later request has to wait.
 func (r *responder) acknowledgeAgain(p *Packet) {
 	psn := r.acknowledges(p)
 	r.reply.ack(psn)

@@ -37,7 +37,7 @@ type endpoint struct {
 	mig      migration
 	limit    RateLimit
 	pace     flow.Pacer         // lower of the path's rate and the rate limit
-	socket   *flow.SocketCredit // UC: of the last packet; nil before the first
+	socket   *flow.SocketCredit // UC: of the socket that gets the last packet; nil before the first packet
 	timers   timers
 	prefixes prefixCache
 	ipid     ipidPolicy
@@ -161,7 +161,7 @@ func (e *endpoint) pkeyMatches(k ib.PKey) bool {
 func (e *endpoint) header(op roce.Opcode, psn ib.PSN) *roce.Packet {
 	p := &e.env.Out.Headers
 	h := &p.BTH
-	*h = roce.BTH{} // and then field by field: a literal is made elsewhere and copied
+	*h = roce.BTH{} // then field by field: a literal would be built in a temporary and copied
 	h.Opcode, h.MigReq, h.PKey, h.DestQP, h.PSN = op, e.mig.bit(), e.pkey, e.dest.qpn, psn
 	p.DETH, p.RDETH, p.XRCETH = e.dest.deth, e.dest.rdeth, e.dest.xrc
 	return p
@@ -386,7 +386,7 @@ func (e *endpoint) setPace() {
 	}
 	e.pace.Set(p)
 	if e.timers[timerPace] != clock.Never {
-		e.timers[timerPace] = e.env.now // what waits may go earlier or later
+		e.timers[timerPace] = e.env.now // the waiting packet may have to go earlier or later
 	}
 }
 

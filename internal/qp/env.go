@@ -76,8 +76,8 @@ type Env struct {
 	// engine does no I/O. It returns at once; End.WrittenBack reports the end, in a later call.
 	// Nil: no memory needs it.
 	WriteBack func(WriteBack)
-	// CancelWriteBack says that nothing waits for a job any more: it need not be done, and its end
-	// has no effect. Nil: it is done all the same.
+	// CancelWriteBack cancels a job of WriteBack: it need not be done, and its end has no effect.
+	// Nil: jobs are done all the same.
 	CancelWriteBack func(job uint64)
 	// Backlog finds the socket on this host that gets the packets to a queue pair at an address;
 	// it returns nil for other hosts. It is a function because the engine does no I/O. Nil: no
@@ -94,7 +94,7 @@ type Env struct {
 	// Delayed are the completion queues with a delayed event.
 	Delayed Delayed
 	Peers   *flow.Table // bounds what is in flight to each address
-	// Sockets hold back UC packets to full sockets of this host; nil if no socket is known.
+	// Sockets delays UC packets to sockets of this host that are full; nil if Backlog is.
 	Sockets *flow.SocketCredits
 	// Reorder is the memory of the reorder buffers. With nil there is no buffering
 	// and no selective retransmission.
@@ -104,7 +104,7 @@ type Env struct {
 	AnswersFirst bool
 
 	now   clock.Instant // of the current call
-	batch uint64        // number of the current batch, of any port
+	batch uint64        // number of the current batch; all ports count together
 	jobs  uint64        // number of the last WriteBack
 }
 

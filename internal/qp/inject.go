@@ -12,7 +12,7 @@ import (
 // same ways in which it fails by itself. Programs, the simulator and scripts
 // use it.
 
-// Inject is asked about every request that a responder of a reliable service is about to execute,
+// Inject is called for every request that a responder of a reliable service is about to execute,
 // on the thread that holds the shard. It returns 0 to let it be executed, or
 // the NAK to answer in its place. After a sequence NAK or an RNR NAK the
 // request counts as not received; the RNR NAK carries the QP's timer. Any other
@@ -21,7 +21,7 @@ import (
 // Inject returns.
 type Inject func(q *QP, p *Packet) roce.Syndrome
 
-// InjectLocal is asked about every BIND_MW and LOCAL_INV that a queue pair is about to execute, on
+// InjectLocal is called for every BIND_MW and LOCAL_INV that a queue pair is about to execute, on
 // the thread that holds the shard. If it returns true, the request fails with MW_BIND_ERR and has
 // no effect.
 type InjectLocal func(q *QP, op ib.WROpcode) bool

@@ -45,7 +45,7 @@ func bindOf(e *ring.SendWQE) ib.MWBind {
 	}
 }
 
-// executeLocal executes the local work request w with the entry e.
+// executeLocal executes the local work request w, whose queue entry is e.
 func executeLocal(q *QP, w *begunWR, e *ring.SendWQE) memory.Fault {
 	if inject := q.ep.env.InjectLocal; inject != nil && inject(q, w.opcode) {
 		return memory.FaultInjected

@@ -131,9 +131,9 @@ func (m *migration) examines(now clock.Instant) bool {
 	return now.Sub(m.claim) < m.ep.silence()
 }
 
-// silence returns the minimum time for which the old path of a peer that has migrated is silent.
-// The peer repeats its requests no longer than its retries last, so a shorter retry timer
-// shortens the time.
+// silence returns how long the old path must be silent before the end believes that its peer has
+// migrated. A short retry timer shortens this time, because the peer repeats its requests only
+// until its retries are exhausted.
 func (e *endpoint) silence() time.Duration {
 	if d := ib.AckTimeout(e.attr.Timeout); d != 0 {
 		return min(d, challengeTime)

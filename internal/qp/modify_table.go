@@ -237,7 +237,7 @@ func Transition(t ib.QPType, from, to ib.QPState) (required, optional ib.AttrMas
 	if int(t) >= len(modifyTable) || from >= ib.NumQPStates || to >= ib.NumQPStates {
 		return 0, 0, false
 	}
-	if !modifyTable[t][ib.RESET][ib.INIT].legal { // a gap in the numbers of the types
+	if !modifyTable[t][ib.RESET][ib.INIT].legal { // no type has this number
 		return 0, 0, false
 	}
 	if to == ib.RESET || to == ib.ERR {

@@ -133,7 +133,7 @@ func (r *receiver) checkFlush(p *Packet) fault {
 	return fault{}
 }
 
-// flushed is what a FLUSH is about: its type, and whether it is about a whole region.
+// flushed is what a FLUSH asks for: its type, and whether it names a whole region.
 type flushed struct {
 	typ    ib.FlushType
 	region bool
@@ -220,8 +220,8 @@ func (e *End) WrittenBack(job uint64, ok bool) {
 
 func (r *responder) writtenBack(job uint64, ok bool) bool { return r.kept.writtenBack(job, ok) }
 
-// cancel cancels the job that the connection waits for. Otherwise a peer that connects again and again
-// could queue any number of them.
+// cancel cancels the job that a FLUSH of the connection waits for. Otherwise a peer that connects
+// again and again could queue any number of jobs.
 func (s *resources) cancel(env *Env) {
 	for i := range s.n {
 		if e := s.at(i); e.job != 0 && e.todo && env.CancelWriteBack != nil {

@@ -257,7 +257,7 @@ func (w *begunWR) carried() uint32 {
 // returned returns the bytes that the answer to the work request brings.
 func (w *begunWR) returned() uint32 { return w.request().operation().returned(w.length) }
 
-// sendRoom returns the bytes after an entry of a send queue.
+// sendRoom returns the number of bytes after each entry of a send queue.
 func sendRoom(t ib.QPType, c *ib.QPCap) uint32 {
 	room := max(ring.SGERoom(c.MaxSendSGE), (c.MaxInlineData+7)&^7)
 	if onSendTo.has(t) {

@@ -59,7 +59,7 @@ type Config struct {
 	SigAll bool
 	Flags  ib.QPCreateFlags
 
-	// Queues allocates the memory of the queues; zero: the allocator of Env does.
+	// Queues allocates the memory of the queues; zero: Env.Queues does.
 	Queues ring.Allocator
 }
 
@@ -360,8 +360,8 @@ func (e *End) fail(now clock.Instant, status ib.WCStatus, cause string) {
 // with it, for code that has no parameter for the time.
 func (e *Env) Enter(now clock.Instant) { e.now = now }
 
-// EnterBatch notes that packets will be appended to b. If it is empty, all earlier packets of its
-// port have been sent.
+// EnterBatch notes that packets will be appended to b. An empty b counts as a new batch: all earlier
+// packets of its port have been sent.
 func (e *Env) EnterBatch(b *fabric.Batch) {
 	if len(b.Pending()) == 0 {
 		e.batch++

@@ -31,7 +31,7 @@ type responder struct {
 
 	kept  resources
 	reply reply
-	alive reply // acknowledges a duplicate while the answer to a request has to wait
+	alive reply // acknowledges a duplicate while the answer to a later request has to wait
 	dying fault // a fatal error whose NAK is still to be sent; nothing more is accepted
 }
 

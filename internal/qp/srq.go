@@ -23,8 +23,8 @@ type SRQ struct {
 
 	rq    recvQueue
 	limit uint32 // guarded by rq.mu
-	// returned are work requests that XRC targets took and gave back, at most one for each
-	// target. Guarded by rq.mu.
+	// returned holds work requests that XRC targets have taken and put back, at most one for
+	// each target. Guarded by rq.mu.
 	returned []recvSlot
 }
 
@@ -116,8 +116,8 @@ func (s *SRQ) take(slot *recvSlot) bool {
 	return true
 }
 
-// takeOldest moves the oldest work request into the slot, and copies its elements. The queue is
-// locked.
+// takeOldest moves the oldest work request into the slot, and copies its elements. The caller holds
+// rq.mu.
 func (s *SRQ) takeOldest(slot *recvSlot) bool {
 	room := slot.sges[:0]
 	if len(s.returned) > 0 {
@@ -134,8 +134,8 @@ func (s *SRQ) takeOldest(slot *recvSlot) bool {
 	return true
 }
 
-// putBack gives a work request back that was taken for a message which was then dropped as
-// doubtful: the next message to the queue takes it.
+// putBack returns a work request to the queue. It was taken for a message that was then dropped as
+// doubtful; the next message to the queue takes it.
 func (s *SRQ) putBack(slot *recvSlot) {
 	slot.spare = false
 	back := *slot

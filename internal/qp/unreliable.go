@@ -184,8 +184,8 @@ func (r *receiver) receiveUD(now clock.Instant, p *Packet) {
 	r.complete(now, &wc, p.BTH.SE)
 }
 
-// hasRoom reports whether a UC end may append a packet of the given cost to a batch: the receive
-// buffer of the socket that gets it has room, or is on another host. Otherwise the end asks again later.
+// hasRoom reports whether an end may append a packet of the given cost to a batch. A UC end may not
+// while the receive buffer of the destination's socket, if on this host, is full; it asks again later.
 func (e *End) hasRoom(now clock.Instant, b *fabric.Batch, cost uint32) bool {
 	ep := &e.ep
 	if ep.env.Sockets == nil || ep.typ != ib.UC {

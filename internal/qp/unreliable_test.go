@@ -245,7 +245,7 @@ func ucTo(t *testing.T, to *socket) *rig.Solo {
 	}})
 }
 
-// transmit lets the adapter send, and returns the number of packets, which fill the socket.
+// transmit lets the adapter send into the socket, and returns the number of packets.
 func (to *socket) transmit(s *rig.Solo) (n int) {
 	for more := true; more; {
 		more = s.Transmit(s.Now, func(run *fabric.Run) {
@@ -266,9 +266,9 @@ func post(t *testing.T, s *rig.Solo, q *qp.QP, n int) {
 	s.HCA.Single().RingDoorbell(q)
 }
 
-// TestUCFillsNoSocket shows that a UC queue pair waits while the socket of its peer is nearly full, in
-// the middle of a message, that another queue pair of the port does not, and that all packets go as the
-// peer reads.
+// TestUCFillsNoSocket shows that a UC queue pair waits, even in the middle of a message, while the socket
+// of its peer is nearly full, that an RC queue pair of the port does not wait, and that the UC queue pair
+// sends all packets as the peer reads.
 func TestUCFillsNoSocket(t *testing.T) {
 	to := &socket{size: 200_000}
 	s := ucTo(t, to)
@@ -308,8 +308,8 @@ func TestUCFillsNoSocket(t *testing.T) {
 	}
 }
 
-// TestUCPauseOutlivesModify shows that a queue pair that waits for a socket, or for its rate, goes on
-// after a change of its attributes.
+// TestUCPauseOutlivesModify shows that a queue pair that waits for a socket, or for its rate limit, sends
+// on after a change of its attributes.
 func TestUCPauseOutlivesModify(t *testing.T) {
 	to := &socket{size: 200_000, used: 200_000}
 	s := ucTo(t, to)
@@ -334,8 +334,8 @@ func TestUCPauseOutlivesModify(t *testing.T) {
 	}
 }
 
-// TestUCToOtherSockets shows that a full socket pauses no queue pair towards another address, or towards
-// another process at the address, also not one that sent to it before.
+// TestUCToOtherSockets shows that a full socket does not pause a queue pair that sends to another address
+// or to another process at the same address, even if it sent to the full socket before.
 func TestUCToOtherSockets(t *testing.T) {
 	for _, change := range []func(*ib.QPAttr){
 		func(a *ib.QPAttr) { a.AV.DGID = ib.GIDFromAddr(netip.MustParseAddr("10.0.0.3")) },

@@ -14,8 +14,8 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// slowStorage is two ends of a connection, of which side 1 needs writeBackTime to write memory back
-// for a FLUSH, and a stranger on side 1's host who sends fatal NAKs to side 0.
+// slowStorage is a connection whose side 1 needs writeBackTime to write memory back for a FLUSH, and
+// a stranger on side 1's host who sends answers to side 0.
 type slowStorage struct {
 	*rig.Rig
 	job   qp.WriteBack
@@ -37,7 +37,7 @@ func newSlowStorage(t *testing.T) *slowStorage {
 	return s
 }
 
-// pass lets time pass, one step at a time, and has the memory written back when that is due.
+// pass advances the time step by step, and ends the write-back when it is due.
 func (s *slowStorage) pass(d time.Duration) {
 	for end := s.Now.Add(d); s.Now < end; s.Now = s.Now.Add(100 * time.Microsecond) {
 		if s.until != 0 && s.Now >= s.until {
@@ -56,12 +56,12 @@ func (s *slowStorage) pass(d time.Duration) {
 	}
 }
 
-// forge has the stranger send a fatal NAK for a request in flight.
+// forge lets the stranger send a fatal NAK for a request in flight.
 func (s *slowStorage) forge(psn ib.PSN) {
 	s.answer(roce.RCAcknowledge, psn, roce.AETH{Syndrome: roce.NAKRemoteAccess})
 }
 
-// answer has the stranger send an answer.
+// answer lets the stranger send an answer.
 func (s *slowStorage) answer(op roce.Opcode, psn ib.PSN, h roce.AETH) {
 	a, b := s.Sides[0], s.Sides[1]
 	p := roce.Packet{BTH: roce.BTH{Opcode: op, PKey: ib.PKeyDefault, DestQP: a.QP.Num(), PSN: psn, MigReq: true}, AETH: h}
@@ -90,7 +90,7 @@ func (s *slowStorage) request(op ib.WROpcode) ib.SendWR {
 func TestM6_StrangerDuringAWriteBack(t *testing.T) {
 	for name, c := range map[string]struct {
 		behind []ib.WROpcode
-		lost   int // of these packets, counted from 1; 0: none
+		lost   int // which WRITE packet is lost, counted from 1; 0: none
 	}{
 		"alone":                     {},
 		"a WRITE behind it":         {behind: []ib.WROpcode{ib.WRRDMAWrite}},
@@ -137,7 +137,7 @@ func TestM6_StrangerDuringAWriteBack(t *testing.T) {
 }
 
 // TestM6_StrangersAnswerToAFlush: a stranger who knows the PSN of a FLUSH, but not the message sequence
-// number, cannot have it complete before the memory is safe, nor an ATOMIC WRITE behind it.
+// number, can neither complete the FLUSH before the memory is safe, nor an ATOMIC WRITE behind it.
 func TestM6_StrangersAnswerToAFlush(t *testing.T) {
 	s := newSlowStorage(t)
 	for range demand {
@@ -165,11 +165,11 @@ func TestM6_StrangersAnswerToAFlush(t *testing.T) {
 	}
 }
 
-// demand is how many answers must have fitted before others are refused.
+// demand is the number of answers with a plausible MSN after which all others are refused.
 const demand = 255
 
-// TestV17_StrangerDuringAPacedREAD: a responder whose rate limit puts off the rest of a READ for longer than a
-// challenge takes answers probes meanwhile.
+// TestV17_StrangerDuringAPacedREAD: a responder answers probes while its rate limit delays the rest of a READ
+// for longer than a challenge.
 func TestV17_StrangerDuringAPacedREAD(t *testing.T) {
 	s := newSlowStorage(t)
 	rig.Must(t, s.Sides[1].QP.SetRateLimit(qp.RateLimit{Rate: 400, Burst: 1024}))
@@ -189,8 +189,8 @@ func TestV17_StrangerDuringAPacedREAD(t *testing.T) {
 	}
 }
 
-// TestM6_NoWriteBackOutlivesItsConnection has a peer connect, flush, and connect again: however its
-// connection ends, the job is cancelled, and its end means nothing to the next connection.
+// TestM6_NoWriteBackOutlivesItsConnection lets a peer connect, flush, and connect again: however a
+// connection ends, its job is cancelled, and the end of this job has no effect on the next connection.
 func TestM6_NoWriteBackOutlivesItsConnection(t *testing.T) {
 	waiting := map[uint64]bool{}
 	var last qp.WriteBack

@@ -77,7 +77,7 @@ func (t *xrcTarget) direct(p *Packet) fault {
 	if s == nil || s.domain != t.domain {
 		return invalidRequest(ib.WCRemInvReqErr, "no such shared receive queue in the XRC domain")
 	}
-	if in.slot.taken && t.srq != s { // for a stranger's request
+	if in.slot.taken && t.srq != s { // taken for a request of a stranger
 		t.srq.putBack(&in.slot)
 	}
 	t.srq, q.via.PD, in.from, in.cq = s, s.pd, s, s.cq
