@@ -29,7 +29,7 @@ type Run struct {
 	Bare  bool   // the segments have no ICRC: their last four bytes are zero
 }
 
-// NoSlot is a slot that no process has.
+// NoSlot is the slot of no process.
 const NoSlot = uint8(ib.QPNMulticast >> 16)
 
 // Segment returns segment i of the run.
@@ -149,7 +149,7 @@ func (b *Batch) Room() int {
 	return len(b.buf) - b.used
 }
 
-// Finish makes the batch full, unless it is empty: there is no room until it has been sent.
+// Finish makes the batch full until it has been sent, unless it is empty.
 func (b *Batch) Finish() {
 	if len(b.runs) > 0 {
 		b.used = len(b.buf)
@@ -160,8 +160,8 @@ func (b *Batch) Finish() {
 // valid until Reset; a port may patch the bytes.
 func (b *Batch) Pending() []Run { return b.runs[b.sent : len(b.runs)-b.hidden] }
 
-// SendFirst calls send with a batch whose only pending runs are the first n. So a port passes
-// some of its runs to another port.
+// SendFirst calls send with a batch whose only pending runs are the first n. A port uses it to
+// pass some of its runs to another port.
 func (b *Batch) SendFirst(n int, send func(*Batch) error) error {
 	b.hidden = len(b.runs) - b.sent - n
 	err := send(b)

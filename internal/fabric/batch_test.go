@@ -51,8 +51,8 @@ func TestAim(t *testing.T) {
 	}
 }
 
-// TestFinish shows that a finished batch takes nothing until it is sent, and that an empty one cannot be
-// finished: nothing would ever make it take segments again.
+// TestFinish shows that a finished batch takes no segments until it is sent. An empty batch cannot be
+// finished: it is never sent, so it would never take segments again.
 func TestFinish(t *testing.T) {
 	b := NewBatch(400, Caps{MaxSegments: 9, MaxRunBytes: 400})
 	b.Finish()

@@ -17,11 +17,12 @@ import (
 
 // Backlog returns a function that reports how full the receive buffer is that gets the
 // packets to a queue pair at an address of this host; nil if the address is not local, or
-// the kernel does not tell. It makes some system calls, the function one pair of them, of
-// about 2 µs. It and the function are for the thread that holds the shard.
+// the kernel does not report it. Backlog makes several system calls; the function makes two,
+// which take about 2 µs, unless the socket has changed. Only the thread that holds the shard
+// may call either.
 //
-// The process that owns the socket may belong to another user: the kernel tells the fill of
-// every socket of the network namespace to everyone (sock_diag(7)).
+// The socket may belong to another user: the kernel reports the state of all sockets of a
+// network namespace to all its processes (sock_diag(7)).
 func (p *Port) Backlog(dst netip.Addr, to ib.QPN) fabric.Backlog {
 	if !p.poll.Enter() {
 		return nil
@@ -48,7 +49,7 @@ func (p *Port) Backlog(dst netip.Addr, to ib.QPN) fabric.Backlog {
 	}
 }
 
-// isLocal reports whether an address belongs to this host: a socket can be bound to it.
+// isLocal reports whether an address belongs to this host, that is, whether bind accepts it.
 func isLocal(a netip.Addr, scope uint32) bool {
 	fd, err := unix.Socket(iface.Family(a), unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -71,7 +72,7 @@ type peerSocket struct {
 	addr   netip.Addr
 	slot   uint8
 	scope  uint32
-	remote uint16 // source port of a packet to which the kernel would assign this socket
+	remote uint16 // source port with which a question finds this socket
 	cookie uint64 // of the socket
 }
 
@@ -87,16 +88,16 @@ func (r *peerSocket) backlog() (used, size int) {
 	return s.used, s.size
 }
 
-// The search in a group ends after groupProbes; after aloneProbes that all found one socket,
-// this has its address for itself.
+// The search in a group of sockets ends after groupProbes. If the first aloneProbes all find the
+// same socket, it shares its address with no other.
 const (
 	groupProbes = 2048
 	aloneProbes = 64
 )
 
-// find finds the socket. Where sockets share an address, the kernel chooses one for a question by
-// a hash of both addresses and ports, unlike for a packet: find varies the source port until the
-// kernel chooses the socket with the mark of the slot. ESRCH if no socket has the mark.
+// find finds the socket. If sockets share an address, the kernel chooses one for a packet by its
+// slot, but for a question by a hash of both addresses and ports. So find varies the source port
+// until the kernel chooses the socket with the mark of the slot. ESRCH if no socket has the mark.
 func (r *peerSocket) find() (s socketState, e unix.Errno) {
 	var first uint64
 	alone := true
@@ -116,16 +117,16 @@ func (r *peerSocket) find() (s socketState, e unix.Errno) {
 	return s, unix.ESRCH
 }
 
-// mark marks the socket of a slot for peerSocket.find, in the lowest byte of half the size of
-// its send buffer: everyone can read it.
+// mark marks the socket of a slot for peerSocket.find. The mark is the lowest byte of half the size
+// of the send buffer, which all processes can read.
 func mark(fd int, slot uint8) {
 	if n, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF); err == nil {
-		n = max(n/2-256, 0)&^255 | int(slot) // the system doubles what is set, and bounds it
+		n = max(n/2-256, 0)&^255 | int(slot) // the system doubles the value that is set, and limits it
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, n)
 	}
 }
 
-// socketState is what the kernel tells about a socket.
+// socketState is the state of a socket that the kernel reports.
 type socketState struct {
 	cookie     uint64
 	used, size int // of the receive buffer, as the kernel counts bytes
@@ -144,14 +145,14 @@ type diagRequest struct {
 	hdr      unix.NlMsghdr
 	family   uint8
 	protocol uint8
-	ext      uint8 // the attributes that the answer shall have
+	ext      uint8 // the attributes wanted in the answer
 	_        uint8
 	states   uint32
 	id       diagID
 }
 
-// diagID is a struct inet_diag_sockid. In a request, source and destination are those of a packet
-// that arrives.
+// diagID is a struct inet_diag_sockid. In a request, source and destination are those of an
+// arriving packet.
 type diagID struct {
 	sport, dport [2]byte
 	src, dst     [16]byte
@@ -173,8 +174,8 @@ const skMemInfo = 7
 // anyCookie is INET_DIAG_NOCOOKIE, twice.
 var anyCookie = [2]uint32{^uint32(0), ^uint32(0)}
 
-// open opens the netlink socket once, and reports whether the kernel answers. Some kernels have no
-// answers about UDP sockets; these do not find own, a socket of the port, either.
+// open opens the netlink socket once, and reports whether the kernel answers questions about UDP
+// sockets, as not all kernels do. To find out, it asks about own, a socket of the port.
 func (d *diag) open(own *socket) bool {
 	if d.fd != 0 {
 		return d.fd > 0
@@ -199,7 +200,7 @@ func (d *diag) close() {
 	}
 }
 
-// ask asks for the socket that a packet to r from a source port would find; ENOENT if there is none.
+// ask asks for the state of the socket for a packet to r from a source port; ENOENT if there is none.
 func (d *diag) ask(r *peerSocket, remote uint16) (socketState, unix.Errno) {
 	q := &d.req
 	q.hdr = unix.NlMsghdr{Len: uint32(unsafe.Sizeof(*q)), Type: unix.SOCK_DIAG_BY_FAMILY, Flags: unix.NLM_F_REQUEST, Seq: q.hdr.Seq + 1}
@@ -219,7 +220,7 @@ func (d *diag) ask(r *peerSocket, remote uint16) (socketState, unix.Errno) {
 		case e == unix.EINTR:
 		case e != 0:
 			return socketState{}, e
-		case n >= unix.SizeofNlMsghdr && d.answer().hdr.Seq == q.hdr.Seq: // others answer a question that failed
+		case n >= unix.SizeofNlMsghdr && d.answer().hdr.Seq == q.hdr.Seq: // other numbers answer earlier questions that failed
 			return d.parse(int(n))
 		}
 	}

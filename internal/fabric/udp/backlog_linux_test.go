@@ -15,11 +15,11 @@ import (
 	"github.com/softhca/softhca/internal/must"
 )
 
-// backlogOf returns the backlog of a socket on this host. It skips the test if the kernel tells none.
+// backlogOf returns the backlog of a socket on this host. It skips the test if the kernel reports none.
 func backlogOf(t *testing.T, p *udp.Port, dst netip.Addr, to ib.QPN) fabric.Backlog {
 	t.Helper()
 	if p.Backlog(p.Caps().Addrs[0], 0) == nil {
-		// Without it the kernel tells nothing about sockets.
+		// Without this option the kernel reports nothing about UDP sockets.
 		t.Skip("this kernel has no CONFIG_INET_UDP_DIAG")
 	}
 	f := p.Backlog(dst, to)
@@ -54,8 +54,8 @@ func empty(t *testing.T, p *udp.Port) {
 	}
 }
 
-// TestBacklog shows that a port knows how full another one's socket is: about what was sent to it, and
-// nothing after the other one has read.
+// TestBacklog shows that a port knows how full another port's socket is: about as full as the bytes
+// sent to it, and empty after the other port has read.
 func TestBacklog(t *testing.T) {
 	a, b := open(t, udp.Config{}), open(t, udp.Config{})
 	f := backlogOf(t, a, b.Caps().Addrs[0], 0x100)
@@ -122,8 +122,7 @@ func TestBacklogOverIPv6(t *testing.T) {
 	}
 }
 
-// TestBacklogOfASlot shows that a port finds the socket of each process that shares an address: also
-// after the group was opened, and in place of a process that was there alone.
+// TestBacklogOfASlot shows that a port finds the socket of each process that shares an address.
 func TestBacklogOfASlot(t *testing.T) {
 	const slots = 64
 	a := open(t, udp.Config{})
@@ -157,8 +156,8 @@ func TestBacklogOfASlot(t *testing.T) {
 	}
 }
 
-// TestBacklogFollows shows that a port finds the socket again after its process has begun to share its
-// address, and after another process has taken the place of it.
+// TestBacklogFollows shows that a port finds the socket again after its process has begun to share the
+// address, and the new socket after another process has taken the address over.
 func TestBacklogFollows(t *testing.T) {
 	a, victim := open(t, udp.Config{}), open(t, udp.Config{})
 	addr := victim.Caps().Addrs[0]

@@ -142,7 +142,7 @@ func (p *Port) WakeOn(fds [2]int) { p.poll.WakeOn(fds) }
 // the descriptor open until Close.
 func (p *Port) Watch(fd int) { p.poll.Watch(fd) }
 
-// Watched reports whether that descriptor was readable at the end of the last Wait. The
+// Watched reports whether the descriptor of Watch was readable at the end of the last Wait. The
 // goroutine that calls Wait calls it.
 func (p *Port) Watched() bool { return p.poll.Watched() }
 

@@ -102,7 +102,7 @@ func Open(c Config) (*Port, error) {
 	return p, nil
 }
 
-// Backlog returns nil: these systems do not tell how full other sockets are.
+// Backlog returns nil: these systems do not report how full other sockets are.
 func (p *Port) Backlog(netip.Addr, ib.QPN) fabric.Backlog { return nil }
 
 // listen adds the socket of address a.
