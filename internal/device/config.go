@@ -42,7 +42,7 @@ type Config struct {
 	Env            Environment
 	Board          *Board                                         // nil: the adapter creates one
 	Warn           func(format string, args ...any)               // logs why the device does not share its addresses; nil discards
-	backlog        func(dst netip.Addr, to ib.QPN) fabric.Backlog // of the port; nil if it knows no sockets
+	backlog        func(dst netip.Addr, to ib.QPN) fabric.Backlog // of the port; nil if the port has no sockets
 	Adapter        int                                            // index, from 0, among the adapters that share an environment
 }
 

@@ -15,7 +15,7 @@ import (
 )
 
 // openUDP opens a port on UDP. With WireAuto, packets to processes of this user on this host take
-// shared memory; sealed means that something above the port writes or damages packets.
+// shared memory; sealed says that something above the port captures or damages packets.
 func (c *Config) openUDP(u udp.Config, sealed bool) (fabric.Port, error) {
 	w, err := c.wire()
 	if err != nil {

@@ -136,7 +136,7 @@ func (d *Device) Add(o *Object) {
 // Remove removes the object, in the control plane: end removes it from the
 // engine, and may raise events. ib.ErrBusy while an event about the object is
 // unacknowledged. If end fails, the object stays as it was. Otherwise its pending
-// events are dropped, also events that end has raised.
+// events are dropped, including those that end has raised.
 func (o *Object) Remove(end func() error) error {
 	e := &o.dev.events
 	if n := e.leave(o); n > 0 {

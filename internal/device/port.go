@@ -131,7 +131,7 @@ func (d *Device) Release(s mad.ServiceID) {
 // the domain, EAGAIN without a broker.
 func (d *Device) ClaimDomain(file string) error {
 	if d.lease == nil {
-		return nil // no other process opens the address
+		return nil // no other process can open the address
 	}
 	return d.lease.ClaimDomain(file)
 }

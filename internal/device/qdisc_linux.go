@@ -10,12 +10,11 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// errShaped is returned if packets to an address pass a queueing discipline: somebody delays, loses
-// or limits them on purpose.
+// errShaped is returned if packets to an address pass a queueing discipline, which a user may have
+// set up to delay, lose or limit them.
 var errShaped = errors.New("packets to the address are shaped")
 
-// unshaped returns an error unless packets to an address of this host leave without a queueing
-// discipline.
+// unshaped returns an error if packets to an address of this host pass a queueing discipline.
 func unshaped(a netip.Addr) error {
 	routes, err := netlink.RouteGet(a.AsSlice())
 	if err != nil {

@@ -13,12 +13,12 @@ type Wire uint8
 
 // The kinds of Wire.
 const (
-	WireDefault Wire = iota // as the environment says, by UDP if it says nothing
+	WireDefault Wire = iota // as the environment says, WireUDP if it says nothing
 	WireUDP                 // by UDP, like packets to other hosts
-	WireAuto                // through shared memory
+	WireAuto                // through shared memory where possible, otherwise by UDP
 )
 
-// ParseWire returns the kind with a name.
+// ParseWire returns the kind with the given name.
 func ParseWire(name string) (Wire, error) {
 	switch name {
 	case "":
@@ -72,7 +72,7 @@ func (c *Config) wire() (Wire, error) {
 	if err != nil {
 		return 0, err
 	}
-	// A process that others may not trace shares no memory either.
+	// A process whose memory its user may not read does not share memory either.
 	if c.Idle || environ.Privileged() || !dumpable() {
 		w = WireUDP
 	}

@@ -11,8 +11,8 @@ import (
 )
 
 // writeBacks writes memory back to its file, for a FLUSH, outside of the shard. A goroutine does
-// one job after another, and ends when there is none. Each connection has one job at most, which is
-// cancelled when it ends, so their number is bounded by that of the queue pairs.
+// one job after another, and ends when there is none. Each connection has at most one job, which is
+// cancelled when the connection ends, so there are never more jobs than queue pairs.
 type writeBacks struct {
 	// write writes memory back, and ended reports its end. It fails when the device is gone.
 	write func(mem []byte) error
@@ -38,7 +38,7 @@ func (s *writeBacks) add(w qp.WriteBack) {
 	}
 }
 
-// cancel removes a job that waits. It is called by the shard.
+// cancel removes a waiting job. The shard calls it.
 func (s *writeBacks) cancel(job uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,7 +66,7 @@ func (s *writeBacks) next() (w qp.WriteBack, ok bool) {
 	return w, true
 }
 
-// stop discards the jobs that wait. It does not wait for the job in progress.
+// stop discards the waiting jobs. It does not wait for the job in progress.
 func (s *writeBacks) stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

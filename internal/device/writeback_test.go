@@ -54,7 +54,7 @@ func TestM6_WriteBacks(t *testing.T) {
 		}
 	}
 	within(t, begun)
-	s.cancel(3) // which is being done
+	s.cancel(3) // has no effect: the job is in progress
 	s.add(qp.WriteBack{Job: 4, Mem: []byte{4}})
 	s.stop()
 	s.add(qp.WriteBack{Job: 5, Mem: []byte{5}})
@@ -69,8 +69,7 @@ func TestM6_WriteBacks(t *testing.T) {
 	}
 }
 
-// TestM6_WriteBacksAreCancelled shows that jobs that nothing waits for any more are not done, and leave
-// no entry.
+// TestM6_WriteBacksAreCancelled shows that cancelled jobs are not done, and leave no entry.
 func TestM6_WriteBacksAreCancelled(t *testing.T) {
 	begun, proceed := make(chan byte, 10), make(chan struct{})
 	s := writeBacks{
