@@ -20,7 +20,7 @@ func domainID(file string) mad.ServiceID {
 // isDomain reports whether members claim an XRC domain under an ID.
 func isDomain(id mad.ServiceID) bool { return id >= domains }
 
-// listening counts the services of a member to which it listens.
+// listening returns the number of claims of a member that are services, not domains.
 func listening[V any](claimed map[mad.ServiceID]V) (n int) {
 	for id := range claimed {
 		if !isDomain(id) {

@@ -19,9 +19,9 @@ import (
 // file names the XRC domain of the tests.
 const file = "801/2f"
 
-// TestM4_DomainOfOneProcess shows that at most one process on an address has the domain of a file:
-// one that was alone, one that joined later, and one that outlives the host. It is free as soon
-// as the process has released it as often as it claimed it, or has ended.
+// TestM4_DomainOfOneProcess shows that at most one process on an address has the domain of a file,
+// whether it was alone when it claimed the domain, joined later, or outlives the host. The domain is
+// free as soon as its process has released it as often as it claimed it, or has ended.
 func TestM4_DomainOfOneProcess(t *testing.T) {
 	a := freeAddress(t)
 	x := enter(t, a)
@@ -45,9 +45,8 @@ func TestM4_DomainOfOneProcess(t *testing.T) {
 	must.Do(t, other.ClaimDomain(file)) // the adapters of two addresses share nothing
 }
 
-// TestM4_DomainIsNoService shows that the claim of a domain is no listener: a stranger's requests
-// for its ID are refused like those for a service that no process has, and the number of
-// services does not count it.
+// TestM4_DomainIsNoService shows that the claim of a domain is not a service: connection requests
+// for its ID are refused like those for an unknown service, and it is not counted as a service.
 func TestM4_DomainIsNoService(t *testing.T) {
 	a := freeAddress(t)
 	p, x, y := peerOf(t, a), enter(t, a), enter(t, a)

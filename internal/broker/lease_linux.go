@@ -59,8 +59,8 @@ type Lease struct {
 // joinTime is how long Join retries with a busy broker.
 const joinTime = 5 * time.Second
 
-// awayTime is how long Join retries while the broker is away: the next one may be about to take
-// over, and the deputy has accepted the connection a moment before.
+// awayTime is how long Join retries while the broker is away: its successor may be about to take
+// over from the deputy that has answered.
 const awayTime = 100 * time.Millisecond
 
 // Join joins the broker of this user on addresses; ErrNone if there is none. The caller
