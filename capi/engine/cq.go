@@ -33,7 +33,7 @@ func ringOf(h *ring.Header) *C.struct_ring { return (*C.struct_ring)(unsafe.Poin
 func softhca_create_cq(dev C.handle_t, c *C.struct_softhca_cq) C.int {
 	q := &completions{adapter: of[*adapter](dev)}
 	q.subject = subject{unsafe.Pointer(c.object)}
-	header := C.struct_softhca_room{size: ring.HeaderSize} // C's own
+	header := C.struct_softhca_room{size: ring.HeaderSize} // without address: the header is not in the program's memory
 	cfg := device.CQConfig{Entries: uint32(c.cqe), Timed: c.timed != 0, Queues: memoryOf(header, c.room)}
 	err := q.dev.CreateCQ(&q.CQ, cfg, &q.subject, q.notify, q.wake)
 	if err == nil {

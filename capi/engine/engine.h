@@ -79,8 +79,8 @@ struct softhca_sge {
 	uint32_t length, lkey;
 };
 
-// softhca_room is memory of the program for a queue, which it keeps until the queue is destroyed.
-// addr is NULL if the engine allocates the memory.
+// softhca_room is memory that the program provides for a queue until the queue is destroyed. addr
+// is NULL if the engine allocates the memory.
 struct softhca_room {
 	void *addr; // a multiple of 8
 	uint64_t size;
@@ -197,8 +197,8 @@ struct softhca_calls {
 	int (*alloc_mw)(handle_t pd, uint32_t type, handle_t *mw, uint32_t *rkey);
 	int (*dealloc_mw)(handle_t mw);
 
-	// size_cq, size_srq and size_qp set the sizes of the rooms of what is to be created. The
-	// numbers of entries and elements are within the adapter's limits.
+	// size_cq, size_srq and size_qp set the sizes of the rooms that a queue to be created with these
+	// attributes needs. The numbers of entries and elements are within the adapter's limits.
 	int (*size_cq)(struct softhca_cq *q);
 	int (*size_srq)(struct softhca_srq *s);
 	int (*size_qp)(struct softhca_qp *q);
@@ -212,8 +212,8 @@ struct softhca_calls {
 	int (*await_cq)(handle_t cq, uint32_t completions);
 	int (*destroy_cq)(handle_t cq);
 
-	// open_xrcd fails with EOPNOTSUPP if another process has the domain of the file, which name
-	// identifies; the empty name is that of no file.
+	// open_xrcd fails with EOPNOTSUPP if another process has the domain of the file. name
+	// identifies the file; it is empty for a domain without a file.
 	int (*open_xrcd)(handle_t dev, int file, char *name, handle_t *xrcd);
 	int (*close_xrcd)(handle_t xrcd);
 

@@ -13,16 +13,16 @@ import (
 	"github.com/softhca/softhca/internal/ring"
 )
 
-// rooms is the memory of one object's queues: of the program, or of C if a room has no address. The
-// rooms are used in the order in which the queues allocate. Memory for which there is no room, such as
-// that of a resized queue, is of C.
+// rooms is the memory of one object's queues. The queues take the rooms in the order in which they
+// allocate. Memory comes from C's allocator if a room has no address, and after the last room, such
+// as for a resized queue.
 type rooms struct {
 	all  []C.struct_softhca_room
 	next int
 }
 
-// memoryOf returns the allocator of queues that have these rooms; the zero one if the program
-// gives no memory.
+// memoryOf returns an allocator that uses these rooms, or the zero value if the program provides no
+// memory.
 func memoryOf(all ...C.struct_softhca_room) ring.Allocator {
 	for i := range all {
 		if all[i].addr != nil {
@@ -47,7 +47,7 @@ func (r *rooms) alloc(size int) []byte {
 	return b
 }
 
-// free frees the memory of C. The program frees its own when the queue is gone.
+// free frees memory of C's allocator. The program frees its own memory after the queue is destroyed.
 func (r *rooms) free(b []byte) {
 	for i := range r.all {
 		if r.all[i].addr == unsafe.Pointer(unsafe.SliceData(b)) {

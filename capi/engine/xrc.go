@@ -24,8 +24,8 @@ var errElsewhere = fmt.Errorf("another process on this address has the domain of
 type xrcDomain struct {
 	*adapter
 	device.XRCD
-	file string // device and inode; "" if the domain is of no file
-	pin  int    // keeps the inode
+	file string // device and inode of its file; "" without a file
+	pin  int    // descriptor that keeps the inode
 }
 
 //export softhca_open_xrcd
@@ -60,7 +60,7 @@ func (x *xrcDomain) claim(fd int) (err error) {
 	return errors.Join(err, unix.Close(x.pin))
 }
 
-// unclaim gives the domain of a file back.
+// unclaim releases the domain of the file.
 func (x *xrcDomain) unclaim() error {
 	if x.file == "" {
 		return nil
@@ -70,10 +70,11 @@ func (x *xrcDomain) unclaim() error {
 }
 
 // pin keeps the inode of an open file until the returned descriptor is closed, as the kernel does
-// for a domain: otherwise a new file could get the number of a deleted one, and with it the
-// domain. The file waits in the queue of a socket, which fdmark can mark, unlike an O_PATH descriptor.
+// for a domain: otherwise a new file could get the inode number of a deleted one, and with it the
+// domain. The returned descriptor is a socket with the file in its queue, because fdmark cannot mark
+// an O_PATH descriptor.
 func pin(fd int) (int, error) {
-	// A descriptor of its own: a copy of the program's would keep the locks of the program.
+	// This opens the file anew: a copy of the program's descriptor would keep the program's locks.
 	file, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", fd), unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err == nil {
 		defer unix.Close(file)
