@@ -41,7 +41,7 @@ static int end_cq(struct cq *q, bool wait)
 
 static int free_cq(struct object *o) { return end_cq(CONTAINER(o, struct cq, o), false); }
 
-// cq_room takes memory of the program for a queue that the adapter can have.
+// cq_room asks the program for the memory of a queue, unless the adapter will refuse the queue.
 static int cq_room(struct cq *q, struct pd *domain, struct softhca_cq *a)
 {
 	if (domain == NULL || domain->alloc == NULL || a->cqe > q->dev->info.max_cqe)

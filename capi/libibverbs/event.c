@@ -216,7 +216,7 @@ static int free_channel(struct object *o)
 	mutex_lock(SOURCE_LOCK, &ch->source.mu);
 	int users = ch->ibv.refcnt;
 	mutex_unlock(&ch->source.mu);
-	// In the child of a fork the queues of a channel are the parent's, and stay.
+	// In the child of a fork, the queues of a channel are the parent's: they remain when a context closes.
 	if (users != 0 && !context_of(ch->ibv.context)->closing)
 		return EBUSY;
 	forget_channel(ch);

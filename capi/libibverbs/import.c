@@ -72,8 +72,8 @@ EXPORT VERB(struct ibv_pd *, ibv_import_pd, (struct ibv_context *c, uint32_t han
 
 EXPORT void ibv_unimport_pd(struct ibv_pd *p) { free_pd(&CONTAINER(p, struct pd, ibv)->o); }
 
-// An imported region or device memory is a second name of the object. Only the first name
-// destroys the object; afterwards the others may only be unimported.
+// An imported region or device memory is a second name of the object. Only the first name can
+// destroy the object; after that, a program may only unimport the other names.
 EXPORT VERB(struct ibv_mr *, ibv_import_mr, (struct ibv_pd *pd, uint32_t handle), pd, handle)
 {
 	struct object *o = find(pd->context, free_mr, is_mr, handle);

@@ -78,8 +78,8 @@ VERB(int, dealloc_td, (struct ibv_td *t), t)
 }
 
 // A parent domain is a second name of its protection domain. It may have functions that allocate
-// the memory of queues. Nor does it use the permission to allocate memory
-// that a confidential guest shares with its host: the adapter is in the guest.
+// the memory of queues. The permission to allocate memory that a confidential guest shares with
+// its host has no effect, because the adapter is in the guest.
 VERB(struct ibv_pd *, alloc_parent_domain, (struct ibv_context *c, struct ibv_parent_domain_init_attr *a), c, a)
 {
 	enum { ALLOW_CC_UNPROTECTED_ALLOC = 1 << 2 }; // not in the header of Debian 12
@@ -396,7 +396,7 @@ static int end_srq(struct srq *s, bool wait)
 
 static int free_srq(struct object *o) { return end_srq(CONTAINER(o, struct srq, o), false); }
 
-// srq_room takes memory of the program for a queue that the adapter can have.
+// srq_room asks the program for the memory of a queue, unless the adapter will refuse the queue.
 static int srq_room(struct srq *s, struct pd *pd, struct softhca_srq *c)
 {
 	struct device *d = device_of(s->ibv.context);

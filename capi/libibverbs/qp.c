@@ -10,7 +10,8 @@ static void return_rooms(struct qp *q, bool left)
 	return_room(&q->recv_room, left);
 }
 
-// take_rooms takes memory of the program for the queues of a queue pair that the adapter can have.
+// take_rooms asks the program for the memory of the queues of a queue pair, unless the adapter will
+// refuse the queue pair.
 static int take_rooms(struct qp *q, struct pd *pd, struct softhca_qp *c, bool receives)
 {
 	const struct softhca_adapter *most = &q->dev->info;

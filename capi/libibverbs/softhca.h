@@ -108,13 +108,13 @@ struct pd {
 	struct td *td;     // of a parent domain; may be NULL
 	_Atomic int children;
 
-	// The program's functions for the memory of queues; NULL: the library allocates it.
+	// The program's functions for the memory of queues; NULL: the engine allocates it.
 	void *(*alloc)(struct ibv_pd *pd, void *pd_context, size_t size, size_t alignment, uint64_t resource_type);
 	void (*free)(struct ibv_pd *pd, void *pd_context, void *ptr, uint64_t resource_type);
 	void *pd_context;
 };
 
-// resource is the type of a queue that the program's functions for memory get.
+// resource is the type of queue that the program's functions get as resource_type.
 enum resource { RESOURCE_SEND = 1, RESOURCE_RECV, RESOURCE_SRQ, RESOURCE_CQ };
 
 // room is memory of a queue that the program has allocated.
@@ -208,7 +208,7 @@ struct srq {
 	unsigned async_taken; // guarded by the source of the context
 };
 
-// Names that older headers lack: those of rdma-core 44, and for ODP also those of later releases.
+// Names that the headers of rdma-core 44 lack. Those for ODP are missing in later headers, too.
 enum {
 	WR_FLUSH = 14,                     // IBV_WR_FLUSH
 	QP_EX_WITH_FLUSH = 1 << 11,        // IBV_QP_EX_WITH_FLUSH

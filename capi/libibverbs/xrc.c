@@ -9,8 +9,8 @@
 
 enum { RANK_XRCD = 1 };
 
-// domain is an XRC domain of the engine. Programs that open descriptors of the same file share a
-// domain, in all contexts of a device.
+// domain is an XRC domain of the engine. All calls of open_xrcd with descriptors of the same file,
+// in any context of a device, share a domain.
 struct domain {
 	struct domain *next;
 	struct device *dev;
