@@ -133,7 +133,7 @@ func (s *sight) ruled() bool {
 	return false
 }
 
-// TestErrorRuled checks that a call next to the rule of another one is noticed.
+// TestErrorRuled checks that ruled rejects a call whose rule names another error.
 func TestErrorRuled(t *testing.T) {
 	s := sight{kind: "call", name: "ibv_alloc_pd", who: "Permission denied", rule: "fail op=AllocPD errno=EACCES nth=1"}
 	if !s.ruled() {

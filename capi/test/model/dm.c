@@ -20,7 +20,7 @@ struct device_memory {
 	struct device_region region[REGIONS];
 };
 
-// device is the link of a step, whose queue pair is its own peer, and the device memory.
+// device is the device memory of a step, and a link whose queue pair is connected to itself.
 struct device {
 	struct link *l;
 	struct end *e;
@@ -151,7 +151,7 @@ static void one(struct device *d, struct request *r, enum ibv_wc_status status)
 		reset_link(d->l);
 }
 
-// use_region has a request read or write device memory, by a local or by a remote key.
+// use_region posts a request that reads or writes device memory, by its local or its remote key.
 static void use_region(struct device *d, struct device_memory *m, const struct device_region *g)
 {
 	struct end *e = d->e;
@@ -160,7 +160,7 @@ static void use_region(struct device *d, struct device_memory *m, const struct d
 	uint8_t *there = m->shadow + g->offset + at, *mine = e->buf + REACHED;
 	struct request r = {.op = into == remote ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ};
 	int right = !into ? IBV_ACCESS_REMOTE_READ : remote ? IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_LOCAL_WRITE;
-	bool may = g->ours && (g->access & right || (!into && !remote)); // reading needs no right here
+	bool may = g->ours && (g->access & right || (!into && !remote)); // local reading needs no right
 	if (remote)
 		r.remote = at, r.rkey = g->mr->rkey, r.sge[0] = (struct ibv_sge){(uintptr_t)mine, n, e->mr->lkey};
 	else
@@ -216,7 +216,7 @@ static void step_dm(void)
 	WORKS(ibv_dealloc_pd(d.other));
 }
 
-// A region of ibv_alloc_null_mr takes whatever is written, and has only zeros, at any address.
+// A region of ibv_alloc_null_mr accepts writes at any address, and reads as zeros.
 static void step_null(void)
 {
 	struct device d = {.l = own_peer()};
@@ -242,8 +242,8 @@ static void step_null(void)
 	WORKS(ibv_dereg_mr(mr));
 }
 
-// advised returns what the model says about an advice on one element: of a region of two pages, of
-// which only the first is mapped.
+// advised returns the error number that the model expects for advice on one element. The region has
+// two pages, of which only the first is mapped.
 static int advised(const struct ibv_sge *s, unsigned advice, bool waits, const struct ibv_mr *mr, int access)
 {
 	uint64_t from = (uintptr_t)mr->addr;

@@ -3,7 +3,7 @@
 
 void links_open(void) { me->links = MADE(calloc(1, sizeof *me->links)); }
 
-// refuses_next draws whether one of the next calls for memory gets none; there will be n of them.
+// refuses_next draws whether one of the next n calls for memory gets none.
 static bool refuses_next(struct end *e, unsigned n)
 {
 	if (!e->allocates || !chance(20))
@@ -225,7 +225,7 @@ static void step_close(void)
 		close_link(l);
 }
 
-// Queues of links are resized, with the program's memory or without.
+// Queues of links are resized, whether or not they are in the program's memory.
 static void step_resize(void)
 {
 	struct link *l = some_link();

@@ -198,7 +198,7 @@ static void query_srq(struct zoo_srq *s)
 	struct ibv_srq_attr a;
 	uint32_t number = 0;
 	poison(&a, sizeof a);
-	REFUSES(ibv_get_srq_num(s->srq, &number), EINVAL); // it is not of XRC
+	REFUSES(ibv_get_srq_num(s->srq, &number), EINVAL); // not a queue of XRC
 	WORKS(ibv_query_srq(s->srq, &a));
 	WANT("ibv_query_srq", a.max_wr, s->want.max_wr);
 	WANT("ibv_query_srq", a.max_sge, s->want.max_sge);

@@ -88,7 +88,7 @@ void draw_request(struct link *l, struct end *e, struct request *r, unsigned i)
 		memcpy(&r->compare, to->shadow + (r->remote - (uintptr_t)to->buf), sizeof r->compare);
 }
 
-// draw_flush makes a request a FLUSH of a range, or of the whole region, whose length says nothing.
+// draw_flush makes a request a FLUSH of a range, or of the whole region; then its length is arbitrary.
 void draw_flush(struct link *l, struct end *e, struct request *r)
 {
 	struct end *to = peer_of(l, e);
@@ -103,7 +103,7 @@ void draw_flush(struct link *l, struct end *e, struct request *r)
 // spoil_word makes a request an ATOMIC WRITE of another size than 8 bytes, or an invalid FLUSH.
 static void spoil_word(struct link *l, struct end *e, struct request *r, bool extended)
 {
-	if (extended) { // its ATOMIC WRITE takes no size
+	if (extended) { // ibv_wr_atomic_write has no parameter for the size
 		draw_flush(l, e, r);
 		r->placement = chance(50) ? 0 : 4;
 		return;
@@ -126,7 +126,7 @@ void spoil_request(struct link *l, struct end *e, struct request *r, bool extend
 		break;
 	case 0:
 		if (r->op == IBV_WR_ATOMIC_WRITE || is_flush(r->op))
-			r->op = IBV_WR_SEND; // the extended calls give these no list
+			r->op = IBV_WR_SEND; // the extended calls for these take no list of elements
 		for (int i = r->num_sge; i <= MAX_SGE; i++)
 			r->sge[i] = (struct ibv_sge){(uintptr_t)e->buf, 1, e->mr->lkey};
 		r->num_sge = (int)e->cap.max_send_sge + 1;
@@ -318,7 +318,7 @@ static void build_payload(struct ibv_qp_ex *q, const struct request *r)
 {
 	struct ibv_data_buf list[MAX_SGE + 1];
 	if (r->op == IBV_WR_ATOMIC_WRITE || is_flush(r->op))
-		return; // the call that builds them has all
+		return; // the call that builds them takes everything
 	for (int i = 0; i < r->num_sge; i++)
 		list[i] = (struct ibv_data_buf){(void *)(uintptr_t)r->sge[i].addr, r->sge[i].length};
 	if (r->flags & IBV_SEND_INLINE && r->num_sge == 1 && chance(50))

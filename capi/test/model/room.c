@@ -3,7 +3,7 @@
 
 enum { GUARD = 64, MOST_TYPES = 4 };
 
-// header is before each block.
+// header precedes each block.
 struct header {
 	size_t size, alignment;
 	uint64_t type;
@@ -42,7 +42,7 @@ static void release_block(struct ibv_pd *pd, void *context, void *at, uint64_t t
 	WANT(call, pd, m->pd);
 	WANT(call, type, h->type);
 	WANT("memory behind that of a queue", is_poison((char *)at + h->size, GUARD), true);
-	if (m->refuse == 0) // otherwise there is no queue
+	if (m->refuse == 0) // otherwise the queue was never created
 		WANT("the memory of a queue is unused", is_poison(at, h->size), false);
 	m->live--;
 	char *block = (char *)at - (sizeof(struct header) + h->alignment - 1) / h->alignment * h->alignment;

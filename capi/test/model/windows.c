@@ -5,20 +5,20 @@
 
 enum { REGIONS = 2, WINDOWS = 3, SIZE = 512, ROUNDS = 12 };
 
-// region is memory to which windows are bound.
+// region is a region with windows.
 struct region {
 	struct ibv_mr *mr;
 	uint8_t *mem;
 	int access;
 	bool ours; // it is in the queue pair's domain
-	int bound; // windows
+	int bound; // number of windows
 };
 
 struct window {
 	struct ibv_mw *mw;
 	bool ours;
 	struct region *on; // NULL: it is not bound
-	uint32_t key;    // the key that the adapter knows; a bind that fails leaves mw->rkey of type 1 ahead of it
+	uint32_t key;    // the key that the adapter knows; after a failed bind of type 1, mw->rkey is ahead of it
 	uint64_t from;   // the first address of the window
 	uint32_t at, length; // in the region
 	unsigned access;
@@ -34,8 +34,8 @@ struct windows {
 	uint64_t began; // when the current round began, in ns
 };
 
-// fault is the status of a request that the peer refuses: a queue pair that is its own peer has
-// been in ERR since its responder refused it.
+// fault returns the status of a request that the peer refuses. A queue pair that is its own peer
+// is flushed, because its responder has moved it to ERR.
 static enum ibv_wc_status fault(const struct link *l) { return l->self ? IBV_WC_WR_FLUSH_ERR : IBV_WC_REM_ACCESS_ERR; }
 
 // finish waits for the completion of a signaled request that an end has posted in this round.
@@ -83,7 +83,7 @@ static void unbind(struct window *w)
 	w->on = NULL;
 }
 
-// draw_bind draws what to bind to a window; NULL for no memory.
+// draw_bind draws the region and the range for a bind; NULL for a bind to no memory.
 static struct region *draw_bind(struct windows *s, struct ibv_mw_bind_info *b)
 {
 	static const unsigned rights[] = {
@@ -115,7 +115,7 @@ static bool binds(const struct window *w, const struct region *d, const struct i
 	       b->addr - (uintptr_t)d->mem + b->length <= SIZE;
 }
 
-// bound notes what a bind has done, and waits for its completion.
+// bound updates the model after a bind, and waits for the completion of the bind.
 static void bound(struct windows *s, struct window *w, struct region *d, const struct ibv_mw_bind_info *b, uint64_t id, uint32_t key)
 {
 	struct ibv_wc x = {.wr_id = id, .opcode = IBV_WC_BIND_MW, .status = IBV_WC_MW_BIND_ERR};
@@ -152,7 +152,7 @@ static void bind_first(struct windows *s, struct window *w)
 	WANT("ibv_bind_mw that is refused: the key", w->mw->rkey, before);
 }
 
-// bind_second binds a window of type 2, by either way to post.
+// bind_second binds a window of type 2, through either posting interface.
 static void bind_second(struct windows *s, struct window *w)
 {
 	struct ibv_mw_bind_info b;
@@ -177,7 +177,7 @@ static void bind_second(struct windows *s, struct window *w)
 		WORKS(ibv_post_send(s->e->qp, &wr, &bad));
 	}
 	bound(s, w, d, &b, id, key);
-	w->mw->rkey = w->key; // the program's part
+	w->mw->rkey = w->key; // the program has to update it
 }
 
 static void bind(struct windows *s, struct window *w)
@@ -196,7 +196,7 @@ static void bind(struct windows *s, struct window *w)
 	}
 }
 
-// some_key draws the key of a window, that of a region, or a key that neither has.
+// some_key draws the key of a window, the key of a region, or an unused key.
 static uint32_t some_key(struct windows *s, struct window **w)
 {
 	*w = NULL;
@@ -231,7 +231,7 @@ static void invalidate(struct windows *s)
 	finish(s, s->e, &x);
 }
 
-// The peer invalidates a window by a message.
+// invalidate_there lets the peer invalidate a window by a message.
 static void invalidate_there(struct windows *s)
 {
 	struct window *w;
@@ -241,7 +241,7 @@ static void invalidate_there(struct windows *s)
 	struct expected *got;
 	unsigned bad;
 	if (w == NULL || !w->ours || w->on == NULL || w->mw->type != IBV_MW_TYPE_2)
-		return; // what becomes of the receive is the responder's affair: the scenarios check it
+		return; // scenarios check what happens to the receive of an invalid request
 	WORKS(s->e->srq != NULL ? ibv_post_srq_recv(s->e->srq, &recv, &bad_recv) : ibv_post_recv(s->e->qp, &recv, &bad_recv));
 	got = expect(&s->e->recv, recv.wr_id, IBV_WC_RECV);
 	got->wc.qp_num = s->e->qp->qp_num, got->wc.src_qp = s->peer->qp->qp_num, got->wc.sl = s->e->av.sl;
@@ -259,7 +259,7 @@ static unsigned needs(enum ibv_wr_opcode op)
 	return op == IBV_WR_ATOMIC_FETCH_AND_ADD ? IBV_ACCESS_REMOTE_ATOMIC : IBV_ACCESS_REMOTE_WRITE;
 }
 
-// reached returns the memory that a request reaches through a window, NULL if it does not.
+// reached returns the memory that a request reaches through a window, or NULL if it is refused.
 static uint8_t *reached(const struct window *w, const struct request *r)
 {
 	if (w == NULL || !w->ours || w->on == NULL || !(w->access & needs(r->op)))
@@ -276,14 +276,14 @@ static void draw_use(struct windows *s, const struct window *w, struct request *
 	uint32_t room = on ? w->length : SIZE, off = draw(room);
 	r->op = ops[draw(3)], r->wr_id = draw64(), r->flags = IBV_SEND_SIGNALED, r->compare = draw64();
 	r->remote = (on ? w->from : (uintptr_t)s->region[0].mem) + off;
-	r->length = 1 + draw(room - off) + chance(10); // the last one may be behind the window
+	r->length = 1 + draw(room - off) + chance(10); // the last byte may be behind the window
 	if (r->op == IBV_WR_ATOMIC_FETCH_AND_ADD)
 		r->remote = (r->remote + 7) & ~7ull, r->length = 8;
 	r->num_sge = 1;
 	r->sge[0] = (struct ibv_sge){(uintptr_t)s->peer->buf + READ, r->length, s->peer->mr->lkey};
 }
 
-// use has the peer write, read, or add by a key.
+// use lets the peer write, read or add by a key.
 static void use(struct windows *s)
 {
 	struct window *w;
@@ -292,7 +292,7 @@ static void use(struct windows *s)
 	uint64_t sum = 0;
 	unsigned bad;
 	if (w == NULL && (r.rkey == s->region[0].mr->rkey || r.rkey == s->region[1].mr->rkey))
-		return; // the step of regions uses these
+		return; // another step uses the keys of regions
 	draw_use(s, w, &r);
 	uint8_t *there = reached(w, &r);
 	scribble(mine, r.length);
@@ -313,7 +313,7 @@ static void use(struct windows *s)
 	memcpy(s->peer->shadow + READ, s->peer->buf + READ, PART);
 }
 
-// A region with windows stays as it is.
+// change replaces a region without windows, and checks that one with windows cannot be changed.
 static void change(struct windows *s, struct region *d)
 {
 	if (d->bound == 0) {

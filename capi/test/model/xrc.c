@@ -14,10 +14,10 @@ enum {
 	OPEN = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE | IBV_QP_OPEN_ATTR_CONTEXT,
 };
 
-// opening is a domain as one call of ibv_open_xrcd returned it.
+// opening is a domain that ibv_open_xrcd has returned. Several openings may be of the same domain.
 struct opening {
 	struct ibv_xrcd *xrcd;
-	int file;  // whose descriptor opened it; -1: none
+	int file;  // index of the file that identifies the domain; -1: none
 	int users; // queue pairs and shared receive queues
 };
 
@@ -30,14 +30,14 @@ struct numbered {
 	uint64_t ids[1 << 10]; // of all receives that were posted
 };
 
-// handle is a handle of the target; all have the same number.
+// handle is a handle of the target. All handles have the same number.
 struct handle {
 	struct ibv_qp *qp;
 	struct opening *in;
 };
 
 struct xrc {
-	struct ibv_context *ctx[2]; // of one adapter
+	struct ibv_context *ctx[2]; // of the same adapter
 	int adapter, file[FILES];
 	struct ibv_pd *pd;
 	struct ibv_mr *mr;
@@ -50,7 +50,7 @@ struct xrc {
 	struct handle handle[HANDLES];
 };
 
-// same reports whether two openings are of one domain.
+// same reports whether two openings are of the same domain.
 static bool same(const struct opening *a, const struct opening *b) { return a == b || (a->file >= 0 && a->file == b->file); }
 
 static struct handle *target(struct xrc *x)
@@ -110,7 +110,7 @@ static void new_srq(struct xrc *x, struct numbered *s, struct opening *in)
 		.srq_context = s, .attr = {.max_wr = 1 + draw(ROOM), .max_sge = 1}, .srq_type = IBV_SRQT_XRC, .pd = x->pd, .xrcd = in->xrcd,
 		.cq = x->receives, .comp_mask = SRQ,
 	};
-	if (chance(10)) { // one of the four is missing
+	if (chance(10)) { // without XRC domain, completion queue or protection domain
 		a.comp_mask &= ~(unsigned)(chance(50) ? IBV_SRQ_INIT_ATTR_XRCD : chance(50) ? IBV_SRQ_INIT_ATTR_CQ : IBV_SRQ_INIT_ATTR_PD);
 		REFUSES_NULL(ibv_create_srq_ex(x->ctx[0], &a), EINVAL);
 		return;
@@ -182,7 +182,7 @@ static void new_target(struct xrc *x, struct handle *h, struct opening *in)
 	in->users++;
 }
 
-// another opens the target once more, by an opening that may be of another domain.
+// another opens the target once more, in an opening that may be of another domain.
 static void another(struct xrc *x, struct handle *h, struct opening *in)
 {
 	struct handle *t = target(x);
@@ -257,7 +257,7 @@ static struct ibv_wc next_wc(struct ibv_cq *cq)
 	return wc;
 }
 
-// post posts a request to a shared receive queue, by either way to post.
+// post posts a request to a shared receive queue, through either posting interface.
 static void post(struct xrc *x, enum ibv_wr_opcode op, uint64_t id, uint32_t n, uint32_t number)
 {
 	struct ibv_qp_ex *q = ibv_qp_to_qp_ex(x->initiator);
@@ -280,7 +280,7 @@ static void post(struct xrc *x, enum ibv_wr_opcode op, uint64_t id, uint32_t n, 
 	WORKS(ibv_wr_complete(q));
 }
 
-// send has the initiator send or write; the request names a queue of any domain, or none.
+// send lets the initiator send or write. The request names a queue of any domain, or no queue.
 static void send(struct xrc *x, struct numbered *s)
 {
 	bool nowhere = chance(5), right = !nowhere && same(s->in, target(x)->in);
@@ -310,7 +310,7 @@ static void send(struct xrc *x, struct numbered *s)
 	WANT("completions beyond those of XRC", ibv_poll_cq(x->receives, 1, &wc), 0);
 }
 
-// refused_posts checks that the ends have no queues to which others post.
+// refused_posts checks that the target has no queues of its own, and the initiator no receive queue.
 static void refused_posts(struct xrc *x, struct handle *h)
 {
 	struct ibv_send_wr *bad_send = NULL, send = {.opcode = IBV_WR_SEND};
@@ -431,7 +431,7 @@ static void step_xrc(void)
 	for (int n = 0; n < ROUNDS; n++)
 		act(x);
 	if (chance(50))
-		close_all(x); // otherwise the contexts close with what is left
+		close_all(x); // otherwise the objects are left when the contexts close
 	for (int i = 0; i < 2; i++)
 		WORKS(ibv_close_device(x->ctx[i]));
 	for (int i = 0; i < FILES; i++) {

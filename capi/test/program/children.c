@@ -62,7 +62,7 @@ static void *have_events(void *arg)
 // Python's garbage collector does.
 static void close_in_child(struct rig *r)
 {
-	mallopt(M_PERTURB, 0x5a); // the library finds nothing in memory that it has freed
+	mallopt(M_PERTURB, 0x5a); // overwrite freed memory, so that a use of it fails
 	const int fds[] = {r->channel->fd, r->ctx->async_fd, r->ctx->cmd_fd};
 	ibv_close_device(r->ctx);
 	for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)

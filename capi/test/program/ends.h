@@ -1,5 +1,5 @@
-// ends is an initiator and a target that are connected with each other, and a shared receive queue
-// that the target can reach.
+// ends is an initiator and a target that are connected to each other, and a shared receive queue
+// in the target's domain.
 struct ends {
 	struct rig r;
 	struct ibv_xrcd *xrcd;

@@ -31,8 +31,8 @@ static void write_from(struct rig *r, struct ibv_sge *s, int n)
 	want(r->cq[0], IBV_WC_SUCCESS);
 }
 
-// Another context imports device memory and a region of it: what is copied or written by one name
-// is read by the other. Only the first name frees the memory.
+// Another context imports device memory and a region of it. Bytes that are copied or written through
+// one name can be read through the other. Only the first name can free the memory.
 static void imported(struct rig *r, struct ibv_dm *d, struct ibv_mr *m)
 {
 	char text[8];
@@ -51,7 +51,7 @@ static void imported(struct rig *r, struct ibv_dm *d, struct ibv_mr *m)
 	must(ibv_dereg_mr(own) == 0 && ibv_dereg_mr(m2) == EINVAL && ibv_free_dm(d2) == EINVAL);
 	ibv_unimport_mr(m2);
 	ibv_unimport_dm(d2);
-	ibv_unimport_mr(m); // a first name stays
+	ibv_unimport_mr(m); // no effect on a first name
 	ibv_unimport_dm(d);
 	ibv_unimport_pd(pd);
 	must(ibv_close_device(c) == 0);

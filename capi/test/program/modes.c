@@ -11,13 +11,13 @@
 
 enum { AT = 128, PART = 64, WAIT_MS = 30000, WAIT_S = 30 };
 
-// scene is what the acts share. Its rig is that of a connection, or that of the ends of XRC.
+// scene is the state of the acts. r is the rig of a connection (own), or of the ends of XRC (e.r).
 struct scene {
 	struct rig *r;
 	struct rig own;
 	struct ends e;
 	struct ibv_qp_ex *q;  // of side 0
-	struct ibv_mr *bound; // of side 1: the peer reaches it through windows
+	struct ibv_mr *bound; // of side 1, with the windows
 	struct ibv_mr *flushed;
 	struct ibv_mw *one, *two;
 	uint32_t key; // of the window of type 2
@@ -32,7 +32,7 @@ struct act {
 	void (*begin)(struct scene *s);
 	int side;
 	bool solicits; // it completes as a solicited message
-	bool lands;    // it writes s->n to the first byte of the window's memory, or of side 1's
+	bool lands;    // it writes s->n to the first byte of side 1's memory, perhaps through a window
 };
 
 static void write_through(struct scene *s, uint32_t rkey, uint64_t addr)
@@ -98,7 +98,7 @@ static void flush_memory(struct scene *s)
 	must(ibv_wr_complete(s->q) == 0);
 }
 
-// write_device writes to device memory, which a program sees by copies.
+// write_device writes to device memory, and copies from there until it sees the byte.
 static void write_device(struct scene *s)
 {
 	char word[4] = {0};
@@ -161,7 +161,7 @@ static void take(struct scene *s, struct ibv_cq *q)
 
 static void polling(struct scene *s, const struct act *a, struct ibv_cq *q) { (void)q, a->begin(s); }
 
-// arm arms a queue, for a solicited message where there is one.
+// arm arms a queue, for solicited messages only if the act sends one.
 static void arm(const struct act *a, struct ibv_cq *q) { must(ibv_req_notify_cq(q, a->solicits) == 0); }
 
 static void sleeping(struct scene *s, const struct act *a, struct ibv_cq *q)
@@ -194,7 +194,7 @@ static void waiting_for_edge(struct scene *s, const struct act *a, struct ibv_cq
 	must(epoll_wait(fd, &out, 1, 0) == 0 && close(fd) == 0);
 }
 
-// spinning reads the memory and calls nothing until the byte is there.
+// spinning reads the memory, without calls of the library, until the byte is there.
 static void spinning(struct scene *s, const struct act *a, struct ibv_cq *q)
 {
 	const volatile unsigned char *at = (const volatile unsigned char *)s->r->buf[1];
@@ -217,8 +217,8 @@ static void *sleeps(void *arg)
 	return NULL;
 }
 
-// two_threads has two threads sleep on the channel. The event of the act wakes one of them, that of
-// a WRITE the other.
+// two_threads lets two threads sleep on the channel. The event of the act wakes one of them, the
+// event of a WRITE the other.
 static void two_threads(struct scene *s, const struct act *a, struct ibv_cq *q)
 {
 	pthread_t t[2];
@@ -230,7 +230,7 @@ static void two_threads(struct scene *s, const struct act *a, struct ibv_cq *q)
 	int woken = 0;
 	for (time_t end = time(NULL) + WAIT_S; pthread_tryjoin_np(t[woken], NULL) != 0; woken = !woken)
 		must(time(NULL) < end);
-	must(ibv_req_notify_cq(q, 0) == 0); // what is in the queue has had its event
+	must(ibv_req_notify_cq(q, 0) == 0); // the completion in the queue raises no further event
 	want(q, IBV_WC_SUCCESS);
 	must(post(s->r, a->side, IBV_WR_RDMA_WRITE, 8) == 0);
 	must(pthread_join(t[!woken], NULL) == 0);
@@ -301,13 +301,13 @@ static void modes_of_waiting(void)
 	over_xrc(&s);
 }
 
-// told is what each of two processes tells the other.
+// told is what each of two processes sends to the other through a pipe.
 struct told {
 	uint32_t qpn, window, rkey;
 	uint64_t bound, addr;
 };
 
-// join connects a queue pair with that of the process at the other end of two pipes.
+// join connects a queue pair to a queue pair of the process at the other end of two pipes.
 static struct told join(struct scene *s, struct ibv_qp *q, int in, int out)
 {
 	struct rig *r = s->r;
@@ -320,7 +320,7 @@ static struct told join(struct scene *s, struct ibv_qp *q, int in, int out)
 	return to;
 }
 
-// writes is the process that sleeps for each of its completions.
+// writes is the main function of the process that writes. It sleeps before its completions.
 static void writes(int in, int out)
 {
 	struct scene s = {.r = &s.own};
@@ -340,7 +340,7 @@ static void writes(int in, int out)
 	must(ibv_wr_complete(s.q) == 0);
 	take(&s, r->cq[0]);
 	want(r->cq[0], IBV_WC_SUCCESS);
-	must(read(in, &(char){0}, 1) == 1); // the other process has a receive
+	must(read(in, &(char){0}, 1) == 1); // now the other process has posted a receive
 	struct ibv_send_wr *bad, wr = {
 		.opcode = IBV_WR_SEND_WITH_INV, .send_flags = IBV_SEND_SOLICITED | IBV_SEND_SIGNALED, .invalidate_rkey = to.window,
 	};
@@ -351,8 +351,8 @@ static void writes(int in, int out)
 	rig_close(r);
 }
 
-// One process on an address writes, and another one on it spins on its memory, and sleeps until the
-// message that ends the first one's right to write.
+// One process writes to the memory of another process on the same address, which spins on this
+// memory. Then that process sleeps until a message invalidates the window of the first process.
 static void between_processes(void)
 {
 	int in[2], out[2];

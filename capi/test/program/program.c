@@ -130,8 +130,8 @@ static void second_gid(void)
 }
 
 // An address handle can be destroyed after the parent domain in which it was created. A
-// parent domain of a parent domain uses the protection domain of both. That of a program that
-// permits memory shared with the host of a confidential guest is like any other.
+// parent domain of a parent domain uses the protection domain of both. A parent domain that permits
+// memory shared with the host of a confidential guest is like any other.
 static void domains(void)
 {
 	struct rig r = {0};

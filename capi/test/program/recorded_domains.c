@@ -1,5 +1,5 @@
 // Parent domains and XRC domains over the recorder: what the engine gets, and what programs get
-// back, also when the engine fails.
+// back, even if the engine fails.
 #define _GNU_SOURCE
 #include "recorded.h"
 
@@ -9,15 +9,15 @@
 
 enum { SLOTS = 4, SLOT = 4096 };
 
-// given is the memory that a program gives to queues.
+// given is memory that a program provides for queues.
 static struct {
 	struct ibv_pd *pd;
 	_Alignas(64) char mem[SLOTS][SLOT];
 	size_t size[SLOTS];
 	uint64_t type[SLOTS];
 	int calls, live;
-	int none, usual; // the number of the call, from 1, that returns no memory, or says that the library allocates
-	int code;        // with which the engine fails after the first call
+	int none, usual; // numbers, from 1, of the calls that return NULL and IBV_ALLOCATOR_USE_DEFAULT
+	int code;        // error of the engine after the first call
 } given;
 
 static void *give(struct ibv_pd *pd, void *context, size_t size, size_t alignment, uint64_t type)
@@ -78,7 +78,7 @@ static void rooms_of_pairs(struct recording *r)
 	must((q = new_qp(r, IBV_QPT_RC, r->srq, 4)) != NULL && given.calls == 1 && rec->qp.recv_room.addr == NULL && ibv_destroy_qp(q) == 0);
 	begin(0, 0, 0);
 	must((q = new_qp(r, IBV_QPT_XRC_SEND, NULL, 4)) != NULL && given.calls == 1 && given.type[0] == 1 && ibv_destroy_qp(q) == 0);
-	// What the adapter refuses needs no memory.
+	// A queue pair that the adapter refuses needs no memory.
 	begin(0, 0, 0);
 	must((q = new_qp(r, IBV_QPT_RC, NULL, rec->adapter.max_qp_wr + 1)) != NULL && given.calls == 0 && ibv_destroy_qp(q) == 0);
 	rec->code = EINVAL;
@@ -160,7 +160,7 @@ static void extended(void)
 	must(fd >= 0 && fstat(fd, &file) == 0);
 	snprintf(name, sizeof name, "%llx/%llx", (unsigned long long)file.st_dev, (unsigned long long)file.st_ino);
 	must(open_domain(r.ctx, fd, 0) == NULL && errno == EAGAIN);
-	SAME(rec->domains, rec->domains_closed); // the engine's was for a moment
+	SAME(rec->domains, rec->domains_closed); // the library has closed the engine's domain at once
 	unsigned before = rec->domains;
 	struct ibv_xrcd *x = open_domain(r.ctx, fd, O_CREAT), *again = open_domain(r.ctx, fd, 0), *alone;
 	must(x != NULL && again != NULL && strcmp(rec->file, name) == 0 && rec->file_descriptor == fd && rec->domains == before + 1);
@@ -188,7 +188,7 @@ static void extended(void)
 	struct ibv_qp *q3 = ibv_open_qp(r.ctx, &oa);
 	must(q3 != NULL && q3->qp_context == NULL && ibv_destroy_qp(q3) == 0);
 
-	// What fails in the engine leaves nothing behind.
+	// Calls that fail in the engine leave nothing behind.
 	rec->code = EMFILE;
 	must(ibv_open_qp(r.ctx, &oa) == NULL && errno == EMFILE && ibv_create_qp_ex(r.ctx, &qa) == NULL && errno == EMFILE);
 	must(ibv_create_srq_ex(r.ctx, &a) == NULL && errno == EMFILE && open_domain(r.ctx, -1, O_CREAT) == NULL && errno == EMFILE);

@@ -180,7 +180,7 @@ static void no_free(struct ibv_pd *pd, void *context, void *at, uint64_t type)
 	abort(); // nothing was allocated
 }
 
-// refuse_rooms creates queues for which the program has no memory.
+// refuse_rooms creates queues for which the program's function returns no memory.
 static void refuse_rooms(struct rig *r)
 {
 	static const char condition[] = "the parent domain has no memory for it";

@@ -133,7 +133,7 @@ static void transfers(struct ends *e)
 // limited limits the rates of both ends: of the initiator's WRITE, and of the target's answer to a READ.
 static void limited(struct ends *e)
 {
-	enum { KBPS = 400, BYTES = 5000, LEAST_NS = 50000000 }; // half of what the bytes after a burst take
+	enum { KBPS = 400, BYTES = 5000, LEAST_NS = 50000000 }; // half of the time for the bytes after a burst
 	struct ibv_qp *const limit[] = {e->ini, e->tgt};
 	struct ibv_device_attr_ex d;
 	must(ibv_query_device_ex(e->r.ctx, NULL, &d) == 0);
@@ -259,8 +259,8 @@ static void xrc_files(void)
 	must(ibv_close_xrcd(apart) == 0 && ibv_close_device(c2) == 0 && ibv_close_device(c) == 0);
 }
 
-// names counts the names that the process's sockets have in the abstract name space, where another
-// user can take any name first.
+// names returns the number of the process's sockets with an abstract name. A domain must not use
+// one, because another user could take any name first.
 static int names(void)
 {
 	int n = 0;
@@ -283,9 +283,9 @@ static int temporary(struct stat *st)
 	return file;
 }
 
-// xrc_inode checks what identifies the domain of a file: its inode, which no other file gets while
-// the domain is open, even if the file is deleted. The domain keeps no lock of the file, and needs
-// no name.
+// xrc_inode checks that the inode identifies the domain of a file: no other file gets its number
+// while the domain is open, even if the file is deleted. The domain keeps no lock of the file, and
+// needs no socket with a name.
 static void xrc_inode(void)
 {
 	struct stat first, next;
@@ -308,8 +308,8 @@ static void xrc_inode(void)
 	must(ibv_close_xrcd(x) == 0 && ibv_close_xrcd(none) == 0 && ibv_close_device(c) == 0 && close(self) == 0);
 }
 
-// holder starts a process that opens the domain of a file, lets its child live on, and ends as
-// after says.
+// holder starts a process that opens the domain of a file, starts a child that lives on, and calls
+// after.
 static pid_t holder(int file, void (*after)(struct ibv_context *c, struct ibv_xrcd *x), pid_t *child)
 {
 	int ready[2];
@@ -322,7 +322,7 @@ static pid_t holder(int file, void (*after)(struct ibv_context *c, struct ibv_xr
 		pid_t own = begin_child();
 		if (own == 0)
 			for (;;)
-				pause(); // has all descriptors of its parent
+				pause(); // with all descriptors of its parent
 		must(write(ready[1], &own, sizeof own) == sizeof own);
 		after(c, x);
 		for (;;)
@@ -342,7 +342,7 @@ static void executes(struct ibv_context *c, struct ibv_xrcd *x)
 	execl("/bin/sleep", "sleep", "100", NULL);
 }
 
-// becomes_free opens the domain of a file until that succeeds, for ten seconds at most.
+// becomes_free retries to open the domain of a file until that succeeds, for at most ten seconds.
 static void becomes_free(struct ibv_context *c, int file)
 {
 	struct ibv_xrcd *x;
@@ -360,8 +360,8 @@ static void end_holder(pid_t pid, pid_t child)
 	must(waitpid(pid, &status, 0) == pid);
 }
 
-// xrc_processes opens a domain that another process has had: it is free when that process has
-// closed it, has ended or executes another program, although a child has all its descriptors.
+// xrc_processes opens a domain that another process had. The domain is free when that process has
+// closed it, has ended or executes another program, even if a child has all its descriptors.
 static void xrc_processes(void)
 {
 	int file = memfd_create("one", MFD_CLOEXEC);
@@ -383,7 +383,7 @@ static void xrc_processes(void)
 	must(ibv_close_device(c) == 0 && close(file) == 0);
 }
 
-// address is what one process tells the other of its ends.
+// address contains the numbers of a process's ends, for the other process.
 struct address {
 	uint32_t ini, tgt, srqn;
 };
@@ -405,7 +405,7 @@ static enum ibv_wc_status send_to(struct ends *e, uint32_t srqn, uint32_t size)
 	return poll_one(e->r.cq[0]).status;
 }
 
-// again connects the ends anew, after an error of one of them.
+// again resets both ends and connects them to the ends of an address.
 static void again(struct ends *e, struct address to)
 {
 	struct ibv_qp_attr a = {.qp_state = IBV_QPS_RESET};
@@ -414,8 +414,8 @@ static void again(struct ends *e, struct address to)
 	move_rc(e, e->tgt, to.ini);
 }
 
-// meet is one of two processes on an address, which are connected with each other. All receives
-// are posted before any message is sent.
+// meet is the main function of one of two processes on an address, which are connected to each
+// other. Both post all receives before any message is sent.
 static void meet(int other, char letter)
 {
 	struct ends e = {0};
@@ -433,7 +433,7 @@ static void meet(int other, char letter)
 	must(e.r.buf[1][0] == 'A' + 'B' - letter && memcmp(e.r.buf[1], e.r.buf[1] + 1, 4999) == 0);
 	tell(other, own);
 
-	// Wrong are the number of the sender, and that of the receiver in the slot of the sender or of no process.
+	// Refused are the sender's number, and the receiver's number in the slot of the sender or of no process.
 	uint32_t wrong[] = {own.srqn, (to.srqn ^ own.srqn) >> 16 << 16 ^ to.srqn, to.srqn ^ 1u << 23};
 	for (int i = 0; i < 3; i++) {
 		must(send_to(&e, wrong[i], 10) == IBV_WC_REM_INV_REQ_ERR);
@@ -441,7 +441,7 @@ static void meet(int other, char letter)
 		again(&e, to);
 		tell(other, own);
 	}
-	// Neither do those of the other process for a target of this one.
+	// A target of this process also refuses the number of the other process.
 	again(&e, own);
 	must(send_to(&e, to.srqn, 10) == IBV_WC_REM_INV_REQ_ERR);
 	again(&e, own);
@@ -450,7 +450,7 @@ static void meet(int other, char letter)
 	ends_close(&e);
 }
 
-// xrc_shared has two processes on one address send to each other's shared receive queues.
+// xrc_shared lets two processes on one address send to each other's shared receive queues.
 static void xrc_shared(void)
 {
 	int ends[2];
@@ -467,7 +467,7 @@ static void xrc_shared(void)
 	must(close(ends[0]) == 0);
 }
 
-// RESTS is how many numbers of objects that were destroyed are not used again yet.
+// RESTS is the number of destroyed objects whose numbers are not yet used again.
 enum { DOMAINS = 4096, NUMBERS = (1 << 16) - 2, RESTS = 2048 };
 
 // full_domains opens domains until there is none left.
@@ -481,7 +481,7 @@ static void full_domains(struct ends *e)
 	must(open_domain(e->r.ctx, -1, O_CREAT) == NULL && errno == ENOMEM);
 	must(open_domain(e->r.ctx, file, O_CREAT) == NULL && errno == ENOMEM);
 	must((after = open("/dev/null", O_RDONLY)) == before + 1 && close(after) == 0 && close(before) == 0);
-	elsewhere(file, O_CREAT, 0); // the failed call has given the domain of the file back
+	elsewhere(file, O_CREAT, 0); // the failed call has released the domain of the file
 	must(ibv_close_xrcd(all[DOMAINS - 1]) == 0 && (all[DOMAINS - 1] = open_domain(e->r.ctx, file, O_CREAT)) != NULL);
 	for (int i = 1; i < DOMAINS; i++)
 		must(ibv_close_xrcd(all[i]) == 0);
@@ -501,7 +501,7 @@ static void full_numbers(struct ends *e)
 		taken[num & 0xffff] = true;
 		falls += num < last, last = num;
 	}
-	must(falls > NUMBERS / 4); // the numbers follow no order
+	must(falls > NUMBERS / 4); // the numbers are not in ascending order
 	must(make_srq(e, 1) == NULL && errno == ENOMEM);
 	for (int i = 1; i <= RESTS; i++)
 		must(ibv_destroy_srq(all[i]) == 0);
@@ -511,7 +511,8 @@ static void full_numbers(struct ends *e)
 		must(ibv_destroy_srq(all[i]) == 0);
 }
 
-// xrc_full fills the tables of the adapter: a further object gets ENOMEM, and leaves nothing.
+// xrc_full fills the tables of the adapter: creating a further object fails with ENOMEM, and leaves
+// nothing behind.
 static void xrc_full(void)
 {
 	struct ends e = {0};
