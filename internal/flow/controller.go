@@ -30,7 +30,7 @@ type Controller interface {
 	Marked(batch int) int
 	// BeginRound starts a round.
 	BeginRound()
-	// RoundTrip ends a round that took all. The answer to its packet began after d, and was
-	// complete at the end, which for a READ is later; least is the minimum of d so far.
+	// RoundTrip ends a round whose duration is all. The answer to its packet began after d, and was
+	// complete after all, which for a READ is longer; least is the minimum of d so far.
 	RoundTrip(d, least, all time.Duration, bounds bool) int
 }

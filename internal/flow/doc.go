@@ -17,7 +17,7 @@
 //   - roundtrip.go: round trips, and the timeouts that follow from them
 //   - inflight.go: which packets beyond a gap have arrived
 //   - pace.go: a rate limit
-//   - socketcredit.go: what senders without acknowledgements may send to a socket of this host
+//   - socketcredit.go: how much senders without acknowledgements may send to a socket of this host
 //
 // A congestion control that answers marks with a rate, such as DCQCN, is another Controller. The
 // marks of arriving packets do not reach it yet.

@@ -30,7 +30,7 @@ type Flight struct {
 type round struct {
 	begun clock.Instant
 	until ib.PSN        // the first PSN after those of the packet
-	trip  time.Duration // until its answer, or the first part of it; 0 before
+	trip  time.Duration // from begun to the first part of the answer; 0 until it arrives
 }
 
 // repairStage is the stage of the repair of a gap.
@@ -129,8 +129,8 @@ func (f *Flight) sentUpTo() ib.PSN {
 	return f.next
 }
 
-// beginRound starts a round of the window with the packet at Next, which uses n PSNs, unless one is
-// on.
+// beginRound starts a round of the window with the packet at Next, which uses n PSNs, unless a round
+// is in progress.
 func (f *Flight) beginRound(now clock.Instant, n uint32) {
 	if f.round.trip == 0 && f.rtt.Begin(f.next, now) {
 		f.round.begun, f.round.until = now, f.next.Add(n)
@@ -169,7 +169,7 @@ func (f *Flight) acknowledged(now clock.Instant, to ib.PSN) {
 	}
 }
 
-// endRound ends the round of the window if the acknowledgement up to Una covers all of it.
+// endRound ends the round of the window if all PSNs of its packet are acknowledged.
 func (f *Flight) endRound(now clock.Instant) {
 	r := &f.round
 	if d, ok := f.rtt.End(f.una, now); ok {

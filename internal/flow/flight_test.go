@@ -227,8 +227,8 @@ func TestCut(t *testing.T) {
 
 func (r *flightRig) bound(yes bool) { r.repair.bound = yes }
 
-// TestRoundsOfReads shows that a window that lets one READ go at a time grows again. A round of a
-// READ ends with its last response: at the first one nothing of it has been delivered yet, and
+// TestRoundsOfReads shows that a window of a single READ grows again. A round of a READ ends with its
+// last response: when the first response arrives, nothing of the READ has been delivered yet, and
 // there is no other READ that could show how fast the peer is.
 func TestRoundsOfReads(t *testing.T) {
 	const (
@@ -241,7 +241,7 @@ func TestRoundsOfReads(t *testing.T) {
 	now, ready, most := clock.Instant(0), clock.Instant(0), 0
 	var begins []clock.Instant // when the peer can begin with each READ in flight
 	for done := range 200 {
-		if done == 10 { // the peer was off its processor for some time
+		if done == 10 { // the peer did not run for some time
 			r.share.window.rate = burstBytes
 			r.share.own = r.share.window.Window()
 		}

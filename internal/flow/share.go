@@ -243,7 +243,7 @@ func (s *Share) BeginRound() {
 	s.control.BeginRound()
 }
 
-// EndRound ends a round that took all; the answer to its packet began after d; the minimum is least.
+// EndRound ends a round. The parameters are those of Controller.RoundTrip.
 func (s *Share) EndRound(d, least, all time.Duration) {
 	s.own = s.control.RoundTrip(d, least, all, s.full)
 }

@@ -9,21 +9,21 @@ import (
 	"github.com/softhca/softhca/internal/fabric"
 )
 
-// SocketCredit is what the queue pairs of unreliable services may send to one socket of this
-// host before they ask for its backlog again. Nothing acknowledges their packets, and loopback
-// drops those that find the receive buffer full, as a lossy network does. With the credit it
-// is like a lossless network, which pauses senders.
+// SocketCredit limits what the queue pairs of unreliable services send to one socket of this host
+// before they ask for its backlog again. Nothing acknowledges their packets, and the loopback
+// interface drops packets to a full receive buffer, as a lossy network does. The credit makes the
+// interface behave like a lossless network, which pauses senders.
 type SocketCredit struct {
 	To      Socket
 	backlog fabric.Backlog // nil: the destination is on another host, or unknown
-	left    int            // bytes of cost
-	user    ib.QPN         // the queue pair that got them; 0 after others had their turn
+	left    int            // bytes of cost that may still be sent
+	user    ib.QPN         // the queue pair that renewed the credit last; 0 after it was told to flush
 	batch   uint64         // the last batch with packets to the socket
 	unsent  int            // bytes of cost in that batch
 
-	used   int           // at the last question
-	paused clock.Instant // since when the receiver has read nothing although there is no room; Never
-	retry  clock.Instant // no question before that
+	used   int           // backlog at the last question that found no room
+	paused clock.Instant // time since which there is no room and the receiver reads nothing; or Never
+	retry  clock.Instant // earliest time of the next question
 	line   time.Duration // 1 ns for each queue pair that waits for retry
 }
 
@@ -37,8 +37,8 @@ const (
 )
 
 // Times of a pause. A sender asks again after a quarter of the time that the pause has lasted,
-// within bounds. After maxPause the receiver counts as stuck, and packets are sent, and lost,
-// until it reads again: switches, too, discard packets that they could not deliver for about that long.
+// within bounds. After maxPause the receiver counts as stuck: until it reads again, senders send, and
+// packets are lost. Switches, too, discard packets that they cannot deliver for about maxPause.
 const (
 	minPauseStep = 20 * time.Microsecond
 	maxPauseStep = 100 * time.Microsecond
@@ -50,13 +50,13 @@ type SocketAnswer uint8
 
 // The answers of Admit.
 const (
-	SocketOpen  SocketAnswer = iota // it may
-	SocketFlush                     // the credit is used up: first send the batch, and let others with work go
+	SocketOpen  SocketAnswer = iota // the packet may be sent
+	SocketFlush                     // the credit is used up: first send the batch, and let other queue pairs send
 	SocketPause                     // the buffer is full: ask again at the given instant
 )
 
-// Admit reports whether a queue pair may append a packet of the given cost to a batch, and takes
-// it from the credit; with SocketPause also when to ask again.
+// Admit reports whether a queue pair may append a packet of the given cost to a batch. If so, it
+// takes the cost from the credit. With SocketPause it returns when to ask again.
 func (c *SocketCredit) Admit(now clock.Instant, id ib.QPN, cost uint32, batch uint64) (SocketAnswer, clock.Instant) {
 	if c.backlog == nil {
 		return SocketOpen, 0
@@ -85,7 +85,7 @@ func (c *SocketCredit) ask(now clock.Instant) bool {
 	used, size := c.backlog()
 	free := size - used - c.unsent
 	switch {
-	case size == 0: // the backlog is not known now
+	case size == 0: // the backlog is unknown at present
 		c.left = maxGrant
 		return true
 	case free*roomShare >= size:
@@ -119,8 +119,8 @@ type Socket struct {
 // SocketOf returns the socket that gets the packets to a queue pair at an address.
 func SocketOf(dst netip.Addr, to ib.QPN) Socket { return Socket{dst, uint8(to >> 16)} }
 
-// maxSockets bounds the destinations. A program may have sent to more: all are forgotten then, and
-// found again.
+// maxSockets is the maximum number of credits. If a program sends to more sockets, the table forgets
+// all of them, and finds them again.
 const maxSockets = 1024
 
 // NewSocketCredits returns an empty table. find returns the backlog of the socket that gets the packets

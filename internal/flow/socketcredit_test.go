@@ -23,7 +23,7 @@ func (b *buffer) credit() *SocketCredit {
 	return NewSocketCredits(find).Credit(netip.IPv6Loopback(), 1)
 }
 
-// fill admits packets of a queue pair to a batch until one may not go, and returns their cost.
+// fill admits packets of a queue pair to a batch until one is refused, and returns their cost.
 func fill(c *SocketCredit, now clock.Instant, id ib.QPN, batch uint64) (cost int, why SocketAnswer, again clock.Instant) {
 	for {
 		if why, again = c.Admit(now, id, packetCost, batch); why != SocketOpen {
@@ -60,8 +60,8 @@ func TestSocketCredit(t *testing.T) {
 	t.Error("no pause although the receiver reads nothing")
 }
 
-// TestSocketCreditIsShared shows that the packets of one batch, which are not in the socket yet, count
-// for the other queue pairs of the batch.
+// TestSocketCreditIsShared shows that packets in the batch, which are not in the socket yet, count
+// for all queue pairs with packets in this batch.
 func TestSocketCreditIsShared(t *testing.T) {
 	b := &buffer{size: 300_000}
 	c := b.credit()
@@ -104,8 +104,8 @@ func TestSocketPause(t *testing.T) {
 	}
 }
 
-// TestSocketStuck shows that a receiver that reads nothing for maxPause stops no sender for longer, that
-// one that reads slowly does, and that a stuck one counts again when it reads.
+// TestSocketStuck shows that a receiver that reads nothing pauses senders for maxPause and no longer, that
+// a slow receiver pauses them for longer, and that a stuck receiver pauses them again after it has read.
 func TestSocketStuck(t *testing.T) {
 	b := &buffer{size: 300_000, used: 300_000}
 	c := b.credit()
@@ -143,7 +143,7 @@ func TestSocketStuck(t *testing.T) {
 	}
 }
 
-// TestSocketTurns shows that queue pairs that wait for one socket get the same share.
+// TestSocketTurns shows that queue pairs that wait for the same socket get equal shares.
 func TestSocketTurns(t *testing.T) {
 	const senders = 5
 	b := &buffer{size: 300_000}
@@ -189,8 +189,8 @@ func TestSocketTurns(t *testing.T) {
 	}
 }
 
-// TestSocketsAreForgotten shows that a program that sends to many sockets holds the state of few, and
-// that the destination of a packet, not that of an earlier one, pauses it.
+// TestSocketsAreForgotten shows that the table does not grow beyond maxSockets, and that a packet is
+// paused by the credit of its own destination, not by that of an earlier packet.
 func TestSocketsAreForgotten(t *testing.T) {
 	found := 0
 	s := NewSocketCredits(func(dst netip.Addr, to ib.QPN) fabric.Backlog {
@@ -219,8 +219,8 @@ func TestSocketsAreForgotten(t *testing.T) {
 	}
 }
 
-// TestSocketUnknown shows that packets go while nothing is known about a socket, with a question from
-// time to time.
+// TestSocketUnknown shows that packets are sent while the backlog of a socket is unknown, with a
+// question from time to time.
 func TestSocketUnknown(t *testing.T) {
 	b := &buffer{}
 	c := b.credit()
