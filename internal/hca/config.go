@@ -64,7 +64,7 @@ type Config struct {
 	// WriteBack has memory written back to storage, as qp.Env.WriteBack says; its end is
 	// reported to HCA.WrittenBack. Nil: no memory needs it.
 	WriteBack func(qp.WriteBack)
-	// CancelWriteBack says that nothing waits for a job of WriteBack any more.
+	// CancelWriteBack cancels a job of WriteBack, as qp.Env.CancelWriteBack says.
 	CancelWriteBack func(job uint64)
 
 	// Backlog finds sockets on this host, as qp.Env.Backlog says. Nil: no socket is known.

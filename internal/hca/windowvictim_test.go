@@ -12,12 +12,11 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// boundBytes are what the program binds windows to: the first bytes of a region to which peers have
-// no right themselves. The rest is a guard.
+// boundBytes is the number of bytes to which the program binds windows: the first bytes of a region
+// without remote rights. The rest of the region is a guard.
 const boundBytes = 128
 
-// windowed is the part of a victim whose memory peers reach through windows, and whose FLUSHes have
-// memory written back.
+// windowed is the part of a victim that has memory windows, and write-backs for FLUSHes of its peer.
 type windowed struct {
 	region  *memory.Region
 	buf     []byte
@@ -42,8 +41,8 @@ func (w *windowed) open(v *victim) {
 	}
 }
 
-// key returns the key of a window and an address at its memory, counted from 0 for one that may be
-// zero-based, or the key of a window that is gone. The code has 4 bits.
+// key returns the key of a window, live or deallocated, and an address: at the start of the region,
+// within it, or 0, as for a zero-based window. The code has 4 bits.
 func (w *windowed) key(code byte) (ib.RKey, uint64) {
 	key := w.windows[code&3].RKey()
 	switch code >> 2 {
@@ -94,7 +93,7 @@ func (w *windowed) replace(v *victim, which byte) {
 	rig.Must(v.T, err)
 }
 
-// written ends a write-back, or reports one again that has ended.
+// written reports the end of a write-back, and may keep the job to report its end again.
 func (w *windowed) written(v *victim, which byte) {
 	if len(w.jobs) == 0 {
 		return
@@ -159,8 +158,8 @@ func windowSeeds() (seeds [][]byte) {
 	return seeds
 }
 
-// TestVictimsWindowsAreReached shows that the seeds reach what they are for: memory behind windows is
-// written, FLUSHes have memory written back, and dead windows refuse.
+// TestVictimsWindowsAreReached shows that the seeds have the intended effects: memory behind windows is
+// written, FLUSHes write memory back, and dead windows refuse access.
 func TestVictimsWindowsAreReached(t *testing.T) {
 	var reached, jobs, refused int
 	for _, seed := range windowSeeds() {

@@ -5,8 +5,8 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// SealRun gives the segments of a bare run their ICRCs: it leaves the memory of this host after
-// all.
+// SealRun writes the ICRCs of the segments of a bare run, which is to leave the memory of this host
+// after all.
 func SealRun(r *fabric.Run) {
 	for i := range r.Count {
 		seg := r.Segment(i)

@@ -45,8 +45,8 @@ func Prefix(path *fabric.Path, size, id int) roce.Prefix {
 	return roce.NewPrefix(path.Src, path.Dst, path.SrcPort, fabric.RoCEPort, size).WithID(uint16(id))
 }
 
-// Seal writes the ICRC of the segment that Append returned last, zeros if it needs none, counts
-// the packet and records it for the QP, or the EE context, that sends it.
+// Seal writes the ICRC of the segment that Append returned last, or zeros if the segment needs none.
+// It counts the packet and records it for the QP, or the EE context, that sends it.
 func (w *Writer) Seal(now clock.Instant, from ib.QPN, seg []byte, pre roce.Prefix) {
 	if w.bare {
 		clear(seg[len(seg)-roce.ICRCLen:])

@@ -39,7 +39,7 @@ const (
 // 2^k-1, at least 1. Adapters keep one slot of a power of two free.
 func CQSize(n uint32) uint32 { return 1<<bits.Len32(max(n, 1)) - 1 }
 
-// CQBytes returns how much memory NewCQ allocates for the entries. The header is apart.
+// CQBytes returns how much memory NewCQ allocates for the entries, without the header.
 func CQBytes(n uint32, timed bool) int { return int(CQSize(n)+1) * int(cqeBytes(timed)) }
 
 // cqeBytes returns the size of an entry.

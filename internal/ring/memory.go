@@ -18,7 +18,7 @@ type Allocator struct {
 	Free func([]byte)
 }
 
-// Or returns a, or another allocator if a is the zero value.
+// Or returns a, or b if a is the zero value.
 func (a Allocator) Or(b Allocator) Allocator {
 	if a.Alloc == nil {
 		return b

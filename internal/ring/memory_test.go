@@ -87,7 +87,7 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// TestBytes shows that callers who bring their own memory learn how much a queue needs.
+// TestBytes shows that callers with memory of their own can find out how much a queue needs.
 func TestBytes(t *testing.T) {
 	for n := uint32(0); n < 70; n++ {
 		var sizes []int

@@ -29,7 +29,7 @@ const (
 // SGERoom returns the bytes that n scatter/gather elements take.
 func SGERoom(n uint32) uint32 { return n * sgeSize }
 
-// strideOf returns the bytes from one entry to the next, with room bytes after each.
+// strideOf returns the number of bytes from one entry to the next, with room bytes after each.
 func strideOf[T any](room uint32) uint32 {
 	var entry T
 	return (uint32(unsafe.Sizeof(entry)) + room + 7) &^ 7
@@ -38,8 +38,8 @@ func strideOf[T any](room uint32) uint32 {
 // Bytes returns how much memory Init allocates.
 func Bytes[T any](n, room uint32) int { return HeaderSize + int(Size(n))*int(strideOf[T](room)) }
 
-// Init makes r an empty queue of at least n entries with room bytes after each, whose memory is
-// the allocator's. ENOMEM or EINVAL if the allocator fails.
+// Init makes r an empty queue of at least n entries with room bytes after each, in memory of a, which
+// Resize and Free use, too. ENOMEM or EINVAL if the allocator fails.
 func (r *Ring[T]) Init(a Allocator, n, room uint32) error {
 	p, err := a.get(Bytes[T](n, room))
 	if err != nil {
