@@ -189,7 +189,7 @@ type op struct {
 	ahead   []span // READ: responses after a gap
 	rspGap  bool
 	skipped bool    // a later message was answered before
-	altered bool    // by a fault rule
+	altered bool    // a fault rule changed a packet of it
 	refused instant // when a NAK refused it; zero if none did
 }
 

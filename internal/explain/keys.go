@@ -8,17 +8,17 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// maxKeys is the maximum number of keys remembered, and of shared receive queues. Findings have
-// no history of others.
+// maxKeys is the maximum number of keys remembered, and of shared receive queues. Findings about
+// further ones have no history.
 const maxKeys = 4096
 
 // keys records how the requests of a capture used and invalidated the R_Keys of responders, and
 // which shared receive queues of XRC they reached.
 type keys struct {
 	known  map[keyOf]keyUse
-	last   keyOf // the last used key, and its use: a stream of requests needs no look-up
-	use    keyUse
-	queues map[queueOf]int // record of an executed request
+	last   keyOf           // the last used key, apart from known: a stream of requests needs no look-up
+	use    keyUse          // of last
+	queues map[queueOf]int // record of a request to the queue that was executed
 }
 
 // queueOf is the number of a shared receive queue of the adapter at an address.
@@ -42,8 +42,8 @@ type keyUse struct {
 	length      int
 }
 
-// covers reports whether the use shows that a request was allowed: it was of the same kind, and
-// its range included that of the request.
+// covers reports whether the use shows that a request was once allowed: the use was of the same kind,
+// and its range includes the range of the request.
 func (u *keyUse) covers(o *op) bool {
 	ahead := o.va - u.va
 	return u.used > 0 && !o.altered && u.kind == o.kind && o.length > 0 && ahead <= uint64(u.length) && o.length <= u.length-int(ahead)
@@ -106,7 +106,7 @@ func (k *keys) access(responder netip.Addr, o *op) (rule ruleID, history string)
 	}
 }
 
-// accessRuleOf returns the rule for a refused request without more knowledge of its key.
+// accessRuleOf returns the rule for a refused request with a key of which nothing is known.
 func accessRuleOf(k roce.Kind) ruleID {
 	switch k {
 	case roce.KindReadRequest:
@@ -120,8 +120,8 @@ func accessRuleOf(k roce.Kind) ruleID {
 	}
 }
 
-// invalid returns the rule for a request that was refused as invalid, and what is known of its
-// shared receive queue.
+// invalid returns the rule for a request that was refused as invalid, and describes its shared receive
+// queue.
 func (k *keys) invalid(responder netip.Addr, o *op) (rule ruleID, queue string) {
 	if o.srqn != 0 {
 		queue = fmt.Sprintf(", for shared receive queue %v", o.srqn)

@@ -410,8 +410,8 @@ func refusedFlush(s *scene) {
 	})
 }
 
-// again is a WRITE, and another one of the same bytes with the same key, or of length bytes, which is
-// refused.
+// again is a WRITE of 64 bytes, and a WRITE of length bytes to the same address with the same key, which
+// is refused.
 func again(length uint32) func(s *scene) {
 	return func(s *scene) {
 		write := &roce.Packet{BTH: bth(roce.RCRDMAWriteOnly, 0x11, 0x100), RETH: roce.RETH{VA: 0x1000, RKey: 7, Length: 64}, Payload: make([]byte, 64)}
@@ -443,7 +443,7 @@ func refusedAtomic(op roce.Opcode) func(s *scene) {
 	}
 }
 
-// overXRC is a SEND over XRC to queue 0x55, and one to another queue, which is refused.
+// overXRC is a SEND over XRC to queue 0x55, and a SEND to queue srqn, which is refused.
 func overXRC(srqn uint32) func(s *scene) {
 	return func(s *scene) {
 		for i, to := range []uint32{0x55, srqn} {

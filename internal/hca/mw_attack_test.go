@@ -207,7 +207,8 @@ func (a *windowAttack) destroy(i int) {
 	a.pairs[i] = a.newPair()
 }
 
-// key draws a key for the attacker: mostly the key of a live window, else of a dead one.
+// key draws a key for the attacker: mostly of a live window, otherwise of a dead window, a random
+// key, a key with a flipped bit, or an L_Key.
 func (a *windowAttack) key() ib.RKey {
 	w := a.window()
 	switch k := a.r.IntN(10); {

@@ -13,8 +13,8 @@ import (
 )
 
 // TestM4_AllNumbers creates shared receive queues of XRC until all numbers of the adapter's slot are
-// taken. The next one is refused, and leaves nothing; a number is free again when later ones have
-// been freed.
+// taken. A further queue is refused, and leaves nothing behind. A freed number is used again only
+// after enough other numbers have been freed.
 func TestM4_AllNumbers(t *testing.T) {
 	const slot, most = 5, 1<<16 - 2
 	v := rig.NewSolo(t, rig.SoloConfig{Type: ib.RC, HCA: hca.Config{QPNSlot: slot}})

@@ -47,7 +47,7 @@ func TestBareRun(t *testing.T) {
 				t.Errorf("%s: packet %d ends with %x", dst, i, tail)
 			}
 		}
-		// What the receiver makes of it when something above its port reads ICRCs.
+		// The receiver seals its copy if something above its port needs ICRCs.
 		d := fabric.Datagram{
 			Bytes: slices.Clone(r.Bytes), Stride: r.Size, Src: path.Src, Dst: path.Dst,
 			SrcPort: path.SrcPort, DstPort: fabric.RoCEPort, IDKnown: path.Dst.Is4(), Bare: true,
@@ -83,7 +83,7 @@ func TestSealTiny(t *testing.T) {
 	}
 }
 
-// Other destinations of the same port get their ICRC.
+// Only packets to slots for which Caps.Bare is true lack an ICRC.
 func TestBareNeedsPermission(t *testing.T) {
 	path := &fabric.Path{Src: netip.MustParseAddr("10.0.0.1"), Dst: netip.MustParseAddr("10.0.0.2"), SrcPort: 0xc000}
 	w := Writer{Counters: new(counters.Set)}

@@ -190,7 +190,7 @@ func (e *end) sendSome(r *rand.Rand, n int, bad bool) {
 	e.node.wake(e)
 }
 
-// draw draws a work request: one that takes care of windows, or another one.
+// draw draws a work request, perhaps one that changes a window.
 func (e *end) draw(r *rand.Rand, bad bool) *op {
 	if e.w.plan.on(windows) {
 		if bad && r.IntN(4) == 0 {

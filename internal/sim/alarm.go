@@ -10,20 +10,20 @@ import (
 )
 
 // With the feature moderation, programs arm completion queues and change how their events are
-// delayed. The model knows the instant of each event: it may come neither earlier nor later, and
-// once for each time that the queue was armed.
+// delayed. The model knows the instant of each event: the event must come neither earlier nor later,
+// and only once each time the queue is armed.
 
 // alarm is the model of the events of a completion queue.
 type alarm struct {
 	n       *node
 	armed   arming
 	limits  qp.Moderation
-	pending uint32        // completions that count since the last event
+	pending uint32        // completions since the last event that the queue was armed for
 	due     clock.Instant // end of the period; Never while nothing is pending
 	owed    bool          // the event has to come now
 }
 
-// arming is what a queue is armed for.
+// arming says for which completions a queue is armed.
 type arming uint8
 
 const (
@@ -35,7 +35,8 @@ const (
 // newAlarm returns the model of a new queue.
 func newAlarm(n *node) alarm { return alarm{n: n, due: clock.Never} }
 
-// matches reports whether a completion counts. solicited: it is solicited or unsuccessful.
+// matches reports whether the queue is armed for a completion; solicited says that the completion is
+// solicited or unsuccessful.
 func (a *alarm) matches(solicited bool) bool {
 	return a.armed == forAny || a.armed == forSolicited && solicited
 }
@@ -55,14 +56,15 @@ func (a *alarm) count(n uint32) {
 	}
 }
 
-// got notes a completion in the queue.
+// got notes a new completion in the queue.
 func (a *alarm) got(solicited bool) {
 	if a.matches(solicited) {
 		a.count(1)
 	}
 }
 
-// arm arms the queue for its next completion. With waiting, completions in the queue count.
+// arm arms the queue for its next completion. With waiting, completions already in the queue count,
+// too.
 func (a *alarm) arm(c *queue, solicited, waiting bool) {
 	c.cq.Arm(solicited)
 	switch {
@@ -82,7 +84,7 @@ func (a *alarm) arm(c *queue, solicited, waiting bool) {
 	a.n.HCA.CQs().Waiting(a.n.w.Now, c.cq, n)
 }
 
-// moderate changes the limits. An event that is delayed follows the new ones.
+// moderate changes the limits, also for an event that is delayed already.
 func (a *alarm) moderate(c *queue, m qp.Moderation) {
 	w := a.n.w
 	if a.pending > 0 {
@@ -116,7 +118,7 @@ func (a *alarm) rings() {
 	a.armed, a.pending, a.due, a.owed = disarmed, 0, clock.Never, false
 }
 
-// settled checks that an event that is due has come.
+// settled checks that no due event is missing.
 func (a *alarm) settled() {
 	if a.owed || a.due <= a.n.w.Now {
 		a.n.w.Fail("event", "adapter %d: a completion event is missing: %d completions of %d since the last one, the period ended at %v",
@@ -144,5 +146,5 @@ func (w *world) actModerate(r *rand.Rand) {
 	n.wake(nil)
 }
 
-// solicits reports whether a message asks for an event of a receiver that waits for solicited ones.
+// solicits reports whether the request is solicited.
 func (o *op) solicits() bool { return o.wr.Flags&ib.SendSolicited != 0 }

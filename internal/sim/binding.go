@@ -9,32 +9,33 @@ import (
 )
 
 // With the feature windows, the ends of RC connections give their peers memory windows of type 2.
-// An end binds its window by a work request, and its peer gets the key when that is complete. The
-// end, by LOCAL_INV, or the peer, by a SEND with invalidate, ends the binding, and the end binds
-// the window again under the next tag. Requests may name the key meanwhile, or a dead one.
+// An end binds its window by a work request, and its peer gets the key when this is complete. The
+// end, by LOCAL_INV, or the peer, by a SEND with invalidate, invalidates the key, and the end binds
+// the window again under the next tag. In the meantime, requests may name this key, or a dead one.
 
 // binding is a memory window of type 2 on the remote area of a space.
 type binding struct {
 	e     *end
 	s     *space
 	mw    *memory.Window
-	grant *grant // the key of the peer; nil: it has none
-	// changing is a bind or an invalidation that is not complete.
+	grant *grant // the key that the peer has; nil: none
+	// changing is a bind or an invalidation in progress.
 	changing *op
 	leaving  bool      // the peer has posted a SEND that invalidates the key, and no longer names it
 	dead     []ib.RKey // keys that were valid before
 }
 
-// grant is a key that is valid until something ends it.
+// grant is a valid key, or one that has died.
 type grant struct {
 	key       ib.RKey
-	slots     int // of the area, which the window covers
+	slots     int // number of the area's slots that the window covers
 	zeroBased bool
-	ending    bool // a LOCAL_INV is posted
+	ending    bool // a LOCAL_INV of the key is posted
 	dead      bool
 }
 
-// mostDead bounds the keys that programs remember: fewer than there are tags.
+// mostDead is the maximum number of dead keys that are remembered. It is less than the number of tags,
+// so these keys stay invalid.
 const mostDead = 16
 
 // open allocates the window.
@@ -51,7 +52,7 @@ func (b *binding) close(why string) {
 	b.mw, b.changing, b.dead = nil, nil, nil
 }
 
-// ends notes that the key no longer works. All that requests with it did is in the memory.
+// ends notes that the key is dead. Requests with it have no effect on memory from now on.
 func (b *binding) ends(why string) {
 	g := b.grant
 	if g == nil {
@@ -68,8 +69,8 @@ func (b *binding) ends(why string) {
 	b.s.resolve(why)
 }
 
-// restart notes that the end has a new connection. The window stays bound. If a bind vanished with
-// the old connection, it may have been executed, and the program allocates another window.
+// restart notes that the end has a new connection. The window stays bound. If a bind or invalidation
+// was in progress, the state of the window is unknown, and the program allocates another window.
 func (b *binding) restart() {
 	if b == nil {
 		return
@@ -94,7 +95,7 @@ func (b *binding) check() {
 	}
 }
 
-// replaced takes the key away by a verb, and reports whether the region stays.
+// replaced deallocates the window, and so ends its key. It reports whether the region stays.
 func (b *binding) replaced() bool {
 	if b.grant != nil && b.s.pd.DeregMR(b.s.remote.mr) == nil {
 		b.s.w.Fail("window", "adapter %d: a region was deregistered under its window", b.s.node.Index)
@@ -108,7 +109,7 @@ func (b *binding) replaced() bool {
 	return true
 }
 
-// manage draws a request that changes the key of the end, or of its peer; nil for none.
+// manage draws a request that changes the window of the end or of its peer; nil for none.
 func (e *end) manage(r *rand.Rand) *op {
 	if !e.w.plan.on(windows) || e.typ() != ib.RC {
 		return nil
@@ -127,7 +128,7 @@ func (e *end) manage(r *rand.Rand) *op {
 	return nil
 }
 
-// rough reports whether programs take keys away that are in use.
+// rough reports whether programs invalidate keys that are in use.
 func (p *plan) rough() bool { return p.on(deregistration | badRequests | lifecycle) }
 
 // namedBy reports whether a pending request of an end names the key.
@@ -155,7 +156,7 @@ func (b *binding) bind(r *rand.Rand) *op {
 	return o
 }
 
-// invalidate returns a LOCAL_INV of the key of the end's peer.
+// invalidate returns a LOCAL_INV of the key that the end's peer has.
 func (b *binding) invalidate() *op {
 	o := &op{end: b.e, id: b.e.w.nextID(false), code: ib.WRLocalInv, signaled: true, window: b.mw}
 	o.wr.InvRKey = b.grant.key
@@ -163,8 +164,8 @@ func (b *binding) invalidate() *op {
 	return o
 }
 
-// makeSendWithInv returns a SEND that invalidates the end's own key. It waits for READs with the
-// key, whose answers could not be repeated.
+// makeSendWithInv returns a SEND that invalidates the key that the end has. It may have a fence:
+// after the invalidation, the peer could not repeat its answers to READs with the key.
 func (e *end) makeSendWithInv(r *rand.Rand) *op {
 	b := e.peer.space.remote.binding
 	o := &op{end: e, id: e.w.nextID(false), code: ib.WRSendWithInv, signaled: true, grant: b.grant}
@@ -184,10 +185,10 @@ func (b *binding) usable() bool {
 	return b == nil || b.grant != nil && !b.leaving && (!b.grant.ending || b.e.w.plan.rough())
 }
 
-// isLocal reports whether the request sends nothing.
+// isLocal reports whether the request sends no packets.
 func (o *op) isLocal() bool { return o.code == ib.WRBindMW || o.code == ib.WRLocalInv }
 
-// misbind makes a bind or an invalidation wrong.
+// misbind makes a bind or an invalidation invalid.
 func (o *op) misbind(r *rand.Rand) {
 	o.end.w.Mark("M2 wrong bind")
 	o.bad = badBind
@@ -219,7 +220,7 @@ func (b *binding) bindAgain(r *rand.Rand) *op {
 
 // executed applies a bind or an invalidation that succeeded.
 func (b *binding) executed(o *op) {
-	if b.mw != o.window { // it was replaced meanwhile
+	if b.mw != o.window { // the window was replaced meanwhile
 		return
 	}
 	b.changing = nil
@@ -248,7 +249,7 @@ func (b *binding) invalidated(o *op) {
 		return
 	}
 	if b.changing != nil && b.changing.code == ib.WRLocalInv {
-		b.changing.bad = badBind // it comes too late
+		b.changing.bad = badBind // the LOCAL_INV comes too late
 	}
 	e.w.Mark("M2 SEND with invalidate")
 	b.ends("its key was invalidated by the peer")
@@ -262,8 +263,8 @@ func (b *binding) spoilsAnswers(g *grant) {
 	}
 }
 
-// takeWrongKey makes a request name a key with which it must reach nothing: a dead one, or that of
-// the window of another queue pair. It reports whether there is one.
+// takeWrongKey makes a request name a key that gives it no access: a dead key, or the key of a window
+// of another queue pair. It reports whether there is one.
 func (o *op) takeWrongKey(r *rand.Rand) bool {
 	peer := o.end.peer
 	if dead := peer.space.remote.binding.dead; len(dead) > 0 && r.IntN(2) == 0 {
@@ -275,15 +276,15 @@ func (o *op) takeWrongKey(r *rand.Rand) bool {
 		if b := e.space.remote.binding; e != peer && b != nil && b.grant != nil {
 			o.end.w.Mark("M2 key of another queue pair")
 			o.bad, o.wr.RKey = badRKey, b.grant.key
-			o.wr.RemoteAddr += e.space.remote.base() - peer.space.remote.base() // where it has the same slot
+			o.wr.RemoteAddr += e.space.remote.base() - peer.space.remote.base() // the address of the same slot there
 			return true
 		}
 	}
 	return false
 }
 
-// exceedWindow makes a request reach beyond the window, but not beyond its region, and reports
-// whether there is room between.
+// exceedWindow makes a request reach beyond the window, but not beyond its region. It reports whether
+// the region extends beyond the window.
 func (o *op) exceedWindow(r *rand.Rand) bool {
 	a := &o.end.peer.space.remote
 	if o.word != nil || o.length == 0 || o.grant.slots == len(a.slots) {

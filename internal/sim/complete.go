@@ -242,7 +242,7 @@ func (e *end) delivered(v *receive, wc *ib.WC) {
 	e.deliveredUnreliable(v, wc)
 }
 
-// deliveredReliable: messages arrive whole, in order, each once.
+// deliveredReliable checks that messages arrive whole, in order, each once.
 func (e *end) deliveredReliable(v *receive, wc *ib.WC) {
 	if len(e.inbox) == 0 {
 		e.w.Fail("message", "adapter %d qp %v: a message arrived and the peer has sent none, or it arrived before", e.node.Index, e.num)

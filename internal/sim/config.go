@@ -104,7 +104,7 @@ type Profile struct {
 	Name  string
 	About string
 	has   feature
-	mixes bool // it also draws features from the seed
+	mixes bool // further features are drawn from the seed
 }
 
 // mixed is the default.
@@ -113,13 +113,13 @@ const mixed = "mixed"
 // storms runs the simulation of package storm.
 const storms = "connect"
 
-// extended has extended reliable connections.
+// extended is the profile of extended reliable connections.
 const extended = "xrc"
 
-// windowsOfType2 has memory windows of type 2.
+// windowsOfType2 is the profile of memory windows of type 2.
 const windowsOfType2 = "windows"
 
-// completionEvents has events of completion queues.
+// completionEvents is the profile of events of completion queues.
 const completionEvents = "events"
 
 // nearby has adapters that share memory.

@@ -25,7 +25,7 @@ var markNames = [...]string{
 	"near met", "near packet", "near ring full", "near packet lost", "near reordered", "near garbage", "near ended",
 }
 
-// ownMarks are the situations of profiles with features of their own, in addition to markNames.
+// ownMarks are further situations, in addition to markNames, of profiles with ownFeatures.
 var ownMarks = map[string][]string{
 	extended:         {"M4 wrong SRQ", "M4 forged request", "M4 SRQ of another PD", "M4 other SRQ than before", "M4 SRQ destroyed", "M4 SRQ destroyed in a message", "M4 SRQ destroyed under its CQ"},
 	completionEvents: {"M7 event at once", "M7 event by count", "M7 event by period", "M7 waiting when armed", "M7 changed while pending"},

@@ -49,7 +49,7 @@ type tally struct {
 	sent, in, damaged, delivered uint64
 	flushed, reqErr, respErr     uint64
 	lostCQE, moves               uint64
-	turned                       uint64 // packets of the peer that an end of XRC took and dropped: a request at an initiator, an answer at a target
+	turned                       uint64 // requests that initiators of XRC accepted and dropped, and answers that targets did
 }
 
 // queue is a completion queue and its expected contents.
@@ -61,7 +61,7 @@ type queue struct {
 	alarm   alarm
 }
 
-// down reports whether the queue has overflowed; false if there is none.
+// down reports whether there is a queue and it has overflowed.
 func (c *queue) down() bool { return c != nil && c.failed }
 
 // pushed is a completion and the time at which it was made.

@@ -24,7 +24,7 @@ type op struct {
 	compare     uint64
 	swap        uint64
 
-	queue     *sharedQueue   // over XRC
+	queue     *sharedQueue   // over XRC, the queue that it names
 	window    *memory.Window // of a bind or a LOCAL_INV
 	binds     *grant         // the key that a bind makes
 	grant     *grant         // the key of type 2 that it names
@@ -44,9 +44,9 @@ const (
 	outOfRange
 	unaligned // atomic, ATOMIC WRITE
 	deadAH
-	noQueue      // the number of no shared receive queue in the target's domain
-	foreignQueue // the key is of another protection domain than the shared receive queue
-	badBind      // a bind or an invalidation that the window does not allow
+	noQueue      // no shared receive queue in the target's domain has the number
+	foreignQueue // the key and the shared receive queue are in different protection domains
+	badBind      // an invalid bind or invalidation
 )
 
 // consumes reports whether the peer needs a receive for it.

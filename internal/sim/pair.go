@@ -151,7 +151,7 @@ type end struct {
 	commEst   bool
 	localGone bool // the local region was deregistered during the connection
 	remGone   bool // the remote region was deregistered
-	solicited bool // the last completion is of a receive whose message was
+	solicited bool // the last completion is that of a solicited message's receive
 	shortRecv bool // a receive was posted that is shorter than a message
 	badRecv   bool // a receive with a bad lkey was posted
 

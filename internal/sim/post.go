@@ -24,7 +24,7 @@ func (e *end) makeOp(r *rand.Rand) *op {
 	if r.IntN(8) == 0 {
 		o.wr.Flags |= ib.SendFence
 	}
-	if r.IntN(4) == 0 && (e.reliable || !o.writes()) { // of a WRITE over UC, the receiver's model knows nothing
+	if r.IntN(4) == 0 && (e.reliable || !o.writes()) { // the receiver's model does not see WRITEs over UC
 		o.wr.Flags |= ib.SendSolicited
 	}
 	o.queue = e.peer.domain.draw(r, o.code)
@@ -347,7 +347,7 @@ func (q *sharedQueue) post(w *world, n int) bool {
 	if q.srq.PostRecv(&wr) != nil {
 		return false // full
 	}
-	if q.cq != nil && q.posted[v.slot.owner] != nil { // lost: there are slots for all others
+	if q.cq != nil && q.posted[v.slot.owner] != nil { // a lost receive: there are slots for all others
 		delete(q.posted, v.slot.owner)
 		q.lost--
 	}

@@ -13,15 +13,15 @@ type sharedQueue struct {
 	srq    *qp.SRQ
 	space  *space
 	posted map[uint64]*receive
-	// lost is the most receives that queue pairs had taken when they were reset or destroyed:
-	// these never complete.
+	// lost is the maximum number of receives that never complete, because queue pairs had taken
+	// them when they were reset or destroyed.
 	lost int
 
 	// Of XRC only.
 	pd    *hca.PD
 	cq    *queue
-	short bool // it has had a receive that is shorter than a message
-	gone  bool // it was destroyed
+	short bool // a receive that may be shorter than a message was posted
+	gone  bool // the queue was destroyed
 }
 
 // shared returns the shared receive queues from which the end may take receives.
@@ -35,8 +35,8 @@ func (e *end) shared() []*sharedQueue {
 	return nil
 }
 
-// takeShared finds a receive that completed. An end takes the oldest one of the queue and holds
-// one at a time, so that as many older ones may be incomplete as there are other ends.
+// takeShared finds a receive that completed. Each end takes the oldest receive of the queue, and holds
+// one at a time. So there are at most as many older incomplete receives as other ends.
 func (e *end) takeShared(id uint64) *receive {
 	for _, q := range e.shared() {
 		v := q.posted[id]
@@ -74,7 +74,7 @@ func (q *sharedQueue) heldBy(e *end) bool {
 	return e.state >= ib.RTR && e.state != ib.ERR && slices.Contains(e.shared(), q)
 }
 
-// leavesReceives notes that a receive which the end has taken never completes.
+// leavesReceives notes that a receive of each queue never completes, since the end may have taken it.
 func (e *end) leavesReceives() {
 	for _, q := range e.shared() {
 		if q.heldBy(e) {
@@ -83,7 +83,7 @@ func (e *end) leavesReceives() {
 	}
 }
 
-// recvQueueOf returns the completion queue of a receive: that of the shared receive queue, if the
+// recvQueueOf returns the completion queue of a receive: the one of the shared receive queue, if the
 // end is a target.
 func (e *end) recvQueueOf(id uint64) *queue {
 	for _, q := range e.shared() {

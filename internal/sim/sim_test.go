@@ -83,8 +83,7 @@ func TestTroublesHappen(t *testing.T) {
 	}
 }
 
-// TestOwnTroublesHappen shows that each profile with features of its own brings about the
-// situations that only it has.
+// TestOwnTroublesHappen shows that the situations in ownMarks occur in their profiles.
 func TestOwnTroublesHappen(t *testing.T) {
 	for profile, own := range ownMarks {
 		c := Campaign{Config: Config{Profile: profile}, First: 1, Last: 100, Workers: 2}

@@ -67,8 +67,8 @@ type word struct {
 type spaceConfig struct {
 	target, words, local, recv int
 	fixed                      bool
-	pd                         *hca.PD // nil: the node's first
-	binds                      *end    // that has a window of type 2; nil: none has
+	pd                         *hca.PD // nil: the node's first protection domain
+	binds                      *end    // the end that has a window of type 2 on the space; nil: none
 }
 
 // guard is the bytes between slots that must not be written.
@@ -179,7 +179,7 @@ func (s *space) close() {
 		s.w.Must(s.pd.DeallocMW(s.remote.mw))
 	}
 	s.w.Must(s.pd.DeregMR(s.remote.mr))
-	if b := s.remote.binding; b != nil { // it did not keep the region
+	if b := s.remote.binding; b != nil { // its window, no longer bound, did not keep the region
 		s.w.Must(s.pd.DeallocMW(b.mw))
 	}
 	s.w.Must(s.pd.DeregMR(s.local.mr))
@@ -223,7 +223,7 @@ func (l *slot) model() []byte { return l.area.want[l.off : l.off+l.size] }
 // addr returns the address of the slot's first byte.
 func (l *slot) addr() uint64 { return l.area.base() + uint64(l.off) }
 
-// base returns the address of the area's first byte, len the number of bytes that its user reaches.
+// base returns the address of the area's first byte, len the number of bytes that the peer reaches.
 func (a *area) base() uint64 {
 	if b := a.binding; b != nil && b.grant != nil && b.grant.zeroBased {
 		return 0

@@ -15,7 +15,7 @@ var moves = map[[2]ib.QPState]bool{
 // byModify is the cause of a move that the program requested.
 const byModify = "modify"
 
-// queueFull is the cause of a move that a full completion queue causes.
+// queueFull is the cause of a move because of a full completion queue.
 const queueFull = "completion queue full"
 
 // moved checks a change of state (Q1–Q3, Q14, Q18).

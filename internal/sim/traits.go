@@ -9,8 +9,8 @@ import (
 type traits struct {
 	service  roce.Service
 	reliable bool // the responder answers each request
-	posts    bool // it has a send queue
-	receives bool // it has a receive queue, or shares one with other queue pairs
+	posts    bool // the queue pair has a send queue
+	receives bool // the queue pair has a receive queue, or shares one with others
 }
 
 // traitsOf returns the traits of a type.
@@ -31,11 +31,11 @@ func traitsOf(t ib.QPType) traits {
 	}
 }
 
-// isReliable reports whether requests of a service are answered.
+// isReliable reports whether responders of a service answer requests.
 func isReliable(s roce.Service) bool { return s == roce.ServiceRC || s == roce.ServiceXRC }
 
-// inRC returns the opcode of RC for the same packet.
+// inRC returns RC's opcode for the same kind of packet.
 func inRC(o roce.Opcode) roce.Opcode { return o &^ (7 << 5) }
 
-// inService returns the opcode of a service for the same packet as one of RC.
+// inService returns a service's opcode for the same kind of packet as an opcode of RC.
 func inService(o roce.Opcode, s roce.Service) roce.Opcode { return o | roce.Opcode(s)<<5 }

@@ -34,10 +34,10 @@ type watcher struct {
 	deceived    bool            // the forged NAK was believed
 	ended       bool            // because the program ended the connection
 	claimed     uint64          // disturbed of the pair, when the last claim came
-	examines    bool            // a claim
-	forgedAt    ib.PSN          // of the last forged request
-	answersAt   map[ib.PSN]bool // of forged answers
-	again       bool            // there were two with the same PSN
+	examines    bool            // the end examines a claim
+	forgedAt    ib.PSN          // PSN of the last forged request
+	answersAt   map[ib.PSN]bool // PSNs of forged answers
+	again       bool            // two forged answers had the same PSN
 	probes      int             // probes that challenges may still send
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 // An extended reliable connection (XRC) has an initiator, which only sends, and a target, which
-// has no queues: each request names a shared receive queue of the target's domain. That queue
+// has no queues: each request names a shared receive queue of the target's domain. The shared queue
 // provides the receive, the completion queue and the protection domain of the keys.
 
 // domain is an XRC domain of a node.
@@ -25,12 +25,12 @@ type domain struct {
 	doomed bool // the program destroys a queue in the middle of its next message
 }
 
-// remains is the memory of a shared receive queue that was destroyed, and its contents then.
+// remains is the memory of a destroyed shared receive queue, and what it contained then.
 type remains struct{ buf, want []byte }
 
 const (
 	numDomains      = 2  // of a node
-	domainQueues    = 3  // of a domain, of which the last is in another protection domain
+	domainQueues    = 3  // of a domain; the last one is in another protection domain
 	domainReceives  = 16 // of a queue
 	domainSlots     = 2 * domainReceives
 	lastInOwnDomain = domainQueues - 2
@@ -40,7 +40,7 @@ const (
 // openDomains creates the node's domains, with their queues.
 func (n *node) openDomains() {
 	w := n.w
-	for _, d := range n.domains { // of the adapter before it restarted
+	for _, d := range n.domains { // of the adapter before a restart
 		for _, q := range d.queues {
 			q.gone = true
 		}
@@ -62,7 +62,7 @@ func (n *node) openDomains() {
 	}
 }
 
-// open creates queue i. Its receives complete to a completion queue.
+// open creates queue i, whose receives complete to c.
 func (d *domain) open(i int, c *queue) {
 	n := d.node
 	pd := n.PD
@@ -76,8 +76,8 @@ func (d *domain) open(i int, c *queue) {
 	}
 }
 
-// destroy destroys queue i. Targets may be in the middle of messages to it: they must not write
-// its memory any more.
+// destroy destroys queue i. Targets may be in the middle of messages to this queue: from now on, they
+// must not write to its memory.
 func (d *domain) destroy(i int) {
 	q := d.queues[i]
 	d.node.w.Must(q.pd.DestroySRQ(q.srq))
@@ -88,7 +88,8 @@ func (d *domain) destroy(i int) {
 	d.dead = d.dead[max(0, len(d.dead)-mostRemains):]
 }
 
-// replace replaces one of the queues by a new one. On a queue pair that is no target, d is nil.
+// replace replaces one of the queues by a new one, now or in the middle of the next message. If d is
+// nil, it does nothing.
 func (d *domain) replace(r *rand.Rand) {
 	if d == nil {
 		return
@@ -177,7 +178,7 @@ func (d *domain) uses(c *queue) bool {
 	return slices.ContainsFunc(d.queues, func(q *sharedQueue) bool { return q.cq == c })
 }
 
-// fill tops the receives of each queue up to n.
+// fill posts receives until each queue has n.
 func (d *domain) fill(n int) {
 	for _, q := range d.queues {
 		for len(q.posted)-q.lost < n && q.post(d.node.w, d.node.w.plan.slot) {
@@ -195,7 +196,7 @@ func (d *domain) postShort(r *rand.Rand) {
 
 func (d *domain) any(r *rand.Rand) *sharedQueue { return d.queues[r.IntN(len(d.queues))] }
 
-// first returns a queue for any request, nil if the peer is no target.
+// first returns a queue that is right for every request; nil if d is nil.
 func (d *domain) first() *sharedQueue {
 	if d == nil {
 		return nil
@@ -203,8 +204,8 @@ func (d *domain) first() *sharedQueue {
 	return d.queues[0]
 }
 
-// draw draws the queue that a request names, nil if the peer is no target. The keys of requests
-// to the last queue are those of another protection domain, which has none.
+// draw draws the queue that a request names; nil if d is nil. Only SENDs name the last queue: no key
+// is valid in its protection domain.
 func (d *domain) draw(r *rand.Rand, c ib.WROpcode) *sharedQueue {
 	switch {
 	case d == nil:
@@ -215,8 +216,8 @@ func (d *domain) draw(r *rand.Rand, c ib.WROpcode) *sharedQueue {
 	return d.queues[r.IntN(lastInOwnDomain+1)]
 }
 
-// misdirect makes a request name a wrong queue: one of another domain, none, or one whose
-// protection domain does not have the key.
+// misdirect makes a request name a wrong queue: a queue of another domain, an unknown one, or one in
+// whose protection domain the key is not valid.
 func (o *op) misdirect(r *rand.Rand) {
 	d := o.end.peer.domain
 	if needsKey := o.target != nil && o.length > 0 || o.word != nil; needsKey && r.IntN(2) == 0 {
@@ -234,11 +235,11 @@ func (o *op) misdirect(r *rand.Rand) {
 }
 
 // forgeRequest sends a target the next request in its peer's name, from another port, for any of the
-// queues and with a key of nothing. The target has to ask its peer for the request, and to leave
-// the receive that it took in its queue.
+// queues and with an invalid key. The target has to ask its peer for the request, and to put the
+// receive that it took back into its queue.
 func (w *world) forgeRequest(e *end, r *rand.Rand) {
 	psn := e.qp.Query().RQPSN
-	if e.latest == nil || psn == e.wire.forgedAt || w.plan.on(migration) { // it knows no port yet, or believes the second
+	if e.latest == nil || psn == e.wire.forgedAt || w.plan.on(migration) { // the end knows no port yet, or would believe a second one
 		return
 	}
 	w.Mark("M4 forged request")
