@@ -43,8 +43,8 @@ func TestC11_CreateQP(t *testing.T) {
 	destroy(t, id)
 }
 
-// TestC11_ReadyAfterDestroyQP shows that a program that waits on Ready learns that the queue
-// pair was destroyed by the verb, and again when the ID has none any more.
+// TestC11_ReadyAfterDestroyQP shows that Ready has an element after the queue pair was destroyed by
+// its own Destroy, and again after DestroyQP.
 func TestC11_ReadyAfterDestroyQP(t *testing.T) {
 	a, b := newPair(t)
 	id := withQP(t, a.resolved(TCP, b.at(port)))

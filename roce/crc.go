@@ -16,10 +16,9 @@ const (
 	bulkUnit   = 16
 )
 
-// slicing holds, in row i, what each byte leaves in the CRC register after i more zero bytes. So
-// a step takes as many bytes as it uses rows. A step waits for the register of the one before,
-// while its own lookups do not wait for each other: a header of 28 bytes takes half as long in
-// two steps as in four.
+// slicing contains, in row i, the CRC register after each byte and i more zero bytes. A step takes as
+// many bytes as it uses rows. A step depends on the register of the previous step, but its own lookups
+// do not depend on each other: fewer, larger steps take less time.
 var slicing = makeSlicing()
 
 func makeSlicing() (t [16][256]uint32) {
@@ -33,14 +32,14 @@ func makeSlicing() (t [16][256]uint32) {
 	return t
 }
 
-// after returns what the word w, in the order of a little-endian load, leaves in the CRC register
-// after 4*words more zero bytes.
+// after returns the CRC register after the bytes of w, a little-endian word, and 4*words more zero
+// bytes.
 func after(w uint32, words int) uint32 {
 	t := (*[4][256]uint32)(slicing[4*words:])
 	return t[3][byte(w)] ^ t[2][byte(w>>8)] ^ t[1][byte(w>>16)] ^ t[0][w>>24]
 }
 
-// step12 takes a BTH into the CRC register; byte 4, with FECN and BECN, counts as ones.
+// step12 takes a BTH into the CRC register. Byte 4, with FECN and BECN, counts as 0xff.
 func step12(reg uint32, b *[BTHLen]byte) uint32 {
 	le := binary.LittleEndian
 	return after(reg^le.Uint32(b[:]), 2) ^ after(le.Uint32(b[4:])|0xff, 1) ^ after(le.Uint32(b[8:]), 0)

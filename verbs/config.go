@@ -34,14 +34,15 @@ func (t Transport) String() string {
 type Wire uint8
 
 const (
-	// WireDefault is what the environment variable SOFTHCA_WIRE says, "udp" or "auto", and
-	// WireUDP without it.
+	// WireDefault is what the environment variable SOFTHCA_WIRE says, "udp" or "auto"; without
+	// the variable, WireUDP.
 	WireDefault Wire = iota
 	// WireUDP is UDP, as to other hosts: tcpdump sees the packets, and traffic control and
 	// firewalls act on them.
 	WireUDP
-	// WireAuto is shared memory, once both processes have met, and UDP to and from processes
-	// that do not use it; Linux. If the network interface has a queueing discipline, it is UDP.
+	// WireAuto is shared memory between two processes that both use WireAuto, once they have met,
+	// and UDP otherwise. Processes do not meet on other systems than Linux, nor while the network
+	// interface has a queueing discipline.
 	WireAuto
 )
 
@@ -80,7 +81,7 @@ type Config struct {
 	Addr string
 	// Transport is the kind of port.
 	Transport Transport
-	// Wire is how packets reach adapters of this host.
+	// Wire is how packets reach adapters of the same user on this host.
 	Wire Wire
 	// Network, if set, replaces Transport: the adapter joins it.
 	Network *Network

@@ -100,12 +100,12 @@ func wantInvalid(t *testing.T, what string, err error) {
 	}
 }
 
-// TestM6_FlushWhileBothSleep flushes a file while the programs on both sides sleep: the end of a
-// write-back is no packet, and still the answer leaves at once.
+// TestM6_FlushWhileBothSleep flushes a file while the programs on both sides sleep: although no packet
+// arrives at the end of a write-back, the answer leaves at once.
 func TestM6_FlushWhileBothSleep(t *testing.T) {
 	const flushes = 30
 	a, b := newUDPPair(t, ib.RC)
-	connect(t, a, b, func(q *QPAttr) { q.Timeout = 22 }) // a repeat would be late
+	connect(t, a, b, func(q *QPAttr) { q.Timeout = 22 }) // long: retransmissions do not help
 	_, mr, err := fileMR(t, b.pd, onStorage(t), AccessLocalWrite|AccessRemoteWrite|AccessFlush)
 	must.Do(t, err)
 	defer func() { must.Do(t, mr.Dereg()) }()

@@ -218,15 +218,15 @@ func TestEveryExampleActs(t *testing.T) {
 	}
 }
 
-// TestM1_M2_BindFailsOnDemand has binds and invalidations fail: the window keeps its key and its
+// TestM1_M2_BindFailsOnDemand makes binds and invalidations fail: the window keeps its key and its
 // memory.
 func TestM1_M2_BindFailsOnDemand(t *testing.T) {
 	for _, c := range []struct {
 		rule   string
 		typ    ib.QPType
-		fails  int // the bind, the invalidation, or the bind of type 1 after them
+		fails  int // which request fails: 0 the bind, 1 the invalidation, 2 the bind of type 1
 		state  ib.QPState
-		counts uint64 // matches
+		counts uint64 // matches of the rule
 	}{
 		{"bindfail", ib.RC, 0, ib.ERR, 1},
 		{"bindfail op=BIND_MW", ib.UC, 0, ib.SQE, 1},
@@ -261,7 +261,7 @@ func TestM1_M2_BindFailsOnDemand(t *testing.T) {
 		if changed := two.RKey() != before[1]; changed != (c.fails > 0) || one.RKey() != before[0] {
 			t.Errorf("%s: the key of the window has changed: %v", c.rule, changed)
 		}
-		// A window is bound until its key is invalidated, and then holds its region.
+		// While a window is bound, its region cannot be deregistered.
 		if err := mr.Dereg(); (err != nil) != (c.fails == 1) {
 			t.Errorf("%s: deregister the region: %v", c.rule, err)
 		}

@@ -61,7 +61,7 @@ func TestV15_LinkDown(t *testing.T) {
 	if got := a.events(t, 2); got[ib.EventPathMig] != 1 || got[ib.EventGIDChange] != 1 {
 		t.Errorf("the side that lost an address has the events %v", got)
 	}
-	must.Do(t, a.qp.PostSend(a.write(2+writes, size, b))) // the others may have arrived before
+	must.Do(t, a.qp.PostSend(a.write(2+writes, size, b))) // the earlier ones may have arrived before the link was down
 	a.wait(t, 1)
 	b.onAlternate(t, a)
 	b.settle(t)

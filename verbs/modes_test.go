@@ -16,7 +16,7 @@ import (
 // waiting is a program on two adapters that posts one request after another, and waits for each.
 type waiting struct {
 	a, b  *endpoint
-	bound *MR // of b: the peer reaches it through windows
+	bound *MR // of b, with the windows
 	one   *MW
 	two   *MW
 	key   RKey // of the window of type 2
@@ -42,7 +42,7 @@ func (w *waiting) bindTwo(t *testing.T) {
 	w.key = m.RKey
 }
 
-// acts are the requests, in the order in which each has what it needs.
+// acts are the requests, in an order in which each finds the window that it needs.
 var acts = []act{
 	{"bind type 1", true, false, func(t *testing.T, w *waiting) { must.Do(t, w.b.qp.BindMW(1, 0, part(w.one, w.bound, 64, 64))) }},
 	{"WRITE through type 1", false, false, func(t *testing.T, w *waiting) {
@@ -84,7 +84,8 @@ func get(t *testing.T, e *endpoint) {
 	}
 }
 
-// ways are how programs wait. Each makes an act and returns when its completion is there, or due.
+// ways are the ways in which programs wait. Each makes an act, and waits for its completion, except
+// "polling", which leaves that to the caller.
 var ways = map[string]func(*testing.T, *waiting, *act, *endpoint){
 	"polling": func(t *testing.T, w *waiting, a *act, _ *endpoint) { a.post(t, w) },
 	"in Get": func(t *testing.T, w *waiting, a *act, e *endpoint) {
@@ -99,7 +100,7 @@ var ways = map[string]func(*testing.T, *waiting, *act, *endpoint){
 			t.Error("the event is of another queue")
 		}
 	},
-	// One goroutine gets the event of the act, the other one that of a WRITE.
+	// One goroutine gets the event of the act, the other one the event of a WRITE.
 	"in Get twice": func(t *testing.T, w *waiting, a *act, e *endpoint) {
 		got := make(chan struct{}, 2)
 		for range 2 {
@@ -120,7 +121,7 @@ var ways = map[string]func(*testing.T, *waiting, *act, *endpoint){
 		must.Do(t, e.qp.PostSend(e.through(peer.mr.RKey(), peer.mr.Addr()+64, 8)))
 		<-got
 	},
-	// The target of an ATOMIC WRITE changes while nobody calls the library.
+	// The target of an ATOMIC WRITE changes although no goroutine calls the library.
 	"for memory": func(t *testing.T, w *waiting, a *act, _ *endpoint) {
 		n := w.n
 		a.post(t, w)
