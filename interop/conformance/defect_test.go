@@ -11,8 +11,8 @@ import (
 
 // Each of these networks makes one of two adapters look as if it had a defect
 // that no ICRC shows. The cases must notice. A rule for requests acts on each
-// of them, or on the first: a later one can be a retransmission, which nobody
-// executes.
+// request, or on the first: a later one can be a retransmission, which the
+// responder does not execute.
 func TestDefectsAreNoticed(t *testing.T) {
 	for _, c := range []struct {
 		why   string

@@ -14,7 +14,7 @@ type exception struct {
 	about   string
 	capture string // capture of two Linux peers with the same outcome; "" if there is none
 	rule    string // the requirement
-	needs   string // the extension whose operation it posts: AtomicWrite, Flush or ""
+	needs   string // the extension that the case uses: AtomicWrite, Flush or ""
 
 	typ       ib.QPType
 	adapt     func(*plan) // nil: the usual plan

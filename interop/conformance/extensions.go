@@ -18,8 +18,8 @@ const (
 	Flush       = "FLUSH"
 )
 
-// Extensions plays a group of cases of operations that not every peer has: memory windows of each type
-// at the responder, ATOMIC WRITE and FLUSH.
+// Extensions plays a group of cases: memory windows of each type at the responder, ATOMIC WRITE, or
+// FLUSH. Not every peer has these operations.
 func Extensions(ctx context.Context, p Pair, group string) (all []Result) {
 	var list []sequence
 	switch group {
@@ -41,13 +41,13 @@ func Extensions(ctx context.Context, p Pair, group string) (all []Result) {
 
 func writesAtomically(pl *plan) { pl.atomicWrite = true }
 
-// flushable gives the responder's queue pair and region the right to FLUSH to global visibility.
+// flushable gives the responder's queue pair and region the right FLUSH_GLOBAL.
 func flushable(pl *plan) {
 	pl.attr.Access |= ib.AccessFlushGlobal
 	pl.farAccess |= ib.AccessFlushGlobal
 }
 
-// atomicWrite writes a value at an address of the region, by a key.
+// atomicWrite writes a value at an offset in the region, with a key.
 func (t *steps) atomicWrite(off uint64, key ib.RKey, value uint64) {
 	t.do(func() error { return t.local.Write(t.ctx, 16, binary.LittleEndian.AppendUint64(nil, value)) })
 	t.post(ends.Send{WRID: off, Opcode: ib.WRAtomicWrite, Flags: ib.SendSignaled, SGList: part(t.local, 16, 8), RemoteAddr: t.far.Addr() + off, RKey: key})
@@ -59,8 +59,8 @@ func (t *steps) atomicWrite(off uint64, key ib.RKey, value uint64) {
 	t.blank(t.far, off+8, 0)
 }
 
-// atomicWrites writes a word several times, after a WRITE whose bytes it replaces, and before a READ
-// that fetches it.
+// atomicWrites writes a word several times. Before each ATOMIC WRITE, a WRITE fills the word, and after
+// it, a READ fetches the word.
 func atomicWrites(t *steps) {
 	const at = 4096 + 40
 	n := 2 * uint32(t.MTU.Bytes())
@@ -125,7 +125,7 @@ func flush(typ ib.FlushType, level ib.FlushLevel, off uint64, key ib.RKey) func(
 	}
 }
 
-// extensionExceptions is the part of the table about ATOMIC WRITE and FLUSH.
+// extensionExceptions returns the rows of the table about ATOMIC WRITE and FLUSH.
 func extensionExceptions() []exception {
 	inv, acc := roce.NAKInvalidRequest, roce.NAKRemoteAccess
 	both := func(f, g func(*plan)) func(*plan) { return func(pl *plan) { f(pl); g(pl) } }

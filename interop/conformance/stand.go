@@ -44,7 +44,7 @@ type plan struct {
 	attr      ends.Attributes
 	farSize   uint64
 	farAccess ib.Access
-	// atomicWrite makes the requester's queue pair take ATOMIC WRITE.
+	// atomicWrite creates the requester's queue pair so that it can post ATOMIC WRITE.
 	atomicWrite bool
 	srq         *testagent.SRQConfig
 }

@@ -42,7 +42,7 @@ func (t *steps) window(typ ib.MWType) ends.MW {
 	return take(t, func() (ends.MW, error) { return t.Responder.AllocMW(t.ctx, typ) })
 }
 
-// whole binds a window to its range.
+// whole returns a bind of a window to the range windowAt, windowLen.
 func (t *steps) whole(mw ends.MW, access ib.Access) ends.Bind {
 	return ends.Bind{MW: mw, Memory: t.far, Off: windowAt, Len: windowLen, Access: access}
 }
@@ -71,7 +71,7 @@ func (t *steps) bound(want ib.WCStatus) {
 	t.expect(len(wcs) == 1 && wcs[0].WRID == bindID && wcs[0].Status == want && (want != ok || wcs[0].Opcode == ib.WCBindMW), "the bind completed as %+v, not with %s", wcs, want)
 }
 
-// newWindow returns a window of type 2 that is bound to its range, and its key.
+// newWindow returns a window of type 2 that is bound to this range, and its key.
 func (t *steps) newWindow(access ib.Access) (mw ends.MW, key ib.RKey) {
 	if mw = t.window(ib.MWType2); t.err == nil {
 		key = mw.RKey().Inc()
@@ -90,8 +90,8 @@ func (t *steps) localInv(key ib.RKey) {
 
 func dealloc(t *steps, mw ends.MW) { t.do(func() error { return mw.Dealloc(t.ctx) }) }
 
-// through writes a message of three packets by a key to the end of the window's range, whose
-// peer sees it at an address, and reads it back.
+// through writes three packets to the end of a window's range, with the window's key, and reads them
+// back. For the requester, the window begins at the address at.
 func (t *steps) through(qp ends.QP, at uint64, key ib.RKey) {
 	t.seed++
 	n := min(3*uint32(t.MTU.Bytes()), windowLen)
@@ -114,10 +114,10 @@ func (t *steps) through(qp ends.QP, at uint64, key ib.RKey) {
 	t.guards(t.far)
 }
 
-// usable uses a window whose peer has the addresses of the region.
+// usable uses a window that is not zero-based.
 func (t *steps) usable(key ib.RKey) { t.through(t.req, t.far.Addr()+windowAt, key) }
 
-// attempt writes 100 bytes by a key over blanks, and returns the status.
+// attempt writes 100 bytes over blanks, with a key, and returns the status.
 func (t *steps) attempt(qp ends.QP, off uint64, key ib.RKey) []ib.WCStatus {
 	t.do(func() error { return t.far.Set(t.ctx, off, 100+margin, blank) })
 	t.do(func() error {
@@ -126,7 +126,7 @@ func (t *steps) attempt(qp ends.QP, off uint64, key ib.RKey) []ib.WCStatus {
 	return statuses(t.poll(t.Requester, 1, caseTime))
 }
 
-// refused writes by a key that must be refused, with nothing written.
+// refused checks that a WRITE with a key is refused and writes nothing.
 func (t *steps) refused(qp ends.QP, off uint64, key ib.RKey) {
 	t.checkRefused(off, t.attempt(qp, off, key))
 }
@@ -138,7 +138,7 @@ func (t *steps) checkRefused(off uint64, got []ib.WCStatus) {
 	t.blank(t.far, off, 0)
 }
 
-// boundAgain binds a window twice: the first key ends with the second bind.
+// boundAgain binds a window twice: the second bind ends the first key.
 func boundAgain(t *steps) {
 	mw := t.window(ib.MWType1)
 	if t.err != nil {
@@ -153,7 +153,7 @@ func boundAgain(t *steps) {
 	t.refused(t.req, windowAt, old)
 }
 
-// ended1 uses a window of type 1, ends it, and uses it again.
+// ended1 uses a window of type 1, ends its key, and uses the key again.
 func ended1(end func(t *steps, mw ends.MW)) func(*steps) {
 	return func(t *steps) {
 		mw := t.window(ib.MWType1)
@@ -168,7 +168,7 @@ func ended1(end func(t *steps, mw ends.MW)) func(*steps) {
 	}
 }
 
-// ended2 does so with a window of type 2.
+// ended2 is ended1 for a window of type 2.
 func ended2(end func(t *steps, mw ends.MW, key ib.RKey)) func(*steps) {
 	return func(t *steps) {
 		mw, key := t.newWindow(readWrite)
@@ -190,8 +190,8 @@ func (t *steps) secondPair() ends.QP {
 	return req
 }
 
-// sharedWindow uses a window of type 1, which belongs to the protection domain, by both of its
-// queue pairs.
+// sharedWindow uses a window of type 1 on both queue pairs of the protection domain, to which it
+// belongs.
 func sharedWindow(t *steps) {
 	other, mw := t.secondPair(), t.window(ib.MWType1)
 	if t.err != nil {
@@ -202,7 +202,7 @@ func sharedWindow(t *steps) {
 	t.through(other, t.far.Addr()+windowAt, mw.RKey())
 }
 
-// foreignWindow uses a window of type 2 by another queue pair than that of the bind.
+// foreignWindow uses a window of type 2 on a queue pair on which it was not bound.
 func foreignWindow(t *steps) {
 	other := t.secondPair()
 	_, key := t.newWindow(readWrite)
@@ -210,7 +210,7 @@ func foreignWindow(t *steps) {
 	t.usable(key)
 }
 
-// invalidatedByPeer invalidates a window by a SEND, binds it with another key, and uses the old one.
+// invalidatedByPeer invalidates a window by a SEND, binds it with another key, and uses the old key.
 func invalidatedByPeer(t *steps) {
 	mw, key := t.newWindow(readWrite)
 	t.usable(key)
@@ -226,7 +226,7 @@ func invalidatedByPeer(t *steps) {
 	t.refused(t.req, windowAt, key)
 }
 
-// zeroBased uses a window whose peer counts addresses from the window's first byte.
+// zeroBased uses a window whose first byte has the address 0.
 func zeroBased(t *steps) {
 	_, key := t.newWindow(readWrite | ib.AccessZeroBased)
 	t.through(t.req, 0, key)
@@ -265,7 +265,7 @@ func boundBeyond(t *steps) {
 	t.failed(t.resp)
 }
 
-// boundTwice binds a window of type 2 that is bound.
+// boundTwice binds a window of type 2 that is already bound.
 func boundTwice(t *steps) {
 	mw, key := t.newWindow(readWrite)
 	t.usable(key)

@@ -80,8 +80,8 @@ func first(c matrix.Cell) bool {
 	return (c.Is("mtu", "1024") || c.Get("mtu") == "") && (c.Is("transport", "udp") || c.Get("transport") == "") && c.Is("ip", "ipv4")
 }
 
-// lacks reports whether the peer cannot play its role in a cell with an extension: rxe has ATOMIC
-// WRITE and FLUSH in 6.12 but not in 6.1, and its library in the guest cannot post a FLUSH.
+// lacks reports whether the peer lacks what a cell with an extension needs: rxe has ATOMIC WRITE and
+// FLUSH in 6.12 but not in 6.1, and its library in the guest cannot post a FLUSH.
 func lacks(c matrix.Cell, extension string) bool {
 	switch extension {
 	case conformance.AtomicWrite:
@@ -102,7 +102,7 @@ func verbsFamilies(run runner) []suite.Family {
 	operations := run(between(conformance.Operations))
 	lacking := func(c matrix.Cell) bool {
 		x := conformance.Extension(c.Get("what"))
-		return x == conformance.Flush || lacks(c, x) // rxe drops a FLUSH of ours before it looks at it, as its cell of the extensions shows
+		return x == conformance.Flush || lacks(c, x) // rxe drops our FLUSHes because of their ICRC, as the cell of FLUSH shows
 	}
 	return []suite.Family{
 		{

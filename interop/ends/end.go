@@ -84,7 +84,7 @@ type QPConfig struct {
 	Type ib.QPType
 	SRQ  SRQ // nil for a receive queue of its own
 	Cap  ib.QPCap
-	// AtomicWrite makes a peer's queue pair take ATOMIC WRITE, which stands alone in a PostSend.
+	// AtomicWrite creates a peer's queue pair so that it can post ATOMIC WRITE, alone in a PostSend.
 	AtomicWrite bool
 }
 
@@ -100,7 +100,7 @@ type QP interface {
 	PostSend(ctx context.Context, wrs ...Send) error
 	// PostRecv posts receives in order.
 	PostRecv(ctx context.Context, wrs ...Recv) error
-	// BindMW posts a bind of a memory window of type 1; a BIND_MW of PostSend binds one of type 2.
+	// BindMW posts a bind of a memory window of type 1. For type 2, use PostSend with BIND_MW.
 	BindMW(ctx context.Context, wrID uint64, flags ib.SendFlags, b Bind) error
 	// AttachMcast makes a UD queue pair receive packets to a multicast group.
 	AttachMcast(ctx context.Context, group ib.GID) error

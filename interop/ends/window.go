@@ -12,22 +12,22 @@ import (
 
 // MW is a memory window.
 type MW interface {
-	// RKey returns the key: of a window of type 1 that of the last bind, which must have
-	// completed; of type 2 that of the allocation.
+	// RKey returns the key: for type 1, the key from the last bind, which must have completed; for
+	// type 2, the key from the allocation.
 	RKey() ib.RKey
-	// Dealloc ends the window.
+	// Dealloc deallocates the window.
 	Dealloc(ctx context.Context) error
 }
 
-// Bind is what a bind binds. With Len 0, BindMW unbinds the window, and still needs Memory.
+// Bind describes a bind. With Len 0, BindMW unbinds the window, and still needs Memory.
 type Bind struct {
 	MW       MW
 	Memory   Memory
-	Off, Len uint64 // in the region, which they may exceed
+	Off, Len uint64 // range in the region; it may exceed the region
 	Access   ib.Access
 }
 
-// ourMW is a window of ours. A window of type 2 keeps its first key.
+// ourMW is a window of our adapter. For type 2, RKey keeps returning its first key.
 type ourMW struct {
 	mw    *verbs.MW
 	first ib.RKey
@@ -69,7 +69,7 @@ func (q ourQP) BindMW(_ context.Context, wrID uint64, flags ib.SendFlags, b Bind
 	return q.q.BindMW(wrID, flags, *b.our(0))
 }
 
-// peerMW is a window of the program's.
+// peerMW is a window of the peer's test agent.
 type peerMW struct{ mw *testagent.MW }
 
 // AllocMW returns a memory window that is not bound.
@@ -95,6 +95,6 @@ func (q peerQP) BindMW(ctx context.Context, wrID uint64, flags ib.SendFlags, b B
 	return q.QP.BindMW(ctx, wrID, flags, *b.peer())
 }
 
-// errNoFlush is the refusal of FLUSH at a peer: verbs.h and the rxe provider lack FLUSH before
-// rdma-core 45.
+// errNoFlush is the error of a FLUSH that a peer should post: verbs.h and the rxe provider lack FLUSH
+// before rdma-core 45.
 var errNoFlush = fmt.Errorf("the test agent posts no FLUSH: %w", syscall.EOPNOTSUPP)

@@ -27,7 +27,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// ATOMIC WRITE and FLUSH are messages, and the READ response that answers them counts them.
+// ATOMIC WRITE and FLUSH count as messages when the READ response that answers them arrives.
 func TestAnsweredByReadResponses(t *testing.T) {
 	const qp, peer, psn = 5, 6, 100
 	for _, opcode := range []uint8{0x1C, 0x1D} {

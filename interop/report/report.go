@@ -25,7 +25,7 @@ type Report struct {
 	Peers    []Peer         `json:"peers"`
 	Families []suite.Family `json:"-"` // the headings
 	Results  []suite.Result `json:"results"`
-	Repeated []string       `json:"repeated,omitempty"` // cases that failed in this run; the results are those of a later one
+	Repeated []string       `json:"repeated,omitempty"` // cases that failed in this run; their results are those of a later run
 }
 
 // Peer is a guest's software.
@@ -35,7 +35,7 @@ type Peer struct {
 	Packages map[string]string `json:"packages"`
 }
 
-// Read reads a report from its file in JSON. It has no headings.
+// Read reads a report from its JSON file, without the headings.
 func Read(jsonFile string) (*Report, error) {
 	r := &Report{}
 	text, err := os.ReadFile(jsonFile)
@@ -48,7 +48,7 @@ func Read(jsonFile string) (*Report, error) {
 	return r, nil
 }
 
-// Failed returns a regular expression of the cases that failed; "" if none did.
+// Failed returns a regular expression that matches the cases that failed; "" if none failed.
 func (r *Report) Failed() string {
 	var names []string
 	for i := range r.Results {
@@ -62,8 +62,7 @@ func (r *Report) Failed() string {
 	return "^(?:" + strings.Join(names, "|") + ")$"
 }
 
-// Replace puts the results of a later run in the place of those of the same cases, and says so in
-// the report.
+// Replace replaces the results of cases by those of a later run, and lists these cases in Repeated.
 func (r *Report) Replace(later []suite.Result) {
 	for _, x := range later {
 		at := slices.IndexFunc(r.Results, func(old suite.Result) bool { return old.ID == x.ID })

@@ -49,8 +49,7 @@ func TestMarkdown(t *testing.T) {
 	}
 }
 
-// TestReplace: the cases that failed are repeated, and the report says which they were, also when
-// they fail again.
+// TestReplace: the report names the failed cases that were repeated, even if they fail again.
 func TestReplace(t *testing.T) {
 	r := example()
 	if got, want := r.Failed(), `^(?:rping/6\.1/client/ipv4)$`; got != want {
