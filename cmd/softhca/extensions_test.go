@@ -19,7 +19,7 @@ type half struct {
 	*adapter.Resources
 	pd     *verbs.PD
 	cq     *verbs.CQ
-	mr     *verbs.MR // with all rights, but that of FLUSH for persistence
+	mr     *verbs.MR // with all rights except FLUSH_PERSISTENT
 	qp     *verbs.QP
 	secret *verbs.MR // without remote rights
 	window *verbs.MW
@@ -42,7 +42,7 @@ func newPair(t *testing.T, xrc bool) *pair {
 	t.Cleanup(func() { must.Do(t, f.Close()) })
 	n := verbs.NewNetwork()
 	open := func(c verbs.Config, target bool) *half {
-		c.Network, c.ProbeAfter = n, 10*time.Second // a busy host repeats nothing
+		c.Network, c.ProbeAfter = n, 10*time.Second // no probes, even on a busy host
 		dev, err := verbs.Open(c)
 		must.Do(t, err)
 		r := adapter.NewResources(dev)
@@ -75,7 +75,7 @@ func newPair(t *testing.T, xrc bool) *pair {
 	return p
 }
 
-// done waits for the completion of a request.
+// done waits for the completion of a request, and returns its status.
 func (h *half) done(t *testing.T) ib.WCStatus {
 	t.Helper()
 	must.Do(t, h.cq.Wait(t.Context()))
@@ -85,8 +85,8 @@ func (h *half) done(t *testing.T) ib.WCStatus {
 	return wc[0].Status
 }
 
-// request posts a request of the requester and returns how it completes. It has the address and key
-// of the responder's region unless change says otherwise.
+// request posts a request of the requester and returns its status. The request has the address and key
+// of the responder's region, unless change replaces them.
 func (p *pair) request(op ib.WROpcode, n uint32, change func(*verbs.SendWR)) ib.WCStatus {
 	p.t.Helper()
 	wr := verbs.SendWR{
@@ -105,7 +105,7 @@ func (p *pair) request(op ib.WROpcode, n uint32, change func(*verbs.SendWR)) ib.
 	return p.near.done(p.t)
 }
 
-// local posts a request of the responder and returns how it completes.
+// local posts a request of the responder and returns its status.
 func (p *pair) local(wr verbs.SendWR) ib.WCStatus {
 	p.t.Helper()
 	must.Do(p.t, p.far.qp.PostSend(wr))
@@ -281,7 +281,7 @@ var explainedPrograms = map[string]struct {
 }
 
 // TestM1_M2_M4_M5_M6_ExplainAndDecode captures programs that use memory windows, ATOMIC WRITE, FLUSH and
-// XRC, rightly and wrongly, and has both commands read the captures.
+// XRC, correctly and incorrectly, and runs both commands on the captures.
 func TestM1_M2_M4_M5_M6_ExplainAndDecode(t *testing.T) {
 	for name, c := range explainedPrograms {
 		t.Run(name, func(t *testing.T) {

@@ -66,7 +66,7 @@ func TestPerfLocal(t *testing.T) {
 	}
 }
 
-// TestM4_PerfOnOneAddress has the server and the client of a measurement share an address, and two.
+// TestM4_PerfOnOneAddress lets the server and the client of a measurement share an address, or two.
 func TestM4_PerfOnOneAddress(t *testing.T) {
 	addrs := loopback(34) + "," + loopback(35)
 	for _, c := range []struct {

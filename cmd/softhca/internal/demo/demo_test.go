@@ -48,7 +48,7 @@ var everything = []string{
 	"QP_ACCESS_ERR", "RTS → ERR", "Gbit/s", "DREQ comm 0x", "DREP comm 0x", "TIMEWAIT_EXIT", "Everything was verified.",
 }
 
-// wide is what the output must have if lines are wide enough not to break it.
+// wide are parts of the output on lines that are wide enough not to break them.
 var wide = []string{
 	"in one piece, key 0x", "make 8 B at 0x", "the answer: done", "dead key  REM_ACCESS_ERR", "rkey: window not bound", "the whole message for queue 0x",
 }

@@ -97,7 +97,7 @@ func (n *node) next(ctx context.Context) (verbs.WC, error) {
 // event waits for an event about the queue pair of the connection.
 func (n *node) event(ctx context.Context, want ib.EventType) error { return n.eventOf(ctx, want, n.qp) }
 
-// eventOf waits for an event of a kind about a queue pair, and keeps the others that come.
+// eventOf waits for an event of a kind about a queue pair, and keeps other events.
 func (n *node) eventOf(ctx context.Context, want ib.EventType, q *verbs.QP) error {
 	ctx, cancel := context.WithTimeout(ctx, waitLimit)
 	defer cancel()

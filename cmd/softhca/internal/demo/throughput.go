@@ -11,7 +11,7 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// late has the counters of probes that B drops, before or after its queue pair is destroyed: they
+// late contains the counters of probes that B drops before or after its queue pair is destroyed, which
 // differ from run to run.
 var late = map[string]bool{"drop_state": true, "drop_no_qp": true}
 

@@ -17,7 +17,7 @@ const (
 	windowBytes = 256
 )
 
-// window is the scene of a memory window, whose key dies.
+// window is the scene of a memory window whose key is invalidated.
 func (s *stage) window(ctx context.Context) error {
 	s.title("A memory window: a key that dies")
 	s.text(0, "B registers memory that gives A no right. On a new queue pair, B binds a memory window to %d bytes of it, which gives A a key to "+
@@ -40,8 +40,8 @@ func (n *node) queues() *verbs.QPInitAttr {
 	return &verbs.QPInitAttr{Type: ib.RC, SendCQ: n.cq, RecvCQ: n.cq, Cap: verbs.QPCap{MaxSendWR: 4, MaxRecvWR: 4, MaxSendSGE: 1, MaxRecvSGE: 1}}
 }
 
-// joinByHand connects a queue pair of A with one of B, without the connection manager. It
-// does not draw their moves.
+// joinByHand connects a queue pair of A to a queue pair of B, without the connection manager. It
+// does not draw their state transitions.
 func (s *stage) joinByHand(a, b *verbs.QP) error {
 	s.aTrace.record(false)
 	s.bTrace.record(false)

@@ -9,8 +9,8 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// TestM4_M5_M6_LostAndRepeated has rules that name ATOMIC WRITE, FLUSH and requests of XRC cause
-// repeats.
+// TestM4_M5_M6_LostAndRepeated: rules that name ATOMIC WRITE, FLUSH and requests of XRC cause
+// retransmissions.
 func TestM4_M5_M6_LostAndRepeated(t *testing.T) {
 	for _, c := range []struct {
 		typ            ib.QPType
@@ -51,7 +51,7 @@ func TestM4_M5_M6_LostAndRepeated(t *testing.T) {
 	}
 }
 
-// TestM2_M4_M5_M6_RefusedOnDemand has rules refuse the operations, and a bind.
+// TestM2_M4_M5_M6_RefusedOnDemand: rules refuse these operations, and a bind.
 func TestM2_M4_M5_M6_RefusedOnDemand(t *testing.T) {
 	for _, c := range []struct {
 		plan   Plan
@@ -69,7 +69,8 @@ func TestM2_M4_M5_M6_RefusedOnDemand(t *testing.T) {
 			t.Errorf("%+v: %v", c, client)
 		}
 	}
-	// The server says why it binds no window, and a client that measures binds sees it itself.
+	// If a server cannot bind a window, it tells the client why; a client that measures binds sees the
+	// error itself.
 	_, client, server := newFaultyRig(t, "", "bindfail nth=2").measure(t.Context(), Plan{Op: Write, Window: true, QPs: 2, Duration: time.Second}, Write)
 	for who, err := range map[string]error{"client": client, "server": server} {
 		if err == nil || !strings.Contains(err.Error(), "bind a memory window on queue pair 1") || !strings.Contains(err.Error(), "MW_BIND_ERR") {

@@ -32,7 +32,7 @@ type localSide struct {
 	*adapter.Resources
 	plan   Plan
 	serves bool // the server's side
-	gid    int  // index
+	gid    int  // index in the GID table
 	alt    int  // index for the alternate path, with Plan.Alt
 	pd     *verbs.PD
 	cq     *verbs.CQ

@@ -31,11 +31,11 @@ type opInfo struct {
 	name     string
 	wr       ib.WROpcode
 	receives bool // the server posts receives
-	answered bool // completes by itself or by a response: the latency is the time to it
+	answered bool // the latency is the time to the completion, since no message comes back
 	fetches  bool // the answer has data
 	atomic   bool // it counts the messages in the peer's memory
 	word     bool // 8 bytes
-	// right is what a memory window must give the peer for the operation; 0 if it uses no window.
+	// right is the right that a window needs for the operation; 0 if the operation uses no window.
 	right ib.Access
 }
 

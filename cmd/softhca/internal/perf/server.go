@@ -217,7 +217,7 @@ func (s *server) wrong(i int, why error) error {
 	return fmt.Errorf("the last message of queue pair %d was sent %d times and never arrived whole: %w", i, tailCopies, why)
 }
 
-// place returns the index of the message of this side that has the last one of queue pair i.
+// place returns the index of this side's buffer that contains the last message of queue pair i.
 func (s *server) place(i int) int {
 	if s.sink != nil && s.plan.Op == Send {
 		return s.sink.lanes[i].last

@@ -21,7 +21,7 @@ type service struct {
 	header   int  // bytes before a received message
 	datagram bool // each request names its destination, and is one packet
 	channel  bool // each request names its destination and the common EE context
-	shared   bool // each request names the one queue with the receives of all queue pairs
+	shared   bool // all queue pairs share one receive queue, which each request names
 	windows  bool // the receiving queue pair can bind memory windows
 }
 

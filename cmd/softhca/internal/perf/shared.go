@@ -8,15 +8,15 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// shared is what XRC adds to a side. The queue pairs of the client are initiators, those of
-// the server targets. A target has no queue: the requests of all initiators name one shared
-// receive queue of the server. If messages go back and forth, a second connection carries
-// those of the server, and the client has a shared receive queue too.
+// shared contains the additional objects of a side with XRC. The queue pairs of the client are
+// initiators, and those of the server targets. A target has no queue: the requests of all initiators
+// name one shared receive queue of the server. If messages go back and forth, a second connection
+// carries the server's messages, and the client has a shared receive queue, too.
 type shared struct {
 	domain *verbs.XRCDomain
 	srq    *verbs.SRQ // of this side's targets; nil if it has none
 	back   *verbs.QP  // this side's end of the second connection, or nil
-	psn    uint32     // its initial PSN
+	psn    uint32     // initial PSN of back
 }
 
 // newShared creates the objects of XRC that a side needs in addition to its queue pairs,
@@ -46,8 +46,8 @@ func (s *localSide) newXRC(x *verbs.XRCDomain, target bool) *verbs.QP {
 	})
 }
 
-// receives returns the number of receives in the shared receive queue: those that all queue
-// pairs would have, or as many as the adapter allows.
+// receives returns the number of receives in the shared receive queue: as many as all queue pairs
+// would have without it, but at most as many as the adapter allows.
 func (s *localSide) receives() int {
 	n := s.plan.QPs * s.plan.Depth * recvSlack
 	if attr, err := s.Device.QueryDevice(); err == nil { // the creation of the queue reports the error
@@ -92,7 +92,7 @@ func (s *localSide) all() []*verbs.QP {
 	return append(s.qps[:len(s.qps):len(s.qps)], s.shared.back)
 }
 
-// sender returns the queue pair that sends the messages which go back and forth.
+// sender returns the queue pair that sends this side's messages if messages go back and forth.
 func (s *localSide) sender() *verbs.QP {
 	if s.shared != nil && s.serves {
 		return s.shared.back

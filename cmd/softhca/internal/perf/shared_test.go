@@ -40,8 +40,8 @@ func TestM4_SharedQueue(t *testing.T) {
 	}
 }
 
-// TestM4_PlacesTakeTurns looks at the receives of three queue pairs in their shared queue: any
-// three in a row have three places.
+// TestM4_PlacesTakeTurns checks the receives of three queue pairs in their shared queue: any three
+// consecutive receives have three different places.
 func TestM4_PlacesTakeTurns(t *testing.T) {
 	p := Plan{Type: ib.XRCIni, Op: Send, QPs: 3, Depth: 4}
 	must.Do(t, p.Check())
@@ -58,7 +58,7 @@ func TestM4_PlacesTakeTurns(t *testing.T) {
 	if n := p.QPs * p.Depth * recvSlack; len(s.batch) != n || pool.next != n%p.QPs {
 		t.Errorf("%d receives are posted, the next one is for place %d", len(s.batch), pool.next)
 	}
-	// Receives posted again, in odd numbers.
+	// The number of receives that are posted again is not a multiple of three.
 	for _, n := range []int{1, 4, 2} {
 		first := pool.next
 		pool.owed = n
@@ -84,8 +84,7 @@ func TestM4_LargeSharedQueue(t *testing.T) {
 	}
 }
 
-// TestM4_MeasuredFailures ends measurements over XRC: what the server's target is refused is
-// the client's error.
+// TestM4_MeasuredFailures lets measurements over XRC fail: the client reports the error.
 func TestM4_MeasuredFailures(t *testing.T) {
 	for _, c := range []struct {
 		op             Op
@@ -111,7 +110,7 @@ func TestM4_MeasuredFailures(t *testing.T) {
 	}
 }
 
-// TestM4_NoWayBack has a client that asks for messages back and has no second queue pair.
+// TestM4_NoWayBack: a client asks for messages back without a second queue pair, and gets an error.
 func TestM4_NoWayBack(t *testing.T) {
 	ctl, result := newRig(t).serve(t, Send)
 	q := valid(Send)

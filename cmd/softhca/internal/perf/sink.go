@@ -13,7 +13,7 @@ type sink struct {
 	own   *localSide
 	cq    *verbs.CQ
 	lanes []drain
-	byQPN map[ib.QPN]int // index of the lane, if the lanes share their receives
+	byQPN map[ib.QPN]int // index of the lane; nil unless the lanes share a receive queue
 	batch []ib.RecvWR    // receives of one post
 	wcs   [pollBatch]ib.WC
 }
@@ -22,10 +22,10 @@ type sink struct {
 type drain struct {
 	pool  *pool
 	taken uint64 // messages received
-	last  int    // index of the place that has the last one
+	last  int    // index of the place that contains the last one
 }
 
-// pool keeps receives posted to one queue: of a queue pair, or the one that all share.
+// pool keeps receives posted to one queue, which belongs to a queue pair, or which all share.
 type pool struct {
 	queue int         // index of the queue pair
 	recvs []ib.RecvWR // posted in turn; each has the index of its place as ID
@@ -66,9 +66,8 @@ func newSink(own *localSide) (*sink, error) {
 	return s, nil
 }
 
-// repost posts the receives that a pool owes. The places of a common pool take turns, so
-// that the last messages of all queue pairs, which arrive one after another, are in different
-// places.
+// repost posts the receives that a pool owes. Consecutive receives of a common pool are for different
+// places, so that the last messages of all queue pairs, which arrive one after another, are too.
 func (s *sink) repost(p *pool) error {
 	wrs := s.batch[:p.owed]
 	for i := range wrs {

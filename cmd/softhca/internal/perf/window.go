@@ -10,7 +10,7 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// errNoWindow means that a server has not bound memory windows that it was asked for.
+// errNoWindow means that a server has not bound the memory windows that the client asked for.
 var errNoWindow = errors.New("the server binds no memory windows: its softhca is older than this one")
 
 // checkWindow returns an error if the plan asks for memory windows where there are none.
@@ -30,13 +30,12 @@ func (p *Plan) checkWindow() error {
 }
 
 // binds reports whether this side binds memory windows: the server for the requests of the
-// client, or the client to measure that.
+// client, or the client to measure binding.
 func (s *localSide) binds() bool {
 	return s.plan.Window && s.serves || s.plan.Op == Bind && !s.serves
 }
 
-// access returns the rights of a side's memory. Memory with windows has no rights of its own
-// for the peer.
+// access returns the rights of a side's memory. Memory with windows has no remote rights itself.
 func (s *localSide) access() ib.Access {
 	if s.binds() {
 		return ib.AccessLocalWrite | ib.AccessMWBind
@@ -44,8 +43,8 @@ func (s *localSide) access() ib.Access {
 	return ib.AccessLocalWrite | ib.AccessRemote | ib.AccessFlushGlobal
 }
 
-// bind binds the window of each queue pair of the server. It covers the message of that queue
-// pair, and gives the one right that the operation needs.
+// bind binds the window of each queue pair of the server. The window covers the message of the queue
+// pair, and gives only the right that the operation needs.
 func (s *localSide) bind() error {
 	for i := range s.windows {
 		b := s.windowOf(i)
@@ -68,7 +67,7 @@ func (s *localSide) windowOf(i int) verbs.MWBind {
 	}
 }
 
-// cycle binds and invalidates the window of a lane in turn.
+// cycle alternately binds and invalidates the window of a lane.
 type cycle struct {
 	binds []verbs.MWBind // one for each request of a list
 	key   ib.RKey        // of the last bind

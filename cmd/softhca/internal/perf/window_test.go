@@ -45,8 +45,8 @@ func TestM2_Windows(t *testing.T) {
 	}
 }
 
-// TestM2_WindowsGiveOneRight looks at what a server offers: a key for each queue pair, none of
-// which is that of its memory, which gives no right at all.
+// TestM2_WindowsGiveOneRight checks that a server offers a different key for each queue pair, which
+// gives one right, and that the key of its memory gives no right.
 func TestM2_WindowsGiveOneRight(t *testing.T) {
 	for _, p := range withWindows() {
 		p.QPs = 2
@@ -70,7 +70,7 @@ func TestM2_WindowsGiveOneRight(t *testing.T) {
 		if rights != p.Op.info().right || server.access()&ib.AccessRemote != 0 {
 			t.Errorf("%v: a window with %v of memory with %v", p.Op, rights, server.access())
 		}
-		// Without the window's key, and with that of another queue pair's window.
+		// With the key of the memory, and with the key of another queue pair's window.
 		for i, key := range []uint32{offered.RKey, offered.QPs[0].RKey} {
 			wr := client.begin(i, &offered)
 			wr.RKey = ib.RKey(key)
@@ -83,7 +83,7 @@ func TestM2_WindowsGiveOneRight(t *testing.T) {
 	}
 }
 
-// TestM2_RefusedBind has the server's memory give no window.
+// TestM2_RefusedBind: the server reports a bind that fails.
 func TestM2_RefusedBind(t *testing.T) {
 	p := Plan{Op: Write, Window: true}
 	must.Do(t, p.Check())
@@ -98,7 +98,7 @@ func TestM2_RefusedBind(t *testing.T) {
 	must.Do(t, server.Close())
 }
 
-// TestM2_ServerWithoutWindows has a server that does not know the field of windows.
+// TestM2_ServerWithoutWindows: the client reports that a server ignores the request for windows.
 func TestM2_ServerWithoutWindows(t *testing.T) {
 	r := newRig(t)
 	a, b := net.Pipe()
@@ -119,7 +119,7 @@ func TestM2_ServerWithoutWindows(t *testing.T) {
 	}
 }
 
-// TestM2_WindowBounds checks that plans without a place for a window are refused, and that the
+// TestM2_WindowBounds checks that plans in which a window cannot be used are refused, and that the
 // error says why.
 func TestM2_WindowBounds(t *testing.T) {
 	for _, c := range []struct {
@@ -140,8 +140,8 @@ func TestM2_WindowBounds(t *testing.T) {
 	}
 }
 
-// TestM2_BindAndInvalidate checks that a lane binds and invalidates in turn, each bind with the
-// next key, in posts of any length.
+// TestM2_BindAndInvalidate checks that a lane alternately binds and invalidates, each bind with the
+// next key, across posts of several requests.
 func TestM2_BindAndInvalidate(t *testing.T) {
 	c := cycle{binds: make([]verbs.MWBind, 3), key: 0x500}
 	var got []verbs.SendWR
