@@ -101,7 +101,7 @@ func tests() []test {
 	perf("ib_send_bw", "-n", "500", "-c", "XRC", "--use_old_post_send", "-q", "4")
 	perf("ib_send_lat", "-n", "500", "-c", "UD", "-e")
 	perf("ib_write_lat", "-n", "500", "-c", "UC", "-s", "2048")
-	// perftest waits for every message: these hang if the sender overruns the receiver's socket.
+	// perftest waits for every message, so these hang if the sender overruns the receiver's socket.
 	perf("ib_send_bw", "-n", "5000", "-c", "UC")
 	perf("ib_write_bw", "-n", "5000", "-c", "UC")
 	perf("ib_send_bw", "-n", "500", "-c", "UC", "--rate_limit=4", "--rate_units=g", "--rate_limit_type=SW", "--burst_size=8")

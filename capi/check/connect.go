@@ -131,15 +131,15 @@ func overUCX() meeting {
 	}
 }
 
-// rpma12 and rpma13 are how the clients of librpma 1.2 and 1.3 begin. Where 1.3 posts FLUSH and
-// ATOMIC WRITE, which -n demands, 1.2 posts a READ and a WRITE.
+// rpma12 and rpma13 begin the commands of clients with librpma 1.2 and 1.3. Version 1.3 posts FLUSH
+// and ATOMIC WRITE, which -n requires; 1.2 posts a READ and a WRITE in their place.
 const (
 	rpma12 = "DIR/pool -c "
 	rpma13 = "DIR/pool -c -n "
 )
 
-// overRPMA returns a program whose server shares memory by librpma. options are those of the
-// server, and with says what they do.
+// overRPMA returns a program whose server shares memory through librpma. options are the server's
+// options, and with says what they do.
 func overRPMA(client, options, with string) meeting {
 	m := meeting{
 		section: "librpma0", source: "rpma/pool.c", libs: []string{"-lrpma", "-libverbs"},

@@ -86,7 +86,7 @@ func pageText(suite, rows string, skipped []string) (string, error) {
 	return text + rows + section, nil
 }
 
-// merged returns the rows of the named cases: the new one of each, else that of the old page.
+// merged returns the rows of the named cases: for each the new row, or else the row of the old page.
 func merged(names []string, rows map[string]string, old string) string {
 	before := make(map[string]string)
 	for _, m := range rowsOf(old) {

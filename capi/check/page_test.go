@@ -12,8 +12,8 @@ import (
 	"github.com/softhca/softhca/internal/must"
 )
 
-// TestPages: each page has a row for each case of its suite, no others, and the reasons why unit tests
-// skip themselves. -rewrite writes all of it but rows, which come from runs.
+// TestPages: each page has one row for each case of its suite, no others, and the reasons why unit tests
+// skip themselves. -rewrite writes everything except the rows, which come from runs.
 func TestPages(t *testing.T) {
 	for _, suite := range []string{host, "trixie", "sid"} {
 		page := filepath.Join("../..", pageOf(suite))
@@ -35,8 +35,8 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestMerged: a page has the cases of the list in its order. Cases that did not run keep their rows;
-// rows of cases that the list lacks go.
+// TestMerged: a page has the cases in the order of the list. Cases that did not run keep their rows;
+// rows of cases that are not in the list are removed.
 func TestMerged(t *testing.T) {
 	const old = "# Programs\n\n| package | program | outcome |\n|---|---|---|\n| p | `a -x` | ok |\n| p | `gone` | ok |\n| q | `b` | FAILED |\n" +
 		skipsTitle + "| q | `new` | not a case |\n"

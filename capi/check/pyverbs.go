@@ -17,11 +17,11 @@ import (
 	"strings"
 )
 
-// pyTests is the directory in which Debian's package installs them.
+// pyTests is the directory in which Debian's package installs the unit tests.
 const pyTests = "/usr/share/doc/rdma-core/tests"
 
-// module is the name of a file with unit tests, compressed or not, and ofVendor that of a module
-// for the adapters of one vendor.
+// module matches the name of a file with unit tests, compressed or not. ofVendor matches the names of
+// modules for the adapters of one vendor.
 var (
 	module   = regexp.MustCompile(`^(test_\w+)\.py(?:\.gz)?$`)
 	ofVendor = regexp.MustCompile(`^test_(?:mlx5|efa|efadv)(?:_|$)`)
@@ -99,8 +99,8 @@ func (s *stand) pyverbs(ctx context.Context, write bool) (line string, skipped [
 	return line, skipped, nil
 }
 
-// changed returns the lines that one of two lists lacks: after a - those of before, after a + those
-// of after.
+// changed returns the lines that only one of two lists contains: lines of before with the prefix "- ",
+// lines of after with the prefix "+ ".
 func changed(before, after []string) (lines []string) {
 	for _, l := range before {
 		if !slices.Contains(after, l) {

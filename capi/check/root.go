@@ -21,8 +21,8 @@ import (
 // rootSuites are the suites of Debian whose programs can run in a root directory.
 var rootSuites = []string{"bookworm", "trixie", "sid"}
 
-// rootPackages returns the packages with the programs that run in the root of a suite. sid has
-// librpma no more.
+// rootPackages returns the packages with the programs that run in the root of a suite. sid no longer
+// has librpma.
 func rootPackages(suite string) []string {
 	names := []string{
 		"ibverbs-utils", "rdmacm-utils", "perftest", "fio", "ucx-utils", "libfabric-bin", "qperf", "openmpi-bin", "python3-pyverbs",
@@ -61,8 +61,8 @@ var core = regexp.MustCompile(`^(?:` + strings.Join([]string{
 // processes have their own connection over TCP, to the address of the option -C.
 const cmtime65 = "cmtime -C"
 
-// editions are the beginnings of the names of cases that run in some suites only, as their programs
-// or libraries differ between the suites. The first that fits a name counts.
+// editions are the beginnings of the names of cases that run only in some suites, because programs or
+// libraries differ between the suites. The first one that matches a name counts.
 var editions = []struct {
 	begins string
 	suites []string
@@ -105,9 +105,9 @@ func (c *checker) absent(section string) string {
 	return "skipped: Debian builds the UCX of this suite without verbs"
 }
 
-// makeRoot returns a directory with the programs of a suite and all that they depend on. It
-// stays in the user's cache until the archive has newer packages, or another version of this
-// program wants others; but not while the returned file is open.
+// makeRoot returns a directory with the programs of a suite and all that they depend on. The directory
+// stays in the user's cache until the archive has newer packages, or another version of this program
+// needs others. It is not removed while the returned file is open.
 func makeRoot(ctx context.Context, suite string) (*os.File, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -117,7 +117,7 @@ func makeRoot(ctx context.Context, suite string) (*os.File, error) {
 	if err := os.MkdirAll(filepath.Join(cache, "roots"), 0o755); err != nil {
 		return nil, err
 	}
-	lock, err := locked(filepath.Join(cache, "roots"), unix.LOCK_EX) // other processes wait
+	lock, err := locked(filepath.Join(cache, "roots"), unix.LOCK_EX) // until then, other processes wait here
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +154,7 @@ func removeRoots(in, suite string) error {
 	for _, dir := range all {
 		f, err := locked(dir, unix.LOCK_EX|unix.LOCK_NB)
 		if err != nil {
-			continue // a process uses it
+			continue // a process uses the root
 		}
 		if err := errors.Join(os.RemoveAll(dir), f.Close()); err != nil {
 			return err

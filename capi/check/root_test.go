@@ -13,8 +13,8 @@ import (
 	"github.com/softhca/softhca/internal/must"
 )
 
-// TestRootsInUseStay: of the roots of a suite, those that no process has locked are removed, with what
-// a run left unfinished.
+// TestRootsInUseStay: the roots of a suite that no process has locked are removed, as are unfinished
+// ones of earlier runs.
 func TestRootsInUseStay(t *testing.T) {
 	in := t.TempDir()
 	for _, dir := range []string{"trixie-old", "trixie-used", "trixie-mine", "trixie-x.part", "sid-other"} {

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// skips has, for each suite, the list of the unit tests of rdma-core that skip themselves, with
-// what they say, and the table of the reasons. All other tests must pass.
+// skips contains, for each suite, the list of rdma-core's unit tests that skip themselves, with their
+// messages, and the table of the reasons. All other tests must pass.
 //
 //go:embed skips
 var skips embed.FS
@@ -23,7 +23,7 @@ func skipsFile(suite string) string {
 	return "skips/" + suite + ".txt"
 }
 
-// reasonsFile has the reasons of all suites.
+// reasonsFile contains the reasons for all suites.
 const reasonsFile = "skips/reasons.tsv"
 
 // reason is a row of the table of reasons.
@@ -33,7 +33,7 @@ type reason struct {
 	why   string
 }
 
-// lacking are what may lack something that a test needs.
+// lacking lists what may lack something that a test needs.
 var lacking = []string{"adapter", "machine", "kernel", "suite"}
 
 // reasons returns the table.
@@ -70,8 +70,8 @@ adapters (mlx5dv, efadv). A test skips itself if the adapter, this machine, its 
 |---|---|---|---|
 `
 
-// skipsSection returns the part of a page about the given skipped tests: those of one class with one
-// reason share a row.
+// skipsSection returns the part of a page about the given skipped tests. Tests of the same class with
+// the same reason share a row.
 func skipsSection(skipped []string) (string, error) {
 	table, err := reasons()
 	if err != nil {

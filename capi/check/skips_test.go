@@ -21,7 +21,7 @@ func skippedIn(t *testing.T, suite string) []string {
 }
 
 // TestEverySkipHasAReason checks that each unit test that skips itself in some suite has exactly one
-// reason, that each reason is of such a test, and that it says what lacks something.
+// reason, that each reason has such a test, and that each reason says what is lacking.
 func TestEverySkipHasAReason(t *testing.T) {
 	table, err := reasons()
 	must.Do(t, err)
@@ -51,8 +51,8 @@ func TestEverySkipHasAReason(t *testing.T) {
 	}
 }
 
-// TestSkipsSection: tests of one class that say the same, and have one reason, share a row. A test
-// without a reason has a row of its own, and the reason is missing there.
+// TestSkipsSection: tests of the same class with the same message and the same reason share a row. A
+// test without a reason has a row without a reason.
 func TestSkipsSection(t *testing.T) {
 	section, err := skipsSection([]string{
 		"test_flow.FlowTest.test_a\tno QP", "test_flow.FlowTest.test_b\tno QP", "test_flow.FlowTest.test_c\tno flow", "test_new.Test.test_d\tnothing",
@@ -69,7 +69,7 @@ func TestSkipsSection(t *testing.T) {
 	}
 }
 
-// TestChanged: the error of a run names the tests that skip themselves now, or do no longer.
+// TestChanged: the error of a run names the tests that now skip themselves, or no longer do.
 func TestChanged(t *testing.T) {
 	got := changed([]string{"a\twhy", "b\twhy", "c\twhy"}, []string{"a\twhy", "c\twhy not", "d\twhy"})
 	if want := []string{"- b\twhy", "- c\twhy", "+ c\twhy not", "+ d\twhy"}; !slices.Equal(got, want) {
@@ -80,7 +80,7 @@ func TestChanged(t *testing.T) {
 	}
 }
 
-// TestModules: all modules of tests run, compressed or not, but those for the adapters of a vendor.
+// TestModules: all modules of tests run, compressed or not, except those for the adapters of a vendor.
 func TestModules(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"test_srq.py", "test_cq.py.gz", "test_mlx5_cq.py", "test_efadv.py.gz", "test_efa_srd.py", "base.py", "mlx5_base.py", "run_tests.py"} {

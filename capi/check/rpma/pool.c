@@ -1,13 +1,13 @@
-// A server of memory and its client over librpma. The client reads the memory, writes it
-// anew with each of the library's ways to write, makes that visible, and reads it again; the
-// server looks at its memory, says what it finds, and gets the client's report by messages. Both compare.
+// A server of memory and its client over librpma. The client reads the memory, overwrites it in each
+// way that the library has, flushes it, and reads it again. The server checks its memory. Both
+// exchange messages about what they found, and compare.
 //
 //	pool ADDRESS          the server, for one client
 //	pool -s ADDRESS       with a shared receive queue, which has its own completion queue
 //	pool -p ADDRESS       with memory that is a mapped file: the client also flushes for persistence
 //	pool -c ADDRESS       the client
-//	pool -c -n ADDRESS    the client, of a librpma that posts FLUSH and ATOMIC WRITE; others post
-//	                      a READ and a WRITE in their place
+//	pool -c -n ADDRESS    the client, with a librpma that posts FLUSH and ATOMIC WRITE; older
+//	                      versions post a READ and a WRITE in their place
 //
 // The headers of Debian 12 lack the number of a FLUSH's completion.
 #include <arpa/inet.h>
@@ -89,7 +89,7 @@ static void begin(const char *address)
 	if (with_file)
 		both |= RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT;
 	ok(rpma_mr_reg(peer, memory, SIZE, both, &shared), "register");
-	if (with_file && unlink(path) != 0) // the adapter has seen that it is a file
+	if (with_file && unlink(path) != 0) // registered: the name is no longer needed
 		die(path, "cannot be removed");
 	ok(rpma_mr_reg(peer, other, page, RPMA_MR_USAGE_SEND | RPMA_MR_USAGE_RECV, &messages), "register");
 }
@@ -149,8 +149,8 @@ static struct rpma_srq *shared_queue(struct rpma_conn_cfg *cfg)
 	return srq;
 }
 
-// describe writes the descriptor of the memory, and behind it one of this peer, which says whether
-// a WRITE and a FLUSH make data persistent. It returns their length.
+// describe writes the descriptor of the memory, followed by the descriptor of this peer, which says
+// whether a WRITE and a FLUSH make data persistent. It returns the length of both.
 static size_t describe(unsigned char description[UINT8_MAX])
 {
 	struct rpma_peer_cfg *cfg;
@@ -243,7 +243,7 @@ static void fetch(struct rpma_conn *conn, struct rpma_cq *cq, const struct rpma_
 		next(cq, IBV_WC_RDMA_READ, "read");
 }
 
-// flush makes what was written visible, and persistent if the server's memory is a file.
+// flush makes written bytes visible, and persistent if the server's memory is a file.
 static void flush(struct rpma_conn *conn, struct rpma_cq *cq, struct rpma_mr_remote *remote)
 {
 	enum ibv_wc_opcode op = posts_new ? (enum ibv_wc_opcode)COMPLETES_FLUSH : IBV_WC_RDMA_READ;
