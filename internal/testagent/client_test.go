@@ -172,8 +172,8 @@ func callsOnQP(t *testing.T, c *testagent.Client, pd *testagent.PD, mr *testagen
 	must.Fail(t, qp.Destroy(ctx), syscall.EBUSY, "destroy")
 }
 
-// Windows of type 1 are bound by a verb of their own, which changes the key, those of type 2 by a work
-// request; ATOMIC WRITE needs a queue pair that was created for it.
+// Windows of type 1 are bound by a verb of their own, which changes the key, and windows of type 2 by a
+// work request. ATOMIC WRITE needs a queue pair that was created for it.
 func TestExtensionsOnTheWire(t *testing.T) {
 	ctx := t.Context()
 	c := dial(t, serve(t,

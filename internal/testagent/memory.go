@@ -164,7 +164,7 @@ func (m *MR) Write(ctx context.Context, off uint64, b []byte) error {
 // MW is a memory window.
 type MW struct {
 	handle
-	RKey ib.RKey // of type 1, the present key; of type 2, the first one, whose lower 8 bits the user chooses at each bind
+	RKey ib.RKey // of type 1: the current key; of type 2: the first key, whose low 8 bits the user replaces at each bind
 }
 
 // AllocMW returns a memory window of type 1 or 2.

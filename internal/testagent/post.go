@@ -41,8 +41,8 @@ func (c Copies) keys() string {
 }
 
 // SendWR is a work request. With the flag SendInline the content of the
-// elements is copied at posting, and so is the value of ATOMIC_WRITE, which is
-// posted alone.
+// elements is copied at posting, and so is the value of ATOMIC_WRITE, which must
+// be the only request of a post.
 type SendWR struct {
 	WRID   uint64
 	Opcode ib.WROpcode
@@ -65,7 +65,7 @@ type SendWR struct {
 	Bind *Bind // BIND_MW
 }
 
-// Bind is the range and the rights that a memory window gets. With Len 0, BindMW unbinds the
+// Bind describes the range and the rights of a memory window. With Len 0, BindMW unbinds the
 // window, and still needs a region.
 type Bind struct {
 	MW       *MW
@@ -78,7 +78,7 @@ func (b *Bind) keys() string {
 	return fmt.Sprintf(" mw=%d mr=%d off=%d len=%d access=%#x", b.MW.id, b.MR.id, b.Off, b.Len, uint32(b.Access))
 }
 
-// BindMW binds a memory window of type 1, whose key changes, as ibv_bind_mw does.
+// BindMW binds a memory window of type 1, as ibv_bind_mw does, and changes its key.
 func (q *QP) BindMW(ctx context.Context, wrID uint64, flags ib.SendFlags, b Bind) error {
 	r, err := q.client.Do(ctx, fmt.Sprintf("bind qp=%d wr=%d flags=%#x%s", q.id, wrID, uint8(flags), b.keys()), 0)
 	if err != nil {

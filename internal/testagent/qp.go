@@ -16,7 +16,7 @@ type QPConfig struct {
 	SRQ            *SRQ      // nil for a receive queue of its own
 	Cap            ib.QPCap
 	SigAll         bool // every send is signaled
-	AtomicWrite    bool // it takes ATOMIC_WRITE; EOPNOTSUPP if the program or its library has none
+	AtomicWrite    bool // it can post ATOMIC_WRITE; EOPNOTSUPP if the program or its library lacks it
 }
 
 // QP is a queue pair.

@@ -114,8 +114,8 @@ static int destroy(int h)
 	return 0;
 }
 
-// Destroys users before the objects that they use, and windows first: rxe waits a minute for a queue pair
-// with a window that is bound on it.
+// Destroys users before the objects that they use, and windows first: rxe takes a minute to destroy a
+// queue pair on which a window is bound.
 void destroy_all(void)
 {
 	static const enum kind order[] = { MW, QP, AH, SRQ, MR, CQ, PD };

@@ -204,7 +204,7 @@ static int work_requests(struct ibv_qp *qp)
 	return n;
 }
 
-// Posts an ATOMIC_WRITE, which only the extended interface has. Its value is the content of the element.
+// Posts an ATOMIC_WRITE, which only the extended interface has. Its value is in the memory of the element.
 static void post_atomic_write(struct ibv_qp *qp, const struct ibv_send_wr *wr)
 {
 	const struct ibv_sge *sge = wr->sg_list;
@@ -259,7 +259,7 @@ void do_post(void)
 		fail(error_of(rc), "post_send bad=%d", bad ? (int)(bad - send_wrs) : 0);
 	else
 		put("n=%d", n);
-	// The next bind of a window of type 2 names its present key, which only the program keeps.
+	// The next bind of a window of type 2 reads its current key from mw->rkey, which the library does not set.
 	for (int i = 0; i < n && !rc; i++)
 		if (send_wrs[i].opcode == IBV_WR_BIND_MW)
 			send_wrs[i].bind_mw.mw->rkey = send_wrs[i].bind_mw.rkey;
@@ -284,8 +284,8 @@ void do_recv(void)
 		put("n=%d", n);
 }
 
-// Binds a window of type 1, or unbinds it with len=0; one of type 2 is bound by post op=BIND_MW. It
-// needs a region even to unbind: the rxe provider crashes without one.
+// Binds a window of type 1, or unbinds it with len=0. Windows of type 2 are bound by post op=BIND_MW.
+// Even unbinding needs a region: the rxe provider crashes without one.
 void do_bind(void)
 {
 	struct object *qp = arg(QP, "qp"), *mw = arg(MW, "mw"), *mr = arg(MR, "mr");

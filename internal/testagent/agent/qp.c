@@ -25,7 +25,7 @@ static void put_caps(const struct ibv_qp_cap *c)
 	put(" swr=%u rwr=%u ssge=%u rsge=%u inline=%u", c->max_send_wr, c->max_recv_wr, c->max_send_sge, c->max_recv_sge, c->max_inline_data);
 }
 
-// Creates a queue pair; with atomic_write=1 it takes ATOMIC_WRITE.
+// Creates a queue pair, which can post ATOMIC_WRITE if atomic_write=1.
 static struct ibv_qp *create(struct ibv_pd *pd, struct ibv_qp_init_attr *a)
 {
 	if (!number("atomic_write", 0, 1))
