@@ -24,8 +24,8 @@ const (
 	floodPackets  = floodMessages * floodBytes / 4096
 )
 
-// TestUCWaitsForSlowReceiver floods a process of this host, which reads slowly, with UC messages. It loses
-// most of them if the sender does not know how full its socket is, and none if it does.
+// TestUCWaitsForSlowReceiver floods a slow receiver on this host with UC messages. Packets are lost if the
+// sender does not know how full the receiver's socket is, and none if it knows.
 func TestUCWaitsForSlowReceiver(t *testing.T) {
 	if lost := flood(t, false); lost == 0 {
 		t.Error("nothing is lost without knowledge of the receiver's socket: the test shows nothing")
@@ -48,7 +48,7 @@ func flood(t *testing.T, informed bool) int {
 	c := hca.Config{Caps: port.Caps(), Rand: rand.New(rand.NewPCG(1, 2)).Uint32, NodeGUID: 1}
 	if informed {
 		if c.Backlog = port.Backlog; port.Backlog(dst, 0) == nil {
-			// Without it UC loses packets, as the documentation says.
+			// Without this option UC loses packets, as the documentation says.
 			t.Skip("this kernel has no CONFIG_INET_UDP_DIAG")
 		}
 	}
@@ -93,8 +93,8 @@ func flood(t *testing.T, informed bool) int {
 	return floodPackets - got
 }
 
-// readSlowly reads one datagram a time, with pauses, until all packets have come or none comes any
-// more, and returns their number.
+// readSlowly reads one datagram at a time, with pauses, until all packets have arrived, or none for a
+// second, and returns their number.
 func readSlowly(t *testing.T, p *udp.Port) (got int) {
 	t.Helper()
 	ds := make([]fabric.Datagram, 1)

@@ -225,7 +225,7 @@ func (f *Follower) asked(p *pcapfile.Packet) {
 	}
 }
 
-// altered reports whether a fault rule had an effect on the packet other than to lose it.
+// altered reports whether a fault rule affected the packet in another way than by dropping it.
 func (f *Follower) altered() bool { return f.sight.marks&ChangedByRule != 0 }
 
 // unrepeated reports whether the packet is not retransmitted when it is lost.

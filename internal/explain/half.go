@@ -189,7 +189,7 @@ type op struct {
 	ahead   []span // READ: responses after a gap
 	rspGap  bool
 	skipped bool    // a later message was answered before
-	altered bool    // a fault rule changed a packet of it
+	altered bool    // a fault rule affected it in another way than by a drop
 	refused instant // when a NAK refused it; zero if none did
 }
 

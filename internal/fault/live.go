@@ -50,8 +50,8 @@ type Subject struct {
 	Src, Dst netip.Addr
 	SrcPort  uint16
 	Way      Way
-	Call     string      // the name of a verb
-	Request  ib.WROpcode // a local request
+	Call     string      // the name of the verb, for rules on verbs
+	Request  ib.WROpcode // the local request, for rules on these
 }
 
 // Active reports whether the rule can act at this time.

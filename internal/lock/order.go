@@ -112,12 +112,12 @@ type (
 
 	// Capture guards the file of a port that writes captures (internal/fabric/capture).
 	Capture struct{ under[Shard] }
-	// Near guards the processes that a port has met, also while it reads the port that it wraps
+	// Near guards a port's peers in shared memory, also while the port reads the port that it wraps
 	// (internal/fabric/near).
 	Near struct{ under[Shard] }
 	// Hearing guards the sockets of a port's groups while they are read (internal/fabric/udp).
 	Hearing struct{ under[Near] }
-	// Meetings guards the meetings of a process with its neighbours that are in progress
+	// Meetings guards the meetings in progress between this process and others of its host
 	// (internal/fabric/near/meeting).
 	Meetings struct{ under[Near] }
 	// PipeNetwork guards the ports and groups of a network within the process

@@ -151,7 +151,7 @@ var cDomainMutants = slices.Concat(
 	}),
 )
 
-// cEngineMutants are bugs of what the engine does for the library.
+// cEngineMutants are bugs in capi/engine.
 var cEngineMutants = slices.Concat(
 	cBugsIn("capi/engine/room.go", []cMutant{
 		{name: "memory-of-the-program-not-cleared", in: "alloc",

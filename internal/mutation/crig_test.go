@@ -161,7 +161,7 @@ func (g *cRig) build(ctx context.Context, file string, text []byte) (string, err
 	return dir, g.tool(ctx, "gcc", append(append(args, all...), "-ldl")...)
 }
 
-// buildEngine makes a directory of builds whose engine has a file with another text.
+// buildEngine fills a directory with builds whose engine has another text in one file.
 func (g *cRig) buildEngine(ctx context.Context, dir, file string, text []byte) error {
 	changed, overlay := filepath.Join(dir, "changed.go"), filepath.Join(dir, "overlay.json")
 	list, err := json.Marshal(map[string]map[string]string{"Replace": {filepath.Join(g.root, file): changed}})

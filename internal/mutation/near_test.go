@@ -72,7 +72,7 @@ var ringMutants = bugsIn("internal/fabric/near/ring", []mutant{
 		new: "p.err != nil"},
 })
 
-// ringTrustMutants believe a peer that lies.
+// ringTrustMutants believe garbage that a peer writes.
 var ringTrustMutants = bugsIn("internal/fabric/near/ring", []mutant{
 	{name: "any-head-believed", in: "Consumer.readHead", test: "TestHostilePeer", tags: "ringmodel",
 		old: "h%line != 0 || h-c.next > c.size-(c.next-c.tail)",
@@ -140,7 +140,7 @@ var ringMemoryMutants = bugsIn("internal/fabric/near/ring", []mutant{
 		new: "int64(0)"},
 })
 
-// meetingMutants meet the wrong process, or more than they should.
+// meetingMutants meet the wrong processes, or too many.
 var meetingMutants = bugsIn("internal/fabric/near/meeting", []mutant{
 	{name: "host-serves-other-users", in: "Host.accept", test: "TestAnotherUser",
 		old: "ofThisUser(fd)",

@@ -4,7 +4,7 @@ package mutation
 
 import "slices"
 
-// socketMutants are bugs after which UC overruns a socket of its host, or waits for one in vain.
+// socketMutants make UC overrun a socket on its host, or wait for it without need.
 var socketMutants = slices.Concat(
 	bugsIn("internal/flow", []mutant{
 		{name: "full-socket-pauses-nobody", in: "SocketCredit.ask", test: "TestSocketPause",

@@ -39,7 +39,7 @@ func TestPoolIsExhausted(t *testing.T) {
 	}
 }
 
-// TestPoolGivesAllNumbers draws at random until no number is left: the last ones too.
+// TestPoolGivesAllNumbers shows that a pool gives all its numbers, the last ones too.
 func TestPoolGivesAllNumbers(t *testing.T) {
 	for seed := range uint64(3) {
 		p, r := NewPool(1), rand.New(rand.NewPCG(seed, 16))

@@ -34,7 +34,7 @@ func (t *Pool) Draw(rand func() uint32) (uint32, bool) {
 		}
 		n = (n + 1) & 0xffff
 		// Redraw, so as not to search a crowded range in order. Random draws may miss the last
-		// numbers, so the second half of the loop looks at all.
+		// free numbers, so the second half of the loop tries all numbers.
 		if n&7 == 0 && i < 1<<16 {
 			n = rand() & 0xffff
 		}

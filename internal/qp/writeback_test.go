@@ -165,7 +165,7 @@ func TestM6_StrangersAnswerToAFlush(t *testing.T) {
 	}
 }
 
-// demand is the number of answers with a plausible MSN after which all others are refused.
+// demand is the number of answers in a row with a plausible MSN after which all others are refused.
 const demand = 255
 
 // TestV17_StrangerDuringAPacedREAD: a responder answers probes while its rate limit delays the rest of a READ
