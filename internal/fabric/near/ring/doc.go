@@ -22,8 +22,8 @@
 // Head and tail are positions: counts of bytes since the ring was created, of which the low bits
 // are an offset in the ring. A position is a multiple of a cache line. The producer writes records
 // and publishes them with one store of the head; the consumer reads records and releases
-// their room with one store of the tail. Each end reads the other's position again only when it
-// has used all records or all room up to the position that it read last.
+// their room with one store of the tail. Each end reads the other's position again only when the
+// records, or the room, up to the position that it read last do not suffice.
 //
 // # Waking
 //

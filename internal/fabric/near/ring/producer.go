@@ -99,7 +99,7 @@ func (p *Producer) End() (wake bool) {
 	return p.consumerSleeps()
 }
 
-// consumerSleeps reports that the consumer sleeps, once for each time that it armed.
+// consumerSleeps reports whether the consumer sleeps, but true only once each time it arms.
 func (p *Producer) consumerSleeps() bool {
 	now := p.peer.load(sleepingAt)
 	if now&1 == 0 || now == p.woken {
