@@ -8,7 +8,6 @@ import "C"
 
 import (
 	"errors"
-	"runtime"
 	"runtime/cgo"
 	"syscall"
 )
@@ -20,21 +19,7 @@ func main() {}
 // it also works with an engine of another build, whose table of calls it does not know.
 //
 //export softhca_begun
-func softhca_begun() { makePlaces() }
-
-// leastPlaces is the number of threads in the engine for which the runtime has a place, on any
-// machine: most programs have fewer.
-const leastPlaces = 8
-
-// makePlaces raises the number of threads that the runtime lets run at the same time. A thread of
-// the program keeps its place (a P of the runtime) after it has left the engine, and while it sleeps
-// there. A thread that finds none waits until the runtime takes one away from another, which it does
-// only after 20 µs or more.
-func makePlaces() {
-	if most := max(4*runtime.NumCPU(), leastPlaces); runtime.GOMAXPROCS(0) < most {
-		runtime.GOMAXPROCS(most)
-	}
-}
+func softhca_begun() {}
 
 // newHandle returns a handle of an object.
 func newHandle(object any) C.handle_t { return C.handle_t(cgo.NewHandle(object)) }

@@ -92,19 +92,23 @@ func markRuntime() int {
 	return poller
 }
 
-// leastProcessors is how many processors the runtime of a machine with several gets at least.
-// A program's thread keeps one of them while it runs outside the engine. If the goroutine that
-// waits at the port has the last one, the runtime's monitor thread takes that one away every
-// 100 µs, and each time two threads interrupt the program.
-const leastProcessors = 4
+// The runtime gets processorsPerCore processors for each core, within these bounds. A thread of
+// the program keeps one after it has left the engine, and while it sleeps there. A thread that finds
+// none waits until the runtime's monitor thread takes one away from another, which it does only after
+// 20 µs or more, and both then interrupt the program.
+const (
+	processorsPerCore = 4
+	leastProcessors   = 8
+	mostProcessors    = 32 // unless there are more cores: the garbage collector uses a quarter of them
+)
 
-// processors returns the number of processors that the runtime gets instead of n. The user's
-// choice in GOMAXPROCS, if not empty, stays, as does a single processor.
+// processors returns the number of processors that the runtime gets instead of n, on a machine of as
+// many cores. The user's choice in GOMAXPROCS, if not empty, stays, as does a single processor.
 func processors(n int, chosen string) int {
 	if chosen != "" || n == 1 {
 		return n
 	}
-	return max(n, leastProcessors)
+	return max(n, min(max(processorsPerCore*n, leastProcessors), mostProcessors))
 }
 
 // addProcessors gives the runtime the number of processors that processors returns.

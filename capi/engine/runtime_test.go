@@ -11,7 +11,7 @@ func TestProcessors(t *testing.T) {
 		chosen string
 		want   int
 	}{
-		{1, "", 1}, {2, "", leastProcessors}, {3, "", leastProcessors}, {4, "", 4}, {64, "", 64},
+		{1, "", 1}, {2, "", leastProcessors}, {3, "", 12}, {4, "", 16}, {16, "", 32}, {64, "", 64},
 		{2, "2", 2}, {1, "1", 1}, {8, "8", 8},
 	} {
 		if got := processors(c.n, c.chosen); got != c.want {

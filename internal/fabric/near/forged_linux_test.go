@@ -15,7 +15,6 @@ import (
 // stranger is a socket with the address of a port, of a process that is not its owner.
 type stranger struct {
 	*net.UDPConn
-	sent uint32
 }
 
 func newStranger(t testing.TB, from, to *Port) *stranger {
