@@ -36,8 +36,8 @@ set.
 
 With --live, explain follows the packets of a network interface (Linux, CAP_NET_RAW) until Ctrl-C, and then prints the
 report; it reports failed connections at once. With --explain, any command follows its own adapter's packets; no
-privilege needed. Packets that take shared memory (--wire auto) pass no interface: --live and tcpdump see them only if the
-programs run with --wire udp, --explain and --capture see them on either way.
+privilege needed. Packets that take shared memory (--wire=auto) pass no interface, so --live and tcpdump do not see them:
+start the programs with --wire=udp, or with --explain, which sees them on either way.
 
 A packet that is merely missing from the capture does not count as lost: the lines "not shown" say what the capture does
 not contain. explain reads the file once, and needs memory only for open connections. docs/explain.md

@@ -277,7 +277,7 @@ func TestJSON(t *testing.T) {
 	}
 	for _, object := range slices.Sorted(maps.Keys(p.objects)) {
 		// What no capture here has, a failed simulation, and processes that share an address.
-		if seldom := []string{"decode.XRCETH", "decode.FETH", "simFailure", "devices.Share", "broker.Member"}; !p.used[object] && !slices.Contains(seldom, object) {
+		if seldom := []string{"decode.XRCETH", "decode.FETH", "simFailure", "devices.Share", "devices.Near", "broker.Member"}; !p.used[object] && !slices.Contains(seldom, object) {
 			t.Errorf("no command printed a %s", object)
 		}
 	}

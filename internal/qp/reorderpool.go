@@ -25,7 +25,7 @@ const collectionPeriod = 2 * time.Minute
 const (
 	heldSmallest = 256
 	heldClasses  = 5
-	heldOverhead = 336 // bytes of a held packet without payload, including its entry in idle
+	heldOverhead = 360 // bytes of a held packet without payload, as the runtime allocates it, and its entry in idle
 	slotSize     = 8   // bytes of a slot
 	firstSlots   = 16
 	slotClasses  = 9   // sizes of tables of slots, from firstSlots to reorderWindow

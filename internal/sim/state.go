@@ -37,7 +37,8 @@ func (e *end) moved(r *trace.Record) {
 		switch r.To {
 		case ib.ERR:
 			legal = e.mayFail && r.From != ib.RESET
-			e.fatalDue = e.sendQ.down() || e.recvQ.down() || e.domain != nil && r.Cause == queueFull // no completion can report it
+			full := r.Cause == queueFull
+			e.fatalDue = e.sendQ.down() || e.recvQ.down() && (full || !e.failed) || e.domain != nil && full // no completion can report it
 		case ib.SQE:
 			legal = !e.reliable && e.failed && (r.From == ib.RTS || r.From == ib.SQD)
 		default:
