@@ -30,8 +30,6 @@ var nearPeerMutants = bugsIn("internal/fabric/near", []mutant{
 		new: "n--"},
 	{name: "peer-that-writes-garbage-stays", in: "Port.garbled", test: "TestGarbage",
 		old: "p.end(r)"},
-	{name: "socket-that-has-ended-ends-each-wait", in: "kernel.Unwatch", test: "TestPeerEnds",
-		old: "_ = unix.EpollCtl(k.epoll, unix.EPOLL_CTL_DEL, b.(*meeting.Peer).FD(), nil)"},
 	{name: "end-of-a-peer-not-noted", in: "Port.end", test: "TestPeerEnds",
 		old: "r.gone.Store(true)"},
 	{name: "only-the-first-end-is-noticed", in: "watch.run", test: "TestMeetsAgainAndAgain",

@@ -18,10 +18,11 @@ type Peer struct {
 	Out      *ring.Producer // packets to the peer
 	In       *ring.Consumer // packets from the peer
 
-	own  *ring.Memory
-	view *ring.View
-	fd   int // the socket of wake-ups
-	end  int // of the peer's process; -1 if the kernel gives none
+	own    *ring.Memory
+	view   *ring.View
+	fd     int // the socket of wake-ups
+	end    int // of the peer's process; -1 if the kernel gives none
+	closed bool
 }
 
 // FD returns the descriptor to wait for: it is readable after a wake-up, and when the peer has

@@ -71,8 +71,12 @@ func processOf(fd int) int {
 	return fdmark.Take(end)
 }
 
-// Close leaves the meeting: the peer gets ErrGone. Nothing may use the rings afterwards.
+// Close leaves the meeting, once: the peer gets ErrGone. Nothing may use the rings afterwards.
 func (p *Peer) Close() error {
+	if p.closed {
+		return nil
+	}
+	p.closed = true
 	err := errors.Join(unix.Close(p.fd), p.own.Close(), p.view.Close())
 	if p.end >= 0 {
 		err = errors.Join(err, unix.Close(p.end))

@@ -83,8 +83,12 @@ func (m *Memory) CloseFD() error {
 	return unix.Close(fd)
 }
 
-// Close unmaps the memory. Nothing may use it afterwards, nor slices from Reserve.
-func (m *Memory) Close() error { return errors.Join(m.CloseFD(), m.unmap(m.base)) }
+// Close unmaps the memory, once. Nothing may use it afterwards, nor slices from Reserve.
+func (m *Memory) Close() error {
+	base := m.base
+	m.base = nil
+	return errors.Join(m.CloseFD(), m.unmap(base))
+}
 
 // Attach maps the Memory of the peer, and closes its descriptor, even if it fails. It fails if the
 // peer can change the size or free pages, or if some pages are not allocated.
@@ -130,8 +134,12 @@ func (v *View) check(fd int) error {
 	return nil
 }
 
-// Close unmaps the peer's memory. Nothing may use it afterwards, nor the bytes of records.
-func (v *View) Close() error { return v.unmap(v.base) }
+// Close unmaps the peer's memory, once. Nothing may use it afterwards, nor the bytes of records.
+func (v *View) Close() error {
+	base := v.base
+	v.base = nil
+	return v.unmap(base)
+}
 
 // mapped returns the size of the mapping.
 func (r *region) mapped() uintptr { return uintptr(r.data + 2*r.size) }
@@ -157,4 +165,11 @@ func (r *region) mapTwice(fd, prot int) (unsafe.Pointer, error) {
 	return base, nil
 }
 
-func (r *region) unmap(base unsafe.Pointer) error { return unix.MunmapPtr(base, r.mapped()) }
+// unmap unmaps a mapping; nil: nothing. Another mapping may have the addresses of one that was unmapped
+// before.
+func (r *region) unmap(base unsafe.Pointer) error {
+	if base == nil {
+		return nil
+	}
+	return unix.MunmapPtr(base, r.mapped())
+}

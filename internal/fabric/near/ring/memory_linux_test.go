@@ -202,3 +202,33 @@ func TestLimitOfFileSize(t *testing.T) {
 		t.Errorf("the process with a limit: %v\n%s", err, out)
 	}
 }
+
+// TestCloseOnce closes memories twice. In between, the kernel gives their addresses to another
+// mapping, as it may, and that one stays.
+func TestCloseOnce(t *testing.T) {
+	m, err := Create(minSize)
+	must.Do(t, err)
+	fd, err := unix.Dup(m.FD())
+	must.Do(t, err)
+	v, err := Attach(fd)
+	must.Do(t, err)
+	for _, c := range []struct {
+		what  string
+		base  unsafe.Pointer
+		close func() error
+	}{{"own memory", m.base, m.Close}, {"memory of the peer", v.base, v.Close}} {
+		must.Do(t, c.close())
+		page := uintptr(os.Getpagesize())
+		other, err := unix.MmapPtr(-1, 0, c.base, page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_FIXED_NOREPLACE)
+		if errors.Is(err, unix.EEXIST) {
+			t.Logf("%s: the runtime has the addresses already", c.what)
+			continue
+		}
+		must.Do(t, err)
+		must.Do(t, c.close())
+		if err := unix.Msync(unsafe.Slice((*byte)(other), page), unix.MS_ASYNC); err != nil {
+			t.Errorf("%s: another mapping is gone: %v", c.what, err)
+		}
+		_ = unix.MunmapPtr(other, page)
+	}
+}
