@@ -206,8 +206,8 @@ func (p *pollers) away(now clock.Instant) bool {
 	return p.attended() && now.Sub(clock.Instant(p.latest.Load())) >= awayTime
 }
 
-// distrust returns the port to the goroutine. For some time it does not step aside
-// again for threads that poll.
+// distrust returns the port to the goroutine, unless a thread has come meanwhile to sleep there. For
+// some time the goroutine does not step aside again for threads that poll.
 func (p *pollers) distrust(now clock.Instant) {
 	again := p.avoid
 	if p.avoid = leastAlone; now.Sub(p.alone) < again {
@@ -215,7 +215,12 @@ func (p *pollers) distrust(now clock.Instant) {
 	}
 	p.alone = now.Add(p.avoid)
 	p.watched.Store(int64(now.Add(watchedTime)))
-	p.change(func(uint64) uint64 { return recallFlag })
+	p.change(func(old uint64) uint64 {
+		if old&sleeperFlag != 0 {
+			return old
+		}
+		return recallFlag
+	})
 }
 
 // found records that the goroutine has found packets at the port.

@@ -205,3 +205,22 @@ func TestWhoPostsIsThere(t *testing.T) {
 		t.Errorf("who has neither polled nor posted for %v is not taken for away", awayTime)
 	}
 }
+
+// TestDistrustOfAPortInUse has a thread come to sleep at the port just when the goroutine, which found
+// packets there, takes the port back from threads that poll. The thread keeps the port: two must not
+// wait there.
+func TestDistrustOfAPortInUse(t *testing.T) {
+	var p pollers
+	p.state.Store(asideFlag) // for threads that poll
+	if !p.away(clock.Instant(time.Second)) || !p.enter() {
+		t.Fatal("the thread does not get the port")
+	}
+	p.distrust(clock.Instant(time.Second))
+	if !p.hasSleeper() {
+		t.Error("nobody knows any more that a thread sleeps at the port")
+	}
+	if aside := p.look(clock.Instant(time.Second)); aside <= 0 {
+		t.Error("the goroutine waits at the port, too")
+	}
+	p.leave()
+}

@@ -58,6 +58,8 @@ var delayMutants = slices.Concat(
 			new: "true"},
 		{name: "watched-memory-forgotten", in: "round", test: "TestGoroutineSeesWatchedMemory",
 			old: "$d.pollers.found(now)"},
+		{name: "port-taken-back-from-a-sleeping-thread", in: "pollers.distrust", test: "TestDistrustOfAPortInUse",
+			old: "if old&sleeperFlag != 0 { return old }"},
 		{name: "goroutine-alone-waits-for-the-lock", in: "turn", test: "TestTakenLockWhileWatched",
 			old: "return wait{timeout: awayTime}, true",
 			new: "return wait{timeout: awayTime, read: true}, true"},
