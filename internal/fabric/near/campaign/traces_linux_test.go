@@ -91,6 +91,7 @@ func awaitTraces(before traces) (more traces) {
 	for end := time.Now().Add(waitLimit); ; <-tick.C {
 		more = look(os.Getpid()).minus(before)
 		more.Goroutines, more.Sockets, more.Files = max(more.Goroutines, 0), max(more.Sockets, 0), max(more.Files, 0)
+		more.Mappings, more.Memory = max(more.Mappings, 0), max(more.Memory, 0) // before, those of the round before may still have been there
 		if more == (traces{}) || time.Now().After(end) {
 			return more
 		}
