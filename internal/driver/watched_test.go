@@ -44,6 +44,9 @@ func TestTakenLockWhileWatched(t *testing.T) {
 	for range 2 {
 		d.mu.Lock()
 		for i := range mostMissed {
+			if d.pollers.missed != i { // it could wait for the lock, which this goroutine has
+				t.Fatalf("turn %d begins with %d turns that found the lock taken", i, d.pollers.missed)
+			}
 			next, alive := d.turn()
 			if !alive || !next.sleeps() || next.timeout != awayTime || next.read || next.write {
 				t.Fatalf("turn %d, alive %t: %+v, want to ignore arrivals for %v", i, alive, next, awayTime)
