@@ -13,7 +13,7 @@ func TestNearNames(t *testing.T) {
 	}
 }
 
-// TestBegin opens a port with the counts of one that was killed: it has no peers.
+// TestBegin opens a port with the counts of a process that was killed: the port has no peers.
 func TestBegin(t *testing.T) {
 	var c Counts
 	for n := range c.Near {

@@ -92,7 +92,7 @@ static void by_signals(const struct recording *r, int set)
 	SAME(handled, SIGUSR1);
 }
 
-// members checks which sets are served: those that have the channel now, one at a time.
+// members checks which sets are served: a set that has the channel at present, one set at a time.
 static void members(const struct recording *r, int set)
 {
 	struct epoll_event in = {.events = EPOLLIN};
@@ -134,7 +134,7 @@ static void recorded_waits(void)
 	waits(&r, set, -1, 1, 1);
 	recording_close(&r);
 	must(close(set) == 0);
-	SAME(count_descriptors(), before + 1); // the one that ends all sleeps stays
+	SAME(count_descriptors(), before + 1); // the descriptor that ends all sleeps stays
 }
 
 const struct scenario recorded_sets[] = {{"recorded-sets", recorded_waits}, {NULL, NULL}};

@@ -15,7 +15,7 @@ import (
 	"github.com/softhca/softhca/internal/must"
 )
 
-// wantCounts compares all counts of shared memory. Those that are not in want are 0.
+// wantCounts compares all counts of shared memory. Counts that want lacks are 0.
 func (p *Port) wantCounts(t testing.TB, want map[fabric.NearCount]uint64) {
 	t.Helper()
 	for i, n := range p.Stats().Near {

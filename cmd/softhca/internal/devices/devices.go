@@ -147,7 +147,7 @@ func sharing(addr string) (*Share, error) {
 	return &Share{Slots: slots, Processes: shown(all), Near: near(who.Addrs[0], all, env.Secret())}, nil
 }
 
-// near asks processes on an address whether they use shared memory. One that is stopped delays it.
+// near asks processes on an address whether they use shared memory. A stopped process delays the answer.
 func near(a netip.Addr, all []broker.Member, secret *identity.Secret) (found []Near) {
 	answers := make([]*Near, len(all))
 	var asked sync.WaitGroup

@@ -63,7 +63,7 @@ func (k *talker) send(t *testing.T, to *talker) {
 	must.Do(t, ah.Destroy())
 }
 
-// TestNearProcesses opens an address in two processes that use shared memory and one that does not.
+// TestNearProcesses opens an address in three processes, of which two use shared memory.
 // The description says which, and when the two have met.
 func TestNearProcesses(t *testing.T) {
 	const addr = "127.83.19.12"

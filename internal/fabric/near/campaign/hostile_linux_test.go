@@ -53,11 +53,11 @@ func newVictim(t *testing.T, s *side, hostile netip.Addr) *victim {
 }
 
 const (
-	guard      = 0xa5 // the bytes of memory that nobody may write
+	guard      = 0xa5 // fills the memory that no process may write
 	hostileQPN = 77
 )
 
-// unharmed checks the memory that nobody may write.
+// unharmed checks the memory that no process may write.
 func (v *victim) unharmed(t *testing.T) {
 	t.Helper()
 	want := bytes.Repeat([]byte{guard}, guardSize)

@@ -157,7 +157,7 @@ type message struct {
 	op   ib.WROpcode // SEND, WRITE with immediate data, or READ
 	text []byte
 	at   uint64 // the offset of text
-	nth  uint64 // of those that consume a receive
+	nth  uint64 // number among the messages that consume a receive
 }
 
 // stream makes the messages of one direction.
