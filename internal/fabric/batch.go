@@ -50,7 +50,8 @@ type Batch struct {
 	slot    uint8
 	maxSegs int
 	maxRun  int
-	bare    func(*Path, uint8) bool
+	isBare  func(*Path, uint8) bool
+	bare    bool // the last run is
 }
 
 // batchRuns bounds the runs of a batch.
@@ -64,7 +65,7 @@ func NewBatch(size int, c Caps) *Batch {
 		runs:    make([]Run, 0, batchRuns),
 		maxSegs: max(c.MaxSegments, 1),
 		maxRun:  max(c.MaxRunBytes, 1),
-		bare:    c.Bare,
+		isBare:  c.Bare,
 	}
 }
 
@@ -103,16 +104,17 @@ func (b *Batch) Append(p *Path, n int) (seg []byte, index int) {
 	}
 	b.used += n
 	b.runs = append(b.runs, Run{Path: *p, Bytes: b.buf[lo:b.used], Size: n, Count: 1, Slot: b.slot})
-	if b.bare != nil {
+	if b.isBare != nil {
 		r := &b.runs[len(b.runs)-1]
-		r.Bare = b.bare(&r.Path, b.slot) // not p, which would escape
+		r.Bare = b.isBare(&r.Path, b.slot) // not p, which would escape
+		b.bare = r.Bare
 	}
 	b.closed = false
 	return b.buf[lo:b.used:b.used], 0
 }
 
 // Bare reports whether the segment that the last Append returned needs no ICRC.
-func (b *Batch) Bare() bool { return b.runs[len(b.runs)-1].Bare }
+func (b *Batch) Bare() bool { return b.bare }
 
 // Unappend removes the segment that the last Append returned. It must be called
 // before the next Append, at most once.

@@ -26,6 +26,7 @@ var packetKinds = []struct {
 	{"WRITE/4096", ib.WRRDMAWrite, 4096},
 	{"SEND/64", ib.WRSend, 64},
 	{"SEND/4096", ib.WRSend, 4096},
+	{"READ/64", ib.WRRDMARead, 64},
 	{"READ/4096", ib.WRRDMARead, 4096},
 	{"FETCHADD", ib.WRAtomicFetchAdd, 8},
 }
@@ -178,7 +179,7 @@ func BenchmarkVerify(b *testing.B) {
 			var v packet.Verifier
 			b.SetBytes(int64(len(all)))
 			for b.Loop() {
-				v.Begin()
+				v.Begin(&d)
 				for off, k := 0, 0; off < len(d.Bytes); k++ {
 					var seg []byte
 					seg, off = d.Segment(off)

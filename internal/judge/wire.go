@@ -99,6 +99,7 @@ func (w *wire) take(d *fabric.Datagram) {
 		return
 	}
 	var v packet.Verifier
+	v.Begin(d)
 	for off, k := 0, 0; off < len(d.Bytes); k++ {
 		var seg []byte
 		seg, off = d.Segment(off)

@@ -62,7 +62,7 @@ func TestBareRun(t *testing.T) {
 			t.Errorf("%s: both sides seal differently", dst)
 		}
 		var v Verifier
-		v.Begin()
+		v.Begin(&d)
 		for i, off := 0, 0; off < len(d.Bytes); i++ {
 			var seg []byte
 			seg, off = d.Segment(off)

@@ -3,6 +3,7 @@ package qp
 import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/packet"
 	"github.com/softhca/softhca/roce"
 )
 
@@ -122,7 +123,7 @@ func (e *End) store(a *ib.QPAttr, m ib.AttrMask) {
 		{ib.AttrPort, func() { e.ep.attr.Port = a.Port }},
 		{ib.AttrPKeyIndex, func() { e.ep.attr.PKeyIndex = a.PKeyIndex }},
 		{ib.AttrQKey, func() { e.ep.attr.QKey = a.QKey }},
-		{ib.AttrAV, func() { e.ep.attr.AV, e.ep.attr.Port, e.ep.prefixes = a.AV, a.AV.Port, prefixCache{} }},
+		{ib.AttrAV, func() { e.ep.attr.AV, e.ep.attr.Port, e.ep.prefixes = a.AV, a.AV.Port, packet.Prefixes{} }},
 		{ib.AttrPathMTU, func() { e.ep.attr.PathMTU = a.PathMTU }},
 		{ib.AttrTimeout, func() { e.ep.attr.Timeout = a.Timeout }},
 		{ib.AttrRetryCnt, func() { e.ep.attr.RetryCnt = a.RetryCnt; e.req.retry.SetRetries(a.RetryCnt) }},

@@ -12,6 +12,7 @@ import (
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/fabric/ipudp"
 	"github.com/softhca/softhca/internal/flow"
+	"github.com/softhca/softhca/internal/packet"
 	"github.com/softhca/softhca/internal/trace"
 	"github.com/softhca/softhca/roce"
 )
@@ -39,7 +40,7 @@ type endpoint struct {
 	pace     flow.Pacer         // lower of the path's rate and the rate limit
 	socket   *flow.SocketCredit // UC: of the socket that gets the last packet; nil before the first packet
 	timers   timers
-	prefixes prefixCache
+	prefixes packet.Prefixes
 	ipid     ipidPolicy
 }
 
@@ -186,7 +187,11 @@ func (e *endpoint) appendBare(b *fabric.Batch) []byte {
 
 // finish seals a segment of the endpoint's own path.
 func (e *endpoint) finish(seg []byte, id int) {
-	e.seal(seg, e.prefixes.get(&e.path.Path, len(seg)).WithID(uint16(id)))
+	pre, ok := e.prefixes.Find(len(seg))
+	if !ok {
+		pre = e.prefixes.Add(len(seg), packet.Prefix(&e.path.Path, len(seg), 0))
+	}
+	e.seal(seg, pre.WithID(uint16(id)))
 }
 
 // seal writes the ICRC and counts the packet.
@@ -238,27 +243,6 @@ func (e *endpoint) raise(t ib.EventType) {
 		e.record(trace.Record{Kind: trace.Event, Event: ev.Type})
 	}
 	e.env.Raise(ev)
-}
-
-// prefixCache keeps the ICRC prefixes of the packet sizes last sent on the
-// endpoint's path: a message has at most three, and its acknowledgement one.
-type prefixCache struct {
-	size [4]int32
-	pre  [4]roce.Prefix
-	turn uint8
-}
-
-func (c *prefixCache) get(p *fabric.Path, size int) roce.Prefix {
-	for i, s := range c.size {
-		if int(s) == size {
-			return c.pre[i]
-		}
-	}
-	i := c.turn & 3
-	c.turn++
-	c.size[i] = int32(size)
-	c.pre[i] = roce.NewPrefix(p.Src, p.Dst, p.SrcPort, fabric.RoCEPort, size)
-	return c.pre[i]
 }
 
 // posting says how a state treats a posted work request.

@@ -7,6 +7,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/counters"
+	"github.com/softhca/softhca/internal/packet"
 )
 
 // Automatic path migration (V15). Software loads an alternate path and asks for
@@ -170,7 +171,7 @@ func (m *migration) migrate(now clock.Instant) {
 	m.end.setPath(m.path)
 	ep.pkey = m.pkey
 	m.alternate = alternate{path: ep.path, pkey: ep.pkey}
-	ep.prefixes, ep.ipid = prefixCache{}, ipidPolicy{}
+	ep.prefixes, ep.ipid = packet.Prefixes{}, ipidPolicy{}
 	ep.setPace()
 	ep.raise(ib.EventPathMig)
 	if m.req != nil {

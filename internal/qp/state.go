@@ -4,6 +4,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/flow"
+	"github.com/softhca/softhca/internal/packet"
 	"github.com/softhca/softhca/internal/trace"
 )
 
@@ -135,7 +136,7 @@ func (e *End) clear() {
 	e.resp.reset()
 	e.comp.clear()
 	e.comp.msn, e.comp.doubt = msnPolicy{}, doubt{}
-	e.ep.prefixes, e.ep.ipid = prefixCache{}, ipidPolicy{}
+	e.ep.prefixes, e.ep.ipid = packet.Prefixes{}, ipidPolicy{}
 	e.ep.pace = flow.Pacer{}
 	e.ep.stay()
 }

@@ -275,12 +275,10 @@ func (e *CQE) get(wc *ib.WC, i uint32) bool {
 	if e.Valid.Load() != i+1 {
 		return false
 	}
-	*wc = ib.WC{
-		WRID: e.WRID, ByteLen: e.ByteLen, QPN: e.QPN, SrcQP: e.SrcQP,
-		ImmData: e.ImmData, InvRKey: e.InvRKey, VendorErr: e.VendorErr,
-		PKeyIndex: e.PKeyIndex, SLID: e.SLID, DLIDPathBits: e.DLIDPathBits, SL: e.SL,
-		Status: e.Status, Opcode: e.Opcode, Flags: e.Flags,
-		EEC: ib.EECN(e.EEC[0]) | ib.EECN(e.EEC[1])<<8 | ib.EECN(e.EEC[2])<<16,
-	}
+	wc.WRID, wc.ByteLen, wc.QPN, wc.SrcQP = e.WRID, e.ByteLen, e.QPN, e.SrcQP
+	wc.ImmData, wc.InvRKey, wc.VendorErr = e.ImmData, e.InvRKey, e.VendorErr
+	wc.PKeyIndex, wc.SLID, wc.DLIDPathBits, wc.SL = e.PKeyIndex, e.SLID, e.DLIDPathBits, e.SL
+	wc.Status, wc.Opcode, wc.Flags = e.Status, e.Opcode, e.Flags
+	wc.EEC = ib.EECN(e.EEC[0]) | ib.EECN(e.EEC[1])<<8 | ib.EECN(e.EEC[2])<<16
 	return true
 }

@@ -50,6 +50,8 @@ type Shard struct {
 
 	in       qp.Packet // the packet being processed
 	verifier packet.Verifier
+	lastDst  netip.Addr // destination of the last datagram
+	lastPort uint8      // the number of its port, 0 if it is not a local address
 }
 
 // New returns a shard for objects whose numbers are in a slot. It
@@ -79,9 +81,9 @@ func New(env *qp.Env, slot uint8, gsi GSI) *Shard {
 // does not retain d or its bytes.
 func (s *Shard) Receive(now clock.Instant, port uint8, d *fabric.Datagram) {
 	s.env.Enter(now)
-	s.verifier.Begin()
+	s.verifier.Begin(d)
 	s.in.Port = port
-	ours := s.local[d.Dst] == port
+	ours := s.portOf(d.Dst) == port
 	for off, k := 0, 0; off < len(d.Bytes); k++ {
 		var seg []byte
 		seg, off = d.Segment(off)
@@ -94,6 +96,15 @@ func (s *Shard) Receive(now clock.Instant, port uint8, d *fabric.Datagram) {
 			s.receiveMcast(now, d, seg, k)
 		}
 	}
+}
+
+// portOf returns the number of the port that has the destination address of a datagram, 0 if none
+// has. Most datagrams have the destination of the previous one.
+func (s *Shard) portOf(dst netip.Addr) uint8 {
+	if dst != s.lastDst {
+		s.lastDst, s.lastPort = dst, s.local[dst]
+	}
+	return s.lastPort
 }
 
 // receivePacket makes the checks of a parsed packet that need no QP, finds the

@@ -18,7 +18,7 @@ func (e *end) see(t *testing.T) (bare bool) {
 	ds := make([]fabric.Datagram, inboxLen)
 	d := &e.next(t, ds)[0]
 	var v packet.Verifier
-	v.Begin()
+	v.Begin(d)
 	for k, off := 0, 0; off < len(d.Bytes); k++ {
 		var seg []byte
 		seg, off = d.Segment(off)

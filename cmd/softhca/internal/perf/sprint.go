@@ -29,12 +29,12 @@ type sprint struct {
 // the last is signalled.
 type lane struct {
 	qp     *verbs.QP
-	list   []verbs.SendWR // of one post
-	free   int            // lists that may still be posted
-	posted uint64         // messages
-	cycle  *cycle         // of the window that the lane binds
-	begun  []time.Time    // ring of the times at which the outstanding lists were posted
-	first  int            // index of the oldest time
+	list   []verbs.SendWR  // of one post
+	free   int             // lists that may still be posted
+	posted uint64          // messages
+	cycle  *cycle          // of the window that the lane binds
+	begun  []time.Duration // ring of the times, after the start, at which the outstanding lists were posted
+	first  int             // index of the oldest time
 }
 
 func newSprint(own *localSide, peer *side) *sprint {
@@ -53,7 +53,7 @@ func newSprint(own *localSide, peer *side) *sprint {
 		if p.Op == Bind {
 			l.cycle = newCycle(own, i)
 		}
-		l.begun = make([]time.Time, l.free)
+		l.begun = make([]time.Duration, l.free)
 		for range p.PostList {
 			l.list = append(l.list, wr)
 		}
@@ -115,7 +115,7 @@ func (s *sprint) post(l *lane, wrs []verbs.SendWR) error {
 	case Bind:
 		l.cycle.fill(wrs, l.posted)
 	}
-	l.begun[(l.first+len(l.begun)-l.free)%len(l.begun)] = time.Now()
+	l.begun[(l.first+len(l.begun)-l.free)%len(l.begun)] = time.Since(s.meter.start)
 	if err := l.qp.PostSend(wrs...); err != nil {
 		return err
 	}
@@ -140,6 +140,10 @@ func (s *sprint) poll() error {
 	if n > 0 && s.wcs[0].Status == ib.WCSuccess {
 		s.meter.complete()
 	}
+	var now time.Duration
+	if n > 0 {
+		now = time.Since(s.meter.start)
+	}
 	for i := range n {
 		wc := &s.wcs[i]
 		if wc.Status != ib.WCSuccess {
@@ -147,7 +151,7 @@ func (s *sprint) poll() error {
 		}
 		l := &s.lanes[wc.WRID]
 		if s.trips != nil {
-			s.trips.add(time.Since(l.begun[l.first]))
+			s.trips.add(now - l.begun[l.first])
 			s.meter.messages += uint64(len(l.list))
 		}
 		l.first = (l.first + 1) % len(l.begun)

@@ -51,10 +51,13 @@ func (m *meter) begin(d time.Duration) {
 	m.since, m.nextTick, m.end = m.start, m.start.Add(tick), m.start.Add(d)
 }
 
+// now returns the time. It reads one clock, time.Now two.
+func (m *meter) now() time.Time { return m.start.Add(time.Since(m.start)) }
+
 // running reports whether the measurement continues. It reports progress, and returns an
 // error when ctx has ended.
 func (m *meter) running(ctx context.Context) (bool, error) {
-	now := time.Now()
+	now := m.now()
 	if now.Before(m.nextTick) {
 		return now.Before(m.end), nil
 	}
@@ -71,7 +74,7 @@ func (m *meter) running(ctx context.Context) (bool, error) {
 
 // complete records that messages have just completed.
 func (m *meter) complete() {
-	now := time.Now()
+	now := m.now()
 	m.pause = max(m.pause, now.Sub(m.progress))
 	m.progress = now
 }
