@@ -14,7 +14,7 @@ struct link {
 	char *out;
 	struct ibv_mr *mr;  // of out
 	uint64_t number;    // of the last request
-	unsigned sends;     // since the last one that was signalled
+	unsigned sends;     // since the last signalled one
 };
 
 // The receives of a link of the client. A server has those of all links of a worker in an SRQ.

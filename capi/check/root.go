@@ -62,7 +62,7 @@ var core = regexp.MustCompile(`^(?:` + strings.Join([]string{
 const cmtime65 = "cmtime -C"
 
 // editions are the beginnings of the names of cases that run only in some suites, because programs or
-// libraries differ between the suites. The first one that matches a name counts.
+// libraries differ between the suites. The first match counts.
 var editions = []struct {
 	begins string
 	suites []string

@@ -98,9 +98,8 @@ struct ibv_context *open_context(struct node *n, int fd)
 	return &c->v.context;
 }
 
-// destroy_left destroys the objects that the program left, dependent objects first. Those that
-// remain outlive the context: in the child of a fork, the objects are the parent's, and the engine
-// destroys none of them.
+// destroy_left destroys the objects that the program left, dependent objects first. In the child of
+// a fork the objects are the parent's: the engine destroys none of them, and they outlive the context.
 static void destroy_left(struct context *c)
 {
 	for (int rank = 4; rank > 0; rank--) {

@@ -34,7 +34,7 @@ static _Atomic uint32_t changing;         // the lock of threads that change set
 static __thread bool changes;             // this thread has that lock
 static struct set *_Atomic all;
 
-// begin_change takes the lock, except in a signal handler that interrupts the thread which has it.
+// begin_change takes the lock. It fails in a signal handler if the interrupted code holds the lock.
 __attribute__((warn_unused_result)) static bool begin_change(void)
 {
 	if (changes)

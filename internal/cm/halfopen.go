@@ -188,7 +188,7 @@ func (g *silentGroup) resize(m *Manager, by int) {
 }
 
 // evictionList is a list of connections that wait for their peer, or for the end
-// of Timewait. Those that wait longest come first.
+// of Timewait, the oldest first.
 type evictionList struct{ oldest, newest *Conn }
 
 // add puts a connection at the end.

@@ -625,7 +625,7 @@ func (d *Driver) leave() (now clock.Instant, more bool) {
 
 // pause decides how to wait; awake means that there is a reason not to sleep. A timer
 // that is due sooner than a thread can be woken is another reason, unless the machine
-// is busy: a thread that yields then runs again later than one that sleeps. While a program
+// is busy: there a thread runs again later after a yield than after a sleep. While a program
 // watches its memory, the thread sleeps between arrivals, too.
 func (d *Driver) pause(now clock.Instant, awake bool) wait {
 	how := d.busyPoll.next(now)

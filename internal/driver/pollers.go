@@ -40,8 +40,8 @@ const mostAbsences = 3
 // the port: for leastAlone at first, and up to mostAlone if this is repeated.
 //
 // Meanwhile such a program keeps its processor, and perhaps shares it with the goroutine's
-// thread. A thread that yields gets the processor back only at the end of the program's time
-// slice, but an arrival wakes a sleeping thread at once. So the goroutine sleeps between
+// thread. After a yield, that thread runs again only at the end of the program's time slice, but
+// an arrival wakes a sleeping thread at once. So the goroutine sleeps between
 // arrivals. If it finds the lock taken, a program's thread is just using the adapter and
 // probably polls next, so that it reads the arrivals itself: the goroutine leaves the port to it
 // for awayTime, at most mostMissed times in a row. Waiting for the lock would take as long,

@@ -28,7 +28,7 @@ type operation struct {
 	counter func(*counters.Set) *uint64
 
 	// encode writes the headers of a request about length bytes from byte off of the
-	// remote memory on. Those that the opcode does not have are not sent.
+	// remote memory on. Headers that the opcode does not have are not sent.
 	encode func(p *roce.Packet, e *ring.SendWQE, off, length uint32)
 
 	// check checks the length of a request's payload (E15); nil: the rule of its

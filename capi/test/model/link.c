@@ -183,8 +183,8 @@ struct link *own_peer(void)
 	return l;
 }
 
-// close_end destroys the objects of an end. Those that are in use cannot be destroyed
-// before their users.
+// close_end destroys the objects of an end. An object that is in use cannot be destroyed before
+// its users.
 static void close_end(struct end *e)
 {
 	REFUSES(ibv_destroy_cq(e->send_cq), EBUSY);

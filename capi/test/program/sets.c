@@ -152,7 +152,7 @@ static void waits_at_least(struct view *v)
 	must(ready(v, 0) == 0);
 }
 
-// in_sets waits for sets that report levels, and for one that reports edges.
+// in_sets waits for level-triggered sets, and for an edge-triggered one.
 static void in_sets(void)
 {
 	struct view v = {0};
@@ -261,7 +261,7 @@ static void shared(void)
 		for (int i = 0; i < THREADS; i++)
 			begin(&m[i], &v);
 		arm(&v);
-		write_memory(&v); // nobody reads the event, so all threads see it
+		write_memory(&v); // no thread reads the event, so all see it
 		for (int i = 0; i < THREADS; i++)
 			must(end(&m[i]) == CHANNEL);
 		take(&v);

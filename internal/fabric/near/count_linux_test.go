@@ -101,7 +101,7 @@ func TestRefusalsAreCounted(t *testing.T) {
 }
 
 // TestRefusedInvitationIsCounted sends to a process that ends the connection of an invitation, and to
-// one that does not exist.
+// a slot without a process.
 func TestRefusedInvitationIsCounted(t *testing.T) {
 	p := open(t, Config{})
 	e := newEnd(p, p)

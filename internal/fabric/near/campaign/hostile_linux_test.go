@@ -205,7 +205,7 @@ var attacks = []struct {
 const maxSegments = 1 << 10
 
 // TestHostileMembers has a process that an adapter has met attack it, while the adapter exchanges data with
-// another process. The data is right, and nobody writes memory outside of regions.
+// another process. The data is right, and no memory outside of regions changes.
 func TestHostileMembers(t *testing.T) {
 	for _, c := range attacks {
 		t.Run(c.name, func(t *testing.T) {

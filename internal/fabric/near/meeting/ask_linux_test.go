@@ -10,8 +10,8 @@ import (
 	"github.com/softhca/softhca/internal/must"
 )
 
-// TestAsk asks a host for the number of its peers, one that does not exist, and those that answer
-// nonsense.
+// TestAsk asks a host for the number of its peers. Then it asks a socket that does not exist, and
+// sockets that answer nonsense.
 func TestAsk(t *testing.T) {
 	c, _ := configOf(identity(1))
 	c.Peers = func() int { return 17 }
