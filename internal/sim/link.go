@@ -200,7 +200,7 @@ func (l *link) put(c *carrier, runs []fabric.Run) (packets uint64) {
 	if packets == 0 {
 		return 0
 	}
-	if o.closed { // the process has ended, and this one does not know yet
+	if o.closed || o.c.closed { // the process has ended, perhaps before it knew of the meeting, and this one does not know yet
 		c.n.strained()
 		return packets
 	}
