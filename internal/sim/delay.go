@@ -42,7 +42,16 @@ type delays struct {
 	since  clock.Instant // the same, or the time of a state change that restarts the wait
 	harmed clock.Instant // time of the last harm to a packet between the two
 	risk   uint64        // the last request that the harm can have delayed
+	sent   []departure   // requests without an answer, in the order of their PSNs
+	slow   time.Duration // the longest time from a request to its answer
+	back   clock.Instant // when the end went back and sent nothing since; 0: it has sent
 	again  bool          // a packet was harmed or retransmitted: the peer may buffer the end of a message until it comes again
+}
+
+// departure is the first departure of a request.
+type departure struct {
+	last ib.PSN // of the request
+	at   clock.Instant
 }
 
 // trip is the longest round trip without harm by the network. A FLUSH may wait for the storage.
@@ -145,6 +154,17 @@ func (d *delays) begins(before bool) {
 	}
 }
 
+// departs is called when a request is sent for the first time; last is its last PSN.
+func (d *delays) departs(last ib.PSN) { d.sent = append(d.sent, departure{last, d.e.w.Now}) }
+
+// answered is called when an answer arrives for everything up to a PSN.
+func (d *delays) answered(psn ib.PSN) {
+	for len(d.sent) > 0 && d.sent[0].last.Diff(psn) <= 0 {
+		d.slow = max(d.slow, d.e.w.Now.Sub(d.sent[0].at))
+		d.sent = d.sent[1:]
+	}
+}
+
 // hears is called with each answer that arrives for the end.
 func (d *delays) hears(h header) {
 	until := d.e.w.Now
@@ -163,10 +183,20 @@ func (d *delays) news(what string, until clock.Instant) {
 
 // goesBack is called when the end retransmits.
 func (d *delays) goesBack() {
-	d.again = true
+	d.again, d.back = true, d.e.w.Now
 	if d.hurt() {
 		d.atRisk()
 	}
+}
+
+// sends is called with each request that the end sends. If it went back and then had to wait for room
+// in the window, it waits for its peer anew.
+func (d *delays) sends() {
+	if d.back != 0 && d.back < d.e.w.Now {
+		d.onTime("a retransmission")
+		d.since = max(d.since, d.e.w.Now)
+	}
+	d.back = 0
 }
 
 // dead reports whether the end's requests may have no live receiver, or one
@@ -221,14 +251,15 @@ func (d *delays) sendsAgain(last clock.Instant) clock.Instant {
 
 // probes returns until when a probe leaves that the network does not harm, if
 // it harms nothing after last. Where an answer is lost, the next one may be taken for it, and the
-// round trip for longer than it is.
+// round trip for longer than it is. A probe comes after at most three of the round trips that were
+// measured.
 func (d *delays) probes(last clock.Instant) clock.Instant {
 	probe := probeTime
 	switch {
 	case d.e.node.inOrder:
 		return clock.Never
 	case d.harmed != 0, d.e.w.plan.on(reordering | duplication | lateAnswers | clockJumps | lateReceives):
-		probe = probeTimeLate
+		probe = max(probeTimeLate, 3*d.slow)
 	}
 	return d.heard.Add(2*last.Sub(d.heard) + probe)
 }

@@ -119,6 +119,7 @@ func (w *world) sniff(n *node, run *fabric.Run, seg []byte) {
 		return
 	}
 	x := &e.wire
+	e.delays.sends()
 	if run.Path.Dst != e.paths.route().to {
 		w.Fail("wire", "adapter %d qp %v sends %v PSN %v over a path that it has left, or has not moved to", n.Index, e.num, h.op, h.psn)
 	}
@@ -147,6 +148,7 @@ func (w *world) sniff(n *node, run *fabric.Run, seg []byte) {
 			e.delays.news("a request", w.Now)
 		}
 		x.newest = x.last
+		e.delays.departs(x.last)
 	}
 }
 
@@ -162,6 +164,7 @@ func (x *watcher) arrives(h header) {
 		x.answers++
 		if x.sent && h.psn.Diff(x.newest) <= 0 && (x.answers == 1 || h.psn.Diff(x.answered) > 0) {
 			x.answered = h.psn
+			x.e.delays.answered(h.psn)
 		}
 		x.e.delays.hears(h)
 	}
