@@ -18,7 +18,7 @@ func (e *end) explain(o *op, s ib.WCStatus) {
 		ok = o.bad == badLKey || e.localGone
 	case ib.WCMWBindErr:
 		ok = o.bad == badBind || o.window != e.space.remote.binding.mw
-	case ib.WCBadRespErr: // an end believes the second of two forged answers with the same PSN
+	case ib.WCBadRespErr, ib.WCLocLenErr: // an end believes the second of two forged answers with the same PSN
 		ok = e.wire.again
 	case ib.WCLocQPOpErr:
 		ok = o.bad == deadAH
