@@ -32,7 +32,7 @@ const (
 // while others use it.
 const windowTimeout = 100 * time.Millisecond
 
-// challengeTime is how long a claim about a peer is examined, if two round trips are no longer.
+// challengeTime is how long a claim about a peer is examined, if the round trip is short.
 const challengeTime = 10 * time.Millisecond
 
 // delays is the oracle's state about how long an end waits for its peer.
@@ -107,12 +107,22 @@ func (d *delays) leaves() {
 	}
 }
 
+// challenge returns how long a claim about the peer is examined at most, at either end: by the round
+// trips that they have measured.
+func (d *delays) challenge() time.Duration {
+	slow := d.slow
+	if p := d.e.peer; p != nil {
+		slow = max(slow, p.delays.slow)
+	}
+	return max(challengeTime, 2*d.e.w.trip(), 3*slow)
+}
+
 // examines records the start of a challenge at an end: until its end, the end sends nothing,
 // or drops packets from the path to which the peer seems to have moved.
 func (p *pair) examines() {
 	for _, e := range p.ends {
 		if e != nil {
-			until := e.w.Now.Add(max(challengeTime, 2*e.w.trip()))
+			until := e.w.Now.Add(e.delays.challenge())
 			e.delays.since, e.delays.again = max(e.delays.since, until), true
 			e.delays.atRisk()
 		}
@@ -213,7 +223,7 @@ func (d *delays) limit() clock.Instant {
 	e := d.e
 	until := d.limitBeyondChallenges()
 	if e.wire.examines || e.peer != nil && e.peer.wire.examines {
-		until = until.Add(max(challengeTime, 2*e.w.trip()))
+		until = until.Add(d.challenge())
 	}
 	return until
 }
