@@ -4,6 +4,7 @@ import (
 	"net/netip"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
 )
 
 // Path is the source and destination of a run's segments.
@@ -41,6 +42,8 @@ func (r *Run) Segment(i int) []byte {
 // Batch collects outgoing segments for one port. It is reused: nothing in it
 // is allocated after NewBatch. Not safe for concurrent use.
 type Batch struct {
+	Now clock.Instant // when segments were appended last; a port that needs the time may use it instead of a clock
+
 	buf     []byte
 	used    int
 	runs    []Run

@@ -15,10 +15,12 @@ import (
 type narrow struct {
 	fabric.Port
 	room int
+	now  clock.Instant // of the last batch
 }
 
 // Send implements fabric.Port.
 func (p *narrow) Send(b *fabric.Batch) error {
+	p.now = b.Now
 	for _, r := range b.Pending() {
 		if p.room == 0 {
 			return fabric.ErrBlocked
@@ -57,7 +59,12 @@ func TestBlocked(t *testing.T) {
 		blocked := 0
 		step := func() {
 			door.room = 1
+			x.batch.Now++
+			sends := len(x.batch.Pending()) > 0
 			err := x.port.Send(x.batch)
+			if sends && door.now != x.batch.Now {
+				t.Fatalf("%s: the port gets a batch of %d, want %d", c.rule, door.now, x.batch.Now)
+			}
 			if errors.Is(err, fabric.ErrBlocked) {
 				blocked++
 			} else if err != nil {

@@ -17,6 +17,7 @@ func (p *Port) Send(b *fabric.Batch) error {
 		return p.Port.Send(b)
 	}
 	now := p.cfg.Now()
+	p.out.Now = b.Now
 	if err := p.pump(now); err != nil {
 		return err
 	}

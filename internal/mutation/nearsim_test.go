@@ -45,7 +45,7 @@ var portOfRingsMutants = bugsIn("internal/fabric/near", []mutant{
 		old: "p.garbled(r, r.Out.Err())",
 		new: "_ = r.Out.Err()"},
 	{name: "stopped-peer-blocks-the-other-peers", in: "Port.noRoom", sim: "carrier", profile: "near",
-		old: "now.Sub(r.since) < fullTime",
+		old: "now.Sub(r.filled) < fullTime",
 		new: "!r.stopped"},
 	{name: "packets-without-room-not-counted", in: "Port.countDropped", sim: "carrier", profile: "near",
 		old: "p.cfg.Counts.Overflows.Add(uint64(packets))"},

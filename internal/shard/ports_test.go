@@ -39,6 +39,9 @@ func (w *world) send(side int, port uint8) bool {
 	w.t.Helper()
 	b := fabric.NewBatch(w.batch, virtual.Caps())
 	w.sides[side].Shard.Transmit(w.now, port, b)
+	if b.Now != w.now {
+		w.t.Fatalf("the batch has the time %d, want %d", b.Now, w.now)
+	}
 	for _, run := range b.Pending() {
 		if want := rig.Addr(byte(side+1), port); run.Path.Src != want {
 			w.t.Fatalf("port %d sends %d packets from %v, want %v", port, run.Count, run.Path.Src, want)

@@ -173,6 +173,7 @@ func (s *Shard) verify(d *fabric.Datagram, seg []byte, k int) (ok bool) {
 func (s *Shard) Transmit(now clock.Instant, port uint8, b *fabric.Batch) (more bool) {
 	s.env.Enter(now)
 	s.env.EnterBatch(b)
+	b.Now = now
 	if s.doorbells.pending() {
 		s.doorbells.answer(func(q *qp.QP) { s.answer(now, q) })
 	}

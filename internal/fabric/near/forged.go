@@ -23,7 +23,7 @@ type barred struct {
 
 // returned reports whether the peer may send by the network: it has said so, or has ended, or
 // this process has left, which makes it do either.
-func (r *peer) returned() bool { return r.left || r.gone.Load() || !r.In.Switched() }
+func (r *peer) returned() bool { return r.left.Load() || r.gone.Load() || !r.In.Switched() }
 
 // screen marks datagrams that the wrapped port has returned, or notes that it returned none. A peer
 // announces its return in its ring before it sends by the network, so this looks there after the

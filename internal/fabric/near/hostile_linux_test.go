@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/fabric/near/meeting"
 	"github.com/softhca/softhca/internal/must"
@@ -172,7 +173,8 @@ func TestAllGarbage(t *testing.T) {
 				}
 			}
 		})
-		for range 20 {
+		// A busy host may leave the writer no CPU for a while.
+		for i := 0; i < 20 || i < 1000 && e.has(in.self.Addr); i++ {
 			e.add(t, 1, 200, 0, 3)
 			e.flush(t)
 			x.add(t, 0, 200, n, 3)
@@ -234,7 +236,7 @@ func TestBackToTheNetwork(t *testing.T) {
 			}
 		}
 	}
-	x.routeOf(key{x.path.Src, x.path.Dst, 0}).next = time.Now().Add(time.Hour) // no other meeting now
+	x.routeOf(key{x.path.Src, x.path.Dst, 0}).next = clock.Never // no other meeting now
 	if x.routed() != nil {
 		t.Fatal("the peer does not leave")
 	}
@@ -321,7 +323,7 @@ func TestStranger(t *testing.T) {
 	e.path.Dst = at
 	ds := make([]fabric.Datagram, inboxLen)
 	host := p.system.(*kernel).hosts[p.Caps().Addrs[0]]
-	for got, late := 0, time.Now().Add(waitLimit); got < 10*skipRuns || host.Refused.Load() == 0; {
+	for got, late := 0, time.Now().Add(waitLimit); got < 2500 || host.Refused.Load() == 0; {
 		e.add(t, 0, 64, 0, 1)
 		e.flush(t)
 		for _, d := range e.next(t, ds) {

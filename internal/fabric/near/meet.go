@@ -35,7 +35,7 @@ func (p *Port) seat(r *peer) {
 	for _, old := range p.peers {
 		switch {
 		case old.gone.Load(): // Receive forgets it
-		case old.left:
+		case old.left.Load():
 			left, slow = left+1, old
 		case old.key == r.key:
 			old.leave()
@@ -53,17 +53,22 @@ func (p *Port) seat(r *peer) {
 	}
 	p.uses++
 	r.used = p.uses
+	r.since = p.system.Now()
 	p.peers = append(p.peers, r)
 	p.routeOf(r.key).peer = r
 	r.Out.Switch()
 }
 
-// unroute sends nothing more to a peer through memory.
+// unroute sends nothing more to a peer through memory. After a good meeting, the pause before the next
+// one begins again with firstPause.
 func (p *Port) unroute(r *peer) {
 	r.leave()
 	if t := p.routes[r.key]; t != nil && t.peer == r {
 		t.peer = nil
-		t.again(p.system.Now())
+		if !r.garbled && p.system.Now().Sub(r.since) >= goodTime {
+			t.pause = 0
+		}
+		t.again(p.now)
 	}
 }
 

@@ -10,12 +10,12 @@ type peer struct {
 	Link // the thread of the shard uses Out, and the port's lock guards In
 	key  key
 
+	since   time.Time // when the port adopted it
 	touched bool      // is among Port.touched
 	blocked bool      // the ring is full
-	since   time.Time // of blocked
+	filled  time.Time // when blocked was set
 	stopped bool      // for so long that what is sent is lost
 	used    uint64    // counts up to the last run to it
-	left    bool      // this process sends nothing more, and has said so
 	fresh   bool      // nothing was read yet
 	drained bool      // nothing more will be read
 	garbled bool      // it wrote garbage
@@ -25,17 +25,18 @@ type peer struct {
 
 	id   int32       // for the system
 	gone atomic.Bool // the peer has ended
+	left atomic.Bool // this process sends nothing more, and has said so; the shard's thread sets it
 }
 
 // sends reports whether packets may be sent to the peer.
-func (r *peer) sends() bool { return !r.left && !r.gone.Load() }
+func (r *peer) sends() bool { return !r.left.Load() && !r.gone.Load() }
 
 // leave ends the ring to the peer. The peer can still send.
 func (r *peer) leave() {
-	if r.left {
+	if r.left.Load() {
 		return
 	}
-	r.left = true
+	r.left.Store(true)
 	if r.Out.End() {
 		r.wake()
 	}

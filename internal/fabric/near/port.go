@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/identity"
 	"github.com/softhca/softhca/internal/lock"
@@ -44,6 +45,7 @@ type Port struct {
 	system System
 
 	// Only the shard's thread uses the fields from here to empty.
+	now     clock.Instant // of the last Send, from its batch
 	routes  map[key]*route
 	last    *route
 	touched []*peer // have records that are not published

@@ -204,7 +204,7 @@ func TestPeerLeaves(t *testing.T) {
 	b, err := openAt(at, Config{})
 	must.Do(t, err)
 	t.Cleanup(func() { _ = b.Close() })
-	x.routeOf(key{x.path.Src, x.path.Dst, 0}).next = time.Time{} // the pause has passed
+	x.routeOf(key{x.path.Src, x.path.Dst, 0}).next = 0 // the pause has passed
 	x, y = met(t, a, b)
 	x.add(t, 0, 64, 0, 5)
 	x.flush(t)
@@ -236,7 +236,7 @@ func TestBothConnect(t *testing.T) {
 func TestToItself(t *testing.T) {
 	a := open(t, Config{})
 	x := newEnd(a, a)
-	for i := range 2 * skipRuns {
+	for i := range 500 {
 		x.add(t, 0, 64, i, 1)
 		x.flush(t)
 		x.expect(t, i, 1)
@@ -263,7 +263,7 @@ func TestRoutesAreBounded(t *testing.T) {
 // mostPause.
 func TestPausesAreBounded(t *testing.T) {
 	var r route
-	now := time.Now()
+	now := instant()
 	for last := time.Duration(0); last < mostPause; last = r.pause {
 		r.again(now)
 		if r.pause <= last || r.next != now.Add(r.pause) {
@@ -273,5 +273,84 @@ func TestPausesAreBounded(t *testing.T) {
 	r.again(now)
 	if r.pause != mostPause {
 		t.Errorf("the pause grows to %v", r.pause)
+	}
+}
+
+// TestRareMessages sends one message to an address before and one after a process opens there. The second one is
+// sent after the pause, and makes the two meet.
+func TestRareMessages(t *testing.T) {
+	a, b := open(t, Config{}), open(t, Config{})
+	at := b.Caps().Addrs[0]
+	must.Do(t, b.Close())
+	x := newEnd(a, a)
+	x.path.Dst = at
+	x.add(t, 0, 64, 0, 1)
+	x.flush(t)
+	b, err := openAt(at, Config{})
+	must.Do(t, err)
+	t.Cleanup(func() { _ = b.Close() })
+	x.add(t, 0, 64, 1, 1)
+	x.batch.Now = instant().Add(firstPause)
+	must.Do(t, x.Send(x.batch))
+	newEnd(b, a).awaitPeers(t, 1)
+	x.awaitPeers(t, 1)
+}
+
+// TestPauseAfterMeeting: after a meeting that has lasted for goodTime, the pause before the next one is the
+// first again, however long it was. After a shorter meeting, and after garbage, it is longer than before.
+func TestPauseAfterMeeting(t *testing.T) {
+	const before = 10 * time.Second
+	for _, c := range []struct {
+		why     string
+		lasted  time.Duration
+		garbled bool
+		want    time.Duration
+	}{
+		{"a good meeting", goodTime, false, firstPause},
+		{"a short meeting", goodTime / 2, false, 2 * before},
+		{"a long meeting that ends with garbage", goodTime, true, 2 * before},
+	} {
+		a, b := open(t, Config{}), open(t, Config{})
+		x, _ := met(t, a, b)
+		r := x.routed()
+		to := x.routeOf(r.key)
+		to.pause, r.since, r.garbled = before, time.Now().Add(-c.lasted), c.garbled
+		must.Do(t, b.Close())
+		for end := time.Now().Add(waitLimit); x.routed() != nil && time.Now().Before(end); pause(t, a) {
+			x.settle(t)
+		}
+		if to.pause != c.want || to.next != a.now.Add(c.want) {
+			t.Errorf("%s: the pause is %v, until %v after the last message, want %v", c.why, to.pause, to.next.Sub(a.now), c.want)
+		}
+	}
+}
+
+// TestPeersMeanwhile asks for the peers of a port, in another goroutine, while the port leaves them. The race detector
+// judges it.
+func TestPeersMeanwhile(t *testing.T) {
+	a, b := open(t, Config{}), open(t, Config{})
+	x, y := met(t, a, b)
+	ended, asked := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(asked)
+		for first := true; ; first = false {
+			_ = a.Peers()
+			select {
+			case <-ended:
+				return
+			default:
+			}
+			if first {
+				asked <- struct{}{}
+			}
+		}
+	}()
+	<-asked
+	a.unroute(x.routed())
+	close(ended)
+	<-asked
+	y.settle(t)
+	if n := len(a.Peers()); n != 0 {
+		t.Errorf("the port has %d peers", n)
 	}
 }

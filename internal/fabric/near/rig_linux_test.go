@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/fabric/udp"
 	"github.com/softhca/softhca/internal/identity"
@@ -83,9 +84,16 @@ func (e *end) add(t testing.TB, slot uint8, size, first, count int) {
 	}
 }
 
+// began is the origin of the times of batches.
+var began = time.Now()
+
+// instant returns the time as a batch has it.
+func instant() clock.Instant { return clock.Instant(time.Since(began)) }
+
 // flush sends the batch.
 func (e *end) flush(t testing.TB) {
 	t.Helper()
+	e.batch.Now = instant()
 	for end := time.Now().Add(waitLimit); ; {
 		err := e.Send(e.batch)
 		if err == nil {

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/fabric/near/meeting"
 	"github.com/softhca/softhca/internal/packet"
@@ -20,20 +21,21 @@ type route struct {
 	key   key
 	peer  *peer         // nil: through the wrapped port
 	never bool          // it is this process itself
-	skip  int           // runs until consider reads the clock again
-	next  time.Time     // of the next invitation, at the earliest
+	next  clock.Instant // of the next invitation, at the earliest
 	pause time.Duration // before it
 }
 
 const (
-	maxRoutes  = 4096 // destinations that a port remembers
-	skipRuns   = 256
+	maxRoutes  = 4096                   // destinations that a port remembers
 	firstPause = 100 * time.Millisecond // before a process that did not answer is invited again; doubles each time
 	mostPause  = 64 * time.Second
+	// goodTime is the length of a meeting after which the pause begins again with firstPause. It
+	// bounds the meetings if more than MaxPeers processes take each other's place.
+	goodTime = 10 * time.Second
 )
 
 // again delays the next attempt to meet.
-func (t *route) again(now time.Time) {
+func (t *route) again(now clock.Instant) {
 	t.pause = min(max(2*t.pause, firstPause), mostPause)
 	t.next = now.Add(t.pause)
 }
@@ -103,18 +105,10 @@ func (t *route) leadsTo(path *fabric.Path, slot uint8) bool {
 
 // consider invites the process at the end of a route if an invitation is due.
 func (p *Port) consider(t *route) {
-	if t.never {
+	if t.never || p.now < t.next {
 		return
 	}
-	if t.skip--; t.skip > 0 {
-		return
-	}
-	t.skip = skipRuns
-	now := p.system.Now()
-	if now.Before(t.next) {
-		return
-	}
-	t.again(now)
+	t.again(p.now)
 	p.system.Invite(t.key.local, meeting.Key{Addr: t.key.remote, Slot: t.key.slot})
 }
 
@@ -124,6 +118,7 @@ func (p *Port) Send(b *fabric.Batch) error {
 		return fabric.ErrClosed
 	}
 	defer p.Exit()
+	p.now = max(p.now, b.Now)
 	p.full.Store(false)
 	if p.news.Load() {
 		p.mu.Lock()
@@ -194,9 +189,9 @@ func (p *Port) noRoom(r *peer, run *fabric.Run) bool {
 		p.garbled(r, r.Out.Err())
 	case r.stopped || len(run.Bytes) > r.Out.MaxRecord():
 	case !r.blocked:
-		r.blocked, r.since = true, now
+		r.blocked, r.filled = true, now
 		return !r.Out.Arm(len(run.Bytes)) && p.put(r, run) // if it does not arm, there is room now
-	case now.Sub(r.since) < fullTime:
+	case now.Sub(r.filled) < fullTime:
 		return false
 	default:
 		r.stopped = true
