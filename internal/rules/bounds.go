@@ -36,6 +36,7 @@ var reached = map[string]string{
 	"internal/fabric/ipudp.MaxPayload": "internal/fabric/ipudp TestChecksum",
 	"internal/fabric/near.maxRoutes":   "internal/fabric/near TestRoutesAreBounded",
 	"internal/fabric/near.mostPause":   "internal/fabric/near TestPausesAreBounded",
+	"internal/fabric/near.mostQueued":  "internal/fabric/near TestBusyNetwork",
 	"internal/fabric/pipe.maxRunBytes": "internal/fabric/pipe TestWhatCannotBeSentIsCounted",
 	"internal/fabric/raw.maxAddrs":     "internal/fabric/raw TestOpenExplainsWhatIsWrong",
 	"internal/fabric/udp.MaxSlots":     "internal/fabric/udp TestNobodyElseJoins",

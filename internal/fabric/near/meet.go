@@ -53,7 +53,7 @@ func (p *Port) seat(r *peer) {
 	}
 	p.uses++
 	r.used = p.uses
-	r.since = p.system.Now()
+	r.since, r.before = p.system.Now(), p.read
 	p.peers = append(p.peers, r)
 	p.routeOf(r.key).peer = r
 	r.Out.Switch()

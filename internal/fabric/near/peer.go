@@ -16,7 +16,8 @@ type peer struct {
 	filled  time.Time // when blocked was set
 	stopped bool      // for so long that what is sent is lost
 	used    uint64    // counts up to the last run to it
-	fresh   bool      // nothing was read yet
+	fresh   bool      // packets that the network brought before the meeting may still come
+	before  uint64    // datagrams of the network before the meeting
 	drained bool      // nothing more will be read
 	garbled bool      // it wrote garbage
 

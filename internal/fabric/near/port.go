@@ -58,6 +58,7 @@ type Port struct {
 	inbox   []fabric.Datagram
 	sealed  []byte // copies of packets from rings, with an ICRC
 	empty   bool   // the last read of the wrapped port found nothing
+	read    uint64 // datagrams of the network
 
 	waited atomic.Bool // a Wait has ended since the last read of the wrapped port
 	full   atomic.Bool // the last Send found a ring full, and the port must wait

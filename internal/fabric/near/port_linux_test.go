@@ -5,6 +5,7 @@ package near
 import (
 	"errors"
 	"math/rand/v2"
+	"net/netip"
 	"testing"
 	"time"
 
@@ -353,4 +354,44 @@ func TestPeersMeanwhile(t *testing.T) {
 	if n := len(a.Peers()); n != 0 {
 		t.Errorf("the port has %d peers", n)
 	}
+}
+
+// busyNetwork is a port of a network that never falls silent.
+type busyNetwork struct{ Inner }
+
+func (busyNetwork) Receive(ds []fabric.Datagram) (int, error) {
+	for i := range ds {
+		ds[i] = fabric.Datagram{Bytes: make([]byte, 64), Src: netip.MustParseAddr("192.0.2.1"), Dst: netip.MustParseAddr("192.0.2.2")}
+	}
+	return len(ds), nil
+}
+
+// TestBusyNetwork meets a peer while the network never falls silent. The ring is read after more datagrams than
+// can have waited at the meeting, and not before.
+func TestBusyNetwork(t *testing.T) {
+	a, b := open(t, Config{}), open(t, Config{})
+	x, _ := met(t, a, b)
+	b.Inner = busyNetwork{b.Inner}
+	n, err := b.Inner.Receive(b.inbox[:3]) // not passed on at the meeting
+	must.Do(t, err)
+	b.held, b.read = b.inbox[:n], b.read+uint64(n)
+	b.peers[0].fresh, b.peers[0].before, b.empty = true, b.read, false
+	x.add(t, 0, 64, 0, 1)
+	x.flush(t)
+	ds := make([]fabric.Datagram, 2*inboxLen)
+	for network := 0; network < 2*mostQueued; {
+		n, err := b.Receive(ds)
+		must.Do(t, err)
+		for _, d := range ds[:n] {
+			if !d.Bare {
+				network++
+				continue
+			}
+			if network < mostQueued {
+				t.Errorf("the ring is read after %d datagrams, which may have waited at the meeting", network)
+			}
+			return
+		}
+	}
+	t.Error("the ring is not read")
 }

@@ -57,8 +57,19 @@ func (p *Port) readNetwork() error {
 		return err
 	}
 	p.held, p.empty = p.inbox[:n], n == 0
+	p.read += uint64(n)
 	p.screen(p.held)
 	return nil
+}
+
+// mostQueued is more than the number of datagrams that can wait in the socket buffers of a port.
+const mostQueued = 1 << 16
+
+// isRead reports whether all that the network brought before the meeting with a peer is passed on:
+// nothing was left at a later read, or more has been passed on since than can have waited. A network
+// that never falls silent would otherwise stop the peer.
+func (p *Port) isRead(r *peer) bool {
+	return p.empty || p.read-uint64(len(p.held)) > r.before+mostQueued
 }
 
 // readRings fills ds from the rings. Each call begins with another ring.
@@ -66,11 +77,8 @@ func (p *Port) readRings(ds []fabric.Datagram) (n int) {
 	var packets, bytes int
 	for i := range p.peers {
 		r := p.peers[(p.turn+i)%len(p.peers)]
-		if r.fresh {
-			if !p.empty {
-				continue
-			}
-			r.fresh = false
+		if r.fresh = r.fresh && !p.isRead(r); r.fresh {
+			continue
 		}
 		var rec ring.Record
 		for n < len(ds) && r.In.Next(&rec) {
