@@ -107,20 +107,17 @@ static struct cq *take_completion(struct channel *ch)
 	return q;
 }
 
-enum sleep { SLEPT, NOT_HERE, INTERRUPTED, MUST_NOT };
+enum sleep { SLEPT, NOT_HERE, INTERRUPTED };
 
 // sleep_in_engine waits for the network on the calling thread until there is a completion, so
-// no other thread has to wake this one. A second thread on the channel waits for the descriptor
-// instead. If the program has made the descriptor nonblocking, the thread must not sleep.
+// no other thread has to wake this one. A thread that must not block, and a second thread on
+// the channel, wait for the descriptor instead.
 static enum sleep sleep_in_engine(struct channel *ch)
 {
 	struct device *d = device_of(ch->ibv.context);
 	enum sleep how = NOT_HERE;
 	sigset_t old = {0}; // the kernel writes only a part of it
-	int flags = fcntl(ch->ibv.fd, F_GETFL);
-	if (flags >= 0 && flags & O_NONBLOCK)
-		return MUST_NOT;
-	if (flags < 0 || d->gone || !enter_sleep())
+	if (d->gone || fcntl(ch->ibv.fd, F_GETFL) & O_NONBLOCK || !enter_sleep())
 		return NOT_HERE;
 	if (atomic_exchange(&ch->asleep, 1)) {
 		leave_sleep();
@@ -165,8 +162,6 @@ EXPORT VERB(int, ibv_get_cq_event, (struct ibv_comp_channel *ibv, struct ibv_cq 
 			break;
 		case INTERRUPTED:
 			return failure(EINTR);
-		case MUST_NOT: // the list is empty, so a read would fail, too
-			return failure(EAGAIN);
 		case NOT_HERE:
 			if (wait_fd(&ch->source) < 0)
 				return -1;
