@@ -93,7 +93,7 @@ func (s *stage) throughput(ctx context.Context) error {
 	}
 	s.line("")
 	gbps := float64(n) * bigBytes * 8 / elapsed.Seconds() / 1e9
-	s.text(0, "%s  %d MiB in %.2f s, one queue pair, with ICRC; %d packets retransmitted",
+	s.text(0, "%s  %d MiB in %.2f s, one queue pair; %d packets retransmitted",
 		s.paint(bold, fmt.Sprintf("%.1f Gbit/s", gbps)), n, elapsed.Seconds(), after-before)
 	s.sum.Throughput = &Throughput{Bytes: int64(n) * bigBytes, Seconds: elapsed.Seconds(), Gbps: gbps, Retransmits: after - before}
 	if err := s.b.settle(); err != nil {
