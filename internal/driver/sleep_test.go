@@ -58,6 +58,8 @@ func TestGuests(t *testing.T) {
 	p.polled()
 	look("nobody has come, and one poll is no polling", 0)
 	is("the goroutine has the port: entered", p.enter(), false)
+	is("another thread arms a queue: roused", p.armed(), false)
+	look("called back", 0)
 	is("it is offered", p.offer(), true)
 	is("entered", p.enter(), true)
 }

@@ -7,6 +7,9 @@ import "slices"
 // coalesceMutants are bugs of posts that wait for others to leave with.
 var coalesceMutants = slices.Concat(
 	bugsIn("internal/driver", []mutant{
+		{name: "armed-queue-forgets-who-wants-the-port", in: "pollers.armed", test: "TestGuests",
+			old: "recallFlag | old&wantFlag",
+			new: "recallFlag"},
 		{name: "post-waits-though-nothing-is-in-flight", in: "coalescer.posted", test: "TestPostsLeaveWithThePoll",
 			old: "!work.Behind",
 			new: "false"},
