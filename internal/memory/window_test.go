@@ -209,6 +209,11 @@ func TestM2_WindowsLeaveWithTheirQueuePair(t *testing.T) {
 		ws = append(ws, w)
 	}
 	must.Do(t, g.DeallocWindow(ws[2])) // in the middle of the list
+	for w := g.bound[7]; w.next != nil; w = w.next {
+		if w.next.prev != w {
+			t.Fatal("the list of a queue pair's windows is broken, so Leave may not end")
+		}
+	}
 	g.Leave(7)
 	for i, w := range ws {
 		if w.Bound() != (i%2 == 1) {
