@@ -29,7 +29,7 @@ var extendedMutants = slices.Concat(
 			new: "case !m.active():"},
 		{name: "new-period-for-later-events-only", in: "Env.Moderate", breaks: "M7", sim: "event", profile: "events",
 			old: "$e.Delayed.Remove(c)"},
-		{name: "event-delayed-by-no-period", in: "Moderation.active", breaks: "M7", sim: "event", profile: "events",
+		{name: "event-delayed-by-no-period", in: "Moderation.active", breaks: "M7", test: "TestM7_HalfModeration",
 			old: "$m.Period > 0",
 			new: "true"},
 		{name: "moderation-without-bounds", in: "Env.Moderate", breaks: "M7", test: "TestM7_ModerationBounds",

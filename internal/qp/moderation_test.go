@@ -81,6 +81,17 @@ func TestM7_WaitingWhenArmed(t *testing.T) {
 	m.want(t, "three of three", 3, clock.Never)
 }
 
+// TestM7_HalfModeration sets only a count, or only a period: events are not delayed.
+func TestM7_HalfModeration(t *testing.T) {
+	m := newModeratedCQ(t)
+	for i, to := range []qp.Moderation{{Count: 3}, {Count: 1, Period: time.Millisecond}, {Period: time.Millisecond}} {
+		rig.Must(t, m.HCA.CQs().Moderate(0, m.cq, to))
+		m.cq.Arm(false)
+		m.HCA.CQs().Waiting(0, m.cq, 1)
+		m.want(t, "one completion", i+1, clock.Never)
+	}
+}
+
 // TestM7_DelayedEventEnds shows that a reader that disarms the queue prevents its delayed event,
 // and that a destroyed queue leaves no timer.
 func TestM7_DelayedEventEnds(t *testing.T) {
