@@ -123,7 +123,7 @@ func (p *pollers) armed() (unpark bool) {
 		if old&lentToSleeperFlag != 0 {
 			return old // a thread returns to the port at once, or the goroutine soon
 		}
-		return recallFlag | old&wantFlag // another thread may have armed the queue of one that sleeps
+		return recallFlag | old&wantFlag // the thread that arms the queue need not be the one that sleeps
 	})
 	return old&(asideFlag|lentToSleeperFlag) == asideFlag
 }

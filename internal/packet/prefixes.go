@@ -21,7 +21,7 @@ func (c *Prefixes) Find(size int) (pre roce.Prefix, ok bool) {
 	return roce.Prefix{}, false
 }
 
-// Add keeps the prefix of a size, in the place of the one that was added first, and returns it.
+// Add keeps the prefix of packets of size bytes and returns it. It replaces the oldest of the four.
 func (c *Prefixes) Add(size int, pre roce.Prefix) roce.Prefix {
 	i := c.turn & 3
 	c.turn++

@@ -87,7 +87,7 @@ func (e *end) add(t testing.TB, slot uint8, size, first, count int) {
 // began is the origin of the times of batches.
 var began = time.Now()
 
-// instant returns the time as a batch has it.
+// instant returns the current time in the form of Batch.Now.
 func instant() clock.Instant { return clock.Instant(time.Since(began)) }
 
 // flush sends the batch.
