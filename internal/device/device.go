@@ -107,13 +107,13 @@ func (d *Device) Close() error {
 	return err
 }
 
-// Leave is called before the process ends without Close. It returns when all packets are
-// sent and no peer waits for an answer.
+// Leave is called before the process ends without Close. It returns when the packets that are due
+// are sent, so that no peer waits for an answer.
 func (d *Device) Leave() error {
-	err := d.Control(func(clock.Instant) error { return nil })
-	if err == nil {
-		err = d.Do(func(clock.Instant) error { return nil })
+	if !d.Usable() {
+		return ib.ErrInvalidHCA
 	}
+	err := d.drv.Drain()
 	if err == nil {
 		d.lease.Leave()
 	}

@@ -676,12 +676,35 @@ func (d *Driver) unpark() {
 	}
 }
 
+const (
+	drainTime  = 200 * time.Millisecond // how long a device that leaves waits for room in full ports
+	drainPause = 200 * time.Microsecond // between two attempts to send
+)
+
+// Drain sends what is due before the device leaves: acknowledgements, the requests that may be sent
+// now, and messages of the connection manager. If a port is full, Drain waits for room, for
+// drainTime at most. Its error is that of Do.
+func (d *Driver) Drain() error {
+	err := d.Control(func(clock.Instant) {})
+	from := d.Now()
+	for err == nil {
+		full := false
+		err = d.Do(func(now clock.Instant) {
+			d.transmit(now)
+			full = d.ports.full()
+		})
+		if !full || d.Now().Sub(from) >= drainTime {
+			break
+		}
+		time.Sleep(drainPause)
+	}
+	return err
+}
+
 // Close stops the goroutines and closes the ports. Calls that come later return
 // an error.
 func (d *Driver) Close() error {
-	// The last acknowledgement may still be owed.
-	_ = d.Control(func(clock.Instant) {}) // a failed device sends nothing
-	_ = d.Do(func(clock.Instant) {})
+	_ = d.Drain() // a failed device sends nothing
 	d.end(fmt.Errorf("device is closed: %w", ib.ENODEV))
 	var err error
 	for i := range d.ports {

@@ -2,6 +2,7 @@ package driver
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/shard"
@@ -28,6 +29,9 @@ func newPorts(of []fabric.Port) ports {
 	}
 	return ports
 }
+
+// full reports whether a port has no room for its batch.
+func (ps ports) full() bool { return slices.ContainsFunc(ps, func(p port) bool { return p.blocked }) }
 
 // ignoresRoom reports whether the port is full and no thread waits for room.
 func (p *port) ignoresRoom() bool { return p.blocked && !p.writing }
