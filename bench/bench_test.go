@@ -60,12 +60,19 @@ func checkMeasurements(t *testing.T, all []measurement) {
 			t.Errorf("%q is there twice, or has no reference", m.name)
 		}
 		seen[m.name] = true
-		if own := told(p.command(&m.own, m.loss.share)); !strings.Contains(own, "softhca ") {
+		own := told(p.command(&m.own, m.loss.share))
+		if !strings.Contains(own, "softhca ") {
 			t.Errorf("%s: measured by %q", m.name, own)
+		}
+		if strings.HasPrefix(own, "softhca ") && !strings.Contains(own, " --wire ") {
+			t.Errorf("%s: %q does not say that packets take UDP", m.name, own)
 		}
 		if reference := told(p.command(&m.reference, m.loss.share)); reference == "" && m.reference.run != runConstant {
 			t.Errorf("%s: no reference", m.name)
 		}
+	}
+	if cmd := program(t.Context(), []string{"/x/softhca"}); cmd.Env[len(cmd.Env)-1] != "SOFTHCA_WIRE=udp" {
+		t.Errorf("the environment of programs is %q", cmd.Env)
 	}
 	var text strings.Builder
 	if err := list(&text, all); err != nil || strings.Count(text.String(), "\n") != len(seen) {

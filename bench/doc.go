@@ -12,6 +12,8 @@
 //	go run ./bench -epoll ...
 //	go run ./bench -list [-libraries] [-epoll]
 //
+// All measurements run over UDP (SOFTHCA_WIRE=udp), unless their commands name another --wire.
+//
 // With -before, an older build of softhca is measured in the same rounds; with
 // -libraries too, if its libraries are in its directory.
 //

@@ -7,7 +7,7 @@ import (
 
 const pageHead = `# How fast programs run on our libraries
 
-Debian's programs, unmodified, run by ` + "`softhca run`" + `: two processes on loopback. Each row compares a program with a reference in
+Debian's programs, unmodified, run by ` + "`softhca run`" + `: two processes on loopback, over UDP (` + "`SOFTHCA_WIRE=udp`" + `). Each row compares a program with a reference in
 the same run, in turns; a figure is the median of the rounds, with minimum and maximum. Only the ratio of a row is meaningful:
 machines differ, and other load disturbs them. Written by ` + "`make bench-libraries`" + `, which keeps its results, and the command of each
 measurement, in [bench/results](../bench/results).

@@ -69,7 +69,7 @@ func (p *programs) measurePair(ctx context.Context, s *subject) (float64, error)
 	var said, served bytes.Buffer
 	start := func(server bool, out *bytes.Buffer) (*exec.Cmd, error) {
 		args := p.side(s, server, strconv.Itoa(port))
-		cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+		cmd := program(ctx, args)
 		cmd.Stdout, cmd.Stderr = out, out
 		return cmd, cmd.Start()
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/internal/libraries"
+	"github.com/softhca/softhca/verbs"
 )
 
 // revision returns the commit that a program was built from, "unknown" if it
@@ -128,9 +129,23 @@ func (p *programs) command(s *subject, share float64) []string {
 	}
 }
 
+// overUDP is the setting with which programs over softhca do not share memory, unless --wire asks for
+// it. Older builds of -before ignore it.
+const overUDP = verbs.WireEnv + "=udp"
+
+// program returns a program to run over UDP. The programs that it starts inherit this.
+func program(ctx context.Context, args []string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.Env = append(os.Environ(), overUDP)
+	return cmd
+}
+
 // told returns a command line that readers can run themselves.
 func told(args []string) string {
 	words := slices.Clone(args)
+	if len(args) > 1 && filepath.Base(args[0]) == "softhca" && !slices.Contains(args, "--wire") {
+		words = slices.Insert(words, 0, overUDP)
+	}
 	for i, w := range words {
 		if filepath.IsAbs(w) {
 			words[i] = filepath.Base(w)
@@ -174,7 +189,7 @@ func (p *programs) measure(ctx context.Context, s *subject, share float64) (floa
 		}
 		defer end()
 	}
-	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd := program(ctx, args)
 	switch s.run {
 	case runUser:
 		dropPrivilege(cmd)

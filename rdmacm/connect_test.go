@@ -39,7 +39,7 @@ func message(t testing.TB, from, to *ID, text string) {
 
 // networks are the networks on which connections are tested.
 var networks = map[string]func(testing.TB) (a, b *host){
-	"pipe": newPair, "udp": newUDPPair,
+	"pipe": newPair, "udp": newUDPPair, "host": newHostPair,
 }
 
 // TestC11_Connection connects, sends both ways, disconnects from either side.

@@ -82,6 +82,13 @@ func loopback() string {
 // newUDPPair returns two hosts on UDP sockets.
 func newUDPPair(t testing.TB) (a, b *host) {
 	t.Helper()
+	udp := func() verbs.Config { return verbs.Config{Addr: loopback(), Wire: verbs.WireUDP} }
+	return newHost(t, udp()), newHost(t, udp())
+}
+
+// newHostPair returns two hosts that communicate as the system prefers: on Linux, data takes shared memory.
+func newHostPair(t testing.TB) (a, b *host) {
+	t.Helper()
 	return newHost(t, verbs.Config{Addr: loopback()}), newHost(t, verbs.Config{Addr: loopback()})
 }
 

@@ -14,8 +14,8 @@ import (
 // benchWrite keeps depth WRITEs of n bytes outstanding over UDP on the
 // loopback interface, between two adapters of one process, posted in lists.
 func benchWrite(b *testing.B, n, depth, list int) {
-	x := newEndpoint(b, Config{Addr: "127.0.82.1"}, ib.RC)
-	y := newEndpoint(b, Config{Addr: "127.0.82.2"}, ib.RC)
+	x := newEndpoint(b, Config{Addr: "127.0.82.1", Wire: WireUDP}, ib.RC)
+	y := newEndpoint(b, Config{Addr: "127.0.82.2", Wire: WireUDP}, ib.RC)
 	connect(b, x, y, nil)
 	wr := SendWR{
 		Opcode: ib.WRRDMAWrite, SGList: []SGE{x.mr.SGE(0, uint32(n))},
@@ -57,8 +57,8 @@ func BenchmarkWrite64BList64(b *testing.B) { benchWrite(b, 64, 512, 64) }
 // arms its completion queue, polls it until it is empty and waits for the
 // event, over UDP on the loopback interface.
 func BenchmarkArmPollSleep(b *testing.B) {
-	x := newEndpoint(b, Config{Addr: "127.0.82.1"}, ib.RC)
-	y := newEndpoint(b, Config{Addr: "127.0.82.2"}, ib.RC)
+	x := newEndpoint(b, Config{Addr: "127.0.82.1", Wire: WireUDP}, ib.RC)
+	y := newEndpoint(b, Config{Addr: "127.0.82.2", Wire: WireUDP}, ib.RC)
 	connect(b, x, y, nil)
 	for _, e := range []*endpoint{x, y} {
 		must.Do(b, e.qp.PostRecv(RecvWR{SGList: []SGE{e.mr.SGE(64, 64)}}))
@@ -129,8 +129,8 @@ func BenchmarkLatencyBesidePaced(b *testing.B) {
 		turn  = 500 // WRITEs
 		depth = 4   // of the paced queue pair
 	)
-	x := newEndpoint(b, Config{Addr: "127.0.82.1"}, ib.RC)
-	y := newEndpoint(b, Config{Addr: "127.0.82.2"}, ib.RC)
+	x := newEndpoint(b, Config{Addr: "127.0.82.1", Wire: WireUDP}, ib.RC)
+	y := newEndpoint(b, Config{Addr: "127.0.82.2", Wire: WireUDP}, ib.RC)
 	px, py := x.sibling(b, ib.RC), y.sibling(b, ib.RC)
 	connect(b, x, y, nil)
 	connect(b, px, py, nil)

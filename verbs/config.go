@@ -35,10 +35,10 @@ type Wire uint8
 
 const (
 	// WireDefault is what the environment variable SOFTHCA_WIRE says, "udp" or "auto"; without
-	// the variable, WireUDP.
+	// the variable, WireAuto on Linux, and WireUDP on other systems.
 	WireDefault Wire = iota
 	// WireUDP is UDP, as to other hosts: tcpdump sees the packets, and traffic control and
-	// firewalls act on them.
+	// firewalls act on them. Choose it to watch or disturb packets on the loopback interface.
 	WireUDP
 	// WireAuto is shared memory between two processes that both use WireAuto, once they have met,
 	// and UDP otherwise. Processes do not meet on other systems than Linux, nor while the network
@@ -81,7 +81,8 @@ type Config struct {
 	Addr string
 	// Transport is the kind of port.
 	Transport Transport
-	// Wire is how packets reach adapters of the same user on this host.
+	// Wire is how packets reach adapters of the same user on this host: by default, on Linux,
+	// through shared memory.
 	Wire Wire
 	// Network, if set, replaces Transport: the adapter joins it.
 	Network *Network

@@ -99,11 +99,18 @@ func newPair(t testing.TB, typ ib.QPType) (a, b *endpoint) {
 // newUDPPair returns two endpoints on UDP sockets, not connected.
 func newUDPPair(t testing.TB, typ ib.QPType) (a, b *endpoint) {
 	t.Helper()
+	return newEndpoint(t, Config{Addr: loopback(), Wire: WireUDP}, typ), newEndpoint(t, Config{Addr: loopback(), Wire: WireUDP}, typ)
+}
+
+// newHostPair returns two endpoints that communicate as the host prefers: through shared memory on
+// Linux, once they have met. They are not connected.
+func newHostPair(t testing.TB, typ ib.QPType) (a, b *endpoint) {
+	t.Helper()
 	return newEndpoint(t, Config{Addr: loopback()}, typ), newEndpoint(t, Config{Addr: loopback()}, typ)
 }
 
 // networks are those on which tests with many threads run.
-var networks = map[string]func(testing.TB, ib.QPType) (a, b *endpoint){"in process": newPair, "udp": newUDPPair}
+var networks = map[string]func(testing.TB, ib.QPType) (a, b *endpoint){"in process": newPair, "udp": newUDPPair, "host": newHostPair}
 
 // testQKey is the Q_Key of the UD QPs of the tests.
 const testQKey = 0x1234

@@ -149,11 +149,14 @@ func TestCallsOnNil(t *testing.T) {
 // calls return, and no goroutine is left.
 func TestCloseWithWorkOutstanding(t *testing.T) {
 	defer goleak.VerifyNone(t)
-	for _, where := range []string{"in process", "udp"} {
+	for _, where := range []string{"in process", "udp", "host"} {
 		t.Run(where, func(t *testing.T) {
 			n := NewNetwork()
 			cfg := [2]Config{{Addr: "10.0.0.1", Network: n}, {Addr: "10.0.0.2", Network: n}}
-			if where == "udp" {
+			switch where {
+			case "udp":
+				cfg = [2]Config{{Addr: loopback(), Wire: WireUDP}, {Addr: loopback(), Wire: WireUDP}}
+			case "host":
 				cfg = [2]Config{{Addr: loopback()}, {Addr: loopback()}}
 			}
 			for round := range 10 {

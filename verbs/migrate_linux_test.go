@@ -42,8 +42,8 @@ func TestV15_LinkDown(t *testing.T) {
 	for i, ifname := range []string{"a1", "a2", "b1", "b2"} {
 		sandbox.Tap(t, ifname, netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 7, byte(i), 1}), 24))
 	}
-	a := newEndpoint(t, Config{Addr: "10.7.0.1,10.7.1.1"}, ib.RC)
-	b := newEndpoint(t, Config{Addr: "10.7.2.1,10.7.3.1"}, ib.RC)
+	a := newEndpoint(t, Config{Addr: "10.7.0.1,10.7.1.1", Wire: WireUDP}, ib.RC)
+	b := newEndpoint(t, Config{Addr: "10.7.2.1,10.7.3.1", Wire: WireUDP}, ib.RC)
 	connect(t, a, b, brief)
 	arm(t, a, b)
 	const size, writes = 1 << 20, 16 // the link goes down after half of them

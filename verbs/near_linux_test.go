@@ -48,6 +48,34 @@ func (e *endpoint) meet(t testing.TB, other *endpoint) {
 	other.settle(t)
 }
 
+// TestNearInOneProcess opens two adapters that ask for nothing in one process, on two addresses and on one. Packets between
+// them take shared memory, and those of an adapter to itself do not.
+func TestNearInOneProcess(t *testing.T) {
+	for name, two := range map[string]bool{"two addresses": true, "one address": false} {
+		t.Run(name, func(t *testing.T) {
+			first := loopback()
+			second := first
+			if two {
+				second = loopback()
+			}
+			x, y := newEndpoint(t, Config{Addr: first}, ib.RC), newEndpoint(t, Config{Addr: second}, ib.RC)
+			connect(t, x, y, nil)
+			x.meet(t, y)
+			y.meet(t, x)
+			a, b := x.sibling(t, ib.RC), x.sibling(t, ib.RC)
+			connect(t, a, b, nil)
+			sent := x.counter(t, "near_sent_packets")
+			for range 100 {
+				must.Do(t, a.qp.PostSend(a.write(1, 8, b)))
+				a.wait(t, 1)
+			}
+			if n := x.counter(t, "near_sent_packets"); n > sent+1 { // an acknowledgement to y may be late
+				t.Errorf("%d packets of an adapter to itself take shared memory", n-sent)
+			}
+		})
+	}
+}
+
 // outcome is what a transfer with faults leads to. Both ways must have the same.
 type outcome struct {
 	Status    ib.WCStatus

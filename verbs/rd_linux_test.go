@@ -23,7 +23,7 @@ func TestV18_InterfaceMTU(t *testing.T) {
 	const longest = 28 + 12 + 4 + 8 + 16 + 4 + 1024 + 4 // IPv4 and UDP; BTH, RDETH, DETH, RETH, ImmDt, payload, ICRC
 	for mtu, want := range map[int]ib.MTU{longest: ib.MTU1024, longest - 1: ib.MTU512} {
 		must.Do(t, netlink.LinkSetMTU(lo, mtu))
-		a, b := newChannelEnd(t, Config{Addr: "127.0.0.1"}), newChannelEnd(t, Config{Addr: "127.0.0.2"})
+		a, b := newChannelEnd(t, Config{Addr: "127.0.0.1", Wire: WireUDP}), newChannelEnd(t, Config{Addr: "127.0.0.2", Wire: WireUDP})
 		port, err := a.ctx.QueryPort()
 		must.Do(t, err)
 		if port.ActiveMTU != want {

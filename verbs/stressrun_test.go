@@ -311,7 +311,10 @@ func TestStress(t *testing.T) {
 			n := verbs.NewNetwork()
 			return [2]verbs.Config{{Addr: "10.0.0.1", Network: n}, {Addr: "10.0.0.2", Network: n}}
 		},
-		"udp": func() [2]verbs.Config { return [2]verbs.Config{{Addr: stressAddr(1)}, {Addr: stressAddr(2)}} },
+		"udp": func() [2]verbs.Config {
+			return [2]verbs.Config{{Addr: stressAddr(1), Wire: verbs.WireUDP}, {Addr: stressAddr(2), Wire: verbs.WireUDP}}
+		},
+		"host": func() [2]verbs.Config { return [2]verbs.Config{{Addr: stressAddr(3)}, {Addr: stressAddr(4)}} },
 	} {
 		t.Run(where, func(t *testing.T) {
 			before := goleak.IgnoreCurrent()

@@ -68,7 +68,7 @@ type mover struct {
 
 func openMover(o *order) (m *mover, err error) {
 	m = &mover{ch: NewCompChannel(manyCQs), sum: sha256.New()}
-	if m.ctx, err = Open(Config{Addr: o.Addr, Faults: o.Faults}); err != nil {
+	if m.ctx, err = Open(Config{Addr: o.Addr, Wire: WireUDP, Faults: o.Faults}); err != nil {
 		return nil, err
 	}
 	if err := m.fill(o); err != nil {

@@ -22,8 +22,8 @@ func TestUDP(t *testing.T) {
 	} {
 		for _, typ := range []ib.QPType{ib.RC, ib.UC, ib.UD} {
 			t.Run(c.name+"/"+typ.String(), func(t *testing.T) {
-				a := newEndpoint(t, Config{Addr: loopback(), DisableOffload: c.off[0]}, typ)
-				b := newEndpoint(t, Config{Addr: loopback(), DisableOffload: c.off[1]}, typ)
+				a := newEndpoint(t, Config{Addr: loopback(), Wire: WireUDP, DisableOffload: c.off[0]}, typ)
+				b := newEndpoint(t, Config{Addr: loopback(), Wire: WireUDP, DisableOffload: c.off[1]}, typ)
 				for i, e := range []*endpoint{a, b} {
 					p, err := e.ctx.QueryPort()
 					must.Do(t, err)
@@ -117,7 +117,7 @@ func TestUDPLoop(t *testing.T) {
 // selected by the SGID index of the path.
 func TestUDPTwoFamilies(t *testing.T) {
 	needIPv6(t)
-	a := newEndpoint(t, Config{Addr: loopback() + ",::1"}, ib.RC)
+	a := newEndpoint(t, Config{Addr: loopback() + ",::1", Wire: WireUDP}, ib.RC)
 	if a.ctx.QueryGID(0).Addr().Is6() || !a.ctx.QueryGID(1).Addr().Is6() {
 		t.Fatalf("GID table %v, %v: not in the order of Config.Addr", a.ctx.QueryGID(0), a.ctx.QueryGID(1))
 	}

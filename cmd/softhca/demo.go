@@ -31,6 +31,9 @@ the connection manager, moves data with every operation, provokes an error, uses
 extended reliable connection (XRC), measures the throughput, and disconnects.
 It draws every packet, verifies the data, and takes about two seconds. The exit code is 0 only if all checks succeed.
 
+The packets pass the loopback interface, where tcpdump and softhca explain --live lo see them. With --wire auto, or
+SOFTHCA_WIRE=auto, they take shared memory instead, which is the default of other commands on Linux; the drawing is the same.
+
 The first adapter opens on 127.0.0.1 or --addr, the second one on --peer. --capture records the packets of the first
 adapter; the measurement is then short, unless you set --measure. --fault acts on the first adapter; if a check fails
 then, your fault caused it.`,
@@ -38,6 +41,7 @@ then, your fault caused it.`,
   softhca demo --capture demo.pcapng
   softhca demo --explain                         and explain the error from its packets
   softhca demo --addr 127.0.0.3 --peer 127.0.0.4
+  softhca demo --wire auto                       through shared memory: compare the throughput
   softhca demo --apm                             a connection survives the loss of its path
   softhca demo --type rd                         two queue pairs share a channel: one waits, the other continues
   softhca demo --fault 'drop op=REP nth=1'       a message of the connection manager is lost and repeated`,
@@ -99,6 +103,9 @@ func demoOpener(cmd *cobra.Command, g *globals) demo.Open {
 	return func(addr string, trace func(*verbs.TraceRecord)) (*verbs.Context, func() error, error) {
 		return g.open(cmd.ErrOrStderr(), func(c *verbs.Config) {
 			c.Addr, c.Exclusive = addr, true // both adapters are in this process, and must act as two hosts
+			if c.Wire == verbs.WireDefault && os.Getenv(verbs.WireEnv) == "" {
+				c.Wire = verbs.WireUDP
+			}
 			c.ProbeAfter = demo.ProbeAfter
 			logged := c.Trace
 			c.Trace = func(r *verbs.TraceRecord) {

@@ -18,13 +18,13 @@ func newDevicesCommand(g *globals) *cobra.Command {
 opens no adapter, and does not disturb running processes. It lists the processes of this user that share an adapter. An
 adapter is not usable if a process of another user, or another program, has its address.
 
--v also says whether packets to adapters of this user on this host take shared memory (--wire), and if not, why; for each
-process that uses shared memory, it says with how many others.
+-v also says whether packets to adapters of this user on this host take shared memory (--wire auto, the default on Linux),
+and if not, why; for each process that uses shared memory, it says with how many others.
 
 The exit code is 1 if no adapter is usable.`,
 		Example: `  softhca devices
   softhca devices -v --addr 127.0.0.1,127.0.0.2
-  softhca devices -v --wire auto
+  softhca devices -v --wire udp
   softhca devices --addr eth0 --transport raw --json`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -36,8 +36,9 @@ set.
 
 With --live, explain follows the packets of a network interface (Linux, CAP_NET_RAW) until Ctrl-C, and then prints the
 report; it reports failed connections at once. With --explain, any command follows its own adapter's packets; no
-privilege needed. Packets that take shared memory (--wire=auto) pass no interface, so --live and tcpdump do not see them:
-start the programs with --wire=udp, or with --explain, which sees them on either way.
+privilege needed. On Linux, programs of one user on one host exchange packets through shared memory, which passes no
+interface, so --live and tcpdump do not see them: start both programs with --wire=udp, or SOFTHCA_WIRE=udp, or with
+--explain, which sees all packets.
 
 A packet that is merely missing from the capture does not count as lost: the lines "not shown" say what the capture does
 not contain. explain reads the file once, and needs memory only for open connections. docs/explain.md
@@ -59,6 +60,7 @@ The exit code gives the verdict:
   softhca explain --json capture.pcap.gz
   softhca explain --html page.html capture.pcapng
   softhca explain --live eth0                as root, until Ctrl-C
+  softhca explain --live lo                  the same for programs of this host, started with --wire=udp
   softhca explain -                          standard input, as from tcpdump -w - udp port 4791`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
@@ -148,8 +150,8 @@ func (x *explaining) hear(cmd *cobra.Command) error {
 		say(cmd.ErrOrStderr(), "%d packets were missed: they came faster than explain could follow", missed)
 	}
 	if unseen > 0 {
-		say(cmd.ErrOrStderr(), "not shown: %s of processes on this host exchanged packets through shared memory, which no interface sees; to follow them, start the programs with --wire udp, "+
-			"or explain a capture of --capture", text.Count(unseen, "pair", "pairs"))
+		say(cmd.ErrOrStderr(), "not shown: %s of processes on this host exchanged packets through shared memory, which no interface sees; to follow them, start both programs with --wire udp "+
+			"or SOFTHCA_WIRE=udp, or use --explain or --capture with them", text.Count(unseen, "pair", "pairs"))
 	}
 	return x.tell(cmd, "--live "+x.live, report, nil)
 }

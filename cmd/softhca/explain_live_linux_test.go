@@ -26,7 +26,7 @@ func (b *begun) Write(p []byte) (int, error) {
 }
 
 // TestExplainLiveHears follows the loopback interface of a network of its own while
-// the demonstration provokes its error, and is interrupted.
+// the demonstration, which uses UDP, provokes its error, and is interrupted.
 func TestExplainLiveHears(t *testing.T) {
 	if !sandbox.Enter(t) {
 		return
@@ -47,6 +47,9 @@ func TestExplainLiveHears(t *testing.T) {
 	if code := <-ended; code != exitFailed {
 		t.Errorf("exit code %d of a connection that failed", code)
 	}
+	if strings.Contains(errs.String(), "shared memory") {
+		t.Errorf("the demonstration does not use UDP: %s", errs.String())
+	}
 	for _, want := range []string{"VERDICT failed: a WRITE was refused: remote access error", "REM_ACCESS_ERR (10)", "5 packets, 1280 bytes"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is missing in\n%s%s", want, out.String(), errs.String())
@@ -57,8 +60,8 @@ func TestExplainLiveHears(t *testing.T) {
 	}
 }
 
-// TestExplainLiveIsBlind follows the loopback interface while two adapters share memory. The command says
-// what it does not see.
+// TestExplainLiveIsBlind follows the loopback interface while two adapters share memory, as they do by
+// default. The command says what it does not see, and what to do.
 func TestExplainLiveIsBlind(t *testing.T) {
 	if !sandbox.Enter(t) {
 		return
@@ -70,12 +73,12 @@ func TestExplainLiveIsBlind(t *testing.T) {
 	go func() { ended <- run(ctx, []string{"explain", "--live", "lo"}, io.Discard, errs) }()
 	<-errs.said
 	var said shared
-	if code := run(t.Context(), []string{"perf", "write", "--local", "--wire", "auto", "--explain", "--duration", "2s"}, io.Discard, &said); code != 0 {
+	if code := run(t.Context(), []string{"perf", "write", "--local", "--explain", "--duration", "2s"}, io.Discard, &said); code != 0 {
 		t.Errorf("perf: exit code %d: %s", code, said.String())
 	}
 	interrupt()
 	<-ended
-	if want := "not shown: 1 pair of processes on this host exchanged packets through shared memory"; !strings.Contains(errs.String(), want) {
+	if want := "not shown: 1 pair of processes on this host exchanged packets through shared memory, which no interface sees; to follow them, start both programs with --wire udp"; !strings.Contains(errs.String(), want) {
 		t.Errorf("no %q in %s", want, errs.String())
 	}
 	if want := " took shared memory: tcpdump does not see them"; !strings.Contains(said.String(), want) {

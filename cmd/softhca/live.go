@@ -166,6 +166,6 @@ func tellNear(w io.Writer, hca *verbs.Context) {
 		}
 	}
 	if n > 0 {
-		say(w, "%s of adapter %v took shared memory: tcpdump does not see them, unless both programs use --wire udp", text.Count(n, "packet", "packets"), hca.QueryGID(0).Addr())
+		say(w, "%s of adapter %v took shared memory: tcpdump does not see them, unless both programs run with --wire udp or SOFTHCA_WIRE=udp", text.Count(n, "packet", "packets"), hca.QueryGID(0).Addr())
 	}
 }

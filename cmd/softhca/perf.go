@@ -58,6 +58,9 @@ send, read, cmp-swap, fetch-add, atomic-write, flush and bind. Without HOST it i
 and ends (with --forever, one client after another). With HOST it is the client, which measures. With --local it runs both sides, as two processes on 127.0.0.1
 and 127.0.0.2, or on --addr and the address after it.
 
+On Linux, packets between two sides on one host take shared memory. --wire udp, or SOFTHCA_WIRE=udp, measures the kernel's
+UDP instead. Packets to other hosts always take UDP.
+
 Give the same operation on both sides. The client's size, depth, number of queue pairs and path MTU apply to both sides;
 the client sends them over a TCP connection. HOST is the server's address, for TCP and of its adapter.
 
@@ -101,6 +104,7 @@ const perfExamples = `  softhca perf write --local
   softhca perf write --latency --local --json
   softhca perf send --latency --events --local              both sides sleep between messages
   softhca perf write --local --size 64 --post-list 1        each request posted alone and signalled
+  softhca perf write --local --wire udp                     over the kernel's UDP instead of shared memory
   softhca perf write --local --fault 'drop nth=100'
   softhca perf write --local --fault 'drop p=1 dir=out after=1s' --timeout 20ms --retry 3
   softhca perf write --local --fault 'drop p=1 dir=out after=1s' --explain    how it looks on the wire

@@ -30,7 +30,10 @@ cmtime.
 With --local both sides are in this process, on 127.0.0.1 and 127.0.0.2, or on --addr and the address after it. --cycles
 then takes connections through their whole lives, --window at a time: create, resolve, connect, send a message,
 disconnect, destroy. At the end perf cm checks that no ID, queue pair, connection, goroutine or memory is left. It also
-measures exchanges of three plain UDP messages of the same size, and prints the ratio.`,
+measures exchanges of three plain UDP messages of the same size, and prints the ratio.
+
+Messages of the connection manager always take UDP. On Linux, data between adapters of one host takes shared memory, unless
+--wire udp is given.`,
 		Example: `  softhca perf cm --local --cycles 20000
   softhca perf cm --local --connections 1000 --cycles 2000 --window 1 --json
   softhca perf cm --addr 127.0.0.1                a server, and in another terminal its client:

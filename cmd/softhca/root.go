@@ -64,7 +64,7 @@ no RDMA hardware.`,
 	f.BoolVar(&g.explain, "explain", false, "follow every packet of the adapter: report failed connections at once and, at the end, what went wrong and why")
 	addChoice(f, &g.logLevel, "log-level", "`level`: debug (every packet), info, warn or error; logs go to standard error", "debug", "info", "warn", "error")
 	addChoice(f, &g.transport, "transport", "`kind`: udp (a socket), or raw (whole IP packets; Linux, privileged)", verbs.UDP.String(), verbs.Raw.String())
-	addChoice(f, &g.wire, "wire", "how packets reach adapters of this user on this host: `kind` udp, or auto (shared memory, Linux); the default is SOFTHCA_WIRE, or udp", verbs.WireUDP.String(), verbs.WireAuto.String())
+	addChoice(f, &g.wire, "wire", "how packets reach adapters of this user on this host: `kind` auto (shared memory where possible; Linux), or udp, which tcpdump sees; the default is SOFTHCA_WIRE, or auto", verbs.WireUDP.String(), verbs.WireAuto.String())
 	f.StringArrayVar(&g.faults, "fault", nil, "inject faults by this `rule`, such as 'drop nth=100'; may be repeated (see softhca faults)")
 	f.StringVar(&g.faultFile, "fault-file", "", "read more rules from this `file`")
 	f.Uint64Var(&g.faultSeed, "fault-seed", 0, "`seed` of the rules' random choices; 0 draws one")

@@ -45,6 +45,10 @@ inherit them.
 The libraries are in the directory of this command or in ../lib/softhca; in a source tree, run builds them at first use. run refuses statically linked programs, and programs
 that get more rights than you have, such as set-user-ID programs.
 
+On Linux, packets to programs of the same user on this host take shared memory, where tcpdump, explain --live and nftables
+do not see them; --wire udp, or SOFTHCA_WIRE=udp, sends them through the loopback interface instead (on both sides).
+--capture and --explain see all packets.
+
 --explain follows the packets of the program and its children, reports failed connections at once, and says at the end
 what went wrong on the wire, and why.
 
@@ -59,6 +63,7 @@ the address or the capture file cannot be used, or the libraries are missing.`,
   softhca run -- mpirun -n 2 softhca run -- ./my_program
   softhca run --fault 'drop p=0.01' --capture x.pcapng -- ./my_server
   softhca run --explain -- ./my_client 192.0.2.7
+  softhca run --wire udp -- ./my_server                           for tcpdump -i lo; the client with --wire udp, too
   softhca run --addr 127.0.0.1 -- sh -c 'cat /sys/class/infiniband/softhca0/ports/1/hw_counters/*'`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {

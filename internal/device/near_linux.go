@@ -5,14 +5,15 @@ package device
 import (
 	"net/netip"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/fabric/near"
 	"github.com/softhca/softhca/internal/fabric/near/meeting"
 	"github.com/softhca/softhca/internal/fabric/udp"
 	"github.com/softhca/softhca/internal/identity"
 )
+
+// defaultWire is the kind of adapters for which nothing asks for one.
+const defaultWire = WireAuto
 
 // openUDP opens a port on UDP. With WireAuto, packets to processes of this user on this host take
 // shared memory; sealed says that something above the port captures or damages packets.
@@ -55,7 +56,7 @@ func NearPairs() int {
 // sharesMemory returns the reason why this process takes UDP to other processes of this host, whatever its
 // Wire, or nil.
 func sharesMemory(addrs []netip.Addr) error {
-	if err := meeting.Allowed(); err != nil {
+	if err := allowed(); err != nil {
 		return err
 	}
 	for _, a := range addrs {
@@ -66,8 +67,5 @@ func sharesMemory(addrs []netip.Addr) error {
 	return nil
 }
 
-// dumpable reports whether other processes of the user may read the memory of this one.
-func dumpable() bool {
-	is, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
-	return err == nil && is == 1
-}
+// allowed returns the reason why this process shares memory with no other one, or nil.
+func allowed() error { return meeting.Allowed() }

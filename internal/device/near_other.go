@@ -11,6 +11,9 @@ import (
 	"github.com/softhca/softhca/internal/identity"
 )
 
+// defaultWire is the kind of adapters for which nothing asks for one.
+const defaultWire = WireUDP
+
 // openUDP opens a port on UDP.
 func (c *Config) openUDP(u udp.Config, _ bool) (fabric.Port, error) {
 	if _, err := c.wire(); err != nil {
@@ -36,5 +39,5 @@ func NearPairs() int { return 0 }
 // sharesMemory returns the reason why processes of this system do not.
 func sharesMemory([]netip.Addr) error { return errors.New("this system has no shared memory for it") }
 
-// dumpable returns true: processes share no memory on this system.
-func dumpable() bool { return true }
+// allowed returns nil: no port of this system shares memory.
+func allowed() error { return nil }

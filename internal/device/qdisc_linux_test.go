@@ -47,7 +47,11 @@ func TestWireOf(t *testing.T) {
 	}{
 		{"it is asked for", Config{Wire: WireAuto}, WireAuto, nil},
 		{"the environment asks for it", Config{Env: Environment{Wire: "auto"}}, WireAuto, nil},
-		{"nobody asks for it", Config{}, WireUDP, nil},
+		{"it is the default", Config{}, WireAuto, nil},
+		{"UDP is asked for", Config{Wire: WireUDP}, WireUDP, nil},
+		{"the environment asks for UDP", Config{Env: Environment{Wire: "udp"}}, WireUDP, nil},
+		{"the configuration overrides the environment, for shared memory", Config{Wire: WireAuto, Env: Environment{Wire: "udp"}}, WireAuto, nil},
+		{"it is the default, and packets leave whole", Config{Raw: true}, WireUDP, nil},
 		{"the configuration overrides the environment", Config{Wire: WireUDP, Env: Environment{Wire: "auto"}}, WireUDP, nil},
 		{"the environment is wrong", Config{Env: Environment{Wire: "tcp"}}, WireUDP, ib.EINVAL},
 		{"packets leave whole", Config{Wire: WireAuto, Raw: true}, WireUDP, errNotUDP},

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/softhca/softhca/ib"
-	"github.com/softhca/softhca/internal/environ"
 )
 
 // Wire says how packets reach adapters of the same user on the same host.
@@ -13,7 +12,7 @@ type Wire uint8
 
 // The kinds of Wire.
 const (
-	WireDefault Wire = iota // as the environment says, WireUDP if it says nothing
+	WireDefault Wire = iota // as the environment says; if it says nothing, defaultWire
 	WireUDP                 // by UDP, like packets to other hosts
 	WireAuto                // through shared memory where possible, otherwise by UDP
 )
@@ -32,13 +31,20 @@ func ParseWire(name string) (Wire, error) {
 }
 
 // WireOf returns how packets of an adapter with a configuration would reach other adapters of this
-// host. If that is by UDP although WireAuto was asked for, why is the reason.
+// host. If that is by UDP although WireAuto was asked for, or is the default, why is the reason.
 func WireOf(c Config) (w Wire, why error) {
 	w, err := c.asked()
-	if err != nil || w != WireAuto {
+	if err != nil {
 		return WireUDP, err
 	}
-	if c.Raw || c.Network != nil {
+	udp := !c.Raw && c.Network == nil
+	if w == WireDefault && udp {
+		w = defaultWire
+	}
+	if w != WireAuto {
+		return WireUDP, nil
+	}
+	if !udp {
 		return WireUDP, errNotUDP
 	}
 	addrs, err := resolve(c.Addr)
@@ -54,7 +60,7 @@ func WireOf(c Config) (w Wire, why error) {
 // errNotUDP is the reason of adapters that do not use UDP.
 var errNotUDP = errors.New("only adapters on UDP sockets take shared memory")
 
-// asked returns the kind that the configuration asks for.
+// asked returns the kind that the configuration or the environment asks for, WireDefault if neither does.
 func (c *Config) asked() (Wire, error) {
 	if c.Wire != WireDefault {
 		return c.Wire, nil
@@ -72,8 +78,10 @@ func (c *Config) wire() (Wire, error) {
 	if err != nil {
 		return 0, err
 	}
-	// A process whose memory its user may not read does not share memory either.
-	if c.Idle || environ.Privileged() || !dumpable() {
+	if w == WireDefault {
+		w = defaultWire
+	}
+	if c.Idle || allowed() != nil {
 		w = WireUDP
 	}
 	return w, nil

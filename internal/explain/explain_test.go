@@ -302,8 +302,9 @@ Both report a failed connection at once: when a NAK refuses a request, or when t
 last repeats. If an answer refutes the NAK later, they report that the connection did not fail. They also report when a message of the
 connection manager is repeated without an answer.
 
-Packets that take shared memory (` + "`--wire auto`" + `) pass no interface: ` + "`--live`" + ` and tcpdump do not see them, and ` + "`--live`" + ` says so at the end if it knows of any. Run both programs with
-` + "`--wire udp`" + ` to see them there. ` + "`--explain`" + ` and captures of ` + "`--capture`" + ` have all packets, on either way; ` + "`--explain`" + ` reports how many took shared memory.
+On Linux, programs of one user on one host exchange packets through [shared memory](run.md#shared-memory-on-one-host), which passes no interface: ` + "`--live`" + ` and tcpdump do not see them, and
+` + "`--live`" + ` says so at the end if it knows of any. Run both programs with ` + "`--wire udp`" + `, or ` + "`SOFTHCA_WIRE=udp`" + `, to see their packets at ` + "`lo`" + `.
+` + "`--explain`" + ` and captures of ` + "`--capture`" + ` have all packets, on either way; ` + "`--explain`" + ` reports how many took shared memory.
 
 ## Findings
 

@@ -506,7 +506,7 @@ var table = [numRules]Rule{
 		Name: "no-packets", Severity: Unknown, Side: Both, Title: "no RoCEv2 packet (UDP port 4791) is in this capture",
 		Means: "The packets passed another interface, a filter excluded them, none were sent during the capture, or they are not RoCEv2: RoCEv1 and InfiniBand have no UDP port. " +
 			"The interfaces of a host do not show packets of RDMA hardware.",
-		Try: "Capture on the interface of the adapter (loopback: lo) with the filter \"udp port 4791\"; for hardware, use the vendor's tool. For programs on softhca, use --capture or --explain.",
+		Try: "Capture on the interface of the adapter (loopback: lo) with the filter \"udp port 4791\"; for hardware, use the vendor's tool. For programs on softhca, use --capture or --explain; at lo, packets of programs of one user appear only with --wire udp.",
 	},
 	faultAsked: {
 		Name: "fault-asked-for", Severity: Repaired, Side: Both, Title: "a fault rule (--fault) caused this",

@@ -91,6 +91,10 @@ func loopback() string {
 var networks = map[string]func(testing.TB) (a, b *host){
 	"pipe": newPair,
 	"udp": func(t testing.TB) (a, b *host) {
+		udp := func() verbs.Config { return verbs.Config{Addr: loopback(), Wire: verbs.WireUDP} }
+		return newHost(t, udp()), newHost(t, udp())
+	},
+	"host": func(t testing.TB) (a, b *host) { // shared memory on Linux
 		return newHost(t, verbs.Config{Addr: loopback()}), newHost(t, verbs.Config{Addr: loopback()})
 	},
 }

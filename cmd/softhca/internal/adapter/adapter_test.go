@@ -27,8 +27,8 @@ func loopback(i int) string {
 	return fmt.Sprintf("127.%d.%d.%d", 128+pid>>8&31, pid&255, i)
 }
 
-// on returns an Opener of adapters on a network of this process, nil for the
-// kernel's UDP. where gets the addresses that adapters are opened on.
+// on returns an Opener of adapters on a network of this process, nil for that of
+// the host. where gets the addresses that adapters are opened on.
 func on(n *verbs.Network, addr string, where *string) Opener {
 	return Opener{Addr: addr, Open: func(addr string) (*verbs.Context, func() error, error) {
 		if where != nil {

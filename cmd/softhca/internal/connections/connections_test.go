@@ -148,7 +148,7 @@ func TestC3_C4_C5_LostMessages(t *testing.T) {
 	must.Do(t, stop())
 }
 
-// local measures within one process, over the kernel's UDP.
+// local measures within one process, over the host's network.
 func local(t *testing.T, change func(*Local)) (Summary, error) {
 	t.Helper()
 	at, from := &host{addr: loopback(1)}, &host{addr: loopback(2)}

@@ -27,7 +27,7 @@ func loopback(i int) string {
 // opener opens adapters after change.
 func opener(change func(*verbs.Config)) Open {
 	return func(addr string, trace func(*verbs.TraceRecord)) (*verbs.Context, func() error, error) {
-		cfg := verbs.Config{Addr: addr, Trace: trace}
+		cfg := verbs.Config{Addr: addr, Wire: verbs.WireUDP, Trace: trace}
 		change(&cfg)
 		hca, err := verbs.Open(cfg)
 		if err != nil {

@@ -95,10 +95,12 @@ func TestToThisHost(t *testing.T) {
 		cfg  verbs.Config
 		want string
 	}{
-		{"", verbs.Config{}, "as to other hosts (see --wire)"},
+		{"", verbs.Config{}, "shared memory with processes of this user that use it, others as to other hosts"},
+		{"udp", verbs.Config{}, "as to other hosts (see --wire)"},
 		{"", verbs.Config{Wire: verbs.WireAuto}, "shared memory with processes of this user that use it, others as to other hosts"},
 		{"auto", verbs.Config{}, "shared memory with processes of this user that use it, others as to other hosts"},
 		{"auto", verbs.Config{Wire: verbs.WireUDP}, "as to other hosts (see --wire)"},
+		{"", verbs.Config{Network: verbs.NewNetwork()}, "as to other hosts (see --wire)"},
 		{"auto", verbs.Config{Network: verbs.NewNetwork()}, "as to other hosts (see --wire)"},
 	} {
 		t.Setenv(verbs.WireEnv, c.env)
