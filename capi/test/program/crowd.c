@@ -155,9 +155,14 @@ static void crowd(void)
 
 // Errors that tools must find: a data race, and a read of freed memory.
 static volatile long unguarded;
+static _Atomic int counting;
 
+// count begins when both threads do. Relaxed accesses order nothing else.
 static void *count(void *arg)
 {
+	atomic_fetch_add_explicit(&counting, 1, memory_order_relaxed);
+	while (atomic_load_explicit(&counting, memory_order_relaxed) < 2)
+		sched_yield();
 	for (int i = 0; i < ROUNDS; i++)
 		unguarded++;
 	return arg;
