@@ -10,14 +10,12 @@ import (
 	"time"
 	"unsafe"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/softhca/softhca/internal/driver"
 	"github.com/softhca/softhca/internal/fabric/poll"
 )
 
 //export softhca_sleep
-func softhca_sleep(dev C.handle_t, s *C.struct_softhca_sleep) (code C.int) {
+func softhca_sleep(dev C.handle_t, s *C.struct_softhca_sleep) C.int {
 	a, flag := of[*adapter](dev), (*atomic.Int32)(unsafe.Pointer(s.awake))
 	if err := a.dev.Alive(); err != nil {
 		return errno(err)
@@ -27,21 +25,16 @@ func softhca_sleep(dev C.handle_t, s *C.struct_softhca_sleep) (code C.int) {
 	// when the library unblocks signals.
 	a.dev.SleepOn(&driver.Sleeper{
 		Awake: func() bool { return flag.Load() != 0 },
-		FDs:   [2]int{set, ends}, Foreign: true,
+		FDs:   [2]int{set, ends}, Key: uintptr(unsafe.Pointer(s.awake)), Yield: poll.Yield, Usage: usage,
 		Ready: func() bool { return poll.Readable(set, ends) },
 		Limit: time.Duration(s.limit),
 		// The library looks again, whatever ends the wait.
-		Elsewhere: func(left time.Duration) {
-			if set >= 0 {
-				code = C.int(unix.EBUSY)
-				return
-			}
-			var limit *unix.Timespec
-			if left >= 0 {
-				limit = new(unix.NsecToTimespec(int64(left)))
-			}
-			_ = poll.Wait(poll.Reading(channel, set, ends), limit)
-		},
+		Elsewhere: func(left time.Duration) bool { return poll.Until(left, channel, set, ends) },
 	})
-	return code
+	return 0
+}
+
+func usage() (u driver.Usage) {
+	u.Processor, u.Blocked = poll.Usage()
+	return u
 }

@@ -71,9 +71,9 @@ func TestAnswerOfWhoSleepsAtThePort(t *testing.T) {
 	}
 	a.trace.Store(&take)
 	a.postSend(t, b, 8)
-	b.drv.afterWait()
+	b.drv.afterWait(&Sleeper{})
 	b.postSend(t, a, 8)
-	a.drv.afterWait()
+	a.drv.afterWait(&Sleeper{})
 	if want := []roce.Opcode{roce.RCAcknowledge, roce.RCRDMAWriteOnly}; !slices.Equal(got, want) {
 		t.Errorf("the peer is sent %v, want %v", got, want)
 	}

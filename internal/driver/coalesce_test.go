@@ -259,15 +259,16 @@ func TestPostsLeaveWithTheSleep(t *testing.T) {
 	awake := func() bool { return true }
 	for name, then := range map[string]func(before uint64){
 		"at the port": func(uint64) {
-			a.drv.SleepOn(&Sleeper{Awake: awake, FDs: none, Limit: -1, Elsewhere: func(time.Duration) { t.Error("it sleeps elsewhere") }})
+			a.drv.SleepOn(&Sleeper{Awake: awake, FDs: none, Limit: -1, Elsewhere: func(time.Duration) bool { t.Error("it sleeps elsewhere"); return true }})
 		},
 		"elsewhere": func(before uint64) {
 			a.drv.pollers.state.Store(asideFlag | lentToSleeperFlag | sleeperFlag)
 			called := false
-			a.drv.SleepOn(&Sleeper{Awake: awake, FDs: none, Limit: -1, Elsewhere: func(time.Duration) {
+			a.drv.SleepOn(&Sleeper{Awake: awake, FDs: none, Limit: -1, Elsewhere: func(time.Duration) bool {
 				if called = true; a.sent() != before+posts {
 					t.Errorf("%d posts are sent before the thread sleeps", a.sent()-before)
 				}
+				return true
 			}})
 			if !called {
 				t.Error("two threads sleep at the port")

@@ -8,7 +8,8 @@
 // the shard too. One goroutine waits at the port for all other threads. It steps
 // aside during sustained polling, and returns at once when a completion queue is
 // armed. It also steps aside for a thread that sleeps until there is a completion:
-// that thread then waits at the port itself. All this is about the first port: each other
+// that thread then waits at the port itself. If several threads sleep and wake in turn, they
+// leave the port to each other: see company.go. All this is about the first port: each other
 // port has a goroutine of its own, which never steps aside. Every thread that receives or
 // sends does so at all ports.
 //
@@ -40,6 +41,6 @@
 // MAD before it is done. See control.go.
 //
 // Reading order: driver.go, port.go, control.go, pollers.go (which thread reads the port), busypoll.go (waiting
-// between arrivals), sleep.go, coalesce.go (posts that wait), suppressed.go (suppressed
+// between arrivals), sleep.go, company.go (several threads that sleep), coalesce.go (posts that wait), suppressed.go (suppressed
 // doorbells).
 package driver

@@ -30,6 +30,7 @@ const (
 
 // Driver runs one adapter: its shard over its ports, and its control plane.
 type Driver struct {
+	company company
 	ports   ports
 	first   *port // where the goroutine and sleeping threads wait
 	shard   *shard.Shard

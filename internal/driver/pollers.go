@@ -27,7 +27,7 @@ const (
 // sleeperAside is how long the goroutine stays aside while a sleeping thread waits at the
 // port instead. It is not forever at first: while such threads come and go, the
 // goroutine returns by itself, and they need not wake it.
-const sleeperAside = 200 * time.Microsecond
+const sleeperAside = 500 * time.Microsecond
 
 // A thread that has slept at the port and runs its program usually comes back. The goroutine
 // waits for it for leastAside, then twice as long, and so on mostAbsences times in all, before it
@@ -155,6 +155,16 @@ func (p *pollers) enter() bool {
 		}
 	})
 	return old&(asideFlag|sleeperFlag) == asideFlag
+}
+
+// pass records that a thread leaves the port to others that will sleep there.
+func (p *pollers) pass() {
+	p.change(func(old uint64) uint64 {
+		if old&lentToSleeperFlag == 0 {
+			return old
+		}
+		return old | cameFlag
+	})
 }
 
 // leave undoes enter. If leave returns true, the caller must unpark the goroutine. Other

@@ -18,11 +18,17 @@ type Sleeper struct {
 	Ready func() bool
 	// Limit is that of the sleep; negative for none.
 	Limit time.Duration
-	// Foreign is set for a thread of a program in C. Go's scheduler cannot run goroutines on it
-	// without handing over to another thread and back.
-	Foreign bool
-	// Elsewhere sleeps, once, if the thread cannot do so at the port. left is the rest of Limit.
-	Elsewhere func(left time.Duration)
+	// Key is set for a thread of a program in C, and tells such threads apart. Go's scheduler cannot
+	// run goroutines on it without handing over to another thread and back.
+	Key uintptr
+	// A Sleeper with a Key has these, too: Yield lets other threads of the host run, and Usage returns
+	// what the thread has used.
+	Yield func()
+	Usage func() Usage
+	// Elsewhere sleeps if the thread cannot do so at the port, for at most left, if that is not
+	// negative, and reports whether something other than the time ended the sleep. Without a Key it
+	// is called at most once.
+	Elsewhere func(left time.Duration) bool
 }
 
 // readyTime is how long arrivals may keep a thread at the port from looking at its descriptors.
@@ -38,7 +44,7 @@ func (d *Driver) Sleep(ctx context.Context, awake func() bool, elsewhere func())
 	}
 	d.SleepOn(&Sleeper{
 		Awake: func() bool { return awake() || ctx.Err() != nil }, FDs: none, Limit: -1,
-		Elsewhere: func(time.Duration) { elsewhere() },
+		Elsewhere: func(time.Duration) bool { elsewhere(); return true },
 	})
 }
 
@@ -47,75 +53,135 @@ var none = [2]int{-1, -1}
 
 // SleepOn is Sleep with a limit, and with descriptors that end the sleep.
 func (d *Driver) SleepOn(s *Sleeper) {
-	until := clock.Never
+	now, until := d.Now(), clock.Never
 	if s.Limit >= 0 {
-		until = d.Now().Add(s.Limit)
+		until = now.Add(s.Limit)
 	}
-	if !d.pollers.enter() {
-		d.sendBeforeSleep()
-		s.Elsewhere(s.Limit)
+	if s.Key == 0 {
+		s.once(d, until)
 		return
 	}
+	d.company.back(s)
+	defer func() { d.company.left(s, d.Now()) }()
+	if d.company.expects(s, now) {
+		d.pollers.pass()
+		if s.sendFirst(d); s.Awake() || s.briefly(d, until) {
+			return
+		}
+	}
+	for s.once(d, until) == handsOver {
+		if s.briefly(d, until) {
+			return
+		}
+	}
+}
+
+// ending says why the sleep of a thread at the port ends.
+type ending uint8
+
+const (
+	awake     ending = iota // the thread has to wake
+	dead                    // the device is gone
+	handsOver               // the thread has woken others, which come to the port when they sleep
+)
+
+// once sleeps at the port, or elsewhere if another thread has it.
+func (s *Sleeper) once(d *Driver, until clock.Instant) ending {
+	if !d.pollers.enter() {
+		s.sendFirst(d)
+		s.away(d, rest(d.Now(), until))
+		return awake
+	}
 	d.first.WakeOn(s.FDs)
-	alive := d.sleepAtPort(s, until)
+	how := d.sleepAtPort(s, until)
 	d.first.WakeOn(none)
 	if d.pollers.leave() {
 		d.unpark()
 	}
-	if !alive {
-		left := time.Duration(-1)
-		if until != clock.Never {
-			left = max(until.Sub(d.Now()), 0)
-		}
-		s.Elsewhere(left)
+	if how == dead {
+		s.away(d, rest(d.Now(), until))
 	}
+	return how
 }
 
-// sendBeforeSleep sends waiting posts of a thread that will not sleep at the port.
-func (d *Driver) sendBeforeSleep() {
+// away sleeps away from the port, and reports whether something other than the time ended
+// the sleep.
+func (s *Sleeper) away(d *Driver, left time.Duration) (woken bool) {
+	d.company.elsewhere.Add(1)
+	defer d.company.elsewhere.Add(-1)
+	return s.Elsewhere(left)
+}
+
+// briefly sleeps away from the port until a thread that runs its program is expected there. It
+// returns false if the sleep has to go on.
+func (s *Sleeper) briefly(d *Driver, until clock.Instant) (over bool) {
+	left := companyTime
+	if most := rest(d.Now(), until); most >= 0 {
+		left = min(left, most)
+	}
+	over = s.away(d, left) || s.Awake() || d.Now() >= until
+	d.company.judge(over || d.pollers.hasSleeper())
+	return over
+}
+
+// rest returns the time until an instant, negative if it never comes.
+func rest(now, until clock.Instant) time.Duration {
+	if until == clock.Never {
+		return -1
+	}
+	return max(until.Sub(now), 0)
+}
+
+// sendFirst sends waiting posts of a thread that will not sleep at the port.
+func (s *Sleeper) sendFirst(d *Driver) {
 	if !d.coalesce.waiting.Load() {
 		return
 	}
-	d.lock()
+	s.lock(d)
 	defer func() { _ = d.release(recover()) }()
 	if d.dead == nil {
-		d.transmit(d.Now())
+		now := d.Now()
+		d.coalesce.slept(now)
+		d.transmit(now)
 	}
 }
 
 // sleepAtPort takes the role of the goroutine at the port.
-func (d *Driver) sleepAtPort(s *Sleeper, until clock.Instant) (alive bool) {
+func (d *Driver) sleepAtPort(s *Sleeper, until clock.Instant) ending {
 	for looked := d.Now(); ; {
-		next, alive := d.beforeWait(until)
+		next, alive := d.beforeWait(s, until)
 		switch {
 		case !alive:
-			return false
+			return dead
 		case s.Awake():
-			return true
+			return awake
 		case d.await(next) != nil:
-			return false
+			return dead
 		}
 		// Packets that this makes us owe are sent with the program's next post, in one
 		// datagram, or by the goroutine if the program is slow.
-		n, now, others := d.afterWait()
+		n, now, others := d.afterWait(s)
 		if s.Awake() || now >= until {
-			return true
+			return awake
 		}
 		if s.Ready != nil && (n == 0 && next.sleeps() || now.Sub(looked) >= readyTime) {
 			if s.Ready() {
-				return true
+				return awake
 			}
 			looked = now
 		}
-		if others && !s.Foreign {
+		switch {
+		case others && s.Key == 0:
 			runtime.Gosched() // the woken program may need this thread
+		case others && d.company.comes():
+			return handsOver
 		}
 	}
 }
 
 // beforeWait sends and decides how to wait, at most until an instant.
-func (d *Driver) beforeWait(until clock.Instant) (next wait, alive bool) {
-	d.mu.Lock()
+func (d *Driver) beforeWait(s *Sleeper, until clock.Instant) (next wait, alive bool) {
+	s.lock(d)
 	defer func() { _ = d.release(recover()) }()
 	if d.dead != nil {
 		return wait{}, false
@@ -131,8 +197,8 @@ func (d *Driver) beforeWait(until clock.Instant) (next wait, alive bool) {
 }
 
 // afterWait reads arrived datagrams and fires due timers. It returns the number of datagrams.
-func (d *Driver) afterWait() (n int, now clock.Instant, woke bool) {
-	d.mu.Lock()
+func (d *Driver) afterWait(s *Sleeper) (n int, now clock.Instant, woke bool) {
+	s.lock(d)
 	defer func() { _ = d.releaseFor(recover(), false) }()
 	now = d.Now()
 	if d.dead == nil {

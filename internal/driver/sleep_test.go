@@ -3,6 +3,7 @@ package driver
 import (
 	"context"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -73,7 +74,7 @@ func TestSleepEndsInTime(t *testing.T) {
 	ended := make(chan time.Duration, 1)
 	go func() {
 		from := time.Now()
-		s.drv.SleepOn(&Sleeper{Awake: never, FDs: none, Limit: limit, Elsewhere: func(time.Duration) { t.Error("it sleeps elsewhere") }})
+		s.drv.SleepOn(&Sleeper{Awake: never, FDs: none, Limit: limit, Elsewhere: func(time.Duration) bool { t.Error("it sleeps elsewhere"); return true }})
 		ended <- time.Since(from)
 	}()
 	select {
@@ -86,8 +87,8 @@ func TestSleepEndsInTime(t *testing.T) {
 	}
 	s.drv.pollers.state.Store(asideFlag | lentToSleeperFlag | sleeperFlag)
 	left := time.Duration(0)
-	s.drv.SleepOn(&Sleeper{Awake: never, FDs: none, Limit: limit, Elsewhere: func(d time.Duration) { left = d }})
-	if left != limit {
+	s.drv.SleepOn(&Sleeper{Awake: never, FDs: none, Limit: limit, Elsewhere: func(d time.Duration) bool { left = d; return true }})
+	if left <= 0 || left > limit {
 		t.Errorf("elsewhere it sleeps for %v of %v", left, limit)
 	}
 }
@@ -134,14 +135,14 @@ func TestSleepers(t *testing.T) {
 		s.port.onRecv.Store(&hook)
 		for n := range 3 {
 			rng := rand.New(rand.NewPCG(seed, uint64(2*n+i)))
-			all.Go(func() { s.sleepOften(t, peer, w, rng) })
+			all.Go(func() { s.sleepOften(t, peer, w, uintptr(n), rng) }) // one has no key
 		}
 	}
 	all.Wait()
 }
 
-// sleepOften sleeps, woken in one way or another.
-func (s *side) sleepOften(t *testing.T, peer *side, w *waker, rng *rand.Rand) {
+// sleepOften sleeps, woken in one way or another. With a key it is a thread of a program in C.
+func (s *side) sleepOften(t *testing.T, peer *side, w *waker, key uintptr, rng *rand.Rand) {
 	for i := 0; i < 300 && !t.Failed(); i++ {
 		ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
 		var done atomic.Bool
@@ -170,12 +171,7 @@ func (s *side) sleepOften(t *testing.T, peer *side, w *waker, rng *rand.Rand) {
 			go cancel()
 		}
 		for !done.Load() && ctx.Err() == nil {
-			s.drv.Sleep(ctx, done.Load, func() {
-				select {
-				case <-woken:
-				case <-ctx.Done():
-				}
-			})
+			s.sleepUntil(ctx, done.Load, woken, key, rng)
 		}
 		if ctx.Err() == context.DeadlineExceeded {
 			t.Errorf("sleep %d, to be woken in way %d, did not end", i, way)
@@ -183,4 +179,31 @@ func (s *side) sleepOften(t *testing.T, peer *side, w *waker, rng *rand.Rand) {
 		cancel()
 		s.cq.Poll(make([]ib.WC, 16)) // or it overflows
 	}
+}
+
+// sleepUntil sleeps until done, at the end of ctx, or for a while.
+func (s *side) sleepUntil(ctx context.Context, done func() bool, woken <-chan struct{}, key uintptr, rng *rand.Rand) {
+	elsewhere := func(left time.Duration) bool {
+		var over <-chan time.Time
+		if left >= 0 {
+			over = time.After(left)
+		}
+		select {
+		case <-woken:
+			return true
+		case <-ctx.Done():
+			return true
+		case <-over:
+			return false
+		}
+	}
+	if key == 0 {
+		s.drv.Sleep(ctx, done, func() { elsewhere(-1) })
+		return
+	}
+	defer context.AfterFunc(ctx, s.drv.first.Wake)()
+	s.drv.SleepOn(&Sleeper{
+		Awake: func() bool { return done() || ctx.Err() != nil }, FDs: none, Limit: -1, Key: key, Elsewhere: elsewhere,
+		Yield: runtime.Gosched, Usage: func() Usage { return Usage{Processor: time.Duration(rng.IntN(2)) * briefTime} },
+	})
 }

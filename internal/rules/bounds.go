@@ -23,6 +23,7 @@ var reached = map[string]string{
 	"internal/driver.mostAbsences":     "internal/driver TestGuests",
 	"internal/driver.mostAlone":        "internal/driver TestDistrust",
 	"internal/driver.mostAside":        "internal/driver TestPollers",
+	"internal/driver.mostBrief":        "internal/driver TestBriefPrograms",
 	"internal/driver.mostCoalesce":     "internal/driver TestCoalescer",
 	"internal/driver.mostCrowded":      "internal/driver TestLingerCrowdStays",
 	"internal/driver.mostLooks":        "internal/driver TestLooksAreBounded",

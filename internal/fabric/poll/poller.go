@@ -205,7 +205,7 @@ func (p *Poller) sleepFor(timeout time.Duration) error {
 
 // happened reports whether an event ended the last sleep.
 func (p *Poller) happened() bool {
-	return slices.ContainsFunc(p.fds, func(f unix.PollFd) bool { return f.Revents != 0 })
+	return slices.ContainsFunc(p.fds, happened)
 }
 
 // drain resets the eventfd. The eventfd is nonblocking, and its value does not

@@ -4,6 +4,7 @@ package poll
 
 import (
 	"slices"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -14,7 +15,31 @@ import (
 // have closed the other end. It ignores negative descriptors.
 func Readable(fds ...int) bool {
 	all := Reading(fds...)
-	return Wait(all, &unix.Timespec{}) == nil && slices.ContainsFunc(all, func(f unix.PollFd) bool { return f.Revents != 0 })
+	return Wait(all, &unix.Timespec{}) == nil && slices.ContainsFunc(all, happened)
+}
+
+// Yield lets other threads of the host run.
+func Yield() { _, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) } // never fails
+
+// Until waits until one of some descriptors is readable, or for at most left, if that is not negative.
+// It reports whether one is readable.
+func Until(left time.Duration, fds ...int) bool {
+	all := Reading(fds...)
+	var limit *unix.Timespec
+	if left >= 0 {
+		limit = new(unix.NsecToTimespec(int64(left)))
+	}
+	return Wait(all, limit) != nil || slices.ContainsFunc(all, happened)
+}
+
+// happened reports whether an event of a descriptor ended a wait.
+func happened(f unix.PollFd) bool { return f.Revents != 0 }
+
+// Usage returns the processor time of the calling thread, and how often it has blocked.
+func Usage() (processor time.Duration, blocked int64) {
+	var u unix.Rusage
+	_ = unix.Getrusage(unix.RUSAGE_THREAD, &u) // does not fail
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), u.Nvcsw
 }
 
 // Reading returns what Wait needs to wait until a descriptor is readable.
