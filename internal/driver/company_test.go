@@ -102,12 +102,14 @@ func TestManyThreadsRun(t *testing.T) {
 	for key := range uintptr(4 * absentees) {
 		all.left(&newVisitor(16*(key+1)).Sleeper, 0)
 	}
-	v, w := newVisitor(3), newVisitor(5)
+	v, w, x := newVisitor(3), newVisitor(5), newVisitor(7)
 	late := clock.Instant(0).Add(companyTime)
 	if all.expects(&v.Sleeper, late) {
 		t.Error("a thread waits for those that never come back")
 	}
 	all.left(&w.Sleeper, late)
+	all.left(&x.Sleeper, late)
+	all.back(&x.Sleeper)
 	if !all.expects(&v.Sleeper, late) {
 		t.Error("a thread is forgotten for those that never come back")
 	}

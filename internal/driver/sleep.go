@@ -65,7 +65,8 @@ func (d *Driver) SleepOn(s *Sleeper) {
 	defer func() { d.company.left(s, d.Now()) }()
 	if d.company.expects(s, now) {
 		d.pollers.pass()
-		if s.sendFirst(d); s.Awake() || s.briefly(d, until) {
+		s.sendFirst(d)
+		if s.Awake() || s.briefly(d, until) {
 			return
 		}
 	}

@@ -1,0 +1,42 @@
+//go:build mutation
+
+package mutation
+
+// companyMutants are bugs of threads that leave the port to each other, and of an adapter that leaves.
+var companyMutants = bugsIn("internal/driver", []mutant{
+	{name: "port-left-to-programs-that-compute", in: "company.back", test: "TestBriefPrograms",
+		old: "int64($u.Processor)-$a.processor.Load() < int64(briefTime)",
+		new: "true"},
+	{name: "port-left-to-programs-that-block", in: "company.back", test: "TestBriefPrograms",
+		old: "$u.Blocked == $a.blocked.Load()",
+		new: "true"},
+	{name: "thread-waits-for-itself", in: "company.expects", test: "TestBriefPrograms",
+		old: "$a.key.Load() != $s.Key",
+		new: "true"},
+	{name: "thread-awaited-that-has-come-back", in: "company.back", test: "TestManyThreadsRun",
+		old: "$a.key.CompareAndSwap($s.Key, 0)"},
+	{name: "threads-that-never-come-fill-the-table", in: "company.left", test: "TestManyThreadsRun",
+		old: "!$c.absent[$i].used($n)",
+		new: "$c.absent[$i].key.Load() == 0"},
+	{name: "port-left-although-nobody-came", in: "company.judge", test: "TestPortIsLeftToOthers",
+		old: "$c.score.Store(leastBrief)"},
+	{name: "port-left-although-no-thread-sleeps", in: "company.comes", test: "TestBriefPrograms",
+		old: "$c.elsewhere.Load() > 0",
+		new: "true"},
+	{name: "one-thread-measured", in: "company.left", test: "TestOneThreadIsNotMeasured",
+		old: "!$alone && ($c.score.Load() < mostBrief || $c.sleeps.Add(1)%sampled == 0)",
+		new: "$alone || $c.score.Load() < mostBrief"},
+	{name: "port-kept-from-woken-threads", in: "sleepAtPort", test: "TestPortIsLeftToWoken",
+		old: "$d.company.comes()",
+		new: "false"},
+	{name: "port-not-left-to-others", in: "SleepOn", test: "TestPortIsLeftToOthers",
+		old: "$d.company.expects($s, $n)",
+		new: "false"},
+	{name: "posts-wait-though-their-thread-left-the-port", in: "SleepOn", test: "TestPortIsLeftToOthers",
+		old: "$s.sendFirst($d)"},
+	{name: "goroutine-not-told-of-threads-that-come", in: "SleepOn", test: "TestPortIsLeftToOthers",
+		old: "$d.pollers.pass()"},
+	{name: "adapter-leaves-with-full-ports", in: "Drain", test: "TestCloseWaitsForRoom",
+		old: "!$f || $d.Now().Sub($from) >= drainTime",
+		new: "!$f || $d.Now().Sub($from) >= 0"},
+})
