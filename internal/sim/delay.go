@@ -249,6 +249,10 @@ func (d *delays) limitBeyondChallenges() clock.Instant {
 		return last.Add(quiet)
 	case d.again && !e.peer.node.inOrder:
 		return d.sendsAgain(d.since).Add(quiet)
+	case d.again:
+		// It repeats one packet, and the rest when nothing more can come: within two of the
+		// round trips that it has measured after the answer.
+		quiet = max(quiet, 2*d.slow+e.w.trip()+slack)
 	}
 	return d.since.Add(quiet)
 }
