@@ -141,7 +141,7 @@ func (c *company) judge(came bool) {
 }
 
 // lockTries is how often a thread of a program in C tries to take the lock before it waits for it.
-const lockTries = 64
+const lockTries = 8
 
 // lock is Driver.lock for a thread that sleeps. To wait for a lock of Go costs a thread of a program in C
 // several switches between threads, so it first lets others run, and tries again.
