@@ -112,6 +112,31 @@ func TestRepairOfAPeerThatDrops(t *testing.T) {
 	r.wantMove("another gap", r.Lost(ms(4), Told, one), Back)
 }
 
+// TestQuickAnswerToARepair shows that an answer which comes sooner than a round trip is taken for that
+// to an earlier copy, but not if the peer has refused that copy.
+func TestQuickAnswerToARepair(t *testing.T) {
+	for what, c := range map[string]struct {
+		lost func(r *flightRig)
+		want Move
+	}{
+		"told":      {func(r *flightRig) { r.Lost(ms(5), Told, one) }, 0},
+		"not ready": {func(r *flightRig) { r.Refused(ms(5), one) }, Back},
+	} {
+		r := newFlightRig(t, selective)
+		r.send(ms(1), 1)
+		r.Acknowledged(ms(3), psn(1))
+		r.rtt.Sample(2 * time.Millisecond)
+		r.learn(ms(3), SelectiveRepeat)
+		r.send(ms(3), 9)
+		c.lost(r)
+		r.send(ms(5), 1)
+		r.Acknowledged(ms(6), psn(2))
+		if m, _ := r.Judge(ms(6), one); m != c.want {
+			t.Errorf("%s: an answer after half a round trip: move %06b, want %06b", what, m, c.want)
+		}
+	}
+}
+
 // TestOvertakenRepair shows that packets to be repeated are skipped when they are acknowledged.
 func TestOvertakenRepair(t *testing.T) {
 	r := newFlightRig(t, selective)

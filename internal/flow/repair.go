@@ -45,6 +45,7 @@ type repair struct {
 	bound   bool          // buffered answers bound the missing part
 	certain bool          // the first packet is known to be lost, or the answer to it
 	stopped bool          // the answer acknowledged only the retransmission: more is missing, or on its way
+	refused bool          // the peer was not ready for the first packet: only the retransmission can be acknowledged
 	silent  bool          // the peer left a probe unanswered: nothing new is sent
 	first   ib.PSN        // first retransmitted packet,
 	until   ib.PSN        // and first one after them
@@ -97,7 +98,7 @@ func (f *Recovery) begin(n uint32, s Sign, o Oldest) Move {
 		p.until = f.goOn
 	}
 	f.stage, p.sign, p.run = repairSending, s, p.until.Distance(f.una)
-	p.data, p.bound, p.stopped = o.Data, o.Data && o.Bound, false
+	p.data, p.bound, p.stopped, p.refused = o.Data, o.Data && o.Bound, false, false
 	p.silent = p.silent && s == Silence
 	f.cancelRound() // the gap holds the answer back
 	f.next = f.una
@@ -180,7 +181,7 @@ func (f *Recovery) Judge(now clock.Instant, o Oldest) (m Move, cause string) {
 		}
 	case f.una.Diff(f.goOn) >= 0:
 		f.stage = repairNone // everything sent is acknowledged, so the answer shows nothing
-	case past < 0, f.rtt.TooSoon(now.Sub(p.at)), p.stopped:
+	case past < 0, p.stopped, !p.refused && f.rtt.TooSoon(now.Sub(p.at)):
 		// The answer precedes the repair, or waits for settled.
 	case p.sign == Gap, p.sign == Told && p.data && f.Kind(now) == SelectiveRepeat:
 		f.stage = repairNone
@@ -252,6 +253,7 @@ func (f *Recovery) Refused(now clock.Instant, o Oldest) Move {
 		return f.goBack()
 	}
 	move := f.begin(1, Told, o)
+	f.repair.refused = true
 	f.Landed(f.goOn)
 	f.stopEstimate()
 	return move

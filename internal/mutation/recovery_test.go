@@ -102,6 +102,9 @@ var recoveryMutants = slices.Concat(
 			new: "false"},
 	}),
 	bugsIn("internal/flow", []mutant{
+		{name: "quick-answer-after-a-refusal-ignored", in: "Recovery.Judge", test: "TestQuickAnswerToARepair",
+			old: "!$p.refused && $f.rtt.TooSoon($n.Sub($p.at))",
+			new: "$f.rtt.TooSoon($n.Sub($p.at))"},
 		{name: "what-a-peer-does-forgotten-with-its-last-queue-pair", in: "Table.release", breaks: "L2",
 			old: "$t.known.put($*args)"},
 		{name: "peer-that-drops-never-looked-at-again", in: "Knowledge.KindAt", breaks: "L2",
