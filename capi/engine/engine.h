@@ -245,8 +245,8 @@ struct softhca_calls {
 	int (*check_srq)(handle_t srq);
 	// doorbell makes the engine send what was posted; polling does so too.
 	int (*doorbell)(handle_t qp, struct softhca_posted *p, int *waits);
-	// sleep may return early. The calling thread waits at the network, unless another thread
-	// does: then a thread with a set gets EBUSY, without having waited.
+	// sleep may return early. The calling thread waits at the network, or at its descriptors
+	// while another thread has the network.
 	int (*sleep)(handle_t dev, struct softhca_sleep *s);
 	// progress receives and sends on the calling thread; overdue sends requests that wait
 	// to be sent with later ones.

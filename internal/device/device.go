@@ -107,8 +107,8 @@ func (d *Device) Close() error {
 	return err
 }
 
-// Leave is called before the process ends without Close. It returns when the packets that are due
-// are sent, so that no peer waits for an answer.
+// Leave is called before the process ends without Close. It sends the packets that are due, so that no
+// peer waits for an answer, and waits up to 200 ms for room in full ports.
 func (d *Device) Leave() error {
 	if !d.Usable() {
 		return ib.ErrInvalidHCA

@@ -7,14 +7,11 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 )
 
-// Several threads of a program may sleep until they have completions. One sleeps at the port, the
-// others elsewhere. If the thread at the port went back to it after each arrival for another, each
-// message would wake two threads. So it leaves the port to those that it has woken, and a thread that
-// is about to sleep leaves the port to those that run their programs: they serve it when they sleep.
-// Meanwhile arrivals accumulate, and are handled together.
-//
-// All this holds while the programs run only briefly between two sleeps: then a thread that stays
-// away for longer waits for a processor, as would the one that takes the port in its place.
+// One thread waits at the port. When it wakes another thread, it leaves the port: the woken thread takes
+// it at its next sleep. A thread that goes to sleep while another runs its program leaves the port to
+// that one. So a message wakes one thread instead of two, and arrivals accumulate and are handled
+// together. This pays only if programs run briefly between two sleeps; a program that runs long would
+// leave the port unread.
 
 const (
 	// companyTime bounds how long threads leave the port to others that run their programs.
@@ -46,7 +43,7 @@ type absentee struct {
 	processor, blocked atomic.Int64
 }
 
-// used reports whether a thread is recorded there that is still expected.
+// used reports whether the slot holds a thread that left less than companyTime ago.
 func (a *absentee) used(now clock.Instant) bool {
 	return a.key.Load() != 0 && now.Sub(clock.Instant(a.at.Load())) < companyTime
 }
@@ -54,15 +51,16 @@ func (a *absentee) used(now clock.Instant) bool {
 // Usage is what a thread has used so far.
 type Usage struct {
 	Processor time.Duration
-	Blocked   int64 // times that it gave up its processor
+	Blocked   int64 // times that it blocked
 }
 
-// company is the threads that sleep in the adapter. Threads change it without a lock: it only guides
-// where they sleep.
+// company records which threads run their programs, and when the port was read. Threads change it
+// without a lock: it only guides where they sleep.
 type company struct {
 	elsewhere atomic.Int32 // threads that sleep, but not at the port
 	score     atomic.Int32
 	sleeps    atomic.Uint32
+	read      atomic.Int64 // clock.Instant of the last read of the ports
 	absent    [absentees]absentee
 }
 
@@ -117,9 +115,10 @@ func (c *company) measured(brief bool) {
 }
 
 // expects reports whether a thread that is about to sleep leaves the port to another, which runs its
-// program.
+// program. Nobody leaves a port that was not read for companyTime: threads that other descriptors wake
+// might leave it to each other for ever.
 func (c *company) expects(s *Sleeper, now clock.Instant) bool {
-	if !c.brief() {
+	if !c.brief() || now.Sub(clock.Instant(c.read.Load())) >= companyTime {
 		return false
 	}
 	for i := range c.absent {
@@ -130,7 +129,8 @@ func (c *company) expects(s *Sleeper, now clock.Instant) bool {
 	return false
 }
 
-// comes reports whether a thread at the port, which has woken others, leaves the port to them.
+// comes reports whether a thread at the port, which has woken another, leaves the port: others sleep
+// elsewhere, and programs run briefly.
 func (c *company) comes() bool { return c.elsewhere.Load() > 0 && c.brief() }
 
 // judge records whether a thread came to the port within companyTime.

@@ -69,6 +69,7 @@ func TestBriefPrograms(t *testing.T) {
 		if all.expects(&a.Sleeper, now) {
 			t.Errorf("%s: a thread waits for itself", c.why)
 		}
+		all.read.Store(int64(now.Add(companyTime)))
 		if all.expects(&b.Sleeper, now.Add(companyTime)) {
 			t.Errorf("%s: a thread waits for one that has been away for long", c.why)
 		}
@@ -99,6 +100,7 @@ func TestOneThreadIsNotMeasured(t *testing.T) {
 func TestManyThreadsRun(t *testing.T) {
 	var all company
 	all.score.Store(mostBrief)
+	all.read.Store(int64(clock.Instant(0).Add(companyTime)))
 	for key := range uintptr(4 * absentees) {
 		all.left(&newVisitor(16*(key+1)).Sleeper, 0)
 	}
@@ -129,8 +131,9 @@ func TestPortIsLeftToOthers(t *testing.T) {
 	d := a.drv
 	d.pollers.state.Store(asideFlag | lentToSleeperFlag)
 	d.company.score.Store(mostBrief)
+	d.company.read.Store(int64(d.Now().Add(time.Hour)))
 	other, v := newVisitor(1), newVisitor(2)
-	d.company.left(&other.Sleeper, d.Now())
+	d.company.left(&other.Sleeper, d.Now().Add(time.Hour)) // so it is not away for long
 	a.locked(func() { d.coalesce.sleeping.score = mostCoalesce })
 	a.post(t, b, 64)
 	d.Post(a.qp, qp.Posted{Requests: 1, Bytes: 64})
@@ -153,7 +156,7 @@ func TestPortIsLeftToOthers(t *testing.T) {
 	}
 
 	v.woken, v.elsewhere = false, nil
-	d.company.left(&other.Sleeper, d.Now())
+	d.company.left(&other.Sleeper, d.Now().Add(time.Hour)) // so it is not away for long
 	reads := func() { v.awake = d.pollers.hasSleeper() }
 	a.port.onRecv.Store(&reads)
 	d.first.Wake()
@@ -190,5 +193,22 @@ func TestPortIsLeftToWoken(t *testing.T) {
 	}
 	if d.company.brief() {
 		t.Error("nobody has come, and threads leave the port to others")
+	}
+}
+
+// TestUnreadPortIsTaken shows that threads whose sleeps other descriptors end do not leave the port to
+// each other for ever.
+func TestUnreadPortIsTaken(t *testing.T) {
+	var all company
+	all.score.Store(mostBrief)
+	v, w := newVisitor(1), newVisitor(2)
+	late := clock.Instant(0).Add(companyTime)
+	all.left(&w.Sleeper, late)
+	if all.expects(&v.Sleeper, late) {
+		t.Error("a thread leaves a port that nobody has read for long")
+	}
+	all.read.Store(1)
+	if !all.expects(&v.Sleeper, late) {
+		t.Error("a thread takes a port that another has just read")
 	}
 }

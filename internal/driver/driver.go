@@ -383,6 +383,7 @@ func receiveRest(d *Driver, n int, now clock.Instant) clock.Instant {
 
 // take passes the datagrams of one read of each port to the shard, and returns their number.
 func (d *Driver) take(now clock.Instant) (n int, at clock.Instant) {
+	d.company.read.Store(int64(now))
 	for i := range d.ports {
 		k, after := d.takeFrom(&d.ports[i], now)
 		n, now = n+k, after

@@ -27,7 +27,7 @@ const (
 // sleeperAside is how long the goroutine stays aside while a sleeping thread waits at the
 // port instead. It is not forever at first: while such threads come and go, the
 // goroutine returns by itself, and they need not wake it.
-const sleeperAside = 500 * time.Microsecond
+const sleeperAside = 200 * time.Microsecond
 
 // A thread that has slept at the port and runs its program usually comes back. The goroutine
 // waits for it for leastAside, then twice as long, and so on mostAbsences times in all, before it

@@ -113,8 +113,8 @@ func (s *Sleeper) away(d *Driver, left time.Duration) (woken bool) {
 	return s.Elsewhere(left)
 }
 
-// briefly sleeps away from the port until a thread that runs its program is expected there. It
-// returns false if the sleep has to go on.
+// briefly sleeps elsewhere for at most companyTime, while another thread is expected to take the port.
+// It returns false if the sleep has to go on.
 func (s *Sleeper) briefly(d *Driver, until clock.Instant) (over bool) {
 	left := companyTime
 	if most := rest(d.Now(), until); most >= 0 {
