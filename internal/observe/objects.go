@@ -30,7 +30,7 @@ type QP struct {
 
 	// Numbers of other objects; 0 is none.
 	PD, SendCQ, RecvCQ, SRQ, XRCD uint32
-	CM                            uint32 // communication ID
+	CM                            uint32 // communication ID of its connection
 
 	MaxSend, MaxRecv uint32 // work requests
 	restrack.QPCounts
@@ -92,8 +92,16 @@ func (a *Adapter) list(v *restrack.View, p *restrack.Process) {
 	for o := range v.SRQs() {
 		a.SRQs = append(a.SRQs, SRQ{o.Info})
 	}
+	of := make(map[ib.QPN]uint32) // the connections of queue pairs
 	for o := range v.CMIDs() {
-		a.CMIDs = append(a.CMIDs, cmidOf(&o.Info))
+		c := cmidOf(&o.Info)
+		a.CMIDs = append(a.CMIDs, c)
+		of[c.QPN] = c.Num
+	}
+	for i := range a.QPs {
+		if a.QPs[i].Num != ib.QPNGSI {
+			a.QPs[i].CM = of[a.QPs[i].Num]
+		}
 	}
 	for o := range v.XRCDs() {
 		a.XRCDs = append(a.XRCDs, XRCD{o.Info.Num})
@@ -111,7 +119,7 @@ func qpOf(o *restrack.Object[restrack.QPInfo, restrack.QPCounts], p *restrack.Pr
 	q := QP{
 		Num: ib.QPN(i.Num), Type: ib.QPType(i.Type), State: ib.QPState(c.QPState()), Mig: ib.MigState(c.Migration()),
 		Peer: ib.QPN(i.Peer), Local: addr(i.Local), Remote: addr(i.Remote), SrcPort: i.SrcPort, MTU: ib.MTU(i.MTU), PKey: ib.PKey(i.PKey),
-		PD: i.PD, SendCQ: i.SendCQ, RecvCQ: i.RecvCQ, SRQ: i.SRQ, XRCD: i.XRCD, CM: i.CM, MaxSend: i.MaxSend, MaxRecv: i.MaxRecv, QPCounts: *c,
+		PD: i.PD, SendCQ: i.SendCQ, RecvCQ: i.RecvCQ, SRQ: i.SRQ, XRCD: i.XRCD, MaxSend: i.MaxSend, MaxRecv: i.MaxRecv, QPCounts: *c,
 	}
 	if c.Errors != 0 {
 		q.LastStatus, q.LastAt = ib.WCStatus(c.LastError), time.Unix(0, p.Epoch+int64(c.ErrorAt))

@@ -13,6 +13,7 @@ import (
 	"github.com/softhca/softhca/internal/fabric/ipudp"
 	"github.com/softhca/softhca/internal/flow"
 	"github.com/softhca/softhca/internal/packet"
+	"github.com/softhca/softhca/internal/restrack"
 	"github.com/softhca/softhca/internal/trace"
 	"github.com/softhca/softhca/roce"
 )
@@ -42,6 +43,7 @@ type endpoint struct {
 	timers   timers
 	prefixes packet.Prefixes
 	ipid     ipidPolicy
+	track    track
 }
 
 // destination is what the headers of requests say about where they go. It changes with the
@@ -145,6 +147,9 @@ func (e *endpoint) take(p *Packet) bool {
 		return false
 	}
 	e.env.Counters.RcvdPkts++
+	c := e.track.counts()
+	c.RcvdPackets++
+	c.RcvdBytes += uint64(len(p.Payload))
 	e.tracePacket(p)
 	return true
 }
@@ -197,6 +202,7 @@ func (e *endpoint) finish(seg []byte, id int) {
 // seal writes the ICRC and counts the packet.
 func (e *endpoint) seal(seg []byte, pre roce.Prefix) {
 	e.env.Out.Seal(e.env.now, e.num, seg, pre)
+	e.track.counts().SentPackets++
 }
 
 // record hands a record to the tracer. The caller has checked that there is
@@ -232,6 +238,7 @@ func (e *endpoint) countStatus(s ib.WCStatus, failed *uint64) {
 		e.env.Counters.CQEFlush++
 	default:
 		*failed++
+		e.track.failed(e.env.now, s)
 	}
 }
 
@@ -479,4 +486,23 @@ func (e *endpoint) migrated() bool { return e.mig.state == ib.MIGRATED }
 // distrusts reports whether the endpoint doubts claims of one of the kinds k.
 func (e *endpoint) distrusts(k claims) bool {
 	return e.doubted&k != 0 && !e.env.Settings.NoChallenge
+}
+
+// counts returns the counters.
+func (t *track) counts() *restrack.QPCounts { return &t.Row.Counts }
+
+// report writes what changes with each packet. It follows each call that sends or receives.
+func (e *End) report() {
+	c, f := e.ep.track.counts(), &e.req.flight
+	c.SendPSN, c.AckPSN, c.RecvPSN = uint64(f.Next().Value()), uint64(f.Una().Value()), uint64(e.in.epsn.Value())
+	c.Window, c.InFlight = f.Use()
+	c.RTT = uint64(f.RoundTrip())
+	if e.req.queue != nil {
+		c.Outstanding = uint64(e.req.queue.Prod() - e.req.queue.Cons())
+	}
+}
+
+// completed notes that the send work request with the notes w was completed.
+func (t *track) completed(now clock.Instant, w *begunWR) {
+	t.counts().Latency[restrack.Bucket(now.Sub(w.at))]++
 }

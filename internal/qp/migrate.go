@@ -111,6 +111,7 @@ func (m *migration) follow(now clock.Instant, p *Packet) bool {
 		return false
 	case m.state == ib.REARM && !p.BTH.MigReq:
 		m.state = ib.ARMED
+		m.end.reportState()
 	default:
 		m.claim = 0
 	}
@@ -196,6 +197,7 @@ func (m *migration) load(a *ib.QPAttr) {
 	to.AltAV, to.AltPort, to.AltPKeyIndex, to.AltTimeout = a.AltAV, a.AltPort, a.AltPKeyIndex, a.AltTimeout
 	m.pkey = m.ep.env.port(a.AltPort).PKeys[a.AltPKeyIndex]
 	m.loaded, m.told = true, false
+	m.end.describe()
 }
 
 // set applies the migration state of a checked modify call.

@@ -76,9 +76,8 @@ type Header struct {
 	process Process
 	extents atomic.Uint64             // extents in use, of which the last may be in the making
 	kinds   [MaxExtents]atomic.Uint32 // of the rows in each extent
-	Failed  atomic.Uint64             // 1 after the adapter failed
-	// Missing counts the objects of each kind for which the table had no row.
-	Missing [NumKinds]atomic.Uint64
+	failed  atomic.Uint64             // 1 after the adapter failed
+	missing [NumKinds]atomic.Uint64   // objects of each kind for which the table had no row
 }
 
 // layoutNumber returns a number that changes whenever the meaning of a table's bytes does. board is

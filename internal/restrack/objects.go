@@ -2,19 +2,31 @@ package restrack
 
 import (
 	"math/bits"
+	"net/netip"
 	"time"
 )
 
-// The rows. A number of another object (PD, SendCQ, …) is the Num of its row; 0 is none.
-type (
-	QP   = Row[QPInfo, QPCounts]
-	CQ   = Row[CQInfo, CQCounts]
-	MR   = Row[MRInfo, NoCounts]
-	PD   = Row[PDInfo, PDCounts]
-	SRQ  = Row[SRQInfo, NoCounts]
-	CMID = Row[CMIDInfo, NoCounts]
-	XRCD = Row[XRCDInfo, NoCounts]
-)
+// QP is the row of a queue pair or an EE context. In all rows, the number of another object (PD,
+// SendCQ and so on) is the Num of that object's row; 0 is none.
+type QP = Row[QPInfo, QPCounts]
+
+// CQ is the row of a completion queue.
+type CQ = Row[CQInfo, CQCounts]
+
+// MR is the row of a region or a window.
+type MR = Row[MRInfo, NoCounts]
+
+// PD is the row of a protection domain.
+type PD = Row[PDInfo, PDCounts]
+
+// SRQ is the row of a shared receive queue.
+type SRQ = Row[SRQInfo, NoCounts]
+
+// CMID is the row of a connection or a listener of the connection manager.
+type CMID = Row[CMIDInfo, NoCounts]
+
+// XRCD is the row of an XRC domain.
+type XRCD = Row[XRCDInfo, NoCounts]
 
 // NoCounts are the counters of an object that has none.
 type NoCounts struct{}
@@ -28,7 +40,7 @@ type QPInfo struct {
 	RecvCQ  uint32
 	SRQ     uint32
 	XRCD    uint32
-	CM      uint32 // communication ID of its connection
+	_       uint32
 	Type    uint8  // ib.QPType
 	MTU     uint8  // path MTU, ib.MTU
 	PKey    uint16 // its value
@@ -193,4 +205,12 @@ type CMIDInfo struct {
 type XRCDInfo struct {
 	Num uint32
 	_   uint32
+}
+
+// Addr returns an address as rows contain it: zero for the zero Addr.
+func Addr(a netip.Addr) (b [16]byte) {
+	if a.IsValid() {
+		b = a.As16()
+	}
+	return b
 }

@@ -44,10 +44,10 @@ func ProcessOf(mem []byte) (p Process) {
 func (v *View) Process() Process { return v.header.process }
 
 // Failed reports whether the adapter failed.
-func (v *View) Failed() bool { return v.header.Failed.Load() != 0 }
+func (v *View) Failed() bool { return v.header.failed.Load() != 0 }
 
 // Missing returns how many objects of a kind got no row in the table.
-func (v *View) Missing(k Kind) uint64 { return v.header.Missing[k].Load() }
+func (v *View) Missing(k Kind) uint64 { return v.header.missing[k].Load() }
 
 // Bytes returns the size of the table. If it is more than that of the mapping, the table has grown.
 func (v *View) Bytes() int {

@@ -59,8 +59,12 @@ func (t *Table) Publish(p *Process) {
 	t.header.magic.Store(Magic)
 }
 
-// Header returns the header, for the fields that change.
-func (t *Table) Header() *Header { return t.header }
+// Fail notes that the adapter has failed. On nil it does nothing.
+func (t *Table) Fail() {
+	if t != nil {
+		t.header.failed.Store(1)
+	}
+}
 
 // Handle is a row that an object has.
 type Handle[I, C any] struct {
@@ -78,7 +82,7 @@ func Add[I, C any](t *Table, k Kind, info *I) Handle[I, C] {
 		if at, slot := t.take(k); at != nil {
 			h.Row, h.table, h.slot = (*Row[I, C])(at), t, slot
 		} else {
-			t.header.Missing[k].Add(1)
+			t.header.missing[k].Add(1)
 		}
 	}
 	if h.Row == nil {
@@ -99,6 +103,9 @@ func (h *Handle[I, C]) Free() {
 	p.free = append(p.free, h.slot)
 	*h = Handle[I, C]{Row: new(Row[I, C])}
 }
+
+// Shared reports whether the row is in a table, and so in memory that does not move.
+func (h *Handle[I, C]) Shared() bool { return h.table != nil }
 
 // take returns a free row; nil if there is none.
 func (t *Table) take(k Kind) (unsafe.Pointer, uint32) {

@@ -131,8 +131,13 @@ func (f *File) rename(p *restrack.Process) error {
 	return fmt.Errorf("%d tables of this process: %w", maxFound, os.ErrExist)
 }
 
-// Table returns the table.
-func (f *File) Table() *restrack.Table { return f.table }
+// Table returns the table; nil on nil.
+func (f *File) Table() *restrack.Table {
+	if f == nil {
+		return nil
+	}
+	return f.table
+}
 
 // Path returns the path of the file.
 func (f *File) Path() string { return f.path }

@@ -1,0 +1,50 @@
+package qp
+
+import (
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/restrack"
+)
+
+// track is the row of an end in the adapter's table of objects. The end only writes to it.
+type track struct {
+	restrack.Handle[restrack.QPInfo, restrack.QPCounts]
+	info restrack.QPInfo // as in the row
+}
+
+// begin gives the end a row.
+func (t *track) begin(table *restrack.Table, info restrack.QPInfo) {
+	t.info = info
+	t.Handle = restrack.Add[restrack.QPInfo, restrack.QPCounts](table, restrack.KindQP, &t.info)
+}
+
+// identity returns what the table says about a new queue pair.
+func (q *QP) identity(c *Config) restrack.QPInfo {
+	size := q.Cap()
+	return restrack.QPInfo{
+		Num: uint32(c.Num), Type: uint8(c.Type), PD: uint32(c.Via.PD), SendCQ: c.SendCQ.Number(), RecvCQ: c.RecvCQ.Number(),
+		SRQ: c.SRQ.Number(), XRCD: c.XRCD.Number(), MaxSend: size.MaxSendWR, MaxRecv: size.MaxRecvWR,
+	}
+}
+
+// describe writes what Modify may have changed: the peer, the path, the state and the PSNs.
+func (e *End) describe() {
+	i := &e.ep.track.info
+	i.Peer, i.MTU, i.PKey = uint32(e.ep.dest.qpn), uint8(e.ep.attr.PathMTU), uint16(e.ep.pkey)
+	i.SrcPort, i.Local, i.Remote = e.ep.path.SrcPort, restrack.Addr(e.ep.path.Src), restrack.Addr(e.ep.path.Dst)
+	e.ep.track.Set(i)
+	e.reportState()
+	e.report()
+}
+
+// reportState writes the state and the migration state.
+func (e *End) reportState() {
+	e.ep.track.counts().State = restrack.StateWord(uint8(e.State()), uint8(e.ep.mig.state))
+}
+
+// failed notes a completion with an error other than a flush.
+func (t *track) failed(now clock.Instant, s ib.WCStatus) {
+	c := t.counts()
+	c.Errors++
+	c.LastError, c.ErrorAt = uint64(s), uint64(now)
+}
