@@ -16,7 +16,7 @@ const (
 	// MaxExtents bounds a table: 32 MiB, or 65,000 queue pairs without other objects.
 	MaxExtents = 2048
 	// BoardAt is the offset of the adapter's counters in extent 0.
-	BoardAt = 8 << 10
+	BoardAt = 12 << 10
 )
 
 // Magic begins the memory of a table.

@@ -65,13 +65,17 @@ func sweep(dir string, now time.Time) {
 	var all []dead
 	for _, f := range files {
 		path := filepath.Join(dir, f.Name())
-		if at, ok := abandoned(path); ok {
+		switch at, ok := abandoned(path); {
+		case !ok:
+		case strings.HasPrefix(f.Name(), tempName):
+			_ = os.Remove(path)
+		default:
 			all = append(all, dead{path, at})
 		}
 	}
 	slices.SortFunc(all, func(a, b dead) int { return b.at.Compare(a.at) })
 	for i, d := range all {
-		if i >= maxDead || now.Sub(d.at) > keepDead || strings.HasPrefix(filepath.Base(d.path), tempName) {
+		if i >= maxDead || now.Sub(d.at) > keepDead {
 			_ = os.Remove(d.path)
 		}
 	}
