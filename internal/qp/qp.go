@@ -102,7 +102,7 @@ func New(env *Env, c Config) (*QP, error) {
 	c.SendCQ.Hold()
 	c.RecvCQ.Hold()
 	q.req.reset()
-	q.ep.track.begin(env.Table, q.identity(&c))
+	q.ep.track.begin(env.Table, identity(q, &c))
 	return q, nil
 }
 

@@ -19,7 +19,7 @@ func (t *track) begin(table *restrack.Table, info restrack.QPInfo) {
 }
 
 // identity returns what the table says about a new queue pair.
-func (q *QP) identity(c *Config) restrack.QPInfo {
+func identity(q *QP, c *Config) restrack.QPInfo {
 	size := q.Cap()
 	return restrack.QPInfo{
 		Num: uint32(c.Num), Type: uint8(c.Type), PD: uint32(c.Via.PD), SendCQ: c.SendCQ.Number(), RecvCQ: c.RecvCQ.Number(),

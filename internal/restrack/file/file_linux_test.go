@@ -285,6 +285,7 @@ func TestDamagedTables(t *testing.T) {
 // TestOwnedFiles: a table cannot make a reader with more rights read a file of another user.
 func TestOwnedFiles(t *testing.T) {
 	if os.Geteuid() != 0 {
+		// Changing an owner is root's right.
 		t.Skip("only root can make a file of another user")
 	}
 	dir := home(t)
