@@ -222,7 +222,7 @@ func (c *Conn) move(now clock.Instant, to State) {
 		c.m.free(now, c)
 		return
 	}
-	c.report()
+	report(c)
 }
 
 // begin gives a connection in Idle a communication ID. The object may have

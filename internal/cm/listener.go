@@ -108,7 +108,7 @@ func (m *Manager) accept(l *Listener, x *stimulus) {
 	m.local[id] = c
 	m.remember(c)
 	c.state = ReqRcvd
-	c.report()
+	report(c)
 	x.raise(c, REQReceived)
 }
 
@@ -226,6 +226,6 @@ func (m *Manager) acceptSIDR(l *Listener, x *stimulus) {
 	}
 	m.sidr[sidrKey{c.remoteID, c.to.Remote}] = c
 	c.state = SIDRReqRcvd
-	c.report()
+	report(c)
 	x.raise(c, SIDRREQReceived)
 }

@@ -13,7 +13,7 @@ type tracked = restrack.Handle[restrack.CMIDInfo, restrack.NoCounts]
 var qpTypes = [...]ib.QPType{mad.TransportRC: ib.RC, mad.TransportUC: ib.UC, mad.TransportRD: ib.RD}
 
 // report writes what the table says about a connection that the manager knows.
-func (c *Conn) report() {
+func report(c *Conn) {
 	if c.m.cfg.Table == nil {
 		return
 	}

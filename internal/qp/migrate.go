@@ -89,6 +89,9 @@ func (e *endpoint) stay() {
 // armed reports whether the endpoint may migrate by itself, over a path that may not be usable.
 func (e *endpoint) armed() bool { return e.mig.state == ib.ARMED }
 
+// migration returns the migration state.
+func (e *endpoint) migration() ib.MigState { return e.mig.state }
+
 // mayMigrate reports whether the endpoint may migrate by itself.
 func (e *endpoint) mayMigrate() bool { return e.mig.mayMigrate() }
 

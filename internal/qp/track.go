@@ -29,17 +29,23 @@ func identity(q *QP, c *Config) restrack.QPInfo {
 
 // describe writes what Modify may have changed: the peer, the path, the state and the PSNs.
 func (e *End) describe() {
-	i := &e.ep.track.info
-	i.Peer, i.MTU, i.PKey = uint32(e.ep.dest.qpn), uint8(e.ep.attr.PathMTU), uint16(e.ep.pkey)
-	i.SrcPort, i.Local, i.Remote = e.ep.path.SrcPort, restrack.Addr(e.ep.path.Src), restrack.Addr(e.ep.path.Dst)
-	e.ep.track.Set(i)
+	e.ep.describe()
 	e.reportState()
 	e.report()
 }
 
+// describe writes the peer and the path.
+func (e *endpoint) describe() {
+	i := &e.track.info
+	i.Peer, i.MTU, i.PKey = uint32(e.dest.qpn), uint8(e.attr.PathMTU), uint16(e.pkey)
+	i.SrcPort, i.Local, i.Remote = e.path.SrcPort, restrack.Addr(e.path.Src), restrack.Addr(e.path.Dst)
+	e.track.Set(i)
+}
+
 // reportState writes the state and the migration state.
 func (e *End) reportState() {
-	e.ep.track.counts().State = restrack.StateWord(uint8(e.State()), uint8(e.ep.mig.state))
+	ep := &e.ep
+	ep.track.counts().State = restrack.StateWord(uint8(ep.State()), uint8(ep.migration()))
 }
 
 // failed notes a completion with an error other than a flush.
