@@ -212,7 +212,7 @@ func (c *completer) receiveNAK(now clock.Instant, s roce.Syndrome) {
 	switch s {
 	case roce.NAKSequence:
 		c.ep.env.Counters.RcvdSeqErr++
-		c.ep.track.counts().SeqErrors++
+		c.ep.counts().SeqErrors++
 		c.req.lostPackets(now, "sequence NAK", 1, flow.Told)
 	case roce.NAKInvalidRequest:
 		c.end.fail(now, ib.WCRemInvReqErr, "NAK invalid request")
@@ -394,7 +394,7 @@ func (r *requester) completeNext(now clock.Instant, status ib.WCStatus) {
 		r.next = i + 1
 	}
 	if status == ib.WCSuccess {
-		r.ep.track.completed(now, w)
+		r.ep.completed(now, w)
 	}
 	r.done = w.ssn
 	r.queue.Retire()

@@ -61,7 +61,7 @@ func NewEEC(env *Env, c EECConfig) (*EEC, error) {
 	}
 	e.req.queue = &e.own
 	e.req.reset()
-	e.ep.track.begin(env.Table, restrack.QPInfo{Num: uint32(c.Num), Type: uint8(ib.EEC)})
+	e.ep.beginTrack(env.Table, restrack.QPInfo{Num: uint32(c.Num), Type: uint8(ib.EEC)})
 	c.RDD.users++
 	c.RDD.eecs = append(c.RDD.eecs, e)
 	return e, nil
@@ -139,7 +139,7 @@ func (e *EEC) Destroy(now clock.Instant) {
 	e.stop(now, ib.WCInvEECNErr, "EE context destroyed")
 	e.clear()
 	e.ep.state.Store(uint32(ib.RESET))
-	e.ep.track.Free()
+	e.ep.endTrack()
 	i := slices.Index(e.rdd.eecs, e)
 	e.rdd.eecs = slices.Delete(e.rdd.eecs, i, i+1)
 	e.rdd.users--
@@ -266,7 +266,7 @@ func (e *EEC) sendError(now clock.Instant, status ib.WCStatus, cause string) {
 // queue pairs meanwhile. The message later restarts from its beginning.
 func (e *EEC) suspend(now clock.Instant, code uint8) {
 	e.ep.env.Counters.RcvdRNRErr++
-	e.ep.track.counts().RNRRcvd++
+	e.ep.counts().RNRRcvd++
 	if e.req.drained() {
 		return
 	}

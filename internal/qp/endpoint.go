@@ -147,7 +147,7 @@ func (e *endpoint) take(p *Packet) bool {
 		return false
 	}
 	e.env.Counters.RcvdPkts++
-	c := e.track.counts()
+	c := e.counts()
 	c.RcvdPackets++
 	c.RcvdBytes += uint64(len(p.Payload))
 	e.tracePacket(p)
@@ -202,7 +202,7 @@ func (e *endpoint) finish(seg []byte, id int) {
 // seal writes the ICRC and counts the packet.
 func (e *endpoint) seal(seg []byte, pre roce.Prefix) {
 	e.env.Out.Seal(e.env.now, e.num, seg, pre)
-	e.track.counts().SentPackets++
+	e.counts().SentPackets++
 }
 
 // record hands a record to the tracer. The caller has checked that there is
@@ -238,7 +238,7 @@ func (e *endpoint) countStatus(s ib.WCStatus, failed *uint64) {
 		e.env.Counters.CQEFlush++
 	default:
 		*failed++
-		e.track.failed(e.env.now, s)
+		e.failed(s)
 	}
 }
 
@@ -488,12 +488,12 @@ func (e *endpoint) distrusts(k claims) bool {
 	return e.doubted&k != 0 && !e.env.Settings.NoChallenge
 }
 
-// counts returns the counters.
-func (t *track) counts() *restrack.QPCounts { return &t.Row.Counts }
+// counts returns the counters in the table of objects.
+func (e *endpoint) counts() *restrack.QPCounts { return &e.track.Row.Counts }
 
 // report writes what changes with each packet. It follows each call that sends or receives.
 func (e *End) report() {
-	c, f := e.ep.track.counts(), &e.req.flight
+	c, f := e.ep.counts(), &e.req.flight
 	c.SendPSN, c.AckPSN, c.RecvPSN = uint64(f.Next().Value()), uint64(f.Una().Value()), uint64(e.in.epsn.Value())
 	c.Window, c.InFlight = f.Use()
 	c.RTT = uint64(f.RoundTrip())
@@ -503,6 +503,6 @@ func (e *End) report() {
 }
 
 // completed notes that the send work request with the notes w was completed.
-func (t *track) completed(now clock.Instant, w *begunWR) {
-	t.counts().Latency[restrack.Bucket(now.Sub(w.at))]++
+func (e *endpoint) completed(now clock.Instant, w *begunWR) {
+	e.counts().Latency[restrack.Bucket(now.Sub(w.at))]++
 }

@@ -102,7 +102,7 @@ func New(env *Env, c Config) (*QP, error) {
 	c.SendCQ.Hold()
 	c.RecvCQ.Hold()
 	q.req.reset()
-	q.ep.track.begin(env.Table, identity(q, &c))
+	q.ep.beginTrack(env.Table, identity(q, &c))
 	return q, nil
 }
 
@@ -202,7 +202,7 @@ func (q *QP) Destroy() {
 	q.clear()
 	q.unschedule()
 	q.ep.state.Store(uint32(ib.RESET))
-	q.ep.track.Free()
+	q.ep.endTrack()
 	rq.mu.Unlock()
 	sq.mu.Unlock()
 	sq.cq.Release()

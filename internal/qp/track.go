@@ -2,7 +2,6 @@ package qp
 
 import (
 	"github.com/softhca/softhca/ib"
-	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/restrack"
 )
 
@@ -12,11 +11,14 @@ type track struct {
 	info restrack.QPInfo // as in the row
 }
 
-// begin gives the end a row.
-func (t *track) begin(table *restrack.Table, info restrack.QPInfo) {
-	t.info = info
-	t.Handle = restrack.Add[restrack.QPInfo, restrack.QPCounts](table, restrack.KindQP, &t.info)
+// beginTrack gives the endpoint a row.
+func (e *endpoint) beginTrack(table *restrack.Table, info restrack.QPInfo) {
+	e.track.info = info
+	e.track.Handle = restrack.Add[restrack.QPInfo, restrack.QPCounts](table, restrack.KindQP, &info)
 }
+
+// endTrack takes the row back.
+func (e *endpoint) endTrack() { e.track.Free() }
 
 // identity returns what the table says about a new queue pair.
 func identity(q *QP, c *Config) restrack.QPInfo {
@@ -45,12 +47,12 @@ func (e *endpoint) describe() {
 // reportState writes the state and the migration state.
 func (e *End) reportState() {
 	ep := &e.ep
-	ep.track.counts().State = restrack.StateWord(uint8(ep.State()), uint8(ep.migration()))
+	ep.counts().State = restrack.StateWord(uint8(ep.State()), uint8(ep.migration()))
 }
 
 // failed notes a completion with an error other than a flush.
-func (t *track) failed(now clock.Instant, s ib.WCStatus) {
-	c := t.counts()
+func (e *endpoint) failed(s ib.WCStatus) {
+	c := e.counts()
 	c.Errors++
-	c.LastError, c.ErrorAt = uint64(s), uint64(now)
+	c.LastError, c.ErrorAt = uint64(s), uint64(e.env.now)
 }

@@ -241,7 +241,7 @@ func (r *requester) sendDatagram(b *fabric.Batch, w *begunWR) (uint32, ib.WCStat
 		return 0, ib.WCLocProtErr
 	}
 	ep.seal(seg, packet.Prefix(&path.Path, len(seg), id))
-	ep.track.counts().SentBytes += uint64(w.length)
+	ep.counts().SentBytes += uint64(w.length)
 	size := ipLength(&path, seg)
 	ep.pace.Sent(ep.env.now, size)
 	ah.pace.Sent(ep.env.now, size)
