@@ -497,9 +497,8 @@ func (e *End) report() {
 	c.SendPSN, c.AckPSN, c.RecvPSN = uint64(f.Next().Value()), uint64(f.Una().Value()), uint64(e.in.epsn.Value())
 	c.Window, c.InFlight = f.Use()
 	c.RTT = uint64(f.RoundTrip())
-	if e.req.queue != nil {
-		c.Outstanding = uint64(e.req.queue.Prod() - e.req.queue.Cons())
-	}
+	sq := e.req.queue
+	c.Outstanding = uint64(sq.posted())
 }
 
 // completed notes that the send work request with the notes w was completed.
