@@ -120,6 +120,12 @@ func TestW1_ObjectsAreSeen(t *testing.T) {
 		must.Do(t, a.qp.PostSend(verbs.SendWR{WRID: uint64(i), Opcode: ib.WRSend, SGList: []verbs.SGE{a.mr.SGE(0, size)}}))
 	}
 	a.wait(t, messages)
+	b.wait(t, messages)
+	_, other := look(t, s)
+	const next = 0xfffffe + messages*3 - 1<<24
+	if c := other.QPs[0].QPCounts; c.RcvdMessages != messages || c.RcvdBytes != messages*size || c.RecvPSN != next || c.SentMessages != 0 || c.SentBytes != 0 {
+		t.Errorf("the responder shows %+v, want %d messages and PSN %#x next", c, messages, next)
+	}
 	must.Do(t, b.ctx.Close()) // a closed adapter shows nothing
 	if all, err := s.Read(); err != nil || len(all) != 1 || all[0].Addr != netip.MustParseAddr("127.0.0.91") {
 		t.Fatalf("after a Close there are %d adapters, %v", len(all), err)
@@ -165,16 +171,21 @@ func TestW1_ObjectsAreSeen(t *testing.T) {
 	if x.PDs[0].Users != 2 {
 		t.Errorf("domain %+v, want a region and a queue pair in it", x.PDs[0])
 	}
-	counters, err := a.ctx.Counters()
-	must.Do(t, err)
-	i := slices.IndexFunc(counters, func(c verbs.Counter) bool { return c.Name == "sent_pkts" })
-	if x.Counters.SentPkts != counters[i].Value || x.Counters.SentPkts == 0 || x.Port.SentPackets == 0 {
-		t.Errorf("the adapter sent %d packets, its port %d, want %v", x.Counters.SentPkts, x.Port.SentPackets, counters[i])
+	if n := a.sent(t); x.Counters.SentPkts != n || n == 0 || x.Port.SentPackets == 0 {
+		t.Errorf("the adapter sent %d packets, its port %d, want %d", x.Counters.SentPkts, x.Port.SentPackets, n)
 	}
 	must.Do(t, b2.qp.Destroy())
 	if _, y = look(t, s); len(y.QPs) != 0 || y.PDs[0].Users != 1 {
 		t.Errorf("a destroyed queue pair is seen: %+v", y.QPs)
 	}
+}
+
+// sent returns how many packets the adapter says that it sent.
+func (s *side) sent(t *testing.T) uint64 {
+	t.Helper()
+	counters, err := s.ctx.Counters()
+	must.Do(t, err)
+	return counters[slices.IndexFunc(counters, func(c verbs.Counter) bool { return c.Name == "sent_pkts" })].Value
 }
 
 // TestW1_TroubleIsSeen makes a request fail and looks for its traces.
@@ -202,7 +213,7 @@ func TestW1_TroubleIsSeen(t *testing.T) {
 		t.Fatalf("completions are %+v", wc)
 	}
 	x, y := look(t, s)
-	if q := x.QPs[0]; q.State != ib.ERR || q.Errors != 1 || q.LastStatus != ib.WCRemInvReqErr || time.Since(q.LastAt) > time.Minute || time.Since(q.LastAt) < 0 {
+	if q := x.QPs[0]; q.State != ib.ERR || q.Errors != 1 || q.LastStatus != ib.WCRemInvReqErr || q.Outstanding != 0 || time.Since(q.LastAt) > time.Minute || time.Since(q.LastAt) < 0 {
 		t.Errorf("the requester shows %v, %d errors, %v at %v", q.State, q.Errors, q.LastStatus, q.LastAt)
 	}
 	if q := y.QPs[0]; q.State != ib.ERR || q.LastStatus != ib.WCLocLenErr || q.RNRSent == 0 {

@@ -85,7 +85,7 @@ func (e *EEC) Receive(now clock.Instant, p *Packet) {
 	default:
 		e.receiveRequest(now, p)
 	}
-	e.report()
+	e.reportReceived()
 }
 
 // Modify sets attributes of the EE context and, if the mask has STATE, moves it,

@@ -491,15 +491,18 @@ func (e *endpoint) distrusts(k claims) bool {
 // counts returns the counters in the table of objects.
 func (e *endpoint) counts() *restrack.QPCounts { return &e.track.Row.Counts }
 
-// report writes what changes with each packet. It follows each call that sends or receives.
+// report writes what changes when the end sends. An end that gets a response has a turn to send after
+// it.
 func (e *End) report() {
-	c, f := e.ep.counts(), &e.req.flight
-	c.SendPSN, c.AckPSN, c.RecvPSN = uint64(f.Next().Value()), uint64(f.Una().Value()), uint64(e.in.epsn.Value())
+	c, f, sq := e.ep.counts(), &e.req.flight, e.req.queue
+	c.SendPSN, c.AckPSN = uint64(f.Next().Value()), uint64(f.Una().Value())
 	c.Window, c.InFlight = f.Use()
 	c.RTT = uint64(f.RoundTrip())
-	sq := e.req.queue
 	c.Outstanding = uint64(sq.posted())
 }
+
+// reportReceived writes what changes with each packet that the end receives.
+func (e *End) reportReceived() { e.ep.counts().RecvPSN = uint64(e.in.epsn.Value()) }
 
 // completed notes that the send work request with the notes w was completed.
 func (e *endpoint) completed(now clock.Instant, w *begunWR) {

@@ -173,7 +173,7 @@ func (q *QP) Receive(now clock.Instant, p *Packet) {
 	default: // an EE context receives for RD queue pairs; an end of XRC takes one direction
 		q.ep.drop(counters.DropService, p)
 	}
-	q.report()
+	q.reportReceived()
 }
 
 // Doorbell is called after work was posted: it flushes the work if the state

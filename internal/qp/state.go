@@ -74,6 +74,7 @@ func (q *QP) stop(now clock.Instant) {
 	q.req.flight.Release()
 	q.req.flush(now)
 	q.in.flush(now)
+	q.report()
 	if q.srq != nil || q.xrc != nil {
 		q.ep.raise(ib.EventQPLastWQEReached)
 	}

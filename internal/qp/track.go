@@ -34,6 +34,7 @@ func (e *End) describe() {
 	e.ep.describe()
 	e.reportState()
 	e.report()
+	e.reportReceived()
 }
 
 // describe writes the peer and the path.

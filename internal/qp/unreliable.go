@@ -181,6 +181,7 @@ func (r *receiver) receiveUD(now clock.Instant, p *Packet) {
 		wc.Flags |= ib.WCWithImm
 		wc.ImmData = p.Imm
 	}
+	r.ep.counts().RcvdMessages++
 	r.complete(now, &wc, p.BTH.SE)
 }
 
