@@ -1,0 +1,122 @@
+package top
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// row is a row of a table: an adapter, or one of its objects.
+type row struct {
+	a  *adapter
+	c  *connection
+	q  *queue
+	cm int // index among the adapter's CMIDs
+	mr int // index among the adapter's MRs
+}
+
+// rowKey identifies the object of a row from one read to the next.
+type rowKey struct {
+	path string
+	num  uint64
+}
+
+// column is a column of a table.
+type column struct {
+	name    string // for --sort
+	title   string
+	right   bool // aligned to the right
+	width   int  // at least, in cells
+	most    int  // at most; 0: as wide as width
+	rank    int  // columns with lower ranks are shown first if there is not room for all
+	falling bool // sorted from the highest to the lowest value
+
+	text    func(*row) string
+	compare func(a, b *row) int
+	style   func(*row) Style // nil: that of the row
+}
+
+// words returns a column of text, sorted by the text.
+func words(name, title string, rank, width, most int, text func(*row) string) column {
+	return column{
+		name: name, title: title, width: width, most: most, rank: rank, text: text,
+		compare: func(a, b *row) int { return cmp.Compare(text(a), text(b)) },
+	}
+}
+
+// ordered returns a column that is sorted by a value, the lowest first.
+func ordered[T cmp.Ordered](c column, value func(*row) T) column {
+	c.compare = func(a, b *row) int { return cmp.Compare(value(a), value(b)) }
+	return c
+}
+
+// numbers returns a column of numbers, sorted by them, the highest first.
+func numbers[T cmp.Ordered](name, title string, rank int, value func(*row) T, text func(T) string) column {
+	return column{
+		name: name, title: title, right: true, width: 6, rank: rank, falling: true,
+		text:    func(r *row) string { return text(value(r)) },
+		compare: func(a, b *row) int { return cmp.Compare(value(a), value(b)) },
+	}
+}
+
+// rates returns a column of values that are not known at the first read.
+func rates(name, title string, rank int, value func(*row) float64, text func(float64) string, known func(*row) bool) column {
+	c := numbers(name, title, rank, value, text)
+	c.text = func(r *row) string {
+		if !known(r) {
+			return none
+		}
+		return text(value(r))
+	}
+	return c
+}
+
+// styled gives a column a style of its own.
+func (c column) styled(style func(*row) Style) column {
+	c.style = style
+	return c
+}
+
+// warning styles values that are not 0.
+func warning[T cmp.Ordered](value func(*row) T) func(*row) Style {
+	return func(r *row) Style {
+		var zero T
+		if value(r) != zero {
+			return Warn
+		}
+		return Plain
+	}
+}
+
+// owner returns the columns with which the rows of all tables begin.
+func owner() []column {
+	return []column{
+		words("adapter", "ADAPTER", 2, 7, 16, func(r *row) string { return r.a.Name }),
+		ordered(column{name: "pid", title: "PID", right: true, width: 7, rank: 3, text: func(r *row) string { return strconv.Itoa(r.a.PID) }}, func(r *row) int { return r.a.PID }),
+		words("process", "PROCESS", 4, 7, 16, func(r *row) string { return r.a.Command }),
+	}
+}
+
+// label returns the text of a row that filters and searches look at, in lower case.
+func (r *row) label(v *view) string {
+	var b strings.Builder
+	for _, s := range [...]string{r.a.Name, r.a.Command, strconv.Itoa(r.a.PID), r.a.state(), address(r.a.Addr)} {
+		b.WriteString(s)
+		b.WriteByte(' ')
+	}
+	v.label(&b, r)
+	return strings.ToLower(b.String())
+}
+
+// matches reports whether a row has all words of a pattern, which is in lower case.
+func (r *row) matches(v *view, pattern []string) bool {
+	if len(pattern) == 0 {
+		return true
+	}
+	label := r.label(v)
+	return !slices.ContainsFunc(pattern, func(word string) bool { return !strings.Contains(label, word) })
+}
+
+// pattern returns the words of a filter in lower case.
+func pattern(text string) []string { return strings.Fields(strings.ToLower(text)) }
