@@ -16,8 +16,11 @@ const (
 	// MaxExtents bounds a table: 32 MiB, or 65,000 queue pairs without other objects.
 	MaxExtents = 2048
 	// BoardAt is the offset of the adapter's counters in extent 0.
-	BoardAt = 8 << 10
+	BoardAt = 12 << 10
 )
+
+// The header ends before the counters.
+var _ [BoardAt - unsafe.Sizeof(Header{})]byte
 
 // Magic begins the memory of a table.
 const Magic = 0x6b636172_74736572 // "restrack" in the byte order of x86 and arm64
