@@ -112,7 +112,7 @@ func (o *topFlags) run(cmd *cobra.Command) error {
 	if o.file != "" {
 		var err error
 		if set, err = observe.Open(o.file); err != nil {
-			return fmt.Errorf("--file %s: %w", o.file, cause(err))
+			return fmt.Errorf("--file: %w", err)
 		}
 	}
 	defer func() { _ = set.Close() }() // tables are only read

@@ -44,7 +44,7 @@ func adaptersView() *view {
 			return rows
 		},
 		key:   func(r *row) rowKey { return rowKey{path: r.a.Path} },
-		label: func(*strings.Builder, *row) {},
+		label: func(b []byte, _ *row) []byte { return b },
 	}
 	v.columns = append(v.columns, owner()...)
 	v.columns = append(v.columns,
@@ -58,7 +58,7 @@ func adaptersView() *view {
 			return Bad
 		}),
 		words("addr", "ADDRESS", 6, 9, 39, func(r *row) string { return address(r.a.Addr) }),
-		numbers("uid", "UID", 16, func(r *row) int { return r.a.UID }, strconv.Itoa),
+		numbers("uid", "UID", 16, func(r *row) int { return r.a.UID }, strconv.Itoa).rising(),
 		numbers("age", "AGE", 14, func(r *row) time.Duration { return max(r.a.At.Sub(r.a.Started), 0) }, period),
 		numbers("qps", "QPS", 9, func(r *row) int { return len(r.a.QPs) }, strconv.Itoa),
 	)

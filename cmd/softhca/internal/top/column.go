@@ -1,10 +1,14 @@
 package top
 
 import (
+	"bytes"
 	"cmp"
+	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/softhca/softhca/ib"
 )
 
 // row is a row of a table: an adapter, or one of its objects.
@@ -72,6 +76,12 @@ func rates(name, title string, rank int, value func(*row) float64, text func(flo
 	return c
 }
 
+// rising sorts a column from the lowest value to the highest.
+func (c column) rising() column {
+	c.falling = false
+	return c
+}
+
 // styled gives a column a style of its own.
 func (c column) styled(style func(*row) Style) column {
 	c.style = style
@@ -98,25 +108,45 @@ func owner() []column {
 	}
 }
 
-// label returns the text of a row that filters and searches look at, in lower case.
-func (r *row) label(v *view) string {
-	var b strings.Builder
-	for _, s := range [...]string{r.a.Name, r.a.Command, strconv.Itoa(r.a.PID), r.a.state(), address(r.a.Addr)} {
-		b.WriteString(s)
-		b.WriteByte(' ')
-	}
-	v.label(&b, r)
-	return strings.ToLower(b.String())
+// matcher looks for the words of a filter or a search in rows.
+type matcher struct {
+	view  *view
+	words [][]byte // in lower case
+	label []byte   // of the last row
 }
 
-// matches reports whether a row has all words of a pattern, which is in lower case.
-func (r *row) matches(v *view, pattern []string) bool {
-	if len(pattern) == 0 {
+// newMatcher returns a matcher of a text.
+func newMatcher(v *view, text string) *matcher {
+	return &matcher{view: v, words: bytes.Fields([]byte(strings.ToLower(text)))}
+}
+
+// matches reports whether a row has all words.
+func (m *matcher) matches(r *row) bool {
+	if len(m.words) == 0 {
 		return true
 	}
-	label := r.label(v)
-	return !slices.ContainsFunc(pattern, func(word string) bool { return !strings.Contains(label, word) })
+	b := m.label[:0]
+	for _, s := range [...]string{r.a.Name, r.a.Command, r.a.state()} {
+		b = append(append(b, s...), ' ')
+	}
+	b = append(strconv.AppendInt(b, int64(r.a.PID), 10), ' ')
+	b = append(r.a.Addr.AppendTo(b), ' ')
+	b = m.view.label(b, r)
+	for i, c := range b {
+		if c >= 'A' && c <= 'Z' {
+			b[i] = c - 'A' + 'a'
+		}
+	}
+	m.label = b
+	return !slices.ContainsFunc(m.words, func(word []byte) bool { return !bytes.Contains(b, word) })
 }
 
-// pattern returns the words of a filter in lower case.
-func pattern(text string) []string { return strings.Fields(strings.ToLower(text)) }
+// appendQPN appends the number of a queue pair, as QPN.String writes it.
+func appendQPN(b []byte, n ib.QPN) []byte {
+	const digits = "0123456789abcdef"
+	b = append(b, "0x"...)
+	for shift := max((bits.Len32(uint32(n))+3)/4, 6) * 4; shift > 0; shift -= 4 {
+		b = append(b, digits[n>>(shift-4)&0xf])
+	}
+	return b
+}

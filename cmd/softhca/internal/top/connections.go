@@ -2,7 +2,7 @@ package top
 
 import (
 	"cmp"
-	"strings"
+	"net/netip"
 	"time"
 
 	"github.com/softhca/softhca/ib"
@@ -15,7 +15,8 @@ const trendWidth = 12
 func connectionsView() *view {
 	v := &view{
 		name: "connections", title: "Connections", sorted: "sent-gbps", empty: "no connections",
-		rows: func(m *Model) (rows []row) {
+		rows: func(m *Model) []row {
+			rows := make([]row, 0, m.total.qps)
 			for _, a := range m.adapters {
 				for i := range a.connections {
 					rows = append(rows, row{a: a, c: &a.connections[i]})
@@ -30,11 +31,14 @@ func connectionsView() *view {
 			}
 			return k
 		},
-		label: func(b *strings.Builder, r *row) {
-			for _, s := range [...]string{r.c.Num.String(), r.c.Type.String(), r.c.State.String(), address(r.c.Local), address(r.c.Remote), queuePair(r.c.Peer), r.c.lastError()} {
-				b.WriteString(s)
-				b.WriteByte(' ')
+		label: func(b []byte, r *row) []byte {
+			for _, s := range [...]string{r.c.Type.String(), r.c.State.String(), r.c.lastError()} {
+				b = append(append(b, s...), ' ')
 			}
+			for _, a := range [...]netip.Addr{r.c.Local, r.c.Remote} {
+				b = append(a.AppendTo(b), ' ')
+			}
+			return appendQPN(append(appendQPN(b, r.c.Num), ' '), r.c.Peer)
 		},
 	}
 	v.columns = append(v.columns, owner()...)

@@ -179,9 +179,9 @@ func connectionFields() []group {
 			}},
 		}},
 		{"Under way", []field{
-			{"PSN", func(e end) string {
-				return fmt.Sprintf("send %s, acknowledged %s, receive %s", psn(e.c.SendPSN), psn(e.c.AckPSN), psn(e.c.RecvPSN))
-			}},
+			{"next PSN to send", func(e end) string { return psn(e.c.SendPSN) }},
+			{"not acknowledged", func(e end) string { return psn(e.c.AckPSN) }},
+			{"next PSN to receive", func(e end) string { return psn(e.c.RecvPSN) }},
 			{"in flight", func(e end) string { return size(e.c.InFlight) + " of a window of " + size(e.c.Window) }},
 			{"work requests", func(e end) string { return count(e.c.Outstanding) }},
 			{"round trip", func(e end) string { return nanoseconds(e.c.RTT) }},
@@ -253,7 +253,7 @@ func adapterLines(a *adapter) []line {
 		value("address", fmt.Sprintf("%s, slot %d, network namespace %d", address(a.Addr), a.Slot, a.NetNS)),
 		value("GUID", ib.GUID(a.GUID).String()),
 		value("open since", a.Started.UTC().Format("2006-01-02 15:04:05")+" UTC"),
-		value("objects", fmt.Sprintf("%d queue pairs, %d CQs, %d MRs, %d PDs, %d SRQs, %d CM IDs, %d XRCDs; not shown: %s",
+		value("objects", fmt.Sprintf("QPs %d, CQs %d, MRs %d, PDs %d, SRQs %d, CM IDs %d, XRCDs %d; not shown: %s",
 			len(a.QPs), len(a.CQs), len(a.MRs), len(a.PDs), len(a.SRQs), len(a.CMIDs), len(a.XRCDs), (&row{a: a}).missing())),
 		value("table", a.Path),
 		{},

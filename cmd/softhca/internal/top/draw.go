@@ -89,9 +89,9 @@ type rateOf struct {
 
 // drawRate draws the bar of a rate: full is the highest rate so far.
 func (u *UI) drawRate(f *Frame, y int, style Style, name string, r rateOf) {
-	bits, messages := none, none
+	bits, messages := " "+none, none
 	if u.model.total.known {
-		bits, messages = text.Rate(r.bits, "b/s"), text.Rate(r.messages, " messages/s")
+		bits, messages = " "+text.Rate(r.bits, "b/s"), text.Rate(r.messages, " messages/s")
 	}
 	const barAt = 6
 	width := max(f.Width/2-barAt-1, 10)
@@ -105,8 +105,8 @@ func (u *UI) drawRate(f *Frame, y int, style Style, name string, r rateOf) {
 	f.put(barAt, y, style, bar(share, width))
 	f.put(barAt+width-utf8.RuneCountInString(bits), y, Plain, bits)
 	x := barAt + width + 2
-	f.field(x, y, 18, Plain, messages, true)
-	if x += 20; f.Width-x >= trendWidth {
+	f.field(x, y, 20, Plain, messages, true)
+	if x += 22; f.Width-x >= trendWidth {
 		f.put(x, y, style, sparkline(r.history.last(min(f.Width-x, keptSeconds))))
 	}
 }
@@ -270,7 +270,7 @@ func (u *UI) drawMenu(f *Frame) {
 	t := u.table()
 	const width = 16
 	top := max(0, u.menu-u.page()+1)
-	f.field(0, lineHeading, width, Active, " Sort by"+strings.Repeat(" ", width), false)
+	f.field(0, lineHeading, width, Active, fmt.Sprintf("%-*s", width, " Sort by"), false)
 	for y := lineRows; y < f.Height-1; y++ {
 		f.field(0, y, width, Plain, strings.Repeat(" ", width), false)
 		i := top + y - lineRows
@@ -281,7 +281,7 @@ func (u *UI) drawMenu(f *Frame) {
 		if i == u.menu {
 			style = Selected
 		}
-		f.field(0, y, width, style, " "+t.columns[i].name+strings.Repeat(" ", width-1-len(t.columns[i].name)), false)
+		f.field(0, y, width, style, fmt.Sprintf(" %-*s", width-1, t.columns[i].name), false)
 	}
 }
 
@@ -303,7 +303,7 @@ func (u *UI) drawFoot(f *Frame) {
 	x := 0
 	for _, k := range u.footKeys() {
 		x = f.put(x, y, KeyName, k[0])
-		x = f.put(x, y, Label, k[1]+" ")
+		x = f.put(x, y, Label, " "+k[1]+" ")
 	}
 }
 

@@ -91,7 +91,7 @@ func period(d time.Duration) string {
 		if d >= u.size {
 			v, digits := float64(d)/float64(u.size), 0
 			switch {
-			case v < 9.95:
+			case v < 99.95:
 				digits = 1
 			case v >= 9999.5 && u.size == time.Hour:
 				return fmt.Sprintf("%dd", int64(d/(24*time.Hour)))

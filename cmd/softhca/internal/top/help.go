@@ -18,12 +18,12 @@ func helpLines() (lines []line) {
 		[2]string{"F6", "choose the column to sort by; < and > take its neighbours"},
 		[2]string{"I", "invert the order"},
 		[2]string{"Space", "pause"},
-		[2]string{"+ -", "read the adapters more seldom, more often"},
+		[2]string{"+ -", "longer interval, shorter interval"},
 		[2]string{"F1, h or ?", "this help"},
 		[2]string{"F10, q or Ctrl-C", "quit"})
 	title("Columns of connections")
 	keys([2]string{"SENT/s, RCVD/s", "messages per second"},
-		[2]string{"SENT Gb/s, RCVD Gb/s", "payload, in 10^9 bits per second"},
+		[2]string{"SENT, RCVD Gb/s", "payload, in 10^9 bits per second"},
 		[2]string{"WINDOW, FLIGHT", "bytes that may be in flight, and that are"},
 		[2]string{"QUEUED", "work requests in the send queue"},
 		[2]string{"RETRANS, TIMEOUT", "request packets sent again; expiries of the retry timer"},

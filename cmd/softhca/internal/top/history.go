@@ -1,6 +1,9 @@
 package top
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // keptSeconds is how far a history goes back.
 const keptSeconds = 60
@@ -73,7 +76,7 @@ func sparkline(values []float64) string {
 	for i, v := range values {
 		line[i] = steps[0]
 		if v > 0 {
-			line[i] = steps[1+min(int(v/most*float64(len(steps)-1)), len(steps)-2)]
+			line[i] = steps[min(int(math.Ceil(v/most*float64(len(steps)-1))), len(steps)-1)]
 		}
 	}
 	return string(line)

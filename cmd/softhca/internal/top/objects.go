@@ -28,11 +28,11 @@ func queuesView() *view {
 			return rows
 		},
 		key:   func(r *row) rowKey { return rowKey{r.a.Path, uint64(r.q.Num)} },
-		label: func(b *strings.Builder, r *row) { fmt.Fprintf(b, "%d %s", r.q.Num, r.q.armed()) },
+		label: func(b []byte, r *row) []byte { return fmt.Appendf(b, "%d %s", r.q.Num, r.q.armed()) },
 	}
 	overflows := func(r *row) uint64 { return r.q.Overflows }
 	v.columns = append(owner(),
-		numbers("cq", "CQ", 1, func(r *row) uint32 { return r.q.Num }, number),
+		numbers("cq", "CQ", 1, func(r *row) uint32 { return r.q.Num }, number).rising(),
 		numbers("waiting", "WAITING", 5, func(r *row) uint32 { return r.q.Waiting }, func(n uint32) string { return count(uint64(n)) }),
 		numbers("depth", "DEPTH", 6, func(r *row) uint32 { return r.q.Depth }, func(n uint32) string { return count(uint64(n)) }),
 		column{name: "fill", title: "FILL", width: fillWidth, rank: 11, falling: true, text: func(r *row) string { return bar(r.q.fill(), fillWidth) },
@@ -92,9 +92,9 @@ func managerView() *view {
 			}
 			return k
 		},
-		label: func(b *strings.Builder, r *row) {
+		label: func(b []byte, r *row) []byte {
 			id := r.id()
-			fmt.Fprintf(b, "%d %s %v %v %v %s %s %s", id.Num, cmState(id.State), id.Type, id.QPN, id.RemoteQPN, endpoint(id.Local), endpoint(id.Remote), service(id))
+			return fmt.Appendf(b, "%d %s %v %v %v %s %s %s", id.Num, cmState(id.State), id.Type, id.QPN, id.RemoteQPN, endpoint(id.Local), endpoint(id.Remote), service(id))
 		},
 	}
 	v.columns = append(owner(),
@@ -137,14 +137,14 @@ func regionsView() *view {
 			return rows
 		},
 		key: func(r *row) rowKey { return rowKey{r.a.Path, uint64(r.region().Num)} },
-		label: func(b *strings.Builder, r *row) {
-			fmt.Fprintf(b, "%d %s %v", r.region().Num, form(r.region()), r.region().Rights)
+		label: func(b []byte, r *row) []byte {
+			return fmt.Appendf(b, "%d %s %v", r.region().Num, form(r.region()), r.region().Rights)
 		},
 	}
 	v.columns = append(owner(),
-		numbers("mr", "MR", 1, func(r *row) uint32 { return r.region().Num }, number),
+		numbers("mr", "MR", 1, func(r *row) uint32 { return r.region().Num }, number).rising(),
 		words("form", "FORM", 6, 13, 0, func(r *row) string { return form(r.region()) }),
-		numbers("pd", "PD", 8, func(r *row) uint32 { return r.region().PD }, number),
+		numbers("pd", "PD", 8, func(r *row) uint32 { return r.region().PD }, number).rising(),
 		numbers("length", "BYTES", 5, func(r *row) uint64 { return r.region().Length }, size),
 		words("addr", "ADDRESS", 9, 18, 0, func(r *row) string { return virtual(r.region().Addr) }),
 		words("rights", "RIGHTS", 7, 11, 80, func(r *row) string { return rights(r.region()) }),

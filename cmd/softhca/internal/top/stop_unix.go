@@ -3,6 +3,7 @@
 package top
 
 import (
+	"errors"
 	"os"
 	"os/signal"
 	"time"
@@ -29,25 +30,27 @@ func (j *jobControl) close() {
 	signal.Stop(j.goOn)
 }
 
-// stopWait bounds the wait for the kernel to stop this process, and so for a stop that does not
-// happen because no shell could end it.
+// stopWait bounds the wait for the kernel to stop this process.
 const stopWait = 200 * time.Millisecond
 
-// stop stops this process, or all of its job, until it is told to go on.
+// stop stops this process, or all of its job, until it is told to go on. It does nothing without a
+// shell that could let it go on: such shells give each job a process group of its own.
 func (j *jobControl) stop(job bool) error {
-	pid := unix.Getpid()
-	if job {
-		pid = 0
+	session, err := unix.Getsid(0)
+	if err != nil || session == unix.Getpgrp() {
+		return err
 	}
-	signal.Stop(j.stops)
-	signal.Reset(unix.SIGTSTP)
-	err := unix.Kill(pid, unix.SIGTSTP)
+	signal.Stop(j.stops) // Go's handler then ignores SIGTSTP, so SIGSTOP stops this process
+	defer signal.Notify(j.stops, unix.SIGTSTP)
+	if job {
+		err = unix.Kill(0, unix.SIGTSTP)
+	}
+	err = errors.Join(err, unix.Kill(unix.Getpid(), unix.SIGSTOP))
 	wait := time.NewTimer(stopWait)
 	defer wait.Stop()
 	select {
 	case <-j.goOn:
 	case <-wait.C:
 	}
-	signal.Notify(j.stops, unix.SIGTSTP)
 	return err
 }

@@ -105,7 +105,7 @@ func (u *UI) Resize(width, height int) {
 // arrange sorts and filters the rows of the table that is shown. The selected object stays selected.
 func (u *UI) arrange() {
 	t := u.table()
-	t.rows = t.arrange(u.model, t.order, pattern(u.filter))
+	t.rows = t.arrange(u.model, t.order, u.filter)
 	if i := t.find(t.rows, t.key); i >= 0 && t.selected != 0 {
 		t.selected = i
 	}
@@ -143,13 +143,13 @@ func (u *UI) found() *row {
 // find selects the next row that matches a search, from the selected one plus step on.
 func (u *UI) find(step int) {
 	t := u.table()
-	words := pattern(u.search)
-	if len(words) == 0 {
+	m := newMatcher(t.view, u.search)
+	if len(m.words) == 0 {
 		return
 	}
 	for i := range t.rows {
 		n := (t.selected + step + i) % len(t.rows)
-		if t.rows[n].matches(t.view, words) {
+		if m.matches(&t.rows[n]) {
 			u.selectRow(n)
 			return
 		}

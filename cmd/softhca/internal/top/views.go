@@ -1,9 +1,6 @@
 package top
 
-import (
-	"slices"
-	"strings"
-)
+import "slices"
 
 // view is a table.
 type view struct {
@@ -14,7 +11,7 @@ type view struct {
 	empty   string // shown if there are no rows
 	rows    func(m *Model) []row
 	key     func(*row) rowKey
-	label   func(b *strings.Builder, r *row) // writes what a filter looks at, beyond the adapter
+	label   func(b []byte, r *row) []byte // appends what a filter looks at, beyond the adapter
 }
 
 // The indexes of views.
@@ -63,12 +60,12 @@ type order struct {
 	inverted bool
 }
 
-// arrange returns the rows that match a pattern, sorted. Rows that compare equal stay in the order
+// arrange returns the rows that match a filter, sorted. Rows that compare equal stay in the order
 // of adapters and objects.
-func (v *view) arrange(m *Model, o order, pattern []string) []row {
+func (v *view) arrange(m *Model, o order, filter string) []row {
 	rows := v.rows(m)
-	if len(pattern) > 0 {
-		rows = slices.DeleteFunc(rows, func(r row) bool { return !r.matches(v, pattern) })
+	if m := newMatcher(v, filter); len(m.words) > 0 {
+		rows = slices.DeleteFunc(rows, func(r row) bool { return !m.matches(&r) })
 	}
 	by := &v.columns[o.column]
 	falling := by.falling != o.inverted
