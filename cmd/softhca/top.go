@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"strings"
 	"syscall"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/softhca/softhca/cmd/softhca/internal/text"
 	"github.com/softhca/softhca/cmd/softhca/internal/top"
 	"github.com/softhca/softhca/internal/observe"
+	"github.com/softhca/softhca/internal/printable"
 )
 
 // topFlags are the flags of top.
@@ -136,7 +138,10 @@ func (o *topFlags) print(cmd *cobra.Command, out io.Writer, set *observe.Set) er
 	var missing error
 	read := func() {
 		all, err := set.Read()
-		reads, missing = append(reads, top.Read{Adapters: all, At: time.Now()}), err
+		reads, missing = append(reads, top.Read{Adapters: all, At: time.Now()}), nil
+		if err != nil { // it names files of other processes
+			missing = errors.New(printable.Line(strings.ReplaceAll(err.Error(), "\n", "; "), 0))
+		}
 	}
 	read()
 	if cmd.Flags().Changed("interval") {

@@ -31,7 +31,7 @@ func TestW1_Top(t *testing.T) {
 		want  string
 	}{
 		{"top --once", 6, "softhca1    4250 ib_write_bw 0x00002a RC   RTS      10.77.0.2"},
-		{"top --once --interval 60ms", 6, "0x000012 UD   RTS      -             0"},
+		{"top --once --interval 60ms", 6, "0x000012 UD   RTS      -          -             0"},
 		{"top --once --filter rts", 4, "0x000011"},
 		{"top --once --view adapters", 4, "duplicate 1"},
 		{"top --once --view cm --sort local", 3, "LISTEN"},

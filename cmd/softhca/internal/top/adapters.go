@@ -48,7 +48,7 @@ func adaptersView() *view {
 	}
 	v.columns = append(v.columns, owner()...)
 	v.columns = append(v.columns,
-		words("state", "STATE", 5, 7, 0, func(r *row) string { return r.a.state() }).styled(func(r *row) Style {
+		words("state", "STATE", 5, extent{7, 0}, func(r *row) string { return r.a.state() }).styled(func(r *row) Style {
 			switch r.a.state() {
 			case running:
 				return Good
@@ -57,7 +57,7 @@ func adaptersView() *view {
 			}
 			return Bad
 		}),
-		words("addr", "ADDRESS", 6, 9, 39, func(r *row) string { return address(r.a.Addr) }),
+		words("addr", "ADDRESS", 6, extent{9, 39}, func(r *row) string { return address(r.a.Addr) }),
 		numbers("uid", "UID", 16, func(r *row) int { return r.a.UID }, strconv.Itoa).rising(),
 		numbers("age", "AGE", 14, func(r *row) time.Duration { return max(r.a.At.Sub(r.a.Started), 0) }, period),
 		numbers("qps", "QPS", 9, func(r *row) int { return len(r.a.QPs) }, strconv.Itoa),
@@ -75,12 +75,12 @@ func adapterTraffic() []column {
 	retransmitted := func(s *counters.Set) uint64 { return s.RetransPkts }
 	timeouts := func(s *counters.Set) uint64 { return s.LocalAckTimeoutErr }
 	return []column{
-		rates("sent-rate", "SENT/s", 10, func(r *row) float64 { return r.a.sentMessages }, perSecond, known),
-		rates("rcvd-rate", "RCVD/s", 11, func(r *row) float64 { return r.a.rcvdMessages }, perSecond, known),
-		rates("sent-gbps", "SENT Gb/s", 7, func(r *row) float64 { return r.a.sentBits }, gigabits, known),
-		rates("rcvd-gbps", "RCVD Gb/s", 8, func(r *row) float64 { return r.a.rcvdBits }, gigabits, known),
-		rates("sent-packets", "SENT pkt/s", 17, packets(func(s *counters.Set) uint64 { return s.SentPkts }), perSecond, known),
-		rates("rcvd-packets", "RCVD pkt/s", 18, packets(func(s *counters.Set) uint64 { return s.RcvdPkts }), perSecond, known),
+		numbers("sent-rate", "SENT/s", 10, func(r *row) float64 { return r.a.sentMessages }, perSecond).when(known),
+		numbers("rcvd-rate", "RCVD/s", 11, func(r *row) float64 { return r.a.rcvdMessages }, perSecond).when(known),
+		numbers("sent-gbps", "SENT Gb/s", 7, func(r *row) float64 { return r.a.sentBits }, gigabits).when(known),
+		numbers("rcvd-gbps", "RCVD Gb/s", 8, func(r *row) float64 { return r.a.rcvdBits }, gigabits).when(known),
+		numbers("sent-packets", "SENT pkt/s", 17, packets(func(s *counters.Set) uint64 { return s.SentPkts }), perSecond).when(known),
+		numbers("rcvd-packets", "RCVD pkt/s", 18, packets(func(s *counters.Set) uint64 { return s.RcvdPkts }), perSecond).when(known),
 		numbers("retransmitted", "RETRANS", 12, func(r *row) uint64 { return retransmitted(&r.a.Counters) }, count).styled(warning(packets(retransmitted))),
 		numbers("timeouts", "TIMEOUT", 13, func(r *row) uint64 { return timeouts(&r.a.Counters) }, count).styled(warning(packets(timeouts))),
 		numbers("dropped", "DROPPED", 15, func(r *row) uint64 { return r.a.drops() }, count).
@@ -90,8 +90,8 @@ func adapterTraffic() []column {
 				}
 				return n
 			}))),
-		words("reasons", "DROPPED BECAUSE OF", 19, 18, 40, (*row).reasons),
-		words("hidden", "NOT SHOWN", 20, 9, 24, (*row).missing).styled(func(*row) Style { return Warn }),
+		words("reasons", "DROPPED BECAUSE OF", 19, extent{18, 40}, (*row).reasons),
+		words("hidden", "NOT SHOWN", 20, extent{9, 24}, (*row).missing).styled(func(*row) Style { return Warn }),
 		{
 			name: "rate", title: "LAST MINUTE", width: trendWidth, rank: 21, falling: true,
 			text:    func(r *row) string { return sparkline(r.a.history.last(trendWidth)) },

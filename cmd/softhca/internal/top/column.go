@@ -41,10 +41,13 @@ type column struct {
 	style   func(*row) Style // nil: that of the row
 }
 
+// extent is how wide a column is.
+type extent struct{ width, most int }
+
 // words returns a column of text, sorted by the text.
-func words(name, title string, rank, width, most int, text func(*row) string) column {
+func words(name, title string, rank int, e extent, text func(*row) string) column {
 	return column{
-		name: name, title: title, width: width, most: most, rank: rank, text: text,
+		name: name, title: title, width: e.width, most: e.most, rank: rank, text: text,
 		compare: func(a, b *row) int { return cmp.Compare(text(a), text(b)) },
 	}
 }
@@ -64,14 +67,14 @@ func numbers[T cmp.Ordered](name, title string, rank int, value func(*row) T, te
 	}
 }
 
-// rates returns a column of values that are not known at the first read.
-func rates(name, title string, rank int, value func(*row) float64, text func(float64) string, known func(*row) bool) column {
-	c := numbers(name, title, rank, value, text)
+// when shows values only if they are known, which they are not at the first read.
+func (c column) when(known func(*row) bool) column {
+	text := c.text
 	c.text = func(r *row) string {
 		if !known(r) {
 			return none
 		}
-		return text(value(r))
+		return text(r)
 	}
 	return c
 }
@@ -102,9 +105,9 @@ func warning[T cmp.Ordered](value func(*row) T) func(*row) Style {
 // owner returns the columns with which the rows of all tables begin.
 func owner() []column {
 	return []column{
-		words("adapter", "ADAPTER", 2, 7, 16, func(r *row) string { return r.a.Name }),
+		words("adapter", "ADAPTER", 2, extent{7, 16}, func(r *row) string { return r.a.Name }),
 		ordered(column{name: "pid", title: "PID", right: true, width: 7, rank: 3, text: func(r *row) string { return strconv.Itoa(r.a.PID) }}, func(r *row) int { return r.a.PID }),
-		words("process", "PROCESS", 4, 7, 16, func(r *row) string { return r.a.Command }),
+		words("process", "PROCESS", 4, extent{7, 16}, func(r *row) string { return r.a.Command }),
 	}
 }
 

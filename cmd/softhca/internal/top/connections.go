@@ -52,7 +52,7 @@ func connectionsView() *view {
 func connectionIdentity() []column {
 	return []column{
 		ordered(column{name: "qpn", title: "QPN", width: 8, most: 10, rank: 1, text: func(r *row) string { return r.c.Num.String() }}, func(r *row) ib.QPN { return r.c.Num }),
-		words("type", "TYPE", 12, 4, 12, func(r *row) string { return r.c.Type.String() }),
+		words("type", "TYPE", 12, extent{4, 12}, func(r *row) string { return r.c.Type.String() }),
 		ordered(column{name: "state", title: "STATE", width: 5, most: 13, rank: 5, text: (*row).state}, (*row).stateOrder).styled((*row).stateStyle),
 		{name: "peer", title: "PEER", width: 9, most: 39, rank: 6, text: func(r *row) string { return address(r.c.Remote) },
 			compare: func(a, b *row) int { return a.c.Remote.Compare(b.c.Remote) }},
@@ -64,10 +64,10 @@ func connectionIdentity() []column {
 func connectionTraffic() []column {
 	known := func(r *row) bool { return r.c.known }
 	return []column{
-		rates("sent-rate", "SENT/s", 9, func(r *row) float64 { return r.c.change.SentRate() }, perSecond, known),
-		rates("rcvd-rate", "RCVD/s", 10, func(r *row) float64 { return r.c.change.RcvdRate() }, perSecond, known),
-		rates("sent-gbps", "SENT Gb/s", 7, func(r *row) float64 { return r.c.change.SentBits() }, gigabits, known),
-		rates("rcvd-gbps", "RCVD Gb/s", 8, func(r *row) float64 { return r.c.change.RcvdBits() }, gigabits, known),
+		numbers("sent-rate", "SENT/s", 9, func(r *row) float64 { return r.c.change.SentRate() }, perSecond).when(known),
+		numbers("rcvd-rate", "RCVD/s", 10, func(r *row) float64 { return r.c.change.RcvdRate() }, perSecond).when(known),
+		numbers("sent-gbps", "SENT Gb/s", 7, func(r *row) float64 { return r.c.change.SentBits() }, gigabits).when(known),
+		numbers("rcvd-gbps", "RCVD Gb/s", 8, func(r *row) float64 { return r.c.change.RcvdBits() }, gigabits).when(known),
 		numbers("window", "WINDOW", 19, func(r *row) uint64 { return r.c.Window }, size),
 		numbers("in-flight", "FLIGHT", 18, func(r *row) uint64 { return r.c.InFlight }, size),
 		numbers("outstanding", "QUEUED", 17, func(r *row) uint64 { return r.c.Outstanding }, count),
@@ -102,7 +102,7 @@ func connectionTrouble() []column {
 		numbers("rtt", "RTT", 16, func(r *row) uint64 { return r.c.RTT }, nanoseconds),
 		numbers("p50", "P50", 22, quantile(0.5), latency),
 		numbers("p99", "P99", 11, quantile(0.99), latency),
-		words("error", "LAST ERROR", 13, 10, 18, func(r *row) string { return r.c.lastError() }).styled(func(r *row) Style {
+		words("error", "LAST ERROR", 13, extent{10, 18}, func(r *row) string { return r.c.lastError() }).styled(func(r *row) Style {
 			if r.c.Errors != 0 {
 				return Bad
 			}

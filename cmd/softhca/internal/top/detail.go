@@ -56,13 +56,13 @@ func (u *UI) drawBody(f *Frame) {
 			f.put(0, y, l.style, l.name)
 			continue
 		}
-		f.field(0, y, nameWidth-1, Label, l.name, false)
+		f.field(cells{0, y, nameWidth - 1}, Label, l.name, false)
 		if l.values[1] == "" {
 			f.put(nameWidth, y, l.style, l.values[0])
 			continue
 		}
-		f.field(nameWidth, y, half-1, l.style, l.values[0], false)
-		f.field(nameWidth+half, y, half, l.style, l.values[1], false)
+		f.field(cells{nameWidth, y, half - 1}, l.style, l.values[0], false)
+		f.field(cells{nameWidth + half, y, half}, l.style, l.values[1], false)
 	}
 }
 

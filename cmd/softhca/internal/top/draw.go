@@ -77,7 +77,7 @@ func (u *UI) drawHeader(f *Frame) {
 		x = f.put(x, lineViews, style, fmt.Sprintf(" %d %s ", i+1, u.tables[i].title))
 	}
 	if u.filter != "" && x+2 < f.Width {
-		f.field(x+2, lineViews, f.Width-x-2, Warn, fmt.Sprintf("filter: %s (%s)", u.filter, text.Count(len(u.table().rows), "row", "rows")), false)
+		f.field(cells{x + 2, lineViews, f.Width - x - 2}, Warn, fmt.Sprintf("filter: %s (%s)", u.filter, text.Count(len(u.table().rows), "row", "rows")), false)
 	}
 }
 
@@ -105,7 +105,7 @@ func (u *UI) drawRate(f *Frame, y int, style Style, name string, r rateOf) {
 	f.put(barAt, y, style, bar(share, width))
 	f.put(barAt+width-utf8.RuneCountInString(bits), y, Plain, bits)
 	x := barAt + width + 2
-	f.field(x, y, 20, Plain, messages, true)
+	f.field(cells{x, y, 20}, Plain, messages, true)
 	if x += 22; f.Width-x >= trendWidth {
 		f.put(x, y, style, sparkline(r.history.last(min(f.Width-x, keptSeconds))))
 	}
@@ -114,7 +114,7 @@ func (u *UI) drawRate(f *Frame, y int, style Style, name string, r rateOf) {
 // drawTrouble draws the line of what goes wrong.
 func (u *UI) drawTrouble(f *Frame) {
 	if u.model.Warning != "" {
-		f.field(0, lineTrouble, f.Width, Bad, u.model.Warning, false)
+		f.field(cells{0, lineTrouble, f.Width}, Bad, u.model.Warning, false)
 		return
 	}
 	t := &u.model.total
@@ -154,14 +154,14 @@ func (u *UI) drawTable(f *Frame) {
 		if c.index == t.order.column {
 			style = Sorted
 		}
-		f.field(x, lineHeading, c.width, style, t.columns[c.index].title, t.columns[c.index].right)
+		f.field(cells{x, lineHeading, c.width}, style, t.columns[c.index].title, t.columns[c.index].right)
 		x += c.width + 1
 	}
 	for i := range shown {
 		u.drawRow(f, columns, t.top+i, texts[i])
 	}
 	if len(t.rows) == 0 {
-		f.field(0, lineRows, f.Width, Label, u.emptyText(), false)
+		f.field(cells{0, lineRows, f.Width}, Label, u.emptyText(), false)
 	}
 }
 
@@ -198,7 +198,7 @@ func (u *UI) drawRow(f *Frame, columns []place, i int, texts []string) {
 		if own := t.columns[c.index].style; own != nil && line == Plain {
 			style = own(r)
 		}
-		f.field(x, y, c.width, style, texts[c.index], t.columns[c.index].right)
+		f.field(cells{x, y, c.width}, style, texts[c.index], t.columns[c.index].right)
 		x += c.width + 1
 	}
 }
@@ -270,9 +270,9 @@ func (u *UI) drawMenu(f *Frame) {
 	t := u.table()
 	const width = 16
 	top := max(0, u.menu-u.page()+1)
-	f.field(0, lineHeading, width, Active, fmt.Sprintf("%-*s", width, " Sort by"), false)
+	f.field(cells{0, lineHeading, width}, Active, fmt.Sprintf("%-*s", width, " Sort by"), false)
 	for y := lineRows; y < f.Height-1; y++ {
-		f.field(0, y, width, Plain, strings.Repeat(" ", width), false)
+		f.field(cells{0, y, width}, Plain, strings.Repeat(" ", width), false)
 		i := top + y - lineRows
 		if i >= len(t.columns) {
 			continue
@@ -281,7 +281,7 @@ func (u *UI) drawMenu(f *Frame) {
 		if i == u.menu {
 			style = Selected
 		}
-		f.field(0, y, width, style, fmt.Sprintf(" %-*s", width-1, t.columns[i].name), false)
+		f.field(cells{0, y, width}, style, fmt.Sprintf(" %-*s", width-1, t.columns[i].name), false)
 	}
 }
 

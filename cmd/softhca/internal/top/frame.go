@@ -63,9 +63,13 @@ func (f *Frame) put(x, y int, style Style, text string) int {
 	return x
 }
 
-// field writes text into a field of a width. Text that does not fit ends with an ellipsis.
-func (f *Frame) field(x, y, width int, style Style, text string, right bool) {
+// cells are some cells of a line.
+type cells struct{ x, y, width int }
+
+// field writes text into some cells. Text that does not fit ends with an ellipsis.
+func (f *Frame) field(c cells, style Style, text string, right bool) {
 	r := []rune(text)
+	x, width := c.x, c.width
 	switch {
 	case width <= 0:
 		return
@@ -74,7 +78,7 @@ func (f *Frame) field(x, y, width int, style Style, text string, right bool) {
 	case right:
 		x += width - len(r)
 	}
-	f.put(x, y, style, string(r))
+	f.put(x, c.y, style, string(r))
 }
 
 // fill sets the style of a line, also where it has no text.

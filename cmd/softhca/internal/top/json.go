@@ -9,6 +9,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/observe"
+	"github.com/softhca/softhca/internal/printable"
 	"github.com/softhca/softhca/internal/restrack"
 )
 
@@ -177,7 +178,7 @@ func JSON(w io.Writer, reads []Read) error {
 // describe returns an adapter with its objects.
 func describe(a *adapter) Adapter {
 	d := Adapter{
-		Path: a.Path, Time: a.At.UTC(), Running: a.Running, Failed: a.Failed, Down: a.Down, Name: a.Name, Addr: a.Addr, GUID: ib.GUID(a.GUID), Slot: a.Slot,
+		Path: printable.Line(a.Path, 0), Time: a.At.UTC(), Running: a.Running, Failed: a.Failed, Down: a.Down, Name: a.Name, Addr: a.Addr, GUID: ib.GUID(a.GUID), Slot: a.Slot,
 		PortMTU: a.MTU, PID: a.PID, PIDNS: a.PIDNS, NetNS: a.NetNS, UID: a.UID, Command: a.Command, Start: a.Started.UTC(),
 		Counters: make(map[string]uint64), QPs: []QP{}, CQs: []CQ{}, MRs: []MR{}, PDs: []PD{}, SRQs: []SRQ{}, CMIDs: []CMID{}, XRCDs: []uint32{}, NotInTable: a.Missing,
 	}

@@ -38,8 +38,8 @@ func queuesView() *view {
 		column{name: "fill", title: "FILL", width: fillWidth, rank: 11, falling: true, text: func(r *row) string { return bar(r.q.fill(), fillWidth) },
 			compare: func(a, b *row) int { return cmp.Compare(a.q.fill(), b.q.fill()) }, style: func(*row) Style { return Good }},
 		numbers("high-water", "HIGH", 7, func(r *row) uint64 { return r.q.HighWater }, count),
-		words("armed", "ARMED", 8, 9, 0, func(r *row) string { return r.q.armed() }),
-		rates("produced", "ADDED/s", 9, func(r *row) float64 { return r.q.produced }, perSecond, func(r *row) bool { return r.q.known }),
+		words("armed", "ARMED", 8, extent{9, 0}, func(r *row) string { return r.q.armed() }),
+		numbers("produced", "ADDED/s", 9, func(r *row) float64 { return r.q.produced }, perSecond).when(func(r *row) bool { return r.q.known }),
 		numbers("events", "EVENTS", 12, func(r *row) uint64 { return r.q.Events }, count),
 		numbers("overflows", "LOST", 10, overflows, count).styled(func(r *row) Style {
 			if overflows(r) != 0 {
@@ -107,13 +107,13 @@ func managerView() *view {
 			}
 			return Plain
 		}),
-		words("type", "TYPE", 9, 4, 12, func(r *row) string { return r.id().Type.String() }),
-		words("local", "LOCAL", 6, 9, 47, func(r *row) string { return endpoint(r.id().Local) }),
-		words("remote", "REMOTE", 7, 9, 47, func(r *row) string { return endpoint(r.id().Remote) }),
-		words("qpn", "QPN", 8, 8, 10, func(r *row) string { return queuePair(r.id().QPN) }),
-		words("peer-qpn", "PEER QPN", 11, 8, 10, func(r *row) string { return queuePair(r.id().RemoteQPN) }),
+		words("type", "TYPE", 9, extent{4, 12}, func(r *row) string { return r.id().Type.String() }),
+		words("local", "LOCAL", 6, extent{9, 47}, func(r *row) string { return endpoint(r.id().Local) }),
+		words("remote", "REMOTE", 7, extent{9, 47}, func(r *row) string { return endpoint(r.id().Remote) }),
+		words("qpn", "QPN", 8, extent{8, 10}, func(r *row) string { return queuePair(r.id().QPN) }),
+		words("peer-qpn", "PEER QPN", 11, extent{8, 10}, func(r *row) string { return queuePair(r.id().RemoteQPN) }),
 		ordered(column{name: "peer-id", title: "PEER ID", right: true, width: 10, rank: 12, text: func(r *row) string { return number(r.id().RemoteID) }}, func(r *row) uint32 { return r.id().RemoteID }),
-		words("service", "SERVICE", 10, 18, 0, func(r *row) string { return service(r.id()) }),
+		words("service", "SERVICE", 10, extent{18, 0}, func(r *row) string { return service(r.id()) }),
 	)
 	return v
 }
@@ -143,11 +143,11 @@ func regionsView() *view {
 	}
 	v.columns = append(owner(),
 		numbers("mr", "MR", 1, func(r *row) uint32 { return r.region().Num }, number).rising(),
-		words("form", "FORM", 6, 13, 0, func(r *row) string { return form(r.region()) }),
+		words("form", "FORM", 6, extent{13, 0}, func(r *row) string { return form(r.region()) }),
 		numbers("pd", "PD", 8, func(r *row) uint32 { return r.region().PD }, number).rising(),
 		numbers("length", "BYTES", 5, func(r *row) uint64 { return r.region().Length }, size),
-		words("addr", "ADDRESS", 9, 18, 0, func(r *row) string { return virtual(r.region().Addr) }),
-		words("rights", "RIGHTS", 7, 11, 80, func(r *row) string { return rights(r.region()) }),
+		words("addr", "ADDRESS", 9, extent{18, 0}, func(r *row) string { return virtual(r.region().Addr) }),
+		words("rights", "RIGHTS", 7, extent{11, 80}, func(r *row) string { return rights(r.region()) }),
 	)
 	return v
 }

@@ -22,6 +22,7 @@ var showFor = flag.Duration("show", 0, "how long TestShow writes tables that cha
 // TestShow writes tables that change, for people to look at with softhca top.
 func TestShow(t *testing.T) {
 	if *showFor == 0 {
+		// It is no test but the other half of a demonstration.
 		t.Skip("only for people: SOFTHCA_TABLES=DIR go test -run TestShow -show 1m")
 	}
 	w, err := tabletest.NewWorld()
