@@ -28,6 +28,7 @@ var partial = map[string][]string{
 	"play":       nil,
 	"sim":        nil,
 	"states":     nil,
+	"top":        nil,
 	"version":    nil,
 }
 

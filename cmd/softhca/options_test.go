@@ -58,6 +58,9 @@ func TestIgnoredOptions(t *testing.T) {
 		{"judge --agent-source --json x", "--json has no effect here: it goes with --peer or --list"},
 		{"judge --agent-source --run e08", "--run has no effect here: it goes with --peer or --list"},
 		{"judge --peer 127.0.0.1 --topics x", "--topics has no effect here: it goes with --page"},
+		{"top --addr 127.0.0.1", "--addr has no effect here: softhca top opens no adapter"},
+		{"top --json", "--json has no effect here: it needs --once"},
+		{"top --once --json --view cqs", "--view has no effect here: --json prints everything"},
 		{"sim --loss-ratio 0.1 --ops 5", "--ops has no effect here: --loss-ratio"},
 	} {
 		if code, _, errs := command(t, strings.Fields(c.line)...); code != exitUsage || !strings.Contains(errs, c.want) {

@@ -77,6 +77,7 @@ type XRCD struct{ Num uint32 }
 
 // list copies the objects of a table.
 func (a *Adapter) list(v *restrack.View, p *restrack.Process) {
+	a.QPs = make([]QP, 0, v.Rows(restrack.KindQP))
 	for o := range v.QPs() {
 		a.QPs = append(a.QPs, qpOf(&o, p))
 	}

@@ -19,6 +19,9 @@ const (
 	BoardAt = 12 << 10
 )
 
+// The header ends before the counters.
+var _ [BoardAt - unsafe.Sizeof(Header{})]byte
+
 // Magic begins the memory of a table.
 const Magic = 0x6b636172_74736572 // "restrack" in the byte order of x86 and arm64
 

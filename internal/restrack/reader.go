@@ -54,6 +54,16 @@ func (v *View) Bytes() int {
 	return int(min(v.header.extents.Load(), MaxExtents)) * ExtentSize
 }
 
+// Rows returns how many rows of a kind the table has, in use or free.
+func (v *View) Rows(k Kind) (n int) {
+	for e := 1; e < min(v.Bytes(), len(v.mem))/ExtentSize; e++ {
+		if Kind(v.header.kinds[e].Load()) == k {
+			n += int(rowsPerExtent(k))
+		}
+	}
+	return n
+}
+
 // Object is a row that was read.
 type Object[I, C any] struct {
 	Info   I
