@@ -92,6 +92,7 @@ func TestTextFromOutside(t *testing.T) {
 		{"judge", "--peer", forged}, {"judge", "--page", text}, {"judge", "--page", report},
 		{"devices", "--addr", forged}, {"devices", "--json", "--addr", forged}, {"perf", "cm", forged}, {"perf", "write", "--addr", forged},
 		{"run", "--", forged}, {"run", "--addr", forged, "--", "true"}, {"broker", "--addr", forged},
+		{"metrics", "--listen", forged}, {"metrics", "--once", "--textfile", filepath.Join(dir, forged, "x")},
 		{forged}, {"explain", "--" + forged}, {"sim", "--profile", forged}, {"help", forged}, {"demo", "--capture", filepath.Join(dir, forged, "x")},
 	} {
 		_, out, errs := command(t, args...)

@@ -19,6 +19,7 @@ var dependencies = []struct {
 	{"github.com/spf13/cobra", []Kind{Shell}},
 	{"github.com/spf13/pflag", []Kind{Shell}},
 	{"github.com/prometheus/client_golang", []Kind{Shell}},
+	{"github.com/prometheus/common", []Kind{Shell}}, // the text format
 	{"github.com/HdrHistogram/hdrhistogram-go", []Kind{Shell}},
 	{"github.com/gopacket/gopacket", []Kind{IO, Shell}},
 	{"github.com/cockroachdb/datadriven", []Kind{Shell}},
