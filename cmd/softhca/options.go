@@ -25,6 +25,7 @@ var partial = map[string][]string{
 	"help":       nil,
 	"judge":      {"addr", "capture", "transport"},
 	"man":        nil,
+	"metrics":    nil,
 	"play":       nil,
 	"sim":        nil,
 	"states":     nil,

@@ -61,6 +61,16 @@ func TestIgnoredOptions(t *testing.T) {
 		{"top --addr 127.0.0.1", "--addr has no effect here: softhca top opens no adapter"},
 		{"top --json", "--json has no effect here: it needs --once"},
 		{"top --once --json --view cqs", "--view has no effect here: --json prints everything"},
+		{"metrics --addr 127.0.0.1", "--addr has no effect here: softhca metrics opens no adapter"},
+		{"metrics --qp-limit 5", "--qp-limit has no effect here: it goes with --per-qp"},
+		{"metrics --interval 5s", "--interval has no effect here: it goes with --textfile without --once"},
+		{"metrics --once --textfile x --interval 5s", "--interval has no effect here"},
+		{"metrics --once --listen :1", "--listen has no effect here: --once serves nothing"},
+		{"metrics --textfile x --listen :1", "--listen has no effect here: --textfile serves nothing"},
+		{"metrics --textfile x --node-names", "--node-names has no effect here: --textfile always has these names"},
+		{"metrics --textfile x --interval 1ms", "--interval 1ms: want at least 1s"},
+		{"metrics --per-qp --qp-limit 0", "--qp-limit 0: want 1 or more"},
+		{"metrics --per-qp --qp-limit -1", "--qp-limit -1: want 1 or more"},
 		{"sim --loss-ratio 0.1 --ops 5", "--ops has no effect here: --loss-ratio"},
 	} {
 		if code, _, errs := command(t, strings.Fields(c.line)...); code != exitUsage || !strings.Contains(errs, c.want) {

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/netip"
 	"os"
@@ -36,6 +37,9 @@ type Adapter struct {
 	Started time.Time // when the process opened the adapter
 	Down    bool      // the host has lost all addresses of the adapter
 
+	// Board names the memory of the counters if several tables may have the same: processes that
+	// run one after the other continue the counts there. Empty: the counters are those of this table.
+	Board    string
 	Counters counters.Set
 	Port     Port
 
@@ -186,6 +190,7 @@ func (a *Adapter) describe(p *restrack.Process, v *restrack.View) {
 // count copies the counters, a word at a time, from the table or from the file that has them.
 func (a *Adapter) count(r *file.Reader, p *restrack.Process, board []byte) {
 	if path := restrack.Text(p.Board[:]); path != "" {
+		a.Board = fmt.Sprintf("%s:%d", path, p.BoardOffset)
 		b, err := r.ReadOwned(path, int64(p.BoardOffset), boardSize)
 		if err != nil {
 			return // the image has been removed: the counters stay 0

@@ -59,6 +59,9 @@ func (t *Table) Publish(p *Process) {
 	t.header.magic.Store(Magic)
 }
 
+// Missed counts an object for which the table had no row.
+func (t *Table) Missed(k Kind) { t.header.missing[k].Add(1) }
+
 // Fail notes that the adapter has failed. On nil it does nothing.
 func (t *Table) Fail() {
 	if t != nil {
@@ -82,7 +85,7 @@ func Add[I, C any](t *Table, k Kind, info *I) Handle[I, C] {
 		if at, slot := t.take(k); at != nil {
 			h.Row, h.table, h.slot = (*Row[I, C])(at), t, slot
 		} else {
-			t.header.missing[k].Add(1)
+			t.Missed(k)
 		}
 	}
 	if h.Row == nil {

@@ -122,9 +122,9 @@ func NewWorld() (w *World, err error) {
 // fill adds objects.
 func (w *World) fill() {
 	s, r := w.Sender, w.Receiver
-	rc := restrack.QPInfo{Num: 0x11, Peer: 0x2a, PD: 1, SendCQ: 1, RecvCQ: 1, CM: 7, Type: uint8(ib.RC), MTU: uint8(ib.MTU4096), PKey: 0xffff, SrcPort: 49152, MaxSend: 128, MaxRecv: 512, Local: Addr("10.77.0.2"), Remote: Addr("10.77.0.3")}
+	rc := restrack.QPInfo{Num: 0x11, Peer: 0x2a, PD: 1, SendCQ: 1, RecvCQ: 1, Type: uint8(ib.RC), MTU: uint8(ib.MTU4096), PKey: 0xffff, SrcPort: 49152, MaxSend: 128, MaxRecv: 512, Local: Addr("10.77.0.2"), Remote: Addr("10.77.0.3")}
 	s.QP(rc, ib.RTS)
-	rc.Num, rc.Peer, rc.CM, rc.SrcPort, rc.Local, rc.Remote = rc.Peer, rc.Num, 9, 50321, rc.Remote, rc.Local
+	rc.Num, rc.Peer, rc.SrcPort, rc.Local, rc.Remote = rc.Peer, rc.Num, 50321, rc.Remote, rc.Local
 	r.QP(rc, ib.RTS)
 	s.QP(restrack.QPInfo{Num: 0x12, PD: 1, SendCQ: 2, RecvCQ: 2, Type: uint8(ib.UD), MaxSend: 64, MaxRecv: 64, PKey: 0xffff}, ib.RTS)
 	bad := s.QP(restrack.QPInfo{Num: 0x13, Peer: 0x99, PD: 1, SendCQ: 1, RecvCQ: 1, Type: uint8(ib.RC), MTU: uint8(ib.MTU1024), Local: Addr("10.77.0.2"), Remote: Addr("10.77.0.99")}, ib.ERR)
@@ -140,7 +140,9 @@ func (w *World) fill() {
 	restrack.Add[restrack.XRCDInfo, restrack.NoCounts](t, restrack.KindXRCD, &restrack.XRCDInfo{Num: 1})
 	restrack.Add[restrack.CMIDInfo, restrack.NoCounts](t, restrack.KindCMID, &restrack.CMIDInfo{Num: 7, RemoteID: 9, QPN: 0x11, RemoteQPN: 0x2a, State: uint8(cm.Established), Type: uint8(ib.RC), ServiceID: 0x1061c0f, Local: Addr("10.77.0.2"), Remote: Addr("10.77.0.3"), LocalPort: 40000, RemotePort: 7183})
 	restrack.Add[restrack.CMIDInfo, restrack.NoCounts](r.File.Table(), restrack.KindCMID, &restrack.CMIDInfo{Num: 1, State: uint8(cm.Listen), Listener: 1, Type: uint8(ib.RC), ServiceID: 0x1061c0f, LocalPort: 7183})
-	s.File.Table().Header().Missing[restrack.KindMR].Store(3)
+	for range 3 {
+		s.File.Table().Missed(restrack.KindMR)
+	}
 	s.Board.Engine.Drops[counters.DropNoQP], s.Board.Engine.Drops[counters.DropICRC] = 5, 31
 	s.Board.Engine.ReqCQEError = 1
 }
