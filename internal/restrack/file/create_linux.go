@@ -92,6 +92,11 @@ func create(dir string, shared bool) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
+	if high, err := fdmark.Copy(int(t.Fd())); err == nil { // leave low numbers to the program
+		low := t
+		t = os.NewFile(uintptr(high), t.Name())
+		_ = low.Close() // the copy is open
+	}
 	f := &File{file: t, path: t.Name()}
 	fdmark.Conn(t)
 	f.dev, f.ino, err = identify(t)
