@@ -116,7 +116,7 @@ func (r *Reader) Condition() Condition {
 	switch {
 	case alive(&p):
 		return Running
-	case p.PIDNS != inode(ownPIDs) && locked(r.file): // the process is not visible here
+	case (p.Ticks == 0 || p.PIDNS != inode(ownPIDs)) && locked(r.file): // the process is not visible here
 		return Running
 	}
 	return Dead
