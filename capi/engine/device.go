@@ -96,7 +96,7 @@ func (a *adapter) open(c *C.struct_softhca_config, level slog.Level) error {
 		Settings: qp.Settings{MigReq: true, FatalEvents: c.fatal_events != 0},
 		Queues:   ring.Allocator{Alloc: alloc, Free: free},
 		Adapter:  int(c.adapter),
-		Name:     fmt.Sprintf("softhca%d", int(c.adapter)),
+		Name:     C.GoString(c.name),
 		// softhca_modify_qp asks for the capability at each call, as Linux does.
 		Privileged: true,
 		// Adapters with one address list it several times, once for each version of RoCE, and

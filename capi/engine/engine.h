@@ -35,6 +35,7 @@ struct softhca_config {
 	char *guid, *faults, *faults_seed, *wire;
 	char *sysfs; // root of the adapter's sysfs image, whose counters the engine updates
 	int adapter; // its number there, from 0
+	char *name;  // of the adapter
 	// The library's functions that the engine calls, from its own threads or from a thread
 	// that calls the engine. They do not call the engine and do not block.
 	void (*completed)(void *cq); // the queue was armed and has a completion

@@ -376,7 +376,7 @@ static struct device *open_new(struct node *n)
 	struct softhca_config c = {
 		.addr = n->addr, .capture = (char *)setting("SOFTHCA_CAPTURE"), .log_level = (char *)setting("SOFTHCA_LOG_LEVEL"),
 		.fatal_events = strcmp(setting("SOFTHCA_FATAL_EVENTS"), "1") == 0,
-		.sysfs = (char *)setting("SOFTHCA_SYSFS"), .adapter = n->index,
+		.sysfs = (char *)setting("SOFTHCA_SYSFS"), .adapter = n->index, .name = n->ibv.name,
 		.config_dir = dir, .guid = (char *)setting("SOFTHCA_GUID"),
 		.faults = (char *)setting("SOFTHCA_FAULTS"), .faults_seed = (char *)setting("SOFTHCA_FAULTS_SEED"),
 		.wire = (char *)setting("SOFTHCA_WIRE"),
