@@ -498,7 +498,7 @@ func (e *End) report() {
 	c.SendPSN, c.AckPSN = uint64(f.Next().Value()), uint64(f.Una().Value())
 	c.Window, c.InFlight = f.Use()
 	c.RTT = uint64(f.RoundTrip())
-	c.Outstanding = uint64(sq.posted())
+	c.Outstanding = uint64(sq.Prod() - sq.Cons())
 }
 
 // reportReceived writes what changes with each packet that the end receives.

@@ -278,9 +278,6 @@ func (s *sendQueue) init(a ring.Allocator, t ib.QPType, c ib.QPCap) error {
 	return nil
 }
 
-// posted returns the number of work requests in the queue.
-func (s *sendQueue) posted() uint32 { return s.Prod() - s.Cons() }
-
 // write fills entry i with a work request of length bytes.
 func (s *sendQueue) write(i uint32, wr *ib.SendWR, length uint32) {
 	e := s.At(i)
