@@ -96,6 +96,7 @@ func (a *adapter) open(c *C.struct_softhca_config, level slog.Level) error {
 		Settings: qp.Settings{MigReq: true, FatalEvents: c.fatal_events != 0},
 		Queues:   ring.Allocator{Alloc: alloc, Free: free},
 		Adapter:  int(c.adapter),
+		Name:     fmt.Sprintf("softhca%d", int(c.adapter)),
 		// softhca_modify_qp asks for the capability at each call, as Linux does.
 		Privileged: true,
 		// Adapters with one address list it several times, once for each version of RoCE, and
@@ -138,6 +139,7 @@ func (a *adapter) open(c *C.struct_softhca_config, level slog.Level) error {
 			a.log.Log(context.Background(), level, "softhca: the counters in /sys are not this process's", "err", err)
 		} else {
 			cfg.Board = a.board.Board
+			cfg.BoardFile, cfg.BoardOffset = a.board.Place()
 		}
 	}
 	if err := a.openAt(cfg, C.GoString(c.addr)); err != nil {

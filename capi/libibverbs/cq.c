@@ -158,6 +158,16 @@ static inline const struct ring_cqe *next(struct ring *r, uint32_t cons)
 	return atomic_load_explicit(&e->valid, memory_order_acquire) == cons + 1 ? e : NULL;
 }
 
+// taken ends a reader's turn, in which it took all entries before index cons. The caller holds the
+// readers' lock. Other processes see the word at mirror.
+static inline void taken(struct ring *r, uint32_t cons)
+{
+	uint64_t mirror = atomic_load_explicit(&r->mirror, memory_order_relaxed);
+	if (mirror != 0)
+		atomic_store_explicit((_Atomic uint64_t *)(uintptr_t)mirror, cons, memory_order_relaxed);
+	atomic_store(&r->cons, cons);
+}
+
 static inline __be32 imm_of(const struct ring_cqe *e) { return e->wc_flags & IBV_WC_WITH_INV ? e->inv_rkey : htonl(e->imm_data); }
 
 static int take(struct ring *r, int n, struct ibv_wc *wc)
@@ -182,7 +192,7 @@ static int take(struct ring *r, int n, struct ibv_wc *wc)
 		wc->sl = e->sl;
 		wc->dlid_path_bits = e->dlid_path_bits;
 	}
-	atomic_store(&r->cons, cons);
+	taken(r, cons);
 	spin_unlock(&r->lock);
 	return got;
 }
@@ -258,7 +268,7 @@ static bool take_one(struct cq *q)
 		memcpy(&q->cqe, e, offsetof(struct ring_cqe, valid));
 		if (q->timed)
 			q->time = q->dev->info.clock + (uint64_t)((const struct ring_timed_cqe *)e)->time;
-		atomic_store(&r->cons, cons + 1);
+		taken(r, cons + 1);
 	}
 	spin_unlock(&r->lock);
 	if (e == NULL)

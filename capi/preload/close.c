@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include "preload.h"
 
+#include "netlink.h"
 #include "next.h"
 
 #include <errno.h>
@@ -44,7 +45,9 @@ static int refuse(void)
 		if (kept(fd)) \
 			return refuse(); \
 		close_epoll(fd); \
-		return close_rdma_cm(fd, &result) ? result : NEXT_CALL(name)(fd); \
+		if (close_rdma_cm(fd, &result) || close_netlink(fd, &result)) \
+			return result; \
+		return NEXT_CALL(name)(fd); \
 	}
 
 CLOSE(close)

@@ -18,7 +18,9 @@
 	NEXT(chdir) NEXT(getcwd) NEXT(__getcwd_chk) NEXT(sigaction) NEXT(__sigaction) NEXT(signal) \
 	NEXT(bsd_signal) NEXT(ssignal) NEXT(sysv_signal) NEXT(__sysv_signal) NEXT(sigset) NEXT(_exit) \
 	NEXT(_Exit) NEXT(close) NEXT(__close) NEXT(dup2) NEXT(__dup2) NEXT(dup3) NEXT(pthread_cancel) \
-	NEXT(epoll_ctl) NEXT(epoll_wait) NEXT(epoll_pwait)
+	NEXT(epoll_ctl) NEXT(epoll_wait) NEXT(epoll_pwait) NEXT(socket) NEXT(bind) NEXT(getsockname) \
+	NEXT(setsockopt) NEXT(send) NEXT(sendto) NEXT(sendmsg) NEXT(recv) NEXT(recvfrom) NEXT(recvmsg) \
+	NEXT(__recv_chk) NEXT(__recvfrom_chk)
 
 #define NEXT_NUMBER(name) NEXT_##name,
 enum { NEXT_FUNCTIONS(NEXT_NUMBER) NEXT_COUNT };

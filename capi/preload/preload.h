@@ -2,13 +2,15 @@
 // /dev/infiniband: it redirects paths below these into the sysfs image, whose root
 // is in the environment variable SOFTHCA_SYSFS, and shows the current values of
 // counters. It changes no other paths, and handles no descriptors except those of
-// /dev/infiniband/rdma_cm and the adapter's own.
+// /dev/infiniband/rdma_cm, netlink sockets for RDMA and the adapter's own.
 //
 // Reading order: path.c (the redirected paths), value.c (files whose text is made when they
 // are opened, devices), next.c (the C library's functions), and the functions that replace
 // them: open.c, status.c, name.c. rdma_cm.c handles the device of the connection manager
 // and its descriptors; epoll.c shows libibverbs the program's epoll sets; close.c keeps the adapter's descriptors open; handler.c, cancel.c
-// and exit.c report other calls of the program to libibverbs.
+// and exit.c report other calls of the program to libibverbs. netlink.c answers netlink sockets
+// for RDMA: answer.c (requests), device.c (adapters), objects.c over table.c (what processes do
+// with them), message.c (attributes).
 //
 // Nothing here allocates memory, takes a lock or has state that a fork could
 // leave inconsistent, unless the C library's own function does. Functions work
@@ -21,6 +23,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/stat.h>
 
 #define SHOWN __attribute__((visibility("default")))
@@ -105,6 +108,9 @@ const char *image_root(char room[ROOT_MAX]);
 
 // without_root removes the root from the front of a path.
 void without_root(char *path);
+
+// decimal writes a number, without a NUL, and returns the end of it.
+char *decimal(char *to, uint64_t n);
 
 // in_image reports whether an open file is in the image.
 bool in_image(int fd);

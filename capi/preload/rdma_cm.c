@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include "rdma_cm.h"
 
+#include "netlink.h"
 #include "next.h"
 #include "preload.h"
 
@@ -59,23 +60,20 @@ SHOWN ssize_t write(int fd, const void *b, size_t n)
 
 	if (unlikely(calls != NULL) && calls->write(fd, b, n, &result))
 		return result;
+	if (any_netlink() && write_netlink(fd, b, n, &result))
+		return result;
 	return NEXT_CALL(write)(fd, b, n);
 }
 
-// as_device makes the stat of a device's descriptor that of a character device. On a host
-// that has the device itself, it is the same device, since the kernel tells programs its
-// number.
+// as_device makes the stat of a device's descriptor that of a character device, with the number
+// that netlink (answer.c) and sysfs have.
 static COLD void as_device(const struct rdma_cm_calls *calls, int fd, struct stat *s)
 {
-	struct stat own;
-
 	if (!calls->is(fd))
 		return;
 	s->st_mode = DEVICE_MODE;
 	s->st_rdev = makedev(MISC_MAJOR, RDMA_CM_MINOR);
 	s->st_size = 0;
-	if (syscall(SYS_newfstatat, AT_FDCWD, "/dev/infiniband/rdma_cm", &own, 0) == 0 && S_ISCHR(own.st_mode))
-		s->st_rdev = own.st_rdev;
 }
 
 #define FSTAT(name, parameters, arguments) \

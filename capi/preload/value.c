@@ -44,8 +44,7 @@ void patch_device_stat(struct stat *s)
 	s->st_size = 0;
 }
 
-// decimal writes a number and returns what follows it.
-static char *decimal(char *to, uint64_t n)
+char *decimal(char *to, uint64_t n)
 {
 	char digits[20];
 	int i = 0;

@@ -13,6 +13,7 @@ import (
 
 	"github.com/softhca/softhca/cmd/softhca/internal/decode"
 	"github.com/softhca/softhca/cmd/softhca/internal/perf"
+	"github.com/softhca/softhca/cmd/softhca/internal/top"
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/script"
 )
@@ -56,10 +57,17 @@ func completeValues(root *cobra.Command) {
 			assert(cmd.RegisterFlagCompletionFunc("op", words(decode.Words()...)))
 		case "play":
 			cmd.ValidArgsFunction = completeScript
+		case "top":
+			assert(cmd.RegisterFlagCompletionFunc("sort", completeColumn))
 		case runName:
 			cmd.ValidArgsFunction = completeProgram
 		}
 	}
+}
+
+// completeColumn completes the name of a column of the table that top shows.
+func completeColumn(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return top.ColumnNames(cmd.Flag("view").Value.String()), cobra.ShellCompDirectiveNoFileComp
 }
 
 // assert panics on a bug of completeValues: an option that does not exist, or two

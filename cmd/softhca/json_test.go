@@ -233,6 +233,7 @@ func TestJSON(t *testing.T) {
 	checkCaptures(t, check)
 	const addr = 100
 	rd := filepath.Join(t.TempDir(), "rd.pcapng")
+	sampleTables(t)
 	perf := []string{"perf", "write", "--json", "--local", "--duration", "100ms", "--addr", loopback(addr)}
 	for _, c := range []struct {
 		says string
@@ -262,6 +263,7 @@ func TestJSON(t *testing.T) {
 		{"softhca faults --json RULE", []string{"faults", "--json", "drop nth=3"}},
 		{"softhca devices --json", []string{"devices", "--json", "--addr", loopback(addr + 8)}},
 		{"softhca devices --json", []string{"devices", "--json", "--addr", "192.0.2.1"}},
+		{"softhca top --once --json", []string{"top", "--once", "--json", "--interval", "60ms"}},
 		{"softhca version --json", []string{"version", "--json"}},
 	} {
 		_, out, errs := command(t, c.args...)

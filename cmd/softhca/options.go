@@ -25,9 +25,11 @@ var partial = map[string][]string{
 	"help":       nil,
 	"judge":      {"addr", "capture", "transport"},
 	"man":        nil,
+	"metrics":    nil,
 	"play":       nil,
 	"sim":        nil,
 	"states":     nil,
+	"top":        nil,
 	"version":    nil,
 }
 

@@ -91,7 +91,9 @@ func TestTextFromOutside(t *testing.T) {
 		{"faults", forged}, {"faults", "--fault-file", text}, {"faults", "--json", "drop op=" + forged}, {"demo", "--fault", forged}, {"demo", "--fault-file", text},
 		{"judge", "--peer", forged}, {"judge", "--page", text}, {"judge", "--page", report},
 		{"devices", "--addr", forged}, {"devices", "--json", "--addr", forged}, {"perf", "cm", forged}, {"perf", "write", "--addr", forged},
+		{"top", "--once", "--file", text}, {"top", "--once", "--filter", forged}, {"top", "--sort", forged}, {"top", "--view", forged}, {"top", "--once", "--file", capture + "none"},
 		{"run", "--", forged}, {"run", "--addr", forged, "--", "true"}, {"broker", "--addr", forged},
+		{"metrics", "--listen", forged}, {"metrics", "--once", "--textfile", filepath.Join(dir, forged, "x")},
 		{forged}, {"explain", "--" + forged}, {"sim", "--profile", forged}, {"help", forged}, {"demo", "--capture", filepath.Join(dir, forged, "x")},
 	} {
 		_, out, errs := command(t, args...)

@@ -87,7 +87,7 @@ no RDMA hardware.`,
 	root.AddCommand(
 		newDemoCommand(g), newDevicesCommand(g), newStatesCommand(), newCMStatesCommand(), newPerfCommand(g),
 		newDecodeCommand(), newExplainCommand(), newSimCommand(), newFaultsCommand(g), newJudgeCommand(g), newRunCommand(g),
-		newBrokerCommand(g), newPlayCommand(), newManCommand(), newVersionCommand(),
+		newBrokerCommand(g), newPlayCommand(), newTopCommand(), newMetricsCommand(), newManCommand(), newVersionCommand(),
 	)
 	root.SetHelpCommand(newHelpCommand())
 	completeValues(root)

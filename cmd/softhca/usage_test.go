@@ -52,6 +52,9 @@ func TestUsageWords(t *testing.T) {
 		"perf write --local --addr lo":          `--addr "lo": want one IP address, such as 127.0.0.3`,
 		"perf write --local --alt lo":           `--alt "lo": want one IP address, such as 127.0.0.3`,
 		"perf cm a b c":                         `softhca perf cm takes at most 1 argument; "b" is too many`,
+		"top --interval 1ms":                    `--interval 1ms: want 50ms to 1h`,
+		"top --once --sort pidd":                `--sort "pidd": did you mean pid?`,
+		"top --view cq":                         `--view "cq": want connections, adapters, cqs, cm or mrs`,
 		"sim --seed 1 --seeds 1..2":             `--seed and --seeds exclude each other`,
 	} {
 		code, out, errs := command(t, strings.Fields(line)...)

@@ -33,6 +33,7 @@ type Conn struct {
 	dreqTID  uint64 // of the peer's DREQ
 	service  mad.ServiceID
 	listener *Listener
+	track    tracked
 
 	ep endpoint
 
@@ -219,7 +220,9 @@ func (c *Conn) move(now clock.Instant, to State) {
 		c.await(now, peerWait(c.ep.ackTimeout), 0)
 	case Idle:
 		c.m.free(now, c)
+		return
 	}
+	report(c)
 }
 
 // begin gives a connection in Idle a communication ID. The object may have

@@ -26,6 +26,7 @@ type Listener struct {
 	service mad.ServiceID
 	handler Handler
 	closed  bool
+	track   tracked
 	silent  int                        // number of connections that MaxSilent bounds
 	groups  deadline.Heap[silentGroup] // the same by address, the largest group first
 }
@@ -41,6 +42,7 @@ func (m *Manager) Listen(s mad.ServiceID, h Handler) (*Listener, error) {
 	}
 	l := &Listener{m: m, service: s, handler: h, groups: newGroups(func(g *silentGroup) *deadline.Link { return &g.ofListener })}
 	m.listeners[s] = l
+	l.report()
 	m.early.Listened(s)
 	return l, nil
 }
@@ -53,6 +55,7 @@ func (l *Listener) Close() {
 	if !l.closed {
 		l.closed = true
 		delete(l.m.listeners, l.service)
+		l.track.Free()
 	}
 }
 
@@ -105,6 +108,7 @@ func (m *Manager) accept(l *Listener, x *stimulus) {
 	m.local[id] = c
 	m.remember(c)
 	c.state = ReqRcvd
+	report(c)
 	x.raise(c, REQReceived)
 }
 
@@ -222,5 +226,6 @@ func (m *Manager) acceptSIDR(l *Listener, x *stimulus) {
 	}
 	m.sidr[sidrKey{c.remoteID, c.to.Remote}] = c
 	c.state = SIDRReqRcvd
+	report(c)
 	x.raise(c, SIDRREQReceived)
 }

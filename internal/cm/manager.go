@@ -11,6 +11,7 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/deadline"
 	"github.com/softhca/softhca/internal/gsi"
+	"github.com/softhca/softhca/internal/restrack"
 	"github.com/softhca/softhca/mad"
 )
 
@@ -71,6 +72,7 @@ type Config struct {
 	// 0: it is refused at once.
 	ListenGrace time.Duration
 	Limits      Limits
+	Table       *restrack.Table // of the adapter's objects; nil for none
 }
 
 // rxeAckDelay is local_ca_ack_delay of Linux rxe.
@@ -98,6 +100,7 @@ type Manager struct {
 	evictTimewait evictionList               // other connections in Timewait
 	evicting      bool                       // an eviction is in progress
 	counters      Counters
+	tracked       uint32 // number of listeners that got a row so far
 }
 
 // peerKeyOf identifies a connection by the peer's ID, to recognise repeated REQs
@@ -238,6 +241,8 @@ func (m *Manager) free(now clock.Instant, c *Conn) {
 	if m.local[c.localID] == c {
 		delete(m.local, c.localID)
 	}
+	c.track.Free()
+	c.track = tracked{}
 }
 
 // transmit sends a MAD and counts it.

@@ -40,7 +40,10 @@ type Config struct {
 	Queues         ring.Allocator // allocates the memory of queues; zero: Go's heap
 	Faults         Faults
 	Env            Environment
-	Board          *Board                                         // nil: the adapter creates one
+	Board          *Board // nil: the adapter creates one
+	BoardFile      string // file that contains Board, at BoardOffset; empty: none that other processes read
+	BoardOffset    int64
+	Name           string                                         // of the adapter, for other processes; empty: softhca0
 	Warn           func(format string, args ...any)               // logs why the device does not share its addresses; nil discards
 	backlog        func(dst netip.Addr, to ib.QPN) fabric.Backlog // of the port; nil if the port has no sockets
 	Adapter        int                                            // index, from 0, among the adapters that share an environment

@@ -17,6 +17,7 @@ import (
 	"github.com/softhca/softhca/internal/gsi"
 	"github.com/softhca/softhca/internal/hca"
 	"github.com/softhca/softhca/internal/qp"
+	"github.com/softhca/softhca/internal/restrack/file"
 )
 
 // Device is an open adapter. Calls on a nil one fail like those on a closed
@@ -30,6 +31,7 @@ type Device struct {
 	closed atomic.Bool
 	faults *injector // nil if there are no fault rules
 	board  *Board
+	table  *file.File // of the objects; nil for none
 
 	events    eventQueue
 	watchers  watchers
@@ -41,6 +43,16 @@ var _ io.Closer = (*Device)(nil)
 
 // Open opens an adapter.
 func Open(cfg Config) (*Device, error) {
+	table := cfg.track()
+	d, err := openWith(cfg, table)
+	if err != nil {
+		return nil, errors.Join(err, table.Close())
+	}
+	return d, nil
+}
+
+// openWith opens an adapter whose table is not nil, or that has none.
+func openWith(cfg Config, table *file.File) (*Device, error) {
 	if cfg.Board == nil {
 		cfg.Board = new(Board)
 	}
@@ -60,7 +72,7 @@ func Open(cfg Config) (*Device, error) {
 		lease.Close()
 		return nil, err
 	}
-	d := &Device{Port: port, lease: lease, faults: faults, board: cfg.Board}
+	d := &Device{Port: port, lease: lease, faults: faults, board: cfg.Board, table: table}
 	d.events.init()
 	d.writes.write, d.writes.ended = writeBack, d.writtenBack
 	d.watchers.all = make(map[*func(clock.Instant, error)]struct{})
@@ -68,7 +80,7 @@ func Open(cfg Config) (*Device, error) {
 		Caps: port.Caps(), Rand: cfg.source(), QPNSlot: cfg.QPNSlot, Shared: lease != nil, NodeGUID: guid, Raise: d.events.raise,
 		Settings: cfg.Settings, Queues: cfg.Queues, Trace: cfg.Trace, Privileged: cfg.Privileged, SecondGID: cfg.SecondGID,
 		Counters: &cfg.Board.Engine, ListenGrace: cm.DefaultListenGrace, WriteBack: d.writes.add,
-		CancelWriteBack: d.writes.cancel, Backlog: cfg.backlog,
+		CancelWriteBack: d.writes.cancel, Backlog: cfg.backlog, Table: table.Table(),
 	})
 	if err != nil {
 		err = errors.Join(err, port.Close())
@@ -77,6 +89,7 @@ func Open(cfg Config) (*Device, error) {
 	}
 	faults.attach(d.HCA)
 	d.drv = driver.Start(port, d.HCA, d.fatal)
+	cfg.publish(table, port, guid, d.Time(0).UnixNano())
 	if lease != nil {
 		lease.Introduce(d.connections)
 	}
@@ -104,7 +117,7 @@ func (d *Device) Close() error {
 	err := d.drv.Close()
 	d.lease.Close()
 	d.events.close()
-	return err
+	return errors.Join(err, d.table.Close())
 }
 
 // Leave is called before the process ends without Close. It sends the packets that are due, so that no
@@ -117,11 +130,12 @@ func (d *Device) Leave() error {
 	if err == nil {
 		d.lease.Leave()
 	}
-	return err
+	return errors.Join(err, d.table.Remove())
 }
 
 // fatal is called by the driver, on the thread of the control plane, when it dies.
 func (d *Device) fatal(cause error) {
+	d.table.Table().Fail()
 	d.events.fatal(cause)
 	d.watchers.tell(0, cause)
 	d.events.wakeAll() // woken threads see that the device has failed

@@ -226,3 +226,9 @@ func (f *Flight) EstimateTimeout(now clock.Instant) {
 	f.Landed(psn)
 	*f.timers.Estimate = next
 }
+
+// Use returns how many bytes may be in flight, and how many are.
+func (f *Flight) Use() (window, inFlight uint64) { return f.share.Use() }
+
+// RoundTrip returns the smoothed round trip; 0 if none was measured.
+func (f *Flight) RoundTrip() time.Duration { return f.rtt.Smoothed() }

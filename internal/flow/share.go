@@ -270,3 +270,6 @@ func (s *Share) Remember(k Knowledge) {
 		s.peer.known = k
 	}
 }
+
+// Use returns how many bytes the sender may have in flight, and how many it has.
+func (s *Share) Use() (window, inFlight uint64) { return uint64(s.own), uint64(s.cost) }

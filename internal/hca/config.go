@@ -9,6 +9,7 @@ import (
 	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/qp"
+	"github.com/softhca/softhca/internal/restrack"
 	"github.com/softhca/softhca/internal/ring"
 	"github.com/softhca/softhca/internal/trace"
 )
@@ -82,6 +83,8 @@ type Config struct {
 	Trace       trace.Tracer   // nil for none
 	// Counters is the memory of the counters; nil: the adapter allocates it.
 	Counters *counters.Set
+	// Table is the table of the adapter's objects that other processes read; nil for none.
+	Table *restrack.Table
 	// PortMbps is the rate of the port in Mb/s, zero means DefaultPortMbps.
 	// Static rates at or above it have no effect. The port itself is not
 	// limited to it.

@@ -6,6 +6,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/qp"
+	"github.com/softhca/softhca/internal/restrack"
 )
 
 // CQs are the completion queues of an adapter.
@@ -23,6 +24,7 @@ func (q CQs) Create(c qp.CQConfig) (*qp.CQ, error) {
 	if h.use.CQs >= h.cfg.Limits.MaxCQ {
 		return nil, ib.ErrInsufficientResources
 	}
+	c.Num, c.Table = h.track.number(restrack.KindCQ), h.track.table
 	cq, err := qp.NewCQ(c.Queues.Or(h.cfg.Queues), c)
 	if err == nil {
 		h.use.CQs++

@@ -63,7 +63,7 @@ func (h *HCA) CreateQP(p *PD, c QPConfig) (*qp.QP, error) {
 	}
 	h.use.QPs++
 	if p != nil {
-		p.users++
+		p.use(1)
 	}
 	return q, nil
 }
@@ -117,6 +117,6 @@ func (h *HCA) DestroyQP(p *PD, q *qp.QP) {
 	}
 	h.use.QPs--
 	if p != nil {
-		p.users--
+		p.use(-1)
 	}
 }

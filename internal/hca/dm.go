@@ -6,6 +6,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/memory"
+	"github.com/softhca/softhca/internal/restrack"
 )
 
 // maxDMAlign is the base-2 logarithm of the largest alignment of device memory: a page.
@@ -87,6 +88,7 @@ func (p *PD) RegDM(d *DM, off, n uint64, c memory.RegionConfig) (*memory.Region,
 	}
 	d.regions++
 	p.hca.onDM[r] = d
+	p.hca.track.region(r, restrack.FormDeviceMemory)
 	return r, nil
 }
 

@@ -48,6 +48,7 @@ type HCA struct {
 	qpns   *number.Pool
 	eecs   *number.Pool
 	use    Resources // the counts of CQs, SRQs, QPs and EE contexts
+	track  tracker
 
 	onDM    map[*memory.Region]*DM // regions of device memory
 	dmBytes uint64                 // allocated device memory
@@ -67,13 +68,14 @@ func New(c Config) (*HCA, error) {
 		cfg: c, pds: make(map[memory.PD]*PD), rdds: make(map[*qp.RDD]bool), onDM: make(map[*memory.Region]*DM), qpns: number.NewPool(c.QPNSlot), eecs: number.NewPool(c.QPNSlot),
 	}
 	h.env = newEnv(&c, mtu)
+	h.track.table = c.Table
 	h.gsi = gsi.New(gsi.Config{
 		Ports: [][]netip.Addr{c.Caps.Addrs}, PKeys: c.PKeys, MigReq: c.Settings.MigReq, SrcPort: c.Caps.SrcPort, Out: h.env.Out,
 	})
 	h.cm = h.newCM(mtu)
 	h.shard = shard.New(&h.env, c.QPNSlot, &port{gsi: h.gsi, over: &h.over})
 	h.connector = connector{&h.planes, &h.cfg, h.shard}
-	h.xrcObjects = xrcObjects{&h.planes, &h.cfg, h.shard, make(map[*qp.XRCD]bool), number.NewPool(c.QPNSlot)}
+	h.xrcObjects = xrcObjects{&h.planes, &h.cfg, h.shard, &h.track, make(map[*qp.XRCD]bool), number.NewPool(c.QPNSlot)}
 	return h, nil
 }
 
@@ -92,6 +94,7 @@ func newEnv(c *Config, mtu ib.MTU) qp.Env {
 		Queues:   c.Queues,
 		AHs:      qp.NewAHTable(c.Limits.MaxAH),
 		Counters: c.Counters,
+		Table:    c.Table,
 		Out:      &packet.Writer{Counters: c.Counters, Trace: c.Trace},
 		Trace:    c.Trace,
 		Raise:    c.Raise,
@@ -162,6 +165,7 @@ func (h *HCA) AllocPD() (*PD, error) {
 	}
 	pd := &PD{hca: h, ID: h.next}
 	h.pds[pd.ID] = pd
+	h.track.pd(pd)
 	return pd, nil
 }
 

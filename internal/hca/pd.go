@@ -6,6 +6,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/memory"
 	"github.com/softhca/softhca/internal/qp"
+	"github.com/softhca/softhca/internal/restrack"
 	"github.com/softhca/softhca/internal/ring"
 )
 
@@ -14,6 +15,7 @@ type PD struct {
 	hca   *HCA
 	ID    memory.PD
 	users int
+	track restrack.Handle[restrack.PDInfo, restrack.PDCounts]
 }
 
 // Dealloc deallocates a protection domain; EBUSY while regions, windows, QPs, SRQs or
@@ -26,6 +28,7 @@ func (p *PD) Dealloc() error {
 		return fmt.Errorf("protection domain has %d objects: %w", p.users, ib.ErrBusy)
 	}
 	delete(p.hca.pds, p.ID)
+	p.track.Free()
 	return nil
 }
 
@@ -42,7 +45,8 @@ func (p *PD) RegMR(c memory.RegionConfig) (*memory.Region, error) {
 		return err
 	})
 	if err == nil {
-		p.users++
+		p.use(1)
+		p.hca.track.region(r, formOf(c.Form))
 	}
 	return r, err
 }
@@ -58,12 +62,13 @@ func (p *PD) ReregMR(r *memory.Region, what memory.Change, c memory.RegionConfig
 		return err
 	}
 	if what&memory.ChangePD != 0 {
-		p.users--
-		to.users++
+		p.use(-1)
+		to.use(1)
 	}
 	if what&memory.ChangeTranslation != 0 {
 		p.hca.leaveDM(r)
 	}
+	p.hca.track.region(r, formOf(r.Form()))
 	return nil
 }
 
@@ -71,8 +76,9 @@ func (p *PD) ReregMR(r *memory.Region, what memory.Change, c memory.RegionConfig
 func (p *PD) DeregMR(r *memory.Region) error {
 	err := p.hca.Enter(func() error { return p.hca.env.Mem.Deregister(r) })
 	if err == nil {
-		p.users--
+		p.use(-1)
 		p.hca.leaveDM(r)
+		r.Track.Free()
 	}
 	return err
 }
@@ -116,7 +122,8 @@ func (p *PD) AllocMW(t ib.MWType) (*memory.Window, error) {
 		return err
 	})
 	if err == nil {
-		p.users++
+		p.use(1)
+		p.hca.track.window(p, w)
 	}
 	return w, err
 }
@@ -125,7 +132,8 @@ func (p *PD) AllocMW(t ib.MWType) (*memory.Window, error) {
 func (p *PD) DeallocMW(w *memory.Window) error {
 	err := p.hca.Enter(func() error { return p.hca.env.Mem.DeallocWindow(w) })
 	if err == nil {
-		p.users--
+		p.use(-1)
+		w.Track.Free()
 	}
 	return err
 }
@@ -168,7 +176,8 @@ func (p *PD) CreateSRQWith(c SRQConfig) (*qp.SRQ, error) {
 		return nil, err
 	}
 	h.use.SRQs++
-	p.users++
+	p.use(1)
+	h.track.srq(s)
 	return s, nil
 }
 
@@ -186,7 +195,9 @@ func (p *PD) ResizeSRQ(s *qp.SRQ, wr uint32) error {
 	if err := p.hca.cfg.Limits.checkSRQWR(wr); err != nil {
 		return err
 	}
-	return s.Resize(wr)
+	err := s.Resize(wr)
+	p.hca.track.srqChanged(s, nil)
+	return err
 }
 
 // DestroySRQ destroys a shared receive queue; EBUSY while QPs use it.
@@ -198,7 +209,8 @@ func (p *PD) DestroySRQ(s *qp.SRQ) error {
 		return err
 	}
 	p.hca.use.SRQs--
-	p.users--
+	p.use(-1)
+	s.Track.Free()
 	s.Free()
 	return nil
 }
@@ -224,7 +236,7 @@ func (p *PD) CreateAH(av *ib.AHAttr) (ib.AHHandle, error) {
 		return nil
 	})
 	if err == nil {
-		p.users++
+		p.use(1)
 	}
 	return h, err
 }
@@ -239,7 +251,7 @@ func (p *PD) DestroyAH(a ib.AHHandle) error {
 		return nil
 	})
 	if err == nil {
-		p.users--
+		p.use(-1)
 	}
 	return err
 }

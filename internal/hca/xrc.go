@@ -15,6 +15,7 @@ type xrcObjects struct {
 	planes  *planes
 	cfg     *Config
 	shard   *shard.Shard
+	track   *tracker
 	domains map[*qp.XRCD]bool
 	srqs    *number.Pool
 }
@@ -26,6 +27,7 @@ func (h *xrcObjects) OpenXRCD() (*qp.XRCD, error) {
 	}
 	d := new(qp.XRCD)
 	h.domains[d] = true
+	h.track.xrcd(d)
 	return d, nil
 }
 
@@ -38,6 +40,7 @@ func (h *xrcObjects) CloseXRCD(d *qp.XRCD) error {
 		return fmt.Errorf("XRC domain has %d objects: %w", n, ib.ErrBusy)
 	}
 	delete(h.domains, d)
+	d.Track.Free()
 	return nil
 }
 
@@ -74,6 +77,7 @@ func (p *PD) CreateXRCSRQWith(d *qp.XRCD, cq *qp.CQ, c SRQConfig) (*qp.SRQ, erro
 		return nil, err
 	}
 	h.srqs.Take(n)
+	h.track.srqChanged(s, cq)
 	return s, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/restrack"
 )
 
 // PD is the number of a protection domain. Zero is none.
@@ -45,6 +46,22 @@ type Region struct {
 	invalidatable bool
 	invalidated   bool
 	durable       bool
+
+	Tracked // belongs to the adapter
+}
+
+// Tracked is the row of a region or a window in the adapter's table of objects, and what is in it.
+// Without a table there is no row.
+type Tracked struct {
+	Track     restrack.Handle[restrack.MRInfo, restrack.NoCounts]
+	TrackInfo restrack.MRInfo
+}
+
+// Retrack writes TrackInfo to the row, if there is one.
+func (t *Tracked) Retrack() {
+	if t.Track.Row != nil {
+		t.Track.Set(&t.TrackInfo)
+	}
 }
 
 // extent is memory, and the address of its first byte in work requests and for peers.

@@ -30,6 +30,14 @@ type Window struct {
 
 	qp         Serial // type 2, bound: the queue pair that it was bound on
 	next, prev *Window
+
+	Tracked // the adapter gives the row; binding changes it
+}
+
+// report writes what the window is bound to.
+func (w *Window) report() {
+	w.TrackInfo.Length, w.TrackInfo.Access = uint64(len(w.buf)), uint32(w.access)
+	w.Retrack()
 }
 
 // RKey returns the present key. Any goroutine may call it.
@@ -126,6 +134,7 @@ func (t *Table) Bind(via Via, b *ib.MWBind) Fault {
 	}
 	r.windows++
 	w.region, w.extent, w.access = r, x, b.Access
+	w.report()
 	if w.typ == ib.MWType2 {
 		t.link(w, via.QP)
 	}
@@ -190,6 +199,7 @@ func (t *Table) unbind(w *Window) {
 	}
 	w.region.windows--
 	w.region, w.extent, w.access = nil, extent{}, 0
+	w.report()
 	if w.typ == ib.MWType2 {
 		t.unlink(w)
 	}

@@ -21,7 +21,7 @@ func everyC() []cMutant {
 	if os.Geteuid() == 0 {
 		secure = cSecureMutants
 	}
-	return slices.Concat(secure, cPostMutants, cQueueMutants, cEventMutants, cSetMutants, cObjectMutants, cPairMutants, cDomainMutants, cEngineMutants, cProcessMutants, cFileMutants, cManagerMutants, cPreloadMutants)
+	return slices.Concat(secure, cPostMutants, cQueueMutants, cEventMutants, cSetMutants, cObjectMutants, cPairMutants, cDomainMutants, cEngineMutants, cProcessMutants, cFileMutants, cManagerMutants, cPreloadMutants, cNetlinkMutants)
 }
 
 // verbs are the files of the library that the model watches.
@@ -52,6 +52,7 @@ var cJudges = []cJudge{
 	{pkg: programTests, run: "^TestD2_CMCalls$/^closing-", lib: verbsDir, of: []string{"ucm.c"}},
 	{pkg: preloadTests, run: "^TestCalls$", lib: preloadDir, of: []string{"path.c", "open.c", "value.c", "status.c", "name.c", "exit.c"}},
 	{pkg: programTests, run: "^TestD2_CMCalls$/^title$", lib: verbsDir, of: []string{"loader.c"}},
+	{pkg: preloadTests, run: "^TestW1_(NetlinkCalls|RdmaTool|LongDump|OtherTables|DamagedTables|TornRows)$", lib: preloadDir, of: []string{"netlink.c", "table.c", "answer.c", "objects.c"}},
 	{pkg: programTests, run: "^TestD1_Program$/^preloaded$/^closes", lib: preloadDir, of: []string{"close.c"}},
 	{pkg: programTests, run: "^TestD1_Program$/^recorded$/^recorded-(told|waits|caught)$", lib: preloadDir, of: []string{"handler.c", "cancel.c"}},
 	{pkg: programTests, run: "^TestD1_Program$/^recorded$/^recorded-sets$", lib: preloadDir, of: []string{"epoll.c"}},

@@ -40,7 +40,7 @@ var cQueueMutants = cBugsIn("capi/libibverbs/cq.c", []cMutant{
 		old:  "ch->ibv.refcnt++;",
 		sees: "a channel in use can be destroyed"},
 	{name: "next-poll-does-not-move-on", in: "take_one",
-		old:  "atomic_store(&r->cons, cons + 1);",
+		old:  "taken(r, cons + 1);",
 		sees: "the same completion for ever"},
 	{name: "timestamp-since-the-adapter-was-opened", in: "take_one",
 		old:  "q->dev->info.clock + ",

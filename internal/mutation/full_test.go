@@ -102,6 +102,11 @@ var fullMutants = slices.Concat(
 			old: "for range maxTags { $*body }",
 			new: "for range 2 * maxTags { $*body }"},
 	}),
+	bugsIn("internal/userdir", []mutant{
+		{name: "more-names-tried-than-are-squatted", in: "another", test: "TestAllNamesSquatted",
+			old: "for i := range maxSquatted { $*body }",
+			new: "for i := range 2 * maxSquatted { $*body }"},
+	}),
 	bugsIn("internal/sysfs", []mutant{
 		{name: "one-processor-too-many", in: "cpuMask", test: "TestCPUMask",
 			old: "to >= maxCPUs",
@@ -109,9 +114,6 @@ var fullMutants = slices.Concat(
 		{name: "every-interface-of-a-device-shown", in: "host", test: "TestFewInterfacesAreShown",
 			old: "len(names) < maxInterfaces",
 			new: "true"},
-		{name: "more-names-tried-than-are-squatted", in: "another", test: "TestAllNamesSquatted",
-			old: "for i := range maxSquatted { $*body }",
-			new: "for i := range 2 * maxSquatted { $*body }"},
 		{name: "images-stay-for-two-days", in: "discard", test: "TestSweep",
 			old: "now.Sub(info.ModTime()) < keep",
 			new: "now.Sub(info.ModTime()) < 2*keep"},

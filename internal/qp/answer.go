@@ -139,6 +139,7 @@ func (r *responder) sendReadResponse(b *fabric.Batch, e *resource) (progress, me
 		return batchFull, err
 	}
 	r.ep.finish(seg, id)
+	r.ep.counts().SentBytes += uint64(n)
 	r.ep.pace.Sent(r.ep.env.now, ipLength(&r.ep.path, seg))
 	e.pending = e.next != e.end
 	e.next = e.next.Next()

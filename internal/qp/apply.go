@@ -13,6 +13,7 @@ import (
 func (q *QP) Modify(now clock.Instant, attr *ib.QPAttr, mask ib.AttrMask) error {
 	q.ep.env.Enter(now)
 	defer q.Arm()
+	defer q.describe()
 	m, err := q.plan(attr, mask)
 	if err != nil {
 		return err

@@ -212,6 +212,7 @@ func (c *completer) receiveNAK(now clock.Instant, s roce.Syndrome) {
 	switch s {
 	case roce.NAKSequence:
 		c.ep.env.Counters.RcvdSeqErr++
+		c.ep.counts().SeqErrors++
 		c.req.lostPackets(now, "sequence NAK", 1, flow.Told)
 	case roce.NAKInvalidRequest:
 		c.end.fail(now, ib.WCRemInvReqErr, "NAK invalid request")
@@ -392,6 +393,9 @@ func (r *requester) completeNext(now clock.Instant, status ib.WCStatus) {
 	if int32(r.next-i) <= 0 {
 		r.next = i + 1
 	}
+	if status == ib.WCSuccess {
+		r.ep.completed(now, w)
+	}
 	r.done = w.ssn
 	r.queue.Retire()
 	if status == ib.WCSuccess && !signalled {
@@ -448,10 +452,14 @@ func (c *CQ) push(now clock.Instant, e *Env, wc *ib.WC, solicited bool) pushResu
 		return refused
 	}
 	at := c.timeOf(now)
+	counts := &c.track.Counts
 	if !c.Push(at, wc) {
 		c.Fail()
+		counts.Overflows++
 		return overflowed
 	}
+	counts.Produced++
+	counts.HighWater = max(counts.HighWater, uint64(c.Pending()))
 	solicited = solicited || wc.Status != ib.WCSuccess
 	switch {
 	case !c.Armed(solicited):
@@ -473,7 +481,11 @@ func (c *CQ) timeOf(now clock.Instant) clock.Instant {
 
 // fire raises an event if the queue is still armed for such an entry.
 func (c *CQ) fire(solicited bool) {
-	if c.Fire(solicited) && c.onEvent != nil {
+	if !c.Fire(solicited) {
+		return
+	}
+	c.track.Counts.Events++
+	if c.onEvent != nil {
 		c.onEvent()
 	}
 }

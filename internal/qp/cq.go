@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/restrack"
 	"github.com/softhca/softhca/internal/ring"
 )
 
@@ -14,6 +15,8 @@ type CQ struct {
 	onEvent func() // called when an armed CQ gets a matching entry; must not block
 	time    func() clock.Instant
 	users   atomic.Int32
+	num     uint32
+	track   restrack.Handle[restrack.CQInfo, restrack.CQCounts]
 	moderated
 }
 
@@ -27,6 +30,11 @@ type CQConfig struct {
 	// OnEvent, if not nil, is called at most once per Arm, from the thread that completes.
 	OnEvent func()
 	Queues  ring.Allocator // of the memory; zero: that of the adapter
+	// Num is the queue's number in Table, the table of the adapter's objects; nil for none. Vector
+	// is its completion vector.
+	Num    uint32
+	Vector uint32
+	Table  *restrack.Table
 }
 
 // NewCQ returns a completion queue for at least c.Entries entries. ENOMEM or EINVAL if
@@ -36,7 +44,33 @@ func NewCQ(a ring.Allocator, c CQConfig) (*CQ, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &CQ{CQ: q, onEvent: c.OnEvent, time: c.Time}, nil
+	n := &CQ{CQ: q, onEvent: c.OnEvent, time: c.Time, num: c.Num}
+	n.track = restrack.Add[restrack.CQInfo, restrack.CQCounts](c.Table, restrack.KindCQ, &restrack.CQInfo{Num: c.Num, Depth: q.Cap(), Vector: c.Vector})
+	counts := &n.track.Counts
+	q.Mirror(&counts.Consumed, &counts.Armed, n.track.Shared())
+	return n, nil
+}
+
+// Number returns the queue's number in the table of objects; 0 on nil.
+func (c *CQ) Number() uint32 {
+	if c == nil {
+		return 0
+	}
+	return c.num
+}
+
+// Free frees the memory of the queue, and its row. No method may be called afterwards.
+func (c *CQ) Free() {
+	c.Mirror(nil, nil, false)
+	c.CQ.Free()
+	c.track.Free()
+}
+
+// Resize changes the number of entries to at least n, as ring.CQ.Resize does.
+func (c *CQ) Resize(n uint32) error {
+	err := c.CQ.Resize(n)
+	c.track.Set(&restrack.CQInfo{Num: c.num, Depth: c.Cap()})
+	return err
 }
 
 // Hold counts a queue that completes here; Release takes it back; Users

@@ -6,6 +6,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/deadline"
+	"github.com/softhca/softhca/internal/restrack"
 	"github.com/softhca/softhca/internal/ring"
 	"github.com/softhca/softhca/internal/trace"
 	"github.com/softhca/softhca/roce"
@@ -60,6 +61,7 @@ func NewEEC(env *Env, c EECConfig) (*EEC, error) {
 	}
 	e.req.queue = &e.own
 	e.req.reset()
+	e.ep.beginTrack(env.Table, restrack.QPInfo{Num: uint32(c.Num), Type: uint8(ib.EEC)})
 	c.RDD.users++
 	c.RDD.eecs = append(c.RDD.eecs, e)
 	return e, nil
@@ -83,6 +85,7 @@ func (e *EEC) Receive(now clock.Instant, p *Packet) {
 	default:
 		e.receiveRequest(now, p)
 	}
+	e.reportReceived()
 }
 
 // Modify sets attributes of the EE context and, if the mask has STATE, moves it,
@@ -91,6 +94,7 @@ func (e *EEC) Receive(now clock.Instant, p *Packet) {
 func (e *EEC) Modify(now clock.Instant, attr *ib.QPAttr, mask ib.AttrMask) error {
 	e.ep.env.Enter(now)
 	defer e.Arm()
+	defer e.describe()
 	m, err := e.plan(attr, mask)
 	if err != nil {
 		return err
@@ -135,6 +139,7 @@ func (e *EEC) Destroy(now clock.Instant) {
 	e.stop(now, ib.WCInvEECNErr, "EE context destroyed")
 	e.clear()
 	e.ep.state.Store(uint32(ib.RESET))
+	e.ep.endTrack()
 	i := slices.Index(e.rdd.eecs, e)
 	e.rdd.eecs = slices.Delete(e.rdd.eecs, i, i+1)
 	e.rdd.users--
@@ -261,6 +266,7 @@ func (e *EEC) sendError(now clock.Instant, status ib.WCStatus, cause string) {
 // queue pairs meanwhile. The message later restarts from its beginning.
 func (e *EEC) suspend(now clock.Instant, code uint8) {
 	e.ep.env.Counters.RcvdRNRErr++
+	e.ep.counts().RNRRcvd++
 	if e.req.drained() {
 		return
 	}

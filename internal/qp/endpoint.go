@@ -13,6 +13,7 @@ import (
 	"github.com/softhca/softhca/internal/fabric/ipudp"
 	"github.com/softhca/softhca/internal/flow"
 	"github.com/softhca/softhca/internal/packet"
+	"github.com/softhca/softhca/internal/restrack"
 	"github.com/softhca/softhca/internal/trace"
 	"github.com/softhca/softhca/roce"
 )
@@ -42,6 +43,7 @@ type endpoint struct {
 	timers   timers
 	prefixes packet.Prefixes
 	ipid     ipidPolicy
+	track    track
 }
 
 // destination is what the headers of requests say about where they go. It changes with the
@@ -145,6 +147,9 @@ func (e *endpoint) take(p *Packet) bool {
 		return false
 	}
 	e.env.Counters.RcvdPkts++
+	c := e.counts()
+	c.RcvdPackets++
+	c.RcvdBytes += uint64(len(p.Payload))
 	e.tracePacket(p)
 	return true
 }
@@ -197,6 +202,7 @@ func (e *endpoint) finish(seg []byte, id int) {
 // seal writes the ICRC and counts the packet.
 func (e *endpoint) seal(seg []byte, pre roce.Prefix) {
 	e.env.Out.Seal(e.env.now, e.num, seg, pre)
+	e.counts().SentPackets++
 }
 
 // record hands a record to the tracer. The caller has checked that there is
@@ -232,6 +238,7 @@ func (e *endpoint) countStatus(s ib.WCStatus, failed *uint64) {
 		e.env.Counters.CQEFlush++
 	default:
 		*failed++
+		e.failed(s)
 	}
 }
 
@@ -479,4 +486,25 @@ func (e *endpoint) migrated() bool { return e.mig.state == ib.MIGRATED }
 // distrusts reports whether the endpoint doubts claims of one of the kinds k.
 func (e *endpoint) distrusts(k claims) bool {
 	return e.doubted&k != 0 && !e.env.Settings.NoChallenge
+}
+
+// counts returns the counters in the table of objects.
+func (e *endpoint) counts() *restrack.QPCounts { return &e.track.Row.Counts }
+
+// report writes what changes when the end sends. An end that gets a response has a turn to send after
+// it.
+func (e *End) report() {
+	c, f, sq := e.ep.counts(), &e.req.flight, e.req.queue
+	c.SendPSN, c.AckPSN = uint64(f.Next().Value()), uint64(f.Una().Value())
+	c.Window, c.InFlight = f.Use()
+	c.RTT = uint64(f.RoundTrip())
+	c.Outstanding = uint64(sq.posted())
+}
+
+// reportReceived writes what changes with each packet that the end receives.
+func (e *End) reportReceived() { e.ep.counts().RecvPSN = uint64(e.in.epsn.Value()) }
+
+// completed notes that the send work request with the notes w was completed.
+func (e *endpoint) completed(now clock.Instant, w *begunWR) {
+	e.counts().Latency[restrack.Bucket(now.Sub(w.at))]++
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/softhca/softhca/internal/memory"
 	"github.com/softhca/softhca/internal/number"
 	"github.com/softhca/softhca/internal/packet"
+	"github.com/softhca/softhca/internal/restrack"
 	"github.com/softhca/softhca/internal/ring"
 	"github.com/softhca/softhca/internal/trace"
 	"github.com/softhca/softhca/roce"
@@ -62,8 +63,9 @@ type Env struct {
 	Queues   ring.Allocator // of the memory of work queues
 	AHs      *AHTable
 	Counters *counters.Set
-	Out      *packet.Writer // writes the packets
-	Trace    trace.Tracer   // receives what happens, if not nil
+	Table    *restrack.Table // of the adapter's objects; nil for none
+	Out      *packet.Writer  // writes the packets
+	Trace    trace.Tracer    // receives what happens, if not nil
 	// Raise receives asynchronous events. It is a function because events leave the
 	// engine, for the program. It must not block.
 	Raise func(Event)

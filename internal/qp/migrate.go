@@ -89,6 +89,9 @@ func (e *endpoint) stay() {
 // armed reports whether the endpoint may migrate by itself, over a path that may not be usable.
 func (e *endpoint) armed() bool { return e.mig.state == ib.ARMED }
 
+// migration returns the migration state.
+func (e *endpoint) migration() ib.MigState { return e.mig.state }
+
 // mayMigrate reports whether the endpoint may migrate by itself.
 func (e *endpoint) mayMigrate() bool { return e.mig.mayMigrate() }
 
@@ -111,6 +114,7 @@ func (m *migration) follow(now clock.Instant, p *Packet) bool {
 		return false
 	case m.state == ib.REARM && !p.BTH.MigReq:
 		m.state = ib.ARMED
+		m.end.reportState()
 	default:
 		m.claim = 0
 	}
@@ -196,6 +200,7 @@ func (m *migration) load(a *ib.QPAttr) {
 	to.AltAV, to.AltPort, to.AltPKeyIndex, to.AltTimeout = a.AltAV, a.AltPort, a.AltPKeyIndex, a.AltTimeout
 	m.pkey = m.ep.env.port(a.AltPort).PKeys[a.AltPKeyIndex]
 	m.loaded, m.told = true, false
+	m.end.describe()
 }
 
 // set applies the migration state of a checked modify call.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/lock"
 	"github.com/softhca/softhca/internal/memory"
 	"github.com/softhca/softhca/internal/ring"
@@ -223,9 +224,10 @@ type sendQueue struct {
 // begunWR holds the requester's notes on a started work request. After that the
 // requester reads no field of the entry that it would have to check again.
 type begunWR struct {
-	first, last ib.PSN // its PSNs
-	length      uint32 // bytes of payload; of a READ, bytes asked for
-	ssn         uint32 // number of the last of its messages, or of those before it
+	first, last ib.PSN        // its PSNs
+	length      uint32        // bytes of payload; of a READ, bytes asked for
+	at          clock.Instant // when it was started
+	ssn         uint32        // number of the last of its messages, or of those before it
 	opcode      ib.WROpcode
 	flags       ib.SendFlags
 	numSGE      uint8
@@ -275,6 +277,9 @@ func (s *sendQueue) init(a ring.Allocator, t ib.QPType, c ib.QPCap) error {
 	s.begun = make([]begunWR, s.Cap())
 	return nil
 }
+
+// posted returns the number of work requests in the queue.
+func (s *sendQueue) posted() uint32 { return s.Prod() - s.Cons() }
 
 // write fills entry i with a work request of length bytes.
 func (s *sendQueue) write(i uint32, wr *ib.SendWR, length uint32) {

@@ -102,6 +102,7 @@ func New(env *Env, c Config) (*QP, error) {
 	c.SendCQ.Hold()
 	c.RecvCQ.Hold()
 	q.req.reset()
+	q.ep.beginTrack(env.Table, identity(q, &c))
 	return q, nil
 }
 
@@ -172,6 +173,7 @@ func (q *QP) Receive(now clock.Instant, p *Packet) {
 	default: // an EE context receives for RD queue pairs; an end of XRC takes one direction
 		q.ep.drop(counters.DropService, p)
 	}
+	q.reportReceived()
 }
 
 // Doorbell is called after work was posted: it flushes the work if the state
@@ -200,6 +202,7 @@ func (q *QP) Destroy() {
 	q.clear()
 	q.unschedule()
 	q.ep.state.Store(uint32(ib.RESET))
+	q.ep.endTrack()
 	rq.mu.Unlock()
 	sq.mu.Unlock()
 	sq.cq.Release()
@@ -308,6 +311,7 @@ func (e *End) Transmit(now clock.Instant, b *fabric.Batch) (more bool) {
 		}
 	}
 	e.req.flight.Yield()
+	e.report()
 	return more
 }
 

@@ -304,6 +304,7 @@ func (r *receiver) executeWrite(p *Packet) fault {
 // WRITE with immediate complete a receive work request.
 func (r *receiver) completeMessage(now clock.Instant, p *Packet) {
 	r.msg = messageNone
+	r.ep.counts().RcvdMessages++
 	op := operationOf(p.Info.Kind)
 	if !r.slot.taken || op.receive.at&(p.Info.Flags|roce.FlagStart) == 0 {
 		return

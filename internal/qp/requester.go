@@ -215,6 +215,8 @@ func (r *requester) cost(w *begunWR, psn ib.PSN) uint32 {
 func (r *requester) begin(w *begunWR) {
 	r.alloc = w.last.Next()
 	r.began++
+	w.at = r.ep.env.now
+	r.ep.counts().SentMessages++
 	n := uint32(1)
 	switch w.kind {
 	case begunAnswered:
@@ -278,6 +280,7 @@ func (r *requester) sendRequest(now clock.Instant, b *fabric.Batch, w *begunWR) 
 func (r *requester) sent(now clock.Instant, w *begunWR, n uint32) {
 	if r.flight.Next() != r.flight.Fresh() {
 		r.ep.env.Counters.RetransPkts++
+		r.ep.counts().Retransmitted++
 	}
 	last := r.flight.Next().Add(n) == w.last.Next()
 	if last {
@@ -337,6 +340,7 @@ func (r *requester) sendData(b *fabric.Batch, w *begunWR) (uint32, ib.WCStatus) 
 	}
 	r.flight.Charge(cost, 1, p.BTH.AckReq)
 	ep.finish(seg, id)
+	ep.counts().SentBytes += uint64(n)
 	ep.pace.Sent(ep.env.now, ipLength(&ep.path, seg))
 	return 1, ib.WCSuccess
 }

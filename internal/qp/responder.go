@@ -244,6 +244,7 @@ func (r *responder) hold(now clock.Instant, p *Packet) bool {
 // none (E12). The packets after it are dropped without an answer.
 func (r *responder) notReady(p *Packet) {
 	r.ep.env.Counters.SendRNRErr++
+	r.ep.counts().RNRSent++
 	s := roce.RNRNAK(r.in.rnrTimer())
 	r.ep.owner.notReady(s)
 	r.nakSent, r.ahead = true, p.BTH.PSN

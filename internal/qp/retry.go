@@ -44,6 +44,7 @@ func (r *requester) ackTimeout(now clock.Instant) {
 		return
 	}
 	r.ep.env.Counters.LocalAckTimeoutErr++
+	r.ep.counts().Timeouts++
 	if !r.countRetry(now) {
 		return
 	}
@@ -169,6 +170,7 @@ func (r *requester) moved(now clock.Instant) {
 // (E12, E25).
 func (r *requester) receiveRNR(now clock.Instant, code uint8) {
 	r.ep.env.Counters.RcvdRNRErr++
+	r.ep.counts().RNRRcvd++
 	if r.retry.Waiting() || r.drained() {
 		return
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/memory"
+	"github.com/softhca/softhca/internal/restrack"
 	"github.com/softhca/softhca/internal/ring"
 )
 
@@ -20,6 +21,11 @@ type SRQ struct {
 	num    ib.SRQN
 	domain *XRCD
 	cq     *CQ // of all receives
+
+	// Track is the queue's row in the table of objects, and TrackInfo what is in it. Both belong to
+	// the adapter.
+	Track     restrack.Handle[restrack.SRQInfo, restrack.NoCounts]
+	TrackInfo restrack.SRQInfo
 
 	rq    recvQueue
 	limit uint32 // guarded by rq.mu
@@ -39,6 +45,14 @@ func NewSRQ(a ring.Allocator, pd memory.PD, wr, sge uint32, onLimit func()) (*SR
 
 // Free gives the memory of the queue back: posting must have ended.
 func (s *SRQ) Free() { s.rq.Free() }
+
+// Number returns the queue's number in the table of objects; 0 on nil.
+func (s *SRQ) Number() uint32 {
+	if s == nil {
+		return 0
+	}
+	return s.TrackInfo.Num
+}
 
 // SRQBytes returns how much memory NewSRQ allocates for the queue.
 func SRQBytes(wr, sge uint32) int { return ring.Bytes[ring.RecvWQE](wr, ring.SGERoom(sge)) }

@@ -27,6 +27,7 @@ func (q *QP) setState(to ib.QPState, cause string) {
 func (e *End) setState(to ib.QPState, cause string) {
 	from := e.State()
 	e.ep.state.Store(uint32(to))
+	e.reportState()
 	if from == to {
 		return
 	}
@@ -73,6 +74,7 @@ func (q *QP) stop(now clock.Instant) {
 	q.req.flight.Release()
 	q.req.flush(now)
 	q.in.flush(now)
+	q.report()
 	if q.srq != nil || q.xrc != nil {
 		q.ep.raise(ib.EventQPLastWQEReached)
 	}

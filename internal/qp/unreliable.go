@@ -181,6 +181,7 @@ func (r *receiver) receiveUD(now clock.Instant, p *Packet) {
 		wc.Flags |= ib.WCWithImm
 		wc.ImmData = p.Imm
 	}
+	r.ep.counts().RcvdMessages++
 	r.complete(now, &wc, p.BTH.SE)
 }
 
@@ -241,6 +242,7 @@ func (r *requester) sendDatagram(b *fabric.Batch, w *begunWR) (uint32, ib.WCStat
 		return 0, ib.WCLocProtErr
 	}
 	ep.seal(seg, packet.Prefix(&path.Path, len(seg), id))
+	ep.counts().SentBytes += uint64(w.length)
 	size := ipLength(&path, seg)
 	ep.pace.Sent(ep.env.now, size)
 	ah.pace.Sent(ep.env.now, size)

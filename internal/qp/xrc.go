@@ -5,6 +5,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/restrack"
 	"github.com/softhca/softhca/internal/ring"
 	"github.com/softhca/softhca/roce"
 )
@@ -12,8 +13,21 @@ import (
 // XRCD is a domain of extended reliable connections (XRC): the targets of a domain
 // reach only its own shared receive queues.
 type XRCD struct {
+	// Num is the domain's number in the table of objects, and Track its row. Both belong to the
+	// adapter.
+	Num   uint32
+	Track restrack.Handle[restrack.XRCDInfo, restrack.NoCounts]
+
 	srqs    int
 	targets []*QP
+}
+
+// Number returns Num; 0 on nil.
+func (d *XRCD) Number() uint32 {
+	if d == nil {
+		return 0
+	}
+	return d.Num
 }
 
 // Users returns how many targets and shared receive queues are in the domain.

@@ -22,6 +22,9 @@ type CQ struct {
 	stride uintptr // bytes from one entry to the next: the size of a CQE or of a TimedCQE
 	prod   uint32  // used by the adapter's thread only
 
+	// Copies of Header.Cons and Header.Armed, for observers; never nil.
+	consumed, armed *uint64
+
 	// Resize changes these under the readers' lock; readers hold the lock, the
 	// adapter's thread needs none to read. They are atomic because the race
 	// detector does not know a lock in memory outside Go.
@@ -57,7 +60,7 @@ func NewCQ(a Allocator, n uint32, timed bool) (*CQ, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &CQ{hdr: (*Header)(p), alloc: a, stride: cqeBytes(timed)}
+	c := &CQ{hdr: (*Header)(p), alloc: a, stride: cqeBytes(timed), consumed: new(uint64), armed: new(uint64)}
 	if err := c.place(CQSize(n) + 1); err != nil {
 		a.put(p, HeaderSize)
 		return nil, err
@@ -84,6 +87,27 @@ func (c *CQ) place(n uint32) error {
 func (c *CQ) Free() {
 	c.alloc.put(unsafe.Pointer(c.base.Load()), int(c.mask.Load()+1)*int(c.stride))
 	c.alloc.put(unsafe.Pointer(c.hdr), HeaderSize)
+}
+
+// Mirror has readers copy the number of completions that they took, and whether the queue is
+// armed, to two words. Readers outside Go do so only if the words are in memory that does not move
+// (fixed), which stays mapped until the next Mirror. Nil words end it.
+func (c *CQ) Mirror(consumed, armed *uint64, fixed bool) {
+	if consumed == nil || armed == nil {
+		consumed, armed, fixed = new(uint64), new(uint64), false
+	}
+	c.consumed, c.armed = consumed, armed
+	c.hdr.Mirror.Store(0)
+	if fixed {
+		c.hdr.Mirror.Store(uint64(uintptr(unsafe.Pointer(consumed))))
+	}
+}
+
+// setCons ends a reader's turn, in which it took all entries before index cons. The caller holds
+// the readers' lock.
+func (c *CQ) setCons(cons uint32) {
+	*c.consumed = uint64(cons)
+	c.hdr.Cons.Store(cons)
 }
 
 // Header returns the header at the start of the queue's memory.
@@ -167,7 +191,7 @@ func (c *CQ) PollTimes(out []ib.WC, times []clock.Instant) (n int) {
 		}
 		cons++
 	}
-	c.hdr.Cons.Store(cons)
+	c.setCons(cons)
 	c.unlock()
 	return n
 }
@@ -189,7 +213,7 @@ func (c *CQ) Remove(n ib.QPN) {
 			c.move(c.entry(to), to, e, &wc)
 		}
 	}
-	c.hdr.Cons.Store(to)
+	c.setCons(to)
 }
 
 // move fills entry i with a completion, and with the time of the entry that it comes from.
@@ -228,9 +252,10 @@ func (c *CQ) Resize(n uint32) error {
 func (c *CQ) Arm(solicitedOnly bool) {
 	if !solicitedOnly {
 		c.hdr.Armed.Store(ArmAny)
-		return
+		atomic.StoreUint64(c.armed, uint64(ArmAny))
+	} else if c.hdr.Armed.CompareAndSwap(ArmNone, ArmSolicited) {
+		atomic.StoreUint64(c.armed, uint64(ArmSolicited))
 	}
-	c.hdr.Armed.CompareAndSwap(ArmNone, ArmSolicited)
 }
 
 // Armed reports whether a new entry would raise an event. solicited: as of Fire.
@@ -248,6 +273,7 @@ func (c *CQ) Fire(solicited bool) bool {
 			return false
 		}
 		if c.hdr.Armed.CompareAndSwap(a, ArmNone) {
+			atomic.StoreUint64(c.armed, uint64(ArmNone))
 			return true
 		}
 	}

@@ -36,7 +36,10 @@ type Header struct {
 	Stride  uint32        // 24: bytes from one entry to the next
 	_       uint32
 	Entries uint64 // 32: address of entry 0
-	_       [HeaderSize - 40]byte
+	// 40: completion queue: address of a word to which readers copy Cons after they changed it; 0
+	// for none.
+	Mirror atomic.Uint64
+	_      [HeaderSize - 48]byte
 }
 
 // Values of Header.Armed: which completion raises the next event.

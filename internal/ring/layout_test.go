@@ -24,7 +24,7 @@ func TestLayout(t *testing.T) {
 	}{
 		{Header{}, 64, []field{
 			{"Prod", 0, 4}, {"Cons", 4, 4}, {"Lock", 8, 4}, {"Armed", 12, 4}, {"Flags", 16, 4},
-			{"Mask", 20, 4}, {"Stride", 24, 4}, {"Entries", 32, 8},
+			{"Mask", 20, 4}, {"Stride", 24, 4}, {"Entries", 32, 8}, {"Mirror", 40, 8},
 		}},
 		{SendWQE{}, 48, []field{
 			{"WRID", 0, 8}, {"RemoteAddr", 8, 8}, {"CompareAdd", 16, 8}, {"Swap", 24, 8}, {"Length", 32, 4},

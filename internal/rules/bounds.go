@@ -87,10 +87,14 @@ var reached = map[string]string{
 	"internal/script.maxPosts":         "internal/script TestScriptErrors",
 	"internal/script.maxTerms":         "internal/script TestData",
 	"internal/shard.maxPacket":         "- the size of the longest packet",
+	"internal/restrack.MaxExtents":     "internal/restrack TestTableIsBounded",
+	"internal/restrack.maxReads":       "internal/restrack TestWriterDiedWhileItWrote",
+	"internal/restrack/file.maxDead":   "internal/restrack/file TestDeadTablesAreBounded",
+	"internal/restrack/file.maxFound":  "- each takes a file, and 4096 adapters take more memory than a test should",
+	"internal/userdir.maxSquatted":     "internal/userdir TestAllNamesSquatted",
 	"internal/sysfs.maxCPUs":           "internal/sysfs TestCPUMask",
 	"internal/sysfs.maxInterfaces":     "internal/sysfs TestFewInterfacesAreShown",
 	"internal/sysfs.maxName":           "internal/sysfs TestNames",
-	"internal/sysfs.maxSquatted":       "internal/sysfs TestAllNamesSquatted",
 
 	"internal/fabric/near/meeting.MaxPeers":     "internal/fabric/near TestPeersAreBounded",
 	"internal/fabric/near/meeting.maxAttempts":  "internal/fabric/near/meeting TestAttemptsAreBounded",
@@ -104,7 +108,7 @@ var reached = map[string]string{
 var bounded = []string{
 	"internal/cm", "internal/deadline", "internal/device", "internal/driver", "internal/fabric", "internal/fault", "internal/gsi",
 	"internal/flow", "internal/hca", "internal/identity", "internal/judge", "internal/memory", "internal/packet", "internal/pcapfile", "internal/qp", "internal/ring",
-	"internal/script", "internal/shard", "internal/sysfs", "internal/trace",
+	"internal/script", "internal/shard", "internal/restrack", "internal/restrack/file", "internal/sysfs", "internal/trace", "internal/userdir",
 }
 
 // boundName matches the name of a constant that is a bound.

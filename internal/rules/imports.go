@@ -18,7 +18,9 @@ var dependencies = []struct {
 	{"golang.org/x/tools", []Kind{Tool}},
 	{"github.com/spf13/cobra", []Kind{Shell}},
 	{"github.com/spf13/pflag", []Kind{Shell}},
+	{"github.com/gdamore/tcell/v2", []Kind{Shell}},
 	{"github.com/prometheus/client_golang", []Kind{Shell}},
+	{"github.com/prometheus/common", []Kind{Shell}}, // the text format
 	{"github.com/HdrHistogram/hdrhistogram-go", []Kind{Shell}},
 	{"github.com/gopacket/gopacket", []Kind{IO, Shell}},
 	{"github.com/cockroachdb/datadriven", []Kind{Shell}},

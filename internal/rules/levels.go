@@ -48,6 +48,7 @@ var table = []Row{
 	{"internal/fabric/ipudp", 0, Engine, false},
 	{"internal/fabric/fdmark", 0, IO, false},
 	{"internal/environ", 0, IO, false},
+	{"internal/restrack", 0, Engine, false},
 	{"internal/userns", 0, IO, false},
 	{"internal/namespace", 0, Shell, false},
 
@@ -57,6 +58,7 @@ var table = []Row{
 	{"internal/fabric/near/ring", 1, IO, false},
 	{"internal/ring", 1, Engine, false},
 	{"internal/deadline", 1, Engine, false},
+	{"internal/userdir", 1, IO, false},
 	{"internal/number", 1, Engine, false},
 
 	{"internal/trace", 2, Engine, false},
@@ -78,6 +80,7 @@ var table = []Row{
 	{"internal/pcapfile", 2, IO, false},
 	{"internal/identity", 2, IO, false},
 	{"internal/libraries", 2, IO, false},
+	{"internal/restrack/file", 2, IO, false},
 	{"internal/debian", 2, IO, false},
 
 	{"internal/qp", 3, Engine, false},
@@ -100,6 +103,7 @@ var table = []Row{
 	{"internal/script", 7, Shell, false},
 
 	{"internal/sysfs", 8, Shell, false},
+	{"internal/observe", 8, Shell, false},
 	{"verbs", 8, Shell, true},
 
 	{"rdmacm", 9, Shell, true},

@@ -69,6 +69,7 @@ type Attached struct {
 	*device.Board
 	file *os.File
 	mem  []byte
+	at   int64 // offset of the board in the file
 }
 
 // Attach maps the board of the adapter with a number, from 0, in the image at
@@ -114,9 +115,12 @@ func (a *Attached) take(at int) error {
 	if *(*uint64)(base) != layout() {
 		return errors.Join(fmt.Errorf("the library and the command are of different versions: %w", ib.EINVAL), unix.Munmap(a.mem))
 	}
-	a.Board = (*device.Board)(unsafe.Add(base, boardStart))
+	a.Board, a.at = (*device.Board)(unsafe.Add(base, boardStart)), int64(at)+boardStart
 	return nil
 }
+
+// Place returns the path of the file that contains the board, and the offset in it.
+func (a *Attached) Place() (path string, at int64) { return a.file.Name(), a.at }
 
 // Close releases the board. The adapter that was opened with it must be closed.
 func (a *Attached) Close() error {

@@ -10,7 +10,7 @@
 //
 // Reading order: description.go (the adapter), image.go (the files of an
 // image), words.go (the words of values that change), board.go (the file of the
-// board), home.go (the directory of images), place.go (which are in use, and which are removed).
+// board), place.go (which are in use, and which are removed).
 //
 // The package opens no adapter. Images are for Linux; elsewhere it only checks
 // a Description.

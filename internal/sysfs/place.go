@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/softhca/softhca/internal/userdir"
 )
 
 // Image is an image that is in use.
@@ -34,7 +36,7 @@ func Show(ds ...Description) (*Image, error) {
 			return nil, err
 		}
 	}
-	base, err := home()
+	base, err := userdir.Home()
 	if err != nil {
 		return nil, err
 	}

@@ -279,33 +279,6 @@ func TestShowAtOnce(t *testing.T) {
 	wg.Wait()
 }
 
-// TestPrivate refuses places where others could write or read.
-func TestPrivate(t *testing.T) {
-	dir := t.TempDir()
-	open, link := filepath.Join(dir, "open"), filepath.Join(dir, "link")
-	must.Do(t, errors.Join(os.Mkdir(open, 0o700), os.Symlink(open, link)))
-	if err := private(open); err != nil {
-		t.Error(err)
-	}
-	if private(link) == nil {
-		t.Error("a symbolic link is private")
-	}
-	must.Do(t, os.Chmod(open, 0o750))
-	if private(open) == nil {
-		t.Error("a directory that others may read is private")
-	}
-	t.Setenv("XDG_RUNTIME_DIR", "")
-	t.Setenv("TMPDIR", dir)
-	if got, err := home(); err != nil || filepath.Dir(got) != dir {
-		t.Errorf("home is %s, %v", got, err)
-	}
-	must.Do(t, os.Mkdir(filepath.Join(dir, "run"), 0o700))
-	t.Setenv("XDG_RUNTIME_DIR", filepath.Join(dir, "run"))
-	if got, err := home(); err != nil || got != filepath.Join(dir, "run", "softhca") {
-		t.Errorf("with a runtime directory home is %s, %v", got, err)
-	}
-}
-
 func TestNames(t *testing.T) {
 	for name, ok := range map[string]bool{
 		"softhca0": true, "a_b-1": true, "": false, "a/b": false, "..": false, "a b": false,

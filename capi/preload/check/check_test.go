@@ -66,6 +66,7 @@ func build(dir string, flags ...string) (string, error) {
 type bench struct {
 	lib, root string
 	guid      string // as files have it
+	addr      netip.Addr
 	board     *sysfs.Attached
 }
 
@@ -75,6 +76,12 @@ var benches atomic.Uint64
 // newBench returns the library, compiled with more flags if there are any, and a
 // image with some counts. Other tests may run at the same time as the test that has it.
 func newBench(t *testing.T, flags ...string) *bench {
+	t.Helper()
+	return newBenchAt(t, netip.MustParseAddr("127.0.0.1"), flags...)
+}
+
+// newBenchAt is newBench for an adapter with another address.
+func newBenchAt(t *testing.T, addr netip.Addr, flags ...string) *bench {
 	t.Helper()
 	t.Parallel()
 	if _, err := libraries.Compiler(); err != nil {
@@ -89,10 +96,10 @@ func newBench(t *testing.T, flags ...string) *bench {
 	must.Do(t, err)
 	guid := ib.GUID(firstGUID + benches.Add(1))
 	p, err := sysfs.Show(sysfs.Description{Name: "softhca0", Identity: device.Identity{
-		NodeGUID: uint64(guid), Addrs: []netip.Addr{netip.MustParseAddr("127.0.0.1")}, Interfaces: []string{"lo"},
+		NodeGUID: uint64(guid), Addrs: []netip.Addr{addr}, Interfaces: []string{"lo"},
 	}})
 	must.Do(t, err)
-	b := &bench{lib: lib, root: p.Root, guid: guid.String()}
+	b := &bench{lib: lib, root: p.Root, guid: guid.String(), addr: addr}
 	if b.board, err = sysfs.Attach(p.Root, 0); err != nil {
 		t.Fatal(err)
 	}

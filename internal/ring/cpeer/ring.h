@@ -13,7 +13,8 @@ struct ring {
 	_Atomic uint32_t prod, cons, lock, armed, flags;
 	uint32_t mask, stride, unused;
 	uint64_t entries;
-	uint8_t rest[24];
+	_Atomic uint64_t mirror; // completion queue: address of a word to which readers copy cons; 0: none
+	uint8_t rest[16];
 };
 
 enum {

@@ -27,7 +27,7 @@ var attacks = [...]attack{
 	{"a process that shares memory sends hostile packets, or never reads", "./internal/fabric/near/campaign", "Hostile|NeverReads|AnotherUser", []string{"-near-rounds", "10"}},
 	{"a process lies when it meets another", "./internal/fabric/near/meeting", "Another|False|Strangers|Attempts|NotAllowed|WakesNever", nil},
 	{"another user has the secret, or replaces it", "./internal/identity", "Secret", nil},
-	{"another user squats directories of sysfs images", "./internal/sysfs", "Home", nil},
+	{"another user squats the directory for what adapters share", "./internal/userdir", "Home", nil},
 	{"another user reserves all names", "./cmd/softhca/internal/launch", "Reserved", nil},
 	{"the user of a privileged program, in C", "./capi/test", "Privileged", nil},
 	{"the user of a privileged program, in Go", "./verbs", "Privileged", nil},

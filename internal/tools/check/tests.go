@@ -29,6 +29,7 @@ var raceTests = map[string]string{
 	"./capi/ucm":                         whole,
 	"./cmd/softhca":                      "^Test(Perf|ExplainLive|C11_)",
 	"./cmd/softhca/internal/connections": whole,
+	"./cmd/softhca/internal/metrics":     "^Test(Serve|ScrapesAreBounded|Textfiles)$",
 	"./cmd/softhca/internal/perf":        whole,
 	"./internal/judge":                   "",               // starts adapters, which have tests of their own
 	"./internal/sim":                     "^TestLastSeed$", // the workers of a campaign share seeds and sums

@@ -32,7 +32,7 @@ var kinds = []kind{
 	{"address", text, "IP address, such as `10.77.0.2` or `fd00::2`", names("addr|src|dst")},
 	{"64 bits", text, "`0x` and hexadecimal digits, as readers of JSON need not hold 64 bits in a number: virtual addresses, operands of atomics, transaction and service IDs", names("va|tid|swap_add|compare|atomic_ack|service_id")},
 	{"bytes in hexadecimal", text, "two digits a byte, nothing between them", names("data|private_data|info|got_hex|sent_hex")},
-	{"time", text, "RFC 3339, UTC, up to nanoseconds", names("time|date|start")},
+	{"time", text, "RFC 3339, UTC, up to nanoseconds", names("time|date|start|last_error_at")},
 	{"duration", number, "in the unit that the field's name ends with, `_ns`, `_us`, `_ms` or `_s` (`seconds`, `ms`), or that of the object that it is in", names(".*_ns|.*_us|.*_ms|.*_s|seconds|ms|us_per_connection|p50|p90|p99|p999|max|mean")},
 	{"rate", number, "a second; `gbps` in 10^9 bits, `mpps` in 10^6 messages", names("gbps|mpps|.*_gbps|.*per_second.*")},
 	{"share", number, "from 0 to 1; a ratio may be greater", names("loss|ratio|.*_ratio|.*_share")},

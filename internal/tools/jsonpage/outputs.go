@@ -27,5 +27,6 @@ var outputs = []output{
 	{"softhca faults --json --list", "An array of objects, %s.", "", "cmd/softhca/internal/faults", "entry"},
 	{"softhca faults --json RULE", "An array of objects, %s.", "", "cmd/softhca/internal/faults", "Rule"},
 	{"softhca devices --json", "An array of objects, %s.", "", "cmd/softhca/internal/devices", "Device"},
+	{"softhca top --once --json", "An array of objects, %s.", "", "cmd/softhca/internal/top", "Adapter"},
 	{"softhca version --json", "One object, %s.", "", "cmd/softhca", "version"},
 }

@@ -1,6 +1,6 @@
 //go:build linux
 
-package sysfs
+package userdir
 
 import (
 	"errors"
@@ -41,12 +41,12 @@ func TestHomeOfASquattedName(t *testing.T) {
 			first := filepath.Join(dir, fmt.Sprintf("softhca-%d", os.Geteuid()))
 			// The name that is tried first, and a stranger's directory in its place.
 			must.Do(t, errors.Join(squat(first), squat(first+"-0")))
-			got, err := home()
+			got, err := Home()
 			must.Do(t, err)
 			if err := private(got); err != nil || got == first || got == first+"-0" || filepath.Dir(got) != dir {
 				t.Errorf("home is %s, %v: want a private directory of another name in %s", got, err, dir)
 			}
-			if again, err := home(); err != nil || again != got {
+			if again, err := Home(); err != nil || again != got {
 				t.Errorf("home is %s and then %s, %v: processes of one user would not agree", got, again, err)
 			}
 		})
@@ -107,7 +107,7 @@ func TestHomeWithoutARuntimeDirectoryOfOurs(t *testing.T) {
 	must.Do(t, errors.Join(os.Mkdir(run, 0o700), os.WriteFile(filepath.Join(run, "softhca"), nil, 0o600)))
 	t.Setenv("XDG_RUNTIME_DIR", run)
 	t.Setenv("TMPDIR", dir)
-	if got, err := home(); err != nil || filepath.Dir(got) != dir {
+	if got, err := Home(); err != nil || filepath.Dir(got) != dir {
 		t.Errorf("home is %s, %v: want it in %s", got, err, dir)
 	}
 }
@@ -120,7 +120,7 @@ const homeEnv = "SOFTHCA_TEST_HOME"
 // those appear that the namespace does not have. Root of the host has its directory.
 func TestHomeInAUserNamespace(t *testing.T) {
 	if os.Getenv(homeEnv) != "" {
-		got, err := home()
+		got, err := Home()
 		fmt.Printf("home %s, %v\n", got, err)
 		return
 	}
@@ -157,5 +157,32 @@ func TestHomeInAUserNamespace(t *testing.T) {
 		if err != nil || !strings.Contains(string(out), "home "+roots+"-") || !strings.Contains(string(out), ", <nil>") {
 			t.Errorf("as user %d of a namespace: %v, %s: want a home %s-...", uid, err, out, roots)
 		}
+	}
+}
+
+// TestPrivate refuses places where others could write or read.
+func TestPrivate(t *testing.T) {
+	dir := t.TempDir()
+	open, link := filepath.Join(dir, "open"), filepath.Join(dir, "link")
+	must.Do(t, errors.Join(os.Mkdir(open, 0o700), os.Symlink(open, link)))
+	if err := private(open); err != nil {
+		t.Error(err)
+	}
+	if private(link) == nil {
+		t.Error("a symbolic link is private")
+	}
+	must.Do(t, os.Chmod(open, 0o750))
+	if private(open) == nil {
+		t.Error("a directory that others may read is private")
+	}
+	t.Setenv("XDG_RUNTIME_DIR", "")
+	t.Setenv("TMPDIR", dir)
+	if got, err := Home(); err != nil || filepath.Dir(got) != dir {
+		t.Errorf("home is %s, %v", got, err)
+	}
+	must.Do(t, os.Mkdir(filepath.Join(dir, "run"), 0o700))
+	t.Setenv("XDG_RUNTIME_DIR", filepath.Join(dir, "run"))
+	if got, err := Home(); err != nil || got != filepath.Join(dir, "run", "softhca") {
+		t.Errorf("with a runtime directory home is %s, %v", got, err)
 	}
 }

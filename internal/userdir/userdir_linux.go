@@ -1,6 +1,6 @@
 //go:build linux
 
-package sysfs
+package userdir
 
 import (
 	"errors"
@@ -18,11 +18,11 @@ import (
 	"github.com/softhca/softhca/internal/userns"
 )
 
-// home returns the directory of the user's images, to which no other user has access: it is
+// Home returns the directory, which it creates if necessary. It is
 // XDG_RUNTIME_DIR/softhca, or softhca-UID in the directory for temporary files. If the latter
 // belongs to another user, or to root outside of this process's user namespace, it is
 // softhca-UID-N.
-func home() (string, error) {
+func Home() (string, error) {
 	if run := environ.Getenv("XDG_RUNTIME_DIR"); run != "" && private(run) == nil {
 		if dir := filepath.Join(run, "softhca"); ours(dir) == nil {
 			return filepath.EvalSymlinks(dir)
@@ -30,7 +30,7 @@ func home() (string, error) {
 	}
 	temp := environ.TempDir()
 	if err := safe(temp); err != nil {
-		return "", fmt.Errorf("create a directory for the sysfs image in %s: %w; set TMPDIR to use another one", temp, err)
+		return "", fmt.Errorf("create a directory for what adapters share in %s: %w; set TMPDIR to use another one", temp, err)
 	}
 	dir := filepath.Join(temp, fmt.Sprintf("softhca-%d", os.Geteuid()))
 	err := ours(dir)
@@ -38,7 +38,7 @@ func home() (string, error) {
 		dir, err = another(dir + "-")
 	}
 	if err != nil {
-		return "", fmt.Errorf("create a directory for the sysfs image: %w; set TMPDIR to use another one", err)
+		return "", fmt.Errorf("create a directory for what adapters share: %w; set TMPDIR to use another one", err)
 	}
 	// Programs see paths without symbolic links, which must begin like this.
 	return filepath.EvalSymlinks(dir)

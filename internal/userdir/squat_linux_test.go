@@ -1,4 +1,4 @@
-package sysfs
+package userdir
 
 import (
 	"errors"
@@ -67,7 +67,7 @@ func TestHomeUnderASquatter(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", "")
 	t.Setenv("TMPDIR", dir)
 	for range 2000 {
-		got, err := home()
+		got, err := Home()
 		if err != nil {
 			t.Fatalf("no home while another user squats its names: %v", err)
 		}
@@ -107,7 +107,7 @@ func TestHomeInADirectoryOfOthers(t *testing.T) {
 		must.Do(t, errors.Join(os.MkdirAll(dir, 0o700), spoil(dir)))
 		t.Setenv("XDG_RUNTIME_DIR", "")
 		t.Setenv("TMPDIR", dir)
-		if got, err := home(); !errors.Is(err, errUnsafe) || !strings.Contains(err.Error(), "TMPDIR") {
+		if got, err := Home(); !errors.Is(err, errUnsafe) || !strings.Contains(err.Error(), "TMPDIR") {
 			t.Errorf("%s: home is %q, %v: want the advice to name another directory by TMPDIR", what, got, err)
 		}
 		// A directory of the user's own is always safe.
@@ -116,7 +116,7 @@ func TestHomeInADirectoryOfOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Setenv("XDG_RUNTIME_DIR", run)
-		if got, err := home(); err != nil || filepath.Dir(got) != run {
+		if got, err := Home(); err != nil || filepath.Dir(got) != run {
 			t.Errorf("home is %q, %v, want it in %s", got, err, run)
 		}
 	}

@@ -1,0 +1,135 @@
+package file
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/softhca/softhca/internal/environ"
+	"github.com/softhca/softhca/internal/restrack"
+	"github.com/softhca/softhca/internal/userdir"
+)
+
+// Find returns the paths of the tables that this user may see, sorted: its own, and those in the
+// administrator's directory; root sees those of all users.
+func Find() ([]string, error) {
+	var dirs []string
+	if dir := environ.Getenv(DirVariable); dir != "" && dir != Off {
+		dirs = append(dirs, dir)
+	}
+	home, err := userdir.Home()
+	if err == nil {
+		dirs = append(dirs, filepath.Join(home, subdir))
+	}
+	if os.Geteuid() == 0 {
+		for _, pattern := range []string{"/run/user/*/softhca", filepath.Join(environ.TempDir(), "softhca-*"), "/tmp/softhca-*"} {
+			all, _ := filepath.Glob(pattern) // the pattern is well formed
+			for _, d := range all {
+				dirs = append(dirs, filepath.Join(d, subdir))
+			}
+		}
+	}
+	return find(dirs), err
+}
+
+// find returns the paths of the tables in some directories.
+func find(dirs []string) (paths []string) {
+	for _, dir := range dirs {
+		files, _ := os.ReadDir(dir) // a directory that is not there has no tables
+		for _, f := range files {
+			if len(paths) < maxFound && f.Type().IsRegular() && !strings.HasPrefix(f.Name(), tempName) {
+				paths = append(paths, filepath.Join(dir, f.Name()))
+			}
+		}
+	}
+	slices.Sort(paths)
+	return slices.Compact(paths)
+}
+
+// dead is the table of a process that died.
+type dead struct {
+	path string
+	at   time.Time // when the file was last changed
+}
+
+// sweep removes old tables of processes that died. It ignores what it cannot remove.
+func sweep(dir string, now time.Time) {
+	files, _ := os.ReadDir(dir)
+	var all []dead
+	for _, f := range files {
+		path := filepath.Join(dir, f.Name())
+		switch at, ok := abandoned(path); {
+		case !ok:
+		case strings.HasPrefix(f.Name(), tempName):
+			_ = os.Remove(path)
+		default:
+			all = append(all, dead{path, at})
+		}
+	}
+	slices.SortFunc(all, func(a, b dead) int { return b.at.Compare(a.at) })
+	for i, d := range all {
+		if i >= maxDead || now.Sub(d.at) > keepDead {
+			_ = os.Remove(d.path)
+		}
+	}
+}
+
+// abandoned reports whether a file is the table of a process that died, and when it was changed.
+func abandoned(path string) (time.Time, bool) {
+	f, err := openRegular(path)
+	if err != nil {
+		return time.Time{}, false
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil || locked(f) {
+		return time.Time{}, false
+	}
+	if time.Since(info.ModTime()) < time.Minute && strings.HasPrefix(filepath.Base(path), tempName) {
+		return time.Time{}, false // it may be locked soon
+	}
+	v, err := view(f, 0)
+	if err != nil {
+		return info.ModTime(), true
+	}
+	defer v.unmap()
+	p := v.header()
+	return info.ModTime(), !alive(&p)
+}
+
+// openRegular opens a file for reading unless it is something else than a regular file.
+func openRegular(path string) (*os.File, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	f := os.NewFile(uintptr(fd), path)
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: path, Err: unix.EINVAL}
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// locked reports whether another process holds the lock of a table.
+func locked(f *os.File) bool {
+	l := unix.Flock_t{Type: unix.F_WRLCK, Len: 1}
+	err := unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &l)
+	return err == nil && l.Type != unix.F_UNLCK
+}
+
+// alive reports whether the process of a table exists, as far as this process can see: a program
+// may close all its descriptors, and so the lock.
+func alive(p *restrack.Process) bool {
+	return p.PIDNS == inode("/proc/self/ns/pid") && p.Ticks != 0 && startTicks(strconv.FormatUint(p.PID, 10)) == p.Ticks
+}
