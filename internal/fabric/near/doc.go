@@ -10,7 +10,7 @@
 // copies them from there into its own. For that the port lends a batch room in the ring when a run
 // begins, after the records and runs that go there before; Send only commits and publishes the
 // record. Small packets, and those for which the ring has no room at that time, are built in the
-// batch's own memory, and Send copies them.
+// batch's own memory, and Send copies them. It then also copies later packets of the batch to this peer.
 //
 // # Meeting
 //

@@ -8,8 +8,8 @@ import (
 // lookBack is the number of earlier runs among which a port looks for the last one to the same ring.
 const lookBack = 32
 
-// leastLent is the size of the first packet of a run from which on the run is built in the ring.
-// Smaller runs are faster to copy: until Send, their bytes stay in the cache of this processor.
+// leastLent is the minimum size of the first packet of a run that is built in the ring. Send copies
+// runs with a smaller one.
 const leastLent = 512
 
 // placed is the flag in Run.Place that says that the rest is a position in the ring. Positions are
@@ -19,8 +19,8 @@ const placed = 1
 // lend implements fabric.Caps.Lend: a large run to a peer is built in the ring, where Send only
 // commits it.
 //
-// Of the pending runs to a peer, the first ones have a place in the ring, one after the other.
-// Send copies those that are small, or without a place.
+// Of the pending runs to a peer, the first ones have a place in the ring, one after the other. A
+// small run has none, and so neither has a run after it in the batch: Send copies both, in order.
 func (p *Port) lend(b *fabric.Batch, most int) []byte {
 	runs := b.Pending()
 	run := &runs[len(runs)-1]
@@ -29,6 +29,9 @@ func (p *Port) lend(b *fabric.Batch, most int) []byte {
 		return nil
 	}
 	run.Bare = true
+	if run.Size < leastLent {
+		return nil
+	}
 	if p.lentTo != b {
 		p.takeAllBack()
 		p.lentTo = b
@@ -38,12 +41,8 @@ func (p *Port) lend(b *fabric.Batch, most int) []byte {
 		return nil
 	}
 	room := r.Out.Lend(at, run.Size, most)
-	if room == nil {
-		return nil
-	}
-	run.Place = at | placed
-	if run.Size < leastLent {
-		return nil
+	if room != nil {
+		run.Place = at | placed
 	}
 	return room
 }

@@ -97,7 +97,8 @@ func (e *end) writes(t testing.TB, first, count int) {
 	}
 }
 
-// Runs of large packets are built in the ring, one after the other, with small ones between them.
+// Runs of large packets are built in the ring, one after the other, until a run of small ones: it and
+// the runs after it are copied, and arrive in order.
 func TestRunsInTheRing(t *testing.T) {
 	x, y := met(t, open(t, Config{}), open(t, Config{}))
 	x.writes(t, 0, 100) // more than a run
@@ -107,8 +108,11 @@ func TestRunsInTheRing(t *testing.T) {
 	x.writes(t, 112, 1)
 	x.batch.Unappend()
 	runs := x.batch.Pending()
-	if len(runs) != 4 || x.lentRuns() != 3 || runs[2].Lent {
-		t.Fatalf("%d of %d runs are in the ring", x.lentRuns(), len(runs))
+	if len(runs) != 4 || x.lentRuns() != 2 || runs[2].Lent || runs[3].Lent {
+		t.Fatalf("%d of %d runs are in the ring, want the first 2 of 4", x.lentRuns(), len(runs))
+	}
+	if runs[2].Place != 0 {
+		t.Error("a small run takes a place in the ring")
 	}
 	before := x.routed().Out.Counts().Records
 	var r [1]fabric.Datagram
