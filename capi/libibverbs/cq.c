@@ -122,6 +122,14 @@ EXPORT VERB(int, ibv_destroy_cq, (struct ibv_cq *q), q)
 	return end_cq(CONTAINER(q, struct cq, ibv), true);
 }
 
+// disarmed shows other processes that the queue is not armed: in the word after that for cons.
+static void disarmed(struct ring *r)
+{
+	uint64_t mirror = atomic_load_explicit(&r->mirror, memory_order_relaxed);
+	if (mirror != 0)
+		atomic_store_explicit((_Atomic uint64_t *)(uintptr_t)mirror + 1, 0, memory_order_relaxed);
+}
+
 VERB(int, req_notify_cq, (struct ibv_cq *ibv, int solicited), ibv, solicited)
 {
 	struct cq *q = CONTAINER(ibv, struct cq, ibv);
@@ -139,8 +147,10 @@ VERB(int, req_notify_cq, (struct ibv_cq *ibv, int solicited), ibv, solicited)
 		return code;
 	if (atomic_load(&q->moderated))
 		return ENGINE(q->dev, await_cq, q->handle, prod - (q->told ? q->told_to : cons));
-	if (atomic_compare_exchange_strong(&q->ring->armed, &any, 0))
+	if (atomic_compare_exchange_strong(&q->ring->armed, &any, 0)) {
+		disarmed(q->ring);
 		completed(q);
+	}
 	return 0;
 }
 

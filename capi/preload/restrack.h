@@ -7,7 +7,7 @@
 
 // The layout of the table of an adapter's objects, as internal/restrack writes it.
 #define TABLE_MAGIC UINT64_C(0x6b63617274736572)
-#define TABLE_LAYOUT UINT64_C(0x6cc81772b6282805)
+#define TABLE_LAYOUT UINT64_C(0xf6e6527178b8f899)
 
 enum {
 	TABLE_EXTENT = 16384,
@@ -202,14 +202,11 @@ _Static_assert(sizeof(struct table_qp) == 456, "layout");
 struct table_cq_info {
 	uint32_t num;
 	uint32_t depth;
-	uint32_t vector;
-	uint32_t users;
+	uint8_t unused_2[48];
 };
 _Static_assert(offsetof(struct table_cq_info, num) == 0, "layout");
 _Static_assert(offsetof(struct table_cq_info, depth) == 4, "layout");
-_Static_assert(offsetof(struct table_cq_info, vector) == 8, "layout");
-_Static_assert(offsetof(struct table_cq_info, users) == 12, "layout");
-_Static_assert(sizeof(struct table_cq_info) == 16, "layout");
+_Static_assert(sizeof(struct table_cq_info) == 56, "layout");
 
 struct table_cq_counts {
 	uint64_t produced;
@@ -236,8 +233,8 @@ struct table_cq {
 };
 _Static_assert(offsetof(struct table_cq, seq) == 0, "layout");
 _Static_assert(offsetof(struct table_cq, info) == 8, "layout");
-_Static_assert(offsetof(struct table_cq, counts) == 24, "layout");
-_Static_assert(sizeof(struct table_cq) == 152, "layout");
+_Static_assert(offsetof(struct table_cq, counts) == 64, "layout");
+_Static_assert(sizeof(struct table_cq) == 192, "layout");
 
 struct table_mr_info {
 	uint32_t num;

@@ -34,7 +34,7 @@ func newMetricsCommand() *cobra.Command {
 		Use:   "metrics",
 		Short: "Export the counters of all adapters to Prometheus",
 		Long: `metrics serves the counters, objects and latencies of the adapters on this host to Prometheus, until it is interrupted. It
-sees the adapters of this user, and as root those of all users, also those that start later. It opens no adapter and
+sees the adapters of this user, and as root those of all users. It opens no adapter and
 does not disturb running processes. Linux only.
 
 It listens on 127.0.0.1:9410, which only this host reaches. --listen :9410 opens it to the network: everybody who

@@ -32,6 +32,7 @@ type Device struct {
 	faults *injector // nil if there are no fault rules
 	board  *Board
 	table  *file.File // of the objects; nil for none
+	warn   func(format string, args ...any)
 
 	events    eventQueue
 	watchers  watchers
@@ -72,7 +73,7 @@ func openWith(cfg Config, table *file.File) (*Device, error) {
 		lease.Close()
 		return nil, err
 	}
-	d := &Device{Port: port, lease: lease, faults: faults, board: cfg.Board, table: table}
+	d := &Device{Port: port, lease: lease, faults: faults, board: cfg.Board, table: table, warn: cfg.Warn}
 	d.events.init()
 	d.writes.write, d.writes.ended = writeBack, d.writtenBack
 	d.watchers.all = make(map[*func(clock.Instant, error)]struct{})
@@ -117,7 +118,8 @@ func (d *Device) Close() error {
 	err := d.drv.Close()
 	d.lease.Close()
 	d.events.close()
-	return errors.Join(err, d.table.Close())
+	d.tableTrouble(d.table.Close())
+	return err
 }
 
 // Leave is called before the process ends without Close. It sends the packets that are due, so that no
@@ -130,7 +132,8 @@ func (d *Device) Leave() error {
 	if err == nil {
 		d.lease.Leave()
 	}
-	return errors.Join(err, d.table.Remove())
+	d.tableTrouble(d.table.Remove())
+	return err
 }
 
 // fatal is called by the driver, on the thread of the control plane, when it dies.

@@ -38,6 +38,13 @@ func (c *Config) noTable(err error) {
 	}
 }
 
+// tableTrouble logs an error of the table, which is none of the adapter.
+func (d *Device) tableTrouble(err error) {
+	if err != nil && d.warn != nil {
+		d.warn("remove the table of objects: %v", err)
+	}
+}
+
 // publish makes the table visible to other processes.
 func (c *Config) publish(f *file.File, port fabric.Port, guid uint64, epoch int64) {
 	if f == nil {

@@ -67,7 +67,7 @@ var churnMutants = slices.Concat(
 	bugsIn("internal/ring", []mutant{
 		{name: "armed-for-any-then-for-solicited-only", in: "CQ.Arm", breaks: "E29",
 			old: "$c.hdr.Armed.CompareAndSwap(ArmNone, ArmSolicited)",
-			new: "$c.hdr.Armed.Store(ArmSolicited)"},
+			new: "$c.hdr.Armed.Swap(ArmSolicited) < ArmAny+1"},
 	}),
 	bugsIn("internal/flow", []mutant{
 		{name: "loss-wakes-nobody-who-waits-for-the-window", in: "Share.GoBack", breaks: "E4 E12",

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/netip"
 	"os"
 	"slices"
@@ -84,12 +85,25 @@ var _ io.Closer = (*Set)(nil)
 // boardSize is the size of an adapter's counters.
 const boardSize = unsafe.Sizeof(device.Board{})
 
+// maxBytes bounds the tables of one user that a Read reads, in bytes: a user with many large tables
+// must not exhaust the memory of a reader that sees those of all users.
+const maxBytes = 64 << 20
+
+// ErrTooMuch is the error of a table beyond the limit of 64 MiB for all tables of a user.
+var ErrTooMuch = errors.New("not read: the tables of this user have more than 64 MiB")
+
 // Read reads all adapters, sorted by name, address and process. An adapter whose table cannot be
 // read is left out; the error says why, and the others are valid all the same.
 func (s *Set) Read() ([]*Adapter, error) {
 	err := s.find()
 	var all []*Adapter
-	for path, r := range s.files {
+	of := make(map[int]int) // bytes by user
+	for _, path := range slices.Sorted(maps.Keys(s.files)) {
+		r := s.files[path]
+		if of[r.Owner()] += r.Bytes(); of[r.Owner()] > maxBytes {
+			err = errors.Join(err, fmt.Errorf("%s: %w", path, ErrTooMuch))
+			continue
+		}
 		a, e := read(r)
 		if e != nil {
 			err = errors.Join(err, e)

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"math/rand/v2"
 	"net/netip"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/cm"
@@ -69,8 +71,14 @@ func (s *side) queuePair(t *testing.T) *verbs.QP {
 // pair opens two adapters with a connection.
 func pair(t *testing.T) (a, b *side) {
 	t.Helper()
+	return pairOn(t, "127.0.0.91", "127.0.0.92")
+}
+
+// pairOn is pair with other addresses.
+func pairOn(t *testing.T, one, other string) (a, b *side) {
+	t.Helper()
 	privately(t)
-	a, b = open(t, "127.0.0.91"), open(t, "127.0.0.92")
+	a, b = open(t, one), open(t, other)
 	ea, err := a.qp.Endpoint(ib.NewPSN(0xfffffe), a.ctx.GIDIndex())
 	must.Do(t, err)
 	eb, err := b.qp.Endpoint(ib.NewPSN(100), b.ctx.GIDIndex())
@@ -221,6 +229,95 @@ func TestW1_TroubleIsSeen(t *testing.T) {
 	}
 	if c := y.CQs[0]; c.Waiting == 0 {
 		t.Error("the completion that the responder has not polled does not wait")
+	}
+}
+
+// TestW1_MigrationIsSeen moves a connection to its alternate path: the side that follows its peer, by
+// itself, shows the new addresses.
+func TestW1_MigrationIsSeen(t *testing.T) {
+	a, b := pairOn(t, "127.0.0.91,127.0.0.97", "127.0.0.92,127.0.0.98")
+	s := NewSet()
+	defer s.Close()
+	for _, p := range [][2]*side{{a, b}, {b, a}} {
+		attr := verbs.QPAttr{
+			State: ib.RTS, PathMigState: ib.REARM, AltPort: 1, AltTimeout: 14,
+			AltAV: verbs.AHAttr{DGID: p[1].ctx.QueryGID(1), SGIDIndex: 1, HopLimit: 64, Port: 1},
+		}
+		must.Do(t, p[0].qp.Modify(&attr, ib.AttrState|ib.AttrAltPath|ib.AttrPathMigState))
+	}
+	exchange := func() QP {
+		must.Do(t, b.qp.PostRecv(verbs.RecvWR{SGList: []verbs.SGE{b.mr.SGE(0, 64)}}))
+		must.Do(t, a.qp.PostSend(verbs.SendWR{Opcode: ib.WRSend, SGList: []verbs.SGE{a.mr.SGE(0, 64)}}))
+		a.wait(t, 1)
+		b.wait(t, 1)
+		_, y := look(t, s)
+		return y.QPs[0]
+	}
+	if q := exchange(); q.Mig != ib.ARMED || q.Local != netip.MustParseAddr("127.0.0.92") {
+		t.Errorf("before the migration: %v at %v", q.Mig, q.Local)
+	}
+	must.Do(t, a.qp.Modify(&verbs.QPAttr{PathMigState: ib.MIGRATED}, ib.AttrPathMigState))
+	if q := exchange(); q.Mig != ib.MIGRATED || q.Local != netip.MustParseAddr("127.0.0.98") || q.Remote != netip.MustParseAddr("127.0.0.97") {
+		t.Errorf("after the migration: %v from %v to %v", q.Mig, q.Local, q.Remote)
+	}
+}
+
+// TestW1_AllKindsAreSeen creates, changes and destroys objects of the other kinds.
+func TestW1_AllKindsAreSeen(t *testing.T) {
+	privately(t)
+	a := open(t, "127.0.0.91")
+	s := NewSet()
+	defer s.Close()
+	must.Do(t, a.cq.Resize(200))
+	srq, err := a.pd.CreateSRQ(&verbs.SRQInitAttr{MaxWR: 32, MaxSGE: 2})
+	must.Do(t, err)
+	mw, err := a.pd.AllocMW(ib.MWType1)
+	must.Do(t, err)
+	domain, err := a.ctx.OpenXRCDomain()
+	must.Do(t, err)
+	ud, err := a.pd.CreateQP(&verbs.QPInitAttr{
+		Type: ib.UD, SendCQ: a.cq, RecvCQ: a.cq, SRQ: srq, Cap: verbs.QPCap{MaxSendWR: 4, MaxSendSGE: 1},
+	})
+	must.Do(t, err)
+	all, err := s.Read()
+	must.Do(t, err)
+	x := all[0]
+	if int(x.CQs[0].Depth) != a.cq.Cap() || x.CQs[0].Depth < 200 {
+		t.Errorf("the resized queue has %d entries", x.CQs[0].Depth)
+	}
+	if len(x.SRQs) != 1 || x.SRQs[0].MaxWR < 32 || x.SRQs[0].MaxSGE != 2 || x.SRQs[0].PD != x.PDs[0].Num {
+		t.Errorf("shared receive queues %+v", x.SRQs)
+	}
+	if len(x.MRs) != 2 || x.MRs[1].Form != restrack.FormWindow || len(x.XRCDs) != 1 {
+		t.Errorf("regions and windows %+v, XRC domains %+v", x.MRs, x.XRCDs)
+	}
+	if i := slices.IndexFunc(x.QPs, func(q QP) bool { return q.Num == ud.QPN() }); i < 0 || x.QPs[i].Type != ib.UD || x.QPs[i].SRQ != x.SRQs[0].Num || x.QPs[i].MaxRecv != 0 {
+		t.Errorf("queue pairs %+v", x.QPs)
+	}
+	must.Do(t, errors.Join(ud.Destroy(), srq.Destroy(), mw.Dealloc(), domain.Close(), a.mr.Dereg()))
+	if all, err = s.Read(); err != nil || len(all[0].SRQs)+len(all[0].MRs)+len(all[0].XRCDs) != 0 || len(all[0].QPs) != 1 {
+		t.Errorf("destroyed objects are seen: %+v, %v", all[0], err)
+	}
+}
+
+// TestTablesOfAUserAreBounded reads a user's tables up to the limit, and reports the others.
+func TestTablesOfAUserAreBounded(t *testing.T) {
+	pair(t)
+	s := NewSet()
+	defer s.Close()
+	all, err := s.Read()
+	must.Do(t, err)
+	table, err := os.ReadFile(all[0].Path)
+	must.Do(t, err)
+	// The number of extents, after two words and the description of the process.
+	binary.NativeEndian.PutUint64(table[16+unsafe.Sizeof(restrack.Process{}):], restrack.MaxExtents)
+	for i := range 3 {
+		path := filepath.Join(filepath.Dir(all[0].Path), "big-"+string(rune('a'+i)))
+		must.Do(t, os.WriteFile(path, table, 0o600))
+		must.Do(t, os.Truncate(path, restrack.MaxExtents*restrack.ExtentSize))
+	}
+	if all, err = s.Read(); !errors.Is(err, ErrTooMuch) || len(all) < 2 || len(all) > 4 {
+		t.Errorf("%d adapters, %v", len(all), err)
 	}
 }
 

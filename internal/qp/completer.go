@@ -459,7 +459,9 @@ func (c *CQ) push(now clock.Instant, e *Env, wc *ib.WC, solicited bool) pushResu
 		return overflowed
 	}
 	counts.Produced++
-	counts.HighWater = max(counts.HighWater, uint64(c.Pending()))
+	if n := uint64(c.Pending()); n > counts.HighWater {
+		counts.HighWater = n
+	}
 	solicited = solicited || wc.Status != ib.WCSuccess
 	switch {
 	case !c.Armed(solicited):

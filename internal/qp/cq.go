@@ -30,11 +30,9 @@ type CQConfig struct {
 	// OnEvent, if not nil, is called at most once per Arm, from the thread that completes.
 	OnEvent func()
 	Queues  ring.Allocator // of the memory; zero: that of the adapter
-	// Num is the queue's number in Table, the table of the adapter's objects; nil for none. Vector
-	// is its completion vector.
-	Num    uint32
-	Vector uint32
-	Table  *restrack.Table
+	// Num is the queue's number in Table, the table of the adapter's objects; nil for none.
+	Num   uint32
+	Table *restrack.Table
 }
 
 // NewCQ returns a completion queue for at least c.Entries entries. ENOMEM or EINVAL if
@@ -45,7 +43,7 @@ func NewCQ(a ring.Allocator, c CQConfig) (*CQ, error) {
 		return nil, err
 	}
 	n := &CQ{CQ: q, onEvent: c.OnEvent, time: c.Time, num: c.Num}
-	n.track = restrack.Add[restrack.CQInfo, restrack.CQCounts](c.Table, restrack.KindCQ, &restrack.CQInfo{Num: c.Num, Depth: q.Cap(), Vector: c.Vector})
+	n.track = restrack.Add[restrack.CQInfo, restrack.CQCounts](c.Table, restrack.KindCQ, &restrack.CQInfo{Num: c.Num, Depth: q.Cap()})
 	counts := &n.track.Counts
 	q.Mirror(&counts.Consumed, &counts.Armed, n.track.Shared())
 	return n, nil

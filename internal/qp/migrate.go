@@ -182,6 +182,7 @@ func (m *migration) migrate(now clock.Instant) {
 		m.challenge.moveOn()
 		m.req.moved(now)
 	}
+	m.end.describe()
 	if m.moved != nil {
 		m.moved(now)
 	}
@@ -200,7 +201,6 @@ func (m *migration) load(a *ib.QPAttr) {
 	to.AltAV, to.AltPort, to.AltPKeyIndex, to.AltTimeout = a.AltAV, a.AltPort, a.AltPKeyIndex, a.AltTimeout
 	m.pkey = m.ep.env.port(a.AltPort).PKeys[a.AltPKeyIndex]
 	m.loaded, m.told = true, false
-	m.end.describe()
 }
 
 // set applies the migration state of a checked modify call.

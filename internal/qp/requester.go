@@ -216,7 +216,6 @@ func (r *requester) begin(w *begunWR) {
 	r.alloc = w.last.Next()
 	r.began++
 	w.at = r.ep.env.now
-	r.ep.counts().SentMessages++
 	n := uint32(1)
 	switch w.kind {
 	case begunAnswered:
@@ -227,6 +226,7 @@ func (r *requester) begin(w *begunWR) {
 		w.fault = executeLocal(r.qp, w, r.queue.At(r.next))
 	case begunAcked, begunMalformed:
 	}
+	r.ep.counts().SentMessages += uint64(min(n, 1))
 	r.ssn += n
 	w.ssn = r.ssn
 	r.credit.begin(w.request(), n)

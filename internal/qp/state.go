@@ -95,6 +95,7 @@ func (q *QP) sendError(now clock.Instant, status ib.WCStatus, cause string) {
 	q.sqd = drainState{}
 	q.req.failed = ib.WCSuccess
 	q.req.flush(now)
+	q.report()
 }
 
 // checkDrained ends the draining when every started work request of the end is

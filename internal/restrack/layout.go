@@ -77,7 +77,7 @@ type Header struct {
 	magic   atomic.Uint64
 	layout  atomic.Uint64
 	process Process
-	extents atomic.Uint64             // extents in use, of which the last may be in the making
+	extents atomic.Uint64             // extents in use, of which the last may just be added
 	kinds   [MaxExtents]atomic.Uint32 // of the rows in each extent
 	failed  atomic.Uint64             // 1 after the adapter failed
 	missing [NumKinds]atomic.Uint64   // objects of each kind for which the table had no row

@@ -55,7 +55,8 @@ type QPInfo struct {
 // LatencyBuckets is the number of buckets of QPCounts.Latency.
 const LatencyBuckets = 24
 
-// QPCounts are the counters of a queue pair.
+// QPCounts are the counters of a queue pair. The messages of reliable datagrams are counted in the
+// row of their EE context.
 type QPCounts struct {
 	State       uint64 // ib.QPState; migration state from bit 8 on
 	SendPSN     uint64 // of the next packet to send
@@ -66,8 +67,8 @@ type QPCounts struct {
 	Outstanding uint64 // work requests in the send queue
 	RTT         uint64 // smoothed round trip in nanoseconds; 0: not measured
 
-	SentPackets, SentBytes, SentMessages uint64 // bytes of payload
-	RcvdPackets, RcvdBytes, RcvdMessages uint64
+	SentPackets, SentBytes, SentMessages uint64 // bytes of payload; messages are requests that were begun, not local ones
+	RcvdPackets, RcvdBytes, RcvdMessages uint64 // bytes of payload; messages are requests that were executed
 
 	Retransmitted uint64 // request packets sent again
 	Timeouts      uint64 // expiries of the retry timer
@@ -117,14 +118,13 @@ func BucketBound(i int) time.Duration {
 
 // CQInfo identifies a completion queue.
 type CQInfo struct {
-	Num    uint32
-	Depth  uint32 // entries
-	Vector uint32 // completion vector
-	Users  uint32 // not used
+	Num   uint32
+	Depth uint32 // entries
+	_     [6]uint64
 }
 
-// CQCounts are the counters of a completion queue. The engine's thread writes the first line, and
-// the program's threads, which poll, write the second.
+// CQCounts are the counters of a completion queue. The engine's thread writes those before Consumed,
+// and the program's threads, which poll, the others, which are in another cache line.
 type CQCounts struct {
 	Produced  uint64 // completions added
 	HighWater uint64 // maximum number of completions that waited

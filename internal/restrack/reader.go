@@ -31,13 +31,14 @@ func NewView(mem []byte, board uintptr) (*View, error) {
 	return &View{mem, h}, nil
 }
 
-// ProcessOf returns the description of the process in memory that may be a table. Of other memory
-// it means nothing.
-func ProcessOf(mem []byte) (p Process) {
-	if len(mem) >= ExtentSize {
-		p = (*Header)(unsafe.Pointer(unsafe.SliceData(mem))).process
+// ProcessOf returns the description of the process in a table of any version. It reports false for
+// memory that is no table.
+func ProcessOf(mem []byte) (p Process, ok bool) {
+	if len(mem) < ExtentSize {
+		return p, false
 	}
-	return p
+	h := (*Header)(unsafe.Pointer(unsafe.SliceData(mem)))
+	return h.process, h.magic.Load() == Magic
 }
 
 // Process describes the process that has the adapter.

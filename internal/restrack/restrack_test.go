@@ -75,8 +75,8 @@ func TestRowsAreWords(t *testing.T) {
 	if s := unsafe.Sizeof(Header{}); s > BoardAt {
 		t.Errorf("the header has %d bytes, room for %d", s, BoardAt)
 	}
-	if at := unsafe.Offsetof(CQCounts{}.Consumed); at%64 != 0 {
-		t.Errorf("the words that pollers write are at %d, want a line of their own", at)
+	if row, counts, at := unsafe.Sizeof(CQ{}), unsafe.Offsetof(CQ{}.Counts), unsafe.Offsetof(CQCounts{}.Consumed); row%64 != 0 || counts%64 != 0 || at%64 != 0 {
+		t.Errorf("rows of completion queues have %d bytes, the words that pollers write are at %d+%d; want a line of their own", row, counts, at)
 	}
 }
 
@@ -225,11 +225,14 @@ func TestForeignMemory(t *testing.T) {
 	if _, err := NewView(h.bytes()[:ExtentSize-8], 8); !errors.Is(err, ErrLayout) {
 		t.Errorf("too short: %v", err)
 	}
-	if p := ProcessOf(h.bytes()); p.PID != 42 {
-		t.Errorf("the process is %d", p.PID)
+	if p, ok := ProcessOf(h.bytes()); !ok || p.PID != 42 {
+		t.Errorf("the process is %d, %v", p.PID, ok)
 	}
-	if p := ProcessOf(h.bytes()[:8]); p.PID != 0 {
+	if _, ok := ProcessOf(h.bytes()[:8]); ok {
 		t.Error("memory that is too short has a process")
+	}
+	if _, ok := ProcessOf(newHeap(1).bytes()); ok {
+		t.Error("memory that is no table has a process")
 	}
 	if _, err := New(h, ExtentSize); err == nil {
 		t.Error("counters that have no room are accepted")

@@ -5,9 +5,9 @@ import (
 	"unsafe"
 )
 
-// Row is the row of an object: its identity I, which Set replaces as a whole, and its counters C,
-// single words that their one writer stores directly. I and C contain no pointers, and their sizes
-// are multiples of 8 bytes.
+// Row is the row of an object. Set replaces its identity I as a whole. Its counters C are single words;
+// each has one writer, which stores it directly. I and C contain no pointers, and their sizes are
+// multiples of 8 bytes.
 type Row[I, C any] struct {
 	seq  atomic.Uint64 // rowWriting, rowLive, and from bit 2 on the number of changes
 	info I
@@ -48,7 +48,7 @@ func (r *Row[I, C]) free() {
 }
 
 // maxReads bounds the attempts to read a row that changes meanwhile.
-const maxReads = 1000
+const maxReads = 100
 
 // read copies the row to info and counts. It reports false if the row is free, or its writer was
 // interrupted, or died, while it wrote the identity.

@@ -251,8 +251,8 @@ func (c *CQ) Resize(n uint32) error {
 // for any entry.
 func (c *CQ) Arm(solicitedOnly bool) {
 	if !solicitedOnly {
-		c.hdr.Armed.Store(ArmAny)
 		atomic.StoreUint64(c.armed, uint64(ArmAny))
+		c.hdr.Armed.Store(ArmAny)
 	} else if c.hdr.Armed.CompareAndSwap(ArmNone, ArmSolicited) {
 		atomic.StoreUint64(c.armed, uint64(ArmSolicited))
 	}

@@ -26,10 +26,10 @@ type File struct {
 	path  string
 	table *restrack.Table
 	base  unsafe.Pointer // of the reserved addresses; extents are mapped there one after the other
-	limit int64          // maximum size in bytes
 
-	extents int
-	removed bool
+	extents  int
+	removed  bool
+	dev, ino uint64 // of the file
 }
 
 // reserved is the size of the addresses that a table may take.
@@ -72,7 +72,8 @@ func directory() (dir string, shared bool, err error) {
 	case dir == Off || environ.Privileged():
 		return "", false, ErrOff
 	case dir != "":
-		return dir, true, nil
+		dir, err = filepath.Abs(dir) // the program may change its directory
+		return dir, true, err
 	}
 	home, err := userdir.Home()
 	if err != nil {
@@ -91,12 +92,14 @@ func create(dir string, shared bool) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &File{file: t, path: t.Name(), limit: reserved}
-	fdmark.Conn(t)
-	var most unix.Rlimit
-	if err = unix.Getrlimit(unix.RLIMIT_FSIZE, &most); err == nil && most.Cur < uint64(f.limit) {
-		f.limit = int64(most.Cur) // a longer file raises SIGXFSZ
+	if high, err := fdmark.Copy(int(t.Fd())); err == nil { // leave low numbers to the program
+		low := t
+		t = os.NewFile(uintptr(high), t.Name())
+		_ = low.Close() // the copy is open
 	}
+	f := &File{file: t, path: t.Name()}
+	fdmark.Conn(t)
+	f.dev, f.ino, err = identify(t)
 	if shared {
 		err = errors.Join(err, t.Chmod(0o640))
 	}
@@ -149,11 +152,18 @@ func (f *File) Board() unsafe.Pointer { return unsafe.Add(f.base, restrack.Board
 // stops the growth of the table, and does not kill the process at a later access.
 func (f *File) Extent(i int) ([]byte, error) {
 	at := int64(i) * restrack.ExtentSize
-	if at+restrack.ExtentSize > f.limit {
-		return nil, unix.EFBIG
+	var most unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &most); err != nil || most.Cur < uint64(at)+restrack.ExtentSize {
+		return nil, errors.Join(err, unix.EFBIG) // a longer file raises SIGXFSZ
+	}
+	if !f.own() {
+		return nil, unix.EBADF
 	}
 	fd := int(f.file.Fd())
 	err := unix.Fallocate(fd, 0, at, restrack.ExtentSize)
+	for errors.Is(err, unix.EINTR) {
+		err = unix.Fallocate(fd, 0, at, restrack.ExtentSize)
+	}
 	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
 		_, err = f.file.WriteAt(make([]byte, restrack.ExtentSize), at)
 	}
@@ -177,13 +187,35 @@ func (f *File) Close() error {
 	return errors.Join(f.Remove(), f.detach())
 }
 
-// Remove removes the file, for instance before the process ends. The table stays as it is.
+// Remove removes the file, for instance before the process ends. The table stays as it is. A file that
+// is gone already is no error.
 func (f *File) Remove() error {
 	if f == nil || f.removed {
 		return nil
 	}
 	f.removed = true
-	return errors.Join(os.Remove(f.path), f.file.Close())
+	err := os.Remove(f.path)
+	if errors.Is(err, os.ErrNotExist) {
+		err = nil
+	}
+	if f.own() {
+		err = errors.Join(err, f.file.Close())
+	}
+	return err
+}
+
+// own reports whether the descriptor is still that of the file: a program that closes all descriptors
+// may get the number for a file of its own.
+func (f *File) own() bool {
+	dev, ino, err := identify(f.file)
+	return err == nil && dev == f.dev && ino == f.ino
+}
+
+// identify returns the device and the inode of an open file.
+func identify(f *os.File) (dev, ino uint64, err error) {
+	var s unix.Stat_t
+	err = unix.Fstat(int(f.Fd()), &s)
+	return uint64(s.Dev), s.Ino, err
 }
 
 // detach replaces the mapping of the file by memory of this process with the same contents.
@@ -203,7 +235,7 @@ func (f *File) detach() error {
 // describe fills in what the system says about this process.
 func describe(p *restrack.Process) {
 	p.PID, p.UID = uint64(os.Getpid()), uint64(os.Geteuid())
-	p.PIDNS, p.NetNS = inode("/proc/self/ns/pid"), inode("/proc/self/ns/net")
+	p.PIDNS, p.NetNS = inode(ownPIDs), inode("/proc/self/ns/net")
 	p.Started = time.Now().UnixNano()
 	p.Ticks = startTicks("self")
 	name, _ := os.ReadFile("/proc/self/comm") // without a name it stays empty

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// DirVariable names a directory for the tables of all users, which the administrator creates with
-// the rights that the readers need, for example with the mode 2770 and a group. Tables in it belong
-// to the group of the directory and are readable by it.
+// DirVariable names a directory for the tables of several users, which the administrator creates with
+// the rights that the readers need, for example with the mode 3770 and a group: tables in it belong to
+// the group, which may read them, and only their owners may remove them.
 const DirVariable = "SOFTHCA_TABLES"
 
 // Off is the value of DirVariable that turns tables off.
@@ -21,11 +21,11 @@ var ErrChanged = errors.New("the table was damaged while it was read")
 
 const (
 	subdir   = "tables"
-	tempName = "new-" // prefix of a table in the making
+	tempName = ".softhca-new-" // prefix of a table that readers do not see yet
 
 	keepDead = 24 * time.Hour // how long the table of a dead process stays
 	maxDead  = 16             // tables of dead processes in a directory
-	maxFound = 4096           // tables that Find returns
+	maxFound = 1024           // tables of one user that Find returns
 )
 
 // Condition is the state of the process of a table.

@@ -172,9 +172,12 @@ func TestDeadTablesAreBounded(t *testing.T) {
 	f := published(t, 1)
 	defer f.Close()
 	now := time.Now()
+	table, err := os.ReadFile(f.Path())
+	must.Do(t, err)
+	clear(table[16:24]) // the PID: there is no process 0
 	corpse := func(name string, age time.Duration) string {
 		path := filepath.Join(dir, name)
-		must.Do(t, os.WriteFile(path, make([]byte, restrack.ExtentSize), 0o600))
+		must.Do(t, os.WriteFile(path, table, 0o600))
 		must.Do(t, os.Chtimes(path, now.Add(-age), now.Add(-age)))
 		return path
 	}
@@ -184,6 +187,10 @@ func TestDeadTablesAreBounded(t *testing.T) {
 	}
 	gone = append(gone, corpse("dead-more", time.Hour), corpse(tempName+"stale", 2*time.Minute))
 	keep = append(keep, corpse(tempName+"fresh", time.Second))
+	foreign := filepath.Join(dir, "thesis.tex") // somebody named a directory that has other files
+	must.Do(t, os.WriteFile(foreign, make([]byte, restrack.ExtentSize), 0o600))
+	must.Do(t, os.Chtimes(foreign, now.Add(-10*keepDead), now.Add(-10*keepDead)))
+	keep = append(keep, foreign)
 	must.Do(t, published(t, 2).Close())
 	for _, path := range append(keep, f.Path()) {
 		if _, err := os.Stat(path); err != nil {
@@ -199,6 +206,50 @@ func TestDeadTablesAreBounded(t *testing.T) {
 	must.Do(t, published(t, 2).Close())
 	if _, err := os.Stat(keep[0]); err == nil {
 		t.Error("the table of a process that died long ago is left")
+	}
+}
+
+// TestDescriptorIsGone has the program close all descriptors and get the table's number for a file of
+// its own: neither the growth nor the end of the table touches that file.
+func TestDescriptorIsGone(t *testing.T) {
+	home(t)
+	f := published(t, 1)
+	path := filepath.Join(t.TempDir(), "mine")
+	must.Do(t, os.WriteFile(path, []byte("my data"), 0o600))
+	mine, err := os.OpenFile(path, os.O_RDWR, 0)
+	must.Do(t, err)
+	defer mine.Close()
+	must.Do(t, unix.Dup3(int(mine.Fd()), int(f.file.Fd()), 0))
+	if h := restrack.Add[restrack.PDInfo, restrack.PDCounts](f.Table(), restrack.KindPD, &restrack.PDInfo{}); h.Shared() {
+		t.Error("the table has grown in a file of the program")
+	}
+	must.Do(t, f.Close())
+	if _, err := unix.FcntlInt(f.file.Fd(), unix.F_GETFD, 0); err != nil {
+		t.Error("the program's descriptor was closed")
+	}
+	if b, err := os.ReadFile(path); err != nil || string(b) != "my data" {
+		t.Errorf("the program's file is now %d bytes, %v", len(b), err)
+	}
+}
+
+// TestFileIsGone closes an adapter whose table somebody has removed.
+func TestFileIsGone(t *testing.T) {
+	home(t)
+	f := published(t, 1)
+	must.Do(t, os.RemoveAll(filepath.Dir(f.Path())))
+	must.Do(t, f.Close())
+}
+
+// TestHardLinks: a file with several names counts once.
+func TestHardLinks(t *testing.T) {
+	dir := home(t)
+	f := published(t, 1)
+	defer f.Close()
+	for i := range 5 {
+		must.Do(t, os.Link(f.Path(), filepath.Join(dir, fmt.Sprintf("again-%d", i))))
+	}
+	if paths, err := Find(); err != nil || len(paths) != 1 {
+		t.Errorf("found %v, %v; want one table", paths, err)
 	}
 }
 
@@ -219,6 +270,13 @@ func TestDirectories(t *testing.T) {
 	}
 	if _, err := os.Stat(own); err == nil {
 		t.Error("the user's own directory was created too")
+	}
+	t.Chdir(shared)
+	t.Setenv(DirVariable, ".")
+	if relative := published(t, 2); !filepath.IsAbs(relative.Path()) {
+		t.Errorf("the path %s depends on the current directory", relative.Path())
+	} else {
+		must.Do(t, relative.Close())
 	}
 	t.Setenv(DirVariable, filepath.Join(shared, "missing"))
 	if _, err := Create(boardSize); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "missing") {

@@ -45,6 +45,9 @@ func Open(string, uintptr) (*Reader, error) { return nil, errors.ErrUnsupported 
 // Path returns the path of the table.
 func (r *Reader) Path() string { return "" }
 
+// Bytes returns the size of the table.
+func (r *Reader) Bytes() int { return 0 }
+
 // Owner returns the user whose table it is.
 func (r *Reader) Owner() int { return -1 }
 

@@ -1,7 +1,7 @@
 package file
 
 import (
-	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -39,18 +39,33 @@ func Find() ([]string, error) {
 	return find(dirs), err
 }
 
+// place identifies a file.
+type place struct{ dev, ino uint64 }
+
 // find returns the paths of the tables in some directories.
+//
+// A file with several names counts once, and each user has at most maxFound files.
 func find(dirs []string) (paths []string) {
+	seen := make(map[place]bool)
+	of := make(map[uint32]int) // number of files by owner
 	for _, dir := range dirs {
 		files, _ := os.ReadDir(dir) // a directory that is not there has no tables
 		for _, f := range files {
-			if len(paths) < maxFound && f.Type().IsRegular() && !strings.HasPrefix(f.Name(), tempName) {
-				paths = append(paths, filepath.Join(dir, f.Name()))
+			var s unix.Stat_t
+			path := filepath.Join(dir, f.Name())
+			if !f.Type().IsRegular() || strings.HasPrefix(f.Name(), tempName) || unix.Lstat(path, &s) != nil {
+				continue
 			}
+			at := place{uint64(s.Dev), s.Ino}
+			if of[s.Uid] < maxFound && !seen[at] {
+				paths = append(paths, path)
+			}
+			seen[at] = true
+			of[s.Uid]++
 		}
 	}
 	slices.Sort(paths)
-	return slices.Compact(paths)
+	return paths
 }
 
 // dead is the table of a process that died.
@@ -89,36 +104,41 @@ func abandoned(path string) (time.Time, bool) {
 	}
 	defer func() { _ = f.Close() }()
 	info, err := f.Stat()
-	if err != nil || locked(f) {
+	if err != nil || locked(f) || owner(f) != os.Geteuid() {
 		return time.Time{}, false
 	}
-	if time.Since(info.ModTime()) < time.Minute && strings.HasPrefix(filepath.Base(path), tempName) {
-		return time.Time{}, false // it may be locked soon
+	if strings.HasPrefix(filepath.Base(path), tempName) {
+		return info.ModTime(), time.Since(info.ModTime()) >= time.Minute // it may be locked soon
 	}
-	v, err := view(f, 0)
+	r, err := view(f, 0)
 	if err != nil {
-		return info.ModTime(), true
+		return time.Time{}, false
 	}
-	defer v.unmap()
-	p := v.header()
-	return info.ModTime(), !alive(&p)
+	defer r.unmap()
+	p, ok := r.header()
+	return info.ModTime(), ok && !alive(&p)
 }
 
-// openRegular opens a file for reading unless it is something else than a regular file.
+// openRegular opens a file for reading unless it is something else than a regular file. It looks at
+// the file first: to open a device may already have an effect.
 func openRegular(path string) (*os.File, error) {
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	at, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
-	f := os.NewFile(uintptr(fd), path)
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = &fs.PathError{Op: "open", Path: path, Err: unix.EINVAL}
+	defer func() { _ = unix.Close(at) }() // it is only a name
+	var s unix.Stat_t
+	if err = unix.Fstat(at, &s); err == nil && s.Mode&unix.S_IFMT != unix.S_IFREG {
+		err = unix.EINVAL
+	}
+	var fd int
+	if err == nil {
+		fd, err = unix.Open(fmt.Sprintf("/proc/self/fd/%d", at), unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	}
 	if err != nil {
-		return nil, errors.Join(err, f.Close())
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
-	return f, nil
+	return os.NewFile(uintptr(fd), path), nil
 }
 
 // locked reports whether another process holds the lock of a table.
@@ -128,8 +148,11 @@ func locked(f *os.File) bool {
 	return err == nil && l.Type != unix.F_UNLCK
 }
 
-// alive reports whether the process of a table exists, as far as this process can see: a program
-// may close all its descriptors, and so the lock.
+// ownPIDs is the PID namespace of this process.
+const ownPIDs = "/proc/self/ns/pid"
+
+// alive reports whether the process of a table exists, as far as this process can see. The lock does
+// not tell: a program may close all its descriptors, and its children inherit the lock.
 func alive(p *restrack.Process) bool {
-	return p.PIDNS == inode("/proc/self/ns/pid") && p.Ticks != 0 && startTicks(strconv.FormatUint(p.PID, 10)) == p.Ticks
+	return p.PIDNS == inode(ownPIDs) && p.Ticks != 0 && startTicks(strconv.FormatUint(p.PID, 10)) == p.Ticks
 }

@@ -97,13 +97,14 @@ func (r *Reader) ReadOwned(path string, at int64, n uintptr) ([]byte, error) {
 	return b, err
 }
 
-// header returns the description of a process that may be of any version.
-func (r *Reader) header() (p restrack.Process) {
+// header returns the description of the process in a table of any version. It reports false for
+// another file.
+func (r *Reader) header() (p restrack.Process, ok bool) {
 	_ = r.guard(func() error {
-		p = restrack.ProcessOf(r.mem)
+		p, ok = restrack.ProcessOf(r.mem)
 		return nil
 	})
-	return p
+	return p, ok
 }
 
 // Path returns the path of the table.
@@ -111,10 +112,11 @@ func (r *Reader) Path() string { return r.path }
 
 // Condition returns the state of the process, as far as this process can see it.
 func (r *Reader) Condition() Condition {
-	if locked(r.file) {
+	p, _ := r.header()
+	switch {
+	case alive(&p):
 		return Running
-	}
-	if p := r.header(); alive(&p) {
+	case (p.Ticks == 0 || p.PIDNS != inode(ownPIDs)) && locked(r.file): // the process is not visible here
 		return Running
 	}
 	return Dead
@@ -123,7 +125,7 @@ func (r *Reader) Condition() Condition {
 // Read calls f with the table, and with the memory of the adapter's counters if these are in the
 // table. f must not keep them. The error is that of f, or ErrChanged if the file became shorter.
 func (r *Reader) Read(f func(v *restrack.View, board []byte) error) error {
-	if r.guardedBytes() > len(r.mem) {
+	if r.Bytes() > len(r.mem) {
 		if err := r.mapAll(); err != nil {
 			return err
 		}
@@ -138,8 +140,8 @@ func (r *Reader) Read(f func(v *restrack.View, board []byte) error) error {
 	})
 }
 
-// guardedBytes returns the size of the table.
-func (r *Reader) guardedBytes() (n int) {
+// Bytes returns the size of the table.
+func (r *Reader) Bytes() (n int) {
 	_ = r.guard(func() error {
 		n = r.view.Bytes()
 		return nil
