@@ -108,7 +108,7 @@ var restrackMutants = slices.Concat(
 	}),
 	bugsIn("internal/ring", []mutant{
 		{name: "polled-completions-seem-to-wait", in: "CQ.setCons", test: "internal/observe TestW1_ObjectsAreSeen",
-			old: "*$c.consumed = uint64($n)"},
+			old: "storeMirror($c.consumed, uint64($n))"},
 	}),
 	bugsIn("internal/cm", []mutant{
 		{name: "state-of-a-connection-not-shown", in: "Conn.move", test: "internal/observe TestW1_ConnectionsAreSeen",

@@ -106,7 +106,7 @@ func (c *CQ) Mirror(consumed, armed *uint64, fixed bool) {
 // setCons ends a reader's turn, in which it took all entries before index cons. The caller holds
 // the readers' lock.
 func (c *CQ) setCons(cons uint32) {
-	*c.consumed = uint64(cons)
+	storeMirror(c.consumed, uint64(cons))
 	c.hdr.Cons.Store(cons)
 }
 
