@@ -28,6 +28,9 @@ type Run struct {
 	Count int    // segments, at least 1
 	Slot  uint8  // of the destination queue pairs; NoSlot for QP1 and for multicast groups
 	Bare  bool   // the segments have no ICRC: their last four bytes are zero
+	Lent  bool   // Bytes is memory of the port (Caps.Lend)
+	Place uint64 // for the port: where the lent memory is
+	home  int    // offset of the run in the batch's own memory
 }
 
 // NoSlot is the slot of no process.
@@ -53,7 +56,7 @@ type Batch struct {
 	slot    uint8
 	maxSegs int
 	maxRun  int
-	isBare  func(*Path, uint8) bool
+	lend    func(*Batch, int) []byte
 	bare    bool // the last run is
 }
 
@@ -68,7 +71,7 @@ func NewBatch(size int, c Caps) *Batch {
 		runs:    make([]Run, 0, batchRuns),
 		maxSegs: max(c.MaxSegments, 1),
 		maxRun:  max(c.MaxRunBytes, 1),
-		isBare:  c.Bare,
+		lend:    c.Lend,
 	}
 }
 
@@ -88,32 +91,49 @@ func (b *Batch) Aim(to ib.QPN) {
 
 // Append makes room for a segment of n bytes on the path p and returns it with
 // its index in its run, which is its IPv4 identification. The caller fills all
-// of it before the batch is sent. It returns nil when the batch is full. The
-// path is copied. Does not allocate.
+// of it before the next call of the batch or the port, except Unappend. It
+// returns nil when the batch is full. The path is copied. Does not allocate.
 func (b *Batch) Append(p *Path, n int) (seg []byte, index int) {
 	if b.used+n > len(b.buf) {
 		return nil, 0
 	}
-	lo := b.used
 	if r := b.open(p, n); r != nil {
 		b.used += n
-		r.Bytes = r.Bytes[:len(r.Bytes)+n]
+		lo, hi := len(r.Bytes), len(r.Bytes)+n
+		r.Bytes = r.Bytes[:hi]
 		r.Count++
 		b.closed = n < r.Size
-		return b.buf[lo:b.used:b.used], r.Count - 1
+		return r.Bytes[lo:hi:hi], r.Count - 1
 	}
 	if len(b.runs) == cap(b.runs) {
 		return nil, 0
 	}
+	lo := b.used
 	b.used += n
-	b.runs = append(b.runs, Run{Path: *p, Bytes: b.buf[lo:b.used], Size: n, Count: 1, Slot: b.slot})
-	if b.isBare != nil {
-		r := &b.runs[len(b.runs)-1]
-		r.Bare = b.isBare(&r.Path, b.slot) // not p, which would escape
-		b.bare = r.Bare
-	}
+	b.runs = append(b.runs, Run{Path: *p, Bytes: b.buf[lo:b.used], Size: n, Count: 1, Slot: b.slot, home: lo})
 	b.closed = false
+	if b.lend != nil {
+		return b.borrow(), 0
+	}
 	return b.buf[lo:b.used:b.used], 0
+}
+
+// borrow asks the port for memory for the last run, which is new, and returns its segment. A lent
+// run has room in the batch's own memory, too: Own needs it, and Room does not depend on what is lent.
+func (b *Batch) borrow() []byte {
+	r := &b.runs[len(b.runs)-1]
+	if room := b.lend(b, min(max(b.maxRun, r.Size), len(b.buf)-r.home)); room != nil {
+		r.Bytes, r.Lent = room[:r.Size:len(room)], true
+	}
+	b.bare = r.Bare
+	return r.Bytes[:r.Size:r.Size]
+}
+
+// Own moves a pending run from lent memory to the batch's own. A port calls it before that memory
+// ends, or is used for something else.
+func (b *Batch) Own(r *Run) {
+	r.Bytes = append(b.buf[r.home:r.home], r.Bytes...)
+	r.Lent = false
 }
 
 // Bare reports whether the segment that the last Append returned needs no ICRC.
@@ -140,7 +160,7 @@ func (b *Batch) open(p *Path, n int) *Run {
 		return nil
 	}
 	r := &b.runs[len(b.runs)-1]
-	if n > r.Size || r.Count == b.maxSegs || len(r.Bytes)+n > b.maxRun || r.Path != *p {
+	if n > r.Size || r.Count == b.maxSegs || len(r.Bytes)+n > min(b.maxRun, cap(r.Bytes)) || r.Path != *p {
 		return nil
 	}
 	return r

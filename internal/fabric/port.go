@@ -48,9 +48,13 @@ type Caps struct {
 	SrcPort     uint16       // UDP source port of all sent packets; 0 if each path's own is used
 	RecvBuffer  int          // size of the receive buffer, as the system counts bytes; 0 unknown
 	Verify      Verification
-	// Bare reports whether packets to a slot at the end of a path need no ICRC, because they do not
-	// leave the memory of this host; nil: all need one. The thread that holds the shard calls it.
-	Bare func(p *Path, slot uint8) bool
+	// Lend completes a new run, the last pending one of b, of which Path, Slot and Size are set. It
+	// sets Bare if the packets need no ICRC, because they do not leave the memory of this host. It
+	// may return memory of the port, between Size and most bytes, in which the run is then built.
+	// This memory belongs to the batch until the run is sent or dropped, or the port calls
+	// Batch.Own. Nil: no run is bare, and nothing is lent. The thread that holds the shard calls
+	// Lend, also after Close.
+	Lend func(b *Batch, most int) []byte
 }
 
 // Stats are the counts of a port since it was opened.
@@ -102,6 +106,7 @@ type Port interface {
 	WakeOn(fds [2]int)
 	// Stats returns the counts so far.
 	Stats() Stats
-	// Close releases the port; a Wait in progress returns ErrClosed.
+	// Close releases the port; a Wait in progress returns ErrClosed. Meanwhile no thread may fill
+	// a batch for which the port lends memory.
 	Close() error
 }

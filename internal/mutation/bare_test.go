@@ -16,9 +16,9 @@ var bareMutants = slices.Concat(
 		{name: "packets-of-a-peer-that-left-without-icrc", in: "Port.Send", test: "TestBareAfterTheEnd",
 			old: "runs[n].Bare",
 			new: "false"},
-		{name: "packets-by-the-network-without-icrc", in: "Port.bare", test: "TestBareAfterTheEnd",
-			old: "t.peer != nil && t.peer.sends()",
-			new: "true"},
+		{name: "packets-by-the-network-without-icrc", in: "Port.lend", test: "TestBareAfterTheEnd",
+			old: "if r == nil { return nil }; run.Bare = true",
+			new: "run.Bare = true; if r == nil { return nil }"},
 		{name: "record-does-not-say-that-the-icrc-is-missing", in: "tagOf", test: "TestBare",
 			old: "tag |= tagBare",
 			new: "tag |= 0"},
@@ -70,7 +70,7 @@ var bareMutants = slices.Concat(
 			new: "0 * c.turn"},
 	}),
 	bugsIn("internal/fabric", []mutant{
-		{name: "run-forgets-that-it-is-bare", in: "Batch.Append", test: "internal/packet TestBareNeedsPermission",
+		{name: "run-forgets-that-it-is-bare", in: "Batch.borrow", test: "internal/packet TestBareNeedsPermission",
 			old: "b.bare = r.Bare"},
 	}),
 	bugsIn("internal/shard", []mutant{

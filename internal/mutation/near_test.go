@@ -7,7 +7,7 @@ import "slices"
 // nearMutants are bugs of rings in shared memory, of the meetings of the processes that share
 // them, and of the port. Tests with the tag ringmodel run on a model of that memory.
 var nearMutants = slices.Concat(ringMutants, ringTrustMutants, ringMemoryMutants, meetingMutants,
-	nearPeerMutants, nearPortMutants, nearCountMutants, forgedMutants, bareMutants, portOfRingsMutants)
+	nearPeerMutants, nearPortMutants, nearCountMutants, forgedMutants, bareMutants, portOfRingsMutants, lendMutants)
 
 // ringMutants lose wake-ups or records.
 var ringMutants = bugsIn("internal/fabric/near/ring", []mutant{
@@ -58,16 +58,16 @@ var ringMutants = bugsIn("internal/fabric/near/ring", []mutant{
 	{name: "producer-woken-while-the-ring-is-almost-full", in: "Consumer.Release", test: "TestProducerIsWokenWhenHalfOfTheRingIsFree",
 		old: "now&1 == 0 || now == c.woken || c.head-c.tail > c.size/2",
 		new: "now&1 == 0 || now == c.woken"},
-	{name: "room-overestimated-by-a-record", in: "Producer.Reserve", test: "TestModel", tags: "ringmodel",
-		old: "p.free() < span(least)",
-		new: "p.free()+line < span(least)"},
-	{name: "last-line-of-the-ring-never-used", in: "Producer.Reserve", test: "TestFullRing",
-		old: "p.free() < span(least)",
-		new: "p.free() <= span(least)"},
+	{name: "room-overestimated-by-a-record", in: "Producer.Lend", test: "TestModel", tags: "ringmodel",
+		old: "p.free(at) < span(least)",
+		new: "p.free(at)+line < span(least)"},
+	{name: "last-line-of-the-ring-never-used", in: "Producer.Lend", test: "TestFullRing",
+		old: "p.free(at) < span(least)",
+		new: "p.free(at) <= span(least)"},
 	{name: "ring-ends-before-its-last-records", in: "Consumer.readHead", test: "TestEnd",
 		old: "ended && h == c.next",
 		new: "ended"},
-	{name: "records-after-the-end", in: "Producer.Reserve", test: "TestEnd",
+	{name: "records-after-the-end", in: "Producer.Lend", test: "TestEnd",
 		old: "p.ended || p.err != nil",
 		new: "p.err != nil"},
 })
@@ -107,7 +107,7 @@ var ringTrustMutants = bugsIn("internal/fabric/near/ring", []mutant{
 	{name: "consumer-goes-on-after-garbage", in: "Consumer.Next", test: "TestHostilePeer", tags: "ringmodel",
 		old: "c.err != nil || c.next == c.head && !c.readHead()",
 		new: "c.next == c.head && !c.readHead()"},
-	{name: "producer-goes-on-after-garbage", in: "Producer.Reserve", test: "TestHostilePeer", tags: "ringmodel",
+	{name: "producer-goes-on-after-garbage", in: "Producer.Lend", test: "TestHostilePeer", tags: "ringmodel",
 		old: "p.ended || p.err != nil",
 		new: "p.ended"},
 })

@@ -12,13 +12,23 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
+// bareIf returns a Caps.Lend that lends no memory, and says which runs need no ICRC.
+func bareIf(is func(*fabric.Run) bool) func(*fabric.Batch, int) []byte {
+	return func(b *fabric.Batch, _ int) []byte {
+		runs := b.Pending()
+		r := &runs[len(runs)-1]
+		r.Bare = is(r)
+		return nil
+	}
+}
+
 // bareRun returns a batch with a run of three packets without ICRC, of which the last is shorter.
 func bareRun(t *testing.T, path *fabric.Path) *fabric.Batch {
 	t.Helper()
 	w := Writer{Counters: new(counters.Set)}
 	b := fabric.NewBatch(4096, fabric.Caps{
 		MaxSegments: 64, MaxRunBytes: 65000,
-		Bare: func(p *fabric.Path, slot uint8) bool { return *p == *path && slot == 3 },
+		Lend: bareIf(func(r *fabric.Run) bool { return r.Path == *path && r.Slot == 3 }),
 	})
 	b.Reset()
 	for _, n := range []int{64, 64, 8} {
@@ -83,12 +93,12 @@ func TestSealTiny(t *testing.T) {
 	}
 }
 
-// Only packets to slots for which Caps.Bare is true lack an ICRC.
+// Only packets to slots for which Caps.Lend says so lack an ICRC.
 func TestBareNeedsPermission(t *testing.T) {
 	path := &fabric.Path{Src: netip.MustParseAddr("10.0.0.1"), Dst: netip.MustParseAddr("10.0.0.2"), SrcPort: 0xc000}
 	w := Writer{Counters: new(counters.Set)}
 	b := fabric.NewBatch(4096, fabric.Caps{
-		MaxSegments: 64, MaxRunBytes: 65000, Bare: func(_ *fabric.Path, slot uint8) bool { return slot == 3 },
+		MaxSegments: 64, MaxRunBytes: 65000, Lend: bareIf(func(r *fabric.Run) bool { return r.Slot == 3 }),
 	})
 	for _, c := range []struct {
 		op   roce.Opcode

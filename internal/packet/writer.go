@@ -22,9 +22,9 @@ type Writer struct {
 
 // Append writes Headers at the end of the batch, followed by room for n bytes
 // of payload and padding. It returns the segment and its payload, both valid
-// until the batch is reset, and the segment's identification; nil if the batch
-// is full. Then fill the payload and Seal, or remove the segment with the
-// batch's Unappend.
+// until the next call of the batch or its port, except Unappend, and the
+// segment's identification; nil if the batch is full. Then fill the payload and
+// Seal, or remove the segment with the batch's Unappend.
 func (w *Writer) Append(b *fabric.Batch, path *fabric.Path, n int) (seg, payload []byte, id int) {
 	p := &w.Headers
 	b.Aim(p.BTH.DestQP)

@@ -47,14 +47,32 @@ const (
 	carrierTime = wakeTime + 25*pollTime
 )
 
-// newCarrier opens the port of a node.
+// newCarrier opens the port of a node, and gives the node a batch for it.
 func newCarrier(n *node, caps fabric.Caps) *carrier {
 	c := &carrier{n: n}
 	c.socket = socket{c: c, caps: caps}
 	c.port = near.New(&c.socket, near.Config{Counts: &c.counts, Log: func(format string, args ...any) { n.w.Say(n.Index, format, args...) }}, c)
+	n.Batch = fabric.NewBatch(n.w.plan.batch, c.lending())
 	c.thread.begin(c)
 	c.after(0, c.turn)
 	return c
+}
+
+// lending returns the abilities of the port. Packets in rings have an ICRC all the same: with it,
+// the adapters check each byte.
+func (c *carrier) lending() fabric.Caps {
+	caps := c.port.Caps()
+	lend := caps.Lend
+	caps.Lend = func(b *fabric.Batch, most int) []byte {
+		room := lend(b, most)
+		runs := b.Pending()
+		runs[len(runs)-1].Bare = false
+		if room != nil {
+			c.n.w.Mark("near run lent")
+		}
+		return room
+	}
+	return caps
 }
 
 // after does something later, unless the carrier is closed.

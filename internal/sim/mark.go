@@ -22,7 +22,7 @@ var markNames = [...]string{
 	"E14 REM_ACCESS_ERR", "E14 QP_ACCESS_ERR", "M1 window died", "E15 LOC_LEN_ERR", "E16 REM_OP_ERR", "E18 CQ_ERR", "E22 implied NAK", "E23 ghost ACK", "E24 BAD_RESP_ERR",
 	"L1 probe", "L1 repaired", "L1 repair went no further", "L2 kept",
 	"V15 PATH_MIG", "V15 PATH_MIG_ERR", "V15 REARM", "claim refuted", "claim believed", "answer in doubt", "request in doubt", "other drop",
-	"near met", "near packet", "near ring full", "near packet lost", "near reordered", "near garbage", "near ended",
+	"near met", "near packet", "near run lent", "near ring full", "near packet lost", "near reordered", "near garbage", "near ended",
 }
 
 // ownMarks are further situations, in addition to markNames, of profiles with ownFeatures.

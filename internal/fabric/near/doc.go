@@ -4,6 +4,14 @@
 // port notices: packets and their order are the same. Packets in a ring are bare, that is, without
 // an ICRC, unless something above the port of either side needs it, such as a capture.
 //
+// # Copies
+//
+// Large packets are copied twice: the sender gathers them from its memory into the ring, the receiver
+// copies them from there into its own. For that the port lends a batch room in the ring when a run
+// begins, after the records and runs that go there before; Send only commits and publishes the
+// record. Small packets, and those for which the ring has no room at that time, are built in the
+// batch's own memory, and Send copies them. It then also copies later packets of the batch to this peer.
+//
 // # Meeting
 //
 // A process is known by an address and a slot, the upper byte of its QPNs. A port that sends to an
@@ -50,6 +58,6 @@
 // A Port knows the operating system only as a System. Wrap gives it that of this process; the
 // simulator gives it one in virtual time.
 //
-// Reading order: port.go, send.go, receive.go, peer.go, meet.go, forged.go, count.go, system.go,
+// Reading order: port.go, lend.go, send.go, receive.go, peer.go, meet.go, forged.go, count.go, system.go,
 // kernel_linux.go, watch_linux.go, pairs_linux.go.
 package near

@@ -55,6 +55,7 @@ func (p *Port) seat(r *peer) {
 	r.used = p.uses
 	r.since, r.before = p.system.Now(), p.read
 	p.peers = append(p.peers, r)
+	p.takeBack(r) // from the earlier one
 	p.routeOf(r.key).peer = r
 	r.Out.Switch()
 }
@@ -62,6 +63,7 @@ func (p *Port) seat(r *peer) {
 // unroute sends nothing more to a peer through memory. After a good meeting, the pause before the next
 // one begins again with firstPause.
 func (p *Port) unroute(r *peer) {
+	p.takeBack(r)
 	r.leave()
 	if t := p.routes[r.key]; t != nil && t.peer == r {
 		t.peer = nil

@@ -48,7 +48,8 @@ type Port struct {
 	now     clock.Instant // of the last Send, from its batch
 	routes  map[key]*route
 	last    *route
-	touched []*peer // have records that are not published
+	lentTo  *fabric.Batch // the batch that may have lent memory
+	touched []*peer       // have records that are not published
 	sent    sent
 	barred  map[pair]*barred
 	uses    uint64 // runs that were put into rings, and peers
@@ -77,7 +78,7 @@ var _ fabric.Port = (*Port)(nil)
 func New(p Inner, c Config, s System) *Port {
 	n := &Port{Inner: p, cfg: c, caps: p.Caps(), system: s, routes: make(map[key]*route), inbox: make([]fabric.Datagram, inboxLen)}
 	if !c.Sealed {
-		n.caps.Bare = n.bare
+		n.caps.Lend = n.lend
 	}
 	return n
 }
@@ -96,6 +97,7 @@ func (p *Port) Close() error {
 	all := append(p.peers, p.arrived...)
 	p.peers, p.arrived = nil, nil
 	p.mu.Unlock()
+	p.takeAllBack()
 	err := p.system.Close()
 	for _, r := range all {
 		r.leave()

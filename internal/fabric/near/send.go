@@ -83,19 +83,23 @@ func (p *Port) to(r *fabric.Run) *peer {
 	return t.peer
 }
 
-// bare reports whether packets to a slot take shared memory at present. It works after Close, too.
-func (p *Port) bare(path *fabric.Path, slot uint8) bool {
+// toward returns the peer to whose ring packets for a slot go at present, nil if there is none. It
+// works after Close, too.
+func (p *Port) toward(path *fabric.Path, slot uint8) *peer {
 	if slot == fabric.NoSlot {
-		return false
+		return nil
 	}
 	t := p.last
 	if t == nil || !t.leadsTo(path, slot) {
 		if t = p.routes[key{path.Src, path.Dst, slot}]; t == nil {
-			return false
+			return nil
 		}
 		p.last = t
 	}
-	return t.peer != nil && t.peer.sends()
+	if t.peer == nil || !t.peer.sends() {
+		return nil
+	}
+	return t.peer
 }
 
 // leadsTo reports whether a route is the one to a slot at the end of a path.
@@ -118,6 +122,9 @@ func (p *Port) Send(b *fabric.Batch) error {
 		return fabric.ErrClosed
 	}
 	defer p.Exit()
+	if p.lentTo != b { // what this batch puts into rings goes before
+		p.takeAllBack()
+	}
 	p.now = max(p.now, b.Now)
 	p.full.Store(false)
 	if p.news.Load() {
@@ -157,7 +164,7 @@ func (p *Port) Send(b *fabric.Batch) error {
 // until there is room, so that other destinations do not wait.
 const fullTime = 10 * time.Millisecond
 
-// put copies a run into the ring to its destination, or drops the run. It reports false if the
+// put puts a run into the ring to its destination, or drops the run. It reports false if the
 // port must wait for room, until the peer wakes it or fullTime is over.
 func (p *Port) put(r *peer, run *fabric.Run) bool {
 	n := len(run.Bytes)
@@ -171,7 +178,9 @@ func (p *Port) put(r *peer, run *fabric.Run) bool {
 	}
 	p.uses++
 	r.used = p.uses
-	copy(room, run.Bytes)
+	if &room[0] != &run.Bytes[0] { // otherwise the run was built here
+		copy(room, run.Bytes)
+	}
 	r.Out.Commit(n, run.Size, run.Count, tagOf(run))
 	p.sent.add(run.Count, n)
 	if !r.touched {

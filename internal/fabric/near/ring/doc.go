@@ -1,4 +1,4 @@
-// Package ring is a ring buffer between two processes of one host: a producer copies packets
+// Package ring is a ring buffer between two processes of one host: a producer writes packets
 // into shared memory, a consumer reads them there. A record is a packet, or a run of packets of
 // equal size, as with segmentation offload.
 //
@@ -24,6 +24,9 @@
 // and publishes them with one store of the head; the consumer reads records and releases
 // their room with one store of the tail. Each end reads the other's position again only when the
 // records, or the room, up to the position that it read last do not suffice.
+//
+// A caller may write several records ahead of the last committed one, where Lend returns room. It
+// commits them in order, and may give up the last ones.
 //
 // # Waking
 //

@@ -45,19 +45,31 @@ func (p *Producer) Drop(packets int) { p.counts.Dropped += uint64(packets) }
 // free, after End, and after an error. It replaces a reservation that was not committed. The
 // consumer ignores this part of the shared memory until Publish.
 func (p *Producer) Reserve(least, most int) []byte {
-	p.reserved = 0
-	if p.free() < span(most) {
+	room := p.Lend(p.next, least, most)
+	p.reserved = len(room)
+	if room == nil && !p.ended && p.err == nil {
+		p.counts.Full++
+	}
+	return room
+}
+
+// Next returns the position of the next record.
+func (p *Producer) Next() uint64 { return p.next }
+
+// After returns the position of the record that follows one of n bytes.
+func After(at uint64, n int) uint64 { return at + span(n) }
+
+// Lend is Reserve for a later record: at is its position, Next or After a record for which Lend
+// returned room before. It reserves nothing: Reserve returns the same room again when all
+// earlier records are committed, for the caller to commit what it has written there.
+func (p *Producer) Lend(at uint64, least, most int) []byte {
+	if p.free(at) < span(most) {
 		p.readTail()
 	}
-	if p.ended || p.err != nil {
+	if p.ended || p.err != nil || p.free(at) < span(least) {
 		return nil
 	}
-	if p.free() < span(least) {
-		p.counts.Full++
-		return nil
-	}
-	p.reserved = min(most, int(p.free())-headerLen)
-	return p.own.bytes(p.own.place(p.next)+headerLen, p.reserved)
+	return p.own.bytes(p.own.place(at)+headerLen, min(most, int(p.free(at))-headerLen))
 }
 
 // Commit ends the record for which Reserve returned room: n bytes, which are count packets of
@@ -117,7 +129,7 @@ func (p *Producer) Arm(n int) bool {
 	p.waiting = (p.waiting + 1) | 1 // the next odd number
 	p.own.store(waitingAt, p.waiting)
 	p.readTail()
-	if p.err != nil || p.free() >= span(n) {
+	if p.err != nil || p.free(p.next) >= span(n) {
 		p.Disarm()
 		return false
 	}
@@ -132,8 +144,8 @@ func (p *Producer) Disarm() {
 	}
 }
 
-// free returns the number of free bytes, according to the tail read last.
-func (p *Producer) free() uint64 { return p.size - (p.next - p.tail) }
+// free returns the number of free bytes from a position on, according to the tail read last.
+func (p *Producer) free(at uint64) uint64 { return p.size - min(at-p.tail, p.size) }
 
 // readTail reads the tail. A correct consumer moves it forward, and not past the head.
 func (p *Producer) readTail() {
