@@ -59,7 +59,7 @@ func (c *CQ) Number() uint32 {
 
 // Free frees the memory of the queue, and its row. No method may be called afterwards.
 func (c *CQ) Free() {
-	c.Mirror(nil, nil, false)
+	c.Unmirror()
 	c.CQ.Free()
 	c.track.Free()
 }

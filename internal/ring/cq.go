@@ -91,17 +91,17 @@ func (c *CQ) Free() {
 
 // Mirror has readers copy the number of completions that they took, and whether the queue is
 // armed, to two words. Readers outside Go do so only if the words are in memory that does not move
-// (fixed), which stays mapped until the next Mirror. Nil words end it.
+// (fixed), which stays mapped until Unmirror. The queue is new.
 func (c *CQ) Mirror(consumed, armed *uint64, fixed bool) {
-	if consumed == nil || armed == nil {
-		consumed, armed, fixed = new(uint64), new(uint64), false
-	}
 	c.consumed, c.armed = consumed, armed
-	c.hdr.Mirror.Store(0)
 	if fixed {
 		c.hdr.Mirror.Store(uint64(uintptr(unsafe.Pointer(consumed))))
 	}
 }
+
+// Unmirror has readers outside Go copy nothing any more. Readers in Go, which may still wait for the
+// queue while it is destroyed, keep the words.
+func (c *CQ) Unmirror() { c.hdr.Mirror.Store(0) }
 
 // setCons ends a reader's turn, in which it took all entries before index cons. The caller holds
 // the readers' lock.

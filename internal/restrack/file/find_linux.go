@@ -17,13 +17,13 @@ import (
 	"github.com/softhca/softhca/internal/userdir"
 )
 
-// Find returns the paths of the tables that this user may see, sorted: its own, and those in the
-// administrator's directory; root sees those of all users.
+// Find returns the paths of the tables that this user may see, sorted: those in the administrator's
+// directory if DirVariable names one, otherwise the user's own, and for root those of all users.
 func Find() ([]string, error) {
-	var dirs []string
 	if dir := environ.Getenv(DirVariable); dir != "" && dir != Off {
-		dirs = append(dirs, dir)
+		return find([]string{dir}), nil
 	}
+	var dirs []string
 	home, err := userdir.Home()
 	if err == nil {
 		dirs = append(dirs, filepath.Join(home, subdir))

@@ -72,6 +72,7 @@ func TestSumsOutliveProcesses(t *testing.T) {
 	tables(t)
 	a, b := newTable(t, restrack.Process{}), newTable(t, restrack.Process{})
 	b.patch(t, pidAt, 1<<30)
+	b.patch(t, pidAt+16, 1) // in another PID namespace, where only its lock shows that it runs
 	a.board.Port.SentBytes.Store(100)
 	b.board.Port.SentBytes.Store(30)
 	e := exporter(t, Config{NodeNames: true})
