@@ -199,7 +199,7 @@ func TestDeadTablesAreBounded(t *testing.T) {
 	}
 	gone = append(gone, corpse("dead-more", time.Hour), corpse(tempName+"stale", 2*time.Minute))
 	keep = append(keep, corpse(tempName+"fresh", time.Second))
-	foreign := filepath.Join(dir, "thesis.tex") // somebody named a directory that has other files
+	foreign := filepath.Join(dir, "thesis.tex") // the directory has other files too
 	must.Do(t, os.WriteFile(foreign, make([]byte, restrack.ExtentSize), 0o600))
 	must.Do(t, os.Chtimes(foreign, now.Add(-10*keepDead), now.Add(-10*keepDead)))
 	keep = append(keep, foreign)
@@ -244,7 +244,7 @@ func TestDescriptorIsGone(t *testing.T) {
 	}
 }
 
-// TestFileIsGone closes an adapter whose table somebody has removed.
+// TestFileIsGone closes a table whose file was removed before.
 func TestFileIsGone(t *testing.T) {
 	home(t)
 	f := published(t, 1)

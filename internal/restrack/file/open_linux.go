@@ -82,7 +82,7 @@ func owner(f *os.File) int {
 }
 
 // ReadOwned reads n bytes at an offset of another file that the table names. The file must belong to
-// the owner of the table, who could otherwise have a privileged reader show the contents of any file.
+// the owner of the table: otherwise a table could make a privileged reader show the contents of any file.
 func (r *Reader) ReadOwned(path string, at int64, n uintptr) ([]byte, error) {
 	f, err := openRegular(path)
 	if err != nil {
