@@ -61,7 +61,7 @@ static uint32_t number_of_qp(const struct table *t, const void *row)
 static bool put_qp(struct list *l, const struct table *t, const void *row)
 {
 	const struct table_qp *qp = row;
-	const uint8_t type = qp->info.type, state = (uint8_t)qp->counts.state;
+	const uint8_t type = qp->info.type, state = qp->info.state;
 	const bool connected = type == QP_RC || type == QP_UC;
 
 	if (type == QP_EEC || (l->port != 0 && state == QP_RESET))
@@ -77,7 +77,7 @@ static bool put_qp(struct list *l, const struct table *t, const void *row)
 	}
 	put_u32(l->m, ATTR_RES_SQ_PSN, (uint32_t)qp->counts.send_psn);
 	if (connected || type == QP_XRC_INI || type == QP_XRC_TGT)
-		put_u8(l->m, ATTR_RES_PATH_MIG_STATE, (uint8_t)(qp->counts.state >> 8));
+		put_u8(l->m, ATTR_RES_PATH_MIG_STATE, qp->info.mig);
 	put_u8(l->m, ATTR_RES_TYPE, type_of(type));
 	put_u8(l->m, ATTR_RES_STATE, state);
 	return true;

@@ -7,7 +7,7 @@
 
 // The layout of the table of an adapter's objects, as internal/restrack writes it.
 #define TABLE_MAGIC UINT64_C(0x6b63617274736572)
-#define TABLE_LAYOUT UINT64_C(0xf6e6527178b8f899)
+#define TABLE_LAYOUT UINT64_C(0xe6f07b1dff3abdef)
 
 enum {
 	TABLE_EXTENT = 16384,
@@ -116,7 +116,8 @@ struct table_qp_info {
 	uint8_t mtu;
 	uint16_t p_key;
 	uint16_t src_port;
-	uint8_t unused_12[2];
+	uint8_t state;
+	uint8_t mig;
 	uint32_t max_send;
 	uint32_t max_recv;
 	uint8_t local[16];
@@ -133,6 +134,8 @@ _Static_assert(offsetof(struct table_qp_info, type) == 32, "layout");
 _Static_assert(offsetof(struct table_qp_info, mtu) == 33, "layout");
 _Static_assert(offsetof(struct table_qp_info, p_key) == 34, "layout");
 _Static_assert(offsetof(struct table_qp_info, src_port) == 36, "layout");
+_Static_assert(offsetof(struct table_qp_info, state) == 38, "layout");
+_Static_assert(offsetof(struct table_qp_info, mig) == 39, "layout");
 _Static_assert(offsetof(struct table_qp_info, max_send) == 40, "layout");
 _Static_assert(offsetof(struct table_qp_info, max_recv) == 44, "layout");
 _Static_assert(offsetof(struct table_qp_info, local) == 48, "layout");
@@ -140,7 +143,6 @@ _Static_assert(offsetof(struct table_qp_info, remote) == 64, "layout");
 _Static_assert(sizeof(struct table_qp_info) == 80, "layout");
 
 struct table_qp_counts {
-	uint64_t state;
 	uint64_t send_psn;
 	uint64_t ack_psn;
 	uint64_t recv_psn;
@@ -164,30 +166,29 @@ struct table_qp_counts {
 	uint64_t error_at;
 	uint64_t latency[24];
 };
-_Static_assert(offsetof(struct table_qp_counts, state) == 0, "layout");
-_Static_assert(offsetof(struct table_qp_counts, send_psn) == 8, "layout");
-_Static_assert(offsetof(struct table_qp_counts, ack_psn) == 16, "layout");
-_Static_assert(offsetof(struct table_qp_counts, recv_psn) == 24, "layout");
-_Static_assert(offsetof(struct table_qp_counts, window) == 32, "layout");
-_Static_assert(offsetof(struct table_qp_counts, in_flight) == 40, "layout");
-_Static_assert(offsetof(struct table_qp_counts, outstanding) == 48, "layout");
-_Static_assert(offsetof(struct table_qp_counts, rtt) == 56, "layout");
-_Static_assert(offsetof(struct table_qp_counts, sent_packets) == 64, "layout");
-_Static_assert(offsetof(struct table_qp_counts, sent_bytes) == 72, "layout");
-_Static_assert(offsetof(struct table_qp_counts, sent_messages) == 80, "layout");
-_Static_assert(offsetof(struct table_qp_counts, rcvd_packets) == 88, "layout");
-_Static_assert(offsetof(struct table_qp_counts, rcvd_bytes) == 96, "layout");
-_Static_assert(offsetof(struct table_qp_counts, rcvd_messages) == 104, "layout");
-_Static_assert(offsetof(struct table_qp_counts, retransmitted) == 112, "layout");
-_Static_assert(offsetof(struct table_qp_counts, timeouts) == 120, "layout");
-_Static_assert(offsetof(struct table_qp_counts, rnr_sent) == 128, "layout");
-_Static_assert(offsetof(struct table_qp_counts, rnr_rcvd) == 136, "layout");
-_Static_assert(offsetof(struct table_qp_counts, seq_errors) == 144, "layout");
-_Static_assert(offsetof(struct table_qp_counts, errors) == 152, "layout");
-_Static_assert(offsetof(struct table_qp_counts, last_error) == 160, "layout");
-_Static_assert(offsetof(struct table_qp_counts, error_at) == 168, "layout");
-_Static_assert(offsetof(struct table_qp_counts, latency) == 176, "layout");
-_Static_assert(sizeof(struct table_qp_counts) == 368, "layout");
+_Static_assert(offsetof(struct table_qp_counts, send_psn) == 0, "layout");
+_Static_assert(offsetof(struct table_qp_counts, ack_psn) == 8, "layout");
+_Static_assert(offsetof(struct table_qp_counts, recv_psn) == 16, "layout");
+_Static_assert(offsetof(struct table_qp_counts, window) == 24, "layout");
+_Static_assert(offsetof(struct table_qp_counts, in_flight) == 32, "layout");
+_Static_assert(offsetof(struct table_qp_counts, outstanding) == 40, "layout");
+_Static_assert(offsetof(struct table_qp_counts, rtt) == 48, "layout");
+_Static_assert(offsetof(struct table_qp_counts, sent_packets) == 56, "layout");
+_Static_assert(offsetof(struct table_qp_counts, sent_bytes) == 64, "layout");
+_Static_assert(offsetof(struct table_qp_counts, sent_messages) == 72, "layout");
+_Static_assert(offsetof(struct table_qp_counts, rcvd_packets) == 80, "layout");
+_Static_assert(offsetof(struct table_qp_counts, rcvd_bytes) == 88, "layout");
+_Static_assert(offsetof(struct table_qp_counts, rcvd_messages) == 96, "layout");
+_Static_assert(offsetof(struct table_qp_counts, retransmitted) == 104, "layout");
+_Static_assert(offsetof(struct table_qp_counts, timeouts) == 112, "layout");
+_Static_assert(offsetof(struct table_qp_counts, rnr_sent) == 120, "layout");
+_Static_assert(offsetof(struct table_qp_counts, rnr_rcvd) == 128, "layout");
+_Static_assert(offsetof(struct table_qp_counts, seq_errors) == 136, "layout");
+_Static_assert(offsetof(struct table_qp_counts, errors) == 144, "layout");
+_Static_assert(offsetof(struct table_qp_counts, last_error) == 152, "layout");
+_Static_assert(offsetof(struct table_qp_counts, error_at) == 160, "layout");
+_Static_assert(offsetof(struct table_qp_counts, latency) == 168, "layout");
+_Static_assert(sizeof(struct table_qp_counts) == 360, "layout");
 
 struct table_qp {
 	uint64_t seq;
@@ -197,7 +198,7 @@ struct table_qp {
 _Static_assert(offsetof(struct table_qp, seq) == 0, "layout");
 _Static_assert(offsetof(struct table_qp, info) == 8, "layout");
 _Static_assert(offsetof(struct table_qp, counts) == 88, "layout");
-_Static_assert(sizeof(struct table_qp) == 456, "layout");
+_Static_assert(sizeof(struct table_qp) == 448, "layout");
 
 struct table_cq_info {
 	uint32_t num;

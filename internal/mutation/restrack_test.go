@@ -96,7 +96,7 @@ var restrackMutants = slices.Concat(
 		{name: "flushed-requests-seem-outstanding", in: "QP.stop", test: "internal/observe TestW1_TroubleIsSeen",
 			old: "$q.report()"},
 		{name: "state-of-a-queue-pair-not-shown", in: "End.setState", test: "internal/observe TestW1_TroubleIsSeen",
-			old: "$e.reportState()"},
+			old: "$e.ep.describe()"},
 		{name: "errors-of-a-queue-pair-not-shown", in: "countStatus", test: "internal/observe TestW1_TroubleIsSeen",
 			old: "$e.failed($s)"},
 		{name: "destroyed-queue-pair-shown", in: "QP.Destroy", test: "internal/observe TestW1_ObjectsAreSeen",

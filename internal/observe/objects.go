@@ -118,7 +118,7 @@ func (a *Adapter) list(v *restrack.View, p *restrack.Process) {
 func qpOf(o *restrack.Object[restrack.QPInfo, restrack.QPCounts], p *restrack.Process) QP {
 	i, c := &o.Info, &o.Counts
 	q := QP{
-		Num: ib.QPN(i.Num), Type: ib.QPType(i.Type), State: ib.QPState(c.QPState()), Mig: ib.MigState(c.Migration()),
+		Num: ib.QPN(i.Num), Type: ib.QPType(i.Type), State: ib.QPState(i.State), Mig: ib.MigState(i.Mig),
 		Peer: ib.QPN(i.Peer), Local: addr(i.Local), Remote: addr(i.Remote), SrcPort: i.SrcPort, MTU: ib.MTU(i.MTU), PKey: ib.PKey(i.PKey),
 		PD: i.PD, SendCQ: i.SendCQ, RecvCQ: i.RecvCQ, SRQ: i.SRQ, XRCD: i.XRCD, MaxSend: i.MaxSend, MaxRecv: i.MaxRecv, QPCounts: *c,
 	}

@@ -114,7 +114,7 @@ func (m *migration) follow(now clock.Instant, p *Packet) bool {
 		return false
 	case m.state == ib.REARM && !p.BTH.MigReq:
 		m.state = ib.ARMED
-		m.end.reportState()
+		m.ep.describe()
 	default:
 		m.claim = 0
 	}

@@ -27,7 +27,7 @@ func (q *QP) setState(to ib.QPState, cause string) {
 func (e *End) setState(to ib.QPState, cause string) {
 	from := e.State()
 	e.ep.state.Store(uint32(to))
-	e.reportState()
+	e.ep.describe()
 	if from == to {
 		return
 	}

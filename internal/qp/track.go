@@ -32,23 +32,17 @@ func identity(q *QP, c *Config) restrack.QPInfo {
 // describe writes what Modify may have changed: the peer, the path, the state and the PSNs.
 func (e *End) describe() {
 	e.ep.describe()
-	e.reportState()
 	e.report()
 	e.reportReceived()
 }
 
-// describe writes the peer and the path.
+// describe writes the peer, the path and the state, which readers see change together.
 func (e *endpoint) describe() {
 	i := &e.track.info
 	i.Peer, i.MTU, i.PKey = uint32(e.dest.qpn), uint8(e.attr.PathMTU), uint16(e.pkey)
 	i.SrcPort, i.Local, i.Remote = e.path.SrcPort, restrack.Addr(e.path.Src), restrack.Addr(e.path.Dst)
+	i.State, i.Mig = uint8(e.State()), uint8(e.migration())
 	e.track.Set(i)
-}
-
-// reportState writes the state and the migration state.
-func (e *End) reportState() {
-	ep := &e.ep
-	ep.counts().State = restrack.StateWord(uint8(ep.State()), uint8(ep.migration()))
 }
 
 // failed notes a completion with an error other than a flush.

@@ -3,6 +3,8 @@ package restrack
 import (
 	"fmt"
 	"hash/fnv"
+	"io"
+	"reflect"
 	"sync/atomic"
 	"unsafe"
 )
@@ -87,10 +89,25 @@ type Header struct {
 // the size of the adapter's counters.
 func layoutNumber(board uintptr) uint64 {
 	h := fnv.New64a()
-	_, _ = fmt.Fprintf(h, "%d %d %d %d %T%T%T%T%T%T%T", ExtentSize, BoardAt, board, unsafe.Sizeof(Header{}), // writing to a hash never fails
-		QP{}, CQ{}, MR{}, PD{}, SRQ{}, CMID{}, XRCD{})
-	for k := KindQP; k < NumKinds; k++ {
-		_, _ = fmt.Fprintf(h, "%d ", rowSize[k])
+	_, _ = fmt.Fprintln(h, ExtentSize, BoardAt, board) // writing to a hash never fails
+	for _, t := range []reflect.Type{
+		reflect.TypeFor[Header](), reflect.TypeFor[QP](), reflect.TypeFor[CQ](), reflect.TypeFor[MR](), reflect.TypeFor[PD](),
+		reflect.TypeFor[SRQ](), reflect.TypeFor[CMID](), reflect.TypeFor[XRCD](),
+	} {
+		describeType(h, t)
 	}
 	return h.Sum64()
+}
+
+// describeType writes the name and the size of a type, and its fields.
+func describeType(w io.Writer, t reflect.Type) {
+	_, _ = fmt.Fprintln(w, t, t.Size()) // as in layoutNumber
+	if t.Kind() != reflect.Struct {
+		return
+	}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		_, _ = fmt.Fprintln(w, f.Name, f.Offset)
+		describeType(w, f.Type)
+	}
 }

@@ -41,11 +41,12 @@ type QPInfo struct {
 	SRQ     uint32
 	XRCD    uint32
 	_       uint32
-	Type    uint8  // ib.QPType
-	MTU     uint8  // path MTU, ib.MTU
-	PKey    uint16 // its value
-	SrcPort uint16 // UDP source port
-	_       uint16
+	Type    uint8    // ib.QPType
+	MTU     uint8    // path MTU, ib.MTU
+	PKey    uint16   // its value
+	SrcPort uint16   // UDP source port
+	State   uint8    // ib.QPState
+	Mig     uint8    // ib.MigState
 	MaxSend uint32   // size of the send queue, in work requests
 	MaxRecv uint32   // size of its own receive queue
 	Local   [16]byte // address of the path; zero: none
@@ -58,7 +59,6 @@ const LatencyBuckets = 24
 // QPCounts are the counters of a queue pair. The messages of reliable datagrams are counted in the
 // row of their EE context.
 type QPCounts struct {
-	State       uint64 // ib.QPState; migration state from bit 8 on
 	SendPSN     uint64 // of the next packet to send
 	AckPSN      uint64 // the oldest that is not acknowledged
 	RecvPSN     uint64 // expected next
@@ -85,21 +85,8 @@ type QPCounts struct {
 	Latency [LatencyBuckets]uint64
 }
 
-// Fields of QPCounts.State.
-const (
-	stateMask  = 1<<8 - 1
-	migShift   = 8
-	bucketUnit = 8 // log2 of the nanoseconds of the first bucket
-)
-
-// StateWord returns the value of QPCounts.State.
-func StateWord(state, mig uint8) uint64 { return uint64(state) | uint64(mig)<<migShift }
-
-// QPState returns the state in QPCounts.State, as ib.QPState.
-func (c *QPCounts) QPState() uint8 { return uint8(c.State & stateMask) }
-
-// Migration returns the migration state in QPCounts.State, as ib.MigState.
-func (c *QPCounts) Migration() uint8 { return uint8(c.State >> migShift) }
+// bucketUnit is the logarithm to base 2 of the bound of the first bucket, in nanoseconds.
+const bucketUnit = 8
 
 // Bucket returns the index in QPCounts.Latency for a time: bucket 0 counts times below 256 ns, each
 // other one times up to twice the bound of the one before, and the last all longer ones.

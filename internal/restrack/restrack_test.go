@@ -282,8 +282,4 @@ func TestKindNames(t *testing.T) {
 	if Text([]byte("abc\x00def")) != "abc" || Text([]byte("abc")) != "abc" {
 		t.Error("texts end at the first zero")
 	}
-	c := QPCounts{State: StateWord(3, 2)}
-	if c.QPState() != 3 || c.Migration() != 2 {
-		t.Errorf("state %d, migration %d", c.QPState(), c.Migration())
-	}
 }

@@ -76,7 +76,7 @@ func TestW1_LongDump(t *testing.T) {
 		f := newTable(t, addr, uint64(p))
 		for i := range each {
 			n := 100 + p*each + i
-			addQP(f, restrack.QPInfo{Num: uint32(n), Type: uint8(ib.RC)}, restrack.QPCounts{State: uint64(ib.RTS)})
+			addQP(f, restrack.QPInfo{Num: uint32(n), Type: uint8(ib.RC), State: uint8(ib.RTS)}, restrack.QPCounts{})
 			want = append(want, strconv.Itoa(n))
 		}
 	}
@@ -98,8 +98,7 @@ func TestW1_TornRows(t *testing.T) {
 	f := newTable(t, addr, 0)
 	var rows []restrack.Handle[restrack.QPInfo, restrack.QPCounts]
 	for range 60 {
-		h := restrack.Add[restrack.QPInfo, restrack.QPCounts](f.Table(), restrack.KindQP, &restrack.QPInfo{Num: 1, Peer: 1, PD: 1, Type: uint8(ib.RC)})
-		h.Counts.State = uint64(ib.RTS)
+		h := restrack.Add[restrack.QPInfo, restrack.QPCounts](f.Table(), restrack.KindQP, &restrack.QPInfo{Num: 1, Peer: 1, PD: 1, Type: uint8(ib.RC), State: uint8(ib.RTS)})
 		rows = append(rows, h)
 	}
 	done := make(chan struct{})
@@ -113,7 +112,7 @@ func TestW1_TornRows(t *testing.T) {
 			}
 			number := 1 + n%(1<<20)
 			for i := range rows {
-				rows[i].Set(&restrack.QPInfo{Num: number, Peer: number, PD: number, Type: uint8(ib.RC)})
+				rows[i].Set(&restrack.QPInfo{Num: number, Peer: number, PD: number, Type: uint8(ib.RC), State: uint8(ib.RTS)})
 			}
 		}
 	})
@@ -173,7 +172,7 @@ func TestW1_DamagedTables(t *testing.T) {
 	for name, f := range spoil {
 		t.Run(name, func(t *testing.T) {
 			table := newTable(t, b.addr, 0)
-			addQP(table, restrack.QPInfo{Num: 100, Type: uint8(ib.RC)}, restrack.QPCounts{State: uint64(ib.RTS)})
+			addQP(table, restrack.QPInfo{Num: 100, Type: uint8(ib.RC), State: uint8(ib.RTS)}, restrack.QPCounts{})
 			path, contents := loose(t, table)
 			if got, _ := b.list(t, program, resQP, "0"); len(got) != 1 {
 				t.Fatalf("before: %v", got)
@@ -225,9 +224,9 @@ func TestW1_HostileTables(t *testing.T) {
 func TestW1_OtherTables(t *testing.T) {
 	b := newBenchAt(t, newAddr())
 	other := newTable(t, newAddr(), 0)
-	addQP(other, restrack.QPInfo{Num: 100, Type: uint8(ib.RC)}, restrack.QPCounts{State: uint64(ib.RTS)})
+	addQP(other, restrack.QPInfo{Num: 100, Type: uint8(ib.RC), State: uint8(ib.RTS)}, restrack.QPCounts{})
 	dead := newTable(t, b.addr, 0)
-	addQP(dead, restrack.QPInfo{Num: 101, Type: uint8(ib.RC)}, restrack.QPCounts{State: uint64(ib.RTS)})
+	addQP(dead, restrack.QPInfo{Num: 101, Type: uint8(ib.RC), State: uint8(ib.RTS)}, restrack.QPCounts{})
 	path, contents := loose(t, dead)
 	const ticks = 48 // offset of the start of the process
 	program := compile(t, "netlink")

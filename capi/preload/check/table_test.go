@@ -61,14 +61,14 @@ func fill(f *file.File, addr netip.Addr) {
 	}
 	restrack.Add[restrack.SRQInfo, restrack.NoCounts](t, restrack.KindSRQ, &restrack.SRQInfo{Num: 1, PD: 1, MaxWR: 100})
 	restrack.Add[restrack.SRQInfo, restrack.NoCounts](t, restrack.KindSRQ, &restrack.SRQInfo{Num: 2, PD: 1, XRC: 1, CQ: 2, XRCD: 1, Number: 9})
-	addQP(f, restrack.QPInfo{Num: 17, PD: 1, SendCQ: 1, RecvCQ: 1, Type: uint8(ib.RC), Peer: 18}, restrack.QPCounts{
-		State: restrack.StateWord(uint8(ib.RTS), uint8(ib.ARMED)), SendPSN: 0xabcdef, RecvPSN: 5, SentPackets: 7, SentBytes: 4096,
+	addQP(f, restrack.QPInfo{Num: 17, PD: 1, SendCQ: 1, RecvCQ: 1, Type: uint8(ib.RC), State: uint8(ib.RTS), Mig: uint8(ib.ARMED), Peer: 18}, restrack.QPCounts{
+		SendPSN: 0xabcdef, RecvPSN: 5, SentPackets: 7, SentBytes: 4096,
 	})
-	addQP(f, restrack.QPInfo{Num: 20, PD: 1, SendCQ: 1, RecvCQ: 2, Type: uint8(ib.UD)}, restrack.QPCounts{State: uint64(ib.INIT)})
-	addQP(f, restrack.QPInfo{Num: 21, PD: 1, SendCQ: 2, RecvCQ: 2, SRQ: 1, Type: uint8(ib.UC)}, restrack.QPCounts{State: uint64(ib.RESET)})
-	addQP(f, restrack.QPInfo{Num: 22, PD: 1, SendCQ: 2, RecvCQ: 2, SRQ: 1, Type: uint8(ib.RD)}, restrack.QPCounts{State: uint64(ib.ERR)})
-	addQP(f, restrack.QPInfo{Num: 24, PD: 1, SRQ: 1, Type: uint8(ib.XRCTgt)}, restrack.QPCounts{State: uint64(ib.RTR)})
-	addQP(f, restrack.QPInfo{Num: 3, PD: 1, Type: uint8(ib.EEC)}, restrack.QPCounts{State: uint64(ib.RTS)})
+	addQP(f, restrack.QPInfo{Num: 20, PD: 1, SendCQ: 1, RecvCQ: 2, Type: uint8(ib.UD), State: uint8(ib.INIT)}, restrack.QPCounts{})
+	addQP(f, restrack.QPInfo{Num: 21, PD: 1, SendCQ: 2, RecvCQ: 2, SRQ: 1, Type: uint8(ib.UC), State: uint8(ib.RESET)}, restrack.QPCounts{})
+	addQP(f, restrack.QPInfo{Num: 22, PD: 1, SendCQ: 2, RecvCQ: 2, SRQ: 1, Type: uint8(ib.RD), State: uint8(ib.ERR)}, restrack.QPCounts{})
+	addQP(f, restrack.QPInfo{Num: 24, PD: 1, SRQ: 1, Type: uint8(ib.XRCTgt), State: uint8(ib.RTR)}, restrack.QPCounts{})
+	addQP(f, restrack.QPInfo{Num: 3, PD: 1, Type: uint8(ib.EEC), State: uint8(ib.RTS)}, restrack.QPCounts{})
 	for _, id := range []restrack.CMIDInfo{
 		{Num: 1, State: uint8(cm.Listen), Listener: 1, ServiceID: 0x1061c06, LocalPort: 7174},
 		{Num: 2, State: uint8(cm.Established), QPN: 17, Type: uint8(ib.RC), ServiceID: 0x1061c06, Local: addr.As16(), Remote: peer.As16(), LocalPort: 7174, RemotePort: 40000},

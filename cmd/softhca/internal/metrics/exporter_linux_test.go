@@ -199,11 +199,11 @@ func random(r *rand.Rand, f *table) {
 		}
 	}
 	for range 50 {
-		q := restrack.Add[restrack.QPInfo, restrack.QPCounts](f.Table(), restrack.KindQP, &restrack.QPInfo{Num: r.Uint32N(20), Type: uint8(r.Uint32())})
+		q := restrack.Add[restrack.QPInfo, restrack.QPCounts](f.Table(), restrack.KindQP, &restrack.QPInfo{Num: r.Uint32N(20), Type: uint8(r.Uint32()), State: uint8(r.Uint32())})
 		for i := range q.Counts.Latency {
 			q.Counts.Latency[i] = r.Uint64()
 		}
-		q.Counts.State, q.Counts.SentBytes, q.Counts.InFlight = r.Uint64(), r.Uint64(), r.Uint64()
+		q.Counts.SentBytes, q.Counts.InFlight = r.Uint64(), r.Uint64()
 		c := restrack.Add[restrack.CQInfo, restrack.CQCounts](f.Table(), restrack.KindCQ, &restrack.CQInfo{Num: r.Uint32N(20), Depth: r.Uint32() & -(r.Uint32() & 1)})
 		c.Counts.Produced, c.Counts.HighWater = r.Uint64(), r.Uint64()
 	}

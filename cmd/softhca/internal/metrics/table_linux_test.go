@@ -104,15 +104,13 @@ func busy(t *testing.T) *table {
 	b.Engine.Drops[counters.DropMalformed] = 1
 	local, remote := netip.MustParseAddr("127.0.0.9").As16(), netip.MustParseAddr("127.0.0.10").As16()
 	for i := range uint64(3) {
-		q := restrack.Add[restrack.QPInfo, restrack.QPCounts](f.Table(), restrack.KindQP, &restrack.QPInfo{Num: uint32(0x10 + i), Peer: 0x20, Type: uint8(ib.RC), Local: local, Remote: remote})
-		q.Counts.State = restrack.StateWord(uint8(ib.RTS), 0)
+		q := restrack.Add[restrack.QPInfo, restrack.QPCounts](f.Table(), restrack.KindQP, &restrack.QPInfo{Num: uint32(0x10 + i), Peer: 0x20, Type: uint8(ib.RC), State: uint8(ib.RTS), Local: local, Remote: remote})
 		q.Counts.SentBytes, q.Counts.RcvdBytes = 100*(i+1), 1
 		q.Counts.Timeouts, q.Counts.InFlight, q.Counts.RTT = i, 1000, 2000
 		q.Counts.Latency[restrack.Bucket(time.Microsecond)] = 3
 		q.Counts.Latency[restrack.LatencyBuckets-1] = 1
 	}
-	q := restrack.Add[restrack.QPInfo, restrack.QPCounts](f.Table(), restrack.KindQP, &restrack.QPInfo{Num: 0x10, Type: uint8(ib.EEC)})
-	q.Counts.State = restrack.StateWord(uint8(ib.ERR), 0)
+	restrack.Add[restrack.QPInfo, restrack.QPCounts](f.Table(), restrack.KindQP, &restrack.QPInfo{Num: 0x10, Type: uint8(ib.EEC), State: uint8(ib.ERR)})
 	for i := range uint32(2) {
 		c := restrack.Add[restrack.CQInfo, restrack.CQCounts](f.Table(), restrack.KindCQ, &restrack.CQInfo{Num: i + 1, Depth: 16})
 		c.Counts.Produced, c.Counts.Consumed, c.Counts.HighWater = uint64(10*(i+1)), uint64(8*(i+1)), uint64(12+i)

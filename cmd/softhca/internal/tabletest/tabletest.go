@@ -57,8 +57,8 @@ func (t *Table) describe(p restrack.Process) error {
 
 // QP adds a queue pair.
 func (t *Table) QP(info restrack.QPInfo, state ib.QPState) *restrack.QPCounts {
+	info.State = uint8(state)
 	h := restrack.Add[restrack.QPInfo, restrack.QPCounts](t.File.Table(), restrack.KindQP, &info)
-	h.Counts.State = restrack.StateWord(uint8(state), 0)
 	t.QPs = append(t.QPs, h)
 	return &h.Counts
 }
@@ -153,8 +153,8 @@ func (w *World) die() error {
 	if err != nil {
 		return err
 	}
-	*t.QP(restrack.QPInfo{Num: 0x31, Peer: 0x32, Type: uint8(ib.RC), Local: Addr("fd00::2"), Remote: Addr("fd00::3")}, ib.SQD) = restrack.QPCounts{
-		State: restrack.StateWord(uint8(ib.SQD), 2), SentMessages: 1e6, SentBytes: 1e12, RTT: 18e3, Outstanding: 3, InFlight: 4096, Window: 1 << 20,
+	*t.QP(restrack.QPInfo{Num: 0x31, Peer: 0x32, Type: uint8(ib.RC), Local: Addr("fd00::2"), Remote: Addr("fd00::3"), Mig: uint8(ib.ARMED)}, ib.SQD) = restrack.QPCounts{
+		SentMessages: 1e6, SentBytes: 1e12, RTT: 18e3, Outstanding: 3, InFlight: 4096, Window: 1 << 20,
 	}
 	w.Dead = t.Path()
 	return t.Die()
