@@ -12,8 +12,9 @@
 // a call that does not wait.
 enum { PROMPT_NS = 900000000 };
 
-// LINGER_NS is long enough for another thread to see that a call into the engine has not returned.
-enum { LINGER_NS = 3000000 };
+// LINGER_NS is long enough for another thread to see that a call into the engine has not returned,
+// on a busy machine, too.
+enum { LINGER_NS = 100000000 };
 
 static volatile sig_atomic_t handled;
 static void handle(int sig) { handled = sig; }
@@ -225,21 +226,43 @@ static bool child_sets_handler(void)
 	return code == 0;
 }
 
+static _Atomic bool handler_set;
+
+static void *set_handler(void *arg)
+{
+	set(SIGUSR1, 0);
+	handler_set = true;
+	return arg;
+}
+
+// tries reports whether a thread that sets a handler still tries to, after it has run for some time.
+static bool tries(pthread_t t)
+{
+	static const int64_t RUN_NS = 3000000;
+	struct timespec ran = {0};
+	clockid_t clock;
+	must(pthread_getcpuclockid(t, &clock) == 0);
+	while (!handler_set && clock_gettime(clock, &ran) == 0 && ran.tv_sec * 1000000000LL + ran.tv_nsec < RUN_NS)
+		sched_yield();
+	return !handler_set;
+}
+
 // The program sets a handler while a thread is in the engine: the call returns when the thread
 // has left, or after the longest wait.
 static bool handler_waits(void)
 {
-	pthread_t t;
+	pthread_t in, out;
 	recording_open(&common);
-	rec->linger = LINGER_NS;
-	must(pthread_create(&t, NULL, poll_one, NULL) == 0);
-	while (!rec->in_progress && rec->progresses == 0)
+	rec->hold_progress = 1;
+	must(pthread_create(&in, NULL, poll_one, NULL) == 0);
+	while (!rec->in_progress)
 		sched_yield();
 	int64_t from = now_ns();
-	set(SIGUSR1, 0);
-	bool right = !rec->in_progress || took_long(from);
-	must(pthread_join(t, NULL) == 0);
-	return right;
+	must(pthread_create(&out, NULL, set_handler, NULL) == 0);
+	bool right = tries(out) || took_long(from);
+	rec->hold_progress = 0;
+	must(pthread_join(in, NULL) == 0 && pthread_join(out, NULL) == 0);
+	return right && handler_set;
 }
 
 static void *sleep_always(void *arg)
