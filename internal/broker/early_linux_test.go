@@ -24,6 +24,20 @@ func waiting(t *testing.T, b *Broker) (n int) {
 	return n
 }
 
+// TestNewBrokerRefusesLate shows that a new broker gives members time to come back before it refuses
+// a request for a service that none of them has claimed yet.
+func TestNewBrokerRefusesLate(t *testing.T) {
+	b := serve(t, 1)
+	must.Do(t, b.engine.do(func(now clock.Instant) {
+		if e := &b.engine.early; e.Settled != clock.Instant(returning) || e.Grace != cm.DefaultListenGrace {
+			t.Errorf("requests wait for %v, and until %v", e.Grace, e.Settled)
+		}
+		if now > clock.Instant(waitLimit) {
+			t.Errorf("the broker's clock begins at %v", now)
+		}
+	}))
+}
+
 // TestListenedInTime shows that a request which comes before any member listens is for the
 // one that listens next; and that the others are refused when they have waited.
 func TestListenedInTime(t *testing.T) {

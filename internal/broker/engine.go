@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"time"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
@@ -46,6 +47,10 @@ type engine struct {
 	buf           [maxForward]byte
 }
 
+// returning is how long a new broker refuses nothing: after the end of the one before it, members
+// need time to come back and claim their services again.
+const returning = time.Second
+
 // newEngine returns the QP1 of a port whose datagrams hold one packet each, because members get
 // whole datagrams. It writes connections to a connection table. It calls deliver with packets for a member;
 // deliver must not keep them. The engine owns the port, unless newEngine fails.
@@ -53,7 +58,7 @@ func newEngine(port fabric.Port, guid uint64, connTable io.WriterAt, deliver fun
 	caps := port.Caps()
 	e := &engine{
 		failed: make(chan error, 1), router: newRouter(connTable),
-		disconnecting: make(map[uint32]*disconnecting), deliver: deliver, early: cm.Early[*visit]{Grace: cm.DefaultListenGrace},
+		disconnecting: make(map[uint32]*disconnecting), deliver: deliver, early: cm.Early[*visit]{Grace: cm.DefaultListenGrace, Settled: clock.Instant(returning)},
 	}
 	counts := new(counters.Set)
 	e.gsi = gsi.New(gsi.Config{

@@ -26,6 +26,8 @@ const maxEarly = 32
 type Early[T any] struct {
 	// Grace is how long a request waits for a listener.
 	Grace time.Duration
+	// Settled is when requests may be refused at the earliest.
+	Settled clock.Instant
 
 	all []early[T] // ordered by instant
 }
@@ -42,7 +44,7 @@ func (e *Early[T]) Keep(now clock.Instant, s mad.ServiceID, from netip.Addr, req
 	if e.Grace <= 0 || len(e.all) >= maxEarly && !e.makeRoom(from) {
 		return false
 	}
-	e.all = append(e.all, early[T]{s, from, now.Add(e.Grace), request})
+	e.all = append(e.all, early[T]{s, from, max(now.Add(e.Grace), e.Settled), request})
 	return true
 }
 

@@ -48,6 +48,30 @@ func TestC7_ListenedInTime(t *testing.T) {
 	}
 }
 
+// TestC7_NothingIsRefusedBeforeSettled shows that all requests wait until Settled at least, and that a
+// later one waits for its own time.
+func TestC7_NothingIsRefusedBeforeSettled(t *testing.T) {
+	r := graceful(t)
+	settled := r.now.Add(time.Second)
+	r.m.early.Settled = settled
+	r.receive(mad.AttrREQ, r.req())
+	if at := r.m.Deadline(); at != settled {
+		t.Errorf("the request waits until %v, want %v", at, settled)
+	}
+	r.now = settled.Add(-time.Millisecond)
+	r.m.Advance(r.now)
+	r.wantSent("before")
+	q := r.req()
+	q.LocalCommID++
+	r.receive(mad.AttrREQ, q)
+	r.now = settled
+	r.m.Advance(r.now)
+	r.wantSent("settled", "REJ: invalid service id")
+	if at := r.m.Deadline(); at != settled.Add(DefaultListenGrace-time.Millisecond) {
+		t.Errorf("the second request waits until %v", at)
+	}
+}
+
 // TestC7_NobodyListens: a request without a listener is refused after the grace time, or at
 // once if there is no room; other listeners change nothing.
 func TestC7_NobodyListens(t *testing.T) {

@@ -43,6 +43,8 @@ var floodMutants = slices.Concat(
 			test: "TestC6_RoomIsNotTakenFromWhoTookIt",
 			old:  "$g.list.oldest",
 			new:  "$g.list.newest"},
+		{name: "requests-refused-before-the-members-are-back", in: "Keep", test: "TestC7_NothingIsRefusedBeforeSettled",
+			old: "max(now.Add(e.Grace), e.Settled)", new: "now.Add(e.Grace)"},
 		{name: "early-requests-not-shared", in: "makeRoom", test: "TestC7_EarlyIsShared",
 			old: "$count[$largest] <= $count[$from]+1",
 			new: "$count[$largest] < 0"},
