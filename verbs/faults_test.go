@@ -68,7 +68,7 @@ func TestFaultsOnPackets(t *testing.T) {
 		{rule: "reorder nth=4", counterB: "out_of_seq_request"},
 		{rule: "rate 20Mbit/s", takes: 20 * time.Millisecond, change: func(a *QPAttr) { a.Timeout = 18 }},
 		{rule: "rate 20Mbit/s queue=1", counterB: "out_of_seq_request"},
-		{rule: "partition for=100ms", counterA: "local_ack_timeout_err", change: func(a *QPAttr) { a.Timeout = 13 }},
+		{rule: "partition for=1s", counterA: "local_ack_timeout_err", change: func(a *QPAttr) { a.Timeout = 16 }},
 		{rule: "rnr count=2", atB: true, send: true, counterA: "rcvd_rnr_err", counterB: "send_rnr_err"},
 		{rule: "rnr", atB: true, send: true, status: ib.WCRNRRetryExcErr, change: failsFast},
 		{rule: "rnr", atB: true}, // a WRITE needs no receive

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"testing"
 	"time"
 
@@ -191,6 +192,9 @@ const ringMemory = 1 << 20
 // repeated after a pause, and not before 256 runs were sent to it.
 const crowdLimit = 10 * time.Minute
 
+// settleLimit is how long a crowd in which all have met may need to undo the meetings that are too many.
+const settleLimit = 20 * time.Second
+
 // meetingsOf returns how many peers processes have, in all.
 func meetingsOf(all []*process) (n int) {
 	for _, p := range all {
@@ -225,9 +229,14 @@ func TestCrowd(t *testing.T) {
 		tellAll(t, all, order{Do: "talk", Round: round})
 	}
 	before := make([]uint64, len(all))
+	late = time.Now().Add(settleLimit)
 	for i, p := range all {
 		before[i] = carried(p.cmd.Process.Pid)
-		if n, want := look(p.cmd.Process.Pid), mappingsOfPeer*(*crowd-1); n.Mappings != want || n.Memory != 0 {
+		n, want := look(p.cmd.Process.Pid), mappingsOfPeer*(*crowd-1)
+		for ; (n.Mappings != want || n.Memory != 0) && time.Now().Before(late); n = look(p.cmd.Process.Pid) {
+			runtime.Gosched() // two processes that met each other twice at a time undo one of the meetings
+		}
+		if n.Mappings != want || n.Memory != 0 {
 			t.Errorf("process %d has %d mappings of rings and %d descriptors of their memory, want %d and none", i, n.Mappings, n.Memory, want)
 		}
 		if n := ownMemory(p.cmd.Process.Pid) / (*crowd - 1); n < ringMemory || n > ringMemory+ringMemory/8 {
