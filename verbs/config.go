@@ -89,15 +89,20 @@ type Config struct {
 	// Capture, if set, receives every packet sent and received as pcapng. The
 	// thread that moves the packet writes it; writes are never concurrent.
 	Capture io.Writer
-	// Trace, if set, is called for everything that happens on a QP, on the
-	// thread that causes it. It must not block, call the adapter, or keep the
-	// record.
+	// Trace, if set, is called for everything that happens on a QP or a
+	// connection, on the thread that causes it; several threads may call it at
+	// once. It must not block, call the adapter, or keep the record.
 	Trace func(*TraceRecord)
-	// Log, if set, logs the opening of the adapter, state changes of queue pairs,
-	// retries, drops and faults at level Info; completions with an error other than a
-	// flush, and events that report an error, at Warn; packets and other completions
-	// at Debug. Its handler runs on the thread that moves packets: a handler that
-	// blocks delays them. A handler must not call the adapter.
+	// Log, if set, logs the opening of the adapter, state changes of queue pairs, connections
+	// that begin, end or are rejected, retries, drops and faults at level Info; completions with
+	// an error other than a flush, events that report an error, and connections that the peer
+	// rejects or does not answer, at Warn; packets and other completions at Debug, if the level
+	// is Debug when the adapter is opened. A line that is about a connected queue pair has the
+	// attribute conn, which is the same at both ends, such as
+	// 10.0.0.1/0x000011-10.0.0.2/0x000012. Lines above Debug are limited: of one sort, 20 at
+	// once and then 10 in a second; the attribute left_out counts those that were left out. The
+	// handler runs on the thread on which the event happens: a handler that blocks delays
+	// packets. A handler must not call the adapter.
 	Log *slog.Logger
 	// Seed, if not zero, makes keys and QPNs repeatable. Zero draws them from
 	// the system's cryptographic source.
@@ -165,7 +170,7 @@ type Option func(*Config)
 // device returns the configuration of the device.
 func (c *Config) device() device.Config {
 	d := device.Config{
-		Addr: c.Addr, Raw: c.Transport == Raw, DisableOffload: c.DisableOffload, Wire: device.Wire(c.Wire), Capture: c.Capture, Trace: tracer(logged(c.Trace, c.Log)),
+		Addr: c.Addr, Raw: c.Transport == Raw, DisableOffload: c.DisableOffload, Wire: device.Wire(c.Wire), Capture: c.Capture, Trace: tracer(c.Trace), Log: c.Log,
 		Seed: c.Seed, NodeGUID: uint64(c.NodeGUID), QPNSlot: c.QPNSlot, Exclusive: c.Exclusive, Privileged: c.Privileged, Faults: device.Faults(c.Faults),
 		Env:      device.ProcessEnvironment(),
 		Settings: qp.Settings{MigReq: !c.ClearMigReq, Credits: c.Credits, InOrderOnly: c.InOrderOnly, ProbeAfter: c.ProbeAfter, FatalEvents: c.FatalEvents, NoChallenge: c.NoChallenge},

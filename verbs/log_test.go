@@ -2,6 +2,7 @@ package verbs
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -37,7 +38,7 @@ func (l *lockedLog) logger(level slog.Level) *slog.Logger {
 // TestLogLevels writes to memory that the peer has not registered, and checks that the
 // log has the records of each level and no others.
 func TestLogLevels(t *testing.T) {
-	packet, state, failed := "RDMA_WRITE_ONLY", "INIT -> RTR", "REM_ACCESS_ERR"
+	packet, state, failed := "opcode=RC_RDMA_WRITE_ONLY", "from=INIT to=RTR", "status=REM_ACCESS_ERR"
 	for _, c := range []struct {
 		level    slog.Level
 		has, not []string
@@ -83,5 +84,62 @@ func TestLogWarnsOfLinkLocal(t *testing.T) {
 		if got := strings.Contains(text.String(), "GID index 0 is a link-local address"); got != warns {
 			t.Errorf("%s: a warning is %v, want %v:\n%s", addr, got, warns, text)
 		}
+	}
+}
+
+// TestW1_EventsAreLogged overflows a completion queue and injects events: the log has each event
+// once, with the object that it is about.
+func TestW1_EventsAreLogged(t *testing.T) {
+	n, text := NewNetwork(), &lockedLog{}
+	rules := "event type=PORT_ERR after=1ms\nevent type=DEVICE_FATAL after=1ms"
+	a := newEndpoint(t, Config{Addr: "10.0.0.1", Network: n, Log: text.logger(slog.LevelWarn)}, ib.RC)
+	b := newEndpoint(t, Config{Addr: "10.0.0.2", Network: n}, ib.RC)
+	small, err := a.ctx.CreateCQ(3, a.ch)
+	must.Do(t, err)
+	init := a.init(ib.RC)
+	init.SendCQ = small
+	a.qp, err = a.pd.CreateQP(init)
+	must.Do(t, err)
+	connect(t, a, b, nil)
+	for i := range uint64(4) {
+		must.Do(t, a.qp.PostSend(a.write(i, 8, b)))
+	}
+	for _, want := range []ib.EventType{ib.EventCQErr, ib.EventQPFatal} {
+		if ev := a.event(t); ev.Type != want {
+			t.Fatalf("event %v, want %v", ev, want)
+		}
+	}
+	c := newEndpoint(t, Config{Addr: "10.0.0.3", Network: n, Log: text.logger(slog.LevelWarn), Faults: Faults{Rules: rules}}, ib.RC)
+	for range 2 {
+		_ = c.event(t)
+	}
+	for _, want := range []string{
+		"level=WARN msg=\"asynchronous event\" event=PORT_ERR port=1\n",
+		"level=WARN msg=\"asynchronous event\" event=DEVICE_FATAL err=",
+		fmt.Sprintf("level=WARN msg=\"asynchronous event\" event=CQ_ERR cq=%d\n", small.obj.CQ.Number()),
+		fmt.Sprintf("level=WARN msg=\"asynchronous event\" qp=%v conn=10.0.0.1/%v-10.0.0.2/%v event=QP_FATAL\n", a.qp.QPN(), a.qp.QPN(), b.qp.QPN()),
+	} {
+		if strings.Count(text.String(), want) != 1 {
+			t.Errorf("not logged once: %s\n%s", want, text)
+		}
+	}
+}
+
+// TestW1_QuietLogCostsNoPackets raises the level to Debug after the adapter was opened: packets and
+// completions with success are not even passed to the log, flushed requests are.
+func TestW1_QuietLogCostsNoPackets(t *testing.T) {
+	n, text, level := NewNetwork(), &lockedLog{}, new(slog.LevelVar)
+	a := newEndpoint(t, Config{Addr: "10.0.0.1", Network: n, Log: slog.New(slog.NewTextHandler(text, &slog.HandlerOptions{Level: level}))}, ib.RC)
+	b := newEndpoint(t, Config{Addr: "10.0.0.2", Network: n}, ib.RC)
+	connect(t, a, b, nil)
+	level.Set(slog.LevelDebug)
+	must.Do(t, a.qp.PostSend(a.write(1, 8, b)))
+	a.take(t, 1)
+	must.Do(t, a.qp.PostRecv(a.recv(2, 0, 8)))
+	must.Do(t, a.qp.Modify(&QPAttr{State: ib.ERR}, ib.AttrState))
+	a.take(t, 1)
+	must.Do(t, a.ctx.Close())
+	if log := text.String(); strings.Contains(log, "packet") || strings.Contains(log, "SUCCESS") || !strings.Contains(log, "WR_FLUSH_ERR") || !strings.Contains(log, "to=ERR") {
+		t.Errorf("logged:\n%s", log)
 	}
 }

@@ -23,19 +23,20 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/device"
 	"github.com/softhca/softhca/internal/environ"
+	"github.com/softhca/softhca/internal/eventlog"
 	"github.com/softhca/softhca/internal/fabric/fdmark"
 	"github.com/softhca/softhca/internal/fabric/iface"
 	"github.com/softhca/softhca/internal/lock"
 	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/internal/ring"
 	"github.com/softhca/softhca/internal/sysfs"
-	"github.com/softhca/softhca/internal/trace"
 )
 
 // adapter is an open adapter of a program in C.
 type adapter struct {
 	dev     *device.Device
 	log     *slog.Logger
+	events  *slog.Logger // of the device; nil: the user has asked for none
 	host    host
 	capture io.WriteCloser  // nil without one
 	board   *sysfs.Attached // nil without a sysfs image
@@ -52,10 +53,9 @@ type adapter struct {
 //export softhca_open
 func softhca_open(c *C.struct_softhca_config, dev *C.handle_t) C.int {
 	a := &adapter{host: host{*c}, done: make(chan struct{})}
-	level, err := logLevel(C.GoString(c.log_level))
-	a.log = newLog(level)
+	err := a.openLog(C.GoString(c.log_level), C.GoString(c.log_format))
 	if err == nil {
-		err = a.open(c, level)
+		err = a.open(c)
 	}
 	if err != nil {
 		a.log.Error("softhca: no adapter", "err", err)
@@ -65,9 +65,11 @@ func softhca_open(c *C.struct_softhca_config, dev *C.handle_t) C.int {
 	return 0
 }
 
-// newLog returns the log of an adapter. A set-user-ID program logs in UTC: local time would
-// open the file that TZ names.
-func newLog(level slog.Level) *slog.Logger {
+// openLog opens the log of an adapter, also if it returns an error. If the user has asked for a log,
+// it has the adapter's events too. A set-user-ID program logs in UTC: local time would open the
+// file that TZ names.
+func (a *adapter) openLog(levelName, format string) error {
+	level, wrongLevel := eventlog.Level(levelName)
 	options := &slog.HandlerOptions{Level: level}
 	if environ.Privileged() {
 		options.ReplaceAttr = func(_ []string, a slog.Attr) slog.Attr {
@@ -77,21 +79,21 @@ func newLog(level slog.Level) *slog.Logger {
 			return a
 		}
 	}
-	return slog.New(slog.NewTextHandler(os.Stderr, options))
+	var wrongFormat error
+	a.log, wrongFormat = eventlog.NewLogger(os.Stderr, format, options)
+	if levelName != "" || format != "" {
+		a.events = a.log
+	}
+	switch {
+	case wrongLevel != nil:
+		return fmt.Errorf("log level %w: %w", wrongLevel, ib.EINVAL)
+	case wrongFormat != nil:
+		return fmt.Errorf("log format %w: %w", wrongFormat, ib.EINVAL)
+	}
+	return nil
 }
 
-// logLevel returns the level with this name, warn for the empty name.
-func logLevel(word string) (level slog.Level, err error) {
-	if word == "" {
-		return slog.LevelWarn, nil
-	}
-	if err := level.UnmarshalText([]byte(word)); err != nil {
-		return slog.LevelWarn, fmt.Errorf("log level %q: want debug, info, warn or error: %w", word, ib.EINVAL)
-	}
-	return level, nil
-}
-
-func (a *adapter) open(c *C.struct_softhca_config, level slog.Level) error {
+func (a *adapter) open(c *C.struct_softhca_config) error {
 	cfg := device.Config{
 		Settings: qp.Settings{MigReq: true, FatalEvents: c.fatal_events != 0},
 		Queues:   ring.Allocator{Alloc: alloc, Free: free},
@@ -109,8 +111,8 @@ func (a *adapter) open(c *C.struct_softhca_config, level slog.Level) error {
 		},
 	}
 	cfg.Warn = func(format string, args ...any) { a.log.Warn("softhca: " + fmt.Sprintf(format, args...)) }
-	if level <= slog.LevelDebug {
-		cfg.Trace = func(r *trace.Record) { a.log.Debug(r.String()) }
+	if a.events != nil {
+		cfg.Log = a.events.With("pid", os.Getpid(), "device", cfg.Name)
 	}
 	// First, while the runtime still finds free descriptors.
 	if err := findRoom(); err != nil {

@@ -11,7 +11,7 @@
 
 // SOFTHCA_ENGINE_ABI changes whenever this file does: the library rejects an engine of another
 // build.
-#define SOFTHCA_ENGINE_ABI 11
+#define SOFTHCA_ENGINE_ABI 12
 
 // SOFTHCA_MARK is the signal (F_SETSIG) that marks the descriptors of the adapter: the highest
 // signal number. The engine marks its own descriptors with package fdmark.
@@ -27,7 +27,7 @@ enum { SOFTHCA_GIDS = 256, SOFTHCA_PKEYS = 16 };
 // softhca_config says which adapter to open. An empty address stands for the first of
 // 127.0.0.0/8 that no other adapter has. An empty string means that the setting is absent.
 struct softhca_config {
-	char *addr, *capture, *log_level;
+	char *addr, *capture, *log_level, *log_format;
 	int fatal_events; // raise QP_FATAL also for errors that a completion or another event reports
 	// Go programs read these from their environment. Here the library reads them, because the
 	// engine's runtime would read the memory that the kernel filled when the program started.

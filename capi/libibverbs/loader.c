@@ -375,6 +375,7 @@ static struct device *open_new(struct node *n)
 	config_dir(dir, sizeof dir);
 	struct softhca_config c = {
 		.addr = n->addr, .capture = (char *)setting("SOFTHCA_CAPTURE"), .log_level = (char *)setting("SOFTHCA_LOG_LEVEL"),
+		.log_format = (char *)setting("SOFTHCA_LOG_FORMAT"),
 		.fatal_events = strcmp(setting("SOFTHCA_FATAL_EVENTS"), "1") == 0,
 		.sysfs = (char *)setting("SOFTHCA_SYSFS"), .adapter = n->index, .name = n->ibv.name,
 		.config_dir = dir, .guid = (char *)setting("SOFTHCA_GUID"),

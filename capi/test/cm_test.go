@@ -4,12 +4,14 @@ package test
 
 import (
 	"context"
+	"encoding/json"
 	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/softhca/softhca/internal/fabric/sandbox"
 	"github.com/softhca/softhca/internal/libraries"
@@ -111,6 +113,50 @@ func TestLogTellsWhatHappened(t *testing.T) {
 		if strings.Count(out, want) != 1 {
 			t.Errorf("%d times %s in the log, want 1:\n%s", strings.Count(out, want), want, out)
 		}
+	}
+}
+
+// TestW1_EventsOfProgramsInC checks the log of events: with a format, each line is an object, both ends
+// of the connection name it alike, and the process and the device are told. Unless the user asks for
+// them there are no events, and a wrong format is refused.
+func TestW1_EventsOfProgramsInC(t *testing.T) {
+	p := newCM(t)
+	env := p.over(t, p.addresses(1))
+	out, err := p.do(t, append(env, "SOFTHCA_LOG_LEVEL=info", "SOFTHCA_LOG_FORMAT=json"), "private-tcp")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	names := map[string]int{}
+	for text := range strings.Lines(out) {
+		if !strings.Contains(text, `"connection established"`) {
+			continue
+		}
+		var line struct {
+			Time                         time.Time
+			Level, Device, Conn, Service string
+			PID                          int
+		}
+		if err := json.Unmarshal([]byte(text), &line); err != nil {
+			t.Errorf("%v: %s", err, text)
+		}
+		if line.Time.IsZero() || line.Level != "INFO" || line.Device != "softhca0" || line.PID == 0 || !strings.HasPrefix(line.Service, "tcp:") {
+			t.Errorf("line %+v", line)
+		}
+		names[line.Conn]++
+	}
+	for conn, n := range names {
+		if n%2 != 0 || !strings.Contains(conn, "/0x") {
+			t.Errorf("connection %q is established at %d ends", conn, n)
+		}
+	}
+	if len(names) == 0 {
+		t.Errorf("no connection is logged:\n%s", out)
+	}
+	if out, err := p.do(t, env, "private-tcp"); err != nil || strings.Contains(out, "connection") || strings.Contains(out, "level=") {
+		t.Errorf("without a level: %v\n%s", err, out)
+	}
+	if out, err := p.do(t, append(env, "SOFTHCA_LOG_FORMAT=xml"), "private-tcp"); err == nil || !strings.Contains(out, "xml\\\": want text or json") {
+		t.Errorf("with a wrong format: %v\n%s", err, out)
 	}
 }
 

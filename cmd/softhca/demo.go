@@ -107,13 +107,7 @@ func demoOpener(cmd *cobra.Command, g *globals) demo.Open {
 				c.Wire = verbs.WireUDP
 			}
 			c.ProbeAfter = demo.ProbeAfter
-			logged := c.Trace
-			c.Trace = func(r *verbs.TraceRecord) {
-				trace(r)
-				if logged != nil {
-					logged(r)
-				}
-			}
+			c.Trace = trace
 		})
 	}
 }

@@ -19,7 +19,7 @@ var partial = map[string][]string{
 	"cm-states":  nil,
 	"completion": nil,
 	"decode":     nil,
-	"devices":    {"addr", "log-level", "transport", "wire"},
+	"devices":    {"addr", "log-level", "log-format", "transport", "wire"},
 	"explain":    nil,
 	"faults":     {"fault", "fault-file"},
 	"help":       nil,

@@ -122,7 +122,7 @@ func (f *perfCMFlags) runLocal(cmd *cobra.Command, side connections.Side) (sum c
 	}
 	// Faults and the capture apply to the client only.
 	plain := f.connectFlags
-	plain.globals = &globals{logLevel: f.logLevel, transport: f.transport, wire: f.wire}
+	plain.globals = &globals{logLevel: f.logLevel, logFormat: f.logFormat, transport: f.transport, wire: f.wire}
 	l := connections.Local{Side: side}
 	if l.ServerOpener, err = plain.opener(cmd); err != nil {
 		return sum, err

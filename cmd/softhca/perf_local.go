@@ -99,11 +99,14 @@ func (f *perfFlags) startServer(ctx context.Context, cmd *cobra.Command, at neti
 		return "", nil, err
 	}
 	args := []string{
-		"perf", f.plan.Op.String(), "--child", "--addr", at.String(), "--transport", f.transport, "--log-level", f.logLevel,
+		"perf", f.plan.Op.String(), "--child", "--addr", at.String(), "--transport", f.transport, "--log-format", f.logFormat,
 		"--fault-seed", strconv.FormatUint(f.faultSeed, 10),
 	}
 	if f.wire != "" {
 		args = append(args, "--wire", f.wire)
+	}
+	if f.logLevel != "" {
+		args = append(args, "--log-level", f.logLevel)
 	}
 	if f.alt != "" {
 		// parse has checked the address.

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/softhca/softhca/cmd/softhca/internal/text"
+	"github.com/softhca/softhca/internal/eventlog"
 	"github.com/softhca/softhca/internal/fault"
 	"github.com/softhca/softhca/internal/printable"
 	"github.com/softhca/softhca/verbs"
@@ -28,7 +28,8 @@ type globals struct {
 	addr      string
 	capture   string
 	explain   bool
-	logLevel  string
+	logLevel  string // empty: no events, and the rest from level warn on
+	logFormat string
 	transport string
 	wire      string
 	faults    []string
@@ -40,7 +41,7 @@ type globals struct {
 
 // newRootCommand returns the whole command tree.
 func newRootCommand() *cobra.Command {
-	g := &globals{logLevel: "warn", transport: verbs.UDP.String()}
+	g := &globals{logFormat: eventlog.Text, transport: verbs.UDP.String()}
 	root := &cobra.Command{
 		Use:   "softhca",
 		Short: "A software RDMA adapter that speaks RoCEv2 over UDP",
@@ -62,7 +63,8 @@ no RDMA hardware.`,
 	f.StringVar(&g.addr, "addr", "", "local `address`, addresses (a,b) or network interface of the adapter; they become its GID table")
 	f.StringVar(&g.capture, "capture", "", "write every packet of the adapter to this `file.pcapng`")
 	f.BoolVar(&g.explain, "explain", false, "follow every packet of the adapter: report failed connections at once and, at the end, what went wrong and why")
-	addChoice(f, &g.logLevel, "log-level", "`level`: debug (every packet), info, warn or error; logs go to standard error", "debug", "info", "warn", "error")
+	addChoice(f, &g.logLevel, "log-level", "log what happens to standard error, from this `level` on: debug (every packet), info (connections, states, retries, drops), warn (failures) or error; the default logs only trouble of the adapter itself", "debug", "info", "warn", "error")
+	addChoice(f, &g.logFormat, "log-format", "`format` of the log: text, or json, one object on each line", eventlog.Text, eventlog.JSON)
 	addChoice(f, &g.transport, "transport", "`kind`: udp (a socket), or raw (whole IP packets; Linux, privileged)", verbs.UDP.String(), verbs.Raw.String())
 	addChoice(f, &g.wire, "wire", "how packets reach adapters of this user on this host: `kind` auto (shared memory where possible; Linux), or udp, which tcpdump sees; the default is SOFTHCA_WIRE, or auto", verbs.WireUDP.String(), verbs.WireAuto.String())
 	f.StringArrayVar(&g.faults, "fault", nil, "inject faults by this `rule`, such as 'drop nth=100'; may be repeated (see softhca faults)")
@@ -132,13 +134,17 @@ func refuseZero(cmd *cobra.Command, names ...string) error {
 	return nil
 }
 
-// logger returns a logger with the level of --log-level.
+// logger returns a logger with the level of --log-level and the format of --log-format.
 func (g *globals) logger(w io.Writer) (*slog.Logger, error) {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(g.logLevel)); err != nil {
-		return nil, usagef("--log-level %q: want debug, info, warn or error", g.logLevel)
+	level, err := eventlog.Level(g.logLevel)
+	if err != nil {
+		return nil, usagef("--log-level %w", err)
 	}
-	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level})), nil
+	log, err := eventlog.NewLogger(w, g.logFormat, &slog.HandlerOptions{Level: level})
+	if err != nil {
+		return nil, usagef("--log-format %w", err)
+	}
+	return log, nil
 }
 
 // config returns the configuration from the flags, without the capture.
@@ -153,8 +159,8 @@ func (g *globals) config(log *slog.Logger) verbs.Config {
 	case verbs.WireAuto.String():
 		c.Wire = verbs.WireAuto
 	}
-	if ctx := context.Background(); log.Enabled(ctx, slog.LevelDebug) {
-		c.Trace = func(r *verbs.TraceRecord) { log.Debug(r.String()) }
+	if g.logLevel != "" || g.logFormat == eventlog.JSON {
+		c.Log = log
 	}
 	return c
 }
@@ -235,7 +241,6 @@ func (g *globals) open(stderr io.Writer, tweaks ...func(*verbs.Config)) (hca *ve
 		lost()
 		return nil, nil, errors.Join(err, file())
 	}
-	log.Info("adapter open", "addr", cfg.Addr, "gid0", hca.QueryGID(0), "transport", cfg.Transport)
 	if seed := hca.FaultSeed(); seed != 0 && !g.ownFaults {
 		say(stderr, "faults at adapter %v: %s, --fault-seed %d", hca.QueryGID(0).Addr(), text.Count(len(hca.FaultStats()), "rule", "rules"), seed)
 	}

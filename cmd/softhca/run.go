@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/softhca/softhca/cmd/softhca/internal/launch"
 	"github.com/softhca/softhca/internal/environ"
+	"github.com/softhca/softhca/internal/eventlog"
 	"github.com/softhca/softhca/internal/fault"
 	"github.com/softhca/softhca/verbs"
 )
@@ -148,8 +148,11 @@ func runOptions(cmd *cobra.Command, g *globals, args []string) (*launch.Options,
 	if g.wire != "" {
 		set(verbs.WireEnv, g.wire)
 	}
-	if cmd.Flags().Changed("log-level") {
+	if g.logLevel != "" {
 		set(launch.LogLevelEnv, g.logLevel)
+	}
+	if cmd.Flags().Changed("log-format") {
+		set(launch.LogFormatEnv, g.logFormat)
 	}
 	// Use absolute paths: the program or its children may change their directory.
 	faults := g.faults
@@ -187,8 +190,11 @@ func (g *globals) checkRunSettings() error {
 			}
 		}
 	}
-	if level := os.Getenv(launch.LogLevelEnv); level != "" && new(slog.LevelVar).UnmarshalText([]byte(level)) != nil {
-		return usagef("%s %q: want debug, info, warn or error", launch.LogLevelEnv, level)
+	if _, err := eventlog.Level(os.Getenv(launch.LogLevelEnv)); err != nil && g.logLevel == "" {
+		return usagef("%s %w", launch.LogLevelEnv, err)
+	}
+	if err := eventlog.CheckFormat(os.Getenv(launch.LogFormatEnv)); err != nil {
+		return usagef("%s %w", launch.LogFormatEnv, err)
 	}
 	if seed := os.Getenv(verbs.FaultsSeedEnv); seed != "" && g.faultSeed == 0 {
 		if n, err := strconv.ParseUint(seed, 0, 64); err != nil || n == 0 {

@@ -43,7 +43,7 @@ func TestUsageWords(t *testing.T) {
 		"perf --type rdx write":                 `--type "rdx": want rc, uc, ud, rd or xrc; did you mean rd?`,
 		"sim --profile mixd":                    `--profile "mixd": did you mean mixed?`,
 		"play e08_retries_exceded":              `there is neither a script nor a file "e08_retries_exceded"; did you mean e08_retries_exceeded?`,
-		"perf write --log-level":                `--log-level needs a value: debug (every packet), info, warn or error`,
+		"perf write --log-level":                `--log-level needs a value: log what happens to standard error, from this level on: debug (every packet), info`,
 		"perf write --qps":                      `--qps needs a value: queue pairs`,
 		"perf write --duration -5s":             `--duration -5s: a time is not negative`,
 		"perf cm --cm-timeout -1ms":             `--cm-timeout -1ms: a time is not negative`,

@@ -9,6 +9,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/gsi"
+	"github.com/softhca/softhca/internal/trace"
 	"github.com/softhca/softhca/mad"
 )
 
@@ -398,6 +399,7 @@ func (x *stimulus) reject(c *Conn, a Action) error {
 	default:
 		msg.Reason = mad.RejConsumer
 	}
+	traceChange(x.now, c, trace.Rejected, msg.Reason.String())
 	if c.state == ReqRcvd {
 		msg.LocalCommID = 0 // no ID exists yet; 0, as on Linux
 	}

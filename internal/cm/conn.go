@@ -174,6 +174,7 @@ func (c *Conn) step(on Input, x *stimulus) error {
 	}
 	from := c.state
 	c.move(x.now, e.next)
+	x.tell(c, on, from)
 	older := claim(c, from)
 	x.raise(c, e.raise)
 	x.forgotten(older)

@@ -12,6 +12,7 @@ import (
 	"github.com/softhca/softhca/internal/deadline"
 	"github.com/softhca/softhca/internal/gsi"
 	"github.com/softhca/softhca/internal/restrack"
+	"github.com/softhca/softhca/internal/trace"
 	"github.com/softhca/softhca/mad"
 )
 
@@ -73,6 +74,8 @@ type Config struct {
 	ListenGrace time.Duration
 	Limits      Limits
 	Table       *restrack.Table // of the adapter's objects; nil for none
+	// Trace gets a record of each connection that begins, ends or is refused; nil for none.
+	Trace trace.Tracer
 }
 
 // rxeAckDelay is local_ca_ack_delay of Linux rxe.

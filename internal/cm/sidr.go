@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/trace"
 	"github.com/softhca/softhca/mad"
 )
 
@@ -40,6 +41,9 @@ func (x *stimulus) sendSIDRREP(c *Conn, p *SIDRREPParams) error {
 	var err error
 	if msg.InfoLength, err = reasons(&msg.Info, msg.PrivateData[:], p.Info, p.PrivateData, "SIDR_REP"); err != nil {
 		return err
+	}
+	if p.Status != mad.SIDRValid {
+		traceChange(x.now, c, trace.Rejected, p.Status.String())
 	}
 	d := newMAD(mad.AttrSIDRREP, c.tid)
 	msg.Put(d)

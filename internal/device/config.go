@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"log/slog"
 	mrand "math/rand/v2"
 	"net/netip"
 	"strconv"
@@ -29,6 +30,7 @@ type Config struct {
 	Capture        io.Writer
 	PromptCapture  bool // captures each packet at once: for a process that may end at any time
 	Trace          trace.Tracer
+	Log            *slog.Logger // logs events; nil for none
 	Seed           uint64
 	NodeGUID       uint64
 	QPNSlot        uint8

@@ -13,6 +13,7 @@ import (
 	"github.com/softhca/softhca/internal/cm"
 	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/driver"
+	"github.com/softhca/softhca/internal/eventlog"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/gsi"
 	"github.com/softhca/softhca/internal/hca"
@@ -33,6 +34,7 @@ type Device struct {
 	board  *Board
 	table  *file.File // of the objects; nil for none
 	warn   func(format string, args ...any)
+	log    *eventlog.Log // nil for none
 
 	events    eventQueue
 	watchers  watchers
@@ -57,6 +59,9 @@ func openWith(cfg Config, table *file.File) (*Device, error) {
 	if cfg.Board == nil {
 		cfg.Board = new(Board)
 	}
+	log := cfg.eventLog()
+	var rare bool
+	cfg.Trace, rare = tracer(cfg.Trace, log)
 	cfg.Board.Down.Store(0)
 	cfg.Board.Port.Begin()
 	faults, err := newInjector(&cfg)
@@ -73,13 +78,13 @@ func openWith(cfg Config, table *file.File) (*Device, error) {
 		lease.Close()
 		return nil, err
 	}
-	d := &Device{Port: port, lease: lease, faults: faults, board: cfg.Board, table: table, warn: cfg.Warn}
+	d := &Device{Port: port, lease: lease, faults: faults, board: cfg.Board, table: table, warn: cfg.Warn, log: log}
 	d.events.init()
 	d.writes.write, d.writes.ended = writeBack, d.writtenBack
 	d.watchers.all = make(map[*func(clock.Instant, error)]struct{})
 	d.HCA, err = hca.New(hca.Config{
-		Caps: port.Caps(), Rand: cfg.source(), QPNSlot: cfg.QPNSlot, Shared: lease != nil, NodeGUID: guid, Raise: d.events.raise,
-		Settings: cfg.Settings, Queues: cfg.Queues, Trace: cfg.Trace, Privileged: cfg.Privileged, SecondGID: cfg.SecondGID,
+		Caps: port.Caps(), Rand: cfg.source(), QPNSlot: cfg.QPNSlot, Shared: lease != nil, NodeGUID: guid, Raise: d.raise,
+		Settings: cfg.Settings, Queues: cfg.Queues, Trace: cfg.Trace, TraceRare: rare, Privileged: cfg.Privileged, SecondGID: cfg.SecondGID,
 		Counters: &cfg.Board.Engine, ListenGrace: cm.DefaultListenGrace, WriteBack: d.writes.add,
 		CancelWriteBack: d.writes.cancel, Backlog: cfg.backlog, Table: table.Table(),
 	})
@@ -118,6 +123,7 @@ func (d *Device) Close() error {
 	err := d.drv.Close()
 	d.lease.Close()
 	d.events.close()
+	d.log.Close()
 	d.tableTrouble(d.table.Close())
 	return err
 }
@@ -132,6 +138,7 @@ func (d *Device) Leave() error {
 	if err == nil {
 		d.lease.Leave()
 	}
+	d.log.Close()
 	d.tableTrouble(d.table.Remove())
 	return err
 }
@@ -139,7 +146,7 @@ func (d *Device) Leave() error {
 // fatal is called by the driver, on the thread of the control plane, when it dies.
 func (d *Device) fatal(cause error) {
 	d.table.Table().Fail()
-	d.events.fatal(cause)
+	d.raiseFatal(cause)
 	d.watchers.tell(0, cause)
 	d.events.wakeAll() // woken threads see that the device has failed
 }

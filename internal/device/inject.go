@@ -3,6 +3,7 @@ package device
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/softhca/softhca/ib"
@@ -286,13 +287,16 @@ func (d *Device) raiseInjected(l *fault.Live, e qp.Event) error {
 		e.QPN, e.CQ, none = 0, nil, e.SRQ == nil
 	case fault.Device:
 		if e.Type == ib.EventDeviceFatal {
-			d.events.fatal(fmt.Errorf("fault on demand (%s): %w", l.Text(), ib.EIO))
+			d.raiseFatal(fmt.Errorf("fault on demand (%s): %w", l.Text(), ib.EIO))
 			return nil
 		}
 		e = qp.Event{Type: e.Type, Port: 1}
 	}
 	if none {
 		return errNoTarget
+	}
+	if e.QPN != 0 && d.log != nil {
+		d.log.Event(e.Type, slog.String("qp", e.QPN.String()))
 	}
 	d.HCA.Raise(e)
 	return nil

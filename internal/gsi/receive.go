@@ -132,7 +132,7 @@ func (g *Interface) request(now clock.Instant, r *Received, h *mad.Header) (coun
 }
 
 func (g *Interface) traceIn(now clock.Instant, p *roce.Packet) {
-	if g.cfg.Out.Trace == nil {
+	if g.cfg.Out.Trace == nil || g.cfg.Out.Rare {
 		return
 	}
 	r := trace.Record{Kind: trace.PacketIn, PSN: p.BTH.PSN, Len: sizeOf(p)}

@@ -81,6 +81,7 @@ type Config struct {
 	Raise       func(qp.Event) // asynchronous events; must not block
 	Queues      ring.Allocator // allocates the memory of queues; zero: Go's heap
 	Trace       trace.Tracer   // nil for none
+	TraceRare   bool           // Trace gets neither packets nor completions with success
 	// Counters is the memory of the counters; nil: the adapter allocates it.
 	Counters *counters.Set
 	// Table is the table of the adapter's objects that other processes read; nil for none.

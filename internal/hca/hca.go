@@ -95,7 +95,7 @@ func newEnv(c *Config, mtu ib.MTU) qp.Env {
 		AHs:      qp.NewAHTable(c.Limits.MaxAH),
 		Counters: c.Counters,
 		Table:    c.Table,
-		Out:      &packet.Writer{Counters: c.Counters, Trace: c.Trace},
+		Out:      &packet.Writer{Counters: c.Counters, Trace: c.Trace, Rare: c.TraceRare},
 		Trace:    c.Trace,
 		Raise:    c.Raise,
 

@@ -76,6 +76,6 @@ var forgedMutants = slices.Concat(bugsIn("internal/fabric/near", []mutant{
 	{name: "datagrams-to-QP1-refused", in: "endpoint.forged", test: "TestForgedPackets",
 		old: "e.typ == ib.GSI || onDatagrams.has(e.typ) && p.DETH.SrcQP == ib.QPNGSI",
 		new: "onDatagrams.has(e.typ) && p.DETH.SrcQP == ib.QPNGSI"},
-	{name: "end-of-an-EE-context-not-known", in: "endpoint.forged", test: "TestForgedPackets",
-		old: "from = ib.QPN(e.dest.rdeth.EEC)"},
+	{name: "end-of-an-EE-context-not-known", in: "destination.peer", test: "TestForgedPackets",
+		old: "cmp.Or($d.qpn, ib.QPN($d.rdeth.EEC))", new: "$d.qpn"},
 }))

@@ -15,6 +15,7 @@ type Writer struct {
 	Headers  roce.Packet // of the packet being built; filled by the caller
 	Counters *counters.Set
 	Trace    trace.Tracer // nil for none
+	Rare     bool         // the tracer gets neither packets nor completions with success
 
 	bare bool         // the packet being built needs no ICRC
 	rec  trace.Record // scratch
@@ -54,7 +55,7 @@ func (w *Writer) Seal(now clock.Instant, from ib.QPN, seg []byte, pre roce.Prefi
 		roce.Seal(seg, pre)
 	}
 	w.Counters.SentPkts++
-	if w.Trace != nil {
+	if w.Trace != nil && !w.Rare {
 		r := trace.Record{Kind: trace.PacketOut, PSN: w.Headers.BTH.PSN, Len: len(seg)}
 		r.EEC = w.Headers.BTH.Opcode.Service() == roce.ServiceRD
 		copy(r.Header[:], seg)

@@ -1,6 +1,7 @@
 package qp
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -54,6 +55,9 @@ type destination struct {
 	rdeth roce.RDETH
 	xrc   roce.XRCETH
 }
+
+// peer returns the number of the peer's queue pair or EE context, 0 if there is none.
+func (d *destination) peer() ib.QPN { return cmp.Or(d.qpn, ib.QPN(d.rdeth.EEC)) }
 
 // timer names the timers of an endpoint.
 type timer uint8
@@ -127,14 +131,12 @@ func (e *endpoint) admit(p *Packet) (counters.Drop, bool) {
 // forged reports whether a packet is in the name of a process that sends its packets another way.
 // QP1 belongs to no slot.
 func (e *endpoint) forged(p *Packet) bool {
-	from := e.dest.qpn
+	from := e.dest.peer()
 	switch {
 	case e.typ == ib.GSI || onDatagrams.has(e.typ) && p.DETH.SrcQP == ib.QPNGSI:
 		return false
 	case onDatagrams.has(e.typ):
 		from = p.DETH.SrcQP
-	case e.typ == ib.EEC:
-		from = ib.QPN(e.dest.rdeth.EEC)
 	}
 	return p.Data.Barred.Has(uint8(from >> 16))
 }
@@ -209,12 +211,15 @@ func (e *endpoint) seal(seg []byte, pre roce.Prefix) {
 // one, which keeps the cost out of the data path.
 func (e *endpoint) record(r trace.Record) {
 	r.EEC = e.typ == ib.EEC
+	if r.Kind != trace.PacketIn {
+		r.Peer, r.Local, r.Remote = e.dest.peer(), e.path.Src, e.path.Dst
+	}
 	e.env.Out.Record(e.env.now, e.num, r)
 }
 
 // tracePacket records an arriving packet.
 func (e *endpoint) tracePacket(p *Packet) {
-	if e.env.Trace == nil {
+	if e.env.Trace == nil || e.env.Out.Rare {
 		return
 	}
 	r := trace.Record{Kind: trace.PacketIn, PSN: p.BTH.PSN, Len: p.Size}

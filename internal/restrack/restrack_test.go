@@ -4,6 +4,7 @@ import (
 	"errors"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 	"unsafe"
@@ -281,5 +282,22 @@ func TestKindNames(t *testing.T) {
 	}
 	if Text([]byte("abc\x00def")) != "abc" || Text([]byte("abc")) != "abc" {
 		t.Error("texts end at the first zero")
+	}
+}
+
+// TestLayoutNumberOfFields shows that two types of one size whose fields differ have different layouts.
+func TestLayoutNumberOfFields(t *testing.T) {
+	type a struct{ One, Two uint64 }
+	type b struct{ Two, One uint64 }
+	describe := func(t reflect.Type) string {
+		var s strings.Builder
+		describeType(&s, t)
+		return strings.ReplaceAll(s.String(), t.String(), "")
+	}
+	if describe(reflect.TypeFor[a]()) == describe(reflect.TypeFor[b]()) {
+		t.Error("the order of fields makes no difference")
+	}
+	if layoutNumber(8) == layoutNumber(16) || layoutNumber(8) != layoutNumber(8) {
+		t.Error("the size of the counters makes no difference, or the number is not the same again")
 	}
 }

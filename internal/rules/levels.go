@@ -85,6 +85,7 @@ var table = []Row{
 
 	{"internal/qp", 3, Engine, false},
 	{"internal/cm", 3, Engine, false},
+	{"internal/eventlog", 3, IO, false},
 	{"internal/pcapfile/runs", 3, IO, false},
 
 	{"internal/shard", 4, Engine, false},

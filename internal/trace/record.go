@@ -3,6 +3,7 @@ package trace
 import (
 	"encoding/binary"
 	"fmt"
+	"net/netip"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
@@ -25,6 +26,8 @@ const (
 	Fault                  // a fault rule acted, Cause; on a packet for QPN if Len is not 0: PSN, Header
 	Repair                 // sending goes back to PSN without counting as a retry; Cause
 	Challenge              // a challenge of the peer starts or ends; Cause
+	Connection             // Change of a connection to a service; Cause if it ended
+	NumKinds
 )
 
 // HeaderBytes is the size of the part of a packet in a record: all of its
@@ -35,7 +38,31 @@ const HeaderBytes = max(roce.MaxHeaderLen, madOffset+mad.SummarySize)
 // BTH and DETH.
 const madOffset = roce.BTHLen + 8
 
-// Record describes one activity of a queue pair or an EE context.
+// Change is what happened to a connection.
+type Change uint8
+
+// The changes of a connection.
+const (
+	NoChange    Change = iota
+	Established        // both sides may send
+	Ended              // by this side, by the peer, or because the peer has forgotten it
+	Rejected           // this side refused the peer's request
+	RejectedBy         // the peer refused the request of this side
+	Unanswered         // the peer did not answer
+)
+
+var changeNames = [...]string{"", "established", "ended", "rejected", "rejected by the peer", "unanswered"}
+
+// String returns the change in words, empty for NoChange.
+func (c Change) String() string {
+	if int(c) < len(changeNames) {
+		return changeNames[c]
+	}
+	return fmt.Sprintf("change %d", uint8(c))
+}
+
+// Record describes one activity of a queue pair, an EE context or a connection. Records of packets
+// and of faults have no peer and no addresses: the packet has them.
 type Record struct {
 	At     clock.Instant
 	Kind   Kind
@@ -43,18 +70,24 @@ type Record struct {
 	To     ib.QPState
 	Status ib.WCStatus
 	Event  ib.EventType
+	Change Change
 	EEC    bool // QPN is the number of an EE context
 	QPN    ib.QPN
 	PSN    ib.PSN
 	WRID   uint64
 	Len    int // bytes of the whole UDP payload
 	Cause  string
-	Header [HeaderBytes]byte
+	// Peer is the number of the peer's queue pair or EE context, 0 if there is none or it is not
+	// known. Local and Remote are the addresses of both ends.
+	Peer          ib.QPN
+	Local, Remote netip.Addr
+	Service       mad.ServiceID // of a Connection
+	Header        [HeaderBytes]byte
 }
 
-// Tracer receives records as they happen, on the thread that holds the
-// shard. It must not block and must copy what it keeps. A nil Tracer costs
-// one comparison.
+// Tracer receives records as they happen, on the thread that causes them. Those of connections come
+// from the thread of the control plane, and may come at the same time as others. It must not block
+// and must copy what it keeps. A nil Tracer costs one comparison.
 type Tracer func(*Record)
 
 // String returns one line without the time.
@@ -76,6 +109,8 @@ func (r *Record) String() string {
 		return fmt.Sprintf("%s sends again from psn %v (%s)", r.whose(), r.PSN, r.Cause)
 	case Challenge:
 		return fmt.Sprintf("%s %s", r.whose(), r.Cause)
+	case Connection:
+		return r.connection()
 	case Drop:
 		return fmt.Sprintf("%s drops psn %v (%s)", r.whose(), r.PSN, r.Cause)
 	case Fault:
@@ -86,6 +121,15 @@ func (r *Record) String() string {
 	default:
 		return fmt.Sprintf("%s record kind %d", r.whose(), r.Kind)
 	}
+}
+
+// connection describes the change of a connection.
+func (r *Record) connection() string {
+	s := fmt.Sprintf("%s service %v with %v: %v", r.whose(), r.Service, r.Remote, r.Change)
+	if r.Cause != "" {
+		s += " (" + r.Cause + ")"
+	}
+	return s
 }
 
 // whose names the queue pair or EE context of the record.
@@ -100,14 +144,21 @@ func (r *Record) whose() string {
 // from a NAK, which have the same opcode.
 func (r *Record) packet() string {
 	s := fmt.Sprintf("%v psn %v len %d", roce.Opcode(r.Header[0]), r.PSN, r.Len)
-	var p roce.Packet
-	if fault := p.ParseHeaders(r.Header[:]); fault == roce.FaultNone && p.Info.Headers&roce.HasAETH != 0 {
-		s += fmt.Sprintf(" syndrome %v msn %d", p.AETH.Syndrome, p.AETH.MSN)
+	if a, ok := r.AETH(); ok {
+		s += fmt.Sprintf(" syndrome %v msn %d", a.Syndrome, a.MSN)
 	}
 	if m := r.MAD(); m != nil {
 		s += ": " + mad.Summary(m)
 	}
 	return s
+}
+
+// AETH returns the ACK extended header in the packet of the record. It reports false if the packet
+// has none.
+func (r *Record) AETH() (roce.AETH, bool) {
+	var p roce.Packet
+	fault := p.ParseHeaders(r.Header[:])
+	return p.AETH, fault == roce.FaultNone && p.Info.Headers&roce.HasAETH != 0
 }
 
 // MAD returns the beginning of the management datagram in the packet of the

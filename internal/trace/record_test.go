@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"net/netip"
 	"testing"
 
 	"github.com/softhca/softhca/ib"
@@ -33,7 +34,11 @@ func TestRecordStrings(t *testing.T) {
 		{Record{Kind: Repair, QPN: 0x11, PSN: ib.NewPSN(8), Cause: "probe"}, "qp 0x000011 sends again from psn 0x000008 (probe)"},
 		{Record{Kind: Event, EEC: true, QPN: 0x12, Event: ib.EventEECFatal}, "eec 0x000012 event EEC_FATAL"},
 		{Record{Kind: Challenge, QPN: 0x11, Cause: "challenge: NAK"}, "qp 0x000011 challenge: NAK"},
-		{Record{Kind: Challenge + 1, QPN: 0x11}, "qp 0x000011 record kind 10"},
+		{Record{Kind: Connection, QPN: 0x11, Change: RejectedBy, Service: mad.IPServiceID(mad.PSTCP, 7471), Remote: netip.MustParseAddr("10.0.0.2"), Cause: "consumer reject"},
+			"qp 0x000011 service tcp:7471 with 10.0.0.2: rejected by the peer (consumer reject)"},
+		{Record{Kind: Connection, QPN: 0x11, Change: Established, Remote: netip.MustParseAddr("10.0.0.2")},
+			"qp 0x000011 service 0x0000000000000000 with 10.0.0.2: established"},
+		{Record{Kind: NumKinds, QPN: 0x11}, "qp 0x000011 record kind 11"},
 	} {
 		if got := c.r.String(); got != c.want {
 			t.Errorf("record of kind %d prints as\n%q, want\n%q", c.r.Kind, got, c.want)

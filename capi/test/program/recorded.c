@@ -74,7 +74,7 @@ static void config(void)
 {
 	static const char *const set[][2] = {
 		{"SOFTHCA_ADDR", "an address"}, {"SOFTHCA_CAPTURE", "a capture"},
-		{"SOFTHCA_LOG_LEVEL", "a level"}, {"SOFTHCA_FATAL_EVENTS", "1"}, {"SOFTHCA_SYSFS", "an image"}, {"SOFTHCA_GUID", "a GUID"},
+		{"SOFTHCA_LOG_LEVEL", "a level"}, {"SOFTHCA_LOG_FORMAT", "a format"}, {"SOFTHCA_FATAL_EVENTS", "1"}, {"SOFTHCA_SYSFS", "an image"}, {"SOFTHCA_GUID", "a GUID"},
 		{"SOFTHCA_FAULTS", "faults"}, {"SOFTHCA_FAULTS_SEED", "a seed"}, {"SOFTHCA_WIRE", "a wire"}, {"HOME", "/home/me"},
 	};
 	find_recorder();
@@ -86,6 +86,7 @@ static void config(void)
 	is("addr", t->addr, "an address");
 	is("capture", t->capture, "a capture");
 	is("log_level", t->log_level, "a level");
+	is("log_format", t->log_format, "a format");
 	is("sysfs", t->sysfs, "an image");
 	is("guid", t->guid, "a GUID");
 	is("faults", t->faults, "faults");

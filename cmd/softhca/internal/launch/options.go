@@ -22,11 +22,12 @@ type Var struct{ Name, Value string }
 // The variables that the libraries read. Children of the program inherit them. Commas
 // separate the addresses of one adapter, semicolons those of several adapters.
 const (
-	AddrEnv     = "SOFTHCA_ADDR"
-	DeviceEnv   = "SOFTHCA_DEVICE"
-	SysfsEnv    = "SOFTHCA_SYSFS"
-	CaptureEnv  = "SOFTHCA_CAPTURE"
-	LogLevelEnv = "SOFTHCA_LOG_LEVEL"
+	AddrEnv      = "SOFTHCA_ADDR"
+	DeviceEnv    = "SOFTHCA_DEVICE"
+	SysfsEnv     = "SOFTHCA_SYSFS"
+	CaptureEnv   = "SOFTHCA_CAPTURE"
+	LogLevelEnv  = "SOFTHCA_LOG_LEVEL"
+	LogFormatEnv = "SOFTHCA_LOG_FORMAT"
 )
 
 // CaptureSocket is in front of the path of a Unix socket in CaptureEnv: each adapter

@@ -1,0 +1,59 @@
+package device
+
+import (
+	"log/slog"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/eventlog"
+	"github.com/softhca/softhca/internal/qp"
+	"github.com/softhca/softhca/internal/trace"
+)
+
+// eventLog returns the log of the device's events, nil for none.
+func (c *Config) eventLog() *eventlog.Log {
+	if c.Log == nil {
+		return nil
+	}
+	return eventlog.New(c.Log)
+}
+
+// tracer returns the tracer that calls t and logs, and whether it needs neither packets nor completions
+// with success, which would cost time and not be logged.
+func tracer(t trace.Tracer, log *eventlog.Log) (all trace.Tracer, rare bool) {
+	switch {
+	case log == nil:
+		return t, false
+	case t == nil:
+		return log.Record, !log.Detailed()
+	}
+	return func(r *trace.Record) {
+		t(r)
+		log.Record(r)
+	}, false
+}
+
+// raise passes an event to the program. It logs those that are not of a queue pair or an EE context,
+// of which the log gets a record.
+func (d *Device) raise(e qp.Event) {
+	d.events.raise(e)
+	if d.log == nil {
+		return
+	}
+	switch {
+	case e.QPN != 0 || e.EEC != 0:
+	case e.CQ != nil:
+		d.log.Event(e.Type, slog.Uint64("cq", uint64(e.CQ.Number())))
+	case e.SRQ != nil:
+		d.log.Event(e.Type, slog.Uint64("srq", uint64(e.SRQ.Number())))
+	default:
+		d.log.Event(e.Type, slog.Uint64("port", uint64(e.Port)))
+	}
+}
+
+// raiseFatal tells the program that the device has failed.
+func (d *Device) raiseFatal(cause error) {
+	d.events.fatal(cause)
+	if d.log != nil {
+		d.log.Event(ib.EventDeviceFatal, slog.Any("err", cause))
+	}
+}

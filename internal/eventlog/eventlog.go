@@ -1,0 +1,226 @@
+package eventlog
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/trace"
+	"github.com/softhca/softhca/mad"
+	"github.com/softhca/softhca/roce"
+)
+
+// Log writes records to a log. Several threads may call its methods at once.
+type Log struct {
+	out    *slog.Logger
+	now    func() time.Duration // time since the log began
+	limits [trace.NumKinds][maxDetails]limit
+}
+
+// maxDetails bounds the sorts of events of one kind: the statuses, the types of events, the changes
+// of connections. Greater numbers share a limit.
+const maxDetails = 64
+
+// New returns a log that writes to out.
+func New(out *slog.Logger) *Log {
+	began := time.Now()
+	return &Log{out: out, now: func() time.Duration { return time.Since(began) }}
+}
+
+// Detailed reports whether the log takes packets and successful completions.
+func (l *Log) Detailed() bool { return l.out.Enabled(context.Background(), slog.LevelDebug) }
+
+// Record logs a record, unless its level is not logged or its sort comes too often. It is a
+// trace.Tracer.
+func (l *Log) Record(r *trace.Record) {
+	if l.out.Enabled(context.Background(), levelOf(r)) {
+		l.write(r, func(attrs []slog.Attr) []slog.Attr { return describe(identify(attrs, r), r) })
+	}
+}
+
+// Event logs an asynchronous event that is not about a queue pair or an EE context. about says what
+// it is about.
+func (l *Log) Event(t ib.EventType, about ...slog.Attr) {
+	r := trace.Record{Kind: trace.Event, Event: t}
+	l.write(&r, func(attrs []slog.Attr) []slog.Attr { return append(describe(attrs, &r), about...) })
+}
+
+// write logs a record with the attributes that describe appends.
+func (l *Log) write(r *trace.Record, describe func([]slog.Attr) []slog.Attr) {
+	level, left := levelOf(r), uint64(0)
+	if level > slog.LevelDebug {
+		var ok bool
+		if left, ok = l.limits[r.Kind][detail(r)].take(l.now()); !ok {
+			return
+		}
+	}
+	attrs := describe(make([]slog.Attr, 0, 8))
+	if left > 0 {
+		attrs = append(attrs, slog.Uint64("left_out", left))
+	}
+	l.out.LogAttrs(context.Background(), level, message(r), attrs...)
+}
+
+// Close logs, if l is not nil, how many events were left out since the last line of their sort.
+func (l *Log) Close() {
+	if l == nil {
+		return
+	}
+	for kind := range l.limits {
+		for d := range l.limits[kind] {
+			if n := l.limits[kind][d].left.Swap(0); n > 0 {
+				l.out.Info("events left out", "event", sortOf(trace.Kind(kind), d), "left_out", n)
+			}
+		}
+	}
+}
+
+// detail returns which events of its kind a record belongs to.
+func detail(r *trace.Record) int {
+	switch r.Kind {
+	case trace.Completion:
+		return min(int(r.Status), maxDetails-1)
+	case trace.Event:
+		return min(int(r.Event), maxDetails-1)
+	case trace.Connection:
+		return min(int(r.Change), maxDetails-1)
+	default:
+		return 0
+	}
+}
+
+// sortOf names a sort of events.
+func sortOf(k trace.Kind, d int) string {
+	r := trace.Record{Kind: k, Status: ib.WCStatus(d), Event: ib.EventType(d), Change: trace.Change(d)}
+	switch k {
+	case trace.Completion:
+		return fmt.Sprintf("%s %v", message(&r), r.Status)
+	case trace.Event:
+		return fmt.Sprintf("%s %v", message(&r), r.Event)
+	default:
+		return message(&r)
+	}
+}
+
+// levelOf returns the level of a record: Debug for records that every message produces, Warn for
+// failures.
+func levelOf(r *trace.Record) slog.Level {
+	switch r.Kind {
+	case trace.PacketOut, trace.PacketIn:
+		return slog.LevelDebug
+	case trace.Completion:
+		switch r.Status {
+		case ib.WCSuccess, ib.WCWRFlushErr:
+			return slog.LevelDebug
+		default:
+			return slog.LevelWarn
+		}
+	case trace.Event:
+		switch r.Event {
+		case ib.EventCommEst, ib.EventSQDrained, ib.EventQPLastWQEReached, ib.EventSRQLimitReached, ib.EventPathMig,
+			ib.EventEECCommEst, ib.EventEECSQDrained, ib.EventEECPathMig:
+			return slog.LevelInfo
+		default:
+			return slog.LevelWarn
+		}
+	case trace.Connection:
+		if r.Change == trace.RejectedBy || r.Change == trace.Unanswered {
+			return slog.LevelWarn
+		}
+	}
+	return slog.LevelInfo
+}
+
+// messages are the messages of the kinds that have one.
+var messages = [trace.NumKinds]string{
+	trace.PacketOut: "packet sent", trace.PacketIn: "packet received", trace.State: "state changed", trace.Event: "asynchronous event",
+	trace.Retry: "sends again", trace.Repair: "sends again", trace.Drop: "packet dropped", trace.Fault: "fault injected", trace.Challenge: "challenge",
+}
+
+// message returns the message of a record. It is the same for all records of a sort.
+func message(r *trace.Record) string {
+	switch r.Kind {
+	case trace.Completion:
+		switch r.Status {
+		case ib.WCSuccess:
+			return "completed"
+		case ib.WCRetryExcErr, ib.WCRNRRetryExcErr:
+			return "retries exhausted"
+		default:
+			return "completion with error"
+		}
+	case trace.Connection:
+		return "connection " + r.Change.String()
+	default:
+		return messages[r.Kind]
+	}
+}
+
+// identify appends whose record it is.
+func identify(attrs []slog.Attr, r *trace.Record) []slog.Attr {
+	key := "qp"
+	switch {
+	case r.EEC:
+		key = "eec"
+	case r.Kind == trace.Fault && r.Len != 0:
+		key = "to_qp"
+	}
+	attrs = append(attrs, slog.String(key, r.QPN.String()))
+	if r.Peer != 0 && r.Remote.IsValid() {
+		attrs = append(attrs, slog.String("conn", Connection(r.Local, r.QPN, r.Remote, r.Peer)))
+	} else if r.Remote.IsValid() {
+		attrs = append(attrs, slog.String("remote", r.Remote.String()))
+	}
+	return attrs
+}
+
+// Connection names a connection in the same way at both ends.
+func Connection(local netip.Addr, qpn ib.QPN, remote netip.Addr, peer ib.QPN) string {
+	if c := local.Compare(remote); c > 0 || c == 0 && qpn > peer {
+		local, qpn, remote, peer = remote, peer, local, qpn
+	}
+	return fmt.Sprintf("%v/%v-%v/%v", local, qpn, remote, peer)
+}
+
+// describe appends what happened.
+func describe(attrs []slog.Attr, r *trace.Record) []slog.Attr {
+	switch r.Kind {
+	case trace.PacketOut, trace.PacketIn:
+		return describePacket(attrs, r)
+	case trace.State:
+		attrs = append(attrs, slog.String("from", r.From.String()), slog.String("to", r.To.String()))
+	case trace.Completion:
+		return append(attrs, slog.Uint64("wr_id", r.WRID), slog.String("status", r.Status.String()))
+	case trace.Event:
+		return append(attrs, slog.String("event", r.Event.String()))
+	case trace.Fault:
+		if r.Len != 0 {
+			attrs = describePacket(attrs, r)
+		}
+	case trace.Connection:
+		if r.Service != 0 {
+			attrs = append(attrs, slog.String("service", r.Service.String()))
+		}
+	default:
+		attrs = append(attrs, slog.String("psn", r.PSN.String()))
+	}
+	if r.Cause != "" {
+		attrs = append(attrs, slog.String("cause", r.Cause))
+	}
+	return attrs
+}
+
+// describePacket appends the fields of a packet.
+func describePacket(attrs []slog.Attr, r *trace.Record) []slog.Attr {
+	attrs = append(attrs, slog.String("opcode", roce.Opcode(r.Header[0]).String()), slog.String("psn", r.PSN.String()), slog.Int("len", r.Len))
+	if a, ok := r.AETH(); ok {
+		attrs = append(attrs, slog.String("syndrome", a.Syndrome.String()), slog.Uint64("msn", uint64(a.MSN)))
+	}
+	if m := r.MAD(); m != nil {
+		attrs = append(attrs, slog.String("mad", mad.Summary(m)))
+	}
+	return attrs
+}
