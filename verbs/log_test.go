@@ -123,6 +123,9 @@ func TestW1_EventsAreLogged(t *testing.T) {
 			t.Errorf("not logged once: %s\n%s", want, text)
 		}
 	}
+	if n := strings.Count(text.String(), "msg=\"asynchronous event\""); n != 4 {
+		t.Errorf("%d events are logged, want 4:\n%s", n, text)
+	}
 }
 
 // TestW1_QuietLogCostsNoPackets raises the level to Debug after the adapter was opened: packets and

@@ -18,7 +18,7 @@ var eventlogMutants = slices.Concat(
 		{name: "left-out-events-told-twice", in: "Log.Close", test: "TestLinesAreLimited",
 			old: "$l.limits[$k][$d].left.Swap(0)", new: "$l.limits[$k][$d].left.Load()"},
 		{name: "each-end-names-its-connection-itself", in: "Connection", test: "TestConnectionHasOneName",
-			old: "$c > 0 || $c == 0 && $q > $p", new: "false"},
+			old: "$c > 0 || $c == 0 && $q > $p", new: "$c > 1"},
 		{name: "exhausted-retries-unnamed", in: "message", test: "TestW1_OneLineForEachEvent",
 			old: "ib.WCRNRRetryExcErr", new: "255"},
 		{name: "syndrome-not-logged", in: "describePacket", test: "TestW1_OneLineForEachEvent",
