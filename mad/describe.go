@@ -106,7 +106,7 @@ func describeREQ(b *strings.Builder, r *REQ) {
 	fmt.Fprintf(b, " pkey %s mtu %s", hexText(uint64(r.PKey), 4), mtuText(r.PathMTU))
 	fmt.Fprintf(b, " resources %d depth %d retry %d rnr %d ack timeout %d", r.ResponderResources, r.InitiatorDepth,
 		r.RetryCount, r.RNRRetryCount, r.Primary.LocalAckTimeout)
-	h, ok := ipHeader(r.ServiceID, r.PrivateData[:])
+	h, ok := r.ServiceID.IPHeader(r.PrivateData[:])
 	if !ok || r.Primary.LocalGID.Addr() != h.SrcAddr || r.Primary.RemoteGID.Addr() != h.DstAddr {
 		describePath(b, " path", &r.Primary)
 	}
@@ -172,20 +172,10 @@ func describeVendor(b *strings.Builder, id uint32) {
 	}
 }
 
-// ipHeader returns the IP header in the private data of a REQ or a SIDR_REQ,
-// and false if the service has none, as those of PSIB, or it is damaged.
-func ipHeader(id ServiceID, data []byte) (IPHeader, bool) {
-	if ps, _, ok := id.IP(); !ok || ps == PSIB {
-		return IPHeader{}, false
-	}
-	h, err := ParseIPHeader((*[IPHeaderSize]byte)(data))
-	return h, err == nil
-}
-
 // describeService shows the private data of a REQ or a SIDR_REQ: its IP
 // header, if there is one, and the rest.
 func describeService(b *strings.Builder, id ServiceID, data []byte) {
-	if h, ok := ipHeader(id, data); ok {
+	if h, ok := id.IPHeader(data); ok {
 		fmt.Fprintf(b, " from %v to %v", netip.AddrPortFrom(h.SrcAddr, h.SrcPort), h.DstAddr)
 		data = data[IPHeaderSize:]
 	}

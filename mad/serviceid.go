@@ -57,3 +57,13 @@ func (s ServiceID) String() string {
 	}
 	return hexText(uint64(s), 16)
 }
+
+// IPHeader returns the IP header in the private data of a REQ or a SIDR_REQ for the service. It reports
+// false if the service has none, as those of PSIB, or data is too short, or the header is damaged.
+func (s ServiceID) IPHeader(data []byte) (IPHeader, bool) {
+	if ps, _, ok := s.IP(); !ok || ps == PSIB || len(data) < IPHeaderSize {
+		return IPHeader{}, false
+	}
+	h, err := ParseIPHeader((*[IPHeaderSize]byte)(data))
+	return h, err == nil
+}

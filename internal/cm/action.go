@@ -198,6 +198,7 @@ func (x *stimulus) sendREQ(c *Conn) error {
 		return err
 	}
 	c.role, c.service, c.path = Active, p.Service, path
+	learnPort(c, p.PrivateData)
 	c.ep = endpoint{
 		transport: p.Transport, localQPN: p.QPN, localPSN: c.m.psn(),
 		responderResources: p.ResponderResources, initiatorDepth: p.InitiatorDepth,

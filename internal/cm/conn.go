@@ -40,6 +40,7 @@ type Conn struct {
 	channel   *Channel // RD only
 	uses      bool     // it is one of channel.users,
 	joins     bool     // it joined an existing channel: "RDC exists"
+	srcPort   uint16   // of the side that connects, from the IP header in the private data; 0: none
 	allowance allowance
 	place     int32 // index in channel.users
 

@@ -170,6 +170,7 @@ func (x *stimulus) learnREQ(c *Conn, q *mad.REQ) {
 		ackTimeout: max(p.LocalAckTimeout, 1), // as Linux: 0 would mean forever
 	}
 	c.asked = q.Alternate
+	learnPort(c, q.PrivateData[:])
 	c.retry = retry{max: q.MaxCMRetries, interval: peerWait(q.LocalResponseTimeout)}
 }
 
@@ -212,6 +213,7 @@ func (m *Manager) acceptSIDR(l *Listener, x *stimulus) {
 	c := m.NewConn(l.handler)
 	c.role, c.listener, c.service = Passive, l, q.ServiceID
 	c.remoteID, c.to, c.tid = q.RequestID, x.sender(), x.tid
+	learnPort(c, q.PrivateData[:])
 	c.path = Path{
 		Local: c.to.Local, Remote: c.to.Remote, FlowLabel: c.to.FlowLabel, TClass: c.to.TClass,
 		HopLimit: DefaultHopLimit, MTU: m.cfg.MTU, PKey: q.PKey,

@@ -28,6 +28,7 @@ func (x *stimulus) sendSIDRREQ(c *Conn) error {
 		return err
 	}
 	c.role, c.service, c.path, c.to = Active, p.Service, path, path.address()
+	learnPort(c, p.PrivateData)
 	c.retry = retry{max: again, interval: mad.Timeout(wait)}
 	msg.RequestID = c.localID
 	d := newMAD(mad.AttrSIDRREQ, c.tid)

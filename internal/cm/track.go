@@ -26,9 +26,9 @@ func report(c *Conn) {
 	}
 	if _, port, ok := c.service.IP(); ok {
 		if c.role == Passive {
-			i.LocalPort = port
+			i.LocalPort, i.RemotePort = port, c.srcPort
 		} else {
-			i.RemotePort = port
+			i.LocalPort, i.RemotePort = c.srcPort, port
 		}
 	}
 	if c.track.Row == nil {
@@ -36,6 +36,14 @@ func report(c *Conn) {
 		return
 	}
 	c.track.Set(&i)
+}
+
+// learnPort stores the source port in the private data of the request of a connection, after its
+// service.
+func learnPort(c *Conn, data []byte) {
+	if h, ok := c.service.IPHeader(data); ok {
+		c.srcPort = h.SrcPort
+	}
 }
 
 // report gives a listener its row.

@@ -106,6 +106,10 @@ var restrackMutants = slices.Concat(
 		{name: "high-water-not-kept", in: "CQ.push", test: "internal/observe TestW1_ObjectsAreSeen",
 			old: "$c.HighWater = $n"},
 	}),
+	bugsIn("internal/cm", []mutant{
+		{name: "port-of-the-dialer-not-shown", in: "learnPort", test: "internal/observe TestW1_ConnectionsAreSeen",
+			old: "$c.srcPort = $h.SrcPort"},
+	}),
 	bugsIn("internal/ring", []mutant{
 		{name: "polled-completions-seem-to-wait", in: "CQ.setCons", test: "internal/observe TestW1_ObjectsAreSeen",
 			old: "storeMirror($c.consumed, uint64($n))"},

@@ -359,12 +359,13 @@ func TestW1_ConnectionsAreSeen(t *testing.T) {
 	for _, q := range all[0].QPs {
 		qps[q.CM] = q
 	}
-	ends := 0
+	ends, from := 0, map[netip.AddrPort]netip.AddrPort{}
 	for _, c := range all[0].CMIDs {
 		if c.Listener {
 			continue
 		}
 		ends++
+		from[c.Local] = c.Remote
 		q := qps[c.Num]
 		if c.State != cm.Established || c.RemoteID == 0 || q.Num != c.QPN || q.Peer != c.RemoteQPN || c.Remote.Addr() != at.Addr() {
 			t.Errorf("connection %+v of queue pair %+v", c, q)
@@ -372,6 +373,9 @@ func TestW1_ConnectionsAreSeen(t *testing.T) {
 	}
 	if ends != 2 {
 		t.Errorf("%d ends of the connection are seen", ends)
+	}
+	if dialer := from[at]; dialer.Port() == 0 || from[dialer] != at {
+		t.Errorf("the ends are seen as %v", from)
 	}
 	must.Do(t, errors.Join(client.Close(), server.Close(), l.Close()))
 	if ids := read(); slices.ContainsFunc(ids, func(c CMID) bool { return c.Listener }) {
