@@ -230,6 +230,9 @@ struct work {
 	char path[2 * PATH_MAX];
 };
 
+// borrow returns memory for a call, to be unmapped; NULL with errno if there is none.
+struct work *borrow(void);
+
 // each_row walks the tables of a device from a cursor on, which it moves; true if it reached the
 // end.
 bool each_row(struct work *w, const struct device *d, const struct walk *k, struct cursor *at);

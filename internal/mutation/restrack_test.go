@@ -122,7 +122,7 @@ var restrackMutants = slices.Concat(
 	}),
 	bugsIn("internal/device", []mutant{
 		{name: "table-of-a-closed-adapter-stays", in: "Device.Close", test: "internal/observe TestW1_ObjectsAreSeen",
-			old: "$d.tableTrouble($d.table.Close())"},
+			old: "$d.end($d.table.Close)"},
 	}),
 	bugsIn("internal/observe", []mutant{
 		{name: "tables-of-a-user-without-bound", in: "Set.Read", test: "TestTablesOfAUserAreBounded",
