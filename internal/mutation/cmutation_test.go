@@ -53,7 +53,7 @@ var cJudges = []cJudge{
 	{pkg: preloadTests, run: "^TestCalls$", lib: preloadDir, of: []string{"path.c", "open.c", "value.c", "board.c", "status.c", "name.c", "exit.c"}},
 	{pkg: preloadTests, run: "^TestW1_(CountersOfSeveralProcesses|StateOfSeveralProcesses|CountersNeverDecrease)$", lib: preloadDir, of: []string{"board.c"}},
 	{pkg: programTests, run: "^TestD2_CMCalls$/^title$", lib: verbsDir, of: []string{"loader.c"}},
-	{pkg: preloadTests, run: "^TestW1_(NetlinkCalls|RdmaTool|LongDump|OtherTables|DamagedTables|TornRows)$", lib: preloadDir, of: []string{"netlink.c", "table.c", "answer.c", "objects.c"}},
+	{pkg: preloadTests, run: "^TestW1_(NetlinkCalls|RdmaTool|LongDump|OtherTables|NamedDirectory|DamagedTables|TornRows)$", lib: preloadDir, of: []string{"netlink.c", "table.c", "answer.c", "objects.c"}},
 	{pkg: programTests, run: "^TestD1_Program$/^preloaded$/^closes", lib: preloadDir, of: []string{"close.c"}},
 	{pkg: programTests, run: "^TestD1_Program$/^recorded$/^recorded-(told|waits|caught)$", lib: preloadDir, of: []string{"handler.c", "cancel.c"}},
 	{pkg: programTests, run: "^TestD1_Program$/^recorded$/^recorded-sets$", lib: preloadDir, of: []string{"epoll.c"}},
