@@ -42,7 +42,7 @@ var cJudges = []cJudge{
 	{pkg: programTests, run: "^TestD1_Model$/^plain$", args: []string{"-model-seed=1", "-model-steps=600"}, lib: engineDir, of: engine},
 	{pkg: programTests, run: "^TestD1_Program$/^(device-memory|on-demand|windows|xrc|xrc-files|refused)$", lib: engineDir, of: engine},
 	{pkg: programTests, run: "^TestD1_Program$/^(device-memory|on-demand|refused)$", lib: verbsDir, of: []string{"dm.c", "dmabuf.c", "import.c", "object.c"}},
-	{pkg: programTests, run: "^TestD1_Program$/^fork-(keeps|closes)$", lib: verbsDir, of: []string{"loader.c", "context.c", "event.c"}},
+	{pkg: programTests, run: "^TestD1_Program$/^fork-(keeps|closes|polls)$", lib: verbsDir, of: []string{"loader.c", "context.c", "event.c", "cq.c"}},
 	{pkg: programTests, run: "^TestD1_Program$/^preloaded$/^handler-(late|sent|sent-inside)$", lib: verbsDir, of: []string{"fault.c"}},
 	{pkg: programTests, run: "^TestD1_Program$/^preloaded$/^signals-of-child$", lib: verbsDir, of: []string{"signals.c"}},
 	{pkg: programTests, run: "^TestD1_Program$/^(standard-closed|other-build|none-inherited)$", lib: verbsDir, of: []string{"loader.c", "files.c"}},

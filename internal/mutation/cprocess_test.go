@@ -6,6 +6,11 @@ import "slices"
 
 // cProcessMutants are bugs of forks, signals, cancellation, faults and ends.
 var cProcessMutants = slices.Concat(
+	cBugsIn("capi/libibverbs/cq.c", []cMutant{
+		{name: "child-polls-for-its-parent", in: "queue_in_child",
+			old: "o->destroy == free_cq && !o->outlives", new: "false",
+			sees: "a completion queue whose waiting completions its child has taken"},
+	}),
 	cBugsIn("capi/libibverbs/loader.c", []cMutant{
 		{name: "child-uses-the-parents-engine", in: "in_child",
 			old:  "atomic_store(&d->gone, 1);",
