@@ -43,3 +43,27 @@ func TestEndedIsCalledOnce(t *testing.T) {
 		_ = d.Close() // it may be closed
 	}
 }
+
+// TestFailedOpenLeavesNoTable opens adapters that fail in different places: no file of a table stays, and
+// no counts are passed on.
+func TestFailedOpenLeavesNoTable(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv(file.DirVariable, dir)
+	pid := os.Getpid()
+	addr := netip.AddrFrom4([4]byte{127, byte(208 + pid>>8&15), byte(pid), 3}).String()
+	for why, cfg := range map[string]Config{
+		"no address of this host": {Addr: "192.0.2.1"},
+		"no address":              {Addr: "nonsense"},
+		"rules of faults":         {Addr: addr, Env: Environment{Faults: "nonsense"}},
+		"GUID, after the port":    {Addr: addr, Env: Environment{GUID: "nonsense"}},
+	} {
+		cfg.Ended = func(*Board, func()) { t.Errorf("%s: the counts of an adapter that was never open are passed on", why) }
+		if d, err := Open(cfg); err == nil {
+			t.Errorf("%s: the adapter opens", why)
+			must.Do(t, d.Close())
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+			t.Errorf("%s: %v is left, %v", why, left, err)
+		}
+	}
+}

@@ -40,6 +40,9 @@ func (e *End) describe() {
 func (e *endpoint) describe() {
 	i := &e.track.info
 	i.Peer, i.MTU, i.PKey = uint32(e.dest.qpn), uint8(e.attr.PathMTU), uint16(e.pkey)
+	if ib.QPType(i.Type) == ib.EEC {
+		i.Peer = e.dest.rdeth.EEC // the QPN is that of its last request
+	}
 	i.SrcPort, i.Local, i.Remote = e.path.SrcPort, restrack.Addr(e.path.Src), restrack.Addr(e.path.Dst)
 	i.State, i.Mig = uint8(e.State()), uint8(e.migration())
 	e.track.Set(i)
