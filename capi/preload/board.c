@@ -16,7 +16,7 @@
 // Attempts to read all boards while no process ends, and to wait until one has ended.
 enum { ATTEMPTS = 10, TURNS = 1000 };
 
-// reading is what is read: the words that a spec names, of all boards.
+// reading contains the words that a spec names, and their sums over boards.
 struct reading {
 	const char *words;     // A+B+...
 	struct stat file;      // of the boards of the image

@@ -158,8 +158,8 @@ bool replace_rdma_cm(int from, int to, int flags, int *result);
 void close_epoll(int fd);
 
 // open_redirected opens a path if it is redirected into the image; false if it is not.
-// Only such functions have a path buffer on their stack, not those that the program
-// calls, because its stack may be small.
+// Only such functions have a path buffer on their stack. The functions that the program
+// calls have none, because its stack may be small.
 bool open_redirected(int dirfd, const char *path, int flags, int *fd);
 
 #endif

@@ -424,8 +424,8 @@ func TestW1_KilledProcess(t *testing.T) {
 	}
 }
 
-// TestForeignTables shows that a table of another version, or garbage, hides no other, and is
-// reported once.
+// TestForeignTables adds a file that is not a table of this version: the other tables are read, and the
+// error is reported once.
 func TestForeignTables(t *testing.T) {
 	a, _ := pair(t)
 	s := NewSet()

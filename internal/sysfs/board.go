@@ -78,7 +78,7 @@ type Attached struct {
 
 // Attach maps the board of the adapter with a number, from 0, in the image at
 // root; the caller opens the adapter with it. EBUSY if another process has it,
-// EINVAL for a board of another version of softhca. An adapter also works
+// EINVAL if another version of softhca made the board. An adapter also works
 // without its board; then the counters in the image do not change.
 func Attach(root string, adapter int) (*Attached, error) {
 	f, err := os.OpenFile(filepath.Join(root, boardName), os.O_RDWR, 0)

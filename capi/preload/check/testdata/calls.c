@@ -97,8 +97,8 @@ static void opens(void)
 	want(open(DEV "/new", O_RDWR | O_CREAT, 0600) < 0 && errno == EACCES, "nothing is made");
 	want(open(DEV "/new", O_RDWR) < 0 && errno == ENOENT, "what is not there is not there");
 	want(open(DEV, O_RDWR) < 0 && errno == EISDIR, "a directory is none to write");
-	want(open(NODE, O_RDWR) < 0 && errno == ENXIO, "nobody is behind the device");
-	want(open(NODE, O_RDONLY) < 0 && errno == ENXIO, "nobody is behind the device for readers");
+	want(open(NODE, O_RDWR) < 0 && errno == ENXIO, "the device has no driver");
+	want(open(NODE, O_RDONLY) < 0 && errno == ENXIO, "the device has no driver for readers");
 	want(open(CLASS "/../infiniband_nothing", O_RDONLY) < 0 && errno == ENOENT, "a path that leads out");
 	want(open(CLASS "/../infiniband/softhca0/node_guid", O_RDONLY) < 0 && errno == ENOENT, "a path that leads out and in again");
 	want(open(CLASS "x/softhca0", O_RDONLY) < 0 && errno == ENOENT, "a name that only begins like ours");
@@ -355,11 +355,11 @@ static void neighbour(void)
 	char path[PATH_MAX], cwd[PATH_MAX];
 
 	snprintf(path, sizeof(path), "%sx", top);
-	want(mkdir(path, 0700) == 0 && chdir(path) == 0, "a directory beside the image");
-	want(getcwd(cwd, sizeof(cwd)) == cwd && strcmp(cwd, path) == 0, "getcwd beside the image: %s", cwd);
+	want(mkdir(path, 0700) == 0 && chdir(path) == 0, "a directory next to the image");
+	want(getcwd(cwd, sizeof(cwd)) == cwd && strcmp(cwd, path) == 0, "getcwd next to the image: %s", cwd);
 	const int fd = open("spec", O_WRONLY | O_CREAT, 0600);
-	want(fd >= 0 && write(fd, "@0\n", 3) == 3 && close(fd) == 0, "a file beside the image");
-	reads(open("spec", O_RDONLY), "@0\n", "a file beside the image");
+	want(fd >= 0 && write(fd, "@0\n", 3) == 3 && close(fd) == 0, "a file next to the image");
+	reads(open("spec", O_RDONLY), "@0\n", "a file next to the image");
 	want(unlink("spec") == 0 && chdir("/") == 0 && rmdir(path) == 0, "the end of the directory");
 }
 
@@ -404,7 +404,7 @@ static void inside(void)
 	want(chdir("/tmp") == 0 && stat("infiniband/uverbs0", &s) < 0, "the same name elsewhere");
 	want(chdir("/dev/infiniband") == 0, "chdir");
 	device(&s, stat("uverbs0", &s), "stat of a mere name");
-	want(open("uverbs0", O_RDONLY) < 0 && errno == ENXIO, "nobody is behind a mere name");
+	want(open("uverbs0", O_RDONLY) < 0 && errno == ENXIO, "a relative name has no driver");
 	want(chdir(DEV "/ports/1/hw_counters") == 0, "chdir");
 	want(getcwd(cwd, sizeof(cwd)) == cwd && strcmp(cwd, DEV "/ports/1/hw_counters") == 0, "getcwd: %s", cwd);
 	want(__getcwd_chk(cwd, sizeof(cwd), sizeof(cwd)) == cwd && strcmp(cwd, DEV "/ports/1/hw_counters") == 0, "__getcwd_chk: %s", cwd);
