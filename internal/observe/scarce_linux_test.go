@@ -85,8 +85,7 @@ func TestW1_ReliableDatagramsAreSeen(t *testing.T) {
 			t.Errorf("RD queue pair %d is %+v", i, q)
 		}
 	}
-	must.Do(t, a.qp.Destroy())
-	must.Do(t, contexts[0].Destroy())
+	must.Do(t, errors.Join(a.qp.Destroy(), contexts[0].Destroy()))
 	if x, _ := look(t, set); len(x.QPs) != 0 {
 		t.Errorf("destroyed ones are seen: %+v", x.QPs)
 	}
