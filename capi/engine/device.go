@@ -7,7 +7,6 @@ package main
 import "C"
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -132,17 +131,7 @@ func (a *adapter) open(c *C.struct_softhca_config) error {
 		}
 	}
 	if root := C.GoString(c.sysfs); root != "" {
-		var err error
-		if a.board, err = sysfs.Attach(root, int(c.adapter)); err != nil {
-			level := slog.LevelWarn
-			if errors.Is(err, ib.EBUSY) {
-				level = slog.LevelInfo // among processes that share an address, the first one updates the counters
-			}
-			a.log.Log(context.Background(), level, "softhca: the counters in /sys are not this process's", "err", err)
-		} else {
-			cfg.Board = a.board.Board
-			cfg.BoardFile, cfg.BoardOffset = a.board.Place()
-		}
+		a.attach(&cfg, root)
 	}
 	if err := a.openAt(cfg, C.GoString(c.addr)); err != nil {
 		return errors.Join(err, a.closeFiles())
@@ -153,6 +142,26 @@ func (a *adapter) open(c *C.struct_softhca_config) error {
 		fdmark.Conn(c)
 	}
 	return nil
+}
+
+// attach has the adapter count where the preload library finds the counters in /sys: on the board of
+// the image or, while another process has that one, in the adapter's table.
+func (a *adapter) attach(cfg *device.Config, root string) {
+	var err error
+	switch a.board, err = sysfs.Attach(root, cfg.Adapter); {
+	case err == nil:
+		cfg.Board = a.board.Board
+		cfg.BoardFile, cfg.BoardOffset = a.board.Place()
+	case errors.Is(err, ib.EBUSY):
+		number := cfg.Adapter
+		cfg.Ended = func(b *device.Board, remove func()) {
+			if err := sysfs.AddEnded(root, number, b, remove); err != nil {
+				a.log.Info("softhca: the counters in /sys lose those of this process", "err", err)
+			}
+		}
+	default:
+		a.log.Warn("softhca: the counters in /sys are without those of this process", "err", err)
+	}
 }
 
 // captureSocket is the prefix of a Unix socket's path that takes a capture.

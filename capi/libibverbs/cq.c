@@ -41,6 +41,12 @@ static int end_cq(struct cq *q, bool wait)
 
 static int free_cq(struct object *o) { return end_cq(CONTAINER(o, struct cq, o), false); }
 
+void queue_in_child(struct object *o)
+{
+	if (o->destroy == free_cq && !o->outlives)
+		atomic_store(&CONTAINER(o, struct cq, o)->ring->mirror, 0);
+}
+
 // cq_room asks the program for the memory of a queue, unless the adapter will refuse the queue.
 static int cq_room(struct cq *q, struct pd *domain, struct softhca_cq *a)
 {

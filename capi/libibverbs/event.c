@@ -244,6 +244,8 @@ void events_in_child(struct device *d)
 		for (struct object *o = c->objects; o != NULL; o = o->next)
 			if (o->destroy == free_channel)
 				channel_in_child(CONTAINER(o, struct channel, o));
+			else
+				queue_in_child(o);
 	}
 }
 

@@ -491,6 +491,10 @@ void unuse_xrcd(struct ibv_xrcd *x);
 void domains_in_child(void);
 
 // cq.c
+
+// queue_in_child has the copy of a completion queue in the child of a fork write nothing to the
+// parent's table of objects, whose memory both share. It ignores other objects.
+void queue_in_child(struct object *o);
 int empty_poll(struct cq *q);
 void overdue(struct device *d);
 

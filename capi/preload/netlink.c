@@ -1,7 +1,7 @@
 // Netlink sockets for RDMA. Such a socket is a Unix socket that is connected to itself: requests
 // do not pass through it, and the answers, which this library sends, wait in its queue. So the
 // program can poll, copy, inherit and close the descriptor, and this library keeps no state but
-// the number of these sockets. Nobody else can send to the socket, because it is connected.
+// the number of these sockets. Other processes cannot send to the socket, because it is connected.
 //
 // An address that only such sockets have distinguishes them; it contains the port ID. A dump that
 // is not finished is a message in the queue too: when the program receives, this library takes
@@ -240,8 +240,7 @@ bool keep_dump(int fd, const struct dump *d)
 	return send_part(fd, &t, sizeof(t));
 }
 
-// borrow returns memory for a call; NULL with errno if there is none.
-static struct work *borrow(void)
+struct work *borrow(void)
 {
 	void *w = mmap(NULL, sizeof(struct work), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 

@@ -172,7 +172,6 @@ void put_port_counters(struct work *w, struct message *m, const struct device *d
 // cursor is a place among the rows of all tables of a device. It is in the queue of a socket
 // while a dump is not finished.
 struct cursor {
-	uint32_t dir;
 	uint32_t extent;
 	uint32_t row;
 	uint32_t inside;           // the table has more rows
@@ -229,6 +228,9 @@ struct work {
 	char names[COUNTERS_MAX][NAME_MAX_RDMA];
 	char path[2 * PATH_MAX];
 };
+
+// borrow returns memory for a call, to be unmapped; NULL with errno if there is none.
+struct work *borrow(void);
 
 // each_row walks the tables of a device from a cursor on, which it moves; true if it reached the
 // end.

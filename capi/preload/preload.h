@@ -5,7 +5,7 @@
 // /dev/infiniband/rdma_cm, netlink sockets for RDMA and the adapter's own.
 //
 // Reading order: path.c (the redirected paths), value.c (files whose text is made when they
-// are opened, devices), next.c (the C library's functions), and the functions that replace
+// are opened, devices) over board.c (counters), next.c (the C library's functions), and the functions that replace
 // them: open.c, status.c, name.c. rdma_cm.c handles the device of the connection manager
 // and its descriptors; epoll.c shows libibverbs the program's epoll sets; close.c keeps the adapter's descriptors open; handler.c, cancel.c
 // and exit.c report other calls of the program to libibverbs. netlink.c answers netlink sockets
@@ -112,6 +112,14 @@ void without_root(char *path);
 // decimal writes a number, without a NUL, and returns the end of it.
 char *decimal(char *to, uint64_t n);
 
+// number reads a decimal number and moves p behind it; false if there is none.
+bool number(const char **p, uint64_t *n);
+
+// read_boards reads the words of the boards of a device that a spec names, N,P,Q:A+B+..., and moves
+// the spec behind them (internal/sysfs/words.go). It returns the sum over all boards, and the least sum
+// of the board of a running process; false if the spec is malformed or the image has no such words.
+bool read_boards(const char **spec, uint64_t *total, uint64_t *least);
+
 // in_image reports whether an open file is in the image.
 bool in_image(int fd);
 
@@ -150,8 +158,8 @@ bool replace_rdma_cm(int from, int to, int flags, int *result);
 void close_epoll(int fd);
 
 // open_redirected opens a path if it is redirected into the image; false if it is not.
-// Only such functions have a path buffer on their stack, not those that the program
-// calls, because its stack may be small.
+// Only such functions have a path buffer on their stack. The functions that the program
+// calls have none, because its stack may be small.
 bool open_redirected(int dirfd, const char *path, int flags, int *fd);
 
 #endif

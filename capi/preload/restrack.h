@@ -12,6 +12,7 @@
 enum {
 	TABLE_EXTENT = 16384,
 	TABLE_EXTENTS = 2048, // maximum
+	TABLE_BOARD = 12288,  // offset of the counters
 };
 
 enum table_kind {

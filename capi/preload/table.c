@@ -16,29 +16,20 @@
 // Attempts to read a row that its owner changes.
 enum { ATTEMPTS = 100 };
 
-// The directories of tables: that of the administrator, and that beside the image.
-enum { DIRECTORIES = 2 };
-
-// directory opens a directory of tables.
-static int directory(struct work *w, uint32_t number)
+// directory opens the directory of tables: the one that the administrator names, which is then the
+// only one, or that of the user, next to the image. internal/restrack/file does the same.
+static int directory(struct work *w)
 {
 	char room[ROOT_MAX];
-	const char *shared = secure_getenv("SOFTHCA_TABLES");
+	const char *named = secure_getenv("SOFTHCA_TABLES");
 	const char *root = image_root(room);
-
-	if (number == 0) {
-		if (shared == NULL || strcmp(shared, "off") == 0 || strlen(shared) >= PATH_MAX)
-			return -1;
-		return (int)syscall(SYS_openat, AT_FDCWD, shared, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
-	}
 	const char *base = strrchr(root, '/');
-	struct stat own, other;
+
+	if (named != NULL && *named != '\0' && strcmp(named, "off") != 0)
+		return (int)syscall(SYS_openat, AT_FDCWD, named, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
 	if (base == NULL)
 		return -1;
 	strcpy(mempcpy(w->path, root, (size_t)(base - root)), "/tables");
-	if (shared != NULL && syscall(SYS_newfstatat, AT_FDCWD, w->path, &own, 0) == 0 && syscall(SYS_newfstatat, AT_FDCWD, shared, &other, 0) == 0 &&
-	    own.st_dev == other.st_dev && own.st_ino == other.st_ino)
-		return -1; // the same one
 	return (int)syscall(SYS_openat, AT_FDCWD, w->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
 }
 
@@ -226,14 +217,14 @@ void each_row_of(struct work *w, const struct table *t, const struct walk *k)
 	walk_table(&w->inner, t, k, &at);
 }
 
-// walk_directory walks the tables of a directory; false if the walk stopped.
-static bool walk_directory(struct work *w, const struct device *d, const struct walk *k, struct cursor *at)
+bool each_row(struct work *w, const struct device *d, const struct walk *k, struct cursor *at)
 {
-	const int dir = directory(w, at->dir);
+	const int dir = directory(w);
 	bool going = true;
 
 	if (dir < 0)
 		return true;
+	at->name[TABLE_NAME_MAX - 1] = '\0';
 	for (int i = 0; going && i < TABLES_MAX && (at->inside || next_name(dir, at->name)); i++) {
 		if (!at->inside)
 			at->extent = at->row = 0;
@@ -246,16 +237,4 @@ static bool walk_directory(struct work *w, const struct device *d, const struct 
 	}
 	syscall(SYS_close, dir);
 	return going;
-}
-
-bool each_row(struct work *w, const struct device *d, const struct walk *k, struct cursor *at)
-{
-	at->name[TABLE_NAME_MAX - 1] = '\0';
-	for (; at->dir < DIRECTORIES; at->dir++) {
-		if (!walk_directory(w, d, k, at))
-			return false;
-		at->name[0] = '\0';
-		at->inside = false;
-	}
-	return true;
 }

@@ -57,56 +57,20 @@ char *decimal(char *to, uint64_t n)
 	return to;
 }
 
-// number reads a decimal number; false if there is none.
-static bool number(const char **p, uint64_t *n)
-{
-	const char *from = *p;
-
-	for (*n = 0; **p >= '0' && **p <= '9' && *p - from < 9; (*p)++)
-		*n = *n * 10 + (uint64_t)(**p - '0');
-	return *p > from;
-}
-
-static int open_board(void)
-{
-	char name[ROOT_MAX + 8], room[ROOT_MAX];
-
-	strcpy(stpcpy(name, image_root(room)), "/board");
-	return (int)syscall(SYS_openat, AT_FDCWD, name, O_RDONLY | O_CLOEXEC, 0);
-}
-
-// sum adds the words of the board that a spec names: A+B+...
-static bool sum(int board, const char **p, uint64_t *total)
-{
-	uint64_t at, word;
-
-	for (*total = 0;; (*p)++) {
-		if (!number(p, &at) || syscall(SYS_pread64, board, &word, sizeof(word), at) != sizeof(word))
-			return false;
-		*total += word;
-		if (**p != '+')
-			return true;
-	}
-}
-
 // evaluate writes the text of a spec and returns its length, 0 if the spec is
-// malformed: after the sum nothing, /DIVISOR, or ?TEXT|TEXT.
-static size_t evaluate(const char *spec, char text[VALUE_MAX])
+// malformed: after the words nothing, /DIVISOR, or ?TEXT|TEXT.
+static COLD size_t evaluate(const char *spec, char text[VALUE_MAX])
 {
-	uint64_t n, divisor;
+	uint64_t n, least, divisor;
 	char *end = text;
-	const int board = open_board();
-	const bool ok = board >= 0 && sum(board, &spec, &n);
 
-	if (board >= 0)
-		syscall(SYS_close, board);
-	if (!ok)
+	if (!read_boards(&spec, &n, &least))
 		return 0;
 	if (*spec == '?') {
 		const char *bar = strchr(spec, '|');
 		if (bar == NULL)
 			return 0;
-		const char *from = n == 0 ? spec + 1 : bar + 1;
+		const char *from = least == 0 ? spec + 1 : bar + 1;
 		const size_t len = strcspn(from, "|\n");
 		if (len + 1 >= VALUE_MAX)
 			return 0;

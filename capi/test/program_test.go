@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/internal/libraries"
+	"github.com/softhca/softhca/internal/restrack/file"
 )
 
 // scenarios are those of the directory program: the library's behaviour that programs in C rely
@@ -82,6 +83,12 @@ var asked = map[string]string{
 // seen are scenarios of which a test sees more than that they pass.
 var seen = map[string]func(*testing.T, *stand){
 	"errors": seeErrors, "names": seeNames, "taken": seeTaken, "other-build": seeOtherBuild, "closes-unkept": seeUnkept, "captured": seeCaptured,
+	"fork-polls": seeForkPolls,
+}
+
+// seeForkPolls gives the scenario a directory of tables of its own, which it reads.
+func seeForkPolls(t *testing.T, s *stand) {
+	s.pass(t, "fork-polls", file.DirVariable+"="+t.TempDir())
 }
 
 // TestD1_Program runs each scenario as a process of its own.

@@ -45,10 +45,13 @@ type Config struct {
 	Board          *Board // nil: the adapter creates one
 	BoardFile      string // file that contains Board, at BoardOffset; empty: none that other processes read
 	BoardOffset    int64
-	Name           string                                         // of the adapter, for other processes; empty: softhca0
-	Warn           func(format string, args ...any)               // logs why the device does not share its addresses; nil discards
-	backlog        func(dst netip.Addr, to ib.QPN) fabric.Backlog // of the port; nil if the port has no sockets
-	Adapter        int                                            // index, from 0, among the adapters that share an environment
+	// Ended is called once, when the adapter is closed or its process ends, with the last counts.
+	// It calls remove, which removes the table of objects. nil: the table is only removed.
+	Ended   func(b *Board, remove func())
+	Name    string                                         // of the adapter, for other processes; empty: softhca0
+	Warn    func(format string, args ...any)               // logs why the device does not share its addresses; nil discards
+	backlog func(dst netip.Addr, to ib.QPN) fabric.Backlog // of the port; nil if the port has no sockets
+	Adapter int                                            // index, from 0, among the adapters that share an environment
 }
 
 // guid returns the GUID of the adapter on an address, and whether another process

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -32,7 +33,9 @@ type Device struct {
 	closed atomic.Bool
 	faults *injector // nil if there are no fault rules
 	board  *Board
-	table  *file.File // of the objects; nil for none
+	table  *file.File                    // of the objects; nil for none
+	ended  func(b *Board, remove func()) // Config.Ended
+	ending sync.Once                     // has called ended
 	warn   func(format string, args ...any)
 	log    *eventlog.Log // nil for none
 
@@ -78,7 +81,7 @@ func openWith(cfg Config, table *file.File) (*Device, error) {
 		lease.Close()
 		return nil, err
 	}
-	d := &Device{Port: port, lease: lease, faults: faults, board: cfg.Board, table: table, warn: cfg.Warn, log: log}
+	d := &Device{Port: port, lease: lease, faults: faults, board: cfg.Board, table: table, ended: cfg.Ended, warn: cfg.Warn, log: log}
 	d.events.init()
 	d.writes.write, d.writes.ended = writeBack, d.writtenBack
 	d.watchers.all = make(map[*func(clock.Instant, error)]struct{})
@@ -124,7 +127,7 @@ func (d *Device) Close() error {
 	d.lease.Close()
 	d.events.close()
 	d.log.Close()
-	d.tableTrouble(d.table.Close())
+	d.end(d.table.Close)
 	return err
 }
 
@@ -135,11 +138,15 @@ func (d *Device) Leave() error {
 		return ib.ErrInvalidHCA
 	}
 	err := d.drv.Drain()
+	// The shard's thread, which goes on, writes the counts.
+	last := func() error { d.end(d.table.Remove); return nil }
+	if d.Control(func(clock.Instant) error { return d.HCA.Enter(last) }) != nil {
+		_ = last() // the adapter has failed: its threads have ended
+	}
 	if err == nil {
 		d.lease.Leave()
 	}
 	d.log.Close()
-	d.tableTrouble(d.table.Remove())
 	return err
 }
 

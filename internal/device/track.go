@@ -45,6 +45,20 @@ func (d *Device) tableTrouble(err error) {
 	}
 }
 
+// end removes the table, and first passes on the counts if the adapter has not done so.
+func (d *Device) end(remove func() error) {
+	drop := func() { d.tableTrouble(remove()) }
+	passed := false
+	d.ending.Do(func() {
+		if passed = d.ended != nil; passed {
+			d.ended(d.board, drop)
+		}
+	})
+	if !passed {
+		drop()
+	}
+}
+
 // publish makes the table visible to other processes.
 func (c *Config) publish(f *file.File, port fabric.Port, guid uint64, epoch int64) {
 	if f == nil {

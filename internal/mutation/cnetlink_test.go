@@ -63,9 +63,17 @@ var cNetlinkMutants = slices.Concat(
 		{name: "extent-begins-anew", in: "walk_table",
 			old: "at->extent++, at->row = 0", new: "at->extent++",
 			sees: "some objects only"},
-		{name: "table-begins-where-the-last-stopped", in: "walk_directory",
+		{name: "table-begins-where-the-last-stopped", in: "each_row",
 			old: "at->extent = at->row = 0;", new: ";",
 			sees: "no objects of the second process"},
+	}),
+	cBugsIn("capi/preload/table.c", []cMutant{
+		{name: "no-tables-is-a-directory", in: "directory",
+			old: ` && strcmp(named, "off") != 0`, new: "",
+			sees: "no objects, because this process has no table"},
+		{name: "own-directory-in-spite-of-a-name", in: "directory",
+			old: `*named != '\0'`, new: `*named == '\0'`,
+			sees: "objects that the administrator's directory does not have"},
 	}),
 	cBugsIn("capi/preload/answer.c", []cMutant{
 		{name: "netlink-short-number", in: "parse",

@@ -48,7 +48,7 @@ var eventlogMutants = slices.Concat(
 		{name: "quiet-log-misses-flushed-requests", in: "QP.push", test: "verbs TestW1_QuietLogCostsNoPackets",
 			old: "$w.Status != ib.WCSuccess", new: "false"},
 		{name: "records-without-the-peer", in: "record", test: "verbs TestW1_EventsAreLogged",
-			old: "$r.Peer, $r.Local, $r.Remote = $e.dest.peer(), $e.path.Src, $e.path.Dst"},
+			old: "$r.Peer, $r.Local, $r.Remote = $e.dest.peer($e.typ), $e.path.Src, $e.path.Dst"},
 	}),
 	bugsIn("internal/restrack", []mutant{
 		{name: "layout-number-without-the-fields", in: "describeType", test: "TestLayoutNumberOfFields",

@@ -21,7 +21,7 @@ type QP struct {
 	Type    ib.QPType
 	State   ib.QPState
 	Mig     ib.MigState
-	Peer    ib.QPN // 0 unless connected
+	Peer    ib.QPN // of an EE context, the EECN of its peer; 0 unless connected
 	Local   netip.Addr
 	Remote  netip.Addr
 	SrcPort uint16 // UDP source port

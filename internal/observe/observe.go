@@ -60,7 +60,7 @@ type Adapter struct {
 type Set struct {
 	files   map[string]*file.Reader
 	only    string                 // path of the only table; empty: all
-	refused map[string]os.FileInfo // tables of other versions, not to be opened again
+	refused map[string]os.FileInfo // tables that other versions of softhca wrote, not to be opened again
 }
 
 // NewSet returns a Set of all adapters that this user may see.
@@ -119,7 +119,7 @@ func (s *Set) Read() ([]*Adapter, error) {
 	return all, err
 }
 
-// find opens tables that have appeared and closes those that have vanished.
+// find opens new tables, and closes tables whose files are gone.
 func (s *Set) find() error {
 	if s.only != "" {
 		return nil

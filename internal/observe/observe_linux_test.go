@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"math/rand/v2"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -383,70 +382,6 @@ func TestW1_ConnectionsAreSeen(t *testing.T) {
 	}
 }
 
-// TestW1_Churn reads the table while queue pairs come and go and change: each row that is seen is
-// consistent.
-func TestW1_Churn(t *testing.T) {
-	privately(t)
-	a := open(t, "127.0.0.93")
-	s := NewSet()
-	defer s.Close()
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	stop, done := make(chan struct{}), make(chan error, 1)
-	go func() { done <- a.churn(rand.New(rand.NewPCG(seed, 0)), stop) }()
-	seen := map[ib.QPN]bool{}
-	for len(seen) < 1000 {
-		all, err := s.Read()
-		must.Do(t, err)
-		for _, q := range all[0].QPs {
-			seen[q.Num] = true
-			if q.Type != ib.RC || q.PD != all[0].PDs[0].Num || q.MaxSend != 16 || q.Num == 0 || q.State > ib.ERR ||
-				q.State >= ib.RTR && q.Peer != q.Num^1 || q.Peer != 0 && q.Remote != netip.MustParseAddr("127.0.0.94") {
-				t.Fatalf("a row that nobody wrote: %+v", q)
-			}
-		}
-	}
-	close(stop)
-	must.Do(t, <-done)
-}
-
-// churn creates, connects and destroys queue pairs until stop.
-func (s *side) churn(r *rand.Rand, stop chan struct{}) error {
-	var all []*verbs.QP
-	for {
-		select {
-		case <-stop:
-			return nil
-		default:
-		}
-		if len(all) > 0 && r.IntN(100) < len(all) {
-			i := r.IntN(len(all))
-			if err := all[i].Destroy(); err != nil {
-				return err
-			}
-			all = slices.Delete(all, i, i+1)
-			continue
-		}
-		q, err := s.pd.CreateQP(&verbs.QPInitAttr{
-			Type: ib.RC, SendCQ: s.cq, RecvCQ: s.cq, Cap: verbs.QPCap{MaxSendWR: 16, MaxRecvWR: 16, MaxSendSGE: 1, MaxRecvSGE: 1},
-		})
-		if err != nil {
-			return err
-		}
-		all = append(all, q)
-		e, err := q.Endpoint(ib.NewPSN(1), s.ctx.GIDIndex())
-		if err != nil {
-			return err
-		}
-		peer := e
-		peer.QPN ^= 1
-		peer.GID = ib.GIDFromAddr(netip.MustParseAddr("127.0.0.94"))
-		if err := q.Connect(e, peer, verbs.ConnectionAttr()); err != nil {
-			return err
-		}
-	}
-}
-
 // killedEnv makes the test binary send messages until it is killed.
 const killedEnv = "SOFTHCA_TEST_KILLED"
 
@@ -494,8 +429,8 @@ func TestW1_KilledProcess(t *testing.T) {
 	}
 }
 
-// TestForeignTables shows that a table of another version, or garbage, hides no other, and is
-// reported once.
+// TestForeignTables adds a file that is not a table of this version: the other tables are read, and the
+// error is reported once.
 func TestForeignTables(t *testing.T) {
 	a, _ := pair(t)
 	s := NewSet()

@@ -97,7 +97,7 @@ func (a *Adapter) Change(was *Adapter) AdapterChange {
 		SendErrors: Increase(p.SendErrors, w.SendErrors), Truncated: Increase(p.Truncated, w.Truncated),
 		Overflows: Increase(p.Overflows, w.Overflows), BadChecksums: Increase(p.BadChecksums, w.BadChecksums),
 	}
-	for n := range fabric.NearPeers { // those from NearPeers on are no counters
+	for n := range fabric.NearPeers { // NearPeers and the following are no counters
 		c.Port.Near[n] = Increase(p.Near[n], w.Near[n])
 	}
 	return c

@@ -11,7 +11,7 @@ import (
 	"github.com/softhca/softhca/internal/restrack"
 )
 
-// TestW1_Quantiles interpolates quantiles of histograms, also of those that a writer has damaged.
+// TestW1_Quantiles interpolates quantiles of histograms, some of which a writer has damaged.
 func TestW1_Quantiles(t *testing.T) {
 	var h Histogram
 	if d, ok := h.Quantile(0.5); ok || d != 0 {

@@ -1,7 +1,6 @@
 package qp
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -57,7 +56,13 @@ type destination struct {
 }
 
 // peer returns the number of the peer's queue pair or EE context, 0 if there is none.
-func (d *destination) peer() ib.QPN { return cmp.Or(d.qpn, ib.QPN(d.rdeth.EEC)) }
+// t is the type of the end: the queue pair of an EE context is that of its last request.
+func (d *destination) peer(t ib.QPType) ib.QPN {
+	if t == ib.EEC {
+		return ib.QPN(d.rdeth.EEC)
+	}
+	return d.qpn
+}
 
 // timer names the timers of an endpoint.
 type timer uint8
@@ -131,7 +136,7 @@ func (e *endpoint) admit(p *Packet) (counters.Drop, bool) {
 // forged reports whether a packet is in the name of a process that sends its packets another way.
 // QP1 belongs to no slot.
 func (e *endpoint) forged(p *Packet) bool {
-	from := e.dest.peer()
+	from := e.dest.peer(e.typ)
 	switch {
 	case e.typ == ib.GSI || onDatagrams.has(e.typ) && p.DETH.SrcQP == ib.QPNGSI:
 		return false
@@ -212,7 +217,7 @@ func (e *endpoint) seal(seg []byte, pre roce.Prefix) {
 func (e *endpoint) record(r trace.Record) {
 	r.EEC = e.typ == ib.EEC
 	if r.Kind != trace.PacketIn {
-		r.Peer, r.Local, r.Remote = e.dest.peer(), e.path.Src, e.path.Dst
+		r.Peer, r.Local, r.Remote = e.dest.peer(e.typ), e.path.Src, e.path.Dst
 	}
 	e.env.Out.Record(e.env.now, e.num, r)
 }

@@ -39,7 +39,7 @@ func (e *End) describe() {
 // describe writes the peer, the path and the state, which readers see change together.
 func (e *endpoint) describe() {
 	i := &e.track.info
-	i.Peer, i.MTU, i.PKey = uint32(e.dest.peer()), uint8(e.attr.PathMTU), uint16(e.pkey)
+	i.Peer, i.MTU, i.PKey = uint32(e.dest.peer(e.typ)), uint8(e.attr.PathMTU), uint16(e.pkey)
 	i.SrcPort, i.Local, i.Remote = e.path.SrcPort, restrack.Addr(e.path.Src), restrack.Addr(e.path.Dst)
 	i.State, i.Mig = uint8(e.State()), uint8(e.migration())
 	e.track.Set(i)

@@ -34,7 +34,7 @@ type NoCounts struct{}
 // QPInfo identifies a queue pair or an EE context.
 type QPInfo struct {
 	Num     uint32 // QPN; of an EE context, its EECN
-	Peer    uint32 // QPN of the peer; 0 unless connected
+	Peer    uint32 // QPN of the peer, of an EE context its EECN; 0 unless connected
 	PD      uint32
 	SendCQ  uint32
 	RecvCQ  uint32

@@ -8,7 +8,7 @@ import (
 	"unsafe"
 )
 
-// ErrLayout is the error of a table of another version of softhca, or of memory that is no table.
+// ErrLayout is the error of memory that is not a table of this version of softhca.
 var ErrLayout = errors.New("not a table of this version of softhca")
 
 // View is the reader's side of a table, over a mapping of its memory. Everything in it was written

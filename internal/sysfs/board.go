@@ -18,11 +18,15 @@ import (
 )
 
 // The file of the boards has boardSize bytes for each adapter: a word that
-// identifies the layout and, from boardStart, the board.
+// identifies the layout; from boardStart the board that one process attaches; and
+// from endedStart the counts of ended processes that had boards of their own. The
+// word before endedStart is their sequence number, which is odd while they change.
 const (
 	boardName  = "board"
 	boardStart = 64
-	boardSize  = (boardStart + unsafe.Sizeof(device.Board{}) + boardStart - 1) &^ (boardStart - 1)
+	roomOfOne  = (unsafe.Sizeof(device.Board{}) + boardStart - 1) &^ (boardStart - 1)
+	endedStart = boardStart + roomOfOne + boardStart
+	boardSize  = endedStart + roomOfOne
 )
 
 // layout returns a number that changes whenever the meaning of the words
@@ -74,7 +78,7 @@ type Attached struct {
 
 // Attach maps the board of the adapter with a number, from 0, in the image at
 // root; the caller opens the adapter with it. EBUSY if another process has it,
-// EINVAL for a board of another version of softhca. An adapter also works
+// EINVAL if another version of softhca made the board. An adapter also works
 // without its board; then the counters in the image do not change.
 func Attach(root string, adapter int) (*Attached, error) {
 	f, err := os.OpenFile(filepath.Join(root, boardName), os.O_RDWR, 0)
@@ -92,7 +96,7 @@ func Attach(root string, adapter int) (*Attached, error) {
 // take maps and locks the board at an offset of the file.
 func (a *Attached) take(at int) error {
 	fd := int(a.file.Fd())
-	own := unix.Flock_t{Type: unix.F_WRLCK, Start: int64(at), Len: int64(boardSize)}
+	own := unix.Flock_t{Type: unix.F_WRLCK, Start: int64(at), Len: int64(endedStart)}
 	if err := unix.FcntlFlock(uintptr(fd), unix.F_OFD_SETLK, &own); err != nil {
 		if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
 			return fmt.Errorf("another process already writes the counters: %w", ib.EBUSY)

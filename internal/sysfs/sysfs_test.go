@@ -3,6 +3,7 @@
 package sysfs
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -101,16 +102,19 @@ func valueOf(t *testing.T, p *Image, device, name string) uint64 {
 	if !ok {
 		t.Fatalf("%s is %q, no spec", name, spec)
 	}
+	var number, attached, ended int
+	place, text, _ := strings.Cut(text, ":")
+	if _, err := fmt.Sscanf(place, "%d,%d,%d", &number, &attached, &ended); err != nil || ended+int(roomOfOne) > len(board) {
+		t.Fatalf("%s is %q, no spec: %v", name, spec, err)
+	}
 	text, unit, divided := strings.Cut(text, "/")
 	sum, divisor := uint64(0), uint64(1)
 	for word := range strings.SplitSeq(text, "+") {
 		var at int
-		if _, err := fmt.Sscan(word, &at); err != nil || at%8 != 0 || at < boardStart || at+8 > len(board) {
-			t.Fatalf("%s: %q is no word of a board of %d bytes: %v", name, word, len(board), err)
+		if _, err := fmt.Sscan(word, &at); err != nil || at%8 != 0 || at+8 > int(roomOfOne) {
+			t.Fatalf("%s: %q is no word of a board: %v", name, word, err)
 		}
-		for i := range 8 {
-			sum += uint64(board[at+i]) << (8 * i)
-		}
+		sum += binary.LittleEndian.Uint64(board[attached+at:]) + binary.LittleEndian.Uint64(board[ended+at:])
 	}
 	if divided {
 		if _, err := fmt.Sscan(unit, &divisor); err != nil {

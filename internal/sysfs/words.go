@@ -11,25 +11,31 @@ import (
 	"github.com/softhca/softhca/internal/fabric"
 )
 
-// word is a file whose text is made of words of the board. Its spec is what the
-// preload library understands (capi/preload/value.c): "@A+B/D" is the sum of the
-// words at bytes A and B of the board's file, divided by D; "@A?X|Y" is X while
-// the word at A is 0, and otherwise Y.
+// word is a file whose text is made of words of boards. Its spec is what the
+// preload library understands (capi/preload/value.c): "@N,P,Q:A+B/D" is the sum
+// of the words at bytes A and B of all boards of adapter N, divided by D. The
+// board that a process attaches is at byte P of the file of the boards, and the
+// counts of ended processes are at byte Q; other boards are in the tables of
+// running processes. "@N,P,Q:A?X|Y" is X if the word at A is 0 in the board of a
+// running process, and otherwise Y.
 type word struct{ name, spec string }
 
-// boardAt is the offset of an adapter's board in the file of the boards.
+// boardAt is the number of an adapter in the file of the boards.
 type boardAt uintptr
 
-func boardOf(adapter int) boardAt { return boardAt(uintptr(adapter)*boardSize + boardStart) }
+func boardOf(adapter int) boardAt { return boardAt(adapter) }
+
+// start returns the offset of the adapter's part of the file of the boards.
+func (b boardAt) start() uintptr { return uintptr(b) * boardSize }
 
 // at returns the spec of the sum of words at offsets in the Board.
 func (b boardAt) at(offsets ...uintptr) string {
-	spec := "@"
+	spec := fmt.Sprintf("@%d,%d,%d:", b, b.start()+boardStart, b.start()+endedStart)
 	for i, o := range offsets {
 		if i > 0 {
 			spec += "+"
 		}
-		spec += fmt.Sprint(uintptr(b) + o)
+		spec += fmt.Sprint(o)
 	}
 	return spec
 }

@@ -249,3 +249,42 @@ func TestW1_OtherTables(t *testing.T) {
 		must.Do(t, os.Remove(path))
 	}
 }
+
+// TestW1_NamedDirectory lists the tables of a named directory only, and otherwise those of the user, as
+// internal/restrack/file finds them.
+func TestW1_NamedDirectory(t *testing.T) {
+	b := newBenchAt(t, newAddr())
+	own := newTable(t, b.addr, 0)
+	addQP(own, restrack.QPInfo{Num: 100, Type: uint8(ib.RC), State: uint8(ib.RTS)}, restrack.QPCounts{})
+	named := newTable(t, b.addr, 1)
+	addQP(named, restrack.QPInfo{Num: 200, Type: uint8(ib.RC), State: uint8(ib.RTS)}, restrack.QPCounts{})
+	boardOf(own).Engine.SentPkts, boardOf(named).Engine.SentPkts = 1000, 2000
+	path, contents := loose(t, named)
+	must.Do(t, os.Remove(path))
+	shared := t.TempDir()
+	write(t, filepath.Join(shared, "table"), contents)
+	program := compile(t, "netlink")
+	for _, c := range []struct{ name, dir, qpn, sent string }{
+		{"the named directory", shared, "200", "6711"},
+		{"a named directory with another spelling", shared + "/.", "200", "6711"},
+		{"the user's own directory by name", filepath.Dir(own.Path()), "100", "5711"},
+		{"an empty name", "", "100", "5711"},
+		{"no tables of this process", file.Off, "100", "5711"},
+		{"a directory that does not exist", filepath.Join(shared, "missing"), "", "4711"},
+	} {
+		run := func(args ...string) string {
+			cmd := b.command(t, "", args...)
+			cmd.Env = append(cmd.Env, file.DirVariable+"="+c.dir)
+			out, err := cmd.Output()
+			must.Do(t, err)
+			return string(out)
+		}
+		qpns, _, _ := strings.Cut(run(program, "list", resQP, "0"), "\n")
+		if c.qpn == "" && qpns != "0 parts" || c.qpn != "" && qpns != c.qpn {
+			t.Errorf("%s: the list is %q, want queue pair %s", c.name, qpns, c.qpn)
+		}
+		if got := run("cat", counts+"sent_pkts"); got != c.sent+"\n" {
+			t.Errorf("%s: %q packets were sent, want %s", c.name, got, c.sent)
+		}
+	}
+}

@@ -24,6 +24,9 @@ import (
 // tables of another one.
 var addrs atomic.Uint32
 
+// boardSize is the size of an adapter's counters.
+const boardSize = unsafe.Sizeof(device.Board{})
+
 // newAddr returns an address that no other test uses.
 func newAddr() netip.Addr {
 	n := addrs.Add(1)
@@ -33,9 +36,14 @@ func newAddr() netip.Addr {
 // newTable publishes a table of this process for the adapter with an address, with a slot of QPNs.
 func newTable(t *testing.T, addr netip.Addr, slot uint64) *file.File {
 	t.Helper()
-	f, err := file.Create(unsafe.Sizeof(device.Board{}))
+	return publish(t, restrack.Process{Addr: addr.As16(), Slot: slot})
+}
+
+// publish publishes a table of this process.
+func publish(t *testing.T, p restrack.Process) *file.File {
+	t.Helper()
+	f, err := file.Create(boardSize)
 	must.Do(t, err)
-	p := restrack.Process{Addr: addr.As16(), Slot: slot}
 	copy(p.Device[:], "softhca0")
 	must.Do(t, f.Publish(p))
 	t.Cleanup(func() { _ = f.Close() }) // the test may have removed it

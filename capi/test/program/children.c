@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "rig.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <malloc.h>
 #include <sched.h>
@@ -95,6 +96,61 @@ static void fork_closes(void)
 	_exit(0);
 }
 
+// table reads the table of objects of this process.
+static size_t table(const char *dir, char *to, size_t size)
+{
+	char path[512] = "";
+	DIR *d = opendir(dir);
+	must(d != NULL);
+	for (struct dirent *e; (e = readdir(d)) != NULL;)
+		if (e->d_name[0] != '.')
+			snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
+	closedir(d);
+	int fd = open(path, O_RDONLY);
+	must(fd >= 0);
+	ssize_t n = read(fd, to, size);
+	must(n > 0 && (size_t)n < size && close(fd) == 0);
+	return (size_t)n;
+}
+
+// A child that polls its copies of the parent's queues, and asks for events of them, changes nothing
+// in the parent's table of objects.
+static void fork_polls(void)
+{
+	static char before[1 << 20], after[sizeof before];
+	const char *dir = getenv("SOFTHCA_TABLES");
+	struct rig r = {0};
+	struct ibv_wc wc;
+	must(dir != NULL);
+	rig_open(&r, IBV_QPT_RC);
+	for (int i = 0; i < 2; i++) {
+		must(post(&r, 0, IBV_WR_RDMA_WRITE, 8) == 0);
+		want(r.cq[0], IBV_WC_SUCCESS);
+	}
+	must(ibv_req_notify_cq(r.cq[0], 0) == 0 && post(&r, 0, IBV_WR_RDMA_WRITE, 8) == 0);
+	struct ibv_cq *q;
+	void *context;
+	must(ibv_get_cq_event(r.channel, &q, &context) == 0);
+	ibv_ack_cq_events(q, 1);
+	size_t n = table(dir, before, sizeof before), same;
+	do { // until the adapter is at rest
+		memcpy(after, before, n);
+		same = table(dir, before, sizeof before);
+	} while (same != n || memcmp(before, after, n) != 0);
+	pid_t pid = begin_child();
+	if (pid == 0) {
+		must(ibv_poll_cq(r.cq[0], 1, &wc) == 1 && wc.status == IBV_WC_SUCCESS);
+		ibv_req_notify_cq(r.cq[0], 0);
+		ibv_poll_cq(r.cq[0], 1, &wc);
+		_exit(0);
+	}
+	ended_well(pid);
+	must(table(dir, after, sizeof after) == n && memcmp(before, after, n) == 0);
+	want(r.cq[0], IBV_WC_SUCCESS);
+	must(table(dir, after, sizeof after) == n && memcmp(before, after, n) != 0); // the parent's poll is in the table
+	rig_close(&r);
+}
+
 enum { REFUSED = 77, SHORT_NS = 900000000 };
 
 // in_child runs f in a child process and returns its exit status.
@@ -162,5 +218,5 @@ static void same_number(void)
 }
 
 const struct scenario children[] = {
-	{"generations", generations}, {"fork-closes", fork_closes}, {"same-number", same_number}, {NULL, NULL},
+	{"generations", generations}, {"fork-closes", fork_closes}, {"fork-polls", fork_polls}, {"same-number", same_number}, {NULL, NULL},
 };

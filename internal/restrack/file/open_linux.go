@@ -21,7 +21,7 @@ type Reader struct {
 }
 
 // Open opens a table. board is the size of the adapter's counters. restrack.ErrLayout if it is not
-// a table, or one of another version.
+// a table of this version of softhca.
 func Open(path string, board uintptr) (*Reader, error) {
 	f, err := openRegular(path)
 	if err != nil {

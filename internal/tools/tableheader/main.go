@@ -69,7 +69,8 @@ func header() ([]byte, error) {
 	}
 	fmt.Fprintf(&b, "#define TABLE_MAGIC UINT64_C(%#x)\n", uint64(restrack.Magic))
 	fmt.Fprintf(&b, "#define TABLE_LAYOUT UINT64_C(%#x)\n\n", layout)
-	fmt.Fprintf(&b, "enum {\n\tTABLE_EXTENT = %d,\n\tTABLE_EXTENTS = %d, // maximum\n};\n\n", restrack.ExtentSize, restrack.MaxExtents)
+	fmt.Fprintf(&b, "enum {\n\tTABLE_EXTENT = %d,\n\tTABLE_EXTENTS = %d, // maximum\n\tTABLE_BOARD = %d,  // offset of the counters\n};\n\n",
+		restrack.ExtentSize, restrack.MaxExtents, restrack.BoardAt)
 	b.WriteString("enum table_kind {\n")
 	for _, r := range rows() {
 		fmt.Fprintf(&b, "\tTABLE_%s = %d,\n", upper(r.kind.String()), r.kind)

@@ -97,8 +97,8 @@ static void opens(void)
 	want(open(DEV "/new", O_RDWR | O_CREAT, 0600) < 0 && errno == EACCES, "nothing is made");
 	want(open(DEV "/new", O_RDWR) < 0 && errno == ENOENT, "what is not there is not there");
 	want(open(DEV, O_RDWR) < 0 && errno == EISDIR, "a directory is none to write");
-	want(open(NODE, O_RDWR) < 0 && errno == ENXIO, "nobody is behind the device");
-	want(open(NODE, O_RDONLY) < 0 && errno == ENXIO, "nobody is behind the device for readers");
+	want(open(NODE, O_RDWR) < 0 && errno == ENXIO, "the device has no driver");
+	want(open(NODE, O_RDONLY) < 0 && errno == ENXIO, "the device has no driver for readers");
 	want(open(CLASS "/../infiniband_nothing", O_RDONLY) < 0 && errno == ENOENT, "a path that leads out");
 	want(open(CLASS "/../infiniband/softhca0/node_guid", O_RDONLY) < 0 && errno == ENOENT, "a path that leads out and in again");
 	want(open(CLASS "x/softhca0", O_RDONLY) < 0 && errno == ENOENT, "a name that only begins like ours");
@@ -293,27 +293,31 @@ static void aborts(ssize_t (*call)(const char *, char *, size_t, size_t))
 	want(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT, "a call without room ends with %#x", status);
 }
 
-// A value is made of words of the board: a spec says of which, and how.
+// A value is made of words of boards: a spec says of which, and how.
 static void specs(void)
 {
 	const char *top = getenv("SOFTHCA_SYSFS");
-	char path[PATH_MAX], spec[300], word[32] = "", text[300];
+	char path[PATH_MAX], spec[300], head[64], word[32] = "", text[300];
 	static const struct {
-		const char *format, *value; // %s is the word of the packets that were sent; NULL: the file cannot be read
+		const char *format, *value; // %1$s is the device and its boards, %2$s the word of the packets that were sent; NULL: the file cannot be read
 	} all[] = {
-		{ "@%s", "4711\n" }, { "@%s+%s", "9422\n" }, { "@%s+%s+%s", "14133\n" }, { "@%s/2", "2355\n" }, { "@%s+%s/4711", "2\n" }, { "@%s?no|yes\n", "yes\n" },
-		{ "@%s/0", NULL }, { "@%s+", NULL }, { "@", NULL }, { "@99999999", NULL }, { "@%s?no", NULL }, { " @%s", "" },
+		{ "@%1$s%2$s", "4711\n" }, { "@%1$s%2$s+%2$s", "9422\n" }, { "@%1$s%2$s+%2$s+%2$s", "14133\n" }, { "@%1$s%2$s/2", "2355\n" },
+		{ "@%1$s%2$s+%2$s/4711", "2\n" }, { "@%1$s%2$s?no|yes\n", "yes\n" }, { "@%1$s%2$s/0", NULL }, { "@%1$s%2$s+", NULL }, { "@", NULL }, { "@%1$s", NULL },
+		{ "@%1$s99999999", NULL }, { "@%1$s%2$s?no", NULL }, { "@%2$s", NULL }, { "@9%1$s%2$s", NULL }, { " @%1$s%2$s", "" },
 	};
 
 	snprintf(path, sizeof(path), "%s" COUNT, top);
 	int fd = (int)syscall(SYS_open, path, O_RDONLY);
-	want(fd >= 0 && read(fd, spec, sizeof(spec)) > 1 && spec[0] == '@', "a spec");
+	memset(spec, 0, sizeof(spec));
+	want(fd >= 0 && read(fd, spec, sizeof(spec) - 1) > 1 && spec[0] == '@', "a spec");
 	close(fd);
-	for (int i = 0; spec[1 + i] >= '0' && spec[1 + i] <= '9'; i++)
-		word[i] = spec[1 + i], word[i + 1] = '\0';
+	want(sscanf(spec, "@%63[0-9,:]%n", text, &fd) == 1 && strchr(text, ':') != NULL, "boards and a word: %s", spec);
+	snprintf(word, sizeof(word), "%s", strchr(text, ':') + 1);
+	strchr(text, ':')[1] = '\0';
+	snprintf(head, sizeof(head), "%s", text);
 	snprintf(path, sizeof(path), "%s" DEV "/spec", top);
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-		snprintf(spec, sizeof(spec), all[i].format, word, word, word);
+		snprintf(spec, sizeof(spec), all[i].format, head, word);
 		fd = (int)syscall(SYS_open, path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
 		want(fd >= 0 && write(fd, spec, strlen(spec)) == (ssize_t)strlen(spec), "a file in the image");
 		close(fd);
@@ -324,7 +328,7 @@ static void specs(void)
 	}
 	// The longest spec is made of as many words as there is room for.
 	for (int longer = 0; longer < 2; longer++) {
-		strcpy(spec, "@");
+		snprintf(spec, sizeof(spec), "@%s", head);
 		int n = 0;
 		for (; strlen(spec) + strlen(word) + 1 <= 256; n++)
 			sprintf(spec + strlen(spec), "%s+", word);
@@ -351,11 +355,11 @@ static void neighbour(void)
 	char path[PATH_MAX], cwd[PATH_MAX];
 
 	snprintf(path, sizeof(path), "%sx", top);
-	want(mkdir(path, 0700) == 0 && chdir(path) == 0, "a directory beside the image");
-	want(getcwd(cwd, sizeof(cwd)) == cwd && strcmp(cwd, path) == 0, "getcwd beside the image: %s", cwd);
+	want(mkdir(path, 0700) == 0 && chdir(path) == 0, "a directory next to the image");
+	want(getcwd(cwd, sizeof(cwd)) == cwd && strcmp(cwd, path) == 0, "getcwd next to the image: %s", cwd);
 	const int fd = open("spec", O_WRONLY | O_CREAT, 0600);
-	want(fd >= 0 && write(fd, "@0\n", 3) == 3 && close(fd) == 0, "a file beside the image");
-	reads(open("spec", O_RDONLY), "@0\n", "a file beside the image");
+	want(fd >= 0 && write(fd, "@0\n", 3) == 3 && close(fd) == 0, "a file next to the image");
+	reads(open("spec", O_RDONLY), "@0\n", "a file next to the image");
 	want(unlink("spec") == 0 && chdir("/") == 0 && rmdir(path) == 0, "the end of the directory");
 }
 
@@ -400,7 +404,7 @@ static void inside(void)
 	want(chdir("/tmp") == 0 && stat("infiniband/uverbs0", &s) < 0, "the same name elsewhere");
 	want(chdir("/dev/infiniband") == 0, "chdir");
 	device(&s, stat("uverbs0", &s), "stat of a mere name");
-	want(open("uverbs0", O_RDONLY) < 0 && errno == ENXIO, "nobody is behind a mere name");
+	want(open("uverbs0", O_RDONLY) < 0 && errno == ENXIO, "a relative name has no driver");
 	want(chdir(DEV "/ports/1/hw_counters") == 0, "chdir");
 	want(getcwd(cwd, sizeof(cwd)) == cwd && strcmp(cwd, DEV "/ports/1/hw_counters") == 0, "getcwd: %s", cwd);
 	want(__getcwd_chk(cwd, sizeof(cwd), sizeof(cwd)) == cwd && strcmp(cwd, DEV "/ports/1/hw_counters") == 0, "__getcwd_chk: %s", cwd);

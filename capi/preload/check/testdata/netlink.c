@@ -3,6 +3,7 @@
 //	netlink calls        makes each call, and reports what is not as with the kernel
 //	netlink fuzz SEED N  sends N malformed requests, and checks that the answers are well formed
 //	netlink torn N       lists queue pairs N times, whose QPN, peer and PD are one number
+//	netlink churn MS     lists queue pairs for a time, and at least 100 times, of a process that connects each to the QPN with another lowest bit
 //	netlink list OP RES  prints the numbers in the dump of a command, one a line, and the parts
 
 #define _GNU_SOURCE
@@ -19,6 +20,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { RDMA = 20, NLDEV = 5 << 10, GET = 1, PORT_GET = 5, SYS_GET = 6, RES_QP = 10, CHARDEV = 15, STAT_GET = 17 };
@@ -384,6 +386,91 @@ static void torn(int n)
 	close(fd);
 }
 
+// row is a queue pair in a dump. Attributes that are not there are 0.
+struct row {
+	uint32_t qpn, peer, pd, pid;
+	uint8_t type, state;
+};
+
+enum { RES_QP_LIST = 19, TYPE_OF = 26, STATE = 27, PID = 28, RC = 2, RTR = 2, ERR = 6 };
+
+// parse_row reads the attributes of a queue pair.
+static struct row parse_row(const unsigned char *from, uint32_t len)
+{
+	struct row row = { 0 };
+
+	for (uint32_t at = 0; at + NLA_HDRLEN <= len;) {
+		const struct nlattr *a = (const struct nlattr *)(from + at);
+		if (a->nla_len < NLA_HDRLEN || a->nla_len > len - at)
+			break;
+		const unsigned char *value = from + at + NLA_HDRLEN;
+		switch (a->nla_type & NLA_TYPE_MASK) {
+		case LQPN:
+			memcpy(&row.qpn, value, sizeof(row.qpn));
+			break;
+		case RQPN:
+			memcpy(&row.peer, value, sizeof(row.peer));
+			break;
+		case PDN:
+			memcpy(&row.pd, value, sizeof(row.pd));
+			break;
+		case PID:
+			memcpy(&row.pid, value, sizeof(row.pid));
+			break;
+		case TYPE_OF:
+			row.type = *value;
+			break;
+		case STATE:
+			row.state = *value;
+		}
+		at += NLA_ALIGN(a->nla_len);
+	}
+	return row;
+}
+
+// check_row checks a queue pair of the process that churns.
+static void check_row(const struct row *q, const struct row *first)
+{
+	want(q->qpn != 0 && q->type == RC && q->pd == first->pd && q->pid == first->pid, "queue pair %u of type %u, domain %u, process %u", q->qpn, q->type, q->pd, q->pid);
+	want(q->state <= ERR && (q->state < RTR ? q->peer == 0 : q->peer == (q->qpn ^ 1) || (q->state == ERR && q->peer == 0)),
+	     "queue pair %u in state %u has the peer %u", q->qpn, q->state, q->peer);
+}
+
+// churn lists the queue pairs of a real adapter.
+static void churn(long ms)
+{
+	const int fd = opened(0);
+	const struct nlmsghdr *h = (const struct nlmsghdr *)answer;
+	struct request r = ask(RES_QP, NLM_F_DUMP);
+	struct row first = { 0 };
+	struct timespec begun, now;
+	long rows = 0, most = 0, dumps = 0;
+
+	clock_gettime(CLOCK_MONOTONIC, &begun);
+	add32(&r, DEV_INDEX, 0);
+	do {
+		long n = 0;
+		want(send(fd, &r, r.h.nlmsg_len, 0) > 0, "a dump");
+		while (receive(fd) > 0 && h->nlmsg_type != NLMSG_DONE) {
+			const struct nlattr *all = (const struct nlattr *)((const unsigned char *)attribute(RES_QP_LIST) - NLA_HDRLEN);
+			for (uint32_t at = NLA_HDRLEN; failures == 0 && at + NLA_HDRLEN <= all->nla_len; n++) {
+				const struct nlattr *entry = (const struct nlattr *)((const unsigned char *)all + at);
+				const struct row q = parse_row((const unsigned char *)entry + NLA_HDRLEN, entry->nla_len - NLA_HDRLEN);
+				if (first.qpn == 0)
+					first = q;
+				check_row(&q, &first);
+				at += NLA_ALIGN(entry->nla_len);
+			}
+		}
+		want(h->nlmsg_type == NLMSG_DONE, "the end of a dump");
+		rows += n;
+		most = n > most ? n : most;
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	} while (failures == 0 && (++dumps < 100 || (now.tv_sec - begun.tv_sec) * 1000 + (now.tv_nsec - begun.tv_nsec) / 1000000 < ms));
+	printf("%ld dumps, %ld rows, up to %ld at a time\n", dumps, rows, most);
+	close(fd);
+}
+
 static void *small(void *arg)
 {
 	(void)arg;
@@ -397,6 +484,8 @@ int main(int argc, char **argv)
 		fuzz((unsigned)strtoul(argv[2], NULL, 10), atoi(argv[3]));
 	} else if (argc == 3 && strcmp(argv[1], "torn") == 0) {
 		torn(atoi(argv[2]));
+	} else if (argc == 3 && strcmp(argv[1], "churn") == 0) {
+		churn(atol(argv[2]));
 	} else if (argc == 4 && strcmp(argv[1], "list") == 0) {
 		list(atoi(argv[2]), (uint32_t)atoi(argv[3]));
 		return failures > 0;
