@@ -114,7 +114,7 @@ var restrackMutants = slices.Concat(
 	}),
 	bugsIn("internal/cm", []mutant{
 		{name: "port-of-the-dialer-not-shown", in: "learnPort", test: "internal/observe TestW1_ConnectionsAreSeen",
-			old: "$c.srcPort = $h.SrcPort"},
+			old: "$c.srcPort = $h.SrcPort", new: "_ = $h"},
 	}),
 	bugsIn("internal/ring", []mutant{
 		{name: "polled-completions-seem-to-wait", in: "CQ.setCons", test: "internal/observe TestW1_ObjectsAreSeen",
