@@ -35,10 +35,13 @@ func tracer(t trace.Tracer, log *eventlog.Log) (all trace.Tracer, rare bool) {
 // raise passes an event to the program. It logs those that are not of a queue pair or an EE context,
 // of which the log gets a record.
 func (d *Device) raise(e qp.Event) {
-	d.events.raise(e)
-	if d.log == nil {
-		return
+	if d.log != nil {
+		d.logEvent(e)
 	}
+	d.events.raise(e)
+}
+
+func (d *Device) logEvent(e qp.Event) {
 	switch {
 	case e.QPN != 0 || e.EEC != 0:
 	case e.CQ != nil:
@@ -52,8 +55,8 @@ func (d *Device) raise(e qp.Event) {
 
 // raiseFatal tells the program that the device has failed.
 func (d *Device) raiseFatal(cause error) {
-	d.events.fatal(cause)
 	if d.log != nil {
 		d.log.Event(ib.EventDeviceFatal, slog.Any("err", cause))
 	}
+	d.events.fatal(cause)
 }

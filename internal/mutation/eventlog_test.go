@@ -35,9 +35,9 @@ var eventlogMutants = slices.Concat(
 			old: "traceChange($x.now, $c, trace.Ended, whyEnded($on))", new: "traceChange($x.now, $c, trace.Ended, $on.String())"},
 	}),
 	bugsIn("internal/device", []mutant{
-		{name: "event-of-a-completion-queue-not-logged", in: "Device.raise", test: "verbs TestW1_EventsAreLogged",
+		{name: "event-of-a-completion-queue-not-logged", in: "Device.logEvent", test: "verbs TestW1_EventsAreLogged",
 			old: `$d.log.Event($e.Type, slog.Uint64("cq", uint64($e.CQ.Number())))`},
-		{name: "event-of-a-queue-pair-logged-twice", in: "Device.raise", test: "verbs TestW1_EventsAreLogged",
+		{name: "event-of-a-queue-pair-logged-twice", in: "Device.logEvent", test: "verbs TestW1_EventsAreLogged",
 			old: "$e.QPN != 0 || $e.EEC != 0", new: "false"},
 		{name: "log-makes-the-tracer-deaf", in: "tracer", test: "verbs TestLogLevels",
 			old: "t($r)"},
