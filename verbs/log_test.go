@@ -146,3 +146,110 @@ func TestW1_QuietLogCostsNoPackets(t *testing.T) {
 		t.Errorf("logged:\n%s", log)
 	}
 }
+
+// mistake makes a request that fails.
+type mistake struct {
+	make   func(t *testing.T, a, b *endpoint) (wr SendWR, why string)
+	status ib.WCStatus
+	atA    bool // A knows why
+}
+
+// manyBytes is the size of an endpoint's region.
+const manyBytes = 4 << 20
+
+// deregistered returns a region that was deregistered.
+func deregistered(t *testing.T, b *endpoint) *MR {
+	mr, err := b.pd.RegMR(make([]byte, 64), ib.AccessLocalWrite|ib.AccessRemote)
+	must.Do(t, err)
+	must.Do(t, mr.Dereg())
+	return mr
+}
+
+// readOnly returns a region that peers may read.
+func readOnly(t *testing.T, pd *PD) *MR {
+	mr, err := pd.RegMR(make([]byte, 64), ib.AccessRemoteRead)
+	must.Do(t, err)
+	return mr
+}
+
+// writeTo returns a WRITE to any address.
+func writeTo(a *endpoint, addr uint64, key ib.RKey, n uint32) SendWR {
+	return SendWR{Opcode: ib.WRRDMAWrite, SGList: []SGE{a.mr.SGE(0, n)}, RemoteAddr: addr, RKey: key}
+}
+
+var mistakes = map[string]mistake{
+	"unknown key": {func(t *testing.T, a, b *endpoint) (SendWR, string) {
+		key := b.mr.RKey() ^ 0x5500_0000
+		return writeTo(a, b.mr.Addr(), key, 8), fmt.Sprintf("rkey: no region or window has the key %#x", uint32(key))
+	}, ib.WCRemAccessErr, false},
+	"deregistered": {func(t *testing.T, a, b *endpoint) (SendWR, string) {
+		mr := deregistered(t, b)
+		return writeTo(a, mr.Addr(), mr.RKey(), 8), fmt.Sprintf("rkey: the region or window with the key %#x no longer exists", uint32(mr.RKey()))
+	}, ib.WCRemAccessErr, false},
+	"no right": {func(t *testing.T, a, b *endpoint) (SendWR, string) {
+		mr := readOnly(t, b.pd)
+		return writeTo(a, mr.Addr(), mr.RKey(), 8), fmt.Sprintf("rkey: region %#x has the rights REMOTE_READ, and the access needs REMOTE_WRITE", uint32(mr.RKey()))
+	}, ib.WCRemAccessErr, false},
+	"beyond": {func(t *testing.T, a, b *endpoint) (SendWR, string) {
+		return writeTo(a, b.mr.Addr()+manyBytes-100, b.mr.RKey(), 1024), fmt.Sprintf("1024 bytes at %#x end 924 bytes beyond region %#x, which has 4194304 bytes at %#x",
+			b.mr.Addr()+manyBytes-100, uint32(b.mr.RKey()), b.mr.Addr())
+	}, ib.WCRemAccessErr, false},
+	"other domain": {func(t *testing.T, a, b *endpoint) (SendWR, string) {
+		pd, err := b.ctx.AllocPD()
+		must.Do(t, err)
+		mr := readOnly(t, pd)
+		wr := writeTo(a, mr.Addr(), mr.RKey(), 8)
+		wr.Opcode = ib.WRRDMARead
+		return wr, fmt.Sprintf("rkey: region %#x belongs to protection domain 2, the queue pair to 1", uint32(mr.RKey()))
+	}, ib.WCRemAccessErr, false},
+	"short receive": {func(t *testing.T, a, b *endpoint) (SendWR, string) {
+		must.Do(t, b.qp.PostRecv(b.recv(1, 0, 8)))
+		return a.send(1, 100), "SEND longer than the receive work request"
+	}, ib.WCRemInvReqErr, false},
+	"receive into a read-only region": {func(t *testing.T, a, b *endpoint) (SendWR, string) {
+		mr := readOnly(t, b.pd)
+		must.Do(t, b.qp.PostRecv(RecvWR{SGList: []SGE{mr.SGE(0, 64)}}))
+		return a.send(1, 8), fmt.Sprintf("receive: region %#x has the rights REMOTE_READ, and the access needs LOCAL_WRITE", uint32(mr.LKey()))
+	}, ib.WCRemOpErr, false},
+	"unknown local key": {func(t *testing.T, a, b *endpoint) (SendWR, string) {
+		wr := a.send(1, 8)
+		wr.SGList[0].LKey ^= 0x5500_0000
+		return wr, fmt.Sprintf("payload: no region or window has the key %#x", uint32(wr.SGList[0].LKey))
+	}, ib.WCLocProtErr, true},
+	"READ into a read-only region": {func(t *testing.T, a, b *endpoint) (SendWR, string) {
+		mr := readOnly(t, a.pd)
+		return SendWR{Opcode: ib.WRRDMARead, SGList: []SGE{mr.SGE(0, 8)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()},
+			fmt.Sprintf("response: region %#x has the rights REMOTE_READ, and the access needs LOCAL_WRITE", uint32(mr.LKey()))
+	}, ib.WCLocProtErr, true},
+}
+
+// TestW1_ReasonsAreLogged makes mistakes that a peer sees as one of two NAKs, and mistakes that no
+// packet shows: the log of the side that knows says exactly what is wrong.
+func TestW1_ReasonsAreLogged(t *testing.T) {
+	for name, c := range mistakes {
+		t.Run(name, func(t *testing.T) {
+			n := NewNetwork()
+			var logs [2]lockedLog
+			a := newEndpoint(t, Config{Addr: "10.0.0.1", Network: n, Log: logs[0].logger(slog.LevelWarn), NoChallenge: true}, ib.RC)
+			b := newEndpoint(t, Config{Addr: "10.0.0.2", Network: n, Log: logs[1].logger(slog.LevelWarn), NoChallenge: true}, ib.RC)
+			connect(t, a, b, nil)
+			wr, why := c.make(t, a, b)
+			must.Do(t, a.qp.PostSend(wr))
+			if wc := a.take(t, 1)[0]; wc.Status != c.status {
+				t.Fatalf("it ends with %v, want %v", wc.Status, c.status)
+			}
+			msg, knows, other := `msg="request refused"`, &logs[1], &logs[0]
+			if c.atA {
+				msg, knows, other = `msg="memory error"`, &logs[0], &logs[1]
+			} else if strings.HasPrefix(why, "receive: ") {
+				msg = `msg="memory error"`
+			}
+			if log := knows.String(); strings.Count(log, msg) != 1 || !strings.Contains(log, why) {
+				t.Errorf("%s and %s are not in the log:\n%s", msg, why, log)
+			}
+			if strings.Contains(other.String(), why) {
+				t.Errorf("the other side says it, too:\n%s", other)
+			}
+		})
+	}
+}

@@ -14,17 +14,19 @@ type TraceKind uint8
 
 // The kinds of records.
 const (
-	TracePacketOut  TraceKind = iota // Header holds the first bytes of the UDP payload
-	TracePacketIn                    // likewise; the packet passed every check up to the QP
-	TraceState                       // From, To, Cause
-	TraceCompletion                  // WRID, Status
-	TraceEvent                       // Event
-	TraceRetry                       // sending goes back to PSN; Cause
-	TraceDrop                        // a packet for this QP was dropped; Cause
-	TraceFault                       // a fault rule acted, Cause; on a packet for QPN if Len is not 0: PSN, Header
-	TraceRepair                      // sending goes back to PSN, but that does not count as a retry; Cause
-	TraceChallenge                   // the end starts or ends to verify that its peer is alive; Cause
-	TraceConnection                  // Change of a connection to Service; Cause if it ended
+	TracePacketOut   TraceKind = iota // Header holds the first bytes of the UDP payload
+	TracePacketIn                     // likewise; the packet passed every check up to the QP
+	TraceState                        // From, To, Cause
+	TraceCompletion                   // WRID, Status
+	TraceEvent                        // Event
+	TraceRetry                        // sending goes back to PSN; Cause
+	TraceDrop                         // a packet for this QP was dropped; Cause
+	TraceFault                        // a fault rule acted, Cause; on a packet for QPN if Len is not 0: PSN, Header
+	TraceRepair                       // sending goes back to PSN, but that does not count as a retry; Cause
+	TraceChallenge                    // the end starts or ends to verify that its peer is alive; Cause
+	TraceConnection                   // Change of a connection to Service; Cause if it ended
+	TraceRefusal                      // a request of the peer is refused; Cause says exactly why
+	TraceMemoryError                  // a work request cannot use its memory; Cause says exactly why
 )
 
 // TraceChange is what happened to a connection.

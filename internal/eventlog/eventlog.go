@@ -126,6 +126,8 @@ func levelOf(r *trace.Record) slog.Level {
 		default:
 			return slog.LevelWarn
 		}
+	case trace.Refusal, trace.MemoryError:
+		return slog.LevelWarn
 	case trace.Connection:
 		if r.Change == trace.RejectedBy || r.Change == trace.Unanswered {
 			return slog.LevelWarn
@@ -138,6 +140,7 @@ func levelOf(r *trace.Record) slog.Level {
 var messages = [trace.NumKinds]string{
 	trace.PacketOut: "packet sent", trace.PacketIn: "packet received", trace.State: "state changed", trace.Event: "asynchronous event",
 	trace.Retry: "sends again", trace.Repair: "sends again", trace.Drop: "packet dropped", trace.Fault: "fault injected", trace.Challenge: "challenge",
+	trace.Refusal: "request refused", trace.MemoryError: "memory error",
 }
 
 // message returns the message of a record. It is the same for all records of a sort.
@@ -204,6 +207,7 @@ func describe(attrs []slog.Attr, r *trace.Record) []slog.Attr {
 		if r.Service != 0 {
 			attrs = append(attrs, slog.String("service", r.Service.String()))
 		}
+	case trace.MemoryError:
 	default:
 		attrs = append(attrs, slog.String("psn", r.PSN.String()))
 	}

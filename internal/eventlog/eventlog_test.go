@@ -79,6 +79,8 @@ func TestW1_OneLineForEachEvent(t *testing.T) {
 		{of(trace.Record{Kind: trace.State, From: ib.INIT, To: ib.RTR, Cause: "modify"}), `level=INFO msg="state changed" ` + conn + "from=INIT to=RTR cause=modify"},
 		{of(trace.Record{Kind: trace.Retry, PSN: ib.NewPSN(9), Cause: "timeout"}), `level=INFO msg="sends again" ` + conn + "psn=0x000009 cause=timeout"},
 		{of(trace.Record{Kind: trace.Drop, PSN: ib.NewPSN(9), Cause: "bad P_Key"}), `level=INFO msg="packet dropped" ` + conn + `psn=0x000009 cause="bad P_Key"`},
+		{of(trace.Record{Kind: trace.Refusal, PSN: ib.NewPSN(9), Cause: "why"}), `level=WARN msg="request refused" ` + conn + "psn=0x000009 cause=why"},
+		{of(trace.Record{Kind: trace.MemoryError, Cause: "why"}), `level=WARN msg="memory error" ` + conn + "cause=why"},
 		{of(trace.Record{Kind: trace.Event, Event: ib.EventCommEst}), `level=INFO msg="asynchronous event" ` + conn + "event=COMM_EST"},
 		{of(trace.Record{Kind: trace.Event, Event: ib.EventQPFatal}), `level=WARN msg="asynchronous event" ` + conn + "event=QP_FATAL"},
 		{&trace.Record{Kind: trace.State, QPN: 0x22, EEC: true, To: ib.INIT}, `level=INFO msg="state changed" eec=0x000022 from=RESET to=INIT`},

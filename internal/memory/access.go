@@ -26,14 +26,17 @@ func (t *Table) Local(pd PD, key ib.LKey, addr, n uint64, need ib.Access) ([]byt
 		return nil, FaultNone
 	}
 	r := t.keys.region(uint32(key))
-	if f := r.allowed(pd, need); f != FaultNone {
-		return nil, f
+	f := r.allowed(pd, need)
+	if f == FaultNone {
+		b, ok := r.view(addr, n)
+		if !ok {
+			b, f = r.unbuffered(addr, n, need)
+		}
+		if f == FaultNone {
+			return b, FaultNone
+		}
 	}
-	b, ok := r.view(addr, n)
-	if !ok {
-		return r.unbuffered(addr, n, need)
-	}
-	return b, FaultNone
+	return nil, t.deny(denial{f, pd, uint32(key), addr, n, need})
 }
 
 // Remote returns a view of n bytes at addr of the region or window with the
@@ -46,17 +49,21 @@ func (t *Table) Remote(via Via, key ib.RKey, addr, n uint64, need ib.Access) ([]
 		return nil, FaultNone
 	}
 	x, r, f := t.remote(via, key, need)
-	if f != FaultNone {
-		return nil, f
+	if f == FaultNone {
+		b, ok := x.view(addr, n)
+		switch {
+		case ok:
+			return b, FaultNone
+		case r == nil:
+			f = FaultRange
+		default:
+			b, f = r.unbuffered(addr, n, need)
+		}
+		if f == FaultNone {
+			return b, FaultNone
+		}
 	}
-	b, ok := x.view(addr, n)
-	switch {
-	case ok:
-		return b, FaultNone
-	case r == nil:
-		return nil, FaultRange
-	}
-	return r.unbuffered(addr, n, need)
+	return nil, t.deny(denial{f, via.PD, uint32(key), addr, n, need})
 }
 
 // RemoteRegion returns a view of the whole region or window with the remote key, and is otherwise
@@ -64,7 +71,7 @@ func (t *Table) Remote(via Via, key ib.RKey, addr, n uint64, need ib.Access) ([]
 func (t *Table) RemoteRegion(via Via, key ib.RKey, need ib.Access) ([]byte, Fault) {
 	x, _, f := t.remote(via, key, need)
 	if f != FaultNone {
-		return nil, f
+		return nil, t.deny(denial{fault: f, pd: via.PD, key: uint32(key), need: need})
 	}
 	return x.buf, FaultNone
 }

@@ -15,6 +15,7 @@ type Table struct {
 	windows int
 	bound   map[Serial]*Window // of type 2, the first of each queue pair's list
 	foreign bool               // a region is, or was, foreign
+	denial  denial             // newest refused access; see Why
 }
 
 // Limits are the most regions and windows of a table.

@@ -153,7 +153,7 @@ func (r *responder) endRead(e *resource, err memory.Fault) {
 		r.ep.owner.regionGone(e.next)
 		return
 	}
-	r.ep.owner.refuse(e.next, remoteAccess("rkey: "+err.String()))
+	r.ep.owner.refuse(e.next, r.ep.env.badKey("rkey", err))
 	r.kept.clear()
 }
 

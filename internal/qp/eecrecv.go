@@ -94,6 +94,7 @@ func (e *EEC) notReady(s roce.Syndrome) { e.close(s) }
 // pair.
 func (e *EEC) refuse(psn ib.PSN, f fault) {
 	in, now := &e.in, e.ep.env.now
+	traceRefusal(&e.ep, psn, f)
 	e.close(f.syndrome)
 	e.resp.nak(f.syndrome, psn)
 	reported := in.slot.taken && (f.status == ib.WCLocLenErr || f.status == ib.WCLocProtErr)

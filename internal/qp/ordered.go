@@ -36,7 +36,7 @@ func executeWord(r *responder, p *Packet, w *resource) fault {
 	w.kind, w.qp, w.pd = p.Info.Kind, r.in.qp, r.in.via().PD
 	if w.todo = r.kept.delay(w.kind); !w.todo {
 		if f := w.change(r.ep.env.Mem); f != memory.FaultNone {
-			return remoteAccess("rkey: " + f.String())
+			return r.ep.env.badKey("rkey", f)
 		}
 		w.qp = nil // the answer needs none
 	}
@@ -128,7 +128,7 @@ func (r *receiver) checkFlush(p *Packet) fault {
 		return invalidRequest(ib.WCRemInvReqErr, "QP does not allow "+right.String())
 	}
 	if _, f := flushOf(p.FETH).memory(r.ep.env.Mem, r.via(), p.RETH); f != memory.FaultNone {
-		return remoteAccess("rkey: " + f.String())
+		return r.ep.env.badKey("rkey", f)
 	}
 	return fault{}
 }

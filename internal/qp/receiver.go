@@ -252,7 +252,7 @@ func (r *receiver) checkKey(p *Packet) fault {
 		return invalidRequest(ib.WCRemInvReqErr, op.demand.breach)
 	}
 	if _, err := r.ep.env.Mem.Remote(r.qp.via, rkey, va, uint64(n), right); err != memory.FaultNone {
-		return remoteAccess("rkey: " + err.String())
+		return r.ep.env.badKey("rkey", err)
 	}
 	return fault{}
 }
@@ -269,7 +269,7 @@ func (r *receiver) executeSend(p *Packet) fault {
 		return fault{}
 	}
 	if err := r.ep.env.Mem.Invalidate(r.qp.via, p.InvRKey); err != memory.FaultNone {
-		return remoteAccess("SEND with invalidate: " + err.String())
+		return r.ep.env.badKey("SEND with invalidate", err)
 	}
 	return fault{}
 }
@@ -279,7 +279,11 @@ func (r *receiver) placeAt(b []byte, off uint32) bool {
 	if r.slot.malformed {
 		return false
 	}
-	return len(b) == 0 || r.ep.env.Mem.Scatter(b, r.qp.via.PD, r.slot.sges, uint64(off)) == memory.FaultNone
+	if len(b) == 0 {
+		return true
+	}
+	f := r.ep.env.Mem.Scatter(b, r.qp.via.PD, r.slot.sges, uint64(off))
+	return f == memory.FaultNone || denied(r.ep, "receive", f)
 }
 
 // executeWrite copies the payload to its address. It looks up the key for every
@@ -291,10 +295,10 @@ func (r *receiver) executeWrite(p *Packet) fault {
 	}
 	dst, err := r.ep.env.Mem.Remote(r.qp.via, r.write.rkey, r.write.va+uint64(r.received), uint64(len(p.Payload)), ib.AccessRemoteWrite)
 	if err != memory.FaultNone {
-		return remoteAccess("rkey: " + err.String())
+		return r.ep.env.badKey("rkey", err)
 	}
 	if err := r.ep.env.Mem.Touch(func() { copy(dst, p.Payload) }); err != memory.FaultNone {
-		return remoteAccess("rkey: " + err.String())
+		return r.ep.env.badKey("rkey", err)
 	}
 	r.received += uint32(len(p.Payload))
 	return fault{}

@@ -355,7 +355,8 @@ func (r *requester) gather(dst []byte, w *begunWR, off uint32) bool {
 	if len(dst) == 0 {
 		return true
 	}
-	return r.ep.env.Mem.Gather(dst, r.qp.via.PD, r.queue.sges(r.next), uint64(off)) == memory.FaultNone
+	f := r.ep.env.Mem.Gather(dst, r.qp.via.PD, r.queue.sges(r.next), uint64(off))
+	return f == memory.FaultNone || denied(r.ep, "payload", f)
 }
 
 // sendBare appends a request without payload: a READ of the missing part of w's

@@ -42,6 +42,7 @@ type fault struct {
 	status   ib.WCStatus   // of the current receive
 	event    ib.EventType  // raised if there is no current receive
 	cause    string
+	why      string // cause in detail; empty: cause says all, or it is not traced
 }
 
 // The faults, by their NAK (E10, E14–E17).
@@ -315,6 +316,7 @@ func (r *responder) judge(p *Packet, f fault) (doubted bool) {
 // refuse ends the connection: the NAK follows the pending responses, and then
 // the QP fails.
 func (q *QP) refuse(psn ib.PSN, f fault) {
+	traceRefusal(&q.ep, psn, f)
 	q.resp.dying = f
 	q.resp.nak(f.syndrome, psn)
 }

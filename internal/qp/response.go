@@ -174,8 +174,11 @@ func (c *completer) from(p *Packet) {
 // request.
 func (c *completer) store(data []byte, off uint32) bool {
 	r := c.req
-	return len(data) == 0 ||
-		c.ep.env.Mem.Scatter(data, r.qp.via.PD, r.queue.sges(r.queue.Cons()), uint64(off)) == memory.FaultNone
+	if len(data) == 0 {
+		return true
+	}
+	f := c.ep.env.Mem.Scatter(data, r.qp.via.PD, r.queue.sges(r.queue.Cons()), uint64(off))
+	return f == memory.FaultNone || denied(c.ep, "response", f)
 }
 
 // answered ends one READ or atomic request; whole: its work request is

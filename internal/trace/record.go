@@ -16,17 +16,19 @@ type Kind uint8
 
 // The kinds of records.
 const (
-	PacketOut  Kind = iota // Header holds the first bytes of the UDP payload
-	PacketIn               // likewise; the packet passed every check up to the QP
-	State                  // From, To, Cause
-	Completion             // WRID, Status
-	Event                  // Event
-	Retry                  // sending goes back to PSN; Cause
-	Drop                   // a packet for this QP was dropped; Cause
-	Fault                  // a fault rule acted, Cause; on a packet for QPN if Len is not 0: PSN, Header
-	Repair                 // sending goes back to PSN without counting as a retry; Cause
-	Challenge              // a challenge of the peer starts or ends; Cause
-	Connection             // Change of a connection to a service; Cause if it ended
+	PacketOut   Kind = iota // Header holds the first bytes of the UDP payload
+	PacketIn                // likewise; the packet passed every check up to the QP
+	State                   // From, To, Cause
+	Completion              // WRID, Status
+	Event                   // Event
+	Retry                   // sending goes back to PSN; Cause
+	Drop                    // a packet for this QP was dropped; Cause
+	Fault                   // a fault rule acted, Cause; on a packet for QPN if Len is not 0: PSN, Header
+	Repair                  // sending goes back to PSN without counting as a retry; Cause
+	Challenge               // a challenge of the peer starts or ends; Cause
+	Connection              // Change of a connection to a service; Cause if it ended
+	Refusal                 // a request of the peer is refused; Cause says exactly why
+	MemoryError             // a work request cannot use its memory; Cause says exactly why
 	NumKinds
 )
 
@@ -111,6 +113,10 @@ func (r *Record) String() string {
 		return fmt.Sprintf("%s %s", r.whose(), r.Cause)
 	case Connection:
 		return r.connection()
+	case Refusal:
+		return fmt.Sprintf("%s refuses psn %v: %s", r.whose(), r.PSN, r.Cause)
+	case MemoryError:
+		return fmt.Sprintf("%s %s", r.whose(), r.Cause)
 	case Drop:
 		return fmt.Sprintf("%s drops psn %v (%s)", r.whose(), r.PSN, r.Cause)
 	case Fault:

@@ -38,7 +38,9 @@ func TestRecordStrings(t *testing.T) {
 			"qp 0x000011 service tcp:7471 with 10.0.0.2: rejected by the peer (consumer reject)"},
 		{Record{Kind: Connection, QPN: 0x11, Change: Established, Remote: netip.MustParseAddr("10.0.0.2")},
 			"qp 0x000011 service 0x0000000000000000 with 10.0.0.2: established"},
-		{Record{Kind: NumKinds, QPN: 0x11}, "qp 0x000011 record kind 11"},
+		{Record{Kind: Refusal, QPN: 0x11, PSN: ib.NewPSN(5), Cause: "region 0x1: memory not mapped"}, "qp 0x000011 refuses psn 0x000005: region 0x1: memory not mapped"},
+		{Record{Kind: MemoryError, QPN: 0x11, Cause: "no region has the key 0x2"}, "qp 0x000011 no region has the key 0x2"},
+		{Record{Kind: NumKinds, QPN: 0x11}, "qp 0x000011 record kind 13"},
 	} {
 		if got := c.r.String(); got != c.want {
 			t.Errorf("record of kind %d prints as\n%q, want\n%q", c.r.Kind, got, c.want)
