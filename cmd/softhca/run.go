@@ -38,9 +38,9 @@ The adapter uses the address of --addr, otherwise that of SOFTHCA_ADDR, otherwis
 on. Processes of one user share an address, for example the ranks of an MPI program. Repeat --addr to give the program
 several adapters, softhca0, softhca1 and so on; in SOFTHCA_ADDR, separate their addresses by semicolons.
 
---fault and --fault-file inject faults into the adapter, --capture writes every packet, --device names the adapter. The variables
-SOFTHCA_FAULTS, SOFTHCA_CAPTURE, SOFTHCA_LOG_LEVEL and SOFTHCA_DEVICE do the same, and the program's children
-inherit them.
+--fault and --fault-file inject faults into the adapter, --capture writes every packet, --log-level info logs connections, errors and events,
+--device names the adapter. The variables SOFTHCA_FAULTS, SOFTHCA_CAPTURE, SOFTHCA_LOG_LEVEL, SOFTHCA_LOG_FORMAT and SOFTHCA_DEVICE do the same,
+and the program's children inherit them.
 
 The libraries are in the directory of this command or in ../lib/softhca; in a source tree, run builds them at first use. run refuses statically linked programs, and programs
 that get more rights than you have, such as set-user-ID programs.

@@ -139,6 +139,7 @@ func failsBefore(dir string) []failure {
 		{"", []string{"--fault-file", "rules"}, []string{"rules: ", "did you mean drop?"}},
 		{"", []string{"--fault-file", "binary"}, []string{"--fault-file binary: want text"}},
 		{"", []string{"--fault-seed", "x"}, []string{`--fault-seed "x": want a number`}},
+		{"", []string{"--log-format", "xml"}, []string{`--log-format "xml": want text or json`}},
 		{"", []string{"--log-level", "loud"}, []string{`--log-level "loud": want debug`}},
 		{"", []string{"--transport", "raw"}, []string{"--transport raw", "leave --transport out"}},
 		{"", []string{"--device"}, []string{`--device "--": want a name`}},
@@ -153,6 +154,7 @@ func failsBefore(dir string) []failure {
 		{"SOFTHCA_FAULTS=dorp", nil, []string{"SOFTHCA_FAULTS: ", "did you mean drop?"}},
 		{"SOFTHCA_FAULTS=@nothing", nil, []string{"SOFTHCA_FAULTS nothing: ", "no such file"}},
 		{"SOFTHCA_FAULTS=drop nth=1\n@rules", nil, []string{"rules: ", "did you mean drop?"}},
+		{"SOFTHCA_LOG_FORMAT=xml", nil, []string{`SOFTHCA_LOG_FORMAT "xml": want text or json`}},
 		{"SOFTHCA_LOG_LEVEL=loud", nil, []string{`SOFTHCA_LOG_LEVEL "loud": want debug`}},
 		{"SOFTHCA_DEVICE=a/b", nil, []string{"SOFTHCA_DEVICE: ", `"a/b": want 1 to 63 letters`}},
 		{"SOFTHCA_ADDR=192.0.2.99", nil, []string{"SOFTHCA_ADDR 192.0.2.99: ", "`ip address` lists"}},
@@ -211,12 +213,12 @@ func TestRunEnvironment(t *testing.T) {
 	t.Chdir(dir)
 	must.Do(t, os.WriteFile("rules", []byte("drop nth=3\n"), 0o600))
 	flags := []string{"--addr", loopback(62), "--fault", "drop p=0.5", "--fault", "dup nth=2", "--fault-file", "rules", "--fault-seed", "9",
-		"--capture", "x.pcapng", "--log-level", "error", "--device", "rdma7"}
+		"--capture", "x.pcapng", "--log-level", "error", "--log-format", "json", "--device", "rdma7"}
 	_, out, errs := i.run(t, append(flags, "--", "sh", "-c", "env -0 | tr '\\n\\0' ';\\n'")...)
 	env := strings.Split(out, "\n")
 	for _, want := range []string{
 		"SOFTHCA_ADDR=" + loopback(62), "SOFTHCA_FAULTS=drop p=0.5;dup nth=2;@" + filepath.Join(dir, "rules"),
-		"SOFTHCA_FAULTS_SEED=9", "SOFTHCA_CAPTURE=" + filepath.Join(dir, "x.pcapng"), "SOFTHCA_LOG_LEVEL=error", "SOFTHCA_DEVICE=rdma7",
+		"SOFTHCA_FAULTS_SEED=9", "SOFTHCA_CAPTURE=" + filepath.Join(dir, "x.pcapng"), "SOFTHCA_LOG_LEVEL=error", "SOFTHCA_LOG_FORMAT=json", "SOFTHCA_DEVICE=rdma7",
 		"LD_LIBRARY_PATH=" + i.libs + ":/somewhere", "LD_PRELOAD=" + filepath.Join(i.libs, libraries.Preload),
 	} {
 		if !slices.Contains(env, want) {

@@ -29,6 +29,8 @@ var reached = map[string]string{
 	"internal/driver.mostLooks":        "internal/driver TestLooksAreBounded",
 	"internal/driver.mostMissed":       "internal/driver TestTakenLockWhileWatched",
 	"internal/driver.maxSuppressed":    "internal/driver TestSparedIsBounded",
+	"internal/eventlog.maxBurst":       "internal/eventlog TestLinesAreLimited",
+	"internal/eventlog.maxDetails":     "internal/eventlog TestSortsOfEvents",
 	"internal/fabric.MaxGroups":        "internal/fabric/udp TestGroupsAreBoundedAndLeaveNothing",
 	"internal/fabric/capture.maxNotes": "internal/fabric/capture TestNotesAreBounded",
 	"internal/fabric/iface.maxAddrs":   "internal/fabric/iface TestCleanRefusesWhatIsNoPort",
@@ -106,7 +108,7 @@ var reached = map[string]string{
 
 // bounded are the packages whose bounds are in the table.
 var bounded = []string{
-	"internal/cm", "internal/deadline", "internal/device", "internal/driver", "internal/fabric", "internal/fault", "internal/gsi",
+	"internal/cm", "internal/deadline", "internal/device", "internal/driver", "internal/eventlog", "internal/fabric", "internal/fault", "internal/gsi",
 	"internal/flow", "internal/hca", "internal/identity", "internal/judge", "internal/memory", "internal/packet", "internal/pcapfile", "internal/qp", "internal/ring",
 	"internal/script", "internal/shard", "internal/restrack", "internal/restrack/file", "internal/sysfs", "internal/trace", "internal/userdir",
 }
