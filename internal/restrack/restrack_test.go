@@ -297,7 +297,8 @@ func TestLayoutNumberOfFields(t *testing.T) {
 	if describe(reflect.TypeFor[a]()) == describe(reflect.TypeFor[b]()) {
 		t.Error("the order of fields makes no difference")
 	}
-	if layoutNumber(8) == layoutNumber(16) || layoutNumber(8) != layoutNumber(8) {
+	first, again := layoutNumber(8), layoutNumber(8)
+	if first == layoutNumber(16) || first != again {
 		t.Error("the size of the counters makes no difference, or the number is not the same again")
 	}
 }
