@@ -97,8 +97,8 @@ type Config struct {
 	// that begin, end or are rejected, retries, drops and faults at level Info; completions with
 	// an error other than a flush, events that report an error, and connections that the peer
 	// rejects or does not answer, at Warn; packets and other completions at Debug, if the level
-	// is Debug when the adapter is opened. A line that is about a connected queue pair has the
-	// attribute conn, which is the same at both ends, such as
+	// is Debug when the adapter is opened. A line that is about a connected queue pair, unless it is
+	// about a packet, has the attribute conn, which is the same at both ends, such as
 	// 10.0.0.1/0x000011-10.0.0.2/0x000012. Lines above Debug are limited: of one sort, 20 at
 	// once and then 10 in a second; the attribute left_out counts those that were left out. The
 	// handler runs on the thread on which the event happens: a handler that blocks delays

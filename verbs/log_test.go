@@ -142,7 +142,7 @@ func TestW1_QuietLogCostsNoPackets(t *testing.T) {
 	must.Do(t, a.qp.Modify(&QPAttr{State: ib.ERR}, ib.AttrState))
 	a.take(t, 1)
 	must.Do(t, a.ctx.Close())
-	if log := text.String(); strings.Contains(log, "packet") || strings.Contains(log, "SUCCESS") || !strings.Contains(log, "WR_FLUSH_ERR") || !strings.Contains(log, "to=ERR") {
+	if log := text.String(); strings.Contains(log, "packet sent") || strings.Contains(log, "packet received") || strings.Contains(log, "SUCCESS") || !strings.Contains(log, "WR_FLUSH_ERR") || !strings.Contains(log, "to=ERR") {
 		t.Errorf("logged:\n%s", log)
 	}
 }

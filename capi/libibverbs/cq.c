@@ -21,9 +21,12 @@ static int end_cq(struct cq *q, bool wait)
 {
 	if (outlived(&q->o, q))
 		return 0;
+	atomic_store(&q->ending, true); // from here on the ring may be gone
 	int code = ENGINE(q->dev, destroy_cq, q->handle);
-	if (code != 0)
+	if (code != 0) {
+		atomic_store(&q->ending, false);
 		return code;
+	}
 	forget_async(q->ibv.context, q);
 	if (!wait)
 		q->ibv.comp_events_completed = q->taken;
@@ -43,8 +46,11 @@ static int free_cq(struct object *o) { return end_cq(CONTAINER(o, struct cq, o),
 
 void queue_in_child(struct object *o)
 {
-	if (o->destroy == free_cq && !o->outlives)
-		atomic_store(&CONTAINER(o, struct cq, o)->ring->mirror, 0);
+	if (o->destroy != free_cq || o->outlives)
+		return;
+	struct cq *q = CONTAINER(o, struct cq, o);
+	if (!atomic_load(&q->ending))
+		atomic_store(&q->ring->mirror, 0);
 }
 
 // cq_room asks the program for the memory of a queue, unless the adapter will refuse the queue.

@@ -175,6 +175,7 @@ struct cq {
 	_Atomic int told;  // number of entries announced by an event since the last poll,
 	_Atomic uint32_t told_to; // all of them before this index
 	_Atomic unsigned idle;
+	_Atomic bool ending; // the ring may be gone
 
 	// Guarded by the channel's lock: the pending completion events, and how many the
 	// program has read.

@@ -99,7 +99,7 @@ func (f *perfFlags) startServer(ctx context.Context, cmd *cobra.Command, at neti
 		return "", nil, err
 	}
 	args := []string{
-		"perf", f.plan.Op.String(), "--child", "--addr", at.String(), "--transport", f.transport, "--log-format", f.logFormat,
+		"perf", f.plan.Op.String(), "--child", "--addr", at.String(), "--transport", f.transport,
 		"--fault-seed", strconv.FormatUint(f.faultSeed, 10),
 	}
 	if f.wire != "" {
@@ -107,6 +107,9 @@ func (f *perfFlags) startServer(ctx context.Context, cmd *cobra.Command, at neti
 	}
 	if f.logLevel != "" {
 		args = append(args, "--log-level", f.logLevel)
+	}
+	if f.logFormat != "" {
+		args = append(args, "--log-format", f.logFormat)
 	}
 	if f.alt != "" {
 		// parse has checked the address.

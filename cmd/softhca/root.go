@@ -41,7 +41,7 @@ type globals struct {
 
 // newRootCommand returns the whole command tree.
 func newRootCommand() *cobra.Command {
-	g := &globals{logFormat: eventlog.Text, transport: verbs.UDP.String()}
+	g := &globals{transport: verbs.UDP.String()}
 	root := &cobra.Command{
 		Use:   "softhca",
 		Short: "A software RDMA adapter that speaks RoCEv2 over UDP",
@@ -64,7 +64,7 @@ no RDMA hardware.`,
 	f.StringVar(&g.capture, "capture", "", "write every packet of the adapter to this `file.pcapng`")
 	f.BoolVar(&g.explain, "explain", false, "follow every packet of the adapter: report failed connections at once and, at the end, what went wrong and why")
 	addChoice(f, &g.logLevel, "log-level", "log what happens to standard error, from this `level` on: debug (every packet), info (connections, states, retries, drops), warn (failures) or error; the default logs only trouble of the adapter itself", "debug", "info", "warn", "error")
-	addChoice(f, &g.logFormat, "log-format", "`format` of the log: text, or json, one object on each line", eventlog.Text, eventlog.JSON)
+	addChoice(f, &g.logFormat, "log-format", "`format` of the log: text, the default, or json, one object on each line; without --log-level it logs failures", eventlog.Text, eventlog.JSON)
 	addChoice(f, &g.transport, "transport", "`kind`: udp (a socket), or raw (whole IP packets; Linux, privileged)", verbs.UDP.String(), verbs.Raw.String())
 	addChoice(f, &g.wire, "wire", "how packets reach adapters of this user on this host: `kind` auto (shared memory where possible; Linux), or udp, which tcpdump sees; the default is SOFTHCA_WIRE, or auto", verbs.WireUDP.String(), verbs.WireAuto.String())
 	f.StringArrayVar(&g.faults, "fault", nil, "inject faults by this `rule`, such as 'drop nth=100'; may be repeated (see softhca faults)")
@@ -159,7 +159,7 @@ func (g *globals) config(log *slog.Logger) verbs.Config {
 	case verbs.WireAuto.String():
 		c.Wire = verbs.WireAuto
 	}
-	if g.logLevel != "" || g.logFormat == eventlog.JSON {
+	if g.logLevel != "" || g.logFormat != "" {
 		c.Log = log
 	}
 	return c

@@ -151,7 +151,7 @@ func runOptions(cmd *cobra.Command, g *globals, args []string) (*launch.Options,
 	if g.logLevel != "" {
 		set(launch.LogLevelEnv, g.logLevel)
 	}
-	if cmd.Flags().Changed("log-format") {
+	if g.logFormat != "" {
 		set(launch.LogFormatEnv, g.logFormat)
 	}
 	// Use absolute paths: the program or its children may change their directory.
@@ -193,7 +193,7 @@ func (g *globals) checkRunSettings() error {
 	if _, err := eventlog.Level(os.Getenv(launch.LogLevelEnv)); err != nil && g.logLevel == "" {
 		return usagef("%s %w", launch.LogLevelEnv, err)
 	}
-	if err := eventlog.CheckFormat(os.Getenv(launch.LogFormatEnv)); err != nil {
+	if err := eventlog.CheckFormat(os.Getenv(launch.LogFormatEnv)); err != nil && g.logFormat == "" {
 		return usagef("%s %w", launch.LogFormatEnv, err)
 	}
 	if seed := os.Getenv(verbs.FaultsSeedEnv); seed != "" && g.faultSeed == 0 {

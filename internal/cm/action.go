@@ -400,7 +400,9 @@ func (x *stimulus) reject(c *Conn, a Action) error {
 	default:
 		msg.Reason = mad.RejConsumer
 	}
-	traceChange(x.now, c, trace.Rejected, msg.Reason.String())
+	if refuses(c, a) {
+		traceChange(x.now, c, trace.Rejected, msg.Reason)
+	}
 	if c.state == ReqRcvd {
 		msg.LocalCommID = 0 // no ID exists yet; 0, as on Linux
 	}

@@ -186,7 +186,7 @@ func (m *Manager) refuse(x *stimulus, why mad.RejReason) {
 
 // answerREJ rejects a message without a connection.
 func (m *Manager) answerREJ(x *stimulus, msg mad.REJ) {
-	traceRefusal(m, x, msg.Reason.String())
+	traceRefusal(m, x, msg.Reason)
 	d := newMAD(mad.AttrREJ, x.tid)
 	msg.Put(d)
 	m.reply(x.now, x.sender(), d)

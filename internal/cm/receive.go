@@ -233,7 +233,7 @@ func (m *Manager) receiveSIDRREQ(x *stimulus) {
 func (m *Manager) refuseSIDR(x *stimulus) {
 	q := x.ev.SIDRREQ
 	msg := mad.SIDRREP{RequestID: q.RequestID, Status: mad.SIDRUnsupportedService, ServiceID: q.ServiceID}
-	traceRefusal(m, x, msg.Status.String())
+	traceRefusal(m, x, msg.Status)
 	d := newMAD(mad.AttrSIDRREP, x.tid)
 	msg.Put(d)
 	m.reply(x.now, x.sender(), d)

@@ -44,7 +44,7 @@ func (x *stimulus) sendSIDRREP(c *Conn, p *SIDRREPParams) error {
 		return err
 	}
 	if p.Status != mad.SIDRValid {
-		traceChange(x.now, c, trace.Rejected, p.Status.String())
+		traceChange(x.now, c, trace.Rejected, p.Status)
 	}
 	d := newMAD(mad.AttrSIDRREP, c.tid)
 	msg.Put(d)

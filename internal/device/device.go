@@ -132,7 +132,8 @@ func (d *Device) Close() error {
 }
 
 // Leave is called before the process ends without Close. It sends the packets that are due, so that no
-// peer waits for an answer, and waits up to 200 ms for room in full ports.
+// peer waits for an answer, and waits up to 200 ms for room in full ports, and up to 100 ms for
+// another process that ends at the same time.
 func (d *Device) Leave() error {
 	if !d.Usable() {
 		return ib.ErrInvalidHCA

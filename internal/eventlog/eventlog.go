@@ -72,7 +72,8 @@ func (l *Log) Close() {
 	for kind := range l.limits {
 		for d := range l.limits[kind] {
 			if n := l.limits[kind][d].left.Swap(0); n > 0 {
-				l.out.Info("events left out", "event", sortOf(trace.Kind(kind), d), "left_out", n)
+				r := recordOf(trace.Kind(kind), d)
+				l.out.Log(context.Background(), levelOf(r), "events left out", "event", sortOf(r), "left_out", n)
 			}
 		}
 	}
@@ -92,16 +93,20 @@ func detail(r *trace.Record) int {
 	}
 }
 
-// sortOf names a sort of events.
-func sortOf(k trace.Kind, d int) string {
-	r := trace.Record{Kind: k, Status: ib.WCStatus(d), Event: ib.EventType(d), Change: trace.Change(d)}
-	switch k {
+// recordOf returns a record of a sort of events.
+func recordOf(k trace.Kind, d int) *trace.Record {
+	return &trace.Record{Kind: k, Status: ib.WCStatus(d), Event: ib.EventType(d), Change: trace.Change(d)}
+}
+
+// sortOf names the sort of events of a record.
+func sortOf(r *trace.Record) string {
+	switch r.Kind {
 	case trace.Completion:
-		return fmt.Sprintf("%s %v", message(&r), r.Status)
+		return fmt.Sprintf("%s %v", message(r), r.Status)
 	case trace.Event:
-		return fmt.Sprintf("%s %v", message(&r), r.Event)
+		return fmt.Sprintf("%s %v", message(r), r.Event)
 	default:
-		return message(&r)
+		return message(r)
 	}
 }
 
@@ -171,8 +176,10 @@ func identify(attrs []slog.Attr, r *trace.Record) []slog.Attr {
 	case r.Kind == trace.Fault && r.Len != 0:
 		key = "to_qp"
 	}
-	attrs = append(attrs, slog.String(key, r.QPN.String()))
-	if r.Peer != 0 && r.Remote.IsValid() {
+	if r.QPN != 0 || r.Kind != trace.Connection {
+		attrs = append(attrs, slog.String(key, r.QPN.String()))
+	}
+	if r.Peer != 0 && r.QPN > ib.QPNGSI && r.Remote.IsValid() {
 		attrs = append(attrs, slog.String("conn", Connection(r.Local, r.QPN, r.Remote, r.Peer)))
 	} else if r.Remote.IsValid() {
 		attrs = append(attrs, slog.String("remote", r.Remote.String()))

@@ -153,7 +153,7 @@ func TestLinesAreLimited(t *testing.T) {
 		t.Errorf("after a pause: %+v", line)
 	}
 	j.Close()
-	if got := j.take(); got != `{"level":"INFO","msg":"events left out","event":"completion with error REM_ACCESS_ERR","left_out":1}`+"\n" {
+	if got := j.take(); got != `{"level":"WARN","msg":"events left out","event":"completion with error REM_ACCESS_ERR","left_out":1}`+"\n" {
 		t.Errorf("at the end: %s", got)
 	}
 	j.Close()
@@ -191,7 +191,7 @@ func TestLimitsWithThreads(t *testing.T) {
 // limit.
 func TestSortsOfEvents(t *testing.T) {
 	for k := range trace.NumKinds {
-		if sortOf(k, 1) == "" {
+		if sortOf(recordOf(k, 1)) == "" {
 			t.Errorf("kind %d has no message", k)
 		}
 	}

@@ -36,7 +36,7 @@ func (t *Table) Local(pd PD, key ib.LKey, addr, n uint64, need ib.Access) ([]byt
 			return b, FaultNone
 		}
 	}
-	return nil, t.deny(denial{f, pd, uint32(key), addr, n, need})
+	return nil, t.deny(denial{pd, uint32(key), addr, n, need}, f)
 }
 
 // Remote returns a view of n bytes at addr of the region or window with the
@@ -63,7 +63,7 @@ func (t *Table) Remote(via Via, key ib.RKey, addr, n uint64, need ib.Access) ([]
 			return b, FaultNone
 		}
 	}
-	return nil, t.deny(denial{f, via.PD, uint32(key), addr, n, need})
+	return nil, t.deny(denial{via.PD, uint32(key), addr, n, need}, f)
 }
 
 // RemoteRegion returns a view of the whole region or window with the remote key, and is otherwise
@@ -71,7 +71,7 @@ func (t *Table) Remote(via Via, key ib.RKey, addr, n uint64, need ib.Access) ([]
 func (t *Table) RemoteRegion(via Via, key ib.RKey, need ib.Access) ([]byte, Fault) {
 	x, _, f := t.remote(via, key, need)
 	if f != FaultNone {
-		return nil, t.deny(denial{fault: f, pd: via.PD, key: uint32(key), need: need})
+		return nil, t.deny(denial{pd: via.PD, key: uint32(key), need: need}, f)
 	}
 	return x.buf, FaultNone
 }
@@ -96,7 +96,7 @@ func (t *Table) remote(via Via, key ib.RKey, need ib.Access) (*extent, *Region, 
 func (t *Table) Gather(dst []byte, pd PD, sges []ib.SGE, off uint64) Fault {
 	for i := 0; len(dst) > 0; i++ {
 		if i == len(sges) {
-			return FaultRange
+			return t.deny(denial{}, FaultRange)
 		}
 		part, f := t.part(pd, &sges[i], span{off, uint64(len(dst)), 0})
 		if f != FaultNone {
@@ -117,7 +117,7 @@ func (t *Table) Gather(dst []byte, pd PD, sges []ib.SGE, off uint64) Fault {
 func (t *Table) Scatter(src []byte, pd PD, sges []ib.SGE, off uint64) Fault {
 	for i := 0; len(src) > 0; i++ {
 		if i == len(sges) {
-			return FaultRange
+			return t.deny(denial{}, FaultRange)
 		}
 		part, f := t.part(pd, &sges[i], span{off, uint64(len(src)), ib.AccessLocalWrite})
 		if f != FaultNone {
@@ -146,7 +146,7 @@ func (t *Table) part(pd PD, e *ib.SGE, s span) ([]byte, Fault) {
 	}
 	addr := e.Addr + s.off
 	if addr < s.off {
-		return nil, FaultRange
+		return nil, t.deny(denial{}, FaultRange)
 	}
 	return t.Local(pd, e.LKey, addr, min(s.n, uint64(e.Length)-s.off), s.need)
 }
@@ -167,13 +167,14 @@ func TotalLength(sges []ib.SGE) uint64 {
 // of type 1, with FaultUnbound for an unbound window, with FaultPD for an object of another
 // protection domain, and with FaultQP for a window of another queue pair. It then changes nothing.
 func (t *Table) Invalidate(via Via, key ib.RKey) Fault {
+	f := FaultKey
 	switch e := t.keys.resolve(uint32(key)); {
 	case e.kind == kindWindow:
-		return t.invalidateWindow(via, e.window)
+		f = t.invalidateWindow(via, e.window)
 	case e.kind == kindRegion && e.region.access&accessPeer != 0:
-		return e.region.invalidate(via.PD)
+		f = e.region.invalidate(via.PD)
 	}
-	return FaultKey
+	return t.deny(denial{pd: via.PD, key: uint32(key)}, f)
 }
 
 func (r *Region) invalidate(pd PD) Fault {

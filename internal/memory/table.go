@@ -15,7 +15,8 @@ type Table struct {
 	windows int
 	bound   map[Serial]*Window // of type 2, the first of each queue pair's list
 	foreign bool               // a region is, or was, foreign
-	denial  denial             // newest refused access; see Why
+	denial  denial             // newest refused access, for Why
+	denied  Fault              // its fault; FaultNone: it was explained
 }
 
 // Limits are the most regions and windows of a table.

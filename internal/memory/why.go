@@ -8,25 +8,26 @@ import (
 
 // denial is a refused access, with what is needed to explain it.
 type denial struct {
-	fault   Fault
 	pd      PD
 	key     uint32
 	addr, n uint64
 	need    ib.Access
 }
 
-// deny notes a refused access and returns its fault.
-func (t *Table) deny(d denial) Fault {
-	t.denial = d
-	return d.fault
+// deny notes an access that is refused with f, and returns f. FaultNone is no refusal.
+func (t *Table) deny(d denial, f Fault) Fault {
+	if f != FaultNone {
+		t.denial, t.denied = d, f
+	}
+	return f
 }
 
 // Why explains the fault of the newest refused access: with the key, and with the bounds or the
 // rights that it goes beyond. It is called once, right after the access.
 func (t *Table) Why(f Fault) string {
-	d := t.denial
-	t.denial = denial{}
-	if d.fault != f || f == FaultNone {
+	d, denied := t.denial, t.denied
+	t.denied = FaultNone
+	if denied != f || d.key == 0 || f == FaultNone {
 		return f.String()
 	}
 	e := t.keys.resolve(d.key)
@@ -36,6 +37,9 @@ func (t *Table) Why(f Fault) string {
 	case FaultRange:
 		return d.beyond(e)
 	case FaultAccess:
+		if d.need == 0 {
+			return fmt.Sprintf("%s was not registered as one that can be invalidated", e.name(d.key))
+		}
 		return fmt.Sprintf("%s has the rights %v, and the access needs %v", e.name(d.key), e.access(), d.need)
 	case FaultPD:
 		return fmt.Sprintf("%s belongs to protection domain %d, the queue pair to %d", e.name(d.key), e.pd(), d.pd)

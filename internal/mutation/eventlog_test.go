@@ -58,13 +58,13 @@ var eventlogMutants = slices.Concat(
 	}),
 	bugsIn("internal/memory", []mutant{
 		{name: "older-access-explained", in: "Why", test: "TestWhy",
-			old: "$t.denial = denial{}"},
+			old: "$t.denied = FaultNone"},
 		{name: "another-fault-explained", in: "Why", test: "TestWhy",
-			old: "$d.fault != $f || $f == FaultNone", new: "false"},
+			old: "$d != $f || $x.key == 0 || $f == FaultNone", new: "false && $d != $f"},
 		{name: "whole-access-beyond-the-region", in: "beyond", test: "TestWhy",
 			old: "inBytes($d.n-($s-$o))", new: "inBytes($d.n-($s-$o)*0)"},
 		{name: "refused-range-not-noted", in: "Remote", test: "TestWhy",
-			old: "$t.deny(denial{$f, $v.PD, uint32($k), $a, $n, $r})", new: "$f"},
+			old: "$t.deny(denial{$v.PD, uint32($k), $a, $n, $r}, $f)", new: "$f"},
 	}),
 	bugsIn("internal/restrack", []mutant{
 		{name: "layout-number-without-the-fields", in: "describeType", test: "TestLayoutNumberOfFields",

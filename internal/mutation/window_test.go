@@ -7,7 +7,7 @@ import "slices"
 // windowMutants are bugs of memory windows and of the local operations.
 var windowMutants = slices.Concat(
 	bugsIn("internal/memory", []mutant{
-		{name: "window-of-another-queue-pair-used", in: "Window.allowed", breaks: "M2", sim: "status memory", profile: "windows",
+		{name: "window-of-another-queue-pair-used", in: "Window.allowed", breaks: "M2", sim: "status memory atomic", profile: "windows",
 			old: "$w.typ == ib.MWType2 && $w.qp != via.QP",
 			new: "false"},
 		{name: "window-of-another-domain-used", in: "Window.allowed", breaks: "M1",

@@ -19,7 +19,7 @@ import (
 )
 
 // endedLimit is how long another process may take to add its counts.
-const endedLimit = time.Second
+const endedLimit = 100 * time.Millisecond
 
 // AddEnded adds the counts of an adapter that ends, and that had a board of its own, to the
 // adapter with a number, from 0, in the image at root. It calls remove, which ends the adapter's
@@ -99,7 +99,7 @@ func (e ended) change(f func() error) error {
 	if err != nil {
 		return err
 	}
-	n |= 1
+	n = (n + 1) | 1 // odd, and another number than one that was left
 	if err := e.put(at, n); err != nil {
 		return err
 	}
