@@ -8,7 +8,7 @@ import "slices"
 var cProcessMutants = slices.Concat(
 	cBugsIn("capi/libibverbs/cq.c", []cMutant{
 		{name: "child-polls-for-its-parent", in: "queue_in_child",
-			old: "o->destroy == free_cq && !o->outlives", new: "false",
+			old: "!atomic_load(&q->ending)", new: "false",
 			sees: "a completion queue whose waiting completions its child has taken"},
 	}),
 	cBugsIn("capi/libibverbs/loader.c", []cMutant{

@@ -26,13 +26,15 @@ var eventlogMutants = slices.Concat(
 	}),
 	bugsIn("internal/cm", []mutant{
 		{name: "reason-of-a-rejection-not-told", in: "reject", test: "rdmacm TestW1_ConnectionsAreLogged",
-			old: "traceChange($x.now, $c, trace.Rejected, $m.Reason.String())"},
+			old: "refuses($c, $a)", new: "false"},
+		{name: "unanswered-request-told-as-rejected", in: "reject", test: "rdmacm TestW1_ConnectionsAreLogged",
+			old: "refuses($c, $a)", new: "true"},
 		{name: "refusal-without-listener-not-told", in: "answerREJ", test: "rdmacm TestW1_ConnectionsAreLogged",
-			old: "traceRefusal($m, $x, $g.Reason.String())"},
+			old: "traceRefusal($m, $x, $g.Reason)"},
 		{name: "silent-peer-not-told", in: "tell", test: "rdmacm TestW1_ConnectionsAreLogged",
 			old: "$on == TimerExhausted && $f != DReqSent", new: "false"},
 		{name: "cause-of-an-end-not-told", in: "tell", test: "rdmacm TestW1_ConnectionsAreLogged",
-			old: "traceChange($x.now, $c, trace.Ended, whyEnded($on))", new: "traceChange($x.now, $c, trace.Ended, $on.String())"},
+			old: "traceChange($x.now, $c, trace.Ended, ending($on))", new: "traceChange($x.now, $c, trace.Ended, $on)"},
 	}),
 	bugsIn("internal/device", []mutant{
 		{name: "event-of-a-completion-queue-not-logged", in: "Device.logEvent", test: "verbs TestW1_EventsAreLogged",

@@ -126,7 +126,7 @@ var fullMutants = slices.Concat(
 			old: "e.lock()",
 			new: "error(nil)"},
 		{name: "counts-added-while-the-number-is-even", in: "ended.change", test: "TestAddEndedSequence",
-			old: "n |= 1"},
+			old: "n = (n + 1) | 1"},
 		{name: "table-stays-without-an-image", in: "AddEnded", test: "TestAddEndedRefuses",
 			old: "removed := false",
 			new: "removed := true"},
