@@ -20,6 +20,9 @@ type subject struct {
 	// The server runs until it is killed, and does not listen on a TCP port.
 	serves bool
 	wire   string // of runEpoll
+
+	env  []string // added to the environment
+	read bool     // the tables of objects are read meanwhile
 }
 
 // runner says how to run a subject.
@@ -80,7 +83,11 @@ type measurement struct {
 	target    target // zero: measured for the record
 	few       bool   // a third of the rounds: the differences are large, or the runs long
 	loss      loss
+	group     string // of -tables
 }
+
+// microseconds is the unit of times: less is better.
+const microseconds = "µs"
 
 // loss is the place of a measurement in the plot of throughput against loss.
 type loss struct {
@@ -161,11 +168,11 @@ func measurements() []measurement {
 		{name: "READ 64 B, 1 QP", unit: "M/s", own: perf(mpps, "read", "--size", "64"), reference: packetRate},
 		{name: "FETCH&ADD, 1 QP", unit: "M/s", own: perf(mpps, "fetch-add"), reference: packetRate},
 		{
-			name: "WRITE 8 B round trip", unit: "µs", own: perf(wholeTrip, "write", "--latency", "--size", "8"),
+			name: "WRITE 8 B round trip", unit: microseconds, own: perf(wholeTrip, "write", "--latency", "--size", "8"),
 			reference: roundTrip, target: atMost(2),
 		},
 		{
-			name: "SEND 64 B round trip, both programs asleep", unit: "µs", own: pingpong("--events", "--size", "64"),
+			name: "SEND 64 B round trip, both programs asleep", unit: microseconds, own: pingpong("--events", "--size", "64"),
 			reference: sleepingTrip, target: atMost(1.5),
 		},
 		{
@@ -194,7 +201,7 @@ func shared() []measurement {
 		},
 		{name: "WRITE 64 B, addresses shared", unit: "M/s", own: small.by(runShared), reference: small.as("alone"), target: atLeast(0.95)},
 		{
-			name: "WRITE 8 B round trip, addresses shared", unit: "µs", own: trip.by(runShared),
+			name: "WRITE 8 B round trip, addresses shared", unit: microseconds, own: trip.by(runShared),
 			reference: trip.as("alone"), target: atMost(1.05),
 		},
 	}

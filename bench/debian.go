@@ -123,12 +123,12 @@ func programMeasurements() []measurement {
 	const spinning, asleep, connections = 60_000, 20_000, 500
 	for _, size := range []int{64, 4096} {
 		name, own := fmt.Sprintf("ibv_rc_pingpong %s", sizeName(size)), ibvPingpong(spinning, size)
-		add(name, "µs", own, goReference(size), atMost(1.15))
-		add(name, "µs", own, udpReference(spinning, size), only(size == 64, atMost(2.2)))
+		add(name, microseconds, own, goReference(size), atMost(1.15))
+		add(name, microseconds, own, udpReference(spinning, size), only(size == 64, atMost(2.2)))
 	}
 	name, own := "ibv_rc_pingpong -e 64 B", ibvPingpong(asleep, 64, "-e")
-	add(name, "µs", own, goReference(64, "--events"), target{})
-	add(name, "µs", own, udpReference(asleep, 64, "-sleep"), atMost(2))
+	add(name, microseconds, own, goReference(64, "--events"), target{})
+	add(name, microseconds, own, udpReference(asleep, 64, "-sleep"), atMost(2))
 	for _, w := range []struct{ size, rate int }{{64 << 10, 60_000}, {256 << 10, 15_000}, {1 << 20, 4_000}} {
 		add("ib_write_bw "+sizeName(w.size), "Gb/s", writeBW(w.rate, bandwidthColumn, w.size), perfReference(gbps, w.size), atLeast(0.85))
 	}
@@ -136,17 +136,17 @@ func programMeasurements() []measurement {
 	add("ib_write_bw 64 B, each signalled", "M/s", writeBW(1_000_000, rateColumn, 64, "-Q", "1"), perfReference(mpps, 64), atLeast(0.6))
 	for _, size := range []int{64, 4096} {
 		name, own := "ib_send_lat "+sizeName(size), sendLat(spinning, size)
-		add(name, "µs", own, overTCP(spinning, size), target{})
-		add(name, "µs", own, fabric("libfabric udp;ofi_rxd", "rdm", spinning, size), atMost(1))
+		add(name, microseconds, own, overTCP(spinning, size), target{})
+		add(name, microseconds, own, fabric("libfabric udp;ofi_rxd", "rdm", spinning, size), atMost(1))
 	}
-	add("ib_send_lat -c UD 64 B", "µs", sendLat(spinning, 64, "-c", "UD"), fabric("libfabric udp", "dgram", spinning, 64), target{})
+	add("ib_send_lat -c UD 64 B", microseconds, sendLat(spinning, 64, "-c", "UD"), fabric("libfabric udp", "dgram", spinning, 64), target{})
 	for _, size := range []int{64, 4096} {
-		add("ib_send_lat -e "+sizeName(size), "µs", sendLat(asleep, size, "-e"), overTCP(asleep, size, "-E", "sleep", "-I"), target{})
+		add("ib_send_lat -e "+sizeName(size), microseconds, sendLat(asleep, size, "-e"), overTCP(asleep, size, "-E", "sleep", "-I"), target{})
 	}
 	spins := perf(perfHalfTrip, "write", "--latency", "--size", "8").as("softhca perf")
-	add("ib_write_lat 8 B", "µs", writeLat(asleep, 8), spins, within20)
-	add("UCX put 8 B", "µs", putLat(asleep, 8), spins, within20)
-	add("cmtime, a connection", "µs", connects(connections), connectReference(connections), target{})
+	add("ib_write_lat 8 B", microseconds, writeLat(asleep, 8), spins, within20)
+	add("UCX put 8 B", microseconds, putLat(asleep, 8), spins, within20)
+	add("cmtime, a connection", microseconds, connects(connections), connectReference(connections), target{})
 	return list
 }
 

@@ -10,7 +10,8 @@
 //	go run ./bench [-rounds 9] [-seconds 1] [-only NAME] [-before PROGRAM] [-no-targets] [-results DIR]
 //	go run ./bench -libraries [-page docs/programs-speed.md] ...
 //	go run ./bench -epoll ...
-//	go run ./bench -list [-libraries] [-epoll]
+//	go run ./bench -tables ...
+//	go run ./bench -list [-libraries] [-epoll] [-tables]
 //
 // All measurements run over UDP (SOFTHCA_WIRE=udp), unless their commands name another --wire.
 //
@@ -42,8 +43,13 @@
 // epoll_wait, over rdma_cm and verbs, compared with the same over TCP: the
 // program in bench/epoll, which needs gcc, libibverbs-dev and librdmacm-dev.
 //
+// With -tables it compares each measurement of softhca with the same one without tables of objects
+// (SOFTHCA_TABLES=off), also over shared memory: once as it is, and once while this program reads the
+// tables 10 times in a second. On a machine that is not idle a single ratio says little; the target is for
+// the geometric mean of all.
+//
 // Reading order: cases.go (measurements and targets), main.go, debian.go
-// (measurements with -libraries), epoll.go (with -epoll), programs.go (building and running both sides),
+// (measurements with -libraries), epoll.go (with -epoll), tables.go (with -tables), programs.go (building and running both sides),
 // pair.go (a server and its client), shared.go (addresses that processes share),
 // path.go and path_linux.go (a network that loses packets), series.go (medians and
 // spread), report.go, page.go, plot.go, machine.go.

@@ -26,6 +26,7 @@ type options struct {
 	list      bool
 	libraries bool
 	epoll     bool
+	tables    bool
 	page      string
 	path      float64
 }
@@ -40,6 +41,7 @@ func main() {
 	flag.StringVar(&o.before, "before", "", "another softhca `program`, of an older commit, to be measured in the same rounds")
 	flag.BoolVar(&o.libraries, "libraries", false, "measure Debian's programs over the libraries for programs in C instead")
 	flag.BoolVar(&o.epoll, "epoll", false, "measure a server and a client that sleep in epoll_wait instead, on these libraries and over TCP")
+	flag.BoolVar(&o.tables, "tables", false, "compare softhca with itself without tables of objects instead, and with readers of its tables")
 	flag.StringVar(&o.page, "page", "", "with -libraries: write the table to this `file` as Markdown too")
 	flag.BoolVar(&o.list, "list", false, "only list the cases")
 	flag.Float64Var(&o.path, "path", -1, "for this program itself: run a server and a client where this `share` of packets is lost")
@@ -60,6 +62,8 @@ func (o *options) measurements() []measurement {
 		return epollMeasurements()
 	case o.libraries:
 		return programMeasurements()
+	case o.tables:
+		return tableMeasurements()
 	default:
 		return measurements()
 	}
@@ -72,6 +76,8 @@ func (o *options) kind() string {
 		return "epoll"
 	case o.libraries:
 		return "programs"
+	case o.tables:
+		return "tables"
 	default:
 		return ""
 	}
@@ -86,8 +92,8 @@ func do(ctx context.Context, o options, args []string) error {
 		return fmt.Errorf("%q is no flag: -only chooses by name, -help shows all", args[0])
 	case o.list:
 		return list(os.Stdout, o.measurements())
-	case o.epoll && o.libraries:
-		return errors.New("-epoll and -libraries are two tables: choose one")
+	case o.epoll && o.libraries || o.tables && (o.epoll || o.libraries):
+		return errors.New("-epoll, -libraries and -tables are different measurements: choose one")
 	case o.page != "" && (!o.libraries || o.only != ""):
 		return errors.New("-page is for all of -libraries")
 	}
@@ -167,6 +173,7 @@ func (p *programs) compare(ctx context.Context, o options) (*report, error) {
 	if len(r.Results) == 0 {
 		return nil, fmt.Errorf("nothing has %q in its name: -list shows the names", o.only)
 	}
+	r.Overall = r.sum()
 	return r, nil
 }
 
@@ -176,11 +183,11 @@ func (p *programs) rounds(ctx context.Context, m *measurement, n int) (*result, 
 	if m.few {
 		n = (n + 2) / 3
 	}
-	x := &result{Name: m.name, Unit: m.unit, Rounds: n, Reference: m.reference.name}
+	x := &result{Name: m.name, Unit: m.unit, Rounds: n, Reference: m.reference.name, group: m.group}
 	if x.Skipped = cmp.Or(m.own.missing(), m.reference.missing()); x.Skipped != "" {
 		return x, nil
 	}
-	x.BaselineRun, x.SofthcaRun = told(p.command(&m.reference, m.loss.share)), told(p.command(&m.own, m.loss.share))
+	x.BaselineRun, x.SofthcaRun = p.told(&m.reference, m.loss.share), p.told(&m.own, m.loss.share)
 	var base, own, older series
 	for i := range n {
 		b, _, err := p.measure(ctx, &m.reference, m.loss.share)

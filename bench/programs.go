@@ -5,6 +5,7 @@ import (
 	"context"
 	"debug/buildinfo"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -76,7 +77,7 @@ func build(ctx context.Context, dir string, o *options) (programs, error) {
 		}
 	}
 	if !o.libraries && !o.epoll {
-		return p, nil
+		return p, openTables(dir)
 	}
 	tree, ok := libraries.Tree()
 	if !ok {
@@ -156,6 +157,11 @@ func told(args []string) string {
 	return strings.Join(words, " ")
 }
 
+// told returns the command line of a subject for readers.
+func (p *programs) told(s *subject, share float64) string {
+	return strings.Join(append(slices.Clone(s.env), told(p.command(s, share))), " ")
+}
+
 // missing returns what this machine lacks for a subject, empty for nothing.
 func (s *subject) missing() string {
 	switch s.run {
@@ -190,13 +196,18 @@ func (p *programs) measure(ctx context.Context, s *subject, share float64) (floa
 		defer end()
 	}
 	cmd := program(ctx, args)
+	cmd.Env = append(cmd.Env, s.env...)
 	switch s.run {
 	case runUser:
 		dropPrivilege(cmd)
 	case runPathPerf, runPathTCP:
 		isolate(cmd)
 	}
-	if err := runJSON(&r, cmd); err != nil {
+	stop := func() error { return nil }
+	if s.read {
+		stop = readTables(ctx)
+	}
+	if err := errors.Join(runJSON(&r, cmd), stop()); err != nil {
 		return 0, r, err
 	}
 	v := s.of(&r)

@@ -14,13 +14,14 @@ import (
 
 // report is the content of a file of results.
 type report struct {
-	Date    string   `json:"date"`
-	Machine machine  `json:"machine"`
-	Command string   `json:"command"`
-	Before  string   `json:"before,omitempty"` // commit of the older program
-	Rounds  int      `json:"rounds"`
-	Seconds float64  `json:"seconds"` // length of each measurement
-	Results []result `json:"results"`
+	Date    string    `json:"date"`
+	Machine machine   `json:"machine"`
+	Command string    `json:"command"`
+	Before  string    `json:"before,omitempty"` // commit of the older program
+	Rounds  int       `json:"rounds"`
+	Seconds float64   `json:"seconds"` // length of each measurement
+	Results []result  `json:"results"`
+	Overall []overall `json:"overall,omitempty"` // of the groups of -tables
 
 	kind string // of the table, in the names of files
 }
@@ -45,6 +46,8 @@ type result struct {
 	Met         *bool   `json:"met,omitempty"`
 	BaselineRun string  `json:"baseline_command"`
 	SofthcaRun  string  `json:"softhca_command"`
+
+	group string // of -tables
 }
 
 // judge sets whether the medians meet the target.
@@ -104,7 +107,13 @@ func (r *report) failed() []string { return r.names(func(x *result) bool { retur
 
 // missed returns the names of the results that miss their targets.
 func (r *report) missed() []string {
-	return r.names(func(x *result) bool { return x.Met != nil && !*x.Met })
+	names := r.names(func(x *result) bool { return x.Met != nil && !*x.Met })
+	for _, o := range r.Overall {
+		if !o.Met {
+			names = append(names, "all "+o.Group)
+		}
+	}
+	return names
 }
 
 // print writes the table.
@@ -130,6 +139,11 @@ func (r *report) print(w io.Writer) error {
 			if _, err := fmt.Fprintln(w, x); err != nil {
 				return err
 			}
+		}
+	}
+	for _, o := range r.Overall {
+		if _, err := fmt.Fprintf(w, "all %s: ratio %.3f (geometric mean; above 1 is better), target %s\n", o.Group, o.Ratio, o.Target); err != nil {
+			return err
 		}
 	}
 	_, err := fmt.Fprintf(w, "medians of up to %d rounds of %g s (least-greatest); %s, %d cores, %s %s, %s\n",

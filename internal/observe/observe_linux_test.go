@@ -33,12 +33,12 @@ type side struct {
 }
 
 // privately makes a directory for the tables of a test.
-func privately(t *testing.T) {
+func privately(t testing.TB) {
 	t.Helper()
 	t.Setenv(file.DirVariable, t.TempDir()) // otherwise root sees the tables of all tests
 }
 
-func open(t *testing.T, addr string) *side {
+func open(t testing.TB, addr string) *side {
 	t.Helper()
 	s := &side{}
 	var err error
@@ -56,7 +56,7 @@ func open(t *testing.T, addr string) *side {
 	return s
 }
 
-func (s *side) queuePair(t *testing.T) *verbs.QP {
+func (s *side) queuePair(t testing.TB) *verbs.QP {
 	t.Helper()
 	q, err := s.pd.CreateQP(&verbs.QPInitAttr{
 		Type: ib.RC, SendCQ: s.cq, RecvCQ: s.cq, SQSig: ib.SigAll,
@@ -67,13 +67,13 @@ func (s *side) queuePair(t *testing.T) *verbs.QP {
 }
 
 // pair opens two adapters with a connection.
-func pair(t *testing.T) (a, b *side) {
+func pair(t testing.TB) (a, b *side) {
 	t.Helper()
 	return pairOn(t, "127.0.0.91", "127.0.0.92")
 }
 
 // pairOn is pair with other addresses.
-func pairOn(t *testing.T, one, other string) (a, b *side) {
+func pairOn(t testing.TB, one, other string) (a, b *side) {
 	t.Helper()
 	privately(t)
 	a, b = open(t, one), open(t, other)

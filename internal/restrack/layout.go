@@ -5,6 +5,7 @@ import (
 	"hash/fnv"
 	"io"
 	"reflect"
+	"sync"
 	"sync/atomic"
 	"unsafe"
 )
@@ -89,7 +90,14 @@ type Header struct {
 // the size of the adapter's counters.
 func layoutNumber(board uintptr) uint64 {
 	h := fnv.New64a()
-	_, _ = fmt.Fprintln(h, ExtentSize, BoardAt, board) // writing to a hash never fails
+	_, _ = fmt.Fprintln(h, ExtentSize, BoardAt, board, typesNumber()) // writing to a hash never fails
+	return h.Sum64()
+}
+
+// typesNumber returns the part of the layout number that depends on the types. It is computed once,
+// because readers compare the number at each read.
+var typesNumber = sync.OnceValue(func() uint64 {
+	h := fnv.New64a()
 	for _, t := range []reflect.Type{
 		reflect.TypeFor[Header](), reflect.TypeFor[QP](), reflect.TypeFor[CQ](), reflect.TypeFor[MR](), reflect.TypeFor[PD](),
 		reflect.TypeFor[SRQ](), reflect.TypeFor[CMID](), reflect.TypeFor[XRCD](),
@@ -97,7 +105,7 @@ func layoutNumber(board uintptr) uint64 {
 		describeType(h, t)
 	}
 	return h.Sum64()
-}
+})
 
 // describeType writes the name and the size of a type, and its fields.
 func describeType(w io.Writer, t reflect.Type) {
