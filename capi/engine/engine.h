@@ -11,7 +11,7 @@
 
 // SOFTHCA_ENGINE_ABI changes whenever this file does: the library rejects an engine of another
 // build.
-#define SOFTHCA_ENGINE_ABI 12
+#define SOFTHCA_ENGINE_ABI 13
 
 // SOFTHCA_MARK is the signal (F_SETSIG) that marks the descriptors of the adapter: the highest
 // signal number. The engine marks its own descriptors with package fdmark.
@@ -244,6 +244,8 @@ struct softhca_calls {
 	// check asks the fault rules whether a request may be posted.
 	int (*check)(handle_t qp, int kind);
 	int (*check_srq)(handle_t srq);
+	// refused logs why the library refuses a post, which the program gets as an error number.
+	int (*refused)(handle_t qp, char *call, int code, char *why);
 	// doorbell makes the engine send what was posted; polling does so too.
 	int (*doorbell)(handle_t qp, struct softhca_posted *p, int *waits);
 	// sleep may return early. The calling thread waits at the network, or at its descriptors

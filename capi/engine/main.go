@@ -51,7 +51,7 @@ func errno(err error) C.int {
 // code returns errno(err) and logs the error: an error number alone says little.
 func (a *adapter) code(what string, err error) C.int {
 	if err != nil {
-		a.log.Info(what, "err", err)
+		a.dev.CallFailed(what, err)
 	}
 	return errno(err)
 }

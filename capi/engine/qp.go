@@ -8,6 +8,8 @@ import "C"
 import (
 	"errors"
 	"fmt"
+	"log/slog"
+	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -26,6 +28,15 @@ type pair struct {
 	*adapter
 	subject
 	device.QP
+}
+
+// code is that of the adapter. The log says which queue pair it is.
+func (q *pair) code(what string, err error) C.int {
+	if err != nil && q.QP.QP != nil {
+		q.dev.CallFailed(what, err, slog.String("qp", q.QP.QP.Num().String()))
+		return errno(err)
+	}
+	return q.adapter.code(what, err)
 }
 
 //export softhca_create_qp
@@ -119,6 +130,11 @@ func softhca_check(h C.handle_t, kind C.int) C.int {
 		verb = "PostRecv"
 	}
 	return q.code(verb, q.Called(verb, device.ErrNoQP))
+}
+
+//export softhca_refused
+func softhca_refused(h C.handle_t, call *C.char, code C.int, why *C.char) C.int {
+	return of[*pair](h).code(C.GoString(call), fmt.Errorf("%s: %w", C.GoString(why), syscall.Errno(code)))
 }
 
 //export softhca_doorbell

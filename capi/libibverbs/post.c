@@ -197,8 +197,8 @@ static int post_watched(struct qp *q, struct ibv_send_wr *wr, struct ibv_send_wr
 		next = wr->next;
 		one.next = NULL;
 		int code = ENGINE(q->dev, check, q->handle, SOFTHCA_SEND);
-		if (code == 0)
-			code = post_list(q, &one, &refused, &p, &ring);
+		if (code == 0 && (code = post_list(q, &one, &refused, &p, &ring)) == EINVAL)
+			refused_send(q, "ibv_post_send", wr);
 		if (code != 0) {
 			*bad = wr;
 			return code;
@@ -216,6 +216,8 @@ VERB(int, post_send, (struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_sen
 		return post_watched(q, wr, bad);
 	bool ring;
 	int code = post_list(q, wr, bad, &p, &ring);
+	if (UNLIKELY(code == EINVAL))
+		refused_send(q, "ibv_post_send", *bad);
 	if (ring) {
 		int dead = ring_doorbell(q, &p);
 		if (code == 0 && dead != 0) {
@@ -251,7 +253,8 @@ VERB(int, post_recv, (struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_rec
 	int code = 0;
 	if (q->recv == NULL) {
 		*bad = wr;
-		return EINVAL; // such a queue pair receives from the SRQ
+		refused_recv(q, wr);
+		return EINVAL;
 	}
 	spin_lock(RECV_LOCK, &q->recv_lock);
 	uint32_t prod = atomic_load_explicit(&q->recv->prod, memory_order_relaxed);
@@ -267,6 +270,8 @@ VERB(int, post_recv, (struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_rec
 		atomic_store(&q->recv->prod, ++prod);
 	}
 	spin_unlock(&q->recv_lock);
+	if (UNLIKELY(code == EINVAL))
+		refused_recv(q, wr);
 	if (UNLIKELY(atomic_load(&q->recv->flags) & RING_DOORBELL)) {
 		struct softhca_posted none = {0};
 		ring_doorbell(q, &none);
@@ -443,6 +448,8 @@ static VERB(int, wr_complete, (struct ibv_qp_ex *ex), ex)
 		code = ENGINE(q->dev, check, q->handle, SOFTHCA_SEND);
 	if (code != 0) {
 		wr_abort(ex);
+		if (code == EINVAL)
+			refused_send(q, "ibv_wr_complete", NULL);
 		return code;
 	}
 	struct softhca_posted p = {

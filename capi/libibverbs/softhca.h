@@ -504,6 +504,11 @@ void fill_wr_ops(struct qp *q, uint64_t ops);
 uint64_t wr_ops(enum ibv_qp_type t);
 int ring_doorbell(struct qp *q, struct softhca_posted *p);
 
+// refused_send and refused_recv tell the engine why a call has refused a request with EINVAL. wr is NULL for
+// a list of the extended calls.
+void refused_send(struct qp *q, char *call, const struct ibv_send_wr *wr);
+void refused_recv(struct qp *q, const struct ibv_recv_wr *wr);
+
 static inline void *ring_entry(const struct ring *r, uint32_t i)
 {
 	return (uint8_t *)(uintptr_t)r->entries + (size_t)(i & r->mask) * r->stride;

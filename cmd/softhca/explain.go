@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/gopacket/gopacket"
@@ -26,13 +27,17 @@ import (
 func newExplainCommand() *cobra.Command {
 	x := &explaining{}
 	cmd := &cobra.Command{
-		Use:   "explain {FILE | --live INTERFACE}",
+		Use:   "explain {FILE... | --live INTERFACE}",
 		Short: "Explain what went wrong in a capture file, and why",
 		Long: `explain follows the RoCEv2 connections of a pcap or pcapng file, also compressed with gzip, and reports what happened:
 first the verdict and a summary (what failed, on which side to look, which status the programs got, what to try), then
 the conversations, the findings, and the packets around the finding that explains the verdict. The lists have 10 entries
 each; --all prints all of them. FILE may be - for standard input. The report is colored on terminals, unless NO_COLOR is
-set.
+set. Several files, such as captures of both ends of a connection, are explained as one, in the order of time; the
+clocks of their hosts must agree.
+
+Captures by softhca also contain what its adapters say: the statuses that the programs got, why exactly a request was
+refused or a packet dropped, failed calls, and errors that sent no packet.
 
 With --live, explain follows the packets of a network interface (Linux, CAP_NET_RAW) until Ctrl-C, and then prints the
 report; it reports failed connections at once. With --explain, any command follows its own adapter's packets; no
@@ -55,8 +60,12 @@ The exit code gives the verdict:
   2  wrong command line, unreadable capture (the part before the damage is explained), or
      unwritable report
   3  unknown or empty: the capture does not show the outcome of all requests, or has no
-     RoCEv2 packet`,
+     RoCEv2 packet
+
+With --expect or --require-packets it is 0 if the report is as expected, and otherwise 1.`,
 		Example: `  softhca explain capture.pcapng
+  softhca explain client.pcapng server.pcapng                     both ends
+  softhca explain --expect REM_ACCESS_ERR capture.pcapng          in a test
   softhca explain --json capture.pcap.gz
   softhca explain --html page.html capture.pcapng
   softhca explain --live eth0                as root, until Ctrl-C
@@ -64,14 +73,14 @@ The exit code gives the verdict:
   softhca explain -                          standard input, as from tcpdump -w - udp port 4791`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
-			case x.live == "" && len(args) != 1:
-				return usagef("explain needs one FILE, not %d", len(args))
+			case x.live == "" && len(args) == 0:
+				return usagef("explain needs a FILE, or --live INTERFACE")
 			case x.live != "" && len(args) > 0:
 				return usagef("explain --live takes no FILE")
 			case x.live != "" && x.page != "":
 				return usagef("--html needs a FILE; write one with tcpdump")
 			}
-			return nil
+			return x.want.check()
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if x.page == "-" {
@@ -80,12 +89,13 @@ The exit code gives the verdict:
 			if x.live != "" {
 				return x.hear(cmd)
 			}
-			return x.run(cmd, args[0])
+			return x.run(cmd, args)
 		},
 	}
 	cmd.Flags().StringVar(&x.live, "live", "", "follow the packets of this network `interface`, until Ctrl-C")
 	cmd.Flags().BoolVar(&x.asJSON, "json", false, "print one JSON object")
 	cmd.Flags().BoolVar(&x.all, "all", false, "list all conversations and findings, not only 10 of each")
+	x.want.flags(cmd)
 	cmd.Flags().StringVar(&x.page, "html", "", "also write an HTML page to this `file.html`")
 	return cmd
 }
@@ -96,31 +106,40 @@ type explaining struct {
 	all    bool
 	page   string // the file of the page; "" for none
 	live   string // the interface to follow instead of a file
+	want   expected
 }
 
-func (x *explaining) run(cmd *cobra.Command, name string) error {
-	if name == "-" && x.page == "" {
+// run explains one capture, or several as one.
+func (x *explaining) run(cmd *cobra.Command, names []string) error {
+	told := strings.Join(names, ", ")
+	if len(names) == 1 && names[0] == "-" && x.page == "" {
 		report, err := explainStream(cmd.InOrStdin(), explain.Config{})
-		return x.tell(cmd, "-", report, err)
+		return x.tell(cmd, told, report, err)
 	}
-	f, done, err := openAgain(cmd.InOrStdin(), name)
-	if err != nil {
-		return unreadable(fmt.Errorf("explain: %w", err))
+	files := make([]*os.File, len(names))
+	for i, name := range names {
+		f, done, err := openAgain(cmd.InOrStdin(), name)
+		if err != nil {
+			return unreadable(fmt.Errorf("explain: %w", err))
+		}
+		defer done()
+		files[i] = f
 	}
-	defer done()
 	config := explain.Config{}
 	if x.page != "" {
 		config = explain.Config{Packets: page.MaxPackets, Messages: page.MaxMessages}
 	}
-	report, err := explainStream(f, config)
+	report, err := explainFiles(files, config)
 	if x.page != "" && report != nil && report.Packets > page.MaxPackets && report.Notable() > 0 {
-		if _, err := f.Seek(0, io.SeekStart); err != nil {
-			return unreadable(fmt.Errorf("explain %s: read it again: %w", name, err))
+		for _, f := range files {
+			if _, err := f.Seek(0, io.SeekStart); err != nil {
+				return unreadable(fmt.Errorf("explain %s: read it again: %w", f.Name(), err))
+			}
 		}
 		config.Around, report = report.Notable(), nil // the packets of the first report are no longer needed
-		report, err = explainStream(f, config)
+		report, err = explainFiles(files, config)
 	}
-	return x.tell(cmd, name, report, err)
+	return x.tell(cmd, told, report, err)
 }
 
 // hear follows the packets of an interface until the command is interrupted.
@@ -182,6 +201,22 @@ func openAgain(stdin io.Reader, name string) (f *os.File, done func(), err error
 	return f, done, nil
 }
 
+// explainFiles reads captures that may be compressed.
+func explainFiles(files []*os.File, c explain.Config) (*explain.Report, error) {
+	if len(files) == 1 {
+		return explainStream(files[0], c)
+	}
+	captures := make([]io.Reader, len(files))
+	for i, f := range files {
+		in, err := unzipped(f)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.Name(), err)
+		}
+		captures[i] = in
+	}
+	return explain.ReadAll(captures, c)
+}
+
 // explainStream reads a capture that may be compressed.
 func explainStream(in io.Reader, c explain.Config) (*explain.Report, error) {
 	in, err := unzipped(in)
@@ -218,6 +253,10 @@ func (x *explaining) tell(cmd *cobra.Command, name string, report *explain.Repor
 		return &exitError{exitUsage, fmt.Errorf("explain %s: %w", name, err)}
 	case readErr != nil:
 		return unreadable(fmt.Errorf("explain %s: the file is damaged: %w", name, readErr))
+	case x.want.set():
+		if err := x.want.met(report); err != nil {
+			return fmt.Errorf("explain %s: %w", name, err)
+		}
 	case report.Verdict.Bad():
 		return fmt.Errorf("explain %s: %s", name, report.Verdict.Headline)
 	case !report.Verdict.Told():

@@ -26,7 +26,7 @@ const defaultDevice = "softhca0"
 const runName = "run"
 
 func newRunCommand(g *globals) *cobra.Command {
-	device, addrs := "", []string(nil)
+	device, addrs, want := "", []string(nil), expected{}
 	cmd := &cobra.Command{
 		Use:   runName + " [flags] [--] PROGRAM [ARGUMENT...]",
 		Short: "Run an unmodified RDMA program on a software adapter",
@@ -50,11 +50,14 @@ do not see them; --wire udp, or SOFTHCA_WIRE=udp, sends them through the loopbac
 --capture and --explain see all packets.
 
 --explain follows the packets of the program and its children, reports failed connections at once, and says at the end
-what went wrong on the wire, and why.
+what went wrong, and why. It also has what the adapters say: the statuses that the programs got, why exactly a request
+was refused or a packet dropped, failed calls, and errors that sent no packet. With --capture it writes the packets of
+all adapters to one file. --expect makes the command fail unless the report is as expected, for tests.
 
 The program replaces this command, or with --explain is its child. The exit code is the program's. It is 127 if there is
 no such program, 126 if the program cannot be executed, and 125 if run itself fails: an option or a variable is wrong,
-the address or the capture file cannot be used, or the libraries are missing.`,
+the address or the capture file cannot be used, or the libraries are missing. It is 86 if the program ended with 0, and
+the report is not as --expect or --require-packets asks.`,
 		Example: `  softhca run -- ibv_devinfo -v
   softhca run -- ibv_rc_pingpong -g 0                             a server, and in another terminal its client:
   softhca run -- ibv_rc_pingpong -g 0 127.0.0.1
@@ -63,6 +66,7 @@ the address or the capture file cannot be used, or the libraries are missing.`,
   softhca run -- mpirun -n 2 softhca run -- ./my_program
   softhca run --fault 'drop p=0.01' --capture x.pcapng -- ./my_server
   softhca run --explain -- ./my_client 192.0.2.7
+  softhca run --explain --expect clean --require-packets -- ./my_test
   softhca run --wire udp -- ./my_server                           for tcpdump -i lo; the client with --wire udp, too
   softhca run --addr 127.0.0.1 -- sh -c 'cat /sys/class/infiniband/softhca0/ports/1/hw_counters/*'`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -71,19 +75,26 @@ the address or the capture file cannot be used, or the libraries are missing.`,
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return runProgram(cmd, g, args, device, addrs) },
+		RunE: func(cmd *cobra.Command, args []string) error { return runProgram(cmd, g, args, device, addrs, &want) },
 	}
 	cmd.Flags().StringVar(&device, "device", "", "`name` of the adapter (default "+defaultDevice+")")
 	cmd.Flags().StringArrayVar(&addrs, "addr", nil,
 		"local `address`, addresses (a,b) or network interface of the adapter; they become its GID table; repeat it for more adapters")
+	want.flags(cmd)
 	cmd.Flags().SetInterspersed(false) // words after the program's name are its arguments
 	return cmd
 }
 
 // runProgram runs a program on adapters with these addresses.
-func runProgram(cmd *cobra.Command, g *globals, args []string, device string, addrs []string) error {
+func runProgram(cmd *cobra.Command, g *globals, args []string, device string, addrs []string, want *expected) error {
 	if environ.Privileged() {
 		return errRunPrivileged
+	}
+	if err := want.check(); err != nil {
+		return err
+	}
+	if want.set() && !g.explain {
+		return usagef("--expect and --require-packets are about the report of --explain: add --explain")
 	}
 	if strings.HasPrefix(device, "-") {
 		return usagef("--device %q: want a name; options stand before it", device)
@@ -99,7 +110,7 @@ func runProgram(cmd *cobra.Command, g *globals, args []string, device string, ad
 		return usagef("%s: %w", from, err)
 	}
 	if g.explain {
-		err = runExplained(cmd.Context(), cmd, o)
+		err = runExplained(cmd.Context(), cmd, o, g.capture, want)
 	} else {
 		err = o.Run(cmd.Context())
 	}
@@ -123,9 +134,6 @@ func runOptions(cmd *cobra.Command, g *globals, args []string) (*launch.Options,
 	log, err := g.logger(cmd.ErrOrStderr())
 	if err != nil {
 		return nil, err
-	}
-	if g.explain && g.capture != "" {
-		return nil, usagef("--explain and --capture: use one of them; softhca explain reads the file that --capture writes")
 	}
 	if g.transport != verbs.UDP.String() {
 		return nil, usagef("--transport %s: programs run over udp; leave --transport out", g.transport)
@@ -166,7 +174,7 @@ func runOptions(cmd *cobra.Command, g *globals, args []string) (*launch.Options,
 	if len(faults) > 0 {
 		set(verbs.FaultsEnv, strings.Join(faults, "\n"))
 	}
-	if g.capture != "" {
+	if g.capture != "" && !g.explain {
 		name, err := filepath.Abs(g.capture)
 		if err != nil {
 			return nil, err

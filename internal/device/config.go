@@ -13,6 +13,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/fabric/capture"
 	"github.com/softhca/softhca/internal/fabric/pipe"
 	"github.com/softhca/softhca/internal/identity"
 	"github.com/softhca/softhca/internal/qp"
@@ -50,6 +51,7 @@ type Config struct {
 	Ended   func(b *Board, remove func())
 	Name    string                                         // of the adapter, for other processes; empty: softhca0
 	Warn    func(format string, args ...any)               // logs why the device does not share its addresses; nil discards
+	journal *capture.Journal                               // of the capture; nil without one
 	backlog func(dst netip.Addr, to ib.QPN) fabric.Backlog // of the port; nil if the port has no sockets
 	Adapter int                                            // index, from 0, among the adapters that share an environment
 }

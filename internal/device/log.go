@@ -5,16 +5,31 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/eventlog"
+	"github.com/softhca/softhca/internal/fabric/capture"
 	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/internal/trace"
 )
 
-// eventLog returns the log of the device's events, nil for none.
+// eventLog returns the log of the device's events, nil for none. It goes to Config.Log, and between the
+// packets of a capture.
 func (c *Config) eventLog() *eventlog.Log {
-	if c.Log == nil {
+	switch {
+	case c.Capture == nil && c.Log == nil:
 		return nil
+	case c.Capture == nil:
+		return eventlog.New(c.Log)
 	}
-	return eventlog.New(c.Log)
+	c.journal = new(capture.Journal)
+	out := c.journal.Handler()
+	if c.Log != nil {
+		out = slog.NewMultiHandler(c.Log.Handler(), out)
+	}
+	return eventlog.New(slog.New(out))
+}
+
+// CallFailed logs that a call of the program failed. about says on which object.
+func (d *Device) CallFailed(name string, err error, about ...slog.Attr) {
+	d.log.Call(name, err, about...)
 }
 
 // tracer returns the tracer that calls t and logs, and whether it needs neither packets nor completions
@@ -32,8 +47,8 @@ func tracer(t trace.Tracer, log *eventlog.Log) (all trace.Tracer, rare bool) {
 	}, false
 }
 
-// raise passes an event to the program. It logs those that are not of a queue pair or an EE context,
-// of which the log gets a record.
+// raise passes an event to the program. It logs events of other objects than queue pairs and EE contexts:
+// for the events of these, the log gets records.
 func (d *Device) raise(e qp.Event) {
 	if d.log != nil {
 		d.logEvent(e)

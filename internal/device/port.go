@@ -54,7 +54,7 @@ func (c *Config) openPort(faults *injector) (p fabric.Port, lease *broker.Lease,
 	if c.Capture == nil {
 		return p, lease, nil
 	}
-	w, err = capture.Wrap(p, c.Capture, capture.Options{Prompt: c.PromptCapture})
+	w, err = capture.Wrap(p, c.Capture, capture.Options{Prompt: c.PromptCapture, Journal: c.journal})
 	if err != nil {
 		_ = p.Close() // report the error of the capture
 		lease.Close()

@@ -3,6 +3,7 @@ package eventlog
 import (
 	"context"
 	"fmt"
+	"hash/crc32"
 	"log/slog"
 	"net/netip"
 	"time"
@@ -18,10 +19,11 @@ type Log struct {
 	out    *slog.Logger
 	now    func() time.Duration // time since the log began
 	limits [trace.NumKinds][maxDetails]limit
+	calls  limit
 }
 
 // maxDetails bounds the sorts of events of one kind: the statuses, the types of events, the changes
-// of connections. Greater numbers share a limit.
+// of connections, the causes of drops. Greater numbers share a limit.
 const maxDetails = 64
 
 // New returns a log that writes to out.
@@ -48,6 +50,19 @@ func (l *Log) Event(t ib.EventType, about ...slog.Attr) {
 	l.write(&r, func(attrs []slog.Attr) []slog.Attr { return append(describe(attrs, &r), about...) })
 }
 
+// Call logs, if l is not nil, that a call of the program failed. about says on which object.
+func (l *Log) Call(name string, err error, about ...slog.Attr) {
+	if l == nil || !l.out.Enabled(context.Background(), slog.LevelInfo) {
+		return
+	}
+	left, ok := l.calls.take(l.now())
+	if !ok {
+		return
+	}
+	attrs := append([]slog.Attr{slog.String("call", name), slog.Any("err", err)}, about...)
+	l.emit(slog.LevelInfo, CallFailed, attrs, left)
+}
+
 // write logs a record with the attributes that describe appends.
 func (l *Log) write(r *trace.Record, describe func([]slog.Attr) []slog.Attr) {
 	level, left := levelOf(r), uint64(0)
@@ -57,11 +72,15 @@ func (l *Log) write(r *trace.Record, describe func([]slog.Attr) []slog.Attr) {
 			return
 		}
 	}
-	attrs := describe(make([]slog.Attr, 0, 8))
+	l.emit(level, message(r), describe(make([]slog.Attr, 0, 8)), left)
+}
+
+// emit logs a line, and how many events of its sort were left out before it.
+func (l *Log) emit(level slog.Level, message string, attrs []slog.Attr, left uint64) {
 	if left > 0 {
 		attrs = append(attrs, slog.Uint64("left_out", left))
 	}
-	l.out.LogAttrs(context.Background(), level, message(r), attrs...)
+	l.out.LogAttrs(context.Background(), level, message, attrs...)
 }
 
 // Close logs, if l is not nil, how many events were left out since the last line of their sort.
@@ -73,10 +92,18 @@ func (l *Log) Close() {
 		for d := range l.limits[kind] {
 			if n := l.limits[kind][d].left.Swap(0); n > 0 {
 				r := recordOf(trace.Kind(kind), d)
-				l.out.Log(context.Background(), levelOf(r), "events left out", "event", sortOf(r), "left_out", n)
+				l.leftOut(levelOf(r), sortOf(r), n)
 			}
 		}
 	}
+	if n := l.calls.left.Swap(0); n > 0 {
+		l.leftOut(slog.LevelInfo, CallFailed, n)
+	}
+}
+
+// leftOut logs how many events of a sort were left out since its last line.
+func (l *Log) leftOut(level slog.Level, sort string, n uint64) {
+	l.emit(level, "events left out", []slog.Attr{slog.String("event", sort)}, n)
 }
 
 // detail returns which events of its kind a record belongs to.
@@ -88,6 +115,8 @@ func detail(r *trace.Record) int {
 		return min(int(r.Event), maxDetails-1)
 	case trace.Connection:
 		return min(int(r.Change), maxDetails-1)
+	case trace.Drop: // a stranger can cause many of some causes
+		return int(crc32.ChecksumIEEE([]byte(r.Cause)) % maxDetails)
 	default:
 		return 0
 	}
@@ -141,11 +170,24 @@ func levelOf(r *trace.Record) slog.Level {
 	return slog.LevelInfo
 }
 
+// Messages that a reader of the log compares.
+const (
+	StateChanged     = "state changed"
+	AsyncEvent       = "asynchronous event"
+	PacketDropped    = "packet dropped"
+	RequestRefused   = "request refused"
+	MemoryError      = "memory error"
+	RetriesExhausted = "retries exhausted"
+	CompletionError  = "completion with error"
+	Challenge        = "challenge"
+	CallFailed       = "call failed" // of Call
+)
+
 // messages are the messages of the kinds that have one.
 var messages = [trace.NumKinds]string{
-	trace.PacketOut: "packet sent", trace.PacketIn: "packet received", trace.State: "state changed", trace.Event: "asynchronous event",
-	trace.Retry: "sends again", trace.Repair: "sends again", trace.Drop: "packet dropped", trace.Fault: "fault injected", trace.Challenge: "challenge",
-	trace.Refusal: "request refused", trace.MemoryError: "memory error",
+	trace.PacketOut: "packet sent", trace.PacketIn: "packet received", trace.State: StateChanged, trace.Event: AsyncEvent,
+	trace.Retry: "sends again", trace.Repair: "sends again", trace.Drop: PacketDropped, trace.Fault: "fault injected", trace.Challenge: Challenge,
+	trace.Refusal: RequestRefused, trace.MemoryError: MemoryError,
 }
 
 // message returns the message of a record. It is the same for all records of a sort.
@@ -156,9 +198,9 @@ func message(r *trace.Record) string {
 		case ib.WCSuccess:
 			return "completed"
 		case ib.WCRetryExcErr, ib.WCRNRRetryExcErr:
-			return "retries exhausted"
+			return RetriesExhausted
 		default:
-			return "completion with error"
+			return CompletionError
 		}
 	case trace.Connection:
 		return "connection " + r.Change.String()

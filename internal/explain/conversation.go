@@ -42,6 +42,7 @@ const (
 const (
 	byAnswers   = "answers"   // one end answers requests of the other
 	byAddresses = "addresses" // no other conversation between the two addresses fits
+	byAdapters  = "adapters"  // the adapter of an end says so
 )
 
 // conversation is the traffic of two queue pairs or two EE contexts. The second

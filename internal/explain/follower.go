@@ -61,6 +61,7 @@ type Follower struct {
 	kept     packetLog
 	sight    sight
 	swept    time.Duration // time of the last sweep
+	inside   inside
 }
 
 // instant is the time and the record of a packet.
@@ -101,6 +102,7 @@ func (f *Follower) Read(r io.Reader) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	file.Hear = f.hear
 	for {
 		p, err := file.Next()
 		f.report.Records = file.Records()
@@ -114,13 +116,52 @@ func (f *Follower) Read(r io.Reader) (*Report, error) {
 	}
 }
 
+// ReadAll follows the packets of several captures, in the order of time: those of both ends of a connection,
+// or of several adapters. Records are numbered in that order. If captures are damaged, it returns their errors,
+// and the report of the packets before the damage. It blocks as they do.
+func ReadAll(captures []io.Reader, c Config) (*Report, error) {
+	j := pcapfile.NewJoin()
+	for _, r := range captures {
+		items, err := pcapfile.NewItems(r)
+		if err != nil {
+			return nil, err
+		}
+		j.Add(pcapfile.NewWhole(items))
+	}
+	f := New(c)
+	var damage error
+	for {
+		i, err := j.Next(time.Time{})
+		switch {
+		case errors.Is(err, io.EOF):
+			f.report.Records = j.Records()
+			return f.Report(), damage
+		case err != nil:
+			damage = errors.Join(damage, fmt.Errorf("explain: after record %d: %w", j.Records(), err))
+		default:
+			f.Take(&i)
+		}
+	}
+}
+
+// Take follows an item of captures that were joined.
+func (f *Follower) Take(i *pcapfile.Item) {
+	if i.Entry != nil {
+		f.report.Records = i.Entry.Record
+		f.hear(i.Entry)
+		return
+	}
+	f.report.Records = i.Packet.Record
+	f.Add(i.Packet)
+}
+
 // Add follows one packet, in the order of capture. It keeps nothing of p.
 func (f *Follower) Add(p *pcapfile.Packet) {
 	fault, right := f.parse(p)
 	if !right && !p.Truncated && runs.Split(p, f.Add) {
 		return
 	}
-	if f.report.Packets == 0 {
+	if f.start.IsZero() {
 		f.start = p.Time
 	}
 	f.report.Packets++

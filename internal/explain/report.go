@@ -39,7 +39,7 @@ type Conversation struct {
 	Service   string        `json:"service"`            // RC, UC, RD, UD, XRC; CM for what connection managers say
 	A         End           `json:"a"`                  // the end whose packet came first
 	B         End           `json:"b"`                  // the other end
-	Paired    string        `json:"paired,omitempty"`   // how the ends were found to belong together: cm, answers, addresses, datagrams
+	Paired    string        `json:"paired,omitempty"`   // how the ends were found to belong together: cm, answers, addresses, datagrams, adapters
 	PathMTU   int           `json:"path_mtu,omitempty"` // in bytes; missing if no packet tells it
 	Packets   int           `json:"packets"`            // of both directions
 	Bytes     int           `json:"payload_bytes"`      // of both directions
@@ -55,6 +55,7 @@ type Conversation struct {
 	doubt     time.Duration // the silence before an answer that may have been too late for its requester
 	disorder  bool          // the last answers came out of order
 	refuted   bool          // a requester sent nothing after an answer that refuted a NAK
+	heard     bool          // the adapters of both ends say what became of it
 }
 
 // End is one end of a conversation.
@@ -75,20 +76,21 @@ type Requests struct {
 
 // Report is what was found in all packets.
 type Report struct {
-	Version       int            `json:"version"`        // version of this format; it grows when a field changes its meaning or is removed
-	Verdict       Verdict        `json:"verdict"`        // the overall result
-	Conversations []Conversation `json:"conversations"`  // the first 256, and further ones with findings, at most 4096
-	Findings      []*Finding     `json:"findings"`       // the most severe first; empty for a clean capture
-	Messages      []Message      `json:"messages"`       // the first 500, and as many more with which something was wrong; --html lists 5000
-	Records       int            `json:"records"`        // of the file, of any kind
-	Packets       int            `json:"packets"`        // to UDP port 4791
-	BadICRC       int            `json:"bad_icrc"`       // packets with a wrong ICRC
-	Malformed     int            `json:"malformed"`      // malformed packets
-	Truncated     int            `json:"truncated"`      // cut off by the capture; their headers were followed
-	Twice         int            `json:"captured_twice"` // incoming copies of packets that were captured when they left
-	Tally         Tally          `json:"tally"`          // number of conversations by outcome, and the first failure
-	Ended         int            `json:"ended_early"`    // conversations that were not followed to the end, because too many were open
-	Unlisted      int            `json:"unlisted"`       // further conversations, not in the list
+	Version       int            `json:"version"`            // version of this format; it grows when a field changes its meaning or is removed
+	Verdict       Verdict        `json:"verdict"`            // the overall result
+	Conversations []Conversation `json:"conversations"`      // the first 256, and further ones with findings, at most 4096
+	Findings      []*Finding     `json:"findings"`           // the most severe first; empty for a clean capture
+	Messages      []Message      `json:"messages"`           // the first 500, and as many more with which something was wrong; --html lists 5000
+	Records       int            `json:"records"`            // of the file, of any kind
+	Packets       int            `json:"packets"`            // to UDP port 4791
+	BadICRC       int            `json:"bad_icrc"`           // packets with a wrong ICRC
+	Malformed     int            `json:"malformed"`          // malformed packets
+	Truncated     int            `json:"truncated"`          // cut off by the capture; their headers were followed
+	Twice         int            `json:"captured_twice"`     // incoming copies of packets that were captured when they left
+	Tally         Tally          `json:"tally"`              // number of conversations by outcome, and the first failure
+	Ended         int            `json:"ended_early"`        // conversations that were not followed to the end, because too many were open
+	Unlisted      int            `json:"unlisted"`           // further conversations, not in the list
+	Told          []Told         `json:"adapters,omitempty"` // what adapters of softhca say about themselves, 4096 queue pairs at most
 	// Kept are the packets that the report keeps, Config.Packets at most.
 	Kept             []Packet      `json:"-"`
 	UnlistedMessages int           `json:"unlisted_messages"` // further ones, not in the list
@@ -306,6 +308,7 @@ func (f *Follower) conclude() {
 	if r.Conversations == nil {
 		r.Conversations = []Conversation{}
 	}
+	f.inside.conclude(r)
 	slices.SortFunc(r.Conversations, func(a, b Conversation) int { return cmp.Or(cmp.Compare(a.First, b.First), cmp.Compare(a.ID, b.ID)) })
 	slices.SortStableFunc(r.Findings, func(a, b *Finding) int {
 		return cmp.Or(-cmp.Compare(a.Severity, b.Severity), cmp.Compare(a.First, b.First), cmp.Compare(a.id, b.id))
@@ -319,6 +322,9 @@ func (f *Follower) conclude() {
 		}
 	}
 	r.Verdict = r.judge()
+	if c := r.conversationOf(r.Verdict.found); c != nil {
+		r.Verdict.Reason, r.Verdict.Programs = f.inside.reasons(c)
+	}
 }
 
 // number numbers the conversations in the order of their first packets, and returns

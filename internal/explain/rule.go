@@ -79,8 +79,13 @@ func (r *Rule) Page() string { return "docs/explain.md#" + r.Name }
 // ErrorPages returns the places in the documentation of the statuses that the
 // programs see.
 func (r *Rule) ErrorPages() (pages []string) {
-	for _, s := range slices.Concat(r.Requester, r.Responder) {
-		pages = append(pages, "docs/statuses.md#"+strings.ToLower(s.String()))
+	return slices.Concat(r.Requester, r.Responder).pages()
+}
+
+// pages returns the places of the statuses in the documentation.
+func (s Statuses) pages() (pages []string) {
+	for _, status := range s {
+		pages = append(pages, "docs/statuses.md#"+strings.ToLower(status.String()))
 	}
 	return pages
 }

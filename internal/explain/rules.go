@@ -101,6 +101,9 @@ const (
 	sidrRefused
 	sidrRepeated
 	sidrUnanswered
+	completionError
+	callFailed
+	cqOverrun
 	numRules
 )
 
@@ -623,5 +626,22 @@ var table = [numRules]Rule{
 		Name: "sidr-unanswered", Severity: Failed, Side: Responder, Title: "the look-up of a UD service was repeated and never answered",
 		Means: "No host or adapter has that address, or a firewall drops UDP port 4791.",
 		Try:   "Check address and route, and that UDP port 4791 is open.",
+	},
+	completionError: {
+		Name: "completion-error", Severity: Failed, Side: Both, Title: "a work request failed, and no packet shows why",
+		Means: "The adapter, which is one of softhca, says that the program got a completion with an error. The request failed on its own side before a packet was sent, or " +
+			"the capture does not contain the packets.",
+		Try: "The detail has the status, and for a memory error its reason: a wrong key, a missing right, or bytes outside of the region.",
+	},
+	callFailed: {
+		Name: "call-failed", Severity: Failed, Side: Both, Title: "a call of the program failed",
+		Means: "The adapter, which is one of softhca, refused the call. The program got an error number; the detail has its reason. Failed calls other than posts and ibv_modify_qp " +
+			"are listed below FROM THE ADAPTERS only: programs use some to find out what an adapter can do.",
+		Try: "Check the state of the queue pair and the arguments that the detail names.",
+	},
+	cqOverrun: {
+		Name: "cq-overrun", Severity: Failed, Side: Both, Title: "a completion queue overran",
+		Means: "A completion came when the queue was full. The adapter, which is one of softhca, raised CQ_ERR: completions are lost, and the queue pairs that use the queue went to ERR.",
+		Try:   "Create the queue with room for all outstanding work requests of its queue pairs, and poll it in time.",
 	},
 }

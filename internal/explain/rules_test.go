@@ -477,7 +477,9 @@ func refusedRD(s *scene) {
 // TestRules shows every rule a capture in which it is to be found.
 func TestRules(t *testing.T) {
 	// Others are shown by TestFaultCaptures, TestFaultsLeaveMarks, TestSpoiltAnswers, TestLateAnswers and TestEmptyCaptures.
-	shown := map[ruleID]bool{faultAsked: true, faultLost: true, answerSpoilt: true, answersLost: true, answersLate: true, faultDelayed: true, noPackets: true}
+	shown := map[ruleID]bool{faultAsked: true, faultLost: true, answerSpoilt: true, answersLost: true, answersLate: true, faultDelayed: true, noPackets: true,
+		completionError: true, callFailed: true, cqOverrun: true, // TestToldFindings
+	}
 	for _, c := range cases {
 		shown[c.rule] = true
 		rule := &table[c.rule]

@@ -54,6 +54,7 @@ func (r *Report) Text(w io.Writer, o TextOptions) error {
 	p.verdict(r)
 	p.conversations(r)
 	p.findings(r)
+	p.told(r)
 	p.ladder(r)
 	return p.Flush()
 }
@@ -95,10 +96,15 @@ func (p *printer) verdict(r *Report) {
 		fmt.Fprintf(p, "  %s\n", p.in(bold, line))
 	}
 	color := shade(v.Outcome)
+	requester, responder := v.Requester, v.Responder
+	if len(v.Programs) > 0 { // the adapters know better
+		requester, responder = "", ""
+	}
 	for _, line := range [...]struct{ name, text, color string }{
 		{"capture", r.extent(), ""}, {"conversations", r.Tally.String(), ""}, {"first failure", r.firstFailure(), color},
-		{"why", v.Means, ""}, {"where", v.Where, ""}, {"asked for", v.Fault, ""}, {"look at", v.Side, ""}, {"requester sees", v.Requester, color},
-		{"responder sees", v.Responder, color}, {"try", v.Try, ""}, {"more", v.Page, faint},
+		{"why", v.Means, ""}, {"exactly", v.Reason, color}, {"where", v.Where, ""}, {"asked for", v.Fault, ""}, {"look at", v.Side, ""},
+		{"requester sees", requester, color}, {"responder sees", responder, color}, {"programs saw", strings.Join(v.Programs, "; "), color},
+		{"try", v.Try, ""}, {"more", v.Page, faint},
 	} {
 		p.line(line.name, line.text, line.color)
 	}
@@ -305,6 +311,35 @@ func (p *printer) findings(r *Report) {
 		p.wrapped(findingIndent, "", fmt.Sprintf("%s, %s: %s", f.place(), times, f.Detail))
 	}
 	p.more("         ", len(r.Findings)-len(shown))
+}
+
+// told lists what the adapters say.
+func (p *printer) told(r *Report) {
+	if len(r.Told) == 0 {
+		return
+	}
+	fmt.Fprintf(p, "\n%s\n", p.in(bold, "FROM THE ADAPTERS"))
+	shown := r.Told
+	if !p.All {
+		shown = shown[:min(len(shown), maxShown)]
+	}
+	for i := range shown {
+		t := &shown[i]
+		state := ""
+		if t.State != "" {
+			state = ", last in " + t.State
+		}
+		fmt.Fprintf(p, "     %s%s\n", t.name(), state)
+		for k := range t.Remarks {
+			m := &t.Remarks[k]
+			times := ""
+			if m.Count > 1 {
+				times = fmt.Sprintf(", %d times", m.Count)
+			}
+			p.wrapped(findingIndent, "", fmt.Sprintf("record %d at %v%s: %s", m.First, round(m.At), times, m.text()))
+		}
+	}
+	p.more("     ", len(r.Told)-len(shown))
 }
 
 // ladder draws the packets around the finding of the verdict.

@@ -11,18 +11,22 @@ type Verdict struct {
 	Headline  string `json:"headline"`                   // in a sentence
 	Cause     string `json:"cause,omitempty"`            // the rule of the finding that explains it
 	Means     string `json:"means,omitempty"`            // explanation, and its evidence
+	Reason    string `json:"reason,omitempty"`           // why exactly, as an adapter of softhca says
 	Fault     string `json:"fault,omitempty"`            // the first effect of a fault rule
 	Side      string `json:"side,omitempty"`             // where to look
 	Where     string `json:"where,omitempty"`            // addresses and queue pairs
 	Record    int    `json:"record,omitempty"`           // number of the record in the file that shows it
 	Requester string `json:"requester_status,omitempty"` // completion status at the side that sent the request
 	Responder string `json:"responder_status,omitempty"` // completion status at the other side
-	Try       string `json:"try,omitempty"`              // recommended action
-	Page      string `json:"page,omitempty"`             // where the documentation describes the cause
+	// Programs are the statuses that the programs got, as adapters of softhca say.
+	Programs []string `json:"programs,omitempty"`
+	Try      string   `json:"try,omitempty"`  // recommended action
+	Page     string   `json:"page,omitempty"` // where the documentation describes the cause
 	// ErrorPages describe the statuses, or the reason of a REJ, that the programs see.
 	ErrorPages []string `json:"error_pages,omitempty"`
 	// Caveats say what the capture cannot show.
 	Caveats []string `json:"caveats"`
+	found   *Finding // the cause; nil if there is none
 }
 
 // Told reports whether the capture shows the outcome of all its requests.
@@ -37,7 +41,7 @@ func (v *Verdict) Bad() bool { return v.Outcome == Failed.String() || v.Outcome 
 // judge returns the verdict from the sorted findings.
 func (r *Report) judge() Verdict {
 	switch {
-	case r.Packets == 0:
+	case r.Packets == 0 && len(r.Findings) == 0:
 		f := newFinding(0, instant{}, noPackets, fmt.Sprintf("none of %s is one", count(r.Records, "record")))
 		if r.Records == 0 {
 			f.Detail = "the file has no record at all"
@@ -53,11 +57,19 @@ func (r *Report) judge() Verdict {
 		where = r.Conversations[f.Conversation-1].ends()
 	}
 	v := f.verdict(where, r.asked)
-	v.Caveats = r.caveats()
-	if f.Severity == Failed && r.listened < f.until {
+	v.Caveats, v.found = r.caveats(), f
+	if c := r.conversationOf(f); f.Severity == Failed && r.listened < f.until && (c == nil || !c.heard) {
 		v.Caveats = append(v.Caveats, "the capture ends "+gapAfter(r.listened-f.heard)+" the last packet of that end: it does not show whether that end went on")
 	}
 	return v
+}
+
+// conversationOf returns the conversation of a finding, nil if it has none.
+func (r *Report) conversationOf(f *Finding) *Conversation {
+	if f == nil || f.Conversation == 0 {
+		return nil
+	}
+	return &r.Conversations[f.Conversation-1]
 }
 
 // Notable returns the record around which packets are worth a look: the first record of
@@ -82,6 +94,20 @@ func (f *Finding) verdict(where, fault string) Verdict {
 		Outcome: f.Severity.String(), Headline: rule.Title, Cause: rule.Name, Means: rule.Means, Fault: fault, Side: rule.Side.String(), Where: where + f.Detail,
 		Record: f.First, Requester: f.requester.String(), Responder: rule.Responder.String(), Try: rule.Try, Page: rule.Page(), ErrorPages: f.ErrorPages,
 	}
+}
+
+// Certain returns the names of the completion statuses that the programs got because of the finding, without
+// those of which the capture does not show which one it is.
+func (f *Finding) Certain() (names []string) {
+	if f.Severity != Failed {
+		return nil
+	}
+	for _, s := range []Statuses{f.requester, table[f.id].Responder} {
+		if len(s) == 1 {
+			names = append(names, s[0].String())
+		}
+	}
+	return names
 }
 
 // gapAfter returns the time after an event in words.
@@ -139,6 +165,9 @@ func (r *Report) caveats() []string {
 		}
 		if s.unmatched > 0 {
 			missed++
+		}
+		if s.heard {
+			continue
 		}
 		if s.refuted {
 			refuted++

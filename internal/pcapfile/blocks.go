@@ -42,9 +42,10 @@ var ErrInterfaces = errors.New("the descriptions of interfaces are too long")
 // (names, secrets and statistics), which the pcapng reader would accumulate.
 type blocks struct {
 	r          *bufio.Reader
-	order      binary.ByteOrder // of the section
-	left       int              // bytes of the block left to pass on
-	interfaces int              // bytes of the section's interface descriptions
+	order      binary.ByteOrder  // of the section
+	left       int               // bytes of the block left to pass on
+	interfaces int               // bytes of the section's interface descriptions
+	entry      func(body []byte) // called with the body of each journal entry; nil: they are skipped
 }
 
 // Read implements io.Reader.
@@ -89,13 +90,36 @@ func (b *blocks) next() error {
 			return fmt.Errorf("%w: %d bytes", ErrPacket, length)
 		}
 	case blockSection:
+	case blockJournal:
+		return b.journal(length)
 	default:
-		_, err := b.r.Discard(length)
-		if errors.Is(err, io.EOF) {
-			err = io.ErrUnexpectedEOF
-		}
-		return err
+		return b.skip(length)
 	}
 	b.left = length
+	return nil
+}
+
+// skip skips bytes of a block.
+func (b *blocks) skip(n int) error {
+	_, err := b.r.Discard(n)
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// journal reads a journal entry. The entry of an entry that is too long has no body.
+func (b *blocks) journal(length int) error {
+	if b.entry == nil || length > maxEntry {
+		if b.entry != nil {
+			b.entry(nil)
+		}
+		return b.skip(length)
+	}
+	block := make([]byte, length)
+	if _, err := io.ReadFull(b.r, block); err != nil {
+		return io.ErrUnexpectedEOF
+	}
+	b.entry(block[minBlock-4 : length-4])
 	return nil
 }

@@ -50,6 +50,10 @@ type Packet struct {
 
 // Reader reads a capture file. It is not safe for concurrent use.
 type Reader struct {
+	// Hear, if set, is called by Next with each entry of the adapter's log, in the order of the file. The
+	// Reader does not keep the Entry.
+	Hear func(*Entry)
+
 	classic *pcapgo.Reader // of pcap
 	ng      *pcapgo.NgReader
 	link    layers.LinkType // of all records, unless mixed
@@ -93,11 +97,25 @@ func newClassic(r io.Reader) (*Reader, error) {
 }
 
 func newNg(r *bufio.Reader) (*Reader, error) {
-	s, err := pcapgo.NewNgReader(&blocks{r: r}, pcapgo.NgReaderOptions{WantMixedLinkType: true, SkipUnknownVersion: true})
+	n := &Reader{mixed: true}
+	s, err := pcapgo.NewNgReader(&blocks{r: r, entry: n.hear}, pcapgo.NgReaderOptions{WantMixedLinkType: true, SkipUnknownVersion: true})
 	if err != nil {
 		return nil, fmt.Errorf("pcapfile: pcapng header: %w", err)
 	}
-	return &Reader{ng: s, mixed: true}, nil
+	n.ng = s
+	return n, nil
+}
+
+// hear counts a journal entry, and passes it on if it is one of an adapter.
+func (r *Reader) hear(body []byte) {
+	r.records++
+	if r.Hear == nil {
+		return
+	}
+	if e, ok := parseEntry(body); ok {
+		e.Record = r.records
+		r.Hear(&e)
+	}
 }
 
 // Next returns the next datagram to the RoCE port, skipping all other records.

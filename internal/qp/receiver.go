@@ -181,7 +181,7 @@ func (r *receiver) takeFor(p *Packet) bool {
 func (r *receiver) checkLength(p *Packet) fault {
 	switch {
 	case !fitsMTU(p, r.ep.mtu):
-		return invalidRequest(ib.WCLocLenErr, "packet length does not fit the path MTU")
+		return r.ep.env.badLength("packet length does not fit the path MTU", "%d bytes of payload, and the path MTU of this side is %d", len(p.Payload), r.ep.mtu)
 	case p.Info.Headers&roce.HasRETH != 0 && p.RETH.Length > MaxMessage:
 		return invalidRequest(ib.WCRemInvReqErr, "message longer than 2^31 bytes")
 	}
@@ -197,7 +197,8 @@ func (r *receiver) checkSendLength(p *Packet) fault {
 		r.received = 0
 	}
 	if uint64(r.received)+uint64(len(p.Payload)) > uint64(r.slot.length) && !r.slot.malformed {
-		return invalidRequest(ib.WCLocLenErr, "SEND longer than the receive work request")
+		return r.ep.env.badLength("SEND longer than the receive work request", "at least %d bytes, and the receive has %d",
+			r.received+uint32(len(p.Payload)), r.slot.length)
 	}
 	return fault{}
 }

@@ -1,6 +1,8 @@
 package qp
 
 import (
+	"fmt"
+
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/memory"
 	"github.com/softhca/softhca/internal/trace"
@@ -11,6 +13,15 @@ func (e *Env) badKey(what string, f memory.Fault) fault {
 	bad := remoteAccess(what + ": " + f.String())
 	if e.Trace != nil {
 		bad.why = what + ": " + e.Mem.Why(f)
+	}
+	return bad
+}
+
+// badLength returns the fault of a packet whose length does not fit; why says what it does not fit.
+func (e *Env) badLength(cause, why string, args ...any) fault {
+	bad := invalidRequest(ib.WCLocLenErr, cause)
+	if e.Trace != nil {
+		bad.why = cause + ": " + fmt.Sprintf(why, args...)
 	}
 	return bad
 }

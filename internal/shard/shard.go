@@ -11,6 +11,7 @@ import (
 	"github.com/softhca/softhca/internal/number"
 	"github.com/softhca/softhca/internal/packet"
 	"github.com/softhca/softhca/internal/qp"
+	"github.com/softhca/softhca/internal/trace"
 	"github.com/softhca/softhca/roce"
 )
 
@@ -117,11 +118,11 @@ func (s *Shard) receivePacket(now clock.Instant, d *fabric.Datagram, seg []byte,
 	}
 	q := s.QP(p.BTH.DestQP)
 	if q == nil && p.BTH.DestQP != ib.QPNGSI {
-		s.counters.Drops[counters.DropNoQP]++
+		s.drop(now, d, len(seg), counters.DropNoQP)
 		return
 	}
 	if !s.verify(d, seg, k) {
-		s.counters.Drops[counters.DropICRC]++
+		s.drop(now, d, len(seg), counters.DropICRC)
 		return
 	}
 	if q == nil {
@@ -133,16 +134,31 @@ func (s *Shard) receivePacket(now clock.Instant, d *fabric.Datagram, seg []byte,
 	q.Arm()
 }
 
+// drop counts and traces the current packet, which reaches no queue pair and no EE context.
+func (s *Shard) drop(now clock.Instant, d *fabric.Datagram, size int, why counters.Drop) {
+	s.counters.Drops[why]++
+	if s.env.Trace == nil {
+		return
+	}
+	p := &s.in
+	r := trace.Record{Kind: trace.Drop, PSN: p.BTH.PSN, Len: size, Cause: why.String(), Local: d.Dst, Remote: d.Src}
+	to := p.BTH.DestQP
+	if p.Info.Service == roce.ServiceRD {
+		r.EEC, to = true, ib.QPN(p.RDETH.EEC)
+	}
+	s.env.Out.Record(now, to, r)
+}
+
 // receiveRD does the same for an RD packet, which is for an EE context.
 func (s *Shard) receiveRD(now clock.Instant, d *fabric.Datagram, seg []byte, k int) {
 	p := &s.in
 	e := s.env.EECs.Find(p.RDETH.EEC)
 	if e == nil {
-		s.counters.Drops[counters.DropNoEEC]++
+		s.drop(now, d, len(seg), counters.DropNoEEC)
 		return
 	}
 	if !s.verify(d, seg, k) {
-		s.counters.Drops[counters.DropICRC]++
+		s.drop(now, d, len(seg), counters.DropICRC)
 		return
 	}
 	p.Data, p.Size = d, len(seg)

@@ -1,7 +1,8 @@
 // Package capture wraps a fabric.Port and writes every packet that passes it
 // to a pcapng file, which Wireshark opens without settings.
 //
-// Reading order: port.go (the wrapper), frame.go (rebuilding packets).
+// Reading order: port.go (the wrapper), frame.go (rebuilding packets), note.go (comments of
+// packets), journal.go (the adapter's log between the packets).
 //
 // A port provides no link layer and usually no IP header, so both are rebuilt,
 // with Ethernet addresses 02:00 and the last four bytes of the IP address

@@ -19,12 +19,18 @@ import (
 // Options are the settings of a capture. A zero field means its default.
 type Options struct {
 	Clock  func() time.Time // stamps the packets; default time.Now
-	Buffer int              // bytes buffered before a write; default 64 KiB
+	Buffer int              // bytes buffered before a write, at least 4 KiB; default 64 KiB
 	Prompt bool             // write after each Send and Receive: for processes that may end without Close
+	// Journal, if set, is the adapter's log, which Wrap adds to the capture.
+	Journal *Journal
 }
 
 // defaultBuffer is the default number of bytes buffered before a write.
 const defaultBuffer = 64 << 10
+
+// minBuffer is the least size of the buffer, in bytes: with less, pcapgo would add a buffer of its own, and
+// what it writes and entries would not stay in order.
+const minBuffer = 4 << 10
 
 // Port is a fabric.Port that records passing packets. Wake, Wait, Stats and
 // Caps are those of the wrapped port.
@@ -39,8 +45,11 @@ type Port struct {
 	places []int // for each frame of gone, the number of packets before it
 
 	mu      lock.Mutex[lock.Capture] // guards what follows
-	file    *pcapgo.NgWriter
-	dirty   bool  // the file's buffer is not empty
+	file    *pcapgo.NgWriter         // writes into buffer
+	buffer  *bufio.Writer
+	block   []byte // memory for an entry
+	dirty   bool   // the buffer is not empty
+	closed  bool
 	err     error // first error of the file, which ended the capture
 	missing uint64
 	notes   []note // for packets that are about to be recorded
@@ -67,14 +76,19 @@ func Wrap(p fabric.Port, w io.Writer, o Options) (*Port, error) {
 		TimestampResolution: 9,
 	}
 	options := pcapgo.NgWriterOptions{SectionInfo: pcapgo.NgSectionInfo{Application: "softhca"}}
-	file, err := pcapgo.NewNgWriterInterface(bufio.NewWriterSize(w, o.Buffer), nif, options)
+	buffer := bufio.NewWriterSize(w, max(o.Buffer, minBuffer))
+	file, err := pcapgo.NewNgWriterInterface(buffer, nif, options)
 	if err == nil {
 		err = file.Flush()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("capture: write header: %w", err)
 	}
-	return &Port{Port: p, caps: caps, clock: o.Clock, quick: o.Prompt, file: file}, nil
+	wrapped := &Port{Port: p, caps: caps, clock: o.Clock, quick: o.Prompt, file: file, buffer: buffer}
+	if o.Journal != nil {
+		o.Journal.port.Store(wrapped)
+	}
+	return wrapped, nil
 }
 
 // Send implements fabric.Port. It records the segments that the port removed
@@ -199,6 +213,9 @@ func (p *Port) Err() error {
 // and returns the errors of both.
 func (p *Port) Close() error {
 	err := p.Port.Close()
-	p.flush()
+	p.mu.Lock()
+	p.flushHeld()
+	p.closed = true
+	p.mu.Unlock()
 	return errors.Join(err, p.Err())
 }

@@ -1,0 +1,62 @@
+// Why a post was refused: the engine logs the reason, since an error number alone says little.
+#define _GNU_SOURCE
+#include "softhca.h"
+#include "operations.h"
+
+#include <stdarg.h>
+
+static const char *const states[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
+
+// tell passes the reason to the engine.
+__attribute__((format(printf, 3, 4))) static void tell(struct qp *q, char *call, const char *format, ...)
+{
+	char why[160];
+	va_list args;
+	va_start(args, format);
+	vsnprintf(why, sizeof why, format, args);
+	va_end(args);
+	ENGINE(q->dev, refused, q->handle, call, EINVAL, why);
+}
+
+static const char *state_of(const struct qp *q)
+{
+	unsigned s = q->ibv.state;
+	return s < sizeof states / sizeof *states ? states[s] : "an unknown state";
+}
+
+void refused_send(struct qp *q, char *call, const struct ibv_send_wr *wr)
+{
+	uint64_t length = 0;
+	if (q->ibv.state < IBV_QPS_RTS) {
+		tell(q, call, "the queue pair is in %s, and takes send requests from RTS on", state_of(q));
+		return;
+	}
+	if (wr == NULL) {
+		tell(q, call, "a request of the list is not valid");
+		return;
+	}
+	if ((unsigned)wr->opcode > 31 || (operations[wr->opcode].services >> q->ibv.qp_type & 1) == 0) {
+		tell(q, call, "queue pairs of this type have no operation with opcode %d", (int)wr->opcode);
+		return;
+	}
+	for (int i = 0; i < wr->num_sge; i++)
+		length += wr->sg_list[i].length;
+	if (wr->num_sge < 0 || (!(wr->send_flags & IBV_SEND_INLINE) && (uint32_t)wr->num_sge > q->cap.send_sge))
+		tell(q, call, "num_sge is %d, and max_send_sge of the queue pair is %u", wr->num_sge, q->cap.send_sge);
+	else if (wr->send_flags & IBV_SEND_INLINE && length > q->cap.inline_data)
+		tell(q, call, "%llu bytes inline, and max_inline_data of the queue pair is %u", (unsigned long long)length, q->cap.inline_data);
+	else
+		tell(q, call, "%llu bytes do not suit the operation with opcode %d", (unsigned long long)length, (int)wr->opcode);
+}
+
+void refused_recv(struct qp *q, const struct ibv_recv_wr *wr)
+{
+	if (q->recv == NULL)
+		tell(q, "ibv_post_recv", "the queue pair takes its receives from a shared receive queue");
+	else if (q->ibv.state == IBV_QPS_RESET)
+		tell(q, "ibv_post_recv", "the queue pair is in RESET, and takes receives from INIT on");
+	else if (wr->num_sge < 0 || (uint32_t)wr->num_sge > q->cap.recv_sge)
+		tell(q, "ibv_post_recv", "num_sge is %d, and max_recv_sge of the queue pair is %u", wr->num_sge, q->cap.recv_sge);
+	else
+		tell(q, "ibv_post_recv", "the receive has more than 2^31 bytes");
+}

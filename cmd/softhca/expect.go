@@ -1,0 +1,91 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/explain"
+)
+
+// expected is what a report must say, for tests that run a program or read a capture.
+type expected struct {
+	outcome string // clean, repaired, or the name of a completion status; empty: anything
+	packets bool   // at least one
+}
+
+// flags adds the options to a command.
+func (x *expected) flags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&x.outcome, "expect", "",
+		"fail unless the report has this `OUTCOME`: clean, repaired (which clean is, too), or a completion status such as REM_ACCESS_ERR that a program got")
+	cmd.Flags().BoolVar(&x.packets, "require-packets", false, "fail if no RoCEv2 packet passed")
+}
+
+// set reports whether anything is expected.
+func (x *expected) set() bool { return x.outcome != "" || x.packets }
+
+// The outcomes that can be expected.
+var outcomeClean, outcomeRepaired = "clean", explain.Repaired.String()
+
+// maxStatus is more than the number of any completion status.
+const maxStatus = 64
+
+// check checks the options.
+func (x *expected) check() error {
+	if x.outcome == "" || x.outcome == outcomeClean || x.outcome == outcomeRepaired {
+		return nil
+	}
+	for s := range ib.WCStatus(maxStatus) {
+		if s != ib.WCSuccess && s.String() == x.outcome {
+			return nil
+		}
+	}
+	return usagef("--expect %s: want clean, repaired, or a completion status such as REM_ACCESS_ERR", x.outcome)
+}
+
+// met returns an error unless a report is as expected.
+func (x *expected) met(r *explain.Report) error {
+	v := &r.Verdict
+	switch {
+	case x.packets && r.Packets == 0:
+		return errors.New("--require-packets: no RoCEv2 packet passed")
+	case x.outcome == "":
+		return nil
+	case x.outcome == outcomeClean || x.outcome == outcomeRepaired:
+		if v.Outcome == x.outcome || v.Outcome == outcomeClean {
+			return nil
+		}
+		return fmt.Errorf("--expect %s: %s: %s", x.outcome, v.Outcome, v.Headline)
+	}
+	got := statuses(r)
+	if slices.Contains(got, x.outcome) {
+		return nil
+	}
+	if len(got) == 0 {
+		return fmt.Errorf("--expect %s: no program got an error; %s: %s", x.outcome, v.Outcome, v.Headline)
+	}
+	return fmt.Errorf("--expect %s: the programs got %s", x.outcome, strings.Join(got, ", "))
+}
+
+// statuses returns the statuses that programs got: what their adapters say, otherwise what the findings
+// tell for sure.
+func statuses(r *explain.Report) (all []string) {
+	for i := range r.Told {
+		for _, m := range r.Told[i].Remarks {
+			if m.Status != "" {
+				all = append(all, m.Status)
+			}
+		}
+	}
+	if len(all) == 0 {
+		for _, f := range r.Findings {
+			all = append(all, f.Certain()...)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
