@@ -72,8 +72,8 @@ func endsOf(t *testing.T, capture string) (req, resp []string) {
 	return []string{"QP", fmt.Sprintf("%#06x", *a.QPN), "CONN", conn}, []string{"QP", fmt.Sprintf("%#06x", *b.QPN), "CONN", conn}
 }
 
-// TestToldReasons joins a capture of a refused WRITE with what both adapters say about it.
-func TestToldReasons(t *testing.T) {
+// TestK3_Reasons joins a capture of a refused WRITE with what both adapters say about it.
+func TestK3_Reasons(t *testing.T) {
 	const capture = "errs_bad_rkey_write"
 	req, resp := endsOf(t, capture)
 	plain := with(t, capture)
@@ -107,8 +107,8 @@ func TestToldReasons(t *testing.T) {
 	}
 }
 
-// TestToldFindings shows what adapters say without any packet.
-func TestToldFindings(t *testing.T) {
+// TestK3_Findings shows what adapters say without any packet.
+func TestK3_Findings(t *testing.T) {
 	const qp, conn = "0x000011", "10.0.0.1/0x000011-10.0.0.2/0x000022"
 	for _, c := range []struct {
 		name    string
@@ -158,8 +158,8 @@ func TestToldFindings(t *testing.T) {
 	}
 }
 
-// TestToldDrops says why packets got no answer: only drops that are no effect of an error explain it.
-func TestToldDrops(t *testing.T) {
+// TestK3_Drops says why packets got no answer: only drops that are no effect of an error explain it.
+func TestK3_Drops(t *testing.T) {
 	const capture = "errs_peer_init"
 	plain := with(t, capture)
 	c := &plain.Conversations[plain.Verdict.found.Conversation-1]
@@ -215,8 +215,8 @@ func TestToldDrops(t *testing.T) {
 	}
 }
 
-// TestToldEnd says that the process of the silent side has ended.
-func TestToldEnd(t *testing.T) {
+// TestK3_EndedProcess says that the process of the silent side has ended.
+func TestK3_EndedProcess(t *testing.T) {
 	f := New(Config{})
 	file, err := os.ReadFile(captures + "errs_bad_rkey_write.pcap")
 	must.Do(t, err)
@@ -247,8 +247,8 @@ func TestToldEnd(t *testing.T) {
 	}
 }
 
-// TestToldBounds has an adapter speak of too many queue pairs, and say too much about one.
-func TestToldBounds(t *testing.T) {
+// TestK3_Bounds has an adapter speak of too many queue pairs, and say too much about one.
+func TestK3_Bounds(t *testing.T) {
 	f := New(Config{})
 	at := time.Unix(1_700_000_000, 0)
 	for n := range maxTold + 100 {

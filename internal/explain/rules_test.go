@@ -478,7 +478,7 @@ func refusedRD(s *scene) {
 func TestRules(t *testing.T) {
 	// Others are shown by TestFaultCaptures, TestFaultsLeaveMarks, TestSpoiltAnswers, TestLateAnswers and TestEmptyCaptures.
 	shown := map[ruleID]bool{faultAsked: true, faultLost: true, answerSpoilt: true, answersLost: true, answersLate: true, faultDelayed: true, noPackets: true,
-		completionError: true, callFailed: true, cqOverrun: true, // TestToldFindings
+		completionError: true, callFailed: true, cqOverrun: true, // TestK3_Findings
 	}
 	for _, c := range cases {
 		shown[c.rule] = true

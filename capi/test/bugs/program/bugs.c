@@ -139,7 +139,7 @@ static void server(int peer)
 			receive(&e, SIZE);
 	require(write(peer, &byte, 1) == 1, "write");
 	if (is("late-receive")) {
-		usleep(20000);
+		usleep(200000);
 		receive(&e, SIZE);
 	}
 	if (is("lost-peer")) {

@@ -1,0 +1,171 @@
+//go:build linux
+
+// Package bugs runs programs in C, each with one bug, and checks what run --explain says about them. The
+// programs are a client and a server, two processes, in program/bugs.c.
+package bugs
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/softhca/softhca/internal/explain"
+	"github.com/softhca/softhca/internal/libraries"
+	"github.com/softhca/softhca/internal/must"
+)
+
+// bugs are the bugs, by the argument of the program, with the verdict on each.
+var bugs = []struct {
+	name     string
+	cause    string
+	exactly  string // matches the reason, or where it happened if there is none; empty: there is none
+	programs string // matches what the programs saw
+}{
+	{"wrong-rkey", "write-refused", `request refused: rkey: no region or window has the key 0x`, `^\S+ QP \S+: REM_ACCESS_ERR, wr_id 5$`},
+	{"no-right", "write-refused", `region 0x\w+ has the rights LOCAL_WRITE\|REMOTE_READ, and the access needs REMOTE_WRITE`, `^\S+ QP \S+: REM_ACCESS_ERR, wr_id 5$`},
+	{"beyond", "write-refused", `1024 bytes at 0x\w+ end 924 bytes beyond region 0x\w+, which has 100 bytes at 0x`, `^\S+ QP \S+: REM_ACCESS_ERR, wr_id 5$`},
+	{"receive-too-small", "invalid-request", `SEND longer than the receive work request: at least 64 bytes, and the receive has 8`, `: REM_INV_REQ_ERR, wr_id 5; .*: LOC_LEN_ERR, wr_id 77$`},
+	{"mtu-mismatch", "invalid-request", `4096 bytes of payload, and the path MTU of this side is 1024`, `: REM_INV_REQ_ERR, wr_id 5; .*: LOC_LEN_ERR, wr_id 77$`},
+	{"not-in-rtr", "no-answer", `packet dropped: the queue pair is in INIT`, `: RETRY_EXC_ERR, wr_id 5$`},
+	{"wrong-qpn", "no-answer", `packet dropped: the adapter has no such queue pair`, `: RETRY_EXC_ERR, wr_id 5$`},
+	{"wrong-psn", "psn-ahead", `the first PSN that was sent is 0x001005`, `: RETRY_EXC_ERR, wr_id 5$`},
+	{"lost-peer", "went-silent", `process \d+ ended, or closed the adapter, at .*, before the last packet`, `: RETRY_EXC_ERR, wr_id 6$`},
+	{"rnr", "rnr-unresolved", `2 RNR NAKs with a timer of 640µs`, `: RNR_RETRY_EXC_ERR, wr_id 5$`},
+	{"late-receive", "rnr-wait", `came again .* after an RNR NAK with a timer of 640µs`, `^$`},
+	{"bad-lkey", "completion-error", `completion with error LOC_PROT_ERR: wr_id 5; payload: no region or window has the key 0x`, `^$`},
+	{"post-before-rts", "call-failed", `ibv_post_send: the queue pair is in RTR, and takes send requests from RTS on: invalid argument`, `^$`},
+	{"cq-overrun", "cq-overrun", `asynchronous event: CQ_ERR, CQ \d`, `^$`},
+}
+
+// header is the header that compiling the program needs.
+const header = "infiniband/verbs.h"
+
+// TestMain removes what the tests have built.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if dir != "" {
+		_ = os.RemoveAll(dir) // it is in a directory for what is left
+	}
+	os.Exit(code)
+}
+
+// dir has what is built, once; empty before.
+var dir string
+
+// build builds the command, the libraries and the program, and returns the first and the last.
+func build(t *testing.T) (command, program string) {
+	t.Helper()
+	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
+	cc, err := libraries.Compiler()
+	if err != nil {
+		t.Skip(err) // the program is in C
+	}
+	has := exec.Command(cc, "-E", "-x", "c", "-")
+	has.Stdin = strings.NewReader("#include <" + header + ">\n")
+	if has.Run() != nil {
+		t.Skipf("%s is missing: apt install libibverbs-dev", header) // as above
+	}
+	if dir != "" {
+		return filepath.Join(dir, "softhca"), filepath.Join(dir, "bugs")
+	}
+	tree, ok := libraries.Tree()
+	if !ok {
+		t.Fatal(libraries.ErrNotFound)
+	}
+	dir, err = os.MkdirTemp("", "softhca-bugs-")
+	must.Do(t, err)
+	must.Do(t, libraries.Build(t.Context(), tree, dir, io.Discard))
+	command, program = filepath.Join(dir, "softhca"), filepath.Join(dir, "bugs")
+	for _, args := range [][]string{
+		{"go", "build", libraries.NoVCS, "-o", command, "github.com/softhca/softhca/cmd/softhca"},
+		{cc, libraries.Dialect, "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-o", program, "program/bugs.c", "-libverbs"},
+	} {
+		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%q: %v\n%s", args, err, out)
+		}
+	}
+	return command, program
+}
+
+// TestK3_BugsAreExplained runs each program with run --explain, which writes one capture of both sides. The
+// verdict names the bug, and no two bugs have the same.
+func TestK3_BugsAreExplained(t *testing.T) {
+	command, program := build(t)
+	for i, bug := range bugs {
+		t.Run(bug.name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "both.pcapng")
+			run := exec.Command(command, "run", "--explain", "--capture", file, "--addr", fmt.Sprintf("127.0.78.%d", i+1), "--", program, bug.name)
+			text, err := run.CombinedOutput()
+			must.Do(t, err)
+			v := explained(t, command, file)
+			exactly := v.Reason
+			if exactly == "" {
+				exactly = v.Where
+			}
+			if v.Cause != bug.cause || !regexp.MustCompile(bug.exactly).MatchString(exactly) || !regexp.MustCompile(bug.programs).MatchString(strings.Join(v.Programs, "; ")) {
+				t.Errorf("the cause is %s, exactly %q, the programs saw %q; run printed\n%s", v.Cause, exactly, v.Programs, text)
+			}
+			if told := "VERDICT " + v.Outcome + ": " + v.Headline; !strings.Contains(unwrapped(string(text)), told) {
+				t.Errorf("run printed\n%s\nwant %q", text, told)
+			}
+			for k, other := range bugs {
+				if k != i && other.cause == v.Cause && regexp.MustCompile(other.exactly).MatchString(exactly) {
+					t.Errorf("%q is also the verdict on %s", exactly, other.name)
+				}
+			}
+		})
+	}
+}
+
+// explained returns the verdict on a capture.
+func explained(t *testing.T, command, file string) *explain.Verdict {
+	t.Helper()
+	out, err := exec.Command(command, "explain", "--json", file).Output()
+	if exit := (*exec.ExitError)(nil); err != nil && (!errors.As(err, &exit) || exit.ExitCode() != 1) {
+		t.Fatal(err)
+	}
+	var r struct{ Verdict explain.Verdict }
+	must.Do(t, json.Unmarshal(out, &r))
+	return &r.Verdict
+}
+
+// unwrapped returns a text with its lines joined.
+func unwrapped(s string) string { return regexp.MustCompile(`\s+`).ReplaceAllString(s, " ") }
+
+// TestExpectations runs programs with what the report must say.
+func TestExpectations(t *testing.T) {
+	command, program := build(t)
+	for _, c := range []struct {
+		bug  string
+		args []string
+		code int
+		want string
+	}{
+		{"beyond", []string{"--expect", "REM_ACCESS_ERR", "--require-packets"}, 0, ""},
+		{"beyond", []string{"--expect", "clean"}, 86, "--expect clean: failed: a WRITE was refused"},
+		{"beyond", []string{"--expect", "RETRY_EXC_ERR"}, 86, "--expect RETRY_EXC_ERR: the programs got REM_ACCESS_ERR"},
+		{"late-receive", []string{"--expect", "repaired"}, 0, ""},
+		{"late-receive", []string{"--expect", "clean"}, 86, "--expect clean: repaired: the receiver was not ready"},
+		{"bad-lkey", []string{"--expect", "LOC_PROT_ERR"}, 0, ""},
+		{"bad-lkey", []string{"--require-packets"}, 86, "no RoCEv2 packet passed"},
+	} {
+		args := append(append([]string{"run", "--explain", "--addr", "127.0.79.1"}, c.args...), "--", program, c.bug)
+		out, err := exec.Command(command, args...).CombinedOutput()
+		code := 0
+		if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+			code = exit.ExitCode()
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if code != c.code || !strings.Contains(string(out), c.want) {
+			t.Errorf("%q: exit code %d, want %d\n%s", args[1:], code, c.code, out)
+		}
+	}
+}
