@@ -100,7 +100,7 @@ type Config struct {
 	// is Debug when the adapter is opened. A line that is about a connected queue pair, unless it is
 	// about a packet, has the attribute conn, which is the same at both ends, such as
 	// 10.0.0.1/0x000011-10.0.0.2/0x000012. Lines above Debug are limited: of one sort, 20 at
-	// once and then 10 in a second; the attribute left_out counts those that were left out. The
+	// once and then 10 in a second; the attribute left_out is the number of lines that are missing before this one. The
 	// handler runs on the thread on which the event happens: a handler that blocks delays
 	// packets. A handler must not call the adapter.
 	Log *slog.Logger

@@ -4,6 +4,7 @@
 #include "operations.h"
 
 #include <stdarg.h>
+#include <stdio.h>
 
 static const char *const states[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
 

@@ -7,7 +7,7 @@
 
 // The layout of the table of an adapter's objects, as internal/restrack writes it.
 #define TABLE_MAGIC UINT64_C(0x6b63617274736572)
-#define TABLE_LAYOUT UINT64_C(0xe6f07b1dff3abdef)
+#define TABLE_LAYOUT UINT64_C(0xa1e02dfa2119a27)
 
 enum {
 	TABLE_EXTENT = 16384,

@@ -16,8 +16,8 @@
 // Attempts to read a row that its owner changes.
 enum { ATTEMPTS = 100 };
 
-// directory opens the directory of tables: the one that the administrator names, which is then the
-// only one, or that of the user, next to the image. internal/restrack/file does the same.
+// directory opens the directory of tables: that of SOFTHCA_TABLES if the administrator has set it, otherwise
+// that of the user, next to the image. internal/restrack/file does the same.
 static int directory(struct work *w)
 {
 	char room[ROOT_MAX];

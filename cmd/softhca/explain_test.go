@@ -182,7 +182,7 @@ func TestExplainLive(t *testing.T) {
 		{[]string{"--live", "no0"}, exitUsage, "explain --live: interface no0: "},
 		{[]string{"--live", "lo", "x.pcap"}, exitUsage, "--live takes no FILE"},
 		{[]string{"--live", "lo", "--html", "x.html"}, exitUsage, "--html needs a FILE"},
-		{nil, exitUsage, "needs one FILE"},
+		{nil, exitUsage, "needs a FILE"},
 	} {
 		if code, _, errs := command(t, append([]string{"explain"}, c.args...)...); code != c.code || !strings.Contains(errs, c.want) {
 			t.Errorf("explain %q: exit code %d, want %d; %s", c.args, code, c.code, errs)

@@ -273,7 +273,7 @@ func TestPage(t *testing.T) {
 const pageHead = `<!-- Written by "go test ./internal/explain -run TestPage -rewrite". Do not edit. -->
 # What explain finds
 
-    softhca explain FILE
+    softhca explain FILE...
 
 prints what went wrong in a capture and why: the verdict, a summary, the conversations, the findings, and the packets around the finding that explains the
 verdict. The *capture point* is the interface at which the packets were captured. A finding is *repaired* (it cost time only, or had no effect), *unknown* (the capture does not show the outcome of a request), *lost* (a message is gone and
@@ -301,6 +301,27 @@ every command that opens an adapter follows the packets of that adapter, and ` +
 Both report a failed connection at once: when a NAK refuses a request, or when the connection has been silent for at least a second and four times as long as between its
 last repeats. If an answer refutes the NAK later, they report that the connection did not fail. They also report when a message of the
 connection manager is repeated without an answer.
+
+## What the adapters say
+
+Captures of softhca (`+"`--capture`"+`) also contain the adapter's [log](logs.md) from level info on: lines between the packets, which Wireshark shows as entries of a systemd
+journal. So `+"`explain`"+` tells what no packet shows, for each side whose adapter is one of softhca:
+
+- *exactly*: why a request was refused, with the bounds or the rights of the region, or the size of the receive; why packets were dropped, for example because the queue
+  pair was still in INIT; that the process of the other side had ended (with `+"`run --explain`"+`);
+- *programs saw*: the status and the wr_id of the first failed work request of each side, instead of what the packets let expect;
+- findings without packets: [completion-error](#completion-error), [call-failed](#call-failed), [cq-overrun](#cq-overrun);
+- under FROM THE ADAPTERS: the last state of each queue pair, errors, events, drops, repeats, and failed calls with their reasons.
+
+What an adapter says is as true as the file: whoever can write it can write anything.
+
+`+"`softhca run --explain`"+` follows the adapters of all processes that the program starts together, in the order of time, and makes one report; with `+"`--capture`"+` it also
+writes their packets to one file. `+"`softhca explain client.pcapng server.pcapng`"+` does the same with files, if the clocks of the hosts agree: of each packet, the outgoing copy is followed.
+
+For tests, `+"`--expect clean`"+` fails unless nothing was found, `+"`--expect repaired`"+` unless no program saw an error and no message was lost, and `+"`--expect REM_ACCESS_ERR`"+` (or another
+status) unless a program got it; `+"`--require-packets`"+` fails if no packet passed. The exit code of `+"`explain`"+` is then 0 or 1, and that of `+"`run`"+` 86 if the program ended with 0.
+
+## Shared memory
 
 On Linux, programs of one user on one host exchange packets through [shared memory](run.md#shared-memory-on-one-host), which passes no interface: ` + "`--live`" + ` and tcpdump do not see them, and
 ` + "`--live`" + ` says so at the end if it knows of any. Run both programs with ` + "`--wire udp`" + `, or ` + "`SOFTHCA_WIRE=udp`" + `, to see their packets at ` + "`lo`" + `.

@@ -32,7 +32,7 @@ const (
 type Told struct {
 	Addr    string   `json:"addr"`               // of the adapter
 	QPN     *int     `json:"qpn,omitempty"`      // missing for what is about no queue pair
-	EEC     bool     `json:"eec,omitempty"`      // the number is that of an EE context
+	EEC     bool     `json:"ee_context,omitempty"`      // it is an EE context
 	State   string   `json:"state,omitempty"`    // the last one
 	Remarks []Remark `json:"remarks"`            // in the order of their first records, 16 at most
 	More    int      `json:"unlisted,omitempty"` // further remarks, not in the list
@@ -218,6 +218,9 @@ func (n *inside) at(e *End) *Told {
 	return n.all[toldKey{n.canonical(addr), ib.QPN(*e.QPN)}]
 }
 
+// failures are the messages about completions with an error.
+var failures = []string{eventlog.RetriesExhausted, eventlog.CompletionError}
+
 // find returns the first remark with one of the messages, in the order of the messages.
 func (t *Told) find(messages ...string) *Remark {
 	if t == nil {
@@ -273,7 +276,9 @@ func (n *inside) complete(r *Report, c *Conversation) {
 			r.Findings = slices.DeleteFunc(r.Findings, func(f *Finding) bool { return f.Conversation == c.ID && f.id == oneDirection })
 		}
 	}
-	c.heard = n.hears(&c.A) && n.hears(&c.B) && (n.at(&c.A) != nil || n.at(&c.B) != nil)
+	a, b := n.at(&c.A), n.at(&c.B)
+	all := n.hears(&c.A) && n.hears(&c.B) && (a != nil || b != nil)
+	c.heard = all || cmp.Or(a.find(failures...), b.find(failures...)) != nil
 }
 
 // hears reports whether the adapter of an end is one of those that say something.
@@ -345,12 +350,18 @@ func (r *Report) addTold(c *Conversation, id ruleID, t *Told, m *Remark) {
 	}
 	f := newFinding(of, instant{m.First, m.At}, id, detail)
 	f.Count = m.Count
-	for status := range ib.WCStatus(maxStatus) {
-		if status != ib.WCSuccess && status.String() == m.Status {
-			f.ErrorPages = Statuses{status}.pages()
+	f.ErrorPages = statusOf(m.Status).pages()
+	r.Findings = append(r.Findings, f)
+}
+
+// statusOf returns the status with a name, none if there is none.
+func statusOf(name string) Statuses {
+	for s := range ib.WCStatus(maxStatus) {
+		if s != ib.WCSuccess && s.String() == name {
+			return Statuses{s}
 		}
 	}
-	r.Findings = append(r.Findings, f)
+	return nil
 }
 
 // name names the queue pair.
@@ -395,8 +406,8 @@ func (n *inside) reasons(c *Conversation) (why string, saw []string) {
 		why = cmp.Or(why, n.left(t, c))
 	}
 	for _, t := range ends {
-		if m := t.find(eventlog.RetriesExhausted, eventlog.CompletionError); m != nil {
-			saw = append(saw, t.name()+": "+m.Status+", "+m.Detail)
+		if m := t.find(failures...); m != nil {
+			saw = append(saw, t.name()+": "+cmp.Or(statusOf(m.Status).String(), m.Status)+", "+m.Detail)
 		}
 	}
 	return why, saw

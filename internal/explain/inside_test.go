@@ -89,7 +89,7 @@ func TestK3_Reasons(t *testing.T) {
 	if v.Cause != plain.Verdict.Cause || !strings.HasSuffix(v.Reason, ": request refused: rkey: no region has the key") || !strings.HasPrefix(v.Reason, far) {
 		t.Errorf("the cause is %q, exactly %q", v.Cause, v.Reason)
 	}
-	if len(v.Programs) != 1 || !strings.HasPrefix(v.Programs[0], own) || !strings.HasSuffix(v.Programs[0], ": REM_ACCESS_ERR, wr_id 5") {
+	if len(v.Programs) != 1 || !strings.HasPrefix(v.Programs[0], own) || !strings.HasSuffix(v.Programs[0], ": REM_ACCESS_ERR (10), wr_id 5") {
 		t.Errorf("the programs saw %q", v.Programs)
 	}
 	if len(r.Findings) != len(plain.Findings) {
@@ -196,7 +196,7 @@ func TestK3_Drops(t *testing.T) {
 		if v := r.Verdict; v.Cause != plain.Verdict.Cause || !strings.HasSuffix(v.Reason, x.want) || (x.want == "") != (v.Reason == "") {
 			t.Errorf("%s: %s, exactly %q, want %q", x.name, v.Cause, v.Reason, x.want)
 		}
-		if got := fmt.Sprint(r.Verdict.Programs); got != fmt.Sprintf("[%s QP 0x000abc: RETRY_EXC_ERR, wr_id 9]", own) {
+		if got := fmt.Sprint(r.Verdict.Programs); got != fmt.Sprintf("[%s QP 0x000abc: RETRY_EXC_ERR (12), wr_id 9]", own) {
 			t.Errorf("%s: the programs saw %s", x.name, got)
 		}
 		for _, caveat := range r.Verdict.Caveats {

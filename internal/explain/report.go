@@ -55,7 +55,7 @@ type Conversation struct {
 	doubt     time.Duration // the silence before an answer that may have been too late for its requester
 	disorder  bool          // the last answers came out of order
 	refuted   bool          // a requester sent nothing after an answer that refuted a NAK
-	heard     bool          // the adapters of both ends say what became of it
+	heard     bool          // the adapters say what became of it
 }
 
 // End is one end of a conversation.

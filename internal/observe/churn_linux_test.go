@@ -222,7 +222,7 @@ func (c *churner) churn(r *rand.Rand, stop chan struct{}) error {
 	}
 }
 
-// create creates a queue pair and connects it; one that is connected to itself then sends messages.
+// create creates a queue pair and connects it. If self is true it is connected to itself, and sends messages.
 func (c *churner) create(self bool) error {
 	attr := verbs.QPInitAttr{Type: ib.RC, SendCQ: c.cq, RecvCQ: c.cq, SQSig: ib.SigAll, Cap: verbs.QPCap{MaxSendWR: farSend, MaxRecvWR: farRecv, MaxSendSGE: 1, MaxRecvSGE: 1}}
 	if self {

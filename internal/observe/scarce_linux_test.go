@@ -94,8 +94,8 @@ func TestW1_ReliableDatagramsAreSeen(t *testing.T) {
 // fullEnv makes the test binary mount small file systems.
 const fullEnv = "SOFTHCA_TEST_FULL"
 
-// TestW1_FullFileSystem opens adapters whose tables find no room: they work. One that cannot grow counts
-// the objects without rows, and one that cannot begin leaves no file.
+// TestW1_FullFileSystem opens adapters in file systems that are full. They work, without a table, or with a
+// table that counts the objects for which it has no row.
 func TestW1_FullFileSystem(t *testing.T) {
 	if os.Getenv(fullEnv) != "" {
 		fullFileSystem(t)

@@ -2,6 +2,7 @@ package script
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -114,6 +115,9 @@ func (w *world) trace(r *trace.Record) {
 	case trace.Challenge:
 		w.say("%s: %s", q.name, r.Cause)
 	case trace.Drop:
+		if slices.Contains(unread, r.Cause) {
+			return // a line about the counter shows it
+		}
 		for d := range counters.NumDrops {
 			if d.String() == r.Cause {
 				w.seen.drops[d]++
@@ -242,6 +246,9 @@ func (w *world) showMemory() {
 		copy(m.last, m.buf)
 	}
 }
+
+// unread are the reasons to drop a packet before its queue pair or EE context gets it.
+var unread = []string{counters.DropICRC.String(), counters.DropNoQP.String(), counters.DropNoEEC.String()}
 
 // early are the reasons to drop a packet before it counts as received.
 var early = []counters.Drop{

@@ -99,7 +99,7 @@ func (e ended) change(f func() error) error {
 	if err != nil {
 		return err
 	}
-	n = (n + 1) | 1 // odd, and another number than one that was left
+	n = (n + 1) | 1 // odd, and different from what a writer that died has left
 	if err := e.put(at, n); err != nil {
 		return err
 	}
