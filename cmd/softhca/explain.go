@@ -82,21 +82,9 @@ With --expect or --require-packets it is 0 if the report is as expected, and oth
 			}
 			return x.want.check()
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if x.page == "-" {
-				return usagef("--html -: want the name of a file to write")
-			}
-			if x.live != "" {
-				return x.hear(cmd)
-			}
-			return x.run(cmd, args)
-		},
+		RunE: x.execute,
 	}
-	cmd.Flags().StringVar(&x.live, "live", "", "follow the packets of this network `interface`, until Ctrl-C")
-	cmd.Flags().BoolVar(&x.asJSON, "json", false, "print one JSON object")
-	cmd.Flags().BoolVar(&x.all, "all", false, "list all conversations and findings, not only 10 of each")
-	x.want.flags(cmd)
-	cmd.Flags().StringVar(&x.page, "html", "", "also write an HTML page to this `file.html`")
+	x.flags(cmd)
 	return cmd
 }
 
@@ -107,6 +95,27 @@ type explaining struct {
 	page   string // the file of the page; "" for none
 	live   string // the interface to follow instead of a file
 	want   expected
+}
+
+// execute runs the command.
+func (x *explaining) execute(cmd *cobra.Command, args []string) error {
+	switch {
+	case x.page == "-":
+		return usagef("--html -: want the name of a file to write")
+	case x.live != "":
+		return x.hear(cmd)
+	default:
+		return x.run(cmd, args)
+	}
+}
+
+// flags adds the options to the command.
+func (x *explaining) flags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&x.live, "live", "", "follow the packets of this network `interface`, until Ctrl-C")
+	cmd.Flags().BoolVar(&x.asJSON, "json", false, "print one JSON object")
+	cmd.Flags().BoolVar(&x.all, "all", false, "list all conversations and findings, not only 10 of each")
+	x.want.flags(cmd)
+	cmd.Flags().StringVar(&x.page, "html", "", "also write an HTML page to this `file.html`")
 }
 
 // run explains one capture, or several as one.

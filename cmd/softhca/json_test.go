@@ -24,6 +24,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fabric/ipudp"
 	"github.com/softhca/softhca/internal/must"
+	"github.com/softhca/softhca/internal/pcapfile"
 	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/roce"
 )
@@ -192,6 +193,30 @@ func everyMessage(t *testing.T) string {
 	return name
 }
 
+// everyEntry makes a capture in which adapters say something of each sort.
+func everyEntry(t *testing.T) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "entries.pcapng")
+	var b bytes.Buffer
+	w, err := pcapfile.NewWriter(&b)
+	must.Do(t, err)
+	say := func(text ...string) {
+		e := pcapfile.Entry{Time: time.Unix(1_700_000_000, 0), Fields: []pcapfile.Field{{Name: "ADAPTER", Value: "10.0.0.1"}}}
+		for i := 0; i < len(text); i += 2 {
+			e.Fields = append(e.Fields, pcapfile.Field{Name: text[i], Value: text[i+1]})
+		}
+		must.Do(t, w.Write(&pcapfile.Item{Entry: &e}))
+	}
+	say("MSG", "state changed", "EEC", "0x000012", "TO", "ERR")
+	say("MSG", "retries exhausted", "EEC", "0x000012", "STATUS", "RETRY_EXC_ERR", "WR_ID", "1")
+	for n := range 20 {
+		say("MSG", "memory error", "QP", "0x000011", "CAUSE", fmt.Sprint(n))
+	}
+	must.Do(t, w.Flush())
+	must.Do(t, os.WriteFile(name, b.Bytes(), 0o644))
+	return name
+}
+
 // checkCaptures checks what is printed of captures.
 func checkCaptures(t *testing.T, check func(command, printed string)) {
 	t.Helper()
@@ -199,7 +224,7 @@ func checkCaptures(t *testing.T, check func(command, printed string)) {
 	if err != nil || len(files) < 100 {
 		t.Fatalf("%d captures, %v", len(files), err)
 	}
-	for _, file := range append(files, everyMessage(t)) {
+	for _, file := range append(files, everyMessage(t), everyEntry(t)) {
 		_, out, _ := command(t, "explain", "--json", file)
 		check("softhca explain --json FILE", out)
 		if _, out, _ = command(t, "decode", "--json", "-x", file); out != "" {

@@ -26,7 +26,7 @@ const defaultDevice = "softhca0"
 const runName = "run"
 
 func newRunCommand(g *globals) *cobra.Command {
-	device, addrs, want := "", []string(nil), expected{}
+	x := &running{}
 	cmd := &cobra.Command{
 		Use:   runName + " [flags] [--] PROGRAM [ARGUMENT...]",
 		Short: "Run an unmodified RDMA program on a software adapter",
@@ -75,42 +75,49 @@ the report is not as --expect or --require-packets asks.`,
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return runProgram(cmd, g, args, device, addrs, &want) },
+		RunE: func(cmd *cobra.Command, args []string) error { return x.run(cmd, g, args) },
 	}
-	cmd.Flags().StringVar(&device, "device", "", "`name` of the adapter (default "+defaultDevice+")")
-	cmd.Flags().StringArrayVar(&addrs, "addr", nil,
+	cmd.Flags().StringVar(&x.device, "device", "", "`name` of the adapter (default "+defaultDevice+")")
+	cmd.Flags().StringArrayVar(&x.addrs, "addr", nil,
 		"local `address`, addresses (a,b) or network interface of the adapter; they become its GID table; repeat it for more adapters")
-	want.flags(cmd)
+	x.want.flags(cmd)
 	cmd.Flags().SetInterspersed(false) // words after the program's name are its arguments
 	return cmd
 }
 
-// runProgram runs a program on adapters with these addresses.
-func runProgram(cmd *cobra.Command, g *globals, args []string, device string, addrs []string, want *expected) error {
+// running is a run of a program.
+type running struct {
+	device string   // name of the adapter
+	addrs  []string // of the adapters
+	want   expected
+}
+
+// run runs a program.
+func (x *running) run(cmd *cobra.Command, g *globals, args []string) error {
 	if environ.Privileged() {
 		return errRunPrivileged
 	}
-	if err := want.check(); err != nil {
+	if err := x.want.check(); err != nil {
 		return err
 	}
-	if want.set() && !g.explain {
+	if x.want.set() && !g.explain {
 		return usagef("--expect and --require-packets are about the report of --explain: add --explain")
 	}
-	if strings.HasPrefix(device, "-") {
-		return usagef("--device %q: want a name; options stand before it", device)
+	if strings.HasPrefix(x.device, "-") {
+		return usagef("--device %q: want a name; options stand before it", x.device)
 	}
 	o, err := runOptions(cmd, g, args)
 	if err != nil {
 		return err
 	}
-	o.Addrs = slices.DeleteFunc(addrs, func(a string) bool { return strings.TrimSpace(a) == "" })
-	from, name := given("--device", device, launch.DeviceEnv)
+	o.Addrs = slices.DeleteFunc(x.addrs, func(a string) bool { return strings.TrimSpace(a) == "" })
+	from, name := given("--device", x.device, launch.DeviceEnv)
 	o.Device = cmp.Or(name, defaultDevice)
 	if err := o.CheckDevice(); err != nil {
 		return usagef("%s: %w", from, err)
 	}
 	if g.explain {
-		err = runExplained(cmd.Context(), cmd, o, g.capture, want)
+		err = runExplained(cmd.Context(), cmd, o, g.capture, &x.want)
 	} else {
 		err = o.Run(cmd.Context())
 	}

@@ -132,7 +132,7 @@ func failsBefore(dir string) []failure {
 		{"", []string{"--capture", "/no/such/x.pcapng"}, []string{"--capture /no/such/x.pcapng: ", "no such file or directory", "directory that exists"}},
 		{"", []string{"--capture", dir}, []string{"--capture " + dir + ": ", "is a directory"}},
 		{"", []string{"--capture", ""}, []string{"--capture is empty"}},
-		{"", []string{"--explain", "--capture", "x"}, []string{"--explain and --capture"}},
+		{"", []string{"--expect", "clean"}, []string{"--expect and --require-packets", "add --explain"}},
 		{"", []string{"--fault", "dorp"}, []string{"--fault: ", `"dorp"`, "did you mean drop?"}},
 		{"", []string{"--fault-file", "nothing"}, []string{"--fault-file nothing: ", "no such file", "name a file"}},
 		{"", []string{"--fault-file", dir}, []string{"--fault-file " + dir + ": ", "is a directory", "name a file"}},

@@ -102,7 +102,7 @@ func (f *Follower) Read(r io.Reader) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	file.Hear = f.hear
+	file.Hear = func(e *pcapfile.Entry) { f.inside.hear(e, &f.start) }
 	for {
 		p, err := file.Next()
 		f.report.Records = file.Records()
@@ -148,7 +148,7 @@ func ReadAll(captures []io.Reader, c Config) (*Report, error) {
 func (f *Follower) Take(i *pcapfile.Item) {
 	if i.Entry != nil {
 		f.report.Records = i.Entry.Record
-		f.hear(i.Entry)
+		f.inside.hear(i.Entry, &f.start)
 		return
 	}
 	f.report.Records = i.Packet.Record
@@ -267,7 +267,7 @@ func (f *Follower) asked(p *pcapfile.Packet) {
 }
 
 // altered reports whether a fault rule affected the packet in another way than by dropping it.
-func (f *Follower) altered() bool { return f.sight.marks&ChangedByRule != 0 }
+func (s *sight) altered() bool { return s.marks&ChangedByRule != 0 }
 
 // unrepeated reports whether the packet is not retransmitted when it is lost.
 func (f *Follower) unrepeated() bool {

@@ -404,7 +404,7 @@ func (h *half) extend(f *Follower, n uint32, vague bool) {
 		return
 	}
 	o := begun(now, p)
-	o.altered = f.altered()
+	o.altered = f.sight.altered()
 	h.deferred.begins(o.src)
 	o.n, o.vague = n, vague
 	h.ops = append(h.ops, o)

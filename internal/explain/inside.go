@@ -30,12 +30,12 @@ const (
 
 // Told is what an adapter says about one of its queue pairs or EE contexts, or about itself.
 type Told struct {
-	Addr    string   `json:"addr"`               // of the adapter
-	QPN     *int     `json:"qpn,omitempty"`      // missing for what is about no queue pair
-	EEC     bool     `json:"ee_context,omitempty"`      // it is an EE context
-	State   string   `json:"state,omitempty"`    // the last one
-	Remarks []Remark `json:"remarks"`            // in the order of their first records, 16 at most
-	More    int      `json:"unlisted,omitempty"` // further remarks, not in the list
+	Addr    string   `json:"addr"`                 // of the adapter
+	QPN     *int     `json:"qpn,omitempty"`        // missing for what is about no queue pair
+	EEC     bool     `json:"ee_context,omitempty"` // it is an EE context
+	State   string   `json:"state,omitempty"`      // the last one
+	Remarks []Remark `json:"remarks"`              // in the order of their first records, 16 at most
+	More    int      `json:"unlisted,omitempty"`   // further remarks, not in the list
 	key     toldKey
 	peer    toldKey // the other end, if it is known
 	by      process
@@ -74,8 +74,9 @@ type inside struct {
 	gone map[process]instant       // processes that said goodbye, or ended without
 }
 
-// hear takes an entry of an adapter's log.
-func (f *Follower) hear(e *pcapfile.Entry) {
+// hear takes an entry of an adapter's log. start is the time of the first record, which is that of the entry
+// if it is zero.
+func (n *inside) hear(e *pcapfile.Entry, start *time.Time) {
 	var addrs []netip.Addr
 	for text := range strings.SplitSeq(e.Get(capture.FieldAdapter), ",") {
 		if a, err := netip.ParseAddr(text); err == nil {
@@ -85,14 +86,13 @@ func (f *Follower) hear(e *pcapfile.Entry) {
 	if len(addrs) == 0 {
 		return
 	}
-	if f.start.IsZero() {
-		f.start = e.Time
+	if start.IsZero() {
+		*start = e.Time
 	}
-	n := &f.inside
 	for _, a := range addrs[:min(len(addrs), maxAddrs)] {
 		remember(&n.of, maxAddrs, a, addrs[0])
 	}
-	now, by := instant{e.Record, e.Time.Sub(f.start)}, process{addrs[0], e.Get(capture.FieldPID)}
+	now, by := instant{e.Record, e.Time.Sub(*start)}, process{addrs[0], e.Get(capture.FieldPID)}
 	if e.Get(capture.FieldMsg) == capture.Gone {
 		remember(&n.gone, maxTold, by, now)
 		return

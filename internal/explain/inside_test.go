@@ -107,6 +107,23 @@ func TestK3_Reasons(t *testing.T) {
 	}
 }
 
+// toldReport is a report with all that adapters can say.
+func toldReport(t *testing.T) *Report {
+	t.Helper()
+	const capture = "errs_bad_rkey_write"
+	req, resp := endsOf(t, capture)
+	entries := []*pcapfile.Entry{
+		says(linuxServer, append([]string{"MSG", "request refused", "CAUSE", "rkey: no region has the key"}, resp...)...),
+		says(linuxClient, append([]string{"MSG", "state changed", "FROM", "RTS", "TO", "SQE", "CAUSE", "x"}, req...)...),
+		says(linuxClient, append([]string{"MSG", "completion with error", "STATUS", "REM_ACCESS_ERR", "WR_ID", "5"}, req...)...),
+		says(linuxClient, "MSG", "state changed", "EEC", "0x000012", "TO", "ERR"),
+	}
+	for n := range maxRemarks {
+		entries = append(entries, says(linuxClient, append([]string{"MSG", "memory error", "CAUSE", fmt.Sprint(n)}, req...)...))
+	}
+	return with(t, capture, entries...)
+}
+
 // TestK3_Findings shows what adapters say without any packet.
 func TestK3_Findings(t *testing.T) {
 	const qp, conn = "0x000011", "10.0.0.1/0x000011-10.0.0.2/0x000022"
@@ -254,17 +271,17 @@ func TestK3_Bounds(t *testing.T) {
 	for n := range maxTold + 100 {
 		e := says("10.0.0.1", "MSG", "state changed", "TO", "ERR", "QP", fmt.Sprintf("%#06x", n+2))
 		e.Time = at
-		f.hear(e)
+		f.inside.hear(e, &f.start)
 	}
 	for n := range 100 {
 		e := says("10.0.0.1", "MSG", "memory error", "CAUSE", fmt.Sprint(n), "QP", "0x000002")
 		e.Time = at
-		f.hear(e)
+		f.inside.hear(e, &f.start)
 	}
 	for n := range 3 * maxAddrs {
 		e := says(fmt.Sprintf("10.0.1.%d,10.0.2.%d", n+1, n+1), "MSG", "state changed", "TO", "ERR", "QP", "7", "CONN", "10.0.0.1/x-/-")
 		e.Time = at
-		f.hear(e)
+		f.inside.hear(e, &f.start)
 	}
 	r := f.Report()
 	if len(r.Told) != maxTold || len(f.inside.of) > maxAddrs {

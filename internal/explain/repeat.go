@@ -171,7 +171,7 @@ func (h *half) insert(f *Follower, n uint32) {
 		at--
 	} else {
 		o := begun(f.now, p)
-		o.n, o.altered = n, f.altered()
+		o.n, o.altered = n, f.sight.altered()
 		h.deferred.begins(o.src)
 		h.ops = slices.Insert(h.ops, at, o)
 	}

@@ -38,6 +38,7 @@ func everyReport(t *testing.T) map[string]*Report {
 			}
 		}
 	}
+	all["told"] = toldReport(t)
 	return all
 }
 

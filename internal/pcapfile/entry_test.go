@@ -99,6 +99,18 @@ func TestEntries(t *testing.T) {
 	}
 }
 
+// TestManyEntries has more entries in a row than are kept until the packet after them.
+func TestManyEntries(t *testing.T) {
+	var in []pcapfile.Item
+	for n := range 5000 {
+		in = append(in, pcapfile.Item{Entry: line(n, "x")})
+	}
+	out, err := all(t, written(t, append(in, pcapfile.Item{Packet: datagram(6000, 7)})...))
+	if !errors.Is(err, io.EOF) || len(out) != 4097 || out[4096].Packet == nil || out[4096].Packet.Record != 5001 {
+		t.Errorf("%d items, %v", len(out), err)
+	}
+}
+
 // block returns a journal block with a body.
 func block(body string) []byte {
 	for len(body)%4 != 0 {

@@ -60,6 +60,7 @@ var table = []Row{
 	{"internal/deadline", 1, Engine, false},
 	{"internal/userdir", 1, IO, false},
 	{"internal/number", 1, Engine, false},
+	{"internal/pcapfile", 1, IO, false},
 
 	{"internal/trace", 2, Engine, false},
 	{"internal/packet", 2, Engine, false},
@@ -77,7 +78,6 @@ var table = []Row{
 	{"internal/fabric/udp", 2, IO, false},
 	{"internal/fabric/raw", 2, IO, false},
 	{"internal/fabric/capture", 2, IO, false},
-	{"internal/pcapfile", 2, IO, false},
 	{"internal/identity", 2, IO, false},
 	{"internal/libraries", 2, IO, false},
 	{"internal/restrack/file", 2, IO, false},

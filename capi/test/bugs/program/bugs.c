@@ -4,6 +4,7 @@
 #include <infiniband/verbs.h>
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -13,7 +14,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { SIZE = 8192, SERVER_PSN = 0x2000, CLIENT_PSN = 0x1000, RNR_TIMER = 12 /* 0.64 ms */, TIMEOUT = 12 /* 17 ms */ };
+enum {
+	SIZE = 8192,
+	SERVER_PSN = 0x2000,
+	CLIENT_PSN = 0x1000,
+	RNR_TIMER = 12, // 0.64 ms
+	TIMEOUT = 12,   // 17 ms
+	LATE_MS = 200,
+};
 
 // end is one side.
 struct end {
@@ -139,7 +147,8 @@ static void server(int peer)
 			receive(&e, SIZE);
 	require(write(peer, &byte, 1) == 1, "write");
 	if (is("late-receive")) {
-		usleep(200000);
+		struct pollfd client = {.fd = peer, .events = POLLIN};
+		require(poll(&client, 1, LATE_MS) == 0, "the client does not wait");
 		receive(&e, SIZE);
 	}
 	if (is("lost-peer")) {
