@@ -86,8 +86,9 @@ type Config struct {
 	Wire Wire
 	// Network, if set, replaces Transport: the adapter joins it.
 	Network *Network
-	// Capture, if set, receives every packet sent and received as pcapng. The
-	// thread that moves the packet writes it; writes are never concurrent.
+	// Capture, if set, receives every packet sent and received as pcapng, and between them
+	// the lines of the adapter's log from level Info on. The thread that moves the packet, or
+	// on which the event happens, writes it; writes are never concurrent.
 	Capture io.Writer
 	// Trace, if set, is called for everything that happens on a QP or a
 	// connection, on the thread that causes it; several threads may call it at

@@ -2,7 +2,9 @@ package verbs
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"strings"
 	"sync"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/must"
+	"github.com/softhca/softhca/internal/pcapfile"
 )
 
 // lockedLog is a log that several threads write and the test reads.
@@ -251,5 +254,52 @@ func TestW1_ReasonsAreLogged(t *testing.T) {
 				t.Errorf("the other side says it, too:\n%s", other)
 			}
 		})
+	}
+}
+
+// TestK3_CapturesHaveTheLog captures a refused WRITE: the responder's reason and the requester's status are
+// in the captures, also if the adapter has no log, or one of another level.
+func TestK3_CapturesHaveTheLog(t *testing.T) {
+	n, text := NewNetwork(), &lockedLog{}
+	var files [2]bytes.Buffer
+	a := newEndpoint(t, Config{Addr: "10.0.0.1", Network: n, Capture: &files[0], Log: text.logger(slog.LevelError)}, ib.RC)
+	b := newEndpoint(t, Config{Addr: "10.0.0.2", Network: n, Capture: &files[1]}, ib.RC)
+	connect(t, a, b, nil)
+	wr := a.write(7, 8, b)
+	wr.RKey ^= 0x5500
+	must.Do(t, a.qp.PostSend(wr))
+	if wc := a.take(t, 1)[0]; wc.Status != ib.WCRemAccessErr {
+		t.Fatalf("status %v", wc.Status)
+	}
+	must.Do(t, errors.Join(a.ctx.Close(), b.ctx.Close()))
+	conn := fmt.Sprintf("10.0.0.1/%v-10.0.0.2/%v", a.qp.QPN(), b.qp.QPN())
+	for i, want := range []string{
+		"completion with error " + conn + " REM_ACCESS_ERR wr_id 7 10.0.0.1",
+		"request refused " + conn + "  wr_id  10.0.0.2",
+	} {
+		r, err := pcapfile.NewReader(&files[i])
+		must.Do(t, err)
+		found, packets := 0, 0
+		for {
+			item, err := r.NextItem()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			must.Do(t, err)
+			if item.Packet != nil {
+				packets++
+				continue
+			}
+			e := item.Entry
+			if fmt.Sprintf("%s %s %s wr_id %s %s", e.Get("MSG"), e.Get("CONN"), e.Get("STATUS"), e.Get("WR_ID"), e.Get("ADAPTER")) == want {
+				found++
+			}
+		}
+		if found != 1 || packets < 2 {
+			t.Errorf("%q is there %d times among %d packets", want, found, packets)
+		}
+	}
+	if text.String() != "" {
+		t.Errorf("the log, which has only errors, has\n%s", text)
 	}
 }

@@ -250,7 +250,7 @@ static int put_recv(struct ring *r, uint32_t prod, const struct ibv_recv_wr *wr,
 VERB(int, post_recv, (struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad), ibv, wr, bad)
 {
 	struct qp *q = CONTAINER(ibv, struct qp, ibv);
-	int code = 0;
+	int code = 0, rule = 0;
 	if (q->recv == NULL) {
 		*bad = wr;
 		refused_recv(q, wr);
@@ -261,7 +261,7 @@ VERB(int, post_recv, (struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_rec
 	for (; wr != NULL; wr = wr->next) {
 		if (q->ibv.state == IBV_QPS_RESET)
 			code = EINVAL;
-		else if (!UNLIKELY(q->watched) || (code = ENGINE(q->dev, check, q->handle, SOFTHCA_RECV)) == 0)
+		else if (!UNLIKELY(q->watched) || (code = rule = ENGINE(q->dev, check, q->handle, SOFTHCA_RECV)) == 0)
 			code = put_recv(q->recv, prod, wr, q->cap.recv_sge);
 		if (code != 0) {
 			*bad = wr;
@@ -270,7 +270,7 @@ VERB(int, post_recv, (struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_rec
 		atomic_store(&q->recv->prod, ++prod);
 	}
 	spin_unlock(&q->recv_lock);
-	if (UNLIKELY(code == EINVAL))
+	if (UNLIKELY(code == EINVAL && rule == 0)) // the engine has told of a rule
 		refused_recv(q, wr);
 	if (UNLIKELY(atomic_load(&q->recv->flags) & RING_DOORBELL)) {
 		struct softhca_posted none = {0};
@@ -448,7 +448,7 @@ static VERB(int, wr_complete, (struct ibv_qp_ex *ex), ex)
 		code = ENGINE(q->dev, check, q->handle, SOFTHCA_SEND);
 	if (code != 0) {
 		wr_abort(ex);
-		if (code == EINVAL)
+		if (q->failed == EINVAL)
 			refused_send(q, "ibv_wr_complete", NULL);
 		return code;
 	}

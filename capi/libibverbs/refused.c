@@ -25,9 +25,19 @@ static const char *state_of(const struct qp *q)
 	return s < sizeof states / sizeof *states ? states[s] : "an unknown state";
 }
 
-void refused_send(struct qp *q, char *call, const struct ibv_send_wr *wr)
+// payload returns the bytes of a request's list, at most one more than a limit: what is behind may not be a list.
+static uint64_t payload(const struct ibv_send_wr *wr, uint64_t limit)
 {
 	uint64_t length = 0;
+	for (int i = 0; i < wr->num_sge && length <= limit; i++)
+		length += wr->sg_list[i].length;
+	return length;
+}
+
+void refused_send(struct qp *q, char *call, const struct ibv_send_wr *wr)
+{
+	bool in_line;
+	const struct operation *o;
 	if (q->ibv.state < IBV_QPS_RTS) {
 		tell(q, call, "the queue pair is in %s, and takes send requests from RTS on", state_of(q));
 		return;
@@ -40,14 +50,20 @@ void refused_send(struct qp *q, char *call, const struct ibv_send_wr *wr)
 		tell(q, call, "queue pairs of this type have no operation with opcode %d", (int)wr->opcode);
 		return;
 	}
-	for (int i = 0; i < wr->num_sge; i++)
-		length += wr->sg_list[i].length;
-	if (wr->num_sge < 0 || (!(wr->send_flags & IBV_SEND_INLINE) && (uint32_t)wr->num_sge > q->cap.send_sge))
+	o = &operations[wr->opcode];
+	in_line = (wr->send_flags & IBV_SEND_INLINE) != 0;
+	if ((unsigned)wr->opcode == WR_FLUSH)
+		tell(q, call, "a FLUSH needs ibv_wr_flush");
+	else if (o->local)
+		tell(q, call, "a request of a window or a key has num_sge 0, no inline data, and to bind, a window of type 2");
+	else if (wr->num_sge < 0 || (!in_line && (uint32_t)wr->num_sge > q->cap.send_sge))
 		tell(q, call, "num_sge is %d, and max_send_sge of the queue pair is %u", wr->num_sge, q->cap.send_sge);
-	else if (wr->send_flags & IBV_SEND_INLINE && length > q->cap.inline_data)
-		tell(q, call, "%llu bytes inline, and max_inline_data of the queue pair is %u", (unsigned long long)length, q->cap.inline_data);
+	else if (in_line && !o->carries)
+		tell(q, call, "the operation with opcode %d takes no inline data", (int)wr->opcode);
+	else if (in_line && payload(wr, q->cap.inline_data) > q->cap.inline_data)
+		tell(q, call, "the inline data is longer than max_inline_data of the queue pair, %u", q->cap.inline_data);
 	else
-		tell(q, call, "%llu bytes do not suit the operation with opcode %d", (unsigned long long)length, (int)wr->opcode);
+		tell(q, call, "%llu bytes do not suit the operation with opcode %d", (unsigned long long)payload(wr, UINT64_MAX - UINT32_MAX), (int)wr->opcode);
 }
 
 void refused_recv(struct qp *q, const struct ibv_recv_wr *wr)

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,7 +35,7 @@ first the verdict and a summary (what failed, on which side to look, which statu
 the conversations, the findings, and the packets around the finding that explains the verdict. The lists have 10 entries
 each; --all prints all of them. FILE may be - for standard input. The report is colored on terminals, unless NO_COLOR is
 set. Several files, such as captures of both ends of a connection, are explained as one, in the order of time; the
-clocks of their hosts must agree.
+clocks of their hosts must not differ by more than a round trip.
 
 Captures by softhca also contain what its adapters say: the statuses that the programs got, why exactly a request was
 refused or a packet dropped, failed calls, and errors that sent no packet.
@@ -62,7 +63,8 @@ The exit code gives the verdict:
   3  unknown or empty: the capture does not show the outcome of all requests, or has no
      RoCEv2 packet
 
-With --expect or --require-packets it is 0 if the report is as expected, and otherwise 1.`,
+With --expect it is 0 if the report has the expected outcome, and otherwise 1. With --require-packets it is 1 if there is
+no packet.`,
 		Example: `  softhca explain capture.pcapng
   softhca explain client.pcapng server.pcapng                     both ends
   softhca explain --expect REM_ACCESS_ERR capture.pcapng          in a test
@@ -77,6 +79,8 @@ With --expect or --require-packets it is 0 if the report is as expected, and oth
 				return usagef("explain needs a FILE, or --live INTERFACE")
 			case x.live != "" && len(args) > 0:
 				return usagef("explain --live takes no FILE")
+			case len(args) > 1 && slices.Contains(args, "-"):
+				return usagef("explain: standard input (-) cannot be one of several files")
 			case x.live != "" && x.page != "":
 				return usagef("--html needs a FILE; write one with tcpdump")
 			}
@@ -215,13 +219,13 @@ func explainFiles(files []*os.File, c explain.Config) (*explain.Report, error) {
 	if len(files) == 1 {
 		return explainStream(files[0], c)
 	}
-	captures := make([]io.Reader, len(files))
+	captures := make([]explain.Capture, len(files))
 	for i, f := range files {
 		in, err := unzipped(f)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", f.Name(), err)
 		}
-		captures[i] = in
+		captures[i] = explain.Capture{Name: f.Name(), Reader: in}
 	}
 	return explain.ReadAll(captures, c)
 }
@@ -262,10 +266,12 @@ func (x *explaining) tell(cmd *cobra.Command, name string, report *explain.Repor
 		return &exitError{exitUsage, fmt.Errorf("explain %s: %w", name, err)}
 	case readErr != nil:
 		return unreadable(fmt.Errorf("explain %s: the file is damaged: %w", name, readErr))
-	case x.want.set():
-		if err := x.want.met(report); err != nil {
-			return fmt.Errorf("explain %s: %w", name, err)
-		}
+	}
+	if err := x.want.met(report); err != nil {
+		return fmt.Errorf("explain %s: %w", name, err)
+	}
+	switch {
+	case x.want.outcome != "": // the caller knows what is wrong
 	case report.Verdict.Bad():
 		return fmt.Errorf("explain %s: %s", name, report.Verdict.Headline)
 	case !report.Verdict.Told():

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/internal/must"
+	"github.com/softhca/softhca/internal/pcapfile"
 )
 
 // explained runs the command on a capture of Linux, compressed if zip is set.
@@ -186,6 +188,45 @@ func TestExplainLive(t *testing.T) {
 	} {
 		if code, _, errs := command(t, append([]string{"explain"}, c.args...)...); code != c.code || !strings.Contains(errs, c.want) {
 			t.Errorf("explain %q: exit code %d, want %d; %s", c.args, code, c.code, errs)
+		}
+	}
+}
+
+// TestExplainExpectations checks the exit codes of explain with expectations, which are additional to the
+// verdict unless they name an outcome.
+func TestExplainExpectations(t *testing.T) {
+	empty := filepath.Join(t.TempDir(), "empty.pcapng")
+	w, err := os.Create(empty)
+	must.Do(t, err)
+	file, err := pcapfile.NewWriter(w)
+	must.Do(t, errors.Join(err, file.Flush(), w.Close()))
+	const failed, fine, repaired = captures + "errs_bad_rkey_write.pcap", captures + "errs_send.pcap", captures + "errs_rnr_then_ok.pcap"
+	for _, c := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{failed, exitFailed, "remote access error"},
+		{"--require-packets " + failed, exitFailed, "remote access error"},
+		{"--require-packets " + fine, 0, ""},
+		{"--require-packets " + empty, exitFailed, "--require-packets: no RoCEv2 packet passed"},
+		{empty, exitUntold, ""},
+		{"--expect REM_ACCESS_ERR " + failed, 0, ""},
+		{"--expect RETRY_EXC_ERR " + failed, exitFailed, "the programs got REM_ACCESS_ERR"},
+		{"--expect REM_ACCESS_ERR " + fine, exitFailed, "no program got an error"},
+		{"--expect clean " + failed, exitFailed, "--expect clean: failed: a WRITE was refused"},
+		{"--expect clean " + fine, 0, ""},
+		{"--expect repaired " + fine, 0, ""},
+		{"--expect repaired " + repaired, 0, ""},
+		{"--expect clean " + repaired, exitFailed, "--expect clean: repaired: "},
+		{"--expect WR_FLUSH_ERR " + failed, exitUsage, "want clean, repaired, or a completion status"},
+		{"--expect SUCCESS " + failed, exitUsage, "want clean, repaired, or a completion status"},
+		{fine + " -", exitUsage, "standard input"},
+		{fine + " " + failed, exitFailed, "remote access error"},
+	} {
+		code, _, errs := command(t, append([]string{"explain"}, strings.Fields(c.args)...)...)
+		if code != c.code || !strings.Contains(errs, c.want) {
+			t.Errorf("explain %s: exit code %d, want %d; %s", c.args, code, c.code, errs)
 		}
 	}
 }

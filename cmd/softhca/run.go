@@ -57,7 +57,7 @@ all adapters to one file. --expect makes the command fail unless the report is a
 The program replaces this command, or with --explain is its child. The exit code is the program's. It is 127 if there is
 no such program, 126 if the program cannot be executed, and 125 if run itself fails: an option or a variable is wrong,
 the address or the capture file cannot be used, or the libraries are missing. It is 86 if the program ended with 0, and
-the report is not as --expect or --require-packets asks.`,
+the report does not match --expect or --require-packets.`,
 		Example: `  softhca run -- ibv_devinfo -v
   softhca run -- ibv_rc_pingpong -g 0                             a server, and in another terminal its client:
   softhca run -- ibv_rc_pingpong -g 0 127.0.0.1

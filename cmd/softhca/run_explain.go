@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,15 +24,16 @@ const (
 	// maxListened is the maximum number of adapters followed. Packets of others are
 	// discarded.
 	maxListened = 256
-	// maxHeld is the maximum number of packets of an adapter that wait until those of the others have come.
-	// When they are that many, the adapter waits.
-	maxHeld = 256
-	// patience is how long a packet waits for earlier ones of other adapters.
-	patience = 100 * time.Millisecond
+	// maxHeld is the maximum size of the packets that wait for earlier ones of other adapters, in bytes. At
+	// half of it they wait no longer; at all of it the adapters do.
+	maxHeld = 32 << 20
+	// reorderDelay is how long a packet waits for earlier ones of other adapters.
+	reorderDelay = 100 * time.Millisecond
 	// lastWords limits the wait, after the program has ended, for adapters of
 	// processes that outlive it.
 	lastWords = time.Second
-	// exitUnexpected is the exit code of run if the program ended well and the report is not as expected.
+	// exitUnexpected is the exit code of run if the program ended with 0 and the report does not match the
+	// expectations.
 	exitUnexpected = 86
 )
 
@@ -52,7 +54,7 @@ func runExplained(ctx context.Context, cmd *cobra.Command, o *launch.Options, ca
 	if captured != "" {
 		f, err := os.Create(captured)
 		if err == nil {
-			defer f.Close()
+			e.file = f
 			e.copy, err = pcapfile.NewWriter(f)
 		}
 		if err != nil {
@@ -68,9 +70,6 @@ func runExplained(ctx context.Context, cmd *cobra.Command, o *launch.Options, ca
 	if err != nil {
 		return err
 	}
-	if failed != nil {
-		say(cmd.ErrOrStderr(), "softhca: run --capture: %v", failed)
-	}
 	if report.Packets == 0 && len(report.Told) == 0 {
 		say(cmd.ErrOrStderr(), "softhca: no packet passed: the program opened no adapter, or did not send")
 	} else if err := tellLive(cmd.ErrOrStderr(), report); err != nil {
@@ -79,11 +78,10 @@ func runExplained(ctx context.Context, cmd *cobra.Command, o *launch.Options, ca
 	if code != 0 {
 		return &exitError{code, fmt.Errorf("run: %s ended with exit code %d", o.Program[0], code)}
 	}
-	err = want.met(report)
-	if err == nil {
-		err = failed
+	if failed != nil {
+		return fmt.Errorf("run --capture %s: %w", captured, failed)
 	}
-	if err != nil {
+	if err := want.met(report); err != nil {
 		return &exitError{exitUnexpected, fmt.Errorf("run: %w", err)}
 	}
 	return nil
@@ -95,13 +93,16 @@ type ears struct {
 	listener net.Listener
 	follower *explain.Follower
 	copy     *pcapfile.Writer // of all packets; nil for none
+	file     io.Closer        // of copy; nil for none
 	group    sync.WaitGroup   // of the adapters
 	report   chan *explain.Report
 	failed   error // the first error of copy; set when report has a value
 
 	mu      sync.Mutex // guards the fields below, and the queues of the adapters
-	changed *sync.Cond // of them
+	changed *sync.Cond // one of these has changed, or some time has passed
 	join    *pcapfile.Join
+	queues  []*growing // of the adapters
+	held    int        // bytes in them
 	closing bool
 	ended   bool // all adapters have ended, and no other one follows
 	conns   map[net.Conn]bool
@@ -121,8 +122,14 @@ func newEars(l net.Listener, told *newsroom) *ears {
 // growing is the capture of an adapter that may go on. It implements pcapfile.Source.
 type growing struct {
 	ears  *ears
-	queue []pcapfile.Item
+	queue []held
 	ended bool
+}
+
+// held is an item that waits.
+type held struct {
+	pcapfile.Item
+	since time.Time // when it came; its own time may be of a clock that was set meanwhile
 }
 
 var _ pcapfile.Source = (*growing)(nil)
@@ -131,7 +138,7 @@ var _ pcapfile.Source = (*growing)(nil)
 func (g *growing) Head() (i pcapfile.Item, wait bool, err error) {
 	switch {
 	case len(g.queue) > 0:
-		return g.queue[0], false, nil
+		return g.queue[0].Item, false, nil
 	case g.ended:
 		return i, false, io.EOF
 	default:
@@ -141,6 +148,7 @@ func (g *growing) Head() (i pcapfile.Item, wait bool, err error) {
 
 // Pop implements pcapfile.Source. The mutex is held.
 func (g *growing) Pop() {
+	g.ears.held -= g.queue[0].Size()
 	g.queue = g.queue[1:]
 	g.ears.changed.Broadcast()
 }
@@ -172,6 +180,7 @@ func (e *ears) add(conn net.Conn) (g *growing, ok bool) {
 	e.group.Add(1)
 	if e.heard++; e.heard <= maxListened {
 		g = &growing{ears: e}
+		e.queues = append(e.queues, g)
 		e.join.Add(g)
 	}
 	return g, true
@@ -181,24 +190,7 @@ func (e *ears) add(conn net.Conn) (g *growing, ok bool) {
 func (e *ears) hear(conn net.Conn, g *growing) {
 	defer e.group.Done()
 	if g != nil {
-		// A killed process may cut off the adapter's last packet; the report covers
-		// the packets before it.
-		var last *pcapfile.Entry
-		if items, err := pcapfile.NewItems(conn); err == nil {
-			for {
-				i, err := items.Next()
-				if err != nil {
-					break
-				}
-				if i.Entry != nil {
-					last = i.Entry
-				}
-				g.push(i)
-			}
-		}
-		if last != nil {
-			g.push(gone(last))
-		}
+		g.fill(conn)
 		e.mu.Lock()
 		g.ended = true
 		e.changed.Broadcast()
@@ -211,6 +203,31 @@ func (e *ears) hear(conn net.Conn, g *growing) {
 	delete(e.conns, conn)
 }
 
+// fill queues the items of a capture, and at its end that the adapter is gone.
+func (g *growing) fill(conn net.Conn) {
+	r, err := pcapfile.NewReader(conn)
+	if err != nil {
+		return // no capture
+	}
+	var last *pcapfile.Entry
+	for {
+		i, err := r.NextItem()
+		// A killed process may cut off the adapter's last packet; the report covers
+		// the packets before it.
+		ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+		if ended && last != nil {
+			g.push(gone(last))
+		}
+		if err != nil {
+			return
+		}
+		if i.Entry != nil {
+			last = i.Entry
+		}
+		g.push(i.Clone())
+	}
+}
+
 // gone returns the entry that ends the capture of an adapter; last is an earlier one.
 func gone(last *pcapfile.Entry) pcapfile.Item {
 	return pcapfile.Item{Entry: &pcapfile.Entry{Time: time.Now().UTC(), Message: capture.Gone, Fields: []pcapfile.Field{
@@ -221,18 +238,20 @@ func gone(last *pcapfile.Entry) pcapfile.Item {
 
 // push adds an item, when there is room.
 func (g *growing) push(i pcapfile.Item) {
-	g.ears.mu.Lock()
-	defer g.ears.mu.Unlock()
-	for len(g.queue) >= maxHeld {
-		g.ears.changed.Wait()
+	e := g.ears
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for e.held >= maxHeld {
+		e.changed.Wait()
 	}
-	g.queue = append(g.queue, i)
-	g.ears.changed.Broadcast()
+	e.held += i.Size()
+	g.queue = append(g.queue, held{i, time.Now()})
+	e.changed.Broadcast()
 }
 
 // follow follows the packets of all adapters, and makes the report when all have ended.
 func (e *ears) follow() {
-	wake := time.NewTicker(patience / 4)
+	wake := time.NewTicker(reorderDelay / 4)
 	defer wake.Stop()
 	stop := make(chan struct{})
 	defer close(stop)
@@ -252,7 +271,7 @@ func (e *ears) follow() {
 		if ok {
 			e.take(&i)
 		}
-		if now := time.Now(); now.Sub(last) >= idle {
+		if now := time.Now(); !ok && now.Sub(last) >= idle {
 			e.follower.Idle(now)
 			last = now
 		}
@@ -260,10 +279,11 @@ func (e *ears) follow() {
 			break
 		}
 	}
-	if e.copy != nil {
-		if err := e.copy.Flush(); e.failed == nil {
-			e.failed = err
-		}
+	if e.copy != nil && e.failed == nil {
+		e.failed = e.copy.Flush()
+	}
+	if e.file != nil {
+		e.failed = errors.Join(e.failed, e.file.Close())
 	}
 	e.report <- e.follower.Report()
 }
@@ -280,7 +300,7 @@ func (e *ears) take(i *pcapfile.Item) {
 func (e *ears) next() (i pcapfile.Item, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	i, err := e.join.Next(time.Now().Add(-patience))
+	i, err := e.join.Next(e.held >= maxHeld/2 || e.overdue(time.Now()))
 	if err == nil {
 		return i, true
 	}
@@ -288,6 +308,11 @@ func (e *ears) next() (i pcapfile.Item, ok bool) {
 		e.changed.Wait()
 	}
 	return i, false
+}
+
+// overdue reports whether a packet has waited long enough. The mutex is held.
+func (e *ears) overdue(now time.Time) bool {
+	return slices.ContainsFunc(e.queues, func(g *growing) bool { return len(g.queue) > 0 && now.Sub(g.queue[0].since) >= reorderDelay })
 }
 
 // over reports whether nothing more comes.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"io"
 	"net"
@@ -120,8 +121,7 @@ func TestEars(t *testing.T) {
 	}
 }
 
-// TestManyAdapters follows as many adapters as it can, and discards what others send. Each sends more than
-// may be held for it.
+// TestManyAdapters follows as many adapters as it can, and discards what others send.
 func TestManyAdapters(t *testing.T) {
 	var copied bytes.Buffer
 	e, path := newTestEars(t, &copied)
@@ -129,17 +129,10 @@ func TestManyAdapters(t *testing.T) {
 	must.Do(t, err)
 	plain, err := explain.Read(bytes.NewReader(one), explain.Config{})
 	must.Do(t, err)
-	const packets = 2 * maxHeld
-	body := one[24:] // without the head of the file
-	many := append(bytes.Clone(one[:24]), bytes.Repeat(body, packets/plain.Records+1)...)
 	for n := range maxListened + 3 {
 		conn, err := net.Dial("unix", path)
 		must.Do(t, err)
-		b := one
-		if n == 0 || n > maxListened {
-			b = many
-		}
-		if _, err := conn.Write(b); err != nil {
+		if _, err := conn.Write(one); err != nil {
 			t.Fatal(err)
 		}
 		must.Do(t, conn.Close())
@@ -150,13 +143,119 @@ func TestManyAdapters(t *testing.T) {
 	untilHeard(t, e, maxListened+3)
 	r, failed := e.close()
 	must.Do(t, failed)
-	if want := (packets/plain.Records+1)*plain.Records + (maxListened-1)*plain.Records; r.Records != want {
+	if want := maxListened * plain.Records; r.Records != want {
 		t.Errorf("%d records are followed, want %d", r.Records, want)
 	}
 	again, err := explain.Read(&copied, explain.Config{})
 	must.Do(t, err)
 	if again.Records != r.Records || again.Verdict.Headline != r.Verdict.Headline {
 		t.Errorf("the copy has %d records: %s; want %d: %s", again.Records, again.Verdict.Headline, r.Records, r.Verdict.Headline)
+	}
+	if e.held != 0 {
+		t.Errorf("%d bytes are held at the end", e.held)
+	}
+}
+
+// sender is an adapter whose packets are captured at times that the test chooses.
+type sender struct {
+	t    *testing.T
+	conn net.Conn
+	w    *pcapfile.Writer
+	from *pcapfile.Packet
+}
+
+func newSender(t *testing.T, path string) *sender {
+	t.Helper()
+	file, err := os.Open("../../internal/testdata/captures/errs_send.pcap")
+	must.Do(t, err)
+	defer file.Close()
+	r, err := pcapfile.NewReader(file)
+	must.Do(t, err)
+	i, err := r.NextItem()
+	must.Do(t, err)
+	s := &sender{t: t, from: i.Clone().Packet}
+	s.conn, err = net.Dial("unix", path)
+	must.Do(t, err)
+	s.w, err = pcapfile.NewWriter(s.conn)
+	must.Do(t, errors.Join(err, s.w.Flush()))
+	return s
+}
+
+// send sends a packet that was captured at a time.
+func (s *sender) send(at time.Time) {
+	s.t.Helper()
+	p := *s.from
+	p.Time = at
+	must.Do(s.t, errors.Join(s.w.Write(&pcapfile.Item{Packet: &p}), s.w.Flush()))
+}
+
+// times returns the times of the packets of a capture, in nanoseconds since a start.
+func times(t *testing.T, file io.Reader, start time.Time) (all []time.Duration) {
+	t.Helper()
+	r, err := pcapfile.NewReader(file)
+	must.Do(t, err)
+	for {
+		p, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		must.Do(t, err)
+		all = append(all, p.Time.Sub(start))
+	}
+}
+
+// TestOrderOfAdapters has packets of one adapter come later than those of another one that were captured
+// after them, and clocks that are far from this one's.
+func TestOrderOfAdapters(t *testing.T) {
+	for _, start := range []time.Time{time.Now().Add(-time.Hour), time.Now().Add(time.Hour)} {
+		var copied bytes.Buffer
+		e, path := newTestEars(t, &copied)
+		a, b := newSender(t, path), newSender(t, path)
+		untilHeard(t, e, 2)
+		for n := range time.Duration(20) {
+			a.send(start.Add(2 * n))
+		}
+		for n := range time.Duration(20) {
+			b.send(start.Add(2*n + 1))
+		}
+		must.Do(t, errors.Join(a.conn.Close(), b.conn.Close()))
+		r, failed := e.close()
+		must.Do(t, failed)
+		if got := times(t, &copied, start); r.Packets != 40 || len(got) != 40 || !slices.IsSorted(got) {
+			t.Errorf("the packets were captured at %v", got)
+		}
+	}
+}
+
+// TestIdleAdapter has one adapter send much while another one is silent: the first does not wait for it.
+func TestIdleAdapter(t *testing.T) {
+	var copied bytes.Buffer
+	e, path := newTestEars(t, &copied)
+	idle, busy := newSender(t, path), newSender(t, path)
+	untilHeard(t, e, 2)
+	const packets = 50_000
+	busy.from.Payload = append(bytes.Clone(busy.from.Payload), make([]byte, 4096)...) // together several times maxHeld
+	binary.BigEndian.PutUint16(busy.from.UDP[4:], uint16(len(busy.from.Payload)+8))
+	binary.BigEndian.PutUint16(busy.from.IP[2:], uint16(len(busy.from.Payload)+28))
+	start := time.Now()
+	for n := range time.Duration(packets) {
+		p := *busy.from
+		p.Time = start.Add(n)
+		must.Do(t, busy.w.Write(&pcapfile.Item{Packet: &p}))
+	}
+	must.Do(t, errors.Join(busy.w.Flush(), busy.conn.Close()))
+	// If each half of maxHeld had to wait for reorderDelay, this would take much longer than the delay.
+	e.mu.Lock()
+	most := e.held
+	e.mu.Unlock()
+	if most > maxHeld+8192 {
+		t.Errorf("%d bytes are held", most)
+	}
+	must.Do(t, idle.conn.Close())
+	r, failed := e.close()
+	must.Do(t, failed)
+	if got := times(t, &copied, start); r.Packets != packets || !slices.IsSorted(got) {
+		t.Errorf("%d packets are followed, want %d", r.Packets, packets)
 	}
 }
 
@@ -202,11 +301,11 @@ func TestGoneAdapters(t *testing.T) {
 	if _, failed := e.close(); failed != nil {
 		t.Error(failed)
 	}
-	items, err := pcapfile.NewItems(&copied)
+	file, err := pcapfile.NewReader(&copied)
 	must.Do(t, err)
 	var texts []string
 	for {
-		i, err := items.Next()
+		i, err := file.NextItem()
 		if err != nil {
 			break
 		}

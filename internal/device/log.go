@@ -13,18 +13,15 @@ import (
 // eventLog returns the log of the device's events, nil for none. It goes to Config.Log, and between the
 // packets of a capture.
 func (c *Config) eventLog() *eventlog.Log {
-	switch {
-	case c.Capture == nil && c.Log == nil:
+	if c.Capture == nil && c.Log == nil {
 		return nil
-	case c.Capture == nil:
-		return eventlog.New(c.Log)
 	}
-	c.journal = new(capture.Journal)
-	out := c.journal.Handler()
-	if c.Log != nil {
-		out = slog.NewMultiHandler(c.Log.Handler(), out)
+	var whole *slog.Logger
+	if c.Capture != nil {
+		c.journal = new(capture.Journal)
+		whole = slog.New(c.journal.Handler())
 	}
-	return eventlog.New(slog.New(out))
+	return eventlog.New(c.Log, whole)
 }
 
 // CallFailed logs that a call of the program failed. about says on which object.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/trace"
 	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/roce"
@@ -16,29 +17,37 @@ import (
 
 // Log writes records to a log. Several threads may call its methods at once.
 type Log struct {
-	out    *slog.Logger
+	out    *slog.Logger         // limited
+	whole  *slog.Logger         // nil for none
 	now    func() time.Duration // time since the log began
 	limits [trace.NumKinds][maxDetails]limit
-	calls  limit
+	calls  [maxDetails]limit // by the sum of the call's name
 }
 
 // maxDetails bounds the sorts of events of one kind: the statuses, the types of events, the changes
 // of connections, the causes of drops. Greater numbers share a limit.
 const maxDetails = 64
 
-// New returns a log that writes to out.
-func New(out *slog.Logger) *Log {
+// New returns a log that writes to out, which is limited, and to whole, which is not. Both may be nil.
+func New(out, whole *slog.Logger) *Log {
 	began := time.Now()
-	return &Log{out: out, now: func() time.Duration { return time.Since(began) }}
+	return &Log{out: out, whole: whole, now: func() time.Duration { return time.Since(began) }}
+}
+
+// takes reports whether a logger takes lines of a level.
+func takes(l *slog.Logger, level slog.Level) bool {
+	return l != nil && l.Enabled(context.Background(), level)
 }
 
 // Detailed reports whether the log takes packets and successful completions.
-func (l *Log) Detailed() bool { return l.out.Enabled(context.Background(), slog.LevelDebug) }
+func (l *Log) Detailed() bool {
+	return takes(l.out, slog.LevelDebug) || takes(l.whole, slog.LevelDebug)
+}
 
 // Record logs a record, unless its level is not logged or its sort comes too often. It is a
 // trace.Tracer.
 func (l *Log) Record(r *trace.Record) {
-	if l.out.Enabled(context.Background(), levelOf(r)) {
+	if level := levelOf(r); takes(l.out, level) || takes(l.whole, level) {
 		l.write(r, func(attrs []slog.Attr) []slog.Attr { return describe(identify(attrs, r), r) })
 	}
 }
@@ -52,58 +61,61 @@ func (l *Log) Event(t ib.EventType, about ...slog.Attr) {
 
 // Call logs, if l is not nil, that a call of the program failed. about says on which object.
 func (l *Log) Call(name string, err error, about ...slog.Attr) {
-	if l == nil || !l.out.Enabled(context.Background(), slog.LevelInfo) {
-		return
+	if l != nil {
+		attrs := append([]slog.Attr{slog.String("call", name), slog.Any("err", err)}, about...)
+		l.emit(slog.LevelInfo, CallFailed, attrs, &l.calls[sumOf(name)])
 	}
-	left, ok := l.calls.take(l.now())
-	if !ok {
-		return
-	}
-	attrs := append([]slog.Attr{slog.String("call", name), slog.Any("err", err)}, about...)
-	l.emit(slog.LevelInfo, CallFailed, attrs, left)
 }
 
 // write logs a record with the attributes that describe appends.
 func (l *Log) write(r *trace.Record, describe func([]slog.Attr) []slog.Attr) {
-	level, left := levelOf(r), uint64(0)
-	if level > slog.LevelDebug {
-		var ok bool
-		if left, ok = l.limits[r.Kind][detail(r)].take(l.now()); !ok {
-			return
-		}
-	}
-	l.emit(level, message(r), describe(make([]slog.Attr, 0, 8)), left)
+	l.emit(levelOf(r), message(r), describe(make([]slog.Attr, 0, 8)), &l.limits[r.Kind][detail(r)])
 }
 
 // emit logs a line, and how many events of its sort were left out before it.
-func (l *Log) emit(level slog.Level, message string, attrs []slog.Attr, left uint64) {
-	if left > 0 {
-		attrs = append(attrs, slog.Uint64("left_out", left))
+func (l *Log) emit(level slog.Level, message string, attrs []slog.Attr, limit *limit) {
+	if takes(l.whole, level) {
+		l.whole.LogAttrs(context.Background(), level, message, attrs...)
+	}
+	if !takes(l.out, level) {
+		return
+	}
+	if level > slog.LevelDebug {
+		left, ok := limit.take(l.now())
+		if !ok {
+			return
+		}
+		if left > 0 {
+			attrs = append(attrs, slog.Uint64("left_out", left))
+		}
 	}
 	l.out.LogAttrs(context.Background(), level, message, attrs...)
 }
 
+// sumOf returns the limit of the calls with a name. Few share one.
+func sumOf(name string) int { return int(crc32.ChecksumIEEE([]byte(name)) % maxDetails) }
+
 // Close logs, if l is not nil, how many events were left out since the last line of their sort.
 func (l *Log) Close() {
-	if l == nil {
+	if l == nil || l.out == nil {
 		return
 	}
 	for kind := range l.limits {
 		for d := range l.limits[kind] {
-			if n := l.limits[kind][d].left.Swap(0); n > 0 {
-				r := recordOf(trace.Kind(kind), d)
-				l.leftOut(levelOf(r), sortOf(r), n)
-			}
+			r := recordOf(trace.Kind(kind), d)
+			l.leftOut(levelOf(r), sortOf(r), &l.limits[kind][d])
 		}
 	}
-	if n := l.calls.left.Swap(0); n > 0 {
-		l.leftOut(slog.LevelInfo, CallFailed, n)
+	for i := range l.calls {
+		l.leftOut(slog.LevelInfo, CallFailed, &l.calls[i])
 	}
 }
 
 // leftOut logs how many events of a sort were left out since its last line.
-func (l *Log) leftOut(level slog.Level, sort string, n uint64) {
-	l.emit(level, "events left out", []slog.Attr{slog.String("event", sort)}, n)
+func (l *Log) leftOut(level slog.Level, sort string, limit *limit) {
+	if n := limit.left.Swap(0); n > 0 {
+		l.out.Log(context.Background(), level, "events left out", "event", sort, "left_out", n)
+	}
 }
 
 // detail returns which events of its kind a record belongs to.
@@ -116,10 +128,19 @@ func detail(r *trace.Record) int {
 	case trace.Connection:
 		return min(int(r.Change), maxDetails-1)
 	case trace.Drop: // a stranger can cause many of some causes
-		return int(crc32.ChecksumIEEE([]byte(r.Cause)) % maxDetails)
+		return int(dropOf(r.Cause))
 	default:
 		return 0
 	}
+}
+
+// dropOf returns the reason of a drop with a name, counters.NumDrops for another.
+func dropOf(cause string) counters.Drop {
+	d := counters.Drop(0)
+	for d < counters.NumDrops && d.String() != cause {
+		d++
+	}
+	return d
 }
 
 // recordOf returns a record of a sort of events.
@@ -180,13 +201,14 @@ const (
 	RetriesExhausted = "retries exhausted"
 	CompletionError  = "completion with error"
 	Challenge        = "challenge"
+	Repeated         = "sends again"
 	CallFailed       = "call failed" // of Call
 )
 
 // messages are the messages of the kinds that have one.
 var messages = [trace.NumKinds]string{
 	trace.PacketOut: "packet sent", trace.PacketIn: "packet received", trace.State: StateChanged, trace.Event: AsyncEvent,
-	trace.Retry: "sends again", trace.Repair: "sends again", trace.Drop: PacketDropped, trace.Fault: "fault injected", trace.Challenge: Challenge,
+	trace.Retry: Repeated, trace.Repair: Repeated, trace.Drop: PacketDropped, trace.Fault: "fault injected", trace.Challenge: Challenge,
 	trace.Refusal: RequestRefused, trace.MemoryError: MemoryError,
 }
 
@@ -259,6 +281,9 @@ func describe(attrs []slog.Attr, r *trace.Record) []slog.Attr {
 	case trace.MemoryError:
 	default:
 		attrs = append(attrs, slog.String("psn", r.PSN.String()))
+	}
+	if r.Kind == trace.Drop && r.Cause == counters.DropState.String() {
+		attrs = append(attrs, slog.String("state", r.From.String()))
 	}
 	if r.Cause != "" {
 		attrs = append(attrs, slog.String("cause", r.Cause))

@@ -3,6 +3,7 @@ package eventlog
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/internal/trace"
 	"github.com/softhca/softhca/mad"
@@ -36,7 +38,7 @@ func newJournal(format string, level slog.Level) *journal {
 	if err != nil {
 		panic(err)
 	}
-	j.Log = New(out)
+	j.Log = New(out, nil)
 	j.now = func() time.Duration { return j.clock }
 	return j
 }
@@ -165,6 +167,81 @@ func TestLinesAreLimited(t *testing.T) {
 		t.Errorf("after an hour %d lines at once", got)
 	}
 	(*Log)(nil).Close()
+}
+
+// TestFailedCalls logs calls that failed, up to the limit.
+func TestFailedCalls(t *testing.T) {
+	j := newJournal(Text, slog.LevelInfo)
+	j.Call("modify QP", errors.New("not now"), slog.String("qp", "0x000022"))
+	if got := j.take(); got != `level=INFO msg="call failed" call="modify QP" err="not now" qp=0x000022`+"\n" {
+		t.Errorf("logged %q", got)
+	}
+	for range maxBurst + 2 {
+		j.Call("modify QP", errors.New("not now"))
+	}
+	if n := strings.Count(j.take(), "\n"); n != maxBurst-1 {
+		t.Errorf("%d more lines at once, want %d", n, maxBurst-1)
+	}
+	j.clock += interval
+	j.Call("modify QP", errors.New("not now"))
+	if got := j.take(); !strings.HasSuffix(got, " left_out=3\n") {
+		t.Errorf("later: %q", got)
+	}
+	j.Call("modify QP", errors.New("not now"))
+	j.Close()
+	if got := j.take(); got != `level=INFO msg="events left out" event="call failed" left_out=1`+"\n" {
+		t.Errorf("at the end: %q", got)
+	}
+	quiet := newJournal(Text, slog.LevelWarn)
+	quiet.Call("modify QP", errors.New("not now"))
+	(*Log)(nil).Call("modify QP", errors.New("not now"))
+	if got := quiet.take(); got != "" {
+		t.Errorf("at level warn: %q", got)
+	}
+}
+
+// TestWholeLog has a second log without limits, alone or beside one with limits.
+func TestWholeLog(t *testing.T) {
+	for _, both := range []bool{false, true} {
+		j, whole := newJournal(Text, slog.LevelWarn), newJournal(Text, slog.LevelInfo)
+		out := j.out
+		if !both {
+			out = nil
+		}
+		l := New(out, whole.out)
+		for range 3 * maxBurst {
+			l.Record(of(trace.Record{Kind: trace.Completion, Status: ib.WCRetryExcErr}))
+			l.Record(of(trace.Record{Kind: trace.State, To: ib.INIT}))
+			l.Record(of(trace.Record{Kind: trace.Completion}))
+			l.Call("modify QP", errors.New("not now"))
+		}
+		l.Event(ib.EventPortErr)
+		l.Close()
+		if n := strings.Count(whole.take(), "\n"); n != 9*maxBurst+1 {
+			t.Errorf("%d lines without a limit, want %d", n, 9*maxBurst+1)
+		}
+		if n := strings.Count(j.take(), "\n"); both && n != maxBurst+2 || !both && n != 0 {
+			t.Errorf("%d lines with limits", n)
+		}
+		if l.Detailed() {
+			t.Error("it takes packets")
+		}
+	}
+}
+
+// TestDropsOfOneCause drops many packets for one cause: those for others are logged all the same.
+func TestDropsOfOneCause(t *testing.T) {
+	j := newJournal(Text, slog.LevelInfo)
+	for range 10 * maxBurst {
+		j.Record(of(trace.Record{Kind: trace.Drop, Cause: "no_qp"}))
+	}
+	j.take()
+	for d := range counters.NumDrops {
+		j.Record(of(trace.Record{Kind: trace.Drop, From: ib.INIT, Cause: d.String()}))
+		if got := j.take(); strings.Contains(got, "cause="+d.String()) != (d != counters.DropNoQP) || strings.Contains(got, "state=INIT") != (d == counters.DropState) {
+			t.Errorf("%v: logged %q", d, got)
+		}
+	}
 }
 
 // TestLimitsWithThreads logs from several threads: each event is logged or counted.

@@ -307,19 +307,22 @@ connection manager is repeated without an answer.
 Captures of softhca (` + "`--capture`" + `) also contain the adapter's [log](logs.md) from level info on: lines between the packets, which Wireshark shows as entries of a systemd
 journal. So ` + "`explain`" + ` tells what no packet shows, for each side whose adapter is one of softhca:
 
-- *exactly*: why a request was refused, with the bounds or the rights of the region, or the size of the receive; why packets were dropped, for example because the queue
+- *reason*: why a request was refused, with the bounds or the rights of the region, or the size of the receive; why packets got no answer, for example because the queue
   pair was still in INIT; that the process of the other side had ended (with ` + "`run --explain`" + `);
-- *programs saw*: the status and the wr_id of the first failed work request of each side, instead of what the packets let expect;
+- *programs got*: the status and the wr_id of the first failed work request of each side. Without such a line the report has the statuses that follow from the packets;
 - findings without packets: [completion-error](#completion-error), [call-failed](#call-failed), [cq-overrun](#cq-overrun);
-- under FROM THE ADAPTERS: the last state of each queue pair, errors, events, drops, repeats, and failed calls with their reasons.
+- under FROM THE ADAPTERS: the last state of each queue pair, errors, events, drops, repeats, and failed calls with their reasons: at most 4096 queue pairs, and 22 lines about each
+  beside its statuses.
 
-What an adapter says is as true as the file: whoever can write it can write anything.
+What an adapter says is as true as the file: whoever can write it can write anything. Anyone can send packets that an adapter drops, so a drop counts as the reason only if more
+than one packet of the other end was dropped while the connection lasted.
 
-` + "`softhca run --explain`" + ` follows the adapters of all processes that the program starts together, in the order of time, and makes one report; with ` + "`--capture`" + ` it also
-writes their packets to one file. ` + "`softhca explain client.pcapng server.pcapng`" + ` does the same with files, if the clocks of the hosts agree: of each packet, the outgoing copy is followed.
+` + "`softhca run --explain`" + ` follows the adapters of all processes that the program starts, 256 at most, in the order of time, and makes one report; with ` + "`--capture`" + ` it also
+writes their packets to one file. ` + "`softhca explain client.pcapng server.pcapng`" + ` does the same with files: of each packet, the outgoing copy is followed. The order of packets of two
+hosts is that of their clocks, which must not differ by more than a round trip takes; a line *not shown* reminds of it.
 
-For tests, ` + "`--expect clean`" + ` fails unless nothing was found, ` + "`--expect repaired`" + ` unless no program saw an error and no message was lost, and ` + "`--expect REM_ACCESS_ERR`" + ` (or another
-status) unless a program got it; ` + "`--require-packets`" + ` fails if no packet passed. The exit code of ` + "`explain`" + ` is then 0 or 1, and that of ` + "`run`" + ` 86 if the program ended with 0.
+For tests, ` + "`--expect clean`" + ` fails unless nothing was found, ` + "`--expect repaired`" + ` if a program got an error or a message was lost, and ` + "`--expect REM_ACCESS_ERR`" + ` (or another
+status) unless a program got it; ` + "`--require-packets`" + ` fails if no packet passed. The exit code of a failure is 1, with ` + "`run`" + ` 86.
 
 ## Shared memory
 

@@ -11,114 +11,85 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/ib"
-	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/eventlog"
 	"github.com/softhca/softhca/internal/fabric/capture"
 	"github.com/softhca/softhca/internal/pcapfile"
-	"github.com/softhca/softhca/internal/printable"
 )
 
-// What adapters of softhca write about themselves between the packets of a capture (the lines of their
-// logs) tells what no packet shows: the statuses that the programs got, why exactly a request was
-// refused, why a packet was dropped, and errors that sent no packet at all.
+// The logs of adapters of softhca, which are between the packets of their captures, tell what no packet shows:
+// the statuses that the programs got, why exactly a request was refused, why a packet was dropped, and errors
+// that sent no packet at all.
 
 const (
-	maxTold    = 4096 // queue pairs whose adapters say something
-	maxRemarks = 16   // different remarks about one of them
-	maxStatus  = 64   // completion statuses have smaller numbers
+	maxTold   = 4096 // queue pairs in logs, and processes and addresses of adapters
+	maxStrays = 256  // queue pairs that do not exist, and to which packets came
 )
 
-// Told is what an adapter says about one of its queue pairs or EE contexts, or about itself.
-type Told struct {
-	Addr    string   `json:"addr"`                 // of the adapter
-	QPN     *int     `json:"qpn,omitempty"`        // missing for what is about no queue pair
-	EEC     bool     `json:"ee_context,omitempty"` // it is an EE context
-	State   string   `json:"state,omitempty"`      // the last one
-	Remarks []Remark `json:"remarks"`              // in the order of their first records, 16 at most
-	More    int      `json:"unlisted,omitempty"`   // further remarks, not in the list
-	key     toldKey
-	peer    toldKey // the other end, if it is known
-	by      process
-}
-
-// process is a process with an adapter.
-type process struct {
-	addr netip.Addr // the first one of the adapter
-	pid  string
-}
-
-// Remark is something that an adapter says, once or more.
-type Remark struct {
-	Event  string        `json:"event"`            // such as "request refused"
-	Status string        `json:"status,omitempty"` // of a completion
-	Detail string        `json:"detail,omitempty"` // of the first: the cause, or which work request
-	State  string        `json:"state,omitempty"`  // of the queue pair then, if the adapter has told it
-	Count  int           `json:"count"`            // how often
-	First  int           `json:"first_record"`     // record in the file, from 1
-	At     time.Duration `json:"at_ns"`            // of the first, since the first record of the file
-	// explains: it may be why a request got no answer.
-	explains bool
-}
-
-// toldKey identifies a queue pair or EE context: the address is the first one of its adapter. QPN 0 is the
-// adapter itself.
-type toldKey struct {
-	addr netip.Addr
-	qpn  ib.QPN
-}
-
-// inside collects what adapters say.
+// inside collects the logs.
 type inside struct {
-	all  map[toldKey]*Told
-	of   map[netip.Addr]netip.Addr // the first address of the adapter with an address
-	gone map[process]instant       // processes that said goodbye, or ended without
+	all    map[toldKey]*Told
+	strays map[toldKey]*Told         // of queue pairs that do not exist
+	first  map[netip.Addr]netip.Addr // of the adapter with an address, its first address
+	gone   map[process]instant       // when a process closed its adapter, or ended
 }
 
-// hear takes an entry of an adapter's log. start is the time of the first record, which is that of the entry
-// if it is zero.
+// hear takes a line of an adapter's log. start is the time of the first record, which is that of the line if
+// it is zero.
 func (n *inside) hear(e *pcapfile.Entry, start *time.Time) {
-	var addrs []netip.Addr
-	for text := range strings.SplitSeq(e.Get(capture.FieldAdapter), ",") {
-		if a, err := netip.ParseAddr(text); err == nil {
-			addrs = append(addrs, a)
-		}
-	}
+	addrs := adapterAddrs(e.Get(capture.FieldAdapter))
 	if len(addrs) == 0 {
 		return
 	}
 	if start.IsZero() {
 		*start = e.Time
 	}
-	for _, a := range addrs[:min(len(addrs), maxAddrs)] {
-		remember(&n.of, maxAddrs, a, addrs[0])
+	for _, a := range addrs {
+		remember(&n.first, maxTold, a, addrs[0])
 	}
-	now, by := instant{e.Record, e.Time.Sub(*start)}, process{addrs[0], e.Get(capture.FieldPID)}
+	pid, _ := strconv.Atoi(e.Get(capture.FieldPID)) // 0 if it is no number
+	now, by := instant{e.Record, e.Time.Sub(*start)}, process{addrs[0], pid}
 	if e.Get(capture.FieldMsg) == capture.Gone {
 		remember(&n.gone, maxTold, by, now)
 		return
 	}
-	t := n.about(toldKey{addrs[0], number(e.Get("QP"), e.Get("EEC"))})
+	stray := e.Get(capture.FieldMsg) == eventlog.PacketDropped && e.Get("REMOTE") != ""
+	t := n.about(toldKey{addrs[0], number(e.Get("QP"), e.Get("EEC"))}, stray)
 	if t == nil {
 		return
 	}
 	t.EEC, t.by = e.Get("EEC") != "", by
-	t.meet(e.Get("CONN"))
+	t.meet(e.Get("CONN"), addrs)
 	t.add(e, now)
 }
 
-// about returns what an adapter says about a queue pair, nil if too many are known.
-func (n *inside) about(key toldKey) *Told {
-	t := n.all[key]
-	if t == nil && len(n.all) >= maxTold {
+// adapterAddrs returns the addresses of an adapter, which commas separate.
+func adapterAddrs(text string) (addrs []netip.Addr) {
+	for part := range strings.SplitSeq(text, ",") {
+		// A zone could be any text.
+		if a, err := netip.ParseAddr(part); err == nil && a.Zone() == "" && len(addrs) < maxAddrs {
+			addrs = append(addrs, a)
+		}
+	}
+	return addrs
+}
+
+// about returns the log about a queue pair, nil if there are too many. A packet for a queue pair that does
+// not exist, which anyone can send, needs no room of those that do.
+func (n *inside) about(key toldKey, stray bool) *Told {
+	if t := cmp.Or(n.all[key], n.strays[key]); t != nil && (stray || n.all[key] != nil) {
+		return t
+	}
+	t, table, limit := &Told{Addr: key.addr.String(), Remarks: []Remark{}, key: key}, &n.all, maxTold
+	if stray {
+		table, limit = &n.strays, maxStrays
+	}
+	if len(*table) >= limit {
 		return nil
 	}
-	if t == nil {
-		t = &Told{Addr: key.addr.String(), Remarks: []Remark{}, key: key}
-		if key.qpn != 0 {
-			t.QPN = new(int(key.qpn))
-		}
-		remember(&n.all, maxTold, key, t)
+	if key.qpn != 0 {
+		t.QPN = new(int(key.qpn))
 	}
+	remember(table, limit, key, t)
 	return t
 }
 
@@ -131,297 +102,142 @@ func number(texts ...string) ib.QPN {
 	return ib.QPN(n)
 }
 
-// meet notes the other end of a connection, which eventlog.Connection has named.
-func (t *Told) meet(conn string) {
-	a, b, _ := strings.Cut(conn, "-")
-	for _, text := range []string{a, b} {
-		addr, qpn, _ := strings.Cut(text, "/")
-		if ip, err := netip.ParseAddr(addr); err == nil && number(qpn) != t.key.qpn || err == nil && ip != t.key.addr {
-			t.peer = toldKey{ip, number(qpn)}
-		}
-	}
-}
-
-// add adds an entry as a remark, or counts a repetition.
-func (t *Told) add(e *pcapfile.Entry, now instant) {
-	r := Remark{
-		Event: e.Get(capture.FieldMsg), Status: e.Get("STATUS"), Detail: e.Get("CAUSE"), State: t.State,
-		Count: 1, First: now.record, At: now.at,
-	}
-	switch r.Event {
-	case eventlog.StateChanged:
-		t.State = printable.Line(e.Get("TO"), printable.Limit)
-		if t.State != ib.ERR.String() && t.State != ib.SQE.String() {
-			return
-		}
-		r.Detail = fmt.Sprintf("%s, %s to %s", r.Detail, e.Get("FROM"), t.State)
-	case eventlog.Challenge: // what came of it is told, too
-		return
-	case eventlog.CallFailed:
-		r.Detail = e.Get("CALL") + ": " + e.Get("ERR")
-	case eventlog.AsyncEvent:
-		r.Detail = e.Get("EVENT")
-		if cq := e.Get("CQ"); cq != "" {
-			r.Detail += ", CQ " + cq
-		}
-	case eventlog.PacketDropped:
-		r.explains = dropReasons[r.Detail] != "" && r.State != ib.ERR.String() && r.State != ib.SQE.String()
-		if r.Detail == counters.DropState.String() && r.State != "" {
-			r.Detail = "the queue pair is in " + r.State
-		}
-		r.Detail = cmp.Or(dropReasons[r.Detail], r.Detail)
-	default:
-		if id := e.Get("WR_ID"); id != "" && r.Status != "" {
-			r.Detail = "wr_id " + id
-		}
-	}
-	r.Event, r.Status, r.Detail = printable.Line(r.Event, printable.Limit), printable.Line(r.Status, printable.Limit), printable.Line(r.Detail, printable.Limit)
-	for i := range t.Remarks {
-		// Of completions with the same status the first one is told.
-		if o := &t.Remarks[i]; o.Event == r.Event && o.Status == r.Status && (r.Status != "" || o.Detail == r.Detail) {
-			o.Count++
-			return
-		}
-	}
-	if len(t.Remarks) >= maxRemarks {
-		t.More++
-		return
-	}
-	t.Remarks = append(t.Remarks, r)
-}
-
-// dropReasons are the reasons of drops, in words, by the names of their counters. Others, such as those of
-// duplicates, explain no failure.
-var dropReasons = map[string]string{
-	counters.DropNoQP.String(): "the adapter has no such queue pair", counters.DropNoEEC.String(): "the adapter has no such EE context",
-	counters.DropState.String(): "the state of the queue pair does not take it", counters.DropAddress.String(): "it does not come from the address of the peer",
-	counters.DropICRC.String(): "its ICRC is wrong", counters.DropPKey.String(): "its P_Key is not that of the queue pair",
-	counters.DropQKey.String(): "its Q_Key is not that of the queue pair", counters.DropNoWQE.String(): "no receive is posted",
-	counters.DropLength.String(): "it does not fit into the receive", counters.DropAccess.String(): "its key does not allow it",
-	counters.DropService.String(): "its transport service is not that of the queue pair", counters.DropOpcode.String(): "the queue pair does not support the operation",
-}
-
-// canonical returns the first address of the adapter with an address.
-func (n *inside) canonical(a netip.Addr) netip.Addr {
-	if first, ok := n.of[a]; ok {
-		return first
-	}
-	return a
-}
-
-// at returns what the adapter of an end says about it, nil for nothing.
-func (n *inside) at(e *End) *Told {
+// keyOf returns the key of an end, and whether it has one.
+func (n *inside) keyOf(e *End) (key toldKey, ok bool) {
 	addr, err := netip.ParseAddr(e.Addr)
 	if err != nil || e.QPN == nil {
-		return nil
+		return key, false
 	}
-	return n.all[toldKey{n.canonical(addr), ib.QPN(*e.QPN)}]
+	return toldKey{cmp.Or(n.first[addr], addr), ib.QPN(*e.QPN)}, true
 }
 
-// failures are the messages about completions with an error.
-var failures = []string{eventlog.RetriesExhausted, eventlog.CompletionError}
-
-// find returns the first remark with one of the messages, in the order of the messages.
-func (t *Told) find(messages ...string) *Remark {
-	if t == nil {
+// at returns the log about an end, nil if there is none.
+func (n *inside) at(e *End) *Told {
+	key, ok := n.keyOf(e)
+	if !ok {
 		return nil
 	}
-	for _, m := range messages {
-		for i := range t.Remarks {
-			if t.Remarks[i].Event == m {
-				return &t.Remarks[i]
-			}
-		}
-	}
-	return nil
+	return cmp.Or(n.all[key], n.strays[key])
 }
-
-// fails are the calls whose failure is an error of the program: others may only find out what the
-// adapter can do.
-var fails = []string{"ibv_post_send", "ibv_post_recv", "ibv_wr_complete", "modify QP"}
 
 // conclude adds the findings that no packet shows, before the findings are sorted.
 func (n *inside) conclude(r *Report) {
+	if len(n.all) == 0 && len(n.strays) == 0 {
+		return
+	}
+	n.pairUp(r)
+	of := make(map[*Told]*Conversation)
 	for i := range r.Conversations {
-		n.complete(r, &r.Conversations[i])
+		c := &r.Conversations[i]
+		if c.Service == "CM" {
+			continue
+		}
+		a, b := n.at(&c.A), n.at(&c.B)
+		c.heard = cmp.Or(a.find(failures...), b.find(failures...)) != nil
+		for _, t := range []*Told{a, b} {
+			if t != nil && of[t] == nil {
+				of[t] = c
+			}
+		}
+	}
+	failed := make(map[int]bool) // conversations with findings that packets show
+	for _, f := range r.Findings {
+		failed[f.Conversation] = failed[f.Conversation] || f.Severity == Failed
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(n.all), toldKey.compare) {
 		t := n.all[key]
-		c := n.conversation(r, t)
-		for i := range t.Remarks {
-			m := &t.Remarks[i]
-			if id, ok := t.rule(m); ok && !r.shows(c, id) {
-				r.addTold(c, id, t, m)
-			}
-		}
-		if len(t.Remarks) > 0 {
-			r.Told = append(r.Told, *t)
+		r.addTold(t, of[t], failed)
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(n.strays), toldKey.compare) {
+		if t := n.strays[key]; of[t] != nil {
+			r.addTold(t, of[t], failed)
 		}
 	}
 }
 
-func (k toldKey) compare(o toldKey) int {
-	return cmp.Or(k.addr.Compare(o.addr), cmp.Compare(k.qpn, o.qpn))
-}
-
-// complete sets what an adapter says about the ends of a conversation: whose they are.
-func (n *inside) complete(r *Report, c *Conversation) {
-	for _, ends := range [][2]*End{{&c.A, &c.B}, {&c.B, &c.A}} {
-		own, far := ends[0], ends[1]
-		if own.QPN != nil || far.QPN == nil || c.Service == "CM" {
-			continue
-		}
-		if t := n.towards(own, far); t != nil {
-			own.QPN, c.Paired = t.QPN, byAdapters
-			r.Findings = slices.DeleteFunc(r.Findings, func(f *Finding) bool { return f.Conversation == c.ID && f.id == oneDirection })
-		}
-	}
-	a, b := n.at(&c.A), n.at(&c.B)
-	all := n.hears(&c.A) && n.hears(&c.B) && (a != nil || b != nil)
-	c.heard = all || cmp.Or(a.find(failures...), b.find(failures...)) != nil
-}
-
-// hears reports whether the adapter of an end is one of those that say something.
-func (n *inside) hears(e *End) bool {
-	a, err := netip.ParseAddr(e.Addr)
-	_, ok := n.of[a]
-	return ok && err == nil
-}
-
-// towards returns the only queue pair at the address of an end whose peer is another end, nil if there is
-// none, or there are several.
-func (n *inside) towards(own, far *End) (found *Told) {
-	a, errA := netip.ParseAddr(own.Addr)
-	b, errB := netip.ParseAddr(far.Addr)
-	if errA != nil || errB != nil {
-		return nil
-	}
+// pairUp sets the ends of conversations that only the logs tell: of which queue pair an end is the peer.
+func (n *inside) pairUp(r *Report) {
+	towards := make(map[[2]toldKey]*Told) // by the address of a queue pair, and its peer; nil if there are several
 	for _, t := range n.all {
-		if t.key.addr == n.canonical(a) && t.peer == (toldKey{b, ib.QPN(*far.QPN)}) {
-			if found != nil {
-				return nil
-			}
-			found = t
+		key := [2]toldKey{{addr: t.key.addr}, t.peer}
+		if _, several := towards[key]; several {
+			t = nil
 		}
+		towards[key] = t
 	}
-	return found
-}
-
-// rule returns the rule for a remark, if it has one.
-func (t *Told) rule(m *Remark) (id ruleID, ok bool) {
-	switch m.Event {
-	case eventlog.RetriesExhausted, eventlog.CompletionError:
-		return completionError, true
-	case eventlog.CallFailed:
-		call, _, _ := strings.Cut(m.Detail, ":")
-		return callFailed, slices.Contains(fails, call)
-	case eventlog.AsyncEvent:
-		return cqOverrun, strings.HasPrefix(m.Detail, ib.EventCQErr.String())
-	}
-	return 0, false
-}
-
-// conversation returns the conversation of a queue pair, nil if none of its packets is there.
-func (n *inside) conversation(r *Report, t *Told) *Conversation {
+	paired := make(map[int]bool)
 	for i := range r.Conversations {
-		if c := &r.Conversations[i]; c.Service != "CM" && (n.at(&c.A) == t || n.at(&c.B) == t) {
-			return c
+		c := &r.Conversations[i]
+		for _, ends := range [][2]*End{{&c.A, &c.B}, {&c.B, &c.A}} {
+			own, far := ends[0], ends[1]
+			a, errA := netip.ParseAddr(own.Addr)
+			b, errB := netip.ParseAddr(far.Addr)
+			if own.QPN != nil || far.QPN == nil || c.Service == "CM" || errA != nil || errB != nil {
+				continue
+			}
+			if t := towards[[2]toldKey{{addr: cmp.Or(n.first[a], a)}, {b, ib.QPN(*far.QPN)}}]; t != nil {
+				own.QPN, c.Paired = t.QPN, byAdapters
+				paired[c.ID] = true
+			}
 		}
 	}
-	return nil
+	r.Findings = slices.DeleteFunc(r.Findings, func(f *Finding) bool { return paired[f.Conversation] && f.id == oneDirection })
 }
 
-// shows reports whether packets show the error of a conversation, so that it needs no finding of its own.
-func (r *Report) shows(c *Conversation, id ruleID) bool {
-	return id == completionError && c != nil && slices.ContainsFunc(r.Findings, func(f *Finding) bool {
-		return f.Conversation == c.ID && f.Severity == Failed && f.id != callFailed
-	})
-}
-
-// addTold adds a finding that an adapter tells.
-func (r *Report) addTold(c *Conversation, id ruleID, t *Told, m *Remark) {
+// addTold adds the log about a queue pair, and findings for its errors that packets do not show. c is its
+// conversation, nil if it has none.
+func (r *Report) addTold(t *Told, c *Conversation, failed map[int]bool) {
 	of := 0
 	if c != nil {
 		of = c.ID
 	}
-	detail := t.name() + ": " + m.text()
-	if why := t.find(eventlog.MemoryError); why != nil && id == completionError {
-		detail += "; " + why.Detail
-	}
-	f := newFinding(of, instant{m.First, m.At}, id, detail)
-	f.Count = m.Count
-	f.ErrorPages = statusOf(m.Status).pages()
-	r.Findings = append(r.Findings, f)
-}
-
-// statusOf returns the status with a name, none if there is none.
-func statusOf(name string) Statuses {
-	for s := range ib.WCStatus(maxStatus) {
-		if s != ib.WCSuccess && s.String() == name {
-			return Statuses{s}
+	for i := range t.Remarks {
+		m := &t.Remarks[i]
+		id, ok := t.rule(m)
+		if !ok || id == completionError && of != 0 && failed[of] {
+			continue
 		}
+		detail := t.name() + ": " + m.text()
+		if why := t.find(eventlog.MemoryError); why != nil && id == completionError {
+			detail += "; " + why.Detail
+		}
+		f := newFinding(of, instant{m.First, m.At}, id, detail)
+		f.Count, f.ErrorPages = m.Count, statusOf(m.Status).pages()
+		r.Findings = append(r.Findings, f)
 	}
-	return nil
-}
-
-// name names the queue pair.
-func (t *Told) name() string {
-	switch {
-	case t.QPN == nil:
-		return "adapter " + t.Addr
-	case t.EEC:
-		return fmt.Sprintf("%s EEC %#06x", t.Addr, *t.QPN)
-	default:
-		return fmt.Sprintf("%s QP %#06x", t.Addr, *t.QPN)
+	if len(t.Remarks) > 0 {
+		r.Told = append(r.Told, *t)
 	}
 }
 
-// text returns a remark in words.
-func (m *Remark) text() string {
-	s := m.Event
-	if m.Status != "" {
-		s += " " + m.Status
-	}
-	if m.Detail != "" {
-		s += ": " + m.Detail
-	}
-	return s
-}
+// withoutAnswer are the rules for which a drop, or the end of a process, may be the reason.
+var withoutAnswer = []ruleID{noAnswer, wentSilent, answersIgnored, answersDoubtful, unfinished, oneDirection, nothingAnswers, rnrOrSilence}
 
-// reasons returns what the adapters of a conversation say about its failure: why a request was refused
-// or a packet dropped, and what the programs saw.
-func (n *inside) reasons(c *Conversation) (why string, saw []string) {
+// reasons returns what the adapters of a conversation say about a finding: why a request was refused
+// or got no answer, and which statuses the programs got.
+func (n *inside) reasons(f *Finding, c *Conversation) (why string, got []string) {
 	ends := []*Told{n.at(&c.A), n.at(&c.B)}
 	for _, t := range ends {
 		if m := t.find(eventlog.RequestRefused, eventlog.MemoryError); m != nil && why == "" {
 			why = t.name() + ": " + m.text()
 		}
 	}
-	for _, t := range ends {
-		if m := t.dropped(); m != nil && why == "" {
-			why = t.name() + ": " + m.text()
+	if slices.Contains(withoutAnswer, f.id) {
+		for _, t := range ends {
+			why = cmp.Or(why, n.left(t, c))
 		}
-	}
-	for _, t := range ends {
-		why = cmp.Or(why, n.left(t, c))
+		for _, t := range ends {
+			if m := t.unanswered(c); m != nil && why == "" {
+				why = t.name() + ": " + m.text()
+			}
+		}
 	}
 	for _, t := range ends {
 		if m := t.find(failures...); m != nil {
-			saw = append(saw, t.name()+": "+cmp.Or(statusOf(m.Status).String(), m.Status)+", "+m.Detail)
+			got = append(got, t.name()+": "+cmp.Or(statusOf(m.Status).String(), m.Status)+", "+m.Detail)
 		}
 	}
-	return why, saw
-}
-
-// dropped returns the first drop that may explain a failure, which is not an effect of an earlier error.
-func (t *Told) dropped() *Remark {
-	if t == nil {
-		return nil
-	}
-	if i := slices.IndexFunc(t.Remarks, func(m Remark) bool { return m.explains }); i >= 0 {
-		return &t.Remarks[i]
-	}
-	return nil
+	return why, got
 }
 
 // left says that the process of a queue pair had ended, or closed its adapter, before the last packet of
@@ -434,5 +250,29 @@ func (n *inside) left(t *Told, c *Conversation) string {
 	if !ok || in.at >= c.Start+c.Length {
 		return ""
 	}
-	return fmt.Sprintf("%s: process %s ended, or closed the adapter, at %v, before the last packet", t.name(), t.by.pid, round(in.at))
+	return fmt.Sprintf("%s: process %d ended, or closed the adapter, at %v, before the last packet", t.name(), t.by.pid, round(in.at))
+}
+
+// Statuses returns the names of the completion statuses that programs got, sorted: those in the logs of
+// adapters, and those that are certain from the packets of conversations whose adapters say nothing.
+func (r *Report) Statuses() (names []string) {
+	for i := range r.Told {
+		for _, m := range r.Told[i].Remarks {
+			if m.Status != "" {
+				names = append(names, m.Status)
+			}
+		}
+	}
+	for _, f := range r.Findings {
+		if c := r.conversationOf(f); f.Severity != Failed || c != nil && c.heard {
+			continue
+		}
+		for _, s := range []Statuses{f.requester, table[f.id].Responder} {
+			if len(s) == 1 { // of several, the packets do not show which
+				names = append(names, s[0].String())
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }

@@ -2,8 +2,10 @@ package explain
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -23,7 +25,7 @@ func says(adapter string, text ...string) *pcapfile.Entry {
 	return e
 }
 
-// with follows a capture, and what adapters say at its end; they speak one after the other.
+// with follows a capture, and logs of adapters at its end.
 func with(t *testing.T, capture string, entries ...*pcapfile.Entry) *Report {
 	t.Helper()
 	f := New(Config{})
@@ -32,10 +34,10 @@ func with(t *testing.T, capture string, entries ...*pcapfile.Entry) *Report {
 	if capture != "" {
 		file, err := os.ReadFile(captures + capture + ".pcap")
 		must.Do(t, err)
-		items, err := pcapfile.NewItems(bytes.NewReader(file))
+		items, err := pcapfile.NewReader(bytes.NewReader(file))
 		must.Do(t, err)
 		for {
-			i, err := items.Next()
+			i, err := items.NextItem()
 			if err != nil {
 				break
 			}
@@ -46,7 +48,9 @@ func with(t *testing.T, capture string, entries ...*pcapfile.Entry) *Report {
 	}
 	for _, e := range entries {
 		record++
-		e.Record, e.Time = record, at.Add(time.Duration(record)*time.Millisecond)
+		if e.Record, e.Time = record, at; capture == "" {
+			e.Time = at.Add(time.Duration(record) * time.Millisecond)
+		}
 		f.Take(&pcapfile.Item{Entry: e})
 	}
 	return f.Report()
@@ -80,24 +84,24 @@ func TestK3_Reasons(t *testing.T) {
 	own, far := plain.Conversations[plain.Verdict.found.Conversation-1].A.Addr, plain.Conversations[plain.Verdict.found.Conversation-1].B.Addr
 	r := with(t, capture,
 		says(far, append([]string{"MSG", "request refused", "CAUSE", "rkey: no region has the key"}, resp...)...),
-		says(far, append([]string{"MSG", "packet dropped", "CAUSE", "state"}, resp...)...),
+		says(far, append([]string{"MSG", "packet dropped", "CAUSE", "icrc_errors"}, resp...)...),
 		says(own, append([]string{"MSG", "completion with error", "STATUS", "REM_ACCESS_ERR", "WR_ID", "5"}, req...)...),
 		says(own, append([]string{"MSG", "completion with error", "STATUS", "REM_ACCESS_ERR", "WR_ID", "6"}, req...)...),
 		says(own, append([]string{"MSG", "state changed", "FROM", "RTS", "TO", "ERR", "CAUSE", "NAK"}, req...)...),
 	)
 	v := r.Verdict
 	if v.Cause != plain.Verdict.Cause || !strings.HasSuffix(v.Reason, ": request refused: rkey: no region has the key") || !strings.HasPrefix(v.Reason, far) {
-		t.Errorf("the cause is %q, exactly %q", v.Cause, v.Reason)
+		t.Errorf("the cause is %q, reason %q", v.Cause, v.Reason)
 	}
 	if len(v.Programs) != 1 || !strings.HasPrefix(v.Programs[0], own) || !strings.HasSuffix(v.Programs[0], ": REM_ACCESS_ERR (10), wr_id 5") {
-		t.Errorf("the programs saw %q", v.Programs)
+		t.Errorf("the programs got %q", v.Programs)
 	}
 	if len(r.Findings) != len(plain.Findings) {
 		t.Errorf("the findings are %s, and without the adapters %s", names(r), names(plain))
 	}
 	var text strings.Builder
 	must.Do(t, r.Text(&text, TextOptions{}))
-	for _, want := range []string{"exactly  ", "programs saw  ", "FROM THE ADAPTERS", "last in ERR", "2 times: completion with error REM_ACCESS_ERR: wr_id 5", "state changed: NAK, RTS to ERR"} {
+	for _, want := range []string{"reason  ", "programs got  ", "FROM THE ADAPTERS", "last in ERR", "2 times: completion with error REM_ACCESS_ERR: wr_id 5", "state changed: NAK, RTS to ERR"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("%q is missing in\n%s", want, text.String())
 		}
@@ -190,11 +194,11 @@ func TestK3_Drops(t *testing.T) {
 	}
 	qp := fmt.Sprintf("%#06x", *far.QPN)
 	conn := fmt.Sprintf("%s/%#06x-%s/0x000abc", far.Addr, *far.QPN, own)
-	drop := func(cause string) *pcapfile.Entry {
-		return says(far.Addr, "MSG", "packet dropped", "CAUSE", cause, "QP", qp)
+	drop := func(cause, state string) *pcapfile.Entry {
+		return says(far.Addr, "MSG", "packet dropped", "CAUSE", cause, "QP", qp, "STATE", state)
 	}
-	to := func(state string) *pcapfile.Entry {
-		return says(far.Addr, "MSG", "state changed", "FROM", "RESET", "TO", state, "QP", qp)
+	stray := func(from string) *pcapfile.Entry {
+		return says(far.Addr, "MSG", "packet dropped", "CAUSE", "no_qp", "QP", qp, "REMOTE", from)
 	}
 	mine := says(own, "MSG", "retries exhausted", "STATUS", "RETRY_EXC_ERR", "WR_ID", "9", "QP", "0x000abc", "CONN", conn)
 	for _, x := range []struct {
@@ -202,19 +206,23 @@ func TestK3_Drops(t *testing.T) {
 		entries []*pcapfile.Entry
 		want    string // the end of the reason
 	}{
-		{"no queue pair", []*pcapfile.Entry{drop("no_qp"), mine}, ": packet dropped: the adapter has no such queue pair"},
-		{"INIT", []*pcapfile.Entry{to("INIT"), drop("state"), mine}, ": packet dropped: the queue pair is in INIT"},
-		{"unknown state", []*pcapfile.Entry{drop("state"), mine}, ": packet dropped: the state of the queue pair does not take it"},
-		{"ERR", []*pcapfile.Entry{to("ERR"), drop("state"), mine}, ""},
-		{"duplicate", []*pcapfile.Entry{drop("duplicate"), mine}, ""},
-		{"duplicate first", []*pcapfile.Entry{drop("duplicate"), drop("pkey_violations"), mine}, ": packet dropped: its P_Key is not that of the queue pair"},
+		{"no queue pair", []*pcapfile.Entry{stray(own), stray(own), mine}, ": packet dropped: the adapter has no such queue pair"},
+		{"a stranger's packets", []*pcapfile.Entry{stray("10.9.9.9"), stray("10.9.9.9"), mine}, ""},
+		{"one packet", []*pcapfile.Entry{stray(own), mine}, ""},
+		{"INIT", []*pcapfile.Entry{drop("state", "INIT"), drop("state", "INIT"), mine}, ": packet dropped: the queue pair is in INIT"},
+		{"unknown state", []*pcapfile.Entry{drop("state", ""), drop("state", ""), mine}, ": packet dropped: the state of the queue pair does not take it"},
+		{"ERR", []*pcapfile.Entry{drop("state", "ERR"), drop("state", "ERR"), mine}, ""},
+		{"duplicate", []*pcapfile.Entry{drop("duplicate", ""), drop("duplicate", ""), mine}, ""},
+		{"duplicate first", []*pcapfile.Entry{
+			drop("duplicate", ""), drop("duplicate", ""), drop("pkey_violations", ""), drop("pkey_violations", ""), mine,
+		}, ": packet dropped: its P_Key is not that of the queue pair"},
 	} {
 		r := with(t, capture, x.entries...)
 		if v := r.Verdict; v.Cause != plain.Verdict.Cause || !strings.HasSuffix(v.Reason, x.want) || (x.want == "") != (v.Reason == "") {
-			t.Errorf("%s: %s, exactly %q, want %q", x.name, v.Cause, v.Reason, x.want)
+			t.Errorf("%s: %s, reason %q, want %q", x.name, v.Cause, v.Reason, x.want)
 		}
 		if got := fmt.Sprint(r.Verdict.Programs); got != fmt.Sprintf("[%s QP 0x000abc: RETRY_EXC_ERR (12), wr_id 9]", own) {
-			t.Errorf("%s: the programs saw %s", x.name, got)
+			t.Errorf("%s: the programs got %s", x.name, got)
 		}
 		for _, caveat := range r.Verdict.Caveats {
 			if strings.Contains(caveat, "direction") || strings.Contains(caveat, "the capture ends") {
@@ -227,67 +235,76 @@ func TestK3_Drops(t *testing.T) {
 	}
 	// A second queue pair with the same peer: whose requests they are is not known.
 	other := says(own, "MSG", "state changed", "TO", "RTS", "QP", "0x000abd", "CONN", strings.Replace(conn, "0x000abc", "0x000abd", 1))
-	if r := with(t, capture, drop("no_qp"), mine, other); len(r.Verdict.Programs) != 0 || !strings.Contains(names(r), "completion-error") {
+	if r := with(t, capture, stray(own), stray(own), mine, other); len(r.Verdict.Programs) != 0 || !strings.Contains(names(r), "completion-error") {
 		t.Errorf("with two requesters: %+v", r.Verdict)
 	}
 }
 
-// TestK3_EndedProcess says that the process of the silent side has ended.
+// TestK3_EndedProcess says that the process of the silent side has ended, if it has before the last packet.
 func TestK3_EndedProcess(t *testing.T) {
-	f := New(Config{})
-	file, err := os.ReadFile(captures + "errs_bad_rkey_write.pcap")
+	const capture = "errs_peer_init"
+	c := with(t, capture).Conversations[0]
+	qp := fmt.Sprintf("%#06x", *c.B.QPN)
+	file, err := os.ReadFile(captures + capture + ".pcap")
 	must.Do(t, err)
-	req, resp := endsOf(t, "errs_bad_rkey_write")
-	items, err := pcapfile.NewItems(bytes.NewReader(file))
-	must.Do(t, err)
-	for n := 0; ; n++ {
-		i, err := items.Next()
-		if err == io.EOF {
-			break
-		}
+	for _, late := range []bool{false, true} {
+		f := New(Config{})
+		r, err := pcapfile.NewReader(bytes.NewReader(file))
 		must.Do(t, err)
-		if n == 0 {
-			for _, e := range []*pcapfile.Entry{
-				says(linuxClient, append([]string{"MSG", "state changed", "TO", "RTS"}, req...)...), says(linuxServer, append([]string{"MSG", "state changed", "TO", "RTS"}, resp...)...),
-				says(linuxServer, "MSG", "adapter gone"),
-			} {
-				e.Time = i.Packet.Time
+		logs := func(at time.Time) {
+			for _, e := range []*pcapfile.Entry{says(c.B.Addr, "MSG", "state changed", "TO", "RTS", "QP", qp), says(c.B.Addr, "MSG", "adapter gone")} {
+				e.Time = at
 				f.Take(&pcapfile.Item{Entry: e})
 			}
 		}
-		f.Take(&i)
-	}
-	r := f.Report()
-	c := &r.Conversations[r.Verdict.found.Conversation-1]
-	if why := r.Verdict.Reason; !strings.Contains(why, ": process 1 ended, or closed the adapter, at 0s, before the last packet") || !strings.HasPrefix(why, linuxServer) {
-		t.Errorf("exactly %q, of %v", why, c)
+		for n := 0; ; n++ {
+			i, err := r.NextItem()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			must.Do(t, err)
+			if n == 0 && !late {
+				logs(i.Packet.Time)
+			}
+			f.Take(&i)
+		}
+		if late {
+			logs(f.start.Add(time.Hour))
+		}
+		want := ": process 1 ended, or closed the adapter, at 0s, before the last packet"
+		if why := f.Report().Verdict.Reason; strings.HasSuffix(why, want) == late || late && why != "" {
+			t.Errorf("late: %v; the reason is %q", late, why)
+		}
 	}
 }
 
-// TestK3_Bounds has an adapter speak of too many queue pairs, and say too much about one.
+// hearAll follows entries at one time.
+func hearAll(f *Follower, entries ...*pcapfile.Entry) {
+	for _, e := range entries {
+		e.Time = time.Unix(1_700_000_000, 0)
+		f.inside.hear(e, &f.start)
+	}
+}
+
+// TestK3_Bounds has logs about too many queue pairs, and too much about one.
 func TestK3_Bounds(t *testing.T) {
 	f := New(Config{})
-	at := time.Unix(1_700_000_000, 0)
 	for n := range maxTold + 100 {
-		e := says("10.0.0.1", "MSG", "state changed", "TO", "ERR", "QP", fmt.Sprintf("%#06x", n+2))
-		e.Time = at
-		f.inside.hear(e, &f.start)
+		hearAll(f, says("10.0.0.1", "MSG", "state changed", "TO", "ERR", "QP", fmt.Sprintf("%#06x", n+2)))
 	}
 	for n := range 100 {
-		e := says("10.0.0.1", "MSG", "memory error", "CAUSE", fmt.Sprint(n), "QP", "0x000002")
-		e.Time = at
-		f.inside.hear(e, &f.start)
+		hearAll(f, says("10.0.0.1", "MSG", "memory error", "CAUSE", fmt.Sprint(n), "QP", "0x000002"), says("10.0.0.1", "MSG", "sends again", "CAUSE", fmt.Sprint(n), "QP", "0x000002"))
 	}
-	for n := range 3 * maxAddrs {
-		e := says(fmt.Sprintf("10.0.1.%d,10.0.2.%d", n+1, n+1), "MSG", "state changed", "TO", "ERR", "QP", "7", "CONN", "10.0.0.1/x-/-")
-		e.Time = at
-		f.inside.hear(e, &f.start)
+	hearAll(f, says("10.0.0.1", "MSG", "completion with error", "STATUS", "REM_OP_ERR", "QP", "0x000002"))
+	for n := range 2 * maxTold {
+		hearAll(f, says(fmt.Sprintf("10.1.%d.%d", n>>8, n&255), "MSG", "adapter gone", "CONN", "10.0.0.1/x-/-"))
 	}
 	r := f.Report()
-	if len(r.Told) != maxTold || len(f.inside.of) > maxAddrs {
-		t.Errorf("told of %d queue pairs at %d addresses", len(r.Told), len(f.inside.of))
+	if len(r.Told) != maxTold || len(f.inside.first) > maxTold || len(f.inside.gone) > maxTold {
+		t.Errorf("logs about %d queue pairs at %d addresses, %d gone", len(r.Told), len(f.inside.first), len(f.inside.gone))
 	}
-	if first := r.Told[0]; len(first.Remarks) != maxRemarks || first.More != 100+1-maxRemarks {
+	// A remark of the state, 15 of the memory, those of repeats, and the status.
+	if first := r.Told[0]; len(first.Remarks) != maxRemarks+maxDrops+1 || first.More != 200+1-maxRemarks-maxDrops || first.find(failures...) == nil {
 		t.Errorf("%d remarks about one, and %d more", len(first.Remarks), first.More)
 	}
 	var text strings.Builder
@@ -297,22 +314,125 @@ func TestK3_Bounds(t *testing.T) {
 	}
 }
 
+// TestK3_Strangers floods an adapter with packets to queue pairs that do not exist: what its log says about
+// others is kept, and the report lists none of them.
+func TestK3_Strangers(t *testing.T) {
+	f := New(Config{})
+	for n := range 2 * maxTold {
+		hearAll(f, says("10.0.0.1", "MSG", "packet dropped", "CAUSE", "no_qp", "REMOTE", "10.9.9.9", "QP", fmt.Sprintf("%#06x", n+2)))
+	}
+	hearAll(f, says("10.0.0.1", "MSG", "retries exhausted", "STATUS", "RETRY_EXC_ERR", "QP", "0x000002"))
+	r := f.Report()
+	if len(f.inside.strays) != maxStrays || len(r.Told) != 1 || len(r.Told[0].Remarks) != 1 || r.Verdict.Cause != "completion-error" {
+		t.Errorf("%d strays, told %+v, the cause %q", len(f.inside.strays), r.Told, r.Verdict.Cause)
+	}
+}
+
+// TestK3_HostileLogs has logs with texts that are no addresses, numbers or lines.
+func TestK3_HostileLogs(t *testing.T) {
+	f := New(Config{})
+	hearAll(f,
+		says("fe80::1%\x1b[31m", "MSG", "retries exhausted", "STATUS", "RETRY_EXC_ERR", "QP", "2"),
+		says("10.0.0.1", "MSG", "\x1b[31mretries", "STATUS", "\x1b[31m", "CAUSE", "\x1b[31m", "QP", "0x99999999999"),
+		says("10.0.0.1", "MSG", "state changed", "TO", "\x1b[31m", "FROM", "\x1b[31m", "QP", "3"),
+		says("10.0.0.1", "MSG", "state changed", "TO", "ERR", "FROM", "\x1b[31m", "QP", "3"),
+	)
+	r := f.Report()
+	var text strings.Builder
+	must.Do(t, errors.Join(r.Text(&text, TextOptions{}), r.JSON(&text)))
+	if len(r.Told) != 2 || strings.ContainsRune(text.String(), '\x1b') {
+		t.Errorf("told %+v:\n%q", r.Told, text.String())
+	}
+}
+
+// TestK3_SeveralAddresses pairs a queue pair at the second address of its adapter with its peer.
+func TestK3_SeveralAddresses(t *testing.T) {
+	told := &Told{key: toldKey{netip.MustParseAddr("10.0.0.3"), 0x22}}
+	addrs := adapterAddrs("10.0.0.3,10.0.0.9,nonsense")
+	told.meet("10.0.0.5/0x000011-10.0.0.9/0x000022", addrs)
+	if want := (toldKey{netip.MustParseAddr("10.0.0.5"), 0x11}); told.peer != want || len(addrs) != 2 {
+		t.Errorf("the peer is %v, want %v", told.peer, want)
+	}
+	told.meet("10.0.0.3/0x000021-10.0.0.9/0x000022", addrs) // another queue pair of the same adapter
+	if want := (toldKey{netip.MustParseAddr("10.0.0.3"), 0x21}); told.peer != want {
+		t.Errorf("the peer is %v, want %v", told.peer, want)
+	}
+}
+
+// TestK3_OtherFailures has a call that failed before a request was refused: the request is the cause.
+func TestK3_OtherFailures(t *testing.T) {
+	f := New(Config{})
+	hearAll(f, says(linuxClient, "MSG", "call failed", "CALL", "modify QP", "ERR", "not this rate", "QP", "0x000099"))
+	file, err := os.ReadFile(captures + "errs_bad_rkey_write.pcap")
+	must.Do(t, err)
+	r, err := f.Read(bytes.NewReader(file))
+	must.Do(t, err)
+	if r.Verdict.Cause != "write-refused" || !strings.Contains(names(r), "call-failed") {
+		t.Errorf("the cause is %s, among %s", r.Verdict.Cause, names(r))
+	}
+}
+
+// TestStatuses unites what the logs and the packets tell.
+func TestStatuses(t *testing.T) {
+	const capture = "errs_bad_rkey_write"
+	req, _ := endsOf(t, capture)
+	for _, c := range []struct {
+		entries []*pcapfile.Entry
+		want    string
+	}{
+		{nil, "[REM_ACCESS_ERR]"},
+		{[]*pcapfile.Entry{says(linuxClient, append([]string{"MSG", "completion with error", "STATUS", "REM_OP_ERR"}, req...)...)}, "[REM_OP_ERR]"},
+		{[]*pcapfile.Entry{says("10.5.5.5", "MSG", "retries exhausted", "STATUS", "RETRY_EXC_ERR", "QP", "7")}, "[REM_ACCESS_ERR RETRY_EXC_ERR]"},
+	} {
+		if got := fmt.Sprint(with(t, capture, c.entries...).Statuses()); got != c.want {
+			t.Errorf("the statuses are %s, want %s", got, c.want)
+		}
+	}
+	if got := with(t, "errs_send").Statuses(); len(got) != 0 {
+		t.Errorf("of a capture without errors: %v", got)
+	}
+}
+
+// TestManyConversations pairs many conversations with many logs, in reasonable time.
+func TestManyConversations(t *testing.T) {
+	r := &Report{}
+	f := New(Config{})
+	for n := range maxTold {
+		qpn := n + 2
+		r.Conversations = append(r.Conversations, Conversation{ID: n + 1, Service: "RC", A: End{Addr: "10.0.0.1"}, B: End{Addr: "10.0.0.2", QPN: &qpn}})
+		hearAll(f, says("10.0.0.1", "MSG", "retries exhausted", "STATUS", "RETRY_EXC_ERR", "QP", fmt.Sprintf("%#06x", n+2),
+			"CONN", fmt.Sprintf("10.0.0.1/%#06x-10.0.0.2/%#06x", n+2, n+2)))
+	}
+	f.inside.conclude(r)
+	for i := range r.Conversations {
+		if c := &r.Conversations[i]; c.A.QPN == nil || *c.A.QPN != i+2 || !c.heard {
+			t.Fatalf("conversation %d has the ends %v and %v", i+1, c.A, c.B)
+		}
+	}
+	if len(r.Findings) != maxTold {
+		t.Errorf("%d findings", len(r.Findings))
+	}
+}
+
 // TestReadAll joins captures of both ends: each packet is in both.
 func TestReadAll(t *testing.T) {
 	file, err := os.ReadFile(captures + "errs_bad_rkey_write.pcap")
 	must.Do(t, err)
 	one, err := Read(bytes.NewReader(file), Config{})
 	must.Do(t, err)
-	both, err := ReadAll([]io.Reader{bytes.NewReader(file), bytes.NewReader(file)}, Config{})
+	both, err := ReadAll([]Capture{{"a", bytes.NewReader(file)}, {"b", bytes.NewReader(file)}}, Config{})
 	must.Do(t, err)
+	if !slices.ContainsFunc(both.Verdict.Caveats, func(c string) bool { return strings.Contains(c, "clocks") }) {
+		t.Errorf("not shown: %q", both.Verdict.Caveats)
+	}
 	if both.Verdict.Cause != one.Verdict.Cause || both.Records != 2*one.Records || both.Packets != 2*one.Packets {
 		t.Errorf("joined: %d records, %+v; one: %d, %+v", both.Records, both.Verdict, one.Records, one.Verdict)
 	}
-	cut, err := ReadAll([]io.Reader{bytes.NewReader(file), bytes.NewReader(file[:len(file)-7])}, Config{})
+	cut, err := ReadAll([]Capture{{"a", bytes.NewReader(file)}, {"b", bytes.NewReader(file[:len(file)-7])}}, Config{})
 	if err == nil || cut == nil || cut.Verdict.Cause != one.Verdict.Cause {
 		t.Errorf("with a damaged one: %v, %+v", err, cut)
 	}
-	if r, err := ReadAll([]io.Reader{bytes.NewReader(file), strings.NewReader("no capture")}, Config{}); err == nil || r != nil {
+	if r, err := ReadAll([]Capture{{"a", bytes.NewReader(file)}, {"b", strings.NewReader("no capture")}}, Config{}); err == nil || r != nil {
 		t.Errorf("with what is no capture: %v, %+v", err, r)
 	}
 }

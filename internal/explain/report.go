@@ -97,6 +97,7 @@ type Report struct {
 	Start            time.Time     `json:"start"`             // of the first packet
 	Duration         time.Duration `json:"duration_ns"`       // from the first packet to the last
 	kept             int
+	files            int           // joined by the clocks of their hosts, if there are several
 	asked            string        // the first fault that a rule made
 	listened         time.Duration // the time up to which the capture ran
 }
@@ -323,7 +324,7 @@ func (f *Follower) conclude() {
 	}
 	r.Verdict = r.judge()
 	if c := r.conversationOf(r.Verdict.found); c != nil {
-		r.Verdict.Reason, r.Verdict.Programs = f.inside.reasons(c)
+		r.Verdict.Reason, r.Verdict.Programs = f.inside.reasons(r.Verdict.found, c)
 	}
 }
 

@@ -96,14 +96,11 @@ func (p *printer) verdict(r *Report) {
 		fmt.Fprintf(p, "  %s\n", p.in(bold, line))
 	}
 	color := shade(v.Outcome)
-	requester, responder := v.Requester, v.Responder
-	if len(v.Programs) > 0 { // the adapters know better
-		requester, responder = "", ""
-	}
+	got := strings.Join(v.Programs, "; ")
 	for _, line := range [...]struct{ name, text, color string }{
 		{"capture", r.extent(), ""}, {"conversations", r.Tally.String(), ""}, {"first failure", r.firstFailure(), color},
-		{"why", v.Means, ""}, {"exactly", v.Reason, color}, {"where", v.Where, ""}, {"asked for", v.Fault, ""}, {"look at", v.Side, ""},
-		{"requester sees", requester, color}, {"responder sees", responder, color}, {"programs saw", strings.Join(v.Programs, "; "), color},
+		{"why", v.Means, ""}, {"reason", v.Reason, color}, {"where", v.Where, ""}, {"asked for", v.Fault, ""}, {"look at", v.Side, ""},
+		{"requester sees", unless(got, v.Requester), color}, {"responder sees", unless(got, v.Responder), color}, {"programs got", got, color},
 		{"try", v.Try, ""}, {"more", v.Page, faint},
 	} {
 		p.line(line.name, line.text, line.color)
@@ -114,6 +111,16 @@ func (p *printer) verdict(r *Report) {
 	for _, c := range v.Caveats {
 		p.line("not shown", c, yellow)
 	}
+}
+
+// unless returns the statuses that a side gets, empty if adapters say that a program got one of them.
+func unless(got, statuses string) string {
+	for s := range strings.SplitSeq(statuses, " or ") {
+		if strings.Contains(got, s) {
+			return ""
+		}
+	}
+	return statuses
 }
 
 // line writes a line of the verdict, unless its text is empty.

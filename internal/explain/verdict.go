@@ -2,26 +2,26 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
 // Verdict is what became of everything: what broke first, and what to do.
 type Verdict struct {
-	Outcome   string `json:"outcome"`                    // clean, repaired, unknown, lost, failed; empty if no RoCEv2 packet was there
-	Headline  string `json:"headline"`                   // in a sentence
-	Cause     string `json:"cause,omitempty"`            // the rule of the finding that explains it
-	Means     string `json:"means,omitempty"`            // explanation, and its evidence
-	Reason    string `json:"reason,omitempty"`           // why exactly, as an adapter of softhca says
-	Fault     string `json:"fault,omitempty"`            // the first effect of a fault rule
-	Side      string `json:"side,omitempty"`             // where to look
-	Where     string `json:"where,omitempty"`            // addresses and queue pairs
-	Record    int    `json:"record,omitempty"`           // number of the record in the file that shows it
-	Requester string `json:"requester_status,omitempty"` // completion status at the side that sent the request
-	Responder string `json:"responder_status,omitempty"` // completion status at the other side
-	// Programs are the statuses that the programs got, as adapters of softhca say.
-	Programs []string `json:"programs,omitempty"`
-	Try      string   `json:"try,omitempty"`  // recommended action
-	Page     string   `json:"page,omitempty"` // where the documentation describes the cause
+	Outcome   string   `json:"outcome"`                    // clean, repaired, unknown, lost, failed; empty if no RoCEv2 packet was there
+	Headline  string   `json:"headline"`                   // in a sentence
+	Cause     string   `json:"cause,omitempty"`            // the rule of the finding that explains it
+	Means     string   `json:"means,omitempty"`            // explanation, and its evidence
+	Reason    string   `json:"reason,omitempty"`           // why exactly, as an adapter of softhca says
+	Fault     string   `json:"fault,omitempty"`            // the first effect of a fault rule
+	Side      string   `json:"side,omitempty"`             // where to look
+	Where     string   `json:"where,omitempty"`            // addresses and queue pairs
+	Record    int      `json:"record,omitempty"`           // number of the record in the file that shows it
+	Requester string   `json:"requester_status,omitempty"` // completion status at the side that sent the request
+	Responder string   `json:"responder_status,omitempty"` // completion status at the other side
+	Programs  []string `json:"programs,omitempty"`         // statuses that programs got, as adapters of softhca say
+	Try       string   `json:"try,omitempty"`              // recommended action
+	Page      string   `json:"page,omitempty"`             // where the documentation describes the cause
 	// ErrorPages describe the statuses, or the reason of a REJ, that the programs see.
 	ErrorPages []string `json:"error_pages,omitempty"`
 	// Caveats say what the capture cannot show.
@@ -96,20 +96,6 @@ func (f *Finding) verdict(where, fault string) Verdict {
 	}
 }
 
-// Certain returns the names of the completion statuses that the programs got because of the finding, without
-// those of which the capture does not show which one it is.
-func (f *Finding) Certain() (names []string) {
-	if f.Severity != Failed {
-		return nil
-	}
-	for _, s := range []Statuses{f.requester, table[f.id].Responder} {
-		if len(s) == 1 {
-			names = append(names, s[0].String())
-		}
-	}
-	return names
-}
-
 // gapAfter returns the time after an event in words.
 func gapAfter(d time.Duration) string {
 	if d <= 0 {
@@ -136,6 +122,11 @@ func (r *Report) cause() *Finding {
 	}
 	if f.Severity != Failed {
 		return f
+	}
+	if f.id == callFailed { // which the program may have expected
+		if i := slices.IndexFunc(r.Findings, func(g *Finding) bool { return g.Severity == Failed && g.id != callFailed }); i >= 0 {
+			f = r.Findings[i]
+		}
 	}
 	for _, g := range r.Findings[1:] {
 		if g.Severity == Failed && (g.id >= icrcID && g.id <= icrcSender) && g.First < f.First {
@@ -186,6 +177,7 @@ func (r *Report) caveats() []string {
 	add(late > 0, fmt.Sprintf("an answer came after %v, and its requester sent nothing more: if its timer was shorter and %s before", round(late), noRetriesLeft))
 	add(disorder, "the last answers to a requester came out of order: if "+noRetriesLeft)
 	add(refuted > 0, count(refuted, "requester")+" sent nothing more after a refuted NAK: an adapter that believes each NAK completes the request with an error")
+	add(r.files > 1, "the captures are joined by the clocks of their hosts: if these differ by more than a round trip takes, packets are in the wrong order here")
 	add(r.Ended > 0, count(r.Ended, "connection")+" not followed to the end, as too many were open at once")
 	return c
 }

@@ -38,14 +38,20 @@ var ErrPacket = errors.New("a packet with its comments is too long")
 // any real capture.
 var ErrInterfaces = errors.New("the descriptions of interfaces are too long")
 
+// errEntry is the error of blocks.Read at an entry of an adapter's log, which is in blocks.found then. The
+// pcapng reader returns it before it has read anything of a block, and goes on behind the entry next time.
+var errEntry = errors.New("an entry")
+
 // blocks filters a pcapng file: it removes the blocks that are not about packets
 // (names, secrets and statistics), which the pcapng reader would accumulate.
 type blocks struct {
 	r          *bufio.Reader
-	order      binary.ByteOrder  // of the section
-	left       int               // bytes of the block left to pass on
-	interfaces int               // bytes of the section's interface descriptions
-	entry      func(body []byte) // called with the body of each journal entry; nil: they are skipped
+	order      binary.ByteOrder // of the section
+	left       int              // bytes of the block left to pass on
+	interfaces int              // bytes of the section's interface descriptions
+	entries    bool             // the reader takes errEntry
+	known      bool             // the section has a version that the pcapng reader does not skip
+	found      []byte           // the body of an entry; nil if it was too long
 }
 
 // Read implements io.Reader.
@@ -75,6 +81,8 @@ func (b *blocks) next() error {
 		if head[8] == 0x4d {
 			b.order = binary.LittleEndian
 		}
+		version, _ := b.r.Peek(minBlock + 4) // a section without one ends the file
+		b.known = len(version) > minBlock+3 && b.order.Uint16(version[minBlock:]) == 1
 	}
 	length := int(b.order.Uint32(head[4:]))
 	if length < minBlock {
@@ -99,27 +107,34 @@ func (b *blocks) next() error {
 	return nil
 }
 
+// errCut is the error of a file that ends within a block that is not passed on.
+var errCut = fmt.Errorf("a block is cut off: %w", io.ErrUnexpectedEOF)
+
 // skip skips bytes of a block.
 func (b *blocks) skip(n int) error {
 	_, err := b.r.Discard(n)
 	if errors.Is(err, io.EOF) {
-		err = io.ErrUnexpectedEOF
+		err = errCut
 	}
 	return err
 }
 
-// journal reads a journal entry. The entry of an entry that is too long has no body.
+// journal reads a journal entry, and returns errEntry. An entry that is too long is found without its body.
 func (b *blocks) journal(length int) error {
-	if b.entry == nil || length > maxEntry {
-		if b.entry != nil {
-			b.entry(nil)
-		}
+	b.found = nil
+	if !b.entries || !b.known {
 		return b.skip(length)
+	}
+	if length > maxEntry {
+		if err := b.skip(length); err != nil {
+			return err
+		}
+		return errEntry
 	}
 	block := make([]byte, length)
 	if _, err := io.ReadFull(b.r, block); err != nil {
-		return io.ErrUnexpectedEOF
+		return errCut
 	}
-	b.entry(block[minBlock-4 : length-4])
-	return nil
+	b.found = block[minBlock-4 : length-4]
+	return errEntry
 }

@@ -42,6 +42,9 @@ const (
 	// maxFields bounds the fields of an entry. The reader leaves out further ones.
 	maxFields = 64
 
+	// maxTime is the year 10000, in microseconds since 1970: later times have no form in JSON.
+	maxTime = 253_402_300_800_000_000
+
 	fieldTime    = "__REALTIME_TIMESTAMP" // microseconds since 1970
 	fieldMessage = "MESSAGE"
 	fieldProgram = "SYSLOG_IDENTIFIER"
@@ -84,7 +87,7 @@ func parseEntry(body []byte) (e Entry, ok bool) {
 			return e, ok && !e.Time.IsZero()
 		case name == fieldTime:
 			us, err := strconv.ParseInt(value, 10, 64)
-			if err == nil {
+			if err == nil && us >= 0 && us < maxTime {
 				e.Time = time.UnixMicro(us).UTC()
 			}
 		case name == fieldMessage:

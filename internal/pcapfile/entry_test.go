@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/netip"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -61,17 +62,20 @@ func text(items []pcapfile.Item) string {
 	return strings.TrimSpace(s.String())
 }
 
-// all reads the items of a file.
+// all reads the items of a file. The error is the last one, io.EOF at the end.
 func all(t *testing.T, file []byte) (items []pcapfile.Item, err error) {
 	t.Helper()
-	s, err := pcapfile.NewItems(bytes.NewReader(file))
+	r, err := pcapfile.NewReader(bytes.NewReader(file))
 	must.Do(t, err)
 	for {
-		i, err := s.Next()
+		i, err := r.NextItem()
 		if err != nil {
+			if _, again := r.NextItem(); again == nil || again.Error() != err.Error() {
+				t.Errorf("after %v the reader goes on: %v", err, again)
+			}
 			return items, err
 		}
-		items = append(items, i)
+		items = append(items, i.Clone())
 	}
 }
 
@@ -99,18 +103,6 @@ func TestEntries(t *testing.T) {
 	}
 }
 
-// TestManyEntries has more entries in a row than are kept until the packet after them.
-func TestManyEntries(t *testing.T) {
-	var in []pcapfile.Item
-	for n := range 5000 {
-		in = append(in, pcapfile.Item{Entry: line(n, "x")})
-	}
-	out, err := all(t, written(t, append(in, pcapfile.Item{Packet: datagram(6000, 7)})...))
-	if !errors.Is(err, io.EOF) || len(out) != 4097 || out[4096].Packet == nil || out[4096].Packet.Record != 5001 {
-		t.Errorf("%d items, %v", len(out), err)
-	}
-}
-
 // block returns a journal block with a body.
 func block(body string) []byte {
 	for len(body)%4 != 0 {
@@ -135,6 +127,7 @@ func TestForeignEntries(t *testing.T) {
 		{"of another program", stamp + "SYSLOG_IDENTIFIER=sshd\nSOFTHCA_MSG=x\n", "2:7"},
 		{"of no program", stamp + "SOFTHCA_MSG=x\n", "2:7"},
 		{"without a time", ours + "SOFTHCA_MSG=x\n", "2:7"},
+		{"a time after the year 9999", "__REALTIME_TIMESTAMP=253402300800000000\n" + ours + "SOFTHCA_MSG=x\n", "2:7"},
 		{"a wrong time", "__REALTIME_TIMESTAMP=soon\n" + ours + "SOFTHCA_MSG=x\n", "2:7"},
 		{"empty", "", "2:7"},
 		{"too long", stamp + ours + "SOFTHCA_MSG=x\nSOFTHCA_LONG=" + strings.Repeat("y", 70_000) + "\n", "2:7"},
@@ -147,8 +140,16 @@ func TestForeignEntries(t *testing.T) {
 		}
 		if c.name == "whole" {
 			cut := file[:len(head)+20]
-			if out, err := all(t, cut); len(out) != 0 || err == nil {
+			if out, err := all(t, cut); len(out) != 0 || errors.Is(err, io.EOF) || !errors.Is(err, io.ErrUnexpectedEOF) {
 				t.Errorf("cut off: %q, %v", text(out), err)
+			}
+			if out, err := all(t, file[:len(file)-7]); text(out) != "1:x" || !errors.Is(err, io.ErrUnexpectedEOF) {
+				t.Errorf("cut off behind an entry: %q, %v", text(out), err)
+			}
+			old := bytes.Clone(file)
+			old[12] = 9 // the version of the section
+			if out, err := all(t, append(written(t), old...)); text(out) != "" || !errors.Is(err, io.EOF) {
+				t.Errorf("of a section with version 9 %q is read, %v", text(out), err)
 			}
 		}
 	}
@@ -174,18 +175,18 @@ func TestLinesOfEntries(t *testing.T) {
 // TestJoin merges captures in the order of time. Each keeps its own order, and a damaged one does not end
 // the others.
 func TestJoin(t *testing.T) {
-	source := func(file []byte) pcapfile.Source {
-		s, err := pcapfile.NewItems(bytes.NewReader(file))
+	source := func(name string, file []byte) pcapfile.Source {
+		r, err := pcapfile.NewReader(bytes.NewReader(file))
 		must.Do(t, err)
-		return pcapfile.NewWhole(s)
+		return pcapfile.NewWhole(name, r)
 	}
 	a := written(t, pcapfile.Item{Packet: datagram(1, 1)}, pcapfile.Item{Entry: line(4, "a4")}, pcapfile.Item{Packet: datagram(3, 3)}, pcapfile.Item{Packet: datagram(9, 9)})
 	b := written(t, pcapfile.Item{Entry: line(2, "b2")}, pcapfile.Item{Packet: datagram(5, 5)}, pcapfile.Item{Packet: datagram(7, 7)})
-	j := pcapfile.NewJoin(source(a), source(b[:len(b)-3]))
+	j := pcapfile.NewJoin(source("", a), source("second", b[:len(b)-3]))
 	var got []pcapfile.Item
 	var damage error
 	for {
-		i, err := j.Next(time.Time{})
+		i, err := j.Next(false)
 		if errors.Is(err, io.EOF) {
 			break
 		}
@@ -195,7 +196,7 @@ func TestJoin(t *testing.T) {
 		}
 		got = append(got, i)
 	}
-	if text(got) != "1:1 2:b2 3:a4 4:3 5:5 6:9" || !errors.Is(damage, io.ErrUnexpectedEOF) || j.Records() != 6 || !j.Over() {
+	if text(got) != "1:1 2:b2 3:a4 4:3 5:5 6:9" || !errors.Is(damage, io.ErrUnexpectedEOF) || !strings.HasPrefix(damage.Error(), "second: ") || j.Records() != 6 || !j.Over() {
 		t.Errorf("joined %q, %v, %d records", text(got), damage, j.Records())
 	}
 	if got[1].Source != 1 || got[2].Source != 0 {
@@ -215,27 +216,29 @@ func (s *slow) Head() (pcapfile.Item, bool, error) {
 
 func (s *slow) Pop() { panic("it has no item") }
 
-// TestJoinWaits has a packet wait for those of another capture, until it is old.
+// TestJoinWaits has a packet wait for those of another capture, unless it is to be returned at once.
 func TestJoinWaits(t *testing.T) {
-	items, err := pcapfile.NewItems(bytes.NewReader(written(t, pcapfile.Item{Packet: datagram(1, 1)}, pcapfile.Item{Packet: datagram(8, 8)})))
+	r, err := pcapfile.NewReader(bytes.NewReader(written(t, pcapfile.Item{Packet: datagram(1, 1)}, pcapfile.Item{Packet: datagram(8, 8)}, pcapfile.Item{Packet: datagram(9, 9)})))
 	must.Do(t, err)
 	s := &slow{}
-	j := pcapfile.NewJoin(pcapfile.NewWhole(items), s)
-	at := func(n int) time.Time { return epoch.Add(time.Duration(n) * time.Microsecond) }
-	if i, err := j.Next(at(1)); !errors.Is(err, pcapfile.ErrWait) {
-		t.Errorf("a packet that is not old: %+v, %v", i, err)
+	j := pcapfile.NewJoin(pcapfile.NewWhole("", r), s)
+	next := func(atOnce bool) string {
+		i, err := j.Next(atOnce)
+		if err != nil {
+			return err.Error()
+		}
+		return text([]pcapfile.Item{i})
 	}
-	if i, err := j.Next(at(2)); err != nil || i.Packet.Payload[0] != 1 {
-		t.Errorf("an old packet: %+v, %v", i, err)
-	}
-	if i, err := j.Next(at(2)); !errors.Is(err, pcapfile.ErrWait) || j.Over() {
-		t.Errorf("the next packet: %+v, %v", i, err)
+	wait := pcapfile.ErrWait.Error()
+	if got := []string{next(false), next(true), next(false)}; !slices.Equal(got, []string{wait, "1:1", wait}) || j.Over() {
+		t.Errorf("while another may have an earlier one: %q", got)
 	}
 	s.ended = true
-	if i, err := j.Next(time.Time{}); err != nil || i.Packet.Payload[0] != 8 {
-		t.Errorf("after the end of the other: %+v, %v", i, err)
+	if got := []string{next(false), next(false), next(true)}; !slices.Equal(got, []string{"2:8", "3:9", "EOF"}) || !j.Over() {
+		t.Errorf("after the end of the other: %q", got)
 	}
-	if _, err := j.Next(time.Time{}); !errors.Is(err, io.EOF) || !j.Over() {
-		t.Errorf("at the end: %v", err)
+	alone := pcapfile.NewJoin(&slow{})
+	if _, err := alone.Next(true); !errors.Is(err, pcapfile.ErrWait) {
+		t.Errorf("without any item: %v", err)
 	}
 }

@@ -3,73 +3,55 @@ package pcapfile
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"time"
 )
 
-// Item is a packet or an entry, whichever is not nil. It owns its memory.
+// Item is a packet or an entry, whichever is not nil.
 type Item struct {
 	Packet *Packet
 	Entry  *Entry
-	Source int // which of the joined captures it comes from, from 0
+	Source int // which of joined captures it comes from, from 0
 }
 
-// time returns when it was captured or written.
-func (i *Item) time() time.Time {
+// at returns when it was captured or written.
+func (i *Item) at() time.Time {
 	if i.Packet != nil {
 		return i.Packet.Time
 	}
 	return i.Entry.Time
 }
 
-// number sets the number of its record.
-func (i *Item) number(record int) {
+// setRecord sets the number of its record.
+func (i *Item) setRecord(n int) {
 	if i.Packet != nil {
-		i.Packet.Record = record
+		i.Packet.Record = n
 		return
 	}
-	i.Entry.Record = record
+	i.Entry.Record = n
 }
 
-// Items reads a capture item by item.
-type Items struct {
-	r     *Reader
-	queue []Item // entries before the packet at the end
+// Size returns about how many bytes of memory the item takes.
+func (i *Item) Size() int {
+	const fixed = 256 // the structures themselves
+	if i.Packet != nil {
+		return fixed + len(i.Packet.IP) + len(i.Packet.UDP) + len(i.Packet.Payload) + len(i.Packet.Comment)
+	}
+	n := fixed + len(i.Entry.Message)
+	for _, f := range i.Entry.Fields {
+		n += fixed/4 + len(f.Name) + len(f.Value)
+	}
+	return n
 }
 
-// NewItems reads the head of a capture, with the errors of NewReader.
-func NewItems(r io.Reader) (*Items, error) {
-	file, err := NewReader(r)
-	if err != nil {
-		return nil, err
+// Clone returns a copy that owns its memory.
+func (i Item) Clone() Item {
+	if i.Packet != nil {
+		i.Packet = i.Packet.clone()
 	}
-	s := &Items{r: file}
-	file.Hear = func(e *Entry) {
-		if len(s.queue) < maxQueue {
-			s.queue = append(s.queue, Item{Entry: e})
-		}
-	}
-	return s, nil
-}
-
-// maxQueue bounds the entries between two packets. Further ones are left out.
-const maxQueue = 4096
-
-// Next returns the next item, or an error as Reader.Next does.
-func (s *Items) Next() (Item, error) {
-	if len(s.queue) == 0 {
-		p, err := s.r.Next()
-		if err == nil {
-			s.queue = append(s.queue, Item{Packet: p.clone()})
-		}
-		if len(s.queue) == 0 {
-			return Item{}, err
-		}
-	}
-	i := s.queue[0]
-	s.queue = s.queue[1:]
-	return i, nil
+	return i
 }
 
 // clone returns a copy that owns its memory.
@@ -85,8 +67,8 @@ func cut(b []byte, n int) (first, rest []byte) { return b[:n:n], b[n:] }
 
 // Source is a capture that may still be growing.
 type Source interface {
-	// Head returns the next item without removing it. wait: there is none yet. It returns io.EOF at
-	// the end, and other errors if the capture is damaged.
+	// Head returns the next item, which owns its memory, without removing it. wait: there is none yet. It
+	// returns io.EOF at the end, and other errors if the capture is damaged.
 	Head() (i Item, wait bool, err error)
 	// Pop removes the item that Head has returned.
 	Pop()
@@ -118,11 +100,10 @@ func (j *Join) Add(s Source) {
 // ErrWait is the error of Join.Next if a source has no item yet.
 var ErrWait = errors.New("pcapfile: wait for another capture")
 
-// Next returns the earliest item of all captures, and numbers its record. Until all have one, it returns
-// ErrWait, unless the earliest is from before since, so that a capture without packets does not hold up the
-// others. At the end of all it returns io.EOF. If a capture is damaged, it returns the error once, and goes
-// on with the others.
-func (j *Join) Next(since time.Time) (Item, error) {
+// Next returns the earliest item of all captures, and numbers its record. If a capture has none yet, it
+// returns ErrWait, unless at once is true: then the item may turn out not to be the earliest. At the end of
+// all it returns io.EOF. If a capture is damaged, it returns the error once, and goes on with the others.
+func (j *Join) Next(atOnce bool) (Item, error) {
 	best, first, waits := -1, Item{}, false
 	for k := 0; k < len(j.left); {
 		n := j.left[k]
@@ -135,22 +116,21 @@ func (j *Join) Next(since time.Time) (Item, error) {
 			continue
 		}
 		waits = waits || wait
-		if !wait && (best < 0 || i.time().Before(first.time())) {
+		if !wait && (best < 0 || i.at().Before(first.at())) {
 			best, first = n, i
 		}
 		k++
 	}
 	switch {
-	case best >= 0 && (!waits || first.time().Before(since)):
-	case waits:
+	case waits && (best < 0 || !atOnce):
 		return Item{}, ErrWait
-	default:
+	case best < 0:
 		return Item{}, io.EOF
 	}
 	j.sources[best].Pop()
 	j.records++
 	first.Source = best
-	first.number(j.records)
+	first.setRecord(j.records)
 	return first, nil
 }
 
@@ -167,24 +147,28 @@ func (j *Join) Records() int { return j.records }
 
 // Whole is the Source of a capture that no longer grows.
 type Whole struct {
-	items *Items
-	head  Item
-	have  bool
+	name string
+	r    *Reader
+	head Item
+	have bool
 }
 
 var _ Source = (*Whole)(nil)
 
-// NewWhole returns a Source of a capture.
-func NewWhole(s *Items) *Whole { return &Whole{items: s} }
+// NewWhole returns a Source of a capture. Its errors begin with the name, if that is not empty.
+func NewWhole(name string, r *Reader) *Whole { return &Whole{name: name, r: r} }
 
 // Head implements Source.
 func (w *Whole) Head() (Item, bool, error) {
 	if !w.have {
-		i, err := w.items.Next()
+		i, err := w.r.NextItem()
+		if err != nil && !errors.Is(err, io.EOF) && w.name != "" {
+			err = fmt.Errorf("%s: %w", w.name, err)
+		}
 		if err != nil {
 			return i, false, err
 		}
-		w.head, w.have = i, true
+		w.head, w.have = i.Clone(), true
 	}
 	return w.head, false, nil
 }

@@ -50,16 +50,14 @@ type Packet struct {
 
 // Reader reads a capture file. It is not safe for concurrent use.
 type Reader struct {
-	// Hear, if set, is called by Next with each entry of the adapter's log, in the order of the file. The
-	// Reader does not keep the Entry.
-	Hear func(*Entry)
-
 	classic *pcapgo.Reader // of pcap
 	ng      *pcapgo.NgReader
 	link    layers.LinkType // of all records, unless mixed
 	mixed   bool            // each record names its link type
 	records int
 	packet  Packet
+	blocks  *blocks // of pcapng
+	err     error   // the first one, which all later calls return
 }
 
 // NewReader reads the head of a capture file. It buffers input from r. Errors are ErrFormat,
@@ -97,25 +95,13 @@ func newClassic(r io.Reader) (*Reader, error) {
 }
 
 func newNg(r *bufio.Reader) (*Reader, error) {
-	n := &Reader{mixed: true}
-	s, err := pcapgo.NewNgReader(&blocks{r: r, entry: n.hear}, pcapgo.NgReaderOptions{WantMixedLinkType: true, SkipUnknownVersion: true})
+	b := &blocks{r: r}
+	s, err := pcapgo.NewNgReader(b, pcapgo.NgReaderOptions{WantMixedLinkType: true, SkipUnknownVersion: true})
 	if err != nil {
 		return nil, fmt.Errorf("pcapfile: pcapng header: %w", err)
 	}
-	n.ng = s
-	return n, nil
-}
-
-// hear counts a journal entry, and passes it on if it is one of an adapter.
-func (r *Reader) hear(body []byte) {
-	r.records++
-	if r.Hear == nil {
-		return
-	}
-	if e, ok := parseEntry(body); ok {
-		e.Record = r.records
-		r.Hear(&e)
-	}
+	b.entries = true
+	return &Reader{ng: s, mixed: true, blocks: b}, nil
 }
 
 // Next returns the next datagram to the RoCE port, skipping all other records.
@@ -123,28 +109,55 @@ func (r *Reader) hear(body []byte) {
 // is damaged from here on. It blocks as the underlying reader does.
 func (r *Reader) Next() (*Packet, error) {
 	for {
-		data, info, options, err := r.read()
-		if errors.Is(err, io.EOF) && info.CaptureLength == 0 {
-			return nil, io.EOF
-		}
-		if err != nil {
-			return nil, fmt.Errorf("pcapfile: record %d: %w", r.records+1, err)
-		}
-		r.records++
-		link := r.link
-		if r.mixed {
-			link = linkOf(info)
-		}
-		if !supported(link) {
-			continue
-		}
-		r.packet = Packet{
-			Record: r.records, Time: info.Timestamp.UTC(), Direction: direction(link, data, options.Flags), Comment: strings.Join(options.Comments, "; "),
-		}
-		if r.packet.split(network(link, data)) {
-			return &r.packet, nil
+		if i, err := r.NextItem(); err != nil || i.Packet != nil {
+			return i.Packet, err
 		}
 	}
+}
+
+// NextItem is Next for entries of the adapter's log, too. The packet of the Item belongs to the Reader, and is
+// valid until its next call; the entry does not.
+func (r *Reader) NextItem() (i Item, err error) {
+	for r.err == nil {
+		if i, r.err = r.next(); r.err == nil && (i.Packet != nil || i.Entry != nil) {
+			return i, nil
+		}
+	}
+	return Item{}, r.err
+}
+
+// next returns the next record, an empty item if it is neither a datagram nor an entry.
+func (r *Reader) next() (Item, error) {
+	data, info, options, err := r.read()
+	switch {
+	case errors.Is(err, errEntry):
+		r.records++
+		e, ok := parseEntry(r.blocks.found)
+		if !ok {
+			return Item{}, nil
+		}
+		e.Record = r.records
+		return Item{Entry: &e}, nil
+	case errors.Is(err, io.EOF) && info.CaptureLength == 0:
+		return Item{}, io.EOF
+	case err != nil:
+		return Item{}, fmt.Errorf("pcapfile: record %d: %w", r.records+1, err)
+	}
+	r.records++
+	link := r.link
+	if r.mixed {
+		link = linkOf(info)
+	}
+	if !supported(link) {
+		return Item{}, nil
+	}
+	r.packet = Packet{
+		Record: r.records, Time: info.Timestamp.UTC(), Direction: direction(link, data, options.Flags), Comment: strings.Join(options.Comments, "; "),
+	}
+	if !r.packet.split(network(link, data)) {
+		return Item{}, nil
+	}
+	return Item{Packet: &r.packet}, nil
 }
 
 // read returns the next record, with its pcapng options.

@@ -236,7 +236,7 @@ func (e *endpoint) tracePacket(p *Packet) {
 func (e *endpoint) drop(d counters.Drop, p *Packet) {
 	e.env.Counters.Drops[d]++
 	if e.env.Trace != nil {
-		e.record(trace.Record{Kind: trace.Drop, PSN: p.BTH.PSN, Len: p.Size, Cause: d.String()})
+		e.record(trace.Record{Kind: trace.Drop, From: e.State(), PSN: p.BTH.PSN, Len: p.Size, Cause: d.String()})
 	}
 }
 

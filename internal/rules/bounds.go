@@ -71,7 +71,7 @@ var reached = map[string]string{
 	"internal/pcapfile.maxFields":      "internal/pcapfile TestForeignEntries",
 	"internal/pcapfile.maxInterfaces":  "internal/pcapfile TestMemory",
 	"internal/pcapfile.maxPacketBlock": "internal/pcapfile TestLongComments",
-	"internal/pcapfile.maxQueue":       "internal/pcapfile TestManyEntries",
+	"internal/pcapfile.maxTime":        "internal/pcapfile TestForeignEntries",
 	"internal/pcapfile.maxTags":        "internal/pcapfile TestLinkLayers",
 	"internal/qp.MaxMessage":           "internal/hca TestAttacks",
 	"internal/qp.MaxModerationCount":   "internal/qp TestM7_ModerationBounds",

@@ -22,7 +22,7 @@ const (
 	Completion              // WRID, Status
 	Event                   // Event
 	Retry                   // sending goes back to PSN; Cause
-	Drop                    // a packet for this QP was dropped; Cause
+	Drop                    // a packet was dropped, by the QP in the state From, or because there is no such QP; Cause
 	Fault                   // a fault rule acted, Cause; on a packet for QPN if Len is not 0: PSN, Header
 	Repair                  // sending goes back to PSN without counting as a retry; Cause
 	Challenge               // a challenge of the peer starts or ends; Cause

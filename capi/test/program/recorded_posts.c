@@ -85,6 +85,81 @@ static void entries(struct recording *r)
 	SAME(sent(1)->flags, IBV_SEND_FENCE);
 }
 
+// says compares what the library said about the refusal of the newest post.
+static void says(unsigned *refusals, const char *want)
+{
+	if (rec->refusals != ++*refusals || strcmp(rec->refused, want) != 0) {
+		fprintf(stderr, "%u refusals, the newest \"%s\", want %u and \"%s\"\n", rec->refusals, rec->refused, *refusals, want);
+		exit(1);
+	}
+}
+
+// Each reason for which a post is refused with EINVAL is told once; a full queue is not.
+static void reasons(struct recording *r)
+{
+	static char mem[1024];
+	unsigned n = rec->refusals;
+	struct ibv_sge sge[9] = {{(uintptr_t)mem, 1024, 1}};
+	struct ibv_recv_wr *bad, rwr = {.sg_list = sge, .num_sge = 9};
+	struct ibv_send_wr wr = {.sg_list = sge, .num_sge = 9, .opcode = IBV_WR_SEND};
+	SAME(post_one(r, wr), EINVAL);
+	says(&n, "ibv_post_send 22: num_sge is 9, and max_send_sge of the queue pair is 2");
+	wr.num_sge = -1;
+	SAME(post_one(r, wr), EINVAL);
+	says(&n, "ibv_post_send 22: num_sge is -1, and max_send_sge of the queue pair is 2");
+	wr.num_sge = 1, wr.send_flags = IBV_SEND_INLINE;
+	SAME(post_one(r, wr), EINVAL);
+	says(&n, "ibv_post_send 22: the inline data is longer than max_inline_data of the queue pair, 64");
+	wr.num_sge = 1 << 20; // far more than the list has
+	SAME(post_one(r, wr), EINVAL);
+	says(&n, "ibv_post_send 22: the inline data is longer than max_inline_data of the queue pair, 64");
+	wr.opcode = IBV_WR_RDMA_WRITE, wr.send_flags = 0;
+	SAME(post_one(r, wr), EINVAL);
+	says(&n, "ibv_post_send 22: num_sge is 1048576, and max_send_sge of the queue pair is 2");
+	wr.num_sge = 1, wr.opcode = IBV_WR_LOCAL_INV, wr.sg_list = NULL;
+	SAME(post_one(r, wr), EINVAL);
+	says(&n, "ibv_post_send 22: a request of a window or a key has num_sge 0, no inline data, and to bind, a window of type 2");
+	wr.sg_list = sge;
+	wr.send_flags = 0, wr.opcode = IBV_WR_TSO;
+	SAME(post_one(r, wr), EINVAL);
+	says(&n, "ibv_post_send 22: queue pairs of this type have no operation with opcode 10");
+	wr.opcode = 77;
+	SAME(post_one(r, wr), EINVAL);
+	says(&n, "ibv_post_send 22: queue pairs of this type have no operation with opcode 77");
+	wr.opcode = IBV_WR_ATOMIC_CMP_AND_SWP, sge[0].length = 4, wr.send_flags = IBV_SEND_INLINE;
+	SAME(post_one(r, wr), EINVAL);
+	says(&n, "ibv_post_send 22: the operation with opcode 5 takes no inline data");
+	wr.send_flags = 0;
+	SAME(post_one(r, wr), EINVAL);
+	says(&n, "ibv_post_send 22: 4 bytes do not suit the operation with opcode 5");
+	SAME(ibv_post_recv(r->qp, &rwr, &bad), EINVAL);
+	says(&n, "ibv_post_recv 22: num_sge is 9, and max_recv_sge of the queue pair is 2");
+	ibv_wr_start(r->ex);
+	ibv_wr_send(r->ex);
+	ibv_wr_set_sge_list(r->ex, 9, sge);
+	SAME(ibv_wr_complete(r->ex), EINVAL);
+	says(&n, "ibv_wr_complete 22: a request of the list is not valid");
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
+	must(ibv_modify_qp(r->qp, &attr, IBV_QP_STATE) == 0);
+	wr = (struct ibv_send_wr){.opcode = IBV_WR_SEND};
+	SAME(post_one(r, wr), EINVAL);
+	says(&n, "ibv_post_send 22: the queue pair is in RESET, and takes send requests from RTS on");
+	rwr.num_sge = 0;
+	SAME(ibv_post_recv(r->qp, &rwr, &bad), EINVAL);
+	says(&n, "ibv_post_recv 22: the queue pair is in RESET, and takes receives from INIT on");
+	ibv_wr_start(r->ex);
+	SAME(ibv_wr_complete(r->ex), EINVAL);
+	says(&n, "ibv_wr_complete 22: the queue pair is in RESET, and takes send requests from RTS on");
+	attr.qp_state = IBV_QPS_RTS;
+	must(ibv_modify_qp(r->qp, &attr, IBV_QP_STATE) == 0);
+	static struct ibv_send_wr many[4096]; // more than the queue holds
+	struct ibv_send_wr *worse;
+	for (int i = 0; i < 4096; i++)
+		many[i] = (struct ibv_send_wr){.opcode = IBV_WR_SEND, .next = i < 4095 ? &many[i + 1] : NULL};
+	SAME(ibv_post_send(r->qp, many, &worse), ENOMEM);
+	SAME(rec->refusals, n);
+}
+
 static void local_fields(uint64_t addr, uint64_t length, uint64_t swap, uint32_t rkey, uint32_t imm)
 {
 	const struct ring_send *e = sent(1);
@@ -324,6 +399,10 @@ static void posts(void)
 	wallclock(&r);
 	dead(&r);
 	recording_close(&r);
+	struct recording other = {0};
+	recording_open(&other);
+	reasons(&other);
+	recording_close(&other);
 }
 
 const struct scenario recorded_posts[] = {{"recorded-posts", posts}, {"recorded-watched", watched}, {NULL, NULL}};

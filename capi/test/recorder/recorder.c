@@ -255,6 +255,8 @@ static int check(handle_t qp, int kind)
 
 static int refused(handle_t qp, char *call, int code, char *why)
 {
+	recorder.refusals++;
+	snprintf(recorder.refused, sizeof recorder.refused, "%s %d: %s", call, code, why);
 	return 0;
 }
 

@@ -44,6 +44,8 @@ struct recorder {
 	unsigned domains, domains_closed; // of XRC
 	unsigned opens, closes, arms, checks, doorbells, overdues, progresses, sleeps, slept; // slept: sleeps that have returned
 	uint64_t requests, bytes;
+	unsigned refusals;        // calls of refused, and what the newest one said
+	char refused[RECORDED_TEXT];
 	_Atomic int in_progress; // a thread is in progress
 	int bare;                // the newest call of progress did not block SIGUSR1
 

@@ -21,10 +21,10 @@ const adapter = "10.0.0.1"
 // lines returns the entries of a capture, each as its fields.
 func lines(t *testing.T, file []byte) (all []string) {
 	t.Helper()
-	s, err := pcapfile.NewItems(bytes.NewReader(file))
+	r, err := pcapfile.NewReader(bytes.NewReader(file))
 	must.Do(t, err)
 	for {
-		i, err := s.Next()
+		i, err := r.NextItem()
 		if errors.Is(err, io.EOF) {
 			return all
 		}

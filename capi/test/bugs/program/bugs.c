@@ -20,6 +20,7 @@ enum {
 	CLIENT_PSN = 0x1000,
 	RNR_TIMER = 12, // 0.64 ms
 	TIMEOUT = 12,   // 17 ms
+	LOST_TIMEOUT = 15, // 134 ms: the server's end is seen before the last repeat
 	LATE_MS = 200,
 };
 
@@ -99,7 +100,7 @@ static void connect_end(struct end *e, const struct card *to, enum ibv_mtu mtu, 
 		die("modify QP to RTR", code);
 	if (is("post-before-rts"))
 		return;
-	struct ibv_qp_attr s = {.qp_state = IBV_QPS_RTS, .timeout = TIMEOUT, .retry_cnt = 2, .rnr_retry = rnr_retry, .sq_psn = sq_psn, .max_rd_atomic = 1};
+	struct ibv_qp_attr s = {.qp_state = IBV_QPS_RTS, .timeout = is("lost-peer") ? LOST_TIMEOUT : TIMEOUT, .retry_cnt = 2, .rnr_retry = rnr_retry, .sq_psn = sq_psn, .max_rd_atomic = 1};
 	code = ibv_modify_qp(e->qp, &s, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
 	if (code != 0)
 		die("modify QP to RTS", code);
