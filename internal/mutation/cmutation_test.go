@@ -21,7 +21,7 @@ func everyC() []cMutant {
 	if os.Geteuid() == 0 {
 		secure = cSecureMutants
 	}
-	return slices.Concat(secure, cPostMutants, cQueueMutants, cEventMutants, cSetMutants, cObjectMutants, cPairMutants, cDomainMutants, cEngineMutants, cProcessMutants, cFileMutants, cManagerMutants, cPreloadMutants, cNetlinkMutants)
+	return slices.Concat(secure, cPostMutants, cRefusedMutants, cToldMutants, cQueueMutants, cEventMutants, cSetMutants, cObjectMutants, cPairMutants, cDomainMutants, cEngineMutants, cProcessMutants, cFileMutants, cManagerMutants, cPreloadMutants, cNetlinkMutants)
 }
 
 // verbs are the files of the library that the model watches.
