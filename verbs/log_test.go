@@ -303,3 +303,30 @@ func TestK3_CapturesHaveTheLog(t *testing.T) {
 		t.Errorf("the log, which has only errors, has\n%s", text)
 	}
 }
+
+// TestK3_DropsAreLogged sends to a queue pair in RESET, and to one that was destroyed: the log says why its
+// packets are dropped.
+func TestK3_DropsAreLogged(t *testing.T) {
+	n, text := NewNetwork(), &lockedLog{}
+	a := newEndpoint(t, Config{Addr: "10.0.0.1", Network: n}, ib.RC)
+	b := newEndpoint(t, Config{Addr: "10.0.0.2", Network: n, Log: text.logger(slog.LevelInfo)}, ib.RC)
+	quick := func(attr *QPAttr) { attr.Timeout, attr.RetryCnt = 1, 0 }
+	connect(t, a, b, quick)
+	must.Do(t, b.qp.Modify(&QPAttr{State: ib.RESET}, ib.AttrState))
+	must.Do(t, a.qp.PostSend(a.write(1, 8, b)))
+	a.take(t, 1)
+	old, attr := b.qp.QPN(), a.attrs(b)
+	quick(&attr)
+	must.Do(t, b.qp.Destroy())
+	var err error
+	a.qp, err = a.pd.CreateQP(a.init(ib.RC))
+	must.Do(t, err)
+	a.walk(t, attr, ib.RTS)
+	must.Do(t, a.qp.PostSend(a.write(2, 8, b)))
+	a.take(t, 1)
+	for _, want := range []string{"cause=state state=RESET\n", fmt.Sprintf("msg=\"packet dropped\" qp=%v remote=10.0.0.1 psn=", old), "cause=no_qp\n"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("not logged: %q\n%s", want, text)
+		}
+	}
+}

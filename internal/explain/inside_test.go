@@ -234,7 +234,7 @@ func TestK3_Drops(t *testing.T) {
 		}
 	}
 	// A second queue pair with the same peer: whose requests they are is not known.
-	other := says(own, "MSG", "state changed", "TO", "RTS", "QP", "0x000abd", "CONN", strings.Replace(conn, "0x000abc", "0x000abd", 1))
+	other := says(own, "MSG", "retries exhausted", "STATUS", "RETRY_EXC_ERR", "WR_ID", "9", "QP", "0x000abd", "CONN", strings.Replace(conn, "0x000abc", "0x000abd", 1))
 	if r := with(t, capture, stray(own), stray(own), mine, other); len(r.Verdict.Programs) != 0 || !strings.Contains(names(r), "completion-error") {
 		t.Errorf("with two requesters: %+v", r.Verdict)
 	}

@@ -25,7 +25,7 @@ func everyC() []cMutant {
 }
 
 // verbs are the files of the library that the model watches.
-var verbs = []string{"post.c", "cq.c", "event.c", "ends.c", "object.c", "qp.c", "context.c", "names.c", "import.c", "dm.c", "xrc.c", "window.c", "room.c", "softhca.h"}
+var verbs = []string{"post.c", "refused.c", "cq.c", "event.c", "ends.c", "object.c", "qp.c", "context.c", "names.c", "import.c", "dm.c", "xrc.c", "window.c", "room.c", "softhca.h"}
 
 // engine are the files of the engine that the model watches.
 var engine = []string{"room.go", "xrc.go", "mr.go", "mw.go", "dm.go"}
