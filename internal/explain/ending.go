@@ -49,6 +49,7 @@ func (c *conversation) unheard(side int) {
 	}
 	c.find(r.in, refusalLate, "%s: %s", table[r.rule].Name, r.detail)
 	f := c.finding(refusalLate)
+	f.refused, f.refusal = r.rule, r.detail
 	f.requester = slices.Concat(table[r.rule].Requester, f.requester)
 	f.ErrorPages = slices.Concat(table[r.rule].ErrorPages(), f.ErrorPages)
 }

@@ -140,6 +140,7 @@ func (n *inside) conclude(r *Report) {
 			}
 		}
 	}
+	n.settle(r, of)
 	failed := make(map[int]bool) // conversations with findings that packets show
 	for _, f := range r.Findings {
 		failed[f.Conversation] = failed[f.Conversation] || f.Severity == Failed
@@ -152,6 +153,26 @@ func (n *inside) conclude(r *Report) {
 		if t := n.strays[key]; of[t] != nil {
 			r.addTold(t, of[t], failed)
 		}
+	}
+}
+
+// settle replaces findings about NAKs that may have come too late by what they say, where the log of a
+// requester has their status.
+func (n *inside) settle(r *Report, of map[*Told]*Conversation) {
+	got := make(map[int][]string) // statuses, by conversation
+	for t, c := range of {
+		for _, m := range t.Remarks {
+			if m.Status != "" {
+				got[c.ID] = append(got[c.ID], m.Status)
+			}
+		}
+	}
+	for i, f := range r.Findings {
+		if f.id != refusalLate || !slices.ContainsFunc(table[f.refused].Requester, func(s ib.WCStatus) bool { return slices.Contains(got[f.Conversation], s.String()) }) {
+			continue
+		}
+		r.Findings[i] = newFinding(f.Conversation, instant{f.First, f.At}, f.refused, f.refusal)
+		r.Findings[i].Count, r.Findings[i].Last = f.Count, f.Last
 	}
 }
 

@@ -359,6 +359,36 @@ func TestK3_SeveralAddresses(t *testing.T) {
 	}
 }
 
+// TestK3_LateNAK has a NAK that may have come too late: the log of the requester says whether it did.
+func TestK3_LateNAK(t *testing.T) {
+	const capture = "errs_bad_rkey_write"
+	req, resp := endsOf(t, capture)
+	for _, c := range []struct {
+		by   string
+		log  []string
+		want string
+	}{
+		{"", nil, "refusal-late"},
+		{linuxClient, append([]string{"MSG", "completion with error", "STATUS", "REM_ACCESS_ERR"}, req...), "write-refused"},
+		{linuxClient, append([]string{"MSG", "retries exhausted", "STATUS", "RETRY_EXC_ERR"}, req...), "refusal-late"},
+		{linuxServer, append([]string{"MSG", "completion with error", "STATUS", "LOC_LEN_ERR"}, resp...), "refusal-late"},
+	} {
+		s := load(t, capture)
+		repeatedInVain(1)(s)
+		f := New(Config{})
+		if c.log != nil {
+			e := says(c.by, c.log...)
+			e.Time = s.frames[0].at
+			f.inside.hear(e, &f.start)
+		}
+		r, err := f.Read(bytes.NewReader(s.file()))
+		must.Do(t, err)
+		if v := r.Verdict; v.Cause != c.want || !strings.Contains(v.Where, "WRITE of 100 bytes") {
+			t.Errorf("the log %q: the cause is %s, %s; want %s", c.log, v.Cause, v.Where, c.want)
+		}
+	}
+}
+
 // TestK3_OtherFailures has a call that failed before a request was refused: the request is the cause.
 func TestK3_OtherFailures(t *testing.T) {
 	f := New(Config{})

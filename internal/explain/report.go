@@ -31,6 +31,8 @@ type Finding struct {
 	id           ruleID
 	requester    Statuses      // the requester's program gets one of these
 	heard, until time.Duration // time of its end's last packet, and the latest time of a next one
+	refused      ruleID        // of refusalLate: what the NAK says, if it reached the requester
+	refusal      string        // the detail of that
 }
 
 // Conversation describes two ends and their packets.

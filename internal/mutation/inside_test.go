@@ -62,6 +62,8 @@ var insideMutants = slices.Concat(
 			old: "statusOf($r.Status) != nil", new: "statusOf($r.Status) != nil && false"},
 		{name: "refused-call-hides-the-failure", in: "Report.cause", test: "TestK3_OtherFailures",
 			old: "$f.id == callFailed", new: "false"},
+		{name: "late-nak-stays-in-doubt", in: "inside.settle", test: "TestK3_LateNAK",
+			old: "$f.id != refusalLate", new: "true"},
 		{name: "error-told-twice", in: "Report.addTold", test: "TestK3_Reasons",
 			old: "$i == completionError && $o != 0 && $f[$o]", new: "false"},
 		{name: "memory-error-not-named", in: "Report.addTold", test: "TestK3_Findings",
