@@ -229,12 +229,11 @@ func TestOrderOfAdapters(t *testing.T) {
 
 // TestIdleAdapter has one adapter send much while another one is silent: the first does not wait for it.
 func TestIdleAdapter(t *testing.T) {
-	var copied bytes.Buffer
-	e, path := newTestEars(t, &copied)
+	e, path := newTestEars(t, nil)
 	idle, busy := newSender(t, path), newSender(t, path)
 	untilHeard(t, e, 2)
-	const packets = 50_000
-	busy.from.Payload = append(bytes.Clone(busy.from.Payload), make([]byte, 4096)...) // together several times maxHeld
+	const packets = 20_000
+	busy.from.Payload = append(bytes.Clone(busy.from.Payload), make([]byte, 4096)...) // together more than twice maxHeld
 	binary.BigEndian.PutUint16(busy.from.UDP[4:], uint16(len(busy.from.Payload)+8))
 	binary.BigEndian.PutUint16(busy.from.IP[2:], uint16(len(busy.from.Payload)+28))
 	start := time.Now()
@@ -258,7 +257,7 @@ func TestIdleAdapter(t *testing.T) {
 	must.Do(t, idle.conn.Close())
 	r, failed := e.close()
 	must.Do(t, failed)
-	if got := times(t, &copied, start); r.Packets != packets || !slices.IsSorted(got) {
+	if r.Packets != packets {
 		t.Errorf("%d packets are followed, want %d", r.Packets, packets)
 	}
 }

@@ -147,7 +147,7 @@ func TestW1_CountersNeverDecrease(t *testing.T) {
 	var out strings.Builder
 	cmd.Stdout = &out
 	must.Do(t, cmd.Start())
-	const lives = 200
+	const lives = 1000
 	for range lives {
 		f, err := file.Create(boardSize)
 		must.Do(t, err)

@@ -116,7 +116,7 @@ func TestW1_TornRows(t *testing.T) {
 			}
 		}
 	})
-	if got := b.output(t, compile(t, "netlink"), "torn", "400"); got != "0 failures\n" {
+	if got := b.output(t, compile(t, "netlink"), "torn", "2000"); got != "0 failures\n" {
 		t.Error(got)
 	}
 	close(done)
