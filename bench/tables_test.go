@@ -70,7 +70,7 @@ func TestOverall(t *testing.T) {
 	}
 }
 
-// TestReadTables checks that a reader which finds no table, or one that it cannot read, says so.
+// TestReadTables checks that readTables returns an error without a table, and none with a table.
 func TestReadTables(t *testing.T) {
 	t.Setenv(file.DirVariable, "")
 	must.Do(t, openTables(t.TempDir()))
@@ -81,7 +81,7 @@ func TestReadTables(t *testing.T) {
 	must.Do(t, err)
 	defer func() { must.Do(t, c.Close()) }()
 	if runtime.GOOS != "linux" {
-		t.Skip("only Linux has tables") // of objects
+		t.Skip("tables of objects need Linux") // internal/restrack/file
 	}
 	all, err := observe.NewSet().Read()
 	if must.Do(t, err); len(all) != 1 {

@@ -306,8 +306,8 @@ func TestK3_CapturesHaveTheLog(t *testing.T) {
 	}
 }
 
-// TestK3_DropsAreLogged sends to a queue pair in RESET, and to one that was destroyed: the log says why its
-// packets are dropped.
+// TestK3_DropsAreLogged sends packets to a queue pair in RESET, and to one that was destroyed. The receiver's
+// log says why it drops them.
 func TestK3_DropsAreLogged(t *testing.T) {
 	n, text := NewNetwork(), &lockedLog{}
 	a := newEndpoint(t, Config{Addr: "10.0.0.1", Network: n}, ib.RC)

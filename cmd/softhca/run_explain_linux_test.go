@@ -204,8 +204,8 @@ func times(t *testing.T, file io.Reader, start time.Time) (all []time.Duration) 
 	}
 }
 
-// TestOrderOfAdapters has packets of one adapter come later than those of another one that were captured
-// after them, and clocks that are far from this one's.
+// TestOrderOfAdapters sends all packets of one adapter before those of another one. The report and the copy
+// have them in the order of their times, also if these are far from the time of this host.
 func TestOrderOfAdapters(t *testing.T) {
 	for _, start := range []time.Time{time.Now().Add(-time.Hour), time.Now().Add(time.Hour)} {
 		var copied bytes.Buffer

@@ -200,7 +200,7 @@ func TestFailedCalls(t *testing.T) {
 	}
 }
 
-// TestWholeLog has a second log without limits, alone or beside one with limits.
+// TestWholeLog writes to an unlimited logger, alone and together with a limited one.
 func TestWholeLog(t *testing.T) {
 	for _, both := range []bool{false, true} {
 		j, whole := newJournal(Text, slog.LevelWarn), newJournal(Text, slog.LevelInfo)

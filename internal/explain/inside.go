@@ -73,8 +73,8 @@ func adapterAddrs(text string) (addrs []netip.Addr) {
 	return addrs
 }
 
-// about returns the log about a queue pair, nil if there are too many. A packet for a queue pair that does
-// not exist, which anyone can send, needs no room of those that do.
+// about returns the log about a queue pair, nil if there are too many. Queue pairs that do not exist (stray)
+// have a table of their own: anyone can send packets to them, and must not fill the other table.
 func (n *inside) about(key toldKey, stray bool) *Told {
 	if t := cmp.Or(n.all[key], n.strays[key]); t != nil && (stray || n.all[key] != nil) {
 		return t
@@ -274,8 +274,8 @@ func (n *inside) left(t *Told, c *Conversation) string {
 	return fmt.Sprintf("%s: process %d ended, or closed the adapter, at %v, before the last packet", t.name(), t.by.pid, round(in.at))
 }
 
-// Statuses returns the names of the completion statuses that programs got, sorted: those in the logs of
-// adapters, and those that are certain from the packets of conversations whose adapters say nothing.
+// Statuses returns the names of the completion statuses that programs got, sorted. They come from the logs of
+// adapters; for conversations without a status in a log, from findings that have only one possible status.
 func (r *Report) Statuses() (names []string) {
 	for i := range r.Told {
 		for _, m := range r.Told[i].Remarks {

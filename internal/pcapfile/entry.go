@@ -9,8 +9,8 @@ import (
 )
 
 // Entry is what the adapter that made a capture says about itself: a line of its log between the packets.
-// The file has it as a systemd journal export block, which Wireshark shows among the packets and
-// counts as a record.
+// In the file, an Entry is a systemd journal export block. Wireshark shows such blocks among the packets and
+// counts them as records.
 type Entry struct {
 	Record  int       // number of the record in the file, from 1
 	Time    time.Time // UTC, to the microsecond
