@@ -133,8 +133,11 @@ static void fork_polls(void)
 	must(ibv_get_cq_event(r.channel, &q, &context) == 0);
 	ibv_ack_cq_events(q, 1);
 	size_t n = table(dir, before, sizeof before), same;
-	do { // until the adapter is at rest
+	struct ibv_qp_attr attr;
+	struct ibv_qp_init_attr init;
+	do { // until the adapter is at rest: a query waits for the thread that works for it
 		memcpy(after, before, n);
+		must(ibv_query_qp(r.qp[0], &attr, IBV_QP_STATE, &init) == 0);
 		same = table(dir, before, sizeof before);
 	} while (same != n || memcmp(before, after, n) != 0);
 	pid_t pid = begin_child();
