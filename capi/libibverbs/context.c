@@ -106,8 +106,8 @@ static void destroy_left(struct context *c)
 		struct object *next;
 		for (struct object *o = c->objects; o != NULL; o = next) {
 			next = o->next;
-			if (o->rank == rank)
-				o->destroy(o);
+			if (o->kind->rank == rank)
+				o->kind->destroy(o);
 		}
 	}
 	for (struct object *o = c->objects; o != NULL; o = o->next)
@@ -133,10 +133,10 @@ EXPORT VERB(int, ibv_close_device, (struct ibv_context *ibv), ibv)
 	return code;
 }
 
-void add_object(struct ibv_context *ibv, struct object *o, int rank, int (*destroy)(struct object *))
+void add_object(struct ibv_context *ibv, struct object *o, const struct kind *kind, uint32_t number)
 {
 	struct context *c = context_of(ibv);
-	o->rank = rank, o->destroy = destroy;
+	o->kind = kind, o->number = number;
 	mutex_lock(SOURCE_LOCK, &c->source.mu);
 	if ((o->next = c->objects) != NULL)
 		o->next->prev = &o->next;

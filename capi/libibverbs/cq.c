@@ -7,8 +7,6 @@
 #include <sched.h>
 #include <time.h>
 
-enum { RANK_CQ = 2 };
-
 // After this number of empty polls in a row, the thread yields the processor: on a single
 // processor, the thread that would produce the completion may be waiting for it.
 enum { IDLE_POLLS = 32 };
@@ -44,9 +42,11 @@ static int end_cq(struct cq *q, bool wait)
 
 static int free_cq(struct object *o) { return end_cq(CONTAINER(o, struct cq, o), false); }
 
+const struct kind cq_kind = {"completion queue", 2, free_cq};
+
 void queue_in_child(struct object *o)
 {
-	if (o->destroy != free_cq || o->outlives)
+	if (o->kind != &cq_kind || o->outlives)
 		return;
 	struct cq *q = CONTAINER(o, struct cq, o);
 	if (!atomic_load(&q->ending))
@@ -91,7 +91,7 @@ static struct cq *create(struct ibv_context *c, uint32_t cqe, void *cq_context, 
 		ch->ibv.refcnt++;
 		mutex_unlock(&ch->source.mu);
 	}
-	add_object(c, &q->o, RANK_CQ, free_cq);
+	add_object(c, &q->o, &cq_kind, q->ibv.handle);
 	return q;
 }
 

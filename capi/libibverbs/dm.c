@@ -3,8 +3,6 @@
 #define _GNU_SOURCE
 #include "softhca.h"
 
-enum { RANK_DM = 1 }; // regions of it are destroyed first
-
 // copyable reports whether a program may copy from or to a range of device memory: 0 or an error.
 static int copyable(const struct dm *m, uint64_t offset, size_t length)
 {
@@ -32,7 +30,7 @@ static int memcpy_from_dm(void *to, struct ibv_dm *ibv, uint64_t offset, size_t 
 	return code;
 }
 
-int destroy_dm(struct object *o)
+static int destroy_dm(struct object *o)
 {
 	struct dm *m = CONTAINER(o, struct dm, o);
 	if (m->imported)
@@ -45,6 +43,8 @@ int destroy_dm(struct object *o)
 	release_object(m->ibv.context, o, m);
 	return 0;
 }
+
+const struct kind dm_kind = {"device memory", 1, destroy_dm};
 
 VERB(struct ibv_dm *, alloc_dm, (struct ibv_context *c, struct ibv_alloc_dm_attr *a), c, a)
 {
@@ -61,7 +61,7 @@ VERB(struct ibv_dm *, alloc_dm, (struct ibv_context *c, struct ibv_alloc_dm_attr
 	m->ibv = (struct ibv_dm){
 		.context = c, .memcpy_to_dm = memcpy_to_dm, .memcpy_from_dm = memcpy_from_dm, .handle = (uint32_t)d.handle,
 	};
-	add_object(c, &m->o, RANK_DM, destroy_dm);
+	add_object(c, &m->o, &dm_kind, m->ibv.handle);
 	return &m->ibv;
 }
 

@@ -16,7 +16,7 @@ struct note {
 };
 
 // MAX_NOTES bounds the pending events of a program that reads none.
-enum { MAX_NOTES = 65536, RANK_CHANNEL = 1 };
+enum { MAX_NOTES = 65536 };
 
 int source_init(struct source *s)
 {
@@ -226,6 +226,8 @@ static int free_channel(struct object *o)
 	return 0;
 }
 
+const struct kind channel_kind = {"completion channel", 1, free_channel};
+
 // channel_in_child resets a channel to the state in which no thread has slept yet.
 static void channel_in_child(struct channel *ch)
 {
@@ -242,7 +244,7 @@ void events_in_child(struct device *d)
 	for (struct context *c = d->first; c != NULL; c = c->next) {
 		pthread_mutex_init(&c->source.mu, NULL);
 		for (struct object *o = c->objects; o != NULL; o = o->next)
-			if (o->destroy == free_channel)
+			if (o->kind == &channel_kind)
 				channel_in_child(CONTAINER(o, struct channel, o));
 			else
 				queue_in_child(o);
@@ -260,7 +262,7 @@ EXPORT VERB(struct ibv_comp_channel *, ibv_create_comp_channel, (struct ibv_cont
 	ch->ends.fd = -1;
 	ch->ibv.context = c;
 	ch->ibv.fd = ch->source.fd;
-	add_object(c, &ch->o, RANK_CHANNEL, free_channel);
+	add_object(c, &ch->o, &channel_kind, (uint32_t)ch->ibv.fd);
 	watch_channel(ch);
 	return &ch->ibv;
 }

@@ -40,9 +40,8 @@ EXPORT VERB(struct ibv_context *, ibv_import_device, (int fd), fd)
 	return open_context(n, fd);
 }
 
-// find returns an object of any context of a device by its handle and by the function that
-// destroys it.
-static struct object *find(struct ibv_context *in, int (*destroy)(struct object *), bool (*is)(struct object *, uint32_t), uint32_t handle)
+// find returns an object of any context of a device by its kind and handle.
+static struct object *find(struct ibv_context *in, const struct kind *kind, uint32_t handle)
 {
 	struct device *d = device_of(in);
 	struct object *found = NULL;
@@ -50,7 +49,7 @@ static struct object *find(struct ibv_context *in, int (*destroy)(struct object 
 	for (struct context *c = d->first; c != NULL && found == NULL; c = c->next) {
 		mutex_lock(SOURCE_LOCK, &c->source.mu);
 		for (struct object *o = c->objects; o != NULL && found == NULL; o = o->next)
-			if (o->destroy == destroy && is(o, handle))
+			if (o->kind == kind && o->number == handle)
 				found = o;
 		mutex_unlock(&c->source.mu);
 	}
@@ -58,13 +57,9 @@ static struct object *find(struct ibv_context *in, int (*destroy)(struct object 
 	return found;
 }
 
-static bool is_pd(struct object *o, uint32_t handle) { return CONTAINER(o, struct pd, o)->ibv.handle == handle; }
-static bool is_mr(struct object *o, uint32_t handle) { return CONTAINER(o, struct mr, o)->ibv.handle == handle; }
-static bool is_dm(struct object *o, uint32_t handle) { return CONTAINER(o, struct dm, o)->ibv.handle == handle; }
-
 EXPORT VERB(struct ibv_pd *, ibv_import_pd, (struct ibv_context *c, uint32_t handle), c, handle)
 {
-	struct object *o = find(c, free_pd, is_pd, handle);
+	struct object *o = find(c, &pd_kind, handle);
 	if (o == NULL)
 		return fail(ENOENT);
 	return pd_of(c, CONTAINER(o, struct pd, o), NULL);
@@ -76,7 +71,7 @@ EXPORT void ibv_unimport_pd(struct ibv_pd *p) { free_pd(&CONTAINER(p, struct pd,
 // destroy the object; after that, a program may only unimport the other names.
 EXPORT VERB(struct ibv_mr *, ibv_import_mr, (struct ibv_pd *pd, uint32_t handle), pd, handle)
 {
-	struct object *o = find(pd->context, free_mr, is_mr, handle);
+	struct object *o = find(pd->context, &mr_kind, handle);
 	struct mr *m = o != NULL ? calloc(1, sizeof *m) : NULL;
 	if (m == NULL)
 		return fail(o == NULL ? ENOENT : ENOMEM);
@@ -95,7 +90,7 @@ EXPORT void ibv_unimport_mr(struct ibv_mr *ibv)
 
 EXPORT VERB(struct ibv_dm *, ibv_import_dm, (struct ibv_context *c, uint32_t handle), c, handle)
 {
-	struct object *o = find(c, destroy_dm, is_dm, handle);
+	struct object *o = find(c, &dm_kind, handle);
 	struct dm *m = o != NULL ? calloc(1, sizeof *m) : NULL;
 	if (m == NULL)
 		return fail(o == NULL ? ENOENT : ENOMEM);

@@ -7,9 +7,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-// Closing a context destroys its remaining objects in the order of these ranks.
-enum { RANK_PD = 1, RANK_USED_BY_QP, RANK_SRQ_AND_MR };
-
 // A thread domain promises that only one thread uses its objects. The locks that it would make
 // unnecessary are held only for short copies, so the library ignores the promise.
 struct td {
@@ -37,6 +34,8 @@ int free_pd(struct object *o)
 	return 0;
 }
 
+const struct kind pd_kind = {"protection domain", 1, free_pd};
+
 EXPORT VERB(struct ibv_pd *, ibv_alloc_pd, (struct ibv_context *c), c)
 {
 	struct device *d = device_of(c);
@@ -48,7 +47,7 @@ EXPORT VERB(struct ibv_pd *, ibv_alloc_pd, (struct ibv_context *c), c)
 		return abandon(p, code);
 	p->ibv.context = c;
 	p->ibv.handle = (uint32_t)p->handle;
-	add_object(c, &p->o, RANK_PD, free_pd);
+	add_object(c, &p->o, &pd_kind, p->ibv.handle);
 	return &p->ibv;
 }
 
@@ -112,7 +111,7 @@ struct ibv_pd *pd_of(struct ibv_context *c, struct pd *parent, struct td *td)
 	p->handle = p->parent->handle;
 	p->ibv.context = c;
 	p->ibv.handle = parent->ibv.handle;
-	add_object(c, &p->o, RANK_PD, free_pd);
+	add_object(c, &p->o, &pd_kind, p->ibv.handle);
 	return &p->ibv;
 }
 
@@ -153,7 +152,7 @@ static bool legal(unsigned access)
 	return !(access & ~(RIGHTS | (unsigned)IBV_ACCESS_OPTIONAL_RANGE));
 }
 
-int free_mr(struct object *o)
+static int free_mr(struct object *o)
 {
 	struct mr *m = CONTAINER(o, struct mr, o);
 	if (m->imported)
@@ -167,6 +166,8 @@ int free_mr(struct object *o)
 	release_object(m->ibv.context, o, m);
 	return 0;
 }
+
+const struct kind mr_kind = {"memory region", 3, free_mr};
 
 // new_mr registers what a describes. addr and length are the members of the verbs' region.
 struct mr *new_mr(struct ibv_pd *pd, void *addr, size_t length, struct softhca_mr *a)
@@ -182,7 +183,7 @@ struct mr *new_mr(struct ibv_pd *pd, void *addr, size_t length, struct softhca_m
 	m->ibv = (struct ibv_mr){
 		.context = pd->context, .pd = pd, .addr = addr, .length = length, .handle = (uint32_t)a->handle, .lkey = a->lkey, .rkey = a->rkey,
 	};
-	add_object(pd->context, &m->o, RANK_SRQ_AND_MR, free_mr);
+	add_object(pd->context, &m->o, &mr_kind, m->ibv.handle);
 	return m;
 }
 
@@ -296,6 +297,8 @@ static int free_ah(struct object *o)
 	return 0;
 }
 
+const struct kind ah_kind = {"address handle", 3, free_ah};
+
 EXPORT VERB(struct ibv_ah *, ibv_create_ah, (struct ibv_pd *pd, struct ibv_ah_attr *attr), pd, attr)
 {
 	struct softhca_av av = av_of(attr);
@@ -309,7 +312,7 @@ EXPORT VERB(struct ibv_ah *, ibv_create_ah, (struct ibv_pd *pd, struct ibv_ah_at
 	if (code != 0)
 		return abandon(a, code);
 	a->ibv = (struct ibv_ah){.context = pd->context, .pd = pd, .handle = (uint32_t)a->handle};
-	add_object(pd->context, &a->o, RANK_SRQ_AND_MR, free_ah);
+	add_object(pd->context, &a->o, &ah_kind, a->ibv.handle);
 	return &a->ibv;
 }
 
@@ -396,6 +399,8 @@ static int end_srq(struct srq *s, bool wait)
 
 static int free_srq(struct object *o) { return end_srq(CONTAINER(o, struct srq, o), false); }
 
+const struct kind srq_kind = {"shared receive queue", 3, free_srq};
+
 // srq_room asks the program for the memory of a queue, unless the adapter will refuse the queue.
 static int srq_room(struct srq *s, struct pd *pd, struct softhca_srq *c)
 {
@@ -431,7 +436,7 @@ static struct ibv_srq *new_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *a, s
 	s->handle = c.handle, s->ring = c.ring, s->watched = c.watched;
 	s->ibv.handle = (uint32_t)c.handle;
 	a->attr.max_wr = c.max_wr, a->attr.max_sge = s->max_sge = c.max_sge;
-	add_object(pd->context, &s->o, RANK_SRQ_AND_MR, free_srq);
+	add_object(pd->context, &s->o, &srq_kind, s->ibv.handle);
 	return &s->ibv;
 }
 

@@ -2,8 +2,6 @@
 #define _GNU_SOURCE
 #include "softhca.h"
 
-enum { RANK_QP = 4 };
-
 static void return_rooms(struct qp *q, bool left)
 {
 	return_room(&q->send_room, left);
@@ -47,6 +45,8 @@ static int end_qp(struct qp *q, bool wait)
 
 static int free_qp(struct object *o) { return end_qp(CONTAINER(o, struct qp, o), false); }
 
+const struct kind qp_kind = {"queue pair", 4, free_qp};
+
 static handle_t cq_handle(struct ibv_cq *q) { return q != NULL ? CONTAINER(q, struct cq, ibv)->handle : 0; }
 
 // inline_data returns how much inline data an entry of the send queue holds: the requested
@@ -83,7 +83,7 @@ static void take_qp(struct qp *q, const struct softhca_qp *c)
 {
 	q->handle = c->handle, q->send = c->send != NULL ? c->send : &no_sends, q->recv = c->recv, q->cap = c->cap, q->watched = c->watched;
 	q->ibv.handle = (uint32_t)c->handle, q->ibv.qp_num = c->qpn;
-	add_object(q->ibv.context, &q->o, RANK_QP, free_qp);
+	add_object(q->ibv.context, &q->o, &qp_kind, q->ibv.qp_num);
 }
 
 // new_qp returns the library's part of a queue pair.

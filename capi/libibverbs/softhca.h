@@ -92,12 +92,19 @@ struct context {
 	struct verbs_context v; // must be the last member
 };
 
+// kind is a kind of object.
+struct kind {
+	const char *name;
+	int rank; // a context that closes destroys objects of larger ranks first
+	int (*destroy)(struct object *);
+};
+
 // object is common to all objects: a context that closes finds its remaining objects by it.
 struct object {
 	struct object *next, **prev;
-	int (*destroy)(struct object *);
-	int rank;      // dependent objects are destroyed first
-	bool outlives; // its context is closed, which ended the object; the program may still destroy it
+	const struct kind *kind;
+	uint32_t number; // its handle, or the number of a queue pair
+	bool outlives;   // its context is closed, which ended the object; the program may still destroy it
 };
 
 struct pd {
@@ -250,6 +257,9 @@ struct qp {
 	uint64_t bytes;
 	int failed;
 };
+
+// The kinds of objects, each in the file of its objects.
+extern const struct kind pd_kind, mr_kind, dm_kind, ah_kind, srq_kind, channel_kind, cq_kind, qp_kind, mw_kind, xrcd_kind;
 
 static inline struct context *context_of(struct ibv_context *c) { return CONTAINER(c, struct context, v.context); }
 static inline struct device *device_of(struct ibv_context *c) { return context_of(c)->dev; }
@@ -423,7 +433,7 @@ void cm_in_child(void);
 void cm_disconnect(void);
 
 // context.c
-void add_object(struct ibv_context *c, struct object *o, int rank, int (*destroy)(struct object *));
+void add_object(struct ibv_context *c, struct object *o, const struct kind *kind, uint32_t number);
 void release_object(struct ibv_context *c, struct object *o, void *memory);
 bool outlived(const struct object *o, void *memory);
 void set_ops(struct context *c);
@@ -434,8 +444,6 @@ int command_fd(void);
 
 // object.c
 int free_pd(struct object *o);
-int free_mr(struct object *o);
-int destroy_dm(struct object *o);
 struct mr *new_mr(struct ibv_pd *pd, void *addr, size_t length, struct softhca_mr *a);
 struct ibv_pd *pd_of(struct ibv_context *c, struct pd *parent, struct td *td);
 

@@ -4,9 +4,6 @@
 
 #include <sys/random.h>
 
-// Closing a context destroys windows before regions.
-enum { RANK_WINDOW = 4 };
-
 struct mw {
 	struct ibv_mw ibv;
 	struct object o;
@@ -25,6 +22,9 @@ static int free_mw(struct object *o)
 	return 0;
 }
 
+// Closing a context destroys windows before regions.
+const struct kind mw_kind = {"memory window", 4, free_mw};
+
 VERB(struct ibv_mw *, alloc_mw, (struct ibv_pd *pd, enum ibv_mw_type type), pd, type)
 {
 	struct mw *m = calloc(1, sizeof *m);
@@ -34,7 +34,7 @@ VERB(struct ibv_mw *, alloc_mw, (struct ibv_pd *pd, enum ibv_mw_type type), pd, 
 	if (code != 0)
 		return abandon(m, code);
 	m->ibv.context = pd->context, m->ibv.pd = pd, m->ibv.type = type, m->ibv.handle = (uint32_t)m->handle;
-	add_object(pd->context, &m->o, RANK_WINDOW, free_mw);
+	add_object(pd->context, &m->o, &mw_kind, m->ibv.handle);
 	return &m->ibv;
 }
 

@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-enum { RANK_XRCD = 1 };
-
 // domain is an XRC domain of the engine. All calls of open_xrcd with descriptors of the same file,
 // in any context of a device, share a domain.
 struct domain {
@@ -107,6 +105,8 @@ static int free_xrcd(struct object *o)
 	return code;
 }
 
+const struct kind xrcd_kind = {"XRC domain", 1, free_xrcd};
+
 VERB(struct ibv_xrcd *, open_xrcd, (struct ibv_context *c, struct ibv_xrcd_init_attr *a), c, a)
 {
 	enum { KNOWN = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS };
@@ -133,7 +133,7 @@ VERB(struct ibv_xrcd *, open_xrcd, (struct ibv_context *c, struct ibv_xrcd_init_
 	if (code != 0)
 		return abandon(x, code);
 	x->ibv.context = c;
-	add_object(c, &x->o, RANK_XRCD, free_xrcd);
+	add_object(c, &x->o, &xrcd_kind, (uint32_t)x->domain->handle);
 	return &x->ibv;
 }
 
