@@ -16,6 +16,7 @@ import (
 	"github.com/softhca/softhca/internal/fabric/capture"
 	"github.com/softhca/softhca/internal/fabric/pipe"
 	"github.com/softhca/softhca/internal/identity"
+	"github.com/softhca/softhca/internal/memory"
 	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/internal/ring"
 	"github.com/softhca/softhca/internal/trace"
@@ -40,7 +41,8 @@ type Config struct {
 	Privileged     bool
 	SecondGID      bool // an adapter with one address has it at index 0 and 1 of its GID table
 	Settings       qp.Settings
-	Queues         ring.Allocator // allocates the memory of queues; zero: Go's heap
+	Writes         *memory.WriteLog // records the adapter's writes to registered memory; nil: they are not recorded
+	Queues         ring.Allocator   // allocates the memory of queues; zero: Go's heap
 	Faults         Faults
 	Env            Environment
 	Board          *Board // nil: the adapter creates one

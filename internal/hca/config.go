@@ -8,6 +8,7 @@ import (
 	"github.com/softhca/softhca/internal/cm"
 	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/memory"
 	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/internal/restrack"
 	"github.com/softhca/softhca/internal/ring"
@@ -77,11 +78,12 @@ type Config struct {
 	// ListenGrace is how long requests to the communication manager wait for a
 	// listener; 0: not at all.
 	ListenGrace time.Duration
-	PKeys       []ib.PKey      // P_Key table; empty means the default key
-	Raise       func(qp.Event) // asynchronous events; must not block
-	Queues      ring.Allocator // allocates the memory of queues; zero: Go's heap
-	Trace       trace.Tracer   // nil for none
-	TraceRare   bool           // Trace gets neither packets nor completions with success
+	PKeys       []ib.PKey        // P_Key table; empty means the default key
+	Raise       func(qp.Event)   // asynchronous events; must not block
+	Queues      ring.Allocator   // allocates the memory of queues; zero: Go's heap
+	Writes      *memory.WriteLog // records writes to registered memory; nil: they are not recorded
+	Trace       trace.Tracer     // nil for none
+	TraceRare   bool             // Trace gets neither packets nor completions with success
 	// Counters is the memory of the counters; nil: the adapter allocates it.
 	Counters *counters.Set
 	// Table is the table of the adapter's objects that other processes read; nil for none.

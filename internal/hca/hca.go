@@ -82,6 +82,8 @@ func New(c Config) (*HCA, error) {
 // newEnv returns the part of the queue pairs' environment that the adapter sets.
 func newEnv(c *Config, mtu ib.MTU) qp.Env {
 	p := &qp.Port{Addrs: c.Caps.Addrs, PKeys: c.PKeys, SrcPort: c.Caps.SrcPort, SecondGID: c.SecondGID}
+	mem := memory.NewTable(c.Rand, memory.Limits{Regions: c.Limits.MaxMR, Windows: c.Limits.MaxMW})
+	mem.LogWrites(c.Writes)
 	return qp.Env{
 		Settings: c.Settings,
 		Limits: qp.ModifyLimits{
@@ -90,7 +92,7 @@ func newEnv(c *Config, mtu ib.MTU) qp.Env {
 			Privileged: c.Privileged, APM: true, PortMbps: c.PortMbps,
 		},
 		Ports:    []*qp.Port{p},
-		Mem:      memory.NewTable(c.Rand, memory.Limits{Regions: c.Limits.MaxMR, Windows: c.Limits.MaxMW}),
+		Mem:      mem,
 		Queues:   c.Queues,
 		AHs:      qp.NewAHTable(c.Limits.MaxAH),
 		Counters: c.Counters,

@@ -33,6 +33,7 @@ func (t *Table) Local(pd PD, key ib.LKey, addr, n uint64, need ib.Access) ([]byt
 			b, f = r.unbuffered(addr, n, need)
 		}
 		if f == FaultNone {
+			t.wrote(b, need)
 			return b, FaultNone
 		}
 	}
@@ -53,6 +54,7 @@ func (t *Table) Remote(via Via, key ib.RKey, addr, n uint64, need ib.Access) ([]
 		b, ok := x.view(addr, n)
 		switch {
 		case ok:
+			t.wrote(b, need)
 			return b, FaultNone
 		case r == nil:
 			f = FaultRange
@@ -60,6 +62,7 @@ func (t *Table) Remote(via Via, key ib.RKey, addr, n uint64, need ib.Access) ([]
 			b, f = r.unbuffered(addr, n, need)
 		}
 		if f == FaultNone {
+			t.wrote(b, need)
 			return b, FaultNone
 		}
 	}

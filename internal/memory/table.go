@@ -17,6 +17,7 @@ type Table struct {
 	foreign bool               // a region is, or was, foreign
 	denial  denial             // newest refused access, for Why
 	denied  Fault              // its fault; FaultNone: it was explained
+	writes  *WriteLog          // nil: writes are not logged
 }
 
 // Limits are the most regions and windows of a table.
