@@ -45,6 +45,7 @@ var table = []Row{
 	{"internal/lock", 0, Engine, false},
 	{"internal/printable", 0, Engine, false},
 	{"internal/wording", 0, Engine, false},
+	{"internal/check/findings", 0, Engine, false},
 	{"internal/fabric/ipudp", 0, Engine, false},
 	{"internal/fabric/fdmark", 0, IO, false},
 	{"internal/environ", 0, IO, false},
