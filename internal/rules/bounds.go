@@ -107,11 +107,34 @@ var reached = map[string]string{
 	"internal/fabric/near/meeting.mostWakes":    "internal/fabric/near/meeting TestWakesNeverBlock",
 	"internal/fabric/near/ring.maxCount":        "internal/fabric/near/ring TestPacketsOfARecordAreBounded",
 	"internal/fabric/near/ring.maxSize":         "internal/fabric/near/ring TestSizes",
+
+	"internal/check.maxBytes":           "internal/check TestRecordsAreBounded",
+	"internal/check.maxFindings":        "internal/check TestRecordsAreBounded",
+	"internal/check.maxFrames":          "internal/check TestRecordsAreBounded",
+	"internal/check.maxLine":            "internal/check TestRecordsAreBounded",
+	"internal/check.maxListed":          "internal/check TestTextsAreBounded",
+	"internal/check.maxName":            "internal/check TestHostileFiles",
+	"internal/check.maxPath":            "internal/check TestTextsAreBounded",
+	"internal/check.maxProblems":        "internal/check TestTextsAreBounded",
+	"internal/check.maxProcesses":       "internal/check TestTextsAreBounded",
+	"internal/check.maxRecords":         "internal/check TestRecordsAreBounded",
+	"internal/check.maxStacks":          "internal/check TestRecordsAreBounded",
+	"internal/check.maxSuppressFile":    "internal/check TestWrongSuppressions",
+	"internal/check.maxSuppressions":    "internal/check TestWrongSuppressions",
+	"internal/check.maxText":            "internal/check TestTextsAreBounded",
+	"internal/check.maxWord":            "internal/check TestTextsAreBounded",
+	"internal/check/symbols.maxDebug":   "- 1 GiB of debug information takes long to read",
+	"internal/check/symbols.maxEntries": "- a guard against debug information without an end",
+	"internal/check/symbols.maxFiles":   "internal/check/symbols TestFilesAreBounded",
+	"internal/check/symbols.maxInlined": "- a guard against debug information without an end",
+	"internal/check/symbols.maxName":    "internal/check/symbols TestDemangling",
+	"internal/check/symbols.maxOrigins": "- a guard against entries that refer to each other",
+	"internal/check/symbols.maxSymbols": "- two million symbols take long to read",
 }
 
 // bounded are the packages whose bounds are in the table.
 var bounded = []string{
-	"internal/cm", "internal/deadline", "internal/device", "internal/driver", "internal/eventlog", "internal/fabric", "internal/fault", "internal/gsi",
+	"internal/check", "internal/cm", "internal/deadline", "internal/device", "internal/driver", "internal/eventlog", "internal/fabric", "internal/fault", "internal/gsi",
 	"internal/flow", "internal/hca", "internal/identity", "internal/judge", "internal/memory", "internal/packet", "internal/pcapfile", "internal/qp", "internal/ring",
 	"internal/script", "internal/shard", "internal/restrack", "internal/restrack/file", "internal/sysfs", "internal/trace", "internal/userdir",
 }

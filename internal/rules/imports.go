@@ -24,6 +24,7 @@ var dependencies = []struct {
 	{"github.com/HdrHistogram/hdrhistogram-go", []Kind{Shell}},
 	{"github.com/gopacket/gopacket", []Kind{IO, Shell}},
 	{"github.com/cockroachdb/datadriven", []Kind{Shell}},
+	{"github.com/ianlancetaylor/demangle", []Kind{Shell}},
 	{"github.com/vishvananda/netlink", []Kind{Shell, Tool}},
 	{"golang.org/x/net", nil}, // nettest: what a net.Conn must do
 	{"github.com/google/go-cmp", nil},

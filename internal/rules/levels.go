@@ -45,6 +45,7 @@ var table = []Row{
 	{"internal/lock", 0, Engine, false},
 	{"internal/printable", 0, Engine, false},
 	{"internal/wording", 0, Engine, false},
+	{"internal/check/findings", 0, Engine, false},
 	{"internal/fabric/ipudp", 0, Engine, false},
 	{"internal/fabric/fdmark", 0, IO, false},
 	{"internal/environ", 0, IO, false},
@@ -103,11 +104,13 @@ var table = []Row{
 	{"internal/sim/channels", 7, Shell, false},
 	{"internal/script", 7, Shell, false},
 
+	{"internal/check/symbols", 8, Shell, false},
 	{"internal/sysfs", 8, Shell, false},
 	{"internal/observe", 8, Shell, false},
 	{"verbs", 8, Shell, true},
 
 	{"rdmacm", 9, Shell, true},
+	{"internal/check", 9, Shell, false},
 	{"internal/judge", 9, Shell, false},
 	{"internal/explain", 9, Shell, false},
 

@@ -1,0 +1,96 @@
+package findings
+
+// advice are the findings of level Advice. All sets their level.
+var advice = []Finding{
+	{
+		Name:   "receives-overlap",
+		Title:  "The buffers of two outstanding receives overlap.",
+		Rule:   "Two messages that arrive in overlapping buffers overwrite each other before the program has read the first.",
+		Source: "ibv_post_recv(3)",
+		Fix:    "Give each outstanding receive its own part of the buffer; check the distance between them against their length.",
+	},
+	{
+		Name:   "reads-overlap",
+		Title:  "The destinations of two READs or atomics in flight overlap.",
+		Rule:   "The result of overlapping destinations is not defined: the adapter may write responses in any order until the requests complete.",
+		Source: "IBA volume 1, Software Transport Interface, Work Request Processing",
+		Fix:    "Use a destination for each READ in flight, or wait for the completion of the first.",
+	},
+	{
+		Name:   "cq-too-small",
+		Title:  "More requests are outstanding than their completion queue has entries.",
+		Rule:   "If all outstanding requests complete before the program polls, the completion queue overruns, and its queue pairs fail.",
+		Source: "ibv_create_cq(3), ibv_poll_cq(3)",
+		Fix:    "Create the queue with as many entries as all work requests of its queue pairs and SRQs together.",
+	},
+	{
+		Name:   "posted-after-error",
+		Title:  "The program posted a send request after it had polled an error completion of the same queue pair.",
+		Rule:   "After an error the queue pair of RC is in state ERR: further requests complete with WR_FLUSH_ERR and send nothing.",
+		Source: "IBA volume 1, Software Transport Interface, Work Queue Error Handling; ibv_modify_qp(3)",
+		Fix:    "Check the status of each completion. After an error, stop posting, poll the flushed requests, and connect anew, by RESET or with a new queue pair.",
+	},
+	{
+		Name:   "objects-left-at-exit",
+		Title:  "The program ended while verbs objects still existed.",
+		Rule:   "The operating system releases the objects of a process that ends, but a program that does not destroy them may have lost them earlier, too.",
+		Source: "ibv_close_device(3)",
+		Fix:    "Destroy the objects of the list, and close the device before the program ends.",
+	},
+	{
+		Name:   "completions-never-polled",
+		Title:  "Successful completions were left in a completion queue when it was destroyed or the program ended.",
+		Rule:   "A completion that was not polled is work whose outcome the program does not know, such as a received message that it never read.",
+		Source: "ibv_poll_cq(3)",
+		Fix:    "Poll until the completion queue is empty before you destroy it, or post requests whose completion does not matter unsignaled.",
+	},
+	{
+		Name:   "armed-without-channel",
+		Title:  "The program armed a completion queue that has no completion channel.",
+		Rule:   "ibv_req_notify_cq asks for an event on the channel of the completion queue. Without a channel no event ever comes.",
+		Source: "ibv_create_cq(3), ibv_req_notify_cq(3)",
+		Fix:    "Create the queue with a channel of ibv_create_comp_channel, or remove the call and poll.",
+	},
+	{
+		Name:   "timeout-forever",
+		Title:  "The local ACK timeout of a queue pair is 0, which means that it waits forever.",
+		Rule:   "With timeout 0 a lost packet, or a peer that has gone, is never noticed: the request never completes.",
+		Source: "ibv_modify_qp(3); IBA volume 1, Transport Layer, Acknowledge Timeout",
+		Fix:    "Set timeout to 14 (67 ms), for example, and retry_cnt to 7.",
+	},
+	{
+		Name:   "rnr-retry-forever",
+		Title:  "rnr_retry of a queue pair is 7, which means that it repeats forever.",
+		Rule:   "With rnr_retry 7 a peer that never posts a receive is never noticed: the request never completes.",
+		Source: "ibv_modify_qp(3); IBA volume 1, Transport Layer, RNR NAK Retry",
+		Fix:    "Set rnr_retry to at most 6 if the program should notice such a peer, or limit the wait in the program.",
+	},
+	{
+		Name:   "rnr-timer-longest",
+		Title:  "min_rnr_timer of a queue pair is 0, which is the longest time, 655 ms.",
+		Rule:   "min_rnr_timer is a code. 0 stands for 655.36 ms, 1 for 0.01 ms, and the times then grow up to 31 for 491.52 ms. The peer waits for this time after each RNR NAK.",
+		Source: "ibv_modify_qp(3); IBA volume 1, Transport Layer, RNR NAK Timer",
+		Fix:    "Set min_rnr_timer to 12 (0.64 ms), for example.",
+	},
+	{
+		Name:   "path-mtu-below-port",
+		Title:  "The path MTU of a queue pair is less than both ports could do.",
+		Rule:   "path_mtu is the payload of a packet. A smaller one than necessary takes more packets for the same data.",
+		Source: "ibv_modify_qp(3), ibv_query_port(3)",
+		Fix:    "Set path_mtu to the lesser active_mtu of the two ports.",
+	},
+	{
+		Name:   "path-not-loaded",
+		Title:  "A queue pair has an alternate path that was never loaded.",
+		Rule:   "The adapter uses the alternate path only after path_mig_state was set to IBV_MIG_REARM. Until then the connection fails with its first path.",
+		Source: "ibv_modify_qp(3); IBA volume 1, Channel Adapters, Automatic Path Migration",
+		Fix:    "Set path_mig_state to IBV_MIG_REARM together with the alternate path, on both sides.",
+	},
+	{
+		Name:   "no-read-resources",
+		Title:  "A queue pair allows READs of the peer, but max_dest_rd_atomic is 0.",
+		Rule:   "max_dest_rd_atomic is the number of READs and atomics of the peer that the queue pair executes at a time. With 0 it refuses all of them with REM_INV_REQ_ERR.",
+		Source: "ibv_modify_qp(3)",
+		Fix:    "Set max_dest_rd_atomic to at least max_rd_atomic of the peer when you move the queue pair to RTR, or leave IBV_ACCESS_REMOTE_READ out.",
+	},
+}

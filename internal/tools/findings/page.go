@@ -1,0 +1,79 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/softhca/softhca/internal/check/findings"
+)
+
+const head = `<!-- Written by "go generate ./internal/tools/findings". Do not edit. -->
+# What --check finds
+
+    softhca run --check -- PROGRAM
+
+runs a program and reports its wrong use of the verbs: buffers that change while the adapter sends them, memory that is freed too early, queues that are too small on hardware, wrong
+keys, events that are never acknowledged. Most of these bugs do not show on every run, and some do not show on this adapter at all, but corrupt data or hang on hardware.
+
+The program needs no changes and no recompilation; debug information (` + "`-g`" + `) gives the reports source lines. The report covers the program and all processes that it starts. It is printed to standard error when the program
+has ended. Each finding has a sentence with the facts, the stacks of the calls that matter, and the rule.
+
+## Which findings
+
+` + "`--check`" + ` takes words, separated by commas:
+
+| word | |
+|---|---|
+| ` + "`error`" + ` | the default: report [errors](#errors) |
+| ` + "`advice`" + ` | also report [advice](#advice): legal use that is rarely wanted |
+| ` + "`fatal`" + ` | end the process at its first error, with exit code 86 |
+
+    softhca run --check=advice -- ./my_server
+    softhca run --check=fatal --explain --fault 'drop p=0.01' -- ./my_client
+
+The exit code is that of the program. A report with findings does not change it; ` + "`fatal`" + ` makes it 86.
+
+## Hiding findings
+
+    softhca run --check --suppress known.txt -- ./my_server
+
+A file of ` + "`--suppress`" + `, which can be repeated, hides findings that you know. Each line has the name of a finding, or ` + "`*`" + ` for any, and a pattern. The finding is hidden if the pattern matches
+the name of a function, or the path or the file name of a library, of one of its frames. Patterns are globs (` + "`*`" + `, ` + "`?`" + `, ` + "`[a-z]`" + `); ` + "`#`" + ` begins a comment. The report says how many findings were hidden.
+
+    # the logging library frees its buffers late
+    memory-freed log_flush*
+    *            libold.so.*
+
+## Reports for programs
+
+    softhca run --check --report findings.sarif --report junit.xml -- ./my_test
+
+` + "`--report`" + ` writes the report to a file, too, and can be repeated. The suffix of the file gives the format:
+
+| suffix | |
+|---|---|
+| ` + "`.json`" + ` | [one object](json.md) |
+| ` + "`.xml`" + ` | JUnit: a test case for each error that can be found; findings are failures |
+| ` + "`.sarif`" + ` | SARIF 2.1.0, which code hosting sites show at the source lines |
+
+`
+
+// page returns the text of the page.
+func page() []byte {
+	var b bytes.Buffer
+	b.WriteString(head)
+	level := ""
+	for _, f := range findings.All() {
+		if f.Level != level {
+			level = f.Level
+			if level == findings.Error {
+				b.WriteString("# Errors\n\n")
+			} else {
+				b.WriteString("# Advice\n\n")
+			}
+		}
+		fmt.Fprintf(&b, "## %s\n\n%s\n\n**Rule.** %s\n\n**Source.** %s.\n\n**Fix.** %s\n\n", f.Name, f.Title, f.Rule, f.Source, f.Fix)
+	}
+	b.Truncate(b.Len() - 1)
+	return b.Bytes()
+}
