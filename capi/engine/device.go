@@ -26,6 +26,7 @@ import (
 	"github.com/softhca/softhca/internal/fabric/fdmark"
 	"github.com/softhca/softhca/internal/fabric/iface"
 	"github.com/softhca/softhca/internal/lock"
+	"github.com/softhca/softhca/internal/memory"
 	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/internal/ring"
 	"github.com/softhca/softhca/internal/sysfs"
@@ -98,6 +99,8 @@ func (a *adapter) open(c *C.struct_softhca_config) error {
 		Queues:   ring.Allocator{Alloc: alloc, Free: free},
 		Adapter:  int(c.adapter),
 		Name:     C.GoString(c.name),
+		// The header in C describes the log.
+		Writes: (*memory.WriteLog)(unsafe.Pointer(c.writes)),
 		// softhca_modify_qp asks for the capability at each call, as Linux does.
 		Privileged: true,
 		// Adapters with one address list it several times, once for each version of RoCE, and

@@ -11,7 +11,7 @@
 
 // SOFTHCA_ENGINE_ABI changes whenever this file does: the library rejects an engine of another
 // build.
-#define SOFTHCA_ENGINE_ABI 13
+#define SOFTHCA_ENGINE_ABI 14
 
 // SOFTHCA_MARK is the signal (F_SETSIG) that marks the descriptors of the adapter: the highest
 // signal number. The engine marks its own descriptors with package fdmark.
@@ -41,6 +41,18 @@ struct softhca_config {
 	void (*completed)(void *cq); // the queue was armed and has a completion
 	void (*event)(void *device, void *object, uint32_t type); // object is 0 for events of the port or of the device
 	void *device;
+	struct softhca_writes *writes; // records the adapter's writes to memory of the program; NULL: it does not
+};
+
+// softhca_writes has the newest writes of adapters to memory of a program. Write n of them, from 0, is in
+// last[n % SOFTHCA_WRITES]; its turn is n + 1 when it is complete. count is the number of writes begun.
+#define SOFTHCA_WRITES 16384
+struct softhca_writes {
+	_Atomic uint64_t count;
+	struct softhca_write {
+		_Atomic uint64_t turn;
+		uint64_t addr, length;
+	} last[SOFTHCA_WRITES];
 };
 
 struct softhca_adapter {

@@ -1,7 +1,7 @@
 // Devices and contexts: listing, opening, closing and querying them.
 #define _GNU_SOURCE
+#include "check.h"
 #include "private.h"
-#include "softhca.h"
 
 #include <arpa/inet.h>
 #include <endian.h>
@@ -91,6 +91,8 @@ struct ibv_context *open_context(struct node *n, int fd)
 	c->v.context.abi_compat = __VERBS_ABI_IS_EXTENDED;
 	pthread_mutex_init(&c->v.context.mutex, NULL);
 	set_ops(c);
+	if (UNLIKELY(checking))
+		begin_findings();
 	mutex_lock(DEVICE_LOCK, &c->dev->mu);
 	c->next = c->dev->first;
 	c->dev->first = c;
@@ -123,6 +125,8 @@ EXPORT VERB(int, ibv_close_device, (struct ibv_context *ibv), ibv)
 	*at = c->next;
 	mutex_unlock(&c->dev->mu);
 	c->closing = true;
+	if (UNLIKELY(checking) && !c->dev->gone)
+		check_closes(c);
 	destroy_left(c);
 	int code = close_device(c->dev);
 	drop_notes(c);
@@ -137,6 +141,8 @@ void add_object(struct ibv_context *ibv, struct object *o, const struct kind *ki
 {
 	struct context *c = context_of(ibv);
 	o->kind = kind, o->number = number;
+	if (UNLIKELY(checking))
+		o->made = stack_here();
 	mutex_lock(SOURCE_LOCK, &c->source.mu);
 	if ((o->next = c->objects) != NULL)
 		o->next->prev = &o->next;
@@ -157,14 +163,19 @@ void release_object(struct ibv_context *ibv, struct object *o, void *memory)
 	mutex_unlock(&c->source.mu);
 	if (c->closing)
 		o->outlives = true;
+	else if (UNLIKELY(checking))
+		check_keeps(o, memory);
 	else
 		free(memory);
 }
 
 // outlived reports whether the context of an object is closed. If so, all that is left to
-// destroy is the memory, and outlived frees it.
+// destroy is the memory, and outlived frees it. It also reports true for an object that the program has
+// destroyed, if that is checked.
 bool outlived(const struct object *o, void *memory)
 {
+	if (UNLIKELY(checking) && check_ended_twice(o))
+		return true;
 	if (!o->outlives)
 		return false;
 	free(memory);

@@ -1,7 +1,7 @@
 // Completion queues: the library reads entries where the engine writes them. A poll of an empty
 // queue enters the engine, which then receives and sends.
 #define _GNU_SOURCE
-#include "softhca.h"
+#include "check.h"
 
 #include <arpa/inet.h>
 #include <sched.h>
@@ -19,8 +19,12 @@ static int end_cq(struct cq *q, bool wait)
 {
 	if (outlived(&q->o, q))
 		return 0;
+	if (UNLIKELY(checking) && wait)
+		check_destroys(q);
 	atomic_store(&q->ending, true); // from here on the ring may be gone
 	int code = ENGINE(q->dev, destroy_cq, q->handle);
+	if (UNLIKELY(checking) && code == EBUSY)
+		check_busy(&q->o, q->ibv.context);
 	if (code != 0) {
 		atomic_store(&q->ending, false);
 		return code;
@@ -31,7 +35,7 @@ static int end_cq(struct cq *q, bool wait)
 	forget_completions(q);
 	mutex_lock(OBJECT_LOCK, &q->ibv.mutex);
 	while (wait && q->ibv.async_events_completed != q->async_taken)
-		pthread_cond_wait(&q->ibv.cond, &q->ibv.mutex);
+		await_ack(&q->o, &q->ibv.cond, &q->ibv.mutex, ASYNC_EVENTS_NOT_ACKNOWLEDGED);
 	mutex_unlock(&q->ibv.mutex);
 	return_room(&q->room, !wait);
 	if (q->domain != NULL)
@@ -146,6 +150,8 @@ VERB(int, req_notify_cq, (struct ibv_cq *ibv, int solicited), ibv, solicited)
 {
 	struct cq *q = CONTAINER(ibv, struct cq, ibv);
 	uint32_t any = RING_ARMED;
+	if (UNLIKELY(checking))
+		check_arms(q);
 	atomic_store_explicit(&q->armed, 1, memory_order_relaxed);
 	int code = HOT(q->dev, arm_cq, q->handle, solicited);
 	// Entries that arrived before, and that no event has announced, raise an event at once.
@@ -192,8 +198,9 @@ static inline void taken(struct ring *r, uint32_t cons)
 
 static inline __be32 imm_of(const struct ring_cqe *e) { return e->wc_flags & IBV_WC_WITH_INV ? e->inv_rkey : htonl(e->imm_data); }
 
-static int take(struct ring *r, int n, struct ibv_wc *wc)
+static int take(struct cq *q, int n, struct ibv_wc *wc)
 {
+	struct ring *r = q->ring;
 	int got = 0;
 	if (atomic_load_explicit(&r->prod, memory_order_acquire) == atomic_load_explicit(&r->cons, memory_order_relaxed))
 		return 0;
@@ -213,6 +220,10 @@ static int take(struct ring *r, int n, struct ibv_wc *wc)
 		wc->slid = e->slid;
 		wc->sl = e->sl;
 		wc->dlid_path_bits = e->dlid_path_bits;
+		if (UNLIKELY(checking)) {
+			check_completes(q, e);
+			check_hides(wc);
+		}
 	}
 	taken(r, cons);
 	spin_unlock(&r->lock);
@@ -262,8 +273,10 @@ int empty_poll(struct cq *q)
 int poll_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc)
 {
 	struct cq *q = CONTAINER(ibv, struct cq, ibv);
+	if (UNLIKELY(checking))
+		polls_from(q, __builtin_frame_address(0));
 	looked(q);
-	int got = take(q->ring, n, wc);
+	int got = take(q, n, wc);
 	if (got > 0) {
 		if (UNLIKELY(atomic_load_explicit(&q->dev->waits, memory_order_relaxed) != 0))
 			overdue(q->dev);
@@ -273,7 +286,7 @@ int poll_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc)
 		return 0;
 	if (empty_poll(q) != 0)
 		return -1;
-	return take(q->ring, n, wc);
+	return take(q, n, wc);
 }
 
 // A program reads an extended queue one entry at a time, from a copy: no lock is held while it
@@ -288,6 +301,10 @@ static bool take_one(struct cq *q)
 	const struct ring_cqe *e = next(r, cons);
 	if (e != NULL) {
 		memcpy(&q->cqe, e, offsetof(struct ring_cqe, valid));
+		if (UNLIKELY(checking)) {
+			check_completes(q, e);
+			check_hides_entry(&q->cqe);
+		}
 		if (q->timed)
 			q->time = q->dev->info.clock + (uint64_t)((const struct ring_timed_cqe *)e)->time;
 		taken(r, cons + 1);
@@ -308,6 +325,8 @@ static VERB(int, start_poll, (struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *a),
 	if (q->shared)
 		spin_lock(POLLING_LOCK, &q->polling);
 	int code = 0;
+	if (UNLIKELY(checking))
+		polls_from(q, __builtin_frame_address(0));
 	looked(q);
 	if (!take_one(q) && (code = empty_poll(q)) == 0 && !take_one(q))
 		code = ENOENT;
@@ -318,7 +337,10 @@ static VERB(int, start_poll, (struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *a),
 
 static VERB(int, next_poll, (struct ibv_cq_ex *ex), ex)
 {
-	return take_one(CONTAINER(ex, struct cq, ex)) ? 0 : ENOENT;
+	struct cq *q = CONTAINER(ex, struct cq, ex);
+	if (UNLIKELY(checking))
+		polls_from(q, __builtin_frame_address(0));
+	return take_one(q) ? 0 : ENOENT;
 }
 
 static void end_poll(struct ibv_cq_ex *ex)

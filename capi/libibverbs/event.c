@@ -1,7 +1,7 @@
 // Completion events and asynchronous events: lists, each with a descriptor that is readable
 // while the list is not empty.
 #define _GNU_SOURCE
-#include "softhca.h"
+#include "check.h"
 
 #include <fcntl.h>
 #include <sys/eventfd.h>
@@ -125,8 +125,13 @@ static enum sleep sleep_in_engine(struct channel *ch)
 	}
 	pthread_sigmask(SIG_SETMASK, engine_mask(), &old);
 	struct softhca_sleep s = {.awake = &ch->ready, .channel = ch->ibv.fd, .set = -1, .ends = ends_of(&ch->ends, &old, -1), .limit = -1};
+	struct waited w = {0};
+	if (UNLIKELY(checking))
+		w = check_sleeps(ch), s.limit = SLOW_NS;
 	if (s.ends >= 0 && d->calls->sleep(d->handle, &s) == 0)
 		how = !__atomic_load_n(&ch->ready, __ATOMIC_SEQ_CST) && interrupts(&old, false) ? INTERRUPTED : SLEPT;
+	if (UNLIKELY(checking))
+		check_slept(ch, &w);
 	atomic_store(&ch->asleep, 0);
 	leave_sleep();
 	pthread_sigmask(SIG_SETMASK, &old, NULL); // delivers pending signals
@@ -172,6 +177,8 @@ EXPORT VERB(int, ibv_get_cq_event, (struct ibv_comp_channel *ibv, struct ibv_cq 
 
 EXPORT void ibv_ack_cq_events(struct ibv_cq *q, unsigned int n)
 {
+	if (UNLIKELY(checking))
+		check_acks(q, n);
 	mutex_lock(OBJECT_LOCK, &q->mutex);
 	q->comp_events_completed += n;
 	pthread_cond_signal(&q->cond);
@@ -204,7 +211,7 @@ void forget_completions(struct cq *q)
 	}
 	mutex_lock(OBJECT_LOCK, &q->ibv.mutex);
 	while (q->ibv.comp_events_completed != taken)
-		pthread_cond_wait(&q->ibv.cond, &q->ibv.mutex);
+		await_ack(&q->o, &q->ibv.cond, &q->ibv.mutex, EVENTS_NOT_ACKNOWLEDGED);
 	mutex_unlock(&q->ibv.mutex);
 }
 
@@ -217,8 +224,11 @@ static int free_channel(struct object *o)
 	int users = ch->ibv.refcnt;
 	mutex_unlock(&ch->source.mu);
 	// In the child of a fork, the queues of a channel are the parent's: they remain when a context closes.
-	if (users != 0 && !context_of(ch->ibv.context)->closing)
+	if (users != 0 && !context_of(ch->ibv.context)->closing) {
+		if (UNLIKELY(checking))
+			check_busy(o, ch->ibv.context);
 		return EBUSY;
+	}
 	forget_channel(ch);
 	source_free(&ch->source);
 	close_ends(&ch->ends);
@@ -340,6 +350,8 @@ static void notify_context(struct context *c, void *object, uint32_t type)
 void event(void *device, void *object, uint32_t type)
 {
 	struct device *d = device;
+	if (UNLIKELY(checking) && object != NULL && type == IBV_EVENT_CQ_ERR)
+		check_overran(object);
 	if (object != NULL) {
 		notify_context(context_of(*(struct ibv_context **)object), object, type);
 		return;
@@ -381,6 +393,8 @@ EXPORT void ibv_ack_async_event(struct ibv_async_event *e)
 	struct about a = about(e);
 	if (a.mu == NULL)
 		return;
+	if (UNLIKELY(checking))
+		check_async_acks(e);
 	mutex_lock(OBJECT_LOCK, a.mu);
 	++*a.completed;
 	pthread_cond_signal(a.cond);

@@ -1,7 +1,7 @@
 // The engine: the library finds it, loads it at the first open, and loads it again in the child
 // of a fork.
 #define _GNU_SOURCE
-#include "softhca.h"
+#include "check.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -138,6 +138,7 @@ static void in_child(void)
 	sets_in_child();
 	cm_in_child();
 	domains_in_child();
+	checks_in_child();
 	if (calls != NULL)
 		forks++;
 	if (calls != NULL)
@@ -381,7 +382,7 @@ static struct device *open_new(struct node *n)
 		.config_dir = dir, .guid = (char *)setting("SOFTHCA_GUID"),
 		.faults = (char *)setting("SOFTHCA_FAULTS"), .faults_seed = (char *)setting("SOFTHCA_FAULTS_SEED"),
 		.wire = (char *)setting("SOFTHCA_WIRE"),
-		.completed = completed, .event = event, .device = d,
+		.completed = completed, .event = event, .device = d, .writes = checking ? &adapter_writes : NULL,
 	};
 	int code = ENGINE(d, open, &c, &d->handle);
 	if (code == 0 && (code = ENGINE(d, describe, d->handle, &d->info)) != 0)
@@ -437,6 +438,14 @@ int close_device(struct device *d)
 	}
 	mutex_unlock(&loading);
 	return code == EIO ? 0 : code; // closing an adapter that has failed succeeds
+}
+
+void each_device(void (*f)(struct device *))
+{
+	mutex_lock(LOADING_LOCK, &loading);
+	for (struct device *d = devices; d != NULL; d = d->next)
+		f(d);
+	mutex_unlock(&loading);
 }
 
 void flush_devices(void)

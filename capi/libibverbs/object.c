@@ -1,7 +1,7 @@
 // Protection domains, memory regions, address handles, shared receive queues
 // and multicast groups.
 #define _GNU_SOURCE
-#include "softhca.h"
+#include "check.h"
 
 #include <arpa/inet.h>
 #include <sys/mman.h>
@@ -21,9 +21,11 @@ int free_pd(struct object *o)
 	if (outlived(o, p))
 		return 0;
 	if (atomic_load(&p->children) != 0)
-		return EBUSY;
-	if (p->parent == NULL)
+		code = EBUSY;
+	else if (p->parent == NULL)
 		code = ENGINE(device_of(p->ibv.context), dealloc_pd, p->handle);
+	if (UNLIKELY(checking) && code == EBUSY)
+		check_busy(o, p->ibv.context);
 	if (code != 0)
 		return code;
 	if (p->parent != NULL)
@@ -159,9 +161,13 @@ static int free_mr(struct object *o)
 		return EINVAL;
 	if (outlived(o, m))
 		return 0;
+	if (UNLIKELY(checking))
+		check_region_goes(m, "deregistered here");
 	int code = ENGINE(device_of(m->ibv.context), dereg_mr, m->handle);
 	if (code != 0)
 		return code;
+	if (UNLIKELY(checking))
+		check_deregisters(m);
 	unmap_dmabuf(m);
 	release_object(m->ibv.context, o, m);
 	return 0;
@@ -184,6 +190,8 @@ struct mr *new_mr(struct ibv_pd *pd, void *addr, size_t length, struct softhca_m
 		.context = pd->context, .pd = pd, .addr = addr, .length = length, .handle = (uint32_t)a->handle, .lkey = a->lkey, .rkey = a->rkey,
 	};
 	add_object(pd->context, &m->o, &mr_kind, m->ibv.handle);
+	if (UNLIKELY(checking))
+		check_registers(m, a);
 	return m;
 }
 
@@ -253,6 +261,9 @@ EXPORT VERB(int, ibv_rereg_mr, (struct ibv_mr *ibv, int flags, struct ibv_pd *pd
 	unsigned rights = flags & IBV_REREG_MR_CHANGE_ACCESS ? (unsigned)access : m->access;
 	int code = !legal(rights) ? EINVAL : moves ? usable(addr, length, rights) : 0;
 	struct softhca_mr a = {.handle = m->handle, .addr = (uintptr_t)addr, .length = length, .iova = (uintptr_t)addr, .access = rights};
+	if (UNLIKELY(checking) && code == 0)
+		check_region_goes(m, "registered anew here");
+	uint32_t key = ibv->lkey;
 	if (code == 0)
 		code = ENGINE(device_of(ibv->context), rereg_mr, &a, (uint32_t)flags, pds ? CONTAINER(pd, struct pd, ibv)->handle : 0);
 	if (code != 0) {
@@ -267,6 +278,8 @@ EXPORT VERB(int, ibv_rereg_mr, (struct ibv_mr *ibv, int flags, struct ibv_pd *pd
 	}
 	if (pds)
 		ibv->pd = pd;
+	if (UNLIKELY(checking))
+		check_reregisters(m, key, &a, moves);
 	return 0;
 }
 
@@ -384,12 +397,14 @@ static int end_srq(struct srq *s, bool wait)
 	if (outlived(&s->o, s))
 		return 0;
 	int code = ENGINE(device_of(s->ibv.context), destroy_srq, s->handle);
+	if (UNLIKELY(checking) && code == EBUSY)
+		check_busy(&s->o, s->ibv.context);
 	if (code != 0)
 		return code;
 	forget_async(s->ibv.context, s);
 	mutex_lock(OBJECT_LOCK, &s->ibv.mutex);
 	while (wait && s->ibv.events_completed != s->async_taken)
-		pthread_cond_wait(&s->ibv.cond, &s->ibv.mutex);
+		await_ack(&s->o, &s->ibv.cond, &s->ibv.mutex, ASYNC_EVENTS_NOT_ACKNOWLEDGED);
 	mutex_unlock(&s->ibv.mutex);
 	unuse_xrcd(s->xrcd);
 	return_room(&s->room, !wait);
@@ -437,6 +452,8 @@ static struct ibv_srq *new_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *a, s
 	s->ibv.handle = (uint32_t)c.handle;
 	a->attr.max_wr = c.max_wr, a->attr.max_sge = s->max_sge = c.max_sge;
 	add_object(pd->context, &s->o, &srq_kind, s->ibv.handle);
+	if (UNLIKELY(checking))
+		check_new_srq(s, c.max_wr);
 	return &s->ibv;
 }
 
@@ -469,6 +486,8 @@ static int resize(struct srq *s, struct device *d, uint32_t wr)
 	spin_lock(RECV_LOCK, &s->lock);
 	int code = ENGINE(d, resize_srq, s->handle, wr);
 	spin_unlock(&s->lock);
+	if (UNLIKELY(checking))
+		check_resizes(s);
 	return code;
 }
 

@@ -1,6 +1,6 @@
 // Posting: the library writes requests where the engine reads them.
 #define _GNU_SOURCE
-#include "softhca.h"
+#include "check.h"
 #include "operations.h"
 
 #include <arpa/inet.h>
@@ -136,6 +136,8 @@ enum { SUPPRESSED_REQUESTS = 32, SUPPRESSED_BYTES = 8 << 10 };
 // doorbells. The lock is held.
 static bool publish(struct qp *q, uint32_t prod, struct softhca_posted *p)
 {
+	if (UNLIKELY(checking))
+		check_sends(q, atomic_load_explicit(&q->send->prod, memory_order_relaxed), prod);
 	atomic_store(&q->send->prod, prod);
 	if (atomic_load(&q->send->flags) & RING_SUPPRESS) {
 		uint64_t since = atomic_load_explicit(&q->dev->waits, memory_order_relaxed);
@@ -267,6 +269,8 @@ VERB(int, post_recv, (struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_rec
 			*bad = wr;
 			break;
 		}
+		if (UNLIKELY(checking))
+			check_receives(q, prod);
 		atomic_store(&q->recv->prod, ++prod);
 	}
 	spin_unlock(&q->recv_lock);
@@ -292,6 +296,8 @@ VERB(int, post_srq_recv, (struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ib
 			*bad = wr;
 			break;
 		}
+		if (UNLIKELY(checking))
+			check_srq_receives(s, prod);
 		atomic_store(&s->ring->prod, ++prod);
 	}
 	spin_unlock(&s->lock);

@@ -1,6 +1,6 @@
 // Queue pairs: creating, modifying, querying.
 #define _GNU_SOURCE
-#include "softhca.h"
+#include "check.h"
 
 static void return_rooms(struct qp *q, bool left)
 {
@@ -30,12 +30,14 @@ static int end_qp(struct qp *q, bool wait)
 	if (outlived(&q->o, q))
 		return 0;
 	int code = ENGINE(q->dev, destroy_qp, q->handle, !wait);
+	if (UNLIKELY(checking) && code == EBUSY)
+		check_busy(&q->o, q->ibv.context);
 	if (code != 0)
 		return code;
 	forget_async(q->ibv.context, q);
 	mutex_lock(OBJECT_LOCK, &q->ibv.mutex);
 	while (wait && q->ibv.events_completed != q->async_taken)
-		pthread_cond_wait(&q->ibv.cond, &q->ibv.mutex);
+		await_ack(&q->o, &q->ibv.cond, &q->ibv.mutex, ASYNC_EVENTS_NOT_ACKNOWLEDGED);
 	mutex_unlock(&q->ibv.mutex);
 	unuse_xrcd(q->xrcd);
 	return_rooms(q, !wait);
@@ -84,6 +86,8 @@ static void take_qp(struct qp *q, const struct softhca_qp *c)
 	q->handle = c->handle, q->send = c->send != NULL ? c->send : &no_sends, q->recv = c->recv, q->cap = c->cap, q->watched = c->watched;
 	q->ibv.handle = (uint32_t)c->handle, q->ibv.qp_num = c->qpn;
 	add_object(q->ibv.context, &q->o, &qp_kind, q->ibv.qp_num);
+	if (UNLIKELY(checking))
+		check_new_qp(q);
 }
 
 // new_qp returns the library's part of a queue pair.
@@ -234,6 +238,11 @@ EXPORT VERB(int, ibv_modify_qp, (struct ibv_qp *ibv, struct ibv_qp_attr *a, int 
 		mask &= ~(IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY);
 	keep_faults();
 	int code = ENGINE(q->dev, modify_qp, q->handle, &s, (uint32_t)mask);
+	if (UNLIKELY(checking) && code == 0) {
+		check_settings(q, a, mask);
+		if (mask & IBV_QP_STATE)
+			check_state(q, a->qp_state);
+	}
 	if (code == 0 && mask & IBV_QP_STATE)
 		ibv->state = a->qp_state;
 	return code;

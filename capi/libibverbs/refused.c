@@ -1,6 +1,6 @@
 // Why a post was refused: the engine logs the reason, since an error number alone says little.
 #define _GNU_SOURCE
-#include "softhca.h"
+#include "check.h"
 #include "operations.h"
 
 #include <stdarg.h>
@@ -16,6 +16,8 @@ __attribute__((format(printf, 3, 4))) static void tell(struct qp *q, char *call,
 	va_start(args, format);
 	vsnprintf(why, sizeof why, format, args);
 	va_end(args);
+	if (UNLIKELY(checking))
+		check_refused(call, why);
 	ENGINE(q->dev, refused, q->handle, call, EINVAL, why);
 }
 

@@ -104,6 +104,7 @@ struct object {
 	struct object *next, **prev;
 	const struct kind *kind;
 	uint32_t number; // its handle, or the number of a queue pair
+	const struct stack *made, *ended; // of the checker
 	bool outlives;   // its context is closed, which ended the object; the program may still destroy it
 };
 
@@ -200,6 +201,7 @@ struct cq {
 	struct pd *domain;      // the parent domain that it was created with; NULL: none
 	struct room room;
 	_Atomic bool moderated; // its events are delayed
+	_Atomic int due; // completions of posted requests, of the checker
 };
 
 struct srq {
@@ -211,6 +213,7 @@ struct srq {
 	struct room room;
 	uint32_t max_sge;
 	bool watched;
+	struct requests *receives; // of the checker
 	struct ibv_xrcd *xrcd; // of XRC, otherwise NULL; then also
 	uint32_t num;
 	unsigned async_taken; // guarded by the source of the context
@@ -256,6 +259,11 @@ struct qp {
 	uint32_t first, prod;
 	uint64_t bytes;
 	int failed;
+
+	// Of the checker.
+	struct requests *sends, *receives;
+	const struct stack *error_polled; // where the program polled an error, and has not set a state since
+	struct qp *numbered;              // another one in the table of numbers
 };
 
 // The kinds of objects, each in the file of its objects.
@@ -286,7 +294,7 @@ extern const sigset_t *engine_mask(void);
 	({                                                                                     \
 		int code_ = EIO, errno_ = errno;                                               \
 		if (UNLIKELY((d)->gone))                                                       \
-			;                                                                      \
+			used_in_child();                                                       \
 		else if (may_enter(), enter_unblocked()) {                                     \
 			code_ = (d)->calls->call(__VA_ARGS__);                                 \
 			leave_unblocked();                                                     \
@@ -370,6 +378,7 @@ int close_device(struct device *d);
 struct node *node_where(bool (*is)(struct device *, const void *), const void *arg);
 uint64_t now_ns(void);
 void flush_devices(void);
+void each_device(void (*f)(struct device *));
 
 // exit.c
 void watch_end(void);
@@ -384,6 +393,10 @@ void keep_faults(void);
 void faults_in_child(void);
 bool of_engine(uintptr_t pc);
 bool sets_engines(void);
+
+// check.c
+void used_in_child(void);
+void checks_in_child(void);
 
 // signals.c
 bool enter_unblocked(void);

@@ -20,6 +20,7 @@ const (
 	Verbs   = "libibverbs.so.1"
 	Engine  = "softhca-engine.so"
 	Preload = "libsofthca-preload.so"
+	Memory  = "libsofthca-memory.so" // only for programs that are checked
 )
 
 // Dialect is the compiler's option for the dialect of C in which every C source is written.
@@ -44,6 +45,7 @@ type part struct {
 var parts = []part{
 	{file: Verbs, dir: "capi/libibverbs", header: "infiniband/verbs.h", args: []string{"-Wl,--version-script=capi/libibverbs/libibverbs.map"}},
 	{file: Preload, dir: "capi/preload"},
+	{file: Memory, dir: "capi/memory"},
 }
 
 // enginePackage is the Go package of the engine.

@@ -1,0 +1,411 @@
+// The checks of objects, events and settings, and the checker's start and end.
+#define _GNU_SOURCE
+#include "check.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { KEPT = 256, LEFT = 64 };
+
+bool checking;
+struct softhca_writes adapter_writes;
+void *(*asan_poisoned)(void *addr, size_t n);
+
+static _Atomic bool exiting; // the program has returned from main, or called exit
+
+static pthread_mutex_t kept_mu = PTHREAD_MUTEX_INITIALIZER; // guards what follows
+static void *kept[KEPT]; // memory of the newest destroyed objects
+static unsigned keeps;
+
+void checks_in_child(void)
+{
+	if (!checking)
+		return;
+	pthread_mutex_init(&kept_mu, NULL);
+	stacks_in_child();
+	findings_in_child();
+	regions_in_child();
+	requests_in_child();
+}
+
+// Destroyed objects.
+
+// The context of destroyed objects: its functions record the use.
+static struct context nowhere;
+
+static int used(const struct object *o)
+{
+	check_ended(o);
+	return EINVAL;
+}
+
+static int send_to_ended(struct ibv_qp *q, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	*bad = wr;
+	return used(&CONTAINER(q, struct qp, ibv)->o);
+}
+
+static int receive_to_ended(struct ibv_qp *q, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	*bad = wr;
+	return used(&CONTAINER(q, struct qp, ibv)->o);
+}
+
+static int receive_to_ended_srq(struct ibv_srq *s, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	*bad = wr;
+	return used(&CONTAINER(s, struct srq, ibv)->o);
+}
+
+static int poll_ended(struct ibv_cq *q, int n, struct ibv_wc *wc)
+{
+	(void)n, (void)wc;
+	return -used(&CONTAINER(q, struct cq, ibv)->o);
+}
+
+static int arm_ended(struct ibv_cq *q, int solicited)
+{
+	(void)solicited;
+	return used(&CONTAINER(q, struct cq, ibv)->o);
+}
+
+static int start_ended(struct ibv_cq_ex *q, struct ibv_poll_cq_attr *a)
+{
+	(void)a;
+	return used(&CONTAINER(q, struct cq, ex)->o);
+}
+
+static void begin_ended(struct ibv_qp_ex *ex)
+{
+	struct qp *q = CONTAINER(ex, struct qp, ex);
+	spin_lock(SEND_LOCK, &q->send_lock);
+	q->failed = used(&q->o);
+}
+
+bool check_ended(const struct object *o)
+{
+	if (o->ended == NULL)
+		return false;
+	struct name name = name_of(o);
+	found(USED_AFTER_DESTROY, CALLED({"used here", stack_here()}, {"destroyed here", o->ended}, {"created here", o->made}),
+		"the program uses %s after it has destroyed it", name.text);
+	return true;
+}
+
+bool check_ended_twice(const struct object *o)
+{
+	if (o->ended == NULL)
+		return false;
+	struct name name = name_of(o);
+	found(DESTROYED_TWICE, CALLED({"destroyed again here", stack_here()}, {"destroyed here", o->ended}, {"created here", o->made}),
+		"the program destroys %s twice", name.text);
+	return true;
+}
+
+void check_keeps(struct object *o, void *memory)
+{
+	void *oldest;
+	struct ibv_context_ops *ops = &nowhere.v.context.ops;
+	o->ended = stack_here();
+	if (o->kind == &qp_kind)
+		check_frees_qp(CONTAINER(o, struct qp, o));
+	if (o->kind == &srq_kind)
+		check_frees_srq(CONTAINER(o, struct srq, o));
+	pthread_mutex_lock(&kept_mu);
+	ops->post_send = send_to_ended, ops->post_recv = receive_to_ended, ops->post_srq_recv = receive_to_ended_srq;
+	ops->poll_cq = poll_ended, ops->req_notify_cq = arm_ended;
+	oldest = kept[keeps % KEPT];
+	kept[keeps++ % KEPT] = memory;
+	pthread_mutex_unlock(&kept_mu);
+	if (o->kind == &cq_kind)
+		CONTAINER(o, struct cq, o)->ex.start_poll = start_ended;
+	if (o->kind == &qp_kind)
+		CONTAINER(o, struct qp, o)->ex.wr_start = begin_ended;
+	*(struct ibv_context **)memory = &nowhere.v.context; // all structures of verbs begin with their context
+	free(oldest);
+}
+
+// uses reports whether an object uses another one, so that this one cannot be destroyed.
+static bool uses(const struct object *o, const struct object *other)
+{
+	const struct ibv_pd *pd = other->kind == &pd_kind ? &CONTAINER(other, struct pd, o)->ibv : NULL;
+	const struct ibv_cq *cq = other->kind == &cq_kind ? &CONTAINER(other, struct cq, o)->ibv : NULL;
+	if (o->kind == &qp_kind) {
+		const struct ibv_qp *q = &CONTAINER(o, struct qp, o)->ibv;
+		return (pd != NULL && q->pd == pd) || (cq != NULL && (q->send_cq == cq || q->recv_cq == cq)) ||
+		       (other->kind == &srq_kind && q->srq == &CONTAINER(other, struct srq, o)->ibv);
+	}
+	if (o->kind == &mr_kind)
+		return pd != NULL && CONTAINER(o, struct mr, o)->ibv.pd == pd;
+	if (o->kind == &ah_kind)
+		return pd != NULL && CONTAINER(o, struct ah, o)->ibv.pd == pd;
+	if (o->kind == &srq_kind)
+		return pd != NULL && CONTAINER(o, struct srq, o)->ibv.pd == pd;
+	if (o->kind == &pd_kind)
+		return pd != NULL && CONTAINER(o, struct pd, o)->parent == CONTAINER(other, struct pd, o);
+	if (o->kind == &cq_kind)
+		return other->kind == &channel_kind && CONTAINER(o, struct cq, o)->ibv.channel == &CONTAINER(other, struct channel, o)->ibv;
+	return false;
+}
+
+void check_busy(const struct object *o, struct ibv_context *in)
+{
+	struct context *c = context_of(in);
+	struct name name = name_of(o), first = {"an object of another context, or of another kind"};
+	const struct stack *made = NULL;
+	int n = 0;
+	mutex_lock(SOURCE_LOCK, &c->source.mu);
+	for (const struct object *u = c->objects; u != NULL; u = u->next)
+		if (uses(u, o) && n++ == 0)
+			first = name_of(u), made = u->made;
+	mutex_unlock(&c->source.mu);
+	found(DESTROY_REFUSED, CALLED({"destroyed here", stack_here()}, {"the user was created here", made}, {"created here", o->made}),
+		"%s cannot be destroyed (EBUSY): %s uses it, and %d more", name.text, first.text, n > 1 ? n - 1 : 0);
+}
+
+// left records the objects that are left in a context.
+static void left(const struct context *c, enum finding what, const char *when, const struct stack *at)
+{
+	int n = 0;
+	for (const struct object *o = c->objects; o != NULL && n < LEFT; o = o->next, n++) {
+		struct name name = name_of(o);
+		found(what, at != NULL ? CALLED({"created here", o->made}, {"closed here", at}) : CALLED({"created here", o->made}), "%s is left %s", name.text, when);
+	}
+}
+
+void check_closes(const struct context *c)
+{
+	if (!atomic_load(&exiting))
+		left(c, OBJECTS_LEFT_AT_CLOSE, "in a device that the program closes", stack_here());
+}
+
+void check_refused(const char *call, const char *why)
+{
+	found(CALL_REFUSED, CALLED({"called here", stack_here()}), "%s returned EINVAL: %s", call, why);
+}
+
+// Events.
+
+void check_arms(const struct cq *q)
+{
+	if (q->ibv.channel == NULL)
+		found(ARMED_WITHOUT_CHANNEL, CALLED({"armed here", stack_here()}, {"created here", q->o.made}),
+			"completion queue %u has no channel, so arming it has no effect", q->o.number);
+}
+
+// acked records that a program acknowledges more events of an object than it has read.
+static void acked(const struct object *o, uint32_t completed, uint32_t taken, enum finding what)
+{
+	if ((int32_t)(completed - taken) <= 0)
+		return;
+	struct name name = name_of(o);
+	found(what, CALLED({"acknowledged here", stack_here()}, {"created here", o->made}),
+		"the program has acknowledged %u events of %s, and has read %u", completed, name.text, taken);
+}
+
+void check_acks(struct ibv_cq *ibv, unsigned n)
+{
+	struct cq *q = CONTAINER(ibv, struct cq, ibv);
+	unsigned taken = 0;
+	if (check_ended(&q->o))
+		return;
+	if (ibv->channel != NULL) {
+		struct channel *ch = CONTAINER(ibv->channel, struct channel, ibv);
+		mutex_lock(SOURCE_LOCK, &ch->source.mu);
+		taken = q->taken;
+		mutex_unlock(&ch->source.mu);
+	}
+	acked(&q->o, ibv->comp_events_completed + n, taken, ACKNOWLEDGED_TWICE);
+}
+
+void check_async_acks(const struct ibv_async_event *e)
+{
+	switch (e->event_type) {
+	case IBV_EVENT_CQ_ERR: {
+		struct cq *q = CONTAINER(e->element.cq, struct cq, ibv);
+		acked(&q->o, q->ibv.async_events_completed + 1, q->async_taken, ASYNC_ACKNOWLEDGED_TWICE);
+		break;
+	}
+	case IBV_EVENT_SRQ_ERR:
+	case IBV_EVENT_SRQ_LIMIT_REACHED: {
+		struct srq *s = CONTAINER(e->element.srq, struct srq, ibv);
+		acked(&s->o, s->ibv.events_completed + 1, s->async_taken, ASYNC_ACKNOWLEDGED_TWICE);
+		break;
+	}
+	default: {
+		struct qp *q = CONTAINER(e->element.qp, struct qp, ibv);
+		acked(&q->o, q->ibv.events_completed + 1, q->async_taken, ASYNC_ACKNOWLEDGED_TWICE);
+	}
+	}
+}
+
+// NOTHING is what meaningless members of completions become.
+enum { NOTHING = 0x5a5a5a5a };
+
+void check_hides_entry(struct ring_cqe *e)
+{
+	if (e->status == IBV_WC_SUCCESS)
+		return;
+	e->opcode = (uint8_t)NOTHING, e->byte_len = e->imm_data = e->inv_rkey = e->src_qp = NOTHING, e->wc_flags = (uint8_t)NOTHING;
+	e->slid = e->pkey_index = (uint16_t)NOTHING, e->sl = e->dlid_path_bits = (uint8_t)NOTHING;
+}
+
+void check_hides(struct ibv_wc *wc)
+{
+	if (wc->status == IBV_WC_SUCCESS)
+		return;
+	wc->opcode = (enum ibv_wc_opcode)NOTHING, wc->byte_len = NOTHING, wc->imm_data = NOTHING, wc->src_qp = NOTHING, wc->wc_flags = NOTHING;
+	wc->pkey_index = wc->slid = (uint16_t)NOTHING, wc->sl = wc->dlid_path_bits = (uint8_t)NOTHING;
+}
+
+void await_ack(const struct object *o, pthread_cond_t *cond, pthread_mutex_t *mu, enum finding what)
+{
+	struct timespec until;
+	if (!checking) {
+		pthread_cond_wait(cond, mu);
+		return;
+	}
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += SLOW_NS / 1000000000;
+	if (pthread_cond_timedwait(cond, mu, &until) != ETIMEDOUT)
+		return;
+	struct name name = name_of(o);
+	found(what, CALLED({"destroyed here", stack_here()}, {"created here", o->made}),
+		"the call that destroys %s waits, because the program has not acknowledged all events that it has read", name.text);
+}
+
+struct waited check_sleeps(const struct channel *ch)
+{
+	struct context *c = context_of(ch->ibv.context);
+	struct waited w = {0};
+	mutex_lock(SOURCE_LOCK, &c->source.mu);
+	for (struct object *o = c->objects; o != NULL; o = o->next) {
+		const struct cq *q = CONTAINER(o, struct cq, o);
+		if (o->kind != &cq_kind || q->ibv.channel != &ch->ibv || atomic_load(&q->ending))
+			continue;
+		uint32_t cons = atomic_load(&q->ring->cons), prod = atomic_load(&q->ring->prod);
+		if (cons == prod) { // its next completion wakes the thread
+			w.q = NULL;
+			break;
+		}
+		if (w.q == NULL)
+			w = (struct waited){q, cons, prod};
+	}
+	mutex_unlock(&c->source.mu);
+	return w;
+}
+
+void check_slept(const struct channel *ch, const struct waited *before)
+{
+	struct waited now = check_sleeps(ch);
+	if (now.q == NULL || now.q != before->q || now.cons != before->cons || now.prod != before->prod || ch->head != NULL)
+		return;
+	found(COMPLETIONS_NOBODY_POLLS, CALLED({"waits here", stack_here()}, {"queue created here", now.q->o.made}),
+		"a thread waits for an event, and completion queue %u has %u completions that came before; the program has read their event and does not poll",
+		now.q->o.number, now.prod - now.cons);
+}
+
+void check_overran(const struct cq *q)
+{
+	found(CQ_OVERRUN, CALLED({"created here", q->o.made}), "completion queue %u has %d entries, and more completions came than it holds", q->o.number, q->ibv.cqe);
+}
+
+// rest counts the completions in a queue that nobody has polled: of any status, and errors that are not flushes.
+static unsigned rest(const struct cq *q, unsigned *errors)
+{
+	const struct ring *r = q->ring;
+	uint32_t cons = atomic_load(&r->cons), prod = atomic_load(&r->prod);
+	*errors = 0;
+	for (uint32_t i = cons; i != prod && i - cons <= r->mask; i++) {
+		const struct ring_cqe *e = ring_entry(r, i);
+		*errors += e->status != IBV_WC_SUCCESS && e->status != IBV_WC_WR_FLUSH_ERR;
+	}
+	return prod - cons;
+}
+
+static void never_polled(const struct cq *q, const char *title, const struct stack *at)
+{
+	unsigned errors, n = rest(q, &errors);
+	struct call calls[CALLS] = {{"created here", q->o.made}, {at != NULL ? title : NULL, at}};
+	if (errors > 0)
+		found(ERROR_NEVER_POLLED, calls, "completion queue %u has %u completions with an error that the program has never polled", q->o.number, errors);
+	else if (n > 0)
+		found(COMPLETIONS_NEVER_POLLED, calls, "completion queue %u has %u completions that the program has never polled", q->o.number, n);
+}
+
+void check_destroys(const struct cq *q)
+{
+	if (!atomic_load(&exiting))
+		never_polled(q, "destroyed here", stack_here());
+}
+
+void used_in_child(void)
+{
+	if (checking)
+		found(USED_IN_CHILD, CALLED({"used here", stack_here()}), "the child of a fork uses an adapter of its parent");
+}
+
+void check_polls_ending(const struct cq *q)
+{
+	found(POLLED_WHILE_DESTROYED, CALLED({"polled here", stack_here()}, {"created here", q->o.made}), "a thread polls completion queue %u while another destroys it",
+		q->o.number);
+}
+
+// Settings.
+
+void check_settings(const struct qp *q, const struct ibv_qp_attr *a, int mask)
+{
+	const struct call calls[CALLS] = {{"set here", stack_here()}};
+	uint32_t n = q->ibv.qp_num, mtu = q->dev->info.active_mtu;
+	if (mask & IBV_QP_TIMEOUT && a->timeout == 0)
+		found(TIMEOUT_FOREVER, calls, "the timeout of queue pair 0x%06x is 0: it waits for a lost acknowledgement without end", n);
+	if (mask & IBV_QP_RNR_RETRY && a->rnr_retry == 7)
+		found(RNR_RETRY_FOREVER, calls, "rnr_retry of queue pair 0x%06x is 7: it waits without end for a peer that posts no receives", n);
+	if (mask & IBV_QP_MIN_RNR_TIMER && a->min_rnr_timer == 0)
+		found(RNR_TIMER_LONGEST, calls, "min_rnr_timer of queue pair 0x%06x is 0, which is 655 ms, the longest", n);
+	if (mask & IBV_QP_PATH_MTU && (uint32_t)a->path_mtu < mtu)
+		found(PATH_MTU_BELOW_PORT, calls, "the path MTU of queue pair 0x%06x is %u, and the MTU of the port is %u", n, 128u << a->path_mtu, 128u << mtu);
+	if (mask & IBV_QP_ALT_PATH && !(mask & IBV_QP_PATH_MIG_STATE && a->path_mig_state == IBV_MIG_REARM))
+		found(PATH_NOT_LOADED, calls, "queue pair 0x%06x gets an alternate path without the migration state REARM, so it does not use it", n);
+	if (mask & IBV_QP_MAX_DEST_RD_ATOMIC && a->max_dest_rd_atomic == 0)
+		found(NO_READ_RESOURCES, calls, "max_dest_rd_atomic of queue pair 0x%06x is 0: it refuses each READ and atomic of the peer", n);
+}
+
+// The end.
+
+static void exit_of(struct device *d)
+{
+	mutex_lock(DEVICE_LOCK, &d->mu);
+	for (struct context *c = d->first; c != NULL; c = c->next) {
+		mutex_lock(SOURCE_LOCK, &c->source.mu);
+		for (const struct object *o = c->objects; o != NULL; o = o->next)
+			if (o->kind == &cq_kind && !atomic_load(&CONTAINER(o, struct cq, o)->ending))
+				never_polled(CONTAINER(o, struct cq, o), NULL, NULL);
+		left(c, OBJECTS_LEFT_AT_EXIT, "at the end of the program", NULL);
+		mutex_unlock(&c->source.mu);
+	}
+	mutex_unlock(&d->mu);
+}
+
+static void check_exit(void)
+{
+	if (atomic_exchange(&exiting, true))
+		return;
+	each_device(exit_of);
+	count_findings();
+}
+
+__attribute__((constructor)) static void start(void)
+{
+	if (!start_findings())
+		return;
+	start_stacks();
+	asan_poisoned = (void *(*)(void *, size_t))dlsym(RTLD_DEFAULT, "__asan_region_is_poisoned");
+	void (*watch)(void (*)(const void *, size_t, int)) = (void (*)(void (*)(const void *, size_t, int)))dlsym(RTLD_DEFAULT, "softhca_watch_memory");
+	if (watch != NULL)
+		watch(check_memory_goes);
+	checking = true;
+	atexit(check_exit);
+}

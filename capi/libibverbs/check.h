@@ -1,0 +1,174 @@
+// The checker: it finds bugs of the program, and writes a record of each. It runs only if the variable
+// SOFTHCA_CHECK is set, as `softhca run --check` does. The library calls it where checking is set.
+#ifndef SOFTHCA_CHECK_H
+#define SOFTHCA_CHECK_H
+
+#include "findings.h"
+#include "softhca.h"
+
+// checking is set before main, and never changes. In the child of a fork the checker goes on.
+extern bool checking;
+
+// stack.c
+
+// STACK_MAX is the number of calls that a stack has at most; further ones are left out.
+enum { STACK_MAX = 24 };
+
+// stack is a stack of calls of the program, without those of this library. Stacks are unique, and never freed.
+struct stack {
+	struct stack *next;
+	uint64_t hash;
+	unsigned n;
+	uintptr_t pc[STACK_MAX]; // return addresses, innermost first
+};
+
+// stack_here returns the stack of the calling thread.
+const struct stack *stack_here(void);
+void start_stacks(void);
+void stacks_in_child(void);
+
+// findings.c
+
+// call is a call that a finding is about.
+struct call {
+	const char *title;
+	const struct stack *stack; // NULL: it is not known
+};
+
+enum { CALLS = 4 };
+
+// finding records a bug with the calls that it is about; the first one and the bug are what makes it
+// different from others. A title of NULL ends the calls.
+__attribute__((format(printf, 3, 4))) void found(enum finding what, const struct call calls[CALLS], const char *format, ...);
+bool start_findings(void);
+void begin_findings(void);
+void count_findings(void);
+void findings_in_child(void);
+
+#define CALLED(...) ((const struct call[CALLS]){__VA_ARGS__})
+
+// name_of writes the name of an object, such as "queue pair 0x000011".
+struct name { char text[48]; };
+struct name name_of(const struct object *o);
+
+// regions.c
+
+// region is a region as it was registered.
+struct region {
+	struct region *next;
+	const struct device *dev;
+	uint32_t key;
+	unsigned access;
+	uint64_t iova, length;
+	uintptr_t addr;
+	enum softhca_memory memory;
+	handle_t pd;
+	const struct stack *made, *ended; // ended: NULL while it is registered
+	uint64_t ended_ns;
+};
+
+void check_registers(const struct mr *m, const struct softhca_mr *a);
+void check_reregisters(const struct mr *m, uint32_t old, const struct softhca_mr *a, bool moves);
+void check_deregisters(const struct mr *m);
+void regions_in_child(void);
+
+// region_of copies the region with a local key, or what it was until it was deregistered.
+bool region_of(const struct device *d, uint32_t key, struct region *out);
+
+// registered reports whether memory may belong to a region, now or earlier.
+bool registered(const void *p, size_t n);
+
+// address_of returns where in the program's memory a range of a region is. It reports false if the range is
+// not in the region, or the region is not of the program's memory.
+bool address_of(const struct region *r, uint64_t addr, uint64_t length, uintptr_t *out);
+
+// requests.c
+void check_new_qp(struct qp *q);
+void check_new_srq(struct srq *s, uint32_t max_wr);
+void check_resizes(struct srq *s);
+void check_frees_qp(struct qp *q);
+void check_frees_srq(struct srq *s);
+void requests_in_child(void);
+
+// polls_from notes that the calling thread polls a queue, and by the function of which frame.
+void polls_from(const struct cq *q, void *frame);
+
+// check_sends looks at the requests in a send queue from index first to before end, check_receives and
+// check_srq_receives at a receive. The engine has not seen them yet.
+void check_sends(struct qp *q, uint32_t first, uint32_t end);
+void check_receives(struct qp *q, uint32_t index);
+void check_srq_receives(struct srq *s, uint32_t index);
+
+// check_completes looks at a completion that the program polls.
+void check_completes(struct cq *c, const struct ring_cqe *e);
+
+// check_memory_goes records that the program frees or unmaps memory of an outstanding request. It gives up where
+// it would have to wait for a lock.
+void check_memory_goes(const void *p, size_t n, int unmapped);
+
+// check_state notes a new state of a queue pair; check_region_goes, that a region is about to end.
+void check_state(struct qp *q, enum ibv_qp_state to);
+void check_region_goes(const struct mr *m, const char *how);
+
+// check.c
+
+// adapter_writes has the newest writes of all adapters to memory of the program.
+extern struct softhca_writes adapter_writes;
+
+// asan_poisoned returns the first poisoned byte of a range, NULL if there is none. It is NULL in a program
+// without AddressSanitizer.
+extern void *(*asan_poisoned)(void *addr, size_t n);
+
+// check_ended records the use of an object that the program has destroyed, and reports whether it has.
+bool check_ended(const struct object *o);
+bool check_ended_twice(const struct object *o);
+
+// check_keeps keeps the memory of a destroyed object for some time, so that uses of it are noticed. memory is
+// what is to be freed.
+void check_keeps(struct object *o, void *memory);
+
+// check_busy records that an object cannot be destroyed, with one that uses it.
+void check_busy(const struct object *o, struct ibv_context *in);
+
+// check_closes records the objects that are left in a context which the program closes.
+void check_closes(const struct context *c);
+
+// check_refused records a call that failed with EINVAL, and why.
+void check_refused(const char *call, const char *why);
+
+// check_arms, check_settings: the program arms a queue; it has modified a queue pair.
+void check_arms(const struct cq *q);
+void check_settings(const struct qp *q, const struct ibv_qp_attr *a, int mask);
+
+// check_acks and check_async_acks record events that the program is about to acknowledge, and has not read.
+void check_acks(struct ibv_cq *q, unsigned n);
+void check_async_acks(const struct ibv_async_event *e);
+
+// check_hides overwrites what means nothing in a completion with an error, so that programs that read it notice.
+void check_hides(struct ibv_wc *wc);
+void check_hides_entry(struct ring_cqe *e);
+
+// await_ack waits for an acknowledgement. It records a finding if that takes long. The lock is held.
+void await_ack(const struct object *o, pthread_cond_t *cond, pthread_mutex_t *mu, enum finding what);
+
+// waited is what a thread that sleeps on a channel waits for although nothing may wake it.
+struct waited {
+	const struct cq *q; // NULL: a completion can wake it
+	uint32_t cons, prod;
+};
+
+// check_sleeps returns that before a sleep; check_slept records it after a long one.
+struct waited check_sleeps(const struct channel *ch);
+void check_slept(const struct channel *ch, const struct waited *before);
+
+// SLOW_NS is how long a thread sleeps before the checker looks what it waits for.
+enum { SLOW_NS = 1000000000 };
+
+// check_destroys records the errors in a queue that is about to be destroyed.
+void check_destroys(const struct cq *q);
+
+// check_overran: a queue has overrun. check_polls_ending: a thread polls a queue that another destroys.
+void check_overran(const struct cq *q);
+void check_polls_ending(const struct cq *q);
+
+#endif

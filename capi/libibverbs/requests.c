@@ -1,0 +1,679 @@
+// The requests of a program that is checked: what it has posted, and not yet polled a completion for.
+#define _GNU_SOURCE
+#include "check.h"
+#include "operations.h"
+
+#include <stdio.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum { GRH = 40, ATOMIC = 8, PIECE = 16 << 10, NUMBERS = 1024, NEIGHBOURS = 64 };
+
+// request is a posted request. Its memory belongs to the adapter until the program has polled a completion
+// that covers it.
+struct request {
+	uint64_t wr_id, sum;
+	uint64_t writes; // how many times the adapter had written to memory before it was posted
+	const struct stack *posted;
+	pthread_t thread;
+	uintptr_t frame; // of the thread's stack, when it posted
+	uint32_t index, length;
+	uint8_t opcode, num_sge;
+	bool signaled, writes_list, summed, told;
+	struct ring_sge list[];
+};
+
+// requests are those of a queue, oldest first. It holds more than the queue, because the engine frees an
+// entry of the queue before the program polls. Beyond that it forgets the oldest.
+struct requests {
+	pthread_mutex_t mu; // guards what follows
+	uint32_t limit;     // entries of the queue, as the program knows it
+	bool off;           // completions came that were not expected: the number of requests is not known
+	uint32_t head, tail, mask;
+	uint32_t signaled; // of those from head to tail
+	uint32_t lost;     // completions that will come for forgotten requests
+	size_t size;
+	char *entries;
+	struct ibv_cq *cq; // of the completions; NULL for a shared receive queue
+};
+
+static pthread_mutex_t numbers_mu = PTHREAD_MUTEX_INITIALIZER; // guards numbers, and qp.numbered
+static struct qp *numbers[NUMBERS];
+
+static __thread uintptr_t poll_frame;
+
+void polls_from(const struct cq *q, void *frame)
+{
+	poll_frame = (uintptr_t)frame;
+	if (atomic_load(&q->ending))
+		check_polls_ending(q);
+}
+
+static struct request *at(const struct requests *rs, uint32_t i) { return (struct request *)(rs->entries + (size_t)(i & rs->mask) * rs->size); }
+
+// due counts the completions that a queue is to get for posted requests.
+static void due(struct ibv_cq *ibv, int n, const struct request *r)
+{
+	if (ibv == NULL)
+		return;
+	struct cq *q = CONTAINER(ibv, struct cq, ibv);
+	int now = atomic_fetch_add(&q->due, n) + n;
+	if (n > 0 && now > ibv->cqe)
+		found(CQ_TOO_SMALL, CALLED({"posted here", r->posted}, {"created here", q->o.made}),
+			"completion queue %u has %d entries, and %d requests are posted whose completions go to it", q->o.number, ibv->cqe, now);
+}
+
+static struct requests *new_requests(uint32_t limit, uint32_t max_sge)
+{
+	uint32_t n = 16;
+	struct requests *rs = calloc(1, sizeof *rs);
+	if (rs == NULL)
+		return NULL;
+	while (n < 2 * limit && n < 1u << 20)
+		n *= 2;
+	rs->limit = limit, rs->mask = n - 1;
+	rs->size = sizeof(struct request) + max_sge * sizeof(struct ring_sge);
+	pthread_mutex_init(&rs->mu, NULL);
+	if ((rs->entries = calloc(n, rs->size)) != NULL)
+		return rs;
+	free(rs);
+	return NULL;
+}
+
+static void free_requests(struct requests *rs)
+{
+	if (rs == NULL)
+		return;
+	free(rs->entries);
+	free(rs);
+}
+
+void check_new_qp(struct qp *q)
+{
+	struct qp **bucket = &numbers[q->ibv.qp_num % NUMBERS];
+	if (q->ibv.qp_type == IBV_QPT_XRC_RECV)
+		return; // it takes its receives from queues of other processes, too
+	if ((q->sends = new_requests(q->cap.send_wr, q->cap.send_sge)) != NULL)
+		q->sends->cq = q->ibv.send_cq;
+	if (q->recv != NULL && (q->receives = new_requests(q->cap.recv_wr, q->cap.recv_sge)) != NULL)
+		q->receives->cq = q->ibv.recv_cq;
+	pthread_mutex_lock(&numbers_mu);
+	q->numbered = *bucket;
+	*bucket = q;
+	pthread_mutex_unlock(&numbers_mu);
+}
+
+// The receives of XRC complete on queue pairs that may belong to other processes.
+void check_new_srq(struct srq *s, uint32_t max_wr)
+{
+	if (s->xrcd == NULL)
+		s->receives = new_requests(max_wr, s->max_sge);
+}
+
+// check_resizes makes the number of receives unknown, because those of before may be more than fit.
+void check_resizes(struct srq *s)
+{
+	if (s->receives == NULL)
+		return;
+	pthread_mutex_lock(&s->receives->mu);
+	s->receives->off = true;
+	pthread_mutex_unlock(&s->receives->mu);
+}
+
+void check_frees_qp(struct qp *q)
+{
+	pthread_mutex_lock(&numbers_mu);
+	for (struct qp **p = &numbers[q->ibv.qp_num % NUMBERS]; *p != NULL; p = &(*p)->numbered)
+		if (*p == q) {
+			*p = q->numbered;
+			break;
+		}
+	pthread_mutex_unlock(&numbers_mu);
+	struct requests *both[] = {q->sends, q->receives};
+	for (int i = 0; i < 2; i++) {
+		if (both[i] != NULL)
+			due(both[i]->cq, -(int)both[i]->signaled, NULL);
+		free_requests(both[i]);
+	}
+	q->sends = q->receives = NULL;
+}
+
+void check_frees_srq(struct srq *s)
+{
+	free_requests(s->receives);
+	s->receives = NULL;
+}
+
+// The child of a fork may hold a copy of a locked mutex. It has no requests of its own in these queues.
+void requests_in_child(void)
+{
+	pthread_mutex_init(&numbers_mu, NULL);
+	memset(numbers, 0, sizeof numbers);
+}
+
+// mix adds bytes to a sum. Four lanes keep the processor busy.
+static void mix(uint64_t lanes[4], const uint8_t *p, size_t n)
+{
+	const uint64_t k = 0x9e3779b97f4a7c15u;
+	for (; n >= 32; p += 32, n -= 32) {
+		uint64_t w[4];
+		memcpy(w, p, sizeof w);
+		for (int i = 0; i < 4; i++) {
+			lanes[i] = (lanes[i] ^ w[i]) * k;
+			lanes[i] ^= lanes[i] >> 29;
+		}
+	}
+	for (; n > 0; p++, n--)
+		lanes[0] = (lanes[0] ^ *p) * k, lanes[0] ^= lanes[0] >> 29;
+}
+
+// add_range adds memory of the program to a sum. It reports false if the memory is not mapped.
+static bool add_range(uint64_t lanes[4], uintptr_t addr, size_t n)
+{
+	uint8_t piece[PIECE];
+	while (n > 0) {
+		size_t some = n < sizeof piece ? n : sizeof piece;
+		struct iovec to = {piece, some}, from = {(void *)addr, some};
+		if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) != (ssize_t)some)
+			return false;
+		mix(lanes, piece, some);
+		addr += some, n -= some;
+	}
+	return true;
+}
+
+// sum computes a sum of the payload of a request. It reports false if there is none.
+static bool sum(const struct device *d, const struct request *r, uint64_t *out)
+{
+	uint64_t lanes[4] = {1, 2, 3, 4};
+	for (int i = 0; i < r->num_sge; i++) {
+		const struct ring_sge *g = &r->list[i];
+		struct region in;
+		uintptr_t addr;
+		if (g->length == 0)
+			continue;
+		if (!region_of(d, g->lkey, &in) || in.ended != NULL || !address_of(&in, g->addr, g->length, &addr) || !add_range(lanes, addr, g->length))
+			return false;
+	}
+	*out = lanes[0] ^ lanes[1] << 1 ^ lanes[2] << 2 ^ lanes[3] << 3;
+	return true;
+}
+
+// written reports whether the adapter has written to the payload of a request since that was posted, or
+// whether it may have.
+static bool written(const struct device *d, const struct request *r)
+{
+	uint64_t end = atomic_load(&adapter_writes.count), from = r->writes;
+	if (end - from > SOFTHCA_WRITES / 2)
+		return true;
+	for (; from != end; from++) {
+		const struct softhca_write *w = &adapter_writes.last[from % SOFTHCA_WRITES];
+		if (atomic_load(&w->turn) != from + 1)
+			return true; // it is being recorded
+		for (int i = 0; i < r->num_sge; i++) {
+			struct region in;
+			uintptr_t addr;
+			if (!region_of(d, r->list[i].lkey, &in) || !address_of(&in, r->list[i].addr, r->list[i].length, &addr))
+				return true;
+			if (w->addr < addr + r->list[i].length && addr < w->addr + w->length)
+				return true;
+		}
+	}
+	return false;
+}
+
+static const char *operation_name(const struct request *r)
+{
+	static const char *const names[32] = {
+		[IBV_WR_RDMA_WRITE] = "RDMA WRITE", [IBV_WR_RDMA_WRITE_WITH_IMM] = "RDMA WRITE", [IBV_WR_SEND] = "SEND", [IBV_WR_SEND_WITH_IMM] = "SEND",
+		[IBV_WR_RDMA_READ] = "RDMA READ", [IBV_WR_ATOMIC_CMP_AND_SWP] = "atomic", [IBV_WR_ATOMIC_FETCH_AND_ADD] = "atomic",
+		[IBV_WR_LOCAL_INV] = "LOCAL_INV", [IBV_WR_BIND_MW] = "BIND_MW", [IBV_WR_SEND_WITH_INV] = "SEND", [WR_FLUSH] = "FLUSH",
+		[IBV_WR_ATOMIC_WRITE] = "ATOMIC WRITE",
+	};
+	if (r->opcode >= IBV_WC_RECV)
+		return "receive";
+	return names[r->opcode % 32] != NULL ? names[r->opcode % 32] : "request";
+}
+
+// check_entry records what is wrong with an element of a request's list, and reports whether it is right.
+static bool check_entry(const struct device *d, const struct request *r, int i, handle_t pd)
+{
+	const struct ring_sge *g = &r->list[i];
+	struct region in;
+	uintptr_t addr;
+	const char *op = operation_name(r);
+	if (g->length == 0)
+		return true;
+	if (!region_of(d, g->lkey, &in)) {
+		found(KEY_UNKNOWN, CALLED({"posted here", r->posted}), "element %d of a %s has the lkey 0x%x, and no region has or had this key", i, op, g->lkey);
+		return false;
+	}
+	if (in.ended != NULL) {
+		found(KEY_DEREGISTERED, CALLED({"posted here", r->posted}, {"deregistered here", in.ended}, {"registered here", in.made}),
+			"element %d of a %s has the lkey 0x%x of a region that was deregistered %.1f ms before", i, op, g->lkey,
+			(double)(now_ns() - in.ended_ns) / 1e6);
+		return false;
+	}
+	const struct call calls[CALLS] = {{"posted here", r->posted}, {"region registered here", in.made}};
+	if (in.pd != pd) {
+		found(REGION_OF_ANOTHER_DOMAIN, calls, "element %d of a %s has the lkey 0x%x of a region of another protection domain than the queue's", i, op, g->lkey);
+		return false;
+	}
+	if (r->writes_list && !(in.access & IBV_ACCESS_LOCAL_WRITE)) {
+		found(NO_LOCAL_WRITE, calls, "the adapter is to write element %d of a %s, and the region with lkey 0x%x lacks IBV_ACCESS_LOCAL_WRITE", i, op, g->lkey);
+		return false;
+	}
+	if (in.memory == SOFTHCA_PROGRAM && !address_of(&in, g->addr, g->length, &addr)) {
+		uint64_t end = in.iova + in.length;
+		found(BEYOND_REGION, calls, "element %d of a %s has %u bytes at 0x%llx, and the region with lkey 0x%x has %llu bytes at 0x%llx: %llu bytes are outside", i, op,
+			g->length, (unsigned long long)g->addr, g->lkey, (unsigned long long)in.length, (unsigned long long)in.iova,
+			(unsigned long long)(g->addr < in.iova ? in.iova - g->addr : g->addr + g->length - end));
+		return false;
+	}
+	return true;
+}
+
+// poisoned records an element whose memory AddressSanitizer has poisoned: it was freed, or never belonged to
+// an object of the program.
+static void poisoned(const struct device *d, const struct request *r, const char *when)
+{
+	for (int i = 0; asan_poisoned != NULL && i < r->num_sge; i++) {
+		struct region in;
+		uintptr_t addr;
+		if (!region_of(d, r->list[i].lkey, &in) || !address_of(&in, r->list[i].addr, r->list[i].length, &addr))
+			continue;
+		const char *bad = asan_poisoned((void *)addr, r->list[i].length);
+		if (bad != NULL)
+			found(POISONED_MEMORY, CALLED({"posted here", r->posted}, {when, stack_here()}),
+				"AddressSanitizer says that the program must not use byte %lu of element %d of a %s: it was freed, or is beyond an object",
+				(unsigned long)((uintptr_t)bad - addr), i, operation_name(r));
+	}
+}
+
+// overlaps records requests whose results the adapter writes to the same memory.
+static void overlaps(const struct requests *rs, const struct request *r, enum finding what)
+{
+	for (uint32_t i = rs->tail; i != rs->head && rs->tail - i < NEIGHBOURS; i--) {
+		const struct request *o = at(rs, i - 1);
+		for (int a = 0; o != r && o->writes_list && a < o->num_sge; a++)
+			for (int b = 0; b < r->num_sge; b++) {
+				const struct ring_sge *x = &o->list[a], *y = &r->list[b];
+				if (x->length == 0 || y->length == 0 || x->lkey != y->lkey || x->addr >= y->addr + y->length || y->addr >= x->addr + x->length)
+					continue;
+				found(what, CALLED({"posted here", r->posted}, {"the earlier one here", o->posted}),
+					"two outstanding %ss write to the same memory: %u bytes at 0x%llx and %u bytes at 0x%llx", operation_name(r), x->length,
+					(unsigned long long)x->addr, y->length, (unsigned long long)y->addr);
+				return;
+			}
+	}
+}
+
+// add makes room for a request. The lock is held.
+static struct request *add(struct requests *rs)
+{
+	if (rs->tail - rs->head > rs->mask) {
+		struct request *oldest = at(rs, rs->head++);
+		rs->signaled -= oldest->signaled, rs->lost += oldest->signaled;
+		due(rs->cq, -oldest->signaled, oldest);
+		rs->off = true;
+	}
+	struct request *r = at(rs, rs->tail);
+	memset(r, 0, sizeof *r);
+	r->posted = stack_here(), r->thread = pthread_self(), r->frame = (uintptr_t)__builtin_frame_address(0);
+	r->writes = atomic_load(&adapter_writes.count);
+	return r;
+}
+
+// fits records a request that fills a queue beyond its size. The lock is held; r is not yet counted.
+static void fits(const struct requests *rs, const struct request *r, const struct object *o)
+{
+	uint32_t n = rs->tail - rs->head;
+	if (n < rs->limit || rs->off)
+		return;
+	struct name name = name_of(o);
+	if (r->opcode >= IBV_WC_RECV)
+		found(RECEIVE_QUEUE_OVERFILLED, CALLED({"posted here", r->posted}, {"created here", o->made}),
+			"%s has %u entries, and %u receives are posted whose completions the program has not polled", name.text, rs->limit, n);
+	else if (rs->signaled == 0)
+		found(SEND_QUEUE_NEVER_RECLAIMED, CALLED({"posted here", r->posted}, {"created here", o->made}),
+			"the %u newest requests of %s are not signaled, and its send queue has %u entries: no completion can free them", n, name.text, rs->limit);
+	else
+		found(SEND_QUEUE_OVERFILLED, CALLED({"posted here", r->posted}, {"created here", o->made}),
+			"the send queue of %s has %u entries, and %u requests are posted that no polled completion covers", name.text, rs->limit, n);
+}
+
+// check_send looks at a request before the engine sees it. The lock is held.
+static void check_send(struct qp *q, uint32_t index, const struct operation *o)
+{
+	const struct ring_send *e = ring_entry(q->send, index);
+	handle_t pd = CONTAINER(q->ibv.pd, struct pd, ibv)->handle;
+	struct request *r = add(q->sends);
+	bool right = true;
+	r->wr_id = e->wr_id, r->index = index, r->length = e->length, r->opcode = e->opcode;
+	r->signaled = q->sig_all || e->flags & IBV_SEND_SIGNALED;
+	r->writes_list = !o->carries && !o->local;
+	r->num_sge = e->flags & IBV_SEND_INLINE || o->local ? 0 : e->num_sge;
+	memcpy(r->list, e + 1, r->num_sge * sizeof *r->list);
+	fits(q->sends, r, &q->o);
+	q->sends->tail++, q->sends->signaled += r->signaled;
+	due(q->sends->cq, r->signaled, r);
+	for (int i = 0; i < r->num_sge; i++)
+		right = check_entry(q->dev, r, i, pd) && right;
+	if (o->atomic && e->remote_addr % ATOMIC != 0)
+		found(ATOMIC_NOT_ALIGNED, CALLED({"posted here", r->posted}), "an atomic has the remote address 0x%llx, which is not a multiple of 8",
+			(unsigned long long)e->remote_addr);
+	if (q->ibv.qp_type == IBV_QPT_UD && e->length > 128u << q->dev->info.active_mtu)
+		found(MESSAGE_LONGER_THAN_MTU, CALLED({"posted here", r->posted}), "a message of %u bytes on a UD queue pair, and the MTU of the port is %u", e->length,
+			128u << q->dev->info.active_mtu);
+	if (q->error_polled != NULL)
+		found(POSTED_AFTER_ERROR, CALLED({"posted here", r->posted}, {"the error was polled here", q->error_polled}),
+			"the program has polled an error of queue pair 0x%06x, and posts to it without a new state: the request cannot be sent", q->ibv.qp_num);
+	if (r->writes_list && right)
+		overlaps(q->sends, r, READS_OVERLAP);
+	poisoned(q->dev, r, "at the post");
+	r->told = !right;
+	r->summed = right && o->carries && r->num_sge > 0 && sum(q->dev, r, &r->sum);
+}
+
+void check_sends(struct qp *q, uint32_t first, uint32_t end)
+{
+	if (q->sends == NULL)
+		return;
+	pthread_mutex_lock(&q->sends->mu);
+	for (; first != end; first++)
+		check_send(q, first, &operations[((struct ring_send *)ring_entry(q->send, first))->opcode % 32]);
+	pthread_mutex_unlock(&q->sends->mu);
+}
+
+// check_receive looks at a receive before the engine sees it.
+static void check_receive(struct requests *rs, const struct ring *ring, uint32_t index, const struct object *o, const struct device *d, struct ibv_pd *domain)
+{
+	const struct ring_recv *e = ring_entry(ring, index);
+	handle_t pd = CONTAINER(domain, struct pd, ibv)->handle;
+	bool right = true;
+	pthread_mutex_lock(&rs->mu);
+	struct request *r = add(rs);
+	r->wr_id = e->wr_id, r->index = index, r->length = e->length, r->opcode = IBV_WC_RECV, r->num_sge = (uint8_t)e->num_sge;
+	r->writes_list = r->signaled = true;
+	memcpy(r->list, e + 1, r->num_sge * sizeof *r->list);
+	fits(rs, r, o);
+	rs->tail++, rs->signaled++;
+	due(rs->cq, 1, r);
+	for (int i = 0; i < r->num_sge; i++)
+		right = check_entry(d, r, i, pd) && right;
+	if (right)
+		overlaps(rs, r, RECEIVES_OVERLAP);
+	poisoned(d, r, "at the post");
+	r->told = !right;
+	pthread_mutex_unlock(&rs->mu);
+}
+
+void check_receives(struct qp *q, uint32_t index)
+{
+	if (q->receives == NULL)
+		return;
+	const struct ring_recv *e = ring_entry(q->recv, index);
+	if (q->ibv.qp_type == IBV_QPT_UD && e->length < GRH)
+		found(NO_ROOM_FOR_GRH, CALLED({"posted here", stack_here()}), "a receive of %u bytes on a UD queue pair: the first 40 bytes are for the GRH", e->length);
+	check_receive(q->receives, q->recv, index, &q->o, q->dev, q->ibv.pd);
+}
+
+void check_srq_receives(struct srq *s, uint32_t index)
+{
+	if (s->receives != NULL)
+		check_receive(s->receives, s->ring, index, &s->o, device_of(s->ibv.context), s->ibv.pd);
+}
+
+// thread_stack returns the end of the stack of the calling thread.
+static uintptr_t thread_stack(void)
+{
+	static __thread uintptr_t end;
+	pthread_attr_t a;
+	void *start;
+	size_t size;
+	if (end != 0 || pthread_getattr_np(pthread_self(), &a) != 0)
+		return end;
+	if (pthread_attr_getstack(&a, &start, &size) == 0)
+		end = (uintptr_t)start + size;
+	pthread_attr_destroy(&a);
+	return end;
+}
+
+// gone records memory of a request that was in the frame of a function that has returned since, and reports
+// whether there is such memory.
+static bool gone(const struct device *d, const struct request *r)
+{
+	if (!pthread_equal(r->thread, pthread_self()))
+		return false;
+	for (int i = 0; i < r->num_sge; i++) {
+		const struct ring_sge *g = &r->list[i];
+		struct region in;
+		uintptr_t addr;
+		if (g->length == 0 || !region_of(d, g->lkey, &in) || !address_of(&in, g->addr, g->length, &addr))
+			continue;
+		if (addr < r->frame || addr >= thread_stack() || addr + g->length > poll_frame)
+			continue;
+		found(STACK_MEMORY_GONE, CALLED({"posted here", r->posted}, {"polled here", stack_here()}),
+			"element %d of a %s is on the stack of a function that returned before the program polled the completion", i, operation_name(r));
+		return true;
+	}
+	return false;
+}
+
+// check_memory looks at the memory of a request whose completion the program polls.
+static void check_memory(const struct device *d, const struct request *r, bool success)
+{
+	uint64_t now;
+	poisoned(d, r, "at the poll");
+	if (!gone(d, r) && success && r->summed && sum(d, r, &now) && now != r->sum && !written(d, r))
+		found(SEND_BUFFER_CHANGED, CALLED({"posted here", r->posted}, {"polled here", stack_here()}),
+			"the payload of a %s of %u bytes changed between the post and the poll of its completion", operation_name(r), r->length);
+}
+
+// check_status records errors that the program's own requests have caused.
+static void check_status(const struct request *r, const struct ring_cqe *e)
+{
+	if (e->status == IBV_WC_SUCCESS || r->told)
+		return;
+	const struct call calls[CALLS] = {{"posted here", r->posted}, {"polled here", stack_here()}};
+	const char *op = operation_name(r), *status = ibv_wc_status_str((enum ibv_wc_status)e->status);
+	switch (e->status) {
+	case IBV_WC_REM_ACCESS_ERR:
+		found(REMOTE_ACCESS_ERROR, calls, "the peer refused the access of a %s of %u bytes: %s", op, r->length, status);
+		break;
+	case IBV_WC_REM_INV_REQ_ERR:
+		found(REMOTE_REQUEST_INVALID, calls, "the peer refused a %s of %u bytes: %s", op, r->length, status);
+		break;
+	case IBV_WC_LOC_LEN_ERR:
+		if (r->opcode >= IBV_WC_RECV) {
+			found(RECEIVE_TOO_SMALL, calls, "a message came that does not fit into the receive of %u bytes", r->length);
+			break;
+		}
+		// fall through
+	case IBV_WC_LOC_QP_OP_ERR:
+	case IBV_WC_LOC_PROT_ERR:
+	case IBV_WC_MW_BIND_ERR:
+	case IBV_WC_LOC_ACCESS_ERR:
+		found(LOCAL_OPERATION_ERROR, calls, "the adapter could not execute a %s of %u bytes: %s", op, r->length, status);
+		break;
+	default:
+		break;
+	}
+}
+
+// index_of returns the request that a completion is for. In a queue that completes in order, all before it are
+// done. It reports false if there is none. The lock is held.
+static bool index_of(struct requests *rs, const struct ring_cqe *e, bool in_order, uint32_t *out)
+{
+	bool success = e->status == IBV_WC_SUCCESS;
+	if (rs->lost > 0 && in_order) {
+		rs->lost--;
+		return false;
+	}
+	for (uint32_t i = rs->head; i != rs->tail; i++) {
+		const struct request *r = at(rs, i);
+		if ((!success || !in_order || r->signaled) && r->wr_id == e->wr_id) {
+			*out = i;
+			return true;
+		}
+		if (success && in_order && r->signaled)
+			break;
+	}
+	rs->off = true;
+	return false;
+}
+
+// remove takes the request with an index from a shared receive queue, whose receives complete in any order.
+static void remove_at(struct requests *rs, uint32_t i)
+{
+	for (; i != rs->head; i--)
+		memcpy(at(rs, i), at(rs, i - 1), rs->size);
+	rs->head++, rs->signaled--;
+}
+
+static void complete(struct requests *rs, const struct device *d, const struct ring_cqe *e, bool in_order)
+{
+	uint32_t last;
+	pthread_mutex_lock(&rs->mu);
+	if (index_of(rs, e, in_order, &last)) {
+		for (uint32_t i = in_order ? rs->head : last; i != last + 1; i++)
+			check_memory(d, at(rs, i), e->status == IBV_WC_SUCCESS);
+		check_status(at(rs, last), e);
+		if (!in_order)
+			remove_at(rs, last);
+		while (in_order && rs->head != last + 1) {
+			const struct request *r = at(rs, rs->head++);
+			rs->signaled -= r->signaled;
+			due(rs->cq, -r->signaled, r);
+		}
+	}
+	pthread_mutex_unlock(&rs->mu);
+}
+
+void check_completes(struct cq *c, const struct ring_cqe *e)
+{
+	struct requests *rs;
+	struct qp *q;
+	pthread_mutex_lock(&numbers_mu);
+	for (q = numbers[e->qp_num % NUMBERS]; q != NULL && !(q->ibv.qp_num == e->qp_num && q->dev == c->dev); q = q->numbered) {
+	}
+	pthread_mutex_unlock(&numbers_mu);
+	if (q == NULL)
+		return;
+	bool receive = e->opcode & IBV_WC_RECV, shared = receive && q->ibv.srq != NULL;
+	if (!receive)
+		rs = q->sends;
+	else
+		rs = shared ? CONTAINER(q->ibv.srq, struct srq, ibv)->receives : q->receives;
+	if (rs != NULL)
+		complete(rs, c->dev, e, !shared);
+	if (e->status != IBV_WC_SUCCESS && e->status != IBV_WC_WR_FLUSH_ERR && q->ibv.qp_type != IBV_QPT_UD)
+		q->error_polled = stack_here();
+}
+
+void check_state(struct qp *q, enum ibv_qp_state to)
+{
+	q->error_polled = NULL;
+	if (to != IBV_QPS_RESET)
+		return;
+	struct requests *both[] = {q->sends, q->receives};
+	for (int i = 0; i < 2; i++) {
+		if (both[i] == NULL)
+			continue;
+		pthread_mutex_lock(&both[i]->mu);
+		due(both[i]->cq, -(int)both[i]->signaled, NULL);
+		both[i]->head = both[i]->tail, both[i]->signaled = both[i]->lost = 0, both[i]->off = false;
+		pthread_mutex_unlock(&both[i]->mu);
+	}
+}
+
+// unfinished reports whether the engine still works on a send request of a queue pair.
+static bool unfinished(const struct qp *q, const struct request *r)
+{
+	return (int32_t)(r->index - atomic_load(&q->send->cons)) >= 0 && (q->ibv.state == IBV_QPS_RTS || q->ibv.state == IBV_QPS_SQD);
+}
+
+// unfilled reports whether a message may still come for a receive of a queue pair.
+static bool unfilled(const struct qp *q, const struct request *r)
+{
+	return (int32_t)(r->index - atomic_load(&q->recv->cons)) >= 0 && q->ibv.state >= IBV_QPS_RTR && q->ibv.state <= IBV_QPS_SQE;
+}
+
+// find_user returns the first unfinished send request that uses memory of a region. The lock of numbers is held.
+static const struct request *find_user(const struct qp *q, uint32_t key)
+{
+	const struct request *r = NULL;
+	pthread_mutex_lock(&q->sends->mu);
+	for (uint32_t i = q->sends->head; i != q->sends->tail && r == NULL; i++) {
+		const struct request *o = at(q->sends, i);
+		for (int g = 0; g < o->num_sge && r == NULL && unfinished(q, o); g++)
+			if (o->list[g].lkey == key && o->list[g].length > 0)
+				r = o;
+	}
+	pthread_mutex_unlock(&q->sends->mu);
+	return r;
+}
+
+void check_region_goes(const struct mr *m, const char *how)
+{
+	const struct request *r = NULL;
+	const struct qp *q;
+	pthread_mutex_lock(&numbers_mu);
+	for (int i = 0; i < NUMBERS && r == NULL; i++)
+		for (q = numbers[i]; q != NULL && r == NULL; q = q->numbered)
+			if (q->sends != NULL && q->dev == device_of(m->ibv.context))
+				r = find_user(q, m->ibv.lkey);
+	pthread_mutex_unlock(&numbers_mu);
+	if (r != NULL)
+		found(REGION_DEREGISTERED_IN_USE, CALLED({how, stack_here()}, {"posted here", r->posted}, {"registered here", m->o.made}),
+			"the region with lkey 0x%x is in use: a %s of %u bytes is not finished", m->ibv.lkey, operation_name(r), r->length);
+}
+
+// in_memory reports whether an outstanding request of a queue uses memory of a range. The lock is held.
+static const struct request *in_memory(const struct qp *q, const struct requests *rs, uintptr_t p, size_t n)
+{
+	for (uint32_t i = rs->head; i != rs->tail; i++) {
+		const struct request *r = at(rs, i);
+		for (int g = 0; g < r->num_sge; g++) {
+			struct region in;
+			uintptr_t addr;
+			if (r->opcode < IBV_WC_RECV ? !unfinished(q, r) : !unfilled(q, r))
+				break;
+			if (region_of(q->dev, r->list[g].lkey, &in) && in.ended == NULL && address_of(&in, r->list[g].addr, r->list[g].length, &addr) &&
+			    r->list[g].length > 0 && addr < p + n && p < addr + r->list[g].length)
+				return r;
+		}
+	}
+	return NULL;
+}
+
+// goes_of looks for a request of a queue pair that uses memory of a range. It copies the request.
+static bool goes_of(const struct qp *q, uintptr_t p, size_t n, struct request *out)
+{
+	struct requests *both[] = {q->sends, q->receives};
+	bool is = false;
+	for (int i = 0; i < 2 && !is; i++) {
+		if (both[i] == NULL || pthread_mutex_trylock(&both[i]->mu) != 0)
+			continue;
+		const struct request *r = in_memory(q, both[i], p, n);
+		if (r != NULL)
+			*out = *r, is = true;
+		pthread_mutex_unlock(&both[i]->mu);
+	}
+	return is;
+}
+
+void check_memory_goes(const void *p, size_t n, int unmapped)
+{
+	struct request r;
+	bool is = false;
+	if (n == 0 || !registered(p, n) || pthread_mutex_trylock(&numbers_mu) != 0)
+		return;
+	for (int i = 0; i < NUMBERS && !is; i++)
+		for (const struct qp *q = numbers[i]; q != NULL && !is; q = q->numbered)
+			is = goes_of(q, (uintptr_t)p, n, &r);
+	pthread_mutex_unlock(&numbers_mu);
+	if (is)
+		found(unmapped ? MEMORY_UNMAPPED : MEMORY_FREED, CALLED({unmapped ? "unmapped here" : "freed here", stack_here()}, {"posted here", r.posted}),
+			"the program %s memory of a %s of %u bytes that is not finished", unmapped ? "unmaps" : "frees", operation_name(&r), r.length);
+}
