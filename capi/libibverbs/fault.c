@@ -10,6 +10,7 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <setjmp.h>
 #include <ucontext.h>
 
 static const int signals_of[] = {SIGSEGV, SIGBUS};
@@ -109,8 +110,31 @@ static void call_program(int i, int sig, siginfo_t *info, void *u)
 	call(a, sig, info, u);
 }
 
+static __thread sigjmp_buf *guard; // of a thread that reads memory which may not be mapped
+
+bool guarded(void (*read)(void *arg), void *arg)
+{
+	sigjmp_buf here;
+	if (!TELLS_PLACE)
+		return false;
+	if (sigsetjmp(here, 0) != 0)
+		return false;
+	guard = &here;
+	atomic_signal_fence(memory_order_seq_cst);
+	read(arg);
+	atomic_signal_fence(memory_order_seq_cst);
+	guard = NULL;
+	return true;
+}
+
 static void on_fault(int sig, siginfo_t *info, void *u)
 {
+	if (guard != NULL && recurs(sig, info)) {
+		sigjmp_buf *to = guard;
+		guard = NULL;
+		pthread_sigmask(SIG_SETMASK, &((ucontext_t *)u)->uc_sigmask, NULL);
+		siglongjmp(*to, 1);
+	}
 	static __thread bool inside; // the engine's handler has passed the signal on
 	int i = sig == SIGBUS;
 	// A signal that was sent goes to the program, whichever code the thread runs: the engine

@@ -4,10 +4,8 @@
 #include "operations.h"
 
 #include <stdio.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
-enum { GRH = 40, ATOMIC = 8, PIECE = 16 << 10, NUMBERS = 1024, NEIGHBOURS = 64 };
+enum { GRH = 40, ATOMIC = 8, NUMBERS = 1024, NEIGHBOURS = 64 };
 
 // request is a posted request. Its memory belongs to the adapter until the program has polled a completion
 // that covers it.
@@ -167,19 +165,17 @@ static void mix(uint64_t lanes[4], const uint8_t *p, size_t n)
 		lanes[0] = (lanes[0] ^ *p) * k, lanes[0] ^= lanes[0] >> 29;
 }
 
-// add_range adds memory of the program to a sum. It reports false if the memory is not mapped.
-static bool add_range(uint64_t lanes[4], uintptr_t addr, size_t n)
+// range is memory of the program that is added to a sum.
+struct range {
+	uint64_t *lanes;
+	const uint8_t *at;
+	size_t n;
+};
+
+static void mix_range(void *arg)
 {
-	uint8_t piece[PIECE];
-	while (n > 0) {
-		size_t some = n < sizeof piece ? n : sizeof piece;
-		struct iovec to = {piece, some}, from = {(void *)addr, some};
-		if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) != (ssize_t)some)
-			return false;
-		mix(lanes, piece, some);
-		addr += some, n -= some;
-	}
-	return true;
+	const struct range *r = arg;
+	mix(r->lanes, r->at, r->n);
 }
 
 // sum computes a sum of the payload of a request. It reports false if there is none.
@@ -192,7 +188,8 @@ static bool sum(const struct device *d, const struct request *r, uint64_t *out)
 		uintptr_t addr;
 		if (g->length == 0)
 			continue;
-		if (!region_of(d, g->lkey, &in) || in.ended != NULL || !address_of(&in, g->addr, g->length, &addr) || !add_range(lanes, addr, g->length))
+		if (!region_of(d, g->lkey, &in) || in.ended != NULL || !address_of(&in, g->addr, g->length, &addr) ||
+		    !guarded(mix_range, &(struct range){lanes, (const uint8_t *)addr, g->length}))
 			return false;
 	}
 	*out = lanes[0] ^ lanes[1] << 1 ^ lanes[2] << 2 ^ lanes[3] << 3;

@@ -394,6 +394,10 @@ void faults_in_child(void);
 bool of_engine(uintptr_t pc);
 bool sets_engines(void);
 
+// guarded calls a function that reads memory of the program, and nothing else. It returns false if that memory
+// is not mapped.
+bool guarded(void (*read)(void *arg), void *arg);
+
 // check.c
 void used_in_child(void);
 void checks_in_child(void);
