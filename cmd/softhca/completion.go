@@ -61,6 +61,8 @@ func completeValues(root *cobra.Command) {
 			assert(cmd.RegisterFlagCompletionFunc("sort", completeColumn))
 		case runName:
 			cmd.ValidArgsFunction = completeProgram
+			assert(cmd.RegisterFlagCompletionFunc("check", words(checkWords()...)))
+			assert(cmd.MarkFlagFilename("report", "json", "xml", "sarif"))
 		}
 	}
 }

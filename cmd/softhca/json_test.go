@@ -22,6 +22,7 @@ import (
 	"github.com/gopacket/gopacket/pcapgo"
 
 	"github.com/softhca/softhca/ib"
+	checks "github.com/softhca/softhca/internal/check"
 	"github.com/softhca/softhca/internal/fabric/ipudp"
 	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/internal/pcapfile"
@@ -297,6 +298,11 @@ func TestJSON(t *testing.T) {
 		}
 	}
 	checkReports(t, check)
+	findings, err := checks.Read("../../internal/check/testdata/records", checks.Options{Advice: true})
+	must.Do(t, err)
+	var printed strings.Builder
+	must.Do(t, findings.JSON(&printed))
+	check("softhca run --check --report FILE.json", printed.String())
 	for _, c := range slices.Sorted(maps.Keys(p.commands)) {
 		if !said[c] {
 			t.Errorf("nothing shows what %s prints", c)
@@ -315,7 +321,7 @@ func TestJSONPageNamesAllCommands(t *testing.T) {
 	p := readJSONPage(t)
 	for _, c := range commands(newRootCommand()) {
 		format := c.Flags().Lookup("format")
-		can := c.Flags().Lookup("json") != nil || format != nil && strings.Contains(format.Usage, "json")
+		can := c.Flags().Lookup("json") != nil || c.Flags().Lookup("report") != nil || format != nil && strings.Contains(format.Usage, "json")
 		told := slices.ContainsFunc(slices.Collect(maps.Keys(p.commands)), func(s string) bool {
 			return strings.HasPrefix(s+" ", c.CommandPath()+" ")
 		})

@@ -54,10 +54,16 @@ what went wrong, and why. It also has what the adapters say: the statuses that t
 was refused or a packet dropped, failed calls, and errors that sent no packet. With --capture it writes the packets of
 all adapters to one file. --expect makes the command fail unless the report is as expected, for tests.
 
-The program replaces this command, or with --explain is its child. The exit code is the program's. It is 127 if there is
-no such program, 126 if the program cannot be executed, and 125 if run itself fails: an option or a variable is wrong,
-the address or the capture file cannot be used, or the libraries are missing. It is 86 if the program ended with 0, and
-the report does not match --expect or --require-packets.`,
+--check finds wrong use of the verbs: buffers that change while they are sent, memory that is freed too early, queues that
+are too small on hardware, wrong keys, events that are never acknowledged. It reports them with the rule and the lines of
+the program when the program has ended. --check=advice also reports legal use that is rarely wanted, and --check=fatal ends
+a process at its first error with exit code 86. --report also writes the report to a file, and --suppress hides findings
+that you know. The findings are described in docs/checks.md.
+
+The program replaces this command, or with --explain or --check is its child. The exit code is the program's. It is 127 if
+there is no such program, 126 if the program cannot be executed, and 125 if run itself fails: an option or a variable is
+wrong, the address, the capture file or the report cannot be used, or the libraries are missing. It is 86 if --check=fatal
+ended the program, or if the program ended with 0, and the report of --explain does not match --expect or --require-packets.`,
 		Example: `  softhca run -- ibv_devinfo -v
   softhca run -- ibv_rc_pingpong -g 0                             a server, and in another terminal its client:
   softhca run -- ibv_rc_pingpong -g 0 127.0.0.1
@@ -67,6 +73,9 @@ the report does not match --expect or --require-packets.`,
   softhca run --fault 'drop p=0.01' --capture x.pcapng -- ./my_server
   softhca run --explain -- ./my_client 192.0.2.7
   softhca run --explain --expect clean --require-packets -- ./my_test
+  softhca run --check -- ./my_server
+  softhca run --check=advice,fatal --explain -- ./my_client 192.0.2.7
+  softhca run --check --report findings.sarif --suppress known.txt -- ./my_test
   softhca run --wire udp -- ./my_server                           for tcpdump -i lo; the client with --wire udp, too
   softhca run --addr 127.0.0.1 -- sh -c 'cat /sys/class/infiniband/softhca0/ports/1/hw_counters/*'`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -81,6 +90,7 @@ the report does not match --expect or --require-packets.`,
 	cmd.Flags().StringArrayVar(&x.addrs, "addr", nil,
 		"local `address`, addresses (a,b) or network interface of the adapter; they become its GID table; repeat it for more adapters")
 	x.want.flags(cmd)
+	x.check.flags(cmd)
 	cmd.Flags().SetInterspersed(false) // words after the program's name are its arguments
 	return cmd
 }
@@ -90,6 +100,7 @@ type running struct {
 	device string   // name of the adapter
 	addrs  []string // of the adapters
 	want   expected
+	check  checking
 }
 
 // run runs a program.
@@ -102,6 +113,9 @@ func (x *running) run(cmd *cobra.Command, g *globals, args []string) error {
 	}
 	if x.want.set() && !g.explain {
 		return usagef("--expect and --require-packets are about the report of --explain: add --explain")
+	}
+	if err := x.check.checkOptions(args); err != nil {
+		return err
 	}
 	if strings.HasPrefix(x.device, "-") {
 		return usagef("--device %q: want a name; options stand before it", x.device)
@@ -116,15 +130,33 @@ func (x *running) run(cmd *cobra.Command, g *globals, args []string) error {
 	if err := o.CheckDevice(); err != nil {
 		return usagef("%s: %w", from, err)
 	}
-	if g.explain {
-		err = runExplained(cmd.Context(), cmd, o, g.capture, &x.want)
-	} else {
-		err = o.Run(cmd.Context())
-	}
+	err = x.start(cmd, g, o)
 	if not := (*launch.Error)(nil); errors.As(err, &not) {
 		return &exitError{not.Code, named(cmd, err)}
 	}
 	return err
+}
+
+// start runs the program in place of this process, or as a child if there is something to report when it
+// has ended.
+func (x *running) start(cmd *cobra.Command, g *globals, o *launch.Options) error {
+	if !x.check.set() {
+		if g.explain {
+			return runExplained(cmd.Context(), cmd, o, g.capture, &x.want)
+		}
+		return o.Run(cmd.Context())
+	}
+	k, err := x.check.start(o)
+	if err != nil {
+		return named(cmd, err)
+	}
+	defer os.RemoveAll(k.dir)
+	if g.explain {
+		err = runExplained(cmd.Context(), cmd, o, g.capture, &x.want)
+	} else {
+		err = runBeside(cmd.Context(), o)
+	}
+	return k.end(cmd.ErrOrStderr(), err)
 }
 
 // given returns the value of a setting and its source: the option, or else the variable.

@@ -59,8 +59,8 @@ func TestForms(t *testing.T) {
 // TestClean has no findings: of one process, and of no process at all.
 func TestClean(t *testing.T) {
 	for text, want := range map[string]string{
-		"softhca check: no findings\n": "{\"process\":{\"pid\":1,\"program\":\"/a\"}}\n",
-		"softhca check: nothing was checked: no process of the program used the verbs\n": "",
+		"softhca: check: no findings\n": "{\"process\":{\"pid\":1,\"program\":\"/a\"}}\n",
+		"softhca: check: nothing was checked: no process of the program used the verbs\n": "",
 	} {
 		dir := t.TempDir()
 		if want != "" {

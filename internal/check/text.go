@@ -41,7 +41,7 @@ func (r *Report) Text(w io.Writer, colors bool) error {
 		p.finding(f, len(r.Processes) > 1)
 	}
 	for _, text := range r.Problems {
-		fmt.Fprintf(p, "softhca check: note: %s\n", text)
+		fmt.Fprintf(p, "softhca: check: note: %s\n", text)
 	}
 	color := green
 	switch {
@@ -50,7 +50,7 @@ func (r *Report) Text(w io.Writer, colors bool) error {
 	case r.Advice > 0 || len(r.Processes) == 0:
 		color = yellow
 	}
-	fmt.Fprintf(p, "softhca check: %s\n", p.in(bold+color, r.Summary()))
+	fmt.Fprintf(p, "softhca: check: %s\n", p.in(bold+color, r.Summary()))
 	return p.Flush()
 }
 
@@ -108,7 +108,7 @@ func (p *printer) finding(f *Finding, many bool) {
 	if many {
 		times += f.processes()
 	}
-	fmt.Fprintf(p, "softhca check: %s: %s%s\n", f.Level, p.in(bold+color, f.Name), times)
+	fmt.Fprintf(p, "softhca: check: %s: %s%s\n", f.Level, p.in(bold+color, f.Name), times)
 	p.line("", f.Title, "")
 	p.line("", f.Text, bold)
 	for i := range f.Stacks {

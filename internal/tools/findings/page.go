@@ -52,7 +52,7 @@ the name of a function, or the path or the file name of a library, of one of its
 
 | suffix | |
 |---|---|
-| ` + "`.json`" + ` | [one object](json.md) |
+| ` + "`.json`" + ` | [one object](json.md#softhca-run---check---report-filejson) |
 | ` + "`.xml`" + ` | JUnit: a test case for each error that can be found; findings are failures |
 | ` + "`.sarif`" + ` | SARIF 2.1.0, which code hosting sites show at the source lines |
 

@@ -28,6 +28,8 @@ const (
 	CaptureEnv   = "SOFTHCA_CAPTURE"
 	LogLevelEnv  = "SOFTHCA_LOG_LEVEL"
 	LogFormatEnv = "SOFTHCA_LOG_FORMAT"
+	CheckEnv     = "SOFTHCA_CHECK"     // what to check: words, separated by commas
+	CheckDirEnv  = "SOFTHCA_CHECK_DIR" // where each process writes its findings
 )
 
 // CaptureSocket is in front of the path of a Unix socket in CaptureEnv: each adapter
