@@ -112,9 +112,9 @@ func (q *CQ) PollTimestamps(out []WC, at []time.Time) (int, error) {
 // take moves completions to out, and their times to at unless it is nil.
 func (q *CQ) take(out []WC, at []time.Time) (n int) {
 	if at == nil {
-		return q.obj.CQ.Poll(out)
+		n = q.obj.CQ.Poll(out)
 	}
-	for n < len(out) {
+	for at != nil && n < len(out) {
 		var times [16]clock.Instant
 		k := min(len(out)-n, len(times))
 		got := q.obj.CQ.PollTimes(out[n:n+k], times[:k])
@@ -123,6 +123,11 @@ func (q *CQ) take(out []WC, at []time.Time) (n int) {
 		}
 		if n += got; got < k {
 			break
+		}
+	}
+	for i := range out[:n] {
+		if out[i].Status != WCSuccess {
+			out[i].Opcode = 0 // the engine marks those of receives; an error promises no opcode
 		}
 	}
 	return n

@@ -256,8 +256,9 @@ struct softhca_calls {
 	// check asks the fault rules whether a request may be posted.
 	int (*check)(handle_t qp, int kind);
 	int (*check_srq)(handle_t srq);
-	// refused logs why the library refuses a post, which the program gets as an error number.
+	// refused and refused_srq log why the library refuses a post, which the program gets as an error number.
 	int (*refused)(handle_t qp, char *call, int code, char *why);
+	int (*refused_srq)(handle_t srq, char *call, int code, char *why);
 	// doorbell makes the engine send what was posted; polling does so too.
 	int (*doorbell)(handle_t qp, struct softhca_posted *p, int *waits);
 	// sleep may return early. The calling thread waits at the network, or at its descriptors

@@ -6,6 +6,8 @@ package main
 import "C"
 
 import (
+	"fmt"
+	"syscall"
 	"unsafe"
 
 	"github.com/softhca/softhca/ib"
@@ -66,6 +68,11 @@ func softhca_query_srq(srq C.handle_t, c *C.struct_softhca_srq) C.int {
 func softhca_check_srq(srq C.handle_t) C.int {
 	s := of[*shared](srq)
 	return s.code("post to SRQ", s.Called("PostSRQRecv", ib.ErrInvalidSRQ))
+}
+
+//export softhca_refused_srq
+func softhca_refused_srq(srq C.handle_t, call *C.char, code C.int, why *C.char) C.int {
+	return of[*shared](srq).code(C.GoString(call), fmt.Errorf("%s: %w", C.GoString(why), syscall.Errno(code)))
 }
 
 //export softhca_destroy_srq

@@ -24,7 +24,7 @@ const struct softhca_calls softhca_calls = {
 	.limit_qp = softhca_limit_qp, .destroy_qp = softhca_destroy_qp,
 	.create_ah = softhca_create_ah, .destroy_ah = softhca_destroy_ah,
 	.attach = softhca_attach, .detach = softhca_detach,
-	.check = softhca_check, .check_srq = softhca_check_srq, .refused = softhca_refused,
+	.check = softhca_check, .check_srq = softhca_check_srq, .refused = softhca_refused, .refused_srq = softhca_refused_srq,
 	.doorbell = softhca_doorbell, .progress = softhca_progress, .overdue = softhca_overdue,
 	.sleep = softhca_sleep,
 	.open_cm = softhca_open_cm, .open_cm_file = softhca_open_cm_file, .write_cm = softhca_write_cm, .disconnect_cm = softhca_disconnect_cm,

@@ -286,11 +286,11 @@ struct waited check_sleeps(const struct channel *ch)
 		if (o->kind != &cq_kind || q->ibv.channel != &ch->ibv || atomic_load(&q->ending))
 			continue;
 		uint32_t cons = atomic_load(&q->ring->cons), prod = atomic_load(&q->ring->prod);
-		if (cons == prod) { // its next completion wakes the thread
+		if (cons == prod && atomic_load(&q->ring->armed) != 0) { // its next completion wakes the thread
 			w.q = NULL;
 			break;
 		}
-		if (w.q == NULL)
+		if (cons != prod && w.q == NULL && pthread_equal(q->taker, pthread_self())) // another thread that has read the event may still poll
 			w = (struct waited){q, cons, prod};
 	}
 	mutex_unlock(&c->source.mu);
@@ -335,8 +335,19 @@ static void never_polled(const struct cq *q, const char *title, const struct sta
 		found(COMPLETIONS_NEVER_POLLED, calls, "completion queue %u has %u completions that the program has never polled", q->o.number, n);
 }
 
-void check_destroys(const struct cq *q)
+static void polls_ending(const struct cq *q, const char *title)
 {
+	found(POLLED_WHILE_DESTROYED, CALLED({title, stack_here()}, {"created here", q->o.made}), "a thread polls completion queue %u while another destroys it",
+		q->o.number);
+}
+
+void check_destroys(struct cq *q)
+{
+	uint64_t until = now_ns() + SLOW_NS;
+	if (atomic_load(&q->pollers) > 0)
+		polls_ending(q, "destroyed here");
+	while (atomic_load(&q->pollers) > 0 && now_ns() < until)
+		sched_yield();
 	if (!atomic_load(&exiting))
 		never_polled(q, "destroyed here", stack_here());
 }
@@ -347,11 +358,20 @@ void used_in_child(void)
 		found(USED_IN_CHILD, CALLED({"used here", stack_here()}), "the child of a fork uses an adapter of its parent");
 }
 
-void check_polls_ending(const struct cq *q)
+__thread void *poll_frame;
+
+bool check_polls(struct cq *q, void *frame)
 {
-	found(POLLED_WHILE_DESTROYED, CALLED({"polled here", stack_here()}, {"created here", q->o.made}), "a thread polls completion queue %u while another destroys it",
-		q->o.number);
+	poll_frame = frame;
+	atomic_fetch_add(&q->pollers, 1);
+	if (!atomic_load(&q->ending))
+		return true;
+	check_polled(q);
+	polls_ending(q, "polled here");
+	return false;
 }
+
+void check_polled(struct cq *q) { atomic_fetch_sub(&q->pollers, 1); }
 
 // Settings.
 

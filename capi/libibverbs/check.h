@@ -90,8 +90,13 @@ void check_frees_qp(struct qp *q);
 void check_frees_srq(struct srq *s);
 void requests_in_child(void);
 
-// polls_from notes that the calling thread polls a queue, and by the function of which frame.
-void polls_from(const struct cq *q, void *frame);
+// poll_frame is the frame of the function by which the calling thread polls.
+extern __thread void *poll_frame;
+
+// check_polls notes that the calling thread polls a queue, by the function with a frame. It reports false, and
+// records why, if another thread destroys the queue. Otherwise check_polled follows.
+bool check_polls(struct cq *q, void *frame);
+void check_polled(struct cq *q);
 
 // check_sends looks at the requests in a send queue from index first to before end, check_receives and
 // check_srq_receives at a receive. The engine has not seen them yet.
@@ -164,11 +169,10 @@ void check_slept(const struct channel *ch, const struct waited *before);
 // SLOW_NS is how long a thread sleeps before the checker looks what it waits for.
 enum { SLOW_NS = 1000000000 };
 
-// check_destroys records the errors in a queue that is about to be destroyed.
-void check_destroys(const struct cq *q);
+// check_destroys records the errors in a queue that is about to be destroyed, and threads that poll it.
+void check_destroys(struct cq *q);
 
-// check_overran: a queue has overrun. check_polls_ending: a thread polls a queue that another destroys.
+// check_overran records that a queue has overrun.
 void check_overran(const struct cq *q);
-void check_polls_ending(const struct cq *q);
 
 #endif

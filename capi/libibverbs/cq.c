@@ -19,9 +19,9 @@ static int end_cq(struct cq *q, bool wait)
 {
 	if (outlived(&q->o, q))
 		return 0;
+	atomic_store(&q->ending, true); // from here on the ring may be gone
 	if (UNLIKELY(checking) && wait)
 		check_destroys(q);
-	atomic_store(&q->ending, true); // from here on the ring may be gone
 	int code = ENGINE(q->dev, destroy_cq, q->handle);
 	if (UNLIKELY(checking) && code == EBUSY)
 		check_busy(&q->o, q->ibv.context);
@@ -198,6 +198,10 @@ static inline void taken(struct ring *r, uint32_t cons)
 
 static inline __be32 imm_of(const struct ring_cqe *e) { return e->wc_flags & IBV_WC_WITH_INV ? e->inv_rkey : htonl(e->imm_data); }
 
+// opcode_of returns the opcode that programs get. In an entry with an error it says whether the completion is
+// of a receive, which is for the checker.
+static inline enum ibv_wc_opcode opcode_of(const struct ring_cqe *e) { return UNLIKELY(e->status != IBV_WC_SUCCESS) ? (enum ibv_wc_opcode)0 : (enum ibv_wc_opcode)e->opcode; }
+
 static int take(struct cq *q, int n, struct ibv_wc *wc)
 {
 	struct ring *r = q->ring;
@@ -209,7 +213,7 @@ static int take(struct cq *q, int n, struct ibv_wc *wc)
 	for (const struct ring_cqe *e; got < n && (e = next(r, cons)) != NULL; got++, cons++, wc++) {
 		wc->wr_id = e->wr_id;
 		wc->status = (enum ibv_wc_status)e->status;
-		wc->opcode = (enum ibv_wc_opcode)e->opcode;
+		wc->opcode = opcode_of(e);
 		wc->vendor_err = e->vendor_err;
 		wc->byte_len = e->byte_len;
 		wc->imm_data = imm_of(e);
@@ -270,11 +274,8 @@ int empty_poll(struct cq *q)
 	return code;
 }
 
-int poll_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc)
+static inline int poll(struct cq *q, int n, struct ibv_wc *wc)
 {
-	struct cq *q = CONTAINER(ibv, struct cq, ibv);
-	if (UNLIKELY(checking))
-		polls_from(q, __builtin_frame_address(0));
 	looked(q);
 	int got = take(q, n, wc);
 	if (got > 0) {
@@ -287,6 +288,18 @@ int poll_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc)
 	if (empty_poll(q) != 0)
 		return -1;
 	return take(q, n, wc);
+}
+
+int poll_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc)
+{
+	struct cq *q = CONTAINER(ibv, struct cq, ibv);
+	if (!UNLIKELY(checking))
+		return poll(q, n, wc);
+	if (!check_polls(q, __builtin_frame_address(0)))
+		return -1;
+	int got = poll(q, n, wc);
+	check_polled(q);
+	return got;
 }
 
 // A program reads an extended queue one entry at a time, from a copy: no lock is held while it
@@ -325,13 +338,15 @@ static VERB(int, start_poll, (struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *a),
 	if (q->shared)
 		spin_lock(POLLING_LOCK, &q->polling);
 	int code = 0;
-	if (UNLIKELY(checking))
-		polls_from(q, __builtin_frame_address(0));
+	if (UNLIKELY(checking) && !check_polls(q, __builtin_frame_address(0)))
+		return EINVAL;
 	looked(q);
 	if (!take_one(q) && (code = empty_poll(q)) == 0 && !take_one(q))
 		code = ENOENT;
 	if (code != 0 && q->shared)
 		spin_unlock(&q->polling);
+	if (UNLIKELY(checking) && code != 0)
+		check_polled(q);
 	return code;
 }
 
@@ -339,7 +354,7 @@ static VERB(int, next_poll, (struct ibv_cq_ex *ex), ex)
 {
 	struct cq *q = CONTAINER(ex, struct cq, ex);
 	if (UNLIKELY(checking))
-		polls_from(q, __builtin_frame_address(0));
+		poll_frame = __builtin_frame_address(0);
 	return take_one(q) ? 0 : ENOENT;
 }
 
@@ -348,10 +363,12 @@ static void end_poll(struct ibv_cq_ex *ex)
 	struct cq *q = CONTAINER(ex, struct cq, ex);
 	if (q->shared)
 		spin_unlock(&q->polling);
+	if (UNLIKELY(checking))
+		check_polled(q);
 	overdue(q->dev);
 }
 
-static enum ibv_wc_opcode read_opcode(struct ibv_cq_ex *q) { return (enum ibv_wc_opcode)CONTAINER(q, struct cq, ex)->cqe.opcode; }
+static enum ibv_wc_opcode read_opcode(struct ibv_cq_ex *q) { return opcode_of(&CONTAINER(q, struct cq, ex)->cqe); }
 static uint32_t read_vendor_err(struct ibv_cq_ex *q) { return CONTAINER(q, struct cq, ex)->cqe.vendor_err; }
 static uint32_t read_byte_len(struct ibv_cq_ex *q) { return CONTAINER(q, struct cq, ex)->cqe.byte_len; }
 static __be32 read_imm_data(struct ibv_cq_ex *q) { return imm_of(&CONTAINER(q, struct cq, ex)->cqe); }

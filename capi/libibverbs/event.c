@@ -95,6 +95,7 @@ static struct cq *take_completion(struct channel *ch)
 		return NULL;
 	struct cq *next = q->next;
 	q->taken++;
+	q->taker = pthread_self();
 	if (--q->pending > 0) { // armed again before the program read this event
 		q->next = NULL;
 		if (next == NULL)

@@ -286,11 +286,11 @@ VERB(int, post_recv, (struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_rec
 VERB(int, post_srq_recv, (struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad), ibv, wr, bad)
 {
 	struct srq *s = CONTAINER(ibv, struct srq, ibv);
-	int code = 0;
+	int code = 0, rule = 0;
 	spin_lock(RECV_LOCK, &s->lock);
 	uint32_t prod = atomic_load_explicit(&s->ring->prod, memory_order_relaxed);
 	for (; wr != NULL; wr = wr->next) {
-		if (!UNLIKELY(s->watched) || (code = ENGINE(device_of(ibv->context), check_srq, s->handle)) == 0)
+		if (!UNLIKELY(s->watched) || (code = rule = ENGINE(device_of(ibv->context), check_srq, s->handle)) == 0)
 			code = put_recv(s->ring, prod, wr, s->max_sge);
 		if (code != 0) {
 			*bad = wr;
@@ -301,6 +301,8 @@ VERB(int, post_srq_recv, (struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ib
 		atomic_store(&s->ring->prod, ++prod);
 	}
 	spin_unlock(&s->lock);
+	if (UNLIKELY(code == EINVAL && rule == 0)) // as above
+		refused_srq_recv(s, wr);
 	return code;
 }
 

@@ -8,10 +8,12 @@
 
 static const char *const states[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
 
+enum { WHY = 160 };
+
 // tell passes the reason to the engine.
 __attribute__((format(printf, 3, 4))) static void tell(struct qp *q, char *call, const char *format, ...)
 {
-	char why[160];
+	char why[WHY];
 	va_list args;
 	va_start(args, format);
 	vsnprintf(why, sizeof why, format, args);
@@ -78,4 +80,17 @@ void refused_recv(struct qp *q, const struct ibv_recv_wr *wr)
 		tell(q, "ibv_post_recv", "num_sge is %d, and max_recv_sge of the queue pair is %u", wr->num_sge, q->cap.recv_sge);
 	else
 		tell(q, "ibv_post_recv", "the receive has more than 2^31 bytes");
+}
+
+void refused_srq_recv(struct srq *s, const struct ibv_recv_wr *wr)
+{
+	static char call[] = "ibv_post_srq_recv";
+	char why[WHY];
+	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > s->max_sge)
+		snprintf(why, sizeof why, "num_sge is %d, and max_sge of the shared receive queue is %u", wr->num_sge, s->max_sge);
+	else
+		snprintf(why, sizeof why, "the receive has more than 2^31 bytes");
+	if (UNLIKELY(checking))
+		check_refused(call, why);
+	ENGINE(device_of(s->ibv.context), refused_srq, s->handle, call, EINVAL, why);
 }

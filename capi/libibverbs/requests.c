@@ -38,15 +38,6 @@ struct requests {
 static pthread_mutex_t numbers_mu = PTHREAD_MUTEX_INITIALIZER; // guards numbers, and qp.numbered
 static struct qp *numbers[NUMBERS];
 
-static __thread uintptr_t poll_frame;
-
-void polls_from(const struct cq *q, void *frame)
-{
-	poll_frame = (uintptr_t)frame;
-	if (atomic_load(&q->ending))
-		check_polls_ending(q);
-}
-
 static struct request *at(const struct requests *rs, uint32_t i) { return (struct request *)(rs->entries + (size_t)(i & rs->mask) * rs->size); }
 
 // due counts the completions that a queue is to get for posted requests.
@@ -356,10 +347,11 @@ static void check_send(struct qp *q, uint32_t index, const struct operation *o)
 	due(q->sends->cq, r->signaled, r);
 	for (int i = 0; i < r->num_sge; i++)
 		right = check_entry(q->dev, r, i, pd) && right;
-	if (o->atomic && e->remote_addr % ATOMIC != 0)
+	bool aligned = !o->atomic || e->remote_addr % ATOMIC == 0, fits_mtu = q->ibv.qp_type != IBV_QPT_UD || e->length <= 128u << q->dev->info.active_mtu;
+	if (!aligned)
 		found(ATOMIC_NOT_ALIGNED, CALLED({"posted here", r->posted}), "an atomic has the remote address 0x%llx, which is not a multiple of 8",
 			(unsigned long long)e->remote_addr);
-	if (q->ibv.qp_type == IBV_QPT_UD && e->length > 128u << q->dev->info.active_mtu)
+	if (!fits_mtu)
 		found(MESSAGE_LONGER_THAN_MTU, CALLED({"posted here", r->posted}), "a message of %u bytes on a UD queue pair, and the MTU of the port is %u", e->length,
 			128u << q->dev->info.active_mtu);
 	if (q->error_polled != NULL)
@@ -368,7 +360,7 @@ static void check_send(struct qp *q, uint32_t index, const struct operation *o)
 	if (r->writes_list && right)
 		overlaps(q->sends, r, READS_OVERLAP);
 	poisoned(q->dev, r, "at the post");
-	r->told = !right;
+	r->told = !right || !aligned || !fits_mtu;
 	r->summed = right && o->carries && r->num_sge > 0 && sum(q->dev, r, &r->sum);
 }
 
@@ -448,7 +440,7 @@ static bool gone(const struct device *d, const struct request *r)
 		uintptr_t addr;
 		if (g->length == 0 || !region_of(d, g->lkey, &in) || !address_of(&in, g->addr, g->length, &addr))
 			continue;
-		if (addr < r->frame || addr >= thread_stack() || addr + g->length > poll_frame)
+		if (addr < r->frame || addr >= thread_stack() || addr + g->length > (uintptr_t)poll_frame)
 			continue;
 		found(STACK_MEMORY_GONE, CALLED({"posted here", r->posted}, {"polled here", stack_here()}),
 			"element %d of a %s is on the stack of a function that returned before the program polled the completion", i, operation_name(r));

@@ -201,7 +201,8 @@ struct cq {
 	struct pd *domain;      // the parent domain that it was created with; NULL: none
 	struct room room;
 	_Atomic bool moderated; // its events are delayed
-	_Atomic int due; // completions of posted requests, of the checker
+	_Atomic int due, pollers; // of the checker: completions of posted requests; threads that poll
+	pthread_t taker;          // of the checker: the thread that has read the newest event
 };
 
 struct srq {
@@ -529,8 +530,9 @@ void fill_wr_ops(struct qp *q, uint64_t ops);
 uint64_t wr_ops(enum ibv_qp_type t);
 int ring_doorbell(struct qp *q, struct softhca_posted *p);
 
-// refused_send and refused_recv tell the engine why a call has refused a request with EINVAL. wr is NULL for
+// refused_send, refused_recv and refused_srq_recv tell the engine why a call has refused a request with EINVAL. wr is NULL for
 // a list of the extended calls.
+void refused_srq_recv(struct srq *s, const struct ibv_recv_wr *wr);
 void refused_send(struct qp *q, char *call, const struct ibv_send_wr *wr);
 void refused_recv(struct qp *q, const struct ibv_recv_wr *wr);
 

@@ -337,6 +337,8 @@ func (r *receiver) complete(now clock.Instant, wc *ib.WC, solicited bool) {
 	r.from.complete()
 	if wc.Status == ib.WCSuccess {
 		r.ep.env.Counters.RDMARecvs++
+	} else {
+		wc.Opcode = ib.WCRecv // in the queue's memory, for a checker; polls hide it (Q23)
 	}
 	r.ep.countStatus(wc.Status, &r.ep.env.Counters.RespCQEError)
 	r.qp.push(now, r.cq, wc, solicited)

@@ -57,6 +57,15 @@ func overLibraries(env []string, dir string) ([]string, error) {
 	return prepend(env, "LD_PRELOAD", filepath.Join(dir, libraries.Preload), ": "), nil
 }
 
+// watchingMemory returns the environment of a program with the library that reports freed memory to the
+// checker, if the program is checked.
+func watchingMemory(env []string, dir string) []string {
+	if get(env, CheckEnv) == "" {
+		return env
+	}
+	return prepend(env, "LD_PRELOAD", filepath.Join(dir, libraries.Memory), ": ")
+}
+
 // besideSanitizer returns the environment of a program compiled with the address
 // sanitizer. The sanitizer's library insists on being the first one, although only
 // libraries that replace malloc must come after it.

@@ -135,6 +135,7 @@ func (o *Options) prepare(ctx context.Context, p *program) (env []string, kept [
 	}, o.Set...) {
 		env = set(env, v.Name, v.Value)
 	}
+	env = watchingMemory(env, dir)
 	var chosen []string
 	if len(asked) == 0 {
 		chosen = append(chosen, addrs...)

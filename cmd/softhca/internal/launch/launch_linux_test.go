@@ -120,6 +120,13 @@ func TestEnvironment(t *testing.T) {
 	if again, err := overLibraries(env, "/lib/softhca"); err != nil || !slices.Equal(again, want) {
 		t.Errorf("once more: %q, %v", again, err)
 	}
+	if got := watchingMemory(env, "/lib/softhca"); !slices.Equal(got, env) {
+		t.Errorf("without --check: %q", got)
+	}
+	want = append(want[:2:2], "LD_PRELOAD=/lib/softhca/libsofthca-memory.so:/lib/softhca/libsofthca-preload.so:/p.so:q.so", CheckEnv+"=error")
+	if got := watchingMemory(append(env, CheckEnv+"=error"), "/lib/softhca"); !slices.Equal(got[:2], want[:2]) || get(got, "LD_PRELOAD") != get(want, "LD_PRELOAD") {
+		t.Errorf("with --check: %q", got)
+	}
 	if env, err = overLibraries(nil, "/lib"); err != nil || env[0] != "LD_LIBRARY_PATH=/lib" {
 		t.Errorf("into nothing: %q, %v", env, err)
 	}
