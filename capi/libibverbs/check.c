@@ -313,26 +313,43 @@ void check_overran(const struct cq *q)
 }
 
 // rest counts the completions in a queue that nobody has polled: of any status, and errors that are not flushes.
-static unsigned rest(const struct cq *q, unsigned *errors)
+// If q is not NULL, it counts only those of this queue pair.
+static unsigned rest(const struct cq *c, const struct qp *q, unsigned *errors)
 {
-	const struct ring *r = q->ring;
+	const struct ring *r = c->ring;
 	uint32_t cons = atomic_load(&r->cons), prod = atomic_load(&r->prod);
+	unsigned n = 0;
 	*errors = 0;
 	for (uint32_t i = cons; i != prod && i - cons <= r->mask; i++) {
 		const struct ring_cqe *e = ring_entry(r, i);
+		if (q != NULL && e->qp_num != q->ibv.qp_num)
+			continue;
+		n++;
 		*errors += e->status != IBV_WC_SUCCESS && e->status != IBV_WC_WR_FLUSH_ERR;
 	}
-	return prod - cons;
+	return n;
 }
 
-static void never_polled(const struct cq *q, const char *title, const struct stack *at)
+static void never_polled(const struct cq *c, const struct qp *q, const struct stack *at)
 {
-	unsigned errors, n = rest(q, &errors);
-	struct call calls[CALLS] = {{"created here", q->o.made}, {at != NULL ? title : NULL, at}};
+	unsigned errors, n = rest(c, q, &errors);
+	struct call calls[CALLS] = {{"created here", c->o.made}, {at != NULL ? "destroyed here" : NULL, at}};
+	struct name name = name_of(q != NULL ? &q->o : &c->o);
 	if (errors > 0)
-		found(ERROR_NEVER_POLLED, calls, "completion queue %u has %u completions with an error that the program has never polled", q->o.number, errors);
+		found(ERROR_NEVER_POLLED, calls, "completion queue %u has %u completions with an error that the program has never polled, and %s ends", c->o.number, errors,
+			name.text);
 	else if (n > 0)
-		found(COMPLETIONS_NEVER_POLLED, calls, "completion queue %u has %u completions that the program has never polled", q->o.number, n);
+		found(COMPLETIONS_NEVER_POLLED, calls, "completion queue %u has %u completions that the program has never polled, and %s ends", c->o.number, n, name.text);
+}
+
+void check_destroys_qp(const struct qp *q)
+{
+	const struct ibv_cq *both[] = {q->ibv.send_cq, q->ibv.recv_cq};
+	if (atomic_load(&exiting) || q->ibv.qp_type == IBV_QPT_XRC_RECV)
+		return;
+	for (int i = 0; i < 2; i++)
+		if (both[i] != NULL && (i == 0 || both[1] != both[0]))
+			never_polled(CONTAINER(both[i], struct cq, ibv), q, stack_here());
 }
 
 static void polls_ending(const struct cq *q, const char *title)
@@ -349,7 +366,7 @@ void check_destroys(struct cq *q)
 	while (atomic_load(&q->pollers) > 0 && now_ns() < until)
 		sched_yield();
 	if (!atomic_load(&exiting))
-		never_polled(q, "destroyed here", stack_here());
+		never_polled(q, NULL, stack_here());
 }
 
 void used_in_child(void)

@@ -171,6 +171,7 @@ enum { SLOW_NS = 1000000000 };
 
 // check_destroys records the errors in a queue that is about to be destroyed, and threads that poll it.
 void check_destroys(struct cq *q);
+void check_destroys_qp(const struct qp *q);
 
 // check_overran records that a queue has overrun.
 void check_overran(const struct cq *q);

@@ -29,6 +29,8 @@ static int end_qp(struct qp *q, bool wait)
 {
 	if (outlived(&q->o, q))
 		return 0;
+	if (UNLIKELY(checking) && wait)
+		check_destroys_qp(q);
 	int code = ENGINE(q->dev, destroy_qp, q->handle, !wait);
 	if (UNLIKELY(checking) && code == EBUSY)
 		check_busy(&q->o, q->ibv.context);

@@ -18,6 +18,7 @@ struct request {
 	uint32_t index, length;
 	uint8_t opcode, num_sge;
 	bool signaled, writes_list, summed, told;
+	bool ended; // its memory is gone, which was recorded
 	struct ring_sge list[];
 };
 
@@ -466,6 +467,8 @@ static void check_status(const struct request *r, const struct ring_cqe *e)
 		return;
 	const struct call calls[CALLS] = {{"posted here", r->posted}, {"polled here", stack_here()}};
 	const char *op = operation_name(r), *status = ibv_wc_status_str((enum ibv_wc_status)e->status);
+	if (r->opcode >= IBV_WC_RECV && e->status != IBV_WC_LOC_LEN_ERR && e->status != IBV_WC_LOC_PROT_ERR)
+		return; // what the peer sent was wrong
 	switch (e->status) {
 	case IBV_WC_REM_ACCESS_ERR:
 		found(REMOTE_ACCESS_ERROR, calls, "the peer refused the access of a %s of %u bytes: %s", op, r->length, status);
@@ -595,7 +598,7 @@ static const struct request *find_user(const struct qp *q, uint32_t key)
 	pthread_mutex_lock(&q->sends->mu);
 	for (uint32_t i = q->sends->head; i != q->sends->tail && r == NULL; i++) {
 		const struct request *o = at(q->sends, i);
-		for (int g = 0; g < o->num_sge && r == NULL && unfinished(q, o); g++)
+		for (int g = 0; g < o->num_sge && r == NULL && !o->ended && unfinished(q, o); g++)
 			if (o->list[g].lkey == key && o->list[g].length > 0)
 				r = o;
 	}
@@ -619,11 +622,11 @@ void check_region_goes(const struct mr *m, const char *how)
 }
 
 // in_memory reports whether an outstanding request of a queue uses memory of a range. The lock is held.
-static const struct request *in_memory(const struct qp *q, const struct requests *rs, uintptr_t p, size_t n)
+static struct request *in_memory(const struct qp *q, const struct requests *rs, uintptr_t p, size_t n)
 {
 	for (uint32_t i = rs->head; i != rs->tail; i++) {
-		const struct request *r = at(rs, i);
-		for (int g = 0; g < r->num_sge; g++) {
+		struct request *r = at(rs, i);
+		for (int g = 0; g < r->num_sge && !r->ended; g++) {
 			struct region in;
 			uintptr_t addr;
 			if (r->opcode < IBV_WC_RECV ? !unfinished(q, r) : !unfilled(q, r))
@@ -644,9 +647,11 @@ static bool goes_of(const struct qp *q, uintptr_t p, size_t n, struct request *o
 	for (int i = 0; i < 2 && !is; i++) {
 		if (both[i] == NULL || pthread_mutex_trylock(&both[i]->mu) != 0)
 			continue;
-		const struct request *r = in_memory(q, both[i], p, n);
-		if (r != NULL)
+		struct request *r = in_memory(q, both[i], p, n);
+		if (r != NULL) {
+			r->ended = r->told = true, r->summed = false;
 			*out = *r, is = true;
+		}
 		pthread_mutex_unlock(&both[i]->mu);
 	}
 	return is;

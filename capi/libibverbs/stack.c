@@ -22,7 +22,10 @@ static int (*backtrace_of)(tracer *f, void *arg);
 static uintptr_t (*ip_of)(struct _Unwind_Context *c);
 static uintptr_t (*cfa_of)(struct _Unwind_Context *c);
 
-static uintptr_t own_start, own_end; // addresses of this library
+// own has the code of this library, and of the one that reports freed memory, whose calls are not the program's.
+static struct code {
+	uintptr_t in, start, end;
+} own[2];
 
 // remembered is a stack, and where its return addresses are.
 struct remembered {
@@ -42,14 +45,16 @@ struct walk {
 	bool exact; // each return address is where it is expected
 };
 
-static int find_own(struct dl_phdr_info *o, size_t size, void *unused)
+// find_code finds the code around an address.
+static int find_code(struct dl_phdr_info *o, size_t size, void *arg)
 {
-	(void)size, (void)unused;
+	struct code *c = arg;
+	(void)size;
 	for (int i = 0; i < o->dlpi_phnum; i++) {
 		const ElfW(Phdr) *p = &o->dlpi_phdr[i];
 		uintptr_t from = o->dlpi_addr + p->p_vaddr;
-		if (p->p_type == PT_LOAD && (p->p_flags & PF_X) && (uintptr_t)find_own - from < p->p_memsz) {
-			own_start = from, own_end = from + p->p_memsz;
+		if (p->p_type == PT_LOAD && (p->p_flags & PF_X) && c->in - from < p->p_memsz) {
+			c->start = from, c->end = from + p->p_memsz;
 			return 1;
 		}
 	}
@@ -68,7 +73,9 @@ static void forget(void *p)
 void start_stacks(void)
 {
 	void *lib = dlopen("libgcc_s.so.1", RTLD_NOW);
-	dl_iterate_phdr(find_own, NULL);
+	own[0].in = (uintptr_t)find_code, own[1].in = (uintptr_t)dlsym(RTLD_DEFAULT, "softhca_watch_memory");
+	for (int i = 0; i < 2; i++)
+		dl_iterate_phdr(find_code, &own[i]);
 	if (lib == NULL || pthread_key_create(&remembers, forget) != 0)
 		return;
 	ip_of = (uintptr_t(*)(struct _Unwind_Context *))dlsym(lib, "_Unwind_GetIP");
@@ -90,17 +97,17 @@ static int visit(struct _Unwind_Context *c, void *arg)
 	enum { GO_ON = 0, STOP = 4 };
 	struct walk *w = arg;
 	uintptr_t pc = ip_of(c), at = RETURN_ADDRESS(cfa_of(c));
-	bool own = pc - own_start < own_end - own_start;
+	bool here = pc - own[0].start < own[0].end - own[0].start || pc - own[1].start < own[1].end - own[1].start;
 	if (pc == 0)
 		return STOP;
-	if (w->r.n > 0 || own) { // the first is that of a function here, which no return address is of
+	if (w->r.n > 0 || here) { // the first is that of a function here, which no return address is of
 		if (w->r.n == sizeof w->r.pc / sizeof *w->r.pc)
 			return STOP;
 		if (w->r.n > 0 && (at == 0 || *(const uintptr_t *)at != pc))
 			w->exact = false;
 		w->r.at[w->r.n] = at, w->r.pc[w->r.n++] = pc;
 	}
-	if (own && w->s.n == 0)
+	if (here && w->s.n == 0)
 		return GO_ON;
 	if (w->s.n == STACK_MAX)
 		return STOP;
