@@ -109,6 +109,7 @@ func TestBuilds(t *testing.T) {
 	b := newBuilds(t, "program")
 	b.buildAll(t, plain)
 	b.buildProgram(t, plain, "model")
+	b.buildChecked(t, plain)
 	b.buildCM(t, filepath.Join(b.dir, "cm"))
 }
 
@@ -129,7 +130,7 @@ func (b *builds) buildAll(t *testing.T, variants ...variant) {
 			if b.built(libraries.Preload) {
 				return
 			}
-			if err := libraries.BuildPreload(t.Context(), "../..", b.dir); err != nil {
+			if err := libraries.BuildOne(t.Context(), "../..", b.dir, libraries.Preload); err != nil {
 				t.Error(err)
 			}
 		})
