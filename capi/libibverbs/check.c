@@ -3,6 +3,8 @@
 #include "check.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>
@@ -13,6 +15,7 @@ bool checking;
 struct softhca_writes adapter_writes;
 void *(*asan_poisoned)(void *addr, size_t n);
 
+static bool forked; // this process is the child of a fork
 static _Atomic bool exiting; // the program has returned from main, or called exit
 
 static pthread_mutex_t kept_mu = PTHREAD_MUTEX_INITIALIZER; // guards what follows
@@ -23,6 +26,7 @@ void checks_in_child(void)
 {
 	if (!checking)
 		return;
+	forked = true;
 	pthread_mutex_init(&kept_mu, NULL);
 	stacks_in_child();
 	findings_in_child();
@@ -32,8 +36,10 @@ void checks_in_child(void)
 
 // Destroyed objects.
 
-// The context of destroyed objects: its functions record the use.
-static struct context nowhere;
+// The context and the device of destroyed objects: the functions of the context record the use, and the device
+// refuses all calls.
+static struct device no_device = {.gone = 1};
+static struct context nowhere = {.dev = &no_device};
 
 static int used(const struct object *o)
 {
@@ -81,7 +87,8 @@ static void begin_ended(struct ibv_qp_ex *ex)
 {
 	struct qp *q = CONTAINER(ex, struct qp, ex);
 	spin_lock(SEND_LOCK, &q->send_lock);
-	q->failed = used(&q->o);
+	used(&q->o);
+	q->failed = EBADF;
 }
 
 bool check_ended(const struct object *o)
@@ -92,6 +99,13 @@ bool check_ended(const struct object *o)
 	found(USED_AFTER_DESTROY, CALLED({"used here", stack_here()}, {"destroyed here", o->ended}, {"created here", o->made}),
 		"the program uses %s after it has destroyed it", name.text);
 	return true;
+}
+
+bool check_uses_ended(const struct ibv_pd *pd, const struct ibv_qp_init_attr *a)
+{
+	return check_ended(&CONTAINER(pd, struct pd, ibv)->o) || (a->send_cq != NULL && check_ended(&CONTAINER(a->send_cq, struct cq, ibv)->o)) ||
+	       (a->recv_cq != NULL && check_ended(&CONTAINER(a->recv_cq, struct cq, ibv)->o)) ||
+	       (a->srq != NULL && check_ended(&CONTAINER(a->srq, struct srq, ibv)->o));
 }
 
 bool check_ended_twice(const struct object *o)
@@ -107,22 +121,19 @@ bool check_ended_twice(const struct object *o)
 void check_keeps(struct object *o, void *memory)
 {
 	void *oldest;
-	struct ibv_context_ops *ops = &nowhere.v.context.ops;
 	o->ended = stack_here();
 	if (o->kind == &qp_kind)
 		check_frees_qp(CONTAINER(o, struct qp, o));
 	if (o->kind == &srq_kind)
 		check_frees_srq(CONTAINER(o, struct srq, o));
-	pthread_mutex_lock(&kept_mu);
-	ops->post_send = send_to_ended, ops->post_recv = receive_to_ended, ops->post_srq_recv = receive_to_ended_srq;
-	ops->poll_cq = poll_ended, ops->req_notify_cq = arm_ended;
+	mutex_lock(KEPT_LOCK, &kept_mu);
 	oldest = kept[keeps % KEPT];
 	kept[keeps++ % KEPT] = memory;
-	pthread_mutex_unlock(&kept_mu);
+	mutex_unlock(&kept_mu);
 	if (o->kind == &cq_kind)
-		CONTAINER(o, struct cq, o)->ex.start_poll = start_ended;
+		CONTAINER(o, struct cq, o)->ex.start_poll = start_ended, CONTAINER(o, struct cq, o)->dev = &no_device;
 	if (o->kind == &qp_kind)
-		CONTAINER(o, struct qp, o)->ex.wr_start = begin_ended;
+		CONTAINER(o, struct qp, o)->ex.wr_start = begin_ended, CONTAINER(o, struct qp, o)->dev = &no_device;
 	*(struct ibv_context **)memory = &nowhere.v.context; // all structures of verbs begin with their context
 	free(oldest);
 }
@@ -162,7 +173,7 @@ void check_busy(const struct object *o, struct ibv_context *in)
 			first = name_of(u), made = u->made;
 	mutex_unlock(&c->source.mu);
 	found(DESTROY_REFUSED, CALLED({"destroyed here", stack_here()}, {"the user was created here", made}, {"created here", o->made}),
-		"%s cannot be destroyed (EBUSY): %s uses it, and %d more", name.text, first.text, n > 1 ? n - 1 : 0);
+		"%s cannot be destroyed: %s uses it, and %d more", name.text, first.text, n > 1 ? n - 1 : 0);
 }
 
 // left records the objects that are left in a context.
@@ -290,7 +301,8 @@ struct waited check_sleeps(const struct channel *ch)
 			w.q = NULL;
 			break;
 		}
-		if (cons != prod && w.q == NULL && pthread_equal(q->taker, pthread_self())) // another thread that has read the event may still poll
+		// Another thread that has read the event may still poll.
+		if (cons != prod && w.q == NULL && pthread_equal(q->taker, pthread_self()))
 			w = (struct waited){q, cons, prod};
 	}
 	mutex_unlock(&c->source.mu);
@@ -310,6 +322,14 @@ void check_slept(const struct channel *ch, const struct waited *before)
 void check_overran(const struct cq *q)
 {
 	found(CQ_OVERRUN, CALLED({"created here", q->o.made}), "completion queue %u has %d entries, and more completions came than it holds", q->o.number, q->ibv.cqe);
+}
+
+void check_blocks(const struct channel *ch)
+{
+	struct pollfd p = {.fd = ch->ibv.fd, .events = POLLIN};
+	struct waited w = check_sleeps(ch);
+	if (!(fcntl(p.fd, F_GETFL) & O_NONBLOCK) && w.q != NULL && poll(&p, 1, SLOW_NS / 1000000) == 0)
+		check_slept(ch, &w);
 }
 
 // rest counts the completions in a queue that nobody has polled: of any status, and errors that are not flushes.
@@ -334,12 +354,21 @@ static void never_polled(const struct cq *c, const struct qp *q, const struct st
 {
 	unsigned errors, n = rest(c, q, &errors);
 	struct call calls[CALLS] = {{"created here", c->o.made}, {at != NULL ? "destroyed here" : NULL, at}};
-	struct name name = name_of(q != NULL ? &q->o : &c->o);
+	char of[sizeof(struct name) + 8] = "";
+	if (q != NULL)
+		snprintf(of, sizeof of, " of %s", name_of(&q->o).text);
 	if (errors > 0)
-		found(ERROR_NEVER_POLLED, calls, "completion queue %u has %u completions with an error that the program has never polled, and %s ends", c->o.number, errors,
-			name.text);
+		found(ERROR_NEVER_POLLED, calls, "the program has never polled %u completion(s) with an error%s in completion queue %u", errors, of, c->o.number);
 	else if (n > 0)
-		found(COMPLETIONS_NEVER_POLLED, calls, "completion queue %u has %u completions that the program has never polled, and %s ends", c->o.number, n, name.text);
+		found(COMPLETIONS_NEVER_POLLED, calls, "the program has never polled %u completion(s)%s in completion queue %u", n, of, c->o.number);
+}
+
+// path_unused records an alternate path that a queue pair which ends has never armed.
+static void path_unused(const struct qp *q)
+{
+	if (q->path_set != NULL)
+		found(PATH_NOT_LOADED, CALLED({"set here", q->path_set}, {"created here", q->o.made}),
+			"queue pair 0x%06x ends, and its alternate path was never armed by the migration state REARM", q->ibv.qp_num);
 }
 
 void check_destroys_qp(const struct qp *q)
@@ -347,14 +376,15 @@ void check_destroys_qp(const struct qp *q)
 	const struct ibv_cq *both[] = {q->ibv.send_cq, q->ibv.recv_cq};
 	if (atomic_load(&exiting) || q->ibv.qp_type == IBV_QPT_XRC_RECV)
 		return;
+	path_unused(q);
 	for (int i = 0; i < 2; i++)
 		if (both[i] != NULL && (i == 0 || both[1] != both[0]))
 			never_polled(CONTAINER(both[i], struct cq, ibv), q, stack_here());
 }
 
-static void polls_ending(const struct cq *q, const char *title)
+static void polls_ending(const struct cq *q, const struct stack *poll)
 {
-	found(POLLED_WHILE_DESTROYED, CALLED({title, stack_here()}, {"created here", q->o.made}), "a thread polls completion queue %u while another destroys it",
+	found(POLLED_WHILE_DESTROYED, CALLED({"destroyed here", q->destroying}, {poll != NULL ? "polled here" : NULL, poll}), "a thread polls completion queue %u while another destroys it",
 		q->o.number);
 }
 
@@ -362,7 +392,7 @@ void check_destroys(struct cq *q)
 {
 	uint64_t until = now_ns() + SLOW_NS;
 	if (atomic_load(&q->pollers) > 0)
-		polls_ending(q, "destroyed here");
+		polls_ending(q, NULL);
 	while (atomic_load(&q->pollers) > 0 && now_ns() < until)
 		sched_yield();
 	if (!atomic_load(&exiting))
@@ -371,7 +401,7 @@ void check_destroys(struct cq *q)
 
 void used_in_child(void)
 {
-	if (checking)
+	if (checking && forked)
 		found(USED_IN_CHILD, CALLED({"used here", stack_here()}), "the child of a fork uses an adapter of its parent");
 }
 
@@ -384,7 +414,7 @@ bool check_polls(struct cq *q, void *frame)
 	if (!atomic_load(&q->ending))
 		return true;
 	check_polled(q);
-	polls_ending(q, "polled here");
+	polls_ending(q, stack_here());
 	return false;
 }
 
@@ -392,7 +422,7 @@ void check_polled(struct cq *q) { atomic_fetch_sub(&q->pollers, 1); }
 
 // Settings.
 
-void check_settings(const struct qp *q, const struct ibv_qp_attr *a, int mask)
+void check_settings(struct qp *q, const struct ibv_qp_attr *a, int mask)
 {
 	const struct call calls[CALLS] = {{"set here", stack_here()}};
 	uint32_t n = q->ibv.qp_num, mtu = q->dev->info.active_mtu;
@@ -404,10 +434,14 @@ void check_settings(const struct qp *q, const struct ibv_qp_attr *a, int mask)
 		found(RNR_TIMER_LONGEST, calls, "min_rnr_timer of queue pair 0x%06x is 0, which is 655 ms, the longest", n);
 	if (mask & IBV_QP_PATH_MTU && (uint32_t)a->path_mtu < mtu)
 		found(PATH_MTU_BELOW_PORT, calls, "the path MTU of queue pair 0x%06x is %u, and the MTU of the port is %u", n, 128u << a->path_mtu, 128u << mtu);
-	if (mask & IBV_QP_ALT_PATH && !(mask & IBV_QP_PATH_MIG_STATE && a->path_mig_state == IBV_MIG_REARM))
-		found(PATH_NOT_LOADED, calls, "queue pair 0x%06x gets an alternate path without the migration state REARM, so it does not use it", n);
-	if (mask & IBV_QP_MAX_DEST_RD_ATOMIC && a->max_dest_rd_atomic == 0)
-		found(NO_READ_RESOURCES, calls, "max_dest_rd_atomic of queue pair 0x%06x is 0: it refuses each READ and atomic of the peer", n);
+	if (mask & IBV_QP_ACCESS_FLAGS)
+		q->access = (unsigned)a->qp_access_flags;
+	if (mask & IBV_QP_ALT_PATH)
+		q->path_set = stack_here();
+	if (mask & IBV_QP_PATH_MIG_STATE && a->path_mig_state == IBV_MIG_REARM)
+		q->path_set = NULL;
+	if (mask & IBV_QP_MAX_DEST_RD_ATOMIC && a->max_dest_rd_atomic == 0 && q->access & (IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC))
+		found(NO_READ_RESOURCES, calls, "max_dest_rd_atomic of queue pair 0x%06x is 0: it refuses each READ and atomic of the peer, which has the right", n);
 }
 
 // The end.
@@ -420,6 +454,8 @@ static void exit_of(struct device *d)
 		for (const struct object *o = c->objects; o != NULL; o = o->next)
 			if (o->kind == &cq_kind && !atomic_load(&CONTAINER(o, struct cq, o)->ending))
 				never_polled(CONTAINER(o, struct cq, o), NULL, NULL);
+			else if (o->kind == &qp_kind)
+				path_unused(CONTAINER(o, struct qp, o));
 		left(c, OBJECTS_LEFT_AT_EXIT, "at the end of the program", NULL);
 		mutex_unlock(&c->source.mu);
 	}
@@ -443,6 +479,11 @@ __attribute__((constructor)) static void start(void)
 	void (*watch)(void (*)(const void *, size_t, int)) = (void (*)(void (*)(const void *, size_t, int)))dlsym(RTLD_DEFAULT, "softhca_watch_memory");
 	if (watch != NULL)
 		watch(check_memory_goes);
+	set_ops(&nowhere);
+	nowhere.v.sz = sizeof nowhere.v, nowhere.v.context.abi_compat = __VERBS_ABI_IS_EXTENDED;
+	struct ibv_context_ops *ops = &nowhere.v.context.ops;
+	ops->post_send = send_to_ended, ops->post_recv = receive_to_ended, ops->post_srq_recv = receive_to_ended_srq;
+	ops->poll_cq = poll_ended, ops->req_notify_cq = arm_ended;
 	checking = true;
 	atexit(check_exit);
 }

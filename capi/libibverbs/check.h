@@ -98,6 +98,9 @@ extern __thread void *poll_frame;
 bool check_polls(struct cq *q, void *frame);
 void check_polled(struct cq *q);
 
+// check_ah notes the address handle of the request that the calling thread posts.
+void check_ah(const struct ah *a);
+
 // check_sends looks at the requests in a send queue from index first to before end, check_receives and
 // check_srq_receives at a receive. The engine has not seen them yet.
 void check_sends(struct qp *q, uint32_t first, uint32_t end);
@@ -128,6 +131,9 @@ extern void *(*asan_poisoned)(void *addr, size_t n);
 bool check_ended(const struct object *o);
 bool check_ended_twice(const struct object *o);
 
+// check_uses_ended does it for the objects that a new queue pair is to use.
+bool check_uses_ended(const struct ibv_pd *pd, const struct ibv_qp_init_attr *a);
+
 // check_keeps keeps the memory of a destroyed object for some time, so that uses of it are noticed. memory is
 // what is to be freed.
 void check_keeps(struct object *o, void *memory);
@@ -143,7 +149,7 @@ void check_refused(const char *call, const char *why);
 
 // check_arms, check_settings: the program arms a queue; it has modified a queue pair.
 void check_arms(const struct cq *q);
-void check_settings(const struct qp *q, const struct ibv_qp_attr *a, int mask);
+void check_settings(struct qp *q, const struct ibv_qp_attr *a, int mask);
 
 // check_acks and check_async_acks record events that the program is about to acknowledge, and has not read.
 void check_acks(struct ibv_cq *q, unsigned n);
@@ -165,6 +171,9 @@ struct waited {
 // check_sleeps returns that before a sleep; check_slept records it after a long one.
 struct waited check_sleeps(const struct channel *ch);
 void check_slept(const struct channel *ch, const struct waited *before);
+
+// check_blocks does both before a thread blocks in a read of the descriptor.
+void check_blocks(const struct channel *ch);
 
 // SLOW_NS is how long a thread sleeps before the checker looks what it waits for.
 enum { SLOW_NS = 1000000000 };

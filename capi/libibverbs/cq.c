@@ -19,6 +19,8 @@ static int end_cq(struct cq *q, bool wait)
 {
 	if (outlived(&q->o, q))
 		return 0;
+	if (UNLIKELY(checking))
+		q->destroying = stack_here();
 	atomic_store(&q->ending, true); // from here on the ring may be gone
 	if (UNLIKELY(checking) && wait)
 		check_destroys(q);

@@ -169,6 +169,8 @@ EXPORT VERB(int, ibv_get_cq_event, (struct ibv_comp_channel *ibv, struct ibv_cq 
 		case INTERRUPTED:
 			return failure(EINTR);
 		case NOT_HERE:
+			if (UNLIKELY(checking))
+				check_blocks(ch);
 			if (wait_fd(&ch->source) < 0)
 				return -1;
 			waited = true;

@@ -172,7 +172,7 @@ void found(enum finding what, const struct call calls[CALLS], const char *format
 	va_start(args, format);
 	vsnprintf(text, sizeof text, format, args);
 	va_end(args);
-	pthread_mutex_lock(&findings_mu);
+	mutex_lock(FINDINGS_LOCK, &findings_mu);
 	if (!again(what, calls[0].stack) && knows < KNOWN) {
 		known[knows++] = (struct known){what, calls[0].stack, 1, 1};
 		l.n = 0;
@@ -185,14 +185,14 @@ void found(enum finding what, const struct call calls[CALLS], const char *format
 		if (fatal && !findings[what].advice)
 			_exit(FATAL_EXIT);
 	}
-	pthread_mutex_unlock(&findings_mu);
+	mutex_unlock(&findings_mu);
 	errno = saved;
 }
 
 void count_findings(void)
 {
 	static struct line l; // guarded by the lock
-	pthread_mutex_lock(&findings_mu);
+	mutex_lock(FINDINGS_LOCK, &findings_mu);
 	for (int i = 0; i < knows && whose == getpid(); i++) {
 		if (known[i].count == known[i].written)
 			continue;
@@ -201,15 +201,15 @@ void count_findings(void)
 		put(&l, "{\"id\":%d,\"count\":%lu}", i + 1, known[i].count);
 		append(&l);
 	}
-	pthread_mutex_unlock(&findings_mu);
+	mutex_unlock(&findings_mu);
 }
 
 // begin_findings writes the first line of a process, so that run knows that it was checked.
 void begin_findings(void)
 {
-	pthread_mutex_lock(&findings_mu);
+	mutex_lock(FINDINGS_LOCK, &findings_mu);
 	begin();
-	pthread_mutex_unlock(&findings_mu);
+	mutex_unlock(&findings_mu);
 }
 
 void findings_in_child(void)

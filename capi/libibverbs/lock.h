@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 // rank is the place of a lock in the order, outermost first: a thread that holds one takes only
@@ -24,6 +25,12 @@ enum rank {
 	OBJECT_LOCK,      // the mutexes in the structures of verbs.h: the counts of acknowledged events
 	FAULTS_LOCK,      // of fault.c: while handlers change
 	SETS_LOCK,        // of epoll.c: while the program's epoll sets change
+	KEPT_LOCK,        // of check.c: while an object is destroyed
+	NUMBERS_LOCK,     // of requests.c: while a queue pair is looked up by its number
+	REQUESTS_LOCK,    // of requests.c: while the requests of a queue are looked at
+	REGIONS_LOCK,     // of regions.c: while a region is looked up by its key
+	STACKS_LOCK,      // of stack.c: while a stack is looked up
+	FINDINGS_LOCK,    // of findings.c: while a finding is recorded
 };
 
 // The engine calls completed and event with its locks held, so no thread calls the engine with
@@ -69,6 +76,11 @@ static inline void mutex_unlock(pthread_mutex_t *m)
 	drop_rank(m);
 	pthread_mutex_unlock(m);
 }
+
+// mutex_try takes a lock if it is free. It never waits, so it may be called with any locks held. mutex_untry
+// releases the lock.
+static inline bool mutex_try(pthread_mutex_t *m) { return pthread_mutex_trylock(m) == 0; }
+static inline void mutex_untry(pthread_mutex_t *m) { pthread_mutex_unlock(m); }
 
 // A spin lock is held only for short copies.
 static inline void spin_lock(enum rank r, _Atomic uint32_t *l)

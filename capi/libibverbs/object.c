@@ -164,6 +164,8 @@ static int free_mr(struct object *o)
 	if (UNLIKELY(checking))
 		check_region_goes(m, "deregistered here");
 	int code = ENGINE(device_of(m->ibv.context), dereg_mr, m->handle);
+	if (UNLIKELY(checking) && (code == EBUSY || code == EINVAL))
+		check_busy(o, m->ibv.context);
 	if (code != 0)
 		return code;
 	if (UNLIKELY(checking))
@@ -178,6 +180,8 @@ const struct kind mr_kind = {"memory region", 3, free_mr};
 // new_mr registers what a describes. addr and length are the members of the verbs' region.
 struct mr *new_mr(struct ibv_pd *pd, void *addr, size_t length, struct softhca_mr *a)
 {
+	if (UNLIKELY(checking) && check_ended(&CONTAINER(pd, struct pd, ibv)->o))
+		return fail(EINVAL);
 	keep_faults();
 	struct mr *m = calloc(1, sizeof *m);
 	if (m == NULL)
@@ -315,6 +319,8 @@ const struct kind ah_kind = {"address handle", 3, free_ah};
 EXPORT VERB(struct ibv_ah *, ibv_create_ah, (struct ibv_pd *pd, struct ibv_ah_attr *attr), pd, attr)
 {
 	struct softhca_av av = av_of(attr);
+	if (UNLIKELY(checking) && check_ended(&CONTAINER(pd, struct pd, ibv)->o))
+		return fail(EINVAL);
 	if (!attr->is_global)
 		return fail(EINVAL); // RoCE has no LIDs
 	struct ah *a = calloc(1, sizeof *a);
@@ -429,6 +435,8 @@ static int srq_room(struct srq *s, struct pd *pd, struct softhca_srq *c)
 // new_srq creates a shared receive queue, one of XRC if it has a domain and a completion queue.
 static struct ibv_srq *new_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *a, struct ibv_xrcd *xrcd, struct ibv_cq *cq)
 {
+	if (UNLIKELY(checking) && check_ended(&CONTAINER(pd, struct pd, ibv)->o))
+		return fail(EINVAL);
 	struct srq *s = calloc(1, sizeof *s);
 	if (s == NULL)
 		return fail(ENOMEM);

@@ -107,6 +107,8 @@ static int put_send(struct qp *q, uint32_t prod, const struct ibv_send_wr *wr)
 		e->swap = wr->wr.atomic.swap;
 	} else if (q->ibv.qp_type == IBV_QPT_UD) {
 		const struct ah *a = CONTAINER(wr->wr.ud.ah, struct ah, ibv);
+		if (UNLIKELY(checking))
+			check_ah(a);
 		*to_of(q->send, e) = (struct ring_to){a->handle, wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey};
 	} else {
 		e->remote_addr = wr->wr.rdma.remote_addr;
@@ -391,6 +393,8 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn
 {
 	struct qp *q = CONTAINER(ex, struct qp, ex);
 	struct ring_send *e = current(q);
+	if (UNLIKELY(checking))
+		check_ah(CONTAINER(ah, struct ah, ibv));
 	if (e != NULL)
 		*to_of(q->send, e) = (struct ring_to){CONTAINER(ah, struct ah, ibv)->handle, qpn, qkey};
 }

@@ -109,6 +109,8 @@ static struct qp *new_qp(struct ibv_context *c, enum ibv_qp_type t, void *contex
 static struct qp *create(struct ibv_pd *pd, struct ibv_qp_init_attr *a, uint32_t flags)
 {
 	bool receives = a->srq == NULL && a->qp_type != IBV_QPT_XRC_SEND;
+	if (UNLIKELY(checking) && check_uses_ended(pd, a))
+		return fail(EINVAL);
 	if (a->send_cq == NULL || (a->recv_cq == NULL && a->qp_type != IBV_QPT_XRC_SEND) || !is_service(a->qp_type))
 		return fail(EINVAL);
 	struct qp *q = new_qp(pd->context, a->qp_type, a->qp_context);
@@ -221,6 +223,8 @@ static struct ibv_ah_attr attr_of(const struct softhca_av *v)
 EXPORT VERB(int, ibv_modify_qp, (struct ibv_qp *ibv, struct ibv_qp_attr *a, int mask), ibv, a, mask)
 {
 	struct qp *q = CONTAINER(ibv, struct qp, ibv);
+	if (UNLIKELY(checking) && check_ended(&q->o))
+		return EINVAL;
 	// Linux lets no call resize the queues of a queue pair, and RoCE does not use LIDs.
 	if (mask & IBV_QP_CAP || (mask & IBV_QP_AV && !a->ah_attr.is_global) || (mask & IBV_QP_ALT_PATH && !a->alt_ah_attr.is_global))
 		return EINVAL;
@@ -263,6 +267,8 @@ EXPORT VERB(int, ibv_query_qp, (struct ibv_qp *ibv, struct ibv_qp_attr *a, int m
 {
 	struct qp *q = CONTAINER(ibv, struct qp, ibv);
 	struct softhca_qp_attr s;
+	if (UNLIKELY(checking) && check_ended(&q->o))
+		return EINVAL;
 	if (mask & ~(2 * IBV_QP_RATE_LIMIT - 1))
 		return EOPNOTSUPP;
 	int code = ENGINE(q->dev, query_qp, q->handle, &s);

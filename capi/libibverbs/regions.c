@@ -90,16 +90,16 @@ void check_registers(const struct mr *m, const struct softhca_mr *a)
 		mark(0, UINT64_MAX);
 	else if (r.memory == SOFTHCA_PROGRAM && r.length > 0)
 		mark(r.addr, r.length);
-	pthread_mutex_lock(&regions_mu);
+	mutex_lock(REGIONS_LOCK, &regions_mu);
 	begin(&r);
-	pthread_mutex_unlock(&regions_mu);
+	mutex_unlock(&regions_mu);
 }
 
 void check_reregisters(const struct mr *m, uint32_t old, const struct softhca_mr *a, bool moves)
 {
 	struct device *d = device_of(m->ibv.context);
 	void *old_one = NULL;
-	pthread_mutex_lock(&regions_mu);
+	mutex_lock(REGIONS_LOCK, &regions_mu);
 	struct region *had = *place_of(d, old);
 	if (had != NULL) {
 		struct region r = *had;
@@ -110,25 +110,25 @@ void check_reregisters(const struct mr *m, uint32_t old, const struct softhca_mr
 			mark((uintptr_t)a->addr, a->length), r.addr = (uintptr_t)a->addr, r.length = a->length, r.iova = a->iova, r.memory = SOFTHCA_PROGRAM;
 		begin(&r);
 	}
-	pthread_mutex_unlock(&regions_mu);
+	mutex_unlock(&regions_mu);
 	free(old_one);
 }
 
 void check_deregisters(const struct mr *m)
 {
-	pthread_mutex_lock(&regions_mu);
+	mutex_lock(REGIONS_LOCK, &regions_mu);
 	void *old = end(device_of(m->ibv.context), m->ibv.lkey);
-	pthread_mutex_unlock(&regions_mu);
+	mutex_unlock(&regions_mu);
 	free(old);
 }
 
 bool region_of(const struct device *d, uint32_t key, struct region *out)
 {
-	pthread_mutex_lock(&regions_mu);
+	mutex_lock(REGIONS_LOCK, &regions_mu);
 	const struct region *r = *place_of(d, key);
 	if (r != NULL)
 		*out = *r;
-	pthread_mutex_unlock(&regions_mu);
+	mutex_unlock(&regions_mu);
 	return r != NULL;
 }
 

@@ -87,10 +87,10 @@ void check_new_qp(struct qp *q)
 		q->sends->cq = q->ibv.send_cq;
 	if (q->recv != NULL && (q->receives = new_requests(q->cap.recv_wr, q->cap.recv_sge)) != NULL)
 		q->receives->cq = q->ibv.recv_cq;
-	pthread_mutex_lock(&numbers_mu);
+	mutex_lock(NUMBERS_LOCK, &numbers_mu);
 	q->numbered = *bucket;
 	*bucket = q;
-	pthread_mutex_unlock(&numbers_mu);
+	mutex_unlock(&numbers_mu);
 }
 
 // The receives of XRC complete on queue pairs that may belong to other processes.
@@ -105,20 +105,20 @@ void check_resizes(struct srq *s)
 {
 	if (s->receives == NULL)
 		return;
-	pthread_mutex_lock(&s->receives->mu);
+	mutex_lock(REQUESTS_LOCK, &s->receives->mu);
 	s->receives->off = true;
-	pthread_mutex_unlock(&s->receives->mu);
+	mutex_unlock(&s->receives->mu);
 }
 
 void check_frees_qp(struct qp *q)
 {
-	pthread_mutex_lock(&numbers_mu);
+	mutex_lock(NUMBERS_LOCK, &numbers_mu);
 	for (struct qp **p = &numbers[q->ibv.qp_num % NUMBERS]; *p != NULL; p = &(*p)->numbered)
 		if (*p == q) {
 			*p = q->numbered;
 			break;
 		}
-	pthread_mutex_unlock(&numbers_mu);
+	mutex_unlock(&numbers_mu);
 	struct requests *both[] = {q->sends, q->receives};
 	for (int i = 0; i < 2; i++) {
 		if (both[i] != NULL)
@@ -331,6 +331,14 @@ static void fits(const struct requests *rs, const struct request *r, const struc
 			"the send queue of %s has %u entries, and %u requests are posted that no polled completion covers", name.text, rs->limit, n);
 }
 
+static __thread bool ended_ah; // the request that the thread posts has a destroyed address handle
+
+void check_ah(const struct ah *a)
+{
+	if (check_ended(&a->o))
+		ended_ah = true;
+}
+
 // check_send looks at a request before the engine sees it. The lock is held.
 static void check_send(struct qp *q, uint32_t index, const struct operation *o)
 {
@@ -361,18 +369,20 @@ static void check_send(struct qp *q, uint32_t index, const struct operation *o)
 	if (r->writes_list && right)
 		overlaps(q->sends, r, READS_OVERLAP);
 	poisoned(q->dev, r, "at the post");
-	r->told = !right || !aligned || !fits_mtu;
-	r->summed = right && o->carries && r->num_sge > 0 && sum(q->dev, r, &r->sum);
+	r->told = !right || !aligned || !fits_mtu || ended_ah;
+	ended_ah = false;
+	// The adapter reads a datagram once, so a program may also learn from the peer's answer that it was sent.
+	r->summed = right && q->ibv.qp_type != IBV_QPT_UD && o->carries && r->num_sge > 0 && sum(q->dev, r, &r->sum);
 }
 
 void check_sends(struct qp *q, uint32_t first, uint32_t end)
 {
 	if (q->sends == NULL)
 		return;
-	pthread_mutex_lock(&q->sends->mu);
+	mutex_lock(REQUESTS_LOCK, &q->sends->mu);
 	for (; first != end; first++)
 		check_send(q, first, &operations[((struct ring_send *)ring_entry(q->send, first))->opcode % 32]);
-	pthread_mutex_unlock(&q->sends->mu);
+	mutex_unlock(&q->sends->mu);
 }
 
 // check_receive looks at a receive before the engine sees it.
@@ -381,7 +391,7 @@ static void check_receive(struct requests *rs, const struct ring *ring, uint32_t
 	const struct ring_recv *e = ring_entry(ring, index);
 	handle_t pd = CONTAINER(domain, struct pd, ibv)->handle;
 	bool right = true;
-	pthread_mutex_lock(&rs->mu);
+	mutex_lock(REQUESTS_LOCK, &rs->mu);
 	struct request *r = add(rs);
 	r->wr_id = e->wr_id, r->index = index, r->length = e->length, r->opcode = IBV_WC_RECV, r->num_sge = (uint8_t)e->num_sge;
 	r->writes_list = r->signaled = true;
@@ -395,7 +405,7 @@ static void check_receive(struct requests *rs, const struct ring *ring, uint32_t
 		overlaps(rs, r, RECEIVES_OVERLAP);
 	poisoned(d, r, "at the post");
 	r->told = !right;
-	pthread_mutex_unlock(&rs->mu);
+	mutex_unlock(&rs->mu);
 }
 
 void check_receives(struct qp *q, uint32_t index)
@@ -526,7 +536,7 @@ static void remove_at(struct requests *rs, uint32_t i)
 static void complete(struct requests *rs, const struct device *d, const struct ring_cqe *e, bool in_order)
 {
 	uint32_t last;
-	pthread_mutex_lock(&rs->mu);
+	mutex_lock(REQUESTS_LOCK, &rs->mu);
 	if (index_of(rs, e, in_order, &last)) {
 		for (uint32_t i = in_order ? rs->head : last; i != last + 1; i++)
 			check_memory(d, at(rs, i), e->status == IBV_WC_SUCCESS);
@@ -539,17 +549,17 @@ static void complete(struct requests *rs, const struct device *d, const struct r
 			due(rs->cq, -r->signaled, r);
 		}
 	}
-	pthread_mutex_unlock(&rs->mu);
+	mutex_unlock(&rs->mu);
 }
 
 void check_completes(struct cq *c, const struct ring_cqe *e)
 {
 	struct requests *rs;
 	struct qp *q;
-	pthread_mutex_lock(&numbers_mu);
+	mutex_lock(NUMBERS_LOCK, &numbers_mu);
 	for (q = numbers[e->qp_num % NUMBERS]; q != NULL && !(q->ibv.qp_num == e->qp_num && q->dev == c->dev); q = q->numbered) {
 	}
-	pthread_mutex_unlock(&numbers_mu);
+	mutex_unlock(&numbers_mu);
 	if (q == NULL)
 		return;
 	bool receive = e->opcode & IBV_WC_RECV, shared = receive && q->ibv.srq != NULL;
@@ -572,10 +582,10 @@ void check_state(struct qp *q, enum ibv_qp_state to)
 	for (int i = 0; i < 2; i++) {
 		if (both[i] == NULL)
 			continue;
-		pthread_mutex_lock(&both[i]->mu);
+		mutex_lock(REQUESTS_LOCK, &both[i]->mu);
 		due(both[i]->cq, -(int)both[i]->signaled, NULL);
 		both[i]->head = both[i]->tail, both[i]->signaled = both[i]->lost = 0, both[i]->off = false;
-		pthread_mutex_unlock(&both[i]->mu);
+		mutex_unlock(&both[i]->mu);
 	}
 }
 
@@ -591,18 +601,19 @@ static bool unfilled(const struct qp *q, const struct request *r)
 	return (int32_t)(r->index - atomic_load(&q->recv->cons)) >= 0 && q->ibv.state >= IBV_QPS_RTR && q->ibv.state <= IBV_QPS_SQE;
 }
 
-// find_user returns the first unfinished send request that uses memory of a region. The lock of numbers is held.
+// find_user returns the first unfinished send request that uses memory of a region. Its completion is not
+// looked at any more. The lock of numbers is held.
 static const struct request *find_user(const struct qp *q, uint32_t key)
 {
-	const struct request *r = NULL;
-	pthread_mutex_lock(&q->sends->mu);
+	struct request *r = NULL;
+	mutex_lock(REQUESTS_LOCK, &q->sends->mu);
 	for (uint32_t i = q->sends->head; i != q->sends->tail && r == NULL; i++) {
-		const struct request *o = at(q->sends, i);
+		struct request *o = at(q->sends, i);
 		for (int g = 0; g < o->num_sge && r == NULL && !o->ended && unfinished(q, o); g++)
 			if (o->list[g].lkey == key && o->list[g].length > 0)
-				r = o;
+				r = o, o->told = true;
 	}
-	pthread_mutex_unlock(&q->sends->mu);
+	mutex_unlock(&q->sends->mu);
 	return r;
 }
 
@@ -610,12 +621,12 @@ void check_region_goes(const struct mr *m, const char *how)
 {
 	const struct request *r = NULL;
 	const struct qp *q;
-	pthread_mutex_lock(&numbers_mu);
+	mutex_lock(NUMBERS_LOCK, &numbers_mu);
 	for (int i = 0; i < NUMBERS && r == NULL; i++)
 		for (q = numbers[i]; q != NULL && r == NULL; q = q->numbered)
 			if (q->sends != NULL && q->dev == device_of(m->ibv.context))
 				r = find_user(q, m->ibv.lkey);
-	pthread_mutex_unlock(&numbers_mu);
+	mutex_unlock(&numbers_mu);
 	if (r != NULL)
 		found(REGION_DEREGISTERED_IN_USE, CALLED({how, stack_here()}, {"posted here", r->posted}, {"registered here", m->o.made}),
 			"the region with lkey 0x%x is in use: a %s of %u bytes is not finished", m->ibv.lkey, operation_name(r), r->length);
@@ -645,14 +656,14 @@ static bool goes_of(const struct qp *q, uintptr_t p, size_t n, struct request *o
 	struct requests *both[] = {q->sends, q->receives};
 	bool is = false;
 	for (int i = 0; i < 2 && !is; i++) {
-		if (both[i] == NULL || pthread_mutex_trylock(&both[i]->mu) != 0)
+		if (both[i] == NULL || !mutex_try(&both[i]->mu))
 			continue;
 		struct request *r = in_memory(q, both[i], p, n);
 		if (r != NULL) {
 			r->ended = r->told = true, r->summed = false;
 			*out = *r, is = true;
 		}
-		pthread_mutex_unlock(&both[i]->mu);
+		mutex_untry(&both[i]->mu);
 	}
 	return is;
 }
@@ -661,12 +672,12 @@ void check_memory_goes(const void *p, size_t n, int unmapped)
 {
 	struct request r;
 	bool is = false;
-	if (n == 0 || !registered(p, n) || pthread_mutex_trylock(&numbers_mu) != 0)
+	if (n == 0 || !registered(p, n) || !mutex_try(&numbers_mu))
 		return;
 	for (int i = 0; i < NUMBERS && !is; i++)
 		for (const struct qp *q = numbers[i]; q != NULL && !is; q = q->numbered)
 			is = goes_of(q, (uintptr_t)p, n, &r);
-	pthread_mutex_unlock(&numbers_mu);
+	mutex_untry(&numbers_mu);
 	if (is)
 		found(unmapped ? MEMORY_UNMAPPED : MEMORY_FREED, CALLED({unmapped ? "unmapped here" : "freed here", stack_here()}, {"posted here", r.posted}),
 			"the program %s memory of a %s of %u bytes that is not finished", unmapped ? "unmaps" : "frees", operation_name(&r), r.length);

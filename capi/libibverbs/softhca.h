@@ -203,6 +203,7 @@ struct cq {
 	_Atomic bool moderated; // its events are delayed
 	_Atomic int due, pollers; // of the checker: completions of posted requests; threads that poll
 	pthread_t taker;          // of the checker: the thread that has read the newest event
+	const struct stack *destroying; // of the checker: where a thread destroys it
 };
 
 struct srq {
@@ -264,6 +265,8 @@ struct qp {
 	// Of the checker.
 	struct requests *sends, *receives;
 	const struct stack *error_polled; // where the program polled an error, and has not set a state since
+	const struct stack *path_set;     // where it set an alternate path that is not armed yet
+	unsigned access;                  // rights of the peer
 	struct qp *numbered;              // another one in the table of numbers
 };
 
@@ -272,6 +275,12 @@ extern const struct kind pd_kind, mr_kind, dm_kind, ah_kind, srq_kind, channel_k
 
 static inline struct context *context_of(struct ibv_context *c) { return CONTAINER(c, struct context, v.context); }
 static inline struct device *device_of(struct ibv_context *c) { return context_of(c)->dev; }
+
+// check.c
+
+// used_in_child records that the child of a fork uses an object of its parent.
+void used_in_child(void);
+void checks_in_child(void);
 
 // The calls into the engine. A signal handler must not run on one of Go's stacks, so all
 // signals but those of faults are blocked during a call.
@@ -316,6 +325,8 @@ static inline void *fail(int code)
 static inline void *abandon(void *memory, int code)
 {
 	free(memory);
+	if (UNLIKELY(code == EIO))
+		used_in_child();
 	return fail(code);
 }
 
@@ -398,10 +409,6 @@ bool sets_engines(void);
 // guarded calls a function that reads memory of the program, and nothing else. It returns false if that memory
 // is not mapped.
 bool guarded(void (*read)(void *arg), void *arg);
-
-// check.c
-void used_in_child(void);
-void checks_in_child(void);
 
 // signals.c
 bool enter_unblocked(void);

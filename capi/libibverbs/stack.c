@@ -121,7 +121,7 @@ static const struct stack *intern(struct stack *s)
 	s->hash = 14695981039346656037u;
 	for (unsigned i = 0; i < s->n; i++)
 		s->hash = (s->hash ^ s->pc[i]) * 1099511628211u;
-	pthread_mutex_lock(&stacks_mu);
+	mutex_lock(STACKS_LOCK, &stacks_mu);
 	struct stack **bucket = &buckets[s->hash % BUCKETS], *at = *bucket;
 	while (at != NULL && !(at->hash == s->hash && at->n == s->n && memcmp(at->pc, s->pc, s->n * sizeof *s->pc) == 0))
 		at = at->next;
@@ -131,7 +131,7 @@ static const struct stack *intern(struct stack *s)
 		*bucket = at;
 		stacks++;
 	}
-	pthread_mutex_unlock(&stacks_mu);
+	mutex_unlock(&stacks_mu);
 	return at != NULL ? at : &unknown;
 }
 

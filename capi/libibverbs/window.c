@@ -1,6 +1,6 @@
 // Memory windows: allocating, and binding those of type 1. Requests bind those of type 2 (post.c).
 #define _GNU_SOURCE
-#include "softhca.h"
+#include "check.h"
 
 #include <sys/random.h>
 
@@ -27,6 +27,8 @@ const struct kind mw_kind = {"memory window", 4, free_mw};
 
 VERB(struct ibv_mw *, alloc_mw, (struct ibv_pd *pd, enum ibv_mw_type type), pd, type)
 {
+	if (UNLIKELY(checking) && check_ended(&CONTAINER(pd, struct pd, ibv)->o))
+		return fail(EINVAL);
 	struct mw *m = calloc(1, sizeof *m);
 	if (m == NULL)
 		return fail(ENOMEM);

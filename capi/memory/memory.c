@@ -8,6 +8,8 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -20,9 +22,12 @@ static void *(*next_reallocarray)(void *, size_t, size_t);
 static int (*next_munmap)(void *, size_t);
 static void *(*next_mremap)(void *, size_t, size_t, int, ...);
 
-// The C library's own functions, for calls before the constructor has found the next ones.
+// For calls before the constructor has found the next functions: the C library's own, and those of a sanitizer,
+// which the program may have.
 extern void __libc_free(void *p);
 extern void *__libc_realloc(void *p, size_t n);
+extern void __interceptor_free(void *p) __attribute__((weak));
+extern void *__interceptor_realloc(void *p, size_t n) __attribute__((weak));
 
 __attribute__((constructor)) static void find(void)
 {
@@ -33,7 +38,7 @@ __attribute__((constructor)) static void find(void)
 	next_mremap = (void *(*)(void *, size_t, size_t, int, ...))dlsym(RTLD_NEXT, "mremap");
 }
 
-// softhca_watch_memory has f called before memory is freed or unmapped, or after it was moved. f may run in any
+// softhca_watch_memory has f called before memory is freed or unmapped, and after it was moved. f may run in any
 // thread, and must not wait for a lock that its thread may have.
 EXPORT void softhca_watch_memory(watcher *f) { atomic_store(&watching, f); }
 
@@ -50,14 +55,23 @@ EXPORT void free(void *p)
 		goes(p, malloc_usable_size(p), 0);
 	if (next_free != NULL)
 		next_free(p);
+	else if (__interceptor_free != NULL)
+		__interceptor_free(p);
 	else
 		__libc_free(p);
+}
+
+static void *reallocate(void *p, size_t n)
+{
+	if (next_realloc != NULL)
+		return next_realloc(p, n);
+	return __interceptor_realloc != NULL ? __interceptor_realloc(p, n) : __libc_realloc(p, n);
 }
 
 EXPORT void *realloc(void *p, size_t n)
 {
 	size_t had = atomic_load_explicit(&watching, memory_order_relaxed) != NULL ? malloc_usable_size(p) : 0;
-	void *q = next_realloc != NULL ? next_realloc(p, n) : __libc_realloc(p, n);
+	void *q = reallocate(p, n);
 	if (had > 0 && q != p && (q != NULL || n == 0))
 		goes(p, had, 0);
 	return q;
@@ -65,7 +79,9 @@ EXPORT void *realloc(void *p, size_t n)
 
 EXPORT void *reallocarray(void *p, size_t count, size_t n)
 {
-	size_t had = atomic_load_explicit(&watching, memory_order_relaxed) != NULL ? malloc_usable_size(p) : 0;
+	size_t size, had = atomic_load_explicit(&watching, memory_order_relaxed) != NULL ? malloc_usable_size(p) : 0;
+	if (next_reallocarray == NULL)
+		return __builtin_mul_overflow(count, n, &size) ? NULL : realloc(p, size);
 	void *q = next_reallocarray(p, count, n);
 	if (had > 0 && q != NULL && q != p)
 		goes(p, had, 0);
@@ -75,7 +91,7 @@ EXPORT void *reallocarray(void *p, size_t count, size_t n)
 EXPORT int munmap(void *p, size_t n)
 {
 	goes(p, n, 1);
-	return next_munmap(p, n);
+	return next_munmap != NULL ? next_munmap(p, n) : (int)syscall(SYS_munmap, p, n);
 }
 
 EXPORT void *mremap(void *p, size_t old, size_t new, int flags, ...)
@@ -84,10 +100,10 @@ EXPORT void *mremap(void *p, size_t old, size_t new, int flags, ...)
 	va_start(args, flags);
 	void *to = flags & MREMAP_FIXED ? va_arg(args, void *) : NULL;
 	va_end(args);
-	void *q = next_mremap(p, old, new, flags, to);
+	if (new < old) // what is cut off; the rest may move, too
+		goes((char *)p + new, old - new, 1);
+	void *q = next_mremap != NULL ? next_mremap(p, old, new, flags, to) : (void *)syscall(SYS_mremap, p, old, new, flags, to);
 	if (q != MAP_FAILED && q != p)
 		goes(p, old, 1);
-	else if (q == p && new < old)
-		goes((char *)p + new, old - new, 1);
 	return q;
 }

@@ -36,7 +36,7 @@ func install(t *testing.T) installation {
 	must.Do(t, errors.Join(
 		os.MkdirAll(filepath.Dir(i.command), 0o755), os.MkdirAll(i.libs, 0o755), copyFile(i.command, self),
 		os.WriteFile(filepath.Join(i.libs, libraries.Engine), nil, 0o644),
-		libraries.BuildPreload(t.Context(), "../..", i.libs),
+		libraries.BuildOne(t.Context(), "../..", i.libs, libraries.Preload),
 		copyFile(filepath.Join(i.libs, libraries.Verbs), filepath.Join(i.libs, libraries.Preload)),
 	))
 	t.Setenv("TMPDIR", t.TempDir())

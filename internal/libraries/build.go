@@ -139,10 +139,10 @@ func exists(name string) bool {
 	return err == nil
 }
 
-// BuildPreload builds only the preload library into an existing directory, with additional
+// BuildOne builds only the library in C with a file name into an existing directory, with additional
 // flags for the compiler.
-func BuildPreload(ctx context.Context, tree, dir string, flags ...string) error {
-	p := parts[slices.IndexFunc(parts, func(p part) bool { return p.file == Preload })]
+func BuildOne(ctx context.Context, tree, dir, file string, flags ...string) error {
+	p := parts[slices.IndexFunc(parts, func(p part) bool { return p.file == file })]
 	p.args = append(slices.Clone(p.args), flags...)
 	return p.build(ctx, tree, dir)
 }

@@ -59,7 +59,7 @@ var plain = sync.OnceValues(func() (string, error) {
 
 // build builds the library, with additional flags of the compiler.
 func build(dir string, flags ...string) (string, error) {
-	return filepath.Join(dir, libraries.Preload), libraries.BuildPreload(context.Background(), "../../..", dir, flags...)
+	return filepath.Join(dir, libraries.Preload), libraries.BuildOne(context.Background(), "../../..", dir, libraries.Preload, flags...)
 }
 
 // bench is a preload library and an image.
