@@ -13,9 +13,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/softhca/softhca/internal/check"
 	"github.com/softhca/softhca/internal/explain"
 	"github.com/softhca/softhca/internal/libraries"
 	"github.com/softhca/softhca/internal/must"
@@ -166,6 +168,46 @@ func TestExpectations(t *testing.T) {
 		}
 		if code != c.code || !strings.Contains(string(out), c.want) {
 			t.Errorf("%q: exit code %d, want %d\n%s", args[1:], code, c.code, out)
+		}
+	}
+}
+
+// TestK1_Check runs programs with run --check. Their bugs are not those of the checker's own programs, so a
+// finding is one that the error completion or the refused call tells.
+func TestK1_Check(t *testing.T) {
+	command, program := build(t)
+	for _, c := range []struct {
+		bug, finding string
+		flags        []string
+		code         int
+	}{
+		{"bad-lkey", "key-unknown", nil, 0},
+		{"beyond", "remote-access-error", nil, 0},
+		{"post-before-rts", "call-refused", nil, 0},
+		{"receive-too-small", "remote-request-invalid", nil, 0},
+		{"receive-too-small", "error-never-polled", nil, 0},
+		{"bad-lkey", "key-unknown", []string{"--check=fatal"}, 86},
+		{"bad-lkey", "key-unknown", []string{"--explain"}, 0},
+		{"late-receive", "", nil, 0},
+	} {
+		file := filepath.Join(t.TempDir(), "report.json")
+		args := append([]string{"run", "--check", "--report", file, "--addr", "127.0.80.1"}, c.flags...)
+		out, err := exec.Command(command, append(args, "--", program, c.bug)...).CombinedOutput()
+		code := 0
+		if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+			code = exit.ExitCode()
+		} else {
+			must.Do(t, err)
+		}
+		text, err := os.ReadFile(file)
+		must.Do(t, err)
+		r := new(check.Report)
+		must.Do(t, json.Unmarshal(text, r))
+		has := slices.ContainsFunc(r.Findings, func(f *check.Finding) bool {
+			return f.Name == c.finding && slices.ContainsFunc(f.Stacks[0].Frames, func(f check.Frame) bool { return filepath.Base(f.File) == "bugs.c" && f.Line > 0 })
+		})
+		if code != c.code || has != (c.finding != "") || (c.finding == "" && len(r.Findings) > 0) || len(r.Processes) == 0 {
+			t.Errorf("%q: exit code %d, want %d; want the finding %q\n%s", args[1:], code, c.code, c.finding, out)
 		}
 	}
 }

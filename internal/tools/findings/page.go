@@ -14,6 +14,7 @@ const head = `<!-- Written by "go generate ./internal/tools/findings". Do not ed
 
 runs a program and reports its wrong use of the verbs: buffers that change while the adapter sends them, memory that is freed too early, queues that are too small on hardware, wrong
 keys, events that are never acknowledged. Most of these bugs do not show on every run, and some do not show on this adapter at all, but corrupt data or hang on hardware.
+[checks-programs.md](checks-programs.md) lists what it finds in fio, UCX, QEMU and other programs.
 
 The program needs no changes and no recompilation; debug information (` + "`-g`" + `) gives the reports source lines. The report covers the program and all processes that it starts. It is printed to standard error when the program
 has ended. Each finding has a sentence with the facts, the stacks of the calls that matter, and the rule.
