@@ -9,11 +9,13 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { KEPT = 256, LEFT = 64 };
+enum { KEPT = 256, LEFT = 64, ACK_S = 3 };
 
 bool checking;
 struct softhca_writes adapter_writes;
 void *(*asan_poisoned)(void *addr, size_t n);
+__thread int in_checker;
+__thread bool was_gone;
 
 static bool forked; // this process is the child of a fork
 static _Atomic bool exiting; // the program has returned from main, or called exit
@@ -118,14 +120,19 @@ bool check_ended_twice(const struct object *o)
 	return true;
 }
 
-void check_keeps(struct object *o, void *memory)
+void check_forgets(struct object *o)
 {
-	void *oldest;
-	o->ended = stack_here();
 	if (o->kind == &qp_kind)
 		check_frees_qp(CONTAINER(o, struct qp, o));
 	if (o->kind == &srq_kind)
 		check_frees_srq(CONTAINER(o, struct srq, o));
+}
+
+void check_keeps(struct object *o, void *memory)
+{
+	void *oldest;
+	o->ended = stack_here();
+	check_forgets(o);
 	mutex_lock(KEPT_LOCK, &kept_mu);
 	oldest = kept[keeps % KEPT];
 	kept[keeps++ % KEPT] = memory;
@@ -173,7 +180,7 @@ void check_busy(const struct object *o, struct ibv_context *in)
 			first = name_of(u), made = u->made;
 	mutex_unlock(&c->source.mu);
 	found(DESTROY_REFUSED, CALLED({"destroyed here", stack_here()}, {"the user was created here", made}, {"created here", o->made}),
-		"%s cannot be destroyed: %s uses it, and %d more", name.text, first.text, n > 1 ? n - 1 : 0);
+		n > 1 ? "%s cannot be destroyed: %s uses it, and %d more" : "%s cannot be destroyed: %s uses it", name.text, first.text, n - 1);
 }
 
 // left records the objects that are left in a context.
@@ -219,7 +226,7 @@ static void acked(const struct object *o, uint32_t completed, uint32_t taken, en
 void check_acks(struct ibv_cq *ibv, unsigned n)
 {
 	struct cq *q = CONTAINER(ibv, struct cq, ibv);
-	unsigned taken = 0;
+	unsigned taken = 0, completed = __atomic_load_n(&ibv->comp_events_completed, __ATOMIC_ACQUIRE); // first: both only grow
 	if (check_ended(&q->o))
 		return;
 	if (ibv->channel != NULL) {
@@ -228,28 +235,17 @@ void check_acks(struct ibv_cq *ibv, unsigned n)
 		taken = q->taken;
 		mutex_unlock(&ch->source.mu);
 	}
-	acked(&q->o, ibv->comp_events_completed + n, taken, ACKNOWLEDGED_TWICE);
+	acked(&q->o, completed + n, taken, ACKNOWLEDGED_TWICE);
 }
 
-void check_async_acks(const struct ibv_async_event *e)
+void check_async_acks(struct ibv_context *in, const struct object *o, const uint32_t *completed, const unsigned *taken)
 {
-	switch (e->event_type) {
-	case IBV_EVENT_CQ_ERR: {
-		struct cq *q = CONTAINER(e->element.cq, struct cq, ibv);
-		acked(&q->o, q->ibv.async_events_completed + 1, q->async_taken, ASYNC_ACKNOWLEDGED_TWICE);
-		break;
-	}
-	case IBV_EVENT_SRQ_ERR:
-	case IBV_EVENT_SRQ_LIMIT_REACHED: {
-		struct srq *s = CONTAINER(e->element.srq, struct srq, ibv);
-		acked(&s->o, s->ibv.events_completed + 1, s->async_taken, ASYNC_ACKNOWLEDGED_TWICE);
-		break;
-	}
-	default: {
-		struct qp *q = CONTAINER(e->element.qp, struct qp, ibv);
-		acked(&q->o, q->ibv.events_completed + 1, q->async_taken, ASYNC_ACKNOWLEDGED_TWICE);
-	}
-	}
+	struct context *c = context_of(in);
+	uint32_t n = __atomic_load_n(completed, __ATOMIC_ACQUIRE) + 1; // first: both only grow
+	mutex_lock(SOURCE_LOCK, &c->source.mu);
+	unsigned read = *taken;
+	mutex_unlock(&c->source.mu);
+	acked(o, n, read, ASYNC_ACKNOWLEDGED_TWICE);
 }
 
 // NOTHING is what meaningless members of completions become.
@@ -274,15 +270,16 @@ void check_hides(struct ibv_wc *wc)
 void await_ack(const struct object *o, pthread_cond_t *cond, pthread_mutex_t *mu, enum finding what)
 {
 	struct timespec until;
-	if (!checking) {
+	if (!checking || atomic_load(&o->told_waiting)) {
 		pthread_cond_wait(cond, mu);
 		return;
 	}
 	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += SLOW_NS / 1000000000;
+	until.tv_sec += ACK_S;
 	if (pthread_cond_timedwait(cond, mu, &until) != ETIMEDOUT)
 		return;
 	struct name name = name_of(o);
+	atomic_store(&((struct object *)o)->told_waiting, true);
 	found(what, CALLED({"destroyed here", stack_here()}, {"created here", o->made}),
 		"the call that destroys %s waits, because the program has not acknowledged all events that it has read", name.text);
 }
@@ -290,7 +287,7 @@ void await_ack(const struct object *o, pthread_cond_t *cond, pthread_mutex_t *mu
 struct waited check_sleeps(const struct channel *ch)
 {
 	struct context *c = context_of(ch->ibv.context);
-	struct waited w = {0};
+	struct waited w = {.at = now_ns()};
 	mutex_lock(SOURCE_LOCK, &c->source.mu);
 	for (struct object *o = c->objects; o != NULL; o = o->next) {
 		const struct cq *q = CONTAINER(o, struct cq, o);
@@ -302,8 +299,8 @@ struct waited check_sleeps(const struct channel *ch)
 			break;
 		}
 		// Another thread that has read the event may still poll.
-		if (cons != prod && w.q == NULL && pthread_equal(q->taker, pthread_self()))
-			w = (struct waited){q, cons, prod};
+		if (cons != prod && w.q == NULL && pthread_equal(q->taker, pthread_self()) && !atomic_load(&q->polled_elsewhere))
+			w.q = q, w.cons = cons, w.prod = prod;
 	}
 	mutex_unlock(&c->source.mu);
 	return w;
@@ -312,9 +309,9 @@ struct waited check_sleeps(const struct channel *ch)
 void check_slept(const struct channel *ch, const struct waited *before)
 {
 	struct waited now = check_sleeps(ch);
-	if (now.q == NULL || now.q != before->q || now.cons != before->cons || now.prod != before->prod || ch->head != NULL)
+	if (now.at - before->at < SLOW_NS / 10 * 9 || now.q == NULL || now.q != before->q || now.cons != before->cons || now.prod != before->prod || ch->head != NULL)
 		return;
-	found(COMPLETIONS_NOBODY_POLLS, CALLED({"waits here", stack_here()}, {"queue created here", now.q->o.made}),
+	found(WAITS_WITHOUT_POLLING, CALLED({"waits here", stack_here()}, {"queue created here", now.q->o.made}),
 		"a thread waits for an event, and completion queue %u has %u completions that came before; the program has read their event and does not poll",
 		now.q->o.number, now.prod - now.cons);
 }
@@ -332,35 +329,39 @@ void check_blocks(const struct channel *ch)
 		check_slept(ch, &w);
 }
 
-// rest counts the completions in a queue that nobody has polled: of any status, and errors that are not flushes.
-// If q is not NULL, it counts only those of this queue pair.
-static unsigned rest(const struct cq *c, const struct qp *q, unsigned *errors)
+// add_rest counts the completions in a queue that the program has not polled; of a queue pair, unless it is NULL.
+static void add_rest(const struct cq *c, const struct qp *q, struct unpolled *u)
 {
 	const struct ring *r = c->ring;
 	uint32_t cons = atomic_load(&r->cons), prod = atomic_load(&r->prod);
-	unsigned n = 0;
-	*errors = 0;
 	for (uint32_t i = cons; i != prod && i - cons <= r->mask; i++) {
 		const struct ring_cqe *e = ring_entry(r, i);
 		if (q != NULL && e->qp_num != q->ibv.qp_num)
 			continue;
-		n++;
-		*errors += e->status != IBV_WC_SUCCESS && e->status != IBV_WC_WR_FLUSH_ERR;
+		u->all++;
+		u->errors += e->status != IBV_WC_SUCCESS && e->status != IBV_WC_WR_FLUSH_ERR;
 	}
-	return n;
 }
 
-static void never_polled(const struct cq *c, const struct qp *q, const struct stack *at)
+// never_polled records completions that are lost with an object, or at the end of the program if at is NULL.
+static void never_polled(const struct object *o, const struct unpolled *u, const struct stack *at)
 {
-	unsigned errors, n = rest(c, q, &errors);
-	struct call calls[CALLS] = {{"created here", c->o.made}, {at != NULL ? "destroyed here" : NULL, at}};
-	char of[sizeof(struct name) + 8] = "";
-	if (q != NULL)
-		snprintf(of, sizeof of, " of %s", name_of(&q->o).text);
-	if (errors > 0)
-		found(ERROR_NEVER_POLLED, calls, "the program has never polled %u completion(s) with an error%s in completion queue %u", errors, of, c->o.number);
-	else if (n > 0)
-		found(COMPLETIONS_NEVER_POLLED, calls, "the program has never polled %u completion(s)%s in completion queue %u", n, of, c->o.number);
+	struct call calls[CALLS] = {{"created here", o->made}, {at != NULL ? "destroyed here" : NULL, at}};
+	struct name name = name_of(o);
+	if (u->errors > 0)
+		found(ERROR_NEVER_POLLED, calls, "completions of %s with an error that the program has never polled: %u", name.text, u->errors);
+	else if (u->all > 0)
+		found(COMPLETIONS_NEVER_POLLED, calls, "completions of %s that the program has never polled: %u", name.text, u->all);
+}
+
+struct unpolled check_unpolled_qp(const struct qp *q)
+{
+	struct ibv_cq *both[] = {q->ibv.send_cq, q->ibv.recv_cq};
+	struct unpolled u = {0};
+	for (int i = 0; i < 2 && q->ibv.qp_type != IBV_QPT_XRC_RECV; i++)
+		if (both[i] != NULL && (i == 0 || both[1] != both[0]))
+			add_rest(CONTAINER(both[i], struct cq, ibv), q, &u);
+	return u;
 }
 
 // path_unused records an alternate path that a queue pair which ends has never armed.
@@ -371,15 +372,12 @@ static void path_unused(const struct qp *q)
 			"queue pair 0x%06x ends, and its alternate path was never armed by the migration state REARM", q->ibv.qp_num);
 }
 
-void check_destroys_qp(const struct qp *q)
+void check_destroys_qp(const struct qp *q, const struct unpolled *u)
 {
-	const struct ibv_cq *both[] = {q->ibv.send_cq, q->ibv.recv_cq};
-	if (atomic_load(&exiting) || q->ibv.qp_type == IBV_QPT_XRC_RECV)
+	if (atomic_load(&exiting))
 		return;
 	path_unused(q);
-	for (int i = 0; i < 2; i++)
-		if (both[i] != NULL && (i == 0 || both[1] != both[0]))
-			never_polled(CONTAINER(both[i], struct cq, ibv), q, stack_here());
+	never_polled(&q->o, u, stack_here());
 }
 
 static void polls_ending(const struct cq *q, const struct stack *poll)
@@ -388,15 +386,29 @@ static void polls_ending(const struct cq *q, const struct stack *poll)
 		q->o.number);
 }
 
-void check_destroys(struct cq *q)
+struct unpolled check_ends(struct cq *q)
 {
+	struct context *c = context_of(q->ibv.context);
+	struct unpolled u = {0};
 	uint64_t until = now_ns() + SLOW_NS;
+	q->destroying = stack_here();
+	mutex_lock(SOURCE_LOCK, &c->source.mu); // no thread looks at the ring from here on
+	atomic_store(&q->ending, true);
+	mutex_unlock(&c->source.mu);
+	if (q->dev->gone)
+		return u;
 	if (atomic_load(&q->pollers) > 0)
 		polls_ending(q, NULL);
 	while (atomic_load(&q->pollers) > 0 && now_ns() < until)
 		sched_yield();
+	add_rest(q, NULL, &u);
+	return u;
+}
+
+void check_destroys(const struct cq *q, const struct unpolled *u)
+{
 	if (!atomic_load(&exiting))
-		never_polled(q, NULL, stack_here());
+		never_polled(&q->o, u, stack_here());
 }
 
 void used_in_child(void)
@@ -410,6 +422,8 @@ __thread void *poll_frame;
 bool check_polls(struct cq *q, void *frame)
 {
 	poll_frame = frame;
+	if (q->taken > 0 && !pthread_equal(q->taker, pthread_self()))
+		atomic_store_explicit(&q->polled_elsewhere, true, memory_order_relaxed);
 	atomic_fetch_add(&q->pollers, 1);
 	if (!atomic_load(&q->ending))
 		return true;
@@ -446,6 +460,13 @@ void check_settings(struct qp *q, const struct ibv_qp_attr *a, int mask)
 
 // The end.
 
+static void lost_at_exit(const struct cq *q)
+{
+	struct unpolled u = {0};
+	add_rest(q, NULL, &u);
+	never_polled(&q->o, &u, NULL);
+}
+
 static void exit_of(struct device *d)
 {
 	mutex_lock(DEVICE_LOCK, &d->mu);
@@ -453,7 +474,7 @@ static void exit_of(struct device *d)
 		mutex_lock(SOURCE_LOCK, &c->source.mu);
 		for (const struct object *o = c->objects; o != NULL; o = o->next)
 			if (o->kind == &cq_kind && !atomic_load(&CONTAINER(o, struct cq, o)->ending))
-				never_polled(CONTAINER(o, struct cq, o), NULL, NULL);
+				lost_at_exit(CONTAINER(o, struct cq, o));
 			else if (o->kind == &qp_kind)
 				path_unused(CONTAINER(o, struct qp, o));
 		left(c, OBJECTS_LEFT_AT_EXIT, "at the end of the program", NULL);

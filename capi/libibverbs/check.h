@@ -86,6 +86,9 @@ bool address_of(const struct region *r, uint64_t addr, uint64_t length, uintptr_
 void check_new_qp(struct qp *q);
 void check_new_srq(struct srq *s, uint32_t max_wr);
 void check_resizes(struct srq *s);
+// check_unlinks has the checker ignore a queue pair whose queues are about to end; check_links undoes it.
+void check_unlinks(struct qp *q);
+void check_links(struct qp *q);
 void check_frees_qp(struct qp *q);
 void check_frees_srq(struct srq *s);
 void requests_in_child(void);
@@ -110,13 +113,27 @@ void check_srq_receives(struct srq *s, uint32_t index);
 // check_completes looks at a completion that the program polls.
 void check_completes(struct cq *c, const struct ring_cqe *e);
 
-// check_memory_goes records that the program frees or unmaps memory of an outstanding request. It gives up where
-// it would have to wait for a lock.
-void check_memory_goes(const void *p, size_t n, int unmapped);
+// in_checker is not 0 while the thread allocates memory for the checker, perhaps with a lock held.
+extern __thread int in_checker;
 
-// check_state notes a new state of a queue pair; check_region_goes, that a region is about to end.
+// check_memory_goes is called for memory that the program frees or unmaps, as capi/memory says. It gives up where it
+// would have to wait for a lock.
+void check_memory_goes(const void *p, size_t n, int step);
+
+// user is a request that uses a region; posted is NULL if there is none.
+struct user {
+	const struct stack *posted;
+	const char *operation;
+	uint32_t length;
+};
+
+// check_region_goes looks for one before a region ends. check_region_went records it when the region has ended; key
+// is the key that it had.
+struct user check_region_goes(const struct mr *m);
+void check_region_went(const struct mr *m, uint32_t key, const struct user *u, const char *how);
+
+// check_state notes a new state of a queue pair.
 void check_state(struct qp *q, enum ibv_qp_state to);
-void check_region_goes(const struct mr *m, const char *how);
 
 // check.c
 
@@ -134,8 +151,9 @@ bool check_ended_twice(const struct object *o);
 // check_uses_ended does it for the objects that a new queue pair is to use.
 bool check_uses_ended(const struct ibv_pd *pd, const struct ibv_qp_init_attr *a);
 
-// check_keeps keeps the memory of a destroyed object for some time, so that uses of it are noticed. memory is
+// check_forgets frees what the checker knows of an object. check_keeps also keeps the memory of a destroyed object for some time, so that uses of it are noticed. memory is
 // what is to be freed.
+void check_forgets(struct object *o);
 void check_keeps(struct object *o, void *memory);
 
 // check_busy records that an object cannot be destroyed, with one that uses it.
@@ -153,7 +171,7 @@ void check_settings(struct qp *q, const struct ibv_qp_attr *a, int mask);
 
 // check_acks and check_async_acks record events that the program is about to acknowledge, and has not read.
 void check_acks(struct ibv_cq *q, unsigned n);
-void check_async_acks(const struct ibv_async_event *e);
+void check_async_acks(struct ibv_context *in, const struct object *o, const uint32_t *completed, const unsigned *taken);
 
 // check_hides overwrites what means nothing in a completion with an error, so that programs that read it notice.
 void check_hides(struct ibv_wc *wc);
@@ -166,6 +184,7 @@ void await_ack(const struct object *o, pthread_cond_t *cond, pthread_mutex_t *mu
 struct waited {
 	const struct cq *q; // NULL: a completion can wake it
 	uint32_t cons, prod;
+	uint64_t at; // time of the look
 };
 
 // check_sleeps returns that before a sleep; check_slept records it after a long one.
@@ -175,12 +194,21 @@ void check_slept(const struct channel *ch, const struct waited *before);
 // check_blocks does both before a thread blocks in a read of the descriptor.
 void check_blocks(const struct channel *ch);
 
-// SLOW_NS is how long a thread sleeps before the checker looks what it waits for.
+// SLOW_NS is how long a thread sleeps before the checker tests whether a completion can wake it.
 enum { SLOW_NS = 1000000000 };
 
-// check_destroys records the errors in a queue that is about to be destroyed, and threads that poll it.
-void check_destroys(struct cq *q);
-void check_destroys_qp(const struct qp *q);
+// unpolled counts completions that the program has not polled.
+struct unpolled {
+	unsigned all, errors; // errors that are not flushes
+};
+
+// check_ends notes that a queue is about to be destroyed, waits for threads that poll it, and counts what is in it.
+// check_unpolled_qp counts what a queue pair that is about to be destroyed has in its queues. check_destroys and
+// check_destroys_qp record what is lost when they have been destroyed.
+struct unpolled check_ends(struct cq *q);
+struct unpolled check_unpolled_qp(const struct qp *q);
+void check_destroys(const struct cq *q, const struct unpolled *u);
+void check_destroys_qp(const struct qp *q, const struct unpolled *u);
 
 // check_overran records that a queue has overrun.
 void check_overran(const struct cq *q);

@@ -161,12 +161,15 @@ void release_object(struct ibv_context *ibv, struct object *o, void *memory)
 	if ((*o->prev = o->next) != NULL)
 		o->next->prev = o->prev;
 	mutex_unlock(&c->source.mu);
-	if (c->closing)
+	if (c->closing) {
 		o->outlives = true;
-	else if (UNLIKELY(checking))
+		if (UNLIKELY(checking))
+			check_forgets(o);
+	} else if (UNLIKELY(checking)) {
 		check_keeps(o, memory);
-	else
+	} else {
 		free(memory);
+	}
 }
 
 // outlived reports whether the context of an object is closed. If so, all that is left to

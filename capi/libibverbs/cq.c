@@ -19,11 +19,10 @@ static int end_cq(struct cq *q, bool wait)
 {
 	if (outlived(&q->o, q))
 		return 0;
-	if (UNLIKELY(checking))
-		q->destroying = stack_here();
-	atomic_store(&q->ending, true); // from here on the ring may be gone
+	struct unpolled u = {0};
 	if (UNLIKELY(checking) && wait)
-		check_destroys(q);
+		u = check_ends(q);
+	atomic_store(&q->ending, true); // from here on the ring may be gone
 	int code = ENGINE(q->dev, destroy_cq, q->handle);
 	if (UNLIKELY(checking) && code == EBUSY)
 		check_busy(&q->o, q->ibv.context);
@@ -31,6 +30,8 @@ static int end_cq(struct cq *q, bool wait)
 		atomic_store(&q->ending, false);
 		return code;
 	}
+	if (UNLIKELY(checking) && wait)
+		check_destroys(q, &u);
 	forget_async(q->ibv.context, q);
 	if (!wait)
 		q->ibv.comp_events_completed = q->taken;
@@ -55,6 +56,7 @@ void queue_in_child(struct object *o)
 	if (o->kind != &cq_kind || o->outlives)
 		return;
 	struct cq *q = CONTAINER(o, struct cq, o);
+	atomic_store(&q->pollers, 0); // the threads that poll are the parent's
 	if (!atomic_load(&q->ending))
 		atomic_store(&q->ring->mirror, 0);
 }
@@ -337,11 +339,11 @@ static VERB(int, start_poll, (struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *a),
 	struct cq *q = CONTAINER(ex, struct cq, ex);
 	if (a->comp_mask != 0)
 		return EINVAL;
-	if (q->shared)
-		spin_lock(POLLING_LOCK, &q->polling);
 	int code = 0;
 	if (UNLIKELY(checking) && !check_polls(q, __builtin_frame_address(0)))
 		return EINVAL;
+	if (q->shared)
+		spin_lock(POLLING_LOCK, &q->polling);
 	looked(q);
 	if (!take_one(q) && (code = empty_poll(q)) == 0 && !take_one(q))
 		code = ENOENT;

@@ -291,6 +291,8 @@ struct about {
 	pthread_cond_t *cond;
 	uint32_t *completed;
 	unsigned *taken;
+	const struct object *o;
+	struct ibv_context *in;
 };
 
 static struct about about(struct ibv_async_event *e)
@@ -298,7 +300,7 @@ static struct about about(struct ibv_async_event *e)
 	switch (e->event_type) {
 	case IBV_EVENT_CQ_ERR: {
 		struct cq *q = CONTAINER(e->element.cq, struct cq, ibv);
-		return (struct about){&q->ibv.mutex, &q->ibv.cond, &q->ibv.async_events_completed, &q->async_taken};
+		return (struct about){&q->ibv.mutex, &q->ibv.cond, &q->ibv.async_events_completed, &q->async_taken, &q->o, q->ibv.context};
 	}
 	case IBV_EVENT_QP_FATAL:
 	case IBV_EVENT_QP_REQ_ERR:
@@ -309,12 +311,12 @@ static struct about about(struct ibv_async_event *e)
 	case IBV_EVENT_PATH_MIG_ERR:
 	case IBV_EVENT_QP_LAST_WQE_REACHED: {
 		struct qp *q = CONTAINER(e->element.qp, struct qp, ibv);
-		return (struct about){&q->ibv.mutex, &q->ibv.cond, &q->ibv.events_completed, &q->async_taken};
+		return (struct about){&q->ibv.mutex, &q->ibv.cond, &q->ibv.events_completed, &q->async_taken, &q->o, q->ibv.context};
 	}
 	case IBV_EVENT_SRQ_ERR:
 	case IBV_EVENT_SRQ_LIMIT_REACHED: {
 		struct srq *s = CONTAINER(e->element.srq, struct srq, ibv);
-		return (struct about){&s->ibv.mutex, &s->ibv.cond, &s->ibv.events_completed, &s->async_taken};
+		return (struct about){&s->ibv.mutex, &s->ibv.cond, &s->ibv.events_completed, &s->async_taken, &s->o, s->ibv.context};
 	}
 	default:
 		return (struct about){0};
@@ -397,7 +399,7 @@ EXPORT void ibv_ack_async_event(struct ibv_async_event *e)
 	if (a.mu == NULL)
 		return;
 	if (UNLIKELY(checking))
-		check_async_acks(e);
+		check_async_acks(a.in, a.o, a.completed, a.taken);
 	mutex_lock(OBJECT_LOCK, a.mu);
 	++*a.completed;
 	pthread_cond_signal(a.cond);

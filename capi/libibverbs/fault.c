@@ -111,14 +111,17 @@ static void call_program(int i, int sig, siginfo_t *info, void *u)
 }
 
 static __thread sigjmp_buf *guard; // of a thread that reads memory which may not be mapped
+static __thread uintptr_t guarded_at;
+static __thread size_t guarded_size;
 
-bool guarded(void (*read)(void *arg), void *arg)
+bool guarded(void (*read)(void *arg), void *arg, const void *at, size_t n)
 {
 	sigjmp_buf here;
 	if (!TELLS_PLACE)
 		return false;
 	if (sigsetjmp(here, 0) != 0)
 		return false;
+	guarded_at = (uintptr_t)at, guarded_size = n;
 	guard = &here;
 	atomic_signal_fence(memory_order_seq_cst);
 	read(arg);
@@ -129,7 +132,7 @@ bool guarded(void (*read)(void *arg), void *arg)
 
 static void on_fault(int sig, siginfo_t *info, void *u)
 {
-	if (guard != NULL && recurs(sig, info)) {
+	if (guard != NULL && recurs(sig, info) && (uintptr_t)info->si_addr - guarded_at < guarded_size) {
 		sigjmp_buf *to = guard;
 		guard = NULL;
 		pthread_sigmask(SIG_SETMASK, &((ucontext_t *)u)->uc_sigmask, NULL);

@@ -114,19 +114,32 @@ static int64_t wall_ns(void)
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+// lose says, once, that findings are lost. The lock is held.
+static void lose(const char *why)
+{
+	static bool said;
+	if (!said)
+		fprintf(stderr, "softhca: check: findings of process %d are lost: %s\n", (int)getpid(), why);
+	said = true;
+}
+
 // append writes a line to the file of this process. The lock is held.
 static void append(struct line *l)
 {
-	int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (fd < 0)
+	int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+	if (fd < 0) {
+		lose(strerror(errno));
 		return;
+	}
 	l->text[l->n++] = '\n';
 	for (size_t at = 0; at < l->n;) {
 		ssize_t n = write(fd, l->text + at, l->n - at);
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n <= 0)
+		if (n <= 0) {
+			lose(strerror(errno));
 			break;
+		}
 		at += (size_t)n;
 	}
 	close(fd);
@@ -161,37 +174,65 @@ static bool again(enum finding what, const struct stack *s)
 	return false;
 }
 
+// is_known reports whether a finding is known, and counts it then.
+static bool is_known(enum finding what, const struct stack *s)
+{
+	mutex_lock(FINDINGS_LOCK, &findings_mu);
+	bool is = again(what, s);
+	mutex_unlock(&findings_mu);
+	return is;
+}
+
+// record writes a finding, unless another thread has done so, or too many are known.
+static void record(enum finding what, const struct stack *s, struct line *l)
+{
+	mutex_lock(FINDINGS_LOCK, &findings_mu);
+	if (!again(what, s) && knows < KNOWN) {
+		known[knows++] = (struct known){what, s, 1, 1};
+		put(l, "\"id\":%d}", knows);
+		begin();
+		append(l);
+		if (fatal && !findings[what].advice)
+			_exit(FATAL_EXIT);
+	} else if (knows == KNOWN) {
+		lose("there are too many");
+	}
+	mutex_unlock(&findings_mu);
+}
+
 void found(enum finding what, const struct call calls[CALLS], const char *format, ...)
 {
-	static struct line l; // guarded by the lock
 	char text[512];
-	int saved = errno;
+	int saved = errno, cancels;
 	va_list args;
-	if (findings[what].advice && !advises)
+	if ((findings[what].advice && !advises) || is_known(what, calls[0].stack))
 		return;
 	va_start(args, format);
 	vsnprintf(text, sizeof text, format, args);
 	va_end(args);
-	mutex_lock(FINDINGS_LOCK, &findings_mu);
-	if (!again(what, calls[0].stack) && knows < KNOWN) {
-		known[knows++] = (struct known){what, calls[0].stack, 1, 1};
-		l.n = 0;
-		put(&l, "{\"id\":%d,\"finding\":\"%s\",\"time\":%lld,\"tid\":%d,\"text\":", knows, findings[what].name, (long long)wall_ns(), (int)gettid());
-		put_string(&l, text);
-		put_stacks(&l, calls);
-		put(&l, "}");
-		begin();
-		append(&l);
-		if (fatal && !findings[what].advice)
-			_exit(FATAL_EXIT);
+	// Writing is a cancellation point, and the thread may hold locks.
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancels);
+	in_checker++;
+	struct line *l = malloc(sizeof *l);
+	if (l != NULL) {
+		l->n = 0;
+		put(l, "{\"finding\":\"%s\",\"time\":%lld,\"tid\":%d,\"text\":", findings[what].name, (long long)wall_ns(), (int)gettid());
+		put_string(l, text);
+		put_stacks(l, calls); // before the lock: this takes one of the dynamic linker
+		put(l, ",");
+		record(what, calls[0].stack, l);
 	}
-	mutex_unlock(&findings_mu);
+	free(l);
+	in_checker--;
+	pthread_setcancelstate(cancels, NULL);
 	errno = saved;
 }
 
 void count_findings(void)
 {
 	static struct line l; // guarded by the lock
+	int cancels;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancels);
 	mutex_lock(FINDINGS_LOCK, &findings_mu);
 	for (int i = 0; i < knows && whose == getpid(); i++) {
 		if (known[i].count == known[i].written)
@@ -202,14 +243,18 @@ void count_findings(void)
 		append(&l);
 	}
 	mutex_unlock(&findings_mu);
+	pthread_setcancelstate(cancels, NULL);
 }
 
 // begin_findings writes the first line of a process, so that run knows that it was checked.
 void begin_findings(void)
 {
+	int cancels;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancels);
 	mutex_lock(FINDINGS_LOCK, &findings_mu);
 	begin();
 	mutex_unlock(&findings_mu);
+	pthread_setcancelstate(cancels, NULL);
 }
 
 void findings_in_child(void)

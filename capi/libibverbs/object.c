@@ -161,15 +161,18 @@ static int free_mr(struct object *o)
 		return EINVAL;
 	if (outlived(o, m))
 		return 0;
+	struct user user = {0};
 	if (UNLIKELY(checking))
-		check_region_goes(m, "deregistered here");
+		user = check_region_goes(m);
 	int code = ENGINE(device_of(m->ibv.context), dereg_mr, m->handle);
 	if (UNLIKELY(checking) && (code == EBUSY || code == EINVAL))
 		check_busy(o, m->ibv.context);
 	if (code != 0)
 		return code;
-	if (UNLIKELY(checking))
+	if (UNLIKELY(checking)) {
+		check_region_went(m, m->ibv.lkey, &user, "deregistered here");
 		check_deregisters(m);
+	}
 	unmap_dmabuf(m);
 	release_object(m->ibv.context, o, m);
 	return 0;
@@ -265,8 +268,9 @@ EXPORT VERB(int, ibv_rereg_mr, (struct ibv_mr *ibv, int flags, struct ibv_pd *pd
 	unsigned rights = flags & IBV_REREG_MR_CHANGE_ACCESS ? (unsigned)access : m->access;
 	int code = !legal(rights) ? EINVAL : moves ? usable(addr, length, rights) : 0;
 	struct softhca_mr a = {.handle = m->handle, .addr = (uintptr_t)addr, .length = length, .iova = (uintptr_t)addr, .access = rights};
+	struct user user = {0};
 	if (UNLIKELY(checking) && code == 0)
-		check_region_goes(m, "registered anew here");
+		user = check_region_goes(m);
 	uint32_t key = ibv->lkey;
 	if (code == 0)
 		code = ENGINE(device_of(ibv->context), rereg_mr, &a, (uint32_t)flags, pds ? CONTAINER(pd, struct pd, ibv)->handle : 0);
@@ -282,8 +286,10 @@ EXPORT VERB(int, ibv_rereg_mr, (struct ibv_mr *ibv, int flags, struct ibv_pd *pd
 	}
 	if (pds)
 		ibv->pd = pd;
-	if (UNLIKELY(checking))
+	if (UNLIKELY(checking)) {
+		check_region_went(m, key, &user, "registered anew here");
 		check_reregisters(m, key, &a, moves);
+	}
 	return 0;
 }
 

@@ -29,13 +29,21 @@ static int end_qp(struct qp *q, bool wait)
 {
 	if (outlived(&q->o, q))
 		return 0;
-	if (UNLIKELY(checking) && wait)
-		check_destroys_qp(q);
+	struct unpolled u = {0};
+	if (UNLIKELY(checking)) {
+		u = check_unpolled_qp(q);
+		check_unlinks(q);
+	}
 	int code = ENGINE(q->dev, destroy_qp, q->handle, !wait);
-	if (UNLIKELY(checking) && code == EBUSY)
-		check_busy(&q->o, q->ibv.context);
-	if (code != 0)
+	if (code != 0) {
+		if (UNLIKELY(checking))
+			check_links(q);
+		if (UNLIKELY(checking) && code == EBUSY)
+			check_busy(&q->o, q->ibv.context);
 		return code;
+	}
+	if (UNLIKELY(checking) && wait)
+		check_destroys_qp(q, &u);
 	forget_async(q->ibv.context, q);
 	mutex_lock(OBJECT_LOCK, &q->ibv.mutex);
 	while (wait && q->ibv.events_completed != q->async_taken)

@@ -15,6 +15,7 @@ struct request {
 	const struct stack *posted;
 	pthread_t thread;
 	uintptr_t frame; // of the thread's stack, when it posted
+	uintptr_t lo, hi; // all of its memory is in this range
 	uint32_t index, length;
 	uint8_t opcode, num_sge;
 	bool signaled, writes_list, summed, told;
@@ -80,17 +81,13 @@ static void free_requests(struct requests *rs)
 
 void check_new_qp(struct qp *q)
 {
-	struct qp **bucket = &numbers[q->ibv.qp_num % NUMBERS];
 	if (q->ibv.qp_type == IBV_QPT_XRC_RECV)
 		return; // it takes its receives from queues of other processes, too
 	if ((q->sends = new_requests(q->cap.send_wr, q->cap.send_sge)) != NULL)
 		q->sends->cq = q->ibv.send_cq;
 	if (q->recv != NULL && (q->receives = new_requests(q->cap.recv_wr, q->cap.recv_sge)) != NULL)
 		q->receives->cq = q->ibv.recv_cq;
-	mutex_lock(NUMBERS_LOCK, &numbers_mu);
-	q->numbered = *bucket;
-	*bucket = q;
-	mutex_unlock(&numbers_mu);
+	check_links(q);
 }
 
 // The receives of XRC complete on queue pairs that may belong to other processes.
@@ -110,8 +107,17 @@ void check_resizes(struct srq *s)
 	mutex_unlock(&s->receives->mu);
 }
 
-void check_frees_qp(struct qp *q)
+// forget_receives makes the number of receives of a shared receive queue unknown, because a queue pair has
+// taken some whose completions do not come.
+static void forget_receives(const struct qp *q)
 {
+	if (q->ibv.srq != NULL)
+		check_resizes(CONTAINER(q->ibv.srq, struct srq, ibv));
+}
+
+void check_unlinks(struct qp *q)
+{
+	forget_receives(q);
 	mutex_lock(NUMBERS_LOCK, &numbers_mu);
 	for (struct qp **p = &numbers[q->ibv.qp_num % NUMBERS]; *p != NULL; p = &(*p)->numbered)
 		if (*p == q) {
@@ -119,6 +125,19 @@ void check_frees_qp(struct qp *q)
 			break;
 		}
 	mutex_unlock(&numbers_mu);
+}
+
+void check_links(struct qp *q)
+{
+	struct qp **bucket = &numbers[q->ibv.qp_num % NUMBERS];
+	mutex_lock(NUMBERS_LOCK, &numbers_mu);
+	q->numbered = *bucket;
+	*bucket = q;
+	mutex_unlock(&numbers_mu);
+}
+
+void check_frees_qp(struct qp *q)
+{
 	struct requests *both[] = {q->sends, q->receives};
 	for (int i = 0; i < 2; i++) {
 		if (both[i] != NULL)
@@ -181,7 +200,7 @@ static bool sum(const struct device *d, const struct request *r, uint64_t *out)
 		if (g->length == 0)
 			continue;
 		if (!region_of(d, g->lkey, &in) || in.ended != NULL || !address_of(&in, g->addr, g->length, &addr) ||
-		    !guarded(mix_range, &(struct range){lanes, (const uint8_t *)addr, g->length}))
+		    !guarded(mix_range, &(struct range){lanes, (const uint8_t *)addr, g->length}, (const void *)addr, g->length))
 			return false;
 	}
 	*out = lanes[0] ^ lanes[1] << 1 ^ lanes[2] << 2 ^ lanes[3] << 3;
@@ -225,7 +244,7 @@ static const char *operation_name(const struct request *r)
 }
 
 // check_entry records what is wrong with an element of a request's list, and reports whether it is right.
-static bool check_entry(const struct device *d, const struct request *r, int i, handle_t pd)
+static bool check_entry(const struct device *d, struct request *r, int i, handle_t pd)
 {
 	const struct ring_sge *g = &r->list[i];
 	struct region in;
@@ -258,6 +277,10 @@ static bool check_entry(const struct device *d, const struct request *r, int i, 
 			g->length, (unsigned long long)g->addr, g->lkey, (unsigned long long)in.length, (unsigned long long)in.iova,
 			(unsigned long long)(g->addr < in.iova ? in.iova - g->addr : g->addr + g->length - end));
 		return false;
+	}
+	if (address_of(&in, g->addr, g->length, &addr)) {
+		r->lo = r->hi == 0 || addr < r->lo ? addr : r->lo;
+		r->hi = addr + g->length > r->hi ? addr + g->length : r->hi;
 	}
 	return true;
 }
@@ -413,7 +436,7 @@ void check_receives(struct qp *q, uint32_t index)
 	if (q->receives == NULL)
 		return;
 	const struct ring_recv *e = ring_entry(q->recv, index);
-	if (q->ibv.qp_type == IBV_QPT_UD && e->length < GRH)
+	if (q->ibv.qp_type == IBV_QPT_UD && q->ibv.state != IBV_QPS_ERR && e->length < GRH)
 		found(NO_ROOM_FOR_GRH, CALLED({"posted here", stack_here()}), "a receive of %u bytes on a UD queue pair: the first 40 bytes are for the GRH", e->length);
 	check_receive(q->receives, q->recv, index, &q->o, q->dev, q->ibv.pd);
 }
@@ -424,26 +447,26 @@ void check_srq_receives(struct srq *s, uint32_t index)
 		check_receive(s->receives, s->ring, index, &s->o, device_of(s->ibv.context), s->ibv.pd);
 }
 
-// thread_stack returns the end of the stack of the calling thread.
-static uintptr_t thread_stack(void)
+// on_stack reports whether an address is on the stack of the calling thread. The stacks of coroutines are not.
+static bool on_stack(uintptr_t addr)
 {
-	static __thread uintptr_t end;
+	static __thread uintptr_t start, end;
 	pthread_attr_t a;
-	void *start;
+	void *from;
 	size_t size;
-	if (end != 0 || pthread_getattr_np(pthread_self(), &a) != 0)
-		return end;
-	if (pthread_attr_getstack(&a, &start, &size) == 0)
-		end = (uintptr_t)start + size;
-	pthread_attr_destroy(&a);
-	return end;
+	if (end == 0 && pthread_getattr_np(pthread_self(), &a) == 0) {
+		if (pthread_attr_getstack(&a, &from, &size) == 0)
+			start = (uintptr_t)from, end = start + size;
+		pthread_attr_destroy(&a);
+	}
+	return addr >= start && addr < end;
 }
 
 // gone records memory of a request that was in the frame of a function that has returned since, and reports
 // whether there is such memory.
 static bool gone(const struct device *d, const struct request *r)
 {
-	if (!pthread_equal(r->thread, pthread_self()))
+	if (!pthread_equal(r->thread, pthread_self()) || !on_stack(r->frame) || !on_stack((uintptr_t)poll_frame))
 		return false;
 	for (int i = 0; i < r->num_sge; i++) {
 		const struct ring_sge *g = &r->list[i];
@@ -451,7 +474,7 @@ static bool gone(const struct device *d, const struct request *r)
 		uintptr_t addr;
 		if (g->length == 0 || !region_of(d, g->lkey, &in) || !address_of(&in, g->addr, g->length, &addr))
 			continue;
-		if (addr < r->frame || addr >= thread_stack() || addr + g->length > (uintptr_t)poll_frame)
+		if (addr < r->frame || !on_stack(addr) || addr + g->length > (uintptr_t)poll_frame)
 			continue;
 		found(STACK_MEMORY_GONE, CALLED({"posted here", r->posted}, {"polled here", stack_here()}),
 			"element %d of a %s is on the stack of a function that returned before the program polled the completion", i, operation_name(r));
@@ -556,12 +579,13 @@ void check_completes(struct cq *c, const struct ring_cqe *e)
 {
 	struct requests *rs;
 	struct qp *q;
-	mutex_lock(NUMBERS_LOCK, &numbers_mu);
+	mutex_lock(NUMBERS_LOCK, &numbers_mu); // until the end, because another thread may destroy the queue pair
 	for (q = numbers[e->qp_num % NUMBERS]; q != NULL && !(q->ibv.qp_num == e->qp_num && q->dev == c->dev); q = q->numbered) {
 	}
-	mutex_unlock(&numbers_mu);
-	if (q == NULL)
+	if (q == NULL) {
+		mutex_unlock(&numbers_mu);
 		return;
+	}
 	bool receive = e->opcode & IBV_WC_RECV, shared = receive && q->ibv.srq != NULL;
 	if (!receive)
 		rs = q->sends;
@@ -571,6 +595,7 @@ void check_completes(struct cq *c, const struct ring_cqe *e)
 		complete(rs, c->dev, e, !shared);
 	if (e->status != IBV_WC_SUCCESS && e->status != IBV_WC_WR_FLUSH_ERR && q->ibv.qp_type != IBV_QPT_UD)
 		q->error_polled = stack_here();
+	mutex_unlock(&numbers_mu);
 }
 
 void check_state(struct qp *q, enum ibv_qp_state to)
@@ -578,6 +603,7 @@ void check_state(struct qp *q, enum ibv_qp_state to)
 	q->error_polled = NULL;
 	if (to != IBV_QPS_RESET)
 		return;
+	forget_receives(q);
 	struct requests *both[] = {q->sends, q->receives};
 	for (int i = 0; i < 2; i++) {
 		if (both[i] == NULL)
@@ -601,35 +627,40 @@ static bool unfilled(const struct qp *q, const struct request *r)
 	return (int32_t)(r->index - atomic_load(&q->recv->cons)) >= 0 && q->ibv.state >= IBV_QPS_RTR && q->ibv.state <= IBV_QPS_SQE;
 }
 
-// find_user returns the first unfinished send request that uses memory of a region. Its completion is not
-// looked at any more. The lock of numbers is held.
-static const struct request *find_user(const struct qp *q, uint32_t key)
+// find_user copies the first unfinished send request that uses memory of a region. Its completion is not looked
+// at any more. The lock of numbers is held.
+static bool find_user(const struct qp *q, uint32_t key, struct request *out)
 {
-	struct request *r = NULL;
+	bool is = false;
 	mutex_lock(REQUESTS_LOCK, &q->sends->mu);
-	for (uint32_t i = q->sends->head; i != q->sends->tail && r == NULL; i++) {
+	for (uint32_t i = q->sends->head; i != q->sends->tail && !is; i++) {
 		struct request *o = at(q->sends, i);
-		for (int g = 0; g < o->num_sge && r == NULL && !o->ended && unfinished(q, o); g++)
+		for (int g = 0; g < o->num_sge && !is && !o->ended && unfinished(q, o); g++)
 			if (o->list[g].lkey == key && o->list[g].length > 0)
-				r = o, o->told = true;
+				o->told = is = true, *out = *o;
 	}
 	mutex_unlock(&q->sends->mu);
-	return r;
+	return is;
 }
 
-void check_region_goes(const struct mr *m, const char *how)
+struct user check_region_goes(const struct mr *m)
 {
-	const struct request *r = NULL;
-	const struct qp *q;
+	struct user u = {0};
+	struct request r;
 	mutex_lock(NUMBERS_LOCK, &numbers_mu);
-	for (int i = 0; i < NUMBERS && r == NULL; i++)
-		for (q = numbers[i]; q != NULL && r == NULL; q = q->numbered)
-			if (q->sends != NULL && q->dev == device_of(m->ibv.context))
-				r = find_user(q, m->ibv.lkey);
+	for (int i = 0; i < NUMBERS && u.posted == NULL; i++)
+		for (const struct qp *q = numbers[i]; q != NULL && u.posted == NULL; q = q->numbered)
+			if (q->sends != NULL && q->dev == device_of(m->ibv.context) && find_user(q, m->ibv.lkey, &r))
+				u = (struct user){r.posted, operation_name(&r), r.length};
 	mutex_unlock(&numbers_mu);
-	if (r != NULL)
-		found(REGION_DEREGISTERED_IN_USE, CALLED({how, stack_here()}, {"posted here", r->posted}, {"registered here", m->o.made}),
-			"the region with lkey 0x%x is in use: a %s of %u bytes is not finished", m->ibv.lkey, operation_name(r), r->length);
+	return u;
+}
+
+void check_region_went(const struct mr *m, uint32_t key, const struct user *u, const char *how)
+{
+	if (u->posted != NULL)
+		found(REGION_DEREGISTERED_IN_USE, CALLED({how, stack_here()}, {"posted here", u->posted}, {"registered here", m->o.made}),
+			"the region with lkey 0x%x is in use: a %s of %u bytes is not finished", key, u->operation, u->length);
 }
 
 // in_memory reports whether an outstanding request of a queue uses memory of a range. The lock is held.
@@ -637,7 +668,7 @@ static struct request *in_memory(const struct qp *q, const struct requests *rs, 
 {
 	for (uint32_t i = rs->head; i != rs->tail; i++) {
 		struct request *r = at(rs, i);
-		for (int g = 0; g < r->num_sge && !r->ended; g++) {
+		for (int g = 0; g < r->num_sge && !r->ended && r->lo < p + n && p < r->hi; g++) {
 			struct region in;
 			uintptr_t addr;
 			if (r->opcode < IBV_WC_RECV ? !unfinished(q, r) : !unfilled(q, r))
@@ -668,17 +699,29 @@ static bool goes_of(const struct qp *q, uintptr_t p, size_t n, struct request *o
 	return is;
 }
 
-void check_memory_goes(const void *p, size_t n, int unmapped)
+// may_go is the request whose memory the calling thread may free or unmap.
+static __thread struct request may_go;
+static __thread bool has_may_go;
+
+void check_memory_goes(const void *p, size_t n, int step)
 {
-	struct request r;
-	bool is = false;
-	if (n == 0 || !registered(p, n) || !mutex_try(&numbers_mu))
+	enum { FREES, MAY_GO, FREED, UNMAPPED };
+	if (n == 0 || in_checker > 0)
 		return;
-	for (int i = 0; i < NUMBERS && !is; i++)
-		for (const struct qp *q = numbers[i]; q != NULL && !is; q = q->numbered)
-			is = goes_of(q, (uintptr_t)p, n, &r);
-	mutex_untry(&numbers_mu);
-	if (is)
-		found(unmapped ? MEMORY_UNMAPPED : MEMORY_FREED, CALLED({unmapped ? "unmapped here" : "freed here", stack_here()}, {"posted here", r.posted}),
-			"the program %s memory of a %s of %u bytes that is not finished", unmapped ? "unmaps" : "frees", operation_name(&r), r.length);
+	if (step == FREES || step == MAY_GO) {
+		has_may_go = false;
+		if (!registered(p, n) || !mutex_try(&numbers_mu))
+			return;
+		for (int i = 0; i < NUMBERS && !has_may_go; i++)
+			for (const struct qp *q = numbers[i]; q != NULL && !has_may_go; q = q->numbered)
+				has_may_go = goes_of(q, (uintptr_t)p, n, &may_go);
+		mutex_untry(&numbers_mu);
+	}
+	if (!has_may_go || step == MAY_GO || may_go.lo >= (uintptr_t)p + n || may_go.hi <= (uintptr_t)p)
+		return;
+	has_may_go = false;
+	bool unmapped = step == UNMAPPED;
+	found(unmapped ? MEMORY_UNMAPPED : MEMORY_FREED, CALLED({unmapped ? "unmapped here" : "freed here", stack_here()}, {"posted here", may_go.posted}),
+		"the program %s memory of a %s of %u bytes with wr_id 0x%llx that is not finished", unmapped ? "unmaps" : "frees", operation_name(&may_go), may_go.length,
+		(unsigned long long)may_go.wr_id);
 }

@@ -105,6 +105,7 @@ struct object {
 	const struct kind *kind;
 	uint32_t number; // its handle, or the number of a queue pair
 	const struct stack *made, *ended; // of the checker
+	_Atomic bool told_waiting;        // of the checker: that its end waits for an acknowledgement
 	bool outlives;   // its context is closed, which ended the object; the program may still destroy it
 };
 
@@ -204,6 +205,7 @@ struct cq {
 	_Atomic int due, pollers; // of the checker: completions of posted requests; threads that poll
 	pthread_t taker;          // of the checker: the thread that has read the newest event
 	const struct stack *destroying; // of the checker: where a thread destroys it
+	_Atomic bool polled_elsewhere;  // of the checker: a thread polls it that has not read its newest event
 };
 
 struct srq {
@@ -278,6 +280,9 @@ static inline struct device *device_of(struct ibv_context *c) { return context_o
 
 // check.c
 
+// was_gone is set by a call into the engine of the thread's parent process.
+extern __thread bool was_gone;
+
 // used_in_child records that the child of a fork uses an object of its parent.
 void used_in_child(void);
 void checks_in_child(void);
@@ -295,7 +300,8 @@ extern const sigset_t *engine_mask(void);
 			pthread_sigmask(SIG_SETMASK, engine_mask(), &old_);                    \
 			result_ = (d)->calls->call(__VA_ARGS__);                               \
 			pthread_sigmask(SIG_SETMASK, &old_, NULL);                             \
-		}                                                                              \
+		} else                                                                         \
+			was_gone = true;                                                       \
 		result_;                                                                       \
 	})
 
@@ -325,7 +331,7 @@ static inline void *fail(int code)
 static inline void *abandon(void *memory, int code)
 {
 	free(memory);
-	if (UNLIKELY(code == EIO))
+	if (UNLIKELY(code == EIO && was_gone))
 		used_in_child();
 	return fail(code);
 }
@@ -406,9 +412,8 @@ void faults_in_child(void);
 bool of_engine(uintptr_t pc);
 bool sets_engines(void);
 
-// guarded calls a function that reads memory of the program, and nothing else. It returns false if that memory
-// is not mapped.
-bool guarded(void (*read)(void *arg), void *arg);
+// guarded calls a function that reads n bytes of the program's memory. It returns false if they are not mapped.
+bool guarded(void (*read)(void *arg), void *arg, const void *at, size_t n);
 
 // signals.c
 bool enter_unblocked(void);

@@ -6,6 +6,7 @@
 #include <malloc.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -13,85 +14,108 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-typedef void watcher(const void *p, size_t n, int unmapped);
+// step is what a watcher is called for: memory is about to be freed; it may be about to be freed or unmapped; it
+// was freed, or was unmapped, after that.
+enum step { FREES, MAY_GO, FREED, UNMAPPED };
 
-static _Atomic(watcher *) watching; // NULL: nobody asks
+typedef void watcher(const void *p, size_t n, int step);
+
+static _Atomic(watcher *) watching; // NULL: no checker is loaded
 static void (*next_free)(void *);
 static void *(*next_realloc)(void *, size_t);
 static void *(*next_reallocarray)(void *, size_t, size_t);
 static int (*next_munmap)(void *, size_t);
 static void *(*next_mremap)(void *, size_t, size_t, int, ...);
 
-// For calls before the constructor has found the next functions: the C library's own, and those of a sanitizer,
-// which the program may have.
+// For calls while the next functions are not found: the C library's own, and those of a sanitizer, which cannot
+// find functions before it has started.
 extern void __libc_free(void *p);
 extern void *__libc_realloc(void *p, size_t n);
 extern void __interceptor_free(void *p) __attribute__((weak));
 extern void *__interceptor_realloc(void *p, size_t n) __attribute__((weak));
 
+// find finds the next functions: those of the C library, or of an allocator. A constructor of another library may
+// free memory before this one runs.
 __attribute__((constructor)) static void find(void)
 {
-	next_free = (void (*)(void *))dlsym(RTLD_NEXT, "free");
+	static _Thread_local bool finds;
+	if (finds || next_free != NULL)
+		return;
+	finds = true;
 	next_realloc = (void *(*)(void *, size_t))dlsym(RTLD_NEXT, "realloc");
 	next_reallocarray = (void *(*)(void *, size_t, size_t))dlsym(RTLD_NEXT, "reallocarray");
 	next_munmap = (int (*)(void *, size_t))dlsym(RTLD_NEXT, "munmap");
 	next_mremap = (void *(*)(void *, size_t, size_t, int, ...))dlsym(RTLD_NEXT, "mremap");
+	next_free = (void (*)(void *))dlsym(RTLD_NEXT, "free"); // last: others look whether it is there
+	finds = false;
 }
 
-// softhca_watch_memory has f called before memory is freed or unmapped, and after it was moved. f may run in any
-// thread, and must not wait for a lock that its thread may have.
+// softhca_watch_memory has f called for the steps above. f may run in any thread, and must not wait for a lock that
+// its thread may have.
 EXPORT void softhca_watch_memory(watcher *f) { atomic_store(&watching, f); }
 
-static void goes(const void *p, size_t n, int unmapped)
+static void goes(const void *p, size_t n, enum step s)
 {
 	watcher *f = atomic_load_explicit(&watching, memory_order_relaxed);
 	if (f != NULL && p != NULL)
-		f(p, n, unmapped);
+		f(p, n, s);
 }
+
+// size_of returns the size of a block, 0 if no checker is loaded.
+static size_t size_of(void *p) { return atomic_load_explicit(&watching, memory_order_relaxed) != NULL ? malloc_usable_size(p) : 0; }
 
 EXPORT void free(void *p)
 {
 	if (atomic_load_explicit(&watching, memory_order_relaxed) != NULL)
-		goes(p, malloc_usable_size(p), 0);
+		goes(p, malloc_usable_size(p), FREES);
+	if (next_free == NULL && __interceptor_free != NULL) {
+		__interceptor_free(p);
+		return;
+	}
+	find();
 	if (next_free != NULL)
 		next_free(p);
-	else if (__interceptor_free != NULL)
-		__interceptor_free(p);
 	else
 		__libc_free(p);
 }
 
 static void *reallocate(void *p, size_t n)
 {
-	if (next_realloc != NULL)
-		return next_realloc(p, n);
-	return __interceptor_realloc != NULL ? __interceptor_realloc(p, n) : __libc_realloc(p, n);
+	if (next_realloc == NULL && __interceptor_realloc != NULL)
+		return __interceptor_realloc(p, n);
+	find();
+	return next_realloc != NULL ? next_realloc(p, n) : __libc_realloc(p, n);
 }
 
 EXPORT void *realloc(void *p, size_t n)
 {
-	size_t had = atomic_load_explicit(&watching, memory_order_relaxed) != NULL ? malloc_usable_size(p) : 0;
+	size_t had = size_of(p);
+	goes(p, had, MAY_GO);
 	void *q = reallocate(p, n);
 	if (had > 0 && q != p && (q != NULL || n == 0))
-		goes(p, had, 0);
+		goes(p, had, FREED);
 	return q;
 }
 
 EXPORT void *reallocarray(void *p, size_t count, size_t n)
 {
-	size_t size, had = atomic_load_explicit(&watching, memory_order_relaxed) != NULL ? malloc_usable_size(p) : 0;
+	size_t size, had = size_of(p);
 	if (next_reallocarray == NULL)
 		return __builtin_mul_overflow(count, n, &size) ? NULL : realloc(p, size);
+	goes(p, had, MAY_GO);
 	void *q = next_reallocarray(p, count, n);
 	if (had > 0 && q != NULL && q != p)
-		goes(p, had, 0);
+		goes(p, had, FREED);
 	return q;
 }
 
 EXPORT int munmap(void *p, size_t n)
 {
-	goes(p, n, 1);
-	return next_munmap != NULL ? next_munmap(p, n) : (int)syscall(SYS_munmap, p, n);
+	goes(p, n, MAY_GO);
+	int code = next_munmap != NULL ? next_munmap(p, n) : (int)syscall(SYS_munmap, p, n);
+	if (code == 0)
+		goes(p, n, UNMAPPED);
+	return code;
 }
 
 EXPORT void *mremap(void *p, size_t old, size_t new, int flags, ...)
@@ -100,10 +124,13 @@ EXPORT void *mremap(void *p, size_t old, size_t new, int flags, ...)
 	va_start(args, flags);
 	void *to = flags & MREMAP_FIXED ? va_arg(args, void *) : NULL;
 	va_end(args);
-	if (new < old) // what is cut off; the rest may move, too
-		goes((char *)p + new, old - new, 1);
+	bool moves = flags & MREMAP_MAYMOVE; // or may
+	char *from = moves || new >= old ? p : (char *)p + new;
+	goes(from, (size_t)((char *)p + old - from), MAY_GO);
 	void *q = next_mremap != NULL ? next_mremap(p, old, new, flags, to) : (void *)syscall(SYS_mremap, p, old, new, flags, to);
 	if (q != MAP_FAILED && q != p)
-		goes(p, old, 1);
+		goes(p, old, UNMAPPED);
+	else if (q == p && new < old)
+		goes((char *)p + new, old - new, UNMAPPED);
 	return q;
 }

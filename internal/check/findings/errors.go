@@ -73,7 +73,7 @@ var errors = []Finding{
 		Fix:    "Acknowledge an event in one place: after the code that handles it, in the thread that got it.",
 	},
 	{
-		Name:   "completions-nobody-polls",
+		Name:   "waits-without-polling",
 		Title:  "A thread sleeps in ibv_get_cq_event while its completion queue holds completions that arrived before the queue was armed.",
 		Rule:   "ibv_req_notify_cq asks for an event at the next completion; completions that are already in the queue raise none. After the call, poll the queue again until it is empty, then sleep.",
 		Source: "ibv_get_cq_event(3), ibv_req_notify_cq(3); IBA volume 1, Software Transport Verbs, Request Completion Notification",

@@ -109,8 +109,8 @@ static void completions_never_polled(bool bug)
 {
 	struct rig r = {0};
 	patient(&r);
-	struct ibv_cq *q = ibv_create_cq(r.ctx, 16, NULL, r.channel, 0); // FOUND
-	use_queue(&r, 0, q);
+	struct ibv_cq *q = ibv_create_cq(r.ctx, 16, NULL, r.channel, 0);
+	use_queue(&r, 0, q); // FOUND
 	must(post(&r, 0, IBV_WR_RDMA_WRITE, 8) == 0);
 	await_completion(&r, q);
 	if (!bug)
@@ -123,8 +123,8 @@ static void message_never_read(bool bug)
 {
 	struct rig r = {0};
 	patient(&r);
-	struct ibv_cq *q = ibv_create_cq(r.ctx, 16, NULL, NULL, 0); // FOUND
-	use_queue(&r, 1, q);
+	struct ibv_cq *q = ibv_create_cq(r.ctx, 16, NULL, NULL, 0);
+	use_queue(&r, 1, q); // FOUND
 	receive(&r, 1, 64);
 	must(post(&r, 0, IBV_WR_SEND, 64) == 0);
 	want(r.cq[0], IBV_WC_SUCCESS);
