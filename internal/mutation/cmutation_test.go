@@ -21,7 +21,7 @@ func everyC() []cMutant {
 	if os.Geteuid() == 0 {
 		secure = cSecureMutants
 	}
-	return slices.Concat(secure, cPostMutants, cRefusedMutants, cToldMutants, cQueueMutants, cEventMutants, cSetMutants, cObjectMutants, cPairMutants, cDomainMutants, cEngineMutants, cProcessMutants, cFileMutants, cManagerMutants, cPreloadMutants, cNetlinkMutants)
+	return slices.Concat(secure, cPostMutants, cRefusedMutants, cToldMutants, cQueueMutants, cEventMutants, cSetMutants, cObjectMutants, cPairMutants, cDomainMutants, cEngineMutants, cProcessMutants, cFileMutants, cManagerMutants, cPreloadMutants, cNetlinkMutants, cCheckMutants)
 }
 
 // verbs are the files of the library that the model watches.
@@ -34,7 +34,7 @@ var engine = []string{"room.go", "xrc.go", "mr.go", "mw.go", "dm.go"}
 var recorded = append([]string{"loader.c", "fault.c", "signals.c", "cancel.c", "files.c", "epoll.c"}, verbs...)
 
 // cJudges are asked in this order until one notices. Each judges the mutants of some files.
-var cJudges = []cJudge{
+var cJudges = append([]cJudge{
 	{pkg: programTests, run: "^TestD1_Model$/^plain$", args: []string{"-model-seed=1", "-model-steps=300"}, lib: verbsDir, of: verbs},
 	{pkg: programTests, run: "^TestD1_Program$/^recorded$", lib: verbsDir, of: recorded},
 	{pkg: programTests, run: "^TestD1_Model$/^plain$", args: []string{"-model-seed=2", "-model-steps=1200"}, lib: verbsDir, of: verbs},
@@ -59,7 +59,7 @@ var cJudges = []cJudge{
 	{pkg: programTests, run: "^TestD1_Program$/^recorded$/^recorded-sets$", lib: preloadDir, of: []string{"epoll.c"}},
 	{pkg: programTests, run: "^TestD2_CMPrograms$/^rdma-cm$", lib: preloadDir, of: []string{"rdma_cm.c"}},
 	{pkg: programTests, run: "^TestD2_CMCalls$/^ends-_exit$", lib: preloadDir, of: []string{"exit.c"}},
-}
+}, cCheckJudges...)
 
 // TestMutantsInC builds the C library and the preload library with each bug of the lists.
 // A judge must notice each bug. Each judge also gets libraries in which a file was replaced

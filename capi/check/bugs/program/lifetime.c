@@ -364,16 +364,16 @@ static void queue_pair_of_destroyed_queue(bool bug)
 {
 	struct rig r = {.ctx = open_first()};
 	must((r.pd = ibv_alloc_pd(r.ctx)) != NULL);
-	struct ibv_cq *q = ibv_create_cq(r.ctx, 16, NULL, NULL, 0);
-	struct ibv_qp_init_attr a = {.send_cq = q, .recv_cq = q, .qp_type = IBV_QPT_RC, .cap = {1, 1, 1, 1, 0}};
-	must(q != NULL);
+	struct ibv_cq *q = ibv_create_cq(r.ctx, 16, NULL, NULL, 0), *other = ibv_create_cq(r.ctx, 16, NULL, NULL, 0);
+	struct ibv_qp_init_attr a = {.send_cq = other, .recv_cq = q, .qp_type = IBV_QPT_RC, .cap = {1, 1, 1, 1, 0}};
+	must(q != NULL && other != NULL);
 	if (bug)
 		must(ibv_destroy_cq(q) == 0);
 	struct ibv_qp *user = ibv_create_qp(r.pd, &a); // FOUND
 	must((user != NULL) == !bug);
 	if (!bug)
 		must(ibv_destroy_qp(user) == 0 && ibv_destroy_cq(q) == 0);
-	must(ibv_dealloc_pd(r.pd) == 0 && ibv_close_device(r.ctx) == 0);
+	must(ibv_destroy_cq(other) == 0 && ibv_dealloc_pd(r.pd) == 0 && ibv_close_device(r.ctx) == 0);
 }
 
 static void sent_to_destroyed_handle(bool bug)

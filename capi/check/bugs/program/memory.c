@@ -75,6 +75,28 @@ static void extended_buffer_changed(bool bug)
 	rig_close(&r);
 }
 
+// The adapter writes to a payload before it is posted, and while it is outstanding: in the right program to the
+// payload, whose change is no bug of the program, and with the bug elsewhere.
+static void payload_written(bool bug)
+{
+	struct rig r = {0};
+	rig_open(&r, IBV_QPT_RC);
+	struct ibv_sge s = {(uintptr_t)r.buf[1] + 4096, 64, r.mr[1]->lkey};
+	struct ibv_send_wr *bad, wr = {.sg_list = &s, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED};
+	wr.wr.rdma.remote_addr = (uintptr_t)r.buf[0], wr.wr.rdma.rkey = r.mr[0]->rkey;
+	must(ibv_post_send(r.qp[1], &wr, &bad) == 0);
+	want(r.cq[1], IBV_WC_SUCCESS);
+	must(post(&r, 0, IBV_WR_RDMA_WRITE, 64) == 0); // FOUND
+	memset(r.buf[1] + 4096, 'w', 64);
+	wr.wr.rdma.remote_addr += bug ? 4096 : 0;
+	must(ibv_post_send(r.qp[1], &wr, &bad) == 0);
+	want(r.cq[1], IBV_WC_SUCCESS);
+	if (bug)
+		r.buf[0][0]++;
+	want(r.cq[0], IBV_WC_SUCCESS);
+	rig_close(&r);
+}
+
 // Inline data may change after the post. An unsignaled request completes with a later one.
 static void unsignaled_buffer_changed(bool bug)
 {
@@ -143,6 +165,7 @@ static void received_on_stack(bool bug)
 const struct bug memory_bugs[] = {
 	{"send-buffer-changed", "send-buffer-changed", send_buffer_changed},
 	{"extended-buffer-changed", "send-buffer-changed", extended_buffer_changed},
+	{"payload-written", "send-buffer-changed", payload_written},
 	{"unsignaled-buffer-changed", "send-buffer-changed", unsignaled_buffer_changed},
 	{"region-deregistered", "region-deregistered-in-use", region_deregistered},
 	{"region-reregistered", "region-deregistered-in-use", region_reregistered},
