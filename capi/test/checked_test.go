@@ -129,7 +129,9 @@ func (s *stand) exactly(t *testing.T, c bug, lines map[string]bool) {
 		t.Fatalf("with the bug, the findings are %q, want %s\n%s", got, c.finding, text(t, r))
 	}
 	isMarked := func(f check.Frame) bool { return lines[fmt.Sprintf("%s:%d", filepath.Base(f.File), f.Line)] }
-	isTold := func(f *check.Finding) bool { return f.Name == c.finding && slices.ContainsFunc(f.Stacks[0].Frames, isMarked) }
+	isTold := func(f *check.Finding) bool {
+		return f.Name == c.finding && slices.ContainsFunc(f.Stacks[0].Frames, isMarked)
+	}
 	if !slices.ContainsFunc(r.Findings, isTold) {
 		t.Errorf("the first stack has no marked line\n%s", text(t, r))
 	}
