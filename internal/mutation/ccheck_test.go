@@ -4,11 +4,12 @@ package mutation
 
 import "slices"
 
-// cCheckJudges run the cases of `softhca run --check`, some at a time, so that most mutants cost seconds.
+// cCheckJudges run the cases of `softhca run --check`, some at a time, so that most mutants cost seconds. They leave
+// out memory-remapped: the adapter may finish the request before the checker looks.
 var cCheckJudges = []cJudge{
 	checkJudge("key-unknown|key-of-before|receives-overlap|send-buffer-changed", "regions.c", "findings.c", "stack.c"),
 	checkJudge("unsignaled-buffer-changed|send-buffer-changed|payload-written|stack-memory-gone|received-on-stack", "requests.c", "regions.c"),
-	checkJudge("region-deregistered|region-reregistered|memory-.*|receive-freed", "requests.c", "regions.c"),
+	checkJudge("region-deregistered|region-reregistered|memory-(freed|moved|unmapped)|receive-freed", "requests.c", "regions.c"),
 	checkJudge("key-.*|.*-region|beyond-chosen-address|no-local-.*|region-of-another-domain|srq-of-another-domain", "requests.c", "regions.c"),
 	checkJudge("no-room-for-grh|message-longer-than-mtu|atomic-not-aligned|.*receive-too-small|remote-access-error|local-operation-error|sent-to-destroyed-handle", "requests.c"),
 	checkJudge(".*-reclaimed|.*-overfilled|.*-overlap|posted-after-error|cq-too-small|inline-too-long", "requests.c", "findings.c"),
@@ -168,9 +169,6 @@ var cCheckPostMutants = cBugsIn("capi/libibverbs/requests.c", []cMutant{
 	{name: "check-ended-handle-told-twice", in: "check_ah",
 		old: "ended_ah = true;", new: ";",
 		sees: "two findings for a destroyed address handle"},
-	{name: "check-inline-has-keys", in: "check_send",
-		old: "e->flags & IBV_SEND_INLINE || o->local", new: "o->local",
-		sees: "a finding for inline data without a key"},
 	{name: "check-atomics-always-aligned", in: "check_send",
 		old: "e->remote_addr % ATOMIC == 0", new: "true",
 		sees: "no finding for an atomic that is not aligned"},
