@@ -97,13 +97,14 @@ static void payload_written(bool bug)
 	rig_close(&r);
 }
 
-// Inline data may change after the post. An unsignaled request completes with a later one.
+// Inline data may change after the post. An unsignaled request completes with a later one, even if both have the
+// same wr_id.
 static void unsignaled_buffer_changed(bool bug)
 {
 	struct rig r = {0};
 	rig_open(&r, IBV_QPT_RC);
 	struct ibv_sge s = element(&r, 0, 16);
-	struct ibv_send_wr *bad, wr = {.sg_list = &s, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_INLINE};
+	struct ibv_send_wr *bad, wr = {.wr_id = 64, .sg_list = &s, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_INLINE};
 	wr.wr.rdma.remote_addr = (uintptr_t)r.buf[1], wr.wr.rdma.rkey = r.mr[1]->rkey;
 	must(ibv_post_send(r.qp[0], &wr, &bad) == 0);
 	r.buf[0][0]++;
