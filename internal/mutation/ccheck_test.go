@@ -4,19 +4,18 @@ package mutation
 
 import "slices"
 
-// cCheckJudges run the cases of `softhca run --check`, some at a time, so that most mutants cost seconds. They leave
-// out memory-remapped: the adapter may finish the request before the checker looks.
+// cCheckJudges run the cases of `softhca run --check`, some at a time, so that most mutants cost seconds.
 var cCheckJudges = []cJudge{
 	checkJudge("key-unknown|key-of-before|receives-overlap|send-buffer-changed", "regions.c", "findings.c", "stack.c"),
 	checkJudge("unsignaled-buffer-changed|send-buffer-changed|payload-written|stack-memory-gone|received-on-stack", "requests.c", "regions.c"),
-	checkJudge("region-deregistered|region-reregistered|memory-(freed|moved|unmapped)|receive-freed", "requests.c", "regions.c"),
+	checkJudge("region-deregistered|region-reregistered|memory-(freed|moved|unmapped|remapped)|receive-freed", "requests.c", "regions.c"),
 	checkJudge("key-.*|.*-region|beyond-chosen-address|no-local-.*|region-of-another-domain|srq-of-another-domain", "requests.c", "regions.c"),
 	checkJudge("no-room-for-grh|message-longer-than-mtu|atomic-not-aligned|.*receive-too-small|remote-access-error|local-operation-error|sent-to-destroyed-handle", "requests.c"),
 	checkJudge(".*-reclaimed|.*-overfilled|.*-overlap|posted-after-error|cq-too-small|inline-too-long", "requests.c", "findings.c"),
 	checkJudge("error-.*|completions-never-polled|message-never-read|armed-without-channel|call-refused", "check.c"),
 	checkJudge("timeout-.*|rnr-.*|path-.*|no-re.*", "check.c", "findings.c"),
 	checkJudge("destroy.*|queue.*|objects-.*|used-.*|extended-polled-after-destroy|polled-after-destroy", "check.c", "findings.c"),
-	checkJudge("events-.*|async-.*|srq-event.*|acknowledged-.*|completions-(nobody|of|ack).*|polled-while-destroyed|cq-overrun.*", "check.c"),
+	checkJudge("events-.*|async-.*|srq-event.*|acknowledged-.*|waits-.*|completions-(of|ack).*|polled-while-destroyed|cq-overrun.*", "check.c"),
 }
 
 // checkJudge runs cases of the checker whose names match an expression, for mutants of some of its files. Most of the
@@ -67,19 +66,19 @@ var cCheckObjectMutants = cBugsIn("capi/libibverbs/check.c", []cMutant{
 		old: "(int32_t)(completed - taken) <= 0", new: "(int32_t)(completed - taken) < 0",
 		sees: "a finding when it acknowledges all events"},
 	{name: "check-acknowledges-before", in: "check_acks",
-		old: "ibv->comp_events_completed + n", new: "ibv->comp_events_completed",
+		old: "completed + n, taken", new: "completed, taken",
 		sees: "no finding for the last acknowledgement"},
 	{name: "check-events-of-no-channel", in: "check_acks",
 		old: "taken = q->taken;", new: ";",
 		sees: "a finding when it acknowledges events that it has read"},
 	{name: "check-srq-acknowledges-before", in: "check_async_acks",
-		old: "s->ibv.events_completed + 1", new: "s->ibv.events_completed",
-		sees: "no finding when it acknowledges an event of an SRQ twice"},
+		old: "__ATOMIC_ACQUIRE) + 1;", new: "__ATOMIC_ACQUIRE);",
+		sees: "no finding when it acknowledges an asynchronous event twice"},
 	{name: "check-cq-error-acknowledged-twice", in: "check_async_acks",
-		old: "q->ibv.async_events_completed + 1", new: "q->ibv.async_events_completed + 2",
-		sees: "a finding when it acknowledges an overrun once"},
+		old: "acked(o, n, read,", new: "acked(o, n + 1, read,",
+		sees: "a finding when it acknowledges an asynchronous event once"},
 	{name: "check-wait-for-acknowledgement", in: "await_ack",
-		old: "until.tv_sec += SLOW_NS / 1000000000;", new: "until.tv_sec += 60;",
+		old: "until.tv_sec += ACK_S;", new: "until.tv_sec += 60;",
 		sees: "no finding when a missing acknowledgement blocks it"},
 	{name: "check-queue-not-armed-wakes", in: "check_sleeps",
 		old: "atomic_load(&q->ring->armed) != 0", new: "true",
@@ -97,14 +96,14 @@ var cCheckObjectMutants = cBugsIn("capi/libibverbs/check.c", []cMutant{
 
 // cCheckEndMutants are bugs with the end of queues and with settings.
 var cCheckEndMutants = cBugsIn("capi/libibverbs/check.c", []cMutant{
-	{name: "check-rest-of-no-queue-pair", in: "rest",
+	{name: "check-rest-of-no-queue-pair", in: "add_rest",
 		old: "q != NULL && e->qp_num != q->ibv.qp_num", new: "q != NULL",
 		sees: "no finding when it destroys a queue pair with completions"},
 	{name: "check-one-completion-left", in: "never_polled",
-		old: "else if (n > 0)", new: "else if (n > 1)",
+		old: "else if (u->all > 0)", new: "else if (u->all > 1)",
 		sees: "no finding for one completion that it never polls"},
 	{name: "check-any-completion-is-an-error", in: "never_polled",
-		old: "if (errors > 0)", new: "if (n > 0)",
+		old: "if (u->errors > 0)", new: "if (u->all > 0)",
 		sees: "an error where a completion with success was never polled"},
 	{name: "check-path-at-the-creation", in: "path_unused",
 		old: `{"set here", q->path_set}`, new: `{"set here", q->o.made}`,
@@ -112,7 +111,7 @@ var cCheckEndMutants = cBugsIn("capi/libibverbs/check.c", []cMutant{
 	{name: "check-path-never-told", in: "check_destroys_qp",
 		old: "path_unused(q);", new: ";",
 		sees: "no finding for a path that was never armed"},
-	{name: "check-queues-of-destroyed-pair", in: "check_destroys_qp",
+	{name: "check-queues-of-destroyed-pair", in: "check_unpolled_qp",
 		old: "(i == 0 || both[1] != both[0])", new: "(i != 0 && both[1] != both[0])",
 		sees: "no finding for completions that are left in a queue of both directions"},
 	{name: "check-poll-as-the-end", in: "polls_ending",
@@ -142,8 +141,8 @@ var cCheckEndMutants = cBugsIn("capi/libibverbs/check.c", []cMutant{
 	{name: "check-objects-left-at-exit", in: "exit_of",
 		old: `left(c, OBJECTS_LEFT_AT_EXIT, "at the end of the program", NULL);`, new: ";",
 		sees: "no finding for objects that are left at the end"},
-	{name: "check-errors-left-at-exit", in: "exit_of",
-		old: "never_polled(CONTAINER(o, struct cq, o), NULL, NULL);", new: ";",
+	{name: "check-errors-left-at-exit", in: "lost_at_exit",
+		old: "never_polled(&q->o, &u, NULL);", new: ";",
 		sees: "no finding for an error that is left at the end"},
 })
 
@@ -272,8 +271,8 @@ var cCheckMemoryMutants = slices.Concat(
 		{name: "check-oldest-is-filled", in: "unfilled",
 			old: ">= 0", new: "> 0",
 			sees: "no finding when it frees memory of the oldest receive"},
-		{name: "check-region-goes-at-the-post", in: "check_region_goes",
-			old: "{how, stack_here()}", new: "{how, r->posted}",
+		{name: "check-region-goes-at-the-post", in: "check_region_went",
+			old: "{how, stack_here()}", new: "{how, u->posted}",
 			sees: "the line that posts as that which deregisters"},
 		{name: "check-unmapped-told-twice", in: "goes_of",
 			old: "r->ended = r->told = true,", new: "r->ended = true,",
