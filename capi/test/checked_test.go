@@ -148,8 +148,10 @@ func TestK1_AddressSanitizer(t *testing.T) {
 	if !compiles("int main(void) { return 0; }\n", flag) {
 		t.Skip("the C compiler has no AddressSanitizer") // as TestD1_Sanitizers
 	}
-	b := newBuilds(t, checkedProgram, plain)
-	b.buildChecked(t, plain)
+	b := newBuilds(t, "program", plain)
+	if *buildsDir == "" {
+		b.buildChecked(t, plain)
+	}
 	b.compileChecked(t, plain, "checked-asan", flag)
 	s, lines, n := &stand{builds: &builds{dir: b.dir, program: "checked-asan"}, variant: plain}, marks(t), 0
 	for _, c := range s.bugs(t) {
@@ -167,11 +169,11 @@ func TestK1_AddressSanitizer(t *testing.T) {
 // TestK1_BugsAreFound runs each case of the program with its bug, which the checker names exactly, with the line
 // of the call, and without it, when the checker says nothing.
 func TestK1_BugsAreFound(t *testing.T) {
-	b := newBuilds(t, checkedProgram, plain)
+	b := newBuilds(t, "program", plain)
 	if *buildsDir == "" {
 		b.buildChecked(t, plain)
 	}
-	s, lines, seen := &stand{builds: b, variant: plain}, marks(t), make(map[string]bool)
+	s, lines, seen := &stand{builds: &builds{dir: b.dir, program: checkedProgram}, variant: plain}, marks(t), make(map[string]bool)
 	for _, c := range s.bugs(t) {
 		seen[c.finding] = true
 		t.Run(c.name, func(t *testing.T) {

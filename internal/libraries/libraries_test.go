@@ -30,6 +30,7 @@ func tree(t *testing.T) string {
 		"capi/libibverbs/libibverbs.map": "IBVERBS_1.0 { global: ibv_answer; local: *; };\n",
 		"capi/libibverbs/verbs.c":        "__attribute__((visibility(\"default\"))) int ibv_answer(void) { return 42; }\n",
 		"capi/preload/preload.c":         "int answer(void) { return 42; }\n",
+		"capi/memory/memory.c":           "int answer(void) { return 42; }\n",
 	} {
 		write(t, filepath.Join(dir, name), text)
 	}
@@ -72,12 +73,12 @@ func TestBuild(t *testing.T) {
 	for range 2 {
 		var said strings.Builder
 		must.Do(t, Build(t.Context(), src, lib, &said))
-		for _, file := range []string{Verbs, Preload, Engine} {
+		for _, file := range []string{Verbs, Preload, Memory, Engine} {
 			if !strings.Contains(said.String(), "building "+file) {
 				t.Errorf("%s is built in silence: %q", file, said.String())
 			}
 		}
-		if got, want := files(t, lib), []string{sourcesFile, Verbs, Preload, Engine}; !slices.Equal(got, want) {
+		if got, want := files(t, lib), []string{sourcesFile, Verbs, Memory, Preload, Engine}; !slices.Equal(got, want) {
 			t.Errorf("built %q, want %q", got, want)
 		}
 	}
@@ -98,7 +99,7 @@ func TestBuild(t *testing.T) {
 	if err := Build(t.Context(), src, lib, io.Discard); err == nil || !strings.Contains(err.Error(), "nonsense") {
 		t.Errorf("what the compiler says is not in the error: %v", err)
 	}
-	if got := files(t, lib); len(got) != 4 {
+	if got := files(t, lib); len(got) != 5 {
 		t.Errorf("a build that failed leaves %q", got)
 	}
 }

@@ -102,11 +102,11 @@ func TestK3_BugsAreExplained(t *testing.T) {
 	command, program := build(t)
 	for i, bug := range bugs {
 		t.Run(bug.name, func(t *testing.T) {
-			file := filepath.Join(t.TempDir(), "both.pcapng")
-			run := exec.Command(command, "run", "--explain", "--capture", file, "--addr", fmt.Sprintf("127.0.78.%d", i+1), "--", program, bug.name)
-			text, err := run.CombinedOutput()
-			must.Do(t, err)
-			v := explained(t, command, file)
+			v, text := explainedRun(t, command, program, bug.name, i)
+			// On a busy machine the adapter may repeat a packet before the peer's process has run.
+			for n := 0; v.Cause == "timeout-repeat" && n < 3; n++ {
+				v, text = explainedRun(t, command, program, bug.name, i)
+			}
 			exactly := v.Reason
 			if exactly == "" {
 				exactly = v.Where
@@ -124,6 +124,16 @@ func TestK3_BugsAreExplained(t *testing.T) {
 			}
 		})
 	}
+}
+
+// explainedRun runs a program with a bug, and returns the verdict and what was printed.
+func explainedRun(t *testing.T, command, program, bug string, number int) (*explain.Verdict, []byte) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "both.pcapng")
+	run := exec.Command(command, "run", "--explain", "--capture", file, "--addr", fmt.Sprintf("127.0.78.%d", number+1), "--", program, bug)
+	text, err := run.CombinedOutput()
+	must.Do(t, err)
+	return explained(t, command, file), text
 }
 
 // explained returns the verdict on a capture.

@@ -338,5 +338,5 @@ VISIBLE const struct softhca_calls softhca_calls = {
 	.create_srq = create_srq, .limit_srq = limit_srq, .resize_srq = resize_srq, .query_srq = query_srq, .destroy_srq = nothing,
 	.create_qp = create_qp, .modify_qp = modify_qp, .query_qp = query_qp, .limit_qp = limit_qp, .destroy_qp = destroy_qp,
 	.create_ah = create_ah, .destroy_ah = nothing, .attach = nothing, .detach = nothing,
-	.check = check, .check_srq = check_srq, .refused = refused, .doorbell = doorbell, .progress = progress, .overdue = overdue, .sleep = sleep_for,
+	.check = check, .check_srq = check_srq, .refused = refused, .refused_srq = refused, .doorbell = doorbell, .progress = progress, .overdue = overdue, .sleep = sleep_for,
 };

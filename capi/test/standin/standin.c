@@ -292,5 +292,5 @@ __attribute__((visibility("default"))) const struct softhca_calls softhca_calls 
 	.create_srq = create_srq, .limit_srq = nothing, .query_srq = query_srq, .destroy_srq = destroy_srq,
 	.create_qp = create_qp, .modify_qp = nothing, .query_qp = query_qp, .limit_qp = nothing, .destroy_qp = destroy_qp,
 	.create_ah = create_ah, .destroy_ah = nothing, .attach = nothing, .detach = nothing,
-	.check = nothing, .check_srq = nothing, .refused = nothing, .doorbell = doorbell, .progress = progress, .overdue = overdue, .sleep = sleep_for,
+	.check = nothing, .check_srq = nothing, .refused = nothing, .refused_srq = nothing, .doorbell = doorbell, .progress = progress, .overdue = overdue, .sleep = sleep_for,
 };
