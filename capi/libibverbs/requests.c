@@ -454,10 +454,15 @@ static bool on_stack(uintptr_t addr)
 	pthread_attr_t a;
 	void *from;
 	size_t size;
-	if (end == 0 && pthread_getattr_np(pthread_self(), &a) == 0) {
-		if (pthread_attr_getstack(&a, &from, &size) == 0)
-			start = (uintptr_t)from, end = start + size;
-		pthread_attr_destroy(&a);
+	int cancels;
+	if (end == 0) {
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancels); // pthread_getattr_np reads a file, and the caller has a lock
+		if (pthread_getattr_np(pthread_self(), &a) == 0) {
+			if (pthread_attr_getstack(&a, &from, &size) == 0)
+				start = (uintptr_t)from, end = start + size;
+			pthread_attr_destroy(&a);
+		}
+		pthread_setcancelstate(cancels, NULL);
 	}
 	return addr >= start && addr < end;
 }

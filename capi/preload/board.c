@@ -13,8 +13,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-// Attempts to read all boards while no process ends, and to wait until one has ended.
-enum { ATTEMPTS = 10, TURNS = 1000 };
+// Attempts to read all boards while no process ends; and pauses while one adds its counts, of 100 us
+// each after the first ones.
+enum { ATTEMPTS = 100, PAUSES = 2000, SHORT_PAUSES = 100 };
 
 // reading contains the words that a spec names, and their sums over boards.
 struct reading {
@@ -98,14 +99,28 @@ static bool process_has(const struct table *t, const void *row, void *to)
 	return true;
 }
 
+// adding reports whether a process that adds its counts, and so has locked them, is alive.
+static bool adding(int fd, const struct reading *r)
+{
+	struct flock by = { .l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = (off_t)r->ended, .l_len = 1 };
+
+	return syscall(SYS_fcntl, fd, F_OFD_GETLK, &by) == 0 && by.l_type != F_UNLCK;
+}
+
 // begun waits, for a bounded time, while a process that ends adds its counts, and returns the
 // sequence number of these. A process that was killed meanwhile leaves an odd one.
 static uint64_t begun(int fd, const struct reading *r)
 {
+	const struct timespec pause = { .tv_nsec = 100000 };
 	uint64_t seq = 0;
 
-	for (int i = 0; i < TURNS && word_at(fd, r->ended - sizeof(seq), &seq) && (seq & 1) != 0; i++)
-		sched_yield();
+	for (int i = 0; i < PAUSES && word_at(fd, r->ended - sizeof(seq), &seq) && (seq & 1) != 0; i++)
+		if (i < SHORT_PAUSES)
+			sched_yield();
+		else if (adding(fd, r))
+			syscall(SYS_nanosleep, &pause, NULL);
+		else
+			break;
 	return seq;
 }
 

@@ -51,7 +51,7 @@ var cJudges = append([]cJudge{
 	{pkg: programTests, run: "^TestPrivilegedPrograms$", lib: preloadDir, of: []string{"path.c"}},
 	{pkg: programTests, run: "^TestD2_CMCalls$/^closing-", lib: verbsDir, of: []string{"ucm.c"}},
 	{pkg: preloadTests, run: "^TestCalls$", lib: preloadDir, of: []string{"path.c", "open.c", "value.c", "board.c", "status.c", "name.c", "exit.c"}},
-	{pkg: preloadTests, run: "^TestW1_(CountersOfSeveralProcesses|StateOfSeveralProcesses|CountersNeverDecrease)$", lib: preloadDir, of: []string{"board.c"}},
+	{pkg: preloadTests, run: "^TestW1_(CountersOfSeveralProcesses|StateOfSeveralProcesses|CountersNeverDecrease|ReadersWaitForOneThatEnds)$", lib: preloadDir, of: []string{"board.c"}},
 	{pkg: programTests, run: "^TestD2_CMCalls$/^title$", lib: verbsDir, of: []string{"loader.c"}},
 	{pkg: preloadTests, run: "^TestW1_(NetlinkCalls|RdmaTool|LongDump|OtherTables|NamedDirectory|DamagedTables|TornRows)$", lib: preloadDir, of: []string{"netlink.c", "table.c", "answer.c", "objects.c"}},
 	{pkg: programTests, run: "^TestD1_Program$/^preloaded$/^closes", lib: preloadDir, of: []string{"close.c"}},

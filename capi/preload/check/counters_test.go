@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/softhca/softhca/internal/device"
 	"github.com/softhca/softhca/internal/must"
@@ -97,6 +98,26 @@ func TestW1_CountersOfSeveralProcesses(t *testing.T) {
 	must.Do(t, first.Remove())
 	if got := sent(); got != "204711" {
 		t.Errorf("after the process with the board has ended sysfs shows %s, want 204711 as before", got)
+	}
+}
+
+// TestW1_ReadersWaitForOneThatEnds reads a counter while a process has added its counts and still has
+// its table: the reader waits for the process and counts it once.
+func TestW1_ReadersWaitForOneThatEnds(t *testing.T) {
+	b := newBenchAt(t, newAddr())
+	ends := newTable(t, b.addr, 1)
+	boardOf(ends).Engine.SentPkts = 1000
+	var out strings.Builder
+	reader := b.command(t, "", "cat", counts+"sent_pkts")
+	reader.Stdout = &out
+	must.Do(t, sysfs.AddEnded(b.root, 0, boardOf(ends), func() {
+		must.Do(t, reader.Start())
+		<-time.After(30 * time.Millisecond) // much longer than cat needs
+		must.Do(t, ends.Remove())
+	}))
+	must.Do(t, reader.Wait())
+	if got := out.String(); got != "5711\n" {
+		t.Errorf("while a process ended sysfs showed %q, want 5711", got)
 	}
 }
 
