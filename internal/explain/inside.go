@@ -156,8 +156,8 @@ func (n *inside) conclude(r *Report) {
 	}
 }
 
-// settle replaces findings about NAKs that may have come too late by what they say, where the log of a
-// requester has their status.
+// settle replaces findings that leave open what the requester's program got, where the adapter's log tells it: a
+// NAK that may have come too late, and RNR NAKs that may have been lost.
 func (n *inside) settle(r *Report, of map[*Told]*Conversation) {
 	got := make(map[int][]string) // statuses, by conversation
 	for t, c := range of {
@@ -168,10 +168,16 @@ func (n *inside) settle(r *Report, of map[*Told]*Conversation) {
 		}
 	}
 	for i, f := range r.Findings {
-		if f.id != refusalLate || !slices.ContainsFunc(table[f.refused].Requester, func(s ib.WCStatus) bool { return slices.Contains(got[f.Conversation], s.String()) }) {
+		id, detail := f.refused, f.refusal
+		if f.id == rnrOrSilence {
+			id, detail = rnrUnresolved, f.Detail
+		} else if f.id != refusalLate {
 			continue
 		}
-		r.Findings[i] = newFinding(f.Conversation, instant{f.First, f.At}, f.refused, f.refusal)
+		if !slices.ContainsFunc(table[id].Requester, func(s ib.WCStatus) bool { return slices.Contains(got[f.Conversation], s.String()) }) {
+			continue
+		}
+		r.Findings[i] = newFinding(f.Conversation, instant{f.First, f.At}, id, detail)
 		r.Findings[i].Count, r.Findings[i].Last = f.Count, f.Last
 	}
 }

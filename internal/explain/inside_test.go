@@ -359,31 +359,43 @@ func TestK3_SeveralAddresses(t *testing.T) {
 	}
 }
 
-// TestK3_LateNAK has a NAK that may have come too late: the log of the requester says whether it did.
+// TestK3_LateNAK has NAKs that may have come too late, or not: the log of the requester says what it got.
 func TestK3_LateNAK(t *testing.T) {
-	const capture = "errs_bad_rkey_write"
-	req, resp := endsOf(t, capture)
+	refused, unready := repeatedInVain(1), notReady(0, 1)
 	for _, c := range []struct {
-		by   string
-		log  []string
-		want string
+		capture string
+		change  func(*scene)
+		detail  string
+		by      string
+		log     []string
+		want    string
 	}{
-		{"", nil, "refusal-late"},
-		{linuxClient, append([]string{"MSG", "completion with error", "STATUS", "REM_ACCESS_ERR"}, req...), "write-refused"},
-		{linuxClient, append([]string{"MSG", "retries exhausted", "STATUS", "RETRY_EXC_ERR"}, req...), "refusal-late"},
-		{linuxServer, append([]string{"MSG", "completion with error", "STATUS", "LOC_LEN_ERR"}, resp...), "refusal-late"},
+		{"errs_bad_rkey_write", refused, "WRITE of 100 bytes", "", nil, "refusal-late"},
+		{"errs_bad_rkey_write", refused, "WRITE of 100 bytes", linuxClient, []string{"MSG", "completion with error", "STATUS", "REM_ACCESS_ERR"}, "write-refused"},
+		{"errs_bad_rkey_write", refused, "WRITE of 100 bytes", linuxClient, []string{"MSG", "retries exhausted", "STATUS", "RETRY_EXC_ERR"}, "refusal-late"},
+		{"errs_bad_rkey_write", refused, "WRITE of 100 bytes", linuxServer, []string{"MSG", "completion with error", "STATUS", "LOC_LEN_ERR"}, "refusal-late"},
+		{"", unready, "2 RNR NAKs", "", nil, "rnr-or-silence"},
+		{"", unready, "2 RNR NAKs", linuxClient, []string{"MSG", "retries exhausted", "STATUS", "RNR_RETRY_EXC_ERR"}, "rnr-unresolved"},
+		{"", unready, "2 RNR NAKs", linuxClient, []string{"MSG", "retries exhausted", "STATUS", "RETRY_EXC_ERR"}, "rnr-or-silence"},
 	} {
-		s := load(t, capture)
-		repeatedInVain(1)(s)
+		s, ends := &scene{t: t}, []string{"QP", "0x000011", "CONN", linuxClient + "/0x000011-" + linuxServer + "/0x000022"}
+		if c.capture != "" {
+			s = load(t, c.capture)
+			req, resp := endsOf(t, c.capture)
+			if ends = req; c.by == linuxServer {
+				ends = resp
+			}
+		}
+		c.change(s)
 		f := New(Config{})
 		if c.log != nil {
-			e := says(c.by, c.log...)
+			e := says(c.by, append(c.log, ends...)...)
 			e.Time = s.frames[0].at
 			f.inside.hear(e, &f.start)
 		}
 		r, err := f.Read(bytes.NewReader(s.file()))
 		must.Do(t, err)
-		if v := r.Verdict; v.Cause != c.want || !strings.Contains(v.Where, "WRITE of 100 bytes") {
+		if v := r.Verdict; v.Cause != c.want || !strings.Contains(v.Where, c.detail) {
 			t.Errorf("the log %q: the cause is %s, %s; want %s", c.log, v.Cause, v.Where, c.want)
 		}
 	}

@@ -234,7 +234,7 @@ var table = [numRules]Rule{
 	},
 	rnrUnresolved: {
 		Name: "rnr-unresolved", Severity: Failed, Side: Responder, Title: "the receiver was not ready, up to the end of the capture",
-		Means: "The last packet is an RNR NAK: no receive was posted. After each RNR NAK the requester waited for the time in it. The request fails after rnr_retry of them; " +
+		Means: "The last packet is an RNR NAK: no receive was posted. The request fails after rnr_retry of them; " +
 			"if the capture ends before that, the requester may still wait.",
 		Requester: Statuses{ib.WCRNRRetryExcErr},
 		Try:       "Post receives at the responder before the requester sends; check whether its program still polls its completion queue.",

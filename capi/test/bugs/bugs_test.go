@@ -132,7 +132,9 @@ func explainedRun(t *testing.T, command, program, bug string, number int) (*expl
 	file := filepath.Join(t.TempDir(), "both.pcapng")
 	run := exec.Command(command, "run", "--explain", "--capture", file, "--addr", fmt.Sprintf("127.0.78.%d", number+1), "--", program, bug)
 	text, err := run.CombinedOutput()
-	must.Do(t, err)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
 	return explained(t, command, file), text
 }
 

@@ -154,6 +154,7 @@ static void server(int peer)
 	}
 	if (is("lost-peer")) {
 		await(&e);
+		require(read(peer, &byte, 1) == 1, "read"); // the client has its completion: no acknowledgement is lost
 		kill(getpid(), SIGKILL);
 	}
 	while (read(peer, &byte, 1) > 0)
@@ -195,6 +196,7 @@ static int client(struct end *e, const struct card *to)
 	enum ibv_wc_status status = await(e);
 	if (is("lost-peer")) {
 		require(status == IBV_WC_SUCCESS, "first message");
+		require(write(e->peer, "", 1) == 1, "write");
 		require(waitpid(-1, NULL, 0) > 0, "wait");
 		require(post(e, IBV_WR_SEND, 6, 64, lkey, 0, 0) == 0, "post");
 		status = await(e);
