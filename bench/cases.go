@@ -19,7 +19,8 @@ type subject struct {
 	rate  int
 	// The server runs until it is killed, and does not listen on a TCP port.
 	serves bool
-	wire   string // of runEpoll
+	wire   string   // of runEpoll
+	flags  []string // of softhca run, for runOver
 
 	env  []string // added to the environment
 	read bool     // the tables of objects are read meanwhile

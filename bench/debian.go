@@ -54,10 +54,21 @@ const (
 	typicalColumn   = "t_typical[usec]"
 )
 
-// writeBW is ib_write_bw, which posts one request at a time.
+// writeBW is ib_write_bw, which posts one request at a time. sendBW and readBW are its siblings.
 func writeBW(rate int, column string, size int, args ...string) subject {
-	return perftest(rate, column, "ib_write_bw",
-		append([]string{"-s", strconv.Itoa(size), "-t", sameDepth, "--report_gbits", "-N"}, args...)...)
+	return stream(rate, column, "ib_write_bw", size, append([]string{"-t", sameDepth}, args...)...)
+}
+
+func sendBW(rate int, column string, size int, args ...string) subject {
+	return stream(rate, column, "ib_send_bw", size, append([]string{"-t", sameDepth}, args...)...)
+}
+
+func readBW(rate int, column string, size int, args ...string) subject {
+	return stream(rate, column, "ib_read_bw", size, args...)
+}
+
+func stream(rate int, column, program string, size int, args ...string) subject {
+	return perftest(rate, column, program, append([]string{"-s", strconv.Itoa(size), "--report_gbits", "-N"}, args...)...)
 }
 
 // perfReference is its reference: softhca perf write with as many requests per post

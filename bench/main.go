@@ -27,6 +27,7 @@ type options struct {
 	libraries bool
 	epoll     bool
 	tables    bool
+	check     bool
 	page      string
 	path      float64
 }
@@ -42,6 +43,7 @@ func main() {
 	flag.BoolVar(&o.libraries, "libraries", false, "measure Debian's programs over the libraries for programs in C instead")
 	flag.BoolVar(&o.epoll, "epoll", false, "measure a server and a client that sleep in epoll_wait instead, on these libraries and over TCP")
 	flag.BoolVar(&o.tables, "tables", false, "compare softhca with itself without tables of objects instead, and with readers of its tables")
+	flag.BoolVar(&o.check, "check", false, "compare Debian's programs under softhca run --check with themselves without it instead")
 	flag.StringVar(&o.page, "page", "", "with -libraries: write the table to this `file` as Markdown too")
 	flag.BoolVar(&o.list, "list", false, "only list the cases")
 	flag.Float64Var(&o.path, "path", -1, "for this program itself: run a server and a client where this `share` of packets is lost")
@@ -64,6 +66,8 @@ func (o *options) measurements() []measurement {
 		return programMeasurements()
 	case o.tables:
 		return tableMeasurements()
+	case o.check:
+		return checkedMeasurements()
 	default:
 		return measurements()
 	}
@@ -78,9 +82,22 @@ func (o *options) kind() string {
 		return "programs"
 	case o.tables:
 		return "tables"
+	case o.check:
+		return "check"
 	default:
 		return ""
 	}
+}
+
+// several reports whether more than one set of measurements is chosen.
+func (o *options) several() bool {
+	n := 0
+	for _, is := range []bool{o.epoll, o.libraries, o.tables, o.check} {
+		if is {
+			n++
+		}
+	}
+	return n > 1
 }
 
 // do carries out the command line.
@@ -92,8 +109,8 @@ func do(ctx context.Context, o options, args []string) error {
 		return fmt.Errorf("%q is no flag: -only chooses by name, -help shows all", args[0])
 	case o.list:
 		return list(os.Stdout, o.measurements())
-	case o.epoll && o.libraries || o.tables && (o.epoll || o.libraries):
-		return errors.New("-epoll, -libraries and -tables are different measurements: choose one")
+	case o.several():
+		return errors.New("-epoll, -libraries, -tables and -check are different measurements: choose one")
 	case o.page != "" && (!o.libraries || o.only != ""):
 		return errors.New("-page is for all of -libraries")
 	}

@@ -76,7 +76,7 @@ func build(ctx context.Context, dir string, o *options) (programs, error) {
 			return p, fmt.Errorf("build %s: %w", pkg, err)
 		}
 	}
-	if !o.libraries && !o.epoll {
+	if !o.libraries && !o.epoll && !o.check {
 		return p, openTables(dir)
 	}
 	tree, ok := libraries.Tree()
@@ -113,7 +113,7 @@ func (p *programs) command(s *subject, share float64) []string {
 		if s.serves {
 			count = "-c"
 		}
-		return slices.Concat([]string{p.softhca, "run", "--"}, s.args, []string{count, trips})
+		return slices.Concat([]string{p.softhca, "run"}, s.flags, []string{"--"}, s.args, []string{count, trips})
 	case runEpoll, runEpollTCP:
 		return p.epollCommand(s)
 	case runPlain:

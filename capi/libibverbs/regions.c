@@ -9,6 +9,16 @@ static struct region *buckets[BUCKETS];
 static struct region *ended[ENDED]; // the newest deregistered ones
 static unsigned ends;
 
+// changes counts the changes of the regions. It changes with the lock held.
+static _Atomic uint64_t changes;
+
+// A thread remembers the regions that it has looked up last. They are valid while there is no change.
+enum { RECENT = 8 };
+static __thread struct recent {
+	uint64_t changes; // plus 1; 0: none
+	struct region r;
+} recent[RECENT];
+
 void regions_in_child(void) { pthread_mutex_init(&regions_mu, NULL); }
 
 // A bit for each page of a region; pages share bits. Bits are never cleared.
@@ -45,6 +55,7 @@ static struct region **place_of(const struct device *d, uint32_t key)
 static void *end(const struct device *d, uint32_t key)
 {
 	struct region *r = *place_of(d, key), **oldest = &ended[ends++ % ENDED];
+	atomic_fetch_add(&changes, 1);
 	if (r == NULL || r->ended != NULL)
 		return NULL;
 	r->ended = stack_here(), r->ended_ns = now_ns();
@@ -63,6 +74,7 @@ static void *end(const struct device *d, uint32_t key)
 static void begin(const struct region *as)
 {
 	struct region *r, **at = place_of(as->dev, as->key);
+	atomic_fetch_add(&changes, 1);
 	if ((r = *at) == NULL && (r = malloc(sizeof *r)) != NULL) {
 		*r = *as;
 		r->next = NULL;
@@ -128,10 +140,15 @@ void check_deregisters(const struct mr *m)
 
 bool region_of(const struct device *d, uint32_t key, struct region *out)
 {
+	struct recent *c = &recent[(key >> 8 ^ key) % RECENT];
+	if (c->changes == atomic_load(&changes) + 1 && c->r.key == key && c->r.dev == d) {
+		*out = c->r;
+		return true;
+	}
 	mutex_lock(REGIONS_LOCK, &regions_mu);
 	const struct region *r = *place_of(d, key);
 	if (r != NULL)
-		*out = *r;
+		*out = c->r = *r, c->changes = atomic_load(&changes) + 1;
 	mutex_unlock(&regions_mu);
 	return r != NULL;
 }

@@ -45,7 +45,7 @@ static struct request *at(const struct requests *rs, uint32_t i) { return (struc
 // due counts the completions that a queue is to get for posted requests.
 static void due(struct ibv_cq *ibv, int n, const struct request *r)
 {
-	if (ibv == NULL)
+	if (ibv == NULL || n == 0)
 		return;
 	struct cq *q = CONTAINER(ibv, struct cq, ibv);
 	int now = atomic_fetch_add(&q->due, n) + n;

@@ -169,7 +169,7 @@ func writeCheckReport(r *check.Report, name string) error {
 	case reportJUnit:
 		err = r.JUnit(b)
 	default:
-		err = r.SARIF(b, root)
+		err = r.SARIF(b, root, newVersion().Version)
 	}
 	return errors.Join(err, b.Flush(), f.Close())
 }

@@ -31,6 +31,6 @@ func FuzzRead(f *testing.F) {
 		}
 		must.Do(t, r.JSON(io.Discard))
 		must.Do(t, r.JUnit(io.Discard))
-		must.Do(t, r.SARIF(io.Discard, dir))
+		must.Do(t, r.SARIF(io.Discard, dir, "v1.2.3"))
 	})
 }

@@ -45,7 +45,7 @@ func TestForms(t *testing.T) {
 		"report.color": func(b *bytes.Buffer) error { return r.Text(b, true) },
 		"report.json":  func(b *bytes.Buffer) error { return r.JSON(b) },
 		"report.xml":   func(b *bytes.Buffer) error { return r.JUnit(b) },
-		"report.sarif": func(b *bytes.Buffer) error { return r.SARIF(b, "/nowhere") },
+		"report.sarif": func(b *bytes.Buffer) error { return r.SARIF(b, "/nowhere", "v1.2.3") },
 	} {
 		var b bytes.Buffer
 		must.Do(t, write(&b))
@@ -73,7 +73,7 @@ func TestClean(t *testing.T) {
 			t.Errorf("got %q, want %q", b.String(), text)
 		}
 		must.Do(t, r.JUnit(&x))
-		must.Do(t, r.SARIF(&s, ""))
+		must.Do(t, r.SARIF(&s, "", "v1.2.3"))
 		if !strings.Contains(s.String(), `"results": []`) || xml.Unmarshal(x.Bytes(), new(junitSuites)) != nil {
 			t.Errorf("%s\n%s", s.String(), x.String())
 		}
@@ -122,7 +122,7 @@ func TestHostileFiles(t *testing.T) {
 		}
 		for _, write := range []func(b *bytes.Buffer) error{
 			func(b *bytes.Buffer) error { return r.Text(b, false) }, func(b *bytes.Buffer) error { return r.JSON(b) },
-			func(b *bytes.Buffer) error { return r.JUnit(b) }, func(b *bytes.Buffer) error { return r.SARIF(b, "/") },
+			func(b *bytes.Buffer) error { return r.JUnit(b) }, func(b *bytes.Buffer) error { return r.SARIF(b, "/", "v1.2.3") },
 		} {
 			var b bytes.Buffer
 			if err := write(&b); err != nil || b.Len() == 0 {
@@ -233,7 +233,7 @@ func TestSourceLines(t *testing.T) {
 	var text, sarif, junit bytes.Buffer
 	must.Do(t, r.Text(&text, false))
 	must.Do(t, r.JUnit(&junit))
-	must.Do(t, r.SARIF(&sarif, dir))
+	must.Do(t, r.SARIF(&sarif, dir, "(devel)"))
 	for _, s := range []string{text.String(), junit.String()} {
 		if !strings.Contains(s, "#1  sender "+filepath.Join(dir, "p q.c")+":3\n") && !strings.Contains(s, "p q.c:3&#xA;") {
 			t.Errorf("there is no source line in\n%s", s)

@@ -29,6 +29,7 @@ type (
 	}
 	sarifDriver struct {
 		Name           string      `json:"name"`
+		Version        string      `json:"version,omitempty"`
 		InformationURI string      `json:"informationUri"`
 		Rules          []sarifRule `json:"rules"`
 	}
@@ -87,8 +88,8 @@ type (
 const sourceRoot = "%SRCROOT%"
 
 // SARIF writes the report as SARIF 2.1.0. Source files below the directory root are relative to
-// it. It blocks as w does.
-func (r *Report) SARIF(w io.Writer, root string) error {
+// it. version is that of the command, such as v1.2.3; others, such as (devel), are left out. It blocks as w does.
+func (r *Report) SARIF(w io.Writer, root, version string) error {
 	if root == "/" {
 		root = "" // every file is below it
 	}
@@ -99,6 +100,9 @@ func (r *Report) SARIF(w io.Writer, root string) error {
 	}
 	driver := &run.Tool.Driver
 	driver.Name, driver.InformationURI = "softhca check", site+"docs/checks.md"
+	if v := strings.TrimPrefix(version, "v"); v != "" && v[0] >= '0' && v[0] <= '9' { // readers of reports compare numbers
+		driver.Version = v
+	}
 	for i, f := range findings.All() {
 		s.rules[f.Name] = i
 		rule := sarifRule{ID: f.Name, Short: sarifText{f.Title}, Full: sarifText{f.Rule}, Help: sarifText{f.Fix}, HelpURI: site + page(f.Name, true)}
