@@ -37,7 +37,9 @@ struct call {
 
 enum { CALLS = 4 };
 
-// finding records a bug with the calls that it is about; the first one and the bug are what makes it
+extern bool advises; // advice is recorded, too
+
+// found records a bug with the calls that it is about; the first one and the bug are what makes it
 // different from others. A title of NULL ends the calls.
 __attribute__((format(printf, 3, 4))) void found(enum finding what, const struct call calls[CALLS], const char *format, ...);
 bool start_findings(void);

@@ -24,7 +24,8 @@ static struct known {
 } known[KNOWN];
 static int knows;
 
-static bool advises, fatal;
+bool advises;
+static bool fatal;
 static char dir[PATH_MAX - 64], path[PATH_MAX];
 static pid_t whose; // the process of path
 

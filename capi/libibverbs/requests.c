@@ -160,20 +160,32 @@ void requests_in_child(void)
 	memset(numbers, 0, sizeof numbers);
 }
 
-// mix adds bytes to a sum. Four lanes keep the processor busy.
-static void mix(uint64_t lanes[4], const uint8_t *p, size_t n)
+enum { LANES = 8 };
+
+// step adds a word to a lane.
+static uint64_t step(uint64_t lane, uint64_t word)
 {
-	const uint64_t k = 0x9e3779b97f4a7c15u;
-	for (; n >= 32; p += 32, n -= 32) {
-		uint64_t w[4];
+	lane = (lane ^ word) * 0x9e3779b97f4a7c15u;
+	return lane << 32 | lane >> 32;
+}
+
+// mix adds bytes to a sum. The lanes keep the processor busy while it multiplies.
+static void mix(uint64_t lanes[LANES], const uint8_t *p, size_t n)
+{
+	uint64_t l[LANES], w[LANES]; // copies: the bytes could be those of lanes, for all that the compiler knows
+	memcpy(l, lanes, sizeof l);
+	for (; n >= sizeof w; p += sizeof w, n -= sizeof w) {
 		memcpy(w, p, sizeof w);
-		for (int i = 0; i < 4; i++) {
-			lanes[i] = (lanes[i] ^ w[i]) * k;
-			lanes[i] ^= lanes[i] >> 29;
-		}
+		for (int i = 0; i < LANES; i++)
+			l[i] = step(l[i], w[i]);
+	}
+	for (; n >= sizeof *w; p += sizeof *w, n -= sizeof *w) {
+		memcpy(w, p, sizeof *w);
+		l[0] = step(l[0], *w);
 	}
 	for (; n > 0; p++, n--)
-		lanes[0] = (lanes[0] ^ *p) * k, lanes[0] ^= lanes[0] >> 29;
+		l[0] = step(l[0], *p);
+	memcpy(lanes, l, sizeof l);
 }
 
 // range is memory of the program that is added to a sum.
@@ -192,7 +204,7 @@ static void mix_range(void *arg)
 // sum computes a sum of the payload of a request. It reports false if there is none.
 static bool sum(const struct device *d, const struct request *r, uint64_t *out)
 {
-	uint64_t lanes[4] = {1, 2, 3, 4};
+	uint64_t lanes[LANES] = {1, 2, 3, 4, 5, 6, 7, 8};
 	for (int i = 0; i < r->num_sge; i++) {
 		const struct ring_sge *g = &r->list[i];
 		struct region in;
@@ -203,7 +215,9 @@ static bool sum(const struct device *d, const struct request *r, uint64_t *out)
 		    !guarded(mix_range, &(struct range){lanes, (const uint8_t *)addr, g->length}, (const void *)addr, g->length))
 			return false;
 	}
-	*out = lanes[0] ^ lanes[1] << 1 ^ lanes[2] << 2 ^ lanes[3] << 3;
+	for (int i = 1; i < LANES; i++)
+		lanes[0] = step(lanes[0], lanes[i]);
+	*out = lanes[0];
 	return true;
 }
 
@@ -305,6 +319,8 @@ static void poisoned(const struct device *d, const struct request *r, const char
 // overlaps records requests whose results the adapter writes to the same memory.
 static void overlaps(const struct requests *rs, const struct request *r, enum finding what)
 {
+	if (!advises)
+		return;
 	for (uint32_t i = rs->tail; i != rs->head && rs->tail - i < NEIGHBOURS; i--) {
 		const struct request *o = at(rs, i - 1);
 		for (int a = 0; o != r && o->writes_list && a < o->num_sge; a++)
