@@ -116,6 +116,9 @@ func (s *stand) bugs(t *testing.T) (all []bug) {
 	return all
 }
 
+// times has how often a case has its bug, where the test counts that.
+var times = map[string]uint64{"each-byte-changed": 173}
+
 // exactly fails unless the checker finds a bug, and nothing else, with a marked line first in its stack, and
 // nothing without the bug.
 func (s *stand) exactly(t *testing.T, c bug, lines map[string]bool) {
@@ -134,6 +137,9 @@ func (s *stand) exactly(t *testing.T, c bug, lines map[string]bool) {
 	}
 	if !slices.ContainsFunc(r.Findings, isTold) {
 		t.Errorf("the first stack has no marked line\n%s", text(t, r))
+	}
+	if n := times[c.name]; n > 0 && r.Findings[0].Count != n {
+		t.Errorf("the bug is found %d times, want %d\n%s", r.Findings[0].Count, n, text(t, r))
 	}
 	// The set-up may get the advice that a case is about, but the marked line must not.
 	if r := s.checked(t, c.name, row.Level, "right"); len(names(r, "")) > 0 || slices.ContainsFunc(r.Findings, isTold) {

@@ -71,6 +71,8 @@ static void key_deregistered(bool bug)
 	rig_open(&r, IBV_QPT_RC);
 	struct ibv_mr *m = ibv_reg_mr(r.pd, r.buf[0], 64, 0);
 	struct ibv_sge s = {(uintptr_t)r.buf[0], 64, m->lkey};
+	must(post_element(&r, IBV_WR_RDMA_WRITE, s) == 0); // the checker remembers the region from here
+	ends(r.cq[0], true);
 	if (bug)
 		must(ibv_dereg_mr(m) == 0);
 	must(post_element(&r, IBV_WR_RDMA_WRITE, s) == 0); // FOUND

@@ -75,6 +75,21 @@ static void extended_buffer_changed(bool bug)
 	rig_close(&r);
 }
 
+// Each byte of a payload counts: those of whole blocks of the sum, of its words, and the last ones.
+static void each_byte_changed(bool bug)
+{
+	struct rig r = {0};
+	rig_open(&r, IBV_QPT_RC);
+	for (int i = 0; i < 173; i++) {
+		must(post(&r, 0, IBV_WR_RDMA_WRITE, 173) == 0); // FOUND
+		if (bug)
+			r.buf[0][i] ^= 0x80;
+		want(r.cq[0], IBV_WC_SUCCESS);
+		r.buf[0][i] ^= 1;
+	}
+	rig_close(&r);
+}
+
 // The adapter writes to a payload before it is posted, and while it is outstanding: in the right program to the
 // payload, whose change is no bug of the program, and with the bug elsewhere.
 static void payload_written(bool bug)
@@ -165,6 +180,7 @@ static void received_on_stack(bool bug)
 
 const struct bug memory_bugs[] = {
 	{"send-buffer-changed", "send-buffer-changed", send_buffer_changed},
+	{"each-byte-changed", "send-buffer-changed", each_byte_changed},
 	{"extended-buffer-changed", "send-buffer-changed", extended_buffer_changed},
 	{"payload-written", "send-buffer-changed", payload_written},
 	{"unsignaled-buffer-changed", "send-buffer-changed", unsignaled_buffer_changed},
