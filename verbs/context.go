@@ -97,7 +97,13 @@ func (c *Context) dev() *device.Device {
 // unacknowledged, because an acknowledgement waits briefly to be sent with the next
 // request. Goroutines that sleep on a completion channel wake up. Close returns the
 // error of writing Config.Capture, if there was one.
-func (c *Context) Close() error { return c.dev().Close() }
+func (c *Context) Close() error {
+	if k := c.checks(); k != nil {
+		k.Close()
+		defer k.Tell()
+	}
+	return c.dev().Close()
+}
 
 // CaptureErr returns the first error of writing Config.Capture, after which
 // nothing more was written; nil without a capture.

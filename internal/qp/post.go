@@ -59,6 +59,12 @@ func (q *QP) Sends() Sends {
 	return Sends{q: q, prod: prod, posted: Posted{Behind: !q.sq.Idle(prod)}}
 }
 
+// Next returns the index of the next request; see QP.Finished.
+func (s *Sends) Next() uint32 { return s.prod }
+
+// Finished reports whether the requester has finished the send request with an index. Any thread may call it.
+func (q *QP) Finished(index uint32) bool { return int32(index-q.sq.Header().Cons.Load()) < 0 }
+
 // Posted returns what was posted since QP.Sends.
 func (s *Sends) Posted() Posted { return s.posted }
 

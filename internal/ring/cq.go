@@ -216,6 +216,24 @@ func (c *CQ) Remove(n ib.QPN) {
 	c.setCons(to)
 }
 
+// Unpolled returns how many entries wait to be polled, and how many of them have an error other than a flush. Of
+// queue pair of only, unless it is 0.
+func (c *CQ) Unpolled(of ib.QPN) (all, failed int) {
+	c.lock()
+	defer c.unlock()
+	var wc ib.WC
+	for i, n := c.hdr.Cons.Load(), c.mask.Load(); n > 0 && c.entry(i).get(&wc, i); i, n = i+1, n-1 {
+		if of != 0 && wc.QPN != of {
+			continue
+		}
+		all++
+		if wc.Status != ib.WCSuccess && wc.Status != ib.WCWRFlushErr {
+			failed++
+		}
+	}
+	return all, failed
+}
+
 // move fills entry i with a completion, and with the time of the entry that it comes from.
 func (c *CQ) move(to *CQE, i uint32, from *CQE, wc *ib.WC) {
 	if t := c.time(to); t != nil {

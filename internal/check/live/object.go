@@ -1,0 +1,208 @@
+package live
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/lock"
+	"github.com/softhca/softhca/internal/qp"
+)
+
+// Object is an object of the program. Its methods may be called on nil.
+type Object struct {
+	c    *Checker
+	name string // such as "queue pair 0x000011"
+	seq  uint64
+	uses []*Object // cannot be destroyed before it
+	made *stack
+
+	ended *stack // where it was destroyed; nil before. The lock of the checker guards it.
+}
+
+// Made returns a new object with a kind, a number if that is not 0, and the objects that it uses.
+func (c *Checker) Made(kind string, number uint32, uses ...*Object) *Object {
+	if c == nil {
+		return nil
+	}
+	o := new(Object)
+	c.make(o, named(kind, number), uses)
+	return o
+}
+
+// named returns the name of an object.
+func named(kind string, number uint32) string {
+	if number == 0 {
+		return kind
+	}
+	return fmt.Sprintf("%s %d", kind, number)
+}
+
+// make fills in a new object.
+func (c *Checker) make(o *Object, name string, uses []*Object) {
+	*o = Object{c: c, name: name, made: c.sink.here()}
+	for _, u := range uses {
+		if u != nil {
+			o.uses = append(o.uses, u)
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.made++
+	o.seq = c.made
+	c.objects[o] = struct{}{}
+}
+
+// Used notes the use of objects, by a call that is not one that destroys them. It reports whether one of
+// them was destroyed.
+func (c *Checker) Used(all ...*Object) bool {
+	if c == nil {
+		return false
+	}
+	for _, o := range all {
+		if f, ok := o.used(); ok {
+			c.sink.add(f)
+			return true
+		}
+	}
+	return false
+}
+
+// used returns the finding about the use of an object that was destroyed, and whether it was.
+func (o *Object) used() (f finding, ok bool) {
+	if o == nil {
+		return f, false
+	}
+	o.c.mu.Lock()
+	defer o.c.mu.Unlock()
+	if o.ended == nil || o.c.closed {
+		return f, false
+	}
+	calls := []call{{"used here", o.c.sink.here()}, {"destroyed here", o.ended}, {"created here", o.made}}
+	return found("used-after-destroy", calls, "the program uses %s after it has destroyed it", o.name), true
+}
+
+// Destroyed notes the outcome of a call that destroys the object. unacked is the number of events about
+// the object that are not acknowledged.
+func (o *Object) Destroyed(err error, unacked int) {
+	if o == nil {
+		return
+	}
+	at := o.c.sink.here()
+	o.c.mu.Lock()
+	defer o.c.mu.Unlock()
+	created := call{"created here", o.made}
+	switch {
+	case o.c.closed:
+	case err == nil && o.ended == nil:
+		o.ended = at
+		delete(o.c.objects, o)
+	case err == nil:
+	case o.ended != nil && !errors.Is(err, ib.ErrInvalidHCA):
+		o.c.sink.add(found("destroyed-twice", []call{{"destroyed again here", at}, {"destroyed here", o.ended}, created},
+			"the program destroys %s twice", o.name))
+	case errors.Is(err, ib.EBUSY) && unacked > 0:
+		o.c.sink.add(found("async-events-not-acknowledged", []call{{"destroyed here", at}, created},
+			"%s cannot be destroyed: events about it that the program has taken and not acknowledged: %d", o.name, unacked))
+	case errors.Is(err, ib.EBUSY):
+		o.c.sink.add(o.busy(at))
+	}
+}
+
+// busy returns the finding about an object that others use. The lock is held.
+func (o *Object) busy(at *stack) finding {
+	first, n := (*Object)(nil), 0
+	for u := range o.c.objects {
+		if slices.Contains(u.uses, o) {
+			if n++; first == nil || u.seq < first.seq {
+				first = u
+			}
+		}
+	}
+	calls := []call{{"destroyed here", at}, {"", nil}, {"created here", o.made}}
+	user := "an object of another adapter, or of another kind,"
+	if first != nil {
+		user, calls[1] = first.name, call{"the user was created here", first.made}
+	}
+	if n > 1 {
+		return found("destroy-refused", calls, "%s cannot be destroyed: %s uses it, and %d more", o.name, user, n-1)
+	}
+	return found("destroy-refused", calls, "%s cannot be destroyed: %s uses it", o.name, user)
+}
+
+// CQ is a completion queue.
+type CQ struct {
+	Object
+	Turn lock.Mutex[lock.Checked] // makes the calls that take completions take turns
+	cq   *qp.CQ
+	due  int // completions that it is to get; the lock of the checker guards it
+}
+
+// MadeCQ returns a new completion queue.
+func (c *Checker) MadeCQ(cq *qp.CQ) *CQ {
+	if c == nil {
+		return nil
+	}
+	q := &CQ{cq: cq}
+	c.make(&q.Object, named("completion queue", cq.Number()), nil)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cqs[q] = struct{}{}
+	return q
+}
+
+// Base returns the object of the queue; nil for nil.
+func (q *CQ) Base() *Object {
+	if q == nil {
+		return nil
+	}
+	return &q.Object
+}
+
+// overrun returns a finding if the queue has overrun.
+func (q *CQ) overrun() []finding {
+	if !q.cq.Failed() {
+		return nil
+	}
+	return []finding{found("cq-overrun", []call{{"created here", q.made}}, "%s has %d entries, and more completions came than it holds", q.name, q.cq.Cap())}
+}
+
+// Unpolled are the completions that are lost with an object.
+type Unpolled struct{ all, failed int }
+
+// Ends is called before the program destroys the queue.
+func (q *CQ) Ends() (u Unpolled) {
+	if q != nil {
+		u.all, u.failed = q.cq.Unpolled(0)
+	}
+	return u
+}
+
+// Destroyed notes the outcome.
+func (q *CQ) Destroyed(err error, unacked int, u Unpolled) {
+	if q == nil {
+		return
+	}
+	if err == nil {
+		q.c.sink.add(append(q.overrun(), u.lost(&q.Object, q.c.sink.here())...)...)
+	}
+	q.Object.Destroyed(err, unacked)
+	if err == nil {
+		q.c.mu.Lock()
+		defer q.c.mu.Unlock()
+		delete(q.c.cqs, q)
+	}
+}
+
+// lost returns a finding if completions are lost with an object, which ended there.
+func (u Unpolled) lost(o *Object, at *stack) []finding {
+	calls := []call{{"created here", o.made}, {"destroyed here", at}}
+	switch {
+	case u.failed > 0:
+		return []finding{found("error-never-polled", calls, "completions of %s with an error that the program has never polled: %d", o.name, u.failed)}
+	case u.all > 0:
+		return []finding{found("completions-never-polled", calls, "completions of %s that the program has never polled: %d", o.name, u.all)}
+	}
+	return nil
+}
