@@ -2,6 +2,8 @@ package live
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/softhca/softhca/ib"
@@ -10,12 +12,14 @@ import (
 
 // Checker checks the use of an adapter.
 type Checker struct {
-	sink *Sink
-	mtu  func() int // bytes of a packet's payload
+	sink   *Sink
+	opened *stack
+	mtu    func() int // bytes of a packet's payload
 
 	mu      lock.Mutex[lock.Check] // guards what follows, and the state of all objects
 	closed  bool
-	made    uint64 // objects so far
+	made    uint64          // objects so far
+	ended   map[string]bool // kinds of which the program has destroyed objects
 	objects map[*Object]struct{}
 	qps     map[ib.QPN]*QP
 	cqs     map[*CQ]struct{}
@@ -28,7 +32,7 @@ func (s *Sink) New(mtu func() int) *Checker {
 	if s == nil {
 		return nil
 	}
-	c := &Checker{sink: s, mtu: mtu, objects: map[*Object]struct{}{}, qps: map[ib.QPN]*QP{}, cqs: map[*CQ]struct{}{}}
+	c := &Checker{sink: s, mtu: mtu, opened: s.here(), ended: map[string]bool{}, objects: map[*Object]struct{}{}, qps: map[ib.QPN]*QP{}, cqs: map[*CQ]struct{}{}}
 	c.regions.byKey = map[ib.LKey]*registration{}
 	s.mu.Lock()
 	s.open[c] = struct{}{}
@@ -48,38 +52,35 @@ func (c *Checker) Close() {
 	if c == nil {
 		return
 	}
-	c.sink.add(c.ends(leftAtClose, "in an adapter that the program closes", c.sink.here())...)
+	c.sink.add(c.ends(c.sink.here())...)
 	c.sink.mu.Lock()
 	delete(c.sink.open, c)
 	c.sink.mu.Unlock()
 }
 
-// Left notes the objects of adapters that are not closed, and reports.
+// Left notes adapters that are not closed, and reports.
 func (s *Sink) Left() {
 	if s == nil {
 		return
 	}
 	s.mu.Lock()
-	var open []*Checker
-	for c := range s.open {
-		open = append(open, c)
-	}
+	open := slices.Collect(maps.Keys(s.open))
 	s.mu.Unlock()
 	for _, c := range open {
-		s.add(c.ends("objects-left-at-exit", "at the end", nil)...)
+		s.add(c.left())
 	}
 	s.Tell()
 }
 
 const (
-	// leftAtClose is only advice for programs in Go, where Close releases the objects.
 	leftAtClose = "objects-left-at-close"
-	// maxLeft is the maximum number of objects that are reported.
-	maxLeft = 64
+	leftAtExit  = "objects-left-at-exit"
+	maxLeft     = 64 // objects of an adapter that are reported
 )
 
-// ends ends the checks of the adapter, and returns what is left in it.
-func (c *Checker) ends(name, when string, at *stack) (all []finding) {
+// ends ends the checks of the adapter, and returns what is lost and what is left. Close releases all objects, and
+// many programs in Go rely on that. So an object is only left if the program has destroyed others of its kind.
+func (c *Checker) ends(at *stack) (all []finding) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -93,13 +94,34 @@ func (c *Checker) ends(name, when string, at *stack) (all []finding) {
 	for _, q := range c.qps {
 		all = append(all, q.pathUnused()...)
 	}
-	left := make([]*Object, 0, len(c.objects))
-	for o := range c.objects {
-		left = append(left, o)
-	}
-	slices.SortFunc(left, func(a, b *Object) int { return cmp.Compare(a.seq, b.seq) })
-	for _, o := range left[:min(len(left), maxLeft)] {
-		all = append(all, found(name, []call{{"created here", o.made}, {"closed here", at}}, "%s is left %s", o.name, when))
+	n := 0
+	for _, o := range c.inOrder() {
+		if !c.ended[o.kind] || n == maxLeft {
+			continue
+		}
+		all = append(all, found(leftAtClose, []call{{"created here", o.made}, {"closed here", at}}, "%s is left in an adapter that the program closes", o.name))
+		n++
 	}
 	return all
+}
+
+// left returns the finding about an adapter that the program has not closed.
+func (c *Checker) left() finding {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	text := "the program has not closed an adapter"
+	switch all := c.inOrder(); len(all) {
+	case 0:
+	case 1:
+		text = fmt.Sprintf("%s; %s is left in it", text, all[0].name)
+	default:
+		text = fmt.Sprintf("%s; %s and %d more objects are left in it", text, all[0].name, len(all)-1)
+	}
+	return found(leftAtExit, []call{{"opened here", c.opened}}, "%s", text)
+}
+
+// inOrder returns the objects in the order of their creation. The lock is held.
+func (c *Checker) inOrder() []*Object {
+	return slices.SortedFunc(maps.Keys(c.objects), func(a, b *Object) int { return cmp.Compare(a.seq, b.seq) })
 }

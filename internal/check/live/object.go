@@ -13,6 +13,7 @@ import (
 // Object is an object of the program. Its methods may be called on nil.
 type Object struct {
 	c    *Checker
+	kind string
 	name string // such as "queue pair 0x000011"
 	seq  uint64
 	uses []*Object // cannot be destroyed before it
@@ -27,7 +28,7 @@ func (c *Checker) Made(kind string, number uint32, uses ...*Object) *Object {
 		return nil
 	}
 	o := new(Object)
-	c.make(o, named(kind, number), uses)
+	c.make(o, kind, named(kind, number), uses...)
 	return o
 }
 
@@ -40,8 +41,8 @@ func named(kind string, number uint32) string {
 }
 
 // make fills in a new object.
-func (c *Checker) make(o *Object, name string, uses []*Object) {
-	*o = Object{c: c, name: name, made: c.sink.here()}
+func (c *Checker) make(o *Object, kind, name string, uses ...*Object) {
+	*o = Object{c: c, kind: kind, name: name, made: c.sink.here()}
 	for _, u := range uses {
 		if u != nil {
 			o.uses = append(o.uses, u)
@@ -96,7 +97,7 @@ func (o *Object) Destroyed(err error, unacked int) {
 	switch {
 	case o.c.closed:
 	case err == nil && o.ended == nil:
-		o.ended = at
+		o.ended, o.c.ended[o.kind] = at, true
 		delete(o.c.objects, o)
 	case err == nil:
 	case o.ended != nil && !errors.Is(err, ib.ErrInvalidHCA):
@@ -145,7 +146,7 @@ func (c *Checker) MadeCQ(cq *qp.CQ) *CQ {
 		return nil
 	}
 	q := &CQ{cq: cq}
-	c.make(&q.Object, named("completion queue", cq.Number()), nil)
+	c.make(&q.Object, "completion queue", named("completion queue", cq.Number()))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.cqs[q] = struct{}{}

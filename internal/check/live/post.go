@@ -21,7 +21,7 @@ func (c *Checker) MadeQP(e *qp.QP, sigAll bool, uses QPUses) *QP {
 		return nil
 	}
 	q := &QP{qp: e, sigAll: sigAll, pd: uses.PD, srq: uses.SRQ}
-	c.make(&q.Object, fmt.Sprintf("queue pair 0x%06x", uint32(e.Num())), uses.Objects())
+	c.make(&q.Object, "queue pair", fmt.Sprintf("queue pair 0x%06x", uint32(e.Num())), uses.Objects()...)
 	if e.Type() == ib.XRCTgt {
 		return q // it has no queues, and several handles
 	}

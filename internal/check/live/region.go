@@ -77,7 +77,7 @@ func (c *Checker) Registered(v RegionView) *Region {
 	}
 	r := new(Region)
 	r.now = &registration{RegionView: v, region: r}
-	c.make(&r.Object, fmt.Sprintf("the memory region with lkey %#x", uint32(v.Key)), []*Object{v.PD, v.DM})
+	c.make(&r.Object, "memory region", fmt.Sprintf("the memory region with lkey %#x", uint32(v.Key)), v.PD, v.DM)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.regions.begin(r.now)

@@ -199,7 +199,7 @@ func (c *Checker) MadeSRQ(s *qp.SRQ, n uint32, pd *Object, xrc ...*Object) *SRQ 
 	if len(xrc) == 0 {
 		q.receives = &requests{limit: n}
 	}
-	c.make(&q.Object, named("shared receive queue", s.Number()), append(xrc, pd))
+	c.make(&q.Object, "shared receive queue", named("shared receive queue", s.Number()), append(xrc, pd)...)
 	return q
 }
 
