@@ -73,6 +73,16 @@ func WithCheck(report func(*Finding)) Option {
 	return func(c *Config) { c.checked = live.DoorTo(sink) }
 }
 
+// chosen returns the attributes that the program may have chosen itself: nothing is advised against the values of
+// ConnectionAttr.
+func chosen(a *QPAttr, mask AttrMask) AttrMask {
+	c := ConnectionAttr()
+	if a.PathMTU == c.PathMTU && a.Timeout == c.Timeout && a.RetryCnt == c.RetryCnt && a.RNRRetry == c.RNRRetry && a.MinRNRTimer == c.MinRNRTimer {
+		mask &^= AttrPathMTU | AttrRNRRetry
+	}
+	return mask
+}
+
 // ended tells the checker the outcome of a call that destroys an object, and returns the error.
 func ended(c *live.Checker, o *live.Object, err error) error {
 	if c != nil {

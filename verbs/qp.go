@@ -138,7 +138,7 @@ func (q *QP) Modify(attr *QPAttr, mask AttrMask) error {
 	err := q.verbs().Modify(attr, mask)
 	if q != nil && q.check != nil {
 		if err == nil {
-			q.check.Modified(attr, mask)
+			q.check.Modified(attr, chosen(attr, mask))
 			q.dev.Check.Tell()
 		}
 		q.used(err)

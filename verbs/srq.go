@@ -54,14 +54,14 @@ func (s *SRQ) PostRecv(wrs ...RecvWR) error {
 		return err
 	}
 	defer s.dev.Check.Tell()
-	s.check.Begin()
-	defer s.check.End()
 	for i := range wrs {
 		err := s.dev.Called("PostSRQRecv", &s.obj.Object)
 		if err == nil {
+			s.check.Begin()
 			p := s.check.Receive(&wrs[i])
 			err = s.obj.SRQ.PostRecv(&wrs[i])
 			p.Done(err)
+			s.check.End()
 		}
 		if err != nil {
 			return &PostError{Index: i, WRID: wrs[i].WRID, Err: err}

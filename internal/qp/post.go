@@ -59,11 +59,9 @@ func (q *QP) Sends() Sends {
 	return Sends{q: q, prod: prod, posted: Posted{Behind: !q.sq.Idle(prod)}}
 }
 
-// Next returns the index of the next request; see QP.Finished.
+// Next returns the index of the next request. The requester has finished it when the index of the consumer, in the
+// header of the queue, is past it.
 func (s *Sends) Next() uint32 { return s.prod }
-
-// Finished reports whether the requester has finished the send request with an index. Any thread may call it.
-func (q *QP) Finished(index uint32) bool { return int32(index-q.sq.Header().Cons.Load()) < 0 }
 
 // Posted returns what was posted since QP.Sends.
 func (s *Sends) Posted() Posted { return s.posted }

@@ -129,7 +129,6 @@ func pollUntilDestroyed(r *rig, _ bool) {
 
 func eventNotAcknowledged(r *rig, bug bool) {
 	r.open(settings{})
-	must.Do(r.t, r.b.qp.PostRecv(r.receive(0, 8)))
 	must.Do(r.t, r.a.qp.Modify(&verbs.QPAttr{State: verbs.SQD, EnSQDAsyncNotify: true}, verbs.AttrState|verbs.AttrEnSQDAsyncNotify))
 	ev, err := r.a.ctx.GetAsyncEvent(r.t.Context())
 	must.Do(r.t, err)
@@ -137,10 +136,19 @@ func eventNotAcknowledged(r *rig, bug bool) {
 		ev.Ack()
 	}
 	r.refused(r.a.qp.Destroy(), bug) // BUG
-	if bug {
-		ev.Ack()
-		must.Do(r.t, r.a.qp.Destroy())
-	}
+	must.Do(r.t, r.a.ctx.Close())
+	must.Do(r.t, r.b.ctx.Close())
+}
+
+// The goroutine that takes events acknowledges one after the first attempt to destroy the queue pair.
+func eventAcknowledgedLater(r *rig, _ bool) {
+	r.open(settings{})
+	must.Do(r.t, r.a.qp.Modify(&verbs.QPAttr{State: verbs.SQD, EnSQDAsyncNotify: true}, verbs.AttrState|verbs.AttrEnSQDAsyncNotify))
+	ev, err := r.a.ctx.GetAsyncEvent(r.t.Context())
+	must.Do(r.t, err)
+	r.refused(r.a.qp.Destroy(), true)
+	ev.Ack()
+	must.Do(r.t, r.a.qp.Destroy())
 	r.a.qp = nil
 	r.close()
 }
@@ -209,6 +217,24 @@ func setting(change func(*verbs.QPAttr)) func(*rig, bool) {
 	}
 }
 
+// The values of ConnectionAttr are not advised against.
+func usualAttributes(r *rig, _ bool) {
+	r.open(settings{attr: func(a *verbs.QPAttr) { *a = verbs.ConnectionAttr() }})
+	r.close()
+}
+
+// The corrected program arms the path when it sets it.
+func pathNotLoaded(r *rig, bug bool) {
+	r.open(settings{})
+	attr := verbs.QPAttr{AltAV: verbs.AHAttr{DGID: r.b.ctx.QueryGID(0), HopLimit: 64, Port: 1}, AltPort: 1, AltTimeout: 14}
+	mask := verbs.AttrAltPath
+	if !bug {
+		attr.PathMigState, mask = verbs.REARM, mask|verbs.AttrPathMigState
+	}
+	must.Do(r.t, r.a.qp.Modify(&attr, mask)) // BUG
+	r.close()
+}
+
 func TestK1_GoObjects(t *testing.T) {
 	runCases(t, []bugCase{
 		{"destroy-refused", destroyRefused},
@@ -219,6 +245,7 @@ func TestK1_GoObjects(t *testing.T) {
 		{"used-after-destroy", createdFromDestroyed},
 		{"", pollUntilDestroyed},
 		{"async-events-not-acknowledged", eventNotAcknowledged},
+		{"", eventAcknowledgedLater},
 		{"objects-left-at-close", leftAtClose},
 		{"receives-overlap", receivesOverlap},
 		{"reads-overlap", readsOverlap},
@@ -226,7 +253,9 @@ func TestK1_GoObjects(t *testing.T) {
 		{"timeout-forever", setting(func(a *verbs.QPAttr) { a.Timeout = 0 })},
 		{"rnr-retry-forever", setting(func(a *verbs.QPAttr) { a.RNRRetry = 7 })},
 		{"rnr-timer-longest", setting(func(a *verbs.QPAttr) { a.MinRNRTimer = 0 })},
-		{"path-mtu-below-port", setting(func(a *verbs.QPAttr) { a.PathMTU = verbs.MTU1024 })},
+		{"path-mtu-below-port", setting(func(a *verbs.QPAttr) { a.PathMTU = verbs.MTU2048 })},
+		{"path-not-loaded", pathNotLoaded},
+		{"", usualAttributes},
 		{"no-read-resources", setting(func(a *verbs.QPAttr) { a.MaxDestRDAtomic = 0 })},
 	})
 }

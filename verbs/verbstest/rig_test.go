@@ -27,7 +27,7 @@ type side struct {
 
 // rig has two connected queue pairs that are checked. The cases replace what they are about.
 type rig struct {
-	t     *testing.T
+	t     testing.TB
 	check verbs.Option
 	a, b  *side
 	typ   verbs.QPType
@@ -37,7 +37,7 @@ type rig struct {
 }
 
 // newRig returns a rig without adapters.
-func newRig(t *testing.T) *rig {
+func newRig(t testing.TB) *rig {
 	r := &rig{t: t}
 	r.check = verbs.WithCheck(func(f *verbs.Finding) {
 		r.mu.Lock()

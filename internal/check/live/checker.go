@@ -96,6 +96,10 @@ func (c *Checker) ends(at *stack) (all []finding) {
 	}
 	n := 0
 	for _, o := range c.inOrder() {
+		if o.refused != nil {
+			all = append(all, o.unacknowledged())
+			continue
+		}
 		if !c.ended[o.kind] || n == maxLeft {
 			continue
 		}

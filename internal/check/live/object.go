@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/lock"
@@ -19,8 +20,15 @@ type Object struct {
 	uses []*Object // cannot be destroyed before it
 	made *stack
 
-	ended *stack // where it was destroyed; nil before. The lock of the checker guards it.
+	// The lock of the checker guards what follows.
+	ended     *stack    // where it was destroyed; nil before
+	refused   *stack    // where it could not be destroyed because of its events; nil if that has not happened
+	refusedAt time.Time // when that happened first
 }
+
+// acknowledges is the time after which a program that cannot destroy an object, because another goroutine is about
+// to acknowledge its events, has done so.
+const acknowledges = 3 * time.Second
 
 // Made returns a new object with a kind, a number if that is not 0, and the objects that it uses.
 func (c *Checker) Made(kind string, number uint32, uses ...*Object) *Object {
@@ -103,12 +111,21 @@ func (o *Object) Destroyed(err error, unacked int) {
 	case o.ended != nil && !errors.Is(err, ib.ErrInvalidHCA):
 		o.c.sink.add(found("destroyed-twice", []call{{"destroyed again here", at}, {"destroyed here", o.ended}, created},
 			"the program destroys %s twice", o.name))
+	case errors.Is(err, ib.EBUSY) && unacked > 0 && o.refused == nil:
+		o.refused, o.refusedAt = at, time.Now()
 	case errors.Is(err, ib.EBUSY) && unacked > 0:
-		o.c.sink.add(found("async-events-not-acknowledged", []call{{"destroyed here", at}, created},
-			"%s cannot be destroyed: events about it that the program has taken and not acknowledged: %d", o.name, unacked))
+		if time.Since(o.refusedAt) > acknowledges {
+			o.c.sink.add(o.unacknowledged())
+		}
 	case errors.Is(err, ib.EBUSY):
 		o.c.sink.add(o.busy(at))
 	}
+}
+
+// unacknowledged returns the finding about an object that cannot be destroyed because of its events. The lock is held.
+func (o *Object) unacknowledged() finding {
+	return found("async-events-not-acknowledged", []call{{"destroyed here", o.refused}, {"created here", o.made}},
+		"%s cannot be destroyed: the program has taken events about it, and has not acknowledged them", o.name)
 }
 
 // busy returns the finding about an object that others use. The lock is held.
@@ -169,13 +186,13 @@ func (q *CQ) overrun() []finding {
 	return []finding{found("cq-overrun", []call{{"created here", q.made}}, "%s has %d entries, and more completions came than it holds", q.name, q.cq.Cap())}
 }
 
-// Unpolled are the completions that are lost with an object.
-type Unpolled struct{ all, failed int }
+// Unpolled are the completions that are lost with an object. Flushed requests do not count: they have done nothing.
+type Unpolled struct{ succeeded, failed int }
 
 // Ends is called before the program destroys the queue.
 func (q *CQ) Ends() (u Unpolled) {
 	if q != nil {
-		u.all, u.failed = q.cq.Unpolled(0)
+		u.succeeded, u.failed = q.cq.Unpolled(0)
 	}
 	return u
 }
@@ -202,8 +219,8 @@ func (u Unpolled) lost(o *Object, at *stack) []finding {
 	switch {
 	case u.failed > 0:
 		return []finding{found("error-never-polled", calls, "completions of %s with an error that the program has never polled: %d", o.name, u.failed)}
-	case u.all > 0:
-		return []finding{found("completions-never-polled", calls, "completions of %s that the program has never polled: %d", o.name, u.all)}
+	case u.succeeded > 0:
+		return []finding{found("completions-never-polled", calls, "completions of %s that the program has never polled: %d", o.name, u.succeeded)}
 	}
 	return nil
 }

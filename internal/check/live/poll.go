@@ -174,9 +174,10 @@ func (q *QP) unfinished(in *registration) *request {
 	if st := q.qp.State(); q.sends == nil || st != ib.RTS && st != ib.SQD {
 		return nil
 	}
+	ring, _ := q.qp.Queues()
 	for _, r := range q.sends.list {
 		for i := range r.elements {
-			if e := &r.elements[i]; e.in == in && e.Length > 0 && !q.qp.Finished(r.index) {
+			if e := &r.elements[i]; e.in == in && e.Length > 0 && int32(r.index-ring.Cons.Load()) >= 0 {
 				return r
 			}
 		}
@@ -195,8 +196,8 @@ func (q *QP) Ends() (u Unpolled) {
 	}
 	for i, c := range []*CQ{send, recv} {
 		if c != nil && (i == 0 || c != send) {
-			all, failed := c.cq.Unpolled(q.qp.Num())
-			u.all, u.failed = u.all+all, u.failed+failed
+			ok, failed := c.cq.Unpolled(q.qp.Num())
+			u.succeeded, u.failed = u.succeeded+ok, u.failed+failed
 		}
 	}
 	return u

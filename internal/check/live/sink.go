@@ -30,6 +30,7 @@ type Call struct {
 type Sink struct {
 	report func(*Finding)
 	seed   maphash.Seed // of the sums of payload
+	lib    library
 
 	mu      lock.Mutex[lock.CheckSink] // guards what follows
 	stacks  map[pcs]*stack
@@ -58,7 +59,7 @@ type call struct {
 
 // NewSink returns a sink that calls report, on any goroutine, without a lock of the checker.
 func NewSink(report func(*Finding)) *Sink {
-	return &Sink{report: report, seed: maphash.MakeSeed(), stacks: map[pcs]*stack{}, known: map[known]struct{}{}, open: map[*Checker]struct{}{}}
+	return &Sink{report: report, seed: maphash.MakeSeed(), lib: newLibrary(), stacks: map[pcs]*stack{}, known: map[known]struct{}{}, open: map[*Checker]struct{}{}}
 }
 
 // found makes a finding.
@@ -93,18 +94,32 @@ func (s *Sink) Tell() {
 	s.pending = nil
 	s.mu.Unlock()
 	for i := range all {
-		s.report(all[i].public())
+		if f := all[i].public(&s.lib); f != nil {
+			s.report(f)
+		}
 	}
 }
 
-// public returns the finding with the names of its functions.
-func (f *finding) public() *Finding {
+// tolerated reports whether a finding is about a call that a package of the library makes, and not the program.
+// Package stream has queue pairs of its own. Package rdmacm destroys objects that the program may have destroyed,
+// or may still use.
+func (by caller) tolerated(name string) bool {
+	return by == byStream || by == byRDMACM && (name == "destroyed-twice" || name == "destroy-refused")
+}
+
+// public returns the finding with the names of its functions; nil if it is tolerated.
+func (f *finding) public(lib *library) *Finding {
 	row, _ := findings.Find(f.name)
 	p := &Finding{Name: f.name, Text: f.text, Advice: row.Level == findings.Advice || f.name == leftAtClose}
-	for _, c := range f.calls {
-		if c.stack != nil {
-			p.Calls = append(p.Calls, Call{c.title, c.stack.frames()})
+	for i, c := range f.calls {
+		if c.stack == nil {
+			continue
 		}
+		frames, by := c.stack.frames(lib)
+		if i == 0 && by.tolerated(f.name) {
+			return nil
+		}
+		p.Calls = append(p.Calls, Call{c.title, frames})
 	}
 	return p
 }

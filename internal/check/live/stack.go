@@ -2,6 +2,7 @@ package live
 
 import (
 	"runtime"
+	"slices"
 	"strings"
 )
 
@@ -45,15 +46,27 @@ func (s *Sink) here() *stack {
 	return &kept
 }
 
-// frames returns the calls from the first one outside of the library.
-func (k *stack) frames() (all []Frame) {
-	if k == nil {
-		return nil
-	}
+// caller is the package of the library that has called the verbs.
+type caller uint8
+
+const (
+	byProgram caller = iota
+	byRDMACM
+	byStream
+)
+
+// frames returns the calls from the first one outside of the library, and who has called the verbs.
+func (k *stack) frames(lib *library) (all []Frame, by caller) {
 	within := true
 	for next := runtime.CallersFrames(k.pcs[:k.n]); len(all) < maxFrames; {
 		f, more := next.Next()
-		within = within && library(f.Function, f.File)
+		within = within && lib.has(f.File, "verbs/", "rdmacm/", "internal/")
+		switch {
+		case within && lib.has(f.File, "rdmacm/stream/"):
+			by = byStream
+		case within && lib.has(f.File, "rdmacm/"):
+			by = max(by, byRDMACM)
+		}
 		if !within && f.Function != "" && f.Function != "runtime.goexit" && f.Function != "runtime.main" {
 			all = append(all, Frame{f.Function, f.File, f.Line})
 		}
@@ -61,22 +74,23 @@ func (k *stack) frames() (all []Frame) {
 			break
 		}
 	}
-	return all
+	return all, by
 }
 
-// module is the path of this module.
-const module = "github.com/softhca/softhca/"
+// library knows the files of this module. The names of functions do not say where they are: that of a closure in
+// an inlined function begins with the name of the caller.
+type library struct{ root string }
 
-// library reports whether a function belongs to this library, and not to its tests.
-func library(function, file string) bool {
-	path, ok := strings.CutPrefix(function, module)
-	if !ok {
-		return false
-	}
-	for _, p := range [...]string{"verbs.", "rdmacm.", "rdmacm/stream.", "internal/"} {
-		if strings.HasPrefix(path, p) {
-			return !strings.HasSuffix(file, "_test.go")
-		}
-	}
-	return false
+// newLibrary returns the library.
+func newLibrary() library {
+	_, file, _, _ := runtime.Caller(0)
+	root, _ := strings.CutSuffix(file, "internal/check/live/stack.go")
+	return library{root}
+}
+
+// has reports whether a file is in one of the directories, and is neither a test nor for tests.
+func (l *library) has(file string, dirs ...string) bool {
+	path, ok := strings.CutPrefix(file, l.root)
+	return ok && slices.ContainsFunc(dirs, func(d string) bool { return strings.HasPrefix(path, d) }) &&
+		!strings.HasSuffix(path, "_test.go") && !strings.HasPrefix(path, "verbs/verbstest/")
 }
