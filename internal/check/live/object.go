@@ -118,7 +118,7 @@ func (o *Object) Destroyed(err error, unacked int) {
 			o.c.sink.add(o.unacknowledged())
 		}
 	case errors.Is(err, ib.EBUSY):
-		o.c.sink.add(o.busy(at))
+		o.c.sink.add(o.busy(at)...)
 	}
 }
 
@@ -128,8 +128,9 @@ func (o *Object) unacknowledged() finding {
 		"%s cannot be destroyed: the program has taken events about it, and has not acknowledged them", o.name)
 }
 
-// busy returns the finding about an object that others use. The lock is held.
-func (o *Object) busy(at *stack) finding {
+// busy returns the finding about an object that others use. Without another object, its events were the reason,
+// which are acknowledged now. The lock is held.
+func (o *Object) busy(at *stack) []finding {
 	first, n := (*Object)(nil), 0
 	for u := range o.c.objects {
 		if slices.Contains(u.uses, o) {
@@ -138,15 +139,14 @@ func (o *Object) busy(at *stack) finding {
 			}
 		}
 	}
-	calls := []call{{"destroyed here", at}, {"", nil}, {"created here", o.made}}
-	user := "an object of another adapter, or of another kind,"
-	if first != nil {
-		user, calls[1] = first.name, call{"the user was created here", first.made}
+	if n == 0 {
+		return nil
 	}
+	text := fmt.Sprintf("%s cannot be destroyed: %s uses it", o.name, first.name)
 	if n > 1 {
-		return found("destroy-refused", calls, "%s cannot be destroyed: %s uses it, and %d more", o.name, user, n-1)
+		text = fmt.Sprintf("%s, and %d more", text, n-1)
 	}
-	return found("destroy-refused", calls, "%s cannot be destroyed: %s uses it", o.name, user)
+	return []finding{found("destroy-refused", []call{{"destroyed here", at}, {"the user was created here", first.made}, {"created here", o.made}}, "%s", text)}
 }
 
 // CQ is a completion queue.
