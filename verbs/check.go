@@ -53,6 +53,8 @@ type checked = live.Door
 // checked may write to memory that another one sends. Without knowing what it writes, the checker does not
 // report send-buffer-changed while the process has such an adapter.
 //
+// "softhca run --check" checks all adapters of a program without this option.
+//
 // The goroutine whose call shows the bug calls report before the call returns, so several goroutines may call
 // it at once. report may call the adapter. It must not use connections of package rdmacm or stream, whose own
 // calls may be the ones that it interrupts.

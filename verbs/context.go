@@ -35,7 +35,9 @@ func Open(cfg Config, opts ...Option) (*Context, error) {
 	if cfg.Network != nil && cfg.Network.pipe == nil {
 		return nil, errNetwork
 	}
-	d, err := device.Open(cfg.device())
+	asked := cfg.device()
+	asked.Check = asked.Check.Recorded(asked.Env.Check, asked.Env.CheckDir)
+	d, err := device.Open(asked)
 	if err != nil {
 		return nil, err
 	}

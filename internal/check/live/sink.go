@@ -37,6 +37,8 @@ type Sink struct {
 	known   map[known]struct{}
 	pending []finding
 	open    map[*Checker]struct{}
+	// recorder writes the findings for "softhca run --check"; nil for none
+	recorder *recorder
 }
 
 // known is what makes a finding different from others: its name, and its first call.
@@ -92,10 +94,12 @@ func (s *Sink) Tell() {
 	s.mu.Lock()
 	all := s.pending
 	s.pending = nil
+	recorder := s.recorder
 	s.mu.Unlock()
 	for i := range all {
 		if f := all[i].public(&s.lib); f != nil {
 			s.report(f)
+			recorder.record(f)
 		}
 	}
 }

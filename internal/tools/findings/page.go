@@ -59,7 +59,7 @@ the name of a function, or the path or the file name of a library, of one of its
 
 # Go programs
 
-` + "`run --check`" + ` checks programs that use the libraries in C. Programs that use the packages verbs and rdmacm have an option of ` + "`verbs.Open`" + ` instead:
+` + "`run --check`" + ` also checks programs in Go that use the packages verbs and rdmacm. Without it, such programs have an option of ` + "`verbs.Open`" + `:
 
     ctx, err := verbs.Open(verbs.Config{}, verbs.WithCheck(func(f *verbs.Finding) { log.Print(f) }))
 
