@@ -50,7 +50,7 @@ type findingRecord struct {
 	ID      uint64         `json:"id"`
 	Finding string         `json:"finding"`
 	Advice  bool           `json:"advice"` // only advice, although the finding is an error in other programs
-	Time    int64          `json:"time"` // in nanoseconds since 1970
+	Time    int64          `json:"time"`   // in nanoseconds since 1970
 	TID     int            `json:"tid"`
 	Text    string         `json:"text"`
 	Stacks  []stackRecord  `json:"stacks"`

@@ -1,6 +1,10 @@
 package verbstest_test
 
 import (
+	"runtime"
+	"testing"
+	"unsafe"
+
 	"github.com/softhca/softhca/internal/must"
 	"github.com/softhca/softhca/verbs"
 )
@@ -18,6 +22,24 @@ func sendBufferChanged(r *rig, bug bool) {
 	r.want(r.a.cq, verbs.WCSuccess)
 	r.a.mr.Bytes()[63]++
 	r.want(r.b.cq, verbs.WCSuccess)
+	r.close()
+}
+
+// Memory that is registered by its address is looked at as well.
+func foreignBufferChanged(r *rig, bug bool) {
+	r.open(settings{})
+	buf := make([]byte, 64)
+	mr, err := r.a.pd.RegMREx(&verbs.MRAttr{Addr: uintptr(unsafe.Pointer(&buf[0])), Length: 64})
+	must.Do(r.t, err)
+	wr := r.write(64)
+	wr.SGList = []verbs.SGE{mr.SGE(0, 64)}
+	must.Do(r.t, r.a.qp.PostSend(wr)) // BUG
+	if bug {
+		buf[5]++
+	}
+	r.want(r.a.cq, verbs.WCSuccess)
+	must.Do(r.t, mr.Dereg())
+	runtime.KeepAlive(buf)
 	r.close()
 }
 
@@ -200,4 +222,24 @@ func otherAddresses(r *rig, _ bool) {
 	must.Do(r.t, zero.Dereg())
 	must.Do(r.t, null.Dereg())
 	r.close()
+}
+
+func TestK1_GoMemory(t *testing.T) {
+	runCases(t, []bugCase{
+		{"send-buffer-changed", sendBufferChanged},
+		{"send-buffer-changed", foreignBufferChanged},
+		{"send-buffer-changed", unsignaledBufferChanged},
+		{"", datagramReused},
+		{"", writtenByPeer},
+		{"region-deregistered-in-use", regionDeregisteredInUse},
+		{"region-deregistered-in-use", regionReregisteredInUse},
+		{"key-unknown", keyUnknown},
+		{"key-unknown", keyUnknownOfReceive},
+		{"key-deregistered", keyDeregistered},
+		{"region-of-another-domain", regionOfAnotherDomain},
+		{"no-local-write", noLocalWrite},
+		{"no-local-write", readWithoutLocalWrite},
+		{"beyond-region", beyondRegion},
+		{"", otherAddresses},
+	})
 }

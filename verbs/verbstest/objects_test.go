@@ -259,22 +259,3 @@ func TestK1_GoObjects(t *testing.T) {
 		{"no-read-resources", setting(func(a *verbs.QPAttr) { a.MaxDestRDAtomic = 0 })},
 	})
 }
-
-func TestK1_GoMemory(t *testing.T) {
-	runCases(t, []bugCase{
-		{"send-buffer-changed", sendBufferChanged},
-		{"send-buffer-changed", unsignaledBufferChanged},
-		{"", datagramReused},
-		{"", writtenByPeer},
-		{"region-deregistered-in-use", regionDeregisteredInUse},
-		{"region-deregistered-in-use", regionReregisteredInUse},
-		{"key-unknown", keyUnknown},
-		{"key-unknown", keyUnknownOfReceive},
-		{"key-deregistered", keyDeregistered},
-		{"region-of-another-domain", regionOfAnotherDomain},
-		{"no-local-write", noLocalWrite},
-		{"no-local-write", readWithoutLocalWrite},
-		{"beyond-region", beyondRegion},
-		{"", otherAddresses},
-	})
-}

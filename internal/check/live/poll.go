@@ -1,6 +1,8 @@
 package live
 
 import (
+	"slices"
+
 	"github.com/softhca/softhca/ib"
 )
 
@@ -128,21 +130,14 @@ func (q *CQ) unchanged(r *request) {
 		return
 	}
 	q.c.mu.Lock()
-	for i := range r.elements {
-		if e := &r.elements[i]; r.told || e.in != nil && e.in.ended != nil {
-			q.c.mu.Unlock()
-			return
-		}
+	var carried payload
+	if !r.told {
+		carried = r.payload()
 	}
 	q.c.mu.Unlock()
-	now, ok := sum(q.c.sink.seed, r.elements)
-	if !ok || now == r.sum {
+	now, ok := carried.sum(q.c.sink.seed)
+	if !ok || now == r.sum || slices.ContainsFunc(carried.parts, r.mark.Wrote) {
 		return
-	}
-	for i := range r.elements {
-		if r.mark.Wrote(r.elements[i].mem) {
-			return
-		}
 	}
 	q.c.sink.add(found("send-buffer-changed", []call{{"posted here", r.posted}, {"polled here", q.c.sink.here()}},
 		"the payload of a %s of %d bytes changed between the post and the poll of its completion", r.operation(), r.length))

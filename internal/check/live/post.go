@@ -126,11 +126,13 @@ func (q *QP) Send(wr *ib.SendWR, index uint32, ah *Object) *Posting {
 		p.note("posted-after-error", []call{{"the error was polled here", q.errorPolled}},
 			"the program has polled an error of %s, and posts to it without a new state: the request cannot be sent", q.name)
 	}
-	q.c.mu.Unlock()
+	var carried payload
 	// The adapter reads a datagram once, so a program may also learn from the peer's answer that it was sent.
-	if !r.told && k.carries && len(r.elements) > 0 && q.qp.Type() != ib.UD {
-		r.sum, r.summed = sum(q.c.sink.seed, r.elements)
+	if !r.told && k.carries && q.qp.Type() != ib.UD {
+		carried = r.payload()
 	}
+	q.c.mu.Unlock()
+	r.sum, r.summed = carried.sum(q.c.sink.seed)
 	return p
 }
 
@@ -244,8 +246,7 @@ func (p *Posting) element(i int) bool {
 			"element %d of a %s has the lkey %#x of a region that was deregistered", i, op, uint32(e.LKey))
 		return false
 	}
-	e.in = in
-	mem, within := in.at(&e.SGE)
+	_, within := in.at(&e.SGE)
 	switch {
 	case in.PD != p.pd:
 		p.note("region-of-another-domain", []call{registered},
@@ -257,7 +258,7 @@ func (p *Posting) element(i int) bool {
 		p.note("beyond-region", []call{registered}, "element %d of a %s has %d bytes at %#x, and the region with lkey %#x has %d bytes at %#x",
 			i, op, e.Length, e.Addr, uint32(e.LKey), len(in.Buf), in.Addr)
 	default:
-		e.mem = mem
+		e.in = in
 		return true
 	}
 	return false
@@ -273,7 +274,7 @@ func (p *Posting) overlaps() {
 		for i := range o.elements {
 			for j := range p.r.elements {
 				x, y := &o.elements[i], &p.r.elements[j]
-				if !overlap(x.mem, y.mem) {
+				if !overlap(x.memory(), y.memory()) {
 					continue
 				}
 				name := "reads-overlap"

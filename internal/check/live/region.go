@@ -62,7 +62,7 @@ func (all *regions) begin(r *registration) {
 
 // end notes that a key is not valid from now on.
 func (all *regions) end(r *registration, at *stack) {
-	r.ended = at
+	r.ended, r.Buf = at, nil // the program may free the memory
 	if len(all.ended) == maxEnded {
 		delete(all.byKey, all.ended[0].Key)
 		all.ended = slices.Delete(all.ended, 0, 1)

@@ -28,11 +28,35 @@ type request struct {
 	told       bool // what is wrong with it was told
 }
 
-// element is an element of a request's list, and its memory, if that is known.
+// element is an element of a request's list, and the region that it names; nil if that is wrong.
 type element struct {
 	ib.SGE
-	in  *registration
-	mem []byte
+	in *registration
+}
+
+// memory returns the memory of the element; nil if it is not known, or may be gone. The lock of the checker is held.
+func (e *element) memory() (b []byte) {
+	if e.in != nil && e.in.ended == nil {
+		b, _ = e.in.at(&e.SGE)
+	}
+	return b
+}
+
+// payload returns the memory of the elements that have a length; nil if one has none. The lock of the checker is held.
+func (r *request) payload() (p payload) {
+	for i := range r.elements {
+		e := &r.elements[i]
+		if e.Length == 0 {
+			continue
+		}
+		b := e.memory()
+		if b == nil {
+			return payload{}
+		}
+		p.parts = append(p.parts, b)
+		p.foreign = p.foreign || e.in.Memory != Program
+	}
+	return p
 }
 
 // kind is what a send request does with its elements.
@@ -213,24 +237,24 @@ func (s *SRQ) Resized() {
 	s.receives.lose()
 }
 
-// sum returns a sum of the memory of elements. It reports false if they have none, or it is gone.
-func sum(seed maphash.Seed, all []element) (n uint64, ok bool) {
-	for i := range all {
-		e := &all[i]
-		switch {
-		case e.Length == 0:
-			continue
-		case e.mem == nil:
-			return 0, false
-		case e.in.Memory == Program:
-			n = n*31 + maphash.Bytes(seed, e.mem)
-			continue
+// payload is the memory of a request.
+type payload struct {
+	parts   [][]byte
+	foreign bool // it may be gone
+}
+
+// sum returns a sum of the memory. It reports false if there is none, or it is gone.
+func (p *payload) sum(seed maphash.Seed) (n uint64, ok bool) {
+	add := func() {
+		for _, b := range p.parts {
+			n = n*31 + maphash.Bytes(seed, b)
 		}
-		part := uint64(0)
-		if memory.Touch(func() { part = maphash.Bytes(seed, e.mem) }) != memory.FaultNone {
-			return 0, false
-		}
-		n = n*31 + part
 	}
-	return n, true
+	if p.foreign {
+		ok = memory.Touch(add) == memory.FaultNone
+	} else {
+		add()
+		ok = true
+	}
+	return n, ok && len(p.parts) > 0
 }
