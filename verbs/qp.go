@@ -219,7 +219,9 @@ func (q *QP) PostSend(wrs ...SendWR) error {
 		q.used(err)
 		return err
 	}
-	defer q.dev.Check.Tell()
+	if q.check != nil {
+		defer q.dev.Check.Tell()
+	}
 	n, work, err := q.postSend(wrs)
 	if n > 0 {
 		q.dev.Post(q.obj.QP, work)
@@ -237,7 +239,9 @@ func (q *QP) PostRecv(wrs ...RecvWR) error {
 		q.used(err)
 		return err
 	}
-	defer q.dev.Check.Tell()
+	if q.check != nil {
+		defer q.dev.Check.Tell()
+	}
 	n, err := q.postRecv(wrs)
 	if q.obj.QP.State() == ib.ERR { // flushed by the shard
 		q.dev.Post(q.obj.QP, qp.Posted{})
@@ -290,8 +294,10 @@ func (q *QP) postSend(wrs []SendWR) (n int, work qp.Posted, err error) {
 
 // postList posts a list and returns how many requests it posted.
 func (q *QP) postList(wrs []SendWR) (n int, work qp.Posted, err error) {
-	q.check.Begin()
-	defer q.check.End()
+	if q.check != nil {
+		q.check.Begin()
+		defer q.check.End()
+	}
 	sends := q.obj.QP.Sends()
 	defer sends.Done()
 	var wr ib.SendWR
