@@ -7,6 +7,7 @@ import (
 	"net/netip"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/check/live"
 )
 
 // errNoAH is returned for calls on a nil address handle.
@@ -16,6 +17,8 @@ var errNoAH = fmt.Errorf("no address handle: %w", ib.EINVAL)
 type AH struct {
 	pd *PD
 	h  ib.AHHandle
+
+	check *live.Object
 }
 
 // CreateAH resolves an address vector. It returns EINVAL if the vector has no destination, a
@@ -24,9 +27,10 @@ type AH struct {
 func (p *PD) CreateAH(attr AHAttr) (*AH, error) {
 	h, err := p.object().CreateAH(&attr)
 	if err != nil {
+		used(p.checks(), err, p.checked())
 		return nil, fmt.Errorf("create AH: %w", err)
 	}
-	return &AH{p, h}, nil
+	return &AH{p, h, p.checks().Made("address handle", 0, p.checked())}, nil
 }
 
 // hopLimit is the hop limit of a reply: the remaining hop limit of the request says nothing
@@ -76,11 +80,19 @@ func addressesOf(grh []byte) (src, dst netip.Addr, ok bool) {
 	return src, dst, false
 }
 
+// checked returns the handle for the checker; nil for none.
+func (a *AH) checked() *live.Object {
+	if a == nil {
+		return nil
+	}
+	return a.check
+}
+
 // Destroy destroys the handle. Messages that still name it complete with LOC_QP_OP_ERR. EINVAL
 // if it is already destroyed.
 func (a *AH) Destroy() error {
 	if a == nil {
 		return errNoAH
 	}
-	return wrap("destroy AH", a.pd.obj.DestroyAH(a.h))
+	return wrap("destroy AH", ended(a.pd.checks(), a.check, a.pd.obj.DestroyAH(a.h)))
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/softhca/softhca/internal/check/live"
 	"github.com/softhca/softhca/internal/device"
 	"github.com/softhca/softhca/internal/fabric/pipe"
 	"github.com/softhca/softhca/internal/qp"
@@ -159,6 +160,8 @@ type Config struct {
 	Privileged bool
 	// Faults injects faults. The environment may add rules.
 	Faults Faults
+
+	checked // set by WithCheck
 }
 
 // GUIDEnv is the environment variable with the GUID of every adapter that does
@@ -172,7 +175,7 @@ type Option func(*Config)
 func (c *Config) device() device.Config {
 	d := device.Config{
 		Addr: c.Addr, Raw: c.Transport == Raw, DisableOffload: c.DisableOffload, Wire: device.Wire(c.Wire), Capture: c.Capture, Trace: tracer(c.Trace), Log: c.Log,
-		Seed: c.Seed, NodeGUID: uint64(c.NodeGUID), QPNSlot: c.QPNSlot, Exclusive: c.Exclusive, Privileged: c.Privileged, Faults: device.Faults(c.Faults),
+		Seed: c.Seed, NodeGUID: uint64(c.NodeGUID), QPNSlot: c.QPNSlot, Exclusive: c.Exclusive, Privileged: c.Privileged, Faults: device.Faults(c.Faults), Check: live.SinkOf(c),
 		Env:      device.ProcessEnvironment(),
 		Settings: qp.Settings{MigReq: !c.ClearMigReq, Credits: c.Credits, InOrderOnly: c.InOrderOnly, ProbeAfter: c.ProbeAfter, FatalEvents: c.FatalEvents, NoChallenge: c.NoChallenge},
 	}

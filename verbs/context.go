@@ -35,7 +35,9 @@ func Open(cfg Config, opts ...Option) (*Context, error) {
 	if cfg.Network != nil && cfg.Network.pipe == nil {
 		return nil, errNetwork
 	}
-	d, err := device.Open(cfg.device())
+	asked := cfg.device()
+	asked.Check = asked.Check.Recorded(asked.Env.Check, asked.Env.CheckDir)
+	d, err := device.Open(asked)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +99,13 @@ func (c *Context) dev() *device.Device {
 // unacknowledged, because an acknowledgement waits briefly to be sent with the next
 // request. Goroutines that sleep on a completion channel wake up. Close returns the
 // error of writing Config.Capture, if there was one.
-func (c *Context) Close() error { return c.dev().Close() }
+func (c *Context) Close() error {
+	if k := c.checks(); k != nil {
+		k.Close()
+		defer k.Tell()
+	}
+	return c.dev().Close()
+}
 
 // CaptureErr returns the first error of writing Config.Capture, after which
 // nothing more was written; nil without a capture.

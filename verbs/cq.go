@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/check/live"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/device"
 	"github.com/softhca/softhca/internal/qp"
@@ -20,6 +21,7 @@ type CQ struct {
 	left    atomic.Bool  // it has left the channel; set before another CQ can take its place
 	yield   yielder
 	armed   atomic.Bool // since the last poll of the empty queue
+	check   *live.CQ
 }
 
 // CQInitAttr describes a completion queue to create.
@@ -62,6 +64,7 @@ func (c *Context) CreateCQEx(attr *CQInitAttr) (*CQ, error) {
 		ch.leave()
 		return nil, fmt.Errorf("create CQ: %w", err)
 	}
+	q.check = q.dev.Check.MadeCQ(q.obj.CQ)
 	return q, nil
 }
 
@@ -111,6 +114,10 @@ func (q *CQ) PollTimestamps(out []WC, at []time.Time) (int, error) {
 
 // take moves completions to out, and their times to at unless it is nil.
 func (q *CQ) take(out []WC, at []time.Time) (n int) {
+	if q.check != nil {
+		q.check.Begin()
+		defer q.check.End()
+	}
 	if at == nil {
 		n = q.obj.CQ.Poll(out)
 	}
@@ -125,6 +132,7 @@ func (q *CQ) take(out []WC, at []time.Time) (n int) {
 			break
 		}
 	}
+	q.check.Completed(out[:n])
 	for i := range out[:n] {
 		if out[i].Status != WCSuccess {
 			out[i].Opcode = 0 // the engine marks those of receives; an error promises no opcode
@@ -137,6 +145,9 @@ func (q *CQ) take(out []WC, at []time.Time) (n int) {
 func (q *CQ) poll(out []WC, at []time.Time) (int, error) {
 	if q == nil {
 		return 0, ErrInvalidCQ
+	}
+	if q.check != nil {
+		defer q.dev.Check.Tell()
 	}
 	if n := q.take(out, at); n > 0 || len(out) == 0 {
 		q.dev.SendOverdue()
@@ -168,6 +179,7 @@ func (q *CQ) ReqNotify(solicitedOnly bool) error {
 	if err == nil {
 		q.arm(solicitedOnly)
 	}
+	q.used(err)
 	return wrap("arm CQ", err)
 }
 
@@ -191,7 +203,9 @@ func (q *CQ) Resize(n int) error {
 	if n < 0 || uint64(n) > 1<<31 {
 		return fmt.Errorf("resize CQ to %d entries: %w", n, ib.EINVAL)
 	}
-	return wrap("resize CQ", q.verbs().Resize(uint32(n)))
+	err := q.verbs().Resize(uint32(n))
+	q.used(err)
+	return wrap("resize CQ", err)
 }
 
 // Moderation says how long a CQ delays the events of its completion channel, so that a program
@@ -214,18 +228,47 @@ func (q *CQ) Moderate(m Moderation) error {
 	if m.Count < 0 || m.Count > qp.MaxModerationCount {
 		return fmt.Errorf("moderate CQ by %d completions: at most %d: %w", m.Count, qp.MaxModerationCount, ib.EINVAL)
 	}
-	return wrap("moderate CQ", q.verbs().Moderate(qp.Moderation{Count: uint32(m.Count), Period: m.Period}))
+	err := q.verbs().Moderate(qp.Moderation{Count: uint32(m.Count), Period: m.Period})
+	q.used(err)
+	return wrap("moderate CQ", err)
+}
+
+// used tells the checker that a call that failed has used the queue.
+func (q *CQ) used(err error) {
+	if q != nil && q.check != nil {
+		used(q.dev.Check, err, q.check.Base())
+	}
+}
+
+// checked returns the queue for the checker; nil for none.
+func (q *CQ) checked() *live.CQ {
+	if q == nil {
+		return nil
+	}
+	return q.check
 }
 
 // Overrun reports whether the CQ overflowed: completions were lost, CQ_ERR
 // was raised and its QPs are in ERR.
 func (q *CQ) Overrun() bool { return q != nil && q.obj.CQ.Failed() }
 
+// destroy destroys the queue alone.
+func (q *CQ) destroy() error {
+	if q == nil || q.check == nil {
+		return q.verbs().Destroy()
+	}
+	left := q.check.Ends()
+	err := q.obj.Destroy()
+	q.check.Destroyed(err, q.obj.Unacked(), left)
+	q.dev.Check.Tell()
+	return err
+}
+
 // Destroy destroys the CQ. ErrBusy while QPs complete to it, or while an event
 // about it is not acknowledged. If the adapter is closed or has failed, Destroy
 // makes room in the completion channel and returns that error.
 func (q *CQ) Destroy() error {
-	err := q.verbs().Destroy()
+	err := q.destroy()
 	if err == nil && q.waiter != nil {
 		q.waiter.destroyed(q)
 	}

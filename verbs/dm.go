@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/check/live"
 	"github.com/softhca/softhca/internal/device"
 )
 
@@ -16,6 +17,8 @@ import (
 type DM struct {
 	obj   device.DM
 	freed atomic.Bool
+	ctx   *Context
+	check *live.Object
 }
 
 // dmUnit is the size of the units in which a program accesses device memory.
@@ -25,10 +28,11 @@ const dmUnit = 4
 // EINVAL for no bytes, for more than DeviceAttr.MaxDMSize and for a logAlign above 12; ENOMEM if
 // all device memory together would exceed MaxDMSize.
 func (c *Context) AllocDM(size uint64, logAlign uint32) (*DM, error) {
-	m := new(DM)
+	m := &DM{ctx: c}
 	if err := c.dev().AllocDM(&m.obj, size, logAlign); err != nil {
 		return nil, fmt.Errorf("allocate device memory: %w", err)
 	}
+	m.check = c.checks().Made("device memory", 0)
 	return m, nil
 }
 
@@ -69,6 +73,9 @@ func (m *DM) Free() error {
 	err := m.object().Free()
 	if err == nil {
 		m.freed.Store(true)
+	}
+	if m != nil {
+		_ = ended(m.ctx.checks(), m.check, err)
 	}
 	return wrap("free device memory", err)
 }

@@ -103,5 +103,5 @@ package verbs
 
 // For readers of the source: config.go, devices.go and context.go, pd.go, mr.go and ah.go,
 // cq.go, channel.go and wait.go, endpoint.go, qp.go and sendwr.go, rd.go, mcast.go, srq.go, event.go, faults.go,
-// trace.go and log.go; vocabulary.go, constants.go and errors.go have what comes from package ib.
+// check.go, trace.go and log.go; vocabulary.go, constants.go and errors.go have what comes from package ib.
 // All of it is thin over package internal/device.

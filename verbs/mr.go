@@ -5,13 +5,18 @@ import (
 	"math"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/check/live"
 	"github.com/softhca/softhca/internal/device"
 	"github.com/softhca/softhca/internal/memory"
 )
 
 // MR is a memory region: memory that the adapter may access for work requests and, with
 // remote rights, for the peer. The methods of a nil MR return zero values.
-type MR struct{ obj device.MR }
+type MR struct {
+	obj   device.MR
+	pd    *PD // in which it was registered
+	check *live.Region
+}
 
 // object returns the device's object; nil for a nil MR.
 func (m *MR) object() *device.MR {
@@ -93,14 +98,18 @@ func (p *PD) RegMREx(attr *MRAttr) (*MR, error) {
 	if err != nil {
 		return nil, fmt.Errorf("register MR: %w", err)
 	}
-	m := &MR{}
+	m := &MR{pd: p}
 	if attr.DM != nil {
 		err = p.object().RegDM(&m.obj, attr.DM.object(), uint64(attr.Addr), attr.Length, c)
 	} else {
 		err = p.object().RegMR(&m.obj, c)
 	}
 	if err != nil {
+		used(p.checks(), err, p.checked())
 		return nil, fmt.Errorf("register MR of %d bytes: %w", max(uint64(len(c.Buf)), attr.Length), err)
+	}
+	if k := p.checks(); k != nil {
+		m.check = k.Registered(m.view(p, kindOf(&c, attr.DM), attr.DM))
 	}
 	return m, nil
 }
@@ -110,9 +119,13 @@ func (p *PD) RegMREx(attr *MRAttr) (*MR, error) {
 // place of elements that a program does not want, without a buffer. The peer cannot use it.
 // ENOMEM at the limit of regions.
 func (p *PD) AllocNullMR() (*MR, error) {
-	m := &MR{}
+	m := &MR{pd: p}
 	if err := p.object().RegMR(&m.obj, memory.RegionConfig{Form: memory.FormNull, Access: ib.AccessLocalWrite}); err != nil {
+		used(p.checks(), err, p.checked())
 		return nil, fmt.Errorf("allocate null MR: %w", err)
+	}
+	if k := p.checks(); k != nil {
+		m.check = k.Registered(m.view(p, live.Other, nil))
 	}
 	return m, nil
 }
@@ -177,7 +190,7 @@ func (m *MR) Rereg(what ReregFlags, attr *MRAttr, to *PD) error {
 	if err != nil {
 		return fmt.Errorf("re-register MR: %w", err)
 	}
-	return m.rereg(what, c, to.object())
+	return m.rereg(what, c, to)
 }
 
 // ReregAccess is Rereg for the rights alone.
@@ -188,7 +201,7 @@ func (m *MR) ReregAccess(access Access) error {
 // ReregPD moves the region to another protection domain of the same adapter;
 // ErrInvalidPD for any other.
 func (m *MR) ReregPD(to *PD) error {
-	return m.rereg(memory.ChangePD, memory.RegionConfig{}, to.object())
+	return m.rereg(memory.ChangePD, memory.RegionConfig{}, to)
 }
 
 // ReregMemory is Rereg for the memory alone: it registers buf for the region, under
@@ -197,11 +210,73 @@ func (m *MR) ReregMemory(buf []byte) error {
 	return m.rereg(memory.ChangeTranslation, memory.RegionConfig{Buf: buf}, nil)
 }
 
-func (m *MR) rereg(what memory.Change, c memory.RegionConfig, to *device.PD) error {
-	return wrap("re-register MR", m.object().Rereg(what, c, to))
+func (m *MR) rereg(what memory.Change, c memory.RegionConfig, to *PD) error {
+	if m == nil || m.check == nil {
+		return wrap("re-register MR", m.object().Rereg(what, c, to.object()))
+	}
+	use := m.goes()
+	err := m.obj.Rereg(what, c, to.object())
+	if what&memory.ChangePD == 0 {
+		to = nil
+	}
+	m.check.Reregistered(err, m.changed(what, &c, to), use)
+	m.pd.checks().Tell()
+	return wrap("re-register MR", err)
+}
+
+// goes looks for a request that uses the region, which is about to change or go.
+func (m *MR) goes() live.Use {
+	m.pd.dev.Settle()
+	return m.check.Goes()
+}
+
+// view returns the region for the checker.
+func (m *MR) view(p *PD, kind live.Memory, dm *DM) live.RegionView {
+	v := m.obj.View()
+	r := live.RegionView{Key: v.LKey, Buf: v.Buf, Addr: v.Addr, Access: v.Access, PD: p.checked(), Memory: kind}
+	if dm != nil {
+		r.DM = dm.check
+	}
+	return r
+}
+
+// changed returns the region for the checker after a change, to another domain unless that is nil.
+func (m *MR) changed(what memory.Change, c *memory.RegionConfig, to *PD) live.RegionView {
+	was := m.check.View()
+	v := m.view(nil, was.Memory, nil)
+	v.PD, v.DM = was.PD, was.DM
+	if what&memory.ChangeTranslation != 0 {
+		v.Memory, v.DM = kindOf(c, nil), nil
+	}
+	if to != nil {
+		v.PD = to.check
+	}
+	return v
+}
+
+// kindOf returns the kind of a region's memory for the checker.
+func kindOf(c *memory.RegionConfig, dm *DM) live.Memory {
+	switch {
+	case dm != nil || c.Form == memory.FormNull:
+		return live.Other
+	case c.Form == memory.FormImplicit:
+		return live.Implicit
+	case c.Foreign:
+		return live.Foreign
+	}
+	return live.Program
 }
 
 // Dereg deregisters the region. When it returns, the adapter no longer accesses
 // the memory. A work request that still names the region completes in error.
 // EINVAL for a region that is already deregistered.
-func (m *MR) Dereg() error { return wrap("deregister MR", m.object().Dereg()) }
+func (m *MR) Dereg() error {
+	if m == nil || m.check == nil {
+		return wrap("deregister MR", m.object().Dereg())
+	}
+	use := m.goes()
+	err := m.obj.Dereg()
+	m.check.Deregistered(err, use)
+	m.pd.checks().Tell()
+	return wrap("deregister MR", err)
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/check/live"
 	"github.com/softhca/softhca/internal/device"
 )
 
@@ -17,15 +18,21 @@ import (
 // A window of type 2 belongs to the queue pair that it was bound on. A BIND_MW of PostSend
 // binds it. Before it is bound again it must be invalidated: here by a LOCAL_INV on that queue
 // pair, or by the peer's SEND with invalidate. The destruction of the queue pair unbinds it too.
-type MW struct{ obj device.MW }
+type MW struct {
+	obj   device.MW
+	pd    *PD
+	check *live.Object
+}
 
 // AllocMW returns a memory window, which is not bound. EINVAL for a type that does not exist,
 // ENOMEM at the limit of windows.
 func (p *PD) AllocMW(t MWType) (*MW, error) {
-	m := &MW{}
+	m := &MW{pd: p}
 	if err := p.object().AllocMW(&m.obj, t); err != nil {
+		used(p.checks(), err, p.checked())
 		return nil, fmt.Errorf("allocate MW: %w", err)
 	}
+	m.check = p.checks().Made("memory window", 0, p.checked())
 	return m, nil
 }
 
@@ -46,7 +53,13 @@ func (m *MW) RKey() RKey { return m.object().RKey() }
 
 // Dealloc unbinds and deallocates the window: afterwards no packet uses its key. EINVAL
 // for a window that is already deallocated.
-func (m *MW) Dealloc() error { return wrap("deallocate MW", m.object().Dealloc()) }
+func (m *MW) Dealloc() error {
+	err := m.object().Dealloc()
+	if m != nil {
+		_ = ended(m.pd.checks(), m.check, err)
+	}
+	return wrap("deallocate MW", err)
+}
 
 // MWBind says what a bind binds.
 type MWBind struct {
@@ -102,6 +115,7 @@ func (q *QP) BindMW(wrID uint64, flags SendFlags, b MWBind) error {
 		return wrap("bind MW", err)
 	}
 	bind.NewRKey = b.MW.obj.DrawKey()
+	defer q.dev.Check.Tell()
 	return wrap("bind MW", q.postBind(&ib.SendWR{WRID: wrID, Opcode: ib.WRBindMW, Flags: flags, Bind: bind}))
 }
 
@@ -112,9 +126,13 @@ func (q *QP) postBind(wr *ib.SendWR) error {
 			return err
 		}
 	}
+	q.check.Begin()
 	sends := q.obj.QP.Sends()
+	p := q.check.Send(wr, sends.Next(), nil)
 	err := sends.Post(wr)
+	p.Done(err)
 	sends.Done()
+	q.check.End()
 	if err == nil {
 		q.dev.Post(q.obj.QP, sends.Posted())
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/check/live"
 	"github.com/softhca/softhca/internal/device"
 	"github.com/softhca/softhca/internal/hca"
 	"github.com/softhca/softhca/internal/qp"
@@ -31,6 +32,8 @@ type QP struct {
 	door
 	dev *device.Device
 	obj device.QP
+
+	check *live.QP
 }
 
 // CreateQP returns a queue pair in RESET. It fails with ErrInvalidHCA,
@@ -47,11 +50,26 @@ func (p *PD) CreateQP(attr *QPInitAttr) (*QP, error) {
 	q := &QP{dev: p.dev}
 	q.door = device.DoorTo(q.dev, &q.obj.Object) // before an event can name q
 	err := p.obj.CreateQP(&q.obj, q, func() (hca.QPConfig, error) { return attr.config(q.dev) })
+	uses := attr.uses(p)
 	if err != nil {
+		used(p.checks(), err, uses.Objects()...)
 		return nil, fmt.Errorf("create %v QP: %w", attr.Type, err)
 	}
 	attr.Cap = q.obj.QP.Cap()
+	q.check = q.dev.Check.MadeQP(q.obj.QP, attr.SQSig == ib.SigAll, uses)
 	return q, nil
+}
+
+// uses returns the objects that the queue pair uses, for the checker.
+func (a *QPInitAttr) uses(p *PD) live.QPUses {
+	u := live.QPUses{PD: p.check, SendCQ: a.SendCQ.checked(), RecvCQ: a.RecvCQ.checked()}
+	if a.SRQ != nil {
+		u.SRQ = a.SRQ.check
+	}
+	if a.RDD != nil {
+		u.Domain = a.RDD.check
+	}
+	return u
 }
 
 // config returns the engine's form of the description, in the device's control plane.
@@ -117,7 +135,22 @@ func (q *QP) Modify(attr *QPAttr, mask AttrMask) error {
 	if attr == nil {
 		return fmt.Errorf("modify QP: %w", errNoAttr)
 	}
-	return q.verbs().Modify(attr, mask)
+	err := q.verbs().Modify(attr, mask)
+	if q != nil && q.check != nil {
+		if err == nil {
+			q.check.Modified(attr, chosen(attr, mask))
+			q.dev.Check.Tell()
+		}
+		q.used(err)
+	}
+	return err
+}
+
+// used tells the checker that a call that failed has used the queue pair.
+func (q *QP) used(err error) {
+	if q != nil && q.check != nil {
+		used(q.dev.Check, err, q.check.Base())
+	}
 }
 
 // RateLimit limits the bytes that a QP sends. All its packets except
@@ -132,7 +165,9 @@ type RateLimit struct {
 // from which the QP can come to send; RESET removes the limit. EINVAL in RESET and
 // ERR, and for RD, which sends at the rates of its EE contexts.
 func (q *QP) ModifyRateLimit(l RateLimit) error {
-	return q.verbs().SetRateLimit(qp.RateLimit{Rate: l.Rate, Burst: l.MaxBurst})
+	err := q.verbs().SetRateLimit(qp.RateLimit{Rate: l.Rate, Burst: l.MaxBurst})
+	q.used(err)
+	return err
 }
 
 // ModifyToRTS moves the QP from RESET through INIT and RTR to RTS. Each
@@ -166,7 +201,11 @@ func walkToRTS(t QPType, attr QPAttr, modify func(*QPAttr, AttrMask) error) erro
 
 // Query returns the state and the attributes. In RESET only the state
 // and the sizes are defined. EINVAL for a QP that is destroyed.
-func (q *QP) Query() (QPAttr, error) { return q.verbs().Query() }
+func (q *QP) Query() (QPAttr, error) {
+	a, err := q.verbs().Query()
+	q.used(err)
+	return a, err
+}
 
 // PostSend posts send work requests in order. It copies the requests, their lists and
 // inline data; the memory that the elements name must not change until the request
@@ -177,7 +216,11 @@ func (q *QP) Query() (QPAttr, error) { return q.verbs().Query() }
 // is late, the adapter's goroutine sends them.
 func (q *QP) PostSend(wrs ...SendWR) error {
 	if err := q.object().Usable(device.ErrNoQP); err != nil {
+		q.used(err)
 		return err
+	}
+	if q.check != nil {
+		defer q.dev.Check.Tell()
 	}
 	n, work, err := q.postSend(wrs)
 	if n > 0 {
@@ -193,7 +236,11 @@ func (q *QP) PostSend(wrs ...SendWR) error {
 // that they name until they complete.
 func (q *QP) PostRecv(wrs ...RecvWR) error {
 	if err := q.object().Usable(device.ErrNoQP); err != nil {
+		q.used(err)
 		return err
+	}
+	if q.check != nil {
+		defer q.dev.Check.Tell()
 	}
 	n, err := q.postRecv(wrs)
 	if q.obj.QP.State() == ib.ERR { // flushed by the shard
@@ -247,6 +294,10 @@ func (q *QP) postSend(wrs []SendWR) (n int, work qp.Posted, err error) {
 
 // postList posts a list and returns how many requests it posted.
 func (q *QP) postList(wrs []SendWR) (n int, work qp.Posted, err error) {
+	if q.check != nil {
+		q.check.Begin()
+		defer q.check.End()
+	}
 	sends := q.obj.QP.Sends()
 	defer sends.Done()
 	var wr ib.SendWR
@@ -257,7 +308,14 @@ func (q *QP) postList(wrs []SendWR) (n int, work qp.Posted, err error) {
 				break
 			}
 		}
-		if err = sends.Post(&wr); err != nil {
+		if q.check != nil {
+			p := q.check.Send(&wr, sends.Next(), wrs[n].AH.checked())
+			err = sends.Post(&wr)
+			p.Done(err)
+		} else {
+			err = sends.Post(&wr)
+		}
+		if err != nil {
 			break
 		}
 		n++
@@ -268,12 +326,29 @@ func (q *QP) postList(wrs []SendWR) (n int, work qp.Posted, err error) {
 // postRecv posts to the receive queue and returns how many requests it posted.
 func (q *QP) postRecv(wrs []RecvWR) (int, error) {
 	if !q.dev.Watched("PostRecv") {
-		return q.obj.QP.PostRecv(wrs...)
+		return q.postReceives(wrs)
 	}
 	return q.postWatched("PostRecv", len(wrs), func(i int) error {
-		_, err := q.obj.QP.PostRecv(wrs[i])
+		_, err := q.postReceives(wrs[i : i+1])
 		return err
 	})
+}
+
+// postReceives posts a list and returns how many receives it posted.
+func (q *QP) postReceives(wrs []RecvWR) (int, error) {
+	if q.check == nil {
+		return q.obj.QP.PostRecv(wrs...)
+	}
+	q.check.Begin()
+	defer q.check.End()
+	for i := range wrs {
+		p := q.check.Receive(&wrs[i])
+		_, err := q.obj.QP.PostRecv(wrs[i])
+		if p.Done(err); err != nil {
+			return i, err
+		}
+	}
+	return len(wrs), nil
 }
 
 // postWatched posts and sends n work requests one at a time, so that a fault rule
@@ -297,7 +372,16 @@ func (q *QP) postWatched(verb string, n int, post func(i int) error) (int, error
 // and its QPN is not reused for a while. Of an XRC target it closes this handle; the last
 // one destroys the target. ErrBusy while an event about it is not
 // acknowledged.
-func (q *QP) Destroy() error { return wrap("destroy QP", q.verbs().Destroy(true)) }
+func (q *QP) Destroy() error {
+	if q == nil || q.check == nil {
+		return wrap("destroy QP", q.verbs().Destroy(true))
+	}
+	left := q.check.Ends()
+	err := q.obj.Destroy(true)
+	q.check.Destroyed(err, q.obj.Unacked(), left)
+	q.dev.Check.Tell()
+	return wrap("destroy QP", err)
+}
 
 // verbs returns the device's side of the QP, nil for nil.
 func (q *QP) verbs() *device.QP {

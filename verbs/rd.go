@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/check/live"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/device"
 	"github.com/softhca/softhca/internal/qp"
@@ -14,6 +15,8 @@ import (
 type RDD struct {
 	dev *device.Device
 	rdd *qp.RDD
+
+	check *live.Object
 }
 
 // AllocRDD returns a new reliable datagram domain. ErrInsufficientResources at the
@@ -27,13 +30,18 @@ func (c *Context) AllocRDD() (*RDD, error) {
 	if err != nil {
 		return nil, fmt.Errorf("allocate RDD: %w", err)
 	}
+	d.check = c.checks().Made("reliable datagram domain", 0)
 	return d, nil
 }
 
 // Dealloc deallocates a reliable datagram domain. ErrBusy while queue pairs or EE
 // contexts are in it, ErrInvalidRDD if it was deallocated before.
 func (d *RDD) Dealloc() error {
-	return wrap("deallocate RDD", d.call("DeallocRDD", func(clock.Instant) error { return d.dev.HCA.DeallocRDD(d.rdd) }))
+	err := d.call("DeallocRDD", func(clock.Instant) error { return d.dev.HCA.DeallocRDD(d.rdd) })
+	if d != nil {
+		_ = ended(d.dev.Check, d.check, err)
+	}
+	return wrap("deallocate RDD", err)
 }
 
 // call is Device.Call for verbs that concern no other object.
@@ -57,6 +65,8 @@ type EEC struct {
 	door
 	dev *device.Device
 	obj device.EEC
+
+	check *live.Object
 }
 
 // CreateEEC returns an EE context in RESET. ErrInvalidRDD, or
@@ -68,8 +78,10 @@ func (d *RDD) CreateEEC() (*EEC, error) {
 	e := &EEC{dev: d.dev}
 	e.door = device.DoorTo(e.dev, &e.obj.Object)
 	if err := d.dev.CreateEEC(&e.obj, d.rdd, e); err != nil {
+		used(d.dev.Check, err, d.check)
 		return nil, fmt.Errorf("create EE context: %w", err)
 	}
+	e.check = d.dev.Check.Made("EE context", uint32(e.obj.EEC.Num()), d.check)
 	return e, nil
 }
 
@@ -121,7 +133,14 @@ func (e *EEC) Query() (QPAttr, error) { return e.verbs().Query() }
 // LOC_EEC_OP_ERR. Requests that wait for their turn, and later ones that name the
 // EE context, complete with INV_EECN_ERR. ErrBusy while an event about it is not
 // acknowledged.
-func (e *EEC) Destroy() error { return wrap("destroy EE context", e.verbs().Destroy()) }
+func (e *EEC) Destroy() error {
+	err := e.verbs().Destroy()
+	if e != nil && e.check != nil {
+		e.check.Destroyed(err, e.obj.Unacked())
+		e.dev.Check.Tell()
+	}
+	return wrap("destroy EE context", err)
+}
 
 // number returns the EE context's number in requests to a device; 0, which is no
 // EE context's number, for one of another device.

@@ -3,6 +3,7 @@ package verbs
 import (
 	"fmt"
 
+	"github.com/softhca/softhca/internal/check/live"
 	"github.com/softhca/softhca/internal/device"
 )
 
@@ -22,6 +23,8 @@ func (a *SRQInitAttr) config() device.SRQConfig {
 type SRQ struct {
 	dev *device.Device
 	obj device.SRQ
+
+	check *live.SRQ
 }
 
 // CreateSRQ returns a shared receive queue. EINVAL for sizes above the adapter's
@@ -35,9 +38,11 @@ func (p *PD) CreateSRQ(attr *SRQInitAttr) (*SRQ, error) {
 	}
 	s := &SRQ{dev: p.dev}
 	if err := p.obj.CreateSRQ(&s.obj, s, attr.config()); err != nil {
+		used(p.checks(), err, p.check)
 		return nil, fmt.Errorf("create SRQ: %w", err)
 	}
 	attr.MaxWR, attr.MaxSGE = s.obj.SRQ.Cap()
+	s.check = s.dev.Check.MadeSRQ(s.obj.SRQ, attr.MaxWR, p.check)
 	return s, nil
 }
 
@@ -45,12 +50,18 @@ func (p *PD) CreateSRQ(attr *SRQInitAttr) (*SRQ, error) {
 // first receive that was refused; those before it stay posted. It does not block.
 func (s *SRQ) PostRecv(wrs ...RecvWR) error {
 	if err := s.object().Usable(ErrInvalidSRQ); err != nil {
+		s.used(err)
 		return err
 	}
+	defer s.dev.Check.Tell()
 	for i := range wrs {
 		err := s.dev.Called("PostSRQRecv", &s.obj.Object)
 		if err == nil {
+			s.check.Begin()
+			p := s.check.Receive(&wrs[i])
 			err = s.obj.SRQ.PostRecv(&wrs[i])
+			p.Done(err)
+			s.check.End()
 		}
 		if err != nil {
 			return &PostError{Index: i, WRID: wrs[i].WRID, Err: err}
@@ -61,13 +72,31 @@ func (s *SRQ) PostRecv(wrs ...RecvWR) error {
 
 // SetLimit arms SRQ_LIMIT_REACHED: the event is raised once, when fewer than n
 // receives are left. 0 disarms it. EINVAL if n is more than the queue holds.
-func (s *SRQ) SetLimit(n uint32) error { return s.verbs().SetLimit(n) }
+func (s *SRQ) SetLimit(n uint32) error {
+	err := s.verbs().SetLimit(n)
+	s.used(err)
+	return err
+}
 
 // Resize changes the number of work requests to at least n, rounded up to a power of two; Query
 // returns it. Receives in the queue stay there. EINVAL if these would not fit, if n is 0 or above
 // the adapter's limit, or if the armed limit would be more than the queue holds; ENOMEM
 // without memory.
-func (s *SRQ) Resize(n uint32) error { return wrap("resize SRQ", s.verbs().Resize(n)) }
+func (s *SRQ) Resize(n uint32) error {
+	err := s.verbs().Resize(n)
+	s.used(err)
+	if err == nil {
+		s.check.Resized()
+	}
+	return wrap("resize SRQ", err)
+}
+
+// used tells the checker that a call that failed has used the queue.
+func (s *SRQ) used(err error) {
+	if s != nil && s.check != nil {
+		used(s.dev.Check, err, s.check.Base())
+	}
+}
 
 // Query returns the sizes and the armed limit.
 func (s *SRQ) Query() SRQInitAttr {
@@ -80,7 +109,14 @@ func (s *SRQ) Query() SRQInitAttr {
 
 // Destroy destroys the queue and discards its receives. ErrBusy while QPs use it,
 // or while an event about it is not acknowledged.
-func (s *SRQ) Destroy() error { return wrap("destroy SRQ", s.verbs().Destroy()) }
+func (s *SRQ) Destroy() error {
+	err := s.verbs().Destroy()
+	if s != nil && s.check != nil {
+		s.check.Destroyed(err, s.object().Unacked())
+		s.dev.Check.Tell()
+	}
+	return wrap("destroy SRQ", err)
+}
 
 // verbs returns the device's side of the SRQ, nil for nil.
 func (s *SRQ) verbs() *device.SRQ {

@@ -3,6 +3,7 @@ package verbs
 import (
 	"fmt"
 
+	"github.com/softhca/softhca/internal/check/live"
 	"github.com/softhca/softhca/internal/device"
 )
 
@@ -17,6 +18,8 @@ import (
 type XRCDomain struct {
 	dev *device.Device
 	obj device.XRCD
+
+	check *live.Object
 }
 
 // OpenXRCDomain returns a new XRC domain. ErrInsufficientResources at the limit of domains.
@@ -25,12 +28,19 @@ func (c *Context) OpenXRCDomain() (*XRCDomain, error) {
 	if err := x.dev.OpenXRCD(&x.obj); err != nil {
 		return nil, fmt.Errorf("open XRC domain: %w", err)
 	}
+	x.check = c.checks().Made("XRC domain", 0)
 	return x, nil
 }
 
 // Close closes the domain. ErrBusy while targets or shared receive queues are in it,
 // ErrInvalidXRCD if it was closed before.
-func (x *XRCDomain) Close() error { return wrap("close XRC domain", x.verbs().Close()) }
+func (x *XRCDomain) Close() error {
+	err := x.verbs().Close()
+	if x != nil {
+		_ = ended(x.dev.Check, x.check, err)
+	}
+	return wrap("close XRC domain", err)
+}
 
 // CreateQP returns a target (XRCTgt) in RESET. It has neither queues nor CQs. Modify takes the
 // attributes of RC without those of the sending side; QP_LAST_WQE_REACHED says that it takes no
@@ -54,8 +64,10 @@ func (x *XRCDomain) target(what string, f func(*QP) error) (*QP, error) {
 	q := &QP{dev: x.dev}
 	q.door = device.DoorTo(q.dev, &q.obj.Object)
 	if err := f(q); err != nil {
+		used(x.dev.Check, err, x.check)
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
+	q.check = q.dev.Check.MadeQP(q.obj.QP, false, live.QPUses{Domain: x.check})
 	return q, nil
 }
 
@@ -80,9 +92,11 @@ func (p *PD) CreateXRCSRQ(x *XRCDomain, cq *CQ, attr *SRQInitAttr) (*SRQ, error)
 		return &x.obj, &cq.obj, nil
 	})
 	if err != nil {
+		used(p.checks(), err, p.check, x.checked(), cq.checked().Base())
 		return nil, fmt.Errorf("create XRC SRQ: %w", err)
 	}
 	attr.MaxWR, attr.MaxSGE = s.obj.SRQ.Cap()
+	s.check = s.dev.Check.MadeSRQ(s.obj.SRQ, attr.MaxWR, p.check, x.check, cq.check.Base())
 	return s, nil
 }
 
@@ -93,6 +107,14 @@ func (s *SRQ) Number() SRQN {
 		return 0
 	}
 	return s.obj.SRQ.Num()
+}
+
+// checked returns the domain for the checker; nil for none.
+func (x *XRCDomain) checked() *live.Object {
+	if x == nil {
+		return nil
+	}
+	return x.check
 }
 
 // verbs returns the device's side of the domain, nil for nil.

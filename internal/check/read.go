@@ -194,6 +194,9 @@ func (m *merger) finding(r *findingRecord, pid int) *Finding {
 		m.problem("the finding %s is not one that this version of softhca knows; it is reported as an error", name)
 		known.Level, known.Title = findings.Error, "This version of softhca does not know the finding."
 	}
+	if r.Advice {
+		known.Level = findings.Advice
+	}
 	f := &Finding{
 		Name: name, Level: known.Level, Title: known.Title, Text: printable.Line(r.Text, maxText),
 		Rule: known.Rule, Source: known.Source, Fix: known.Fix, Page: page(name, ok),
@@ -220,6 +223,9 @@ func page(name string, known bool) string {
 
 // frames returns the function of a frame, after those that are inlined there.
 func (m *merger) frames(r *frameRecord) []Frame {
+	if r.Function != "" {
+		return []Frame{{Function: printable.Line(r.Function, maxWord), File: printable.Line(r.File, maxPath), Line: r.Line}}
+	}
 	base := Frame{Address: fmt.Sprintf("0x%x", r.Offset)}
 	if len(r.File) > maxPath {
 		return []Frame{base}

@@ -27,12 +27,15 @@ type processRecord struct {
 	Program string `json:"program"`
 }
 
-// frameRecord is a frame of a stack: an address in a file, and what the dynamic linker knows.
+// frameRecord is a frame of a stack: an address in a file, and what the dynamic linker knows. Programs in Go
+// know the function, and the line in the source file.
 type frameRecord struct {
 	File         string `json:"file"`
 	Offset       uint64 `json:"offset"` // virtual address in the file
 	Symbol       string `json:"symbol"`
 	SymbolOffset uint64 `json:"symbol_offset"`
+	Function     string `json:"function"` // of a program in Go; File is then its source file
+	Line         int    `json:"line"`
 }
 
 // stackRecord is the stack of a call.
@@ -46,7 +49,8 @@ type findingRecord struct {
 	Process *processRecord `json:"process"`
 	ID      uint64         `json:"id"`
 	Finding string         `json:"finding"`
-	Time    int64          `json:"time"` // in nanoseconds since 1970
+	Advice  bool           `json:"advice"` // only advice, although the finding is an error in other programs
+	Time    int64          `json:"time"`   // in nanoseconds since 1970
 	TID     int            `json:"tid"`
 	Text    string         `json:"text"`
 	Stacks  []stackRecord  `json:"stacks"`

@@ -57,7 +57,7 @@ type Frame struct {
 	File     string `json:"file,omitempty"`     // source file
 	Line     int    `json:"line,omitempty"`     // line in the source file
 	Library  string `json:"library,omitempty"`  // path of the program or library
-	Address  string `json:"address"`            // virtual address in that file, in hexadecimal digits; less by one for return addresses
+	Address  string `json:"address"`            // virtual address in that file, in hexadecimal digits; less by one for return addresses; empty for programs in Go
 	Inlined  bool   `json:"inlined,omitempty"`  // whether the compiler has inlined the function into that of the next frame
 }
 

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/check/live"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/fabric/capture"
 	"github.com/softhca/softhca/internal/fabric/pipe"
@@ -42,6 +43,7 @@ type Config struct {
 	SecondGID      bool // an adapter with one address has it at index 0 and 1 of its GID table
 	Settings       qp.Settings
 	Writes         *memory.WriteLog // records the adapter's writes to registered memory; nil: they are not recorded
+	Check          *live.Sink       // reports findings of the program that uses the adapter; nil: it is not checked
 	Queues         ring.Allocator   // allocates the memory of queues; zero: Go's heap
 	Faults         Faults
 	Env            Environment

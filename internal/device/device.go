@@ -10,6 +10,8 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/broker"
+	"github.com/softhca/softhca/internal/check/live"
+	"github.com/softhca/softhca/internal/check/writes"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/cm"
 	"github.com/softhca/softhca/internal/counters"
@@ -27,6 +29,8 @@ import (
 type Device struct {
 	HCA  *hca.HCA    // for the thread of its control plane, except for what never changes
 	Port fabric.Port // as the driver sees it: with all wrappers
+	// Check checks the program's use of the adapter; nil for no check. It belongs to the verbs, which call it.
+	Check *live.Checker
 
 	drv    *driver.Driver
 	lease  *broker.Lease // nil for a lone process
@@ -43,17 +47,28 @@ type Device struct {
 	watchers  watchers
 	addresses addressWatch
 	writes    writeBacks
+	unlogged  func() // called when the adapter has ended; see package internal/check/writes
 }
 
 var _ io.Closer = (*Device)(nil)
 
 // Open opens an adapter.
 func Open(cfg Config) (*Device, error) {
+	ended := func() {}
+	switch {
+	case cfg.Check != nil && cfg.Writes == nil:
+		cfg.Writes = writes.Log()
+	case cfg.Writes == nil:
+		ended = writes.Unlogged()
+	}
 	table := cfg.track()
 	d, err := openWith(cfg, table)
 	if err != nil {
+		ended()
 		return nil, errors.Join(err, table.Close())
 	}
+	d.unlogged = ended
+	d.Check = cfg.Check.New(func() int { return d.HCA.ActiveMTU().Bytes() })
 	return d, nil
 }
 
@@ -128,6 +143,7 @@ func (d *Device) Close() error {
 	d.events.close()
 	d.log.Close()
 	d.end(d.table.Close)
+	d.unlogged()
 	return err
 }
 

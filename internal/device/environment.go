@@ -14,6 +14,8 @@ type Environment struct {
 	Faults     string // value of SOFTHCA_FAULTS
 	FaultsSeed string // value of SOFTHCA_FAULTS_SEED
 	Wire       string // value of SOFTHCA_WIRE
+	Check      string // value of SOFTHCA_CHECK; only for programs in Go: the C library checks the others
+	CheckDir   string // value of SOFTHCA_CHECK_DIR
 }
 
 // Secret returns the secret of the user, nil if it is not stored, so that no other process
@@ -33,6 +35,8 @@ const (
 	faultsEnv     = "SOFTHCA_FAULTS"
 	faultsSeedEnv = "SOFTHCA_FAULTS_SEED"
 	wireEnv       = "SOFTHCA_WIRE"
+	checkEnv      = "SOFTHCA_CHECK"
+	checkDirEnv   = "SOFTHCA_CHECK_DIR"
 )
 
 // ProcessEnvironment returns the environment of a program in Go. It is empty in a
@@ -41,5 +45,6 @@ func ProcessEnvironment() Environment {
 	return Environment{
 		ConfigDir: environ.ConfigDir(), GUID: environ.Getenv(guidEnv),
 		Faults: environ.Getenv(faultsEnv), FaultsSeed: environ.Getenv(faultsSeedEnv), Wire: environ.Getenv(wireEnv),
+		Check: environ.Getenv(checkEnv), CheckDir: environ.Getenv(checkDirEnv),
 	}
 }

@@ -151,6 +151,17 @@ func (o *Object) Remove(end func() error) error {
 	return nil
 }
 
+// Unacked returns the number of events that were taken and not acknowledged; 0 for nil.
+func (o *Object) Unacked() int {
+	if o == nil || o.dev == nil {
+		return 0
+	}
+	e := &o.dev.events
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return o.unacked
+}
+
 // Ack acknowledges one taken event.
 func (o *Object) Ack() {
 	e := &o.dev.events

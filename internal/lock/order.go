@@ -96,12 +96,19 @@ type (
 	// the completion channel is taken under it.
 	Completions struct{ under[Shard] }
 
+	// Checked makes the calls that post to a queue, or that take completions, take turns if the program
+	// is checked (internal/check/live).
+	Checked struct{ under[Shard] }
 	// SendQueue guards the end of a send queue that programs fill (internal/qp).
-	SendQueue struct{ under[Shard] }
+	SendQueue struct{ under[Checked] }
 	// RecvQueue guards the same of a receive queue, or of a shared one. The readers of a
 	// completion queue exclude each other by a word in its memory (internal/ring), also under
 	// this lock; a reader that holds the word takes no lock.
 	RecvQueue struct{ under[SendQueue] }
+	// Check guards what a checker knows of an adapter (internal/check/live).
+	Check struct{ under[SendQueue] }
+	// CheckSink guards findings that are not reported yet, and the stacks of calls.
+	CheckSink struct{ under[Check] }
 	// Events guards a device's events, and the table of objects that they can be about.
 	Events struct{ under[RecvQueue] }
 	// WriteBacks guards the memory that waits to be written back to its file (internal/device).

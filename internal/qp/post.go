@@ -59,6 +59,10 @@ func (q *QP) Sends() Sends {
 	return Sends{q: q, prod: prod, posted: Posted{Behind: !q.sq.Idle(prod)}}
 }
 
+// Next returns the index of the next request. The requester has finished it when the index of the consumer, in the
+// header of the queue, is past it.
+func (s *Sends) Next() uint32 { return s.prod }
+
 // Posted returns what was posted since QP.Sends.
 func (s *Sends) Posted() Posted { return s.posted }
 

@@ -216,6 +216,24 @@ func (c *CQ) Remove(n ib.QPN) {
 	c.setCons(to)
 }
 
+// Unpolled returns how many entries that wait to be polled are successes, and how many are errors other than
+// flushes. It counts those of one queue pair unless of is 0.
+func (c *CQ) Unpolled(of ib.QPN) (succeeded, failed int) {
+	c.lock()
+	defer c.unlock()
+	var wc ib.WC
+	for i, n := c.hdr.Cons.Load(), c.mask.Load(); n > 0 && c.entry(i).get(&wc, i); i, n = i+1, n-1 {
+		switch {
+		case of != 0 && wc.QPN != of, wc.Status == ib.WCWRFlushErr:
+		case wc.Status == ib.WCSuccess:
+			succeeded++
+		default:
+			failed++
+		}
+	}
+	return succeeded, failed
+}
+
 // move fills entry i with a completion, and with the time of the entry that it comes from.
 func (c *CQ) move(to *CQE, i uint32, from *CQE, wc *ib.WC) {
 	if t := c.time(to); t != nil {

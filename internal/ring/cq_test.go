@@ -261,3 +261,20 @@ func TestCQSize(t *testing.T) {
 		c.Free()
 	}
 }
+
+// TestUnpolled counts the entries that wait, of one queue pair and of all, without those that were flushed.
+func TestUnpolled(t *testing.T) {
+	c := newTestCQ(t, Allocator{}, 7, 1<<32-3)
+	for i, st := range []ib.WCStatus{ib.WCSuccess, ib.WCSuccess, ib.WCRetryExcErr, ib.WCWRFlushErr, ib.WCSuccess, ib.WCRemAccessErr} {
+		c.Push(0, &ib.WC{Status: st, QPN: ib.QPN(1 + i%2)})
+	}
+	c.Poll(make([]ib.WC, 1))
+	for of, want := range map[ib.QPN][2]int{0: {2, 2}, 1: {1, 1}, 2: {1, 1}, 3: {0, 0}} {
+		if succeeded, failed := c.Unpolled(of); [2]int{succeeded, failed} != want {
+			t.Errorf("queue pair %d has %d successes and %d errors that wait: want %v", of, succeeded, failed, want)
+		}
+	}
+	if n := c.Pending(); n != 5 {
+		t.Errorf("%d entries wait after counting: want 5", n)
+	}
+}

@@ -13,6 +13,12 @@ import (
 // reached says, for each bound of the packages in bounded, which test reaches it: the
 // package and the test. For a bound without a test it gives the reason, after a dash.
 var reached = map[string]string{
+	"internal/check/live.maxDepth":     "internal/check/live TestStacksAreBounded",
+	"internal/check/live.maxEnded":     "internal/check/live TestEndedRegionsAreBounded",
+	"internal/check/live.maxFrames":    "internal/check/live TestStacksAreBounded",
+	"internal/check/live.maxKnown":     "internal/check/live TestFindingsAreBounded",
+	"internal/check/live.maxLeft":      "internal/check/live TestLeftObjectsAreBounded",
+	"internal/check/live.maxStacks":    "internal/check/live TestStacksAreBounded",
 	"internal/cm.maxAllowance":         "internal/cm TestC6_EachREQEarnsAREP",
 	"internal/cm.maxEarly":             "internal/cm TestC7_EarlyIsShared",
 	"internal/cm.maxExaminations":      "internal/cm TestC7_ExaminationsAreBounded",

@@ -84,6 +84,7 @@ var table = []Row{
 	{"internal/restrack/file", 2, IO, false},
 	{"internal/debian", 2, IO, false},
 
+	{"internal/check/writes", 3, Shell, false},
 	{"internal/qp", 3, Engine, false},
 	{"internal/cm", 3, Engine, false},
 	{"internal/eventlog", 3, IO, false},
@@ -93,6 +94,7 @@ var table = []Row{
 
 	{"internal/hca", 5, Engine, false},
 
+	{"internal/check/live", 6, Shell, false},
 	{"internal/driver", 6, Shell, false},
 	{"internal/broker", 6, Shell, false},
 	{"internal/virtual", 6, Shell, false},
@@ -109,6 +111,7 @@ var table = []Row{
 	{"internal/observe", 8, Shell, false},
 	{"verbs", 8, Shell, true},
 
+	{"verbs/verbstest", 9, Shell, true},
 	{"rdmacm", 9, Shell, true},
 	{"internal/check", 9, Shell, false},
 	{"internal/judge", 9, Shell, false},

@@ -57,6 +57,31 @@ the name of a function, or the path or the file name of a library, of one of its
 | ` + "`.xml`" + ` | JUnit: a test case for each error that can be found; findings are failures |
 | ` + "`.sarif`" + ` | SARIF 2.1.0, which code hosting sites show at the source lines |
 
+# Go programs
+
+` + "`run --check`" + ` also checks programs in Go that use the packages verbs and rdmacm. Without it, such programs have an option of ` + "`verbs.Open`" + `:
+
+    ctx, err := verbs.Open(verbs.Config{}, verbs.WithCheck(func(f *verbs.Finding) { log.Print(f) }))
+
+It calls the function once for each place with a bug. In a test, package verbs/verbstest makes the test fail:
+
+    check := verbstest.Check(t)
+    ctx, err := verbs.Open(verbs.Config{Network: network, Addr: "10.0.0.1"}, check)
+
+An error fails the test and advice is only logged. If the test does not close the adapter, it fails, too. Use one option for all adapters of a process: the checker does not report send-buffer-changed
+while the process has an adapter that is not checked, because it does not know what that writes. Without the option, a call costs a comparison more.
+
+The findings, the rules and the levels are those below, with these differences:
+
+- Some bugs cannot happen. Go keeps the memory of a region alive (memory-freed, memory-unmapped, stack-memory-gone, poisoned-memory). Events of completion channels need no acknowledgement, and a second
+  ` + "`Ack`" + ` of an asynchronous event does nothing (events-not-acknowledged, acknowledged-twice, async-acknowledged-twice). Go programs do not fork (used-in-child).
+- async-events-not-acknowledged: Destroy does not wait but returns ErrBusy. It is reported if Destroy fails for longer than 3 s, or if the adapter is closed and the object still exists.
+- A call that is refused has an error with the reason, and is not reported (call-refused, armed-without-channel).
+- ` + "`CQ.Poll`" + ` and ` + "`CQ.Wait`" + ` of a destroyed queue are a way to end a goroutine, and are not reported (polled-while-destroyed, used-after-destroy). Goroutines that sleep are not either (waits-without-polling).
+- objects-left-at-close is advice, because ` + "`Context.Close`" + ` releases all objects. An object is left if the program has destroyed others of its kind.
+- objects-left-at-exit is only found by package verbstest, and is about an adapter that is not closed.
+- The values of ` + "`verbs.ConnectionAttr`" + ` are not advised against, nor are queue pairs that package rdmacm moves to other states. The calls of package rdmacm/stream are not the program's, and are not reported.
+
 `
 
 // page returns the text of the page.

@@ -1,0 +1,226 @@
+package live
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/lock"
+	"github.com/softhca/softhca/internal/qp"
+)
+
+// Object is an object of the program. Its methods may be called on nil.
+type Object struct {
+	c    *Checker
+	kind string
+	name string // such as "queue pair 0x000011"
+	seq  uint64
+	uses []*Object // cannot be destroyed before it
+	made *stack
+
+	// The lock of the checker guards what follows.
+	ended     *stack    // where it was destroyed; nil before
+	refused   *stack    // where it could not be destroyed because of its events; nil if that has not happened
+	refusedAt time.Time // when that happened first
+}
+
+// acknowledges is the time after which a program that cannot destroy an object, because another goroutine is about
+// to acknowledge its events, has done so.
+const acknowledges = 3 * time.Second
+
+// Made returns a new object with a kind, a number if that is not 0, and the objects that it uses.
+func (c *Checker) Made(kind string, number uint32, uses ...*Object) *Object {
+	if c == nil {
+		return nil
+	}
+	o := new(Object)
+	c.make(o, kind, named(kind, number), uses...)
+	return o
+}
+
+// named returns the name of an object.
+func named(kind string, number uint32) string {
+	if number == 0 {
+		return kind
+	}
+	return fmt.Sprintf("%s %d", kind, number)
+}
+
+// make fills in a new object.
+func (c *Checker) make(o *Object, kind, name string, uses ...*Object) {
+	*o = Object{c: c, kind: kind, name: name, made: c.sink.here()}
+	for _, u := range uses {
+		if u != nil {
+			o.uses = append(o.uses, u)
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.made++
+	o.seq = c.made
+	c.objects[o] = struct{}{}
+}
+
+// Used notes the use of objects, by a call that is not one that destroys them. It reports whether one of
+// them was destroyed.
+func (c *Checker) Used(all ...*Object) bool {
+	if c == nil {
+		return false
+	}
+	for _, o := range all {
+		if f, ok := o.used(); ok {
+			c.sink.add(f)
+			return true
+		}
+	}
+	return false
+}
+
+// used returns the finding about the use of an object that was destroyed, and whether it was.
+func (o *Object) used() (f finding, ok bool) {
+	if o == nil {
+		return f, false
+	}
+	o.c.mu.Lock()
+	defer o.c.mu.Unlock()
+	if o.ended == nil || o.c.closed {
+		return f, false
+	}
+	calls := []call{{"used here", o.c.sink.here()}, {"destroyed here", o.ended}, {"created here", o.made}}
+	return found("used-after-destroy", calls, "the program uses %s after it has destroyed it", o.name), true
+}
+
+// Destroyed notes the outcome of a call that destroys the object. unacked is the number of events about
+// the object that are not acknowledged.
+func (o *Object) Destroyed(err error, unacked int) {
+	if o == nil {
+		return
+	}
+	at := o.c.sink.here()
+	o.c.mu.Lock()
+	defer o.c.mu.Unlock()
+	created := call{"created here", o.made}
+	switch {
+	case o.c.closed:
+	case err == nil && o.ended == nil:
+		o.ended, o.c.ended[o.kind] = at, true
+		delete(o.c.objects, o)
+	case err == nil:
+	case o.ended != nil && !errors.Is(err, ib.ErrInvalidHCA):
+		o.c.sink.add(found("destroyed-twice", []call{{"destroyed again here", at}, {"destroyed here", o.ended}, created},
+			"the program destroys %s twice", o.name))
+	case errors.Is(err, ib.EBUSY) && unacked > 0 && o.refused == nil:
+		o.refused, o.refusedAt = at, time.Now()
+	case errors.Is(err, ib.EBUSY) && unacked > 0:
+		if time.Since(o.refusedAt) > acknowledges {
+			o.c.sink.add(o.unacknowledged())
+		}
+	case errors.Is(err, ib.EBUSY):
+		o.c.sink.add(o.busy(at)...)
+	}
+}
+
+// unacknowledged returns the finding about an object that cannot be destroyed because of its events. The lock is held.
+func (o *Object) unacknowledged() finding {
+	return found("async-events-not-acknowledged", []call{{"destroyed here", o.refused}, {"created here", o.made}},
+		"%s cannot be destroyed: the program has taken events about it, and has not acknowledged them", o.name)
+}
+
+// busy returns the finding about an object that others use. Without another object, its events were the reason,
+// which are acknowledged now. The lock is held.
+func (o *Object) busy(at *stack) []finding {
+	first, n := (*Object)(nil), 0
+	for u := range o.c.objects {
+		if slices.Contains(u.uses, o) {
+			if n++; first == nil || u.seq < first.seq {
+				first = u
+			}
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("%s cannot be destroyed: %s uses it", o.name, first.name)
+	if n > 1 {
+		text = fmt.Sprintf("%s, and %d more", text, n-1)
+	}
+	return []finding{found("destroy-refused", []call{{"destroyed here", at}, {"the user was created here", first.made}, {"created here", o.made}}, "%s", text)}
+}
+
+// CQ is a completion queue.
+type CQ struct {
+	Object
+	Turn lock.Mutex[lock.Checked] // makes the calls that take completions take turns
+	cq   *qp.CQ
+	due  int // completions that it is to get; the lock of the checker guards it
+}
+
+// MadeCQ returns a new completion queue.
+func (c *Checker) MadeCQ(cq *qp.CQ) *CQ {
+	if c == nil {
+		return nil
+	}
+	q := &CQ{cq: cq}
+	c.make(&q.Object, "completion queue", named("completion queue", cq.Number()))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cqs[q] = struct{}{}
+	return q
+}
+
+// Base returns the object of the queue; nil for nil.
+func (q *CQ) Base() *Object {
+	if q == nil {
+		return nil
+	}
+	return &q.Object
+}
+
+// overrun returns a finding if the queue has overrun.
+func (q *CQ) overrun() []finding {
+	if !q.cq.Failed() {
+		return nil
+	}
+	return []finding{found("cq-overrun", []call{{"created here", q.made}}, "%s has %d entries, and more completions came than it holds", q.name, q.cq.Cap())}
+}
+
+// Unpolled are the completions that are lost with an object. Flushed requests do not count: they have done nothing.
+type Unpolled struct{ succeeded, failed int }
+
+// Ends is called before the program destroys the queue.
+func (q *CQ) Ends() (u Unpolled) {
+	if q != nil {
+		u.succeeded, u.failed = q.cq.Unpolled(0)
+	}
+	return u
+}
+
+// Destroyed notes the outcome.
+func (q *CQ) Destroyed(err error, unacked int, u Unpolled) {
+	if q == nil {
+		return
+	}
+	if err == nil {
+		q.c.sink.add(append(q.overrun(), u.lost(&q.Object, q.c.sink.here())...)...)
+	}
+	q.Object.Destroyed(err, unacked)
+	if err == nil {
+		q.c.mu.Lock()
+		defer q.c.mu.Unlock()
+		delete(q.c.cqs, q)
+	}
+}
+
+// lost returns a finding if completions are lost with an object, which ended there.
+func (u Unpolled) lost(o *Object, at *stack) []finding {
+	calls := []call{{"created here", o.made}, {"destroyed here", at}}
+	switch {
+	case u.failed > 0:
+		return []finding{found("error-never-polled", calls, "completions of %s with an error that the program has never polled: %d", o.name, u.failed)}
+	case u.succeeded > 0:
+		return []finding{found("completions-never-polled", calls, "completions of %s that the program has never polled: %d", o.name, u.succeeded)}
+	}
+	return nil
+}

@@ -1,0 +1,121 @@
+package live
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// fatalExit is the exit code of a program that ends at its first error.
+const fatalExit = 86
+
+// recorder writes findings to the file of this process, which "softhca run --check" reads. The library in C writes
+// such files, too.
+type recorder struct {
+	path          string
+	advice, fatal bool
+}
+
+// Lines of the file; see package check.
+type (
+	processLine struct {
+		Process process `json:"process"`
+	}
+	process struct {
+		PID     int    `json:"pid"`
+		Program string `json:"program"`
+	}
+	findingLine struct {
+		Finding string      `json:"finding"`
+		Advice  bool        `json:"advice,omitempty"`
+		Time    int64       `json:"time"` // in nanoseconds since 1970
+		Text    string      `json:"text"`
+		Stacks  []stackLine `json:"stacks"`
+		ID      uint64      `json:"id"`
+	}
+	stackLine struct {
+		Title  string      `json:"title"`
+		Frames []frameLine `json:"frames"`
+	}
+	frameLine struct {
+		Function string `json:"function"`
+		File     string `json:"file"`
+		Line     int    `json:"line"`
+	}
+)
+
+// Recorded returns a sink that also writes its findings to a directory: s, or a new one if that is nil. words say
+// what to check, as in SOFTHCA_CHECK; without words or a directory Recorded returns s.
+func (s *Sink) Recorded(words, dir string) *Sink {
+	if words == "" || dir == "" {
+		return s
+	}
+	if s == nil {
+		s = NewSink(func(*Finding) {})
+	}
+	list := strings.Split(words, ",")
+	r := &recorder{
+		path:   filepath.Join(dir, fmt.Sprintf("%d-go.jsonl", os.Getpid())),
+		advice: slices.Contains(list, "advice"), fatal: slices.Contains(list, "fatal"),
+	}
+	s.mu.Lock()
+	first := s.recorder == nil
+	if first {
+		s.recorder = r
+	}
+	s.mu.Unlock()
+	if first {
+		program, _ := os.Executable() // empty if it is not known
+		r.write(processLine{process{os.Getpid(), program}})
+	}
+	return s
+}
+
+// record writes a finding, and ends the process if that is asked for.
+func (r *recorder) record(f *Finding) {
+	if r == nil || f.Advice && !r.advice {
+		return
+	}
+	l := findingLine{Finding: f.Name, Advice: f.Advice, Time: time.Now().UnixNano(), Text: f.Text, ID: rand.Uint64()}
+	for _, c := range f.Calls {
+		s := stackLine{Title: c.Title, Frames: []frameLine{}}
+		for _, frame := range c.Stack {
+			s.Frames = append(s.Frames, frameLine(frame))
+		}
+		l.Stacks = append(l.Stacks, s)
+	}
+	r.write(l)
+	if r.fatal && !f.Advice {
+		os.Exit(fatalExit)
+	}
+}
+
+// write appends a line to the file. It opens the file for each line, as the library in C does. The line is written
+// at once, because other goroutines and adapters append to the file, too.
+func (r *recorder) write(line any) {
+	text, err := json.Marshal(line)
+	if err == nil {
+		err = appendTo(r.path, append(text, '\n'))
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "softhca: check: a finding of process %d is lost: %v\n", os.Getpid(), err)
+	}
+}
+
+// appendTo appends to a file.
+func appendTo(name string, text []byte) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	return err
+}

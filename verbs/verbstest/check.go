@@ -1,0 +1,38 @@
+package verbstest
+
+import (
+	"sync/atomic"
+	"testing"
+
+	"github.com/softhca/softhca/internal/check/live"
+	"github.com/softhca/softhca/verbs"
+)
+
+// Check returns an option for verbs.Open that checks the test's use of the adapter, as verbs.WithCheck does. Each
+// error fails the test, with the stacks of the calls and the rule. Advice is only logged. When the test ends,
+// Check also looks for adapters that the test has not closed: what is left in them is an error, too. Use one
+// option for all adapters of a test.
+//
+//	check := verbstest.Check(t)
+//	a, err := verbs.Open(verbs.Config{Network: n, Addr: "10.0.0.1"}, check)
+//	b, err := verbs.Open(verbs.Config{Network: n, Addr: "10.0.0.2"}, check)
+func Check(t testing.TB) verbs.Option {
+	var ended atomic.Bool
+	option := verbs.WithCheck(func(f *verbs.Finding) {
+		switch {
+		case ended.Load():
+			// A test must not log after its end.
+		case f.Advice && f.Name != "objects-left-at-exit":
+			t.Logf("%v", f)
+		default:
+			t.Errorf("%v", f)
+		}
+	})
+	var c verbs.Config
+	option(&c)
+	t.Cleanup(func() {
+		live.SinkOf(&c).Left()
+		ended.Store(true)
+	})
+	return option
+}

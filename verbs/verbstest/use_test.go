@@ -1,0 +1,280 @@
+package verbstest_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/must"
+	"github.com/softhca/softhca/verbs"
+)
+
+func atomicNotAligned(r *rig, bug bool) {
+	r.open(settings{})
+	wr, status := r.read(8), verbs.WCSuccess
+	wr.Opcode = verbs.WRAtomicFetchAdd
+	if bug {
+		wr.RemoteAddr, status = wr.RemoteAddr+4, verbs.WCRemInvReqErr
+	}
+	must.Do(r.t, r.a.qp.PostSend(wr)) // BUG
+	r.want(r.a.cq, status)
+	r.close()
+}
+
+func messageLongerThanMTU(r *rig, bug bool) {
+	r.open(settings{typ: verbs.UD})
+	ah := r.address()
+	wr, status := r.send(4096), verbs.WCSuccess
+	if bug {
+		wr, status = r.send(4097), verbs.WCLocLenErr
+	}
+	wr.AH, wr.RemoteQPN, wr.RemoteQKey = ah, r.b.qp.QPN(), qkey
+	must.Do(r.t, r.a.qp.PostSend(wr)) // BUG
+	r.want(r.a.cq, status)
+	must.Do(r.t, ah.Destroy())
+	r.close()
+}
+
+func noRoomForGRH(r *rig, bug bool) {
+	r.open(settings{typ: verbs.UD})
+	n := uint32(40)
+	if bug {
+		n--
+	}
+	must.Do(r.t, r.b.qp.PostRecv(r.receive(0, n))) // BUG
+	r.close()
+}
+
+func remoteAccessError(r *rig, bug bool) {
+	r.open(settings{})
+	wr, status := r.write(64), verbs.WCSuccess
+	if bug {
+		wr.RKey, status = wr.RKey^0xffff00, verbs.WCRemAccessErr
+	}
+	must.Do(r.t, r.a.qp.PostSend(wr)) // BUG
+	r.want(r.a.cq, status)
+	r.close()
+}
+
+// Both sides get an error.
+func receiveTooSmall(r *rig, bug bool) {
+	r.open(settings{})
+	n, at, from := uint32(64), verbs.WCSuccess, verbs.WCSuccess
+	if bug {
+		n, at, from = 63, verbs.WCLocLenErr, verbs.WCRemInvReqErr
+	}
+	must.Do(r.t, r.b.qp.PostRecv(r.receive(0, n))) // BUG
+	must.Do(r.t, r.a.qp.PostSend(r.send(64)))      // BUG
+	r.want(r.a.cq, from)
+	r.want(r.b.cq, at)
+	r.close()
+}
+
+func localOperationError(r *rig, bug bool) {
+	r.open(settings{})
+	access, status := verbs.AccessLocalWrite|verbs.AccessMWBind, verbs.WCSuccess
+	if bug {
+		access, status = verbs.AccessLocalWrite, verbs.WCMWBindErr
+	}
+	mr, err := r.a.pd.RegMR(make([]byte, 64), access)
+	must.Do(r.t, err)
+	mw, err := r.a.pd.AllocMW(verbs.MWType1)
+	must.Do(r.t, err)
+	must.Do(r.t, r.a.qp.BindMW(1, verbs.SendSignaled, verbs.MWBind{MW: mw, MR: mr, Addr: mr.Addr(), Length: 64, Access: verbs.AccessRemoteRead})) // BUG
+	r.want(r.a.cq, status)
+	must.Do(r.t, mw.Dealloc())
+	must.Do(r.t, mr.Dereg())
+	r.close()
+}
+
+// post posts a request when the adapter has room for it: it has it as soon as an earlier request has completed.
+func (r *rig) post(wr verbs.SendWR) {
+	for end := time.Now().Add(time.Minute); ; {
+		err := r.a.qp.PostSend(wr)
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, ib.ENOMEM) || time.Now().After(end) {
+			r.t.Fatal(err)
+		}
+	}
+}
+
+func sendQueueNeverReclaimed(r *rig, bug bool) {
+	r.open(settings{})
+	for i := range depth + 1 {
+		wr := r.write(8)
+		if bug || i%4 != 0 {
+			wr.Flags = 0
+		}
+		r.post(wr) // BUG
+		if wr.Flags != 0 {
+			r.want(r.a.cq, verbs.WCSuccess)
+		}
+	}
+	r.close()
+}
+
+func sendQueueOverfilled(r *rig, bug bool) {
+	r.open(settings{})
+	for i := range depth + 1 {
+		wr := r.write(8)
+		if i%2 == 0 {
+			wr.Flags = 0
+		}
+		r.post(wr) // BUG
+		if !bug && i%2 == 1 {
+			r.want(r.a.cq, verbs.WCSuccess)
+		}
+	}
+	r.close()
+}
+
+// receiveAgain fills a receive queue, and posts one more receive after one has taken a message.
+func (r *rig) receiveAgain(q interface{ PostRecv(...verbs.RecvWR) error }, bug bool) {
+	for i := range depth + 1 {
+		if i == depth {
+			must.Do(r.t, r.a.qp.PostSend(r.send(8)))
+			r.want(r.a.cq, verbs.WCSuccess)
+			if !bug {
+				r.want(r.b.cq, verbs.WCSuccess)
+			}
+		}
+		must.Do(r.t, q.PostRecv(r.receive(uint64(i)*8, 8)))
+	}
+	if bug {
+		r.want(r.b.cq, verbs.WCSuccess)
+	}
+	r.close()
+}
+
+func receiveQueueOverfilled(r *rig, bug bool) {
+	r.open(settings{})
+	r.receiveAgain(r.b.qp, bug) // BUG
+}
+
+func srqOverfilled(r *rig, bug bool) {
+	r.open(settings{shared: true})
+	r.receiveAgain(r.b.srq, bug) // BUG
+}
+
+func cqTooSmall(r *rig, bug bool) {
+	r.open(settings{cqes: 3})
+	n := 3
+	if bug {
+		n = 4
+	}
+	for i := range n {
+		must.Do(r.t, r.b.qp.PostRecv(r.receive(uint64(i)*8, 8))) // BUG
+	}
+	r.close()
+}
+
+// Both findings are about the line that creates the queue, and the one that posts too much.
+func cqOverrun(r *rig, bug bool) {
+	r.open(settings{})
+	cq, err := r.a.ctx.CreateCQ(1, nil) // BUG
+	must.Do(r.t, err)
+	must.Do(r.t, r.a.qp.Destroy())
+	must.Do(r.t, r.a.cq.Destroy())
+	r.a.cq = cq
+	r.a.qp = r.a.newQP(r, r.a.pd)
+	r.b.qp = r.replace(r.b)
+	r.connect(nil)
+	for range 2 {
+		must.Do(r.t, r.a.qp.PostSend(r.write(8))) // BUG
+		if !bug {
+			r.want(cq, verbs.WCSuccess)
+		}
+	}
+	for end := time.Now().Add(time.Minute); bug && !cq.Overrun() && time.Now().Before(end); {
+		r.a.qp.State()
+	}
+	r.drain(r.a)
+	ackAll(r)
+	r.close()
+}
+
+// replace destroys the queue pair of a side and returns another one.
+func (r *rig) replace(e *side) *verbs.QP {
+	must.Do(r.t, e.qp.Destroy())
+	return e.newQP(r, e.pd)
+}
+
+// ackAll acknowledges all events of side a.
+func ackAll(r *rig) {
+	for {
+		ev, err := r.a.ctx.PollAsyncEvent()
+		if errors.Is(err, ib.EAGAIN) {
+			return
+		}
+		must.Do(r.t, err)
+		ev.Ack()
+	}
+}
+
+// fails posts a WRITE that fails if bug is set, and waits until it has completed.
+func (r *rig) fails(bug bool) {
+	wr := r.write(8)
+	if bug {
+		wr.RKey ^= 0xffff00
+	}
+	must.Do(r.t, r.a.qp.PostSend(wr))
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	must.Do(r.t, r.a.cq.Wait(ctx))
+}
+
+func errorNeverPolled(r *rig, bug bool) {
+	r.open(settings{}) // BUG
+	r.fails(bug)
+	if !bug {
+		r.want(r.a.cq, verbs.WCSuccess)
+	}
+	must.Do(r.t, r.a.qp.Destroy())
+	r.a.qp = nil
+	r.close()
+}
+
+func completionsNeverPolled(r *rig, bug bool) {
+	r.open(settings{}) // BUG
+	r.fails(false)
+	if !bug {
+		r.want(r.a.cq, verbs.WCSuccess)
+	}
+	must.Do(r.t, r.a.qp.Destroy())
+	r.a.qp = nil
+	r.close()
+}
+
+func errorLeftAtClose(r *rig, bug bool) {
+	r.open(settings{}) // BUG
+	r.fails(bug)
+	if !bug {
+		r.want(r.a.cq, verbs.WCSuccess)
+	}
+	must.Do(r.t, r.a.ctx.Close())
+	must.Do(r.t, r.b.ctx.Close())
+}
+
+func TestK1_GoUse(t *testing.T) {
+	runCases(t, []bugCase{
+		{"atomic-not-aligned", atomicNotAligned},
+		{"message-longer-than-mtu", messageLongerThanMTU},
+		{"no-room-for-grh", noRoomForGRH},
+		{"remote-access-error", remoteAccessError},
+		{"receive-too-small remote-request-invalid", receiveTooSmall},
+		{"local-operation-error", localOperationError},
+		{"send-queue-never-reclaimed", sendQueueNeverReclaimed},
+		{"send-queue-overfilled", sendQueueOverfilled},
+		{"receive-queue-overfilled", receiveQueueOverfilled},
+		{"receive-queue-overfilled", srqOverfilled},
+		{"cq-too-small", cqTooSmall},
+		{"cq-overrun cq-too-small", cqOverrun},
+		{"error-never-polled", errorNeverPolled},
+		{"completions-never-polled", completionsNeverPolled},
+		{"error-never-polled", errorLeftAtClose},
+	})
+}
