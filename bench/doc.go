@@ -11,7 +11,8 @@
 //	go run ./bench -libraries [-page docs/programs-speed.md] ...
 //	go run ./bench -epoll ...
 //	go run ./bench -tables ...
-//	go run ./bench -list [-libraries] [-epoll] [-tables]
+//	go run ./bench -check ...
+//	go run ./bench -list [-libraries] [-epoll] [-tables] [-check]
 //
 // All measurements run over UDP (SOFTHCA_WIRE=udp), unless their commands name another --wire.
 //
@@ -31,6 +32,9 @@
 // unprivileged user namespaces.
 //
 // Programs that sleep are measured with softhca perf send --latency --events.
+//
+// With -check it compares Debian's perftest under softhca run --check with itself
+// without it.
 //
 // With -libraries it measures unmodified programs of Debian's packages on our
 // libibverbs.so.1, compared with our Go programs, with UDP, with UCX over TCP
