@@ -495,7 +495,7 @@ static bool gone(const struct device *d, const struct request *r)
 		uintptr_t addr;
 		if (g->length == 0 || !region_of(d, g->lkey, &in) || !address_of(&in, g->addr, g->length, &addr))
 			continue;
-		if (addr < r->frame || !on_stack(addr) || addr + g->length > (uintptr_t)poll_frame)
+		if (addr < r->frame || addr + g->length > (uintptr_t)poll_frame) // both frames are on the stack
 			continue;
 		found(STACK_MEMORY_GONE, CALLED({"posted here", r->posted}, {"polled here", stack_here()}),
 			"element %d of a %s is on the stack of a function that returned before the program polled the completion", i, operation_name(r));

@@ -7,7 +7,7 @@ import "slices"
 // cCheckJudges run the cases of `softhca run --check`, some at a time, so that most mutants cost seconds.
 var cCheckJudges = []cJudge{
 	checkJudge("key-unknown|key-of-before|receives-overlap|send-buffer-changed", "regions.c", "findings.c", "stack.c"),
-	checkJudge("unsignaled-buffer-changed|send-buffer-changed|payload-written|stack-memory-gone|received-on-stack", "requests.c", "regions.c"),
+	checkJudge("unsignaled-buffer-changed|send-buffer-changed|each-byte-changed|payload-written|stack-memory-gone|received-on-stack", "requests.c", "regions.c"),
 	checkJudge("region-deregistered|region-reregistered|memory-(freed|moved|unmapped|remapped)|receive-freed", "requests.c", "regions.c"),
 	checkJudge("key-.*|.*-region|beyond-chosen-address|no-local-.*|region-of-another-domain|srq-of-another-domain", "requests.c", "regions.c"),
 	checkJudge("no-room-for-grh|message-longer-than-mtu|atomic-not-aligned|.*receive-too-small|remote-access-error|local-operation-error|sent-to-destroyed-handle", "requests.c"),
