@@ -176,8 +176,8 @@ static void mix(uint64_t lanes[LANES], const uint8_t *p, size_t n)
 	memcpy(l, lanes, sizeof l);
 	for (; n >= sizeof w; p += sizeof w, n -= sizeof w) {
 		memcpy(w, p, sizeof w);
-		for (int i = 0; i < LANES; i++)
-			l[i] = step(l[i], w[i]);
+		l[0] = step(l[0], w[0]), l[1] = step(l[1], w[1]), l[2] = step(l[2], w[2]), l[3] = step(l[3], w[3]);
+		l[4] = step(l[4], w[4]), l[5] = step(l[5], w[5]), l[6] = step(l[6], w[6]), l[7] = step(l[7], w[7]);
 	}
 	for (; n >= sizeof *w; p += sizeof *w, n -= sizeof *w) {
 		memcpy(w, p, sizeof *w);
