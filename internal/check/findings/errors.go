@@ -105,14 +105,14 @@ var errors = []Finding{
 		Title:  "More send requests are outstanding than the send queue has places for.",
 		Rule:   "A request takes a place of the send queue until a completion that covers it is polled, even if the adapter has finished it. At most max_send_wr requests may be outstanding; hardware refuses the next one with ENOMEM.",
 		Source: "ibv_create_qp(3), ibv_post_send(3)",
-		Fix:    "Poll completions before you post more, or create the queue pair with a greater max_send_wr.",
+		Fix:    "Poll completions before you post more, or create the queue pair with a greater max_send_wr. A program that posts until ENOMEM and then polls is right: this adapter accepts more requests than hardware. Hide the finding there (--suppress).",
 	},
 	{
 		Name:   "receive-queue-overfilled",
 		Title:  "More receives are outstanding than the receive queue has places for.",
 		Rule:   "A receive takes a place of its queue until its completion is polled. At most max_recv_wr receives of a queue pair, or max_wr of an SRQ, may be outstanding; hardware refuses the next one with ENOMEM.",
 		Source: "ibv_create_qp(3), ibv_create_srq(3), ibv_post_recv(3)",
-		Fix:    "Post a new receive only after a completion of an earlier one was polled, or create the queue with more places.",
+		Fix:    "Post a new receive only after a completion of an earlier one was polled, or create the queue with more places. A program that posts until ENOMEM and then polls is right: this adapter accepts more requests than hardware. Hide the finding there (--suppress).",
 	},
 	{
 		Name:   "no-room-for-grh",
