@@ -115,6 +115,7 @@ func TestNil(t *testing.T) {
 	s.Left()
 	c.Tell()
 	c.Close()
+	c.Closed()
 	o.Destroyed(nil, 0)
 	q.Begin()
 	q.Completed(nil)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/softhca/softhca/ib"
@@ -155,6 +156,8 @@ type CQ struct {
 	Turn lock.Mutex[lock.Checked] // makes the calls that take completions take turns
 	cq   *qp.CQ
 	due  int // completions that it is to get; the lock of the checker guards it
+	// polls changes when a poll begins, and when it ends: it is odd during a poll.
+	polls atomic.Uint64
 }
 
 // MadeCQ returns a new completion queue.
@@ -187,12 +190,33 @@ func (q *CQ) overrun() []finding {
 }
 
 // Unpolled are the completions that are lost with an object. Flushed requests do not count: they have done nothing.
-type Unpolled struct{ succeeded, failed int }
+type Unpolled struct {
+	succeeded, failed int
+	queues            []counted
+}
+
+// counted is a completion queue whose completions were counted, and its polls until then.
+type counted struct {
+	cq    *CQ
+	polls uint64
+}
+
+// count counts the completions of a queue that are of a queue pair; of all if that is 0.
+func (u *Unpolled) count(q *CQ, of ib.QPN) {
+	u.queues = append(u.queues, counted{q, q.polls.Load()})
+	ok, failed := q.cq.Unpolled(of)
+	u.succeeded, u.failed = u.succeeded+ok, u.failed+failed
+}
+
+// polled reports whether another goroutine may have polled some of the completions since they were counted.
+func (u *Unpolled) polled() bool {
+	return slices.ContainsFunc(u.queues, func(c counted) bool { return c.polls%2 != 0 || c.cq.polls.Load() != c.polls })
+}
 
 // Ends is called before the program destroys the queue.
 func (q *CQ) Ends() (u Unpolled) {
 	if q != nil {
-		u.succeeded, u.failed = q.cq.Unpolled(0)
+		u.count(q, 0)
 	}
 	return u
 }
@@ -213,10 +237,11 @@ func (q *CQ) Destroyed(err error, unacked int, u Unpolled) {
 	}
 }
 
-// lost returns a finding if completions are lost with an object, which ended there.
-func (u Unpolled) lost(o *Object, at *stack) []finding {
+// lost returns a finding if completions were lost with an object, which has ended there.
+func (u *Unpolled) lost(o *Object, at *stack) []finding {
 	calls := []call{{"created here", o.made}, {"destroyed here", at}}
 	switch {
+	case u.polled():
 	case u.failed > 0:
 		return []finding{found("error-never-polled", calls, "completions of %s with an error that the program has never polled: %d", o.name, u.failed)}
 	case u.succeeded > 0:

@@ -10,12 +10,14 @@ import (
 func (q *CQ) Begin() {
 	if q != nil {
 		q.Turn.Lock()
+		q.polls.Add(1)
 	}
 }
 
 // End is called after Begin.
 func (q *CQ) End() {
 	if q != nil {
+		q.polls.Add(1)
 		q.Turn.Unlock()
 	}
 }
@@ -191,8 +193,7 @@ func (q *QP) Ends() (u Unpolled) {
 	}
 	for i, c := range []*CQ{send, recv} {
 		if c != nil && (i == 0 || c != send) {
-			ok, failed := c.cq.Unpolled(q.qp.Num())
-			u.succeeded, u.failed = u.succeeded+ok, u.failed+failed
+			u.count(c, q.qp.Num())
 		}
 	}
 	return u
