@@ -88,7 +88,7 @@ func chosen(a *QPAttr, mask AttrMask) AttrMask {
 // ended tells the checker the outcome of a call that destroys an object, and returns the error.
 func ended(c *live.Checker, o *live.Object, err error) error {
 	if c != nil {
-		o.Destroyed(err, 0)
+		o.Destroyed(err, nil)
 		c.Tell()
 	}
 	return err

@@ -259,7 +259,7 @@ func (q *CQ) destroy() error {
 	}
 	left := q.check.Ends()
 	err := q.obj.Destroy()
-	q.check.Destroyed(err, q.obj.Unacked(), left)
+	q.check.Destroyed(err, q.obj.Taken, left)
 	q.dev.Check.Tell()
 	return err
 }

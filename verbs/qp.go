@@ -378,7 +378,7 @@ func (q *QP) Destroy() error {
 	}
 	left := q.check.Ends()
 	err := q.obj.Destroy(true)
-	q.check.Destroyed(err, q.obj.Unacked(), left)
+	q.check.Destroyed(err, q.obj.Taken, left)
 	q.dev.Check.Tell()
 	return wrap("destroy QP", err)
 }

@@ -136,7 +136,7 @@ func (e *EEC) Query() (QPAttr, error) { return e.verbs().Query() }
 func (e *EEC) Destroy() error {
 	err := e.verbs().Destroy()
 	if e != nil && e.check != nil {
-		e.check.Destroyed(err, e.obj.Unacked())
+		e.check.Destroyed(err, e.obj.Taken)
 		e.dev.Check.Tell()
 	}
 	return wrap("destroy EE context", err)

@@ -112,7 +112,7 @@ func (s *SRQ) Query() SRQInitAttr {
 func (s *SRQ) Destroy() error {
 	err := s.verbs().Destroy()
 	if s != nil && s.check != nil {
-		s.check.Destroyed(err, s.object().Unacked())
+		s.check.Destroyed(err, s.obj.Taken)
 		s.dev.Check.Tell()
 	}
 	return wrap("destroy SRQ", err)

@@ -153,6 +153,18 @@ func eventAcknowledgedLater(r *rig, _ bool) {
 	r.close()
 }
 
+// The program acknowledges the event after the attempt, and lets Close release the queue pair.
+func eventAcknowledgedBeforeClose(r *rig, _ bool) {
+	r.open(settings{})
+	must.Do(r.t, r.a.qp.Modify(&verbs.QPAttr{State: verbs.SQD, EnSQDAsyncNotify: true}, verbs.AttrState|verbs.AttrEnSQDAsyncNotify))
+	ev, err := r.a.ctx.GetAsyncEvent(r.t.Context())
+	must.Do(r.t, err)
+	r.refused(r.a.qp.Destroy(), true)
+	ev.Ack()
+	must.Do(r.t, r.a.ctx.Close())
+	must.Do(r.t, r.b.ctx.Close())
+}
+
 func leftAtClose(r *rig, bug bool) {
 	r.open(settings{})
 	pd, err := r.a.ctx.AllocPD() // BUG
@@ -246,6 +258,7 @@ func TestK1_GoObjects(t *testing.T) {
 		{"", pollUntilDestroyed},
 		{"async-events-not-acknowledged", eventNotAcknowledged},
 		{"", eventAcknowledgedLater},
+		{"", eventAcknowledgedBeforeClose},
 		{"objects-left-at-close", leftAtClose},
 		{"receives-overlap", receivesOverlap},
 		{"reads-overlap", readsOverlap},

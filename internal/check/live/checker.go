@@ -74,7 +74,13 @@ func (c *Checker) Close() {
 	if c == nil {
 		return
 	}
-	c.sink.add(c.ends(c.sink.here())...)
+	all, refused := c.ends(c.sink.here())
+	for _, o := range refused {
+		if unacked, _ := o.taken(); unacked > 0 {
+			all = append(all, o.unacknowledged())
+		}
+	}
+	c.sink.add(all...)
 	c.sink.mu.Lock()
 	delete(c.sink.open, c)
 	c.sink.mu.Unlock()
@@ -100,13 +106,14 @@ const (
 	maxLeft     = 64 // objects of an adapter that are reported
 )
 
-// ends ends the checks of the adapter, and returns what is left. Close releases all objects, and
-// many programs in Go rely on that. So an object is only left if the program has destroyed others of its kind.
-func (c *Checker) ends(at *stack) (all []finding) {
+// ends ends the checks of the adapter. It returns what is left, and the objects that the program could not destroy
+// because of their events. Close releases all objects, and many programs in Go rely on that. So an object is only
+// left if the program has destroyed others of its kind.
+func (c *Checker) ends(at *stack) (all []finding, refused []*Object) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return nil
+		return nil, nil
 	}
 	c.closed = true
 	for q := range c.cqs {
@@ -119,7 +126,7 @@ func (c *Checker) ends(at *stack) (all []finding) {
 	n := 0
 	for _, o := range c.inOrder() {
 		if o.refused != nil {
-			all = append(all, o.unacknowledged())
+			refused = append(refused, o)
 			continue
 		}
 		if !c.ended[o.kind] || n == maxLeft {
@@ -128,7 +135,7 @@ func (c *Checker) ends(at *stack) (all []finding) {
 		all = append(all, found(leftAtClose, []call{{"created here", o.made}, {"closed here", at}}, "%s is left in an adapter that the program closes", o.name))
 		n++
 	}
-	return all
+	return all, refused
 }
 
 // left returns the finding about an adapter that the program has not closed.

@@ -25,7 +25,13 @@ type Object struct {
 	ended     *stack    // where it was destroyed; nil before
 	refused   *stack    // where it could not be destroyed because of its events; nil if that has not happened
 	refusedAt time.Time // when that happened first
+	acked     uint64    // events about it that were acknowledged by then
+	taken     Taken     // set with refused
 }
+
+// Taken returns the numbers of events about an object that the program has taken and not acknowledged, and of those
+// that it has acknowledged. It takes a lock, so the caller must not hold that of the checker.
+type Taken func() (unacked int, acked uint64)
 
 // acknowledges is the time after which a program that cannot destroy an object, because another goroutine is about
 // to acknowledge its events, has done so.
@@ -93,13 +99,15 @@ func (o *Object) used() (f finding, ok bool) {
 	return found("used-after-destroy", calls, "the program uses %s after it has destroyed it", o.name), true
 }
 
-// Destroyed notes the outcome of a call that destroys the object. unacked is the number of events about
-// the object that are not acknowledged.
-func (o *Object) Destroyed(err error, unacked int) {
+// Destroyed notes the outcome of a call that destroys the object. taken is nil for an object without events.
+func (o *Object) Destroyed(err error, taken Taken) {
 	if o == nil {
 		return
 	}
-	at := o.c.sink.here()
+	at, unacked, acked := o.c.sink.here(), 0, uint64(0)
+	if taken != nil {
+		unacked, acked = taken()
+	}
 	o.c.mu.Lock()
 	defer o.c.mu.Unlock()
 	created := call{"created here", o.made}
@@ -112,18 +120,20 @@ func (o *Object) Destroyed(err error, unacked int) {
 	case o.ended != nil && !errors.Is(err, ib.ErrInvalidHCA):
 		o.c.sink.add(found("destroyed-twice", []call{{"destroyed again here", at}, {"destroyed here", o.ended}, created},
 			"the program destroys %s twice", o.name))
-	case errors.Is(err, ib.EBUSY) && unacked > 0 && o.refused == nil:
-		o.refused, o.refusedAt = at, time.Now()
+	case errors.Is(err, ib.EBUSY) && unacked > 0 && (o.refused == nil || o.acked != acked):
+		o.refused, o.refusedAt, o.acked, o.taken = at, time.Now(), acked, taken
 	case errors.Is(err, ib.EBUSY) && unacked > 0:
 		if time.Since(o.refusedAt) > acknowledges {
 			o.c.sink.add(o.unacknowledged())
 		}
 	case errors.Is(err, ib.EBUSY):
+		o.refused = nil
 		o.c.sink.add(o.busy(at)...)
 	}
 }
 
-// unacknowledged returns the finding about an object that cannot be destroyed because of its events. The lock is held.
+// unacknowledged returns the finding about an object that cannot be destroyed because of its events. The lock is
+// held, or the adapter is closed.
 func (o *Object) unacknowledged() finding {
 	return found("async-events-not-acknowledged", []call{{"destroyed here", o.refused}, {"created here", o.made}},
 		"%s cannot be destroyed: the program has taken events about it, and has not acknowledged them", o.name)
@@ -222,14 +232,14 @@ func (q *CQ) Ends() (u Unpolled) {
 }
 
 // Destroyed notes the outcome.
-func (q *CQ) Destroyed(err error, unacked int, u Unpolled) {
+func (q *CQ) Destroyed(err error, taken Taken, u Unpolled) {
 	if q == nil {
 		return
 	}
 	if err == nil {
 		q.c.sink.add(append(q.overrun(), u.lost(&q.Object, q.c.sink.here())...)...)
 	}
-	q.Object.Destroyed(err, unacked)
+	q.Object.Destroyed(err, taken)
 	if err == nil {
 		q.c.mu.Lock()
 		defer q.c.mu.Unlock()

@@ -200,11 +200,11 @@ func (q *QP) Ends() (u Unpolled) {
 }
 
 // Destroyed notes the outcome.
-func (q *QP) Destroyed(err error, unacked int, u Unpolled) {
+func (q *QP) Destroyed(err error, taken Taken, u Unpolled) {
 	if q == nil {
 		return
 	}
-	q.Object.Destroyed(err, unacked)
+	q.Object.Destroyed(err, taken)
 	if err != nil {
 		return
 	}
@@ -233,8 +233,8 @@ func (q *QP) forget() {
 }
 
 // Destroyed notes the outcome.
-func (s *SRQ) Destroyed(err error, unacked int) {
+func (s *SRQ) Destroyed(err error, taken Taken) {
 	if s != nil {
-		s.Object.Destroyed(err, unacked)
+		s.Object.Destroyed(err, taken)
 	}
 }
