@@ -75,7 +75,7 @@ func WithCheck(report func(*Finding)) Option {
 	return func(c *Config) { c.checked = live.DoorTo(sink) }
 }
 
-// chosen returns the attributes that the program may have chosen itself: nothing is advised against the values of
+// chosen returns the attributes that the program may have chosen itself: there is no advice about the values of
 // ConnectionAttr.
 func chosen(a *QPAttr, mask AttrMask) AttrMask {
 	c := ConnectionAttr()

@@ -179,7 +179,6 @@ func (q *CQ) ReqNotify(solicitedOnly bool) error {
 	if err == nil {
 		q.arm(solicitedOnly)
 	}
-	q.used(err)
 	return wrap("arm CQ", err)
 }
 

@@ -38,7 +38,7 @@ func (c *Context) AllocRDD() (*RDD, error) {
 // contexts are in it, ErrInvalidRDD if it was deallocated before.
 func (d *RDD) Dealloc() error {
 	err := d.call("DeallocRDD", func(clock.Instant) error { return d.dev.HCA.DeallocRDD(d.rdd) })
-	if d != nil {
+	if d != nil && d.dev != nil {
 		_ = ended(d.dev.Check, d.check, err)
 	}
 	return wrap("deallocate RDD", err)

@@ -49,27 +49,46 @@ func cqStillUsed(r *rig, bug bool) {
 	r.close()
 }
 
-func destroyedTwice(r *rig, bug bool) {
-	r.open(settings{})
-	must.Do(r.t, r.a.qp.Destroy())
-	if bug {
-		r.refused(r.a.qp.Destroy(), true) // BUG
-	}
-	r.a.qp = nil
-	r.close()
+// A deferred call destroys the objects again, and returns an error.
+func destroyedTwice(r *rig, _ bool) {
+	r.open(settings{shared: true})
+	defer func() {
+		for _, end := range []func() error{r.b.qp.Destroy, r.b.srq.Destroy, r.b.cq.Destroy, r.b.mr.Dereg, r.b.pd.Dealloc} {
+			r.refused(end(), true)
+		}
+	}()
+	must.Do(r.t, r.b.qp.Destroy())
+	must.Do(r.t, r.b.srq.Destroy())
+	must.Do(r.t, r.b.cq.Destroy())
+	must.Do(r.t, r.b.mr.Dereg())
+	must.Do(r.t, r.b.pd.Dealloc())
 }
 
 func usedAfterDestroy(r *rig, bug bool) {
 	r.open(settings{})
-	if !bug {
-		must.Do(r.t, r.b.qp.PostRecv(r.receive(0, 8)))
-	}
-	must.Do(r.t, r.b.qp.Destroy())
 	if bug {
-		r.refused(r.b.qp.PostRecv(r.receive(0, 8)), true) // BUG
+		must.Do(r.t, r.b.qp.Destroy())
+	}
+	_, err := r.b.qp.Query() // BUG
+	r.refused(err, bug)
+	if !bug {
+		must.Do(r.t, r.b.qp.Destroy())
 	}
 	r.b.qp = nil
 	r.close()
+}
+
+// Goroutines may post until an error says that another one has destroyed the queue.
+func postUntilDestroyed(r *rig, _ bool) {
+	r.open(settings{shared: true})
+	must.Do(r.t, r.a.qp.Destroy())
+	r.refused(r.a.qp.PostSend(r.send(8)), true)
+	r.refused(r.a.qp.PostRecv(r.receive(0, 8)), true)
+	must.Do(r.t, r.b.qp.Destroy())
+	must.Do(r.t, r.b.srq.Destroy())
+	r.refused(r.b.srq.PostRecv(r.receive(0, 8)), true)
+	must.Do(r.t, r.b.cq.Destroy())
+	r.refused(r.b.cq.ReqNotify(false), true)
 }
 
 func destroyedHandle(r *rig, bug bool) {
@@ -229,7 +248,7 @@ func setting(change func(*verbs.QPAttr)) func(*rig, bool) {
 	}
 }
 
-// The values of ConnectionAttr are not advised against.
+// There is no advice about the values of ConnectionAttr.
 func usualAttributes(r *rig, _ bool) {
 	r.open(settings{attr: func(a *verbs.QPAttr) { *a = verbs.ConnectionAttr() }})
 	r.close()
@@ -251,7 +270,8 @@ func TestK1_GoObjects(t *testing.T) {
 	runCases(t, []bugCase{
 		{"destroy-refused", destroyRefused},
 		{"destroy-refused", cqStillUsed},
-		{"destroyed-twice", destroyedTwice},
+		{"", destroyedTwice},
+		{"", postUntilDestroyed},
 		{"used-after-destroy", usedAfterDestroy},
 		{"used-after-destroy", destroyedHandle},
 		{"used-after-destroy", createdFromDestroyed},

@@ -110,16 +110,13 @@ func (o *Object) Destroyed(err error, taken Taken) {
 	}
 	o.c.mu.Lock()
 	defer o.c.mu.Unlock()
-	created := call{"created here", o.made}
 	switch {
 	case o.c.closed:
 	case err == nil && o.ended == nil:
 		o.ended, o.c.ended[o.kind] = at, true
 		delete(o.c.objects, o)
-	case err == nil:
-	case o.ended != nil && !errors.Is(err, ib.ErrInvalidHCA):
-		o.c.sink.add(found("destroyed-twice", []call{{"destroyed again here", at}, {"destroyed here", o.ended}, created},
-			"the program destroys %s twice", o.name))
+	case err == nil, o.ended != nil:
+		// A program may destroy an object twice, the second time by a deferred call: it only gets an error.
 	case errors.Is(err, ib.EBUSY) && unacked > 0 && (o.refused == nil || o.acked != acked):
 		o.refused, o.refusedAt, o.acked, o.taken = at, time.Now(), acked, taken
 	case errors.Is(err, ib.EBUSY) && unacked > 0:

@@ -11,7 +11,11 @@ var (
 	log    memory.WriteLog
 	opened atomic.Uint64 // adapters that do not log, ever
 	closed atomic.Uint64
+	sink   atomic.Value // of package live
 )
+
+// Sink has the sink of the process, to which adapters report that the environment makes checked.
+func Sink() *atomic.Value { return &sink }
 
 // Log returns the log of the process.
 func Log() *memory.WriteLog { return &log }
