@@ -36,7 +36,7 @@ func useDestroyed() error {
 		if err := pd.Dealloc(); err != nil {
 			return err
 		}
-		_, _ = pd.RegMR(nil, 0) // the bug
+		_, _ = pd.RegMR(nil, 0)                  // the bug
 		if _, err := ctx.AllocPD(); err != nil { // stays
 			return err
 		}

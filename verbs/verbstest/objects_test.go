@@ -236,6 +236,38 @@ func postedAfterError(r *rig, bug bool) {
 	r.close()
 }
 
+// The program moves the queue pair to ERR. A request that is posted later completes with an error, and another one
+// shows that all have completed.
+func drainedInError(r *rig, _ bool) {
+	r.open(settings{attr: func(a *verbs.QPAttr) { a.RNRRetry = 0 }})
+	must.Do(r.t, r.a.qp.PostSend(r.send(8)))
+	must.Do(r.t, r.a.cq.Wait(r.t.Context()))
+	must.Do(r.t, r.a.qp.Modify(&verbs.QPAttr{State: verbs.ERR}, verbs.AttrState))
+	r.want(r.a.cq, verbs.WCRNRRetryExcErr)
+	must.Do(r.t, r.a.qp.PostSend(r.write(8)))
+	r.want(r.a.cq, verbs.WCWRFlushErr)
+	r.reset()
+	r.close()
+}
+
+// The peer arms the path of an XRC target.
+func pathOfTarget(r *rig, _ bool) {
+	r.open(settings{})
+	x, err := r.a.ctx.OpenXRCDomain()
+	must.Do(r.t, err)
+	q, err := x.CreateQP()
+	must.Do(r.t, err)
+	attr := r.attr()
+	attr.AV = verbs.AHAttr{DGID: r.b.ctx.QueryGID(0), HopLimit: 64, Port: 1}
+	attr.Port, attr.DestQPN = 1, r.b.qp.QPN()
+	must.Do(r.t, q.ModifyToRTS(attr))
+	alt := verbs.QPAttr{AltAV: attr.AV, AltPort: 1, AltTimeout: 14}
+	must.Do(r.t, q.Modify(&alt, verbs.AttrAltPath))
+	must.Do(r.t, q.Destroy())
+	must.Do(r.t, x.Close())
+	r.close()
+}
+
 // setting returns a case whose queue pairs have a setting.
 func setting(change func(*verbs.QPAttr)) func(*rig, bool) {
 	return func(r *rig, bug bool) {
@@ -283,6 +315,8 @@ func TestK1_GoObjects(t *testing.T) {
 		{"receives-overlap", receivesOverlap},
 		{"reads-overlap", readsOverlap},
 		{"posted-after-error", postedAfterError},
+		{"", drainedInError},
+		{"", pathOfTarget},
 		{"timeout-forever", setting(func(a *verbs.QPAttr) { a.Timeout = 0 })},
 		{"rnr-retry-forever", setting(func(a *verbs.QPAttr) { a.RNRRetry = 7 })},
 		{"rnr-timer-longest", setting(func(a *verbs.QPAttr) { a.MinRNRTimer = 0 })},

@@ -66,7 +66,7 @@ func (c *Checker) take(wc *ib.WC, at *stack) (done []*request, last *request, su
 	if q == nil {
 		return nil, nil, false
 	}
-	if wc.Status != ib.WCSuccess && wc.Status != ib.WCWRFlushErr && q.qp.Type() != ib.UD {
+	if wc.Status != ib.WCSuccess && wc.Status != ib.WCWRFlushErr && q.qp.Type() != ib.UD && !q.stopped {
 		q.errorPolled = at
 	}
 	rs, inOrder := q.sends, true

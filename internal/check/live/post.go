@@ -127,8 +127,8 @@ func (q *QP) Send(wr *ib.SendWR, index uint32, ah *Object) *Posting {
 			"the program has polled an error of %s, and posts to it without a new state: the request cannot be sent", q.name)
 	}
 	var carried payload
-	// The adapter reads a datagram once, so a program may also learn from the peer's answer that it was sent.
-	if !r.told && k.carries && q.qp.Type() != ib.UD {
+	// The adapter reads a message of UD or UC once, so a program may also learn from the peer's answer that it was sent.
+	if typ := q.qp.Type(); !r.told && k.carries && typ != ib.UD && typ != ib.UC {
 		carried = r.payload()
 	}
 	q.c.mu.Unlock()

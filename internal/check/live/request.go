@@ -174,6 +174,7 @@ type QP struct {
 	receives    *requests
 	access      ib.Access
 	errorPolled *stack // an error; nil: none since the last change of state
+	stopped     bool   // the program has moved it to ERR
 	pathSet     *stack // an alternate path that is not armed; nil for none
 }
 
