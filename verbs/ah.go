@@ -91,7 +91,7 @@ func (a *AH) checked() *live.Object {
 // Destroy destroys the handle. Messages that still name it complete with LOC_QP_OP_ERR. EINVAL
 // if it is already destroyed.
 func (a *AH) Destroy() error {
-	if a == nil {
+	if a == nil || a.pd == nil {
 		return errNoAH
 	}
 	return wrap("destroy AH", ended(a.pd.checks(), a.check, a.pd.obj.DestroyAH(a.h)))

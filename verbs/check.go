@@ -75,7 +75,7 @@ func WithCheck(report func(*Finding)) Option {
 	return func(c *Config) { c.checked = live.DoorTo(sink) }
 }
 
-// chosen returns the attributes that the program may have chosen itself: nothing is advised against the values of
+// chosen returns the attributes that the program may have chosen itself: there is no advice about the values of
 // ConnectionAttr.
 func chosen(a *QPAttr, mask AttrMask) AttrMask {
 	c := ConnectionAttr()
@@ -88,7 +88,7 @@ func chosen(a *QPAttr, mask AttrMask) AttrMask {
 // ended tells the checker the outcome of a call that destroys an object, and returns the error.
 func ended(c *live.Checker, o *live.Object, err error) error {
 	if c != nil {
-		o.Destroyed(err, 0)
+		o.Destroyed(err, nil)
 		c.Tell()
 	}
 	return err

@@ -100,11 +100,15 @@ func (c *Context) dev() *device.Device {
 // request. Goroutines that sleep on a completion channel wake up. Close returns the
 // error of writing Config.Capture, if there was one.
 func (c *Context) Close() error {
-	if k := c.checks(); k != nil {
-		k.Close()
-		defer k.Tell()
+	k := c.checks()
+	if k == nil {
+		return c.dev().Close()
 	}
-	return c.dev().Close()
+	k.Close()
+	defer k.Tell()
+	err := c.dev().Close()
+	k.Closed()
+	return err
 }
 
 // CaptureErr returns the first error of writing Config.Capture, after which

@@ -179,7 +179,6 @@ func (q *CQ) ReqNotify(solicitedOnly bool) error {
 	if err == nil {
 		q.arm(solicitedOnly)
 	}
-	q.used(err)
 	return wrap("arm CQ", err)
 }
 
@@ -259,7 +258,7 @@ func (q *CQ) destroy() error {
 	}
 	left := q.check.Ends()
 	err := q.obj.Destroy()
-	q.check.Destroyed(err, q.obj.Unacked(), left)
+	q.check.Destroyed(err, q.obj.Taken, left)
 	q.dev.Check.Tell()
 	return err
 }

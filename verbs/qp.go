@@ -216,7 +216,6 @@ func (q *QP) Query() (QPAttr, error) {
 // is late, the adapter's goroutine sends them.
 func (q *QP) PostSend(wrs ...SendWR) error {
 	if err := q.object().Usable(device.ErrNoQP); err != nil {
-		q.used(err)
 		return err
 	}
 	if q.check != nil {
@@ -236,7 +235,6 @@ func (q *QP) PostSend(wrs ...SendWR) error {
 // that they name until they complete.
 func (q *QP) PostRecv(wrs ...RecvWR) error {
 	if err := q.object().Usable(device.ErrNoQP); err != nil {
-		q.used(err)
 		return err
 	}
 	if q.check != nil {
@@ -378,7 +376,7 @@ func (q *QP) Destroy() error {
 	}
 	left := q.check.Ends()
 	err := q.obj.Destroy(true)
-	q.check.Destroyed(err, q.obj.Unacked(), left)
+	q.check.Destroyed(err, q.obj.Taken, left)
 	q.dev.Check.Tell()
 	return wrap("destroy QP", err)
 }

@@ -38,7 +38,7 @@ func (c *Context) AllocRDD() (*RDD, error) {
 // contexts are in it, ErrInvalidRDD if it was deallocated before.
 func (d *RDD) Dealloc() error {
 	err := d.call("DeallocRDD", func(clock.Instant) error { return d.dev.HCA.DeallocRDD(d.rdd) })
-	if d != nil {
+	if d != nil && d.dev != nil {
 		_ = ended(d.dev.Check, d.check, err)
 	}
 	return wrap("deallocate RDD", err)
@@ -136,7 +136,7 @@ func (e *EEC) Query() (QPAttr, error) { return e.verbs().Query() }
 func (e *EEC) Destroy() error {
 	err := e.verbs().Destroy()
 	if e != nil && e.check != nil {
-		e.check.Destroyed(err, e.obj.Unacked())
+		e.check.Destroyed(err, e.obj.Taken)
 		e.dev.Check.Tell()
 	}
 	return wrap("destroy EE context", err)

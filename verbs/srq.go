@@ -50,24 +50,34 @@ func (p *PD) CreateSRQ(attr *SRQInitAttr) (*SRQ, error) {
 // first receive that was refused; those before it stay posted. It does not block.
 func (s *SRQ) PostRecv(wrs ...RecvWR) error {
 	if err := s.object().Usable(ErrInvalidSRQ); err != nil {
-		s.used(err)
 		return err
 	}
-	defer s.dev.Check.Tell()
+	if s.check != nil {
+		defer s.dev.Check.Tell()
+	}
 	for i := range wrs {
 		err := s.dev.Called("PostSRQRecv", &s.obj.Object)
 		if err == nil {
-			s.check.Begin()
-			p := s.check.Receive(&wrs[i])
-			err = s.obj.SRQ.PostRecv(&wrs[i])
-			p.Done(err)
-			s.check.End()
+			err = s.post(&wrs[i])
 		}
 		if err != nil {
 			return &PostError{Index: i, WRID: wrs[i].WRID, Err: err}
 		}
 	}
 	return nil
+}
+
+// post posts a receive.
+func (s *SRQ) post(wr *RecvWR) error {
+	if s.check == nil {
+		return s.obj.SRQ.PostRecv(wr)
+	}
+	s.check.Begin()
+	defer s.check.End()
+	p := s.check.Receive(wr)
+	err := s.obj.SRQ.PostRecv(wr)
+	p.Done(err)
+	return err
 }
 
 // SetLimit arms SRQ_LIMIT_REACHED: the event is raised once, when fewer than n
@@ -112,7 +122,7 @@ func (s *SRQ) Query() SRQInitAttr {
 func (s *SRQ) Destroy() error {
 	err := s.verbs().Destroy()
 	if s != nil && s.check != nil {
-		s.check.Destroyed(err, s.object().Unacked())
+		s.check.Destroyed(err, s.obj.Taken)
 		s.dev.Check.Tell()
 	}
 	return wrap("destroy SRQ", err)

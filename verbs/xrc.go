@@ -36,7 +36,7 @@ func (c *Context) OpenXRCDomain() (*XRCDomain, error) {
 // ErrInvalidXRCD if it was closed before.
 func (x *XRCDomain) Close() error {
 	err := x.verbs().Close()
-	if x != nil {
+	if x != nil && x.dev != nil {
 		_ = ended(x.dev.Check, x.check, err)
 	}
 	return wrap("close XRC domain", err)

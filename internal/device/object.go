@@ -29,6 +29,7 @@ type Object struct {
 	leaving bool    // Remove has begun: events about the object cannot be taken
 	queued  int     // pending events
 	unacked int     // taken but unacknowledged events
+	acked   uint64  // acknowledged events
 }
 
 // key returns the value that identifies the object in events of the engine.
@@ -151,15 +152,16 @@ func (o *Object) Remove(end func() error) error {
 	return nil
 }
 
-// Unacked returns the number of events that were taken and not acknowledged; 0 for nil.
-func (o *Object) Unacked() int {
+// Taken returns the numbers of events that were taken and not acknowledged, and of those that were acknowledged;
+// 0 for nil.
+func (o *Object) Taken() (unacked int, acked uint64) {
 	if o == nil || o.dev == nil {
-		return 0
+		return 0, 0
 	}
 	e := &o.dev.events
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return o.unacked
+	return o.unacked, o.acked
 }
 
 // Ack acknowledges one taken event.
@@ -168,4 +170,5 @@ func (o *Object) Ack() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	o.unacked--
+	o.acked++
 }

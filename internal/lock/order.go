@@ -109,6 +109,8 @@ type (
 	Check struct{ under[SendQueue] }
 	// CheckSink guards findings that are not reported yet, and the stacks of calls.
 	CheckSink struct{ under[Check] }
+	// CheckTest guards whether a checked test has ended, also while a finding fails it (verbs/verbstest).
+	CheckTest struct{ under[CheckSink] }
 	// Events guards a device's events, and the table of objects that they can be about.
 	Events struct{ under[RecvQueue] }
 	// WriteBacks guards the memory that waits to be written back to its file (internal/device).

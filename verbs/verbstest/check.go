@@ -1,10 +1,10 @@
 package verbstest
 
 import (
-	"sync/atomic"
 	"testing"
 
 	"github.com/softhca/softhca/internal/check/live"
+	"github.com/softhca/softhca/internal/lock"
 	"github.com/softhca/softhca/verbs"
 )
 
@@ -17,10 +17,15 @@ import (
 //	a, err := verbs.Open(verbs.Config{Network: n, Addr: "10.0.0.1"}, check)
 //	b, err := verbs.Open(verbs.Config{Network: n, Addr: "10.0.0.2"}, check)
 func Check(t testing.TB) verbs.Option {
-	var ended atomic.Bool
+	var (
+		mu    lock.Mutex[lock.CheckTest] // guards ended, and keeps the test from its end while it is told
+		ended bool
+	)
 	option := verbs.WithCheck(func(f *verbs.Finding) {
+		mu.Lock()
+		defer mu.Unlock()
 		switch {
-		case ended.Load():
+		case ended:
 			// A test must not log after its end.
 		case f.Advice && f.Name != "objects-left-at-exit":
 			t.Logf("%v", f)
@@ -32,7 +37,9 @@ func Check(t testing.TB) verbs.Option {
 	option(&c)
 	t.Cleanup(func() {
 		live.SinkOf(&c).Left()
-		ended.Store(true)
+		mu.Lock()
+		defer mu.Unlock()
+		ended = true
 	})
 	return option
 }

@@ -58,15 +58,15 @@ func TestCheckFailsTests(t *testing.T) {
 		}
 		must.Do(t, pd.Dealloc())
 		if fake == &bad {
-			if pd.Dealloc() == nil {
-				t.Error("a protection domain is deallocated twice")
+			if _, err := pd.RegMR(nil, 0); err == nil {
+				t.Error("a protection domain is used after it was deallocated")
 			}
 		}
 		must.Do(t, ctx.Close())
 		fake.end()
 	}
 	_, file, _, _ := runtime.Caller(0)
-	for _, part := range []string{"error: destroyed-twice", "destroyed again here:", "TestCheckFailsTests " + file + ":", "rule: ", "fix: ", "docs/checks.md#destroyed-twice"} {
+	for _, part := range []string{"error: used-after-destroy", "used here:", "TestCheckFailsTests " + file + ":", "rule: ", "fix: ", "docs/checks.md#used-after-destroy"} {
 		if len(bad.errors) != 1 || !strings.Contains(bad.errors[0], part) {
 			t.Errorf("the test with the bug has the errors %q: want %q in one", bad.errors, part)
 		}

@@ -15,14 +15,14 @@ func TestMain(m *testing.M) {
 	if os.Getenv(childEnv) == "" {
 		os.Exit(m.Run())
 	}
-	if err := destroyTwice(); err != nil {
+	if err := useDestroyed(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-// destroyTwice is a program that deallocates a protection domain twice, at one place, in each of two adapters.
-func destroyTwice() error {
+// useDestroyed is a program that uses a protection domain that it has deallocated, at one place, in each of two adapters.
+func useDestroyed() error {
 	n := verbs.NewNetwork()
 	for _, addr := range []string{"10.0.0.1", "10.0.0.2"} {
 		ctx, err := verbs.Open(verbs.Config{Network: n, Addr: addr})
@@ -33,9 +33,10 @@ func destroyTwice() error {
 		if err != nil {
 			return err
 		}
-		for range 2 {
-			_ = pd.Dealloc() // the bug
+		if err := pd.Dealloc(); err != nil {
+			return err
 		}
+		_, _ = pd.RegMR(nil, 0)                  // the bug
 		if _, err := ctx.AllocPD(); err != nil { // stays
 			return err
 		}

@@ -224,12 +224,24 @@ func otherAddresses(r *rig, _ bool) {
 	r.close()
 }
 
+// UC sends a message once, so the program may use the buffer as soon as the peer has the message.
+func changedAfterArrival(r *rig, _ bool) {
+	r.open(settings{typ: verbs.UC})
+	must.Do(r.t, r.b.qp.PostRecv(r.receive(0, 64)))
+	must.Do(r.t, r.a.qp.PostSend(r.send(64)))
+	r.want(r.b.cq, verbs.WCSuccess)
+	r.a.mr.Bytes()[0]++
+	r.want(r.a.cq, verbs.WCSuccess)
+	r.close()
+}
+
 func TestK1_GoMemory(t *testing.T) {
 	runCases(t, []bugCase{
 		{"send-buffer-changed", sendBufferChanged},
 		{"send-buffer-changed", foreignBufferChanged},
 		{"send-buffer-changed", unsignaledBufferChanged},
 		{"", datagramReused},
+		{"", changedAfterArrival},
 		{"", writtenByPeer},
 		{"region-deregistered-in-use", regionDeregisteredInUse},
 		{"region-deregistered-in-use", regionReregisteredInUse},

@@ -49,27 +49,46 @@ func cqStillUsed(r *rig, bug bool) {
 	r.close()
 }
 
-func destroyedTwice(r *rig, bug bool) {
-	r.open(settings{})
-	must.Do(r.t, r.a.qp.Destroy())
-	if bug {
-		r.refused(r.a.qp.Destroy(), true) // BUG
-	}
-	r.a.qp = nil
-	r.close()
+// A deferred call destroys the objects again, and returns an error.
+func destroyedTwice(r *rig, _ bool) {
+	r.open(settings{shared: true})
+	defer func() {
+		for _, end := range []func() error{r.b.qp.Destroy, r.b.srq.Destroy, r.b.cq.Destroy, r.b.mr.Dereg, r.b.pd.Dealloc} {
+			r.refused(end(), true)
+		}
+	}()
+	must.Do(r.t, r.b.qp.Destroy())
+	must.Do(r.t, r.b.srq.Destroy())
+	must.Do(r.t, r.b.cq.Destroy())
+	must.Do(r.t, r.b.mr.Dereg())
+	must.Do(r.t, r.b.pd.Dealloc())
 }
 
 func usedAfterDestroy(r *rig, bug bool) {
 	r.open(settings{})
-	if !bug {
-		must.Do(r.t, r.b.qp.PostRecv(r.receive(0, 8)))
-	}
-	must.Do(r.t, r.b.qp.Destroy())
 	if bug {
-		r.refused(r.b.qp.PostRecv(r.receive(0, 8)), true) // BUG
+		must.Do(r.t, r.b.qp.Destroy())
+	}
+	_, err := r.b.qp.Query() // BUG
+	r.refused(err, bug)
+	if !bug {
+		must.Do(r.t, r.b.qp.Destroy())
 	}
 	r.b.qp = nil
 	r.close()
+}
+
+// Goroutines may post until an error says that another one has destroyed the queue.
+func postUntilDestroyed(r *rig, _ bool) {
+	r.open(settings{shared: true})
+	must.Do(r.t, r.a.qp.Destroy())
+	r.refused(r.a.qp.PostSend(r.send(8)), true)
+	r.refused(r.a.qp.PostRecv(r.receive(0, 8)), true)
+	must.Do(r.t, r.b.qp.Destroy())
+	must.Do(r.t, r.b.srq.Destroy())
+	r.refused(r.b.srq.PostRecv(r.receive(0, 8)), true)
+	must.Do(r.t, r.b.cq.Destroy())
+	r.refused(r.b.cq.ReqNotify(false), true)
 }
 
 func destroyedHandle(r *rig, bug bool) {
@@ -153,6 +172,18 @@ func eventAcknowledgedLater(r *rig, _ bool) {
 	r.close()
 }
 
+// The program acknowledges the event after the attempt, and lets Close release the queue pair.
+func eventAcknowledgedBeforeClose(r *rig, _ bool) {
+	r.open(settings{})
+	must.Do(r.t, r.a.qp.Modify(&verbs.QPAttr{State: verbs.SQD, EnSQDAsyncNotify: true}, verbs.AttrState|verbs.AttrEnSQDAsyncNotify))
+	ev, err := r.a.ctx.GetAsyncEvent(r.t.Context())
+	must.Do(r.t, err)
+	r.refused(r.a.qp.Destroy(), true)
+	ev.Ack()
+	must.Do(r.t, r.a.ctx.Close())
+	must.Do(r.t, r.b.ctx.Close())
+}
+
 func leftAtClose(r *rig, bug bool) {
 	r.open(settings{})
 	pd, err := r.a.ctx.AllocPD() // BUG
@@ -205,6 +236,38 @@ func postedAfterError(r *rig, bug bool) {
 	r.close()
 }
 
+// The program moves the queue pair to ERR. A request that is posted later completes with an error, and another one
+// shows that all have completed.
+func drainedInError(r *rig, _ bool) {
+	r.open(settings{attr: func(a *verbs.QPAttr) { a.RNRRetry = 0 }})
+	must.Do(r.t, r.a.qp.PostSend(r.send(8)))
+	must.Do(r.t, r.a.cq.Wait(r.t.Context()))
+	must.Do(r.t, r.a.qp.Modify(&verbs.QPAttr{State: verbs.ERR}, verbs.AttrState))
+	r.want(r.a.cq, verbs.WCRNRRetryExcErr)
+	must.Do(r.t, r.a.qp.PostSend(r.write(8)))
+	r.want(r.a.cq, verbs.WCWRFlushErr)
+	r.reset()
+	r.close()
+}
+
+// The peer arms the path of an XRC target.
+func pathOfTarget(r *rig, _ bool) {
+	r.open(settings{})
+	x, err := r.a.ctx.OpenXRCDomain()
+	must.Do(r.t, err)
+	q, err := x.CreateQP()
+	must.Do(r.t, err)
+	attr := r.attr()
+	attr.AV = verbs.AHAttr{DGID: r.b.ctx.QueryGID(0), HopLimit: 64, Port: 1}
+	attr.Port, attr.DestQPN = 1, r.b.qp.QPN()
+	must.Do(r.t, q.ModifyToRTS(attr))
+	alt := verbs.QPAttr{AltAV: attr.AV, AltPort: 1, AltTimeout: 14}
+	must.Do(r.t, q.Modify(&alt, verbs.AttrAltPath))
+	must.Do(r.t, q.Destroy())
+	must.Do(r.t, x.Close())
+	r.close()
+}
+
 // setting returns a case whose queue pairs have a setting.
 func setting(change func(*verbs.QPAttr)) func(*rig, bool) {
 	return func(r *rig, bug bool) {
@@ -217,7 +280,7 @@ func setting(change func(*verbs.QPAttr)) func(*rig, bool) {
 	}
 }
 
-// The values of ConnectionAttr are not advised against.
+// There is no advice about the values of ConnectionAttr.
 func usualAttributes(r *rig, _ bool) {
 	r.open(settings{attr: func(a *verbs.QPAttr) { *a = verbs.ConnectionAttr() }})
 	r.close()
@@ -239,17 +302,21 @@ func TestK1_GoObjects(t *testing.T) {
 	runCases(t, []bugCase{
 		{"destroy-refused", destroyRefused},
 		{"destroy-refused", cqStillUsed},
-		{"destroyed-twice", destroyedTwice},
+		{"", destroyedTwice},
+		{"", postUntilDestroyed},
 		{"used-after-destroy", usedAfterDestroy},
 		{"used-after-destroy", destroyedHandle},
 		{"used-after-destroy", createdFromDestroyed},
 		{"", pollUntilDestroyed},
 		{"async-events-not-acknowledged", eventNotAcknowledged},
 		{"", eventAcknowledgedLater},
+		{"", eventAcknowledgedBeforeClose},
 		{"objects-left-at-close", leftAtClose},
 		{"receives-overlap", receivesOverlap},
 		{"reads-overlap", readsOverlap},
 		{"posted-after-error", postedAfterError},
+		{"", drainedInError},
+		{"", pathOfTarget},
 		{"timeout-forever", setting(func(a *verbs.QPAttr) { a.Timeout = 0 })},
 		{"rnr-retry-forever", setting(func(a *verbs.QPAttr) { a.RNRRetry = 7 })},
 		{"rnr-timer-longest", setting(func(a *verbs.QPAttr) { a.MinRNRTimer = 0 })},

@@ -259,6 +259,46 @@ func errorLeftAtClose(r *rig, bug bool) {
 	must.Do(r.t, r.b.ctx.Close())
 }
 
+// Both requests have the same number. The completion of an error does not say which of them has failed, and they
+// differ in their sizes.
+func equalNumbersFailed(r *rig, _ bool) {
+	r.open(settings{})
+	first, second := r.write(8), r.write(16)
+	first.Flags = 0
+	second.RKey ^= 0xffff00
+	must.Do(r.t, r.a.qp.PostSend(first))
+	must.Do(r.t, r.a.qp.PostSend(second))
+	r.want(r.a.cq, verbs.WCRemAccessErr)
+	r.close()
+}
+
+// The receives of a shared queue have one number, and complete in an order that the numbers do not tell.
+func equalNumbersShared(r *rig, _ bool) {
+	r.open(settings{shared: true})
+	second, err := r.b.ctx.CreateCQ(depth, nil)
+	must.Do(r.t, err)
+	for i := range 2 {
+		must.Do(r.t, r.b.srq.PostRecv(r.receive(uint64(i)*64, 64)))
+	}
+	// Both queue pairs of side b take a receive, and the program polls the later completion first.
+	old := *r.a
+	oldB := *r.b
+	r.b.cq = second
+	r.a.qp, r.b.qp = r.a.newQP(r, r.a.pd), r.b.newQP(r, r.b.pd)
+	r.connect(nil)
+	must.Do(r.t, old.qp.PostSend(r.send(8)))
+	r.want(r.a.cq, verbs.WCSuccess)
+	must.Do(r.t, r.a.qp.PostSend(r.send(8)))
+	r.want(r.a.cq, verbs.WCSuccess)
+	r.want(second, verbs.WCSuccess) // of the second receive
+	must.Do(r.t, r.b.srq.PostRecv(r.receive(64, 64)))
+	r.want(oldB.cq, verbs.WCSuccess)
+	must.Do(r.t, old.qp.Destroy())
+	must.Do(r.t, oldB.qp.Destroy())
+	must.Do(r.t, oldB.cq.Destroy())
+	r.close()
+}
+
 func TestK1_GoUse(t *testing.T) {
 	runCases(t, []bugCase{
 		{"atomic-not-aligned", atomicNotAligned},
@@ -272,6 +312,8 @@ func TestK1_GoUse(t *testing.T) {
 		{"receive-queue-overfilled", receiveQueueOverfilled},
 		{"receive-queue-overfilled", srqOverfilled},
 		{"cq-too-small", cqTooSmall},
+		{"", equalNumbersFailed},
+		{"", equalNumbersShared},
 		{"cq-overrun cq-too-small", cqOverrun},
 		{"error-never-polled", errorNeverPolled},
 		{"completions-never-polled", completionsNeverPolled},

@@ -82,7 +82,7 @@ func TestEndedRegionsAreBounded(t *testing.T) {
 // TestLeftObjectsAreBounded leaves more objects in an adapter than are reported.
 func TestLeftObjectsAreBounded(t *testing.T) {
 	c, reported := newChecker()
-	c.Made("thing", 1).Destroyed(nil, 0)
+	c.Made("thing", 1).Destroyed(nil, nil)
 	var makers []func()
 	for i := range maxLeft + 10 {
 		makers = append(makers, func() { deep(i, func() { c.Made("thing", uint32(i)) }) })
@@ -91,8 +91,8 @@ func TestLeftObjectsAreBounded(t *testing.T) {
 		made()
 	}
 	c.Close()
-	if n := len(c.ends(nil)); n != 0 {
-		t.Errorf("%d objects are left in a closed adapter", n)
+	if all, _ := c.ends(nil); len(all) != 0 {
+		t.Errorf("%d objects are left in a closed adapter", len(all))
 	}
 	c.Tell()
 	if n := len(*reported); n == 0 || n > maxLeft {
@@ -115,22 +115,23 @@ func TestNil(t *testing.T) {
 	s.Left()
 	c.Tell()
 	c.Close()
-	o.Destroyed(nil, 0)
+	c.Closed()
+	o.Destroyed(nil, nil)
 	q.Begin()
 	q.Completed(nil)
 	q.End()
-	q.Destroyed(nil, 0, q.Ends())
+	q.Destroyed(nil, nil, q.Ends())
 	p.Begin()
 	p.Send(nil, 0, nil).Done(nil)
 	p.Receive(nil).Done(nil)
 	p.End()
 	p.Modified(nil, 0)
-	p.Destroyed(nil, 0, p.Ends())
+	p.Destroyed(nil, nil, p.Ends())
 	m.Begin()
 	m.Receive(nil).Done(nil)
 	m.End()
 	m.Resized()
-	m.Destroyed(nil, 0)
+	m.Destroyed(nil, nil)
 	r.Reregistered(nil, RegionView{}, r.Goes())
 	r.Deregistered(nil, Use{})
 	if c.Used(o, q.Base(), p.Base(), r.Base(), m.Base()) || o != nil || q != nil || p != nil || r != nil || m != nil {

@@ -18,6 +18,7 @@ type Checker struct {
 
 	mu      lock.Mutex[lock.Check] // guards what follows, and the state of all objects
 	closed  bool
+	lost    []*closing      // completion queues of the closed adapter
 	made    uint64          // objects so far
 	ended   map[string]bool // kinds of which the program has destroyed objects
 	objects map[*Object]struct{}
@@ -47,12 +48,39 @@ func (c *Checker) Tell() {
 	}
 }
 
-// Close is called before the program closes the adapter. It notes what is lost and what is left.
+// closing is a completion queue of an adapter that the program closes there.
+type closing struct {
+	cq    *CQ
+	count Unpolled
+	at    *stack
+}
+
+// Closed is called after Close, when the adapter is closed. It notes completions that are lost.
+func (c *Checker) Closed() {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	all := c.lost
+	c.lost = nil
+	c.mu.Unlock()
+	for _, l := range all {
+		c.sink.add(l.count.lost(&l.cq.Object, l.at)...)
+	}
+}
+
+// Close is called before the program closes the adapter. It notes what is left.
 func (c *Checker) Close() {
 	if c == nil {
 		return
 	}
-	c.sink.add(c.ends(c.sink.here())...)
+	all, refused := c.ends(c.sink.here())
+	for _, o := range refused {
+		if unacked, _ := o.taken(); unacked > 0 {
+			all = append(all, o.unacknowledged())
+		}
+	}
+	c.sink.add(all...)
 	c.sink.mu.Lock()
 	delete(c.sink.open, c)
 	c.sink.mu.Unlock()
@@ -78,18 +106,19 @@ const (
 	maxLeft     = 64 // objects of an adapter that are reported
 )
 
-// ends ends the checks of the adapter, and returns what is lost and what is left. Close releases all objects, and
-// many programs in Go rely on that. So an object is only left if the program has destroyed others of its kind.
-func (c *Checker) ends(at *stack) (all []finding) {
+// ends ends the checks of the adapter. It returns what is left, and the objects that the program could not destroy
+// because of their events. Close releases all objects, and many programs in Go rely on that. So an object is only
+// left if the program has destroyed others of its kind.
+func (c *Checker) ends(at *stack) (all []finding, refused []*Object) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return nil
+		return nil, nil
 	}
 	c.closed = true
 	for q := range c.cqs {
 		all = append(all, q.overrun()...)
-		all = append(all, q.Ends().lost(&q.Object, at)...)
+		c.lost = append(c.lost, &closing{q, q.Ends(), at})
 	}
 	for _, q := range c.qps {
 		all = append(all, q.pathUnused()...)
@@ -97,7 +126,7 @@ func (c *Checker) ends(at *stack) (all []finding) {
 	n := 0
 	for _, o := range c.inOrder() {
 		if o.refused != nil {
-			all = append(all, o.unacknowledged())
+			refused = append(refused, o)
 			continue
 		}
 		if !c.ended[o.kind] || n == maxLeft {
@@ -106,7 +135,7 @@ func (c *Checker) ends(at *stack) (all []finding) {
 		all = append(all, found(leftAtClose, []call{{"created here", o.made}, {"closed here", at}}, "%s is left in an adapter that the program closes", o.name))
 		n++
 	}
-	return all
+	return all, refused
 }
 
 // left returns the finding about an adapter that the program has not closed.

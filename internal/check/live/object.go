@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/softhca/softhca/ib"
@@ -24,7 +25,13 @@ type Object struct {
 	ended     *stack    // where it was destroyed; nil before
 	refused   *stack    // where it could not be destroyed because of its events; nil if that has not happened
 	refusedAt time.Time // when that happened first
+	acked     uint64    // events about it that were acknowledged by then
+	taken     Taken     // set with refused
 }
+
+// Taken returns the numbers of events about an object that the program has taken and not acknowledged, and of those
+// that it has acknowledged. It takes a lock, so the caller must not hold that of the checker.
+type Taken func() (unacked int, acked uint64)
 
 // acknowledges is the time after which a program that cannot destroy an object, because another goroutine is about
 // to acknowledge its events, has done so.
@@ -92,37 +99,38 @@ func (o *Object) used() (f finding, ok bool) {
 	return found("used-after-destroy", calls, "the program uses %s after it has destroyed it", o.name), true
 }
 
-// Destroyed notes the outcome of a call that destroys the object. unacked is the number of events about
-// the object that are not acknowledged.
-func (o *Object) Destroyed(err error, unacked int) {
+// Destroyed notes the outcome of a call that destroys the object. taken is nil for an object without events.
+func (o *Object) Destroyed(err error, taken Taken) {
 	if o == nil {
 		return
 	}
-	at := o.c.sink.here()
+	at, unacked, acked := o.c.sink.here(), 0, uint64(0)
+	if taken != nil {
+		unacked, acked = taken()
+	}
 	o.c.mu.Lock()
 	defer o.c.mu.Unlock()
-	created := call{"created here", o.made}
 	switch {
 	case o.c.closed:
 	case err == nil && o.ended == nil:
 		o.ended, o.c.ended[o.kind] = at, true
 		delete(o.c.objects, o)
-	case err == nil:
-	case o.ended != nil && !errors.Is(err, ib.ErrInvalidHCA):
-		o.c.sink.add(found("destroyed-twice", []call{{"destroyed again here", at}, {"destroyed here", o.ended}, created},
-			"the program destroys %s twice", o.name))
-	case errors.Is(err, ib.EBUSY) && unacked > 0 && o.refused == nil:
-		o.refused, o.refusedAt = at, time.Now()
+	case err == nil, o.ended != nil:
+		// A program may destroy an object twice, the second time by a deferred call: it only gets an error.
+	case errors.Is(err, ib.EBUSY) && unacked > 0 && (o.refused == nil || o.acked != acked):
+		o.refused, o.refusedAt, o.acked, o.taken = at, time.Now(), acked, taken
 	case errors.Is(err, ib.EBUSY) && unacked > 0:
 		if time.Since(o.refusedAt) > acknowledges {
 			o.c.sink.add(o.unacknowledged())
 		}
 	case errors.Is(err, ib.EBUSY):
+		o.refused = nil
 		o.c.sink.add(o.busy(at)...)
 	}
 }
 
-// unacknowledged returns the finding about an object that cannot be destroyed because of its events. The lock is held.
+// unacknowledged returns the finding about an object that cannot be destroyed because of its events. The lock is
+// held, or the adapter is closed.
 func (o *Object) unacknowledged() finding {
 	return found("async-events-not-acknowledged", []call{{"destroyed here", o.refused}, {"created here", o.made}},
 		"%s cannot be destroyed: the program has taken events about it, and has not acknowledged them", o.name)
@@ -155,6 +163,8 @@ type CQ struct {
 	Turn lock.Mutex[lock.Checked] // makes the calls that take completions take turns
 	cq   *qp.CQ
 	due  int // completions that it is to get; the lock of the checker guards it
+	// polls changes when a poll begins, and when it ends: it is odd during a poll.
+	polls atomic.Uint64
 }
 
 // MadeCQ returns a new completion queue.
@@ -187,25 +197,46 @@ func (q *CQ) overrun() []finding {
 }
 
 // Unpolled are the completions that are lost with an object. Flushed requests do not count: they have done nothing.
-type Unpolled struct{ succeeded, failed int }
+type Unpolled struct {
+	succeeded, failed int
+	queues            []counted
+}
+
+// counted is a completion queue whose completions were counted, and its polls until then.
+type counted struct {
+	cq    *CQ
+	polls uint64
+}
+
+// count counts the completions of a queue that are of a queue pair; of all if that is 0.
+func (u *Unpolled) count(q *CQ, of ib.QPN) {
+	u.queues = append(u.queues, counted{q, q.polls.Load()})
+	ok, failed := q.cq.Unpolled(of)
+	u.succeeded, u.failed = u.succeeded+ok, u.failed+failed
+}
+
+// polled reports whether another goroutine may have polled some of the completions since they were counted.
+func (u *Unpolled) polled() bool {
+	return slices.ContainsFunc(u.queues, func(c counted) bool { return c.polls%2 != 0 || c.cq.polls.Load() != c.polls })
+}
 
 // Ends is called before the program destroys the queue.
 func (q *CQ) Ends() (u Unpolled) {
 	if q != nil {
-		u.succeeded, u.failed = q.cq.Unpolled(0)
+		u.count(q, 0)
 	}
 	return u
 }
 
 // Destroyed notes the outcome.
-func (q *CQ) Destroyed(err error, unacked int, u Unpolled) {
+func (q *CQ) Destroyed(err error, taken Taken, u Unpolled) {
 	if q == nil {
 		return
 	}
 	if err == nil {
 		q.c.sink.add(append(q.overrun(), u.lost(&q.Object, q.c.sink.here())...)...)
 	}
-	q.Object.Destroyed(err, unacked)
+	q.Object.Destroyed(err, taken)
 	if err == nil {
 		q.c.mu.Lock()
 		defer q.c.mu.Unlock()
@@ -213,10 +244,11 @@ func (q *CQ) Destroyed(err error, unacked int, u Unpolled) {
 	}
 }
 
-// lost returns a finding if completions are lost with an object, which ended there.
-func (u Unpolled) lost(o *Object, at *stack) []finding {
+// lost returns a finding if completions were lost with an object, which has ended there.
+func (u *Unpolled) lost(o *Object, at *stack) []finding {
 	calls := []call{{"created here", o.made}, {"destroyed here", at}}
 	switch {
+	case u.polled():
 	case u.failed > 0:
 		return []finding{found("error-never-polled", calls, "completions of %s with an error that the program has never polled: %d", o.name, u.failed)}
 	case u.succeeded > 0:

@@ -10,12 +10,14 @@ import (
 func (q *CQ) Begin() {
 	if q != nil {
 		q.Turn.Lock()
+		q.polls.Add(1)
 	}
 }
 
 // End is called after Begin.
 func (q *CQ) End() {
 	if q != nil {
+		q.polls.Add(1)
 		q.Turn.Unlock()
 	}
 }
@@ -40,31 +42,27 @@ func (q *CQ) completed(wc *ib.WC) {
 	if wc.Status != ib.WCSuccess {
 		at = q.c.sink.here()
 	}
-	done, last, sure := q.c.take(wc, at)
+	done, last := q.c.take(wc, at)
 	for _, r := range done {
 		if wc.Status == ib.WCSuccess {
 			q.unchanged(r)
 		}
 	}
 	if last != nil && !last.told && wc.Status != ib.WCSuccess {
-		posted := last.posted
-		if !sure {
-			posted = nil
-		}
-		q.status(last, wc, []call{{"posted here", posted}, {"polled here", at}})
+		q.status(last, wc, []call{{"posted here", last.posted}, {"polled here", at}})
 	}
 }
 
 // take removes the requests that a completion covers from their queue, and returns them and the one that it is
-// for. sure is false if that may also be another one with the same number.
-func (c *Checker) take(wc *ib.WC, at *stack) (done []*request, last *request, sure bool) {
+// for: nil if that may also be another one with the same number.
+func (c *Checker) take(wc *ib.WC, at *stack) (done []*request, last *request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	q := c.qps[wc.QPN]
 	if q == nil {
-		return nil, nil, false
+		return nil, nil
 	}
-	if wc.Status != ib.WCSuccess && wc.Status != ib.WCWRFlushErr && q.qp.Type() != ib.UD {
+	if wc.Status != ib.WCSuccess && wc.Status != ib.WCWRFlushErr && q.qp.Type() != ib.UD && !q.stopped {
 		q.errorPolled = at
 	}
 	rs, inOrder := q.sends, true
@@ -75,20 +73,32 @@ func (c *Checker) take(wc *ib.WC, at *stack) (done []*request, last *request, su
 		}
 	}
 	if rs == nil || rs.lost {
-		return nil, nil, false
+		return nil, nil
 	}
 	i := rs.find(wc, inOrder)
 	if i < 0 {
 		rs.lose()
-		return nil, nil, false
+		return nil, nil
 	}
-	last, sure, from := rs.list[i], rs.alone(i), 0
-	if !inOrder {
-		from = i
+	last = rs.list[i]
+	others := rs.others(i, wc.Status == ib.WCSuccess, inOrder)
+	if inOrder && len(others) > 0 {
+		rs.lose()
+	} else {
+		from := 0
+		if !inOrder {
+			from = i
+		}
+		done = append(done, rs.list[from:i+1]...)
+		rs.remove(from, i+1)
 	}
-	done = append(done, rs.list[from:i+1]...)
-	rs.remove(from, i+1)
-	return done, last, sure
+	for _, o := range others {
+		o.elements = nil // the adapter may be done with them
+		if last != nil && (o.posted != last.posted || o.opcode != last.opcode || o.length != last.length) {
+			last = nil
+		}
+	}
+	return done, last
 }
 
 // find returns the index of the request that a completion is for, -1 if there is none. In a queue that completes
@@ -106,22 +116,22 @@ func (rs *requests) find(wc *ib.WC, inOrder bool) int {
 	return -1
 }
 
-// alone reports whether no other request that an error may be for has the number of that at index i. One that
-// is not signaled may have completed before.
-func (rs *requests) alone(i int) bool {
+// others returns other requests that a completion may be for, because they have the number of that at index i. In
+// a queue that completes in order, that is an error: one that is not signaled may have completed before.
+func (rs *requests) others(i int, success, inOrder bool) (all []*request) {
 	r := rs.list[i]
+	if inOrder && (success || r.signaled) {
+		return nil
+	}
 	for _, o := range rs.list[i+1:] {
-		if r.signaled {
-			break
+		if o.wrID == r.wrID {
+			all = append(all, o)
 		}
-		if o.wrID == r.wrID && o.posted != r.posted {
-			return false
-		}
-		if o.signaled {
+		if inOrder && o.signaled {
 			break
 		}
 	}
-	return true
+	return all
 }
 
 // unchanged looks whether the program has changed the payload of a request that has succeeded.
@@ -191,19 +201,18 @@ func (q *QP) Ends() (u Unpolled) {
 	}
 	for i, c := range []*CQ{send, recv} {
 		if c != nil && (i == 0 || c != send) {
-			ok, failed := c.cq.Unpolled(q.qp.Num())
-			u.succeeded, u.failed = u.succeeded+ok, u.failed+failed
+			u.count(c, q.qp.Num())
 		}
 	}
 	return u
 }
 
 // Destroyed notes the outcome.
-func (q *QP) Destroyed(err error, unacked int, u Unpolled) {
+func (q *QP) Destroyed(err error, taken Taken, u Unpolled) {
 	if q == nil {
 		return
 	}
-	q.Object.Destroyed(err, unacked)
+	q.Object.Destroyed(err, taken)
 	if err != nil {
 		return
 	}
@@ -232,8 +241,8 @@ func (q *QP) forget() {
 }
 
 // Destroyed notes the outcome.
-func (s *SRQ) Destroyed(err error, unacked int) {
+func (s *SRQ) Destroyed(err error, taken Taken) {
 	if s != nil {
-		s.Object.Destroyed(err, unacked)
+		s.Object.Destroyed(err, taken)
 	}
 }

@@ -74,8 +74,8 @@ type Posting struct {
 	found []finding
 }
 
-// Done notes the outcome: whether the adapter has accepted the request. What is wrong with a request that
-// it refuses says its error.
+// Done notes the outcome: whether the adapter has accepted the request. If the adapter refuses a request, its error
+// says why.
 func (p *Posting) Done(err error) {
 	if p == nil {
 		return
@@ -127,8 +127,8 @@ func (q *QP) Send(wr *ib.SendWR, index uint32, ah *Object) *Posting {
 			"the program has polled an error of %s, and posts to it without a new state: the request cannot be sent", q.name)
 	}
 	var carried payload
-	// The adapter reads a datagram once, so a program may also learn from the peer's answer that it was sent.
-	if !r.told && k.carries && q.qp.Type() != ib.UD {
+	// The adapter reads a message of UD or UC once, so a program may also learn from the peer's answer that it was sent.
+	if typ := q.qp.Type(); !r.told && k.carries && typ != ib.UD && typ != ib.UC {
 		carried = r.payload()
 	}
 	q.c.mu.Unlock()
@@ -237,7 +237,8 @@ func (p *Posting) element(i int) bool {
 	}
 	in := p.c.regions.byKey[e.LKey]
 	if in == nil {
-		p.note("key-unknown", nil, "element %d of a %s has the lkey %#x, and no region has or had this key", i, op, uint32(e.LKey))
+		p.note("key-unknown", nil, "element %d of a %s has the lkey %#x: no region has this key, nor had any of the last %d that were deregistered",
+			i, op, uint32(e.LKey), maxEnded)
 		return false
 	}
 	registered := call{"region registered here", in.region.made}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/softhca/softhca/internal/check/writes"
 )
 
 // fatalExit is the exit code of a program that ends at its first error.
@@ -49,14 +51,35 @@ type (
 	}
 )
 
-// Recorded returns a sink that also writes its findings to a directory: s, or a new one if that is nil. words say
-// what to check, as in SOFTHCA_CHECK; without words or a directory Recorded returns s.
+// shared is the sink of the process for words and a directory.
+type shared struct {
+	words, dir string
+	sink       *Sink
+}
+
+// sharedSink returns the sink of the process. Its adapters then report each finding once.
+func sharedSink(words, dir string) *Sink {
+	at := writes.Sink()
+	for {
+		old := at.Load()
+		if is, ok := old.(shared); ok && is.words == words && is.dir == dir {
+			return is.sink
+		}
+		is := shared{words, dir, NewSink(func(*Finding) {})}
+		if at.CompareAndSwap(old, is) {
+			return is.sink
+		}
+	}
+}
+
+// Recorded returns a sink that also writes its findings to a directory: s, or that of the process if s is nil. words
+// say what to check, as in SOFTHCA_CHECK; without words or a directory Recorded returns s.
 func (s *Sink) Recorded(words, dir string) *Sink {
 	if words == "" || dir == "" {
 		return s
 	}
 	if s == nil {
-		s = NewSink(func(*Finding) {})
+		s = sharedSink(words, dir)
 	}
 	list := strings.Split(words, ",")
 	r := &recorder{

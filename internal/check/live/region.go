@@ -134,7 +134,7 @@ func (r *Region) Deregistered(err error, u Use) {
 		r.c.regions.end(r.now, at)
 		r.c.mu.Unlock()
 	}
-	r.Destroyed(err, 0)
+	r.Destroyed(err, nil)
 }
 
 // Reregistered notes the outcome of registering the region anew, and what it now is.

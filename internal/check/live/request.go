@@ -11,7 +11,7 @@ import (
 )
 
 // request is a posted request. Its memory belongs to the adapter until the program has polled a completion
-// that covers it. The lock of the checker guards told; the rest does not change once it is posted.
+// that covers it. The lock of the checker guards told and elements; the rest does not change once it is posted.
 type request struct {
 	posted     *stack
 	wrID       uint64
@@ -174,6 +174,7 @@ type QP struct {
 	receives    *requests
 	access      ib.Access
 	errorPolled *stack // an error; nil: none since the last change of state
+	stopped     bool   // the program has moved it to ERR
 	pathSet     *stack // an alternate path that is not armed; nil for none
 }
 

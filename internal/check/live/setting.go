@@ -34,7 +34,7 @@ func (q *QP) Modified(a *ib.QPAttr, mask ib.AttrMask) {
 	if mask&ib.AttrMaxDestRDAtomic != 0 && a.MaxDestRDAtomic == 0 && q.access&(ib.AccessRemoteRead|ib.AccessRemoteAtomic) != 0 {
 		advise("no-read-resources", "max_dest_rd_atomic of %s is 0: it refuses each READ and atomic of the peer, which has the right")
 	}
-	if mask&ib.AttrAltPath != 0 {
+	if mask&ib.AttrAltPath != 0 && q.qp.Type() != ib.XRCTgt { // the peer may arm it
 		q.pathSet = at
 	}
 	if mask&ib.AttrPathMigState != 0 && a.PathMigState == ib.REARM {
@@ -44,7 +44,7 @@ func (q *QP) Modified(a *ib.QPAttr, mask ib.AttrMask) {
 	if mask&ib.AttrState == 0 {
 		return
 	}
-	q.errorPolled = nil
+	q.errorPolled, q.stopped = nil, a.State == ib.ERR
 	if a.State == ib.RESET {
 		q.forget()
 	}

@@ -105,10 +105,10 @@ func (s *Sink) Tell() {
 }
 
 // tolerated reports whether a finding is about a call that a package of the library makes, and not the program.
-// Package stream has queue pairs of its own. Package rdmacm destroys objects that the program may have destroyed,
-// or may still use.
+// Package stream has queue pairs of its own. Package rdmacm destroys objects that the
+// program may still use.
 func (by caller) tolerated(name string) bool {
-	return by == byStream || by == byRDMACM && (name == "destroyed-twice" || name == "destroy-refused")
+	return by == byStream || by == byRDMACM && name == "destroy-refused"
 }
 
 // public returns the finding with the names of its functions; nil if it is tolerated.

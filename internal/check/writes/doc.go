@@ -3,5 +3,5 @@
 // be in a buffer that another one sends.
 //
 // The package also knows whether the process has adapters that do not log. While it has, nothing can be
-// said about who changed a buffer.
+// said about who changed a buffer. The sink of findings that "softhca run --check" reads is also one for all adapters.
 package writes

@@ -77,10 +77,13 @@ The findings, the rules and the levels are those below, with these differences:
   ` + "`Ack`" + ` of an asynchronous event does nothing (events-not-acknowledged, acknowledged-twice, async-acknowledged-twice). Go programs do not fork (used-in-child).
 - async-events-not-acknowledged: Destroy does not wait but returns ErrBusy. It is reported if Destroy fails for longer than 3 s, or if the adapter is closed and the object still exists.
 - A call that is refused has an error with the reason, and is not reported (call-refused, armed-without-channel).
-- ` + "`CQ.Poll`" + ` and ` + "`CQ.Wait`" + ` of a destroyed queue are a way to end a goroutine, and are not reported (polled-while-destroyed, used-after-destroy). Goroutines that sleep are not either (waits-without-polling).
+- ` + "`CQ.Poll`" + ` and ` + "`CQ.Wait`" + ` of a destroyed queue are a way to end a goroutine, and are not reported (polled-while-destroyed, used-after-destroy). Goroutines that sleep are not reported either (waits-without-polling).
+- ` + "`QP.PostSend`, `QP.PostRecv`, `SRQ.PostRecv` and `CQ.ReqNotify`" + ` of an object that another goroutine has destroyed return an error, which may end the caller's work. The checker does not report them
+  (used-after-destroy).
+- A second ` + "`Destroy`, `Dealloc`, `Dereg`, `Free` or `Close`" + ` returns an error and does nothing else, so a program may also defer the call. It is not reported (destroyed-twice).
 - objects-left-at-close is advice, because ` + "`Context.Close`" + ` releases all objects. An object is left if the program has destroyed others of its kind.
 - objects-left-at-exit is only found by package verbstest, and is about an adapter that is not closed.
-- The values of ` + "`verbs.ConnectionAttr`" + ` are not advised against, nor are queue pairs that package rdmacm moves to other states. The calls of package rdmacm/stream are not the program's, and are not reported.
+- There is no advice about the values of ` + "`verbs.ConnectionAttr`" + `, nor about queue pairs that package rdmacm moves to other states. The calls of package rdmacm/stream are not the program's, and are not reported.
 
 `
 
