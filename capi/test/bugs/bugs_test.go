@@ -166,7 +166,7 @@ func TestExpectations(t *testing.T) {
 		{"beyond", []string{"--expect", "clean"}, 86, "--expect clean: failed: a WRITE was refused"},
 		{"beyond", []string{"--expect", "RETRY_EXC_ERR"}, 86, "--expect RETRY_EXC_ERR: the programs got REM_ACCESS_ERR"},
 		{"late-receive", []string{"--expect", "repaired"}, 0, ""},
-		{"late-receive", []string{"--expect", "clean"}, 86, "--expect clean: repaired: the receiver was not ready"},
+		{"late-receive", []string{"--expect", "clean"}, 86, "--expect clean: repaired: "}, // a busy machine may cause another repeat, which comes first
 		{"bad-lkey", []string{"--expect", "LOC_PROT_ERR"}, 0, ""},
 		{"bad-lkey", []string{"--require-packets"}, 86, "no RoCEv2 packet passed"},
 	} {
