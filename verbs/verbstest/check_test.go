@@ -127,11 +127,13 @@ func TestUncheckedAdapters(t *testing.T) {
 			must.Do(t, err)
 			t.Cleanup(func() { _ = ctx.Close() })
 			must.Do(t, r.a.qp.PostSend(r.write(64)))
+			r.arrives(r.a.cq)
 			r.a.mr.Bytes()[0]++
 			r.want(r.a.cq, verbs.WCSuccess)
 			must.Do(t, ctx.Close())
 		}
 		must.Do(t, r.a.qp.PostSend(r.write(64)))
+		r.arrives(r.a.cq)
 		r.a.mr.Bytes()[0]++
 		r.want(r.a.cq, verbs.WCSuccess)
 		r.close()

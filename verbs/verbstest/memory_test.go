@@ -17,6 +17,7 @@ func sendBufferChanged(r *rig, bug bool) {
 	must.Do(r.t, r.b.qp.PostRecv(r.receive(0, 64)))
 	must.Do(r.t, r.a.qp.PostSend(r.send(64))) // BUG
 	if bug {
+		r.arrives(r.a.cq)
 		r.a.mr.Bytes()[63]++
 	}
 	r.want(r.a.cq, verbs.WCSuccess)
@@ -49,12 +50,13 @@ func unsignaledBufferChanged(r *rig, bug bool) {
 	first := r.write(8)
 	first.Flags = 0
 	must.Do(r.t, r.a.qp.PostSend(first)) // BUG
-	if bug {
-		r.a.mr.Bytes()[0]++
-	}
 	last := r.write(8)
 	last.SGList[0].Addr += 64
 	must.Do(r.t, r.a.qp.PostSend(last))
+	if bug {
+		r.arrives(r.a.cq)
+		r.a.mr.Bytes()[0]++
+	}
 	r.want(r.a.cq, verbs.WCSuccess)
 	r.close()
 }
@@ -63,15 +65,15 @@ func unsignaledBufferChanged(r *rig, bug bool) {
 // when the peer writes.
 func writtenByPeer(r *rig, _ bool) {
 	r.open(settings{})
+	must.Do(r.t, r.b.qp.PostRecv(r.receive(64, 64)))
 	must.Do(r.t, r.a.qp.PostSend(r.send(64)))
+	r.want(r.b.cq, verbs.WCSuccess)
 	r.b.mr.Bytes()[0] = 7
 	must.Do(r.t, r.b.qp.PostSend(verbs.SendWR{
 		Opcode: verbs.WRRDMAWrite, Flags: verbs.SendSignaled, SGList: []verbs.SGE{r.b.mr.SGE(0, 8)}, RemoteAddr: r.a.mr.Addr(), RKey: r.a.mr.RKey(),
 	}))
 	r.want(r.b.cq, verbs.WCSuccess)
-	must.Do(r.t, r.b.qp.PostRecv(r.receive(64, 64)))
 	r.want(r.a.cq, verbs.WCSuccess)
-	r.want(r.b.cq, verbs.WCSuccess)
 	r.close()
 }
 

@@ -2,6 +2,7 @@ package verbstest_test
 
 import (
 	"cmp"
+	"context"
 	"sync"
 	"testing"
 	"time"
@@ -168,6 +169,15 @@ func (r *rig) want(q *verbs.CQ, status verbs.WCStatus) {
 	if have := r.completes(q); have != status {
 		r.t.Fatalf("a completion has status %v: want %v", have, status)
 	}
+}
+
+// arrives waits until a completion is in the queue, and leaves it there: the adapter reads the payload no more, and it
+// still belongs to the adapter.
+func (r *rig) arrives(q *verbs.CQ) {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute)
+	defer cancel()
+	must.Do(r.t, q.Wait(ctx))
 }
 
 // completes waits for a completion and returns its status.

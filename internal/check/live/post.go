@@ -130,6 +130,7 @@ func (q *QP) Send(wr *ib.SendWR, index uint32, ah *Object) *Posting {
 	// The adapter reads a message of UD or UC once, so a program may also learn from the peer's answer that it was sent.
 	if typ := q.qp.Type(); !r.told && k.carries && typ != ib.UD && typ != ib.UC {
 		carried = r.payload()
+		r.mark = r.mark.NotBefore(r.since())
 	}
 	q.c.mu.Unlock()
 	r.sum, r.summed = carried.sum(q.c.sink.seed)

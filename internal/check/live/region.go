@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/check/writes"
 	"github.com/softhca/softhca/internal/memory"
 )
 
@@ -44,6 +45,7 @@ type registration struct {
 	RegionView
 	region *Region
 	ended  *stack // nil while its key is valid
+	since  uint64 // writes of adapters before it was registered
 }
 
 // regions are the regions of an adapter. The lock of the checker guards them.
@@ -54,6 +56,7 @@ type regions struct {
 
 // begin adds a registration. An ended one with the same key is forgotten.
 func (all *regions) begin(r *registration) {
+	r.since = writes.Log().Count()
 	if old := all.byKey[r.Key]; old != nil && old.ended != nil {
 		all.ended = slices.DeleteFunc(all.ended, func(e *registration) bool { return e == old })
 	}

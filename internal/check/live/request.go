@@ -59,6 +59,17 @@ func (r *request) payload() (p payload) {
 	return p
 }
 
+// since returns how many writes had ended before the first region of the payload was registered: they were to memory
+// that has been freed since, or that is written no more.
+func (r *request) since() (n uint64) {
+	for i := range r.elements {
+		if e := &r.elements[i]; e.in != nil && (n == 0 || e.in.since < n) {
+			n = e.in.since
+		}
+	}
+	return n
+}
+
 // kind is what a send request does with its elements.
 type kind struct {
 	name    string

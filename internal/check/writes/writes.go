@@ -41,6 +41,12 @@ func Now() Mark {
 	return m
 }
 
+// NotBefore returns a mark at which the first n writes have ended.
+func (m Mark) NotBefore(n uint64) Mark {
+	m.logged = max(m.logged, n)
+	return m
+}
+
 // Wrote reports whether an adapter may have written to b since a mark, or was still writing then.
 func (m Mark) Wrote(b []byte) bool {
 	return m.opened != m.closed || opened.Load() != m.opened || log.Wrote(m.logged, b)
