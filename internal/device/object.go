@@ -152,8 +152,8 @@ func (o *Object) Remove(end func() error) error {
 	return nil
 }
 
-// Taken returns the numbers of events that were taken and not acknowledged, and of those that were acknowledged;
-// 0 for nil.
+// Taken counts the events about the object that the program has taken: those not acknowledged yet, and those
+// acknowledged. Both are 0 for nil.
 func (o *Object) Taken() (unacked int, acked uint64) {
 	if o == nil || o.dev == nil {
 		return 0, 0

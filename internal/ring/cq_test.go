@@ -262,7 +262,7 @@ func TestCQSize(t *testing.T) {
 	}
 }
 
-// TestUnpolled counts the entries that wait, of one queue pair and of all, without those that were flushed.
+// TestUnpolled counts the entries in a queue, of one queue pair and of all. Flushed entries do not count.
 func TestUnpolled(t *testing.T) {
 	c := newTestCQ(t, Allocator{}, 7, 1<<32-3)
 	for i, st := range []ib.WCStatus{ib.WCSuccess, ib.WCSuccess, ib.WCRetryExcErr, ib.WCWRFlushErr, ib.WCSuccess, ib.WCRemAccessErr} {

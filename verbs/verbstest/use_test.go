@@ -89,7 +89,7 @@ func localOperationError(r *rig, bug bool) {
 	r.close()
 }
 
-// post posts a request when the adapter has room for it: it has it as soon as an earlier request has completed.
+// post posts a request. It waits until an earlier request has completed if the send queue is full.
 func (r *rig) post(wr verbs.SendWR) {
 	for end := time.Now().Add(time.Minute); ; {
 		err := r.a.qp.PostSend(wr)
@@ -172,7 +172,7 @@ func cqTooSmall(r *rig, bug bool) {
 	r.close()
 }
 
-// Both findings are about the line that creates the queue, and the one that posts too much.
+// There are two findings: one at the line that creates the queue, one at the line that posts too much.
 func cqOverrun(r *rig, bug bool) {
 	r.open(settings{})
 	cq, err := r.a.ctx.CreateCQ(1, nil) // BUG

@@ -70,8 +70,8 @@ func (c *Checker) make(o *Object, kind, name string, uses ...*Object) {
 	c.objects[o] = struct{}{}
 }
 
-// Used notes the use of objects, by a call that is not one that destroys them. It reports whether one of
-// them was destroyed.
+// Used notes that a call has used objects; calls that destroy them are not noted here. It reports whether one of
+// the objects was destroyed before.
 func (c *Checker) Used(all ...*Object) bool {
 	if c == nil {
 		return false

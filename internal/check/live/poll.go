@@ -53,8 +53,8 @@ func (q *CQ) completed(wc *ib.WC) {
 	}
 }
 
-// take removes the requests that a completion covers from their queue, and returns them and the one that it is
-// for: nil if that may also be another one with the same number.
+// take removes the requests that a completion covers from their queue, and returns them. last is the request that
+// completed; it is nil if several requests have its wr_id.
 func (c *Checker) take(wc *ib.WC, at *stack) (done []*request, last *request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -116,8 +116,8 @@ func (rs *requests) find(wc *ib.WC, inOrder bool) int {
 	return -1
 }
 
-// others returns other requests that a completion may be for, because they have the number of that at index i. In
-// a queue that completes in order, that is an error: one that is not signaled may have completed before.
+// others returns the other requests with the wr_id of the request at index i, if the completion may be for them. In
+// a queue that completes in order, only a completion in error is ambiguous.
 func (rs *requests) others(i int, success, inOrder bool) (all []*request) {
 	r := rs.list[i]
 	if inOrder && (success || r.signaled) {
@@ -228,7 +228,7 @@ func (q *QP) Destroyed(err error, taken Taken, u Unpolled) {
 }
 
 // forget forgets the requests. Receives that the queue pair has taken from a shared receive queue do not
-// complete, so those that are outstanding there are not known any more. The lock is held.
+// complete, so the checker forgets all receives of that queue. The lock is held.
 func (q *QP) forget() {
 	for _, rs := range []*requests{q.sends, q.receives} {
 		if rs != nil {

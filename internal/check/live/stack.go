@@ -55,7 +55,7 @@ const (
 	byStream
 )
 
-// frames returns the calls from the first one outside of the library, and who has called the verbs.
+// frames returns the calls from the first one outside of the library, and the package that has called the verbs.
 func (k *stack) frames(lib *library) (all []Frame, by caller) {
 	within := true
 	for next := runtime.CallersFrames(k.pcs[:k.n]); len(all) < maxFrames; {
