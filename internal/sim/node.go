@@ -226,6 +226,15 @@ func (n *node) wake(e *end) {
 	n.pump()
 }
 
+// dropped reports whether the adapter dropped a packet before it reached a queue pair: because
+// there is no such queue pair or EE context, or because the packet is damaged.
+func dropped(r *trace.Record) bool {
+	return r.Kind == trace.Drop && slices.ContainsFunc(adapterDrops[:], func(why counters.Drop) bool { return r.Cause == why.String() })
+}
+
+// adapterDrops are the reasons to drop a packet that reaches no queue pair and no EE context.
+var adapterDrops = [...]counters.Drop{counters.DropNoQP, counters.DropNoEEC, counters.DropICRC}
+
 // trace receives the adapter's records.
 func (n *node) trace(r *trace.Record) {
 	w := n.w
@@ -242,7 +251,7 @@ func (n *node) trace(r *trace.Record) {
 	}
 	e := n.ends[r.QPN]
 	if e == nil {
-		if n.binds(r) || r.Kind == trace.Drop { // by the adapter, because there is no such queue pair
+		if n.binds(r) || dropped(r) {
 			return
 		}
 		w.Fail("state", "adapter %d: a record of queue pair %v, which does not exist: %v", n.Index, r.QPN, r)
