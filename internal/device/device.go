@@ -3,6 +3,7 @@ package device
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"sync"
 	"sync/atomic"
@@ -20,6 +21,7 @@ import (
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/gsi"
 	"github.com/softhca/softhca/internal/hca"
+	"github.com/softhca/softhca/internal/nasty"
 	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/internal/restrack/file"
 )
@@ -86,6 +88,11 @@ func openWith(cfg Config, table *file.File) (*Device, error) {
 	if err != nil {
 		return nil, err
 	}
+	behaviour, err := nasty.Parse(cfg.Env.Nasty)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", nastyEnv, err)
+	}
+	dice := behaviour.New(cfg.Adapter)
 	port, lease, err := cfg.openPort(faults)
 	if err != nil {
 		return nil, err
@@ -105,6 +112,7 @@ func openWith(cfg Config, table *file.File) (*Device, error) {
 		Settings: cfg.Settings, Queues: cfg.Queues, Writes: cfg.Writes, Trace: cfg.Trace, TraceRare: rare, Privileged: cfg.Privileged, SecondGID: cfg.SecondGID,
 		Counters: &cfg.Board.Engine, ListenGrace: cm.DefaultListenGrace, WriteBack: d.writes.add,
 		CancelWriteBack: d.writes.cancel, Backlog: cfg.backlog, Table: table.Table(),
+		Nasty: dice, Pause: spin,
 	})
 	if err != nil {
 		err = errors.Join(err, port.Close())

@@ -16,6 +16,7 @@ type Environment struct {
 	Wire       string // value of SOFTHCA_WIRE
 	Check      string // value of SOFTHCA_CHECK; only for programs in Go: the C library checks the others
 	CheckDir   string // value of SOFTHCA_CHECK_DIR
+	Nasty      string // value of SOFTHCA_NASTY
 }
 
 // Secret returns the secret of the user, nil if it is not stored, so that no other process
@@ -37,6 +38,7 @@ const (
 	wireEnv       = "SOFTHCA_WIRE"
 	checkEnv      = "SOFTHCA_CHECK"
 	checkDirEnv   = "SOFTHCA_CHECK_DIR"
+	nastyEnv      = "SOFTHCA_NASTY"
 )
 
 // ProcessEnvironment returns the environment of a program in Go. It is empty in a
@@ -45,6 +47,6 @@ func ProcessEnvironment() Environment {
 	return Environment{
 		ConfigDir: environ.ConfigDir(), GUID: environ.Getenv(guidEnv),
 		Faults: environ.Getenv(faultsEnv), FaultsSeed: environ.Getenv(faultsSeedEnv), Wire: environ.Getenv(wireEnv),
-		Check: environ.Getenv(checkEnv), CheckDir: environ.Getenv(checkDirEnv),
+		Check: environ.Getenv(checkEnv), CheckDir: environ.Getenv(checkDirEnv), Nasty: environ.Getenv(nastyEnv),
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/memory"
+	"github.com/softhca/softhca/internal/nasty"
 	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/internal/restrack"
 	"github.com/softhca/softhca/internal/ring"
@@ -81,6 +82,11 @@ type Config struct {
 	PKeys       []ib.PKey        // P_Key table; empty means the default key
 	Raise       func(qp.Event)   // asynchronous events; must not block
 	Queues      ring.Allocator   // allocates the memory of queues; zero: Go's heap
+	// Nasty makes the choices that the specification leaves to the adapter; nil for the usual ones.
+	Nasty *nasty.Dice
+	// Pause waits, between two parts of a payload that Nasty writes in another order. It is a
+	// function because the engine reads no clock. Nil: it does not wait.
+	Pause       func(time.Duration)
 	Writes      *memory.WriteLog // records writes to registered memory; nil: they are not recorded
 	Trace       trace.Tracer     // nil for none
 	TraceRare   bool             // Trace gets neither packets nor completions with success

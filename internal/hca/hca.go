@@ -84,6 +84,7 @@ func newEnv(c *Config, mtu ib.MTU) qp.Env {
 	p := &qp.Port{Addrs: c.Caps.Addrs, PKeys: c.PKeys, SrcPort: c.Caps.SrcPort, SecondGID: c.SecondGID}
 	mem := memory.NewTable(c.Rand, memory.Limits{Regions: c.Limits.MaxMR, Windows: c.Limits.MaxMW})
 	mem.LogWrites(c.Writes)
+	mem.Disorder(c.Nasty, c.Pause)
 	return qp.Env{
 		Settings: c.Settings,
 		Limits: qp.ModifyLimits{
@@ -100,6 +101,7 @@ func newEnv(c *Config, mtu ib.MTU) qp.Env {
 		Out:      &packet.Writer{Counters: c.Counters, Trace: c.Trace, Rare: c.TraceRare},
 		Trace:    c.Trace,
 		Raise:    c.Raise,
+		Nasty:    c.Nasty,
 
 		WriteBack:       c.WriteBack,
 		CancelWriteBack: c.CancelWriteBack,

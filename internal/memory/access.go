@@ -127,7 +127,7 @@ func (t *Table) Scatter(src []byte, pd PD, sges []ib.SGE, off uint64) Fault {
 			return f
 		}
 		off -= min(off, uint64(sges[i].Length))
-		if f := t.Touch(func() { copy(part, src) }); f != FaultNone {
+		if f := t.Put(part, src); f != FaultNone {
 			return f
 		}
 		src = src[len(part):]

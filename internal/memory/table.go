@@ -18,6 +18,8 @@ type Table struct {
 	denial  denial             // newest refused access, for Why
 	denied  Fault              // its fault; FaultNone: it was explained
 	writes  *WriteLog          // nil: writes are not logged
+
+	disorder *disorder // nil: payload is written in the order of its bytes
 }
 
 // Limits are the most regions and windows of a table.

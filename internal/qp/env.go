@@ -10,6 +10,7 @@ import (
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/flow"
 	"github.com/softhca/softhca/internal/memory"
+	"github.com/softhca/softhca/internal/nasty"
 	"github.com/softhca/softhca/internal/number"
 	"github.com/softhca/softhca/internal/packet"
 	"github.com/softhca/softhca/internal/restrack"
@@ -66,6 +67,8 @@ type Env struct {
 	Table    *restrack.Table // of the adapter's objects; nil for none
 	Out      *packet.Writer  // writes the packets
 	Trace    trace.Tracer    // receives what happens, if not nil
+	// Nasty makes the choices that the specification leaves to the adapter; nil for the usual ones.
+	Nasty *nasty.Dice
 	// Raise receives asynchronous events. It is a function because events leave the
 	// engine, for the program. It must not block.
 	Raise func(Event)

@@ -298,7 +298,7 @@ func (r *receiver) executeWrite(p *Packet) fault {
 	if err != memory.FaultNone {
 		return r.ep.env.badKey("rkey", err)
 	}
-	if err := r.ep.env.Mem.Touch(func() { copy(dst, p.Payload) }); err != memory.FaultNone {
+	if err := r.ep.env.Mem.Put(dst, p.Payload); err != memory.FaultNone {
 		return r.ep.env.badKey("rkey", err)
 	}
 	r.received += uint32(len(p.Payload))

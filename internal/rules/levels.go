@@ -59,6 +59,7 @@ var table = []Row{
 	{"internal/fabric/near/ring", 1, IO, false},
 	{"internal/ring", 1, Engine, false},
 	{"internal/deadline", 1, Engine, false},
+	{"internal/nasty", 1, Engine, false},
 	{"internal/userdir", 1, IO, false},
 	{"internal/number", 1, Engine, false},
 	{"internal/pcapfile", 1, IO, false},

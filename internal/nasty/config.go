@@ -1,0 +1,94 @@
+package nasty
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/softhca/softhca/ib"
+)
+
+// Config selects behaviours. The zero value has no seed: everything is off.
+type Config struct {
+	Seed    uint64
+	Without [NumParts]bool
+}
+
+// Syntax describes the text of a Config.
+const Syntax = "SEED, or seed=SEED, and without=NAME for each behaviour to leave out, separated by commas"
+
+// Parse reads a Config, such as "7" or "seed=7,without=placement,without=cm". An empty text is
+// the zero Config. EINVAL for a text that is none.
+func Parse(text string) (c Config, err error) {
+	if text == "" {
+		return c, nil
+	}
+	for _, word := range strings.Split(text, ",") {
+		key, value, named := strings.Cut(word, "=")
+		switch {
+		case !named:
+			err = c.seed(word)
+		case key == "seed":
+			err = c.seed(value)
+		case key == "without":
+			err = c.leaveOut(value)
+		default:
+			err = fmt.Errorf("there is no %q", key)
+		}
+		if err != nil {
+			return Config{}, fmt.Errorf("nasty %q: %w; want %s: %w", text, err, Syntax, ib.EINVAL)
+		}
+	}
+	if c.Seed == 0 {
+		return Config{}, fmt.Errorf("nasty %q: the seed is missing; want %s: %w", text, Syntax, ib.EINVAL)
+	}
+	return c, nil
+}
+
+// seed reads the seed, which may be given once.
+func (c *Config) seed(text string) error {
+	n, err := strconv.ParseUint(text, 0, 64)
+	switch {
+	case err != nil || n == 0:
+		return fmt.Errorf("the seed %q is no number of at least 1", text)
+	case c.Seed != 0:
+		return fmt.Errorf("a second seed")
+	}
+	c.Seed = n
+	return nil
+}
+
+// leaveOut reads the name of a behaviour to leave out.
+func (c *Config) leaveOut(name string) error {
+	for p := range NumParts {
+		if p.String() == name {
+			c.Without[p] = true
+			return nil
+		}
+	}
+	return fmt.Errorf("there is no behaviour %q (%s)", name, Names())
+}
+
+// Names returns the names of all behaviours, separated by commas.
+func Names() string {
+	var names []string
+	for p := range NumParts {
+		names = append(names, p.String())
+	}
+	return strings.Join(names, ", ")
+}
+
+// String returns the text that Parse reads; empty for the zero Config.
+func (c Config) String() string {
+	if c.Seed == 0 {
+		return ""
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "seed=%d", c.Seed)
+	for p, without := range c.Without {
+		if without {
+			fmt.Fprintf(&b, ",without=%v", Part(p))
+		}
+	}
+	return b.String()
+}
