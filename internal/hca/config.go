@@ -79,17 +79,17 @@ type Config struct {
 	// ListenGrace is how long requests to the communication manager wait for a
 	// listener; 0: not at all.
 	ListenGrace time.Duration
-	PKeys       []ib.PKey        // P_Key table; empty means the default key
-	Raise       func(qp.Event)   // asynchronous events; must not block
-	Queues      ring.Allocator   // allocates the memory of queues; zero: Go's heap
+	PKeys       []ib.PKey      // P_Key table; empty means the default key
+	Raise       func(qp.Event) // asynchronous events; must not block
+	Queues      ring.Allocator // allocates the memory of queues; zero: Go's heap
 	// Nasty makes the choices that the specification leaves to the adapter; nil for the usual ones.
 	Nasty *nasty.Dice
 	// Pause waits, between two parts of a payload that Nasty writes in another order. It is a
 	// function because the engine reads no clock. Nil: it does not wait.
-	Pause       func(time.Duration)
-	Writes      *memory.WriteLog // records writes to registered memory; nil: they are not recorded
-	Trace       trace.Tracer     // nil for none
-	TraceRare   bool             // Trace gets neither packets nor completions with success
+	Pause     func(time.Duration)
+	Writes    *memory.WriteLog // records writes to registered memory; nil: they are not recorded
+	Trace     trace.Tracer     // nil for none
+	TraceRare bool             // Trace gets neither packets nor completions with success
 	// Counters is the memory of the counters; nil: the adapter allocates it.
 	Counters *counters.Set
 	// Table is the table of the adapter's objects that other processes read; nil for none.
