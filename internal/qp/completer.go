@@ -415,23 +415,23 @@ func (q *QP) push(now clock.Instant, cq *CQ, wc *ib.WC, solicited bool) {
 		q.ep.record(trace.Record{Kind: trace.Completion, WRID: wc.WRID, Status: wc.Status, Len: int(wc.ByteLen)})
 	}
 	if env.Nasty == nil || !cq.postpone(now, env, lateEntry{q, *wc, solicited}) {
-		q.pushNow(now, cq, wc, solicited)
+		cq.add(now, q, wc, solicited)
 	}
 }
 
-// pushNow is push for an entry that is not late.
-func (q *QP) pushNow(now clock.Instant, cq *CQ, wc *ib.WC, solicited bool) {
-	r := cq.push(now, q.ep.env, wc, solicited)
+// add is QP.push for an entry that is not late.
+func (c *CQ) add(now clock.Instant, q *QP, wc *ib.WC, solicited bool) {
+	r := c.push(now, q.ep.env, wc, solicited)
 	if r == pushed {
 		return
 	}
 	q.ep.env.Counters.CQEOverflow++
 	if r == overflowed {
-		q.ep.env.Raise(Event{Type: ib.EventCQErr, CQ: cq})
+		q.ep.env.Raise(Event{Type: ib.EventCQErr, CQ: c})
 	}
 	q.fatal(now, causeCQFull)
 	if r == overflowed {
-		q.ep.env.CQFailed(now, cq)
+		q.ep.env.CQFailed(now, c)
 	}
 }
 
