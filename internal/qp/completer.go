@@ -414,14 +414,15 @@ func (q *QP) push(now clock.Instant, cq *CQ, wc *ib.WC, solicited bool) {
 	if env.Trace != nil && (wc.Status != ib.WCSuccess || !env.Out.Rare) {
 		q.ep.record(trace.Record{Kind: trace.Completion, WRID: wc.WRID, Status: wc.Status, Len: int(wc.ByteLen)})
 	}
-	if env.Nasty == nil || !cq.postpone(now, env, lateEntry{q, *wc, solicited}) {
-		cq.add(now, q, wc, solicited)
+	at := cq.timeOf(now)
+	if env.Nasty == nil || !cq.postpone(now, env, lateEntry{q, *wc, at, solicited}) {
+		cq.add(now, at, q, wc, solicited)
 	}
 }
 
-// add is QP.push for an entry that is not late.
-func (c *CQ) add(now clock.Instant, q *QP, wc *ib.WC, solicited bool) {
-	r := c.push(now, q.ep.env, wc, solicited)
+// add is QP.push for an entry that is not late any more, of an operation that ended at an instant.
+func (c *CQ) add(now, at clock.Instant, q *QP, wc *ib.WC, solicited bool) {
+	r := c.push(max(now, at), at, q.ep.env, wc, solicited)
 	if r == pushed {
 		return
 	}
@@ -454,12 +455,12 @@ const (
 	refused // the CQ had failed before
 )
 
-// push adds an entry. solicited marks a receive whose packet had SE set.
-func (c *CQ) push(now clock.Instant, e *Env, wc *ib.WC, solicited bool) pushResult {
+// push adds an entry of an operation that ended at an instant. solicited marks a receive whose
+// packet had SE set.
+func (c *CQ) push(now, at clock.Instant, e *Env, wc *ib.WC, solicited bool) pushResult {
 	if c.Failed() {
 		return refused
 	}
-	at := c.timeOf(now)
 	counts := &c.track.Counts
 	if !c.Push(at, wc) {
 		c.Fail()
@@ -474,7 +475,7 @@ func (c *CQ) push(now clock.Instant, e *Env, wc *ib.WC, solicited bool) pushResu
 	switch {
 	case !c.Armed(solicited):
 	case c.limits.active():
-		c.count(at, e, 1)
+		c.count(now, e, 1)
 	default:
 		c.fire(solicited)
 	}

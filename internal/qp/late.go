@@ -34,6 +34,7 @@ type late struct {
 type lateEntry struct {
 	qp        *QP
 	wc        ib.WC
+	at        clock.Instant // when the operation ended
 	solicited bool
 }
 
@@ -139,7 +140,7 @@ func (c *CQ) fitting() int {
 func (c *CQ) enter(now clock.Instant, n int) {
 	for i := range n {
 		l := &c.held[i]
-		c.add(now, l.qp, &l.wc, l.solicited)
+		c.add(now, l.at, l.qp, &l.wc, l.solicited)
 	}
 	c.held = slices.Delete(c.held, 0, n)
 	if len(c.held) == 0 {

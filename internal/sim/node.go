@@ -464,7 +464,7 @@ func (n *node) poll(c *queue, k int) (got int) {
 			n.w.Fail("poll", "adapter %d: polled %+v, want %+v", n.Index, wcs[i], want.WC)
 			return got
 		}
-		if times != nil && times[i] != want.at && (!late || times[i] < want.at) {
+		if times != nil && times[i] != want.at {
 			n.w.Fail("poll", "adapter %d: the completion of wr_id %d has the time %d, want %d", n.Index, want.WRID, times[i], want.at)
 			return got
 		}
