@@ -150,6 +150,8 @@ func (q *QP) enter(now clock.Instant, m *change) {
 	case from == to:
 		return
 	case to == ib.ERR:
+		q.rd.find(now)
+		q.comp.find(now)
 		q.challenge.conclude(now)
 		if q.State() == ib.ERR {
 			return

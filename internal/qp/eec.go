@@ -79,13 +79,18 @@ func (e *EEC) Receive(now clock.Instant, p *Packet) {
 	case !e.ep.take(p):
 	case p.Info.Flags&roce.FlagResponse != 0:
 		if e.comp.receiveResponse(now, p) {
-			e.settled(now)
-			e.sendOn()
+			e.answered(now)
 		}
 	default:
 		e.receiveRequest(now, p)
 	}
 	e.reportReceived()
+}
+
+// answered goes on to the next queue pair, and sends on.
+func (e *EEC) answered(now clock.Instant) {
+	e.settled(now)
+	e.sendOn()
 }
 
 // Modify sets attributes of the EE context and, if the mask has STATE, moves it,
@@ -117,6 +122,12 @@ func (e *EEC) Modify(now clock.Instant, attr *ib.QPAttr, mask ib.AttrMask) error
 	}
 	if m.to == ib.RTR {
 		e.in.commEst = false
+	}
+	if m.to == ib.ERR {
+		e.comp.find(now)
+		if e.State() == ib.ERR {
+			return nil
+		}
 	}
 	e.setState(m.to, "modify")
 	switch m.to {

@@ -29,10 +29,11 @@ type responder struct {
 	// may be executed; nil: there are none.
 	admit func(now clock.Instant, p *Packet) bool
 
-	kept  resources
-	reply reply
-	alive reply // acknowledges a duplicate while the answer to a later request has to wait
-	dying fault // a fatal error whose NAK is still to be sent; nothing more is accepted
+	kept     resources
+	reply    reply
+	alive    reply // acknowledges a duplicate while the answer to a later request has to wait
+	patience patience
+	dying    fault // a fatal error whose NAK is still to be sent; nothing more is accepted
 }
 
 // fault is an error of the responder: the NAK for the peer and what this side
@@ -148,7 +149,7 @@ func (r *responder) request(now clock.Instant, p *Packet) {
 	if r.ep.env.Inject != nil && r.injected(p) {
 		return
 	}
-	if !r.in.takeFor(p) {
+	if !r.in.takeFor(p) || r.ep.env.Nasty != nil && r.unready(now, p) {
 		r.notReady(p)
 		return
 	}
@@ -249,6 +250,7 @@ func (r *responder) notReady(p *Packet) {
 	s := roce.RNRNAK(r.in.rnrTimer())
 	r.ep.owner.notReady(s)
 	r.nakSent, r.ahead = true, p.BTH.PSN
+	r.patience.refused, r.patience.psn = true, p.BTH.PSN
 	r.reply.nak(s, p.BTH.PSN)
 }
 
@@ -386,6 +388,7 @@ func (r *responder) acknowledge(p *Packet) {
 func (r *responder) reset() {
 	r.msn, r.nakSent, r.ahead, r.first, r.port, r.row = 0, false, ib.PSN{}, false, 0, 0
 	r.doubt = doubt{}
+	r.patience = patience{}
 	r.resend = resend{}
 	r.silence()
 }
