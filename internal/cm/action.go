@@ -99,14 +99,14 @@ func newMAD(attr mad.AttrID, tid uint64) *mad.MAD {
 // queue counts as a lost packet.
 func (x *stimulus) transmit(c *Conn, m *mad.MAD) {
 	if maySend(c) {
-		c.dispatch(x.now, m, c.m.transmit)
+		dispatch(x.now, c, m, c.m.transmit)
 	}
 }
 
 // reply is transmit for a MAD whose loss makes the peer repeat its message.
 func (x *stimulus) reply(c *Conn, m *mad.MAD) {
 	if maySend(c) {
-		c.dispatch(x.now, m, c.m.reply)
+		dispatch(x.now, c, m, c.m.reply)
 	}
 }
 
@@ -141,7 +141,7 @@ func (x *stimulus) retransmit(c *Conn) {
 	c.await(x.now, c.retry.interval, c.retry.left)
 	if maySend(c) {
 		c.m.retried(c.sent)
-		c.dispatch(x.now, c.sent, c.m.transmit)
+		dispatch(x.now, c, c.sent, c.m.transmit)
 	}
 }
 
@@ -254,13 +254,13 @@ func (x *stimulus) sendREP(c *Conn) error {
 	msg.Put(d)
 	x.request(c, d)
 	c.ep.peerRNRRetries = p.RNRRetryCount
-	c.tellRetries(x.now)
+	tellRetries(x.now, c)
 	return nil
 }
 
 // tellRetries reports how often the peer repeats a request after RNR NAKs, as this side has asked it
 // to.
-func (c *Conn) tellRetries(now clock.Instant) {
+func tellRetries(now clock.Instant, c *Conn) {
 	if f := c.m.cfg.PeerRetries; f != nil && c.channel == nil {
 		f(now, c.ep.localQPN, c.ep.remoteQPN, c.ep.peerRNRRetries)
 	}
@@ -317,7 +317,7 @@ func (x *stimulus) learnREP(c *Conn) error {
 	if c.channel == nil { // an RD QP may have any number of connections
 		c.m.qps[qpKeyOf(c)] = c
 	}
-	c.tellRetries(x.now)
+	tellRetries(x.now, c)
 	return nil
 }
 

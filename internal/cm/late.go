@@ -25,6 +25,9 @@ const (
 	maxLate   = 1024                 // messages that wait; at the bound, messages are not delayed
 )
 
+// Late are the messages of connections that wait because of Config.Nasty.
+type Late struct{ late []lateMessage } // by due
+
 // lateMessage is a message that waits.
 type lateMessage struct {
 	due  clock.Instant
@@ -37,7 +40,7 @@ type lateMessage struct {
 type sender func(now clock.Instant, to gsi.Address, d *mad.MAD)
 
 // dispatch sends a message of a connection: at once, or as Nasty chooses.
-func (c *Conn) dispatch(now clock.Instant, d *mad.MAD, send sender) {
+func dispatch(now clock.Instant, c *Conn, d *mad.MAD, send sender) {
 	m, to := c.m, c.way()
 	dice, most := m.cfg.Nasty, min(mostDelay, c.retry.interval/waitShare)
 	if !dice.Has(nasty.CM) || most <= 0 {
@@ -57,43 +60,43 @@ func (c *Conn) dispatch(now clock.Instant, d *mad.MAD, send sender) {
 	if kind != mad.AttrREQ && kind != mad.AttrSIDRREQ {
 		due = max(due, now.Add(dice.Time(nasty.CM, most)))
 	}
-	traceNasty(now, c, "nasty: "+kind.String()+" is sent twice")
+	traceNasty(now, c, fmt.Sprintf("nasty: %v is sent twice", kind))
 	c.lastDue = m.postpone(now, lateMessage{due, to, d, send})
 }
 
 // postpone sends a message when it is due, and returns when that is.
-func (m *Manager) postpone(now clock.Instant, l lateMessage) clock.Instant {
-	if l.due <= now || len(m.late) >= maxLate {
+func (q *Late) postpone(now clock.Instant, l lateMessage) clock.Instant {
+	if l.due <= now || len(q.late) >= maxLate {
 		l.send(now, l.to, l.mad)
 		return now
 	}
-	i := len(m.late)
-	for i > 0 && m.late[i-1].due > l.due {
+	i := len(q.late)
+	for i > 0 && q.late[i-1].due > l.due {
 		i--
 	}
-	m.late = slices.Insert(m.late, i, l)
+	q.late = slices.Insert(q.late, i, l)
 	return l.due
 }
 
-// sendLate sends the late messages that are due by an instant.
-func (m *Manager) sendLate(now, until clock.Instant) {
-	for len(m.late) > 0 && m.late[0].due <= until {
-		l := m.late[0]
-		m.late = slices.Delete(m.late, 0, 1)
+// sendLate sends the messages that are due by an instant.
+func (q *Late) sendLate(now, until clock.Instant) {
+	for len(q.late) > 0 && q.late[0].due <= until {
+		l := q.late[0]
+		q.late = slices.Delete(q.late, 0, 1)
 		l.send(now, l.to, l.mad)
 	}
 }
 
-// lateDue returns when the next late message is due; clock.Never if there is none.
-func (m *Manager) lateDue() clock.Instant {
-	if len(m.late) == 0 {
+// lateDue returns when the next message is due; clock.Never if there is none.
+func (q *Late) lateDue() clock.Instant {
+	if len(q.late) == 0 {
 		return clock.Never
 	}
-	return m.late[0].due
+	return q.late[0].due
 }
 
-// SendLate sends the messages that Config.Nasty delays, before the adapter closes.
-func (m *Manager) SendLate(now clock.Instant) { m.sendLate(now, clock.Never) }
+// SendLate sends all messages that wait, before the adapter closes.
+func (q *Late) SendLate(now clock.Instant) { q.sendLate(now, clock.Never) }
 
 // traceNasty records what happens to a message of a connection.
 func traceNasty(now clock.Instant, c *Conn, cause string) {

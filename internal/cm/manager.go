@@ -89,6 +89,8 @@ const rxeAckDelay = 15
 
 // Manager holds the connections and listeners of an adapter.
 type Manager struct {
+	Late
+
 	cfg           Config
 	local         map[uint32]*Conn
 	peers         map[peerKey]*Conn
@@ -98,7 +100,6 @@ type Manager struct {
 	far           map[farEnd]*Channel  // by the peer's EE context, from its answer until they are down
 	listeners     map[mad.ServiceID]*Listener
 	early         Early[*request]
-	late          []lateMessage // by due
 	timers        deadline.Heap[Conn]
 	exams         deadline.Heap[examination]
 	challenges    uint64 // total number so far

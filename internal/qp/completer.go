@@ -438,9 +438,9 @@ func (q *QP) push(now clock.Instant, cq *CQ, wc *ib.WC, solicited bool) {
 
 const causeCQFull = "completion queue full"
 
-// checkDrained ends the draining of SQD when every begun work request is
+// settled ends the draining of SQD when every begun work request is
 // complete (E6, Q12).
-func (q *QP) checkDrained() {
+func (q *QP) settled(clock.Instant) {
 	if q.sqd.draining && !q.rd.begun() {
 		q.End.checkDrained()
 	}

@@ -79,18 +79,13 @@ func (e *EEC) Receive(now clock.Instant, p *Packet) {
 	case !e.ep.take(p):
 	case p.Info.Flags&roce.FlagResponse != 0:
 		if e.comp.receiveResponse(now, p) {
-			e.answered(now)
+			e.settled(now)
+			e.sendOn()
 		}
 	default:
 		e.receiveRequest(now, p)
 	}
 	e.reportReceived()
-}
-
-// answered goes on to the next queue pair, and sends on.
-func (e *EEC) answered(now clock.Instant) {
-	e.settled(now)
-	e.sendOn()
 }
 
 // Modify sets attributes of the EE context and, if the mask has STATE, moves it,
@@ -124,8 +119,7 @@ func (e *EEC) Modify(now clock.Instant, attr *ib.QPAttr, mask ib.AttrMask) error
 		e.in.commEst = false
 	}
 	if m.to == ib.ERR {
-		e.comp.find(now)
-		if e.State() == ib.ERR {
+		if e.findLost(now); e.State() == ib.ERR {
 			return nil
 		}
 	}
@@ -210,7 +204,7 @@ func (e *EEC) settled(now clock.Instant) {
 	if q := e.req.qp; q != nil && q.sq.Cons() != e.at {
 		e.handBack()
 		q.rd.lineUp(now)
-		q.checkDrained()
+		q.settled(now)
 	}
 	e.checkDrained()
 }

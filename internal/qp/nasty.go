@@ -92,9 +92,13 @@ func (c *completer) find(now clock.Instant) bool {
 	traceNasty(c.ep, &k.Packet, "nasty: the lost response is found")
 	c.process(now, &k.Packet)
 	c.ep.env.Reorder.putOne(k)
-	c.ep.owner.answered(now)
+	c.ep.owner.settled(now)
+	c.end.sendOn()
 	return c.flight.Una() != una
 }
+
+// findLost processes the end's lost response.
+func (e *End) findLost(now clock.Instant) { e.comp.find(now) }
 
 // forgetLost drops the lost response.
 func (c *completer) forgetLost() {
@@ -111,22 +115,23 @@ type delay struct {
 	until   clock.Instant
 }
 
-// delays reports whether work request next waits before it begins. A timer then wakes the end.
-func (r *requester) delays(now clock.Instant) bool {
+// applies reports whether the requester's next work request waits before it begins. A timer then
+// wakes the end.
+func (w *delay) applies(now clock.Instant, r *requester) bool {
 	d := r.ep.env.Nasty
 	if !d.Has(nasty.Delays) {
 		return false
 	}
-	if !r.delay.decided || r.delay.index != r.next {
-		r.delay = delay{decided: true, index: r.next}
+	if !w.decided || w.index != r.next {
+		*w = delay{decided: true, index: r.next}
 		if d.OneIn(nasty.Delays, delayOdds) {
-			r.delay.until = now.Add(d.Time(nasty.Delays, maxDelay))
+			w.until = now.Add(d.Time(nasty.Delays, maxDelay))
 		}
 	}
-	if r.delay.until <= now {
+	if w.until <= now {
 		return false
 	}
-	r.ep.timers[timerPace] = min(r.ep.timers[timerPace], r.delay.until)
+	r.ep.timers[timerPace] = min(r.ep.timers[timerPace], w.until)
 	return true
 }
 
@@ -139,26 +144,29 @@ type patience struct {
 	psn     ib.PSN        // has refused the request at psn
 }
 
-// PeerRetries says that the connection manager has asked the queue pair's peer, with the number
-// peer, to repeat a request n times after RNR NAKs. RESET clears it.
-func (q *QP) PeerRetries(peer ib.QPN, n uint8) {
-	q.resp.patience.peer, q.resp.patience.retries = peer, n
+// PeerRetries says that the connection manager has asked the peer, queue pair number peer, to repeat
+// a request n times after RNR NAKs. RESET clears it.
+func (e *End) PeerRetries(peer ib.QPN, n uint8) {
+	k := &e.resp.patience
+	k.peer, k.retries = peer, n
 }
 
-// unready reports whether a request that takes a receive gets an RNR NAK although there is one:
-// the receive waits for the repetition. No request gets two RNR NAKs in a row if one of them is
-// such a NAK.
-func (r *responder) unready(now clock.Instant, p *Packet) bool {
-	d, k := r.ep.env.Nasty, &r.patience
+// refuses reports whether a request that takes a receive gets an RNR NAK although there is one:
+// the receive waits for the repetition. No request gets one that has had an RNR NAK already.
+func (k *patience) refuses(now clock.Instant, r *responder, p *Packet) bool {
+	d := r.ep.env.Nasty
 	if !d.Has(nasty.RNR) || !p.TakesReceive() || r.late || k.retries < rnrRetries || k.peer != r.ep.attr.DestQPN ||
 		k.refused && k.psn == p.BTH.PSN || now < k.next || !d.OneIn(nasty.RNR, rnrOdds) {
 		return false
 	}
 	k.next = now.Add(rnrShare * ib.RNRTimer(r.in.rnrTimer()))
-	r.in.slot.spare = true
+	r.in.putOff()
 	traceNasty(r.ep, p, "nasty: RNR NAK although there is a receive")
 	return true
 }
+
+// note notes an RNR NAK.
+func (k *patience) note(p *Packet) { k.refused, k.psn = true, p.BTH.PSN }
 
 // traceNasty records what happened to a packet.
 func traceNasty(ep *endpoint, p *Packet, cause string) {

@@ -161,7 +161,8 @@ func (q *QP) Receive(now clock.Instant, p *Packet) {
 	case !q.ep.take(p):
 	case onResponses.has(q.ep.typ) && p.Info.Flags&roce.FlagResponse != 0:
 		if q.comp.receiveResponse(now, p) {
-			q.answered(now)
+			q.settled(now)
+			q.sendOn()
 		}
 	case onRequests.has(q.ep.typ) && p.Info.Flags&roce.FlagResponse == 0:
 		q.resp.receiveRequest(now, p)
@@ -173,12 +174,6 @@ func (q *QP) Receive(now clock.Instant, p *Packet) {
 		q.ep.drop(counters.DropService, p)
 	}
 	q.reportReceived()
-}
-
-// answered ends the draining of SQD, and sends on.
-func (q *QP) answered(clock.Instant) {
-	q.checkDrained()
-	q.sendOn()
 }
 
 // Doorbell is called after work was posted: it flushes the work if the state
@@ -248,8 +243,8 @@ type owner interface {
 	suspend(now clock.Instant, code uint8)
 	// resume continues when the timer of suspend expires.
 	resume(now clock.Instant)
-	// answered is called after a response to a request in flight.
-	answered(now clock.Instant)
+	// settled is called when work requests may have completed.
+	settled(now clock.Instant)
 
 	// refuse answers the request at psn with the NAK of a fault, and ends what the fault ends.
 	refuse(psn ib.PSN, f fault)

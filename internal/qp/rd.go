@@ -151,10 +151,10 @@ func (d *rdSide) stopSending(now clock.Instant) {
 	d.at, d.place, d.again = nil, placeQueue, false
 }
 
-// find has the EE context find a lost response to the queue pair's work request.
-func (d *rdSide) find(now clock.Instant) {
+// findLost has the EE context process a lost response to the queue pair's work request.
+func (d *rdSide) findLost(now clock.Instant) {
 	if d != nil && d.place == placeTurn {
-		d.at.comp.find(now)
+		d.at.findLost(now)
 	}
 }
 

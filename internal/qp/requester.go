@@ -81,7 +81,7 @@ func (r *requester) idle() {
 }
 
 // checkDrained ends the draining of SQD if work requests have completed.
-func (r *requester) checkDrained() { r.qp.checkDrained() }
+func (r *requester) checkDrained() { r.qp.settled(r.ep.env.now) }
 
 // drained reports whether every work request that was begun is complete.
 func (r *requester) drained() bool { return r.queue.Cons() == r.began }
@@ -127,7 +127,7 @@ func (r *requester) nextRequest(now clock.Instant, b *fabric.Batch) *begunWR {
 	if r.ep.behaviour().requester != sendAll || r.flight.Holding(now) || r.turn != nil && !r.turn() || !r.waiting(now) || !r.inPace(now) {
 		return nil
 	}
-	if r.ep.env.Nasty != nil && r.delays(now) {
+	if r.ep.env.Nasty != nil && r.delay.applies(now, r) {
 		return nil
 	}
 	w := r.queue.note(r.next)

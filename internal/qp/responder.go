@@ -149,7 +149,7 @@ func (r *responder) request(now clock.Instant, p *Packet) {
 	if r.ep.env.Inject != nil && r.injected(p) {
 		return
 	}
-	if !r.in.takeFor(p) || r.ep.env.Nasty != nil && r.unready(now, p) {
+	if !r.in.takeFor(p) || r.ep.env.Nasty != nil && r.patience.refuses(now, r, p) {
 		r.notReady(p)
 		return
 	}
@@ -250,7 +250,7 @@ func (r *responder) notReady(p *Packet) {
 	s := roce.RNRNAK(r.in.rnrTimer())
 	r.ep.owner.notReady(s)
 	r.nakSent, r.ahead = true, p.BTH.PSN
-	r.patience.refused, r.patience.psn = true, p.BTH.PSN
+	r.patience.note(p)
 	r.reply.nak(s, p.BTH.PSN)
 }
 
