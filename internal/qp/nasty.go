@@ -21,6 +21,7 @@ const (
 
 	rnrOdds    = 16 // one request in so many gets an RNR NAK
 	rnrRetries = 2  // minimum RNR retry count of its peer
+	rnrCode    = 20 // of the longest timer: 10.24 ms
 	rnrShare   = 16 // the peer waits for at most one part in so many of the time
 
 	delayOdds = 16 // one work request in so many begins late
@@ -159,10 +160,19 @@ func (k *patience) refuses(now clock.Instant, r *responder, p *Packet) bool {
 		k.refused && k.psn == p.BTH.PSN || now < k.next || !d.OneIn(nasty.RNR, rnrOdds) {
 		return false
 	}
-	k.next = now.Add(rnrShare * ib.RNRTimer(r.in.rnrTimer()))
+	k.next = now.Add(rnrShare * ib.RNRTimer(nastyRNRTimer(r.in.rnrTimer())))
 	r.in.putOff()
 	traceNasty(r.ep, p, "nasty: RNR NAK although there is a receive")
 	return true
+}
+
+// nastyRNRTimer returns the timer code of an RNR NAK without a cause: the queue pair's, unless that is
+// long. The attribute is for the RNR NAKs of a queue without receives, and 0 is the longest time.
+func nastyRNRTimer(code uint8) uint8 {
+	if ib.RNRTimer(code) > ib.RNRTimer(rnrCode) {
+		return rnrCode
+	}
+	return code
 }
 
 // note notes an RNR NAK.

@@ -149,8 +149,12 @@ func (r *responder) request(now clock.Instant, p *Packet) {
 	if r.ep.env.Inject != nil && r.injected(p) {
 		return
 	}
-	if !r.in.takeFor(p) || r.ep.env.Nasty != nil && r.patience.refuses(now, r, p) {
-		r.notReady(p)
+	if !r.in.takeFor(p) {
+		r.notReady(p, r.in.rnrTimer())
+		return
+	}
+	if r.ep.env.Nasty != nil && r.patience.refuses(now, r, p) {
+		r.notReady(p, nastyRNRTimer(r.in.rnrTimer()))
 		return
 	}
 	if !r.carryOut(p) {
@@ -243,11 +247,11 @@ func (r *responder) hold(now clock.Instant, p *Packet) bool {
 }
 
 // notReady answers a packet that needs a receive work request when there is
-// none (E12). The packets after it are dropped without an answer.
-func (r *responder) notReady(p *Packet) {
+// none (E12), with a timer code. The packets after it are dropped without an answer.
+func (r *responder) notReady(p *Packet, code uint8) {
 	r.ep.env.Counters.SendRNRErr++
 	r.ep.counts().RNRSent++
-	s := roce.RNRNAK(r.in.rnrTimer())
+	s := roce.RNRNAK(code)
 	r.ep.owner.notReady(s)
 	r.nakSent, r.ahead = true, p.BTH.PSN
 	r.patience.note(p)
