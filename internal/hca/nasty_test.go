@@ -10,8 +10,10 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/hca"
 	"github.com/softhca/softhca/internal/hca/rig"
 	"github.com/softhca/softhca/internal/nasty"
+	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/internal/trace"
 	"github.com/softhca/softhca/roce"
 )
@@ -455,5 +457,58 @@ func TestK2_LeftOut(t *testing.T) {
 		if run(false, p) != run(false, p) {
 			t.Errorf("seed %d: %v: two runs differ", seed, p)
 		}
+	}
+}
+
+// TestK2_SharedReceiveStays shows that the receive of a request that got an RNR NAK stays with its queue
+// pair: the repetition finds it although the shared receive queue is empty.
+func TestK2_SharedReceiveStays(t *testing.T) {
+	const seed = 6
+	r := newNastyRig(t, nastyOptions{typ: ib.RC, seed: seed, parts: []nasty.Part{nasty.RNR}})
+	s := r.Sides[1]
+	srq, err := s.PD.CreateSRQ(4, 1, 0)
+	rig.Must(t, err)
+	s.QP, err = s.HCA.CreateQP(s.PD, hca.QPConfig{Type: ib.RC, SendCQ: s.CQ, RecvCQ: s.CQ, SRQ: srq, Cap: rig.Cap, SigAll: true})
+	rig.Must(t, err)
+	r.direct(func(a *ib.QPAttr) { a.RNRRetry = 2 })
+	s.QP.PeerRetries(r.Sides[0].QP.Num(), 2)
+	for range 400 {
+		rig.Must(t, srq.PostRecv(&ib.RecvWR{SGList: []ib.SGE{s.SGE(0, 64)}}))
+		r.Post(0, ib.SendWR{Opcode: ib.WRSend, SGList: []ib.SGE{r.Sides[0].SGE(0, 64)}})
+		r.succeed("shared receives", 0, 1)
+		r.succeed("shared receives", 1, 1)
+		r.Now = r.Now.Add(lossPause)
+	}
+	if n := len(r.did[1][rnrCause]); n < 10 {
+		t.Errorf("seed %d: %d RNR NAKs in 400 messages", seed, n)
+	}
+}
+
+// TestK2_WithFaults shows that RNR NAKs that the user asks for are not added to those of the behaviour:
+// no request gets two, though each of the user's rules is applied.
+func TestK2_WithFaults(t *testing.T) {
+	const seed = 8
+	r := newNastyRig(t, nastyOptions{typ: ib.RC, seed: seed, parts: []nasty.Part{nasty.RNR}})
+	r.direct(func(a *ib.QPAttr) { a.RNRRetry = 2 })
+	r.Sides[1].QP.PeerRetries(r.Sides[0].QP.Num(), 2)
+	seen, injected := map[ib.PSN]int{}, 0
+	r.Sides[1].HCA.Inject(func(_ *qp.QP, p *qp.Packet) roce.Syndrome {
+		if seen[p.BTH.PSN]++; seen[p.BTH.PSN] == 1 && p.BTH.PSN.Value()%5 == 0 {
+			injected++
+			return roce.RNRNAK(12)
+		}
+		return 0
+	}, nil)
+	for range 400 {
+		r.pingPong(1)
+		r.Now = r.Now.Add(lossPause)
+	}
+	for psn, n := range seen {
+		if n > 2 {
+			t.Errorf("seed %d: the request at %v was sent %d times", seed, psn, n)
+		}
+	}
+	if n := len(r.did[1][rnrCause]); n < 10 || injected < 79 {
+		t.Errorf("seed %d: %d RNR NAKs of the behaviour, %d of the user", seed, n, injected)
 	}
 }
