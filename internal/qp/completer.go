@@ -24,6 +24,7 @@ type completer struct {
 	port      uint16         // UDP source port of the last response with data; 0: none
 	msn       msnPolicy
 	doubt     doubt
+	losses    losses
 }
 
 // receiveResponse matches a response to the requests by its PSN: before una it
@@ -49,11 +50,19 @@ func (c *completer) receiveResponse(now clock.Instant, p *Packet) bool {
 		return false
 	}
 	c.ep.learnID(p)
+	if c.ep.env.Nasty != nil && c.loses(now, p) {
+		return false
+	}
+	c.process(now, p)
+	return true
+}
+
+// process handles a response to a request in flight, and buffered ones that follow it.
+func (c *completer) process(now clock.Instant, p *Packet) {
 	c.take(now, p)
 	c.catchUp(now)
 	c.req.judge(now)
 	c.req.reapFailed(now)
-	return true
 }
 
 // take handles a response to a request in flight.
@@ -438,9 +447,9 @@ func (c *CQ) add(now, at clock.Instant, q *QP, wc *ib.WC, solicited bool) {
 
 const causeCQFull = "completion queue full"
 
-// checkDrained ends the draining of SQD when every begun work request is
+// settled ends the draining of SQD when every begun work request is
 // complete (E6, Q12).
-func (q *QP) checkDrained() {
+func (q *QP) settled(clock.Instant) {
 	if q.sqd.draining && !q.rd.begun() {
 		q.End.checkDrained()
 	}

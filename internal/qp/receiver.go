@@ -149,6 +149,9 @@ func (r *receiver) undo(msg message, received uint32) {
 	r.msg, r.received, r.slot.spare = msg, received, msg == messageNone
 }
 
+// putOff keeps the receive taken for a request, which will be repeated.
+func (r *receiver) putOff() { r.slot.spare = true }
+
 // established raises COMM_EST at the first request in RTR (Q9), and calls
 // onFirst. It reports false if that ended the QP, which then must not execute
 // the request.
