@@ -127,10 +127,10 @@ func (r *requester) nextRequest(now clock.Instant, b *fabric.Batch) *begunWR {
 	if r.ep.behaviour().requester != sendAll || r.flight.Holding(now) || r.turn != nil && !r.turn() || !r.waiting(now) || !r.inPace(now) {
 		return nil
 	}
-	if r.ep.env.Nasty != nil && r.delay.applies(now, r) {
+	w := r.queue.note(r.next)
+	if r.ep.env.Nasty != nil && w.kind != begunLocal && r.delay.applies(now, r) {
 		return nil
 	}
-	w := r.queue.note(r.next)
 	w.first, w.last = r.alloc, r.alloc
 	if r.ep.connected() {
 		w.last = w.first.Add(w.request().operation().packets(w.length, r.ep.mtu) - 1)

@@ -29,11 +29,11 @@ type responder struct {
 	// may be executed; nil: there are none.
 	admit func(now clock.Instant, p *Packet) bool
 
-	kept     resources
-	reply    reply
-	alive    reply // acknowledges a duplicate while the answer to a later request has to wait
+	kept    resources
+	reply   reply
+	alive   reply // acknowledges a duplicate while the answer to a later request has to wait
 	peerRNR peerRNR
-	dying    fault // a fatal error whose NAK is still to be sent; nothing more is accepted
+	dying   fault // a fatal error whose NAK is still to be sent; nothing more is accepted
 }
 
 // fault is an error of the responder: the NAK for the peer and what this side

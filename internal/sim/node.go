@@ -289,6 +289,11 @@ func (n *node) trace(r *trace.Record) {
 		e.wire.repaired(r)
 	case trace.Challenge:
 		e.wire.challenge(r)
+	case trace.Fault: // a nasty adapter has lost a response
+		w.Mark("K2 lost response")
+		if e.pair != nil {
+			e.pair.harmed()
+		}
 	case trace.Drop:
 		if n.taken && r.Cause == counters.DropService.String() {
 			n.tally.turned++
