@@ -53,13 +53,11 @@ func dispatch(now clock.Instant, c *Conn, d *mad.MAD, send sender) {
 		traceNasty(now, c, fmt.Sprintf("nasty: %v is sent %v late", kind, due.Sub(now)))
 	}
 	c.lastDue = m.postpone(now, lateMessage{due, to, d, send})
-	if !dice.OneIn(nasty.CM, twiceOdds) || !c.allowance.spend() {
+	// A copy of a request that the peer has rejected would be another request.
+	if kind == mad.AttrREQ || kind == mad.AttrSIDRREQ || !dice.OneIn(nasty.CM, twiceOdds) || !c.allowance.spend() {
 		return
 	}
-	// A late copy of a request that the peer has rejected would be another request.
-	if kind != mad.AttrREQ && kind != mad.AttrSIDRREQ {
-		due = max(due, now.Add(dice.Time(nasty.CM, most)))
-	}
+	due = max(due, now.Add(dice.Time(nasty.CM, most)))
 	traceNasty(now, c, fmt.Sprintf("nasty: %v is sent twice", kind))
 	c.lastDue = m.postpone(now, lateMessage{due, to, d, send})
 }

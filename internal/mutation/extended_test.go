@@ -49,7 +49,8 @@ var extendedMutants = slices.Concat(
 	}),
 	bugsIn("internal/hca", []mutant{
 		{name: "timer-of-a-destroyed-queue", in: "CQs.Destroy", test: "internal/qp TestM7_DelayedEventEnds",
-			old: "if c.Moderated() { $*body }"},
+			old: "c.Moderated() || $h.cfg.Nasty != nil",
+			new: "false"},
 	}),
 	bugsIn("internal/ring", []mutant{
 		{name: "time-lost-when-the-queue-moves", in: "CQ.move", breaks: "M7", test: "TestM7_TimedCQ", sim: "poll", profile: "errors",

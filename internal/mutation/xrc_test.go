@@ -28,7 +28,7 @@ var xrcMutants = slices.Concat(
 		{name: "xrc-packets-sent-again-name-the-latest-queue", in: "requester.sendRequest", sim: "message completion status", profile: "xrc",
 			old: "r.queue.To(r.next).AH",
 			new: "r.queue.To(r.began-1).AH"},
-		{name: "xrc-target-of-a-full-cq-lives", in: "QP.push", sim: "state", profile: "xrc",
+		{name: "xrc-target-of-a-full-cq-lives", in: "CQ.add", sim: "state", profile: "xrc",
 			old: "$q.fatal(now, causeCQFull)",
 			new: "if $q.xrc == nil { $q.fatal(now, causeCQFull) }"},
 		{name: "xrc-wrong-queue-tolerated", in: "xrcTarget.admit", breaks: "M4",

@@ -78,6 +78,11 @@ func TestK2_Seeds(t *testing.T) {
 	base := Config{Seed: 7}
 	want := rolls(base.New(0))
 	for p := range NumParts {
+		for other := range p {
+			if slices.Equal(want[p], want[other]) {
+				t.Errorf("%v and %v make the same choices", p, other)
+			}
+		}
 		if len(want[p]) != 64 {
 			t.Errorf("%v: %d choices, want 64", p, len(want[p]))
 		}

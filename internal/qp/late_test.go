@@ -149,6 +149,29 @@ func TestK2_LateCompletions(t *testing.T) {
 	}
 }
 
+// TestK2_EarlyEventDisarms shows that an event that comes before its entry uses up the arming: a
+// program that does not arm again gets no other one, though the entry comes.
+func TestK2_EarlyEventDisarms(t *testing.T) {
+	early := 0
+	for seed := range uint64(40) {
+		l := newLateQueue(t, nasty.Config{Seed: seed + 1}, 255, 1)
+		l.cq.Arm(false)
+		l.flush(l.qps[0])
+		for range 300 {
+			l.advance(5 * time.Microsecond)
+			if l.events > 0 && l.cq.Pending() == 0 {
+				early++
+			}
+		}
+		if l.events != 1 || l.cq.Pending() != posted {
+			t.Errorf("seed %d: %d events and %d completions, want 1 and %d", seed+1, l.events, l.cq.Pending(), posted)
+		}
+	}
+	if early == 0 {
+		t.Error("no event came before its entry")
+	}
+}
+
 // TestK2_LeftOut leaves the behaviours out one by one, and then together.
 func TestK2_LeftOut(t *testing.T) {
 	for _, c := range []struct {
