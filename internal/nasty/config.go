@@ -2,6 +2,7 @@ package nasty
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 
@@ -91,4 +92,13 @@ func (c Config) String() string {
 		}
 	}
 	return b.String()
+}
+
+// SeedOf returns a seed for what a behaviour does outside of the engine, at an adapter counted
+// from 0; 0 without the behaviour.
+func (c Config) SeedOf(p Part, adapter int) uint64 {
+	if c.Seed == 0 || c.Without[p] {
+		return 0
+	}
+	return max(1, rand.NewPCG(c.Seed, uint64(adapter)<<8|uint64(p)).Uint64())
 }
