@@ -60,6 +60,11 @@ the program when the program has ended. --check=advice also reports legal use th
 a process at its first error with exit code 86. --report also writes the report to a file, and --suppress hides findings
 that you know. The findings are described in docs/checks.md.
 
+--nasty makes the adapter behave as badly as the specification permits, and never makes an operation fail: completions come
+late and in bunches, events without completions, bytes of a message in any order. It shows bugs of programs that depend on
+what one adapter happens to do. run draws a seed and prints it; --nasty=SEED repeats its choices, --nasty=SEED,without=NAME
+leaves a behaviour out. softhca faults --nasty and docs/nasty.md describe them. The variable SOFTHCA_NASTY does the same.
+
 The program replaces this command, or with --explain or --check is its child. The exit code is the program's. It is 127 if
 there is no such program, 126 if the program cannot be executed, and 125 if run itself fails: an option or a variable is
 wrong, the address, the capture file or the report cannot be used, or the libraries are missing. It is 86 if --check=fatal
@@ -76,6 +81,8 @@ ended the program, or if the program ended with 0, and the report of --explain d
   softhca run --check -- ./my_server
   softhca run --check=advice,fatal --explain -- ./my_client 192.0.2.7
   softhca run --check --report findings.sarif --suppress known.txt -- ./my_test
+  softhca run --nasty --check -- ./my_server
+  softhca run --nasty=7,without=placement -- ./my_test            the seed of an earlier run, without one behaviour
   softhca run --wire udp -- ./my_server                           for tcpdump -i lo; the client with --wire udp, too
   softhca run --addr 127.0.0.1 -- sh -c 'cat /sys/class/infiniband/softhca0/ports/1/hw_counters/*'`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -91,6 +98,7 @@ ended the program, or if the program ended with 0, and the report of --explain d
 		"local `address`, addresses (a,b) or network interface of the adapter; they become its GID table; repeat it for more adapters")
 	x.want.flags(cmd)
 	x.check.flags(cmd)
+	x.nasty.flags(cmd)
 	cmd.Flags().SetInterspersed(false) // words after the program's name are its arguments
 	return cmd
 }
@@ -101,6 +109,7 @@ type running struct {
 	addrs  []string // of the adapters
 	want   expected
 	check  checking
+	nasty  nastyOption
 }
 
 // run runs a program.
@@ -120,6 +129,10 @@ func (x *running) run(cmd *cobra.Command, g *globals, args []string) error {
 	if strings.HasPrefix(x.device, "-") {
 		return usagef("--device %q: want a name; options stand before it", x.device)
 	}
+	choices, err := x.nasty.config(args)
+	if err != nil {
+		return err
+	}
 	o, err := runOptions(cmd, g, args)
 	if err != nil {
 		return err
@@ -130,6 +143,7 @@ func (x *running) run(cmd *cobra.Command, g *globals, args []string) error {
 	if err := o.CheckDevice(); err != nil {
 		return usagef("%s: %w", from, err)
 	}
+	x.nasty.start(o, choices)
 	err = x.start(cmd, g, o)
 	if not := (*launch.Error)(nil); errors.As(err, &not) {
 		return &exitError{not.Code, named(cmd, err)}
