@@ -24,6 +24,9 @@ func (q CQs) Create(c qp.CQConfig) (*qp.CQ, error) {
 	if h.use.CQs >= h.cfg.Limits.MaxCQ {
 		return nil, ib.ErrInsufficientResources
 	}
+	if c.Queues.Alloc == nil {
+		c.Entries = h.larger(c.Entries, h.cfg.Limits.MaxCQE)
+	}
 	c.Num, c.Table = h.track.number(restrack.KindCQ), h.track.table
 	cq, err := qp.NewCQ(c.Queues.Or(h.cfg.Queues), c)
 	if err == nil {
@@ -46,7 +49,7 @@ func (q CQs) Destroy(c *qp.CQ) error {
 	if n := c.Users(); n != 0 {
 		return fmt.Errorf("completion queue serves %d work queues: %w", n, ib.ErrBusy)
 	}
-	if c.Moderated() {
+	if c.Moderated() || h.cfg.Nasty != nil {
 		if err := h.Enter(func() error { h.env.Forget(c); return nil }); err != nil {
 			return err
 		}

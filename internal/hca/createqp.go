@@ -5,6 +5,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/memory"
+	"github.com/softhca/softhca/internal/nasty"
 	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/internal/ring"
 )
@@ -45,6 +46,9 @@ func (h *HCA) CreateQP(p *PD, c QPConfig) (*qp.QP, error) {
 		Num: ib.QPN(num), Type: c.Type, Via: memory.Via{QP: h.nextVia()}, SendCQ: c.SendCQ, RecvCQ: c.RecvCQ,
 		SRQ: c.SRQ, RDD: c.RDD, XRCD: c.XRCD, Cap: c.Cap, SigAll: c.SigAll, Flags: c.Flags, Queues: c.Queues,
 	}
+	if c.Queues.Alloc == nil {
+		h.enlarge(&qc.Cap)
+	}
 	if p != nil {
 		qc.Via.PD = p.ID
 	}
@@ -66,6 +70,23 @@ func (h *HCA) CreateQP(p *PD, c QPConfig) (*qp.QP, error) {
 		p.use(1)
 	}
 	return q, nil
+}
+
+// enlarge changes the sizes of a queue pair's queues to those that it gets. They are not in memory
+// of the program's own allocator, which was asked for those that the program wants.
+func (h *HCA) enlarge(c *ib.QPCap) {
+	l := &h.cfg.Limits
+	c.MaxSendWR, c.MaxRecvWR = h.larger(c.MaxSendWR, l.MaxQPWR), h.larger(c.MaxRecvWR, l.MaxQPWR)
+	c.MaxSendSGE, c.MaxRecvSGE = h.larger(c.MaxSendSGE, l.MaxSGE), h.larger(c.MaxRecvSGE, l.MaxSGE)
+	c.MaxInlineData = h.larger(c.MaxInlineData, l.MaxInlineData)
+}
+
+// larger returns the size of a queue for n entries: n, or more with nasty.Sizes, at most most.
+func (h *HCA) larger(n, most uint32) uint32 {
+	if h.cfg.Nasty.OneIn(nasty.Sizes, 2) {
+		return min(2*n, most)
+	}
+	return n
 }
 
 // nextVia returns the serial number of a new queue pair.

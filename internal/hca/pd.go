@@ -165,7 +165,11 @@ func (p *PD) CreateSRQWith(c SRQConfig) (*qp.SRQ, error) {
 		return nil, ib.ErrInsufficientResources
 	}
 	var s *qp.SRQ
-	s, err := qp.NewSRQ(c.Queues.Or(h.cfg.Queues), p.ID, c.MaxWR, max(c.MaxSGE, 1), func() {
+	wr, sge := c.MaxWR, max(c.MaxSGE, 1)
+	if c.Queues.Alloc == nil {
+		wr, sge = h.larger(wr, l.MaxSRQWR), h.larger(sge, l.MaxSGE)
+	}
+	s, err := qp.NewSRQ(c.Queues.Or(h.cfg.Queues), p.ID, wr, sge, func() {
 		h.cfg.Raise(qp.Event{Type: ib.EventSRQLimitReached, SRQ: s})
 	})
 	if err != nil {

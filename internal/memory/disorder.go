@@ -2,6 +2,7 @@ package memory
 
 import (
 	"time"
+	"unsafe"
 
 	"github.com/softhca/softhca/internal/nasty"
 )
@@ -40,10 +41,27 @@ func (d *disorder) copy(dst, src []byte) {
 		copy(dst, src)
 		return
 	}
-	at := 1 + d.dice.IntN(nasty.Placement, n-1)
+	at := d.split(dst[:n])
 	copy(dst[at:], src[at:])
 	d.wait()
 	copy(dst[:at], src[:at])
+}
+
+// split returns where the part begins that is written first: at an address that is a multiple of
+// word, as processors write aligned words at once.
+func (d *disorder) split(dst []byte) int {
+	at := 1 + d.dice.IntN(nasty.Placement, len(dst)-1)
+	return at - min(at, int(uintptr(unsafe.Pointer(&dst[at]))%word))
+}
+
+// word is the size of what is never torn, in bytes.
+const word = 8
+
+// Pause waits as between two parts of a payload.
+func (t *Table) Pause() {
+	if t.disorder != nil {
+		t.disorder.wait()
+	}
 }
 
 // wait lets the program see that only a part has been written.

@@ -54,7 +54,7 @@ var parts = [NumParts]partInfo{
 	},
 	Placement: {
 		name:   "placement",
-		title:  "The bytes of a message are written to memory in any order: the end of a packet before its start, and a later packet before an earlier one.",
+		title:  "The bytes of a message are written to memory in any order: the end of a packet before its start, and the last packet before an earlier one. Aligned words of 8 bytes are written at once.",
 		permit: "The order of the bytes of a message is not defined unless ibv_query_qp_data_in_order says so, and here it says 0. All bytes are there before the message completes, before a later message completes, and before a later READ is answered.",
 		source: "ibv_query_qp_data_in_order(3); IBA volume 1, Transport Layer, Transaction Ordering",
 		bug:    "A program that waits for the last byte of a message, or for a flag in it, and then reads the rest.",
@@ -103,7 +103,7 @@ var parts = [NumParts]partInfo{
 	},
 	Sizes: {
 		name:   "sizes",
-		title:  "Queues get exactly the asked size, or a larger one, where the adapter may round up; so do the inline data and the elements of a request.",
+		title:  "Some queues get twice the entries that the program asked for, twice the elements of a request, or twice the inline data.",
 		permit: "The calls return the actual values, which may be larger than those that were asked for.",
 		source: "ibv_create_qp(3), ibv_create_cq(3), ibv_create_srq(3)",
 		bug:    "A program that compares the returned values with those it asked for, or relies on entries that it did not ask for.",

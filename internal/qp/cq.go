@@ -18,6 +18,7 @@ type CQ struct {
 	num     uint32
 	track   restrack.Handle[restrack.CQInfo, restrack.CQCounts]
 	moderated
+	late
 }
 
 // CQConfig describes a completion queue to create.

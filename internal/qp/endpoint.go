@@ -259,6 +259,7 @@ func (e *endpoint) raise(t ib.EventType) {
 	if e.env.Trace != nil {
 		e.record(trace.Record{Kind: trace.Event, Event: ev.Type})
 	}
+	e.env.Late.settle(e.env.now, e.env)
 	e.env.Raise(ev)
 }
 

@@ -98,7 +98,9 @@ type Env struct {
 	Timers Timers
 	// Delayed are the completion queues with a delayed event.
 	Delayed Delayed
-	Peers   *flow.Table // bounds what is in flight to each address
+	// Late are the completion queues with late entries.
+	Late  Late
+	Peers *flow.Table // bounds what is in flight to each address
 	// Sockets delays UC packets to sockets of this host that are full; nil if Backlog is.
 	Sockets *flow.SocketCredits
 	// Reorder is the memory of the reorder buffers. With nil there is no buffering

@@ -103,5 +103,9 @@ func (e *Env) Moderate(now clock.Instant, c *CQ, m Moderation) error {
 	return nil
 }
 
-// Forget drops the delayed event of a queue that is to be destroyed.
-func (e *Env) Forget(c *CQ) { e.Delayed.Remove(c) }
+// Forget drops the delayed event, and the late entries, of a queue that is to be destroyed.
+func (e *Env) Forget(c *CQ) {
+	e.Delayed.Remove(c)
+	e.Late.Remove(c)
+	c.held = nil
+}

@@ -96,6 +96,7 @@ type receiver struct {
 	dropping bool   // UC: the rest of the message is dropped
 	received uint32 // bytes of the message placed so far
 	write    writeTarget
+	back     heldBack
 	commEst  bool // COMM_EST was raised since the QP entered RTR
 	// blocksSelf keeps the queue pair's own messages to a multicast group from it.
 	blocksSelf bool
@@ -262,10 +263,13 @@ func (r *receiver) checkKey(p *Packet) fault {
 // the key in the last packet of a SEND with invalidate.
 func (r *receiver) executeSend(p *Packet) fault {
 	r.msg = messageSend
-	if !r.placeAt(p.Payload, r.received) {
+	if !r.holdBack(p) && !r.placeAt(p.Payload, r.received) {
 		return remoteOperational("receive scatter element cannot be written")
 	}
 	r.received += uint32(len(p.Payload))
+	if rest, off := r.rest(p); rest != nil && !r.placeAt(rest, off) {
+		return remoteOperational("receive scatter element cannot be written")
+	}
 	if p.Info.Flags&roce.FlagInv == 0 {
 		return fault{}
 	}
@@ -287,21 +291,34 @@ func (r *receiver) placeAt(b []byte, off uint32) bool {
 	return f == memory.FaultNone || denied(r.ep, "receive", f)
 }
 
-// executeWrite copies the payload to its address. It looks up the key for every
-// packet, because the region may have been deregistered meanwhile.
+// executeWrite copies the payload to its address.
 func (r *receiver) executeWrite(p *Packet) fault {
 	r.msg = messageWrite
-	if len(p.Payload) == 0 {
+	if !r.holdBack(p) {
+		if f := r.writeAt(p.Payload, r.received); f != (fault{}) {
+			return f
+		}
+	}
+	r.received += uint32(len(p.Payload))
+	if rest, off := r.rest(p); rest != nil {
+		return r.writeAt(rest, off)
+	}
+	return fault{}
+}
+
+// writeAt copies b to byte off of the current RDMA WRITE. It looks up the key for every packet,
+// because the region may have been deregistered meanwhile.
+func (r *receiver) writeAt(b []byte, off uint32) fault {
+	if len(b) == 0 {
 		return fault{}
 	}
-	dst, err := r.ep.env.Mem.Remote(r.qp.via, r.write.rkey, r.write.va+uint64(r.received), uint64(len(p.Payload)), ib.AccessRemoteWrite)
+	dst, err := r.ep.env.Mem.Remote(r.qp.via, r.write.rkey, r.write.va+uint64(off), uint64(len(b)), ib.AccessRemoteWrite)
 	if err != memory.FaultNone {
 		return r.ep.env.badKey("rkey", err)
 	}
-	if err := r.ep.env.Mem.Put(dst, p.Payload); err != memory.FaultNone {
+	if err := r.ep.env.Mem.Put(dst, b); err != memory.FaultNone {
 		return r.ep.env.badKey("rkey", err)
 	}
-	r.received += uint32(len(p.Payload))
 	return fault{}
 }
 

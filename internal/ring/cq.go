@@ -153,7 +153,7 @@ func (c *CQ) time(e *CQE) *int64 {
 
 // Push adds an entry, completed now, and reports whether there was room.
 func (c *CQ) Push(now clock.Instant, wc *ib.WC) bool {
-	if c.prod-c.hdr.Cons.Load() >= c.mask.Load() {
+	if c.Room() == 0 {
 		return false
 	}
 	e := c.entry(c.prod)
@@ -165,6 +165,9 @@ func (c *CQ) Push(now clock.Instant, wc *ib.WC) bool {
 	c.hdr.Prod.Store(c.prod)
 	return true
 }
+
+// Room returns how many entries Push can add; 0 if a reader corrupted its index.
+func (c *CQ) Room() uint32 { return c.mask.Load() - c.waiting() }
 
 // waiting returns the number of waiting entries, at most the capacity, even if
 // a reader corrupted its index.

@@ -67,7 +67,7 @@ func New(env *qp.Env, slot uint8, gsi GSI) *Shard {
 	}
 	env.QPs, env.EECs = number.NewTable[qp.QP](slot), number.NewTable[qp.EEC](slot)
 	env.SRQs = number.NewTable[qp.SRQ](slot)
-	env.Timers, env.Delayed = qp.NewTimers(), qp.NewDelayed()
+	env.Timers, env.Delayed, env.Late = qp.NewTimers(), qp.NewDelayed(), qp.NewLate()
 	env.Peers = flow.NewTable(env.Settings.WindowBytes)
 	if env.Backlog != nil {
 		env.Sockets = flow.NewSocketCredits(env.Backlog)
@@ -225,13 +225,14 @@ func (s *Shard) Advance(now clock.Instant) {
 		}
 		e.Arm()
 	}
+	s.env.Late.Advance(now, s.env)
 	s.env.Delayed.Advance(now)
 	s.gsi.Advance(now)
 }
 
 // Deadline returns when Advance is next needed; clock.Never when idle.
 func (s *Shard) Deadline() clock.Instant {
-	return min(s.env.Timers.Next(), s.env.Delayed.Next(), s.gsi.Deadline())
+	return min(s.env.Timers.Next(), s.env.Delayed.Next(), s.env.Late.Next(), s.gsi.Deadline())
 }
 
 // Pending reports whether Transmit has something to do for a port. The shard's

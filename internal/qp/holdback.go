@@ -1,0 +1,42 @@
+package qp
+
+import (
+	"github.com/softhca/softhca/internal/nasty"
+	"github.com/softhca/softhca/roce"
+)
+
+// heldBack is the payload of an earlier packet of the current message that a receiver writes
+// after that of the last packet (nasty.Placement).
+type heldBack struct {
+	held bool
+	off  uint32 // in the message
+	data []byte // a copy
+}
+
+// holdBack reports whether the payload of a packet is written later: that of at most one packet
+// of a message, which is not the last.
+func (r *receiver) holdBack(p *Packet) bool {
+	d := r.ep.env.Nasty
+	if !d.Has(nasty.Placement) {
+		return false
+	}
+	if p.Info.Flags&roce.FlagStart != 0 {
+		r.back.held = false // that of a message without an end
+	}
+	if r.back.held || p.Info.Flags&roce.FlagEnd != 0 || !d.OneIn(nasty.Placement, 3) {
+		return false
+	}
+	r.back = heldBack{true, r.received, append(r.back.data[:0], p.Payload...)}
+	return true
+}
+
+// rest returns the payload to write after that of a packet, and its offset in the message; nil
+// unless the packet is the last of its message.
+func (r *receiver) rest(p *Packet) (b []byte, off uint32) {
+	if !r.back.held || p.Info.Flags&roce.FlagEnd == 0 {
+		return nil, 0
+	}
+	r.back.held = false
+	r.ep.env.Mem.Pause()
+	return r.back.data, r.back.off
+}
