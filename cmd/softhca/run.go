@@ -25,6 +25,24 @@ const defaultDevice = "softhca0"
 // runName is the name of the command.
 const runName = "run"
 
+// runExamples are the examples of the command's help.
+const runExamples = `  softhca run -- ibv_devinfo -v
+  softhca run -- ibv_rc_pingpong -g 0                             a server, and in another terminal its client:
+  softhca run -- ibv_rc_pingpong -g 0 127.0.0.1
+  softhca run --addr eth0 -- ./my_server                          reachable from other hosts
+  softhca run --addr eth0 --addr eth1 -- ibv_devices              two adapters
+  softhca run -- mpirun -n 2 softhca run -- ./my_program
+  softhca run --fault 'drop p=0.01' --capture x.pcapng -- ./my_server
+  softhca run --explain -- ./my_client 192.0.2.7
+  softhca run --explain --expect clean --require-packets -- ./my_test
+  softhca run --check -- ./my_server
+  softhca run --check=advice,fatal --explain -- ./my_client 192.0.2.7
+  softhca run --check --report findings.sarif --suppress known.txt -- ./my_test
+  softhca run --nasty --check -- ./my_server
+  softhca run --nasty=7,without=placement -- ./my_test            the seed of an earlier run, without one behaviour
+  softhca run --wire udp -- ./my_server                           for tcpdump -i lo; the client with --wire udp, too
+  softhca run --addr 127.0.0.1 -- sh -c 'cat /sys/class/infiniband/softhca0/ports/1/hw_counters/*'`
+
 func newRunCommand(g *globals) *cobra.Command {
 	x := &running{}
 	cmd := &cobra.Command{
@@ -69,22 +87,7 @@ The program replaces this command, or with --explain or --check is its child. Th
 there is no such program, 126 if the program cannot be executed, and 125 if run itself fails: an option or a variable is
 wrong, the address, the capture file or the report cannot be used, or the libraries are missing. It is 86 if --check=fatal
 ended the program, or if the program ended with 0, and the report of --explain does not match --expect or --require-packets.`,
-		Example: `  softhca run -- ibv_devinfo -v
-  softhca run -- ibv_rc_pingpong -g 0                             a server, and in another terminal its client:
-  softhca run -- ibv_rc_pingpong -g 0 127.0.0.1
-  softhca run --addr eth0 -- ./my_server                          reachable from other hosts
-  softhca run --addr eth0 --addr eth1 -- ibv_devices              two adapters
-  softhca run -- mpirun -n 2 softhca run -- ./my_program
-  softhca run --fault 'drop p=0.01' --capture x.pcapng -- ./my_server
-  softhca run --explain -- ./my_client 192.0.2.7
-  softhca run --explain --expect clean --require-packets -- ./my_test
-  softhca run --check -- ./my_server
-  softhca run --check=advice,fatal --explain -- ./my_client 192.0.2.7
-  softhca run --check --report findings.sarif --suppress known.txt -- ./my_test
-  softhca run --nasty --check -- ./my_server
-  softhca run --nasty=7,without=placement -- ./my_test            the seed of an earlier run, without one behaviour
-  softhca run --wire udp -- ./my_server                           for tcpdump -i lo; the client with --wire udp, too
-  softhca run --addr 127.0.0.1 -- sh -c 'cat /sys/class/infiniband/softhca0/ports/1/hw_counters/*'`,
+		Example: runExamples,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usagef("%s needs a program to run", cmd.CommandPath())
