@@ -410,16 +410,17 @@ func (r *requester) completeNext(now clock.Instant, status ib.WCStatus) {
 // push adds an entry to a CQ. A CQ that is full fails with CQ_ERR and so do its
 // QPs (E18, E27), this one first; lost entries are counted.
 func (q *QP) push(now clock.Instant, cq *CQ, wc *ib.WC, solicited bool) {
-	if env := q.ep.env; env.Nasty == nil || !cq.postpone(now, env, lateEntry{q, *wc, solicited}) {
+	env := q.ep.env
+	if env.Trace != nil && (wc.Status != ib.WCSuccess || !env.Out.Rare) {
+		q.ep.record(trace.Record{Kind: trace.Completion, WRID: wc.WRID, Status: wc.Status, Len: int(wc.ByteLen)})
+	}
+	if env.Nasty == nil || !cq.postpone(now, env, lateEntry{q, *wc, solicited}) {
 		q.pushNow(now, cq, wc, solicited)
 	}
 }
 
 // pushNow is push for an entry that is not late.
 func (q *QP) pushNow(now clock.Instant, cq *CQ, wc *ib.WC, solicited bool) {
-	if env := q.ep.env; env.Trace != nil && (wc.Status != ib.WCSuccess || !env.Out.Rare) {
-		q.ep.record(trace.Record{Kind: trace.Completion, WRID: wc.WRID, Status: wc.Status, Len: int(wc.ByteLen)})
-	}
 	r := cq.push(now, q.ep.env, wc, solicited)
 	if r == pushed {
 		return

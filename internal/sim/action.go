@@ -239,7 +239,9 @@ func (w *world) actPoll(r *rand.Rand) {
 	}
 	for _, c := range n.cqs {
 		for len(c.want) > 0 && w.Violation == nil {
-			n.poll(c, len(w.wcs))
+			if n.poll(c, len(w.wcs)) == 0 {
+				break // the others are late
+			}
 		}
 	}
 }

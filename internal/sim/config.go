@@ -73,17 +73,18 @@ const (
 	windows              // RC connections have memory windows of type 2
 	moderation           // programs arm completion queues, and delay their events
 	sharedMemory         // adapters of one host exchange packets through shared memory
+	nastiness            // adapters behave as badly as the specification permits
 	allFeatures  feature = 1<<iota - 1
 )
 
 // ownFeatures are the features of profiles of their own.
-const ownFeatures = xrc | windows | moderation | sharedMemory
+const ownFeatures = xrc | windows | moderation | sharedMemory | nastiness
 
 var featureNames = [...]string{
 	"loss", "duplication", "reordering", "corruption", "forgery", "partitions", "tight buffers", "small batches",
 	"clock jumps", "late receives", "small CQs", "bad requests", "deregistration", "lifecycle", "draining", "restarts",
 	"long messages", "late answers", "migration", "XRC", "memory windows of type 2", "moderation",
-	"shared memory",
+	"shared memory", "nasty adapters",
 }
 
 func (f feature) String() string {
@@ -125,6 +126,9 @@ const completionEvents = "events"
 // nearby has adapters that share memory.
 const nearby = "near"
 
+// nastyAdapters has adapters that behave as softhca run --nasty makes them behave.
+const nastyAdapters = "nasty"
+
 // datagrams runs the simulation of package channels.
 const datagrams = "rd"
 
@@ -144,6 +148,7 @@ var profiles = [...]Profile{
 	{windowsOfType2, "memory windows of type 2: bound, invalidated by either side, and bound again while peers use their keys; a random mix of faults", windows, true},
 	{completionEvents, "completion events: programs arm completion queues, and delay the events by a count and a period; a random mix of faults", moderation, true},
 	{nearby, "adapters of one host exchange packets through shared memory: they meet and part, are killed and stopped, and write garbage; a random mix of faults", sharedMemory, true},
+	{nastyAdapters, "adapters that behave as badly as the specification permits: late and bunched completions, payload written in another order; a random mix of faults", nastiness, true},
 	{storms, "connection storms: programs connect, refuse, delay, disconnect and vanish; a fifth of all packets is lost", 0, false},
 	{datagrams, "reliable datagrams: many queue pairs over few EE contexts, reset and destroyed during transfers; paths fail, packets are forged", 0, false},
 }

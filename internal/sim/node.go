@@ -13,6 +13,7 @@ import (
 	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/hca"
+	"github.com/softhca/softhca/internal/nasty"
 	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/internal/trace"
 	"github.com/softhca/softhca/internal/virtual"
@@ -70,6 +71,21 @@ type pushed struct {
 	at clock.Instant
 }
 
+// behaviour returns the dice of an adapter that behaves as badly as permitted; nil without the
+// feature. A fifth of the behaviours is left out, so that the others also show alone.
+func (n *node) behaviour() *nasty.Dice {
+	w := n.w
+	if !w.plan.on(nastiness) {
+		return nil
+	}
+	r := rand.New(rand.NewPCG(w.Config.Seed, streamNasty+uint64(n.Index)<<32+n.starts))
+	c := nasty.Config{Seed: r.Uint64() | 1}
+	for i := range c.Without {
+		c.Without[i] = r.IntN(5) == 0
+	}
+	return c.New(n.Index)
+}
+
 // open starts the adapter, for the first time or again.
 func (n *node) open() {
 	w := n.w
@@ -88,7 +104,7 @@ func (n *node) open() {
 	w.Must(n.Open(hca.Config{
 		Caps: caps, Rand: src.Uint32, NodeGUID: uint64(n.Index) + 1, Trace: n.trace, Raise: n.raise,
 		Settings:  qp.Settings{MigReq: n.Index%2 == 0, Credits: n.Index%3 == 1, InOrderOnly: n.inOrder},
-		WriteBack: n.writeBack,
+		WriteBack: n.writeBack, Nasty: n.behaviour(),
 	}, w.plan.batch))
 	n.tally = tally{}
 	n.ends = make(map[ib.QPN]*end)
@@ -310,7 +326,22 @@ func (n *node) raise(ev qp.Event) {
 		if n.quiet != "" && ev.Type != ib.EventCommEst {
 			w.Fail("stale", "%s: event %v", n.quiet, ev.Type)
 		}
+		if w.plan.on(nastiness) {
+			n.checkEntered()
+		}
 		e.event(ev.Type)
+	}
+}
+
+// checkEntered checks that no completion is late when the adapter raises an event of a queue pair.
+func (n *node) checkEntered() {
+	for _, c := range n.cqs {
+		if c.cq.Pending() < len(c.want) {
+			n.w.Fail("event", "adapter %d: a queue has %d completions, of %d, before an event of a queue pair", n.Index, c.cq.Pending(), len(c.want))
+		}
+		if len(c.want) > 0 {
+			n.w.Mark("K2 entered before an event")
+		}
 	}
 }
 
@@ -405,8 +436,9 @@ func (n *node) expect(p *virtual.Packet) {
 	}
 }
 
-// poll polls up to k completions of a queue and compares them with the model.
-func (n *node) poll(c *queue, k int) {
+// poll polls up to k completions of a queue, compares them with the model, and returns how many
+// there were.
+func (n *node) poll(c *queue, k int) (got int) {
 	wcs := n.w.wcs[:k]
 	for i := range wcs {
 		wcs[i] = poison
@@ -415,26 +447,54 @@ func (n *node) poll(c *queue, k int) {
 	if c.cq.Timed() {
 		times = make([]clock.Instant, k)
 	}
-	got := c.cq.PollTimes(wcs, times)
+	got = c.cq.PollTimes(wcs, times)
+	late := n.w.plan.on(nastiness)
 	for i := range wcs[:got] {
-		if len(c.want) == 0 {
+		k := c.expected(&wcs[i], late)
+		if k == len(c.want) {
 			n.w.Fail("poll", "adapter %d: a completion that was never pushed, or was polled before: wr_id %d %v qp %v", n.Index, wcs[i].WRID, wcs[i].Status, wcs[i].QPN)
-			return
+			return got
 		}
-		want := c.want[0]
-		c.want = c.want[1:]
+		if k > 0 {
+			n.w.Mark("K2 other order")
+		}
+		want := c.want[k]
+		c.want = slices.Delete(c.want, k, k+1)
 		if !sameWC(&wcs[i], &want.WC) {
 			n.w.Fail("poll", "adapter %d: polled %+v, want %+v", n.Index, wcs[i], want.WC)
-			return
+			return got
 		}
-		if times != nil && times[i] != want.at {
+		if times != nil && times[i] != want.at && (!late || times[i] < want.at) {
 			n.w.Fail("poll", "adapter %d: the completion of wr_id %d has the time %d, want %d", n.Index, want.WRID, times[i], want.at)
-			return
+			return got
 		}
 	}
-	if got < k && len(c.want) > 0 {
+	switch {
+	case got == k || len(c.want) == 0:
+	case !late || n.w.Now.Sub(c.want[0].at) > mostLate:
 		n.w.Fail("poll", "adapter %d: the completion of wr_id %d is missing from its queue", n.Index, c.want[0].WRID)
+	default:
+		n.w.Mark("K2 late")
 	}
+	return got
+}
+
+// mostLate is the longest time from an operation to its completion in the queue of a nasty adapter,
+// and until its thread and the program have run.
+const mostLate = 2 * time.Millisecond
+
+// expected returns the index of the completion that the program may poll now: the oldest, or with
+// late completions the oldest of the work queue that it names. It returns the number of
+// completions if there is none.
+func (c *queue) expected(wc *ib.WC, late bool) int {
+	if !late {
+		return 0
+	}
+	k := slices.IndexFunc(c.want, func(p pushed) bool { return p.QPN == wc.QPN && isRecv(p.WRID) == isRecv(wc.WRID) })
+	if k < 0 {
+		return len(c.want)
+	}
+	return k
 }
 
 // sameWC compares a completion with what was expected: all its fields on

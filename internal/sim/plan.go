@@ -63,6 +63,9 @@ func newPlan(c *Config) plan {
 		}
 		p.has |= has & allFeatures &^ (longMessages | ownFeatures)
 	}
+	if p.on(nastiness) {
+		p.has &^= smallCQs // an overflow would come later
+	}
 	p.drawNear(rand.New(rand.NewPCG(c.Seed, streamNear)), &profile)
 	p.nodes = 2 + r.IntN(3)
 	p.pairs = 2 + r.IntN(4)

@@ -50,19 +50,22 @@ func (n *node) binds(r *trace.Record) bool {
 	return true
 }
 
-// bind posts a bind, which must succeed at once.
+// bind posts a bind, which must succeed at once. Its completion may be late in a nasty adapter.
 func (n *node) bind(b ib.MWBind) {
-	w, wcs := n.w, [1]ib.WC{}
+	w, wcs := n.w, [4]ib.WC{}
 	_, err := n.binder.qp.PostSend(ib.SendWR{Opcode: ib.WRBindMW, Bind: &b})
 	w.Must(err)
 	n.HCA.Single().RingDoorbell(n.binder.qp)
 	for n.wake(nil); n.carrier != nil && n.carrier.abandon(); n.wake(nil) {
 	}
-	switch {
-	case n.binder.cq.Poll(wcs[:]) != 1:
+	done := wcs[:n.binder.cq.Poll(wcs[:])]
+	if len(done) != 1 && !w.plan.on(nastiness) {
 		w.Fail("liveness", "adapter %d: a bind of %+v does not complete at once", n.Index, b)
-	case wcs[0].Status != ib.WCSuccess || wcs[0].Opcode != ib.WCBindMW:
-		w.Fail("status", "adapter %d: a bind of %+v completes as %+v", n.Index, b, wcs[0])
+	}
+	for i := range done {
+		if done[i].Status != ib.WCSuccess || done[i].Opcode != ib.WCBindMW {
+			w.Fail("status", "adapter %d: a bind of %+v completes as %+v", n.Index, b, done[i])
+		}
 	}
 }
 

@@ -20,6 +20,7 @@ const (
 	streamKeys  = 1 << 40
 	streamWays  = 1 << 41
 	streamNear  = 4 // how processes share memory
+	streamNasty = 6 // how adapters behave; the upper half is the adapter and its start
 	streamHost  = 5 // what their hosts do
 )
 
@@ -265,6 +266,11 @@ func (w *world) idle() bool {
 	for _, n := range w.nodes {
 		if n.carrier != nil && !n.carrier.idle() {
 			return false
+		}
+		for _, c := range n.cqs {
+			if len(c.want) > 0 && w.plan.on(nastiness) { // they are late
+				return false
+			}
 		}
 		for _, e := range n.ends {
 			if !e.idle() {
