@@ -99,14 +99,14 @@ func newMAD(attr mad.AttrID, tid uint64) *mad.MAD {
 // queue counts as a lost packet.
 func (x *stimulus) transmit(c *Conn, m *mad.MAD) {
 	if maySend(c) {
-		c.m.transmit(x.now, c.way(), m)
+		dispatch(x.now, c, m, c.m.transmit)
 	}
 }
 
 // reply is transmit for a MAD whose loss makes the peer repeat its message.
 func (x *stimulus) reply(c *Conn, m *mad.MAD) {
 	if maySend(c) {
-		c.m.reply(x.now, c.way(), m)
+		dispatch(x.now, c, m, c.m.reply)
 	}
 }
 
@@ -141,7 +141,7 @@ func (x *stimulus) retransmit(c *Conn) {
 	c.await(x.now, c.retry.interval, c.retry.left)
 	if maySend(c) {
 		c.m.retried(c.sent)
-		c.m.transmit(x.now, c.way(), c.sent)
+		dispatch(x.now, c, c.sent, c.m.transmit)
 	}
 }
 
@@ -213,7 +213,7 @@ func (x *stimulus) sendREQ(c *Conn) error {
 	if h := c.channel; h != nil {
 		msg.LocalEECN, msg.RemoteEECN, msg.RDCExists = uint32(h.local), uint32(h.far.eecn), c.joins
 	}
-	msg.LocalCommID, msg.StartingPSN = c.localID, c.ep.localPSN
+	msg.LocalCommID, msg.StartingPSN, c.ep.peerRNRRetries = c.localID, c.ep.localPSN, msg.RNRRetryCount
 	d := newMAD(mad.AttrREQ, c.tid)
 	msg.Put(d)
 	x.request(c, d)
@@ -253,7 +253,17 @@ func (x *stimulus) sendREP(c *Conn) error {
 	d := newMAD(mad.AttrREP, c.tid)
 	msg.Put(d)
 	x.request(c, d)
+	c.ep.peerRNRRetries = p.RNRRetryCount
+	tellRetries(x.now, c)
 	return nil
+}
+
+// tellRetries reports how often the peer repeats a request after RNR NAKs, as this side has asked it
+// to.
+func tellRetries(now clock.Instant, c *Conn) {
+	if f := c.m.cfg.PeerRetries; f != nil && c.channel == nil {
+		f(now, c.ep.localQPN, c.ep.remoteQPN, c.ep.peerRNRRetries)
+	}
 }
 
 func (x *stimulus) sendRTU(c *Conn) error {
@@ -307,6 +317,7 @@ func (x *stimulus) learnREP(c *Conn) error {
 	if c.channel == nil { // an RD QP may have any number of connections
 		c.m.qps[qpKeyOf(c)] = c
 	}
+	tellRetries(x.now, c)
 	return nil
 }
 

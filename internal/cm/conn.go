@@ -50,6 +50,8 @@ type Conn struct {
 	answer *mad.MAD // the answer to a repetition by the peer: RTU, MRA, REJ or DREP
 	mra    prepared
 
+	lastDue clock.Instant // of the last message that Config.Nasty delayed
+
 	exam         *examination  // nil: none is under way
 	older, newer *Conn         // neighbours in an eviction list
 	group        *silentGroup  // owner of that list; nil: Manager.evictTimewait, or no list
@@ -67,6 +69,7 @@ type endpoint struct {
 	initiatorDepth     uint8
 	retryCount         uint8
 	rnrRetryCount      uint8
+	peerRNRRetries     uint8 // RNR retries of the peer's QP, from the REQ or REP of this side
 	ackTimeout         uint8 // 5-bit code of the QP's local ACK timeout
 	qpTimeout          uint8 // the consumer's replacement, if chosen is set
 	chosen             bool

@@ -11,7 +11,7 @@
 // early.go and halfopen.go (requests of peers, and their limits), verbs.go, sidr.go and lap.go
 // (from a call to an input), event.go (events for the consumer), params.go and qpattr.go
 // (parameters of messages and of the QP), paths.go (a QP that changes its path), timer.go,
-// counters.go, track.go and tell.go (what others see of a connection), describe.go (the machine in words).
+// counters.go, track.go and tell.go (what others see of a connection), late.go (messages that are delayed on purpose), describe.go (the machine in words).
 //
 // It is engine code: it reads no clock, does no I/O and uses only memory
 // bounded by its Limits. Calls and handlers run on the thread that holds the

@@ -11,6 +11,7 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/deadline"
 	"github.com/softhca/softhca/internal/gsi"
+	"github.com/softhca/softhca/internal/nasty"
 	"github.com/softhca/softhca/internal/restrack"
 	"github.com/softhca/softhca/internal/trace"
 	"github.com/softhca/softhca/mad"
@@ -73,7 +74,12 @@ type Config struct {
 	// 0: it is refused at once.
 	ListenGrace time.Duration
 	Limits      Limits
-	Table       *restrack.Table // of the adapter's objects; nil for none
+	// PeerRetries is called when the peer's QP is known, with the numbers of both QPs and with how often the
+	// peer repeats a request after RNR NAKs. It must not call verbs of connections. nil: nothing is called.
+	PeerRetries func(now clock.Instant, local, peer ib.QPN, n uint8)
+	// Nasty delays and repeats messages; nil: neither.
+	Nasty *nasty.Dice
+	Table *restrack.Table // of the adapter's objects; nil for none
 	// Trace gets a record of each connection that begins, ends or is refused; nil for none.
 	Trace trace.Tracer
 }
@@ -83,6 +89,8 @@ const rxeAckDelay = 15
 
 // Manager holds the connections and listeners of an adapter.
 type Manager struct {
+	Late
+
 	cfg           Config
 	local         map[uint32]*Conn
 	peers         map[peerKey]*Conn

@@ -40,6 +40,7 @@ func (c *Conn) stopTimer() { c.m.timers.Remove(c) }
 
 // Advance fires the timers that are due.
 func (m *Manager) Advance(now clock.Instant) {
+	m.sendLate(now, now)
 	for r, ok := m.early.Due(now); ok; r, ok = m.early.Due(now) {
 		r.take(now, m)
 	}
@@ -60,5 +61,5 @@ func (m *Manager) Advance(now clock.Instant) {
 
 // Deadline returns when Advance is next needed; clock.Never when idle.
 func (m *Manager) Deadline() clock.Instant {
-	return min(m.timers.Next(), m.early.Deadline(), m.exams.Next())
+	return min(m.timers.Next(), m.early.Deadline(), m.exams.Next(), m.lateDue())
 }

@@ -142,7 +142,10 @@ func (d *Device) Close() error {
 	d.addresses.stop()
 	d.writes.stop()
 	// A failed adapter has already notified its watchers.
-	_ = d.drv.Control(func(now clock.Instant) { d.watchers.tell(now, nil) })
+	_ = d.drv.Control(func(now clock.Instant) {
+		d.watchers.tell(now, nil)
+		d.HCA.CM().SendLate(now)
+	})
 	if !d.drv.Failed() {
 		d.lease.Leave()
 	}
@@ -162,6 +165,10 @@ func (d *Device) Leave() error {
 	if !d.Usable() {
 		return ib.ErrInvalidHCA
 	}
+	_ = d.Control(func(now clock.Instant) error { // a failed device sends nothing
+		d.HCA.CM().SendLate(now)
+		return nil
+	})
 	err := d.drv.Drain()
 	// The shard's thread, which goes on, writes the counts.
 	last := func() error { d.end(d.table.Remove); return nil }

@@ -7,6 +7,7 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/cm"
 	"github.com/softhca/softhca/internal/gsi"
+	"github.com/softhca/softhca/internal/nasty"
 	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/internal/shard"
 	"github.com/softhca/softhca/mad"
@@ -119,16 +120,28 @@ func (h *connector) challenge(now clock.Instant, n ib.QPN, done func(now clock.I
 	return begun
 }
 
+// peerRetries stores the RNR retries of a QP's peer; see cm.Config.
+func (h *connector) peerRetries(_ clock.Instant, local, peer ib.QPN, n uint8) {
+	h.look(func() {
+		if q := h.shard.QP(local); q != nil {
+			q.PeerRetries(peer, n)
+		}
+	})
+}
+
 // newCM returns the communication manager, which is the agent of its class on
 // QP1.
 func (h *HCA) newCM(mtu ib.MTU) *cm.Manager {
 	cfg := &h.cfg
 	c := cm.Config{
 		GUID: cfg.NodeGUID, Rand: cfg.Rand, MTU: mtu, PKeys: cfg.PKeys, Addrs: cfg.Caps.Addrs, Limits: cfg.Connections, Slot: cfg.QPNSlot, Shared: cfg.Shared,
-		ChannelUsable: channelUsable, ChannelDown: h.channelDown, ListenGrace: cfg.ListenGrace, Table: cfg.Table, Trace: cfg.Trace,
+		ChannelUsable: channelUsable, ChannelDown: h.channelDown, ListenGrace: cfg.ListenGrace, Table: cfg.Table, Trace: cfg.Trace, Nasty: cfg.Nasty,
 	}
 	if !cfg.Settings.NoChallenge {
 		c.Challenge = h.challenge
+	}
+	if cfg.Nasty.Has(nasty.RNR) {
+		c.PeerRetries = h.peerRetries
 	}
 	var m *cm.Manager
 	a, err := h.gsi.Register(gsi.AgentConfig{

@@ -25,7 +25,7 @@ func (q CQs) Create(c qp.CQConfig) (*qp.CQ, error) {
 		return nil, ib.ErrInsufficientResources
 	}
 	if c.Queues.Alloc == nil {
-		c.Entries = h.larger(c.Entries, h.cfg.Limits.MaxCQE)
+		c.Entries = h.cfg.larger(c.Entries, h.cfg.Limits.MaxCQE)
 	}
 	c.Num, c.Table = h.track.number(restrack.KindCQ), h.track.table
 	cq, err := qp.NewCQ(c.Queues.Or(h.cfg.Queues), c)

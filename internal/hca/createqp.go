@@ -47,7 +47,7 @@ func (h *HCA) CreateQP(p *PD, c QPConfig) (*qp.QP, error) {
 		SRQ: c.SRQ, RDD: c.RDD, XRCD: c.XRCD, Cap: c.Cap, SigAll: c.SigAll, Flags: c.Flags, Queues: c.Queues,
 	}
 	if c.Queues.Alloc == nil {
-		h.enlarge(&qc.Cap)
+		h.cfg.enlarge(&qc.Cap)
 	}
 	if p != nil {
 		qc.Via.PD = p.ID
@@ -74,16 +74,17 @@ func (h *HCA) CreateQP(p *PD, c QPConfig) (*qp.QP, error) {
 
 // enlarge changes the sizes of a queue pair's queues to those that it gets. They are not in memory
 // of the program's own allocator, which was asked for those that the program wants.
-func (h *HCA) enlarge(c *ib.QPCap) {
-	l := &h.cfg.Limits
-	c.MaxSendWR, c.MaxRecvWR = h.larger(c.MaxSendWR, l.MaxQPWR), h.larger(c.MaxRecvWR, l.MaxQPWR)
-	c.MaxSendSGE, c.MaxRecvSGE = h.larger(c.MaxSendSGE, l.MaxSGE), h.larger(c.MaxRecvSGE, l.MaxSGE)
-	c.MaxInlineData = h.larger(c.MaxInlineData, l.MaxInlineData)
+func (c *Config) enlarge(q *ib.QPCap) {
+	l := &c.Limits
+	q.MaxSendWR, q.MaxRecvWR = c.larger(q.MaxSendWR, l.MaxQPWR), c.larger(q.MaxRecvWR, l.MaxQPWR)
+	q.MaxSendSGE, q.MaxRecvSGE = c.larger(q.MaxSendSGE, l.MaxSGE), c.larger(q.MaxRecvSGE, l.MaxSGE)
+	q.MaxInlineData = c.larger(q.MaxInlineData, l.MaxInlineData)
 }
 
-// larger returns the size of a queue for n entries: n, or more with nasty.Sizes, at most most.
-func (h *HCA) larger(n, most uint32) uint32 {
-	if h.cfg.Nasty.OneIn(nasty.Sizes, 2) {
+// larger returns the size of a queue for n entries: n, or with nasty.Sizes twice as many, at most
+// most.
+func (c *Config) larger(n, most uint32) uint32 {
+	if c.Nasty.OneIn(nasty.Sizes, 2) {
 		return min(2*n, most)
 	}
 	return n

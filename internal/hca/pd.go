@@ -167,7 +167,7 @@ func (p *PD) CreateSRQWith(c SRQConfig) (*qp.SRQ, error) {
 	var s *qp.SRQ
 	wr, sge := c.MaxWR, max(c.MaxSGE, 1)
 	if c.Queues.Alloc == nil {
-		wr, sge = h.larger(wr, l.MaxSRQWR), h.larger(sge, l.MaxSGE)
+		wr, sge = h.cfg.larger(wr, l.MaxSRQWR), h.cfg.larger(sge, l.MaxSGE)
 	}
 	s, err := qp.NewSRQ(c.Queues.Or(h.cfg.Queues), p.ID, wr, sge, func() {
 		h.cfg.Raise(qp.Event{Type: ib.EventSRQLimitReached, SRQ: s})

@@ -87,7 +87,7 @@ var challengeMutants = bugsIn("internal/qp", []mutant{
 	{name: "answer-of-rxe-to-a-probe-not-heard", in: "answersProbe", test: "TestProbesBehindREADs",
 		old: "c.challenge.idle()",
 		new: "true"},
-	{name: "refused-answer-refutes-a-nak", in: "receiveResponse", test: "TestRefusedAnswersProveNothing",
+	{name: "refused-answer-refutes-a-nak", in: "completer.process", test: "TestRefusedAnswersProveNothing",
 		old: "c.catchUp(now)",
 		new: "c.catchUp(now); c.challenge.heard(now)"},
 	{name: "answers-with-any-msn", in: "refusesMSN", test: "TestMSNOfStrangers",

@@ -58,7 +58,7 @@ var datagramMutants = bugsIn("internal/qp", []mutant{
 		old: "!d.begun()",
 		new: "false"},
 	{name: "rd-queue-pair-never-drained", in: "EEC.settled", breaks: "Q36",
-		old: "q.checkDrained()"},
+		old: "q.settled(now)"},
 	{name: "rd-context-never-drained", in: "EEC.settled", breaks: "Q36",
 		old: "e.checkDrained()"},
 	{name: "rd-wrong-q-key-taken", in: "EEC.direct", breaks: "V18", sim: "status content", profile: "rd",

@@ -81,7 +81,7 @@ var stateMutants = slices.Concat(
 			breaks: "E6 Q12 E29", sim: "event", profile: "lifecycle",
 			old: "$ep.raise(ib.EventSQDrained)"},
 		{name: "never-drained", in: "QP.Receive", breaks: "E6 Q12", sim: "liveness", profile: "lifecycle",
-			old: "q.checkDrained()"},
+			old: "q.settled(now)"},
 		{name: "resumed-queue-does-not-send", in: "QP.enter",
 			breaks: "Q13", sim: "liveness delay", profile: "lifecycle",
 			old: "$q.sender.sendPosted(now)"},

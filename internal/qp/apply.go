@@ -150,6 +150,8 @@ func (q *QP) enter(now clock.Instant, m *change) {
 	case from == to:
 		return
 	case to == ib.ERR:
+		q.rd.findLost(now)
+		q.findLost(now)
 		q.challenge.conclude(now)
 		if q.State() == ib.ERR {
 			return
@@ -172,7 +174,7 @@ func (q *QP) enter(now clock.Instant, m *change) {
 	case ib.SQD:
 		q.rd.pause(now)
 		q.drain(m)
-		q.checkDrained()
+		q.settled(now)
 	case ib.RTS:
 		q.sqd = drainState{}
 		q.sender.sendPosted(now)

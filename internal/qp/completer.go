@@ -24,6 +24,7 @@ type completer struct {
 	port      uint16         // UDP source port of the last response with data; 0: none
 	msn       msnPolicy
 	doubt     doubt
+	losses    losses
 }
 
 // receiveResponse matches a response to the requests by its PSN: before una it
@@ -49,11 +50,19 @@ func (c *completer) receiveResponse(now clock.Instant, p *Packet) bool {
 		return false
 	}
 	c.ep.learnID(p)
+	if c.ep.env.Nasty != nil && c.loses(now, p) {
+		return false
+	}
+	c.process(now, p)
+	return true
+}
+
+// process handles a response to a request in flight, and buffered ones that follow it.
+func (c *completer) process(now clock.Instant, p *Packet) {
 	c.take(now, p)
 	c.catchUp(now)
 	c.req.judge(now)
 	c.req.reapFailed(now)
-	return true
 }
 
 // take handles a response to a request in flight.
@@ -414,32 +423,33 @@ func (q *QP) push(now clock.Instant, cq *CQ, wc *ib.WC, solicited bool) {
 	if env.Trace != nil && (wc.Status != ib.WCSuccess || !env.Out.Rare) {
 		q.ep.record(trace.Record{Kind: trace.Completion, WRID: wc.WRID, Status: wc.Status, Len: int(wc.ByteLen)})
 	}
-	if env.Nasty == nil || !cq.postpone(now, env, lateEntry{q, *wc, solicited}) {
-		q.pushNow(now, cq, wc, solicited)
+	at := cq.timeOf(now)
+	if env.Nasty == nil || !cq.postpone(now, env, lateEntry{q, *wc, at, solicited}) {
+		cq.add(now, at, q, wc, solicited)
 	}
 }
 
-// pushNow is push for an entry that is not late.
-func (q *QP) pushNow(now clock.Instant, cq *CQ, wc *ib.WC, solicited bool) {
-	r := cq.push(now, q.ep.env, wc, solicited)
+// add is QP.push for an entry that is not late any more, of an operation that ended at an instant.
+func (c *CQ) add(now, at clock.Instant, q *QP, wc *ib.WC, solicited bool) {
+	r := c.push(max(now, at), at, q.ep.env, wc, solicited)
 	if r == pushed {
 		return
 	}
 	q.ep.env.Counters.CQEOverflow++
 	if r == overflowed {
-		q.ep.env.Raise(Event{Type: ib.EventCQErr, CQ: cq})
+		q.ep.env.Raise(Event{Type: ib.EventCQErr, CQ: c})
 	}
 	q.fatal(now, causeCQFull)
 	if r == overflowed {
-		q.ep.env.CQFailed(now, cq)
+		q.ep.env.CQFailed(now, c)
 	}
 }
 
 const causeCQFull = "completion queue full"
 
-// checkDrained ends the draining of SQD when every begun work request is
+// settled ends the draining of SQD when every begun work request is
 // complete (E6, Q12).
-func (q *QP) checkDrained() {
+func (q *QP) settled(clock.Instant) {
 	if q.sqd.draining && !q.rd.begun() {
 		q.End.checkDrained()
 	}
@@ -454,12 +464,12 @@ const (
 	refused // the CQ had failed before
 )
 
-// push adds an entry. solicited marks a receive whose packet had SE set.
-func (c *CQ) push(now clock.Instant, e *Env, wc *ib.WC, solicited bool) pushResult {
+// push adds an entry of an operation that ended at an instant. solicited marks a receive whose
+// packet had SE set.
+func (c *CQ) push(now, at clock.Instant, e *Env, wc *ib.WC, solicited bool) pushResult {
 	if c.Failed() {
 		return refused
 	}
-	at := c.timeOf(now)
 	counts := &c.track.Counts
 	if !c.Push(at, wc) {
 		c.Fail()
@@ -474,7 +484,7 @@ func (c *CQ) push(now clock.Instant, e *Env, wc *ib.WC, solicited bool) pushResu
 	switch {
 	case !c.Armed(solicited):
 	case c.limits.active():
-		c.count(at, e, 1)
+		c.count(now, e, 1)
 	default:
 		c.fire(solicited)
 	}

@@ -34,7 +34,7 @@
 //   - XRC: xrc.go (a target's checks of the shared receive queue that a request names);
 //   - cq.go, moderation.go (delays a CQ's events), srq.go and ah.go: the objects that
 //     a QP uses; env.go: the state that all QPs share; port.go: ports and paths;
-//     inject.go: faults on demand.
+//     inject.go: faults on demand; nasty.go: what Env.Nasty chooses on the wire.
 //
 // Nothing here does I/O, reads a clock, starts a goroutine or logs: the caller
 // passes in the time and a batch for packets; results are counters, traces,

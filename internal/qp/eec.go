@@ -118,6 +118,11 @@ func (e *EEC) Modify(now clock.Instant, attr *ib.QPAttr, mask ib.AttrMask) error
 	if m.to == ib.RTR {
 		e.in.commEst = false
 	}
+	if m.to == ib.ERR {
+		if e.findLost(now); e.State() == ib.ERR {
+			return nil
+		}
+	}
 	e.setState(m.to, "modify")
 	switch m.to {
 	case ib.ERR:
@@ -199,7 +204,7 @@ func (e *EEC) settled(now clock.Instant) {
 	if q := e.req.qp; q != nil && q.sq.Cons() != e.at {
 		e.handBack()
 		q.rd.lineUp(now)
-		q.checkDrained()
+		q.settled(now)
 	}
 	e.checkDrained()
 }

@@ -13,7 +13,7 @@ type heldBack struct {
 	data []byte // a copy
 }
 
-// holdBack reports whether the payload of a packet is written later: that of at most one packet
+// holdBack keeps the payload of a packet back, or reports false. It keeps that of at most one packet
 // of a message, which is not the last.
 func (r *receiver) holdBack(p *Packet) bool {
 	d := r.ep.env.Nasty
@@ -30,12 +30,9 @@ func (r *receiver) holdBack(p *Packet) bool {
 	return true
 }
 
-// rest returns the payload to write after that of a packet, and its offset in the message; nil
-// unless the packet is the last of its message.
-func (r *receiver) rest(p *Packet) (b []byte, off uint32) {
-	if !r.back.held || p.Info.Flags&roce.FlagEnd == 0 {
-		return nil, 0
-	}
+// rest returns the payload that was held back, and its offset in the message, after a pause. The
+// payload of the last packet has been written.
+func (r *receiver) rest() (b []byte, off uint32) {
 	r.back.held = false
 	r.ep.env.Mem.Pause()
 	return r.back.data, r.back.off

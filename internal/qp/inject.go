@@ -36,7 +36,7 @@ func (r *responder) injected(p *Packet) bool {
 	case s == 0:
 		return false
 	case s.IsRNR():
-		r.notReady(p)
+		r.notReady(p, r.in.rnrTimer())
 	case s == roce.NAKSequence:
 		r.ep.env.Counters.OutOfSeqRequest++
 		r.nakSent, r.ahead = true, p.BTH.PSN

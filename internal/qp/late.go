@@ -34,6 +34,7 @@ type late struct {
 type lateEntry struct {
 	qp        *QP
 	wc        ib.WC
+	at        clock.Instant // when the operation ended
 	solicited bool
 }
 
@@ -78,7 +79,7 @@ func (c *CQ) postpone(now clock.Instant, e *Env, l lateEntry) bool {
 		part = nasty.Events
 	}
 	first := len(c.held) == 0
-	if !d.Has(part) || c.Failed() || first && d.OneIn(part, 2) {
+	if !d.Has(part) || c.Failed() || first && d.OneIn(part, 2) && c.Room() > 0 {
 		return false
 	}
 	c.held = append(c.held, l)
@@ -139,7 +140,7 @@ func (c *CQ) fitting() int {
 func (c *CQ) enter(now clock.Instant, n int) {
 	for i := range n {
 		l := &c.held[i]
-		l.qp.pushNow(now, c, &l.wc, l.solicited)
+		c.add(now, l.at, l.qp, &l.wc, l.solicited)
 	}
 	c.held = slices.Delete(c.held, 0, n)
 	if len(c.held) == 0 {

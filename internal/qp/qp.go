@@ -161,7 +161,7 @@ func (q *QP) Receive(now clock.Instant, p *Packet) {
 	case !q.ep.take(p):
 	case onResponses.has(q.ep.typ) && p.Info.Flags&roce.FlagResponse != 0:
 		if q.comp.receiveResponse(now, p) {
-			q.checkDrained()
+			q.settled(now)
 			q.sendOn()
 		}
 	case onRequests.has(q.ep.typ) && p.Info.Flags&roce.FlagResponse == 0:
@@ -243,6 +243,8 @@ type owner interface {
 	suspend(now clock.Instant, code uint8)
 	// resume continues when the timer of suspend expires.
 	resume(now clock.Instant)
+	// settled is called when work requests may have completed.
+	settled(now clock.Instant)
 
 	// refuse answers the request at psn with the NAK of a fault, and ends what the fault ends.
 	refuse(psn ib.PSN, f fault)

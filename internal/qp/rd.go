@@ -151,6 +151,13 @@ func (d *rdSide) stopSending(now clock.Instant) {
 	d.at, d.place, d.again = nil, placeQueue, false
 }
 
+// findLost has the EE context process a lost response to the queue pair's work request.
+func (d *rdSide) findLost(now clock.Instant) {
+	if d != nil && d.place == placeTurn {
+		d.at.findLost(now)
+	}
+}
+
 // leave removes the queue pair from all EE contexts. Receives that they have
 // taken complete with status, or vanish if status is SUCCESS.
 func (d *rdSide) leave(now clock.Instant, status ib.WCStatus) {

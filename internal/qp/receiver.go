@@ -149,6 +149,9 @@ func (r *receiver) undo(msg message, received uint32) {
 	r.msg, r.received, r.slot.spare = msg, received, msg == messageNone
 }
 
+// putOff keeps the receive taken for a request, which will be repeated.
+func (r *receiver) putOff() { r.slot.spare = true }
+
 // established raises COMM_EST at the first request in RTR (Q9), and calls
 // onFirst. It reports false if that ended the QP, which then must not execute
 // the request.
@@ -263,11 +266,11 @@ func (r *receiver) checkKey(p *Packet) fault {
 // the key in the last packet of a SEND with invalidate.
 func (r *receiver) executeSend(p *Packet) fault {
 	r.msg = messageSend
-	if !r.holdBack(p) && !r.placeAt(p.Payload, r.received) {
+	if !r.holdsBack(p) && !r.placeAt(p.Payload, r.received) {
 		return remoteOperational("receive scatter element cannot be written")
 	}
 	r.received += uint32(len(p.Payload))
-	if rest, off := r.rest(p); rest != nil && !r.placeAt(rest, off) {
+	if r.back.held && p.Info.Flags&roce.FlagEnd != 0 && !r.placeAt(r.rest()) {
 		return remoteOperational("receive scatter element cannot be written")
 	}
 	if p.Info.Flags&roce.FlagInv == 0 {
@@ -294,17 +297,20 @@ func (r *receiver) placeAt(b []byte, off uint32) bool {
 // executeWrite copies the payload to its address.
 func (r *receiver) executeWrite(p *Packet) fault {
 	r.msg = messageWrite
-	if !r.holdBack(p) {
+	if !r.holdsBack(p) {
 		if f := r.writeAt(p.Payload, r.received); f != (fault{}) {
 			return f
 		}
 	}
 	r.received += uint32(len(p.Payload))
-	if rest, off := r.rest(p); rest != nil {
-		return r.writeAt(rest, off)
+	if r.back.held && p.Info.Flags&roce.FlagEnd != 0 {
+		return r.writeAt(r.rest())
 	}
 	return fault{}
 }
+
+// holdsBack reports whether the payload of a packet is written at the end of the message.
+func (r *receiver) holdsBack(p *Packet) bool { return r.ep.env.Nasty != nil && r.holdBack(p) }
 
 // writeAt copies b to byte off of the current RDMA WRITE. It looks up the key for every packet,
 // because the region may have been deregistered meanwhile.

@@ -44,6 +44,7 @@ type requester struct {
 	turn   func() bool
 	read   readProgress
 	credit creditState
+	delay  delay
 }
 
 // readProgress tracks the responses to the oldest READ.
@@ -58,6 +59,7 @@ func (r *requester) reset() {
 	r.next, r.began = at, at
 	r.ssn, r.done, r.alloc = 0, 0, ib.PSN{}
 	r.credit = creditState{unlimited: true}
+	r.delay = delay{}
 	r.flight.Reset()
 	r.retry.Reset()
 	r.idle()
@@ -79,7 +81,7 @@ func (r *requester) idle() {
 }
 
 // checkDrained ends the draining of SQD if work requests have completed.
-func (r *requester) checkDrained() { r.qp.checkDrained() }
+func (r *requester) checkDrained() { r.qp.settled(r.ep.env.now) }
 
 // drained reports whether every work request that was begun is complete.
 func (r *requester) drained() bool { return r.queue.Cons() == r.began }
@@ -126,6 +128,9 @@ func (r *requester) nextRequest(now clock.Instant, b *fabric.Batch) *begunWR {
 		return nil
 	}
 	w := r.queue.note(r.next)
+	if r.ep.env.Nasty != nil && w.kind != begunLocal && r.delay.applies(now, r) {
+		return nil
+	}
 	w.first, w.last = r.alloc, r.alloc
 	if r.ep.connected() {
 		w.last = w.first.Add(w.request().operation().packets(w.length, r.ep.mtu) - 1)
@@ -215,6 +220,7 @@ func (r *requester) cost(w *begunWR, psn ib.PSN) uint32 {
 func (r *requester) begin(w *begunWR) {
 	r.alloc = w.last.Next()
 	r.began++
+	r.delay.decided = false
 	w.at = r.ep.env.now
 	n := uint32(1)
 	switch w.kind {

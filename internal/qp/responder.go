@@ -29,10 +29,11 @@ type responder struct {
 	// may be executed; nil: there are none.
 	admit func(now clock.Instant, p *Packet) bool
 
-	kept  resources
-	reply reply
-	alive reply // acknowledges a duplicate while the answer to a later request has to wait
-	dying fault // a fatal error whose NAK is still to be sent; nothing more is accepted
+	kept    resources
+	reply   reply
+	alive   reply // acknowledges a duplicate while the answer to a later request has to wait
+	peerRNR peerRNR
+	dying   fault // a fatal error whose NAK is still to be sent; nothing more is accepted
 }
 
 // fault is an error of the responder: the NAK for the peer and what this side
@@ -149,7 +150,11 @@ func (r *responder) request(now clock.Instant, p *Packet) {
 		return
 	}
 	if !r.in.takeFor(p) {
-		r.notReady(p)
+		r.notReady(p, r.in.rnrTimer())
+		return
+	}
+	if r.ep.env.Nasty != nil && r.peerRNR.refuses(now, r, p) {
+		r.notReady(p, nastyRNRTimer(r.in.rnrTimer()))
 		return
 	}
 	if !r.carryOut(p) {
@@ -242,13 +247,14 @@ func (r *responder) hold(now clock.Instant, p *Packet) bool {
 }
 
 // notReady answers a packet that needs a receive work request when there is
-// none (E12). The packets after it are dropped without an answer.
-func (r *responder) notReady(p *Packet) {
+// none (E12), with a timer code. The packets after it are dropped without an answer.
+func (r *responder) notReady(p *Packet, code uint8) {
 	r.ep.env.Counters.SendRNRErr++
 	r.ep.counts().RNRSent++
-	s := roce.RNRNAK(r.in.rnrTimer())
+	s := roce.RNRNAK(code)
 	r.ep.owner.notReady(s)
 	r.nakSent, r.ahead = true, p.BTH.PSN
+	r.peerRNR.note(p)
 	r.reply.nak(s, p.BTH.PSN)
 }
 
@@ -386,6 +392,7 @@ func (r *responder) acknowledge(p *Packet) {
 func (r *responder) reset() {
 	r.msn, r.nakSent, r.ahead, r.first, r.port, r.row = 0, false, ib.PSN{}, false, 0, 0
 	r.doubt = doubt{}
+	r.peerRNR = peerRNR{}
 	r.resend = resend{}
 	r.silence()
 }

@@ -79,6 +79,7 @@ func (c *completer) holdAck(w *begunWR, p *Packet) {
 // clear forgets buffered responses and the peer's port.
 func (c *completer) clear() {
 	c.port = 0
+	c.forgetLost()
 	c.reorder.clear()
 	if c.acked != nil {
 		c.ep.env.Reorder.putOne(c.acked)

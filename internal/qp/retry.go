@@ -43,6 +43,9 @@ func (r *requester) ackTimeout(now clock.Instant) {
 		r.end.Wake()
 		return
 	}
+	if r.comp.overdue(now) {
+		return
+	}
 	r.ep.env.Counters.LocalAckTimeoutErr++
 	r.ep.counts().Timeouts++
 	if !r.countRetry(now) {
@@ -77,6 +80,9 @@ func (r *requester) probe(now clock.Instant) {
 	if !r.flight.Outstanding() || r.retry.Waiting() {
 		return
 	}
+	if r.comp.overdue(now) {
+		return
+	}
 	m, cause := r.flight.Probe(now, r.oldest(), r.challenge.holds())
 	if m&flow.Ask != 0 {
 		r.ep.env.Counters.Probes++
@@ -93,6 +99,7 @@ func (r *requester) countRetry(now clock.Instant) bool {
 	case r.retry.Count():
 		r.ep.env.Counters.CompleterRetryErr++
 		return true
+	case r.comp.find(now):
 	case r.ep.mayMigrate():
 		r.ep.migrate(now)
 	default:

@@ -28,6 +28,9 @@ const (
 	probeTimeLate = 16 * time.Millisecond
 )
 
+// mostDelay is how late a nasty adapter begins a request.
+const mostDelay = 200 * time.Microsecond
+
 // windowTimeout is how long a request may find too little room in the window to a peer's address
 // while others use it.
 const windowTimeout = 100 * time.Millisecond
@@ -62,6 +65,9 @@ func (w *world) trip() time.Duration {
 	}
 	if w.plan.on(lateAnswers) {
 		d += 2 * lateAnswer
+	}
+	if w.plan.on(nastiness) {
+		d += mostDelay
 	}
 	if w.ports.rate > 0 { // everything that a queue pair has posted may precede a packet in its port
 		d += time.Duration(float64(int(endCap.MaxSendWR)*w.plan.slot) * 8e9 / w.ports.rate)

@@ -29,7 +29,7 @@ var markNames = [...]string{
 var ownMarks = map[string][]string{
 	extended:         {"M4 wrong SRQ", "M4 forged request", "M4 SRQ of another PD", "M4 other SRQ than before", "M4 SRQ destroyed", "M4 SRQ destroyed in a message", "M4 SRQ destroyed under its CQ"},
 	completionEvents: {"M7 event at once", "M7 event by count", "M7 event by period", "M7 waiting when armed", "M7 changed while pending"},
-	nastyAdapters:    {"K2 late", "K2 other order", "K2 entered before an event"},
+	nastyAdapters:    {"K2 lost response", "K2 late", "K2 other order", "K2 entered before an event"},
 	windowsOfType2:   {"M2 window bound", "M2 window died", "M2 window died in use", "M2 LOCAL_INV", "M2 SEND with invalidate", "M2 wrong bind", "M2 bound window bound again", "M2 MW_BIND_ERR", "M2 dead key", "M2 key of another queue pair", "M2 beyond the window"},
 }
 

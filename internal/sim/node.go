@@ -289,6 +289,11 @@ func (n *node) trace(r *trace.Record) {
 		e.wire.repaired(r)
 	case trace.Challenge:
 		e.wire.challenge(r)
+	case trace.Fault: // a nasty adapter has lost a response
+		w.Mark("K2 lost response")
+		if e.pair != nil {
+			e.pair.harmed()
+		}
 	case trace.Drop:
 		if n.taken && r.Cause == counters.DropService.String() {
 			n.tally.turned++
@@ -464,7 +469,7 @@ func (n *node) poll(c *queue, k int) (got int) {
 			n.w.Fail("poll", "adapter %d: polled %+v, want %+v", n.Index, wcs[i], want.WC)
 			return got
 		}
-		if times != nil && times[i] != want.at && (!late || times[i] < want.at) {
+		if times != nil && times[i] != want.at {
 			n.w.Fail("poll", "adapter %d: the completion of wr_id %d has the time %d, want %d", n.Index, want.WRID, times[i], want.at)
 			return got
 		}

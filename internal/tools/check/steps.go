@@ -56,6 +56,7 @@ func allSteps(fuzztime time.Duration, results string) []step {
 		{"simulation-windows", random, simulation("windows", 200)},
 		{"simulation-events", random, simulation("events", 200)},
 		{"simulation-near", random, simulation("near", 200)},
+		{"simulation-nasty", random, simulation("nasty", 300)},
 		{"simulation-connect", random, simulation("connect", 1000)},
 		{"simulation-rd", random, simulation("rd", 1000)},
 		{"fuzz", optional, func(ctx context.Context) (string, error) { return fuzzAll(ctx, ".", fuzztime) }},

@@ -2,9 +2,11 @@ package demo
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/verbs"
@@ -146,6 +148,8 @@ func (s *stage) wrongKey(ctx context.Context) error {
 		}
 		wcs[i] = wc
 	}
+	// Nothing orders the completions of the receive queue and those of the send queue.
+	slices.SortFunc(wcs[:], func(x, y verbs.WC) int { return cmp.Compare(x.WRID, y.WRID) })
 	if err := s.b.event(ctx, ib.EventQPAccessErr); err != nil {
 		return err
 	}
