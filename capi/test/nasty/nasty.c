@@ -98,10 +98,10 @@ static void event_is_completion(bool bug)
 	rig_close(&r);
 }
 
-// send_from posts a message of a queue pair.
+// send_from posts an empty message of a queue pair.
 static void send_from(struct rig *r, struct ibv_qp *q, uint64_t id)
 {
-	struct ibv_sge s = {(uintptr_t)r->buf[0], MESSAGE, r->mr[0]->lkey};
+	struct ibv_sge s = {(uintptr_t)r->buf[0], 0, r->mr[0]->lkey};
 	struct ibv_send_wr *bad, wr = {.wr_id = id, .sg_list = &s, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
 	must(ibv_post_send(q, &wr, &bad) == 0);
 }
@@ -131,6 +131,32 @@ static void order_of_pairs(bool bug)
 			got[0] = got[1], got[1] = wc;
 		}
 		must(got[0].qp_num == first->qp_num && got[1].qp_num == q[1]->qp_num);
+	}
+	must(ibv_destroy_qp(q[0]) == 0 && ibv_destroy_qp(q[1]) == 0);
+	rig_close(&r);
+}
+
+// The program writes data by one queue pair, and then says so by another. Without the bug it waits in between.
+static void flag_by_another_pair(bool bug)
+{
+	struct rig r = {0};
+	rig_open(&r, IBV_QPT_RC);
+	struct ibv_qp *first = r.qp[1], *q[2] = {make_qp(&r, IBV_QPT_RC, 0), make_qp(&r, IBV_QPT_RC, 1)};
+	connect_qp(&r, q[0], q[1]);
+	connect_qp(&r, q[1], q[0]);
+	for (int i = 1; i <= ROUNDS; i++) {
+		r.qp[1] = q[1];
+		receive(&r, 1, 0);
+		r.qp[1] = first;
+		memset(r.buf[0], i, MESSAGE);
+		must(post(&r, 0, IBV_WR_RDMA_WRITE, MESSAGE) == 0);
+		if (!bug)
+			want(r.cq[0], IBV_WC_SUCCESS);
+		send_from(&r, q[0], 0);
+		want(r.cq[1], IBV_WC_SUCCESS);
+		must(*(volatile char *)r.buf[1] == i);
+		for (int k = !bug; k < 2; k++)
+			want(r.cq[0], IBV_WC_SUCCESS);
 	}
 	must(ibv_destroy_qp(q[0]) == 0 && ibv_destroy_qp(q[1]) == 0);
 	rig_close(&r);
@@ -223,6 +249,7 @@ static const struct nasty all[] = {
 	{"empty-after-event", "events", empty_after_event},
 	{"event-is-completion", "events", event_is_completion},
 	{"order-of-pairs", "order", order_of_pairs},
+	{"flag-by-another-pair", "delays", flag_by_another_pair},
 	{"data-is-completion", "late", data_is_completion},
 	{"interrupted", "signals", interrupted},
 	{"handle-is-index", "numbers", handle_is_index},
