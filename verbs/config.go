@@ -164,6 +164,10 @@ type Config struct {
 	checked // set by WithCheck
 }
 
+// NastyEnv is the environment variable with which every adapter behaves as badly as the
+// specification permits: a seed, such as 7, or 7,without=placement (docs/nasty.md).
+const NastyEnv = "SOFTHCA_NASTY"
+
 // GUIDEnv is the environment variable with the GUID of every adapter that does
 // not set one, as four groups of four hexadecimal digits.
 const GUIDEnv = "SOFTHCA_GUID"

@@ -44,7 +44,7 @@ func TestPrivilegedProgram(t *testing.T) {
 	}
 	run := func(program string) (string, error) {
 		cmd := setid.AsStranger(exec.Command(program, "-test.run=^TestHelperPrivileged$"))
-		cmd.Env = []string{privilegedEnv + "=1", "SOFTHCA_FAULTS=@" + secret, "SOFTHCA_FAULTS_SEED=none", "SOFTHCA_GUID=none", "HOME=" + home, "XDG_CONFIG_HOME=" + home}
+		cmd.Env = []string{privilegedEnv + "=1", "SOFTHCA_FAULTS=@" + secret, "SOFTHCA_FAULTS_SEED=none", "SOFTHCA_GUID=none", "SOFTHCA_NASTY=none", "HOME=" + home, "XDG_CONFIG_HOME=" + home}
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}

@@ -27,6 +27,7 @@ import (
 	"github.com/softhca/softhca/internal/fabric/iface"
 	"github.com/softhca/softhca/internal/lock"
 	"github.com/softhca/softhca/internal/memory"
+	"github.com/softhca/softhca/internal/nasty"
 	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/internal/ring"
 	"github.com/softhca/softhca/internal/sysfs"
@@ -41,8 +42,10 @@ type adapter struct {
 	capture io.WriteCloser  // nil without one
 	board   *sysfs.Attached // nil without a sysfs image
 	done    chan struct{}
+	nasty   nasty.Config
 	poller  int // descriptor of the runtime's epoll; -1 if unknown
 	leaving sync.Once
+	adapter int   // its number, from 0
 	clock   int64 // CLOCK_MONOTONIC when the adapter's clock was 0, in ns
 
 	// deliverAll holds taking while it passes events to the program, and destroy while it
@@ -110,6 +113,7 @@ func (a *adapter) open(c *C.struct_softhca_config) error {
 		Env: device.Environment{
 			ConfigDir: C.GoString(c.config_dir), GUID: C.GoString(c.guid),
 			Faults: C.GoString(c.faults), FaultsSeed: C.GoString(c.faults_seed), Wire: C.GoString(c.wire),
+			Nasty: C.GoString(c.nasty),
 		},
 	}
 	cfg.Warn = func(format string, args ...any) { a.log.Warn("softhca: " + fmt.Sprintf(format, args...)) }
@@ -136,9 +140,14 @@ func (a *adapter) open(c *C.struct_softhca_config) error {
 	if root := C.GoString(c.sysfs); root != "" {
 		a.attach(&cfg, root)
 	}
-	if err := a.openAt(cfg, C.GoString(c.addr)); err != nil {
+	err := a.openAt(cfg, C.GoString(c.addr))
+	if err != nil {
 		return errors.Join(err, a.closeFiles())
 	}
+	if a.nasty, err = nasty.Parse(cfg.Env.Nasty); err != nil { // the device has opened with it
+		return errors.Join(err, a.dev.Close(), a.closeFiles())
+	}
+	a.adapter = cfg.Adapter
 	a.clock = originOf(a.dev)
 	go a.deliver()
 	if c, ok := a.capture.(syscall.Conn); ok {
@@ -315,6 +324,8 @@ func softhca_describe(dev C.handle_t, out *C.struct_softhca_adapter) C.int {
 		port_state:                C.uint32_t(ib.PortActive), active_mtu: C.uint32_t(h.ActiveMTU()),
 		gids: C.uint32_t(min(h.GIDs(), C.SOFTHCA_GIDS)), pkeys: C.uint32_t(min(len(h.PKeys()), C.SOFTHCA_PKEYS)),
 	}
+	out.nasty_signals = C.uint64_t(a.nasty.SeedOf(nasty.Signals, a.adapter))
+	out.nasty_numbers = C.uint64_t(a.nasty.SeedOf(nasty.Numbers, a.adapter))
 	if a.dev.PortDown() {
 		out.port_state = C.uint32_t(ib.PortDown)
 	}

@@ -11,7 +11,7 @@
 
 // SOFTHCA_ENGINE_ABI changes whenever this file does: the library rejects an engine of another
 // build.
-#define SOFTHCA_ENGINE_ABI 14
+#define SOFTHCA_ENGINE_ABI 15
 
 // SOFTHCA_MARK is the signal (F_SETSIG) that marks the descriptors of the adapter: the highest
 // signal number. The engine marks its own descriptors with package fdmark.
@@ -32,7 +32,7 @@ struct softhca_config {
 	// Go programs read these from their environment. Here the library reads them, because the
 	// engine's runtime would read the memory that the kernel filled when the program started.
 	char *config_dir; // of the user: $XDG_CONFIG_HOME or $HOME/.config
-	char *guid, *faults, *faults_seed, *wire;
+	char *guid, *faults, *faults_seed, *wire, *nasty;
 	char *sysfs; // root of the adapter's sysfs image, whose counters the engine updates
 	int adapter; // its number there, from 0
 	char *name;  // of the adapter
@@ -65,6 +65,9 @@ struct softhca_adapter {
 	uint16_t pkey[SOFTHCA_PKEYS];
 	uint8_t gid[SOFTHCA_GIDS][16];
 	char interface[16];
+	// Seeds of what the library itself does as permitted as hardware seldom does; 0: it does not.
+	uint64_t nasty_signals; // ibv_get_cq_event fails with EINTR
+	uint64_t nasty_numbers; // the handles that programs see
 };
 
 // softhca_memory is what a region is of: memory of the program, all of its address space, none at

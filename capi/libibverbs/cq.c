@@ -92,7 +92,7 @@ static struct cq *create(struct ibv_context *c, uint32_t cqe, void *cq_context, 
 	if ((q->domain = domain) != NULL)
 		domain->children++;
 	q->handle = a.handle, q->ring = a.ring, q->timed = timed;
-	q->ibv.handle = (uint32_t)a.handle, q->ibv.cqe = (int)a.cqe;
+	q->ibv.handle = visible(q->dev, a.handle), q->ibv.cqe = (int)a.cqe;
 	if (channel != NULL) {
 		struct channel *ch = CONTAINER(channel, struct channel, ibv);
 		mutex_lock(SOURCE_LOCK, &ch->source.mu);

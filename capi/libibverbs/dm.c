@@ -59,7 +59,7 @@ VERB(struct ibv_dm *, alloc_dm, (struct ibv_context *c, struct ibv_alloc_dm_attr
 		return abandon(m, code);
 	m->handle = d.handle, m->memory = d.memory, m->length = d.length;
 	m->ibv = (struct ibv_dm){
-		.context = c, .memcpy_to_dm = memcpy_to_dm, .memcpy_from_dm = memcpy_from_dm, .handle = (uint32_t)d.handle,
+		.context = c, .memcpy_to_dm = memcpy_to_dm, .memcpy_from_dm = memcpy_from_dm, .handle = visible(device_of(c), d.handle),
 	};
 	add_object(c, &m->o, &dm_kind, m->ibv.handle);
 	return &m->ibv;

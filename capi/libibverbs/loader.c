@@ -381,7 +381,7 @@ static struct device *open_new(struct node *n)
 		.sysfs = (char *)setting("SOFTHCA_SYSFS"), .adapter = n->index, .name = n->ibv.name,
 		.config_dir = dir, .guid = (char *)setting("SOFTHCA_GUID"),
 		.faults = (char *)setting("SOFTHCA_FAULTS"), .faults_seed = (char *)setting("SOFTHCA_FAULTS_SEED"),
-		.wire = (char *)setting("SOFTHCA_WIRE"),
+		.wire = (char *)setting("SOFTHCA_WIRE"), .nasty = (char *)setting("SOFTHCA_NASTY"),
 		.completed = completed, .event = event, .device = d, .writes = checking ? &adapter_writes : NULL,
 	};
 	int code = ENGINE(d, open, &c, &d->handle);

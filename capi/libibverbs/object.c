@@ -48,7 +48,7 @@ EXPORT VERB(struct ibv_pd *, ibv_alloc_pd, (struct ibv_context *c), c)
 	if (code != 0)
 		return abandon(p, code);
 	p->ibv.context = c;
-	p->ibv.handle = (uint32_t)p->handle;
+	p->ibv.handle = visible(d, p->handle);
 	add_object(c, &p->o, &pd_kind, p->ibv.handle);
 	return &p->ibv;
 }
@@ -194,7 +194,7 @@ struct mr *new_mr(struct ibv_pd *pd, void *addr, size_t length, struct softhca_m
 		return abandon(m, code);
 	m->handle = a->handle, m->access = a->access;
 	m->ibv = (struct ibv_mr){
-		.context = pd->context, .pd = pd, .addr = addr, .length = length, .handle = (uint32_t)a->handle, .lkey = a->lkey, .rkey = a->rkey,
+		.context = pd->context, .pd = pd, .addr = addr, .length = length, .handle = visible(device_of(pd->context), a->handle), .lkey = a->lkey, .rkey = a->rkey,
 	};
 	add_object(pd->context, &m->o, &mr_kind, m->ibv.handle);
 	if (UNLIKELY(checking))
@@ -336,7 +336,7 @@ EXPORT VERB(struct ibv_ah *, ibv_create_ah, (struct ibv_pd *pd, struct ibv_ah_at
 	int code = ENGINE(device_of(pd->context), create_ah, a->pd, &av, &a->handle);
 	if (code != 0)
 		return abandon(a, code);
-	a->ibv = (struct ibv_ah){.context = pd->context, .pd = pd, .handle = (uint32_t)a->handle};
+	a->ibv = (struct ibv_ah){.context = pd->context, .pd = pd, .handle = visible(device_of(pd->context), a->handle)};
 	add_object(pd->context, &a->o, &ah_kind, a->ibv.handle);
 	return &a->ibv;
 }
@@ -463,7 +463,7 @@ static struct ibv_srq *new_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *a, s
 	pthread_mutex_init(&s->ibv.mutex, NULL);
 	pthread_cond_init(&s->ibv.cond, NULL);
 	s->handle = c.handle, s->ring = c.ring, s->watched = c.watched;
-	s->ibv.handle = (uint32_t)c.handle;
+	s->ibv.handle = visible(device_of(pd->context), c.handle);
 	a->attr.max_wr = c.max_wr, a->attr.max_sge = s->max_sge = c.max_sge;
 	add_object(pd->context, &s->o, &srq_kind, s->ibv.handle);
 	if (UNLIKELY(checking))

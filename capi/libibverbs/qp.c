@@ -94,7 +94,7 @@ static struct ring no_sends;
 static void take_qp(struct qp *q, const struct softhca_qp *c)
 {
 	q->handle = c->handle, q->send = c->send != NULL ? c->send : &no_sends, q->recv = c->recv, q->cap = c->cap, q->watched = c->watched;
-	q->ibv.handle = (uint32_t)c->handle, q->ibv.qp_num = c->qpn;
+	q->ibv.handle = visible(q->dev, c->handle), q->ibv.qp_num = c->qpn;
 	add_object(q->ibv.context, &q->o, &qp_kind, q->ibv.qp_num);
 	if (UNLIKELY(checking))
 		check_new_qp(q);

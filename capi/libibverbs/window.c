@@ -35,7 +35,7 @@ VERB(struct ibv_mw *, alloc_mw, (struct ibv_pd *pd, enum ibv_mw_type type), pd, 
 	int code = ENGINE(device_of(pd->context), alloc_mw, CONTAINER(pd, struct pd, ibv)->handle, type, &m->handle, &m->ibv.rkey);
 	if (code != 0)
 		return abandon(m, code);
-	m->ibv.context = pd->context, m->ibv.pd = pd, m->ibv.type = type, m->ibv.handle = (uint32_t)m->handle;
+	m->ibv.context = pd->context, m->ibv.pd = pd, m->ibv.type = type, m->ibv.handle = visible(device_of(pd->context), m->handle);
 	add_object(pd->context, &m->o, &mw_kind, m->ibv.handle);
 	return &m->ibv;
 }

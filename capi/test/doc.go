@@ -3,9 +3,10 @@
 // Reading order: program (the scenarios in C), model (random calls that are compared with
 // a model), cm (scenarios of librdmacm's calls), standin (an engine in C, for tools that
 // cannot look into Go), recorder (an engine in C that records calls, for the scenarios
-// recorded*.c of program), build_test.go (how library, engine and programs are built),
-// program_test.go, model_test.go, cm_test.go, errors_test.go (docs/errors-in-c.md),
-// refusals_test.go (docs/refusals.md), symbols_test.go, order_test.go (the order of locks).
+// recorded*.c of program), nasty (bugs that only a nasty adapter shows), build_test.go (how
+// library, engine and programs are built), program_test.go, model_test.go, cm_test.go,
+// nasty_test.go (docs/nasty.md), errors_test.go (docs/errors-in-c.md), refusals_test.go
+// (docs/refusals.md), symbols_test.go, order_test.go (the order of locks).
 //
 // The tests need a C compiler and the headers of libibverbs (Debian's libibverbs-dev); the
 // scenarios of librdmacm also need librdmacm-dev. Without them the tests are skipped, with a

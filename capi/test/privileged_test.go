@@ -79,7 +79,7 @@ func (b *bait) program() string { return filepath.Join(b.dir, "privileged") }
 func (b *bait) environment() []string {
 	return []string{
 		"SOFTHCA_ENGINE=" + filepath.Join(b.attempt, "evil.so"), "LD_PRELOAD=" + filepath.Join(b.attempt, "evil.so"),
-		"SOFTHCA_CAPTURE=" + b.victim, "SOFTHCA_FAULTS=drop p=1\n@" + b.secret,
+		"SOFTHCA_CAPTURE=" + b.victim, "SOFTHCA_FAULTS=drop p=1\n@" + b.secret, "SOFTHCA_NASTY=none",
 		"SOFTHCA_ADDR=127.77.77.77", "SOFTHCA_DEVICE=evil0", "SOFTHCA_GUID=0212:3456:789a:bcde", "SOFTHCA_LOG_LEVEL=debug",
 		"SOFTHCA_SYSFS=" + b.attempt, "SYSFS_PATH=" + b.attempt, "XDG_RUNTIME_DIR=" + b.attempt, "TMPDIR=" + b.attempt,
 		"HOME=" + filepath.Join(b.attempt, "home"), "TZ=:" + filepath.Join(b.attempt, "fifo"),

@@ -50,7 +50,7 @@ var preloaded = []string{"handler-before", "handler-after", "handler-late", "han
 var (
 	onRecorder = []string{"recorded-config", "recorded-table", "recorded-fields", "recorded-posts", "recorded-watched", "recorded-events",
 		"recorded-ends", "recorded-sought", "recorded-rooms", "recorded-xrc"}
-	onRecorderPreloaded = []string{"recorded-sleeps", "recorded-descriptors", "recorded-waits", "recorded-told", "recorded-caught", "recorded-sets"}
+	onRecorderPreloaded = []string{"recorded-sleeps", "recorded-descriptors", "recorded-waits", "recorded-told", "recorded-caught", "recorded-sets", "recorded-nasty-signals", "recorded-nasty-numbers"}
 	onRecorderSanitized = []string{"recorded-config", "recorded-table", "recorded-fields", "recorded-watched", "recorded-events", "recorded-rooms", "recorded-xrc"}
 )
 
@@ -216,12 +216,18 @@ func (s *stand) run(t *testing.T, name string, env ...string) (string, error) {
 // runArgs runs the program with arguments.
 func (s *stand) runArgs(t *testing.T, args []string, env ...string) (string, error) {
 	t.Helper()
+	line := slices.Concat(s.tool, []string{filepath.Join(s.dir, s.variant.name, s.program)}, args)
+	return s.runLine(t, line, append([]string{"SOFTHCA_ADDR=" + s.addresses(2)}, env...)...)
+}
+
+// runLine runs a command with the library.
+func (s *stand) runLine(t *testing.T, line []string, env ...string) (string, error) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), *scenarioTime)
 	defer cancel()
 	dir := filepath.Join(s.dir, s.variant.name)
-	line := append(append(slices.Clone(s.tool), filepath.Join(dir, s.program)), args...)
 	cmd := exec.CommandContext(ctx, line[0], line[1:]...)
-	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+dir, "SOFTHCA_ENGINE="+filepath.Join(s.dir, cmp.Or(s.engine, engineFile)), "SOFTHCA_ADDR="+s.addresses(2),
+	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+dir, "SOFTHCA_ENGINE="+filepath.Join(s.dir, cmp.Or(s.engine, engineFile)),
 		"ASAN_OPTIONS=detect_leaks=0", "TSAN_OPTIONS=halt_on_error=1")
 	cmd.Env = append(cmd.Env, env...)
 	cmd.WaitDelay = 10 * time.Second // a child of a program that failed may keep its output open

@@ -62,6 +62,7 @@ func completeValues(root *cobra.Command) {
 		case runName:
 			cmd.ValidArgsFunction = completeProgram
 			assert(cmd.RegisterFlagCompletionFunc("check", words(checkWords()...)))
+			assert(cmd.RegisterFlagCompletionFunc("nasty", words(nastyRandom)))
 			assert(cmd.MarkFlagFilename("report", "json", "xml", "sarif"))
 		}
 	}

@@ -286,6 +286,7 @@ func TestJSON(t *testing.T) {
 		{"softhca demo --json", []string{"demo", "--json", "--measure", "10ms", "--addr", loopback(addr + 20), "--peer", loopback(addr + 21)}},
 		{"softhca demo --json", []string{"demo", "--json", "--type", "rd", "--addr", loopback(addr + 20), "--peer", loopback(addr + 21)}},
 		{"softhca faults --json --list", []string{"faults", "--json", "--list"}},
+		{"softhca faults --json --nasty", []string{"faults", "--json", "--nasty"}},
 		{"softhca faults --json RULE", []string{"faults", "--json", "drop nth=3"}},
 		{"softhca devices --json", []string{"devices", "--json", "--addr", loopback(addr + 8)}},
 		{"softhca devices --json", []string{"devices", "--json", "--addr", "192.0.2.1"}},

@@ -25,6 +25,24 @@ const defaultDevice = "softhca0"
 // runName is the name of the command.
 const runName = "run"
 
+// runExamples are the examples of the command's help.
+const runExamples = `  softhca run -- ibv_devinfo -v
+  softhca run -- ibv_rc_pingpong -g 0                             a server, and in another terminal its client:
+  softhca run -- ibv_rc_pingpong -g 0 127.0.0.1
+  softhca run --addr eth0 -- ./my_server                          reachable from other hosts
+  softhca run --addr eth0 --addr eth1 -- ibv_devices              two adapters
+  softhca run -- mpirun -n 2 softhca run -- ./my_program
+  softhca run --fault 'drop p=0.01' --capture x.pcapng -- ./my_server
+  softhca run --explain -- ./my_client 192.0.2.7
+  softhca run --explain --expect clean --require-packets -- ./my_test
+  softhca run --check -- ./my_server
+  softhca run --check=advice,fatal --explain -- ./my_client 192.0.2.7
+  softhca run --check --report findings.sarif --suppress known.txt -- ./my_test
+  softhca run --nasty --check -- ./my_server
+  softhca run --nasty=7,without=placement -- ./my_test            the seed of an earlier run, without one behaviour
+  softhca run --wire udp -- ./my_server                           for tcpdump -i lo; the client with --wire udp, too
+  softhca run --addr 127.0.0.1 -- sh -c 'cat /sys/class/infiniband/softhca0/ports/1/hw_counters/*'`
+
 func newRunCommand(g *globals) *cobra.Command {
 	x := &running{}
 	cmd := &cobra.Command{
@@ -60,24 +78,16 @@ the program when the program has ended. --check=advice also reports legal use th
 a process at its first error with exit code 86. --report also writes the report to a file, and --suppress hides findings
 that you know. The findings are described in docs/checks.md.
 
+--nasty makes the adapter behave as badly as the specification permits, and never makes an operation fail: completions come
+late and in bunches, events without completions, bytes of a message in any order. It shows bugs of programs that depend on
+what one adapter happens to do. run draws a seed and prints it; --nasty=SEED repeats its choices, --nasty=SEED,without=NAME
+leaves a behaviour out. softhca faults --nasty and docs/nasty.md describe them. The variable SOFTHCA_NASTY does the same.
+
 The program replaces this command, or with --explain or --check is its child. The exit code is the program's. It is 127 if
 there is no such program, 126 if the program cannot be executed, and 125 if run itself fails: an option or a variable is
 wrong, the address, the capture file or the report cannot be used, or the libraries are missing. It is 86 if --check=fatal
 ended the program, or if the program ended with 0, and the report of --explain does not match --expect or --require-packets.`,
-		Example: `  softhca run -- ibv_devinfo -v
-  softhca run -- ibv_rc_pingpong -g 0                             a server, and in another terminal its client:
-  softhca run -- ibv_rc_pingpong -g 0 127.0.0.1
-  softhca run --addr eth0 -- ./my_server                          reachable from other hosts
-  softhca run --addr eth0 --addr eth1 -- ibv_devices              two adapters
-  softhca run -- mpirun -n 2 softhca run -- ./my_program
-  softhca run --fault 'drop p=0.01' --capture x.pcapng -- ./my_server
-  softhca run --explain -- ./my_client 192.0.2.7
-  softhca run --explain --expect clean --require-packets -- ./my_test
-  softhca run --check -- ./my_server
-  softhca run --check=advice,fatal --explain -- ./my_client 192.0.2.7
-  softhca run --check --report findings.sarif --suppress known.txt -- ./my_test
-  softhca run --wire udp -- ./my_server                           for tcpdump -i lo; the client with --wire udp, too
-  softhca run --addr 127.0.0.1 -- sh -c 'cat /sys/class/infiniband/softhca0/ports/1/hw_counters/*'`,
+		Example: runExamples,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usagef("%s needs a program to run", cmd.CommandPath())
@@ -91,6 +101,7 @@ ended the program, or if the program ended with 0, and the report of --explain d
 		"local `address`, addresses (a,b) or network interface of the adapter; they become its GID table; repeat it for more adapters")
 	x.want.flags(cmd)
 	x.check.flags(cmd)
+	x.nasty.flags(cmd)
 	cmd.Flags().SetInterspersed(false) // words after the program's name are its arguments
 	return cmd
 }
@@ -101,6 +112,7 @@ type running struct {
 	addrs  []string // of the adapters
 	want   expected
 	check  checking
+	nasty  nastyOption
 }
 
 // run runs a program.
@@ -120,6 +132,10 @@ func (x *running) run(cmd *cobra.Command, g *globals, args []string) error {
 	if strings.HasPrefix(x.device, "-") {
 		return usagef("--device %q: want a name; options stand before it", x.device)
 	}
+	choices, err := x.nasty.config(args)
+	if err != nil {
+		return err
+	}
 	o, err := runOptions(cmd, g, args)
 	if err != nil {
 		return err
@@ -130,6 +146,7 @@ func (x *running) run(cmd *cobra.Command, g *globals, args []string) error {
 	if err := o.CheckDevice(); err != nil {
 		return usagef("%s: %w", from, err)
 	}
+	x.nasty.start(o, choices)
 	err = x.start(cmd, g, o)
 	if not := (*launch.Error)(nil); errors.As(err, &not) {
 		return &exitError{not.Code, named(cmd, err)}

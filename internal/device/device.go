@@ -90,7 +90,7 @@ func openWith(cfg Config, table *file.File) (*Device, error) {
 	}
 	behaviour, err := nasty.Parse(cfg.Env.Nasty)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", nastyEnv, err)
+		return nil, fmt.Errorf("%s %w", nastyEnv, err)
 	}
 	dice := behaviour.New(cfg.Adapter)
 	port, lease, err := cfg.openPort(faults)

@@ -31,7 +31,7 @@ var verbs = []string{"post.c", "refused.c", "cq.c", "event.c", "ends.c", "object
 var engine = []string{"room.go", "xrc.go", "mr.go", "mw.go", "dm.go"}
 
 // recorded are the files of the library that the scenarios over the recorder watch.
-var recorded = append([]string{"loader.c", "fault.c", "signals.c", "cancel.c", "files.c", "epoll.c"}, verbs...)
+var recorded = append([]string{"loader.c", "fault.c", "signals.c", "cancel.c", "files.c", "epoll.c", "nasty.c"}, verbs...)
 
 // cJudges are asked in this order until one notices. Each judges the mutants of some files.
 var cJudges = append([]cJudge{

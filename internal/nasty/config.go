@@ -2,6 +2,7 @@ package nasty
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 
@@ -17,8 +18,11 @@ type Config struct {
 // Syntax describes the text of a Config.
 const Syntax = "SEED, or seed=SEED, and without=NAME for each behaviour to leave out, separated by commas"
 
+// WithoutPrefix begins a word of the text that leaves a behaviour out.
+const WithoutPrefix = "without="
+
 // Parse reads a Config, such as "7" or "seed=7,without=placement,without=cm". An empty text is
-// the zero Config. EINVAL for a text that is none.
+// the zero Config. EINVAL for a text that is none; the error begins with the quoted text.
 func Parse(text string) (c Config, err error) {
 	if text == "" {
 		return c, nil
@@ -36,11 +40,11 @@ func Parse(text string) (c Config, err error) {
 			err = fmt.Errorf("there is no %q", key)
 		}
 		if err != nil {
-			return Config{}, fmt.Errorf("nasty %q: %w; want %s: %w", text, err, Syntax, ib.EINVAL)
+			return Config{}, fmt.Errorf("%q: %w; want %s: %w", text, err, Syntax, ib.EINVAL)
 		}
 	}
 	if c.Seed == 0 {
-		return Config{}, fmt.Errorf("nasty %q: the seed is missing; want %s: %w", text, Syntax, ib.EINVAL)
+		return Config{}, fmt.Errorf("%q: the seed is missing; want %s: %w", text, Syntax, ib.EINVAL)
 	}
 	return c, nil
 }
@@ -78,17 +82,47 @@ func Names() string {
 	return strings.Join(names, ", ")
 }
 
-// String returns the text that Parse reads; empty for the zero Config.
+// String returns the shortest text that Parse reads; empty for the zero Config.
 func (c Config) String() string {
 	if c.Seed == 0 {
 		return ""
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "seed=%d", c.Seed)
+	fmt.Fprint(&b, c.Seed)
 	for p, without := range c.Without {
 		if without {
-			fmt.Fprintf(&b, ",without=%v", Part(p))
+			fmt.Fprintf(&b, ",%s%v", WithoutPrefix, Part(p))
 		}
 	}
 	return b.String()
+}
+
+// Nothing reports whether every behaviour is left out.
+func (c Config) Nothing() bool {
+	for _, without := range c.Without {
+		if !without {
+			return false
+		}
+	}
+	return true
+}
+
+// LeftOut returns the names of the behaviours that are left out, separated by commas.
+func (c Config) LeftOut() string {
+	var names []string
+	for p, without := range c.Without {
+		if without {
+			names = append(names, Part(p).String())
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// SeedOf returns a seed for what a behaviour does outside of the engine, at an adapter counted
+// from 0; 0 without the behaviour.
+func (c Config) SeedOf(p Part, adapter int) uint64 {
+	if c.Seed == 0 || c.Without[p] {
+		return 0
+	}
+	return max(1, rand.NewPCG(c.Seed, uint64(adapter)<<8|uint64(p)).Uint64())
 }

@@ -89,14 +89,14 @@ var parts = [NumParts]partInfo{
 	},
 	Signals: {
 		name:   "signals",
-		title:  "ibv_get_cq_event returns an error with errno EINTR, if the program has a signal handler without SA_RESTART.",
-		permit: "The call waits in read(2), which such a signal interrupts.",
+		title:  "In programs in C, one in four calls of ibv_get_cq_event that would wait fails with errno EINTR, never two in a row on a channel, if the program has a handler without SA_RESTART for a signal that the thread does not block. No handler runs.",
+		permit: "The call waits in read(2), which such a signal interrupts at any time.",
 		source: "ibv_get_cq_event(3), read(2), signal(7)",
-		bug:    "A program that takes EINTR for the failure of the adapter.",
+		bug:    "A program that takes EINTR for the failure of the adapter, or for the signal that it waits for.",
 	},
 	Numbers: {
 		name:   "numbers",
-		title:  "The handles of objects (the field handle of struct ibv_qp, for example) are large and in no order.",
+		title:  "In programs in C, the handles of objects (the field handle of struct ibv_pd, ibv_mr, ibv_mw, ibv_dm, ibv_cq, ibv_srq, ibv_qp and ibv_ah) are any numbers of 32 bits, in no order.",
 		permit: "A handle only identifies an object to the library. QPNs and keys are always random, and are not used again soon.",
 		source: "ibv_create_qp(3), ibv_reg_mr(3)",
 		bug:    "A program that uses a handle as an index, or stores it in too small a type.",

@@ -704,7 +704,7 @@ static const struct scenario basics[] = {
 
 int main(int argc, char **argv)
 {
-	const struct scenario *all[] = {basics, errors, crowds, connects, caught, children, laters, extending, xrcs, naming, refusing, files, refusing_cm, sending, memories, ordered, recorded, recorded_posts, recorded_events, recorded_ends, recorded_handlers, recorded_domains, windowed, modes, sets, recorded_sets};
+	const struct scenario *all[] = {basics, errors, crowds, connects, caught, children, laters, extending, xrcs, naming, refusing, files, refusing_cm, sending, memories, ordered, recorded, recorded_posts, recorded_events, recorded_ends, recorded_handlers, recorded_domains, windowed, modes, sets, recorded_sets, recorded_nasty};
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
 		for (const struct scenario *s = all[i]; argc == 2 && s->name != NULL; s++) {
 			if (strcmp(argv[1], s->name) == 0) {

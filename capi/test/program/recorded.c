@@ -75,7 +75,7 @@ static void config(void)
 	static const char *const set[][2] = {
 		{"SOFTHCA_ADDR", "an address"}, {"SOFTHCA_CAPTURE", "a capture"},
 		{"SOFTHCA_LOG_LEVEL", "a level"}, {"SOFTHCA_LOG_FORMAT", "a format"}, {"SOFTHCA_FATAL_EVENTS", "1"}, {"SOFTHCA_SYSFS", "an image"}, {"SOFTHCA_GUID", "a GUID"},
-		{"SOFTHCA_FAULTS", "faults"}, {"SOFTHCA_FAULTS_SEED", "a seed"}, {"SOFTHCA_WIRE", "a wire"}, {"HOME", "/home/me"},
+		{"SOFTHCA_FAULTS", "faults"}, {"SOFTHCA_FAULTS_SEED", "a seed"}, {"SOFTHCA_WIRE", "a wire"}, {"SOFTHCA_NASTY", "a text"}, {"HOME", "/home/me"},
 	};
 	find_recorder();
 	unsetenv("XDG_CONFIG_HOME");
@@ -92,6 +92,7 @@ static void config(void)
 	is("faults", t->faults, "faults");
 	is("faults_seed", t->faults_seed, "a seed");
 	is("wire", t->wire, "a wire");
+	is("nasty", t->nasty, "a text");
 	is("config_dir", t->config_dir, "/home/me/.config");
 	SAME(rec->config.fatal_events, 1);
 	SAME(rec->config.adapter, 0);

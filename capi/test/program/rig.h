@@ -48,7 +48,7 @@ struct scenario {
 };
 
 // The scenarios of the other files; the last has no name.
-extern const struct scenario errors[], crowds[], connects[], caught[], children[], laters[], xrcs[], extending[], naming[], refusing[], files[], refusing_cm[], sending[], memories[], ordered[], recorded[], recorded_posts[], recorded_events[], recorded_ends[], recorded_handlers[], recorded_domains[], windowed[], modes[], sets[], recorded_sets[];
+extern const struct scenario errors[], crowds[], connects[], caught[], children[], laters[], xrcs[], extending[], naming[], refusing[], files[], refusing_cm[], sending[], memories[], ordered[], recorded[], recorded_posts[], recorded_events[], recorded_ends[], recorded_handlers[], recorded_domains[], windowed[], modes[], sets[], recorded_sets[], recorded_nasty[];
 
 enum { ALL_ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC };
 

@@ -37,7 +37,7 @@ static int open_adapter(struct softhca_config *c, handle_t *dev)
 	struct recorded *t = &recorder.text;
 	copy(t->addr, c->addr), copy(t->capture, c->capture);
 	copy(t->log_level, c->log_level), copy(t->log_format, c->log_format), copy(t->config_dir, c->config_dir), copy(t->guid, c->guid), copy(t->faults, c->faults);
-	copy(t->faults_seed, c->faults_seed), copy(t->sysfs, c->sysfs), copy(t->wire, c->wire);
+	copy(t->faults_seed, c->faults_seed), copy(t->sysfs, c->sysfs), copy(t->wire, c->wire), copy(t->nasty, c->nasty);
 	recorder.opens++;
 	*dev = next_handle();
 	return recorder.code;

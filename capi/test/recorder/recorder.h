@@ -14,6 +14,7 @@ enum { RECORDED_TEXT = 256 };
 struct recorded {
 	char addr[RECORDED_TEXT], capture[RECORDED_TEXT], log_level[RECORDED_TEXT], log_format[RECORDED_TEXT];
 	char config_dir[RECORDED_TEXT], guid[RECORDED_TEXT], faults[RECORDED_TEXT], faults_seed[RECORDED_TEXT], sysfs[RECORDED_TEXT], wire[RECORDED_TEXT];
+	char nasty[RECORDED_TEXT];
 };
 
 struct recorder {

@@ -25,6 +25,7 @@ var outputs = []output{
 	{"softhca states --json", "An array of objects, %s; so does `--format json`.", "", "cmd/softhca/internal/states", "Move"},
 	{"softhca cm-states --json", "An array of objects, %s; so does `--format json`.", "", "cmd/softhca/internal/cmstates", "Cell"},
 	{"softhca faults --json --list", "An array of objects, %s.", "", "cmd/softhca/internal/faults", "entry"},
+	{"softhca faults --json --nasty", "An array of objects, %s.", "", "cmd/softhca/internal/faults", "behaviour"},
 	{"softhca faults --json RULE", "An array of objects, %s.", "", "cmd/softhca/internal/faults", "Rule"},
 	{"softhca devices --json", "An array of objects, %s.", "", "cmd/softhca/internal/devices", "Device"},
 	{"softhca top --once --json", "An array of objects, %s.", "", "cmd/softhca/internal/top", "Adapter"},

@@ -1,4 +1,5 @@
-// Package faults prints the catalogue of fault rules, and explains given rules.
+// Package faults prints the catalogue of fault rules, and explains given rules. It also prints the
+// behaviours of run --nasty, which are no faults.
 //
-// faults.go is all of it. It opens no adapter.
+// Reading order: faults.go, nasty.go. The package opens no adapter.
 package faults
