@@ -53,13 +53,18 @@ func dispatch(now clock.Instant, c *Conn, d *mad.MAD, send sender) {
 		traceNasty(now, c, fmt.Sprintf("nasty: %v is sent %v late", kind, due.Sub(now)))
 	}
 	c.lastDue = m.postpone(now, lateMessage{due, to, d, send})
-	// A copy of a request that the peer has rejected would be another request.
-	if kind == mad.AttrREQ || kind == mad.AttrSIDRREQ || !dice.OneIn(nasty.CM, twiceOdds) || !c.allowance.spend() {
+	if !repeatable(kind) || !dice.OneIn(nasty.CM, twiceOdds) || !c.allowance.spend() {
 		return
 	}
 	due = max(due, now.Add(dice.Time(nasty.CM, most)))
 	traceNasty(now, c, fmt.Sprintf("nasty: %v is sent twice", kind))
 	c.lastDue = m.postpone(now, lateMessage{due, to, d, send})
+}
+
+// repeatable reports whether a copy of a message has no effect. A copy of a request that the peer
+// has answered is another request, and a copy of an APR may answer the next LAP.
+func repeatable(kind mad.AttrID) bool {
+	return kind != mad.AttrREQ && kind != mad.AttrSIDRREQ && kind != mad.AttrLAP && kind != mad.AttrAPR
 }
 
 // postpone sends a message when it is due, and returns when that is.

@@ -88,9 +88,9 @@ var nastyMutants = slices.Concat(
 			old: "$r.ep.timers[timerPace] = min($r.ep.timers[timerPace], $w.until)"},
 	}),
 	bugsIn("internal/cm", []mutant{
-		{name: "copy-of-a-request", in: "dispatch", test: "TestK2_RefusedRequestComesOnce",
-			old: "kind == mad.AttrREQ",
-			new: "false"},
+		{name: "copy-of-a-request", in: "repeatable", test: "TestK2_RefusedRequestComesOnce",
+			old: "kind != mad.AttrREQ",
+			new: "true"},
 		{name: "messages-of-a-connection-overtake", in: "dispatch", test: "TestK2_MessagesKeepOrder",
 			old: "max(now, c.lastDue)",
 			new: "now"},

@@ -82,7 +82,7 @@ var parts = [NumParts]partInfo{
 	},
 	CM: {
 		name:   "cm",
-		title:  "Messages of connections leave up to 5 ms late, but at most a sixteenth of the time after which they would be repeated, and some, except requests to connect, leave twice. Those of one connection keep their order.",
+		title:  "Messages of connections leave up to 5 ms late, but at most a sixteenth of the time after which they would be repeated, and some, but not REQ, SIDR_REQ, LAP and APR, leave twice. Those of one connection keep their order.",
 		permit: "They are datagrams, which may be late or repeated; both sides repeat what is not answered.",
 		source: "IBA volume 1, Communication Management, Message Retransmission",
 		bug:    "A program that expects RDMA_CM_EVENT_ESTABLISHED before the first message, or events of different connections in the order of the calls.",

@@ -117,7 +117,7 @@ func (c *Conn) Read(b []byte) (n int, err error) {
 		case s.eof:
 			return stepDone, io.EOF
 		}
-		return stepWaits, s.err
+		return stepWaits, s.readErr()
 	})
 	return n, err
 }

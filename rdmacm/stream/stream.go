@@ -76,6 +76,7 @@ type stream struct {
 	done    bool     // this side has ended its data
 	over    bool     // an event has ended the connection
 	err     error    // reason why no more can be sent
+	drained bool     // no more can be received either
 }
 
 // piece is a buffer with bytes that were received.
@@ -165,9 +166,17 @@ func (s *stream) bytes(buffer uint32) []byte {
 	return s.mr.Bytes()[off : off+uint64(s.own.size)]
 }
 
-// fail stores the reason why the stream cannot continue. s.mu is held, as in the
+// fail stores the reason why nothing can be sent or received any more. s.mu is held, as in the
 // following methods.
 func (s *stream) fail(err error) {
+	s.drained = true
+	s.lose(err)
+}
+
+// lose stores the reason why the connection is over. Completions of messages that came before may
+// still be on their way: nothing orders them after the flushed sends or before the events of
+// the connection. The flush of a receive comes after them.
+func (s *stream) lose(err error) {
 	if s.err == nil {
 		s.err = err
 		s.wakeAll()
@@ -208,9 +217,11 @@ func (s *stream) poll() bool {
 func (s *stream) complete(wc *verbs.WC) {
 	switch {
 	case wc.Status == ib.WCRetryExcErr:
-		s.fail(fmt.Errorf("the peer does not answer: %w", ib.ETIMEDOUT))
-	case wc.Status != ib.WCSuccess:
+		s.lose(fmt.Errorf("the peer does not answer: %w", ib.ETIMEDOUT))
+	case wc.Status != ib.WCSuccess && wc.WRID&wrKind == wrRecv:
 		s.fail(errReset)
+	case wc.Status != ib.WCSuccess:
+		s.lose(errReset)
 	case wc.WRID&wrKind == wrRecv:
 		s.arrived(uint32(wc.WRID), wc)
 	case wc.WRID&wrKind == wrData:
@@ -242,6 +253,14 @@ func (s *stream) recycle(buffer uint32) {
 		return
 	}
 	s.owed++
+}
+
+// readErr returns the reason why nothing can be received any more, nil if something may still come.
+func (s *stream) readErr() error {
+	if !s.drained {
+		return nil
+	}
+	return s.err
 }
 
 // repay returns the peer's credits once half of them are owed.
@@ -358,7 +377,10 @@ func (s *stream) news() {
 	for e, ok := s.events.TryGet(); ok; e, ok = s.events.TryGet() {
 		e.Ack()
 		s.over = true
-		s.fail(cmp.Or(e.Err, errReset)) // also if no completion comes, as from a peer without receives
+		if e.Err != nil || s.qp.State() != ib.ERR { // no receive is flushed
+			s.fail(cmp.Or(e.Err, errReset))
+		}
+		s.lose(errReset)
 	}
 	if _, err := s.qp.Query(); s.id.QP() != s.qp || errors.Is(err, ib.EINVAL) {
 		s.over = true
