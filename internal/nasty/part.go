@@ -33,7 +33,7 @@ type partInfo struct {
 var parts = [NumParts]partInfo{
 	Late: {
 		name:   "late",
-		title:  "Completions enter their completion queue up to 1 ms late, several at a time.",
+		title:  "Completions enter their completion queue up to 1 ms late, several at a time. They have all entered before an asynchronous event of a queue pair is raised.",
 		permit: "No rule says how soon a completion follows its operation. Each completion raises its event if the queue was armed before the completion entered it, and a poll returns everything that has entered.",
 		source: "ibv_poll_cq(3); IBA volume 1, Software Transport Interface, Completion Queue",
 		bug:    "A program that polls a fixed number of times, that expects one completion for each event, or that takes the arrival of a message for the completion of its own send.",
