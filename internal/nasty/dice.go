@@ -6,7 +6,8 @@ import (
 )
 
 // Dice makes the random choices of one adapter. Each behaviour has its own sequence, so leaving
-// one out does not change the others. A nil Dice has no behaviour. One goroutine at a time may
+// one out does not change the others, except that order and events choose when completions enter if
+// late completions are left out. A nil Dice has no behaviour. One goroutine at a time may
 // use a behaviour.
 type Dice struct{ rolls [NumParts]*rand.Rand }
 
@@ -33,8 +34,8 @@ func (d *Dice) OneIn(p Part, n int) bool { return d.Has(p) && d.rolls[p].IntN(n)
 // IntN returns a number from 0 to n-1. The adapter has the behaviour.
 func (d *Dice) IntN(p Part, n int) int { return d.rolls[p].IntN(n) }
 
-// Time returns a time up to most, more often a short one. The adapter has the behaviour.
-func (d *Dice) Time(p Part, most time.Duration) time.Duration {
+// Time returns a time up to limit, more often a short one. The adapter has the behaviour.
+func (d *Dice) Time(p Part, limit time.Duration) time.Duration {
 	x := d.rolls[p].Float64()
-	return time.Duration(x * x * float64(most))
+	return time.Duration(x * x * float64(limit))
 }

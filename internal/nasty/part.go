@@ -33,7 +33,7 @@ type partInfo struct {
 var parts = [NumParts]partInfo{
 	Late: {
 		name:   "late",
-		title:  "Completions enter their completion queue up to 1 ms late, several at a time. They have all entered before an asynchronous event of a queue pair is raised.",
+		title:  "Completions enter their completion queue up to 1 ms late, several at a time; if the queue is full, when it has room, or up to 50 ms late. They have all entered before an asynchronous event of a queue pair is raised.",
 		permit: "No rule says how soon a completion follows its operation. Each completion raises its event if the queue was armed before the completion entered it, and a poll returns everything that has entered.",
 		source: "ibv_poll_cq(3); IBA volume 1, Software Transport Interface, Completion Queue",
 		bug:    "A program that polls a fixed number of times, that expects one completion for each event, or that takes the arrival of a message for the completion of its own send.",
@@ -47,7 +47,7 @@ var parts = [NumParts]partInfo{
 	},
 	Events: {
 		name:   "events",
-		title:  "An armed completion queue raises its event before the completion is there, so that the program polls an empty queue.",
+		title:  "An armed completion queue raises its event before the completion is there, so that the program polls an empty queue. The completion follows within 200 µs.",
 		permit: "An event says that the queue should be polled, not that it has an entry. It disarms the queue as every event does.",
 		source: "ibv_get_cq_event(3), ibv_req_notify_cq(3)",
 		bug:    "A program that does not arm the queue again after it has polled nothing, or that treats an empty poll after an event as an error.",
@@ -68,7 +68,7 @@ var parts = [NumParts]partInfo{
 	},
 	RNR: {
 		name:   "rnr",
-		title:  "Some SENDs, and WRITEs with immediate, get one RNR NAK although a receive is posted, if the connection manager has asked the peer to repeat them at least twice. The peer waits for the RNR timer of the queue pair, 10.24 ms at most.",
+		title:  "Some SENDs, and WRITEs with immediate, get one RNR NAK although a receive is posted, if the connection manager has asked the peer to repeat them at least twice (a peer that sets another rnr_retry itself is not known). The peer waits for the RNR timer of the queue pair, 10.24 ms at most.",
 		permit: "A responder may answer RNR NAK whenever it is temporarily not ready for a request. The minimum RNR timer is for queues without a receive; it does not affect RNR NAKs for other reasons.",
 		source: "IBA volume 1, Transport Layer, RNR NAK, and Software Transport Interface, Modify Queue Pair",
 		bug:    "A program that waits less than the RNR timer of its peer.",
@@ -106,7 +106,7 @@ var parts = [NumParts]partInfo{
 		title:  "Some queues get twice the entries that the program asked for, twice the elements of a request, or twice the inline data.",
 		permit: "The calls return the actual values, which may be larger than those that were asked for.",
 		source: "ibv_create_qp(3), ibv_create_cq(3), ibv_create_srq(3)",
-		bug:    "A program that compares the returned values with those it asked for, or relies on entries that it did not ask for.",
+		bug:    "A program that compares the returned values with those it asked for.",
 	},
 }
 

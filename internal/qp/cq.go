@@ -1,8 +1,10 @@
 package qp
 
 import (
+	"fmt"
 	"sync/atomic"
 
+	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/restrack"
 	"github.com/softhca/softhca/internal/ring"
@@ -65,8 +67,12 @@ func (c *CQ) Free() {
 	c.track.Free()
 }
 
-// Resize changes the number of entries to at least n, as ring.CQ.Resize does.
+// Resize changes the number of entries to at least n, as ring.CQ.Resize does. Late entries count
+// like those that wait to be polled.
 func (c *CQ) Resize(n uint32) error {
+	if all := c.Pending() + len(c.held); len(c.held) > 0 && int(ring.CQSize(n)) < all {
+		return fmt.Errorf("resize CQ to %d entries: %d wait to be polled: %w", n, all, ib.EINVAL)
+	}
 	err := c.CQ.Resize(n)
 	c.track.Set(&restrack.CQInfo{Num: c.num, Depth: c.Cap()})
 	return err

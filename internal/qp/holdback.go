@@ -31,9 +31,9 @@ func (r *receiver) holdBack(p *Packet) bool {
 }
 
 // rest returns the payload that was held back, and its offset in the message, after a pause. The
-// payload of the last packet has been written.
+// payload of the last packet has been written. It stays until the next message: a last packet that
+// is dropped as doubtful comes again.
 func (r *receiver) rest() (b []byte, off uint32) {
-	r.back.held = false
 	r.ep.env.Mem.Pause()
 	return r.back.data, r.back.off
 }

@@ -17,17 +17,17 @@ const (
 	mostEarly   = 200 * time.Microsecond // from an event to the entry that it announces
 	mostHeld    = 64                     // entries of a queue that are late at a time
 	roomTime    = 100 * time.Microsecond // between two looks for room in a full queue
-	roomChecks  = 500                    // looks before the queue overflows
-	mostCrowded = 4096                   // entries that wait for room
+	roomChecks  = 500                    // checks before the queue overflows
+	mostWaiting = 4096                   // entries that wait for room
 )
 
 // late is the part of a completion queue that holds entries back (nasty.Late, nasty.Order,
 // nasty.Events). The shard's thread uses it.
 type late struct {
-	held    []lateEntry   // in the order of their operations; at most mostHeld, or mostCrowded if there is no room
-	due     deadline.Link // while held is not empty: when the entries enter
-	early   bool          // their event has been raised
-	crowded int           // looks for room in vain
+	held  []lateEntry   // in the order of their operations; at most mostHeld, or mostWaiting if there is no room
+	due   deadline.Link // while held is not empty: when the entries enter
+	early bool          // their event has been raised
+	waits int           // checks that found the queue full
 }
 
 // lateEntry is an entry that has not entered its queue.
@@ -61,10 +61,12 @@ func (l *Late) Advance(now clock.Instant, e *Env) {
 // settle lets all late entries enter: what completed before an asynchronous event of a queue pair
 // can be polled when the program gets the event.
 func (l *Late) settle(now clock.Instant, e *Env) {
-	for l.Len() > 0 {
-		c := l.All()[0]
+	for _, c := range slices.Clone(l.All()) {
 		l.Remove(c)
-		c.enter(now, len(c.held))
+		c.enter(now, min(len(c.held), int(c.Room())))
+		if len(c.held) > 0 { // it is full, as it would be without late entries
+			l.Set(c, now.Add(roomTime))
+		}
 	}
 }
 
@@ -86,35 +88,36 @@ func (c *CQ) postpone(now clock.Instant, e *Env, l lateEntry) bool {
 	switch {
 	case first:
 		e.Late.Set(c, now.Add(d.Time(part, most)))
-	case len(c.held) == mostHeld, len(c.held) >= mostCrowded:
+	case len(c.held) == mostHeld, len(c.held) >= mostWaiting:
 		c.deliver(now, e)
 	}
 	return true
 }
 
 // deliver lets the late entries enter, in an order that work queues permit. Before, it may raise
-// the event, so that a program finds the queue empty; the entries then enter a little later. A
-// queue that is full overflows only if it stays so for roomChecks times roomTime: the program may
-// have posted because the work queues have room, and those got it before their entries came.
+// the event, so that a program finds the queue empty; the entries then enter a little later. A full
+// queue overflows only after roomChecks times roomTime: a work queue has room for a new request as
+// soon as an old one completes, before its late entry enters, so the program may have posted more
+// requests than it would have without late entries.
 func (c *CQ) deliver(now clock.Instant, e *Env) {
 	e.Late.Remove(c)
 	if len(c.held) == 0 {
 		return
 	}
 	d := e.Nasty
-	if first := &c.held[0]; !c.early && !c.limits.active() && c.Armed(first.rousing()) && d.OneIn(nasty.Events, 4) {
+	if first := &c.held[0]; !c.early && !c.limits.active() && c.Armed(first.raises()) && d.OneIn(nasty.Events, 4) {
 		c.early = true
-		c.fire(first.rousing())
+		c.fire(first.raises())
 		e.Late.Set(c, now.Add(d.Time(nasty.Events, mostEarly)))
 		return
 	}
-	if !c.early && c.crowded == 0 && d.Has(nasty.Order) {
+	if !c.early && c.waits == 0 && d.Has(nasty.Order) {
 		mix(c.held, func(n int) int { return d.IntN(nasty.Order, n) })
 	}
 	n := c.fitting()
 	c.enter(now, n)
 	if len(c.held) > 0 {
-		c.crowded++
+		c.waits++
 		e.Late.Set(c, now.Add(roomTime))
 	}
 }
@@ -126,11 +129,11 @@ func (c *CQ) fitting() int {
 	room := int(c.Room())
 	switch {
 	case room > 0:
-		c.crowded = 0
-	case c.crowded == roomChecks:
+		c.waits = 0
+	case c.waits == roomChecks:
 		return n
 	}
-	if n >= mostCrowded || c.Failed() {
+	if n >= mostWaiting || c.Failed() {
 		return n
 	}
 	return min(n, room)
@@ -144,12 +147,12 @@ func (c *CQ) enter(now clock.Instant, n int) {
 	}
 	c.held = slices.Delete(c.held, 0, n)
 	if len(c.held) == 0 {
-		c.early, c.crowded = false, 0
+		c.early, c.waits = false, 0
 	}
 }
 
-// rousing reports whether the entry raises the event of a queue that is armed for solicited ones.
-func (l *lateEntry) rousing() bool { return l.solicited || l.wc.Status != ib.WCSuccess }
+// raises reports whether the entry raises the event of a queue that is armed for solicited ones.
+func (l *lateEntry) raises() bool { return l.solicited || l.wc.Status != ib.WCSuccess }
 
 // mix changes the order of entries at random, except among those of one work queue.
 func mix(all []lateEntry, intN func(int) int) {
@@ -169,5 +172,8 @@ func mix(all []lateEntry, intN func(int) int) {
 // Remove removes the entries of a queue pair, also the late ones (Q5).
 func (c *CQ) Remove(n ib.QPN) {
 	c.held = slices.DeleteFunc(c.held, func(l lateEntry) bool { return l.wc.QPN == n })
+	if len(c.held) == 0 {
+		c.early, c.waits = false, 0
+	}
 	c.CQ.Remove(n)
 }

@@ -30,7 +30,7 @@ const (
 
 // losses are the lost responses of an end. A response is lost only if the requester has the retries
 // to repeat its request. But the peer may be gone by then: its program was free to end when it saw
-// the message. So the end keeps the last lost response, and finds it when the peer does not answer
+// the message. So the end keeps the last lost response, and processes it when the peer does not answer
 // the repetition, and before the queue pair enters ERR.
 type losses struct {
 	kept     *heldPacket // nil: none
@@ -112,7 +112,8 @@ func (c *completer) forgetLost() {
 // delay is how long the next work request waits.
 type delay struct {
 	decided bool
-	index   uint32 // of the work request
+	qp      *QP    // of the work request
+	index   uint32 // of the work request in its queue
 	until   clock.Instant
 }
 
@@ -123,8 +124,8 @@ func (w *delay) applies(now clock.Instant, r *requester) bool {
 	if !d.Has(nasty.Delays) {
 		return false
 	}
-	if !w.decided || w.index != r.next {
-		*w = delay{decided: true, index: r.next}
+	if !w.decided || w.qp != r.qp || w.index != r.next {
+		*w = delay{decided: true, qp: r.qp, index: r.next}
 		if d.OneIn(nasty.Delays, delayOdds) {
 			w.until = now.Add(d.Time(nasty.Delays, maxDelay))
 		}

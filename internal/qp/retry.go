@@ -160,6 +160,7 @@ func (r *requester) seek() {
 // old path.
 func (r *requester) moved(now clock.Instant) {
 	r.resp.dropHeld()
+	r.comp.find(now)
 	r.comp.clear()
 	r.setPolicy()
 	r.goTo(r.flight.Rejoin(r.ep.env.Peers, r.ep.path.Dst))

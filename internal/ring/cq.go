@@ -153,7 +153,7 @@ func (c *CQ) time(e *CQE) *int64 {
 
 // Push adds an entry, completed now, and reports whether there was room.
 func (c *CQ) Push(now clock.Instant, wc *ib.WC) bool {
-	if c.Room() == 0 {
+	if c.prod-c.hdr.Cons.Load() >= c.mask.Load() {
 		return false
 	}
 	e := c.entry(c.prod)

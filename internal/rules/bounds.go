@@ -82,7 +82,7 @@ var reached = map[string]string{
 	"internal/pcapfile.maxTime":        "internal/pcapfile TestForeignEntries",
 	"internal/pcapfile.maxTags":        "internal/pcapfile TestLinkLayers",
 	"internal/memory.mostPause":        "internal/memory TestK2_EndBeforeStart",
-	"internal/qp.mostCrowded":          "internal/qp TestK2_TooManyLate",
+	"internal/qp.mostWaiting":          "internal/qp TestK2_TooManyLate",
 	"internal/qp.mostEarly":            "internal/qp TestK2_LateCompletions",
 	"internal/qp.mostHeld":             "internal/qp TestK2_TooManyLate",
 	"internal/qp.mostLate":             "internal/qp TestK2_LateCompletions",

@@ -169,7 +169,10 @@ func (s *stream) bytes(buffer uint32) []byte {
 // fail stores the reason why nothing can be sent or received any more. s.mu is held, as in the
 // following methods.
 func (s *stream) fail(err error) {
-	s.drained = true
+	if !s.drained {
+		s.drained = true
+		s.wakeAll()
+	}
 	s.lose(err)
 }
 
@@ -257,10 +260,10 @@ func (s *stream) recycle(buffer uint32) {
 
 // readErr returns the reason why nothing can be received any more, nil if something may still come.
 func (s *stream) readErr() error {
-	if !s.drained {
-		return nil
+	if s.drained || s.over && s.qp.State() != ib.ERR { // without a flush
+		return s.err
 	}
-	return s.err
+	return nil
 }
 
 // repay returns the peer's credits once half of them are owed.
@@ -351,11 +354,12 @@ func (s *stream) wait(expired <-chan struct{}) bool {
 
 // sleep is wait for completions since ReqNotify, and for events.
 func (s *stream) sleep(expired <-chan struct{}) bool {
-	wake, ok, told := s.wake, true, false
+	wake, ok, told, event := s.wake, true, false, false
 	s.waiters++
 	s.mu.Unlock()
 	select {
 	case <-s.comp.C(): // also when the adapter goes
+		event = true
 	case <-wake:
 	case <-s.events.Ready():
 		told = true
@@ -364,6 +368,9 @@ func (s *stream) sleep(expired <-chan struct{}) bool {
 	}
 	s.mu.Lock()
 	s.waiters--
+	if event && s.waiters > 0 {
+		s.wakeAll() // each waits for an event, and this may have been the only one
+	}
 	if told {
 		s.news()
 	}
