@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-var idPattern = regexp.MustCompile(`^[VQCELMDW][1-9][0-9]*$`)
+var idPattern = regexp.MustCompile(`^[VQCEKLMDW][1-9][0-9]*$`)
 
 // proof is a test or a script that names requirements.
 type proof struct {
