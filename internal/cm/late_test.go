@@ -78,22 +78,30 @@ func TestK2_MessagesAreLateAndRepeated(t *testing.T) {
 	}
 }
 
-// TestK2_MessagesKeepOrder disconnects at once: the RTU comes before the DREQ, though it may leave
-// late.
+// TestK2_MessagesKeepOrder sends an RTU and at once another message of the connection: the RTU comes
+// first, though it may leave late.
 func TestK2_MessagesKeepOrder(t *testing.T) {
-	for seed := uint64(1); seed <= 100; seed++ {
-		n, a, b, _ := nastyNetwork(t, onlyCM(seed))
-		b.listen()
-		a.program = func(now clock.Instant, c *Conn, ev *Event) {
-			if ev.Type == REPReceived {
-				n.do(c.SendRTU(now, nil))
-				n.do(c.SendDREQ(now, nil))
+	for next, send := range map[EventType]func(a, b *node, now clock.Instant, c *Conn) error{
+		DREQReceived: func(_, _ *node, now clock.Instant, c *Conn) error { return c.SendDREQ(now, nil) },
+		LAPReceived: func(a, b *node, now clock.Instant, c *Conn) error {
+			path := a.pathTo(b)
+			return c.SendLAP(now, &path, nil)
+		},
+	} {
+		for seed := uint64(1); seed <= 100; seed++ {
+			n, a, b, _ := nastyNetwork(t, onlyCM(seed))
+			b.listen()
+			a.program = func(now clock.Instant, c *Conn, ev *Event) {
+				if ev.Type == REPReceived {
+					n.do(c.SendRTU(now, nil))
+					n.do(send(a, b, now, c))
+				}
 			}
-		}
-		a.ask(b)
-		n.run(30 * time.Millisecond)
-		if want := []EventType{REQReceived, RTUReceived, DREQReceived}; !slices.Equal(b.heard, want) {
-			t.Errorf("seed %d: the passive side heard %v, want %v:\n%s", seed, b.heard, want, n.tail())
+			a.ask(b)
+			n.run(30 * time.Millisecond)
+			if want := []EventType{REQReceived, RTUReceived, next}; !slices.Equal(b.heard, want) {
+				t.Errorf("seed %d: the passive side heard %v, want %v:\n%s", seed, b.heard, want, n.tail())
+			}
 		}
 	}
 }

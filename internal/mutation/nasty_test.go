@@ -94,6 +94,8 @@ var nastyMutants = slices.Concat(
 		{name: "messages-of-a-connection-overtake", in: "dispatch", test: "TestK2_MessagesKeepOrder",
 			old: "max(now, c.lastDue)",
 			new: "now"},
+		{name: "message-that-is-never-late-overtakes", in: "dispatch", test: "TestK2_MessagesKeepOrder",
+			old: "$m.sendLate(now, clock.Never)"},
 		{name: "messages-later-than-a-fraction-of-their-repetition", in: "dispatch", test: "TestK2_ShortTimeouts",
 			old: "min(mostDelay, c.retry.interval/waitShare)",
 			new: "mostDelay"},
