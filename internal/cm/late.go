@@ -18,8 +18,8 @@ import (
 
 // Bounds of the behaviour.
 const (
-	lateOdds  = 4                    // one message in so many is late
-	twiceOdds = 8                    // one message in so many is sent twice
+	lateOdds  = 4                    // of this number of messages, one is late on average
+	twiceOdds = 8                    // of this number of messages, one is sent twice on average
 	mostDelay = 5 * time.Millisecond // maximum delay
 	waitShare = 16                   // maximum delay, as a part of the time until a repetition
 	maxLate   = 1024                 // messages that wait; at the bound, all are sent

@@ -72,8 +72,8 @@ func (h *HCA) CreateQP(p *PD, c QPConfig) (*qp.QP, error) {
 	return q, nil
 }
 
-// enlarge changes the sizes of a queue pair's queues to those that it gets. They are not in memory
-// of the program's own allocator, which was asked for those that the program wants.
+// enlarge chooses the sizes of a queue pair's queues: those in q, or larger ones (nasty.Sizes). The
+// caller does not enlarge queues in memory of the program, which has allocated the sizes in q.
 func (c *Config) enlarge(q *ib.QPCap) {
 	l := &c.Limits
 	q.MaxSendWR, q.MaxRecvWR = c.larger(q.MaxSendWR, l.MaxQPWR), c.larger(q.MaxRecvWR, l.MaxQPWR)

@@ -104,7 +104,7 @@ var parts = [NumParts]partInfo{
 	Sizes: {
 		name:   "sizes",
 		title:  "Some queues get twice the entries that the program asked for, twice the elements of a request, or twice the inline data.",
-		permit: "The calls return the actual values, which may be larger than those that were asked for.",
+		permit: "The calls return the actual sizes, and each may be larger than the requested size.",
 		source: "ibv_create_qp(3), ibv_create_cq(3), ibv_create_srq(3)",
 		bug:    "A program that compares the returned values with those it asked for.",
 	},

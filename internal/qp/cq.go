@@ -67,8 +67,8 @@ func (c *CQ) Free() {
 	c.track.Free()
 }
 
-// Resize changes the number of entries to at least n, as ring.CQ.Resize does. Late entries count
-// like those that wait to be polled.
+// Resize changes the number of entries to at least n, as ring.CQ.Resize does. Late entries need
+// room, too.
 func (c *CQ) Resize(n uint32) error {
 	if all := c.Pending() + len(c.held); len(c.held) > 0 && int(ring.CQSize(n)) < all {
 		return fmt.Errorf("resize CQ to %d entries: %d wait to be polled: %w", n, all, ib.EINVAL)

@@ -15,16 +15,16 @@ import (
 
 // Bounds of the behaviours.
 const (
-	lossOdds    = 32 // one response in so many is lost
+	lossOdds    = 32 // of this number of responses, one is lost on average
 	lossRetries = 2  // minimum retry count of a queue pair whose responses are lost
 	lossPause   = 100 * time.Millisecond
 
-	rnrOdds    = 16 // one request in so many gets an RNR NAK
+	rnrOdds    = 16 // of this number of requests, one gets an RNR NAK on average
 	rnrRetries = 2  // minimum RNR retry count of its peer
 	rnrCode    = 20 // of the longest timer: 10.24 ms
-	rnrShare   = 16 // the peer waits for at most one part in so many of the time
+	rnrShare   = 16 // the peer waits for at most 1/16 of the time
 
-	delayOdds = 16 // one work request in so many begins late
+	delayOdds = 16 // of this number of work requests, one begins late on average
 	maxDelay  = 200 * time.Microsecond
 )
 
@@ -60,8 +60,8 @@ func (c *completer) loses(now clock.Instant, p *Packet) bool {
 	return true
 }
 
-// mayLose reports whether the requester can repeat a request whose response p is lost. No response
-// is lost while a loss is being repaired, nor one that may be the answer to a challenge.
+// mayLose reports whether the requester can repeat a request whose response p is lost. While
+// the requester repairs a loss or examines a claim of the peer, no response is lost.
 func (c *completer) mayLose(p *Packet) bool {
 	a := &c.ep.attr
 	ack := p.Info.Headers&roce.HasAETH == 0 || p.AETH.Syndrome.IsACK()
@@ -154,7 +154,7 @@ func (e *End) PeerRetries(peer ib.QPN, n uint8) {
 }
 
 // refuses reports whether a request that takes a receive gets an RNR NAK although there is one:
-// the receive waits for the repetition. No request gets one that has had an RNR NAK already.
+// the receive waits for the repetition. No request gets a second RNR NAK.
 func (k *peerRNR) refuses(now clock.Instant, r *responder, p *Packet) bool {
 	d := r.ep.env.Nasty
 	if !d.Has(nasty.RNR) || !p.TakesReceive() || r.late || k.retries < rnrRetries || k.peer != r.ep.attr.DestQPN ||
