@@ -116,6 +116,9 @@ func (a *adapter) open(c *C.struct_softhca_config) error {
 			Nasty: C.GoString(c.nasty),
 		},
 	}
+	if c.refused != nil {
+		cfg.Refused = a.host.refused
+	}
 	cfg.Warn = func(format string, args ...any) { a.log.Warn("softhca: " + fmt.Sprintf(format, args...)) }
 	if a.events != nil {
 		cfg.Log = a.events.With("pid", os.Getpid(), "device", cfg.Name)

@@ -11,7 +11,7 @@
 
 // SOFTHCA_ENGINE_ABI changes whenever this file does: the library rejects an engine of another
 // build.
-#define SOFTHCA_ENGINE_ABI 15
+#define SOFTHCA_ENGINE_ABI 16
 
 // SOFTHCA_MARK is the signal (F_SETSIG) that marks the descriptors of the adapter: the highest
 // signal number. The engine marks its own descriptors with package fdmark.
@@ -23,6 +23,14 @@ typedef uint64_t handle_t;
 struct ring;
 
 enum { SOFTHCA_GIDS = 256, SOFTHCA_PKEYS = 16 };
+
+// softhca_refusal is an access to memory of the program that the adapter refuses a peer.
+struct softhca_refusal {
+	uint32_t qpn, peer; // of the queue pair, and of that of the peer, 0 if it is not known
+	uint32_t key;       // of the memory; 0: none
+	char remote[48];    // the peer's address
+	char why[256];
+};
 
 // softhca_config says which adapter to open. An empty address stands for the first of
 // 127.0.0.0/8 that no other adapter has. An empty string means that the setting is absent.
@@ -41,6 +49,7 @@ struct softhca_config {
 	void (*completed)(void *cq); // the queue was armed and has a completion
 	void (*event)(void *device, void *object, uint32_t type); // object is 0 for events of the port or of the device
 	void *device;
+	void (*refused)(void *device, const struct softhca_refusal *r); // the adapter refuses an access of a peer; NULL: it does not call
 	struct softhca_writes *writes; // records the adapter's writes to memory of the program; NULL: it does not
 };
 
@@ -80,6 +89,10 @@ struct softhca_mr {
 	uint64_t addr, length, iova; // with SOFTHCA_DM, addr is an offset
 	uint32_t access, lkey, rkey; // access: the rights, also if they do not change
 	int memory; // enum softhca_memory
+	// The call that registers it: a file of the program, and the address in the file. They are for
+	// explanations; file may be NULL.
+	const char *file;
+	uint64_t call;
 };
 
 // softhca_dm is device memory. The library copies from and to it directly.

@@ -33,6 +33,7 @@ func regionConfig(m *C.struct_softhca_mr) (c memory.RegionConfig, err error) {
 	default:
 		c.Buf, err = memory.RawBuf(uintptr(m.addr), uint64(m.length))
 	}
+	c.By = names.of(m)
 	return c, err
 }
 

@@ -26,13 +26,14 @@ static unsigned keeps;
 
 void checks_in_child(void)
 {
+	stacks_in_child();
 	if (!checking)
 		return;
 	forked = true;
 	pthread_mutex_init(&kept_mu, NULL);
-	stacks_in_child();
 	findings_in_child();
 	regions_in_child();
+	refusals_in_child();
 	requests_in_child();
 }
 
@@ -422,6 +423,7 @@ __thread void *poll_frame;
 bool check_polls(struct cq *q, void *frame)
 {
 	poll_frame = frame;
+	check_refusals();
 	if (q->taken > 0 && !pthread_equal(q->taker, pthread_self()))
 		atomic_store_explicit(&q->polled_elsewhere, true, memory_order_relaxed);
 	atomic_fetch_add(&q->pollers, 1);
@@ -483,10 +485,11 @@ static void exit_of(struct device *d)
 	mutex_unlock(&d->mu);
 }
 
-static void check_exit(void)
+void check_exit(void)
 {
 	if (atomic_exchange(&exiting, true))
 		return;
+	check_refusals();
 	each_device(exit_of);
 	count_findings();
 }
@@ -496,10 +499,10 @@ __attribute__((constructor)) static void start(void)
 	if (!start_findings())
 		return;
 	start_stacks();
-	asan_poisoned = (void *(*)(void *, size_t))dlsym(RTLD_DEFAULT, "__asan_region_is_poisoned");
 	void (*watch)(void (*)(const void *, size_t, int)) = (void (*)(void (*)(const void *, size_t, int)))dlsym(RTLD_DEFAULT, "softhca_watch_memory");
 	if (watch != NULL)
 		watch(check_memory_goes);
+	asan_poisoned = (void *(*)(void *, size_t))dlsym(RTLD_DEFAULT, "__asan_region_is_poisoned");
 	set_ops(&nowhere);
 	nowhere.v.sz = sizeof nowhere.v, nowhere.v.context.abi_compat = __VERBS_ABI_IS_EXTENDED;
 	struct ibv_context_ops *ops = &nowhere.v.context.ops;

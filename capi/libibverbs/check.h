@@ -6,6 +6,8 @@
 #include "findings.h"
 #include "softhca.h"
 
+#include <limits.h>
+
 // checking is set before main, and never changes. In the child of a fork the checker goes on.
 extern bool checking;
 
@@ -25,6 +27,22 @@ struct stack {
 // stack_here returns the stack of the calling thread.
 const struct stack *stack_here(void);
 void start_stacks(void);
+
+// place is a call in a file that the program has loaded.
+struct place {
+	char file[PATH_MAX]; // empty: it is in none, and offset is its address
+	uint64_t offset;     // in the file
+	const char *symbol;  // before it, that the dynamic linker knows; NULL: none
+	uint64_t symbol_offset;
+};
+
+// find_place finds the place of a call by its return address.
+void find_place(uintptr_t pc, struct place *p);
+
+// explaining is set before main if somebody reads the engine's explanations. Then explained_here tells the call of
+// the program that the thread executes.
+extern bool explaining;
+void explained_here(struct place *p);
 void stacks_in_child(void);
 
 // findings.c
@@ -137,6 +155,17 @@ void check_region_went(const struct mr *m, uint32_t key, const struct user *u, c
 // check_state notes a new state of a queue pair.
 void check_state(struct qp *q, enum ibv_qp_state to);
 
+// qp_made returns where the program created the queue pair with a number; NULL if there is none.
+const struct stack *qp_made(const struct device *d, uint32_t qpn);
+
+// refusals.c
+
+// check_refusal keeps an access of a peer that an adapter has refused. The engine calls it. check_refusals records
+// those that are kept.
+void check_refusal(void *device, const struct softhca_refusal *r);
+void check_refusals(void);
+void refusals_in_child(void);
+
 // check.c
 
 // adapter_writes has the newest writes of all adapters to memory of the program.
@@ -211,6 +240,9 @@ struct unpolled check_ends(struct cq *q);
 struct unpolled check_unpolled_qp(const struct qp *q);
 void check_destroys(const struct cq *q, const struct unpolled *u);
 void check_destroys_qp(const struct qp *q, const struct unpolled *u);
+
+// check_exit records what is left when the program ends.
+void check_exit(void);
 
 // check_overran records that a queue has overrun.
 void check_overran(const struct cq *q);

@@ -6,7 +6,7 @@
 // that crashes, the handler of fault.c does it. A process that another signal kills cannot do
 // it.
 #define _GNU_SOURCE
-#include "softhca.h"
+#include "check.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -34,6 +34,8 @@ static void *disconnect_all(void *unused)
 			;
 		cm_disconnect();
 		flush_devices();
+		if (checking)
+			check_exit();
 		sem_post(&disconnected);
 	}
 	return unused;

@@ -3,10 +3,7 @@
 #define _GNU_SOURCE
 #include "check.h"
 
-#include <dlfcn.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <link.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <time.h>
@@ -65,27 +62,15 @@ static void put_string(struct line *l, const char *s)
 // put_frame writes a return address: the file, and the address of the call in it.
 static void put_frame(struct line *l, uintptr_t pc)
 {
-	Dl_info i = {0};
-	struct link_map *m = NULL;
-	char own[PATH_MAX];
-	pc--; // in the call, behind which it returns
-	if (dladdr1((void *)pc, &i, (void **)&m, RTLD_DL_LINKMAP) == 0 || m == NULL) {
-		put(l, "{\"file\":\"\",\"offset\":%lu}", (unsigned long)pc);
-		return;
-	}
-	const char *file = i.dli_fname;
-	ssize_t n = m->l_name[0] == '\0' ? readlink("/proc/self/exe", own, sizeof own - 1) : -1;
-	if (n > 0) {
-		own[n] = '\0';
-		file = own;
-	}
+	struct place p;
+	find_place(pc, &p);
 	put(l, "{\"file\":");
-	put_string(l, file);
-	put(l, ",\"offset\":%lu", (unsigned long)(pc - m->l_addr));
-	if (i.dli_sname != NULL) {
+	put_string(l, p.file);
+	put(l, ",\"offset\":%lu", (unsigned long)p.offset);
+	if (p.symbol != NULL) {
 		put(l, ",\"symbol\":");
-		put_string(l, i.dli_sname);
-		put(l, ",\"symbol_offset\":%lu", (unsigned long)(pc - (uintptr_t)i.dli_saddr));
+		put_string(l, p.symbol);
+		put(l, ",\"symbol_offset\":%lu", (unsigned long)p.symbol_offset);
 	}
 	put(l, "}");
 }

@@ -382,7 +382,8 @@ static struct device *open_new(struct node *n)
 		.config_dir = dir, .guid = (char *)setting("SOFTHCA_GUID"),
 		.faults = (char *)setting("SOFTHCA_FAULTS"), .faults_seed = (char *)setting("SOFTHCA_FAULTS_SEED"),
 		.wire = (char *)setting("SOFTHCA_WIRE"), .nasty = (char *)setting("SOFTHCA_NASTY"),
-		.completed = completed, .event = event, .device = d, .writes = checking ? &adapter_writes : NULL,
+		.completed = completed, .event = event, .device = d,
+		.refused = checking ? check_refusal : NULL, .writes = checking ? &adapter_writes : NULL,
 	};
 	int code = ENGINE(d, open, &c, &d->handle);
 	if (code == 0 && (code = ENGINE(d, describe, d->handle, &d->info)) != 0)

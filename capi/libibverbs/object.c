@@ -187,8 +187,13 @@ struct mr *new_mr(struct ibv_pd *pd, void *addr, size_t length, struct softhca_m
 		return fail(EINVAL);
 	keep_faults();
 	struct mr *m = calloc(1, sizeof *m);
+	struct place here;
 	if (m == NULL)
 		return fail(ENOMEM);
+	if (UNLIKELY(explaining)) {
+		explained_here(&here);
+		a->file = here.file, a->call = here.offset;
+	}
 	int code = ENGINE(device_of(pd->context), reg_mr, CONTAINER(pd, struct pd, ibv)->handle, a);
 	if (code != 0)
 		return abandon(m, code);

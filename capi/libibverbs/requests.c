@@ -136,6 +136,17 @@ void check_links(struct qp *q)
 	mutex_unlock(&numbers_mu);
 }
 
+const struct stack *qp_made(const struct device *d, uint32_t qpn)
+{
+	const struct stack *made = NULL;
+	mutex_lock(NUMBERS_LOCK, &numbers_mu);
+	for (const struct qp *q = numbers[qpn % NUMBERS]; q != NULL && made == NULL; q = q->numbered)
+		if (q->ibv.qp_num == qpn && q->dev == d)
+			made = q->o.made;
+	mutex_unlock(&numbers_mu);
+	return made;
+}
+
 void check_frees_qp(struct qp *q)
 {
 	struct requests *both[] = {q->sends, q->receives};

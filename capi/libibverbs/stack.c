@@ -6,6 +6,9 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 enum { BUCKETS = 4096, STACKS = 16384, REMEMBERED = 64 };
 
@@ -72,6 +75,8 @@ static void forget(void *p)
 
 void start_stacks(void)
 {
+	if (backtrace_of != NULL)
+		return;
 	void *lib = dlopen("libgcc_s.so.1", RTLD_NOW);
 	own[0].in = (uintptr_t)find_code, own[1].in = (uintptr_t)dlsym(RTLD_DEFAULT, "softhca_watch_memory");
 	for (int i = 0; i < 2; i++)
@@ -167,4 +172,42 @@ __attribute__((noinline)) const struct stack *stack_here(void)
 		r->frame = w.exact && w.r.n > 1 ? frame : 0;
 	}
 	return s;
+}
+
+void find_place(uintptr_t pc, struct place *p)
+{
+	Dl_info i = {0};
+	struct link_map *m = NULL;
+	*p = (struct place){.offset = --pc}; // in the call, behind which it returns
+	if (dladdr1((void *)pc, &i, (void **)&m, RTLD_DL_LINKMAP) == 0 || m == NULL)
+		return;
+	ssize_t n = m->l_name[0] == '\0' ? readlink("/proc/self/exe", p->file, sizeof p->file - 1) : -1;
+	if (n <= 0)
+		snprintf(p->file, sizeof p->file, "%s", i.dli_fname);
+	p->offset = pc - m->l_addr;
+	p->symbol = i.dli_sname, p->symbol_offset = pc - (uintptr_t)i.dli_saddr;
+}
+
+bool explaining;
+
+void explained_here(struct place *p)
+{
+	const struct stack *s = stack_here();
+	*p = (struct place){0};
+	if (s->n > 0)
+		find_place(s->pc[0], p);
+}
+
+// is_set reports whether a variable of the environment has a value.
+static bool is_set(const char *name)
+{
+	const char *value = secure_getenv(name);
+	return value != NULL && *value != '\0';
+}
+
+__attribute__((constructor)) static void start(void)
+{
+	explaining = is_set("SOFTHCA_CAPTURE") || is_set("SOFTHCA_LOG_LEVEL") || is_set("SOFTHCA_LOG_FORMAT") || is_set("SOFTHCA_CHECK");
+	if (explaining)
+		start_stacks();
 }

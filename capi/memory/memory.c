@@ -34,11 +34,26 @@ extern void *__libc_realloc(void *p, size_t n);
 extern void __interceptor_free(void *p) __attribute__((weak));
 extern void *__interceptor_realloc(void *p, size_t n) __attribute__((weak));
 
+// Blocks that were freed before the next functions are found. dlsym frees its last error, and must not be called again
+// then: it would free the same error once more.
+enum { EARLY = 64 };
+static void *early[EARLY];
+static _Atomic unsigned earlies;
+
+// keep_early keeps a block to free it later, and reports whether there was room.
+static bool keep_early(void *p)
+{
+	unsigned i = atomic_fetch_add(&earlies, 1);
+	if (i < EARLY)
+		early[i] = p;
+	return i < EARLY;
+}
+
 // find finds the next functions: those of the C library, or of an allocator. A constructor of another library may
 // free memory before this one runs.
 __attribute__((constructor)) static void find(void)
 {
-	static _Thread_local bool finds;
+	static _Thread_local volatile bool finds; // volatile: dlsym is declared as a function that does not call back
 	if (finds || next_free != NULL)
 		return;
 	finds = true;
@@ -48,6 +63,8 @@ __attribute__((constructor)) static void find(void)
 	next_mremap = (void *(*)(void *, size_t, size_t, int, ...))dlsym(RTLD_NEXT, "mremap");
 	next_free = (void (*)(void *))dlsym(RTLD_NEXT, "free"); // last: others look whether it is there
 	finds = false;
+	for (unsigned i = 0; next_free != NULL && i < EARLY && i < earlies; i++)
+		next_free(early[i]);
 }
 
 // softhca_watch_memory has f called for the steps above. f may run in any thread, and must not wait for a lock that
@@ -72,6 +89,8 @@ EXPORT void free(void *p)
 		__interceptor_free(p);
 		return;
 	}
+	if (next_free == NULL && keep_early(p))
+		return;
 	find();
 	if (next_free != NULL)
 		next_free(p);

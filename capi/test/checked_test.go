@@ -78,10 +78,17 @@ func (s *stand) checked(t *testing.T, name, words, how string) *check.Report {
 // setUp is the advice that the program gets for the set-up of its queue pairs.
 var setUp = []string{"path-mtu-below-port", "rnr-retry-forever"}
 
-// names returns the names of findings, without those about the set-up unless one is wanted.
+// other has the findings about the other side of a connection, which is in the same program. The error that a case of
+// error-never-polled leaves is that of a refused access.
+var other = map[string]string{
+	"remote-access-error": "peer-access-refused", "peer-access-refused": "remote-access-error", "error-never-polled": "peer-access-refused",
+}
+
+// names returns the names of findings, without those about the set-up unless one is wanted, and without the other
+// side's of the wanted one.
 func names(r *check.Report, wanted string) (all []string) {
 	for _, f := range r.Findings {
-		if f.Name == wanted || !slices.Contains(setUp, f.Name) {
+		if f.Name == wanted || !slices.Contains(setUp, f.Name) && other[wanted] != f.Name {
 			all = append(all, f.Name)
 		}
 	}
@@ -130,6 +137,9 @@ func (s *stand) exactly(t *testing.T, c bug, lines map[string]bool) {
 	r := s.checked(t, c.name, row.Level, "bug")
 	if got := names(r, c.finding); len(got) != 1 || got[0] != c.finding {
 		t.Fatalf("with the bug, the findings are %q, want %s\n%s", got, c.finding, text(t, r))
+	}
+	if c.finding == "error-never-polled" && !slices.ContainsFunc(r.Findings, func(f *check.Finding) bool { return f.Name == other[c.finding] }) {
+		t.Errorf("the refusal at the other side is not reported\n%s", text(t, r))
 	}
 	isMarked := func(f check.Frame) bool { return lines[fmt.Sprintf("%s:%d", filepath.Base(f.File), f.Line)] }
 	isTold := func(f *check.Finding) bool {

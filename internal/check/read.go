@@ -45,7 +45,7 @@ func Read(dir string, o Options) (*Report, error) {
 	}
 	m := &merger{
 		report:  &Report{Version: Version, Findings: []*Finding{}, Processes: []Process{}, Problems: []string{}},
-		options: o, symbols: symbols.New(cmp.Or(o.DebugDir, symbols.DebugDir)), known: map[string]*Finding{},
+		options: o, symbols: symbols.New(cmp.Or(o.DebugDir, symbols.DebugDir), symbols.MaxDebug), known: map[string]*Finding{},
 	}
 	for i, name := range names {
 		if i >= maxProcesses {

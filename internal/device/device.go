@@ -44,6 +44,8 @@ type Device struct {
 	ending sync.Once                     // has called ended
 	warn   func(format string, args ...any)
 	log    *eventlog.Log // nil for none
+	// explains: somebody learns why requests are refused.
+	explains bool
 
 	events    eventQueue
 	watchers  watchers
@@ -81,7 +83,7 @@ func openWith(cfg Config, table *file.File) (*Device, error) {
 	}
 	log := cfg.eventLog()
 	var rare bool
-	cfg.Trace, rare = tracer(cfg.Trace, log)
+	cfg.Trace, rare = cfg.tracer(log)
 	cfg.Board.Down.Store(0)
 	cfg.Board.Port.Begin()
 	faults, err := newInjector(&cfg)
@@ -103,7 +105,7 @@ func openWith(cfg Config, table *file.File) (*Device, error) {
 		lease.Close()
 		return nil, err
 	}
-	d := &Device{Port: port, lease: lease, faults: faults, board: cfg.Board, table: table, ended: cfg.Ended, warn: cfg.Warn, log: log}
+	d := &Device{Port: port, lease: lease, faults: faults, board: cfg.Board, table: table, ended: cfg.Ended, warn: cfg.Warn, log: log, explains: cfg.Trace != nil}
 	d.events.init()
 	d.writes.write, d.writes.ended = writeBack, d.writtenBack
 	d.watchers.all = make(map[*func(clock.Instant, error)]struct{})

@@ -29,20 +29,31 @@ func (d *Device) CallFailed(name string, err error, about ...slog.Attr) {
 	d.log.Call(name, err, about...)
 }
 
-// tracer returns the tracer that calls t and logs, and whether it needs neither packets nor completions
-// with success, which would cost time and not be logged.
-func tracer(t trace.Tracer, log *eventlog.Log) (all trace.Tracer, rare bool) {
+// tracer returns the tracer that calls the tracers of the configuration and logs, nil if none is wanted. It also
+// reports whether it needs neither packets nor completions with success, which would cost time and not be logged.
+func (c *Config) tracer(log *eventlog.Log) (all trace.Tracer, rare bool) {
+	t, refused := c.Trace, c.Refused
 	switch {
-	case log == nil:
+	case t == nil && refused == nil && log == nil:
+		return nil, false
+	case refused == nil && log == nil:
 		return t, false
-	case t == nil:
-		return log.Record, !log.Detailed()
 	}
 	return func(r *trace.Record) {
-		t(r)
-		log.Record(r)
-	}, false
+		if t != nil {
+			t(r)
+		}
+		if refused != nil && r.Kind == trace.Refusal {
+			refused(r)
+		}
+		if log != nil {
+			log.Record(r)
+		}
+	}, t == nil && (log == nil || !log.Detailed())
 }
+
+// Explains reports whether somebody learns why requests are refused: it is worth to note who registers a region.
+func (d *Device) Explains() bool { return d.explains }
 
 // raise passes an event to the program. It logs events of other objects than queue pairs and EE contexts:
 // for the events of these, the log gets records.

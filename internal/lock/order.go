@@ -45,6 +45,9 @@ type (
 	// UCMFile guards the pipe of such a file, from which the program reads that events wait.
 	UCMFile struct{ under[UCMManager] }
 
+	// EngineNames guards the names of functions of a program in C (capi/engine).
+	EngineNames struct{ outermost }
+
 	// ConnTurn makes the calls of Read, or of Write, of a connection take turns (rdmacm/stream).
 	ConnTurn struct{ under[UCMFile] }
 	// Deadline guards the timer of a deadline of a connection.

@@ -46,6 +46,7 @@ type Region struct {
 	invalidatable bool
 	invalidated   bool
 	durable       bool
+	by            string // RegionConfig.By
 
 	Tracked // belongs to the adapter
 }
@@ -157,6 +158,8 @@ type RegionConfig struct {
 	Foreign bool
 	// Durable memory can be written back to storage. FLUSH_PERSISTENT needs it.
 	Durable bool
+	// By is the function of the program that registers the region, for explanations. It may be empty.
+	By string
 }
 
 const (

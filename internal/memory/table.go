@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/softhca/softhca/ib"
@@ -56,7 +57,7 @@ func (t *Table) Register(c RegionConfig) (*Region, error) {
 	}
 	r := &Region{
 		extent: extent{c.Buf, c.start()}, pd: c.PD, form: c.Form,
-		access: c.Access, invalidatable: c.Invalidatable, durable: c.Durable,
+		access: c.Access, invalidatable: c.Invalidatable, durable: c.Durable, by: c.By,
 	}
 	if c.Form == FormNull {
 		r.null = new(nullMemory)
@@ -154,6 +155,7 @@ func (t *Table) reregister(r *Region, what Change, c RegionConfig) error {
 		r.key, r.form, r.buf, r.iova, r.invalidated = key, c.Form, c.Buf, c.start(), false
 	}
 	r.pd, r.access, r.durable = c.PD, c.Access, c.Durable
+	r.by = cmp.Or(c.By, r.by)
 	return nil
 }
 

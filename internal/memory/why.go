@@ -22,6 +22,14 @@ func (t *Table) deny(d denial, f Fault) Fault {
 	return f
 }
 
+// Denied returns the key of the newest refused access, 0 if it had none. It is called before Why.
+func (t *Table) Denied() uint32 {
+	if t.denied == FaultNone {
+		return 0
+	}
+	return t.denial.key
+}
+
 // Why explains the fault of the newest refused access: with the key, and with the bounds or the
 // rights that it goes beyond. It is called once, right after the access.
 func (t *Table) Why(f Fault) string {
@@ -52,7 +60,7 @@ func (t *Table) Why(f Fault) string {
 func (t *Table) noKey(key uint32, e entry) string {
 	switch s := t.keys.find(key); {
 	case e.kind == kindRegion:
-		return fmt.Sprintf("region %#x has no remote rights", key)
+		return e.name(key) + " has no remote rights"
 	case s.key == 0:
 		return fmt.Sprintf("no region or window has the key %#x", key)
 	case s.kind == kindNone:
@@ -88,10 +96,14 @@ func inBytes(n uint64) string {
 
 // name names the object with a key.
 func (e entry) name(key uint32) string {
-	if e.kind == kindWindow {
+	switch {
+	case e.kind == kindWindow:
 		return fmt.Sprintf("window %#x", key)
+	case e.kind == kindRegion && e.region.by != "":
+		return fmt.Sprintf("region %#x (registered by %s)", key, e.region.by)
+	default:
+		return fmt.Sprintf("region %#x", key)
 	}
-	return fmt.Sprintf("region %#x", key)
 }
 
 // extent returns the memory of an object.

@@ -12,6 +12,7 @@ import (
 func (e *Env) badKey(what string, f memory.Fault) fault {
 	bad := remoteAccess(what + ": " + f.String())
 	if e.Trace != nil {
+		bad.access, bad.key = f != memory.FaultInjected, e.Mem.Denied()
 		bad.why = what + ": " + e.Mem.Why(f)
 	}
 	return bad
@@ -31,7 +32,7 @@ func traceRefusal(e *endpoint, psn ib.PSN, f fault) {
 	if e.env.Trace == nil {
 		return
 	}
-	r := trace.Record{Kind: trace.Refusal, PSN: psn, Cause: f.why}
+	r := trace.Record{Kind: trace.Refusal, PSN: psn, Cause: f.why, Access: f.access, Key: f.key}
 	if r.Cause == "" {
 		r.Cause = f.cause
 	}

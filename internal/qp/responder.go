@@ -44,6 +44,10 @@ type fault struct {
 	event    ib.EventType  // raised if there is no current receive
 	cause    string
 	why      string // cause in detail; empty: cause says all, or it is not traced
+	// access: the program or its peer is wrong about the memory that the peer may access, which has key, or 0 if there
+	// is none. Both are only set if they are traced.
+	access bool
+	key    uint32
 }
 
 // The faults, by their NAK (E10, E14–E17).

@@ -79,6 +79,8 @@ type Record struct {
 	WRID   uint64
 	Len    int // bytes of the whole UDP payload
 	Cause  string
+	Access bool   // of a Refusal: of an access to memory, but not by a fault on demand
+	Key    uint32 // of such a Refusal: the key of the memory, 0 if there is none
 	// Peer is the number of the peer's queue pair or EE context, 0 if there is none or it is not
 	// known. Local and Remote are the addresses of both ends.
 	Peer          ib.QPN

@@ -31,8 +31,8 @@ var bugs = []struct {
 	programs string // matches what the programs saw
 }{
 	{"wrong-rkey", "write-refused", `request refused: rkey: no region or window has the key 0x`, `^\S+ QP \S+: REM_ACCESS_ERR \(\d+\), wr_id 5$`},
-	{"no-right", "write-refused", `region 0x\w+ has the rights LOCAL_WRITE\|REMOTE_READ, and the access needs REMOTE_WRITE`, `^\S+ QP \S+: REM_ACCESS_ERR \(\d+\), wr_id 5$`},
-	{"beyond", "write-refused", `1024 bytes at 0x\w+ end 924 bytes beyond region 0x\w+, which has 100 bytes at 0x`, `^\S+ QP \S+: REM_ACCESS_ERR \(\d+\), wr_id 5$`},
+	{"no-right", "write-refused", `region 0x\w+ \(registered by open_end\) has the rights LOCAL_WRITE\|REMOTE_READ, and the access needs REMOTE_WRITE`, `^\S+ QP \S+: REM_ACCESS_ERR \(\d+\), wr_id 5$`},
+	{"beyond", "write-refused", `1024 bytes at 0x\w+ end 924 bytes beyond region 0x\w+ \(registered by open_end\), which has 100 bytes at 0x`, `^\S+ QP \S+: REM_ACCESS_ERR \(\d+\), wr_id 5$`},
 	{"receive-too-small", "invalid-request", `SEND longer than the receive work request: at least 64 bytes, and the receive has 8`, `: REM_INV_REQ_ERR \(\d+\), wr_id 5; .*: LOC_LEN_ERR \(\d+\), wr_id 77$`},
 	{"mtu-mismatch", "invalid-request", `4096 bytes of payload, and the path MTU of this side is 1024`, `: REM_INV_REQ_ERR \(\d+\), wr_id 5; .*: LOC_LEN_ERR \(\d+\), wr_id 77$`},
 	{"not-in-rtr", "no-answer", `packet dropped: the queue pair is in INIT`, `: RETRY_EXC_ERR \(\d+\), wr_id 5$`},
@@ -195,6 +195,8 @@ func TestK1_Check(t *testing.T) {
 	}{
 		{"bad-lkey", "key-unknown", nil, 0},
 		{"beyond", "remote-access-error", nil, 0},
+		{"beyond", "peer-access-refused", nil, 0},
+		{"left", "error-never-polled", nil, 0},
 		{"post-before-rts", "call-refused", nil, 0},
 		{"receive-too-small", "remote-request-invalid", nil, 0},
 		{"receive-too-small", "error-never-polled", nil, 0},

@@ -185,6 +185,13 @@ var errors = []Finding{
 		Fix:    "Compare remote_addr, length and rkey with the peer's region, its access flags with the operation, and qp_access_flags of the peer's queue pair; \"softhca run --explain\" says which of them is wrong.",
 	},
 	{
+		Name:   "peer-access-refused",
+		Title:  "The program's adapter refused a peer access to the program's memory.",
+		Rule:   "What a peer writes, reads or changes must lie in a region or window of the program that exists, has the right that the operation needs, and belongs to the protection domain of the queue pair. Another access ends the connection. The fault may be on either side: the peer uses a wrong address, length or key, or the program has deregistered the region too early, or registered too little of it.",
+		Source: "ibv_reg_mr(3), ibv_dereg_mr(3); IBA volume 1, Transport Layer, R_Key Validation",
+		Fix:    "Compare the access with the region that the finding describes. Before the program deregisters it, the peer must have stopped using it: agree on that with a message.",
+	},
+	{
 		Name:   "remote-request-invalid",
 		Title:  "The peer's queue pair refused a request as invalid.",
 		Rule:   "The peer must be able to execute a request: the receive that it takes is long enough, the queue pair allows the operation and has resources for it (max_dest_rd_atomic), and atomics are aligned.",

@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	maxFiles = 512     // files of which symbols are read
-	maxDebug = 1 << 30 // bytes of debug information of all files together
+	maxFiles = 512 // files of which symbols are read
+	// MaxDebug is a limit of New for a program that has the time to read large files.
+	MaxDebug = 1 << 30
 )
 
 // DebugDir is the directory in which distributions install separate debug files.
@@ -33,6 +34,7 @@ type Frame struct {
 // concurrent use.
 type Table struct {
 	debugDir string
+	maxDebug uint64
 	objects  map[string]*object
 	answers  map[place][]Frame
 	debug    uint64 // bytes of debug information of all objects
@@ -50,9 +52,11 @@ type object struct {
 	symbols []elf.Symbol
 }
 
-// New returns an empty table. Separate debug files are below debugDir, usually DebugDir.
-func New(debugDir string) *Table {
-	return &Table{debugDir: debugDir, objects: map[string]*object{}, answers: map[place][]Frame{}}
+// New returns an empty table. Separate debug files are below debugDir, usually DebugDir. The table reads the debug
+// information of a file only while all that it has read is at most maxDebug bytes; of other files it reads the
+// tables of symbols.
+func New(debugDir string, maxDebug uint64) *Table {
+	return &Table{debugDir: debugDir, maxDebug: maxDebug, objects: map[string]*object{}, answers: map[place][]Frame{}}
 }
 
 // Lookup returns the function at a virtual address of an ELF file, after the functions that the
@@ -152,10 +156,10 @@ func (t *Table) load(o *object, f *elfFile) {
 	for _, s := range f.Sections {
 		if strings.HasPrefix(s.Name, ".debug_") || strings.HasPrefix(s.Name, ".zdebug_") {
 			has = has || strings.HasSuffix(s.Name, "debug_info")
-			size += min(s.Size, maxDebug) + min(s.FileSize, maxDebug)
+			size += min(s.Size, MaxDebug) + min(s.FileSize, MaxDebug)
 		}
 	}
-	if !has || t.debug+size > maxDebug {
+	if !has || t.debug+size > t.maxDebug {
 		return
 	}
 	t.debug += size

@@ -332,6 +332,48 @@ static void remote_key_deregistered(bool bug)
 	rig_close(&r);
 }
 
+// The next cases are about what the peer's program did: it made the memory that the peer wants inaccessible.
+
+static void peer_after_deregistration(bool bug)
+{
+	struct rig r = {0};
+	rig_open(&r, IBV_QPT_RC);
+	struct ibv_mr *m = ibv_reg_mr(r.pd, r.buf[1], BUF, ALL_ACCESS), copy = *m, *right = r.mr[1];
+	r.mr[1] = &copy;
+	for (int i = 0; i < 2; i++) {
+		if (i == bug)
+			must(post_element(&r, IBV_WR_RDMA_READ, element(&r, 0, 64)) == 0);
+		if (i == !bug)
+			must(ibv_dereg_mr(m) == 0); // FOUND
+		if (i == bug)
+			ends(r.cq[0], !bug);
+	}
+	r.mr[1] = right;
+	rig_close(&r);
+}
+
+static void peer_beyond_region(bool bug)
+{
+	struct rig r = {0};
+	rig_open(&r, IBV_QPT_RC);
+	access_peer(&r, IBV_WR_RDMA_WRITE, ibv_reg_mr(r.pd, r.buf[1], bug ? 32 : 64, ALL_ACCESS), !bug); // FOUND
+}
+
+// No region of the peer has the key, so the queue pair is all that there is to name.
+static void peer_with_unknown_key(bool bug)
+{
+	struct rig r = {0};
+	rig_open(&r, IBV_QPT_RC); // FOUND
+	struct ibv_mr wrong = *r.mr[1];
+	wrong.rkey = bug ? ~wrong.rkey : wrong.rkey;
+	struct ibv_mr *right = r.mr[1];
+	r.mr[1] = &wrong;
+	must(post_element(&r, IBV_WR_RDMA_READ, element(&r, 0, 64)) == 0);
+	r.mr[1] = right;
+	ends(r.cq[0], !bug);
+	rig_close(&r);
+}
+
 // The peer's queue pair has no resources for READs.
 static void remote_request_invalid(bool bug)
 {
@@ -513,6 +555,9 @@ const struct bug key_bugs[] = {
 	{"queue-pair-without-right", "remote-request-invalid", queue_pair_without_right},
 	{"remote-key-deregistered", "remote-access-error", remote_key_deregistered},
 	{"write-with-immediate-refused", "remote-access-error", write_with_immediate_refused},
+	{"peer-after-deregistration", "peer-access-refused", peer_after_deregistration},
+	{"peer-beyond-region", "peer-access-refused", peer_beyond_region},
+	{"peer-with-unknown-key", "peer-access-refused", peer_with_unknown_key},
 	{"remote-request-invalid", "remote-request-invalid", remote_request_invalid},
 	{"local-operation-error", "local-operation-error", local_operation_error},
 	{"address-handle-of-another-domain", "local-operation-error", address_handle_of_another_domain},

@@ -130,6 +130,14 @@ static void error_left_at_exit(bool bug)
 	rig_close(&r);
 }
 
+static void error_left_at_quick_exit(bool bug)
+{
+	struct rig r = {0};
+	rig_open(&r, IBV_QPT_RC); // FOUND
+	fail_or_write(&r, bug);
+	quick_exit(0);
+}
+
 const struct bug queue_bugs[] = {
 	{"send-queue-never-reclaimed", "send-queue-never-reclaimed", send_queue_never_reclaimed},
 	{"extended-never-reclaimed", "send-queue-never-reclaimed", extended_never_reclaimed},
@@ -138,5 +146,6 @@ const struct bug queue_bugs[] = {
 	{"srq-overfilled", "receive-queue-overfilled", srq_overfilled},
 	{"error-never-polled", "error-never-polled", error_never_polled},
 	{"error-left-at-exit", "error-never-polled", error_left_at_exit},
+	{"error-left-at-quick-exit", "error-never-polled", error_left_at_quick_exit},
 	{NULL, NULL, NULL},
 };

@@ -141,7 +141,7 @@ static void server(int peer)
 	struct card to = meet(&e);
 	if (!is("not-in-rtr"))
 		connect_end(&e, &to, is("mtu-mismatch") ? IBV_MTU_1024 : IBV_MTU_4096, SERVER_PSN, CLIENT_PSN, 7);
-	if (is("receive-too-small"))
+	if (is("receive-too-small") || is("left"))
 		receive(&e, 8);
 	else if (!is("rnr") && !is("late-receive"))
 		for (int i = 0; i < 8; i++)
@@ -159,6 +159,8 @@ static void server(int peer)
 	}
 	while (read(peer, &byte, 1) > 0)
 		;
+	if (is("left"))
+		_exit(0);
 	// A program that ends well leaves nothing behind.
 	ibv_destroy_qp(e.qp);
 	ibv_dereg_mr(e.mr);

@@ -1,0 +1,47 @@
+//go:build linux && cgo
+
+package main
+
+// #include "engine.h"
+import "C"
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/softhca/softhca/internal/check/symbols"
+	"github.com/softhca/softhca/internal/lock"
+)
+
+// maxDebug is the most debug information, in bytes, that the engine reads. A program waits for it.
+const maxDebug = 64 << 20
+
+// namer finds the names of the functions of the program that register memory, for explanations.
+type namer struct {
+	mu    lock.Mutex[lock.EngineNames]
+	table *symbols.Table // nil until it is needed
+}
+
+// names is of all adapters: to read the symbols of a program takes milliseconds.
+var names namer
+
+// of returns the function that registers memory, empty if nobody asks for it. A function without a symbol is a file
+// and an address.
+func (n *namer) of(m *C.struct_softhca_mr) string {
+	if m.file == nil {
+		return ""
+	}
+	file := C.GoString(m.file)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.table == nil {
+		n.table = symbols.New(symbols.DebugDir, maxDebug)
+	}
+	for _, f := range n.table.Lookup(file, uint64(m.call)) {
+		if f.Function != "" {
+			return strings.ToValidUTF8(f.Function, "?")
+		}
+	}
+	return fmt.Sprintf("%s+%#x", filepath.Base(file), uint64(m.call))
+}
