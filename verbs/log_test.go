@@ -193,10 +193,10 @@ var mistakes = map[string]mistake{
 	}, ib.WCRemAccessErr, false},
 	"no right": {func(t *testing.T, a, b *endpoint) (SendWR, string) {
 		mr := readOnly(t, b.pd)
-		return writeTo(a, mr.Addr(), mr.RKey(), 8), fmt.Sprintf("rkey: region %#x has the rights REMOTE_READ, and the access needs REMOTE_WRITE", uint32(mr.RKey()))
+		return writeTo(a, mr.Addr(), mr.RKey(), 8), fmt.Sprintf("rkey: region %#x (registered by verbs.readOnly) has the rights REMOTE_READ, and the access needs REMOTE_WRITE", uint32(mr.RKey()))
 	}, ib.WCRemAccessErr, false},
 	"beyond": {func(t *testing.T, a, b *endpoint) (SendWR, string) {
-		return writeTo(a, b.mr.Addr()+manyBytes-100, b.mr.RKey(), 1024), fmt.Sprintf("1024 bytes at %#x end 924 bytes beyond region %#x, which has 4194304 bytes at %#x",
+		return writeTo(a, b.mr.Addr()+manyBytes-100, b.mr.RKey(), 1024), fmt.Sprintf("1024 bytes at %#x end 924 bytes beyond region %#x (registered by verbs.(*endpoint).fill), which has 4194304 bytes at %#x",
 			b.mr.Addr()+manyBytes-100, uint32(b.mr.RKey()), b.mr.Addr())
 	}, ib.WCRemAccessErr, false},
 	"other domain": {func(t *testing.T, a, b *endpoint) (SendWR, string) {
@@ -205,7 +205,7 @@ var mistakes = map[string]mistake{
 		mr := readOnly(t, pd)
 		wr := writeTo(a, mr.Addr(), mr.RKey(), 8)
 		wr.Opcode = ib.WRRDMARead
-		return wr, fmt.Sprintf("rkey: region %#x belongs to protection domain 2, the queue pair to 1", uint32(mr.RKey()))
+		return wr, fmt.Sprintf("rkey: region %#x (registered by verbs.readOnly) belongs to protection domain 2, the queue pair to 1", uint32(mr.RKey()))
 	}, ib.WCRemAccessErr, false},
 	"short receive": {func(t *testing.T, a, b *endpoint) (SendWR, string) {
 		must.Do(t, b.qp.PostRecv(b.recv(1, 0, 8)))
@@ -214,7 +214,7 @@ var mistakes = map[string]mistake{
 	"receive into a read-only region": {func(t *testing.T, a, b *endpoint) (SendWR, string) {
 		mr := readOnly(t, b.pd)
 		must.Do(t, b.qp.PostRecv(RecvWR{SGList: []SGE{mr.SGE(0, 64)}}))
-		return a.send(1, 8), fmt.Sprintf("receive: region %#x has the rights REMOTE_READ, and the access needs LOCAL_WRITE", uint32(mr.LKey()))
+		return a.send(1, 8), fmt.Sprintf("receive: region %#x (registered by verbs.readOnly) has the rights REMOTE_READ, and the access needs LOCAL_WRITE", uint32(mr.LKey()))
 	}, ib.WCRemOpErr, false},
 	"unknown local key": {func(t *testing.T, a, b *endpoint) (SendWR, string) {
 		wr := a.send(1, 8)
@@ -224,7 +224,7 @@ var mistakes = map[string]mistake{
 	"READ into a read-only region": {func(t *testing.T, a, b *endpoint) (SendWR, string) {
 		mr := readOnly(t, a.pd)
 		return SendWR{Opcode: ib.WRRDMARead, SGList: []SGE{mr.SGE(0, 8)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()},
-			fmt.Sprintf("response: region %#x has the rights REMOTE_READ, and the access needs LOCAL_WRITE", uint32(mr.LKey()))
+			fmt.Sprintf("response: region %#x (registered by verbs.readOnly) has the rights REMOTE_READ, and the access needs LOCAL_WRITE", uint32(mr.LKey()))
 	}, ib.WCLocProtErr, true},
 }
 

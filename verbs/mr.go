@@ -99,6 +99,7 @@ func (p *PD) RegMREx(attr *MRAttr) (*MR, error) {
 		return nil, fmt.Errorf("register MR: %w", err)
 	}
 	m := &MR{pd: p}
+	c.By = p.registers()
 	if attr.DM != nil {
 		err = p.object().RegDM(&m.obj, attr.DM.object(), uint64(attr.Addr), attr.Length, c)
 	} else {
@@ -211,6 +212,9 @@ func (m *MR) ReregMemory(buf []byte) error {
 }
 
 func (m *MR) rereg(what memory.Change, c memory.RegionConfig, to *PD) error {
+	if m != nil {
+		c.By = m.pd.registers()
+	}
 	if m == nil || m.check == nil {
 		return wrap("re-register MR", m.object().Rereg(what, c, to.object()))
 	}
@@ -222,6 +226,14 @@ func (m *MR) rereg(what memory.Change, c memory.RegionConfig, to *PD) error {
 	m.check.Reregistered(err, m.changed(what, &c, to), use)
 	m.pd.checks().Tell()
 	return wrap("re-register MR", err)
+}
+
+// registers returns the function that registers a region, if somebody reads explanations.
+func (p *PD) registers() string {
+	if p == nil || p.dev == nil || !p.dev.Explains() {
+		return ""
+	}
+	return live.Caller()
 }
 
 // goes looks for a request that uses the region, which is about to change or go.

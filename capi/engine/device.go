@@ -45,6 +45,7 @@ type adapter struct {
 	nasty   nasty.Config
 	poller  int // descriptor of the runtime's epoll; -1 if unknown
 	leaving sync.Once
+	names   namer
 	adapter int   // its number, from 0
 	clock   int64 // CLOCK_MONOTONIC when the adapter's clock was 0, in ns
 

@@ -19,8 +19,8 @@ type region struct {
 	device.MR
 }
 
-// regionConfig returns the configuration of a region that is not of device memory.
-func regionConfig(m *C.struct_softhca_mr) (c memory.RegionConfig, err error) {
+// config returns the configuration of a region that is not of device memory.
+func (r *region) config(m *C.struct_softhca_mr) (c memory.RegionConfig, err error) {
 	c = memory.RegionConfig{IOVA: uint64(m.iova), HasIOVA: true, Access: ib.Access(m.access), Foreign: true}
 	if c.Access&ib.AccessZeroBased != 0 {
 		c.IOVA = 0
@@ -33,7 +33,7 @@ func regionConfig(m *C.struct_softhca_mr) (c memory.RegionConfig, err error) {
 	default:
 		c.Buf, err = memory.RawBuf(uintptr(m.addr), uint64(m.length))
 	}
-	c.By = names.of(m)
+	c.By = r.names.of(m)
 	return c, err
 }
 
@@ -50,7 +50,7 @@ func (r *region) register(d *domain, m *C.struct_softhca_mr) error {
 		dm := of[*deviceMemory](m.dm)
 		return d.RegDM(&r.MR, &dm.DM, uint64(m.addr), uint64(m.length), memory.RegionConfig{Access: ib.Access(m.access)})
 	}
-	c, err := regionConfig(m)
+	c, err := r.config(m)
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func softhca_rereg_mr(m *C.struct_softhca_mr, what C.uint32_t, pd C.handle_t) C.
 	change, c := memory.Change(what), memory.RegionConfig{Access: ib.Access(m.access)}
 	var err error
 	if change&memory.ChangeTranslation != 0 {
-		c, err = regionConfig(m)
+		c, err = r.config(m)
 	}
 	if err == nil {
 		err = r.Rereg(change, c, to)

@@ -23,9 +23,6 @@ type namer struct {
 	table *symbols.Table // nil until it is needed
 }
 
-// names is of all adapters: to read the symbols of a program takes milliseconds.
-var names namer
-
 // of returns the function that registers memory, empty if nobody asks for it. A function without a symbol is a file
 // and an address.
 func (n *namer) of(m *C.struct_softhca_mr) string {
@@ -39,9 +36,15 @@ func (n *namer) of(m *C.struct_softhca_mr) string {
 		n.table = symbols.New(symbols.DebugDir, maxDebug)
 	}
 	for _, f := range n.table.Lookup(file, uint64(m.call)) {
-		if f.Function != "" {
+		if f.Function != "" && !ofHeader(f.File) {
 			return strings.ToValidUTF8(f.Function, "?")
 		}
 	}
 	return fmt.Sprintf("%s+%#x", filepath.Base(file), uint64(m.call))
+}
+
+// ofHeader reports whether a source file is one of the headers of the verbs, whose inlined functions call the library
+// for the program.
+func ofHeader(file string) bool {
+	return strings.HasSuffix(file, "/infiniband/verbs.h") || strings.HasSuffix(file, "/rdma/rdma_verbs.h")
 }

@@ -45,9 +45,6 @@ type (
 	// UCMFile guards the pipe of such a file, from which the program reads that events wait.
 	UCMFile struct{ under[UCMManager] }
 
-	// EngineNames guards the names of functions of a program in C (capi/engine).
-	EngineNames struct{ outermost }
-
 	// ConnTurn makes the calls of Read, or of Write, of a connection take turns (rdmacm/stream).
 	ConnTurn struct{ under[UCMFile] }
 	// Deadline guards the timer of a deadline of a connection.
@@ -72,6 +69,8 @@ type (
 	// EngineEvents is held while events are passed to a program in C, and while an object is
 	// destroyed that they could name (capi/engine).
 	EngineEvents struct{ under[Broker] }
+	// EngineNames guards the names of functions of a program in C, also while they are read (capi/engine).
+	EngineNames struct{ under[EngineEvents] }
 	// Groups guards the multicast groups of a port, also during the system calls that join and
 	// leave (internal/fabric/udp, raw).
 	Groups struct{ under[EngineEvents] }

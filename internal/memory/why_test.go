@@ -19,6 +19,12 @@ func TestWhy(t *testing.T) {
 	must.Do(t, err)
 	gone, err := table.Register(RegionConfig{PD: 1, Buf: make([]byte, size), IOVA: iova, Access: ib.AccessRemoteRead})
 	must.Do(t, err)
+	named, err := table.Register(RegionConfig{PD: 1, Buf: make([]byte, size), IOVA: iova, Access: ib.AccessRemoteRead, By: "init"})
+	must.Do(t, err)
+	must.Do(t, table.Reregister(named, ChangeAccess, RegionConfig{Access: ib.AccessRemoteRead}))
+	again, err := table.Register(RegionConfig{PD: 1, Buf: make([]byte, size), IOVA: iova, Access: ib.AccessRemoteRead, By: "init"})
+	must.Do(t, err)
+	must.Do(t, table.Reregister(again, ChangeAccess, RegionConfig{Access: ib.AccessLocalWrite, By: "change"}))
 	goneKey := gone.RKey()
 	must.Do(t, table.Deregister(gone))
 	name := fmt.Sprintf("region %#x", r.RKey())
@@ -40,11 +46,19 @@ func TestWhy(t *testing.T) {
 		{1, ib.RKey(local.LKey()), iova, 8, ib.AccessRemoteRead, fmt.Sprintf("region %#x has no remote rights", local.LKey())},
 		{1, goneKey, iova, 8, ib.AccessRemoteRead, fmt.Sprintf("the region or window with the key %#x no longer exists", goneKey)},
 		{1, r.RKey() ^ 1, iova, 8, ib.AccessRemoteRead, fmt.Sprintf("no region or window has the key %#x any more: its key is now %#x", r.RKey()^1, r.RKey())},
+		{1, named.RKey(), iova + size, 1, ib.AccessRemoteRead, fmt.Sprintf("1 byte at 0x11000 are outside of region %#x (registered by init), which has 4096 bytes at 0x10000", named.RKey())},
+		{1, ib.RKey(again.LKey()), iova, 8, ib.AccessRemoteRead, fmt.Sprintf("region %#x (registered by change) has no remote rights", again.LKey())},
 		{1, 0xffffff00, iova, 8, ib.AccessRemoteRead, "no region or window has the key 0xffffff00"},
 	} {
 		_, f := table.Remote(Via{PD: c.pd}, c.key, c.addr, c.n, c.need)
+		if got := table.Denied(); got != uint32(c.key) {
+			t.Errorf("%v: the refused key is %#x, want %#x", f, got, c.key)
+		}
 		if got := table.Why(f); got != c.want {
 			t.Errorf("%v: %s\nwant %s", f, got, c.want)
+		}
+		if got := table.Denied(); got != 0 {
+			t.Errorf("explained, and the refused key is still %#x", got)
 		}
 		if got := table.Why(f); got != f.String() {
 			t.Errorf("asked again: %s", got)

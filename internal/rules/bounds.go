@@ -138,7 +138,7 @@ var reached = map[string]string{
 	"internal/check.maxSuppressions":    "internal/check TestWrongSuppressions",
 	"internal/check.maxText":            "internal/check TestTextsAreBounded",
 	"internal/check.maxWord":            "internal/check TestTextsAreBounded",
-	"internal/check/symbols.maxDebug":   "- 1 GiB of debug information takes long to read",
+	"internal/check/symbols.MaxDebug":   "internal/check/symbols TestDebugInformation",
 	"internal/check/symbols.maxEntries": "- a guard against debug information without an end",
 	"internal/check/symbols.maxFiles":   "internal/check/symbols TestFilesAreBounded",
 	"internal/check/symbols.maxInlined": "- a guard against debug information without an end",

@@ -100,8 +100,11 @@ func TestDebugInformation(t *testing.T) {
 	prog := compile(t, "gcc", "p.c", source, "-g", "-O1", "-fno-inline-functions-called-once", "-Wl,--build-id")
 	addr, size := symbol(t, prog, "outer")
 	want := "inner p.c:4, outer p.c:8"
-	if got := shown(New("/nowhere"), prog, addr, size); !slices.Contains(got, want) || !slices.Contains(got, "outer p.c:8") && !slices.Contains(got, "outer p.c:7") {
+	if got := shown(New("/nowhere", MaxDebug), prog, addr, size); !slices.Contains(got, want) || !slices.Contains(got, "outer p.c:8") && !slices.Contains(got, "outer p.c:7") {
 		t.Errorf("outer is %q", got)
+	}
+	if got := show(New("/nowhere", 64).Lookup(prog, addr)); got != "outer+0" {
+		t.Errorf("with debug information beyond the limit, the program has %q", got)
 	}
 	if _, err := exec.LookPath("objcopy"); err != nil {
 		t.Skip(err) // no binutils are installed
@@ -115,10 +118,10 @@ func TestDebugInformation(t *testing.T) {
 	must.Do(t, os.MkdirAll(filepath.Dir(debug), 0o755))
 	program(t, dir, "objcopy", "--only-keep-debug", prog, debug)
 	program(t, dir, "strip", prog)
-	if got := shown(New(dir), prog, addr, size); !slices.Contains(got, want) {
+	if got := shown(New(dir, MaxDebug), prog, addr, size); !slices.Contains(got, want) {
 		t.Errorf("with a debug file, outer is %q", got)
 	}
-	if got := show(New("/nowhere").Lookup(prog, addr)); got != "" {
+	if got := show(New("/nowhere", MaxDebug).Lookup(prog, addr)); got != "" {
 		t.Errorf("a stripped program has %q", got)
 	}
 }
@@ -127,7 +130,7 @@ func TestDebugInformation(t *testing.T) {
 func TestSymbols(t *testing.T) {
 	prog := compile(t, "gcc", "p.c", source)
 	addr, size := symbol(t, prog, "outer")
-	table := New("/nowhere")
+	table := New("/nowhere", MaxDebug)
 	if got := show(table.Lookup(prog, addr+2)); got != "outer+2" {
 		t.Errorf("outer+2 is %q", got)
 	}
@@ -145,7 +148,7 @@ func TestSymbols(t *testing.T) {
 func TestDemangling(t *testing.T) {
 	prog := compile(t, "g++", "p.cc", "namespace net { struct Server { __attribute__((noinline)) int run(int n) { return n * 3; } }; }\nint main(int argc, char **) { return net::Server().run(argc); }\n", "-g")
 	addr, _ := symbol(t, prog, "_ZN3net6Server3runEi")
-	if got := show(New("/nowhere").Lookup(prog, addr)); got != "net::Server::run p.cc:1" {
+	if got := show(New("/nowhere", MaxDebug).Lookup(prog, addr)); got != "net::Server::run p.cc:1" {
 		t.Errorf("got %q", got)
 	}
 	for mangled, want := range map[string]string{
@@ -174,12 +177,12 @@ func TestDamagedFiles(t *testing.T) {
 			b[i+j] ^= 0xa5
 		}
 		must.Do(t, os.WriteFile(damaged, b, 0o644))
-		New("/nowhere").Lookup(damaged, addr)
+		New("/nowhere", MaxDebug).Lookup(damaged, addr)
 		must.Do(t, os.WriteFile(damaged, whole[:i], 0o644))
-		New("/nowhere").Lookup(damaged, addr)
+		New("/nowhere", MaxDebug).Lookup(damaged, addr)
 	}
 	for _, name := range []string{"", "/", "/dev/zero", "/nowhere", "linux-vdso.so.1"} {
-		if got := New("/nowhere").Lookup(name, addr); got != nil {
+		if got := New("/nowhere", MaxDebug).Lookup(name, addr); got != nil {
 			t.Errorf("%q has %q", name, show(got))
 		}
 	}
@@ -187,7 +190,7 @@ func TestDamagedFiles(t *testing.T) {
 
 // TestFilesAreBounded reads no more files than the bound allows.
 func TestFilesAreBounded(t *testing.T) {
-	table := New("/nowhere")
+	table := New("/nowhere", MaxDebug)
 	for i := range maxFiles + 10 {
 		table.Lookup(fmt.Sprint("/nowhere/", i), 1)
 	}
