@@ -120,6 +120,9 @@ func (a *adapter) open(c *C.struct_softhca_config) error {
 	if c.refused != nil {
 		cfg.Refused = a.host.refused
 	}
+	if c.changed != nil {
+		cfg.Changed = a.host.changed
+	}
 	cfg.Warn = func(format string, args ...any) { a.log.Warn("softhca: " + fmt.Sprintf(format, args...)) }
 	if a.events != nil {
 		cfg.Log = a.events.With("pid", os.Getpid(), "device", cfg.Name)

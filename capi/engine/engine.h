@@ -50,6 +50,9 @@ struct softhca_config {
 	void (*event)(void *device, void *object, uint32_t type); // object is 0 for events of the port or of the device
 	void *device;
 	void (*refused)(void *device, const struct softhca_refusal *r); // the adapter refuses an access of a peer; NULL: it does not call
+	// The payload of a request was another when the adapter repeated a packet; index is that of the request in the
+	// send queue. NULL: the adapter does not compare.
+	void (*changed)(void *device, uint32_t qpn, uint32_t index);
 	struct softhca_writes *writes; // records the adapter's writes to memory of the program; NULL: it does not
 };
 

@@ -6,6 +6,7 @@ package main
 // static void completed(struct softhca_config *c, void *cq) { c->completed(cq); }
 // static void event(struct softhca_config *c, void *object, uint32_t type) { c->event(c->device, object, type); }
 // static void refused(struct softhca_config *c, struct softhca_refusal *r) { c->refused(c->device, r); }
+// static void changed(struct softhca_config *c, uint32_t qpn, uint32_t index) { c->changed(c->device, qpn, index); }
 import "C"
 
 import (
@@ -35,6 +36,9 @@ func (h *host) refused(t *trace.Record) {
 	putText(r.why[:], t.Cause)
 	C.refused(&h.c, &r)
 }
+
+// changed passes on that the payload of a request has changed.
+func (h *host) changed(n ib.QPN, index uint32) { C.changed(&h.c, C.uint32_t(n), C.uint32_t(index)) }
 
 // putText copies as much of a text as fits, with a zero byte behind it.
 func putText(to []C.char, text string) {

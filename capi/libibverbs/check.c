@@ -33,7 +33,7 @@ void checks_in_child(void)
 	pthread_mutex_init(&kept_mu, NULL);
 	findings_in_child();
 	regions_in_child();
-	refusals_in_child();
+	notes_in_child();
 	requests_in_child();
 }
 
@@ -423,7 +423,7 @@ __thread void *poll_frame;
 bool check_polls(struct cq *q, void *frame)
 {
 	poll_frame = frame;
-	check_refusals();
+	check_notes();
 	if (q->taken > 0 && !pthread_equal(q->taker, pthread_self()))
 		atomic_store_explicit(&q->polled_elsewhere, true, memory_order_relaxed);
 	atomic_fetch_add(&q->pollers, 1);
@@ -489,7 +489,7 @@ void check_exit(void)
 {
 	if (atomic_exchange(&exiting, true))
 		return;
-	check_refusals();
+	check_notes();
 	each_device(exit_of);
 	count_findings();
 }

@@ -158,13 +158,18 @@ void check_state(struct qp *q, enum ibv_qp_state to);
 // qp_made returns where the program created the queue pair with a number; NULL if there is none.
 const struct stack *qp_made(const struct device *d, uint32_t qpn);
 
-// refusals.c
+// request_changed notes that the payload of the request with an index in a send queue was another when the adapter
+// repeated a packet.
+void request_changed(const struct device *d, uint32_t qpn, uint32_t index);
 
-// check_refusal keeps an access of a peer that an adapter has refused. The engine calls it. check_refusals records
-// those that are kept.
+// notes.c
+
+// The engine calls check_refusal when an adapter refuses an access of a peer, and check_change when payload has
+// changed. check_notes records what it has reported.
 void check_refusal(void *device, const struct softhca_refusal *r);
-void check_refusals(void);
-void refusals_in_child(void);
+void check_change(void *device, uint32_t qpn, uint32_t index);
+void check_notes(void);
+void notes_in_child(void);
 
 // check.c
 

@@ -374,7 +374,7 @@ EXPORT VERB(int, ibv_get_async_event, (struct ibv_context *ibv, struct ibv_async
 	struct context *c = context_of(ibv);
 	for (bool waited = false;; waited = true) {
 		if (UNLIKELY(checking))
-			check_refusals();
+			check_notes();
 		mutex_lock(SOURCE_LOCK, &c->source.mu);
 		struct note *n = c->head;
 		if (n != NULL) {

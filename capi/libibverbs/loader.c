@@ -383,7 +383,7 @@ static struct device *open_new(struct node *n)
 		.faults = (char *)setting("SOFTHCA_FAULTS"), .faults_seed = (char *)setting("SOFTHCA_FAULTS_SEED"),
 		.wire = (char *)setting("SOFTHCA_WIRE"), .nasty = (char *)setting("SOFTHCA_NASTY"),
 		.completed = completed, .event = event, .device = d,
-		.refused = checking ? check_refusal : NULL, .writes = checking ? &adapter_writes : NULL,
+		.refused = checking ? check_refusal : NULL, .changed = checking ? check_change : NULL, .writes = checking ? &adapter_writes : NULL,
 	};
 	int code = ENGINE(d, open, &c, &d->handle);
 	if (code == 0 && (code = ENGINE(d, describe, d->handle, &d->info)) != 0)

@@ -26,7 +26,7 @@ enum rank {
 	FAULTS_LOCK,      // of fault.c: while handlers change
 	SETS_LOCK,        // of epoll.c: while the program's epoll sets change
 	KEPT_LOCK,        // of check.c: while an object is destroyed
-	REFUSALS_LOCK,    // of refusals.c: while a refusal is kept; the engine takes it, too
+	NOTES_LOCK,       // of notes.c: while a note is kept; the engine takes it, too
 	NUMBERS_LOCK,     // of requests.c: while a queue pair is looked up by its number
 	REQUESTS_LOCK,    // of requests.c: while the requests of a queue are looked at
 	REGIONS_LOCK,     // of regions.c: while a region is looked up by its key

@@ -31,7 +31,7 @@ static int end_qp(struct qp *q, bool wait)
 		return 0;
 	struct unpolled u = {0};
 	if (UNLIKELY(checking)) {
-		check_refusals();
+		check_notes();
 		u = check_unpolled_qp(q);
 		check_unlinks(q);
 	}

@@ -19,7 +19,8 @@ struct request {
 	uint32_t index, length;
 	uint8_t opcode, num_sge;
 	bool signaled, writes_list, summed, told;
-	bool ended; // its memory is gone, which was recorded
+	bool ended;   // its memory is gone, which was recorded
+	bool changed; // before the adapter repeated a packet
 	struct ring_sge list[];
 };
 
@@ -145,6 +146,21 @@ const struct stack *qp_made(const struct device *d, uint32_t qpn)
 			made = q->o.made;
 	mutex_unlock(&numbers_mu);
 	return made;
+}
+
+void request_changed(const struct device *d, uint32_t qpn, uint32_t index)
+{
+	mutex_lock(NUMBERS_LOCK, &numbers_mu);
+	for (const struct qp *q = numbers[qpn % NUMBERS]; q != NULL; q = q->numbered) {
+		if (q->ibv.qp_num != qpn || q->dev != d || q->sends == NULL)
+			continue;
+		mutex_lock(REQUESTS_LOCK, &q->sends->mu);
+		for (uint32_t i = q->sends->head; i != q->sends->tail; i++)
+			if (at(q->sends, i)->index == index)
+				at(q->sends, i)->changed = true;
+		mutex_unlock(&q->sends->mu);
+	}
+	mutex_unlock(&numbers_mu);
 }
 
 void check_frees_qp(struct qp *q)
@@ -520,7 +536,10 @@ static void check_memory(const struct device *d, const struct request *r, bool s
 {
 	uint64_t now;
 	poisoned(d, r, "at the poll");
-	if (!gone(d, r) && success && r->summed && sum(d, r, &now) && now != r->sum && !written(d, r))
+	if (gone(d, r) || !r->summed)
+		return;
+	bool differs = r->changed || (success && sum(d, r, &now) && now != r->sum);
+	if (differs && !written(d, r))
 		found(SEND_BUFFER_CHANGED, CALLED({"posted here", r->posted}, {"polled here", stack_here()}),
 			"the payload of a %s of %u bytes changed between the post and the poll of its completion", operation_name(r), r->length);
 }

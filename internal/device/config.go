@@ -33,8 +33,9 @@ type Config struct {
 	Capture        io.Writer
 	PromptCapture  bool // captures each packet at once: for a process that may end at any time
 	Trace          trace.Tracer
-	Refused        trace.Tracer // gets the records of Kind Refusal; nil for none
-	Log            *slog.Logger // logs events; nil for none
+	Changed        func(ib.QPN, uint32) // as qp.Env.Changed says; nil for none
+	Refused        trace.Tracer         // gets the records of Kind Refusal; nil for none
+	Log            *slog.Logger         // logs events; nil for none
 	Seed           uint64
 	NodeGUID       uint64
 	QPNSlot        uint8

@@ -111,7 +111,7 @@ func openWith(cfg Config, table *file.File) (*Device, error) {
 	d.watchers.all = make(map[*func(clock.Instant, error)]struct{})
 	d.HCA, err = hca.New(hca.Config{
 		Caps: port.Caps(), Rand: cfg.source(), QPNSlot: cfg.QPNSlot, Shared: lease != nil, NodeGUID: guid, Raise: d.raise,
-		Settings: cfg.Settings, Queues: cfg.Queues, Writes: cfg.Writes, Trace: cfg.Trace, TraceRare: rare, Privileged: cfg.Privileged, SecondGID: cfg.SecondGID,
+		Settings: cfg.Settings, Queues: cfg.Queues, Writes: cfg.Writes, Trace: cfg.Trace, TraceRare: rare, Changed: cfg.Changed, Privileged: cfg.Privileged, SecondGID: cfg.SecondGID,
 		Counters: &cfg.Board.Engine, ListenGrace: cm.DefaultListenGrace, WriteBack: d.writes.add,
 		CancelWriteBack: d.writes.cancel, Backlog: cfg.backlog, Table: table.Table(),
 		Nasty: dice, Pause: spin,

@@ -86,10 +86,12 @@ type Config struct {
 	Nasty *nasty.Dice
 	// Pause waits, between two parts of a payload that Nasty writes in another order. It is a
 	// function because the engine reads no clock. Nil: it does not wait.
-	Pause     func(time.Duration)
-	Writes    *memory.WriteLog // records writes to registered memory; nil: they are not recorded
-	Trace     trace.Tracer     // nil for none
-	TraceRare bool             // Trace gets neither packets nor completions with success
+	Pause  func(time.Duration)
+	Writes *memory.WriteLog // records writes to registered memory; nil: they are not recorded
+	Trace  trace.Tracer     // nil for none
+	// Changed reports payload that the program has changed too early, as qp.Env.Changed says; nil: it does not.
+	Changed   func(ib.QPN, uint32)
+	TraceRare bool // Trace gets neither packets nor completions with success
 	// Counters is the memory of the counters; nil: the adapter allocates it.
 	Counters *counters.Set
 	// Table is the table of the adapter's objects that other processes read; nil for none.

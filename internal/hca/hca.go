@@ -100,6 +100,7 @@ func newEnv(c *Config, mtu ib.MTU) qp.Env {
 		Table:    c.Table,
 		Out:      &packet.Writer{Counters: c.Counters, Trace: c.Trace, Rare: c.TraceRare},
 		Trace:    c.Trace,
+		Changed:  c.Changed,
 		Raise:    c.Raise,
 		Nasty:    c.Nasty,
 

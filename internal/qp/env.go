@@ -69,6 +69,11 @@ type Env struct {
 	Trace    trace.Tracer    // receives what happens, if not nil
 	// Nasty makes the choices that the specification leaves to the adapter; nil for the usual ones.
 	Nasty *nasty.Dice
+	// Changed is called when a packet is repeated with another payload than before: the program, or an adapter, has
+	// changed the memory of a send request before the request completed. It gets the queue pair, and the index of the
+	// request in the send queue. It is a function because a checker outside of the engine records it. Nil: the payload
+	// is not compared.
+	Changed func(n ib.QPN, index uint32)
 	// Raise receives asynchronous events. It is a function because events leave the
 	// engine, for the program. It must not block.
 	Raise func(Event)

@@ -45,6 +45,7 @@ type requester struct {
 	read   readProgress
 	credit creditState
 	delay  delay
+	sums   *payloadSums // nil until they are needed
 }
 
 // readProgress tracks the responses to the oldest READ.
@@ -362,6 +363,9 @@ func (r *requester) gather(dst []byte, w *begunWR, off uint32) bool {
 		return true
 	}
 	f := r.ep.env.Mem.Gather(dst, r.qp.via.PD, r.queue.sges(r.next), uint64(off))
+	if r.ep.env.Changed != nil && f == memory.FaultNone {
+		r.compare(dst)
+	}
 	return f == memory.FaultNone || denied(r.ep, "payload", f)
 }
 

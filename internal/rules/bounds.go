@@ -99,6 +99,7 @@ var reached = map[string]string{
 	"internal/qp.maxRetry":             "internal/qp TestV10_Ranges",
 	"internal/qp.maxSL":                "internal/qp TestV10_Path",
 	"internal/qp.maxTimeout":           "internal/qp TestV10_Ranges",
+	"internal/qp.maxSums":              "- the window of a peer holds fewer packets of the smallest path MTU",
 	"internal/script.maxBatches":       "- a guard against an engine that never stops sending",
 	"internal/script.maxBytes":         "internal/script TestScriptErrors",
 	"internal/script.maxFires":         "- a guard against an engine whose timers never stop",

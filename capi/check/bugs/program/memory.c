@@ -13,6 +13,24 @@ static void send_buffer_changed(bool bug)
 	rig_close(&r);
 }
 
+// The peer has no receive, so the adapter repeats the message until it has. Meanwhile the program changes the payload,
+// and restores it before the request completes.
+static void buffer_changed_and_restored(bool bug)
+{
+	struct rig r = {0};
+	rig_open(&r, IBV_QPT_RC);
+	must(post(&r, 0, IBV_WR_SEND, 64) == 0); // FOUND
+	for (int i = 0; i < 2; i++) {
+		wait_ms(20);
+		r.buf[0][63] ^= bug;
+	}
+	wait_ms(20);
+	receive(&r, 1, 64);
+	want(r.cq[0], IBV_WC_SUCCESS);
+	want(r.cq[1], IBV_WC_SUCCESS);
+	rig_close(&r);
+}
+
 static void region_deregistered(bool bug)
 {
 	struct rig r = {0};
@@ -179,6 +197,7 @@ static void received_on_stack(bool bug)
 }
 
 const struct bug memory_bugs[] = {
+	{"buffer-changed-and-restored", "send-buffer-changed", buffer_changed_and_restored},
 	{"send-buffer-changed", "send-buffer-changed", send_buffer_changed},
 	{"each-byte-changed", "send-buffer-changed", each_byte_changed},
 	{"extended-buffer-changed", "send-buffer-changed", extended_buffer_changed},

@@ -1,0 +1,88 @@
+// What the engine reports to the checker: accesses of peers that it has refused, and payload that was another when the
+// engine repeated a packet. It reports in its own threads, which must not wait, so a thread of the program records it with
+// its next call.
+#define _GNU_SOURCE
+#include "check.h"
+
+#include <stdio.h>
+
+enum { REFUSALS = 32, CHANGES = 64 };
+
+struct refusal {
+	const struct device *dev;
+	struct softhca_refusal r;
+	uint64_t at;
+};
+
+struct change {
+	const struct device *dev;
+	uint32_t qpn, index;
+};
+
+// notes are those that wait. If there are too many, the newest are left out: they mostly follow from the first.
+struct notes {
+	int refusals, changes;
+	struct refusal refused[REFUSALS];
+	struct change changed[CHANGES];
+};
+
+static pthread_mutex_t notes_mu = PTHREAD_MUTEX_INITIALIZER; // guards what follows
+static struct notes notes;
+
+static _Atomic bool waits; // there are notes
+
+void notes_in_child(void) { pthread_mutex_init(&notes_mu, NULL); }
+
+void check_refusal(void *device, const struct softhca_refusal *r)
+{
+	mutex_lock(NOTES_LOCK, &notes_mu);
+	if (notes.refusals < REFUSALS)
+		notes.refused[notes.refusals++] = (struct refusal){device, *r, now_ns()};
+	mutex_unlock(&notes_mu);
+	atomic_store(&waits, true);
+}
+
+void check_change(void *device, uint32_t qpn, uint32_t index)
+{
+	mutex_lock(NOTES_LOCK, &notes_mu);
+	if (notes.changes < CHANGES)
+		notes.changed[notes.changes++] = (struct change){device, qpn, index};
+	mutex_unlock(&notes_mu);
+	atomic_store(&waits, true);
+}
+
+// record records a refusal, with the calls that registered and deregistered the memory.
+static void record(const struct refusal *k)
+{
+	struct region in = {0};
+	char when[64] = "";
+	bool known = k->r.key != 0 && region_of(k->dev, k->r.key, &in);
+	const struct call made = {"queue pair created here", qp_made(k->dev, k->r.qpn)};
+	struct call calls[CALLS] = {made};
+	if (known && in.ended != NULL) {
+		calls[0] = (struct call){"deregistered here", in.ended}, calls[1] = (struct call){"registered here", in.made}, calls[2] = made;
+		if (in.ended_ns <= k->at)
+			snprintf(when, sizeof when, "; the program deregistered it %.1f ms before", (double)(k->at - in.ended_ns) / 1e6);
+	} else if (known) {
+		calls[0] = (struct call){"registered here", in.made}, calls[1] = made;
+	}
+	found(PEER_ACCESS_REFUSED, calls, "queue pair 0x%06x refused an access of its peer, queue pair 0x%06x of %s: %s%s", k->r.qpn, k->r.peer, k->r.remote, k->r.why, when);
+}
+
+void check_notes(void)
+{
+	struct notes all;
+	if (!atomic_load_explicit(&waits, memory_order_relaxed))
+		return;
+	mutex_lock(NOTES_LOCK, &notes_mu);
+	all.refusals = notes.refusals, all.changes = notes.changes;
+	memcpy(all.refused, notes.refused, (size_t)all.refusals * sizeof *all.refused);
+	memcpy(all.changed, notes.changed, (size_t)all.changes * sizeof *all.changed);
+	notes.refusals = notes.changes = 0;
+	atomic_store(&waits, false);
+	mutex_unlock(&notes_mu);
+	for (int i = 0; i < all.refusals; i++)
+		record(&all.refused[i]);
+	for (int i = 0; i < all.changes; i++)
+		request_changed(all.changed[i].dev, all.changed[i].qpn, all.changed[i].index);
+}
