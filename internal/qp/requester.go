@@ -363,8 +363,13 @@ func (r *requester) gather(dst []byte, w *begunWR, off uint32) bool {
 		return true
 	}
 	f := r.ep.env.Mem.Gather(dst, r.qp.via.PD, r.queue.sges(r.next), uint64(off))
-	if r.ep.env.Changed != nil && f == memory.FaultNone {
-		r.compare(dst)
+	if changed := r.ep.env.Changed; changed != nil && f == memory.FaultNone {
+		if r.sums == nil {
+			r.sums = new(payloadSums)
+		}
+		if r.sums.replace(r.flight.Next(), r.next, dst) {
+			changed(r.qp.Num(), r.next)
+		}
 	}
 	return f == memory.FaultNone || denied(r.ep, "payload", f)
 }

@@ -20,15 +20,11 @@ type payloadSums [maxSums]struct {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// compare compares the payload of the packet that is about to be sent with that of an earlier transmission of it.
-func (r *requester) compare(payload []byte) {
-	if r.sums == nil {
-		r.sums = new(payloadSums)
-	}
-	psn, sum := r.flight.Next(), crc32.Checksum(payload, castagnoli)
-	s := &r.sums[psn.Value()%maxSums]
-	if s.used && s.psn == psn && s.index == r.next && s.sum != sum {
-		r.ep.env.Changed(r.qp.Num(), r.next)
-	}
-	s.psn, s.index, s.sum, s.used = psn, r.next, sum, true
+// replace notes the payload of a packet that is about to be sent, of the work request with an index, and reports
+// whether an earlier transmission of the packet had another payload.
+func (t *payloadSums) replace(psn ib.PSN, index uint32, payload []byte) (changed bool) {
+	s, sum := &t[psn.Value()%maxSums], crc32.Checksum(payload, castagnoli)
+	changed = s.used && s.psn == psn && s.index == index && s.sum != sum
+	s.psn, s.index, s.sum, s.used = psn, index, sum, true
+	return changed
 }
