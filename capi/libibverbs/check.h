@@ -124,6 +124,15 @@ void check_polled(struct cq *q);
 // check_ah notes the address handle of the request that the calling thread posts.
 void check_ah(const struct ah *a);
 
+// check_full_sends, check_full_receives and check_full_srq report whether a queue is full, as a program must expect it
+// to be. new is the number of requests that the program posts and that check_sends has not seen.
+bool check_full_sends(struct qp *q, uint32_t new);
+bool check_full_receives(struct qp *q);
+bool check_full_srq(struct srq *s);
+
+// check_gave_up records that a program has posted to a full send queue, and nothing since, when the queue pair ends.
+void check_gave_up(const struct qp *q);
+
 // check_sends looks at the requests in a send queue from index first to before end, check_receives and
 // check_srq_receives at a receive. The engine has not seen them yet.
 void check_sends(struct qp *q, uint32_t first, uint32_t end);

@@ -29,6 +29,12 @@ static bool full(const struct ring *r, uint32_t prod)
 	return prod - atomic_load_explicit(&r->cons, memory_order_acquire) > r->mask;
 }
 
+// no_room reports whether a send queue takes no request at index prod.
+static bool no_room(struct qp *q, uint32_t prod)
+{
+	return (UNLIKELY(checking) && check_full_sends(q, prod - atomic_load_explicit(&q->send->prod, memory_order_relaxed))) || full(q->send, prod);
+}
+
 // put_list and put_inline write a payload after an entry.
 static int put_list(struct qp *q, struct ring_send *e, const struct ibv_sge *list, size_t n)
 {
@@ -173,7 +179,7 @@ static int post_list(struct qp *q, struct ibv_send_wr *wr, struct ibv_send_wr **
 	for (; wr != NULL; wr = wr->next) {
 		if (UNLIKELY(q->ibv.state < IBV_QPS_RTS))
 			code = EINVAL;
-		else if (UNLIKELY(full(q->send, prod)))
+		else if (UNLIKELY(no_room(q, prod)))
 			code = ENOMEM;
 		else
 			code = put_send(q, prod, wr);
@@ -266,7 +272,7 @@ VERB(int, post_recv, (struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_rec
 		if (q->ibv.state == IBV_QPS_RESET)
 			code = EINVAL;
 		else if (!UNLIKELY(q->watched) || (code = rule = ENGINE(q->dev, check, q->handle, SOFTHCA_RECV)) == 0)
-			code = put_recv(q->recv, prod, wr, q->cap.recv_sge);
+			code = UNLIKELY(checking) && check_full_receives(q) ? ENOMEM : put_recv(q->recv, prod, wr, q->cap.recv_sge);
 		if (code != 0) {
 			*bad = wr;
 			break;
@@ -293,7 +299,7 @@ VERB(int, post_srq_recv, (struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ib
 	uint32_t prod = atomic_load_explicit(&s->ring->prod, memory_order_relaxed);
 	for (; wr != NULL; wr = wr->next) {
 		if (!UNLIKELY(s->watched) || (code = rule = ENGINE(device_of(ibv->context), check_srq, s->handle)) == 0)
-			code = put_recv(s->ring, prod, wr, s->max_sge);
+			code = UNLIKELY(checking) && check_full_srq(s) ? ENOMEM : put_recv(s->ring, prod, wr, s->max_sge);
 		if (code != 0) {
 			*bad = wr;
 			break;
@@ -316,7 +322,7 @@ static struct ring_send *begin(struct ibv_qp_ex *ex, uint8_t opcode)
 {
 	static __thread struct ring_send nowhere; // takes the rest of a list that has failed
 	struct qp *q = CONTAINER(ex, struct qp, ex);
-	if (q->failed == 0 && full(q->send, q->prod))
+	if (q->failed == 0 && no_room(q, q->prod))
 		q->failed = ENOMEM;
 	struct ring_send *e = q->failed == 0 ? ring_entry(q->send, q->prod++) : &nowhere;
 	e->wr_id = ex->wr_id;

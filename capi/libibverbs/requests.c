@@ -30,6 +30,9 @@ struct requests {
 	pthread_mutex_t mu; // guards what follows
 	uint32_t limit;     // entries of the queue, as the program knows it
 	bool off;           // completions came that were not expected: the number of requests is not known
+	// The first post that was refused since the program has last posted or polled a request of the queue.
+	const struct stack *refused; // NULL: none
+	uint64_t refused_ns;
 	uint32_t head, tail, mask;
 	uint32_t signaled; // of those from head to tail
 	uint32_t lost;     // completions that will come for forgotten requests
@@ -373,28 +376,60 @@ static struct request *add(struct requests *rs)
 		rs->off = true;
 	}
 	struct request *r = at(rs, rs->tail);
+	rs->refused = NULL;
 	memset(r, 0, sizeof *r);
 	r->posted = stack_here(), r->thread = pthread_self(), r->frame = (uintptr_t)__builtin_frame_address(0);
 	r->writes = atomic_load(&adapter_writes.count);
 	return r;
 }
 
-// fits records a request that fills a queue beyond its size. The lock is held; r is not yet counted.
-static void fits(const struct requests *rs, const struct request *r, const struct object *o)
+// overfilled records that a program does not heed that a queue is full. The lock is held.
+static void overfilled(const struct requests *rs, const struct object *o, bool receives)
 {
-	uint32_t n = rs->tail - rs->head;
-	if (n < rs->limit || rs->off)
-		return;
 	struct name name = name_of(o);
-	if (r->opcode >= IBV_WC_RECV)
-		found(RECEIVE_QUEUE_OVERFILLED, CALLED({"posted here", r->posted}, {"created here", o->made}),
-			"%s has %u entries, and %u receives are posted whose completions the program has not polled", name.text, rs->limit, n);
-	else if (rs->signaled == 0)
-		found(SEND_QUEUE_NEVER_RECLAIMED, CALLED({"posted here", r->posted}, {"created here", o->made}),
-			"the %u newest requests of %s are not signaled, and its send queue has %u entries: no completion can free them", n, name.text, rs->limit);
+	const struct call calls[CALLS] = {{"posted here", rs->refused}, {"created here", o->made}};
+	uint32_t n = rs->tail - rs->head;
+	if (receives)
+		found(RECEIVE_QUEUE_OVERFILLED, calls, "%s has %u entries, and %u receives are posted whose completions the program has not polled", name.text, rs->limit, n);
 	else
-		found(SEND_QUEUE_OVERFILLED, CALLED({"posted here", r->posted}, {"created here", o->made}),
-			"the send queue of %s has %u entries, and %u requests are posted that no polled completion covers", name.text, rs->limit, n);
+		found(SEND_QUEUE_OVERFILLED, calls, "the send queue of %s has %u entries, and %u requests are posted that no polled completion covers", name.text, rs->limit, n);
+}
+
+// full reports whether a queue has no place for one more request after those that are counted and new ones, as
+// hardware does. A program may post until it is refused, so it is a bug only if it then goes on in vain.
+static bool full(struct requests *rs, uint32_t new, const struct object *o, bool receives)
+{
+	bool is = false;
+	if (rs == NULL)
+		return false;
+	mutex_lock(REQUESTS_LOCK, &rs->mu);
+	if (rs->tail - rs->head + new >= rs->limit && !rs->off) {
+		is = true;
+		if (rs->refused == NULL)
+			rs->refused = stack_here(), rs->refused_ns = now_ns();
+		struct name name = name_of(o);
+		if (!receives && rs->signaled == 0 && new == 0)
+			found(SEND_QUEUE_NEVER_RECLAIMED, CALLED({"posted here", stack_here()}, {"created here", o->made}),
+				"the %u newest requests of %s are not signaled, and its send queue has %u entries: no completion can free them", rs->limit, name.text, rs->limit);
+		else if (now_ns() - rs->refused_ns > SLOW_NS)
+			overfilled(rs, o, receives);
+	}
+	mutex_unlock(&rs->mu);
+	return is;
+}
+
+bool check_full_sends(struct qp *q, uint32_t new) { return full(q->sends, new, &q->o, false); }
+bool check_full_receives(struct qp *q) { return full(q->receives, 0, &q->o, true); }
+bool check_full_srq(struct srq *s) { return full(s->receives, 0, &s->o, true); }
+
+void check_gave_up(const struct qp *q)
+{
+	if (q->sends == NULL)
+		return;
+	mutex_lock(REQUESTS_LOCK, &q->sends->mu);
+	if (q->sends->refused != NULL && q->sends->signaled > 0)
+		overfilled(q->sends, &q->o, false);
+	mutex_unlock(&q->sends->mu);
 }
 
 static __thread bool ended_ah; // the request that the thread posts has a destroyed address handle
@@ -417,7 +452,6 @@ static void check_send(struct qp *q, uint32_t index, const struct operation *o)
 	r->writes_list = !o->carries && !o->local;
 	r->num_sge = e->flags & IBV_SEND_INLINE || o->local ? 0 : e->num_sge;
 	memcpy(r->list, e + 1, r->num_sge * sizeof *r->list);
-	fits(q->sends, r, &q->o);
 	q->sends->tail++, q->sends->signaled += r->signaled;
 	due(q->sends->cq, r->signaled, r);
 	for (int i = 0; i < r->num_sge; i++)
@@ -452,7 +486,7 @@ void check_sends(struct qp *q, uint32_t first, uint32_t end)
 }
 
 // check_receive looks at a receive before the engine sees it.
-static void check_receive(struct requests *rs, const struct ring *ring, uint32_t index, const struct object *o, const struct device *d, struct ibv_pd *domain)
+static void check_receive(struct requests *rs, const struct ring *ring, uint32_t index, const struct device *d, struct ibv_pd *domain)
 {
 	const struct ring_recv *e = ring_entry(ring, index);
 	handle_t pd = CONTAINER(domain, struct pd, ibv)->handle;
@@ -462,7 +496,6 @@ static void check_receive(struct requests *rs, const struct ring *ring, uint32_t
 	r->wr_id = e->wr_id, r->index = index, r->length = e->length, r->opcode = IBV_WC_RECV, r->num_sge = (uint8_t)e->num_sge;
 	r->writes_list = r->signaled = true;
 	memcpy(r->list, e + 1, r->num_sge * sizeof *r->list);
-	fits(rs, r, o);
 	rs->tail++, rs->signaled++;
 	due(rs->cq, 1, r);
 	for (int i = 0; i < r->num_sge; i++)
@@ -481,13 +514,13 @@ void check_receives(struct qp *q, uint32_t index)
 	const struct ring_recv *e = ring_entry(q->recv, index);
 	if (q->ibv.qp_type == IBV_QPT_UD && q->ibv.state != IBV_QPS_ERR && e->length < GRH)
 		found(NO_ROOM_FOR_GRH, CALLED({"posted here", stack_here()}), "a receive of %u bytes on a UD queue pair: the first 40 bytes are for the GRH", e->length);
-	check_receive(q->receives, q->recv, index, &q->o, q->dev, q->ibv.pd);
+	check_receive(q->receives, q->recv, index, q->dev, q->ibv.pd);
 }
 
 void check_srq_receives(struct srq *s, uint32_t index)
 {
 	if (s->receives != NULL)
-		check_receive(s->receives, s->ring, index, &s->o, device_of(s->ibv.context), s->ibv.pd);
+		check_receive(s->receives, s->ring, index, device_of(s->ibv.context), s->ibv.pd);
 }
 
 // on_stack reports whether an address is on the stack of the calling thread. The stacks of coroutines are not.
@@ -611,6 +644,7 @@ static void complete(struct requests *rs, const struct device *d, const struct r
 {
 	uint32_t last;
 	mutex_lock(REQUESTS_LOCK, &rs->mu);
+	rs->refused = NULL;
 	if (index_of(rs, e, in_order, &last)) {
 		for (uint32_t i = in_order ? rs->head : last; i != last + 1; i++)
 			check_memory(d, at(rs, i), e->status == IBV_WC_SUCCESS);

@@ -1,18 +1,20 @@
 // Bugs with the number of outstanding requests, and completions that the program does not poll.
 #include "bugs.h"
 
-// write_once posts a write of 8 bytes, when the adapter has room for it. Adapters of hardware have none if
-// there is a bug: softhca frees the place of a request as soon as it has completed.
+// PATIENCE_S is how long a program with a bug waits for room that it does not make.
+enum { PATIENCE_S = 3 };
+
+// write_once posts a write of 8 bytes, when the send queue has room for it. It never has if there is a bug.
 static void write_once(struct rig *r, unsigned flags)
 {
 	struct ibv_sge s = element(r, 0, 8);
 	struct ibv_send_wr *bad, wr = {.sg_list = &s, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = flags};
-	time_t end = time(NULL) + 30;
+	time_t end = time(NULL) + PATIENCE_S;
 	int code;
 	wr.wr.rdma.remote_addr = (uintptr_t)r->buf[1], wr.wr.rdma.rkey = r->mr[1]->rkey;
-	while ((code = ibv_post_send(r->qp[0], &wr, &bad)) == ENOMEM) // FOUND
-		must(time(NULL) < end);
-	must(code == 0);
+	while ((code = ibv_post_send(r->qp[0], &wr, &bad)) == ENOMEM && time(NULL) < end) { // FOUND
+	}
+	must(code == 0 || code == ENOMEM);
 }
 
 static void send_queue_never_reclaimed(bool bug)
@@ -32,16 +34,16 @@ static void extended_never_reclaimed(bool bug)
 {
 	struct rig r = {0};
 	struct ibv_qp_ex *q = open_extended(&r);
-	time_t end = time(NULL) + 30;
 	for (int i = 0, code; i <= DEPTH; i++) {
+		time_t end = time(NULL) + PATIENCE_S;
 		do {
 			ibv_wr_start(q);
 			q->wr_flags = !bug && i == DEPTH / 2 ? IBV_SEND_SIGNALED : 0;
-			ibv_wr_rdma_write(q, r.mr[1]->rkey, (uintptr_t)r.buf[1]);
+			ibv_wr_rdma_write(q, r.mr[1]->rkey, (uintptr_t)r.buf[1]); // FOUND
 			ibv_wr_set_inline_data(q, r.buf[0], 8);
-			code = ibv_wr_complete(q); // FOUND
-			must((code == 0 || code == ENOMEM) && time(NULL) < end);
-		} while (code != 0);
+			code = ibv_wr_complete(q);
+			must(code == 0 || code == ENOMEM);
+		} while (code != 0 && time(NULL) < end);
 		if (!bug && i == DEPTH / 2)
 			want(r.cq[0], IBV_WC_SUCCESS);
 	}
@@ -63,6 +65,31 @@ static void send_queue_overfilled(bool bug)
 	rig_close(&r);
 }
 
+// A program that posts until it is refused, and then polls, is right.
+static void gives_up_when_full(bool bug)
+{
+	struct rig r = {0};
+	rig_open(&r, IBV_QPT_RC);
+	for (int i = 0; i < DEPTH; i++)
+		must(post(&r, 0, IBV_WR_RDMA_WRITE, 8) == 0);
+	must(post(&r, 0, IBV_WR_RDMA_WRITE, 8) == ENOMEM); // FOUND
+	for (int i = 0; !bug && i < DEPTH; i++)
+		want(r.cq[0], IBV_WC_SUCCESS);
+	rig_close(&r);
+}
+
+static void gives_up_at_exit(bool bug)
+{
+	struct rig r = {0};
+	rig_open(&r, IBV_QPT_RC);
+	for (int i = 0; i < DEPTH; i++)
+		must(post(&r, 0, IBV_WR_RDMA_WRITE, 8) == 0);
+	must(post(&r, 0, IBV_WR_RDMA_WRITE, 8) == ENOMEM); // FOUND
+	for (int i = 0; !bug && i < DEPTH; i++)
+		want(r.cq[0], IBV_WC_SUCCESS);
+	exit(0);
+}
+
 // receive_again fills the receive queue of side 1, and posts one more receive after one of them has taken a
 // message.
 static void receive_again(struct rig *r, bool polls)
@@ -75,7 +102,12 @@ static void receive_again(struct rig *r, bool polls)
 			if (polls)
 				want(r->cq[1], IBV_WC_SUCCESS);
 		}
-		receive_element(r, s); // FOUND
+		struct ibv_recv_wr *bad, wr = {.sg_list = &s, .num_sge = 1};
+		time_t end = time(NULL) + PATIENCE_S;
+		int code;
+		while ((code = r->srq != NULL ? ibv_post_srq_recv(r->srq, &wr, &bad) : ibv_post_recv(r->qp[1], &wr, &bad)) == ENOMEM && time(NULL) < end) { // FOUND
+		}
+		must(code == 0 || code == ENOMEM);
 	}
 	if (!polls)
 		want(r->cq[1], IBV_WC_SUCCESS);
@@ -142,6 +174,8 @@ const struct bug queue_bugs[] = {
 	{"send-queue-never-reclaimed", "send-queue-never-reclaimed", send_queue_never_reclaimed},
 	{"extended-never-reclaimed", "send-queue-never-reclaimed", extended_never_reclaimed},
 	{"send-queue-overfilled", "send-queue-overfilled", send_queue_overfilled},
+	{"gives-up-when-full", "send-queue-overfilled", gives_up_when_full},
+	{"gives-up-at-exit", "send-queue-overfilled", gives_up_at_exit},
 	{"receive-queue-overfilled", "receive-queue-overfilled", receive_queue_overfilled},
 	{"srq-overfilled", "receive-queue-overfilled", srq_overfilled},
 	{"error-never-polled", "error-never-polled", error_never_polled},
