@@ -33,6 +33,7 @@ struct requests {
 	// The first post that was refused since the program has last posted or polled a request of the queue.
 	const struct stack *refused; // NULL: none
 	uint64_t refused_ns;
+	uint32_t refused_tail; // what tail then was, or was to be: the program has posted since if it is greater
 	uint32_t head, tail, mask;
 	uint32_t signaled; // of those from head to tail
 	uint32_t lost;     // completions that will come for forgotten requests
@@ -376,7 +377,6 @@ static struct request *add(struct requests *rs)
 		rs->off = true;
 	}
 	struct request *r = at(rs, rs->tail);
-	rs->refused = NULL;
 	memset(r, 0, sizeof *r);
 	r->posted = stack_here(), r->thread = pthread_self(), r->frame = (uintptr_t)__builtin_frame_address(0);
 	r->writes = atomic_load(&adapter_writes.count);
@@ -405,8 +405,8 @@ static bool full(struct requests *rs, uint32_t new, const struct object *o, bool
 	mutex_lock(REQUESTS_LOCK, &rs->mu);
 	if (rs->tail - rs->head + new >= rs->limit && !rs->off) {
 		is = true;
-		if (rs->refused == NULL)
-			rs->refused = stack_here(), rs->refused_ns = now_ns();
+		if (rs->refused == NULL || rs->refused_tail != rs->tail + new)
+			rs->refused = stack_here(), rs->refused_ns = now_ns(), rs->refused_tail = rs->tail + new;
 		struct name name = name_of(o);
 		if (!receives && rs->signaled == 0 && new == 0)
 			found(SEND_QUEUE_NEVER_RECLAIMED, CALLED({"posted here", stack_here()}, {"created here", o->made}),
@@ -427,7 +427,7 @@ void check_gave_up(const struct qp *q)
 	if (q->sends == NULL)
 		return;
 	mutex_lock(REQUESTS_LOCK, &q->sends->mu);
-	if (q->sends->refused != NULL && q->sends->signaled > 0)
+	if (q->sends->refused != NULL && q->sends->refused_tail == q->sends->tail && q->sends->signaled > 0)
 		overfilled(q->sends, &q->o, false);
 	mutex_unlock(&q->sends->mu);
 }

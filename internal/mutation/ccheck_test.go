@@ -11,7 +11,9 @@ var cCheckJudges = []cJudge{
 	checkJudge("region-deregistered|region-reregistered|memory-(freed|moved|unmapped|remapped)|receive-freed", "requests.c", "regions.c"),
 	checkJudge("key-.*|.*-region|beyond-chosen-address|no-local-.*|region-of-another-domain|srq-of-another-domain", "requests.c", "regions.c"),
 	checkJudge("no-room-for-grh|message-longer-than-mtu|atomic-not-aligned|.*receive-too-small|remote-access-error|local-operation-error|sent-to-destroyed-handle", "requests.c"),
-	checkJudge(".*-reclaimed|.*-overfilled|.*-overlap|posted-after-error|cq-too-small|inline-too-long", "requests.c", "findings.c"),
+	checkJudge(".*-reclaimed|.*-overfilled|gives-up-.*|.*-overlap|posted-after-error|cq-too-small|inline-too-long", "requests.c", "findings.c"),
+	checkJudge("peer-.*|buffer-changed-and-restored", "notes.c", "requests.c"),
+	checkJudge("error-left-at-quick-exit|peer-.*", "exit.c", "check.c"),
 	checkJudge("error-.*|completions-never-polled|message-never-read|armed-without-channel|call-refused", "check.c"),
 	checkJudge("timeout-.*|rnr-.*|path-.*|no-re.*", "check.c", "findings.c"),
 	checkJudge("destroy.*|queue.*|objects-.*|used-.*|extended-polled-after-destroy|polled-after-destroy", "check.c", "findings.c"),
@@ -25,7 +27,33 @@ func checkJudge(cases string, of ...string) cJudge {
 }
 
 // cCheckMutants are bugs of the checker of `softhca run --check`.
-var cCheckMutants = slices.Concat(cCheckObjectMutants, cCheckEndMutants, cCheckPostMutants, cCheckPollMutants, cCheckMemoryMutants, cCheckRecordMutants)
+var cCheckMutants = slices.Concat(cCheckObjectMutants, cCheckEndMutants, cCheckPostMutants, cCheckPollMutants, cCheckMemoryMutants, cCheckRecordMutants, cCheckNoteMutants)
+
+// cCheckNoteMutants are bugs with what the engine reports, and with the end of the program.
+var cCheckNoteMutants = slices.Concat(
+	cBugsIn("capi/libibverbs/notes.c", []cMutant{
+		{name: "check-refusals-not-told", in: "check_notes",
+			old: "i < all.refusals; i++", new: "i < 0; i++",
+			sees: "no finding for a refused access of the peer"},
+		{name: "check-changes-not-told", in: "check_notes",
+			old: "i < all.changes; i++", new: "i < 0; i++",
+			sees: "no finding for a payload that changed and was restored"},
+		{name: "check-refused-key-ignored", in: "record",
+			old: "k->r.key != 0 && ", new: "k->r.key == 0 && ",
+			sees: "no region in the finding for a refused access"},
+		{name: "check-refused-at-the-registration", in: "record",
+			old: `{"deregistered here", in.ended}`, new: `{"deregistered here", in.made}`,
+			sees: "the line that registers a region as that which deregisters it"},
+		{name: "check-refused-queue-pair-unknown", in: "record",
+			old: "qp_made(k->dev, k->r.qpn)", new: "NULL",
+			sees: "no line for an access with a key that nobody has"},
+	}),
+	cBugsIn("capi/libibverbs/exit.c", []cMutant{
+		{name: "check-not-at-quick-exit", in: "disconnect_all",
+			old: "check_exit();", new: ";",
+			sees: "no finding for an error that is left when quick_exit ends it"},
+	}),
+)
 
 // cCheckObjectMutants are bugs with destroyed objects and events.
 var cCheckObjectMutants = cBugsIn("capi/libibverbs/check.c", []cMutant{
@@ -157,13 +185,31 @@ var cCheckPostMutants = cBugsIn("capi/libibverbs/requests.c", []cMutant{
 	{name: "check-queue-larger", in: "new_requests",
 		old: "rs->limit = limit,", new: "rs->limit = limit + 1,",
 		sees: "no finding for one request too many"},
-	{name: "check-full-queue-overfilled", in: "fits",
-		old: "n < rs->limit ||", new: "n + 1 < rs->limit ||",
-		sees: "a finding for a receive queue that is full"},
+	{name: "check-full-queue-overfilled", in: "full",
+		old: ">= rs->limit", new: "+ 1 >= rs->limit",
+		sees: "a queue that refuses its last request"},
+	{name: "check-list-counts-as-one", in: "full",
+		old: " + new >= rs->limit", new: " >= rs->limit",
+		sees: "a list that is longer than the queue accepted"},
+	{name: "check-posts-in-vain-not-told", in: "full",
+		old: "now_ns() - rs->refused_ns > SLOW_NS", new: "false",
+		sees: "no finding when it goes on posting to a full queue"},
+	{name: "check-poll-after-refusal-not-noted", in: "complete",
+		old: "rs->refused = NULL;", new: ";",
+		sees: "a finding for a program that polls after its post was refused"},
+	{name: "check-gave-up-not-told", in: "check_gave_up",
+		old: "q->sends->refused != NULL", new: "q->sends->refused == NULL",
+		sees: "no finding for a program that gives up when its queue is full"},
+	{name: "check-change-of-another-request", in: "request_changed",
+		old: "->index == index", new: "->index != index",
+		sees: "no finding for a payload that changed and was restored"},
+	{name: "check-restored-payload-is-the-same", in: "check_memory",
+		old:  "r->changed || ",
+		sees: "no finding for a payload that changed and was restored"},
 	{name: "check-signaled-not-counted", in: "check_send",
 		old: "q->sends->signaled += r->signaled;", new: "q->sends->signaled += 0;",
 		sees: "the wrong cause of a send queue that is too full"},
-	{name: "check-signaled-never-reclaimed", in: "fits",
+	{name: "check-signaled-never-reclaimed", in: "full",
 		old: "rs->signaled == 0", new: "rs->signaled != 0",
 		sees: "another finding for a queue that is never reclaimed"},
 	{name: "check-ended-handle-told-twice", in: "check_ah",

@@ -78,13 +78,19 @@ static void gives_up_when_full(bool bug)
 	rig_close(&r);
 }
 
+// A list has one request more than the queue.
 static void gives_up_at_exit(bool bug)
 {
 	struct rig r = {0};
 	rig_open(&r, IBV_QPT_RC);
-	for (int i = 0; i < DEPTH; i++)
-		must(post(&r, 0, IBV_WR_RDMA_WRITE, 8) == 0);
-	must(post(&r, 0, IBV_WR_RDMA_WRITE, 8) == ENOMEM); // FOUND
+	struct ibv_sge s = element(&r, 0, 8);
+	struct ibv_send_wr *bad, wr[DEPTH + 1] = {0};
+	for (int i = 0; i <= DEPTH; i++) {
+		wr[i] = (struct ibv_send_wr){.sg_list = &s, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED};
+		wr[i].wr.rdma.remote_addr = (uintptr_t)r.buf[1], wr[i].wr.rdma.rkey = r.mr[1]->rkey;
+		wr[i].next = i < DEPTH ? &wr[i + 1] : NULL;
+	}
+	must(ibv_post_send(r.qp[0], wr, &bad) == ENOMEM && bad == &wr[DEPTH]); // FOUND
 	for (int i = 0; !bug && i < DEPTH; i++)
 		want(r.cq[0], IBV_WC_SUCCESS);
 	exit(0);
