@@ -432,6 +432,31 @@ void check_gave_up(const struct qp *q)
 	mutex_unlock(&q->sends->mu);
 }
 
+// unfinished reports whether the engine still works on a send request of a queue pair.
+static bool unfinished(const struct qp *q, const struct request *r)
+{
+	return (int32_t)(r->index - atomic_load(&q->send->cons)) >= 0 && (q->ibv.state == IBV_QPS_RTS || q->ibv.state == IBV_QPS_SQD);
+}
+
+// one_at_a_time records that a queue pair has at most one request in flight, which the program may not want: its send
+// queue has one entry, and the program streams messages; or it posts a READ while another one is not finished, and
+// max_rd_atomic is 1. The lock is held.
+static void one_at_a_time(struct qp *q, const struct request *r)
+{
+	enum { STREAM = 16 };
+	if (!advises || q->ibv.qp_type != IBV_QPT_RC)
+		return;
+	if (q->sends->limit == 1 && ++q->alone == STREAM)
+		found(SEND_QUEUE_OF_ONE, CALLED({"posted here", r->posted}, {"created here", q->o.made}),
+			"queue pair 0x%06x has max_send_wr 1, and the program has sent %d messages in a row: each waits until the one before is acknowledged", q->ibv.qp_num, STREAM);
+	for (uint32_t i = q->sends->head; r->writes_list && q->max_rd_atomic == 1 && i + 1 != q->sends->tail; i++)
+		if (at(q->sends, i)->writes_list && unfinished(q, at(q->sends, i))) {
+			found(READS_ONE_AT_A_TIME, CALLED({"posted here", r->posted}, {"the earlier one here", at(q->sends, i)->posted}, {"queue pair created here", q->o.made}),
+				"max_rd_atomic of queue pair 0x%06x is 1: a %s waits until an earlier one has its answer", q->ibv.qp_num, operation_name(r));
+			return;
+		}
+}
+
 static __thread bool ended_ah; // the request that the thread posts has a destroyed address handle
 
 void check_ah(const struct ah *a)
@@ -454,6 +479,7 @@ static void check_send(struct qp *q, uint32_t index, const struct operation *o)
 	memcpy(r->list, e + 1, r->num_sge * sizeof *r->list);
 	q->sends->tail++, q->sends->signaled += r->signaled;
 	due(q->sends->cq, r->signaled, r);
+	one_at_a_time(q, r);
 	for (int i = 0; i < r->num_sge; i++)
 		right = check_entry(q->dev, r, i, pd) && right;
 	bool aligned = !o->atomic || e->remote_addr % ATOMIC == 0, fits_mtu = q->ibv.qp_type != IBV_QPT_UD || e->length <= 128u << q->dev->info.active_mtu;
@@ -672,6 +698,8 @@ void check_completes(struct cq *c, const struct ring_cqe *e)
 		return;
 	}
 	bool receive = e->opcode & IBV_WC_RECV, shared = receive && q->ibv.srq != NULL;
+	if (receive)
+		q->alone = 0;
 	if (!receive)
 		rs = q->sends;
 	else
@@ -698,12 +726,6 @@ void check_state(struct qp *q, enum ibv_qp_state to)
 		both[i]->head = both[i]->tail, both[i]->signaled = both[i]->lost = 0, both[i]->off = false;
 		mutex_unlock(&both[i]->mu);
 	}
-}
-
-// unfinished reports whether the engine still works on a send request of a queue pair.
-static bool unfinished(const struct qp *q, const struct request *r)
-{
-	return (int32_t)(r->index - atomic_load(&q->send->cons)) >= 0 && (q->ibv.state == IBV_QPS_RTS || q->ibv.state == IBV_QPS_SQD);
 }
 
 // unfilled reports whether a message may still come for a receive of a queue pair.

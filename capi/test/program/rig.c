@@ -18,7 +18,7 @@ struct ibv_qp *make_qp(struct rig *r, enum ibv_qp_type t, int side)
 {
 	struct ibv_qp_init_attr a = {
 		.send_cq = r->cq[side], .recv_cq = r->cq[side], .srq = side == 1 ? r->srq : NULL, .qp_type = t,
-		.cap = {.max_send_wr = DEPTH, .max_recv_wr = DEPTH, .max_send_sge = 2, .max_recv_sge = 2, .max_inline_data = 64},
+		.cap = {.max_send_wr = r->depth > 0 ? r->depth : DEPTH, .max_recv_wr = DEPTH, .max_send_sge = 2, .max_recv_sge = 2, .max_inline_data = 64},
 	};
 	struct ibv_qp *q = ibv_create_qp(r->pd, &a);
 	must(q != NULL);
@@ -47,7 +47,7 @@ void to_rtr(struct rig *r, struct ibv_qp *q, struct ibv_qp *to)
 void to_rts(struct rig *r, struct ibv_qp *q)
 {
 	struct ibv_qp_attr a = {
-		.qp_state = IBV_QPS_RTS, .timeout = r->timeout, .retry_cnt = r->retry, .rnr_retry = r->rnr_retry, .max_rd_atomic = 4,
+		.qp_state = IBV_QPS_RTS, .timeout = r->timeout, .retry_cnt = r->retry, .rnr_retry = r->rnr_retry, .max_rd_atomic = r->reads > 0 ? r->reads : 4,
 	};
 	must(ibv_modify_qp(q, &a, IBV_QP_STATE | IBV_QP_SQ_PSN | (q->qp_type != IBV_QPT_RC ? 0 :
 					  IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC)) == 0);

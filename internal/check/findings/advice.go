@@ -52,6 +52,20 @@ var advice = []Finding{
 		Fix:    "Create the queue with a channel of ibv_create_comp_channel, or remove the call and poll.",
 	},
 	{
+		Name:   "send-queue-of-one",
+		Title:  "The program streams messages through a send queue with one entry.",
+		Rule:   "With max_send_wr 1 a program can post a message only when the one before is acknowledged and its completion is polled, so each message costs a round trip.",
+		Source: "ibv_create_qp(3)",
+		Fix:    "Create the queue pair with a max_send_wr of the messages that should be in flight, and post several before you poll.",
+	},
+	{
+		Name:   "reads-one-at-a-time",
+		Title:  "The program posts several READs or atomics, and max_rd_atomic of the queue pair is 1.",
+		Rule:   "A queue pair has at most max_rd_atomic READs and atomics in flight, and what is posted after them waits, too. With 1, each costs a round trip.",
+		Source: "ibv_modify_qp(3); IBA volume 1, Transport Layer, RDMA READ and Atomic Resources",
+		Fix:    "Set max_rd_atomic to the number of READs that should be in flight, and max_dest_rd_atomic of the peer's queue pair to at least as many. The devices' limits are max_qp_init_rd_atom and max_qp_rd_atom.",
+	},
+	{
 		Name:   "timeout-forever",
 		Title:  "The local ACK timeout of a queue pair is 0, which means that it waits forever.",
 		Rule:   "With timeout 0 a lost packet, or a peer that has gone, is never noticed: the request never completes.",

@@ -101,6 +101,49 @@ static void cq_too_small(bool bug)
 	rig_close(&r);
 }
 
+// A program that waits for an answer to each message needs no more than one entry.
+static void send_queue_of_one(bool bug)
+{
+	struct rig r = {.depth = 1};
+	patient(&r);
+	for (int i = 0; i < 20; i++) {
+		receive(&r, 1, 64);
+		must(post(&r, 0, IBV_WR_SEND, 64) == 0); // FOUND
+		want(r.cq[0], IBV_WC_SUCCESS);
+		want(r.cq[1], IBV_WC_SUCCESS);
+		if (bug)
+			continue;
+		receive(&r, 0, 64);
+		must(post(&r, 1, IBV_WR_SEND, 64) == 0);
+		want(r.cq[1], IBV_WC_SUCCESS);
+		want(r.cq[0], IBV_WC_SUCCESS);
+	}
+	rig_close(&r);
+}
+
+static void reads_one_at_a_time(bool bug)
+{
+	struct rig r = {.reads = 1};
+	patient(&r);
+	struct ibv_sge list[2] = {element(&r, 0, 8), element(&r, 0, 8)};
+	struct ibv_send_wr *bad, wr[2] = {
+		{.sg_list = &list[0], .num_sge = 1, .opcode = IBV_WR_RDMA_READ, .send_flags = IBV_SEND_SIGNALED, .next = &wr[1]},
+		{.sg_list = &list[1], .num_sge = 1, .opcode = IBV_WR_RDMA_READ, .send_flags = IBV_SEND_SIGNALED},
+	};
+	list[1].addr += 8;
+	for (int i = 0; i < 2; i++)
+		wr[i].wr.rdma.remote_addr = (uintptr_t)r.buf[1], wr[i].wr.rdma.rkey = r.mr[1]->rkey;
+	if (!bug) {
+		wr[0].next = NULL;
+		must(ibv_post_send(r.qp[0], &wr[0], &bad) == 0);
+		want(r.cq[0], IBV_WC_SUCCESS);
+	}
+	must(ibv_post_send(r.qp[0], bug ? wr : &wr[1], &bad) == 0); // FOUND
+	for (int i = 0; i <= bug; i++)
+		want(r.cq[0], IBV_WC_SUCCESS);
+	rig_close(&r);
+}
+
 static void objects_left_at_exit(bool bug)
 {
 	struct ibv_context *c = open_first();
@@ -278,6 +321,8 @@ const struct bug advice_bugs[] = {
 	{"reads-in-flight-overlap", "reads-overlap", reads_in_flight_overlap},
 	{"posted-after-error", "posted-after-error", posted_after_error},
 	{"cq-too-small", "cq-too-small", cq_too_small},
+	{"send-queue-of-one", "send-queue-of-one", send_queue_of_one},
+	{"reads-one-at-a-time", "reads-one-at-a-time", reads_one_at_a_time},
 	{"objects-left-at-exit", "objects-left-at-exit", objects_left_at_exit},
 	{"completions-never-polled", "completions-never-polled", completions_never_polled},
 	{"message-never-read", "completions-never-polled", message_never_read},
