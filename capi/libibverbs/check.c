@@ -493,6 +493,7 @@ void check_exit(void)
 	if (atomic_exchange(&exiting, true))
 		return;
 	check_notes();
+	check_unread_cm();
 	each_device(exit_of);
 	count_findings();
 }

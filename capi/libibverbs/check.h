@@ -255,6 +255,9 @@ struct unpolled check_unpolled_qp(const struct qp *q);
 void check_destroys(const struct cq *q, const struct unpolled *u);
 void check_destroys_qp(const struct qp *q, const struct unpolled *u);
 
+// check_unread_cm records events of rdma_cm that the program has not read.
+void check_unread_cm(void);
+
 // check_exit records what is left when the program ends.
 void check_exit(void);
 

@@ -16,8 +16,9 @@
 #include <unistd.h>
 
 // The maximum time in seconds that the exit waits for the thread. The exiting thread may hold a
-// lock that the engine needs, for example in a handler of SIGSEGV, and must end nevertheless.
-enum { EXIT_WAIT_S = 1 };
+// lock that the engine needs, for example in a handler of SIGSEGV, and must end nevertheless. In a
+// program that is checked, the thread also writes findings.
+enum { EXIT_WAIT_S = 1, CHECKED_WAIT_S = 5 };
 
 // The stack of the thread, in bytes: Go code runs on a stack of its own.
 enum { EXIT_STACK = 256 << 10 };
@@ -32,10 +33,10 @@ static void *disconnect_all(void *unused)
 	for (;;) {
 		while (sem_wait(&asked) != 0)
 			;
+		if (checking)
+			check_exit(); // before the peers know: what it looks at changes then
 		cm_disconnect();
 		flush_devices();
-		if (checking)
-			check_exit();
 		sem_post(&disconnected);
 	}
 	return unused;
@@ -67,7 +68,7 @@ void at_end(void)
 	if (atomic_load(&whose) != getpid())
 		return;
 	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += EXIT_WAIT_S;
+	until.tv_sec += checking ? CHECKED_WAIT_S : EXIT_WAIT_S;
 	sem_post(&asked);
 	while (sem_timedwait(&disconnected, &until) != 0 && errno == EINTR)
 		;
@@ -78,13 +79,19 @@ void at_end(void)
 // ancestor that has ended.
 void end_in_child(void) { atomic_store(&whose, 0); }
 
-__attribute__((destructor)) static void at_exit(void) { at_end(); }
+// at_exit is for the ends that are no signal handlers: this thread has no locks.
+__attribute__((destructor)) static void at_exit(void)
+{
+	if (checking)
+		check_exit();
+	at_end();
+}
 
 // watch_exits registers for the other ways to end, where the C library allows it.
 void watch_exits(void)
 {
 	void (*tell)(void (*)(void)) = dlsym(RTLD_DEFAULT, "softhca_tell_end");
-	at_quick_exit(at_end);
+	at_quick_exit(at_exit);
 	if (tell != NULL)
 		tell(at_end);
 }

@@ -4,12 +4,13 @@
 // library; the engine notices at the other end when the last copy is closed.
 #define _GNU_SOURCE
 #include "../preload/rdma_cm.h"
-#include "softhca.h"
+#include "check.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <rdma/rdma_user_cm.h>
 #include <stdatomic.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -23,6 +24,7 @@ struct cm_file {
 	ino_t ino;
 	struct device *device; // through which the engine is called
 	handle_t handle;
+	const struct stack *made; // of the checker: who opened it
 	pthread_t _Atomic taker; // the thread that took the last event and does not wait for the next yet; 0: none
 };
 
@@ -164,6 +166,7 @@ static int begin(struct cm_file *f, const int ends[2])
 	sigset_t old;
 	if (fstat(ends[0], &s) != 0)
 		return errno;
+	f->made = checking ? stack_here() : NULL;
 	f->fd = ends[0], f->dev = s.st_dev, f->ino = s.st_ino;
 	struct softhca_cm_file c = {.pipe = ends[1], .object = f, .gone = gone};
 	lock_writing(&old);
@@ -388,4 +391,17 @@ __attribute__((constructor)) static void tell_preload(void)
 	void (*tell)(const struct rdma_cm_calls *) = dlsym(RTLD_DEFAULT, "softhca_tell_rdma_cm");
 	if (tell != NULL)
 		tell(&calls);
+}
+
+void check_unread_cm(void)
+{
+	if (manager == 0 || !lock_reading())
+		return;
+	for (int i = 0; i < MAX_FILES; i++) {
+		const struct cm_file *f = atomic_load(&files[i]);
+		int n = 0;
+		if (is_file(f, i) && ioctl(i, FIONREAD, &n) == 0 && n > 0)
+			found(CM_EVENTS_NEVER_READ, CALLED({"channel created here", f->made}), "the program ends with events of rdma_cm that it has not read: %d in the channel with descriptor %d", n, i);
+	}
+	let_go();
 }

@@ -9,12 +9,16 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/softhca/softhca/internal/check"
+	"github.com/softhca/softhca/internal/check/findings"
 	"github.com/softhca/softhca/internal/fabric/sandbox"
 	"github.com/softhca/softhca/internal/libraries"
+	"github.com/softhca/softhca/internal/must"
 )
 
 // cmProgram is the program with the scenarios of librdmacm.
@@ -168,4 +172,25 @@ func TestD2_CMCallsIPv6(t *testing.T) {
 	}
 	sandbox.Tap(t, "tap0", netip.MustParsePrefix("10.7.0.1/24"), netip.MustParsePrefix("fd00::1/64"))
 	newCM(t).all(t, true, func() string { return "10.7.0.1,fd00::1" })
+}
+
+// TestK1_UnreadEvents runs a program that ends before it has read an event of rdma_cm, and one that reads it.
+func TestK1_UnreadEvents(t *testing.T) {
+	const name = "cm-events-never-read"
+	p := newCM(t)
+	for scenario, want := range map[string]bool{"unread-request": true, "unread-nothing": false} {
+		dir := t.TempDir()
+		out, err := p.do(t, append(p.over(t, p.addresses(1)), "SOFTHCA_CHECK="+findings.Advice, "SOFTHCA_CHECK_DIR="+dir), scenario)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		r, err := check.Read(dir, check.Options{Advice: true})
+		must.Do(t, err)
+		isTold := func(f *check.Finding) bool {
+			return f.Name == name && slices.ContainsFunc(f.Stacks[0].Frames, func(f check.Frame) bool { return f.Function == "request" })
+		}
+		if slices.ContainsFunc(r.Findings, isTold) != want || !want && slices.Contains(names(r, name), name) {
+			t.Errorf("%s: want the finding: %t\n%s", scenario, want, text(t, r))
+		}
+	}
 }

@@ -49,8 +49,8 @@ var cCheckNoteMutants = slices.Concat(
 			sees: "no line for an access with a key that nobody has"},
 	}),
 	cBugsIn("capi/libibverbs/exit.c", []cMutant{
-		{name: "check-not-at-quick-exit", in: "disconnect_all",
-			old: "check_exit();", new: ";",
+		{name: "check-not-at-quick-exit", in: "watch_exits",
+			old: "at_quick_exit(at_exit);", new: ";",
 			sees: "no finding for an error that is left when quick_exit ends it"},
 	}),
 )

@@ -45,6 +45,13 @@ var advice = []Finding{
 		Fix:    "Poll until the completion queue is empty before you destroy it, or post requests whose completion does not matter unsignaled.",
 	},
 	{
+		Name:   "cm-events-never-read",
+		Title:  "The program ended while events of rdma_cm waited that it had not read.",
+		Rule:   "A request for a connection, its end and its errors are only known from events. Nobody answers a request whose event is not read, and the peer waits until it gives up. The events of an ID end with rdma_destroy_id.",
+		Source: "rdma_get_cm_event(3), rdma_destroy_id(3)",
+		Fix:    "Read the events of each channel until the IDs that use it are destroyed.",
+	},
+	{
 		Name:   "armed-without-channel",
 		Title:  "The program armed a completion queue that has no completion channel.",
 		Rule:   "ibv_req_notify_cq asks for an event on the channel of the completion queue. Without a channel no event ever comes.",

@@ -83,6 +83,7 @@ The findings, the rules and the levels are those below, with these differences:
 - A second ` + "`Destroy`, `Dealloc`, `Dereg`, `Free` or `Close`" + ` returns an error and does nothing else, so a program may also defer the call. It is not reported (destroyed-twice).
 - objects-left-at-close is advice, because ` + "`Context.Close`" + ` releases all objects. An object is left if the program has destroyed others of its kind.
 - objects-left-at-exit is only found by package verbstest, and is about an adapter that is not closed.
+- Events of package rdmacm that are not read are not reported (cm-events-never-read).
 - There is no advice about requests that wait for each other (send-queue-of-one, reads-one-at-a-time).
 - There is no advice about the values of ` + "`verbs.ConnectionAttr`" + `, nor about queue pairs that package rdmacm moves to other states. The calls of package rdmacm/stream are not the program's, and are not reported.
 
