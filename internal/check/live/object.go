@@ -16,12 +16,12 @@ import (
 type Object struct {
 	c    *Checker
 	kind string
-	name string // such as "queue pair 0x000011"
 	seq  uint64
-	uses []*Object // cannot be destroyed before it
 	made *stack
 
 	// The lock of the checker guards what follows.
+	name      string    // such as "queue pair 0x000011"; only a memory region gets another one
+	uses      []*Object // cannot be destroyed before it
 	ended     *stack    // where it was destroyed; nil before
 	refused   *stack    // where it could not be destroyed because of its events; nil if that has not happened
 	refusedAt time.Time // when that happened first

@@ -244,8 +244,11 @@ func (p *Posting) element(i int) bool {
 	}
 	registered := call{"region registered here", in.region.made}
 	if in.ended != nil {
-		p.note("key-deregistered", []call{{"deregistered here", in.ended}, registered},
-			"element %d of a %s has the lkey %#x of a region that was deregistered", i, op, uint32(e.LKey))
+		how, what := "deregistered here", "a region that was deregistered"
+		if in.region.now != in {
+			how, what = "registered anew here", fmt.Sprintf("a region that was registered anew, and got the lkey %#x", uint32(in.region.now.Key))
+		}
+		p.note("key-deregistered", []call{{how, in.ended}, registered}, "element %d of a %s has the lkey %#x of %s", i, op, uint32(e.LKey), what)
 		return false
 	}
 	_, within := in.at(&e.SGE)
