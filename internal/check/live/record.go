@@ -99,10 +99,10 @@ func (s *Sink) Recorded(words, dir string) *Sink {
 	return s
 }
 
-// record writes a finding, and ends the process if that is asked for.
-func (r *recorder) record(f *Finding) {
+// record writes a finding, and reports whether the process ends with it.
+func (r *recorder) record(f *Finding) (fatal bool) {
 	if r == nil || f.Advice && !r.advice {
-		return
+		return false
 	}
 	l := findingLine{Finding: f.Name, Advice: f.Advice, Time: time.Now().UnixNano(), Text: f.Text, ID: rand.Uint64()}
 	for _, c := range f.Calls {
@@ -113,9 +113,7 @@ func (r *recorder) record(f *Finding) {
 		l.Stacks = append(l.Stacks, s)
 	}
 	r.write(l)
-	if r.fatal && !f.Advice {
-		os.Exit(fatalExit)
-	}
+	return r.fatal && !f.Advice
 }
 
 // write appends a line to the file. It opens the file for each line, as the library in C does. The line is written
