@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -50,9 +51,20 @@ func (c *Checker) Made(kind string, number uint32, uses ...*Object) *Object {
 // named returns the name of an object.
 func named(kind string, number uint32) string {
 	if number == 0 {
-		return kind
+		return article(kind)
 	}
 	return fmt.Sprintf("%s %d", kind, number)
+}
+
+// article returns the name of a kind with its article.
+func article(name string) string {
+	switch {
+	case name == "device memory":
+		return name
+	case strings.HasPrefix(name, "RDMA"), strings.ContainsRune("aAEX", rune(name[0])):
+		return "an " + name
+	}
+	return "a " + name
 }
 
 // make fills in a new object.

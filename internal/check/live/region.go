@@ -174,7 +174,7 @@ func (r *Region) went(u Use, how string, at *stack) {
 		return
 	}
 	calls := []call{{how, at}, {"posted here", u.user.posted}, {"registered here", r.made}}
-	r.c.sink.add(found("region-deregistered-in-use", calls, "%s is in use: a %s of %d bytes is not finished", r.name, u.user.operation(), u.user.length))
+	r.c.sink.add(found("region-deregistered-in-use", calls, "%s is in use: %s of %d bytes is not finished", r.name, article(u.user.operation()), u.user.length))
 }
 
 // at returns the memory of a range of the region. It reports false if the range is not in the region, or the
