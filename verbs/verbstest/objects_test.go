@@ -298,6 +298,28 @@ func pathNotLoaded(r *rig, bug bool) {
 	r.close()
 }
 
+// The other queue pair of the completion queue has completions that the program polls later.
+func destroyedBeforeOtherIsPolled(r *rig, _ bool) {
+	r.open(settings{})
+	must.Do(r.t, r.a.qp.PostSend(r.write(8)))
+	r.arrives(r.a.cq)
+	must.Do(r.t, r.a.newQP(r, r.a.pd).Destroy())
+	r.want(r.a.cq, verbs.WCSuccess)
+	r.close()
+}
+
+// The adapter refuses requests in RESET, and says so.
+func refusedPosts(r *rig, _ bool) {
+	r.open(settings{})
+	q := r.a.newQP(r, r.a.pd)
+	send, recv := r.send(8), r.receive(0, 8)
+	send.SGList[0].LKey, recv.SGList[0].LKey = 0x1234, 0x1234
+	r.refused(q.PostSend(send), true)
+	r.refused(q.PostRecv(recv), true)
+	must.Do(r.t, q.Destroy())
+	r.close()
+}
+
 func TestK1_GoObjects(t *testing.T) {
 	runCases(t, []bugCase{
 		{"destroy-refused", destroyRefused},
@@ -312,6 +334,8 @@ func TestK1_GoObjects(t *testing.T) {
 		{"", eventAcknowledgedLater},
 		{"", eventAcknowledgedBeforeClose},
 		{"objects-left-at-close", leftAtClose},
+		{"", destroyedBeforeOtherIsPolled},
+		{"", refusedPosts},
 		{"receives-overlap", receivesOverlap},
 		{"reads-overlap", readsOverlap},
 		{"posted-after-error", postedAfterError},

@@ -3,6 +3,7 @@ package verbstest_test
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -32,6 +33,8 @@ type rig struct {
 	check verbs.Option
 	a, b  *side
 	typ   verbs.QPType
+	sig   verbs.SigType
+	names map[uint64]string // of numbers in the texts of findings
 
 	mu    sync.Mutex // guards what follows
 	found []*verbs.Finding
@@ -39,7 +42,7 @@ type rig struct {
 
 // newRig returns a rig without adapters.
 func newRig(t testing.TB) *rig {
-	r := &rig{t: t}
+	r := &rig{t: t, names: map[uint64]string{}}
 	r.check = verbs.WithCheck(func(f *verbs.Finding) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -51,6 +54,7 @@ func newRig(t testing.TB) *rig {
 // settings say how a rig is opened.
 type settings struct {
 	typ    verbs.QPType // 0: RC
+	sig    verbs.SigType // of the queue pairs
 	cqes   int
 	shared bool                // side b has a shared receive queue
 	attr   func(*verbs.QPAttr) // changes the attributes of the connection; nil for no change
@@ -59,7 +63,7 @@ type settings struct {
 // open opens the adapters and connects them.
 func (r *rig) open(s settings) {
 	n := verbs.NewNetwork()
-	r.typ = cmp.Or(s.typ, verbs.RC)
+	r.typ, r.sig = cmp.Or(s.typ, verbs.RC), s.sig
 	r.a, r.b = r.side(n, "10.0.0.1"), r.side(n, "10.0.0.2")
 	for _, e := range []*side{r.a, r.b} {
 		var err error
@@ -84,16 +88,19 @@ func (r *rig) side(n *verbs.Network, addr string) *side {
 	must.Do(r.t, err)
 	e.mr, err = e.pd.RegMR(make([]byte, 64<<10), verbs.AccessLocalWrite|verbs.AccessRemote)
 	must.Do(r.t, err)
+	r.called(uint64(e.mr.LKey()), "LKEY of "+addr)
+	r.called(e.mr.Addr(), "ADDRESS of "+addr)
 	return e
 }
 
 // newQP returns a queue pair.
 func (e *side) newQP(r *rig, pd *verbs.PD) *verbs.QP {
 	q, err := pd.CreateQP(&verbs.QPInitAttr{
-		Type: r.typ, SendCQ: e.cq, RecvCQ: e.cq, SRQ: e.srq,
+		Type: r.typ, SQSig: r.sig, SendCQ: e.cq, RecvCQ: e.cq, SRQ: e.srq,
 		Cap: verbs.QPCap{MaxSendWR: depth, MaxRecvWR: depth, MaxSendSGE: 2, MaxRecvSGE: 2, MaxInlineData: 64},
 	})
 	must.Do(r.t, err)
+	r.called(uint64(q.QPN()), fmt.Sprintf("QPN of %v", e.ctx.QueryGID(0)))
 	return q
 }
 
