@@ -53,7 +53,7 @@ func newRig(t testing.TB) *rig {
 
 // settings say how a rig is opened.
 type settings struct {
-	typ    verbs.QPType // 0: RC
+	typ    verbs.QPType  // 0: RC
 	sig    verbs.SigType // of the queue pairs
 	cqes   int
 	shared bool                // side b has a shared receive queue
