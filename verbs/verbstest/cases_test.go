@@ -21,7 +21,7 @@ type bugCase struct {
 
 // runCases runs both programs of each case. The bug gives exactly its findings, which name the marked line, and
 // the corrected program gives none. A golden file has the facts of all findings.
-func runCases(t *testing.T, all []bugCase) {
+func runCases(t *testing.T, all []bugCase, file string, rig func(testing.TB) *rig) {
 	lines := sources(t)
 	marked := markedLines(lines)
 	facts, ran := "", 0
@@ -33,7 +33,7 @@ func runCases(t *testing.T, all []bugCase) {
 		}
 		for _, bug := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s/bug=%v", name, bug), func(t *testing.T) {
-				r := newRig(t)
+				r := rig(t)
 				c.run(r, bug)
 				if ran++; bug && c.finds != "" {
 					facts += name + "\n" + r.facts(lines)
@@ -55,7 +55,7 @@ func runCases(t *testing.T, all []bugCase) {
 		}
 	}
 	if ran == 2*len(all) { // and not only some, with the flag -run
-		golden.Check(t, filepath.Join("testdata", t.Name()+".txt"), facts)
+		golden.Check(t, filepath.Join("testdata", file+".txt"), facts)
 	}
 }
 

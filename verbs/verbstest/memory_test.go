@@ -437,8 +437,11 @@ func sameBugTwice(r *rig, bug bool) {
 	r.close()
 }
 
-func TestK1_GoMemory(t *testing.T) {
-	runCases(t, []bugCase{
+func TestK1_GoMemory(t *testing.T) { runCases(t, memoryCases(), "memory", newRig) }
+
+// memoryCases returns the cases of this file.
+func memoryCases() []bugCase {
+	return []bugCase{
 		{"send-buffer-changed", sendBufferChanged},
 		{"send-buffer-changed", foreignBufferChanged},
 		{"send-buffer-changed", unsignaledBufferChanged},
@@ -467,5 +470,5 @@ func TestK1_GoMemory(t *testing.T) {
 		{"", noMemoryNeeded},
 		{"send-buffer-changed", changedInAnotherGoroutine},
 		{"key-unknown key-unknown", sameBugTwice},
-	})
+	}
 }

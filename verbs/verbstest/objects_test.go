@@ -320,8 +320,11 @@ func refusedPosts(r *rig, _ bool) {
 	r.close()
 }
 
-func TestK1_GoObjects(t *testing.T) {
-	runCases(t, []bugCase{
+func TestK1_GoObjects(t *testing.T) { runCases(t, objectsCases(), "objects", newRig) }
+
+// objectsCases returns the cases of this file.
+func objectsCases() []bugCase {
+	return []bugCase{
 		{"destroy-refused", destroyRefused},
 		{"destroy-refused", cqStillUsed},
 		{"", destroyedTwice},
@@ -348,5 +351,5 @@ func TestK1_GoObjects(t *testing.T) {
 		{"path-not-loaded", pathNotLoaded},
 		{"", usualAttributes},
 		{"no-read-resources", setting(func(a *verbs.QPAttr) { a.MaxDestRDAtomic = 0 })},
-	})
+	}
 }

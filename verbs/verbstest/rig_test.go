@@ -3,7 +3,6 @@ package verbstest_test
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -19,6 +18,7 @@ const (
 
 // side is one of the two adapters of a rig.
 type side struct {
+	name string
 	ctx *verbs.Context
 	pd  *verbs.PD
 	cq  *verbs.CQ
@@ -34,15 +34,22 @@ type rig struct {
 	a, b  *side
 	typ   verbs.QPType
 	sig   verbs.SigType
+	hosts [2]verbs.Config
 	names map[uint64]string // of numbers in the texts of findings
 
 	mu    sync.Mutex // guards what follows
 	found []*verbs.Finding
 }
 
-// newRig returns a rig without adapters.
+// newRig returns a rig whose adapters will be on a network in memory.
 func newRig(t testing.TB) *rig {
-	r := &rig{t: t, names: map[uint64]string{}}
+	n := verbs.NewNetwork()
+	return newRigOn(t, [2]verbs.Config{{Network: n, Addr: "10.0.0.1"}, {Network: n, Addr: "10.0.0.2"}})
+}
+
+// newRigOn returns a rig without adapters.
+func newRigOn(t testing.TB, hosts [2]verbs.Config) *rig {
+	r := &rig{t: t, hosts: hosts, names: map[uint64]string{}}
 	r.check = verbs.WithCheck(func(f *verbs.Finding) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -62,9 +69,8 @@ type settings struct {
 
 // open opens the adapters and connects them.
 func (r *rig) open(s settings) {
-	n := verbs.NewNetwork()
 	r.typ, r.sig = cmp.Or(s.typ, verbs.RC), s.sig
-	r.a, r.b = r.side(n, "10.0.0.1"), r.side(n, "10.0.0.2")
+	r.a, r.b = r.side(r.hosts[0], "A"), r.side(r.hosts[1], "B")
 	for _, e := range []*side{r.a, r.b} {
 		var err error
 		e.cq, err = e.ctx.CreateCQ(cmp.Or(s.cqes, 128), nil)
@@ -79,17 +85,17 @@ func (r *rig) open(s settings) {
 }
 
 // side opens an adapter.
-func (r *rig) side(n *verbs.Network, addr string) *side {
-	ctx, err := verbs.Open(verbs.Config{Network: n, Addr: addr}, r.check)
+func (r *rig) side(host verbs.Config, name string) *side {
+	ctx, err := verbs.Open(host, r.check)
 	must.Do(r.t, err)
 	r.t.Cleanup(func() { _ = ctx.Close() }) // the case may have closed it
-	e := &side{ctx: ctx}
+	e := &side{name: name, ctx: ctx}
 	e.pd, err = ctx.AllocPD()
 	must.Do(r.t, err)
 	e.mr, err = e.pd.RegMR(make([]byte, 64<<10), verbs.AccessLocalWrite|verbs.AccessRemote)
 	must.Do(r.t, err)
-	r.called(uint64(e.mr.LKey()), "LKEY of "+addr)
-	r.called(e.mr.Addr(), "ADDRESS of "+addr)
+	r.called(uint64(e.mr.LKey()), "LKEY of "+name)
+	r.called(e.mr.Addr(), "ADDRESS of "+name)
 	return e
 }
 
@@ -100,7 +106,7 @@ func (e *side) newQP(r *rig, pd *verbs.PD) *verbs.QP {
 		Cap: verbs.QPCap{MaxSendWR: depth, MaxRecvWR: depth, MaxSendSGE: 2, MaxRecvSGE: 2, MaxInlineData: 64},
 	})
 	must.Do(r.t, err)
-	r.called(uint64(q.QPN()), fmt.Sprintf("QPN of %v", e.ctx.QueryGID(0)))
+	r.called(uint64(q.QPN()), "QPN of "+e.name)
 	return q
 }
 

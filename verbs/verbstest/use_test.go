@@ -430,8 +430,11 @@ func twoBugsAtOnePlace(r *rig, bug bool) {
 	r.close()
 }
 
-func TestK1_GoUse(t *testing.T) {
-	runCases(t, []bugCase{
+func TestK1_GoUse(t *testing.T) { runCases(t, useCases(), "use", newRig) }
+
+// useCases returns the cases of this file.
+func useCases() []bugCase {
+	return []bugCase{
 		{"atomic-not-aligned", atomicNotAligned},
 		{"message-longer-than-mtu", messageLongerThanMTU},
 		{"no-room-for-grh", noRoomForGRH},
@@ -458,5 +461,5 @@ func TestK1_GoUse(t *testing.T) {
 		{"send-queue-never-reclaimed", neverReclaimedAgain},
 		{"", refusedTakeNoRoom},
 		{"atomic-not-aligned key-unknown", twoBugsAtOnePlace},
-	})
+	}
 }
