@@ -26,10 +26,11 @@ func sendBufferChanged(r *rig, bug bool) {
 	r.close()
 }
 
-// Memory that is registered by its address is looked at as well.
+// Memory that is registered by its address is looked at as well. It must not be on the stack, which Go moves.
 func foreignBufferChanged(r *rig, bug bool) {
 	r.open(settings{})
-	buf := make([]byte, 64)
+	r.buf = make([]byte, 64)
+	buf := r.buf
 	mr, err := r.a.pd.RegMREx(&verbs.MRAttr{Addr: uintptr(unsafe.Pointer(&buf[0])), Length: 64})
 	must.Do(r.t, err)
 	wr := r.write(64)
@@ -40,8 +41,8 @@ func foreignBufferChanged(r *rig, bug bool) {
 	}
 	r.want(r.a.cq, verbs.WCSuccess)
 	must.Do(r.t, mr.Dereg())
-	runtime.KeepAlive(buf)
 	r.close()
+	runtime.KeepAlive(r)
 }
 
 // A signaled request covers the unsignaled ones before it.

@@ -19,12 +19,12 @@ const (
 // side is one of the two adapters of a rig.
 type side struct {
 	name string
-	ctx *verbs.Context
-	pd  *verbs.PD
-	cq  *verbs.CQ
-	mr  *verbs.MR
-	srq *verbs.SRQ
-	qp  *verbs.QP
+	ctx  *verbs.Context
+	pd   *verbs.PD
+	cq   *verbs.CQ
+	mr   *verbs.MR
+	srq  *verbs.SRQ
+	qp   *verbs.QP
 }
 
 // rig has two connected queue pairs that are checked. The cases replace what they are about.
@@ -35,6 +35,7 @@ type rig struct {
 	typ   verbs.QPType
 	sig   verbs.SigType
 	hosts [2]verbs.Config
+	buf   []byte            // memory of a case that is not on its stack
 	names map[uint64]string // of numbers in the texts of findings
 
 	mu    sync.Mutex // guards what follows
