@@ -52,6 +52,20 @@ func TestRunCheck(t *testing.T) {
 	}
 }
 
+// TestRecordsCannotBeWritten runs programs that cannot write their records. Only one with a bug says that a finding is
+// lost.
+func TestRecordsCannotBeWritten(t *testing.T) {
+	for program, lost := range map[string]bool{"returns": true, "only advised": false} {
+		cmd, dir := command(t, program, "error")
+		must.Do(t, os.Remove(dir))
+		out, err := cmd.CombinedOutput()
+		must.Do(t, err)
+		if says := string(out); !strings.Contains(says, "cannot write what it finds: ") || strings.Contains(says, "a finding of process") != lost {
+			t.Errorf("the program %q prints %q: want that it cannot write, and that a finding is lost: %t", program, says, lost)
+		}
+	}
+}
+
 // TestKilledUnderRunCheck kills a program that has recorded a finding.
 func TestKilledUnderRunCheck(t *testing.T) {
 	for _, by := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {

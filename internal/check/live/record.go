@@ -94,7 +94,9 @@ func (s *Sink) Recorded(words, dir string) *Sink {
 	s.mu.Unlock()
 	if first {
 		program, _ := os.Executable() // empty if it is not known
-		r.write(processLine{process{os.Getpid(), program}})
+		if err := r.write(processLine{process{os.Getpid(), program}}); err != nil {
+			fmt.Fprintf(os.Stderr, "softhca: check: process %d cannot write what it finds: %v\n", os.Getpid(), err)
+		}
 	}
 	return s
 }
@@ -112,20 +114,20 @@ func (r *recorder) record(f *Finding) (fatal bool) {
 		}
 		l.Stacks = append(l.Stacks, s)
 	}
-	r.write(l)
+	if err := r.write(l); err != nil {
+		fmt.Fprintf(os.Stderr, "softhca: check: a finding of process %d is lost: %v\n", os.Getpid(), err)
+	}
 	return r.fatal && !f.Advice
 }
 
 // write appends a line to the file. It opens the file for each line, as the library in C does. The line is written
 // at once, because other goroutines and adapters append to the file, too.
-func (r *recorder) write(line any) {
+func (r *recorder) write(line any) error {
 	text, err := json.Marshal(line)
-	if err == nil {
-		err = appendTo(r.path, append(text, '\n'))
-	}
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "softhca: check: a finding of process %d is lost: %v\n", os.Getpid(), err)
+		return err
 	}
+	return appendTo(r.path, append(text, '\n'))
 }
 
 // appendTo appends to a file.
