@@ -129,6 +129,9 @@ func sendQueueOverfilled(r *rig, bug bool) {
 			r.want(r.a.cq, verbs.WCSuccess)
 		}
 	}
+	for i := 0; bug && i < depth/2; i++ {
+		r.want(r.a.cq, verbs.WCSuccess)
+	}
 	r.close()
 }
 
@@ -364,6 +367,9 @@ func allSignaled(r *rig, bug bool) {
 			r.want(r.a.cq, verbs.WCSuccess)
 		}
 	}
+	for i := 0; bug && i < 2*depth; i++ {
+		r.want(r.a.cq, verbs.WCSuccess)
+	}
 	r.close()
 }
 
@@ -413,6 +419,9 @@ func refusedTakeNoRoom(r *rig, _ bool) {
 	for range depth {
 		r.refused(r.a.qp.PostSend(wrong), true)
 		must.Do(r.t, r.a.qp.PostSend(r.write(8)))
+	}
+	for range depth {
+		r.want(r.a.cq, verbs.WCSuccess)
 	}
 	r.close()
 }
