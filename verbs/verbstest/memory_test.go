@@ -113,6 +113,29 @@ func regionDeregisteredInUse(r *rig, bug bool) {
 	r.close()
 }
 
+// In SQD a request waits, so the adapter reads its memory after the region is gone. The completion with an error is no
+// second finding.
+func regionDeregisteredInSQD(r *rig, bug bool) {
+	r.open(settings{})
+	mr, err := r.a.pd.RegMR(make([]byte, 64), 0)
+	must.Do(r.t, err)
+	must.Do(r.t, r.a.qp.Modify(&verbs.QPAttr{State: verbs.SQD}, verbs.AttrState))
+	wr := r.write(64)
+	wr.SGList = []verbs.SGE{mr.SGE(0, 64)}
+	must.Do(r.t, r.a.qp.PostSend(wr))
+	status := verbs.WCSuccess
+	if bug {
+		must.Do(r.t, mr.Dereg()) // BUG
+		status = verbs.WCLocProtErr
+	}
+	must.Do(r.t, r.a.qp.Modify(&verbs.QPAttr{State: verbs.RTS}, verbs.AttrState))
+	r.want(r.a.cq, status)
+	if !bug {
+		must.Do(r.t, mr.Dereg())
+	}
+	r.close()
+}
+
 func regionReregisteredInUse(r *rig, bug bool) {
 	r.open(settings{})
 	must.Do(r.t, r.a.qp.PostSend(r.send(64)))
@@ -450,6 +473,7 @@ func memoryCases() []bugCase {
 		{"", changedAfterArrival},
 		{"", writtenByPeer},
 		{"region-deregistered-in-use", regionDeregisteredInUse},
+		{"region-deregistered-in-use", regionDeregisteredInSQD},
 		{"region-deregistered-in-use", regionReregisteredInUse},
 		{"key-unknown", keyUnknown},
 		{"key-unknown", keyUnknownOfReceive},
